@@ -156,16 +156,14 @@ static float value_of(int64_t i, int lo)
 }
 
 /* b->values hold the sums of i % 1000 from `lanes` lanes, and of their `first` slices. */
-static charl_status check_values(const bench *b, const char *name, int64_t count, int64_t lanes,
-                                 int64_t first)
+static charl_status check_values(const bench *b, const char *name, int64_t count, int64_t lanes, int64_t first)
 {
     for (int64_t i = 0; i < count; i++) {
         const int64_t got = (int64_t)b->values[i], want = lanes * (i % 1000) + first;
 
         CHARL_REQUIRE(got == want, CHARL_ERR_COMM,
-                      "%s of %" PRId64 " values: element %" PRId64 " is %" PRId64
-                      " and should be %" PRId64,
-                      name, count, i, got, want);
+                      "%s of %" PRId64 " values: element %" PRId64 " is %" PRId64 " and should be %" PRId64, name,
+                      count, i, got, want);
     }
     return CHARL_OK;
 }
@@ -179,8 +177,8 @@ static charl_status lane_write(const bench *b, const summer *s, int j)
         lane[i] = value_of(i, b->mine.lane_lo[j]);
     }
     if (s->lanes) {
-        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, s->lanes, (size_t)at * sizeof *lane,
-                                      lane, (size_t)s->sum.count * sizeof *lane, true));
+        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, s->lanes, (size_t)at * sizeof *lane, lane,
+                                      (size_t)s->sum.count * sizeof *lane, true));
     }
     return CHARL_OK;
 }
@@ -230,8 +228,7 @@ static charl_status check_all(bench *b)
     for (int k = 0; k < b->n; k++) {
         summer *s = &b->summer[k];
 
-        st = s->baseline ? check_baseline(b, s, b->subject[k].name)
-                         : check_algorithm(b, s, b->subject[k].name);
+        st = s->baseline ? check_baseline(b, s, b->subject[k].name) : check_algorithm(b, s, b->subject[k].name);
         CHARL_TRY(charl_comm_agree(b->comm, st));
     }
     return st;
@@ -243,10 +240,7 @@ static const char *size_text(int64_t bytes, char *text, size_t size)
                       : bytes >= 1 << 10 && bytes % (1 << 10) == 0 ? 10
                                                                    : 0;
 
-    snprintf(text, size, "%" PRId64 " %s", bytes >> shift,
-             shift == 20   ? "MiB"
-             : shift == 10 ? "KiB"
-                           : "B");
+    snprintf(text, size, "%" PRId64 " %s", bytes >> shift, shift == 20 ? "MiB" : shift == 10 ? "KiB" : "B");
     return text;
 }
 
@@ -267,9 +261,7 @@ static charl_status measure_size(bench *b, int64_t bytes)
         summer *s = &b->summer[k];
 
         s->sum.count = bytes / (int64_t)sizeof(float);
-        b->subject[k].run = s->baseline ? run_baseline
-                            : s->lanes  ? run_on_device
-                                        : charl__bench_sum_run;
+        b->subject[k].run = s->baseline ? run_baseline : s->lanes ? run_on_device : charl__bench_sum_run;
         b->subject[k].wait = s->baseline ? wait_baseline : s->lanes ? wait_on_device : NULL;
         b->subject[k].ctx = b->subject[k].on = s; /* begins with its sum */
         b->subject[k].amount = 2 * (ranks - 1) / ranks * (double)bytes;
@@ -325,8 +317,7 @@ static charl_status run_sizes(bench *b)
     CHARL_TRY_CLEANUP(charl_comm_agree(b->comm, charl_alloc_array(largest / 4 + 1, 4, &b->values)));
     CHARL_TRY_CLEANUP(add_algorithms(b, largest / 4));
     CHARL_TRY_CLEANUP(add_baselines(b, largest / 4));
-    CHARL_REQUIRE_CLEANUP(b->n > 0, CHARL_ERR_CONFIG,
-                          "--only %s: none of these is available on these ranks", o->only);
+    CHARL_REQUIRE_CLEANUP(b->n > 0, CHARL_ERR_CONFIG, "--only %s: none of these is available on these ranks", o->only);
     charl__bench_head(&b->table);
     for (int64_t bytes = o->min; bytes < largest; bytes *= o->step) {
         CHARL_TRY_CLEANUP(measure_size(b, bytes));
@@ -371,14 +362,12 @@ static int bench_run(void *ctx, charl_comm *comm)
                          .ranks = size,
                          .prints = charl_comm_rank(comm) == 0}};
 
-    CHARL_REQUIRE_CLEANUP(
-        size > 1, CHARL_ERR_CONFIG,
-        "an all-reduce needs at least two ranks; HINT mpirun -n 2 charl-bench allreduce");
-    CHARL_TRY_CLEANUP(charl_slices_block(o->slices > 0 ? (int)o->slices : size,
-                                         charl_comm_rank(comm), size, &b.mine));
+    CHARL_REQUIRE_CLEANUP(size > 1, CHARL_ERR_CONFIG,
+                          "an all-reduce needs at least two ranks; HINT mpirun -n 2 charl-bench allreduce");
+    CHARL_TRY_CLEANUP(charl_slices_block(o->slices > 0 ? (int)o->slices : size, charl_comm_rank(comm), size, &b.mine));
     charl__bench_note(&b.table,
-                      "all-reduce of f32: %d ranks on %d node%s (rank 0 on %s), %" PRId64
-                      " slices, medians of %" PRId64 " repetitions, measured alternately",
+                      "all-reduce of f32: %d ranks on %d node%s (rank 0 on %s), %" PRId64 " slices, medians of %" PRId64
+                      " repetitions, measured alternately",
                       size, charl_comm_node_count(comm), charl_comm_node_count(comm) > 1 ? "s" : "",
                       charl_comm_host(comm, 0), (int64_t)b.mine.total, o->repeats);
     CHARL_TRY_CLEANUP(charl_comm_agree(comm, device_open(&b)));
@@ -436,8 +425,7 @@ int charl__bench_allreduce_main(const char *path, int argc, char **argv)
 {
     static const struct argp_option argp_options[] = {
         {"min", KEY_MIN, "BYTES", 0, "Smallest size, as 4096, 64K, 25M or 1G (default: 4K)", 0},
-        {"max", KEY_MAX, "BYTES", 0,
-         "Largest size (default: 512M); sizes that do not fit in memory are left out", 0},
+        {"max", KEY_MAX, "BYTES", 0, "Largest size (default: 512M); sizes that do not fit in memory are left out", 0},
         {"step", KEY_STEP, "FACTOR", 0, "Factor from one size to the next (default: 4)", 0},
         {"repeat", 'r', "N", 0, "Repetitions, of which the median counts (default: 20)", 0},
         {"slices", KEY_SLICES, "N", 0, "Slices of the batch (default: one per rank)", 0},

@@ -14,8 +14,7 @@ static bool mpi_load(charl__baseline *r, char *why)
 
 static charl_status mpi_create(charl__baseline *r)
 {
-    return charl_comm_agree(r->c,
-                            charl_alloc_aligned(4096, (size_t)(r->n + 1) * sizeof(float), &r->own));
+    return charl_comm_agree(r->c, charl_alloc_aligned(4096, (size_t)(r->n + 1) * sizeof(float), &r->own));
 }
 
 static void mpi_destroy(charl__baseline *r)
@@ -38,10 +37,8 @@ static charl_status mpi_read(charl__baseline *r, float *v, int64_t count)
 /* The blocking call, as programs use it. */
 static charl_status mpi_sum(charl__baseline *r, int64_t count)
 {
-    CHARL_REQUIRE(count <= INT32_MAX, CHARL_ERR_INVALID, "MPI_Allreduce of %lld values",
-                  (long long)count);
-    CHARL_MPI(MPI_Allreduce(MPI_IN_PLACE, r->own, (int)count, MPI_FLOAT, MPI_SUM,
-                            charl__mpi_comm(r->c->world)));
+    CHARL_REQUIRE(count <= INT32_MAX, CHARL_ERR_INVALID, "MPI_Allreduce of %lld values", (long long)count);
+    CHARL_MPI(MPI_Allreduce(MPI_IN_PLACE, r->own, (int)count, MPI_FLOAT, MPI_SUM, charl__mpi_comm(r->c->world)));
     return CHARL_OK;
 }
 
@@ -79,8 +76,7 @@ static charl_status load_everywhere(charl__baseline *r, bool *loaded, char *why)
     return CHARL_OK;
 }
 
-charl_status charl__baseline_create(charl_comm *c, int i, int64_t n, charl__baseline **out,
-                                    char *why)
+charl_status charl__baseline_create(charl_comm *c, int i, int64_t n, charl__baseline **out, char *why)
 {
     charl_status st = CHARL_OK;
     charl__baseline *r = NULL;

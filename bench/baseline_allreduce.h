@@ -18,13 +18,11 @@ const char *charl__baseline_name(int i);
 /** Baseline i for n values of f32. If a rank cannot use it, *out is NULL on all ranks and why
  * [CHARL__BASELINE_WHY] is the reason. Owned; c must outlive it. Blocks. Collective on c; agreed.
  * Errors: ERR_NOMEM, ERR_DEVICE, ERR_COMM. */
-charl_status charl__baseline_create(charl_comm *c, int i, int64_t n, charl__baseline **out,
-                                    char *why) CHARL_MUST_CHECK;
+charl_status charl__baseline_create(charl_comm *c, int i, int64_t n, charl__baseline **out, char *why) CHARL_MUST_CHECK;
 void charl__baseline_destroy(charl__baseline *r); /* NULL is a no-op */
 
 /** Write or read its first `count` values. Blocks. Local. Errors: ERR_DEVICE. */
-charl_status charl__baseline_write(charl__baseline *r, const float *v,
-                                   int64_t count) CHARL_MUST_CHECK;
+charl_status charl__baseline_write(charl__baseline *r, const float *v, int64_t count) CHARL_MUST_CHECK;
 charl_status charl__baseline_read(charl__baseline *r, float *v, int64_t count) CHARL_MUST_CHECK;
 
 /** v[i] = the sum over ranks, i < count, in place. Collective on its communicator. MPI_Allreduce

@@ -9,10 +9,9 @@
 
 enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 
-typedef int (*sgemm_fn)(int layout, int trans_a, int trans_b, size_t m, size_t n, size_t k,
-                        float alpha, cl_mem a, size_t a_at, size_t lda, cl_mem b, size_t b_at,
-                        size_t ldb, float beta, cl_mem c, size_t c_at, size_t ldc,
-                        cl_command_queue *queue, cl_event *event);
+typedef int (*sgemm_fn)(int layout, int trans_a, int trans_b, size_t m, size_t n, size_t k, float alpha, cl_mem a,
+                        size_t a_at, size_t lda, cl_mem b, size_t b_at, size_t ldb, float beta, cl_mem c, size_t c_at,
+                        size_t ldc, cl_command_queue *queue, cl_event *event);
 
 static struct clblast {
     bool tried;
@@ -36,20 +35,18 @@ bool charl__clblast_is_available(void)
 
 const char *charl__clblast_about(void)
 {
-    return charl__clblast_is_available()
-               ? "CLBlast: libclblast.so.1"
-               : "CLBlast: not available: no libclblast.so.1 with CLBlastSgemm";
+    return charl__clblast_is_available() ? "CLBlast: libclblast.so.1"
+                                         : "CLBlast: not available: no libclblast.so.1 with CLBlastSgemm";
 }
 
 charl_status charl__clblast_multiply(charl_device *dev, const charl__clblast_product *p)
 {
     const size_t m = (size_t)p->m, n = (size_t)p->n, k = (size_t)p->k;
-    const int code = clblast.sgemm(ROW_MAJOR, p->transpose_a ? TRANS : NO_TRANS,
-                                   p->transpose_b ? TRANS : NO_TRANS, m, n, k, 1.0F, p->a->mem, 0,
-                                   p->transpose_a ? m : k, p->b->mem, 0, p->transpose_b ? k : n,
-                                   0.0F, p->out->mem, 0, n, &dev->queue[CHARL_QUEUE_COMPUTE], NULL);
+    const int code =
+        clblast.sgemm(ROW_MAJOR, p->transpose_a ? TRANS : NO_TRANS, p->transpose_b ? TRANS : NO_TRANS, m, n, k, 1.0F,
+                      p->a->mem, 0, p->transpose_a ? m : k, p->b->mem, 0, p->transpose_b ? k : n, 0.0F, p->out->mem, 0,
+                      n, &dev->queue[CHARL_QUEUE_COMPUTE], NULL);
 
-    CHARL_REQUIRE(code == 0, CHARL_ERR_DEVICE, "CLBlast refuses a product of %zu x %zu x %zu: %d",
-                  m, n, k, code);
+    CHARL_REQUIRE(code == 0, CHARL_ERR_DEVICE, "CLBlast refuses a product of %zu x %zu x %zu: %d", m, n, k, code);
     return CHARL_OK;
 }

@@ -18,7 +18,6 @@ typedef struct charl__clblast_product {
 /** Enqueue it on the compute queue. CLBlast builds its kernels in the first call, with parameters
  * for this device if it has any. Requires charl__clblast_is_available. Async. Errors: ERR_DEVICE
  * with CLBlast's code. */
-charl_status charl__clblast_multiply(charl_device *dev,
-                                     const charl__clblast_product *p) CHARL_MUST_CHECK;
+charl_status charl__clblast_multiply(charl_device *dev, const charl__clblast_product *p) CHARL_MUST_CHECK;
 
 #endif

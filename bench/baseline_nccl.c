@@ -35,8 +35,7 @@ typedef struct nccl_api {
     int (*unique_id)(nccl_id *id);
     int (*comm_init)(void **comm, int size, nccl_id id, int rank);
     int (*comm_destroy)(void *comm);
-    int (*all_reduce)(const void *from, void *to, size_t count, int type, int op, void *comm,
-                      void *stream);
+    int (*all_reduce)(const void *from, void *to, size_t count, int type, int op, void *comm, void *stream);
 } nccl_api;
 
 typedef struct symbol {
@@ -44,21 +43,20 @@ typedef struct symbol {
     size_t at; /* in nccl_api */
 } symbol;
 
-static const symbol cuda_symbols[] = {
-    {"cuInit", offsetof(nccl_api, init)},
-    {"cuDeviceGetCount", offsetof(nccl_api, device_count)},
-    {"cuDeviceGet", offsetof(nccl_api, device_get)},
-    {"cuDevicePrimaryCtxRetain", offsetof(nccl_api, context_retain)},
-    {"cuDevicePrimaryCtxRelease_v2", offsetof(nccl_api, context_release)},
-    {"cuCtxSetCurrent", offsetof(nccl_api, context_set)},
-    {"cuMemAlloc_v2", offsetof(nccl_api, memory_alloc)},
-    {"cuMemFree_v2", offsetof(nccl_api, memory_free)},
-    {"cuMemcpyHtoD_v2", offsetof(nccl_api, to_device)},
-    {"cuMemcpyDtoH_v2", offsetof(nccl_api, to_host)},
-    {"cuStreamCreate", offsetof(nccl_api, stream_create)},
-    {"cuStreamQuery", offsetof(nccl_api, stream_query)},
-    {"cuStreamDestroy_v2", offsetof(nccl_api, stream_destroy)},
-    {NULL, 0}};
+static const symbol cuda_symbols[] = {{"cuInit", offsetof(nccl_api, init)},
+                                      {"cuDeviceGetCount", offsetof(nccl_api, device_count)},
+                                      {"cuDeviceGet", offsetof(nccl_api, device_get)},
+                                      {"cuDevicePrimaryCtxRetain", offsetof(nccl_api, context_retain)},
+                                      {"cuDevicePrimaryCtxRelease_v2", offsetof(nccl_api, context_release)},
+                                      {"cuCtxSetCurrent", offsetof(nccl_api, context_set)},
+                                      {"cuMemAlloc_v2", offsetof(nccl_api, memory_alloc)},
+                                      {"cuMemFree_v2", offsetof(nccl_api, memory_free)},
+                                      {"cuMemcpyHtoD_v2", offsetof(nccl_api, to_device)},
+                                      {"cuMemcpyDtoH_v2", offsetof(nccl_api, to_host)},
+                                      {"cuStreamCreate", offsetof(nccl_api, stream_create)},
+                                      {"cuStreamQuery", offsetof(nccl_api, stream_query)},
+                                      {"cuStreamDestroy_v2", offsetof(nccl_api, stream_destroy)},
+                                      {NULL, 0}};
 
 static const symbol nccl_symbols[] = {{"ncclGetUniqueId", offsetof(nccl_api, unique_id)},
                                       {"ncclCommInitRank", offsetof(nccl_api, comm_init)},
@@ -74,8 +72,7 @@ typedef struct nccl_state {
     device_pointer values;
 } nccl_state;
 
-static bool open_library(const char *name, const symbol *symbols, nccl_api *api, void **library,
-                         char *why)
+static bool open_library(const char *name, const symbol *symbols, nccl_api *api, void **library, char *why)
 {
     *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!*library) {
@@ -109,8 +106,7 @@ static bool nccl_load(charl__baseline *r, char *why)
         return false;
     }
     if (s->api.init(0) != 0 || s->api.device_count(&gpus) != 0 || gpus < r->c->local_size) {
-        snprintf(why, CHARL__BASELINE_WHY, "%d NVIDIA GPUs for %d ranks of this node", gpus,
-                 r->c->local_size);
+        snprintf(why, CHARL__BASELINE_WHY, "%d NVIDIA GPUs for %d ranks of this node", gpus, r->c->local_size);
         return false;
     }
     return true;
@@ -131,8 +127,7 @@ static charl_status open_device(charl__baseline *r)
     CHARL_TRY(check(s->api.context_retain(&s->context, s->device), "cuDevicePrimaryCtxRetain"));
     CHARL_TRY(check(s->api.context_set(s->context), "cuCtxSetCurrent"));
     CHARL_TRY(check(s->api.stream_create(&s->stream, 0), "cuStreamCreate"));
-    CHARL_TRY(
-        check(s->api.memory_alloc(&s->values, (size_t)(r->n + 1) * sizeof(float)), "cuMemAlloc"));
+    CHARL_TRY(check(s->api.memory_alloc(&s->values, (size_t)(r->n + 1) * sizeof(float)), "cuMemAlloc"));
     return CHARL_OK;
 }
 
@@ -193,8 +188,7 @@ static charl_status nccl_sum(charl__baseline *r, int64_t count)
     void *values = NULL;
 
     memcpy(&values, &s->values, sizeof values);
-    return check(s->api.all_reduce(values, values, (size_t)count, NCCL_FLOAT32, NCCL_SUM, s->comm,
-                                   s->stream),
+    return check(s->api.all_reduce(values, values, (size_t)count, NCCL_FLOAT32, NCCL_SUM, s->comm, s->stream),
                  "ncclAllReduce");
 }
 

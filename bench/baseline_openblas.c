@@ -8,9 +8,8 @@
 
 enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 
-typedef void (*sgemm_fn)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
-                         const float *a, int lda, const float *b, int ldb, float beta, float *c,
-                         int ldc);
+typedef void (*sgemm_fn)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda,
+                         const float *b, int ldb, float beta, float *c, int ldc);
 
 static struct openblas {
     bool tried;
@@ -39,21 +38,19 @@ static void load(void)
         library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     }
     if (!library) {
-        snprintf(blas.about, sizeof blas.about, "OpenBLAS: not available: %s is not installed",
-                 names[0]);
+        snprintf(blas.about, sizeof blas.about, "OpenBLAS: not available: %s is not installed", names[0]);
         return;
     }
     find(library, "openblas_get_config", &blas.config);
     find(library, "openblas_get_corename", &blas.corename);
     find(library, "openblas_get_num_threads", &blas.threads);
     if (!blas.config || !blas.corename || !blas.threads) {
-        snprintf(blas.about, sizeof blas.about, "OpenBLAS: not available: %s is not OpenBLAS",
-                 names[0]);
+        snprintf(blas.about, sizeof blas.about, "OpenBLAS: not available: %s is not OpenBLAS", names[0]);
         return;
     }
     find(library, "cblas_sgemm", &blas.sgemm);
-    snprintf(blas.about, sizeof blas.about, "%s, kernels for %s, %d threads", blas.config(),
-             blas.corename(), blas.threads());
+    snprintf(blas.about, sizeof blas.about, "%s, kernels for %s, %d threads", blas.config(), blas.corename(),
+             blas.threads());
 }
 
 const char *charl__blas_about(void)
@@ -74,7 +71,6 @@ bool charl__blas_is_available(void)
 
 void charl__blas_multiply(const charl__blas_product *p)
 {
-    blas.sgemm(ROW_MAJOR, p->transpose_a ? TRANS : NO_TRANS, p->transpose_b ? TRANS : NO_TRANS,
-               p->m, p->n, p->k, 1.0F, p->a, p->transpose_a ? p->m : p->k, p->b,
-               p->transpose_b ? p->k : p->n, 0.0F, p->out, p->n);
+    blas.sgemm(ROW_MAJOR, p->transpose_a ? TRANS : NO_TRANS, p->transpose_b ? TRANS : NO_TRANS, p->m, p->n, p->k, 1.0F,
+               p->a, p->transpose_a ? p->m : p->k, p->b, p->transpose_b ? p->k : p->n, 0.0F, p->out, p->n);
 }

@@ -53,8 +53,7 @@ static charl_status settle(const charl__bench_subject *s, double sample_s, int *
     return CHARL_OK;
 }
 
-static charl_status sample(charl_comm *comm, const charl__bench_subject *s,
-                           const charl__bench_effort *e, double *out)
+static charl_status sample(charl_comm *comm, const charl__bench_subject *s, const charl__bench_effort *e, double *out)
 {
     int calls = e->calls;
     double begin;
@@ -74,8 +73,7 @@ static charl_status sample(charl_comm *comm, const charl__bench_subject *s,
     return CHARL_OK;
 }
 
-charl_status charl__bench_measure(charl_comm *comm, charl__bench_subject *s, int n,
-                                  const charl__bench_effort *e)
+charl_status charl__bench_measure(charl_comm *comm, charl__bench_subject *s, int n, const charl__bench_effort *e)
 {
     charl_status st = CHARL_OK;
     const int repeats = e->repeats;
@@ -116,8 +114,7 @@ void charl__bench_head(const charl__bench_table *t)
     if (t->format == CHARL__BENCH_CSV) {
         printf("bench,ranks,case,size,subject,median_s,best_s,rate,unit,ratio,of_peak\n");
     } else if (t->format == CHARL__BENCH_TABLE) {
-        printf("%*s  %-14s %12s %12s %10s", CASE_WIDTH, "size", t->bench, "median", "best",
-               t->unit);
+        printf("%*s  %-14s %12s %12s %10s", CASE_WIDTH, "size", t->bench, "median", "best", t->unit);
         if (t->baseline) {
             printf("  of %-13s", t->baseline);
         }
@@ -132,8 +129,8 @@ static double rate_of(const charl__bench_subject *s)
 }
 
 /* What s does of what the subject called `name` does, as text; "" where there is none. */
-static const char *ratio_text(const charl__bench_subject *s, const charl__bench_subject *all, int n,
-                              const char *name, char *text)
+static const char *ratio_text(const charl__bench_subject *s, const charl__bench_subject *all, int n, const char *name,
+                              char *text)
 {
     text[0] = '\0';
     for (int k = 0; name && k < n; k++) {
@@ -145,23 +142,21 @@ static const char *ratio_text(const charl__bench_subject *s, const charl__bench_
 }
 
 /* A row of the table for people. */
-static void print_row(const charl__bench_table *t, const char *label, const charl__bench_subject *s,
-                      const char *ratio, const char *share)
+static void print_row(const charl__bench_table *t, const char *label, const charl__bench_subject *s, const char *ratio,
+                      const char *share)
 {
     char median[32], best[32];
 
-    printf("%*s  %-14s %12s %12s %10.3f", CASE_WIDTH, label, s->name,
-           time_text(s->median_s, median, sizeof median), time_text(s->best_s, best, sizeof best),
-           rate_of(s));
+    printf("%*s  %-14s %12s %12s %10.3f", CASE_WIDTH, label, s->name, time_text(s->median_s, median, sizeof median),
+           time_text(s->best_s, best, sizeof best), rate_of(s));
     if (t->baseline) {
-        printf("  %s%-*s", ratio[0] ? ratio : "-", t->peak ? 16 - (int)strlen(ratio) : 0,
-               ratio[0] ? "x" : "");
+        printf("  %s%-*s", ratio[0] ? ratio : "-", t->peak ? 16 - (int)strlen(ratio) : 0, ratio[0] ? "x" : "");
     }
     printf("%s%s%s\n", t->peak ? "  " : "", share, share[0] ? "x" : "");
 }
 
-void charl__bench_rows(const charl__bench_table *t, const char *label, int64_t size,
-                       const charl__bench_subject *s, int n)
+void charl__bench_rows(const charl__bench_table *t, const char *label, int64_t size, const charl__bench_subject *s,
+                       int n)
 {
     char ratio[RATIO_BYTES], share[RATIO_BYTES];
 
@@ -173,16 +168,15 @@ void charl__bench_rows(const charl__bench_table *t, const char *label, int64_t s
             print_row(t, label, &s[k], ratio, share);
             break;
         case CHARL__BENCH_CSV:
-            printf("%s,%d,%s,%" PRId64 ",%s,%.9g,%.9g,%.6g,%s,%s,%s\n", t->bench, t->ranks, label,
-                   size, s[k].name, s[k].median_s, s[k].best_s, rate_of(&s[k]), t->unit, ratio,
-                   share);
+            printf("%s,%d,%s,%" PRId64 ",%s,%.9g,%.9g,%.6g,%s,%s,%s\n", t->bench, t->ranks, label, size, s[k].name,
+                   s[k].median_s, s[k].best_s, rate_of(&s[k]), t->unit, ratio, share);
             break;
         case CHARL__BENCH_JSONL:
             printf("{\"bench\":\"%s\",\"ranks\":%d,\"case\":\"%s\",\"size\":%" PRId64
                    ",\"subject\":\"%s\",\"median_s\":%.9g,\"best_s\":%.9g,\"rate\":%.6g,"
                    "\"unit\":\"%s\",\"ratio\":%s,\"of_peak\":%s}\n",
-                   t->bench, t->ranks, label, size, s[k].name, s[k].median_s, s[k].best_s,
-                   rate_of(&s[k]), t->unit, ratio[0] ? ratio : "null", share[0] ? share : "null");
+                   t->bench, t->ranks, label, size, s[k].name, s[k].median_s, s[k].best_s, rate_of(&s[k]), t->unit,
+                   ratio[0] ? ratio : "null", share[0] ? share : "null");
             break;
         }
     }
@@ -216,9 +210,8 @@ error_t charl__bench_parse_format(const char *value, charl__bench_format *out)
     return charl__cli_bad_option("--format", value, "must be table, csv or jsonl");
 }
 
-int charl__bench_config_main(const char *path, const struct argp *argp, int argc, char **argv,
-                             void *input, charl__cli_steps_config *config,
-                             int (*work)(void *ctx, charl_comm *comm))
+int charl__bench_config_main(const char *path, const struct argp *argp, int argc, char **argv, void *input,
+                             charl__cli_steps_config *config, int (*work)(void *ctx, charl_comm *comm))
 {
     charl__cli_operands operands = {.names = {"CONFIG"}, .max = 1 + CHARL__CLI_OVERRIDES};
     charl_config *read = NULL;

@@ -22,10 +22,9 @@ typedef struct charl__bench_subject {
 
 /* How much is measured. */
 typedef struct charl__bench_effort {
-    int repeats; /* samples per subject */
-    int calls;   /* per sample; with ranks, one call before it is not counted */
-    double
-        sample_s; /* > 0: instead of calls, the length of a sample, after a warm-up half as long */
+    int repeats;     /* samples per subject */
+    int calls;       /* per sample; with ranks, one call before it is not counted */
+    double sample_s; /* > 0: instead of calls, the length of a sample, after a warm-up half as long */
 } charl__bench_effort;
 
 /* A subject that is one of charl's all-reduces: ctx of charl__bench_sum_run, which sums the first
@@ -36,11 +35,7 @@ typedef struct charl__bench_sum {
 } charl__bench_sum;
 charl_status charl__bench_sum_run(void *ctx) CHARL_MUST_CHECK;
 
-typedef enum charl__bench_format {
-    CHARL__BENCH_TABLE,
-    CHARL__BENCH_CSV,
-    CHARL__BENCH_JSONL
-} charl__bench_format;
+typedef enum charl__bench_format { CHARL__BENCH_TABLE, CHARL__BENCH_CSV, CHARL__BENCH_JSONL } charl__bench_format;
 
 /* A table of results. Only rank 0 prints. */
 typedef struct charl__bench_table {
@@ -62,24 +57,23 @@ charl_status charl__bench_measure(charl_comm *comm, charl__bench_subject *s, int
 void charl__bench_head(const charl__bench_table *t);
 /** A row for each of n subjects: its rate in units of 1e9, and that rate relative to the table's
  * baseline and peak. */
-void charl__bench_rows(const charl__bench_table *t, const char *label, int64_t size,
-                       const charl__bench_subject *s, int n);
+void charl__bench_rows(const charl__bench_table *t, const char *label, int64_t size, const charl__bench_subject *s,
+                       int n);
 /** A line of text: on standard output with the format table, else on standard error. */
 void charl__bench_note(const charl__bench_table *t, const char *fmt, ...) CHARL_PRINTF(2, 3);
 
 /** For parsers: --format. 0, or what the parser returns. */
-#define CHARL__BENCH_FORMAT_OPTION                                                                 \
-    {                                                                                              \
-        "format", 'f', "table|csv|jsonl", 0, "Form of the output (default: table)", 0              \
+#define CHARL__BENCH_FORMAT_OPTION                                                                                     \
+    {                                                                                                                  \
+        "format", 'f', "table|csv|jsonl", 0, "Form of the output (default: table)", 0                                  \
     }
 error_t charl__bench_parse_format(const char *value, charl__bench_format *out);
 
 /** A command with the operands CONFIG KEY=VALUE...: read the command line into `input` and the
  * configuration into config, which is part of it, and run work(input, comm) on all ranks. Returns
  * the exit code. */
-int charl__bench_config_main(const char *path, const struct argp *argp, int argc, char **argv,
-                             void *input, charl__cli_steps_config *config,
-                             int (*work)(void *ctx, charl_comm *comm));
+int charl__bench_config_main(const char *path, const struct argp *argp, int argc, char **argv, void *input,
+                             charl__cli_steps_config *config, int (*work)(void *ctx, charl_comm *comm));
 
 /* The commands that need a configuration or ranks. */
 int charl__bench_allreduce_main(const char *path, int argc, char **argv);

@@ -60,8 +60,8 @@ static charl_status check(const product *p, const float *theirs, const char *bas
     CHARL_TRY_CLEANUP(charl_tensor_read(p->out, got, (size_t)n * sizeof *got));
     for (int64_t i = 0; i < n; i++) {
         CHARL_REQUIRE_CLEANUP(fabs((double)got[i] - (double)theirs[i]) <= allowed, CHARL_ERR_DEVICE,
-                              "element %lld of the product is %g, but %g by %s", (long long)i,
-                              (double)got[i], (double)theirs[i], baseline);
+                              "element %lld of the product is %g, but %g by %s", (long long)i, (double)got[i],
+                              (double)theirs[i], baseline);
     }
 cleanup:
     charl_free(got);
@@ -133,16 +133,15 @@ static charl_status begin(charl__bench_case *c)
     CHARL_TRY(charl__tensor_random(c->dev, c->dtype, (charl_shape){2, {m, k}}, &p->a));
     CHARL_TRY(charl__tensor_random(c->dev, c->dtype, (charl_shape){2, {n, k}}, &p->b));
     CHARL_TRY(charl_tensor_create(c->dev, out_type, &(charl_shape){2, {m, n}}, &p->out));
-    p->gemm =
-        (charl_gemm){.a = p->a,
-                     .b = p->b,
-                     .out = p->out,
-                     .m = m,
-                     .n = n,
-                     .k = k,
-                     .a_kind = form == CHARL__CLI_TN ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                     .b_kind = form == CHARL__CLI_NT ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                     .label = "bench"};
+    p->gemm = (charl_gemm){.a = p->a,
+                           .b = p->b,
+                           .out = p->out,
+                           .m = m,
+                           .n = n,
+                           .k = k,
+                           .a_kind = form == CHARL__CLI_TN ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                           .b_kind = form == CHARL__CLI_NT ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                           .label = "bench"};
     charl__bench_add(c, "charl", run_charl, p, flop);
     if (c->dtype != CHARL_F32 || charl__device_facts(c->dev)->tf32) {
         return CHARL_OK;

@@ -31,8 +31,8 @@ static charl_status wait_device(void *on)
     return charl_device_sync(on);
 }
 
-charl__bench_subject *charl__bench_add(charl__bench_case *c, const char *name,
-                                       charl_status (*run)(void *ctx), void *ctx, double amount)
+charl__bench_subject *charl__bench_add(charl__bench_case *c, const char *name, charl_status (*run)(void *ctx),
+                                       void *ctx, double amount)
 {
     charl__bench_subject *s = &c->subject[c->n++];
 
@@ -45,8 +45,7 @@ charl__bench_subject *charl__bench_add(charl__bench_case *c, const char *name,
 /* The type that matrices are multiplied in. */
 static const char *type_name(const charl__bench_case *c)
 {
-    return c->dtype == CHARL_F32 && charl__device_facts(c->dev)->tf32 ? "tf32"
-                                                                      : charl_dtype_name(c->dtype);
+    return c->dtype == CHARL_F32 && charl__device_facts(c->dev)->tf32 ? "tf32" : charl_dtype_name(c->dtype);
 }
 
 static charl_status run_peak(void *ctx)
@@ -61,8 +60,7 @@ static const char *case_text(const charl__bench_kind *k, const charl__bench_case
     int used = 0;
 
     for (int i = 0; i < shapes->n_extents; i++) {
-        used += snprintf(text + used, (size_t)(LABEL - used), "%s%" PRId64, i ? "x" : "",
-                         c->shape->x[i]);
+        used += snprintf(text + used, (size_t)(LABEL - used), "%s%" PRId64, i ? "x" : "", c->shape->x[i]);
     }
     if (shapes->forms) {
         used += snprintf(text + used, (size_t)(LABEL - used), " %s", shapes->forms[c->shape->form]);
@@ -74,8 +72,7 @@ static const char *case_text(const charl__bench_kind *k, const charl__bench_case
 }
 
 /* The peak beside the other subjects: of arithmetic, or of memory moving as much as they do. */
-static charl_status add_peak(const charl__bench_kind *k, charl__bench_case *c,
-                             charl__roofline **out)
+static charl_status add_peak(const charl__bench_kind *k, charl__bench_case *c, charl__roofline **out)
 {
     if (k->multiplies) {
         CHARL_TRY(charl__roofline_multiply(c->dev, c->dtype, out));
@@ -91,8 +88,7 @@ static charl_status measure_case(const session *r, charl_device *dev, const char
 {
     charl_status st = CHARL_OK;
     const charl__bench_kind *k = r->kind;
-    const charl__bench_effort effort = {.repeats = (int)r->repeats,
-                                        .sample_s = (double)r->ms * 1e-3};
+    const charl__bench_effort effort = {.repeats = (int)r->repeats, .sample_s = (double)r->ms * 1e-3};
     charl__bench_case c = {.dev = dev, .dtype = (charl_dtype)r->dtype, .shape = shape};
     charl__roofline *peak = NULL;
     char label[LABEL];
@@ -115,10 +111,9 @@ static void print_about(const session *r, charl_device *dev, const charl__bench_
     const char *about = r->kind->about ? r->kind->about() : NULL;
 
     charl__bench_note(t,
-                      "%s on %s (driver %s, %d compute units): medians of %" PRId64
-                      " samples of %" PRId64 " ms, measured alternately",
-                      r->kind->name, info->name, info->driver, info->compute_units, r->repeats,
-                      r->ms);
+                      "%s on %s (driver %s, %d compute units): medians of %" PRId64 " samples of %" PRId64
+                      " ms, measured alternately",
+                      r->kind->name, info->name, info->driver, info->compute_units, r->repeats, r->ms);
     if (about) {
         charl__bench_note(t, "%s", about);
     }
@@ -128,9 +123,7 @@ static charl_status measure_all(session *r, charl_device *dev)
 {
     const charl__bench_kind *k = r->kind;
     const bool is_cpu = charl_device_get_info(dev)->kind == CHARL_DEVICE_CPU;
-    const charl__cli_shape *shape = r->n_shapes > 0 ? r->shape
-                                    : is_cpu        ? k->shapes->cpu
-                                                    : k->shapes->gpu;
+    const charl__cli_shape *shape = r->n_shapes > 0 ? r->shape : is_cpu ? k->shapes->cpu : k->shapes->gpu;
     const charl__bench_table table = {.bench = k->name,
                                       .unit = k->unit,
                                       .baseline = is_cpu ? k->baseline : k->gpu_baseline,
@@ -175,8 +168,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 static int fail_open(charl_status st)
 {
-    return charl__cli_error(charl__cli_exit_code(st), "`charl devices` lists the devices", "%s",
-                            charl_error_message());
+    return charl__cli_error(charl__cli_exit_code(st), "`charl devices` lists the devices", "%s", charl_error_message());
 }
 
 int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, int argc, char **argv)
@@ -192,8 +184,7 @@ int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, in
     const struct argp_option options[] = {
         {"device", 'd', "SELECT", 0,
          "auto, gpu, cpu, a number, pci:ADDRESS, name:TEXT or platform:TEXT (`charl devices`)", 0},
-        {"shape", 's', kind->shapes->extents, 0,
-         "Time this shape; may be repeated (default: several)", 0},
+        {"shape", 's', kind->shapes->extents, 0, "Time this shape; may be repeated (default: several)", 0},
         {"repeat", 'r', "N", 0, "Samples, of which the median counts (default: 9)", 0},
         {"ms", 'm', "N", 0, "Length of a sample (default: 40)", 0},
         CHARL__BENCH_FORMAT_OPTION,
@@ -213,11 +204,10 @@ int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, in
     if (code != CHARL__EXIT_OK) {
         return code;
     }
-    st = charl_device_open(&(charl_device_request){.select = r.select,
-                                                   .local_size = 1,
-                                                   .allow_tf32 = r.tf32,
-                                                   .compiling = charl__cli_compiling_show},
-                           &dev);
+    st = charl_device_open(
+        &(charl_device_request){
+            .select = r.select, .local_size = 1, .allow_tf32 = r.tf32, .compiling = charl__cli_compiling_show},
+        &dev);
     if (st != CHARL_OK) {
         return fail_open(st);
     }

@@ -24,8 +24,7 @@ typedef struct charl__bench_case {
 typedef struct charl__bench_kind {
     const char *name, *unit;
     const charl__cli_shape_kind *shapes;
-    const char
-        *baseline; /* subject that ratios refer to on CPU devices, if it is available; NULL: none */
+    const char *baseline;     /* subject that ratios refer to on CPU devices, if it is available; NULL: none */
     const char *gpu_baseline; /* on other devices */
     bool is_typed;            /* --dtype selects the type of operands */
     bool multiplies;          /* the peak is that of arithmetic, else of memory */
@@ -38,15 +37,14 @@ typedef struct charl__bench_kind {
 } charl__bench_kind;
 
 /** Parse, measure, print; returns the exit code. */
-int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, int argc,
-                             char **argv);
+int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, int argc, char **argv);
 
 /** Subject `name` with what it enqueues on c->dev, and what a call of it is worth. */
-charl__bench_subject *charl__bench_add(charl__bench_case *c, const char *name,
-                                       charl_status (*run)(void *ctx), void *ctx, double amount);
+charl__bench_subject *charl__bench_add(charl__bench_case *c, const char *name, charl_status (*run)(void *ctx),
+                                       void *ctx, double amount);
 
-extern const charl__bench_kind charl__bench_gemm, charl__bench_linear, charl__bench_conv,
-    charl__bench_attention, charl__bench_layer_norm, charl__bench_cross_entropy,
-    charl__bench_embedding, charl__bench_optimizer, charl__bench_copy, charl__bench_launch;
+extern const charl__bench_kind charl__bench_gemm, charl__bench_linear, charl__bench_conv, charl__bench_attention,
+    charl__bench_layer_norm, charl__bench_cross_entropy, charl__bench_embedding, charl__bench_optimizer,
+    charl__bench_copy, charl__bench_launch;
 
 #endif

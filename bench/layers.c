@@ -16,8 +16,7 @@ enum { FORWARD, OF_X, OF_W, AMOUNTS };
  * have to be read and written. */
 typedef struct layer {
     charl_shape x, w, bias; /* of 0 extents: there is none */
-    charl_var *(*apply)(charl_graph *g, const int64_t *extent, charl_var *x, charl_var *w,
-                        charl_var *bias);
+    charl_var *(*apply)(charl_graph *g, const int64_t *extent, charl_var *x, charl_var *w, charl_var *bias);
     double amount[AMOUNTS];
     int64_t tokens; /* > 0: x are tokens below it, which have no gradient */
     bool fuses;     /* the gradient of x comes with the result in training */
@@ -50,20 +49,19 @@ static int slices_of(int64_t rows)
     return n;
 }
 
-static charl_status add_weight(layer_graphs *l, charl_graph *g, const char *name,
-                               const charl_shape *shape, charl_var **out)
+static charl_status add_weight(layer_graphs *l, charl_graph *g, const char *name, const charl_shape *shape,
+                               charl_var **out)
 {
     charl_param *p = NULL;
 
     if (!l->params) {
         CHARL_TRY(charl_params_create(&l->params));
     }
-    CHARL_TRY(charl_params_add(l->params,
-                               &(charl_param_spec){.name = name,
-                                                   .shape = *shape,
-                                                   .init = {CHARL_INIT_UNIFORM, -0.5F, 0.5F},
-                                                   .trainable = true},
-                               &p));
+    CHARL_TRY(charl_params_add(
+        l->params,
+        &(charl_param_spec){
+            .name = name, .shape = *shape, .init = {CHARL_INIT_UNIFORM, -0.5F, 0.5F}, .trainable = true},
+        &p));
     *out = charl_parameter(g, p);
     return CHARL_OK;
 }
@@ -94,30 +92,26 @@ static charl_status fill_tokens(const charl_var *v, int64_t end)
     for (int64_t i = 0; i < n; i++) {
         token[i] = (int32_t)((uint64_t)i * 0x9e3779b97f4a7c15U % (uint64_t)end);
     }
-    CHARL_TRY_CLEANUP(
-        charl_tensor_write(charl_var_get_tensor(v), token, (size_t)n * sizeof *token));
+    CHARL_TRY_CLEANUP(charl_tensor_write(charl_var_get_tensor(v), token, (size_t)n * sizeof *token));
 cleanup:
     charl_free(token);
     return st;
 }
 
 /* A weight or bias that the layer has: a parameter, or an input. */
-static charl_status add_operand(const charl__bench_case *c, layer_graphs *l, charl_graph *g,
-                                const char *name, const charl_shape *shape, bool is_parameter,
-                                charl_var **out)
+static charl_status add_operand(const charl__bench_case *c, layer_graphs *l, charl_graph *g, const char *name,
+                                const charl_shape *shape, bool is_parameter, charl_var **out)
 {
     if (shape->ndim > 0 && is_parameter) {
         CHARL_TRY(add_weight(l, g, name, shape, out));
     } else if (shape->ndim > 0) {
-        *out =
-            charl_input(g, name, shape->ndim >= 2 ? c->dtype : CHARL_F32, *shape, CHARL_REPLICATED);
+        *out = charl_input(g, name, shape->ndim >= 2 ? c->dtype : CHARL_F32, *shape, CHARL_REPLICATED);
     }
     return CHARL_OK;
 }
 
 /* y = layer(x, w), and one of its gradients, or both, unless `pass` is FORWARD. */
-static charl_status build(const charl__bench_case *c, const layer *d, layer_graphs *l, int pass,
-                          charl_graph **out)
+static charl_status build(const charl__bench_case *c, const layer *d, layer_graphs *l, int pass, charl_graph **out)
 {
     const bool of_w = pass == OF_W;
     const bool of_x = d->tokens == 0 && (pass == OF_X || (of_w && d->together));
@@ -139,8 +133,7 @@ static charl_status build(const charl__bench_case *c, const layer *d, layer_grap
     CHARL_TRY(charl_graph_status(g));
     charl_graph_keep(g, y);
     if (pass != FORWARD) {
-        dy = charl_input(g, "dy", charl_var_get_type(y).dtype, charl_var_get_type(y).shape,
-                         CHARL_BATCHED);
+        dy = charl_input(g, "dy", charl_var_get_type(y).dtype, charl_var_get_type(y).shape, CHARL_BATCHED);
         charl__graph_backward_from(g, y, dy);
     }
     if (of_x) {
@@ -186,8 +179,7 @@ static charl_status begin(charl__bench_case *c, const layer *d)
     }
     if (d->w.ndim > 0) {
         CHARL_TRY(build(c, d, l, OF_W, &l->of_w));
-        charl__bench_add(c, d->together ? "of x and w" : "gradient of w", run_backward, l->of_w,
-                         d->amount[OF_W]);
+        charl__bench_add(c, d->together ? "of x and w" : "gradient of w", run_backward, l->of_w, d->amount[OF_W]);
     }
     return CHARL_OK;
 }
@@ -206,8 +198,7 @@ static void end(charl__bench_case *c)
 }
 
 /* Rows, inputs, outputs. */
-static charl_var *apply_linear(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w,
-                               charl_var *bias)
+static charl_var *apply_linear(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w, charl_var *bias)
 {
     (void)e;
     return charl_linear(g, x, w, bias);
@@ -226,8 +217,7 @@ static charl_status linear_begin(charl__bench_case *c)
 }
 
 /* B, C, H, W, O, K, S: padding K / 2, no bias. */
-static charl_var *apply_conv(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w,
-                             charl_var *bias)
+static charl_var *apply_conv(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w, charl_var *bias)
 {
     const int k = (int)e[5], s = (int)e[6];
     const charl_window window = {{k, k}, {s, s}, {k / 2, k / 2}, {1, 1}};
@@ -244,8 +234,7 @@ static int64_t conv_extent(int64_t n, int64_t k, int64_t s)
 static charl_status conv_begin(charl__bench_case *c)
 {
     const int64_t *e = c->shape->x;
-    const double pixels =
-        (double)(e[0] * conv_extent(e[2], e[5], e[6]) * conv_extent(e[3], e[5], e[6]));
+    const double pixels = (double)(e[0] * conv_extent(e[2], e[5], e[6]) * conv_extent(e[3], e[5], e[6]));
     const double flop = 2.0 * pixels * (double)(e[1] * e[4] * e[5] * e[5]);
 
     return begin(c, &(layer){.x = {4, {e[0], e[1], e[2], e[3]}},
@@ -255,8 +244,7 @@ static charl_status conv_begin(charl__bench_case *c)
 }
 
 /* B, T, heads, D: causal. */
-static charl_var *apply_attention(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w,
-                                  charl_var *bias)
+static charl_var *apply_attention(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w, charl_var *bias)
 {
     (void)w, (void)bias;
     return charl_attention(g, x, &(charl_attention_args){.heads = (int)e[2], .causal = true});
@@ -267,13 +255,11 @@ static charl_status attention_begin(charl__bench_case *c)
     const int64_t *e = c->shape->x;
     const double flop = 2.0 * (double)(e[0] * e[2] * e[3]) * (double)e[1] * (double)e[1];
 
-    return begin(c, &(layer){.x = {3, {e[0], e[1], 3 * e[2] * e[3]}},
-                             .apply = apply_attention,
-                             .amount = {flop, 2.5 * flop}});
+    return begin(
+        c, &(layer){.x = {3, {e[0], e[1], 3 * e[2] * e[3]}}, .apply = apply_attention, .amount = {flop, 2.5 * flop}});
 }
 
-static charl_var *apply_layer_norm(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w,
-                                   charl_var *bias)
+static charl_var *apply_layer_norm(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w, charl_var *bias)
 {
     (void)e, (void)bias;
     return charl_layer_norm(g, x, w, NULL, 1e-5F);
@@ -292,13 +278,11 @@ static charl_status layer_norm_begin(charl__bench_case *c)
 }
 
 /* All labels are 0. */
-static charl_var *apply_cross_entropy(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w,
-                                      charl_var *bias)
+static charl_var *apply_cross_entropy(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w, charl_var *bias)
 {
     (void)w, (void)bias;
-    return charl_cross_entropy(
-        g, x, charl_input(g, "label", CHARL_I32, (charl_shape){1, {e[0]}}, CHARL_BATCHED), NULL,
-        0.0F);
+    return charl_cross_entropy(g, x, charl_input(g, "label", CHARL_I32, (charl_shape){1, {e[0]}}, CHARL_BATCHED), NULL,
+                               0.0F);
 }
 
 static charl_status cross_entropy_begin(charl__bench_case *c)
@@ -306,14 +290,11 @@ static charl_status cross_entropy_begin(charl__bench_case *c)
     const int64_t *e = c->shape->x;
     const double bytes = (double)(e[0] * e[1]) * (double)charl_dtype_size(c->dtype);
 
-    return begin(c, &(layer){.x = {2, {e[0], e[1]}},
-                             .apply = apply_cross_entropy,
-                             .amount = {bytes, 2 * bytes},
-                             .fuses = true});
+    return begin(
+        c, &(layer){.x = {2, {e[0], e[1]}}, .apply = apply_cross_entropy, .amount = {bytes, 2 * bytes}, .fuses = true});
 }
 
-static charl_var *apply_embedding(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w,
-                                  charl_var *bias)
+static charl_var *apply_embedding(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w, charl_var *bias)
 {
     (void)e, (void)bias;
     return charl_embedding(g, x, w);
@@ -340,37 +321,27 @@ static const charl__cli_shape linear_gpu[] = {{{32768, 768, 2304}, 0},  {{32768,
                                               {{32768, 768, 50304}, 0}, {{0}, 0}};
 
 /* The convolutions of launch/mnist-cnn.ini and cifar10-resnet.ini; of ResNet-50 with 256 images. */
-static const charl__cli_shape conv_cpu[] = {
-    {{128, 1, 28, 28, 16, 3, 1}, 0},  {{128, 16, 14, 14, 32, 3, 1}, 0},
-    {{128, 16, 32, 32, 16, 3, 1}, 0}, {{128, 32, 16, 16, 64, 3, 2}, 0},
-    {{128, 64, 8, 8, 64, 3, 1}, 0},   {{0}, 0}};
-static const charl__cli_shape conv_gpu[] = {{{256, 3, 224, 224, 64, 7, 2}, 0},
-                                            {{256, 64, 56, 56, 64, 3, 1}, 0},
-                                            {{256, 64, 56, 56, 256, 1, 1}, 0},
-                                            {{256, 128, 28, 28, 128, 3, 1}, 0},
-                                            {{256, 256, 56, 56, 512, 1, 2}, 0},
-                                            {{256, 256, 14, 14, 256, 3, 1}, 0},
-                                            {{256, 1024, 14, 14, 256, 1, 1}, 0},
-                                            {{256, 512, 7, 7, 512, 3, 1}, 0},
-                                            {{0}, 0}};
+static const charl__cli_shape conv_cpu[] = {{{128, 1, 28, 28, 16, 3, 1}, 0},  {{128, 16, 14, 14, 32, 3, 1}, 0},
+                                            {{128, 16, 32, 32, 16, 3, 1}, 0}, {{128, 32, 16, 16, 64, 3, 2}, 0},
+                                            {{128, 64, 8, 8, 64, 3, 1}, 0},   {{0}, 0}};
+static const charl__cli_shape conv_gpu[] = {
+    {{256, 3, 224, 224, 64, 7, 2}, 0},   {{256, 64, 56, 56, 64, 3, 1}, 0},   {{256, 64, 56, 56, 256, 1, 1}, 0},
+    {{256, 128, 28, 28, 128, 3, 1}, 0},  {{256, 256, 56, 56, 512, 1, 2}, 0}, {{256, 256, 14, 14, 256, 3, 1}, 0},
+    {{256, 1024, 14, 14, 256, 1, 1}, 0}, {{256, 512, 7, 7, 512, 3, 1}, 0},   {{0}, 0}};
 
 /* launch/shakespeare.ini and a longer sequence; GPT-2 124M, and heads twice as long. */
-static const charl__cli_shape attention_cpu[] = {
-    {{12, 64, 4, 32}, 0}, {{8, 256, 6, 64}, 0}, {{0}, 0}};
+static const charl__cli_shape attention_cpu[] = {{{12, 64, 4, 32}, 0}, {{8, 256, 6, 64}, 0}, {{0}, 0}};
 static const charl__cli_shape attention_gpu[] = {
     {{32, 1024, 12, 64}, 0}, {{16, 2048, 16, 128}, 0}, {{64, 256, 6, 64}, 0}, {{0}, 0}};
 
 static const charl__cli_shape layer_norm_cpu[] = {{{768, 128}, 0}, {{8192, 768}, 0}, {{0}, 0}};
-static const charl__cli_shape layer_norm_gpu[] = {
-    {{32768, 768}, 0}, {{32768, 1600}, 0}, {{16384, 384}, 0}, {{0}, 0}};
+static const charl__cli_shape layer_norm_gpu[] = {{{32768, 768}, 0}, {{32768, 1600}, 0}, {{16384, 384}, 0}, {{0}, 0}};
 
 static const charl__cli_shape cross_entropy_cpu[] = {{{768, 65}, 0}, {{256, 50304}, 0}, {{0}, 0}};
-static const charl__cli_shape cross_entropy_gpu[] = {
-    {{32768, 50304}, 0}, {{8192, 50257}, 0}, {{0}, 0}};
+static const charl__cli_shape cross_entropy_gpu[] = {{{32768, 50304}, 0}, {{8192, 50257}, 0}, {{0}, 0}};
 
 static const charl__cli_shape embedding_cpu[] = {{{768, 128, 65}, 0}, {{0}, 0}};
-static const charl__cli_shape embedding_gpu[] = {
-    {{32768, 768, 50304}, 0}, {{16384, 384, 65}, 0}, {{0}, 0}};
+static const charl__cli_shape embedding_gpu[] = {{{32768, 768, 50304}, 0}, {{16384, 384, 65}, 0}, {{0}, 0}};
 
 const charl__bench_kind charl__bench_linear = {
     .name = "linear",
@@ -390,8 +361,7 @@ const charl__bench_kind charl__bench_linear = {
 const charl__bench_kind charl__bench_conv = {
     .name = "conv",
     .shapes =
-        &(const charl__cli_shape_kind){
-            .extents = "BxCxHxWxOxKxS", .n_extents = 7, .cpu = conv_cpu, .gpu = conv_gpu},
+        &(const charl__cli_shape_kind){.extents = "BxCxHxWxOxKxS", .n_extents = 7, .cpu = conv_cpu, .gpu = conv_gpu},
     .unit = "GFLOP/s",
     .is_typed = true,
     .multiplies = true,
@@ -420,25 +390,22 @@ const charl__bench_kind charl__bench_attention = {
 
 const charl__bench_kind charl__bench_layer_norm = {
     .name = "layernorm",
-    .shapes = &(const charl__cli_shape_kind){.extents = "ROWSxCOLUMNS",
-                                             .n_extents = 2,
-                                             .cpu = layer_norm_cpu,
-                                             .gpu = layer_norm_gpu},
+    .shapes =
+        &(const charl__cli_shape_kind){
+            .extents = "ROWSxCOLUMNS", .n_extents = 2, .cpu = layer_norm_cpu, .gpu = layer_norm_gpu},
     .unit = "GB/s",
     .is_typed = true,
     .has_peak = true,
-    .doc =
-        "Time layer norm and its gradients, of x alone and of x and w. Bytes counted: operands and "
-        "results, once each. The peak is a loop that copies as much as the forward pass moves.",
+    .doc = "Time layer norm and its gradients, of x alone and of x and w. Bytes counted: operands and "
+           "results, once each. The peak is a loop that copies as much as the forward pass moves.",
     .begin = layer_norm_begin,
     .end = end};
 
 const charl__bench_kind charl__bench_cross_entropy = {
     .name = "cross-entropy",
-    .shapes = &(const charl__cli_shape_kind){.extents = "ROWSxCLASSES",
-                                             .n_extents = 2,
-                                             .cpu = cross_entropy_cpu,
-                                             .gpu = cross_entropy_gpu},
+    .shapes =
+        &(const charl__cli_shape_kind){
+            .extents = "ROWSxCLASSES", .n_extents = 2, .cpu = cross_entropy_cpu, .gpu = cross_entropy_gpu},
     .unit = "GB/s",
     .is_typed = true,
     .has_peak = true,
@@ -450,10 +417,9 @@ const charl__bench_kind charl__bench_cross_entropy = {
 
 const charl__bench_kind charl__bench_embedding = {
     .name = "embedding",
-    .shapes = &(const charl__cli_shape_kind){.extents = "POSITIONSxCOLUMNSxTOKENS",
-                                             .n_extents = 3,
-                                             .cpu = embedding_cpu,
-                                             .gpu = embedding_gpu},
+    .shapes =
+        &(const charl__cli_shape_kind){
+            .extents = "POSITIONSxCOLUMNSxTOKENS", .n_extents = 3, .cpu = embedding_cpu, .gpu = embedding_gpu},
     .unit = "GB/s",
     .is_typed = true,
     .has_peak = true,

@@ -5,10 +5,10 @@
 
 #include "bench/kernel.h"
 
-#define KERNEL_BENCH(name)                                                                         \
-    static int name##_main(const char *path, int argc, char **argv)                                \
-    {                                                                                              \
-        return charl__bench_kernel_main(&charl__bench_##name, path, argc, argv);                   \
+#define KERNEL_BENCH(name)                                                                                             \
+    static int name##_main(const char *path, int argc, char **argv)                                                    \
+    {                                                                                                                  \
+        return charl__bench_kernel_main(&charl__bench_##name, path, argc, argv);                                       \
     }
 KERNEL_BENCH(gemm)
 KERNEL_BENCH(copy)
@@ -22,10 +22,9 @@ KERNEL_BENCH(embedding)
 KERNEL_BENCH(optimizer)
 
 static const charl__cli_command commands[] = {
-    {"allreduce", "", "all-reduce over ranks: all algorithms, MPI and NCCL (under mpirun)",
-     charl__bench_allreduce_main, NULL},
-    {"scaling", "CONFIG", "predict the time of a training step on more ranks",
-     charl__bench_scaling_main, NULL},
+    {"allreduce", "", "all-reduce over ranks: all algorithms, MPI and NCCL (under mpirun)", charl__bench_allreduce_main,
+     NULL},
+    {"scaling", "CONFIG", "predict the time of a training step on more ranks", charl__bench_scaling_main, NULL},
     {"step", "CONFIG", "a training step as configured", charl__bench_step_main, NULL},
     {"gemm", "", "matrix products; baselines OpenBLAS (CPU) and CLBlast", gemm_main, NULL},
     {"linear", "", "linear layers and their gradients", linear_main, NULL},
@@ -44,8 +43,7 @@ int main(int argc, char **argv)
 {
     int code = charl__cli_begin("charl-bench");
 
-    if (code == CHARL__EXIT_OK && argc > 1 &&
-        (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)) {
+    if (code == CHARL__EXIT_OK && argc > 1 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)) {
         printf("charl-bench %s\n", charl_version());
     } else if (code == CHARL__EXIT_OK) {
         code = charl__cli_dispatch("charl-bench", commands, argc, argv);

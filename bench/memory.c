@@ -87,9 +87,7 @@ static const charl__cli_shape copy_gpu[] = {
 
 const charl__bench_kind charl__bench_copy = {
     .name = "copy",
-    .shapes =
-        &(const charl__cli_shape_kind){
-            .extents = "BYTES", .n_extents = 1, .cpu = copy_cpu, .gpu = copy_gpu},
+    .shapes = &(const charl__cli_shape_kind){.extents = "BYTES", .n_extents = 1, .cpu = copy_cpu, .gpu = copy_gpu},
     .unit = "GB/s",
     .baseline = "memcpy",
     .has_peak = true,
@@ -168,8 +166,7 @@ static const charl__cli_shape launch_any[] = {{{1}, 0}, {{1 << 16}, 0}, {{0}, 0}
 const charl__bench_kind charl__bench_launch = {
     .name = "launch",
     .shapes =
-        &(const charl__cli_shape_kind){
-            .extents = "ELEMENTS", .n_extents = 1, .cpu = launch_any, .gpu = launch_any},
+        &(const charl__cli_shape_kind){.extents = "ELEMENTS", .n_extents = 1, .cpu = launch_any, .gpu = launch_any},
     .unit = "1000/s",
     .baseline = "direct",
     .doc = "Time the launch of a kernel that fills ELEMENTS numbers with zero: direct, as "

@@ -31,17 +31,15 @@ static charl_status build(charl__bench_case *c, update *u, int64_t n)
     charl_var *w;
 
     CHARL_TRY(charl_params_create(&u->params));
-    CHARL_TRY(
-        charl_params_add(u->params,
-                         &(charl_param_spec){.name = "weight",
-                                             .shape = {2, {(n + COLUMNS - 1) / COLUMNS, COLUMNS}},
-                                             .init = {CHARL_INIT_UNIFORM, -0.5F, 0.5F},
-                                             .trainable = true},
-                         &p));
+    CHARL_TRY(charl_params_add(u->params,
+                               &(charl_param_spec){.name = "weight",
+                                                   .shape = {2, {(n + COLUMNS - 1) / COLUMNS, COLUMNS}},
+                                                   .init = {CHARL_INIT_UNIFORM, -0.5F, 0.5F},
+                                                   .trainable = true},
+                               &p));
     CHARL_TRY(charl_graph_create(c->dev, NULL, &u->g));
     w = charl_parameter(u->g, p);
-    charl_graph_backward(
-        u->g, charl_sum(u->g, charl_reshape(u->g, charl_mul(u->g, w, w), all), 0, false), NULL);
+    charl_graph_backward(u->g, charl_sum(u->g, charl_reshape(u->g, charl_mul(u->g, w, w), all), 0, false), NULL);
     CHARL_TRY(charl_graph_compile(u->g));
     CHARL_TRY(charl_params_initialize(u->params, 1));
     return CHARL_OK;
@@ -78,16 +76,13 @@ static void end(charl__bench_case *c)
     }
 }
 
-static const charl__cli_shape cpu[] = {
-    {{235146}, 0}, {{4 << 20}, 0}, {{4 << 20}, 1}, {{4 << 20}, 2}, {{0}, 0}};
-static const charl__cli_shape gpu[] = {
-    {{235146}, 0}, {{124439808}, 0}, {{124439808}, 1}, {{124439808}, 2}, {{0}, 0}};
+static const charl__cli_shape cpu[] = {{{235146}, 0}, {{4 << 20}, 0}, {{4 << 20}, 1}, {{4 << 20}, 2}, {{0}, 0}};
+static const charl__cli_shape gpu[] = {{{235146}, 0}, {{124439808}, 0}, {{124439808}, 1}, {{124439808}, 2}, {{0}, 0}};
 
 const charl__bench_kind charl__bench_optimizer = {
     .name = "optimizer",
     .shapes =
-        &(const charl__cli_shape_kind){
-            .extents = "ELEMENTS", .n_extents = 1, .forms = forms, .cpu = cpu, .gpu = gpu},
+        &(const charl__cli_shape_kind){.extents = "ELEMENTS", .n_extents = 1, .forms = forms, .cpu = cpu, .gpu = gpu},
     .unit = "GB/s",
     .has_peak = true,
     .doc = "Time the update of a matrix of ELEMENTS f32 parameters (rounded up to rows of 256), "

@@ -29,8 +29,8 @@ static void specialise(charl__roofline *c, int *lanes, int *each, int *chains)
     *lanes = *lanes < 2 ? 2 : *lanes > 16 ? 16 : *lanes;
     *each = is_wide ? 256 : 4;
     *chains = is_wide ? 12 : 4;
-    snprintf(c->defines, sizeof c->defines,
-             "#define V float%d\n#define EACH %d\n#define CHAINS %d\n", *lanes, *each, *chains);
+    snprintf(c->defines, sizeof c->defines, "#define V float%d\n#define EACH %d\n#define CHAINS %d\n", *lanes, *each,
+             *chains);
     c->launch.file = "device/roofline";
     c->launch.defines = c->defines;
     c->launch.local[0] = is_wide ? 1 : 256;
@@ -94,14 +94,13 @@ static charl_status prepare_wgmma(charl__roofline *c, charl_dtype dtype)
     CHARL_TRY(charl__buffer_create(c->dev, (size_t)groups * WGMMA_GROUP * 4, "benchmark", &c->to));
     snprintf(c->defines, sizeof c->defines, "#define IS_F16 %d\n", dtype == CHARL_F16);
     c->amount = 2.0 * 2 * 64 * 256 * 64 * WGMMA_ROUNDS * (double)groups;
-    c->launch =
-        (charl_launch){.file = "nvidia/device/roofline_wgmma",
-                       .entry = "roofline_wgmma",
-                       .defines = c->defines,
-                       .global = {(size_t)groups * WGMMA_GROUP},
-                       .local = {WGMMA_GROUP},
-                       .sm90a.shared_bytes = WGMMA_BYTES,
-                       .args = {charl__raw(CHARL_ARG_OUT, c->to), charl__i32(WGMMA_ROUNDS)}};
+    c->launch = (charl_launch){.file = "nvidia/device/roofline_wgmma",
+                               .entry = "roofline_wgmma",
+                               .defines = c->defines,
+                               .global = {(size_t)groups * WGMMA_GROUP},
+                               .local = {WGMMA_GROUP},
+                               .sm90a.shared_bytes = WGMMA_BYTES,
+                               .args = {charl__raw(CHARL_ARG_OUT, c->to), charl__i32(WGMMA_ROUNDS)}};
     return CHARL_OK;
 }
 
@@ -111,8 +110,7 @@ static charl_status prepare_mma(charl__roofline *c, charl_dtype dtype)
     const int64_t groups = 2 * (int64_t)charl_device_get_info(c->dev)->compute_units;
 
     CHARL_TRY(charl__buffer_create(c->dev, (size_t)groups * MMA_GROUP * 4, "benchmark", &c->to));
-    snprintf(c->defines, sizeof c->defines, "#define SIZE %d\n#define IS_F16 %d\n", size,
-             dtype == CHARL_F16);
+    snprintf(c->defines, sizeof c->defines, "#define SIZE %d\n#define IS_F16 %d\n", size, dtype == CHARL_F16);
     c->amount = 2.0 * 8 * 8 * 16 * 8 * (32.0 / size) * MMA_ROUNDS * (double)groups;
     c->launch = (charl_launch){.file = "nvidia/device/roofline_mma",
                                .entry = "roofline_mma",

@@ -16,14 +16,12 @@ typedef struct charl__roofline charl__roofline;
 
 /** Copies of `bytes` bytes, rounded up. Owned: charl__roofline_destroy. Blocks. Local. Errors:
  * ERR_NOMEM, ERR_DEVICE. */
-charl_status charl__roofline_copy(charl_device *dev, int64_t bytes,
-                                  charl__roofline **out) CHARL_MUST_CHECK;
+charl_status charl__roofline_copy(charl_device *dev, int64_t bytes, charl__roofline **out) CHARL_MUST_CHECK;
 
 /** The fastest multiplications of operands of type `dtype` that charl uses, sums in f32: tensor
  * cores where facts.wgmma or mma and dtype is bf16 or f16, or facts.tf32 and dtype is f32; else fma
  * on vectors of f32. Owned. Blocks. Local. Errors: ERR_NOMEM, ERR_DEVICE. */
-charl_status charl__roofline_multiply(charl_device *dev, charl_dtype dtype,
-                                      charl__roofline **out) CHARL_MUST_CHECK;
+charl_status charl__roofline_multiply(charl_device *dev, charl_dtype dtype, charl__roofline **out) CHARL_MUST_CHECK;
 void charl__roofline_destroy(charl__roofline *c); /* NULL is a no-op */
 
 /** Work of one run: bytes read and written, or floating-point operations. */

@@ -160,11 +160,10 @@ static charl_status measure_link(scaling *s, charl_comm *comm)
     }
     snprintf(select, sizeof select, "%d", s->here.device);
     if (!s->here.is_cpu) {
-        st = charl_device_open(&(charl_device_request){.select = select,
-                                                       .exact = true,
-                                                       .share = true,
-                                                       .compiling = charl__cli_compiling_show},
-                               &dev);
+        st = charl_device_open(
+            &(charl_device_request){
+                .select = select, .exact = true, .share = true, .compiling = charl__cli_compiling_show},
+            &dev);
     }
     CHARL_TRY_CLEANUP(charl_comm_agree(comm, st));
     options.device = dev;
@@ -173,8 +172,7 @@ static charl_status measure_link(scaling *s, charl_comm *comm)
     CHARL_TRY_CLEANUP(time_sum(comm, ar, FEW_BYTES, &few_s));
     CHARL_TRY_CLEANUP(time_sum(comm, ar, MANY_BYTES, &many_s));
     *link_here(s, comm) =
-        (link_option){true, charl__scaling_fit(nodes > 1 ? nodes : s->ranks, FEW_BYTES, few_s,
-                                               MANY_BYTES, many_s)};
+        (link_option){true, charl__scaling_fit(nodes > 1 ? nodes : s->ranks, FEW_BYTES, few_s, MANY_BYTES, many_s)};
 cleanup:
     charl_allreduce_destroy(ar);
     charl_device_close(dev);
@@ -194,10 +192,8 @@ static prediction predict(const scaling *s, const char *kind, int ranks, double 
                                 .last = last,
                                 .buckets = buckets > 1 ? (int)(buckets + 0.999) : 1,
                                 .backward = h->overlaps && !h->is_cpu ? BACKWARD : 0};
-    prediction p = {.kind = kind,
-                    .ranks = ranks,
-                    .batch = (double)h->batch / h->slices * share * ranks,
-                    .compute_s = w.compute_s};
+    prediction p = {
+        .kind = kind, .ranks = ranks, .batch = (double)h->batch / h->slices * share * ranks, .compute_s = w.compute_s};
 
     if (strcmp(kind, "strong") == 0) {
         p.batch = (double)h->batch; /* the last rank may have a smaller share */
@@ -219,31 +215,29 @@ static void print_prediction(const scaling *s, const prediction *p)
     switch (s->format) {
     case CHARL__BENCH_TABLE:
         if (here) {
-            snprintf(measured, sizeof measured, "  measured %.3f (%.3f exposed), error %+.1f %%",
-                     s->here.step_s * 1e3, s->here.exposed_s * 1e3, error * 100);
+            snprintf(measured, sizeof measured, "  measured %.3f (%.3f exposed), error %+.1f %%", s->here.step_s * 1e3,
+                     s->here.exposed_s * 1e3, error * 100);
         }
-        printf("%-6s %5d %9.0f %11.3f %9.3f %10.3f %9.3f %12.0f %9.1f %%%s\n", p->kind, p->ranks,
-               p->batch, p->compute_s * 1e3, p->comm_s * 1e3, p->exposed_s * 1e3, p->step_s * 1e3,
-               rate, p->efficiency * 100, measured);
+        printf("%-6s %5d %9.0f %11.3f %9.3f %10.3f %9.3f %12.0f %9.1f %%%s\n", p->kind, p->ranks, p->batch,
+               p->compute_s * 1e3, p->comm_s * 1e3, p->exposed_s * 1e3, p->step_s * 1e3, rate, p->efficiency * 100,
+               measured);
         break;
     case CHARL__BENCH_CSV:
         if (here) {
             snprintf(measured, sizeof measured, "%.9g,%.4g", s->here.step_s, error);
         }
-        printf("%s,%d,%.0f,%.9g,%.9g,%.9g,%.9g,%.6g,%.6g,%s\n", p->kind, p->ranks, p->batch,
-               p->compute_s, p->comm_s, p->exposed_s, p->step_s, rate, p->efficiency,
-               here ? measured : ",");
+        printf("%s,%d,%.0f,%.9g,%.9g,%.9g,%.9g,%.6g,%.6g,%s\n", p->kind, p->ranks, p->batch, p->compute_s, p->comm_s,
+               p->exposed_s, p->step_s, rate, p->efficiency, here ? measured : ",");
         break;
     case CHARL__BENCH_JSONL:
         if (here) {
-            snprintf(measured, sizeof measured, ",\"measured_s\":%.9g,\"error\":%.4g",
-                     s->here.step_s, error);
+            snprintf(measured, sizeof measured, ",\"measured_s\":%.9g,\"error\":%.4g", s->here.step_s, error);
         }
         printf("{\"bench\":\"scaling\",\"kind\":\"%s\",\"ranks\":%d,\"batch\":%.0f,\"compute_s\":%."
                "9g,\"comm_s\":%.9g,\"exposed_s\":%.9g,\"step_s\":%.9g,\"samples_per_s\":%.6g,"
                "\"efficiency\":%.6g%s}\n",
-               p->kind, p->ranks, p->batch, p->compute_s, p->comm_s, p->exposed_s, p->step_s, rate,
-               p->efficiency, measured);
+               p->kind, p->ranks, p->batch, p->compute_s, p->comm_s, p->exposed_s, p->step_s, rate, p->efficiency,
+               measured);
         break;
     }
 }
@@ -255,15 +249,14 @@ static void print_head(const scaling *s, const charl__bench_table *t)
     charl__bench_note(t,
                       "%s: %" PRId64 " parameters, batch %" PRId64 " = %d slices; measured on %d "
                       "rank%s",
-                      s->config.path, h->parameters, h->batch, h->slices, s->ranks,
-                      s->ranks > 1 ? "s" : "");
+                      s->config.path, h->parameters, h->batch, h->slices, s->ranks, s->ranks > 1 ? "s" : "");
     for (int i = 0; i < s->curve.n; i++) {
         charl__bench_note(t, "  a rank computes %.0f slices in %.3f ms", s->curve.slices[i],
                           s->curve.compute_s[i] * 1e3);
     }
     if (s->near.given) {
-        charl__bench_note(t, "  in a node of %d: %.2f us, %.3f GB/s", s->cluster.node,
-                          s->near.link.alpha_s * 1e6, 1e-9 / s->near.link.beta_s);
+        charl__bench_note(t, "  in a node of %d: %.2f us, %.3f GB/s", s->cluster.node, s->near.link.alpha_s * 1e6,
+                          1e-9 / s->near.link.beta_s);
     }
     if (s->far.given) {
         charl__bench_note(t, "  between nodes: %.2f us, %.3f GB/s", s->far.link.alpha_s * 1e6,
@@ -272,8 +265,8 @@ static void print_head(const scaling *s, const charl__bench_table *t)
         charl__bench_note(t, "  more than a node: --far=LATENCY_US,GB_PER_S");
     }
     if (s->format == CHARL__BENCH_TABLE) {
-        printf("%-6s %5s %9s %11s %9s %10s %9s %12s %11s\n", "batch", "ranks", "samples",
-               "compute ms", "comm ms", "exposed ms", "step ms", "samples/s", "efficiency");
+        printf("%-6s %5s %9s %11s %9s %10s %9s %12s %11s\n", "batch", "ranks", "samples", "compute ms", "comm ms",
+               "exposed ms", "step ms", "samples/s", "efficiency");
     } else if (s->format == CHARL__BENCH_CSV) {
         printf("kind,ranks,batch,compute_s,comm_s,exposed_s,step_s,samples_per_s,efficiency,"
                "measured_s,error\n");
@@ -334,8 +327,7 @@ static error_t parse_link(const char *option, const char *value, link_option *ou
     const double us = strtod(value, &end), rate = *end == ',' ? strtod(end + 1, &end) : 0;
 
     if (*end != '\0' || !(us >= 0) || !(rate > 0)) {
-        return charl__cli_bad_option(option, value,
-                                     "must be microseconds and GB per second, as 5,25");
+        return charl__cli_bad_option(option, value, "must be microseconds and GB per second, as 5,25");
     }
     *out = (link_option){true, {us * 1e-6, 1e-9 / rate}};
     return 0;
@@ -366,12 +358,10 @@ int charl__bench_scaling_main(const char *path, int argc, char **argv)
     static const struct argp_option options[] = {
         {"near", KEY_NEAR, "US,GB/S", 0,
          "Link between the ranks of a node: latency in us and bandwidth (default: measured)", 0},
-        {"far", KEY_FAR, "US,GB/S", 0,
-         "Link of a node to others (default: measured where there are several)", 0},
+        {"far", KEY_FAR, "US,GB/S", 0, "Link of a node to others (default: measured where there are several)", 0},
         {"node", KEY_NODE, "N", 0, "Ranks per node to predict for (default: 8, or those here)", 0},
         {"repeat", 'r', "N", 0,
-         "Rounds of measurements, of which the best counts (default: 3 on processors, 1 on GPUs)",
-         0},
+         "Rounds of measurements, of which the best counts (default: 3 on processors, 1 on GPUs)", 0},
         CHARL__BENCH_FORMAT_OPTION,
         {0}};
     static const struct argp argp = {

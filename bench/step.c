@@ -34,24 +34,21 @@ static charl_status wait_device(void *on)
 static charl_status measure_peak(step_bench *s)
 {
     charl_status st = CHARL_OK;
-    static const charl_dtype dtypes[] = {[CHARL_PRECISION_F32] = CHARL_F32,
-                                         [CHARL_PRECISION_BF16] = CHARL_BF16,
-                                         [CHARL_PRECISION_F16] = CHARL_F16};
-    const charl__bench_effort effort = {.repeats = (int)s->repeats,
-                                        .sample_s = (double)s->ms * 1e-4};
+    static const charl_dtype dtypes[] = {
+        [CHARL_PRECISION_F32] = CHARL_F32, [CHARL_PRECISION_BF16] = CHARL_BF16, [CHARL_PRECISION_F16] = CHARL_F16};
+    const charl__bench_effort effort = {.repeats = (int)s->repeats, .sample_s = (double)s->ms * 1e-4};
     charl__bench_subject subject = {.name = "peak", .run = run_peak, .wait = wait_device};
     charl__roofline *peak = NULL;
     charl_device *dev = NULL;
     char select[16];
 
     snprintf(select, sizeof select, "%d", s->found.device);
-    CHARL_TRY_CLEANUP(
-        charl_device_open(&(charl_device_request){.select = select,
-                                                  .local_size = 1,
-                                                  .exact = true,
-                                                  .allow_tf32 = s->found.allow_tf32,
-                                                  .compiling = charl__cli_compiling_show},
-                          &dev));
+    CHARL_TRY_CLEANUP(charl_device_open(&(charl_device_request){.select = select,
+                                                                .local_size = 1,
+                                                                .exact = true,
+                                                                .allow_tf32 = s->found.allow_tf32,
+                                                                .compiling = charl__cli_compiling_show},
+                                        &dev));
     CHARL_TRY_CLEANUP(charl__roofline_multiply(dev, dtypes[s->found.precision], &peak));
     subject.ctx = peak;
     subject.on = dev;
@@ -77,9 +74,8 @@ static void print_table(const step_bench *s, int ranks)
     const charl__cli_steps *f = &s->found;
     const double samples = (double)f->batch / f->median_s;
 
-    printf("%s: %" PRId64 " parameters in %s, batch %" PRId64 " = %d slices, %d rank%s\n",
-           s->config.path, f->parameters,
-           charl_config_choice_name("train", "precision", f->precision), f->batch, f->slices, ranks,
+    printf("%s: %" PRId64 " parameters in %s, batch %" PRId64 " = %d slices, %d rank%s\n", s->config.path,
+           f->parameters, charl_config_choice_name("train", "precision", f->precision), f->batch, f->slices, ranks,
            ranks > 1 ? "s" : "");
     printf("  step      median %.4g ms, best %.4g ms of %" PRId64 " rows of %d steps; %d launches "
            "each\n",
@@ -88,9 +84,8 @@ static void print_table(const step_bench *s, int ranks)
     if (f->window > 0) {
         printf(", %.6g tokens/s", samples * (double)f->window);
     }
-    printf("\n  products  %.4g GFLOP, %.4g GFLOP/s, %.3g of the measured peak of %.4g GFLOP/s\n",
-           f->flop * 1e-9, f->flop / f->median_s * 1e-9, f->flop / f->median_s / s->peak,
-           s->peak * 1e-9);
+    printf("\n  products  %.4g GFLOP, %.4g GFLOP/s, %.3g of the measured peak of %.4g GFLOP/s\n", f->flop * 1e-9,
+           f->flop / f->median_s * 1e-9, f->flop / f->median_s / s->peak, s->peak * 1e-9);
 }
 
 static void print_csv(const step_bench *s, int ranks)
@@ -100,10 +95,10 @@ static void print_csv(const step_bench *s, int ranks)
 
     printf("bench,ranks,config,precision,parameters,batch,slices,launches,median_s,best_s,"
            "samples_per_s,tokens_per_s,flop,of_peak\n");
-    printf("step,%d,%s,%s,%" PRId64 ",%" PRId64 ",%d,%d,%.9g,%.9g,%.6g,%.6g,%.6g,%.4g\n", ranks,
-           s->config.path, charl_config_choice_name("train", "precision", f->precision),
-           f->parameters, f->batch, f->slices, f->launches, f->median_s, f->step_s, samples,
-           samples * (double)f->window, f->flop, f->flop / f->median_s / s->peak);
+    printf("step,%d,%s,%s,%" PRId64 ",%" PRId64 ",%d,%d,%.9g,%.9g,%.6g,%.6g,%.6g,%.4g\n", ranks, s->config.path,
+           charl_config_choice_name("train", "precision", f->precision), f->parameters, f->batch, f->slices,
+           f->launches, f->median_s, f->step_s, samples, samples * (double)f->window, f->flop,
+           f->flop / f->median_s / s->peak);
 }
 
 static void print_jsonl(const step_bench *s, int ranks)
@@ -111,20 +106,18 @@ static void print_jsonl(const step_bench *s, int ranks)
     const charl__cli_steps *f = &s->found;
     const double samples = (double)f->batch / f->median_s;
 
-    printf("{\"bench\":\"step\",\"ranks\":%d,\"precision\":\"%s\",\"parameters\":%" PRId64
-           ",\"batch\":%" PRId64 ",\"slices\":%d,\"launches\":%d,\"median_s\":%.9g,\"best_s\":%.9g,"
+    printf("{\"bench\":\"step\",\"ranks\":%d,\"precision\":\"%s\",\"parameters\":%" PRId64 ",\"batch\":%" PRId64
+           ",\"slices\":%d,\"launches\":%d,\"median_s\":%.9g,\"best_s\":%.9g,"
            "\"samples_per_s\":%.6g,\"tokens_per_s\":%.6g,\"flop\":%.6g,\"of_peak\":%.4g}\n",
-           ranks, charl_config_choice_name("train", "precision", f->precision), f->parameters,
-           f->batch, f->slices, f->launches, f->median_s, f->step_s, samples,
-           samples * (double)f->window, f->flop, f->flop / f->median_s / s->peak);
+           ranks, charl_config_choice_name("train", "precision", f->precision), f->parameters, f->batch, f->slices,
+           f->launches, f->median_s, f->step_s, samples, samples * (double)f->window, f->flop,
+           f->flop / f->median_s / s->peak);
 }
 
 static int run(void *ctx, charl_comm *comm)
 {
-    static void (*const print[])(const step_bench *s,
-                                 int ranks) = {[CHARL__BENCH_TABLE] = print_table,
-                                               [CHARL__BENCH_CSV] = print_csv,
-                                               [CHARL__BENCH_JSONL] = print_jsonl};
+    static void (*const print[])(const step_bench *s, int ranks) = {
+        [CHARL__BENCH_TABLE] = print_table, [CHARL__BENCH_CSV] = print_csv, [CHARL__BENCH_JSONL] = print_jsonl};
     charl_status st = CHARL_OK;
     step_bench *s = ctx;
 

@@ -90,8 +90,7 @@ typedef struct charl_checkpoint_reader charl_checkpoint_reader;
  *  Blocks. Local. *out is NULL on failure.
  *  Errors: ERR_CHECKPOINT  naming the file, and the tensor where there is one
  *          ERR_NOMEM       memory or descriptors: says nothing about the file */
-charl_status charl_checkpoint_open(const char *path,
-                                   charl_checkpoint_reader **out) CHARL_MUST_CHECK;
+charl_status charl_checkpoint_open(const char *path, charl_checkpoint_reader **out) CHARL_MUST_CHECK;
 
 /** NULL is a no-op. Local. */
 void charl_checkpoint_close(charl_checkpoint_reader *r);
@@ -107,12 +106,11 @@ int64_t charl_checkpoint_get_count(const charl_checkpoint_reader *r);
 const charl_data_schema *charl_checkpoint_get_schema(const charl_checkpoint_reader *r);
 
 /** Tensor `index` in [0, count), in the order in which they were saved. Borrowed. Local. */
-const charl_checkpoint_tensor *charl_checkpoint_get_tensor(const charl_checkpoint_reader *r,
-                                                           int64_t index);
+const charl_checkpoint_tensor *charl_checkpoint_get_tensor(const charl_checkpoint_reader *r, int64_t index);
 
 /** The tensor of that name, or NULL. Borrowed. Local. */
-const charl_checkpoint_tensor *charl_checkpoint_find(const charl_checkpoint_reader *r,
-                                                     const char *group, const char *name);
+const charl_checkpoint_tensor *charl_checkpoint_find(const charl_checkpoint_reader *r, const char *group,
+                                                     const char *name);
 
 /** Read a tensor that charl_checkpoint_get_tensor or _find returned.
  *
@@ -137,8 +135,7 @@ charl_status charl_checkpoint_verify(const char *path) CHARL_MUST_CHECK;
  * NULL on failure
  *
  *  Blocks. Local. Errors: as charl_checkpoint_verify, for either file. */
-charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool *same,
-                                   char **report) CHARL_MUST_CHECK;
+charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool *same, char **report) CHARL_MUST_CHECK;
 
 /** optim_kind of a checkpoint whose weights belong to no optimizer state. */
 #define CHARL_CHECKPOINT_NO_OPTIMIZER "none"
@@ -152,8 +149,7 @@ charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool 
  *  Errors: as charl_checkpoint_open and charl_checkpoint_save; ERR_CHECKPOINT when the weights
  * differ in names or shapes or are not f32, naming file and tensor.
  *  Cost: reads every file's weights once; memory for the result and three tensors. */
-charl_status charl_checkpoint_average(const char *const *paths, int n,
-                                      const char *out) CHARL_MUST_CHECK;
+charl_status charl_checkpoint_average(const char *const *paths, int n, const char *out) CHARL_MUST_CHECK;
 
 /* The run directory: DIR/checkpoints/step-00000042.h5, DIR/last.h5, DIR/best.h5, DIR/.lock */
 
@@ -200,8 +196,7 @@ typedef struct charl_run_found {
  *  Errors: ERR_NOMEM; ERR_CHECKPOINT when the directory exists but cannot be read. A refused file
  * is not an error: see found->warning; whether to go on without it is the caller's decision. Cost:
  * reads one checkpoint, more after damage. */
-charl_status charl_run_find(const char *dir, int64_t before,
-                            charl_run_found *found) CHARL_MUST_CHECK;
+charl_status charl_run_find(const char *dir, int64_t before, charl_run_found *found) CHARL_MUST_CHECK;
 void charl_run_found_fini(charl_run_found *found);
 
 /** Check that `path` is a whole checkpoint of step `step`. Blocks. Local.
@@ -220,8 +215,7 @@ typedef struct charl_run_policy {
 
 /** Remove what the policy does not keep. Call it only after a save succeeded. *removed may be NULL.
  *  Blocks. Local. Errors: ERR_DISK, ERR_NOMEM. */
-charl_status charl_run_retain(const char *dir, const charl_run_policy *policy,
-                              int *removed) CHARL_MUST_CHECK;
+charl_status charl_run_retain(const char *dir, const charl_run_policy *policy, int *removed) CHARL_MUST_CHECK;
 
 /** Point the symbolic link DIR/`name` ("last.h5", "best.h5") at the checkpoint of `step`,
  * atomically. Links are for people: nothing reads them, so a failure need not stop training.

@@ -44,20 +44,14 @@ typedef struct charl_comm_options {
 
 /** A local peer died; or all ranks are still. */
 typedef struct charl_comm_death {
-    int rank;     /* -1: all */
-    int64_t step; /* its last mark */
-    const char
-        *message; /* borrowed: "rank 2 of 4 (host, pid 77) died at or near step 40, backward" */
+    int rank;            /* -1: all */
+    int64_t step;        /* its last mark */
+    const char *message; /* borrowed: "rank 2 of 4 (host, pid 77) died at or near step 40, backward" */
 } charl_comm_death;
 
 typedef void (*charl_comm_on_death)(void *ctx, const charl_comm_death *death);
 
-typedef enum charl_comm_op {
-    CHARL_COMM_SUM,
-    CHARL_COMM_MIN,
-    CHARL_COMM_MAX,
-    CHARL_COMM_OP_COUNT
-} charl_comm_op;
+typedef enum charl_comm_op { CHARL_COMM_SUM, CHARL_COMM_MIN, CHARL_COMM_MAX, CHARL_COMM_OP_COUNT } charl_comm_op;
 
 /** Start MPI, before any thread and before the first OpenCL call. Once per process. Blocks.
  *  Collective on all processes of the job. Errors: ERR_COMM; ERR_CONFIG when the launcher started
@@ -85,8 +79,7 @@ void charl_team_destroy(charl_team *team);
 
 /** All ranks of the job, or of a team. options may be NULL. Owned by the caller. Blocks.
  * Collective. Errors: ERR_COMM, ERR_NOMEM (also: no room in /dev/shm). */
-charl_status charl_comm_create(const charl_comm_options *options,
-                               charl_comm **out) CHARL_MUST_CHECK;
+charl_status charl_comm_create(const charl_comm_options *options, charl_comm **out) CHARL_MUST_CHECK;
 
 /** Blocks. Collective on c, except when c is broken. NULL is a no-op. */
 void charl_comm_destroy(charl_comm *c);
@@ -148,8 +141,7 @@ charl_status charl_comm_cpu_limit(const charl_comm *c) CHARL_MUST_CHECK;
 /** Watch the ranks of this node from a thread and call on_death, in that thread, when one is gone:
  *  within about 0.2 s, also while this rank computes. ctx is borrowed. Local.
  *  Errors: ERR_NOMEM, ERR_INVALID when it runs already. */
-charl_status charl_comm_watch_begin(charl_comm *c, charl_comm_on_death on_death,
-                                    void *ctx) CHARL_MUST_CHECK;
+charl_status charl_comm_watch_begin(charl_comm *c, charl_comm_on_death on_death, void *ctx) CHARL_MUST_CHECK;
 
 /** No-op when no watch runs. Local. */
 void charl_comm_watch_end(charl_comm *c);
@@ -172,20 +164,16 @@ bool charl_comm_is_agreed(const charl_comm *c);
 charl_status charl_comm_barrier(charl_comm *c) CHARL_MUST_CHECK;
 
 /** bytes of `root` to all ranks. Blocks. Collective on c. Errors: ERR_INVALID, ERR_COMM. */
-charl_status charl_comm_broadcast(charl_comm *c, void *data, size_t bytes,
-                                  int root) CHARL_MUST_CHECK;
+charl_status charl_comm_broadcast(charl_comm *c, void *data, size_t bytes, int root) CHARL_MUST_CHECK;
 
 /** all[r * bytes ...] = mine of rank r. Blocks. Collective on c. Errors: ERR_INVALID, ERR_COMM. */
-charl_status charl_comm_allgather(charl_comm *c, const void *mine, size_t bytes,
-                                  void *all) CHARL_MUST_CHECK;
+charl_status charl_comm_allgather(charl_comm *c, const void *mine, size_t bytes, void *all) CHARL_MUST_CHECK;
 
 /** v[i] = op over ranks, i < count: for control, not for anything that must have the same bits with
  *  another rank count (a sum of doubles has not). Blocks. Collective on c. Errors: ERR_INVALID,
  *  ERR_COMM. */
-charl_status charl_comm_reduce_i64(charl_comm *c, charl_comm_op op, int64_t *v,
-                                   int count) CHARL_MUST_CHECK;
-charl_status charl_comm_reduce_f64(charl_comm *c, charl_comm_op op, double *v,
-                                   int count) CHARL_MUST_CHECK;
+charl_status charl_comm_reduce_i64(charl_comm *c, charl_comm_op op, int64_t *v, int count) CHARL_MUST_CHECK;
+charl_status charl_comm_reduce_f64(charl_comm *c, charl_comm_op op, double *v, int count) CHARL_MUST_CHECK;
 
 /** What an all-reduce is asked for; zeros are the defaults. */
 typedef struct charl_allreduce_options {
@@ -226,8 +214,7 @@ typedef struct charl_allreduce_options {
  *  hierarchical sends 2*e*n*(N-1)/N bytes from each of N nodes with one lane each, p2p as many from
  *  each rank; peer writes and reads 4*n*(ranks-1)/ranks bytes per GPU, twice. */
 charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices *mine,
-                                    const charl_allreduce_options *options,
-                                    charl_allreduce **out) CHARL_MUST_CHECK;
+                                    const charl_allreduce_options *options, charl_allreduce **out) CHARL_MUST_CHECK;
 
 /** Name of algorithm i = 0, 1, ..., in order of preference; NULL after the last. "local" is for one
  * rank. Static storage. Local. */
@@ -258,8 +245,7 @@ void *charl_allreduce_sum(const charl_allreduce *ar);
 
 /** The part of a range of `count` values that a rank owns: [*from, *to), relative to the range, in
  *  whole blocks of 64 values. Local. */
-void charl_allreduce_part(const charl_allreduce *ar, int64_t count, int rank, int64_t *from,
-                          int64_t *to);
+void charl_allreduce_part(const charl_allreduce *ar, int64_t count, int rank, int64_t *from, int64_t *to);
 
 /** n floats with which the ranks tell each other their parts of ranges, aligned and padded as the
  *  sum; NULL without the option `gathers`. Ranks of a node may share it. Borrowed. Local. */
@@ -289,8 +275,7 @@ charl_status charl_allreduce_wait(charl_allreduce *ar, int64_t ticket) CHARL_MUS
 /** The same sum for few values, at low latency, many times per step: batch-norm sums, loss, counts.
  *  Owned by the caller, not longer than c. Blocks. Collective on c. Errors: as
  * charl_allreduce_create. */
-charl_status charl_reducer_create(charl_comm *c, const charl_slices *mine,
-                                  charl_reducer **out) CHARL_MUST_CHECK;
+charl_status charl_reducer_create(charl_comm *c, const charl_slices *mine, charl_reducer **out) CHARL_MUST_CHECK;
 
 /** Blocks. Collective on its communicator, except when that is broken. NULL is a no-op. */
 void charl_reducer_destroy(charl_reducer *r);
@@ -301,8 +286,7 @@ void charl_reducer_destroy(charl_reducer *r);
  *  out    [count]                        written; may be lanes
  *
  *  Blocks. Collective on c. Deterministic. Errors: ERR_INVALID, ERR_COMM. */
-charl_status charl_reducer_sum(charl_reducer *r, const float *lanes, int64_t count,
-                               float *out) CHARL_MUST_CHECK;
+charl_status charl_reducer_sum(charl_reducer *r, const float *lanes, int64_t count, float *out) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

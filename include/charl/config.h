@@ -29,43 +29,20 @@ typedef struct charl_interval {
 } charl_interval;
 
 /* The values of a choice, in the order in which the key table lists them. */
-typedef enum charl_precision {
-    CHARL_PRECISION_F32,
-    CHARL_PRECISION_BF16,
-    CHARL_PRECISION_F16
-} charl_precision;
+typedef enum charl_precision { CHARL_PRECISION_F32, CHARL_PRECISION_BF16, CHARL_PRECISION_F16 } charl_precision;
 typedef enum charl_loss_type {
     CHARL_LOSS_CROSS_ENTROPY,
     CHARL_LOSS_MSE,
     CHARL_LOSS_BCE,
     CHARL_LOSS_HUBER
 } charl_loss_type;
-typedef enum charl_recompute {
-    CHARL_RECOMPUTE_AUTO,
-    CHARL_RECOMPUTE_NO,
-    CHARL_RECOMPUTE_YES
-} charl_recompute;
+typedef enum charl_recompute { CHARL_RECOMPUTE_AUTO, CHARL_RECOMPUTE_NO, CHARL_RECOMPUTE_YES } charl_recompute;
 typedef enum charl_reduce { CHARL_REDUCE_F32, CHARL_REDUCE_BF16 } charl_reduce;
 typedef enum charl_balance { CHARL_BALANCE_EVEN, CHARL_BALANCE_SPEED } charl_balance;
-typedef enum charl_nonfinite_rule {
-    CHARL_NONFINITE_STOP,
-    CHARL_NONFINITE_SKIP
-} charl_nonfinite_rule;
-typedef enum charl_decay_1d {
-    CHARL_DECAY_1D_AUTO,
-    CHARL_DECAY_1D_YES,
-    CHARL_DECAY_1D_NO
-} charl_decay_1d;
-typedef enum charl_cache_place {
-    CHARL_CACHE_AUTO,
-    CHARL_CACHE_DEVICE,
-    CHARL_CACHE_NONE
-} charl_cache_place;
-typedef enum charl_export_format {
-    CHARL_EXPORT_NONE,
-    CHARL_EXPORT_SAFETENSORS,
-    CHARL_EXPORT_ONNX
-} charl_export_format;
+typedef enum charl_nonfinite_rule { CHARL_NONFINITE_STOP, CHARL_NONFINITE_SKIP } charl_nonfinite_rule;
+typedef enum charl_decay_1d { CHARL_DECAY_1D_AUTO, CHARL_DECAY_1D_YES, CHARL_DECAY_1D_NO } charl_decay_1d;
+typedef enum charl_cache_place { CHARL_CACHE_AUTO, CHARL_CACHE_DEVICE, CHARL_CACHE_NONE } charl_cache_place;
+typedef enum charl_export_format { CHARL_EXPORT_NONE, CHARL_EXPORT_SAFETENSORS, CHARL_EXPORT_ONNX } charl_export_format;
 typedef enum charl_monitor_mode { CHARL_MONITOR_MIN, CHARL_MONITOR_MAX } charl_monitor_mode;
 typedef enum charl_normalize_kind {
     CHARL_NORMALIZE_AUTO,
@@ -124,9 +101,8 @@ typedef struct charl_config {
         int cache; /* charl_cache_place */
     } data;
     struct {
-        const char *type; /* a charl_model_type_name */
-        const void *
-            settings; /* of the type: charl_mlp_config, charl_gpt_config and so on; NULL for sequential */
+        const char *type;     /* a charl_model_type_name */
+        const void *settings; /* of the type: charl_mlp_config, charl_gpt_config and so on; NULL for sequential */
     } model;
     struct {
         int64_t epochs;
@@ -151,8 +127,7 @@ typedef struct charl_config {
         double weight_decay;
         int decay_1d; /* charl_decay_1d */
         const char *groups;
-        const void *
-            settings; /* of the type: a charl_optimizer_config, or what a registered type declares */
+        const void *settings; /* of the type: a charl_optimizer_config, or what a registered type declares */
     } optimizer;
     struct {
         const char *type; /* a charl_schedule_name */
@@ -211,8 +186,8 @@ typedef struct charl_config_override {
  *  Blocks. Local.
  *  Errors: ERR_CONFIG  one line per mistake, "FILE:LINE: [section] key: reason"; also an unreadable
  * file ERR_NOMEM */
-charl_status charl_config_load(const char *path, const charl_config_override *overrides,
-                               int n_overrides, charl_config **out) CHARL_MUST_CHECK;
+charl_status charl_config_load(const char *path, const charl_config_override *overrides, int n_overrides,
+                               charl_config **out) CHARL_MUST_CHECK;
 
 /** charl_config_load of `length` bytes of text. `label` stands for the file in messages; its
  * directory part is where relative paths start. All borrowed.
@@ -259,8 +234,7 @@ charl_status charl_config_print(const charl_config *cfg, bool origins, char **ou
  *  Blocks. Local.
  *  Errors: ERR_CONFIG  `text` does not read (written by another version)
  *          ERR_NOMEM */
-charl_status charl_config_diff(const charl_config *cfg, const char *text, bool *model,
-                               char **out) CHARL_MUST_CHECK;
+charl_status charl_config_diff(const charl_config *cfg, const char *text, bool *model, char **out) CHARL_MUST_CHECK;
 
 /** The key table for people: type, default, range and meaning of each key of `section`, or of all
  * when NULL. *out: owned by the caller (charl_free).
@@ -303,15 +277,15 @@ bool charl_config_layer_has(charl_config_layer *layer, const char *key);
  *  Blocks. Local.
  *  Errors: ERR_CONFIG  "FILE:LINE: [layer NAME] key: reason" */
 #define CHARL_CONFIG_REQUIRED INT64_MIN
-charl_status charl_config_layer_int(charl_config_layer *layer, const char *key, int64_t fallback,
-                                    int64_t min, int64_t max, int64_t *out) CHARL_MUST_CHECK;
+charl_status charl_config_layer_int(charl_config_layer *layer, const char *key, int64_t fallback, int64_t min,
+                                    int64_t max, int64_t *out) CHARL_MUST_CHECK;
 
 /** As charl_config_layer_int for a number; `range` is text such as "[0,1)".
  *
  *  Blocks. Local.
  *  Errors: ERR_CONFIG */
-charl_status charl_config_layer_float(charl_config_layer *layer, const char *key, double fallback,
-                                      const char *range, double *out) CHARL_MUST_CHECK;
+charl_status charl_config_layer_float(charl_config_layer *layer, const char *key, double fallback, const char *range,
+                                      double *out) CHARL_MUST_CHECK;
 
 /** As charl_config_layer_int for yes or no.
  *
@@ -325,32 +299,30 @@ charl_status charl_config_layer_bool(charl_config_layer *layer, const char *key,
  *
  *  Blocks. Local.
  *  Errors: ERR_CONFIG */
-charl_status charl_config_layer_string(charl_config_layer *layer, const char *key,
-                                       const char *fallback, const char *choices,
-                                       const char **out) CHARL_MUST_CHECK;
+charl_status charl_config_layer_string(charl_config_layer *layer, const char *key, const char *fallback,
+                                       const char *choices, const char **out) CHARL_MUST_CHECK;
 
 /** *out = index of the key's text in `choices`, "a|b|c".
  *
  *  Blocks. Local.
  *  Errors: ERR_CONFIG */
-charl_status charl_config_layer_choice(charl_config_layer *layer, const char *key, int fallback,
-                                       const char *choices, int *out) CHARL_MUST_CHECK;
+charl_status charl_config_layer_choice(charl_config_layer *layer, const char *key, int fallback, const char *choices,
+                                       int *out) CHARL_MUST_CHECK;
 
 /** out[0], out[1] = a pair such as "3, 5" or "3x5", or one number for both (kernel, stride,
  * padding), each within [min, max]; `fallback` for both when not given.
  *
  *  Blocks. Local.
  *  Errors: ERR_CONFIG */
-charl_status charl_config_layer_pair(charl_config_layer *layer, const char *key, int64_t fallback,
-                                     int64_t min, int64_t max, int64_t out[2]) CHARL_MUST_CHECK;
+charl_status charl_config_layer_pair(charl_config_layer *layer, const char *key, int64_t fallback, int64_t min,
+                                     int64_t max, int64_t out[2]) CHARL_MUST_CHECK;
 
 /** A mistake of the layer as a whole, or of one key (NULL: the whole): sets the message with file
  * and line.
  *
  *  Blocks. Local.
  *  Errors: ERR_CONFIG  always */
-charl_status charl_config_layer_refuse(charl_config_layer *layer, const char *key,
-                                       const char *reason) CHARL_MUST_CHECK;
+charl_status charl_config_layer_refuse(charl_config_layer *layer, const char *key, const char *reason) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

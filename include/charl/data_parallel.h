@@ -43,9 +43,8 @@ typedef struct charl_data_parallel_options {
  *  Blocks. Collective. Owned: destroy with charl_data_parallel_destroy.
  *  Errors: those of charl_graph_compile, agreed: every rank gets the same status; ERR_CONFIG where
  * the algorithm is unknown or unsuitable, or the ranks built different graphs; ERR_COMM. */
-charl_status charl_data_parallel_create(charl_comm *comm, const charl_slices *mine,
-                                        charl_params *params, charl_graph *g,
-                                        const charl_data_parallel_options *options,
+charl_status charl_data_parallel_create(charl_comm *comm, const charl_slices *mine, charl_params *params,
+                                        charl_graph *g, const charl_data_parallel_options *options,
                                         charl_data_parallel **out) CHARL_MUST_CHECK;
 
 /** Compile another graph over the same slices and parameters, such as one for evaluation: its batch

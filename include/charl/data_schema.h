@@ -22,18 +22,18 @@ CHARL_BEGIN_DECLS
  * it. */
 typedef struct charl_data_schema {
     charl_dataset_kind kind;
-    charl_dtype x_dtype; /* of a sample as it is delivered: u8, u16, u32 or f32; tokens: i32 */
-    charl_shape x_shape; /* of one sample; tokens: [window] */
-    charl_dtype y_dtype; /* i32 class labels or next tokens, f32 values */
-    charl_shape y_shape; /* of one target; a single label is a scalar */
-    int64_t classes;     /* that the model knows; size of the vocabulary; 0 for values */
-    char *class_names;   /* name i is that of label i */
-    char *columns;       /* of a table, in the order of x */
-    char *targets;       /* in the order of y; of a single label the name of its column */
-    char *layout;        /* "NCHW", "rows" or "tokens" */
-    char *fit;           /* images: "crop", "stretch" or "pad" */
-    int64_t n_stats;   /* 1, or channels (images) or columns (tables); 0: not normalised (tokens) */
-    float *mean, *std; /* [n_stats] that training used, in units of x: the model sees
+    charl_dtype x_dtype;        /* of a sample as it is delivered: u8, u16, u32 or f32; tokens: i32 */
+    charl_shape x_shape;        /* of one sample; tokens: [window] */
+    charl_dtype y_dtype;        /* i32 class labels or next tokens, f32 values */
+    charl_shape y_shape;        /* of one target; a single label is a scalar */
+    int64_t classes;            /* that the model knows; size of the vocabulary; 0 for values */
+    char *class_names;          /* name i is that of label i */
+    char *columns;              /* of a table, in the order of x */
+    char *targets;              /* in the order of y; of a single label the name of its column */
+    char *layout;               /* "NCHW", "rows" or "tokens" */
+    char *fit;                  /* images: "crop", "stretch" or "pad" */
+    int64_t n_stats;            /* 1, or channels (images) or columns (tables); 0: not normalised (tokens) */
+    float *mean, *std;          /* [n_stats] that training used, in units of x: the model sees
                           (x - mean) * (1 / std) */
     char *tokenizer_kind;       /* "bytes", "chars" or "bpe" */
     charl_tokenizer *tokenizer; /* NULL: none, or too large for the file that the schema is from */
@@ -46,17 +46,15 @@ typedef struct charl_data_schema {
  *  mean, std  [n_stats]  copied
  *
  *  Blocks. Local. Errors: ERR_DATA, ERR_IO (the tokenizer), ERR_NOMEM. */
-charl_status charl_data_schema_create(const charl_dataset *ds, int64_t n_stats, const float *mean,
-                                      const float *std, charl_data_schema **out) CHARL_MUST_CHECK;
+charl_status charl_data_schema_create(const charl_dataset *ds, int64_t n_stats, const float *mean, const float *std,
+                                      charl_data_schema **out) CHARL_MUST_CHECK;
 
 /** A copy that shares nothing. Blocks. Local. Errors: ERR_NOMEM. */
-charl_status charl_data_schema_copy(const charl_data_schema *s,
-                                    charl_data_schema **out) CHARL_MUST_CHECK;
+charl_status charl_data_schema_copy(const charl_data_schema *s, charl_data_schema **out) CHARL_MUST_CHECK;
 
 /** A copy that normalises with other numbers. Blocks. Local. Errors: ERR_NOMEM. */
-charl_status charl_data_schema_normalized(const charl_data_schema *s, int64_t n_stats,
-                                          const float *mean, const float *std,
-                                          charl_data_schema **out) CHARL_MUST_CHECK;
+charl_status charl_data_schema_normalized(const charl_data_schema *s, int64_t n_stats, const float *mean,
+                                          const float *std, charl_data_schema **out) CHARL_MUST_CHECK;
 
 /** NULL is a no-op. Local. */
 void charl_data_schema_destroy(charl_data_schema *s);
@@ -64,8 +62,7 @@ void charl_data_schema_destroy(charl_data_schema *s);
 /** Describe samples that no data set holds, such as rows that a caller brings: the schema as the
  * info of a data set without rows. `path` is for messages; pointers are borrowed from both. Local.
  */
-void charl_data_schema_get_info(const charl_data_schema *s, const char *path,
-                                charl_dataset_info *out);
+void charl_data_schema_get_info(const charl_data_schema *s, const char *path, charl_dataset_info *out);
 
 /** The schema as JSON, which charl_data_schema_parse reads back. A tokenizer of more than 8192
  * tokens is described and left out. *out is the caller's, charl_free. Blocks. Local. Errors:
@@ -74,8 +71,7 @@ charl_status charl_data_schema_print(const charl_data_schema *s, char **out) CHA
 
 /** The schema in a JSON text. `path` is for messages. Blocks. Local. Errors: ERR_CHECKPOINT  not
  * such a text, naming the field; ERR_CONFIG  this build cannot read JSON; ERR_NOMEM. */
-charl_status charl_data_schema_parse(const char *path, const char *json,
-                                     charl_data_schema **out) CHARL_MUST_CHECK;
+charl_status charl_data_schema_parse(const char *path, const char *json, charl_data_schema **out) CHARL_MUST_CHECK;
 
 /** Number of names in a list. Local. */
 int64_t charl_names_count(const char *names);
@@ -92,8 +88,7 @@ const char *charl_names_get(const char *names, int64_t index, size_t *length);
  *
  *  Blocks. Local. Errors: ERR_DATA  a name of `of` stands twice in `in`; ERR_NOMEM.
  *  Cost: n log n comparisons. */
-charl_status charl_names_match(const char *of, const char *in, int64_t **index,
-                               char **missing) CHARL_MUST_CHECK;
+charl_status charl_names_match(const char *of, const char *in, int64_t **index, char **missing) CHARL_MUST_CHECK;
 
 /** From now on deliver the rows of `ds` as the model of schema `s` takes them: labels become the
  * model's numbers, columns and targets stand in its order, and charl_dataset_get_info reports its
@@ -109,8 +104,8 @@ charl_status charl_names_match(const char *of, const char *in, int64_t **index,
  *  Before the first read, once. Blocks. Local. Errors: ERR_DATA  samples or targets of another
  * shape, classes, columns or targets that the other side does not have, all named; another
  * tokenizer; ERR_NOMEM */
-charl_status charl_dataset_map(charl_dataset *ds, const charl_data_schema *s, const char *model,
-                               bool all, char **notes) CHARL_MUST_CHECK;
+charl_status charl_dataset_map(charl_dataset *ds, const charl_data_schema *s, const char *model, bool all,
+                               char **notes) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

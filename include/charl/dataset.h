@@ -15,12 +15,7 @@ CHARL_BEGIN_DECLS
 
 typedef struct charl_dataset charl_dataset;
 
-typedef enum charl_split {
-    CHARL_SPLIT_TRAIN,
-    CHARL_SPLIT_VAL,
-    CHARL_SPLIT_TEST,
-    CHARL_SPLIT_COUNT
-} charl_split;
+typedef enum charl_split { CHARL_SPLIT_TRAIN, CHARL_SPLIT_VAL, CHARL_SPLIT_TEST, CHARL_SPLIT_COUNT } charl_split;
 
 typedef enum charl_dataset_kind {
     CHARL_DATASET_IMAGES,
@@ -56,19 +51,19 @@ typedef struct charl_dataset_info {
     int64_t classes;                  /* classes or size of the vocabulary; 0 for regression */
     int64_t rows[CHARL_SPLIT_COUNT];  /* samples; 0: there is no such split */
     int64_t items[CHARL_SPLIT_COUNT]; /* stored rows; tokens: tokens */
-    int n_stats;             /* channels (images) or columns of mean and std; 0: not stored */
-    const float *mean;       /* [n_stats], in the units of x */
-    const float *std;        /* [n_stats], never 0 */
-    const char *layout;      /* "NCHW" ...; "" if not stored */
-    const char *fit;         /* images: how pictures were brought to size; "" if not stored */
-    const char *class_names; /* newline-separated; "" if not stored */
-    const char *columns;     /* names of a table's columns, newline-separated; "" if not stored */
-    const char *targets;     /* names of the targets, newline-separated; "" if not stored */
-    const char *tokenizer;   /* kind of the tokenizer that made the tokens; "" if not stored */
-    bool checksums;          /* the file carries block checksums */
-    bool native;             /* rows are read directly, not through HDF5 */
-    const char *note;        /* what is unusual and what it costs; "" if nothing */
-    char content_id[65]; /* hexadecimal digest of names, shapes and checksums: the same data, the
+    int n_stats;                      /* channels (images) or columns of mean and std; 0: not stored */
+    const float *mean;                /* [n_stats], in the units of x */
+    const float *std;                 /* [n_stats], never 0 */
+    const char *layout;               /* "NCHW" ...; "" if not stored */
+    const char *fit;                  /* images: how pictures were brought to size; "" if not stored */
+    const char *class_names;          /* newline-separated; "" if not stored */
+    const char *columns;              /* names of a table's columns, newline-separated; "" if not stored */
+    const char *targets;              /* names of the targets, newline-separated; "" if not stored */
+    const char *tokenizer;            /* kind of the tokenizer that made the tokens; "" if not stored */
+    bool checksums;                   /* the file carries block checksums */
+    bool native;                      /* rows are read directly, not through HDF5 */
+    const char *note;                 /* what is unusual and what it costs; "" if nothing */
+    char content_id[65];              /* hexadecimal digest of names, shapes and checksums: the same data, the
                             same id. Where there are no checksums they are formed when the file is
                             opened, of large arrays from a part: see charl_dataset_open */
 } charl_dataset_info;
@@ -127,8 +122,8 @@ const char *charl_split_name(charl_split split);
  * float is not finite; the message says where ERR_IO       reading failed Cost: one read per run of
  * consecutive rows; the first touch of a 1 MiB block reads and checks all of it.
  */
-charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int64_t *rows,
-                                int64_t n, void *x, void *y) CHARL_MUST_CHECK;
+charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n, void *x,
+                                void *y) CHARL_MUST_CHECK;
 
 /** Windows of tokens at any positions: x[i] = tokens[starts[i], + window), y[i] the same one token
  * later.
@@ -136,8 +131,8 @@ charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int6
  *  Blocks. Local. Thread-safe. Deterministic. Errors: as charl_dataset_read; ERR_INVALID if not
  * tokens.
  */
-charl_status charl_dataset_read_at(charl_dataset *ds, charl_split split, const int64_t *starts,
-                                   int64_t n, void *x, void *y) CHARL_MUST_CHECK;
+charl_status charl_dataset_read_at(charl_dataset *ds, charl_split split, const int64_t *starts, int64_t n, void *x,
+                                   void *y) CHARL_MUST_CHECK;
 
 /** out[i] = token first + i of a split, for i < n, as stored (info.stored_dtype), checked against
  * the vocabulary.
@@ -145,8 +140,8 @@ charl_status charl_dataset_read_at(charl_dataset *ds, charl_split split, const i
  *  Blocks. Local. Thread-safe. Deterministic. Errors: as charl_dataset_read; ERR_INVALID if not
  * tokens.
  */
-charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int64_t first,
-                                       int64_t n, void *out) CHARL_MUST_CHECK;
+charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int64_t first, int64_t n,
+                                       void *out) CHARL_MUST_CHECK;
 
 /** Read everything once: all checksums, all labels and tokens in range, all floats finite, the
  * tokenizer whole.
@@ -163,8 +158,7 @@ charl_status charl_dataset_verify(charl_dataset *ds) CHARL_MUST_CHECK;
 int64_t charl_order_row(uint64_t seed, int64_t n, bool shuffle, int64_t position);
 /** The same for `count` positions from `position` on, at a third of the cost each, into out. Local.
  * Thread-safe. */
-void charl_order_rows(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t count,
-                      int64_t *out);
+void charl_order_rows(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t count, int64_t *out);
 
 /** Where the windows of epoch `position / n` begin: a shift in [0, window) keyed by (seed, epoch);
  * 0 without shuffle. Local. Thread-safe. */
@@ -185,27 +179,22 @@ typedef struct charl_import_options {
  * malformed; the message says where ERR_CONFIG  `out` exists and may not be replaced ERR_DISK `out`
  * could not be written
  */
-charl_status charl_import_idx(const char *const images[2], const char *const labels[2],
-                              const char *out, const charl_import_options *opt) CHARL_MUST_CHECK;
+charl_status charl_import_idx(const char *const images[2], const char *const labels[2], const char *out,
+                              const charl_import_options *opt) CHARL_MUST_CHECK;
 
 /** Convert CIFAR-10 binary batches (3073-byte records) to images [n,3,32,32]: `train` files one
  * after the other, `test` (may be NULL) as with IDX. Blocks. Local. Errors: as charl_import_idx. */
-charl_status charl_import_cifar10(const char *const *train, int n_train, const char *test,
-                                  const char *out,
+charl_status charl_import_cifar10(const char *const *train, int n_train, const char *test, const char *out,
                                   const charl_import_options *opt) CHARL_MUST_CHECK;
 
 /** What a CSV file means. */
-typedef enum charl_csv_header {
-    CHARL_CSV_HEADER_AUTO,
-    CHARL_CSV_HEADER_YES,
-    CHARL_CSV_HEADER_NO
-} charl_csv_header;
+typedef enum charl_csv_header { CHARL_CSV_HEADER_AUTO, CHARL_CSV_HEADER_YES, CHARL_CSV_HEADER_NO } charl_csv_header;
 
 typedef struct charl_csv_options {
-    const char *label; /* column of the target, by header name or index from 0 (negative: from the
+    const char *label;       /* column of the target, by header name or index from 0 (negative: from the
                           end); NULL: the last; or several columns with commas between them */
-    bool regression;   /* targets are numbers; else one is a class, and several are each 0 or 1 */
-    char separator;    /* 0: comma */
+    bool regression;         /* targets are numbers; else one is a class, and several are each 0 or 1 */
+    char separator;          /* 0: comma */
     charl_csv_header header; /* whether the first line holds the names of the columns */
 } charl_csv_options;
 
@@ -243,8 +232,8 @@ typedef struct charl_text_options {
  *
  *  Blocks. Local. Memory: a few MiB for bytes, else the text. Errors: as charl_import_idx; chars:
  * ERR_DATA names the file and byte that is not UTF-8; bpe: as charl_tokenizer_create. */
-charl_status charl_import_text(const char *const *paths, int n, const charl_text_options *text,
-                               const char *out, const charl_import_options *opt) CHARL_MUST_CHECK;
+charl_status charl_import_text(const char *const *paths, int n, const charl_text_options *text, const char *out,
+                               const charl_import_options *opt) CHARL_MUST_CHECK;
 
 /** Convert a file of token numbers: llm.c's (1 KiB header; u16 or u32) or, without that header,
  * nanoGPT's plain little-endian u16. `vocab` is the size of the vocabulary, 0: the largest token
@@ -256,7 +245,7 @@ charl_status charl_import_tokens(const char *path, int64_t vocab, const char *ou
 
 /** What charl_dataset_make can generate. */
 typedef struct charl_make_options {
-    const char *kind; /* "digits": 28x28 images of ten classes; "regression": a smooth function of 8
+    const char *kind;       /* "digits": 28x28 images of ten classes; "regression": a smooth function of 8
                          columns with noise */
     int64_t n_train, n_val; /* n_train >= 1 */
     uint64_t seed;

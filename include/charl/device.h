@@ -63,11 +63,11 @@ typedef struct charl_device_request {
     int local_rank;     /* rank among the ranks of this node, and their number; several processes
                            that share CPUs call charl_comm_cpu_limit first */
     int local_size;
-    bool exact;           /* CHARL_DEVICE does not override `select` */
-    bool share;           /* several ranks may use one GPU */
-    bool allow_tf32;      /* products of f32 matrices may round their elements to tf32 (8 bits of
+    bool exact;                /* CHARL_DEVICE does not override `select` */
+    bool share;                /* several ranks may use one GPU */
+    bool allow_tf32;           /* products of f32 matrices may round their elements to tf32 (8 bits of
                              exponent, 10 behind the point), where tensor cores take that */
-    int64_t memory_limit; /* bytes; 0 = what the device has */
+    int64_t memory_limit;      /* bytes; 0 = what the device has */
     charl_compiling compiling; /* reports compilation, also that of this call; NULL: none */
     void *compiling_ctx;
 } charl_device_request;
@@ -87,8 +87,7 @@ charl_status charl_device_list(charl_device_info *out, int capacity, int *count)
  * GPUs; without GPUs all ranks share the CPU device. Owned: close with charl_device_close. Blocks.
  * Local. Errors: ERR_DEVICE  no match, more local ranks than GPUs without `share`, the driver
  * failed ERR_CONFIG  `select` is malformed */
-charl_status charl_device_open(const charl_device_request *request,
-                               charl_device **out) CHARL_MUST_CHECK;
+charl_status charl_device_open(const charl_device_request *request, charl_device **out) CHARL_MUST_CHECK;
 
 /** NULL is a no-op. Waits for work in flight. Blocks. Local. */
 void charl_device_close(charl_device *dev);

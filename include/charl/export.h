@@ -15,8 +15,8 @@ CHARL_BEGIN_DECLS
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_CONFIG  no such format, or a layer that it has no form for; ERR_DATA,
  * ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM */
-charl_status charl_export_model(const char *checkpoint, const charl_config_override *overrides,
-                                int n_overrides, int ema, const char *path) CHARL_MUST_CHECK;
+charl_status charl_export_model(const char *checkpoint, const charl_config_override *overrides, int n_overrides,
+                                int ema, const char *path) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

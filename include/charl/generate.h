@@ -10,12 +10,12 @@ CHARL_BEGIN_DECLS
 typedef struct charl_generate_options {
     const char *prompt; /* text that is continued, not empty */
     size_t prompt_bytes;
-    int64_t tokens;     /* to generate */
-    double temperature; /* 0: always the most probable token */
-    int64_t top_k;      /* only the k most probable tokens; 0: all */
-    double top_p;       /* only the most probable tokens that reach this probability; 1: all */
-    uint64_t seed;      /* the same seed gives the same text */
-    bool no_cache;      /* compute the whole window for every token: slower, the same text */
+    int64_t tokens;                              /* to generate */
+    double temperature;                          /* 0: always the most probable token */
+    int64_t top_k;                               /* only the k most probable tokens; 0: all */
+    double top_p;                                /* only the most probable tokens that reach this probability; 1: all */
+    uint64_t seed;                               /* the same seed gives the same text */
+    bool no_cache;                               /* compute the whole window for every token: slower, the same text */
     void (*warned)(void *ctx, const char *text); /* NULL, or gets warnings */
     void *warned_ctx;
     charl_compiling compiling; /* as in charl_device_request; NULL: none */
@@ -41,9 +41,8 @@ typedef charl_status (*charl_generated)(void *ctx, const char *text, size_t byte
  * that should hold it is missing; the prompt cannot be encoded ERR_CHECKPOINT  weights of another
  * model, or of another tokenizer ERR_NONFINITE   the model's output is not finite ERR_NOMEM,
  * ERR_DEVICE, ERR_KERNEL */
-charl_status charl_generate(const charl_config *config, const char *checkpoint,
-                            const charl_generate_options *options, charl_generated generated,
-                            void *ctx) CHARL_MUST_CHECK;
+charl_status charl_generate(const charl_config *config, const char *checkpoint, const charl_generate_options *options,
+                            charl_generated generated, void *ctx) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

@@ -37,8 +37,7 @@ typedef struct charl_type {
 /** New empty graph on dev; NULL for one that is only built and exported, not compiled. `slices` is
  * this rank's part of the batch (copied); NULL is one slice on one rank. Owned: destroy with
  * charl_graph_destroy. Local. Errors: ERR_NOMEM. */
-charl_status charl_graph_create(charl_device *dev, const charl_slices *slices,
-                                charl_graph **out) CHARL_MUST_CHECK;
+charl_status charl_graph_create(charl_device *dev, const charl_slices *slices, charl_graph **out) CHARL_MUST_CHECK;
 /** NULL is a no-op. Waits for work in flight. Blocks. Local. */
 void charl_graph_destroy(charl_graph *g);
 
@@ -76,8 +75,7 @@ void charl_graph_set_recompute(charl_graph *g, bool recompute);
 
 /** A value written from outside before each run, kept in its own memory. For BATCHED, dim[0] is the
  * rows of this rank and must be a multiple of its slices. Borrowed from the graph. Local. */
-charl_var *charl_input(charl_graph *g, const char *name, charl_dtype dtype, charl_shape shape,
-                       charl_batch batch);
+charl_var *charl_input(charl_graph *g, const char *name, charl_dtype dtype, charl_shape shape, charl_batch batch);
 /** The value of a parameter, in the graph's precision. Asking twice gives the same var. Borrowed.
  * Local. */
 charl_var *charl_parameter(charl_graph *g, charl_param *p);
@@ -147,8 +145,7 @@ charl_status charl_apply(charl_device *dev, const char *op, charl_tensor *const 
 /** Compare gradients of a compiled graph with central differences of its loss, at `samples`
  * elements of every trainable parameter. *worst gets the largest |got - want| / (|want| + scale of
  * the gradient). Leaves parameters as they were. Blocks. Local. */
-charl_status charl_gradcheck(charl_graph *g, charl_var *loss, int samples,
-                             double *worst) CHARL_MUST_CHECK;
+charl_status charl_gradcheck(charl_graph *g, charl_var *loss, int samples, double *worst) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

@@ -37,8 +37,7 @@ typedef struct charl_image_format {
  *  Blocks. Local. Thread-safe. Deterministic. Errors: ERR_DATA  missing, not regular, another
  * format, truncated, damaged, CMYK, of more than 2^26 pixels, or of a format this build cannot
  * read; the message names the file   ERR_NOMEM. Memory: the file and its pixels. */
-charl_status charl_image_read(const char *path, const charl_image_format *format,
-                              unsigned char *out) CHARL_MUST_CHECK;
+charl_status charl_image_read(const char *path, const charl_image_format *format, unsigned char *out) CHARL_MUST_CHECK;
 
 /** Paths of image files, owned: give back with charl_image_files_fini. */
 typedef struct charl_image_files {
@@ -62,8 +61,8 @@ void charl_image_files_fini(charl_image_files *files);
  *  Samples are stored in a fixed random order, so that val_split takes some of every class. The fit
  * is stored. Blocks. Local. Errors: as charl_import_idx and charl_image_read. Memory: the names of
  * the files, and one image. */
-charl_status charl_import_images(const char *const folders[2], const charl_image_format *format,
-                                 const char *out, const charl_import_options *opt) CHARL_MUST_CHECK;
+charl_status charl_import_images(const char *const folders[2], const charl_image_format *format, const char *out,
+                                 const charl_import_options *opt) CHARL_MUST_CHECK;
 
 /** Format i = 0, 1, ... of image files that this build reads, such as "png"; NULL after the last. Static storage. Local. */
 const char *charl_image_format_name(int i);

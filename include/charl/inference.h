@@ -23,11 +23,10 @@ typedef struct charl_inference charl_inference;
 
 /** All zero is right for a checkpoint. */
 typedef struct charl_inference_options {
-    int64_t max_rows;     /* of a batch; 0: 64 */
-    const char *device;   /* charl_device_request.select; NULL: CHARL_DEVICE, else the best */
-    charl_ema_choice ema; /* which weights of a checkpoint */
-    const char
-        *config_text; /* for safetensors, which hold no configuration: that of the training */
+    int64_t max_rows;        /* of a batch; 0: 64 */
+    const char *device;      /* charl_device_request.select; NULL: CHARL_DEVICE, else the best */
+    charl_ema_choice ema;    /* which weights of a checkpoint */
+    const char *config_text; /* for safetensors, which hold no configuration: that of the training */
 } charl_inference_options;
 
 typedef struct charl_inference_info {
@@ -60,8 +59,7 @@ charl_inference_info charl_inference_get_info(const charl_inference *m);
  *
  *  Blocks. Local. Deterministic. Allocates nothing. Errors: ERR_INVALID  n is not in 0..max_rows; ERR_DEVICE.
  *  Cost: that of max_rows rows. */
-charl_status charl_inference_run(charl_inference *m, const void *x, int64_t n,
-                                 float *outputs) CHARL_MUST_CHECK;
+charl_status charl_inference_run(charl_inference *m, const void *x, int64_t n, float *outputs) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

@@ -51,8 +51,7 @@ typedef struct charl_loader_batch {
  *  Async. Local. Errors: ERR_INVALID  the split does not exist, batch_size is not a multiple of the slices, `mine`
  * has no slice, or a step or prefetch is out of range   ERR_NOMEM
  *  Cost: memory for prefetch + 1 steps of this rank's rows. */
-charl_status charl_loader_create(charl_dataset *ds, const charl_slices *mine,
-                                 const charl_loader_options *options,
+charl_status charl_loader_create(charl_dataset *ds, const charl_slices *mine, const charl_loader_options *options,
                                  charl_loader **out) CHARL_MUST_CHECK;
 
 /** Get the next step, in order. Blocks until it has been read. Local.

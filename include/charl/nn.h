@@ -27,10 +27,10 @@ typedef struct charl_linear_config {
 } charl_linear_config;
 
 typedef struct charl_conv2d_config {
-    int64_t channels;   /* output channels; required */
-    int64_t kernel[2];  /* H, W; required */
-    int64_t stride[2];  /* default 1 */
-    int64_t padding[2]; /* default -1: (kernel - 1) * dilation / 2, which keeps the size at stride 1
+    int64_t channels;    /* output channels; required */
+    int64_t kernel[2];   /* H, W; required */
+    int64_t stride[2];   /* default 1 */
+    int64_t padding[2];  /* default -1: (kernel - 1) * dilation / 2, which keeps the size at stride 1
                            and odd kernels */
     int64_t dilation[2]; /* default 1 */
     int64_t groups;      /* default 1 */
@@ -41,10 +41,7 @@ typedef struct charl_conv2d_config {
 
 /** Initial weights of a convolution: as torch.nn.Conv2d, or normal with variance 2 / (channels *
  * kernel), which keeps the variance of gradients through a ReLU. */
-typedef enum charl_conv_init {
-    CHARL_CONV_INIT_DEFAULT,
-    CHARL_CONV_INIT_KAIMING_NORMAL
-} charl_conv_init;
+typedef enum charl_conv_init { CHARL_CONV_INIT_DEFAULT, CHARL_CONV_INIT_KAIMING_NORMAL } charl_conv_init;
 
 typedef struct charl_conv_transpose2d_config {
     int64_t channels;          /* output channels; required */
@@ -58,10 +55,7 @@ typedef struct charl_conv_transpose2d_config {
     const char *activation;
 } charl_conv_transpose2d_config;
 
-typedef enum charl_residual_kind {
-    CHARL_RESIDUAL_BASIC,
-    CHARL_RESIDUAL_BOTTLENECK
-} charl_residual_kind;
+typedef enum charl_residual_kind { CHARL_RESIDUAL_BASIC, CHARL_RESIDUAL_BOTTLENECK } charl_residual_kind;
 
 typedef struct charl_residual_block_config {
     int kind;         /* charl_residual_kind */
@@ -119,11 +113,10 @@ typedef enum charl_block_mlp {
 
 /** A pre-norm transformer block over x [B, T, C]: x + attention(norm(x)), then x + mlp(norm(x)). */
 typedef struct charl_transformer_block_config {
-    int64_t heads;    /* of the queries, C a multiple of it; required */
-    int64_t kv_heads; /* of keys and values, a divisor of heads; default 0: heads */
-    int64_t
-        hidden;    /* of the mlp; default 0: 4 C, for swiglu 8/3 C rounded up to a multiple of 64 */
-    int64_t depth; /* blocks of the model: the two projections onto the residual path start with
+    int64_t heads;     /* of the queries, C a multiple of it; required */
+    int64_t kv_heads;  /* of keys and values, a divisor of heads; default 0: heads */
+    int64_t hidden;    /* of the mlp; default 0: 4 C, for swiglu 8/3 C rounded up to a multiple of 64 */
+    int64_t depth;     /* blocks of the model: the two projections onto the residual path start with
                       init_std / sqrt(2 depth); default 1 */
     double dropout;    /* of attention weights and of both branches; default 0 */
     double init_std;   /* standard deviation of the weights at the start; default 0.02 */
@@ -160,8 +153,7 @@ void charl_model_destroy(charl_model *m);
 /** Append a layer. `config` points to the type's settings (copied), NULL for the defaults.
  *  Types: see charl_layer_type_name in charl/layer.h. Local. Errors: ERR_CONFIG  unknown type, value out of
  * range, name taken ERR_NOMEM */
-charl_status charl_model_add(charl_model *m, const char *name, const char *type,
-                             const void *config) CHARL_MUST_CHECK;
+charl_status charl_model_add(charl_model *m, const char *name, const char *type, const void *config) CHARL_MUST_CHECK;
 
 /** Append flatten, then per entry of hidden: fcI, fc_bnI if asked (then fcI has no bias), fc_actI,
  * fc_dropI if dropout > 0; then a last linear layer, the next fc, without activation. */
@@ -205,8 +197,7 @@ typedef struct charl_resnet_config {
     int64_t outputs;
 } charl_resnet_config;
 /** Local. Errors: as charl_model_add. */
-charl_status charl_model_add_resnet(charl_model *m,
-                                    const charl_resnet_config *config) CHARL_MUST_CHECK;
+charl_status charl_model_add_resnet(charl_model *m, const charl_resnet_config *config) CHARL_MUST_CHECK;
 /** Where a position enters a gpt. */
 typedef enum charl_gpt_positions {
     CHARL_GPT_LEARNED, /* an embedding per position, added to the token's */

@@ -87,9 +87,9 @@ typedef struct charl_operator_sample {
     int n_in; /* 0: n_in of the operator */
     const void *attr;
     double lo, hi, away;
-    int64_t int_end; /* 0: 2 */
-    int64_t terms; /* length of the longest sum in an output element; scales the tolerance. 0: 1 */
-    double ulp;    /* allowed error in units of the last place; 0: 4 */
+    int64_t int_end;    /* 0: 2 */
+    int64_t terms;      /* length of the longest sum in an output element; scales the tolerance. 0: 1 */
+    double ulp;         /* allowed error in units of the last place; 0: 4 */
     bool skip_gradient; /* the derivative does not exist everywhere in the range */
 } charl_operator_sample;
 
@@ -131,8 +131,8 @@ charl_status charl_operator_register(const charl_operator *op) CHARL_MUST_CHECK;
 /** Append a registered operator to g. Returns its first output, borrowed from g, or NULL after an error, which
  * charl_graph_compile returns. If outs is not NULL, outs[0 .. CHARL_OPERATOR_MAX_OUT) are set to the outputs, and
  * to NULL past the last. `attr` is copied. Local. */
-charl_var *charl_operator_apply(charl_graph *g, const charl_operator *op, const void *attr,
-                                charl_var *const *in, int n_in, charl_var **outs);
+charl_var *charl_operator_apply(charl_graph *g, const charl_operator *op, const void *attr, charl_var *const *in,
+                                int n_in, charl_var **outs);
 
 /** Name of operator i = 0, 1, ...: first charl's, then registered ones; NULL after the last. Local. */
 const char *charl_operator_name(int i);
@@ -185,8 +185,7 @@ typedef struct charl_kernel {
 /** Launch a kernel. Call it from `run` only. Async. Local.
  *  Errors: ERR_KERNEL  with the compiler's log   ERR_INVALID  the arguments do not match the kernel, or
  * the device does not support the work-group size   ERR_DEVICE. */
-charl_status charl_operator_launch(const charl_operator_run *r,
-                                   const charl_kernel *k) CHARL_MUST_CHECK;
+charl_status charl_operator_launch(const charl_operator_run *r, const charl_kernel *k) CHARL_MUST_CHECK;
 
 /** Fold the sums per slice, which kernels have written to charl_kernel_slices(k), into the PARTIAL output k, in the
  * fixed tree. The shape rule must request n_slices times the size of the output as workspace. Call it from `run`
@@ -196,10 +195,9 @@ charl_status charl_operator_fold(const charl_operator_run *r, int k) CHARL_MUST_
 
 /** How to check. All members may be zero. */
 typedef struct charl_operator_check_options {
-    charl_dtype
-        precision; /* of operands that may be bf16 or f16; f32, or one of these if the operator supports it */
-    uint64_t seed; /* of the operands */
-    bool brief;    /* stop after the first sample with BATCHED operands */
+    charl_dtype precision; /* of operands that may be bf16 or f16; f32, or one of these if the operator supports it */
+    uint64_t seed;         /* of the operands */
+    bool brief;            /* stop after the first sample with BATCHED operands */
 } charl_operator_check_options;
 
 /** Result of a check. */
@@ -224,8 +222,7 @@ typedef struct charl_operator_report {
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_INVALID  a check failed (the message has operator, sample, element and values), there is no
  * such operator, or it has no samples or none with BATCHED operands   ERR_KERNEL, ERR_DEVICE, ERR_NOMEM */
-charl_status charl_operator_check(charl_device *dev, const char *name,
-                                  const charl_operator_check_options *options,
+charl_status charl_operator_check(charl_device *dev, const char *name, const charl_operator_check_options *options,
                                   charl_operator_report *report) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS

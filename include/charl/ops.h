@@ -15,31 +15,27 @@ CHARL_BEGIN_DECLS
 /* Elementwise. One operand has the full shape [...]; the other has the same, is a scalar, or
  * broadcasts over leading or trailing extents as in PyTorch ([C] or [1,C,1,1] or [B,1] against
  * [B,C,H,W] or [B,C]). Cost: one read per operand, one write. */
-charl_var *charl_add(charl_graph *g, charl_var *a, charl_var *b); /**< out = a + b */
-charl_var *charl_sub(charl_graph *g, charl_var *a, charl_var *b); /**< out = a - b */
-charl_var *charl_mul(charl_graph *g, charl_var *a, charl_var *b); /**< out = a * b */
-charl_var *charl_div(charl_graph *g, charl_var *a, charl_var *b); /**< out = a / b */
-charl_var *charl_scale(charl_graph *g, charl_var *x, float factor,
-                       float offset); /**< out = factor * x + offset */
+charl_var *charl_add(charl_graph *g, charl_var *a, charl_var *b);                 /**< out = a + b */
+charl_var *charl_sub(charl_graph *g, charl_var *a, charl_var *b);                 /**< out = a - b */
+charl_var *charl_mul(charl_graph *g, charl_var *a, charl_var *b);                 /**< out = a * b */
+charl_var *charl_div(charl_graph *g, charl_var *a, charl_var *b);                 /**< out = a / b */
+charl_var *charl_scale(charl_graph *g, charl_var *x, float factor, float offset); /**< out = factor * x + offset */
 
 /** out = (1 - w) * a + w * b; broadcasts like the others. a at w = 0 and b at w = 1, exactly. */
 charl_var *charl_lerp(charl_graph *g, charl_var *a, charl_var *b, charl_var *w);
 
 /* Activations and functions of one operand, any shape. NaN in gives NaN out. */
-charl_var *charl_relu(charl_graph *g, charl_var *x); /**< out = x > 0 ? x : 0 */
-charl_var *charl_leaky_relu(charl_graph *g, charl_var *x,
-                            float slope); /**< out = x > 0 ? x : slope * x */
-charl_var *charl_elu(charl_graph *g, charl_var *x,
-                     float alpha); /**< out = x > 0 ? x : alpha * (exp(x) - 1) */
-charl_var *charl_sigmoid(charl_graph *g, charl_var *x); /**< out = 1 / (1 + exp(-x)) */
-charl_var *charl_tanh(charl_graph *g, charl_var *x);    /**< out = tanh(x) */
-charl_var *charl_gelu(charl_graph *g, charl_var *x,
-                      bool tanh_approximation);          /**< out = x * Phi(x) */
-charl_var *charl_silu(charl_graph *g, charl_var *x);     /**< out = x * sigmoid(x) */
-charl_var *charl_softplus(charl_graph *g, charl_var *x); /**< out = log(1 + exp(x)) */
-charl_var *charl_exp(charl_graph *g, charl_var *x);      /**< out = exp(x) */
-charl_var *charl_log(charl_graph *g, charl_var *x);      /**< out = log(x) */
-charl_var *charl_sqrt(charl_graph *g, charl_var *x);     /**< out = sqrt(x) */
+charl_var *charl_relu(charl_graph *g, charl_var *x);                    /**< out = x > 0 ? x : 0 */
+charl_var *charl_leaky_relu(charl_graph *g, charl_var *x, float slope); /**< out = x > 0 ? x : slope * x */
+charl_var *charl_elu(charl_graph *g, charl_var *x, float alpha);        /**< out = x > 0 ? x : alpha * (exp(x) - 1) */
+charl_var *charl_sigmoid(charl_graph *g, charl_var *x);                 /**< out = 1 / (1 + exp(-x)) */
+charl_var *charl_tanh(charl_graph *g, charl_var *x);                    /**< out = tanh(x) */
+charl_var *charl_gelu(charl_graph *g, charl_var *x, bool tanh_approximation); /**< out = x * Phi(x) */
+charl_var *charl_silu(charl_graph *g, charl_var *x);                          /**< out = x * sigmoid(x) */
+charl_var *charl_softplus(charl_graph *g, charl_var *x);                      /**< out = log(1 + exp(x)) */
+charl_var *charl_exp(charl_graph *g, charl_var *x);                           /**< out = exp(x) */
+charl_var *charl_log(charl_graph *g, charl_var *x);                           /**< out = log(x) */
+charl_var *charl_sqrt(charl_graph *g, charl_var *x);                          /**< out = sqrt(x) */
 
 /** out = op(a) @ op(b), batched over equal leading extents (or b without them); op transposes the
  * last two if asked. a [..., M, K]  b [..., K, N] or [K, N]  out [..., M, N]. Both 2-D and BATCHED
@@ -70,21 +66,18 @@ charl_var *charl_batch_sum(charl_graph *g, charl_var *x);
  * graph runs. */
 charl_var *charl_batch_mean(charl_graph *g, charl_var *x);
 
-charl_var *charl_softmax(charl_graph *g,
-                         charl_var *x); /**< over the last axis, shifted by its maximum */
+charl_var *charl_softmax(charl_graph *g, charl_var *x);     /**< over the last axis, shifted by its maximum */
 charl_var *charl_log_softmax(charl_graph *g, charl_var *x); /**< over the last axis */
 
 /* Losses: one value per row; reduce with charl_batch_mean or charl_sum. */
 /** out[...] = weight[...] * -sum_c q[...,c] log_softmax(logits)[...,c], q = (1 - smoothing) at the
  * label + smoothing / C everywhere. logits [..., C] with at least one extent before C  label [...]
  * i32 in [0, C) (outside gives NaN)  weight [...] or NULL  out [...] */
-charl_var *charl_cross_entropy(charl_graph *g, charl_var *logits, charl_var *label,
-                               charl_var *weight, float smoothing);
+charl_var *charl_cross_entropy(charl_graph *g, charl_var *logits, charl_var *label, charl_var *weight, float smoothing);
 charl_var *charl_mse(charl_graph *g, charl_var *x,
                      charl_var *target); /**< out[b] = mean over the rest of (x - target)^2 */
-charl_var *
-charl_bce_with_logits(charl_graph *g, charl_var *x,
-                      charl_var *target); /**< out[b] = mean of softplus(x) - x * target */
+charl_var *charl_bce_with_logits(charl_graph *g, charl_var *x,
+                                 charl_var *target); /**< out[b] = mean of softplus(x) - x * target */
 charl_var *charl_huber(charl_graph *g, charl_var *x, charl_var *target,
                        float delta); /**< out[b] = mean of Huber's loss (PyTorch's huber_loss) */
 charl_var *charl_l1(charl_graph *g, charl_var *x,
@@ -98,31 +91,25 @@ charl_var *charl_binary_accuracy(charl_graph *g, charl_var *logits, charl_var *t
 
 /* Shape, any element type. The leading extent of a BATCHED operand stays the batch: it is not cut,
  * joined or moved. Cost: one read and one write, except for views. */
-charl_var *charl_reshape(charl_graph *g, charl_var *x,
-                         charl_shape shape);            /**< one extent may be -1. No launch */
-charl_var *charl_flatten(charl_graph *g, charl_var *x); /**< [B, ...] -> [B, rest]. No launch */
-charl_var *charl_transpose(charl_graph *g, charl_var *x,
-                           const int *perm); /**< out extent i is x extent perm[i] */
-charl_var *charl_concat(charl_graph *g, charl_var *const *x, int n,
-                        int axis); /**< 1 to 8 operands */
+charl_var *charl_reshape(charl_graph *g, charl_var *x, charl_shape shape);     /**< one extent may be -1. No launch */
+charl_var *charl_flatten(charl_graph *g, charl_var *x);                        /**< [B, ...] -> [B, rest]. No launch */
+charl_var *charl_transpose(charl_graph *g, charl_var *x, const int *perm);     /**< out extent i is x extent perm[i] */
+charl_var *charl_concat(charl_graph *g, charl_var *const *x, int n, int axis); /**< 1 to 8 operands */
 charl_var *charl_slice(charl_graph *g, charl_var *x, int axis, int64_t start, int64_t length);
-charl_var *
-charl_cast(charl_graph *g, charl_var *x,
-           charl_dtype dtype); /**< f32, bf16, f16, i32, u8; to nearest even, saturating for
+charl_var *charl_cast(charl_graph *g, charl_var *x,
+                      charl_dtype dtype); /**< f32, bf16, f16, i32, u8; to nearest even, saturating for
                                   integers, NaN there 0; differentiable between floats */
 
 /** Rows of a data set: out[r, ...] = (source[row[r], ...] - shift[c]) * scale[c], c the second
  * extent (or one value for all). source [N, ...] f32, u8, u16, u32 or i32, REPLICATED  row [B] i32
  * shift, scale [C] or [1] f32, or both NULL: the plain value out [B, ...] f32, or i32 for i32. A
  * row outside [0, N) gives NaN, or -1. Not differentiable. */
-charl_var *charl_gather_rows(charl_graph *g, charl_var *source, charl_var *row, charl_var *shift,
-                             charl_var *scale);
+charl_var *charl_gather_rows(charl_graph *g, charl_var *source, charl_var *row, charl_var *shift, charl_var *scale);
 /** Windows of a sequence of tokens: out[r, j] = tokens[start[r] + offset + j]. tokens [N] u8, u16,
  * u32 or i32, REPLICATED  start [B] i32  out [B, length] i32. Outside [0, N) gives -1. Not
  * differentiable. Errors: ERR_SHAPE, ERR_DTYPE; ERR_INVALID for a length below 1 or an offset below
  * 0. */
-charl_var *charl_gather_windows(charl_graph *g, charl_var *tokens, charl_var *start, int64_t length,
-                                int64_t offset);
+charl_var *charl_gather_windows(charl_graph *g, charl_var *tokens, charl_var *start, int64_t length, int64_t offset);
 
 /** Geometry of a window over H and W. */
 typedef struct charl_window {
@@ -134,8 +121,8 @@ typedef struct charl_window {
  * as zeros. Errors: ERR_SHAPE, ERR_DTYPE; ERR_INVALID for a window that makes no sense. Cost:
  * 2*B*O*OH*OW*C/groups*KH*KW flop, as much for each of the two gradients; with a stride that of x
  * needs memory for x once more. */
-charl_var *charl_conv2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias,
-                        const charl_window *win, int groups);
+charl_var *charl_conv2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias, const charl_window *win,
+                        int groups);
 /** Transposed convolution as in PyTorch: what the gradient of its input is to conv2d. */
 typedef struct charl_conv_transpose2d_args {
     charl_window win;
@@ -169,13 +156,11 @@ typedef struct charl_batch_norm_args {
 charl_var *charl_batch_norm(charl_graph *g, charl_var *x, const charl_batch_norm_args *args);
 /** out = (x - mean) / sqrt(variance + eps) * weight + bias over the last axis, with the biased
  * variance in two passes.  x [..., C]  weight, bias [C] or NULL. Errors: ERR_SHAPE, ERR_DTYPE. */
-charl_var *charl_layer_norm(charl_graph *g, charl_var *x, charl_var *weight, charl_var *bias,
-                            float eps);
+charl_var *charl_layer_norm(charl_graph *g, charl_var *x, charl_var *weight, charl_var *bias, float eps);
 /** out = (x - mean) / sqrt(variance + eps) * weight + bias, with the statistics of each sample over
  * a group of C / groups channels and all that follows.  x [B, C, ...]  weight, bias [C] or NULL.
  * Errors: ERR_SHAPE when groups do not divide C, ERR_DTYPE. */
-charl_var *charl_group_norm(charl_graph *g, charl_var *x, charl_var *weight, charl_var *bias,
-                            int groups, float eps);
+charl_var *charl_group_norm(charl_graph *g, charl_var *x, charl_var *weight, charl_var *bias, int groups, float eps);
 /** out = x / sqrt(mean of x^2 + eps) * weight over the last axis.  x [..., C]  weight [C] or NULL.
  * Local. Errors: ERR_SHAPE, ERR_DTYPE. */
 charl_var *charl_rms_norm(charl_graph *g, charl_var *x, charl_var *weight, float eps);
@@ -187,11 +172,11 @@ typedef struct charl_layer_norm_args {
 /** The residual connection and the norm after it in one pass, and in one pass back: *sum = a + b,
  * out = layer_norm(*sum).  a, b, *sum, out [..., C]; *sum is borrowed from the graph. Local.
  * Errors: ERR_SHAPE, ERR_DTYPE. */
-charl_var *charl_add_layer_norm(charl_graph *g, charl_var *a, charl_var *b,
-                                const charl_layer_norm_args *args, charl_var **sum);
+charl_var *charl_add_layer_norm(charl_graph *g, charl_var *a, charl_var *b, const charl_layer_norm_args *args,
+                                charl_var **sum);
 /** The same with rms_norm. Local. */
-charl_var *charl_add_rms_norm(charl_graph *g, charl_var *a, charl_var *b, charl_var *weight,
-                              float eps, charl_var **sum);
+charl_var *charl_add_rms_norm(charl_graph *g, charl_var *a, charl_var *b, charl_var *weight, float eps,
+                              charl_var **sum);
 
 /** Rows of a table: out[..., c] = weight[x[...], c].  x [...] i32, each in [0, V)  weight [V, C]
  * out [..., C]. A token outside gives NaN and reads nothing. Local. Errors: ERR_SHAPE, ERR_DTYPE.
@@ -219,10 +204,10 @@ charl_var *charl_rotary(charl_graph *g, charl_var *x, const charl_rotary_args *a
  * (scale * Q[q] . K[k]) times V[k]. */
 typedef struct charl_attention_args {
     int heads;
-    int kv_heads; /* 0 = heads; must divide heads: query head h uses key head h / (heads / kv_heads)
+    int kv_heads;  /* 0 = heads; must divide heads: query head h uses key head h / (heads / kv_heads)
                    */
-    bool causal;  /* query q sees keys k <= q */
-    float scale;  /* 0 = 1 / sqrt(D) */
+    bool causal;   /* query q sees keys k <= q */
+    float scale;   /* 0 = 1 / sqrt(D) */
     float dropout; /* of the weights, in [0, 1); training only, drawn as charl_dropout draws */
 } charl_attention_args;
 /** qkv [B, T, (heads + 2 kv_heads) * D]: the queries of all heads, the keys, the values; D <= 256.
@@ -247,11 +232,11 @@ charl_var *charl_dropout(charl_graph *g, charl_var *x, float p);
 
 /** Random changes of training images, one set per sample, in this order. */
 typedef struct charl_augment2d_args {
-    float rotate; /* degrees in [0, 180]: turned about the centre by an angle in [-rotate, rotate],
+    float rotate;          /* degrees in [0, 180]: turned about the centre by an angle in [-rotate, rotate],
                      interpolated bilinearly */
-    int crop;     /* shifted by -crop .. crop rows and columns: a crop of the padded image */
-    bool flip;    /* mirrored left to right, every other one */
-    int cutout;   /* side of a square, its centre anywhere, that becomes 0 (after normalisation: the
+    int crop;              /* shifted by -crop .. crop rows and columns: a crop of the padded image */
+    bool flip;             /* mirrored left to right, every other one */
+    int cutout;            /* side of a square, its centre anywhere, that becomes 0 (after normalisation: the
                      mean) */
     int64_t reversed_rows; /* 0; or rows of the global batch, when row r holds the sample of row
                               reversed_rows - 1 - r and must be changed as that one is */

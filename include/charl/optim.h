@@ -16,32 +16,30 @@ typedef struct charl_optimizer charl_optimizer;
 
 /** Settings by PyTorch's names; those that a type does not use have no effect. */
 typedef struct charl_optimizer_config {
-    const char *type;    /* a charl_optimizer_name */
-    float weight_decay;  /* sgd, adam, rmsprop, adagrad: added to the gradient; lamb: to the
+    const char *type;     /* a charl_optimizer_name */
+    float weight_decay;   /* sgd, adam, rmsprop, adagrad: added to the gradient; lamb: to the
                             direction; others: decoupled, 1/step times the learning rate */
-    double momentum;     /* sgd, rmsprop, muon, [0, 1) */
-    bool nesterov;       /* sgd */
-    double beta1, beta2; /* adam, adamw, lion, lamb, muon, [0, 1); beta2 also rmsprop, there called
+    double momentum;      /* sgd, rmsprop, muon, [0, 1) */
+    bool nesterov;        /* sgd */
+    double beta1, beta2;  /* adam, adamw, lion, lamb, muon, [0, 1); beta2 also rmsprop, there called
                             alpha */
-    double eps;          /* all but sgd and lion; adafactor: of the second moment's root */
-    float grad_clip;     /* largest global 2-norm of the gradient; 0 = off */
-    double ema_decay;    /* of a moving average of the weights, [0, 1); 0 = none */
-    bool skip_nonfinite; /* leave out a step whose gradient is not finite; otherwise nothing changes
+    double eps;           /* all but sgd and lion; adafactor: of the second moment's root */
+    float grad_clip;      /* largest global 2-norm of the gradient; 0 = off */
+    double ema_decay;     /* of a moving average of the weights, [0, 1); 0 = none */
+    bool skip_nonfinite;  /* leave out a step whose gradient is not finite; otherwise nothing changes
                             from such a step on */
-    const void *
-        settings; /* of a registered type, whose own keys stand there; NULL: its defaults. Copied */
+    const void *settings; /* of a registered type, whose own keys stand there; NULL: its defaults. Copied */
 } charl_optimizer_config;
 
 /** What the last step found. */
 typedef struct charl_optimizer_report {
-    float grad_norm;   /* 2-norm before clipping */
-    bool finite;       /* false: the step changed nothing, because its gradient (or without
+    float grad_norm;              /* 2-norm before clipping */
+    bool finite;                  /* false: the step changed nothing, because its gradient (or without
                           skip_nonfinite an earlier one) was not finite */
-    int64_t bad_steps; /* with skip_nonfinite: left out so far; else 0 or 1 */
-    int64_t bad_step;  /* the last that was left out, and of several in a row the first, as the step
+    int64_t bad_steps;            /* with skip_nonfinite: left out so far; else 0 or 1 */
+    int64_t bad_step;             /* the last that was left out, and of several in a row the first, as the step
                           record numbers it */
-    const charl_param
-        *bad_param; /* its parameter with the first element that was not finite, in the
+    const charl_param *bad_param; /* its parameter with the first element that was not finite, in the
                        order of the arena; NULL: all were, their squares overflow */
 } charl_optimizer_report;
 
@@ -72,8 +70,7 @@ enum { CHARL_OPTIM_MAX_STATES = 3 };
 typedef struct charl_optimizer_type {
     charl_row row; /* keys are INT, FLOAT, BOOL or CHOICE */
     int n_states;
-    const char *state_names
-        [CHARL_OPTIM_MAX_STATES]; /* in checkpoints: lower-case letters, digits, underscores */
+    const char *state_names[CHARL_OPTIM_MAX_STATES]; /* in checkpoints: lower-case letters, digits, underscores */
     const char *update;
     /** Two numbers that depend on the step, t = 1 for the first, computed on the host; NULL: none. */
     void (*scalars)(const void *settings, int64_t t, float out[2]);
@@ -91,10 +88,8 @@ charl_status charl_optimizer_create(charl_params *set, const charl_optimizer_con
                                     charl_optimizer **out) CHARL_MUST_CHECK;
 /** The same with step parameters that its graphs use too (charl_graph_set_steps): it divides the loss scale out, and
  * charl_optimizer_begin opens each step. `steps` is borrowed. Blocks. Local. Errors: as charl_optimizer_create. */
-charl_status charl_optimizer_create_with_steps(charl_params *set,
-                                               const charl_optimizer_config *config,
-                                               charl_steps *steps,
-                                               charl_optimizer **out) CHARL_MUST_CHECK;
+charl_status charl_optimizer_create_with_steps(charl_params *set, const charl_optimizer_config *config,
+                                               charl_steps *steps, charl_optimizer **out) CHARL_MUST_CHECK;
 /** Begin a step of an optimizer with step parameters, before its graphs run: they see seed, step (that of
  * charl_optimizer_get_steps) and `lr`. Async. Local. Errors: ERR_INVALID  it has none; ERR_DEVICE. */
 charl_status charl_optimizer_begin(charl_optimizer *o, float lr) CHARL_MUST_CHECK;
@@ -105,8 +100,7 @@ void charl_optimizer_destroy(charl_optimizer *o);
  * charl_optimizer_begin, which comes first. Async. Local. Errors: ERR_INVALID  it did not; ERR_DEVICE. */
 charl_status charl_optimizer_step(charl_optimizer *o, float lr) CHARL_MUST_CHECK;
 /** Result of the last step enqueued. Blocks. Local. */
-charl_status charl_optimizer_get_report(charl_optimizer *o,
-                                        charl_optimizer_report *out) CHARL_MUST_CHECK;
+charl_status charl_optimizer_get_report(charl_optimizer *o, charl_optimizer_report *out) CHARL_MUST_CHECK;
 
 /** Steps taken, counted from 0; set when training resumes. Local. */
 int64_t charl_optimizer_get_steps(const charl_optimizer *o);
@@ -117,8 +111,7 @@ void charl_optimizer_set_steps(charl_optimizer *o, int64_t steps);
  * Blocks; ERR_INVALID where there is no such state. */
 int charl_optimizer_get_state_count(const charl_optimizer *o);
 const char *charl_optimizer_get_state_name(const charl_optimizer *o, int k);
-bool charl_optimizer_get_state_shape(const charl_optimizer *o, int k, const charl_param *p,
-                                     charl_shape *out);
+bool charl_optimizer_get_state_shape(const charl_optimizer *o, int k, const charl_param *p, charl_shape *out);
 charl_status charl_optimizer_read_state(const charl_optimizer *o, int k, const charl_param *p,
                                         float *dst) CHARL_MUST_CHECK;
 charl_status charl_optimizer_write_state(charl_optimizer *o, int k, const charl_param *p,
@@ -132,19 +125,17 @@ charl_status charl_optimizer_write_state(charl_optimizer *o, int k, const charl_
 bool charl_optimizer_has_ema(const charl_optimizer *o);
 charl_status charl_optimizer_reset_ema(charl_optimizer *o) CHARL_MUST_CHECK;
 charl_status charl_optimizer_exchange_ema(charl_optimizer *o) CHARL_MUST_CHECK;
-charl_status charl_optimizer_read_ema(const charl_optimizer *o, const charl_param *p,
-                                      float *dst) CHARL_MUST_CHECK;
-charl_status charl_optimizer_write_ema(charl_optimizer *o, const charl_param *p,
-                                       const float *src) CHARL_MUST_CHECK;
+charl_status charl_optimizer_read_ema(const charl_optimizer *o, const charl_param *p, float *dst) CHARL_MUST_CHECK;
+charl_status charl_optimizer_write_ema(charl_optimizer *o, const charl_param *p, const float *src) CHARL_MUST_CHECK;
 
 /** Learning rate as a function of the step. */
 typedef struct charl_schedule {
     const char *type; /* a charl_schedule_name */
     double base_lr, min_lr;
-    int64_t warmup_steps; /* linear from 0: step s < warmup has base_lr * (s + 1) / (warmup + 1) */
-    int64_t total_steps;  /* where linear, cosine, poly and wsd end */
-    int64_t step_size;    /* step: multiply by gamma every so many steps after the warm-up */
-    double gamma;         /* step, multistep */
+    int64_t warmup_steps;      /* linear from 0: step s < warmup has base_lr * (s + 1) / (warmup + 1) */
+    int64_t total_steps;       /* where linear, cosine, poly and wsd end */
+    int64_t step_size;         /* step: multiply by gamma every so many steps after the warm-up */
+    double gamma;              /* step, multistep */
     charl_int_list milestones; /* multistep: ascending steps */
     double power;              /* poly */
     int64_t decay_steps;       /* wsd: length of the final linear decay */

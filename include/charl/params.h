@@ -39,8 +39,7 @@ typedef struct charl_param_spec {
     const char *name; /* flat dotted PyTorch name, unique in its set: "fc1.weight"; copied */
     charl_shape shape;
     charl_init init;
-    bool
-        trainable; /* false: a buffer such as a running statistic, or frozen; kept in another arena */
+    bool trainable; /* false: a buffer such as a running statistic, or frozen; kept in another arena */
     bool no_decay;  /* weight decay applies only where the settings say so */
     bool embedding; /* rows are looked up, not multiplied */
 } charl_param_spec;
@@ -62,8 +61,7 @@ void charl_params_destroy(charl_params *set);
 /** Declare a parameter; *out is borrowed from the set. Local.
  *  Errors: ERR_INVALID  the name is taken, or the arenas are already allocated
  *          ERR_SHAPE, ERR_NOMEM */
-charl_status charl_params_add(charl_params *set, const charl_param_spec *spec,
-                              charl_param **out) CHARL_MUST_CHECK;
+charl_status charl_params_add(charl_params *set, const charl_param_spec *spec, charl_param **out) CHARL_MUST_CHECK;
 
 /** Number of parameters, buffers included; the i-th in order of declaration; the one named `name`
  * or NULL. Local. */
@@ -89,8 +87,7 @@ void charl_param_set_settings(charl_param *p, charl_param_settings settings);
  * charl_graph_backward; alike on all ranks. *count gets how many were frozen by this call; it may be
  * NULL. Local. Errors: ERR_INVALID  no trainable parameter matches, or the arenas are already
  * allocated. */
-charl_status charl_params_freeze(charl_params *set, const char *pattern,
-                                 int *count) CHARL_MUST_CHECK;
+charl_status charl_params_freeze(charl_params *set, const char *pattern, int *count) CHARL_MUST_CHECK;
 
 /** Whether p was frozen; charl_param_get_spec then says that it is not trainable. Local. */
 bool charl_param_is_frozen(const charl_param *p);

@@ -36,9 +36,9 @@ typedef struct charl_predict_info {
 /** The answer for one sample. */
 typedef struct charl_prediction {
     const charl_predict_info *info;
-    int64_t row;          /* from 0 */
-    const char *name;     /* path of an image, or field of the id column; else NULL */
-    const float *outputs; /* [n_outputs] as the loss reads them: logits for cross_entropy and bce */
+    int64_t row;           /* from 0 */
+    const char *name;      /* path of an image, or field of the id column; else NULL */
+    const float *outputs;  /* [n_outputs] as the loss reads them: logits for cross_entropy and bce */
     const int32_t *labels; /* [n_targets] classes or flags, -1 where one is missing; or NULL */
     const float *targets;  /* [n_targets] numbers, NaN where one is missing; or NULL */
 } charl_prediction;
@@ -53,16 +53,16 @@ typedef struct charl_predict_result {
 
 /** What to predict and how. Everything is borrowed for the call. */
 typedef struct charl_predict_options {
-    const char *const *paths; /* a CSV file, a .npy array, a data set, or image files and folders */
-    int64_t n_paths;          /* 0: the data that the configuration of the checkpoint names */
-    const char *split;        /* of a data set: "train", "val" or "test"; NULL: val, and of a data
+    const char *const *paths;               /* a CSV file, a .npy array, a data set, or image files and folders */
+    int64_t n_paths;                        /* 0: the data that the configuration of the checkpoint names */
+    const char *split;                      /* of a data set: "train", "val" or "test"; NULL: val, and of a data
                                  set among the paths that has none: train */
-    const char *x, *y;        /* arrays in an HDF5 file that is not in charl's layout; y NULL:
+    const char *x, *y;                      /* arrays in an HDF5 file that is not in charl's layout; y NULL:
                                  without targets. x NULL: data.x and data.y of the overrides, else
                                  of the checkpoint's configuration where the file has them */
-    char separator;           /* of a CSV file; 0: comma */
-    const char *id;           /* column of a CSV file that names the rows; NULL: none */
-    const char *trained_on; /* the data set that a checkpoint of version 1, which has no schema, was
+    char separator;                         /* of a CSV file; 0: comma */
+    const char *id;                         /* column of a CSV file that names the rows; NULL: none */
+    const char *trained_on;                 /* the data set that a checkpoint of version 1, which has no schema, was
                                trained on; NULL: the one its configuration names */
     const charl_config_override *overrides; /* of the checkpoint's configuration */
     int n_overrides;

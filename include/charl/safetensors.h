@@ -22,8 +22,7 @@ CHARL_BEGIN_DECLS
  *  Errors: ERR_INVALID  a name is empty, reserved or given twice, a shape or type is impossible
  *          ERR_DISK     an older file at `path` is untouched unless only the last fsync failed
  *          ERR_NOMEM */
-charl_status charl_safetensors_save(const char *path, const charl_checkpoint_tensor *tensors,
-                                    int64_t n_tensors,
+charl_status charl_safetensors_save(const char *path, const charl_checkpoint_tensor *tensors, int64_t n_tensors,
                                     const charl_data_schema *schema) CHARL_MUST_CHECK;
 
 /** Whether this build can read them: it was made with libjansson. Local. */

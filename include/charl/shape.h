@@ -14,14 +14,14 @@
 CHARL_BEGIN_DECLS
 
 /* id, name, bytes per element */
-#define CHARL_DTYPE_LIST(X)                                                                        \
-    X(F32, "f32", 4)                                                                               \
-    X(F16, "f16", 2)                                                                               \
-    X(BF16, "bf16", 2)                                                                             \
-    X(U8, "u8", 1)                                                                                 \
-    X(U16, "u16", 2)                                                                               \
-    X(U32, "u32", 4)                                                                               \
-    X(I32, "i32", 4)                                                                               \
+#define CHARL_DTYPE_LIST(X)                                                                                            \
+    X(F32, "f32", 4)                                                                                                   \
+    X(F16, "f16", 2)                                                                                                   \
+    X(BF16, "bf16", 2)                                                                                                 \
+    X(U8, "u8", 1)                                                                                                     \
+    X(U16, "u16", 2)                                                                                                   \
+    X(U32, "u32", 4)                                                                                                   \
+    X(I32, "i32", 4)                                                                                                   \
     X(I64, "i64", 8)
 
 typedef enum charl_dtype {

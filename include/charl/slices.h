@@ -38,8 +38,7 @@ charl_status charl_slices_block(int total, int rank, int size, charl_slices *out
 
 /** Any contiguous block, for ranks of unequal speed. count may be 0: no lanes. Local.
  * Errors: ERR_INVALID. */
-charl_status charl_slices_range(int total, int first, int count,
-                                charl_slices *out) CHARL_MUST_CHECK;
+charl_status charl_slices_range(int total, int first, int count, charl_slices *out) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

@@ -11,21 +11,21 @@
 CHARL_BEGIN_DECLS
 
 /* Order is severity: where ranks disagree, charl_comm_agree reports the largest. */
-#define CHARL_STATUS_LIST(X)                                                                       \
-    X(OK, "success")                                                                               \
-    X(ERR_INVALID, "argument breaks the documented contract")                                      \
-    X(ERR_SHAPE, "operand shapes do not agree")                                                    \
-    X(ERR_DTYPE, "operand element types do not agree")                                             \
-    X(ERR_STALE, "value used after it was overwritten")                                            \
-    X(ERR_CONFIG, "bad configuration")                                                             \
-    X(ERR_DATA, "data missing or malformed")                                                       \
-    X(ERR_IO, "file could not be read")                                                            \
-    X(ERR_CHECKPOINT, "checkpoint missing, damaged or incompatible")                               \
-    X(ERR_NOMEM, "host or device memory exhausted")                                                \
-    X(ERR_DEVICE, "OpenCL runtime failure or no device")                                           \
-    X(ERR_KERNEL, "kernel failed to build")                                                        \
-    X(ERR_NONFINITE, "loss or gradient is not finite")                                             \
-    X(ERR_DISK, "file could not be written")                                                       \
+#define CHARL_STATUS_LIST(X)                                                                                           \
+    X(OK, "success")                                                                                                   \
+    X(ERR_INVALID, "argument breaks the documented contract")                                                          \
+    X(ERR_SHAPE, "operand shapes do not agree")                                                                        \
+    X(ERR_DTYPE, "operand element types do not agree")                                                                 \
+    X(ERR_STALE, "value used after it was overwritten")                                                                \
+    X(ERR_CONFIG, "bad configuration")                                                                                 \
+    X(ERR_DATA, "data missing or malformed")                                                                           \
+    X(ERR_IO, "file could not be read")                                                                                \
+    X(ERR_CHECKPOINT, "checkpoint missing, damaged or incompatible")                                                   \
+    X(ERR_NOMEM, "host or device memory exhausted")                                                                    \
+    X(ERR_DEVICE, "OpenCL runtime failure or no device")                                                               \
+    X(ERR_KERNEL, "kernel failed to build")                                                                            \
+    X(ERR_NONFINITE, "loss or gradient is not finite")                                                                 \
+    X(ERR_DISK, "file could not be written")                                                                           \
     X(ERR_COMM, "MPI failure, or a rank died or fell silent")
 
 typedef enum charl_status {

@@ -50,13 +50,11 @@ charl_status charl_tensor_read(const charl_tensor *t, void *dst, size_t bytes) C
 
 /** The same elements under another shape: owned view that shares storage.
  *  Local. Errors: ERR_SHAPE when the element counts differ. */
-charl_status charl_tensor_reshape(charl_tensor *t, const charl_shape *shape,
-                                  charl_tensor **out) CHARL_MUST_CHECK;
+charl_status charl_tensor_reshape(charl_tensor *t, const charl_shape *shape, charl_tensor **out) CHARL_MUST_CHECK;
 
 /** t[first : first + count] along the leading dimension: owned view that shares storage.
  *  Local. Errors: ERR_SHAPE when t is a scalar or the range leaves the extent. */
-charl_status charl_tensor_range(charl_tensor *t, int64_t first, int64_t count,
-                                charl_tensor **out) CHARL_MUST_CHECK;
+charl_status charl_tensor_range(charl_tensor *t, int64_t first, int64_t count, charl_tensor **out) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

@@ -36,8 +36,8 @@ const char *charl_tokenizer_kind_name(charl_tokenizer_kind kind);
  *                         ERR_CONFIG  bad vocab; bpe in a charl that was built without libpcre2
  *                         ERR_NOMEM
  *  Cost: bpe: a few bytes of memory per byte of different words. */
-charl_status charl_tokenizer_create(charl_tokenizer_kind kind, const char *text, size_t bytes,
-                                    int64_t vocab, charl_tokenizer **out) CHARL_MUST_CHECK;
+charl_status charl_tokenizer_create(charl_tokenizer_kind kind, const char *text, size_t bytes, int64_t vocab,
+                                    charl_tokenizer **out) CHARL_MUST_CHECK;
 
 /** The tokenizer of a data set. *out is owned.
  *
@@ -66,14 +66,14 @@ const char *charl_tokenizer_get_token(const charl_tokenizer *t, int64_t token, s
  *                                     have; the message says at which byte
  *                         ERR_CONFIG  bpe in a charl that was built without libpcre2
  *                         ERR_NOMEM */
-charl_status charl_tokenizer_encode(const charl_tokenizer *t, const char *text, size_t bytes,
-                                    int32_t **tokens, int64_t *n) CHARL_MUST_CHECK;
+charl_status charl_tokenizer_encode(const charl_tokenizer *t, const char *text, size_t bytes, int32_t **tokens,
+                                    int64_t *n) CHARL_MUST_CHECK;
 
 /** The text of n tokens as a new array of `bytes` bytes and a NUL, charl_free.
  *
  *  Blocks. Local. Errors: ERR_INVALID  a number that is no token   ERR_NOMEM */
-charl_status charl_tokenizer_decode(const charl_tokenizer *t, const int32_t *tokens, int64_t n,
-                                    char **text, size_t *bytes) CHARL_MUST_CHECK;
+charl_status charl_tokenizer_decode(const charl_tokenizer *t, const int32_t *tokens, int64_t n, char **text,
+                                    size_t *bytes) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

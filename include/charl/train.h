@@ -54,13 +54,13 @@ typedef struct charl_train_info {
     const char *resumed;                   /* checkpoint path, or "" */
     int64_t memory_bytes, memory_capacity; /* planned on this device */
     int64_t activation_bytes;
-    int64_t shard_saves; /* bytes of optimizer state that only other ranks keep */
-    int launches;        /* per training step: of the forward pass, the gradients, the update */
+    int64_t shard_saves;                   /* bytes of optimizer state that only other ranks keep */
+    int launches;                          /* per training step: of the forward pass, the gradients, the update */
     int forward_launches, update_launches; /* of them */
     int fused;                             /* launches less than without fusion */
     int collectives;                       /* inside a step, besides the gradients */
-    int64_t gradients;      /* that travel between ranks: one per element and use of it ... */
-    int64_t last_gradients; /* ... those in the last bucket; 0: all are sent at the end */
+    int64_t gradients;                     /* that travel between ranks: one per element and use of it ... */
+    int64_t last_gradients;                /* ... those in the last bucket; 0: all are sent at the end */
 } charl_train_info;
 
 /** One logged training step; times are means since the last row. */
@@ -133,8 +133,7 @@ typedef struct charl_train_events {
     /* Before the first step. Called on all ranks, which may communicate in it. */
     charl_status (*started)(void *ctx, const charl_train_info *info);
     charl_status (*trained)(void *ctx, const charl_train_row *row);
-    charl_status (*progressed)(void *ctx, int64_t step,
-                               double loss); /* every step; loss NaN between rows */
+    charl_status (*progressed)(void *ctx, int64_t step, double loss); /* every step; loss NaN between rows */
     charl_status (*evaluated)(void *ctx, const charl_val_row *row);
     charl_status (*saved)(void *ctx, const charl_saved_row *row);
     charl_status (*balanced)(void *ctx, const charl_balance_row *row);
@@ -179,8 +178,7 @@ charl_status charl_train_run(const charl_config *config, const charl_train_optio
  * which need not suffice to train on.
  * Blocks. Collective. Errors: as charl_train_run. */
 charl_status charl_train_evaluate(const charl_config *config, const charl_train_options *options,
-                                  const char *checkpoint, const char *split,
-                                  charl_val_row *out) CHARL_MUST_CHECK;
+                                  const char *checkpoint, const char *split, charl_val_row *out) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

@@ -18,7 +18,7 @@ CHARL_BEGIN_DECLS
 
 /** What to save besides the parameters. All members may be zero. */
 typedef struct charl_params_save_options {
-    const char *config_text; /* checkpoints only; its [model] describes this model; NULL: none */
+    const char *config_text;         /* checkpoints only; its [model] describes this model; NULL: none */
     const charl_data_schema *schema; /* of the data set; NULL: unknown */
     int64_t step;                    /* checkpoints only: steps trained */
 } charl_params_save_options;
@@ -54,8 +54,7 @@ typedef struct charl_params_report {
  *  Blocks. Local. Errors: ERR_CHECKPOINT  the file is damaged; strict: something does not fit; by name: nothing fits
  *          ERR_INVALID  no graph that uses the set has been compiled   ERR_CONFIG  built without safetensors
  *          ERR_NOMEM, ERR_DEVICE */
-charl_status charl_params_load(charl_params *set, const char *path,
-                               const charl_params_load_options *options,
+charl_status charl_params_load(charl_params *set, const char *path, const charl_params_load_options *options,
                                charl_params_report *report) CHARL_MUST_CHECK;
 /** Release the text of a report. Local. */
 void charl_params_report_fini(charl_params_report *report);

@@ -48,17 +48,13 @@ static bool check_share(charl_graph *g, const charl_node *n, int i, const charl_
     const charl_type *want = &n->in[i]->type;
     const charl_batch batch = want->batch == CHARL_BATCHED ? CHARL_BATCHED : share->type.batch;
 
-    if (share->type.dtype != charl__gradient_dtype(want) ||
-        !charl_shape_equal(&share->type.shape, &want->shape) || share->type.batch != batch ||
-        (want->batch != CHARL_BATCHED && batch == CHARL_BATCHED)) {
+    if (share->type.dtype != charl__gradient_dtype(want) || !charl_shape_equal(&share->type.shape, &want->shape) ||
+        share->type.batch != batch || (want->batch != CHARL_BATCHED && batch == CHARL_BATCHED)) {
         char got[CHARL_SHAPE_TEXT], expected[CHARL_SHAPE_TEXT];
 
-        charl__graph_fail(g, CHARL_ERR_INVALID,
-                          "the gradient rule of %s gives %s %s for operand %d of %s %s",
-                          n->op->name, charl_dtype_name(share->type.dtype),
-                          charl_shape_format(&share->type.shape, got), i,
-                          charl_dtype_name(charl__gradient_dtype(want)),
-                          charl_shape_format(&want->shape, expected));
+        charl__graph_fail(g, CHARL_ERR_INVALID, "the gradient rule of %s gives %s %s for operand %d of %s %s",
+                          n->op->name, charl_dtype_name(share->type.dtype), charl_shape_format(&share->type.shape, got),
+                          i, charl_dtype_name(charl__gradient_dtype(want)), charl_shape_format(&want->shape, expected));
         return false;
     }
     return true;
@@ -77,8 +73,7 @@ static void widen(charl_graph *g, const charl_node *n, charl_var **in, charl_var
         in[i] = charl__is_float(in[i]->type.dtype) ? charl__as_dtype(g, in[i], CHARL_F32) : in[i];
     }
     for (int k = 0; k < n->n_out; k++) {
-        out[k] =
-            charl__is_float(out[k]->type.dtype) ? charl__as_dtype(g, out[k], CHARL_F32) : out[k];
+        out[k] = charl__is_float(out[k]->type.dtype) ? charl__as_dtype(g, out[k], CHARL_F32) : out[k];
     }
 }
 
@@ -162,8 +157,7 @@ static void mark_differentiable(charl_graph *g)
     for (int i = 0; i < g->vars.count; i++) {
         charl_var *v = charl__var(g, i);
 
-        v->differentiable =
-            v->wants_gradient || (v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable);
+        v->differentiable = v->wants_gradient || (v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable);
     }
     for (int i = 0; i < g->nodes.count; i++) {
         const charl_node *n = charl__node(g, i);
@@ -199,8 +193,7 @@ void charl_graph_backward(charl_graph *g, charl_var *loss, charl_var *seed)
     }
     if (loss->type.dtype != CHARL_F32 || charl_shape_count(&loss->type.shape) != 1 ||
         loss->type.batch == CHARL_BATCHED) {
-        charl__graph_fail(g, CHARL_ERR_SHAPE, "the loss %s is not one f32 number",
-                          charl_var_get_name(loss));
+        charl__graph_fail(g, CHARL_ERR_SHAPE, "the loss %s is not one f32 number", charl_var_get_name(loss));
         return;
     }
     if (begin_backward(g)) {
@@ -215,11 +208,10 @@ void charl__graph_backward_from(charl_graph *g, charl_var *y, charl_var *gradien
     if (!y || !gradient || g->status != CHARL_OK) {
         return;
     }
-    if (gradient->type.dtype != charl__gradient_dtype(&y->type) ||
-        gradient->type.batch != y->type.batch ||
+    if (gradient->type.dtype != charl__gradient_dtype(&y->type) || gradient->type.batch != y->type.batch ||
         !charl_shape_equal(&gradient->type.shape, &y->type.shape)) {
-        charl__graph_fail(g, CHARL_ERR_SHAPE, "%s is no gradient of %s",
-                          charl_var_get_name(gradient), charl_var_get_name(y));
+        charl__graph_fail(g, CHARL_ERR_SHAPE, "%s is no gradient of %s", charl_var_get_name(gradient),
+                          charl_var_get_name(y));
         return;
     }
     if (begin_backward(g)) {

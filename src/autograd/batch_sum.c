@@ -14,8 +14,8 @@
 
 static charl_status infer_batch_sum(charl_infer *inf)
 {
-    CHARL_REQUIRE(inf->in[0].dtype == CHARL_F32, CHARL_ERR_DTYPE,
-                  "sums over the batch are f32, not %s", charl_dtype_name(inf->in[0].dtype));
+    CHARL_REQUIRE(inf->in[0].dtype == CHARL_F32, CHARL_ERR_DTYPE, "sums over the batch are f32, not %s",
+                  charl_dtype_name(inf->in[0].dtype));
     inf->out[0] = inf->in[0];
     inf->out[0].batch = CHARL_REPLICATED;
     return CHARL_OK;
@@ -41,8 +41,7 @@ charl_var *charl_batch_sum(charl_graph *g, charl_var *x)
         return x;
     }
     if (x->type.batch == CHARL_BATCHED) {
-        return charl__graph_fail(g, CHARL_ERR_SHAPE,
-                                 "batch_sum: %s still has a batch extent; sum over it first",
+        return charl__graph_fail(g, CHARL_ERR_SHAPE, "batch_sum: %s still has a batch extent; sum over it first",
                                  charl_var_get_name(x));
     }
     if (!x->completed) {
@@ -58,12 +57,10 @@ charl_var *charl_batch_mean(charl_graph *g, charl_var *x)
     if (!x) {
         return NULL;
     }
-    if (x->type.batch != CHARL_BATCHED ||
-        charl_shape_count(&x->type.shape) != x->type.shape.dim[0]) {
+    if (x->type.batch != CHARL_BATCHED || charl_shape_count(&x->type.shape) != x->type.shape.dim[0]) {
         char shape[CHARL_SHAPE_TEXT];
 
-        return charl__graph_fail(g, CHARL_ERR_SHAPE,
-                                 "batch_mean: %s %s is not one value per row of the batch",
+        return charl__graph_fail(g, CHARL_ERR_SHAPE, "batch_mean: %s %s is not one value per row of the batch",
                                  charl_var_get_name(x), charl_shape_format(&x->type.shape, shape));
     }
     rows = (double)x->type.shape.dim[0] / g->slices.count * g->slices.total;

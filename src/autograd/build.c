@@ -9,8 +9,7 @@
 
 /* Operands of PARTIAL type are completed first, except for pure data movement of PARTIAL values
  * alone. */
-static charl_status gather_operands(charl_graph *g, const charl_op *op, charl_node *n,
-                                    charl_var *const *in, int n_in)
+static charl_status gather_operands(charl_graph *g, const charl_op *op, charl_node *n, charl_var *const *in, int n_in)
 {
     bool all_partial = op->moves || op == &charl__op_batch_sum;
 
@@ -18,8 +17,7 @@ static charl_status gather_operands(charl_graph *g, const charl_op *op, charl_no
         all_partial = all_partial && in[i]->type.batch == CHARL_PARTIAL;
     }
     for (int i = 0; i < n_in; i++) {
-        n->in[i] =
-            in[i]->type.batch == CHARL_PARTIAL && !all_partial ? charl_batch_sum(g, in[i]) : in[i];
+        n->in[i] = in[i]->type.batch == CHARL_PARTIAL && !all_partial ? charl_batch_sum(g, in[i]) : in[i];
         CHARL_TRY(charl_graph_status(g));
     }
     n->n_in = n_in;
@@ -38,17 +36,15 @@ static charl_status check_outputs(const charl_infer *inf)
 
         CHARL_TRY(charl_shape_check(&t->shape));
         CHARL_INVARIANT(!batched || t->batch != CHARL_REPLICATED);
-        CHARL_REQUIRE(t->batch != CHARL_BATCHED ||
-                          (t->shape.ndim > 0 && t->shape.dim[0] % inf->n_slices == 0),
-                      CHARL_ERR_SHAPE, "the leading extent must stay the batch, in %d slices",
-                      inf->n_slices);
+        CHARL_REQUIRE(t->batch != CHARL_BATCHED || (t->shape.ndim > 0 && t->shape.dim[0] % inf->n_slices == 0),
+                      CHARL_ERR_SHAPE, "the leading extent must stay the batch, in %d slices", inf->n_slices);
     }
     return CHARL_OK;
 }
 
 /* Infer first, so that a node exists only when it is valid. */
-static charl_status infer_types(charl_graph *g, const charl_op *op, const void *attr,
-                                const charl_node *operands, charl_infer *inf, charl_type *type)
+static charl_status infer_types(charl_graph *g, const charl_op *op, const void *attr, const charl_node *operands,
+                                charl_infer *inf, charl_type *type)
 {
     charl_status st = CHARL_OK;
 
@@ -70,8 +66,8 @@ cleanup:
     return st;
 }
 
-static charl_status append(charl_graph *g, const charl_op *op, const void *attr,
-                           charl_var *const *in, int n_in, charl_var **outs)
+static charl_status append(charl_graph *g, const charl_op *op, const void *attr, charl_var *const *in, int n_in,
+                           charl_var **outs)
 {
     charl_node operands = {0};
     charl_type type[CHARL_OP_MAX_IN];
@@ -95,8 +91,8 @@ static charl_status append(charl_graph *g, const charl_op *op, const void *attr,
     return CHARL_OK;
 }
 
-void charl__apply(charl_graph *g, const charl_op *op, const void *attr, charl_var *const *in,
-                  int n_in, charl_var **outs)
+void charl__apply(charl_graph *g, const charl_op *op, const void *attr, charl_var *const *in, int n_in,
+                  charl_var **outs)
 {
     charl_status st = CHARL_OK;
     const int least = op->n_in < 0 ? n_in : op->n_in - op->n_optional;
@@ -113,15 +109,13 @@ void charl__apply(charl_graph *g, const charl_op *op, const void *attr, charl_va
             return;
         }
         if (in[i]->g != g) {
-            charl__graph_fail(g, CHARL_ERR_INVALID, "%s: operand %d belongs to another graph",
-                              op->name, i);
+            charl__graph_fail(g, CHARL_ERR_INVALID, "%s: operand %d belongs to another graph", op->name, i);
             return;
         }
     }
     if (g->planned || n_in > CHARL_OP_MAX_IN) {
-        charl__graph_fail(
-            g, CHARL_ERR_INVALID,
-            g->planned ? "%s: the graph is already compiled" : "%s: too many operands", op->name);
+        charl__graph_fail(g, CHARL_ERR_INVALID,
+                          g->planned ? "%s: the graph is already compiled" : "%s: too many operands", op->name);
         return;
     }
     if (g->status == CHARL_OK && (st = append(g, op, attr, in, n_in, outs)) != CHARL_OK) {
@@ -138,8 +132,7 @@ charl_var *charl__apply1(charl_graph *g, const charl_op *op, const void *attr, c
     return out[0];
 }
 
-charl_var *charl__apply2(charl_graph *g, const charl_op *op, const void *attr, charl_var *a,
-                         charl_var *b)
+charl_var *charl__apply2(charl_graph *g, const charl_op *op, const void *attr, charl_var *a, charl_var *b)
 {
     charl_var *out[CHARL_OP_MAX_OUT];
 

@@ -28,9 +28,8 @@ static charl_status infer(charl_infer *inf)
     if (row->types) {
         CHARL_TRY(row->types(&t));
     }
-    CHARL_REQUIRE(t.n_out >= 1 && t.n_out <= CHARL_OP_MAX_OUT && t.workspace_bytes >= 0,
-                  CHARL_ERR_INVALID, "its shape rule gives %d outputs and %lld bytes of workspace",
-                  t.n_out, (long long)t.workspace_bytes);
+    CHARL_REQUIRE(t.n_out >= 1 && t.n_out <= CHARL_OP_MAX_OUT && t.workspace_bytes >= 0, CHARL_ERR_INVALID,
+                  "its shape rule gives %d outputs and %lld bytes of workspace", t.n_out, (long long)t.workspace_bytes);
     inf->n_out = t.n_out;
     inf->workspace = t.workspace_bytes;
     CHARL_TRY(charl__infer_rows(inf));
@@ -39,12 +38,9 @@ static charl_status infer(charl_infer *inf)
 
         inf->out[k] = t.out[k];
         inf->out[k].batch = t.out[k].batch == CHARL_PARTIAL ? CHARL_PARTIAL : rows;
-        CHARL_REQUIRE(t.out[k].batch != CHARL_PARTIAL ||
-                          (rows == CHARL_BATCHED && t.out[k].dtype == CHARL_F32),
-                      CHARL_ERR_INVALID,
-                      "output %d is PARTIAL, which is for f32 sums over rows of the batch", k);
-        CHARL_REQUIRE(rows != CHARL_BATCHED || t.out[k].batch == CHARL_PARTIAL ||
-                          t.out[k].shape.ndim > 0,
+        CHARL_REQUIRE(t.out[k].batch != CHARL_PARTIAL || (rows == CHARL_BATCHED && t.out[k].dtype == CHARL_F32),
+                      CHARL_ERR_INVALID, "output %d is PARTIAL, which is for f32 sums over rows of the batch", k);
+        CHARL_REQUIRE(rows != CHARL_BATCHED || t.out[k].batch == CHARL_PARTIAL || t.out[k].shape.ndim > 0,
                       CHARL_ERR_SHAPE, "output %d has no extent for the rows of the batch", k);
     }
     return CHARL_OK;
@@ -103,26 +99,21 @@ static bool is_name(const char *name)
 static charl_status check(const charl_operator *o)
 {
     CHARL_REQUIRE(is_name(o->name), CHARL_ERR_INVALID,
-                  "an operator's name is lower_snake_case of at most 47 characters: %.60s",
-                  o->name ? o->name : "NULL");
+                  "an operator's name is lower_snake_case of at most 47 characters: %.60s", o->name ? o->name : "NULL");
     CHARL_REQUIRE(o->formula && o->n_in >= 1 && o->n_in <= CHARL_OP_MAX_IN, CHARL_ERR_INVALID,
                   "operator %s: it needs a formula and 1 to %d operands", o->name, CHARL_OP_MAX_IN);
     CHARL_REQUIRE(!o->expr != !o->source, CHARL_ERR_INVALID,
                   "operator %s: it needs either an expression or the source of kernels", o->name);
-    CHARL_REQUIRE(
-        o->expr ? o->element && !o->types && !o->run && !o->reference
-                : o->run && o->reference && !o->element,
-        CHARL_ERR_INVALID,
-        "operator %s: with an expression go `element` and no other function, with kernels "
-        "`run` and `reference`",
-        o->name);
-    CHARL_REQUIRE(!o->expr || o->attr_size == 0 || o->attr_size == sizeof(float) ||
-                      o->attr_size == 2 * sizeof(float),
+    CHARL_REQUIRE(o->expr ? o->element && !o->types && !o->run && !o->reference : o->run && o->reference && !o->element,
                   CHARL_ERR_INVALID,
-                  "operator %s: the settings of an expression are one float or two, not %zu bytes",
+                  "operator %s: with an expression go `element` and no other function, with kernels "
+                  "`run` and `reference`",
+                  o->name);
+    CHARL_REQUIRE(!o->expr || o->attr_size == 0 || o->attr_size == sizeof(float) || o->attr_size == 2 * sizeof(float),
+                  CHARL_ERR_INVALID, "operator %s: the settings of an expression are one float or two, not %zu bytes",
                   o->name, o->attr_size);
-    CHARL_REQUIRE(o->n_samples >= 0 && (o->samples || o->n_samples == 0), CHARL_ERR_INVALID,
-                  "operator %s: %d samples", o->name, o->n_samples);
+    CHARL_REQUIRE(o->n_samples >= 0 && (o->samples || o->n_samples == 0), CHARL_ERR_INVALID, "operator %s: %d samples",
+                  o->name, o->n_samples);
     return CHARL_OK;
 }
 
@@ -155,8 +146,7 @@ static charl_status add(const charl_operator *o)
     if (known && known->row == o) {
         return CHARL_OK;
     }
-    CHARL_REQUIRE(!known && !is_own(o->name), CHARL_ERR_INVALID, "there is an operator %s already",
-                  o->name);
+    CHARL_REQUIRE(!known && !is_own(o->name), CHARL_ERR_INVALID, "there is an operator %s already", o->name);
     CHARL_REQUIRE(count < CHARL_OPERATOR_MAX, CHARL_ERR_INVALID,
                   "operator %s: %d are registered, which is all there is room for", o->name, count);
     table[count++] = (charl_op){.name = o->name,
@@ -214,8 +204,8 @@ const char *charl_operator_name(int i)
     return name;
 }
 
-charl_var *charl_operator_apply(charl_graph *g, const charl_operator *op, const void *attr,
-                                charl_var *const *in, int n_in, charl_var **outs)
+charl_var *charl_operator_apply(charl_graph *g, const charl_operator *op, const void *attr, charl_var *const *in,
+                                int n_in, charl_var **outs)
 {
     charl_var *out[CHARL_OP_MAX_OUT] = {0};
     const charl_op *found = charl__custom_find(op->name);
@@ -223,8 +213,7 @@ charl_var *charl_operator_apply(charl_graph *g, const charl_operator *op, const 
     if (!found || found->row != op) {
         charl__graph_fail(g, CHARL_ERR_INVALID, "operator %s is not registered", op->name);
     } else if (n_in != op->n_in) {
-        charl__graph_fail(g, CHARL_ERR_INVALID, "%s takes %d operands, %d are given", op->name,
-                          op->n_in, n_in);
+        charl__graph_fail(g, CHARL_ERR_INVALID, "%s takes %d operands, %d are given", op->name, op->n_in, n_in);
     } else if (op->attr_size > 0 && !attr) {
         charl__graph_fail(g, CHARL_ERR_INVALID, "%s has settings, none are given", op->name);
     } else {
@@ -285,9 +274,8 @@ static charl_status argument(const charl_operator_run *r, const charl_kernel_arg
     case CHARL_KERNEL_IN:
     case CHARL_KERNEL_OUT:
     case CHARL_KERNEL_SLICES:
-        CHARL_REQUIRE(a->v.i64 >= 0 && a->v.i64 < (is_in ? r->n_in : r->n_out), CHARL_ERR_INVALID,
-                      "%s %lld of %d", is_in ? "operand" : "output", (long long)a->v.i64,
-                      is_in ? r->n_in : r->n_out);
+        CHARL_REQUIRE(a->v.i64 >= 0 && a->v.i64 < (is_in ? r->n_in : r->n_out), CHARL_ERR_INVALID, "%s %lld of %d",
+                      is_in ? "operand" : "output", (long long)a->v.i64, is_in ? r->n_in : r->n_out);
         *out = is_in                         ? charl__in(r->in[a->v.i64])
                : a->kind == CHARL_KERNEL_OUT ? charl__inout(r->out[a->v.i64])
                                              : charl__inout(charl__fold_target(e, (int)a->v.i64));
@@ -318,11 +306,8 @@ charl_status charl_operator_launch(const charl_operator_run *r, const charl_kern
 {
     const charl_enqueue *e = r->internal;
     const charl_operator *row = e->op->row;
-    charl_launch l = {.file = row->name,
-                      .source = row->source,
-                      .entry = k->entry,
-                      .defines = k->defines,
-                      .label = e->label};
+    charl_launch l = {
+        .file = row->name, .source = row->source, .entry = k->entry, .defines = k->defines, .label = e->label};
 
     memcpy(l.global, k->global, sizeof l.global);
     memcpy(l.local, k->local, sizeof l.local);
@@ -343,15 +328,13 @@ charl_status charl_operator_fold(const charl_operator_run *r, int k)
     const char *name = ((const charl_operator *)e->op->row)->name;
     int64_t n;
 
-    CHARL_REQUIRE(k >= 0 && k < r->n_out && e->lane_stride[k] > 0, CHARL_ERR_INVALID,
-                  "%s: output %d is not PARTIAL", name, k);
+    CHARL_REQUIRE(k >= 0 && k < r->n_out && e->lane_stride[k] > 0, CHARL_ERR_INVALID, "%s: output %d is not PARTIAL",
+                  name, k);
     n = charl__tensor_count(e->out[k]);
-    CHARL_REQUIRE(
-        charl__fold_is_direct(e) ||
-            (e->workspace && charl__tensor_count(e->workspace) >= n * r->n_slices),
-        CHARL_ERR_INVALID,
-        "%s: the sums of %d slices need %lld bytes of workspace, its shape rule asks for %lld",
-        name, r->n_slices, (long long)(n * r->n_slices * 4),
-        (long long)(e->workspace ? charl__tensor_count(e->workspace) * 4 : 0));
+    CHARL_REQUIRE(charl__fold_is_direct(e) || (e->workspace && charl__tensor_count(e->workspace) >= n * r->n_slices),
+                  CHARL_ERR_INVALID,
+                  "%s: the sums of %d slices need %lld bytes of workspace, its shape rule asks for %lld", name,
+                  r->n_slices, (long long)(n * r->n_slices * 4),
+                  (long long)(e->workspace ? charl__tensor_count(e->workspace) * 4 : 0));
     return charl__fold_is_direct(e) ? CHARL_OK : charl__fold(e, e->workspace, n, k);
 }

@@ -13,30 +13,21 @@ static charl_status create_outputs(charl_device *dev, const charl_infer *inf, ch
     return CHARL_OK;
 }
 
-charl_status charl__run_op(charl_device *dev, const charl_op *op, const void *attr,
-                           charl_tensor *const *in, int n_in, charl_tensor **out)
+charl_status charl__run_op(charl_device *dev, const charl_op *op, const void *attr, charl_tensor *const *in, int n_in,
+                           charl_tensor **out)
 {
     charl_status st = CHARL_OK;
     charl_type type[CHARL_OP_MAX_IN];
-    charl_infer inf = {.attr = attr,
-                       .n_in = n_in,
-                       .in = type,
-                       .n_slices = 1,
-                       .wgmma = charl__device_facts(dev)->wgmma,
-                       .n_out = 1};
+    charl_infer inf = {
+        .attr = attr, .n_in = n_in, .in = type, .n_slices = 1, .wgmma = charl__device_facts(dev)->wgmma, .n_out = 1};
     charl_slices whole;
     charl_tensor *made[CHARL_OP_MAX_OUT] = {0}, *workspace = NULL, *step = NULL;
-    charl_enqueue e = {.dev = dev,
-                       .label = op->name,
-                       .attr = attr,
-                       .n_in = n_in,
-                       .in = in,
-                       .out = made,
-                       .slices = &whole};
+    charl_enqueue e = {
+        .dev = dev, .label = op->name, .attr = attr, .n_in = n_in, .in = in, .out = made, .slices = &whole};
 
     memset(out, 0, CHARL_OP_MAX_OUT * sizeof *out);
-    CHARL_REQUIRE_CLEANUP(n_in <= CHARL_OP_MAX_IN && (charl__op_launches(op) || op->view),
-                          CHARL_ERR_INVALID, "%s cannot run by itself", op->name);
+    CHARL_REQUIRE_CLEANUP(n_in <= CHARL_OP_MAX_IN && (charl__op_launches(op) || op->view), CHARL_ERR_INVALID,
+                          "%s cannot run by itself", op->name);
     CHARL_TRY_CLEANUP(charl_slices_block(1, 0, 1, &whole));
     for (int i = 0; i < n_in; i++) {
         type[i] = (charl_type){in[i]->dtype, in[i]->shape, CHARL_REPLICATED};
@@ -51,11 +42,10 @@ charl_status charl__run_op(charl_device *dev, const charl_op *op, const void *at
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(create_outputs(dev, &inf, made));
-    CHARL_TRY_CLEANUP(
-        charl_tensor_create(dev, CHARL_U32, &(charl_shape){1, {CHARL_STEP_WORDS}}, &step));
+    CHARL_TRY_CLEANUP(charl_tensor_create(dev, CHARL_U32, &(charl_shape){1, {CHARL_STEP_WORDS}}, &step));
     if (inf.workspace > 0) {
-        CHARL_TRY_CLEANUP(charl_tensor_create(
-            dev, CHARL_F32, &(charl_shape){1, {(inf.workspace + 3) / 4}}, &workspace));
+        CHARL_TRY_CLEANUP(
+            charl_tensor_create(dev, CHARL_F32, &(charl_shape){1, {(inf.workspace + 3) / 4}}, &workspace));
     }
     e.n_out = inf.n_out;
     e.workspace = workspace;
@@ -72,15 +62,13 @@ cleanup:
     return st;
 }
 
-charl_status charl_apply(charl_device *dev, const char *op, charl_tensor *const *in, int n_in,
-                         charl_tensor **out)
+charl_status charl_apply(charl_device *dev, const char *op, charl_tensor *const *in, int n_in, charl_tensor **out)
 {
     const charl_op *found = charl__op_find(op);
 
     memset(out, 0, CHARL_OP_MAX_OUT * sizeof *out);
     CHARL_REQUIRE(found, CHARL_ERR_INVALID, "there is no operator %s", op);
-    CHARL_REQUIRE(found->attr_size == 0, CHARL_ERR_INVALID, "%s has settings; use it in a graph",
-                  op);
+    CHARL_REQUIRE(found->attr_size == 0, CHARL_ERR_INVALID, "%s has settings; use it in a graph", op);
     CHARL_REQUIRE(found->n_in < 0 ? n_in >= -found->n_in && n_in <= CHARL_OP_MAX_IN
                                   : n_in >= found->n_in - found->n_optional && n_in <= found->n_in,
                   CHARL_ERR_INVALID, "%s takes %d%s operands, %d are given", op, abs(found->n_in),

@@ -23,11 +23,10 @@ static charl_status check_lane(const charl_node *n, int k, int lane)
     CHARL_TRY_CLEANUP(charl_tensor_read(t, raw, (size_t)count * size));
     charl__decode(v->type.dtype, raw, count, value);
     for (int64_t i = 0; i < count; i++) {
-        CHARL_REQUIRE_CLEANUP(
-            isfinite(value[i]), CHARL_ERR_NONFINITE,
-            "%s (%s) is the first operator whose output is not finite: element %lld of "
-            "output %d is %g",
-            n->name, n->op->formula, (long long)i, k, value[i]);
+        CHARL_REQUIRE_CLEANUP(isfinite(value[i]), CHARL_ERR_NONFINITE,
+                              "%s (%s) is the first operator whose output is not finite: element %lld of "
+                              "output %d is %g",
+                              n->name, n->op->formula, (long long)i, k, value[i]);
     }
 cleanup:
     charl_tensor_release(t);
@@ -54,8 +53,7 @@ charl_status charl__graph_replay_checked(charl_graph *g, int first, int last)
     for (int i = 0; i < g->nodes.count; i++) {
         const charl_node *n = charl__node(g, i);
 
-        if (n->live && n->launch_last > n->launch_first && n->launch_first >= first &&
-            n->launch_last <= last) {
+        if (n->live && n->launch_last > n->launch_first && n->launch_first >= first && n->launch_last <= last) {
             CHARL_TRY(charl__recording_replay(g->recording, n->launch_first, n->launch_last));
             CHARL_TRY(check_node(g, n));
         }

@@ -6,8 +6,8 @@
 double charl__flop_product(const charl_infer *inf)
 {
     const charl_shape *out = &inf->out[0].shape, *b = &inf->in[1].shape;
-    double all = (double)charl_shape_count(&inf->in[0].shape) * (double)charl_shape_count(b) *
-                 (double)charl_shape_count(out);
+    double all =
+        (double)charl_shape_count(&inf->in[0].shape) * (double)charl_shape_count(b) * (double)charl_shape_count(out);
 
     for (int i = 0; b->ndim > 2 && i + 2 < out->ndim; i++) { /* a product for each of these */
         all /= (double)(out->dim[i] > 0 ? out->dim[i] : 1);
@@ -29,12 +29,8 @@ double charl__graph_flop(const charl_graph *g)
     for (int i = 0; i < g->nodes.count; i++) {
         const charl_node *n = charl__node(g, i);
         charl_type in[CHARL_OP_MAX_IN];
-        charl_infer inf = {.op = n->op,
-                           .attr = n->attr,
-                           .n_in = n->n_in,
-                           .in = in,
-                           .n_slices = g->slices.count,
-                           .n_out = n->n_out};
+        charl_infer inf = {
+            .op = n->op, .attr = n->attr, .n_in = n->n_in, .in = in, .n_slices = g->slices.count, .n_out = n->n_out};
 
         for (int k = 0; k < n->n_in; k++) {
             in[k] = n->in[k]->type;

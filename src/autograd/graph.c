@@ -70,8 +70,7 @@ void charl_graph_destroy(charl_graph *g)
         return;
     }
     if (g->compiled) {
-        const charl_status ignored =
-            charl_device_sync(g->dev); /* nothing can be done about it here */
+        const charl_status ignored = charl_device_sync(g->dev); /* nothing can be done about it here */
         (void)ignored;
     }
     charl__recording_destroy(g->recording);
@@ -107,8 +106,7 @@ bool charl_graph_is_training(const charl_graph *g)
 void charl_graph_set_precision(charl_graph *g, charl_dtype precision)
 {
     if (!charl__is_float(precision)) {
-        charl__graph_fail(g, CHARL_ERR_DTYPE, "a precision is f32, bf16 or f16, not %s",
-                          charl_dtype_name(precision));
+        charl__graph_fail(g, CHARL_ERR_DTYPE, "a precision is f32, bf16 or f16, not %s", charl_dtype_name(precision));
         return;
     }
     g->precision = precision;
@@ -202,15 +200,13 @@ charl_var *charl__graph_fail(charl_graph *g, charl_status st, const char *fmt, .
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    st = charl__error_set(st, __FILE__, __LINE__, __func__, "%s%s%s", g->scope,
-                          g->scope[0] ? ": " : "", text);
+    st = charl__error_set(st, __FILE__, __LINE__, __func__, "%s%s%s", g->scope, g->scope[0] ? ": " : "", text);
     return charl__graph_keep_error(g, st);
 }
 
 charl_status charl_graph_status(const charl_graph *g)
 {
-    CHARL_REQUIRE(g->status == CHARL_OK, g->status, "%s",
-                  g->message ? g->message : charl_status_text(g->status));
+    CHARL_REQUIRE(g->status == CHARL_OK, g->status, "%s", g->message ? g->message : charl_status_text(g->status));
     return CHARL_OK;
 }
 
@@ -285,8 +281,7 @@ charl_status charl__node_new(charl_graph *g, const charl_op *op, const void *att
     n->op = op;
     n->position = g->nodes.count;
     n->part = g->has_gradients ? 0 : g->part;
-    CHARL_TRY_CLEANUP(
-        charl_strdup(charl__graph_next_name(g, op->name, name, sizeof name), &n->name));
+    CHARL_TRY_CLEANUP(charl_strdup(charl__graph_next_name(g, op->name, name, sizeof name), &n->name));
     if (op->attr_size) {
         CHARL_TRY_CLEANUP(charl_alloc(op->attr_size, &n->attr));
         memcpy(n->attr, attr, op->attr_size);
@@ -304,10 +299,8 @@ static charl_status new_input(charl_graph *g, const char *name, charl_type type,
     charl_var *v = NULL;
 
     CHARL_TRY(charl_shape_check(&type.shape));
-    CHARL_REQUIRE(type.batch != CHARL_PARTIAL, CHARL_ERR_INVALID,
-                  "input %s: an input is REPLICATED or BATCHED", name);
-    CHARL_REQUIRE(type.batch != CHARL_BATCHED ||
-                      (type.shape.ndim > 0 && type.shape.dim[0] % g->slices.count == 0),
+    CHARL_REQUIRE(type.batch != CHARL_PARTIAL, CHARL_ERR_INVALID, "input %s: an input is REPLICATED or BATCHED", name);
+    CHARL_REQUIRE(type.batch != CHARL_BATCHED || (type.shape.ndim > 0 && type.shape.dim[0] % g->slices.count == 0),
                   CHARL_ERR_SHAPE, "input %s: %lld rows do not divide into %d slices", name,
                   type.shape.ndim ? (long long)type.shape.dim[0] : 0LL, g->slices.count);
     CHARL_TRY(charl__var_new(g, type, &v));
@@ -317,8 +310,7 @@ static charl_status new_input(charl_graph *g, const char *name, charl_type type,
     return CHARL_OK;
 }
 
-charl_var *charl_input(charl_graph *g, const char *name, charl_dtype dtype, charl_shape shape,
-                       charl_batch batch)
+charl_var *charl_input(charl_graph *g, const char *name, charl_dtype dtype, charl_shape shape, charl_batch batch)
 {
     charl_var *v = NULL;
     const charl_status st = new_input(g, name, (charl_type){dtype, shape, batch}, &v);
@@ -331,8 +323,7 @@ void charl__graph_bind_input(charl_graph *g, charl_var *v, charl_tensor *t)
     if (!v) {
         return; /* the error that made it NULL is kept */
     }
-    CHARL_INVARIANT(v->g == g && v->leaf == CHARL_LEAF_INPUT && !v->tensor &&
-                    t->dtype == v->type.dtype &&
+    CHARL_INVARIANT(v->g == g && v->leaf == CHARL_LEAF_INPUT && !v->tensor && t->dtype == v->type.dtype &&
                     charl__tensor_count(t) == charl_shape_count(&v->type.shape));
     v->tensor = charl_tensor_retain(t);
 }
@@ -349,12 +340,10 @@ charl_var *charl_parameter(charl_graph *g, charl_param *p)
         }
     }
     if (g->params && g->params != p->set) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID,
-                                 "parameter %s belongs to another set than the others",
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "parameter %s belongs to another set than the others",
                                  p->spec.name);
     }
-    type = (charl_type){charl__param_is_halved(p) ? g->precision : CHARL_F32, p->spec.shape,
-                        CHARL_REPLICATED};
+    type = (charl_type){charl__param_is_halved(p) ? g->precision : CHARL_F32, p->spec.shape, CHARL_REPLICATED};
     st = charl__var_new(g, type, &v);
     if (st != CHARL_OK) {
         return charl__graph_keep_error(g, st);
@@ -368,8 +357,7 @@ charl_var *charl_parameter(charl_graph *g, charl_param *p)
 charl_var *charl_constant(charl_graph *g, float value)
 {
     charl_var *v = NULL;
-    const charl_status st =
-        charl__var_new(g, (charl_type){CHARL_F32, {0, {0}}, CHARL_REPLICATED}, &v);
+    const charl_status st = charl__var_new(g, (charl_type){CHARL_F32, {0, {0}}, CHARL_REPLICATED}, &v);
 
     if (st != CHARL_OK) {
         return charl__graph_keep_error(g, st);
@@ -402,8 +390,7 @@ static bool is_used(const charl_graph *g, const charl_var *v)
 void charl_graph_require_gradient(charl_graph *g, charl_var *v)
 {
     if (v && (v->node || is_used(g, v))) {
-        charl__graph_fail(g, CHARL_ERR_INVALID,
-                          "gradients are asked for inputs, before they are used");
+        charl__graph_fail(g, CHARL_ERR_INVALID, "gradients are asked for inputs, before they are used");
     } else if (v) {
         v->wants_gradient = true;
     }

@@ -144,18 +144,16 @@ static inline charl_var *charl__var_gradient(const charl_var *v, int k)
 charl_var *charl__var_root(charl_var *v);
 /** Bytes of a value with all its lanes. */
 int64_t charl__var_bytes(const charl_var *v);
-bool charl__graph_is_whole(
-    const charl_graph *g); /* this process computes every slice, in one lane */
+bool charl__graph_is_whole(const charl_graph *g); /* this process computes every slice, in one lane */
 
 /** A leaf without a name that needs no memory of its own: workspaces. */
 charl_status charl__var_new(charl_graph *g, charl_type type, charl_var **out) CHARL_MUST_CHECK;
 /** Make the thread's last failure the graph's error, unless it has one. Returns NULL. */
 charl_var *charl__graph_keep_error(charl_graph *g, charl_status st);
-charl_status charl__node_new(charl_graph *g, const charl_op *op, const void *attr,
-                             charl_node **out) CHARL_MUST_CHECK;
+charl_status charl__node_new(charl_graph *g, const charl_op *op, const void *attr, charl_node **out) CHARL_MUST_CHECK;
 
 extern const charl_op charl__op_batch_sum; /* PARTIAL -> REPLICATED, by the collective callback */
-extern const charl_op charl__op_spread; /* a finished gradient into the lanes of the arena, so that
+extern const charl_op charl__op_spread;    /* a finished gradient into the lanes of the arena, so that
                                            the tree gives it back */
 
 /** Choose which values are channels-last and set the layouts of their operators. */

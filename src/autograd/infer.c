@@ -15,13 +15,11 @@ static charl_status check_half(const charl_op *op, const charl_infer *inf)
         const charl_dtype d = inf->in[i].dtype;
         const bool allowed = op->half >> i & 1U;
 
-        CHARL_REQUIRE(!is_half(d) || allowed, CHARL_ERR_DTYPE,
-                      "operand %d is %s: this is not available in %s", i, charl_dtype_name(d),
-                      charl_dtype_name(d));
+        CHARL_REQUIRE(!is_half(d) || allowed, CHARL_ERR_DTYPE, "operand %d is %s: this is not available in %s", i,
+                      charl_dtype_name(d), charl_dtype_name(d));
         if (allowed && !op->mixed && charl__is_float(d)) {
             CHARL_REQUIRE(first == CHARL_DTYPE_COUNT || d == first, CHARL_ERR_DTYPE,
-                          "operand %d is %s, those before it %s", i, charl_dtype_name(d),
-                          charl_dtype_name(first));
+                          "operand %d is %s, those before it %s", i, charl_dtype_name(d), charl_dtype_name(first));
             first = d;
         }
     }
@@ -52,8 +50,7 @@ charl_status charl__infer_rows(charl_infer *inf)
 
         if (t->batch == CHARL_BATCHED) {
             CHARL_REQUIRE(rows < 0 || rows == t->shape.dim[0], CHARL_ERR_SHAPE,
-                          "operands have %lld and %lld rows of the batch", (long long)rows,
-                          (long long)t->shape.dim[0]);
+                          "operands have %lld and %lld rows of the batch", (long long)rows, (long long)t->shape.dim[0]);
             rows = t->shape.dim[0];
         }
         batch = t->batch != CHARL_REPLICATED ? t->batch : batch;
@@ -66,14 +63,13 @@ charl_status charl__infer_rows(charl_infer *inf)
 
 charl_status charl__infer_same(charl_infer *inf)
 {
-    CHARL_REQUIRE(charl__is_float(inf->in[0].dtype), CHARL_ERR_DTYPE,
-                  "the operand is %s, not a float", charl_dtype_name(inf->in[0].dtype));
+    CHARL_REQUIRE(charl__is_float(inf->in[0].dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
+                  charl_dtype_name(inf->in[0].dtype));
     inf->out[0] = inf->in[0];
     return CHARL_OK;
 }
 
-bool charl__broadcast_index(const charl_shape *full, const charl_shape *operand, int64_t *inner,
-                            int64_t *count)
+bool charl__broadcast_index(const charl_shape *full, const charl_shape *operand, int64_t *inner, int64_t *count)
 {
     const int shift = full->ndim - operand->ndim;
     int first = full->ndim, last = -1; /* extents of full that operand really has */
@@ -107,8 +103,8 @@ bool charl__broadcast_index(const charl_shape *full, const charl_shape *operand,
     return true;
 }
 
-bool charl__broadcast_in(bool channels_last, const charl_shape *full, const charl_shape *operand,
-                         int64_t *inner, int64_t *count)
+bool charl__broadcast_in(bool channels_last, const charl_shape *full, const charl_shape *operand, int64_t *inner,
+                         int64_t *count)
 {
     const int axis = operand->ndim - 3; /* C of [C, H, W] and [N, C, H, W] */
 
@@ -141,8 +137,8 @@ charl_status charl__infer_broadcast(charl_infer *inf)
     for (int i = 0; i < inf->n_in; i++) {
         const charl_shape *s = &inf->in[i].shape, *f = &inf->in[full].shape;
 
-        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE,
-                      "operand %d is %s, not a float", i, charl_dtype_name(inf->in[i].dtype));
+        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float", i,
+                      charl_dtype_name(inf->in[i].dtype));
         if (charl_shape_count(s) > charl_shape_count(f) ||
             (charl_shape_count(s) == charl_shape_count(f) && s->ndim > f->ndim)) {
             full = i;
@@ -155,19 +151,16 @@ charl_status charl__infer_broadcast(charl_infer *inf)
         const charl_dtype d = inf->in[i].dtype;
         int64_t inner, count;
 
-        CHARL_REQUIRE(d == inf->out[0].dtype || (d == CHARL_F32 && is_less(&inf->in[i].shape, f)),
-                      CHARL_ERR_DTYPE, "operands are %s and %s",
-                      charl_dtype_name(inf->out[0].dtype), charl_dtype_name(d));
+        CHARL_REQUIRE(d == inf->out[0].dtype || (d == CHARL_F32 && is_less(&inf->in[i].shape, f)), CHARL_ERR_DTYPE,
+                      "operands are %s and %s", charl_dtype_name(inf->out[0].dtype), charl_dtype_name(d));
         CHARL_REQUIRE(charl__broadcast_index(f, &inf->in[i].shape, &inner, &count), CHARL_ERR_SHAPE,
                       "shapes %s and %s do not broadcast", charl_shape_format(f, a),
                       charl_shape_format(&inf->in[i].shape, b));
-        CHARL_REQUIRE(
-            inf->out[0].batch != CHARL_BATCHED || !runs_along_batch(f, &inf->in[i]),
-            CHARL_ERR_SHAPE,
-            "operand %d %s has a leading extent along the batch but is the same on all ranks", i,
-            charl_shape_format(&inf->in[i].shape, b));
-        CHARL_REQUIRE(inf->in[i].batch != CHARL_BATCHED || (inf->in[i].shape.ndim == f->ndim &&
-                                                            inf->in[full].batch == CHARL_BATCHED),
+        CHARL_REQUIRE(inf->out[0].batch != CHARL_BATCHED || !runs_along_batch(f, &inf->in[i]), CHARL_ERR_SHAPE,
+                      "operand %d %s has a leading extent along the batch but is the same on all ranks", i,
+                      charl_shape_format(&inf->in[i].shape, b));
+        CHARL_REQUIRE(inf->in[i].batch != CHARL_BATCHED ||
+                          (inf->in[i].shape.ndim == f->ndim && inf->in[full].batch == CHARL_BATCHED),
                       CHARL_ERR_SHAPE, "operand %d %s would move the batch extent", i,
                       charl_shape_format(&inf->in[i].shape, b));
     }

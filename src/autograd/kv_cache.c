@@ -13,8 +13,7 @@ struct charl__kv_cache {
     charl_list layers; /* charl_tensor */
 };
 
-charl_status charl__kv_cache_create(charl_device *dev, int64_t positions, charl_tensor *position,
-                                    charl__kv_cache **out)
+charl_status charl__kv_cache_create(charl_device *dev, int64_t positions, charl_tensor *position, charl__kv_cache **out)
 {
     CHARL_TRY(charl_alloc(sizeof **out, out));
     (*out)->dev = dev;
@@ -49,16 +48,14 @@ bool charl__graph_has_cache(const charl_graph *g)
 charl_var *charl__graph_position(charl_graph *g)
 {
     if (g->cache && !g->begins && !g->position) {
-        g->position =
-            charl_input(g, "position", CHARL_I32, (charl_shape){1, {1}}, CHARL_REPLICATED);
+        g->position = charl_input(g, "position", CHARL_I32, (charl_shape){1, {1}}, CHARL_REPLICATED);
         charl__graph_bind_input(g, g->position, g->cache->position);
     }
     return g->position;
 }
 
 /* The k-th layer's tensor, made at its first use. */
-static charl_status take_layer(charl__kv_cache *c, int k, const charl_shape *shape,
-                               charl_tensor **out)
+static charl_status take_layer(charl__kv_cache *c, int k, const charl_shape *shape, charl_tensor **out)
 {
     charl_status st = CHARL_OK;
     charl_tensor *made = NULL;

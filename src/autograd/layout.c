@@ -79,8 +79,7 @@ static bool broadcasts(const charl_node *n)
     int64_t inner, count;
 
     for (int i = 0; i < n->n_in; i++) {
-        if (!charl__broadcast_in(true, &n->out[0]->type.shape, &n->in[i]->type.shape, &inner,
-                                 &count)) {
+        if (!charl__broadcast_in(true, &n->out[0]->type.shape, &n->in[i]->type.shape, &inner, &count)) {
             return false;
         }
     }
@@ -89,8 +88,7 @@ static bool broadcasts(const charl_node *n)
 
 static bool is_reshape(const charl_node *n)
 {
-    return n->op == &charl_op_reshape && is_image(n->in[0]) != is_image(n->out[0]) &&
-           is_half(n->in[0]);
+    return n->op == &charl_op_reshape && is_image(n->in[0]) != is_image(n->out[0]) && is_half(n->in[0]);
 }
 
 static charl_status visit(layouts *l, const charl_node *n)
@@ -104,8 +102,7 @@ static charl_status visit(layouts *l, const charl_node *n)
     }
     if (layout != CHARL_LAYOUT_ROWS) {
         CHARL_TRY(ask(n, false, &inf));
-        layout =
-            inf.layout == CHARL_LAYOUT_ALIKE && !broadcasts(n) ? CHARL_LAYOUT_ROWS : inf.layout;
+        layout = inf.layout == CHARL_LAYOUT_ALIKE && !broadcasts(n) ? CHARL_LAYOUT_ROWS : inf.layout;
     }
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const charl_var *v = operand(n, i);
@@ -130,15 +127,14 @@ static charl_status enqueue_relayout(const charl_enqueue *e)
     const charl_shape *s = in->channels_last ? &in->shape : &out->shape;
     const int64_t pixels = s->dim[2] * s->dim[3], rows = in->channels_last ? pixels : s->dim[1];
 
-    return charl__conv_swap(e->dev,
-                            &(charl_conv_swap){.from = *in,
-                                               .to = *out,
-                                               .batch = s->dim[0],
-                                               .rows = rows,
-                                               .cols = in->channels_last ? s->dim[1] : pixels,
-                                               .from_ld = in->channels_last ? s->dim[1] : pixels,
-                                               .to_ld = rows,
-                                               .label = e->label});
+    return charl__conv_swap(e->dev, &(charl_conv_swap){.from = *in,
+                                                       .to = *out,
+                                                       .batch = s->dim[0],
+                                                       .rows = rows,
+                                                       .cols = in->channels_last ? s->dim[1] : pixels,
+                                                       .from_ld = in->channels_last ? s->dim[1] : pixels,
+                                                       .to_ld = rows,
+                                                       .label = e->label});
 }
 
 static charl_status infer_relayout(charl_infer *inf)

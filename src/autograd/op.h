@@ -165,8 +165,8 @@ struct charl_op {
     charl_status (*enqueue)(const charl_enqueue *e); /* NULL: generated from expr or express */
     /* elementwise, broadcast over the shape of the output: charl_expr.text */
     const char *expr;
-    const char *half_expr; /* charl_expr.half_text */
-    int expr_numbers;      /* the attribute is this many floats, p and q of expr */
+    const char *half_expr;                                      /* charl_expr.half_text */
+    int expr_numbers;                                           /* the attribute is this many floats, p and q of expr */
     void (*express)(const void *attr, int n_in, charl_expr *x); /* fills in x from attributes */
     void (*backward)(const charl_backward *b);                  /* NULL: not differentiable */
     void (*reference)(const charl_reference *r);
@@ -186,11 +186,11 @@ struct charl_op {
 };
 
 /** A function for .element that takes no attribute: `value`, an expression of x[0], x[1], ... */
-#define CHARL_ELEMENT(function, value)                                                             \
-    static double function(const void *attr, const double *x)                                      \
-    {                                                                                              \
-        (void)attr;                                                                                \
-        return value;                                                                              \
+#define CHARL_ELEMENT(function, value)                                                                                 \
+    static double function(const void *attr, const double *x)                                                          \
+    {                                                                                                                  \
+        (void)attr;                                                                                                    \
+        return value;                                                                                                  \
     }
 
 /* For .half: one operand, all operands. */
@@ -200,19 +200,17 @@ struct charl_op {
 #define CHARL_SAMPLES(arr) .samples = (arr), .n_samples = (int)(sizeof(arr) / sizeof((arr)[0]))
 
 /* Operand types in samples: CHARL_R(F32, 2, 3) replicated, CHARL_B(F32, 16, 3) batched. */
-#define CHARL_R(dt, ...)                                                                           \
-    {                                                                                              \
-        CHARL_##dt, {(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}},    \
-            CHARL_REPLICATED                                                                       \
+#define CHARL_R(dt, ...)                                                                                               \
+    {                                                                                                                  \
+        CHARL_##dt, {(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}}, CHARL_REPLICATED       \
     }
-#define CHARL_B(dt, ...)                                                                           \
-    {                                                                                              \
-        CHARL_##dt, {(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}},    \
-            CHARL_BATCHED                                                                          \
+#define CHARL_B(dt, ...)                                                                                               \
+    {                                                                                                                  \
+        CHARL_##dt, {(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}}, CHARL_BATCHED          \
     }
-#define CHARL_SCALAR(dt)                                                                           \
-    {                                                                                              \
-        CHARL_##dt, {0, {0}}, CHARL_REPLICATED                                                     \
+#define CHARL_SCALAR(dt)                                                                                               \
+    {                                                                                                                  \
+        CHARL_##dt, {0, {0}}, CHARL_REPLICATED                                                                         \
     }
 
 /** The table of all operators, from ops.def. */
@@ -222,14 +220,12 @@ const charl_op *charl__op_find(const char *name); /* also of a program; NULL if 
 
 /** Append a node and return its first output; builders are one-line calls of these. If an operand is NULL, the result is NULL. */
 charl_var *charl__apply1(charl_graph *g, const charl_op *op, const void *attr, charl_var *a);
-charl_var *charl__apply2(charl_graph *g, const charl_op *op, const void *attr, charl_var *a,
-                         charl_var *b);
+charl_var *charl__apply2(charl_graph *g, const charl_op *op, const void *attr, charl_var *a, charl_var *b);
 /** The same with all outputs, outs[CHARL_OP_MAX_OUT]; NULLs after an error. */
-void charl__apply(charl_graph *g, const charl_op *op, const void *attr, charl_var *const *in,
-                  int n_in, charl_var **outs);
+void charl__apply(charl_graph *g, const charl_op *op, const void *attr, charl_var *const *in, int n_in,
+                  charl_var **outs);
 /** Record an error found by a builder, prefixed with the name of the scope. Returns NULL. */
-charl_var *charl__graph_fail(charl_graph *g, charl_status st, const char *fmt, ...)
-    CHARL_PRINTF(3, 4);
+charl_var *charl__graph_fail(charl_graph *g, charl_status st, const char *fmt, ...) CHARL_PRINTF(3, 4);
 /** The name that the next node of this operator will get, e.g. "drop1.dropout"; hashed with charl__fnv1a64 it is a random key. */
 const char *charl__graph_next_name(charl_graph *g, const char *op_name, char *text, size_t bytes);
 const charl_slices *charl__graph_slices(const charl_graph *g);
@@ -250,8 +246,7 @@ charl_status charl__infer_same(charl_infer *inf);
  * Errors: ERR_SHAPE, ERR_DTYPE. */
 charl_status charl__infer_broadcast(charl_infer *inf);
 /** Broadcasting of an operand over `full`: element i of full reads operand[(i / inner) % count]. Returns false if shapes do not fit. */
-bool charl__broadcast_index(const charl_shape *full, const charl_shape *operand, int64_t *inner,
-                            int64_t *count);
+bool charl__broadcast_index(const charl_shape *full, const charl_shape *operand, int64_t *inner, int64_t *count);
 
 /* For .flop. product: output 0 = operand 0 @ operand 1. weights: every element of `values` is multiplied with all elements of w that share
  * one index along dimension `extent`. */
@@ -260,8 +255,8 @@ double charl__flop_weights(const charl_shape *values, const charl_shape *w, int 
 
 /** charl__broadcast_index in memory order. If the full shape is channels-last, so is an operand of that shape; a smaller operand has one
  * number per channel, or one number. */
-bool charl__broadcast_in(bool channels_last, const charl_shape *full, const charl_shape *operand,
-                         int64_t *inner, int64_t *count);
+bool charl__broadcast_in(bool channels_last, const charl_shape *full, const charl_shape *operand, int64_t *inner,
+                         int64_t *count);
 
 /* Shared launches. Those in src/tensor take plain tensors; these know operators. */
 /** Launch an operator: op->enqueue, or its expression elementwise. Async. Errors: those of the operator. */
@@ -273,8 +268,7 @@ static inline bool charl__op_launches(const charl_op *op)
     return op->enqueue || op->expr || op->express;
 }
 /** x->text gets the expression of an elementwise operator for a result of `type`. Returns false for other operators. */
-bool charl__op_express(const charl_op *op, const void *attr, int n_in, charl_dtype type,
-                       charl_expr *x);
+bool charl__op_express(const charl_op *op, const void *attr, int n_in, charl_dtype type, charl_expr *x);
 /** dtype of a value's gradient: the value's own if it is BATCHED; f32 if the gradient sums over rows, as for parameters. */
 static inline charl_dtype charl__gradient_dtype(const charl_type *t)
 {
@@ -301,8 +295,7 @@ typedef struct charl__fold_input {
 } charl__fold_input;
 /** charl__fold of one output or two, in one launch per lane if both are rounded or neither. Not if charl__fold_is_direct, except for an
  * input that moves. */
-charl_status charl__fold_inputs(const charl_enqueue *e, const charl__fold_input *in,
-                                int n_in) CHARL_MUST_CHECK;
+charl_status charl__fold_inputs(const charl_enqueue *e, const charl__fold_input *in, int n_in) CHARL_MUST_CHECK;
 bool charl__fold_is_direct(const charl_enqueue *e); /* one slice, one lane */
 /** Defines of kernels/shared/tree.clh that fold so many leaves into a lane of output k. */
 void charl__fold_defines(const charl_enqueue *e, int k, int leaves, char *text, size_t bytes);
@@ -310,8 +303,8 @@ void charl__fold_defines(const charl_enqueue *e, int k, int leaves, char *text, 
 charl_tensor *charl__fold_target(const charl_enqueue *e, int k);
 
 /** Run an operator on tensors without a graph, for tests and tools.  Outputs are new and owned by the caller. */
-charl_status charl__run_op(charl_device *dev, const charl_op *op, const void *attr,
-                           charl_tensor *const *in, int n_in, charl_tensor **out) CHARL_MUST_CHECK;
+charl_status charl__run_op(charl_device *dev, const charl_op *op, const void *attr, charl_tensor *const *in, int n_in,
+                           charl_tensor **out) CHARL_MUST_CHECK;
 
 #define CHARL_OP(name) extern const charl_op charl_op_##name;
 #include "autograd/ops.def"

@@ -42,12 +42,10 @@ static charl_var *reusable(const charl_node *n, int k)
         charl_var *root = charl__var_root(n->in[i]);
         const charl_type *type = &n->in[i]->type;
 
-        if (root->leaf == CHARL_LEAF_NONE && !root->keep && !root->grad_of &&
-            root->last == n->position && root->bytes == n->out[k]->bytes &&
-            type->batch == want->batch &&
+        if (root->leaf == CHARL_LEAF_NONE && !root->keep && !root->grad_of && root->last == n->position &&
+            root->bytes == n->out[k]->bytes && type->batch == want->batch &&
             charl_dtype_size(type->dtype) == charl_dtype_size(want->dtype) &&
-            charl_shape_count(&type->shape) == charl_shape_count(&want->shape) &&
-            !is_taken(n, k, root)) {
+            charl_shape_count(&type->shape) == charl_shape_count(&want->shape) && !is_taken(n, k, root)) {
             return root;
         }
     }
@@ -125,15 +123,13 @@ static int by_offset(const void *a, const void *b)
 }
 
 /* Lowest free offset for v in `segment`; near[] is scratch for the values in its way. */
-static int64_t lowest_offset(charl_var *const *placed, int n_placed, const charl_var *v,
-                             int segment, charl_var **near)
+static int64_t lowest_offset(charl_var *const *placed, int n_placed, const charl_var *v, int segment, charl_var **near)
 {
     int64_t offset = 0;
     int n = 0;
 
     for (int i = 0; i < n_placed; i++) {
-        if (placed[i]->segment == segment && placed[i]->first <= v->last &&
-            v->first <= placed[i]->last) {
+        if (placed[i]->segment == segment && placed[i]->first <= v->last && v->first <= placed[i]->last) {
             near[n++] = placed[i];
         }
     }
@@ -149,8 +145,7 @@ static int64_t lowest_offset(charl_var *const *placed, int n_placed, const charl
     return offset;
 }
 
-static charl_status place(charl_graph *g, charl_var *const *placed, int n_placed, charl_var *v,
-                          charl_var **near)
+static charl_status place(charl_graph *g, charl_var *const *placed, int n_placed, charl_var *v, charl_var **near)
 {
     const int64_t limit = charl_device_get_info(g->dev)->max_alloc_bytes;
 
@@ -169,8 +164,7 @@ static charl_status place(charl_graph *g, charl_var *const *placed, int n_placed
     }
     if (v->segment >= g->n_segments) {
         CHARL_TRY(charl_realloc((size_t)(v->segment + 1) * sizeof(int64_t), &g->segment_bytes));
-        memset(g->segment_bytes + g->n_segments, 0,
-               (size_t)(v->segment + 1 - g->n_segments) * sizeof(int64_t));
+        memset(g->segment_bytes + g->n_segments, 0, (size_t)(v->segment + 1 - g->n_segments) * sizeof(int64_t));
         g->n_segments = v->segment + 1;
     }
     if (v->offset + v->bytes > g->segment_bytes[v->segment]) {
@@ -240,8 +234,7 @@ charl_status charl__graph_plan_memory(charl_graph *g)
         if (other && s < other->n_segments && other->segment_bytes[s] >= g->segment_bytes[s]) {
             g->segment[s] = charl__buffer_retain(other->segment[s]);
         } else {
-            CHARL_TRY(charl__buffer_create(g->dev, (size_t)g->segment_bytes[s], "activations",
-                                           &g->segment[s]));
+            CHARL_TRY(charl__buffer_create(g->dev, (size_t)g->segment_bytes[s], "activations", &g->segment[s]));
         }
     }
     return CHARL_OK;

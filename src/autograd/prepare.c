@@ -95,8 +95,7 @@ static charl_var *moved_from(charl_var *v, int k)
 {
     const charl_node *n = charl__var_root(v)->node;
 
-    return n && n->op->moves && k < n->n_in && n->in[k]->type.batch == CHARL_PARTIAL ? n->in[k]
-                                                                                     : NULL;
+    return n && n->op->moves && k < n->n_in && n->in[k]->type.batch == CHARL_PARTIAL ? n->in[k] : NULL;
 }
 
 /* Whether the sum v is completed in the middle of a step too. Where gradients are rounded it must
@@ -156,8 +155,7 @@ static charl_status settle(charl_graph *g, charl_var *p, int k, charl_var **v)
         }
     }
     if (!is_there && (!completes(g) || is_taken(root))) {
-        *v = charl__apply1(g, (*v)->type.batch == CHARL_PARTIAL ? &op_lane_copy : &charl__op_spread,
-                           NULL, *v);
+        *v = charl__apply1(g, (*v)->type.batch == CHARL_PARTIAL ? &op_lane_copy : &charl__op_spread, NULL, *v);
     }
     CHARL_TRY(charl_graph_status(g));
     root = charl__var_root(*v);
@@ -313,8 +311,8 @@ static charl_status prepare(charl_graph *g)
 {
     charl_status st = CHARL_OK;
 
-    CHARL_REQUIRE_CLEANUP(!g->params || !g->params->dev || g->params->dev == g->dev,
-                          CHARL_ERR_INVALID, "the parameters of this graph lie on another device");
+    CHARL_REQUIRE_CLEANUP(!g->params || !g->params->dev || g->params->dev == g->dev, CHARL_ERR_INVALID,
+                          "the parameters of this graph lie on another device");
     CHARL_TRY_CLEANUP(charl__graph_choose_layouts(g));
     link_views(g);
     CHARL_TRY_CLEANUP(settle_gradients(g));

@@ -18,10 +18,9 @@ static charl_status print_node(const charl_graph *g, const charl_node *n, charl_
     for (int k = 0; k < n->n_out; k++) {
         const charl_type *type = &n->out[k]->type;
 
-        CHARL_TRY(charl__text_printf(t, "%s %s%s %s %" PRId64 " B", k ? "," : "",
-                                     charl_dtype_name(type->dtype),
-                                     charl_shape_format(&type->shape, shape),
-                                     batch_name(type->batch), charl__var_bytes(n->out[k])));
+        CHARL_TRY(charl__text_printf(t, "%s %s%s %s %" PRId64 " B", k ? "," : "", charl_dtype_name(type->dtype),
+                                     charl_shape_format(&type->shape, shape), batch_name(type->batch),
+                                     charl__var_bytes(n->out[k])));
     }
     CHARL_TRY(charl__text_printf(t, " <-"));
     for (int i = 0; i < n->n_in; i++) {
@@ -35,17 +34,16 @@ static charl_status print_dot_node(const charl_node *n, charl__text *t)
 {
     char shape[CHARL_SHAPE_TEXT];
 
-    CHARL_TRY(
-        charl__text_printf(t, "  n%d [label=\"%s\\n%s\"];\n", n->position, n->name,
-                           n->n_out ? charl_shape_format(&n->out[0]->type.shape, shape) : ""));
+    CHARL_TRY(charl__text_printf(t, "  n%d [label=\"%s\\n%s\"];\n", n->position, n->name,
+                                 n->n_out ? charl_shape_format(&n->out[0]->type.shape, shape) : ""));
     for (int i = 0; i < n->n_in; i++) {
         const charl_var *v = n->in[i];
 
         if (v->node) {
             CHARL_TRY(charl__text_printf(t, "  n%d -> n%d;\n", v->node->position, n->position));
         } else {
-            CHARL_TRY(charl__text_printf(t, "  v%d [shape=box,label=\"%s\"];\n  v%d -> n%d;\n",
-                                         v->id, charl_var_get_name(v), v->id, n->position));
+            CHARL_TRY(charl__text_printf(t, "  v%d [shape=box,label=\"%s\"];\n  v%d -> n%d;\n", v->id,
+                                         charl_var_get_name(v), v->id, n->position));
         }
     }
     return CHARL_OK;

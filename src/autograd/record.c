@@ -21,8 +21,7 @@ static charl_status bind_leaf(charl_graph *g, charl_var *v)
         CHARL_TRY(charl_tensor_write(v->tensor, &v->constant, sizeof v->constant));
         break;
     case CHARL_LEAF_PARAM:
-        v->tensor =
-            charl_tensor_retain(v->type.dtype == CHARL_F32 ? v->param->value : v->param->half);
+        v->tensor = charl_tensor_retain(v->type.dtype == CHARL_F32 ? v->param->value : v->param->half);
         break;
     case CHARL_LEAF_NONE:
         break;
@@ -38,15 +37,13 @@ charl_status charl__var_lane(charl_var *v, int j, charl_tensor **out)
     const int64_t size = (int64_t)charl_dtype_size(v->type.dtype);
 
     if (root->leaf != CHARL_LEAF_NONE) {
-        CHARL_TRY(charl__tensor_view(root->tensor->buffer, v->type.dtype, &v->type.shape,
-                                     root->tensor->offset, out));
+        CHARL_TRY(charl__tensor_view(root->tensor->buffer, v->type.dtype, &v->type.shape, root->tensor->offset, out));
     } else if (root->grad_of) {
         const charl_params *set = root->grad_of->set;
 
         CHARL_TRY(charl__tensor_view(
             v->g->gradients ? v->g->gradients : set->grad, v->type.dtype, &v->type.shape,
-            charl__param_gradient_at(root->grad_of, root->grad_share) + j * set->gradient_elements,
-            out));
+            charl__param_gradient_at(root->grad_of, root->grad_share) + j * set->gradient_elements, out));
     } else {
         CHARL_TRY(charl__tensor_view(v->g->segment[root->segment], v->type.dtype, &v->type.shape,
                                      root->offset / size + j * n, out));
@@ -59,8 +56,7 @@ static int64_t lane_stride(charl_var *v)
 {
     const charl_var *root = charl__var_root(v);
 
-    return root->grad_of ? root->grad_of->set->gradient_elements
-                         : charl_shape_count(&v->type.shape);
+    return root->grad_of ? root->grad_of->set->gradient_elements : charl_shape_count(&v->type.shape);
 }
 
 /* The tensor that users see: all lanes of a PARTIAL, where they are contiguous. */
@@ -71,14 +67,13 @@ static charl_status bind_kept(charl_graph *g, charl_var *v)
     const bool lanes = v->type.batch == CHARL_PARTIAL && g->slices.n_lanes > 1 && !root->grad_of;
 
     if (lanes) {
-        CHARL_REQUIRE(shape.ndim < CHARL_MAX_DIMS, CHARL_ERR_SHAPE,
-                      "%s has too many extents to be kept in lanes", charl_var_get_name(v));
+        CHARL_REQUIRE(shape.ndim < CHARL_MAX_DIMS, CHARL_ERR_SHAPE, "%s has too many extents to be kept in lanes",
+                      charl_var_get_name(v));
         memmove(shape.dim + 1, v->type.shape.dim, (size_t)shape.ndim * sizeof shape.dim[0]);
         shape.dim[0] = g->slices.n_lanes;
         shape.ndim++;
         CHARL_TRY(charl__tensor_view(g->segment[root->segment], v->type.dtype, &shape,
-                                     root->offset / (int64_t)charl_dtype_size(v->type.dtype),
-                                     &v->tensor));
+                                     root->offset / (int64_t)charl_dtype_size(v->type.dtype), &v->tensor));
     } else {
         CHARL_TRY(charl__var_lane(v, 0, &v->tensor));
     }
@@ -124,8 +119,7 @@ static charl_status enqueue_lane(charl_graph *g, charl_node *n, int lane)
                        .step = charl__steps_tensor(g->steps)};
 
     for (int i = 0; i < n->n_in; i++) {
-        CHARL_TRY_CLEANUP(
-            charl__var_lane(n->in[i], n->in[i]->type.batch == CHARL_PARTIAL ? lane : 0, &in[i]));
+        CHARL_TRY_CLEANUP(charl__var_lane(n->in[i], n->in[i]->type.batch == CHARL_PARTIAL ? lane : 0, &in[i]));
     }
     for (int k = 0; k < n->n_out; k++) {
         CHARL_TRY_CLEANUP(charl__var_lane(n->out[k], lane, &out[k]));
@@ -135,8 +129,8 @@ static charl_status enqueue_lane(charl_graph *g, charl_node *n, int lane)
     if (n->scratch) {
         const charl_shape words = {1, {n->scratch->bytes / 4}};
 
-        CHARL_TRY_CLEANUP(charl__tensor_view(g->segment[n->scratch->segment], CHARL_F32, &words,
-                                             n->scratch->offset / 4, &workspace));
+        CHARL_TRY_CLEANUP(
+            charl__tensor_view(g->segment[n->scratch->segment], CHARL_F32, &words, n->scratch->offset / 4, &workspace));
         e.workspace = workspace;
     }
     CHARL_TRY_CLEANUP(charl__op_enqueue(n->op, &e));
@@ -184,8 +178,7 @@ static charl_status close_stretch(charl_graph *g, int *from)
 
     charl__recording_mark(g->recording);
     if (to > *from) {
-        CHARL_TRY(
-            add_action(g, (charl_action){.kind = CHARL_DO_REPLAY, .first = *from, .last = to}));
+        CHARL_TRY(add_action(g, (charl_action){.kind = CHARL_DO_REPLAY, .first = *from, .last = to}));
     }
     *from = to;
     return CHARL_OK;
@@ -204,9 +197,7 @@ static int finish_of(const charl_graph *g, int64_t begin, int64_t end)
     for (int i = 0; i < g->vars.count; i++) {
         const charl_var *v = charl__var(g, i);
 
-        for (int k = 0; v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable && v->grad &&
-                        k <= v->more.count;
-             k++) {
+        for (int k = 0; v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable && v->grad && k <= v->more.count; k++) {
             const int64_t at = charl__param_gradient_at(v->param, k);
             const int position = charl__var_root(charl__var_gradient(v, k))->node->position;
 
@@ -225,8 +216,7 @@ static charl_status find_buckets(const charl_graph *g, bucket **out, int *n)
     if (!g->ready || !g->params || !g->has_gradients) {
         return CHARL_OK;
     }
-    for (; (end = charl__params_range(g->params, &begin, g->bucket_elements)) > begin;
-         begin = end) {
+    for (; (end = charl__params_range(g->params, &begin, g->bucket_elements)) > begin; begin = end) {
         CHARL_TRY(charl_realloc((size_t)(*n + 1) * sizeof **out, out));
         (*out)[*n] = (bucket){begin, end, finish_of(g, begin, end)};
         (*n)++;
@@ -241,9 +231,8 @@ static charl_status close_buckets(charl_graph *g, const bucket *b, int n, int po
     for (int i = 0; i < n; i++) {
         if (b[i].closing == position) {
             CHARL_TRY(close_stretch(g, from));
-            CHARL_TRY(add_action(g, (charl_action){.kind = CHARL_DO_READY,
-                                                   .begin = b[i].begin,
-                                                   .count = b[i].end - b[i].begin}));
+            CHARL_TRY(add_action(
+                g, (charl_action){.kind = CHARL_DO_READY, .begin = b[i].begin, .count = b[i].end - b[i].begin}));
         }
     }
     return CHARL_OK;
@@ -280,12 +269,10 @@ static charl_status record_nodes(charl_graph *g)
             backward = charl__recording_count(g->recording);
         }
         if (n->live && n->op == &charl__op_batch_sum && !charl__graph_is_whole(g)) {
-            CHARL_REQUIRE_CLEANUP(
-                g->collective, CHARL_ERR_INVALID,
-                "%s: this graph has part of the batch, but nothing that sums over ranks", n->name);
+            CHARL_REQUIRE_CLEANUP(g->collective, CHARL_ERR_INVALID,
+                                  "%s: this graph has part of the batch, but nothing that sums over ranks", n->name);
             CHARL_TRY_CLEANUP(close_stretch(g, &from));
-            CHARL_TRY_CLEANUP(
-                add_action(g, (charl_action){.kind = CHARL_DO_COLLECTIVE, .node = n}));
+            CHARL_TRY_CLEANUP(add_action(g, (charl_action){.kind = CHARL_DO_COLLECTIVE, .node = n}));
         } else if (n->live && charl__op_launches(n->op)) {
             CHARL_TRY_CLEANUP(enqueue_node(g, n));
         }

@@ -12,13 +12,12 @@ static charl_status compile(charl_graph *g)
 
     CHARL_TRY_CLEANUP(charl__graph_prepare(g));
     if (g->params && g->has_gradients && !g->params->grad) {
-        CHARL_TRY_CLEANUP(charl__params_allocate_gradients(g->params, g->slices.n_lanes,
-                                                           charl__graph_is_whole(g), NULL));
+        CHARL_TRY_CLEANUP(
+            charl__params_allocate_gradients(g->params, g->slices.n_lanes, charl__graph_is_whole(g), NULL));
     }
-    CHARL_REQUIRE_CLEANUP(!g->params || !g->has_gradients || g->gradients ||
-                              g->params->n_lanes == g->slices.n_lanes,
-                          CHARL_ERR_INVALID, "the gradient arena has %d lanes, this graph %d",
-                          g->params->n_lanes, g->slices.n_lanes);
+    CHARL_REQUIRE_CLEANUP(!g->params || !g->has_gradients || g->gradients || g->params->n_lanes == g->slices.n_lanes,
+                          CHARL_ERR_INVALID, "the gradient arena has %d lanes, this graph %d", g->params->n_lanes,
+                          g->slices.n_lanes);
     if (!g->steps) {
         CHARL_TRY_CLEANUP(charl__steps_create(g->dev, 4, &g->own_steps));
         g->steps = g->own_steps;
@@ -63,8 +62,7 @@ static charl_status act(charl_graph *g, const charl_action *a)
         }
         break;
     case CHARL_DO_COLLECTIVE:
-        CHARL_TRY(
-            g->collective(g->collective_ctx, a->node->in[0]->tensor, a->node->out[0]->tensor));
+        CHARL_TRY(g->collective(g->collective_ctx, a->node->in[0]->tensor, a->node->out[0]->tensor));
         break;
     case CHARL_DO_READY:
         CHARL_TRY(g->ready(g->ready_ctx, a->begin, a->count));
@@ -104,15 +102,13 @@ charl_status charl__graph_replay_half(charl_graph *g, bool backward)
     const int all = charl__recording_count(g->recording);
     int middle = all;
 
-    CHARL_REQUIRE(charl__graph_is_whole(g), CHARL_ERR_INVALID,
-                  "a graph with part of the batch runs as a whole");
+    CHARL_REQUIRE(charl__graph_is_whole(g), CHARL_ERR_INVALID, "a graph with part of the batch runs as a whole");
     for (int i = g->nodes.count - 1; g->has_gradients && i >= g->first_backward; i--) {
         const charl_node *n = charl__node(g, i);
 
         middle = n->live && n->op->enqueue ? n->launch_first : middle;
     }
-    CHARL_TRY(
-        charl__recording_replay(g->recording, backward ? middle : 0, backward ? all : middle));
+    CHARL_TRY(charl__recording_replay(g->recording, backward ? middle : 0, backward ? all : middle));
     return CHARL_OK;
 }
 

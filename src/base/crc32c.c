@@ -92,9 +92,8 @@ static uint32_t update_portable(uint32_t r, const unsigned char *p, size_t bytes
         const uint32_t a = r ^ load_le32(p);
         const uint32_t b = load_le32(p + 4);
 
-        r = table[7][a & 255] ^ table[6][(a >> 8) & 255] ^ table[5][(a >> 16) & 255] ^
-            table[4][a >> 24] ^ table[3][b & 255] ^ table[2][(b >> 8) & 255] ^
-            table[1][(b >> 16) & 255] ^ table[0][b >> 24];
+        r = table[7][a & 255] ^ table[6][(a >> 8) & 255] ^ table[5][(a >> 16) & 255] ^ table[4][a >> 24] ^
+            table[3][b & 255] ^ table[2][(b >> 8) & 255] ^ table[1][(b >> 16) & 255] ^ table[0][b >> 24];
     }
     for (; bytes > 0; bytes--, p++) {
         r = (r >> 8) ^ table[0][(r ^ *p) & 255];

@@ -93,9 +93,7 @@ const char *charl__env_shared(charl__env_id id)
     if (!value || (variables[id].kind == KIND_FLAG && !is_true(value))) {
         return "(not set)"; /* a flag that is off does what one does that is not there */
     }
-    return variables[id].ranks == RANKS_SET  ? "(set)"
-           : variables[id].kind == KIND_FLAG ? "1"
-                                             : value;
+    return variables[id].ranks == RANKS_SET ? "(set)" : variables[id].kind == KIND_FLAG ? "1" : value;
 }
 
 const char *charl__env(charl__env_id id)
@@ -140,13 +138,11 @@ static charl_status check_value(charl__env_id id, const char *value)
     case KIND_TEXT:
         break;
     case KIND_FLAG:
-        CHARL_REQUIRE(is_true(value) ||
-                          is_one_of(value, false_words, sizeof false_words / sizeof *false_words),
+        CHARL_REQUIRE(is_true(value) || is_one_of(value, false_words, sizeof false_words / sizeof *false_words),
                       CHARL_ERR_CONFIG, "%s=%s: expected 0 or 1", name, value);
         break;
     case KIND_INTEGER:
-        CHARL_REQUIRE(parse_integer(value, &number), CHARL_ERR_CONFIG, "%s=%s: expected an integer",
-                      name, value);
+        CHARL_REQUIRE(parse_integer(value, &number), CHARL_ERR_CONFIG, "%s=%s: expected an integer", name, value);
         break;
     case KIND_LEVEL:
         CHARL_REQUIRE(charl_log_level_find(value, &level), CHARL_ERR_CONFIG,
@@ -166,8 +162,7 @@ static void warn_unknown(void)
         bool is_known = strncmp(*entry, "CHARL_", 6) != 0;
 
         for (int i = 0; i < CHARL_ENV_COUNT && !is_known; i++) {
-            is_known = strlen(variables[i].name) == length &&
-                       memcmp(*entry, variables[i].name, length) == 0;
+            is_known = strlen(variables[i].name) == length && memcmp(*entry, variables[i].name, length) == 0;
         }
         if (!is_known) {
             charl__log(CHARL_LOG_WARN, "environment variable %.*s is not one that charl knows",

@@ -13,31 +13,28 @@
  *   OWN   each rank may have its own value
  *   SAME  all ranks must have the same value
  *   SET   all ranks must have one, or none: a path, which may be another on each node */
-#define CHARL_ENV_LIST(X)                                                                          \
-    X(LOG, LEVEL, OWN, "messages of the library: error, warn, info or debug (default: warn)")      \
-    X(KERNEL_DIR, TEXT, SET,                                                                       \
-      "read kernel sources from this directory instead of the built-in ones")                      \
-    X(CACHE_DIR, TEXT, OWN, "directory of the compiled-kernel cache")                              \
-    X(DUMP_KERNELS, TEXT, OWN,                                                                     \
-      "write the final source of every specialised kernel to this directory")                      \
-    X(DEVICE, TEXT, OWN, "device to use; overrides device.select")                                 \
-    X(SYNC, FLAG, OWN, "1: wait for the device after every launch")                                \
-    X(PROFILE, FLAG, OWN,                                                                          \
-      "1: time every kernel; tables by layer and by kernel are logged at the end "                 \
-      "(CHARL_LOG=info)")                                                                          \
-    X(CHECK_FINITE, FLAG, OWN, "1: report the first operator that produces a NaN or infinity")     \
-    X(FAULT, FAULT, OWN, "make named points fail: point[@rank]:when[:arg],... (for tests)")        \
-    X(ALLREDUCE, TEXT, SAME, "all-reduce algorithm to use; overrides dist.allreduce")              \
-    X(SLOW, TEXT, OWN, "make ranks compute slower: rank:factor,... (for tests of dist.balance)")   \
-    X(NO_TENSOR_CORES, FLAG, SAME, "1: do not use tensor cores")                                   \
-    X(NO_WGMMA, FLAG, SAME, "1: do not use the wgmma instructions of compute capability 9.0")      \
-    X(TUNE, TEXT, OWN, "use of tuning results: stored, first (tune what is missing) or no")        \
-    X(NO_FUSION, FLAG, SAME, "1: do not fuse operators")                                           \
-    X(TEST_SEED, INTEGER, OWN, "tests: seed of the random inputs, as printed by a failing test")   \
-    X(TEST_LONG, FLAG, OWN, "1: tests also run their long cases")                                  \
-    X(TEST_SHORT, FLAG, OWN, "1: the longest tests run only some of their cases")                  \
-    X(TEST_DATA, TEXT, OWN,                                                                        \
-      "tests: directory with real datasets; without it, tests that need it are skipped")
+#define CHARL_ENV_LIST(X)                                                                                              \
+    X(LOG, LEVEL, OWN, "messages of the library: error, warn, info or debug (default: warn)")                          \
+    X(KERNEL_DIR, TEXT, SET, "read kernel sources from this directory instead of the built-in ones")                   \
+    X(CACHE_DIR, TEXT, OWN, "directory of the compiled-kernel cache")                                                  \
+    X(DUMP_KERNELS, TEXT, OWN, "write the final source of every specialised kernel to this directory")                 \
+    X(DEVICE, TEXT, OWN, "device to use; overrides device.select")                                                     \
+    X(SYNC, FLAG, OWN, "1: wait for the device after every launch")                                                    \
+    X(PROFILE, FLAG, OWN,                                                                                              \
+      "1: time every kernel; tables by layer and by kernel are logged at the end "                                     \
+      "(CHARL_LOG=info)")                                                                                              \
+    X(CHECK_FINITE, FLAG, OWN, "1: report the first operator that produces a NaN or infinity")                         \
+    X(FAULT, FAULT, OWN, "make named points fail: point[@rank]:when[:arg],... (for tests)")                            \
+    X(ALLREDUCE, TEXT, SAME, "all-reduce algorithm to use; overrides dist.allreduce")                                  \
+    X(SLOW, TEXT, OWN, "make ranks compute slower: rank:factor,... (for tests of dist.balance)")                       \
+    X(NO_TENSOR_CORES, FLAG, SAME, "1: do not use tensor cores")                                                       \
+    X(NO_WGMMA, FLAG, SAME, "1: do not use the wgmma instructions of compute capability 9.0")                          \
+    X(TUNE, TEXT, OWN, "use of tuning results: stored, first (tune what is missing) or no")                            \
+    X(NO_FUSION, FLAG, SAME, "1: do not fuse operators")                                                               \
+    X(TEST_SEED, INTEGER, OWN, "tests: seed of the random inputs, as printed by a failing test")                       \
+    X(TEST_LONG, FLAG, OWN, "1: tests also run their long cases")                                                      \
+    X(TEST_SHORT, FLAG, OWN, "1: the longest tests run only some of their cases")                                      \
+    X(TEST_DATA, TEXT, OWN, "tests: directory with real datasets; without it, tests that need it are skipped")
 
 typedef enum charl__env_id {
 #define X(id, kind, ranks, meaning) CHARL_ENV_##id,

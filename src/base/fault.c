@@ -66,13 +66,11 @@ static charl_status parse_point(const char **s, rule *r)
     size_t length = 0;
     int64_t rank = ANY_RANK;
 
-    while (isalnum((unsigned char)begin[length]) ||
-           (begin[length] && strchr("._-", begin[length]))) {
+    while (isalnum((unsigned char)begin[length]) || (begin[length] && strchr("._-", begin[length]))) {
         length++;
     }
     CHARL_REQUIRE(length > 0 && length < POINT_BYTES, CHARL_ERR_CONFIG,
-                  "fault specification: a point's name has 1 to %d characters, at \"%.40s\"",
-                  POINT_BYTES - 1, begin);
+                  "fault specification: a point's name has 1 to %d characters, at \"%.40s\"", POINT_BYTES - 1, begin);
     memcpy(r->point, begin, length);
     r->point[length] = '\0';
     *s += length;
@@ -88,8 +86,8 @@ static charl_status parse_point(const char **s, rule *r)
 static charl_status parse_rule(const char **s, rule *r)
 {
     CHARL_TRY(parse_point(s, r));
-    CHARL_REQUIRE(**s == ':', CHARL_ERR_CONFIG,
-                  "fault specification: %s must be followed by :when (N, N+ or *)", r->point);
+    CHARL_REQUIRE(**s == ':', CHARL_ERR_CONFIG, "fault specification: %s must be followed by :when (N, N+ or *)",
+                  r->point);
     (*s)++;
     if (**s == '*') {
         (*s)++;
@@ -107,8 +105,8 @@ static charl_status parse_rule(const char **s, rule *r)
         CHARL_REQUIRE(parse_integer(s, &r->arg), CHARL_ERR_CONFIG,
                       "fault specification: %s: the argument must be an integer", r->point);
     }
-    CHARL_REQUIRE(**s == '\0' || **s == ',', CHARL_ERR_CONFIG,
-                  "fault specification: %s: \"%.40s\" is left over", r->point, *s);
+    CHARL_REQUIRE(**s == '\0' || **s == ',', CHARL_ERR_CONFIG, "fault specification: %s: \"%.40s\" is left over",
+                  r->point, *s);
     return CHARL_OK;
 }
 
@@ -125,8 +123,8 @@ static charl_status parse_set(const char *spec, rule_set *set)
                           "fault specification: alloc takes a plain number, as in alloc:17");
             set->alloc_nth = r.nth;
         } else {
-            CHARL_REQUIRE(set->count < MAX_RULES, CHARL_ERR_CONFIG,
-                          "fault specification: more than %d rules", MAX_RULES);
+            CHARL_REQUIRE(set->count < MAX_RULES, CHARL_ERR_CONFIG, "fault specification: more than %d rules",
+                          MAX_RULES);
             set->rules[set->count++] = r;
         }
         if (*s == ',') {
@@ -167,8 +165,7 @@ void charl__fault_load(void)
     pthread_once(&once, load_environment);
     /* Outside the once: a sink may allocate, and so come here again. */
     if (atomic_load(&malformed) && atomic_exchange(&malformed, false)) {
-        charl__log(CHARL_LOG_ERROR, "CHARL_FAULT is malformed and ignored: %s",
-                   charl__env(CHARL_ENV_FAULT));
+        charl__log(CHARL_LOG_ERROR, "CHARL_FAULT is malformed and ignored: %s", charl__env(CHARL_ENV_FAULT));
     }
 }
 

@@ -64,8 +64,7 @@ static void destroy(charl__job *job)
     charl_free(job);
 }
 
-charl_status charl__job_start(bool background, charl_status (*work)(void *ctx), void *ctx,
-                              charl__job **out)
+charl_status charl__job_start(bool background, charl_status (*work)(void *ctx), void *ctx, charl__job **out)
 {
     charl__job *job = NULL;
     charl_status st;

@@ -86,8 +86,7 @@ bool charl__range_holds(const char *range, double v)
         return true;
     }
     charl__range_ends(range, &low, &high);
-    return (range[0] == '(' ? v > low : v >= low) &&
-           (range[strlen(range) - 1] == ')' ? v < high : v <= high);
+    return (range[0] == '(' ? v > low : v >= low) && (range[strlen(range) - 1] == ')' ? v < high : v <= high);
 }
 
 static charl_status check_key(const charl_key *k, const void *settings, const char *prefix)
@@ -111,8 +110,7 @@ static charl_status check_key(const charl_key *k, const void *settings, const ch
         break;
     case CHARL_KEY_INTS:
         CHARL_REQUIRE(list->count >= 0 && list->count <= CHARL_CONFIG_LIST, CHARL_ERR_CONFIG,
-                      "%s%s has %d values; it can have %d", prefix, k->name, list->count,
-                      CHARL_CONFIG_LIST);
+                      "%s%s has %d values; it can have %d", prefix, k->name, list->count, CHARL_CONFIG_LIST);
         for (int i = 0; i < list->count && holds; i++) {
             v = (double)list->values[i];
             holds = charl__range_holds(k->range, v);
@@ -123,9 +121,8 @@ static charl_status check_key(const charl_key *k, const void *settings, const ch
         holds = charl__range_holds(k->range, v);
         break;
     case CHARL_KEY_CHOICE:
-        CHARL_REQUIRE(*(const int *)at >= 0 && *(const int *)at < charl__choice_count(k->choices),
-                      CHARL_ERR_CONFIG, "%s%s is choice %d of %s", prefix, k->name,
-                      *(const int *)at, k->choices);
+        CHARL_REQUIRE(*(const int *)at >= 0 && *(const int *)at < charl__choice_count(k->choices), CHARL_ERR_CONFIG,
+                      "%s%s is choice %d of %s", prefix, k->name, *(const int *)at, k->choices);
         break;
     case CHARL_KEY_BOOL:
     case CHARL_KEY_ACTIVATION:
@@ -145,7 +142,6 @@ charl_status charl__settings_check(const charl_row *row, const void *settings, c
     for (int i = 0; i < row->n_keys; i++) {
         CHARL_TRY(check_key(&row->keys[i], settings, prefix));
     }
-    CHARL_REQUIRE(!row->check || row->check(settings, &key, reason), CHARL_ERR_CONFIG, "%s%s %s",
-                  prefix, key, reason);
+    CHARL_REQUIRE(!row->check || row->check(settings, &key, reason), CHARL_ERR_CONFIG, "%s%s %s", prefix, key, reason);
     return CHARL_OK;
 }

@@ -23,7 +23,6 @@ void charl__range_ends(const char *range, double *low, double *high);
 
 /** Whether a value lies where its key wants it, and the values fit together. Activations and names of layers are not looked up.
  *  Errors: ERR_CONFIG  "PREFIXmomentum is 1; it must lie in [0,1)" */
-charl_status charl__settings_check(const charl_row *row, const void *settings,
-                                   const char *prefix) CHARL_MUST_CHECK;
+charl_status charl__settings_check(const charl_row *row, const void *settings, const char *prefix) CHARL_MUST_CHECK;
 
 #endif

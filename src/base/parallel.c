@@ -33,8 +33,7 @@ void charl__parallel(int64_t n, void (*work)(void *ctx, int64_t i), void *ctx)
     int others = 0;
 
     atomic_init(&j.next, 0);
-    while (others + 1 < most && others + 1 < n &&
-           pthread_create(&thread[others], NULL, run, &j) == 0) {
+    while (others + 1 < most && others + 1 < n && pthread_create(&thread[others], NULL, run, &j) == 0) {
         others++;
     }
     run(&j);

@@ -17,11 +17,9 @@ charl_status charl__protobuf_float(charl__text *t, int field, float value) CHARL
 /** string. */
 charl_status charl__protobuf_string(charl__text *t, int field, const char *value) CHARL_MUST_CHECK;
 /** bytes, or a nested message. */
-charl_status charl__protobuf_bytes(charl__text *t, int field, const void *data,
-                                   size_t bytes) CHARL_MUST_CHECK;
+charl_status charl__protobuf_bytes(charl__text *t, int field, const void *data, size_t bytes) CHARL_MUST_CHECK;
 /** The beginning of one whose `bytes` bytes follow elsewhere. */
 charl_status charl__protobuf_begin(charl__text *t, int field, size_t bytes) CHARL_MUST_CHECK;
-charl_status charl__protobuf_text(charl__text *t, int field,
-                                  const charl__text *value) CHARL_MUST_CHECK;
+charl_status charl__protobuf_text(charl__text *t, int field, const charl__text *value) CHARL_MUST_CHECK;
 
 #endif

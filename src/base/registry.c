@@ -82,40 +82,37 @@ static charl_status check_key(const char *what, const charl_row *row, int i)
                   "%s %s: key %d is named \"%s\"; names have lower-case letters, digits and "
                   "underscores, and type is taken",
                   what, row->name, i, k->name ? k->name : "");
-    CHARL_REQUIRE(k->help, CHARL_ERR_INVALID, "%s %s: key %s has no help", what, row->name,
-                  k->name);
+    CHARL_REQUIRE(k->help, CHARL_ERR_INVALID, "%s %s: key %s has no help", what, row->name, k->name);
     CHARL_REQUIRE(size_of(k->kind) > 0 && k->offset <= row->settings_size &&
                       size_of(k->kind) <= row->settings_size - k->offset,
-                  CHARL_ERR_INVALID, "%s %s: key %s lies outside the settings of %zu bytes", what,
-                  row->name, k->name, row->settings_size);
-    CHARL_REQUIRE(k->kind != CHARL_KEY_CHOICE || k->choices, CHARL_ERR_INVALID,
-                  "%s %s: key %s has no choices", what, row->name, k->name);
+                  CHARL_ERR_INVALID, "%s %s: key %s lies outside the settings of %zu bytes", what, row->name, k->name,
+                  row->settings_size);
+    CHARL_REQUIRE(k->kind != CHARL_KEY_CHOICE || k->choices, CHARL_ERR_INVALID, "%s %s: key %s has no choices", what,
+                  row->name, k->name);
     for (int j = 0; j < i; j++) {
-        CHARL_REQUIRE(strcmp(row->keys[j].name, k->name) != 0, CHARL_ERR_INVALID,
-                      "%s %s: two keys are named %s", what, row->name, k->name);
+        CHARL_REQUIRE(strcmp(row->keys[j].name, k->name) != 0, CHARL_ERR_INVALID, "%s %s: two keys are named %s", what,
+                      row->name, k->name);
     }
     return CHARL_OK;
 }
 
 charl_status charl__registry_add(charl__registry *r, const charl_row *row)
 {
-    CHARL_REQUIRE(!atomic_load(&closed), CHARL_ERR_INVALID,
-                  "%s %s: register it before the first configuration is read", r->what,
-                  row->name ? row->name : "");
+    CHARL_REQUIRE(!atomic_load(&closed), CHARL_ERR_INVALID, "%s %s: register it before the first configuration is read",
+                  r->what, row->name ? row->name : "");
     CHARL_REQUIRE(is_name(row->name), CHARL_ERR_INVALID,
                   "an %s is named \"%s\"; names begin with a letter and have at most %d lower-case "
                   "letters, digits and underscores",
                   r->what, row->name ? row->name : "", NAME_BYTES);
-    CHARL_REQUIRE(!charl__registry_find(r, row->name), CHARL_ERR_INVALID, "%s %s exists already",
-                  r->what, row->name);
+    CHARL_REQUIRE(!charl__registry_find(r, row->name), CHARL_ERR_INVALID, "%s %s exists already", r->what, row->name);
     CHARL_REQUIRE(row->help, CHARL_ERR_INVALID, "%s %s has no help", r->what, row->name);
-    CHARL_REQUIRE(row->n_keys == 0 || (row->keys && row->defaults), CHARL_ERR_INVALID,
-                  "%s %s has keys but no defaults", r->what, row->name);
+    CHARL_REQUIRE(row->n_keys == 0 || (row->keys && row->defaults), CHARL_ERR_INVALID, "%s %s has keys but no defaults",
+                  r->what, row->name);
     for (int i = 0; i < row->n_keys; i++) {
         CHARL_TRY(check_key(r->what, row, i));
     }
-    CHARL_REQUIRE(r->n_added < CHARL__REGISTRY_ADDED, CHARL_ERR_INVALID,
-                  "%s %s: at most %d can be registered", r->what, row->name, CHARL__REGISTRY_ADDED);
+    CHARL_REQUIRE(r->n_added < CHARL__REGISTRY_ADDED, CHARL_ERR_INVALID, "%s %s: at most %d can be registered", r->what,
+                  row->name, CHARL__REGISTRY_ADDED);
     r->added[r->n_added++] = row;
     return CHARL_OK;
 }

@@ -40,8 +40,7 @@ charl__rng charl__rng_key(uint64_t seed, uint64_t step, uint64_t name_hash)
 
 void charl__rng_u32x4(const charl__rng *r, uint64_t position, uint32_t out[4])
 {
-    const uint32_t counter[4] = {(uint32_t)position, (uint32_t)(position >> 32), r->step[0],
-                                 r->step[1]};
+    const uint32_t counter[4] = {(uint32_t)position, (uint32_t)(position >> 32), r->step[0], r->step[1]};
 
     charl__philox(counter, r->key, out);
 }

@@ -66,12 +66,10 @@ void charl__error_trace(const char *file, int line, const char *func)
     const char *slash = strrchr(file, '/');
     const size_t used = strlen(last_path);
 
-    snprintf(last_path + used, sizeof last_path - used, "\n  at %s (%s:%d)", func,
-             slash ? slash + 1 : file, line);
+    snprintf(last_path + used, sizeof last_path - used, "\n  at %s (%s:%d)", func, slash ? slash + 1 : file, line);
 }
 
-charl_status charl__error_set(charl_status st, const char *file, int line, const char *func,
-                              const char *fmt, ...)
+charl_status charl__error_set(charl_status st, const char *file, int line, const char *func, const char *fmt, ...)
 {
     char text[MESSAGE_BYTES]; /* an argument may point into last_message */
     va_list ap;

@@ -30,8 +30,8 @@ static charl_status reserve(charl__text *t, size_t more)
 {
     size_t capacity = t->capacity ? t->capacity : FIRST_CAPACITY;
 
-    CHARL_REQUIRE(more < SIZE_MAX / 4 && t->length < SIZE_MAX / 4, CHARL_ERR_NOMEM,
-                  "a text of more than %zu bytes", SIZE_MAX / 4);
+    CHARL_REQUIRE(more < SIZE_MAX / 4 && t->length < SIZE_MAX / 4, CHARL_ERR_NOMEM, "a text of more than %zu bytes",
+                  SIZE_MAX / 4);
     while (capacity < t->length + more + 1) {
         capacity *= 2;
     }
@@ -240,8 +240,7 @@ static int distance(const char *a, const char *b)
 
             best = above[j] + 1 < best ? above[j] + 1 : best;
             best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-                above2[j - 2] + 1 < best) {
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && above2[j - 2] + 1 < best) {
                 best = above2[j - 2] + 1;
             }
             row[j] = best;

@@ -13,8 +13,7 @@ typedef struct charl__text {
     size_t capacity;
 } charl__text;
 
-charl_status charl__text_printf(charl__text *t, const char *fmt, ...)
-    CHARL_PRINTF(2, 3) CHARL_MUST_CHECK;
+charl_status charl__text_printf(charl__text *t, const char *fmt, ...) CHARL_PRINTF(2, 3) CHARL_MUST_CHECK;
 
 /** Any bytes, NUL too. */
 charl_status charl__text_append(charl__text *t, const void *bytes, size_t count) CHARL_MUST_CHECK;

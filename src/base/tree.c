@@ -22,10 +22,10 @@ charl_status charl_slices_range(int total, int first, int count, charl_slices *o
     const int end = first + count;
 
     memset(out, 0, sizeof *out);
-    CHARL_REQUIRE(total >= 1 && total <= CHARL_MAX_SLICES, CHARL_ERR_INVALID,
-                  "%d slices; a batch has 1 to %d", total, CHARL_MAX_SLICES);
-    CHARL_REQUIRE(first >= 0 && count >= 0 && first <= total && count <= total - first,
-                  CHARL_ERR_INVALID, "slices %d to %d of %d", first, end, total);
+    CHARL_REQUIRE(total >= 1 && total <= CHARL_MAX_SLICES, CHARL_ERR_INVALID, "%d slices; a batch has 1 to %d", total,
+                  CHARL_MAX_SLICES);
+    CHARL_REQUIRE(first >= 0 && count >= 0 && first <= total && count <= total - first, CHARL_ERR_INVALID,
+                  "slices %d to %d of %d", first, end, total);
     out->total = total;
     out->first = first;
     out->count = count;
@@ -48,10 +48,9 @@ charl_status charl_slices_block(int total, int rank, int size, charl_slices *out
     int first, end;
 
     memset(out, 0, sizeof *out);
-    CHARL_REQUIRE(total >= 1 && total <= CHARL_MAX_SLICES, CHARL_ERR_CONFIG,
-                  "%d slices: set train.slices to 1..%d", total, CHARL_MAX_SLICES);
-    CHARL_REQUIRE(size >= 1 && rank >= 0 && rank < size, CHARL_ERR_INVALID, "rank %d of %d", rank,
-                  size);
+    CHARL_REQUIRE(total >= 1 && total <= CHARL_MAX_SLICES, CHARL_ERR_CONFIG, "%d slices: set train.slices to 1..%d",
+                  total, CHARL_MAX_SLICES);
+    CHARL_REQUIRE(size >= 1 && rank >= 0 && rank < size, CHARL_ERR_INVALID, "rank %d of %d", rank, size);
     CHARL_REQUIRE(size <= total, CHARL_ERR_CONFIG,
                   "%d ranks but the batch has only %d slices: set train.slices to at least %d (at "
                   "most %d, and it must "
@@ -163,8 +162,8 @@ static void stream_end(void)
 #endif
 }
 
-void charl__tree_apply(const charl_tree_add *adds, int m, const float *const *leaf, int64_t n,
-                       float *scratch, float *out)
+void charl__tree_apply(const charl_tree_add *adds, int m, const float *const *leaf, int64_t n, float *scratch,
+                       float *out)
 {
     const float *value[CHARL_MAX_SLICES];
     const bool streams = (m + 1) * n * (int64_t)sizeof *out >= STREAM_BYTES;
@@ -187,8 +186,7 @@ void charl__tree_apply(const charl_tree_add *adds, int m, const float *const *le
             add_block(value[adds[k].dst], value[adds[k].src], left, to);
             value[adds[k].dst] = to;
         }
-        (streams ? stream_block : add_block)(value[adds[m - 2].dst], value[adds[m - 2].src], left,
-                                             out + at);
+        (streams ? stream_block : add_block)(value[adds[m - 2].dst], value[adds[m - 2].src], left, out + at);
     }
     if (streams) {
         stream_end();

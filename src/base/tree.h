@@ -41,12 +41,12 @@ int charl__tree_combine(int total, const int *lo, int n, charl_tree_add *adds);
 /** out[i] = the tree over leaf[0..m)[i], i < n, by the adds of charl__tree_combine; the leaves are
  * only read, so they may lie in memory that others read too. out overlaps no leaf, except that it
  * may be one itself. scratch holds m * CHARL_TREE_BLOCK floats. */
-void charl__tree_apply(const charl_tree_add *adds, int m, const float *const *leaf, int64_t n,
-                       float *scratch, float *out);
+void charl__tree_apply(const charl_tree_add *adds, int m, const float *const *leaf, int64_t n, float *scratch,
+                       float *out);
 
 /** The same for leaves in bf16 (base/bf16.h): every node is added in f32 and rounded to bf16. Of
  * leaves that are sums themselves all nodes must have been rounded. */
-void charl__tree_apply_bf16(const charl_tree_add *adds, int m, const uint16_t *const *leaf,
-                            int64_t n, float *scratch, uint16_t *out);
+void charl__tree_apply_bf16(const charl_tree_add *adds, int m, const uint16_t *const *leaf, int64_t n, float *scratch,
+                            uint16_t *out);
 
 #endif

@@ -17,8 +17,8 @@ static void add_rounded(float *restrict a, const float *restrict b, int64_t n)
     }
 }
 
-void charl__tree_apply_bf16(const charl_tree_add *adds, int m, const uint16_t *const *leaf,
-                            int64_t n, float *scratch, uint16_t *out)
+void charl__tree_apply_bf16(const charl_tree_add *adds, int m, const uint16_t *const *leaf, int64_t n, float *scratch,
+                            uint16_t *out)
 {
     if (m == 1) {
         if (out != leaf[0]) {

@@ -26,15 +26,15 @@ static void print_text(const char *name, const char *text)
 static void print_state(const charl_checkpoint_state *s)
 {
     printf("  %-11s %" PRId64 "\n", "step", s->step);
-    printf("  %-11s %" PRId64 ", %" PRId64 " samples into it (%" PRId64 " seen in all)\n", "epoch",
-           s->epoch, s->samples_in_epoch, s->samples_seen);
+    printf("  %-11s %" PRId64 ", %" PRId64 " samples into it (%" PRId64 " seen in all)\n", "epoch", s->epoch,
+           s->samples_in_epoch, s->samples_seen);
     printf("  %-11s %" PRId64 " in %" PRId64 " slices\n", "batch", s->batch_size, s->slices);
     printf("  %-11s %" PRId64 " (", "seed", s->seed);
     charl__cli_put(s->rng, 0);
     printf(")\n  %-11s ", "optimizer");
     charl__cli_put(s->optim_kind, 0);
-    printf(", %" PRId64 " updates; schedule at step %" PRId64 "; loss scale %g\n", s->optim_t,
-           s->lr_step, s->loss_scale);
+    printf(", %" PRId64 " updates; schedule at step %" PRId64 "; loss scale %g\n", s->optim_t, s->lr_step,
+           s->loss_scale);
     if (isnan(s->best_metric)) {
         print_text("best", "none yet");
     } else {
@@ -91,13 +91,11 @@ static void print_schema(const charl_data_schema *s)
         print_text("samples", "not described: written by an older charl");
         return;
     }
-    printf("  %-11s %s: %s %s", "samples", charl_dataset_kind_name(s->kind),
-           charl_dtype_name(s->x_dtype), charl_shape_format(&s->x_shape, shape));
+    printf("  %-11s %s: %s %s", "samples", charl_dataset_kind_name(s->kind), charl_dtype_name(s->x_dtype),
+           charl_shape_format(&s->x_shape, shape));
     printf(", targets %s %s", charl_dtype_name(s->y_dtype), charl_shape_format(&s->y_shape, shape));
     if (s->classes > 0) {
-        printf(s->kind == CHARL_DATASET_TOKENS ? ", vocabulary of %" PRId64
-                                               : ", %" PRId64 " classes",
-               s->classes);
+        printf(s->kind == CHARL_DATASET_TOKENS ? ", vocabulary of %" PRId64 : ", %" PRId64 " classes", s->classes);
     }
     printf("\n");
     print_names("classes", s->class_names);
@@ -116,8 +114,7 @@ static void print_schema(const charl_data_schema *s)
 }
 
 /* Euclidean norm, and how many elements are not finite. */
-static void measure(const charl_checkpoint_tensor *t, const void *data, double *norm,
-                    int64_t *nonfinite)
+static void measure(const charl_checkpoint_tensor *t, const void *data, double *norm, int64_t *nonfinite)
 {
     const int64_t n = charl_shape_count(&t->shape);
     const size_t size = charl_dtype_size(t->dtype);
@@ -150,8 +147,7 @@ static charl_status print_tensors(charl_checkpoint_reader *r)
 
         width = w > width ? w : width;
     }
-    printf("\n  %-*s  %-4s  %-20s  %-13s  %s\n", width, "tensor", "type", "shape", "norm",
-           "crc32c");
+    printf("\n  %-*s  %-4s  %-20s  %-13s  %s\n", width, "tensor", "type", "shape", "norm", "crc32c");
     for (int64_t i = 0; i < count; i++) {
         const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(r, i);
         char shape[CHARL_SHAPE_TEXT];
@@ -160,8 +156,7 @@ static charl_status print_tensors(charl_checkpoint_reader *r)
 
         charl_free(data);
         data = NULL;
-        CHARL_TRY_CLEANUP(
-            charl_alloc_array(charl_shape_count(&t->shape) + 1, charl_dtype_size(t->dtype), &data));
+        CHARL_TRY_CLEANUP(charl_alloc_array(charl_shape_count(&t->shape) + 1, charl_dtype_size(t->dtype), &data));
         CHARL_TRY_CLEANUP(charl_checkpoint_read(r, t, data));
         measure(t, data, &norm, &nonfinite);
         elements += charl_shape_count(&t->shape);
@@ -169,8 +164,7 @@ static charl_status print_tensors(charl_checkpoint_reader *r)
         charl__cli_write(stdout, t->group, strlen(t->group));
         putchar('/');
         charl__cli_write(stdout, t->name, strlen(t->name));
-        printf("%*s  %-4s  %-20s  %-13.6g  %08" PRIx32,
-               width - (int)strlen(t->group) - 1 - (int)strlen(t->name), "",
+        printf("%*s  %-4s  %-20s  %-13.6g  %08" PRIx32, width - (int)strlen(t->group) - 1 - (int)strlen(t->name), "",
                charl_dtype_name(t->dtype), charl_shape_format(&t->shape, shape), norm, t->crc32c);
         if (nonfinite > 0) {
             printf("  %" PRId64 " not finite", nonfinite);
@@ -190,8 +184,8 @@ static int show_file(void *ctx)
     charl_status st = charl_checkpoint_open(s->path, &r);
 
     if (st == CHARL_OK) {
-        const char *config = s->resolved ? charl_checkpoint_get_config_resolved(r)
-                                         : charl_checkpoint_get_config_text(r);
+        const char *config =
+            s->resolved ? charl_checkpoint_get_config_resolved(r) : charl_checkpoint_get_config_text(r);
 
         if (s->config_only) {
             charl__cli_put(config, 0);
@@ -277,15 +271,14 @@ static error_t parse_nothing(int key, char *arg, struct argp_state *state)
 
 static int verify_main(const char *path, int argc, char **argv)
 {
-    static const struct argp argp = {
-        no_options,
-        parse_nothing,
-        "FILE...",
-        "Verify checkpoints: structure, checksums, completeness.\v"
-        "All files are checked; the exit status is the status of the last invalid one.",
-        NULL,
-        NULL,
-        NULL};
+    static const struct argp argp = {no_options,
+                                     parse_nothing,
+                                     "FILE...",
+                                     "Verify checkpoints: structure, checksums, completeness.\v"
+                                     "All files are checked; the exit status is the status of the last invalid one.",
+                                     NULL,
+                                     NULL,
+                                     NULL};
     charl__cli_operands files = {.names = {"FILE"}, .max = 1 << 20};
     int code = charl__cli_parse(path, &argp, &files, argc, argv, NULL);
 
@@ -294,8 +287,7 @@ static int verify_main(const char *path, int argc, char **argv)
     }
     code = CHARL__EXIT_OK;
     for (int i = 0; i < files.count; i++) {
-        const int one = charl__cli_guarded(files.values[i], CHARL__EXIT_CHECKPOINT, verify_file,
-                                           files.values[i]);
+        const int one = charl__cli_guarded(files.values[i], CHARL__EXIT_CHECKPOINT, verify_file, files.values[i]);
 
         code = one == CHARL__EXIT_OK ? code : one;
     }
@@ -332,18 +324,14 @@ static int diff_main(const char *path, int argc, char **argv)
     charl__cli_operands files = {.names = {"A", "B"}};
     const int code = charl__cli_parse(path, &argp, &files, argc, argv, NULL);
 
-    return code >= 0 ? code
-                     : charl__cli_guarded(files.values[0], CHARL__EXIT_CHECKPOINT, diff_files,
-                                          files.values);
+    return code >= 0 ? code : charl__cli_guarded(files.values[0], CHARL__EXIT_CHECKPOINT, diff_files, files.values);
 }
 
 const charl__cli_command charl__checkpoint_commands[] = {
     {"show", "FILE", "show training state, configuration, tensors", show_main, NULL},
     {"verify", "FILE...", "verify checkpoints: structure and checksums", verify_main, NULL},
     {"diff", "A B", "compare two checkpoints", diff_main, NULL},
-    {"average", "A B... -o FILE", "average the weights of checkpoints",
-     charl__checkpoint_average_main, NULL},
-    {"export", "CHECKPOINT -o FILE", "export a model as ONNX or safetensors",
-     charl__checkpoint_export_main, NULL},
+    {"average", "A B... -o FILE", "average the weights of checkpoints", charl__checkpoint_average_main, NULL},
+    {"export", "CHECKPOINT -o FILE", "export a model as ONNX or safetensors", charl__checkpoint_export_main, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -32,8 +32,8 @@ static error_t parse_output(int key, char *arg, struct argp_state *state)
 }
 
 /* Read the command line of either command. Returns -1 to go on. */
-static int begin(const char *path, const struct argp *argp, charl__cli_operands *operands, int argc,
-                 char **argv, making *m)
+static int begin(const char *path, const struct argp *argp, charl__cli_operands *operands, int argc, char **argv,
+                 making *m)
 {
     const int code = charl__cli_parse(path, argp, operands, argc, argv, m);
 
@@ -93,15 +93,13 @@ int charl__checkpoint_export_main(const char *path, int argc, char **argv)
     making m = {0};
     const int code = begin(path, &argp, &operands, argc, argv, &m);
 
-    return code >= 0 ? code
-                     : charl__cli_guarded(m.values[0], CHARL__EXIT_CHECKPOINT, export_file, &m);
+    return code >= 0 ? code : charl__cli_guarded(m.values[0], CHARL__EXIT_CHECKPOINT, export_file, &m);
 }
 
 static int average_files(void *ctx)
 {
     const making *m = ctx;
-    const charl_status st =
-        charl_checkpoint_average((const char *const *)m->values, m->count, m->out);
+    const charl_status st = charl_checkpoint_average((const char *const *)m->values, m->count, m->out);
 
     return st == CHARL_OK ? say_made(m->out) : charl__cli_fail(st);
 }
@@ -124,8 +122,7 @@ static const char *largest(const making *m)
 
 int charl__checkpoint_average_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {
-        {"output", 'o', "FILE", 0, "Output file (required)", 0}, {0}};
+    static const struct argp_option options[] = {{"output", 'o', "FILE", 0, "Output file (required)", 0}, {0}};
     static const struct argp argp = {
         options,
         parse_output,
@@ -141,6 +138,5 @@ int charl__checkpoint_average_main(const char *path, int argc, char **argv)
     making m = {0};
     const int code = begin(path, &argp, &operands, argc, argv, &m);
 
-    return code >= 0 ? code
-                     : charl__cli_guarded(largest(&m), CHARL__EXIT_CHECKPOINT, average_files, &m);
+    return code >= 0 ? code : charl__cli_guarded(largest(&m), CHARL__EXIT_CHECKPOINT, average_files, &m);
 }

@@ -79,17 +79,14 @@ static void print_info(const charl_dataset_info *info)
     charl__cli_put(info->path, 0);
     printf(": %s\n", charl_dataset_kind_name(info->kind));
     print_sizes(info);
-    printf("  %-10s %s %s", "x", charl_dtype_name(info->x_dtype),
-           charl_shape_format(&info->x_shape, shape));
+    printf("  %-10s %s %s", "x", charl_dtype_name(info->x_dtype), charl_shape_format(&info->x_shape, shape));
     if (info->layout[0]) {
         printf(" ");
         charl__cli_put(info->layout, 0);
     }
-    printf("\n  %-10s %s %s", "y", charl_dtype_name(info->y_dtype),
-           charl_shape_format(&info->y_shape, shape));
+    printf("\n  %-10s %s %s", "y", charl_dtype_name(info->y_dtype), charl_shape_format(&info->y_shape, shape));
     if (info->classes > 0) {
-        printf(info->kind == CHARL_DATASET_TOKENS ? ", vocabulary of %s" : ", %s classes",
-               grouped(info->classes, n));
+        printf(info->kind == CHARL_DATASET_TOKENS ? ", vocabulary of %s" : ", %s classes", grouped(info->classes, n));
     }
     printf("\n");
     if (info->fit[0]) {
@@ -206,12 +203,10 @@ static int look_at(void *ctx)
 static int run_look(const char *path, int argc, char **argv, bool verify, const char *doc)
 {
     static const struct argp_option options[] = {
-        {"x", 'x', "NAME", 0,
-         "Name of the input array in a file that charl did not write, e.g. /images", 0},
+        {"x", 'x', "NAME", 0, "Name of the input array in a file that charl did not write, e.g. /images", 0},
         {"y", 'y', "NAME", 0, "Name of the target array, e.g. /labels", 0},
         {"window", 'w', "N", 0, "Token data: sequence length of a sample (default 1)", 0},
-        {"val-split", 'v', "FRACTION", 0,
-         "Use this fraction, from the end of the training set, for validation", 0},
+        {"val-split", 'v', "FRACTION", 0, "Use this fraction, from the end of the training set, for validation", 0},
         {0}};
     const struct argp argp = {options, parse_look, "FILE", doc, NULL, NULL, NULL};
     charl__cli_operands file = {.names = {"FILE"}};
@@ -235,9 +230,8 @@ static int info_main(const char *path, int argc, char **argv)
 
 static int verify_main(const char *path, int argc, char **argv)
 {
-    return run_look(
-        path, argc, argv, true,
-        "Read a whole dataset and check checksums, labels, tokens and floating-point values.");
+    return run_look(path, argc, argv, true,
+                    "Read a whole dataset and check checksums, labels, tokens and floating-point values.");
 }
 
 int charl__data_show(const char *path)
@@ -301,8 +295,7 @@ static int make_main(const char *path, int argc, char **argv)
 }
 
 const charl__cli_command charl__data_commands[] = {
-    {"import", "FORMAT FILE... -o OUT", "convert data to charl's format", charl__data_import_main,
-     NULL},
+    {"import", "FORMAT FILE... -o OUT", "convert data to charl's format", charl__data_import_main, NULL},
     {"make", "digits|regression OUT", "create a synthetic dataset", make_main, NULL},
     {"info", "FILE", "describe a dataset", info_main, NULL},
     {"verify", "FILE", "verify a dataset: checksums and values", verify_main, NULL},

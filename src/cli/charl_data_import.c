@@ -34,15 +34,13 @@ enum {
     GIVEN_HEADER = 512
 };
 
-static const char *const given_names[] = {"--test",      "--label", "--regression", "--separator",
-                                          "--vocab",     "--size",  "--channels",   "--fit",
-                                          "--tokenizer", "--header"};
+static const char *const given_names[] = {"--test", "--label",    "--regression", "--separator", "--vocab",
+                                          "--size", "--channels", "--fit",        "--tokenizer", "--header"};
 
 static charl_status import_idx(const import *o, int n, char **file)
 {
     return charl_import_idx((const char *const[2]){file[0], n == 4 ? file[2] : NULL},
-                            (const char *const[2]){file[1], n == 4 ? file[3] : NULL}, o->out,
-                            &o->common);
+                            (const char *const[2]){file[1], n == 4 ? file[3] : NULL}, o->out, &o->common);
 }
 
 static charl_status import_cifar10(const import *o, int n, char **file)
@@ -77,8 +75,7 @@ static charl_status import_text(const import *o, int n, char **file)
 
 static charl_status import_images(const import *o, int n, char **file)
 {
-    return charl_import_images((const char *const[2]){file[0], n == 2 ? file[1] : NULL}, &o->image,
-                               o->out, &o->common);
+    return charl_import_images((const char *const[2]){file[0], n == 2 ? file[1] : NULL}, &o->image, o->out, &o->common);
 }
 
 typedef struct format {
@@ -92,8 +89,7 @@ typedef struct format {
 static const format formats[] = {
     {"idx", 2, 4, "IMAGES LABELS [IMAGES LABELS]", 0, import_idx},
     {"cifar10", 1, ANY, "BATCH...", GIVEN_TEST, import_cifar10},
-    {"csv", 1, 1, "FILE", GIVEN_LABEL | GIVEN_REGRESSION | GIVEN_SEPARATOR | GIVEN_HEADER,
-     import_csv},
+    {"csv", 1, 1, "FILE", GIVEN_LABEL | GIVEN_REGRESSION | GIVEN_SEPARATOR | GIVEN_HEADER, import_csv},
     {"npy", 2, 2, "X Y", 0, import_npy},
     {"tokens", 1, 1, "FILE", GIVEN_VOCAB, import_tokens},
     {"text", 1, ANY, "FILE...", GIVEN_VOCAB | GIVEN_TOKENIZER, import_text},
@@ -125,9 +121,7 @@ static error_t parse_channels(import *o, const char *arg)
 static error_t parse_fit(import *o, const char *arg)
 {
     o->image.fit = charl_image_fit_of(arg);
-    return o->image.fit < CHARL_FIT_COUNT
-               ? 0
-               : charl__cli_bad_option("--fit", arg, "must be crop, stretch or pad");
+    return o->image.fit < CHARL_FIT_COUNT ? 0 : charl__cli_bad_option("--fit", arg, "must be crop, stretch or pad");
 }
 
 static error_t parse_tokenizer(import *o, const char *arg)
@@ -203,10 +197,8 @@ static error_t parse_import(int key, char *arg, struct argp_state *state)
 static const struct argp_option import_options[] = {
     {"output", 'o', "FILE", 0, "The dataset to write (required)", 1},
     {"overwrite", 'w', NULL, 0, "Replace an existing file", 1},
-    {"val-split", 'v', "FRACTION", 0,
-     "Use this fraction, from the end of the training set, for validation", 1},
-    {"test", 't', "BATCH", 0,
-     "cifar10: held-out batch, used as validation set, with --val-split as test set", 2},
+    {"val-split", 'v', "FRACTION", 0, "Use this fraction, from the end of the training set, for validation", 1},
+    {"test", 't', "BATCH", 0, "cifar10: held-out batch, used as validation set, with --val-split as test set", 2},
     {"label", 'l', "COLUMN", 0,
      "csv: target column, by name or index from 0 (default: the last); A,B,C: several binary "
      "targets or, with --regression, several numbers",
@@ -223,8 +215,8 @@ static const struct argp_option import_options[] = {
      4},
     {"size", 'z', "HxW", 0, "images: size of every sample; one number for a square (required)", 5},
     {"channels", 'c', "1|3", 0, "images: 1 for grayscale, 3 for RGB (default 3)", 5},
-    {"fit", 'f', "HOW", 0,
-     "images: how to handle another aspect ratio: crop (center crop, default), stretch or pad", 5},
+    {"fit", 'f', "HOW", 0, "images: how to handle another aspect ratio: crop (center crop, default), stretch or pad",
+     5},
     {0}};
 
 static const char import_doc[] =
@@ -265,13 +257,11 @@ static bool suits(const format *f, const import *o, int n)
         return false;
     }
     if (n < f->step || n > f->max || n % f->step != 0) {
-        charl__cli_error(0, NULL, "%s takes %s, not %d file%s", f->name, f->files, n,
-                         n == 1 ? "" : "s");
+        charl__cli_error(0, NULL, "%s takes %s, not %d file%s", f->name, f->files, n, n == 1 ? "" : "s");
         return false;
     }
     if (f->takes & ~o->given & GIVEN_SIZE) {
-        charl__cli_error(0, "add --size 32x32, the height and width of every sample",
-                         "--size is missing");
+        charl__cli_error(0, "add --size 32x32, the height and width of every sample", "--size is missing");
         return false;
     }
     if (!o->out) {
@@ -283,8 +273,8 @@ static bool suits(const format *f, const import *o, int n)
 
 int charl__data_import_main(const char *path, int argc, char **argv)
 {
-    static const struct argp argp = {
-        import_options, parse_import, "FORMAT FILE... -o OUT", import_doc, NULL, NULL, NULL};
+    static const struct argp argp = {import_options, parse_import, "FORMAT FILE... -o OUT", import_doc, NULL,
+                                     NULL,           NULL};
     charl__cli_operands files = {.names = {"FORMAT", "FILE"}, .max = ANY};
 import o = {.image.channels = 3 };
     const format *f;
@@ -296,8 +286,7 @@ import o = {.image.channels = 3 };
     }
     f = find_format(files.values[0]);
     if (!f) {
-        return charl__cli_error(CHARL__EXIT_USAGE,
-                                "formats: idx, cifar10, csv, npy, tokens, text, images",
+        return charl__cli_error(CHARL__EXIT_USAGE, "formats: idx, cifar10, csv, npy, tokens, text, images",
                                 "unknown format: %s", files.values[0]);
     }
     if (!suits(f, &o, files.count - 1)) {

@@ -32,8 +32,8 @@ static void print_device(const charl_device_info *d)
     printf("   platform  %s\n", d->platform);
     printf("   driver    %s, %s\n", d->driver, d->version);
     printf("   pci       %s\n", d->pci[0] ? d->pci : "-");
-    printf("   units     %d compute units, work-groups of up to %d, %lld KiB local memory\n",
-           d->compute_units, d->max_group, (long long)(d->local_bytes / 1024));
+    printf("   units     %d compute units, work-groups of up to %d, %lld KiB local memory\n", d->compute_units,
+           d->max_group, (long long)(d->local_bytes / 1024));
     printf("   memory    %.1f GiB, up to %.1f GiB in one buffer\n", (double)d->global_bytes / gib,
            (double)d->max_alloc_bytes / gib);
 }
@@ -58,10 +58,8 @@ static bool nvidia_is_hidden(const charl_device_info *devices, int count)
 int charl__devices_main(const char *path, int argc, char **argv)
 {
     static const struct argp argp = {
-        NULL, NULL,
-        "",   "List the OpenCL devices with the indices that device.select and --device accept.",
-        NULL, NULL,
-        NULL};
+        NULL, NULL, "",  "List the OpenCL devices with the indices that device.select and --device accept.",
+        NULL, NULL, NULL};
     charl__cli_operands none = {0};
     charl_device_info devices[MAX_LISTED];
     charl_status st;

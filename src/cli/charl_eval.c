@@ -42,8 +42,7 @@ static charl_status print_row(const evaluation *e, const charl_val_row *row)
     charl_checkpoint_reader *r = NULL;
 
     CHARL_TRY_CLEANUP(charl_checkpoint_open(e->checkpoint, &r));
-    printf("%s step=%lld loss=%.9g", e->split, (long long)charl_checkpoint_get_state(r)->step,
-           row->loss);
+    printf("%s step=%lld loss=%.9g", e->split, (long long)charl_checkpoint_get_state(r)->step, row->loss);
     if (!isnan(row->accuracy)) {
         printf(" accuracy=%.6f", row->accuracy);
     }
@@ -83,19 +82,17 @@ static int evaluate(void *ctx, charl_comm *comm)
 
 int charl__eval_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {
-        {"split", 's', "NAME", 0, "val (default), train or test", 0},
-        {"ema", KEY_EMA, "WHICH", 0, CHARL__CLI_EMA_HELP, 0},
-        {0}};
-    static const struct argp argp = {
-        options,
-        parse_eval,
-        "CONFIG CHECKPOINT [SECTION.KEY=VALUE...]",
-        "Evaluate a checkpoint on a split of the dataset of CONFIG. Prints step, loss and "
-        "metrics; they do not depend on the number of ranks.",
-        NULL,
-        NULL,
-        NULL};
+    static const struct argp_option options[] = {{"split", 's', "NAME", 0, "val (default), train or test", 0},
+                                                 {"ema", KEY_EMA, "WHICH", 0, CHARL__CLI_EMA_HELP, 0},
+                                                 {0}};
+    static const struct argp argp = {options,
+                                     parse_eval,
+                                     "CONFIG CHECKPOINT [SECTION.KEY=VALUE...]",
+                                     "Evaluate a checkpoint on a split of the dataset of CONFIG. Prints step, loss and "
+                                     "metrics; they do not depend on the number of ranks.",
+                                     NULL,
+                                     NULL,
+                                     NULL};
     charl__cli_operands operands = {.names = {"CONFIG", "CHECKPOINT"}, .max = 2 + MAX_OVERRIDES};
     charl_config_override overrides[MAX_OVERRIDES] = {{NULL, NULL}};
     evaluation e = {.split = "val"};

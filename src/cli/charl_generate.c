@@ -32,11 +32,9 @@ static error_t parse_number(const char *option, const char *value, double most, 
     char *end;
 
     *out = strtod(value, &end);
-    if (end == value || *end != '\0' || !isfinite(*out) || *out < 0.0 ||
-        (most > 0.0 && *out > most)) {
-        return charl__cli_bad_option(option, value,
-                                     most > 0.0 ? "must be a number above 0, at most 1"
-                                                : "must be a number, at least 0");
+    if (end == value || *end != '\0' || !isfinite(*out) || *out < 0.0 || (most > 0.0 && *out > most)) {
+        return charl__cli_bad_option(
+            option, value, most > 0.0 ? "must be a number above 0, at most 1" : "must be a number, at least 0");
     }
     return 0;
 }
@@ -45,9 +43,8 @@ static error_t parse_top_p(const char *value, double *out)
 {
     const error_t code = parse_number("--top-p", value, 1.0, out);
 
-    return code == 0 && *out == 0.0
-               ? charl__cli_bad_option("--top-p", value, "must be a number above 0, at most 1")
-               : code;
+    return code == 0 && *out == 0.0 ? charl__cli_bad_option("--top-p", value, "must be a number above 0, at most 1")
+                                    : code;
 }
 
 static error_t parse_generate(int key, char *arg, struct argp_state *state)
@@ -117,8 +114,7 @@ static charl_status put(void *ctx, const char *text, size_t bytes)
     } else {
         fwrite(text, 1, bytes, stdout);
     }
-    CHARL_REQUIRE(fflush(stdout) == 0, CHARL_ERR_DISK, "standard output could not be written: %s",
-                  strerror(errno));
+    CHARL_REQUIRE(fflush(stdout) == 0, CHARL_ERR_DISK, "standard output could not be written: %s", strerror(errno));
     if (++g->pieces == 2) {
         g->first_s = charl__clock_s();
     }
@@ -132,8 +128,7 @@ static void say_rate(const generation *g, double begun_s)
 
     fprintf(stderr, "charl: %" PRId64 " tokens, the first after %.2f s", n, g->first_s - begun_s);
     if (n > 1) {
-        fprintf(stderr, ", then %.1f per second",
-                (double)(n - 1) / (charl__clock_s() - g->first_s));
+        fprintf(stderr, ", then %.1f per second", (double)(n - 1) / (charl__clock_s() - g->first_s));
     }
     fprintf(stderr, "\n");
 }
@@ -184,8 +179,8 @@ int charl__generate_main(const char *path, int argc, char **argv)
         {"temperature", KEY_TEMPERATURE, "T", 0,
          "Sampling temperature; 0: always the most probable token (default 0.8)", 2},
         {"top-k", KEY_TOP_K, "K", 0, "Sample from the K most probable tokens (default: all)", 2},
-        {"top-p", KEY_TOP_P, "P", 0,
-         "Sample from the fewest tokens whose total probability reaches P (default 1: all)", 2},
+        {"top-p", KEY_TOP_P, "P", 0, "Sample from the fewest tokens whose total probability reaches P (default 1: all)",
+         2},
         {"seed", KEY_SEED, "N", 0, "Seed of the sampling (default: run.seed)", 2},
         {"no-cache", KEY_NO_CACHE, NULL, 0, "Do not cache keys and values: slower, same text", 3},
         {0}};

@@ -88,8 +88,8 @@ static charl_status open_output(prediction *p)
         return CHARL_OK; /* made with the first row */
     }
     if (!in_place) {
-        CHARL_REQUIRE((size_t)snprintf(p->temporary, sizeof p->temporary, "%s.tmp-%ld", p->out,
-                                       (long)getpid()) < sizeof p->temporary,
+        CHARL_REQUIRE((size_t)snprintf(p->temporary, sizeof p->temporary, "%s.tmp-%ld", p->out, (long)getpid()) <
+                          sizeof p->temporary,
                       CHARL_ERR_CONFIG, "the name of the output file is too long");
         path = p->temporary;
     }
@@ -220,11 +220,10 @@ static charl_status check_order(const prediction *p, const char *model)
         return CHARL_OK;
     }
     for (int i = 0; i < p->o.n_paths; i++) {
-        CHARL_REQUIRE(
-            !is_checkpoint(p->paths[i]), CHARL_ERR_CONFIG,
-            "%s is not a checkpoint, but %s is; HINT the model comes first: charl predict "
-            "%s %s",
-            model, p->paths[i], p->paths[i], model);
+        CHARL_REQUIRE(!is_checkpoint(p->paths[i]), CHARL_ERR_CONFIG,
+                      "%s is not a checkpoint, but %s is; HINT the model comes first: charl predict "
+                      "%s %s",
+                      model, p->paths[i], p->paths[i], model);
     }
     return CHARL_OK;
 }
@@ -288,16 +287,12 @@ int charl__predict_main(const char *path, int argc, char **argv)
          1},
         {"all", KEY_ALL, NULL, 0, "Also write the probabilities of all classes", 1},
         {"id", KEY_ID, "COLUMN", 0, "CSV: column that identifies rows (default: row number)", 2},
-        {"separator", KEY_SEPARATOR, "C", 0, "CSV: field separator (default: comma); tab for tabs",
-         2},
-        {"split", 's', "NAME", 0,
-         "Dataset: val, train or test (default: val if it exists, otherwise train)", 2},
-        {"x", 'x', "NAME", 0,
-         "Name of the input array in an HDF5 file that charl did not write, e.g. /images", 2},
+        {"separator", KEY_SEPARATOR, "C", 0, "CSV: field separator (default: comma); tab for tabs", 2},
+        {"split", 's', "NAME", 0, "Dataset: val, train or test (default: val if it exists, otherwise train)", 2},
+        {"x", 'x', "NAME", 0, "Name of the input array in an HDF5 file that charl did not write, e.g. /images", 2},
         {"y", 'y', "NAME", 0, "Name of the target array, if any", 2},
         {"ema", KEY_EMA, "WHICH", 0, CHARL__CLI_EMA_HELP, 3},
-        {"data", KEY_DATA, "FILE", 0,
-         "Training dataset of a checkpoint of format version 1, if it has moved", 3},
+        {"data", KEY_DATA, "FILE", 0, "Training dataset of a checkpoint of format version 1, if it has moved", 3},
         {0}};
     static const struct argp argp = {
         options,

@@ -31,8 +31,7 @@ typedef struct charl__predict_rows {
 /** Write one row, and before the first of a CSV file its header. What a row holds follows from the
  * loss: cross_entropy label, predicted and probability; bce target and probability; others target
  * and prediction; label and target where the data have them. Errors: ERR_DISK, ERR_NOMEM. */
-charl_status charl__predict_rows_write(charl__predict_rows *o,
-                                       const charl_prediction *p) CHARL_MUST_CHECK;
+charl_status charl__predict_rows_write(charl__predict_rows *o, const charl_prediction *p) CHARL_MUST_CHECK;
 
 /** Gives back memory, not `file`; an HDF5 file that is not finished goes. */
 void charl__predict_rows_fini(charl__predict_rows *o);

@@ -35,8 +35,8 @@ static void names_fini(charl__name_list *l)
  * a terminal shows. */
 static charl_status put_csv(charl__text *line, const char *s, size_t length)
 {
-    const bool quoted = memchr(s, ',', length) || memchr(s, '"', length) ||
-                        (length > 0 && (s[0] == ' ' || s[length - 1] == ' '));
+    const bool quoted =
+        memchr(s, ',', length) || memchr(s, '"', length) || (length > 0 && (s[0] == ' ' || s[length - 1] == ' '));
 
     CHARL_TRY(charl__text_append(line, "\"", quoted));
     for (size_t i = 0, n; i < length; i += n) {
@@ -77,8 +77,7 @@ static charl_status put_class(charl__predict_rows *o, int64_t k)
 
 static charl_status put_key(charl__predict_rows *o, const char *key)
 {
-    return o->jsonl ? charl__text_printf(&o->line, ",\"%s\":", key)
-                    : charl__text_append(&o->line, ",", 1);
+    return o->jsonl ? charl__text_printf(&o->line, ",\"%s\":", key) : charl__text_append(&o->line, ",", 1);
 }
 
 static charl_status put_number(charl__predict_rows *o, double v)
@@ -99,8 +98,7 @@ static charl_status put_member(charl__predict_rows *o, const charl__name_list *n
 }
 
 /* Several values as columns, or in JSON as one object where they have names, else as a list. */
-static charl_status put_bracket(charl__predict_rows *o, const charl__name_list *names, int64_t n,
-                                bool opening)
+static charl_status put_bracket(charl__predict_rows *o, const charl__name_list *names, int64_t n, bool opening)
 {
     const bool object = names->n >= n;
 
@@ -113,12 +111,9 @@ static charl_status put_bracket(charl__predict_rows *o, const charl__name_list *
 static double value_of(const charl_prediction *p, bool output, int64_t i)
 {
     if (!output) {
-        return p->targets         ? (double)p->targets[i]
-               : p->labels[i] < 0 ? (double)NAN
-                                  : (double)p->labels[i];
+        return p->targets ? (double)p->targets[i] : p->labels[i] < 0 ? (double)NAN : (double)p->labels[i];
     }
-    return p->info->loss == CHARL_LOSS_BCE ? 1.0 / (1.0 + exp(-(double)p->outputs[i]))
-                                           : (double)p->outputs[i];
+    return p->info->loss == CHARL_LOSS_BCE ? 1.0 / (1.0 + exp(-(double)p->outputs[i])) : (double)p->outputs[i];
 }
 
 static charl_status put_values(charl__predict_rows *o, const charl_prediction *p, bool output)
@@ -214,8 +209,7 @@ static charl_status put_name(charl__predict_rows *o, const charl_prediction *p)
 }
 
 /* ",PREFIX_NAME" for each of n columns; NAME is the number of one that has none. */
-static charl_status put_columns(charl__text *line, const char *prefix,
-                                const charl__name_list *names, int64_t n)
+static charl_status put_columns(charl__text *line, const char *prefix, const charl__name_list *names, int64_t n)
 {
     charl_status st = CHARL_OK;
     charl__text name = {0};
@@ -249,8 +243,7 @@ static charl_status put_header(charl__predict_rows *o, const charl_prediction *p
 
     CHARL_TRY(charl__text_printf(&o->line, "%s", name_of_names(info)));
     if (info->loss == CHARL_LOSS_CROSS_ENTROPY) {
-        CHARL_TRY(charl__text_printf(&o->line, "%s,predicted,probability",
-                                     info->has_targets ? ",label" : ""));
+        CHARL_TRY(charl__text_printf(&o->line, "%s,predicted,probability", info->has_targets ? ",label" : ""));
         CHARL_TRY(put_columns(&o->line, "p", &o->classes, o->all ? info->n_outputs : 0));
     } else {
         if (info->has_targets) {
@@ -289,8 +282,8 @@ static charl_status write_h5(charl__predict_rows *o, const charl_prediction *p)
     for (int64_t i = 0; i < p->info->n_outputs; i++) {
         o->values[i] = (float)(classes ? o->probability[i] : value_of(p, true, i));
     }
-    CHARL_TRY(charl__prediction_file_put(o->h5, o->values, (int32_t)best,
-                                         p->labels ? (const void *)p->labels : p->targets));
+    CHARL_TRY(
+        charl__prediction_file_put(o->h5, o->values, (int32_t)best, p->labels ? (const void *)p->labels : p->targets));
     return CHARL_OK;
 }
 
@@ -324,8 +317,8 @@ charl_status charl__predict_rows_write(charl__predict_rows *o, const charl_predi
         CHARL_TRY(put_numbers(o, p));
     }
     CHARL_TRY(charl__text_printf(&o->line, "%s\n", o->jsonl ? "}" : ""));
-    CHARL_REQUIRE(fwrite(o->line.data, 1, o->line.length, o->file) == o->line.length,
-                  CHARL_ERR_DISK, "predictions could not be written: %s", strerror(errno));
+    CHARL_REQUIRE(fwrite(o->line.data, 1, o->line.length, o->file) == o->line.length, CHARL_ERR_DISK,
+                  "predictions could not be written: %s", strerror(errno));
     return CHARL_OK;
 }
 

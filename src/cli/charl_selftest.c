@@ -54,8 +54,7 @@ static void free_outputs(void **raw)
 }
 
 /* Index of an output whose bits differ, or -1. */
-static int differing(const charl_op_case *c, const charl_slices *whole, void *const *a,
-                     void *const *b)
+static int differing(const charl_op_case *c, const charl_slices *whole, void *const *a, void *const *b)
 {
     for (int k = 0; k < c->n_out; k++) {
         if (memcmp(a[k], b[k], charl__op_case_bytes(c, whole, k)) != 0) {
@@ -66,8 +65,8 @@ static int differing(const charl_op_case *c, const charl_slices *whole, void *co
 }
 
 /* Run one sample twice and compare. Values and bits that are wrong are errors, with the message. */
-static charl_status check_sample(charl_device *dev, const charl_op *op, int index,
-                                 charl_dtype dtype, charl_op_error *worst)
+static charl_status check_sample(charl_device *dev, const charl_op *op, int index, charl_dtype dtype,
+                                 charl_op_error *worst)
 {
     charl_status st = CHARL_OK;
     charl_op_case c = {0};
@@ -77,14 +76,12 @@ static charl_status check_sample(charl_device *dev, const charl_op *op, int inde
 
     *worst = (charl_op_error){0};
     CHARL_TRY_CLEANUP(charl_slices_block(1, 0, 1, &whole));
-    CHARL_TRY_CLEANUP(
-        charl__op_case_create(op, &op->samples[index], dtype, SEED + (uint64_t)index, &c));
+    CHARL_TRY_CLEANUP(charl__op_case_create(op, &op->samples[index], dtype, SEED + (uint64_t)index, &c));
     CHARL_TRY_CLEANUP(charl__op_case_run(dev, &c, &whole, 0, first));
     CHARL_TRY_CLEANUP(charl__op_case_run(dev, &c, &whole, SHIFT, second));
     *worst = charl__op_case_compare(&c, first);
-    CHARL_REQUIRE_CLEANUP(worst->allowed <= 1.0, CHARL_ERR_DEVICE,
-                          "output %d, element %lld is %.9g and should be %.9g", worst->output,
-                          (long long)worst->index, worst->got, worst->want);
+    CHARL_REQUIRE_CLEANUP(worst->allowed <= 1.0, CHARL_ERR_DEVICE, "output %d, element %lld is %.9g and should be %.9g",
+                          worst->output, (long long)worst->index, worst->got, worst->want);
     k = differing(&c, &whole, first, second);
     CHARL_REQUIRE_CLEANUP(k < 0, CHARL_ERR_DEVICE, "output %d has other bits in a second run", k);
 cleanup:
@@ -112,8 +109,7 @@ static bool is_batched(const charl_op_sample *s)
     return false;
 }
 
-static verdict check_operator(charl_device *dev, const charl_op *op, charl_dtype dtype,
-                              bool verbose)
+static verdict check_operator(charl_device *dev, const charl_op *op, charl_dtype dtype, bool verbose)
 {
     verdict v = {.failed = op->n_samples < 1};
 
@@ -132,8 +128,8 @@ static verdict check_operator(charl_device *dev, const charl_op *op, charl_dtype
             v.failed = true;
             print_failure(op->name, i);
         } else if (verbose) {
-            printf("  %s, sample %d: %.2f ulp, %.0f %% of what is allowed\n", op->name, i,
-                   worst.ulp, 100.0 * worst.allowed);
+            printf("  %s, sample %d: %.2f ulp, %.0f %% of what is allowed\n", op->name, i, worst.ulp,
+                   100.0 * worst.allowed);
         }
     }
     return v;
@@ -150,8 +146,7 @@ static void check_type(charl_device *dev, const selftest *s, charl_dtype dtype, 
             continue;
         }
         v = check_operator(dev, op, dtype, s->verbose);
-        printf("%-22s %12.2f %8.0f %%  %s\n", op->name, v.ulp, 100.0 * v.allowed,
-               v.failed ? "FAIL" : "PASS");
+        printf("%-22s %12.2f %8.0f %%  %s\n", op->name, v.ulp, 100.0 * v.allowed, v.failed ? "FAIL" : "PASS");
         fflush(stdout);
         count[v.failed]++;
     }
@@ -167,8 +162,7 @@ static int check_table(charl_device *dev, const selftest *s)
         printf("\nin bf16, products on tensor cores\n");
         check_type(dev, s, CHARL_BF16, count);
     }
-    printf("\n%d operators passed, %d failed, in %.1f s\n", count[0], count[1],
-           charl__clock_s() - begun);
+    printf("\n%d operators passed, %d failed, in %.1f s\n", count[0], count[1], charl__clock_s() - begun);
     return count[1] > 0 ? CHARL__EXIT_INTERNAL : CHARL__EXIT_OK;
 }
 
@@ -204,17 +198,14 @@ int charl__selftest_main(const char *path, int argc, char **argv)
     if (code != CHARL__EXIT_OK) {
         return code;
     }
-    st = charl_device_open(&(charl_device_request){.select = s.device,
-                                                   .local_size = 1,
-                                                   .compiling = charl__cli_compiling_show},
-                           &dev);
+    st = charl_device_open(
+        &(charl_device_request){.select = s.device, .local_size = 1, .compiling = charl__cli_compiling_show}, &dev);
     if (st != CHARL_OK) {
         return charl__cli_error(charl__cli_exit_code(st), "`charl devices` lists the devices", "%s",
                                 charl_error_message());
     }
-    printf("device %d: %s, %s, driver %s\n\n", charl_device_get_info(dev)->index,
-           charl_device_get_info(dev)->name, charl_device_get_info(dev)->platform,
-           charl_device_get_info(dev)->driver);
+    printf("device %d: %s, %s, driver %s\n\n", charl_device_get_info(dev)->index, charl_device_get_info(dev)->name,
+           charl_device_get_info(dev)->platform, charl_device_get_info(dev)->driver);
     code = check_table(dev, &s);
     charl_device_close(dev);
     return code;

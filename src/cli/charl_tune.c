@@ -57,9 +57,8 @@ static void print_found(const tuning *t, const char *key, double flop, const cha
 
     for (int i = 0; i < x->count; i++) {
         if (i == x->best || t->verbose) {
-            printf("%-46s %-26s %10.1f us %10.1f GFLOP/s  %.3gx%s\n", key,
-                   charl__gemm_plan_text(&x->plan[i], text), x->seconds[i] * 1e6,
-                   flop / x->seconds[i] * 1e-9, x->seconds[0] / x->seconds[i],
+            printf("%-46s %-26s %10.1f us %10.1f GFLOP/s  %.3gx%s\n", key, charl__gemm_plan_text(&x->plan[i], text),
+                   x->seconds[i] * 1e6, flop / x->seconds[i] * 1e-9, x->seconds[0] / x->seconds[i],
                    t->verbose && i == x->best ? "  *" : "");
         }
     }
@@ -72,22 +71,20 @@ static charl_status tune_shape(const tuning *t, charl_device *dev, const charl__
     charl_status st = CHARL_OK;
     const int form = shape->form;
     const charl_tensor operand = {.dtype = (charl_dtype)t->dtype},
-                       result = {.dtype =
-                                     form == CHARL__CLI_TN ? CHARL_F32 : (charl_dtype)t->dtype};
-    const charl_gemm p = {
-        .a = &operand,
-        .b = &operand,
-        .out = &result,
-        .m = shape->x[0],
-        .n = shape->x[1],
-        .k = shape->x[2],
-        .a_kind = form == CHARL__CLI_TN ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-        .b_kind = form == CHARL__CLI_NT ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN};
+                       result = {.dtype = form == CHARL__CLI_TN ? CHARL_F32 : (charl_dtype)t->dtype};
+    const charl_gemm p = {.a = &operand,
+                          .b = &operand,
+                          .out = &result,
+                          .m = shape->x[0],
+                          .n = shape->x[1],
+                          .k = shape->x[2],
+                          .a_kind = form == CHARL__CLI_TN ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                          .b_kind = form == CHARL__CLI_NT ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN};
     charl__gemm_tuned found;
     char label[64];
 
-    snprintf(label, sizeof label, "%s %s %" PRId64 "x%" PRId64 "x%" PRId64,
-             charl_dtype_name(operand.dtype), charl__cli_products.forms[form], p.m, p.n, p.k);
+    snprintf(label, sizeof label, "%s %s %" PRId64 "x%" PRId64 "x%" PRId64, charl_dtype_name(operand.dtype),
+             charl__cli_products.forms[form], p.m, p.n, p.k);
     st = charl__gemm_tune(dev, &p, &found);
     if (st == CHARL_ERR_NOMEM) {
         printf("%-46s left out: %s\n", label, charl_error_message());
@@ -136,11 +133,10 @@ static charl_status work(tuning *t)
     charl_status st = CHARL_OK;
     charl_device *dev = NULL;
 
-    st = charl_device_open(&(charl_device_request){.select = t->select,
-                                                   .local_size = 1,
-                                                   .allow_tf32 = t->tf32,
-                                                   .compiling = charl__cli_compiling_show},
-                           &dev);
+    st = charl_device_open(
+        &(charl_device_request){
+            .select = t->select, .local_size = 1, .allow_tf32 = t->tf32, .compiling = charl__cli_compiling_show},
+        &dev);
     CHARL_TRY_CLEANUP(st);
     if (t->clear) {
         CHARL_TRY_CLEANUP(charl__tuning_db_clear(dev));
@@ -204,8 +200,8 @@ int charl__tune_main(const char *path, int argc, char **argv)
     static const struct argp_option options[] = {
         {"device", 'd', "SELECT", 0,
          "auto, gpu, cpu, INDEX, pci:ADDRESS, name:TEXT or platform:TEXT (see `charl devices`)", 1},
-        {"shape", 's', "MxNxK[:nt|nn|tn]", 0,
-         "Tune this matrix product; repeatable (default: a list of common shapes)", 1},
+        {"shape", 's', "MxNxK[:nt|nn|tn]", 0, "Tune this matrix product; repeatable (default: a list of common shapes)",
+         1},
         {"dtype", 't', "f32|tf32|bf16|f16", 0,
          "Type of the operands (default: bf16 if the device has tensor cores for it, otherwise "
          "f32)",

@@ -23,8 +23,7 @@ static const char *program_name = "charl";
 
 int charl__cli_launcher_rank(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
-                                        "SLURM_PROCID"};
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *v = getenv(names[i]);
@@ -158,8 +157,7 @@ int charl__cli_begin(const char *program)
     charl_status st;
 
     program_name = program;
-    signal(SIGPIPE,
-           SIG_DFL); /* the parent may ignore it; without a reader a command ends quietly */
+    signal(SIGPIPE, SIG_DFL); /* the parent may ignore it; without a reader a command ends quietly */
     signal(SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` is an error of write() */
     charl__fault_rank_set(charl__cli_launcher_rank());
     charl__panic_hook_set(on_panic);
@@ -183,8 +181,7 @@ int charl__cli_end(int code)
 
     charl__cli_compiling_done();
     errno = 0;
-    if ((fflush(stdout) != 0 || failed) && code == CHARL__EXIT_OK &&
-        !has_no_reader(STDOUT_FILENO)) {
+    if ((fflush(stdout) != 0 || failed) && code == CHARL__EXIT_OK && !has_no_reader(STDOUT_FILENO)) {
         return charl__cli_error(CHARL__EXIT_DISK, NULL, "standard output could not be written: %s",
                                 errno ? strerror(errno) : "output was lost");
     }

@@ -103,8 +103,7 @@ enum { CHARL__COMPILE_TEXT = 192, CHARL__COMPILE_LONG_S = 5 /* worth a line of a
 
 /** For terminals: what to show until the next call, of at most `columns` characters; "" for
  * nothing, as where it takes no time that a person would notice. Returns text. */
-const char *charl__cli_compiling_line(const charl__cli_compiling *c,
-                                      const charl_compile_progress *p, int columns,
+const char *charl__cli_compiling_line(const charl__cli_compiling *c, const charl_compile_progress *p, int columns,
                                       char text[CHARL__COMPILE_TEXT]);
 /** For logs: whether a line is due, after some seconds and then every 15. */
 bool charl__cli_compiling_is_due(charl__cli_compiling *c, const charl_compile_progress *p);
@@ -148,22 +147,21 @@ typedef struct charl__cli_operands {
 /** Read options with `argp` (its parser sees options only) and operands. --help prints and leaves.
  * Returns -1 to go on, else the code to leave with; what is wrong has been said. What is printed
  * here is the same on all ranks that a launcher has started, and the first prints it. */
-int charl__cli_parse(const char *path, const struct argp *argp, charl__cli_operands *operands,
-                     int argc, char **argv, void *input);
+int charl__cli_parse(const char *path, const struct argp *argp, charl__cli_operands *operands, int argc, char **argv,
+                     void *input);
 
 /** For parsers: say what is wrong with an option's value and return what the parser returns. */
 error_t charl__cli_bad_option(const char *option, const char *value, const char *want);
 
 /** For parsers: an integer in [lo, hi] or a number in [0, 1). 0, or what the parser returns. */
-error_t charl__cli_parse_int(const char *option, const char *value, int64_t lo, int64_t hi,
-                             int64_t *out);
+error_t charl__cli_parse_int(const char *option, const char *value, int64_t lo, int64_t hi, int64_t *out);
 error_t charl__cli_parse_fraction(const char *option, const char *value, double *out);
 
 /** For parsers of --separator: one character, or "tab". 0, or what the parser returns. */
 error_t charl__cli_parse_separator(const char *value, char *out);
 
 /** For parsers of --ema=auto|yes|no: one of charl_ema_choice. 0, or what the parser returns. */
-#define CHARL__CLI_EMA_HELP                                                                        \
+#define CHARL__CLI_EMA_HELP                                                                                            \
     "Use the moving average of the weights: yes, no or auto (default: if the checkpoint has one)"
 error_t charl__cli_parse_ema(const char *value, int *out);
 

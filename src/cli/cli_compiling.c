@@ -16,8 +16,7 @@ int charl__cli_columns(FILE *f)
     const char *term = getenv("TERM");
     struct winsize size = {0};
 
-    return isatty(fileno(f)) && ioctl(fileno(f), TIOCGWINSZ, &size) == 0 && term &&
-                   strcmp(term, "dumb") != 0
+    return isatty(fileno(f)) && ioctl(fileno(f), TIOCGWINSZ, &size) == 0 && term && strcmp(term, "dumb") != 0
                ? size.ws_col
                : 0;
 }
@@ -32,8 +31,7 @@ const char *charl__cli_compiling_count(const charl_compile_progress *p, bool sla
     return text;
 }
 
-const char *charl__cli_compiling_line(const charl__cli_compiling *c,
-                                      const charl_compile_progress *p, int columns,
+const char *charl__cli_compiling_line(const charl__cli_compiling *c, const charl_compile_progress *p, int columns,
                                       char text[CHARL__COMPILE_TEXT])
 {
     const double spent_s = p->seconds - c->base_s;
@@ -114,7 +112,6 @@ void charl__cli_compiling_done(void)
 
     charl__cli_compiling_erase();
     if (spent_s >= CHARL__COMPILE_LONG_S) {
-        fprintf(stderr, "%s: compiled %d kernels in %.1f s\n", charl__cli_program(), latest.done,
-                spent_s);
+        fprintf(stderr, "%s: compiled %d kernels in %.1f s\n", charl__cli_program(), latest.done, spent_s);
     }
 }

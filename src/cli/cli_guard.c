@@ -55,15 +55,14 @@ static int explain(const char *path, int damaged, int status, unsigned seconds)
         return 128 + SIGPIPE;
     case SIGALRM:
     case SIGXCPU:
-        return charl__cli_error(
-            damaged, NULL, "%s: damaged: reading it did not end within %u seconds", path, seconds);
+        return charl__cli_error(damaged, NULL, "%s: damaged: reading it did not end within %u seconds", path, seconds);
     case SIGSEGV:
     case SIGBUS:
     case SIGFPE:
     case SIGILL:
     case SIGABRT:
-        return charl__cli_error(damaged, NULL, "%s: damaged: reading it crashes (signal %d, %s)",
-                                path, sig, strsignal(sig));
+        return charl__cli_error(damaged, NULL, "%s: damaged: reading it crashes (signal %d, %s)", path, sig,
+                                strsignal(sig));
     default:
         return charl__cli_error(128 + sig, NULL,
                                 "%s: the process that read it was killed (signal "
@@ -83,8 +82,8 @@ int charl__cli_guarded(const char *path, int damaged, int (*work)(void *ctx), vo
     fflush(NULL);
     child = fork();
     if (child < 0) {
-        return charl__cli_error(CHARL__EXIT_INTERNAL, NULL, "cannot start a process to read %s: %s",
-                                path, strerror(errno));
+        return charl__cli_error(CHARL__EXIT_INTERNAL, NULL, "cannot start a process to read %s: %s", path,
+                                strerror(errno));
     }
     if (child == 0) {
         int64_t sig = 0;

@@ -49,8 +49,8 @@ static charl_status require(const limit *l)
     CHARL_REQUIRE(r.rlim_cur >= l->least, CHARL_ERR_CONFIG,
                   "%s limited to %llu%s, at least %llu%s are needed; HINT raise the limit: ulimit "
                   "-%c %s",
-                  l->what, (unsigned long long)(r.rlim_cur / l->unit), unit,
-                  (unsigned long long)(l->least / l->unit), unit, l->option, advice);
+                  l->what, (unsigned long long)(r.rlim_cur / l->unit), unit, (unsigned long long)(l->least / l->unit),
+                  unit, l->option, advice);
     return CHARL_OK;
 }
 
@@ -74,8 +74,7 @@ static void enlarge_thread_stacks(void)
 
 static charl_status check(void)
 {
-    const rlim_t ranks = (rlim_t)charl__cli_launched_ranks(),
-                 cores = (rlim_t)sysconf(_SC_NPROCESSORS_ONLN);
+    const rlim_t ranks = (rlim_t)charl__cli_launched_ranks(), cores = (rlim_t)sysconf(_SC_NPROCESSORS_ONLN);
     const limit limits[] = {
         {RLIMIT_NOFILE, "open files are", 'n', 1, 64 + 2 * ranks, 1024 + 8 * ranks},
         /* of the main thread, which compiles kernels */

@@ -109,8 +109,8 @@ static void speak(const kept_back *k)
     }
 }
 
-int charl__cli_parse(const char *path, const struct argp *argp, charl__cli_operands *operands,
-                     int argc, char **argv, void *input)
+int charl__cli_parse(const char *path, const struct argp *argp, charl__cli_operands *operands, int argc, char **argv,
+                     void *input)
 {
     static const struct argp_option options[] = {{"help", 'h', NULL, 0, "Show this help", -1}, {0}};
     const struct argp_child children[] = {{argp, 0, NULL, 0}, {0}};
@@ -144,8 +144,7 @@ error_t charl__cli_bad_option(const char *option, const char *value, const char 
     return EINVAL;
 }
 
-error_t charl__cli_parse_int(const char *option, const char *value, int64_t lo, int64_t hi,
-                             int64_t *out)
+error_t charl__cli_parse_int(const char *option, const char *value, int64_t lo, int64_t hi, int64_t *out)
 {
     char *end = NULL;
     char want[96];
@@ -157,8 +156,7 @@ error_t charl__cli_parse_int(const char *option, const char *value, int64_t lo, 
         if (hi == INT64_MAX) {
             snprintf(want, sizeof want, "must be an integer of at least %lld", (long long)lo);
         } else {
-            snprintf(want, sizeof want, "must be an integer from %lld to %lld", (long long)lo,
-                     (long long)hi);
+            snprintf(want, sizeof want, "must be an integer from %lld to %lld", (long long)lo, (long long)hi);
         }
         return charl__cli_bad_option(option, value, want);
     }
@@ -168,8 +166,7 @@ error_t charl__cli_parse_int(const char *option, const char *value, int64_t lo, 
 
 error_t charl__cli_parse_ema(const char *value, int *out)
 {
-    static const char *const names[] = {
-        [CHARL_EMA_AUTO] = "auto", [CHARL_EMA_YES] = "yes", [CHARL_EMA_NO] = "no"};
+    static const char *const names[] = {[CHARL_EMA_AUTO] = "auto", [CHARL_EMA_YES] = "yes", [CHARL_EMA_NO] = "no"};
 
     for (int i = 0; i <= CHARL_EMA_NO; i++) {
         if (strcmp(value, names[i]) == 0) {
@@ -248,8 +245,7 @@ int charl__cli_dispatch(const char *path, const charl__cli_command *table, int a
         snprintf(hint, sizeof hint, "`%s --help` lists the commands", path);
         return charl__cli_error(CHARL__EXIT_USAGE, hint, "%s: a command is missing", path);
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-        strcmp(argv[1], "help") == 0) {
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
         printf("Usage: %s COMMAND [OPTION...] [OPERAND...]\n\n", path);
         list_commands(path, table);
         printf("\n`%s COMMAND --help` describes a command.\n", path);

@@ -18,8 +18,8 @@ void charl__ranks_lost(void *comm, charl_status st)
 
     snprintf(message, sizeof message, "%s", charl_error_message());
     hint = charl__cli_split_hint(message);
-    snprintf(text, sizeof text, "%s: error: %s\n%s%s%s", charl__cli_program(), message,
-             hint ? "  hint: " : "", hint ? hint : "", hint ? "\n" : "");
+    snprintf(text, sizeof text, "%s: error: %s\n%s%s%s", charl__cli_program(), message, hint ? "  hint: " : "",
+             hint ? hint : "", hint ? "\n" : "");
     charl_comm_exit(comm, charl__cli_exit_code(st), text);
 }
 
@@ -70,11 +70,10 @@ cleanup:
     return charl_comm_agree(comm, st);
 }
 
-int charl__with_ranks(const charl_config *config, int (*work)(void *ctx, charl_comm *comm),
-                      void *ctx, int *argc, char ***argv)
+int charl__with_ranks(const charl_config *config, int (*work)(void *ctx, charl_comm *comm), void *ctx, int *argc,
+                      char ***argv)
 {
-    const charl_comm_options wait = {.timeout_s =
-                                         config ? config->dist.stage_timeout_s : no_config_s};
+    const charl_comm_options wait = {.timeout_s = config ? config->dist.stage_timeout_s : no_config_s};
     charl_comm *comm = NULL;
     charl_status st;
     int code = charl__cli_limits();

@@ -9,8 +9,8 @@
 /** Start MPI, run `work` on the communicator of all ranks and end MPI. Returns its exit code, or
  * that of a failure to start that all ranks share; a rank that fails alone does not return. config
  * may be NULL: defaults. */
-int charl__with_ranks(const charl_config *config, int (*work)(void *ctx, charl_comm *comm),
-                      void *ctx, int *argc, char ***argv);
+int charl__with_ranks(const charl_config *config, int (*work)(void *ctx, charl_comm *comm), void *ctx, int *argc,
+                      char ***argv);
 
 /** Say the thread's last failure on rank 0 and return its exit code; where the ranks are torn, do
  * not return. */

@@ -33,13 +33,12 @@ static const charl__cli_shape cpu[] = {{{256, 256, 256}, NT},
                                        {{0}, 0}};
 
 /* Squares; then those of GPT-2 124M with 32 windows of 1024 tokens; a row not of whole 16 bytes. */
-static const charl__cli_shape gpu[] = {
-    {{4096, 4096, 4096}, NT},  {{8192, 8192, 8192}, NT}, {{8192, 8192, 8192}, NN},
-    {{8192, 8192, 8192}, TN},  {{32768, 2304, 768}, NT}, {{32768, 768, 768}, NT},
-    {{32768, 3072, 768}, NT},  {{32768, 768, 3072}, NT}, {{32768, 50304, 768}, NT},
-    {{32768, 768, 3072}, NN},  {{32768, 3072, 768}, NN}, {{32768, 768, 50304}, NN},
-    {{3072, 768, 32768}, TN},  {{768, 3072, 32768}, TN}, {{2304, 768, 32768}, TN},
-    {{50304, 768, 32768}, TN}, {{8192, 8191, 8191}, NT}, {{0}, 0}};
+static const charl__cli_shape gpu[] = {{{4096, 4096, 4096}, NT},  {{8192, 8192, 8192}, NT}, {{8192, 8192, 8192}, NN},
+                                       {{8192, 8192, 8192}, TN},  {{32768, 2304, 768}, NT}, {{32768, 768, 768}, NT},
+                                       {{32768, 3072, 768}, NT},  {{32768, 768, 3072}, NT}, {{32768, 50304, 768}, NT},
+                                       {{32768, 768, 3072}, NN},  {{32768, 3072, 768}, NN}, {{32768, 768, 50304}, NN},
+                                       {{3072, 768, 32768}, TN},  {{768, 3072, 32768}, TN}, {{2304, 768, 32768}, TN},
+                                       {{50304, 768, 32768}, TN}, {{8192, 8191, 8191}, NT}, {{0}, 0}};
 
 const charl__cli_shape_kind charl__cli_products = {
     .extents = "MxNxK", .n_extents = 3, .forms = forms, .cpu = cpu, .gpu = gpu};
@@ -74,8 +73,7 @@ static bool take_form(const charl__cli_shape_kind *k, const char *at, int *out)
     return false;
 }
 
-error_t charl__cli_parse_shape(const charl__cli_shape_kind *k, const char *value,
-                               charl__cli_shape *shapes, int *n)
+error_t charl__cli_parse_shape(const charl__cli_shape_kind *k, const char *value, charl__cli_shape *shapes, int *n)
 {
     charl__cli_shape *s = &shapes[*n];
     const char *at = value;
@@ -92,8 +90,8 @@ error_t charl__cli_parse_shape(const charl__cli_shape_kind *k, const char *value
         int used = snprintf(want, sizeof want, "must be %s", k->extents);
 
         for (int i = 0; k->forms && k->forms[i]; i++) {
-            used += snprintf(want + used, sizeof want - (size_t)used, "%s:%s",
-                             i == 0 ? ", with " : " or ", k->forms[i]);
+            used +=
+                snprintf(want + used, sizeof want - (size_t)used, "%s:%s", i == 0 ? ", with " : " or ", k->forms[i]);
         }
         return charl__cli_bad_option("--shape", value, want);
     }

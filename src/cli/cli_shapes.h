@@ -37,8 +37,7 @@ extern const charl__cli_shape_kind charl__cli_products;
 
 /** For parsers: --shape, appended to shapes [CHARL__CLI_SHAPES + 1]. 0, or what the parser returns.
  */
-error_t charl__cli_parse_shape(const charl__cli_shape_kind *k, const char *value,
-                               charl__cli_shape *shapes, int *n);
+error_t charl__cli_parse_shape(const charl__cli_shape_kind *k, const char *value, charl__cli_shape *shapes, int *n);
 
 /** For parsers: --dtype, a charl_dtype; *tf32 is set where the value is tf32. 0, or what the parser
  * returns. */

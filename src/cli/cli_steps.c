@@ -114,8 +114,8 @@ static int steps_of(const charl__cli_steps_config *config)
 
 /* The configuration with overrides after those of the user: no validation, rows of a few steps, no
  * end. */
-static charl_status load(const charl__cli_steps_config *config, const charl__cli_steps *whole,
-                         int share, charl_config **out)
+static charl_status load(const charl__cli_steps_config *config, const charl__cli_steps *whole, int share,
+                         charl_config **out)
 {
     charl_config_override all[CHARL__CLI_OVERRIDES + OWN] = {{NULL, NULL}};
     char text[OWN][TEXT];
@@ -130,8 +130,7 @@ static charl_status load(const charl__cli_steps_config *config, const charl__cli
     snprintf(text[n++], TEXT, "dist.balance=even");
     if (share > 0) {
         snprintf(text[n++], TEXT, "train.slices=%d", share);
-        snprintf(text[n++], TEXT, "train.batch_size=%" PRId64,
-                 whole->batch / whole->slices * share);
+        snprintf(text[n++], TEXT, "train.batch_size=%" PRId64, whole->batch / whole->slices * share);
     }
     for (int i = 0; i < n; i++) {
         all[config->n + i] = (charl_config_override){text[i], charl__cli_program()};
@@ -140,8 +139,7 @@ static charl_status load(const charl__cli_steps_config *config, const charl__cli
     return CHARL_OK;
 }
 
-charl_status charl__cli_steps_config_read(int n, char **values, charl__cli_steps_config *out,
-                                          charl_config **config)
+charl_status charl__cli_steps_config_read(int n, char **values, charl__cli_steps_config *out, charl_config **config)
 {
     out->path = values[0];
     out->n = n - 1;

@@ -48,8 +48,7 @@ charl_status charl__cli_steps_config_read(int n, char **values, charl__cli_steps
  * share 0: the batch as configured; share > 0: a batch of that many of whole->slices slices, on
  * device whole->device. Blocks. Collective on comm. Errors: as charl_train_run. */
 charl_status charl__cli_steps_run(const charl__cli_steps_config *config, charl_comm *comm, int rows,
-                                  const charl__cli_steps *whole, int share,
-                                  charl__cli_steps *out) CHARL_MUST_CHECK;
+                                  const charl__cli_steps *whole, int share, charl__cli_steps *out) CHARL_MUST_CHECK;
 
 /** Median of n values, which are sorted; NaN if n is 0. */
 double charl__cli_median(double *values, int n);

@@ -38,8 +38,8 @@ typedef struct loader {
     const char *name;   /* run.name, expanded */
 } loader;
 
-static charl_status add_mistake(loader *l, charl__origin origin, const char *section,
-                                const char *key, const char *reason)
+static charl_status add_mistake(loader *l, charl__origin origin, const char *section, const char *key,
+                                const char *reason)
 {
     return charl__mistake_add(&l->mistakes, origin, section, key, reason);
 }
@@ -89,8 +89,7 @@ static charl_status add_layer(loader *l, const char *section, charl__origin orig
 
     l->layer = -1;
     if (known >= 0) {
-        snprintf(why, sizeof why, "section given twice (first on line %d)",
-                 d->layers[known].origin.line);
+        snprintf(why, sizeof why, "section given twice (first on line %d)", d->layers[known].origin.line);
         CHARL_TRY(add_mistake(l, origin, section, NULL, why));
         return CHARL_OK;
     }
@@ -138,10 +137,9 @@ static charl_status on_section(void *ctx, const char *section, int line)
     if (!charl__key_section_known(section)) {
         const char *near = charl__key_nearest_section(section);
 
-        snprintf(why, sizeof why, "unknown section%s%s%s", near ? " (did you mean [" : "",
-                 near ? near : "", near ? "]?)" : "");
-        CHARL_TRY(add_mistake(l, origin, section, NULL,
-                              strcmp(section, "layer") == 0 ? "expected [layer NAME]" : why));
+        snprintf(why, sizeof why, "unknown section%s%s%s", near ? " (did you mean [" : "", near ? near : "",
+                 near ? "]?)" : "");
+        CHARL_TRY(add_mistake(l, origin, section, NULL, strcmp(section, "layer") == 0 ? "expected [layer NAME]" : why));
         return CHARL_OK;
     }
     first = &l->section_lines[first_key_of(l, section)];
@@ -168,11 +166,10 @@ static charl_status look_up(loader *l, const char *section, const char *name, ch
         const char *near = charl__key_nearest(section, name);
 
         if (other) {
-            snprintf(why, sizeof why, "unknown key (did you mean %s in [%s]?)", other->name,
-                     other->section);
+            snprintf(why, sizeof why, "unknown key (did you mean %s in [%s]?)", other->name, other->section);
         } else {
-            snprintf(why, sizeof why, "unknown key%s%s%s", near ? " (did you mean " : "",
-                     near ? near : "", near ? "?)" : "");
+            snprintf(why, sizeof why, "unknown key%s%s%s", near ? " (did you mean " : "", near ? near : "",
+                     near ? "?)" : "");
         }
         CHARL_TRY(add_mistake(l, origin, section, name, why));
     } else if (alias) {
@@ -229,9 +226,8 @@ static charl_status refuse_override(loader *l, charl__origin origin, const char 
 
     name[strcspn(name, "=")] = '\0';
     key = charl__key_elsewhere(name);
-    snprintf(why, sizeof why, "\"%.200s\" is not SECTION.KEY=VALUE%s%s%s%s%s", text,
-             key ? " (did you mean " : "", key ? key->section : "", key ? "." : "",
-             key ? key->name : "", key ? "?)" : "");
+    snprintf(why, sizeof why, "\"%.200s\" is not SECTION.KEY=VALUE%s%s%s%s%s", text, key ? " (did you mean " : "",
+             key ? key->section : "", key ? "." : "", key ? key->name : "", key ? "?)" : "");
     return add_mistake(l, origin, NULL, NULL, why);
 }
 
@@ -252,8 +248,8 @@ static charl_status look_up_override(loader *l, char *section, const char *name,
     } else if (!charl__key_section_known(section)) {
         const char *near = charl__key_nearest_section(section);
 
-        snprintf(why, sizeof why, "unknown section%s%s%s", near ? " (did you mean [" : "",
-                 near ? near : "", near ? "]?)" : "");
+        snprintf(why, sizeof why, "unknown section%s%s%s", near ? " (did you mean [" : "", near ? near : "",
+                 near ? "]?)" : "");
         CHARL_TRY(add_mistake(l, it->origin, section, NULL, why));
     } else {
         CHARL_TRY(look_up(l, section, name, it->origin, &it->key));
@@ -271,8 +267,8 @@ static charl_status add_override(loader *l, const charl_config_override *o)
     char *equals;
     char *dot;
 
-    CHARL_TRY_CLEANUP(charl__config_keep(&l->cfg->detail->strings,
-                                         o->origin ? o->origin : "command line", &it.origin.label));
+    CHARL_TRY_CLEANUP(
+        charl__config_keep(&l->cfg->detail->strings, o->origin ? o->origin : "command line", &it.origin.label));
     CHARL_TRY_CLEANUP(charl_strdup(o->text, &copy));
     equals = strchr(copy, '=');
     if (equals) {
@@ -305,8 +301,7 @@ static void join_lines(char *s, char with)
 }
 
 /* Set one row of the table; a value that is none leaves the reason in why. */
-static charl_status set(loader *l, const charl__key *key, const char *value, charl__origin origin,
-                        char *why)
+static charl_status set(loader *l, const charl__key *key, const char *value, charl__origin origin, char *why)
 {
     charl_status st = CHARL_OK;
     char *path = NULL;
@@ -316,11 +311,10 @@ static charl_status set(loader *l, const charl__key *key, const char *value, cha
         goto cleanup;
     }
     if (key->type == CHARL__KEY_PATH && charl__key_choice_index(key, value) < 0) {
-        CHARL_TRY_CLEANUP(
-            charl__config_path(origin.label && origin.line == 0 ? "" : l->directory, value, &path));
+        CHARL_TRY_CLEANUP(charl__config_path(origin.label && origin.line == 0 ? "" : l->directory, value, &path));
     }
-    CHARL_TRY_CLEANUP(charl__config_value_set(key, path ? path : value, &l->cfg->detail->strings,
-                                              (char *)l->cfg + key->offset, why));
+    CHARL_TRY_CLEANUP(
+        charl__config_value_set(key, path ? path : value, &l->cfg->detail->strings, (char *)l->cfg + key->offset, why));
     l->cfg->detail->origins[key - l->schema->keys] = origin;
 cleanup:
     charl_free(path);
@@ -374,8 +368,7 @@ static charl__layer_key *find_layer_key(const charl_config_layer *layer, const c
 }
 
 /* A new key of a layer, NULL after a mistake. */
-static charl_status add_layer_key(loader *l, charl_config_layer *layer, const item *it,
-                                  charl__layer_key **out)
+static charl_status add_layer_key(loader *l, charl_config_layer *layer, const item *it, charl__layer_key **out)
 {
     charl__layer_key *k;
 
@@ -456,8 +449,8 @@ static charl_status settle_name(loader *l)
         CHARL_TRY(charl__config_keep(&l->cfg->detail->strings, stem, &l->cfg->run.name));
     }
     if (strchr(l->cfg->run.name, '/') || strcmp(l->cfg->run.name, "..") == 0) {
-        CHARL_TRY(add_mistake(l, last.origin.label ? last.origin : (charl__origin){l->label, 0},
-                              "run", "name", "a name has no / and is not .."));
+        CHARL_TRY(add_mistake(l, last.origin.label ? last.origin : (charl__origin){l->label, 0}, "run", "name",
+                              "a name has no / and is not .."));
     }
     l->name = l->cfg->run.name;
     return CHARL_OK;
@@ -511,8 +504,7 @@ static charl_status apply_all(loader *l)
 
 static charl_status read_source(loader *l, const char *text, size_t length)
 {
-    const charl__ini_events events = {
-        .ctx = l, .section = on_section, .item = on_item, .mistake = on_mistake};
+    const charl__ini_events events = {.ctx = l, .section = on_section, .item = on_item, .mistake = on_mistake};
     charl_status st = charl__ini_parse(text, length, &events);
 
     if (st == CHARL_ERR_CONFIG) {
@@ -549,8 +541,7 @@ cleanup:
 }
 
 charl_status charl_config_parse(const char *label, const char *text, size_t length,
-                                const charl_config_override *overrides, int n_overrides,
-                                charl_config **out)
+                                const charl_config_override *overrides, int n_overrides, charl_config **out)
 {
     charl_status st = CHARL_OK;
     loader l = {.layer = -1};

@@ -27,8 +27,8 @@ static void set_amount(int change, const char *text, double *amount, char *why)
     double v = 0;
 
     if (!charl__config_float(text, &v) || (whole && v != floor(v))) {
-        snprintf(why, CHARL__WHY, "%s needs %s, as in %s:%s, not \"%.100s\"", name,
-                 whole ? "an integer" : "a number", name, whole ? "4" : "0.2", text);
+        snprintf(why, CHARL__WHY, "%s needs %s, as in %s:%s, not \"%.100s\"", name, whole ? "an integer" : "a number",
+                 name, whole ? "4" : "0.2", text);
     } else if (!charl__range_holds(ranges[change], v)) {
         snprintf(why, CHARL__WHY, "%s:%.100s is outside %s", name, text, ranges[change]);
     } else if (*amount > 0) {
@@ -52,8 +52,7 @@ static void set_change(const char *word, charl_augment *v, char *why)
             return;
         }
     }
-    snprintf(why, CHARL__WHY,
-             "\"%.100s\" is not flip, crop:PIXELS, rotate:DEGREES, cutout:PIXELS or mixup:ALPHA",
+    snprintf(why, CHARL__WHY, "\"%.100s\" is not flip, crop:PIXELS, rotate:DEGREES, cutout:PIXELS or mixup:ALPHA",
              word);
 }
 

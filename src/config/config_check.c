@@ -18,8 +18,7 @@ typedef struct checker {
 
 static const charl__origin *origin_of(const charl_config *cfg, const char *section, const char *key)
 {
-    return &cfg->detail
-                ->origins[charl__key_find(section, key, NULL) - charl__config_schema()->keys];
+    return &cfg->detail->origins[charl__key_find(section, key, NULL) - charl__config_schema()->keys];
 }
 
 /* Note a mistake at the key; a default stands nowhere, so name the file there. A section that has a
@@ -66,8 +65,7 @@ static void check_needed(checker *c)
     for (int i = 0; i < schema->count; i++) {
         const charl__key *key = &schema->keys[i];
 
-        if (is_required(key) && charl__config_uses(c->cfg, key) &&
-            !c->cfg->detail->origins[i].label) {
+        if (is_required(key) && charl__config_uses(c->cfg, key) && !c->cfg->detail->origins[i].label) {
             missing(c, key->section, key->name, "is missing and has no default");
         }
     }
@@ -96,8 +94,8 @@ static void check_batch(checker *c)
     char why[CHARL__WHY];
 
     if (cfg->train.slices > 0 && cfg->train.batch_size % cfg->train.slices != 0) {
-        snprintf(why, sizeof why, "%" PRId64 " slices do not divide batch_size = %" PRId64,
-                 cfg->train.slices, cfg->train.batch_size);
+        snprintf(why, sizeof why, "%" PRId64 " slices do not divide batch_size = %" PRId64, cfg->train.slices,
+                 cfg->train.batch_size);
         wrong(c, "train", "slices", why);
     }
     if (cfg->train.max_steps == 0) {
@@ -120,8 +118,7 @@ static void check_optimizer(checker *c)
         wrong(c, "optimizer", "groups", why);
     }
     if (cfg->dist.shard_optimizer && !charl_optimizer_is_elementwise(cfg->optimizer.type)) {
-        snprintf(why, sizeof why, "%s updates whole tensors, which ranks cannot divide",
-                 cfg->optimizer.type);
+        snprintf(why, sizeof why, "%s updates whole tensors, which ranks cannot divide", cfg->optimizer.type);
         wrong(c, "dist", "shard_optimizer", why);
     }
     if (((const charl_schedule *)cfg->scheduler.settings)->min_lr > cfg->optimizer.learning_rate) {
@@ -150,12 +147,11 @@ static void check_model(checker *c)
     if (!type->add && d->n_layers == 0) {
         missing(c, "model", "type", "sequential needs at least one [layer NAME] section");
     }
-    if (type->window && cfg->data.window > 0 &&
-        cfg->data.window != type->window(cfg->model.settings)) {
+    if (type->window && cfg->data.window > 0 && cfg->data.window != type->window(cfg->model.settings)) {
         char why[CHARL__WHY];
 
-        snprintf(why, sizeof why, "is %" PRId64 " for model.type = %s",
-                 type->window(cfg->model.settings), type->row.name);
+        snprintf(why, sizeof why, "is %" PRId64 " for model.type = %s", type->window(cfg->model.settings),
+                 type->row.name);
         wrong(c, "data", "window", why);
     }
     for (int i = 0; i < d->n_layers && c->st == CHARL_OK; i++) {
@@ -166,8 +162,7 @@ static void check_model(checker *c)
             c->st = charl__mistake_add(c->mistakes, d->layers[i].origin, section, NULL,
                                        "layers belong to model.type = sequential");
         } else if (!d->layers[i].type) {
-            c->st =
-                charl__mistake_add(c->mistakes, d->layers[i].origin, section, "type", "is missing");
+            c->st = charl__mistake_add(c->mistakes, d->layers[i].origin, section, "type", "is missing");
         }
     }
 }
@@ -201,8 +196,7 @@ static void check_monitor(checker *c)
     if (accuracy && !(cfg->eval.metrics & CHARL_METRIC_ACCURACY)) {
         wrong(c, "checkpoint", "monitor", "val/accuracy needs accuracy in [eval] metrics");
     }
-    if ((cfg->eval.metrics & CHARL_METRIC_PERPLEXITY) &&
-        cfg->train.loss != CHARL_LOSS_CROSS_ENTROPY) {
+    if ((cfg->eval.metrics & CHARL_METRIC_PERPLEXITY) && cfg->train.loss != CHARL_LOSS_CROSS_ENTROPY) {
         wrong(c, "eval", "metrics", "perplexity needs loss = cross_entropy");
     }
     if ((cfg->data.x[0] == '\0') != (cfg->data.y[0] == '\0')) {
@@ -230,8 +224,8 @@ static charl_status note_unused(const charl_config *cfg, const charl__key *key)
     if (origin->line > 0) {
         snprintf(line, sizeof line, ":%d", origin->line);
     }
-    snprintf(text, sizeof text, "%.200s%s: [%s] %s has no effect with type = %s", origin->label,
-             line, key->section, key->name, charl__type_chosen(cfg, key->section)->row->name);
+    snprintf(text, sizeof text, "%.200s%s: [%s] %s has no effect with type = %s", origin->label, line, key->section,
+             key->name, charl__type_chosen(cfg, key->section)->row->name);
     return charl__config_keep(&cfg->detail->notices, text, &kept);
 }
 

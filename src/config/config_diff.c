@@ -10,18 +10,16 @@ typedef struct differ {
     bool model;
 } differ;
 
-static charl_status say(differ *d, const char *section, const char *key, const char *now,
-                        const char *was)
+static charl_status say(differ *d, const char *section, const char *key, const char *now, const char *was)
 {
     d->model = d->model || strcmp(section, "model") == 0 || strncmp(section, "layer ", 6) == 0;
-    CHARL_TRY(charl__text_printf(&d->report, "%s[%s]%s%s", d->report.length > 0 ? "\n" : "",
-                                 section, key ? " " : "", key ? key : ""));
+    CHARL_TRY(charl__text_printf(&d->report, "%s[%s]%s%s", d->report.length > 0 ? "\n" : "", section, key ? " " : "",
+                                 key ? key : ""));
     if (key && now) {
         CHARL_TRY(charl__text_printf(&d->report, " = %s", now));
     }
     if (was) {
-        CHARL_TRY(
-            charl__text_printf(&d->report, "%s%s%s", key ? " (was " : " ", was, key ? ")" : ""));
+        CHARL_TRY(charl__text_printf(&d->report, "%s%s%s", key ? " (was " : " ", was, key ? ")" : ""));
     }
     return CHARL_OK;
 }
@@ -37,8 +35,7 @@ static charl_status diff_keys(differ *d, const charl_config *now, const charl_co
     for (int i = 0; i < schema->count; i++) {
         const charl__key *key = &schema->keys[i];
 
-        if (key->effect != CHARL__KEY_RESULT || !charl__config_uses(now, key) ||
-            !charl__config_uses(was, key)) {
+        if (key->effect != CHARL__KEY_RESULT || !charl__config_uses(now, key) || !charl__config_uses(was, key)) {
             continue;
         }
         charl__text_clear(&a);
@@ -46,8 +43,7 @@ static charl_status diff_keys(differ *d, const charl_config *now, const charl_co
         CHARL_TRY_CLEANUP(charl__config_value_print(key, (const char *)now + key->offset, &a));
         CHARL_TRY_CLEANUP(charl__config_value_print(key, (const char *)was + key->offset, &b));
         if (strcmp(charl__text_string(&a), charl__text_string(&b)) != 0) {
-            CHARL_TRY_CLEANUP(
-                say(d, key->section, key->name, charl__text_string(&a), charl__text_string(&b)));
+            CHARL_TRY_CLEANUP(say(d, key->section, key->name, charl__text_string(&a), charl__text_string(&b)));
         }
     }
 cleanup:
@@ -83,8 +79,7 @@ static charl_status diff_layer(differ *d, const char *section, const charl_confi
         const char *old = value_of(was, now->keys[i].key);
 
         if (!old || strcmp(old, now->keys[i].value) != 0) {
-            CHARL_TRY(
-                say(d, section, now->keys[i].key, now->keys[i].value, old ? old : "not given"));
+            CHARL_TRY(say(d, section, now->keys[i].key, now->keys[i].value, old ? old : "not given"));
         }
     }
     for (int i = 0; i < was->n_keys; i++) {

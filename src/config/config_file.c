@@ -7,8 +7,8 @@
 #include "base/tree.h"
 #include "config/config_private.h"
 
-charl_status charl_config_load(const char *path, const charl_config_override *overrides,
-                               int n_overrides, charl_config **out)
+charl_status charl_config_load(const char *path, const charl_config_override *overrides, int n_overrides,
+                               charl_config **out)
 {
     charl_status st = CHARL_OK;
     FILE *f = NULL;

@@ -52,8 +52,7 @@ static const char *read_group(const char *p, charl__group *g, char *why, size_t 
         p += n;
     }
     if (why[0] == '\0' && g->lr_scale < 0 && g->weight_decay < 0) {
-        snprintf(why, bytes, "\"%.100s\" sets nothing: write PATTERN lr_scale=X weight_decay=Y",
-                 g->pattern);
+        snprintf(why, bytes, "\"%.100s\" sets nothing: write PATTERN lr_scale=X weight_decay=Y", g->pattern);
     }
     return p + (*p == ',');
 }
@@ -76,9 +75,8 @@ static bool vectors_decay(const charl_config *config)
 {
     const charl_model_type *model = charl__model_type_find(config->model.type);
 
-    return config->optimizer.decay_1d == CHARL_DECAY_1D_AUTO
-               ? !(model && model->keeps_vectors)
-               : config->optimizer.decay_1d == CHARL_DECAY_1D_YES;
+    return config->optimizer.decay_1d == CHARL_DECAY_1D_AUTO ? !(model && model->keeps_vectors)
+                                                             : config->optimizer.decay_1d == CHARL_DECAY_1D_YES;
 }
 
 static void apply_defaults(const charl_config *config, charl_params *set, int64_t outputs)
@@ -124,8 +122,7 @@ charl_status charl__groups_apply(const charl_config *config, charl_params *set, 
             if (charl_param_get_spec(p)->trainable &&
                 charl__text_matches(group[k].pattern, charl_param_get_spec(p)->name)) {
                 s.lr_scale = group[k].lr_scale >= 0 ? (float)group[k].lr_scale : s.lr_scale;
-                s.weight_decay =
-                    group[k].weight_decay >= 0 ? (float)group[k].weight_decay : s.weight_decay;
+                s.weight_decay = group[k].weight_decay >= 0 ? (float)group[k].weight_decay : s.weight_decay;
                 charl_param_set_settings(p, s);
                 matched++;
             }

@@ -20,7 +20,6 @@ void charl__groups_parse(const char *text, charl__group *out, int *n, char *why,
  * rule of optimizer.groups replaces what an earlier one says. `outputs` tells the last layer: the
  * matrix declared last, when it has so many rows.
  * Errors: ERR_CONFIG  a pattern matches no parameter */
-charl_status charl__groups_apply(const charl_config *config, charl_params *set,
-                                 int64_t outputs) CHARL_MUST_CHECK;
+charl_status charl__groups_apply(const charl_config *config, charl_params *set, int64_t outputs) CHARL_MUST_CHECK;
 
 #endif

@@ -8,16 +8,16 @@
 #include "base/alloc.h"
 #include "config/config_private.h"
 
-static charl_status refuse_at(const charl_config_layer *layer, charl__origin origin,
-                              const char *key, const char *reason)
+static charl_status refuse_at(const charl_config_layer *layer, charl__origin origin, const char *key,
+                              const char *reason)
 {
     char line[32] = "";
 
     if (origin.line > 0) {
         snprintf(line, sizeof line, ":%d", origin.line);
     }
-    CHARL_FAIL(CHARL_ERR_CONFIG, "%s%s: [layer %s]%s%s: %s", origin.label, line, layer->name,
-               key ? " " : "", key ? key : "", reason);
+    CHARL_FAIL(CHARL_ERR_CONFIG, "%s%s: [layer %s]%s%s: %s", origin.label, line, layer->name, key ? " " : "",
+               key ? key : "", reason);
     return CHARL_OK;
 }
 
@@ -37,8 +37,7 @@ static const char *ask(charl_config_layer *layer, const char *key)
     charl__layer_key *k = find(layer, key);
     bool known = false;
 
-    for (size_t at = 0; at < layer->asked.length && !known;
-         at += strlen(layer->asked.data + at) + 1) {
+    for (size_t at = 0; at < layer->asked.length && !known; at += strlen(layer->asked.data + at) + 1) {
         known = strcmp(layer->asked.data + at, key) == 0;
     }
     if (!known && charl__text_append(&layer->asked, key, strlen(key) + 1) != CHARL_OK) {
@@ -50,8 +49,7 @@ static const char *ask(charl_config_layer *layer, const char *key)
     return k ? k->value : NULL;
 }
 
-charl_status charl_config_layer_refuse(charl_config_layer *layer, const char *key,
-                                       const char *reason)
+charl_status charl_config_layer_refuse(charl_config_layer *layer, const char *key, const char *reason)
 {
     const charl__layer_key *k = key ? find(layer, key) : NULL;
 
@@ -74,27 +72,25 @@ static charl_status refuse_int(charl_config_layer *layer, const char *key, int64
     if (max == INT64_MAX) {
         snprintf(why, sizeof why, "\"%.100s\" is not an integer of at least %" PRId64, value, min);
     } else {
-        snprintf(why, sizeof why, "\"%.100s\" is not an integer from %" PRId64 " to %" PRId64,
-                 value, min, max);
+        snprintf(why, sizeof why, "\"%.100s\" is not an integer from %" PRId64 " to %" PRId64, value, min, max);
     }
     return charl_config_layer_refuse(layer, key, why);
 }
 
-charl_status charl_config_layer_int(charl_config_layer *layer, const char *key, int64_t fallback,
-                                    int64_t min, int64_t max, int64_t *out)
+charl_status charl_config_layer_int(charl_config_layer *layer, const char *key, int64_t fallback, int64_t min,
+                                    int64_t max, int64_t *out)
 {
     const char *value = ask(layer, key);
 
     *out = fallback;
-    if (value ? !charl__config_int(value, out) || *out < min || *out > max
-              : fallback == CHARL_CONFIG_REQUIRED) {
+    if (value ? !charl__config_int(value, out) || *out < min || *out > max : fallback == CHARL_CONFIG_REQUIRED) {
         return refuse_int(layer, key, min, max);
     }
     return CHARL_OK;
 }
 
-charl_status charl_config_layer_pair(charl_config_layer *layer, const char *key, int64_t fallback,
-                                     int64_t min, int64_t max, int64_t out[2])
+charl_status charl_config_layer_pair(charl_config_layer *layer, const char *key, int64_t fallback, int64_t min,
+                                     int64_t max, int64_t out[2])
 {
     const char *value = ask(layer, key);
     char first[32];
@@ -127,23 +123,21 @@ charl_status charl_config_layer_pair(charl_config_layer *layer, const char *key,
     return CHARL_OK;
 }
 
-charl_status charl_config_layer_float(charl_config_layer *layer, const char *key, double fallback,
-                                      const char *range, double *out)
+charl_status charl_config_layer_float(charl_config_layer *layer, const char *key, double fallback, const char *range,
+                                      double *out)
 {
     const char *value = ask(layer, key);
     char why[CHARL__WHY];
 
     *out = fallback;
     if (value && (!charl__config_float(value, out) || !charl__range_holds(range, *out))) {
-        snprintf(why, sizeof why, "\"%.100s\" is not a number%s%s", value, range ? " in " : "",
-                 range ? range : "");
+        snprintf(why, sizeof why, "\"%.100s\" is not a number%s%s", value, range ? " in " : "", range ? range : "");
         return charl_config_layer_refuse(layer, key, why);
     }
     return CHARL_OK;
 }
 
-charl_status charl_config_layer_bool(charl_config_layer *layer, const char *key, bool fallback,
-                                     bool *out)
+charl_status charl_config_layer_bool(charl_config_layer *layer, const char *key, bool fallback, bool *out)
 {
     const char *value = ask(layer, key);
     char why[CHARL__WHY];
@@ -156,8 +150,8 @@ charl_status charl_config_layer_bool(charl_config_layer *layer, const char *key,
     return CHARL_OK;
 }
 
-charl_status charl_config_layer_string(charl_config_layer *layer, const char *key,
-                                       const char *fallback, const char *choices, const char **out)
+charl_status charl_config_layer_string(charl_config_layer *layer, const char *key, const char *fallback,
+                                       const char *choices, const char **out)
 {
     const char *value = ask(layer, key);
     char why[CHARL__WHY];
@@ -168,15 +162,14 @@ charl_status charl_config_layer_string(charl_config_layer *layer, const char *ke
         return charl_config_layer_refuse(layer, key, "is missing");
     }
     if (value && choices && charl__choice_index(choices, value) < 0) {
-        snprintf(why, sizeof why, "\"%.100s\" is not one of %s", value,
-                 charl__choice_list(choices, list, sizeof list));
+        snprintf(why, sizeof why, "\"%.100s\" is not one of %s", value, charl__choice_list(choices, list, sizeof list));
         return charl_config_layer_refuse(layer, key, why);
     }
     return CHARL_OK;
 }
 
-charl_status charl_config_layer_choice(charl_config_layer *layer, const char *key, int fallback,
-                                       const char *choices, int *out)
+charl_status charl_config_layer_choice(charl_config_layer *layer, const char *key, int fallback, const char *choices,
+                                       int *out)
 {
     const char *value = NULL;
 
@@ -208,15 +201,14 @@ static charl_status refuse_rest(const charl_config_layer *layer, charl__mistakes
                 near = layer->asked.data + at;
             }
         }
-        snprintf(why, sizeof why, "unknown key for type = %s%s%s%s", layer->type,
-                 near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+        snprintf(why, sizeof why, "unknown key for type = %s%s%s%s", layer->type, near ? " (did you mean " : "",
+                 near ? near : "", near ? "?)" : "");
         CHARL_TRY(charl__mistake_add(mistakes, k->origin, section, k->key, why));
     }
     return CHARL_OK;
 }
 
-charl_status charl_config_read_layers(const charl_config *cfg, charl_config_layer_reader read,
-                                      void *user)
+charl_status charl_config_read_layers(const charl_config *cfg, charl_config_layer_reader read, void *user)
 {
     charl_status st = CHARL_OK;
     charl__mistakes mistakes = {0};

@@ -11,15 +11,13 @@
 enum { COMMENT_COLUMN = 40 };
 
 /* End the line that began at `start`, with where the value comes from if wanted. */
-static charl_status end_line(charl__text *t, size_t start, const charl__origin *origin,
-                             bool origins)
+static charl_status end_line(charl__text *t, size_t start, const charl__origin *origin, bool origins)
 {
     const size_t width = t->length - start;
     const int pad = width < COMMENT_COLUMN ? (int)(COMMENT_COLUMN - width) : 1;
 
     if (origins) {
-        CHARL_TRY(
-            charl__text_printf(t, "%*s; %s", pad, "", origin->label ? origin->label : "default"));
+        CHARL_TRY(charl__text_printf(t, "%*s; %s", pad, "", origin->label ? origin->label : "default"));
         if (origin->line > 0) {
             CHARL_TRY(charl__text_printf(t, ":%d", origin->line));
         }
@@ -28,8 +26,7 @@ static charl_status end_line(charl__text *t, size_t start, const charl__origin *
     return CHARL_OK;
 }
 
-static charl_status print_path(const charl__key *key, const char *value, const char *here,
-                               charl__text *t)
+static charl_status print_path(const charl__key *key, const char *value, const char *here, charl__text *t)
 {
     charl_status st = CHARL_OK;
     char *full = NULL;
@@ -46,8 +43,7 @@ cleanup:
 }
 
 /* The keys of sections and of the types that are chosen: the others have no effect. */
-static charl_status print_keys(const charl_config *cfg, bool origins, const char *here,
-                               charl__text *t)
+static charl_status print_keys(const charl_config *cfg, bool origins, const char *here, charl__text *t)
 {
     const charl__schema *schema = charl__config_schema();
     const char *section = "";
@@ -100,8 +96,7 @@ charl_status charl_config_print(const charl_config *cfg, bool origins, char **ou
     char here[PATH_MAX];
 
     *out = NULL;
-    CHARL_REQUIRE_CLEANUP(getcwd(here, sizeof here), CHARL_ERR_IO, "current directory: %s",
-                          strerror(errno));
+    CHARL_REQUIRE_CLEANUP(getcwd(here, sizeof here), CHARL_ERR_IO, "current directory: %s", strerror(errno));
     CHARL_TRY_CLEANUP(print_keys(cfg, origins, here, &t));
     CHARL_TRY_CLEANUP(print_layers(cfg, origins, &t));
     *out = charl__text_steal(&t);
@@ -144,8 +139,7 @@ static charl_status help_default(const charl__key *key, charl__text *t)
     for (int i = 0; row && i < row->n_keys; i++) {
         if (row->keys[i].name == key->name && !row->keys[i].required) {
             CHARL_TRY(charl__text_printf(t, " = "));
-            return charl__config_value_print(key, (const char *)row->defaults + row->keys[i].offset,
-                                             t);
+            return charl__config_value_print(key, (const char *)row->defaults + row->keys[i].offset, t);
         }
     }
     return charl__text_printf(t, " (required)");
@@ -164,17 +158,12 @@ static charl_status help_key(const charl__key *key, charl__text *t)
     if (choices[0] && key->type != CHARL__KEY_DEVICE) {
         const bool also = type[0] != '\0' && key->type != CHARL__KEY_SET;
 
-        CHARL_TRY(charl__text_printf(t, "%s%s",
-                                     also              ? " or "
-                                     : type[0] != '\0' ? " "
-                                                       : "",
-                                     choices));
+        CHARL_TRY(charl__text_printf(t, "%s%s", also ? " or " : type[0] != '\0' ? " " : "", choices));
     }
     if (key->range) {
         CHARL_TRY(charl__text_printf(t, " in %s", key->range));
     }
-    return charl__text_printf(t, "%s\n%*s%s\n",
-                              key->effect == CHARL__KEY_RESULT ? "" : "; may change on resume",
+    return charl__text_printf(t, "%s\n%*s%s\n", key->effect == CHARL__KEY_RESULT ? "" : "; may change on resume",
                               indent + 4, "", key->help);
 }
 
@@ -193,8 +182,7 @@ static charl_status help_section(const char *section, charl__text *t)
         const charl__type *type = &schema->types[k];
 
         if (strcmp(type->section, section) == 0) {
-            CHARL_TRY(
-                charl__text_printf(t, "  type = %s\n      %s\n", type->row->name, type->row->help));
+            CHARL_TRY(charl__text_printf(t, "  type = %s\n      %s\n", type->row->name, type->row->help));
         }
         for (int i = 0; i < schema->count; i++) {
             if (schema->keys[i].owner == type && strcmp(type->section, section) == 0) {
@@ -216,8 +204,8 @@ charl_status charl_config_help(const char *section, char **out)
     if (section && !layers && !charl__key_section_known(section)) {
         const char *near = charl__key_nearest_section(section);
 
-        CHARL_FAIL_CLEANUP(CHARL_ERR_CONFIG, "unknown section \"%.100s\"%s%s%s", section,
-                           near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+        CHARL_FAIL_CLEANUP(CHARL_ERR_CONFIG, "unknown section \"%.100s\"%s%s%s", section, near ? " (did you mean " : "",
+                           near ? near : "", near ? "?)" : "");
     }
     for (int i = 0; i < charl__section_key_count; i++) {
         const char *here = charl__section_keys[i].section;

@@ -59,13 +59,12 @@ typedef struct charl__mistakes {
 } charl__mistakes;
 
 /** Keep a copy of `text`; *out is borrowed from the list. */
-charl_status charl__config_keep(charl__config_strings *list, const char *text,
-                                const char **out) CHARL_MUST_CHECK;
+charl_status charl__config_keep(charl__config_strings *list, const char *text, const char **out) CHARL_MUST_CHECK;
 void charl__config_strings_fini(charl__config_strings *list);
 
 /** Note "[section] key: reason". section NULL: only the reason; key NULL: without it. */
-charl_status charl__mistake_add(charl__mistakes *list, charl__origin origin, const char *section,
-                                const char *key, const char *reason) CHARL_MUST_CHECK;
+charl_status charl__mistake_add(charl__mistakes *list, charl__origin origin, const char *section, const char *key,
+                                const char *reason) CHARL_MUST_CHECK;
 /** Whether one of the first n mistakes is in `section`, NULL: in none that is known. What follows
  * from it need not be said. */
 bool charl__mistakes_in(const charl__mistakes *list, int n, const char *section);
@@ -78,13 +77,11 @@ enum { CHARL__WHY = CHARL_REASON_BYTES };
 
 /** Set a key's field from text. Strings go to `strings`. A text that is no value leaves the reason
  * in why[CHARL__WHY], which is "" otherwise. Errors: ERR_NOMEM. */
-charl_status charl__config_value_set(const charl__key *key, const char *text,
-                                     charl__config_strings *strings, void *field,
-                                     char *why) CHARL_MUST_CHECK;
+charl_status charl__config_value_set(const charl__key *key, const char *text, charl__config_strings *strings,
+                                     void *field, char *why) CHARL_MUST_CHECK;
 
 /** Append the field's value as text that sets the same value. */
-charl_status charl__config_value_print(const charl__key *key, const void *field,
-                                       charl__text *out) CHARL_MUST_CHECK;
+charl_status charl__config_value_print(const charl__key *key, const void *field, charl__text *out) CHARL_MUST_CHECK;
 
 /** Append `value` as it must stand in a file: quoted where needed, '$' doubled where it would
  * expand. */
@@ -108,13 +105,11 @@ charl_status charl__config_augment_print(const charl_augment *v, charl__text *ou
 /** "${NAME}" replaced in `text`: ${name} by `name` (NULL: not allowed here), others from the
  * environment; "$$" is "$". *out is the caller's. A variable that is not set leaves a reason in
  * why. Errors: ERR_NOMEM. */
-charl_status charl__config_expand(const char *text, const char *name, char **out,
-                                  char *why) CHARL_MUST_CHECK;
+charl_status charl__config_expand(const char *text, const char *name, char **out, char *why) CHARL_MUST_CHECK;
 
 /** `path` from `directory` ("" is the current one); "~/" from HOME. *out is the caller's. Errors:
  * ERR_NOMEM. */
-charl_status charl__config_path(const char *directory, const char *path,
-                                char **out) CHARL_MUST_CHECK;
+charl_status charl__config_path(const char *directory, const char *path, char **out) CHARL_MUST_CHECK;
 
 /** Append the layer types with their keys and defaults, as the help text of [layer NAME]. */
 charl_status charl__layer_help(charl__text *t) CHARL_MUST_CHECK;

@@ -14,8 +14,7 @@ static charl_status take_key(const charl_config *cfg, const charl__key *key, cha
     char name[96];
 
     charl__text_clear(value);
-    if (key->type == CHARL__KEY_PATH &&
-        charl__key_choice_index(key, *(const char *const *)field) < 0) {
+    if (key->type == CHARL__KEY_PATH && charl__key_choice_index(key, *(const char *const *)field) < 0) {
         CHARL_TRY(charl__text_printf(value, "a file"));
     } else {
         CHARL_TRY(charl__config_value_print(key, field, value));

@@ -10,7 +10,6 @@ typedef charl_status (*charl__config_take)(void *ctx, const char *name, const ch
  * used but names of files, which may lie elsewhere on another node, the name of the run and the
  * choice of a device. Of run.resume only whether it names a file. Blocks. Local. Errors: those of
  * take; ERR_NOMEM. */
-charl_status charl__config_each_shared(const charl_config *cfg, charl__config_take take,
-                                       void *ctx) CHARL_MUST_CHECK;
+charl_status charl__config_each_shared(const charl_config *cfg, charl__config_take take, void *ctx) CHARL_MUST_CHECK;
 
 #endif

@@ -40,27 +40,24 @@ static const char *known_section(const char *section)
     return NULL;
 }
 
-charl_status charl__mistake_add(charl__mistakes *list, charl__origin origin, const char *section,
-                                const char *key, const char *reason)
+charl_status charl__mistake_add(charl__mistakes *list, charl__origin origin, const char *section, const char *key,
+                                const char *reason)
 {
     charl_status st = CHARL_OK;
     charl__text text = {0};
 
     if (list->count % 64 == 0) {
-        CHARL_TRY_CLEANUP(
-            charl_realloc(sizeof *list->items * (size_t)(list->count + 64), &list->items));
+        CHARL_TRY_CLEANUP(charl_realloc(sizeof *list->items * (size_t)(list->count + 64), &list->items));
     }
     CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s", origin.label));
     if (origin.line > 0) {
         CHARL_TRY_CLEANUP(charl__text_printf(&text, ":%d", origin.line));
     }
     if (section) {
-        CHARL_TRY_CLEANUP(
-            charl__text_printf(&text, ": [%s]%s%s", section, key ? " " : "", key ? key : ""));
+        CHARL_TRY_CLEANUP(charl__text_printf(&text, ": [%s]%s%s", section, key ? " " : "", key ? key : ""));
     }
     CHARL_TRY_CLEANUP(charl__text_printf(&text, ": %s", reason));
-    list->items[list->count] =
-        (charl__mistake){origin, known_section(section), list->count, charl__text_steal(&text)};
+    list->items[list->count] = (charl__mistake){origin, known_section(section), list->count, charl__text_steal(&text)};
     list->count++;
 cleanup:
     charl__text_fini(&text);
@@ -150,9 +147,8 @@ static const char *variable(const char *at, const char *name, size_t *length, ch
         if (!value) {
             snprintf(why, CHARL__WHY, "environment variable %s is not set", word);
         } else if (charl__utf8_find_hidden(value, strlen(value), &point)) {
-            snprintf(why, CHARL__WHY,
-                     "environment variable %s holds the control or invisible character U+%04X",
-                     word, point);
+            snprintf(why, CHARL__WHY, "environment variable %s holds the control or invisible character U+%04X", word,
+                     point);
             value = NULL;
         }
     }
@@ -216,8 +212,8 @@ cleanup:
 charl_status charl__config_quote(const char *value, charl__text *out)
 {
     const size_t n = strlen(value);
-    const bool quoted = n > 0 && (strpbrk(value, "\"#;\\") || value[0] == ' ' ||
-                                  value[n - 1] == ' ' || value[0] == '\t' || value[n - 1] == '\t');
+    const bool quoted = n > 0 && (strpbrk(value, "\"#;\\") || value[0] == ' ' || value[n - 1] == ' ' ||
+                                  value[0] == '\t' || value[n - 1] == '\t');
 
     if (quoted) {
         CHARL_TRY(charl__text_append(out, "\"", 1));

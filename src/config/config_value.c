@@ -55,8 +55,7 @@ static void why_choice(const charl__key *key, const char *word, char *why)
 {
     char list[256];
 
-    snprintf(why, CHARL__WHY, "\"%.100s\" is not one of %s", word,
-             charl__key_choice_list(key, list, sizeof list));
+    snprintf(why, CHARL__WHY, "\"%.100s\" is not one of %s", word, charl__key_choice_list(key, list, sizeof list));
 }
 
 static void why_range(const charl__key *key, const char *text, char *why)
@@ -82,8 +81,8 @@ static void set_int(const charl__key *key, const char *text, int64_t *field, cha
         number[n - 1] = '\0';
     }
     if (n >= sizeof number || !charl__config_int(number, &v) || v > INT64_MAX >> shift) {
-        snprintf(why, CHARL__WHY, "\"%.100s\" is not an integer%s%s", text,
-                 key->choices ? " or " : "", key->choices ? key->choices : "");
+        snprintf(why, CHARL__WHY, "\"%.100s\" is not an integer%s%s", text, key->choices ? " or " : "",
+                 key->choices ? key->choices : "");
     } else if (!charl__range_holds(key->range, (double)(v * (INT64_C(1) << shift)))) {
         why_range(key, text, why);
     } else {
@@ -202,8 +201,7 @@ static charl_status set_normalize(const char *text, charl_normalize *field, char
     *slash = '\0';
     v.count = floats_of(copy, v.mean);
     if (v.count < 1 || floats_of(slash + 1, v.std) != v.count) {
-        snprintf(why, CHARL__WHY,
-                 "expected as many deviations as means, 1 to %d numbers each, such as 0.5 / 0.25",
+        snprintf(why, CHARL__WHY, "expected as many deviations as means, 1 to %d numbers each, such as 0.5 / 0.25",
                  CHARL_CONFIG_LIST);
         goto cleanup;
     }
@@ -225,8 +223,7 @@ static bool device_rule_is_valid(const charl__key *key, const char *text)
 
     return charl__choice_index(key->choices, text) >= 0 ||
            (charl__config_int(text, &index) && index >= 0 && index < 1000) ||
-           (strncmp(text, "pci:", 4) == 0 && text[4] != '\0') ||
-           (strncmp(text, "name:", 5) == 0 && text[5] != '\0') ||
+           (strncmp(text, "pci:", 4) == 0 && text[4] != '\0') || (strncmp(text, "name:", 5) == 0 && text[5] != '\0') ||
            (strncmp(text, "platform:", 9) == 0 && text[9] != '\0');
 }
 
@@ -250,16 +247,15 @@ static void check_text(const charl__key *key, const char *text, char *why)
     if (key->type == CHARL__KEY_CHOICE && charl__key_choice_index(key, text) < 0) {
         why_choice(key, text, why);
     } else if (key->type == CHARL__KEY_DEVICE && !device_is_valid(key, text)) {
-        snprintf(why, CHARL__WHY,
-                 "\"%.100s\" is not %s, an index, pci:ADDRESS, name:PART or platform:PART", text,
+        snprintf(why, CHARL__WHY, "\"%.100s\" is not %s, an index, pci:ADDRESS, name:PART or platform:PART", text,
                  charl__choice_list(key->choices, list, sizeof list));
     } else if (key->type == CHARL__KEY_PATH && text[0] == '\0') {
         snprintf(why, CHARL__WHY, "a path is missing");
     }
 }
 
-static charl_status set_text(const charl__key *key, const char *text,
-                             charl__config_strings *strings, void *field, char *why)
+static charl_status set_text(const charl__key *key, const char *text, charl__config_strings *strings, void *field,
+                             char *why)
 {
     check_text(key, text, why);
     if (why[0] == '\0') {
@@ -268,8 +264,8 @@ static charl_status set_text(const charl__key *key, const char *text,
     return CHARL_OK;
 }
 
-charl_status charl__config_value_set(const charl__key *key, const char *text,
-                                     charl__config_strings *strings, void *field, char *why)
+charl_status charl__config_value_set(const charl__key *key, const char *text, charl__config_strings *strings,
+                                     void *field, char *why)
 {
     why[0] = '\0';
     switch (key->type) {
@@ -309,15 +305,13 @@ charl_status charl__config_value_set(const charl__key *key, const char *text,
         break;
     case CHARL__KEY_INTERVAL:
         if (!charl__interval_parse(text, field)) {
-            snprintf(why, CHARL__WHY,
-                     "\"%.100s\" is not an interval: steps (500), epochs (1ep), time (30m) or 0",
+            snprintf(why, CHARL__WHY, "\"%.100s\" is not an interval: steps (500), epochs (1ep), time (30m) or 0",
                      text);
         }
         break;
     case CHARL__KEY_DURATION:
         if (!charl__duration_parse(text, field)) {
-            snprintf(why, CHARL__WHY, "\"%.100s\" is not a time: [D-]HH:MM:SS, 90s, 30m or 2h",
-                     text);
+            snprintf(why, CHARL__WHY, "\"%.100s\" is not a time: [D-]HH:MM:SS, 90s, 30m or 2h", text);
         }
         break;
     case CHARL__KEY_AUGMENT:
@@ -408,11 +402,9 @@ charl_status charl__config_value_print(const charl__key *key, const void *field,
     case CHARL__KEY_INTS:
         return print_ints(field, out);
     case CHARL__KEY_INTERVAL:
-        return charl__text_printf(
-            out, "%s", charl__interval_format(*(const charl_interval *)field, text, sizeof text));
+        return charl__text_printf(out, "%s", charl__interval_format(*(const charl_interval *)field, text, sizeof text));
     case CHARL__KEY_DURATION:
-        return charl__text_printf(
-            out, "%s", charl__duration_format(*(const double *)field, text, sizeof text));
+        return charl__text_printf(out, "%s", charl__duration_format(*(const double *)field, text, sizeof text));
     case CHARL__KEY_AUGMENT:
         return charl__config_augment_print(field, out);
     case CHARL__KEY_NORMALIZE:

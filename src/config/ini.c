@@ -40,8 +40,7 @@ static void mistake(reader *r, const char *reason)
 static void flush(reader *r)
 {
     if (r->key == KEY_OPEN && r->st == CHARL_OK) {
-        keep(r, r->events->item(r->events->ctx, r->key_name, charl__text_string(&r->value),
-                                r->key_line));
+        keep(r, r->events->item(r->events->ctx, r->key_name, charl__text_string(&r->value), r->key_line));
     }
     r->key = KEY_NONE;
     charl__text_clear(&r->value);
@@ -190,8 +189,7 @@ static void take_section(reader *r, char *s)
         layer = trim(space + 1);
     }
     for (const char *p = layer ? layer : name; *p != '\0'; p++) {
-        if (!is_name_char(*p, layer != NULL) ||
-            strlen(name) + (layer ? strlen(layer) : 0) > CHARL__INI_NAME) {
+        if (!is_name_char(*p, layer != NULL) || strlen(name) + (layer ? strlen(layer) : 0) > CHARL__INI_NAME) {
             bad_section(r, "section names have at most 40 letters, digits and underscores");
             return;
         }
@@ -252,8 +250,7 @@ static void take_continuation(reader *r, char *s)
         return;
     }
     if (looks_like_key(s)) {
-        mistake(r,
-                "an indented line continues the value above: write keys at the start of the line");
+        mistake(r, "an indented line continues the value above: write keys at the start of the line");
         return;
     }
     keep(r, charl__text_append(&r->value, "\n", 1));
@@ -281,8 +278,7 @@ charl_status charl__ini_parse(const char *text, size_t length, const charl__ini_
     charl_status st = CHARL_OK;
     reader r = {.events = events, .at = text, .end = text + length};
 
-    CHARL_REQUIRE_CLEANUP(length == 0 || !memchr(text, '\0', length), CHARL_ERR_CONFIG,
-                          "not a text file");
+    CHARL_REQUIRE_CLEANUP(length == 0 || !memchr(text, '\0', length), CHARL_ERR_CONFIG, "not a text file");
     if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
         r.at += 3;
     }

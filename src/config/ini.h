@@ -23,7 +23,6 @@ typedef struct charl__ini_events {
 } charl__ini_events;
 
 /** Errors: ERR_NOMEM, ERR_CONFIG (not a text), or what an event returned. */
-charl_status charl__ini_parse(const char *text, size_t length,
-                              const charl__ini_events *events) CHARL_MUST_CHECK;
+charl_status charl__ini_parse(const char *text, size_t length, const charl__ini_events *events) CHARL_MUST_CHECK;
 
 #endif

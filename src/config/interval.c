@@ -178,8 +178,7 @@ const char *charl__duration_short(double seconds, char *text, size_t size)
     return text;
 }
 
-bool charl__interval_due(charl_interval v, int64_t step, int64_t batch, int64_t epoch_samples,
-                         double since_s)
+bool charl__interval_due(charl_interval v, int64_t step, int64_t batch, int64_t epoch_samples, double since_s)
 {
     if (v.count <= 0 || step <= 0) {
         return false;

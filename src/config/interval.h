@@ -23,7 +23,6 @@ const char *charl__duration_short(double seconds, char *text, size_t size);
 /** Whether something is due after step `step` (1 = the first step is done): every count steps, or
  * when the samples of this step completed another count epochs, or when `since_s` seconds have
  * passed since the last time. `batch` and `epoch_samples` are positive. */
-bool charl__interval_due(charl_interval interval, int64_t step, int64_t batch,
-                         int64_t epoch_samples, double since_s);
+bool charl__interval_due(charl_interval interval, int64_t step, int64_t batch, int64_t epoch_samples, double since_s);
 
 #endif

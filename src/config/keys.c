@@ -163,8 +163,7 @@ const charl__key charl__section_keys[] = {
 };
 /* clang-format on */
 
-const int charl__section_key_count =
-    (int)(sizeof charl__section_keys / sizeof *charl__section_keys);
+const int charl__section_key_count = (int)(sizeof charl__section_keys / sizeof *charl__section_keys);
 
 /* Names that other trainers use. */
 static const struct {
@@ -199,16 +198,13 @@ static const struct {
 };
 
 /* Keys whose default was once written `auto`, as configurations stored in checkpoints have it. */
-static const char *const former_auto[][2] = {{"optimizer", "momentum"},
-                                             {"optimizer", "beta1"},
-                                             {"optimizer", "beta2"},
-                                             {"optimizer", "eps"}};
+static const char *const former_auto[][2] = {
+    {"optimizer", "momentum"}, {"optimizer", "beta1"}, {"optimizer", "beta2"}, {"optimizer", "eps"}};
 
 bool charl__value_was_default(const charl__key *key, const char *value)
 {
     for (size_t i = 0; i < sizeof former_auto / sizeof *former_auto; i++) {
-        if (strcmp(former_auto[i][0], key->section) == 0 &&
-            strcmp(former_auto[i][1], key->name) == 0) {
+        if (strcmp(former_auto[i][0], key->section) == 0 && strcmp(former_auto[i][1], key->name) == 0) {
             return strcmp(value, "auto") == 0;
         }
     }
@@ -218,8 +214,7 @@ bool charl__value_was_default(const charl__key *key, const char *value)
 const char *charl__key_alias(const char *section, const char *name, const char **meant_section)
 {
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++) {
-        if ((!section || strcmp(aliases[i].section, section) == 0) &&
-            strcmp(aliases[i].alias, name) == 0) {
+        if ((!section || strcmp(aliases[i].section, section) == 0) && strcmp(aliases[i].alias, name) == 0) {
             *meant_section = aliases[i].section;
             return aliases[i].name;
         }
@@ -230,8 +225,7 @@ const char *charl__key_alias(const char *section, const char *name, const char *
 const char *charl__choice_renamed(const charl__key *key, const char *word)
 {
     for (size_t i = 0; i < sizeof former_choices / sizeof *former_choices; i++) {
-        if (strcmp(former_choices[i].section, key->section) == 0 &&
-            strcmp(former_choices[i].name, key->name) == 0 &&
+        if (strcmp(former_choices[i].section, key->section) == 0 && strcmp(former_choices[i].name, key->name) == 0 &&
             strcmp(former_choices[i].former, word) == 0) {
             return former_choices[i].choice;
         }

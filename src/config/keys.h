@@ -9,20 +9,20 @@
 #include "charl/config.h"
 
 typedef enum charl__key_type {
-    CHARL__KEY_STRING,   /* const char * */
-    CHARL__KEY_PATH,     /* const char *, relative to the file's directory; `choices` are words, not
+    CHARL__KEY_STRING,    /* const char * */
+    CHARL__KEY_PATH,      /* const char *, relative to the file's directory; `choices` are words, not
                             paths */
-    CHARL__KEY_CHOICE,   /* const char *, one of `choices` or a name that name_at gives */
-    CHARL__KEY_DEVICE,   /* const char *, syntax of device.select */
-    CHARL__KEY_BOOL,     /* bool */
-    CHARL__KEY_INT,      /* int64_t; the word in `choices` stands for 0 */
-    CHARL__KEY_SIZE,     /* int64_t with k, M, G = 1024, 1024^2, 1024^3 */
-    CHARL__KEY_FLOAT,    /* double */
-    CHARL__KEY_ENUM,     /* int, index into `choices` */
-    CHARL__KEY_SET,      /* unsigned, bit i = choice i */
-    CHARL__KEY_INTS,     /* charl_int_list */
-    CHARL__KEY_INTERVAL, /* charl_interval */
-    CHARL__KEY_DURATION, /* double, seconds */
+    CHARL__KEY_CHOICE,    /* const char *, one of `choices` or a name that name_at gives */
+    CHARL__KEY_DEVICE,    /* const char *, syntax of device.select */
+    CHARL__KEY_BOOL,      /* bool */
+    CHARL__KEY_INT,       /* int64_t; the word in `choices` stands for 0 */
+    CHARL__KEY_SIZE,      /* int64_t with k, M, G = 1024, 1024^2, 1024^3 */
+    CHARL__KEY_FLOAT,     /* double */
+    CHARL__KEY_ENUM,      /* int, index into `choices` */
+    CHARL__KEY_SET,       /* unsigned, bit i = choice i */
+    CHARL__KEY_INTS,      /* charl_int_list */
+    CHARL__KEY_INTERVAL,  /* charl_interval */
+    CHARL__KEY_DURATION,  /* double, seconds */
     CHARL__KEY_NORMALIZE, /* charl_normalize */
     CHARL__KEY_AUGMENT    /* charl_augment */
 } charl__key_type;
@@ -53,8 +53,7 @@ typedef struct charl__key {
     const char *help;
     charl__key_effect effect;      /* not given: RESULT */
     const char *(*name_at)(int i); /* CHOICE: the names of a registry, instead of choices */
-    const charl__type
-        *owner; /* the type whose key it is, which then has the default too; NULL: of the section */
+    const charl__type *owner;      /* the type whose key it is, which then has the default too; NULL: of the section */
 } charl__key;
 
 /** The whole table: by section, in each section first its own keys, then those of its types. Several rows may have the same section and

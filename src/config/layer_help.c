@@ -34,8 +34,7 @@ static charl_status print_default(const charl_key *k, const void *at, charl__tex
         CHARL_TRY(charl__text_printf(t, " = %s", *(const bool *)at ? "yes" : "no"));
         break;
     case CHARL_KEY_CHOICE:
-        CHARL_TRY(charl__text_printf(t, " = %s",
-                                     choice(k->choices, *(const int *)at, word, sizeof word)));
+        CHARL_TRY(charl__text_printf(t, " = %s", choice(k->choices, *(const int *)at, word, sizeof word)));
         break;
     case CHARL_KEY_LAYER:
     case CHARL_KEY_ACTIVATION:
@@ -58,8 +57,7 @@ static charl_status print_values(const charl_key *k, charl__text *t)
         CHARL_TRY(charl__text_printf(t, "integer in %s", k->range ? k->range : "(-inf,inf)"));
         break;
     case CHARL_KEY_PAIR:
-        CHARL_TRY(charl__text_printf(t, "an integer, or two as in 3x5, in %s",
-                                     k->range ? k->range : "(-inf,inf)"));
+        CHARL_TRY(charl__text_printf(t, "an integer, or two as in 3x5, in %s", k->range ? k->range : "(-inf,inf)"));
         break;
     case CHARL_KEY_FLOAT:
         CHARL_TRY(charl__text_printf(t, "number in %s", k->range ? k->range : "(-inf,inf)"));
@@ -74,8 +72,8 @@ static charl_status print_values(const charl_key *k, charl__text *t)
         CHARL_TRY(charl__text_printf(t, "name of a layer before; empty: none"));
         break;
     case CHARL_KEY_ACTIVATION:
-        CHARL_TRY(charl__text_printf(t, "%s; empty: none",
-                                     charl__text_names(charl_activation_name, list, sizeof list)));
+        CHARL_TRY(
+            charl__text_printf(t, "%s; empty: none", charl__text_names(charl_activation_name, list, sizeof list)));
         break;
     case CHARL_KEY_SIZE:
     case CHARL_KEY_INTS:

@@ -74,8 +74,7 @@ static charl__key_type type_of(charl_key_kind kind)
 static void problem(const char *what, const charl_row *row, const char *key, const char *why)
 {
     if (!schema.problem[0]) {
-        snprintf(schema.problem, sizeof schema.problem, "%s %.40s: key %.40s %s", what, row->name,
-                 key, why);
+        snprintf(schema.problem, sizeof schema.problem, "%s %.40s: key %.40s %s", what, row->name, key, why);
     }
 }
 
@@ -96,16 +95,15 @@ static void add_own_key(const charl__type *owner, const charl_key *k)
         problem(owner->section, owner->row, k->name, "is one too many");
         return;
     }
-    keys[schema.count++] =
-        (charl__key){.section = owner->section,
-                     .name = k->name,
-                     .type = type_of(k->kind),
-                     .offset = owner->offset + k->offset,
-                     .range = k->range,
-                     .choices = k->choices,
-                     .help = k->help,
-                     .name_at = k->kind == CHARL_KEY_ACTIVATION ? charl_activation_name : NULL,
-                     .owner = owner};
+    keys[schema.count++] = (charl__key){.section = owner->section,
+                                        .name = k->name,
+                                        .type = type_of(k->kind),
+                                        .offset = owner->offset + k->offset,
+                                        .range = k->range,
+                                        .choices = k->choices,
+                                        .help = k->help,
+                                        .name_at = k->kind == CHARL_KEY_ACTIVATION ? charl_activation_name : NULL,
+                                        .owner = owner};
 }
 
 static void add_types(const char *section)
@@ -113,8 +111,7 @@ static void add_types(const char *section)
     const charl_row *row;
 
     for (size_t c = 0; c < sizeof choosers / sizeof choosers[0]; c++) {
-        for (int i = 0;
-             strcmp(choosers[c].section, section) == 0 && (row = choosers[c].at(i)) != NULL; i++) {
+        for (int i = 0; strcmp(choosers[c].section, section) == 0 && (row = choosers[c].at(i)) != NULL; i++) {
             charl__type *t = &types[schema.n_types];
 
             CHARL_INVARIANT(schema.n_types < MAX_TYPES); /* registries are smaller */
@@ -138,8 +135,7 @@ static void build(void)
         const char *section = charl__section_keys[i].section;
 
         keys[schema.count++] = charl__section_keys[i];
-        if (i + 1 == charl__section_key_count ||
-            strcmp(charl__section_keys[i + 1].section, section) != 0) {
+        if (i + 1 == charl__section_key_count || strcmp(charl__section_keys[i + 1].section, section) != 0) {
             add_types(section);
         }
     }
@@ -163,8 +159,7 @@ const charl__type *charl__type_chosen(const charl_config *cfg, const char *secti
         if (strcmp(t->section, section) == 0) {
             const charl__key *key = charl__key_find(section, "type", NULL);
 
-            if (strcmp(t->row->name, *(const char *const *)(const void *)((const char *)cfg +
-                                                                          key->offset)) == 0) {
+            if (strcmp(t->row->name, *(const char *const *)(const void *)((const char *)cfg + key->offset)) == 0) {
                 return t;
             }
         }
@@ -182,8 +177,7 @@ static const charl__key *find_named(const char *section, const char *name)
     const charl__schema *s = charl__config_schema();
 
     for (int i = 0; i < s->count; i++) {
-        if ((!section || strcmp(s->keys[i].section, section) == 0) &&
-            strcmp(s->keys[i].name, name) == 0) {
+        if ((!section || strcmp(s->keys[i].section, section) == 0) && strcmp(s->keys[i].name, name) == 0) {
             return &s->keys[i];
         }
     }
@@ -234,8 +228,7 @@ const char *charl__key_nearest(const char *section, const char *name)
     int best = INT_MAX;
 
     for (int i = 0; i < s->count; i++) {
-        if (strcmp(s->keys[i].section, section) == 0 &&
-            charl__text_closer(name, s->keys[i].name, &best)) {
+        if (strcmp(s->keys[i].section, section) == 0 && charl__text_closer(name, s->keys[i].name, &best)) {
             nearest = s->keys[i].name;
         }
     }

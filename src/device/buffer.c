@@ -15,13 +15,12 @@ charl_status charl__budget_check(const charl_device *dev, size_t bytes, const ch
     const charl_device_memory *m = &dev->memory;
 
     CHARL_REQUIRE(bytes <= (uint64_t)dev->info.max_alloc_bytes, CHARL_ERR_NOMEM,
-                  "%s needs %.1f MiB in one piece; %s gives at most %.1f MiB", what,
-                  (double)bytes / 1048576.0, dev->info.name, mib(dev->info.max_alloc_bytes));
-    CHARL_REQUIRE(
-        (int64_t)bytes <= m->capacity - m->in_use, CHARL_ERR_NOMEM,
-        "out of device memory: %s needs %.1f MiB, %.1f of %.1f MiB are in use on %s. Lower "
-        "train.batch_size or use more ranks",
-        what, mib((int64_t)bytes), mib(m->in_use), mib(m->capacity), dev->info.name);
+                  "%s needs %.1f MiB in one piece; %s gives at most %.1f MiB", what, (double)bytes / 1048576.0,
+                  dev->info.name, mib(dev->info.max_alloc_bytes));
+    CHARL_REQUIRE((int64_t)bytes <= m->capacity - m->in_use, CHARL_ERR_NOMEM,
+                  "out of device memory: %s needs %.1f MiB, %.1f of %.1f MiB are in use on %s. Lower "
+                  "train.batch_size or use more ranks",
+                  what, mib((int64_t)bytes), mib(m->in_use), mib(m->capacity), dev->info.name);
     return CHARL_OK;
 }
 
@@ -33,8 +32,7 @@ void charl__budget_add(charl_device *dev, int64_t bytes)
     m->peak = m->in_use > m->peak ? m->in_use : m->peak;
 }
 
-static charl_status create(charl_device *dev, void *host, size_t bytes, const char *what,
-                           charl_buffer **out)
+static charl_status create(charl_device *dev, void *host, size_t bytes, const char *what, charl_buffer **out)
 {
     charl_status st = CHARL_OK;
     const cl_mem_flags flags = CL_MEM_READ_WRITE | (host ? CL_MEM_USE_HOST_PTR : 0);
@@ -47,8 +45,7 @@ static charl_status create(charl_device *dev, void *host, size_t bytes, const ch
     b->mem = clCreateBuffer(dev->context, flags, bytes, host, &err);
     if (err != CL_SUCCESS) {
         charl__drop();
-        CHARL_FAIL_CLEANUP(CHARL_ERR_NOMEM, "%s: device buffer of %zu bytes: %s", what, bytes,
-                           charl__cl_name(err));
+        CHARL_FAIL_CLEANUP(CHARL_ERR_NOMEM, "%s: device buffer of %zu bytes: %s", what, bytes, charl__cl_name(err));
     }
     b->refs = 1;
     b->dev = charl__device_retain(dev);
@@ -60,8 +57,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *what,
-                                  charl_buffer **out)
+charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *what, charl_buffer **out)
 {
     charl_status st = CHARL_OK;
     const cl_uint zero[4] = {0};
@@ -77,15 +73,13 @@ charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *w
     b->counted = (int64_t)rounded;
     charl__budget_add(dev, b->counted);
     charl__large_pages(dev, b->mem, rounded);
-    err = clEnqueueFillBuffer(dev->queue[CHARL_QUEUE_COMPUTE], b->mem, zero, sizeof zero, 0,
-                              rounded, 0, NULL, NULL);
+    err = clEnqueueFillBuffer(dev->queue[CHARL_QUEUE_COMPUTE], b->mem, zero, sizeof zero, 0, rounded, 0, NULL, NULL);
     if (charl__cl_is_fault(err) && err != CL_OUT_OF_RESOURCES) {
         CHARL_TRY_CLEANUP(charl__device_failed(dev, "zeroing a buffer", err));
     }
     /* Drivers that allocate lazily find out here. */
-    CHARL_REQUIRE_CLEANUP(err == CL_SUCCESS, CHARL_ERR_NOMEM,
-                          "%s: zeroing a device buffer of %zu bytes: %s", what, rounded,
-                          charl__cl_name(err));
+    CHARL_REQUIRE_CLEANUP(err == CL_SUCCESS, CHARL_ERR_NOMEM, "%s: zeroing a device buffer of %zu bytes: %s", what,
+                          rounded, charl__cl_name(err));
     dev->commands[CHARL_QUEUE_COMPUTE]++;
     charl__command_note(dev, "zeroing a buffer", what);
     b->filling = true;
@@ -104,8 +98,7 @@ charl_status charl__buffer_wrap(charl_device *dev, void *host, size_t bytes, cha
     CHARL_REQUIRE(host && (uintptr_t)host % PAGE == 0 && bytes > 0, CHARL_ERR_INVALID,
                   "host memory to be wrapped must be page-aligned and not empty");
     if (!dev->facts.zero_copy) {
-        CHARL_TRY(
-            charl__budget_check(dev, bytes, what)); /* the driver keeps a copy on the device */
+        CHARL_TRY(charl__budget_check(dev, bytes, what)); /* the driver keeps a copy on the device */
     }
     CHARL_TRY(create(dev, host, bytes, what, out));
     (*out)->bytes = bytes;
@@ -126,8 +119,7 @@ charl_status charl__buffer_adopt(charl_device *dev, cl_mem mem, size_t bytes, ch
         *out = NULL;
     }
     CHARL_TRY_CLEANUP(st);
-    **out = (charl_buffer){
-        .refs = 1, .dev = charl__device_retain(dev), .mem = mem, .bytes = bytes, .wrapped = true};
+    **out = (charl_buffer){.refs = 1, .dev = charl__device_retain(dev), .mem = mem, .bytes = bytes, .wrapped = true};
 cleanup:
     if (st != CHARL_OK) {
         clReleaseMemObject(mem);

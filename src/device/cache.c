@@ -95,8 +95,7 @@ FILE *charl__cache_file_open(const char *path)
     if (fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && is_private(&s)) {
         f = fdopen(fd, "rb");
     } else {
-        charl__log(CHARL_LOG_INFO, "ignoring %s in the kernel cache: others could have written it",
-                   path);
+        charl__log(CHARL_LOG_INFO, "ignoring %s in the kernel cache: others could have written it", path);
     }
     if (!f) {
         close(fd);
@@ -136,8 +135,7 @@ charl_status charl__cache_open(char **out)
     if (path.data && make_dirs(path.data)) {
         *out = is_trusted(path.data) ? charl__text_steal(&path) : NULL;
     } else {
-        charl__log(CHARL_LOG_INFO, "no kernel cache: cannot write to %s",
-                   path.data ? path.data : "a home directory");
+        charl__log(CHARL_LOG_INFO, "no kernel cache: cannot write to %s", path.data ? path.data : "a home directory");
     }
 cleanup:
     charl__text_fini(&path);
@@ -150,8 +148,7 @@ void charl__cache_know_pocl(charl_device *dev)
     char name[128] = "";
 
     clGetPlatformInfo(dev->platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL);
-    dev->pocl =
-        dev->info.kind == CHARL_DEVICE_CPU && strcmp(name, "Portable Computing Language") == 0;
+    dev->pocl = dev->info.kind == CHARL_DEVICE_CPU && strcmp(name, "Portable Computing Language") == 0;
     dev->pocl_keeps = dev->pocl && (!keeps || keeps[0] == '1');
 }
 
@@ -181,8 +178,8 @@ static bool can_use_default(void)
         n = snprintf(base, sizeof base, "%s/.cache", home);
     }
     return n < (int)sizeof base && make_dirs(base) &&
-           snprintf(path, sizeof path, "%s/pocl/kcache", base) < (int)sizeof path &&
-           can_be_made(path) && is_trusted(path);
+           snprintf(path, sizeof path, "%s/pocl/kcache", base) < (int)sizeof path && can_be_made(path) &&
+           is_trusted(path);
 }
 
 void charl__cache_place_pocl(void)
@@ -195,8 +192,8 @@ void charl__cache_place_pocl(void)
     if (getenv(variable)) {
         return;
     }
-    if (dir && snprintf(path, sizeof path, "%s/pocl", dir) < (int)sizeof path && make_dirs(path) &&
-        is_trusted(dir) && is_trusted(path)) {
+    if (dir && snprintf(path, sizeof path, "%s/pocl", dir) < (int)sizeof path && make_dirs(path) && is_trusted(dir) &&
+        is_trusted(path)) {
         (void)setenv(variable, path, 0);
         return;
     }
@@ -204,8 +201,8 @@ void charl__cache_place_pocl(void)
         return;
     }
     /* PoCL has no devices where it cannot write, and without HOME takes /tmp/pocl of any user. */
-    if (snprintf(path, sizeof path, "%s/charl-%ld", temporary && temporary[0] ? temporary : "/tmp",
-                 (long)geteuid()) < (int)sizeof path &&
+    if (snprintf(path, sizeof path, "%s/charl-%ld", temporary && temporary[0] ? temporary : "/tmp", (long)geteuid()) <
+            (int)sizeof path &&
         make_dirs(path) && lstat(path, &s) == 0 && S_ISDIR(s.st_mode) && is_trusted(path)) {
         (void)setenv(variable, path, 0);
         return;
@@ -219,8 +216,7 @@ static void add(charl__sha256 *s, const char *text)
     charl__sha256_update(s, text, strlen(text) + 1); /* the NUL separates the parts */
 }
 
-void charl__cache_key(const charl_device *dev, const char *const source[3], const char *options,
-                      char *key)
+void charl__cache_key(const charl_device *dev, const char *const source[3], const char *options, char *key)
 {
     unsigned char digest[CHARL__SHA256_BYTES];
     char version[256] = "";
@@ -247,13 +243,12 @@ static charl_status read_entry(FILE *f, unsigned char **out, size_t *bytes)
     unsigned char *data = NULL;
 
     *out = NULL;
-    if (fread(&h, sizeof h, 1, f) != 1 || memcmp(h.magic, magic, sizeof magic) != 0 ||
-        h.bytes == 0 || h.bytes > largest) {
+    if (fread(&h, sizeof h, 1, f) != 1 || memcmp(h.magic, magic, sizeof magic) != 0 || h.bytes == 0 ||
+        h.bytes > largest) {
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl_alloc((size_t)h.bytes, &data));
-    if (fread(data, 1, (size_t)h.bytes, f) == (size_t)h.bytes &&
-        charl__crc32c(0, data, (size_t)h.bytes) == h.crc) {
+    if (fread(data, 1, (size_t)h.bytes, f) == (size_t)h.bytes && charl__crc32c(0, data, (size_t)h.bytes) == h.crc) {
         *bytes = (size_t)h.bytes;
         *out = data;
         data = NULL;
@@ -263,8 +258,8 @@ cleanup:
     return st;
 }
 
-charl_status charl__program_of_binary(charl_device *dev, const unsigned char *data, size_t bytes,
-                                      const char *options, cl_program *out)
+charl_status charl__program_of_binary(charl_device *dev, const unsigned char *data, size_t bytes, const char *options,
+                                      cl_program *out)
 {
     charl_status st = CHARL_OK;
     cl_int err = CL_SUCCESS, status = CL_SUCCESS;
@@ -290,8 +285,7 @@ charl_status charl__program_of_binary(charl_device *dev, const unsigned char *da
     return st;
 }
 
-charl_status charl__cache_load(charl_device *dev, const char *key, const char *options,
-                               cl_program *out)
+charl_status charl__cache_load(charl_device *dev, const char *key, const char *options, cl_program *out)
 {
     charl_status st = CHARL_OK;
     charl__text path = {0};
@@ -313,8 +307,7 @@ charl_status charl__cache_load(charl_device *dev, const char *key, const char *o
         CHARL_TRY_CLEANUP(charl__program_of_binary(dev, data, bytes, options, out));
     }
     if (!*out) {
-        charl__log(CHARL_LOG_INFO, "ignoring a damaged kernel cache entry: %s",
-                   charl__text_string(&path));
+        charl__log(CHARL_LOG_INFO, "ignoring a damaged kernel cache entry: %s", charl__text_string(&path));
     }
 cleanup:
     if (f) {
@@ -326,8 +319,7 @@ cleanup:
 }
 
 /* The file under a name of our own, then renamed. */
-static bool write_entry(const char *path, const char *temporary, const unsigned char *data,
-                        size_t bytes)
+static bool write_entry(const char *path, const char *temporary, const unsigned char *data, size_t bytes)
 {
     header h = {.bytes = bytes, .crc = charl__crc32c(0, data, bytes)};
     FILE *f = charl__cache_file_create(temporary);
@@ -356,19 +348,17 @@ charl_status charl__cache_store(charl_device *dev, const char *key, cl_program p
     size_t bytes = 0;
 
     if (!dev->cache_dir || dev->pocl_keeps ||
-        clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) !=
-            CL_SUCCESS ||
-        bytes == 0 || bytes > largest) {
+        clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) != CL_SUCCESS || bytes == 0 ||
+        bytes > largest) {
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/%s.bin", dev->cache_dir, key));
-    CHARL_TRY_CLEANUP(charl__text_printf(&temporary, "%s/%s.%ld-%d.tmp", dev->cache_dir, key,
-                                         (long)getpid(), atomic_fetch_add(&n_stored, 1)));
+    CHARL_TRY_CLEANUP(charl__text_printf(&temporary, "%s/%s.%ld-%d.tmp", dev->cache_dir, key, (long)getpid(),
+                                         atomic_fetch_add(&n_stored, 1)));
     CHARL_TRY_CLEANUP(charl_alloc(bytes, &data));
     if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, NULL) != CL_SUCCESS ||
         !write_entry(charl__text_string(&path), charl__text_string(&temporary), data, bytes)) {
-        charl__log(CHARL_LOG_INFO, "cannot write the kernel cache entry %s",
-                   charl__text_string(&path));
+        charl__log(CHARL_LOG_INFO, "cannot write the kernel cache entry %s", charl__text_string(&path));
     }
 cleanup:
     charl_free(data);

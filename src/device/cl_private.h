@@ -81,13 +81,13 @@ struct charl_device {
     charl_compile_progress progress;
     charl_recording *recording; /* in progress; borrowed */
     struct charl__tuning_db *tuning_db;
-    char *cache_dir;                        /* NULL: no disk cache */
-    bool pocl, pocl_keeps;                  /* PoCL compiles; and has a cache of its own */
-    int unflushed;                          /* launches since the last flush of the compute queue */
-    bool sync;                              /* CHARL_SYNC: wait after every launch */
-    struct charl__timing *timing;           /* CHARL_PROFILE: time every launch; NULL: off */
-    charl_event event[CHARL__SPARE_EVENTS]; /* so that a step takes none from the heap */
-    charl_event *spare;                     /* those not in use */
+    char *cache_dir;                                 /* NULL: no disk cache */
+    bool pocl, pocl_keeps;                           /* PoCL compiles; and has a cache of its own */
+    int unflushed;                                   /* launches since the last flush of the compute queue */
+    bool sync;                                       /* CHARL_SYNC: wait after every launch */
+    struct charl__timing *timing;                    /* CHARL_PROFILE: time every launch; NULL: off */
+    charl_event event[CHARL__SPARE_EVENTS];          /* so that a step takes none from the heap */
+    charl_event *spare;                              /* those not in use */
     charl_buffer *workspace[CHARL__WORKSPACE_COUNT]; /* workspace.c */
     struct charl__fast_reads *fast_reads;            /* transfer.c; NULL: none begun */
     charl__command recent[CHARL__RECENT_COMMANDS];   /* failure.c */
@@ -131,22 +131,21 @@ void charl__commands_settled(charl_device *dev);
 bool charl__cl_is_fault(cl_int err);
 /** The status and the message of a call of OpenCL that returned err: what `call` was for, the
  * device, and where an earlier command is at fault, the commands that it may have been. */
-charl_status charl__device_failed(const charl_device *dev, const char *call,
-                                  cl_int err) CHARL_MUST_CHECK;
+charl_status charl__device_failed(const charl_device *dev, const char *call, cl_int err) CHARL_MUST_CHECK;
 
 /** Adapter of CHARL_REQUIRE for OpenCL calls. */
-#define CHARL_CL(call)                                                                             \
-    do {                                                                                           \
-        const cl_int charl__err = (call);                                                          \
-        CHARL_REQUIRE(charl__err == CL_SUCCESS, charl__cl_status(charl__err), "%s: %s", #call,     \
-                      charl__cl_name(charl__err));                                                 \
+#define CHARL_CL(call)                                                                                                 \
+    do {                                                                                                               \
+        const cl_int charl__err = (call);                                                                              \
+        CHARL_REQUIRE(charl__err == CL_SUCCESS, charl__cl_status(charl__err), "%s: %s", #call,                         \
+                      charl__cl_name(charl__err));                                                                     \
     } while (0)
 
-#define CHARL_CL_CLEANUP(call)                                                                     \
-    do {                                                                                           \
-        const cl_int charl__err = (call);                                                          \
-        CHARL_REQUIRE_CLEANUP(charl__err == CL_SUCCESS, charl__cl_status(charl__err), "%s: %s",    \
-                              #call, charl__cl_name(charl__err));                                  \
+#define CHARL_CL_CLEANUP(call)                                                                                         \
+    do {                                                                                                               \
+        const cl_int charl__err = (call);                                                                              \
+        CHARL_REQUIRE_CLEANUP(charl__err == CL_SUCCESS, charl__cl_status(charl__err), "%s: %s", #call,                 \
+                              charl__cl_name(charl__err));                                                             \
     } while (0)
 
 /* discovery.c */
@@ -155,8 +154,7 @@ charl_status charl__devices_find(charl__found *out, int *count) CHARL_MUST_CHECK
 const char *charl__devices_hint(void);
 
 /** The device that a request means among those listed: pure. Errors: ERR_CONFIG, ERR_DEVICE. */
-charl_status charl__device_select(const charl_device_info *info, int count,
-                                  const charl_device_request *request,
+charl_status charl__device_select(const charl_device_info *info, int count, const charl_device_request *request,
                                   charl__pick *out) CHARL_MUST_CHECK;
 
 /* device.c */
@@ -165,20 +163,17 @@ void charl__device_release(charl_device *dev); /* NULL is a no-op */
 /** The host has waited for the device since `begin`. */
 void charl__device_waited(charl_device *dev, double begin);
 /** Takes the event of a command of q, also on failure, and flushes q. */
-charl_status charl__event_adopt(charl_device *dev, charl_queue q, cl_event event,
-                                charl_event **out) CHARL_MUST_CHECK;
+charl_status charl__event_adopt(charl_device *dev, charl_queue q, cl_event event, charl_event **out) CHARL_MUST_CHECK;
 /** Wait for e, without counting why. */
 charl_status charl__event_await(charl_device *dev, cl_event e) CHARL_MUST_CHECK;
 /** One clFinish, its error naming `what`. */
-charl_status charl__queue_finish(charl_device *dev, charl_queue q,
-                                 const char *what) CHARL_MUST_CHECK;
+charl_status charl__queue_finish(charl_device *dev, charl_queue q, const char *what) CHARL_MUST_CHECK;
 
 /* timing.c */
 typedef struct charl__timing charl__timing;
 charl_status charl__timing_create(charl__timing **out) CHARL_MUST_CHECK;
 /** Wait for the launch and add its time. */
-charl_status charl__timing_add(charl__timing *t, const charl__ready *r,
-                               cl_event event) CHARL_MUST_CHECK;
+charl_status charl__timing_add(charl__timing *t, const charl__ready *r, cl_event event) CHARL_MUST_CHECK;
 /** Logs the table, longest first. NULL is a no-op. */
 void charl__timing_destroy(charl__timing *t);
 
@@ -192,15 +187,13 @@ charl_status charl__device_probe(charl_device *dev, bool allow_tf32) CHARL_MUST_
 void charl__large_pages(charl_device *dev, cl_mem mem, size_t bytes);
 
 /* buffer.c */
-charl_status charl__budget_check(const charl_device *dev, size_t bytes,
-                                 const char *what) CHARL_MUST_CHECK;
+charl_status charl__budget_check(const charl_device *dev, size_t bytes, const char *what) CHARL_MUST_CHECK;
 void charl__budget_add(charl_device *dev, int64_t bytes);
 /** Before queue q touches b: the zeros of a new buffer have arrived. */
 charl_status charl__buffer_settle(charl_buffer *b, charl_queue q) CHARL_MUST_CHECK;
 
 /** A buffer around mem, which is taken also on failure. */
-charl_status charl__buffer_adopt(charl_device *dev, cl_mem mem, size_t bytes,
-                                 charl_buffer **out) CHARL_MUST_CHECK;
+charl_status charl__buffer_adopt(charl_device *dev, cl_mem mem, size_t bytes, charl_buffer **out) CHARL_MUST_CHECK;
 
 /* exported_cuda.c: memory of NVIDIA's GPUs, by the library of their driver, loaded when asked. */
 typedef struct charl__cuda_block {
@@ -215,25 +208,21 @@ const char *charl__cuda_missing(void);
 const char *charl__cuda_unreachable(const char *pci, const char *other);
 /** Zeroed memory of the GPU at `pci` and a descriptor that stands for it, owned by the caller.
  * Errors: ERR_NOMEM, ERR_DEVICE. */
-charl_status charl__cuda_export(const char *pci, size_t bytes, charl__cuda_block *b,
-                                int *fd) CHARL_MUST_CHECK;
+charl_status charl__cuda_export(const char *pci, size_t bytes, charl__cuda_block *b, int *fd) CHARL_MUST_CHECK;
 void charl__cuda_release(charl__cuda_block *b);
 
 /* program.c */
 /** The program of l's file, defines and sm90a, built at first use; borrowed from the
  * device.
  */
-charl_status charl__program_get(charl_device *dev, const charl_launch *l,
-                                charl__program **out) CHARL_MUST_CHECK;
+charl_status charl__program_get(charl_device *dev, const charl_launch *l, charl__program **out) CHARL_MUST_CHECK;
 /** Not built yet. */
 charl_status charl__program_create(charl_device *dev, const char *file, const char *const source[3],
                                    cl_program *out) CHARL_MUST_CHECK;
 /** ERR_KERNEL with the build log. */
-charl_status charl__program_fail(charl_device *dev, cl_program program, const char *file,
-                                 cl_int err) CHARL_MUST_CHECK;
+charl_status charl__program_fail(charl_device *dev, cl_program program, const char *file, cl_int err) CHARL_MUST_CHECK;
 /** Log the program's last build log, if any, at level debug. */
-charl_status charl__program_log(charl_device *dev, cl_program program,
-                                const char *what) CHARL_MUST_CHECK;
+charl_status charl__program_log(charl_device *dev, cl_program program, const char *what) CHARL_MUST_CHECK;
 void charl__program_release(cl_program program); /* NULL is a no-op */
 void charl__programs_release(charl_device *dev);
 /** A new kernel object. Owned; release with charl__kernel_release. */
@@ -245,8 +234,8 @@ charl_status charl__kernel_get(charl_device *dev, charl__program *p, const char 
                                cl_kernel *out) CHARL_MUST_CHECK;
 /** *out: whether the driver will compile `entry` for these work-groups when it is launched first,
  * which is what the caller is about to do; false when asked again. */
-charl_status charl__kernel_is_new(charl_device *dev, charl__program *p, const char *entry,
-                                  const size_t local[3], bool *out) CHARL_MUST_CHECK;
+charl_status charl__kernel_is_new(charl_device *dev, charl__program *p, const char *entry, const size_t local[3],
+                                  bool *out) CHARL_MUST_CHECK;
 
 /* compiling.c */
 /** Report that `what` is compiled next. Returns the time, for charl__compiling_end. */
@@ -272,16 +261,14 @@ FILE *charl__cache_file_open(const char *path);
 /** A new file of the cache, to write, that only this user can read and write. NULL: errno says why
  * not. */
 FILE *charl__cache_file_create(const char *path);
-void charl__cache_key(const charl_device *dev, const char *const source[3], const char *options,
-                      char *key);
+void charl__cache_key(const charl_device *dev, const char *const source[3], const char *options, char *key);
 /** NULL: not there or damaged. */
 charl_status charl__cache_load(charl_device *dev, const char *key, const char *options,
                                cl_program *out) CHARL_MUST_CHECK;
 /** Loaded and built; NULL when the driver does not take it, with its words in the log. */
-charl_status charl__program_of_binary(charl_device *dev, const unsigned char *data, size_t bytes,
-                                      const char *options, cl_program *out) CHARL_MUST_CHECK;
-charl_status charl__cache_store(charl_device *dev, const char *key,
-                                cl_program program) CHARL_MUST_CHECK;
+charl_status charl__program_of_binary(charl_device *dev, const unsigned char *data, size_t bytes, const char *options,
+                                      cl_program *out) CHARL_MUST_CHECK;
+charl_status charl__cache_store(charl_device *dev, const char *key, cl_program program) CHARL_MUST_CHECK;
 
 /* tuning_db.c */
 typedef struct charl__tuning_db charl__tuning_db;
@@ -305,8 +292,7 @@ charl_status charl__probe_ptx(charl_device *dev) CHARL_MUST_CHECK;
 /* workspace.c */
 /** Replace dev->workspace[k] by at least `bytes` of zeros; recordings keep the old one alive. Errors: ERR_NOMEM, and then it is
  * unchanged. */
-charl_status charl__workspace_replace(charl_device *dev, int k, size_t bytes,
-                                      const char *what) CHARL_MUST_CHECK;
+charl_status charl__workspace_replace(charl_device *dev, int k, size_t bytes, const char *what) CHARL_MUST_CHECK;
 /** Release one workspace, and with the last one the device. Returns false if there is none. */
 bool charl__workspace_release_one(charl_device *dev);
 
@@ -317,24 +303,20 @@ charl_status charl__probe_tensor_cores(charl_device *dev, bool allow_tf32) CHARL
 
 /* launch.c, recording.c */
 /** Checks l; all of *out but its kernel. */
-charl_status charl__ready_init(const charl_device *dev, const charl_launch *l,
-                               charl__ready *out) CHARL_MUST_CHECK;
+charl_status charl__ready_init(const charl_device *dev, const charl_launch *l, charl__ready *out) CHARL_MUST_CHECK;
 /** Set argument *at (of a buffer also the next one, its offset) and advance *at. */
-charl_status charl__arg_set(cl_kernel kernel, const char *entry, const charl_arg *a,
-                            cl_uint *at) CHARL_MUST_CHECK;
+charl_status charl__arg_set(cl_kernel kernel, const char *entry, const charl_arg *a, cl_uint *at) CHARL_MUST_CHECK;
 charl_status charl__args_set(cl_kernel kernel, const charl_launch *l) CHARL_MUST_CHECK;
 charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r) CHARL_MUST_CHECK;
 /** The same for one that compiles: reports it, and waits until it is done. */
 charl_status charl__ready_compile(charl_device *dev, charl__ready *r) CHARL_MUST_CHECK;
 /** Record l, alone or together with the launch recorded last; r has everything but a kernel. What
  * may make a pair is built when its place is settled. */
-charl_status charl__recording_add(charl_recording *rec, const charl_launch *l,
-                                  charl__ready r) CHARL_MUST_CHECK;
+charl_status charl__recording_add(charl_recording *rec, const charl_launch *l, charl__ready r) CHARL_MUST_CHECK;
 
 /* launch_pair.c */
 /** Whether a and b may be one launch; *first is the one whose defines come first. */
-bool charl__launch_pair_fits(const charl_launch *a, const charl_launch *b,
-                             const charl_launch **first);
+bool charl__launch_pair_fits(const charl_launch *a, const charl_launch *b, const charl_launch **first);
 /** Launch or record both as one. */
 charl_status charl__launch_pair(charl_device *dev, const charl_launch *first,
                                 const charl_launch *second) CHARL_MUST_CHECK;

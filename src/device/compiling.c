@@ -23,7 +23,6 @@ void charl__compiling_end(charl_device *dev, double begun, bool counts)
 
     dev->progress.current = NULL;
     dev->progress.done += counts;
-    dev->progress.seconds +=
-        charl__fault_arg("device.compile", &ms) ? (double)ms / 1e3 : charl__clock_s() - begun;
+    dev->progress.seconds += charl__fault_arg("device.compile", &ms) ? (double)ms / 1e3 : charl__clock_s() - begun;
     report(dev);
 }

@@ -24,33 +24,28 @@ static int64_t capacity_of(const charl_device_info *info, int sharers, int64_t l
 static charl_status open_queues(charl_device *dev)
 {
     cl_int err = CL_SUCCESS;
-    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
-                                                (cl_context_properties)dev->platform, 0};
+    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)dev->platform, 0};
 
     CHARL_TRY(charl__acquire("OpenCL context"));
     dev->context = clCreateContext(properties, 1, &dev->id, NULL, NULL, &err);
     if (err != CL_SUCCESS) {
         dev->context = NULL;
         charl__drop();
-        CHARL_FAIL(charl__cl_status(err), "clCreateContext on %s: %s", dev->info.name,
-                   charl__cl_name(err));
+        CHARL_FAIL(charl__cl_status(err), "clCreateContext on %s: %s", dev->info.name, charl__cl_name(err));
     }
     for (int q = 0; q < CHARL_QUEUE_COUNT; q++) {
         CHARL_TRY(charl__acquire("command queue"));
-        dev->queue[q] = clCreateCommandQueue(dev->context, dev->id,
-                                             dev->timing ? CL_QUEUE_PROFILING_ENABLE : 0, &err);
+        dev->queue[q] = clCreateCommandQueue(dev->context, dev->id, dev->timing ? CL_QUEUE_PROFILING_ENABLE : 0, &err);
         if (err != CL_SUCCESS) {
             dev->queue[q] = NULL;
             charl__drop();
-            CHARL_FAIL(charl__cl_status(err), "clCreateCommandQueue on %s: %s", dev->info.name,
-                       charl__cl_name(err));
+            CHARL_FAIL(charl__cl_status(err), "clCreateCommandQueue on %s: %s", dev->info.name, charl__cl_name(err));
         }
     }
     return CHARL_OK;
 }
 
-static charl_status pick_device(const charl_device_request *request, charl__found *out,
-                                int *sharers)
+static charl_status pick_device(const charl_device_request *request, charl__found *out, int *sharers)
 {
     charl_status st = CHARL_OK;
     charl__found *all = NULL;
@@ -89,8 +84,8 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
     int sharers = 1;
 
     *out = NULL;
-    CHARL_REQUIRE_CLEANUP(request->memory_limit >= 0, CHARL_ERR_INVALID,
-                          "a memory limit of %lld bytes", (long long)request->memory_limit);
+    CHARL_REQUIRE_CLEANUP(request->memory_limit >= 0, CHARL_ERR_INVALID, "a memory limit of %lld bytes",
+                          (long long)request->memory_limit);
     CHARL_TRY_CLEANUP(pick_device(request, &found, &sharers));
     CHARL_TRY_CLEANUP(charl_alloc(sizeof *dev, &dev));
     dev->refs = 1;
@@ -117,9 +112,8 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
         charl__log(request->local_rank == 0 ? CHARL_LOG_WARN : CHARL_LOG_INFO,
                    "%s has no tensor cores for tf32: f32 is multiplied as f32", dev->info.name);
     }
-    charl__log(CHARL_LOG_DEBUG, "%s (%s, driver %s): %lld MiB, shared by %d", dev->info.name,
-               dev->info.platform, dev->info.driver, (long long)(dev->memory.capacity >> 20),
-               sharers);
+    charl__log(CHARL_LOG_DEBUG, "%s (%s, driver %s): %lld MiB, shared by %d", dev->info.name, dev->info.platform,
+               dev->info.driver, (long long)(dev->memory.capacity >> 20), sharers);
     *out = dev;
     dev = NULL;
 cleanup:

@@ -17,8 +17,8 @@ typedef struct charl_event charl_event;   /* a point in a queue; counted by hand
 typedef struct charl_pinned charl_pinned; /* host memory that transfers at full speed */
 typedef struct charl_prepared charl_prepared;
 typedef struct charl_recording charl_recording; /* launches with arguments set, to be replayed */
-typedef struct charl_export charl_export; /* memory that other processes map into their devices */
-typedef struct charl_ring charl_ring;     /* a small device buffer rewritten before every step */
+typedef struct charl_export charl_export;       /* memory that other processes map into their devices */
+typedef struct charl_ring charl_ring;           /* a small device buffer rewritten before every step */
 
 typedef enum charl_queue {
     CHARL_QUEUE_COMPUTE,
@@ -40,9 +40,9 @@ typedef struct charl_device_facts {
     bool tiles_in_local;
     /* Half-precision matrix products on the tensor cores of compute capability 9.0 are right, in programs for sm_90a ... */
     bool wgmma;
-    bool mma;  /* ... or else on those of compute capability 8.0 and higher */
-    bool tf32; /* f32 may be multiplied there too, rounded to tf32 */
-    bool ptx;  /* inline PTX of compute capability 8.0 works: CHARL_PTX is defined in kernels */
+    bool mma;         /* ... or else on those of compute capability 8.0 and higher */
+    bool tf32;        /* f32 may be multiplied there too, rounded to tf32 */
+    bool ptx;         /* inline PTX of compute capability 8.0 works: CHARL_PTX is defined in kernels */
     int vector_width; /* preferred floats per vector */
     int group;        /* work-group size of simple kernels; 1 on CPUs, which vectorise work-items */
 } charl_device_facts;
@@ -60,8 +60,7 @@ charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *w
                                   charl_buffer **out) CHARL_MUST_CHECK;
 /** A buffer over page-aligned host memory of the caller, which must outlive the buffer. If facts.zero_copy, the host may use its own
  * pointer between finished launches; otherwise it uses charl__buffer_map. */
-charl_status charl__buffer_wrap(charl_device *dev, void *host, size_t bytes,
-                                charl_buffer **out) CHARL_MUST_CHECK;
+charl_status charl__buffer_wrap(charl_device *dev, void *host, size_t bytes, charl_buffer **out) CHARL_MUST_CHECK;
 charl_buffer *charl__buffer_retain(charl_buffer *b);
 void charl__buffer_release(charl_buffer *b); /* NULL is a no-op */
 size_t charl__buffer_bytes(const charl_buffer *b);
@@ -76,8 +75,7 @@ charl_device *charl__buffer_device(const charl_buffer *b);
 charl_buffer *charl__workspace_split_k(const charl_device *dev);
 /** Workspace for copies of operands, written and read by consecutive launches on the compute queue: every call may return the same
  * buffer. Borrowed until the next call; recordings retain it. Errors: ERR_NOMEM. */
-charl_status charl__workspace_copies(charl_device *dev, size_t bytes,
-                                     charl_buffer **out) CHARL_MUST_CHECK;
+charl_status charl__workspace_copies(charl_device *dev, size_t bytes, charl_buffer **out) CHARL_MUST_CHECK;
 enum {
     CHARL_SPLIT_K_GROUPS = 512, /* most work-groups that use it, four words each */
     CHARL_SPLIT_K_WORDS = 4 * CHARL_SPLIT_K_GROUPS,
@@ -86,14 +84,14 @@ enum {
 
 /* Transfers; offsets and sizes in bytes. With `wait` they block until the host memory may be used again. Without it, the host memory
  * must stay valid and untouched until an event recorded afterwards has completed. */
-charl_status charl__buffer_write(charl_queue q, charl_buffer *b, size_t offset, const void *src,
-                                 size_t bytes, bool wait) CHARL_MUST_CHECK;
-charl_status charl__buffer_read(charl_queue q, charl_buffer *b, size_t offset, void *dst,
-                                size_t bytes, bool wait) CHARL_MUST_CHECK;
+charl_status charl__buffer_write(charl_queue q, charl_buffer *b, size_t offset, const void *src, size_t bytes,
+                                 bool wait) CHARL_MUST_CHECK;
+charl_status charl__buffer_read(charl_queue q, charl_buffer *b, size_t offset, void *dst, size_t bytes,
+                                bool wait) CHARL_MUST_CHECK;
 /** Read without waiting. *out completes when dst has been written and all earlier work of q is done; this saves a command compared with
  * recording an event. bytes > 0. Async. */
-charl_status charl__buffer_fetch(charl_queue q, charl_buffer *b, size_t offset, void *dst,
-                                 size_t bytes, charl_event **out) CHARL_MUST_CHECK;
+charl_status charl__buffer_fetch(charl_queue q, charl_buffer *b, size_t offset, void *dst, size_t bytes,
+                                 charl_event **out) CHARL_MUST_CHECK;
 /** Between begin and end, reads of this device that wait and are large pass through pinned memory, piece by piece, the copy of a piece
  * beside the transfer of the next: several times as fast as into memory that is not pinned. Nothing changes on devices that compute in
  * host memory. One at a time. Cost: some 10 ms to pin 32 MiB. Errors: ERR_NOMEM, ERR_DEVICE. */
@@ -106,12 +104,10 @@ charl_status charl__buffer_map(charl_queue q, charl_buffer *b, size_t offset, si
 charl_status charl__buffer_unmap(charl_queue q, charl_buffer *b, void *ptr) CHARL_MUST_CHECK;
 
 /** Pinned host memory, mapped until it is destroyed; *host gets its address. */
-charl_status charl__pinned_create(charl_device *dev, size_t bytes, charl_pinned **out,
-                                  void **host) CHARL_MUST_CHECK;
+charl_status charl__pinned_create(charl_device *dev, size_t bytes, charl_pinned **out, void **host) CHARL_MUST_CHECK;
 /** Pin page-aligned memory of the caller, which must outlive the charl_pinned; its contents stay. Unpinned memory is transferred at a
  * third of the speed or less. Errors: ERR_NOMEM when the driver or a limit on locked memory refuses; transfers work unpinned. */
-charl_status charl__pinned_wrap(charl_device *dev, void *host, size_t bytes,
-                                charl_pinned **out) CHARL_MUST_CHECK;
+charl_status charl__pinned_wrap(charl_device *dev, void *host, size_t bytes, charl_pinned **out) CHARL_MUST_CHECK;
 void charl__pinned_destroy(charl_pinned *p); /* NULL is a no-op; waits for transfers */
 
 /* Memory shared by the devices of several processes of a node: each process exports a block and sends its file descriptor to the others,
@@ -133,16 +129,14 @@ charl_status charl__export_create(charl_device *dev, size_t bytes, const char *w
 int charl__export_fd(const charl_export *e); /* borrowed */
 void charl__export_destroy(charl_export *e); /* NULL is a no-op */
 /** A buffer over all `bytes` of an export of any process. fd is borrowed. Errors: ERR_DEVICE, ERR_NOMEM. */
-charl_status charl__buffer_import(charl_device *dev, int fd, size_t bytes,
-                                  charl_buffer **out) CHARL_MUST_CHECK;
+charl_status charl__buffer_import(charl_device *dev, int fd, size_t bytes, charl_buffer **out) CHARL_MUST_CHECK;
 
 /* Events: complete when everything enqueued on q before them is done. */
-charl_status charl__event_record(charl_device *dev, charl_queue q,
-                                 charl_event **out) CHARL_MUST_CHECK;
+charl_status charl__event_record(charl_device *dev, charl_queue q, charl_event **out) CHARL_MUST_CHECK;
 /** Launches and transfers enqueued on q since the device was opened: unchanged means that there is nothing new to wait for. */
 int64_t charl__queue_commands(const charl_device *dev, charl_queue q);
-charl_status charl__queue_wait(charl_device *dev, charl_queue q, const charl_event *e)
-    CHARL_MUST_CHECK; /* on the device, does not block */
+charl_status charl__queue_wait(charl_device *dev, charl_queue q,
+                               const charl_event *e) CHARL_MUST_CHECK; /* on the device, does not block */
 charl_status charl__event_wait(const charl_event *e) CHARL_MUST_CHECK; /* blocks */
 /** The same for a host that has reached its limit of steps ahead of the device; counted separately (ring_waits). Blocks. */
 charl_status charl__event_catch_up(const charl_event *e) CHARL_MUST_CHECK;
@@ -260,8 +254,7 @@ void charl__prepared_destroy(charl_prepared *p); /* NULL is a no-op */
 charl_status charl__record_begin(charl_device *dev, charl_recording **out) CHARL_MUST_CHECK;
 /** so_far: status of the code that recorded; returned if it is an error. Errors: ERR_KERNEL, ERR_DEVICE. */
 charl_status charl__record_end(charl_device *dev, charl_status so_far) CHARL_MUST_CHECK;
-int charl__recording_count(
-    const charl_recording *r); /* launches so far: an index while recording */
+int charl__recording_count(const charl_recording *r); /* launches so far: an index while recording */
 /** While recording: later launches form no pair with earlier ones. */
 void charl__recording_mark(charl_recording *r);
 /** Enqueue launches [first, last) on their queues. Async. */
@@ -271,12 +264,11 @@ void charl__recording_destroy(charl_recording *r); /* NULL is a no-op */
 /* Step record: `bytes` of device memory rewritten by an in-order copy before the launches of a
  * step, from a ring of host slots, each reused once its copy is done: the host may run ahead of the
  * device by `depth` steps. */
-charl_status charl__ring_create(charl_device *dev, size_t bytes, int depth,
-                                charl_ring **out) CHARL_MUST_CHECK;
-charl_status charl__ring_push(charl_ring *r, const void *record)
-    CHARL_MUST_CHECK;                                  /* blocks only when the ring is full */
-charl_buffer *charl__ring_buffer(const charl_ring *r); /* borrowed */
-void charl__ring_destroy(charl_ring *r);               /* NULL is a no-op */
+charl_status charl__ring_create(charl_device *dev, size_t bytes, int depth, charl_ring **out) CHARL_MUST_CHECK;
+charl_status charl__ring_push(charl_ring *r,
+                              const void *record) CHARL_MUST_CHECK; /* blocks only when the ring is full */
+charl_buffer *charl__ring_buffer(const charl_ring *r);              /* borrowed */
+void charl__ring_destroy(charl_ring *r);                            /* NULL is a no-op */
 
 /** Suspend the recording in progress, so that launches are executed, until charl__record_resume. Returns the recording; NULL if there is
  * none. */
@@ -302,8 +294,7 @@ bool charl__tuning_db_has_any(const charl_device *dev);
 /** Result for `what`, or NULL. Borrowed until the next is set. Cost: a linear search; call it while recording, not per step. */
 const char *charl__tuning_find(const charl_device *dev, const char *what);
 /** Add or replace a result; `what` and `choice` fit on one line of about 500 characters. Errors: ERR_INVALID, ERR_NOMEM. */
-charl_status charl__tuning_set(charl_device *dev, const char *what,
-                               const char *choice) CHARL_MUST_CHECK;
+charl_status charl__tuning_set(charl_device *dev, const char *what, const char *choice) CHARL_MUST_CHECK;
 /** All results; borrowed until the next is set. */
 const charl__tuning *charl__tuning_db_list(const charl_device *dev, int *count);
 /** Check that results can be saved, before measuring. Errors: ERR_DISK, ERR_NOMEM. */

@@ -85,8 +85,7 @@ static void get_pci(cl_device_id id, char *out, size_t bytes)
     } else {
         return;
     }
-    snprintf(out, bytes, "%04x:%02x:%02x.%x", at[0] & 0xffff, at[1] & 0xff, at[2] & 0x1f,
-             at[3] & 7);
+    snprintf(out, bytes, "%04x:%02x:%02x.%x", at[0] & 0xffff, at[1] & 0xff, at[2] & 0x1f, at[3] & 7);
 }
 
 static charl_device_kind kind_of(cl_device_id id)
@@ -94,8 +93,7 @@ static charl_device_kind kind_of(cl_device_id id)
     const int64_t type = get_number(id, CL_DEVICE_TYPE);
 
     if (type & CL_DEVICE_TYPE_GPU) {
-        return get_number(id, CL_DEVICE_HOST_UNIFIED_MEMORY) ? CHARL_DEVICE_INTEGRATED_GPU
-                                                             : CHARL_DEVICE_GPU;
+        return get_number(id, CL_DEVICE_HOST_UNIFIED_MEMORY) ? CHARL_DEVICE_INTEGRATED_GPU : CHARL_DEVICE_GPU;
     }
     return type & CL_DEVICE_TYPE_CPU ? CHARL_DEVICE_CPU : CHARL_DEVICE_ACCELERATOR;
 }
@@ -176,9 +174,8 @@ static bool is_in_path_list(const char *list, const char *name)
 const char *charl__devices_hint(void)
 {
     static const char name[] = "libnvidia-opencl.so.1";
-    static const char dirs[] =
-        "/usr/lib/x86_64-linux-gnu:/usr/lib/aarch64-linux-gnu:/usr/lib64:/usr/lib:"
-        "/usr/local/nvidia/lib64:/usr/local/lib";
+    static const char dirs[] = "/usr/lib/x86_64-linux-gnu:/usr/lib/aarch64-linux-gnu:/usr/lib64:/usr/lib:"
+                               "/usr/local/nvidia/lib64:/usr/local/lib";
     cl_platform_id platforms[MAX_PLATFORMS];
     cl_uint n = 0;
 
@@ -207,17 +204,15 @@ static charl_status find(charl__found *out, int *count)
     *count = 0;
     charl__cache_place_pocl();
     err = clGetPlatformIDs(MAX_PLATFORMS, platforms, &n_platforms);
-    CHARL_REQUIRE(
-        err == CL_SUCCESS && n_platforms > 0, CHARL_ERR_DEVICE,
-        "no OpenCL platform (%s). Install the OpenCL driver of your GPU, or PoCL for the CPU "
-        "(Debian: apt-get install pocl-opencl-icd)%s",
-        charl__cl_name(err), charl__devices_hint());
+    CHARL_REQUIRE(err == CL_SUCCESS && n_platforms > 0, CHARL_ERR_DEVICE,
+                  "no OpenCL platform (%s). Install the OpenCL driver of your GPU, or PoCL for the CPU "
+                  "(Debian: apt-get install pocl-opencl-icd)%s",
+                  charl__cl_name(err), charl__devices_hint());
     for (cl_uint p = 0; p < n_platforms && p < MAX_PLATFORMS; p++) {
         cl_device_id ids[CHARL__MAX_DEVICES];
         cl_uint n = 0;
 
-        if (clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, CHARL__MAX_DEVICES, ids, &n) !=
-            CL_SUCCESS) {
+        if (clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, CHARL__MAX_DEVICES, ids, &n) != CL_SUCCESS) {
             continue; /* a driver without its hardware */
         }
         for (cl_uint d = 0; d < n && d < CHARL__MAX_DEVICES && *count < CHARL__MAX_DEVICES; d++) {
@@ -229,11 +224,10 @@ static charl_status find(charl__found *out, int *count)
             }
         }
     }
-    CHARL_REQUIRE(
-        *count > 0, CHARL_ERR_DEVICE,
-        "no OpenCL device on any of %u platforms. Is the hardware there, and may this user open "
-        "it? For the CPU install PoCL (Debian: apt-get install pocl-opencl-icd)%s",
-        n_platforms, charl__devices_hint());
+    CHARL_REQUIRE(*count > 0, CHARL_ERR_DEVICE,
+                  "no OpenCL device on any of %u platforms. Is the hardware there, and may this user open "
+                  "it? For the CPU install PoCL (Debian: apt-get install pocl-opencl-icd)%s",
+                  n_platforms, charl__devices_hint());
     for (int i = 0; i < *count; i++) {
         out[i].info.index = i;
     }
@@ -245,9 +239,8 @@ static charl_status find(charl__found *out, int *count)
  * those of the program are put back. */
 charl_status charl__devices_find(charl__found *out, int *count)
 {
-    static const int signals[] = {SIGTERM, SIGINT,  SIGHUP,  SIGUSR1, SIGUSR2, SIGQUIT,
-                                  SIGILL,  SIGTRAP, SIGSEGV, SIGBUS,  SIGFPE,  SIGABRT,
-                                  SIGSYS,  SIGPIPE, SIGXCPU, SIGXFSZ};
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT, SIGILL,  SIGTRAP,
+                                  SIGSEGV, SIGBUS, SIGFPE, SIGABRT, SIGSYS,  SIGPIPE, SIGXCPU, SIGXFSZ};
     enum { N = sizeof signals / sizeof signals[0] };
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     struct sigaction action[N];

@@ -72,8 +72,7 @@ charl_status charl__event_is_done(const charl_event *e, bool *done)
     cl_int state = CL_QUEUED;
 
     *done = false;
-    CHARL_CL(
-        clGetEventInfo(e->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL));
+    CHARL_CL(clGetEventInfo(e->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL));
     if (state < 0) {
         CHARL_TRY(charl__device_failed(e->dev, "a command", state));
     }

@@ -16,8 +16,7 @@
 
 /* OpenCL 3.0 and its extensions, in numbers: charl builds with the headers of 1.2 too. */
 enum { DEVICE_HANDLE_LIST = 0x2051, OPAQUE_FD = 0x2060 };
-typedef cl_mem create_function(cl_context, const uint64_t *, cl_mem_flags, size_t, void *,
-                               cl_int *);
+typedef cl_mem create_function(cl_context, const uint64_t *, cl_mem_flags, size_t, void *, cl_int *);
 
 struct charl_export {
     charl_device *dev; /* retained */
@@ -52,8 +51,7 @@ charl_shared_kind charl__export_kind(const charl_device *dev, const char **why)
         *why = "it is for GPUs of NVIDIA";
     } else if (dev->info.pci[0] == '\0') {
         *why = "the driver does not tell the GPU's PCI address";
-    } else if (!strstr(extensions, "cl_khr_external_memory_opaque_fd") ||
-               !create_with_properties()) {
+    } else if (!strstr(extensions, "cl_khr_external_memory_opaque_fd") || !create_with_properties()) {
         *why = "OpenCL cannot import memory here (cl_khr_external_memory_opaque_fd)";
     } else {
         *why = charl__cuda_missing();
@@ -69,13 +67,12 @@ const char *charl__export_unreachable(const charl_device *dev, const char *pci)
 static charl_status host_export(size_t bytes, int *fd)
 {
     *fd = memfd_create("charl", MFD_CLOEXEC);
-    CHARL_REQUIRE(*fd >= 0 && ftruncate(*fd, (off_t)bytes) == 0, CHARL_ERR_NOMEM,
-                  "no shared memory of %zu bytes: %s", bytes, strerror(errno));
+    CHARL_REQUIRE(*fd >= 0 && ftruncate(*fd, (off_t)bytes) == 0, CHARL_ERR_NOMEM, "no shared memory of %zu bytes: %s",
+                  bytes, strerror(errno));
     return CHARL_OK;
 }
 
-charl_status charl__export_create(charl_device *dev, size_t bytes, const char *what,
-                                  charl_export **out)
+charl_status charl__export_create(charl_device *dev, size_t bytes, const char *what, charl_export **out)
 {
     charl_status st = CHARL_OK;
     const char *why = NULL;
@@ -83,8 +80,8 @@ charl_status charl__export_create(charl_device *dev, size_t bytes, const char *w
     charl_export *e = NULL;
 
     *out = NULL;
-    CHARL_REQUIRE_CLEANUP(kind != CHARL_SHARED_NONE, CHARL_ERR_DEVICE,
-                          "%s: memory of %s cannot be exported: %s", what, dev->info.name, why);
+    CHARL_REQUIRE_CLEANUP(kind != CHARL_SHARED_NONE, CHARL_ERR_DEVICE, "%s: memory of %s cannot be exported: %s", what,
+                          dev->info.name, why);
     CHARL_TRY_CLEANUP(charl__budget_check(dev, bytes, what));
     CHARL_TRY_CLEANUP(charl_alloc(sizeof *e, &e));
     e->dev = charl__device_retain(dev);
@@ -130,8 +127,8 @@ static charl_status import_host(charl_device *dev, int fd, size_t bytes, charl_b
     charl_status st = CHARL_OK;
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-    CHARL_REQUIRE(at != MAP_FAILED, CHARL_ERR_NOMEM,
-                  "shared memory of %zu bytes cannot be mapped: %s", bytes, strerror(errno));
+    CHARL_REQUIRE(at != MAP_FAILED, CHARL_ERR_NOMEM, "shared memory of %zu bytes cannot be mapped: %s", bytes,
+                  strerror(errno));
     st = charl__buffer_wrap(dev, at, bytes, out);
     if (st != CHARL_OK) {
         munmap(at, bytes);
@@ -146,18 +143,15 @@ static charl_status import_cuda(charl_device *dev, int fd, size_t bytes, charl_b
 {
     create_function *create = create_with_properties(); /* it is there: charl__export_kind */
     const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    const uint64_t properties[] = {
-        OPAQUE_FD, (uint64_t)own, DEVICE_HANDLE_LIST, (uint64_t)(uintptr_t)dev->id, 0, 0};
+    const uint64_t properties[] = {OPAQUE_FD, (uint64_t)own, DEVICE_HANDLE_LIST, (uint64_t)(uintptr_t)dev->id, 0, 0};
     cl_int err = CL_SUCCESS;
     cl_mem mem = NULL;
 
-    CHARL_REQUIRE(own >= 0, CHARL_ERR_DEVICE, "a descriptor cannot be imported: %s",
-                  strerror(errno));
+    CHARL_REQUIRE(own >= 0, CHARL_ERR_DEVICE, "a descriptor cannot be imported: %s", strerror(errno));
     mem = create(dev->context, properties, CL_MEM_READ_WRITE, bytes, NULL, &err);
     if (err != CL_SUCCESS) {
         close(own);
-        CHARL_FAIL(charl__cl_status(err), "importing memory of %zu bytes: %s", bytes,
-                   charl__cl_name(err));
+        CHARL_FAIL(charl__cl_status(err), "importing memory of %zu bytes: %s", bytes, charl__cl_name(err));
     }
     CHARL_TRY(charl__buffer_adopt(dev, mem, bytes, out));
     return CHARL_OK;
@@ -166,6 +160,5 @@ static charl_status import_cuda(charl_device *dev, int fd, size_t bytes, charl_b
 charl_status charl__buffer_import(charl_device *dev, int fd, size_t bytes, charl_buffer **out)
 {
     *out = NULL;
-    return dev->facts.zero_copy ? import_host(dev, fd, bytes, out)
-                                : import_cuda(dev, fd, bytes, out);
+    return dev->facts.zero_copy ? import_host(dev, fd, bytes, out) : import_cuda(dev, fd, bytes, out);
 }

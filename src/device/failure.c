@@ -28,9 +28,8 @@ void charl__commands_settled(charl_device *dev)
 
 bool charl__cl_is_fault(cl_int err)
 {
-    return err == CHARL__NVIDIA_FAULT || err == CL_OUT_OF_RESOURCES ||
-           err == CL_INVALID_COMMAND_QUEUE || err == CL_DEVICE_NOT_AVAILABLE ||
-           err == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+    return err == CHARL__NVIDIA_FAULT || err == CL_OUT_OF_RESOURCES || err == CL_INVALID_COMMAND_QUEUE ||
+           err == CL_DEVICE_NOT_AVAILABLE || err == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
 }
 
 /* The commands that may have failed, the oldest first. */
@@ -42,18 +41,15 @@ static charl_status list_commands(const charl_device *dev, charl__text *out)
     if (n == 1) {
         CHARL_TRY(charl__text_printf(out, "the only command since the device last answered is"));
     } else if (n == shown) {
-        CHARL_TRY(charl__text_printf(out, "the %lld commands since the device last answered are",
-                                     (long long)n));
+        CHARL_TRY(charl__text_printf(out, "the %lld commands since the device last answered are", (long long)n));
     } else {
-        CHARL_TRY(charl__text_printf(
-            out, "of the %lld commands since the device last answered, the last %lld are",
-            (long long)n, (long long)shown));
+        CHARL_TRY(charl__text_printf(out, "of the %lld commands since the device last answered, the last %lld are",
+                                     (long long)n, (long long)shown));
     }
     for (int64_t i = dev->noted - shown; i < dev->noted; i++) {
         const charl__command *c = &dev->recent[i % CHARL__RECENT_COMMANDS];
 
-        CHARL_TRY(charl__text_printf(out, "%s %s (%s)", i > dev->noted - shown ? "," : "", c->what,
-                                     c->label));
+        CHARL_TRY(charl__text_printf(out, "%s %s (%s)", i > dev->noted - shown ? "," : "", c->what, c->label));
     }
     return CHARL_OK;
 }
@@ -64,12 +60,11 @@ charl_status charl__device_failed(const charl_device *dev, const char *call, cl_
     charl__text commands = {0};
 
     if (!charl__cl_is_fault(err) || dev->noted == dev->settled) {
-        CHARL_FAIL_CLEANUP(charl__cl_status(err), "%s on %s: %s", call, dev->info.name,
-                           charl__cl_name(err));
+        CHARL_FAIL_CLEANUP(charl__cl_status(err), "%s on %s: %s", call, dev->info.name, charl__cl_name(err));
     }
     CHARL_TRY_CLEANUP(list_commands(dev, &commands));
-    CHARL_FAIL_CLEANUP(CHARL_ERR_DEVICE, "%s on %s: %s. An earlier command has failed there: %s%s",
-                       call, dev->info.name, charl__cl_name(err), charl__text_string(&commands),
+    CHARL_FAIL_CLEANUP(CHARL_ERR_DEVICE, "%s on %s: %s. An earlier command has failed there: %s%s", call,
+                       dev->info.name, charl__cl_name(err), charl__text_string(&commands),
                        dev->sync ? "" : "; HINT CHARL_SYNC=1 in the environment finds the one");
 cleanup:
     charl__text_fini(&commands);

@@ -25,8 +25,7 @@ void charl__large_pages(charl_device *dev, cl_mem mem, size_t bytes)
     if (err == CL_SUCCESS) {
         const uintptr_t begin = (uintptr_t)at, skipped = -begin % LARGE_PAGE;
 
-        (void)madvise((char *)at + skipped, (bytes - skipped) / LARGE_PAGE * LARGE_PAGE,
-                      MADV_HUGEPAGE);
+        (void)madvise((char *)at + skipped, (bytes - skipped) / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
         clEnqueueUnmapMemObject(queue, mem, at, 0, NULL, NULL);
     }
 #else

@@ -19,8 +19,7 @@ charl_status charl__arg_set(cl_kernel kernel, const char *entry, const charl_arg
     } else { /* every member of the union starts at its first byte */
         err = clSetKernelArg(kernel, (*at)++, a->kind == CHARL_ARG_I64 ? 8 : 4, &a->v);
     }
-    CHARL_REQUIRE(err == CL_SUCCESS,
-                  err == CL_INVALID_ARG_SIZE ? CHARL_ERR_INVALID : charl__cl_status(err),
+    CHARL_REQUIRE(err == CL_SUCCESS, err == CL_INVALID_ARG_SIZE ? CHARL_ERR_INVALID : charl__cl_status(err),
                   "argument %u of kernel %s: %s", first, entry, charl__cl_name(err));
     return CHARL_OK;
 }
@@ -34,8 +33,8 @@ charl_status charl__args_set(cl_kernel kernel, const charl_launch *l)
     }
     CHARL_CL(clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof wanted, &wanted, NULL));
     CHARL_REQUIRE(given == wanted, CHARL_ERR_INVALID,
-                  "kernel %s of %s.cl takes %u arguments, %u are given (a buffer counts as two)",
-                  l->entry, l->file, wanted, given);
+                  "kernel %s of %s.cl takes %u arguments, %u are given (a buffer counts as two)", l->entry, l->file,
+                  wanted, given);
     for (int i = 0; i < CHARL_MAX_ARGS && l->args[i].kind != CHARL_ARG_END; i++) {
         CHARL_TRY(charl__arg_set(kernel, l->entry, &l->args[i], &at));
     }
@@ -80,8 +79,8 @@ static charl_status check_pair(const charl_launch *l, int i, int k)
         return CHARL_OK;
     }
     CHARL_REQUIRE(same && !(writes(a->kind) && writes(b->kind)), CHARL_ERR_INVALID,
-                  "kernel %s (%s): arguments %d and %d overlap, and one of them is written",
-                  l->entry, l->label ? l->label : l->file, i, k);
+                  "kernel %s (%s): arguments %d and %d overlap, and one of them is written", l->entry,
+                  l->label ? l->label : l->file, i, k);
     return CHARL_OK;
 }
 
@@ -90,24 +89,20 @@ static charl_status check_args(const charl_device *dev, const charl_launch *l)
     for (int i = 0; i < CHARL_MAX_ARGS && l->args[i].kind != CHARL_ARG_END; i++) {
         const charl_arg *a = &l->args[i];
 
-        CHARL_REQUIRE(a->kind != CHARL_ARG_LOCAL ||
-                          (a->v.bytes > 0 && a->v.bytes <= (uint64_t)dev->info.local_bytes),
-                      CHARL_ERR_INVALID,
-                      "kernel %s: %zu bytes of local memory, the device has %lld", l->entry,
+        CHARL_REQUIRE(a->kind != CHARL_ARG_LOCAL || (a->v.bytes > 0 && a->v.bytes <= (uint64_t)dev->info.local_bytes),
+                      CHARL_ERR_INVALID, "kernel %s: %zu bytes of local memory, the device has %lld", l->entry,
                       a->v.bytes, (long long)dev->info.local_bytes);
         if (!charl__arg_is_buffer(a->kind) || !a->buffer) {
             continue;
         }
-        CHARL_REQUIRE(a->buffer->dev == dev, CHARL_ERR_INVALID,
-                      "kernel %s: argument %d lives on another device", l->entry, i);
+        CHARL_REQUIRE(a->buffer->dev == dev, CHARL_ERR_INVALID, "kernel %s: argument %d lives on another device",
+                      l->entry, i);
         if (a->count == 0) {
             continue;
         }
-        CHARL_REQUIRE(a->v.offset >= 0 && a->count > 0 && range_of(a).end <= a->buffer->bytes,
-                      CHARL_ERR_INVALID,
-                      "kernel %s: argument %d is elements %lld to %lld of a buffer of %zu bytes",
-                      l->entry, i, (long long)a->v.offset, (long long)(a->v.offset + a->count),
-                      a->buffer->bytes);
+        CHARL_REQUIRE(a->v.offset >= 0 && a->count > 0 && range_of(a).end <= a->buffer->bytes, CHARL_ERR_INVALID,
+                      "kernel %s: argument %d is elements %lld to %lld of a buffer of %zu bytes", l->entry, i,
+                      (long long)a->v.offset, (long long)(a->v.offset + a->count), a->buffer->bytes);
         for (int k = i + 1; k < CHARL_MAX_ARGS && l->args[k].kind != CHARL_ARG_END; k++) {
             CHARL_TRY(check_pair(l, i, k));
         }
@@ -115,8 +110,7 @@ static charl_status check_args(const charl_device *dev, const charl_launch *l)
     return CHARL_OK;
 }
 
-static charl_status check_geometry(const charl_device *dev, const charl_launch *l,
-                                   charl__ready *out)
+static charl_status check_geometry(const charl_device *dev, const charl_launch *l, charl__ready *out)
 {
     size_t group = 1;
 
@@ -125,12 +119,12 @@ static charl_status check_geometry(const charl_device *dev, const charl_launch *
         out->local[i] = l->local[i] ? l->local[i] : 1;
         group *= out->local[i];
         CHARL_REQUIRE(out->global[i] % out->local[i] == 0, CHARL_ERR_INVALID,
-                      "kernel %s: %zu work-items do not divide into groups of %zu", l->entry,
-                      out->global[i], out->local[i]);
+                      "kernel %s: %zu work-items do not divide into groups of %zu", l->entry, out->global[i],
+                      out->local[i]);
     }
     CHARL_REQUIRE(group <= (size_t)dev->info.max_group, CHARL_ERR_INVALID,
-                  "kernel %s: groups of %zu work-items, %s allows %d", l->entry, group,
-                  dev->info.name, dev->info.max_group);
+                  "kernel %s: groups of %zu work-items, %s allows %d", l->entry, group, dev->info.name,
+                  dev->info.max_group);
     return CHARL_OK;
 }
 
@@ -139,9 +133,8 @@ charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
     charl_status st = CHARL_OK;
     const cl_command_queue queue = dev->queue[r->queue];
     cl_event event = NULL;
-    cl_int err =
-        clEnqueueNDRangeKernel(queue, r->kernel, 3, NULL, r->global, r->local, r->after ? 1 : 0,
-                               r->after ? &r->after->event : NULL, dev->timing ? &event : NULL);
+    cl_int err = clEnqueueNDRangeKernel(queue, r->kernel, 3, NULL, r->global, r->local, r->after ? 1 : 0,
+                                        r->after ? &r->after->event : NULL, dev->timing ? &event : NULL);
 
     if (err == CL_SUCCESS && dev->sync) {
         charl__commands_settled(dev); /* those before */
@@ -158,12 +151,11 @@ charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
     if (charl__cl_is_fault(err) && (err != CL_OUT_OF_RESOURCES || dev->sync)) {
         CHARL_TRY_CLEANUP(charl__device_failed(dev, r->entry, err));
     }
-    CHARL_REQUIRE_CLEANUP(
-        err == CL_SUCCESS, charl__cl_status(err),
-        "clEnqueueNDRangeKernel of %s (%s), %zu x %zu x %zu in groups of %zu x %zu x %zu, on "
-        "%s: %s",
-        r->entry, r->label, r->global[0], r->global[1], r->global[2], r->local[0], r->local[1],
-        r->local[2], dev->info.name, charl__cl_name(err));
+    CHARL_REQUIRE_CLEANUP(err == CL_SUCCESS, charl__cl_status(err),
+                          "clEnqueueNDRangeKernel of %s (%s), %zu x %zu x %zu in groups of %zu x %zu x %zu, on "
+                          "%s: %s",
+                          r->entry, r->label, r->global[0], r->global[1], r->global[2], r->local[0], r->local[1],
+                          r->local[2], dev->info.name, charl__cl_name(err));
     if (r->queue == CHARL_QUEUE_COMPUTE && !dev->sync) {
         charl__command_note(dev, r->entry, r->label);
     }
@@ -187,8 +179,8 @@ charl_status charl__ready_compile(charl_device *dev, charl__ready *r)
 
     CHARL_TRY_CLEANUP(charl__ready_enqueue(dev, r));
     err = clFinish(dev->queue[r->queue]); /* no wait of the steady state, so it is not counted */
-    CHARL_REQUIRE_CLEANUP(err == CL_SUCCESS, charl__cl_status(err), "%s (%s) on %s: %s", r->entry,
-                          r->label, dev->info.name, charl__cl_name(err));
+    CHARL_REQUIRE_CLEANUP(err == CL_SUCCESS, charl__cl_status(err), "%s (%s) on %s: %s", r->entry, r->label,
+                          dev->info.name, charl__cl_name(err));
     r->compiles = false;
 cleanup:
     charl__compiling_end(dev, begun, st == CHARL_OK);
@@ -197,10 +189,8 @@ cleanup:
 
 charl_status charl__ready_init(const charl_device *dev, const charl_launch *l, charl__ready *out)
 {
-    *out = (charl__ready){.entry = l->entry,
-                          .label = l->label ? l->label : l->file,
-                          .queue = l->queue,
-                          .after = l->after};
+    *out =
+        (charl__ready){.entry = l->entry, .label = l->label ? l->label : l->file, .queue = l->queue, .after = l->after};
     CHARL_TRY(check_geometry(dev, l, out));
     CHARL_TRY(check_args(dev, l));
     return CHARL_OK;

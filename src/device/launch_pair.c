@@ -18,13 +18,11 @@ static bool is_writer(charl_arg_kind kind)
 /* Whether a and b may touch the same bytes and one of them writes. An argument with count 0 uses the rest of its buffer. */
 static bool interfere(const charl_arg *a, const charl_arg *b)
 {
-    const uint64_t a_first = (uint64_t)a->v.offset * a->size,
-                   a_end = a_first + (uint64_t)a->count * a->size;
-    const uint64_t b_first = (uint64_t)b->v.offset * b->size,
-                   b_end = b_first + (uint64_t)b->count * b->size;
+    const uint64_t a_first = (uint64_t)a->v.offset * a->size, a_end = a_first + (uint64_t)a->count * a->size;
+    const uint64_t b_first = (uint64_t)b->v.offset * b->size, b_end = b_first + (uint64_t)b->count * b->size;
 
-    if (!charl__arg_is_buffer(a->kind) || !charl__arg_is_buffer(b->kind) || !a->buffer ||
-        a->buffer != b->buffer || (!is_writer(a->kind) && !is_writer(b->kind))) {
+    if (!charl__arg_is_buffer(a->kind) || !charl__arg_is_buffer(b->kind) || !a->buffer || a->buffer != b->buffer ||
+        (!is_writer(a->kind) && !is_writer(b->kind))) {
         return false;
     }
     return a->count == 0 || b->count == 0 || (a_first < b_end && b_first < a_end);
@@ -61,28 +59,24 @@ static bool fits(const charl_launch *first, const charl_launch *second)
            first->local[0] == second->local[0] && first->global[1] <= 1 && second->global[1] <= 1;
 }
 
-bool charl__launch_pair_fits(const charl_launch *a, const charl_launch *b,
-                             const charl_launch **first)
+bool charl__launch_pair_fits(const charl_launch *a, const charl_launch *b, const charl_launch **first)
 {
     *first = fits(a, b) ? a : b;
-    return (fits(a, b) || fits(b, a)) && are_apart(a, b) &&
-           !charl__env_is_on(CHARL_ENV_NO_FUSION) && !charl__env_is_on(CHARL_ENV_CHECK_FINITE);
+    return (fits(a, b) || fits(b, a)) && are_apart(a, b) && !charl__env_is_on(CHARL_ENV_NO_FUSION) &&
+           !charl__env_is_on(CHARL_ENV_CHECK_FINITE);
 }
 
-charl_status charl__launch_pair(charl_device *dev, const charl_launch *first,
-                                const charl_launch *second)
+charl_status charl__launch_pair(charl_device *dev, const charl_launch *first, const charl_launch *second)
 {
     charl_status st = CHARL_OK;
     charl_launch both = *first;
     charl__text defines = {0}, entry = {0}, label = {0};
     int n = count_args(first);
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&defines, "%s%s#define PAIR 1\n",
-                                         first->defines ? first->defines : "",
+    CHARL_TRY_CLEANUP(charl__text_printf(&defines, "%s%s#define PAIR 1\n", first->defines ? first->defines : "",
                                          second->pair_defines));
     CHARL_TRY_CLEANUP(charl__text_printf(&entry, "%s_pair", first->entry));
-    CHARL_TRY_CLEANUP(charl__text_printf(&label, "%s & %s",
-                                         first->label ? first->label : first->file,
+    CHARL_TRY_CLEANUP(charl__text_printf(&label, "%s & %s", first->label ? first->label : first->file,
                                          second->label ? second->label : second->file));
     for (int i = 0; i < count_args(second); i++) {
         both.args[n++] = second->args[i];

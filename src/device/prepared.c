@@ -9,8 +9,7 @@ struct charl_prepared {
     int n;
 };
 
-charl_status charl__prepared_create(charl_device *dev, const charl_launch *l, int n,
-                                    charl_prepared **out)
+charl_status charl__prepared_create(charl_device *dev, const charl_launch *l, int n, charl_prepared **out)
 {
     charl_status st = CHARL_OK;
     charl__program *program = NULL;
@@ -36,8 +35,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__prepared_launch(charl_prepared *p, size_t groups, const charl_event *after,
-                                    const charl_arg *args)
+charl_status charl__prepared_launch(charl_prepared *p, size_t groups, const charl_event *after, const charl_arg *args)
 {
     cl_uint at = p->first;
 

@@ -27,8 +27,7 @@ static charl_status probe_zero_copy(charl_device *dev)
     }
     CHARL_TRY_CLEANUP(charl_alloc_aligned(PAGE, PAGE, &host));
     CHARL_TRY_CLEANUP(charl__buffer_wrap(dev, host, PAGE, &b));
-    CHARL_CL_CLEANUP(clEnqueueFillBuffer(dev->queue[CHARL_QUEUE_COMPUTE], b->mem, &pattern, 1, 0,
-                                         PAGE, 0, NULL, NULL));
+    CHARL_CL_CLEANUP(clEnqueueFillBuffer(dev->queue[CHARL_QUEUE_COMPUTE], b->mem, &pattern, 1, 0, PAGE, 0, NULL, NULL));
     CHARL_TRY_CLEANUP(charl__queue_finish(dev, CHARL_QUEUE_COMPUTE, "probing shared memory"));
     for (int i = 0; i < PAGE; i++) {
         in_place = in_place && host[i] == pattern;

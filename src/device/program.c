@@ -56,8 +56,7 @@ static charl_status read_file(const char *path, charl__text *out)
     while ((got = fread(block, 1, sizeof block, f)) > 0) {
         CHARL_TRY_CLEANUP(charl__text_append(out, block, got));
     }
-    CHARL_REQUIRE_CLEANUP(!ferror(f), CHARL_ERR_KERNEL, "cannot read %s (CHARL_KERNEL_DIR is set)",
-                          path);
+    CHARL_REQUIRE_CLEANUP(!ferror(f), CHARL_ERR_KERNEL, "cannot read %s (CHARL_KERNEL_DIR is set)", path);
 cleanup:
     if (f) {
         fclose(f);
@@ -117,9 +116,8 @@ cleanup:
 /* What stands in front of every kernel file, in this order. */
 static charl_status read_prelude(charl__text *out)
 {
-    static const char *const files[] = {"prelude/builtins.clh", "prelude/common.clh",
-                                        "prelude/math.clh",     "prelude/memory.clh",
-                                        "prelude/rows.clh",     "prelude/fast_math.clh"};
+    static const char *const files[] = {"prelude/builtins.clh", "prelude/common.clh", "prelude/math.clh",
+                                        "prelude/memory.clh",   "prelude/rows.clh",   "prelude/fast_math.clh"};
 
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         CHARL_TRY(read_source(files[i], out));
@@ -136,16 +134,14 @@ static charl_status dump(const char *file, const char *key, const char *const so
     FILE *f = NULL;
     bool ok = true;
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/%s-%.12s.cl",
-                                         charl__env(CHARL_ENV_DUMP_KERNELS),
-                                         slash ? slash + 1 : file, key));
+    CHARL_TRY_CLEANUP(
+        charl__text_printf(&path, "%s/%s-%.12s.cl", charl__env(CHARL_ENV_DUMP_KERNELS), slash ? slash + 1 : file, key));
     f = fopen(charl__text_string(&path), "w");
     for (int i = 0; f && i < 3; i++) {
         ok = fputs(source[i], f) >= 0 && ok;
     }
     if (!f || fclose(f) != 0 || !ok) {
-        charl__log(CHARL_LOG_WARN, "cannot write %s (CHARL_DUMP_KERNELS)",
-                   charl__text_string(&path));
+        charl__log(CHARL_LOG_WARN, "cannot write %s (CHARL_DUMP_KERNELS)", charl__text_string(&path));
     }
 cleanup:
     charl__text_fini(&path);
@@ -168,8 +164,7 @@ static charl_status build_log(charl_device *dev, cl_program program, char **out)
     return CHARL_OK;
 }
 
-charl_status charl__program_fail(charl_device *dev, cl_program program, const char *file,
-                                 cl_int err)
+charl_status charl__program_fail(charl_device *dev, cl_program program, const char *file, cl_int err)
 {
     charl_status st = CHARL_OK;
     char *log = NULL;
@@ -177,10 +172,9 @@ charl_status charl__program_fail(charl_device *dev, cl_program program, const ch
     if (charl__cl_is_fault(err)) {
         return charl__device_failed(dev, "building a kernel", err);
     }
-    CHARL_TRY_CLEANUP(
-        build_log(dev, program, &log)); /* nothing, where not the source is at fault */
-    CHARL_FAIL_CLEANUP(CHARL_ERR_KERNEL, "kernels/%s.cl does not build on %s: %s%s%.1500s", file,
-                       dev->info.name, charl__cl_name(err), log[0] ? "\n" : "", log);
+    CHARL_TRY_CLEANUP(build_log(dev, program, &log)); /* nothing, where not the source is at fault */
+    CHARL_FAIL_CLEANUP(CHARL_ERR_KERNEL, "kernels/%s.cl does not build on %s: %s%s%.1500s", file, dev->info.name,
+                       charl__cl_name(err), log[0] ? "\n" : "", log);
 cleanup:
     charl_free(log);
     return st;
@@ -202,8 +196,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__program_create(charl_device *dev, const char *file, const char *const source[3],
-                                   cl_program *out)
+charl_status charl__program_create(charl_device *dev, const char *file, const char *const source[3], cl_program *out)
 {
     const char *text[3] = {source[0], source[1], source[2]};
     cl_int err = CL_SUCCESS;
@@ -214,8 +207,7 @@ charl_status charl__program_create(charl_device *dev, const char *file, const ch
     if (err != CL_SUCCESS) {
         *out = NULL;
         charl__drop();
-        CHARL_FAIL(charl__cl_status(err), "program of kernels/%s.cl: %s", file,
-                   charl__cl_name(err));
+        CHARL_FAIL(charl__cl_status(err), "program of kernels/%s.cl: %s", file, charl__cl_name(err));
     }
     return CHARL_OK;
 }
@@ -228,8 +220,7 @@ void charl__program_release(cl_program program)
     }
 }
 
-static charl_status compile(charl_device *dev, const char *file, const char *const source[3],
-                            cl_program *out)
+static charl_status compile(charl_device *dev, const char *file, const char *const source[3], cl_program *out)
 {
     charl_status st = CHARL_OK;
     cl_program program = NULL;
@@ -258,8 +249,8 @@ cleanup:
 
 /* From the cache, or built and put there. options: what the key must tell apart beside the source;
  * sm90a.shared_bytes > 0: built for sm_90a. */
-static charl_status load_or_build(charl_device *dev, const charl__program *p,
-                                  const char *const source[3], const char *options, cl_program *out)
+static charl_status load_or_build(charl_device *dev, const charl__program *p, const char *const source[3],
+                                  const char *options, cl_program *out)
 {
     charl_status st = CHARL_OK;
     char key[CHARL__CACHE_KEY];
@@ -269,8 +260,7 @@ static charl_status load_or_build(charl_device *dev, const charl__program *p,
     if (charl__env(CHARL_ENV_DUMP_KERNELS)) {
         CHARL_TRY_CLEANUP(dump(p->file, key, source));
     }
-    CHARL_TRY_CLEANUP(
-        charl__cache_load(dev, key, p->sm90a.shared_bytes > 0 ? "" : options, &program));
+    CHARL_TRY_CLEANUP(charl__cache_load(dev, key, p->sm90a.shared_bytes > 0 ? "" : options, &program));
     if (!program) {
         if (p->sm90a.shared_bytes > 0) {
             CHARL_TRY_CLEANUP(charl__sm90a_build(dev, p->file, source, &p->sm90a, &program));
@@ -303,9 +293,9 @@ static charl_status load(charl_device *dev, charl__program *p)
     source[1] = charl__text_string(&common);
     source[2] = charl__text_string(&text);
     if (p->sm90a.shared_bytes > 0) {
-        CHARL_TRY_CLEANUP(charl__text_printf(
-            &options, "%s, sm_90a %d, %lld bytes, %d groups", charl__sm90a_options(dev),
-            CHARL__PTX_VERSION, (long long)p->sm90a.shared_bytes, p->sm90a.min_blocks));
+        CHARL_TRY_CLEANUP(charl__text_printf(&options, "%s, sm_90a %d, %lld bytes, %d groups",
+                                             charl__sm90a_options(dev), CHARL__PTX_VERSION,
+                                             (long long)p->sm90a.shared_bytes, p->sm90a.min_blocks));
     } else {
         CHARL_TRY_CLEANUP(charl__text_printf(&options, "%s", options_of(dev)));
     }
@@ -355,8 +345,8 @@ charl_status charl__program_get(charl_device *dev, const charl_launch *l, charl_
     *out = NULL;
     for (charl__program *q = dev->programs; q; q = q->next) {
         if (q->hash == hash && q->sm90a.shared_bytes == l->sm90a.shared_bytes &&
-            q->sm90a.min_blocks == l->sm90a.min_blocks && q->source == l->source &&
-            strcmp(q->file, l->file) == 0 && strcmp(q->defines, defines) == 0) {
+            q->sm90a.min_blocks == l->sm90a.min_blocks && q->source == l->source && strcmp(q->file, l->file) == 0 &&
+            strcmp(q->defines, defines) == 0) {
             *out = q;
             goto cleanup;
         }
@@ -387,8 +377,7 @@ void charl__programs_release(charl_device *dev)
     }
 }
 
-charl_status charl__kernel_create(charl_device *dev, const charl__program *p, const char *entry,
-                                  cl_kernel *out)
+charl_status charl__kernel_create(charl_device *dev, const charl__program *p, const char *entry, cl_kernel *out)
 {
     cl_int err = CL_SUCCESS;
     cl_kernel k = NULL;
@@ -398,8 +387,7 @@ charl_status charl__kernel_create(charl_device *dev, const charl__program *p, co
     k = clCreateKernel(p->program, entry, &err);
     if (err != CL_SUCCESS) {
         charl__drop();
-        CHARL_FAIL(CHARL_ERR_KERNEL, "kernels/%s.cl has no kernel %s: %s", p->file, entry,
-                   charl__cl_name(err));
+        CHARL_FAIL(CHARL_ERR_KERNEL, "kernels/%s.cl has no kernel %s: %s", p->file, entry, charl__cl_name(err));
     }
     dev->counters.kernels_created++;
     *out = k;
@@ -414,8 +402,7 @@ void charl__kernel_release(cl_kernel k)
     }
 }
 
-charl_status charl__kernel_get(charl_device *dev, charl__program *p, const char *entry,
-                               cl_kernel *out)
+charl_status charl__kernel_get(charl_device *dev, charl__program *p, const char *entry, cl_kernel *out)
 {
     charl_status st = CHARL_OK;
     charl__kernel *k = NULL;
@@ -442,8 +429,8 @@ cleanup:
     return st;
 }
 
-charl_status charl__kernel_is_new(charl_device *dev, charl__program *p, const char *entry,
-                                  const size_t local[3], bool *out)
+charl_status charl__kernel_is_new(charl_device *dev, charl__program *p, const char *entry, const size_t local[3],
+                                  bool *out)
 {
     charl_status st = CHARL_OK;
     charl__variant *v = NULL;

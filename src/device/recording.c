@@ -205,8 +205,7 @@ charl_status charl__recording_replay(charl_recording *r, int first, int last)
     for (int i = first; i < last; i++) {
         charl__ready *item = &r->item[i];
 
-        CHARL_TRY(item->compiles ? charl__ready_compile(r->dev, item)
-                                 : charl__ready_enqueue(r->dev, item));
+        CHARL_TRY(item->compiles ? charl__ready_compile(r->dev, item) : charl__ready_enqueue(r->dev, item));
     }
     return CHARL_OK;
 }

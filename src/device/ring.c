@@ -21,8 +21,8 @@ charl_status charl__ring_create(charl_device *dev, size_t bytes, int depth, char
     void *host = NULL;
 
     *out = NULL;
-    CHARL_REQUIRE_CLEANUP(bytes > 0 && depth > 0 && bytes <= SIZE_MAX / (size_t)depth,
-                          CHARL_ERR_INVALID, "a ring of %d records of %zu bytes", depth, bytes);
+    CHARL_REQUIRE_CLEANUP(bytes > 0 && depth > 0 && bytes <= SIZE_MAX / (size_t)depth, CHARL_ERR_INVALID,
+                          "a ring of %d records of %zu bytes", depth, bytes);
     CHARL_TRY_CLEANUP(charl_alloc(sizeof *r, &r));
     r->dev = charl__device_retain(dev);
     r->bytes = bytes;
@@ -53,8 +53,7 @@ static charl_status free_slot(charl_ring *r, int i)
     cl_int state = CL_COMPLETE;
 
     if (r->busy[i]) {
-        CHARL_CL(clGetEventInfo(r->busy[i], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state,
-                                NULL));
+        CHARL_CL(clGetEventInfo(r->busy[i], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL));
     }
     if (state != CL_COMPLETE) {
         r->dev->counters.ring_waits++;
@@ -72,8 +71,8 @@ charl_status charl__ring_push(charl_ring *r, const void *record)
     CHARL_TRY(free_slot(r, r->next));
     memcpy(slot, record, r->bytes);
     CHARL_TRY(charl__acquire("event"));
-    err = clEnqueueWriteBuffer(r->dev->queue[CHARL_QUEUE_COMPUTE], r->buffer->mem, CL_FALSE, 0,
-                               r->bytes, slot, 0, NULL, &r->busy[r->next]);
+    err = clEnqueueWriteBuffer(r->dev->queue[CHARL_QUEUE_COMPUTE], r->buffer->mem, CL_FALSE, 0, r->bytes, slot, 0, NULL,
+                               &r->busy[r->next]);
     if (err != CL_SUCCESS) {
         r->busy[r->next] = NULL;
         charl__drop();

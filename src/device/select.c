@@ -35,12 +35,10 @@ static bool parse_pci(const char *text, char *out, size_t bytes)
     unsigned at[4] = {0};
     int end = -1;
 
-    if (sscanf(text, "%4x:%2x:%2x.%1x%n", &at[0], &at[1], &at[2], &at[3], &end) != 4 ||
-        end != (int)strlen(text)) {
+    if (sscanf(text, "%4x:%2x:%2x.%1x%n", &at[0], &at[1], &at[2], &at[3], &end) != 4 || end != (int)strlen(text)) {
         at[0] = 0;
         end = -1;
-        if (sscanf(text, "%2x:%2x.%1x%n", &at[1], &at[2], &at[3], &end) != 3 ||
-            end != (int)strlen(text)) {
+        if (sscanf(text, "%2x:%2x.%1x%n", &at[1], &at[2], &at[3], &end) != 3 || end != (int)strlen(text)) {
             return false;
         }
     }
@@ -129,8 +127,7 @@ static int collect(const charl_device_info *info, int count, const rule *r, int 
         for (int k = 0; k < n; k++) {
             again = again || (info[i].pci[0] && strcmp(info[i].pci, info[out[k]].pci) == 0);
         }
-        if (matches(&info[i], r) && !again &&
-            (n == 0 || info[i].kind == info[out[0]].kind || r->kind == BY_GPU)) {
+        if (matches(&info[i], r) && !again && (n == 0 || info[i].kind == info[out[0]].kind || r->kind == BY_GPU)) {
             out[n++] = i;
         }
     }
@@ -174,8 +171,8 @@ static void count_rule(const char *list, const char *text, int r, int size, int 
 }
 
 /* The device of local rank r. */
-static charl_status pick(const charl_device_info *info, int count,
-                         const charl_device_request *request, int r, int size, int *out)
+static charl_status pick(const charl_device_info *info, int count, const charl_device_request *request, int r, int size,
+                         int *out)
 {
     const char *list = request->select && request->select[0] ? request->select : "auto";
     int candidate[CHARL__MAX_DEVICES];
@@ -187,20 +184,18 @@ static charl_status pick(const charl_device_info *info, int count,
     count_rule(list, text, r, size, &place, &ranks);
     CHARL_TRY(parse(text, &wanted));
     n = collect(info, count, &wanted, candidate);
-    CHARL_REQUIRE(
-        n > 0, CHARL_ERR_DEVICE,
-        "device.select = %s matches none of the %d OpenCL devices of this node (charl devices "
-        "lists them)",
-        text, count);
+    CHARL_REQUIRE(n > 0, CHARL_ERR_DEVICE,
+                  "device.select = %s matches none of the %d OpenCL devices of this node (charl devices "
+                  "lists them)",
+                  text, count);
     if (info[candidate[0]].kind == CHARL_DEVICE_CPU) {
         *out = candidate[0];
         return CHARL_OK;
     }
-    CHARL_REQUIRE(
-        ranks <= n || request->share, CHARL_ERR_DEVICE,
-        "%d ranks on this node for %d device%s (device.select = %s). Start one rank per device, "
-        "or set device.share = yes",
-        ranks, n, n == 1 ? "" : "s", text);
+    CHARL_REQUIRE(ranks <= n || request->share, CHARL_ERR_DEVICE,
+                  "%d ranks on this node for %d device%s (device.select = %s). Start one rank per device, "
+                  "or set device.share = yes",
+                  ranks, n, n == 1 ? "" : "s", text);
     *out = candidate[place % n];
     return CHARL_OK;
 }
@@ -211,8 +206,8 @@ static bool is_same(const charl_device_info *a, const charl_device_info *b)
            (a->kind == CHARL_DEVICE_CPU && b->kind == CHARL_DEVICE_CPU); /* the same cores */
 }
 
-charl_status charl__device_select(const charl_device_info *info, int count,
-                                  const charl_device_request *request, charl__pick *out)
+charl_status charl__device_select(const charl_device_info *info, int count, const charl_device_request *request,
+                                  charl__pick *out)
 {
     const int size = request->local_size > 0 ? request->local_size : 1;
     const int rank = request->local_rank;
@@ -223,11 +218,9 @@ charl_status charl__device_select(const charl_device_info *info, int count,
     CHARL_TRY(pick(info, count, request, rank, size, &mine));
     *out = (charl__pick){mine, 0};
     for (int q = 0; q < size; q++) { /* one that finds no device says so itself */
-        out->sharers += pick(info, count, request, q, size, &other) == CHARL_OK &&
-                        is_same(&info[mine], &info[other]);
+        out->sharers += pick(info, count, request, q, size, &other) == CHARL_OK && is_same(&info[mine], &info[other]);
     }
-    CHARL_REQUIRE(out->sharers == 1 || request->share || info[mine].kind == CHARL_DEVICE_CPU,
-                  CHARL_ERR_DEVICE,
+    CHARL_REQUIRE(out->sharers == 1 || request->share || info[mine].kind == CHARL_DEVICE_CPU, CHARL_ERR_DEVICE,
                   "device.select = %s gives %d ranks the device %s. Name another for each, or set "
                   "device.share = yes",
                   request->select, out->sharers, info[mine].name);

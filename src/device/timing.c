@@ -37,8 +37,7 @@ static void merge_layers(char *label)
     for (const char *from = label; *from;) {
         const size_t digits = strspn(from, "0123456789");
 
-        if (digits > 0 && from[digits] == '.' &&
-            (from == label || !isalnum((unsigned char)from[-1]))) {
+        if (digits > 0 && from[digits] == '.' && (from == label || !isalnum((unsigned char)from[-1]))) {
             *to++ = '*';
             from += digits;
         } else {
@@ -83,8 +82,7 @@ charl_status charl__timing_add(charl__timing *t, const charl__ready *r, cl_event
     row *at = NULL;
 
     CHARL_CL(clWaitForEvents(1, &event));
-    CHARL_CL(
-        clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof begin, &begin, NULL));
+    CHARL_CL(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof begin, &begin, NULL));
     CHARL_CL(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL));
     CHARL_TRY(find_row(t, r->entry, r->label, &at));
     at->launches++;
@@ -107,8 +105,8 @@ static int by_entry(const void *a, const void *b)
 static void log_row(const row *r, const char *label, double total)
 {
     charl__log(CHARL_LOG_INFO, "%5.1f %%  %9.3f ms  %7lld x %9.2f us  %s (%s)",
-               total > 0 ? 100.0 * r->seconds / total : 0.0, r->seconds * 1e3,
-               (long long)r->launches, r->seconds * 1e6 / (double)r->launches, label, r->entry);
+               total > 0 ? 100.0 * r->seconds / total : 0.0, r->seconds * 1e3, (long long)r->launches,
+               r->seconds * 1e6 / (double)r->launches, label, r->entry);
 }
 
 /* Adds up the rows of each kernel, in place; how many there are. */

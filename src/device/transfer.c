@@ -46,8 +46,8 @@ static charl_status check(const charl_device *dev, const char *what, cl_int err)
     return err == CL_SUCCESS ? CHARL_OK : charl__device_failed(dev, what, err);
 }
 
-charl_status charl__buffer_write(charl_queue q, charl_buffer *b, size_t offset, const void *src,
-                                 size_t bytes, bool wait)
+charl_status charl__buffer_write(charl_queue q, charl_buffer *b, size_t offset, const void *src, size_t bytes,
+                                 bool wait)
 {
     CHARL_TRY(check_range(b, offset, bytes));
     if (bytes > 0) {
@@ -55,8 +55,7 @@ charl_status charl__buffer_write(charl_queue q, charl_buffer *b, size_t offset, 
 
         CHARL_TRY(charl__buffer_settle(b, q));
         CHARL_TRY(check(b->dev, "writing to a buffer",
-                        clEnqueueWriteBuffer(b->dev->queue[q], b->mem, wait, offset, bytes, src, 0,
-                                             NULL, NULL)));
+                        clEnqueueWriteBuffer(b->dev->queue[q], b->mem, wait, offset, bytes, src, 0, NULL, NULL)));
         end_transfer(b->dev, q, wait, begin);
     }
     return CHARL_OK;
@@ -91,8 +90,7 @@ static charl_status copy_out(charl_event **arrived, copy *c)
     return st;
 }
 
-static charl_status read_in_pieces(charl_queue q, charl_buffer *b, size_t offset,
-                                   unsigned char *dst, size_t bytes)
+static charl_status read_in_pieces(charl_queue q, charl_buffer *b, size_t offset, unsigned char *dst, size_t bytes)
 {
     charl_status st = CHARL_OK;
     const struct charl__fast_reads *f = b->dev->fast_reads;
@@ -103,8 +101,7 @@ static charl_status read_in_pieces(charl_queue q, charl_buffer *b, size_t offset
 
     for (; at < bytes; at += PIECE, k ^= 1) {
         piece[k] = (copy){f->host[k], dst + at, bytes - at < PIECE ? bytes - at : PIECE};
-        CHARL_TRY_CLEANUP(
-            charl__buffer_fetch(q, b, offset + at, f->host[k], piece[k].bytes, &arrived[k]));
+        CHARL_TRY_CLEANUP(charl__buffer_fetch(q, b, offset + at, f->host[k], piece[k].bytes, &arrived[k]));
         if (arrived[k ^ 1]) {
             CHARL_TRY_CLEANUP(copy_out(&arrived[k ^ 1], &piece[k ^ 1]));
         }
@@ -120,8 +117,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__buffer_read(charl_queue q, charl_buffer *b, size_t offset, void *dst,
-                                size_t bytes, bool wait)
+charl_status charl__buffer_read(charl_queue q, charl_buffer *b, size_t offset, void *dst, size_t bytes, bool wait)
 {
     CHARL_TRY(check_range(b, offset, bytes));
     if (wait && bytes >= LARGE && b->dev->fast_reads) {
@@ -132,15 +128,14 @@ charl_status charl__buffer_read(charl_queue q, charl_buffer *b, size_t offset, v
 
         CHARL_TRY(charl__buffer_settle(b, q));
         CHARL_TRY(check(b->dev, "reading from a buffer",
-                        clEnqueueReadBuffer(b->dev->queue[q], b->mem, wait, offset, bytes, dst, 0,
-                                            NULL, NULL)));
+                        clEnqueueReadBuffer(b->dev->queue[q], b->mem, wait, offset, bytes, dst, 0, NULL, NULL)));
         end_transfer(b->dev, q, wait, begin);
     }
     return CHARL_OK;
 }
 
-charl_status charl__buffer_fetch(charl_queue q, charl_buffer *b, size_t offset, void *dst,
-                                 size_t bytes, charl_event **out)
+charl_status charl__buffer_fetch(charl_queue q, charl_buffer *b, size_t offset, void *dst, size_t bytes,
+                                 charl_event **out)
 {
     cl_event event = NULL;
 
@@ -150,14 +145,12 @@ charl_status charl__buffer_fetch(charl_queue q, charl_buffer *b, size_t offset, 
     CHARL_TRY(charl__buffer_settle(b, q));
     count_transfer(b->dev, q, false);
     CHARL_TRY(check(b->dev, "reading from a buffer",
-                    clEnqueueReadBuffer(b->dev->queue[q], b->mem, CL_FALSE, offset, bytes, dst, 0,
-                                        NULL, &event)));
+                    clEnqueueReadBuffer(b->dev->queue[q], b->mem, CL_FALSE, offset, bytes, dst, 0, NULL, &event)));
     CHARL_TRY(charl__event_adopt(b->dev, q, event, out));
     return CHARL_OK;
 }
 
-charl_status charl__buffer_map(charl_queue q, charl_buffer *b, size_t offset, size_t bytes,
-                               void **out)
+charl_status charl__buffer_map(charl_queue q, charl_buffer *b, size_t offset, size_t bytes, void **out)
 {
     cl_int err = CL_SUCCESS;
     void *mapped = NULL;
@@ -168,8 +161,8 @@ charl_status charl__buffer_map(charl_queue q, charl_buffer *b, size_t offset, si
     CHARL_REQUIRE(bytes > 0, CHARL_ERR_INVALID, "an empty range cannot be mapped");
     CHARL_TRY(charl__buffer_settle(b, q));
     begin = count_transfer(b->dev, q, true);
-    mapped = clEnqueueMapBuffer(b->dev->queue[q], b->mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE,
-                                offset, bytes, 0, NULL, NULL, &err);
+    mapped = clEnqueueMapBuffer(b->dev->queue[q], b->mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, offset, bytes, 0, NULL,
+                                NULL, &err);
     CHARL_TRY(check(b->dev, "mapping a buffer", err));
     end_transfer(b->dev, q, true, begin);
     *out = mapped;
@@ -179,8 +172,8 @@ charl_status charl__buffer_map(charl_queue q, charl_buffer *b, size_t offset, si
 charl_status charl__buffer_unmap(charl_queue q, charl_buffer *b, void *ptr)
 {
     b->dev->commands[q]++;
-    CHARL_TRY(check(b->dev, "unmapping a buffer",
-                    clEnqueueUnmapMemObject(b->dev->queue[q], b->mem, ptr, 0, NULL, NULL)));
+    CHARL_TRY(
+        check(b->dev, "unmapping a buffer", clEnqueueUnmapMemObject(b->dev->queue[q], b->mem, ptr, 0, NULL, NULL)));
     CHARL_TRY(check(b->dev, "unmapping a buffer", clFlush(b->dev->queue[q])));
     return CHARL_OK;
 }
@@ -197,23 +190,20 @@ static charl_status pinned_map(charl_pinned *p, size_t bytes, const char *what)
 {
     cl_int err = CL_SUCCESS;
 
-    p->host = clEnqueueMapBuffer(p->dev->queue[CHARL_QUEUE_UPLOAD], p->mem, CL_TRUE,
-                                 CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0, NULL, NULL, &err);
+    p->host = clEnqueueMapBuffer(p->dev->queue[CHARL_QUEUE_UPLOAD], p->mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
+                                 bytes, 0, NULL, NULL, &err);
     if (err != CL_SUCCESS) {
         p->host = NULL;
-        CHARL_FAIL(CHARL_ERR_NOMEM, "mapping %s of %zu bytes: %s", what, bytes,
-                   charl__cl_name(err));
+        CHARL_FAIL(CHARL_ERR_NOMEM, "mapping %s of %zu bytes: %s", what, bytes, charl__cl_name(err));
     }
     return CHARL_OK;
 }
 
 /* host NULL: allocate new memory. */
-static charl_status pinned_open(charl_device *dev, void *host, size_t bytes, const char *what,
-                                charl_pinned **out)
+static charl_status pinned_open(charl_device *dev, void *host, size_t bytes, const char *what, charl_pinned **out)
 {
     charl_status st = CHARL_OK;
-    const cl_mem_flags flags =
-        CL_MEM_READ_WRITE | (host ? CL_MEM_USE_HOST_PTR : CL_MEM_ALLOC_HOST_PTR);
+    const cl_mem_flags flags = CL_MEM_READ_WRITE | (host ? CL_MEM_USE_HOST_PTR : CL_MEM_ALLOC_HOST_PTR);
     charl_pinned *p = NULL;
     cl_int err = CL_SUCCESS;
 
@@ -225,12 +215,10 @@ static charl_status pinned_open(charl_device *dev, void *host, size_t bytes, con
     if (err != CL_SUCCESS) {
         p->mem = NULL;
         charl__drop();
-        CHARL_FAIL_CLEANUP(CHARL_ERR_NOMEM, "%s of %zu bytes: %s", what, bytes,
-                           charl__cl_name(err));
+        CHARL_FAIL_CLEANUP(CHARL_ERR_NOMEM, "%s of %zu bytes: %s", what, bytes, charl__cl_name(err));
     }
     CHARL_TRY_CLEANUP(pinned_map(p, bytes, what));
-    CHARL_REQUIRE_CLEANUP(!host || p->host == host, CHARL_ERR_DEVICE,
-                          "%s: the driver maps it elsewhere", what);
+    CHARL_REQUIRE_CLEANUP(!host || p->host == host, CHARL_ERR_DEVICE, "%s: the driver maps it elsewhere", what);
     *out = p;
     p = NULL;
 cleanup:

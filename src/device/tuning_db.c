@@ -52,9 +52,8 @@ static charl_status describe(const charl_device *dev, charl__text *out)
     char platform[256] = "";
 
     clGetPlatformInfo(dev->platform, CL_PLATFORM_VERSION, sizeof platform - 1, platform, NULL);
-    return charl__text_printf(out, "charl %s, %s, %d compute units, %s, driver %s, %s",
-                              CHARL_VERSION, dev->info.name, dev->info.compute_units,
-                              dev->info.version, dev->info.driver, platform);
+    return charl__text_printf(out, "charl %s, %s, %d compute units, %s, driver %s, %s", CHARL_VERSION, dev->info.name,
+                              dev->info.compute_units, dev->info.version, dev->info.driver, platform);
 }
 
 static charl_status name_file(const charl_device *dev, char **out)
@@ -65,8 +64,7 @@ static charl_status name_file(const charl_device *dev, char **out)
 
     CHARL_TRY_CLEANUP(describe(dev, &about));
     charl__sha256_text(charl__text_string(&about), about.length, digest);
-    CHARL_TRY_CLEANUP(
-        charl__text_printf(&path, "%s/tuning-%.*s.txt", dev->cache_dir, NAME, digest));
+    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/tuning-%.*s.txt", dev->cache_dir, NAME, digest));
     *out = charl__text_steal(&path);
 cleanup:
     charl__text_fini(&about);
@@ -202,8 +200,7 @@ const charl__tuning *charl__tuning_db_list(const charl_device *dev, int *count)
 charl_status charl__tuning_set(charl_device *dev, const char *what, const char *choice)
 {
     CHARL_REQUIRE(!strstr(what, " = ") && strcspn(what, "#\n") == strlen(what) &&
-                      strcspn(choice, "\n") == strlen(choice) &&
-                      strlen(what) + strlen(choice) + 5 < LINE,
+                      strcspn(choice, "\n") == strlen(choice) && strlen(what) + strlen(choice) + 5 < LINE,
                   CHARL_ERR_INVALID, "tuning result %s does not fit on one line of text", what);
     CHARL_TRY(put(dev->tuning_db, what, choice));
     return CHARL_OK;
@@ -225,8 +222,7 @@ static atomic_int n_saved; /* ranks that are threads may save at once */
 
 static charl_status name_temporary(charl__text *out, const char *path)
 {
-    return charl__text_printf(out, "%s.%ld-%d.tmp", path, (long)getpid(),
-                              atomic_fetch_add(&n_saved, 1));
+    return charl__text_printf(out, "%s.%ld-%d.tmp", path, (long)getpid(), atomic_fetch_add(&n_saved, 1));
 }
 
 static charl_status require_directory(const char *dir)
@@ -251,8 +247,7 @@ charl_status charl__tuning_db_check(void)
     CHARL_TRY_CLEANUP(name_temporary(&temporary, charl__text_string(&path)));
     err = write_file(&none, "check", charl__text_string(&temporary)) ? 0 : errno;
     remove(charl__text_string(&temporary));
-    CHARL_REQUIRE_CLEANUP(err == 0, CHARL_ERR_DISK,
-                          "tuning results cannot be saved: cannot write to %s: %s", dir,
+    CHARL_REQUIRE_CLEANUP(err == 0, CHARL_ERR_DISK, "tuning results cannot be saved: cannot write to %s: %s", dir,
                           strerror(err));
 cleanup:
     charl__text_fini(&path);
@@ -288,8 +283,8 @@ charl_status charl__tuning_db_clear(charl_device *dev)
 {
     charl__tuning_db *c = dev->tuning_db;
 
-    CHARL_REQUIRE(!c->path || remove(c->path) == 0 || errno == ENOENT, CHARL_ERR_DISK,
-                  "cannot remove %s: %s", c->path, strerror(errno));
+    CHARL_REQUIRE(!c->path || remove(c->path) == 0 || errno == ENOENT, CHARL_ERR_DISK, "cannot remove %s: %s", c->path,
+                  strerror(errno));
     while (c->count > 0) {
         c->count--;
         charl_free(c->item[c->count].what);

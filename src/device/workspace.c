@@ -37,10 +37,8 @@ charl_buffer *charl__workspace_split_k(const charl_device *dev)
 
 charl_status charl__workspace_copies(charl_device *dev, size_t bytes, charl_buffer **out)
 {
-    if (!dev->workspace[CHARL__WORKSPACE_COPIES] ||
-        dev->workspace[CHARL__WORKSPACE_COPIES]->bytes < bytes) {
-        CHARL_TRY(
-            charl__workspace_replace(dev, CHARL__WORKSPACE_COPIES, bytes, "copies of operands"));
+    if (!dev->workspace[CHARL__WORKSPACE_COPIES] || dev->workspace[CHARL__WORKSPACE_COPIES]->bytes < bytes) {
+        CHARL_TRY(charl__workspace_replace(dev, CHARL__WORKSPACE_COPIES, bytes, "copies of operands"));
     }
     *out = dev->workspace[CHARL__WORKSPACE_COPIES];
     return CHARL_OK;

@@ -20,8 +20,7 @@ static const char *local_unavailable(const charl_comm *c)
 /* One rank owns the whole tree, which is one lane: that is the sum. */
 static charl_status local_create(charl_allreduce *ar)
 {
-    CHARL_TRY(charl__window_create(ar->c, charl__lane_bytes(ar) + charl__gathered_bytes(ar),
-                                   "gradients", &ar->window));
+    CHARL_TRY(charl__window_create(ar->c, charl__lane_bytes(ar) + charl__gathered_bytes(ar), "gradients", &ar->window));
     ar->lanes = ar->sum = ar->window.base;
     if (ar->options.gathers) {
         ar->gathered = (float *)(void *)(ar->window.base + charl__lane_bytes(ar));
@@ -104,8 +103,7 @@ static charl_status choose(const demand *d, const charl__algorithm **out)
     const charl_dtype dtype = d->options->reduce_dtype;
 
     CHARL_REQUIRE(dtype == CHARL_F32 || dtype == CHARL_BF16, CHARL_ERR_CONFIG,
-                  "gradients cannot be summed in %s: set dist.reduce_dtype to f32 or bf16",
-                  charl_dtype_name(dtype));
+                  "gradients cannot be summed in %s: set dist.reduce_dtype to f32 or bf16", charl_dtype_name(dtype));
     for (int i = 0; i < ALGORITHMS; i++) {
         const charl__algorithm *alg = algorithms[i];
 
@@ -115,14 +113,12 @@ static charl_status choose(const demand *d, const charl__algorithm **out)
             return CHARL_OK;
         }
         if (strcmp(name, alg->name) == 0) {
-            CHARL_REQUIRE(!why, CHARL_ERR_CONFIG, "all-reduce %s does not work here: %s", name,
-                          why);
+            CHARL_REQUIRE(!why, CHARL_ERR_CONFIG, "all-reduce %s does not work here: %s", name, why);
             *out = alg;
             return CHARL_OK;
         }
     }
-    CHARL_FAIL(CHARL_ERR_CONFIG,
-               "unknown all-reduce %s: dist.allreduce and CHARL_ALLREDUCE take auto, %s", name,
+    CHARL_FAIL(CHARL_ERR_CONFIG, "unknown all-reduce %s: dist.allreduce and CHARL_ALLREDUCE take auto, %s", name,
                charl__text_names(charl_allreduce_algorithm_name, names, sizeof names));
     return CHARL_OK;
 }
@@ -135,8 +131,8 @@ static charl_status compare_demands(const demand *d, int64_t n, const charl__alg
 
     snprintf(text, sizeof text, "%s of %lld gradients in %s%s", alg->name, (long long)n,
              charl_dtype_name(d->options->reduce_dtype), d->options->gathers ? ", gathered" : "");
-    st = charl__consensus_add(
-        &facts, &(charl__fact){.status = CHARL_ERR_INVALID, .label = "all-reduce", .value = text});
+    st =
+        charl__consensus_add(&facts, &(charl__fact){.status = CHARL_ERR_INVALID, .label = "all-reduce", .value = text});
     st = charl__consensus_reach(&facts, st, d->c);
     charl__consensus_fini(&facts);
     return st;
@@ -147,10 +143,8 @@ static charl_status algorithm_create(charl_allreduce *ar, demand *d)
 {
     charl_status st = ar->algorithm->create(ar);
 
-    if (st != CHARL_OK && ar->algorithm->join && strcmp(wanted_name(d), "auto") == 0 &&
-        !charl_comm_is_broken(ar->c)) {
-        charl__log(CHARL_LOG_WARN, "all-reduce %s is not used: %s", ar->algorithm->name,
-                   charl_error_message());
+    if (st != CHARL_OK && ar->algorithm->join && strcmp(wanted_name(d), "auto") == 0 && !charl_comm_is_broken(ar->c)) {
+        charl__log(CHARL_LOG_WARN, "all-reduce %s is not used: %s", ar->algorithm->name, charl_error_message());
         ar->algorithm->destroy(ar);
         ar->own = ar->lanes = ar->sum = NULL;
         ar->device_lanes = ar->device_sum = NULL;
@@ -193,8 +187,8 @@ charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices
     ar->stride = (int64_t)(charl__round_up(n > 0 ? (size_t)n : 1, 4096 / ar->element));
     CHARL_TRY_CLEANUP(charl__lane_map_init(c, mine, &ar->map));
     ar->my_lanes = ar->map.first[c->rank + 1] - ar->map.first[c->rank];
-    CHARL_TRY_CLEANUP(charl_comm_agree(
-        c, charl_alloc_array(ar->map.n * CHARL_TREE_BLOCK, sizeof(float), &ar->scratch)));
+    CHARL_TRY_CLEANUP(
+        charl_comm_agree(c, charl_alloc_array(ar->map.n * CHARL_TREE_BLOCK, sizeof(float), &ar->scratch)));
     ar->algorithm = alg;
     CHARL_TRY_CLEANUP(algorithm_create(ar, &d));
     *out = ar;
@@ -258,14 +252,13 @@ void charl__range_part(int64_t count, int r, int size, int64_t *from, int64_t *t
     *to = *to < count ? *to : count;
 }
 
-void charl_allreduce_part(const charl_allreduce *ar, int64_t count, int rank, int64_t *from,
-                          int64_t *to)
+void charl_allreduce_part(const charl_allreduce *ar, int64_t count, int rank, int64_t *from, int64_t *to)
 {
     charl__range_part(count, rank, ar->c->size, from, to);
 }
 
-void charl__allreduce_add(const charl_allreduce *ar, const charl_tree_add *adds, int m,
-                          void *const *leaf, int64_t n, void *out)
+void charl__allreduce_add(const charl_allreduce *ar, const charl_tree_add *adds, int m, void *const *leaf, int64_t n,
+                          void *out)
 {
     if (ar->options.reduce_dtype == CHARL_BF16) {
         const uint16_t *half[CHARL_MAX_SLICES];
@@ -289,9 +282,9 @@ static charl_status begin(charl_allreduce *ar, charl__range range, int64_t *tick
     charl_status st = CHARL_OK;
     const int64_t offset = range.offset, count = range.count;
 
-    CHARL_REQUIRE(offset >= 0 && count >= 0 && offset <= ar->n && count <= ar->n - offset,
-                  CHARL_ERR_INVALID, "all-reduce of values %lld to %lld of %lld", (long long)offset,
-                  (long long)(offset + count), (long long)ar->n);
+    CHARL_REQUIRE(offset >= 0 && count >= 0 && offset <= ar->n && count <= ar->n - offset, CHARL_ERR_INVALID,
+                  "all-reduce of values %lld to %lld of %lld", (long long)offset, (long long)(offset + count),
+                  (long long)ar->n);
     CHARL_REQUIRE(ar->begun - ar->completed < CHARL__RANGES, CHARL_ERR_INVALID,
                   "%d ranges are on their way already: wait for one", CHARL__RANGES);
     CHARL_TRY(charl__comm_check(ar->c));
@@ -306,17 +299,14 @@ static charl_status begin(charl_allreduce *ar, charl__range range, int64_t *tick
     return CHARL_OK;
 }
 
-charl_status charl_allreduce_begin(charl_allreduce *ar, int64_t offset, int64_t count,
-                                   int64_t *ticket)
+charl_status charl_allreduce_begin(charl_allreduce *ar, int64_t offset, int64_t count, int64_t *ticket)
 {
     return begin(ar, (charl__range){.offset = offset, .count = count}, ticket);
 }
 
-charl_status charl_allreduce_gather(charl_allreduce *ar, int64_t offset, int64_t count,
-                                    int64_t *ticket)
+charl_status charl_allreduce_gather(charl_allreduce *ar, int64_t offset, int64_t count, int64_t *ticket)
 {
-    CHARL_REQUIRE(ar->gathered, CHARL_ERR_INVALID,
-                  "this all-reduce was created without the option to gather");
+    CHARL_REQUIRE(ar->gathered, CHARL_ERR_INVALID, "this all-reduce was created without the option to gather");
     CHARL_TRY(begin(ar, (charl__range){.offset = offset, .count = count, .gathers = true}, ticket));
     return CHARL_OK;
 }

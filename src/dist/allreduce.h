@@ -23,7 +23,7 @@ typedef struct charl__algorithm {
     /* ar->range[ticket % RANGES] is new; may be NULL */
     charl_status (*begin)(charl_allreduce *ar, int64_t ticket);
     charl_status (*progress)(charl_allreduce *ar); /* advance ar->completed without waiting */
-    bool (*late)(const void *ar, int rank); /* whether ar->completed waits for rank; may be NULL */
+    bool (*late)(const void *ar, int rank);        /* whether ar->completed waits for rank; may be NULL */
     /* Algorithms that run on the devices; NULL for the others. */
     charl_status (*join)(charl_allreduce *ar);   /* what is computed from now on sees the sums */
     charl_status (*verify)(charl_allreduce *ar); /* the ranges completed are right */
@@ -79,16 +79,15 @@ static inline size_t charl__gathered_bytes(const charl_allreduce *ar)
 
 /** out = the tree over leaf[0 .. m), n values each of the type that is reduced, by adds[0 .. m-1).
  */
-void charl__allreduce_add(const charl_allreduce *ar, const charl_tree_add *adds, int m,
-                          void *const *leaf, int64_t n, void *out);
+void charl__allreduce_add(const charl_allreduce *ar, const charl_tree_add *adds, int m, void *const *leaf, int64_t n,
+                          void *out);
 
 /* How far the ranks of a node are, in memory that they share: one record per local rank, written by
  * its owner only, counters that grow for ever. */
 typedef struct charl__flags {
-    _Alignas(CHARL__LINE) atomic_int_least64_t ready; /* ranges begun: what they need is written */
-    _Alignas(CHARL__LINE) atomic_int_least64_t done;  /* ranges of which this rank did its share */
-    _Alignas(CHARL__LINE)
-        charl__range range[CHARL__RANGES]; /* what was begun: must be equal on all ranks */
+    _Alignas(CHARL__LINE) atomic_int_least64_t ready;        /* ranges begun: what they need is written */
+    _Alignas(CHARL__LINE) atomic_int_least64_t done;         /* ranges of which this rank did its share */
+    _Alignas(CHARL__LINE) charl__range range[CHARL__RANGES]; /* what was begun: must be equal on all ranks */
 } charl__flags;
 
 /** This rank begins ar->range[ticket % RANGES]. */

@@ -33,8 +33,7 @@ int64_t charl__flags_done(const charl_allreduce *ar, const charl__flags *flags)
     return least;
 }
 
-charl_status charl__flags_compare(const charl_allreduce *ar, const charl__flags *flags,
-                                  int64_t ticket)
+charl_status charl__flags_compare(const charl_allreduce *ar, const charl__flags *flags, int64_t ticket)
 {
     charl_status st = CHARL_OK;
     const charl__range range = ar->range[ticket % CHARL__RANGES];
@@ -43,10 +42,8 @@ charl_status charl__flags_compare(const charl_allreduce *ar, const charl__flags 
         const charl__range *theirs = &flags[l].range[ticket % CHARL__RANGES];
 
         CHARL_REQUIRE_CLEANUP(
-            theirs->offset == range.offset && theirs->count == range.count &&
-                theirs->gathers == range.gathers,
-            CHARL_ERR_COMM,
-            "range %lld of the all-reduce: rank %d has values %lld+%lld, rank %d has %lld+%lld",
+            theirs->offset == range.offset && theirs->count == range.count && theirs->gathers == range.gathers,
+            CHARL_ERR_COMM, "range %lld of the all-reduce: rank %d has values %lld+%lld, rank %d has %lld+%lld",
             (long long)ticket, ar->c->rank, (long long)range.offset, (long long)range.count,
             charl__comm_local_peer(ar->c, l), (long long)theirs->offset, (long long)theirs->count);
     }

@@ -115,8 +115,7 @@ static span meeting(const charl_allreduce *ar, const piece *p, int m, int owner,
 /* Where the values that travel from owners to carriers lie. */
 static void *result(const charl_allreduce *ar, const piece *p, int64_t at)
 {
-    return p->gathers ? (void *)(ar->gathered + p->offset + at)
-                      : charl__element(ar, ar->sum, p->offset + at);
+    return p->gathers ? (void *)(ar->gathered + p->offset + at) : charl__element(ar, ar->sum, p->offset + at);
 }
 
 static size_t result_unit(const charl_allreduce *ar, const piece *p)
@@ -134,11 +133,8 @@ typedef struct message {
 
 static charl__message envelope(const message *v)
 {
-    return (charl__message){.data = v->data,
-                            .unit = v->unit,
-                            .count = (int)(v->what.to - v->what.from),
-                            .rank = v->rank,
-                            .tag = v->tag};
+    return (charl__message){
+        .data = v->data, .unit = v->unit, .count = (int)(v->what.to - v->what.from), .rank = v->rank, .tag = v->tag};
 }
 
 static charl_status send(const charl_allreduce *ar, messages *q, message v)
@@ -191,8 +187,7 @@ static charl_status piece_create(const charl_allreduce *ar, piece *p)
     }
     CHARL_TRY(charl_alloc_array(mine * carried, ar->element, &p->carried));
     CHARL_TRY(charl_alloc_array(s->map.n * s->part_most, ar->element, &p->received));
-    CHARL_TRY(
-        charl_alloc_array(incoming + mine * away, sizeof(charl__request), &p->scatter.request));
+    CHARL_TRY(charl_alloc_array(incoming + mine * away, sizeof(charl__request), &p->scatter.request));
     CHARL_TRY(charl_alloc_array(2 * away, sizeof(charl__request), &p->gather.request));
     return CHARL_OK;
 }
@@ -228,9 +223,8 @@ static charl_status nodes_create(charl_allreduce *ar)
     s = ar->own;
     first = ar->map.first[s->map.rank[s->node]];
     end = ar->map.first[s->map.rank[s->node + 1]];
-    CHARL_TRY(
-        charl__window_create(c, head + (size_t)(end - first + 1) * lane + charl__gathered_bytes(ar),
-                             "the gradients' shared memory", &ar->window));
+    CHARL_TRY(charl__window_create(c, head + (size_t)(end - first + 1) * lane + charl__gathered_bytes(ar),
+                                   "the gradients' shared memory", &ar->window));
     s->flags = (charl__flags *)(void *)ar->window.base;
     data = ar->window.base + head;
     for (int k = first; k < end; k++) {
@@ -284,8 +278,7 @@ static charl_status receives_begin(const charl_allreduce *ar, piece *p)
                             .tag = p->tag + 1};
 
             for (int k = s->map.first[m]; !p->gathers && k < s->map.first[m + 1]; k++) {
-                lane.data =
-                    charl__element(ar, p->received, k * s->part_most + lane.what.from - mine);
+                lane.data = charl__element(ar, p->received, k * s->part_most + lane.what.from - mine);
                 CHARL_TRY(receive(ar, &p->scatter, lane));
             }
             back.data = result(ar, p, back.what.from);
@@ -352,8 +345,7 @@ static void part_add(const charl_allreduce *ar, const piece *p)
             leaf[k] = node_lane(ar, p, k, mine, leaf[k]);
         }
     }
-    charl__allreduce_add(ar, s->map.adds, s->map.n, leaf, mine.to - mine.from,
-                         result(ar, p, mine.from));
+    charl__allreduce_add(ar, s->map.adds, s->map.n, leaf, mine.to - mine.from, result(ar, p, mine.from));
 }
 
 static charl_status results_send(const charl_allreduce *ar, piece *p)
@@ -391,8 +383,7 @@ static charl_status piece_start(charl_allreduce *ar, piece *p)
     s->at = p->is_last ? 0 : s->at + p->count;
     s->ticket += p->is_last;
     s->started++;
-    CHARL_REQUIRE(p->count <= INT_MAX, CHARL_ERR_INVALID, "gathering %lld values at once",
-                  (long long)p->count);
+    CHARL_REQUIRE(p->count <= INT_MAX, CHARL_ERR_INVALID, "gathering %lld values at once", (long long)p->count);
     charl__comm_enter(ar->c);
     CHARL_TRY(receives_begin(ar, p));
     if (!p->gathers) {
@@ -459,8 +450,7 @@ static charl_status nodes_progress(charl_allreduce *ar)
             const piece *p = &s->piece[s->ended++ % PIECES];
 
             if (p->is_last) {
-                atomic_store_explicit(&s->flags[ar->c->local_rank].done, p->ticket + 1,
-                                      memory_order_release);
+                atomic_store_explicit(&s->flags[ar->c->local_rank].done, p->ticket + 1, memory_order_release);
             }
             moved = true;
         }

@@ -60,9 +60,8 @@ static charl_status memory_create(charl_allreduce *ar, bool has_staging)
 
     CHARL_TRY(charl_alloc(sizeof *s, &s));
     ar->own = s;
-    CHARL_TRY(charl_alloc_aligned(
-        4096, (size_t)(ar->my_lanes + 1) * charl__lane_bytes(ar) + charl__gathered_bytes(ar),
-        &ar->window.owned));
+    CHARL_TRY(charl_alloc_aligned(4096, (size_t)(ar->my_lanes + 1) * charl__lane_bytes(ar) + charl__gathered_bytes(ar),
+                                  &ar->window.owned));
     ar->window.base = ar->window.owned;
     ar->sum = ar->window.owned;
     ar->lanes = charl__element(ar, ar->sum, ar->stride);
@@ -113,8 +112,7 @@ static charl_status tree_scatter(charl_allreduce *ar)
         s->send_count[r] = (int)(to - from) * ar->my_lanes;
         for (int j = 0; j < ar->my_lanes; j++) {
             if (to > from) {
-                memcpy(charl__element(ar, s->send, used),
-                       charl__element(ar, ar->lanes, j * ar->stride + offset + from),
+                memcpy(charl__element(ar, s->send, used), charl__element(ar, ar->lanes, j * ar->stride + offset + from),
                        (size_t)(to - from) * ar->element);
             }
             used += (int)(to - from);
@@ -123,9 +121,9 @@ static charl_status tree_scatter(charl_allreduce *ar)
         s->receive_count[r] = (int)(my_to - my_from) * (ar->map.first[r + 1] - ar->map.first[r]);
     }
     charl__comm_enter(ar->c);
-    CHARL_TRY(c->world->transport->alltoall(
-        c->world, &(charl__parts){s->send, ar->element, s->send_count, s->send_at},
-        &(charl__parts){s->receive, ar->element, s->receive_count, s->receive_at}, &s->request));
+    CHARL_TRY(c->world->transport->alltoall(c->world, &(charl__parts){s->send, ar->element, s->send_count, s->send_at},
+                                            &(charl__parts){s->receive, ar->element, s->receive_count, s->receive_at},
+                                            &s->request));
     s->phase = SCATTER;
     return CHARL_OK;
 }
@@ -143,8 +141,7 @@ static charl_status parts_gather(charl_allreduce *ar, void *data, int64_t count,
     }
     charl__comm_enter(ar->c);
     CHARL_TRY(ar->c->world->transport->allgather(
-        ar->c->world, &(charl__parts){data, element, s->receive_count, s->receive_at},
-        &s->request));
+        ar->c->world, &(charl__parts){data, element, s->receive_count, s->receive_at}, &s->request));
     s->phase = GATHER;
     return CHARL_OK;
 }
@@ -162,8 +159,7 @@ static charl_status tree_gather(charl_allreduce *ar)
     for (int k = 0; k < ar->map.n; k++) {
         leaf[k] = charl__element(ar, s->receive, k * (to - from));
     }
-    charl__allreduce_add(ar, ar->map.adds, ar->map.n, leaf, to - from,
-                         charl__element(ar, ar->sum, offset + from));
+    charl__allreduce_add(ar, ar->map.adds, ar->map.n, leaf, to - from, charl__element(ar, ar->sum, offset + from));
     return parts_gather(ar, charl__element(ar, ar->sum, offset), count, ar->element);
 }
 
@@ -183,8 +179,8 @@ static charl_status mpi_start(charl_allreduce *ar)
     }
     charl__comm_enter(ar->c);
     s->request = (charl__request){.is_over = false};
-    CHARL_MPI(MPI_Iallreduce(MPI_IN_PLACE, sum, (int)count, MPI_FLOAT, MPI_SUM,
-                             charl__mpi_comm(ar->c->world), &s->request.mpi));
+    CHARL_MPI(MPI_Iallreduce(MPI_IN_PLACE, sum, (int)count, MPI_FLOAT, MPI_SUM, charl__mpi_comm(ar->c->world),
+                             &s->request.mpi));
     s->phase = GATHER;
     return CHARL_OK;
 }
@@ -193,8 +189,7 @@ static charl_status range_gather(charl_allreduce *ar)
 {
     const int64_t count = piece_count(ar);
 
-    CHARL_REQUIRE(count <= INT_MAX, CHARL_ERR_INVALID, "gathering %lld values at once",
-                  (long long)count);
+    CHARL_REQUIRE(count <= INT_MAX, CHARL_ERR_INVALID, "gathering %lld values at once", (long long)count);
     CHARL_TRY(parts_gather(ar, ar->gathered + piece_offset(ar), count, sizeof(float)));
     return CHARL_OK;
 }
@@ -223,8 +218,7 @@ static charl_status message_progress(charl_allreduce *ar, charl_status (*start)(
                 piece_end(ar);
                 continue;
             }
-            CHARL_TRY_CLEANUP(ar->range[ar->completed % CHARL__RANGES].gathers ? range_gather(ar)
-                                                                               : start(ar));
+            CHARL_TRY_CLEANUP(ar->range[ar->completed % CHARL__RANGES].gathers ? range_gather(ar) : start(ar));
         }
         CHARL_TRY_CLEANUP(ar->c->world->transport->test(ar->c->world, &s->request, &is_done));
         if (!is_done) {

@@ -21,7 +21,7 @@
 enum { FLAG_BYTES = 128, SETS = 4 }; /* of a work-group: FLAGS and SETS of peer_box.clh */
 enum { MAX_BOX_BYTES = 256 << 20 };  /* what the driver imports safely */
 static const double grace_s = 5;     /* the host speaks before the kernel gives up */
-static const double try_s = 20; /* where stores to other devices go astray, waiting is in vain */
+static const double try_s = 20;      /* where stores to other devices go astray, waiting is in vain */
 
 /* A rank's progress, for the others' hosts. */
 typedef struct peer_page {
@@ -85,10 +85,8 @@ static void shape_choose(charl_allreduce *ar, peer_state *s)
 
     s->local = is_pair ? 256 : 128;
     s->packs = (lanes <= 4 ? 4 : lanes <= 8 ? 2 : 1) * (is_pair || lanes > 16 ? 1 : 2);
-    s->tuning = (charl__peer_tuning){.groups = gpu ? 256 : 2,
-                                     .groups_beside = gpu ? 64 : 1,
-                                     .words_bytes = 1 << 20,
-                                     .words_left = UINT32_MAX};
+    s->tuning = (charl__peer_tuning){
+        .groups = gpu ? 256 : 2, .groups_beside = gpu ? 64 : 1, .words_bytes = 1 << 20, .words_left = UINT32_MAX};
     for (int r = 0; r < ar->c->size; r++) {
         if (ar->map.first[r] == ar->map.first[r + 1]) { /* it has no lanes, see peer_words.cl */
             s->tuning.words_left = 0;
@@ -108,12 +106,12 @@ static charl_status defines_write(const charl_allreduce *ar, peer_state *s)
     charl__text t = {0};
     const char *why;
 
-    CHARL_TRY_CLEANUP(charl__text_printf(
-        &t,
-        "%s#define RANKS %d\n#define LANES %d\n#define LOCAL %d\n"
-        "#define PACKS %d\n#define GROUPS %d\n#define EACH_RANK(X)",
-        charl__export_kind(s->dev, &why) == CHARL_SHARED_CUDA ? "#define CHARL_PTX\n" : "",
-        ar->c->size, ar->map.n, s->local, s->packs, s->tuning.groups));
+    CHARL_TRY_CLEANUP(
+        charl__text_printf(&t,
+                           "%s#define RANKS %d\n#define LANES %d\n#define LOCAL %d\n"
+                           "#define PACKS %d\n#define GROUPS %d\n#define EACH_RANK(X)",
+                           charl__export_kind(s->dev, &why) == CHARL_SHARED_CUDA ? "#define CHARL_PTX\n" : "",
+                           ar->c->size, ar->map.n, s->local, s->packs, s->tuning.groups));
     for (int r = 0; r < ar->c->size; r++) {
         CHARL_TRY_CLEANUP(charl__text_printf(&t, " X(%d)", r));
     }
@@ -126,8 +124,7 @@ static charl_status defines_write(const charl_allreduce *ar, peer_state *s)
     }
     CHARL_TRY_CLEANUP(charl__text_printf(&t, "\n#define ADDS"));
     for (int k = 0; k < ar->map.n - 1; k++) {
-        CHARL_TRY_CLEANUP(
-            charl__text_printf(&t, " ADD(%d, %d)", ar->map.adds[k].dst, ar->map.adds[k].src));
+        CHARL_TRY_CLEANUP(charl__text_printf(&t, " ADD(%d, %d)", ar->map.adds[k].dst, ar->map.adds[k].src));
     }
     CHARL_TRY_CLEANUP(charl__text_printf(&t, "\n"));
     s->defines = charl__text_steal(&t);
@@ -137,11 +134,9 @@ cleanup:
 }
 
 /* Host memory where the device uses it in place: then the host may look at any time. */
-static charl_status buffer_make(charl_device *dev, size_t bytes, const char *what, void *host,
-                                charl_buffer **out)
+static charl_status buffer_make(charl_device *dev, size_t bytes, const char *what, void *host, charl_buffer **out)
 {
-    return host ? charl__buffer_wrap(dev, host, bytes, out)
-                : charl__buffer_create(dev, bytes, what, out);
+    return host ? charl__buffer_wrap(dev, host, bytes, out) : charl__buffer_create(dev, bytes, what, out);
 }
 
 static charl_status memory_create(charl_allreduce *ar, peer_state *s)
@@ -248,8 +243,8 @@ static launch_plan plan(const charl_allreduce *ar, const peer_state *s, charl__r
 {
     const charl__peer_tuning *t = &s->tuning;
     const int64_t blocks = divide_up(range.count, CHARL__PART);
-    const int64_t part = divide_up(blocks, ar->c->size) * (CHARL__PART / 4) +
-                         (range.offset % 4 != 0); /* packs, at most */
+    const int64_t part =
+        divide_up(blocks, ar->c->size) * (CHARL__PART / 4) + (range.offset % 4 != 0); /* packs, at most */
     const int64_t groups = ar->shares ? t->groups_beside : t->groups, room = groups * s->local;
     const bool in_words = range.count * 4 <= t->words_bytes && t->words_left > 0 && part <= room;
     const int64_t rounds = divide_up(part, room * s->packs);
@@ -261,12 +256,10 @@ static launch_plan plan(const charl_allreduce *ar, const peer_state *s, charl__r
     return p;
 }
 
-static charl_status range_launch(charl_allreduce *ar, peer_state *s, charl__range range,
-                                 const charl_event *written)
+static charl_status range_launch(charl_allreduce *ar, peer_state *s, charl__range range, const charl_event *written)
 {
     const launch_plan p = plan(ar, s, range);
-    const double patience_s =
-        s->tuning.patience_s > 0 ? s->tuning.patience_s : ar->c->timeout_s + grace_s;
+    const double patience_s = s->tuning.patience_s > 0 ? s->tuning.patience_s : ar->c->timeout_s + grace_s;
     const charl_arg changing[] = {
         charl__i64((int64_t)(patience_s * 1e9)),
         charl__i64(range.offset),
@@ -313,8 +306,7 @@ static charl_status end_mark(charl_allreduce *ar, peer_state *s)
     charl__event_release(s->end);
     s->end = NULL;
     if (s->seen) {
-        CHARL_TRY(charl__buffer_fetch(CHARL_QUEUE_COMM, s->state, 0, s->seen, 2 * sizeof *s->seen,
-                                      &s->end));
+        CHARL_TRY(charl__buffer_fetch(CHARL_QUEUE_COMM, s->state, 0, s->seen, 2 * sizeof *s->seen, &s->end));
     } else {
         CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMM, &s->end));
     }
@@ -394,8 +386,7 @@ static void peer_abandon(charl_allreduce *ar)
 
     if (s->words) {
         atomic_store(&s->words[1], one);
-    } else if (s->state && charl__buffer_write(CHARL_QUEUE_UPLOAD, s->state, 4, &one, sizeof one,
-                                               true) != CHARL_OK) {
+    } else if (s->state && charl__buffer_write(CHARL_QUEUE_UPLOAD, s->state, 4, &one, sizeof one, true) != CHARL_OK) {
         charl_error_clear(); /* then its patience ends it */
     }
 }
@@ -409,8 +400,8 @@ static charl_status lanes_fill(charl_allreduce *ar, float *v, int64_t count, flo
         for (int64_t i = 0; i < count; i++) {
             v[i] = factor * (float)(ar->map.first[ar->c->rank] + j + 1) * (float)(i % 97 + 1);
         }
-        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, ar->device_lanes,
-                                      (size_t)(j * ar->stride) * sizeof *v, v, bytes, true));
+        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, ar->device_lanes, (size_t)(j * ar->stride) * sizeof *v, v,
+                                      bytes, true));
     }
     return CHARL_OK;
 }
@@ -425,9 +416,8 @@ static charl_status sums_look(charl_allreduce *ar, float *v, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         wrong += v[i] != total * (float)(i % 97 + 1);
     }
-    CHARL_REQUIRE(wrong == 0, CHARL_ERR_DEVICE,
-                  "%lld of %lld sums over the devices' shared memory are wrong", (long long)wrong,
-                  (long long)count);
+    CHARL_REQUIRE(wrong == 0, CHARL_ERR_DEVICE, "%lld of %lld sums over the devices' shared memory are wrong",
+                  (long long)wrong, (long long)count);
     memset(v, 0, bytes);
     CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, ar->device_sum, 0, v, bytes, true));
     return CHARL_OK;
@@ -498,8 +488,8 @@ static charl_status peer_create(charl_allreduce *ar)
     CHARL_TRY_CLEANUP(charl__descriptors_exchange(c, charl__export_fd(s->export), fds));
     CHARL_TRY_CLEANUP(charl_comm_agree(c, boxes_import(ar, s, fds)));
     CHARL_TRY_CLEANUP(charl_comm_agree(c, ways_prepare(ar, s)));
-    CHARL_TRY_CLEANUP(charl__window_create(c, (size_t)c->size * sizeof(peer_page),
-                                           "the progress of the all-reduce", &s->page));
+    CHARL_TRY_CLEANUP(
+        charl__window_create(c, (size_t)c->size * sizeof(peer_page), "the progress of the all-reduce", &s->page));
     CHARL_TRY_CLEANUP(try_out(ar, s));
 cleanup:
     charl__descriptors_close(c, fds);

@@ -22,9 +22,7 @@ typedef struct window_state {
 
 static const char *window_unavailable(const charl_comm *c)
 {
-    return c->n_nodes > 1
-               ? "the ranks are on several nodes, which share no memory (use auto or hierarchical)"
-               : NULL;
+    return c->n_nodes > 1 ? "the ranks are on several nodes, which share no memory (use auto or hierarchical)" : NULL;
 }
 
 static charl_status window_create(charl_allreduce *ar)
@@ -38,9 +36,9 @@ static charl_status window_create(charl_allreduce *ar)
     st = charl_alloc(sizeof *s, &s);
     ar->own = s; /* also where another rank got none */
     CHARL_TRY(charl_comm_agree(c, st));
-    CHARL_TRY(charl__window_create(
-        c, head + (size_t)(ar->map.n + 1) * charl__lane_bytes(ar) + charl__gathered_bytes(ar),
-        "the gradients' shared memory", &ar->window));
+    CHARL_TRY(charl__window_create(c,
+                                   head + (size_t)(ar->map.n + 1) * charl__lane_bytes(ar) + charl__gathered_bytes(ar),
+                                   "the gradients' shared memory", &ar->window));
     s->flags = (charl__flags *)(void *)ar->window.base;
     data = ar->window.base + head;
     for (int k = 0; k < ar->map.n; k++) {

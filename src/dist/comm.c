@@ -40,15 +40,14 @@ charl_status charl_comm_init(int *argc, char ***argv)
     CHARL_REQUIRE(setenv("HWLOC_COMPONENTS", "-opencl", 0) == 0, CHARL_ERR_NOMEM, "setenv failed");
     /* A process that no launcher has started gets a daemon from Open MPI, so that it may start
      * others: charl does not. */
-    CHARL_REQUIRE(setenv("OMPI_MCA_ess_singleton_isolated", "1", 0) == 0, CHARL_ERR_NOMEM,
-                  "setenv failed");
+    CHARL_REQUIRE(setenv("OMPI_MCA_ess_singleton_isolated", "1", 0) == 0, CHARL_ERR_NOMEM, "setenv failed");
     CHARL_MPI(MPI_Initialized(&is_started));
     CHARL_REQUIRE(!is_started, CHARL_ERR_INVALID, "MPI is started already");
     CHARL_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided));
     CHARL_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     CHARL_REQUIRE(provided >= MPI_THREAD_FUNNELED, CHARL_ERR_COMM,
-                  "this MPI library does not allow a program with threads (level %d, needed %d)",
-                  provided, MPI_THREAD_FUNNELED);
+                  "this MPI library does not allow a program with threads (level %d, needed %d)", provided,
+                  MPI_THREAD_FUNNELED);
     CHARL_TRY(singletons_refuse());
     return CHARL_OK;
 }
@@ -89,8 +88,8 @@ static int pretended_node(const int *sizes, int local)
 charl_status charl__message_check(const charl__group *g, const charl__message *m, int count)
 {
     CHARL_REQUIRE(count == m->count, CHARL_ERR_COMM,
-                  "rank %d sent %d values where rank %d waits for %d: their ranges differ", m->rank,
-                  count, g->rank, m->count);
+                  "rank %d sent %d values where rank %d waits for %d: their ranges differ", m->rank, count, g->rank,
+                  m->count);
     return CHARL_OK;
 }
 
@@ -128,8 +127,7 @@ static charl_status versions_compare(charl_comm *c, charl__group *all)
     int sizes[CHARL_MAX_SLICES], at[CHARL_MAX_SLICES];
     charl__request request;
 
-    snprintf(own->version, sizeof own->version, "%s%s", CHARL_VERSION,
-             charl__fault("comm.version") ? "-other" : "");
+    snprintf(own->version, sizeof own->version, "%s%s", CHARL_VERSION, charl__fault("comm.version") ? "-other" : "");
     if (gethostname(own->host, sizeof own->host - 1) != 0) {
         snprintf(own->host, sizeof own->host, "unknown host");
     }
@@ -159,10 +157,7 @@ static int64_t own_task(void)
 
 static charl_status peers_exchange(charl_comm *c, int leader)
 {
-    charl__peer me = {.pid = (int64_t)getpid(),
-                      .task = own_task(),
-                      .leader = leader,
-                      .local_rank = c->local_rank};
+    charl__peer me = {.pid = (int64_t)getpid(), .task = own_task(), .leader = leader, .local_rank = c->local_rank};
     char state = '?';
 
     if (gethostname(me.host, sizeof me.host) != 0) {
@@ -176,8 +171,7 @@ static charl_status peers_exchange(charl_comm *c, int leader)
 
         c->n_nodes += r == 0 || c->peer[r].leader != c->peer[r - 1].leader;
         c->peer[r].node = c->n_nodes - 1;
-        c->is_visible[r] = c->peer[r].leader == leader &&
-                           charl__process_read(c->peer[r].task, &state, &started) &&
+        c->is_visible[r] = c->peer[r].leader == leader && charl__process_read(c->peer[r].task, &state, &started) &&
                            started == c->peer[r].started;
     }
     return CHARL_OK;
@@ -211,8 +205,8 @@ charl_status charl_comm_create(const charl_comm_options *options, charl_comm **o
     atomic_init(&c->dead, -1);
     CHARL_TRY_CLEANUP(o.team ? charl__team_world(o.team, o.rank, &all) : charl__mpi_world(&all));
     CHARL_REQUIRE_CLEANUP(all->size <= CHARL_MAX_SLICES, CHARL_ERR_CONFIG,
-                          "%d ranks; charl runs on at most %d, one per slice of the batch",
-                          all->size, CHARL_MAX_SLICES);
+                          "%d ranks; charl runs on at most %d, one per slice of the batch", all->size,
+                          CHARL_MAX_SLICES);
     CHARL_TRY_CLEANUP(versions_compare(c, all));
     CHARL_TRY_CLEANUP(node_split(c, all, o.ranks_per_node, &leader));
     (o.team ? charl__fault_thread_rank_set : charl__fault_rank_set)(c->rank);

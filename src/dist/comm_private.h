@@ -36,9 +36,8 @@ typedef struct charl__slot {
 } charl__slot;
 
 typedef struct charl__board {
-    _Alignas(CHARL__LINE)
-        atomic_int has_reported; /* a rank of this node has printed the error that ends the job */
-    charl__slot slot[];          /* by rank; of this node's each writes its own */
+    _Alignas(CHARL__LINE) atomic_int has_reported; /* a rank of this node has printed the error that ends the job */
+    charl__slot slot[];                            /* by rank; of this node's each writes its own */
 } charl__board;
 
 struct charl_comm {
@@ -57,8 +56,7 @@ struct charl_comm {
     uint64_t agreed_error; /* charl__error_number of the last failure that all ranks know */
     int tags;              /* of point-to-point messages, given out so far */
     struct charl__watch *watch;
-    struct charl__heartbeat
-        *heartbeat; /* connections to other nodes; NULL except on the first rank of a node */
+    struct charl__heartbeat *heartbeat; /* connections to other nodes; NULL except on the first rank of a node */
 };
 
 /** The rank whose local rank on this node is `local`. */
@@ -76,8 +74,8 @@ typedef struct charl__waiter {
     int64_t polls;
 } charl__waiter;
 
-void charl__wait_start(charl_comm *c, charl__waiter *w, const char *what,
-                       bool (*late)(const void *, int), const void *arg);
+void charl__wait_start(charl_comm *c, charl__waiter *w, const char *what, bool (*late)(const void *, int),
+                       const void *arg);
 charl_status charl__wait_pause(charl_comm *c, charl__waiter *w) CHARL_MUST_CHECK;
 
 /** Fails with ERR_COMM when c is broken. */
@@ -123,8 +121,7 @@ bool charl__process_read(int64_t task, char *state, int64_t *started);
 
 /** Zeroed shared memory of `bytes` (equal on all ranks of a node), `what` names it in messages.
  * Collective on c; agreed. Errors: ERR_NOMEM, ERR_COMM. */
-charl_status charl__window_create(charl_comm *c, size_t bytes, const char *what,
-                                  charl__window *w) CHARL_MUST_CHECK;
+charl_status charl__window_create(charl_comm *c, size_t bytes, const char *what, charl__window *w) CHARL_MUST_CHECK;
 void charl__window_destroy(const charl_comm *c, charl__window *w);
 
 static inline size_t charl__round_up(size_t value, size_t unit)
@@ -137,13 +134,12 @@ typedef struct charl__lane_map {
     int n, max_of_rank, total;                           /* of slices */
     int rank[CHARL_MAX_SLICES], index[CHARL_MAX_SLICES]; /* lane k is lane index[k] of rank[k] */
     int lo[CHARL_MAX_SLICES];                            /* its first slice */
-    int first[CHARL_MAX_SLICES + 1]; /* lanes of rank r: first[r] .. first[r+1] */
+    int first[CHARL_MAX_SLICES + 1];                     /* lanes of rank r: first[r] .. first[r+1] */
     charl_tree_add adds[CHARL_MAX_SLICES];
 } charl__lane_map;
 
 /** Collective on c; agreed. Errors: ERR_INVALID, ERR_CONFIG, ERR_COMM. */
-charl_status charl__lane_map_init(charl_comm *c, const charl_slices *mine,
-                                  charl__lane_map *map) CHARL_MUST_CHECK;
+charl_status charl__lane_map_init(charl_comm *c, const charl_slices *mine, charl__lane_map *map) CHARL_MUST_CHECK;
 
 /* The same one level up: a node's ranks own one block of slices too, so a node has lanes as a rank
  * has, each the tree over some lanes of its ranks. */
@@ -152,7 +148,7 @@ typedef struct charl__node_map {
     int rank[CHARL_MAX_SLICES + 1];  /* ranks of node m: rank[m] .. rank[m+1] */
     int first[CHARL_MAX_SLICES + 1]; /* lanes of node m: first[m] .. first[m+1] */
     charl_tree_add adds[CHARL_MAX_SLICES];
-    int leaf[CHARL_MAX_SLICES + 1]; /* node lane k adds lanes leaf[k] .. leaf[k+1] of the ranks */
+    int leaf[CHARL_MAX_SLICES + 1];         /* node lane k adds lanes leaf[k] .. leaf[k+1] of the ranks */
     charl_tree_add inner[CHARL_MAX_SLICES]; /* node lane k, by the adds from inner[leaf[k]] on */
 } charl__node_map;
 

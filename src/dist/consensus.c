@@ -43,8 +43,8 @@ charl_status charl__consensus_add(charl__consensus *c, const charl__fact *fact)
     return st;
 }
 
-charl_status charl__consensus_print(charl__consensus *c, const charl__fact *form, const char *label,
-                                    const char *fmt, ...)
+charl_status charl__consensus_print(charl__consensus *c, const charl__fact *form, const char *label, const char *fmt,
+                                    ...)
 {
     charl__fact fact = *form;
     char value[256];
@@ -83,8 +83,7 @@ static bool read_fact(const char **at, const char *end, charl__fact *out)
     return true;
 }
 
-static bool find_between(fact_list *l, const char *from, const char *to, const char *label,
-                         charl__fact *out)
+static bool find_between(fact_list *l, const char *from, const char *to, const char *label, charl__fact *out)
 {
     while (from < to && read_fact(&from, l->end, out)) {
         if (strcmp(out->label, label) == 0) {
@@ -134,9 +133,9 @@ static int divide(const charl__fact *fact, int size, camp *camps, int *camp_of, 
     for (int r = 0; r < size; r++) {
         int k = 0;
 
-        while (k < n && !(fact[r].value && fact[camps[k].first].value
-                              ? strcmp(fact[r].value, fact[camps[k].first].value) == 0
-                              : fact[r].value == fact[camps[k].first].value)) {
+        while (k < n &&
+               !(fact[r].value && fact[camps[k].first].value ? strcmp(fact[r].value, fact[camps[k].first].value) == 0
+                                                             : fact[r].value == fact[camps[k].first].value)) {
             k++;
         }
         if (k == n) {
@@ -162,22 +161,20 @@ static int divide(const charl__fact *fact, int size, camp *camps, int *camp_of, 
 }
 
 /* "rank 1 of 8 (gpu07, pid 77), rank 2 of 8 (gpu07, pid 78) and 3 more ranks have". */
-static charl_status name_camp(const charl_comm *comm, const int *camp_of, int k, int count,
-                              charl__text *out)
+static charl_status name_camp(const charl_comm *comm, const int *camp_of, int k, int count, charl__text *out)
 {
     char name[160];
     int shown = 0;
 
     for (int r = 0; r < comm->size && shown < SHOWN_RANKS; r++) {
         if (camp_of[r] == k) {
-            CHARL_TRY(charl__text_printf(out, "%s%s", shown > 0 ? ", " : "",
-                                         charl__peer_name(comm, r, name, sizeof name)));
+            CHARL_TRY(
+                charl__text_printf(out, "%s%s", shown > 0 ? ", " : "", charl__peer_name(comm, r, name, sizeof name)));
             shown++;
         }
     }
     if (count > shown) {
-        CHARL_TRY(charl__text_printf(out, " and %d more rank%s", count - shown,
-                                     count - shown == 1 ? "" : "s"));
+        CHARL_TRY(charl__text_printf(out, " and %d more rank%s", count - shown, count - shown == 1 ? "" : "s"));
     }
     CHARL_TRY(charl__text_printf(out, count == 1 ? " has" : " have"));
     return CHARL_OK;
@@ -190,9 +187,8 @@ static charl_status show_value(const charl__fact *fact, const char *label, charl
     } else {
         const bool is_long = strlen(fact->value) > SHOWN_VALUE;
 
-        CHARL_TRY(charl__text_printf(out, " %s%s%.*s%s", label ? label : "", label ? " = " : "",
-                                     SHOWN_VALUE, fact->value[0] ? fact->value : "(empty)",
-                                     is_long ? "..." : ""));
+        CHARL_TRY(charl__text_printf(out, " %s%s%.*s%s", label ? label : "", label ? " = " : "", SHOWN_VALUE,
+                                     fact->value[0] ? fact->value : "(empty)", is_long ? "..." : ""));
         if (fact->note[0]) {
             CHARL_TRY(charl__text_printf(out, " (%.200s)", fact->note));
         }
@@ -201,8 +197,7 @@ static charl_status show_value(const charl__fact *fact, const char *label, charl
 }
 
 /* One fact that differs; fact[r] is rank r's. */
-static charl_status explain(const charl_comm *comm, const char *label, const charl__fact *fact,
-                            charl__text *out)
+static charl_status explain(const charl_comm *comm, const char *label, const charl__fact *fact, charl__text *out)
 {
     camp camps[CHARL_MAX_SLICES];
     int camp_of[CHARL_MAX_SLICES];
@@ -222,8 +217,8 @@ static charl_status explain(const charl_comm *comm, const char *label, const cha
 }
 
 /* What the ranks' lists differ in, as one sentence, and the status and hint of the first. */
-static charl_status compare_lists(const charl_comm *comm, fact_list *list, charl_status *code,
-                                  const char **hint, charl__text *out)
+static charl_status compare_lists(const charl_comm *comm, fact_list *list, charl_status *code, const char **hint,
+                                  charl__text *out)
 {
     charl__fact fact[CHARL_MAX_SLICES];
     charl__fact own;
@@ -249,8 +244,7 @@ static charl_status compare_lists(const charl_comm *comm, fact_list *list, charl
                 *hint = own.hint;
                 CHARL_TRY(explain(comm, own.label, fact, out));
             } else if (found <= SHOWN_LABELS) {
-                CHARL_TRY(charl__text_printf(out, "%s%s", found == 2 ? "; also different: " : ", ",
-                                             own.label));
+                CHARL_TRY(charl__text_printf(out, "%s%s", found == 2 ? "; also different: " : ", ", own.label));
             }
         }
     }
@@ -284,8 +278,7 @@ static charl_status fail_different(const charl__consensus *c, const summary *all
     }
     CHARL_TRY_CLEANUP(charl_comm_agree(comm, compare_lists(comm, list, &code, &hint, &sentence)));
     CHARL_FAIL_CLEANUP(code, "%.*s%s%s", SENTENCE,
-                       sentence.length > 0 ? charl__text_string(&sentence)
-                                           : "the order of facts differs",
+                       sentence.length > 0 ? charl__text_string(&sentence) : "the order of facts differs",
                        hint[0] ? "; HINT " : "", hint);
 cleanup:
     charl__text_fini(&sentence);

@@ -31,8 +31,8 @@ typedef struct charl__consensus {
 charl_status charl__consensus_add(charl__consensus *c, const charl__fact *fact) CHARL_MUST_CHECK;
 
 /** The same for a short value that is printed. Local. Errors: ERR_NOMEM. */
-charl_status charl__consensus_print(charl__consensus *c, const charl__fact *form, const char *label,
-                                    const char *fmt, ...) CHARL_PRINTF(4, 5) CHARL_MUST_CHECK;
+charl_status charl__consensus_print(charl__consensus *c, const charl__fact *form, const char *label, const char *fmt,
+                                    ...) CHARL_PRINTF(4, 5) CHARL_MUST_CHECK;
 
 /** Agree on the ranks' statuses, as charl_comm_agree does (`mine` is the caller's so far), and then
  *  on their facts. Where facts differ every rank gets the same message: it shows the first fact
@@ -40,8 +40,7 @@ charl_status charl__consensus_print(charl__consensus *c, const charl__fact *form
  *  only some ranks have differs too. Blocks. Collective on comm.
  *  Errors: the worst status of a rank; the status of the first fact that differs; ERR_NOMEM;
  *  ERR_COMM. Cost: 48 bytes per rank; all facts of all ranks where they differ. */
-charl_status charl__consensus_reach(charl__consensus *c, charl_status mine,
-                                    charl_comm *comm) CHARL_MUST_CHECK;
+charl_status charl__consensus_reach(charl__consensus *c, charl_status mine, charl_comm *comm) CHARL_MUST_CHECK;
 
 void charl__consensus_fini(charl__consensus *c);
 

@@ -15,16 +15,14 @@ charl_status charl_comm_allgather(charl_comm *c, const void *mine, size_t bytes,
     int sizes[CHARL_MAX_SLICES], at[CHARL_MAX_SLICES];
     charl__request request;
 
-    CHARL_REQUIRE(bytes <= INT_MAX / (size_t)c->size, CHARL_ERR_INVALID, "all-gather of %zu bytes",
-                  bytes);
+    CHARL_REQUIRE(bytes <= INT_MAX / (size_t)c->size, CHARL_ERR_INVALID, "all-gather of %zu bytes", bytes);
     CHARL_TRY(charl__comm_check(c));
     charl__parts_equal(c->size, bytes, sizes, at);
     if (bytes > 0) {
         memmove((unsigned char *)all + at[c->rank], mine, bytes);
     }
     charl__comm_enter(c);
-    CHARL_TRY(
-        c->world->transport->allgather(c->world, &(charl__parts){all, 1, sizes, at}, &request));
+    CHARL_TRY(c->world->transport->allgather(c->world, &(charl__parts){all, 1, sizes, at}, &request));
     CHARL_TRY(charl__comm_finish(c, c->world, &request, "all-gather"));
     return CHARL_OK;
 }
@@ -43,16 +41,14 @@ charl_status charl_comm_broadcast(charl_comm *c, void *data, size_t bytes, int r
 {
     const size_t most = (size_t)1 << 30;
 
-    CHARL_REQUIRE(root >= 0 && root < c->size, CHARL_ERR_INVALID, "broadcast from rank %d of %d",
-                  root, c->size);
+    CHARL_REQUIRE(root >= 0 && root < c->size, CHARL_ERR_INVALID, "broadcast from rank %d of %d", root, c->size);
     CHARL_TRY(charl__comm_check(c));
     for (size_t at = 0; at < bytes; at += most) {
         const size_t left = bytes - at < most ? bytes - at : most;
         charl__request request;
 
         charl__comm_enter(c);
-        CHARL_TRY(c->world->transport->broadcast(c->world, (unsigned char *)data + at, left, root,
-                                                 &request));
+        CHARL_TRY(c->world->transport->broadcast(c->world, (unsigned char *)data + at, left, root, &request));
         CHARL_TRY(charl__comm_finish(c, c->world, &request, "broadcast"));
     }
     return CHARL_OK;
@@ -98,9 +94,8 @@ charl_status charl_comm_agree(charl_comm *c, charl_status mine)
         return CHARL_OK;
     }
     CHARL_TRY(charl_comm_broadcast(c, text, sizeof text, worst));
-    return charl_comm_agreed(c,
-                             charl__error_set(all[worst], __FILE__, __LINE__, __func__, "%s: %s",
-                                              charl__peer_name(c, worst, name, sizeof name), text));
+    return charl_comm_agreed(c, charl__error_set(all[worst], __FILE__, __LINE__, __func__, "%s: %s",
+                                                 charl__peer_name(c, worst, name, sizeof name), text));
 }
 
 static void fold_i64(charl_comm_op op, void *to, const void *from)
@@ -126,8 +121,8 @@ static charl_status reduce_any(charl_comm *c, charl_comm_op op, unsigned char *v
     enum { VALUE = 8 };
     _Alignas(VALUE) unsigned char all[CHARL_MAX_SLICES * VALUES * VALUE];
 
-    CHARL_REQUIRE((unsigned)op < CHARL_COMM_OP_COUNT && count >= 0, CHARL_ERR_INVALID,
-                  "reduction %d of %d values", (int)op, count);
+    CHARL_REQUIRE((unsigned)op < CHARL_COMM_OP_COUNT && count >= 0, CHARL_ERR_INVALID, "reduction %d of %d values",
+                  (int)op, count);
     for (int at = 0; at < count; at += VALUES) {
         const int n = count - at < VALUES ? count - at : VALUES;
 

@@ -15,8 +15,7 @@ static int allowed_count(void)
 {
     cpu_set_t set;
 
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
-                                                       : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 /* CPUs of the widest affinity that the kernel allows this process. */
@@ -57,11 +56,9 @@ charl_status charl_comm_bind(const charl_comm *c, int *cpus)
     if (is_default_binding() && before < node && (c->size <= 2 || before < share)) {
         memset(&all, 0xff, sizeof all);
         CHARL_REQUIRE(sched_setaffinity(0, sizeof all, &all) == 0, CHARL_ERR_COMM,
-                      "the binding to %d processors cannot be widened: %s", before,
-                      strerror(errno));
+                      "the binding to %d processors cannot be widened: %s", before, strerror(errno));
         *cpus = allowed_count();
-        charl__log(CHARL_LOG_INFO, "rank %d: binding widened from %d to %d processors", c->rank,
-                   before, *cpus);
+        charl__log(CHARL_LOG_INFO, "rank %d: binding widened from %d to %d processors", c->rank, before, *cpus);
     }
     return CHARL_OK;
 }
@@ -84,8 +81,7 @@ charl_status charl_comm_cpu_limit(const charl_comm *c)
     }
     /* PoCL up to 3 reads the first, later ones the second. */
     snprintf(text, sizeof text, "%d", charl_comm_cpu_share(c));
-    CHARL_REQUIRE(setenv("POCL_MAX_PTHREAD_COUNT", text, 0) == 0 &&
-                      setenv("POCL_CPU_MAX_CU_COUNT", text, 0) == 0,
+    CHARL_REQUIRE(setenv("POCL_MAX_PTHREAD_COUNT", text, 0) == 0 && setenv("POCL_CPU_MAX_CU_COUNT", text, 0) == 0,
                   CHARL_ERR_NOMEM, "setenv failed");
     return st;
 }

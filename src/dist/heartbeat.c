@@ -75,8 +75,7 @@ typedef struct charl__heartbeat {
 } charl__heartbeat;
 
 /* Exchange the addresses of all nodes; a node without one is not connected. */
-static charl_status addresses_exchange(charl_comm *c, const charl__node_address *mine,
-                                       charl__node_address *by_node)
+static charl_status addresses_exchange(charl_comm *c, const charl__node_address *mine, charl__node_address *by_node)
 {
     charl_status st = CHARL_OK;
     charl__node_address *all = NULL;
@@ -172,11 +171,10 @@ static void connection_give_up(const charl_comm *c, int m)
     connection *k = &c->heartbeat->connection[m];
 
     connection_set(k, CLOSED);
-    charl__log(
-        CHARL_LOG_WARN,
-        "no heartbeat connection from node %d (%s) to node %d (%s): a lost rank is reported on "
-        "its own node only",
-        c->heartbeat->node, c->peer[c->rank].host, m, c->peer[charl__first_rank(c, m)].host);
+    charl__log(CHARL_LOG_WARN,
+               "no heartbeat connection from node %d (%s) to node %d (%s): a lost rank is reported on "
+               "its own node only",
+               c->heartbeat->node, c->peer[c->rank].host, m, c->peer[charl__first_rank(c, m)].host);
 }
 
 static bool connection_flush(connection *k)
@@ -241,9 +239,8 @@ static void connection_read(charl_comm *c, int m)
     connection *k = &c->heartbeat->connection[m];
 
     while (k->state == HANDSHAKE || k->state == UP || k->state == IGNORED) {
-        const size_t want = k->state == HANDSHAKE
-                                ? sizeof(handshake)
-                                : charl__heartbeat_message_bytes(charl__node_size(c, m));
+        const size_t want =
+            k->state == HANDSHAKE ? sizeof(handshake) : charl__heartbeat_message_bytes(charl__node_size(c, m));
         const ssize_t n = recv(k->fd, k->in.bytes + k->received, want - k->received, 0);
 
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
@@ -310,8 +307,7 @@ static void pending_read(charl_comm *c, int i)
 {
     charl__heartbeat *l = c->heartbeat;
     pending *s = &l->pending[i];
-    const ssize_t n = recv(s->fd, (unsigned char *)&s->handshake + s->received,
-                           sizeof s->handshake - s->received, 0);
+    const ssize_t n = recv(s->fd, (unsigned char *)&s->handshake + s->received, sizeof s->handshake - s->received, 0);
     const int m = s->handshake.from;
     handshake mine;
 
@@ -322,9 +318,8 @@ static void pending_read(charl_comm *c, int i)
     if (n > 0 && s->received < sizeof s->handshake) {
         return;
     }
-    if (n <= 0 || s->handshake.token != l->address[l->node].token[0] ||
-        s->handshake.to != l->node || m <= l->node || m >= c->n_nodes ||
-        l->connection[m].state != IDLE) {
+    if (n <= 0 || s->handshake.token != l->address[l->node].token[0] || s->handshake.to != l->node || m <= l->node ||
+        m >= c->n_nodes || l->connection[m].state != IDLE) {
         pending_remove(l, i, true);
         return;
     }
@@ -351,8 +346,7 @@ static int poll_set(const charl_comm *c, int wake, struct pollfd *p)
     }
     p[LISTENER] = (struct pollfd){.fd = l->listener, .events = POLLIN};
     for (int i = 0; i < MAX_PENDING; i++) {
-        p[FIRST_PENDING + i] =
-            (struct pollfd){.fd = i < l->n_pending ? l->pending[i].fd : -1, .events = POLLIN};
+        p[FIRST_PENDING + i] = (struct pollfd){.fd = i < l->n_pending ? l->pending[i].fd : -1, .events = POLLIN};
     }
     for (int m = 0; m < c->n_nodes; m++) {
         const connection *k = &l->connection[m];
@@ -360,8 +354,8 @@ static int poll_set(const charl_comm *c, int wake, struct pollfd *p)
 
         p[FIRST_NODE + m] = (struct pollfd){.fd = k->fd,
                                             .events = (short)(k->state == CONNECTING ? POLLOUT
-                                                              : writes ? POLLIN | POLLOUT
-                                                                       : POLLIN)};
+                                                              : writes               ? POLLIN | POLLOUT
+                                                                                     : POLLIN)};
     }
     return FIRST_NODE + c->n_nodes;
 }
@@ -416,8 +410,7 @@ static void upkeep(charl_comm *c)
                 connection_open(l, m);
             }
         }
-        is_expecting =
-            is_expecting || (k->state == IDLE && m > l->node && now - l->begun_s < connect_s);
+        is_expecting = is_expecting || (k->state == IDLE && m > l->node && now - l->begun_s < connect_s);
     }
     for (int i = l->n_pending - 1; i >= 0; i--) {
         if (now - l->pending[i].since_s > try_s) {

@@ -29,8 +29,7 @@ int charl__node_size(const charl_comm *c, int node)
 
 size_t charl__heartbeat_message_bytes(int ranks)
 {
-    return sizeof(charl__heartbeat_message) -
-           (size_t)(CHARL_MAX_SLICES - ranks) * sizeof(charl__rank_status);
+    return sizeof(charl__heartbeat_message) - (size_t)(CHARL_MAX_SLICES - ranks) * sizeof(charl__rank_status);
 }
 
 static void status_write(charl__slot *s, const charl__rank_status *w, int64_t now_ms)
@@ -74,9 +73,8 @@ static void status_make(const charl_comm *c, int rank, charl__rank_status *w)
     char state = '?';
     int64_t started = 0;
 
-    *w = (charl__rank_status){.marks = atomic_load(&s->marks),
-                              .step = atomic_load(&s->step),
-                              .entered = atomic_load(&s->entered)};
+    *w = (charl__rank_status){
+        .marks = atomic_load(&s->marks), .step = atomic_load(&s->step), .entered = atomic_load(&s->entered)};
     for (int i = 0; i < CHARL__PHASE_WORDS; i++) {
         w->phase[i] = atomic_load_explicit(&s->phase[i], memory_order_relaxed);
     }

@@ -28,8 +28,7 @@ int charl__first_rank(const charl_comm *c, int node);
 size_t charl__heartbeat_message_bytes(int ranks);
 
 /** The message of this node. Local. */
-void charl__heartbeat_message_make(const charl_comm *c, bool is_last,
-                                   charl__heartbeat_message *out);
+void charl__heartbeat_message_make(const charl_comm *c, bool is_last, charl__heartbeat_message *out);
 
 /** Write the message of node m to the page of this node. False, and nothing written, if it is
  *  malformed. Local. */

@@ -13,10 +13,8 @@ static charl_status fill(const charl_comm *c, const charl_slices *all, charl__la
     for (int r = 0; r < c->size; r++) {
         const charl_slices *s = &all[r];
 
-        CHARL_REQUIRE(s->total == all[0].total && s->first == next && s->count >= 0 &&
-                          s->n_lanes <= CHARL_MAX_LANES,
-                      CHARL_ERR_INVALID,
-                      "rank %d brings slices %d to %d of %d where slice %d of %d comes next", r,
+        CHARL_REQUIRE(s->total == all[0].total && s->first == next && s->count >= 0 && s->n_lanes <= CHARL_MAX_LANES,
+                      CHARL_ERR_INVALID, "rank %d brings slices %d to %d of %d where slice %d of %d comes next", r,
                       s->first, s->first + s->count, s->total, next, all[0].total);
         map->first[r] = map->n;
         for (int j = 0; j < s->n_lanes; j++) {
@@ -28,8 +26,8 @@ static charl_status fill(const charl_comm *c, const charl_slices *all, charl__la
         map->max_of_rank = s->n_lanes > map->max_of_rank ? s->n_lanes : map->max_of_rank;
     }
     map->first[c->size] = map->n;
-    CHARL_REQUIRE(next == all[0].total && map->n > 0, CHARL_ERR_INVALID,
-                  "the ranks own %d of %d slices", next, all[0].total);
+    CHARL_REQUIRE(next == all[0].total && map->n > 0, CHARL_ERR_INVALID, "the ranks own %d of %d slices", next,
+                  all[0].total);
     map->total = next;
     CHARL_INVARIANT(charl__tree_combine(next, map->lo, map->n, map->adds) == map->n - 1);
     return CHARL_OK;
@@ -51,8 +49,7 @@ cleanup:
 
 /* Lane k of the map: a complete subtree, so the ranks' lanes in it are combined as if it began at
  * slice 0. */
-static void node_lane_init(const charl__lane_map *lanes, int k, int lo, int hi,
-                           charl__node_map *map)
+static void node_lane_init(const charl__lane_map *lanes, int k, int lo, int hi, charl__node_map *map)
 {
     int from[CHARL_MAX_SLICES], n = 0;
     const int leaf = map->leaf[k];
@@ -66,8 +63,7 @@ static void node_lane_init(const charl__lane_map *lanes, int k, int lo, int hi,
     map->leaf[k + 1] = leaf + n;
 }
 
-charl_status charl__node_map_init(const charl_comm *c, const charl__lane_map *lanes,
-                                  charl__node_map *map)
+charl_status charl__node_map_init(const charl_comm *c, const charl__lane_map *lanes, charl__node_map *map)
 {
     int lo[CHARL_MAX_SLICES];
 

@@ -52,8 +52,7 @@ static int listen_any(struct sockaddr *any, socklen_t length)
     if (fd >= 0 && any->sa_family == AF_INET6) {
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     }
-    if (fd < 0 || bind(fd, any, length) != 0 || listen(fd, 64) != 0 ||
-        getsockname(fd, any, &length) != 0) {
+    if (fd < 0 || bind(fd, any, length) != 0 || listen(fd, 64) != 0 || getsockname(fd, any, &length) != 0) {
         charl__socket_close(&fd);
     }
     return fd;
@@ -73,8 +72,8 @@ static bool is_usable(const struct sockaddr *a, int family)
 {
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)a;
 
-    return a && (a->sa_family == AF_INET || (a->sa_family == AF_INET6 && family == AF_INET6 &&
-                                             !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)));
+    return a && (a->sa_family == AF_INET ||
+                 (a->sa_family == AF_INET6 && family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)));
 }
 
 static void addresses_find(int family, in_port_t port, charl__node_address *out)
@@ -128,9 +127,7 @@ int charl__node_connect(const charl__node_address *place, int i)
     int fd = socket_open(to->sa_family);
 
     if (fd >= 0 &&
-        connect(fd, to,
-                to->sa_family == AF_INET ? sizeof(struct sockaddr_in)
-                                         : sizeof(struct sockaddr_in6)) != 0 &&
+        connect(fd, to, to->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6)) != 0 &&
         errno != EINPROGRESS) {
         charl__socket_close(&fd);
     }

@@ -25,8 +25,7 @@ typedef struct charl__peer_fact {
 void charl__peer_compare(const charl__peer_fact *f, int n, charl__peer_survey *out);
 
 /** The same answer on every rank; dev is this rank's, or NULL. Collective on c; agreed. */
-charl_status charl__peer_ask(charl_comm *c, charl_device *dev,
-                             charl__peer_survey *out) CHARL_MUST_CHECK;
+charl_status charl__peer_ask(charl_comm *c, charl_device *dev, charl__peer_survey *out) CHARL_MUST_CHECK;
 
 /** Give fd to the other ranks of the node, which is the whole job, and get theirs: fds[r], owned by
  * the caller, -1 for this rank. On failure all are closed. Collective on c; agreed. */

@@ -41,8 +41,8 @@ static charl_status socket_open(key *k, int *out)
     const int on = 1;
     struct sockaddr_un a;
 
-    CHARL_REQUIRE(getrandom(k, sizeof *k, 0) == (ssize_t)sizeof *k, CHARL_ERR_COMM,
-                  "no random numbers: %s", strerror(errno));
+    CHARL_REQUIRE(getrandom(k, sizeof *k, 0) == (ssize_t)sizeof *k, CHARL_ERR_COMM, "no random numbers: %s",
+                  strerror(errno));
     CHARL_TRY(charl__acquire("socket"));
     *out = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (*out < 0) {
@@ -55,8 +55,7 @@ static charl_status socket_open(key *k, int *out)
     return CHARL_OK;
 }
 
-static charl_status descriptor_send(int from, const key *to, const charl__descriptor_note *m,
-                                    int fd)
+static charl_status descriptor_send(int from, const key *to, const charl__descriptor_note *m, int fd)
 {
     struct sockaddr_un a;
     const socklen_t length = address_of(to, &a);
@@ -74,8 +73,7 @@ static charl_status descriptor_send(int from, const key *to, const charl__descri
     c.header.cmsg_len = CMSG_LEN(sizeof fd);
     memcpy(CMSG_DATA(&c.header), &fd, sizeof fd);
     CHARL_REQUIRE(sendmsg(from, &h, 0) == (ssize_t)sizeof *m, CHARL_ERR_COMM,
-                  "a descriptor cannot be sent to another rank: %s (a container of its own?)",
-                  strerror(errno));
+                  "a descriptor cannot be sent to another rank: %s (a container of its own?)", strerror(errno));
     return CHARL_OK;
 }
 
@@ -100,10 +98,7 @@ bool charl__descriptor_take(int socket, charl__descriptor_note *m, int *fd, bool
 {
     struct iovec text = {m, sizeof *m};
     control c = {.bytes = {0}};
-    struct msghdr h = {.msg_iov = &text,
-                       .msg_iovlen = 1,
-                       .msg_control = c.bytes,
-                       .msg_controllen = sizeof c.bytes};
+    struct msghdr h = {.msg_iov = &text, .msg_iovlen = 1, .msg_control = c.bytes, .msg_controllen = sizeof c.bytes};
     struct ucred sender = {.uid = (uid_t)-1};
     ssize_t got;
 
@@ -134,8 +129,8 @@ static charl_status descriptors_take(const charl_comm *c, int socket, const key 
     charl__descriptor_note m;
 
     while (left > 0 && charl__descriptor_take(socket, &m, &fd, &is_cut)) {
-        const bool is_ours = m.rank >= 0 && m.rank < c->size && m.rank != c->rank &&
-                             m.proof == all[m.rank].proof && fds[m.rank] < 0;
+        const bool is_ours =
+            m.rank >= 0 && m.rank < c->size && m.rank != c->rank && m.proof == all[m.rank].proof && fds[m.rank] < 0;
 
         is_full = is_full || (is_ours && is_cut);
         if (is_ours && fd >= 0 && (st = charl__acquire("descriptor")) == CHARL_OK) {
@@ -146,8 +141,8 @@ static charl_status descriptors_take(const charl_comm *c, int socket, const key 
         }
         CHARL_TRY(st);
     }
-    CHARL_REQUIRE(left == 0, CHARL_ERR_COMM, "%d of %d descriptors did not come%s", left,
-                  c->size - 1, is_full ? ": this process may open no more files (ulimit -n)" : "");
+    CHARL_REQUIRE(left == 0, CHARL_ERR_COMM, "%d of %d descriptors did not come%s", left, c->size - 1,
+                  is_full ? ": this process may open no more files (ulimit -n)" : "");
     return st;
 }
 

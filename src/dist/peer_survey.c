@@ -24,8 +24,7 @@ void charl__peer_compare(const charl__peer_fact *f, int n, charl__peer_survey *o
         if (f[r].why[0]) {
             snprintf(out->why, sizeof out->why, "rank %d: %s", r, f[r].why);
         } else if (f[r].kind != f[0].kind) {
-            snprintf(out->why, sizeof out->why, "ranks 0 and %d have devices of different kinds",
-                     r);
+            snprintf(out->why, sizeof out->why, "ranks 0 and %d have devices of different kinds", r);
         }
         for (int q = 0; q < r && f[r].kind == CHARL_SHARED_CUDA && !out->why[0]; q++) {
             if (strcmp(f[q].pci, f[r].pci) == 0) {
@@ -37,8 +36,7 @@ void charl__peer_compare(const charl__peer_fact *f, int n, charl__peer_survey *o
 }
 
 /* Each rank asks its own driver; the first that has something to say is quoted. */
-static charl_status reach(charl_comm *c, charl_device *dev, charl__peer_fact *all,
-                          charl__peer_survey *out)
+static charl_status reach(charl_comm *c, charl_device *dev, charl__peer_fact *all, charl__peer_survey *out)
 {
     charl__peer_fact mine = all[c->rank];
 

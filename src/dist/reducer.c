@@ -14,7 +14,7 @@ enum { SLOT_FLOATS = 16384 };
 
 typedef struct reducer_flag {
     _Alignas(CHARL__LINE) atomic_int_least64_t sums; /* slots written, ever */
-    int64_t count[2], step[2]; /* what is in them: must be equal on all ranks */
+    int64_t count[2], step[2];                       /* what is in them: must be equal on all ranks */
 } reducer_flag;
 
 struct charl_reducer {
@@ -52,9 +52,8 @@ charl_status charl_reducer_create(charl_comm *c, const charl_slices *mine, charl
     r->piece = SLOT_FLOATS / r->map.max_of_rank;
     CHARL_TRY_CLEANUP(charl_comm_agree(c, memory_create(r)));
     if (c->size > 1 && c->n_nodes == 1) {
-        CHARL_TRY_CLEANUP(
-            charl__window_create(c, head + (size_t)c->size * 2 * SLOT_FLOATS * sizeof(float),
-                                 "the shared memory of small sums", &r->window));
+        CHARL_TRY_CLEANUP(charl__window_create(c, head + (size_t)c->size * 2 * SLOT_FLOATS * sizeof(float),
+                                               "the shared memory of small sums", &r->window));
         r->flags = (reducer_flag *)(void *)r->window.base;
         r->slots = (float *)(void *)(r->window.base + head);
     }
@@ -76,8 +75,7 @@ void charl_reducer_destroy(charl_reducer *r)
 }
 
 /* Lanes of this rank, `count` values each at distance `stride`, one after another to `to`. */
-static void lanes_pack(const charl_reducer *r, const float *lanes, int64_t stride, int64_t count,
-                       float *to)
+static void lanes_pack(const charl_reducer *r, const float *lanes, int64_t stride, int64_t count, float *to)
 {
     const int n = r->map.first[r->c->rank + 1] - r->map.first[r->c->rank];
 
@@ -103,21 +101,19 @@ static charl_status check_alike(const charl_reducer *r, int64_t half)
     for (int p = 0; p < r->c->size; p++) {
         const reducer_flag *a = &r->flags[me], *b = &r->flags[p];
 
-        CHARL_REQUIRE_CLEANUP(
-            a->count[half] == b->count[half] && a->step[half] == b->step[half], CHARL_ERR_COMM,
-            "the ranks are not at the same sum over the batch: %s has %lld values for step %lld, "
-            "%s has %lld for step %lld",
-            charl_comm_place(r->c, me, mine, sizeof mine), (long long)a->count[half],
-            (long long)a->step[half], charl_comm_place(r->c, p, theirs, sizeof theirs),
-            (long long)b->count[half], (long long)b->step[half]);
+        CHARL_REQUIRE_CLEANUP(a->count[half] == b->count[half] && a->step[half] == b->step[half], CHARL_ERR_COMM,
+                              "the ranks are not at the same sum over the batch: %s has %lld values for step %lld, "
+                              "%s has %lld for step %lld",
+                              charl_comm_place(r->c, me, mine, sizeof mine), (long long)a->count[half],
+                              (long long)a->step[half], charl_comm_place(r->c, p, theirs, sizeof theirs),
+                              (long long)b->count[half], (long long)b->step[half]);
     }
 cleanup:
     r->c->is_broken = r->c->is_broken || st != CHARL_OK;
     return st;
 }
 
-static charl_status sum_shared(charl_reducer *r, const float *lanes, int64_t stride, int64_t count,
-                               float *out)
+static charl_status sum_shared(charl_reducer *r, const float *lanes, int64_t stride, int64_t count, float *out)
 {
     const charl_comm *c = r->c;
     const int64_t half = r->sums % 2;
@@ -143,8 +139,7 @@ static charl_status sum_shared(charl_reducer *r, const float *lanes, int64_t str
     return CHARL_OK;
 }
 
-static charl_status sum_messages(charl_reducer *r, const float *lanes, int64_t stride,
-                                 int64_t count, float *out)
+static charl_status sum_messages(charl_reducer *r, const float *lanes, int64_t stride, int64_t count, float *out)
 {
     charl_comm *c = r->c;
     const float *leaf[CHARL_MAX_SLICES];
@@ -157,8 +152,8 @@ static charl_status sum_messages(charl_reducer *r, const float *lanes, int64_t s
     }
     lanes_pack(r, lanes, stride, count, r->gathered + at[c->rank]);
     charl__comm_enter(c);
-    CHARL_TRY(c->world->transport->allgather(
-        c->world, &(charl__parts){r->gathered, sizeof(float), counts, at}, &request));
+    CHARL_TRY(
+        c->world->transport->allgather(c->world, &(charl__parts){r->gathered, sizeof(float), counts, at}, &request));
     CHARL_TRY(charl__comm_finish(c, c->world, &request, "sum over the batch"));
     for (int k = 0; k < r->map.n; k++) {
         leaf[k] = r->gathered + k * count;

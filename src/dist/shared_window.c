@@ -19,9 +19,8 @@ int64_t charl_comm_shared_available(void)
     if (statvfs("/dev/shm", &vfs) != 0) {
         return INT64_MAX; /* then MPI takes another directory */
     }
-    return charl__fault_arg("comm.shm", &pretended)
-               ? pretended
-               : (int64_t)((uint64_t)vfs.f_bavail * (uint64_t)vfs.f_frsize);
+    return charl__fault_arg("comm.shm", &pretended) ? pretended
+                                                    : (int64_t)((uint64_t)vfs.f_bavail * (uint64_t)vfs.f_frsize);
 }
 
 static charl_status space_check(size_t bytes, const char *what)

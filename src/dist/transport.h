@@ -77,18 +77,15 @@ struct charl__transport {
     /* The ranks of `from` that can share memory. Blocks. Owned by the caller. */
     charl_status (*near)(charl_comm *c, charl__group *from, charl__group **out);
     /* Those of equal color, ordered by (key, rank in `from`). Blocks. Owned by the caller. */
-    charl_status (*split)(charl_comm *c, charl__group *from, int color, int key,
-                          charl__group **out);
+    charl_status (*split)(charl_comm *c, charl__group *from, int color, int key, charl__group **out);
     /* Collective, except when broken. */
     void (*destroy)(charl__group *g, bool is_broken);
     /* data of root to all. */
-    charl_status (*broadcast)(charl__group *g, void *data, size_t bytes, int root,
-                              charl__request *r);
+    charl_status (*broadcast)(charl__group *g, void *data, size_t bytes, int root, charl__request *r);
     /* Every rank's own part of `all` to the others. */
     charl_status (*allgather)(charl__group *g, const charl__parts *all, charl__request *r);
     /* Part k of `send` to rank k, from which part k of `receive` comes. */
-    charl_status (*alltoall)(charl__group *g, const charl__parts *send, const charl__parts *receive,
-                             charl__request *r);
+    charl_status (*alltoall)(charl__group *g, const charl__parts *send, const charl__parts *receive, charl__request *r);
     /* To one rank, from one rank. A message of another length than is expected is ERR_COMM. */
     charl_status (*send)(charl__group *g, const charl__message *m, charl__request *r);
     charl_status (*receive)(charl__group *g, const charl__message *m, charl__request *r);
@@ -109,8 +106,7 @@ MPI_Comm charl__mpi_comm(const charl__group *g);
 charl_status charl__team_world(charl_team *team, int rank, charl__group **out) CHARL_MUST_CHECK;
 
 /** Fails with ERR_COMM when `count` values came where m is expected. */
-charl_status charl__message_check(const charl__group *g, const charl__message *m,
-                                  int count) CHARL_MUST_CHECK;
+charl_status charl__message_check(const charl__group *g, const charl__message *m, int count) CHARL_MUST_CHECK;
 
 /** NULL is a no-op. */
 void charl__group_destroy(charl__group *g, bool is_broken);
@@ -124,15 +120,15 @@ static inline void charl__parts_equal(int size, size_t each, int *count, int *at
     }
 }
 
-#define CHARL_MPI(call)                                                                            \
-    do {                                                                                           \
-        const int mpi_err = (call);                                                                \
-        if (mpi_err != MPI_SUCCESS) {                                                              \
-            char mpi_text[MPI_MAX_ERROR_STRING] = "unknown";                                       \
-            int mpi_length = 0;                                                                    \
-            MPI_Error_string(mpi_err, mpi_text, &mpi_length);                                      \
-            CHARL_FAIL(CHARL_ERR_COMM, "%s: %s", #call, mpi_text);                                 \
-        }                                                                                          \
+#define CHARL_MPI(call)                                                                                                \
+    do {                                                                                                               \
+        const int mpi_err = (call);                                                                                    \
+        if (mpi_err != MPI_SUCCESS) {                                                                                  \
+            char mpi_text[MPI_MAX_ERROR_STRING] = "unknown";                                                           \
+            int mpi_length = 0;                                                                                        \
+            MPI_Error_string(mpi_err, mpi_text, &mpi_length);                                                          \
+            CHARL_FAIL(CHARL_ERR_COMM, "%s: %s", #call, mpi_text);                                                     \
+        }                                                                                                              \
     } while (0)
 
 #endif

@@ -72,8 +72,7 @@ static charl_status mpi_near(charl_comm *c, charl__group *from, charl__group **o
 
     (void)c;
     CHARL_TRY_CLEANUP(group_alloc(&g));
-    CHARL_MPI(MPI_Comm_split_type(own(from)->comm, MPI_COMM_TYPE_SHARED, from->rank, MPI_INFO_NULL,
-                                  &g->comm));
+    CHARL_MPI(MPI_Comm_split_type(own(from)->comm, MPI_COMM_TYPE_SHARED, from->rank, MPI_INFO_NULL, &g->comm));
     CHARL_TRY_CLEANUP(group_fill(g));
     *out = &g->base;
     g = NULL;
@@ -82,8 +81,7 @@ cleanup:
     return st;
 }
 
-static charl_status mpi_split(charl_comm *c, charl__group *from, int color, int key,
-                              charl__group **out)
+static charl_status mpi_split(charl_comm *c, charl__group *from, int color, int key, charl__group **out)
 {
     charl_status st = CHARL_OK;
     mpi_group *g = NULL;
@@ -99,8 +97,7 @@ cleanup:
     return st;
 }
 
-static charl_status mpi_broadcast(charl__group *g, void *data, size_t bytes, int root,
-                                  charl__request *r)
+static charl_status mpi_broadcast(charl__group *g, void *data, size_t bytes, int root, charl__request *r)
 {
     CHARL_INVARIANT(bytes <= INT_MAX);
     *r = (charl__request){.operation = CHARL__BROADCAST};
@@ -117,34 +114,31 @@ static MPI_Datatype type_of(size_t unit)
 static charl_status mpi_allgather(charl__group *g, const charl__parts *all, charl__request *r)
 {
     *r = (charl__request){.operation = CHARL__ALLGATHER};
-    CHARL_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, type_of(all->unit), all->data, all->count, all->at,
-                              type_of(all->unit), own(g)->comm, &r->mpi));
+    CHARL_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, type_of(all->unit), all->data, all->count, all->at, type_of(all->unit),
+                              own(g)->comm, &r->mpi));
     return CHARL_OK;
 }
 
-static charl_status mpi_alltoall(charl__group *g, const charl__parts *send,
-                                 const charl__parts *receive, charl__request *r)
+static charl_status mpi_alltoall(charl__group *g, const charl__parts *send, const charl__parts *receive,
+                                 charl__request *r)
 {
     *r = (charl__request){.operation = CHARL__ALLTOALL};
-    CHARL_MPI(MPI_Ialltoallv(send->data, send->count, send->at, type_of(send->unit), receive->data,
-                             receive->count, receive->at, type_of(receive->unit), own(g)->comm,
-                             &r->mpi));
+    CHARL_MPI(MPI_Ialltoallv(send->data, send->count, send->at, type_of(send->unit), receive->data, receive->count,
+                             receive->at, type_of(receive->unit), own(g)->comm, &r->mpi));
     return CHARL_OK;
 }
 
 static charl_status mpi_send(charl__group *g, const charl__message *m, charl__request *r)
 {
     *r = (charl__request){.operation = CHARL__SEND, .message = *m};
-    CHARL_MPI(
-        MPI_Isend(m->data, m->count, type_of(m->unit), m->rank, m->tag, own(g)->comm, &r->mpi));
+    CHARL_MPI(MPI_Isend(m->data, m->count, type_of(m->unit), m->rank, m->tag, own(g)->comm, &r->mpi));
     return CHARL_OK;
 }
 
 static charl_status mpi_receive(charl__group *g, const charl__message *m, charl__request *r)
 {
     *r = (charl__request){.operation = CHARL__RECEIVE, .message = *m};
-    CHARL_MPI(
-        MPI_Irecv(m->data, m->count, type_of(m->unit), m->rank, m->tag, own(g)->comm, &r->mpi));
+    CHARL_MPI(MPI_Irecv(m->data, m->count, type_of(m->unit), m->rank, m->tag, own(g)->comm, &r->mpi));
     return CHARL_OK;
 }
 
@@ -186,8 +180,8 @@ static charl_status mpi_share(charl_comm *c, charl__group *g, size_t bytes, char
     int unit = 1;
 
     (void)c;
-    if (MPI_Win_allocate_shared(g->rank == 0 ? (MPI_Aint)(bytes + page) : 0, 1, MPI_INFO_NULL,
-                                own(g)->comm, &base, &w->mpi) != MPI_SUCCESS) {
+    if (MPI_Win_allocate_shared(g->rank == 0 ? (MPI_Aint)(bytes + page) : 0, 1, MPI_INFO_NULL, own(g)->comm, &base,
+                                &w->mpi) != MPI_SUCCESS) {
         CHARL_FAIL(CHARL_ERR_NOMEM, "MPI cannot allocate a shared window of %zu bytes", bytes);
     }
     w->is_shared = true;

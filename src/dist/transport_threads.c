@@ -125,8 +125,8 @@ charl_status charl__team_world(charl_team *team, int rank, charl__group **out)
 {
     thread_group *g = NULL;
 
-    CHARL_REQUIRE(rank >= 0 && rank < team->meeting->size, CHARL_ERR_INVALID,
-                  "rank %d of a team of %d", rank, team->meeting->size);
+    CHARL_REQUIRE(rank >= 0 && rank < team->meeting->size, CHARL_ERR_INVALID, "rank %d of a team of %d", rank,
+                  team->meeting->size);
     CHARL_TRY(group_create(team->meeting, rank, &g));
     atomic_fetch_add(&team->meeting->users, 1);
     *out = &g->base;
@@ -152,8 +152,7 @@ static charl_status begin(charl__group *group, charl__request *r)
     seat *mine = &g->meeting->seats[group->rank];
     place *p = place_of(g, group->rank, mine->begun + 1);
 
-    CHARL_REQUIRE(!p->is_open, CHARL_ERR_INVALID, "%d operations of ranks are under way already",
-                  SHOWN);
+    CHARL_REQUIRE(!p->is_open, CHARL_ERR_INVALID, "%d operations of ranks are under way already", SHOWN);
     r->number = ++mine->begun;
     r->is_taken = false;
     p->is_open = true;
@@ -162,11 +161,9 @@ static charl_status begin(charl__group *group, charl__request *r)
     return CHARL_OK;
 }
 
-static charl_status threads_broadcast(charl__group *g, void *data, size_t bytes, int root,
-                                      charl__request *r)
+static charl_status threads_broadcast(charl__group *g, void *data, size_t bytes, int root, charl__request *r)
 {
-    *r = (charl__request){
-        .operation = CHARL__BROADCAST, .send = {.data = data}, .bytes = bytes, .root = root};
+    *r = (charl__request){.operation = CHARL__BROADCAST, .send = {.data = data}, .bytes = bytes, .root = root};
     return begin(g, r);
 }
 
@@ -176,8 +173,8 @@ static charl_status threads_allgather(charl__group *g, const charl__parts *all, 
     return begin(g, r);
 }
 
-static charl_status threads_alltoall(charl__group *g, const charl__parts *send,
-                                     const charl__parts *receive, charl__request *r)
+static charl_status threads_alltoall(charl__group *g, const charl__parts *send, const charl__parts *receive,
+                                     charl__request *r)
 {
     *r = (charl__request){.operation = CHARL__ALLTOALL, .send = *send, .receive = *receive};
     return begin(g, r);
@@ -194,8 +191,7 @@ static unsigned char *part_at(const charl__parts *parts, int k)
 }
 
 /* What rank p shows is of the same operation and size as what this rank expects. */
-static charl_status match(const charl__group *g, const charl__request *r, int p,
-                          const charl__request *theirs)
+static charl_status match(const charl__group *g, const charl__request *r, int p, const charl__request *theirs)
 {
     const bool alike = theirs->operation == r->operation;
     size_t sent = theirs->bytes, expected = r->bytes;
@@ -233,8 +229,7 @@ static void take_from(const charl__group *g, charl__request *r, int p, const cha
         break;
     case CHARL__ALLTOALL:
         if (r->receive.count[p] > 0) {
-            memcpy(part_at(&r->receive, p), part_at(&theirs->send, g->rank),
-                   part_bytes(&r->receive, p));
+            memcpy(part_at(&r->receive, p), part_at(&theirs->send, g->rank), part_bytes(&r->receive, p));
         }
         break;
     }
@@ -366,8 +361,7 @@ static charl_status exchange(charl_comm *c, charl__group *g, void *all, size_t b
 }
 
 /* What rank `maker` has made, to all, unless any rank is unwell. Blocks. */
-static charl_status pass_round(charl_comm *c, charl__group *g, int maker, charl_status mine,
-                               void **made)
+static charl_status pass_round(charl_comm *c, charl__group *g, int maker, charl_status mine, void **made)
 {
     typedef struct offer {
         void *made;
@@ -406,8 +400,7 @@ static void settle(const placing *all, int me, int n, int *rank, int *size, int 
     }
 }
 
-static charl_status threads_split(charl_comm *c, charl__group *from, int color, int key,
-                                  charl__group **out)
+static charl_status threads_split(charl_comm *c, charl__group *from, int color, int key, charl__group **out)
 {
     charl_status st = CHARL_OK;
     placing all[CHARL_MAX_SLICES];

@@ -69,8 +69,7 @@ static bool is_unheard(const charl_comm *c, int rank)
 
 bool charl__peer_is_waiting(const charl_comm *c, int rank)
 {
-    return charl__now_ms() - atomic_load(&charl__slot_of(c, rank)->waited_ms) < RECENT_MS &&
-           !is_unheard(c, rank);
+    return charl__now_ms() - atomic_load(&charl__slot_of(c, rank)->waited_ms) < RECENT_MS && !is_unheard(c, rank);
 }
 
 bool charl__peer_is_dead(const charl_comm *c, int rank)
@@ -79,18 +78,16 @@ bool charl__peer_is_dead(const charl_comm *c, int rank)
     int64_t started = 0;
 
     if (!is_local(c, rank)) {
-        return atomic_load(&charl__slot_of(c, rank)->state) == 'X' &&
-               !atomic_load(&charl__slot_of(c, rank)->leaving);
+        return atomic_load(&charl__slot_of(c, rank)->state) == 'X' && !atomic_load(&charl__slot_of(c, rank)->leaving);
     }
     if (rank == c->rank || !c->is_visible[rank] || atomic_load(&charl__slot_of(c, rank)->leaving)) {
         return false;
     }
-    if (charl__process_read(c->peer[rank].task, &state, &started) &&
-        started == c->peer[rank].started && state != 'Z' && state != 'X') {
+    if (charl__process_read(c->peer[rank].task, &state, &started) && started == c->peer[rank].started && state != 'Z' &&
+        state != 'X') {
         return false;
     }
-    return !atomic_load(
-        &charl__slot_of(c, rank)->leaving); /* it may have said so just before its end */
+    return !atomic_load(&charl__slot_of(c, rank)->leaving); /* it may have said so just before its end */
 }
 
 const char *charl__peer_name(const charl_comm *c, int rank, char *text, size_t bytes)
@@ -118,8 +115,7 @@ const char *charl__peer_place(const charl_comm *c, int rank, char *text, size_t 
     if (atomic_load(&s->step) == 0) {
         snprintf(text, bytes, "%s", phase);
     } else {
-        snprintf(text, bytes, "step %lld%s%s", (long long)atomic_load(&s->step),
-                 phase[0] ? ", " : "", phase);
+        snprintf(text, bytes, "step %lld%s%s", (long long)atomic_load(&s->step), phase[0] ? ", " : "", phase);
     }
     return text;
 }
@@ -127,11 +123,10 @@ const char *charl__peer_place(const charl_comm *c, int rank, char *text, size_t 
 const char *charl_comm_place(const charl_comm *c, int rank, char *text, size_t bytes)
 {
     char name[160], place[96];
-    const bool is_known =
-        is_local(c, rank) || (c->me && atomic_load(&charl__slot_of(c, rank)->heard_ms) > 0);
+    const bool is_known = is_local(c, rank) || (c->me && atomic_load(&charl__slot_of(c, rank)->heard_ms) > 0);
 
-    snprintf(text, bytes, "%s%s%s", charl__peer_name(c, rank, name, sizeof name),
-             is_known ? ", " : "", is_known ? charl__peer_place(c, rank, place, sizeof place) : "");
+    snprintf(text, bytes, "%s%s%s", charl__peer_name(c, rank, name, sizeof name), is_known ? ", " : "",
+             is_known ? charl__peer_place(c, rank, place, sizeof place) : "");
     return text;
 }
 
@@ -168,15 +163,14 @@ int64_t charl__life_sum(const charl_comm *c, int without)
 
     for (int r = 0; c->me && r < c->size; r++) { /* without a page none shows anything */
         if (r != without) {
-            sum += atomic_load(&charl__slot_of(c, r)->marks) +
-                   atomic_load(&charl__slot_of(c, r)->entered);
+            sum += atomic_load(&charl__slot_of(c, r)->marks) + atomic_load(&charl__slot_of(c, r)->entered);
         }
     }
     return sum;
 }
 
-void charl__wait_start(charl_comm *c, charl__waiter *w, const char *what,
-                       bool (*late)(const void *, int), const void *arg)
+void charl__wait_start(charl_comm *c, charl__waiter *w, const char *what, bool (*late)(const void *, int),
+                       const void *arg)
 {
     (void)c;
     *w = (charl__waiter){.what = what, .late = late, .arg = arg};
@@ -204,8 +198,7 @@ enum { CULPRIT, LATE, KNOWN };
 static bool is_blamed(const charl_comm *c, const charl__waiter *w, int rank, int level)
 {
     if (level == KNOWN) {
-        return c->me && rank != c->rank &&
-               (is_local(c, rank) || atomic_load(&charl__slot_of(c, rank)->heard_ms) > 0);
+        return c->me && rank != c->rank && (is_local(c, rank) || atomic_load(&charl__slot_of(c, rank)->heard_ms) > 0);
     }
     return is_late(c, w, rank) && (level == LATE || !charl__peer_is_waiting(c, rank));
 }
@@ -244,8 +237,7 @@ static const char *state_text(const charl_comm *c, int rank, char *text, size_t 
         return "has left";
     }
     if (is_unheard(c, rank)) {
-        snprintf(text, bytes, "its node silent for %.0f s",
-                 (double)(charl__now_ms() - heard) * 1e-3);
+        snprintf(text, bytes, "its node silent for %.0f s", (double)(charl__now_ms() - heard) * 1e-3);
         return text;
     }
     switch (state_letter(c, rank)) {
@@ -271,8 +263,7 @@ static charl_status fail_dead(charl_comm *c, const charl__waiter *w, int rank)
     char name[160], place[96];
 
     c->is_broken = true;
-    CHARL_FAIL(CHARL_ERR_COMM, "%s died at or near %s (noticed in: %s)",
-               charl__peer_name(c, rank, name, sizeof name),
+    CHARL_FAIL(CHARL_ERR_COMM, "%s died at or near %s (noticed in: %s)", charl__peer_name(c, rank, name, sizeof name),
                charl__peer_place(c, rank, place, sizeof place), w->what);
     return CHARL_OK;
 }
@@ -286,8 +277,7 @@ size_t charl__peer_describe(const charl_comm *c, int rank, char *text, size_t by
         return used;
     }
     n = snprintf(text + used, bytes - used, "%s%s: %s, last seen in %s", used ? "; " : "",
-                 charl__peer_name(c, rank, name, sizeof name),
-                 state_text(c, rank, state, sizeof state),
+                 charl__peer_name(c, rank, name, sizeof name), state_text(c, rank, state, sizeof state),
                  charl__peer_place(c, rank, place, sizeof place));
     return used + (size_t)n;
 }
@@ -317,8 +307,8 @@ static bool is_hopeless(const charl_comm *c, const charl__waiter *w, double stil
 {
     const double over = still_s - c->timeout_s;
 
-    return over >= 0 && (c->n_nodes <= 1 || has_local_culprit(c, w) ||
-                         over >= patience_s + turn_s * charl_comm_node(c));
+    return over >= 0 &&
+           (c->n_nodes <= 1 || has_local_culprit(c, w) || over >= patience_s + turn_s * charl_comm_node(c));
 }
 
 /* The expensive look: every 64 polls, or after every sleep. */
@@ -382,8 +372,7 @@ charl_status charl__wait_pause(charl_comm *c, charl__waiter *w)
     return CHARL_OK;
 }
 
-charl_status charl__comm_finish(charl_comm *c, charl__group *g, charl__request *request,
-                                const char *what)
+charl_status charl__comm_finish(charl_comm *c, charl__group *g, charl__request *request, const char *what)
 {
     charl_status st = CHARL_OK;
     charl__waiter w;

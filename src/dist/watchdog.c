@@ -61,8 +61,7 @@ static bool is_lost(charl__watch *w, int rank)
         w->dead_s[rank] = now;
         return is_unheard(w, rank);
     }
-    return node == here ||
-           now - w->dead_s[rank] > (charl__node_size(c, node) > 1 ? others_s : turn_s * here);
+    return node == here || now - w->dead_s[rank] > (charl__node_size(c, node) > 1 ? others_s : turn_s * here);
 }
 
 static void report(charl__watch *w, int rank)
@@ -71,12 +70,10 @@ static void report(charl__watch *w, int rank)
     char name[160], place[96], text[320];
     const charl__slot *s = charl__slot_of(c, rank);
 
-    snprintf(text, sizeof text, "%s died at or near %s",
-             charl__peer_name(c, rank, name, sizeof name),
+    snprintf(text, sizeof text, "%s died at or near %s", charl__peer_name(c, rank, name, sizeof name),
              charl__peer_place(c, rank, place, sizeof place));
     if (w->on_death) {
-        w->on_death(w->ctx, &(charl_comm_death){
-                                .rank = rank, .step = atomic_load(&s->step), .message = text});
+        w->on_death(w->ctx, &(charl_comm_death){.rank = rank, .step = atomic_load(&s->step), .message = text});
     }
     atomic_store(&c->dead, rank);
 }
@@ -106,8 +103,7 @@ static void report_all(charl__watch *w)
         used = charl__peer_describe(c, r, text + head, sizeof text - (size_t)head, used);
     }
     if (w->on_death) {
-        w->on_death(w->ctx, &(charl_comm_death){
-                                .rank = -1, .step = atomic_load(&c->me->step), .message = text});
+        w->on_death(w->ctx, &(charl_comm_death){.rank = -1, .step = atomic_load(&c->me->step), .message = text});
     }
 }
 
@@ -148,8 +144,7 @@ static charl_status thread_start(charl__watch *w)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (err != 0) {
         charl__drop();
-        CHARL_FAIL(CHARL_ERR_NOMEM,
-                   "cannot start the thread that watches the other ranks (error %d)", err);
+        CHARL_FAIL(CHARL_ERR_NOMEM, "cannot start the thread that watches the other ranks (error %d)", err);
     }
     return CHARL_OK;
 }

@@ -26,13 +26,12 @@ static charl_status read_model(const charl_checkpoint_reader *r, charl_model **o
     return st == CHARL_ERR_CONFIG ? CHARL_OK : st;
 }
 
-charl_status charl_export_model(const char *checkpoint, const charl_config_override *overrides,
-                                int n_overrides, int ema, const char *path)
+charl_status charl_export_model(const char *checkpoint, const charl_config_override *overrides, int n_overrides,
+                                int ema, const char *path)
 {
     charl_status st = CHARL_OK;
     charl_model *model = NULL;
-    charl__export e = {
-        .checkpoint = checkpoint, .overrides = overrides, .n_overrides = n_overrides, .path = path};
+    charl__export e = {.checkpoint = checkpoint, .overrides = overrides, .n_overrides = n_overrides, .path = path};
     const bool onnx = charl__ends_in(path, ".onnx");
 
     CHARL_REQUIRE_CLEANUP(onnx || charl__is_safetensors(path), CHARL_ERR_CONFIG,
@@ -53,8 +52,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__export_beside(const char *checkpoint, charl_export_format format,
-                                  const char *dir, const char *name)
+charl_status charl__export_beside(const char *checkpoint, charl_export_format format, const char *dir, const char *name)
 {
     charl_status st = CHARL_OK;
     charl__text path = {0};
@@ -62,11 +60,9 @@ charl_status charl__export_beside(const char *checkpoint, charl_export_format fo
     if (format == CHARL_EXPORT_NONE) {
         goto cleanup;
     }
-    CHARL_TRY_CLEANUP(
-        charl__text_printf(&path, "%s/%s.%s", dir, name,
-                           charl_config_choice_name("checkpoint", "export", (int)format)));
-    CHARL_TRY_CLEANUP(
-        charl_export_model(checkpoint, NULL, 0, CHARL_EMA_AUTO, charl__text_string(&path)));
+    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/%s.%s", dir, name,
+                                         charl_config_choice_name("checkpoint", "export", (int)format)));
+    CHARL_TRY_CLEANUP(charl_export_model(checkpoint, NULL, 0, CHARL_EMA_AUTO, charl__text_string(&path)));
 cleanup:
     charl__text_fini(&path);
     return st;

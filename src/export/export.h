@@ -13,8 +13,8 @@ bool charl__batches_name(const char *name, char *text, size_t bytes);
 
 /** Export `checkpoint` to DIR/NAME with the format's ending; nothing to do for CHARL_EXPORT_NONE.
  *  Errors: as charl_export_model. */
-charl_status charl__export_beside(const char *checkpoint, charl_export_format format,
-                                  const char *dir, const char *name) CHARL_MUST_CHECK;
+charl_status charl__export_beside(const char *checkpoint, charl_export_format format, const char *dir,
+                                  const char *name) CHARL_MUST_CHECK;
 
 /** What is exported where. Borrowed. */
 typedef struct charl__export {
@@ -28,8 +28,7 @@ typedef struct charl__export {
 
 /** Every weight and buffer as safetensors. A weight that two layers of `model` share is there under
  * both names; NULL: no such model is known. Errors: ERR_DISK, ERR_CHECKPOINT, ERR_NOMEM. */
-charl_status charl__export_safetensors(const charl__export *e,
-                                       const charl_model *model) CHARL_MUST_CHECK;
+charl_status charl__export_safetensors(const charl__export *e, const charl_model *model) CHARL_MUST_CHECK;
 
 /** The evaluation graph with its weights as an ONNX model: see docs/exporting.md. Opens the data
  * file, no device. Errors: ERR_CONFIG, ERR_DATA, ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM. */
@@ -39,7 +38,6 @@ charl_status charl__export_onnx(const charl__export *e) CHARL_MUST_CHECK;
  * that `model` does not have is refused, except for counts of batches of its batch norms and equal
  * copies of weights that layers share.
  *  Errors: ERR_CHECKPOINT naming file and tensor; ERR_NOMEM, ERR_DEVICE. */
-charl_status charl__import_safetensors(const char *path, const charl_model *model,
-                                       charl_params *set) CHARL_MUST_CHECK;
+charl_status charl__import_safetensors(const char *path, const charl_model *model, charl_params *set) CHARL_MUST_CHECK;
 
 #endif

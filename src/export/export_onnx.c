@@ -40,8 +40,8 @@ static charl_status read_value(void *ctx, const charl_param_spec *spec, float *d
         memcpy(dst, own, (size_t)x->session.schema->n_stats * sizeof *own);
     } else {
         CHARL_TRY_CLEANUP(charl__weights_read(x->session.reader, x->e->checkpoint,
-                                              spec->trainable ? x->e->group : "model", spec->name,
-                                              &spec->shape, &stored));
+                                              spec->trainable ? x->e->group : "model", spec->name, &spec->shape,
+                                              &stored));
         memcpy(dst, stored, (size_t)charl_shape_count(&spec->shape) * sizeof *stored);
     }
 cleanup:
@@ -56,12 +56,10 @@ static charl_status open_schema(onnx_export *x)
     if (stored) {
         CHARL_REQUIRE(x->session.config->data.normalize.kind == CHARL_NORMALIZE_AUTO ||
                           !charl__task_normalizes_otherwise(x->session.config, stored),
-                      CHARL_ERR_CONFIG, "data.normalize is not what %s was trained with",
-                      x->e->checkpoint);
+                      CHARL_ERR_CONFIG, "data.normalize is not what %s was trained with", x->e->checkpoint);
         CHARL_TRY(charl_data_schema_copy(stored, &x->session.schema));
     } else {
-        CHARL_TRY(
-            charl__session_schema_of_data(&x->session, x->session.config, NULL, "data.path=FILE"));
+        CHARL_TRY(charl__session_schema_of_data(&x->session, x->session.config, NULL, "data.path=FILE"));
     }
     charl_data_schema_get_info(x->session.schema, x->e->checkpoint, &x->session.data);
     CHARL_TRY(charl_alloc_array(x->session.schema->n_stats, sizeof *x->scale, &x->scale));
@@ -84,8 +82,7 @@ static charl_var *factor(onnx_export *x, const char *name)
         }
     }
     st = charl_params_add(x->session.params, &spec, &p);
-    return st == CHARL_OK ? charl_parameter(x->g, p)
-                          : charl__graph_fail(x->g, st, "%s", charl_error_message());
+    return st == CHARL_OK ? charl_parameter(x->g, p) : charl__graph_fail(x->g, st, "%s", charl_error_message());
 }
 
 /* The input as the data file holds it (what ONNX has no use for as f32), and normalised. */
@@ -93,13 +90,10 @@ static charl_var *input(onnx_export *x)
 {
     charl_shape shape = {x->session.data.x_shape.ndim + 1, {1}};
     const bool tokens = x->session.data.kind == CHARL_DATASET_TOKENS;
-    const charl_dtype dtype = tokens                                ? CHARL_I32
-                              : x->session.data.x_dtype == CHARL_U8 ? CHARL_U8
-                                                                    : CHARL_F32;
+    const charl_dtype dtype = tokens ? CHARL_I32 : x->session.data.x_dtype == CHARL_U8 ? CHARL_U8 : CHARL_F32;
     charl_var *v;
 
-    memcpy(shape.dim + 1, x->session.data.x_shape.dim,
-           (size_t)x->session.data.x_shape.ndim * sizeof shape.dim[0]);
+    memcpy(shape.dim + 1, x->session.data.x_shape.dim, (size_t)x->session.data.x_shape.ndim * sizeof shape.dim[0]);
     v = charl_input(x->g, "input", dtype, shape, CHARL_BATCHED);
     if (tokens) {
         return v;
@@ -112,8 +106,8 @@ static charl_var *input(onnx_export *x)
 static charl_status build(onnx_export *x, charl_var **output)
 {
     charl_status st = CHARL_OK;
-    CHARL_REQUIRE(x->session.data.x_shape.ndim < CHARL_MAX_DIMS, CHARL_ERR_DATA,
-                  "%s: samples have too many extents", x->session.data.path);
+    CHARL_REQUIRE(x->session.data.x_shape.ndim < CHARL_MAX_DIMS, CHARL_ERR_DATA, "%s: samples have too many extents",
+                  x->session.data.path);
     CHARL_TRY(charl__session_create_model(&x->session));
     CHARL_TRY(charl_graph_create(NULL, NULL, &x->g));
     charl_graph_set_training(x->g, false);

@@ -27,14 +27,11 @@ bool charl__batches_name(const char *name, char *text, size_t bytes)
 }
 
 /* Layer i shares a weight: its own name for it, and the one that the parameter has. */
-static bool tie_names(const charl_model *model, int i, char own[NAME_BYTES],
-                      char shared[NAME_BYTES])
+static bool tie_names(const charl_model *model, int i, char own[NAME_BYTES], char shared[NAME_BYTES])
 {
     const char *tie = model ? charl_model_get_tie(model, i) : NULL;
 
-    return tie &&
-           (size_t)snprintf(own, NAME_BYTES, "%s.weight", charl_model_get_layer_name(model, i)) <
-               NAME_BYTES &&
+    return tie && (size_t)snprintf(own, NAME_BYTES, "%s.weight", charl_model_get_layer_name(model, i)) < NAME_BYTES &&
            (size_t)snprintf(shared, NAME_BYTES, "%s.weight", tie) < NAME_BYTES;
 }
 
@@ -47,18 +44,16 @@ typedef struct bundle {
     int64_t steps;
 } bundle;
 
-static charl_status add_weight(bundle *b, charl_checkpoint_reader *r,
-                               const charl_checkpoint_tensor *t)
+static charl_status add_weight(bundle *b, charl_checkpoint_reader *r, const charl_checkpoint_tensor *t)
 {
-    CHARL_TRY(charl_alloc_array(charl_shape_count(&t->shape) + 1, charl_dtype_size(t->dtype),
-                                &b->data[b->n]));
+    CHARL_TRY(charl_alloc_array(charl_shape_count(&t->shape) + 1, charl_dtype_size(t->dtype), &b->data[b->n]));
     b->tensor[b->n] = *t;
     b->tensor[b->n].data = b->data[b->n];
     b->n++;
     CHARL_TRY(charl_checkpoint_read(r, t, b->data[b->n - 1]));
     if (charl__batches_name(t->name, b->name[b->names], NAME_BYTES)) {
-        b->tensor[b->n++] = (charl_checkpoint_tensor){
-            .name = b->name[b->names++], .dtype = CHARL_I64, .data = &b->steps};
+        b->tensor[b->n++] =
+            (charl_checkpoint_tensor){.name = b->name[b->names++], .dtype = CHARL_I64, .data = &b->steps};
     }
     return CHARL_OK;
 }
@@ -107,23 +102,21 @@ charl_status charl__export_safetensors(const charl__export *e, const charl_model
         if (strcmp(t->group, "model") == 0) {
             const charl_checkpoint_tensor *chosen = charl_checkpoint_find(e->r, e->group, t->name);
 
-            CHARL_TRY_CLEANUP(
-                add_weight(&b, e->r, chosen ? chosen : t)); /* no average of statistics */
+            CHARL_TRY_CLEANUP(add_weight(&b, e->r, chosen ? chosen : t)); /* no average of statistics */
         }
     }
     for (int i = 0; i < layers; i++) {
         add_tie(&b, model, i);
     }
-    CHARL_TRY_CLEANUP(
-        charl_safetensors_save(e->path, b.tensor, b.n, charl_checkpoint_get_schema(e->r)));
+    CHARL_TRY_CLEANUP(charl_safetensors_save(e->path, b.tensor, b.n, charl_checkpoint_get_schema(e->r)));
 cleanup:
     bundle_fini(&b);
     return st;
 }
 
 /* A tensor that PyTorch keeps under two names must be the same under both. */
-static charl_status check_copy(const charl_safetensors *s, const char *path,
-                               const charl_checkpoint_tensor *t, const char *shared)
+static charl_status check_copy(const charl_safetensors *s, const char *path, const charl_checkpoint_tensor *t,
+                               const char *shared)
 {
     charl_status st = CHARL_OK;
     const charl_checkpoint_tensor *other = charl_safetensors_find(s, shared);
@@ -139,8 +132,7 @@ static charl_status check_copy(const charl_safetensors *s, const char *path,
         same = memcmp(a, b, bytes) == 0;
     }
     CHARL_REQUIRE_CLEANUP(same, CHARL_ERR_CHECKPOINT,
-                          "%s: %s is not equal to %s, but the model has one weight for both", path,
-                          t->name, shared);
+                          "%s: %s is not equal to %s, but the model has one weight for both", path, t->name, shared);
 cleanup:
     charl_free(a);
     charl_free(b);
@@ -148,9 +140,8 @@ cleanup:
 }
 
 /* A tensor that no parameter is named after. */
-static charl_status check_surplus(const charl_safetensors *s, const char *path,
-                                  const charl_checkpoint_tensor *t, const charl_model *model,
-                                  const charl_params *set)
+static charl_status check_surplus(const charl_safetensors *s, const char *path, const charl_checkpoint_tensor *t,
+                                  const charl_model *model, const charl_params *set)
 {
     charl_status st = CHARL_OK;
     char name[NAME_BYTES], shared[NAME_BYTES];
@@ -169,8 +160,7 @@ static charl_status check_surplus(const charl_safetensors *s, const char *path,
             return st;
         }
     }
-    CHARL_FAIL(CHARL_ERR_CHECKPOINT,
-               "%s has %s, which the model does not have: it belongs to another model", path,
+    CHARL_FAIL(CHARL_ERR_CHECKPOINT, "%s has %s, which the model does not have: it belongs to another model", path,
                t->name);
     return st;
 }
@@ -186,26 +176,23 @@ static charl_status import_param(const charl_safetensors *s, const char *path, c
     void *raw = NULL;
     float *value = NULL;
 
-    CHARL_REQUIRE_CLEANUP(t, CHARL_ERR_CHECKPOINT, "%s has no %s: it belongs to another model",
-                          path, spec->name);
-    CHARL_REQUIRE_CLEANUP(
-        charl_shape_equal(&t->shape, &spec->shape), CHARL_ERR_CHECKPOINT,
-        "%s: %s is %s, the model has %s%s", path, spec->name, charl_shape_format(&t->shape, have),
-        charl_shape_format(&spec->shape, want),
-        spec->embedding ? "; HINT its rows are the data's tokens, rounded up to a "
-                          "multiple of model.vocab_multiple"
-                        : "");
+    CHARL_REQUIRE_CLEANUP(t, CHARL_ERR_CHECKPOINT, "%s has no %s: it belongs to another model", path, spec->name);
+    CHARL_REQUIRE_CLEANUP(charl_shape_equal(&t->shape, &spec->shape), CHARL_ERR_CHECKPOINT,
+                          "%s: %s is %s, the model has %s%s", path, spec->name, charl_shape_format(&t->shape, have),
+                          charl_shape_format(&spec->shape, want),
+                          spec->embedding ? "; HINT its rows are the data's tokens, rounded up to a "
+                                            "multiple of model.vocab_multiple"
+                                          : "");
     CHARL_REQUIRE_CLEANUP(t->dtype == CHARL_F32 || t->dtype == CHARL_F16 || t->dtype == CHARL_BF16,
-                          CHARL_ERR_CHECKPOINT, "%s: %s is %s; weights are f32, f16 or bf16", path,
-                          spec->name, charl_dtype_name(t->dtype));
+                          CHARL_ERR_CHECKPOINT, "%s: %s is %s; weights are f32, f16 or bf16", path, spec->name,
+                          charl_dtype_name(t->dtype));
     CHARL_TRY_CLEANUP(charl_alloc_array(n, charl_dtype_size(t->dtype), &raw));
     CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *value, &value));
     CHARL_TRY_CLEANUP(charl_safetensors_read(s, t, raw));
     for (int64_t i = 0; i < n; i += BLOCK) {
         const int64_t m = n - i < BLOCK ? n - i : BLOCK;
 
-        charl__decode(t->dtype, (const char *)raw + (size_t)i * charl_dtype_size(t->dtype), m,
-                      block);
+        charl__decode(t->dtype, (const char *)raw + (size_t)i * charl_dtype_size(t->dtype), m, block);
         for (int64_t k = 0; k < m; k++) {
             value[i + k] = (float)block[k];
         }
@@ -217,8 +204,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__import_safetensors(const char *path, const charl_model *model,
-                                       charl_params *set)
+charl_status charl__import_safetensors(const char *path, const charl_model *model, charl_params *set)
 {
     charl_status st = CHARL_OK;
     charl_safetensors *s = NULL;

@@ -46,10 +46,9 @@ typedef struct generator {
     charl_tensor *token, *position;
     charl__kv_cache *cache; /* NULL: every token costs the window */
     piece begin, next;
-    int32_t *tokens; /* prompt and what has been generated */
-    int64_t n, first,
-        held;      /* tokens; the first of the window in the cache, and how many it holds */
-    float *logits; /* [vocab] */
+    int32_t *tokens;        /* prompt and what has been generated */
+    int64_t n, first, held; /* tokens; the first of the window in the cache, and how many it holds */
+    float *logits;          /* [vocab] */
 } generator;
 
 static void piece_fini(piece *p)
@@ -80,10 +79,8 @@ static charl_status check_options(const charl_config *config, const charl_genera
                   "model.type = %s does not generate text; gpt does", model->row.name);
     CHARL_REQUIRE(o->prompt_bytes > 0, CHARL_ERR_CONFIG,
                   "the prompt is empty: give the model at least one character to continue");
-    CHARL_REQUIRE(o->tokens >= 0 && o->temperature >= 0.0 && o->top_k >= 0 && o->top_p > 0.0 &&
-                      o->top_p <= 1.0,
-                  CHARL_ERR_CONFIG,
-                  "%lld tokens, temperature %g, top_k %lld, top_p %g: out of range",
+    CHARL_REQUIRE(o->tokens >= 0 && o->temperature >= 0.0 && o->top_k >= 0 && o->top_p > 0.0 && o->top_p <= 1.0,
+                  CHARL_ERR_CONFIG, "%lld tokens, temperature %g, top_k %lld, top_p %g: out of range",
                   (long long)o->tokens, o->temperature, (long long)o->top_k, o->top_p);
     return CHARL_OK;
 }
@@ -98,8 +95,7 @@ static charl_status tokenizer_of_data(generator *t)
                   "data.path=FILE names the data set that it was trained on",
                   t->checkpoint);
     CHARL_TRY(charl_tokenizer_load(path, &t->tokenizer));
-    snprintf(text, sizeof text,
-             "%s was written by an older charl and does not hold its tokenizer: that of %s is used",
+    snprintf(text, sizeof text, "%s was written by an older charl and does not hold its tokenizer: that of %s is used",
              t->checkpoint, path);
     charl__session_warn(&t->session, text);
     return CHARL_OK;
@@ -112,14 +108,12 @@ static charl_status find_tokenizer(generator *t)
     if (!s) {
         return tokenizer_of_data(t);
     }
-    CHARL_REQUIRE(s->kind == CHARL_DATASET_TOKENS, CHARL_ERR_DATA,
-                  "%s was trained on %s, not on a text", t->checkpoint,
+    CHARL_REQUIRE(s->kind == CHARL_DATASET_TOKENS, CHARL_ERR_DATA, "%s was trained on %s, not on a text", t->checkpoint,
                   charl_dataset_kind_name(s->kind));
-    CHARL_REQUIRE(
-        s->tokenizer, CHARL_ERR_DATA,
-        "%s was trained on token numbers without a tokenizer; HINT only data sets made by "
-        "`charl data import text` carry one",
-        t->checkpoint);
+    CHARL_REQUIRE(s->tokenizer, CHARL_ERR_DATA,
+                  "%s was trained on token numbers without a tokenizer; HINT only data sets made by "
+                  "`charl data import text` carry one",
+                  t->checkpoint);
     CHARL_TRY(charl_tokenizer_copy(s->tokenizer, &t->tokenizer));
     return CHARL_OK;
 }
@@ -204,9 +198,8 @@ static charl_status read_logits(generator *t, const piece *p, int64_t row)
 {
     const charl_tensor *all = charl_var_get_tensor(p->logits);
 
-    return charl__buffer_read(CHARL_QUEUE_COMPUTE, all->buffer,
-                              (size_t)(all->offset + row * t->width) * sizeof(float), t->logits,
-                              (size_t)t->vocab * sizeof(float), true);
+    return charl__buffer_read(CHARL_QUEUE_COMPUTE, all->buffer, (size_t)(all->offset + row * t->width) * sizeof(float),
+                              t->logits, (size_t)t->vocab * sizeof(float), true);
 }
 
 /* Rows for n tokens: a power of two, so that few graphs are built; a sequential model may only take
@@ -231,11 +224,9 @@ static charl_status run_begin(generator *t, int64_t first)
     if (n > t->begin.rows) {
         CHARL_TRY_CLEANUP(piece_init(t, rows_for(t, n), true, &t->begin));
     }
-    CHARL_TRY_CLEANUP(
-        charl_alloc_array(t->begin.rows, sizeof *x, &x)); /* zeros behind the tokens */
+    CHARL_TRY_CLEANUP(charl_alloc_array(t->begin.rows, sizeof *x, &x)); /* zeros behind the tokens */
     memcpy(x, t->tokens + first, (size_t)n * sizeof *x);
-    CHARL_TRY_CLEANUP(
-        charl_tensor_write(charl_var_get_tensor(t->begin.x), x, (size_t)t->begin.rows * sizeof *x));
+    CHARL_TRY_CLEANUP(charl_tensor_write(charl_var_get_tensor(t->begin.x), x, (size_t)t->begin.rows * sizeof *x));
     CHARL_TRY_CLEANUP(charl_graph_run(t->begin.g));
     CHARL_TRY_CLEANUP(read_logits(t, &t->begin, n - 1));
     t->first = first;
@@ -261,8 +252,7 @@ static charl_status run_next(generator *t)
 static charl_status predict(generator *t)
 {
     const int64_t first = t->n > t->window ? t->n - t->window : 0;
-    const bool goes_on =
-        t->cache && t->held > 0 && first == t->first && t->held == t->n - 1 - first;
+    const bool goes_on = t->cache && t->held > 0 && first == t->first && t->held == t->n - 1 - first;
 
     return goes_on ? run_next(t) : run_begin(t, first);
 }
@@ -292,38 +282,31 @@ static charl_status generate(generator *t, charl_generated generated, void *ctx)
 static charl_status check_vocab(const generator *t)
 {
     const charl_config *config = t->session.config;
-    const charl_checkpoint_tensor *wte =
-        charl_checkpoint_find(t->session.reader, "model", "wte.weight");
+    const charl_checkpoint_tensor *wte = charl_checkpoint_find(t->session.reader, "model", "wte.weight");
 
-    CHARL_REQUIRE(
-        !charl__config_model(config)->vocab || !wte || wte->shape.dim[0] == t->width,
-        CHARL_ERR_CHECKPOINT,
-        "%s was trained on %lld tokens, the tokenizer of %s has %lld; HINT data.path=FILE "
-        "names the data it was trained on",
-        t->checkpoint, (long long)wte->shape.dim[0], config->data.path, (long long)t->vocab);
+    CHARL_REQUIRE(!charl__config_model(config)->vocab || !wte || wte->shape.dim[0] == t->width, CHARL_ERR_CHECKPOINT,
+                  "%s was trained on %lld tokens, the tokenizer of %s has %lld; HINT data.path=FILE "
+                  "names the data it was trained on",
+                  t->checkpoint, (long long)wte->shape.dim[0], config->data.path, (long long)t->vocab);
     return CHARL_OK;
 }
 
-charl_status charl_generate(const charl_config *config, const char *checkpoint,
-                            const charl_generate_options *options, charl_generated generated,
-                            void *ctx)
+charl_status charl_generate(const charl_config *config, const char *checkpoint, const charl_generate_options *options,
+                            charl_generated generated, void *ctx)
 {
     charl_status st = CHARL_OK;
-    generator t = {.session = {.config = config,
-                               .infers = true,
-                               .warned = options->warned,
-                               .warned_ctx = options->warned_ctx},
-                   .options = options,
-                   .checkpoint = checkpoint,
-                   .window = charl__config_model_window(config)};
+    generator t = {
+        .session = {.config = config, .infers = true, .warned = options->warned, .warned_ctx = options->warned_ctx},
+        .options = options,
+        .checkpoint = checkpoint,
+        .window = charl__config_model_window(config)};
 
     t.window = t.window > 0 ? t.window : config->data.window;
     CHARL_TRY_CLEANUP(check_options(config, options));
     CHARL_TRY_CLEANUP(charl__session_open_checkpoint(&t.session, checkpoint));
     CHARL_TRY_CLEANUP(read_prompt(&t));
     CHARL_TRY_CLEANUP(check_vocab(&t));
-    t.session.data =
-        (charl_dataset_info){.kind = CHARL_DATASET_TOKENS, .classes = t.vocab, .path = checkpoint};
+    t.session.data = (charl_dataset_info){.kind = CHARL_DATASET_TOKENS, .classes = t.vocab, .path = checkpoint};
     CHARL_TRY_CLEANUP(charl__session_create_model(&t.session));
     CHARL_TRY_CLEANUP(open_device(&t));
     CHARL_TRY_CLEANUP(generate(&t, generated, ctx));

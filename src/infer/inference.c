@@ -38,9 +38,8 @@ struct charl_inference {
 /* A row can be computed on any device, in any number. */
 static charl_status parse(const char *path, const char *text, charl_config **out)
 {
-    static const charl_config_override own[] = {{"device.select=auto", "inference"},
-                                                {"device.share=yes", "inference"},
-                                                {"train.slices=auto", "inference"}};
+    static const charl_config_override own[] = {
+        {"device.select=auto", "inference"}, {"device.share=yes", "inference"}, {"train.slices=auto", "inference"}};
 
     return charl_config_parse(path, text, strlen(text), own, sizeof own / sizeof own[0], out);
 }
@@ -72,8 +71,7 @@ static charl_status read_safetensors(charl_inference *m, const char *path, const
     charl_status st = CHARL_OK;
     charl_safetensors *s = NULL;
 
-    CHARL_REQUIRE_CLEANUP(text, CHARL_ERR_CONFIG,
-                          "%s holds no configuration; HINT config_text says what the model is",
+    CHARL_REQUIRE_CLEANUP(text, CHARL_ERR_CONFIG, "%s holds no configuration; HINT config_text says what the model is",
                           path);
     CHARL_TRY_CLEANUP(charl_safetensors_open(path, &s));
     CHARL_REQUIRE_CLEANUP(charl_safetensors_get_schema(s), CHARL_ERR_CHECKPOINT,
@@ -85,13 +83,12 @@ cleanup:
     return st;
 }
 
-static charl_status create_tensor(const charl_inference *m, charl_dtype dtype,
-                                  const charl_shape *shape, const void *data, charl_tensor **out)
+static charl_status create_tensor(const charl_inference *m, charl_dtype dtype, const charl_shape *shape,
+                                  const void *data, charl_tensor **out)
 {
     CHARL_TRY(charl_tensor_create(m->dev, dtype, shape, out));
     if (data) {
-        CHARL_TRY(charl_tensor_write(*out, data,
-                                     (size_t)charl_shape_count(shape) * charl_dtype_size(dtype)));
+        CHARL_TRY(charl_tensor_write(*out, data, (size_t)charl_shape_count(shape) * charl_dtype_size(dtype)));
     }
     return CHARL_OK;
 }
@@ -106,8 +103,8 @@ static charl_status create_inputs(charl_inference *m)
     int32_t *index = NULL;
     float *scale = NULL;
 
-    CHARL_REQUIRE_CLEANUP(s->x_shape.ndim < CHARL_MAX_DIMS, CHARL_ERR_CHECKPOINT,
-                          "samples of %d extents", s->x_shape.ndim);
+    CHARL_REQUIRE_CLEANUP(s->x_shape.ndim < CHARL_MAX_DIMS, CHARL_ERR_CHECKPOINT, "samples of %d extents",
+                          s->x_shape.ndim);
     memcpy(shape.dim + 1, s->x_shape.dim, (size_t)s->x_shape.ndim * sizeof shape.dim[0]);
     CHARL_TRY_CLEANUP(charl_alloc_array(m->max_rows, sizeof *index, &index));
     CHARL_TRY_CLEANUP(charl_alloc_array(s->n_stats, sizeof *scale, &scale));
@@ -121,8 +118,7 @@ static charl_status create_inputs(charl_inference *m)
     CHARL_TRY_CLEANUP(create_tensor(m, CHARL_I32, &rows, index, &m->index));
     CHARL_TRY_CLEANUP(create_tensor(m, CHARL_F32, &stats, s->mean, &m->shift));
     CHARL_TRY_CLEANUP(create_tensor(m, CHARL_F32, &stats, scale, &m->scale));
-    CHARL_TRY_CLEANUP(
-        charl_alloc_array(charl_shape_count(&shape), charl_dtype_size(s->x_dtype), &m->x));
+    CHARL_TRY_CLEANUP(charl_alloc_array(charl_shape_count(&shape), charl_dtype_size(s->x_dtype), &m->x));
 cleanup:
     charl_free(index);
     charl_free(scale);
@@ -131,8 +127,7 @@ cleanup:
 
 static charl_var *bound(charl_graph *g, const char *name, charl_tensor *t, charl_batch batch)
 {
-    charl_var *v =
-        charl_input(g, name, charl_tensor_get_dtype(t), *charl_tensor_get_shape(t), batch);
+    charl_var *v = charl_input(g, name, charl_tensor_get_dtype(t), *charl_tensor_get_shape(t), batch);
 
     charl__graph_bind_input(g, v, t);
     return v;
@@ -148,10 +143,8 @@ static charl_status build_graph(charl_inference *m)
     g = m->g;
     charl_graph_set_training(g, false);
     charl_graph_set_precision(g, charl__task_precision(m->config));
-    x = charl_gather_rows(g, bound(g, "x", m->source, CHARL_REPLICATED),
-                          bound(g, "row", m->index, CHARL_BATCHED),
-                          bound(g, "shift", m->shift, CHARL_REPLICATED),
-                          bound(g, "scale", m->scale, CHARL_REPLICATED));
+    x = charl_gather_rows(g, bound(g, "x", m->source, CHARL_REPLICATED), bound(g, "row", m->index, CHARL_BATCHED),
+                          bound(g, "shift", m->shift, CHARL_REPLICATED), bound(g, "scale", m->scale, CHARL_REPLICATED));
     x = charl__as_dtype(g, x, charl_graph_get_precision(g));
     m->output = charl__as_dtype(g, charl_model_build(m->model, g, m->params, x), CHARL_F32);
     charl_graph_keep(g, m->output);
@@ -170,30 +163,27 @@ static charl_status build(charl_inference *m, const char *path, const charl_infe
 
     charl_data_schema_get_info(m->schema, path, &data);
     CHARL_REQUIRE(data.kind != CHARL_DATASET_TOKENS, CHARL_ERR_CONFIG,
-                  "%s is a model of tokens, which has no rows to answer; HINT charl_generate",
-                  path);
+                  "%s is a model of tokens, which has no rows to answer; HINT charl_generate", path);
     CHARL_TRY(charl__task_outputs(m->config, &data, &outputs));
     CHARL_TRY(charl__task_model(m->config, outputs, &m->model));
     CHARL_TRY(charl_params_create(&m->params));
     CHARL_TRY(charl_device_open(&request, &m->dev));
     CHARL_TRY(create_inputs(m));
     CHARL_TRY(build_graph(m));
-    CHARL_TRY(
-        charl_params_load(m->params, path, &(charl_params_load_options){.ema = o->ema}, NULL));
+    CHARL_TRY(charl_params_load(m->params, path, &(charl_params_load_options){.ema = o->ema}, NULL));
     CHARL_TRY(charl_graph_warm_up(m->g));
     return CHARL_OK;
 }
 
-charl_status charl_inference_open(const char *path, const charl_inference_options *options,
-                                  charl_inference **out)
+charl_status charl_inference_open(const char *path, const charl_inference_options *options, charl_inference **out)
 {
     const charl_inference_options o = options ? *options : (charl_inference_options){.max_rows = 0};
     charl_status st = CHARL_OK;
     charl_inference *m = NULL;
 
     *out = NULL;
-    CHARL_REQUIRE_CLEANUP(o.max_rows >= 0 && o.max_rows <= INT32_MAX, CHARL_ERR_INVALID,
-                          "max_rows is %lld", (long long)o.max_rows);
+    CHARL_REQUIRE_CLEANUP(o.max_rows >= 0 && o.max_rows <= INT32_MAX, CHARL_ERR_INVALID, "max_rows is %lld",
+                          (long long)o.max_rows);
     CHARL_TRY_CLEANUP(charl_alloc(sizeof *m, &m));
     m->max_rows = o.max_rows ? o.max_rows : MAX_ROWS;
     if (charl__ends_in(path, ".safetensors")) {
@@ -240,12 +230,10 @@ charl_inference_info charl_inference_get_info(const charl_inference *m)
 
 charl_status charl_inference_run(charl_inference *m, const void *x, int64_t n, float *outputs)
 {
-    const size_t row =
-        (size_t)charl_shape_count(&m->schema->x_shape) * charl_dtype_size(m->schema->x_dtype);
+    const size_t row = (size_t)charl_shape_count(&m->schema->x_shape) * charl_dtype_size(m->schema->x_dtype);
 
-    CHARL_REQUIRE(n >= 0 && n <= m->max_rows, CHARL_ERR_INVALID,
-                  "a batch of %lld rows, the model was opened for %lld", (long long)n,
-                  (long long)m->max_rows);
+    CHARL_REQUIRE(n >= 0 && n <= m->max_rows, CHARL_ERR_INVALID, "a batch of %lld rows, the model was opened for %lld",
+                  (long long)n, (long long)m->max_rows);
     memcpy(m->x, x, (size_t)n * row);
     CHARL_TRY(charl_tensor_write(m->source, m->x, (size_t)m->max_rows * row));
     CHARL_TRY(charl_graph_run(m->g));

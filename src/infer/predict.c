@@ -26,8 +26,7 @@
 enum { MOST_BYTES = 1 << 26, MOST_IMAGES = 64, OWN_OVERRIDES = 3 };
 
 /* What matters to training does not matter here; the caller's overrides come after these. */
-static const char *const own_overrides[OWN_OVERRIDES] = {"device.select=auto", "device.share=yes",
-                                                         "train.slices=auto"};
+static const char *const own_overrides[OWN_OVERRIDES] = {"device.select=auto", "device.share=yes", "train.slices=auto"};
 
 typedef struct predictor {
     const char *checkpoint;
@@ -101,8 +100,7 @@ static charl_status schema_of_data(predictor *p)
     charl_config *trained = NULL;
 
     CHARL_TRY_CLEANUP(charl_config_parse(p->checkpoint, text, strlen(text), NULL, 0, &trained));
-    CHARL_TRY_CLEANUP(
-        charl__session_schema_of_data(&p->session, trained, p->o->trained_on, "--data FILE.h5"));
+    CHARL_TRY_CLEANUP(charl__session_schema_of_data(&p->session, trained, p->o->trained_on, "--data FILE.h5"));
 cleanup:
     charl_config_destroy(trained);
     return st;
@@ -150,13 +148,12 @@ static charl_status open_rows(predictor *p)
                                 .split = given || p->o->split ? p->o->split : "val",
                                 .dataset = charl__task_dataset_options(p->session.config)};
 
-    CHARL_REQUIRE(given || own[0], CHARL_ERR_CONFIG,
-                  "%s names no data to predict; HINT charl predict MODEL.h5 DATA", p->checkpoint);
+    CHARL_REQUIRE(given || own[0], CHARL_ERR_CONFIG, "%s names no data to predict; HINT charl predict MODEL.h5 DATA",
+                  p->checkpoint);
     if (p->o->x) {
         rows.dataset.x = p->o->x;
         rows.dataset.y = p->o->y;
-    } else if (given &&
-               !overrides_key(p->o, "data.x=")) { /* the configuration speaks of other data */
+    } else if (given && !overrides_key(p->o, "data.x=")) { /* the configuration speaks of other data */
         rows.other_x = rows.dataset.x;
         rows.other_y = rows.dataset.y;
         rows.dataset.x = rows.dataset.y = NULL;
@@ -197,25 +194,22 @@ static charl_status reserve_batch(predictor *p)
     const int64_t row = charl_shape_count(&p->session.schema->x_shape) * (int64_t)sizeof(float);
     const int64_t most = row < MOST_BYTES ? MOST_BYTES / row : 1;
 
-    p->capacity =
-        p->session.config->train.batch_size < most ? p->session.config->train.batch_size : most;
+    p->capacity = p->session.config->train.batch_size < most ? p->session.config->train.batch_size : most;
     if (p->info.files && p->capacity > MOST_IMAGES) {
         p->capacity = MOST_IMAGES;
     }
     CHARL_TRY(charl_alloc_array(p->capacity * charl_shape_count(&p->session.schema->x_shape),
                                 charl_dtype_size(p->session.schema->x_dtype), &p->x));
-    CHARL_TRY(charl_alloc_array(p->capacity * p->info.n_targets,
-                                charl_dtype_size(p->session.schema->y_dtype), &p->y));
+    CHARL_TRY(charl_alloc_array(p->capacity * p->info.n_targets, charl_dtype_size(p->session.schema->y_dtype), &p->y));
     return CHARL_OK;
 }
 
-static charl_status create_tensor(const predictor *p, charl_dtype dtype, const charl_shape *shape,
-                                  const void *data, charl_tensor **out)
+static charl_status create_tensor(const predictor *p, charl_dtype dtype, const charl_shape *shape, const void *data,
+                                  charl_tensor **out)
 {
     CHARL_TRY(charl_tensor_create(p->session.dev, dtype, shape, out));
     if (data) {
-        CHARL_TRY(charl_tensor_write(*out, data,
-                                     (size_t)charl_shape_count(shape) * charl_dtype_size(dtype)));
+        CHARL_TRY(charl_tensor_write(*out, data, (size_t)charl_shape_count(shape) * charl_dtype_size(dtype)));
     }
     return CHARL_OK;
 }
@@ -230,8 +224,8 @@ static charl_status create_inputs(predictor *p)
     int32_t *index = NULL;
     float *scale = NULL;
 
-    CHARL_REQUIRE_CLEANUP(s->x_shape.ndim < CHARL_MAX_DIMS, CHARL_ERR_DATA,
-                          "%s: samples of %d extents", p->checkpoint, s->x_shape.ndim);
+    CHARL_REQUIRE_CLEANUP(s->x_shape.ndim < CHARL_MAX_DIMS, CHARL_ERR_DATA, "%s: samples of %d extents", p->checkpoint,
+                          s->x_shape.ndim);
     memcpy(shape.dim + 1, s->x_shape.dim, (size_t)s->x_shape.ndim * sizeof shape.dim[0]);
     CHARL_TRY_CLEANUP(charl_alloc_array(p->batch, sizeof *index, &index));
     CHARL_TRY_CLEANUP(charl_alloc_array(s->n_stats, sizeof *scale, &scale));
@@ -253,8 +247,7 @@ cleanup:
 
 static charl_var *bound(charl_graph *g, const char *name, charl_tensor *t, charl_batch batch)
 {
-    charl_var *v =
-        charl_input(g, name, charl_tensor_get_dtype(t), *charl_tensor_get_shape(t), batch);
+    charl_var *v = charl_input(g, name, charl_tensor_get_dtype(t), *charl_tensor_get_shape(t), batch);
 
     charl__graph_bind_input(g, v, t);
     return v;
@@ -266,12 +259,11 @@ static charl_status check_output(predictor *p, const charl_shape *out)
     char text[CHARL_SHAPE_TEXT];
 
     p->info.n_outputs = charl_shape_count(out) / p->batch;
-    CHARL_REQUIRE(classes ? out->ndim == 2 && out->dim[1] >= p->session.schema->classes
-                          : p->info.n_outputs == p->info.n_targets,
-                  CHARL_ERR_CONFIG, "the model's output for %lld rows is %s, its data have %lld %s",
-                  (long long)p->batch, charl_shape_format(out, text),
-                  (long long)(classes ? p->session.schema->classes : p->info.n_targets),
-                  classes ? "classes" : "targets");
+    CHARL_REQUIRE(
+        classes ? out->ndim == 2 && out->dim[1] >= p->session.schema->classes : p->info.n_outputs == p->info.n_targets,
+        CHARL_ERR_CONFIG, "the model's output for %lld rows is %s, its data have %lld %s", (long long)p->batch,
+        charl_shape_format(out, text), (long long)(classes ? p->session.schema->classes : p->info.n_targets),
+        classes ? "classes" : "targets");
     CHARL_TRY(charl_alloc_array(charl_shape_count(out), sizeof *p->outputs, &p->outputs));
     return CHARL_OK;
 }
@@ -287,13 +279,10 @@ static charl_status build_graph(predictor *p)
     g = p->g;
     charl_graph_set_training(g, false);
     charl_graph_set_precision(g, charl__task_precision(p->session.config));
-    x = charl_gather_rows(g, bound(g, "x", p->source, CHARL_REPLICATED),
-                          bound(g, "row", p->index, CHARL_BATCHED),
-                          bound(g, "shift", p->shift, CHARL_REPLICATED),
-                          bound(g, "scale", p->scale, CHARL_REPLICATED));
+    x = charl_gather_rows(g, bound(g, "x", p->source, CHARL_REPLICATED), bound(g, "row", p->index, CHARL_BATCHED),
+                          bound(g, "shift", p->shift, CHARL_REPLICATED), bound(g, "scale", p->scale, CHARL_REPLICATED));
     x = charl__as_dtype(g, x, charl_graph_get_precision(g));
-    p->output =
-        charl__as_dtype(g, charl_model_build(p->session.model, g, p->session.params, x), CHARL_F32);
+    p->output = charl__as_dtype(g, charl_model_build(p->session.model, g, p->session.params, x), CHARL_F32);
     charl_graph_keep(g, p->output);
     st = charl_graph_status(g);
     if (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE) { /* layers that do not fit: the user's */
@@ -326,13 +315,11 @@ static charl_status build(predictor *p)
     return CHARL_OK;
 }
 
-static charl_status check_finite(const predictor *p, int64_t row, const char *name,
-                                 const float *outputs)
+static charl_status check_finite(const predictor *p, int64_t row, const char *name, const float *outputs)
 {
     for (int64_t i = 0; i < p->info.n_outputs; i++) {
-        CHARL_REQUIRE(isfinite(outputs[i]), CHARL_ERR_NONFINITE,
-                      "%s, row %lld%s%s: the model's output is not finite", p->info.subject,
-                      (long long)row, name ? ", " : "", name ? name : "");
+        CHARL_REQUIRE(isfinite(outputs[i]), CHARL_ERR_NONFINITE, "%s, row %lld%s%s: the model's output is not finite",
+                      p->info.subject, (long long)row, name ? ", " : "", name ? name : "");
     }
     return CHARL_OK;
 }
@@ -402,8 +389,8 @@ static void add_metrics(predictor *p, const charl_prediction *row)
 static charl_status run_batch(predictor *p, int64_t n, charl_predict_result *result)
 {
     const bool labels = p->session.schema->y_dtype == CHARL_I32;
-    const size_t row_bytes = (size_t)charl_shape_count(&p->session.schema->x_shape) *
-                             charl_dtype_size(p->session.schema->x_dtype);
+    const size_t row_bytes =
+        (size_t)charl_shape_count(&p->session.schema->x_shape) * charl_dtype_size(p->session.schema->x_dtype);
 
     CHARL_TRY(charl_tensor_write(p->source, p->x, (size_t)p->batch * row_bytes));
     CHARL_TRY(charl_graph_run(p->g));
@@ -415,10 +402,8 @@ static charl_status run_batch(predictor *p, int64_t n, charl_predict_result *res
             .row = result->rows,
             .name = charl__rows_name(p->rows, i),
             .outputs = p->outputs + i * p->info.n_outputs,
-            .labels = p->info.has_targets && labels ? (const int32_t *)p->y + i * p->info.n_targets
-                                                    : NULL,
-            .targets = p->info.has_targets && !labels ? (const float *)p->y + i * p->info.n_targets
-                                                      : NULL};
+            .labels = p->info.has_targets && labels ? (const int32_t *)p->y + i * p->info.n_targets : NULL,
+            .targets = p->info.has_targets && !labels ? (const float *)p->y + i * p->info.n_targets : NULL};
 
         CHARL_TRY(check_finite(p, row.row, row.name, row.outputs));
         if (p->info.has_targets && is_labelled(p, &row)) {
@@ -461,17 +446,14 @@ static charl_status predict_all(predictor *p, charl_predict_result *result)
     return CHARL_OK;
 }
 
-charl_status charl_predict(const char *checkpoint, const charl_predict_options *options,
-                           charl_predict_result *result)
+charl_status charl_predict(const char *checkpoint, const charl_predict_options *options, charl_predict_result *result)
 {
     charl_status st = CHARL_OK;
-    predictor p = {
-        .checkpoint = checkpoint,
-        .o = options,
-        .session = {.infers = true, .warned = options->warned, .warned_ctx = options->ctx}};
+    predictor p = {.checkpoint = checkpoint,
+                   .o = options,
+                   .session = {.infers = true, .warned = options->warned, .warned_ctx = options->ctx}};
 
-    *result =
-        (charl_predict_result){.loss = (double)NAN, .accuracy = (double)NAN, .mae = (double)NAN};
+    *result = (charl_predict_result){.loss = (double)NAN, .accuracy = (double)NAN, .mae = (double)NAN};
     CHARL_TRY_CLEANUP(open_checkpoint(&p));
     CHARL_TRY_CLEANUP(find_schema(&p));
     CHARL_TRY_CLEANUP(open_rows(&p));

@@ -19,17 +19,15 @@ static int by_logit(const void *a, const void *b)
 {
     const candidate *x = a, *y = b;
 
-    return x->logit != y->logit ? (x->logit > y->logit ? -1 : 1)
-                                : (x->token > y->token) - (x->token < y->token);
+    return x->logit != y->logit ? (x->logit > y->logit ? -1 : 1) : (x->token > y->token) - (x->token < y->token);
 }
 
 static charl_status find_largest(const float *logits, int64_t n, int64_t *out)
 {
     *out = 0;
     for (int64_t i = 0; i < n; i++) {
-        CHARL_REQUIRE(isfinite(logits[i]), CHARL_ERR_NONFINITE,
-                      "the model's output is not finite: %g for token %lld", (double)logits[i],
-                      (long long)i);
+        CHARL_REQUIRE(isfinite(logits[i]), CHARL_ERR_NONFINITE, "the model's output is not finite: %g for token %lld",
+                      (double)logits[i], (long long)i);
         *out = logits[i] > logits[*out] ? i : *out;
     }
     return CHARL_OK;
@@ -83,8 +81,8 @@ static int32_t draw(const candidate *c, int64_t n, double u)
     return c[i].token;
 }
 
-charl_status charl__sample(const charl_generate_options *o, const float *logits, int64_t n,
-                           uint64_t index, int32_t *out)
+charl_status charl__sample(const charl_generate_options *o, const float *logits, int64_t n, uint64_t index,
+                           int32_t *out)
 {
     charl_status st = CHARL_OK;
     candidate *c = NULL;

@@ -8,7 +8,7 @@
  * proportion to exp(logit / temperature). Equal logits go by number. Blocks. Local. Errors:
  * ERR_NONFINITE when a logit is NaN or infinite; ERR_NOMEM. Cost: a sort of n when top_k or top_p
  * are given. */
-charl_status charl__sample(const charl_generate_options *o, const float *logits, int64_t n,
-                           uint64_t index, int32_t *out) CHARL_MUST_CHECK;
+charl_status charl__sample(const charl_generate_options *o, const float *logits, int64_t n, uint64_t index,
+                           int32_t *out) CHARL_MUST_CHECK;
 
 #endif

@@ -101,8 +101,8 @@ charl_status charl__disk_error(const char *path, const char *op, int err, int64_
         snprintf(text, sizeof text, "error %d", err);
     }
     if (needed >= 0 && left >= 0) {
-        CHARL_FAIL(CHARL_ERR_DISK, "%s: %s failed: %s (%lld bytes needed, %lld free)", path, op,
-                   text, (long long)needed, (long long)left);
+        CHARL_FAIL(CHARL_ERR_DISK, "%s: %s failed: %s (%lld bytes needed, %lld free)", path, op, text,
+                   (long long)needed, (long long)left);
     }
     CHARL_FAIL(CHARL_ERR_DISK, "%s: %s failed: %s", path, op, text);
     return CHARL_OK;
@@ -136,8 +136,8 @@ static charl_status remove_stale(const char *temp)
 
     CHARL_REQUIRE_CLEANUP(fd >= 0 || errno != ELOOP, CHARL_ERR_DISK,
                           "%s: is a symbolic link, which is not followed; HINT remove it", temp);
-    CHARL_REQUIRE_CLEANUP(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0, CHARL_ERR_DISK,
-                          "%s: is being written already", temp);
+    CHARL_REQUIRE_CLEANUP(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0, CHARL_ERR_DISK, "%s: is being written already",
+                          temp);
     if (unlink(temp) != 0) {
         CHARL_TRY_CLEANUP(charl__disk_error(temp, "unlink", errno, -1));
     }
@@ -235,8 +235,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__commit_end(charl__commit *c,
-                               charl_status (*verify)(const char *temp, void *user), void *user)
+charl_status charl__commit_end(charl__commit *c, charl_status (*verify)(const char *temp, void *user), void *user)
 {
     charl_status st = CHARL_OK;
     char *dir = NULL;
@@ -320,8 +319,7 @@ cleanup:
 charl_status charl__log_open(const char *path, bool afresh, FILE **out)
 {
     charl_status st = CHARL_OK;
-    const int fd =
-        open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     struct stat s;
 
     *out = NULL;
@@ -330,8 +328,8 @@ charl_status charl__log_open(const char *path, bool afresh, FILE **out)
     if (fd < 0) {
         CHARL_TRY_CLEANUP(charl__disk_error(path, "open", errno, -1));
     }
-    CHARL_REQUIRE_CLEANUP(fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && (!afresh || s.st_nlink == 1),
-                          CHARL_ERR_DISK, "%s: is not a file of its own; HINT remove it", path);
+    CHARL_REQUIRE_CLEANUP(fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && (!afresh || s.st_nlink == 1), CHARL_ERR_DISK,
+                          "%s: is not a file of its own; HINT remove it", path);
     if (afresh && ftruncate(fd, 0) != 0) {
         CHARL_TRY_CLEANUP(charl__disk_error(path, "truncate", errno, -1));
     }

@@ -41,8 +41,7 @@ charl_status charl__commit_write(charl__commit *c, const void *data, size_t byte
  * its failure is the result. On failure before the rename nothing has changed; after it (fsync of
  * the directory) the new file is in place but not known to be durable. Errors: ERR_DISK, what
  * verify returns. */
-charl_status charl__commit_end(charl__commit *c,
-                               charl_status (*verify)(const char *temp, void *user),
+charl_status charl__commit_end(charl__commit *c, charl_status (*verify)(const char *temp, void *user),
                                void *user) CHARL_MUST_CHECK;
 
 /** Close; unless committed, remove the temporary. */

@@ -44,8 +44,7 @@ static herr_t note_frame(unsigned n, const H5E_error2_t *frame, void *user)
     return 0;
 }
 
-charl_status charl__h5_error_set(charl_status code, const char *file, int line, const char *func,
-                                 const char *fmt, ...)
+charl_status charl__h5_error_set(charl_status code, const char *file, int line, const char *func, const char *fmt, ...)
 {
     stack_text stack = {"", ""};
     char message[2 * TEXT_BYTES];
@@ -61,8 +60,7 @@ charl_status charl__h5_error_set(charl_status code, const char *file, int line, 
     if (!stack.operation[0]) {
         return charl__error_set(code, file, line, func, "%s (HDF5: %s)", message, stack.cause);
     }
-    return charl__error_set(code, file, line, func, "%s (HDF5: %s <- %s)", message, stack.cause,
-                            stack.operation);
+    return charl__error_set(code, file, line, func, "%s (HDF5: %s <- %s)", message, stack.cause, stack.operation);
 }
 
 bool charl__h5_close(hid_t *id)
@@ -103,63 +101,52 @@ bool charl__h5_close(hid_t *id)
     return err >= 0;
 }
 
-static charl_status set_scalar(const charl__h5_site *site, hid_t object, const char *name,
-                               hid_t type, const void *value)
+static charl_status set_scalar(const charl__h5_site *site, hid_t object, const char *name, hid_t type,
+                               const void *value)
 {
     charl_status st = CHARL_OK;
     hid_t space = H5I_INVALID_HID;
     hid_t attr = H5I_INVALID_HID;
 
     charl__h5_begin();
-    CHARL_H5_OPEN_CLEANUP(site->code, space, H5Screate(H5S_SCALAR), "%s: attribute %s", site->path,
-                          name);
-    CHARL_H5_OPEN_CLEANUP(site->code, attr,
-                          H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT),
+    CHARL_H5_OPEN_CLEANUP(site->code, space, H5Screate(H5S_SCALAR), "%s: attribute %s", site->path, name);
+    CHARL_H5_OPEN_CLEANUP(site->code, attr, H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT),
                           "%s: attribute %s cannot be created", site->path, name);
-    CHARL_H5_CLEANUP(site->code, H5Awrite(attr, type, value), "%s: attribute %s cannot be written",
-                     site->path, name);
+    CHARL_H5_CLEANUP(site->code, H5Awrite(attr, type, value), "%s: attribute %s cannot be written", site->path, name);
 cleanup:
     charl__h5_close(&attr);
     charl__h5_close(&space);
     return st;
 }
 
-charl_status charl__h5_set_text(const charl__h5_site *site, hid_t object, const char *name,
-                                const char *text)
+charl_status charl__h5_set_text(const charl__h5_site *site, hid_t object, const char *name, const char *text)
 {
     charl_status st = CHARL_OK;
     hid_t type = H5I_INVALID_HID;
 
     charl__h5_begin();
-    CHARL_H5_OPEN_CLEANUP(site->code, type, H5Tcopy(H5T_C_S1), "%s: attribute %s", site->path,
-                          name);
+    CHARL_H5_OPEN_CLEANUP(site->code, type, H5Tcopy(H5T_C_S1), "%s: attribute %s", site->path, name);
     /* HDF5 has no strings of length zero: an empty text is one NUL. */
-    CHARL_H5_CLEANUP(site->code, H5Tset_size(type, text[0] ? strlen(text) : 1), "%s: attribute %s",
-                     site->path, name);
-    CHARL_H5_CLEANUP(site->code, H5Tset_strpad(type, H5T_STR_NULLPAD), "%s: attribute %s",
-                     site->path, name);
-    CHARL_H5_CLEANUP(site->code, H5Tset_cset(type, H5T_CSET_UTF8), "%s: attribute %s", site->path,
-                     name);
+    CHARL_H5_CLEANUP(site->code, H5Tset_size(type, text[0] ? strlen(text) : 1), "%s: attribute %s", site->path, name);
+    CHARL_H5_CLEANUP(site->code, H5Tset_strpad(type, H5T_STR_NULLPAD), "%s: attribute %s", site->path, name);
+    CHARL_H5_CLEANUP(site->code, H5Tset_cset(type, H5T_CSET_UTF8), "%s: attribute %s", site->path, name);
     CHARL_TRY_CLEANUP(set_scalar(site, object, name, type, text));
 cleanup:
     charl__h5_close(&type);
     return st;
 }
 
-charl_status charl__h5_set_i64(const charl__h5_site *site, hid_t object, const char *name,
-                               int64_t value)
+charl_status charl__h5_set_i64(const charl__h5_site *site, hid_t object, const char *name, int64_t value)
 {
     return set_scalar(site, object, name, H5T_NATIVE_INT64, &value);
 }
 
-charl_status charl__h5_set_u32(const charl__h5_site *site, hid_t object, const char *name,
-                               uint32_t value)
+charl_status charl__h5_set_u32(const charl__h5_site *site, hid_t object, const char *name, uint32_t value)
 {
     return set_scalar(site, object, name, H5T_NATIVE_UINT32, &value);
 }
 
-charl_status charl__h5_set_f64(const charl__h5_site *site, hid_t object, const char *name,
-                               double value)
+charl_status charl__h5_set_f64(const charl__h5_site *site, hid_t object, const char *name, double value)
 {
     return set_scalar(site, object, name, H5T_NATIVE_DOUBLE, &value);
 }
@@ -171,21 +158,16 @@ bool charl__h5_has(hid_t object, const char *name)
 }
 
 /* Open attribute `name`, which must hold one element; *type is its stored type. */
-static charl_status open_scalar(const charl__h5_site *site, hid_t object, const char *name,
-                                hid_t *attr, hid_t *type)
+static charl_status open_scalar(const charl__h5_site *site, hid_t object, const char *name, hid_t *attr, hid_t *type)
 {
     charl_status st = CHARL_OK;
     hid_t space = H5I_INVALID_HID;
 
     charl__h5_begin();
-    CHARL_REQUIRE_CLEANUP(H5Aexists(object, name) > 0, site->code, "%s: attribute %s is missing",
-                          site->path, name);
-    CHARL_H5_OPEN_CLEANUP(site->code, *attr, H5Aopen(object, name, H5P_DEFAULT), "%s: attribute %s",
-                          site->path, name);
-    CHARL_H5_OPEN_CLEANUP(site->code, *type, H5Aget_type(*attr), "%s: attribute %s", site->path,
-                          name);
-    CHARL_H5_OPEN_CLEANUP(site->code, space, H5Aget_space(*attr), "%s: attribute %s", site->path,
-                          name);
+    CHARL_REQUIRE_CLEANUP(H5Aexists(object, name) > 0, site->code, "%s: attribute %s is missing", site->path, name);
+    CHARL_H5_OPEN_CLEANUP(site->code, *attr, H5Aopen(object, name, H5P_DEFAULT), "%s: attribute %s", site->path, name);
+    CHARL_H5_OPEN_CLEANUP(site->code, *type, H5Aget_type(*attr), "%s: attribute %s", site->path, name);
+    CHARL_H5_OPEN_CLEANUP(site->code, space, H5Aget_space(*attr), "%s: attribute %s", site->path, name);
     CHARL_REQUIRE_CLEANUP(H5Sget_simple_extent_npoints(space) == 1, site->code,
                           "%s: attribute %s is not a single value", site->path, name);
 cleanup:
@@ -193,8 +175,7 @@ cleanup:
     return st;
 }
 
-static charl_status get_number(const charl__h5_site *site, hid_t object, const char *name,
-                               hid_t mem_type, void *out)
+static charl_status get_number(const charl__h5_site *site, hid_t object, const char *name, hid_t mem_type, void *out)
 {
     charl_status st = CHARL_OK;
     hid_t attr = H5I_INVALID_HID;
@@ -205,32 +186,27 @@ static charl_status get_number(const charl__h5_site *site, hid_t object, const c
     CHARL_TRY_CLEANUP(open_scalar(site, object, name, &attr, &type));
     cls = H5Tget_class(type);
     fits = cls == H5T_INTEGER || (cls == H5T_FLOAT && H5Tget_class(mem_type) == H5T_FLOAT);
-    CHARL_REQUIRE_CLEANUP(fits, site->code, "%s: attribute %s is not a number of the expected kind",
-                          site->path, name);
-    CHARL_H5_CLEANUP(site->code, H5Aread(attr, mem_type, out), "%s: attribute %s cannot be read",
-                     site->path, name);
+    CHARL_REQUIRE_CLEANUP(fits, site->code, "%s: attribute %s is not a number of the expected kind", site->path, name);
+    CHARL_H5_CLEANUP(site->code, H5Aread(attr, mem_type, out), "%s: attribute %s cannot be read", site->path, name);
 cleanup:
     charl__h5_close(&type);
     charl__h5_close(&attr);
     return st;
 }
 
-charl_status charl__h5_get_i64(const charl__h5_site *site, hid_t object, const char *name,
-                               int64_t *out)
+charl_status charl__h5_get_i64(const charl__h5_site *site, hid_t object, const char *name, int64_t *out)
 {
     *out = 0;
     return get_number(site, object, name, H5T_NATIVE_INT64, out);
 }
 
-charl_status charl__h5_get_f64(const charl__h5_site *site, hid_t object, const char *name,
-                               double *out)
+charl_status charl__h5_get_f64(const charl__h5_site *site, hid_t object, const char *name, double *out)
 {
     *out = 0;
     return get_number(site, object, name, H5T_NATIVE_DOUBLE, out);
 }
 
-charl_status charl__h5_get_text(const charl__h5_site *site, hid_t object, const char *name,
-                                char *out, size_t cap)
+charl_status charl__h5_get_text(const charl__h5_site *site, hid_t object, const char *name, char *out, size_t cap)
 {
     charl_status st = CHARL_OK;
     hid_t attr = H5I_INVALID_HID;
@@ -239,19 +215,16 @@ charl_status charl__h5_get_text(const charl__h5_site *site, hid_t object, const 
 
     out[0] = '\0';
     CHARL_TRY_CLEANUP(open_scalar(site, object, name, &attr, &type));
-    CHARL_REQUIRE_CLEANUP(H5Tget_class(type) == H5T_STRING, site->code,
-                          "%s: attribute %s is not text", site->path, name);
-    CHARL_REQUIRE_CLEANUP(
-        H5Tis_variable_str(type) == 0, site->code,
-        "%s: attribute %s is a variable-length string; store it with a fixed length "
-        "(numpy.bytes_ in h5py)",
-        site->path, name);
+    CHARL_REQUIRE_CLEANUP(H5Tget_class(type) == H5T_STRING, site->code, "%s: attribute %s is not text", site->path,
+                          name);
+    CHARL_REQUIRE_CLEANUP(H5Tis_variable_str(type) == 0, site->code,
+                          "%s: attribute %s is a variable-length string; store it with a fixed length "
+                          "(numpy.bytes_ in h5py)",
+                          site->path, name);
     size = H5Tget_size(type);
-    CHARL_REQUIRE_CLEANUP(size > 0 && size < cap, site->code,
-                          "%s: attribute %s has %zu bytes, at most %zu are allowed", site->path,
-                          name, size, cap - 1);
-    CHARL_H5_CLEANUP(site->code, H5Aread(attr, type, out), "%s: attribute %s cannot be read",
-                     site->path, name);
+    CHARL_REQUIRE_CLEANUP(size > 0 && size < cap, site->code, "%s: attribute %s has %zu bytes, at most %zu are allowed",
+                          site->path, name, size, cap - 1);
+    CHARL_H5_CLEANUP(site->code, H5Aread(attr, type, out), "%s: attribute %s cannot be read", site->path, name);
     out[size] = '\0';
 cleanup:
     charl__h5_close(&type);

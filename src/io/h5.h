@@ -30,50 +30,50 @@ bool charl__h5_is_thread_safe(void);
 
 /** Record a failure whose message ends in HDF5's own words, innermost cause first; returns `code`.
  */
-charl_status charl__h5_error_set(charl_status code, const char *file, int line, const char *func,
-                                 const char *fmt, ...) CHARL_PRINTF(5, 6);
+charl_status charl__h5_error_set(charl_status code, const char *file, int line, const char *func, const char *fmt, ...)
+    CHARL_PRINTF(5, 6);
 
 /* A call whose negative result means failure. */
-#define CHARL_H5(code, call, ...)                                                                  \
-    do {                                                                                           \
-        if ((call) < 0) {                                                                          \
-            return charl__h5_error_set((code), __FILE__, __LINE__, __func__, __VA_ARGS__);         \
-        }                                                                                          \
+#define CHARL_H5(code, call, ...)                                                                                      \
+    do {                                                                                                               \
+        if ((call) < 0) {                                                                                              \
+            return charl__h5_error_set((code), __FILE__, __LINE__, __func__, __VA_ARGS__);                             \
+        }                                                                                                              \
     } while (0)
 
-#define CHARL_H5_CLEANUP(code, call, ...)                                                          \
-    do {                                                                                           \
-        if ((call) < 0) {                                                                          \
-            st = charl__h5_error_set((code), __FILE__, __LINE__, __func__, __VA_ARGS__);           \
-            goto cleanup;                                                                          \
-        }                                                                                          \
+#define CHARL_H5_CLEANUP(code, call, ...)                                                                              \
+    do {                                                                                                               \
+        if ((call) < 0) {                                                                                              \
+            st = charl__h5_error_set((code), __FILE__, __LINE__, __func__, __VA_ARGS__);                               \
+            goto cleanup;                                                                                              \
+        }                                                                                                              \
     } while (0)
 
 /* var = call, a counted handle that charl__h5_close gives back; var is H5I_INVALID_HID on failure.
  */
-#define CHARL_H5_OPEN(code, var, call, ...)                                                        \
-    do {                                                                                           \
-        (var) = H5I_INVALID_HID;                                                                   \
-        CHARL_TRY(charl__acquire("HDF5 handle"));                                                  \
-        (var) = (call);                                                                            \
-        if ((var) < 0) {                                                                           \
-            charl__drop();                                                                         \
-            (var) = H5I_INVALID_HID;                                                               \
-            return charl__h5_error_set((code), __FILE__, __LINE__, __func__, __VA_ARGS__);         \
-        }                                                                                          \
+#define CHARL_H5_OPEN(code, var, call, ...)                                                                            \
+    do {                                                                                                               \
+        (var) = H5I_INVALID_HID;                                                                                       \
+        CHARL_TRY(charl__acquire("HDF5 handle"));                                                                      \
+        (var) = (call);                                                                                                \
+        if ((var) < 0) {                                                                                               \
+            charl__drop();                                                                                             \
+            (var) = H5I_INVALID_HID;                                                                                   \
+            return charl__h5_error_set((code), __FILE__, __LINE__, __func__, __VA_ARGS__);                             \
+        }                                                                                                              \
     } while (0)
 
-#define CHARL_H5_OPEN_CLEANUP(code, var, call, ...)                                                \
-    do {                                                                                           \
-        (var) = H5I_INVALID_HID;                                                                   \
-        CHARL_TRY_CLEANUP(charl__acquire("HDF5 handle"));                                          \
-        (var) = (call);                                                                            \
-        if ((var) < 0) {                                                                           \
-            charl__drop();                                                                         \
-            st = charl__h5_error_set((code), __FILE__, __LINE__, __func__, __VA_ARGS__);           \
-            (var) = H5I_INVALID_HID;                                                               \
-            goto cleanup;                                                                          \
-        }                                                                                          \
+#define CHARL_H5_OPEN_CLEANUP(code, var, call, ...)                                                                    \
+    do {                                                                                                               \
+        (var) = H5I_INVALID_HID;                                                                                       \
+        CHARL_TRY_CLEANUP(charl__acquire("HDF5 handle"));                                                              \
+        (var) = (call);                                                                                                \
+        if ((var) < 0) {                                                                                               \
+            charl__drop();                                                                                             \
+            st = charl__h5_error_set((code), __FILE__, __LINE__, __func__, __VA_ARGS__);                               \
+            (var) = H5I_INVALID_HID;                                                                                   \
+            goto cleanup;                                                                                              \
+        }                                                                                                              \
     } while (0)
 
 /** Close a handle of any kind from CHARL_H5_OPEN and set it to H5I_INVALID_HID; false if HDF5
@@ -101,7 +101,7 @@ charl_status charl__h5_get_i64(const charl__h5_site *site, hid_t object, const c
                                int64_t *out) CHARL_MUST_CHECK;
 charl_status charl__h5_get_f64(const charl__h5_site *site, hid_t object, const char *name,
                                double *out) CHARL_MUST_CHECK;
-charl_status charl__h5_get_text(const charl__h5_site *site, hid_t object, const char *name,
-                                char *out, size_t cap) CHARL_MUST_CHECK;
+charl_status charl__h5_get_text(const charl__h5_site *site, hid_t object, const char *name, char *out,
+                                size_t cap) CHARL_MUST_CHECK;
 
 #endif

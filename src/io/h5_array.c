@@ -24,18 +24,15 @@ charl_status charl__h5_array_create(charl__h5_array *a, hid_t file)
         dims[i + 1] = (hsize_t)a->item.dim[i];
     }
     charl__h5_begin();
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, space, H5Screate_simple(a->item.ndim + 1, dims, NULL),
-                          "%s", a->path);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, space, H5Screate_simple(a->item.ndim + 1, dims, NULL), "%s", a->path);
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, create, H5Pcreate(H5P_DATASET_CREATE), "%s", a->path);
     CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Pset_layout(create, H5D_CONTIGUOUS), "%s", a->path);
-    CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Pset_alloc_time(create, H5D_ALLOC_TIME_EARLY), "%s",
-                     a->path);
+    CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Pset_alloc_time(create, H5D_ALLOC_TIME_EARLY), "%s", a->path);
     CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Pset_fill_time(create, H5D_FILL_TIME_NEVER), "%s", a->path);
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, link, H5Pcreate(H5P_LINK_CREATE), "%s", a->path);
     CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Pset_create_intermediate_group(link, 1), "%s", a->path);
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, a->dataset,
-                          H5Dcreate2(file, a->name, charl__h5_memory_type(a->dtype), space, link,
-                                     create, H5P_DEFAULT),
+                          H5Dcreate2(file, a->name, charl__h5_memory_type(a->dtype), space, link, create, H5P_DEFAULT),
                           "%s: %s cannot be created", a->path, a->name);
 cleanup:
     charl__h5_close(&link);
@@ -57,14 +54,11 @@ charl_status charl__h5_array_append(charl__h5_array *a, const void *data, int64_
         count[i + 1] = (hsize_t)a->item.dim[i];
     }
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, file_space, H5Dget_space(a->dataset), "%s", a->path);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, mem_space,
-                          H5Screate_simple(a->item.ndim + 1, count, NULL), "%s", a->path);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, mem_space, H5Screate_simple(a->item.ndim + 1, count, NULL), "%s", a->path);
+    CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Sselect_hyperslab(file_space, H5S_SELECT_SET, start, NULL, count, NULL), "%s",
+                     a->path);
     CHARL_H5_CLEANUP(CHARL_ERR_DISK,
-                     H5Sselect_hyperslab(file_space, H5S_SELECT_SET, start, NULL, count, NULL),
-                     "%s", a->path);
-    CHARL_H5_CLEANUP(CHARL_ERR_DISK,
-                     H5Dwrite(a->dataset, charl__h5_memory_type(a->dtype), mem_space, file_space,
-                              H5P_DEFAULT, data),
+                     H5Dwrite(a->dataset, charl__h5_memory_type(a->dtype), mem_space, file_space, H5P_DEFAULT, data),
                      "%s: %s cannot be written", a->path, a->name);
     a->done += n;
 cleanup:

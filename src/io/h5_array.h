@@ -22,7 +22,6 @@ hid_t charl__h5_memory_type(charl_dtype dtype);
 charl_status charl__h5_array_create(charl__h5_array *a, hid_t file) CHARL_MUST_CHECK;
 
 /** The next n rows. Errors: ERR_DISK. */
-charl_status charl__h5_array_append(charl__h5_array *a, const void *data,
-                                    int64_t n) CHARL_MUST_CHECK;
+charl_status charl__h5_array_append(charl__h5_array *a, const void *data, int64_t n) CHARL_MUST_CHECK;
 
 #endif

@@ -64,8 +64,7 @@ static int open_flags(unsigned flags)
 }
 
 /* A descriptor of a regular file, or -1 with *err set. */
-static int open_descriptor(const charl__h5_io *io, const char *name, unsigned flags, struct stat *s,
-                           int *err)
+static int open_descriptor(const charl__h5_io *io, const char *name, unsigned flags, struct stat *s, int *err)
 {
     int fd = -1;
 
@@ -180,8 +179,7 @@ static ssize_t read_some(const driver_file *f, char *at, size_t size, haddr_t ad
     return n < 0 ? -errno : n;
 }
 
-static herr_t driver_read(H5FD_t *pub, H5FD_mem_t type, hid_t dxpl, haddr_t addr, size_t size,
-                          void *buffer)
+static herr_t driver_read(H5FD_t *pub, H5FD_mem_t type, hid_t dxpl, haddr_t addr, size_t size, void *buffer)
 {
     driver_file *f = (driver_file *)pub;
     char *at = buffer;
@@ -222,8 +220,7 @@ static ssize_t write_some(driver_file *f, const char *at, size_t size, haddr_t a
     if (charl__fault("io.eintr")) {
         return -EINTR;
     }
-    if ((err = injected("io.enospc", ENOSPC)) || (err = injected("io.eio", EIO)) ||
-        (err = injected("io.write", EIO))) {
+    if ((err = injected("io.enospc", ENOSPC)) || (err = injected("io.eio", EIO)) || (err = injected("io.write", EIO))) {
         return -err;
     }
     if (size > 1 && charl__fault("io.short")) {
@@ -248,8 +245,7 @@ static void flip(driver_file *f, const void *buffer, size_t size, haddr_t addr)
     }
 }
 
-static herr_t driver_write(H5FD_t *pub, H5FD_mem_t type, hid_t dxpl, haddr_t addr, size_t size,
-                           const void *buffer)
+static herr_t driver_write(H5FD_t *pub, H5FD_mem_t type, hid_t dxpl, haddr_t addr, size_t size, const void *buffer)
 {
     driver_file *f = (driver_file *)pub;
     const char *at = buffer;
@@ -366,14 +362,12 @@ charl_status charl__h5_driver_fapl(charl__h5_io *io, hid_t *out)
     *io = (charl__h5_io){.fd = io->fd};
     charl__h5_begin();
     CHARL_REQUIRE_CLEANUP(driver >= 0, CHARL_ERR_NOMEM, "HDF5 does not take the file driver");
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, fapl, H5Pcreate(H5P_FILE_ACCESS),
-                          "HDF5 access properties");
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, fapl, H5Pcreate(H5P_FILE_ACCESS), "HDF5 access properties");
     CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_driver(fapl, driver, &info), "HDF5 file driver");
     CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_libver_bounds(fapl, H5F_LIBVER_V110, H5F_LIBVER_V110),
                      "HDF5 format bounds");
     CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_alignment(fapl, 4096, 4096), "HDF5 alignment");
-    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG),
-                     "HDF5 close degree");
+    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG), "HDF5 close degree");
     *out = fapl;
     fapl = H5I_INVALID_HID;
 cleanup:

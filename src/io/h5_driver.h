@@ -18,7 +18,7 @@
 
 /** Belongs to the caller; must outlive every file opened with it. One file at a time. */
 typedef struct charl__h5_io {
-    int fd; /* use this descriptor (it is duplicated, not closed) instead of opening the name; -1:
+    int fd;         /* use this descriptor (it is duplicated, not closed) instead of opening the name; -1:
                open the name */
     int error;      /* errno of the first failure; 0: none */
     const char *op; /* what failed: "open", "write" ... */
@@ -34,7 +34,6 @@ charl_status charl__h5_driver_fapl(charl__h5_io *io, hid_t *out) CHARL_MUST_CHEC
 /** Whether everything written so far reached the operating system. `needed` is the size of the
  * whole file, for the message. Errors: ERR_DISK (ERR_NOMEM for ENOMEM) naming path, operation,
  * bytes needed and bytes free. */
-charl_status charl__h5_io_check(const charl__h5_io *io, const char *path,
-                                int64_t needed) CHARL_MUST_CHECK;
+charl_status charl__h5_io_check(const charl__h5_io *io, const char *path, int64_t needed) CHARL_MUST_CHECK;
 
 #endif

@@ -23,8 +23,7 @@ struct charl__prediction_file {
     int64_t filled;
 };
 
-static charl_status add_array(charl__prediction_file *f, int k, const char *name, charl_dtype dtype,
-                              charl_shape item)
+static charl_status add_array(charl__prediction_file *f, int k, const char *name, charl_dtype dtype, charl_shape item)
 {
     charl__h5_array *a = &f->array[k];
 
@@ -71,12 +70,10 @@ static charl_status write_strings(charl__prediction_file *f, const char *name, c
     CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Tset_size(type, longest), "%s", f->path);
     CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Tset_strpad(type, H5T_STR_NULLPAD), "%s", f->path);
     CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Tset_cset(type, H5T_CSET_UTF8), "%s", f->path);
-    CHARL_H5_OPEN_CLEANUP(
-        CHARL_ERR_DISK, dataset,
-        H5Dcreate2(f->h5, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-        "%s: %s cannot be created", f->path, name);
-    CHARL_H5_CLEANUP(CHARL_ERR_DISK,
-                     H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, strings),
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, dataset,
+                          H5Dcreate2(f->h5, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                          "%s: %s cannot be created", f->path, name);
+    CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, strings),
                      "%s: %s cannot be written", f->path, name);
 cleanup:
     charl__h5_close(&dataset);
@@ -98,8 +95,7 @@ static charl_status open_file(charl__prediction_file *f)
     f->io.fd = f->commit.fd;
     CHARL_TRY_CLEANUP(charl__h5_driver_fapl(&f->io, &fapl));
     charl__h5_begin();
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, f->h5,
-                          H5Fcreate(f->commit.temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl),
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, f->h5, H5Fcreate(f->commit.temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl),
                           "%s: cannot be created", f->path);
     CHARL_TRY_CLEANUP(charl__h5_set_text(&site, f->h5, "charl_format", "predictions"));
     CHARL_TRY_CLEANUP(charl__h5_set_i64(&site, f->h5, "step", spec->step));
@@ -108,8 +104,7 @@ static charl_status open_file(charl__prediction_file *f)
         CHARL_TRY_CLEANUP(add_array(f, PREDICTED, "predicted", CHARL_I32, scalar));
     }
     if (spec->targets > 0) {
-        CHARL_TRY_CLEANUP(add_array(f, TARGET, spec->labels ? "label" : "target",
-                                    spec->labels ? CHARL_I32 : CHARL_F32,
+        CHARL_TRY_CLEANUP(add_array(f, TARGET, spec->labels ? "label" : "target", spec->labels ? CHARL_I32 : CHARL_F32,
                                     spec->labels && spec->targets == 1 ? scalar : targets));
     }
     if (spec->files) {
@@ -161,8 +156,8 @@ static charl_status flush(charl__prediction_file *f)
     return CHARL_OK;
 }
 
-charl_status charl__prediction_file_put(charl__prediction_file *f, const float *output,
-                                        int32_t predicted, const void *target)
+charl_status charl__prediction_file_put(charl__prediction_file *f, const float *output, int32_t predicted,
+                                        const void *target)
 {
     const void *const from[N_ARRAYS] = {output, &predicted, target};
 

@@ -15,11 +15,11 @@
 typedef struct charl__prediction_file charl__prediction_file;
 
 typedef struct charl__prediction_spec {
-    int64_t rows, outputs, targets; /* targets 0: unknown */
-    bool classes;                   /* there is /predicted */
-    bool labels;                    /* targets are i32, else f32 */
-    int64_t step;                   /* of the checkpoint, an attribute */
-    const charl_image_files *files; /* or NULL; borrowed for create, as the lists of names */
+    int64_t rows, outputs, targets;         /* targets 0: unknown */
+    bool classes;                           /* there is /predicted */
+    bool labels;                            /* targets are i32, else f32 */
+    int64_t step;                           /* of the checkpoint, an attribute */
+    const charl_image_files *files;         /* or NULL; borrowed for create, as the lists of names */
     const char *class_names, *target_names; /* NULL: none */
 } charl__prediction_spec;
 
@@ -31,8 +31,8 @@ charl_status charl__prediction_file_create(const char *path, const charl__predic
 
 /** The next row: output [outputs], predicted (ignored without classes), target [targets] of i32 or
  * f32. Errors: ERR_DISK. */
-charl_status charl__prediction_file_put(charl__prediction_file *f, const float *output,
-                                        int32_t predicted, const void *target) CHARL_MUST_CHECK;
+charl_status charl__prediction_file_put(charl__prediction_file *f, const float *output, int32_t predicted,
+                                        const void *target) CHARL_MUST_CHECK;
 
 /** Commit, after `rows` rows. Errors: ERR_DISK. */
 charl_status charl__prediction_file_finish(charl__prediction_file *f) CHARL_MUST_CHECK;

@@ -38,9 +38,7 @@ int charl__writeback_step(charl__writeback *w, int fd, int64_t end)
         return 0;
     }
 #ifdef SYNC_FILE_RANGE_WRITE
-    enum {
-        WAIT = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER
-    };
+    enum { WAIT = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER };
 
     if (sync_file_range(fd, w->begun, end - w->begun, SYNC_FILE_RANGE_WRITE) != 0 ||
         (w->begun > w->waited && /* no bytes would be all bytes */

@@ -22,8 +22,7 @@ void charl__progress_made(void);
 
 /** What of a file is on its way to the disk. Start from {0}. */
 typedef struct charl__writeback {
-    int64_t waited,
-        begun; /* all before `waited` has arrived, what follows up to `begun` is on its way */
+    int64_t waited, begun; /* all before `waited` has arrived, what follows up to `begun` is on its way */
 } charl__writeback;
 
 /** The file has been written up to `end`, in about ascending order: when that is a piece more,

@@ -20,8 +20,8 @@ static charl_status open_failed(const char *path, int err)
     if (strerror_r(err, text, sizeof text) != 0) {
         snprintf(text, sizeof text, "error %d", err);
     }
-    CHARL_REQUIRE(err != EMFILE && err != ENFILE && err != ENOMEM, CHARL_ERR_NOMEM,
-                  "%s: cannot be opened: %s", path, text);
+    CHARL_REQUIRE(err != EMFILE && err != ENFILE && err != ENOMEM, CHARL_ERR_NOMEM, "%s: cannot be opened: %s", path,
+                  text);
     CHARL_FAIL(CHARL_ERR_CHECKPOINT, "%s: cannot be opened: %s", path, text);
     return CHARL_OK;
 }
@@ -40,8 +40,8 @@ charl_status charl__regular_open(const char *path, int *fd, int64_t *bytes)
         charl__drop();
         CHARL_TRY_CLEANUP(open_failed(path, err));
     }
-    CHARL_REQUIRE_CLEANUP(fstat(*fd, &s) == 0 && S_ISREG(s.st_mode), CHARL_ERR_CHECKPOINT,
-                          "%s: is not a regular file", path);
+    CHARL_REQUIRE_CLEANUP(fstat(*fd, &s) == 0 && S_ISREG(s.st_mode), CHARL_ERR_CHECKPOINT, "%s: is not a regular file",
+                          path);
     CHARL_REQUIRE_CLEANUP(s.st_size > 0, CHARL_ERR_CHECKPOINT, "%s: is empty", path);
     *bytes = (int64_t)s.st_size;
 cleanup:
@@ -67,8 +67,7 @@ int64_t charl__regular_read(int fd, void *dst, int64_t bytes, int64_t at)
     while (done < bytes) {
         const int64_t most = bytes - done < CHARL__PIECE ? bytes - done : CHARL__PIECE;
         const bool fail = charl__fault("io.read");
-        const ssize_t n =
-            fail ? -1 : pread(fd, (char *)dst + done, (size_t)most, (off_t)(at + done));
+        const ssize_t n = fail ? -1 : pread(fd, (char *)dst + done, (size_t)most, (off_t)(at + done));
 
         if (n < 0 && !fail && errno == EINTR) {
             continue;

@@ -51,19 +51,16 @@ static charl_status parse_dtype(const place *at, const json_t *v, charl_dtype *o
 }
 
 /* A list of counts: *n is their number, of which at most `most` are taken. */
-static charl_status parse_counts(const place *at, const char *key, const json_t *v, int64_t *out,
-                                 int most, int *n)
+static charl_status parse_counts(const place *at, const char *key, const json_t *v, int64_t *out, int most, int *n)
 {
     CHARL_REQUIRE(json_is_array(v) && json_array_size(v) <= (size_t)most, CHARL_ERR_CHECKPOINT,
-                  "%s: %s: %s must be a list of at most %d integers", at->path, at->name, key,
-                  most);
+                  "%s: %s: %s must be a list of at most %d integers", at->path, at->name, key, most);
     *n = (int)json_array_size(v);
     for (int i = 0; i < *n; i++) {
         const json_t *item = json_array_get(v, (size_t)i);
 
         CHARL_REQUIRE(json_is_integer(item) && json_integer_value(item) >= 0, CHARL_ERR_CHECKPOINT,
-                      "%s: %s: %s must hold integers that are not negative", at->path, at->name,
-                      key);
+                      "%s: %s: %s must hold integers that are not negative", at->path, at->name, key);
         out[i] = json_integer_value(item);
     }
     return CHARL_OK;
@@ -78,17 +75,14 @@ static charl_status parse_entry(const place *at, const json_t *v, charl__safeten
 
     CHARL_REQUIRE(json_is_object(v) && json_object_size(v) == 3 && json_object_get(v, "dtype") &&
                       json_object_get(v, "shape") && json_object_get(v, "data_offsets"),
-                  CHARL_ERR_CHECKPOINT,
-                  "%s: %s must have dtype, shape and data_offsets and nothing else", at->path,
+                  CHARL_ERR_CHECKPOINT, "%s: %s must have dtype, shape and data_offsets and nothing else", at->path,
                   at->name);
     CHARL_TRY(parse_dtype(at, json_object_get(v, "dtype"), &t->dtype));
-    CHARL_TRY(parse_counts(at, "shape", json_object_get(v, "shape"), t->shape.dim, CHARL_MAX_DIMS,
-                           &t->shape.ndim));
+    CHARL_TRY(parse_counts(at, "shape", json_object_get(v, "shape"), t->shape.dim, CHARL_MAX_DIMS, &t->shape.ndim));
     CHARL_TRY(parse_counts(at, "data_offsets", json_object_get(v, "data_offsets"), offsets, 2, &n));
     bytes = charl__ckpt_bytes(t->dtype, &t->shape);
-    CHARL_REQUIRE(n == 2 && offsets[0] <= offsets[1] && offsets[1] - offsets[0] == bytes,
-                  CHARL_ERR_CHECKPOINT, "%s: %s: data_offsets do not hold %s of %s", at->path,
-                  at->name, charl_shape_format(&t->shape, shape),
+    CHARL_REQUIRE(n == 2 && offsets[0] <= offsets[1] && offsets[1] - offsets[0] == bytes, CHARL_ERR_CHECKPOINT,
+                  "%s: %s: data_offsets do not hold %s of %s", at->path, at->name, charl_shape_format(&t->shape, shape),
                   charl__safetensors_dtype(t->dtype));
     e->begin = offsets[0];
     e->end = offsets[1];
@@ -100,12 +94,11 @@ static charl_status read_metadata(const char *path, const json_t *v, charl_data_
     const char *key, *text;
     json_t *value, *root = (json_t *)(uintptr_t)v; /* jansson's loop takes no const */
 
-    CHARL_REQUIRE(json_is_object(v), CHARL_ERR_CHECKPOINT, "%s: __metadata__ must be an object",
-                  path);
+    CHARL_REQUIRE(json_is_object(v), CHARL_ERR_CHECKPOINT, "%s: __metadata__ must be an object", path);
     json_object_foreach(root, key, value)
     {
-        CHARL_REQUIRE(json_is_string(value), CHARL_ERR_CHECKPOINT,
-                      "%s: __metadata__: %.80s must be a string", path, key);
+        CHARL_REQUIRE(json_is_string(value), CHARL_ERR_CHECKPOINT, "%s: __metadata__: %.80s must be a string", path,
+                      key);
     }
     text = json_string_value(json_object_get(v, CHARL__SAFETENSORS_SCHEMA));
     if (text) {
@@ -114,8 +107,8 @@ static charl_status read_metadata(const char *path, const json_t *v, charl_data_
     return CHARL_OK;
 }
 
-static charl_status parse_root(const char *path, json_t *root, charl__safetensors_entry *entries,
-                               int64_t *n, charl_data_schema **schema)
+static charl_status parse_root(const char *path, json_t *root, charl__safetensors_entry *entries, int64_t *n,
+                               charl_data_schema **schema)
 {
     const char *key;
     json_t *value;
@@ -136,9 +129,8 @@ static charl_status parse_root(const char *path, json_t *root, charl__safetensor
     return CHARL_OK;
 }
 
-charl_status charl__safetensors_parse(const char *path, const char *json, size_t bytes,
-                                      charl__safetensors_entry **out, int64_t *n,
-                                      charl_data_schema **schema)
+charl_status charl__safetensors_parse(const char *path, const char *json, size_t bytes, charl__safetensors_entry **out,
+                                      int64_t *n, charl_data_schema **schema)
 {
     charl_status st = CHARL_OK;
     charl__safetensors_entry *entries = NULL;
@@ -148,12 +140,10 @@ charl_status charl__safetensors_parse(const char *path, const char *json, size_t
     *out = NULL;
     *n = 0;
     *schema = NULL;
-    CHARL_REQUIRE_CLEANUP(root, CHARL_ERR_CHECKPOINT, "%s: the header is not JSON: byte %d: %s",
-                          path, error.position, error.text);
-    CHARL_REQUIRE_CLEANUP(json_is_object(root), CHARL_ERR_CHECKPOINT,
-                          "%s: the header is not an object", path);
-    CHARL_TRY_CLEANUP(
-        charl_alloc_array((int64_t)json_object_size(root), sizeof *entries, &entries));
+    CHARL_REQUIRE_CLEANUP(root, CHARL_ERR_CHECKPOINT, "%s: the header is not JSON: byte %d: %s", path, error.position,
+                          error.text);
+    CHARL_REQUIRE_CLEANUP(json_is_object(root), CHARL_ERR_CHECKPOINT, "%s: the header is not an object", path);
+    CHARL_TRY_CLEANUP(charl_alloc_array((int64_t)json_object_size(root), sizeof *entries, &entries));
     CHARL_TRY_CLEANUP(parse_root(path, root, entries, n, schema));
     *out = entries;
     entries = NULL;
@@ -175,19 +165,16 @@ bool charl_safetensors_can_read(void)
     return false;
 }
 
-charl_status charl__safetensors_parse(const char *path, const char *json, size_t bytes,
-                                      charl__safetensors_entry **out, int64_t *n,
-                                      charl_data_schema **schema)
+charl_status charl__safetensors_parse(const char *path, const char *json, size_t bytes, charl__safetensors_entry **out,
+                                      int64_t *n, charl_data_schema **schema)
 {
     (void)json;
     (void)bytes;
     *out = NULL;
     *n = 0;
     *schema = NULL;
-    CHARL_FAIL(
-        CHARL_ERR_CONFIG,
-        "%s: this build cannot read safetensors; HINT install libjansson-dev and build again",
-        path);
+    CHARL_FAIL(CHARL_ERR_CONFIG, "%s: this build cannot read safetensors; HINT install libjansson-dev and build again",
+               path);
     return CHARL_OK;
 }
 

@@ -16,17 +16,14 @@ struct charl_safetensors {
     charl_data_schema *schema; /* or NULL */
 };
 
-static charl_status read_header(charl_safetensors *s, int64_t file_bytes, char **json,
-                                int64_t *length)
+static charl_status read_header(charl_safetensors *s, int64_t file_bytes, char **json, int64_t *length)
 {
     uint64_t bytes = 0; /* memory is little-endian, as the file */
 
     CHARL_REQUIRE(charl__regular_read(s->fd, &bytes, 8, 0) == 8, CHARL_ERR_CHECKPOINT,
                   "%s: is too short for a safetensors file", s->path);
-    CHARL_REQUIRE(bytes >= 2 && bytes <= CHARL__SAFETENSORS_HEADER &&
-                      (int64_t)bytes <= file_bytes - 8,
-                  CHARL_ERR_CHECKPOINT,
-                  "%s: is not a safetensors file: a header of %llu bytes in a file of %lld",
+    CHARL_REQUIRE(bytes >= 2 && bytes <= CHARL__SAFETENSORS_HEADER && (int64_t)bytes <= file_bytes - 8,
+                  CHARL_ERR_CHECKPOINT, "%s: is not a safetensors file: a header of %llu bytes in a file of %lld",
                   s->path, (unsigned long long)bytes, (long long)file_bytes);
     *length = (int64_t)bytes;
     CHARL_TRY(charl_alloc((size_t)bytes, json));
@@ -59,14 +56,14 @@ static charl_status check_extents(const charl_safetensors *s, int64_t bytes)
         const charl__safetensors_entry *e = &s->entries[i];
 
         CHARL_REQUIRE(e->end <= bytes, CHARL_ERR_CHECKPOINT,
-                      "%s: %s ends at byte %lld of %lld: the file is cut short or damaged", s->path,
-                      e->tensor.name, (long long)e->end, (long long)bytes);
+                      "%s: %s ends at byte %lld of %lld: the file is cut short or damaged", s->path, e->tensor.name,
+                      (long long)e->end, (long long)bytes);
         CHARL_REQUIRE(e->begin == at, CHARL_ERR_CHECKPOINT, "%s: %s %s", s->path, e->tensor.name,
                       e->begin < at ? "overlaps another tensor" : "comes after a hole");
         at = e->end;
     }
-    CHARL_REQUIRE(at == bytes, CHARL_ERR_CHECKPOINT, "%s: %lld bytes after the last tensor",
-                  s->path, (long long)(bytes - at));
+    CHARL_REQUIRE(at == bytes, CHARL_ERR_CHECKPOINT, "%s: %lld bytes after the last tensor", s->path,
+                  (long long)(bytes - at));
     return CHARL_OK;
 }
 
@@ -83,8 +80,7 @@ charl_status charl_safetensors_open(const char *path, charl_safetensors **out)
     CHARL_TRY_CLEANUP(charl_strdup(path, &s->path));
     CHARL_TRY_CLEANUP(charl__regular_open(path, &s->fd, &file_bytes));
     CHARL_TRY_CLEANUP(read_header(s, file_bytes, &json, &length));
-    CHARL_TRY_CLEANUP(
-        charl__safetensors_parse(path, json, (size_t)length, &s->entries, &s->n, &s->schema));
+    CHARL_TRY_CLEANUP(charl__safetensors_parse(path, json, (size_t)length, &s->entries, &s->n, &s->schema));
     if (s->n > 0) {
         qsort(s->entries, (size_t)s->n, sizeof *s->entries, by_offset);
     }
@@ -134,8 +130,7 @@ const charl_checkpoint_tensor *charl_safetensors_find(const charl_safetensors *s
     return NULL;
 }
 
-charl_status charl_safetensors_read(const charl_safetensors *s, const charl_checkpoint_tensor *t,
-                                    void *dst)
+charl_status charl_safetensors_read(const charl_safetensors *s, const charl_checkpoint_tensor *t, void *dst)
 {
     const charl__safetensors_entry *e = NULL;
 
@@ -143,8 +138,7 @@ charl_status charl_safetensors_read(const charl_safetensors *s, const charl_chec
         e = &s->entries[i].tensor == t ? &s->entries[i] : e;
     }
     CHARL_REQUIRE(e, CHARL_ERR_INVALID, "%s: the tensor is not of this file", s->path);
-    CHARL_REQUIRE(charl__regular_read(s->fd, dst, e->end - e->begin, s->data + e->begin) ==
-                      e->end - e->begin,
+    CHARL_REQUIRE(charl__regular_read(s->fd, dst, e->end - e->begin, s->data + e->begin) == e->end - e->begin,
                   CHARL_ERR_CHECKPOINT, "%s: %s cannot be read", s->path, e->tensor.name);
     return CHARL_OK;
 }

@@ -41,18 +41,15 @@ static charl_status check(item *sorted, int64_t n)
         const item t = sorted[i];
         const int64_t bytes = charl__ckpt_bytes(t->dtype, &t->shape);
 
-        CHARL_REQUIRE(t->name && t->name[0] && strcmp(t->name, "__metadata__") != 0,
-                      CHARL_ERR_INVALID, "safetensors: '%s' cannot be the name of a tensor",
-                      t->name ? t->name : "");
-        CHARL_REQUIRE(bytes >= 0, CHARL_ERR_INVALID,
-                      "safetensors: %s: impossible element type or shape", t->name);
-        CHARL_REQUIRE(bytes == 0 || t->data, CHARL_ERR_INVALID, "safetensors: %s has no data",
-                      t->name);
+        CHARL_REQUIRE(t->name && t->name[0] && strcmp(t->name, "__metadata__") != 0, CHARL_ERR_INVALID,
+                      "safetensors: '%s' cannot be the name of a tensor", t->name ? t->name : "");
+        CHARL_REQUIRE(bytes >= 0, CHARL_ERR_INVALID, "safetensors: %s: impossible element type or shape", t->name);
+        CHARL_REQUIRE(bytes == 0 || t->data, CHARL_ERR_INVALID, "safetensors: %s has no data", t->name);
     }
     qsort(sorted, (size_t)n, sizeof *sorted, by_name);
     for (int64_t i = 1; i < n; i++) {
-        CHARL_REQUIRE(by_name(&sorted[i - 1], &sorted[i]) != 0, CHARL_ERR_INVALID,
-                      "safetensors: %s is given twice", sorted[i]->name);
+        CHARL_REQUIRE(by_name(&sorted[i - 1], &sorted[i]) != 0, CHARL_ERR_INVALID, "safetensors: %s is given twice",
+                      sorted[i]->name);
     }
     return CHARL_OK;
 }
@@ -61,14 +58,12 @@ static charl_status put_entry(charl__text *t, item tensor, int64_t begin)
 {
     CHARL_TRY(charl__text_append(t, ",", 1));
     CHARL_TRY(charl__text_json(t, tensor->name));
-    CHARL_TRY(charl__text_printf(t, ":{\"dtype\":\"%s\",\"shape\":[",
-                                 charl__safetensors_dtype(tensor->dtype)));
+    CHARL_TRY(charl__text_printf(t, ":{\"dtype\":\"%s\",\"shape\":[", charl__safetensors_dtype(tensor->dtype)));
     for (int i = 0; i < tensor->shape.ndim; i++) {
         CHARL_TRY(charl__text_printf(t, "%s%lld", i ? "," : "", (long long)tensor->shape.dim[i]));
     }
-    CHARL_TRY(
-        charl__text_printf(t, "],\"data_offsets\":[%lld,%lld]}", (long long)begin,
-                           (long long)(begin + charl__ckpt_bytes(tensor->dtype, &tensor->shape))));
+    CHARL_TRY(charl__text_printf(t, "],\"data_offsets\":[%lld,%lld]}", (long long)begin,
+                                 (long long)(begin + charl__ckpt_bytes(tensor->dtype, &tensor->shape))));
     return CHARL_OK;
 }
 
@@ -89,8 +84,7 @@ cleanup:
     return st;
 }
 
-static charl_status put_header(charl__text *t, const item *sorted, int64_t n,
-                               const charl_data_schema *schema)
+static charl_status put_header(charl__text *t, const item *sorted, int64_t n, const charl_data_schema *schema)
 {
     int64_t at = 0;
 
@@ -105,13 +99,12 @@ static charl_status put_header(charl__text *t, const item *sorted, int64_t n,
         CHARL_TRY(charl__text_append(t, " ", 1));
     }
     CHARL_REQUIRE(t->length <= CHARL__SAFETENSORS_HEADER, CHARL_ERR_INVALID,
-                  "safetensors: the names and shapes take %zu bytes, at most %d are allowed",
-                  t->length, CHARL__SAFETENSORS_HEADER);
+                  "safetensors: the names and shapes take %zu bytes, at most %d are allowed", t->length,
+                  CHARL__SAFETENSORS_HEADER);
     return CHARL_OK;
 }
 
-static charl_status write_file(const char *path, const charl__text *header, const item *sorted,
-                               int64_t n)
+static charl_status write_file(const char *path, const charl__text *header, const item *sorted, int64_t n)
 {
     charl_status st = CHARL_OK;
     const uint64_t length = header->length; /* memory is little-endian, as the file */
@@ -131,8 +124,8 @@ cleanup:
     return st;
 }
 
-charl_status charl_safetensors_save(const char *path, const charl_checkpoint_tensor *tensors,
-                                    int64_t n_tensors, const charl_data_schema *schema)
+charl_status charl_safetensors_save(const char *path, const charl_checkpoint_tensor *tensors, int64_t n_tensors,
+                                    const charl_data_schema *schema)
 {
     charl_status st = CHARL_OK;
     charl__text header = {0};

@@ -12,9 +12,8 @@ const charl_layer_type *charl__layer_type_at(int i);              /* NULL past t
 
 /** Append a layer that is a part of this one: its name and scope are b's with ".suffix". NULL x, or
  * an error, gives NULL. */
-charl_var *charl__layer_build_inside(const charl_layer_build *b, const char *suffix,
-                                     const charl_layer_type *type, const void *config,
-                                     charl_var *x);
+charl_var *charl__layer_build_inside(const charl_layer_build *b, const char *suffix, const charl_layer_type *type,
+                                     const void *config, charl_var *x);
 /** Parameter `suffix` of the layer named `layer`, declared before with that shape. */
 charl_var *charl__layer_param_of(const charl_layer_build *b, const char *layer, const char *suffix,
                                  const charl_shape *shape);

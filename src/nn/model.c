@@ -68,8 +68,7 @@ static charl_status adopt_layer(const charl_model *m, const charl_key *k, const 
             return CHARL_OK;
         }
     }
-    CHARL_REQUIRE(!*name, CHARL_ERR_CONFIG, "%s is %s; no layer before this one has that name",
-                  k->name, *name);
+    CHARL_REQUIRE(!*name, CHARL_ERR_CONFIG, "%s is %s; no layer before this one has that name", k->name, *name);
     return CHARL_OK;
 }
 
@@ -112,8 +111,7 @@ charl_status charl_model_add(charl_model *m, const char *name, const char *type,
     CHARL_REQUIRE(l.type, CHARL_ERR_CONFIG, "layer %s: there is no layer type %s", name, type);
     CHARL_REQUIRE(name[0], CHARL_ERR_CONFIG, "a layer needs a name");
     for (int i = 0; i < m->count; i++) {
-        CHARL_REQUIRE(strcmp(m->layer[i].name, name) != 0, CHARL_ERR_CONFIG,
-                      "there are two layers named %s", name);
+        CHARL_REQUIRE(strcmp(m->layer[i].name, name) != 0, CHARL_ERR_CONFIG, "there are two layers named %s", name);
     }
     CHARL_INVARIANT(l.type->row.settings_size <= sizeof l.settings);
     if (l.type->row.settings_size) {
@@ -155,14 +153,13 @@ const char *charl_model_get_tie(const charl_model *m, int i)
 /* The dotted name of a part of a layer. */
 static charl_status join(const char *layer, const char *suffix, char name[CHARL_LAYER_MAX_NAME])
 {
-    CHARL_REQUIRE((size_t)snprintf(name, CHARL_LAYER_MAX_NAME, "%s.%s", layer, suffix) <
-                      CHARL_LAYER_MAX_NAME,
+    CHARL_REQUIRE((size_t)snprintf(name, CHARL_LAYER_MAX_NAME, "%s.%s", layer, suffix) < CHARL_LAYER_MAX_NAME,
                   CHARL_ERR_CONFIG, "the name of layer %.40s... is too long", layer);
     return CHARL_OK;
 }
 
-static charl_status declare(const charl_layer_build *b, const char *suffix,
-                            const charl_param_spec *spec, charl_param **out)
+static charl_status declare(const charl_layer_build *b, const char *suffix, const charl_param_spec *spec,
+                            charl_param **out)
 {
     charl_param_spec full = *spec;
     char name[CHARL_LAYER_MAX_NAME], have[CHARL_SHAPE_TEXT], want[CHARL_SHAPE_TEXT];
@@ -174,25 +171,21 @@ static charl_status declare(const charl_layer_build *b, const char *suffix,
     if (!*out) {
         CHARL_TRY(charl_params_add(b->set, &full, out));
     }
-    CHARL_REQUIRE(charl_shape_equal(&charl_param_get_spec(*out)->shape, &spec->shape),
-                  CHARL_ERR_SHAPE, "%s has shape %s, this input needs %s", name,
-                  charl_shape_format(&charl_param_get_spec(*out)->shape, have),
-                  charl_shape_format(&spec->shape, want));
+    CHARL_REQUIRE(charl_shape_equal(&charl_param_get_spec(*out)->shape, &spec->shape), CHARL_ERR_SHAPE,
+                  "%s has shape %s, this input needs %s", name,
+                  charl_shape_format(&charl_param_get_spec(*out)->shape, have), charl_shape_format(&spec->shape, want));
     return CHARL_OK;
 }
 
-static charl_var *param_of(const charl_layer_build *b, const char *suffix,
-                           const charl_param_spec *spec)
+static charl_var *param_of(const charl_layer_build *b, const char *suffix, const charl_param_spec *spec)
 {
     charl_param *p = NULL;
     const charl_status st = declare(b, suffix, spec, &p);
 
-    return st == CHARL_OK ? charl_parameter(b->g, p)
-                          : charl__graph_fail(b->g, st, "%s", charl_error_message());
+    return st == CHARL_OK ? charl_parameter(b->g, p) : charl__graph_fail(b->g, st, "%s", charl_error_message());
 }
 
-charl_var *charl_layer_param(const charl_layer_build *b, const char *suffix,
-                             const charl_param_spec *spec)
+charl_var *charl_layer_param(const charl_layer_build *b, const char *suffix, const charl_param_spec *spec)
 {
     charl_param_spec trainable = *spec;
 
@@ -200,8 +193,7 @@ charl_var *charl_layer_param(const charl_layer_build *b, const char *suffix,
     return param_of(b, suffix, &trainable);
 }
 
-charl_var *charl_layer_buffer(const charl_layer_build *b, const char *suffix,
-                              const charl_param_spec *spec)
+charl_var *charl_layer_buffer(const charl_layer_build *b, const char *suffix, const charl_param_spec *spec)
 {
     return param_of(b, suffix, spec);
 }
@@ -213,14 +205,13 @@ charl_var *charl__layer_param_of(const charl_layer_build *b, const char *layer, 
     char name[CHARL_LAYER_MAX_NAME] = "";
 
     if (join(layer, suffix, name) == CHARL_OK && !charl_params_find(b->set, name)) {
-        return charl__graph_fail(b->g, CHARL_ERR_CONFIG, "layer %s has no %s to share", layer,
-                                 suffix);
+        return charl__graph_fail(b->g, CHARL_ERR_CONFIG, "layer %s has no %s to share", layer, suffix);
     }
     return charl_layer_param(&other, suffix, &(charl_param_spec){.shape = *shape});
 }
 
-charl_var *charl__layer_build_inside(const charl_layer_build *b, const char *suffix,
-                                     const charl_layer_type *type, const void *config, charl_var *x)
+charl_var *charl__layer_build_inside(const charl_layer_build *b, const char *suffix, const charl_layer_type *type,
+                                     const void *config, charl_var *x)
 {
     char name[CHARL_LAYER_MAX_NAME];
     const charl_layer_build inside = {.g = b->g, .set = b->set, .name = name, .settings = config};
@@ -246,8 +237,7 @@ static bool begins_part(const charl_model *m, int i, int length)
 {
     const bool block = m->layer[i].type->is_block;
 
-    return i == 0 || block || m->layer[i - 1].type->is_block ||
-           (int64_t)length * length >= m->count;
+    return i == 0 || block || m->layer[i - 1].type->is_block || (int64_t)length * length >= m->count;
 }
 
 charl_var *charl_model_build(const charl_model *m, charl_graph *g, charl_params *set, charl_var *x)

@@ -10,10 +10,8 @@ static const double init_std = 0.02;
 
 static charl_status add_embeddings(charl_model *m, const charl_gpt_config *c)
 {
-    const charl_embedding_config tokens = {
-        .vocab = c->vocab, .dim = c->n_embd, .init_std = init_std};
-    const charl_position_embedding_config positions = {.block_size = c->block_size,
-                                                       .init_std = init_std};
+    const charl_embedding_config tokens = {.vocab = c->vocab, .dim = c->n_embd, .init_std = init_std};
+    const charl_position_embedding_config positions = {.block_size = c->block_size, .init_std = init_std};
     const charl_dropout_config dropout = {c->dropout};
 
     CHARL_TRY(charl_model_add(m, "wte", "embedding", &tokens));
@@ -79,8 +77,7 @@ charl_status charl_model_add_gpt(charl_model *m, const charl_gpt_config *c)
     CHARL_REQUIRE(c->vocab >= 1 && c->n_layer >= 1 && c->n_head >= 1, CHARL_ERR_CONFIG,
                   "a gpt needs a vocabulary, layers and heads");
     CHARL_REQUIRE(c->n_embd >= 1 && c->n_embd % c->n_head == 0, CHARL_ERR_CONFIG,
-                  "n_embd = %lld is not a multiple of n_head = %lld", (long long)c->n_embd,
-                  (long long)c->n_head);
+                  "n_embd = %lld is not a multiple of n_head = %lld", (long long)c->n_embd, (long long)c->n_head);
     CHARL_TRY(add_embeddings(m, c));
     CHARL_TRY(add_blocks(m, c));
     CHARL_TRY(add_norm(m, c));
@@ -120,8 +117,7 @@ static bool check(const void *settings, const char **key, char *reason)
 
     *key = "n_embd";
     if (c->n_embd % c->n_head != 0) {
-        snprintf(reason, CHARL_REASON_BYTES,
-                 "%" PRId64 " does not divide among n_head = %" PRId64 " heads", c->n_embd,
+        snprintf(reason, CHARL_REASON_BYTES, "%" PRId64 " does not divide among n_head = %" PRId64 " heads", c->n_embd,
                  c->n_head);
         return false;
     }
@@ -131,8 +127,7 @@ static bool check(const void *settings, const char **key, char *reason)
     }
     *key = "n_kv_head";
     if (c->n_head % kv != 0) {
-        snprintf(reason, CHARL_REASON_BYTES, "%" PRId64 " does not divide n_head = %" PRId64, kv,
-                 c->n_head);
+        snprintf(reason, CHARL_REASON_BYTES, "%" PRId64 " does not divide n_head = %" PRId64, kv, c->n_head);
         return false;
     }
     return true;
@@ -140,19 +135,14 @@ static bool check(const void *settings, const char **key, char *reason)
 
 #define AT(field) offsetof(gpt_settings, field)
 static const charl_key keys[] = {
-    {"n_layer", CHARL_KEY_INT, AT(gpt.n_layer), "[1,1000]", false, "number of transformer blocks",
-     NULL},
+    {"n_layer", CHARL_KEY_INT, AT(gpt.n_layer), "[1,1000]", false, "number of transformer blocks", NULL},
     {"n_head", CHARL_KEY_INT, AT(gpt.n_head), "[1,1000]", false, "attention heads per block", NULL},
     {"n_kv_head", CHARL_KEY_INT, AT(gpt.n_kv_head), "[1,1000]", false,
-     "key/value heads (grouped-query attention); n_head must be a multiple of it; auto: n_head",
-     "auto"},
-    {"n_embd", CHARL_KEY_INT, AT(gpt.n_embd), "[1,1e6]", false,
-     "embedding width; must be a multiple of n_head", NULL},
-    {"block_size", CHARL_KEY_SIZE, AT(gpt.block_size), "[1,1e6]", false, "context length in tokens",
-     NULL},
+     "key/value heads (grouped-query attention); n_head must be a multiple of it; auto: n_head", "auto"},
+    {"n_embd", CHARL_KEY_INT, AT(gpt.n_embd), "[1,1e6]", false, "embedding width; must be a multiple of n_head", NULL},
+    {"block_size", CHARL_KEY_SIZE, AT(gpt.block_size), "[1,1e6]", false, "context length in tokens", NULL},
     {"dropout", CHARL_KEY_FLOAT, AT(gpt.dropout), "[0,1)", false, "dropout probability", NULL},
-    {"bias", CHARL_KEY_BOOL, AT(gpt.bias), NULL, false,
-     "use biases in linear layers and norms, as GPT-2 does", NULL},
+    {"bias", CHARL_KEY_BOOL, AT(gpt.bias), NULL, false, "use biases in linear layers and norms, as GPT-2 does", NULL},
     {"tie_weights", CHARL_KEY_BOOL, AT(gpt.tie_weights), NULL, false,
      "share one matrix between the token embedding and the output layer", NULL},
     {"vocab_multiple", CHARL_KEY_INT, AT(vocab_multiple), "[1,65536]", false,
@@ -160,20 +150,17 @@ static const charl_key keys[] = {
      "are faster on GPUs"
      "multiply matrices of 64 rows faster",
      NULL},
-    {"norm", CHARL_KEY_CHOICE, AT(gpt.norm), NULL, false,
-     "layer: layer norm; rms: RMS norm, as in Llama", "layer|rms"},
+    {"norm", CHARL_KEY_CHOICE, AT(gpt.norm), NULL, false, "layer: layer norm; rms: RMS norm, as in Llama", "layer|rms"},
     {"mlp", CHARL_KEY_CHOICE, AT(gpt.mlp), NULL, false,
      "activation of the MLP: gelu (exact), gelu_tanh (tanh approximation, as in GPT-2) or swiglu "
      "(as in Llama)"
      "Llama",
      "gelu|gelu_tanh|swiglu"},
     {"positions", CHARL_KEY_CHOICE, AT(gpt.positions), NULL, false,
-     "position encoding: learned embeddings, or rotary embeddings (RoPE) of queries and keys",
-     "learned|rotary"},
+     "position encoding: learned embeddings, or rotary embeddings (RoPE) of queries and keys", "learned|rotary"},
 };
 static const gpt_settings defaults = {
-    .gpt = {.n_layer = 12, .n_head = 12, .n_embd = 768, .block_size = 1024, .tie_weights = true},
-    .vocab_multiple = 1};
+    .gpt = {.n_layer = 12, .n_head = 12, .n_embd = 768, .block_size = 1024, .tie_weights = true}, .vocab_multiple = 1};
 
 const charl_model_type charl__model_gpt = {
     .row.name = "gpt",

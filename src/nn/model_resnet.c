@@ -19,12 +19,9 @@ static const struct variant {
     int blocks[MAX_GROUPS];
     bool small_images;
 } variants[] = {
-    {18, CHARL_RESIDUAL_BASIC, {2, 2, 2, 2}, false},
-    {34, CHARL_RESIDUAL_BASIC, {3, 4, 6, 3}, false},
-    {50, CHARL_RESIDUAL_BOTTLENECK, {3, 4, 6, 3}, false},
-    {20, CHARL_RESIDUAL_BASIC, {3, 3, 3, 0}, true},
-    {32, CHARL_RESIDUAL_BASIC, {5, 5, 5, 0}, true},
-    {44, CHARL_RESIDUAL_BASIC, {7, 7, 7, 0}, true},
+    {18, CHARL_RESIDUAL_BASIC, {2, 2, 2, 2}, false},      {34, CHARL_RESIDUAL_BASIC, {3, 4, 6, 3}, false},
+    {50, CHARL_RESIDUAL_BOTTLENECK, {3, 4, 6, 3}, false}, {20, CHARL_RESIDUAL_BASIC, {3, 3, 3, 0}, true},
+    {32, CHARL_RESIDUAL_BASIC, {5, 5, 5, 0}, true},       {44, CHARL_RESIDUAL_BASIC, {7, 7, 7, 0}, true},
     {56, CHARL_RESIDUAL_BASIC, {9, 9, 9, 0}, true},
 };
 
@@ -93,8 +90,7 @@ charl_status charl_model_add_resnet(charl_model *m, const charl_resnet_config *c
     CHARL_REQUIRE(v, CHARL_ERR_CONFIG, "a resnet of depth %lld: it can be %s", (long long)c->depth,
                   CHARL_RESNET_DEPTHS);
     CHARL_REQUIRE(c->outputs >= 1, CHARL_ERR_CONFIG, "a model needs at least one output");
-    small_images =
-        c->stem == CHARL_RESNET_STEM_AUTO ? v->small_images : c->stem == CHARL_RESNET_STEM_CIFAR;
+    small_images = c->stem == CHARL_RESNET_STEM_AUTO ? v->small_images : c->stem == CHARL_RESNET_STEM_CIFAR;
     width = c->width ? c->width : v->small_images ? 16 : 64;
     CHARL_TRY(add_stem(m, width, small_images));
     CHARL_TRY(add_blocks(m, v, width));

@@ -5,8 +5,7 @@
 #include "nn/layer.h"
 #include "nn/model.h"
 
-static charl_status add_numbered(charl_model *m, const char *prefix, int i, const char *type,
-                                 const void *config)
+static charl_status add_numbered(charl_model *m, const char *prefix, int i, const char *type, const void *config)
 {
     char name[32];
 
@@ -14,8 +13,7 @@ static charl_status add_numbered(charl_model *m, const char *prefix, int i, cons
     return charl_model_add(m, name, type, config);
 }
 
-static charl_status add_activation(charl_model *m, const char *prefix, int i,
-                                   const char *activation)
+static charl_status add_activation(charl_model *m, const char *prefix, int i, const char *activation)
 {
     return add_numbered(m, prefix, i, activation ? activation : "relu", NULL);
 }
@@ -48,8 +46,7 @@ charl_status charl_model_add_cnn(charl_model *m, const charl_cnn_config *c)
     const charl_pool2d_config pool = {.kernel = {2, 2}};
     charl_conv2d_config conv;
 
-    CHARL_REQUIRE(c->kernel % 2 == 1, CHARL_ERR_CONFIG, "model.kernel is %lld; it must be odd",
-                  (long long)c->kernel);
+    CHARL_REQUIRE(c->kernel % 2 == 1, CHARL_ERR_CONFIG, "model.kernel is %lld; it must be odd", (long long)c->kernel);
     CHARL_TRY(charl_layer_defaults("conv2d", &conv));
     conv.kernel[0] = conv.kernel[1] = c->kernel;
     conv.bias = !c->head.batch_norm;
@@ -117,27 +114,24 @@ static bool check_cnn(const void *settings, const char **key, char *reason)
     return true;
 }
 
-#define MLP_KEYS(type, at)                                                                         \
-    {"hidden",      CHARL_KEY_INTS, offsetof(type, at hidden),                                     \
-     "[1,1000000]", false,          "widths of the hidden linear layers",                          \
-     NULL},                                                                                        \
-        {"activation",                                                                             \
-         CHARL_KEY_ACTIVATION,                                                                     \
-         offsetof(type, at activation),                                                            \
-         NULL,                                                                                     \
-         false,                                                                                    \
-         "activation after every hidden layer",                                                    \
-         NULL},                                                                                    \
-        {"dropout", CHARL_KEY_FLOAT, offsetof(type, at dropout),                                   \
-         "[0,1)",   false,           "dropout probability",                                        \
-         NULL},                                                                                    \
-    {                                                                                              \
-        "batch_norm", CHARL_KEY_BOOL, offsetof(type, at batch_norm), NULL, false,                  \
-            "batch normalization after every hidden layer", NULL                                   \
+#define MLP_KEYS(type, at)                                                                                             \
+    {"hidden", CHARL_KEY_INTS, offsetof(type, at hidden), "[1,1000000]", false, "widths of the hidden linear layers",  \
+     NULL},                                                                                                            \
+        {"activation",                                                                                                 \
+         CHARL_KEY_ACTIVATION,                                                                                         \
+         offsetof(type, at activation),                                                                                \
+         NULL,                                                                                                         \
+         false,                                                                                                        \
+         "activation after every hidden layer",                                                                        \
+         NULL},                                                                                                        \
+        {"dropout", CHARL_KEY_FLOAT, offsetof(type, at dropout), "[0,1)", false, "dropout probability", NULL},         \
+    {                                                                                                                  \
+        "batch_norm", CHARL_KEY_BOOL, offsetof(type, at batch_norm), NULL, false,                                      \
+            "batch normalization after every hidden layer", NULL                                                       \
     }
-#define MLP_DEFAULTS                                                                               \
-    {                                                                                              \
-        .hidden = {1, {128}}, .activation = "relu"                                                 \
+#define MLP_DEFAULTS                                                                                                   \
+    {                                                                                                                  \
+        .hidden = {1, {128}}, .activation = "relu"                                                                     \
     }
 
 static const charl_key mlp_keys[] = {MLP_KEYS(mlp_settings, )};
@@ -150,8 +144,7 @@ static const charl_key cnn_keys[] = {
      "height and width of the convolution kernels; must be odd", NULL},
     MLP_KEYS(cnn_settings, head.),
 };
-static const cnn_settings cnn_defaults = {
-    .channels = {2, {32, 64}}, .kernel = 3, .head = MLP_DEFAULTS};
+static const cnn_settings cnn_defaults = {.channels = {2, {32, 64}}, .kernel = 3, .head = MLP_DEFAULTS};
 
 const charl_model_type charl__model_sequential = {
     .row.name = "sequential",

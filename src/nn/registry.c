@@ -35,12 +35,10 @@ charl_status charl_register_layer(const charl_layer_type *type)
     CHARL_REQUIRE(type->build, CHARL_ERR_INVALID, "layer %s has no function that builds it",
                   type->row.name ? type->row.name : "");
     CHARL_REQUIRE(type->row.settings_size <= CHARL_LAYER_MAX_SETTINGS, CHARL_ERR_INVALID,
-                  "layer %s has settings of %zu bytes; it can have %d",
-                  type->row.name ? type->row.name : "", type->row.settings_size,
-                  CHARL_LAYER_MAX_SETTINGS);
+                  "layer %s has settings of %zu bytes; it can have %d", type->row.name ? type->row.name : "",
+                  type->row.settings_size, CHARL_LAYER_MAX_SETTINGS);
     for (int i = 0; i < type->row.n_keys; i++) {
-        CHARL_REQUIRE(type->row.keys[i].kind != CHARL_KEY_SIZE &&
-                          type->row.keys[i].kind != CHARL_KEY_INTS,
+        CHARL_REQUIRE(type->row.keys[i].kind != CHARL_KEY_SIZE && type->row.keys[i].kind != CHARL_KEY_INTS,
                       CHARL_ERR_INVALID, "layer %s: keys of layers are not SIZE or INTS",
                       type->row.name ? type->row.name : "");
     }
@@ -69,8 +67,7 @@ charl_status charl_register_model(const charl_model_type *type)
     CHARL_REQUIRE(type->add, CHARL_ERR_INVALID, "model %s has no function that adds its layers",
                   type->row.name ? type->row.name : "");
     for (int i = 0; i < type->row.n_keys; i++) {
-        CHARL_REQUIRE(type->row.keys[i].kind != CHARL_KEY_PAIR &&
-                          type->row.keys[i].kind != CHARL_KEY_LAYER,
+        CHARL_REQUIRE(type->row.keys[i].kind != CHARL_KEY_PAIR && type->row.keys[i].kind != CHARL_KEY_LAYER,
                       CHARL_ERR_INVALID, "model %s: keys of models are not PAIR or LAYER",
                       type->row.name ? type->row.name : "");
     }

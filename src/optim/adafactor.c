@@ -75,16 +75,13 @@ static charl_status prepare(charl_optimizer *o)
         }
     }
     CHARL_TRY_CLEANUP(charl__tensor_sums_create(o->set, &o->sums));
-    CHARL_TRY_CLEANUP(charl__buffer_create(o->set->dev, (size_t)o->set->elements * 4,
-                                           "adafactor direction", &o->scratch[DIRECTION]));
     CHARL_TRY_CLEANUP(
-        charl__buffer_create(o->set->dev, (size_t)count * 4, "adafactor sizes", &o->scratch[SIZE]));
-    CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->scratch[SIZE], 0, size,
-                                          (size_t)count * 4, true));
-    CHARL_TRY_CLEANUP(charl__buffer_create(o->set->dev, (size_t)partial * 4, "adafactor columns",
-                                           &o->scratch[PARTIAL]));
+        charl__buffer_create(o->set->dev, (size_t)o->set->elements * 4, "adafactor direction", &o->scratch[DIRECTION]));
+    CHARL_TRY_CLEANUP(charl__buffer_create(o->set->dev, (size_t)count * 4, "adafactor sizes", &o->scratch[SIZE]));
+    CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->scratch[SIZE], 0, size, (size_t)count * 4, true));
     CHARL_TRY_CLEANUP(
-        charl__buffer_create(o->set->dev, (size_t)mean * 4, "adafactor means", &o->scratch[MEAN]));
+        charl__buffer_create(o->set->dev, (size_t)partial * 4, "adafactor columns", &o->scratch[PARTIAL]));
+    CHARL_TRY_CLEANUP(charl__buffer_create(o->set->dev, (size_t)mean * 4, "adafactor means", &o->scratch[MEAN]));
 cleanup:
     charl_free(size);
     return st;
@@ -101,36 +98,34 @@ static charl_arg direction_of(const charl_optimizer *o, const charl_param *p)
 static charl_status update_factors(const charl_optimizer *o, const charl_param *p, const view *v)
 {
     const size_t wide = (size_t)((v->cols + GROUP - 1) / GROUP * GROUP);
-    charl_launch mean = {.file = "optim/adafactor",
-                         .entry = "charl_adafactor_mean",
-                         .global = {(size_t)v->batch * GROUP},
-                         .local = {GROUP},
-                         .args = {charl__optimizer_state(o, ROW, p),
-                                  charl__raw(CHARL_ARG_OUT, o->scratch[MEAN]), charl__i64(v->rows)},
-                         .label = "adafactor"};
+    charl_launch mean = {
+        .file = "optim/adafactor",
+        .entry = "charl_adafactor_mean",
+        .global = {(size_t)v->batch * GROUP},
+        .local = {GROUP},
+        .args = {charl__optimizer_state(o, ROW, p), charl__raw(CHARL_ARG_OUT, o->scratch[MEAN]), charl__i64(v->rows)},
+        .label = "adafactor"};
 
     CHARL_TRY(charl__optimizer_update(
         o, p,
-        &(charl_optimizer_update){
-            .file = "optim/adafactor",
-            .entry = "charl_adafactor_rows",
-            .global = {(size_t)(v->batch * v->rows) * GROUP},
-            .own = {charl__optimizer_state(o, ROW, p), charl__i64(v->cols)}}));
-    CHARL_TRY(charl__optimizer_update(
-        o, p,
         &(charl_optimizer_update){.file = "optim/adafactor",
-                                  .entry = "charl_adafactor_columns",
-                                  .global = {wide, (size_t)stretches(v), (size_t)v->batch},
-                                  .own = {charl__raw(CHARL_ARG_OUT, o->scratch[PARTIAL]),
-                                          charl__i64(v->rows), charl__i64(v->cols)}}));
-    CHARL_TRY(charl__optimizer_update(
-        o, p,
-        &(charl_optimizer_update){.file = "optim/adafactor",
-                                  .entry = "charl_adafactor_fold",
-                                  .global = {wide, 1, (size_t)v->batch},
-                                  .own = {charl__optimizer_state(o, COL, p),
-                                          charl__raw(CHARL_ARG_IN, o->scratch[PARTIAL]),
-                                          charl__i64(v->rows), charl__i64(v->cols)}}));
+                                  .entry = "charl_adafactor_rows",
+                                  .global = {(size_t)(v->batch * v->rows) * GROUP},
+                                  .own = {charl__optimizer_state(o, ROW, p), charl__i64(v->cols)}}));
+    CHARL_TRY(
+        charl__optimizer_update(o, p,
+                                &(charl_optimizer_update){.file = "optim/adafactor",
+                                                          .entry = "charl_adafactor_columns",
+                                                          .global = {wide, (size_t)stretches(v), (size_t)v->batch},
+                                                          .own = {charl__raw(CHARL_ARG_OUT, o->scratch[PARTIAL]),
+                                                                  charl__i64(v->rows), charl__i64(v->cols)}}));
+    CHARL_TRY(charl__optimizer_update(o, p,
+                                      &(charl_optimizer_update){.file = "optim/adafactor",
+                                                                .entry = "charl_adafactor_fold",
+                                                                .global = {wide, 1, (size_t)v->batch},
+                                                                .own = {charl__optimizer_state(o, COL, p),
+                                                                        charl__raw(CHARL_ARG_IN, o->scratch[PARTIAL]),
+                                                                        charl__i64(v->rows), charl__i64(v->cols)}}));
     CHARL_TRY(charl__launch(o->set->dev, &mean));
     return CHARL_OK;
 }
@@ -178,10 +173,9 @@ static charl_status enqueue(const charl_optimizer *o)
         &(charl_optimizer_update){
             .file = "optim/adafactor",
             .entry = "charl_adafactor_apply",
-            .own = {charl__raw(CHARL_ARG_IN, o->scratch[DIRECTION]),
-                    charl__raw(CHARL_ARG_IN, o->sums->owner),
-                    charl__raw(CHARL_ARG_IN, o->scratch[SIZE]),
-                    charl__raw(CHARL_ARG_IN, o->sums->square), charl__i32(o->set->count)},
+            .own = {charl__raw(CHARL_ARG_IN, o->scratch[DIRECTION]), charl__raw(CHARL_ARG_IN, o->sums->owner),
+                    charl__raw(CHARL_ARG_IN, o->scratch[SIZE]), charl__raw(CHARL_ARG_IN, o->sums->square),
+                    charl__i32(o->set->count)},
         }));
     return CHARL_OK;
 }
@@ -229,8 +223,7 @@ static double moment(const charl_optimizer_reference *r, int64_t i)
     for (int64_t k = 0; k < v.rows; k++) {
         mean += r->state[ROW][b * v.rows + k] / (double)v.rows;
     }
-    return r->state[ROW][i / v.cols] * r->state[COL][b * v.cols + i % v.cols] /
-           fmax(mean, r->config->eps);
+    return r->state[ROW][i / v.cols] * r->state[COL][b * v.cols + i % v.cols] / fmax(mean, r->config->eps);
 }
 
 static void reference(const charl_optimizer_reference *r)

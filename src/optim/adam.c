@@ -20,10 +20,9 @@ static charl_status enqueue(const charl_optimizer *o, const char *defines)
             .entry = "charl_adam",
             .elementwise = true,
             .defines = defines,
-            .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]),
-                    charl__raw(CHARL_ARG_INOUT, o->state[1]), charl__f32((float)(1.0 - c->beta1)),
-                    charl__f32((float)c->beta2), charl__f32((float)(1.0 - c->beta2)),
-                    charl__f32((float)c->eps)},
+            .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]), charl__raw(CHARL_ARG_INOUT, o->state[1]),
+                    charl__f32((float)(1.0 - c->beta1)), charl__f32((float)c->beta2),
+                    charl__f32((float)(1.0 - c->beta2)), charl__f32((float)c->eps)},
         });
 }
 
@@ -73,8 +72,7 @@ static const charl_key keys[] = {
     CHARL__KEY_EPS("added to the denominator for numerical stability"),
 };
 
-static const charl_optimizer_config adam_defaults = {
-    .type = "adam", .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+static const charl_optimizer_config adam_defaults = {.type = "adam", .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
 
 const charl_optimizer_rule charl__optim_adam = {
     .row.name = "adam",

@@ -9,17 +9,14 @@ charl_status charl__custom_check(const charl_optimizer_type *type)
 {
     const char *name = type->row.name ? type->row.name : "";
 
-    CHARL_REQUIRE(type->update && type->update[0] && !strchr(type->update, '#') &&
-                      !strstr(type->update, "//"),
+    CHARL_REQUIRE(type->update && type->update[0] && !strchr(type->update, '#') && !strstr(type->update, "//"),
                   CHARL_ERR_INVALID, "optimizer %s: its update is missing, or holds # or //", name);
-    CHARL_REQUIRE(type->n_states >= 0 && type->n_states <= CHARL_OPTIM_MAX_STATES,
-                  CHARL_ERR_INVALID, "optimizer %s has %d states; it can have %d", name,
-                  type->n_states, CHARL_OPTIM_MAX_STATES);
+    CHARL_REQUIRE(type->n_states >= 0 && type->n_states <= CHARL_OPTIM_MAX_STATES, CHARL_ERR_INVALID,
+                  "optimizer %s has %d states; it can have %d", name, type->n_states, CHARL_OPTIM_MAX_STATES);
     for (int k = 0; k < type->n_states; k++) {
         const char *state = type->state_names[k];
 
-        CHARL_REQUIRE(state && state[0] &&
-                          strspn(state, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(state),
+        CHARL_REQUIRE(state && state[0] && strspn(state, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(state),
                       CHARL_ERR_INVALID,
                       "optimizer %s: state %d is named \"%s\"; names have lower-case letters, "
                       "digits and underscores",
@@ -34,8 +31,7 @@ charl_status charl__custom_check(const charl_optimizer_type *type)
 
         CHARL_REQUIRE(kind == CHARL_KEY_INT || kind == CHARL_KEY_FLOAT || kind == CHARL_KEY_BOOL ||
                           kind == CHARL_KEY_CHOICE,
-                      CHARL_ERR_INVALID,
-                      "optimizer %s: key %s is not an INT, FLOAT, BOOL or CHOICE", name,
+                      CHARL_ERR_INVALID, "optimizer %s: key %s is not an INT, FLOAT, BOOL or CHOICE", name,
                       type->row.keys[i].name ? type->row.keys[i].name : "");
     }
     return CHARL_OK;
@@ -64,17 +60,15 @@ static charl_status declare(const charl_key *k, const void *settings, charl__tex
 
     switch (k->kind) {
     case CHARL_KEY_FLOAT: /* a hexadecimal constant is exact */
-        return charl__text_printf(t, "const float %s = %af; (void)%s; ", k->name,
-                                  (double)(float)*(const double *)at, k->name);
+        return charl__text_printf(t, "const float %s = %af; (void)%s; ", k->name, (double)(float)*(const double *)at,
+                                  k->name);
     case CHARL_KEY_INT:
-        return charl__text_printf(t, "const long %s = %" PRId64 "L; (void)%s; ", k->name,
-                                  *(const int64_t *)at, k->name);
+        return charl__text_printf(t, "const long %s = %" PRId64 "L; (void)%s; ", k->name, *(const int64_t *)at,
+                                  k->name);
     case CHARL_KEY_BOOL:
-        return charl__text_printf(t, "const int %s = %d; (void)%s; ", k->name, *(const bool *)at,
-                                  k->name);
+        return charl__text_printf(t, "const int %s = %d; (void)%s; ", k->name, *(const bool *)at, k->name);
     default:
-        return charl__text_printf(t, "const int %s = %d; (void)%s; ", k->name, *(const int *)at,
-                                  k->name);
+        return charl__text_printf(t, "const int %s = %d; (void)%s; ", k->name, *(const int *)at, k->name);
     }
 }
 
@@ -94,12 +88,10 @@ charl_status charl__custom_enqueue(const charl_optimizer *o)
 {
     charl_status st = CHARL_OK;
     const charl_optimizer_type *type = o->type->custom;
-    charl_optimizer_update u = {
-        .file = "optim/custom", .entry = "charl_custom", .elementwise = true};
+    charl_optimizer_update u = {.file = "optim/custom", .entry = "charl_custom", .elementwise = true};
     charl__text t = {0};
 
-    CHARL_TRY_CLEANUP(
-        charl__text_printf(&t, "#define CHARL_STATES %d\n#define CHARL_SETTINGS ", type->n_states));
+    CHARL_TRY_CLEANUP(charl__text_printf(&t, "#define CHARL_STATES %d\n#define CHARL_SETTINGS ", type->n_states));
     for (int i = 0; i < type->row.n_keys; i++) {
         CHARL_TRY_CLEANUP(declare(&type->row.keys[i], o->config.settings, &t));
     }

@@ -5,20 +5,18 @@
 
 charl_status charl__ema_create(charl_optimizer *o)
 {
-    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)o->own_elements * 4,
-                                   "moving average of the weights", &o->ema));
+    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)o->own_elements * 4, "moving average of the weights", &o->ema));
     return CHARL_OK;
 }
 
 charl_status charl__ema_enqueue(const charl_optimizer *o)
 {
-    return charl__optimizer_update(
-        o, NULL,
-        &(charl_optimizer_update){.file = "optim/ema",
-                                  .entry = "charl_ema",
-                                  .elementwise = true,
-                                  .own = {charl__raw(CHARL_ARG_INOUT, o->ema),
-                                          charl__f32((float)(1.0 - o->config.ema_decay))}});
+    return charl__optimizer_update(o, NULL,
+                                   &(charl_optimizer_update){.file = "optim/ema",
+                                                             .entry = "charl_ema",
+                                                             .elementwise = true,
+                                                             .own = {charl__raw(CHARL_ARG_INOUT, o->ema),
+                                                                     charl__f32((float)(1.0 - o->config.ema_decay))}});
 }
 
 bool charl_optimizer_has_ema(const charl_optimizer *o)
@@ -28,8 +26,7 @@ bool charl_optimizer_has_ema(const charl_optimizer *o)
 
 static charl_status exchange_range(const charl_optimizer *o, charl_param_range range, int64_t at)
 {
-    charl_arg value = charl__raw(CHARL_ARG_INOUT, o->set->value),
-              ema = charl__raw(CHARL_ARG_INOUT, o->ema);
+    charl_arg value = charl__raw(CHARL_ARG_INOUT, o->set->value), ema = charl__raw(CHARL_ARG_INOUT, o->ema);
 
     value.v.offset = range.begin;
     ema.v.offset = at;

@@ -30,18 +30,17 @@ static charl_status sum_ranges(const charl_optimizer *o, charl_arg in, int64_t n
     char defines[48];
 
     out.v.offset = out_at;
-    snprintf(defines, sizeof defines, "#define SQUARE %d\n#define CHARL_VEC %d\n",
-             in.buffer != o->partial, in_lanes ? 1 : LANES);
-    return charl__launch(
-        o->set->dev, &(charl_launch){
-                         .file = "optim/grad_norm",
-                         .entry = "charl_range_sum",
-                         .defines = defines,
-                         .global = {in_lanes ? (items + GROUP - 1) / GROUP * GROUP : items / LANES},
-                         .local = {in_lanes ? GROUP : 1},
-                         .args = {in, out, charl__i64(n)},
-                         .label = "grad_norm",
-                     });
+    snprintf(defines, sizeof defines, "#define SQUARE %d\n#define CHARL_VEC %d\n", in.buffer != o->partial,
+             in_lanes ? 1 : LANES);
+    return charl__launch(o->set->dev, &(charl_launch){
+                                          .file = "optim/grad_norm",
+                                          .entry = "charl_range_sum",
+                                          .defines = defines,
+                                          .global = {in_lanes ? (items + GROUP - 1) / GROUP * GROUP : items / LANES},
+                                          .local = {in_lanes ? GROUP : 1},
+                                          .args = {in, out, charl__i64(n)},
+                                          .label = "grad_norm",
+                                      });
 }
 
 /* Norm, clip factor and finiteness from the last n sums of squares. */
@@ -57,15 +56,14 @@ static charl_status finish(const charl_optimizer *o, charl_arg last, int64_t n)
         .defines = defines,
         .global = {LANES},
         .local = {LANES},
-        .args = {last, charl__i64(n), charl__raw(CHARL_ARG_IN, o->partial),
-                 charl__raw(CHARL_ARG_IN, o->set->sum), charl__raw(CHARL_ARG_INOUT, o->norm),
-                 charl__in(charl__steps_tensor(o->steps)), charl__f32(o->config.grad_clip),
-                 charl__i64(o->set->elements)},
+        .args = {last, charl__i64(n), charl__raw(CHARL_ARG_IN, o->partial), charl__raw(CHARL_ARG_IN, o->set->sum),
+                 charl__raw(CHARL_ARG_INOUT, o->norm), charl__in(charl__steps_tensor(o->steps)),
+                 charl__f32(o->config.grad_clip), charl__i64(o->set->elements)},
         .label = "grad_norm",
     };
 
-    snprintf(defines, sizeof defines, "#define SCALED %d\n#define SKIP %d\n#define LOSS %d\n",
-             scale != NULL, o->config.skip_nonfinite, loss != NULL);
+    snprintf(defines, sizeof defines, "#define SCALED %d\n#define SKIP %d\n#define LOSS %d\n", scale != NULL,
+             o->config.skip_nonfinite, loss != NULL);
     if (scale) {
         l.args[a++] = charl__inout(scale);
         l.args[a++] = charl__i32(interval);
@@ -95,13 +93,13 @@ charl_status charl__grad_norm_enqueue(const charl_optimizer *o)
 
 charl_status charl__restore_enqueue(const charl_optimizer *o)
 {
-    return charl__launch(o->set->dev, &(charl_launch){
-                                          .file = "optim/grad_norm",
-                                          .entry = "charl_restore",
-                                          .global = {(size_t)o->set->buffer_elements},
-                                          .local = {CHARL_PARAM_ALIGN},
-                                          .args = {charl__raw(CHARL_ARG_INOUT, o->set->buffers),
-                                                   charl__raw(CHARL_ARG_IN, o->before),
-                                                   charl__raw(CHARL_ARG_IN, o->norm)},
-                                      });
+    return charl__launch(o->set->dev,
+                         &(charl_launch){
+                             .file = "optim/grad_norm",
+                             .entry = "charl_restore",
+                             .global = {(size_t)o->set->buffer_elements},
+                             .local = {CHARL_PARAM_ALIGN},
+                             .args = {charl__raw(CHARL_ARG_INOUT, o->set->buffers), charl__raw(CHARL_ARG_IN, o->before),
+                                      charl__raw(CHARL_ARG_IN, o->norm)},
+                         });
 }

@@ -21,15 +21,14 @@ static charl_status prepare(charl_optimizer *o)
     uint32_t *matrix = NULL;
 
     CHARL_TRY_CLEANUP(charl__tensor_sums_create(o->set, &o->sums));
-    CHARL_TRY_CLEANUP(charl__buffer_create(o->set->dev, (size_t)o->set->elements * 4,
-                                           "lamb direction", &o->scratch[DIRECTION]));
+    CHARL_TRY_CLEANUP(
+        charl__buffer_create(o->set->dev, (size_t)o->set->elements * 4, "lamb direction", &o->scratch[DIRECTION]));
     CHARL_TRY_CLEANUP(charl_alloc_array(o->set->count, sizeof *matrix, &matrix));
     for (int i = 0; i < o->set->count; i++) {
         matrix[i] = o->set->param[i]->spec.shape.ndim > 1;
     }
     CHARL_TRY_CLEANUP(charl__buffer_create(o->set->dev, bytes, "lamb table", &o->scratch[MATRIX]));
-    CHARL_TRY_CLEANUP(
-        charl__buffer_write(CHARL_QUEUE_COMPUTE, o->scratch[MATRIX], 0, matrix, bytes, true));
+    CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->scratch[MATRIX], 0, matrix, bytes, true));
 cleanup:
     charl_free(matrix);
     return st;
@@ -44,11 +43,9 @@ static charl_status enqueue(const charl_optimizer *o)
         &(charl_optimizer_update){
             .file = "optim/lamb",
             .entry = "charl_lamb_direction",
-            .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]),
-                    charl__raw(CHARL_ARG_INOUT, o->state[1]),
-                    charl__raw(CHARL_ARG_OUT, o->scratch[DIRECTION]),
-                    charl__f32((float)(1.0 - c->beta1)), charl__f32((float)c->beta2),
-                    charl__f32((float)(1.0 - c->beta2)), charl__f32((float)c->eps)},
+            .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]), charl__raw(CHARL_ARG_INOUT, o->state[1]),
+                    charl__raw(CHARL_ARG_OUT, o->scratch[DIRECTION]), charl__f32((float)(1.0 - c->beta1)),
+                    charl__f32((float)c->beta2), charl__f32((float)(1.0 - c->beta2)), charl__f32((float)c->eps)},
         }));
     CHARL_TRY(charl__tensor_sums_squares(o->sums, o->set->value, 0));
     CHARL_TRY(charl__tensor_sums_squares(o->sums, o->scratch[DIRECTION], 1));
@@ -57,10 +54,9 @@ static charl_status enqueue(const charl_optimizer *o)
         &(charl_optimizer_update){
             .file = "optim/lamb",
             .entry = "charl_lamb_apply",
-            .own = {charl__raw(CHARL_ARG_IN, o->scratch[DIRECTION]),
-                    charl__raw(CHARL_ARG_IN, o->sums->owner),
-                    charl__raw(CHARL_ARG_IN, o->scratch[MATRIX]),
-                    charl__raw(CHARL_ARG_IN, o->sums->square), charl__i32(o->set->count)},
+            .own = {charl__raw(CHARL_ARG_IN, o->scratch[DIRECTION]), charl__raw(CHARL_ARG_IN, o->sums->owner),
+                    charl__raw(CHARL_ARG_IN, o->scratch[MATRIX]), charl__raw(CHARL_ARG_IN, o->sums->square),
+                    charl__i32(o->set->count)},
         }));
     return CHARL_OK;
 }
@@ -86,8 +82,7 @@ static void reference(const charl_optimizer_reference *r)
     }
     for (int64_t i = 0; i < r->n; i++) {
         r->param[i] -=
-            r->lr * ratio *
-            (m[i] / bias1 / (sqrt(v[i] / bias2) + r->config->eps) + r->weight_decay * r->param[i]);
+            r->lr * ratio * (m[i] / bias1 / (sqrt(v[i] / bias2) + r->config->eps) + r->weight_decay * r->param[i]);
     }
 }
 

@@ -10,15 +10,15 @@ static int count_states(const charl_optimizer_config *c)
 
 static charl_status enqueue(const charl_optimizer *o)
 {
-    return charl__optimizer_update(o, NULL,
-                                   &(charl_optimizer_update){
-                                       .file = "optim/lion",
-                                       .entry = "charl_lion",
-                                       .elementwise = true,
-                                       .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]),
-                                               charl__f32((float)(1.0 - o->config.beta1)),
-                                               charl__f32((float)(1.0 - o->config.beta2))},
-                                   });
+    return charl__optimizer_update(
+        o, NULL,
+        &(charl_optimizer_update){
+            .file = "optim/lion",
+            .entry = "charl_lion",
+            .elementwise = true,
+            .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]), charl__f32((float)(1.0 - o->config.beta1)),
+                    charl__f32((float)(1.0 - o->config.beta2))},
+        });
 }
 
 static void reference(const charl_optimizer_reference *r)

@@ -65,14 +65,12 @@ static charl_status prepare(charl_optimizer *o)
         }
     }
     CHARL_TRY(charl__tensor_sums_create(o->set, &o->sums));
-    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)o->set->elements * 4, "muon direction",
-                                   &o->scratch[DIRECTION]));
-    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)charl__param_round(largest) * 4,
-                                   "muon matrix", &o->scratch[OTHER]));
     CHARL_TRY(
-        charl__buffer_create(o->set->dev, (size_t)square * 4, "muon square", &o->scratch[SQUARE]));
-    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)square * 4, "muon square",
-                                   &o->scratch[POLYNOMIAL]));
+        charl__buffer_create(o->set->dev, (size_t)o->set->elements * 4, "muon direction", &o->scratch[DIRECTION]));
+    CHARL_TRY(
+        charl__buffer_create(o->set->dev, (size_t)charl__param_round(largest) * 4, "muon matrix", &o->scratch[OTHER]));
+    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)square * 4, "muon square", &o->scratch[SQUARE]));
+    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)square * 4, "muon square", &o->scratch[POLYNOMIAL]));
     return CHARL_OK;
 }
 
@@ -118,24 +116,21 @@ static charl_status multiply_self(charl_device *dev, const charl_tensor *x, char
 }
 
 /* One Newton-Schulz step from x to out, with two squares in between. */
-static charl_status iterate(charl_device *dev, const charl_tensor *x, charl_tensor *square,
-                            charl_tensor *polynomial, charl_tensor *out)
+static charl_status iterate(charl_device *dev, const charl_tensor *x, charl_tensor *square, charl_tensor *polynomial,
+                            charl_tensor *out)
 {
     const int64_t rows = x->shape.dim[0], cols = x->shape.dim[1], k = square->shape.dim[0];
     const bool flat = rows <= cols;
 
     CHARL_TRY(multiply_self(dev, x, square));
     CHARL_TRY(charl__gemm(
-        dev,
-        &(charl_gemm){
-            .a = square, .b = square, .out = polynomial, .m = k, .n = k, .k = k, .label = "muon"}));
-    CHARL_TRY(charl__launch(
-        dev,
-        &(charl_launch){.file = "optim/muon",
-                        .entry = "charl_muon_polynomial",
-                        .global = {(size_t)((k * k + 63) / 64 * 64)},
-                        .local = {64},
-                        .args = {charl__in(square), charl__inout(polynomial), charl__i64(k)}}));
+        dev, &(charl_gemm){.a = square, .b = square, .out = polynomial, .m = k, .n = k, .k = k, .label = "muon"}));
+    CHARL_TRY(
+        charl__launch(dev, &(charl_launch){.file = "optim/muon",
+                                           .entry = "charl_muon_polynomial",
+                                           .global = {(size_t)((k * k + 63) / 64 * 64)},
+                                           .local = {64},
+                                           .args = {charl__in(square), charl__inout(polynomial), charl__i64(k)}}));
     CHARL_TRY(charl__gemm(dev, &(charl_gemm){.a = flat ? polynomial : x,
                                              .b = flat ? x : polynomial,
                                              .out = out,
@@ -155,8 +150,7 @@ static charl_status orthogonalise(const charl_optimizer *o, const charl_param *p
     const charl_shape shape = {2, {rows, cols}}, side = {2, {k, k}};
     charl_tensor *x[2] = {NULL, NULL}, *square = NULL, *polynomial = NULL;
 
-    CHARL_TRY_CLEANUP(
-        charl__tensor_view(o->scratch[DIRECTION], CHARL_F32, &shape, p->offset, &x[0]));
+    CHARL_TRY_CLEANUP(charl__tensor_view(o->scratch[DIRECTION], CHARL_F32, &shape, p->offset, &x[0]));
     CHARL_TRY_CLEANUP(charl__tensor_view(o->scratch[OTHER], CHARL_F32, &shape, 0, &x[1]));
     CHARL_TRY_CLEANUP(charl__tensor_view(o->scratch[SQUARE], CHARL_F32, &side, 0, &square));
     CHARL_TRY_CLEANUP(charl__tensor_view(o->scratch[POLYNOMIAL], CHARL_F32, &side, 0, &polynomial));
@@ -177,20 +171,18 @@ static charl_status update_hidden(const charl_optimizer *o, const charl_param *p
     charl_arg square = charl__raw(CHARL_ARG_IN, o->sums->square);
 
     square.v.offset = p->index;
-    CHARL_TRY(charl__launch(
-        o->set->dev, &(charl_launch){.file = "optim/muon",
-                                     .entry = "charl_muon_normalize",
-                                     .global = {elements},
-                                     .local = {CHARL_PARAM_ALIGN},
-                                     .args = {direction_of(CHARL_ARG_INOUT, o, p), square}}));
+    CHARL_TRY(charl__launch(o->set->dev, &(charl_launch){.file = "optim/muon",
+                                                         .entry = "charl_muon_normalize",
+                                                         .global = {elements},
+                                                         .local = {CHARL_PARAM_ALIGN},
+                                                         .args = {direction_of(CHARL_ARG_INOUT, o, p), square}}));
     CHARL_TRY(orthogonalise(o, p));
-    CHARL_TRY(charl__optimizer_update(
-        o, p,
-        &(charl_optimizer_update){.file = "optim/muon",
-                                  .entry = "charl_muon_apply",
-                                  .own = {charl__raw(CHARL_ARG_IN, o->scratch[OTHER]),
-                                          charl__i64(charl_shape_count(&p->spec.shape)),
-                                          charl__f32((float)scale_of(&p->spec.shape))}}));
+    CHARL_TRY(charl__optimizer_update(o, p,
+                                      &(charl_optimizer_update){.file = "optim/muon",
+                                                                .entry = "charl_muon_apply",
+                                                                .own = {charl__raw(CHARL_ARG_IN, o->scratch[OTHER]),
+                                                                        charl__i64(charl_shape_count(&p->spec.shape)),
+                                                                        charl__f32((float)scale_of(&p->spec.shape))}}));
     return CHARL_OK;
 }
 
@@ -209,8 +201,7 @@ static charl_status enqueue(const charl_optimizer *o)
                 &(charl_optimizer_update){.file = "optim/muon",
                                           .entry = "charl_muon_momentum",
                                           .own = {charl__optimizer_state(o, MOMENTUM, p),
-                                                  direction_of(CHARL_ARG_OUT, o, p),
-                                                  charl__f32(momentum),
+                                                  direction_of(CHARL_ARG_OUT, o, p), charl__f32(momentum),
                                                   charl__f32((float)(1.0 - (double)momentum))}}));
         }
     }
@@ -224,16 +215,14 @@ static charl_status enqueue(const charl_optimizer *o)
 }
 
 /* out[m, n] = a[m, k] b[k, n]; an operand is read transposed where asked. */
-static void product(const double *a, bool a_t, const double *b, bool b_t, const int64_t size[3],
-                    double *out)
+static void product(const double *a, bool a_t, const double *b, bool b_t, const int64_t size[3], double *out)
 {
     const int64_t m = size[0], n = size[1], k = size[2];
 
     for (int64_t i = 0; i < m * n; i++) {
         out[i] = 0.0;
         for (int64_t j = 0; j < k; j++) {
-            out[i] +=
-                a[a_t ? j * m + i / n : i / n * k + j] * b[b_t ? i % n * k + j : j * n + i % n];
+            out[i] += a[a_t ? j * m + i / n : i / n * k + j] * b[b_t ? i % n * k + j : j * n + i % n];
         }
     }
 }
@@ -294,12 +283,8 @@ static const charl_key keys[] = {
     CHARL__KEY_EPS("added to the denominator for numerical stability"),
 };
 
-static const charl_optimizer_config defaults = {.type = "muon",
-                                                .momentum = 0.95,
-                                                .beta1 = 0.9,
-                                                .beta2 = 0.999,
-                                                .eps = 1e-8,
-                                                .weight_decay = 0.01F};
+static const charl_optimizer_config defaults = {
+    .type = "muon", .momentum = 0.95, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01F};
 
 const charl_optimizer_rule charl__optim_muon = {
     .row.name = "muon",

@@ -56,8 +56,7 @@ charl_optimizer_config charl_optimizer_defaults(const char *type)
     if (t && !t->custom) {
         return *(const charl_optimizer_config *)t->row.defaults;
     }
-    return (charl_optimizer_config){.type = t ? t->row.name : type,
-                                    .settings = t ? t->row.defaults : NULL};
+    return (charl_optimizer_config){.type = t ? t->row.name : type, .settings = t ? t->row.defaults : NULL};
 }
 
 static charl_status check(const charl_optimizer_config *c)
@@ -65,20 +64,18 @@ static charl_status check(const charl_optimizer_config *c)
     const charl_optimizer_rule *t = charl__optimizer_find(c->type);
     char names[256];
 
-    CHARL_REQUIRE(t, CHARL_ERR_CONFIG, "optimizer.type is %s; it can be %s",
-                  c->type ? c->type : "missing",
+    CHARL_REQUIRE(t, CHARL_ERR_CONFIG, "optimizer.type is %s; it can be %s", c->type ? c->type : "missing",
                   charl__text_names(charl_optimizer_name, names, sizeof names));
     CHARL_REQUIRE(c->weight_decay >= 0 && isfinite(c->weight_decay), CHARL_ERR_CONFIG,
                   "optimizer.weight_decay must not be negative: %g", (double)c->weight_decay);
     CHARL_REQUIRE(c->grad_clip >= 0, CHARL_ERR_CONFIG, "train.grad_clip must not be negative: %g",
                   (double)c->grad_clip);
-    CHARL_REQUIRE(c->ema_decay >= 0 && c->ema_decay < 1, CHARL_ERR_CONFIG,
-                  "train.ema_decay must lie in [0, 1): %g", c->ema_decay);
+    CHARL_REQUIRE(c->ema_decay >= 0 && c->ema_decay < 1, CHARL_ERR_CONFIG, "train.ema_decay must lie in [0, 1): %g",
+                  c->ema_decay);
     if (!t->custom) {
         return charl__settings_check(&t->row, c, "optimizer.");
     }
-    return t->row.defaults ? charl__settings_check(
-                                 &t->row, c->settings ? c->settings : t->row.defaults, "optimizer.")
+    return t->row.defaults ? charl__settings_check(&t->row, c->settings ? c->settings : t->row.defaults, "optimizer.")
                            : CHARL_OK;
 }
 
@@ -93,8 +90,7 @@ static charl_status take_config(charl_optimizer *o, const charl_optimizer_config
     o->config.settings = NULL;
     if (o->type->custom && o->type->row.settings_size > 0) {
         CHARL_TRY(charl_alloc(o->type->row.settings_size, &settings));
-        memcpy(settings, config->settings ? config->settings : o->type->row.defaults,
-               o->type->row.settings_size);
+        memcpy(settings, config->settings ? config->settings : o->type->row.defaults, o->type->row.settings_size);
         o->config.settings = settings;
     }
     o->n_states = o->type->count_states(config);
@@ -128,10 +124,8 @@ static charl_status upload_table(charl_optimizer *o)
             table[2 * b + 1] = p->settings.lr_scale;
         }
     }
-    CHARL_TRY_CLEANUP(
-        charl__buffer_create(o->set->dev, (size_t)blocks * 8, "optimizer table", &o->table));
-    CHARL_TRY_CLEANUP(
-        charl__buffer_write(CHARL_QUEUE_COMPUTE, o->table, 0, table, (size_t)blocks * 8, true));
+    CHARL_TRY_CLEANUP(charl__buffer_create(o->set->dev, (size_t)blocks * 8, "optimizer table", &o->table));
+    CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->table, 0, table, (size_t)blocks * 8, true));
 cleanup:
     charl_free(table);
     return st;
@@ -142,13 +136,11 @@ static charl_status allocate(charl_optimizer *o)
     charl_device *dev = o->set->dev;
 
     CHARL_TRY(charl__optimizer_create_states(o));
-    CHARL_TRY(charl__buffer_create(dev, (size_t)charl__grad_norm_scratch(o->set->elements),
-                                   "gradient norm", &o->partial));
+    CHARL_TRY(
+        charl__buffer_create(dev, (size_t)charl__grad_norm_scratch(o->set->elements), "gradient norm", &o->partial));
     CHARL_TRY(charl__buffer_create(dev, sizeof(charl_norm_record), "gradient norm", &o->norm));
-    if ((o->config.skip_nonfinite || charl__steps_scale_is_dynamic(o->steps)) &&
-        o->set->buffer_elements > 0) {
-        CHARL_TRY(charl__buffer_create(dev, (size_t)o->set->buffer_elements * 4,
-                                       "running statistics", &o->before));
+    if ((o->config.skip_nonfinite || charl__steps_scale_is_dynamic(o->steps)) && o->set->buffer_elements > 0) {
+        CHARL_TRY(charl__buffer_create(dev, (size_t)o->set->buffer_elements * 4, "running statistics", &o->before));
     }
     if (o->config.ema_decay > 0) {
         CHARL_TRY(charl__ema_create(o));
@@ -207,19 +199,17 @@ static charl_status record(charl_optimizer *o)
     return CHARL_OK;
 }
 
-charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_config *config,
-                                     charl_steps *steps, const charl_param_ranges *own,
-                                     charl_optimizer **out)
+charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_config *config, charl_steps *steps,
+                                     const charl_param_ranges *own, charl_optimizer **out)
 {
     charl_status st = CHARL_OK;
     charl_optimizer *o = NULL;
 
     *out = NULL;
     CHARL_TRY_CLEANUP(check(config));
-    CHARL_REQUIRE_CLEANUP(
-        set->sum && set->elements > 0, CHARL_ERR_INVALID,
-        "an optimizer needs a set whose training graph has been compiled and that has "
-        "something to train");
+    CHARL_REQUIRE_CLEANUP(set->sum && set->elements > 0, CHARL_ERR_INVALID,
+                          "an optimizer needs a set whose training graph has been compiled and that has "
+                          "something to train");
     CHARL_TRY_CLEANUP(charl_alloc(sizeof *o, &o));
     o->set = set;
     CHARL_TRY_CLEANUP(take_config(o, config));
@@ -250,14 +240,12 @@ charl_status charl__optimizer_rebind(charl_optimizer *o)
     return record(o);
 }
 
-charl_status charl_optimizer_create(charl_params *set, const charl_optimizer_config *config,
-                                    charl_optimizer **out)
+charl_status charl_optimizer_create(charl_params *set, const charl_optimizer_config *config, charl_optimizer **out)
 {
     return charl__optimizer_create(set, config, NULL, NULL, out);
 }
 
-charl_status charl_optimizer_create_with_steps(charl_params *set,
-                                               const charl_optimizer_config *config,
+charl_status charl_optimizer_create_with_steps(charl_params *set, const charl_optimizer_config *config,
                                                charl_steps *steps, charl_optimizer **out)
 {
     CHARL_TRY(charl__optimizer_create(set, config, steps, NULL, out));
@@ -356,18 +344,16 @@ static int vector_of(const charl_optimizer *o, const charl_optimizer_update *u)
     return !u->elementwise ? 1 : grouped ? 8 : 16;
 }
 
-static charl_status write_defines(const charl_optimizer *o, const charl_optimizer_update *u,
-                                  bool copies, charl__text *out)
+static charl_status write_defines(const charl_optimizer *o, const charl_optimizer_update *u, bool copies,
+                                  charl__text *out)
 {
     return charl__text_printf(out, "%s#define COPIES %d\n#define HALF %s\n#define CHARL_VEC %d\n",
                               u->defines ? u->defines : "", copies,
-                              charl__kernel_type(copies ? o->set->half_type : CHARL_BF16),
-                              vector_of(o, u));
+                              charl__kernel_type(copies ? o->set->half_type : CHARL_BF16), vector_of(o, u));
 }
 
 /* Work-items for `count` elements, a multiple of CHARL_PARAM_ALIGN, or as many as u says. */
-static void set_extent(const charl_optimizer *o, int64_t count, const charl_optimizer_update *u,
-                       charl_launch *l)
+static void set_extent(const charl_optimizer *o, int64_t count, const charl_optimizer_update *u, charl_launch *l)
 {
     const size_t items = (size_t)(count / vector_of(o, u));
 
@@ -376,8 +362,7 @@ static void set_extent(const charl_optimizer *o, int64_t count, const charl_opti
     if (u->global[0]) {
         memcpy(l->global, u->global, sizeof l->global);
     } else if (u->elementwise) {
-        l->local[0] =
-            charl_device_get_info(o->set->dev)->max_group < GROUP ? CHARL_PARAM_ALIGN : GROUP;
+        l->local[0] = charl_device_get_info(o->set->dev)->max_group < GROUP ? CHARL_PARAM_ALIGN : GROUP;
         l->global[0] = (items + l->local[0] - 1) / l->local[0] * l->local[0];
     }
 }
@@ -389,14 +374,13 @@ static charl_status update_range(const charl_optimizer *o, charl_param_range ran
     charl_status st = CHARL_OK;
     const bool copies = u->elementwise && o->type->elementwise && o->set->half && !o->is_divided;
     charl__text defines = {0};
-    charl_launch l = {
-        .file = u->file,
-        .entry = u->entry,
-        .args = {charl__raw(CHARL_ARG_INOUT, o->set->value), charl__raw(CHARL_ARG_IN, o->set->sum),
-                 charl__raw(CHARL_ARG_IN, o->table), charl__raw(CHARL_ARG_IN, o->norm),
-                 charl__in(charl__steps_tensor(o->steps)),
-                 charl__raw(CHARL_ARG_OUT, copies ? o->set->half : NULL), charl__i64(range.count)},
-        .label = o->type->row.name};
+    charl_launch l = {.file = u->file,
+                      .entry = u->entry,
+                      .args = {charl__raw(CHARL_ARG_INOUT, o->set->value), charl__raw(CHARL_ARG_IN, o->set->sum),
+                               charl__raw(CHARL_ARG_IN, o->table), charl__raw(CHARL_ARG_IN, o->norm),
+                               charl__in(charl__steps_tensor(o->steps)),
+                               charl__raw(CHARL_ARG_OUT, copies ? o->set->half : NULL), charl__i64(range.count)},
+                      .label = o->type->row.name};
 
     CHARL_TRY_CLEANUP(write_defines(o, u, copies, &defines));
     l.defines = charl__text_string(&defines);
@@ -416,14 +400,12 @@ cleanup:
     return st;
 }
 
-charl_status charl__optimizer_update(const charl_optimizer *o, const charl_param *p,
-                                     const charl_optimizer_update *u)
+charl_status charl__optimizer_update(const charl_optimizer *o, const charl_param *p, const charl_optimizer_update *u)
 {
     int64_t kept_at = 0;
 
     if (p) {
-        CHARL_TRY(update_range(
-            o, (charl_param_range){p->offset, charl__param_blocks(p) * CHARL_PARAM_ALIGN}, 0, u));
+        CHARL_TRY(update_range(o, (charl_param_range){p->offset, charl__param_blocks(p) * CHARL_PARAM_ALIGN}, 0, u));
         return CHARL_OK;
     }
     for (int i = 0; i < o->n_own; i++) {
@@ -446,8 +428,7 @@ charl_status charl_optimizer_step(charl_optimizer *o, float lr)
         charl__optimizer_fill(o, lr, &step);
         CHARL_TRY(charl__steps_push(o->own_steps, &step));
     }
-    CHARL_TRY(
-        charl__recording_replay(o->recording, o->n_begin, charl__recording_count(o->recording)));
+    CHARL_TRY(charl__recording_replay(o->recording, o->n_begin, charl__recording_count(o->recording)));
     o->t++;
     return CHARL_OK;
 }
@@ -458,8 +439,7 @@ static const charl_param *param_at(const charl_params *set, int64_t at)
     for (int i = 0; i < set->count; i++) {
         const charl_param *p = set->param[i];
 
-        if (p->spec.trainable && at >= p->offset &&
-            at < p->offset + charl_shape_count(&p->spec.shape)) {
+        if (p->spec.trainable && at >= p->offset && at < p->offset + charl_shape_count(&p->spec.shape)) {
             return p;
         }
     }
@@ -476,8 +456,7 @@ charl_status charl__optimizer_fetch_norm(charl_optimizer *o, charl_norm_record *
     return charl__buffer_read(CHARL_QUEUE_COMPUTE, o->norm, 0, host, sizeof *host, true);
 }
 
-void charl__optimizer_judge(const charl_optimizer *o, const charl_norm_record *r,
-                            charl_optimizer_report *out)
+void charl__optimizer_judge(const charl_optimizer *o, const charl_norm_record *r, charl_optimizer_report *out)
 {
     *out = (charl_optimizer_report){.grad_norm = r->norm, .bad_steps = r->bad_steps};
     out->finite = o->config.skip_nonfinite ? r->may_change != 0.0F : r->bad_steps == 0;

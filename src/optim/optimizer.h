@@ -53,30 +53,25 @@ typedef struct charl_optimizer_rule {
 CHARL__OPTIMIZERS(CHARL__OPTIMIZER_EXTERN)
 
 /* Keys that several optimizers have, with the meaning they have there. */
-#define CHARL__KEY_MOMENTUM(help)                                                                  \
-    {                                                                                              \
-        "momentum", CHARL_KEY_FLOAT, offsetof(charl_optimizer_config, momentum), "[0,1)", false,   \
-            help, NULL                                                                             \
+#define CHARL__KEY_MOMENTUM(help)                                                                                      \
+    {                                                                                                                  \
+        "momentum", CHARL_KEY_FLOAT, offsetof(charl_optimizer_config, momentum), "[0,1)", false, help, NULL            \
     }
-#define CHARL__KEY_NESTEROV(help)                                                                  \
-    {                                                                                              \
-        "nesterov", CHARL_KEY_BOOL, offsetof(charl_optimizer_config, nesterov), NULL, false, help, \
-            NULL                                                                                   \
+#define CHARL__KEY_NESTEROV(help)                                                                                      \
+    {                                                                                                                  \
+        "nesterov", CHARL_KEY_BOOL, offsetof(charl_optimizer_config, nesterov), NULL, false, help, NULL                \
     }
-#define CHARL__KEY_BETA1(help)                                                                     \
-    {                                                                                              \
-        "beta1", CHARL_KEY_FLOAT, offsetof(charl_optimizer_config, beta1), "[0,1)", false, help,   \
-            NULL                                                                                   \
+#define CHARL__KEY_BETA1(help)                                                                                         \
+    {                                                                                                                  \
+        "beta1", CHARL_KEY_FLOAT, offsetof(charl_optimizer_config, beta1), "[0,1)", false, help, NULL                  \
     }
-#define CHARL__KEY_BETA2(help)                                                                     \
-    {                                                                                              \
-        "beta2", CHARL_KEY_FLOAT, offsetof(charl_optimizer_config, beta2), "[0,1)", false, help,   \
-            NULL                                                                                   \
+#define CHARL__KEY_BETA2(help)                                                                                         \
+    {                                                                                                                  \
+        "beta2", CHARL_KEY_FLOAT, offsetof(charl_optimizer_config, beta2), "[0,1)", false, help, NULL                  \
     }
-#define CHARL__KEY_EPS(help)                                                                       \
-    {                                                                                              \
-        "eps", CHARL_KEY_FLOAT, offsetof(charl_optimizer_config, eps), "(0,inf)", false, help,     \
-            NULL                                                                                   \
+#define CHARL__KEY_EPS(help)                                                                                           \
+    {                                                                                                                  \
+        "eps", CHARL_KEY_FLOAT, offsetof(charl_optimizer_config, eps), "(0,inf)", false, help, NULL                    \
     }
 
 /** Optimizer i = 0, 1, ...; NULL past the last. By name; NULL if unknown. */
@@ -98,8 +93,8 @@ struct charl_optimizer {
     charl_steps *own_steps;
     int n_states;
     charl_buffer *state[CHARL_OPTIM_MAX_STATES];
-    int64_t *state_at; /* [n_states, parameters]: element where a state begins; -1: there is none */
-    charl_tensor_sums *sums;                        /* of the rules that need them, else NULL */
+    int64_t *state_at;       /* [n_states, parameters]: element where a state begins; -1: there is none */
+    charl_tensor_sums *sums; /* of the rules that need them, else NULL */
     charl_buffer *scratch[CHARL_OPTIM_MAX_SCRATCH]; /* the rule's own */
     charl_buffer *table;    /* f32 [2] per 64 elements: weight decay, factor of the learning rate */
     charl_buffer *partial;  /* sums of ranges, level by level */
@@ -107,11 +102,9 @@ struct charl_optimizer {
     charl_buffer *ema;      /* as a state, or NULL */
     charl_param_range *own; /* [n_own] of the arena, which this process updates */
     int n_own;
-    int64_t
-        own_elements; /* of all of them: states that are arenas have so many, one after another */
-    bool is_divided;  /* other processes update the rest */
-    charl_buffer
-        *before; /* running statistics before the step; NULL: none, or nothing is skipped */
+    int64_t own_elements; /* of all of them: states that are arenas have so many, one after another */
+    bool is_divided;      /* other processes update the rest */
+    charl_buffer *before; /* running statistics before the step; NULL: none, or nothing is skipped */
     charl_recording *recording;
     int n_begin;            /* launches of it that come before the graph */
     int64_t t;              /* steps taken */
@@ -150,18 +143,14 @@ charl_status charl__optimizer_create_states(charl_optimizer *o) CHARL_MUST_CHECK
  * parameters change, state and average of theirs read as they were in the destination, and the
  * caller brings the parameters together and calls charl__params_refresh. Errors: also ERR_CONFIG
  * when the type is not elementwise. */
-charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_config *config,
-                                     charl_steps *steps, const charl_param_ranges *own,
-                                     charl_optimizer **out) CHARL_MUST_CHECK;
+charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_config *config, charl_steps *steps,
+                                     const charl_param_ranges *own, charl_optimizer **out) CHARL_MUST_CHECK;
 /** charl_optimizer_get_report in two halves. The record into host memory, pinned and kept until an
  * event recorded afterwards has passed. Async. Then what it says. */
-charl_status charl__optimizer_read_norm(charl_optimizer *o,
-                                        charl_norm_record *host) CHARL_MUST_CHECK;
+charl_status charl__optimizer_read_norm(charl_optimizer *o, charl_norm_record *host) CHARL_MUST_CHECK;
 /** The same of the last step enqueued, into any memory. Blocks. */
-charl_status charl__optimizer_fetch_norm(charl_optimizer *o,
-                                         charl_norm_record *host) CHARL_MUST_CHECK;
-void charl__optimizer_judge(const charl_optimizer *o, const charl_norm_record *r,
-                            charl_optimizer_report *out);
+charl_status charl__optimizer_fetch_norm(charl_optimizer *o, charl_norm_record *host) CHARL_MUST_CHECK;
+void charl__optimizer_judge(const charl_optimizer *o, const charl_norm_record *r, charl_optimizer_report *out);
 /** Fill in what the next step of `o` reads from the record: lr, bias1, bias2. */
 void charl__optimizer_fill(const charl_optimizer *o, float lr, charl_step_params *record);
 /** Let go of the set's arenas, before the memory that they lie in goes; and record with those that
@@ -192,8 +181,7 @@ charl_status charl__own_write(const charl_optimizer *o, charl_buffer *arena, con
                               const float *src) CHARL_MUST_CHECK;
 /** All that is kept of state k, own_elements floats; k = number of states: of the average. Blocks.
  */
-charl_status charl__optimizer_read_own(const charl_optimizer *o, int k,
-                                       float *dst) CHARL_MUST_CHECK;
+charl_status charl__optimizer_read_own(const charl_optimizer *o, int k, float *dst) CHARL_MUST_CHECK;
 
 /** The moving average (ema.c): its arena, and its launch behind the update. */
 charl_status charl__ema_create(charl_optimizer *o) CHARL_MUST_CHECK;

@@ -22,9 +22,7 @@ static charl_status create_state(charl_optimizer *o, int k)
         charl_shape shape;
         const bool has = shape_of(o, k, o->set->param[i], &shape);
 
-        o->state_at[k * o->set->count + i] = !has                   ? -1
-                                             : o->type->state_shape ? end
-                                                                    : o->set->param[i]->offset;
+        o->state_at[k * o->set->count + i] = !has ? -1 : o->type->state_shape ? end : o->set->param[i]->offset;
         end += has ? charl__param_round(charl_shape_count(&shape)) : 0;
     }
     end = o->type->state_shape ? end : o->own_elements;
@@ -34,8 +32,7 @@ static charl_status create_state(charl_optimizer *o, int k)
 
 charl_status charl__optimizer_create_states(charl_optimizer *o)
 {
-    CHARL_TRY(
-        charl_alloc_array((int64_t)o->n_states * o->set->count, sizeof *o->state_at, &o->state_at));
+    CHARL_TRY(charl_alloc_array((int64_t)o->n_states * o->set->count, sizeof *o->state_at, &o->state_at));
     for (int k = 0; k < o->n_states; k++) {
         CHARL_TRY(create_state(o, k));
     }
@@ -60,28 +57,25 @@ const char *charl_optimizer_get_state_name(const charl_optimizer *o, int k)
     return k >= 0 && k < o->n_states ? o->type->state_name[k] : NULL;
 }
 
-bool charl_optimizer_get_state_shape(const charl_optimizer *o, int k, const charl_param *p,
-                                     charl_shape *out)
+bool charl_optimizer_get_state_shape(const charl_optimizer *o, int k, const charl_param *p, charl_shape *out)
 {
     return k >= 0 && k < o->n_states && p->set == o->set && shape_of(o, k, p, out);
 }
 
 /* The part of the state's buffer that belongs to p, in bytes. */
-static charl_status locate(const charl_optimizer *o, int k, const charl_param *p, size_t *offset,
-                           size_t *bytes)
+static charl_status locate(const charl_optimizer *o, int k, const charl_param *p, size_t *offset, size_t *bytes)
 {
     charl_shape shape;
 
     *offset = *bytes = 0;
-    CHARL_REQUIRE(charl_optimizer_get_state_shape(o, k, p, &shape), CHARL_ERR_INVALID,
-                  "%s keeps no state %d of %s", o->type->row.name, k, p->spec.name);
+    CHARL_REQUIRE(charl_optimizer_get_state_shape(o, k, p, &shape), CHARL_ERR_INVALID, "%s keeps no state %d of %s",
+                  o->type->row.name, k, p->spec.name);
     *offset = (size_t)o->state_at[k * o->set->count + p->index] * 4;
     *bytes = (size_t)charl_shape_count(&shape) * 4;
     return CHARL_OK;
 }
 
-charl_status charl_optimizer_read_state(const charl_optimizer *o, int k, const charl_param *p,
-                                        float *dst)
+charl_status charl_optimizer_read_state(const charl_optimizer *o, int k, const charl_param *p, float *dst)
 {
     size_t offset, bytes;
 
@@ -93,8 +87,7 @@ charl_status charl_optimizer_read_state(const charl_optimizer *o, int k, const c
     return CHARL_OK;
 }
 
-charl_status charl_optimizer_write_state(charl_optimizer *o, int k, const charl_param *p,
-                                         const float *src)
+charl_status charl_optimizer_write_state(charl_optimizer *o, int k, const charl_param *p, const float *src)
 {
     size_t offset, bytes;
 

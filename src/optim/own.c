@@ -20,12 +20,10 @@ charl_status charl__own_create(charl_optimizer *o, const charl_param_ranges *own
     o->is_divided = own != NULL;
     own = own ? own : &everything;
     CHARL_REQUIRE(!o->is_divided || o->type->elementwise, CHARL_ERR_CONFIG,
-                  "%s updates whole tensors: its state cannot be divided among ranks",
-                  o->type->row.name);
+                  "%s updates whole tensors: its state cannot be divided among ranks", o->type->row.name);
     CHARL_TRY(charl_alloc_array(own->n, sizeof *o->own, &o->own));
     for (int i = 0; i < own->n; i++) {
-        CHARL_INVARIANT(own->range[i].begin % CHARL_PARAM_ALIGN == 0 &&
-                        own->range[i].count % CHARL_PARAM_ALIGN == 0);
+        CHARL_INVARIANT(own->range[i].begin % CHARL_PARAM_ALIGN == 0 && own->range[i].count % CHARL_PARAM_ALIGN == 0);
         o->own[i] = own->range[i];
         o->own_elements += own->range[i].count;
     }
@@ -37,8 +35,8 @@ charl_status charl__own_create(charl_optimizer *o, const charl_param_ranges *own
  */
 typedef charl_status (*visit_fn)(charl_buffer *arena, size_t own_at, size_t bytes, float *host);
 
-static charl_status each_piece(const charl_optimizer *o, charl_buffer *arena, const charl_param *p,
-                               float *host, visit_fn visit)
+static charl_status each_piece(const charl_optimizer *o, charl_buffer *arena, const charl_param *p, float *host,
+                               visit_fn visit)
 {
     const int64_t begin = p->offset, end = begin + charl_shape_count(&p->spec.shape);
     int64_t own_at = 0;
@@ -67,14 +65,12 @@ static charl_status write_piece(charl_buffer *arena, size_t at, size_t bytes, fl
     return charl__buffer_write(CHARL_QUEUE_COMPUTE, arena, at, host, bytes, true);
 }
 
-charl_status charl__own_read(const charl_optimizer *o, charl_buffer *arena, const charl_param *p,
-                             float *dst)
+charl_status charl__own_read(const charl_optimizer *o, charl_buffer *arena, const charl_param *p, float *dst)
 {
     return each_piece(o, arena, p, dst, read_piece);
 }
 
-charl_status charl__own_write(const charl_optimizer *o, charl_buffer *arena, const charl_param *p,
-                              const float *src)
+charl_status charl__own_write(const charl_optimizer *o, charl_buffer *arena, const charl_param *p, const float *src)
 {
     return each_piece(o, arena, p, (float *)(uintptr_t)src, write_piece);
 }
@@ -84,6 +80,5 @@ charl_status charl__optimizer_read_own(const charl_optimizer *o, int k, float *d
     charl_buffer *arena = k < o->n_states ? o->state[k] : o->ema;
     const size_t bytes = (size_t)o->own_elements * sizeof *dst;
 
-    return bytes > 0 ? charl__buffer_read(CHARL_QUEUE_COMPUTE, arena, 0, dst, bytes, true)
-                     : CHARL_OK;
+    return bytes > 0 ? charl__buffer_read(CHARL_QUEUE_COMPUTE, arena, 0, dst, bytes, true) : CHARL_OK;
 }

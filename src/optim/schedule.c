@@ -64,8 +64,7 @@ static double wsd(const charl_schedule *s, int64_t step)
     if (left >= s->decay_steps) {
         return s->base_lr;
     }
-    return left <= 0 ? s->min_lr
-                     : s->min_lr + (s->base_lr - s->min_lr) * (double)left / (double)s->decay_steps;
+    return left <= 0 ? s->min_lr : s->min_lr + (s->base_lr - s->min_lr) * (double)left / (double)s->decay_steps;
 }
 
 static bool check_milestones(const void *settings, const char **key, char *reason)
@@ -79,22 +78,22 @@ static bool check_milestones(const void *settings, const char **key, char *reaso
     }
     for (int i = 1; i < m->count; i++) {
         if (m->values[i] <= m->values[i - 1]) {
-            snprintf(reason, CHARL_REASON_BYTES, "must ascend: %lld follows %lld",
-                     (long long)m->values[i], (long long)m->values[i - 1]);
+            snprintf(reason, CHARL_REASON_BYTES, "must ascend: %lld follows %lld", (long long)m->values[i],
+                     (long long)m->values[i - 1]);
             return false;
         }
     }
     return true;
 }
 
-#define MIN_LR                                                                                     \
-    {                                                                                              \
-        "min_lr", CHARL_KEY_FLOAT, offsetof(charl_schedule, min_lr), "[0,inf)", false,             \
-            "learning rate at the end of the decay", NULL                                          \
+#define MIN_LR                                                                                                         \
+    {                                                                                                                  \
+        "min_lr", CHARL_KEY_FLOAT, offsetof(charl_schedule, min_lr), "[0,inf)", false,                                 \
+            "learning rate at the end of the decay", NULL                                                              \
     }
-#define GAMMA(help)                                                                                \
-    {                                                                                              \
-        "gamma", CHARL_KEY_FLOAT, offsetof(charl_schedule, gamma), "(0,1]", false, help, NULL      \
+#define GAMMA(help)                                                                                                    \
+    {                                                                                                                  \
+        "gamma", CHARL_KEY_FLOAT, offsetof(charl_schedule, gamma), "(0,1]", false, help, NULL                          \
     }
 
 static const charl_key decay_keys[] = {MIN_LR};
@@ -109,8 +108,8 @@ static const charl_key multistep_keys[] = {
     GAMMA("factor applied to the learning rate at every milestone"),
 };
 static const charl_key poly_keys[] = {
-    {"power", CHARL_KEY_FLOAT, offsetof(charl_schedule, power), "(0,inf)", false,
-     "exponent of the polynomial decay", NULL},
+    {"power", CHARL_KEY_FLOAT, offsetof(charl_schedule, power), "(0,inf)", false, "exponent of the polynomial decay",
+     NULL},
     MIN_LR,
 };
 static const charl_key wsd_keys[] = {
@@ -121,24 +120,21 @@ static const charl_key wsd_keys[] = {
 static const charl_schedule defaults = {.step_size = 1000, .gamma = 0.1, .power = 1.0};
 
 /* A type is its function and its row here. */
-#define TYPE(title, function, text)                                                                \
-    .row.name = title, .row.help = text, CHARL_DEFAULTS(defaults), .lr = function
+#define TYPE(title, function, text) .row.name = title, .row.help = text, CHARL_DEFAULTS(defaults), .lr = function
 static const charl__schedule_type constant_type = {
     TYPE("constant", constant, "the learning rate stays as it is after the warm-up")};
-static const charl__schedule_type linear_type = {
-    TYPE("linear", linear, "a straight line to min_lr"), CHARL_KEYS(decay_keys)};
-static const charl__schedule_type cosine_type = {
-    TYPE("cosine", cosine, "half a period of a cosine to min_lr"), CHARL_KEYS(decay_keys)};
-static const charl__schedule_type step_type = {
-    TYPE("step", stepwise, "times gamma every step_size steps"), CHARL_KEYS(step_keys)};
-static const charl__schedule_type multistep_type = {
-    TYPE("multistep", multistep, "times gamma at each milestone"), CHARL_KEYS(multistep_keys),
-    .row.check = check_milestones};
-static const charl__schedule_type poly_type = {
-    TYPE("poly", poly, "a polynomial of the steps left to min_lr"), CHARL_KEYS(poly_keys)};
+static const charl__schedule_type linear_type = {TYPE("linear", linear, "a straight line to min_lr"),
+                                                 CHARL_KEYS(decay_keys)};
+static const charl__schedule_type cosine_type = {TYPE("cosine", cosine, "half a period of a cosine to min_lr"),
+                                                 CHARL_KEYS(decay_keys)};
+static const charl__schedule_type step_type = {TYPE("step", stepwise, "times gamma every step_size steps"),
+                                               CHARL_KEYS(step_keys)};
+static const charl__schedule_type multistep_type = {TYPE("multistep", multistep, "times gamma at each milestone"),
+                                                    CHARL_KEYS(multistep_keys), .row.check = check_milestones};
+static const charl__schedule_type poly_type = {TYPE("poly", poly, "a polynomial of the steps left to min_lr"),
+                                               CHARL_KEYS(poly_keys)};
 static const charl__schedule_type wsd_type = {
-    TYPE("wsd", wsd, "warm-up, stable, decay: constant, then a straight line to min_lr"),
-    CHARL_KEYS(wsd_keys)};
+    TYPE("wsd", wsd, "warm-up, stable, decay: constant, then a straight line to min_lr"), CHARL_KEYS(wsd_keys)};
 
 static const void *const built_in[] = {&constant_type,  &linear_type, &cosine_type, &step_type,
                                        &multistep_type, &poly_type,   &wsd_type,    NULL};
@@ -175,15 +171,13 @@ charl_status charl_schedule_check(const charl_schedule *s)
     const charl__schedule_type *t = charl__schedule_find(s->type);
     char names[256];
 
-    CHARL_REQUIRE(t, CHARL_ERR_CONFIG, "scheduler.type is %s; it can be %s",
-                  s->type ? s->type : "missing",
+    CHARL_REQUIRE(t, CHARL_ERR_CONFIG, "scheduler.type is %s; it can be %s", s->type ? s->type : "missing",
                   charl__text_names(charl_schedule_name, names, sizeof names));
-    CHARL_REQUIRE(s->base_lr >= 0 && isfinite(s->base_lr) && s->min_lr >= 0 && isfinite(s->min_lr),
-                  CHARL_ERR_CONFIG, "learning rates are finite and not negative");
+    CHARL_REQUIRE(s->base_lr >= 0 && isfinite(s->base_lr) && s->min_lr >= 0 && isfinite(s->min_lr), CHARL_ERR_CONFIG,
+                  "learning rates are finite and not negative");
     CHARL_REQUIRE(s->warmup_steps >= 0, CHARL_ERR_CONFIG, "scheduler.warmup_steps is negative");
     CHARL_REQUIRE(s->decay_steps <= s->total_steps, CHARL_ERR_CONFIG,
-                  "scheduler.decay_steps must lie between 0 and the %lld steps of the run",
-                  (long long)s->total_steps);
+                  "scheduler.decay_steps must lie between 0 and the %lld steps of the run", (long long)s->total_steps);
     CHARL_TRY(charl__settings_check(&t->row, s, "scheduler."));
     return CHARL_OK;
 }

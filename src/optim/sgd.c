@@ -10,10 +10,8 @@ static int count_states(const charl_optimizer_config *c)
 
 static charl_status enqueue(const charl_optimizer *o)
 {
-    charl_optimizer_update u = {.file = "optim/sgd",
-                                .entry = "charl_sgd",
-                                .elementwise = true,
-                                .defines = "#define MOMENTUM 0\n"};
+    charl_optimizer_update u = {
+        .file = "optim/sgd", .entry = "charl_sgd", .elementwise = true, .defines = "#define MOMENTUM 0\n"};
 
     if (o->n_states > 0) {
         u.defines = o->config.nesterov ? "#define NESTEROV 1\n" : "#define NESTEROV 0\n";

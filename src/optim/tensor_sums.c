@@ -43,9 +43,8 @@ charl_status charl__tensor_sums_create(charl_params *set, charl_tensor_sums **ou
     tables t = {0};
 
     *out = NULL;
-    CHARL_REQUIRE_CLEANUP(blocks <= UINT32_MAX / 2, CHARL_ERR_SHAPE,
-                          "%lld parameters are too many for %s", (long long)set->elements,
-                          "sums per tensor");
+    CHARL_REQUIRE_CLEANUP(blocks <= UINT32_MAX / 2, CHARL_ERR_SHAPE, "%lld parameters are too many for %s",
+                          (long long)set->elements, "sums per tensor");
     CHARL_TRY_CLEANUP(charl_alloc(sizeof *s, &s));
     s->set = set;
     CHARL_TRY_CLEANUP(charl_alloc_array(2 * blocks, sizeof *t.chunk, &t.chunk));
@@ -60,10 +59,8 @@ charl_status charl__tensor_sums_create(charl_params *set, charl_tensor_sums **ou
     CHARL_TRY_CLEANUP(upload(set->dev, t.chunk, 2 * t.n_chunks, &s->chunk));
     CHARL_TRY_CLEANUP(upload(set->dev, t.tensor, 2 * set->count, &s->tensor));
     CHARL_TRY_CLEANUP(upload(set->dev, t.owner, blocks, &s->owner));
-    CHARL_TRY_CLEANUP(
-        charl__buffer_create(set->dev, (size_t)t.n_chunks * 4, "tensor sums", &s->partial));
-    CHARL_TRY_CLEANUP(
-        charl__buffer_create(set->dev, (size_t)set->count * 2 * 4, "tensor sums", &s->square));
+    CHARL_TRY_CLEANUP(charl__buffer_create(set->dev, (size_t)t.n_chunks * 4, "tensor sums", &s->partial));
+    CHARL_TRY_CLEANUP(charl__buffer_create(set->dev, (size_t)set->count * 2 * 4, "tensor sums", &s->square));
     *out = s;
     s = NULL;
 cleanup:
@@ -92,20 +89,18 @@ charl_status charl__tensor_sums_squares(const charl_tensor_sums *s, charl_buffer
     charl_arg square = charl__raw(CHARL_ARG_OUT, s->square);
 
     square.v.offset = (int64_t)row * s->set->count;
-    CHARL_TRY(charl__launch(
-        s->set->dev,
-        &(charl_launch){.file = "optim/tensor_sums",
-                        .entry = "charl_chunk_squares",
-                        .global = {(items + GROUP - 1) / GROUP * GROUP},
-                        .local = {GROUP},
-                        .args = {charl__raw(CHARL_ARG_IN, x), charl__raw(CHARL_ARG_IN, s->chunk),
-                                 charl__raw(CHARL_ARG_OUT, s->partial), charl__i64(s->n_chunks)}}));
-    CHARL_TRY(charl__launch(
-        s->set->dev, &(charl_launch){.file = "optim/tensor_sums",
-                                     .entry = "charl_tensor_sum",
-                                     .global = {(size_t)s->set->count * GROUP},
-                                     .local = {GROUP},
-                                     .args = {charl__raw(CHARL_ARG_IN, s->partial),
-                                              charl__raw(CHARL_ARG_IN, s->tensor), square}}));
+    CHARL_TRY(charl__launch(s->set->dev,
+                            &(charl_launch){.file = "optim/tensor_sums",
+                                            .entry = "charl_chunk_squares",
+                                            .global = {(items + GROUP - 1) / GROUP * GROUP},
+                                            .local = {GROUP},
+                                            .args = {charl__raw(CHARL_ARG_IN, x), charl__raw(CHARL_ARG_IN, s->chunk),
+                                                     charl__raw(CHARL_ARG_OUT, s->partial), charl__i64(s->n_chunks)}}));
+    CHARL_TRY(charl__launch(s->set->dev, &(charl_launch){.file = "optim/tensor_sums",
+                                                         .entry = "charl_tensor_sum",
+                                                         .global = {(size_t)s->set->count * GROUP},
+                                                         .local = {GROUP},
+                                                         .args = {charl__raw(CHARL_ARG_IN, s->partial),
+                                                                  charl__raw(CHARL_ARG_IN, s->tensor), square}}));
     return CHARL_OK;
 }

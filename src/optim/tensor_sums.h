@@ -20,7 +20,6 @@ void charl__tensor_sums_destroy(charl_tensor_sums *s); /* NULL is a no-op */
 
 /** square[row][t] = sum of x^2 over parameter t, for an arena `x` whose padding is zero. Enqueued
  * or recorded. */
-charl_status charl__tensor_sums_squares(const charl_tensor_sums *s, charl_buffer *x,
-                                        int row) CHARL_MUST_CHECK;
+charl_status charl__tensor_sums_squares(const charl_tensor_sums *s, charl_buffer *x, int row) CHARL_MUST_CHECK;
 
 #endif

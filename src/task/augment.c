@@ -23,17 +23,16 @@ charl_status charl__augment_check(const charl_augment *a, const charl_dataset_in
                   "data.augment: flip, crop, rotate and cutout change images [channels, height, "
                   "width]; the samples of %s are %s",
                   data->path, charl_shape_format(x, text));
-    CHARL_REQUIRE(
-        !changes_images(a) || (a->crop < (double)x->dim[1] && a->crop < (double)x->dim[2]),
-        CHARL_ERR_CONFIG, "data.augment: crop:%g shifts images of %lld x %lld out of sight",
-        a->crop, (long long)x->dim[1], (long long)x->dim[2]);
-    CHARL_REQUIRE(a->mixup <= 0 || !tokens, CHARL_ERR_CONFIG,
-                  "data.augment: mixup mixes numbers, %s holds tokens", data->path);
+    CHARL_REQUIRE(!changes_images(a) || (a->crop < (double)x->dim[1] && a->crop < (double)x->dim[2]), CHARL_ERR_CONFIG,
+                  "data.augment: crop:%g shifts images of %lld x %lld out of sight", a->crop, (long long)x->dim[1],
+                  (long long)x->dim[2]);
+    CHARL_REQUIRE(a->mixup <= 0 || !tokens, CHARL_ERR_CONFIG, "data.augment: mixup mixes numbers, %s holds tokens",
+                  data->path);
     return CHARL_OK;
 }
 
-charl_var *charl__augment_images(const charl_augment *a, charl_graph *g, charl_var *x,
-                                 charl_var *shift, charl_var *scale, int64_t reversed_rows)
+charl_var *charl__augment_images(const charl_augment *a, charl_graph *g, charl_var *x, charl_var *shift,
+                                 charl_var *scale, int64_t reversed_rows)
 {
     const charl_augment2d_args args = {.rotate = (float)a->rotate,
                                        .crop = (int)a->crop,
@@ -56,8 +55,7 @@ static double unit(uint32_t lo, uint32_t hi)
 float charl__mixup_share(double alpha, uint64_t seed, int64_t step, int64_t row)
 {
     const double two_pi = 6.283185307179586476925;
-    const charl__rng rng =
-        charl__rng_key(seed, (uint64_t)step, charl__fnv1a64_string("data.mixup"));
+    const charl__rng rng = charl__rng_key(seed, (uint64_t)step, charl__fnv1a64_string("data.mixup"));
     uint32_t b[4];
     double c, w;
 

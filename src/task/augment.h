@@ -13,13 +13,12 @@
 #include "charl/dataset.h"
 
 /** Whether the settings fit the data. Errors: ERR_CONFIG. */
-charl_status charl__augment_check(const charl_augment *a,
-                                  const charl_dataset_info *data) CHARL_MUST_CHECK;
+charl_status charl__augment_check(const charl_augment *a, const charl_dataset_info *data) CHARL_MUST_CHECK;
 
 /** x f32 [rows, C, H, W] changed as the settings say. shift and scale normalised it.
  * reversed_rows: 0, or the rows of the global batch for samples in the opposite order. */
-charl_var *charl__augment_images(const charl_augment *a, charl_graph *g, charl_var *x,
-                                 charl_var *shift, charl_var *scale, int64_t reversed_rows);
+charl_var *charl__augment_images(const charl_augment *a, charl_graph *g, charl_var *x, charl_var *shift,
+                                 charl_var *scale, int64_t reversed_rows);
 
 /** Share of the sample in row `row` of a global batch, in [0, 1]. */
 float charl__mixup_share(double alpha, uint64_t seed, int64_t step, int64_t row);

@@ -54,20 +54,18 @@ int64_t charl__device_loader_split_bytes(const charl_dataset_info *info, charl_s
     if (info->kind == CHARL_DATASET_TOKENS) {
         return info->items[split] * (int64_t)charl_dtype_size(info->stored_dtype);
     }
-    return info->rows[split] *
-           (row_bytes(info->x_dtype, &info->x_shape) + row_bytes(info->y_dtype, &info->y_shape));
+    return info->rows[split] * (row_bytes(info->x_dtype, &info->x_shape) + row_bytes(info->y_dtype, &info->y_shape));
 }
 
-static charl_status create_array(charl__device_loader *f, int64_t rows, charl_dtype dtype,
-                                 const charl_shape *row, charl_tensor **out)
+static charl_status create_array(charl__device_loader *f, int64_t rows, charl_dtype dtype, const charl_shape *row,
+                                 charl_tensor **out)
 {
     charl_shape shape = {row->ndim + 1, {rows}};
 
-    CHARL_REQUIRE(row->ndim < CHARL_MAX_DIMS, CHARL_ERR_DATA, "%s: samples have too many extents",
-                  f->info.path);
+    CHARL_REQUIRE(row->ndim < CHARL_MAX_DIMS, CHARL_ERR_DATA, "%s: samples have too many extents", f->info.path);
     CHARL_REQUIRE(rows <= INT32_MAX, CHARL_ERR_DATA,
-                  "%s: %lld rows are too many to keep on the device; set data.cache = none",
-                  f->info.path, (long long)rows);
+                  "%s: %lld rows are too many to keep on the device; set data.cache = none", f->info.path,
+                  (long long)rows);
     memcpy(shape.dim + 1, row->dim, (size_t)row->ndim * sizeof row->dim[0]);
     CHARL_TRY(charl_tensor_create(f->o.dev, dtype, &shape, out));
     return CHARL_OK;
@@ -122,8 +120,8 @@ static charl_status fill_tokens(charl__device_loader *f)
         const int64_t m = n - first < BLOCK_TOKENS ? n - first : BLOCK_TOKENS;
 
         CHARL_TRY_CLEANUP(charl_dataset_read_tokens(f->o.ds, f->o.split, first, m, block));
-        CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->x->buffer,
-                                              (size_t)first * size, block, (size_t)m * size, true));
+        CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->x->buffer, (size_t)first * size, block,
+                                              (size_t)m * size, true));
     }
 cleanup:
     charl_free(block);
@@ -134,8 +132,7 @@ cleanup:
 static charl_status fill_source(charl__device_loader *f)
 {
     charl_status st = CHARL_OK;
-    const int64_t xb = row_bytes(f->info.x_dtype, &f->info.x_shape),
-                  yb = row_bytes(f->info.y_dtype, &f->info.y_shape);
+    const int64_t xb = row_bytes(f->info.x_dtype, &f->info.x_shape), yb = row_bytes(f->info.y_dtype, &f->info.y_shape);
     int64_t *rows = NULL;
     char *x = NULL, *y = NULL;
 
@@ -149,10 +146,10 @@ static charl_status fill_source(charl__device_loader *f)
             rows[i] = first + i;
         }
         CHARL_TRY_CLEANUP(charl_dataset_read(f->o.ds, f->o.split, rows, m, x, y));
-        CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->x->buffer,
-                                              (size_t)(first * xb), x, (size_t)(m * xb), true));
-        CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->y->buffer,
-                                              (size_t)(first * yb), y, (size_t)(m * yb), true));
+        CHARL_TRY_CLEANUP(
+            charl__buffer_write(CHARL_QUEUE_COMPUTE, f->x->buffer, (size_t)(first * xb), x, (size_t)(m * xb), true));
+        CHARL_TRY_CLEANUP(
+            charl__buffer_write(CHARL_QUEUE_COMPUTE, f->y->buffer, (size_t)(first * yb), y, (size_t)(m * yb), true));
     }
 cleanup:
     charl_free(rows);
@@ -185,8 +182,7 @@ static charl_status create_part(charl__device_loader *f)
     return CHARL_OK;
 }
 
-charl_status charl__device_loader_create(const charl__device_loader_options *o,
-                                         charl__device_loader **out)
+charl_status charl__device_loader_create(const charl__device_loader_options *o, charl__device_loader **out)
 {
     charl_status st = CHARL_OK;
     charl__device_loader *f = NULL;
@@ -208,8 +204,7 @@ charl_status charl__device_loader_create(const charl__device_loader_options *o,
     if (f->o.on_device) {
         CHARL_TRY_CLEANUP(create_source(f));
         CHARL_TRY_CLEANUP(f->window > 0 ? fill_tokens(f) : fill_source(f));
-        CHARL_TRY_CLEANUP(
-            charl_dataset_check(o->ds)); /* what becomes of the file later is all the same */
+        CHARL_TRY_CLEANUP(charl_dataset_check(o->ds)); /* what becomes of the file later is all the same */
     }
     CHARL_TRY_CLEANUP(create_part(f));
     *out = f;
@@ -287,8 +282,8 @@ static charl_var *bound_rows(charl_graph *g, const char *name, charl_tensor *t, 
 {
     charl_tensor *rows = NULL;
     charl_var *v = NULL;
-    const charl_status st = charl__tensor_view(t->buffer, t->dtype, &(charl_shape){1, {p.rows}},
-                                               t->offset + p.first, &rows);
+    const charl_status st =
+        charl__tensor_view(t->buffer, t->dtype, &(charl_shape){1, {p.rows}}, t->offset + p.first, &rows);
 
     if (st == CHARL_OK) {
         v = bound(g, name, rows, CHARL_BATCHED);
@@ -298,8 +293,8 @@ static charl_var *bound_rows(charl_graph *g, const char *name, charl_tensor *t, 
     return charl__graph_fail(g, st, "%s", charl_error_message());
 }
 
-static void attach_tokens(charl__device_loader *f, charl_graph *g, charl_var *source,
-                          charl_var *row, charl__device_loader_vars *out)
+static void attach_tokens(charl__device_loader *f, charl_graph *g, charl_var *source, charl_var *row,
+                          charl__device_loader_vars *out)
 {
     if (f->y) {
         out->x = charl_gather_rows(g, source, row, NULL, NULL);
@@ -310,8 +305,8 @@ static void attach_tokens(charl__device_loader *f, charl_graph *g, charl_var *so
     }
 }
 
-static void attach_rows(charl__device_loader *f, charl_graph *g, charl_var *source, charl_var *row,
-                        part p, charl__device_loader_vars *out)
+static void attach_rows(charl__device_loader *f, charl_graph *g, charl_var *source, charl_var *row, part p,
+                        charl__device_loader_vars *out)
 {
     const charl_augment none = {.flip = false}, *augment = f->o.augment ? f->o.augment : &none;
     charl_var *shift = bound(g, "shift", f->shift, CHARL_REPLICATED);
@@ -331,8 +326,8 @@ static void attach_rows(charl__device_loader *f, charl_graph *g, charl_var *sour
     }
 }
 
-void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_t first,
-                                 int64_t rows, charl__device_loader_vars *out)
+void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_t first, int64_t rows,
+                                 charl__device_loader_vars *out)
 {
     const part p = {first, rows};
     charl_var *row, *source;
@@ -393,10 +388,8 @@ static charl_status upload(charl__device_loader *f)
     if (f->used[s]) {
         CHARL_TRY(charl__queue_wait(f->o.dev, CHARL_QUEUE_UPLOAD, f->used[s]));
     }
-    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, f->x->buffer, (size_t)(s * xb), f->host_x[s],
-                                  (size_t)xb, false));
-    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, f->y->buffer, (size_t)(s * yb), f->host_y[s],
-                                  (size_t)yb, false));
+    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, f->x->buffer, (size_t)(s * xb), f->host_x[s], (size_t)xb, false));
+    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, f->y->buffer, (size_t)(s * yb), f->host_y[s], (size_t)yb, false));
     charl__event_release(f->uploaded[s]);
     f->uploaded[s] = NULL;
     CHARL_TRY(charl__event_record(f->o.dev, CHARL_QUEUE_UPLOAD, &f->uploaded[s]));
@@ -417,9 +410,8 @@ static int64_t place_of(const charl__device_loader *f, int64_t row, int64_t posi
     if (f->window == 0) {
         return row;
     }
-    return row * f->window + charl_order_shift(f->o.seed, f->n,
-                                               f->o.shuffle && f->o.split == CHARL_SPLIT_TRAIN,
-                                               position, f->window);
+    return row * f->window +
+           charl_order_shift(f->o.seed, f->n, f->o.shuffle && f->o.split == CHARL_SPLIT_TRAIN, position, f->window);
 }
 
 static int64_t source_row(const charl__device_loader *f, int64_t position)

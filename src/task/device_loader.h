@@ -41,8 +41,7 @@ charl_status charl__device_loader_create(const charl__device_loader_options *o,
 void charl__device_loader_destroy(charl__device_loader *f); /* NULL is a no-op */
 /** Deliver another part of every batch from the next charl__device_loader_seek on; no graph that f was
  * attached to is left. Data on the device stay there. Blocks. Local. Errors: ERR_NOMEM. */
-charl_status charl__device_loader_divide(charl__device_loader *f, int64_t row0,
-                                         int64_t rows) CHARL_MUST_CHECK;
+charl_status charl__device_loader_divide(charl__device_loader *f, int64_t row0, int64_t rows) CHARL_MUST_CHECK;
 
 /** Inputs of a graph, borrowed from it. */
 typedef struct charl__device_loader_vars {
@@ -53,8 +52,8 @@ typedef struct charl__device_loader_vars {
     charl_var *share;     /* mixup: f32 [rows], the part of y; the partner has the rest */
 } charl__device_loader_vars;
 /** Let g read rows [first, first + rows) of this rank's part of a batch. */
-void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_t first,
-                                 int64_t rows, charl__device_loader_vars *out);
+void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_t first, int64_t rows,
+                                 charl__device_loader_vars *out);
 
 /** Which samples step `step`, from 0, delivers to all ranks together: o.batch row numbers of the
  * split; of tokens the numbers of the first tokens of the windows. Local. */

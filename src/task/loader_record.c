@@ -16,8 +16,8 @@ int64_t charl__loader_record_bytes(int64_t rows, bool mixes)
     return (mixes ? 4 : 2) * stride_of(rows) * (int64_t)sizeof(uint32_t);
 }
 
-charl_status charl__loader_record_create(charl_device *dev, charl_steps *steps, int64_t rows,
-                                         bool mixes, charl__loader_record *r)
+charl_status charl__loader_record_create(charl_device *dev, charl_steps *steps, int64_t rows, bool mixes,
+                                         charl__loader_record *r)
 {
     const charl_shape shape = {1, {rows}};
     const int64_t stride = stride_of(rows), bytes = charl__loader_record_bytes(rows, mixes);
@@ -40,8 +40,7 @@ charl_status charl__loader_record_create(charl_device *dev, charl_steps *steps, 
     r->partners = mixes ? (int32_t *)(r->host + 2 * stride) : NULL;
     r->shares = mixes ? (float *)(r->host + 3 * stride) : NULL;
     for (int i = 0; i < (mixes ? 4 : 2); i++) {
-        CHARL_TRY(charl__tensor_view(buffer, i % 2 ? CHARL_F32 : CHARL_I32, &shape, at + i * stride,
-                                     part[i]));
+        CHARL_TRY(charl__tensor_view(buffer, i % 2 ? CHARL_F32 : CHARL_I32, &shape, at + i * stride, part[i]));
     }
     return CHARL_OK;
 }

@@ -18,8 +18,8 @@ typedef struct charl__loader_record {
 int64_t charl__loader_record_bytes(int64_t rows, bool mixes);
 /** steps may be NULL. r is zeroed before; destroy it also after a failure. Errors: ERR_NOMEM,
  * ERR_DEVICE. */
-charl_status charl__loader_record_create(charl_device *dev, charl_steps *steps, int64_t rows,
-                                         bool mixes, charl__loader_record *r) CHARL_MUST_CHECK;
+charl_status charl__loader_record_create(charl_device *dev, charl_steps *steps, int64_t rows, bool mixes,
+                                         charl__loader_record *r) CHARL_MUST_CHECK;
 void charl__loader_record_destroy(charl__loader_record *r);
 /** The values are complete: they reach what is enqueued from now on, or with the next step record.
  * Async. */

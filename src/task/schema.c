@@ -11,8 +11,7 @@ typedef struct numbers {
     const float *mean, *std;
 } numbers;
 
-static charl_status resolve(const charl_normalize *given, const charl_dataset_info *info,
-                            numbers *out)
+static charl_status resolve(const charl_normalize *given, const charl_dataset_info *info, numbers *out)
 {
     static const float zero = 0.0F, one = 1.0F, byte = 255.0F;
 
@@ -25,14 +24,13 @@ static charl_status resolve(const charl_normalize *given, const charl_dataset_in
     } else {
         *out = (numbers){1, &zero, info->x_dtype == CHARL_U8 ? &byte : &one};
     }
-    CHARL_REQUIRE(out->n <= 1 || (info->x_shape.ndim > 0 && info->x_shape.dim[0] == out->n),
-                  CHARL_ERR_CONFIG, "data.normalize has %lld channels, the data %lld",
-                  (long long)out->n, info->x_shape.ndim ? (long long)info->x_shape.dim[0] : 1LL);
+    CHARL_REQUIRE(out->n <= 1 || (info->x_shape.ndim > 0 && info->x_shape.dim[0] == out->n), CHARL_ERR_CONFIG,
+                  "data.normalize has %lld channels, the data %lld", (long long)out->n,
+                  info->x_shape.ndim ? (long long)info->x_shape.dim[0] : 1LL);
     return CHARL_OK;
 }
 
-charl_status charl__task_schema(const charl_config *config, const charl_dataset *ds,
-                                charl_data_schema **out)
+charl_status charl__task_schema(const charl_config *config, const charl_dataset *ds, charl_data_schema **out)
 {
     charl_dataset_info info;
     numbers n;

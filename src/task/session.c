@@ -38,15 +38,13 @@ charl_status charl__session_open_checkpoint(charl__session *s, const char *path)
     return charl_checkpoint_open(path, &s->reader);
 }
 
-charl_status charl__session_read_config(charl__session *s, const charl_config_override *overrides,
-                                        int n_overrides)
+charl_status charl__session_read_config(charl__session *s, const charl_config_override *overrides, int n_overrides)
 {
     const char *text = charl_checkpoint_get_config_resolved(s->reader);
     charl_status st;
 
     /* Its paths are absolute. */
-    st = charl_config_parse("/config/resolved", text, strlen(text), overrides, n_overrides,
-                            &s->own_config);
+    st = charl_config_parse("/config/resolved", text, strlen(text), overrides, n_overrides, &s->own_config);
     if (st == CHARL_ERR_CONFIG) {
         charl__error_prefix("%s: ", s->origin);
     }
@@ -63,8 +61,7 @@ static charl_status read_safetensors(charl__session *s)
 
     CHARL_TRY_CLEANUP(charl_safetensors_open(s->origin, &file));
     if (charl_safetensors_get_schema(file)) {
-        CHARL_TRY_CLEANUP(
-            charl__task_schema_continue(s->config, charl_safetensors_get_schema(file), &s->schema));
+        CHARL_TRY_CLEANUP(charl__task_schema_continue(s->config, charl_safetensors_get_schema(file), &s->schema));
     }
 cleanup:
     charl_safetensors_close(file);
@@ -104,8 +101,7 @@ charl_status charl__session_open_data(charl__session *s, charl_split split)
     CHARL_REQUIRE(path[0], CHARL_ERR_CONFIG, "[data] path is missing: which file holds the data?");
     CHARL_TRY(charl_dataset_open(path, &o, &s->ds));
     charl_dataset_get_info(s->ds, &s->data);
-    CHARL_REQUIRE(s->infers || s->data.rows[CHARL_SPLIT_TRAIN] > 0, CHARL_ERR_DATA,
-                  "%s has no training rows", path);
+    CHARL_REQUIRE(s->infers || s->data.rows[CHARL_SPLIT_TRAIN] > 0, CHARL_ERR_DATA, "%s has no training rows", path);
     CHARL_REQUIRE(!s->infers || s->data.rows[split] > 0, CHARL_ERR_DATA,
                   "%s has no %s split; HINT a file without splits, as one named by data.x and "
                   "data.y, is all train",
@@ -134,8 +130,7 @@ void charl__session_warn_normalize(const charl__session *s)
 
     if (s->config->data.normalize.kind != CHARL_NORMALIZE_AUTO &&
         charl__task_normalizes_otherwise(s->config, s->schema)) {
-        snprintf(text, sizeof text,
-                 "data.normalize is not what %s was trained with; its mean and std are used",
+        snprintf(text, sizeof text, "data.normalize is not what %s was trained with; its mean and std are used",
                  s->origin);
         charl__session_warn(s, text);
     }
@@ -167,11 +162,10 @@ cleanup:
     return st;
 }
 
-#define VERSION_1                                                                                  \
-    "%s is a checkpoint of version 1, which stores neither names nor mean and std of its data"
+#define VERSION_1 "%s is a checkpoint of version 1, which stores neither names nor mean and std of its data"
 
-charl_status charl__session_schema_of_data(charl__session *s, const charl_config *config,
-                                           const char *path, const char *hint)
+charl_status charl__session_schema_of_data(charl__session *s, const charl_config *config, const char *path,
+                                           const char *hint)
 {
     charl_status st = CHARL_OK;
     const charl_dataset_options how = charl__task_dataset_options(config);
@@ -181,16 +175,14 @@ charl_status charl__session_schema_of_data(charl__session *s, const charl_config
     char text[TEXT_BYTES];
 
     path = path ? path : config->data.path;
-    CHARL_REQUIRE_CLEANUP(path[0], CHARL_ERR_CHECKPOINT,
-                          VERSION_1 "; HINT name the data set it was trained on: %s", s->origin,
-                          hint);
+    CHARL_REQUIRE_CLEANUP(path[0], CHARL_ERR_CHECKPOINT, VERSION_1 "; HINT name the data set it was trained on: %s",
+                          s->origin, hint);
     st = charl_dataset_open(path, &how, &ds);
     if (st == CHARL_ERR_DATA) {
         snprintf(text, sizeof text, "%s", charl_error_message());
         CHARL_FAIL_CLEANUP(CHARL_ERR_CHECKPOINT,
-                           VERSION_1
-                           ", and the data set that it was trained on cannot be used: %s; "
-                           "HINT name it: %s",
+                           VERSION_1 ", and the data set that it was trained on cannot be used: %s; "
+                                     "HINT name it: %s",
                            s->origin, text, hint);
     }
     CHARL_TRY_CLEANUP(st);

@@ -27,9 +27,9 @@
 #include "charl/nn.h"
 
 typedef struct charl__session {
-    const charl_config *config; /* borrowed, or own_config */
-    bool infers;                /* no training: a training split is not required */
-    const char *origin; /* borrowed: checkpoint or safetensors file of the weights, or NULL */
+    const charl_config *config;                  /* borrowed, or own_config */
+    bool infers;                                 /* no training: a training split is not required */
+    const char *origin;                          /* borrowed: checkpoint or safetensors file of the weights, or NULL */
     void (*warned)(void *ctx, const char *text); /* may be NULL */
     void *warned_ctx;
 
@@ -69,12 +69,11 @@ charl_status charl__session_match_data(charl__session *s) CHARL_MUST_CHECK;
 /** Create the schema for `reader`, a checkpoint of version 1, which stores none, from the data set that the
  *  model was trained on: `path`, or data.path of `config` if NULL. The contents must be identical to the
  *  training data. Error messages end with `hint`, which says how to name the file. Always warns. Errors: ERR_CHECKPOINT, ERR_NOMEM. */
-charl_status charl__session_schema_of_data(charl__session *s, const charl_config *config,
-                                           const char *path, const char *hint) CHARL_MUST_CHECK;
+charl_status charl__session_schema_of_data(charl__session *s, const charl_config *config, const char *path,
+                                           const char *hint) CHARL_MUST_CHECK;
 
 /** Open dev. Errors: as charl_device_open. */
-charl_status charl__session_open_device(charl__session *s,
-                                        const charl_device_request *request) CHARL_MUST_CHECK;
+charl_status charl__session_open_device(charl__session *s, const charl_device_request *request) CHARL_MUST_CHECK;
 
 /** Create the model described by the configuration and `data`, and an empty set of parameters. Errors:
  *  ERR_CONFIG, ERR_NOMEM. */
@@ -82,8 +81,7 @@ charl_status charl__session_create_model(charl__session *s) CHARL_MUST_CHECK;
 
 /** Load the weights, or their moving average (`ema` is a charl_ema_choice), from `reader` if it is open,
  *  otherwise from the checkpoint `path`. Blocks. Errors: ERR_CHECKPOINT if it belongs to another model. */
-charl_status charl__session_load_weights(charl__session *s, const char *path,
-                                         int ema) CHARL_MUST_CHECK;
+charl_status charl__session_load_weights(charl__session *s, const char *path, int ema) CHARL_MUST_CHECK;
 
 /** Pass `text` to `warned`; NULL and "" are ignored. */
 void charl__session_warn(const charl__session *s, const char *text);

@@ -27,10 +27,9 @@ static charl_status check_tokens(const charl_config *config, const charl_dataset
 
     if (data->kind != CHARL_DATASET_TOKENS) {
         CHARL_REQUIRE(model->input != CHARL_MODEL_READS_TOKENS, CHARL_ERR_CONFIG,
-                      "model.type = %s reads tokens, %s holds %s; HINT charl data import text",
-                      model->row.name, data->path, charl_dataset_kind_name(data->kind));
-        CHARL_REQUIRE(config->data.window == 0, CHARL_ERR_CONFIG,
-                      "data.window is of tokens, %s holds %s", data->path,
+                      "model.type = %s reads tokens, %s holds %s; HINT charl data import text", model->row.name,
+                      data->path, charl_dataset_kind_name(data->kind));
+        CHARL_REQUIRE(config->data.window == 0, CHARL_ERR_CONFIG, "data.window is of tokens, %s holds %s", data->path,
                       charl_dataset_kind_name(data->kind));
         return CHARL_OK;
     }
@@ -46,8 +45,7 @@ static charl_status check_tokens(const charl_config *config, const charl_dataset
     return CHARL_OK;
 }
 
-charl_status charl__task_outputs(const charl_config *config, const charl_dataset_info *data,
-                                 int64_t *out)
+charl_status charl__task_outputs(const charl_config *config, const charl_dataset_info *data, int64_t *out)
 {
     CHARL_TRY(check_tokens(config, data));
     if (data->kind == CHARL_DATASET_TOKENS) {
@@ -59,8 +57,7 @@ charl_status charl__task_outputs(const charl_config *config, const charl_dataset
                       data->path, data->y_dtype == CHARL_I32 ? "several integer" : "real");
         *out = data->classes;
     } else {
-        CHARL_REQUIRE(config->train.loss != CHARL_LOSS_BCE || data->y_dtype != CHARL_I32 ||
-                          data->classes <= 2,
+        CHARL_REQUIRE(config->train.loss != CHARL_LOSS_BCE || data->y_dtype != CHARL_I32 || data->classes <= 2,
                       CHARL_ERR_CONFIG,
                       "train.loss = bce: labels are 0 or 1, those of %s go up to %lld; "
                       "cross_entropy is for classes",
@@ -95,9 +92,7 @@ charl_dtype charl__task_precision(const charl_config *config)
 /* Data in the precision of the graph: tokens stay what they are. */
 static charl_var *activations(charl_graph *g, charl_var *x)
 {
-    return x && charl__is_float(charl_var_get_type(x).dtype)
-               ? charl__as_dtype(g, x, charl_graph_get_precision(g))
-               : x;
+    return x && charl__is_float(charl_var_get_type(x).dtype) ? charl__as_dtype(g, x, charl_graph_get_precision(g)) : x;
 }
 
 /* The loss of a value is f32; a half-size one would be rounded on the way. */
@@ -106,8 +101,7 @@ static charl_var *real_output(charl_graph *g, charl_var *out)
     return charl__as_dtype(g, out, CHARL_F32);
 }
 
-static charl_var *loss_rows(const charl_config *config, charl_graph *g, charl_var *out,
-                            charl_var *y)
+static charl_var *loss_rows(const charl_config *config, charl_graph *g, charl_var *out, charl_var *y)
 {
     switch (config->train.loss) {
     case CHARL_LOSS_MSE:
@@ -117,10 +111,9 @@ static charl_var *loss_rows(const charl_config *config, charl_graph *g, charl_va
     case CHARL_LOSS_HUBER:
         return charl_huber(g, real_output(g, out), real_target(g, out, y), 1.0F);
     default:
-        return per_sample(g, charl_cross_entropy(g, out, y, NULL,
-                                                 charl_graph_is_training(g)
-                                                     ? (float)config->train.label_smoothing
-                                                     : 0.0F));
+        return per_sample(
+            g, charl_cross_entropy(g, out, y, NULL,
+                                   charl_graph_is_training(g) ? (float)config->train.label_smoothing : 0.0F));
     }
 }
 
@@ -136,8 +129,8 @@ float charl__task_loss_seed(const charl_config *config)
 }
 
 /* The model must end in what the loss reads; say so in terms of the model. */
-static void check_output(const charl_config *config, charl_graph *g, const charl_var *out,
-                         const charl_var *y, int64_t classes)
+static void check_output(const charl_config *config, charl_graph *g, const charl_var *out, const charl_var *y,
+                         int64_t classes)
 {
     const charl_shape have = out ? charl_var_get_type(out).shape : (charl_shape){0};
     const charl_shape want = y ? charl_var_get_type(y).shape : (charl_shape){0};
@@ -150,15 +143,13 @@ static void check_output(const charl_config *config, charl_graph *g, const charl
         return;
     }
     front.ndim = have.ndim > 0 ? have.ndim - 1 : 0;
-    if (entropy ? !charl_shape_equal(&front, &want)
-                : charl_shape_count(&have) != charl_shape_count(&want)) {
-        charl__graph_fail(
-            g, CHARL_ERR_SHAPE, "the model's output %s does not fit the loss: it needs %s",
-            charl_shape_format(&have, text),
-            !entropy         ? "as many values per sample as the target has"
-            : want.ndim == 1 ? "[batch, classes]; end it in a linear layer with out = classes"
-                             : "[batch, window, vocabulary]; end it in a linear layer with out = "
-                               "vocabulary, and do not flatten");
+    if (entropy ? !charl_shape_equal(&front, &want) : charl_shape_count(&have) != charl_shape_count(&want)) {
+        charl__graph_fail(g, CHARL_ERR_SHAPE, "the model's output %s does not fit the loss: it needs %s",
+                          charl_shape_format(&have, text),
+                          !entropy         ? "as many values per sample as the target has"
+                          : want.ndim == 1 ? "[batch, classes]; end it in a linear layer with out = classes"
+                                           : "[batch, window, vocabulary]; end it in a linear layer with out = "
+                                             "vocabulary, and do not flatten");
     } else if (entropy && last < classes) {
         charl__graph_fail(g, CHARL_ERR_SHAPE,
                           "the model has %lld outputs, but the data have %lld classes; end it in a "
@@ -167,8 +158,8 @@ static void check_output(const charl_config *config, charl_graph *g, const charl
     }
 }
 
-static charl_var *build_metrics(const charl_config *config, charl_graph *g, charl_var *out,
-                                charl_var *y, charl_var *rows, charl_var *weight)
+static charl_var *build_metrics(const charl_config *config, charl_graph *g, charl_var *out, charl_var *y,
+                                charl_var *rows, charl_var *weight)
 {
     charl_var *part[CHARL__METRIC_COUNT];
     int n = 0;
@@ -181,11 +172,9 @@ static charl_var *build_metrics(const charl_config *config, charl_graph *g, char
     } else if (config->train.loss != CHARL_LOSS_CROSS_ENTROPY) {
         part[n++] = total(g, charl_mul(g, charl_l1(g, out, real_target(g, out, y)), weight));
     } else {
-        part[n++] =
-            total(g, charl_mul(g, per_sample(g, charl_top_k_correct(g, out, y, 1)), weight));
+        part[n++] = total(g, charl_mul(g, per_sample(g, charl_top_k_correct(g, out, y, 1)), weight));
         if (config->eval.metrics & CHARL_METRIC_TOP5) {
-            part[n++] =
-                total(g, charl_mul(g, per_sample(g, charl_top_k_correct(g, out, y, 5)), weight));
+            part[n++] = total(g, charl_mul(g, per_sample(g, charl_top_k_correct(g, out, y, 5)), weight));
         }
     }
     return charl_concat(g, part, n, 0);
@@ -199,25 +188,22 @@ static charl_var *mixed_loss_rows(const charl_config *config, charl_graph *g, ch
         return loss_rows(config, g, out, in->y);
     }
     if (config->train.loss == CHARL_LOSS_CROSS_ENTROPY) {
-        return charl__mixup(g, loss_rows(config, g, out, in->y),
-                            loss_rows(config, g, out, in->partner_y), in->share);
+        return charl__mixup(g, loss_rows(config, g, out, in->y), loss_rows(config, g, out, in->partner_y), in->share);
     }
-    return loss_rows(
-        config, g, out,
-        charl__mixup(g, real_target(g, out, in->y), real_target(g, out, in->partner_y), in->share));
+    return loss_rows(config, g, out,
+                     charl__mixup(g, real_target(g, out, in->y), real_target(g, out, in->partner_y), in->share));
 }
 
 /* The gradient of the rows' losses: 1 / batch each, which no step changes. */
-static charl_var *constant_seed(const charl_config *config, charl_graph *g, charl_steps *steps,
-                                const charl_var *rows)
+static charl_var *constant_seed(const charl_config *config, charl_graph *g, charl_steps *steps, const charl_var *rows)
 {
     charl_status st = CHARL_OK;
     const charl_type type = charl_var_get_type(rows);
     charl_tensor *t = NULL;
     charl_var *seed = NULL;
 
-    CHARL_TRY_CLEANUP(charl_tensor_create(charl_tensor_get_device(charl__steps_tensor(steps)),
-                                          CHARL_F32, &type.shape, &t));
+    CHARL_TRY_CLEANUP(
+        charl_tensor_create(charl_tensor_get_device(charl__steps_tensor(steps)), CHARL_F32, &type.shape, &t));
     CHARL_TRY_CLEANUP(charl__tensor_fill(t, (double)charl__task_loss_seed(config)));
     seed = charl_input(g, "seed", CHARL_F32, type.shape, type.batch);
     charl__graph_bind_input(g, seed, t);

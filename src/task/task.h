@@ -11,8 +11,7 @@ charl_dataset_options charl__task_dataset_options(const charl_config *c);
 
 /** The model of [model] and [layer NAME]. `outputs` is what the data ask for: classes, or values
  * per target. Errors: ERR_CONFIG with file, line and layer. */
-charl_status charl__task_model(const charl_config *config, int64_t outputs,
-                               charl_model **out) CHARL_MUST_CHECK;
+charl_status charl__task_model(const charl_config *config, int64_t outputs, charl_model **out) CHARL_MUST_CHECK;
 
 /** Outputs that the loss needs for these data. Errors: ERR_CONFIG when loss and data do not fit. */
 charl_status charl__task_outputs(const charl_config *config, const charl_dataset_info *data,

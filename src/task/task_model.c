@@ -25,13 +25,11 @@ static charl_status read_key(charl_config_layer *layer, const charl_key *k, unsi
     charl__range_ends(k->range, &low, &high);
     switch (k->kind) {
     case CHARL_KEY_INT:
-        CHARL_TRY(charl_config_layer_int(layer, k->name,
-                                         required ? CHARL_CONFIG_REQUIRED : *(int64_t *)at,
-                                         whole(low), whole(high), at));
+        CHARL_TRY(charl_config_layer_int(layer, k->name, required ? CHARL_CONFIG_REQUIRED : *(int64_t *)at, whole(low),
+                                         whole(high), at));
         break;
     case CHARL_KEY_PAIR:
-        CHARL_TRY(charl_config_layer_pair(layer, k->name,
-                                          required ? CHARL_CONFIG_REQUIRED : pair[0], whole(low),
+        CHARL_TRY(charl_config_layer_pair(layer, k->name, required ? CHARL_CONFIG_REQUIRED : pair[0], whole(low),
                                           whole(high), at));
         break;
     case CHARL_KEY_FLOAT:
@@ -59,14 +57,11 @@ static charl_status read_key(charl_config_layer *layer, const charl_key *k, unsi
 static charl_status refuse_type(charl_config_layer *layer)
 {
     char text[512];
-    int used = snprintf(text, sizeof text, "there is no layer type %s; there are",
-                        charl_config_layer_type(layer));
+    int used = snprintf(text, sizeof text, "there is no layer type %s; there are", charl_config_layer_type(layer));
     const charl_layer_type *t;
 
-    for (int i = 0; (t = charl__layer_type_at(i)) != NULL && used > 0 && (size_t)used < sizeof text;
-         i++) {
-        used +=
-            snprintf(text + used, sizeof text - (size_t)used, "%s %s", i ? "," : "", t->row.name);
+    for (int i = 0; (t = charl__layer_type_at(i)) != NULL && used > 0 && (size_t)used < sizeof text; i++) {
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s %s", i ? "," : "", t->row.name);
     }
     return charl_config_layer_refuse(layer, "type", text);
 }
@@ -100,10 +95,9 @@ static charl_status add_layer(charl_config_layer *layer, void *user)
 
 static charl_status add_layers(const charl_config *config, charl_model *m)
 {
-    CHARL_REQUIRE(
-        charl_config_layer_count(config) > 0, CHARL_ERR_CONFIG,
-        "model.type = sequential needs [layer NAME] sections; or set model.type to a whole model "
-        "(charl-train --help-config=model)");
+    CHARL_REQUIRE(charl_config_layer_count(config) > 0, CHARL_ERR_CONFIG,
+                  "model.type = sequential needs [layer NAME] sections; or set model.type to a whole model "
+                  "(charl-train --help-config=model)");
     CHARL_TRY(charl_config_read_layers(config, add_layer, m));
     return CHARL_OK;
 }
@@ -117,8 +111,7 @@ charl_status charl__task_model(const charl_config *config, int64_t outputs, char
     *out = NULL;
     CHARL_TRY_CLEANUP(charl_model_create(&m));
     if (type->add) {
-        CHARL_TRY_CLEANUP(
-            type->add(m, config->model.settings, charl__config_vocab(config, outputs)));
+        CHARL_TRY_CLEANUP(type->add(m, config->model.settings, charl__config_vocab(config, outputs)));
     } else {
         CHARL_TRY_CLEANUP(add_layers(config, m));
     }

@@ -9,33 +9,29 @@
 #include "config/config_rows.h"
 #include "task/task.h"
 
-charl_status charl__weights_read(charl_checkpoint_reader *r, const char *path, const char *group,
-                                 const char *name, const charl_shape *shape, float **out)
+charl_status charl__weights_read(charl_checkpoint_reader *r, const char *path, const char *group, const char *name,
+                                 const charl_shape *shape, float **out)
 {
     const charl_checkpoint_tensor *c = charl_checkpoint_find(r, group, name);
     char have[CHARL_SHAPE_TEXT], want[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(c, CHARL_ERR_CHECKPOINT, "%s has no /%s/%s: it belongs to another model", path,
-                  group, name);
-    CHARL_REQUIRE(c->dtype == CHARL_F32 && charl_shape_equal(&c->shape, shape),
-                  CHARL_ERR_CHECKPOINT, "%s: /%s/%s is %s %s, the model has f32 %s", path, group,
-                  name, charl_dtype_name(c->dtype), charl_shape_format(&c->shape, have),
-                  charl_shape_format(shape, want));
+    CHARL_REQUIRE(c, CHARL_ERR_CHECKPOINT, "%s has no /%s/%s: it belongs to another model", path, group, name);
+    CHARL_REQUIRE(c->dtype == CHARL_F32 && charl_shape_equal(&c->shape, shape), CHARL_ERR_CHECKPOINT,
+                  "%s: /%s/%s is %s %s, the model has f32 %s", path, group, name, charl_dtype_name(c->dtype),
+                  charl_shape_format(&c->shape, have), charl_shape_format(shape, want));
     CHARL_TRY(charl_alloc_array(charl_shape_count(shape), sizeof **out, out));
     CHARL_TRY(charl_checkpoint_read(r, c, *out));
     return CHARL_OK;
 }
 
 /* Weights from `group`; running statistics have no average. */
-static charl_status restore_param(charl_checkpoint_reader *r, const char *path, const char *group,
-                                  charl_param *p)
+static charl_status restore_param(charl_checkpoint_reader *r, const char *path, const char *group, charl_param *p)
 {
     charl_status st = CHARL_OK;
     const charl_param_spec *spec = charl_param_get_spec(p);
     float *v = NULL;
 
-    CHARL_TRY_CLEANUP(charl__weights_read(r, path, spec->trainable ? group : "model", spec->name,
-                                          &spec->shape, &v));
+    CHARL_TRY_CLEANUP(charl__weights_read(r, path, spec->trainable ? group : "model", spec->name, &spec->shape, &v));
     CHARL_TRY_CLEANUP(charl_param_write(p, v));
 cleanup:
     charl_free(v);
@@ -57,34 +53,31 @@ bool charl__weights_have_average(const charl_checkpoint_reader *r)
     return false;
 }
 
-charl_status charl__weights_group(const charl_checkpoint_reader *r, const char *path, int ema,
-                                  const char **out)
+charl_status charl__weights_group(const charl_checkpoint_reader *r, const char *path, int ema, const char **out)
 {
     const bool there = charl__weights_have_average(r);
 
     *out = there && ema != CHARL_EMA_NO ? "ema" : "model";
-    CHARL_REQUIRE(
-        there || ema != CHARL_EMA_YES, CHARL_ERR_CHECKPOINT,
-        "%s has no moving average of the weights: it was trained with train.ema_decay = 0", path);
+    CHARL_REQUIRE(there || ema != CHARL_EMA_YES, CHARL_ERR_CHECKPOINT,
+                  "%s has no moving average of the weights: it was trained with train.ema_decay = 0", path);
     return CHARL_OK;
 }
 
 /* The checkpoint may hold nothing that the model does not have: it would be lost without a word. */
-static charl_status check_names(const charl_params *params, const charl_checkpoint_reader *r,
-                                const char *path)
+static charl_status check_names(const charl_params *params, const charl_checkpoint_reader *r, const char *path)
 {
     for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
         const charl_checkpoint_tensor *c = charl_checkpoint_get_tensor(r, i);
 
         CHARL_REQUIRE(charl_params_find(params, c->name), CHARL_ERR_CHECKPOINT,
-                      "%s has /%s/%s, which the model does not have: it belongs to another model",
-                      path, c->group, c->name);
+                      "%s has /%s/%s, which the model does not have: it belongs to another model", path, c->group,
+                      c->name);
     }
     return CHARL_OK;
 }
 
-charl_status charl__weights_restore(charl_params *params, charl_checkpoint_reader *r,
-                                    const char *path, const char *group)
+charl_status charl__weights_restore(charl_params *params, charl_checkpoint_reader *r, const char *path,
+                                    const char *group)
 {
     CHARL_TRY(check_names(params, r, path));
     for (int i = 0; i < charl_params_get_count(params); i++) {
@@ -93,8 +86,7 @@ charl_status charl__weights_restore(charl_params *params, charl_checkpoint_reade
     return CHARL_OK;
 }
 
-charl_status charl__weights_classes(const charl_config *config, const charl_checkpoint_reader *r,
-                                    int64_t *out)
+charl_status charl__weights_classes(const charl_config *config, const charl_checkpoint_reader *r, int64_t *out)
 {
     charl_status st = CHARL_OK;
     const charl_checkpoint_tensor *weight;
@@ -106,8 +98,7 @@ charl_status charl__weights_classes(const charl_config *config, const charl_chec
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl__task_model(config, 1, &m));
-    snprintf(name, sizeof name, "%s.weight",
-             charl_model_get_layer_name(m, charl_model_get_count(m) - 1));
+    snprintf(name, sizeof name, "%s.weight", charl_model_get_layer_name(m, charl_model_get_count(m) - 1));
     weight = charl_checkpoint_find(r, "model", name);
     if (weight && weight->shape.ndim == 2) { /* else loading says what does not fit */
         *out = weight->shape.dim[0];

@@ -19,14 +19,13 @@ charl_status charl__weights_group(const charl_checkpoint_reader *r, const char *
 /** One tensor of a checkpoint, which the model has as f32 of `shape`: *out is the caller's, also
  * after failure (NULL or not). `path` is for messages. Errors: ERR_CHECKPOINT, ERR_NOMEM. Blocks.
  */
-charl_status charl__weights_read(charl_checkpoint_reader *r, const char *path, const char *group,
-                                 const char *name, const charl_shape *shape,
-                                 float **out) CHARL_MUST_CHECK;
+charl_status charl__weights_read(charl_checkpoint_reader *r, const char *path, const char *group, const char *name,
+                                 const charl_shape *shape, float **out) CHARL_MUST_CHECK;
 
 /** Weights from `group` ("model" or "ema") of a checkpoint that is open. Errors: ERR_CHECKPOINT
  * when it is another model's, or holds more than this one. Blocks. */
-charl_status charl__weights_restore(charl_params *params, charl_checkpoint_reader *r,
-                                    const char *path, const char *group) CHARL_MUST_CHECK;
+charl_status charl__weights_restore(charl_params *params, charl_checkpoint_reader *r, const char *path,
+                                    const char *group) CHARL_MUST_CHECK;
 /** Classes of the model that a checkpoint holds, where they follow from the data: extent of its
  * last weight. 0: the configuration says it itself. Errors: ERR_CONFIG, ERR_NOMEM. */
 charl_status charl__weights_classes(const charl_config *config, const charl_checkpoint_reader *r,

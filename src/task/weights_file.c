@@ -41,32 +41,24 @@ static charl_status read_values(const charl_params *set, values *v)
         const charl_param *p = charl_params_get(set, i);
         const charl_param_spec *spec = charl_param_get_spec(p);
 
-        CHARL_TRY(
-            charl_alloc_array(charl_shape_count(&spec->shape) + 1, sizeof **v->data, &v->data[i]));
+        CHARL_TRY(charl_alloc_array(charl_shape_count(&spec->shape) + 1, sizeof **v->data, &v->data[i]));
         CHARL_TRY(charl_param_read(p, v->data[i]));
-        v->tensor[i] = (charl_checkpoint_tensor){.group = "model",
-                                                 .name = spec->name,
-                                                 .dtype = CHARL_F32,
-                                                 .shape = spec->shape,
-                                                 .data = v->data[i]};
+        v->tensor[i] = (charl_checkpoint_tensor){
+            .group = "model", .name = spec->name, .dtype = CHARL_F32, .shape = spec->shape, .data = v->data[i]};
     }
     return CHARL_OK;
 }
 
-static charl_status save_checkpoint(const char *path, const values *v,
-                                    const charl_params_save_options *o)
+static charl_status save_checkpoint(const char *path, const values *v, const charl_params_save_options *o)
 {
     charl_status st = CHARL_OK;
     charl_config *config = NULL;
     char *resolved = NULL;
-    charl_checkpoint c = {.config_text = o->config_text,
-                          .tensors = v->tensor,
-                          .n_tensors = v->n,
-                          .schema = o->schema};
+    charl_checkpoint c = {.config_text = o->config_text, .tensors = v->tensor, .n_tensors = v->n, .schema = o->schema};
 
     if (o->config_text) {
-        CHARL_TRY_CLEANUP(charl_config_parse("the configuration", o->config_text,
-                                             strlen(o->config_text), NULL, 0, &config));
+        CHARL_TRY_CLEANUP(
+            charl_config_parse("the configuration", o->config_text, strlen(o->config_text), NULL, 0, &config));
         CHARL_TRY_CLEANUP(charl_config_print(config, false, &resolved));
         c.config_resolved = resolved;
     }
@@ -85,8 +77,7 @@ cleanup:
     return st;
 }
 
-charl_status charl_params_save(const charl_params *set, const char *path,
-                               const charl_params_save_options *options)
+charl_status charl_params_save(const charl_params *set, const char *path, const charl_params_save_options *options)
 {
     const charl_params_save_options o = options ? *options : (charl_params_save_options){.step = 0};
     charl_status st = CHARL_OK;
@@ -147,22 +138,18 @@ static const charl_checkpoint_tensor *source_find(const source *s, const char *n
 
 static charl_status source_read(const source *s, const charl_checkpoint_tensor *t, void *dst)
 {
-    return s->tensors ? charl_safetensors_read(s->tensors, t, dst)
-                      : charl_checkpoint_read(s->checkpoint, t, dst);
+    return s->tensors ? charl_safetensors_read(s->tensors, t, dst) : charl_checkpoint_read(s->checkpoint, t, dst);
 }
 
 static bool fits(const charl_checkpoint_tensor *t, const charl_param *p)
 {
-    return charl__is_float(t->dtype) &&
-           charl_shape_equal(&t->shape, &charl_param_get_spec(p)->shape);
+    return charl__is_float(t->dtype) && charl_shape_equal(&t->shape, &charl_param_get_spec(p)->shape);
 }
 
 /* Count and name what the set and the file do not have in common. */
-static charl_status compare(const charl_params *set, const source *s, charl_params_report *r,
-                            charl__text *text)
+static charl_status compare(const charl_params *set, const source *s, charl_params_report *r, charl__text *text)
 {
-    const int64_t n = s->tensors ? charl_safetensors_get_count(s->tensors)
-                                 : charl_checkpoint_get_count(s->checkpoint);
+    const int64_t n = s->tensors ? charl_safetensors_get_count(s->tensors) : charl_checkpoint_get_count(s->checkpoint);
 
     for (int i = 0; i < charl_params_get_count(set); i++) {
         const charl_param *p = charl_params_get(set, i);
@@ -175,18 +162,16 @@ static charl_status compare(const charl_params *set, const source *s, charl_para
             CHARL_TRY(charl__text_printf(text, "missing: %s\n", spec->name));
         } else if (!fits(t, p)) {
             r->misshapen++;
-            CHARL_TRY(charl__text_printf(
-                text, "misshapen: %s is %s %s in the file, f32 %s in the model\n", spec->name,
-                charl_dtype_name(t->dtype), charl_shape_format(&t->shape, have),
-                charl_shape_format(&spec->shape, want)));
+            CHARL_TRY(charl__text_printf(text, "misshapen: %s is %s %s in the file, f32 %s in the model\n", spec->name,
+                                         charl_dtype_name(t->dtype), charl_shape_format(&t->shape, have),
+                                         charl_shape_format(&spec->shape, want)));
         }
     }
     for (int64_t i = 0; i < n; i++) {
-        const charl_checkpoint_tensor *t = s->tensors
-                                               ? charl_safetensors_get(s->tensors, i)
-                                               : charl_checkpoint_get_tensor(s->checkpoint, i);
-        const bool counts = s->tensors ? !charl__ends_in(t->name, ".num_batches_tracked")
-                                       : strcmp(t->group, "model") == 0;
+        const charl_checkpoint_tensor *t =
+            s->tensors ? charl_safetensors_get(s->tensors, i) : charl_checkpoint_get_tensor(s->checkpoint, i);
+        const bool counts =
+            s->tensors ? !charl__ends_in(t->name, ".num_batches_tracked") : strcmp(t->group, "model") == 0;
 
         if (counts && !charl_params_find(set, t->name)) {
             r->extra++;
@@ -226,8 +211,7 @@ static int first_line(const char *text)
     return (int)strcspn(text, "\n");
 }
 
-static charl_status load(charl_params *set, const source *s, bool by_name, charl_params_report *r,
-                         charl__text *text)
+static charl_status load(charl_params *set, const source *s, bool by_name, charl_params_report *r, charl__text *text)
 {
     CHARL_TRY(compare(set, s, r, text));
     CHARL_REQUIRE(by_name || r->missing + r->extra + r->misshapen == 0, CHARL_ERR_CHECKPOINT,
@@ -245,17 +229,14 @@ static charl_status load(charl_params *set, const source *s, bool by_name, charl
             r->loaded++;
         }
     }
-    CHARL_REQUIRE(r->loaded > 0, CHARL_ERR_CHECKPOINT, "%s has no parameter of this model",
-                  s->path);
+    CHARL_REQUIRE(r->loaded > 0, CHARL_ERR_CHECKPOINT, "%s has no parameter of this model", s->path);
     return CHARL_OK;
 }
 
-charl_status charl_params_load(charl_params *set, const char *path,
-                               const charl_params_load_options *options,
+charl_status charl_params_load(charl_params *set, const char *path, const charl_params_load_options *options,
                                charl_params_report *report)
 {
-    const charl_params_load_options o =
-        options ? *options : (charl_params_load_options){.by_name = false};
+    const charl_params_load_options o = options ? *options : (charl_params_load_options){.by_name = false};
     charl_status st = CHARL_OK;
     charl_params_report found = {.loaded = 0};
     charl__text text = {0};

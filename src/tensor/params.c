@@ -66,13 +66,11 @@ charl_status charl_params_add(charl_params *set, const charl_param_spec *spec, c
     char *name = NULL;
 
     *out = NULL;
-    CHARL_REQUIRE_CLEANUP(spec->name && spec->name[0], CHARL_ERR_INVALID,
-                          "a parameter needs a name");
-    CHARL_REQUIRE_CLEANUP(!charl_params_find(set, spec->name), CHARL_ERR_INVALID,
-                          "parameter %s is declared twice", spec->name);
-    CHARL_REQUIRE_CLEANUP(!charl__params_is_laid_out(set), CHARL_ERR_INVALID,
-                          "parameter %s comes too late: a graph of this set is already compiled",
+    CHARL_REQUIRE_CLEANUP(spec->name && spec->name[0], CHARL_ERR_INVALID, "a parameter needs a name");
+    CHARL_REQUIRE_CLEANUP(!charl_params_find(set, spec->name), CHARL_ERR_INVALID, "parameter %s is declared twice",
                           spec->name);
+    CHARL_REQUIRE_CLEANUP(!charl__params_is_laid_out(set), CHARL_ERR_INVALID,
+                          "parameter %s comes too late: a graph of this set is already compiled", spec->name);
     CHARL_TRY_CLEANUP(charl_shape_check(&spec->shape));
     CHARL_TRY_CLEANUP(reserve(set));
     CHARL_TRY_CLEANUP(charl_strdup(spec->name, &name));
@@ -148,8 +146,7 @@ charl_status charl_params_freeze(charl_params *set, const char *pattern, int *co
     int n = 0;
 
     CHARL_REQUIRE(!charl__params_is_laid_out(set), CHARL_ERR_INVALID,
-                  "parameters %s are frozen too late: a graph of this set is already compiled",
-                  pattern);
+                  "parameters %s are frozen too late: a graph of this set is already compiled", pattern);
     for (int i = 0; i < set->count; i++) {
         charl_param *p = set->param[i];
 
@@ -160,8 +157,7 @@ charl_status charl_params_freeze(charl_params *set, const char *pattern, int *co
         }
     }
     CHARL_REQUIRE(n > 0, CHARL_ERR_INVALID,
-                  "no trainable parameter is called %s; HINT building the model declares them",
-                  pattern);
+                  "no trainable parameter is called %s; HINT building the model declares them", pattern);
     if (count) {
         *count = n;
     }
@@ -175,9 +171,7 @@ bool charl_param_is_frozen(const charl_param *p)
 
 static void place(charl_params *set, charl_param *p)
 {
-    int64_t *end = p->spec.trainable ? &set->elements
-                   : p->frozen       ? &set->frozen_elements
-                                     : &set->buffer_elements;
+    int64_t *end = p->spec.trainable ? &set->elements : p->frozen ? &set->frozen_elements : &set->buffer_elements;
 
     if (p->offset < 0) {
         p->offset = *end;
@@ -187,11 +181,10 @@ static void place(charl_params *set, charl_param *p)
 
 charl_status charl__params_layout(charl_params *set, const int *order, int n_order)
 {
-    CHARL_REQUIRE(!charl__params_is_laid_out(set), CHARL_ERR_INVALID,
-                  "the parameters are already laid out");
+    CHARL_REQUIRE(!charl__params_is_laid_out(set), CHARL_ERR_INVALID, "the parameters are already laid out");
     for (int i = 0; i < n_order; i++) {
-        CHARL_REQUIRE(order[i] >= 0 && order[i] < set->count, CHARL_ERR_INVALID,
-                      "parameter %d of %d", order[i], set->count);
+        CHARL_REQUIRE(order[i] >= 0 && order[i] < set->count, CHARL_ERR_INVALID, "parameter %d of %d", order[i],
+                      set->count);
     }
     for (int i = 0; i < n_order; i++) {
         place(set, set->param[order[i]]);
@@ -221,12 +214,9 @@ charl_status charl__params_allocate(charl_params *set, charl_device *dev)
     charl_status st = CHARL_OK;
 
     CHARL_INVARIANT(charl__params_is_laid_out(set) && !set->dev);
-    CHARL_TRY_CLEANUP(
-        charl__buffer_create(dev, (size_t)set->elements * 4, "parameters", &set->value));
-    CHARL_TRY_CLEANUP(charl__buffer_create(dev, (size_t)set->buffer_elements * 4,
-                                           "running statistics", &set->buffers));
-    CHARL_TRY_CLEANUP(charl__buffer_create(dev, (size_t)set->frozen_elements * 4,
-                                           "frozen parameters", &set->frozen));
+    CHARL_TRY_CLEANUP(charl__buffer_create(dev, (size_t)set->elements * 4, "parameters", &set->value));
+    CHARL_TRY_CLEANUP(charl__buffer_create(dev, (size_t)set->buffer_elements * 4, "running statistics", &set->buffers));
+    CHARL_TRY_CLEANUP(charl__buffer_create(dev, (size_t)set->frozen_elements * 4, "frozen parameters", &set->frozen));
     for (int i = 0; i < set->count; i++) {
         charl_param *p = set->param[i];
 
@@ -303,8 +293,8 @@ static charl_status view_half(charl_params *set)
         charl_param *p = set->param[i];
 
         if (charl__param_is_halved(p)) {
-            CHARL_TRY(charl__tensor_view(p->frozen ? set->frozen_half : set->half, set->half_type,
-                                         &p->spec.shape, p->offset, &p->half));
+            CHARL_TRY(charl__tensor_view(p->frozen ? set->frozen_half : set->half, set->half_type, &p->spec.shape,
+                                         p->offset, &p->half));
             if (p->frozen) { /* later changes are charl_param_write's */
                 CHARL_TRY(charl__tensor_convert(p->value, p->half));
             }
@@ -320,14 +310,12 @@ charl_status charl__params_use_half(charl_params *set, charl_dtype dtype)
         set->half_type = dtype;
         CHARL_TRY(charl__buffer_create(set->dev, (size_t)set->elements * charl_dtype_size(dtype),
                                        "working copy of the parameters", &set->half));
-        CHARL_TRY(charl__buffer_create(set->dev,
-                                       (size_t)set->frozen_elements * charl_dtype_size(dtype),
+        CHARL_TRY(charl__buffer_create(set->dev, (size_t)set->frozen_elements * charl_dtype_size(dtype),
                                        "working copy of frozen parameters", &set->frozen_half));
         CHARL_TRY(view_half(set));
         CHARL_TRY(charl__params_refresh(set));
     }
-    CHARL_REQUIRE(set->half_type == dtype, CHARL_ERR_INVALID,
-                  "the working copy of these parameters is %s, not %s",
+    CHARL_REQUIRE(set->half_type == dtype, CHARL_ERR_INVALID, "the working copy of these parameters is %s, not %s",
                   charl_dtype_name(set->half_type), charl_dtype_name(dtype));
     return CHARL_OK;
 }
@@ -350,15 +338,14 @@ cleanup:
     return st;
 }
 
-static charl_status arena_get(charl_params *set, size_t bytes, const char *what, float *host,
-                              charl_buffer *made, charl_buffer **out)
+static charl_status arena_get(charl_params *set, size_t bytes, const char *what, float *host, charl_buffer *made,
+                              charl_buffer **out)
 {
     if (made) {
         *out = charl__buffer_retain(made);
         return CHARL_OK;
     }
-    return host ? charl__buffer_wrap(set->dev, host, bytes, out)
-                : charl__buffer_create(set->dev, bytes, what, out);
+    return host ? charl__buffer_wrap(set->dev, host, bytes, out) : charl__buffer_create(set->dev, bytes, what, out);
 }
 
 charl_status charl__params_allocate_gradients(charl_params *set, int n_lanes, bool whole,
@@ -369,13 +356,11 @@ charl_status charl__params_allocate_gradients(charl_params *set, int n_lanes, bo
     const charl_gradient_memory m = memory ? *memory : (charl_gradient_memory){.lanes = NULL};
 
     CHARL_INVARIANT(set->dev && !set->grad && n_lanes >= 1);
-    CHARL_TRY_CLEANUP(
-        arena_get(set, bytes * (size_t)n_lanes, "gradients", m.lanes, m.lanes_buffer, &set->grad));
+    CHARL_TRY_CLEANUP(arena_get(set, bytes * (size_t)n_lanes, "gradients", m.lanes, m.lanes_buffer, &set->grad));
     if (whole) {
         set->sum = charl__buffer_retain(set->grad);
     } else {
-        CHARL_TRY_CLEANUP(
-            arena_get(set, bytes, "summed gradients", m.sum, m.sum_buffer, &set->sum));
+        CHARL_TRY_CLEANUP(arena_get(set, bytes, "summed gradients", m.sum, m.sum_buffer, &set->sum));
     }
     set->n_lanes = n_lanes;
 cleanup:
@@ -455,8 +440,7 @@ cleanup:
 
 charl_status charl_param_write(charl_param *p, const float *src)
 {
-    CHARL_REQUIRE(p->value, CHARL_ERR_INVALID, "parameter %s has no memory before compiling",
-                  p->spec.name);
+    CHARL_REQUIRE(p->value, CHARL_ERR_INVALID, "parameter %s has no memory before compiling", p->spec.name);
     CHARL_TRY(charl_tensor_write(p->value, src, charl__tensor_bytes(p->value)));
     if (p->half) {
         CHARL_TRY(charl__tensor_convert(p->value, p->half));
@@ -466,8 +450,7 @@ charl_status charl_param_write(charl_param *p, const float *src)
 
 charl_status charl_param_read(const charl_param *p, float *dst)
 {
-    CHARL_REQUIRE(p->value, CHARL_ERR_INVALID, "parameter %s has no memory before compiling",
-                  p->spec.name);
+    CHARL_REQUIRE(p->value, CHARL_ERR_INVALID, "parameter %s has no memory before compiling", p->spec.name);
     CHARL_TRY(charl_tensor_read(p->value, dst, charl__tensor_bytes(p->value)));
     return CHARL_OK;
 }

@@ -92,8 +92,7 @@ typedef struct charl_gradient_memory {
 
 /** Fix the offsets: trainable parameters in the given order (order[i] = index of declaration; those
  * not named follow), then buffers. */
-charl_status charl__params_layout(charl_params *set, const int *order,
-                                  int n_order) CHARL_MUST_CHECK;
+charl_status charl__params_layout(charl_params *set, const int *order, int n_order) CHARL_MUST_CHECK;
 bool charl__params_is_laid_out(const charl_params *set);
 /** Give p n additional gradients (shares), stored after the existing ones. Equal on all graphs of a set.
  * Errors: ERR_INVALID when p has another number, or the gradients have their memory. */

@@ -12,8 +12,7 @@ charl_status charl__params_share(charl_param *p, int n)
         return CHARL_OK;
     }
     CHARL_REQUIRE(p->n_shares == 0 && !set->grad, CHARL_ERR_INVALID,
-                  "%s is used %d times in this graph, and %d times in another", p->spec.name, n + 1,
-                  p->n_shares + 1);
+                  "%s is used %d times in this graph, and %d times in another", p->spec.name, n + 1, p->n_shares + 1);
     p->n_shares = n;
     p->shares = set->gradient_elements;
     set->gradient_elements = charl__params_pages(p->shares + n * each);
@@ -75,13 +74,12 @@ charl_status charl__params_join(charl_params *set)
         const charl_param *p = set->param[i];
 
         for (int k = 1; k <= p->n_shares; k++) {
-            charl_launch l = {
-                .file = "tensor/accumulate",
-                .entry = "charl_accumulate",
-                .global = {(size_t)(charl__param_blocks(p) * CHARL_PARAM_ALIGN)},
-                .local = {CHARL_PARAM_ALIGN},
-                .args = {charl__raw(CHARL_ARG_INOUT, set->sum), charl__raw(CHARL_ARG_IN, set->sum)},
-                .label = p->spec.name};
+            charl_launch l = {.file = "tensor/accumulate",
+                              .entry = "charl_accumulate",
+                              .global = {(size_t)(charl__param_blocks(p) * CHARL_PARAM_ALIGN)},
+                              .local = {CHARL_PARAM_ALIGN},
+                              .args = {charl__raw(CHARL_ARG_INOUT, set->sum), charl__raw(CHARL_ARG_IN, set->sum)},
+                              .label = p->spec.name};
 
             l.args[0].v.offset = p->offset;
             l.args[1].v.offset = charl__param_gradient_at(p, k);

@@ -38,8 +38,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__tensor_random(charl_device *dev, charl_dtype dtype, charl_shape shape,
-                                  charl_tensor **out)
+charl_status charl__tensor_random(charl_device *dev, charl_dtype dtype, charl_shape shape, charl_tensor **out)
 {
     charl_status st = CHARL_OK;
     const int64_t n = charl_shape_count(&shape), drawn = n < MOST_DRAWN ? n : MOST_DRAWN;

@@ -52,14 +52,12 @@ charl_status charl_shape_check(const charl_shape *s)
 {
     int64_t n = 1;
 
-    CHARL_REQUIRE(s->ndim >= 0 && s->ndim <= CHARL_MAX_DIMS, CHARL_ERR_SHAPE,
-                  "%d extents; a shape has 0 to %d", s->ndim, CHARL_MAX_DIMS);
+    CHARL_REQUIRE(s->ndim >= 0 && s->ndim <= CHARL_MAX_DIMS, CHARL_ERR_SHAPE, "%d extents; a shape has 0 to %d",
+                  s->ndim, CHARL_MAX_DIMS);
     for (int i = 0; i < s->ndim; i++) {
-        CHARL_REQUIRE(s->dim[i] >= 0, CHARL_ERR_SHAPE, "extent %d is negative: %lld", i,
-                      (long long)s->dim[i]);
+        CHARL_REQUIRE(s->dim[i] >= 0, CHARL_ERR_SHAPE, "extent %d is negative: %lld", i, (long long)s->dim[i]);
         CHARL_REQUIRE(s->dim[i] == 0 || n <= INT64_MAX / 8 / s->dim[i], CHARL_ERR_SHAPE,
-                      "the number of elements overflows at extent %d (%lld)", i,
-                      (long long)s->dim[i]);
+                      "the number of elements overflows at extent %d (%lld)", i, (long long)s->dim[i]);
         n *= s->dim[i] ? s->dim[i] : 1;
     }
     return CHARL_OK;
@@ -72,8 +70,7 @@ const char *charl_shape_format(const charl_shape *s, char *text)
     text[used++] = '[';
     text[used] = '\0';
     for (int i = 0; i < s->ndim; i++) {
-        used += (size_t)snprintf(text + used, CHARL_SHAPE_TEXT - used, i ? ", %lld" : "%lld",
-                                 (long long)s->dim[i]);
+        used += (size_t)snprintf(text + used, CHARL_SHAPE_TEXT - used, i ? ", %lld" : "%lld", (long long)s->dim[i]);
     }
     snprintf(text + used, CHARL_SHAPE_TEXT - used, "]");
     return text;

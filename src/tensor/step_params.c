@@ -33,8 +33,7 @@ uint32_t *charl__steps_carried(const charl_steps *s)
     return s->next + CHARL_STEP_WORDS;
 }
 
-charl_status charl__steps_create_with(charl_device *dev, int depth, int64_t bytes,
-                                      charl_steps **out)
+charl_status charl__steps_create_with(charl_device *dev, int depth, int64_t bytes, charl_steps **out)
 {
     charl_status st = CHARL_OK;
     const charl_shape shape = {1, {CHARL_STEP_WORDS}};
@@ -43,14 +42,12 @@ charl_status charl__steps_create_with(charl_device *dev, int depth, int64_t byte
     *out = NULL;
     CHARL_TRY_CLEANUP(charl_alloc(sizeof *s, &s));
     CHARL_TRY_CLEANUP(charl_alloc(sizeof(charl_step_params) + (size_t)bytes, &s->next));
-    CHARL_TRY_CLEANUP(
-        charl__ring_create(dev, sizeof(charl_step_params) + (size_t)bytes, depth, &s->ring));
+    CHARL_TRY_CLEANUP(charl__ring_create(dev, sizeof(charl_step_params) + (size_t)bytes, depth, &s->ring));
     s->room = bytes;
-    CHARL_TRY_CLEANUP(
-        charl__tensor_view(charl__ring_buffer(s->ring), CHARL_U32, &shape, 0, &s->tensor));
-    CHARL_TRY_CLEANUP(charl__tensor_view(
-        charl__ring_buffer(s->ring), CHARL_F32, &(charl_shape){0, {0}},
-        (int64_t)(offsetof(charl_step_params, loss_seed) / sizeof(float)), &s->loss_seed));
+    CHARL_TRY_CLEANUP(charl__tensor_view(charl__ring_buffer(s->ring), CHARL_U32, &shape, 0, &s->tensor));
+    CHARL_TRY_CLEANUP(charl__tensor_view(charl__ring_buffer(s->ring), CHARL_F32, &(charl_shape){0, {0}},
+                                         (int64_t)(offsetof(charl_step_params, loss_seed) / sizeof(float)),
+                                         &s->loss_seed));
     *out = s;
     s = NULL;
 cleanup:
@@ -131,8 +128,7 @@ static bool is_power_of_two(float x)
     return isfinite(x) && x >= 1.0F && frexpf(x, &exponent) == 0.5F;
 }
 
-charl_status charl_steps_create(charl_device *dev, const charl_steps_options *options,
-                                charl_steps **out)
+charl_status charl_steps_create(charl_device *dev, const charl_steps_options *options, charl_steps **out)
 {
     enum { DEPTH = 4 };
     const charl_steps_options o = options ? *options : (charl_steps_options){.seed = 0};
@@ -140,10 +136,9 @@ charl_status charl_steps_create(charl_device *dev, const charl_steps_options *op
     charl_steps *s = NULL;
 
     *out = NULL;
-    CHARL_REQUIRE_CLEANUP(
-        o.loss_scale == 0.0F ? !o.dynamic : is_power_of_two(o.loss_scale), CHARL_ERR_INVALID,
-        "a loss scale is a power of two from 1 on, also the first of a dynamic one, not %g",
-        (double)o.loss_scale);
+    CHARL_REQUIRE_CLEANUP(o.loss_scale == 0.0F ? !o.dynamic : is_power_of_two(o.loss_scale), CHARL_ERR_INVALID,
+                          "a loss scale is a power of two from 1 on, also the first of a dynamic one, not %g",
+                          (double)o.loss_scale);
     CHARL_TRY_CLEANUP(charl__steps_create(dev, DEPTH, &s));
     s->seed = o.seed;
     if (o.loss_scale > 0.0F) {

@@ -21,15 +21,13 @@ typedef struct charl_step_params {
 } charl_step_params;
 
 enum { CHARL_STEP_WORDS = 16, CHARL_SCALE_STEPS = 2000 };
-_Static_assert(sizeof(charl_step_params) == CHARL_STEP_WORDS * 4,
-               "kernels/prelude/common.clh declares the same");
+_Static_assert(sizeof(charl_step_params) == CHARL_STEP_WORDS * 4, "kernels/prelude/common.clh declares the same");
 
 /** `depth` records may be under way: the host runs that far ahead. Owned. Errors: ERR_NOMEM,
  * ERR_DEVICE. */
 charl_status charl__steps_create(charl_device *dev, int depth, charl_steps **out) CHARL_MUST_CHECK;
 /** The same with `bytes` that are transferred with every record, after it, which saves a transfer. */
-charl_status charl__steps_create_with(charl_device *dev, int depth, int64_t bytes,
-                                      charl_steps **out) CHARL_MUST_CHECK;
+charl_status charl__steps_create_with(charl_device *dev, int depth, int64_t bytes, charl_steps **out) CHARL_MUST_CHECK;
 int64_t charl__steps_room(const charl_steps *s);
 /** What the next record carries, borrowed: from word CHARL_STEP_WORDS of charl__steps_tensor's
  * buffer on. */

@@ -7,8 +7,8 @@
 
 #include "base/alloc.h"
 
-charl_status charl__tensor_view(charl_buffer *buffer, charl_dtype dtype, const charl_shape *shape,
-                                int64_t offset, charl_tensor **out)
+charl_status charl__tensor_view(charl_buffer *buffer, charl_dtype dtype, const charl_shape *shape, int64_t offset,
+                                charl_tensor **out)
 {
     const size_t size = charl_dtype_size(dtype);
     uint64_t elements = 0;
@@ -21,8 +21,7 @@ charl_status charl__tensor_view(charl_buffer *buffer, charl_dtype dtype, const c
     CHARL_REQUIRE(offset >= 0 && (uint64_t)charl_shape_count(shape) <= elements &&
                       (uint64_t)offset <= elements - (uint64_t)charl_shape_count(shape),
                   CHARL_ERR_INVALID, "%lld elements at %lld of a buffer of %zu bytes",
-                  (long long)charl_shape_count(shape), (long long)offset,
-                  charl__buffer_bytes(buffer));
+                  (long long)charl_shape_count(shape), (long long)offset, charl__buffer_bytes(buffer));
     CHARL_TRY(charl_alloc(sizeof *t, &t));
     atomic_init(&t->refs, 1);
     t->dev = charl__buffer_device(buffer);
@@ -34,18 +33,16 @@ charl_status charl__tensor_view(charl_buffer *buffer, charl_dtype dtype, const c
     return CHARL_OK;
 }
 
-charl_status charl_tensor_create(charl_device *dev, charl_dtype dtype, const charl_shape *shape,
-                                 charl_tensor **out)
+charl_status charl_tensor_create(charl_device *dev, charl_dtype dtype, const charl_shape *shape, charl_tensor **out)
 {
     charl_status st = CHARL_OK;
     charl_buffer *buffer = NULL;
 
     *out = NULL;
     CHARL_TRY_CLEANUP(charl_shape_check(shape));
-    CHARL_REQUIRE_CLEANUP(charl_dtype_size(dtype) > 0, CHARL_ERR_DTYPE, "unknown element type %d",
-                          (int)dtype);
-    CHARL_TRY_CLEANUP(charl__buffer_create(
-        dev, (size_t)charl_shape_count(shape) * charl_dtype_size(dtype), "tensor", &buffer));
+    CHARL_REQUIRE_CLEANUP(charl_dtype_size(dtype) > 0, CHARL_ERR_DTYPE, "unknown element type %d", (int)dtype);
+    CHARL_TRY_CLEANUP(
+        charl__buffer_create(dev, (size_t)charl_shape_count(shape) * charl_dtype_size(dtype), "tensor", &buffer));
     CHARL_TRY_CLEANUP(charl__tensor_view(buffer, dtype, shape, 0, out));
 cleanup:
     charl__buffer_release(buffer);
@@ -83,25 +80,24 @@ charl_device *charl_tensor_get_device(const charl_tensor *t)
 
 static charl_status check_bytes(const charl_tensor *t, size_t bytes)
 {
-    CHARL_REQUIRE(bytes == charl__tensor_bytes(t), CHARL_ERR_INVALID,
-                  "%zu bytes for a tensor of %zu", bytes, charl__tensor_bytes(t));
+    CHARL_REQUIRE(bytes == charl__tensor_bytes(t), CHARL_ERR_INVALID, "%zu bytes for a tensor of %zu", bytes,
+                  charl__tensor_bytes(t));
     return CHARL_OK;
 }
 
 charl_status charl_tensor_write(charl_tensor *t, const void *src, size_t bytes)
 {
     CHARL_TRY(check_bytes(t, bytes));
-    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, t->buffer,
-                                  (size_t)t->offset * charl_dtype_size(t->dtype), src, bytes,
-                                  true));
+    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, t->buffer, (size_t)t->offset * charl_dtype_size(t->dtype), src,
+                                  bytes, true));
     return CHARL_OK;
 }
 
 charl_status charl_tensor_read(const charl_tensor *t, void *dst, size_t bytes)
 {
     CHARL_TRY(check_bytes(t, bytes));
-    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, t->buffer,
-                                 (size_t)t->offset * charl_dtype_size(t->dtype), dst, bytes, true));
+    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, t->buffer, (size_t)t->offset * charl_dtype_size(t->dtype), dst,
+                                 bytes, true));
     return CHARL_OK;
 }
 
@@ -111,9 +107,8 @@ charl_status charl_tensor_reshape(charl_tensor *t, const charl_shape *shape, cha
 
     *out = NULL;
     CHARL_TRY(charl_shape_check(shape));
-    CHARL_REQUIRE(charl_shape_count(shape) == charl__tensor_count(t), CHARL_ERR_SHAPE,
-                  "%s does not reshape to %s", charl_shape_format(&t->shape, a),
-                  charl_shape_format(shape, b));
+    CHARL_REQUIRE(charl_shape_count(shape) == charl__tensor_count(t), CHARL_ERR_SHAPE, "%s does not reshape to %s",
+                  charl_shape_format(&t->shape, a), charl_shape_format(shape, b));
     CHARL_TRY(charl__tensor_view(t->buffer, t->dtype, shape, t->offset, out));
     return CHARL_OK;
 }
@@ -123,14 +118,13 @@ charl_status charl_tensor_range(charl_tensor *t, int64_t first, int64_t count, c
     charl_shape shape = t->shape;
 
     *out = NULL;
-    CHARL_REQUIRE(shape.ndim > 0 && first >= 0 && count >= 0 && first <= shape.dim[0] &&
-                      count <= shape.dim[0] - first,
+    CHARL_REQUIRE(shape.ndim > 0 && first >= 0 && count >= 0 && first <= shape.dim[0] && count <= shape.dim[0] - first,
                   CHARL_ERR_SHAPE, "%lld rows at %lld of %lld", (long long)count, (long long)first,
                   shape.ndim ? (long long)shape.dim[0] : 0LL);
     shape.dim[0] = count;
-    CHARL_TRY(charl__tensor_view(
-        t->buffer, t->dtype, &shape,
-        t->offset + (t->shape.dim[0] ? charl__tensor_count(t) / t->shape.dim[0] * first : 0), out));
+    CHARL_TRY(charl__tensor_view(t->buffer, t->dtype, &shape,
+                                 t->offset + (t->shape.dim[0] ? charl__tensor_count(t) / t->shape.dim[0] * first : 0),
+                                 out));
     return CHARL_OK;
 }
 
@@ -163,8 +157,7 @@ static uint16_t bf16_of(double value)
     uint32_t u;
 
     memcpy(&u, &f, sizeof u);
-    return isnan(f) ? (uint16_t)((u >> 16) | 0x40)
-                    : (uint16_t)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+    return isnan(f) ? (uint16_t)((u >> 16) | 0x40) : (uint16_t)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
 }
 
 static int64_t clamped(double value, int64_t lo, int64_t hi)
@@ -207,12 +200,10 @@ enum { GROUP = 64 };
 /* Elements travel as bits: one program per size. */
 static charl_status launch_copy(charl_tensor *dst, const char *entry, charl_arg from, size_t size)
 {
-    static const char *const types[] = {
-        [1] = "uchar", [2] = "ushort", [4] = "uint", [8] = "ulong", [16] = "uint4"};
+    static const char *const types[] = {[1] = "uchar", [2] = "ushort", [4] = "uint", [8] = "ulong", [16] = "uint4"};
     const int64_t each = (int64_t)(size / charl_dtype_size(dst->dtype));
     const int64_t n = charl__tensor_count(dst) / each;
-    const size_t fit = (size_t)charl__device_facts(dst->dev)->group,
-                 group = fit > GROUP ? fit : GROUP;
+    const size_t fit = (size_t)charl__device_facts(dst->dev)->group, group = fit > GROUP ? fit : GROUP;
     charl_arg to = charl__out(dst);
     char defines[48];
 
@@ -232,8 +223,7 @@ static charl_status launch_copy(charl_tensor *dst, const char *entry, charl_arg 
 
 charl_status charl__tensor_fill(charl_tensor *t, double value)
 {
-    CHARL_TRY(launch_copy(t, "charl_fill", charl__i64(bits_of(t->dtype, value)),
-                          charl_dtype_size(t->dtype)));
+    CHARL_TRY(launch_copy(t, "charl_fill", charl__i64(bits_of(t->dtype, value)), charl_dtype_size(t->dtype)));
     return CHARL_OK;
 }
 
@@ -243,10 +233,7 @@ static size_t copy_width(const charl_tensor *src, const charl_tensor *dst)
     const size_t size = charl_dtype_size(src->dtype);
     const int64_t each = (int64_t)(16 / size);
 
-    return src->offset % each == 0 && dst->offset % each == 0 &&
-                   charl__tensor_count(src) % each == 0
-               ? 16
-               : size;
+    return src->offset % each == 0 && dst->offset % each == 0 && charl__tensor_count(src) % each == 0 ? 16 : size;
 }
 
 charl_status charl__tensor_copy(const charl_tensor *src, charl_tensor *dst)
@@ -254,8 +241,8 @@ charl_status charl__tensor_copy(const charl_tensor *src, charl_tensor *dst)
     charl_arg from = charl__in(src);
     size_t width;
 
-    CHARL_REQUIRE(src->dtype == dst->dtype, CHARL_ERR_DTYPE, "a copy from %s to %s",
-                  charl_dtype_name(src->dtype), charl_dtype_name(dst->dtype));
+    CHARL_REQUIRE(src->dtype == dst->dtype, CHARL_ERR_DTYPE, "a copy from %s to %s", charl_dtype_name(src->dtype),
+                  charl_dtype_name(dst->dtype));
     CHARL_REQUIRE(charl__tensor_count(src) == charl__tensor_count(dst), CHARL_ERR_SHAPE,
                   "a copy from %lld to %lld elements", (long long)charl__tensor_count(src),
                   (long long)charl__tensor_count(dst));
@@ -274,23 +261,20 @@ charl_status charl__tensor_convert(const charl_tensor *src, charl_tensor *dst)
     char defines[96];
 
     CHARL_REQUIRE(charl__is_float(src->dtype) && charl__is_float(dst->dtype), CHARL_ERR_DTYPE,
-                  "a conversion from %s to %s", charl_dtype_name(src->dtype),
-                  charl_dtype_name(dst->dtype));
-    CHARL_REQUIRE(charl__tensor_count(src) == n, CHARL_ERR_SHAPE,
-                  "a conversion from %lld to %lld elements", (long long)charl__tensor_count(src),
-                  (long long)n);
-    snprintf(defines, sizeof defines, "#define CHARL_VEC %d\n#define A_T %s\n#define OUT_T %s\n",
-             cpu ? 16 : 8, charl__kernel_type(src->dtype), charl__kernel_type(dst->dtype));
-    CHARL_TRY(charl__launch(
-        dst->dev, &(charl_launch){
-                      .file = "elementwise/map",
-                      .entry = "charl_map",
-                      .defines = defines,
-                      .global = {(size_t)((n + span * GROUP - 1) / (span * GROUP) * GROUP)},
-                      .local = {GROUP},
-                      .args = {charl__in(src), charl__i64(1), charl__i64(n), charl__out(dst),
-                               charl__i64(n), charl__i64(span), charl__f32(0), charl__f32(0)},
-                      .label = "convert",
-                  }));
+                  "a conversion from %s to %s", charl_dtype_name(src->dtype), charl_dtype_name(dst->dtype));
+    CHARL_REQUIRE(charl__tensor_count(src) == n, CHARL_ERR_SHAPE, "a conversion from %lld to %lld elements",
+                  (long long)charl__tensor_count(src), (long long)n);
+    snprintf(defines, sizeof defines, "#define CHARL_VEC %d\n#define A_T %s\n#define OUT_T %s\n", cpu ? 16 : 8,
+             charl__kernel_type(src->dtype), charl__kernel_type(dst->dtype));
+    CHARL_TRY(charl__launch(dst->dev, &(charl_launch){
+                                          .file = "elementwise/map",
+                                          .entry = "charl_map",
+                                          .defines = defines,
+                                          .global = {(size_t)((n + span * GROUP - 1) / (span * GROUP) * GROUP)},
+                                          .local = {GROUP},
+                                          .args = {charl__in(src), charl__i64(1), charl__i64(n), charl__out(dst),
+                                                   charl__i64(n), charl__i64(span), charl__f32(0), charl__f32(0)},
+                                          .label = "convert",
+                                      }));
     return CHARL_OK;
 }

@@ -18,8 +18,8 @@ struct charl_tensor {
 
 /** A tensor over part of a buffer, which is retained. Errors: ERR_SHAPE, ERR_DTYPE; ERR_INVALID
  * when the range leaves the buffer. */
-charl_status charl__tensor_view(charl_buffer *buffer, charl_dtype dtype, const charl_shape *shape,
-                                int64_t offset, charl_tensor **out) CHARL_MUST_CHECK;
+charl_status charl__tensor_view(charl_buffer *buffer, charl_dtype dtype, const charl_shape *shape, int64_t offset,
+                                charl_tensor **out) CHARL_MUST_CHECK;
 
 /** t[:] = value, converted to t's type (integers: truncated and clamped, NaN gives 0). One launch,
  * so it can be recorded. Async. */
@@ -72,9 +72,7 @@ static inline const char *charl__kernel_type(charl_dtype dtype)
 /** Define of ACT, the type of activations in a kernel; nothing for f32, the default. */
 static inline const char *charl__act_define(charl_dtype dtype)
 {
-    return dtype == CHARL_BF16  ? "#define ACT ushort\n"
-           : dtype == CHARL_F16 ? "#define ACT half\n"
-                                : "";
+    return dtype == CHARL_BF16 ? "#define ACT ushort\n" : dtype == CHARL_F16 ? "#define ACT half\n" : "";
 }
 
 /* NULL gives the kernel a null pointer and offset 0. Each takes two kernel parameters: pointer,

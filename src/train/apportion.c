@@ -54,8 +54,7 @@ void charl__apportion(int total, int least, int size, const double *cost, int *c
     CHARL_INVARIANT(fits);
     limit = TOLERANCE * charl__apportion_time(size, cost, count);
     for (int unit = 2; total % unit == 0; unit *= 2) {
-        if (divide(total, unit, least, size, cost, coarse) &&
-            charl__apportion_time(size, cost, coarse) <= limit) {
+        if (divide(total, unit, least, size, cost, coarse) && charl__apportion_time(size, cost, coarse) <= limit) {
             memcpy(count, coarse, (size_t)size * sizeof *count);
         }
     }

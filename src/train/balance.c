@@ -42,8 +42,7 @@ static charl_status read_slowness(const char *text, int rank, double *out)
         const char *at = named ? end + 1 : p;
         const double factor = strtod(at, &end);
 
-        CHARL_REQUIRE(named && end != at && factor >= 1.0 && factor <= 1000.0 &&
-                          (*end == ',' || *end == '\0'),
+        CHARL_REQUIRE(named && end != at && factor >= 1.0 && factor <= 1000.0 && (*end == ',' || *end == '\0'),
                       CHARL_ERR_CONFIG,
                       "CHARL_SLOW=%s: expected rank:factor,... with factors of "
                       "1 to 1000",
@@ -107,8 +106,7 @@ charl_status charl__balance_end(charl__trainer *t)
 
     if (is_measured(b) || b->slowness > 1.0) {
         CHARL_TRY(wait_computed(t));
-        busy = charl__clock_s() - b->begin_s -
-               (charl__grad_reducer_waited_s(t->replica.reducer) - b->waited_s);
+        busy = charl__clock_s() - b->begin_s - (charl__grad_reducer_waited_s(t->replica.reducer) - b->waited_s);
         charl__sleep_s((b->slowness - 1.0) * busy);
         if (is_measured(b)) {
             b->sample[b->n++] = fmax(b->slowness * busy, 1e-9);
@@ -136,8 +134,7 @@ static double measured(charl__balance *b)
     int64_t us;
 
     qsort(b->sample, CHARL__BALANCE_SAMPLES, sizeof b->sample[0], compare);
-    return charl__fault_arg("train.measured", &us) ? (double)us * 1e-6
-                                                   : b->sample[CHARL__BALANCE_SAMPLES / 2];
+    return charl__fault_arg("train.measured", &us) ? (double)us * 1e-6 : b->sample[CHARL__BALANCE_SAMPLES / 2];
 }
 
 static charl_status exchange(charl__trainer *t, const int *count)
@@ -164,12 +161,10 @@ charl_status charl__balance_divide(charl__trainer *t)
 {
     charl__balance *b = &t->balance;
     const int size = charl_comm_size(t->comm);
-    const int least =
-        t->config->train.grad_accum_steps > 1 ? (int)t->config->train.grad_accum_steps : 1;
+    const int least = t->config->train.grad_accum_steps > 1 ? (int)t->config->train.grad_accum_steps : 1;
     const double begin = charl__clock_s(), mine = measured(b);
     double time[CHARL_MAX_SLICES];
-    charl_balance_row row = {
-        .step = t->replica.step, .size = size, .slices = b->count, .step_ms = time};
+    charl_balance_row row = {.step = t->replica.step, .size = size, .slices = b->count, .step_ms = time};
     int count[CHARL_MAX_SLICES];
 
     CHARL_TRY(charl_comm_allgather(t->comm, &mine, sizeof mine, time));
@@ -182,8 +177,7 @@ charl_status charl__balance_divide(charl__trainer *t)
     charl__apportion(t->replica.slices.total, least, size, b->cost, count);
     b->n = 0;
     b->skip = STEADY;
-    if (charl__apportion_time(size, b->cost, count) >
-        GAIN * charl__apportion_time(size, b->cost, b->count)) {
+    if (charl__apportion_time(size, b->cost, count) > GAIN * charl__apportion_time(size, b->cost, b->count)) {
         return CHARL_OK;
     }
     CHARL_TRY(exchange(t, count));

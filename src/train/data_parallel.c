@@ -14,8 +14,7 @@ struct charl_data_parallel {
 
 static const double DEFAULT_BUCKET_MB = 25;
 
-static int64_t bucket_elements(const charl_params *params,
-                               const charl_data_parallel_options *options)
+static int64_t bucket_elements(const charl_params *params, const charl_data_parallel_options *options)
 {
     const double mb = options && options->bucket_mb > 0 ? options->bucket_mb : DEFAULT_BUCKET_MB;
 
@@ -32,9 +31,8 @@ static charl_status compile(charl_data_parallel *dp, charl_graph *g)
     return CHARL_OK;
 }
 
-charl_status charl_data_parallel_create(charl_comm *comm, const charl_slices *mine,
-                                        charl_params *params, charl_graph *g,
-                                        const charl_data_parallel_options *options,
+charl_status charl_data_parallel_create(charl_comm *comm, const charl_slices *mine, charl_params *params,
+                                        charl_graph *g, const charl_data_parallel_options *options,
                                         charl_data_parallel **out)
 {
     charl_status st = CHARL_OK;
@@ -51,8 +49,7 @@ charl_status charl_data_parallel_create(charl_comm *comm, const charl_slices *mi
     *dp = (charl_data_parallel){.comm = comm, .params = params, .slices = *mine};
     CHARL_TRY_CLEANUP(charl__grad_reducer_create(comm, &wanted, mine, params, &dp->reducer));
     if (dp->reducer) {
-        charl__graph_on_ready(g, charl__grad_reducer_ready, dp->reducer,
-                              bucket_elements(params, options));
+        charl__graph_on_ready(g, charl__grad_reducer_ready, dp->reducer, bucket_elements(params, options));
     }
     CHARL_TRY_CLEANUP(charl_comm_agree(comm, compile(dp, g)));
     CHARL_TRY_CLEANUP(charl__grad_reducer_check(dp->reducer, g));

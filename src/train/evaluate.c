@@ -36,15 +36,13 @@ static bool is_regression(const charl_config *config)
 
 charl_status charl__replica_evaluate(charl__replica *r, int64_t max_batches, charl_val_row *out)
 {
-    const int64_t n = charl__device_loader_rows(r->eval_loader),
-                  batch = r->config->train.batch_size;
+    const int64_t n = charl__device_loader_rows(r->eval_loader), batch = r->config->train.batch_size;
     const int count = (int)charl_var_get_type(r->eval.metrics).shape.dim[0];
     int64_t batches = (n + batch - 1) / batch;
     double sum[CHARL__METRIC_COUNT] = {0};
     float lanes[CHARL__METRIC_COUNT * CHARL_MAX_LANES], part[CHARL__METRIC_COUNT];
 
-    *out = (charl_val_row){
-        .step = r->step, .accuracy = (double)NAN, .mae = (double)NAN, .top5 = (double)NAN};
+    *out = (charl_val_row){.step = r->step, .accuracy = (double)NAN, .mae = (double)NAN, .top5 = (double)NAN};
     batches = max_batches > 0 && max_batches < batches ? max_batches : batches;
     CHARL_TRY(charl__phase_enter(r->comm, r->step, CHARL__PHASE_EVALUATION, r->session->params));
     CHARL_TRY(charl__device_loader_seek(r->eval_loader, 0));
@@ -58,12 +56,10 @@ charl_status charl__replica_evaluate(charl__replica *r, int64_t max_batches, cha
     }
     CHARL_TRY(charl_comm_agree(r->comm, charl_dataset_check(r->session->ds)));
     out->loss = sum[CHARL__METRIC_LOSS] / sum[CHARL__METRIC_WEIGHT];
-    if (r->session->data.kind == CHARL_DATASET_TOKENS ||
-        (r->config->eval.metrics & CHARL_METRIC_PERPLEXITY)) {
+    if (r->session->data.kind == CHARL_DATASET_TOKENS || (r->config->eval.metrics & CHARL_METRIC_PERPLEXITY)) {
         out->perplexity = exp(out->loss);
     }
-    *(is_regression(r->config) ? &out->mae : &out->accuracy) =
-        sum[CHARL__METRIC_QUALITY] / sum[CHARL__METRIC_WEIGHT];
+    *(is_regression(r->config) ? &out->mae : &out->accuracy) = sum[CHARL__METRIC_QUALITY] / sum[CHARL__METRIC_WEIGHT];
     if (count > CHARL__METRIC_TOP5) {
         out->top5 = sum[CHARL__METRIC_TOP5] / sum[CHARL__METRIC_WEIGHT];
     }

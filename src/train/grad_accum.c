@@ -88,13 +88,11 @@ charl_status charl__grad_accum_create(const charl_slices *mine, int n, charl__gr
     p->mine = *mine;
     p->n = n;
     for (int i = 0; i < n; i++) {
-        const int first = mine->first + mine->count * i / n,
-                  end = mine->first + mine->count * (i + 1) / n;
+        const int first = mine->first + mine->count * i / n, end = mine->first + mine->count * (i + 1) / n;
 
         CHARL_TRY_CLEANUP(charl_slices_range(mine->total, first, end - first, &p->pass[i].slices));
         plan_pass(p, &p->pass[i], stack, &depth);
-        p->most_lanes =
-            p->pass[i].slices.n_lanes > p->most_lanes ? p->pass[i].slices.n_lanes : p->most_lanes;
+        p->most_lanes = p->pass[i].slices.n_lanes > p->most_lanes ? p->pass[i].slices.n_lanes : p->most_lanes;
     }
     CHARL_INVARIANT(depth == mine->n_lanes);
     *out = p;
@@ -183,11 +181,9 @@ charl_status charl__grad_accum_prepare(charl__grad_accum *p, charl_params *set)
     const int more = p->depth - p->mine.n_lanes;
 
     p->set = set;
-    CHARL_TRY(charl__buffer_create(set->dev, bytes * (size_t)p->most_lanes, "gradients of a pass",
-                                   &p->partial));
+    CHARL_TRY(charl__buffer_create(set->dev, bytes * (size_t)p->most_lanes, "gradients of a pass", &p->partial));
     if (more > 0) {
-        CHARL_TRY(charl__buffer_create(set->dev, bytes * (size_t)more, "partial sums of passes",
-                                       &p->counter));
+        CHARL_TRY(charl__buffer_create(set->dev, bytes * (size_t)more, "partial sums of passes", &p->counter));
     }
     for (int i = 0; i < p->n; i++) {
         CHARL_TRY(record(p, &p->pass[i]));
@@ -196,15 +192,14 @@ charl_status charl__grad_accum_prepare(charl__grad_accum *p, charl_params *set)
 }
 
 /* Record the copy of n floats, of a pass, to element `at` of the loss. */
-static charl_status record_copy(const charl__grad_accum *p, const charl_tensor *metrics, int64_t at,
-                                int64_t n, charl_recording **out)
+static charl_status record_copy(const charl__grad_accum *p, const charl_tensor *metrics, int64_t at, int64_t n,
+                                charl_recording **out)
 {
     charl_status st = CHARL_OK;
     const charl_shape shape = {1, {n}};
     charl_tensor *from = NULL, *to = NULL;
 
-    CHARL_TRY_CLEANUP(
-        charl__tensor_view(metrics->buffer, CHARL_F32, &shape, metrics->offset, &from));
+    CHARL_TRY_CLEANUP(charl__tensor_view(metrics->buffer, CHARL_F32, &shape, metrics->offset, &from));
     CHARL_TRY_CLEANUP(charl__tensor_view(p->loss->buffer, CHARL_F32, &shape, at, &to));
     CHARL_TRY_CLEANUP(charl__record_begin(p->set->dev, out));
     st = charl__tensor_copy(from, to);
@@ -215,8 +210,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__grad_accum_keep_loss(charl__grad_accum *p, const charl_tensor *const *metrics,
-                                         charl_tensor **out)
+charl_status charl__grad_accum_keep_loss(charl__grad_accum *p, const charl_tensor *const *metrics, charl_tensor **out)
 {
     charl_shape shape = {1, {0}};
     int64_t at = 0;

@@ -15,8 +15,7 @@ typedef struct charl__grad_accum charl__grad_accum;
 
 /** Divide a rank's slices into `n` passes. Owned. Local. Errors: ERR_CONFIG when n is more than the
  * slices; ERR_NOMEM. */
-charl_status charl__grad_accum_create(const charl_slices *mine, int n,
-                                      charl__grad_accum **out) CHARL_MUST_CHECK;
+charl_status charl__grad_accum_create(const charl_slices *mine, int n, charl__grad_accum **out) CHARL_MUST_CHECK;
 void charl__grad_accum_destroy(charl__grad_accum *p); /* NULL is a no-op */
 
 int charl__grad_accum_count(const charl__grad_accum *p);

@@ -4,16 +4,15 @@
 #include "base/alloc.h"
 
 /* count elements from element `at` on of one arena, as the other has them at `to_at`. */
-static charl_status convert(charl_buffer *from, charl_dtype type, int64_t at, charl_buffer *to,
-                            int64_t to_at, int64_t count)
+static charl_status convert(charl_buffer *from, charl_dtype type, int64_t at, charl_buffer *to, int64_t to_at,
+                            int64_t count)
 {
     charl_status st = CHARL_OK;
     const charl_shape shape = {1, {count}};
     charl_tensor *src = NULL, *dst = NULL;
 
     CHARL_TRY_CLEANUP(charl__tensor_view(from, type, &shape, at, &src));
-    CHARL_TRY_CLEANUP(
-        charl__tensor_view(to, type == CHARL_F32 ? CHARL_BF16 : CHARL_F32, &shape, to_at, &dst));
+    CHARL_TRY_CLEANUP(charl__tensor_view(to, type == CHARL_F32 ? CHARL_BF16 : CHARL_F32, &shape, to_at, &dst));
     CHARL_TRY_CLEANUP(charl__tensor_convert(src, dst));
 cleanup:
     charl_tensor_release(src);
@@ -39,9 +38,8 @@ static charl_status buffer(charl_device *dev, void *host, int64_t elements, char
 {
     const size_t bytes = (size_t)elements * charl_dtype_size(CHARL_BF16);
 
-    return charl__device_facts(dev)->zero_copy
-               ? charl__buffer_wrap(dev, host, bytes, out)
-               : charl__buffer_create(dev, bytes, "gradients in bf16", out);
+    return charl__device_facts(dev)->zero_copy ? charl__buffer_wrap(dev, host, bytes, out)
+                                               : charl__buffer_create(dev, bytes, "gradients in bf16", out);
 }
 
 static charl_status create(charl__grad_compress *n, const charl_allreduce *ar)

@@ -24,10 +24,8 @@ charl_status charl__grad_compress_create(charl_params *set, int n_lanes, const c
                                          charl__grad_compress **out) CHARL_MUST_CHECK;
 void charl__grad_compress_destroy(charl__grad_compress *n); /* NULL is a no-op */
 /** A range of every lane, from set->grad. Async. */
-charl_status charl__grad_compress_lanes(const charl__grad_compress *n, int64_t begin,
-                                        int64_t count) CHARL_MUST_CHECK;
+charl_status charl__grad_compress_lanes(const charl__grad_compress *n, int64_t begin, int64_t count) CHARL_MUST_CHECK;
 /** A range of the sum, to set->sum. Async. */
-charl_status charl__grad_compress_sum(const charl__grad_compress *n, int64_t begin,
-                                      int64_t count) CHARL_MUST_CHECK;
+charl_status charl__grad_compress_sum(const charl__grad_compress *n, int64_t begin, int64_t count) CHARL_MUST_CHECK;
 
 #endif

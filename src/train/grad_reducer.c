@@ -31,8 +31,7 @@ enum { MOST_BUCKETS = 48 };
 static void pin(charl__grad_reducer *s, void *memory, int64_t count, charl_pinned **out)
 {
     if (charl__pinned_wrap(s->dev, memory, (size_t)count * s->element, out) != CHARL_OK) {
-        charl__log(CHARL_LOG_WARN, "gradients are copied at lower speed: %s",
-                   charl_error_message());
+        charl__log(CHARL_LOG_WARN, "gradients are copied at lower speed: %s", charl_error_message());
     }
 }
 
@@ -48,8 +47,7 @@ static charl_status place_f32(charl__grad_reducer *s)
     memory.lanes = s->in_place ? charl_allreduce_lanes(s->ar) : NULL;
     memory.sum = s->sum_in_place ? charl_allreduce_sum(s->ar) : NULL;
     s->on_device = charl__allreduce_buffers(s->ar, &memory.lanes_buffer, &memory.sum_buffer);
-    CHARL_INVARIANT(!s->on_device || stride == s->set->gradient_elements ||
-                    s->set->gradient_elements == 0);
+    CHARL_INVARIANT(!s->on_device || stride == s->set->gradient_elements || s->set->gradient_elements == 0);
     return charl__params_allocate_gradients(s->set, s->n_lanes, false, &memory);
 }
 
@@ -57,8 +55,7 @@ static charl_status place_f32(charl__grad_reducer *s)
 static charl_status place_bf16(charl__grad_reducer *s)
 {
     s->in_place = s->sum_in_place = charl__device_facts(s->dev)->zero_copy;
-    CHARL_TRY(
-        charl__params_allocate_gradients(s->set, s->n_lanes, charl_comm_size(s->comm) == 1, NULL));
+    CHARL_TRY(charl__params_allocate_gradients(s->set, s->n_lanes, charl_comm_size(s->comm) == 1, NULL));
     CHARL_TRY(charl__grad_compress_create(s->set, s->n_lanes, s->ar, &s->narrow));
     return CHARL_OK;
 }
@@ -77,8 +74,8 @@ static charl_status place(charl__grad_reducer *s)
         s->shares_values = true;
         CHARL_TRY(charl__params_move(s->set, charl_allreduce_gathered(s->ar)));
     }
-    s->sum = (charl__lane_arena){.device = s->narrow ? s->narrow->sum : s->set->sum,
-                                 .host = charl_allreduce_sum(s->ar)};
+    s->sum =
+        (charl__lane_arena){.device = s->narrow ? s->narrow->sum : s->set->sum, .host = charl_allreduce_sum(s->ar)};
     /* Ranks that are threads have one copy of the sum between them: one process would pin the same
      * pages for a context of each. Of such jobs on an H200 some lost their contexts just there. */
     if (!charl__device_facts(s->dev)->zero_copy && !s->on_device && !charl_comm_is_team(s->comm)) {
@@ -91,8 +88,7 @@ static charl_status place(charl__grad_reducer *s)
 }
 
 charl_status charl__grad_reducer_create(charl_comm *comm, const charl_allreduce_options *options,
-                                        const charl_slices *slices, charl_params *set,
-                                        charl__grad_reducer **out)
+                                        const charl_slices *slices, charl_params *set, charl__grad_reducer **out)
 {
     charl_status st = CHARL_OK;
     charl__grad_reducer *s = NULL;
@@ -113,8 +109,7 @@ charl_status charl__grad_reducer_create(charl_comm *comm, const charl_allreduce_
     s->dev = set->dev;
     s->n_lanes = slices->n_lanes;
     s->last_ticket = -1;
-    CHARL_TRY_CLEANUP(
-        charl_allreduce_create(comm, set->gradient_elements, slices, &wanted, &s->ar));
+    CHARL_TRY_CLEANUP(charl_allreduce_create(comm, set->gradient_elements, slices, &wanted, &s->ar));
     CHARL_TRY_CLEANUP(charl_reducer_create(comm, slices, &s->reducer));
     CHARL_TRY_CLEANUP(charl_comm_agree(comm, place(s)));
     *out = s;
@@ -152,8 +147,8 @@ static int count_ranges(const charl_params *set)
 }
 
 /* The buckets that g reports, for the ranks to compare. */
-static charl_status add_buckets(const charl__grad_reducer *s, const charl_graph *g,
-                                charl__consensus *facts, int64_t range[MAX_BUCKETS][2])
+static charl_status add_buckets(const charl__grad_reducer *s, const charl_graph *g, charl__consensus *facts,
+                                int64_t range[MAX_BUCKETS][2])
 {
     const int n = charl__graph_bucket_count(g); /* 0 with gradient accumulation */
     char text[64];
@@ -166,8 +161,7 @@ static charl_status add_buckets(const charl__grad_reducer *s, const charl_graph 
     snprintf(text, sizeof text, "%d, digest %016llx", n,
              (unsigned long long)charl__fnv1a64(range, (size_t)n * sizeof range[0]));
     return charl__consensus_add(
-        facts,
-        &(charl__fact){.status = CHARL_ERR_CONFIG, .label = "buckets of gradients", .value = text});
+        facts, &(charl__fact){.status = CHARL_ERR_CONFIG, .label = "buckets of gradients", .value = text});
 }
 
 charl_status charl__grad_reducer_check(charl__grad_reducer *s, const charl_graph *g)
@@ -183,8 +177,7 @@ charl_status charl__grad_reducer_check(charl__grad_reducer *s, const charl_graph
     CHARL_TRY_CLEANUP(charl__consensus_reach(&facts, st, s->comm));
     /* One rank decides: with other slices or another device a graph has other launches. */
     for (int i = 0; i < charl__graph_bucket_count(g); i++) {
-        s->is_beside[i] = (double)range[i][1] <=
-                          charl__graph_bucket_left(g, i) * (double)s->set->gradient_elements;
+        s->is_beside[i] = (double)range[i][1] <= charl__graph_bucket_left(g, i) * (double)s->set->gradient_elements;
     }
     CHARL_TRY_CLEANUP(charl_comm_broadcast(s->comm, s->is_beside, sizeof s->is_beside, 0));
 cleanup:
@@ -316,8 +309,7 @@ charl_status charl__grad_reducer_collective(void *ctx, charl_tensor *lanes, char
     return CHARL_OK;
 }
 
-charl_status charl__grad_reducer_sum(charl__grad_reducer *s, const float *lanes, int64_t count,
-                                     float *out)
+charl_status charl__grad_reducer_sum(charl__grad_reducer *s, const float *lanes, int64_t count, float *out)
 {
     if (!s) {
         memcpy(out, lanes, (size_t)count * sizeof *out);

@@ -31,15 +31,13 @@ void charl__grad_reducer_destroy(charl__grad_reducer *s); /* NULL is a no-op */
 int64_t charl__grad_reducer_bucket(const charl_params *set, double mb);
 /** Check that g, compiled, reports the same buckets on every rank: they would add up different
  * ranges. Collective. Errors: ERR_CONFIG. */
-charl_status charl__grad_reducer_check(charl__grad_reducer *s,
-                                       const charl_graph *g) CHARL_MUST_CHECK;
+charl_status charl__grad_reducer_check(charl__grad_reducer *s, const charl_graph *g) CHARL_MUST_CHECK;
 
 /* Hooks of a graph; ctx is the sync. */
 charl_status charl__grad_reducer_ready(void *ctx, int64_t begin, int64_t count) CHARL_MUST_CHECK;
 /** Every gradient at once, where no graph reports them. */
 charl_status charl__grad_reducer_ready_all(charl__grad_reducer *s) CHARL_MUST_CHECK;
-charl_status charl__grad_reducer_collective(void *ctx, charl_tensor *lanes,
-                                            charl_tensor *sum) CHARL_MUST_CHECK;
+charl_status charl__grad_reducer_collective(void *ctx, charl_tensor *lanes, charl_tensor *sum) CHARL_MUST_CHECK;
 
 /** Wait for the device to finish the buckets reported since the last step and begin their sums.
  * Collective, but waits for no other rank. s NULL: one rank, nothing to do. */
@@ -54,8 +52,7 @@ charl_status charl__grad_reducer_verify(charl__grad_reducer *s) CHARL_MUST_CHECK
 charl_status charl__grad_reducer_sum(charl__grad_reducer *s, const float *lanes, int64_t count,
                                      float *out) CHARL_MUST_CHECK;
 /** v[i] = sum over ranks of small integers, exact: control. s NULL: unchanged. Collective. */
-charl_status charl__grad_reducer_control(charl__grad_reducer *s, float *v,
-                                         int count) CHARL_MUST_CHECK;
+charl_status charl__grad_reducer_control(charl__grad_reducer *s, float *v, int count) CHARL_MUST_CHECK;
 
 /** Wait for a range that was begun on its all-reduce. Collective. */
 charl_status charl__grad_reducer_wait(charl__grad_reducer *s, int64_t ticket) CHARL_MUST_CHECK;

@@ -27,8 +27,7 @@ static charl_status download(charl__grad_reducer *s, charl__chunk *c)
     for (int j = 0; j < s->n_lanes; j++) {
         CHARL_TRY(charl__buffer_read(CHARL_QUEUE_DOWNLOAD, s->lanes.device,
                                      (size_t)(j * s->lanes.device_stride + c->begin) * s->element,
-                                     s->lanes.host +
-                                         (size_t)(j * s->lanes.stride + c->begin) * s->element,
+                                     s->lanes.host + (size_t)(j * s->lanes.stride + c->begin) * s->element,
                                      (size_t)c->count * s->element, false));
     }
     CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_DOWNLOAD, &c->copied));
@@ -46,8 +45,7 @@ charl_status charl__chunks_ready(charl__grad_reducer *s, int64_t begin, int64_t 
         charl__chunk *c = &s->chunk[s->n_chunks];
 
         CHARL_INVARIANT(s->n_chunks < MAX_CHUNKS);
-        *c = (charl__chunk){.begin = begin + at,
-                            .count = count - at < s->longest ? count - at : s->longest};
+        *c = (charl__chunk){.begin = begin + at, .count = count - at < s->longest ? count - at : s->longest};
         s->n_chunks++;
         if (at == 0) {
             c->bucket = count;

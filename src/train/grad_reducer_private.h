@@ -33,13 +33,13 @@ struct charl__grad_reducer {
     charl_allreduce *ar;
     charl_reducer *reducer;
     int n_lanes;
-    bool on_device;              /* the devices add up, the host copies and waits for nothing */
-    bool is_beside[MAX_BUCKETS]; /* ... this bucket of a step while the backward pass continues */
-    int n_ready;                 /* ... of this step's buckets given to them */
-    int64_t last_ticket;         /* ... of what they were given; -1: nothing yet */
-    bool in_place;               /* the device writes lanes where the all-reduce reads them ... */
-    bool sum_in_place;  /* ... and reads sums where it writes them, for all ranks of the node */
-    bool shares_values; /* the parameters lie in the memory of the all-reduce */
+    bool on_device;               /* the devices add up, the host copies and waits for nothing */
+    bool is_beside[MAX_BUCKETS];  /* ... this bucket of a step while the backward pass continues */
+    int n_ready;                  /* ... of this step's buckets given to them */
+    int64_t last_ticket;          /* ... of what they were given; -1: nothing yet */
+    bool in_place;                /* the device writes lanes where the all-reduce reads them ... */
+    bool sum_in_place;            /* ... and reads sums where it writes them, for all ranks of the node */
+    bool shares_values;           /* the parameters lie in the memory of the all-reduce */
     charl__grad_compress *narrow; /* NULL: gradients travel in f32 */
     size_t element;               /* bytes of a value on its way */
     charl__lane_arena lanes, sum;
@@ -56,8 +56,7 @@ struct charl__grad_reducer {
 
 /** A bucket is computed by what the compute queue holds so far: cut it into chunks, and copy them
  * to the host where they must be. Async. */
-charl_status charl__chunks_ready(charl__grad_reducer *s, int64_t begin,
-                                 int64_t count) CHARL_MUST_CHECK;
+charl_status charl__chunks_ready(charl__grad_reducer *s, int64_t begin, int64_t count) CHARL_MUST_CHECK;
 
 /** Wait for what has been begun; the device sees the sums. Collective. */
 charl_status charl__chunks_finish(charl__grad_reducer *s) CHARL_MUST_CHECK;

@@ -30,8 +30,7 @@ static void list_models(const device_model *all, int size, charl__heterogeneous 
         }
         m->on = m->on || !is_same(&all[r], &all[0]);
         if (is_new && used < sizeof m->models) {
-            n = snprintf(m->models + used, sizeof m->models - used, "%s%s", used > 0 ? " + " : "",
-                         all[r].name);
+            n = snprintf(m->models + used, sizeof m->models - used, "%s%s", used > 0 ? " + " : "", all[r].name);
             used += n > 0 ? (size_t)n : 0;
         }
     }
@@ -44,8 +43,7 @@ charl_status charl__heterogeneous_init(charl__replica *r)
     const int size = charl_comm_size(r->comm);
     device_model mine = {"", ""}, *all = NULL;
 
-    snprintf(mine.name, sizeof mine.name, "%s%.100s", charl__fault("train.model") ? "another " : "",
-             d->name);
+    snprintf(mine.name, sizeof mine.name, "%s%.100s", charl__fault("train.model") ? "another " : "", d->name);
     snprintf(mine.driver, sizeof mine.driver, "%s", d->driver);
     st = charl_alloc_array(size, sizeof *all, &all);
     CHARL_TRY_CLEANUP(charl_comm_agree(r->comm, st));
@@ -67,8 +65,7 @@ void charl__heterogeneous_fini(charl__replica *r)
     r->mixed.copy = NULL;
 }
 
-static charl_status take_over(const charl__replica *r, charl_buffer *arena, int64_t elements,
-                              float *copy)
+static charl_status take_over(const charl__replica *r, charl_buffer *arena, int64_t elements, float *copy)
 {
     const size_t bytes = (size_t)elements * sizeof *copy;
     const bool leads = charl_comm_rank(r->comm) == 0;

@@ -33,8 +33,7 @@ static bool take_file(const char *dir, const char *name)
 {
     char path[4096];
 
-    if ((size_t)snprintf(path, sizeof path, "%s/%s", dir, name) >= sizeof path ||
-        access(path, F_OK) != 0) {
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", dir, name) >= sizeof path || access(path, F_OK) != 0) {
         return false;
     }
     return unlink(path) == 0;
@@ -45,14 +44,12 @@ static void local_requests(charl__trainer *t, float *stop, float *save)
 {
     const char *dir = t->config->run.output_dir;
     const double max_time = t->config->run.max_time_s;
-    const int asked =
-        t->options->stop ? atomic_exchange(t->options->stop, CHARL_STOP_NONE) : CHARL_STOP_NONE;
+    const int asked = t->options->stop ? atomic_exchange(t->options->stop, CHARL_STOP_NONE) : CHARL_STOP_NONE;
 
     *stop = asked == CHARL_STOP_SAVE || charl__fault("train.stop");
     *save = asked == CHARL_STOP_CHECKPOINT;
     if (charl_comm_rank(t->comm) == 0 && t->writes) {
-        *stop = *stop > 0.0F || take_file(dir, "STOP") ||
-                (max_time > 0 && charl__clock_s() - t->started_s >= max_time);
+        *stop = *stop > 0.0F || take_file(dir, "STOP") || (max_time > 0 && charl__clock_s() - t->started_s >= max_time);
         *save = *save > 0.0F || take_file(dir, "CHECKPOINT");
     }
 }
@@ -90,8 +87,7 @@ static charl_status push_record(charl__trainer *t)
                                 .loss_seed = charl__task_loss_seed(t->config),
                                 .commit = 1};
 
-    charl__optimizer_fill(t->replica.optimizer,
-                          (float)charl_schedule_lr(&t->schedule, t->replica.step), &record);
+    charl__optimizer_fill(t->replica.optimizer, (float)charl_schedule_lr(&t->schedule, t->replica.step), &record);
     return charl__steps_push(t->replica.steps, &record);
 }
 
@@ -143,8 +139,7 @@ static charl_status run_step(charl__trainer *t)
     CHARL_TRY(enter(t, CHARL__PHASE_ALLREDUCE));
     CHARL_TRY(charl__grad_reducer_finish(t->replica.reducer));
     CHARL_TRY(enter(t, CHARL__PHASE_OPTIMIZER));
-    CHARL_TRY(
-        charl_optimizer_step(t->replica.optimizer, 0.0F)); /* the rate stands in the step record */
+    CHARL_TRY(charl_optimizer_step(t->replica.optimizer, 0.0F)); /* the rate stands in the step record */
     CHARL_TRY(charl__shard_publish(&t->replica));
     CHARL_TRY(charl__heterogeneous_step(&t->replica));
     t->replica.step++;
@@ -191,8 +186,7 @@ static bool is_best(charl__trainer *t, const charl_val_row *row)
 
 static charl_status evaluate_now(charl__trainer *t, bool *best)
 {
-    const int64_t limit =
-        t->options->fast_dev_run > 0 ? t->options->fast_dev_run : t->config->eval.max_batches;
+    const int64_t limit = t->options->fast_dev_run > 0 ? t->options->fast_dev_run : t->config->eval.max_batches;
     charl_val_row row;
 
     *best = false;
@@ -224,8 +218,7 @@ static bool due(const charl__trainer *t, charl_interval interval, double last_s)
 }
 
 /* Intervals in seconds are decided by rank 0's clock. */
-static charl_status due_together(charl__trainer *t, charl_interval interval, double last_s,
-                                 bool *out)
+static charl_status due_together(charl__trainer *t, charl_interval interval, double last_s, bool *out)
 {
     float v = charl_comm_rank(t->comm) == 0 && due(t, interval, last_s) ? 1.0F : 0.0F;
 
@@ -252,8 +245,7 @@ static charl_status save_between(charl__trainer *t, charl__throughput *m, bool l
 
 /* Evaluation and checkpoint after a step, where they are due. An interval of 0 is never, but the
  * end always saves. */
-static charl_status after_step(charl__trainer *t, charl__metrics_async *log, charl__throughput *m,
-                               bool *ordinary)
+static charl_status after_step(charl__trainer *t, charl__metrics_async *log, charl__throughput *m, bool *ordinary)
 {
     const bool last = t->replica.step == t->end_step;
     const bool saves = t->writes && t->config->checkpoint.interval.unit != CHARL_INTERVAL_OFF;
@@ -285,8 +277,7 @@ static charl_status after_step(charl__trainer *t, charl__metrics_async *log, cha
     return CHARL_OK;
 }
 
-static charl_status divide_anew(charl__trainer *t, charl__metrics_async *log, charl__throughput *m,
-                                bool *ordinary)
+static charl_status divide_anew(charl__trainer *t, charl__metrics_async *log, charl__throughput *m, bool *ordinary)
 {
     if (t->replica.step == t->end_step || !charl__balance_is_due(t)) {
         return CHARL_OK;
@@ -302,8 +293,7 @@ static charl_status divide_anew(charl__trainer *t, charl__metrics_async *log, ch
 
 /* Log the step just run, where it is to be logged, and one before it whose numbers are there.
  * *loss: of the step logged, else NaN. */
-static charl_status log_steps(charl__trainer *t, charl__metrics_async *log, charl__throughput *m,
-                              double *loss)
+static charl_status log_steps(charl__trainer *t, charl__metrics_async *log, charl__throughput *m, double *loss)
 {
     const int64_t rows = log->rows;
 
@@ -321,8 +311,7 @@ static charl_status log_steps(charl__trainer *t, charl__metrics_async *log, char
 }
 
 /* All that follows the launches of a step. */
-static charl_status finish_step(charl__trainer *t, charl__metrics_async *log, charl__throughput *m,
-                                bool *ordinary)
+static charl_status finish_step(charl__trainer *t, charl__metrics_async *log, charl__throughput *m, bool *ordinary)
 {
     const int64_t rows = log->rows;
     double loss;
@@ -391,8 +380,7 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
     result->loss = log.rows > 0 ? log.row.loss : result->loss;
     if (t->replica.step > m.first_step && m.first_step > 0) {
         result->samples_per_s =
-            (double)((t->replica.step - m.first_step) * t->config->train.batch_size) /
-            (charl__clock_s() - m.first_s);
+            (double)((t->replica.step - m.first_step) * t->config->train.batch_size) / (charl__clock_s() - m.first_s);
     }
 cleanup:
     charl__metrics_async_close(&log);

@@ -79,8 +79,7 @@ cleanup:
     return st;
 }
 
-static charl_status open_one(const char *dir, const char *name, const char *header,
-                             int64_t keep_step, FILE **out)
+static charl_status open_one(const char *dir, const char *name, const char *header, int64_t keep_step, FILE **out)
 {
     char path[PATH_BYTES];
 
@@ -90,8 +89,7 @@ static charl_status open_one(const char *dir, const char *name, const char *head
     return CHARL_OK;
 }
 
-charl_status charl__metrics_open(const char *dir, unsigned formats, int64_t keep_step,
-                                 charl__metrics **out)
+charl_status charl__metrics_open(const char *dir, unsigned formats, int64_t keep_step, charl__metrics **out)
 {
     charl_status st = CHARL_OK;
     charl__metrics *m = NULL;
@@ -148,8 +146,8 @@ static const char *rounded(double v, const char *none, char *text)
 
 static charl_status flush(const charl__metrics *m, FILE *f, const char *name)
 {
-    CHARL_REQUIRE(!f || (fflush(f) == 0 && !ferror(f)), CHARL_ERR_DISK, "cannot write %s/%s: %s",
-                  m->dir, name, strerror(errno));
+    CHARL_REQUIRE(!f || (fflush(f) == 0 && !ferror(f)), CHARL_ERR_DISK, "cannot write %s/%s: %s", m->dir, name,
+                  strerror(errno));
     return CHARL_OK;
 }
 
@@ -166,28 +164,24 @@ charl_status charl__metrics_train(charl__metrics *m, const charl_train_row *r)
         n = snprintf(skipped, sizeof skipped, ",\"skipped\":%" PRId64, r->skipped);
     }
     if (r->overflowed > 0) {
-        snprintf(skipped + n, sizeof skipped - (size_t)n, ",\"overflowed\":%" PRId64,
-                 r->overflowed);
+        snprintf(skipped + n, sizeof skipped - (size_t)n, ",\"overflowed\":%" PRId64, r->overflowed);
     }
     if (m->jsonl) {
         fprintf(m->jsonl,
                 "{\"event\":\"train\",\"step\":%" PRId64
                 ",\"epoch\":%.6g,\"loss\":%s,\"lr\":%.9g,\"grad_norm\":%s,\"samples\":%" PRId64
                 ",\"samples_per_s\":%s%s,\"step_ms\":%.4g,\"data_ms\":%.4g,\"comm_ms\":%.4g,"
-                "\"comm_exposed_ms\":%.4g,\"mem_bytes\":%" PRId64
-                "%s,\"elapsed_s\":%.3f,\"time\":%.3f%s}\n",
-                r->step, r->epoch, number(r->loss, "null", loss), r->lr,
-                number(r->grad_norm, "null", norm), r->samples,
-                rounded(r->samples_per_s, "null", rate), tokens, r->step_ms, r->data_ms, r->comm_ms,
-                r->comm_exposed_ms, r->mem_bytes, skipped, r->elapsed_s, charl__clock_wall_s(),
-                finite ? "" : ",\"nonfinite\":true");
+                "\"comm_exposed_ms\":%.4g,\"mem_bytes\":%" PRId64 "%s,\"elapsed_s\":%.3f,\"time\":%.3f%s}\n",
+                r->step, r->epoch, number(r->loss, "null", loss), r->lr, number(r->grad_norm, "null", norm), r->samples,
+                rounded(r->samples_per_s, "null", rate), tokens, r->step_ms, r->data_ms, r->comm_ms, r->comm_exposed_ms,
+                r->mem_bytes, skipped, r->elapsed_s, charl__clock_wall_s(), finite ? "" : ",\"nonfinite\":true");
         CHARL_TRY(flush(m, m->jsonl, "metrics.jsonl"));
     }
     if (m->csv) {
-        fprintf(m->csv, "%.6g,%" PRId64 ",%.3f,%s,,,%.9g,%s,%s,%.4f,,,%.4g,%.4g\n", r->epoch,
-                r->step, r->elapsed_s, number(r->loss, "nan", loss), r->lr,
-                number(r->grad_norm, "nan", norm), rounded(r->samples_per_s, "nan", rate),
-                (double)r->mem_bytes / 1073741824.0, r->comm_ms, r->comm_exposed_ms);
+        fprintf(m->csv, "%.6g,%" PRId64 ",%.3f,%s,,,%.9g,%s,%s,%.4f,,,%.4g,%.4g\n", r->epoch, r->step, r->elapsed_s,
+                number(r->loss, "nan", loss), r->lr, number(r->grad_norm, "nan", norm),
+                rounded(r->samples_per_s, "nan", rate), (double)r->mem_bytes / 1073741824.0, r->comm_ms,
+                r->comm_exposed_ms);
         CHARL_TRY(flush(m, m->csv, "metrics.csv"));
     }
     return CHARL_OK;
@@ -195,8 +189,8 @@ charl_status charl__metrics_train(charl__metrics *m, const charl_train_row *r)
 
 charl_status charl__metrics_val(charl__metrics *m, const charl_val_row *r)
 {
-    char loss[32], accuracy[64] = "", top5[64] = "", perplexity[64] = "", mae[64] = "", value[32],
-                   exponential[32], error[32];
+    char loss[32], accuracy[64] = "", top5[64] = "", perplexity[64] = "", mae[64] = "", value[32], exponential[32],
+                   error[32];
 
     if (!isnan(r->accuracy)) {
         snprintf(accuracy, sizeof accuracy, ",\"accuracy\":%.9g", r->accuracy);
@@ -211,19 +205,17 @@ charl_status charl__metrics_val(charl__metrics *m, const charl_val_row *r)
         snprintf(mae, sizeof mae, ",\"mae\":%.9g", r->mae);
     }
     if (m->jsonl) {
-        fprintf(
-            m->jsonl,
-            "{\"event\":\"val\",\"step\":%" PRId64
-            ",\"epoch\":%.6g,\"loss\":%s%s%s%s%s,\"best\":%s,\"elapsed_s\":%.3f,\"time\":%.3f%s}\n",
-            r->step, r->epoch, number(r->loss, "null", loss), accuracy, top5, perplexity, mae,
-            r->best ? "true" : "false", r->elapsed_s, charl__clock_wall_s(),
-            isfinite(r->loss) ? "" : ",\"nonfinite\":true");
+        fprintf(m->jsonl,
+                "{\"event\":\"val\",\"step\":%" PRId64
+                ",\"epoch\":%.6g,\"loss\":%s%s%s%s%s,\"best\":%s,\"elapsed_s\":%.3f,\"time\":%.3f%s}\n",
+                r->step, r->epoch, number(r->loss, "null", loss), accuracy, top5, perplexity, mae,
+                r->best ? "true" : "false", r->elapsed_s, charl__clock_wall_s(),
+                isfinite(r->loss) ? "" : ",\"nonfinite\":true");
         CHARL_TRY(flush(m, m->jsonl, "metrics.jsonl"));
     }
     if (m->csv) {
-        fprintf(m->csv, "%.6g,%" PRId64 ",%.3f,,%s,%s,,,,,%s,%s,,\n", r->epoch, r->step,
-                r->elapsed_s, number(r->loss, "nan", loss),
-                isnan(r->accuracy) ? "" : number(r->accuracy, "nan", value),
+        fprintf(m->csv, "%.6g,%" PRId64 ",%.3f,,%s,%s,,,,,%s,%s,,\n", r->epoch, r->step, r->elapsed_s,
+                number(r->loss, "nan", loss), isnan(r->accuracy) ? "" : number(r->accuracy, "nan", value),
                 r->perplexity > 0 ? number(r->perplexity, "nan", exponential) : "",
                 isnan(r->mae) ? "" : number(r->mae, "nan", error));
         CHARL_TRY(flush(m, m->csv, "metrics.csv"));

@@ -21,11 +21,9 @@ void charl__metrics_close(charl__metrics *m); /* NULL is a no-op */
 charl_status charl__metrics_train(charl__metrics *m, const charl_train_row *row) CHARL_MUST_CHECK;
 charl_status charl__metrics_val(charl__metrics *m, const charl_val_row *row) CHARL_MUST_CHECK;
 /** To metrics.jsonl only. */
-charl_status charl__metrics_balance(charl__metrics *m,
-                                    const charl_balance_row *row) CHARL_MUST_CHECK;
+charl_status charl__metrics_balance(charl__metrics *m, const charl_balance_row *row) CHARL_MUST_CHECK;
 
 /** Write `text` to dir/name whole or not at all. Errors: ERR_DISK. */
-charl_status charl__metrics_write_file(const char *dir, const char *name,
-                                       const char *text) CHARL_MUST_CHECK;
+charl_status charl__metrics_write_file(const char *dir, const char *name, const char *text) CHARL_MUST_CHECK;
 
 #endif

@@ -13,8 +13,7 @@ charl_status charl__metrics_async_open(charl__trainer *t, charl__metrics_async *
     const size_t lanes = CHARL_MAX_SLICES * sizeof(float); /* of all passes: one each at most */
     void *host = NULL;
 
-    CHARL_TRY(charl__pinned_create(t->session.dev, lanes + sizeof(charl_norm_record), &log->pinned,
-                                   &host));
+    CHARL_TRY(charl__pinned_create(t->session.dev, lanes + sizeof(charl_norm_record), &log->pinned, &host));
     log->lanes = host;
     log->norm = (charl_norm_record *)((char *)host + lanes);
     return CHARL_OK;
@@ -27,8 +26,7 @@ void charl__metrics_async_close(charl__metrics_async *log)
     *log = (charl__metrics_async){0};
 }
 
-charl_status charl__metrics_async_begin(charl__trainer *t, charl__metrics_async *log,
-                                        charl__throughput *m)
+charl_status charl__metrics_async_begin(charl__trainer *t, charl__metrics_async *log, charl__throughput *m)
 {
     const charl_tensor *loss = charl__steps_loss(t->replica.steps);
 
@@ -40,11 +38,9 @@ charl_status charl__metrics_async_begin(charl__trainer *t, charl__metrics_async 
                                  .samples = t->replica.step * t->config->train.batch_size,
                                  .mem_bytes = charl_device_get_memory(t->session.dev).in_use};
     charl__phase_mark(t->comm, t->replica.step, CHARL__PHASE_DEVICE);
-    CHARL_TRY(charl__grad_reducer_verify(
-        t->replica.reducer)); /* with a deadline; reading waits without one */
-    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, loss->buffer,
-                                 (size_t)loss->offset * sizeof *log->lanes, log->lanes,
-                                 (size_t)charl__tensor_count(loss) * sizeof *log->lanes, false));
+    CHARL_TRY(charl__grad_reducer_verify(t->replica.reducer)); /* with a deadline; reading waits without one */
+    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, loss->buffer, (size_t)loss->offset * sizeof *log->lanes,
+                                 log->lanes, (size_t)charl__tensor_count(loss) * sizeof *log->lanes, false));
     CHARL_TRY(charl__optimizer_read_norm(t->replica.optimizer, log->norm));
     CHARL_TRY(charl__event_record(t->session.dev, CHARL_QUEUE_COMPUTE, &log->arrived));
     return CHARL_OK;
@@ -64,9 +60,8 @@ static charl_status add_lanes(charl__trainer *t, const float *lanes, double *los
         charl__grad_accum_fold_number(t->replica.accum, i, lanes);
         lanes += charl__grad_accum_slices(t->replica.accum, i)->n_lanes;
     }
-    CHARL_TRY(charl__grad_reducer_sum(
-        t->replica.reducer, t->replica.accum ? charl__grad_accum_number(t->replica.accum) : lanes,
-        1, &sum));
+    CHARL_TRY(charl__grad_reducer_sum(t->replica.reducer,
+                                      t->replica.accum ? charl__grad_accum_number(t->replica.accum) : lanes, 1, &sum));
     *loss = (double)(sum / (float)t->config->train.batch_size);
     return CHARL_OK;
 }
@@ -81,8 +76,7 @@ static void measure(const charl__trainer *t, charl__metrics_async *log, charl__t
     m->steps = since;
 }
 
-charl_status charl__metrics_async_end(charl__trainer *t, charl__metrics_async *log,
-                                      charl__throughput *m)
+charl_status charl__metrics_async_end(charl__trainer *t, charl__metrics_async *log, charl__throughput *m)
 {
     charl_status st = CHARL_OK;
     charl_train_row *row = &log->row;

@@ -20,8 +20,7 @@ typedef struct charl__metrics_async {
 } charl__metrics_async;
 
 /** Local. Errors: ERR_NOMEM, ERR_DEVICE. */
-charl_status charl__metrics_async_open(charl__trainer *t,
-                                       charl__metrics_async *log) CHARL_MUST_CHECK;
+charl_status charl__metrics_async_open(charl__trainer *t, charl__metrics_async *log) CHARL_MUST_CHECK;
 void charl__metrics_async_close(charl__metrics_async *log);
 
 /** Begin the row of the step just run; none is on its way. Async. */

@@ -68,8 +68,8 @@ charl_status charl__nonfinite_poll(charl__trainer *t)
         }
         charl__event_release(n->arrived);
         n->arrived = NULL;
-        n->found = n->found || ((mask_of(n->record->left_out) | mask_of(n->record->bad_loss)) &
-                                new_steps(t, n->polled)) != 0;
+        n->found =
+            n->found || ((mask_of(n->record->left_out) | mask_of(n->record->bad_loss)) & new_steps(t, n->polled)) != 0;
     }
     if (t->replica.step - n->polled >= POLL_STEPS || now - n->polled_s >= POLL_S) {
         n->polled = t->replica.step;
@@ -98,13 +98,11 @@ static charl_status describe_samples(const charl__trainer *t, int64_t step, char
     CHARL_TRY_CLEANUP(charl_alloc_array(batch, sizeof *rows, &rows));
     charl__device_loader_samples(t->replica.train_loader, step - 1, rows);
     qsort(rows, (size_t)batch, sizeof *rows, compare);
-    used = snprintf(text, size, "%s",
-                    t->session.data.kind == CHARL_DATASET_TOKENS ? "windows from token" : "rows");
+    used = snprintf(text, size, "%s", t->session.data.kind == CHARL_DATASET_TOKENS ? "windows from token" : "rows");
     for (int shown = 0; i < batch && shown < SHOWN; shown++, i = end) {
         for (end = i + 1; end < batch && rows[end] == rows[end - 1] + 1; end++) {
         }
-        used +=
-            snprintf(text + used, size - (size_t)used, "%s %" PRId64, i > 0 ? "," : "", rows[i]);
+        used += snprintf(text + used, size - (size_t)used, "%s %" PRId64, i > 0 ? "," : "", rows[i]);
         if (end > i + 1) {
             used += snprintf(text + used, size - (size_t)used, " to %" PRId64, rows[end - 1]);
         }
@@ -119,8 +117,8 @@ cleanup:
 }
 
 /* "the gradient of fc1.weight is not finite" */
-static void describe(const charl__trainer *t, const charl__bad_step *v,
-                     const charl_norm_record *record, char *text, size_t size)
+static void describe(const charl__trainer *t, const charl__bad_step *v, const charl_norm_record *record, char *text,
+                     size_t size)
 {
     charl_optimizer_report report;
     char gradient[TEXT_BYTES / 2];
@@ -133,8 +131,7 @@ static void describe(const charl__trainer *t, const charl__bad_step *v,
     if (report.bad_step + 1 != v->step) { /* the record is of another one */
         snprintf(gradient, sizeof gradient, "the gradient");
     } else if (report.bad_param) {
-        snprintf(gradient, sizeof gradient, "the gradient of %s",
-                 charl_param_get_spec(report.bad_param)->name);
+        snprintf(gradient, sizeof gradient, "the gradient of %s", charl_param_get_spec(report.bad_param)->name);
     } else {
         snprintf(gradient, sizeof gradient, "the norm of the gradient");
     }
@@ -142,9 +139,7 @@ static void describe(const charl__trainer *t, const charl__bad_step *v,
         snprintf(text, size, "the loss and %s are not finite", gradient);
     } else {
         snprintf(text, size, "%s is not finite%s", gradient,
-                 charl__steps_scale_is_dynamic(t->replica.steps)
-                     ? ", even at the smallest loss scale"
-                     : "");
+                 charl__steps_scale_is_dynamic(t->replica.steps) ? ", even at the smallest loss scale" : "");
     }
 }
 
@@ -158,8 +153,7 @@ static const char *advice(const charl__trainer *t)
 }
 
 /* Training ends because of v. */
-static charl_status fail(const charl__trainer *t, const charl__bad_step *v,
-                         const charl_norm_record *record)
+static charl_status fail(const charl__trainer *t, const charl__bad_step *v, const charl_norm_record *record)
 {
     char what[TEXT_BYTES], samples[TEXT_BYTES];
 
@@ -167,8 +161,7 @@ static charl_status fail(const charl__trainer *t, const charl__bad_step *v,
     CHARL_TRY(describe_samples(t, v->step, samples, sizeof samples));
     if (t->config->train.on_nonfinite == CHARL_NONFINITE_SKIP) {
         CHARL_FAIL(CHARL_ERR_NONFINITE,
-                   "%" PRId64
-                   " steps in a row were not finite, which is train.max_nonfinite_steps; "
+                   "%" PRId64 " steps in a row were not finite, which is train.max_nonfinite_steps; "
                    "at the first of them, step %" PRId64 ", %s; its samples: %s. HINT %s",
                    t->nonfinite.in_row, v->step, what, samples, advice(t));
     }
@@ -176,9 +169,8 @@ static charl_status fail(const charl__trainer *t, const charl__bad_step *v,
                "step %" PRId64 ": %s; %s. Its samples: %s. HINT %s; train.on_nonfinite = skip "
                "leaves such steps out",
                v->step, what,
-               v->gradient ? "the weights are those before this step"
-                           : "no checkpoint has been written since",
-               samples, advice(t));
+               v->gradient ? "the weights are those before this step" : "no checkpoint has been written since", samples,
+               advice(t));
 }
 
 /* Whether to warn at the nth time: 1, 2, 4, 8, ... */
@@ -187,8 +179,7 @@ static bool is_worth_it(int64_t n)
     return (n & (n - 1)) == 0;
 }
 
-static charl_status warn(charl__trainer *t, const charl__bad_step *v,
-                         const charl_norm_record *record)
+static charl_status warn(charl__trainer *t, const charl__bad_step *v, const charl_norm_record *record)
 {
     char what[TEXT_BYTES], samples[TEXT_BYTES], text[2 * TEXT_BYTES + 128];
 
@@ -197,8 +188,7 @@ static charl_status warn(charl__trainer *t, const charl__bad_step *v,
     }
     describe(t, v, record, what, sizeof what);
     CHARL_TRY(describe_samples(t, v->step, samples, sizeof samples));
-    snprintf(text, sizeof text,
-             "step %" PRId64 " was %s: %s; its samples: %s (%" PRId64 " skipped so far)", v->step,
+    snprintf(text, sizeof text, "step %" PRId64 " was %s: %s; its samples: %s (%" PRId64 " skipped so far)", v->step,
              v->gradient ? "skipped" : "taken", what, samples, t->nonfinite.skipped);
     charl__trainer_warn(t, text);
     return CHARL_OK;
@@ -207,8 +197,7 @@ static charl_status warn(charl__trainer *t, const charl__bad_step *v,
 static charl_status fail_evaluation(const charl__trainer *t)
 {
     CHARL_FAIL(CHARL_ERR_NONFINITE,
-               "step %" PRId64
-               ": the loss on the %s split is not finite, though the weights are%s. "
+               "step %" PRId64 ": the loss on the %s split is not finite, though the weights are%s. "
                "HINT look at that split (charl predict), lower optimizer.learning_rate; "
                "train.on_nonfinite = skip continues with a warning",
                t->replica.step, charl_split_name(t->replica.eval_split),
@@ -227,8 +216,8 @@ charl_status charl__nonfinite_evaluation(charl__trainer *t, double loss)
     if (t->config->train.on_nonfinite != CHARL_NONFINITE_SKIP) {
         CHARL_TRY(charl_comm_agreed(t->comm, fail_evaluation(t)));
     }
-    snprintf(text, sizeof text, "step %" PRId64 ": the loss on the %s split is not finite",
-             t->replica.step, charl_split_name(t->replica.eval_split));
+    snprintf(text, sizeof text, "step %" PRId64 ": the loss on the %s split is not finite", t->replica.step,
+             charl_split_name(t->replica.eval_split));
     if (is_worth_it(++t->nonfinite.bad_evaluations) && charl_comm_rank(t->comm) == 0) {
         charl__trainer_warn(t, text);
     }
@@ -251,13 +240,11 @@ static charl_status unite(charl__trainer *t, uint64_t *mask)
     return CHARL_OK;
 }
 
-charl_status charl__nonfinite_judge(charl__trainer *t, int64_t step,
-                                    const charl_norm_record *record)
+charl_status charl__nonfinite_judge(charl__trainer *t, int64_t step, const charl_norm_record *record)
 {
     charl__nonfinite *n = &t->nonfinite;
-    const int64_t limit = t->config->train.on_nonfinite == CHARL_NONFINITE_SKIP
-                              ? t->config->train.max_nonfinite_steps
-                              : 1;
+    const int64_t limit =
+        t->config->train.on_nonfinite == CHARL_NONFINITE_SKIP ? t->config->train.max_nonfinite_steps : 1;
     const uint64_t left_out = mask_of(record->left_out), overflowed = mask_of(record->overflowed);
     uint64_t bad_loss = mask_of(record->bad_loss);
 
@@ -272,9 +259,8 @@ charl_status charl__nonfinite_judge(charl__trainer *t, int64_t step,
     }
     while (n->judged < step) {
         const uint64_t bit = UINT64_C(1) << (step - n->judged - 1);
-        const charl__bad_step v = {.step = n->judged + 1,
-                                   .loss = (bad_loss & bit) != 0,
-                                   .gradient = (left_out & bit) != 0};
+        const charl__bad_step v = {
+            .step = n->judged + 1, .loss = (bad_loss & bit) != 0, .gradient = (left_out & bit) != 0};
 
         n->judged++;
         if ((overflowed & bit) && !v.loss) {
@@ -300,8 +286,7 @@ charl_status charl__trainer_check_finite(charl__trainer *t)
     charl_norm_record record;
 
     charl__phase_mark(t->comm, t->replica.step, CHARL__PHASE_DEVICE);
-    CHARL_TRY(charl__grad_reducer_verify(
-        t->replica.reducer)); /* with a deadline; reading waits without one */
+    CHARL_TRY(charl__grad_reducer_verify(t->replica.reducer)); /* with a deadline; reading waits without one */
     CHARL_TRY(charl__optimizer_fetch_norm(t->replica.optimizer, &record));
     CHARL_TRY(charl__nonfinite_judge(t, t->replica.step, &record));
     return CHARL_OK;

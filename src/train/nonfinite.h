@@ -55,8 +55,7 @@ charl_status charl__nonfinite_judge(struct charl__trainer *t, int64_t step,
                                     const charl_norm_record *record) CHARL_MUST_CHECK;
 /** Whether `record`, of `step`, has steps that were left out and not judged yet: the same on all
  * ranks. */
-bool charl__nonfinite_is_new(const struct charl__trainer *t, int64_t step,
-                             const charl_norm_record *record);
+bool charl__nonfinite_is_new(const struct charl__trainer *t, int64_t step, const charl_norm_record *record);
 /** The mean loss of an evaluation, the same on all ranks: stop, or warn. Local. Errors:
  * ERR_NONFINITE. */
 charl_status charl__nonfinite_evaluation(struct charl__trainer *t, double loss) CHARL_MUST_CHECK;

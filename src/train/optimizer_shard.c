@@ -19,8 +19,7 @@ struct charl__shard {
 
 bool charl__shard_is_on(const charl__replica *r)
 {
-    return r->session->config->dist.shard_optimizer && !r->session->infers &&
-           charl_comm_size(r->comm) > 1;
+    return r->session->config->dist.shard_optimizer && !r->session->infers && charl_comm_size(r->comm) > 1;
 }
 
 static charl_status reserve(charl__shard *s, int n)
@@ -90,17 +89,14 @@ const charl_param_ranges *charl__shard_ranges(const charl__shard *s)
 
 static charl_status transfer(const charl__replica *r, charl_param_range range, bool to_device)
 {
-    const size_t at = (size_t)range.begin * sizeof(float),
-                 bytes = (size_t)range.count * sizeof(float);
+    const size_t at = (size_t)range.begin * sizeof(float), bytes = (size_t)range.count * sizeof(float);
     float *host = charl_allreduce_gathered(r->shard->ar) + range.begin;
 
     if (bytes == 0) {
         return CHARL_OK;
     }
-    return to_device ? charl__buffer_write(CHARL_QUEUE_COMPUTE, r->session->params->value, at, host,
-                                           bytes, false)
-                     : charl__buffer_read(CHARL_QUEUE_COMPUTE, r->session->params->value, at, host,
-                                          bytes, false);
+    return to_device ? charl__buffer_write(CHARL_QUEUE_COMPUTE, r->session->params->value, at, host, bytes, false)
+                     : charl__buffer_read(CHARL_QUEUE_COMPUTE, r->session->params->value, at, host, bytes, false);
 }
 
 /* What the others own of bucket i. */
@@ -127,8 +123,7 @@ charl_status charl__shard_publish(charl__replica *r)
     }
     CHARL_TRY(charl_device_sync(r->session->dev));
     for (int i = 0; i < s->n; i++) {
-        CHARL_TRY(
-            charl_allreduce_gather(s->ar, s->bucket[i].begin, s->bucket[i].count, &s->ticket[i]));
+        CHARL_TRY(charl_allreduce_gather(s->ar, s->bucket[i].begin, s->bucket[i].count, &s->ticket[i]));
     }
     for (int i = 0; i < s->n; i++) {
         CHARL_TRY(charl__grad_reducer_wait(r->reducer, s->ticket[i]));
@@ -158,8 +153,7 @@ static int64_t part_elements(const charl__shard *s, int r)
 }
 
 /* Elements [at, at + count) of what rank r keeps, to where the parameters have them. */
-static void scatter(const charl__shard *s, int r, int64_t at, int64_t count, const float *src,
-                    float *all)
+static void scatter(const charl__shard *s, int r, int64_t at, int64_t count, const float *src, float *all)
 {
     int64_t kept = 0, from, to;
 
@@ -187,8 +181,7 @@ static charl_status collection_begin(const charl__replica *r, int k, collection 
     const int size = charl_comm_size(r->comm);
     int64_t chunk;
 
-    CHARL_REQUIRE(!charl__fault("train.collect"), CHARL_ERR_DEVICE,
-                  "collecting the state fails on purpose");
+    CHARL_REQUIRE(!charl__fault("train.collect"), CHARL_ERR_DEVICE, "collecting the state fails on purpose");
     for (int rank = 0; rank < size; rank++) {
         const int64_t n = part_elements(r->shard, rank);
 
@@ -216,8 +209,7 @@ charl_status charl__shard_collect(const charl__replica *r, charl_status mine, in
     for (int64_t at = 0; at < c.most; at += CHUNK) {
         const int64_t left = c.most - at < CHUNK ? c.most - at : CHUNK;
 
-        CHARL_TRY_CLEANUP(
-            charl_comm_allgather(r->comm, c.mine + at, (size_t)left * sizeof(float), c.chunks));
+        CHARL_TRY_CLEANUP(charl_comm_allgather(r->comm, c.mine + at, (size_t)left * sizeof(float), c.chunks));
         for (int rank = 0; *out && rank < size; rank++) {
             scatter(r->shard, rank, at, left, c.chunks + rank * left, *out);
         }
@@ -230,10 +222,9 @@ cleanup:
 
 int64_t charl__shard_saves(const charl__replica *r)
 {
-    const int arenas = r->shard && r->optimizer ? charl_optimizer_get_state_count(r->optimizer) +
-                                                      charl_optimizer_has_ema(r->optimizer)
-                                                : 0;
+    const int arenas = r->shard && r->optimizer
+                           ? charl_optimizer_get_state_count(r->optimizer) + charl_optimizer_has_ema(r->optimizer)
+                           : 0;
 
-    return arenas > 0 ? 4 * arenas * (r->session->params->elements - r->optimizer->own_elements)
-                      : 0;
+    return arenas > 0 ? 4 * arenas * (r->session->params->elements - r->optimizer->own_elements) : 0;
 }

@@ -35,8 +35,7 @@ charl_status charl__shard_pause(charl__replica *r) CHARL_MUST_CHECK;
 /** State k of the optimizer, for k = number of states its average, from all ranks: *out, laid out
  * as the parameters, on rank 0, and NULL elsewhere. It is the caller's. `mine` is this rank's
  * status so far. Blocks. Collective; agreed. */
-charl_status charl__shard_collect(const charl__replica *r, charl_status mine, int k,
-                                  float **out) CHARL_MUST_CHECK;
+charl_status charl__shard_collect(const charl__replica *r, charl_status mine, int k, float **out) CHARL_MUST_CHECK;
 
 /** Bytes of optimizer state that this rank need not keep. Local. */
 int64_t charl__shard_saves(const charl__replica *r);

@@ -67,8 +67,7 @@ static charl_status way_fail(int64_t arg, charl_params *params)
 {
     (void)arg;
     (void)params;
-    return charl__error_set(CHARL_ERR_DEVICE, __FILE__, __LINE__, __func__,
-                            "the device fails on purpose");
+    return charl__error_set(CHARL_ERR_DEVICE, __FILE__, __LINE__, __func__, "the device fails on purpose");
 }
 
 /* A bit of the first value of the first parameter, as a weak memory cell would: of the mantissa the
@@ -82,8 +81,7 @@ static charl_status way_flip(int64_t arg, charl_params *params)
 
     (void)arg;
     if (p) {
-        CHARL_TRY_CLEANUP(
-            charl_alloc_array(charl_shape_count(&charl_param_get_spec(p)->shape), sizeof *v, &v));
+        CHARL_TRY_CLEANUP(charl_alloc_array(charl_shape_count(&charl_param_get_spec(p)->shape), sizeof *v, &v));
         CHARL_TRY_CLEANUP(charl_param_read(p, v));
         memcpy(&bits, v, sizeof bits);
         bits ^= 1U << 22;
@@ -102,17 +100,15 @@ static charl_status way_nan(int64_t arg, charl_params *params)
     static const float nan = NAN;
 
     (void)arg;
-    return params && params->grad
-               ? charl__buffer_write(CHARL_QUEUE_COMPUTE, params->grad, 0, &nan, sizeof nan, true)
-               : CHARL_OK;
+    return params && params->grad ? charl__buffer_write(CHARL_QUEUE_COMPUTE, params->grad, 0, &nan, sizeof nan, true)
+                                  : CHARL_OK;
 }
 
 static const struct {
     const char *name;
     way_of_failing lose;
-} ways[] = {{"kill", way_kill}, {"stop", way_stop}, {"segv", way_segv},
-            {"hang", way_hang}, {"spin", way_spin}, {"exit", way_exit},
-            {"fail", way_fail}, {"flip", way_flip}, {"nan", way_nan}};
+} ways[] = {{"kill", way_kill}, {"stop", way_stop}, {"segv", way_segv}, {"hang", way_hang}, {"spin", way_spin},
+            {"exit", way_exit}, {"fail", way_fail}, {"flip", way_flip}, {"nan", way_nan}};
 
 charl_status charl__phase_fault(const char *word, charl_params *params)
 {
@@ -142,8 +138,7 @@ void charl__phase_mark(charl_comm *c, int64_t step, charl__phase phase)
     charl_comm_mark(c, step, phases[phase].text);
 }
 
-charl_status charl__phase_enter(charl_comm *c, int64_t step, charl__phase phase,
-                                charl_params *params)
+charl_status charl__phase_enter(charl_comm *c, int64_t step, charl__phase phase, charl_params *params)
 {
     charl__phase_mark(c, step, phase);
     return charl__phase_fault(phases[phase].word, params);

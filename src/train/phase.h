@@ -8,19 +8,19 @@
 #include "charl/params.h"
 
 /* id, PHASE of a fault, what peers are told */
-#define CHARL__PHASE_LIST(X)                                                                       \
-    X(SETUP, "setup", "setup: data")                                                               \
-    X(KERNELS, "kernels", "setup: kernels")                                                        \
-    X(RESUME, "resume", "resume")                                                                  \
-    X(DATA, "data", "data")                                                                        \
-    X(BACKWARD, "backward", "forward and backward")                                                \
-    X(DEVICE, "device", "waiting for the device")                                                  \
-    X(ALLREDUCE, "allreduce", "all-reduce")                                                        \
-    X(OPTIMIZER, "optimizer", "optimizer")                                                         \
-    X(DIVISION, "division", "division of the batch")                                               \
-    X(EVALUATION, "evaluation", "evaluation")                                                      \
-    X(CHECKPOINT, "checkpoint", "checkpoint")                                                      \
-    X(WRITE, "write", "writing the checkpoint")                                                    \
+#define CHARL__PHASE_LIST(X)                                                                                           \
+    X(SETUP, "setup", "setup: data")                                                                                   \
+    X(KERNELS, "kernels", "setup: kernels")                                                                            \
+    X(RESUME, "resume", "resume")                                                                                      \
+    X(DATA, "data", "data")                                                                                            \
+    X(BACKWARD, "backward", "forward and backward")                                                                    \
+    X(DEVICE, "device", "waiting for the device")                                                                      \
+    X(ALLREDUCE, "allreduce", "all-reduce")                                                                            \
+    X(OPTIMIZER, "optimizer", "optimizer")                                                                             \
+    X(DIVISION, "division", "division of the batch")                                                                   \
+    X(EVALUATION, "evaluation", "evaluation")                                                                          \
+    X(CHECKPOINT, "checkpoint", "checkpoint")                                                                          \
+    X(WRITE, "write", "writing the checkpoint")                                                                        \
     X(END, "end", "end")
 
 typedef enum charl__phase {
@@ -32,8 +32,7 @@ typedef enum charl__phase {
 
 /** Begin a phase of a step. params: what a fault may corrupt, or NULL. Local.
  *  Errors: ERR_DEVICE when a fault asks for it; nothing else. */
-charl_status charl__phase_enter(charl_comm *c, int64_t step, charl__phase phase,
-                                charl_params *params) CHARL_MUST_CHECK;
+charl_status charl__phase_enter(charl_comm *c, int64_t step, charl__phase phase, charl_params *params) CHARL_MUST_CHECK;
 
 /** Only say so: for a phase that is come to in several places. Local. */
 void charl__phase_mark(charl_comm *c, int64_t step, charl__phase phase);

@@ -48,19 +48,15 @@ static charl_status add_options(const charl__replica *r, charl__consensus *facts
     CHARL_TRY(take_setting(facts, "--overfit-batch", o->overfit_batch ? "yes" : "no"));
     CHARL_TRY(take_setting(facts, "--overwrite", o->overwrite ? "yes" : "no"));
     CHARL_TRY(take_setting(facts, "--init-from", o->init_from ? "a file" : "no"));
-    CHARL_TRY(take_setting(facts, "--ema",
-                           o->ema == CHARL_EMA_AUTO  ? "auto"
-                           : o->ema == CHARL_EMA_YES ? "yes"
-                                                     : "no"));
+    CHARL_TRY(take_setting(facts, "--ema", o->ema == CHARL_EMA_AUTO ? "auto" : o->ema == CHARL_EMA_YES ? "yes" : "no"));
     return CHARL_OK;
 }
 
 /* Of the sources that this program was built with. */
 static charl_status add_kernels(charl__consensus *facts)
 {
-    const charl__fact form = {
-        .status = CHARL_ERR_CONFIG,
-        .hint = "the ranks run different builds of charl: install one on every node"};
+    const charl__fact form = {.status = CHARL_ERR_CONFIG,
+                              .hint = "the ranks run different builds of charl: install one on every node"};
     uint32_t crc = 0;
 
     for (const charl__kernel_source *s = charl__kernel_sources; s->name; s++) {
@@ -91,12 +87,10 @@ cleanup:
 }
 
 /* A text of names, which may be long. */
-static charl_status add_names(charl__consensus *facts, const charl__fact *form, const char *label,
-                              const char *names)
+static charl_status add_names(charl__consensus *facts, const charl__fact *form, const char *label, const char *names)
 {
     return charl__consensus_print(facts, form, label, "%.60s%s (checksum %08" PRIx32 ")", names,
-                                  strlen(names) > 60 ? "..." : "",
-                                  charl__crc32c(0, names, strlen(names)));
+                                  strlen(names) > 60 ? "..." : "", charl__crc32c(0, names, strlen(names)));
 }
 
 static charl_status add_data(const charl__replica *r, charl__consensus *facts)
@@ -105,17 +99,16 @@ static charl_status add_data(const charl__replica *r, charl__consensus *facts)
     const size_t stats = (size_t)d->n_stats * sizeof(float);
     charl__fact fact = {.status = CHARL_ERR_DATA, .note = d->path, .hint = data_hint};
 
-    CHARL_TRY(charl__consensus_print(facts, &fact, "data",
-                                     "%" PRId64 " + %" PRId64 " + %" PRId64 " rows, digest %s",
-                                     d->rows[CHARL_SPLIT_TRAIN], d->rows[CHARL_SPLIT_VAL],
-                                     d->rows[CHARL_SPLIT_TEST], d->content_id));
+    CHARL_TRY(charl__consensus_print(facts, &fact, "data", "%" PRId64 " + %" PRId64 " + %" PRId64 " rows, digest %s",
+                                     d->rows[CHARL_SPLIT_TRAIN], d->rows[CHARL_SPLIT_VAL], d->rows[CHARL_SPLIT_TEST],
+                                     d->content_id));
     CHARL_TRY(charl__consensus_print(facts, &fact, "classes of the data", "%" PRId64, d->classes));
     CHARL_TRY(add_names(facts, &fact, "class names of the data", d->class_names));
     CHARL_TRY(add_names(facts, &fact, "columns of the data", d->columns));
     CHARL_TRY(add_names(facts, &fact, "target names of the data", d->targets));
-    CHARL_TRY(charl__consensus_print(
-        facts, &fact, "mean and std of the data", "%d of them, checksum %08" PRIx32, d->n_stats,
-        stats ? charl__crc32c(charl__crc32c(0, d->mean, stats), d->std, stats) : 0));
+    CHARL_TRY(charl__consensus_print(facts, &fact, "mean and std of the data", "%d of them, checksum %08" PRIx32,
+                                     d->n_stats,
+                                     stats ? charl__crc32c(charl__crc32c(0, d->mean, stats), d->std, stats) : 0));
     CHARL_TRY(charl__consensus_print(facts, &fact, "tokenizer of the data", "%.60s", d->tokenizer));
     return CHARL_OK;
 }
@@ -137,8 +130,7 @@ static uint32_t add_text(uint32_t crc, const char *text)
 }
 
 /* By what rows are matched and normalised: of the data, or of the checkpoint. */
-static charl_status add_schema(const charl__replica *r, charl__consensus *facts,
-                               const charl__fact *form)
+static charl_status add_schema(const charl__replica *r, charl__consensus *facts, const charl__fact *form)
 {
     const charl_data_schema *s = r->session->schema;
     const size_t stats = (size_t)s->n_stats * sizeof(float);
@@ -148,22 +140,19 @@ static charl_status add_schema(const charl__replica *r, charl__consensus *facts,
     if (stats) {
         crc = charl__crc32c(charl__crc32c(crc, s->mean, stats), s->std, stats);
     }
-    return charl__consensus_print(facts, &fact, "names, mean and std of the model's data",
-                                  "checksum %08" PRIx32, crc);
+    return charl__consensus_print(facts, &fact, "names, mean and std of the model's data", "checksum %08" PRIx32, crc);
 }
 
 charl__fact charl__rank_check_form(const char *path)
 {
-    return (charl__fact){
-        .status = path ? CHARL_ERR_CHECKPOINT : CHARL_ERR_NONFINITE,
-        .note = path,
-        .hint = path ? "a copy of the file on one node may be another one: copy it again, or name "
-                       "one that all nodes share"
-                     : "ranks that draw different weights run different builds or libraries"};
+    return (charl__fact){.status = path ? CHARL_ERR_CHECKPOINT : CHARL_ERR_NONFINITE,
+                         .note = path,
+                         .hint = path ? "a copy of the file on one node may be another one: copy it again, or name "
+                                        "one that all nodes share"
+                                      : "ranks that draw different weights run different builds or libraries"};
 }
 
-charl_status charl__rank_check_state(charl__replica *r, charl__consensus *more, const char *path,
-                                     charl_status mine)
+charl_status charl__rank_check_state(charl__replica *r, charl__consensus *more, const char *path, charl_status mine)
 {
     charl_status st = mine;
     charl__consensus own = {0}, *facts = more ? more : &own;

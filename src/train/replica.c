@@ -25,8 +25,7 @@ static charl_status take_slices(charl__replica *r, int first, int count)
     const int64_t batch = r->config->train.batch_size;
 
     CHARL_REQUIRE(batch % slices == 0, CHARL_ERR_CONFIG,
-                  "train.batch_size = %lld does not divide into train.slices = %d",
-                  (long long)batch, slices);
+                  "train.batch_size = %lld does not divide into train.slices = %d", (long long)batch, slices);
     CHARL_TRY(charl_slices_range(slices, first, count, &r->slices));
     r->rows = batch / slices * r->slices.count;
     r->row0 = batch / slices * r->slices.first;
@@ -47,16 +46,14 @@ static void on_compiling(void *ctx, const charl_compile_progress *p)
 
 static charl_status open_device(charl__replica *r)
 {
-    const bool is_team =
-        charl_comm_is_team(r->comm); /* simulated: all on the devices of this node */
-    charl_device_request request = {
-        .select = r->config->device.select,
-        .local_rank = is_team ? charl_comm_rank(r->comm) : charl_comm_local_rank(r->comm),
-        .local_size = is_team ? charl_comm_size(r->comm) : charl_comm_local_size(r->comm),
-        .share = r->config->device.share || is_team,
-        .allow_tf32 = r->config->device.allow_tf32,
-        .compiling = on_compiling,
-        .compiling_ctx = r};
+    const bool is_team = charl_comm_is_team(r->comm); /* simulated: all on the devices of this node */
+    charl_device_request request = {.select = r->config->device.select,
+                                    .local_rank = is_team ? charl_comm_rank(r->comm) : charl_comm_local_rank(r->comm),
+                                    .local_size = is_team ? charl_comm_size(r->comm) : charl_comm_local_size(r->comm),
+                                    .share = r->config->device.share || is_team,
+                                    .allow_tf32 = r->config->device.allow_tf32,
+                                    .compiling = on_compiling,
+                                    .compiling_ctx = r};
 
     if (r->options->device) {
         request.select = r->options->device;
@@ -66,9 +63,7 @@ static charl_status open_device(charl__replica *r)
     CHARL_TRY(charl__session_open_device(r->session, &request));
     CHARL_TRY(charl__steps_create_with(
         r->session->dev, RUN_AHEAD,
-        r->session->infers ? 0
-                           : charl__loader_record_bytes(r->rows, r->config->data.augment.mixup > 0),
-        &r->steps));
+        r->session->infers ? 0 : charl__loader_record_bytes(r->rows, r->config->data.augment.mixup > 0), &r->steps));
     if (r->config->train.precision == CHARL_PRECISION_F16) {
         const int64_t fixed = r->config->train.loss_scale;
 
@@ -95,8 +90,7 @@ static bool fits_device(const charl__replica *r, charl_split split)
 }
 
 /* Created, or divided anew when it is there. */
-static charl_status provide_loader(charl__replica *r, charl_split split, bool training,
-                                   charl__device_loader **out)
+static charl_status provide_loader(charl__replica *r, charl_split split, bool training, charl__device_loader **out)
 {
     /* A batch to be learned by heart must stay as it is. */
     const bool augments = training && !r->options->overfit_batch;
@@ -115,8 +109,7 @@ static charl_status provide_loader(charl__replica *r, charl_split split, bool tr
                                             .steps = training ? r->steps : NULL,
                                             .fixed = training && r->options->overfit_batch};
 
-    return *out ? charl__device_loader_divide(*out, r->row0, r->rows)
-                : charl__device_loader_create(&o, out);
+    return *out ? charl__device_loader_divide(*out, r->row0, r->rows) : charl__device_loader_create(&o, out);
 }
 
 /* The rows of some slices within this rank's part of the batch. */
@@ -128,8 +121,7 @@ static void set_rows(const charl__replica *r, const charl_slices *slices, charl_
     task->rows = slices->count * rows;
 }
 
-static charl_status build_graph(charl__replica *r, const charl_slices *slices, bool training,
-                                charl__task *task)
+static charl_status build_graph(charl__replica *r, const charl_slices *slices, bool training, charl__task *task)
 {
     charl_status st = CHARL_OK;
 
@@ -138,8 +130,8 @@ static charl_status build_graph(charl__replica *r, const charl_slices *slices, b
     charl_graph_set_training(task->g, training);
     charl_graph_set_recompute(task->g, training && r->recomputes);
     task->classes = r->session->data.classes;
-    charl__task_build(r->config, r->session->model, r->session->params,
-                      training ? r->train_loader : r->eval_loader, r->steps, task);
+    charl__task_build(r->config, r->session->model, r->session->params, training ? r->train_loader : r->eval_loader,
+                      r->steps, task);
     st = charl__graph_prepare(task->g);
     if (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE) { /* layers that do not fit: the user's */
         st = CHARL_ERR_CONFIG;
@@ -154,8 +146,8 @@ static bool has_room(const charl__replica *r, int64_t activations)
 {
     const charl_device_memory m = charl_device_get_memory(r->session->dev);
     const int others = r->optimizer ? 1 : 6;
-    const int64_t arenas = 4 * (r->session->params->elements * others +
-                                r->session->params->gradient_elements * r->slices.n_lanes);
+    const int64_t arenas =
+        4 * (r->session->params->elements * others + r->session->params->gradient_elements * r->slices.n_lanes);
 
     return !charl__fault("train.memory") && activations + arenas <= m.capacity - m.in_use;
 }
@@ -216,11 +208,10 @@ static charl_status build_training(charl__replica *r, int passes, bool several, 
         CHARL_TRY(build_graph(r, charl__grad_accum_slices(r->accum, i), true, &r->more[i - 1]));
     }
     name = several ? charl__graph_collective(r->train.g) : NULL;
-    CHARL_REQUIRE(
-        !name, CHARL_ERR_CONFIG,
-        "train.grad_accum_steps = %d: %s is a sum over the whole batch in the middle of a step, as "
-        "batch norm needs it; HINT train.recompute saves memory too",
-        passes, name);
+    CHARL_REQUIRE(!name, CHARL_ERR_CONFIG,
+                  "train.grad_accum_steps = %d: %s is a sum over the whole batch in the middle of a step, as "
+                  "batch norm needs it; HINT train.recompute saves memory too",
+                  passes, name);
     return CHARL_OK;
 }
 
@@ -276,12 +267,11 @@ static charl_status connect(charl__replica *r)
     charl_status st = CHARL_OK;
 
     CHARL_TRY(settle_accumulation(r));
-    st = charl__grad_reducer_create(
-        r->comm,
-        &(charl_allreduce_options){.algorithm = r->config->dist.allreduce,
-                                   .reduce_dtype = r->session->params->reduce_dtype,
-                                   .gathers = charl__shard_is_on(r)},
-        &r->slices, r->session->params, &r->reducer);
+    st = charl__grad_reducer_create(r->comm,
+                                    &(charl_allreduce_options){.algorithm = r->config->dist.allreduce,
+                                                               .reduce_dtype = r->session->params->reduce_dtype,
+                                                               .gathers = charl__shard_is_on(r)},
+                                    &r->slices, r->session->params, &r->reducer);
     CHARL_TRY(st);
     if (charl__shard_is_on(r)) {
         CHARL_TRY(charl_comm_agree(r->comm, charl__shard_create(r)));
@@ -291,8 +281,7 @@ static charl_status connect(charl__replica *r)
 
 int64_t charl__replica_bucket(const charl__replica *r)
 {
-    return r->config->dist.overlap
-               ? charl__grad_reducer_bucket(r->session->params, r->config->dist.bucket_mb)
+    return r->config->dist.overlap ? charl__grad_reducer_bucket(r->session->params, r->config->dist.bucket_mb)
            : r->session->params->elements > 0 ? r->session->params->elements
                                               : 1;
 }
@@ -306,8 +295,7 @@ static charl_status compile(charl__replica *r, charl__task *task, bool training)
         charl__graph_on_collective(task->g, charl__grad_reducer_collective, r->reducer);
     }
     if (r->reducer && training && !r->accum) {
-        charl__graph_on_ready(task->g, charl__grad_reducer_ready, r->reducer,
-                              charl__replica_bucket(r));
+        charl__graph_on_ready(task->g, charl__grad_reducer_ready, r->reducer, charl__replica_bucket(r));
     }
     CHARL_TRY(charl_graph_compile(task->g));
     CHARL_TRY(charl_graph_warm_up(task->g));
@@ -333,8 +321,7 @@ static charl_status watch_loss(charl__replica *r)
         CHARL_TRY_CLEANUP(charl__grad_accum_keep_loss(r->accum, metrics, &loss));
         charl_tensor_retain(loss);
     } else {
-        CHARL_TRY_CLEANUP(
-            charl__tensor_view(metrics[0]->buffer, CHARL_F32, &lanes, metrics[0]->offset, &loss));
+        CHARL_TRY_CLEANUP(charl__tensor_view(metrics[0]->buffer, CHARL_F32, &lanes, metrics[0]->offset, &loss));
     }
     charl__steps_watch_loss(r->steps, loss);
 cleanup:
@@ -395,8 +382,7 @@ static charl_status build_model(charl__replica *r)
 {
     CHARL_TRY(charl__session_create_model(r->session));
     r->session->params->reduce_dtype =
-        r->config->dist.reduce_dtype == CHARL_REDUCE_BF16 && !r->session->infers ? CHARL_BF16
-                                                                                 : CHARL_F32;
+        r->config->dist.reduce_dtype == CHARL_REDUCE_BF16 && !r->session->infers ? CHARL_BF16 : CHARL_F32;
     CHARL_TRY(build_graphs(r));
     CHARL_REQUIRE(charl_params_get_elements(r->session->params) > 0, CHARL_ERR_CONFIG,
                   "the model has nothing to train");
@@ -411,8 +397,7 @@ static charl_status create_optimizer(charl__replica *r)
 
     CHARL_TRY(charl__task_outputs(c, &r->session->data, &outputs));
     CHARL_TRY(charl__groups_apply(c, r->session->params, outputs));
-    CHARL_TRY(charl__optimizer_create(r->session->params, &o, r->steps,
-                                      charl__shard_ranges(r->shard), &r->optimizer));
+    CHARL_TRY(charl__optimizer_create(r->session->params, &o, r->steps, charl__shard_ranges(r->shard), &r->optimizer));
     CHARL_TRY(charl__optimizer_warm_up(r->optimizer));
     return CHARL_OK;
 }
@@ -427,8 +412,7 @@ static charl_status open_alone(charl__replica *r)
                   "simulated ranks need an HDF5 library that was built thread-safe, which this one "
                   "was not: start %d ranks with mpirun",
                   size);
-    CHARL_TRY(
-        charl_slices_block(charl_config_slices(r->config), charl_comm_rank(r->comm), size, &even));
+    CHARL_TRY(charl_slices_block(charl_config_slices(r->config), charl_comm_rank(r->comm), size, &even));
     CHARL_TRY(take_slices(r, even.first, even.count));
     if (r->session->infers) {
         CHARL_TRY(charl__session_read_schema(r->session));
@@ -440,8 +424,7 @@ static charl_status open_alone(charl__replica *r)
 charl_status charl__replica_open(charl__replica *r)
 {
     charl_comm_timeout_set(r->comm, r->config->dist.stage_timeout_s);
-    CHARL_TRY(
-        charl__rank_check_settings(r, charl__phase_enter(r->comm, 0, CHARL__PHASE_SETUP, NULL)));
+    CHARL_TRY(charl__rank_check_settings(r, charl__phase_enter(r->comm, 0, CHARL__PHASE_SETUP, NULL)));
     CHARL_TRY(charl__rank_check_data(r, open_alone(r)));
     return CHARL_OK;
 }
@@ -511,9 +494,7 @@ charl_status charl__replica_divide(charl__replica *r, int first, int count)
     discard_graphs(r);
     charl__optimizer_unbind(r->optimizer);
     if (charl__shard_is_on(r)) { /* devices of other ranks may not share theirs */
-        st = charl__grad_reducer_shares_values(r->reducer)
-                 ? charl__params_move(r->session->params, NULL)
-                 : CHARL_OK;
+        st = charl__grad_reducer_shares_values(r->reducer) ? charl__params_move(r->session->params, NULL) : CHARL_OK;
         CHARL_TRY(charl_comm_agree(r->comm, st));
     }
     charl__shard_destroy(r->shard);
@@ -546,42 +527,40 @@ charl_train_info charl__replica_info(const charl__replica *r)
     const int times = r->accum_steps > 1 ? r->accum_steps : 1;
     const int update = charl__optimizer_launches(r->optimizer);
 
-    return (charl_train_info){.device = charl_device_get_info(r->session->dev),
-                              .rank = charl_comm_rank(r->comm),
-                              .size = charl_comm_size(r->comm),
-                              .allreduce = charl__grad_reducer_name(r->reducer),
-                              .invariant = charl__grad_reducer_is_invariant(r->reducer),
-                              .mixed = r->mixed.on,
-                              .layers = charl_model_get_count(r->session->model),
-                              .parameters = charl_params_get_elements(r->session->params),
-                              .train_rows = r->session->data.rows[CHARL_SPLIT_TRAIN],
-                              .val_rows = r->session->data.rows[CHARL_SPLIT_VAL],
-                              .window = r->session->data.kind == CHARL_DATASET_TOKENS
-                                            ? r->session->data.x_shape.dim[0]
-                                            : 0,
-                              .data_on_device = charl__device_loader_is_on_device(
-                                  r->session->infers ? r->eval_loader : r->train_loader),
-                              .data_note = r->session->data.note,
-                              .batch_size = r->config->train.batch_size,
-                              .local_rows = r->rows,
-                              .slices = r->slices.total,
-                              .passes = r->accum_steps,
-                              .recomputes = r->recomputes,
-                              .recompute_saves = r->recompute_saves,
-                              .flop = g.flop * r->accum_steps,
-                              .start_step = r->step,
-                              .resumed = "",
-                              .memory_bytes = memory.peak,
-                              .memory_capacity = memory.capacity,
-                              .activation_bytes = g.activation_bytes,
-                              .shard_saves = charl__shard_saves(r),
-                              .launches = times * g.launches + update,
-                              .forward_launches = times * g.forward_launches,
-                              .update_launches = update,
-                              .fused = times * g.fused,
-                              .collectives = g.collectives,
-                              .gradients = r->session->params->gradient_elements,
-                              .last_gradients = last_bucket(r->train.g)};
+    return (charl_train_info){
+        .device = charl_device_get_info(r->session->dev),
+        .rank = charl_comm_rank(r->comm),
+        .size = charl_comm_size(r->comm),
+        .allreduce = charl__grad_reducer_name(r->reducer),
+        .invariant = charl__grad_reducer_is_invariant(r->reducer),
+        .mixed = r->mixed.on,
+        .layers = charl_model_get_count(r->session->model),
+        .parameters = charl_params_get_elements(r->session->params),
+        .train_rows = r->session->data.rows[CHARL_SPLIT_TRAIN],
+        .val_rows = r->session->data.rows[CHARL_SPLIT_VAL],
+        .window = r->session->data.kind == CHARL_DATASET_TOKENS ? r->session->data.x_shape.dim[0] : 0,
+        .data_on_device = charl__device_loader_is_on_device(r->session->infers ? r->eval_loader : r->train_loader),
+        .data_note = r->session->data.note,
+        .batch_size = r->config->train.batch_size,
+        .local_rows = r->rows,
+        .slices = r->slices.total,
+        .passes = r->accum_steps,
+        .recomputes = r->recomputes,
+        .recompute_saves = r->recompute_saves,
+        .flop = g.flop * r->accum_steps,
+        .start_step = r->step,
+        .resumed = "",
+        .memory_bytes = memory.peak,
+        .memory_capacity = memory.capacity,
+        .activation_bytes = g.activation_bytes,
+        .shard_saves = charl__shard_saves(r),
+        .launches = times * g.launches + update,
+        .forward_launches = times * g.forward_launches,
+        .update_launches = update,
+        .fused = times * g.fused,
+        .collectives = g.collectives,
+        .gradients = r->session->params->gradient_elements,
+        .last_gradients = last_bucket(r->train.g)};
 }
 
 /* A failure that the other ranks do not know of: they wait where this one no longer comes. */
@@ -594,8 +573,7 @@ static void leave_alone(const charl__replica *r, charl_status st)
         return;
     }
     if (!charl_comm_is_agreed(r->comm) && !charl_comm_is_broken(r->comm)) {
-        charl__error_prefix("%s: ",
-                            charl_comm_place(r->comm, charl_comm_rank(r->comm), me, sizeof me));
+        charl__error_prefix("%s: ", charl_comm_place(r->comm, charl_comm_rank(r->comm), me, sizeof me));
         charl_comm_break(r->comm);
     }
     if (charl_comm_is_broken(r->comm) && e->lost) {

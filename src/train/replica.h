@@ -69,8 +69,7 @@ charl_status charl__replica_divide(charl__replica *r, int first, int count) CHAR
 
 /** Evaluate up to max_batches batches of the evaluation loader (0: all) and store the metrics in *out; step,
  *  epoch, best and times are not set. */
-charl_status charl__replica_evaluate(charl__replica *r, int64_t max_batches,
-                                     charl_val_row *out) CHARL_MUST_CHECK;
+charl_status charl__replica_evaluate(charl__replica *r, int64_t max_batches, charl_val_row *out) CHARL_MUST_CHECK;
 
 /** Minimum number of elements in a gradient bucket. Local. */
 int64_t charl__replica_bucket(const charl__replica *r);

@@ -26,8 +26,7 @@ static bool is_other_run(const charl__trainer *t, const charl_checkpoint_state *
 
 /* run.strict: reject every difference that would change the rest of the run, listing all of them in one
  * message. */
-static charl_status check_strict(const charl__trainer *t, const charl_checkpoint_reader *r,
-                                 const char *path)
+static charl_status check_strict(const charl__trainer *t, const charl_checkpoint_reader *r, const char *path)
 {
     charl_status st = CHARL_OK;
     const charl_checkpoint_state *s = charl_checkpoint_get_state(r);
@@ -38,39 +37,35 @@ static charl_status check_strict(const charl__trainer *t, const charl_checkpoint
 
     st = charl_config_diff(t->config, charl_checkpoint_get_config_resolved(r), &model, &changes);
     CHARL_TRY_CLEANUP(st == CHARL_ERR_CONFIG ? CHARL_OK : st);
-    CHARL_TRY_CLEANUP(
-        charl__text_printf(&text, "%s",
-                           !changes     ? "\nits settings, by another version of charl, cannot "
-                                          "be compared"
-                           : changes[0] ? "\n"
-                                        : ""));
+    CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s",
+                                         !changes     ? "\nits settings, by another version of charl, cannot "
+                                                        "be compared"
+                                         : changes[0] ? "\n"
+                                                      : ""));
     CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s", changes ? changes : ""));
     if (strcmp(s->data_content_id, t->session.data.content_id) != 0) {
-        CHARL_TRY_CLEANUP(charl__text_printf(
-            &text,
-            "\ndata: content %.16s, %" PRId64 " samples of %s (was "
-            "%.16s, %" PRId64 " samples of %s)",
-            t->session.data.content_id, t->session.data.rows[CHARL_SPLIT_TRAIN],
-            t->session.data.path, s->data_content_id, s->data_n_samples, s->data_path));
+        CHARL_TRY_CLEANUP(charl__text_printf(&text,
+                                             "\ndata: content %.16s, %" PRId64 " samples of %s (was "
+                                             "%.16s, %" PRId64 " samples of %s)",
+                                             t->session.data.content_id, t->session.data.rows[CHARL_SPLIT_TRAIN],
+                                             t->session.data.path, s->data_content_id, s->data_n_samples,
+                                             s->data_path));
     }
     if (strcmp(s->rng, charl__rng_name) != 0) {
-        CHARL_TRY_CLEANUP(
-            charl__text_printf(&text, "\nrandom numbers: %s (was %s)", charl__rng_name, s->rng));
+        CHARL_TRY_CLEANUP(charl__text_printf(&text, "\nrandom numbers: %s (was %s)", charl__rng_name, s->rng));
     }
     if (strcmp(s->data_shuffle, shuffle) != 0) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&text, "\norder of the samples: %s (was %s)", shuffle,
-                                             s->data_shuffle));
+        CHARL_TRY_CLEANUP(charl__text_printf(&text, "\norder of the samples: %s (was %s)", shuffle, s->data_shuffle));
     }
     if (is_other_run(t, s)) {
-        CHARL_TRY_CLEANUP(charl__text_printf(
-            &text, "\nrun: %.16s, of this run.output_dir (was %.16s)", t->run_dir_id, s->run_id));
+        CHARL_TRY_CLEANUP(
+            charl__text_printf(&text, "\nrun: %.16s, of this run.output_dir (was %.16s)", t->run_dir_id, s->run_id));
     }
-    CHARL_REQUIRE_CLEANUP(
-        text.length == 0, CHARL_ERR_CHECKPOINT,
-        "run.strict = yes: %s was trained with other settings or data:%.1800s\nHINT set "
-        "these back, start afresh in another run.output_dir (--init-from keeps the "
-        "weights), or accept them with run.strict = no",
-        path, charl__text_string(&text));
+    CHARL_REQUIRE_CLEANUP(text.length == 0, CHARL_ERR_CHECKPOINT,
+                          "run.strict = yes: %s was trained with other settings or data:%.1800s\nHINT set "
+                          "these back, start afresh in another run.output_dir (--init-from keeps the "
+                          "weights), or accept them with run.strict = no",
+                          path, charl__text_string(&text));
 cleanup:
     charl__text_fini(&text);
     charl_free(changes);
@@ -78,8 +73,7 @@ cleanup:
 }
 
 /* Reject a checkpoint of another model, naming the keys that differ; warn about other changed keys. */
-static charl_status check_config(const charl__trainer *t, const charl_checkpoint_reader *r,
-                                 const char *path)
+static charl_status check_config(const charl__trainer *t, const charl_checkpoint_reader *r, const char *path)
 {
     charl_status st = CHARL_OK;
     char *changes = NULL;
@@ -92,19 +86,17 @@ static charl_status check_config(const charl__trainer *t, const charl_checkpoint
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(st);
-    CHARL_REQUIRE_CLEANUP(
-        !model, CHARL_ERR_CHECKPOINT,
-        "%s belongs to another model:\n%.1500s\nset the model back, or start afresh in "
-        "another run.output_dir",
-        path, changes);
+    CHARL_REQUIRE_CLEANUP(!model, CHARL_ERR_CHECKPOINT,
+                          "%s belongs to another model:\n%.1500s\nset the model back, or start afresh in "
+                          "another run.output_dir",
+                          path, changes);
     if (changes[0] && charl_comm_rank(t->comm) == 0) {
         int used = snprintf(text, sizeof text, "changed since %s:", path);
 
         for (const char *p = changes; *p && used > 0 && (size_t)used < sizeof text;) {
             const int length = (int)strcspn(p, "\n");
 
-            used += snprintf(text + used, sizeof text - (size_t)used, "%s %.*s",
-                             p == changes ? "" : ",", length, p);
+            used += snprintf(text + used, sizeof text - (size_t)used, "%s %.*s", p == changes ? "" : ",", length, p);
             p += length + (p[length] == '\n');
         }
         charl__trainer_warn(t, text);
@@ -115,27 +107,23 @@ cleanup:
 }
 
 /* Reject another batch size, number of slices or number of samples; warn about other data, run or device. */
-static charl_status check_state(const charl__trainer *t, const charl_checkpoint_state *s,
-                                const char *path)
+static charl_status check_state(const charl__trainer *t, const charl_checkpoint_state *s, const char *path)
 {
     const charl_device_info *d = charl_device_get_info(t->session.dev);
     char text[1600];
 
-    CHARL_REQUIRE(
-        s->batch_size == t->config->train.batch_size && s->slices == t->replica.slices.total,
-        CHARL_ERR_CHECKPOINT,
-        "%s was trained with train.batch_size = %" PRId64 " and train.slices = %" PRId64
-        ", now %" PRId64 " and %d; HINT set them back%s, " AFRESH,
-        path, s->batch_size, s->slices, t->config->train.batch_size, t->replica.slices.total,
-        t->config->train.slices == 0 && s->slices != t->replica.slices.total
-            ? " (slices = auto is up to 64 with dist.balance = speed, "
-              "else up to 8)"
-            : "");
-    CHARL_REQUIRE(
-        s->data_n_samples == t->session.data.rows[CHARL_SPLIT_TRAIN], CHARL_ERR_CHECKPOINT,
-        "%s was trained on %" PRId64 " samples, %s has %" PRId64
-        "; HINT set data.path back, " AFRESH,
-        path, s->data_n_samples, t->session.data.path, t->session.data.rows[CHARL_SPLIT_TRAIN]);
+    CHARL_REQUIRE(s->batch_size == t->config->train.batch_size && s->slices == t->replica.slices.total,
+                  CHARL_ERR_CHECKPOINT,
+                  "%s was trained with train.batch_size = %" PRId64 " and train.slices = %" PRId64 ", now %" PRId64
+                  " and %d; HINT set them back%s, " AFRESH,
+                  path, s->batch_size, s->slices, t->config->train.batch_size, t->replica.slices.total,
+                  t->config->train.slices == 0 && s->slices != t->replica.slices.total
+                      ? " (slices = auto is up to 64 with dist.balance = speed, "
+                        "else up to 8)"
+                      : "");
+    CHARL_REQUIRE(s->data_n_samples == t->session.data.rows[CHARL_SPLIT_TRAIN], CHARL_ERR_CHECKPOINT,
+                  "%s was trained on %" PRId64 " samples, %s has %" PRId64 "; HINT set data.path back, " AFRESH, path,
+                  s->data_n_samples, t->session.data.path, t->session.data.rows[CHARL_SPLIT_TRAIN]);
     if (charl_comm_rank(t->comm) != 0) {
         return CHARL_OK;
     }
@@ -147,16 +135,14 @@ static charl_status check_state(const charl__trainer *t, const charl_checkpoint_
         charl__trainer_warn(t, text);
     }
     if (is_other_run(t, s)) {
-        snprintf(text, sizeof text,
-                 "%s is of another run (%.16s) than %s (%.16s): training continues from it", path,
+        snprintf(text, sizeof text, "%s is of another run (%.16s) than %s (%.16s): training continues from it", path,
                  s->run_id, t->config->run.output_dir, t->run_dir_id);
         charl__trainer_warn(t, text);
     }
     if (strcmp(s->device, t->replica.mixed.models) != 0 || strcmp(s->driver, d->driver) != 0) {
-        snprintf(
-            text, sizeof text,
-            "resumed on another device (%s %s, was %s %s): equal up to rounding, not to the bit",
-            t->replica.mixed.models, d->driver, s->device, s->driver);
+        snprintf(text, sizeof text,
+                 "resumed on another device (%s %s, was %s %s): equal up to rounding, not to the bit",
+                 t->replica.mixed.models, d->driver, s->device, s->driver);
         charl__trainer_warn(t, text);
     }
     return CHARL_OK;
@@ -170,15 +156,13 @@ static charl_status check_best(charl__trainer *t, const charl_checkpoint_reader 
     const charl_config *now = t->config;
     charl_config *was = NULL;
 
-    t->new_best =
-        strcmp(charl_checkpoint_get_state(r)->data_content_id, t->session.data.content_id) != 0;
+    t->new_best = strcmp(charl_checkpoint_get_state(r)->data_content_id, t->session.data.content_id) != 0;
     st = charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, &was);
     if (st == CHARL_ERR_CONFIG) { /* written by another version: compare the data only */
         return CHARL_OK;
     }
     CHARL_TRY_CLEANUP(st);
-    t->new_best = t->new_best || strcmp(was->data.x, now->data.x) != 0 ||
-                  strcmp(was->data.y, now->data.y) != 0 ||
+    t->new_best = t->new_best || strcmp(was->data.x, now->data.x) != 0 || strcmp(was->data.y, now->data.y) != 0 ||
                   memcmp(&was->data.val_split, &now->data.val_split, sizeof(double)) != 0 ||
                   was->data.window != now->data.window || was->train.loss != now->train.loss ||
                   was->eval.max_batches != now->eval.max_batches ||
@@ -207,16 +191,15 @@ static uint64_t digest_of(const charl_checkpoint_reader *r)
 
     for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
         const charl_checkpoint_tensor *tensor = charl_checkpoint_get_tensor(r, i);
-        const uint64_t part[4] = {digest, charl__fnv1a64_string(tensor->group),
-                                  charl__fnv1a64_string(tensor->name), tensor->crc32c};
+        const uint64_t part[4] = {digest, charl__fnv1a64_string(tensor->group), charl__fnv1a64_string(tensor->name),
+                                  tensor->crc32c};
 
         digest = charl__fnv1a64(part, sizeof part);
     }
     return digest;
 }
 
-static charl_status check_checkpoint(const charl__trainer *t, const charl_checkpoint_reader *r,
-                                     const char *path)
+static charl_status check_checkpoint(const charl__trainer *t, const charl_checkpoint_reader *r, const char *path)
 {
     const charl_checkpoint_state *s = charl_checkpoint_get_state(r);
 
@@ -230,8 +213,8 @@ static charl_status check_checkpoint(const charl__trainer *t, const charl_checkp
     CHARL_TRY(check_config(t, r, path));
     CHARL_TRY(check_state(t, s, path));
     CHARL_REQUIRE(strcmp(s->optim_kind, t->config->optimizer.type) == 0, CHARL_ERR_CHECKPOINT,
-                  "%s was trained with %s, now optimizer.type is %s; HINT set it back, " AFRESH,
-                  path, s->optim_kind, t->config->optimizer.type);
+                  "%s was trained with %s, now optimizer.type is %s; HINT set it back, " AFRESH, path, s->optim_kind,
+                  t->config->optimizer.type);
     return CHARL_OK;
 }
 
@@ -304,15 +287,11 @@ static charl_status add_counters(const charl__trainer *t, charl__consensus *fact
     float scale = 1.0F;
 
     CHARL_TRY(charl__consensus_print(facts, &form, "step", "%" PRId64, t->replica.step));
-    CHARL_TRY(isnan(t->best_metric)
-                  ? charl__consensus_print(facts, &form, "best metric", "none")
-                  : charl__consensus_print(facts, &form, "best metric", "%.17g", t->best_metric));
-    CHARL_TRY(charl__consensus_print(facts, &form, "evaluations since the best", "%" PRId64,
-                                     t->stale_evals));
-    CHARL_TRY(
-        charl__consensus_print(facts, &form, "skipped steps", "%" PRId64, t->nonfinite.skipped));
-    CHARL_TRY(charl__consensus_print(facts, &form, "contents of the checkpoint", "%016" PRIx64,
-                                     t->resumed_digest));
+    CHARL_TRY(isnan(t->best_metric) ? charl__consensus_print(facts, &form, "best metric", "none")
+                                    : charl__consensus_print(facts, &form, "best metric", "%.17g", t->best_metric));
+    CHARL_TRY(charl__consensus_print(facts, &form, "evaluations since the best", "%" PRId64, t->stale_evals));
+    CHARL_TRY(charl__consensus_print(facts, &form, "skipped steps", "%" PRId64, t->nonfinite.skipped));
+    CHARL_TRY(charl__consensus_print(facts, &form, "contents of the checkpoint", "%016" PRIx64, t->resumed_digest));
     CHARL_TRY(charl__consensus_print(facts, &form, "run id", "%s", t->run_id));
     CHARL_TRY(charl__consensus_print(facts, &form, "optimizer steps", "%" PRId64,
                                      charl_optimizer_get_steps(t->replica.optimizer)));

@@ -6,8 +6,8 @@
 #include "train/rank_check.h"
 #include "train/trainer.h"
 
-static charl_status train(charl__trainer *t, const charl_config *config,
-                          const charl_train_options *options, charl_train_result *result)
+static charl_status train(charl__trainer *t, const charl_config *config, const charl_train_options *options,
+                          charl_train_result *result)
 {
     CHARL_TRY(charl__trainer_init(t, config, options));
     CHARL_TRY(charl__trainer_resume(t));
@@ -18,15 +18,13 @@ static charl_status train(charl__trainer *t, const charl_config *config,
     return CHARL_OK;
 }
 
-charl_status charl_train_run(const charl_config *config, const charl_train_options *options,
-                             charl_train_result *result)
+charl_status charl_train_run(const charl_config *config, const charl_train_options *options, charl_train_result *result)
 {
     charl__trainer t = {0};
     const double begin = charl__clock_s();
     charl_status st;
 
-    *result =
-        (charl_train_result){.loss = (double)NAN, .best_metric = (double)NAN, .best_step = -1};
+    *result = (charl_train_result){.loss = (double)NAN, .best_metric = (double)NAN, .best_step = -1};
     st = train(&t, config, options, result);
     if (st != CHARL_OK) { /* a save under way is complete before this rank leaves */
         charl__trainer_abandon_save(&t);
@@ -57,8 +55,7 @@ static int split_of(const char *name)
     return -1;
 }
 
-static charl_status report(const charl__replica *r,
-                           charl_status (*event)(void *, const charl_train_info *))
+static charl_status report(const charl__replica *r, charl_status (*event)(void *, const charl_train_info *))
 {
     const charl_train_info info = charl__replica_info(r);
 
@@ -96,8 +93,7 @@ charl_status charl_train_evaluate(const charl_config *config, const charl_train_
     charl__replica r = {.session = &s, .config = config, .options = options, .comm = options->comm};
     charl_status st;
 
-    CHARL_REQUIRE(which >= 0, CHARL_ERR_CONFIG,
-                  "there is no split %s; there are train, val and test", split);
+    CHARL_REQUIRE(which >= 0, CHARL_ERR_CONFIG, "there is no split %s; there are train, val and test", split);
     r.eval_split = (charl_split)which;
     st = evaluate(&r, checkpoint, out);
     st = charl__replica_leave(&r, st);

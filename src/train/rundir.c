@@ -32,10 +32,9 @@ static charl_status remove_one(const char *dir, const char *name)
 {
     char path[PATH_BYTES];
 
-    CHARL_REQUIRE((size_t)snprintf(path, sizeof path, "%s/%s", dir, name) < sizeof path,
-                  CHARL_ERR_DISK, "the path %s/%s is too long", dir, name);
-    CHARL_REQUIRE(unlink(path) == 0 || errno == ENOENT, CHARL_ERR_DISK, "cannot remove %s: %s",
-                  path, strerror(errno));
+    CHARL_REQUIRE((size_t)snprintf(path, sizeof path, "%s/%s", dir, name) < sizeof path, CHARL_ERR_DISK,
+                  "the path %s/%s is too long", dir, name);
+    CHARL_REQUIRE(unlink(path) == 0 || errno == ENOENT, CHARL_ERR_DISK, "cannot remove %s: %s", path, strerror(errno));
     return CHARL_OK;
 }
 
@@ -44,31 +43,29 @@ static charl_status remove_link(const char *dir, const char *name)
     char path[PATH_BYTES];
     struct stat info;
 
-    if ((size_t)snprintf(path, sizeof path, "%s/%s", dir, name) < sizeof path &&
-        lstat(path, &info) == 0 && S_ISLNK(info.st_mode)) {
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", dir, name) < sizeof path && lstat(path, &info) == 0 &&
+        S_ISLNK(info.st_mode)) {
         CHARL_TRY(remove_one(dir, name));
     }
     return CHARL_OK;
 }
 
 /* Call visit for every checkpoint of dir; a directory without checkpoints is fine. */
-static charl_status
-each_checkpoint(const char *dir,
-                charl_status (*visit)(void *ctx, const char *dir, const char *name), void *ctx)
+static charl_status each_checkpoint(const char *dir,
+                                    charl_status (*visit)(void *ctx, const char *dir, const char *name), void *ctx)
 {
     charl_status st = CHARL_OK;
     char path[PATH_BYTES];
     const struct dirent *entry;
     DIR *d = NULL;
 
-    CHARL_REQUIRE_CLEANUP((size_t)snprintf(path, sizeof path, "%s/checkpoints", dir) < sizeof path,
-                          CHARL_ERR_DISK, "the path %s/checkpoints is too long", dir);
+    CHARL_REQUIRE_CLEANUP((size_t)snprintf(path, sizeof path, "%s/checkpoints", dir) < sizeof path, CHARL_ERR_DISK,
+                          "the path %s/checkpoints is too long", dir);
     CHARL_TRY_CLEANUP(charl__acquire("directory"));
     d = opendir(path);
     if (!d) {
         charl__drop();
-        CHARL_REQUIRE_CLEANUP(errno == ENOENT, CHARL_ERR_DISK, "cannot read %s: %s", path,
-                              strerror(errno));
+        CHARL_REQUIRE_CLEANUP(errno == ENOENT, CHARL_ERR_DISK, "cannot read %s: %s", path, strerror(errno));
         goto cleanup;
     }
     while ((entry = readdir(d)) != NULL) {
@@ -120,8 +117,7 @@ static charl_status visit_to_supersede(void *ctx, const char *dir, const char *n
     CHARL_REQUIRE((size_t)snprintf(from, sizeof from, "%s/%s", dir, name) < sizeof from &&
                       (size_t)snprintf(to, sizeof to, "%s/%s.superseded", dir, name) < sizeof to,
                   CHARL_ERR_DISK, "the path %s/%s is too long", dir, name);
-    CHARL_REQUIRE(rename(from, to) == 0, CHARL_ERR_DISK, "cannot rename %s: %s", from,
-                  strerror(errno));
+    CHARL_REQUIRE(rename(from, to) == 0, CHARL_ERR_DISK, "cannot rename %s: %s", from, strerror(errno));
     h->moved++;
     return CHARL_OK;
 }
@@ -154,8 +150,7 @@ int64_t charl__rundir_linked(const char *dir, const char *name)
         return -1;
     }
     target[n] = '\0';
-    if (strncmp(target, prefix, strlen(prefix)) != 0 ||
-        !is_checkpoint(target + strlen("checkpoints/"))) {
+    if (strncmp(target, prefix, strlen(prefix)) != 0 || !is_checkpoint(target + strlen("checkpoints/"))) {
         return -1;
     }
     return strtoll(target + strlen(prefix), NULL, 10);
@@ -165,8 +160,7 @@ int64_t charl__rundir_best(const char *dir)
 {
     char path[PATH_BYTES];
 
-    return (size_t)snprintf(path, sizeof path, "%s/best.h5", dir) < sizeof path &&
-                   access(path, F_OK) == 0
+    return (size_t)snprintf(path, sizeof path, "%s/best.h5", dir) < sizeof path && access(path, F_OK) == 0
                ? charl__rundir_linked(dir, "best.h5")
                : -1;
 }

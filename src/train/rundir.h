@@ -13,8 +13,7 @@ charl_status charl__rundir_clear(const char *dir) CHARL_MUST_CHECK;
 /** Rename the checkpoints of `dir` with a step later than `after`, other than `except`, to
  * step-*.h5.superseded, and remove best.h5 when it points to a later one. *moved: how many.
  * Errors: ERR_DISK. */
-charl_status charl__rundir_supersede(const char *dir, int64_t after, int64_t except,
-                                     int *moved) CHARL_MUST_CHECK;
+charl_status charl__rundir_supersede(const char *dir, int64_t after, int64_t except, int *moved) CHARL_MUST_CHECK;
 
 /** Remove the link best.h5 of `dir`, where there is one. Errors: ERR_DISK. */
 charl_status charl__rundir_forget_best(const char *dir) CHARL_MUST_CHECK;

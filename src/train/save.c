@@ -30,8 +30,7 @@ enum { MAX_SAVE_FAILURES = 3 };
 
 static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scale)
 {
-    const int64_t n = t->session.data.rows[CHARL_SPLIT_TRAIN],
-                  seen = t->replica.step * t->config->train.batch_size;
+    const int64_t n = t->session.data.rows[CHARL_SPLIT_TRAIN], seen = t->replica.step * t->config->train.batch_size;
     const charl_device_info *d = charl_device_get_info(t->session.dev);
 
     return (charl_checkpoint_state){.step = t->replica.step,
@@ -54,8 +53,7 @@ static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scal
                                     .data_path = t->session.data.path,
                                     .data_n_samples = n,
                                     .data_content_id = t->session.data.content_id,
-                                    .data_shuffle =
-                                        t->config->data.shuffle ? charl__shuffle_name : "none",
+                                    .data_shuffle = t->config->data.shuffle ? charl__shuffle_name : "none",
                                     .optim_kind = t->config->optimizer.type,
                                     .optim_t = charl_optimizer_get_steps(t->replica.optimizer),
                                     .run_id = t->run_id};
@@ -197,8 +195,7 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
         st = charl__snapshot_take(&t->replica, s);
     }
     if (st == CHARL_OK) {
-        st = charl__snapshot_facts(s, t->replica.mixed.on || t->replica.shard ? "model" : NULL,
-                                   &form, &facts);
+        st = charl__snapshot_facts(s, t->replica.mixed.on || t->replica.shard ? "model" : NULL, &form, &facts);
     }
     CHARL_TRY_CLEANUP(agree_before_save(t, st));
     st = charl__consensus_reach(&facts, st, t->comm);
@@ -308,9 +305,7 @@ static charl_status forgive(charl__trainer *t, charl_status failed, int64_t step
         }
         CHARL_TRY(failed);
     }
-    snprintf(text, sizeof text,
-             "no checkpoint at step %" PRId64
-             ": %s; training continues (failure %d of %d in a row)",
+    snprintf(text, sizeof text, "no checkpoint at step %" PRId64 ": %s; training continues (failure %d of %d in a row)",
              step, charl_error_message(), t->save_failures, MAX_SAVE_FAILURES);
     if (charl_comm_rank(t->comm) == 0) {
         charl__trainer_warn(t, text);
@@ -342,11 +337,10 @@ charl_status charl__trainer_finish_save(charl__trainer *t, bool last)
     if (e->saved && t->saved_step == s->step) {
         const double now = charl__clock_s();
 
-        CHARL_TRY_CLEANUP(
-            e->saved(e->ctx, &(charl_saved_row){.step = s->step,
-                                                .path = s->path,
-                                                .ms = (now - s->begin_s) * 1e3,
-                                                .waited_ms = (s->waited_s + now - begin) * 1e3}));
+        CHARL_TRY_CLEANUP(e->saved(e->ctx, &(charl_saved_row){.step = s->step,
+                                                              .path = s->path,
+                                                              .ms = (now - s->begin_s) * 1e3,
+                                                              .waited_ms = (s->waited_s + now - begin) * 1e3}));
     }
 cleanup:
     saving_destroy(s);

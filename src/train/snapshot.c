@@ -24,8 +24,7 @@ void charl__snapshot_fini(charl__snapshot *s)
 }
 
 /* Room for one more tensor; *data is to be filled in. */
-static charl_status add(charl__snapshot *s, const char *group, const char *name,
-                        const charl_shape *shape, float **data)
+static charl_status add(charl__snapshot *s, const char *group, const char *name, const charl_shape *shape, float **data)
 {
     if (s->block) {
         s->data[s->n] = s->block + s->used;
@@ -61,9 +60,7 @@ static void sum_share(void *ctx, int64_t i)
 /* Ranks compare it with one another's, on any number of processors: it sums shares of a fixed size. */
 static uint32_t checksum(const float *values, int64_t n)
 {
-    summing s = {.data = (const unsigned char *)values,
-                 .bytes = (size_t)n * sizeof *values,
-                 .share = SHARE_BYTES};
+    summing s = {.data = (const unsigned char *)values, .bytes = (size_t)n * sizeof *values, .share = SHARE_BYTES};
     int64_t shares;
 
     while ((s.bytes + s.share - 1) / s.share > MOST_SHARES) {
@@ -125,8 +122,7 @@ static charl_status add_ema(charl__snapshot *s, const charl__replica *r, const f
     return CHARL_OK;
 }
 
-static charl_status add_states(charl__snapshot *s, const charl__replica *r, int k,
-                               const float *collected)
+static charl_status add_states(charl__snapshot *s, const charl__replica *r, int k, const float *collected)
 {
     char group[48];
 
@@ -157,9 +153,8 @@ static charl_status add_kept(charl__snapshot *s, const charl__replica *r, charl_
     float *collected = NULL;
 
     CHARL_TRY_CLEANUP(r->shard ? charl__shard_collect(r, mine, k, &collected) : mine);
-    CHARL_TRY_CLEANUP(k < charl_optimizer_get_state_count(r->optimizer)
-                          ? add_states(s, r, k, collected)
-                          : add_ema(s, r, collected));
+    CHARL_TRY_CLEANUP(k < charl_optimizer_get_state_count(r->optimizer) ? add_states(s, r, k, collected)
+                                                                        : add_ema(s, r, collected));
 cleanup:
     charl_free(collected);
     return st;
@@ -239,8 +234,8 @@ charl_status charl__snapshot_take(const charl__replica *r, charl__snapshot *s)
     return st;
 }
 
-charl_status charl__snapshot_facts(const charl__snapshot *s, const char *group,
-                                   const charl__fact *form, charl__consensus *facts)
+charl_status charl__snapshot_facts(const charl__snapshot *s, const char *group, const charl__fact *form,
+                                   charl__consensus *facts)
 {
     charl__fact fact = *form;
     char name[512], crc[32];
@@ -258,8 +253,7 @@ charl_status charl__snapshot_facts(const charl__snapshot *s, const char *group,
 }
 
 /* The moving average continues if the checkpoint has one, and else starts from the weights. */
-static charl_status restore_ema(charl__replica *r, charl_checkpoint_reader *reader,
-                                const char *path)
+static charl_status restore_ema(charl__replica *r, charl_checkpoint_reader *reader, const char *path)
 {
     charl_status st = CHARL_OK;
     float *v = NULL;
@@ -269,8 +263,7 @@ static charl_status restore_ema(charl__replica *r, charl_checkpoint_reader *read
         const charl_param_spec *spec = charl_param_get_spec(p);
 
         if (spec->trainable) {
-            CHARL_TRY_CLEANUP(
-                charl__weights_read(reader, path, "ema", spec->name, &spec->shape, &v));
+            CHARL_TRY_CLEANUP(charl__weights_read(reader, path, "ema", spec->name, &spec->shape, &v));
             CHARL_TRY_CLEANUP(charl_optimizer_write_ema(r->optimizer, p, v));
             charl_free(v);
             v = NULL;
@@ -281,8 +274,8 @@ cleanup:
     return st;
 }
 
-static charl_status restore_state(charl_optimizer *o, int k, const charl_param *p,
-                                  charl_checkpoint_reader *r, const char *path)
+static charl_status restore_state(charl_optimizer *o, int k, const charl_param *p, charl_checkpoint_reader *r,
+                                  const char *path)
 {
     charl_status st = CHARL_OK;
     charl_shape shape;
@@ -291,8 +284,7 @@ static charl_status restore_state(charl_optimizer *o, int k, const charl_param *
 
     if (charl_optimizer_get_state_shape(o, k, p, &shape)) {
         state_group(o, k, group);
-        CHARL_TRY_CLEANUP(
-            charl__weights_read(r, path, group, charl_param_get_spec(p)->name, &shape, &v));
+        CHARL_TRY_CLEANUP(charl__weights_read(r, path, group, charl_param_get_spec(p)->name, &shape, &v));
         CHARL_TRY_CLEANUP(charl_optimizer_write_state(o, k, p, v));
     }
 cleanup:
@@ -300,8 +292,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__snapshot_restore(charl__replica *r, charl_checkpoint_reader *reader,
-                                     const char *path)
+charl_status charl__snapshot_restore(charl__replica *r, charl_checkpoint_reader *reader, const char *path)
 {
     const charl_params *params = r->session->params;
 

@@ -22,13 +22,11 @@ typedef struct charl__snapshot {
 charl_status charl__snapshot_take(const charl__replica *r, charl__snapshot *s) CHARL_MUST_CHECK;
 void charl__snapshot_fini(charl__snapshot *s);
 /** The same of the parameters alone. Local. */
-charl_status charl__snapshot_take_model(const charl__replica *r,
-                                        charl__snapshot *s) CHARL_MUST_CHECK;
+charl_status charl__snapshot_take_model(const charl__replica *r, charl__snapshot *s) CHARL_MUST_CHECK;
 
 /** Add the checksum of every tensor, or of those of one group, to what ranks compare; `form` has
  * all of a fact but label and value. Local. Errors: ERR_NOMEM. */
-charl_status charl__snapshot_facts(const charl__snapshot *s, const char *group,
-                                   const charl__fact *form,
+charl_status charl__snapshot_facts(const charl__snapshot *s, const char *group, const charl__fact *form,
                                    charl__consensus *facts) CHARL_MUST_CHECK;
 
 /** Weights, optimizer state and moving average from a checkpoint that is open. Errors:

@@ -11,8 +11,7 @@
 
 static bool is_named(const char *resume)
 {
-    return strcmp(resume, "auto") != 0 && strcmp(resume, "must") != 0 &&
-           strcmp(resume, "never") != 0;
+    return strcmp(resume, "auto") != 0 && strcmp(resume, "must") != 0 && strcmp(resume, "never") != 0;
 }
 
 /* What rank 0 proposes to resume from. */
@@ -21,8 +20,8 @@ typedef struct proposal {
     int64_t step;
 } proposal;
 
-#define NO_FALLBACK                                                                                \
-    "run.strict = yes: no older checkpoint is resumed in its place. HINT mend or remove it, or "   \
+#define NO_FALLBACK                                                                                                    \
+    "run.strict = yes: no older checkpoint is resumed in its place. HINT mend or remove it, or "                       \
     "accept the older one with run.strict = no"
 
 /* The newest checkpoint must be the one that was written last. */
@@ -34,12 +33,10 @@ static charl_status check_newest(const charl__trainer *t, const charl_run_found 
     char text[1200] = "";
 
     if (is_missing) {
-        snprintf(text, sizeof text,
-                 "%s/last.h5 names a checkpoint of step %" PRId64 " that is not there", dir, last);
+        snprintf(text, sizeof text, "%s/last.h5 names a checkpoint of step %" PRId64 " that is not there", dir, last);
     }
-    CHARL_REQUIRE(!t->config->run.strict || (!is_missing && found->n_refused == 0),
-                  CHARL_ERR_CHECKPOINT, "%.1500s\n" NO_FALLBACK,
-                  is_missing ? text : found->warning);
+    CHARL_REQUIRE(!t->config->run.strict || (!is_missing && found->n_refused == 0), CHARL_ERR_CHECKPOINT,
+                  "%.1500s\n" NO_FALLBACK, is_missing ? text : found->warning);
     charl__trainer_warn(t, found->warning);
     charl__trainer_warn(t, text);
     return CHARL_OK;
@@ -60,14 +57,12 @@ static charl_status propose(charl__trainer *t, int64_t before, proposal *out)
     }
     CHARL_REQUIRE_CLEANUP(found.path || strcmp(resume, "must") != 0, CHARL_ERR_CHECKPOINT,
                           "run.resume = must, but %s holds no usable checkpoint", dir);
-    CHARL_REQUIRE_CLEANUP(!found.path || t->options->overwrite || strcmp(resume, "never") != 0,
-                          CHARL_ERR_CONFIG,
+    CHARL_REQUIRE_CLEANUP(!found.path || t->options->overwrite || strcmp(resume, "never") != 0, CHARL_ERR_CONFIG,
                           "run.resume = never, but %s holds a run at step %" PRId64
                           "; use another run.output_dir, or --overwrite",
                           dir, found.step);
     if (found.path && strcmp(resume, "never") != 0 && !t->options->overwrite) {
-        CHARL_REQUIRE_CLEANUP((size_t)snprintf(out->path, sizeof out->path, "%s", found.path) <
-                                  sizeof out->path,
+        CHARL_REQUIRE_CLEANUP((size_t)snprintf(out->path, sizeof out->path, "%s", found.path) < sizeof out->path,
                               CHARL_ERR_CONFIG, "the path %s is too long", found.path);
         out->step = found.step;
     }
@@ -78,8 +73,7 @@ cleanup:
 
 /* Whether every rank can read what rank 0 proposes and has read itself; `why` is the reason of one
  * that cannot. A failure other than a damaged or missing file says nothing about the file. */
-static charl_status read_by_all(const charl__trainer *t, const proposal *p, bool *is_usable,
-                                char *why, size_t bytes)
+static charl_status read_by_all(const charl__trainer *t, const proposal *p, bool *is_usable, char *why, size_t bytes)
 {
     charl_status st = CHARL_OK;
 
@@ -118,12 +112,10 @@ static charl_status choose(charl__trainer *t, proposal *p)
 
     for (; !is_usable; before = p->step) {
         *p = (proposal){.path = ""};
-        CHARL_TRY(charl_comm_agree(t->comm, charl_comm_rank(t->comm) == 0 ? propose(t, before, p)
-                                                                          : CHARL_OK));
+        CHARL_TRY(charl_comm_agree(t->comm, charl_comm_rank(t->comm) == 0 ? propose(t, before, p) : CHARL_OK));
         CHARL_TRY(charl_comm_broadcast(t->comm, p, sizeof *p, 0));
         if (!p->path[0]) {
-            return before == INT64_MAX ? CHARL_OK
-                                       : charl_comm_agreed(t->comm, refuse_unreadable(why));
+            return before == INT64_MAX ? CHARL_OK : charl_comm_agreed(t->comm, refuse_unreadable(why));
         }
         CHARL_TRY(read_by_all(t, p, &is_usable, why, sizeof why));
         if (is_usable) {
@@ -133,8 +125,7 @@ static charl_status choose(charl__trainer *t, proposal *p)
             CHARL_TRY(charl_comm_agreed(t->comm, refuse_fallback(why)));
         }
         if (charl_comm_rank(t->comm) == 0) {
-            snprintf(text, sizeof text,
-                     "%s; all ranks go back to a checkpoint before step %" PRId64, why, p->step);
+            snprintf(text, sizeof text, "%s; all ranks go back to a checkpoint before step %" PRId64, why, p->step);
             charl__trainer_warn(t, text);
         }
         t->supersedes = true; /* rank 0 can read the later ones and would find them again */
@@ -180,8 +171,7 @@ charl_status charl__trainer_begin(charl__trainer *t)
     if (t->writes && is_named(resume)) { /* each rank's own path: what it holds is compared */
         st = (size_t)snprintf(p.path, sizeof p.path, "%s", resume) < sizeof p.path
                  ? CHARL_OK
-                 : charl__error_set(CHARL_ERR_CONFIG, __FILE__, __LINE__, __func__,
-                                    "run.resume is too long");
+                 : charl__error_set(CHARL_ERR_CONFIG, __FILE__, __LINE__, __func__, "run.resume is too long");
         CHARL_TRY(charl_comm_agree(t->comm, st));
         t->supersedes = true;
     } else if (t->writes) {

@@ -45,16 +45,14 @@ void charl__step_counters_report(const charl__step_counters *y)
     const double n = (double)y->steps;
 
     if (y->steps > 0) {
-        charl__log(
-            CHARL_LOG_INFO,
-            "an ordinary step: %.1f launches, %.1f transfers, %.1f events, %.1f waits, %.1f us "
-            "of the host and %.1f us of waiting",
-            (double)s->launches / n, (double)s->transfers / n, (double)s->events / n,
-            (double)s->host_waits / n, (y->s - s->waited_s) * 1e6 / n, s->waited_s * 1e6 / n);
         charl__log(CHARL_LOG_INFO,
-                   "%" PRId64 " ordinary steps: %ld pieces of host memory, %" PRId64
-                   " buffers, %" PRId64 " programs, %" PRId64 " kernels were made",
-                   y->steps, y->allocated, s->buffers_created, s->programs_built,
-                   s->kernels_created);
+                   "an ordinary step: %.1f launches, %.1f transfers, %.1f events, %.1f waits, %.1f us "
+                   "of the host and %.1f us of waiting",
+                   (double)s->launches / n, (double)s->transfers / n, (double)s->events / n, (double)s->host_waits / n,
+                   (y->s - s->waited_s) * 1e6 / n, s->waited_s * 1e6 / n);
+        charl__log(CHARL_LOG_INFO,
+                   "%" PRId64 " ordinary steps: %ld pieces of host memory, %" PRId64 " buffers, %" PRId64
+                   " programs, %" PRId64 " kernels were made",
+                   y->steps, y->allocated, s->buffers_created, s->programs_built, s->kernels_created);
     }
 }

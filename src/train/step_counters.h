@@ -23,8 +23,7 @@ typedef struct charl__step_counters {
 
 /** Around a step. */
 void charl__step_counters_begin(const struct charl__trainer *t, charl__step_counters *y);
-void charl__step_counters_end(const struct charl__trainer *t, charl__step_counters *y,
-                              bool ordinary);
+void charl__step_counters_end(const struct charl__trainer *t, charl__step_counters *y, bool ordinary);
 /** Log the means of all ordinary steps; nothing where there were none. */
 void charl__step_counters_report(const charl__step_counters *y);
 

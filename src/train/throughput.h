@@ -31,7 +31,6 @@ void charl__throughput_resume(const struct charl__trainer *t, charl__throughput 
 
 /** The means over the steps since the last row, into row: rates, times and the estimated end. From
  * here on the next row's are counted. */
-void charl__throughput_row(const struct charl__trainer *t, charl__throughput *m,
-                           charl_train_row *row);
+void charl__throughput_row(const struct charl__trainer *t, charl__throughput *m, charl_train_row *row);
 
 #endif

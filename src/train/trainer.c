@@ -19,8 +19,7 @@ void charl__trainer_warn(const charl__trainer *t, const char *text)
 
 double charl__trainer_epoch(const charl__trainer *t)
 {
-    return (double)(t->replica.step * t->config->train.batch_size) /
-           (double)t->session.data.rows[CHARL_SPLIT_TRAIN];
+    return (double)(t->replica.step * t->config->train.batch_size) / (double)t->session.data.rows[CHARL_SPLIT_TRAIN];
 }
 
 static charl_status plan_steps(charl__trainer *t)
@@ -28,9 +27,8 @@ static charl_status plan_steps(charl__trainer *t)
     const charl_config *c = t->config;
     const int64_t n = t->session.data.rows[CHARL_SPLIT_TRAIN], batch = c->train.batch_size;
 
-    CHARL_REQUIRE(batch <= n, CHARL_ERR_CONFIG,
-                  "train.batch_size = %lld is more than the %lld training rows", (long long)batch,
-                  (long long)n);
+    CHARL_REQUIRE(batch <= n, CHARL_ERR_CONFIG, "train.batch_size = %lld is more than the %lld training rows",
+                  (long long)batch, (long long)n);
     t->total_steps = (c->train.epochs * n + batch - 1) / batch;
     if (c->train.max_steps >= 0) {
         t->total_steps = c->train.max_steps;
@@ -46,8 +44,7 @@ static charl_status plan_steps(charl__trainer *t)
 
 static charl_status check_patience(const charl__trainer *t)
 {
-    CHARL_REQUIRE(t->replica.eval.g || t->config->train.early_stopping_patience == 0,
-                  CHARL_ERR_CONFIG,
+    CHARL_REQUIRE(t->replica.eval.g || t->config->train.early_stopping_patience == 0, CHARL_ERR_CONFIG,
                   "train.early_stopping_patience needs a validation set, %s has none; HINT "
                   "data.val_split",
                   t->session.data.path);
@@ -55,8 +52,7 @@ static charl_status check_patience(const charl__trainer *t)
 }
 
 /* The plan of the run, to one of the callbacks that take it. */
-static charl_status report(const charl__trainer *t,
-                           charl_status (*event)(void *, const charl_train_info *))
+static charl_status report(const charl__trainer *t, charl_status (*event)(void *, const charl_train_info *))
 {
     charl_train_info info = charl__replica_info(&t->replica);
 
@@ -70,8 +66,7 @@ charl_status charl__trainer_report(const charl__trainer *t)
     return report(t, t->options->events.started);
 }
 
-charl_status charl__trainer_init(charl__trainer *t, const charl_config *config,
-                                 const charl_train_options *options)
+charl_status charl__trainer_init(charl__trainer *t, const charl_config *config, const charl_train_options *options)
 {
     const charl_train_events *e = &options->events;
 
@@ -83,14 +78,10 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config,
                           .resumed_step = -1,
                           .saved_step = -1,
                           .started_s = charl__clock_s()};
-    t->session = (charl__session){.config = config,
-                                  .warned = charl_comm_rank(t->comm) == 0 ? e->warned : NULL,
-                                  .warned_ctx = e->ctx};
-    t->replica = (charl__replica){.session = &t->session,
-                                  .config = config,
-                                  .options = options,
-                                  .comm = t->comm,
-                                  .eval_split = CHARL_SPLIT_VAL};
+    t->session = (charl__session){
+        .config = config, .warned = charl_comm_rank(t->comm) == 0 ? e->warned : NULL, .warned_ctx = e->ctx};
+    t->replica = (charl__replica){
+        .session = &t->session, .config = config, .options = options, .comm = t->comm, .eval_split = CHARL_SPLIT_VAL};
     t->last_save_s = t->last_eval_s = t->started_s;
     CHARL_TRY(charl__replica_open(&t->replica));
     CHARL_TRY(charl_comm_agree(t->comm, charl__balance_init(t)));

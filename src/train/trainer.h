@@ -37,8 +37,8 @@ typedef struct charl__trainer {
     uint64_t resumed_digest; /* of the tensors of that checkpoint; 0: none */
     bool supersedes;         /* resumed by name or from an older checkpoint: rename later ones */
     charl__saving *saving;   /* NULL: no save in progress; the same on all ranks */
-    int64_t saved_step; /* step of the newest checkpoint saved or resumed by this process, or -1 */
-    int save_failures;  /* consecutive */
+    int64_t saved_step;      /* step of the newest checkpoint saved or resumed by this process, or -1 */
+    int save_failures;       /* consecutive */
 
     double started_s; /* monotonic */
     double last_save_s, last_eval_s;

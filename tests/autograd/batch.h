@@ -30,12 +30,10 @@ static charl_var *param(charl_graph *g, charl_params *set, const char *name, cha
 {
     charl_param *p = NULL;
 
-    charl_assert_ok(charl_params_add(set,
-                                     &(charl_param_spec){.name = name,
-                                                         .shape = shape,
-                                                         .init = {CHARL_INIT_UNIFORM, -0.5F, 0.5F},
-                                                         .trainable = true},
-                                     &p));
+    charl_assert_ok(charl_params_add(
+        set,
+        &(charl_param_spec){.name = name, .shape = shape, .init = {CHARL_INIT_UNIFORM, -0.5F, 0.5F}, .trainable = true},
+        &p));
     return charl_parameter(g, p);
 }
 
@@ -44,9 +42,7 @@ static charl_var *statistic(charl_graph *g, charl_params *set, const char *name,
     charl_param *p = NULL;
 
     charl_assert_ok(charl_params_add(
-        set,
-        &(charl_param_spec){.name = name, .shape = {1, {n}}, .init = {CHARL_INIT_CONSTANT, a, 0}},
-        &p));
+        set, &(charl_param_spec){.name = name, .shape = {1, {n}}, .init = {CHARL_INIT_CONSTANT, a, 0}}, &p));
     return charl_parameter(g, p);
 }
 
@@ -165,10 +161,8 @@ static void write_inputs(rank *r)
     for (int i = 0; i < ROWS; i++) {
         y[i] = i * 7 % CLASSES;
     }
-    charl_assert_ok(charl_tensor_write(charl_var_get_tensor(r->x), x + first * 72,
-                                       (size_t)rows * 72 * sizeof *x));
-    charl_assert_ok(
-        charl_tensor_write(charl_var_get_tensor(r->y), y + first, (size_t)rows * sizeof *y));
+    charl_assert_ok(charl_tensor_write(charl_var_get_tensor(r->x), x + first * 72, (size_t)rows * 72 * sizeof *x));
+    charl_assert_ok(charl_tensor_write(charl_var_get_tensor(r->y), y + first, (size_t)rows * sizeof *y));
 }
 
 /* The tree over lanes[k][0..n), which start at slices lo[k]. */
@@ -223,8 +217,7 @@ static void run_in_lock_step(rank *r, int size)
             assert_int_equal(r[i].g->n_actions, r[0].g->n_actions);
             assert_int_equal(action->kind, r[0].g->action[a].kind);
             if (action->kind == CHARL_DO_REPLAY) {
-                charl_assert_ok(
-                    charl__recording_replay(r[i].g->recording, action->first, action->last));
+                charl_assert_ok(charl__recording_replay(r[i].g->recording, action->first, action->last));
             }
         }
         if (r[0].g->action[a].kind == CHARL_DO_COLLECTIVE) {
@@ -286,8 +279,7 @@ static float *sum_gradients(const rank *r, int size)
 
         assert_int_equal(r[i].params->gradient_elements, n);
         charl_assert_ok(charl_alloc(bytes, &data[i]));
-        charl_assert_ok(
-            charl__buffer_read(CHARL_QUEUE_COMPUTE, r[i].params->grad, 0, data[i], bytes, true));
+        charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, r[i].params->grad, 0, data[i], bytes, true));
         for (int j = 0; j < r[i].slices.n_lanes; j++) {
             lo[m] = r[i].slices.lane_lo[j];
             lanes[m++] = data[i] + j * n;

@@ -13,8 +13,7 @@
 static charl_device *dev;
 static charl_graph *g;
 
-#define SHAPE(...)                                                                                 \
-    ((charl_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
+#define SHAPE(...) ((charl_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
 
 static int begin(void **state)
 {
@@ -65,10 +64,7 @@ static const struct {
     {{3, {2, 4, 771}}, {.heads = 1}, CHARL_ERR_SHAPE, "a head of 257 elements"},
     {{3, {2, INT32_MAX, 3}}, {.heads = 1}, CHARL_ERR_SHAPE, "2147483647 positions"},
     {{3, {2, 4, 12}}, {.heads = 0}, CHARL_ERR_INVALID, "0 heads"},
-    {{3, {2, 4, 12}},
-     {.heads = 4, .kv_heads = 3},
-     CHARL_ERR_INVALID,
-     "4 heads are not a multiple of 3 key heads"},
+    {{3, {2, 4, 12}}, {.heads = 4, .kv_heads = 3}, CHARL_ERR_INVALID, "4 heads are not a multiple of 3 key heads"},
     {{3, {2, 4, 12}}, {.heads = 4, .kv_heads = -1}, CHARL_ERR_INVALID, "-1 key heads"},
     {{3, {2, 4, 12}}, {.heads = 2, .dropout = 1.0F}, CHARL_ERR_INVALID, "dropout = 1 "},
     {{3, {2, 4, 12}}, {.heads = 2, .scale = -1.0F}, CHARL_ERR_INVALID, "scale = -1 "},
@@ -86,8 +82,8 @@ static void refused(void **state)
         end(state);
         begin(state);
     }
-    assert_null(charl_attention(g, charl_input(g, "x", CHARL_I32, SHAPE(2, 4, 12), CHARL_BATCHED),
-                                &(charl_attention_args){2}));
+    assert_null(
+        charl_attention(g, charl_input(g, "x", CHARL_I32, SHAPE(2, 4, 12), CHARL_BATCHED), &(charl_attention_args){2}));
     charl_assert_status(charl_graph_compile(g), CHARL_ERR_DTYPE);
 }
 
@@ -99,8 +95,7 @@ static void defaults(void **state)
 
     (void)state;
     a = charl_attention(g, x, &(charl_attention_args){.heads = 2});
-    b = charl_attention(g, x,
-                        &(charl_attention_args){.heads = 2, .kv_heads = 2, .scale = 0.223606798F});
+    b = charl_attention(g, x, &(charl_attention_args){.heads = 2, .kv_heads = 2, .scale = 0.223606798F});
     charl_graph_keep(g, a);
     charl_graph_keep(g, b);
     charl_assert_ok(charl_graph_compile(g));
@@ -207,8 +202,7 @@ static charl_var *two_layers(charl_graph *graph, charl_var *x)
 }
 
 /* A graph over `rows` positions; cache NULL: the whole sequence. */
-static void build(charl__kv_cache *cache, bool begins, int64_t rows, charl_graph **graph,
-                  charl_var **x, charl_var **y)
+static void build(charl__kv_cache *cache, bool begins, int64_t rows, charl_graph **graph, charl_var **x, charl_var **y)
 {
     charl_assert_ok(charl_graph_create(dev, NULL, graph));
     charl_graph_set_training(*graph, false);

@@ -46,8 +46,8 @@ static charl_type type_of(charl_shape shape)
 }
 
 /* The operator, or its gradient, at p. */
-static void create(const problem *p, bool gradient, charl_dtype half, charl_attention_attr *a,
-                   charl_op_sample *s, charl_op_case *c)
+static void create(const problem *p, bool gradient, charl_dtype half, charl_attention_attr *a, charl_op_sample *s,
+                   charl_op_case *c)
 {
     const charl_shape qkv = {3, {p->b, p->t, (p->heads + 2 * p->kv_heads) * p->d}};
     const charl_type out = type_of((charl_shape){3, {p->b, p->t, p->heads * p->d}});
@@ -59,8 +59,7 @@ static void create(const problem *p, bool gradient, charl_dtype half, charl_atte
                                 .p = p->p,
                                 .causal = p->causal,
                                 .key = 0x123456789abcdef0};
-    *s =
-        (charl_op_sample){.in = {type_of(qkv)}, .attr = a, .lo = -1, .hi = 1, .terms = p->t + p->d};
+    *s = (charl_op_sample){.in = {type_of(qkv)}, .attr = a, .lo = -1, .hi = 1, .terms = p->t + p->d};
     if (gradient) {
         *s = (charl_op_sample){.in = {out, type_of(qkv), out, lse, lse},
                                .n_in = p->no_glse ? 4 : 5,
@@ -69,8 +68,7 @@ static void create(const problem *p, bool gradient, charl_dtype half, charl_atte
                                .hi = 1,
                                .terms = p->t * p->heads + p->d};
     }
-    charl_assert_ok(charl__op_case_create(charl__op_find(gradient ? "attention_grad" : "attention"),
-                                          s, half, SEED, c));
+    charl_assert_ok(charl__op_case_create(charl__op_find(gradient ? "attention_grad" : "attention"), s, half, SEED, c));
 }
 
 static void free_all(void **raw)
@@ -88,9 +86,8 @@ static void compare(const problem *p, const charl_op_case *c, void *const *raw)
     if (!(worst.allowed <= 1.0)) {
         fail_msg("%s [%lld, %lld, (%d + 2 * %d) * %lld] causal %d dropout %g: output %d[%lld] is "
                  "%.9g, want %.9g: %.2f of what is allowed",
-                 c->op->name, (long long)p->b, (long long)p->t, p->heads, p->kv_heads,
-                 (long long)p->d, p->causal, (double)p->p, worst.output, (long long)worst.index,
-                 worst.got, worst.want, worst.allowed);
+                 c->op->name, (long long)p->b, (long long)p->t, p->heads, p->kv_heads, (long long)p->d, p->causal,
+                 (double)p->p, worst.output, (long long)worst.index, worst.got, worst.want, worst.allowed);
     }
 }
 

@@ -11,17 +11,15 @@ static void check_layout(const rank *one, const rank *r)
 {
     for (int p = 0; p < one->params->count; p++) {
         if (one->params->param[p]->offset != r->params->param[p]->offset) {
-            fail_msg("%s lies at %lld with one rank and at %lld with several",
-                     one->params->param[p]->spec.name, (long long)one->params->param[p]->offset,
-                     (long long)r->params->param[p]->offset);
+            fail_msg("%s lies at %lld with one rank and at %lld with several", one->params->param[p]->spec.name,
+                     (long long)one->params->param[p]->offset, (long long)r->params->param[p]->offset);
         }
     }
 }
 
 static void read_buffers(const rank *r, float *out, size_t bytes)
 {
-    charl_assert_ok(
-        charl__buffer_read(CHARL_QUEUE_COMPUTE, r->params->buffers, 0, out, bytes, true));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, r->params->buffers, 0, out, bytes, true));
 }
 
 /* One rank compared with 1 + step, 1 + 2 step, ... of them. */
@@ -135,8 +133,7 @@ static void test_gradients_are_not_zero(void **state)
 {
     rank one;
     float *sum;
-    static const char *const used[] = {"fc1.weight",  "a",          "b",
-                                       "tied.weight", "fc2.weight", "fc2.bias"};
+    static const char *const used[] = {"fc1.weight", "a", "b", "tied.weight", "fc2.weight", "fc2.bias"};
 
     (void)state;
     rank_init(&one, mlp, 0, 1);
@@ -188,8 +185,8 @@ static charl_status log_bucket(void *ctx, int64_t begin, int64_t count)
     CHARL_INVARIANT(log->n < 32);
     log->begin[log->n] = begin;
     log->count[log->n++] = count;
-    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, log->params->grad, (size_t)begin * 4,
-                                 log->seen + begin, (size_t)count * 4, true));
+    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, log->params->grad, (size_t)begin * 4, log->seen + begin,
+                                 (size_t)count * 4, true));
     return CHARL_OK;
 }
 
@@ -215,8 +212,7 @@ static charl_var *tied_ends(charl_graph *g, charl_params *set, charl_var *x)
 }
 
 /* Of rank 0 of `ranks`. */
-static void bucket_graph(rank *r, model_fn model, int ranks, charl__ready_fn fn, void *ctx,
-                         int64_t elements)
+static void bucket_graph(rank *r, model_fn model, int ranks, charl__ready_fn fn, void *ctx, int64_t elements)
 {
     charl_assert_ok(charl_slices_block(TOTAL, 0, ranks, &r->slices));
     charl_assert_ok(charl_params_create(&r->params));
@@ -224,8 +220,7 @@ static void bucket_graph(rank *r, model_fn model, int ranks, charl__ready_fn fn,
     charl_graph_set_steps(r->g, steps);
     charl__graph_on_ready(r->g, fn, ctx, elements);
     charl__graph_on_collective(r->g, no_collective, NULL);
-    r->x =
-        charl_input(r->g, "x", CHARL_F32, (charl_shape){4, {ROWS / ranks, 2, 6, 6}}, CHARL_BATCHED);
+    r->x = charl_input(r->g, "x", CHARL_F32, (charl_shape){4, {ROWS / ranks, 2, 6, 6}}, CHARL_BATCHED);
     r->y = charl_input(r->g, "y", CHARL_I32, (charl_shape){1, {ROWS / ranks}}, CHARL_BATCHED);
     r->loss = charl_cross_entropy(r->g, model(r->g, r->params, r->x), r->y, NULL, 0.0F);
     r->loss = charl_batch_mean(r->g, r->loss);
@@ -325,8 +320,7 @@ static void test_first_final_first_reported(void **state)
     assert_int_equal(n, 4);
     assert_int_equal(log.n, n);
     for (int i = 0; i < n; i++) {
-        assert_true(i == 0 ||
-                    charl__graph_bucket_left(r.g, i) <= charl__graph_bucket_left(r.g, i - 1));
+        assert_true(i == 0 || charl__graph_bucket_left(r.g, i) <= charl__graph_bucket_left(r.g, i - 1));
         charl_assert_same_bits(log.seen + log.begin[i], final + log.begin[i], log.count[i]);
     }
     tied = charl_params_find(r.params, "tied.weight");
@@ -374,8 +368,8 @@ static void test_spread_is_exact(void **state)
             charl_assert_ok(charl_graph_compile(r[i].g));
             charl_assert_ok(charl_tensor_write(charl_var_get_tensor(x), value, sizeof value));
             charl_assert_ok(charl_graph_run(r[i].g));
-            charl_assert_ok(charl_tensor_read(charl_var_get_tensor(y), data[i],
-                                              (size_t)r[i].slices.n_lanes * sizeof value));
+            charl_assert_ok(
+                charl_tensor_read(charl_var_get_tensor(y), data[i], (size_t)r[i].slices.n_lanes * sizeof value));
             for (int j = 0; j < r[i].slices.n_lanes; j++) {
                 lo[m] = r[i].slices.lane_lo[j];
                 lanes[m++] = data[i] + (ptrdiff_t)j * 6;
@@ -408,8 +402,7 @@ int main(void)
     };
     int rc;
 
-    if (charl_device_open(&request, &dev) != CHARL_OK ||
-        charl__steps_create(dev, 4, &steps) != CHARL_OK) {
+    if (charl_device_open(&request, &dev) != CHARL_OK || charl__steps_create(dev, 4, &steps) != CHARL_OK) {
         fprintf(stderr, "skipped: %s\n", charl_error_message());
         return 77;
     }

@@ -26,19 +26,17 @@ typedef struct model {
 
 static void add(model *m, const char *name, float value, bool trainable, charl_param **out)
 {
-    charl_assert_ok(charl_params_add(m->set,
-                                     &(charl_param_spec){.name = name,
-                                                         .shape = {1, {C}},
-                                                         .init = {CHARL_INIT_CONSTANT, value, 0.0F},
-                                                         .trainable = trainable},
-                                     out));
+    charl_assert_ok(charl_params_add(
+        m->set,
+        &(charl_param_spec){
+            .name = name, .shape = {1, {C}}, .init = {CHARL_INIT_CONSTANT, value, 0.0F}, .trainable = trainable},
+        out));
 }
 
 /* loss = sum of seed * batch_norm(x); x [B, C, H, W], or [B * INNER, C] for `flat`. */
 static void build(model *m, bool flat, bool training, bool affine)
 {
-    const charl_shape shape =
-        flat ? (charl_shape){2, {B * INNER, C}} : (charl_shape){4, {B, C, H, W}};
+    const charl_shape shape = flat ? (charl_shape){2, {B * INNER, C}} : (charl_shape){4, {B, C, H, W}};
     charl_slices slices;
     charl_batch_norm_args a = {.eps = eps, .momentum = momentum};
     charl_var *loss;
@@ -116,8 +114,7 @@ static void statistics(const float *x, bool flat, double *mean, double *var)
     }
 }
 
-static void compute(const float *x, const float *g, bool flat, bool training, bool affine,
-                    expected *e)
+static void compute(const float *x, const float *g, bool flat, bool training, bool affine, expected *e)
 {
     const double n = B * INNER, w = affine ? 1.5 : 1.0, b = affine ? -0.25 : 0.0;
     double mean[C], var[C];
@@ -140,8 +137,7 @@ static void compute(const float *x, const float *g, bool flat, bool training, bo
     }
     for (int64_t i = 0; i < N; i++) {
         const int64_t c = channel_of(i, flat);
-        const double invstd = 1 / sqrt(var[c] + (double)eps),
-                     hat = ((double)x[i] - mean[c]) * invstd;
+        const double invstd = 1 / sqrt(var[c] + (double)eps), hat = ((double)x[i] - mean[c]) * invstd;
 
         e->gx[i] = w * invstd * ((double)g[i] - (training ? e->gb[c] / n + hat * e->gw[c] / n : 0));
     }
@@ -213,8 +209,7 @@ static charl_var *misuse(charl_graph *g, charl_shape shape, charl_var *running)
 {
     charl_var *x = charl_input(g, "x", CHARL_F32, shape, CHARL_REPLICATED);
 
-    return charl_batch_norm(
-        g, x, &(charl_batch_norm_args){.running_mean = running, .running_var = running});
+    return charl_batch_norm(g, x, &(charl_batch_norm_args){.running_mean = running, .running_var = running});
 }
 
 static void what_makes_no_sense_is_refused(void **state)
@@ -225,9 +220,7 @@ static void what_makes_no_sense_is_refused(void **state)
     (void)state;
     for (int i = 0; i < 3; i++) {
         charl_assert_ok(charl_graph_create(dev, NULL, &g));
-        running =
-            i == 2 ? NULL
-                   : charl_input(g, "running", CHARL_F32, (charl_shape){1, {4}}, CHARL_REPLICATED);
+        running = i == 2 ? NULL : charl_input(g, "running", CHARL_F32, (charl_shape){1, {4}}, CHARL_REPLICATED);
         assert_null(misuse(g, i == 0 ? (charl_shape){1, {4}} : (charl_shape){2, {3, 5}}, running));
         charl_assert_status(charl_graph_compile(g), i == 2 ? CHARL_ERR_INVALID : CHARL_ERR_SHAPE);
         charl_graph_destroy(g);
@@ -244,10 +237,8 @@ static void inference(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(training_in_four_dimensions),
-        cmocka_unit_test(training_in_two_dimensions),
-        cmocka_unit_test(a_large_mean_is_harmless),
-        cmocka_unit_test(inference),
+        cmocka_unit_test(training_in_four_dimensions),    cmocka_unit_test(training_in_two_dimensions),
+        cmocka_unit_test(a_large_mean_is_harmless),       cmocka_unit_test(inference),
         cmocka_unit_test(what_makes_no_sense_is_refused),
     };
 

@@ -39,16 +39,11 @@ static const struct {
     {&charl_op_batch_norm_grad,
      {.in = {X(16), X(16), PER(16), PER(16), CHARL_R(F32, 2, 16), PER(16)}, .attr = &ten, BOUNDS},
      false},
-    {&charl_op_batch_norm_apply,
-     {.in = {X(24), PER(24), PER(24), PER(24), PER(24)}, .attr = &ten, BOUNDS},
-     false},
+    {&charl_op_batch_norm_apply, {.in = {X(24), PER(24), PER(24), PER(24), PER(24)}, .attr = &ten, BOUNDS}, false},
     {&charl_op_relu_grad, {.in = {X(16), X(16)}, BOUNDS}, false},
     {&charl_op_max_pool2d, {.in = {X(16)}, .attr = &window, BOUNDS}, false},
     {&charl_op_max_pool2d_grad,
-     {.in = {CHARL_B(F32, 8, 16, 4, 6), CHARL_B(I32, 8, 16, 4, 6)},
-      .attr = &window,
-      .int_end = 35,
-      BOUNDS},
+     {.in = {CHARL_B(F32, 8, 16, 4, 6), CHARL_B(I32, 8, 16, 4, 6)}, .attr = &window, .int_end = 35, BOUNDS},
      false},
 };
 
@@ -64,14 +59,12 @@ static void check(int i, charl_dtype half)
     charl_assert_ok(charl__op_case_run(dev, &c, &whole, ALIGNED, last));
     error = charl__op_case_compare(&c, last);
     if (!(error.allowed <= 1)) {
-        fail_msg("%s in %s: output %d[%lld] is %.9g, not %.9g", cases[i].op->name,
-                 charl_dtype_name(half), error.output, (long long)error.index, error.got,
-                 error.want);
+        fail_msg("%s in %s: output %d[%lld] is %.9g, not %.9g", cases[i].op->name, charl_dtype_name(half), error.output,
+                 (long long)error.index, error.got, error.want);
     }
     for (int k = 0; k < c.n_out; k++) {
         if (!cases[i].sums && memcmp(rows[k], last[k], charl__op_case_bytes(&c, &whole, k)) != 0) {
-            fail_msg("%s in %s: other bits than row-major", cases[i].op->name,
-                     charl_dtype_name(half));
+            fail_msg("%s in %s: other bits than row-major", cases[i].op->name, charl_dtype_name(half));
         }
         charl_free(rows[k]);
         charl_free(last[k]);
@@ -95,8 +88,7 @@ static charl_status infer_moments(charl_infer *inf)
     charl_status st = charl_op_sum_to.infer(inf);
 
     inf->n_out = 2;
-    inf->out[1] = (charl_type){
-        CHARL_F32, {3, {charl__channels_blocks(&x, inf->n_slices), 2, x.dim[1]}}, CHARL_BATCHED};
+    inf->out[1] = (charl_type){CHARL_F32, {3, {charl__channels_blocks(&x, inf->n_slices), 2, x.dim[1]}}, CHARL_BATCHED};
     return st;
 }
 
@@ -126,8 +118,7 @@ static void no_reference(const charl_reference *r)
 }
 
 /* Outputs of op on these operands, drawn where they are NULL. */
-static size_t run_on(const charl_op *op, const charl_op_sample *s, const double *const in[2],
-                     void **raw)
+static size_t run_on(const charl_op *op, const charl_op_sample *s, const double *const in[2], void **raw)
 {
     charl_op_case c;
     size_t bytes;
@@ -170,13 +161,12 @@ static void moments_of_blocks_replace_a_pass(void **state)
 
     (void)state;
     charl_assert_ok(charl_slices_block(SLICES, 0, 1, &whole));
-    moments.in[0] = (charl_type){
-        CHARL_F32, {3, {charl__channels_blocks(&image, SLICES), 2, image.dim[1]}}, CHARL_BATCHED};
+    moments.in[0] =
+        (charl_type){CHARL_F32, {3, {charl__channels_blocks(&image, SLICES), 2, image.dim[1]}}, CHARL_BATCHED};
     assert_true(moments.in[0].shape.dim[0] > SLICES);
     n = charl_shape_count(&moments.in[0].shape);
     charl_assert_ok(charl_alloc_array(n, sizeof *value, &value));
-    charl_assert_ok(
-        charl__op_case_create(&charl_op_batch_norm_squares, &squares, CHARL_BF16, SEED, &drawn));
+    charl_assert_ok(charl__op_case_create(&charl_op_batch_norm_squares, &squares, CHARL_BF16, SEED, &drawn));
 
     bytes = run_on(&charl_op_sum_to, &sum, (const double *[]){drawn.in[0], NULL}, two);
     run_on(&with_moments, &sum, (const double *[]){drawn.in[0], NULL}, one);
@@ -186,8 +176,7 @@ static void moments_of_blocks_replace_a_pass(void **state)
     charl_free(one[0]);
     charl_free(one[1]);
 
-    run_on(&charl_op_batch_norm_squares, &squares, (const double *[]){drawn.in[0], drawn.in[1]},
-           two);
+    run_on(&charl_op_batch_norm_squares, &squares, (const double *[]){drawn.in[0], drawn.in[1]}, two);
     run_on(&of_moments, &moments, (const double *[]){value, drawn.in[1]}, one);
     assert_memory_equal(two[0], one[0], bytes);
     charl_free(two[0]);

@@ -27,19 +27,15 @@ static int64_t extent(const geometry *g, int d)
 {
     const int64_t n = d == 0 ? g->h : g->w;
 
-    return (n + 2 * g->win.padding[d] - g->win.dilation[d] * (g->win.kernel[d] - 1) - 1) /
-               g->win.stride[d] +
-           1;
+    return (n + 2 * g->win.padding[d] - g->win.dilation[d] * (g->win.kernel[d] - 1) - 1) / g->win.stride[d] + 1;
 }
 
 /* Operand types of conv2d (0), dgrad (1), wgrad (2). */
 static charl_op_sample make(const geometry *g, int what, const charl_conv_attr *attr)
 {
     const charl_type x = {CHARL_F32, {4, {g->batch, g->c, g->h, g->w}}, CHARL_BATCHED};
-    const charl_type y = {
-        CHARL_F32, {4, {g->batch, g->o, extent(g, 0), extent(g, 1)}}, CHARL_BATCHED};
-    const charl_type w = {
-        CHARL_F32, {4, {g->o, g->c, g->win.kernel[0], g->win.kernel[1]}}, CHARL_REPLICATED};
+    const charl_type y = {CHARL_F32, {4, {g->batch, g->o, extent(g, 0), extent(g, 1)}}, CHARL_BATCHED};
+    const charl_type w = {CHARL_F32, {4, {g->o, g->c, g->win.kernel[0], g->win.kernel[1]}}, CHARL_REPLICATED};
     const charl_type bias = {CHARL_F32, {1, {g->o}}, CHARL_REPLICATED};
     charl_op_sample s = {.n_in = what == 0 ? 3 : 2, .attr = attr, .lo = -2, .hi = 3, .terms = 1};
 
@@ -70,8 +66,7 @@ static void *run(const charl_op_case *c)
 
 static void check(const geometry *g, int what, charl_dtype half)
 {
-    static const charl_op *const op[] = {&charl_op_conv2d, &charl_op_conv2d_dgrad,
-                                         &charl_op_conv2d_wgrad};
+    static const charl_op *const op[] = {&charl_op_conv2d, &charl_op_conv2d_dgrad, &charl_op_conv2d_wgrad};
     const charl_conv_attr attr = {.win = g->win, .groups = 1, .size = {g->h, g->w}};
     const charl_op_sample s = make(g, what, &attr);
     charl_op_case c;
@@ -95,9 +90,8 @@ static void check(const geometry *g, int what, charl_dtype half)
             value + c.want[0][i] != 0) {
             fail_msg("%s in %s, %lld x %lld x %lld -> %lld, kernel %d, stride %d: element %lld is "
                      "%g, not %g",
-                     op[what]->name, charl_dtype_name(half), (long long)g->c, (long long)g->h,
-                     (long long)g->w, (long long)g->o, g->win.kernel[0], g->win.stride[0],
-                     (long long)i, value, c.want[0][i]);
+                     op[what]->name, charl_dtype_name(half), (long long)g->c, (long long)g->h, (long long)g->w,
+                     (long long)g->o, g->win.kernel[0], g->win.stride[0], (long long)i, value, c.want[0][i]);
         }
     }
     charl_free(got);
@@ -150,8 +144,7 @@ static void repeats_give_the_same_bits(void **state)
 
     (void)state;
     for (int what = 0; what < 3 && charl__device_facts(dev)->wgmma; what++) {
-        static const charl_op *const op[] = {&charl_op_conv2d, &charl_op_conv2d_dgrad,
-                                             &charl_op_conv2d_wgrad};
+        static const charl_op *const op[] = {&charl_op_conv2d, &charl_op_conv2d_dgrad, &charl_op_conv2d_wgrad};
         const charl_op_sample s = make(&g, what, &attr);
         charl_op_case c;
         void *want;

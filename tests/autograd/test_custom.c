@@ -55,8 +55,7 @@ static const char column_sums_source[] =
 static charl_status column_sums_types(charl_operator_types *t)
 {
     if (t->in[0].shape.ndim != 2 || t->in[0].batch != CHARL_BATCHED) {
-        return charl_fail(CHARL_ERR_SHAPE, "it takes rows of the batch, not %d extents",
-                          t->in[0].shape.ndim);
+        return charl_fail(CHARL_ERR_SHAPE, "it takes rows of the batch, not %d extents", t->in[0].shape.ndim);
     }
     t->out[0] = (charl_type){CHARL_F32, {1, {t->in[0].shape.dim[1]}}, CHARL_PARTIAL};
     t->workspace_bytes = t->n_slices * t->in[0].shape.dim[1] * (int64_t)sizeof(float);
@@ -89,9 +88,8 @@ static charl_status faulty_run(const charl_operator_run *r)
 
 static charl_status broken_run(const charl_operator_run *r)
 {
-    return charl_operator_launch(r, &(charl_kernel){.entry = "no_such_kernel",
-                                                    .defines = "#define FAULT 0.0f\n",
-                                                    .global = {1}});
+    return charl_operator_launch(
+        r, &(charl_kernel){.entry = "no_such_kernel", .defines = "#define FAULT 0.0f\n", .global = {1}});
 }
 
 /* d out[c] / d x[r, c] = 1. */
@@ -124,19 +122,16 @@ static void column_sums_reference(const charl_operator_reference *r)
 static const charl_operator_sample column_sums_samples[] = {
     {.in = {{CHARL_F32, {2, {16, COLUMNS}}, CHARL_BATCHED}}, .lo = -1, .hi = 1, .terms = 16}};
 
-#define COLUMN_SUMS(word, run_, backward_)                                                         \
-    {                                                                                              \
-        .name = (word), .formula = "out[c] = sum over r of x[r, c]", .n_in = 1,                    \
-        .source = column_sums_source, .types = column_sums_types, .run = (run_),                   \
-        .backward = (backward_), .reference = column_sums_reference,                               \
-        .samples = column_sums_samples, .n_samples = 1                                             \
+#define COLUMN_SUMS(word, run_, backward_)                                                                             \
+    {                                                                                                                  \
+        .name = (word), .formula = "out[c] = sum over r of x[r, c]", .n_in = 1, .source = column_sums_source,          \
+        .types = column_sums_types, .run = (run_), .backward = (backward_), .reference = column_sums_reference,        \
+        .samples = column_sums_samples, .n_samples = 1                                                                 \
     }
 
-static const charl_operator column_sums =
-    COLUMN_SUMS("test_column_sums", column_sums_run, column_sums_backward);
+static const charl_operator column_sums = COLUMN_SUMS("test_column_sums", column_sums_run, column_sums_backward);
 static const charl_operator faulty = COLUMN_SUMS("test_faulty", faulty_run, column_sums_backward);
-static const charl_operator wrong_gradient =
-    COLUMN_SUMS("test_wrong_gradient", column_sums_run, half_backward);
+static const charl_operator wrong_gradient = COLUMN_SUMS("test_wrong_gradient", column_sums_run, half_backward);
 static const charl_operator broken = COLUMN_SUMS("test_broken", broken_run, NULL);
 
 static void test_expression(void **state)
@@ -150,8 +145,8 @@ static void test_expression(void **state)
     assert_int_equal(report.samples, 2);
     assert_int_equal(report.gradients, 2);
     assert_true(report.used <= 1.0);
-    charl_assert_ok(charl_operator_check(
-        dev, "test_affine", &(charl_operator_check_options){.precision = CHARL_BF16}, NULL));
+    charl_assert_ok(
+        charl_operator_check(dev, "test_affine", &(charl_operator_check_options){.precision = CHARL_BF16}, NULL));
 }
 
 static void test_sum_over_the_batch(void **state)
@@ -160,8 +155,7 @@ static void test_sum_over_the_batch(void **state)
     charl_assert_ok(charl_operator_register(&column_sums));
     charl_assert_ok(charl_operator_check(dev, "test_column_sums", NULL, NULL));
     charl_assert_status(
-        charl_operator_check(dev, "test_column_sums",
-                             &(charl_operator_check_options){.precision = CHARL_BF16}, NULL),
+        charl_operator_check(dev, "test_column_sums", &(charl_operator_check_options){.precision = CHARL_BF16}, NULL),
         CHARL_ERR_INVALID);
 }
 
@@ -172,8 +166,7 @@ static void test_what_is_wrong_is_found(void **state)
     charl_assert_status(charl_operator_check(dev, "test_faulty", NULL, NULL), CHARL_ERR_INVALID);
     charl_assert_message("test_faulty, sample 0: forward: output 0");
     charl_assert_ok(charl_operator_register(&wrong_gradient));
-    charl_assert_status(charl_operator_check(dev, "test_wrong_gradient", NULL, NULL),
-                        CHARL_ERR_INVALID);
+    charl_assert_status(charl_operator_check(dev, "test_wrong_gradient", NULL, NULL), CHARL_ERR_INVALID);
     charl_assert_message("the gradient of operand 0");
     charl_assert_ok(charl_operator_register(&broken));
     charl_assert_status(charl_operator_check(dev, "test_broken", NULL, NULL), CHARL_ERR_KERNEL);
@@ -213,8 +206,7 @@ static void test_in_a_graph(void **state)
 }
 
 /* An error in a graph is kept and names the operator. */
-static void refused(const charl_operator *op, const void *attr, charl_shape shape, int n_in,
-                    const char *message)
+static void refused(const charl_operator *op, const void *attr, charl_shape shape, int n_in, const char *message)
 {
     charl_graph *g;
     charl_var *in[2];
@@ -229,18 +221,12 @@ static void refused(const charl_operator *op, const void *attr, charl_shape shap
 
 static void test_errors(void **state)
 {
-    static const charl_operator taken = {
-        .name = "relu", .formula = "", .n_in = 1, .expr = "a", .element = affine_of};
-    static const charl_operator bad_name = {
-        .name = "Bad", .formula = "", .n_in = 1, .expr = "a", .element = affine_of};
+    static const charl_operator taken = {.name = "relu", .formula = "", .n_in = 1, .expr = "a", .element = affine_of};
+    static const charl_operator bad_name = {.name = "Bad", .formula = "", .n_in = 1, .expr = "a", .element = affine_of};
     static const charl_operator both = {
         .name = "both", .formula = "", .n_in = 1, .expr = "a", .source = "", .element = affine_of};
-    static const charl_operator numbers_too_many = {.name = "too_many",
-                                                    .formula = "",
-                                                    .n_in = 1,
-                                                    .attr_size = 12,
-                                                    .expr = "a",
-                                                    .element = affine_of};
+    static const charl_operator numbers_too_many = {
+        .name = "too_many", .formula = "", .n_in = 1, .attr_size = 12, .expr = "a", .element = affine_of};
     static const charl_operator unregistered = {.name = "unregistered", .n_in = 1};
 
     (void)state;

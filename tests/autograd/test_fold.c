@@ -19,8 +19,7 @@ static void fold_on_device(int m, const char *rounding, const float *part, float
     charl_arg from, to;
     char defines[64];
 
-    charl_assert_ok(
-        charl__buffer_create(dev, ((size_t)m * N + BEFORE) * sizeof(float), "leaves", &in));
+    charl_assert_ok(charl__buffer_create(dev, ((size_t)m * N + BEFORE) * sizeof(float), "leaves", &in));
     charl_assert_ok(charl__buffer_create(dev, (N + BEFORE) * sizeof(float), "sum", &sum));
     charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, in, BEFORE * sizeof(float), part,
                                         (size_t)m * N * sizeof(float), true));
@@ -34,8 +33,7 @@ static void fold_on_device(int m, const char *rounding, const float *part, float
                                                        .global = {GROUP},
                                                        .local = {GROUP},
                                                        .args = {from, to, charl__i64(N)}}));
-    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, sum, BEFORE * sizeof(float), out,
-                                       N * sizeof(float), true));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, sum, BEFORE * sizeof(float), out, N * sizeof(float), true));
     charl__buffer_release(in);
     charl__buffer_release(sum);
 }
@@ -132,16 +130,14 @@ static void test_two_results(void **state)
 
         from2.v.offset = (int64_t)LEAVES * FIRST;
         to2.v.offset = FIRST;
-        snprintf(defines, sizeof defines, "#define M %d\n#define CHARL_VEC %d\n#define TWO 1\n",
-                 LEAVES, vec);
+        snprintf(defines, sizeof defines, "#define M %d\n#define CHARL_VEC %d\n#define TWO 1\n", LEAVES, vec);
         charl_assert_ok(
             charl__launch(dev, &(charl_launch){.file = "reduce/fold",
                                                .entry = "charl_fold",
                                                .defines = defines,
                                                .global = {(size_t)(groups * GROUP)},
                                                .local = {GROUP},
-                                               .args = {from, to, charl__i64(FIRST), from2, to2,
-                                                        charl__i64(SECOND)}}));
+                                               .args = {from, to, charl__i64(FIRST), from2, to2, charl__i64(SECOND)}}));
         charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, sum, 0, got, sizeof got, true));
         charl_assert_same_bits(got, first[0], FIRST);
         charl_assert_same_bits(got + FIRST, second[0], SECOND);
@@ -153,14 +149,7 @@ static void test_two_results(void **state)
 /* Leaves [rows, taps, padded] for a result [rows, channels, taps]. */
 static void test_moved_leaves(void **state)
 {
-    enum {
-        LEAVES = 5,
-        ROWS = 3,
-        TAPS = 9,
-        CHANNELS = 11,
-        PADDED = 16,
-        LEAF = ROWS * TAPS * PADDED
-    };
+    enum { LEAVES = 5, ROWS = 3, TAPS = 9, CHANNELS = 11, PADDED = 16, LEAF = ROWS * TAPS * PADDED };
     enum { COUNT = ROWS * CHANNELS * TAPS, ITEMS = (COUNT + GROUP - 1) / GROUP * GROUP };
     static float part[LEAVES * LEAF], tree[LEAVES * LEAF], got[COUNT], want[COUNT];
     float *leaf[LEAVES];
@@ -187,9 +176,8 @@ static void test_moved_leaves(void **state)
                              .defines = "#define M 5\n#define MOVED 1\n",
                              .global = {ITEMS},
                              .local = {GROUP},
-                             .args = {charl__raw(CHARL_ARG_IN, in), charl__raw(CHARL_ARG_OUT, sum),
-                                      charl__i64(COUNT), charl__i32(CHANNELS), charl__i32(TAPS),
-                                      charl__i32(PADDED)}}));
+                             .args = {charl__raw(CHARL_ARG_IN, in), charl__raw(CHARL_ARG_OUT, sum), charl__i64(COUNT),
+                                      charl__i32(CHANNELS), charl__i32(TAPS), charl__i32(PADDED)}}));
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, sum, 0, got, sizeof got, true));
     charl_assert_same_bits(got, want, COUNT);
     charl__buffer_release(in);
@@ -198,9 +186,8 @@ static void test_moved_leaves(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tree), cmocka_unit_test(test_rounded_nodes),
-        cmocka_unit_test(test_two_results), cmocka_unit_test(test_moved_leaves)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tree), cmocka_unit_test(test_rounded_nodes),
+                                       cmocka_unit_test(test_two_results), cmocka_unit_test(test_moved_leaves)};
 
     return charl_test_on_device(tests, &dev);
 }

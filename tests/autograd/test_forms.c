@@ -24,8 +24,7 @@ static void compare_forms(const charl_op *op, int sample, const charl_slices *sl
     charl_op_case c;
     void *first[CHARL_OP_MAX_OUT] = {NULL};
 
-    charl_assert_ok(
-        charl__op_case_create(op, &op->samples[sample], CHARL_F32, 1 + (uint64_t)sample, &c));
+    charl_assert_ok(charl__op_case_create(op, &op->samples[sample], CHARL_F32, 1 + (uint64_t)sample, &c));
     for (size_t f = begin; f < n_groups; f++) {
         void *raw[CHARL_OP_MAX_OUT] = {NULL};
         charl_device_facts form = facts;
@@ -35,8 +34,7 @@ static void compare_forms(const charl_op *op, int sample, const charl_slices *sl
         charl_assert_ok(charl__op_case_run(dev, &c, slices, 1, raw));
         for (int k = 0; k < c.n_out; k++) {
             if (f > begin && memcmp(raw[k], first[k], charl__op_case_bytes(&c, slices, k)) != 0) {
-                fail_msg("%s, sample %d: output %d has other bits in groups of %d", op->name,
-                         sample, k, groups[f]);
+                fail_msg("%s, sample %d: output %d has other bits in groups of %d", op->name, sample, k, groups[f]);
             }
             charl_free(f == begin ? NULL : raw[k]);
             first[k] = f == begin ? raw[k] : first[k];
@@ -86,8 +84,8 @@ int main(void)
     for (int i = 0; i < charl__op_count && n < 256; i++) {
         const charl_op *op = charl__op_table[i];
 
-        tests[n++] = (struct CMUnitTest){
-            .name = op->name, .test_func = test_forms, .initial_state = (void *)(uintptr_t)op};
+        tests[n++] =
+            (struct CMUnitTest){.name = op->name, .test_func = test_forms, .initial_state = (void *)(uintptr_t)op};
     }
     return charl_test_run_on_device("forms", tests, n, &dev);
 }

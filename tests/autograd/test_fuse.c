@@ -38,8 +38,7 @@ static const char *plan(charl_graph *g)
         const charl_node *n = charl__node(g, i);
 
         if (n->live) {
-            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", text[0] ? " " : "",
-                     n->name);
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", text[0] ? " " : "", n->name);
         }
     }
     charl_graph_destroy(g);
@@ -118,9 +117,8 @@ static void test_product(void **state)
     (void)state;
     h = charl_reshape(g, h, (charl_shape){2, {ROWS, DEEP * WIDE}});
     charl_graph_keep(g, charl_dropout(g, charl_relu(g, h), 0.5F));
-    assert_string_equal(plan(g), charl_device_get_info(dev)->kind == CHARL_DEVICE_CPU
-                                     ? "linear+relu dropout"
-                                     : "linear+relu+dropout");
+    assert_string_equal(plan(g), charl_device_get_info(dev)->kind == CHARL_DEVICE_CPU ? "linear+relu dropout"
+                                                                                      : "linear+relu+dropout");
 
     g = new_graph(NULL);
     x = input(g, ROWS);
@@ -219,10 +217,9 @@ static void test_loss(void **state)
     charl_graph_backward(g, y, charl_constant(g, 2.0F));
     charl_graph_keep(g, y);
     charl_graph_keep(g, charl_var_gradient(x));
-    assert_string_equal(plan(g),
-                        "softmax reshape sum#2.reshape sum#2.expand scale.scale sum.reshape "
-                        "sum.expand cross_entropy+grad sum scale sum#2 "
-                        "softmax.softmax_grad");
+    assert_string_equal(plan(g), "softmax reshape sum#2.reshape sum#2.expand scale.scale sum.reshape "
+                                 "sum.expand cross_entropy+grad sum scale sum#2 "
+                                 "softmax.softmax_grad");
 
     g = new_graph(NULL);
     y = losses(g, &x);
@@ -255,8 +252,7 @@ static void test_norm(void **state)
 /* A label for each row: where chunks of classes meet, and one that is none. */
 static int32_t label_of(int64_t row, int64_t classes)
 {
-    const int64_t some[] = {0,           classes - 1,         7, -1, 512, 1023, 1024,
-                            classes - 7, row * 1000 % classes};
+    const int64_t some[] = {0, classes - 1, 7, -1, 512, 1023, 1024, classes - 7, row * 1000 % classes};
 
     return (int32_t)some[row % 9];
 }
@@ -367,8 +363,7 @@ static void net_init(net *n, const charl_slices *slices)
     h = charl_sub(n->g, charl_cast(n->g, n->x, CHARL_BF16), row);
     h = charl_gelu(n->g, h, true);
     n->out[0] = charl_dropout(n->g, h, 0.3F);
-    h = charl_cast(n->g, charl_reshape(n->g, n->out[0], (charl_shape){2, {rows, DEEP * WIDE}}),
-                   CHARL_F16);
+    h = charl_cast(n->g, charl_reshape(n->g, n->out[0], (charl_shape){2, {rows, DEEP * WIDE}}), CHARL_F16);
     n->out[1] = charl_scale(n->g, h, 1.7F, -0.1F);
     n->out[2] = charl_mul(n->g, n->out[1], n->out[1]);
     for (int k = 0; k < 3; k++) {
@@ -449,8 +444,7 @@ static void run_products(const charl_slices *slices, int64_t rows, bool fused, f
     charl_var *in[3], *out[3];
 
     charl__env_set(CHARL_ENV_NO_FUSION, fused ? NULL : "1");
-    in[0] = charl_input(g, "x", CHARL_F32, (charl_shape){2, {rows * slices->count, WIDE}},
-                        CHARL_BATCHED);
+    in[0] = charl_input(g, "x", CHARL_F32, (charl_shape){2, {rows * slices->count, WIDE}}, CHARL_BATCHED);
     in[1] = weight(g, "w", WIDE);
     in[2] = weight(g, "v", NARROW);
     out[0] = charl_relu(g, charl_linear(g, in[0], in[1], NULL));
@@ -468,8 +462,7 @@ static void run_products(const charl_slices *slices, int64_t rows, bool fused, f
     }
     charl_assert_ok(charl_graph_run(g));
     for (int k = 0; k < 3; k++) {
-        charl_assert_ok(
-            charl_tensor_read(charl_var_get_tensor(out[k]), got + k * n, (size_t)n * sizeof *got));
+        charl_assert_ok(charl_tensor_read(charl_var_get_tensor(out[k]), got + k * n, (size_t)n * sizeof *got));
     }
     charl_graph_destroy(g);
 }
@@ -502,8 +495,7 @@ static void test_products_go_on(void **state)
         run_products(&slices, forms[f].rows, true, got);
         run_products(&slices, forms[f].rows, false, want);
         charl__device_set_facts(dev, saved);
-        assert_memory_equal(got, want,
-                            (size_t)(3 * forms[f].rows * slices.count * NARROW) * sizeof got[0]);
+        assert_memory_equal(got, want, (size_t)(3 * forms[f].rows * slices.count * NARROW) * sizeof got[0]);
     }
 }
 

@@ -27,12 +27,10 @@ static charl_param *param(charl_params *set, const char *name, charl_shape shape
 {
     charl_param *p = NULL;
 
-    charl_assert_ok(charl_params_add(set,
-                                     &(charl_param_spec){.name = name,
-                                                         .shape = shape,
-                                                         .init = {CHARL_INIT_UNIFORM, -0.5F, 0.5F},
-                                                         .trainable = true},
-                                     &p));
+    charl_assert_ok(charl_params_add(
+        set,
+        &(charl_param_spec){.name = name, .shape = shape, .init = {CHARL_INIT_UNIFORM, -0.5F, 0.5F}, .trainable = true},
+        &p));
     return p;
 }
 
@@ -201,8 +199,7 @@ static const bad_call bad_calls[] = {
     {"backward twice", backward_twice, CHARL_ERR_INVALID, "already"},
     {"gradient of computed", gradient_of_computed, CHARL_ERR_INVALID, "before they are used"},
     {"gradient too late", gradient_too_late, CHARL_ERR_INVALID, "before they are used"},
-    {"not differentiable", not_differentiable, CHARL_ERR_INVALID,
-     "top_k_correct is not differentiable"},
+    {"not differentiable", not_differentiable, CHARL_ERR_INVALID, "top_k_correct is not differentiable"},
     {"sum of batched", sum_of_batched, CHARL_ERR_SHAPE, "batch_sum: b"},
     {"mean of replicated", mean_of_replicated, CHARL_ERR_SHAPE, "batch_mean: x [2, 3]"},
     {"deep scope", deep_scope, CHARL_ERR_INVALID, "too deep"},
@@ -220,8 +217,8 @@ static void test_bad_calls(void **state)
         c->call(g, input(g, "x", (charl_shape){2, {2, 3}}));
         st = charl_graph_compile(g);
         if (st != c->status || !strstr(charl_error_message(), c->message)) {
-            fail_msg("%s: %s \"%s\", expected %s with \"%s\"", c->name, charl_status_name(st),
-                     charl_error_message(), charl_status_name(c->status), c->message);
+            fail_msg("%s: %s \"%s\", expected %s with \"%s\"", c->name, charl_status_name(st), charl_error_message(),
+                     charl_status_name(c->status), c->message);
         }
         charl_graph_destroy(g);
     }
@@ -420,8 +417,7 @@ static void test_shared_gradient(void **state)
     charl_assert_ok(charl_graph_compile(g));
     write(x, (float[]){3, -4}, 2);
     charl_assert_ok(charl_graph_run(g));
-    charl_assert_ok(
-        charl__buffer_read(CHARL_QUEUE_COMPUTE, set->sum, 0, arena, sizeof arena, true));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, set->sum, 0, arena, sizeof arena, true));
     charl_assert_close_f32(arena + p->offset, ((float[]){3, -4}), 2, 0.0);
     charl_assert_close_f32(arena + q->offset, ((float[]){3, -4}), 2, 0.0);
     charl_assert_close_f32(arena + r->offset, ((float[]){1, 1}), 2, 0.0);

@@ -92,8 +92,7 @@ static charl_status build_net(net *n, bool batch_norm)
     h = charl_linear(n->g, h, w2, NULL);
     n->loss = charl_batch_mean(n->g, charl_cross_entropy(n->g, h, n->y, NULL, 0.0F));
     charl_graph_keep(n->g, n->loss);
-    charl_graph_backward(n->g, n->loss,
-                         n->distort != 0.0F ? charl_constant(n->g, n->distort) : NULL);
+    charl_graph_backward(n->g, n->loss, n->distort != 0.0F ? charl_constant(n->g, n->distort) : NULL);
     return CHARL_OK;
 }
 
@@ -110,8 +109,7 @@ static charl_status net_open(net *n, bool batch_norm)
     CHARL_TRY(charl_graph_compile(n->g));
     CHARL_TRY(charl_params_initialize(n->params, 9));
     CHARL_TRY(charl_tensor_write(charl_var_get_tensor(n->x), x, sizeof x));
-    CHARL_TRY(charl_tensor_write(charl_var_get_tensor(n->y), (int32_t[]){0, 2, 1, 2},
-                                 ROWS * sizeof(int32_t)));
+    CHARL_TRY(charl_tensor_write(charl_var_get_tensor(n->y), (int32_t[]){0, 2, 1, 2}, ROWS * sizeof(int32_t)));
     return CHARL_OK;
 }
 
@@ -126,8 +124,7 @@ static float *read_buffer(charl_buffer *b, int64_t n)
     float *out;
 
     charl_assert_ok(charl_alloc_array(n, sizeof *out, &out));
-    charl_assert_ok(
-        charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, out, (size_t)n * sizeof *out, true));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, out, (size_t)n * sizeof *out, true));
     return out;
 }
 
@@ -249,11 +246,9 @@ static void test_apply_refuses(void **state)
     charl_assert_message("settings");
     charl_assert_status(charl_apply(dev, "add", &t, 1, out), CHARL_ERR_INVALID);
     charl_assert_message("2 operands, 1");
-    charl_assert_status(charl_apply(dev, "tanh", (charl_tensor *[]){t, t}, 2, out),
-                        CHARL_ERR_INVALID);
+    charl_assert_status(charl_apply(dev, "tanh", (charl_tensor *[]){t, t}, 2, out), CHARL_ERR_INVALID);
     charl_assert_message("1 operands, 2");
-    charl_assert_status(charl_apply(dev, "add", (charl_tensor *[]){t, NULL}, 2, out),
-                        CHARL_ERR_INVALID);
+    charl_assert_status(charl_apply(dev, "add", (charl_tensor *[]){t, NULL}, 2, out), CHARL_ERR_INVALID);
     charl_assert_status(charl_apply(dev, "add", (charl_tensor *[]){t, u}, 2, out), CHARL_ERR_SHAPE);
     charl_assert_message("add: ");
     for (int k = 0; k < CHARL_OP_MAX_OUT; k++) {
@@ -281,8 +276,7 @@ static void test_warm_up_changes_nothing(void **state)
     charl_free(buffers_after);
     charl_assert_ok(charl_graph_run(n.g)); /* a real run does move the statistics */
     buffers_after = read_buffer(n.params->buffers, n.params->buffer_elements);
-    assert_memory_not_equal(buffers_after, buffers,
-                            (size_t)n.params->buffer_elements * sizeof *buffers);
+    assert_memory_not_equal(buffers_after, buffers, (size_t)n.params->buffer_elements * sizeof *buffers);
     charl_free(value);
     charl_free(buffers);
     charl_free(value_after);
@@ -392,8 +386,7 @@ static void test_flop_of_products(void **state)
     charl_graph_require_gradient(g, x);
     charl_graph_require_gradient(g, w);
     y = charl_attention(g, charl_linear(g, x, w, NULL), &causal);
-    charl__graph_backward_from(
-        g, y, charl_input(g, "dy", CHARL_F32, (charl_shape){3, {B, T, H}}, CHARL_BATCHED));
+    charl__graph_backward_from(g, y, charl_input(g, "dy", CHARL_F32, (charl_shape){3, {B, T, H}}, CHARL_BATCHED));
     charl_graph_keep(g, charl_var_gradient(x));
     charl_graph_keep(g, charl_var_gradient(w));
     charl_assert_ok(charl__graph_prepare(g));

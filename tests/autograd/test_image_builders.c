@@ -57,8 +57,8 @@ static void assert_near(const float *got, const double *want, int64_t n)
 }
 
 /* Every input pixel adds its multiple of the kernel to the output. */
-static void scatter(const charl_conv_transpose2d_args *a, const charl_shape *x,
-                    const charl_shape *y, const float *xv, const float *wv, double *out)
+static void scatter(const charl_conv_transpose2d_args *a, const charl_shape *x, const charl_shape *y, const float *xv,
+                    const float *wv, double *out)
 {
     const charl_window *k = &a->win;
     const int64_t og = y->dim[1] / a->groups, cg = x->dim[1] / a->groups;
@@ -69,10 +69,8 @@ static void scatter(const charl_conv_transpose2d_args *a, const charl_shape *x,
 
         for (int64_t e = 0; e < og * taps; e++) {
             const int64_t o = c / cg * og + e / taps, t = e % taps;
-            const int64_t h = i % pixels / x->dim[3] * k->stride[0] - k->padding[0] +
-                              t / k->kernel[1] * k->dilation[0];
-            const int64_t w = i % pixels % x->dim[3] * k->stride[1] - k->padding[1] +
-                              t % k->kernel[1] * k->dilation[1];
+            const int64_t h = i % pixels / x->dim[3] * k->stride[0] - k->padding[0] + t / k->kernel[1] * k->dilation[0];
+            const int64_t w = i % pixels % x->dim[3] * k->stride[1] - k->padding[1] + t % k->kernel[1] * k->dilation[1];
 
             if (h >= 0 && h < y->dim[2] && w >= 0 && w < y->dim[3]) {
                 out[((b * y->dim[1] + o) * y->dim[2] + h) * y->dim[3] + w] +=
@@ -88,18 +86,9 @@ static void test_conv_transpose2d(void **state)
         charl_conv_transpose2d_args args;
         charl_shape x, w, out;
     } cases[] = {
-        {{{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, {0, 0}, 1},
-         {4, {ROWS, 2, 5, 4}},
-         {4, {2, 3, 3, 3}},
-         {4, {ROWS, 3, 5, 4}}},
-        {{{{4, 2}, {2, 3}, {1, 0}, {1, 1}}, {0, 2}, 1},
-         {4, {ROWS, 3, 3, 4}},
-         {4, {3, 2, 4, 2}},
-         {4, {ROWS, 2, 6, 13}}},
-        {{{{3, 2}, {2, 2}, {2, 0}, {2, 3}}, {1, 0}, 2},
-         {4, {ROWS, 4, 4, 3}},
-         {4, {4, 3, 3, 2}},
-         {4, {ROWS, 6, 8, 8}}},
+        {{{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, {0, 0}, 1}, {4, {ROWS, 2, 5, 4}}, {4, {2, 3, 3, 3}}, {4, {ROWS, 3, 5, 4}}},
+        {{{{4, 2}, {2, 3}, {1, 0}, {1, 1}}, {0, 2}, 1}, {4, {ROWS, 3, 3, 4}}, {4, {3, 2, 4, 2}}, {4, {ROWS, 2, 6, 13}}},
+        {{{{3, 2}, {2, 2}, {2, 0}, {2, 3}}, {1, 0}, 2}, {4, {ROWS, 4, 4, 3}}, {4, {4, 3, 3, 2}}, {4, {ROWS, 6, 8, 8}}},
     };
     static float x[MAX_ELEMENTS], w[MAX_ELEMENTS], bias[16], out[MAX_ELEMENTS];
     static double want[MAX_ELEMENTS];
@@ -145,8 +134,7 @@ static void test_group_norm(void **state)
         operands o;
 
         begin(&o, *s, (charl_shape){1, {s->dim[1]}}, (charl_shape){1, {s->dim[1]}});
-        run(&o, charl_group_norm(o.g, o.x, o.w, o.bias, cases[i].groups, (float)eps), x, w, bias,
-            out, n);
+        run(&o, charl_group_norm(o.g, o.x, o.w, o.bias, cases[i].groups, (float)eps), x, w, bias, out, n);
         for (int64_t r = 0; r < n; r += row) {
             double mean = 0, var = 0;
 
@@ -167,8 +155,8 @@ static void test_group_norm(void **state)
     }
 }
 
-static void refused(charl_shape x, charl_shape w, const charl_conv_transpose2d_args *a, int groups,
-                    charl_status status, const char *message)
+static void refused(charl_shape x, charl_shape w, const charl_conv_transpose2d_args *a, int groups, charl_status status,
+                    const char *message)
 {
     operands o;
 

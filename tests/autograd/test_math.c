@@ -13,9 +13,9 @@ enum { STRIDE = 4099, SPECIAL = 16 };
 static const int64_t count = (int64_t)(0x100000000 / STRIDE) + SPECIAL;
 static charl_device *dev;
 
-static const float special[SPECIAL] = {
-    0.0F,       -0.0F,     INFINITY, -INFINITY, NAN,      1.0F,   -1.0F,    0x1p-126F,
-    -0x1p-126F, 0x1p-149F, 0x1p127F, 88.7228F,  88.7229F, -103.F, -103.98F, 0x1.fffffep127F};
+static const float special[SPECIAL] = {0.0F,     -0.0F,     INFINITY,   -INFINITY,      NAN,      1.0F,
+                                       -1.0F,    0x1p-126F, -0x1p-126F, 0x1p-149F,      0x1p127F, 88.7228F,
+                                       88.7229F, -103.F,    -103.98F,   0x1.fffffep127F};
 
 static void inputs(float *x)
 {
@@ -68,8 +68,8 @@ static void check(const char *name, double (*f)(double), double bound)
     }
     print_message("%s: %.2f ulp at %a\n", name, worst, (double)in[at]);
     if (!(worst <= bound)) {
-        fail_msg("%s(%a) is %a, want %a: %.2f ulp, at most %.1f allowed", name, (double)in[at],
-                 (double)got[at], f((double)in[at]), worst, bound);
+        fail_msg("%s(%a) is %a, want %a: %.2f ulp, at most %.1f allowed", name, (double)in[at], (double)got[at],
+                 f((double)in[at]), worst, bound);
     }
     charl_tensor_release(out[0]);
     charl_tensor_release(x);
@@ -124,8 +124,7 @@ static void test_signed_zero(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions),
-                                       cmocka_unit_test(test_signed_zero)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions), cmocka_unit_test(test_signed_zero)};
 
     return charl_test_on_device(tests, &dev);
 }

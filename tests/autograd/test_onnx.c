@@ -60,19 +60,14 @@ static charl_var *build(charl_graph *g)
 }
 
 static charl_status export(charl_graph *g, charl_var *output,
-                           charl_status (*read)(void *, const charl_param_spec *, float *),
-                           charl__text *out)
+                           charl_status (*read)(void *, const charl_param_spec *, float *), charl__text *out)
 {
     charl_status st;
     charl_onnx_model model = {0};
     static const char *const name = "output";
     int reads = 0;
-    const charl_onnx_export e = {.name = "test",
-                                 .outputs = &output,
-                                 .output_names = &name,
-                                 .n_outputs = 1,
-                                 .read = read,
-                                 .ctx = &reads};
+    const charl_onnx_export e = {
+        .name = "test", .outputs = &output, .output_names = &name, .n_outputs = 1, .read = read, .ctx = &reads};
 
     st = charl__graph_onnx(g, &e, &model);
     if (st == CHARL_OK) {
@@ -146,8 +141,7 @@ static void refuse(charl_graph *g, charl_var *output, charl_status code, const c
 {
     charl__text out = {0};
 
-    charl_assert_status(
-        export(g, output, code == CHARL_ERR_CHECKPOINT ? read_failing : read_zeros, &out), code);
+    charl_assert_status(export(g, output, code == CHARL_ERR_CHECKPOINT ? read_failing : read_zeros, &out), code);
     charl_assert_message(message);
     charl__text_fini(&out);
     charl_graph_destroy(g);
@@ -217,8 +211,7 @@ static void test_no_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_model), cmocka_unit_test(test_faults),
-                                       cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_further_output),
+                                       cmocka_unit_test(test_refusals), cmocka_unit_test(test_further_output),
                                        cmocka_unit_test(test_no_device)};
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -27,11 +27,10 @@ static int end(void **state)
     return 0;
 }
 
-#define IN(dt, batch, ...)                                                                         \
-    charl_input(                                                                                   \
-        g, "x", CHARL_##dt,                                                                        \
-        (charl_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}},   \
-        CHARL_##batch)
+#define IN(dt, batch, ...)                                                                                             \
+    charl_input(g, "x", CHARL_##dt,                                                                                    \
+                (charl_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}},               \
+                CHARL_##batch)
 
 /* The graph's first error is `code` and mentions `part`; then a fresh graph. */
 static void refused(charl_var *out, charl_status code, const char *part)
@@ -46,10 +45,9 @@ static void refused(charl_var *out, charl_status code, const char *part)
 static void test_elementwise(void **state)
 {
     (void)state;
-    refused(charl_add(g, IN(F32, REPLICATED, 3, 5), IN(F32, REPLICATED, 4, 5)), CHARL_ERR_SHAPE,
+    refused(charl_add(g, IN(F32, REPLICATED, 3, 5), IN(F32, REPLICATED, 4, 5)), CHARL_ERR_SHAPE, "do not broadcast");
+    refused(charl_mul(g, IN(F32, REPLICATED, 3, 4, 5), IN(F32, REPLICATED, 3, 1, 5)), CHARL_ERR_SHAPE,
             "do not broadcast");
-    refused(charl_mul(g, IN(F32, REPLICATED, 3, 4, 5), IN(F32, REPLICATED, 3, 1, 5)),
-            CHARL_ERR_SHAPE, "do not broadcast");
     refused(charl_sub(g, IN(F32, REPLICATED, 3), IN(I32, REPLICATED, 3)), CHARL_ERR_DTYPE, "i32");
     refused(charl_relu(g, IN(I32, REPLICATED, 3)), CHARL_ERR_DTYPE, "i32");
     refused(charl_div(g, NULL, IN(F32, REPLICATED, 3)), CHARL_ERR_INVALID, "operand 0 is NULL");
@@ -60,16 +58,14 @@ static void test_half_operands(void **state)
     (void)state;
     refused(charl_add(g, IN(BF16, BATCHED, 3, 5), IN(F32, BATCHED, 3, 5)), CHARL_ERR_DTYPE,
             "operands are bf16 and f32");
-    refused(charl_mul(g, IN(F32, BATCHED, 3, 5), IN(F16, REPLICATED, 5)), CHARL_ERR_DTYPE,
-            "operands are f32 and f16");
-    refused(charl_matmul(g, IN(BF16, BATCHED, 3, 5), IN(F16, REPLICATED, 5, 2), false, false),
-            CHARL_ERR_DTYPE, "operand 1 is f16, those before it bf16");
+    refused(charl_mul(g, IN(F32, BATCHED, 3, 5), IN(F16, REPLICATED, 5)), CHARL_ERR_DTYPE, "operands are f32 and f16");
+    refused(charl_matmul(g, IN(BF16, BATCHED, 3, 5), IN(F16, REPLICATED, 5, 2), false, false), CHARL_ERR_DTYPE,
+            "operand 1 is f16, those before it bf16");
     charl_graph_scope_begin(g, "fc1");
-    refused(charl_linear(g, IN(BF16, BATCHED, 3, 5), IN(BF16, REPLICATED, 2, 5),
-                         IN(BF16, REPLICATED, 2)),
+    refused(charl_linear(g, IN(BF16, BATCHED, 3, 5), IN(BF16, REPLICATED, 2, 5), IN(BF16, REPLICATED, 2)),
             CHARL_ERR_DTYPE, "fc1.linear: operand 2 is bf16: this is not available in bf16");
-    refused(charl_gather_rows(g, IN(F16, REPLICATED, 9, 5), IN(I32, BATCHED, 3), NULL, NULL),
-            CHARL_ERR_DTYPE, "not available in f16");
+    refused(charl_gather_rows(g, IN(F16, REPLICATED, 9, 5), IN(I32, BATCHED, 3), NULL, NULL), CHARL_ERR_DTYPE,
+            "not available in f16");
     refused(charl_batch_sum(g, IN(BF16, BATCHED, 3)), CHARL_ERR_SHAPE, "batch extent");
 }
 
@@ -107,29 +103,23 @@ static void test_losses(void **state)
     charl_var *x;
 
     (void)state;
-    refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 5), IN(F32, BATCHED, 8), NULL, 0),
-            CHARL_ERR_DTYPE, "labels i32");
-    refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 5), IN(I32, BATCHED, 8, 1), NULL, 0),
-            CHARL_ERR_SHAPE, "[..., C] and [...]");
-    refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 0), IN(I32, BATCHED, 8), NULL, 0),
-            CHARL_ERR_SHAPE, "no classes");
-    x = IN(F32, BATCHED, 8, 5);
-    refused(charl_cross_entropy(g, x, IN(I32, BATCHED, 8), IN(F32, BATCHED, 8, 1), 0),
-            CHARL_ERR_SHAPE, "weight");
-    refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 5), IN(I32, BATCHED, 8), NULL, 1.5F),
-            CHARL_ERR_INVALID, "smoothing 1.5");
-    refused(charl_top_k_correct(g, IN(F32, BATCHED, 8, 5), IN(I32, BATCHED, 8), 0),
-            CHARL_ERR_INVALID, "k is 0");
-    refused(charl_top_k_correct(g, IN(F32, BATCHED, 8, 5), IN(F32, BATCHED, 8), 1), CHARL_ERR_DTYPE,
+    refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 5), IN(F32, BATCHED, 8), NULL, 0), CHARL_ERR_DTYPE,
             "labels i32");
-    refused(charl_top_k_correct(g, IN(F32, BATCHED, 8, 5), IN(I32, REPLICATED, 9), 1),
-            CHARL_ERR_SHAPE, "[..., C] and [...]");
-    refused(charl_mse(g, IN(F32, BATCHED, 8, 5), IN(F32, BATCHED, 8)), CHARL_ERR_SHAPE,
-            "same [B, ...]");
-    refused(charl_bce_with_logits(g, IN(F32, BATCHED, 8), IN(I32, BATCHED, 8)), CHARL_ERR_DTYPE,
-            "i32");
-    refused(charl_huber(g, IN(F32, BATCHED, 8), IN(F32, BATCHED, 8), 0.0F), CHARL_ERR_INVALID,
-            "delta 0");
+    refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 5), IN(I32, BATCHED, 8, 1), NULL, 0), CHARL_ERR_SHAPE,
+            "[..., C] and [...]");
+    refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 0), IN(I32, BATCHED, 8), NULL, 0), CHARL_ERR_SHAPE,
+            "no classes");
+    x = IN(F32, BATCHED, 8, 5);
+    refused(charl_cross_entropy(g, x, IN(I32, BATCHED, 8), IN(F32, BATCHED, 8, 1), 0), CHARL_ERR_SHAPE, "weight");
+    refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 5), IN(I32, BATCHED, 8), NULL, 1.5F), CHARL_ERR_INVALID,
+            "smoothing 1.5");
+    refused(charl_top_k_correct(g, IN(F32, BATCHED, 8, 5), IN(I32, BATCHED, 8), 0), CHARL_ERR_INVALID, "k is 0");
+    refused(charl_top_k_correct(g, IN(F32, BATCHED, 8, 5), IN(F32, BATCHED, 8), 1), CHARL_ERR_DTYPE, "labels i32");
+    refused(charl_top_k_correct(g, IN(F32, BATCHED, 8, 5), IN(I32, REPLICATED, 9), 1), CHARL_ERR_SHAPE,
+            "[..., C] and [...]");
+    refused(charl_mse(g, IN(F32, BATCHED, 8, 5), IN(F32, BATCHED, 8)), CHARL_ERR_SHAPE, "same [B, ...]");
+    refused(charl_bce_with_logits(g, IN(F32, BATCHED, 8), IN(I32, BATCHED, 8)), CHARL_ERR_DTYPE, "i32");
+    refused(charl_huber(g, IN(F32, BATCHED, 8), IN(F32, BATCHED, 8), 0.0F), CHARL_ERR_INVALID, "delta 0");
 }
 
 static void test_embedding(void **state)
@@ -137,20 +127,14 @@ static void test_embedding(void **state)
     const int64_t vocab = 7, huge = INT32_MAX;
 
     (void)state;
-    refused(charl_embedding(g, IN(F32, BATCHED, 8, 5), IN(F32, REPLICATED, 7, 3)), CHARL_ERR_DTYPE,
-            "tokens are i32");
-    refused(charl_embedding(g, IN(I32, BATCHED, 8, 5), IN(F32, REPLICATED, 7)), CHARL_ERR_SHAPE,
-            "[V, C]");
-    refused(charl_embedding(g, IN(I32, BATCHED, 8, 5), IN(F32, BATCHED, 8, 3)), CHARL_ERR_SHAPE,
-            "[V, C]");
-    refused(charl__apply2(g, &charl_op_embedding_wgrad, &vocab, IN(F32, BATCHED, 8, 5, 3),
-                          IN(I32, BATCHED, 8, 4)),
+    refused(charl_embedding(g, IN(F32, BATCHED, 8, 5), IN(F32, REPLICATED, 7, 3)), CHARL_ERR_DTYPE, "tokens are i32");
+    refused(charl_embedding(g, IN(I32, BATCHED, 8, 5), IN(F32, REPLICATED, 7)), CHARL_ERR_SHAPE, "[V, C]");
+    refused(charl_embedding(g, IN(I32, BATCHED, 8, 5), IN(F32, BATCHED, 8, 3)), CHARL_ERR_SHAPE, "[V, C]");
+    refused(charl__apply2(g, &charl_op_embedding_wgrad, &vocab, IN(F32, BATCHED, 8, 5, 3), IN(I32, BATCHED, 8, 4)),
             CHARL_ERR_SHAPE, "one row for each token");
-    refused(charl__apply2(g, &charl_op_embedding_wgrad, &vocab, IN(F32, BATCHED, 8, 5, 3),
-                          IN(F32, BATCHED, 8, 5)),
+    refused(charl__apply2(g, &charl_op_embedding_wgrad, &vocab, IN(F32, BATCHED, 8, 5, 3), IN(F32, BATCHED, 8, 5)),
             CHARL_ERR_DTYPE, "floats and i32");
-    refused(charl__apply2(g, &charl_op_embedding_wgrad, &huge, IN(F32, BATCHED, 8, 3),
-                          IN(I32, BATCHED, 8)),
+    refused(charl__apply2(g, &charl_op_embedding_wgrad, &huge, IN(F32, BATCHED, 8, 3), IN(I32, BATCHED, 8)),
             CHARL_ERR_SHAPE, "too many");
 }
 
@@ -162,8 +146,7 @@ static void test_transformer_parts(void **state)
     refused(charl_swiglu(g, IN(F32, BATCHED, 8, 5)), CHARL_ERR_SHAPE, "gates and as many values");
     refused(charl_swiglu(g, IN(F32, BATCHED, 8)), CHARL_ERR_SHAPE, "gates and as many values");
     refused(charl_swiglu(g, IN(I32, BATCHED, 8, 6)), CHARL_ERR_DTYPE, "i32");
-    refused(charl__apply2(g, &charl_op_swiglu_grad, NULL, IN(F32, BATCHED, 8, 6),
-                          IN(F32, BATCHED, 8, 6)),
+    refused(charl__apply2(g, &charl_op_swiglu_grad, NULL, IN(F32, BATCHED, 8, 6), IN(F32, BATCHED, 8, 6)),
             CHARL_ERR_SHAPE, "does not fit");
     refused(charl_rotary(g, IN(F32, BATCHED, 8, 3, 14), &odd), CHARL_ERR_INVALID, "heads of 7");
     refused(charl_rotary(g, IN(F32, BATCHED, 8, 3, 16), &flat), CHARL_ERR_INVALID, "the base 1");
@@ -175,19 +158,15 @@ static void test_transformer_parts(void **state)
 static void test_recurrent(void **state)
 {
     (void)state;
-    refused(charl_lstm(g, IN(F32, BATCHED, 8, 5, 12), IN(F32, REPLICATED, 12, 4)), CHARL_ERR_SHAPE,
-            "[B, T, 4 * H]");
-    refused(charl_lstm(g, IN(F32, BATCHED, 8, 12), IN(F32, REPLICATED, 12, 3)), CHARL_ERR_SHAPE,
-            "[B, T, 4 * H]");
-    refused(charl_lstm(g, IN(F32, BATCHED, 12, 5, 12), IN(F32, BATCHED, 12, 3)), CHARL_ERR_SHAPE,
-            "[B, T, 4 * H]");
-    refused(charl_gru(g, IN(F32, BATCHED, 8, 5, 12), IN(F32, REPLICATED, 12, 3), NULL),
-            CHARL_ERR_SHAPE, "[B, T, 3 * H]");
-    refused(
-        charl_gru(g, IN(F32, BATCHED, 8, 5, 9), IN(F32, REPLICATED, 9, 3), IN(F32, REPLICATED, 3)),
-        CHARL_ERR_SHAPE, "b_hh does not fit");
-    refused(charl_gru(g, IN(I32, BATCHED, 8, 5, 9), IN(F32, REPLICATED, 9, 3), NULL),
-            CHARL_ERR_DTYPE, "operand 0 is i32");
+    refused(charl_lstm(g, IN(F32, BATCHED, 8, 5, 12), IN(F32, REPLICATED, 12, 4)), CHARL_ERR_SHAPE, "[B, T, 4 * H]");
+    refused(charl_lstm(g, IN(F32, BATCHED, 8, 12), IN(F32, REPLICATED, 12, 3)), CHARL_ERR_SHAPE, "[B, T, 4 * H]");
+    refused(charl_lstm(g, IN(F32, BATCHED, 12, 5, 12), IN(F32, BATCHED, 12, 3)), CHARL_ERR_SHAPE, "[B, T, 4 * H]");
+    refused(charl_gru(g, IN(F32, BATCHED, 8, 5, 12), IN(F32, REPLICATED, 12, 3), NULL), CHARL_ERR_SHAPE,
+            "[B, T, 3 * H]");
+    refused(charl_gru(g, IN(F32, BATCHED, 8, 5, 9), IN(F32, REPLICATED, 9, 3), IN(F32, REPLICATED, 3)), CHARL_ERR_SHAPE,
+            "b_hh does not fit");
+    refused(charl_gru(g, IN(I32, BATCHED, 8, 5, 9), IN(F32, REPLICATED, 9, 3), NULL), CHARL_ERR_DTYPE,
+            "operand 0 is i32");
 }
 
 /* Saved values of other steps than the gradient's. */
@@ -197,13 +176,12 @@ static void test_recurrent_gradients(void **state)
 
     (void)state;
     charl__apply(g, &charl_op_lstm_grad, NULL,
-                 (charl_var *[]){IN(F32, BATCHED, 8, 5, 3), IN(F32, BATCHED, 8, 4, 15),
-                                 IN(F32, REPLICATED, 12, 3)},
-                 3, out);
+                 (charl_var *[]){IN(F32, BATCHED, 8, 5, 3), IN(F32, BATCHED, 8, 4, 15), IN(F32, REPLICATED, 12, 3)}, 3,
+                 out);
     refused(out[0], CHARL_ERR_SHAPE, "other rows or steps");
     charl__apply(g, &charl_op_gru_grad, NULL,
-                 (charl_var *[]){IN(F32, BATCHED, 8, 5, 3), IN(F32, BATCHED, 8, 4, 3),
-                                 IN(F32, BATCHED, 8, 5, 12), IN(F32, REPLICATED, 9, 3)},
+                 (charl_var *[]){IN(F32, BATCHED, 8, 5, 3), IN(F32, BATCHED, 8, 4, 3), IN(F32, BATCHED, 8, 5, 12),
+                                 IN(F32, REPLICATED, 9, 3)},
                  4, out);
     refused(out[0], CHARL_ERR_SHAPE, "other rows or steps");
 }
@@ -215,19 +193,13 @@ static void test_movement(void **state)
     (void)state;
     refused(charl_reshape(g, IN(F32, REPLICATED, 3, 5), (charl_shape){2, {-1, 4}}), CHARL_ERR_SHAPE,
             "does not reshape");
-    refused(charl_reshape(g, IN(F32, REPLICATED, 3, 5), (charl_shape){2, {-1, -1}}),
-            CHARL_ERR_SHAPE, "is no shape");
-    refused(charl_reshape(g, IN(F32, REPLICATED, 3, 5), (charl_shape){1, {14}}), CHARL_ERR_SHAPE,
-            "does not reshape");
-    refused(charl_reshape(g, IN(F32, REPLICATED, 3, 5), (charl_shape){.ndim = 7}), CHARL_ERR_SHAPE,
-            "too many");
-    refused(charl_reshape(g, IN(F32, BATCHED, 8, 5), (charl_shape){1, {40}}), CHARL_ERR_SHAPE,
-            "move the batch");
+    refused(charl_reshape(g, IN(F32, REPLICATED, 3, 5), (charl_shape){2, {-1, -1}}), CHARL_ERR_SHAPE, "is no shape");
+    refused(charl_reshape(g, IN(F32, REPLICATED, 3, 5), (charl_shape){1, {14}}), CHARL_ERR_SHAPE, "does not reshape");
+    refused(charl_reshape(g, IN(F32, REPLICATED, 3, 5), (charl_shape){.ndim = 7}), CHARL_ERR_SHAPE, "too many");
+    refused(charl_reshape(g, IN(F32, BATCHED, 8, 5), (charl_shape){1, {40}}), CHARL_ERR_SHAPE, "move the batch");
     refused(charl_flatten(g, charl_constant(g, 1.0F)), CHARL_ERR_SHAPE, "scalar");
-    refused(charl_transpose(g, IN(F32, REPLICATED, 3, 5), (int[]){0, 0}), CHARL_ERR_INVALID,
-            "makes no order");
-    refused(charl_transpose(g, IN(F32, BATCHED, 8, 5), (int[]){1, 0}), CHARL_ERR_SHAPE,
-            "stay in front");
+    refused(charl_transpose(g, IN(F32, REPLICATED, 3, 5), (int[]){0, 0}), CHARL_ERR_INVALID, "makes no order");
+    refused(charl_transpose(g, IN(F32, BATCHED, 8, 5), (int[]){1, 0}), CHARL_ERR_SHAPE, "stay in front");
     refused(charl_slice(g, IN(F32, REPLICATED, 3, 5), 1, 3, 3), CHARL_ERR_SHAPE, "leaves axis 1");
     refused(charl_slice(g, IN(F32, REPLICATED, 3, 5), 1, -1, 3), CHARL_ERR_SHAPE, "leaves axis 1");
     refused(charl_slice(g, IN(F32, REPLICATED, 3, 5), 2, 0, 1), CHARL_ERR_SHAPE, "no axis 2");
@@ -249,12 +221,12 @@ static void test_movement(void **state)
     refused(charl_concat(g, many, 9, 1), CHARL_ERR_INVALID, "9 operands");
     refused(charl_cast(g, IN(I64, REPLICATED, 3), CHARL_F32), CHARL_ERR_DTYPE, "cannot cast i64");
     refused(charl_dropout(g, IN(F32, REPLICATED, 3), 1.0F), CHARL_ERR_INVALID, "p = 1");
-    refused(charl_gather_windows(g, IN(F32, REPLICATED, 30), IN(I32, BATCHED, 8), 4, 0),
-            CHARL_ERR_DTYPE, "tokens of f32");
-    refused(charl_gather_windows(g, IN(U8, REPLICATED, 3, 10), IN(I32, BATCHED, 8), 4, 0),
-            CHARL_ERR_SHAPE, "windows of tokens [3, 10]");
-    refused(charl_gather_windows(g, IN(U8, REPLICATED, 30), IN(I32, BATCHED, 8), 0, 0),
-            CHARL_ERR_INVALID, "a window of 0 tokens");
+    refused(charl_gather_windows(g, IN(F32, REPLICATED, 30), IN(I32, BATCHED, 8), 4, 0), CHARL_ERR_DTYPE,
+            "tokens of f32");
+    refused(charl_gather_windows(g, IN(U8, REPLICATED, 3, 10), IN(I32, BATCHED, 8), 4, 0), CHARL_ERR_SHAPE,
+            "windows of tokens [3, 10]");
+    refused(charl_gather_windows(g, IN(U8, REPLICATED, 30), IN(I32, BATCHED, 8), 0, 0), CHARL_ERR_INVALID,
+            "a window of 0 tokens");
 }
 
 /* Operators that only gradients use. */
@@ -268,23 +240,18 @@ static void test_gradient_operators(void **state)
     charl_var *out[CHARL_OP_MAX_OUT], *x;
 
     (void)state;
-    refused(charl__apply1(g, &charl_op_expand, &far, IN(F32, REPLICATED, 3)), CHARL_ERR_SHAPE,
-            "cannot insert axis 7");
+    refused(charl__apply1(g, &charl_op_expand, &far, IN(F32, REPLICATED, 3)), CHARL_ERR_SHAPE, "cannot insert axis 7");
     x = IN(F32, REPLICATED, 3);
-    refused(charl__apply2(g, &charl_op_expand, &inside, x, IN(F32, BATCHED, 8, 3)), CHARL_ERR_SHAPE,
-            "leading axis");
+    refused(charl__apply2(g, &charl_op_expand, &inside, x, IN(F32, BATCHED, 8, 3)), CHARL_ERR_SHAPE, "leading axis");
     x = IN(F32, REPLICATED, 3, 4);
-    refused(charl__apply2(g, &charl_op_expand_like, NULL, x, IN(F32, REPLICATED, 3)),
-            CHARL_ERR_SHAPE, "does not broadcast");
+    refused(charl__apply2(g, &charl_op_expand_like, NULL, x, IN(F32, REPLICATED, 3)), CHARL_ERR_SHAPE,
+            "does not broadcast");
     x = IN(F32, REPLICATED, 3, 4);
-    refused(charl__apply2(g, &charl_op_expand_like, NULL, x, IN(I32, REPLICATED, 4)),
-            CHARL_ERR_DTYPE, "i32");
+    refused(charl__apply2(g, &charl_op_expand_like, NULL, x, IN(I32, REPLICATED, 4)), CHARL_ERR_DTYPE, "i32");
     x = IN(F32, REPLICATED, 3, 4);
-    refused(charl__apply2(g, &charl_op_softmax_grad, NULL, x, IN(F32, REPLICATED, 4)),
-            CHARL_ERR_SHAPE, "differ");
+    refused(charl__apply2(g, &charl_op_softmax_grad, NULL, x, IN(F32, REPLICATED, 4)), CHARL_ERR_SHAPE, "differ");
     x = IN(F32, BATCHED, 8, 4);
-    charl__apply(g, &charl_op_cross_entropy_grad, &smoothing,
-                 (charl_var *[]){x, x, IN(I32, BATCHED, 8), x}, 4, out);
+    charl__apply(g, &charl_op_cross_entropy_grad, &smoothing, (charl_var *[]){x, x, IN(I32, BATCHED, 8), x}, 4, out);
     refused(out[0], CHARL_ERR_SHAPE, "one f32 per row");
 }
 
@@ -301,11 +268,9 @@ static void run(charl_var *x, charl_var *v, float *out)
     }
     charl_graph_keep(g, v);
     charl_assert_ok(charl_graph_compile(g));
-    charl_assert_ok(
-        charl_tensor_write(charl_var_get_tensor(x), values, (size_t)n * sizeof *values));
+    charl_assert_ok(charl_tensor_write(charl_var_get_tensor(x), values, (size_t)n * sizeof *values));
     charl_assert_ok(charl_graph_run(g));
-    charl_assert_ok(charl_tensor_read(charl_var_get_tensor(v), out,
-                                      (size_t)charl_shape_count(&o.shape) * sizeof *out));
+    charl_assert_ok(charl_tensor_read(charl_var_get_tensor(v), out, (size_t)charl_shape_count(&o.shape) * sizeof *out));
     charl_free(values);
 }
 

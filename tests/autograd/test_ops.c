@@ -38,8 +38,7 @@ static void test_op(void **state)
     /* What depends on the shape bf16 has shown. */
     const charl_operator_check_options options = {.precision = half,
                                                   .seed = charl_test_seed(),
-                                                  .brief = half == CHARL_F16 &&
-                                                           !charl__env_is_on(CHARL_ENV_TEST_LONG)};
+                                                  .brief = half == CHARL_F16 && !charl__env_is_on(CHARL_ENV_TEST_LONG)};
 
     charl_assert_ok(charl_operator_check(dev, op->name, &options, NULL));
 }
@@ -69,8 +68,7 @@ static int print_bits(void)
                 return 1;
             }
             for (int k = 0; chosen && k < c.n_out; k++) {
-                hash = hash * 1099511628211U ^
-                       charl__fnv1a64(raw[k], charl__op_case_bytes(&c, &whole, k));
+                hash = hash * 1099511628211U ^ charl__fnv1a64(raw[k], charl__op_case_bytes(&c, &whole, k));
             }
             free_all(raw);
             charl__op_case_destroy(&c);
@@ -90,8 +88,8 @@ static int run_table(int first, int stride)
         const charl_op *op = charl__op_table[i];
 
         if (half == CHARL_F32 || op->half) {
-            tests[n++] = (struct CMUnitTest){
-                .name = op->name, .test_func = test_op, .initial_state = (void *)(uintptr_t)op};
+            tests[n++] =
+                (struct CMUnitTest){.name = op->name, .test_func = test_op, .initial_state = (void *)(uintptr_t)op};
         }
     }
     return charl_test_run_group("operators", tests, n, NULL, NULL);
@@ -121,8 +119,7 @@ int main(int argc, char **argv)
         }
     }
     charl_test_select(arg);
-    if (charl_slices_block(1, 0, 1, &whole) != CHARL_OK ||
-        charl_device_open(&request, &dev) != CHARL_OK) {
+    if (charl_slices_block(1, 0, 1, &whole) != CHARL_OK || charl_device_open(&request, &dev) != CHARL_OK) {
         fprintf(stderr, "skipped: %s\n", charl_error_message());
         return 77;
     }

@@ -37,17 +37,15 @@ static void net_init(net *n, bool keep_all)
         char name[32];
 
         snprintf(name, sizeof name, "fc%d.weight", i);
-        charl_assert_ok(
-            charl_params_add(n->params,
-                             &(charl_param_spec){.name = name,
-                                                 .shape = {2, {FEATURES, FEATURES}},
-                                                 .init = {CHARL_INIT_UNIFORM, -0.3F, 0.3F},
-                                                 .trainable = true},
-                             &w));
+        charl_assert_ok(charl_params_add(n->params,
+                                         &(charl_param_spec){.name = name,
+                                                             .shape = {2, {FEATURES, FEATURES}},
+                                                             .init = {CHARL_INIT_UNIFORM, -0.3F, 0.3F},
+                                                             .trainable = true},
+                                         &w));
         snprintf(name, sizeof name, "fc%d.bias", i);
         charl_assert_ok(charl_params_add(
-            n->params,
-            &(charl_param_spec){.name = name, .shape = {1, {FEATURES}}, .trainable = true}, &b));
+            n->params, &(charl_param_spec){.name = name, .shape = {1, {FEATURES}}, .trainable = true}, &b));
         h = charl_linear(n->g, h, charl_parameter(n->g, w), charl_parameter(n->g, b));
         h = charl_reshape(n->g, h, (charl_shape){3, {ROWS, 4, FEATURES / 4}});
         h = charl_add(n->g, charl_tanh(n->g, h), charl_scale(n->g, h, 0.5F, 0.1F));
@@ -78,8 +76,8 @@ static void poison(const charl_graph *g)
 
         charl_assert_ok(charl_alloc((size_t)g->segment_bytes[s], &bytes));
         memset(bytes, 0xFF, (size_t)g->segment_bytes[s]);
-        charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, g->segment[s], 0, bytes,
-                                            (size_t)g->segment_bytes[s], true));
+        charl_assert_ok(
+            charl__buffer_write(CHARL_QUEUE_COMPUTE, g->segment[s], 0, bytes, (size_t)g->segment_bytes[s], true));
         charl_free(bytes);
     }
 }
@@ -124,8 +122,7 @@ static void test_reuse_changes_no_bit(void **state)
     for (int i = 0; i < planned.params->count; i++) {
         const charl_param *p = planned.params->param[i], *q = kept.params->param[i];
 
-        charl_assert_same_bits(got + p->offset, want + q->offset,
-                               charl_shape_count(&p->spec.shape));
+        charl_assert_same_bits(got + p->offset, want + q->offset, charl_shape_count(&p->spec.shape));
     }
     charl_assert_ok(charl_tensor_read(charl_var_get_tensor(planned.loss), &a, sizeof a));
     charl_assert_ok(charl_tensor_read(charl_var_get_tensor(kept.loss), &b, sizeof b));
@@ -371,9 +368,8 @@ static void test_a_value_too_large_for_the_device(void **state)
     charl_assert_ok(charl_graph_create(dev, NULL, &g));
     charl_graph_scope_begin(g, "huge");
     x = input(g, "x", (charl_shape){2, {1, 1}});
-    x = charl_matmul(
-        g, charl_matmul(g, input(g, "a", (charl_shape){2, {dims[0], 1}}), x, false, false),
-        input(g, "b", (charl_shape){2, {1, dims[1]}}), false, false);
+    x = charl_matmul(g, charl_matmul(g, input(g, "a", (charl_shape){2, {dims[0], 1}}), x, false, false),
+                     input(g, "b", (charl_shape){2, {1, dims[1]}}), false, false);
     charl_graph_keep(g, x);
     charl_graph_scope_end(g);
     charl_assert_status(charl_graph_compile(g), CHARL_ERR_NOMEM);

@@ -20,11 +20,9 @@ static charl_var *replicated(charl_graph *g, const char *name, charl_shape shape
     return in(g, name, shape, CHARL_REPLICATED);
 }
 
-#define SHAPE(...)                                                                                 \
-    ((charl_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
+#define SHAPE(...) ((charl_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
 
-static const charl_window w3 = {{3, 3}, {1, 1}, {0, 0}, {1, 1}},
-                          no_stride = {{3, 3}, {0, 1}, {0, 0}, {1, 1}},
+static const charl_window w3 = {{3, 3}, {1, 1}, {0, 0}, {1, 1}}, no_stride = {{3, 3}, {0, 1}, {0, 0}, {1, 1}},
                           far = {{2, 2}, {1, 1}, {2, 0}, {1, 1}};
 
 static charl_var *linear_inner(charl_graph *g)
@@ -40,14 +38,12 @@ static charl_var *linear_bias(charl_graph *g)
 
 static charl_var *linear_batched_weight(charl_graph *g)
 {
-    return charl_linear(g, replicated(g, "x", SHAPE(4, 5)), in(g, "w", SHAPE(3, 5), CHARL_BATCHED),
-                        NULL);
+    return charl_linear(g, replicated(g, "x", SHAPE(4, 5)), in(g, "w", SHAPE(3, 5), CHARL_BATCHED), NULL);
 }
 
 static charl_var *linear_vector(charl_graph *g)
 {
-    return charl_linear(g, in(g, "x", SHAPE(8), CHARL_BATCHED), replicated(g, "w", SHAPE(3, 8)),
-                        NULL);
+    return charl_linear(g, in(g, "x", SHAPE(8), CHARL_BATCHED), replicated(g, "w", SHAPE(3, 8)), NULL);
 }
 
 static charl_var *linear_integers(charl_graph *g)
@@ -58,63 +54,54 @@ static charl_var *linear_integers(charl_graph *g)
 
 static charl_var *matmul_inner(charl_graph *g)
 {
-    return charl_matmul(g, replicated(g, "a", SHAPE(4, 5)), replicated(g, "b", SHAPE(4, 5)), false,
-                        false);
+    return charl_matmul(g, replicated(g, "a", SHAPE(4, 5)), replicated(g, "b", SHAPE(4, 5)), false, false);
 }
 
 static charl_var *matmul_leading(charl_graph *g)
 {
-    return charl_matmul(g, replicated(g, "a", SHAPE(2, 4, 5)), replicated(g, "b", SHAPE(3, 5, 4)),
-                        false, false);
+    return charl_matmul(g, replicated(g, "a", SHAPE(2, 4, 5)), replicated(g, "b", SHAPE(3, 5, 4)), false, false);
 }
 
 static charl_var *matmul_moves_batch(charl_graph *g)
 {
-    return charl_matmul(g, replicated(g, "a", SHAPE(4, 8)), in(g, "b", SHAPE(8, 3), CHARL_BATCHED),
-                        false, false);
+    return charl_matmul(g, replicated(g, "a", SHAPE(4, 8)), in(g, "b", SHAPE(8, 3), CHARL_BATCHED), false, false);
 }
 
 static charl_var *matmul_turns_batch(charl_graph *g)
 {
-    return charl_matmul(g, in(g, "a", SHAPE(8, 4), CHARL_BATCHED), replicated(g, "b", SHAPE(8, 3)),
-                        true, false);
+    return charl_matmul(g, in(g, "a", SHAPE(8, 4), CHARL_BATCHED), replicated(g, "b", SHAPE(8, 3)), true, false);
 }
 
 static charl_var *conv_channels(charl_graph *g)
 {
-    return charl_conv2d(g, replicated(g, "x", SHAPE(1, 3, 8, 8)),
-                        replicated(g, "w", SHAPE(4, 2, 3, 3)), NULL, &w3, 1);
+    return charl_conv2d(g, replicated(g, "x", SHAPE(1, 3, 8, 8)), replicated(g, "w", SHAPE(4, 2, 3, 3)), NULL, &w3, 1);
 }
 
 static charl_var *conv_groups(charl_graph *g)
 {
-    return charl_conv2d(g, replicated(g, "x", SHAPE(1, 3, 8, 8)),
-                        replicated(g, "w", SHAPE(4, 1, 3, 3)), NULL, &w3, 2);
+    return charl_conv2d(g, replicated(g, "x", SHAPE(1, 3, 8, 8)), replicated(g, "w", SHAPE(4, 1, 3, 3)), NULL, &w3, 2);
 }
 
 static charl_var *conv_too_small(charl_graph *g)
 {
-    return charl_conv2d(g, replicated(g, "x", SHAPE(1, 3, 2, 8)),
-                        replicated(g, "w", SHAPE(4, 3, 3, 3)), NULL, &w3, 1);
+    return charl_conv2d(g, replicated(g, "x", SHAPE(1, 3, 2, 8)), replicated(g, "w", SHAPE(4, 3, 3, 3)), NULL, &w3, 1);
 }
 
 static charl_var *conv_stride(charl_graph *g)
 {
-    return charl_conv2d(g, replicated(g, "x", SHAPE(1, 3, 8, 8)),
-                        replicated(g, "w", SHAPE(4, 3, 3, 3)), NULL, &no_stride, 1);
+    return charl_conv2d(g, replicated(g, "x", SHAPE(1, 3, 8, 8)), replicated(g, "w", SHAPE(4, 3, 3, 3)), NULL,
+                        &no_stride, 1);
 }
 
 static charl_var *conv_rank(charl_graph *g)
 {
-    return charl_conv2d(g, replicated(g, "x", SHAPE(3, 8, 8)),
-                        replicated(g, "w", SHAPE(4, 3, 3, 3)), NULL, &w3, 1);
+    return charl_conv2d(g, replicated(g, "x", SHAPE(3, 8, 8)), replicated(g, "w", SHAPE(4, 3, 3, 3)), NULL, &w3, 1);
 }
 
 static charl_var *conv_bias(charl_graph *g)
 {
-    return charl_conv2d(g, replicated(g, "x", SHAPE(1, 3, 8, 8)),
-                        replicated(g, "w", SHAPE(4, 3, 3, 3)), replicated(g, "b", SHAPE(3)), &w3,
-                        1);
+    return charl_conv2d(g, replicated(g, "x", SHAPE(1, 3, 8, 8)), replicated(g, "w", SHAPE(4, 3, 3, 3)),
+                        replicated(g, "b", SHAPE(3)), &w3, 1);
 }
 
 static charl_var *pool_padding(charl_graph *g)
@@ -144,8 +131,7 @@ static charl_var *global_pool_rank(charl_graph *g)
 
 static charl_var *layer_norm_weight(charl_graph *g)
 {
-    return charl_layer_norm(g, replicated(g, "x", SHAPE(3, 8)), replicated(g, "w", SHAPE(3)), NULL,
-                            1e-5F);
+    return charl_layer_norm(g, replicated(g, "x", SHAPE(3, 8)), replicated(g, "w", SHAPE(3)), NULL, 1e-5F);
 }
 
 static charl_var *rms_norm_weight(charl_graph *g)
@@ -166,8 +152,7 @@ static charl_var *add_norm_without_weight(charl_graph *g)
     const charl_layer_norm_args none = {.eps = 1e-5F};
     charl_var *sum;
 
-    return charl_add_layer_norm(g, replicated(g, "a", SHAPE(3, 8)), replicated(g, "b", SHAPE(3, 8)),
-                                &none, &sum);
+    return charl_add_layer_norm(g, replicated(g, "a", SHAPE(3, 8)), replicated(g, "b", SHAPE(3, 8)), &none, &sum);
 }
 
 static charl_var *layer_norm_scalar(charl_graph *g)

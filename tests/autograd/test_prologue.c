@@ -39,10 +39,7 @@ static const prologue_case cases[] = {
      5},
     {&charl_op_batch_norm_grad,
      &ten,
-     {.in = {X(16), PER(16), PER(16), CHARL_R(F32, 2, 16), PER(16), PER(16), X(16)},
-      .n_in = 7,
-      .lo = -1,
-      .hi = 1},
+     {.in = {X(16), PER(16), PER(16), CHARL_R(F32, 2, 16), PER(16), PER(16), X(16)}, .n_in = 7, .lo = -1, .hi = 1},
      6,
      4,
      5,
@@ -69,8 +66,7 @@ static void no_reference(const charl_reference *r)
     }
 }
 
-static void add_step(charl_chain *c, const charl_op *op, const void *attr, charl_dtype half,
-                     const int *in, int n_in)
+static void add_step(charl_chain *c, const charl_op *op, const void *attr, charl_dtype half, const int *in, int n_in)
 {
     charl_chain_step *s = &c->step[c->n_steps++];
 
@@ -90,16 +86,15 @@ static charl_prologue describe(const prologue_case *t, charl_dtype half)
         p.chain.inner[i] = 1;
         p.chain.count[i] = charl_shape_count(&t->sample.in[i].shape);
     }
-    add_step(&p.chain, &charl_op_batch_norm_apply, &ten, half,
-             (const int[]){0, 1, 2, t->weight, t->bias}, 5);
+    add_step(&p.chain, &charl_op_batch_norm_apply, &ten, half, (const int[]){0, 1, 2, t->weight, t->bias}, 5);
     add_step(&p.chain, &charl_op_relu, NULL, half, (const int[]){~0}, 1);
     add_step(&p.chain, &charl_op_relu_grad, NULL, half, (const int[]){~1, t->gout}, 2);
     return p;
 }
 
 /* Output 0 of op on these operands, which the device holds in their types. */
-static void *run_on(const charl_op *op, const void *attr, const charl_type *type,
-                    double *const *value, int n_in, charl_dtype half, size_t *bytes)
+static void *run_on(const charl_op *op, const void *attr, const charl_type *type, double *const *value, int n_in,
+                    charl_dtype half, size_t *bytes)
 {
     charl_op_sample s = {.n_in = n_in, .attr = attr, .lo = -1, .hi = 1};
     void *raw[CHARL_OP_MAX_OUT];
@@ -118,8 +113,8 @@ static void *run_on(const charl_op *op, const void *attr, const charl_type *type
 }
 
 /* The same, as numbers. */
-static double *values_of(const charl_op *op, const void *attr, const charl_type *type,
-                         double *const *value, int n_in, charl_dtype half)
+static double *values_of(const charl_op *op, const void *attr, const charl_type *type, double *const *value, int n_in,
+                         charl_dtype half)
 {
     const int64_t n = charl_shape_count(&type[0].shape);
     double *out;

@@ -25,12 +25,10 @@ static charl_var *parameter(net *n, const char *layer, const char *what, charl_s
     char name[64];
 
     snprintf(name, sizeof name, "%s.%s", layer, what);
-    charl_assert_ok(charl_params_add(n->params,
-                                     &(charl_param_spec){.name = name,
-                                                         .shape = shape,
-                                                         .init = {CHARL_INIT_UNIFORM, -0.3F, 0.3F},
-                                                         .trainable = true},
-                                     &p));
+    charl_assert_ok(charl_params_add(
+        n->params,
+        &(charl_param_spec){.name = name, .shape = shape, .init = {CHARL_INIT_UNIFORM, -0.3F, 0.3F}, .trainable = true},
+        &p));
     return charl_parameter(n->g, p);
 }
 
@@ -117,8 +115,7 @@ static void check(bool keep)
     charl_free(want);
     charl_free(got);
     assert_true(charl_graph_get_info(again.g).nodes > charl_graph_get_info(plain.g).nodes);
-    assert_true(charl_graph_get_info(again.g).activation_bytes <
-                charl_graph_get_info(plain.g).activation_bytes);
+    assert_true(charl_graph_get_info(again.g).activation_bytes < charl_graph_get_info(plain.g).activation_bytes);
     net_fini(&plain);
     net_fini(&again);
 }

@@ -25,8 +25,7 @@ static void test_sha256_examples(void **state)
     check_sha256("abc", 3, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     check_sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 56,
                  "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
-    check_sha256(million, 1000000,
-                 "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+    check_sha256(million, 1000000, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
     free(million);
 }
 
@@ -49,8 +48,7 @@ static void test_sha256_in_pieces(void **state)
             charl__sha256_update(&s, data + at, n);
         }
         charl__sha256_final(&s, digest);
-        assert_string_equal(charl__sha256_format(digest, pieces),
-                            charl__sha256_text(data, bytes, whole));
+        assert_string_equal(charl__sha256_format(digest, pieces), charl__sha256_text(data, bytes, whole));
     }
 }
 
@@ -90,8 +88,7 @@ static void test_crc32c_lengths_and_offsets(void **state)
 {
     (void)state;
     enum { BYTES = 60000 };
-    static const size_t lengths[] = {1,     7,     8,     9,     100,   24575,
-                                     24576, 24577, 49152, 49161, 59000, BYTES - 8};
+    static const size_t lengths[] = {1, 7, 8, 9, 100, 24575, 24576, 24577, 49152, 49161, 59000, BYTES - 8};
     const charl__rng rng = charl__rng_key(charl_test_seed(), 0, 0);
     unsigned char *data = malloc(BYTES);
 

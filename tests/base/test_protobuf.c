@@ -58,8 +58,7 @@ static void test_length_of_two_bytes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fields),
-                                       cmocka_unit_test(test_length_of_two_bytes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fields), cmocka_unit_test(test_length_of_two_bytes)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,8 +74,7 @@ static void test_kernels_draw_the_same(void **state)
         charl__rng_u32x4(&r, position, host);
         charl_rng_u32x4(seed ^ name, step, position, device);
         assert_memory_equal(host, device, sizeof host);
-        assert_true(charl__rng_uniform(&r, position) ==
-                    charl_rng_uniform(seed ^ name, step, position));
+        assert_true(charl__rng_uniform(&r, position) == charl_rng_uniform(seed ^ name, step, position));
     }
 }
 
@@ -126,8 +125,8 @@ static void test_keys_differ(void **state)
 {
     (void)state;
     const charl__rng base = charl__rng_key(1, 1, 1);
-    const charl__rng other[] = {charl__rng_key(2, 1, 1), charl__rng_key(1, 2, 1),
-                                charl__rng_key(1, 1, 2), charl__rng_key(1, (uint64_t)1 << 32, 1)};
+    const charl__rng other[] = {charl__rng_key(2, 1, 1), charl__rng_key(1, 2, 1), charl__rng_key(1, 1, 2),
+                                charl__rng_key(1, (uint64_t)1 << 32, 1)};
 
     for (size_t k = 0; k < sizeof other / sizeof *other; k++) {
         int same = 0;

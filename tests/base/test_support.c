@@ -137,16 +137,14 @@ static const struct {
 } failing[] = {
     {cmocka_unit_test(nan_is_not_close), "[1] got nan want 2"},
     {cmocka_unit_test(nan_is_not_close_f32), "at index 1 of 3"},
-    {cmocka_unit_test(off_is_not_close),
-     "1 of 3 values differ by more than 0.0001 (CHARL_TEST_SEED="},
+    {cmocka_unit_test(off_is_not_close), "1 of 3 values differ by more than 0.0001 (CHARL_TEST_SEED="},
     {cmocka_unit_test(number_is_not_nan), "want nan"},
     {cmocka_unit_test(number_is_not_infinite), "want inf"},
     {cmocka_unit_test(bits_differ), "bits differ"},
     {cmocka_unit_test(status_differs), "status ERR_IO, expected OK"},
     {cmocka_unit_test(message_differs), "does not contain"},
     {cmocka_unit_test(leak_is_found), "after failing acquisition 2: 1 objects alive, expected 0"},
-    {cmocka_unit_test(swallowed_failure_is_found),
-     "failing acquisition 1 went unreported (status OK)"},
+    {cmocka_unit_test(swallowed_failure_is_found), "failing acquisition 1 went unreported (status OK)"},
     {cmocka_unit_test(nothing_to_fail_is_found), "nth > 1"},
 };
 
@@ -175,8 +173,8 @@ static void check_case(const char *environment, const char *names, int exit_code
 
     assert_true(n > 0);
     program[n] = '\0';
-    snprintf(command, sizeof command, "%s ASAN_OPTIONS=detect_leaks=0 '%s' --case %s 2>&1",
-             environment, program, names);
+    snprintf(command, sizeof command, "%s ASAN_OPTIONS=detect_leaks=0 '%s' --case %s 2>&1", environment, program,
+             names);
     pipe = popen(command, "r");
     assert_non_null(pipe);
     got = fread(output, 1, sizeof output - 1, pipe);

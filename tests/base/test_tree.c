@@ -116,8 +116,7 @@ static void test_unequal_blocks_give_the_same_bits(void **state)
             for (int r = 0; r < 2; r++) {
                 charl_slices s;
 
-                assert_int_equal(charl_slices_range(total, r ? cut : 0, r ? total - cut : cut, &s),
-                                 CHARL_OK);
+                assert_int_equal(charl_slices_range(total, r ? cut : 0, r ? total - cut : cut, &s), CHARL_OK);
                 for (int j = 0; j < s.n_lanes; j++) {
                     charl__tree_fold(part + s.lane_lo[j], s.lane_hi[j] - s.lane_lo[j], N);
                     leaf[n] = part[s.lane_lo[j]];
@@ -230,11 +229,9 @@ static void test_nodes_in_bf16(void **state)
     assert_int_equal(charl__tree_combine(3, lo, 3, adds), 2);
     charl__tree_apply_bf16(adds, 3, leaf, LEN, scratch, out);
     for (int i = 0; i < LEN; i++) {
-        const uint16_t left =
-            nearest_bf16(charl__bf16_load(data[0][i]) + charl__bf16_load(data[1][i]));
+        const uint16_t left = nearest_bf16(charl__bf16_load(data[0][i]) + charl__bf16_load(data[1][i]));
 
-        assert_int_equal(out[i],
-                         nearest_bf16(charl__bf16_load(left) + charl__bf16_load(data[2][i])));
+        assert_int_equal(out[i], nearest_bf16(charl__bf16_load(left) + charl__bf16_load(data[2][i])));
     }
     charl__tree_apply_bf16(adds, 1, leaf, LEN, scratch, out);
     assert_memory_equal(out, data[0], sizeof out);

@@ -27,10 +27,9 @@ static void every_code_point(void **state)
 
 static void what_is_not_utf8(void **state)
 {
-    static const char *const bad[] = {
-        "\x80",         "\xc0\x80",         "\xc1\xbf", "\xe0\x9f\xbf",
-        "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf5",     "\xf4\x90\x80\x80",
-        "\xe2\x28\xa1", "\xe2\x82\x28",     "\xff"};
+    static const char *const bad[] = {"\x80",         "\xc0\x80",         "\xc1\xbf", "\xe0\x9f\xbf",
+                                      "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf5",     "\xf4\x90\x80\x80",
+                                      "\xe2\x28\xa1", "\xe2\x82\x28",     "\xff"};
 
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -43,8 +42,7 @@ static void what_is_not_utf8(void **state)
 static void what_a_terminal_just_shows(void **state)
 {
     static const char *const shown[] = {
-        "a",       " ", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xe2\x80\x8d" /* joiner */,
-        "\xd7\xa9" /* Hebrew */};
+        "a", " ", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xe2\x80\x8d" /* joiner */, "\xd7\xa9" /* Hebrew */};
     static const char *const hidden[] = {"\x01",
                                          "\x1b",
                                          "\x7f",
@@ -68,8 +66,7 @@ static void what_a_terminal_just_shows(void **state)
         assert_true(visible);
     }
     for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
-        assert_int_equal(charl__utf8_next(hidden[i], strlen(hidden[i]), &visible),
-                         strlen(hidden[i]));
+        assert_int_equal(charl__utf8_next(hidden[i], strlen(hidden[i]), &visible), strlen(hidden[i]));
         assert_false(visible);
     }
     assert_ptr_equal(charl__utf8_find_hidden(text, strlen(text), &point), text + 1);

@@ -28,9 +28,8 @@ static void test_fit_finds_the_link(void **state)
 {
     (void)state;
     for (int ranks = 2; ranks <= 4; ranks++) {
-        const charl__link l =
-            charl__scaling_fit(ranks, 4096, charl__scaling_allreduce_s(&cluster, ranks, 4096), 25e6,
-                               charl__scaling_allreduce_s(&cluster, ranks, 25e6));
+        const charl__link l = charl__scaling_fit(ranks, 4096, charl__scaling_allreduce_s(&cluster, ranks, 4096), 25e6,
+                                                 charl__scaling_allreduce_s(&cluster, ranks, 25e6));
 
         assert_close(l.alpha_s, cluster.near.alpha_s);
         assert_close(l.beta_s, cluster.near.beta_s);
@@ -58,13 +57,11 @@ static void test_exposed(void **state)
                  0.005 + 10 * charl__scaling_allreduce_s(&cluster, 8, 1e8) - 0.05);
     assert_close(charl__scaling_exposed_s(&cluster, 1, &w), 0);
     /* What is ready last, and the ninth of the others before it, which takes as long. */
-    w = (charl__step_work){
-        .compute_s = 0.3, .bytes = 1e9, .last = 1e8, .buckets = 9, .backward = 2.0 / 3};
+    w = (charl__step_work){.compute_s = 0.3, .bytes = 1e9, .last = 1e8, .buckets = 9, .backward = 2.0 / 3};
     assert_close(charl__scaling_exposed_s(&cluster, 4, &w), 2 * tenth);
     w.last = 0.91e9;
     assert_close(charl__scaling_exposed_s(&cluster, 4, &w),
-                 charl__scaling_allreduce_s(&cluster, 4, 0.91e9) +
-                     charl__scaling_allreduce_s(&cluster, 4, 0.01e9));
+                 charl__scaling_allreduce_s(&cluster, 4, 0.91e9) + charl__scaling_allreduce_s(&cluster, 4, 0.01e9));
 }
 
 static void test_compute(void **state)

@@ -8,9 +8,9 @@
 
 enum { TRANS = 112 };
 
-int CLBlastSgemm(int layout, int trans_a, int trans_b, size_t m, size_t n, size_t k, float alpha,
-                 cl_mem a, size_t a_at, size_t lda, cl_mem b, size_t b_at, size_t ldb, float beta,
-                 cl_mem c, size_t c_at, size_t ldc, cl_command_queue *queue, cl_event *event);
+int CLBlastSgemm(int layout, int trans_a, int trans_b, size_t m, size_t n, size_t k, float alpha, cl_mem a, size_t a_at,
+                 size_t lda, cl_mem b, size_t b_at, size_t ldb, float beta, cl_mem c, size_t c_at, size_t ldc,
+                 cl_command_queue *queue, cl_event *event);
 
 static int fails(const char *how)
 {
@@ -21,13 +21,13 @@ static int fails(const char *how)
 
 static float *map(cl_command_queue queue, cl_mem mem, size_t elements)
 {
-    return clEnqueueMapBuffer(queue, mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
-                              elements * sizeof(float), 0, NULL, NULL, NULL);
+    return clEnqueueMapBuffer(queue, mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, elements * sizeof(float), 0, NULL,
+                              NULL, NULL);
 }
 
-int CLBlastSgemm(int layout, int trans_a, int trans_b, size_t m, size_t n, size_t k, float alpha,
-                 cl_mem a, size_t a_at, size_t lda, cl_mem b, size_t b_at, size_t ldb, float beta,
-                 cl_mem c, size_t c_at, size_t ldc, cl_command_queue *queue, cl_event *event)
+int CLBlastSgemm(int layout, int trans_a, int trans_b, size_t m, size_t n, size_t k, float alpha, cl_mem a, size_t a_at,
+                 size_t lda, cl_mem b, size_t b_at, size_t ldb, float beta, cl_mem c, size_t c_at, size_t ldc,
+                 cl_command_queue *queue, cl_event *event)
 {
     float *x = map(*queue, a, m * k), *y = map(*queue, b, k * n), *out = map(*queue, c, m * n);
 

@@ -40,8 +40,7 @@ static charl_status write_version_1(const char *from, const char *to)
         const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(r, c.n_tensors);
         void *data = NULL;
 
-        CHARL_TRY_CLEANUP(
-            charl_alloc_array(charl_shape_count(&t->shape), charl_dtype_size(t->dtype), &data));
+        CHARL_TRY_CLEANUP(charl_alloc_array(charl_shape_count(&t->shape), charl_dtype_size(t->dtype), &data));
         tensors[c.n_tensors] = *t;
         tensors[c.n_tensors].data = data; /* until the process ends */
         CHARL_TRY_CLEANUP(charl_checkpoint_read(r, t, data));

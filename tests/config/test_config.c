@@ -85,8 +85,7 @@ static void test_values(void **state)
 
 static void test_defaults_name_the_file(void **state)
 {
-    static const char text[] =
-        "\xef\xbb\xbf[data]\r\npath = /abs/x.h5\r\n[model]\r\ntype = mlp\r\n";
+    static const char text[] = "\xef\xbb\xbf[data]\r\npath = /abs/x.h5\r\n[model]\r\ntype = mlp\r\n";
     charl_config *c = NULL;
     char *printed = NULL;
 
@@ -129,8 +128,7 @@ static void test_overrides(void **state)
         const char *text;
         const char *message;
     } wrong[] = {
-        {"lr=3",
-         "command line: \"lr=3\" is not SECTION.KEY=VALUE (did you mean optimizer.learning_rate?)"},
+        {"lr=3", "command line: \"lr=3\" is not SECTION.KEY=VALUE (did you mean optimizer.learning_rate?)"},
         {"train.epochs", "command line: \"train.epochs\" is not SECTION.KEY=VALUE"},
         {".epochs=2", "command line: \".epochs=2\" is not SECTION.KEY=VALUE"},
         {"trian.epochs=2", "command line: [trian]: unknown section (did you mean [train]?)"},
@@ -157,15 +155,11 @@ static void test_notices(void **state)
     charl_config *c = NULL;
 
     (void)state;
-    assert_int_equal(
-        parse(HEAD "[optimizer]\nlr = 0.5\nmomentum = 0\n[train]\nglobal_batch_size = 8\n", &c),
-        CHARL_OK);
+    assert_int_equal(parse(HEAD "[optimizer]\nlr = 0.5\nmomentum = 0\n[train]\nglobal_batch_size = 8\n", &c), CHARL_OK);
     assert_true(c->optimizer.learning_rate == 0.5);
     assert_int_equal(c->train.batch_size, 8);
-    assert_string_equal(charl_config_notice(c, 0),
-                        "conf/t.ini:6: [optimizer] lr is read as learning_rate");
-    assert_string_equal(charl_config_notice(c, 1),
-                        "conf/t.ini:9: [train] global_batch_size is read as batch_size");
+    assert_string_equal(charl_config_notice(c, 0), "conf/t.ini:6: [optimizer] lr is read as learning_rate");
+    assert_string_equal(charl_config_notice(c, 1), "conf/t.ini:9: [train] global_batch_size is read as batch_size");
     assert_string_equal(charl_config_notice(c, 2),
                         "conf/t.ini:7: [optimizer] momentum has no effect with type = adamw");
     assert_null(charl_config_notice(c, 3));
@@ -178,9 +172,7 @@ static void test_former_names(void **state)
     charl_config *c = NULL;
 
     (void)state;
-    assert_int_equal(
-        parse(HEAD "[train]\npasses = 2\n[log]\nmetrics = csv\n[dist]\nallreduce = tree\n", &c),
-        CHARL_OK);
+    assert_int_equal(parse(HEAD "[train]\npasses = 2\n[log]\nmetrics = csv\n[dist]\nallreduce = tree\n", &c), CHARL_OK);
     assert_int_equal(c->train.grad_accum_steps, 2);
     assert_int_equal(c->log.formats, CHARL_LOG_CSV);
     assert_string_equal(c->dist.allreduce, "p2p");
@@ -220,9 +212,8 @@ static void test_environment_and_home(void **state)
     charl_config_destroy(c);
     setenv("CHARL_TEST_X", "a\x1b", 1);
     assert_int_equal(parse(HEAD "[run]\nname=${CHARL_TEST_X}\n", &c), CHARL_ERR_CONFIG);
-    assert_string_equal(charl_error_message(),
-                        "conf/t.ini:6: [run] name: environment variable CHARL_TEST_X holds the "
-                        "control or invisible character U+001B");
+    assert_string_equal(charl_error_message(), "conf/t.ini:6: [run] name: environment variable CHARL_TEST_X holds the "
+                                               "control or invisible character U+001B");
 }
 
 static void assert_prints_the_same(const charl_config *c)
@@ -233,8 +224,7 @@ static void assert_prints_the_same(const charl_config *c)
 
     for (int origins = 0; origins < 2; origins++) {
         assert_int_equal(charl_config_print(c, origins, &text), CHARL_OK);
-        assert_int_equal(
-            charl_config_parse("/elsewhere/x.ini", text, strlen(text), NULL, 0, &again), CHARL_OK);
+        assert_int_equal(charl_config_parse("/elsewhere/x.ini", text, strlen(text), NULL, 0, &again), CHARL_OK);
         charl_free(text);
         assert_int_equal(charl_config_print(c, false, &text), CHARL_OK);
         assert_int_equal(charl_config_print(again, false, &text2), CHARL_OK);
@@ -247,12 +237,11 @@ static void assert_prints_the_same(const charl_config *c)
 
 static void test_print_reads_back(void **state)
 {
-    static const char odd[] =
-        "[run]\nname = \" #1 \\\"x\\\\ $${y} $$$$ \"\nmax_time = 1-02:03:04\n"
-        "[data]\npath = /d\nnormalize = 0.1, 1e-9 / 0.333333333, 7\nval_split = 0.1\n"
-        "[layer a]\ntype = dropout\np = 0.25\nnote = \"a;b # c\"\n"
-        "[optimizer]\nlearning_rate = 0.1234567890123456789\n[eval]\ninterval = 45s\n"
-        "[checkpoint]\ninterval = 0\n[log]\nformats =\n";
+    static const char odd[] = "[run]\nname = \" #1 \\\"x\\\\ $${y} $$$$ \"\nmax_time = 1-02:03:04\n"
+                              "[data]\npath = /d\nnormalize = 0.1, 1e-9 / 0.333333333, 7\nval_split = 0.1\n"
+                              "[layer a]\ntype = dropout\np = 0.25\nnote = \"a;b # c\"\n"
+                              "[optimizer]\nlearning_rate = 0.1234567890123456789\n[eval]\ninterval = 45s\n"
+                              "[checkpoint]\ninterval = 0\n[log]\nformats =\n";
     charl_config *c = NULL;
     char *text = NULL;
 
@@ -275,14 +264,12 @@ static void test_print_reads_back(void **state)
 
 static void test_differences(void **state)
 {
-    static const char was[] =
-        "[run]\nseed = 1\nname = x\n[data]\npath = /d\n"
-        "[layer a]\ntype = conv2d\nkernel = 3\nbias = no\n[layer b]\ntype = relu\n"
-        "[layer c]\ntype = relu\n[optimizer]\nlearning_rate = 1e-3\nmomentum = 0.5\n";
-    static const char now[] =
-        "[run]\nseed = 2\nname = y\n[data]\npath = /d\n"
-        "[layer b]\ntype = relu\n[layer a]\ntype = conv2d\nkernel = 5\nchannels = 8\n"
-        "[layer d]\ntype = relu\n[optimizer]\nlearning_rate = 0.001\n[log]\ninterval = 3\n";
+    static const char was[] = "[run]\nseed = 1\nname = x\n[data]\npath = /d\n"
+                              "[layer a]\ntype = conv2d\nkernel = 3\nbias = no\n[layer b]\ntype = relu\n"
+                              "[layer c]\ntype = relu\n[optimizer]\nlearning_rate = 1e-3\nmomentum = 0.5\n";
+    static const char now[] = "[run]\nseed = 2\nname = y\n[data]\npath = /d\n"
+                              "[layer b]\ntype = relu\n[layer a]\ntype = conv2d\nkernel = 5\nchannels = 8\n"
+                              "[layer d]\ntype = relu\n[optimizer]\nlearning_rate = 0.001\n[log]\ninterval = 3\n";
     charl_config *c = NULL;
     char *text = NULL;
     bool model = true;
@@ -308,20 +295,14 @@ static void test_differences(void **state)
     assert_true(model);
     charl_free(text);
     charl_config_destroy(c);
-    assert_int_equal(parse("[data]\npath=/d\n[layer b]\ntype=relu\n[layer a]\ntype=tanh\n", &c),
-                     CHARL_OK);
+    assert_int_equal(parse("[data]\npath=/d\n[layer b]\ntype=relu\n[layer a]\ntype=tanh\n", &c), CHARL_OK);
     assert_int_equal(
-        charl_config_diff(c, "[data]\npath=/d\n[layer a]\ntype=tanh\n[layer b]\ntype=relu\n",
-                          &model, &text),
-        CHARL_OK);
-    assert_string_equal(text,
-                        "[layer a] stands in another place\n[layer b] stands in another place");
+        charl_config_diff(c, "[data]\npath=/d\n[layer a]\ntype=tanh\n[layer b]\ntype=relu\n", &model, &text), CHARL_OK);
+    assert_string_equal(text, "[layer a] stands in another place\n[layer b] stands in another place");
     charl_free(text);
     charl_config_destroy(c);
-    assert_int_equal(
-        parse("[data]\npath=/d\n[model]\ntype=mlp\nhidden=17\n[train]\nepochs=3\n", &c), CHARL_OK);
-    assert_int_equal(charl_config_diff(c, "[data]\npath=/d\n[model]\ntype=mlp\n", &model, &text),
-                     CHARL_OK);
+    assert_int_equal(parse("[data]\npath=/d\n[model]\ntype=mlp\nhidden=17\n[train]\nepochs=3\n", &c), CHARL_OK);
+    assert_int_equal(charl_config_diff(c, "[data]\npath=/d\n[model]\ntype=mlp\n", &model, &text), CHARL_OK);
     assert_string_equal(text, "[model] hidden = 17 (was 128)\n[train] epochs = 3 (was 10)");
     assert_true(model);
     charl_free(text);
@@ -332,10 +313,8 @@ static void test_differences(void **state)
 /* Keys of the same name belong to each type by itself: with its default, and set for the type that is chosen in the end. */
 static void test_keys_belong_to_types(void **state)
 {
-    static const char text[] =
-        HEAD "dropout = 0.5\n[optimizer]\nbeta2 = 0.5\ntype = adam\n[scheduler]\nmin_lr = 0\n";
-    const charl_config_override lion = {"optimizer.type=lion", NULL},
-                                rms = {"optimizer.type=rmsprop", NULL},
+    static const char text[] = HEAD "dropout = 0.5\n[optimizer]\nbeta2 = 0.5\ntype = adam\n[scheduler]\nmin_lr = 0\n";
+    const charl_config_override lion = {"optimizer.type=lion", NULL}, rms = {"optimizer.type=rmsprop", NULL},
                                 sgd = {"optimizer.type=sgd", NULL};
     charl_config *c = NULL;
     const charl_optimizer_config *o;
@@ -344,8 +323,7 @@ static void test_keys_belong_to_types(void **state)
     assert_int_equal(charl_config_parse("t.ini", text, strlen(text), &rms, 1, &c), CHARL_OK);
     o = c->optimizer.settings;
     assert_true(o->beta2 == 0.5 && o->eps == 1e-8 && o->momentum == 0.0);
-    assert_string_equal(charl_config_notice(c, 0),
-                        "t.ini:10: [scheduler] min_lr has no effect with type = constant");
+    assert_string_equal(charl_config_notice(c, 0), "t.ini:10: [scheduler] min_lr has no effect with type = constant");
     assert_null(charl_config_notice(c, 1));
     charl_config_destroy(c);
     assert_int_equal(charl_config_parse("t.ini", HEAD, strlen(HEAD), &lion, 1, &c), CHARL_OK);
@@ -353,8 +331,7 @@ static void test_keys_belong_to_types(void **state)
     charl_config_destroy(c);
     assert_int_equal(charl_config_parse("t.ini", text, strlen(text), &sgd, 1, &c), CHARL_OK);
     assert_true(((const charl_optimizer_config *)c->optimizer.settings)->momentum == 0.9);
-    assert_string_equal(charl_config_notice(c, 0),
-                        "t.ini:7: [optimizer] beta2 has no effect with type = sgd");
+    assert_string_equal(charl_config_notice(c, 0), "t.ini:7: [optimizer] beta2 has no effect with type = sgd");
     charl_config_destroy(c);
 }
 
@@ -392,8 +369,7 @@ static void test_help_lists_the_table(void **state)
     assert_non_null(strstr(text, "\n    activation = \n        relu, leaky_relu"));
     charl_free(text);
     assert_int_equal(charl_config_help("shceduler", &text), CHARL_ERR_CONFIG);
-    assert_string_equal(charl_error_message(),
-                        "unknown section \"shceduler\" (did you mean scheduler?)");
+    assert_string_equal(charl_error_message(), "unknown section \"shceduler\" (did you mean scheduler?)");
 }
 
 static void test_load(void **state)
@@ -468,14 +444,10 @@ static void test_layers(void **state)
         {LAYER "kernel=3\n 4\nchannels=5\n", NULL},
         {LAYER "channels=5\n", "conf/t.ini:3: [layer a]: no"},
         {LAYER "", "conf/t.ini:3: [layer a] channels: is missing"},
-        {LAYER "channels=0\n",
-         "conf/t.ini:5: [layer a] channels: \"0\" is not an integer from 1 to 100"},
-        {LAYER "channels=5\nkernel=3,a\n",
-         "conf/t.ini:6: [layer a] kernel: \"3,a\" is not an integer from 1 to 15"},
-        {LAYER "channels=5\nkernel=3,99\n",
-         "conf/t.ini:6: [layer a] kernel: \"3,99\" is not an integer from 1 to 15"},
-        {LAYER "channels=5\nkernel=x\n",
-         "conf/t.ini:6: [layer a] kernel: \"x\" is not an integer from 1 to 15"},
+        {LAYER "channels=0\n", "conf/t.ini:5: [layer a] channels: \"0\" is not an integer from 1 to 100"},
+        {LAYER "channels=5\nkernel=3,a\n", "conf/t.ini:6: [layer a] kernel: \"3,a\" is not an integer from 1 to 15"},
+        {LAYER "channels=5\nkernel=3,99\n", "conf/t.ini:6: [layer a] kernel: \"3,99\" is not an integer from 1 to 15"},
+        {LAYER "channels=5\nkernel=x\n", "conf/t.ini:6: [layer a] kernel: \"x\" is not an integer from 1 to 15"},
         {LAYER "channels=5\np=1\n", "conf/t.ini:6: [layer a] p: \"1\" is not a number in [0,1)"},
         {LAYER "channels=5\nbias=5\n", "conf/t.ini:6: [layer a] bias: \"5\" is not yes or no"},
         {LAYER "channels=5\nactivation=selu\n",
@@ -498,10 +470,9 @@ static void test_layers(void **state)
         if (cases[i].message && seen == 1) {
             assert_string_equal(charl_error_message(), cases[i].message);
         } else if (cases[i].message) { /* two layers, both wrong: both are reported */
-            assert_string_equal(charl_error_message(),
-                                "conf/t.ini:7: [layer a] chanels: unknown key for type = t (did "
-                                "you mean channels?)\n"
-                                "conf/t.ini:8: [layer b] channels: is missing");
+            assert_string_equal(charl_error_message(), "conf/t.ini:7: [layer a] chanels: unknown key for type = t (did "
+                                                       "you mean channels?)\n"
+                                                       "conf/t.ini:8: [layer b] channels: is missing");
         }
         charl_config_destroy(c);
     }

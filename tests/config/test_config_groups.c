@@ -30,8 +30,7 @@ static void test_rules(void **state)
     int n;
 
     (void)state;
-    charl__groups_parse(" *.bias weight_decay=0 ,\nwte.*  lr_scale=0.5 weight_decay=1e-2", g, &n,
-                        why, sizeof why);
+    charl__groups_parse(" *.bias weight_decay=0 ,\nwte.*  lr_scale=0.5 weight_decay=1e-2", g, &n, why, sizeof why);
     assert_string_equal(why, "");
     assert_int_equal(n, 2);
     assert_string_equal(g[0].pattern, "*.bias");
@@ -60,10 +59,7 @@ static charl_param *add(charl_params *set, const char *name, charl_shape shape, 
     charl_param *p = NULL;
 
     charl_assert_ok(charl_params_add(
-        set,
-        &(charl_param_spec){
-            .name = name, .shape = shape, .trainable = true, .embedding = embedding},
-        &p));
+        set, &(charl_param_spec){.name = name, .shape = shape, .trainable = true, .embedding = embedding}, &p));
     return p;
 }
 
@@ -85,8 +81,7 @@ static void test_settings(void **state)
     assert_true(charl_param_get_settings(bias).weight_decay < 0.0F);
     c.model.type = "gpt";
     charl_assert_ok(charl__groups_apply(&c, set, 20));
-    assert_false(
-        charl_param_get_settings(head).edge); /* of another size: something in the middle */
+    assert_false(charl_param_get_settings(head).edge); /* of another size: something in the middle */
     assert_true(charl_param_get_settings(bias).weight_decay == 0.0F);
     assert_true(charl_param_get_settings(w).weight_decay < 0.0F);
     c.optimizer.groups = "fc.* lr_scale=2 weight_decay=0.5, *.bias lr_scale=3";

@@ -35,9 +35,8 @@ static void test_intervals(void **state)
         {"none", CHARL_INTERVAL_OFF, 0, "0"},
         {"1000000000000", CHARL_INTERVAL_STEPS, 1000000000000, "1000000000000"},
     };
-    static const char *const bad[] = {
-        "",   "ep", "-1", "1.5ep", "1 ep x",        "1e3",
-        "1w", "x",  " 1", "1epp",  "1000000000001", "9999999999999999999999"};
+    static const char *const bad[] = {"",   "ep", "-1", "1.5ep", "1 ep x",        "1e3",
+                                      "1w", "x",  " 1", "1epp",  "1000000000001", "9999999999999999999999"};
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -75,10 +74,9 @@ static void test_durations(void **state)
         {"2h", 7200, "02:00:00"},
         {"1d", 86400, "1-00:00:00"},
     };
-    static const char *const bad[] = {
-        "5",     "1:00",     "1:60:00",  "1:00:60",  "1-24:00:00",
-        "1:2:3", "-1:00:00", "1:00:00x", "1-1:00",   "1.5h",
-        "h",     "1-",       "1:00:000", "1:000:00", "9999999999999h"};
+    static const char *const bad[] = {"5",     "1:00",     "1:60:00",  "1:00:60",  "1-24:00:00",
+                                      "1:2:3", "-1:00:00", "1:00:00x", "1-1:00",   "1.5h",
+                                      "h",     "1-",       "1:00:000", "1:000:00", "9999999999999h"};
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

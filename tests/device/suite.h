@@ -20,9 +20,7 @@ static inline charl_device *charl_test_open(int index, int64_t limit)
     snprintf(select, sizeof select, "%d", index);
     charl__env_set(CHARL_ENV_DEVICE, NULL);
     charl_assert_ok(charl_device_open(
-        &(charl_device_request){
-            .select = select, .local_size = 1, .share = true, .memory_limit = limit},
-        &dev));
+        &(charl_device_request){.select = select, .local_size = 1, .share = true, .memory_limit = limit}, &dev));
     return dev;
 }
 
@@ -68,8 +66,7 @@ static inline charl_buffer *charl_test_buffer(charl_device *dev, size_t bytes)
 }
 
 /* dst[to + i] = value for i < n, as 32-bit words. */
-static inline charl_launch charl_test_fill_launch(charl_buffer *dst, int64_t to, uint32_t value,
-                                                  int64_t n)
+static inline charl_launch charl_test_fill_launch(charl_buffer *dst, int64_t to, uint32_t value, int64_t n)
 {
     return (charl_launch){
         .file = "tensor/copy",
@@ -83,8 +80,8 @@ static inline charl_launch charl_test_fill_launch(charl_buffer *dst, int64_t to,
 }
 
 /* dst[to + i] = src[from + i] */
-static inline charl_launch charl_test_copy_launch(charl_buffer *src, int64_t from,
-                                                  charl_buffer *dst, int64_t to, int64_t n)
+static inline charl_launch charl_test_copy_launch(charl_buffer *src, int64_t from, charl_buffer *dst, int64_t to,
+                                                  int64_t n)
 {
     return (charl_launch){
         .file = "tensor/copy",
@@ -109,9 +106,8 @@ static inline void charl_test_write_text(const char *path, const char *text)
 /** A directory for CHARL_KERNEL_DIR: one kernel file, and a prelude that is empty. */
 static inline char *charl_test_kernel_dir(const char *name, const char *text)
 {
-    static const char *const prelude[] = {"prelude/builtins.clh", "prelude/common.clh",
-                                          "prelude/math.clh",     "prelude/memory.clh",
-                                          "prelude/rows.clh",     "prelude/fast_math.clh"};
+    static const char *const prelude[] = {"prelude/builtins.clh", "prelude/common.clh", "prelude/math.clh",
+                                          "prelude/memory.clh",   "prelude/rows.clh",   "prelude/fast_math.clh"};
     char *dir = charl_test_tempdir();
 
     assert_int_equal(mkdir(charl_test_path(dir, "prelude"), 0777), 0);

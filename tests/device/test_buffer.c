@@ -86,12 +86,9 @@ static void check_ranges(charl_device *dev)
     char byte[128];
     void *p = NULL;
 
-    charl_assert_status(charl__buffer_write(CHARL_QUEUE_COMPUTE, b, 0, byte, 65, true),
-                        CHARL_ERR_INVALID);
-    charl_assert_status(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 65, byte, 0, true),
-                        CHARL_ERR_INVALID);
-    charl_assert_status(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, SIZE_MAX, byte, 2, true),
-                        CHARL_ERR_INVALID);
+    charl_assert_status(charl__buffer_write(CHARL_QUEUE_COMPUTE, b, 0, byte, 65, true), CHARL_ERR_INVALID);
+    charl_assert_status(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 65, byte, 0, true), CHARL_ERR_INVALID);
+    charl_assert_status(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, SIZE_MAX, byte, 2, true), CHARL_ERR_INVALID);
     charl_assert_status(charl__buffer_map(CHARL_QUEUE_COMPUTE, b, 60, 5, &p), CHARL_ERR_INVALID);
     charl_assert_status(charl__buffer_map(CHARL_QUEUE_COMPUTE, b, 0, 0, &p), CHARL_ERR_INVALID);
     assert_null(p);
@@ -118,12 +115,10 @@ static void check_fast_reads(charl_device *dev)
     charl_assert_ok(charl__fault_set(""));
     for (size_t skip = 0; skip < 3; skip++) {
         memset(dst, 0, bytes);
-        charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 4 * skip, dst + skip,
-                                           bytes - 8 * skip, true));
+        charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 4 * skip, dst + skip, bytes - 8 * skip, true));
         assert_memory_equal(dst + skip, src + skip, bytes - 8 * skip);
     }
-    charl_assert_status(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 4, dst, bytes, true),
-                        CHARL_ERR_INVALID);
+    charl_assert_status(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 4, dst, bytes, true), CHARL_ERR_INVALID);
     charl__fast_reads_end(dev);
     charl__fast_reads_end(dev);
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, dst, bytes, true));
@@ -281,8 +276,8 @@ static void test_budget(void **state)
         assert_int_equal(charl_device_get_memory(dev).capacity, kept + (1 << 20));
         charl_assert_ok(charl__buffer_create(dev, 768 << 10, "activations", &a));
         charl_assert_status(charl__buffer_create(dev, 512 << 10, "gradients", &b), CHARL_ERR_NOMEM);
-        snprintf(text, sizeof text, "gradients needs 0.5 MiB, %.1f of %.1f MiB",
-                 (double)kept / mib + 0.75, (double)kept / mib + 1.0);
+        snprintf(text, sizeof text, "gradients needs 0.5 MiB, %.1f of %.1f MiB", (double)kept / mib + 0.75,
+                 (double)kept / mib + 1.0);
         charl_assert_message(text);
         assert_null(b);
         charl__buffer_release(a);
@@ -301,8 +296,7 @@ static void check_too_large(charl_device *dev)
     const charl_device_info *info = charl_device_get_info(dev);
     charl_buffer *b = NULL;
 
-    charl_assert_status(charl__buffer_create(dev, (size_t)info->max_alloc_bytes + 1, "arena", &b),
-                        CHARL_ERR_NOMEM);
+    charl_assert_status(charl__buffer_create(dev, (size_t)info->max_alloc_bytes + 1, "arena", &b), CHARL_ERR_NOMEM);
     charl_assert_message("arena needs");
     charl_assert_message("in one piece");
     charl_assert_status(charl__buffer_create(dev, SIZE_MAX, "arena", &b), CHARL_ERR_NOMEM);
@@ -341,11 +335,10 @@ static void test_order_of_release(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_transfers),   cmocka_unit_test(test_fast_reads),
-        cmocka_unit_test(test_ranges),      cmocka_unit_test(test_map_and_wrap),
-        cmocka_unit_test(test_pinned_wrap), cmocka_unit_test(test_large_pages),
-        cmocka_unit_test(test_events),      cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_too_large),   cmocka_unit_test(test_order_of_release),
+        cmocka_unit_test(test_transfers),        cmocka_unit_test(test_fast_reads),  cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_map_and_wrap),     cmocka_unit_test(test_pinned_wrap), cmocka_unit_test(test_large_pages),
+        cmocka_unit_test(test_events),           cmocka_unit_test(test_budget),      cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_order_of_release),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

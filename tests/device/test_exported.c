@@ -43,13 +43,10 @@ static void check_sharing(charl_device *dev)
     charl_assert_ok(charl__buffer_import(dev, charl__export_fd(e), BYTES, &a));
     charl_assert_ok(charl__buffer_import(dev, charl__export_fd(e), BYTES, &b));
     charl__export_destroy(e); /* what is imported stays */
-    charl_assert_ok(
-        charl__buffer_read(CHARL_QUEUE_COMPUTE, b, BYTES - sizeof got, got, sizeof got, true));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, BYTES - sizeof got, got, sizeof got, true));
     assert_int_equal(got[0] | got[1] | got[2], 0);
-    charl_assert_ok(
-        charl__buffer_write(CHARL_QUEUE_COMPUTE, a, BYTES - sizeof sent, sent, sizeof sent, true));
-    charl_assert_ok(
-        charl__buffer_read(CHARL_QUEUE_COMPUTE, b, BYTES - sizeof got, got, sizeof got, true));
+    charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, a, BYTES - sizeof sent, sent, sizeof sent, true));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, BYTES - sizeof got, got, sizeof got, true));
     assert_memory_equal(got, sent, sizeof sent);
     charl__buffer_release(a);
     charl__buffer_release(b);
@@ -70,8 +67,7 @@ static void check_limits(charl_device *dev)
     charl_buffer *b = NULL;
 
     if (charl__export_kind(dev, &why) == CHARL_SHARED_HOST) {
-        charl_assert_status(charl__export_create(dev, (size_t)1 << 60, "a test", &e),
-                            CHARL_ERR_NOMEM);
+        charl_assert_status(charl__export_create(dev, (size_t)1 << 60, "a test", &e), CHARL_ERR_NOMEM);
         charl_assert_message("a test");
         charl_assert_status(charl__buffer_import(dev, -1, BYTES, &b), CHARL_ERR_NOMEM);
         assert_null(b);

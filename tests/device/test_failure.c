@@ -22,8 +22,7 @@ static void check_build_after_fault(charl_device *dev)
     charl_assert_ok(charl_device_sync(dev));
     launch(dev, b, "h.0.mlp");
     launch(dev, b, "h.1.mlp");
-    charl_assert_status(charl__program_fail(dev, program, "innocent", CHARL__NVIDIA_FAULT),
-                        CHARL_ERR_DEVICE);
+    charl_assert_status(charl__program_fail(dev, program, "innocent", CHARL__NVIDIA_FAULT), CHARL_ERR_DEVICE);
     charl_assert_message("out of bounds");
     charl_assert_message("the 2 commands since the device last answered are");
     charl_assert_message("charl_fill (h.0.mlp), charl_fill (h.1.mlp)");
@@ -32,20 +31,16 @@ static void check_build_after_fault(charl_device *dev)
     for (int i = 0; i < 20; i++) {
         launch(dev, b, "many");
     }
-    charl_assert_status(charl__device_failed(dev, "reading", CL_INVALID_COMMAND_QUEUE),
-                        CHARL_ERR_DEVICE);
+    charl_assert_status(charl__device_failed(dev, "reading", CL_INVALID_COMMAND_QUEUE), CHARL_ERR_DEVICE);
     charl_assert_message("of the 22 commands");
     /* What has been waited for has succeeded. */
     charl_assert_ok(charl_device_sync(dev));
-    charl_assert_status(charl__device_failed(dev, "reading", CL_INVALID_COMMAND_QUEUE),
-                        CHARL_ERR_DEVICE);
+    charl_assert_status(charl__device_failed(dev, "reading", CL_INVALID_COMMAND_QUEUE), CHARL_ERR_DEVICE);
     assert_null(strstr(charl_error_message(), "command has failed"));
     /* What is no fault stays what it is. */
-    charl_assert_status(charl__program_fail(dev, program, "culprit", CL_BUILD_PROGRAM_FAILURE),
-                        CHARL_ERR_KERNEL);
+    charl_assert_status(charl__program_fail(dev, program, "culprit", CL_BUILD_PROGRAM_FAILURE), CHARL_ERR_KERNEL);
     charl_assert_message("kernels/culprit.cl does not build");
-    charl_assert_status(charl__device_failed(dev, "reading", CL_MEM_OBJECT_ALLOCATION_FAILURE),
-                        CHARL_ERR_NOMEM);
+    charl_assert_status(charl__device_failed(dev, "reading", CL_MEM_OBJECT_ALLOCATION_FAILURE), CHARL_ERR_NOMEM);
     charl__program_release(program);
     charl__buffer_release(b);
 }

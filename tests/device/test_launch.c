@@ -9,8 +9,7 @@ static void expect_words(charl_buffer *b, int64_t at, int64_t n, uint32_t want)
 {
     static uint32_t got[WORDS];
 
-    charl_assert_ok(
-        charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 4 * (size_t)at, got, 4 * (size_t)n, true));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 4 * (size_t)at, got, 4 * (size_t)n, true));
     for (int64_t i = 0; i < n; i++) {
         assert_int_equal(got[i], want);
     }
@@ -151,30 +150,29 @@ static void test_commands(void **state)
 static void check_wide(charl_device *dev)
 {
     char *dir = charl_test_kernel_dir(
-        "wide.cl",
-        "kernel void wide(global long *out, ulong out_at, global const float *x, ulong x_at,\n"
-        "                 int i, long l, float f, local float *scratch)\n"
-        "{\n"
-        "    out[out_at] = x == 0 ? (long)x_at : -1;\n"
-        "    out[out_at + 1] = i;\n"
-        "    out[out_at + 2] = l;\n"
-        "    scratch[0] = f;\n"
-        "    out[out_at + 3] = as_int(scratch[0]);\n"
-        "}\n");
+        "wide.cl", "kernel void wide(global long *out, ulong out_at, global const float *x, ulong x_at,\n"
+                   "                 int i, long l, float f, local float *scratch)\n"
+                   "{\n"
+                   "    out[out_at] = x == 0 ? (long)x_at : -1;\n"
+                   "    out[out_at + 1] = i;\n"
+                   "    out[out_at + 2] = l;\n"
+                   "    scratch[0] = f;\n"
+                   "    out[out_at + 3] = as_int(scratch[0]);\n"
+                   "}\n");
     charl_buffer *b = charl_test_buffer(dev, 64);
     int64_t got[4] = {0};
 
     charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
-    charl_assert_ok(charl__launch(
-        dev, &(charl_launch){.file = "wide",
-                             .entry = "wide",
-                             .global = {1},
-                             .args = {charl__raw(CHARL_ARG_OUT, b),
-                                      {.kind = CHARL_ARG_IN, .v.offset = ((int64_t)5 << 31) + 3},
-                                      charl__i32(-5),
-                                      charl__i64(-((int64_t)1 << 40)),
-                                      charl__f32(-0.0f),
-                                      charl__local(16)}}));
+    charl_assert_ok(
+        charl__launch(dev, &(charl_launch){.file = "wide",
+                                           .entry = "wide",
+                                           .global = {1},
+                                           .args = {charl__raw(CHARL_ARG_OUT, b),
+                                                    {.kind = CHARL_ARG_IN, .v.offset = ((int64_t)5 << 31) + 3},
+                                                    charl__i32(-5),
+                                                    charl__i64(-((int64_t)1 << 40)),
+                                                    charl__f32(-0.0f),
+                                                    charl__local(16)}}));
     charl__env_set(CHARL_ENV_KERNEL_DIR, NULL);
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, got, sizeof got, true));
     assert_true(got[0] == ((int64_t)5 << 31) + 3);
@@ -359,8 +357,7 @@ static void test_recording_failure(void **state)
 static void test_pairs(void **state)
 {
     static const charl__env_id off[] = {CHARL_ENV_NO_FUSION, CHARL_ENV_CHECK_FINITE};
-    charl_buffer *const b = (charl_buffer *)(void *)state, *const other =
-                                                               b + 1; /* not looked into */
+    charl_buffer *const b = (charl_buffer *)(void *)state, *const other = b + 1; /* not looked into */
     charl_launch lead = charl_test_copy_launch(b, 0, b, 100, 50), l;
     const charl_launch *first = NULL;
 
@@ -405,8 +402,7 @@ static void check_ring(charl_device *dev)
     charl_assert_ok(charl__ring_create(dev, sizeof record, 3, &ring));
     before = charl__device_counters(dev);
     for (uint32_t step = 0; step < STEPS; step++) {
-        charl_launch copy =
-            charl_test_copy_launch(charl__ring_buffer(ring), 0, log, 8 * (int64_t)step, 8);
+        charl_launch copy = charl_test_copy_launch(charl__ring_buffer(ring), 0, log, 8 * (int64_t)step, 8);
 
         for (uint32_t i = 0; i < 8; i++) {
             record[i] = 1000 * step + i;

@@ -188,8 +188,8 @@ static void test_others_may_not_write(void **state)
  */
 static void check_pocl(charl_device *dev)
 {
-    char *dir = charl_test_kernel_dir(
-        "wave.cl", "kernel void wave(global float *x, ulong at, float a) { x[at] = cospi(a); }\n");
+    char *dir = charl_test_kernel_dir("wave.cl",
+                                      "kernel void wave(global float *x, ulong at, float a) { x[at] = cospi(a); }\n");
     const bool old = strncmp(charl_device_get_info(dev)->driver, "3.", 2) == 0;
     charl_buffer *b = charl_test_buffer(dev, 64);
     uint32_t got[WORDS] = {0};
@@ -204,11 +204,10 @@ static void check_pocl(charl_device *dev)
         assert_int_equal(charl__device_counters(dev).programs_with_header, 0);
     }
     charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
-    charl_assert_ok(
-        charl__launch(dev, &(charl_launch){.file = "wave",
-                                           .entry = "wave",
-                                           .global = {1},
-                                           .args = {charl__raw(CHARL_ARG_OUT, b), charl__f32(1)}}));
+    charl_assert_ok(charl__launch(dev, &(charl_launch){.file = "wave",
+                                                       .entry = "wave",
+                                                       .global = {1},
+                                                       .args = {charl__raw(CHARL_ARG_OUT, b), charl__f32(1)}}));
     charl__env_set(CHARL_ENV_KERNEL_DIR, NULL);
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, &x, sizeof x, true));
     assert_true(x == -1.0f);
@@ -305,8 +304,7 @@ static int run_alone(const char *cache)
 
 static void check_errors(charl_device *dev)
 {
-    char *dir = charl_test_kernel_dir(
-        "bad.cl", "kernel void bad(global int *x, ulong at) { x[at] = nonsense; }\n");
+    char *dir = charl_test_kernel_dir("bad.cl", "kernel void bad(global int *x, ulong at) { x[at] = nonsense; }\n");
     charl_launch l = {.file = "absent", .entry = "x", .global = {1}};
 
     charl_assert_status(charl__launch(dev, &l), CHARL_ERR_KERNEL);
@@ -335,8 +333,7 @@ static void test_errors(void **state)
 /* Programs for sm_90a: where the compiler makes no PTX, or no array to enlarge. */
 static void check_retarget(charl_device *dev)
 {
-    char *dir = charl_test_kernel_dir(
-        "bad.cl", "kernel void bad(global int *x, ulong at) { x[at] = nonsense; }\n");
+    char *dir = charl_test_kernel_dir("bad.cl", "kernel void bad(global int *x, ulong at) { x[at] = nonsense; }\n");
     charl_buffer *b = charl_test_buffer(dev, 64);
     charl_launch l = charl_test_fill_launch(b, 0, 1, 4);
 
@@ -363,12 +360,10 @@ static void test_retarget(void **state)
 /* Defines stand before the source, and each text is a program of its own. */
 static void check_defines(charl_device *dev)
 {
-    char *dir =
-        charl_test_kernel_dir("n.cl", "kernel void n(global int *x, ulong at) { x[at] = N; }\n");
+    char *dir = charl_test_kernel_dir("n.cl", "kernel void n(global int *x, ulong at) { x[at] = N; }\n");
     char *dump = charl_test_tempdir();
     charl_buffer *b = charl_test_buffer(dev, 64);
-    charl_launch l = {
-        .file = "n", .entry = "n", .global = {1}, .args = {charl__raw(CHARL_ARG_OUT, b)}};
+    charl_launch l = {.file = "n", .entry = "n", .global = {1}, .args = {charl__raw(CHARL_ARG_OUT, b)}};
     int32_t got = 0;
 
     charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
@@ -409,14 +404,13 @@ static void test_defines(void **state)
 /* The prelude forbids contraction: a*b+c rounds twice. */
 static void check_contraction(charl_device *dev)
 {
-    char *dir = charl_test_kernel_dir(
-        "mad.cl", "kernel void twice(global float *x, ulong at, float a, float c)\n"
-                  "{ x[at] = a * a + c; x[at + 1] = (x[at] != x[at]) + fma(a, a, c); }\n");
+    char *dir =
+        charl_test_kernel_dir("mad.cl", "kernel void twice(global float *x, ulong at, float a, float c)\n"
+                                        "{ x[at] = a * a + c; x[at + 1] = (x[at] != x[at]) + fma(a, a, c); }\n");
     charl_buffer *b = charl_test_buffer(dev, 64);
     const float a = 1.0f + 0x1p-12f;
     float got[2] = {0};
-    FILE *in = fopen("kernels/prelude/common.clh", "r"),
-         *out = fopen(charl_test_path(dir, "prelude/common.clh"), "w");
+    FILE *in = fopen("kernels/prelude/common.clh", "r"), *out = fopen(charl_test_path(dir, "prelude/common.clh"), "w");
     int c;
 
     assert_non_null(in);
@@ -427,12 +421,11 @@ static void check_contraction(charl_device *dev)
     fclose(in);
     assert_int_equal(fclose(out), 0);
     charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
-    charl_assert_ok(charl__launch(
-        dev,
-        &(charl_launch){.file = "mad",
-                        .entry = "twice",
-                        .global = {1},
-                        .args = {charl__raw(CHARL_ARG_OUT, b), charl__f32(a), charl__f32(-1.0f)}}));
+    charl_assert_ok(
+        charl__launch(dev, &(charl_launch){.file = "mad",
+                                           .entry = "twice",
+                                           .global = {1},
+                                           .args = {charl__raw(CHARL_ARG_OUT, b), charl__f32(a), charl__f32(-1.0f)}}));
     charl__env_set(CHARL_ENV_KERNEL_DIR, NULL);
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, got, sizeof got, true));
     assert_true(got[0] == 0x1p-11f);
@@ -481,12 +474,10 @@ static void test_compiling(void **state)
         int done, begun = 0;
 
         snprintf(select, sizeof select, "%d", i);
-        charl_assert_ok(charl_device_open(&(charl_device_request){.select = select,
-                                                                  .local_size = 1,
-                                                                  .share = true,
-                                                                  .compiling = hear,
-                                                                  .compiling_ctx = &h},
-                                          &dev));
+        charl_assert_ok(charl_device_open(
+            &(charl_device_request){
+                .select = select, .local_size = 1, .share = true, .compiling = hear, .compiling_ctx = &h},
+            &dev));
         b = charl_test_buffer(dev, 4 * WORDS);
         done = h.last.done;
         charl_assert_ok(charl__record_begin(dev, &r));

@@ -7,8 +7,8 @@
 
 #define HEAD "//\n// Generated\n//\n\n.version 8.8\n"
 #define ENTRY ".visible .entry k(\n\t.param .u64 .ptr .global .align 2 k_param_0\n)\n{\n"
-#define BODY                                                                                       \
-    "\tmov.u32 %r1, k_$_tile;\n\tst.shared.v4.b32 [%r1], {%r2, %r3, %r4, %r5};\n"                  \
+#define BODY                                                                                                           \
+    "\tmov.u32 %r1, k_$_tile;\n\tst.shared.v4.b32 [%r1], {%r2, %r3, %r4, %r5};\n"                                      \
     "\tcp.async.cg.shared.global [%r1], [%rd1], 16;\n\tret;\n}\n"
 #define SHARED(n) "\t.shared .align 1024 .b8 k_$_tile[" n "];\n"
 
@@ -39,12 +39,9 @@ static void refuse(const char *ptx, int64_t bytes, const char *words)
 static void target_and_shared_memory(void **state)
 {
     (void)state;
-    expect(HEAD ".target sm_90, texmode_independent\n.address_size 64\n" ENTRY SHARED("49152") BODY,
-           98304,
-           HEAD ".target sm_90a, texmode_independent\n.address_size 64\n" ENTRY SHARED("98304")
-               BODY);
-    expect(HEAD ".target sm_90\n" ENTRY SHARED("48") BODY, 0,
-           HEAD ".target sm_90a\n" ENTRY SHARED("48") BODY);
+    expect(HEAD ".target sm_90, texmode_independent\n.address_size 64\n" ENTRY SHARED("49152") BODY, 98304,
+           HEAD ".target sm_90a, texmode_independent\n.address_size 64\n" ENTRY SHARED("98304") BODY);
+    expect(HEAD ".target sm_90\n" ENTRY SHARED("48") BODY, 0, HEAD ".target sm_90a\n" ENTRY SHARED("48") BODY);
     expect(HEAD ".target sm_90a\n" SHARED("16") SHARED("32") ENTRY BODY, 196608,
            HEAD ".target sm_90a\n" SHARED("196608") SHARED("32") ENTRY BODY);
 }
@@ -62,8 +59,7 @@ static void registers(void **state)
                   HEAD ".target sm_90a\n" SIZED(FIT) SHARED("96") BODY);
     expect_groups(HEAD ".target sm_90\n" SHARED("48") SIZED(EXTENT) BODY, 96, 3,
                   HEAD ".target sm_90a\n" SHARED("96") SIZED(FIT) BODY);
-    expect_groups(HEAD ".target sm_90\n" SIZED(EXTENT) BODY, 0, 3,
-                  HEAD ".target sm_90a\n" SIZED(FIT) BODY);
+    expect_groups(HEAD ".target sm_90\n" SIZED(EXTENT) BODY, 0, 3, HEAD ".target sm_90a\n" SIZED(FIT) BODY);
     expect_groups(HEAD ".target sm_90\n" SHARED("48") SIZED("") BODY, 96, 3,
                   HEAD ".target sm_90a\n" SHARED("96") SIZED("") BODY);
 }
@@ -84,8 +80,7 @@ static void other_texts_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(target_and_shared_memory),
-                                       cmocka_unit_test(registers),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(target_and_shared_memory), cmocka_unit_test(registers),
                                        cmocka_unit_test(other_texts_are_refused)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

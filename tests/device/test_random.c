@@ -54,15 +54,14 @@ static void draw(charl_device *dev, const place *at, uint32_t *words, float *uni
 
     charl_assert_ok(charl__buffer_create(dev, COUNT * 16, "words", &w));
     charl_assert_ok(charl__buffer_create(dev, COUNT * 4, "unit", &u));
-    charl_assert_ok(charl__launch(
-        dev, &(charl_launch){
-                 .file = "draw",
-                 .entry = "draw",
-                 .global = {COUNT},
-                 .args = {charl__raw(CHARL_ARG_OUT, w), charl__raw(CHARL_ARG_OUT, u),
-                          charl__i64((int64_t)(at->seed ^ charl__fnv1a64_string(at->name))),
-                          charl__i64((int64_t)at->step), charl__i64((int64_t)at->first)},
-             }));
+    charl_assert_ok(charl__launch(dev, &(charl_launch){
+                                           .file = "draw",
+                                           .entry = "draw",
+                                           .global = {COUNT},
+                                           .args = {charl__raw(CHARL_ARG_OUT, w), charl__raw(CHARL_ARG_OUT, u),
+                                                    charl__i64((int64_t)(at->seed ^ charl__fnv1a64_string(at->name))),
+                                                    charl__i64((int64_t)at->step), charl__i64((int64_t)at->first)},
+                                       }));
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, w, 0, words, COUNT * 16, true));
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, u, 0, unit, COUNT * 4, true));
     charl__buffer_release(w);

@@ -8,8 +8,7 @@
 
 #include "device/cl_private.h"
 
-static charl_device_info device(charl_device_kind kind, const char *name, const char *platform,
-                                const char *pci)
+static charl_device_info device(charl_device_kind kind, const char *name, const char *platform, const char *pci)
 {
     charl_device_info d = {.kind = kind};
 
@@ -41,9 +40,7 @@ static charl_status choose(const char *select, int rank, int size, bool share, c
 
     make_node(node);
     return charl__device_select(
-        node, NODE,
-        &(charl_device_request){
-            .select = select, .local_rank = rank, .local_size = size, .share = share},
+        node, NODE, &(charl_device_request){.select = select, .local_rank = rank, .local_size = size, .share = share},
         out);
 }
 
@@ -135,15 +132,12 @@ static void test_best_kind(void **state)
     charl__pick p;
 
     make_node(node);
-    charl_assert_ok(charl__device_select(
-        node + 3, 3, &(charl_device_request){.local_rank = 0, .local_size = 1}, &p));
+    charl_assert_ok(charl__device_select(node + 3, 3, &(charl_device_request){.local_rank = 0, .local_size = 1}, &p));
     assert_int_equal(p.index, 0); /* the integrated GPU before the CPUs */
-    charl_assert_ok(charl__device_select(
-        node + 4, 2, &(charl_device_request){.local_rank = 1, .local_size = 2}, &p));
+    charl_assert_ok(charl__device_select(node + 4, 2, &(charl_device_request){.local_rank = 1, .local_size = 2}, &p));
     assert_int_equal(p.index, 0); /* ranks share one CPU, not one each */
     charl_assert_status(
-        charl__device_select(node + 4, 2, &(charl_device_request){.select = "gpu", .local_size = 1},
-                             &p),
+        charl__device_select(node + 4, 2, &(charl_device_request){.select = "gpu", .local_size = 1}, &p),
         CHARL_ERR_DEVICE);
     charl_assert_message("device.select = gpu matches none of the 2");
 }
@@ -217,8 +211,7 @@ static void test_signal_handlers(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
-        assert_int_equal(
-            sigaction(signals[i], &(struct sigaction){.sa_handler = ignore}, &before[i]), 0);
+        assert_int_equal(sigaction(signals[i], &(struct sigaction){.sa_handler = ignore}, &before[i]), 0);
     }
     (void)!charl_device_list(NULL, 0, &count);
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
@@ -241,14 +234,12 @@ static void test_environment_overrides(void **state)
     if (charl_test_device_count() > 0) {
         charl__env_set(CHARL_ENV_DEVICE, "bogus");
         charl_assert_ok(charl_device_open(
-            &(charl_device_request){.select = "0", .exact = true, .local_size = 1, .share = true},
-            &dev));
+            &(charl_device_request){.select = "0", .exact = true, .local_size = 1, .share = true}, &dev));
         charl_device_close(dev);
     }
     charl__env_set(CHARL_ENV_DEVICE, NULL);
-    charl_assert_status(
-        charl_device_open(&(charl_device_request){.local_size = 1, .memory_limit = -1}, &dev),
-        CHARL_ERR_INVALID);
+    charl_assert_status(charl_device_open(&(charl_device_request){.local_size = 1, .memory_limit = -1}, &dev),
+                        CHARL_ERR_INVALID);
 }
 
 /* The loader reads its variables once, so this is a process of its own. */
@@ -261,8 +252,8 @@ static void test_no_platform(void **state)
     int result;
 
     charl_test_write_text(charl_test_path(dir, "libnvidia-opencl.so.1"), "");
-    snprintf(command, sizeof command, "OCL_ICD_VENDORS=%s LD_LIBRARY_PATH=%s:%s %s --no-platform",
-             dir, dir, libraries ? libraries : "", program);
+    snprintf(command, sizeof command, "OCL_ICD_VENDORS=%s LD_LIBRARY_PATH=%s:%s %s --no-platform", dir, dir,
+             libraries ? libraries : "", program);
     result = system(command);
     charl_test_tempdir_remove(dir);
     assert_true(WIFEXITED(result));

@@ -95,8 +95,7 @@ static void other_lines_are_skipped(void **state)
     (void)state;
     memset(long_line, 'l', sizeof long_line - 1);
     long_line[sizeof long_line - 1] = '\0';
-    snprintf(text, sizeof text,
-             "# x = 1\nno choice\nx=1\n = \ny = 2\ny = 3\n%s = 1\nlast = not ended", long_line);
+    snprintf(text, sizeof text, "# x = 1\nno choice\nx=1\n = \ny = 2\ny = 3\n%s = 1\nlast = not ended", long_line);
     charl_test_write_text(charl__tuning_db_path(dev), text);
     assert_int_equal(chmod(charl__tuning_db_path(dev), 0622), 0); /* others may have written this */
     charl_device_close(dev);
@@ -163,8 +162,7 @@ static void failures_say_why(void **state)
     charl_assert_ok(charl__tuning_db_check());
 
     charl__env_set(CHARL_ENV_TUNE, "maybe");
-    charl_assert_status(charl_device_open(&(charl_device_request){.local_size = 1}, &none),
-                        CHARL_ERR_CONFIG);
+    charl_assert_status(charl_device_open(&(charl_device_request){.local_size = 1}, &none), CHARL_ERR_CONFIG);
     charl_assert_message("expected stored, first or no");
     charl__env_set(CHARL_ENV_TUNE, NULL);
 }

@@ -19,8 +19,7 @@ static charl_status scenario(void *ctx)
     CHARL_TRY_CLEANUP(charl_comm_create(NULL, &c));
     CHARL_TRY_CLEANUP(charl_comm_watch_begin(c, NULL, NULL));
     CHARL_TRY_CLEANUP(charl_slices_block(8, 0, 1, &mine));
-    CHARL_TRY_CLEANUP(
-        charl_allreduce_create(c, 100, &mine, &(charl_allreduce_options){.algorithm = name}, &ar));
+    CHARL_TRY_CLEANUP(charl_allreduce_create(c, 100, &mine, &(charl_allreduce_options){.algorithm = name}, &ar));
     CHARL_TRY_CLEANUP(charl_allreduce_begin(ar, 0, 100, &ticket));
     CHARL_TRY_CLEANUP(charl_allreduce_wait(ar, ticket));
     CHARL_TRY_CLEANUP(charl_reducer_create(c, &mine, &r));

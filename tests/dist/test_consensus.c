@@ -224,8 +224,7 @@ static charl_status scenario(void *ctx)
     charl__consensus facts = {0};
 
     (void)ctx;
-    CHARL_TRY_CLEANUP(
-        charl__consensus_add(&facts, &(charl__fact){CHARL_ERR_DATA, "a", "b", NULL, NULL}));
+    CHARL_TRY_CLEANUP(charl__consensus_add(&facts, &(charl__fact){CHARL_ERR_DATA, "a", "b", NULL, NULL}));
 cleanup:
     charl__consensus_fini(&facts);
     return st;
@@ -240,14 +239,10 @@ static void test_every_acquisition_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equal_facts_are_a_consensus),
-        cmocka_unit_test(test_the_odd_rank_is_named),
-        cmocka_unit_test(test_two_ranks_have_no_majority),
-        cmocka_unit_test(test_several_differ),
-        cmocka_unit_test(test_further_differences_are_named),
-        cmocka_unit_test(test_a_fact_that_others_lack),
-        cmocka_unit_test(test_a_failure_comes_first),
-        cmocka_unit_test(test_every_acquisition_may_fail),
+        cmocka_unit_test(test_equal_facts_are_a_consensus),   cmocka_unit_test(test_the_odd_rank_is_named),
+        cmocka_unit_test(test_two_ranks_have_no_majority),    cmocka_unit_test(test_several_differ),
+        cmocka_unit_test(test_further_differences_are_named), cmocka_unit_test(test_a_fact_that_others_lack),
+        cmocka_unit_test(test_a_failure_comes_first),         cmocka_unit_test(test_every_acquisition_may_fail),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,8 +93,7 @@ static void test_refused(void **state)
     charl_assert_status(scenario(mpi), CHARL_ERR_CONFIG);
     charl_assert_message("simulated ranks have no MPI");
     charl_assert_ok(charl_team_create(2, &team));
-    charl_assert_status(charl_comm_create(&(charl_comm_options){.team = team, .rank = 2}, &c),
-                        CHARL_ERR_INVALID);
+    charl_assert_status(charl_comm_create(&(charl_comm_options){.team = team, .rank = 2}, &c), CHARL_ERR_INVALID);
     charl_team_destroy(team);
     charl_team_destroy(NULL);
 }

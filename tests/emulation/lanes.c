@@ -267,9 +267,7 @@ void lanes_arrived(void)
 /* Element x of row r of a block with 128-byte swizzle. */
 static double element(address block, int r, int x, charl_dtype type)
 {
-    return value(
-        *(const uint16_t *)(block + (address)(r * 128 + ((x / 8 ^ (r & 7)) << 4) + x % 8 * 2)),
-        type);
+    return value(*(const uint16_t *)(block + (address)(r * 128 + ((x / 8 ^ (r & 7)) << 4) + x % 8 * 2)), type);
 }
 
 static int row_of(int h)
@@ -286,8 +284,7 @@ static product *add_product(float *c, address block, bool by_k, bool add, int is
         fprintf(stderr, "too many products at a time\n");
         abort();
     }
-    *p = (product){
-        .c = c, .block = block, .by_k = by_k, .add = add, .type = is_f16 ? CHARL_F16 : CHARL_BF16};
+    *p = (product){.c = c, .block = block, .by_k = by_k, .add = add, .type = is_f16 ? CHARL_F16 : CHARL_BF16};
     return p;
 }
 
@@ -336,8 +333,7 @@ static void compute(const product *p)
         double sum = p->add ? (double)p->c[i] : 0.0;
 
         for (int k = 0; k < 64; k++) {
-            sum +=
-                p->a[h][k] * element(p->block, p->by_k ? k : column, p->by_k ? column : k, p->type);
+            sum += p->a[h][k] * element(p->block, p->by_k ? k : column, p->by_k ? column : k, p->type);
         }
         p->c[i] = (float)sum;
     }
@@ -367,7 +363,7 @@ void lanes_fragment(uint32_t *x, address row, int transposed)
         const lane *eight = warp + (ptrdiff_t)8 * i;
 
         if (transposed) {
-            const uint16_t *low = (const uint16_t *)eight[2 * (l % 4)].row; /* NOLINT: as above */
+            const uint16_t *low = (const uint16_t *)eight[2 * (l % 4)].row;      /* NOLINT: as above */
             const uint16_t *high = (const uint16_t *)eight[2 * (l % 4) + 1].row; /* NOLINT */
 
             x[i] = low[l / 4] | (uint32_t)high[l / 4] << 16;
@@ -382,8 +378,7 @@ void lanes_fragment(uint32_t *x, address row, int transposed)
 static double of_fragment(const lane *warp, int row, int k, int first, int upper, int kind)
 {
     const int per_word = kind == LANES_TF32 ? 1 : 2, half = k / per_word / 4;
-    const uint32_t word =
-        warp[4 * (row % 8) + k / per_word % 4].words[first + upper * half + row / 8];
+    const uint32_t word = warp[4 * (row % 8) + k / per_word % 4].words[first + upper * half + row / 8];
     float x;
 
     if (kind == LANES_TF32) {

@@ -14,21 +14,19 @@
 
 enum { SEED = 11, GROUP = 128, MOST = 5 };
 
-#define TAIL                                                                                       \
-    int t_all, int heads, int kv_heads, float scale, const uint32_t *record,                       \
-        unsigned long record_at, unsigned long first_row, unsigned long name_hash,                 \
-        uint32_t threshold, float keep_scale
+#define TAIL                                                                                                           \
+    int t_all, int heads, int kv_heads, float scale, const uint32_t *record, unsigned long record_at,                  \
+        unsigned long first_row, unsigned long name_hash, uint32_t threshold, float keep_scale
 #define AT(type, name) type *name, unsigned long name##_at
 #define FORWARD(name) void name(AT(const uint16_t, qkv), AT(uint16_t, out), AT(float, lse), TAIL)
-#define GRADIENT(name)                                                                             \
-    void name(AT(const uint16_t, gout), AT(const uint16_t, qkv), AT(const uint16_t, out),          \
-              AT(const float, lse), AT(const float, glse), AT(float, deltas), AT(uint16_t, dqkv),  \
-              TAIL)
+#define GRADIENT(name)                                                                                                 \
+    void name(AT(const uint16_t, gout), AT(const uint16_t, qkv), AT(const uint16_t, out), AT(const float, lse),        \
+              AT(const float, glse), AT(float, deltas), AT(uint16_t, dqkv), TAIL)
 
 /* As tests/CMakeLists.txt compiles them. */
-#define SPECIALISED(n)                                                                             \
-    FORWARD(forward_##n);                                                                          \
-    GRADIENT(queries_##n);                                                                         \
+#define SPECIALISED(n)                                                                                                 \
+    FORWARD(forward_##n);                                                                                              \
+    GRADIENT(queries_##n);                                                                                             \
     GRADIENT(keys_##n);
 SPECIALISED(0)
 SPECIALISED(1)
@@ -70,9 +68,8 @@ typedef struct call {
 
 static const uint32_t record[CHARL_STEP_WORDS]; /* all 0, as the reference's seed and step */
 
-#define LAST                                                                                       \
-    c->t, a->heads, a->kv_heads, a->scale, record, 0, 0, a->key, (uint32_t)(a->p * 16777216.0F),   \
-        1.0F / (1.0F - a->p)
+#define LAST                                                                                                           \
+    c->t, a->heads, a->kv_heads, a->scale, record, 0, 0, a->key, (uint32_t)(a->p * 16777216.0F), 1.0F / (1.0F - a->p)
 
 static void work(void *ctx)
 {
@@ -83,11 +80,9 @@ static void work(void *ctx)
     if (c->kind == IS_FORWARD) {
         c->f->forward(c->x[0], s, c->x[1], s, c->x[2], 0, LAST);
     } else if (c->kind == IS_QUERIES) {
-        c->f->queries(c->x[0], s, c->x[1], s, c->x[2], s, c->x[3], 0, c->x[4], 0, c->x[5], 0,
-                      c->x[6], s, LAST);
+        c->f->queries(c->x[0], s, c->x[1], s, c->x[2], s, c->x[3], 0, c->x[4], 0, c->x[5], 0, c->x[6], s, LAST);
     } else {
-        c->f->keys(c->x[0], s, c->x[1], s, c->x[2], s, c->x[3], 0, c->x[4], 0, c->x[5], 0, c->x[6],
-                   s, LAST);
+        c->f->keys(c->x[0], s, c->x[1], s, c->x[2], s, c->x[3], 0, c->x[4], 0, c->x[5], 0, c->x[6], s, LAST);
     }
 }
 
@@ -101,8 +96,7 @@ static void launch(call *c, int64_t b, int heads, bool late)
 /* Memory for n elements after `shift` others, all of them NaN. */
 static void *poisoned(const charl_type *t, int shift)
 {
-    const size_t bytes =
-        ((size_t)charl_shape_count(&t->shape) + (size_t)shift + 8) * charl_dtype_size(t->dtype);
+    const size_t bytes = ((size_t)charl_shape_count(&t->shape) + (size_t)shift + 8) * charl_dtype_size(t->dtype);
     void *p = aligned_alloc(256, (bytes + 255) / 256 * 256);
 
     assert_non_null(p);
@@ -124,8 +118,8 @@ static void compare(const charl_op_case *c, int problem, bool late, void *const 
     if (!(worst.allowed <= 1.0)) {
         fail_msg("%s, problem %d, copies %s: output %d[%lld] is %.9g, want %.9g: %.2f of what is "
                  "allowed",
-                 c->op->name, problem, late ? "late" : "at once", worst.output,
-                 (long long)worst.index, worst.got, worst.want, worst.allowed);
+                 c->op->name, problem, late ? "late" : "at once", worst.output, (long long)worst.index, worst.got,
+                 worst.want, worst.allowed);
     }
 }
 

@@ -11,10 +11,10 @@
 enum { GROUP = 128, GUARD = 8, POISON = 0xFF };
 
 #define AT(type, name) type *name, unsigned long name##_at
-#define PARAMETERS                                                                                 \
-    AT(const void, a), AT(const void, b), AT(const float, bias), AT(float, out), int m, int n,     \
-        int k, int a_pitch, int b_pitch, int inner, int tiles, long a_outer, long a_inner,         \
-        long b_outer, long b_inner, long out_outer, long out_inner
+#define PARAMETERS                                                                                                     \
+    AT(const void, a), AT(const void, b), AT(const float, bias), AT(float, out), int m, int n, int k, int a_pitch,     \
+        int b_pitch, int inner, int tiles, long a_outer, long a_inner, long b_outer, long b_inner, long out_outer,     \
+        long out_inner
 #define PRODUCT(name) void name(PARAMETERS)
 #define WITH_SUMS(name) void name(PARAMETERS, AT(float, a_sums))
 PRODUCT(product_0);
@@ -59,9 +59,9 @@ static void work(void *ctx)
     const specialised *f = c->f;
     const int tiles = (f->m + 127) / 128 * ((f->n + 127) / 128);
 
-#define ARGUMENTS                                                                                  \
-    c->a, GUARD, c->b, GUARD, c->bias, 0, c->out, GUARD, f->m, f->n, f->k, f->ta ? f->m : f->k,    \
-        f->tb ? f->k : f->n, 1, tiles, 0, 0, 0, 0, 0, 0
+#define ARGUMENTS                                                                                                      \
+    c->a, GUARD, c->b, GUARD, c->bias, 0, c->out, GUARD, f->m, f->n, f->k, f->ta ? f->m : f->k, f->tb ? f->k : f->n,   \
+        1, tiles, 0, 0, 0, 0, 0, 0
     if (f->run_sums) {
         f->run_sums(ARGUMENTS, c->sums, GUARD);
     } else {
@@ -93,13 +93,11 @@ static void *place(charl_dtype type, int n, unsigned multiplier)
 
 static double expected(const specialised *f, int i, int j)
 {
-    double sum = f->bias == 1   ? element(GUARD + j, 31)
-                 : f->bias == 2 ? element(GUARD + i, 31)
-                                : 0.0;
+    double sum = f->bias == 1 ? element(GUARD + j, 31) : f->bias == 2 ? element(GUARD + i, 31) : 0.0;
 
     for (int k = 0; k < f->k; k++) {
-        sum += element(f->ta ? k * f->m + i : i * f->k + k, 7919) *
-               element(f->tb ? j * f->k + k : k * f->n + j, 104729);
+        sum +=
+            element(f->ta ? k * f->m + i : i * f->k + k, 7919) * element(f->tb ? j * f->k + k : k * f->n + j, 104729);
     }
     return sum;
 }
@@ -134,8 +132,8 @@ static void check(int number, bool late)
         const double want = expected(f, e / f->n, e % f->n), got = (double)c.out[GUARD + e];
 
         if (!(got == want)) {
-            fail_msg("product %d, copies %s: [%d][%d] is %g, not %g", number,
-                     late ? "late" : "at once", e / f->n, e % f->n, got, want);
+            fail_msg("product %d, copies %s: [%d][%d] is %g, not %g", number, late ? "late" : "at once", e / f->n,
+                     e % f->n, got, want);
         }
     }
     for (int i = 0; f->run_sums && i < f->m; i++) {

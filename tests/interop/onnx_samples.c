@@ -21,8 +21,7 @@ static charl_status write_file(const char *stem, const char *ending, const void 
 
     snprintf(path, sizeof path, "%s/%s.%s", dir, stem, ending);
     f = fopen(path, "wb");
-    CHARL_REQUIRE_CLEANUP(f && fwrite(data, 1, bytes, f) == bytes, CHARL_ERR_DISK,
-                          "cannot write %s", path);
+    CHARL_REQUIRE_CLEANUP(f && fwrite(data, 1, bytes, f) == bytes, CHARL_ERR_DISK, "cannot write %s", path);
 cleanup:
     if (f) {
         fclose(f);
@@ -63,11 +62,8 @@ static charl_status write_model(const charl_op_case *c, int output, const char *
     charl_graph *g = NULL;
     charl_var *in[CHARL_OP_MAX_IN], *out[CHARL_OP_MAX_OUT];
     charl_onnx_model model = {0};
-    charl_onnx_export e = {.name = c->op->name,
-                           .outputs = &out[output],
-                           .output_names = &output_name,
-                           .n_outputs = 1,
-                           .read = no_params};
+    charl_onnx_export e = {
+        .name = c->op->name, .outputs = &out[output], .output_names = &output_name, .n_outputs = 1, .read = no_params};
 
     CHARL_TRY_CLEANUP(charl_graph_create(NULL, NULL, &g));
     charl_graph_set_training(g, false);
@@ -96,8 +92,7 @@ static bool is_left_out(const charl_op_case *c, int output)
     bool out = false;
 
     for (int i = 0; i < c->n_in; i++) {
-        out = out || !charl__onnx_dtype(c->in_type[i].dtype) ||
-              charl_shape_count(&c->in_type[i].shape) == 0;
+        out = out || !charl__onnx_dtype(c->in_type[i].dtype) || charl_shape_count(&c->in_type[i].shape) == 0;
     }
     for (int64_t i = 0; i < charl_shape_count(&c->out_type[output].shape); i++) {
         out = out || !isfinite(c->want[output][i]);
@@ -125,8 +120,7 @@ static charl_status write_output(const charl_op_case *c, int j, const char *stem
     for (int i = 0; i < c->n_in; i++) {
         CHARL_TRY(write_input(c, stem, i));
     }
-    CHARL_TRY(write_file(stem, "out", c->want[j],
-                         (size_t)charl_shape_count(&c->out_type[j].shape) * sizeof(double)));
+    CHARL_TRY(write_file(stem, "out", c->want[j], (size_t)charl_shape_count(&c->out_type[j].shape) * sizeof(double)));
     printf("model %s\n", stem);
     return st;
 }

@@ -149,12 +149,11 @@ static inline bool sample_same_schema(const charl_data_schema *a, const charl_da
         return a == b;
     }
     return a->kind == b->kind && a->x_dtype == b->x_dtype && a->y_dtype == b->y_dtype &&
-           charl_shape_equal(&a->x_shape, &b->x_shape) &&
-           charl_shape_equal(&a->y_shape, &b->y_shape) && a->classes == b->classes &&
-           strcmp(a->class_names, b->class_names) == 0 && strcmp(a->columns, b->columns) == 0 &&
-           strcmp(a->targets, b->targets) == 0 && strcmp(a->layout, b->layout) == 0 &&
-           strcmp(a->fit, b->fit) == 0 && strcmp(a->tokenizer_kind, b->tokenizer_kind) == 0 &&
-           a->n_stats == b->n_stats &&
+           charl_shape_equal(&a->x_shape, &b->x_shape) && charl_shape_equal(&a->y_shape, &b->y_shape) &&
+           a->classes == b->classes && strcmp(a->class_names, b->class_names) == 0 &&
+           strcmp(a->columns, b->columns) == 0 && strcmp(a->targets, b->targets) == 0 &&
+           strcmp(a->layout, b->layout) == 0 && strcmp(a->fit, b->fit) == 0 &&
+           strcmp(a->tokenizer_kind, b->tokenizer_kind) == 0 && a->n_stats == b->n_stats &&
            (a->n_stats == 0 || (memcmp(a->mean, b->mean, (size_t)a->n_stats * sizeof(float)) == 0 &&
                                 memcmp(a->std, b->std, (size_t)a->n_stats * sizeof(float)) == 0));
 }
@@ -164,8 +163,7 @@ static inline bool sample_matches(const sample *s, charl_checkpoint_reader *r)
 {
     static char buffer[SAMPLE_LARGE * 4];
 
-    if (charl_checkpoint_get_count(r) != s->c.n_tensors ||
-        charl_checkpoint_get_state(r)->step != s->c.state.step ||
+    if (charl_checkpoint_get_count(r) != s->c.n_tensors || charl_checkpoint_get_state(r)->step != s->c.state.step ||
         strcmp(charl_checkpoint_get_config_resolved(r), s->resolved) != 0 ||
         strcmp(charl_checkpoint_get_state(r)->run_id, s->c.state.run_id) != 0 ||
         !sample_same_schema(charl_checkpoint_get_schema(r), s->c.schema)) {
@@ -174,12 +172,10 @@ static inline bool sample_matches(const sample *s, charl_checkpoint_reader *r)
     for (int64_t i = 0; i < s->c.n_tensors; i++) {
         const charl_checkpoint_tensor *want = &s->tensors[i];
         const charl_checkpoint_tensor *t = charl_checkpoint_find(r, want->group, want->name);
-        const size_t bytes =
-            (size_t)charl_shape_count(&want->shape) * charl_dtype_size(want->dtype);
+        const size_t bytes = (size_t)charl_shape_count(&want->shape) * charl_dtype_size(want->dtype);
 
         if (!t || t->dtype != want->dtype || !charl_shape_equal(&t->shape, &want->shape) ||
-            charl_checkpoint_read(r, t, buffer) != CHARL_OK ||
-            (bytes > 0 && memcmp(buffer, want->data, bytes) != 0)) {
+            charl_checkpoint_read(r, t, buffer) != CHARL_OK || (bytes > 0 && memcmp(buffer, want->data, bytes) != 0)) {
             return false;
         }
     }

@@ -19,8 +19,7 @@ typedef struct png_sample {
     png_color palette[4];
 } png_sample;
 
-static inline void put_png(const char *path, const png_sample *s, const unsigned char *pixels,
-                           size_t row_bytes)
+static inline void put_png(const char *path, const png_sample *s, const unsigned char *pixels, size_t row_bytes)
 {
     FILE *f = fopen(path, "wb");
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
@@ -35,8 +34,8 @@ static inline void put_png(const char *path, const png_sample *s, const unsigned
     }
     png_init_io(png, f);
     png_set_IHDR(png, info, (png_uint_32)s->width, (png_uint_32)s->height, s->depth, s->color,
-                 s->interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
-                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+                 s->interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
+                 PNG_FILTER_TYPE_DEFAULT);
     if (s->n_palette > 0) {
         png_set_PLTE(png, info, s->palette, s->n_palette);
     }
@@ -51,13 +50,12 @@ static inline void put_png(const char *path, const png_sample *s, const unsigned
 
 static inline void put_rgb_png(const char *path, int width, int height, const unsigned char *rgb)
 {
-    put_png(path, &(png_sample){width, height, 8, PNG_COLOR_TYPE_RGB, false, 0, {{0, 0, 0}}}, rgb,
-            (size_t)width * 3);
+    put_png(path, &(png_sample){width, height, 8, PNG_COLOR_TYPE_RGB, false, 0, {{0, 0, 0}}}, rgb, (size_t)width * 3);
 }
 
 /* space: JCS_GRAYSCALE, JCS_RGB or JCS_CMYK, of 1, 3 or 4 bytes per pixel. */
-static inline void put_jpeg(const char *path, int width, int height, J_COLOR_SPACE space,
-                            bool progressive, const unsigned char *pixels)
+static inline void put_jpeg(const char *path, int width, int height, J_COLOR_SPACE space, bool progressive,
+                            const unsigned char *pixels)
 {
     const int channels = space == JCS_GRAYSCALE ? 1 : space == JCS_RGB ? 3 : 4;
     struct jpeg_compress_struct c;
@@ -82,8 +80,7 @@ static inline void put_jpeg(const char *path, int width, int height, J_COLOR_SPA
     while (c.next_scanline < c.image_height) {
         unsigned char *rows[1] = {row};
 
-        memcpy(row, pixels + c.next_scanline * (size_t)(width * channels),
-               (size_t)(width * channels));
+        memcpy(row, pixels + c.next_scanline * (size_t)(width * channels), (size_t)(width * channels));
         jpeg_write_scanlines(&c, rows, 1);
     }
     jpeg_finish_compress(&c);

@@ -105,8 +105,7 @@ static void test_many_tensors(void **state)
     (void)state;
     for (int i = 0; i < COUNT; i++) {
         snprintf(names[i], sizeof names[i], "layer%d.weight", i);
-        tensors[i] = (charl_checkpoint_tensor){
-            i % 3 ? "model" : "optim/m", names[i], CHARL_F32, {1, {4}}, value, 0};
+        tensors[i] = (charl_checkpoint_tensor){i % 3 ? "model" : "optim/m", names[i], CHARL_F32, {1, {4}}, value, 0};
     }
     s.c.tensors = tensors;
     s.c.n_tensors = COUNT;
@@ -198,9 +197,8 @@ static void test_not_a_checkpoint(void **state)
     refused(path, "No such file");
     write_file(path, "");
     refused(path, "is empty");
-    write_file(path,
-               "not HDF5, but long enough to hold a superblock if it were one, which it is not."
-               " More text so that it is longer than any header.");
+    write_file(path, "not HDF5, but long enough to hold a superblock if it were one, which it is not."
+                     " More text so that it is longer than any header.");
     refused(path, "not an HDF5 file");
     unlink(path);
     assert_int_equal(mkfifo(path, 0666), 0);
@@ -306,24 +304,20 @@ static void test_tampered_links(void **state)
     H5Fclose(file);
     refused(path, "group /model holds 4 objects, 5 are expected");
     file = without_weight(path);
-    assert_true(H5Lcreate_soft("/ema/fc1.weight", file, "/model/fc1.weight", H5P_DEFAULT,
-                               H5P_DEFAULT) >= 0);
+    assert_true(H5Lcreate_soft("/ema/fc1.weight", file, "/model/fc1.weight", H5P_DEFAULT, H5P_DEFAULT) >= 0);
     H5Fclose(file);
     refused(path, "/model/fc1.weight is a soft or external link");
     file = without_weight(path);
-    assert_true(H5Lcreate_external("/etc/hostname", "/x", file, "/model/fc1.weight", H5P_DEFAULT,
-                                   H5P_DEFAULT) >= 0);
+    assert_true(H5Lcreate_external("/etc/hostname", "/x", file, "/model/fc1.weight", H5P_DEFAULT, H5P_DEFAULT) >= 0);
     H5Fclose(file);
     refused(path, "/model/fc1.weight is a soft or external link");
     file = without_weight(path); /* a second name for another tensor: same type and shape */
-    assert_true(H5Lcreate_hard(file, "/ema/fc1.weight", file, "/model/fc1.weight", H5P_DEFAULT,
-                               H5P_DEFAULT) >= 0);
+    assert_true(H5Lcreate_hard(file, "/ema/fc1.weight", file, "/model/fc1.weight", H5P_DEFAULT, H5P_DEFAULT) >= 0);
     H5Fclose(file);
     refused(path, "/model/fc1.weight");
     file = tamper(path); /* swapped */
     assert_true(H5Lmove(file, "/model/fc1.weight", file, "/tmp1", H5P_DEFAULT, H5P_DEFAULT) >= 0);
-    assert_true(
-        H5Lmove(file, "/ema/fc1.weight", file, "/model/fc1.weight", H5P_DEFAULT, H5P_DEFAULT) >= 0);
+    assert_true(H5Lmove(file, "/ema/fc1.weight", file, "/model/fc1.weight", H5P_DEFAULT, H5P_DEFAULT) >= 0);
     assert_true(H5Lmove(file, "/tmp1", file, "/ema/fc1.weight", H5P_DEFAULT, H5P_DEFAULT) >= 0);
     H5Fclose(file);
     refused(path, "fc1.weight");
@@ -388,10 +382,9 @@ static void test_tampered_storage(void **state)
     refused(path, "the element type is not f32");
     file = tamper(path);
     assert_true(H5Ldelete(file, "/ema/fc1.weight", H5P_DEFAULT) >= 0);
-    assert_true(H5Lmove(file, "/model/bn.num_batches", file, "/ema/fc1.weight", H5P_DEFAULT,
-                        H5P_DEFAULT) >= 0);
-    assert_true(H5Lcreate_hard(file, "/model/fc1.weight", file, "/model/bn.num_batches",
-                               H5P_DEFAULT, H5P_DEFAULT) >= 0);
+    assert_true(H5Lmove(file, "/model/bn.num_batches", file, "/ema/fc1.weight", H5P_DEFAULT, H5P_DEFAULT) >= 0);
+    assert_true(H5Lcreate_hard(file, "/model/fc1.weight", file, "/model/bn.num_batches", H5P_DEFAULT, H5P_DEFAULT) >=
+                0);
     H5Fclose(file);
     refused(path, "element type");
 }

@@ -41,8 +41,7 @@ static void test_mean(void **state)
     for (int k = 0; k < FILES; k++) {
         sample_init(&s[k], steps[k]);
     }
-    charl_assert_ok(
-        charl_checkpoint_read(r, charl_checkpoint_find(r, "model", "conv.weight"), mean));
+    charl_assert_ok(charl_checkpoint_read(r, charl_checkpoint_find(r, "model", "conv.weight"), mean));
     for (int i = 0; i < SAMPLE_LARGE; i++) {
         const double sum = (double)s[0].large[i] + (double)s[1].large[i] + (double)s[2].large[i];
 
@@ -87,8 +86,7 @@ static void test_faults(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mean),
-                                       cmocka_unit_test(test_other_classes),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mean), cmocka_unit_test(test_other_classes),
                                        cmocka_unit_test(test_faults)};
 
     return cmocka_run_group_tests(tests, setup, teardown_dir);

@@ -42,8 +42,7 @@ static void save_for_ever(int64_t step, bool background, int out)
     charl_status st = charl_run_open(dir, &run);
 
     for (; st == CHARL_OK; step++) {
-        const charl_run_policy policy = {
-            .step = step, .keep_last = 3, .resumed_step = -1, .best_step = -1};
+        const charl_run_policy policy = {.step = step, .keep_last = 3, .resumed_step = -1, .best_step = -1};
         charl__job *job = NULL;
         char *path = NULL;
 
@@ -139,10 +138,8 @@ static void test_crash_points(void **state)
     static const struct {
         const char *fault;
         int64_t newest;
-    } cases[] = {{"io.crash.written:2", 1},
-                 {"io.crash.synced:2", 1},
-                 {"io.crash.verified:2", 1},
-                 {"io.crash.renamed:2", 2}};
+    } cases[] = {
+        {"io.crash.written:2", 1}, {"io.crash.synced:2", 1}, {"io.crash.verified:2", 1}, {"io.crash.renamed:2", 2}};
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -126,8 +126,7 @@ static void metadata_flips(verdict *v)
         if (at % 8192 == 0) {
             sample_init(&s, STEP);
         }
-        if (at + sizeof s.large <= image_bytes &&
-            memcmp(image + at, s.large, sizeof s.large) == 0) {
+        if (at + sizeof s.large <= image_bytes && memcmp(image + at, s.large, sizeof s.large) == 0) {
             at += sizeof s.large;
             continue;
         }

@@ -43,8 +43,8 @@ static void many(charl_checkpoint *c)
         memset(names[i], 'a' + i % 26, sizeof names[i] - 1);
         snprintf(names[i], 24, "%d.weight", i);
         names[i][strlen(names[i])] = '_';
-        tensors[i] = (charl_checkpoint_tensor){i % 2 ? "model" : "optim/m", names[i], CHARL_F32,
-                                               {1, {1 + i % 1024}},         value,    0};
+        tensors[i] =
+            (charl_checkpoint_tensor){i % 2 ? "model" : "optim/m", names[i], CHARL_F32, {1, {1 + i % 1024}}, value, 0};
     }
     c->tensors = tensors;
     c->n_tensors = MANY;
@@ -98,8 +98,7 @@ static void test_many_tensors(void **state)
 
 static void test_other_steps(void **state)
 {
-    static const char *const faults[] = {"io.create:1:30", "io.open:1", "io.close:1", "io.fsync:1",
-                                         "io.rename:1"};
+    static const char *const faults[] = {"io.create:1:30", "io.open:1", "io.close:1", "io.fsync:1", "io.rename:1"};
 
     (void)state;
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
@@ -176,9 +175,8 @@ static int save_with_size_limit(void)
             charl__fault_set("io.rlimit:*") != CHARL_OK) {
             return 14;
         }
-        if (charl_checkpoint_save(path, &s.c) != CHARL_ERR_DISK || !says("File too large") ||
-            !says("bytes needed") || charl__fault_set(NULL) != CHARL_OK || sample_load(path) != 7 ||
-            charl__live() != 0) {
+        if (charl_checkpoint_save(path, &s.c) != CHARL_ERR_DISK || !says("File too large") || !says("bytes needed") ||
+            charl__fault_set(NULL) != CHARL_OK || sample_load(path) != 7 || charl__live() != 0) {
             fprintf(stderr, "%s\n", charl_error_message());
             return 12;
         }
@@ -244,8 +242,7 @@ static void test_room(void **state)
     room_is_what_it_takes("400 small tensors with long names");
     for (int i = 0; i < 100; i++) {
         snprintf(names[i], sizeof names[i], "%d.weight", i);
-        pages[i] =
-            (charl_checkpoint_tensor){"model", names[i], CHARL_F32, {1, {8197 + i}}, value, 0};
+        pages[i] = (charl_checkpoint_tensor){"model", names[i], CHARL_F32, {1, {8197 + i}}, value, 0};
     }
     for (int i = 0; i < 8; i++) {
         large[i] = (charl_checkpoint_tensor){"model", names[i], CHARL_F32, {1, {300001}}, value, 0};
@@ -276,13 +273,13 @@ static int fill(const char *folder, int64_t spare)
 /* Two saves that must fail, told in advance and found out while writing: 0, or a number. */
 static int save_on_full_disk(void)
 {
-    if (charl_checkpoint_save(path, &s.c) != CHARL_ERR_DISK ||
-        !says("not enough room on the disk") || sample_load(path) != 7) {
+    if (charl_checkpoint_save(path, &s.c) != CHARL_ERR_DISK || !says("not enough room on the disk") ||
+        sample_load(path) != 7) {
         return 2;
     }
-    if (charl__fault_set("io.statvfs:*") != CHARL_OK ||
-        charl_checkpoint_save(path, &s.c) != CHARL_ERR_DISK || !says("No space left on device") ||
-        charl__live() != 0 || charl__fault_set(NULL) != CHARL_OK || sample_load(path) != 7) {
+    if (charl__fault_set("io.statvfs:*") != CHARL_OK || charl_checkpoint_save(path, &s.c) != CHARL_ERR_DISK ||
+        !says("No space left on device") || charl__live() != 0 || charl__fault_set(NULL) != CHARL_OK ||
+        sample_load(path) != 7) {
         return 3;
     }
     return 0;
@@ -299,10 +296,8 @@ static int save_until_refused(const char *folder)
         spare -= 4096;
     }
     numbers = strstr(charl_error_message(), "disk: ");
-    return numbers && sscanf(numbers, "disk: %lld bytes needed, %lld free", &needed, &left) == 2 &&
-                   needed > left
-               ? 0
-               : 5;
+    return numbers && sscanf(numbers, "disk: %lld bytes needed, %lld free", &needed, &left) == 2 && needed > left ? 0
+                                                                                                                  : 5;
 }
 
 /* The test program again, inside a small file system of its own: 0, or a number that says what went
@@ -321,8 +316,8 @@ static int on_full_disk(const char *folder)
         rc = fill(folder, spare);
         rc = rc ? rc : save_on_full_disk();
     }
-    if (rc == 0 && (unlink(charl_test_path(folder, "filler")) != 0 ||
-                    charl_checkpoint_save(path, &s.c) != CHARL_OK || sample_load(path) != 8)) {
+    if (rc == 0 && (unlink(charl_test_path(folder, "filler")) != 0 || charl_checkpoint_save(path, &s.c) != CHARL_OK ||
+                    sample_load(path) != 8)) {
         rc = 4;
     }
     rc = rc ? rc : save_until_refused(folder);
@@ -347,8 +342,7 @@ static void test_full_disk(void **state)
     n = readlink("/proc/self/exe", self, sizeof self - 1);
     assert_true(n > 0);
     self[n] = '\0';
-    snprintf(command, sizeof command, "unshare -rm sh -c '%s %s && exec %s --full-disk %s'", mount,
-             dir, self, dir);
+    snprintf(command, sizeof command, "unshare -rm sh -c '%s %s && exec %s --full-disk %s'", mount, dir, self, dir);
     assert_int_equal(system(command), 0);
     assert_int_equal(sample_load(path), 7); /* the other file system is gone again */
 }

@@ -18,16 +18,7 @@
 
 enum { MAX_OPS = 4096, MAX_NAMES = 64, STEPS = 6, PAGE = 4096 };
 
-typedef enum op_kind {
-    OP_LINK,
-    OP_WRITE,
-    OP_TRUNCATE,
-    OP_SYNC,
-    OP_RENAME,
-    OP_UNLINK,
-    OP_DIR,
-    OP_ACK
-} op_kind;
+typedef enum op_kind { OP_LINK, OP_WRITE, OP_TRUNCATE, OP_SYNC, OP_RENAME, OP_UNLINK, OP_DIR, OP_ACK } op_kind;
 
 typedef struct op {
     op_kind kind;
@@ -253,15 +244,13 @@ static void apply_unsynced(content *c, const op *o, double keep)
 static void apply_dir(name *state, const op *o)
 {
     for (int i = 0; i < MAX_NAMES; i++) {
-        if (strcmp(state[i].text, o->name) == 0 ||
-            (o->kind == OP_RENAME && strcmp(state[i].text, o->to) == 0)) {
+        if (strcmp(state[i].text, o->name) == 0 || (o->kind == OP_RENAME && strcmp(state[i].text, o->to) == 0)) {
             state[i].text[0] = '\0';
         }
     }
     for (int i = 0; i < MAX_NAMES && o->kind != OP_UNLINK; i++) {
         if (!state[i].text[0]) {
-            snprintf(state[i].text, sizeof state[i].text, "%s",
-                     o->kind == OP_RENAME ? o->to : o->name);
+            snprintf(state[i].text, sizeof state[i].text, "%s", o->kind == OP_RENAME ? o->to : o->name);
             state[i].file = o->file;
             return;
         }
@@ -288,8 +277,7 @@ static void write_state(const char *folder, int cut, op_kind ignored)
     name state[MAX_NAMES] = {{"", 0}};
 
     for (int i = 0; i < cut; i++) {
-        const bool dir_op =
-            ops[i].kind == OP_LINK || ops[i].kind == OP_RENAME || ops[i].kind == OP_UNLINK;
+        const bool dir_op = ops[i].kind == OP_LINK || ops[i].kind == OP_RENAME || ops[i].kind == OP_UNLINK;
 
         if (dir_op && ((ignored != OP_DIR && is_synced(i, cut, OP_DIR)) || chance() < 0.5)) {
             apply_dir(state, &ops[i]);
@@ -343,8 +331,7 @@ static void record_saves(const char *given)
     assert_int_equal(mkdir(path, 0777), 0);
     memcpy(watched, path, strlen(path) + 1);
     for (int64_t step = 1; step <= STEPS; step++) {
-        const charl_run_policy policy = {
-            .step = step, .keep_last = 2, .resumed_step = -1, .best_step = -1};
+        const charl_run_policy policy = {.step = step, .keep_last = 2, .resumed_step = -1, .best_step = -1};
 
         sample_init(&s, step);
         snprintf(path, sizeof path, "%s/step-%08lld.h5", watched, (long long)step);

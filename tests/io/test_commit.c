@@ -68,10 +68,9 @@ static void test_replaces(void **state)
 
 static void test_every_step_can_fail(void **state)
 {
-    static const char *const faults[] = {"io.create:1:28", "io.write:1:28", "io.fsync:1",
-                                         "io.rename:1"};
-    static const char *const words[] = {"create failed: No space", "write failed: No space",
-                                        "fsync failed", "rename failed"};
+    static const char *const faults[] = {"io.create:1:28", "io.write:1:28", "io.fsync:1", "io.rename:1"};
+    static const char *const words[] = {"create failed: No space", "write failed: No space", "fsync failed",
+                                        "rename failed"};
     char message[4096];
 
     (void)state;
@@ -124,13 +123,11 @@ static void test_refuses_targets(void **state)
     charl_assert_message("not a regular file");
     charl__commit_fini(&c);
     charl_assert_status(charl__commit_bytes("/dev/null", "x", 1), CHARL_ERR_DISK);
-    charl_assert_status(charl__commit_bytes(charl_test_path(dir, "no/file"), "x", 1),
-                        CHARL_ERR_DISK);
+    charl_assert_status(charl__commit_bytes(charl_test_path(dir, "no/file"), "x", 1), CHARL_ERR_DISK);
     charl_assert_message("No such file");
     charl_assert_status(charl__commit_probe(charl_test_path(dir, "no")), CHARL_ERR_DISK);
     charl_assert_status(charl__commit_sync_dir(charl_test_path(dir, "no")), CHARL_ERR_DISK);
-    charl_assert_status(charl__commit_sweep(charl_test_path(dir, "no"), false, NULL),
-                        CHARL_ERR_DISK);
+    charl_assert_status(charl__commit_sweep(charl_test_path(dir, "no"), false, NULL), CHARL_ERR_DISK);
     charl_assert_ok(charl__commit_probe(dir));
     assert_int_equal(entries(), 0);
 }
@@ -218,8 +215,8 @@ static void test_takes_over_own_stale_temporary(void **state)
 
 static void test_crash_at_every_step(void **state)
 {
-    static const char *const faults[] = {"io.crash.written:1", "io.crash.synced:1",
-                                         "io.crash.verified:1", "io.crash.renamed:1"};
+    static const char *const faults[] = {"io.crash.written:1", "io.crash.synced:1", "io.crash.verified:1",
+                                         "io.crash.renamed:1"};
 
     (void)state;
     charl_assert_ok(charl__commit_bytes(path, "old", 3));
@@ -228,8 +225,7 @@ static void test_crash_at_every_step(void **state)
         int status = 0, removed = 0;
 
         if (pid == 0) {
-            _exit(charl__fault_set(faults[i]) != CHARL_OK ||
-                  charl__commit_bytes(path, "new", 3) != CHARL_OK);
+            _exit(charl__fault_set(faults[i]) != CHARL_OK || charl__commit_bytes(path, "new", 3) != CHARL_OK);
         }
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);

@@ -44,8 +44,7 @@ static void test_names(void **state)
     charl_free(index);
     charl_free(missing);
     charl_assert_ok(charl_names_match("1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11", "", &index, &missing));
-    assert_string_equal(missing,
-                        "\"1\", \"2\", \"3\", \"4\", \"5\", \"6\", \"7\", \"8\" and 3 more");
+    assert_string_equal(missing, "\"1\", \"2\", \"3\", \"4\", \"5\", \"6\", \"7\", \"8\" and 3 more");
     charl_free(index);
     charl_free(missing);
     charl_assert_status(charl_names_match("b", "a\nb\nb", &index, &missing), CHARL_ERR_DATA);
@@ -81,8 +80,7 @@ static charl_data_schema *schema_of(const charl_dataset *ds)
 }
 
 /* Map and read row `row`. */
-static void read_mapped(charl_dataset *ds, const charl_data_schema *s, int64_t row, void *x,
-                        void *y)
+static void read_mapped(charl_dataset *ds, const charl_data_schema *s, int64_t row, void *x, void *y)
 {
     char *notes = NULL;
 
@@ -93,10 +91,8 @@ static void read_mapped(charl_dataset *ds, const charl_data_schema *s, int64_t r
 
 static void test_other_order(void **state)
 {
-    charl_dataset *own =
-        table("own", "a,b,c,kind\n1,2,3,cat\n4,5,6,dog\n7,8,9,eel\n", "kind", false);
-    charl_dataset *other =
-        table("other", "kind,c,a,b\neel,30,10,20\ndog,60,40,50\n", "kind", false);
+    charl_dataset *own = table("own", "a,b,c,kind\n1,2,3,cat\n4,5,6,dog\n7,8,9,eel\n", "kind", false);
+    charl_dataset *other = table("other", "kind,c,a,b\neel,30,10,20\ndog,60,40,50\n", "kind", false);
     charl_data_schema *s = schema_of(own);
     charl_dataset_info info;
     float x[3];
@@ -133,8 +129,8 @@ static void test_targets(void **state)
     charl_dataset_close(other);
 }
 
-static void refuse(const char *text, const char *label, bool regression, bool all,
-                   const charl_data_schema *s, const char *message)
+static void refuse(const char *text, const char *label, bool regression, bool all, const charl_data_schema *s,
+                   const char *message)
 {
     charl_dataset *ds = table("bad", text, label, regression);
     char *notes = NULL;
@@ -155,10 +151,8 @@ static void test_refused(void **state)
     refuse("a,b,kind\n1,2,cat\n4,5,yak\n1,2,zebu\n", "kind", false, false, s,
            "has classes that model.h5 was not trained on: \"yak\", \"zebu\"");
     refuse("a,b,kind\n1,2,cat\n", "kind", false, true, s, "was trained on: \"dog\"");
-    refuse("a,z,kind\n1,2,cat\n", "kind", false, false, s,
-           "has no columns \"b\", which model.h5 was trained on");
-    refuse("a,id,b,kind\n1,2,3,cat\n", "kind", false, false, s,
-           "has columns that model.h5 was not trained on: \"id\"");
+    refuse("a,z,kind\n1,2,cat\n", "kind", false, false, s, "has no columns \"b\", which model.h5 was trained on");
+    refuse("a,id,b,kind\n1,2,3,cat\n", "kind", false, false, s, "has columns that model.h5 was not trained on: \"id\"");
     refuse("1,2,3,cat\n1,2,3,dog\n", NULL, false, false, s, "are [3], model.h5 was trained on [2]");
     refuse("x,u,w\n1,2,3\n", "u,w", true, false, two, "has no targets \"v\"");
     refuse("x,u\n1,2\n", "u", true, false, two, "targets of");
@@ -321,8 +315,7 @@ static void test_json(void **state)
         {"[]", "is not a JSON object"},
         {"{", "is not a JSON object"},
         {"{\"kind\":\"table\"}", "classes is missing"},
-        {"{\"kind\":\"table\",\"classes\":2,\"x_dtype\":\"f33\"}",
-         "x_dtype is missing or malformed"},
+        {"{\"kind\":\"table\",\"classes\":2,\"x_dtype\":\"f33\"}", "x_dtype is missing or malformed"},
     };
     charl_dataset *text = tokens("own", "hello, \xc3\xa4\xc3\xb6");
     charl_data_schema *s = NULL;

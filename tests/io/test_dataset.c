@@ -34,11 +34,8 @@ static unsigned char pixel(int64_t row, int64_t i)
 static charl_status write_images(const char *path, bool overwrite)
 {
     charl_status st = CHARL_OK;
-    const charl__writer_spec spec = {.kind = CHARL_DATASET_IMAGES,
-                                     .x_dtype = CHARL_U8,
-                                     .x_item = {3, {2, 3, 4}},
-                                     .rows = ROWS,
-                                     .more = VAL};
+    const charl__writer_spec spec = {
+        .kind = CHARL_DATASET_IMAGES, .x_dtype = CHARL_U8, .x_item = {3, {2, 3, 4}}, .rows = ROWS, .more = VAL};
     const charl_import_options opt = {.overwrite = overwrite};
     charl__writer *w = NULL;
 
@@ -133,17 +130,12 @@ static void wrong_rows_are_refused(void **state)
     (void)state;
     charl_assert_ok(write_images(path, false));
     charl_assert_ok(charl_dataset_open(path, NULL, &ds));
-    charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows + 1, 1, NULL, y),
-                        CHARL_ERR_INVALID);
+    charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows + 1, 1, NULL, y), CHARL_ERR_INVALID);
     charl_assert_message("row 1000 of 1000");
-    charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows + 2, 1, NULL, y),
-                        CHARL_ERR_INVALID);
-    charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TEST, rows, 1, NULL, y),
-                        CHARL_ERR_INVALID);
-    charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_COUNT, rows, 1, NULL, y),
-                        CHARL_ERR_INVALID);
-    charl_assert_status(charl_dataset_read_at(ds, CHARL_SPLIT_TRAIN, rows, 1, NULL, y),
-                        CHARL_ERR_INVALID);
+    charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows + 2, 1, NULL, y), CHARL_ERR_INVALID);
+    charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TEST, rows, 1, NULL, y), CHARL_ERR_INVALID);
+    charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_COUNT, rows, 1, NULL, y), CHARL_ERR_INVALID);
+    charl_assert_status(charl_dataset_read_at(ds, CHARL_SPLIT_TRAIN, rows, 1, NULL, y), CHARL_ERR_INVALID);
     charl_dataset_close(ds);
 }
 
@@ -178,15 +170,11 @@ static void val_split_takes_the_last_part(void **state)
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_VAL, &row, 1, x, y));
     assert_true(x[0][0] > 74.5F && x[0][0] < 75.5F);
     row = 75;
-    charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, y),
-                        CHARL_ERR_INVALID);
+    charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, y), CHARL_ERR_INVALID);
     charl_dataset_close(ds);
-    charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.val_split = 0.001}, &ds),
-                        CHARL_ERR_CONFIG);
-    charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.val_split = 1}, &ds),
-                        CHARL_ERR_CONFIG);
-    charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.classes = 2}, &ds),
-                        CHARL_OK);
+    charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.val_split = 0.001}, &ds), CHARL_ERR_CONFIG);
+    charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.val_split = 1}, &ds), CHARL_ERR_CONFIG);
+    charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.classes = 2}, &ds), CHARL_OK);
     charl_assert_status(charl_dataset_verify(ds), CHARL_ERR_DATA);
     charl_assert_message("2 in row 2 is not in [0, 2)");
     charl_dataset_close(ds);
@@ -195,11 +183,8 @@ static void val_split_takes_the_last_part(void **state)
 static void tokens_are_windows(void **state)
 {
     const char *path = charl_test_path(dir, "tokens.h5");
-    const charl__writer_spec spec = {.kind = CHARL_DATASET_TOKENS,
-                                     .x_dtype = CHARL_U16,
-                                     .rows = 1000,
-                                     .more = 101,
-                                     .classes = 1200};
+    const charl__writer_spec spec = {
+        .kind = CHARL_DATASET_TOKENS, .x_dtype = CHARL_U16, .rows = 1000, .more = 101, .classes = 1200};
     const charl_dataset_options opt = {.window = 10};
     charl__writer *w = NULL;
     charl_dataset *ds = NULL;
@@ -236,11 +221,9 @@ static void tokens_are_windows(void **state)
     charl_assert_ok(charl_dataset_read_at(ds, CHARL_SPLIT_TRAIN, starts, 2, x, y));
     assert_int_equal(x[0][0], 17);
     assert_int_equal(y[1][9], 999);
-    charl_assert_status(charl_dataset_read_at(ds, CHARL_SPLIT_TRAIN, &beyond, 1, x, y),
-                        CHARL_ERR_INVALID);
+    charl_assert_status(charl_dataset_read_at(ds, CHARL_SPLIT_TRAIN, &beyond, 1, x, y), CHARL_ERR_INVALID);
     charl_dataset_close(ds);
-    charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.window = 600}, &ds),
-                        CHARL_ERR_DATA);
+    charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.window = 600}, &ds), CHARL_ERR_DATA);
     charl_assert_message("too few");
 }
 
@@ -259,14 +242,11 @@ static void tokens_as_stored(void **state)
     assert_int_equal(tokens[0], 1001);
     assert_int_equal(tokens[99], 1100);
     charl_assert_ok(charl_dataset_read_tokens(ds, CHARL_SPLIT_VAL, 101, 0, tokens));
-    charl_assert_status(charl_dataset_read_tokens(ds, CHARL_SPLIT_VAL, 2, 100, tokens),
-                        CHARL_ERR_INVALID);
+    charl_assert_status(charl_dataset_read_tokens(ds, CHARL_SPLIT_VAL, 2, 100, tokens), CHARL_ERR_INVALID);
     charl_assert_message("tokens 2 to 102 of 101 in split val");
     charl_dataset_close(ds);
-    charl_assert_ok(
-        charl_dataset_open(path, &(charl_dataset_options){.window = 10, .classes = 1050}, &ds));
-    charl_assert_status(charl_dataset_read_tokens(ds, CHARL_SPLIT_VAL, 0, 101, tokens),
-                        CHARL_ERR_DATA);
+    charl_assert_ok(charl_dataset_open(path, &(charl_dataset_options){.window = 10, .classes = 1050}, &ds));
+    charl_assert_status(charl_dataset_read_tokens(ds, CHARL_SPLIT_VAL, 0, 101, tokens), CHARL_ERR_DATA);
     charl_assert_message("1050 in row 50 is not in [0, 1050)");
     charl_assert_status(charl_dataset_verify(ds), CHARL_ERR_DATA);
     charl_assert_message("1050 in row 50 is not in [0, 1050)");
@@ -369,8 +349,7 @@ static void every_flipped_bit_of_data_is_found(void **state)
 
         flip(path, offset, k % 8);
         charl_assert_ok(charl_dataset_open(path, NULL, &ds));
-        charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, NULL),
-                            CHARL_ERR_DATA);
+        charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, NULL), CHARL_ERR_DATA);
         charl_assert_message("damaged");
         charl_assert_status(charl_dataset_verify(ds), CHARL_ERR_DATA);
         charl_dataset_close(ds);
@@ -409,8 +388,7 @@ static void every_flipped_bit_is_refused_or_harmless(void **state)
         const long offset = k < 200 ? (k * 13L) % 2048 : (k * 2654435761L) % size;
 
         flip(path, offset, (k * 5) % 8);
-        if (charl_dataset_open(path, NULL, &ds) != CHARL_OK ||
-            charl_dataset_verify(ds) != CHARL_OK) {
+        if (charl_dataset_open(path, NULL, &ds) != CHARL_OK || charl_dataset_verify(ds) != CHARL_OK) {
             refused++;
             assert_true(strlen(charl_error_message()) > 0);
         } else {
@@ -439,8 +417,7 @@ static void content_id_follows_the_content(void **state)
     charl_dataset_get_info(ds, &info);
     memcpy(id, info.content_id, sizeof id);
     charl_dataset_close(ds);
-    charl_assert_ok(
-        charl_dataset_open(b, &(charl_dataset_options){.x = "/train/x", .y = "train/y"}, &ds));
+    charl_assert_ok(charl_dataset_open(b, &(charl_dataset_options){.x = "/train/x", .y = "train/y"}, &ds));
     charl_dataset_get_info(ds, &info);
     assert_string_not_equal(id, info.content_id); /* without the other split */
     charl_dataset_close(ds);
@@ -464,8 +441,7 @@ static void read_errors_are_reported(void **state)
     charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, NULL), CHARL_ERR_IO);
     charl_assert_message("/train/x");
     charl_assert_ok(charl__fault_set("data.flip:1"));
-    charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, NULL),
-                        CHARL_ERR_DATA);
+    charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, NULL), CHARL_ERR_DATA);
     charl_assert_ok(charl__fault_set(NULL));
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, NULL));
     charl_assert_ok(charl_dataset_verify(ds));

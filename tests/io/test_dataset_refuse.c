@@ -153,8 +153,8 @@ static void expect_content(bool native, const char *note)
     assert_int_equal(info.classes, 5);
     assert_int_equal(info.y_shape.ndim, 0);
     assert_false(info.checksums);
-    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 7,
-                                       info.x_dtype == CHARL_U8 ? (void *)u : (void *)f, y));
+    charl_assert_ok(
+        charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 7, info.x_dtype == CHARL_U8 ? (void *)u : (void *)f, y));
     for (int i = 0; i < 7; i++) {
         for (int c = 0; c < COLUMNS; c++) {
             const int want = (int)((rows[i] * 7 + c) % 200);
@@ -308,11 +308,9 @@ static void labels_out_of_range_are_refused(void **state)
 
     (void)state;
     make_file(&(array_spec){0}, NULL);
-    charl_assert_ok(charl_dataset_open(
-        path, &(charl_dataset_options){.x = "/x", .y = "/y", .classes = 4}, &ds));
+    charl_assert_ok(charl_dataset_open(path, &(charl_dataset_options){.x = "/x", .y = "/y", .classes = 4}, &ds));
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 1, NULL, y));
-    charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 2, NULL, y),
-                        CHARL_ERR_DATA);
+    charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 2, NULL, y), CHARL_ERR_DATA);
     charl_assert_message("/y: 4 in row 4 is not in [0, 4)");
     charl_dataset_close(ds);
     labels[30] = -1;
@@ -336,8 +334,8 @@ static void values_that_are_not_finite_are_refused(void **state)
     for (int i = 0; i < 8; i++) { /* f32 directly, f64 through HDF5 */
         static double values[ROWS * COLUMNS];
         const hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-        const hid_t set = H5Dcreate2(file, "/x", i < 4 ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE,
-                                     space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+        const hid_t set = H5Dcreate2(file, "/x", i < 4 ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE, space, H5P_DEFAULT,
+                                     H5P_DEFAULT, H5P_DEFAULT);
 
         memset(values, 0, sizeof values);
         values[20 * COLUMNS + 3] = bad[i % 4];
@@ -376,10 +374,8 @@ static void what_is_not_a_dataset_is_refused(void **state)
     expect_refusal(NULL, "not a charl dataset");
     expect_refusal(&(charl_dataset_options){.x = "/z", .y = "/y"}, "no array /z");
     expect_refusal(&(charl_dataset_options){.x = "/x/deeper", .y = "/y"}, "no array /x/deeper");
-    charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.x = "/x"}, &ds),
-                        CHARL_ERR_CONFIG);
-    charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.y = "/x"}, &ds),
-                        CHARL_ERR_CONFIG);
+    charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.x = "/x"}, &ds), CHARL_ERR_CONFIG);
+    charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.y = "/x"}, &ds), CHARL_ERR_CONFIG);
     file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     H5Gclose(H5Gcreate2(file, "/x", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
     add_array(file, "/y", &labels_default);

@@ -27,22 +27,18 @@ static charl_status write_one(const char *path, charl__h5_io *io)
         data[i] = i;
     }
     CHARL_TRY_CLEANUP(charl__h5_driver_fapl(io, &fapl));
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, file, H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, fapl),
-                          "file");
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, file, H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, fapl), "file");
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, space, H5Screate_simple(1, &n, NULL), "space");
-    CHARL_H5_OPEN_CLEANUP(
-        CHARL_ERR_DISK, set,
-        H5Dcreate2(file, "x", H5T_STD_I32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-        "dataset");
-    CHARL_H5_CLEANUP(CHARL_ERR_DISK,
-                     H5Dwrite(set, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), "write");
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, set,
+                          H5Dcreate2(file, "x", H5T_STD_I32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                          "dataset");
+    CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Dwrite(set, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), "write");
     /* allocated at the end of the file and never written: the file must be extended */
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, dcpl, H5Pcreate(H5P_DATASET_CREATE), "properties");
     CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Pset_alloc_time(dcpl, H5D_ALLOC_TIME_EARLY), "properties");
     CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Pset_fill_time(dcpl, H5D_FILL_TIME_NEVER), "properties");
-    CHARL_H5_OPEN_CLEANUP(
-        CHARL_ERR_DISK, tail,
-        H5Dcreate2(file, "tail", H5T_STD_I32LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT), "dataset");
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, tail,
+                          H5Dcreate2(file, "tail", H5T_STD_I32LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT), "dataset");
 cleanup:
     charl__h5_close(&tail);
     charl__h5_close(&dcpl);
@@ -63,8 +59,7 @@ static int32_t read_last(const char *path, charl__h5_io *io)
     CHARL_TRY_CLEANUP(charl__h5_driver_fapl(io, &fapl));
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_IO, file, H5Fopen(path, H5F_ACC_RDONLY, fapl), "open");
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_IO, set, H5Dopen2(file, "x", H5P_DEFAULT), "dataset");
-    CHARL_H5_CLEANUP(CHARL_ERR_IO,
-                     H5Dread(set, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), "read");
+    CHARL_H5_CLEANUP(CHARL_ERR_IO, H5Dread(set, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), "read");
 cleanup:
     charl__h5_close(&set);
     charl__h5_close(&file);
@@ -208,8 +203,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_given_descriptor, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(test_signals_and_short_counts, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(test_first_error_sticks, setup_dir, teardown_dir),
-        cmocka_unit_test_setup_teardown(test_nothing_is_written_after_an_error, setup_dir,
-                                        teardown_dir),
+        cmocka_unit_test_setup_teardown(test_nothing_is_written_after_an_error, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(test_flip, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(test_refuses_what_is_no_file, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(test_out_of_memory, setup_dir, teardown_dir),

@@ -26,8 +26,7 @@ static charl_status read_as(const char *name, charl_image_format f, unsigned cha
 }
 
 /* 3 x 2 pixels, all different. */
-static const unsigned char six[] = {10, 20, 30, 40, 50,  60,  70,  80,  90,
-                                    1,  2,  3,  4,  250, 200, 255, 128, 0};
+static const unsigned char six[] = {10, 20, 30, 40, 50, 60, 70, 80, 90, 1, 2, 3, 4, 250, 200, 255, 128, 0};
 
 static void right_size_is_copied_exactly(void **state)
 {
@@ -53,13 +52,8 @@ static void every_kind_of_png_is_read(void **state)
     static const unsigned char gray16[] = {0, 0, 100, 100, 255, 255, 7, 7};
     static const unsigned char packed[] = {0x1b}; /* 0 1 2 3 in two bits each */
     static const unsigned char rgba[] = {200, 0, 0, 255, 0, 0, 0, 0};
-    static const png_sample palette = {4,
-                                       1,
-                                       2,
-                                       PNG_COLOR_TYPE_PALETTE,
-                                       false,
-                                       4,
-                                       {{9, 8, 7}, {1, 2, 3}, {255, 0, 0}, {0, 0, 255}}};
+    static const png_sample palette = {
+        4, 1, 2, PNG_COLOR_TYPE_PALETTE, false, 4, {{9, 8, 7}, {1, 2, 3}, {255, 0, 0}, {0, 0, 255}}};
     unsigned char out[18];
 
     (void)state;
@@ -76,12 +70,10 @@ static void every_kind_of_png_is_read(void **state)
     put_png(path_of("p.png"), &palette, packed, 1);
     charl_assert_ok(read_as("p.png", size(3, 1, 4), out));
     assert_memory_equal(out, ((unsigned char[]){9, 1, 255, 0, 8, 2, 0, 0, 7, 3, 0, 255}), 12);
-    put_png(path_of("t.png"), &(png_sample){2, 1, 8, PNG_COLOR_TYPE_RGBA, false, 0, {{0, 0, 0}}},
-            rgba, 8);
+    put_png(path_of("t.png"), &(png_sample){2, 1, 8, PNG_COLOR_TYPE_RGBA, false, 0, {{0, 0, 0}}}, rgba, 8);
     charl_assert_ok(read_as("t.png", size(3, 1, 2), out)); /* what is transparent is white */
     assert_memory_equal(out, ((unsigned char[]){200, 255, 0, 255, 0, 255}), 6);
-    put_png(path_of("i.png"), &(png_sample){3, 2, 8, PNG_COLOR_TYPE_RGB, true, 0, {{0, 0, 0}}}, six,
-            9);
+    put_png(path_of("i.png"), &(png_sample){3, 2, 8, PNG_COLOR_TYPE_RGB, true, 0, {{0, 0, 0}}}, six, 9);
     charl_assert_ok(read_as("i.png", size(3, 2, 3), out));
     assert_int_equal(out[4], 4);
 }
@@ -107,8 +99,7 @@ static void jpeg_is_read(void **state)
         int worst = 0;
 
         fill_smooth(pixels, 40, 24, channels);
-        put_jpeg(path_of("a.JPG"), 40, 24, channels == 1 ? JCS_GRAYSCALE : JCS_RGB, kind == 2,
-                 pixels);
+        put_jpeg(path_of("a.JPG"), 40, 24, channels == 1 ? JCS_GRAYSCALE : JCS_RGB, kind == 2, pixels);
         charl_assert_ok(read_as("a.JPG", f, out));
         for (int i = 0; i < 960; i++) {
             for (int c = 0; c < 3; c++) {
@@ -154,8 +145,7 @@ static int bright_corner(int64_t height, int64_t width)
 static void photos_are_turned_upright(void **state)
 {
     static const int corner[9] = {0, 0, 1, 2, 3, 0, 1, 2, 3};
-    static const unsigned char big[] = {'M', 'M', 0,    42, 0, 0, 0, 8, 0,
-                                        1,   1,   0x12, 0,  3, 0, 0, 0, 1};
+    static const unsigned char big[] = {'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1};
     static unsigned char data[65536], pixels[32 * 16];
     unsigned char exif[36] = {0xff, 0xe1, 0, 34, 'E', 'x', 'i', 'f',  0, 0, 'I', 'I', 42,
                               0,    8,    0, 0,  0,   1,   0,   0x12, 1, 3, 0,   1,   0};

@@ -31,8 +31,7 @@ static void missing_libraries_are_named(void **state)
 
     (void)state;
     check("a.png", png, sizeof png, "a.png: this charl was built without PNG; HINT install libpng");
-    check("a.jpg", jpeg, sizeof jpeg,
-          "a.jpg: this charl was built without JPEG; HINT install libjpeg");
+    check("a.jpg", jpeg, sizeof jpeg, "a.jpg: this charl was built without JPEG; HINT install libjpeg");
 }
 
 int main(void)

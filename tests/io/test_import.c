@@ -69,8 +69,8 @@ static void idx_pairs_become_images(void **state)
     assert_int_equal(x[4], 34);
     assert_int_equal(y, 0);
     charl_dataset_close(ds);
-    charl_assert_ok(charl_import_idx(images, labels, out,
-                                     &(charl_import_options){.overwrite = true, .val_split = 0.3}));
+    charl_assert_ok(
+        charl_import_idx(images, labels, out, &(charl_import_options){.overwrite = true, .val_split = 0.3}));
     ds = open_out(NULL, &info);
     assert_int_equal(info.rows[0], 14);
     assert_int_equal(info.rows[1], 6);
@@ -187,12 +187,11 @@ static void cifar_records_become_images(void **state)
 
 static void csv_becomes_a_table(void **state)
 {
-    const char *path =
-        text_file("a.csv", "\xef\xbb\xbfwidth, \"the \"\"height\"\"\",kind,weight\r\n"
-                           "1.5,2,\"cat, big\",-1e2\r\n"
-                           "\r\n"
-                           "3, 4 ,dog,5\r\n"
-                           "5,6,\"cat, big\",7");
+    const char *path = text_file("a.csv", "\xef\xbb\xbfwidth, \"the \"\"height\"\"\",kind,weight\r\n"
+                                          "1.5,2,\"cat, big\",-1e2\r\n"
+                                          "\r\n"
+                                          "3, 4 ,dog,5\r\n"
+                                          "5,6,\"cat, big\",7");
     const charl_csv_options csv = {.label = "kind"};
     charl_dataset_info info;
     charl_dataset *ds;
@@ -268,9 +267,8 @@ static void csv_labels_and_headers(void **state)
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 2, NULL, y));
     assert_int_equal(y[1], 4);
     charl_dataset_close(ds);
-    charl_assert_ok(charl_import_csv(
-        targets, &(charl_csv_options){.label = "-1", .regression = true, .separator = ';'}, out,
-        &replace));
+    charl_assert_ok(charl_import_csv(targets, &(charl_csv_options){.label = "-1", .regression = true, .separator = ';'},
+                                     out, &replace));
     ds = open_out(NULL, &info);
     assert_int_equal(info.kind, CHARL_DATASET_REGRESSION);
     assert_int_equal(info.y_dtype, CHARL_F32);
@@ -311,8 +309,7 @@ static void csv_typing_error_is_no_header(void **state)
     assert_int_equal(rows_of("1990,1991,y\n3,4,1\n", "y", CHARL_CSV_HEADER_AUTO), 1);
     assert_int_equal(rows_of("1990,1991,0\n3,4,1\n", NULL, CHARL_CSV_HEADER_YES), 1);
     charl_assert_status(charl_import_csv(text_file("h.csv", "a,b\n3,1\n"),
-                                         &(charl_csv_options){.header = CHARL_CSV_HEADER_NO}, out,
-                                         &replace),
+                                         &(charl_csv_options){.header = CHARL_CSV_HEADER_NO}, out, &replace),
                         CHARL_ERR_DATA);
     charl_assert_message("h.csv:1: column 0: \"a\" is not a number");
 }
@@ -329,16 +326,14 @@ static void csv_targets_may_be_several(void **state)
     float v[6];
 
     (void)state;
-    charl_assert_ok(charl_import_csv(path, &(charl_csv_options){.label = "b,3", .regression = true},
-                                     out, &replace));
+    charl_assert_ok(charl_import_csv(path, &(charl_csv_options){.label = "b,3", .regression = true}, out, &replace));
     ds = open_out(NULL, &info);
     assert_int_equal(info.y_shape.dim[0], 2);
     assert_string_equal(info.columns, "a\nc,d");
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 3, NULL, v));
     charl_assert_close(v, numbers, 6, 0);
     charl_dataset_close(ds);
-    charl_assert_ok(
-        charl_import_csv(path, &(charl_csv_options){.label = "0,2"}, out, &replace)); /* labels */
+    charl_assert_ok(charl_import_csv(path, &(charl_csv_options){.label = "0,2"}, out, &replace)); /* labels */
     ds = open_out(NULL, &info);
     assert_int_equal(info.y_dtype, CHARL_I32);
     assert_int_equal(info.classes, 2);
@@ -373,10 +368,8 @@ static void bad_csv_is_refused_with_its_line(void **state)
         {"a,b\n1,\"x\"y\n", NULL, CHARL_ERR_DATA, "bad.csv:2: text after a closing quote"},
         {"a,b\n1,x\"y\n", NULL, CHARL_ERR_DATA, "bad.csv:2: stray quote"},
         {"a,b\n1,\"x\ny\"\n", NULL, CHARL_ERR_DATA, "bad.csv:2: a class name with a line end"},
-        {"a,b\n1,x\n2,caf\xe9\n", NULL, CHARL_ERR_DATA,
-         "bad.csv:3: a class name that is not UTF-8"},
-        {"gr\xf6\xdf\x65,b\n1,2\n", NULL, CHARL_ERR_DATA,
-         "bad.csv:1: the name of a column that is not UTF-8"},
+        {"a,b\n1,x\n2,caf\xe9\n", NULL, CHARL_ERR_DATA, "bad.csv:3: a class name that is not UTF-8"},
+        {"gr\xf6\xdf\x65,b\n1,2\n", NULL, CHARL_ERR_DATA, "bad.csv:1: the name of a column that is not UTF-8"},
         {"\"a\nc\",b\n1,2\n", NULL, CHARL_ERR_DATA, "the name of a column with a line end"},
         {"a,a,b\n1,2,3\n", NULL, CHARL_ERR_DATA, "bad.csv:1: two columns have the name \"a\""},
         {"a,b,b\n1,2,3\n", NULL, CHARL_ERR_DATA, "bad.csv:1: two columns have the name \"b\""},
@@ -396,8 +389,7 @@ static void bad_csv_is_refused_with_its_line(void **state)
         {"a,b\n1,2\n", "-3", CHARL_ERR_CONFIG, "column -3"},
         {"a,b,c\n1,2,3\n", "a,-3", CHARL_ERR_CONFIG, "column -3 is a target twice"},
         {"a,b\n1,2\n", "a,b", CHARL_ERR_CONFIG, "every column is a target"},
-        {"a,b,c\n1,0,1\n1,1,2\n", "b,c", CHARL_ERR_DATA,
-         "bad.csv:3: column \"c\": \"2\" is neither 0 nor 1"},
+        {"a,b,c\n1,0,1\n1,1,2\n", "b,c", CHARL_ERR_DATA, "bad.csv:3: column \"c\": \"2\" is neither 0 nor 1"},
     };
 
     (void)state;
@@ -410,9 +402,9 @@ static void bad_csv_is_refused_with_its_line(void **state)
         charl_assert_message(cases[i].message);
         assert_int_not_equal(access(out, F_OK), 0);
     }
-    charl_assert_status(charl_import_csv(text_file("bad.csv", "a,b\n1,2\n"),
-                                         &(charl_csv_options){.separator = '"'}, out, NULL),
-                        CHARL_ERR_CONFIG);
+    charl_assert_status(
+        charl_import_csv(text_file("bad.csv", "a,b\n1,2\n"), &(charl_csv_options){.separator = '"'}, out, NULL),
+        CHARL_ERR_CONFIG);
 }
 
 static void too_many_classes_hint_at_regression(void **state)
@@ -503,8 +495,7 @@ static void bad_npy_is_refused(void **state)
         {"{'descr': '|u1', 'fortran_order': False, 'shape': (3, 0), }", 0, "positive extents"},
         {"{'descr': '|u1', 'fortran_order': False, 'shape': (), }", 1, "without dimensions"},
         {"{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }", 6, "2 rows but"},
-        {"{'descr': '|u1', 'fortran_order': False, 'shape': (3, 4611686018427387904, 4), }", 6,
-         "more than"},
+        {"{'descr': '|u1', 'fortran_order': False, 'shape': (3, 4611686018427387904, 4), }", 6, "more than"},
         {"{'descr': '|u1', 'fortran_order': False, 'shape': (3, 16, 16, 3), }", 6, "channels-last"},
     };
     const char *x = charl_test_path(dir, "bx.npy");
@@ -539,8 +530,7 @@ static void npy_labels_that_are_no_classes(void **state)
     charl_assert_ok(charl_alloc_array(ROWS, sizeof *labels, &labels));
     put_npy(x, "{'descr': '|u1', 'fortran_order': False, 'shape': (300000,), }", labels, ROWS);
     labels[ROWS - 1] = -7;
-    put_npy(y, "{'descr': '<i4', 'fortran_order': False, 'shape': (300000,), }", labels,
-            ROWS * sizeof *labels);
+    put_npy(y, "{'descr': '<i4', 'fortran_order': False, 'shape': (300000,), }", labels, ROWS * sizeof *labels);
     charl_assert_status(charl_import_npy(x, y, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("ly.npy: -7 in row 299999 is not a class");
     charl_free(labels);
@@ -560,8 +550,7 @@ static void real_mnist_is_imported(void **state)
     int32_t y[5];
 
     (void)state;
-    snprintf(images_path, sizeof images_path, "%s",
-             charl_test_data("mnist10k/images-idx3-ubyte.gz"));
+    snprintf(images_path, sizeof images_path, "%s", charl_test_data("mnist10k/images-idx3-ubyte.gz"));
     labels[0] = charl_test_data("mnist10k/labels-idx1-ubyte.gz");
     charl_assert_ok(charl_import_idx(images, labels, out, &replace));
     ds = open_out(NULL, &info);
@@ -602,8 +591,7 @@ static void every_acquisition_may_fail(void **state)
     text_file("f.csv", "a,b\n1,x\n2,y\n");
     put_file(list[1], data, idx_images(data, 4));
     put_file(list[2], data, idx_labels(data, 4));
-    put_npy(list[3], "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }",
-            "\0\0\0\0\0\0\0\0\0\0\0", 12);
+    put_npy(list[3], "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", "\0\0\0\0\0\0\0\0\0\0\0", 12);
     put_npy(list[4], "{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }", "\0\1\2", 3);
     assert_true(charl_test_fail_every_acquisition(import_all, list) > 60);
 }

@@ -34,8 +34,7 @@ static void put_text(const char *name, const char *text)
 
 static charl_status import(const char *folder, const char *second)
 {
-    const char *folders[2] = {charl_test_path(dir, folder),
-                              second ? charl_test_path(dir, second) : NULL};
+    const char *folders[2] = {charl_test_path(dir, folder), second ? charl_test_path(dir, second) : NULL};
 
     return charl_import_images(folders, &tiny, out, &replace);
 }
@@ -89,8 +88,8 @@ static void sub_folders_are_classes(void **state)
     put_text("set/README.txt", "not a class");
     folder[0] = charl_test_path(dir, "set");
     folder[1] = charl_test_path(dir, "more");
-    charl_assert_ok(charl_import_images(
-        folder, &tiny, out, &(charl_import_options){.overwrite = true, .val_split = 0.2}));
+    charl_assert_ok(
+        charl_import_images(folder, &tiny, out, &(charl_import_options){.overwrite = true, .val_split = 0.2}));
     charl_assert_ok(charl_dataset_open(out, NULL, &ds));
     charl_dataset_get_info(ds, &info);
     assert_int_equal(info.kind, CHARL_DATASET_IMAGES);
@@ -101,9 +100,7 @@ static void sub_folders_are_classes(void **state)
     assert_int_equal(info.rows[1], 8);
     assert_int_equal(info.rows[2], 6);
     assert_int_equal(info.x_shape.dim[0], 1);
-    assert_int_equal(check_samples(ds, CHARL_SPLIT_TRAIN, 32) +
-                         check_samples(ds, CHARL_SPLIT_VAL, 8),
-                     2 * 190 + 2000);
+    assert_int_equal(check_samples(ds, CHARL_SPLIT_TRAIN, 32) + check_samples(ds, CHARL_SPLIT_VAL, 8), 2 * 190 + 2000);
     assert_int_equal(check_samples(ds, CHARL_SPLIT_TEST, 6), 306);
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_VAL, rows, 8, NULL, y));
     for (int i = 0; i < 8; i++) {
@@ -191,12 +188,9 @@ static void bad_folders_are_refused(void **state)
 
 static void bad_formats_are_refused(void **state)
 {
-    static const charl_image_format bad[] = {{2, 8, 8, CHARL_FIT_CROP},
-                                             {3, 0, 8, CHARL_FIT_CROP},
-                                             {3, 8, 5000, CHARL_FIT_CROP},
-                                             {3, 8, 8, CHARL_FIT_COUNT}};
-    static const char *const messages[] = {"1 or 3 channels, not 2", "0 x 8", "8 x 5000",
-                                           "there is no fit 3"};
+    static const charl_image_format bad[] = {
+        {2, 8, 8, CHARL_FIT_CROP}, {3, 0, 8, CHARL_FIT_CROP}, {3, 8, 5000, CHARL_FIT_CROP}, {3, 8, 8, CHARL_FIT_COUNT}};
+    static const char *const messages[] = {"1 or 3 channels, not 2", "0 x 8", "8 x 5000", "there is no fit 3"};
     const char *folders[2] = {charl_test_path(dir, "set"), NULL};
 
     (void)state;

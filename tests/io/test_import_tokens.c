@@ -18,8 +18,8 @@ static void bytes_become_tokens(void **state)
     int32_t y[4];
 
     (void)state;
-    charl_assert_ok(charl_import_text(
-        &path, 1, NULL, out, &(charl_import_options){.overwrite = true, .val_split = 0.25}));
+    charl_assert_ok(
+        charl_import_text(&path, 1, NULL, out, &(charl_import_options){.overwrite = true, .val_split = 0.25}));
     ds = open_out(&opt, &info);
     assert_int_equal(info.kind, CHARL_DATASET_TOKENS);
     assert_int_equal(info.items[0], 30);

@@ -32,8 +32,7 @@ static slots memory;
 /* Row i is (i, -i) with label i % 4. */
 static void write_table(void)
 {
-    const charl__writer_spec spec = {
-        .kind = CHARL_DATASET_TABLE, .x_dtype = CHARL_F32, .x_item = {1, {2}}, .rows = N};
+    const charl__writer_spec spec = {.kind = CHARL_DATASET_TABLE, .x_dtype = CHARL_F32, .x_item = {1, {2}}, .rows = N};
     charl__writer *w = NULL;
     float x[N][2];
     int32_t y[N];
@@ -160,8 +159,7 @@ static void any_cursor_and_any_ranks_give_the_same_rows(void **state)
             collect(l, first, STEPS - first, rows, part);
             charl__loader_destroy(l);
             for (int64_t s = 0; s < STEPS - first; s++) {
-                assert_memory_equal(part + s * rows, all + (first + s) * B + rank * rows,
-                                    (size_t)rows * sizeof *part);
+                assert_memory_equal(part + s * rows, all + (first + s) * B + rank * rows, (size_t)rows * sizeof *part);
             }
         }
     }
@@ -184,8 +182,7 @@ static void mirrored_rows_follow(void **state)
             const int64_t begin = (2 + k) * 32;
 
             assert_int_equal(rows[16 * k + i], charl_order_row(77, N, true, begin + 4 + i));
-            assert_int_equal(rows[16 * k + 8 + i],
-                             charl_order_row(77, N, true, begin + 31 - (4 + i)));
+            assert_int_equal(rows[16 * k + 8 + i], charl_order_row(77, N, true, begin + 31 - (4 + i)));
         }
     }
     charl__loader_destroy(l);
@@ -328,8 +325,7 @@ static void bad_options_are_refused(void **state)
 static void token_windows_shift_with_the_epoch(void **state)
 {
     const char *tokens_path = charl_test_path(dir, "tokens.h5");
-    const charl__writer_spec spec = {
-        .kind = CHARL_DATASET_TOKENS, .x_dtype = CHARL_U16, .rows = 500};
+    const charl__writer_spec spec = {.kind = CHARL_DATASET_TOKENS, .x_dtype = CHARL_U16, .rows = 500};
     charl__loader_options opt = options(7, 0, 7, 2);
     static int32_t x[2][7 * 8];
     static int32_t y[2][7 * 8];
@@ -348,8 +344,7 @@ static void token_windows_shift_with_the_epoch(void **state)
     charl_assert_ok(charl__writer_put(w, tokens, NULL, 500));
     charl_assert_ok(charl__writer_finish(w));
     charl__writer_destroy(w);
-    charl_assert_ok(
-        charl_dataset_open(tokens_path, &(charl_dataset_options){.window = 8}, &opt.ds));
+    charl_assert_ok(charl_dataset_open(tokens_path, &(charl_dataset_options){.window = 8}, &opt.ds));
     charl_dataset_get_info(opt.ds, &info);
     opt.x = px;
     opt.y = py;
@@ -362,8 +357,7 @@ static void token_windows_shift_with_the_epoch(void **state)
         for (int64_t i = 0; i < 7; i++) {
             const int64_t n = info.rows[0];
             const int64_t p = step * 7 + i;
-            const int64_t at =
-                charl_order_row(77, n, true, p) * 8 + charl_order_shift(77, n, true, p, 8);
+            const int64_t at = charl_order_row(77, n, true, p) * 8 + charl_order_shift(77, n, true, p, 8);
 
             for (int64_t j = 0; j < 8; j++) {
                 assert_int_equal(x[slot][i * 8 + j], at + j);

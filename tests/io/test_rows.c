@@ -17,8 +17,7 @@ static charl_data_schema model_of(charl_dtype y, const char *targets, const char
     static float mean[] = {0}, std[] = {1};
     const int64_t n = charl_names_count(targets);
 
-    return (charl_data_schema){.kind =
-                                   y == CHARL_I32 ? CHARL_DATASET_TABLE : CHARL_DATASET_REGRESSION,
+    return (charl_data_schema){.kind = y == CHARL_I32 ? CHARL_DATASET_TABLE : CHARL_DATASET_REGRESSION,
                                .x_dtype = CHARL_F32,
                                .x_shape = {1, {3}},
                                .y_dtype = y,
@@ -35,12 +34,10 @@ static charl_data_schema model_of(charl_dtype y, const char *targets, const char
                                .tokenizer_kind = (char *)(uintptr_t) ""};
 }
 
-static charl_status open_path(const charl_data_schema *s, const char *path, const char *id,
-                              charl__rows **out_rows)
+static charl_status open_path(const charl_data_schema *s, const char *path, const char *id, charl__rows **out_rows)
 {
     const char *paths[] = {path};
-    const charl__rows_options o = {
-        .schema = s, .model = "m.h5", .paths = paths, .n_paths = 1, .id = id};
+    const charl__rows_options o = {.schema = s, .model = "m.h5", .paths = paths, .n_paths = 1, .id = id};
 
     return charl__rows_open(&o, out_rows);
 }
@@ -101,8 +98,7 @@ static void columns_are_found_by_name(void **state)
     assert_null(charl__rows_name(r, 0));
     assert_note(r, false, "ignored: who");
     charl__rows_close(r);
-    charl_assert_status(open_path(&s, text_file("r.csv", "a,c,kind\n1,2,ant\n"), NULL, &r),
-                        CHARL_ERR_DATA);
+    charl_assert_status(open_path(&s, text_file("r.csv", "a,c,kind\n1,2,ant\n"), NULL, &r), CHARL_ERR_DATA);
     charl_assert_message("r.csv has no column \"b\", which m.h5 was trained on");
 }
 
@@ -136,8 +132,7 @@ static void columns_without_names_stand_in_order(void **state)
     assert_true(isnan(y[0][0]) && y[0][1] == 9.0F && y[1][0] == 8.0F && isnan(y[1][1]));
     assert_true(x[1][0] == 4.0F && x[1][1] == 5.0F && x[1][2] == 6.0F);
     charl__rows_close(r);
-    charl_assert_status(open_path(&s, text_file("p.csv", "u,v,w,q\n1,2,3,4\n"), NULL, &r),
-                        CHARL_ERR_DATA);
+    charl_assert_status(open_path(&s, text_file("p.csv", "u,v,w,q\n1,2,3,4\n"), NULL, &r), CHARL_ERR_DATA);
     charl_assert_message("4 columns, m.h5 takes 3");
 }
 
@@ -162,8 +157,7 @@ static void numbers_must_fit_the_samples(void **state)
     charl__rows_close(r);
     s.x_shape = (charl_shape){3, {1, 4, 4}};
     s.kind = CHARL_DATASET_IMAGES;
-    charl_assert_status(open_path(&s, text_file("u.csv", "a,b,c\n0,25,7\n"), NULL, &r),
-                        CHARL_ERR_DATA);
+    charl_assert_status(open_path(&s, text_file("u.csv", "a,b,c\n0,25,7\n"), NULL, &r), CHARL_ERR_DATA);
     charl_assert_message("takes samples of u8 [1, 4, 4]");
     s.kind = CHARL_DATASET_TOKENS;
     charl_assert_status(open_path(&s, text_file("u.csv", "a\n0\n"), NULL, &r), CHARL_ERR_CONFIG);
@@ -196,25 +190,19 @@ static void arrays_are_taken_by_shape(void **state)
 
     (void)state;
     charl_assert_ok(open_path(
-        &s,
-        npy_file("x.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (1, 3)}", values, 24),
-        NULL, &r));
+        &s, npy_file("x.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (1, 3)}", values, 24), NULL, &r));
     assert_note(r, true, "taken by position");
     charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
     assert_int_equal(n, 1);
     assert_true(x[0][2] == 3.0F);
     charl__rows_close(r);
     charl_assert_ok(open_path(
-        &s,
-        npy_file("x.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3)}", values, 48),
-        NULL, &r));
+        &s, npy_file("x.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3)}", values, 48), NULL, &r));
     charl_assert_status(charl__rows_next(r, MOST, x, y, &n), CHARL_ERR_DATA);
     charl_assert_message("x.npy: inf in row 1 is no finite f32");
     charl__rows_close(r);
     charl_assert_ok(open_path(
-        &s,
-        npy_file("x.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (3,)}", values, 24),
-        NULL, &r));
+        &s, npy_file("x.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (3,)}", values, 24), NULL, &r));
     charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
     assert_int_equal(n, 1); /* one sample */
     charl__rows_close(r);
@@ -235,29 +223,21 @@ static void images_are_taken_by_shape(void **state)
     s.kind = CHARL_DATASET_IMAGES;
     s.columns = (char *)(uintptr_t) "";
     s.x_shape = (charl_shape){3, {1, 2, 2}};
-    charl_assert_ok(
-        open_path(&s,
-                  npy_file("u.npy", "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 2, 2)}",
-                           pixels, 16),
-                  NULL, &r));
+    charl_assert_ok(open_path(
+        &s, npy_file("u.npy", "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 2, 2)}", pixels, 16), NULL, &r));
     charl_assert_ok(charl__rows_next(r, 1, u, y, &n));
     assert_int_equal(u[0][3], 255);
     charl_assert_status(charl__rows_next(r, 1, u, y, &n), CHARL_ERR_DATA);
     charl_assert_message("u.npy: 256 in row 1 is no finite u8");
     charl__rows_close(r);
     charl_assert_status(
-        open_path(&s,
-                  npy_file("x.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (1, 2, 2)}",
-                           values, 32),
+        open_path(&s, npy_file("x.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (1, 2, 2)}", values, 32),
                   NULL, &r),
         CHARL_ERR_DATA);
     charl_assert_message("x.astype('uint8')");
     s.x_shape = (charl_shape){3, {3, 1, 2}};
     charl_assert_status(
-        open_path(&s,
-                  npy_file("x.npy",
-                           "{'descr': '<i2', 'fortran_order': False, 'shape': (1, 1, 2, 3)}",
-                           values, 12),
+        open_path(&s, npy_file("x.npy", "{'descr': '<i2', 'fortran_order': False, 'shape': (1, 1, 2, 3)}", values, 12),
                   NULL, &r),
         CHARL_ERR_DATA);
     charl_assert_message("HINT x.transpose(0, 3, 1, 2)");
@@ -272,8 +252,7 @@ static void data_sets_are_mapped(void **state)
     int64_t n;
 
     (void)state;
-    charl_assert_ok(charl_import_csv(text_file("d.csv", "c,b,a,kind\n3,2,1,cat\n6,5,4,bee\n"), NULL,
-                                     out, &replace));
+    charl_assert_ok(charl_import_csv(text_file("d.csv", "c,b,a,kind\n3,2,1,cat\n6,5,4,bee\n"), NULL, out, &replace));
     charl_assert_ok(open_path(&s, out, NULL, &r));
     assert_string_equal(charl__rows_subject(r), "train");
     charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
@@ -284,8 +263,7 @@ static void data_sets_are_mapped(void **state)
     charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
     assert_int_equal(n, 0);
     charl__rows_close(r);
-    charl_assert_ok(charl_import_csv(text_file("d.csv", "c,b,a,kind\n3,2,1,cow\n6,5,4,bee\n"), NULL,
-                                     out, &replace));
+    charl_assert_ok(charl_import_csv(text_file("d.csv", "c,b,a,kind\n3,2,1,cow\n6,5,4,bee\n"), NULL, out, &replace));
     charl_assert_status(open_path(&s, out, NULL, &r), CHARL_ERR_DATA);
     charl_assert_message("\"cow\"");
 }
@@ -321,13 +299,10 @@ static void every_acquisition_may_fail(void **state)
     const float values[3] = {1, 2, 3};
 
     (void)state;
-    charl_assert_ok(charl_import_csv(text_file("d.csv", "c,b,a,kind\n3,2,1,cat\n6,5,4,bee\n"), NULL,
-                                     out, &replace));
-    snprintf(paths[0], sizeof paths[0], "%s",
-             text_file("f.csv", "c,kind,who,a,b,d\n3,bee,x 1,1,2,0\n6,dog,y,4,5,0\n"));
-    snprintf(
-        paths[1], sizeof paths[1], "%s",
-        npy_file("f.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 3)}", values, 12));
+    charl_assert_ok(charl_import_csv(text_file("d.csv", "c,b,a,kind\n3,2,1,cat\n6,5,4,bee\n"), NULL, out, &replace));
+    snprintf(paths[0], sizeof paths[0], "%s", text_file("f.csv", "c,kind,who,a,b,d\n3,bee,x 1,1,2,0\n6,dog,y,4,5,0\n"));
+    snprintf(paths[1], sizeof paths[1], "%s",
+             npy_file("f.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 3)}", values, 12));
     snprintf(paths[2], sizeof paths[2], "%s", out);
     for (int i = 0; i < 3; i++) {
         list[i] = paths[i];
@@ -338,12 +313,9 @@ static void every_acquisition_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(columns_are_found_by_name),
-        cmocka_unit_test(columns_without_names_stand_in_order),
-        cmocka_unit_test(numbers_must_fit_the_samples),
-        cmocka_unit_test(arrays_are_taken_by_shape),
-        cmocka_unit_test(images_are_taken_by_shape),
-        cmocka_unit_test(data_sets_are_mapped),
+        cmocka_unit_test(columns_are_found_by_name),    cmocka_unit_test(columns_without_names_stand_in_order),
+        cmocka_unit_test(numbers_must_fit_the_samples), cmocka_unit_test(arrays_are_taken_by_shape),
+        cmocka_unit_test(images_are_taken_by_shape),    cmocka_unit_test(data_sets_are_mapped),
         cmocka_unit_test(every_acquisition_may_fail),
     };
 

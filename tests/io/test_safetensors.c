@@ -30,8 +30,7 @@ static int setup(void **state)
     charl_safetensors *s = NULL;
 
     setup_dir(state);
-    charl_assert_ok(
-        charl_safetensors_save(charl_test_path(dir, "m.safetensors"), tensors, N_TENSORS, NULL));
+    charl_assert_ok(charl_safetensors_save(charl_test_path(dir, "m.safetensors"), tensors, N_TENSORS, NULL));
     charl_assert_status(charl_safetensors_open(charl_test_path(dir, "m.safetensors"), &s),
                         charl_safetensors_can_read() ? CHARL_OK : CHARL_ERR_CONFIG);
     if (!charl_safetensors_can_read()) {
@@ -90,8 +89,7 @@ static void test_round_trip(void **state)
     assert_int_equal(charl_safetensors_get_count(s), N_TENSORS);
     for (int i = 0; i < N_TENSORS; i++) {
         const charl_checkpoint_tensor *t = charl_safetensors_find(s, tensors[i].name);
-        const size_t n =
-            (size_t)charl_shape_count(&tensors[i].shape) * charl_dtype_size(tensors[i].dtype);
+        const size_t n = (size_t)charl_shape_count(&tensors[i].shape) * charl_dtype_size(tensors[i].dtype);
 
         assert_non_null(t);
         assert_int_equal(t->dtype, tensors[i].dtype);
@@ -119,8 +117,7 @@ static void test_form(void **state)
     assert_true(memchr("} ", file[8 + length - 1], 2) != NULL);
     assert_int_equal(n, 8 + length + 8 + 24 + 6 + 5);
     assert_memory_equal(file + 8 + length, &steps, 8); /* the widest first: all are aligned */
-    charl_assert_ok(charl_safetensors_save(charl_test_path(dir, "again.safetensors"), tensors,
-                                           N_TENSORS, NULL));
+    charl_assert_ok(charl_safetensors_save(charl_test_path(dir, "again.safetensors"), tensors, N_TENSORS, NULL));
     assert_int_equal(read_file(charl_test_path(dir, "again.safetensors"), again), n);
     assert_memory_equal(file, again, n);
 }
@@ -144,12 +141,11 @@ static void test_save_refuses(void **state)
     t[0].data = NULL;
     charl_assert_status(charl_safetensors_save(path, t, 1, NULL), CHARL_ERR_INVALID);
     charl_assert_message("fc1.weight has no data");
-    charl_assert_status(
-        charl_safetensors_save(charl_test_path(dir, "no/where.safetensors"), tensors, 1, NULL),
-        CHARL_ERR_DISK);
+    charl_assert_status(charl_safetensors_save(charl_test_path(dir, "no/where.safetensors"), tensors, 1, NULL),
+                        CHARL_ERR_DISK);
 }
 
-#define T(name, dtype, shape, from, to)                                                            \
+#define T(name, dtype, shape, from, to)                                                                                \
     "\"" name "\":{\"dtype\":" dtype ",\"shape\":" shape ",\"data_offsets\":[" #from "," #to "]}"
 #define GOOD T("a", "\"F32\"", "[2]", 0, 8)
 
@@ -173,8 +169,7 @@ static const struct malformed {
     {"{" T("a", "\"F32\"", "[2.0]", 0, 8) "}", 8, "a: shape must hold integers"},
     {"{" T("a", "\"F32\"", "[-2]", 0, 8) "}", 8, "a: shape must hold integers"},
     {"{" T("a", "\"F32\"", "[2]", -8, 0) "}", 8, "a: data_offsets must hold integers"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}", 8,
-     "a: data_offsets do not hold [2] of F32"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}", 8, "a: data_offsets do not hold [2] of F32"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,16]}}", 8,
      "a: data_offsets must be a list of at most 2 integers"},
     {"{" T("a", "\"F32\"", "[2]", 8, 0) "}", 8, "a: data_offsets do not hold [2] of F32"},
@@ -218,14 +213,12 @@ static void test_lengths(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         memcpy(file, &lengths[i], 8);
-        charl_assert_status(charl_safetensors_open(write_file(file, sizeof file), &s),
-                            CHARL_ERR_CHECKPOINT);
+        charl_assert_status(charl_safetensors_open(write_file(file, sizeof file), &s), CHARL_ERR_CHECKPOINT);
         charl_assert_message("is not a safetensors file: a header of");
     }
     charl_assert_status(charl_safetensors_open(write_file(file, 7), &s), CHARL_ERR_CHECKPOINT);
     charl_assert_message("is too short");
-    charl_assert_status(charl_safetensors_open(charl_test_path(dir, "absent"), &s),
-                        CHARL_ERR_CHECKPOINT);
+    charl_assert_status(charl_safetensors_open(charl_test_path(dir, "absent"), &s), CHARL_ERR_CHECKPOINT);
     charl_assert_status(charl_safetensors_open(dir, &s), CHARL_ERR_CHECKPOINT);
     charl_assert_message("is not a regular file");
 }
@@ -315,11 +308,10 @@ static void test_faults(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_form),
-        cmocka_unit_test(test_save_refuses), cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_lengths),      cmocka_unit_test(test_deep_nesting),
-        cmocka_unit_test(test_damage),       cmocka_unit_test(test_faults)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_form),
+                                       cmocka_unit_test(test_save_refuses), cmocka_unit_test(test_malformed),
+                                       cmocka_unit_test(test_lengths),      cmocka_unit_test(test_deep_nesting),
+                                       cmocka_unit_test(test_damage),       cmocka_unit_test(test_faults)};
 
     return cmocka_run_group_tests(tests, setup, teardown_dir);
 }

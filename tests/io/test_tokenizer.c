@@ -36,8 +36,7 @@ static void need_bpe(void)
     charl_assert_ok(st);
 }
 
-static charl_tokenizer *learn(charl_tokenizer_kind kind, const char *text, size_t bytes,
-                              int64_t vocab)
+static charl_tokenizer *learn(charl_tokenizer_kind kind, const char *text, size_t bytes, int64_t vocab)
 {
     charl_tokenizer *t = NULL;
 
@@ -72,8 +71,7 @@ static uint32_t draw(uint32_t i, uint32_t below)
 /* Words of a few letters, some much more often than others, and what stands between words. */
 static size_t make_text(char *text, size_t bytes)
 {
-    static const char *const between[] = {" ",    " ",  " ",   ", ",  "\n",
-                                          "  \n", ". ", "'s ", " 42", "\xc3\xa9"};
+    static const char *const between[] = {" ", " ", " ", ", ", "\n", "  \n", ". ", "'s ", " 42", "\xc3\xa9"};
     size_t n = 0;
 
     for (uint32_t i = 0; n + 16 < bytes; i++) {
@@ -107,8 +105,7 @@ static void bytes_and_characters(void **state)
     charl_tokenizer_destroy(t);
 
     t = learn(CHARL_TOKENIZER_CHARS, text, sizeof text - 1, 0);
-    assert_int_equal(charl_tokenizer_get_vocab(t),
-                     11); /* \n space 1 : e h l z U+E4 U+20AC U+1F642 */
+    assert_int_equal(charl_tokenizer_get_vocab(t), 11); /* \n space 1 : e h l z U+E4 U+20AC U+1F642 */
     charl_assert_ok(charl_tokenizer_encode(t, "\n \xc3\xa4z\xf0\x9f\x99\x82", 9, &tokens, &n));
     assert_int_equal(n, 5);
     assert_memory_equal(tokens, ((const int32_t[]){0, 1, 8, 7, 10}), 5 * sizeof *tokens);
@@ -139,13 +136,10 @@ static void what_cannot_be_encoded(void **state)
     charl_assert_message("byte 1 of the text is not UTF-8");
     charl_assert_status(charl_tokenizer_decode(t, numbers, 2, &text, &bytes), CHARL_ERR_INVALID);
     charl_assert_message("token 1 is 3, the vocabulary has 3");
-    charl_assert_status(charl_tokenizer_create(CHARL_TOKENIZER_CHARS, "ab\xe2\x82", 4, 0, &none),
-                        CHARL_ERR_DATA);
+    charl_assert_status(charl_tokenizer_create(CHARL_TOKENIZER_CHARS, "ab\xe2\x82", 4, 0, &none), CHARL_ERR_DATA);
     charl_assert_message("byte 2");
-    charl_assert_status(charl_tokenizer_create(CHARL_TOKENIZER_CHARS, "", 0, 0, &none),
-                        CHARL_ERR_DATA);
-    charl_assert_status(charl_tokenizer_create(CHARL_TOKENIZER_KIND_COUNT, "", 0, 0, &none),
-                        CHARL_ERR_CONFIG);
+    charl_assert_status(charl_tokenizer_create(CHARL_TOKENIZER_CHARS, "", 0, 0, &none), CHARL_ERR_DATA);
+    charl_assert_status(charl_tokenizer_create(CHARL_TOKENIZER_KIND_COUNT, "", 0, 0, &none), CHARL_ERR_CONFIG);
     assert_null(none);
     assert_string_equal(charl_tokenizer_kind_name(CHARL_TOKENIZER_KIND_COUNT), "?");
     charl_tokenizer_destroy(t);
@@ -302,8 +296,7 @@ static void few_pairs_make_few_tokens(void **state)
     assert_int_equal(charl_tokenizer_get_vocab(t), 256);
     assert_round_trip(t, "anything", 8);
     charl_tokenizer_destroy(t);
-    charl_assert_status(charl_tokenizer_create(CHARL_TOKENIZER_BPE, "a", 1, 255, &none),
-                        CHARL_ERR_CONFIG);
+    charl_assert_status(charl_tokenizer_create(CHARL_TOKENIZER_BPE, "a", 1, 255, &none), CHARL_ERR_CONFIG);
     charl_assert_message("255 is outside [256,");
 }
 
@@ -340,12 +333,10 @@ static void any_bytes_come_back(void **state)
     need_bpe();
     bpe = learn(CHARL_TOKENIZER_BPE, learnt, make_text(learnt, TEXT), 400);
     for (uint32_t k = 0; k < 100; k++) {
-        const uint32_t n = draw(1000 * k, sizeof text),
-                       from = draw(1000 * k + 1, TEXT - sizeof text);
+        const uint32_t n = draw(1000 * k, sizeof text), from = draw(1000 * k + 1, TEXT - sizeof text);
 
         for (uint32_t i = 0; i < n; i++) { /* noise, or a piece of the text with some of it */
-            text[i] = k % 2 == 0 || draw(1000 * k + i, 20) == 0 ? (char)draw(1000 * k + i + 2, 256)
-                                                                : learnt[from + i];
+            text[i] = k % 2 == 0 || draw(1000 * k + i, 20) == 0 ? (char)draw(1000 * k + i + 2, 256) : learnt[from + i];
         }
         assert_round_trip(bytes, text, n);
         assert_round_trip(bpe, text, n);
@@ -355,17 +346,15 @@ static void any_bytes_come_back(void **state)
 }
 
 /* A data set of ten tokens with the given tokenizer. */
-static void write_file(const char *kind, const char *name, const charl_shape *item, int64_t rows,
-                       const uint32_t *data, int64_t vocab)
+static void write_file(const char *kind, const char *name, const charl_shape *item, int64_t rows, const uint32_t *data,
+                       int64_t vocab)
 {
-    const charl__writer_spec spec = {
-        .kind = CHARL_DATASET_TOKENS, .x_dtype = CHARL_U8, .rows = 10, .classes = vocab};
+    const charl__writer_spec spec = {.kind = CHARL_DATASET_TOKENS, .x_dtype = CHARL_U8, .rows = 10, .classes = vocab};
     const unsigned char tokens[10] = {0};
     charl__writer *w = NULL;
     charl_status st;
 
-    charl_assert_ok(
-        charl__writer_create(file, &spec, &(charl_import_options){.overwrite = true}, &w));
+    charl_assert_ok(charl__writer_create(file, &spec, &(charl_import_options){.overwrite = true}, &w));
     charl_assert_ok(charl__writer_put(w, tokens, NULL, 10));
     if (kind) {
         charl_assert_ok(charl__writer_text(w, "tokenizer", kind));
@@ -388,8 +377,7 @@ static void files_that_are_refused(void **state)
 {
     static const charl_shape point = {0, {0}}, pair = {1, {2}};
     static uint32_t doubling[2 * 20];
-    const uint32_t twice[] = {97, 97, 97, 97}, later[] = {97, 98, 258, 97}, points[] = {98, 97},
-                   surrogate[] = {0xd800};
+    const uint32_t twice[] = {97, 97, 97, 97}, later[] = {97, 98, 258, 97}, points[] = {98, 97}, surrogate[] = {0xd800};
 
     (void)state;
     for (uint32_t i = 0; i < 20; i++) {
@@ -469,8 +457,7 @@ static void texts_are_imported(void **state)
         fail_msg("the files are cut inside a character");
     }
     for (int kind = 0; kind < CHARL_TOKENIZER_KIND_COUNT; kind++) {
-        const charl_text_options how = {(charl_tokenizer_kind)kind,
-                                        kind == CHARL_TOKENIZER_BPE ? 300 : 0};
+        const charl_text_options how = {(charl_tokenizer_kind)kind, kind == CHARL_TOKENIZER_BPE ? 300 : 0};
         charl_status st;
 
         st = charl_import_text(paths, 2, &how, file, &opt);
@@ -481,8 +468,7 @@ static void texts_are_imported(void **state)
         charl_assert_ok(st);
         assert_split(CHARL_SPLIT_TRAIN, text, n);
         if (kind == CHARL_TOKENIZER_BPE) { /* cut where the text is cut */
-            assert_split(CHARL_SPLIT_VAL, text + cut - (((unsigned char)text[cut] & 0xc0) == 0x80),
-                         n - cut + 1);
+            assert_split(CHARL_SPLIT_VAL, text + cut - (((unsigned char)text[cut] & 0xc0) == 0x80), n - cut + 1);
         }
     }
 }
@@ -490,12 +476,10 @@ static void texts_are_imported(void **state)
 static void texts_that_are_refused(void **state)
 {
     const charl_text_options chars = {CHARL_TOKENIZER_CHARS, 0}, bpe = {CHARL_TOKENIZER_BPE, 300};
-    const charl_import_options all = {.val_split = 0.9, .overwrite = true},
-                               most = {.val_split = 1, .overwrite = true};
+    const charl_import_options all = {.val_split = 0.9, .overwrite = true}, most = {.val_split = 1, .overwrite = true};
     static const char gz[20] = "\x1f\x8b\x08\0\0\0\0\0\0\x03\x03"; /* of nothing */
     const char *good = put("good.txt", "ab", 2);
-    const char *const bad[] = {good, put("bad.txt", "ab\xff", 3)}, *const empty[] = {put(
-                                                                       "empty.gz", gz, sizeof gz)};
+    const char *const bad[] = {good, put("bad.txt", "ab\xff", 3)}, *const empty[] = {put("empty.gz", gz, sizeof gz)};
 
     (void)state;
     charl_assert_status(charl_import_text(bad, 2, &chars, file, &all), CHARL_ERR_DATA);
@@ -524,8 +508,7 @@ static charl_status there_and_back(void *ctx)
     size_t length;
     int64_t count;
 
-    CHARL_TRY_CLEANUP(
-        charl_import_text(&path, 1, &how, file, &(charl_import_options){.overwrite = true}));
+    CHARL_TRY_CLEANUP(charl_import_text(&path, 1, &how, file, &(charl_import_options){.overwrite = true}));
     CHARL_TRY_CLEANUP(charl_tokenizer_load(file, &t));
     CHARL_TRY_CLEANUP(charl_tokenizer_encode(t, text, n, &tokens, &count));
     CHARL_TRY_CLEANUP(charl_tokenizer_decode(t, tokens, count, &back, &length));

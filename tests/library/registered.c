@@ -18,8 +18,7 @@ static void check(bool ok, const char *what)
 static void refused(charl_status st, const char *message)
 {
     if (st == CHARL_OK || !strstr(charl_error_message(), message)) {
-        printf("want \"%s\", have \"%s\"\n", message,
-               st == CHARL_OK ? "success" : charl_error_message());
+        printf("want \"%s\", have \"%s\"\n", message, st == CHARL_OK ? "success" : charl_error_message());
         failed = 1;
     }
 }
@@ -30,8 +29,8 @@ typedef struct heavy_settings {
 } heavy_settings;
 static const heavy_settings heavy_defaults = {.mass = 0.5};
 static const charl_key heavy_keys[] = {
-    {"mass", CHARL_KEY_FLOAT, offsetof(heavy_settings, mass), "[0,1)", false,
-     "part of the last update that is kept", NULL},
+    {"mass", CHARL_KEY_FLOAT, offsetof(heavy_settings, mass), "[0,1)", false, "part of the last update that is kept",
+     NULL},
 };
 static const charl_optimizer_type heavy = {
     .row.name = "heavy",
@@ -49,25 +48,21 @@ static void fall(const void *settings, int64_t t, float out[2])
     (void)settings;
     out[0] = 1.0F / (float)t;
 }
-static const charl_optimizer_type falling = {.row.name = "falling",
-                                             .row.help = "1 / t",
-                                             .update = "p = p - lr * scalar0 * g;",
-                                             .scalars = fall};
+static const charl_optimizer_type falling = {
+    .row.name = "falling", .row.help = "1 / t", .update = "p = p - lr * scalar0 * g;", .scalars = fall};
 
 typedef struct scale_settings {
     double start;
 } scale_settings;
 static const scale_settings scale_defaults = {.start = 1.0};
 static const charl_key scale_keys[] = {
-    {"start", CHARL_KEY_FLOAT, offsetof(scale_settings, start), "(0,10]", false,
-     "factor at the start", NULL},
+    {"start", CHARL_KEY_FLOAT, offsetof(scale_settings, start), "(0,10]", false, "factor at the start", NULL},
 };
 
 static charl_var *build_scale(const charl_layer_build *b, charl_var *x)
 {
     const scale_settings *s = b->settings;
-    const charl_param_spec spec = {.shape = {1, {1}},
-                                   .init = {CHARL_INIT_CONSTANT, (float)s->start, 0.0F}};
+    const charl_param_spec spec = {.shape = {1, {1}}, .init = {CHARL_INIT_CONSTANT, (float)s->start, 0.0F}};
 
     return charl_mul(b->g, x, charl_layer_param(b, "scale", &spec));
 }
@@ -83,18 +78,16 @@ typedef struct tiny_settings {
 } tiny_settings;
 static const tiny_settings tiny_defaults = {.activation = "relu"};
 static const charl_key tiny_keys[] = {
-    {"width", CHARL_KEY_INT, offsetof(tiny_settings, width), "[1,1000]", true, "hidden features",
+    {"width", CHARL_KEY_INT, offsetof(tiny_settings, width), "[1,1000]", true, "hidden features", NULL},
+    {"activation", CHARL_KEY_ACTIVATION, offsetof(tiny_settings, activation), NULL, false, "after the hidden layer",
      NULL},
-    {"activation", CHARL_KEY_ACTIVATION, offsetof(tiny_settings, activation), NULL, false,
-     "after the hidden layer", NULL},
 };
 
 static charl_status add_tiny(charl_model *m, const void *settings, int64_t outputs)
 {
     const tiny_settings *s = settings;
     const int64_t hidden[] = {s->width};
-    const charl_mlp_config mlp = {
-        .hidden = hidden, .n_hidden = 1, .outputs = outputs, .activation = s->activation};
+    const charl_mlp_config mlp = {.hidden = hidden, .n_hidden = 1, .outputs = outputs, .activation = s->activation};
 
     return charl_model_add_mlp(m, &mlp);
 }
@@ -106,11 +99,10 @@ static const charl_model_type tiny = {.row.name = "tiny",
 
 static void test_refused(void)
 {
-    static const charl_optimizer_type
-        taken = {.row.name = "sgd", .row.help = "h", .update = "p -= g;"},
-        shouting = {.row.name = "Mine", .row.help = "h", .update = "p -= g;"},
-        idle = {.row.name = "idle", .row.help = "h"},
-        hash = {.row.name = "hash", .row.help = "h", .update = "#define x"};
+    static const charl_optimizer_type taken = {.row.name = "sgd", .row.help = "h", .update = "p -= g;"},
+                                      shouting = {.row.name = "Mine", .row.help = "h", .update = "p -= g;"},
+                                      idle = {.row.name = "idle", .row.help = "h"},
+                                      hash = {.row.name = "hash", .row.help = "h", .update = "#define x"};
     static const charl_key outside[] = {{"far", CHARL_KEY_FLOAT, 8, NULL, false, "h", NULL}},
                            twice[] = {{"mass", CHARL_KEY_FLOAT, 0, NULL, false, "h", NULL},
                                       {"mass", CHARL_KEY_FLOAT, 0, NULL, false, "h", NULL}};
@@ -120,11 +112,8 @@ static void test_refused(void)
                                          CHARL_DEFAULTS(scale_defaults),
                                          .build = build_scale},
                                   no_build = {.row.name = "none", .row.help = "h"};
-    static const charl_model_type doubled = {.row.name = "doubled",
-                                             .row.help = "h",
-                                             CHARL_KEYS(twice),
-                                             CHARL_DEFAULTS(heavy_defaults),
-                                             .add = add_tiny};
+    static const charl_model_type doubled = {
+        .row.name = "doubled", .row.help = "h", CHARL_KEYS(twice), CHARL_DEFAULTS(heavy_defaults), .add = add_tiny};
 
     refused(charl_register_optimizer(&taken), "optimizer sgd exists already");
     refused(charl_register_optimizer(&shouting), "named \"Mine\"");
@@ -151,15 +140,14 @@ static charl_status train(charl_comm *comm, const char *text, double *loss)
     return st;
 }
 
-#define HEAD                                                                                       \
-    "[data]\npath = digits.h5\n[train]\nbatch_size = 32\nmax_steps = 8\n[log]\ninterval = "        \
+#define HEAD                                                                                                           \
+    "[data]\npath = digits.h5\n[train]\nbatch_size = 32\nmax_steps = 8\n[log]\ninterval = "                            \
     "1\n[eval]\ninterval = 0\n"
 #define TINY "[model]\ntype = tiny\nwidth = 16\n"
 
 int main(int argc, char **argv)
 {
-    const charl_make_options make = {
-        .kind = "digits", .n_train = 256, .seed = 1, .overwrite = true};
+    const charl_make_options make = {.kind = "digits", .n_train = 256, .seed = 1, .overwrite = true};
     double own = 0.0, built_in = 1.0, other = 0.0;
     charl_comm *comm = NULL;
     char *help = NULL;
@@ -175,19 +163,16 @@ int main(int argc, char **argv)
     if (failed) {
         return 1;
     }
-    check(train(comm, HEAD TINY "[optimizer]\ntype = heavy\nmass = 0.75\nlearning_rate = 0.05\n",
-                &own) == CHARL_OK,
+    check(train(comm, HEAD TINY "[optimizer]\ntype = heavy\nmass = 0.75\nlearning_rate = 0.05\n", &own) == CHARL_OK,
           "heavy");
-    check(train(comm, HEAD TINY "[optimizer]\ntype = sgd\nmomentum = 0.75\nlearning_rate = 0.05\n",
-                &built_in) == CHARL_OK,
+    check(train(comm, HEAD TINY "[optimizer]\ntype = sgd\nmomentum = 0.75\nlearning_rate = 0.05\n", &built_in) ==
+              CHARL_OK,
           "sgd");
     check(own == built_in, "a registered optimizer and the built-in one differ");
-    check(train(comm, HEAD TINY "[optimizer]\ntype = heavy\nlearning_rate = 0.05\n", &other) ==
-                  CHARL_OK &&
+    check(train(comm, HEAD TINY "[optimizer]\ntype = heavy\nlearning_rate = 0.05\n", &other) == CHARL_OK &&
               other != own,
           "default mass");
-    check(train(comm, HEAD TINY "[optimizer]\ntype = falling\nlearning_rate = 0.05\n", &other) ==
-                  CHARL_OK &&
+    check(train(comm, HEAD TINY "[optimizer]\ntype = falling\nlearning_rate = 0.05\n", &other) == CHARL_OK &&
               other != own,
           "falling");
     check(train(comm,
@@ -203,16 +188,12 @@ int main(int argc, char **argv)
           "a key of a layer");
     refused(train(comm, HEAD TINY "[optimizer]\ntype = heavy\nmass = 1\n", &own),
             "own.ini:15: [optimizer] mass: 1 is outside [0,1)");
-    refused(train(comm, HEAD "[model]\ntype = tiny\n", &own),
-            "[model] width: is missing and has no default");
-    refused(train(comm, HEAD TINY "[optimizer]\ntype = heavy\nmas = 1\n", &own),
-            "unknown key (did you mean mass?)");
-    refused(train(comm, HEAD "[layer s]\ntype = scale\nstart = 11\n", &own),
-            "start: \"11\" is not a number in (0,10]");
+    refused(train(comm, HEAD "[model]\ntype = tiny\n", &own), "[model] width: is missing and has no default");
+    refused(train(comm, HEAD TINY "[optimizer]\ntype = heavy\nmas = 1\n", &own), "unknown key (did you mean mass?)");
+    refused(train(comm, HEAD "[layer s]\ntype = scale\nstart = 11\n", &own), "start: \"11\" is not a number in (0,10]");
     refused(charl_register_layer(&scale), "before the first configuration is read");
     check(charl_config_help("optimizer", &help) == CHARL_OK &&
-              strstr(help,
-                     "  type = heavy\n      momentum\n    mass = 0.5\n        number in [0,1)\n"),
+              strstr(help, "  type = heavy\n      momentum\n    mass = 0.5\n        number in [0,1)\n"),
           "help");
     charl_free(help);
     charl_comm_destroy(comm);

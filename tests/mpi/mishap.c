@@ -37,8 +37,7 @@ static void lose(const char *how)
         raise(SIGSTOP);
     } else if (strcmp(how, "sleep") == 0) {
         charl__sleep_s(60);
-    } else if (strcmp(how, "still") ==
-               0) { /* the others are caught in MPI, as when memory is shared */
+    } else if (strcmp(how, "still") == 0) { /* the others are caught in MPI, as when memory is shared */
         raise(SIGSTOP);
     } else if (strcmp(how, "exit") == 0) {
         _exit(0);
@@ -65,8 +64,7 @@ static int64_t range_count(const char *how, int64_t step)
     if (step != 5) {
         return 1000;
     }
-    return 1000 +
-           (strcmp(how, "differ") == 0 ? charl_comm_rank(comm) : 1000 * charl_comm_node(comm));
+    return 1000 + (strcmp(how, "differ") == 0 ? charl_comm_rank(comm) : 1000 * charl_comm_node(comm));
 }
 
 /* Until the nodes have heard of each other, so that every rank knows where every other is. */
@@ -77,8 +75,7 @@ static void others_await(void)
     for (int r = 0; r < charl_comm_size(comm) && charl__clock_s() < until; r++) {
         char text[CHARL_COMM_PLACE];
 
-        while (!strstr(charl_comm_place(comm, r, text, sizeof text), ", step") &&
-               charl__clock_s() < until) {
+        while (!strstr(charl_comm_place(comm, r, text, sizeof text), ", step") && charl__clock_s() < until) {
             charl__sleep_s(0.01);
         }
     }
@@ -117,8 +114,7 @@ static charl_status job(const char *how, int rank)
         for (int j = 0; j < mine.n_lanes; j++) {
             one[j] = 1;
         }
-        CHARL_TRY_CLEANUP(
-            charl_reducer_sum(sums, one, is_odd && strcmp(how, "unequal") == 0 ? 2 : 1, one));
+        CHARL_TRY_CLEANUP(charl_reducer_sum(sums, one, is_odd && strcmp(how, "unequal") == 0 ? 2 : 1, one));
         CHARL_TRY_CLEANUP(charl_comm_agree(comm, CHARL_OK));
     }
 cleanup:

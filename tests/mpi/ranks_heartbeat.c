@@ -27,8 +27,7 @@ static charl_comm *watched_nodes(const char *fault)
     charl_comm *c = NULL;
 
     charl_assert_ok(charl__fault_set(fault));
-    charl_assert_ok(
-        charl_comm_create(&(charl_comm_options){.timeout_s = 20, .ranks_per_node = {2}}, &c));
+    charl_assert_ok(charl_comm_create(&(charl_comm_options){.timeout_s = 20, .ranks_per_node = {2}}, &c));
     charl_assert_ok(charl_comm_watch_begin(c, NULL, NULL));
     return c;
 }
@@ -57,9 +56,8 @@ static bool comes_true(const charl_comm *c, bool heard, int64_t step)
         for (int r = 0; r < c->size; r++) {
             const charl__slot *s = charl__slot_of(c, r);
 
-            all = all &&
-                  (c->peer[r].node == c->peer[c->rank].node ||
-                   ((atomic_load(&s->heard_ms) > 0) == heard && atomic_load(&s->step) == step));
+            all = all && (c->peer[r].node == c->peer[c->rank].node ||
+                          ((atomic_load(&s->heard_ms) > 0) == heard && atomic_load(&s->step) == step));
         }
         if (all) {
             return true;
@@ -101,8 +99,7 @@ void test_a_connection_without_token_is_closed(void **state)
         skip_test();
         return;
     }
-    charl_assert_ok(
-        charl_comm_create(&(charl_comm_options){.timeout_s = 20, .ranks_per_node = {2}}, &c));
+    charl_assert_ok(charl_comm_create(&(charl_comm_options){.timeout_s = 20, .ranks_per_node = {2}}, &c));
     if (c->heartbeat) {
         fd = charl__node_connect(charl__heartbeat_address(c, charl_comm_node(c)), 0);
         assert_true(fd >= 0);

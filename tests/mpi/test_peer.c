@@ -23,17 +23,14 @@
 _Thread_local charl_comm *comm, *nodes;
 static charl_device *dev;
 
-static charl_status create(charl_comm *c, int total, int64_t n, charl_slices *mine,
-                           charl_allreduce **out)
+static charl_status create(charl_comm *c, int total, int64_t n, charl_slices *mine, charl_allreduce **out)
 {
     charl_assert_ok(charl_slices_block(total, charl_comm_rank(c), charl_comm_size(c), mine));
-    return charl_allreduce_create(
-        c, n, mine, &(charl_allreduce_options){.algorithm = "peer", .device = dev}, out);
+    return charl_allreduce_create(c, n, mine, &(charl_allreduce_options){.algorithm = "peer", .device = dev}, out);
 }
 
 /* This rank's lanes of a round, by the compute queue, so that begin is ordered behind them. */
-static void lanes_write(charl_allreduce *ar, const charl_slices *mine, int64_t round, int64_t n,
-                        float **leaf)
+static void lanes_write(charl_allreduce *ar, const charl_slices *mine, int64_t round, int64_t n, float **leaf)
 {
     charl_buffer *lanes, *sum;
 
@@ -45,9 +42,9 @@ static void lanes_write(charl_allreduce *ar, const charl_slices *mine, int64_t r
             leaf_fill(leaf[s], round, s, n);
         }
         charl__tree_fold(leaf + lo, hi - lo, n);
-        charl_assert_ok(charl__buffer_write(
-            CHARL_QUEUE_COMPUTE, lanes, (size_t)(j * charl_allreduce_stride(ar)) * sizeof(float),
-            leaf[lo], (size_t)n * sizeof(float), true));
+        charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, lanes,
+                                            (size_t)(j * charl_allreduce_stride(ar)) * sizeof(float), leaf[lo],
+                                            (size_t)n * sizeof(float), true));
     }
 }
 
@@ -60,8 +57,7 @@ static void sums_check(charl_allreduce *ar, int total, int64_t round, int64_t n,
     assert_non_null(got);
     assert_true(charl__allreduce_buffers(ar, &lanes, &sum));
     charl_assert_ok(charl__allreduce_join(ar));
-    charl_assert_ok(
-        charl__buffer_read(CHARL_QUEUE_COMPUTE, sum, 0, got, (size_t)n * sizeof *got, true));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, sum, 0, got, (size_t)n * sizeof *got, true));
     for (int s = 0; s < total; s++) {
         leaf_fill(leaf[s], round, s, n);
     }
@@ -114,8 +110,7 @@ static void test_sums_equal_the_serial_fold(void **state)
         sums(8, sizes[i], i % 2 == 0, 1);
         sums(8, sizes[i], i % 2 == 1, 1);
     }
-    if (charl_comm_size(comm) % 2 ==
-        0) { /* several lanes of a rank; three ranks have them anyway */
+    if (charl_comm_size(comm) % 2 == 0) { /* several lanes of a rank; three ranks have them anyway */
         sums(11, 5003, false, 1);
     }
     charl_assert_ok(charl_comm_barrier(comm));
@@ -166,8 +161,8 @@ static void test_a_rank_without_lanes(void **state)
 
     (void)state;
     charl_assert_ok(charl_slices_range(last, rank, rank < last, &mine));
-    charl_assert_ok(charl_allreduce_create(
-        comm, 700, &mine, &(charl_allreduce_options){.algorithm = "peer", .device = dev}, &ar));
+    charl_assert_ok(
+        charl_allreduce_create(comm, 700, &mine, &(charl_allreduce_options){.algorithm = "peer", .device = dev}, &ar));
     assert_int_equal(charl__peer_tuning_of(ar)->words_left, 0);
     rounds_run(ar, &mine, 700, 5);
     charl_allreduce_destroy(ar);
@@ -230,8 +225,7 @@ static void test_where_it_does_not_work(void **state)
         charl_assert_status(create(nodes, 8, 4, &mine, &ar), CHARL_ERR_CONFIG);
         charl_assert_message("several nodes");
     }
-    charl_assert_ok(
-        charl_allreduce_create(comm, 4, &mine, &(charl_allreduce_options){.device = dev}, &ar));
+    charl_assert_ok(charl_allreduce_create(comm, 4, &mine, &(charl_allreduce_options){.device = dev}, &ar));
     assert_string_equal(charl_allreduce_name(ar),
                         charl_device_get_info(dev)->kind == CHARL_DEVICE_GPU ? "peer" : "shm");
     assert_int_equal(charl__allreduce_written(ar) != NULL, charl__peer_tuning_of(ar) != NULL);
@@ -360,16 +354,14 @@ static void test_auto_falls_back(void **state)
     charl_log_set_callback(note, &warnings);
     charl_assert_ok(charl__fault_set("peer.prefer:1+"));
     charl__fault_after(charl_comm_rank(comm) == failing_rank ? 12 : 0);
-    charl_assert_ok(
-        charl_allreduce_create(comm, 300, &mine, &(charl_allreduce_options){.device = dev}, &ar));
+    charl_assert_ok(charl_allreduce_create(comm, 300, &mine, &(charl_allreduce_options){.device = dev}, &ar));
     assert_string_equal(charl_allreduce_name(ar), "shm");
     assert_int_equal(warnings, 1);
     charl_allreduce_destroy(ar);
 
     /* memory through which rank 1 is never heard */
     charl_assert_ok(charl__fault_set("peer.prefer:1+,peer.absent@1:1,peer.patience:1+:100"));
-    charl_assert_ok(
-        charl_allreduce_create(comm, 300, &mine, &(charl_allreduce_options){.device = dev}, &ar));
+    charl_assert_ok(charl_allreduce_create(comm, 300, &mine, &(charl_allreduce_options){.device = dev}, &ar));
     charl_assert_ok(charl__fault_set(NULL));
     charl_log_set_callback(NULL, NULL);
     assert_string_equal(charl_allreduce_name(ar), "shm");
@@ -406,12 +398,11 @@ static int ranks_begin(void **state)
 {
     (void)state;
     if (charl_comm_create(&(charl_comm_options){.timeout_s = 20}, &comm) != CHARL_OK ||
-        charl_comm_create(&(charl_comm_options){.timeout_s = 20, .ranks_per_node = {2}}, &nodes) !=
-            CHARL_OK ||
+        charl_comm_create(&(charl_comm_options){.timeout_s = 20, .ranks_per_node = {2}}, &nodes) != CHARL_OK ||
         charl_comm_cpu_limit(comm) != CHARL_OK ||
-        charl_device_open(&(charl_device_request){.local_rank = charl_comm_rank(comm),
-                                                  .local_size = charl_comm_size(comm)},
-                          &dev) != CHARL_OK) {
+        charl_device_open(
+            &(charl_device_request){.local_rank = charl_comm_rank(comm), .local_size = charl_comm_size(comm)}, &dev) !=
+            CHARL_OK) {
         fprintf(stderr, "%s\n", charl_error_message());
         return 1;
     }

@@ -21,8 +21,7 @@
 _Thread_local charl_comm *comm, *nodes, *uneven;
 
 /* Lane j of s, folded, to `to`. */
-static void lane_fill(const charl_slices *s, int j, int64_t round, int64_t n, float **leaf,
-                      float *to)
+static void lane_fill(const charl_slices *s, int j, int64_t round, int64_t n, float **leaf, float *to)
 {
     const int m = s->lane_hi[j] - s->lane_lo[j];
 
@@ -33,11 +32,10 @@ static void lane_fill(const charl_slices *s, int j, int64_t round, int64_t n, fl
     memcpy(to, leaf[0], (size_t)n * sizeof *to);
 }
 
-static charl_status create(charl_comm *c, const char *algorithm, int64_t n,
-                           const charl_slices *mine, charl_allreduce **out)
+static charl_status create(charl_comm *c, const char *algorithm, int64_t n, const charl_slices *mine,
+                           charl_allreduce **out)
 {
-    return charl_allreduce_create(c, n, mine, &(charl_allreduce_options){.algorithm = algorithm},
-                                  out);
+    return charl_allreduce_create(c, n, mine, &(charl_allreduce_options){.algorithm = algorithm}, out);
 }
 
 static void check(charl_comm *c, const char *name, int total, int64_t n)
@@ -122,8 +120,7 @@ static void test_several_nodes_give_the_same_bits(void **state)
         charl_allreduce *ar = NULL;
         charl_slices mine;
 
-        charl_assert_ok(
-            charl_slices_block(8, charl_comm_rank(nodes), charl_comm_size(nodes), &mine));
+        charl_assert_ok(charl_slices_block(8, charl_comm_rank(nodes), charl_comm_size(nodes), &mine));
         charl_assert_status(create(nodes, "shm", 4, &mine, &ar), CHARL_ERR_CONFIG);
         charl_assert_message("several nodes");
         assert_null(ar);
@@ -140,8 +137,7 @@ static void test_a_wrong_algorithm_is_refused(void **state)
     charl_assert_status(create(comm, "ring", 4, &mine, &ar), CHARL_ERR_CONFIG);
     charl_assert_message("shm, hierarchical, p2p or mpi");
     charl_assert_status(
-        charl_allreduce_create(comm, 4, &mine,
-                               &(charl_allreduce_options){.reduce_dtype = CHARL_I32}, &ar),
+        charl_allreduce_create(comm, 4, &mine, &(charl_allreduce_options){.reduce_dtype = CHARL_I32}, &ar),
         CHARL_ERR_CONFIG);
     charl_assert_message("dist.reduce_dtype");
     charl__env_set(CHARL_ENV_ALLREDUCE, "p2p");
@@ -154,8 +150,7 @@ static void test_a_wrong_algorithm_is_refused(void **state)
     charl_assert_status(create(comm, "auto", 4, &mine, &ar), CHARL_ERR_INVALID);
     if (charl_comm_size(comm) > 1) {
         charl_assert_ok(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
-        charl_assert_status(create(comm, "auto", charl_comm_rank(comm), &mine, &ar),
-                            CHARL_ERR_INVALID);
+        charl_assert_status(create(comm, "auto", charl_comm_rank(comm), &mine, &ar), CHARL_ERR_INVALID);
         charl_assert_status(create(comm, "local", 4, &mine, &ar), CHARL_ERR_CONFIG);
     }
 }
@@ -259,8 +254,7 @@ static void test_control_collectives(void **state)
 
 static charl_status fail_if(bool fails, charl_status code)
 {
-    return fails ? charl__error_set(code, __FILE__, __LINE__, __func__, "batch of 512 does not fit")
-                 : CHARL_OK;
+    return fails ? charl__error_set(code, __FILE__, __LINE__, __func__, "batch of 512 does not fit") : CHARL_OK;
 }
 
 static void test_agreement(void **state)
@@ -269,8 +263,7 @@ static void test_agreement(void **state)
 
     (void)state;
     charl_assert_ok(charl_comm_agree(comm, CHARL_OK));
-    charl_assert_status(charl_comm_agree(comm, fail_if(rank == last, CHARL_ERR_NOMEM)),
-                        CHARL_ERR_NOMEM);
+    charl_assert_status(charl_comm_agree(comm, fail_if(rank == last, CHARL_ERR_NOMEM)), CHARL_ERR_NOMEM);
     charl_assert_message("batch of 512 does not fit");
     if (last > 0) {
         char name[32];
@@ -278,9 +271,8 @@ static void test_agreement(void **state)
         snprintf(name, sizeof name, "rank %d of %d (", last, last + 1);
         charl_assert_message(name);
         /* the worst wins */
-        charl_assert_status(
-            charl_comm_agree(comm, fail_if(true, rank == 0 ? CHARL_ERR_DISK : CHARL_ERR_CONFIG)),
-            CHARL_ERR_DISK);
+        charl_assert_status(charl_comm_agree(comm, fail_if(true, rank == 0 ? CHARL_ERR_DISK : CHARL_ERR_CONFIG)),
+                            CHARL_ERR_DISK);
         charl_assert_message("rank 0 of");
         assert_true(charl_comm_is_agreed(comm));
         charl__error_prefix("step 7: ");
@@ -298,11 +290,10 @@ static charl_status compare(const char *value, const char *more)
     charl_status st = CHARL_OK;
     charl__consensus facts = {0};
 
-    CHARL_TRY_CLEANUP(charl__consensus_add(
-        &facts, &(charl__fact){CHARL_ERR_DEVICE, "parameters", value, "a note", "look"}));
+    CHARL_TRY_CLEANUP(
+        charl__consensus_add(&facts, &(charl__fact){CHARL_ERR_DEVICE, "parameters", value, "a note", "look"}));
     if (more) {
-        CHARL_TRY_CLEANUP(charl__consensus_add(
-            &facts, &(charl__fact){CHARL_ERR_DATA, more, "there", NULL, NULL}));
+        CHARL_TRY_CLEANUP(charl__consensus_add(&facts, &(charl__fact){CHARL_ERR_DATA, more, "there", NULL, NULL}));
     }
 cleanup:
     st = charl__consensus_reach(&facts, st, comm);
@@ -349,14 +340,12 @@ static void test_too_little_shared_memory(void **state)
     }
     charl_assert_ok(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     charl_assert_ok(charl__fault_set("comm.shm@0:1+:1000000"));
-    charl_assert_status(create(comm, "auto", 1 << 20, &mine, &ar),
-                        is_team ? CHARL_OK : CHARL_ERR_NOMEM);
+    charl_assert_status(create(comm, "auto", 1 << 20, &mine, &ar), is_team ? CHARL_OK : CHARL_ERR_NOMEM);
     if (!is_team) {
         charl_assert_message("/dev/shm, which has 1.0 MB free");
     }
     charl_assert_ok(charl__fault_set("comm.shm@0:1+:1"));
-    charl_assert_status(charl_reducer_create(comm, &mine, &r),
-                        is_team ? CHARL_OK : CHARL_ERR_NOMEM);
+    charl_assert_status(charl_reducer_create(comm, &mine, &r), is_team ? CHARL_OK : CHARL_ERR_NOMEM);
     charl_assert_ok(charl__fault_set(NULL));
     charl_assert_ok(charl_comm_barrier(comm));
     charl_reducer_destroy(r);
@@ -412,8 +401,7 @@ static void test_processors(void **state)
     unsetenv("POCL_MAX_PTHREAD_COUNT");
     setenv("POCL_CPU_MAX_CU_COUNT", "77", 1);
     charl_assert_ok(charl_comm_cpu_limit(comm));
-    assert_int_equal(strtol(getenv("POCL_MAX_PTHREAD_COUNT"), NULL, 10),
-                     charl_comm_cpu_share(comm));
+    assert_int_equal(strtol(getenv("POCL_MAX_PTHREAD_COUNT"), NULL, 10), charl_comm_cpu_share(comm));
     assert_string_equal(getenv("POCL_CPU_MAX_CU_COUNT"), "77");
 }
 

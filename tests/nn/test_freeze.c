@@ -38,10 +38,8 @@ static void build(run *r, charl_dtype precision, bool freeze)
     in = charl_input(r->g, "x", CHARL_F32, (charl_shape){2, {ROWS, FEATURES}}, CHARL_BATCHED);
     labels = charl_input(r->g, "y", CHARL_I32, (charl_shape){1, {ROWS}}, CHARL_BATCHED);
     r->loss = charl_batch_mean(
-        r->g,
-        charl_cross_entropy(
-            r->g, charl_model_build(r->model, r->g, r->params, charl_cast(r->g, in, precision)),
-            labels, NULL, 0.0F));
+        r->g, charl_cross_entropy(r->g, charl_model_build(r->model, r->g, r->params, charl_cast(r->g, in, precision)),
+                                  labels, NULL, 0.0F));
     charl_graph_keep(r->g, r->loss);
     if (freeze) {
         int count = 0;
@@ -71,8 +69,7 @@ static void train(run *r)
         charl_assert_ok(charl_graph_run(r->g));
         charl_assert_ok(charl_optimizer_step(r->optimizer, 1e-2F));
     }
-    charl_assert_ok(
-        charl_tensor_read(charl_var_get_tensor(r->loss), &r->loss_value, sizeof r->loss_value));
+    charl_assert_ok(charl_tensor_read(charl_var_get_tensor(r->loss), &r->loss_value, sizeof r->loss_value));
 }
 
 static void run_fini(run *r)
@@ -87,8 +84,7 @@ static float *values(const charl_param *p)
 {
     float *v;
 
-    charl_assert_ok(
-        charl_alloc_array(charl_shape_count(&charl_param_get_spec(p)->shape), sizeof *v, &v));
+    charl_assert_ok(charl_alloc_array(charl_shape_count(&charl_param_get_spec(p)->shape), sizeof *v, &v));
     charl_assert_ok(charl_param_read(p, v));
     return v;
 }

@@ -36,21 +36,21 @@ static const charl_conv2d_config kaiming = {.channels = 8,
                                             .groups = 1,
                                             .init = CHARL_CONV_INIT_KAIMING_NORMAL};
 static const charl_residual_block_config plain = {.channels = 4, .stride = 1, .groups = 1},
-                                         resnext = {CHARL_RESIDUAL_BOTTLENECK, .channels = 8,
-                                                    .stride = 2, .width = 4, .groups = 2};
+                                         resnext = {CHARL_RESIDUAL_BOTTLENECK, .channels = 8, .stride = 2, .width = 4,
+                                                    .groups = 2};
 static const charl_pool2d_config pool = {.kernel = {2, 2}};
 static const charl_pool2d_config wide = {.kernel = {3, 3}, .stride = {1, 2}, .padding = {1, 1}};
 
 /* Parameters of a convolution, and of the batch norm after it. */
-#define KAIMING(name, deviation, ...)                                                              \
-    {                                                                                              \
-        name, {4, {__VA_ARGS__}}, 0, 0, false, deviation                                           \
+#define KAIMING(name, deviation, ...)                                                                                  \
+    {                                                                                                                  \
+        name, {4, {__VA_ARGS__}}, 0, 0, false, deviation                                                               \
     }
-#define NORM(prefix, n)                                                                            \
-    {prefix ".weight", {1, {n}}, 0, 1.0F, false, 0}, {prefix ".bias", {1, {n}}, 0, 0, false, 0},   \
-        {prefix ".running_mean", {1, {n}}, 0, 0, true, 0},                                         \
-    {                                                                                              \
-        prefix ".running_var", {1, {n}}, 0, 1.0F, true, 0                                          \
+#define NORM(prefix, n)                                                                                                \
+    {prefix ".weight", {1, {n}}, 0, 1.0F, false, 0}, {prefix ".bias", {1, {n}}, 0, 0, false, 0},                       \
+        {prefix ".running_mean", {1, {n}}, 0, 0, true, 0},                                                             \
+    {                                                                                                                  \
+        prefix ".running_var", {1, {n}}, 0, 1.0F, true, 0                                                              \
     }
 
 static const charl_embedding_config embedding = {.vocab = 40, .dim = 12, .init_std = 0.02};
@@ -65,10 +65,7 @@ static const charl_conv_transpose2d_config up = {.channels = 3,
                                                  .groups = 1,
                                                  .bias = true};
 static const charl_group_norm_config pairs = {.groups = 3, .eps = 1e-5};
-static const charl_recurrent_config stacked = {.hidden_size = 16,
-                                               .num_layers = 2,
-                                               .dropout = 0.25,
-                                               .bias = true},
+static const charl_recurrent_config stacked = {.hidden_size = 16, .num_layers = 2, .dropout = 0.25, .bias = true},
                                     one = {.hidden_size = 4, .num_layers = 1, .last = true};
 static const charl_transformer_block_config gpt2 = {
     .heads = 2, .depth = 2, .init_std = 0.02, .rope_theta = 10000, .causal = true, .bias = true};
@@ -82,12 +79,8 @@ static const charl_transformer_block_config llama = {.heads = 2,
                                                      .causal = true,
                                                      .mlp = CHARL_BLOCK_SWIGLU};
 
-static const charl_transformer_block_config rms_block = {.heads = 2,
-                                                         .depth = 1,
-                                                         .init_std = 0.5,
-                                                         .rope_theta = 10000,
-                                                         .causal = true,
-                                                         .norm = CHARL_BLOCK_RMS_NORM};
+static const charl_transformer_block_config rms_block = {
+    .heads = 2, .depth = 1, .init_std = 0.5, .rope_theta = 10000, .causal = true, .norm = CHARL_BLOCK_RMS_NORM};
 
 static const struct layer_case {
     const char *type;
@@ -157,8 +150,8 @@ static const struct layer_case {
      {3, {8, 3, 3}},
      {KAIMING("l.conv1.weight", 0.70710678118654757, 4, 6, 1, 1), NORM("l.bn1", 4),
       KAIMING("l.conv2.weight", 0.23570226039551584, 4, 2, 3, 3), NORM("l.bn2", 4),
-      KAIMING("l.conv3.weight", 0.5, 8, 4, 1, 1), NORM("l.bn3", 8),
-      KAIMING("l.downsample.0.weight", 0.5, 8, 6, 1, 1), NORM("l.downsample.1", 8)}},
+      KAIMING("l.conv3.weight", 0.5, 8, 4, 1, 1), NORM("l.bn3", 8), KAIMING("l.downsample.0.weight", 0.5, 8, 6, 1, 1),
+      NORM("l.downsample.1", 8)}},
     {"global_avg_pool", NULL, {3, {2, 6, 5}}, {1, {2}}, {{0}}},
     {"flatten", NULL, {3, {2, 6, 5}}, {1, {60}}, {{0}}},
     {"dropout", NULL, {1, {40}}, {1, {40}}, {{0}}},
@@ -182,27 +175,22 @@ static const struct layer_case {
      .config = &llama,
      .in = {2, {5, 8}},
      .out = {2, {5, 8}},
-     .param =
-         {{.name = "l.ln_1.weight", .shape = {1, {8}}, .constant = 1.0F},
-          {.name = "l.attn.c_attn.weight", .shape = {2, {16, 8}}, .deviation = 0.5},
-          {.name = "l.attn.c_proj.weight", .shape = {2, {8, 8}}, .deviation = 0.35355339059327379},
-          {.name = "l.ln_2.weight", .shape = {1, {8}}, .constant = 1.0F},
-          {.name = "l.mlp.c_fc.weight", .shape = {2, {12, 8}}, .deviation = 0.5},
-          {.name = "l.mlp.c_proj.weight", .shape = {2, {8, 6}}, .deviation = 0.35355339059327379}}},
+     .param = {{.name = "l.ln_1.weight", .shape = {1, {8}}, .constant = 1.0F},
+               {.name = "l.attn.c_attn.weight", .shape = {2, {16, 8}}, .deviation = 0.5},
+               {.name = "l.attn.c_proj.weight", .shape = {2, {8, 8}}, .deviation = 0.35355339059327379},
+               {.name = "l.ln_2.weight", .shape = {1, {8}}, .constant = 1.0F},
+               {.name = "l.mlp.c_fc.weight", .shape = {2, {12, 8}}, .deviation = 0.5},
+               {.name = "l.mlp.c_proj.weight", .shape = {2, {8, 6}}, .deviation = 0.35355339059327379}}},
     {.type = "transformer_block", /* normalised without a mean */
      .config = &rms_block,
      .in = {2, {5, 8}},
      .out = {2, {5, 8}},
      .param = {{.name = "l.ln_1.weight", .shape = {1, {8}}, .constant = 1.0F},
                {.name = "l.attn.c_attn.weight", .shape = {2, {24, 8}}, .deviation = 0.5},
-               {.name = "l.attn.c_proj.weight",
-                .shape = {2, {8, 8}},
-                .deviation = 0.35355339059327379},
+               {.name = "l.attn.c_proj.weight", .shape = {2, {8, 8}}, .deviation = 0.35355339059327379},
                {.name = "l.ln_2.weight", .shape = {1, {8}}, .constant = 1.0F},
                {.name = "l.mlp.c_fc.weight", .shape = {2, {32, 8}}, .deviation = 0.5},
-               {.name = "l.mlp.c_proj.weight",
-                .shape = {2, {8, 32}},
-                .deviation = 0.35355339059327379}}},
+               {.name = "l.mlp.c_proj.weight", .shape = {2, {8, 32}}, .deviation = 0.35355339059327379}}},
     {.type = "embedding",
      .config = &embedding,
      .in = {1, {7}},
@@ -235,8 +223,7 @@ static const struct layer_case {
      &one,
      {3, {1, 5, 3}},
      {1, {4}},
-     {{"l.weight_ih_l0", {2, {16, 3}}, 0.5, 0, false},
-      {"l.weight_hh_l0", {2, {16, 4}}, 0.5, 0, false}}},
+     {{"l.weight_ih_l0", {2, {16, 3}}, 0.5, 0, false}, {"l.weight_hh_l0", {2, {16, 4}}, 0.5, 0, false}}},
     {"gru",
      &stacked,
      {2, {5, 3}},
@@ -253,8 +240,7 @@ static const struct layer_case {
      &one,
      {2, {1, 3}}, /* a single step */
      {1, {4}},
-     {{"l.weight_ih_l0", {2, {12, 3}}, 0.5, 0, false},
-      {"l.weight_hh_l0", {2, {12, 4}}, 0.5, 0, false}}},
+     {{"l.weight_ih_l0", {2, {12, 3}}, 0.5, 0, false}, {"l.weight_hh_l0", {2, {12, 4}}, 0.5, 0, false}}},
     {"relu", NULL, {1, {5}}, {1, {5}}, {{0}}},
     {"leaky_relu", NULL, {1, {5}}, {1, {5}}, {{0}}},
     {"elu", NULL, {1, {5}}, {1, {5}}, {{0}}},
@@ -399,10 +385,7 @@ static void test_refused_inputs(void **state)
         {"transformer_block", &odd_heads, {2, {5, 6}}, "block.0: heads is not a multiple"},
         {"embedding", &embedding, {1, {5}}, "block.0: embedding needs token numbers"},
         {"position_embedding", &position, {1, {5}}, "block.0: position_embedding needs"},
-        {"position_embedding",
-         &position,
-         {2, {10, 5}},
-         "a sequence of 10 is longer than block_size = 9"},
+        {"position_embedding", &position, {2, {10, 5}}, "a sequence of 10 is longer than block_size = 9"},
         {"rms_norm", NULL, {0, {0}}, "block.0: rms_norm needs"},
         {"lstm", &one, {1, {5}}, "block.0: a recurrent layer needs"},
         {"gru", &one, {2, {0, 5}}, "block.0: a recurrent layer needs"},

@@ -12,8 +12,7 @@
 static const charl_linear_config linear = {.out = 50, .bias = true, .activation = "silu"};
 
 /* Layers "a", of type `first`, and "b" over [ROWS, 6]. */
-static void net_init_tied(net *n, const char *first, const charl_linear_config *a,
-                          const charl_linear_config *b)
+static void net_init_tied(net *n, const char *first, const charl_linear_config *a, const charl_linear_config *b)
 {
     net_init(n);
     charl_assert_ok(charl_model_add(n->model, "a", first, a));
@@ -24,8 +23,7 @@ static void net_init_tied(net *n, const char *first, const charl_linear_config *
 /* A layer that uses another's weight has none of its own, and the gradient is the sum of both. */
 static void test_tied_weights(void **state)
 {
-    static const charl_linear_config first = {.out = 6, .init_std = 0.5},
-                                     second = {.out = 6, .bias = true, .tie = "a"};
+    static const charl_linear_config first = {.out = 6, .init_std = 0.5}, second = {.out = 6, .bias = true, .tie = "a"};
     double worst = 1.0;
     net n;
 
@@ -45,8 +43,8 @@ static void test_tied_weights(void **state)
 
 static void test_ties_that_do_not_fit(void **state)
 {
-    static const charl_linear_config first = {.out = 6}, other = {.out = 5, .tie = "a"},
-                                     same = {.out = 6, .tie = "a"}, later = {.out = 6, .tie = "z"};
+    static const charl_linear_config first = {.out = 6}, other = {.out = 5, .tie = "a"}, same = {.out = 6, .tie = "a"},
+                                     later = {.out = 6, .tie = "z"};
     net n;
 
     (void)state;
@@ -97,8 +95,7 @@ static void test_refused_layers(void **state)
     charl_assert_ok(charl_model_create(&m));
     charl_assert_ok(charl_model_add(m, "taken", "relu", NULL));
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        charl_assert_status(charl_model_add(m, bad[i].name, bad[i].type, bad[i].config),
-                            CHARL_ERR_CONFIG);
+        charl_assert_status(charl_model_add(m, bad[i].name, bad[i].type, bad[i].config), CHARL_ERR_CONFIG);
         charl_assert_message(bad[i].message);
     }
     assert_int_equal(charl_model_get_count(m), 1);
@@ -221,10 +218,8 @@ static void test_evaluation_shares_parameters(void **state)
 static charl_status life_of_a_model(void *ctx)
 {
     charl_status st = CHARL_OK;
-    const charl_cnn_config c = {.channels = (int64_t[]){2},
-                                .n_channels = 1,
-                                .kernel = 3,
-                                .head = {.outputs = 2, .batch_norm = true}};
+    const charl_cnn_config c = {
+        .channels = (int64_t[]){2}, .n_channels = 1, .kernel = 3, .head = {.outputs = 2, .batch_norm = true}};
     net n = {0};
 
     (void)ctx;

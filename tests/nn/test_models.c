@@ -51,9 +51,8 @@ static double deviation_of(const net *n, const char *name)
 static void test_mlp(void **state)
 {
     static const char *const names[] = {"flatten", "fc1", "fc_bn1", "fc_act1", "fc_drop1", "fc2"};
-    static const char *const params[] = {
-        "fc1.weight",         "fc_bn1.weight", "fc_bn1.bias", "fc_bn1.running_mean",
-        "fc_bn1.running_var", "fc2.weight",    "fc2.bias"};
+    static const char *const params[] = {"fc1.weight",         "fc_bn1.weight", "fc_bn1.bias", "fc_bn1.running_mean",
+                                         "fc_bn1.running_var", "fc2.weight",    "fc2.bias"};
     const charl_mlp_config c = {
         .hidden = (int64_t[]){16}, .n_hidden = 1, .outputs = 3, .dropout = 0.1, .batch_norm = true};
     const charl_mlp_config none = {.outputs = 0};
@@ -73,11 +72,10 @@ static void test_mlp(void **state)
 static void test_gpt(void **state)
 {
     static const char *const names[] = {"wte", "wpe", "drop", "h.0", "h.1", "ln_f", "lm_head"};
-    static const char *const block[] = {
-        "h.1.ln_1.weight",      "h.1.ln_1.bias",          "h.1.attn.c_attn.weight",
-        "h.1.attn.c_attn.bias", "h.1.attn.c_proj.weight", "h.1.attn.c_proj.bias",
-        "h.1.ln_2.weight",      "h.1.ln_2.bias",          "h.1.mlp.c_fc.weight",
-        "h.1.mlp.c_fc.bias",    "h.1.mlp.c_proj.weight",  "h.1.mlp.c_proj.bias"};
+    static const char *const block[] = {"h.1.ln_1.weight",      "h.1.ln_1.bias",          "h.1.attn.c_attn.weight",
+                                        "h.1.attn.c_attn.bias", "h.1.attn.c_proj.weight", "h.1.attn.c_proj.bias",
+                                        "h.1.ln_2.weight",      "h.1.ln_2.bias",          "h.1.mlp.c_fc.weight",
+                                        "h.1.mlp.c_fc.bias",    "h.1.mlp.c_proj.weight",  "h.1.mlp.c_proj.bias"};
     charl_gpt_config c = {.n_layer = 2,
                           .n_head = 2,
                           .n_embd = 8,
@@ -99,8 +97,7 @@ static void test_gpt(void **state)
     assert_true(charl_shape_equal(&out, &(charl_shape){3, {ROWS, 5, 11}}));
     assert_int_equal(charl_params_get_count(n.params), 2 + 2 * 12 + 2);
     for (int i = 0; i < 12; i++) {
-        assert_string_equal(charl_param_get_spec(charl_params_get(n.params, 14 + i))->name,
-                            block[i]);
+        assert_string_equal(charl_param_get_spec(charl_params_get(n.params, 14 + i))->name, block[i]);
     }
     assert_float_equal(deviation_of(&n, "h.1.mlp.c_fc.weight"), 0.02, 1e-6);
     assert_float_equal(deviation_of(&n, "h.1.mlp.c_proj.weight"), 0.01, 1e-6);
@@ -145,11 +142,10 @@ static void test_cnn(void **state)
                                         "pool2", "flatten", "fc1",   "fc_act1", "fc2"};
     static const char *const params[] = {"conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias",
                                          "fc1.weight",   "fc1.bias",   "fc2.weight",   "fc2.bias"};
-    charl_cnn_config c = {
-        .channels = (int64_t[]){4, 6},
-        .n_channels = 2,
-        .kernel = 3,
-        .head = {.hidden = (int64_t[]){8}, .n_hidden = 1, .outputs = 2, .activation = "tanh"}};
+    charl_cnn_config c = {.channels = (int64_t[]){4, 6},
+                          .n_channels = 2,
+                          .kernel = 3,
+                          .head = {.hidden = (int64_t[]){8}, .n_hidden = 1, .outputs = 2, .activation = "tanh"}};
     net n;
 
     (void)state;
@@ -159,8 +155,7 @@ static void test_cnn(void **state)
     net_build(&n, (charl_shape){3, {1, 8, 8}});
     assert_params(n.params, params, 8);
     assert_int_equal(charl_params_find(n.params, "fc1.weight") != NULL, 1);
-    assert_int_equal(charl_param_get_spec(charl_params_find(n.params, "fc1.weight"))->shape.dim[1],
-                     6 * 2 * 2);
+    assert_int_equal(charl_param_get_spec(charl_params_find(n.params, "fc1.weight"))->shape.dim[1], 6 * 2 * 2);
     net_fini(&n);
     net_init(&n);
     c.kernel = 4;
@@ -267,11 +262,12 @@ static void test_refused_resnets(void **state)
 /* A block refuses what only the input or its other settings show; parts are named. */
 static void test_refused_blocks(void **state)
 {
-    static const charl_residual_block_config
-        plain = {.channels = 4, .stride = 1, .groups = 1},
-        grouped_basic = {.channels = 4, .stride = 1, .groups = 2},
-        narrow = {CHARL_RESIDUAL_BOTTLENECK, .channels = 3, .stride = 1, .groups = 1},
-        odd_groups = {CHARL_RESIDUAL_BOTTLENECK, .channels = 16, .stride = 1, .groups = 3};
+    static const charl_residual_block_config plain = {.channels = 4, .stride = 1, .groups = 1},
+                                             grouped_basic = {.channels = 4, .stride = 1, .groups = 2},
+                                             narrow = {CHARL_RESIDUAL_BOTTLENECK, .channels = 3, .stride = 1,
+                                                       .groups = 1},
+                                             odd_groups = {CHARL_RESIDUAL_BOTTLENECK, .channels = 16, .stride = 1,
+                                                           .groups = 3};
     char long_name[252];
     const struct {
         const char *name;

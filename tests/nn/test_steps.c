@@ -23,8 +23,7 @@ typedef struct run {
 
 static void open_run(run *r, charl_steps_options o, double dropout, charl_dtype precision)
 {
-    const charl_mlp_config mlp = {
-        .hidden = (int64_t[]){8}, .n_hidden = 1, .outputs = CLASSES, .dropout = dropout};
+    const charl_mlp_config mlp = {.hidden = (int64_t[]){8}, .n_hidden = 1, .outputs = CLASSES, .dropout = dropout};
     charl_optimizer_config sgd = charl_optimizer_defaults("sgd");
     float x[ROWS * FEATURES];
     int32_t y[ROWS];
@@ -41,10 +40,8 @@ static void open_run(run *r, charl_steps_options o, double dropout, charl_dtype 
     in = charl_input(r->g, "x", CHARL_F32, (charl_shape){2, {ROWS, FEATURES}}, CHARL_BATCHED);
     labels = charl_input(r->g, "y", CHARL_I32, (charl_shape){1, {ROWS}}, CHARL_BATCHED);
     r->loss = charl_batch_mean(
-        r->g,
-        charl_cross_entropy(
-            r->g, charl_model_build(r->model, r->g, r->params, charl_cast(r->g, in, precision)),
-            labels, NULL, 0.0F));
+        r->g, charl_cross_entropy(r->g, charl_model_build(r->model, r->g, r->params, charl_cast(r->g, in, precision)),
+                                  labels, NULL, 0.0F));
     charl_graph_keep(r->g, r->loss);
     charl_graph_backward(r->g, r->loss, charl_graph_loss_scale(r->g));
     charl_assert_ok(charl_graph_compile(r->g));
@@ -145,18 +142,15 @@ static void test_errors(void **state)
     float scale;
 
     (void)state;
-    charl_assert_status(charl_steps_create(dev, &(charl_steps_options){.loss_scale = 3}, &s),
-                        CHARL_ERR_INVALID);
-    charl_assert_status(charl_steps_create(dev, &(charl_steps_options){.dynamic = true}, &s),
-                        CHARL_ERR_INVALID);
+    charl_assert_status(charl_steps_create(dev, &(charl_steps_options){.loss_scale = 3}, &s), CHARL_ERR_INVALID);
+    charl_assert_status(charl_steps_create(dev, &(charl_steps_options){.dynamic = true}, &s), CHARL_ERR_INVALID);
     open_run(&r, (charl_steps_options){.seed = 1}, 0, CHARL_F32);
     charl_assert_ok(charl_steps_get_loss_scale(r.steps, &scale));
     assert_true(scale == 1.0F);
     charl_assert_status(charl_steps_set_loss_scale(r.steps, 2), CHARL_ERR_INVALID);
     charl_assert_status(charl_optimizer_step(r.optimizer, 0.1F), CHARL_ERR_INVALID);
     charl_assert_message("charl_optimizer_begin");
-    charl_assert_ok(
-        charl_optimizer_create(r.params, &(charl_optimizer_config){.type = "sgd"}, &plain));
+    charl_assert_ok(charl_optimizer_create(r.params, &(charl_optimizer_config){.type = "sgd"}, &plain));
     charl_assert_status(charl_optimizer_begin(plain, 0.1F), CHARL_ERR_INVALID);
     charl_optimizer_destroy(plain);
     close_run(&r);

@@ -26,11 +26,8 @@ typedef struct training {
 
 static charl_status build(training *t, const char *optimizer)
 {
-    const charl_mlp_config config = {.hidden = (int64_t[]){16},
-                                     .n_hidden = 1,
-                                     .outputs = CLASSES,
-                                     .dropout = 0.1,
-                                     .batch_norm = true};
+    const charl_mlp_config config = {
+        .hidden = (int64_t[]){16}, .n_hidden = 1, .outputs = CLASSES, .dropout = 0.1, .batch_norm = true};
     charl_slices slices;
     charl_var *rows;
 
@@ -40,23 +37,21 @@ static charl_status build(training *t, const char *optimizer)
     charl_graph_set_steps(t->g, t->steps);
     t->x = charl_input(t->g, "x", CHARL_F32, (charl_shape){2, {ROWS, FEATURES}}, CHARL_BATCHED);
     t->y = charl_input(t->g, "y", CHARL_I32, (charl_shape){1, {ROWS}}, CHARL_BATCHED);
-    rows = charl_cross_entropy(t->g, charl_model_build(t->model, t->g, t->params, t->x), t->y, NULL,
-                               0.0F);
+    rows = charl_cross_entropy(t->g, charl_model_build(t->model, t->g, t->params, t->x), t->y, NULL, 0.0F);
     t->loss = charl_batch_mean(t->g, rows);
     charl_graph_keep(t->g, t->loss);
     charl_graph_backward(t->g, t->loss, NULL);
     CHARL_TRY(charl_graph_compile(t->g));
     CHARL_TRY(charl_params_initialize(t->params, 3));
-    CHARL_TRY(charl__optimizer_create(
-        t->params,
-        &(charl_optimizer_config){.type = optimizer,
-                                  .momentum = strcmp(optimizer, "sgd") == 0 ? 0.9F : 0,
-                                  .beta1 = 0.9F,
-                                  .beta2 = 0.99F,
-                                  .eps = 1e-8F,
-                                  .weight_decay = 1e-3F,
-                                  .grad_clip = 5.0F},
-        t->steps, NULL, &t->o));
+    CHARL_TRY(charl__optimizer_create(t->params,
+                                      &(charl_optimizer_config){.type = optimizer,
+                                                                .momentum = strcmp(optimizer, "sgd") == 0 ? 0.9F : 0,
+                                                                .beta1 = 0.9F,
+                                                                .beta2 = 0.99F,
+                                                                .eps = 1e-8F,
+                                                                .weight_decay = 1e-3F,
+                                                                .grad_clip = 5.0F},
+                                      t->steps, NULL, &t->o));
     return CHARL_OK;
 }
 
@@ -89,8 +84,7 @@ static void training_close(training *t)
 
 static charl_status step(training *t)
 {
-    charl_step_params record = {
-        .seed_lo = 5, .step_lo = (uint32_t)charl_optimizer_get_steps(t->o), .commit = 1};
+    charl_step_params record = {.seed_lo = 5, .step_lo = (uint32_t)charl_optimizer_get_steps(t->o), .commit = 1};
 
     charl__optimizer_fill(t->o, 0.02F, &record);
     CHARL_TRY(charl__steps_push(t->steps, &record));
@@ -110,8 +104,7 @@ static float loss_of(const training *t)
 static void read_arena(charl_buffer *b, float *out, int64_t n)
 {
     assert_true(n <= MAX_ELEMENTS);
-    charl_assert_ok(
-        charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, out, (size_t)n * sizeof *out, true));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, out, (size_t)n * sizeof *out, true));
 }
 
 static const char *const optimizers[] = {"sgd", "adam", "adamw"};
@@ -136,8 +129,7 @@ static void test_learns_one_batch(void **state)
             }
             last = loss_of(&t);
             if (!(last < 0.5F * first)) {
-                fail_msg("%s: the loss went from %g to %g", optimizers[i], (double)first,
-                         (double)last);
+                fail_msg("%s: the loss went from %g to %g", optimizers[i], (double)first, (double)last);
             }
             read_arena(t.params->value, value[again], t.params->elements);
             if (again) {

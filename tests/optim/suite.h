@@ -17,27 +17,11 @@ static charl_device *dev;
 static const charl_param_spec specs[] = {
     {.name = "a", .shape = {1, {70}}, .init = {CHARL_INIT_UNIFORM, -1.0F, 1.0F}, .trainable = true},
     {.name = "stat", .shape = {1, {4}}, .init = {CHARL_INIT_CONSTANT, 3.0F, 0.0F}},
-    {.name = "b",
-     .shape = {2, {3, 5}},
-     .init = {CHARL_INIT_UNIFORM, -1.0F, 1.0F},
-     .trainable = true,
-     .no_decay = true},
-    {.name = "c",
-     .shape = {2, {40, 50}},
-     .init = {CHARL_INIT_UNIFORM, -1.0F, 1.0F},
-     .trainable = true},
-    {.name = "kernel",
-     .shape = {4, {4, 2, 3, 3}},
-     .init = {CHARL_INIT_UNIFORM, -1.0F, 1.0F},
-     .trainable = true},
-    {.name = "tall",
-     .shape = {2, {300, 2}},
-     .init = {CHARL_INIT_UNIFORM, -1.0F, 1.0F},
-     .trainable = true},
-    {.name = "table",
-     .shape = {2, {10, 7}},
-     .init = {CHARL_INIT_UNIFORM, -1.0F, 1.0F},
-     .trainable = true},
+    {.name = "b", .shape = {2, {3, 5}}, .init = {CHARL_INIT_UNIFORM, -1.0F, 1.0F}, .trainable = true, .no_decay = true},
+    {.name = "c", .shape = {2, {40, 50}}, .init = {CHARL_INIT_UNIFORM, -1.0F, 1.0F}, .trainable = true},
+    {.name = "kernel", .shape = {4, {4, 2, 3, 3}}, .init = {CHARL_INIT_UNIFORM, -1.0F, 1.0F}, .trainable = true},
+    {.name = "tall", .shape = {2, {300, 2}}, .init = {CHARL_INIT_UNIFORM, -1.0F, 1.0F}, .trainable = true},
+    {.name = "table", .shape = {2, {10, 7}}, .init = {CHARL_INIT_UNIFORM, -1.0F, 1.0F}, .trainable = true},
 };
 
 static inline charl_status open_set(charl_params **out)
@@ -48,8 +32,7 @@ static inline charl_status open_set(charl_params **out)
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         CHARL_TRY(charl_params_add(*out, &specs[i], &p));
     }
-    charl_param_set_settings(
-        p, (charl_param_settings){.lr_scale = 0.5F, .weight_decay = 0.2F, .edge = true});
+    charl_param_set_settings(p, (charl_param_settings){.lr_scale = 0.5F, .weight_decay = 0.2F, .edge = true});
     CHARL_TRY(charl__params_layout(*out, NULL, 0));
     CHARL_TRY(charl__params_allocate(*out, dev));
     CHARL_TRY(charl__params_allocate_gradients(*out, 1, true, NULL));
@@ -60,8 +43,7 @@ static inline charl_status open_set(charl_params **out)
 static inline void read_arena(charl_buffer *b, float *out, int64_t n)
 {
     assert_true(n <= MAX_ELEMENTS);
-    charl_assert_ok(
-        charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, out, (size_t)n * sizeof *out, true));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, out, (size_t)n * sizeof *out, true));
 }
 
 /* Marks the elements of the arena that belong to a parameter: 1, or 2 where decay applies. */
@@ -88,8 +70,7 @@ static inline void make_gradient(const int *kind, int t, float size, float *g)
 
 static inline void write_gradient(charl_params *set, const float *g)
 {
-    charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, set->sum, 0, g,
-                                        (size_t)set->elements * sizeof *g, true));
+    charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, set->sum, 0, g, (size_t)set->elements * sizeof *g, true));
 }
 
 static inline float lr_of(int t)

@@ -23,8 +23,7 @@ static void part_init(part *p, int i, const charl_optimizer_config *config)
     if (i == PARTS - 2) {
         p->range[1].count = p->set->elements - p->range[1].begin;
     }
-    charl_assert_ok(
-        charl__optimizer_create(p->set, config, NULL, &(charl_param_ranges){p->range, 2}, &p->o));
+    charl_assert_ok(charl__optimizer_create(p->set, config, NULL, &(charl_param_ranges){p->range, 2}, &p->o));
     charl_assert_ok(charl_optimizer_reset_ema(p->o));
 }
 
@@ -36,8 +35,7 @@ static void gather(part *p)
     for (int i = 0; i < PARTS; i++) {
         read_arena(p[i].set->value, v, p[i].set->elements);
         for (int r = 0; r < 2; r++) {
-            memcpy(all + p[i].range[r].begin, v + p[i].range[r].begin,
-                   (size_t)p[i].range[r].count * sizeof *v);
+            memcpy(all + p[i].range[r].begin, v + p[i].range[r].begin, (size_t)p[i].range[r].count * sizeof *v);
         }
     }
     for (int i = 0; i < PARTS; i++) {
@@ -175,9 +173,8 @@ static void test_whole_tensors_do_not(void **state)
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         const charl_optimizer_config config = charl_optimizer_defaults(types[i]);
 
-        charl_assert_status(
-            charl__optimizer_create(set, &config, NULL, &(charl_param_ranges){&half, 1}, &o),
-            CHARL_ERR_CONFIG);
+        charl_assert_status(charl__optimizer_create(set, &config, NULL, &(charl_param_ranges){&half, 1}, &o),
+                            CHARL_ERR_CONFIG);
         charl_assert_message(types[i]);
         assert_null(o);
     }

@@ -22,20 +22,15 @@ typedef struct fixture {
 
 static void open_fixture(fixture *f, float scale, bool dynamic)
 {
-    const charl_optimizer_config c = {
-        .type = "adamw", .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8F, .grad_clip = 3.0F};
+    const charl_optimizer_config c = {.type = "adamw", .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8F, .grad_clip = 3.0F};
     const charl_init init = {CHARL_INIT_UNIFORM, -1.0F, 1.0F};
 
     *f = (fixture){0};
     charl_assert_ok(charl_params_create(&f->set));
     charl_assert_ok(charl_params_add(
-        f->set,
-        &(charl_param_spec){.name = "m", .shape = {2, {20, 30}}, .init = init, .trainable = true},
-        &f->matrix));
+        f->set, &(charl_param_spec){.name = "m", .shape = {2, {20, 30}}, .init = init, .trainable = true}, &f->matrix));
     charl_assert_ok(charl_params_add(
-        f->set,
-        &(charl_param_spec){.name = "v", .shape = {1, {30}}, .init = init, .trainable = true},
-        &f->vector));
+        f->set, &(charl_param_spec){.name = "v", .shape = {1, {30}}, .init = init, .trainable = true}, &f->vector));
     charl_assert_ok(charl__params_layout(f->set, NULL, 0));
     charl_assert_ok(charl__params_allocate(f->set, dev));
     charl_assert_ok(charl__params_allocate_gradients(f->set, 1, true, NULL));
@@ -77,8 +72,7 @@ static void step(fixture *f, float factor, float first)
 
 static void read_values(const fixture *f, float *v)
 {
-    charl_assert_ok(
-        charl__buffer_read(CHARL_QUEUE_COMPUTE, f->set->value, 0, v, N * sizeof *v, true));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, f->set->value, 0, v, N * sizeof *v, true));
 }
 
 static float scale_of(const fixture *f)
@@ -234,9 +228,8 @@ static void test_working_copy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_divides_exactly), cmocka_unit_test(test_skips_and_halves),
-        cmocka_unit_test(test_doubles),         cmocka_unit_test(test_fixed),
-        cmocka_unit_test(test_working_copy),
+        cmocka_unit_test(test_divides_exactly), cmocka_unit_test(test_skips_and_halves), cmocka_unit_test(test_doubles),
+        cmocka_unit_test(test_fixed),           cmocka_unit_test(test_working_copy),
     };
 
     return charl_test_on_device(tests, &dev);

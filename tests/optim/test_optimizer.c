@@ -33,13 +33,7 @@ static const struct config {
     {{.type = "adam", .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-3F, .weight_decay = 0.1F}, 1e-2F},
     {{.type = "adam", .beta1 = 0.0, .beta2 = 0.0, .eps = 1e-6F}, 1.0F},
     {{.type = "adamw", .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8F, .weight_decay = 0.01F}, 1.0F},
-    {{.type = "adamw",
-      .beta1 = 0.9,
-      .beta2 = 0.95,
-      .eps = 1e-8F,
-      .weight_decay = 0.3F,
-      .grad_clip = 1.0F},
-     10.0F},
+    {{.type = "adamw", .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8F, .weight_decay = 0.3F, .grad_clip = 1.0F}, 10.0F},
     {{.type = "lion", .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.1F}, 1.0F},
     {{.type = "lion", .beta1 = 0.95, .beta2 = 0.98, .grad_clip = 1.0F}, 1.0F},
     {{.type = "rmsprop", .beta2 = 0.99, .eps = 1e-8F, .weight_decay = 0.1F}, 1.0F},
@@ -49,19 +43,13 @@ static const struct config {
     {{.type = "lamb", .beta1 = 0.8, .beta2 = 0.9, .eps = 1e-3F, .grad_clip = 1.0F}, 1.0F},
     {{.type = "adafactor", .eps = 1e-7F}, 1.0F},
     {{.type = "adafactor", .eps = 1e-2F, .weight_decay = 0.1F, .grad_clip = 1.0F}, 1.0F},
-    {{.type = "muon",
-      .momentum = 0.95F,
-      .beta1 = 0.9,
-      .beta2 = 0.999,
-      .eps = 1e-8F,
-      .weight_decay = 0.1F},
-     1.0F},
+    {{.type = "muon", .momentum = 0.95F, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8F, .weight_decay = 0.1F}, 1.0F},
     {{.type = "muon", .beta1 = 0.8, .beta2 = 0.9, .eps = 1e-4F, .grad_clip = 1.0F}, 1.0F},
 };
 
 /* The reference of one step, parameter by parameter. */
-static void step_reference(const charl_optimizer *o, const float *g, int t, double factor,
-                           double *value, double state[][MAX_ELEMENTS])
+static void step_reference(const charl_optimizer *o, const float *g, int t, double factor, double *value,
+                           double state[][MAX_ELEMENTS])
 {
     static double grad[MAX_ELEMENTS], scratch[4 * MAX_ELEMENTS + 300 * 300];
 
@@ -198,8 +186,7 @@ static void test_against_reference(void **state)
 
 static void test_defaults_are_pytorch(void **state)
 {
-    const charl_optimizer_config sgd = charl_optimizer_defaults("sgd"),
-                                 adam = charl_optimizer_defaults("adam"),
+    const charl_optimizer_config sgd = charl_optimizer_defaults("sgd"), adam = charl_optimizer_defaults("adam"),
                                  adamw = charl_optimizer_defaults("adamw");
 
     (void)state;
@@ -218,8 +205,7 @@ static void test_defaults_are_pytorch(void **state)
 /* A bad gradient changes nothing, and neither does a good one after it. */
 static void check_nonfinite(const char *type, float bad)
 {
-    static float g[MAX_ELEMENTS], value[2][MAX_ELEMENTS],
-        states[2][CHARL_OPTIM_MAX_STATES * MAX_ELEMENTS];
+    static float g[MAX_ELEMENTS], value[2][MAX_ELEMENTS], states[2][CHARL_OPTIM_MAX_STATES * MAX_ELEMENTS];
     static int kind[MAX_ELEMENTS];
     charl_optimizer_config config = charl_optimizer_defaults(type);
     charl_optimizer_report report;

@@ -11,14 +11,12 @@ static const struct known {
     charl_schedule s;
     double lr[STEPS];
 } known[] = {
-    {{.type = "constant", .base_lr = 0.1},
-     {0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1}},
+    {{.type = "constant", .base_lr = 0.1}, {0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1}},
     /* CosineAnnealingLR(T_max=10, eta_min=0.01); it stays at the end, where PyTorch's rises again
      */
     {{.type = "cosine", .base_lr = 0.1, .min_lr = 0.01, .total_steps = 10},
-     {0.1, 0.09779754323328192, 0.09140576474687263, 0.08145033635316129, 0.06890576474687264,
-      0.05500000000000001, 0.04109423525312737, 0.028549663646838717, 0.01859423525312737,
-      0.012202456766718092, 0.01, 0.01, 0.01}},
+     {0.1, 0.09779754323328192, 0.09140576474687263, 0.08145033635316129, 0.06890576474687264, 0.05500000000000001,
+      0.04109423525312737, 0.028549663646838717, 0.01859423525312737, 0.012202456766718092, 0.01, 0.01, 0.01}},
     /* LinearLR(1, 0.1, 10) */
     {{.type = "linear", .base_lr = 0.1, .min_lr = 0.01, .total_steps = 10},
      {0.1, 0.091, 0.082, 0.073, 0.064, 0.055, 0.046, 0.037, 0.028, 0.019, 0.01, 0.01, 0.01}},
@@ -43,8 +41,7 @@ static const struct known {
     {{.type = "step", .base_lr = 0.1, .warmup_steps = 4, .step_size = 3, .gamma = 0.5},
      {0.02, 0.04, 0.06, 0.08, 0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.025, 0.025, 0.025}},
     {{.type = "cosine", .base_lr = 0.1, .warmup_steps = 1, .total_steps = 5},
-     {0.05, 0.1, 0.08535533905932738, 0.05, 0.014644660940672627, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0,
-      0.0}},
+     {0.05, 0.1, 0.08535533905932738, 0.05, 0.014644660940672627, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}},
     /* A warm-up as long as the run leaves nothing to decay over. */
     {{.type = "cosine", .base_lr = 0.1, .min_lr = 0.01, .warmup_steps = 2, .total_steps = 2},
      {0.1 / 3, 0.2 / 3, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01}},
@@ -59,8 +56,8 @@ static void test_known_values(void **state)
             const double got = charl_schedule_lr(&known[i].s, step);
 
             if (!(fabs(got - known[i].lr[step]) <= 1e-12)) {
-                fail_msg("row %zu, %s, step %lld: %.17g, want %.17g", i, known[i].s.type,
-                         (long long)step, got, known[i].lr[step]);
+                fail_msg("row %zu, %s, step %lld: %.17g, want %.17g", i, known[i].s.type, (long long)step, got,
+                         known[i].lr[step]);
             }
         }
     }

@@ -113,8 +113,8 @@ static void test_skipping(void **state)
     begin(0.5, true);
     charl_optimizer_destroy(o);
     charl_assert_ok(charl__steps_create(dev, 2, &steps));
-    charl_assert_ok(charl__optimizer_create(
-        set, &(charl_optimizer_config){.type = "sgd", .skip_nonfinite = true}, steps, NULL, &o));
+    charl_assert_ok(charl__optimizer_create(set, &(charl_optimizer_config){.type = "sgd", .skip_nonfinite = true},
+                                            steps, NULL, &o));
     for (int t = 0; t < 4; t++) {
         record.step_lo = (uint32_t)t + 100;
         charl__optimizer_fill(o, lr_of(t), &record);
@@ -138,11 +138,7 @@ static void test_skipping(void **state)
         } else {
             assert_memory_not_equal(after, before, (size_t)set->elements * sizeof *after);
         }
-        check_report(t % 2 == 0, (t + 1) / 2,
-                     t == 0  ? 0
-                     : t < 3 ? 101
-                             : 103,
-                     t == 1 || t == 2 ? "c" : NULL);
+        check_report(t % 2 == 0, (t + 1) / 2, t == 0 ? 0 : t < 3 ? 101 : 103, t == 1 || t == 2 ? "c" : NULL);
         charl_assert_ok(charl_param_read(set->param[1], got));
         assert_true(got[0] == 3.0F && got[1] == 3.0F && got[3] == 3.0F);
     }

@@ -29,12 +29,10 @@ static double ulp_error(float got, double want)
 
 static void report(int64_t i, float got, double want)
 {
-    print_error("  [%lld] got %.9g want %.9g, %.3g ulp\n", (long long)i, (double)got, want,
-                ulp_error(got, want));
+    print_error("  [%lld] got %.9g want %.9g, %.3g ulp\n", (long long)i, (double)got, want, ulp_error(got, want));
 }
 
-void charl_test_close(const float *got, const double *want, int64_t count, double tol,
-                      const char *file, int line)
+void charl_test_close(const float *got, const double *want, int64_t count, double tol, const char *file, int line)
 {
     int64_t bad = 0, worst = -1;
     double worst_error = -1;
@@ -56,14 +54,13 @@ void charl_test_close(const float *got, const double *want, int64_t count, doubl
     if (bad > 0) {
         print_error("  worst:\n");
         report(worst, got[worst], want[worst]);
-        print_error("%lld of %lld values differ by more than %g (CHARL_TEST_SEED=%llu)\n",
-                    (long long)bad, (long long)count, tol, (unsigned long long)charl_test_seed());
+        print_error("%lld of %lld values differ by more than %g (CHARL_TEST_SEED=%llu)\n", (long long)bad,
+                    (long long)count, tol, (unsigned long long)charl_test_seed());
         _fail(file, line);
     }
 }
 
-void charl_test_close_f32(const float *got, const float *want, int64_t count, double tol,
-                          const char *file, int line)
+void charl_test_close_f32(const float *got, const float *want, int64_t count, double tol, const char *file, int line)
 {
     for (int64_t i = 0; i < count; i++) {
         const double wide = (double)want[i];
@@ -83,13 +80,11 @@ static uint32_t bits_of(float x)
     return bits;
 }
 
-void charl_test_same_bits(const float *got, const float *want, int64_t count, const char *file,
-                          int line)
+void charl_test_same_bits(const float *got, const float *want, int64_t count, const char *file, int line)
 {
     for (int64_t i = 0; i < count; i++) {
         if (bits_of(got[i]) != bits_of(want[i])) {
-            print_error("bits differ (CHARL_TEST_SEED=%llu):\n",
-                        (unsigned long long)charl_test_seed());
+            print_error("bits differ (CHARL_TEST_SEED=%llu):\n", (unsigned long long)charl_test_seed());
             report(i, got[i], (double)want[i]);
             _fail(file, line);
         }
@@ -99,8 +94,8 @@ void charl_test_same_bits(const float *got, const float *want, int64_t count, co
 void charl_test_status(charl_status got, charl_status want, const char *file, int line)
 {
     if (got != want) {
-        print_error("status %s, expected %s: %s%s\n", charl_status_name(got),
-                    charl_status_name(want), charl_error_message(), charl_error_path());
+        print_error("status %s, expected %s: %s%s\n", charl_status_name(got), charl_status_name(want),
+                    charl_error_message(), charl_error_path());
         _fail(file, line);
     }
 }

@@ -14,24 +14,20 @@ static bool builtins_lack(const charl_device *dev)
     const charl_device_info *info = charl_device_get_info(dev);
     const int64_t n = charl__device_counters(dev).programs_with_header;
 
-    if (strcmp(info->platform, "Portable Computing Language") != 0 ||
-        strncmp(info->driver, "3.", 2) != 0 || n == 0) {
+    if (strcmp(info->platform, "Portable Computing Language") != 0 || strncmp(info->driver, "3.", 2) != 0 || n == 0) {
         return false;
     }
-    fprintf(stderr, "kernels/prelude/builtins.clh lacks functions of %lld programs\n",
-            (long long)n);
+    fprintf(stderr, "kernels/prelude/builtins.clh lacks functions of %lld programs\n", (long long)n);
     return true;
 }
 
-int charl_test_run_on_device(const char *name, const struct CMUnitTest *tests, size_t count,
-                             charl_device **dev)
+int charl_test_run_on_device(const char *name, const struct CMUnitTest *tests, size_t count, charl_device **dev)
 {
-    return charl_test_run_on_device_of(&(charl_device_request){.local_size = 1}, name, tests, count,
-                                       dev);
+    return charl_test_run_on_device_of(&(charl_device_request){.local_size = 1}, name, tests, count, dev);
 }
 
-int charl_test_run_on_device_of(const charl_device_request *request, const char *name,
-                                const struct CMUnitTest *tests, size_t count, charl_device **dev)
+int charl_test_run_on_device_of(const charl_device_request *request, const char *name, const struct CMUnitTest *tests,
+                                size_t count, charl_device **dev)
 {
     int failed;
 

@@ -48,8 +48,8 @@ static bool names_a_test(const char *pattern, const struct CMUnitTest *tests, si
     return false;
 }
 
-int charl_test_run_group(const char *group, const struct CMUnitTest *tests, size_t count,
-                         CMFixtureFunction setup, CMFixtureFunction teardown)
+int charl_test_run_group(const char *group, const struct CMUnitTest *tests, size_t count, CMFixtureFunction setup,
+                         CMFixtureFunction teardown)
 {
     struct CMUnitTest *selected;
     size_t n = 0;

@@ -150,8 +150,8 @@ long charl_test_fail_every_acquisition(charl_status (*scenario)(void *ctx), void
         pending = charl__fault_pending();
         charl__fault_after(0);
         if (charl__live() != live) {
-            print_error("after failing acquisition %ld: %ld objects alive, expected %ld (%s)\n",
-                        nth, charl__live(), live, charl_error_message());
+            print_error("after failing acquisition %ld: %ld objects alive, expected %ld (%s)\n", nth, charl__live(),
+                        live, charl_error_message());
             fail();
         }
         if (pending > 0) {
@@ -159,8 +159,7 @@ long charl_test_fail_every_acquisition(charl_status (*scenario)(void *ctx), void
             break;
         }
         if (st == CHARL_OK || charl_error_message()[0] == '\0') {
-            print_error("failing acquisition %ld went unreported (status %s)\n", nth,
-                        charl_status_name(st));
+            print_error("failing acquisition %ld went unreported (status %s)\n", nth, charl_status_name(st));
             fail();
         }
     }

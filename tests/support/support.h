@@ -20,10 +20,10 @@
  *
  *  Names and shell patterns; one that matches no test is an error, which lists the tests. */
 #undef cmocka_run_group_tests
-#define cmocka_run_group_tests(tests, setup, teardown)                                             \
+#define cmocka_run_group_tests(tests, setup, teardown)                                                                 \
     charl_test_run_group(#tests, (tests), sizeof(tests) / sizeof((tests)[0]), (setup), (teardown))
-int charl_test_run_group(const char *group, const struct CMUnitTest *tests, size_t count,
-                         CMFixtureFunction setup, CMFixtureFunction teardown);
+int charl_test_run_group(const char *group, const struct CMUnitTest *tests, size_t count, CMFixtureFunction setup,
+                         CMFixtureFunction teardown);
 /** For a program with arguments of its own: `patterns`, NULL-terminated and kept, are the names.
  *  Without this call they are argv + 1. */
 void charl_test_select(char **patterns);
@@ -31,22 +31,17 @@ void charl_test_select(char **patterns);
 /** Fail unless |got[i] - want[i]| <= tol * (1 + |want[i]|) for every i; where want is NaN or
  * infinite, got must be the same. Prints the first few offenders (index, got, want, error in ulp of
  * f32), the worst one and the seed. */
-#define charl_assert_close(got, want, count, tol)                                                  \
-    charl_test_close((got), (want), (count), (tol), __FILE__, __LINE__)
-void charl_test_close(const float *got, const double *want, int64_t count, double tol,
-                      const char *file, int line);
+#define charl_assert_close(got, want, count, tol) charl_test_close((got), (want), (count), (tol), __FILE__, __LINE__)
+void charl_test_close(const float *got, const double *want, int64_t count, double tol, const char *file, int line);
 
 /** charl_assert_close against f32 values. */
-#define charl_assert_close_f32(got, want, count, tol)                                              \
+#define charl_assert_close_f32(got, want, count, tol)                                                                  \
     charl_test_close_f32((got), (want), (count), (tol), __FILE__, __LINE__)
-void charl_test_close_f32(const float *got, const float *want, int64_t count, double tol,
-                          const char *file, int line);
+void charl_test_close_f32(const float *got, const float *want, int64_t count, double tol, const char *file, int line);
 
 /** Fail unless both hold the same bytes; prints the first index where the f32 bits differ. */
-#define charl_assert_same_bits(got, want, count)                                                   \
-    charl_test_same_bits((got), (want), (count), __FILE__, __LINE__)
-void charl_test_same_bits(const float *got, const float *want, int64_t count, const char *file,
-                          int line);
+#define charl_assert_same_bits(got, want, count) charl_test_same_bits((got), (want), (count), __FILE__, __LINE__)
+void charl_test_same_bits(const float *got, const float *want, int64_t count, const char *file, int line);
 
 /** Fail unless `call` is CHARL_OK, or unless it is `code`; prints charl's message. */
 #define charl_assert_ok(call) charl_test_status((call), CHARL_OK, __FILE__, __LINE__)

@@ -24,11 +24,8 @@ static uint16_t token_at(int64_t i)
 static charl_dataset *open_tokens(void)
 {
     const char *path = charl_test_path(dir, "tokens.h5");
-    const charl__writer_spec spec = {.kind = CHARL_DATASET_TOKENS,
-                                     .x_dtype = CHARL_U16,
-                                     .rows = TRAIN,
-                                     .more = VAL,
-                                     .classes = 1201};
+    const charl__writer_spec spec = {
+        .kind = CHARL_DATASET_TOKENS, .x_dtype = CHARL_U16, .rows = TRAIN, .more = VAL, .classes = 1201};
     const charl_import_options replace = {.overwrite = true};
     static uint16_t tokens[TRAIN + VAL];
     charl__writer *w = NULL;
@@ -145,8 +142,7 @@ static void check_stream(bench *b, int64_t row0, int64_t first, int64_t steps)
             const int64_t p = k * BATCH + row0 + r;
 
             assert_window(x, y, r,
-                          charl_order_row(SEED, n, true, p) * WINDOW +
-                              charl_order_shift(SEED, n, true, p, WINDOW));
+                          charl_order_row(SEED, n, true, p) * WINDOW + charl_order_shift(SEED, n, true, p, WINDOW));
             assert_true(weight[r] == 1.0F);
         }
     }

@@ -46,12 +46,10 @@ static void shares_are_functions_of_their_place(void **state)
 static void settings_must_fit_the_data(void **state)
 {
     const charl_dataset_info images = {.path = "i.h5", .x_shape = {3, {3, 32, 24}}};
-    const charl_dataset_info table = {
-        .path = "t.h5", .kind = CHARL_DATASET_TABLE, .x_shape = {1, {8}}};
-    const charl_dataset_info tokens = {
-        .path = "w.h5", .kind = CHARL_DATASET_TOKENS, .x_shape = {1, {8}}};
-    const charl_augment none = {.flip = false}, mixup = {.mixup = 0.2}, flip = {.flip = true},
-                        crop = {.crop = 23}, wide = {.crop = 24};
+    const charl_dataset_info table = {.path = "t.h5", .kind = CHARL_DATASET_TABLE, .x_shape = {1, {8}}};
+    const charl_dataset_info tokens = {.path = "w.h5", .kind = CHARL_DATASET_TOKENS, .x_shape = {1, {8}}};
+    const charl_augment none = {.flip = false}, mixup = {.mixup = 0.2}, flip = {.flip = true}, crop = {.crop = 23},
+                        wide = {.crop = 24};
 
     (void)state;
     charl_assert_ok(charl__augment_check(&none, &tokens));

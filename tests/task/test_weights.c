@@ -29,12 +29,11 @@ static void open_net(int64_t width, const char *last, uint64_t seed, net *n)
     for (int i = 0; i < 3; i++) {
         charl_param *param;
 
-        charl_assert_ok(charl_params_add(n->params,
-                                         &(charl_param_spec){.name = name[i],
-                                                             .shape = shape[i],
-                                                             .init = {CHARL_INIT_UNIFORM, -1, 1},
-                                                             .trainable = true},
-                                         &param));
+        charl_assert_ok(charl_params_add(
+            n->params,
+            &(charl_param_spec){
+                .name = name[i], .shape = shape[i], .init = {CHARL_INIT_UNIFORM, -1, 1}, .trainable = true},
+            &param));
         p[i] = charl_parameter(n->g, param);
     }
     x = charl_input(n->g, "x", CHARL_F32, (charl_shape){2, {4, 5}}, CHARL_BATCHED);
@@ -91,8 +90,7 @@ static void round_trip(const char *file)
     assert_int_equal(report.loaded, 0);
     charl_params_report_fini(&report);
     same(&a, &c, "fc1.bias", 4, false);
-    charl_assert_ok(
-        charl_params_load(c.params, path, &(charl_params_load_options){.by_name = true}, &report));
+    charl_assert_ok(charl_params_load(c.params, path, &(charl_params_load_options){.by_name = true}, &report));
     assert_int_equal(report.loaded, 2);
     assert_string_equal(report.text, "missing: head.weight\nextra: fc2.weight\n");
     charl_params_report_fini(&report);
@@ -129,13 +127,11 @@ static void test_other_shapes(void **state)
     open_net(4, "fc2", 1, &a);
     open_net(6, "fc2", 1, &b);
     charl_assert_ok(charl_params_save(a.params, path, NULL));
-    charl_assert_status(
-        charl_params_load(b.params, path, &(charl_params_load_options){.by_name = true}, &report),
-        CHARL_ERR_CHECKPOINT);
+    charl_assert_status(charl_params_load(b.params, path, &(charl_params_load_options){.by_name = true}, &report),
+                        CHARL_ERR_CHECKPOINT);
     charl_assert_message("has no parameter of this model");
     assert_int_equal(report.misshapen, 3);
-    assert_non_null(strstr(
-        report.text, "misshapen: fc1.weight is f32 [4, 5] in the file, f32 [6, 5] in the model"));
+    assert_non_null(strstr(report.text, "misshapen: fc1.weight is f32 [4, 5] in the file, f32 [6, 5] in the model"));
     charl_params_report_fini(&report);
     close_net(&a);
     close_net(&b);
@@ -146,8 +142,7 @@ static void test_half_sized_tensors(void **state)
 {
     static const uint16_t bits[4] = {0x3f80, 0xc000, 0x3f00, 0x0000}; /* bf16: 1, -2, 0.5, 0 */
     static const float want[4] = {1, -2, 0.5F, 0};
-    const charl_checkpoint_tensor t = {
-        .name = "fc1.bias", .dtype = CHARL_BF16, .shape = {1, {4}}, .data = bits};
+    const charl_checkpoint_tensor t = {.name = "fc1.bias", .dtype = CHARL_BF16, .shape = {1, {4}}, .data = bits};
     char *dir = charl_test_tempdir();
     const char *path = charl_test_path(dir, "bf16.safetensors");
     float got[4];
@@ -159,8 +154,7 @@ static void test_half_sized_tensors(void **state)
     }
     open_net(4, "fc2", 1, &a);
     charl_assert_ok(charl_safetensors_save(path, &t, 1, NULL));
-    charl_assert_ok(
-        charl_params_load(a.params, path, &(charl_params_load_options){.by_name = true}, NULL));
+    charl_assert_ok(charl_params_load(a.params, path, &(charl_params_load_options){.by_name = true}, NULL));
     read_param(&a, "fc1.bias", got);
     charl_assert_same_bits(got, want, 4);
     close_net(&a);
@@ -174,14 +168,13 @@ static void test_errors(void **state)
     (void)state;
     open_net(4, "fc2", 1, &a);
     charl_assert_status(charl_params_save(a.params, "weights.bin", NULL), CHARL_ERR_INVALID);
-    charl_assert_status(charl_params_save(a.params, "weights.safetensors",
-                                          &(charl_params_save_options){.config_text = "[model]\n"}),
-                        CHARL_ERR_INVALID);
-    charl_assert_status(charl_params_load(a.params, "/no/such.h5", NULL, NULL),
-                        CHARL_ERR_CHECKPOINT);
-    charl_assert_status(charl_params_save(a.params, "weights.h5",
-                                          &(charl_params_save_options){.config_text = "no ini"}),
-                        CHARL_ERR_CONFIG);
+    charl_assert_status(
+        charl_params_save(a.params, "weights.safetensors", &(charl_params_save_options){.config_text = "[model]\n"}),
+        CHARL_ERR_INVALID);
+    charl_assert_status(charl_params_load(a.params, "/no/such.h5", NULL, NULL), CHARL_ERR_CHECKPOINT);
+    charl_assert_status(
+        charl_params_save(a.params, "weights.h5", &(charl_params_save_options){.config_text = "no ini"}),
+        CHARL_ERR_CONFIG);
     close_net(&a);
 }
 

@@ -56,8 +56,7 @@ static charl_tensor *place(const float *src, int64_t n, charl_dtype type, int64_
         charl_tensor *values;
 
         charl_assert_ok(charl__buffer_create(dev, (size_t)n * sizeof *src, "test", &b));
-        charl_assert_ok(
-            charl__buffer_write(CHARL_QUEUE_COMPUTE, b, 0, src, (size_t)n * sizeof *src, true));
+        charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, b, 0, src, (size_t)n * sizeof *src, true));
         charl_assert_ok(charl__tensor_view(b, CHARL_F32, &(charl_shape){1, {n}}, 0, &values));
         charl_assert_ok(charl__tensor_convert(values, t));
         charl_tensor_release(values);
@@ -85,8 +84,7 @@ static void fetch(charl_tensor *t, int64_t n, int64_t shift, float *out)
     charl_assert_ok(charl__buffer_create(dev, (size_t)n * sizeof *out, "test", &b));
     charl_assert_ok(charl__tensor_view(b, CHARL_F32, &(charl_shape){1, {n}}, 0, &values));
     charl_assert_ok(charl__tensor_convert(t, values));
-    charl_assert_ok(
-        charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, out, (size_t)n * sizeof *out, true));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, out, (size_t)n * sizeof *out, true));
     charl_tensor_release(values);
     charl__buffer_release(b);
     charl_free(image);
@@ -127,8 +125,7 @@ static void draw(problem *p, bool integers)
         if (!*to[i]) {
             charl_assert_ok(charl_alloc_array(n[i], sizeof(float), to[i]));
         }
-        charl_test_fill(*to[i], n[i], integers ? -4.0F : -1.0F, integers ? 5.0F : 1.0F,
-                        20U + (uint64_t)i);
+        charl_test_fill(*to[i], n[i], integers ? -4.0F : -1.0F, integers ? 5.0F : 1.0F, 20U + (uint64_t)i);
         for (int64_t e = 0; integers && e < n[i]; e++) {
             (*to[i])[e] = floorf((*to[i])[e]);
         }
@@ -183,16 +180,15 @@ static void run_form(const problem *p, charl_gemm_form form, int64_t shift, floa
     charl_tensor_release(o);
 }
 
-static inline void expect_same(const problem *p, const float *got, const float *want,
-                               const char *what)
+static inline void expect_same(const problem *p, const float *got, const float *want, const char *what)
 {
     for (int64_t e = 0; e < out_size(p); e++) {
         if (memcmp(&got[e], &want[e], sizeof *got) != 0) {
             fail_msg("%lld x %lld x %lld, ta %d, tb %d, %s: product %lld [%lld][%lld] is %.9g, not "
                      "%.9g",
                      (long long)p->m, (long long)p->n, (long long)p->k, p->ta, p->tb, what,
-                     (long long)(e / (p->m * p->n)), (long long)(e / p->n % p->m),
-                     (long long)(e % p->n), (double)got[e], (double)want[e]);
+                     (long long)(e / (p->m * p->n)), (long long)(e / p->n % p->m), (long long)(e % p->n),
+                     (double)got[e], (double)want[e]);
         }
     }
 }

@@ -14,8 +14,8 @@
 
 static charl_device *dev;
 
-static const charl_gemm_form forms[] = {CHARL_GEMM_AUTO, CHARL_GEMM_VECTOR, CHARL_GEMM_VECTOR_SMALL,
-                                        CHARL_GEMM_LOCAL, CHARL_GEMM_LOCAL_LARGE};
+static const charl_gemm_form forms[] = {CHARL_GEMM_AUTO, CHARL_GEMM_VECTOR, CHARL_GEMM_VECTOR_SMALL, CHARL_GEMM_LOCAL,
+                                        CHARL_GEMM_LOCAL_LARGE};
 enum { FORMS = sizeof forms / sizeof forms[0] };
 
 /* Few different windows, since each is a program of its own. */
@@ -123,8 +123,7 @@ static void set_up(operands *v, const charl_conv *g, bool integers)
     v->n_out = n[3] = g->batch * g->o * v->c.oh * v->c.ow;
     for (int i = 0; i < 4; i++) {
         charl_assert_ok(charl_alloc_array(n[i], sizeof(float), to[i]));
-        charl_test_fill(*to[i], n[i], integers ? -3.0F : -1.0F, integers ? 4.0F : 1.0F,
-                        (uint64_t)i);
+        charl_test_fill(*to[i], n[i], integers ? -3.0F : -1.0F, integers ? 4.0F : 1.0F, (uint64_t)i);
         for (int64_t e = 0; integers && e < n[i]; e++) {
             (*to[i])[e] = floorf((*to[i])[e]);
         }
@@ -153,11 +152,10 @@ static charl_tensor *upload(const float *src, int64_t n)
 }
 
 /* Run p on copies of the operands; n elements of output into `out`. */
-static void run(charl_gemm p, const float *a, int64_t n_a, const float *b, int64_t n_b,
-                const operands *v, float *out, int64_t n)
+static void run(charl_gemm p, const float *a, int64_t n_a, const float *b, int64_t n_b, const operands *v, float *out,
+                int64_t n)
 {
-    charl_tensor *ta = upload(a, n_a), *tb = upload(b, n_b), *bias = upload(v->bias, v->c.o),
-                 *o = upload(NULL, n);
+    charl_tensor *ta = upload(a, n_a), *tb = upload(b, n_b), *bias = upload(v->bias, v->c.o), *o = upload(NULL, n);
 
     p.a = ta;
     p.b = tb;
@@ -204,9 +202,7 @@ static int64_t source(const charl_conv *c, int d, int64_t at, int tap, int64_t e
 {
     const int64_t start = at + c->padding[d] - (int64_t)tap * c->dilation[d];
 
-    return start >= 0 && start % c->stride[d] == 0 && start / c->stride[d] < extent
-               ? start / c->stride[d]
-               : -1;
+    return start >= 0 && start % c->stride[d] == 0 && start / c->stride[d] < extent ? start / c->stride[d] : -1;
 }
 
 static float input_gradient_at(const operands *v, int64_t b, int64_t ch, int64_t h, int64_t w)
@@ -220,8 +216,7 @@ static float input_gradient_at(const operands *v, int64_t b, int64_t ch, int64_t
         for (int64_t t = 0; t < taps; t++) {
             const int64_t y = source(c, 0, h, (int)t / c->kernel[1], c->oh);
             const int64_t z = source(c, 1, w, (int)t % c->kernel[1], c->ow);
-            const float g =
-                y < 0 || z < 0 ? 0.0F : v->gout[((b * c->o + o) * c->oh + y) * c->ow + z];
+            const float g = y < 0 || z < 0 ? 0.0F : v->gout[((b * c->o + o) * c->oh + y) * c->ow + z];
 
             sum = fmaf(v->w[(o * cg + ch % cg) * taps + t], g, sum);
         }
@@ -234,21 +229,17 @@ static float weight_gradient_at(const operands *v, int64_t b0, int64_t rows, int
 {
     const charl_conv *c = &v->c;
     const int64_t cg = c->c / c->groups, taps = (int64_t)c->kernel[0] * c->kernel[1];
-    const int64_t o = e / (cg * taps), ch = o / (c->o / c->groups) * cg + e / taps % cg,
-                  t = e % taps;
+    const int64_t o = e / (cg * taps), ch = o / (c->o / c->groups) * cg + e / taps % cg, t = e % taps;
     float sum = 0.0F;
 
     for (int64_t b = b0; b < b0 + rows; b++) {
-        const float *plane = v->x + (b * c->c + ch) * c->h * c->w,
-                    *g = v->gout + (b * c->o + o) * c->oh * c->ow;
+        const float *plane = v->x + (b * c->c + ch) * c->h * c->w, *g = v->gout + (b * c->o + o) * c->oh * c->ow;
 
         for (int64_t p = 0; p < c->oh * c->ow; p++) {
-            sum = fmaf(
-                g[p],
-                pixel(c, plane,
-                      p / c->ow * c->stride[0] - c->padding[0] + t / c->kernel[1] * c->dilation[0],
-                      p % c->ow * c->stride[1] - c->padding[1] + t % c->kernel[1] * c->dilation[1]),
-                sum);
+            sum = fmaf(g[p],
+                       pixel(c, plane, p / c->ow * c->stride[0] - c->padding[0] + t / c->kernel[1] * c->dilation[0],
+                             p % c->ow * c->stride[1] - c->padding[1] + t % c->kernel[1] * c->dilation[1]),
+                       sum);
         }
     }
     return sum;
@@ -392,8 +383,7 @@ static void gradients_are_transposes(void **state)
         memset(v.bias, 0, (size_t)v.c.o * sizeof *v.bias);
         run(charl__conv_forward(&v.c, true), v.w, v.n_w, v.x, v.n_x, &v, out, v.n_out);
         run(charl__conv_input_gradient(&v.c), v.w, v.n_w, v.gout, v.n_out, &v, gx, v.n_x);
-        run(charl__conv_weight_gradient(&v.c, v.c.batch), v.gout, v.n_out, v.x, v.n_x, &v, gw,
-            v.n_w);
+        run(charl__conv_weight_gradient(&v.c, v.c.batch), v.gout, v.n_out, v.x, v.n_x, &v, gw, v.n_w);
         assert_true(dot(out, v.gout, v.n_out) == dot(gx, v.x, v.n_x));
         assert_true(dot(out, v.gout, v.n_out) == dot(gw, v.w, v.n_w));
         charl_free(out);
@@ -405,8 +395,7 @@ static void gradients_are_transposes(void **state)
 
 static void extents(void **state)
 {
-    const charl_conv c = {
-        .kernel = {3, 2}, .stride = {2, 1}, .padding = {0, 1}, .dilation = {2, 1}};
+    const charl_conv c = {.kernel = {3, 2}, .stride = {2, 1}, .padding = {0, 1}, .dilation = {2, 1}};
 
     (void)state;
     assert_int_equal(charl__conv_extent(&c, 0, 5), 1);

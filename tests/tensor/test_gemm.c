@@ -30,8 +30,7 @@ static void reference(const problem *p, float *out)
             const float *b = p->b + (z * p->segments + s) * p->k * p->n;
 
             for (int64_t k = 0; k < p->k; k++) {
-                sum = fmaf(a[p->ta ? k * p->m + i : i * p->k + k],
-                           b[p->tb ? j * p->k + k : k * p->n + j], sum);
+                sum = fmaf(a[p->ta ? k * p->m + i : i * p->k + k], b[p->tb ? j * p->k + k : k * p->n + j], sum);
             }
         }
         out[e] = p->bias == CHARL_GEMM_BIAS_COLUMNS ? sum + p->c[j]
@@ -53,8 +52,7 @@ static const struct {
 /* Packed blocks in every work-item's private memory are more than a GPU has. */
 static bool has_room(charl_gemm_form form)
 {
-    return (form != CHARL_GEMM_VECTOR && form != CHARL_GEMM_VECTOR_SMALL &&
-            form != CHARL_GEMM_VECTOR_NARROW) ||
+    return (form != CHARL_GEMM_VECTOR && form != CHARL_GEMM_VECTOR_SMALL && form != CHARL_GEMM_VECTOR_NARROW) ||
            charl_device_get_info(dev)->kind == CHARL_DEVICE_CPU;
 }
 
@@ -71,8 +69,7 @@ static bool can_run(charl_gemm_form form, const problem *p)
     if (form == CHARL_GEMM_LOCAL_LARGE && !charl__env_is_on(CHARL_ENV_TEST_LONG)) {
         return false;
     }
-    return form == CHARL_GEMM_VECTOR || form == CHARL_GEMM_VECTOR_SMALL ||
-           charl_device_get_info(dev)->max_group >= 256;
+    return form == CHARL_GEMM_VECTOR || form == CHARL_GEMM_VECTOR_SMALL || charl_device_get_info(dev)->max_group >= 256;
 }
 
 /* Every form against fmaf in a plain loop: bit for bit. */
@@ -92,8 +89,8 @@ static void check(problem p)
             }
             run_form(&p, forms[f].form, integers ? 5 : 0, got);
             if (memcmp(got, want, (size_t)n * sizeof *got) != 0) {
-                print_error("%s, %lld x %lld x %lld, ta %d, tb %d\n", forms[f].name, (long long)p.m,
-                            (long long)p.n, (long long)p.k, p.ta, p.tb);
+                print_error("%s, %lld x %lld x %lld, ta %d, tb %d\n", forms[f].name, (long long)p.m, (long long)p.n,
+                            (long long)p.k, p.ta, p.tb);
                 charl_assert_same_bits(got, want, n);
             }
         }
@@ -105,10 +102,10 @@ static void check(problem p)
 
 static void every_shape_and_transpose(void **state)
 {
-    static const int64_t shape[][3] = {
-        {1, 1, 1},       {1, 1, 300},  {1, 77, 5},     {77, 1, 5},    {8, 32, 128}, {9, 33, 129},
-        {64, 64, 16},    {65, 63, 17}, {129, 131, 15}, {3, 200, 31},  {200, 3, 31}, {128, 256, 1},
-        {100, 130, 257}, {4, 16, 16},  {5, 48, 64},    {97, 161, 40}, {13, 29, 0},  {41, 100, 601}};
+    static const int64_t shape[][3] = {{1, 1, 1},     {1, 1, 300},   {1, 77, 5},      {77, 1, 5},     {8, 32, 128},
+                                       {9, 33, 129},  {64, 64, 16},  {65, 63, 17},    {129, 131, 15}, {3, 200, 31},
+                                       {200, 3, 31},  {128, 256, 1}, {100, 130, 257}, {4, 16, 16},    {5, 48, 64},
+                                       {97, 161, 40}, {13, 29, 0},   {41, 100, 601}};
 
     (void)state;
     for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++) {
@@ -156,8 +153,7 @@ static void column_sums(const float *a, int64_t k, int64_t m, float *out)
 static void folds_like_the_tree(void **state)
 {
     enum { M = 70, N = 45, K = 19, LEAVES = 13 };
-    static const charl_gemm_form folding[] = {CHARL_GEMM_VECTOR, CHARL_GEMM_LOCAL,
-                                              CHARL_GEMM_LOCAL_SMALL};
+    static const charl_gemm_form folding[] = {CHARL_GEMM_VECTOR, CHARL_GEMM_LOCAL, CHARL_GEMM_LOCAL_SMALL};
     problem p = plain(M, N, K);
     float *part, *leaf[LEAVES], *got, sums[LEAVES][M];
     charl_tensor *a, *b, *o, *s;
@@ -242,8 +238,7 @@ static void position_does_not_matter(void **state)
 /* What a CPU builds quickly enough, or anything where there is time. */
 static bool is_tried(const charl__gemm_plan *plan, const problem *p)
 {
-    return plan->form != CHARL_GEMM_LOCAL ||
-           (p->ta == p->tb && plan->rows == 16 && plan->depth == 32) ||
+    return plan->form != CHARL_GEMM_LOCAL || (p->ta == p->tb && plan->rows == 16 && plan->depth == 32) ||
            charl__env_is_on(CHARL_ENV_TEST_LONG);
 }
 
@@ -261,8 +256,7 @@ static void every_plan(void **state)
     charl_assert_ok(charl_alloc_array(p.m * p.n, sizeof *want, &want));
     charl_assert_ok(charl_alloc_array(p.m * p.n, sizeof *got, &got));
     for (int t = has_room(form[0]) ? 0 : 4; t < 8; t++) {
-        const charl_gemm like = {
-            .m = p.m, .n = p.n, .k = p.k, .segments = p.segments, .form = form[t / 4]};
+        const charl_gemm like = {.m = p.m, .n = p.n, .k = p.k, .segments = p.segments, .form = form[t / 4]};
         const int n = charl__gemm_plans(dev, &like, plans);
 
         p.ta = t & 1;
@@ -277,8 +271,7 @@ static void every_plan(void **state)
             p.plan = &plans[i];
             run_form(&p, form[t / 4], 0, got);
             if (memcmp(got, want, (size_t)(p.m * p.n) * sizeof *got) != 0) {
-                print_error("%s, ta %d, tb %d\n", charl__gemm_plan_text(&plans[i], text), p.ta,
-                            p.tb);
+                print_error("%s, ta %d, tb %d\n", charl__gemm_plan_text(&plans[i], text), p.ta, p.tb);
                 charl_assert_same_bits(got, want, p.m * p.n);
             }
         }
@@ -295,15 +288,13 @@ static void vectors_are_for_cpus(void **state)
     const charl_gemm like = {.m = 300, .n = 300, .k = 300};
 
     (void)state;
-    assert_int_equal(charl__gemm_is_local(dev, &like),
-                     info->kind != CHARL_DEVICE_CPU && info->max_group >= 256);
+    assert_int_equal(charl__gemm_is_local(dev, &like), info->kind != CHARL_DEVICE_CPU && info->max_group >= 256);
 }
 
 static void refuses_what_does_not_fit(void **state)
 {
     (void)state;
-    charl_assert_status(charl__gemm(dev, &(charl_gemm){.m = INT64_C(1) << 31, .n = 1, .k = 1}),
-                        CHARL_ERR_SHAPE);
+    charl_assert_status(charl__gemm(dev, &(charl_gemm){.m = INT64_C(1) << 31, .n = 1, .k = 1}), CHARL_ERR_SHAPE);
     charl_assert_message("beyond 2^31");
 }
 
@@ -315,30 +306,27 @@ static void rate(void **state)
     for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++) {
         for (int t = 0; t < 4; t += 3) {
             const int64_t m = shape[i][0], n = shape[i][1], k = shape[i][2];
-            charl_tensor *a = place(NULL, m * k, CHARL_F32, 0),
-                         *b = place(NULL, k * n, CHARL_F32, 0),
+            charl_tensor *a = place(NULL, m * k, CHARL_F32, 0), *b = place(NULL, k * n, CHARL_F32, 0),
                          *o = place(NULL, m * n, CHARL_F32, 0);
             double best = 1e9;
 
             for (int r = 0; r < 4; r++) {
                 const double start = charl__clock_s();
 
-                charl_assert_ok(charl__gemm(
-                    dev,
-                    &(charl_gemm){.a = a,
-                                  .b = b,
-                                  .out = o,
-                                  .m = m,
-                                  .n = n,
-                                  .k = k,
-                                  .a_kind = t & 1 ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                                  .b_kind = t & 2 ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN}));
+                charl_assert_ok(
+                    charl__gemm(dev, &(charl_gemm){.a = a,
+                                                   .b = b,
+                                                   .out = o,
+                                                   .m = m,
+                                                   .n = n,
+                                                   .k = k,
+                                                   .a_kind = t & 1 ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                                                   .b_kind = t & 2 ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN}));
                 charl_assert_ok(charl_device_sync(dev));
                 best = fmin(best, charl__clock_s() - start);
             }
-            print_message("%lld x %lld x %lld, ta %d, tb %d: %.1f GFLOP/s\n", (long long)m,
-                          (long long)n, (long long)k, t & 1, t >> 1,
-                          2e-9 * (double)(m * n * k) / best);
+            print_message("%lld x %lld x %lld, ta %d, tb %d: %.1f GFLOP/s\n", (long long)m, (long long)n, (long long)k,
+                          t & 1, t >> 1, 2e-9 * (double)(m * n * k) / best);
             charl_tensor_release(a);
             charl_tensor_release(b);
             charl_tensor_release(o);

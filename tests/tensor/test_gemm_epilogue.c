@@ -7,12 +7,10 @@ typedef struct epilogue_case {
     int n_with;
 } epilogue_case;
 
-static const char gelu[] =
-    "0.5f * a * (1.0f + charl_tanh(0.79788456f * fma(a * 0.044715f, a * a, a)))";
+static const char gelu[] = "0.5f * a * (1.0f + charl_tanh(0.79788456f * fma(a * 0.044715f, a * a, a)))";
 static const char slope[] = "b * charl_gelu_slope_half(a)";
 static const char relu_slope[] = "select(a, CHARL_SPLAT(0.0f), b <= 0.0f)";
-static const char chain[] =
-    "CHARL_ROUND_AS(ushort, select(a, CHARL_SPLAT(0.0f), a <= 0.0f)) * c + b";
+static const char chain[] = "CHARL_ROUND_AS(ushort, select(a, CHARL_SPLAT(0.0f), a <= 0.0f)) * c + b";
 
 static const epilogue_case epilogues[] = {
     {CHARL_F32, CHARL_F32, {CHARL_F32, CHARL_F32}, CHARL_F32, gelu, 0},
@@ -36,26 +34,22 @@ static void elementwise(const epilogue_case *e, charl_tensor *const in[3], charl
     int used = snprintf(defines, sizeof defines, "#define CHARL_VEC 4\n#define N_IN 3\n");
 
     for (int i = 0; i < 3; i++) {
-        used += define_type(defines + used, sizeof defines - (size_t)used, (char)('A' + i),
-                            in[i]->dtype);
+        used += define_type(defines + used, sizeof defines - (size_t)used, (char)('A' + i), in[i]->dtype);
     }
     snprintf(defines + used, sizeof defines - (size_t)used, "#define OUT_T %s\n#define EXPR (%s)\n",
              charl__kernel_type(out->dtype), e->expr);
     charl_assert_ok(charl__launch(
-        dev,
-        &(charl_launch){.file = "elementwise/map",
-                        .entry = "charl_map",
-                        .defines = defines,
-                        .global = {(size_t)(n + 3) / 4},
-                        .args = {charl__in(in[0]), charl__i64(1), charl__i64(n), charl__in(in[1]),
-                                 charl__i64(1), charl__i64(n), charl__in(in[2]), charl__i64(1),
-                                 charl__i64(n), charl__out(out), charl__i64(n), charl__i64(4),
-                                 charl__f32(0.0F), charl__f32(0.0F)}}));
+        dev, &(charl_launch){.file = "elementwise/map",
+                             .entry = "charl_map",
+                             .defines = defines,
+                             .global = {(size_t)(n + 3) / 4},
+                             .args = {charl__in(in[0]), charl__i64(1), charl__i64(n), charl__in(in[1]), charl__i64(1),
+                                      charl__i64(n), charl__in(in[2]), charl__i64(1), charl__i64(n), charl__out(out),
+                                      charl__i64(n), charl__i64(4), charl__f32(0.0F), charl__f32(0.0F)}}));
 }
 
 /* The product by itself, rounded; then the expression over it. */
-static void unfused(const problem *p, const epilogue_case *e, float *const with[2], float *product,
-                    float *out)
+static void unfused(const problem *p, const epilogue_case *e, float *const with[2], float *product, float *out)
 {
     const int64_t n = out_size(p);
     problem alone = *p;
@@ -77,14 +71,10 @@ static void unfused(const problem *p, const epilogue_case *e, float *const with[
 static void fused(problem p, const epilogue_case *e, float *const with[2], float *kept, float *out)
 {
     const int64_t n = out_size(&p), shift = p.shift;
-    charl_tensor *b = place(with[0], n, e->with[0], shift),
-                 *c = place(with[1], n, e->with[1], shift / 2),
+    charl_tensor *b = place(with[0], n, e->with[0], shift), *c = place(with[1], n, e->with[1], shift / 2),
                  *product = place(NULL, n, e->product, shift);
-    const charl_gemm_epilogue epilogue = {.expr = e->expr,
-                                          .type = e->product,
-                                          .n_in = e->n_with,
-                                          .in = {b, c},
-                                          .product = kept ? product : NULL};
+    const charl_gemm_epilogue epilogue = {
+        .expr = e->expr, .type = e->product, .n_in = e->n_with, .in = {b, c}, .product = kept ? product : NULL};
 
     p.epilogue = &epilogue;
     run_form(&p, p.form, shift, out);

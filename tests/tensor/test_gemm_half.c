@@ -52,11 +52,11 @@ static void check(problem p, bool integers)
 
 static void every_layout_and_edge(void **state)
 {
-    static const int64_t shape[][3] = {
-        {1, 1, 1},       {1, 77, 5},     {77, 1, 5},       {64, 64, 16},     {65, 63, 17},
-        {128, 128, 64},  {128, 256, 64}, {129, 257, 65},   {130, 264, 72},   {200, 520, 200},
-        {256, 256, 520}, {97, 161, 40},  {13, 29, 0},      {2200, 40, 24},   {40, 2200, 24},
-        {120, 248, 192}, {8, 8, 1024},   {128, 1024, 128}, {2176, 520, 128}, {1000, 1000, 88}};
+    static const int64_t shape[][3] = {{1, 1, 1},      {1, 77, 5},       {77, 1, 5},       {64, 64, 16},
+                                       {65, 63, 17},   {128, 128, 64},   {128, 256, 64},   {129, 257, 65},
+                                       {130, 264, 72}, {200, 520, 200},  {256, 256, 520},  {97, 161, 40},
+                                       {13, 29, 0},    {2200, 40, 24},   {40, 2200, 24},   {120, 248, 192},
+                                       {8, 8, 1024},   {128, 1024, 128}, {2176, 520, 128}, {1000, 1000, 88}};
 
     (void)state;
     if (is_tf32 && !has_tensor_cores()) {
@@ -198,9 +198,8 @@ static void expect_sums_of_a(const problem *p)
             sum += a[k * p->m];
         }
         if (p->a_sums[e] != sum) {
-            fail_msg("%lld x %lld x %lld: sum %lld is %.9g, not %.9g", (long long)p->m,
-                     (long long)p->n, (long long)p->k, (long long)e, (double)p->a_sums[e],
-                     (double)sum);
+            fail_msg("%lld x %lld x %lld: sum %lld is %.9g, not %.9g", (long long)p->m, (long long)p->n,
+                     (long long)p->k, (long long)e, (double)p->a_sums[e], (double)sum);
         }
     }
 }
@@ -242,29 +241,22 @@ static void rows_are_copied_to_whole_chunks(void **state)
     uint16_t given[PRODUCTS * ROWS * LENGTH], copy[PRODUCTS * ROWS * PITCH];
     charl_tensor *x;
     charl_buffer *small, *large;
-    const charl_gemm g = {
-        .m = ROWS, .n = LENGTH, .k = 8, .count = PRODUCTS, .form = CHARL_GEMM_TENSOR_CORE_PADDED};
+    const charl_gemm g = {.m = ROWS, .n = LENGTH, .k = 8, .count = PRODUCTS, .form = CHARL_GEMM_TENSOR_CORE_PADDED};
     charl__matrix a, b = {.rows = 8, .length = 16, .pitch = 16, .outer = 8 * 16};
 
     (void)state;
     charl_test_fill(values, PRODUCTS * ROWS * LENGTH, -1.0F, 1.0F, 5U);
     x = place(values, PRODUCTS * ROWS * LENGTH, p.type, 3);
-    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, x->buffer,
-                                       (size_t)x->offset * sizeof *given, given, sizeof given,
-                                       true));
-    a = (charl__matrix){.first = charl__in(x),
-                        .rows = ROWS,
-                        .length = LENGTH,
-                        .pitch = LENGTH,
-                        .outer = ROWS * LENGTH};
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, x->buffer, (size_t)x->offset * sizeof *given, given,
+                                       sizeof given, true));
+    a = (charl__matrix){.first = charl__in(x), .rows = ROWS, .length = LENGTH, .pitch = LENGTH, .outer = ROWS * LENGTH};
     charl_assert_ok(charl__gemm_pad(dev, &g, &a, &b));
     assert_true(charl__matrix_is_aligned(&a, 8));
     assert_int_equal(a.pitch, PITCH);
     assert_int_equal(a.outer, ROWS * PITCH);
     assert_null(b.first.buffer); /* was in order */
-    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, a.first.buffer,
-                                       (size_t)a.first.v.offset * sizeof *copy, copy, sizeof copy,
-                                       true));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, a.first.buffer, (size_t)a.first.v.offset * sizeof *copy,
+                                       copy, sizeof copy, true));
     for (int i = 0; i < PRODUCTS * ROWS * PITCH; i++) {
         assert_int_equal(copy[i], i % PITCH < LENGTH ? given[i / PITCH * LENGTH + i % PITCH] : 0);
     }
@@ -314,9 +306,9 @@ static int close_tf32(void **state)
     return 0;
 }
 
-#define AS_TF32(test)                                                                              \
-    {                                                                                              \
-        "tf32_" #test, test, open_tf32, close_tf32, NULL                                           \
+#define AS_TF32(test)                                                                                                  \
+    {                                                                                                                  \
+        "tf32_" #test, test, open_tf32, close_tf32, NULL                                                               \
     }
 
 int main(void)

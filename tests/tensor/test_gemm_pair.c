@@ -29,8 +29,7 @@ static charl_tensor *take(layer *l, int64_t rows, int64_t columns)
 {
     charl_tensor *t;
 
-    charl_assert_ok(
-        charl__tensor_view(l->buffer, CHARL_F32, &(charl_shape){2, {rows, columns}}, l->used, &t));
+    charl_assert_ok(charl__tensor_view(l->buffer, CHARL_F32, &(charl_shape){2, {rows, columns}}, l->used, &t));
     l->used += rows * columns + 3;
     return t;
 }
@@ -44,8 +43,7 @@ static void open_layer(layer *l)
     charl_assert_ok(charl_alloc_array(ALL, sizeof *values, &values));
     charl_test_fill(values, ALL, -1.0F, 1.0F, 3);
     charl_assert_ok(charl__buffer_create(dev, ALL * sizeof *values, "test", &l->buffer));
-    charl_assert_ok(
-        charl__buffer_write(CHARL_QUEUE_COMPUTE, l->buffer, 0, values, ALL * sizeof *values, true));
+    charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, l->buffer, 0, values, ALL * sizeof *values, true));
     charl_free(values);
     l->g = take(l, ROWS, OUT);
     l->w = take(l, OUT, IN);
@@ -57,21 +55,18 @@ static void open_layer(layer *l)
     l->kept = take(l, ROWS, IN);
     assert_true(l->used <= ALL);
     charl_assert_ok(charl__buffer_create(dev, sizeof step, "test", &l->record));
-    charl_assert_ok(
-        charl__buffer_write(CHARL_QUEUE_COMPUTE, l->record, 0, &step, sizeof step, true));
-    charl_assert_ok(charl__tensor_view(l->record, CHARL_U32, &(charl_shape){1, {CHARL_STEP_WORDS}},
-                                       0, &l->step));
-    l->epilogue =
-        (charl_gemm_epilogue){.expr = "select(CHARL_SPLAT(0.0f), a * 1.25f, draw >= 5000000.0f)",
-                              .then = "select(CHARL_SPLAT(0.0f), a, b > 0.0f)",
-                              .type = CHARL_F32,
-                              .n_in = 1,
-                              .in = {l->y},
-                              .product = l->kept,
-                              .keeps_first = true,
-                              .record = l->step,
-                              .key = KEY,
-                              .draw_at = FIRST};
+    charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, l->record, 0, &step, sizeof step, true));
+    charl_assert_ok(charl__tensor_view(l->record, CHARL_U32, &(charl_shape){1, {CHARL_STEP_WORDS}}, 0, &l->step));
+    l->epilogue = (charl_gemm_epilogue){.expr = "select(CHARL_SPLAT(0.0f), a * 1.25f, draw >= 5000000.0f)",
+                                        .then = "select(CHARL_SPLAT(0.0f), a, b > 0.0f)",
+                                        .type = CHARL_F32,
+                                        .n_in = 1,
+                                        .in = {l->y},
+                                        .product = l->kept,
+                                        .keeps_first = true,
+                                        .record = l->step,
+                                        .key = KEY,
+                                        .draw_at = FIRST};
     l->input = (charl_gemm){.a = l->g,
                             .b = l->w,
                             .out = l->gx,
@@ -109,8 +104,7 @@ static void close_layer(layer *l)
 
 static void fetch(const layer *l, float *got)
 {
-    charl_assert_ok(
-        charl__buffer_read(CHARL_QUEUE_COMPUTE, l->buffer, 0, got, ALL * sizeof *got, true));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, l->buffer, 0, got, ALL * sizeof *got, true));
 }
 
 /* The product, dropout, the gradient of relu. */

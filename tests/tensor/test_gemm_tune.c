@@ -139,8 +139,7 @@ static void tunes_at_first_use(void **state)
 /* Where operands for trials do not fit, a product is done as guessed. */
 static void goes_on_without_memory(void **state)
 {
-    const charl_device_request small = {
-        .select = "cpu", .local_size = 1, .memory_limit = 2 * 4 * M * N};
+    const charl_device_request small = {.select = "cpu", .local_size = 1, .memory_limit = 2 * 4 * M * N};
     charl_device *dev = NULL;
     product p;
 
@@ -264,8 +263,7 @@ int main(void)
 
     cache = charl_test_tempdir();
     charl__env_set(CHARL_ENV_DEVICE, NULL);
-    failed =
-        charl_test_run_on_device_of(&on_cpu, "tests", tests, sizeof tests / sizeof *tests, &shared);
+    failed = charl_test_run_on_device_of(&on_cpu, "tests", tests, sizeof tests / sizeof *tests, &shared);
     charl_test_tempdir_remove(cache);
     return failed;
 }

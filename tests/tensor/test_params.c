@@ -12,20 +12,14 @@
 static charl_device *dev;
 
 static const charl_param_spec specs[] = {
-    {.name = "conv.weight",
-     .shape = {4, {3, 2, 3, 3}},
-     .init = {CHARL_INIT_UNIFORM, -0.25F, 0.5F},
-     .trainable = true},
+    {.name = "conv.weight", .shape = {4, {3, 2, 3, 3}}, .init = {CHARL_INIT_UNIFORM, -0.25F, 0.5F}, .trainable = true},
     {.name = "bn.running_mean", .shape = {1, {3}}, .init = {CHARL_INIT_CONSTANT, 2.5F, 0.0F}},
     {.name = "conv.bias",
      .shape = {1, {3}},
      .init = {CHARL_INIT_CONSTANT, -1.0F, 0.0F},
      .trainable = true,
      .no_decay = true},
-    {.name = "fc.weight",
-     .shape = {2, {40, 50}},
-     .init = {CHARL_INIT_NORMAL, 1.0F, 2.0F},
-     .trainable = true},
+    {.name = "fc.weight", .shape = {2, {40, 50}}, .init = {CHARL_INIT_NORMAL, 1.0F, 2.0F}, .trainable = true},
     {.name = "scalar", .shape = {0, {0}}, .trainable = true},
     {.name = "empty", .shape = {2, {0, 4}}, .trainable = true},
     {.name = "bn.running_var", .shape = {1, {3}}, .init = {CHARL_INIT_CONSTANT, 1.0F, 0.0F}},
@@ -80,13 +74,10 @@ static void test_refused_declarations(void **state)
     charl_assert_status(charl_params_add(set, &specs[0], &p), CHARL_ERR_INVALID);
     charl_assert_message("conv.weight is declared twice");
     assert_null(p);
-    charl_assert_status(charl_params_add(set, &(charl_param_spec){.name = ""}, &p),
-                        CHARL_ERR_INVALID);
-    charl_assert_status(charl_params_add(set, &(charl_param_spec){.name = NULL}, &p),
-                        CHARL_ERR_INVALID);
-    charl_assert_status(
-        charl_params_add(set, &(charl_param_spec){.name = "n", .shape = {1, {-1}}}, &p),
-        CHARL_ERR_SHAPE);
+    charl_assert_status(charl_params_add(set, &(charl_param_spec){.name = ""}, &p), CHARL_ERR_INVALID);
+    charl_assert_status(charl_params_add(set, &(charl_param_spec){.name = NULL}, &p), CHARL_ERR_INVALID);
+    charl_assert_status(charl_params_add(set, &(charl_param_spec){.name = "n", .shape = {1, {-1}}}, &p),
+                        CHARL_ERR_SHAPE);
     charl_assert_status(charl_params_initialize(set, 1), CHARL_ERR_INVALID);
     charl_assert_status(charl_param_read(charl_params_find(set, "scalar"), &v), CHARL_ERR_INVALID);
     charl_assert_message("scalar has no memory");
@@ -96,8 +87,7 @@ static void test_refused_declarations(void **state)
     charl_assert_status(charl__params_layout(set, (int[]){-1}, 1), CHARL_ERR_INVALID);
     charl_assert_ok(charl__params_layout(set, NULL, 0));
     charl_assert_status(charl__params_layout(set, NULL, 0), CHARL_ERR_INVALID);
-    charl_assert_status(charl_params_add(set, &(charl_param_spec){.name = "late"}, &p),
-                        CHARL_ERR_INVALID);
+    charl_assert_status(charl_params_add(set, &(charl_param_spec){.name = "late"}, &p), CHARL_ERR_INVALID);
     charl_assert_message("late");
     charl_params_destroy(set);
 }
@@ -120,8 +110,7 @@ static void test_layout(void **state)
 
         assert_int_equal(p->offset, end);
         assert_int_equal(p->offset % CHARL_PARAM_ALIGN, 0);
-        end += (charl_shape_count(&p->spec.shape) + CHARL_PARAM_ALIGN - 1) / CHARL_PARAM_ALIGN *
-               CHARL_PARAM_ALIGN;
+        end += (charl_shape_count(&p->spec.shape) + CHARL_PARAM_ALIGN - 1) / CHARL_PARAM_ALIGN * CHARL_PARAM_ALIGN;
     }
     assert_true(set->elements >= end && set->elements < end + CHARL_ARENA_ALIGN);
     assert_int_equal(set->elements % CHARL_ARENA_ALIGN, 0);
@@ -198,8 +187,7 @@ static void test_initial_values(void **state)
     open_set((int[]){0, 1, 2, 3, 4, 5, 6}, 4, &reseeded);
     for (int i = 0; i < N; i++) {
         const int64_t n = charl_shape_count(&specs[i].shape);
-        float *a = values(set, specs[i].name), *b = values(other, specs[i].name),
-              *c = values(reseeded, specs[i].name);
+        float *a = values(set, specs[i].name), *b = values(other, specs[i].name), *c = values(reseeded, specs[i].name);
         double mean = 0.0, square = 0.0;
 
         charl_assert_same_bits(a, b, n);
@@ -234,14 +222,12 @@ static void test_initial_values_stay(void **state)
     static const struct {
         charl_init init;
         uint32_t crc;
-    } known[] = {{{CHARL_INIT_UNIFORM, -0.5F, 0.25F}, 0xfc3e0a89},
-                 {{CHARL_INIT_NORMAL, 0.125F, 0.02F}, 0x892e549f}};
+    } known[] = {{{CHARL_INIT_UNIFORM, -0.5F, 0.25F}, 0xfc3e0a89}, {{CHARL_INIT_NORMAL, 0.125F, 0.02F}, 0x892e549f}};
     enum { DRAWN = 3 * 65536 + 5 };
 
     (void)state;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        const charl_param_spec spec = {
-            .name = "w", .shape = {1, {DRAWN}}, .trainable = true, .init = known[i].init};
+        const charl_param_spec spec = {.name = "w", .shape = {1, {DRAWN}}, .trainable = true, .init = known[i].init};
         charl_params *set;
         charl_param *p;
         float *v;
@@ -266,8 +252,8 @@ static void test_padding_is_zero(void **state)
     (void)state;
     open_set((int[]){0, 1, 2, 3, 4, 5, 6}, 3, &set);
     charl_assert_ok(charl_alloc_array(set->elements, sizeof *arena, &arena));
-    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, set->value, 0, arena,
-                                       (size_t)set->elements * sizeof *arena, true));
+    charl_assert_ok(
+        charl__buffer_read(CHARL_QUEUE_COMPUTE, set->value, 0, arena, (size_t)set->elements * sizeof *arena, true));
     for (int i = 0; i < set->count; i++) {
         const charl_param *p = set->param[i];
 

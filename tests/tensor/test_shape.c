@@ -46,8 +46,7 @@ static void test_check(void **state)
     charl_assert_status(charl_shape_check(&(charl_shape){3, {big, 0, INT64_MAX}}), CHARL_ERR_SHAPE);
     charl_assert_status(charl_shape_check(&(charl_shape){1, {-1}}), CHARL_ERR_SHAPE);
     charl_assert_message("extent 0 is negative: -1");
-    charl_assert_status(charl_shape_check(&(charl_shape){.ndim = CHARL_MAX_DIMS + 1}),
-                        CHARL_ERR_SHAPE);
+    charl_assert_status(charl_shape_check(&(charl_shape){.ndim = CHARL_MAX_DIMS + 1}), CHARL_ERR_SHAPE);
     charl_assert_status(charl_shape_check(&(charl_shape){.ndim = -1}), CHARL_ERR_SHAPE);
 }
 

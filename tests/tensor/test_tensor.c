@@ -15,8 +15,7 @@ static charl_tensor *create(charl_device *dev, charl_dtype dtype, charl_shape sh
 
 static void check_views(charl_device *dev)
 {
-    charl_tensor *t = create(dev, CHARL_F32, (charl_shape){3, {4, 3, 2}}), *rows = NULL,
-                 *flat = NULL;
+    charl_tensor *t = create(dev, CHARL_F32, (charl_shape){3, {4, 3, 2}}), *rows = NULL, *flat = NULL;
     charl_tensor *none = NULL;
     float src[24], got[24];
 
@@ -74,19 +73,13 @@ static void check_refusals(charl_device *dev)
     charl_assert_status(charl_tensor_range(t, 0, -1, &v), CHARL_ERR_SHAPE);
     charl_assert_status(charl_tensor_range(t, INT64_MAX, INT64_MAX, &v), CHARL_ERR_SHAPE);
     charl_assert_status(charl_tensor_range(scalar, 0, 1, &v), CHARL_ERR_SHAPE);
-    charl_assert_status(charl_tensor_create(dev, CHARL_DTYPE_COUNT, &(charl_shape){1, {1}}, &v),
-                        CHARL_ERR_DTYPE);
-    charl_assert_status(charl_tensor_create(dev, CHARL_F32, &(charl_shape){1, {-1}}, &v),
-                        CHARL_ERR_SHAPE);
-    charl_assert_status(
-        charl_tensor_create(dev, CHARL_F32, &(charl_shape){2, {INT64_MAX / 64, 2}}, &v),
-        CHARL_ERR_NOMEM);
-    charl_assert_status(charl__tensor_view(t->buffer, CHARL_I64, &t->shape, 0, &v),
-                        CHARL_ERR_INVALID);
-    charl_assert_status(charl__tensor_view(t->buffer, CHARL_F32, &t->shape, INT64_MAX - 2, &v),
-                        CHARL_ERR_INVALID);
-    charl_assert_status(charl__tensor_view(t->buffer, CHARL_F32, &t->shape, -1, &v),
-                        CHARL_ERR_INVALID);
+    charl_assert_status(charl_tensor_create(dev, CHARL_DTYPE_COUNT, &(charl_shape){1, {1}}, &v), CHARL_ERR_DTYPE);
+    charl_assert_status(charl_tensor_create(dev, CHARL_F32, &(charl_shape){1, {-1}}, &v), CHARL_ERR_SHAPE);
+    charl_assert_status(charl_tensor_create(dev, CHARL_F32, &(charl_shape){2, {INT64_MAX / 64, 2}}, &v),
+                        CHARL_ERR_NOMEM);
+    charl_assert_status(charl__tensor_view(t->buffer, CHARL_I64, &t->shape, 0, &v), CHARL_ERR_INVALID);
+    charl_assert_status(charl__tensor_view(t->buffer, CHARL_F32, &t->shape, INT64_MAX - 2, &v), CHARL_ERR_INVALID);
+    charl_assert_status(charl__tensor_view(t->buffer, CHARL_F32, &t->shape, -1, &v), CHARL_ERR_INVALID);
     charl_assert_status(charl__tensor_copy(t, other), CHARL_ERR_DTYPE);
     charl_assert_status(charl__tensor_copy(t, scalar), CHARL_ERR_SHAPE);
     assert_null(v);
@@ -163,8 +156,7 @@ static void check_fill(charl_device *dev)
         charl_assert_ok(charl__tensor_copy(t, c));
         charl_assert_ok(charl_tensor_read(c, got, size * COUNT));
         for (size_t k = 0; k < COUNT; k++) { /* little-endian: the low bytes come first */
-            if (memcmp(got + k * size, k == 0 || k == COUNT - 1 ? zero : (const void *)&f->bits,
-                       size)) {
+            if (memcmp(got + k * size, k == 0 || k == COUNT - 1 ? zero : (const void *)&f->bits, size)) {
                 fail_msg("%s of %g: element %zu", charl_dtype_name(f->dtype), f->value, k);
             }
         }
@@ -299,9 +291,8 @@ static void test_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_views),     cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_fill),      cmocka_unit_test(test_copy),
-        cmocka_unit_test(test_arguments), cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_views), cmocka_unit_test(test_refusals),  cmocka_unit_test(test_fill),
+        cmocka_unit_test(test_copy),  cmocka_unit_test(test_arguments), cmocka_unit_test(test_faults),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

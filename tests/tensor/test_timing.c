@@ -23,14 +23,13 @@ static void keep(void *ctx, charl_log_level level, const char *message)
 /* As a layer's kernel would be launched. */
 static charl_status fill_as(charl_tensor *t, const char *label)
 {
-    return charl__launch(t->dev,
-                         &(charl_launch){.file = "tensor/copy",
-                                         .entry = "charl_fill",
-                                         .defines = "#define BITS uint\n",
-                                         .global = {1024},
-                                         .local = {64},
-                                         .args = {charl__i64(0), charl__out(t), charl__i64(1000)},
-                                         .label = label});
+    return charl__launch(t->dev, &(charl_launch){.file = "tensor/copy",
+                                                 .entry = "charl_fill",
+                                                 .defines = "#define BITS uint\n",
+                                                 .global = {1024},
+                                                 .local = {64},
+                                                 .args = {charl__i64(0), charl__out(t), charl__i64(1000)},
+                                                 .label = label});
 }
 
 static charl_status scenario(void *ctx)
@@ -92,8 +91,7 @@ static void test_every_acquisition_may_fail(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table),
-                                       cmocka_unit_test(test_every_acquisition_may_fail)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table), cmocka_unit_test(test_every_acquisition_may_fail)};
     charl_device_info info[1];
     int count;
 

@@ -77,8 +77,7 @@ static void as_expected(void **state)
         charl__apportion(cases[i].total, cases[i].least, cases[i].size, cases[i].cost, count);
         for (int r = 0; r < cases[i].size; r++) {
             if (count[r] != cases[i].count[r]) {
-                fail_msg("case %zu: rank %d gets %d slices, expected %d", i, r, count[r],
-                         cases[i].count[r]);
+                fail_msg("case %zu: rank %d gets %d slices, expected %d", i, r, count[r], cases[i].count[r]);
             }
         }
     }

@@ -14,9 +14,8 @@
 #include "io/commit.h"
 #include "train/metrics.h"
 
-static const char HEADER[] =
-    "epoch,step,elapsed_s,train/loss,val/loss,val/accuracy,lr,grad_norm,samples_per_s,mem_gib,"
-    "val/perplexity,val/mae,comm_ms,comm_exposed_ms\n";
+static const char HEADER[] = "epoch,step,elapsed_s,train/loss,val/loss,val/accuracy,lr,grad_norm,samples_per_s,mem_gib,"
+                             "val/perplexity,val/mae,comm_ms,comm_exposed_ms\n";
 
 static char *slurp(const char *dir, const char *name)
 {
@@ -114,19 +113,17 @@ static void test_formats(void **state)
     charl_assert_ok(charl__metrics_val(m, &plain));
     charl__metrics_close(m);
     text = slurp(dir, "metrics.jsonl");
-    assert_row(
-        text,
-        "{\"event\":\"train\",\"step\":10,\"epoch\":0.25,\"loss\":1.8342,\"lr\":0.001,\"grad_"
-        "norm\":2.5,"
-        "\"samples\":640,\"samples_per_s\":1000,\"step_ms\":0.25,\"data_ms\":0.5,\"comm_ms\":0.5,"
-        "\"comm_exposed_ms\":0.125,\"mem_bytes\":268435456,\"elapsed_s\":1.500",
-        "}\n");
+    assert_row(text,
+               "{\"event\":\"train\",\"step\":10,\"epoch\":0.25,\"loss\":1.8342,\"lr\":0.001,\"grad_"
+               "norm\":2.5,"
+               "\"samples\":640,\"samples_per_s\":1000,\"step_ms\":0.25,\"data_ms\":0.5,\"comm_ms\":0.5,"
+               "\"comm_exposed_ms\":0.125,\"mem_bytes\":268435456,\"elapsed_s\":1.500",
+               "}\n");
     line2 = strchr(text, '\n') + 1;
-    assert_row(
-        line2,
-        "{\"event\":\"val\",\"step\":10,\"epoch\":1,\"loss\":0.5,\"accuracy\":0.75,\"top5\":0.875,"
-        "\"best\":true,\"elapsed_s\":2.000",
-        "}\n");
+    assert_row(line2,
+               "{\"event\":\"val\",\"step\":10,\"epoch\":1,\"loss\":0.5,\"accuracy\":0.75,\"top5\":0.875,"
+               "\"best\":true,\"elapsed_s\":2.000",
+               "}\n");
     assert_row(strchr(line2, '\n') + 1,
                "{\"event\":\"val\",\"step\":20,\"epoch\":2,\"loss\":0.25,\"perplexity\":1.25,"
                "\"mae\":0.125,"
@@ -134,11 +131,10 @@ static void test_formats(void **state)
                "s\":3.000",
                "}\n");
     free(text);
-    snprintf(
-        want, sizeof want,
-        "%s0.25,10,1.500,1.8342,,,0.001,2.5,1000,0.2500,,,0.5,0.125\n1,10,2.000,,0.5,0.75,,,,,,,,\n"
-        "2,20,3.000,,0.25,,,,,,1.25,0.125,,\n",
-        HEADER);
+    snprintf(want, sizeof want,
+             "%s0.25,10,1.500,1.8342,,,0.001,2.5,1000,0.2500,,,0.5,0.125\n1,10,2.000,,0.5,0.75,,,,,,,,\n"
+             "2,20,3.000,,0.25,,,,,,1.25,0.125,,\n",
+             HEADER);
     assert_file(dir, "metrics.csv", want);
     assert_int_equal(charl__live(), live);
     charl_test_tempdir_remove(dir);
@@ -149,8 +145,7 @@ static void test_values_that_are_not_finite(void **state)
     char *dir = charl_test_tempdir();
     charl__metrics *m = NULL;
     const charl_train_row row = train_row(10, (double)INFINITY);
-    const charl_val_row val = {
-        .step = 10, .loss = (double)NAN, .accuracy = 0, .top5 = (double)NAN, .mae = (double)NAN};
+    const charl_val_row val = {.step = 10, .loss = (double)NAN, .accuracy = 0, .top5 = (double)NAN, .mae = (double)NAN};
     char *text;
 
     (void)state;
@@ -165,9 +160,8 @@ static void test_values_that_are_not_finite(void **state)
     assert_string_equal(text + strlen(text) - 19, ",\"nonfinite\":true}\n");
     free(text);
     text = slurp(dir, "metrics.csv");
-    assert_non_null(strstr(
-        text,
-        "\n0.25,10,1.500,nan,,,0.001,2.5,1000,0.2500,,,0.5,0.125\n0,10,0.000,,nan,0,,,,,,,,\n"));
+    assert_non_null(
+        strstr(text, "\n0.25,10,1.500,nan,,,0.001,2.5,1000,0.2500,,,0.5,0.125\n0,10,0.000,,nan,0,,,,,,,,\n"));
     free(text);
     charl_test_tempdir_remove(dir);
 }
@@ -279,8 +273,7 @@ static void test_disk_errors(void **state)
     const long live = charl__live();
 
     (void)state;
-    charl_assert_status(charl__metrics_open("/no/such/dir", CHARL_LOG_JSONL, 0, &m),
-                        CHARL_ERR_DISK);
+    charl_assert_status(charl__metrics_open("/no/such/dir", CHARL_LOG_JSONL, 0, &m), CHARL_ERR_DISK);
     charl_assert_message("/no/such/dir/metrics.jsonl: create failed");
     assert_null(m);
     charl_assert_status(charl__metrics_write_file("/no/such/dir", "x", "y"), CHARL_ERR_DISK);

@@ -77,12 +77,10 @@ static charl_status check_forward(checking *t, const char *what)
     worst = charl__op_case_compare(&t->c, o.raw);
     t->report->ulp = fmax(t->report->ulp, worst.ulp);
     t->report->used = fmax(t->report->used, worst.allowed);
-    CHARL_REQUIRE_CLEANUP(
-        worst.allowed <= 1.0, CHARL_ERR_INVALID,
-        "%s: output %d[%lld] is %.9g, the reference says %.9g: %.1f ulp, %.2f times what is "
-        "allowed",
-        what, worst.output, (long long)worst.index, worst.got, worst.want, worst.ulp,
-        worst.allowed);
+    CHARL_REQUIRE_CLEANUP(worst.allowed <= 1.0, CHARL_ERR_INVALID,
+                          "%s: output %d[%lld] is %.9g, the reference says %.9g: %.1f ulp, %.2f times what is "
+                          "allowed",
+                          what, worst.output, (long long)worst.index, worst.got, worst.want, worst.ulp, worst.allowed);
 cleanup:
     outputs_fini(&o);
     return st;
@@ -111,16 +109,15 @@ static charl_status check_nan(checking *t)
     return CHARL_OK;
 }
 
-static charl_status same_bytes(const charl_op_case *c, const charl_slices *s, const outputs *a,
-                               const outputs *b, const char *what)
+static charl_status same_bytes(const charl_op_case *c, const charl_slices *s, const outputs *a, const outputs *b,
+                               const char *what)
 {
     for (int k = 0; k < c->n_out; k++) {
         const size_t bytes = charl__op_case_bytes(c, s, k);
 
         for (size_t i = 0; i < bytes; i++) {
-            CHARL_REQUIRE(((const char *)a->raw[k])[i] == ((const char *)b->raw[k])[i],
-                          CHARL_ERR_INVALID, "%s changes the bits of output %d at byte %zu of %zu",
-                          what, k, i, bytes);
+            CHARL_REQUIRE(((const char *)a->raw[k])[i] == ((const char *)b->raw[k])[i], CHARL_ERR_INVALID,
+                          "%s changes the bits of output %d at byte %zu of %zu", what, k, i, bytes);
         }
     }
     return CHARL_OK;
@@ -135,8 +132,8 @@ static charl_status check_offsets_and_repeats(checking *t)
     CHARL_TRY_CLEANUP(charl__op_case_run(t->dev, &t->c, &t->whole, 0, first.raw));
     for (size_t i = 0; i < sizeof shift / sizeof shift[0]; i++) {
         CHARL_TRY_CLEANUP(charl__op_case_run(t->dev, &t->c, &t->whole, shift[i], now.raw));
-        CHARL_TRY_CLEANUP(same_bytes(&t->c, &t->whole, &first, &now,
-                                     shift[i] ? "an offset in memory" : "a second run"));
+        CHARL_TRY_CLEANUP(
+            same_bytes(&t->c, &t->whole, &first, &now, shift[i] ? "an offset in memory" : "a second run"));
         outputs_fini(&now);
     }
 cleanup:
@@ -187,10 +184,9 @@ static charl_status check_slices(checking *t)
             fold(one, SLICES, k, bytes);
         }
         for (int i = 0; i < (partial ? 1 : SLICES); i++) {
-            CHARL_REQUIRE_CLEANUP(
-                memcmp((char *)all.raw[k] + (size_t)i * bytes, one[i].raw[k], bytes) == 0,
-                CHARL_ERR_INVALID, "slice %d of output %d has other bits when it is computed alone",
-                i, k);
+            CHARL_REQUIRE_CLEANUP(memcmp((char *)all.raw[k] + (size_t)i * bytes, one[i].raw[k], bytes) == 0,
+                                  CHARL_ERR_INVALID, "slice %d of output %d has other bits when it is computed alone",
+                                  i, k);
         }
     }
 cleanup:
@@ -220,8 +216,7 @@ static charl_status check_lanes(checking *t)
             fold(one, 2, k, bytes);
             CHARL_REQUIRE_CLEANUP(memcmp(all.raw[k], one[0].raw[k], bytes) == 0 &&
                                       memcmp((char *)all.raw[k] + bytes, one[2].raw[k], bytes) == 0,
-                                  CHARL_ERR_INVALID,
-                                  "the lanes of output %d differ from the sums of their slices", k);
+                                  CHARL_ERR_INVALID, "the lanes of output %d differ from the sums of their slices", k);
         }
     }
 cleanup:
@@ -309,8 +304,7 @@ static charl_status build_gradient(checking *t, gradient_case *gc)
     charl_graph_set_steps(gc->g, gc->steps);
     for (int i = 0; i < c->n_in; i++) {
         snprintf(name, sizeof name, "in%d", i);
-        gc->in[i] =
-            charl_input(gc->g, name, c->in_type[i].dtype, c->in_type[i].shape, c->in_type[i].batch);
+        gc->in[i] = charl_input(gc->g, name, c->in_type[i].dtype, c->in_type[i].shape, c->in_type[i].batch);
         if (charl__is_float(c->in_type[i].dtype)) {
             charl_graph_require_gradient(gc->g, gc->in[i]);
         }
@@ -380,8 +374,7 @@ static charl_status compare_gradient(checking *t, const gradient_case *gc, int i
     CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *got, &got));
     CHARL_TRY_CLEANUP(charl_alloc_array(n, charl_dtype_size(dtype), &raw));
     if (grad) {
-        CHARL_TRY_CLEANUP(charl_tensor_read(charl_var_get_tensor(grad), raw,
-                                            (size_t)n * charl_dtype_size(dtype)));
+        CHARL_TRY_CLEANUP(charl_tensor_read(charl_var_get_tensor(grad), raw, (size_t)n * charl_dtype_size(dtype)));
         charl__decode(dtype, raw, n, got);
     }
     for (int64_t k = 0; k < n; k++) {
@@ -390,10 +383,9 @@ static charl_status compare_gradient(checking *t, const gradient_case *gc, int i
     for (int64_t k = 0; k < n; k += stride) {
         const double want = difference(c, gc->weight, i, k);
 
-        CHARL_REQUIRE_CLEANUP(
-            fabs(got[k] - want) <= relative * scale * sqrt(sqrt(terms)), CHARL_ERR_INVALID,
-            "the gradient of operand %d at %lld is %.9g, differences of the reference say %.9g", i,
-            (long long)k, got[k], want);
+        CHARL_REQUIRE_CLEANUP(fabs(got[k] - want) <= relative * scale * sqrt(sqrt(terms)), CHARL_ERR_INVALID,
+                              "the gradient of operand %d at %lld is %.9g, differences of the reference say %.9g", i,
+                              (long long)k, got[k], want);
     }
 cleanup:
     charl_free(got);
@@ -467,22 +459,19 @@ static charl_status check_sample(checking *t, bool *sliced)
     return CHARL_OK;
 }
 
-static charl_status check_all(charl_device *dev, const charl_op *op,
-                              const charl_operator_check_options *o, charl_operator_report *report)
+static charl_status check_all(charl_device *dev, const charl_op *op, const charl_operator_check_options *o,
+                              charl_operator_report *report)
 {
     checking t = {.dev = dev, .precision = o->precision, .report = report};
     bool sliced = false, alone = false;
 
     CHARL_TRY(charl_slices_block(1, 0, 1, &t.whole));
-    CHARL_REQUIRE(op->n_samples >= 1, CHARL_ERR_INVALID,
-                  "%s declares no samples, so nothing can be checked", op->name);
-    CHARL_REQUIRE(o->precision == CHARL_F32 ||
-                      (op->half && (o->precision == CHARL_BF16 || o->precision == CHARL_F16)),
-                  CHARL_ERR_INVALID, "%s does not take %s", op->name,
-                  charl_dtype_name(o->precision));
+    CHARL_REQUIRE(op->n_samples >= 1, CHARL_ERR_INVALID, "%s declares no samples, so nothing can be checked", op->name);
+    CHARL_REQUIRE(o->precision == CHARL_F32 || (op->half && (o->precision == CHARL_BF16 || o->precision == CHARL_F16)),
+                  CHARL_ERR_INVALID, "%s does not take %s", op->name, charl_dtype_name(o->precision));
     for (t.sample = 0; t.sample < op->n_samples && !(o->brief && sliced); t.sample++) {
-        charl_status st = charl__op_case_create(op, &op->samples[t.sample], o->precision,
-                                                o->seed + (uint64_t)t.sample, &t.c);
+        charl_status st =
+            charl__op_case_create(op, &op->samples[t.sample], o->precision, o->seed + (uint64_t)t.sample, &t.c);
 
         if (st == CHARL_OK && charl__op_check_takes(&t.c, o->precision, &alone)) {
             st = check_sample(&t, &sliced);
@@ -493,18 +482,15 @@ static charl_status check_all(charl_device *dev, const charl_op *op,
             return st;
         }
     }
-    CHARL_REQUIRE(sliced, CHARL_ERR_INVALID,
-                  "%s has no sample with BATCHED operands of a multiple of %d rows", op->name,
-                  SLICES);
+    CHARL_REQUIRE(sliced, CHARL_ERR_INVALID, "%s has no sample with BATCHED operands of a multiple of %d rows",
+                  op->name, SLICES);
     return CHARL_OK;
 }
 
-charl_status charl_operator_check(charl_device *dev, const char *name,
-                                  const charl_operator_check_options *options,
+charl_status charl_operator_check(charl_device *dev, const char *name, const charl_operator_check_options *options,
                                   charl_operator_report *report)
 {
-    const charl_operator_check_options o =
-        options ? *options : (charl_operator_check_options){.seed = 1};
+    const charl_operator_check_options o = options ? *options : (charl_operator_check_options){.seed = 1};
     charl_operator_report own = {0};
     const charl_op *op = charl__op_find(name);
     charl_status st;

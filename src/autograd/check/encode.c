@@ -51,8 +51,7 @@ static uint16_t to_f16(double x)
         return (uint16_t)(sign | (uint16_t)(a * ldexp(1.0, 24)));
     }
     frexp(a, &exponent);
-    return (uint16_t)(sign | (uint16_t)((exponent + 14) << 10) |
-                      (uint16_t)(ldexp(a, 11 - exponent) - 1024.0));
+    return (uint16_t)(sign | (uint16_t)((exponent + 14) << 10) | (uint16_t)(ldexp(a, 11 - exponent) - 1024.0));
 }
 
 static double from_f16(uint16_t h)

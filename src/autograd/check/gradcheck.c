@@ -23,8 +23,7 @@ static charl_status loss_of(charl_graph *g, charl_var *loss, double *out)
 }
 
 /* d loss / d value[i], by moving that one element. */
-static charl_status difference(charl_graph *g, charl_var *loss, charl_param *p, float *value,
-                               int64_t i, double *out)
+static charl_status difference(charl_graph *g, charl_var *loss, charl_param *p, float *value, int64_t i, double *out)
 {
     charl_status st = CHARL_OK;
     const float x = value[i], h = 1e-2F * fmaxf(1.0F, fabsf(x));
@@ -50,8 +49,7 @@ typedef struct probe {
 } probe;
 
 /* Compare `samples` elements spread over the parameter. */
-static charl_status compare(charl_graph *g, charl_var *loss, const probe *p, int samples,
-                            double *worst)
+static charl_status compare(charl_graph *g, charl_var *loss, const probe *p, int samples, double *worst)
 {
     const int64_t stride = p->n > samples ? (p->n + samples - 1) / samples : 1;
     double scale = 0.0;
@@ -69,8 +67,7 @@ static charl_status compare(charl_graph *g, charl_var *loss, const probe *p, int
     return CHARL_OK;
 }
 
-static charl_status check_param(charl_graph *g, charl_var *loss, charl_var *v, int samples,
-                                double *worst)
+static charl_status check_param(charl_graph *g, charl_var *loss, charl_var *v, int samples, double *worst)
 {
     charl_status st = CHARL_OK, compared;
     probe p = {.param = v->param, .n = charl_shape_count(&v->type.shape)};
@@ -93,8 +90,7 @@ charl_status charl_gradcheck(charl_graph *g, charl_var *loss, int samples, doubl
     double ignored;
 
     *worst = 0.0;
-    CHARL_REQUIRE(g->compiled && g->has_gradients && loss && loss->tensor && samples > 0,
-                  CHARL_ERR_INVALID,
+    CHARL_REQUIRE(g->compiled && g->has_gradients && loss && loss->tensor && samples > 0, CHARL_ERR_INVALID,
                   "gradcheck needs a compiled graph with gradients, whose loss is kept");
     CHARL_REQUIRE(charl__graph_is_whole(g), CHARL_ERR_INVALID, "gradcheck runs on one rank");
     CHARL_TRY(loss_of(g, loss, &ignored)); /* leaves the gradients to be checked */

@@ -20,8 +20,7 @@ static double draw(const charl_op_sample *s, charl_dtype dtype, const charl__rng
     double x;
 
     if (!charl__is_float(dtype)) {
-        return floor((double)charl__rng_uniform(rng, (*i)++) *
-                     (double)(s->int_end ? s->int_end : 2));
+        return floor((double)charl__rng_uniform(rng, (*i)++) * (double)(s->int_end ? s->int_end : 2));
     }
     do {
         x = s->lo + (s->hi - s->lo) * (double)charl__rng_uniform(rng, (*i)++);
@@ -57,8 +56,7 @@ cleanup:
 
 void charl__op_case_reference(const charl_op_case *c)
 {
-    static const charl_step_params step = {
-        .commit = 1, .loss_seed = 1.0F, .bias1 = 1.0F, .bias2 = 1.0F};
+    static const charl_step_params step = {.commit = 1, .loss_seed = 1.0F, .bias1 = 1.0F, .bias2 = 1.0F};
     const charl_reference r = {.attr = c->sample->attr,
                                .n_in = c->n_in,
                                .n_out = c->n_out,
@@ -71,8 +69,8 @@ void charl__op_case_reference(const charl_op_case *c)
     charl__op_reference(c->op, &r);
 }
 
-charl_status charl__op_case_create(const charl_op *op, const charl_op_sample *sample,
-                                   charl_dtype half, uint64_t seed, charl_op_case *c)
+charl_status charl__op_case_create(const charl_op *op, const charl_op_sample *sample, charl_dtype half, uint64_t seed,
+                                   charl_op_case *c)
 {
     charl_infer inf = {.attr = sample->attr, .in = c->in_type, .n_slices = 1, .n_out = 1};
 
@@ -84,16 +82,14 @@ charl_status charl__op_case_create(const charl_op *op, const charl_op_sample *sa
             c->in_type[i].dtype = half;
         }
     }
-    CHARL_REQUIRE((op->reference || op->element) && c->n_in >= 0, CHARL_ERR_INVALID,
-                  "%s has no reference", op->name);
+    CHARL_REQUIRE((op->reference || op->element) && c->n_in >= 0, CHARL_ERR_INVALID, "%s has no reference", op->name);
     inf.n_in = c->n_in;
     CHARL_TRY(draw_inputs(c, seed));
     CHARL_TRY(charl__infer(op, &inf));
     c->n_out = inf.n_out;
     memcpy(c->out_type, inf.out, sizeof c->out_type);
     for (int k = 0; k < c->n_out; k++) {
-        CHARL_TRY(charl_alloc_array(charl_shape_count(&c->out_type[k].shape), sizeof(double),
-                                    &c->want[k]));
+        CHARL_TRY(charl_alloc_array(charl_shape_count(&c->out_type[k].shape), sizeof(double), &c->want[k]));
     }
     charl__op_case_reference(c);
     return CHARL_OK;
@@ -145,8 +141,7 @@ static void guarded_fini(guarded *v)
     *v = (guarded){0};
 }
 
-static charl_status guarded_init(charl_device *dev, const charl_type *t, int lanes, int64_t shift,
-                                 guarded *v)
+static charl_status guarded_init(charl_device *dev, const charl_type *t, int lanes, int64_t shift, guarded *v)
 {
     const size_t size = charl_dtype_size(t->dtype);
 
@@ -174,11 +169,10 @@ static charl_status check_guards(const charl_op *op, guarded *v, bool whole, voi
 
     CHARL_TRY_CLEANUP(charl_alloc(v->bytes, &now));
     CHARL_TRY_CLEANUP(charl__buffer_read(CHARL_QUEUE_COMPUTE, v->buffer, 0, now, v->bytes, true));
-    CHARL_REQUIRE_CLEANUP(memcmp(now, v->image, v->at) == 0 &&
-                              memcmp(now + end, v->image + end, v->bytes - end) == 0,
+    CHARL_REQUIRE_CLEANUP(memcmp(now, v->image, v->at) == 0 && memcmp(now + end, v->image + end, v->bytes - end) == 0,
                           CHARL_ERR_INVALID, "%s wrote outside its tensors", op->name);
-    CHARL_REQUIRE_CLEANUP(!whole || memcmp(now + v->at, v->image + v->at, v->payload) == 0,
-                          CHARL_ERR_INVALID, "%s changed an input", op->name);
+    CHARL_REQUIRE_CLEANUP(!whole || memcmp(now + v->at, v->image + v->at, v->payload) == 0, CHARL_ERR_INVALID,
+                          "%s changed an input", op->name);
     if (payload) {
         memcpy(payload, now + v->at, v->payload);
     }
@@ -231,8 +225,8 @@ static void op_run_fini(op_run *r)
     guarded_fini(&r->step);
 }
 
-static charl_status set_up_inputs(charl_device *dev, const charl_op_case *c, const charl_slices *s,
-                                  int64_t shift, op_run *r, charl_type *type)
+static charl_status set_up_inputs(charl_device *dev, const charl_op_case *c, const charl_slices *s, int64_t shift,
+                                  op_run *r, charl_type *type)
 {
     for (int i = 0; i < c->n_in; i++) {
         const int64_t n = charl_shape_count(&c->in_type[i].shape);
@@ -243,8 +237,7 @@ static charl_status set_up_inputs(charl_device *dev, const charl_op_case *c, con
             first = n / s->total * s->first;
         }
         CHARL_TRY(guarded_init(dev, &type[i], 1, shift, &r->in[i]));
-        charl__encode(type[i].dtype, c->in[i] + first, charl_shape_count(&type[i].shape),
-                      r->in[i].image + r->in[i].at);
+        charl__encode(type[i].dtype, c->in[i] + first, charl_shape_count(&type[i].shape), r->in[i].image + r->in[i].at);
         if (is_last(c, &type[i])) {
             CHARL_TRY(reorder(&type[i], true, r->in[i].image + r->in[i].at));
             r->in[i].tensor->channels_last = true;
@@ -254,8 +247,8 @@ static charl_status set_up_inputs(charl_device *dev, const charl_op_case *c, con
     return CHARL_OK;
 }
 
-static charl_status set_up_outputs(charl_device *dev, const charl_infer *inf, const charl_slices *s,
-                                   int64_t shift, op_run *r)
+static charl_status set_up_outputs(charl_device *dev, const charl_infer *inf, const charl_slices *s, int64_t shift,
+                                   op_run *r)
 {
     const charl_type words = {CHARL_F32, {1, {(inf->workspace + 3) / 4}}, CHARL_REPLICATED};
     const charl_type record = {CHARL_U32, {1, {CHARL_STEP_WORDS}}, CHARL_REPLICATED};
@@ -275,8 +268,8 @@ static charl_status set_up_outputs(charl_device *dev, const charl_infer *inf, co
     return CHARL_OK;
 }
 
-static charl_status enqueue(charl_device *dev, const charl_op_case *c, const charl_infer *inf,
-                            const charl_slices *s, op_run *r)
+static charl_status enqueue(charl_device *dev, const charl_op_case *c, const charl_infer *inf, const charl_slices *s,
+                            op_run *r)
 {
     charl_tensor *in[CHARL_OP_MAX_IN] = {0}, *out[CHARL_OP_MAX_OUT] = {0};
     charl_enqueue e = {.dev = dev,
@@ -303,8 +296,8 @@ static charl_status enqueue(charl_device *dev, const charl_op_case *c, const cha
     return charl__op_enqueue(c->op, &e);
 }
 
-charl_status charl__op_case_run(charl_device *dev, const charl_op_case *c,
-                                const charl_slices *slices, int64_t shift, void **raw)
+charl_status charl__op_case_run(charl_device *dev, const charl_op_case *c, const charl_slices *slices, int64_t shift,
+                                void **raw)
 {
     charl_status st = CHARL_OK;
     charl_type type[CHARL_OP_MAX_IN];
@@ -391,15 +384,13 @@ static double allowance(const charl_op_case *c, int k, double want, double scale
     const charl_op_sample *s = c->sample;
     const charl_dtype d = c->out_type[k].dtype;
     const double few = d != CHARL_F32 ? 1.0 : s->ulp > 0 ? s->ulp : 4.0;
-    const double narrowed =
-        c->op->narrows && d != CHARL_F32 ? 2.0 * charl__epsilon(d) * scale : 0.0;
+    const double narrowed = c->op->narrows && d != CHARL_F32 ? 2.0 * charl__epsilon(d) * scale : 0.0;
     const double ulp = few * ulp_of(d, want) + narrowed;
 
     if (!charl__is_float(d)) {
         return 0.0;
     }
-    return s->terms > 1 ? ulp + 8.0 * sqrt((double)s->terms) * charl__epsilon(CHARL_F32) * scale
-                        : ulp;
+    return s->terms > 1 ? ulp + 8.0 * sqrt((double)s->terms) * charl__epsilon(CHARL_F32) * scale : ulp;
 }
 
 charl_op_error charl__op_case_compare(const charl_op_case *c, void *const *raw)
@@ -413,8 +404,7 @@ charl_op_error charl__op_case_compare(const charl_op_case *c, void *const *raw)
         double scale = 1.0;
 
         for (int64_t i = 0; i < n; i++) {
-            scale = isfinite(c->want[k][i]) && fabs(c->want[k][i]) > scale ? fabs(c->want[k][i])
-                                                                           : scale;
+            scale = isfinite(c->want[k][i]) && fabs(c->want[k][i]) > scale ? fabs(c->want[k][i]) : scale;
         }
         for (int64_t i = 0; i < n; i++) {
             const double want = c->want[k][i];

@@ -30,8 +30,7 @@ typedef struct charl_op_error {
 /** Draw the inputs of `sample` from `seed`, infer the output types and compute the reference. The
  * sample's f32 operands that the operator takes half-size have type `half`: f32, bf16 or f16.
  * Destroy also after failure. */
-charl_status charl__op_case_create(const charl_op *op, const charl_op_sample *sample,
-                                   charl_dtype half, uint64_t seed,
+charl_status charl__op_case_create(const charl_op *op, const charl_op_sample *sample, charl_dtype half, uint64_t seed,
                                    charl_op_case *c) CHARL_MUST_CHECK;
 void charl__op_case_destroy(charl_op_case *c);
 /** Compute want[] again, after in[] has been changed. */
@@ -42,8 +41,7 @@ void charl__op_case_reference(const charl_op_case *c);
  * outputs: raw[k] gets new host memory (charl_free), a PARTIAL with all lanes. Errors: ERR_INVALID
  * when memory outside the outputs was written, or an input was changed by an operator without
  * effect. */
-charl_status charl__op_case_run(charl_device *dev, const charl_op_case *c,
-                                const charl_slices *slices, int64_t shift,
+charl_status charl__op_case_run(charl_device *dev, const charl_op_case *c, const charl_slices *slices, int64_t shift,
                                 void **raw) CHARL_MUST_CHECK;
 /** Bytes of raw[k]. */
 size_t charl__op_case_bytes(const charl_op_case *c, const charl_slices *slices, int k);

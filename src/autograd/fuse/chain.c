@@ -27,21 +27,19 @@ static charl_status write_input(writer *w, int i)
     charl_tensor *x = w->e->in[i];
 
     charl__launch_add(w->l, charl__in(x));
-    CHARL_TRY(charl__text_printf(&w->operands, "global const %s *x%d, ulong x%d_at, ",
-                                 charl__kernel_type(x->dtype), i, i));
+    CHARL_TRY(
+        charl__text_printf(&w->operands, "global const %s *x%d, ulong x%d_at, ", charl__kernel_type(x->dtype), i, i));
     if (w->c->count[i] == w->c->n) {
-        CHARL_TRY(charl__text_printf(
-            &w->body, "const charl_real v%d = charl_read(WHOLE > 0, x%d + x%d_at + i, left); ", i,
-            i, i));
+        CHARL_TRY(charl__text_printf(&w->body, "const charl_real v%d = charl_read(WHOLE > 0, x%d + x%d_at + i, left); ",
+                                     i, i, i));
         return CHARL_OK;
     }
     charl__launch_add(w->l, charl__i64(w->c->inner[i]));
     charl__launch_add(w->l, charl__i64(w->c->count[i]));
     CHARL_TRY(charl__text_printf(&w->operands, "ulong x%d_inner, ulong x%d_count, ", i, i));
-    CHARL_TRY(charl__text_printf(
-        w->period > 0 ? &w->before : &w->body,
-        "const charl_real v%d = broadcast(x%d + x%d_at, %s, x%d_inner, x%d_count); ", i, i, i,
-        w->period > 0 ? "first" : "i", i, i));
+    CHARL_TRY(charl__text_printf(w->period > 0 ? &w->before : &w->body,
+                                 "const charl_real v%d = broadcast(x%d + x%d_at, %s, x%d_inner, x%d_count); ", i, i, i,
+                                 w->period > 0 ? "first" : "i", i, i));
     return CHARL_OK;
 }
 
@@ -83,8 +81,7 @@ static charl_status write_step(writer *w, int k)
     }
     CHARL_TRY(charl__text_printf(&w->body, "charl_real t%d; { ", k));
     for (int i = 0; i < s->n_in; i++) {
-        CHARL_TRY(charl__text_printf(&w->body, "const charl_real %c = %c%d; ", 'a' + i,
-                                     s->in[i] < 0 ? 't' : 'v',
+        CHARL_TRY(charl__text_printf(&w->body, "const charl_real %c = %c%d; ", 'a' + i, s->in[i] < 0 ? 't' : 'v',
                                      s->in[i] < 0 ? ~s->in[i] : s->in[i]));
     }
     CHARL_TRY(write_numbers(w, &s->x));
@@ -124,8 +121,7 @@ static charl_status write_all(writer *w)
         if (o >= 0) {
             CHARL_TRY(charl__text_printf(&w->operands, "global %s *y%d, ulong y%d_at, ",
                                          charl__kernel_type(w->e->out[o]->dtype), o, o));
-            CHARL_TRY(charl__text_printf(
-                &w->body, "charl_write(WHOLE > 0, t%d, y%d + y%d_at + i, left); ", k, o, o));
+            CHARL_TRY(charl__text_printf(&w->body, "charl_write(WHOLE > 0, t%d, y%d + y%d_at + i, left); ", k, o, o));
             charl__launch_add(w->l, charl__out(w->e->out[o]));
         }
     }
@@ -173,8 +169,7 @@ static int64_t gcd(int64_t a, int64_t b)
 }
 
 /* Work-items whose vectors are a multiple of the period apart; returns how far. */
-static int64_t launch_strided(const charl_enqueue *e, int64_t n, int64_t period, int vec,
-                              charl_launch *l)
+static int64_t launch_strided(const charl_enqueue *e, int64_t n, int64_t period, int vec, charl_launch *l)
 {
     const int64_t each = period / vec;
     int64_t unit;
@@ -197,16 +192,14 @@ static charl_status launch(const charl_enqueue *e, const charl_chain *c)
     charl__text defines = {0};
 
     CHARL_TRY_CLEANUP(write_all(&w));
-    CHARL_TRY_CLEANUP(
-        charl__text_printf(&defines,
-                           "%s#define CHARL_VEC %d\n#define INDEX %s\n#define USES_RNG %d\n"
-                           "#define WHOLE %d\n#define STRIDED %d\n",
-                           charl__text_string(&w.extra), vec, c->n < INT32_MAX ? "uint" : "ulong",
-                           w.n_draws, whole, w.period > 0));
-    CHARL_TRY_CLEANUP(
-        charl__text_printf(&defines, "#define OPERANDS %s\n#define BEFORE %s\n#define BODY %s\n",
-                           charl__text_string(&w.operands), charl__text_string(&w.before),
-                           charl__text_string(&w.body)));
+    CHARL_TRY_CLEANUP(charl__text_printf(&defines,
+                                         "%s#define CHARL_VEC %d\n#define INDEX %s\n#define USES_RNG %d\n"
+                                         "#define WHOLE %d\n#define STRIDED %d\n",
+                                         charl__text_string(&w.extra), vec, c->n < INT32_MAX ? "uint" : "ulong",
+                                         w.n_draws, whole, w.period > 0));
+    CHARL_TRY_CLEANUP(charl__text_printf(&defines, "#define OPERANDS %s\n#define BEFORE %s\n#define BODY %s\n",
+                                         charl__text_string(&w.operands), charl__text_string(&w.before),
+                                         charl__text_string(&w.body)));
     if (w.period > 0) {
         span = launch_strided(e, c->n, w.period, vec, &l);
     } else {
@@ -234,8 +227,8 @@ charl_status charl__chain_run(const charl_enqueue *e, const charl_expr *x)
                      .step = {{.x = *x, .dtype = e->out[0]->dtype, .n_in = e->n_in}}};
 
     for (int i = 0; i < e->n_in; i++) {
-        CHARL_INVARIANT(charl__broadcast_in(e->out[0]->channels_last, &e->out[0]->shape,
-                                            &e->in[i]->shape, &c.inner[i], &c.count[i]));
+        CHARL_INVARIANT(charl__broadcast_in(e->out[0]->channels_last, &e->out[0]->shape, &e->in[i]->shape, &c.inner[i],
+                                            &c.count[i]));
         c.step[0].in[i] = i;
     }
     CHARL_TRY(c.n > 0 ? launch(e, &c) : CHARL_OK);

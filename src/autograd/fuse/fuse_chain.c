@@ -79,11 +79,9 @@ static int input_of(fused *d, const charl_node *n, charl_var *v)
     charl_chain *c = &d->chain;
     int64_t inner = 1, count = 1;
 
-    (void)charl__broadcast_in(n->out[0]->channels_last, &n->out[0]->type.shape, &v->type.shape,
-                              &inner, &count);
+    (void)charl__broadcast_in(n->out[0]->channels_last, &n->out[0]->type.shape, &v->type.shape, &inner, &count);
     for (int i = 0; i < d->n_in; i++) {
-        if (charl__var_root(d->in[i]) == charl__var_root(v) && c->inner[i] == inner &&
-            c->count[i] == count) {
+        if (charl__var_root(d->in[i]) == charl__var_root(v) && c->inner[i] == inner && c->count[i] == count) {
             return i;
         }
     }
@@ -126,8 +124,7 @@ static bool describe_step(const fusion *f, const group *s, int k, fused *d)
 /* s as one node; false where it has too many operands, results or numbers. */
 static bool describe(const fusion *f, const group *s, fused *d)
 {
-    *d = (fused){.chain = {.n = charl_shape_count(&member(f, s, 0)->out[0]->type.shape),
-                           .n_steps = s->count}};
+    *d = (fused){.chain = {.n = charl_shape_count(&member(f, s, 0)->out[0]->type.shape), .n_steps = s->count}};
     for (int k = 0; k < s->count; k++) {
         if (!describe_step(f, s, k, d)) {
             return false;
@@ -210,8 +207,8 @@ static bool may_join(const fusion *f, const group *s, const group *from)
             return false;
         }
     }
-    return !charl__has_effect_between(f->g, from->member[0], s->member[s->count - 1]) &&
-           is_small(f, s, from) && describe(f, s, &d);
+    return !charl__has_effect_between(f->g, from->member[0], s->member[s->count - 1]) && is_small(f, s, from) &&
+           describe(f, s, &d);
 }
 
 /* Let the group that computes operand v of node b join b's. */
@@ -222,8 +219,7 @@ static void join(fusion *f, int b, charl_var *v)
     group s;
 
     if (from < 0 || from == b || f->groups[from].count + f->groups[b].count > CHARL_CHAIN_MAX ||
-        charl_shape_count(&producer->out[0]->type.shape) !=
-            charl_shape_count(&n->out[0]->type.shape)) {
+        charl_shape_count(&producer->out[0]->type.shape) != charl_shape_count(&n->out[0]->type.shape)) {
         return;
     }
     s = unite(&f->groups[from], &f->groups[b]);

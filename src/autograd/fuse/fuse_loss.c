@@ -15,13 +15,11 @@ enum { LOSS_IN = 2, LOSS_LSE = 1, GRAD_LSE = 3, GRAD_IN = 4 }; /* operands befor
 /* The loss that n, a gradient, belongs to; NULL: none. */
 static charl_node *loss_of(const charl_node *n)
 {
-    charl_node *loss =
-        n->live && n->op == &charl_op_cross_entropy_grad ? n->in[GRAD_LSE]->node : NULL;
+    charl_node *loss = n->live && n->op == &charl_op_cross_entropy_grad ? n->in[GRAD_LSE]->node : NULL;
 
     if (!loss || loss->op != &charl_op_cross_entropy || loss->out[LOSS_LSE] != n->in[GRAD_LSE] ||
-        loss->n_in - LOSS_IN != n->n_in - GRAD_IN ||
-        (loss->n_in > LOSS_IN && loss->in[LOSS_IN] != n->in[GRAD_IN]) || loss->in[0] != n->in[1] ||
-        loss->in[1] != n->in[2] || memcmp(loss->attr, n->attr, n->op->attr_size) != 0) {
+        loss->n_in - LOSS_IN != n->n_in - GRAD_IN || (loss->n_in > LOSS_IN && loss->in[LOSS_IN] != n->in[GRAD_IN]) ||
+        loss->in[0] != n->in[1] || loss->in[1] != n->in[2] || memcmp(loss->attr, n->attr, n->op->attr_size) != 0) {
         return NULL;
     }
     return loss;
@@ -40,8 +38,7 @@ static bool has_rows_of(const charl_var *a, const charl_var *b)
 
 /* Mark the nodes after `loss` that gout, an operand of node `last`, comes from. False: it comes
  * from the loss, or one of them must stay where it is. */
-static bool find_sources(const charl_graph *g, const charl_var *gout, const charl_node *loss,
-                         int last, bool *moves)
+static bool find_sources(const charl_graph *g, const charl_var *gout, const charl_node *loss, int last, bool *moves)
 {
     if (gout->node) {
         moves[gout->node->position] = true;

@@ -43,8 +43,7 @@ static charl_node *sum_of(const charl_graph *g, const charl_var *x, const charl_
         charl_node *s = charl__node(g, i);
 
         if (s->live && s->op == &charl_op_sum_to && s->in[0] == x &&
-            charl_shape_count(&s->out[0]->type.shape) == x->type.shape.dim[1] &&
-            *(const int *)s->attr == 1) {
+            charl_shape_count(&s->out[0]->type.shape) == x->type.shape.dim[1] && *(const int *)s->attr == 1) {
             return s;
         }
     }

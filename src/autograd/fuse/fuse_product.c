@@ -43,8 +43,7 @@ static bool takes_epilogue(const charl_node *n)
     for (int i = 0; i < n->n_in; i++) {
         in[i] = n->in[i]->type;
         inf.channels_last =
-            inf.channels_last &&
-            (in[i].shape.ndim != 4 || in[i].batch != CHARL_BATCHED || n->in[i]->channels_last);
+            inf.channels_last && (in[i].shape.ndim != 4 || in[i].batch != CHARL_BATCHED || n->in[i]->channels_last);
     }
     return n->op->epilogue || (n->op->epilogue_if && n->op->epilogue_if(&inf));
 }
@@ -57,8 +56,7 @@ static bool may_lead(const charl_node *n)
 
 /* Operand i of the expression of n, as the epilogue of head calls it, added to head's inputs in
  * *in; 0: it cannot be one. */
-static char operand_of(const charl_node *n, int i, const charl_node *head, charl_var **in,
-                       int *n_in)
+static char operand_of(const charl_node *n, int i, const charl_node *head, charl_var **in, int *n_in)
 {
     charl_var *root = charl__var_root(n->in[i]); /* a view of it may stand after head */
 
@@ -86,8 +84,7 @@ static char operand_of(const charl_node *n, int i, const charl_node *head, charl
  */
 static bool is_worth_it(const charl_graph *g, const charl_expr *x)
 {
-    return !charl__is_ungrouped(g->dev) ||
-           (!x->extra && !x->uses_rng && !strstr(x->text, "charl_"));
+    return !charl__is_ungrouped(g->dev) || (!x->extra && !x->uses_rng && !strstr(x->text, "charl_"));
 }
 
 /* Whether head's product is needed apart from n. */
@@ -108,11 +105,8 @@ static void describe_head(const charl_node *head, charl_product *p, charl_var **
 {
     *n_in = 0;
     if (head->op != &charl__op_product) {
-        *p = (charl_product){.op = head->op,
-                             .attr = head->attr,
-                             .n_in = head->n_in,
-                             .type = head->out[0]->type,
-                             .saved = -1};
+        *p = (charl_product){
+            .op = head->op, .attr = head->attr, .n_in = head->n_in, .type = head->out[0]->type, .saved = -1};
         return;
     }
     *p = *(const charl_product *)head->attr;
@@ -122,27 +116,23 @@ static void describe_head(const charl_node *head, charl_product *p, charl_var **
 }
 
 /* Whether the epilogue that head has, as p says, may go on with the expression x. */
-static bool goes_on(const charl_graph *g, const charl_node *head, const charl_product *p,
-                    const charl_expr *x)
+static bool goes_on(const charl_graph *g, const charl_node *head, const charl_product *p, const charl_expr *x)
 {
     const bool second = p->n_steps > 0;
 
-    return p->n_steps < CHARL_PRODUCT_STEPS &&
-           (!x->uses_rng || charl__gemm_has_rng(g->dev, head->in[0]->type.dtype)) &&
-           (!second ||
-            (!(x->uses_rng && p->step[0].x.uses_rng) && head->out[0]->type.dtype == p->type.dtype));
+    return p->n_steps < CHARL_PRODUCT_STEPS && (!x->uses_rng || charl__gemm_has_rng(g->dev, head->in[0]->type.dtype)) &&
+           (!second || (!(x->uses_rng && p->step[0].x.uses_rng) && head->out[0]->type.dtype == p->type.dtype));
 }
 
 /* Whether n may be the next step of the epilogue of head; then how, and the operands besides the
  * product. */
-static bool describe(const charl_graph *g, const charl__uses *u, const charl_node *n,
-                     const charl_node *head, charl_product *p, charl_var **in, int *n_in)
+static bool describe(const charl_graph *g, const charl__uses *u, const charl_node *n, const charl_node *head,
+                     charl_product *p, charl_var **in, int *n_in)
 {
     charl_product_step *step;
     charl_expr x;
 
-    if (!may_lead(head) || !charl__is_fusible(n, &x) || !is_worth_it(g, &x) ||
-        n->n_in > 1 + CHARL_GEMM_EPILOGUE_IN ||
+    if (!may_lead(head) || !charl__is_fusible(n, &x) || !is_worth_it(g, &x) || n->n_in > 1 + CHARL_GEMM_EPILOGUE_IN ||
         charl__has_effect_between(g, head->position, n->position)) {
         return false;
     }

@@ -70,8 +70,7 @@ static bool may_form(const charl_node *reader, const charl_node *n)
 {
     charl_expr x;
 
-    return n && charl__is_fusible(n, &x) && !x.uses_rng && is_whole(reader, n->out[0]) &&
-           n->out[0]->channels_last;
+    return n && charl__is_fusible(n, &x) && !x.uses_rng && is_whole(reader, n->out[0]) && n->out[0]->channels_last;
 }
 
 /* Whether v comes elementwise from operands that the reader has and small ones. */
@@ -130,9 +129,8 @@ static int input_of(formed *f, charl_var *v)
     while (i < f->n_in && charl__var_root(f->in[i]) != charl__var_root(v)) {
         i++;
     }
-    if (i == CHARL_OP_MAX_IN ||
-        !charl__broadcast_in(true, &full->shape, &v->type.shape, &inner, &count) || inner != 1 ||
-        (is_whole(f->reader, v) ? !v->channels_last : !is_small(f->g, f->reader, v))) {
+    if (i == CHARL_OP_MAX_IN || !charl__broadcast_in(true, &full->shape, &v->type.shape, &inner, &count) ||
+        inner != 1 || (is_whole(f->reader, v) ? !v->channels_last : !is_small(f->g, f->reader, v))) {
         return -1;
     }
     if (i == f->n_in) {
@@ -167,9 +165,7 @@ static bool describe_step(formed *f, int k)
 /* How reader is a node that forms operand 0; false: it cannot, or would read more than that. */
 static bool describe(const charl_graph *g, const charl_node *reader, formed *f)
 {
-    *f = (formed){.g = g,
-                  .reader = reader,
-                  .attr = {.op = reader->op, .attr = reader->attr, .n_in = reader->n_in}};
+    *f = (formed){.g = g, .reader = reader, .attr = {.op = reader->op, .attr = reader->attr, .n_in = reader->n_in}};
     if (!add_member(f, reader->in[0]->node)) {
         return false;
     }
@@ -198,8 +194,8 @@ static bool is_formed_by_all(const charl_graph *g, const charl__uses *u, const c
     charl_expr x;
     formed f;
 
-    if (!v || !v->channels_last || v->keep || v->grad_of || !charl__is_fusible(n, &x) ||
-        x.uses_rng || u->first[v->id] == u->first[v->id + 1]) {
+    if (!v || !v->channels_last || v->keep || v->grad_of || !charl__is_fusible(n, &x) || x.uses_rng ||
+        u->first[v->id] == u->first[v->id + 1]) {
         return false;
     }
     for (int k = u->first[v->id]; k < u->first[v->id + 1]; k++) {

@@ -4,8 +4,7 @@
 #include "base/text.h"
 
 /* The expression as a macro of its own operands and numbers, called with what they are here. */
-static charl_status write_step(const charl_product_step *s, const char *name, charl__text *macro,
-                               charl__text *call)
+static charl_status write_step(const charl_product_step *s, const char *name, charl__text *macro, charl__text *call)
 {
     const float number[2] = {s->x.p, s->x.q};
 

@@ -29,18 +29,14 @@ static charl_status write_input(charl__chain_text *w, int i, sources *s)
     charl__launch_add(w->l, charl__in(x));
     CHARL_TRY(charl__text_printf(&w->operands, "global const %s *y%d, ulong y%d_at, ", type, i, i));
     if (w->c->count[i] == w->c->n) {
-        CHARL_TRY(charl__text_printf(&s->fetch, "(GOT).f[%d] = get8(y%d + y%d_at + (AT)); ",
-                                     s->n_fetched, i, i));
-        CHARL_TRY(
-            charl__text_printf(&w->body, "const charl_real v%d = (GOT).f[%d]; ", i, s->n_fetched));
+        CHARL_TRY(charl__text_printf(&s->fetch, "(GOT).f[%d] = get8(y%d + y%d_at + (AT)); ", s->n_fetched, i, i));
+        CHARL_TRY(charl__text_printf(&w->body, "const charl_real v%d = (GOT).f[%d]; ", i, s->n_fetched));
         s->n_fetched++;
     } else if (w->c->count[i] > 1) {
-        CHARL_TRY(charl__text_printf(
-            &s->channels, "const charl_real v%d = vload8(0, y%d + y%d_at + (AT)); ", i, i, i));
+        CHARL_TRY(charl__text_printf(&s->channels, "const charl_real v%d = vload8(0, y%d + y%d_at + (AT)); ", i, i, i));
     } else {
-        CHARL_TRY(charl__text_printf(
-            &s->channels, "const charl_real v%d = CHARL_SPLAT(charl_get(y%d + y%d_at)); ", i, i,
-            i));
+        CHARL_TRY(
+            charl__text_printf(&s->channels, "const charl_real v%d = CHARL_SPLAT(charl_get(y%d + y%d_at)); ", i, i, i));
     }
     return CHARL_OK;
 }
@@ -71,9 +67,8 @@ charl_status charl__prologue_write(const charl_enqueue *e, const char *const kno
         "%s#define PROLOGUE %d\n#define PROLOGUE_ARGS %s\n#define PROLOGUE_CHANNELS(AT) %s\n"
         "#define PROLOGUE_FETCH(GOT, AT) %s\n"
         "#define PROLOGUE_OF(TO, GOT, X) charl_real TO; { %s TO = t%d; }\n",
-        charl__text_string(&w.extra), s.n_fetched, charl__text_string(&w.operands),
-        charl__text_string(&s.channels), charl__text_string(&s.fetch), charl__text_string(&w.body),
-        p->chain.n_steps - 1));
+        charl__text_string(&w.extra), s.n_fetched, charl__text_string(&w.operands), charl__text_string(&s.channels),
+        charl__text_string(&s.fetch), charl__text_string(&w.body), p->chain.n_steps - 1));
 cleanup:
     charl__chain_text_fini(&w);
     charl__text_fini(&s.channels);

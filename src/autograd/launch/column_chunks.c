@@ -8,8 +8,8 @@
 
 enum { DEFINES = 8192 };
 
-charl_status charl__column_chunks_launch(const charl_enqueue *e, charl_launch *l, int n_args,
-                                         int64_t rows, int64_t columns, charl_dtype act)
+charl_status charl__column_chunks_launch(const charl_enqueue *e, charl_launch *l, int n_args, int64_t rows,
+                                         int64_t columns, charl_dtype act)
 {
     charl_status st = CHARL_OK;
     const bool cpu = charl__is_ungrouped(e->dev);
@@ -19,10 +19,9 @@ charl_status charl__column_chunks_launch(const charl_enqueue *e, charl_launch *l
     const char *given = l->defines;
     char defines[DEFINES];
 
-    CHARL_INVARIANT(snprintf(defines, sizeof defines, "%s%s#define CHARL_VEC %d\n%s",
-                             given ? given : "", charl__act_define(act), vec,
-                             pieces < INT32_MAX ? "#define CHARL_CHUNK_INDEX uint\n" : "") <
-                    DEFINES);
+    CHARL_INVARIANT(snprintf(defines, sizeof defines, "%s%s#define CHARL_VEC %d\n%s", given ? given : "",
+                             charl__act_define(act), vec,
+                             pieces < INT32_MAX ? "#define CHARL_CHUNK_INDEX uint\n" : "") < DEFINES);
     if (pieces == 0) {
         goto cleanup;
     }

@@ -8,8 +8,7 @@
  * defines; the rest is set here, ACT from `act`, and rows, columns and span become its last
  * arguments. Async.
  * Errors: ERR_KERNEL, ERR_DEVICE. */
-charl_status charl__column_chunks_launch(const charl_enqueue *e, charl_launch *l, int n_args,
-                                         int64_t rows, int64_t columns,
-                                         charl_dtype act) CHARL_MUST_CHECK;
+charl_status charl__column_chunks_launch(const charl_enqueue *e, charl_launch *l, int n_args, int64_t rows,
+                                         int64_t columns, charl_dtype act) CHARL_MUST_CHECK;
 
 #endif

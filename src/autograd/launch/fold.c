@@ -28,8 +28,8 @@ void charl__fold_defines(const charl_enqueue *e, int k, int leaves, char *text, 
 /* Every work-item of a GPU may move 16 bytes at a time. Compilers for CPUs join work-items. */
 static bool is_in_fours(const charl_enqueue *e, const charl__fold_input *in)
 {
-    const int64_t places = in->n | in->part.v.offset | e->out[in->k]->offset |
-                           (e->slices->n_lanes > 1 ? e->lane_stride[in->k] : 0);
+    const int64_t places =
+        in->n | in->part.v.offset | e->out[in->k]->offset | (e->slices->n_lanes > 1 ? e->lane_stride[in->k] : 0);
 
     return !in->move && charl_device_get_info(e->dev)->kind != CHARL_DEVICE_CPU && places % 4 == 0;
 }
@@ -47,17 +47,12 @@ static charl_status fold_lane(const charl_enqueue *e, const charl__fold_input *i
     const int vec = is_in_fours(e, &in[0]) && is_in_fours(e, &in[n_in - 1]) ? 4 : 1;
     const int64_t leaf = s->lane_lo[j] - s->first; /* first leaf among this rank's */
     char defines[160];
-    const int n = snprintf(defines, sizeof defines,
-                           "#define CHARL_VEC %d\n#define TWO %d\n#define MOVED %d\n", vec,
+    const int n = snprintf(defines, sizeof defines, "#define CHARL_VEC %d\n#define TWO %d\n#define MOVED %d\n", vec,
                            n_in == 2, move != NULL);
-    charl_launch l = {.file = "reduce/fold",
-                      .entry = "charl_fold",
-                      .defines = defines,
-                      .local = {(size_t)group},
-                      .label = e->label};
+    charl_launch l = {
+        .file = "reduce/fold", .entry = "charl_fold", .defines = defines, .local = {(size_t)group}, .label = e->label};
 
-    charl__fold_defines(e, in[0].k, s->lane_hi[j] - s->lane_lo[j], defines + n,
-                        sizeof defines - (size_t)n);
+    charl__fold_defines(e, in[0].k, s->lane_hi[j] - s->lane_lo[j], defines + n, sizeof defines - (size_t)n);
     for (int i = 0; i < n_in; i++) {
         charl_arg part = in[i].part, out = charl__raw(CHARL_ARG_OUT, e->out[in[i].k]->buffer);
 

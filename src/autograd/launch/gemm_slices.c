@@ -37,8 +37,8 @@ static bool wants_more_parts(const cut_rule *r, const charl_gemm *p, int parts)
 static int parts_of(const charl_gemm *p, charl_dtype type)
 {
     const int64_t segments = p->segments > 1 ? p->segments : 1;
-    const bool by_rows = p->a_kind == CHARL_GEMM_TRANSPOSED &&
-                         p->b_kind == CHARL_GEMM_PLAIN; /* k is outermost in both */
+    const bool by_rows =
+        p->a_kind == CHARL_GEMM_TRANSPOSED && p->b_kind == CHARL_GEMM_PLAIN; /* k is outermost in both */
     const int64_t cut = segments > 1 ? segments : by_rows ? p->k : 1;
     int parts = 1;
 
@@ -87,8 +87,7 @@ charl_slices charl__cut_slices(const charl_slices *s, int parts)
     return cut;
 }
 
-static charl_status fold_inside(const charl_enqueue *e, const charl_gemm *p, int k,
-                                bool with_a_sums)
+static charl_status fold_inside(const charl_enqueue *e, const charl_gemm *p, int k, bool with_a_sums)
 {
     for (int j = 0; j < e->slices->n_lanes; j++) {
         const int first = e->slices->lane_lo[j] - e->slices->first;
@@ -109,8 +108,8 @@ static charl_status fold_inside(const charl_enqueue *e, const charl_gemm *p, int
 }
 
 /* The products of `leaves`, then the fold; sums of A, where wanted, likewise into output 1. */
-static charl_status fold_after(const charl_enqueue *leaves, const charl_gemm *p, int64_t elements,
-                               int k, bool with_a_sums)
+static charl_status fold_after(const charl_enqueue *leaves, const charl_gemm *p, int64_t elements, int k,
+                               bool with_a_sums)
 {
     const int64_t behind = leaves->slices->count * elements;
     charl_gemm q = *p;
@@ -122,9 +121,8 @@ static charl_status fold_after(const charl_enqueue *leaves, const charl_gemm *p,
     }
     CHARL_TRY(charl__gemm(leaves->dev, &q));
     if (elements > 0 && !charl__fold_is_direct(leaves)) {
-        const charl__fold_input in[] = {
-            {charl__scratch_arg(CHARL_ARG_IN, leaves->workspace, 0), elements, k, NULL},
-            {charl__scratch_arg(CHARL_ARG_IN, leaves->workspace, behind), p->m, 1, NULL}};
+        const charl__fold_input in[] = {{charl__scratch_arg(CHARL_ARG_IN, leaves->workspace, 0), elements, k, NULL},
+                                        {charl__scratch_arg(CHARL_ARG_IN, leaves->workspace, behind), p->m, 1, NULL}};
 
         CHARL_TRY(charl__fold_inputs(leaves, in, with_a_sums ? 2 : 1));
     }
@@ -164,9 +162,8 @@ charl_status charl__gemm_slices_sums(const charl_enqueue *e, const charl_gemm *p
 
 bool charl__gemm_slices_can_sum(const charl_enqueue *e, const charl_gemm *p)
 {
-    return charl__gemm_has_slices(e, 0) && !charl__fold_is_direct(e) &&
-           e->rounds[0] == e->rounds[1] && parts_of(p, p->a->dtype) == 1 &&
-           charl__gemm_folds(e->dev, p) && charl__gemm_folds_sums(e->dev, p);
+    return charl__gemm_has_slices(e, 0) && !charl__fold_is_direct(e) && e->rounds[0] == e->rounds[1] &&
+           parts_of(p, p->a->dtype) == 1 && charl__gemm_folds(e->dev, p) && charl__gemm_folds_sums(e->dev, p);
 }
 
 int64_t charl__gemm_slices_sums_workspace(const charl_gemm *p, charl_dtype type, int n_slices)

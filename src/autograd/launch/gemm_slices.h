@@ -22,8 +22,7 @@ int64_t charl__gemm_slices_workspace(const charl_gemm *p, charl_dtype type, int 
 
 /** Output k of e (p->out_outer elements) = the sum over this rank's slices, each lane by itself, of
  * p's products: outer = slice. p->out is set here. */
-charl_status charl__gemm_slices(const charl_enqueue *e, const charl_gemm *p,
-                                int k) CHARL_MUST_CHECK;
+charl_status charl__gemm_slices(const charl_enqueue *e, const charl_gemm *p, int k) CHARL_MUST_CHECK;
 
 /** Outputs 0 and 1 of e in the same way: p's products, and the sums of their A over k (p->m
  * elements), in the same launch. charl__gemm_sums_a or charl__gemm_slices_can_sum

@@ -35,9 +35,7 @@ const char *charl__word_define(charl_dtype dtype)
 
 int charl__define_type(char *text, char name, charl_dtype dtype)
 {
-    return dtype == CHARL_F32
-               ? 0
-               : snprintf(text, 32, "#define %c_T %s\n", name, charl__kernel_type(dtype));
+    return dtype == CHARL_F32 ? 0 : snprintf(text, 32, "#define %c_T %s\n", name, charl__kernel_type(dtype));
 }
 
 int64_t charl__span(const charl_device *dev, int64_t n, int64_t gpu)
@@ -92,8 +90,7 @@ charl_status charl__map_run(const charl_enqueue *e, const charl_map *m)
     const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
     const int64_t span = charl__span(e->dev, n, vec);
     char defines[DEFINES];
-    charl_launch l = {
-        .file = "elementwise/map", .entry = "charl_map", .defines = defines, .label = e->label};
+    charl_launch l = {.file = "elementwise/map", .entry = "charl_map", .defines = defines, .label = e->label};
     charl__whole whole = charl__whole_begin(e->dev, n, vec);
     int used = 0, a = 0;
 
@@ -101,24 +98,20 @@ charl_status charl__map_run(const charl_enqueue *e, const charl_map *m)
     if (n == 0) {
         return CHARL_OK;
     }
-    used =
-        snprintf(defines, sizeof defines,
-                 "%s#define CHARL_VEC %d\n#define N_IN %d\n#define EXPR (%s)\n#define INDEX %s\n",
-                 m->extra ? m->extra : "", vec, m->n_in, m->expr, n < INT32_MAX ? "uint" : "ulong");
+    used = snprintf(defines, sizeof defines,
+                    "%s#define CHARL_VEC %d\n#define N_IN %d\n#define EXPR (%s)\n#define INDEX %s\n",
+                    m->extra ? m->extra : "", vec, m->n_in, m->expr, n < INT32_MAX ? "uint" : "ulong");
     for (int i = 0; i < m->n_in; i++) {
         int64_t inner = 1, count = n;
         char full[CHARL_SHAPE_TEXT], part[CHARL_SHAPE_TEXT];
 
-        CHARL_REQUIRE(charl__broadcast_in(m->out->channels_last, &m->out->shape, &m->in[i]->shape,
-                                          &inner, &count),
+        CHARL_REQUIRE(charl__broadcast_in(m->out->channels_last, &m->out->shape, &m->in[i]->shape, &inner, &count),
                       CHARL_ERR_SHAPE, "operand %d %s does not broadcast to %s", i,
-                      charl_shape_format(&m->in[i]->shape, part),
-                      charl_shape_format(&m->out->shape, full));
+                      charl_shape_format(&m->in[i]->shape, part), charl_shape_format(&m->out->shape, full));
         CHARL_INVARIANT(used > 0 && used < DEFINES - 64);
         used += charl__define_type(defines + used, (char)('A' + i), m->in[i]->dtype);
         if (count < n) {
-            used += snprintf(defines + used, sizeof defines - (size_t)used, "#define MODE_%c 1\n",
-                             'A' + i);
+            used += snprintf(defines + used, sizeof defines - (size_t)used, "#define MODE_%c 1\n", 'A' + i);
         }
         l.args[a++] = charl__in(m->in[i]);
         l.args[a++] = charl__i64(inner);
@@ -140,17 +133,13 @@ charl_status charl__map_run(const charl_enqueue *e, const charl_map *m)
 
 charl_status charl__map_expr(const charl_enqueue *e, const charl_expr *x)
 {
-    return charl__map_run(e, &(charl_map){.expr = x->text,
-                                          .extra = x->extra,
-                                          .in = e->in,
-                                          .n_in = e->n_in,
-                                          .out = e->out[0],
-                                          .p = x->p,
-                                          .q = x->q});
+    return charl__map_run(
+        e,
+        &(charl_map){
+            .expr = x->text, .extra = x->extra, .in = e->in, .n_in = e->n_in, .out = e->out[0], .p = x->p, .q = x->q});
 }
 
-bool charl__op_express(const charl_op *op, const void *attr, int n_in, charl_dtype type,
-                       charl_expr *x)
+bool charl__op_express(const charl_op *op, const void *attr, int n_in, charl_dtype type, charl_expr *x)
 {
     *x = (charl_expr){.text = op->expr, .half_text = op->half_expr};
     if (op->express) {
@@ -212,15 +201,13 @@ void charl__op_reference(const charl_op *op, const charl_reference *r)
 
 /* [outer, count, inner] summed over outer and inner. The batch stays the leading extent: where it
  * runs along the operand it is put in front of count, elsewhere it is part of outer. */
-static charl_var *sum_around(charl_graph *g, charl_var *v, const charl_type *like, int64_t inner,
-                             int64_t count)
+static charl_var *sum_around(charl_graph *g, charl_var *v, const charl_type *like, int64_t inner, int64_t count)
 {
     const charl_type t = charl_var_get_type(v);
     const int64_t n = charl_shape_count(&t.shape);
     const int64_t outer = inner * count > 0 ? n / (inner * count) : 0;
 
-    if (t.batch == CHARL_BATCHED &&
-        like->batch == CHARL_BATCHED) { /* rows of the operand are rows of v: outer is 1 */
+    if (t.batch == CHARL_BATCHED && like->batch == CHARL_BATCHED) { /* rows of the operand are rows of v: outer is 1 */
         const int64_t rows = t.shape.dim[0];
 
         v = charl_reshape(g, v, (charl_shape){3, {rows, rows ? count / rows : 0, inner}});
@@ -252,8 +239,7 @@ charl_var *charl__sum_like(charl_graph *g, charl_var *v, const charl_type *like)
     }
     if (charl_shape_count(&t.shape) != charl_shape_count(&like->shape) || over_batch) {
         if (!charl__broadcast_index(&t.shape, &like->shape, &inner, &count)) {
-            return charl__graph_fail(g, CHARL_ERR_SHAPE,
-                                     "a gradient does not fit the operand that was broadcast");
+            return charl__graph_fail(g, CHARL_ERR_SHAPE, "a gradient does not fit the operand that was broadcast");
         }
         v = sum_around(g, v, like, inner, count); /* f32 */
         v = charl__as_dtype(g, v, charl__gradient_dtype(like));

@@ -10,8 +10,7 @@ enum { CHARL_GPU_VEC = 8 };
 
 /** out = EXPR(in[0], in[1], ...; p, q). Operands broadcast over out's shape. */
 typedef struct charl_map {
-    const char *
-        expr; /* OpenCL C of a .. f (charl_real: float or a vector of floats) and the floats p, q */
+    const char *expr;  /* OpenCL C of a .. f (charl_real: float or a vector of floats) and the floats p, q */
     const char *extra; /* defines in front, or NULL */
     charl_tensor *const *in;
     int n_in;
@@ -60,39 +59,38 @@ charl_var *charl__sum_like(charl_graph *g, charl_var *v, const charl_type *like)
 int64_t charl__reference_index(const charl_reference *r, int i, int64_t e);
 
 /* Samples of an operator of one operand; two; their ranges are the caller's. */
-#define CHARL_MAP_SAMPLES1(...)                                                                    \
-    {.in = {CHARL_R(F32, 3, 5)}, __VA_ARGS__}, {.in = {CHARL_R(F32, 1)}, __VA_ARGS__},             \
-        {.in = {CHARL_SCALAR(F32)}, __VA_ARGS__}, {.in = {CHARL_R(F32, 0, 4)}, __VA_ARGS__},       \
-        {.in = {CHARL_R(F32, 7, 613)}, __VA_ARGS__},                                               \
-        {.in = {CHARL_R(F32, 2, 3, 4133)}, __VA_ARGS__},                                           \
-    {                                                                                              \
-        .in = {CHARL_B(F32, 16, 37)}, __VA_ARGS__                                                  \
+#define CHARL_MAP_SAMPLES1(...)                                                                                        \
+    {.in = {CHARL_R(F32, 3, 5)}, __VA_ARGS__}, {.in = {CHARL_R(F32, 1)}, __VA_ARGS__},                                 \
+        {.in = {CHARL_SCALAR(F32)}, __VA_ARGS__}, {.in = {CHARL_R(F32, 0, 4)}, __VA_ARGS__},                           \
+        {.in = {CHARL_R(F32, 7, 613)}, __VA_ARGS__}, {.in = {CHARL_R(F32, 2, 3, 4133)}, __VA_ARGS__},                  \
+    {                                                                                                                  \
+        .in = {CHARL_B(F32, 16, 37)}, __VA_ARGS__                                                                      \
     }
-#define CHARL_MAP_SAMPLES2(...)                                                                    \
-    {.in = {CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 5)}, __VA_ARGS__},                                 \
-        {.in = {CHARL_R(F32, 1), CHARL_R(F32, 1)}, __VA_ARGS__},                                   \
-        {.in = {CHARL_SCALAR(F32), CHARL_SCALAR(F32)}, __VA_ARGS__},                               \
-        {.in = {CHARL_R(F32, 0, 4), CHARL_R(F32, 0, 4)}, __VA_ARGS__},                             \
-        {.in = {CHARL_R(F32, 7, 613), CHARL_R(F32, 7, 613)}, __VA_ARGS__},                         \
-        {.in = {CHARL_R(F32, 5, 2017), CHARL_R(F32, 5, 2017)}, __VA_ARGS__},                       \
-    {                                                                                              \
-        .in = {CHARL_B(F32, 16, 37), CHARL_B(F32, 16, 37)}, __VA_ARGS__                            \
+#define CHARL_MAP_SAMPLES2(...)                                                                                        \
+    {.in = {CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 5)}, __VA_ARGS__},                                                     \
+        {.in = {CHARL_R(F32, 1), CHARL_R(F32, 1)}, __VA_ARGS__},                                                       \
+        {.in = {CHARL_SCALAR(F32), CHARL_SCALAR(F32)}, __VA_ARGS__},                                                   \
+        {.in = {CHARL_R(F32, 0, 4), CHARL_R(F32, 0, 4)}, __VA_ARGS__},                                                 \
+        {.in = {CHARL_R(F32, 7, 613), CHARL_R(F32, 7, 613)}, __VA_ARGS__},                                             \
+        {.in = {CHARL_R(F32, 5, 2017), CHARL_R(F32, 5, 2017)}, __VA_ARGS__},                                           \
+    {                                                                                                                  \
+        .in = {CHARL_B(F32, 16, 37), CHARL_B(F32, 16, 37)}, __VA_ARGS__                                                \
     }
 /* Operand 1 broadcasts: a scalar, along the end, the middle, the front; with and without the batch.
  * `terms` is the number of elements that share one of operand 1. */
-#define CHARL_MAP_SAMPLES_BROADCAST(...)                                                           \
-    {.in = {CHARL_R(F32, 3, 5), CHARL_SCALAR(F32)}, .terms = 15, __VA_ARGS__},                     \
-        {.in = {CHARL_R(F32, 9, 5), CHARL_R(F32, 5)}, .terms = 9, __VA_ARGS__},                    \
-        {.in = {CHARL_R(F32, 3, 300), CHARL_R(F32, 300)}, .terms = 3, __VA_ARGS__},                \
-        {.in = {CHARL_R(F32, 2, 3, 5, 7), CHARL_R(F32, 3, 1, 1)}, .terms = 70, __VA_ARGS__},       \
-        {.in = {CHARL_R(F32, 2, 3, 20, 7), CHARL_R(F32, 1, 3, 1, 1)}, .terms = 280, __VA_ARGS__},  \
-        {.in = {CHARL_R(F32, 6, 70), CHARL_R(F32, 6, 1)}, .terms = 70, __VA_ARGS__},               \
-        {.in = {CHARL_B(F32, 16, 6), CHARL_R(F32, 6)}, .terms = 16, __VA_ARGS__},                  \
-        {.in = {CHARL_B(F32, 16, 3, 4, 4), CHARL_R(F32, 3, 1, 1)}, .terms = 256, __VA_ARGS__},     \
-        {.in = {CHARL_B(F32, 16, 3, 5), CHARL_R(F32, 3, 5)}, .terms = 16, __VA_ARGS__},            \
-        {.in = {CHARL_B(F32, 8, 37), CHARL_B(F32, 8, 1)}, .terms = 37, __VA_ARGS__},               \
-    {                                                                                              \
-        .in = {CHARL_B(F32, 8, 37), CHARL_SCALAR(F32)}, .terms = 296, __VA_ARGS__                  \
+#define CHARL_MAP_SAMPLES_BROADCAST(...)                                                                               \
+    {.in = {CHARL_R(F32, 3, 5), CHARL_SCALAR(F32)}, .terms = 15, __VA_ARGS__},                                         \
+        {.in = {CHARL_R(F32, 9, 5), CHARL_R(F32, 5)}, .terms = 9, __VA_ARGS__},                                        \
+        {.in = {CHARL_R(F32, 3, 300), CHARL_R(F32, 300)}, .terms = 3, __VA_ARGS__},                                    \
+        {.in = {CHARL_R(F32, 2, 3, 5, 7), CHARL_R(F32, 3, 1, 1)}, .terms = 70, __VA_ARGS__},                           \
+        {.in = {CHARL_R(F32, 2, 3, 20, 7), CHARL_R(F32, 1, 3, 1, 1)}, .terms = 280, __VA_ARGS__},                      \
+        {.in = {CHARL_R(F32, 6, 70), CHARL_R(F32, 6, 1)}, .terms = 70, __VA_ARGS__},                                   \
+        {.in = {CHARL_B(F32, 16, 6), CHARL_R(F32, 6)}, .terms = 16, __VA_ARGS__},                                      \
+        {.in = {CHARL_B(F32, 16, 3, 4, 4), CHARL_R(F32, 3, 1, 1)}, .terms = 256, __VA_ARGS__},                         \
+        {.in = {CHARL_B(F32, 16, 3, 5), CHARL_R(F32, 3, 5)}, .terms = 16, __VA_ARGS__},                                \
+        {.in = {CHARL_B(F32, 8, 37), CHARL_B(F32, 8, 1)}, .terms = 37, __VA_ARGS__},                                   \
+    {                                                                                                                  \
+        .in = {CHARL_B(F32, 8, 37), CHARL_SCALAR(F32)}, .terms = 296, __VA_ARGS__                                      \
     }
 
 #endif

@@ -37,31 +37,27 @@ int charl__rows_width(int64_t n)
     return width;
 }
 
-charl_status charl__rows_plan(const charl_device *dev, int64_t rows, int64_t n, const char *extra,
-                              charl_rows *out)
+charl_status charl__rows_plan(const charl_device *dev, int64_t rows, int64_t n, const char *extra, charl_rows *out)
 {
     const bool one_item = charl__rows_have_one_item(dev);
     const int width = charl__rows_width(n);
     int used;
 
-    CHARL_REQUIRE(n <= INT_MAX / 2, CHARL_ERR_SHAPE, "a row of %lld elements is too long",
-                  (long long)n);
+    CHARL_REQUIRE(n <= INT_MAX / 2, CHARL_ERR_SHAPE, "a row of %lld elements is too long", (long long)n);
     if (one_item) {
         out->per_item = at_least_one(charl__span(dev, rows * at_least_one(n), 1) / at_least_one(n));
         out->local = 1;
         out->global = (size_t)ceil_div(rows, out->per_item);
-        used = snprintf(out->defines, sizeof out->defines,
-                        "%s#define CHARL_VEC %d\n#define CHARL_ROW_ACCS %d\n", extra ? extra : "",
-                        VEC, width / VEC);
+        used = snprintf(out->defines, sizeof out->defines, "%s#define CHARL_VEC %d\n#define CHARL_ROW_ACCS %d\n",
+                        extra ? extra : "", VEC, width / VEC);
     } else {
         const int items = width / CHARL_GPU_VEC;
 
         out->per_item = 1;
         out->local = ROW_GROUP;
         out->global = (size_t)(ceil_div(rows, ROW_GROUP / items) * ROW_GROUP);
-        used = snprintf(out->defines, sizeof out->defines,
-                        "%s#define CHARL_VEC %d\n#define CHARL_ROW_ITEMS %d\n", extra ? extra : "",
-                        CHARL_GPU_VEC, items);
+        used = snprintf(out->defines, sizeof out->defines, "%s#define CHARL_VEC %d\n#define CHARL_ROW_ITEMS %d\n",
+                        extra ? extra : "", CHARL_GPU_VEC, items);
     }
     CHARL_INVARIANT(used > 0 && used < CHARL_ROWS_DEFINES);
     return CHARL_OK;
@@ -140,18 +136,14 @@ static int add_operands(const charl_reduce *r, charl_launch *l)
     return a;
 }
 
-static charl_status launch_rows(const charl_enqueue *e, const charl_reduce *r, const char *extra,
-                                int64_t chunks)
+static charl_status launch_rows(const charl_enqueue *e, const charl_reduce *r, const char *extra, int64_t chunks)
 {
     charl_rows plan;
-    charl_launch l = {.file = "reduce/reduce",
-                      .entry = "charl_reduce_rows",
-                      .label = e->label,
-                      .defines = plan.defines};
+    charl_launch l = {
+        .file = "reduce/reduce", .entry = "charl_reduce_rows", .label = e->label, .defines = plan.defines};
     int a = add_operands(r, &l);
 
-    CHARL_TRY(charl__rows_plan(e->dev, r->outer * chunks, r->n < ROW_CHUNK ? r->n : ROW_CHUNK,
-                               extra, &plan));
+    CHARL_TRY(charl__rows_plan(e->dev, r->outer * chunks, r->n < ROW_CHUNK ? r->n : ROW_CHUNK, extra, &plan));
     l.args[a++] = charl__i64(r->outer * chunks);
     l.args[a++] = charl__i64(plan.per_item);
     l.args[a++] = charl__i64(r->n);
@@ -165,22 +157,16 @@ static charl_status launch_rows(const charl_enqueue *e, const charl_reduce *r, c
     return CHARL_OK;
 }
 
-static charl_status launch_columns(const charl_enqueue *e, const charl_reduce *r, const char *extra,
-                                   int64_t chunks)
+static charl_status launch_columns(const charl_enqueue *e, const charl_reduce *r, const char *extra, int64_t chunks)
 {
     const bool cpu = charl__is_ungrouped(e->dev);
     const int64_t height = at_least_one(r->n < COLUMN_CHUNK ? r->n : COLUMN_CHUNK);
-    const int64_t wide =
-        at_least_one(4096 / height / VEC) * VEC; /* columns that make a few thousand elements */
+    const int64_t wide = at_least_one(4096 / height / VEC) * VEC; /* columns that make a few thousand elements */
     const int64_t span = cpu ? wide : 1;
     char defines[CHARL_ROWS_DEFINES];
-    charl_launch l = {.file = "reduce/reduce",
-                      .entry = "charl_reduce_columns",
-                      .label = e->label,
-                      .defines = defines};
+    charl_launch l = {.file = "reduce/reduce", .entry = "charl_reduce_columns", .label = e->label, .defines = defines};
     int a = add_operands(r, &l);
-    const int used =
-        snprintf(defines, sizeof defines, "%s#define CHARL_VEC %d\n", extra, cpu ? VEC : 1);
+    const int used = snprintf(defines, sizeof defines, "%s#define CHARL_VEC %d\n", extra, cpu ? VEC : 1);
 
     CHARL_INVARIANT(used > 0 && used < CHARL_ROWS_DEFINES);
     l.args[a++] = charl__i64(r->outer);
@@ -198,8 +184,7 @@ static charl_status launch_columns(const charl_enqueue *e, const charl_reduce *r
 /* EXPR and the types of the operands. */
 static void define_operands(const charl_reduce *r, char *text, size_t bytes)
 {
-    int used = snprintf(text, bytes, "#define N_IN %d\n#define EXPR (%s)\n", r->n_in,
-                        r->expr ? r->expr : "a");
+    int used = snprintf(text, bytes, "#define N_IN %d\n#define EXPR (%s)\n", r->n_in, r->expr ? r->expr : "a");
 
     CHARL_INVARIANT(used > 0 && (size_t)used < bytes - 64);
     used += charl__define_type(text + used, 'A', r->a_type);
@@ -222,8 +207,7 @@ charl_status charl__reduce_sum(const charl_enqueue *e, const charl_reduce *r)
         last = chunks == 1;
         level.out = last ? r->out : charl__scratch_arg(CHARL_ARG_OUT, e->workspace, scratch);
         level.scale = last ? r->scale : 1.0F;
-        CHARL_TRY(r->inner == 1 ? launch_rows(e, &level, extra, chunks)
-                                : launch_columns(e, &level, extra, chunks));
+        CHARL_TRY(r->inner == 1 ? launch_rows(e, &level, extra, chunks) : launch_columns(e, &level, extra, chunks));
         level.a = level.out;
         level.a.kind = CHARL_ARG_IN;
         level.n_in = 1;
@@ -238,8 +222,7 @@ charl_status charl__reduce_sum(const charl_enqueue *e, const charl_reduce *r)
 /* How columns of a fold, `width` of each output, go to work-items: where there are few, leaves and
  * accumulators of a leaf go side by side; else, and on devices without groups, a work-item has
  * whole columns. */
-static void shape_fold(const charl_enqueue *e, const charl_reduce *r, int leaves, charl_launch *l,
-                       charl_rows *plan)
+static void shape_fold(const charl_enqueue *e, const charl_reduce *r, int leaves, charl_launch *l, charl_rows *plan)
 {
     const bool cpu = charl__is_ungrouped(e->dev);
     const int vec = cpu ? VEC : CHARL_GPU_VEC, accs = FOLD_COLUMNS * FOLD_ACCS;
@@ -253,8 +236,7 @@ static void shape_fold(const charl_enqueue *e, const charl_reduce *r, int leaves
         snprintf(plan->defines + used, room, "#define CHARL_VEC %d\n", vec);
         charl__span_launch(e->dev, r->outputs * ceil_div(width, wide), 1, l);
     } else {
-        snprintf(plan->defines + used, room,
-                 "#define CHARL_VEC 1\n#define FOLD_COLUMNS %d\n#define FOLD_LEAVES %d\n",
+        snprintf(plan->defines + used, room, "#define CHARL_VEC 1\n#define FOLD_COLUMNS %d\n#define FOLD_LEAVES %d\n",
                  FOLD_COLUMNS, side);
         l->local[0] = (size_t)(accs * side);
         l->global[0] = (size_t)(r->outputs * ceil_div(width, FOLD_COLUMNS)) * l->local[0];
@@ -272,8 +254,7 @@ static charl_arg lane_arg(const charl_enqueue *e, int k, int j)
 }
 
 /* Lane j of the outputs from k on: so many leaves from number `first` on. */
-static charl_status launch_fold(const charl_enqueue *e, const charl_reduce *r, int k, int j,
-                                int first, int leaves)
+static charl_status launch_fold(const charl_enqueue *e, const charl_reduce *r, int k, int j, int first, int leaves)
 {
     const bool rounds = e->rounds[k] && !charl__fold_is_direct(e);
     const int64_t skipped = first * r->n * r->inner;
@@ -284,9 +265,8 @@ static charl_status launch_fold(const charl_enqueue *e, const charl_reduce *r, i
 
     CHARL_INVARIANT(r->outputs == 1 || e->rounds[k] == e->rounds[k + 1]);
     define_operands(r, extra, sizeof extra);
-    snprintf(extra + strlen(extra), sizeof extra - strlen(extra),
-             "#define LEAVES %d\n#define OUTPUTS %d\n%s", CHARL_MAX_SLICES, r->outputs,
-             rounds ? "#define ROUND 0\n" : "");
+    snprintf(extra + strlen(extra), sizeof extra - strlen(extra), "#define LEAVES %d\n#define OUTPUTS %d\n%s",
+             CHARL_MAX_SLICES, r->outputs, rounds ? "#define ROUND 0\n" : "");
     at.a.v.offset += skipped;
     at.b.v.offset += skipped;
     at.a.count = at.b.count = 0;
@@ -321,16 +301,14 @@ charl_status charl__reduce_slices(const charl_enqueue *e, const charl_reduce *r,
     sums.outputs = r->outputs < 1 ? 1 : r->outputs;
     if (chunks_of(r->n, r->inner) == 1) {
         for (int j = 0; j < (partial ? e->slices->n_lanes : 1) && r->inner > 0; j++) {
-            const int lo = partial ? e->slices->lane_lo[j] : 0,
-                      hi = partial ? e->slices->lane_hi[j] : 1;
+            const int lo = partial ? e->slices->lane_lo[j] : 0, hi = partial ? e->slices->lane_hi[j] : 1;
 
             CHARL_TRY(launch_fold(e, &sums, k, j, partial ? lo - e->slices->first : 0, hi - lo));
         }
         return CHARL_OK;
     }
     CHARL_INVARIANT(partial && sums.outputs == 1);
-    sums.out = charl__fold_is_direct(e) ? charl__out(e->out[k])
-                                        : charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0);
+    sums.out = charl__fold_is_direct(e) ? charl__out(e->out[k]) : charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0);
     CHARL_TRY(charl__reduce_sum(e, &sums));
     CHARL_TRY(charl__fold(e, charl__fold_target(e, k), r->inner, k));
     return CHARL_OK;

@@ -37,8 +37,7 @@ typedef struct charl_reduce {
     int64_t outer, n, inner;
     int outputs; /* charl__reduce_slices: 0 or 1 as usual; more: see there */
     charl_arg out;
-    int64_t
-        scratch; /* first float of the workspace that may be used, charl__reduce_scratch of them */
+    int64_t scratch; /* first float of the workspace that may be used, charl__reduce_scratch of them */
     float p, q, scale;
 } charl_reduce;
 
@@ -52,8 +51,7 @@ charl_status charl__reduce_sum(const charl_enqueue *e, const charl_reduce *r) CH
  * workspace, slices * inner floats. With several outputs, 2, slices are single chunks, and the sums
  * of half of the columns are output k, of the others output k + 1; outputs that are not PARTIAL
  * have one slice, r.outer = 1. Async. Errors: ERR_KERNEL, ERR_DEVICE. */
-charl_status charl__reduce_slices(const charl_enqueue *e, const charl_reduce *r,
-                                  int k) CHARL_MUST_CHECK;
+charl_status charl__reduce_slices(const charl_enqueue *e, const charl_reduce *r, int k) CHARL_MUST_CHECK;
 
 /** Argument for a part of the workspace. */
 charl_arg charl__scratch_arg(charl_arg_kind kind, const charl_tensor *workspace, int64_t offset);
@@ -70,8 +68,7 @@ typedef struct charl_strided_copy {
 } charl_strided_copy;
 
 /** One launch (op/shape/slice.c). Async. */
-charl_status charl__strided_copy(const charl_enqueue *e,
-                                 const charl_strided_copy *s) CHARL_MUST_CHECK;
+charl_status charl__strided_copy(const charl_enqueue *e, const charl_strided_copy *s) CHARL_MUST_CHECK;
 
 /** Extents before, at and after `axis`. */
 void charl__split_axis(const charl_shape *s, int axis, int64_t *outer, int64_t *n, int64_t *inner);

@@ -24,8 +24,8 @@ const char *charl__onnx_keep_error(charl__onnx *x, charl_status st)
 void charl__onnx_fail(const charl_onnx_node *n, const char *reason)
 {
     if (n->x->status == CHARL_OK) {
-        charl__onnx_keep_error(n->x, charl__error_set(CHARL_ERR_CONFIG, __FILE__, __LINE__,
-                                                      __func__, "ONNX: %s: %s", n->name, reason));
+        charl__onnx_keep_error(
+            n->x, charl__error_set(CHARL_ERR_CONFIG, __FILE__, __LINE__, __func__, "ONNX: %s: %s", n->name, reason));
     }
 }
 
@@ -121,14 +121,13 @@ const char *charl__onnx_call(const charl_onnx_node *n, const charl_onnx_call *c)
     return st == CHARL_OK ? out : charl__onnx_keep_error(n->x, st);
 }
 
-const char *charl__onnx_op(const charl_onnx_node *n, const char *type, const char *a, const char *b,
-                           const char *out)
+const char *charl__onnx_op(const charl_onnx_node *n, const char *type, const char *a, const char *b, const char *out)
 {
     return charl__onnx_call(n, &(charl_onnx_call){.type = type, .in = {a, b}, .out = out});
 }
 
-charl_status charl__onnx_tensor(charl__onnx *x, const char *name, int type,
-                                const charl_shape *shape, const void *data, size_t bytes)
+charl_status charl__onnx_tensor(charl__onnx *x, const char *name, int type, const charl_shape *shape, const void *data,
+                                size_t bytes)
 {
     charl__text *t = &x->scratch;
 
@@ -138,14 +137,12 @@ charl_status charl__onnx_tensor(charl__onnx *x, const char *name, int type,
     }
     CHARL_TRY(charl__protobuf_int(t, ONNX_TENSOR_TYPE, type));
     CHARL_TRY(charl__protobuf_string(t, ONNX_TENSOR_NAME, name));
-    CHARL_TRY(
-        charl__protobuf_bytes(t, ONNX_TENSOR_RAW, data, bytes)); /* little-endian, as memory */
+    CHARL_TRY(charl__protobuf_bytes(t, ONNX_TENSOR_RAW, data, bytes)); /* little-endian, as memory */
     CHARL_TRY(charl__protobuf_text(&x->graph, ONNX_GRAPH_INITIALIZER, t));
     return CHARL_OK;
 }
 
-static const char *constant(const charl_onnx_node *n, int type, charl_shape shape, const void *data,
-                            size_t bytes)
+static const char *constant(const charl_onnx_node *n, int type, charl_shape shape, const void *data, size_t bytes)
 {
     charl_status st = CHARL_OK;
     const char *name = NULL;
@@ -171,11 +168,9 @@ const char *charl__onnx_int(const charl_onnx_node *n, int64_t value)
     return constant(n, ONNX_INT64, (charl_shape){0, {0}}, &value, sizeof value);
 }
 
-const char *charl__onnx_floats(const charl_onnx_node *n, const charl_shape *shape,
-                               const float *values)
+const char *charl__onnx_floats(const charl_onnx_node *n, const charl_shape *shape, const float *values)
 {
-    return constant(n, ONNX_FLOAT, *shape, values,
-                    (size_t)charl_shape_count(shape) * sizeof *values);
+    return constant(n, ONNX_FLOAT, *shape, values, (size_t)charl_shape_count(shape) * sizeof *values);
 }
 
 const char *charl__onnx_fill(const charl_onnx_node *n, float value, int64_t count)
@@ -196,12 +191,10 @@ cleanup:
 
 const char *charl__onnx_ints(const charl_onnx_node *n, const int64_t *values, int count)
 {
-    return constant(n, ONNX_INT64, (charl_shape){1, {count}}, values,
-                    (size_t)count * sizeof *values);
+    return constant(n, ONNX_INT64, (charl_shape){1, {count}}, values, (size_t)count * sizeof *values);
 }
 
-const char *charl__onnx_reshape(const charl_onnx_node *n, const char *a, const charl_type *type,
-                                const char *out)
+const char *charl__onnx_reshape(const charl_onnx_node *n, const char *a, const charl_type *type, const char *out)
 {
     charl_shape s = type->shape;
 
@@ -211,31 +204,26 @@ const char *charl__onnx_reshape(const charl_onnx_node *n, const char *a, const c
     return charl__onnx_op(n, "Reshape", a, charl__onnx_ints(n, s.dim, s.ndim), out);
 }
 
-const char *charl__onnx_slice(const charl_onnx_node *n, const char *a, int64_t axis, int64_t start,
-                              int64_t stop, const char *out)
+const char *charl__onnx_slice(const charl_onnx_node *n, const char *a, int64_t axis, int64_t start, int64_t stop,
+                              const char *out)
 {
-    return charl__onnx_call(
-        n, &(charl_onnx_call){.type = "Slice",
-                              .in = {a, charl__onnx_ints(n, &start, 1),
-                                     charl__onnx_ints(n, &stop, 1), charl__onnx_ints(n, &axis, 1)},
-                              .out = out});
+    return charl__onnx_call(n, &(charl_onnx_call){.type = "Slice",
+                                                  .in = {a, charl__onnx_ints(n, &start, 1),
+                                                         charl__onnx_ints(n, &stop, 1), charl__onnx_ints(n, &axis, 1)},
+                                                  .out = out});
 }
 
-const char *charl__onnx_concat(const charl_onnx_node *n, const char *a, const char *b,
-                               const char *out)
+const char *charl__onnx_concat(const charl_onnx_node *n, const char *a, const char *b, const char *out)
 {
     return charl__onnx_call(
-        n, &(charl_onnx_call){
-               .type = "Concat", .in = {a, b}, .out = out, .attr = {{"axis", .i = -1}}});
+        n, &(charl_onnx_call){.type = "Concat", .in = {a, b}, .out = out, .attr = {{"axis", .i = -1}}});
 }
 
-const char *charl__onnx_transpose(const charl_onnx_node *n, const char *a, const int64_t *perm,
-                                  int ndim, const char *out)
+const char *charl__onnx_transpose(const charl_onnx_node *n, const char *a, const int64_t *perm, int ndim,
+                                  const char *out)
 {
-    return charl__onnx_call(n, &(charl_onnx_call){.type = "Transpose",
-                                                  .in = {a},
-                                                  .out = out,
-                                                  .attr = {{"perm", .n = ndim, .ints = perm}}});
+    return charl__onnx_call(
+        n, &(charl_onnx_call){.type = "Transpose", .in = {a}, .out = out, .attr = {{"perm", .n = ndim, .ints = perm}}});
 }
 
 const char *charl__onnx_swap_last(const charl_onnx_node *n, const char *a, int ndim)

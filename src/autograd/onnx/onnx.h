@@ -52,32 +52,28 @@ typedef struct charl_onnx_call {
 /** Append a node; returns the name of its output. */
 const char *charl__onnx_call(const charl_onnx_node *n, const charl_onnx_call *c);
 /** The same for nodes without attributes; b NULL: one operand. */
-const char *charl__onnx_op(const charl_onnx_node *n, const char *type, const char *a, const char *b,
-                           const char *out);
+const char *charl__onnx_op(const charl_onnx_node *n, const char *type, const char *a, const char *b, const char *out);
 
 /** Elements [start, stop) of axis `axis` (negative: from the end) of a. */
-const char *charl__onnx_slice(const charl_onnx_node *n, const char *a, int64_t axis, int64_t start,
-                              int64_t stop, const char *out);
+const char *charl__onnx_slice(const charl_onnx_node *n, const char *a, int64_t axis, int64_t start, int64_t stop,
+                              const char *out);
 
 /** a and b along the last axis. */
-const char *charl__onnx_concat(const charl_onnx_node *n, const char *a, const char *b,
-                               const char *out);
+const char *charl__onnx_concat(const charl_onnx_node *n, const char *a, const char *b, const char *out);
 
 /** Constants: a scalar f32, a scalar int64, f32 of a shape, f32 [count] that are all `value`, int64
  * [count]. */
 const char *charl__onnx_float(const charl_onnx_node *n, double value);
 const char *charl__onnx_int(const charl_onnx_node *n, int64_t value);
-const char *charl__onnx_floats(const charl_onnx_node *n, const charl_shape *shape,
-                               const float *values);
+const char *charl__onnx_floats(const charl_onnx_node *n, const charl_shape *shape, const float *values);
 const char *charl__onnx_fill(const charl_onnx_node *n, float value, int64_t count);
 const char *charl__onnx_ints(const charl_onnx_node *n, const int64_t *values, int count);
 
 /** `a` under the shape of `type`, whose batch extent stays what it is. */
-const char *charl__onnx_reshape(const charl_onnx_node *n, const char *a, const charl_type *type,
-                                const char *out);
+const char *charl__onnx_reshape(const charl_onnx_node *n, const char *a, const charl_type *type, const char *out);
 /** `a` of ndim extents with extent i taken from perm[i]. */
-const char *charl__onnx_transpose(const charl_onnx_node *n, const char *a, const int64_t *perm,
-                                  int ndim, const char *out);
+const char *charl__onnx_transpose(const charl_onnx_node *n, const char *a, const int64_t *perm, int ndim,
+                                  const char *out);
 /** `a` with its last two of ndim extents exchanged. */
 const char *charl__onnx_swap_last(const charl_onnx_node *n, const char *a, int ndim);
 

@@ -64,8 +64,7 @@ static charl_status put_dim(charl__text *shape, bool symbol, int64_t value)
     charl_status st = CHARL_OK;
     charl__text t = {0};
 
-    CHARL_TRY_CLEANUP(symbol ? charl__protobuf_string(&t, DIM_SYMBOL, "N")
-                             : charl__protobuf_int(&t, DIM_VALUE, value));
+    CHARL_TRY_CLEANUP(symbol ? charl__protobuf_string(&t, DIM_SYMBOL, "N") : charl__protobuf_int(&t, DIM_VALUE, value));
     CHARL_TRY_CLEANUP(charl__protobuf_text(shape, SHAPE_DIM, &t));
 cleanup:
     charl__text_fini(&t);
@@ -80,11 +79,9 @@ static charl_status put_value(charl__text *graph, int field, const char *name, c
     charl__text shape = {0}, tensor = {0}, wrapped = {0}, value = {0};
 
     CHARL_REQUIRE_CLEANUP(charl__onnx_dtype(type->dtype), CHARL_ERR_CONFIG,
-                          "ONNX: %s: element type %s cannot be exported", name,
-                          charl_dtype_name(type->dtype));
+                          "ONNX: %s: element type %s cannot be exported", name, charl_dtype_name(type->dtype));
     for (int i = 0; i < type->shape.ndim; i++) {
-        CHARL_TRY_CLEANUP(
-            put_dim(&shape, i == 0 && type->batch == CHARL_BATCHED, type->shape.dim[i]));
+        CHARL_TRY_CLEANUP(put_dim(&shape, i == 0 && type->batch == CHARL_BATCHED, type->shape.dim[i]));
     }
     CHARL_TRY_CLEANUP(charl__protobuf_int(&tensor, TENSOR_ELEMENT, charl__onnx_dtype(type->dtype)));
     CHARL_TRY_CLEANUP(charl__protobuf_text(&tensor, TENSOR_SHAPE, &shape));
@@ -109,8 +106,8 @@ static charl_status put_param(walk *w, const charl_var *v)
 
     CHARL_TRY_CLEANUP(charl_alloc_array(n + 1, sizeof *value, &value));
     CHARL_TRY_CLEANUP(w->e->read(w->e->ctx, spec, value));
-    CHARL_TRY_CLEANUP(charl__onnx_tensor(&w->x, spec->name, ONNX_FLOAT, &spec->shape, value,
-                                         (size_t)n * sizeof *value));
+    CHARL_TRY_CLEANUP(
+        charl__onnx_tensor(&w->x, spec->name, ONNX_FLOAT, &spec->shape, value, (size_t)n * sizeof *value));
 cleanup:
     charl_free(value);
     return st;
@@ -140,8 +137,7 @@ static charl_status put_leaves(walk *w)
         } else if (v->leaf == CHARL_LEAF_PARAM) {
             CHARL_TRY(put_param(w, v));
         } else if (v->leaf == CHARL_LEAF_CONSTANT) {
-            CHARL_TRY(charl__onnx_tensor(&w->x, name, ONNX_FLOAT, &v->type.shape, &v->constant,
-                                         sizeof v->constant));
+            CHARL_TRY(charl__onnx_tensor(&w->x, name, ONNX_FLOAT, &v->type.shape, &v->constant, sizeof v->constant));
         }
     }
     return CHARL_OK;
@@ -184,13 +180,12 @@ static charl_status put_node(walk *w, const charl_node *node)
     for (int k = 0; k < node->n_out; k++) {
         out[k] = w->name[node->out[k]->id];
     }
-    CHARL_REQUIRE(charl__onnx_knows(node->op), CHARL_ERR_CONFIG,
-                  "ONNX: %s: operator %s cannot be exported", node->name, node->op->name);
+    CHARL_REQUIRE(charl__onnx_knows(node->op), CHARL_ERR_CONFIG, "ONNX: %s: operator %s cannot be exported", node->name,
+                  node->op->name);
     CHARL_TRY(translate(&w->x, node->op, &n));
     for (int k = 0; k < node->n_out; k++) {
         CHARL_REQUIRE(!out[k] || w->x.defined >> k & 1U, CHARL_ERR_CONFIG,
-                      "ONNX: %s: output %d of operator %s cannot be exported", node->name, k,
-                      node->op->name);
+                      "ONNX: %s: output %d of operator %s cannot be exported", node->name, k, node->op->name);
     }
     return CHARL_OK;
 }
@@ -230,13 +225,10 @@ static charl_status put_graph(walk *w)
 
         charl__onnx_op(&n, "Identity", w->name[w->e->outputs[i]->id], NULL, w->e->output_names[i]);
         CHARL_TRY(w->x.status);
-        CHARL_TRY(
-            put_value(&w->x.graph, ONNX_GRAPH_OUTPUT, w->e->output_names[i], w->e->outputs[i]));
+        CHARL_TRY(put_value(&w->x.graph, ONNX_GRAPH_OUTPUT, w->e->output_names[i], w->e->outputs[i]));
     }
-    CHARL_REQUIRE(w->x.graph.length + (w->e->metadata ? strlen(w->e->metadata) : 0) <
-                      INT32_MAX - 4096,
-                  CHARL_ERR_CONFIG,
-                  "ONNX: the model takes %zu bytes; a file of this format holds less than 2 GiB",
+    CHARL_REQUIRE(w->x.graph.length + (w->e->metadata ? strlen(w->e->metadata) : 0) < INT32_MAX - 4096,
+                  CHARL_ERR_CONFIG, "ONNX: the model takes %zu bytes; a file of this format holds less than 2 GiB",
                   w->x.graph.length);
     return CHARL_OK;
 }
@@ -282,8 +274,7 @@ static void walk_fini(walk *w)
     charl__text_fini(&w->x.scratch);
 }
 
-charl_status charl__graph_onnx(const charl_graph *g, const charl_onnx_export *e,
-                               charl_onnx_model *out)
+charl_status charl__graph_onnx(const charl_graph *g, const charl_onnx_export *e, charl_onnx_model *out)
 {
     charl_status st = CHARL_OK;
     walk w = {.g = g, .e = e};

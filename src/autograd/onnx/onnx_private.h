@@ -36,8 +36,7 @@ struct charl__onnx {
 const char *charl__onnx_keep_error(charl__onnx *x, charl_status st);
 
 /** Append an initializer of `bytes` bytes. Errors: ERR_NOMEM. */
-charl_status charl__onnx_tensor(charl__onnx *x, const char *name, int type,
-                                const charl_shape *shape, const void *data,
+charl_status charl__onnx_tensor(charl__onnx *x, const char *name, int type, const charl_shape *shape, const void *data,
                                 size_t bytes) CHARL_MUST_CHECK;
 
 #endif

@@ -7,8 +7,7 @@
 #include "autograd/op/recurrent/recurrence.h"
 
 /* Blocks of `rows` rows of m, put into another order. */
-static const char *reorder(const charl_onnx_node *n, const char *m, int64_t rows, const int *order,
-                           int gates)
+static const char *reorder(const charl_onnx_node *n, const char *m, int64_t rows, const int *order, int gates)
 {
     charl_onnx_call c = {.type = "Concat", .attr = {{"axis", .i = 0}}};
 
@@ -39,17 +38,15 @@ void charl__recurrence_onnx(const charl_onnx_node *n, const char *type, const in
     static const int64_t steps_first[] = {1, 0, 2}, back[] = {2, 0, 1, 3};
     const int64_t hidden = n->in_type[1].shape.dim[1], rows = gates * hidden;
     const char *unit = reorder(n, unit_matrix(n, rows), hidden, order, gates), *y;
-    charl_onnx_call c = {
-        .type = type,
-        .in = {charl__onnx_transpose(n, n->in[0], steps_first, 3, NULL),
-               direction(n, unit, rows, rows),
-               direction(n, reorder(n, n->in[1], hidden, order, gates), rows, hidden)},
-        .attr = {{"hidden_size", .i = hidden},
-                 {gates == 3 ? "linear_before_reset" : NULL, .i = 1}}};
+    charl_onnx_call c = {.type = type,
+                         .in = {charl__onnx_transpose(n, n->in[0], steps_first, 3, NULL),
+                                direction(n, unit, rows, rows),
+                                direction(n, reorder(n, n->in[1], hidden, order, gates), rows, hidden)},
+                         .attr = {{"hidden_size", .i = hidden}, {gates == 3 ? "linear_before_reset" : NULL, .i = 1}}};
 
     if (n->n_in > 2) { /* the bias of the input's part is in that part */
-        const char *bias = charl__onnx_concat(n, charl__onnx_fill(n, 0.0F, rows),
-                                              reorder(n, n->in[2], hidden, order, gates), NULL);
+        const char *bias =
+            charl__onnx_concat(n, charl__onnx_fill(n, 0.0F, rows), reorder(n, n->in[2], hidden, order, gates), NULL);
 
         c.in[3] = direction(n, bias, 2 * rows, 0);
     }

@@ -3,8 +3,7 @@
 #include "autograd/onnx/onnx.h"
 #include "autograd/op/norm/row_norm.h"
 
-static void layer_norm(const charl_onnx_node *n, const char *x, const char *weight,
-                       const char *bias, const char *out)
+static void layer_norm(const charl_onnx_node *n, const char *x, const char *weight, const char *bias, const char *out)
 {
     const charl_shape *s = &n->in_type[0].shape;
 
@@ -13,17 +12,16 @@ static void layer_norm(const charl_onnx_node *n, const char *x, const char *weig
                             .type = "LayerNormalization",
                             .in = {x, weight, bias},
                             .out = out,
-                            .attr = {{"axis", .i = -1},
-                                     {"epsilon", .is_float = true, .f = *(const float *)n->attr}}});
+                            .attr = {{"axis", .i = -1}, {"epsilon", .is_float = true, .f = *(const float *)n->attr}}});
 }
 
 static void rms_norm(const charl_onnx_node *n, const char *x, const char *weight, const char *out)
 {
     static const int64_t last = -1;
-    const char *m = charl__onnx_call(
-        n, &(charl_onnx_call){.type = "ReduceMean",
-                              .in = {charl__onnx_op(n, "Mul", x, x, NULL)},
-                              .attr = {{"axes", .n = 1, .ints = &last}, {"keepdims", .i = 1}}});
+    const char *m =
+        charl__onnx_call(n, &(charl_onnx_call){.type = "ReduceMean",
+                                               .in = {charl__onnx_op(n, "Mul", x, x, NULL)},
+                                               .attr = {{"axes", .n = 1, .ints = &last}, {"keepdims", .i = 1}}});
 
     m = charl__onnx_op(n, "Add", m, charl__onnx_float(n, (double)*(const float *)n->attr), NULL);
     m = charl__onnx_op(n, "Div", x, charl__onnx_op(n, "Sqrt", m, NULL, NULL), weight ? NULL : out);

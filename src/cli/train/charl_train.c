@@ -61,8 +61,7 @@ static int fail(charl_status st, int rank)
 static int load_config(const charl__train_args *args, charl_config **out)
 {
     const int rank = charl__cli_launcher_rank();
-    const charl_status st =
-        charl_config_load(args->config, args->overrides, args->n_overrides, out);
+    const charl_status st = charl_config_load(args->config, args->overrides, args->n_overrides, out);
     const char *notice;
 
     if (st != CHARL_OK) {
@@ -224,11 +223,10 @@ static charl_status check_purpose(charl_comm *comm, const char *purpose)
     for (int r = 1; r < size; r++) {
         const char *other = all + (size_t)r * PURPOSE_BYTES;
 
-        CHARL_REQUIRE_CLEANUP(
-            strcmp(other, all) == 0, CHARL_ERR_CONFIG,
-            "rank %d of %d (%s) was started for %s, rank 0 for %s; HINT start all "
-            "ranks with the same command line",
-            r, size, charl_comm_host(comm, r), other, all);
+        CHARL_REQUIRE_CLEANUP(strcmp(other, all) == 0, CHARL_ERR_CONFIG,
+                              "rank %d of %d (%s) was started for %s, rank 0 for %s; HINT start all "
+                              "ranks with the same command line",
+                              r, size, charl_comm_host(comm, r), other, all);
     }
 cleanup:
     charl_free(all);
@@ -272,11 +270,10 @@ static charl_status start(const job *j, charl_comm *comm)
     int cpus;
 
     CHARL_TRY_CLEANUP(charl__phase_fault("start", NULL));
-    CHARL_REQUIRE_CLEANUP(
-        j->args->simulate_ranks == 0 || charl_comm_size(comm) == 1, CHARL_ERR_CONFIG,
-        "--simulate-ranks=%d: all ranks are in one process, but the launcher has started "
-        "%d; HINT remove either mpirun or --simulate-ranks",
-        j->args->simulate_ranks, charl_comm_size(comm));
+    CHARL_REQUIRE_CLEANUP(j->args->simulate_ranks == 0 || charl_comm_size(comm) == 1, CHARL_ERR_CONFIG,
+                          "--simulate-ranks=%d: all ranks are in one process, but the launcher has started "
+                          "%d; HINT remove either mpirun or --simulate-ranks",
+                          j->args->simulate_ranks, charl_comm_size(comm));
     if (strcmp(j->config->device.cpu_bind, "none") != 0) {
         CHARL_TRY_CLEANUP(charl_comm_bind(comm, &cpus));
     }

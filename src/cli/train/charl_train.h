@@ -67,8 +67,8 @@ int charl__train_first_signal(void);
 /** Run `work` on as many simulated ranks as args say: threads with a communicator each. `alone` is
  * the process's own, of one rank. Returns rank 0's code; a rank that fails alone ends the process.
  */
-int charl__train_simulate(const charl__train_args *args, charl_comm *alone,
-                          int (*work)(void *ctx, charl_comm *comm), void *ctx);
+int charl__train_simulate(const charl__train_args *args, charl_comm *alone, int (*work)(void *ctx, charl_comm *comm),
+                          void *ctx);
 
 /** What a run prints and writes: rank 0 only; other ranks have an output that does nothing. */
 typedef struct charl__output {
@@ -91,8 +91,7 @@ typedef struct charl__output {
     charl__metrics *metrics;
 } charl__output;
 
-void charl__output_init(charl__output *o, const charl_config *config, const charl__train_args *args,
-                        charl_comm *comm);
+void charl__output_init(charl__output *o, const charl_config *config, const charl__train_args *args, charl_comm *comm);
 /** What is known before anything is opened. */
 void charl__output_begin(const charl__output *o);
 charl_train_events charl__output_events(charl__output *o);
@@ -110,8 +109,7 @@ typedef struct charl__device_text {
  * and configuration; devices (those of all ranks), model and data before kernels are compiled; what
  * they and a checkpoint decide. all_bytes: what all ranks take. */
 void charl__train_print_title(const charl__output *o);
-void charl__train_print_model(const charl__output *o, const charl_train_info *i,
-                              const charl__device_text *devices);
+void charl__train_print_model(const charl__output *o, const charl_train_info *i, const charl__device_text *devices);
 void charl__train_print_plan(const charl__output *o, const charl_train_info *i, int64_t all_bytes);
 
 /** Versions, features and devices, as text or JSON, on stdout. Returns the exit code. */

@@ -32,29 +32,24 @@ static const struct argp_option options[] = {
     {"output-dir", 'o', "DIR", 0, "Run directory (run.output_dir)", 1},
     {"resume", 'r', "WHAT", OPTION_ARG_OPTIONAL,
      "auto (default for WHAT), never, must, or a checkpoint file (run.resume)", 1},
-    {"init-from", OPT_INIT_FROM, "FILE", 0,
-     "Initialize the weights from this checkpoint or .safetensors file", 1},
+    {"init-from", OPT_INIT_FROM, "FILE", 0, "Initialize the weights from this checkpoint or .safetensors file", 1},
     {"overwrite", OPT_OVERWRITE, 0, 0, "Start a new run in a directory that contains another", 1},
     {"max-time", OPT_MAX_TIME, "[D-]HH:MM:SS", 0,
      "Save a checkpoint and exit with status 75 after this time (run.max_time)", 1},
     {0, 0, 0, 0, "Checking", 2},
-    {"dry-run", 'n', 0, 0,
-     "Open the data, select devices, compile the model and print the plan, without training", 2},
+    {"dry-run", 'n', 0, 0, "Open the data, select devices, compile the model and print the plan, without training", 2},
     {"fast-dev-run", OPT_FAST_DEV_RUN, "N", OPTION_ARG_OPTIONAL,
      "Run N (default 5) training and validation steps; write no files", 2},
-    {"overfit-batch", OPT_OVERFIT, 0, 0,
-     "Train on the first batch only (the loss should approach 0); write no files", 2},
+    {"overfit-batch", OPT_OVERFIT, 0, 0, "Train on the first batch only (the loss should approach 0); write no files",
+     2},
     {"simulate-ranks", OPT_SIMULATE, "N", 0,
      "Run N ranks as threads of this process on one device, bit-identical to N processes; "
      "2x4: 2 nodes of 4 ranks",
      2},
-    {"print-config", OPT_PRINT_CONFIG, 0, 0,
-     "Print the effective configuration with the origin of each value", 2},
-    {"help-config", OPT_HELP_CONFIG, "SECTION", OPTION_ARG_OPTIONAL,
-     "Describe all keys: type, default, meaning", 2},
+    {"print-config", OPT_PRINT_CONFIG, 0, 0, "Print the effective configuration with the origin of each value", 2},
+    {"help-config", OPT_HELP_CONFIG, "SECTION", OPTION_ARG_OPTIONAL, "Describe all keys: type, default, meaning", 2},
     {"list-devices", OPT_LIST_DEVICES, 0, 0, "List OpenCL devices and their indices", 2},
-    {"env", OPT_ENV, "json", OPTION_ARG_OPTIONAL,
-     "Print versions, devices and environment (for bug reports)", 2},
+    {"env", OPT_ENV, "json", OPTION_ARG_OPTIONAL, "Print versions, devices and environment (for bug reports)", 2},
     {0, 0, 0, 0, "Output", 3},
     {"progress", OPT_PROGRESS, "STYLE", 0, "auto, bar, plain or none", 3},
     {"color", OPT_COLOR, "WHEN", 0, "auto, always or never (NO_COLOR is respected)", 3},
@@ -94,8 +89,8 @@ static error_t add_key(charl__train_args *a, const char *key, const char *value,
 }
 
 /* *out: the index of value in names, which `want` lists. */
-static error_t choose(const char *option, const char *value, const char *const *names, int n,
-                      const char *want, int *out)
+static error_t choose(const char *option, const char *value, const char *const *names, int n, const char *want,
+                      int *out)
 {
     for (int i = 0; i < n; i++) {
         if (strcmp(names[i], value) == 0) {
@@ -130,8 +125,7 @@ static error_t set_simulated(charl__train_args *a, const char *arg)
         nodes = each;
         each = strtol(number, &end, 10);
     }
-    if (*end || end == number || nodes < 1 || each < 1 || nodes > CHARL_MAX_SLICES ||
-        each > CHARL_MAX_SLICES / nodes) {
+    if (*end || end == number || nodes < 1 || each < 1 || nodes > CHARL_MAX_SLICES || each > CHARL_MAX_SLICES / nodes) {
         char want[64];
 
         snprintf(want, sizeof want, "must be 1 to %d ranks, as in 6 or 2x3", CHARL_MAX_SLICES);

@@ -23,8 +23,7 @@
 
 enum { BAR_CELLS = 20, SILENCE_S = 50 }; /* no log is silent for a minute */
 
-void charl__output_init(charl__output *o, const charl_config *config, const charl__train_args *args,
-                        charl_comm *comm)
+void charl__output_init(charl__output *o, const charl_config *config, const charl__train_args *args, charl_comm *comm)
 {
     const bool terminal = charl__cli_columns(stdout) > 0;
     const char *no_color = getenv("NO_COLOR");
@@ -38,8 +37,7 @@ void charl__output_init(charl__output *o, const charl_config *config, const char
                          .files = !args->dry_run && args->fast_dev_run == 0 && !args->overfit_batch,
                          .last_loss = (double)NAN,
                          .epoch_s = charl__clock_s()};
-    o->bar = args->progress == CHARL__PROGRESS_BAR ||
-             (args->progress == CHARL__PROGRESS_AUTO && terminal);
+    o->bar = args->progress == CHARL__PROGRESS_BAR || (args->progress == CHARL__PROGRESS_AUTO && terminal);
     o->color = args->color == 1 || (args->color == -1 && terminal && !(no_color && no_color[0]));
 }
 
@@ -104,8 +102,8 @@ static charl_status open_files(charl__output *o, const charl_train_info *i)
     charl__text env = {0};
 
     CHARL_TRY_CLEANUP(charl__metrics_open(dir, o->config->log.formats, i->start_step, &o->metrics));
-    CHARL_REQUIRE_CLEANUP((size_t)snprintf(path, sizeof path, "%s/train.log", dir) < sizeof path,
-                          CHARL_ERR_DISK, "the path %s is too long", dir);
+    CHARL_REQUIRE_CLEANUP((size_t)snprintf(path, sizeof path, "%s/train.log", dir) < sizeof path, CHARL_ERR_DISK,
+                          "the path %s is too long", dir);
     CHARL_TRY_CLEANUP(charl__log_open(path, i->start_step == 0, &o->log));
     CHARL_TRY_CLEANUP(charl_config_print(o->config, false, &text));
     CHARL_TRY_CLEANUP(charl__metrics_write_file(dir, "config.ini", text));
@@ -197,8 +195,7 @@ static charl_status on_started(void *ctx, const charl_train_info *i)
         say_line(o, "compiled kernels=%d s=%.1f", o->compiled.done, compiled_s);
     }
     if (o->files) {
-        say_line(o, "start step=%" PRId64 "/%" PRId64 " ranks=%d", i->start_step, i->steps,
-                 o->size);
+        say_line(o, "start step=%" PRId64 "/%" PRId64 " ranks=%d", i->start_step, i->steps, o->size);
         if (i->start_step >= i->steps) {
             say_line(o, "complete: nothing left to do; to train on, increase train.epochs");
             if (o->bar) {
@@ -239,9 +236,9 @@ static charl_status on_trained(void *ctx, const charl_train_row *r)
              "train step=%" PRId64 "/%" PRId64
              " epoch=%.2f loss=%.6g lr=%.2e grad_norm=%.4g samples_per_s=%.0f%s step_ms=%.3f "
              "data_ms=%.3f comm_ms=%.3f comm_exposed_ms=%.3f mem_gib=%.2f eta=%s",
-             r->step, r->steps, r->epoch, unsigned_nan(r->loss), r->lr, unsigned_nan(r->grad_norm),
-             r->samples_per_s, tokens, r->step_ms, r->data_ms, r->comm_ms, r->comm_exposed_ms,
-             (double)r->mem_bytes / 1073741824.0, charl__duration_short(r->eta_s, eta, sizeof eta));
+             r->step, r->steps, r->epoch, unsigned_nan(r->loss), r->lr, unsigned_nan(r->grad_norm), r->samples_per_s,
+             tokens, r->step_ms, r->data_ms, r->comm_ms, r->comm_exposed_ms, (double)r->mem_bytes / 1073741824.0,
+             charl__duration_short(r->eta_s, eta, sizeof eta));
     if (o->metrics) {
         CHARL_TRY(charl__metrics_train(o->metrics, r));
     }
@@ -266,8 +263,7 @@ static const char *rate_text(double v, char *text, size_t size)
 
 /* The text after the bar: counts, the last row's values, and the time left or, at the end of an
  * epoch, taken. */
-static void bar_suffix(const charl__output *o, int64_t done, int64_t length, char *text,
-                       size_t size)
+static void bar_suffix(const charl__output *o, int64_t done, int64_t length, char *text, size_t size)
 {
     const double now = charl__clock_s();
     const double left = o->eta_s - (now - o->row_s);
@@ -278,15 +274,13 @@ static void bar_suffix(const charl__output *o, int64_t done, int64_t length, cha
         n += snprintf(text + n, size - (size_t)n, "  loss %.4f", o->last_loss);
     }
     if (o->rate > 0) {
-        n += snprintf(text + n, size - (size_t)n, "  lr %.1e  %s %s", o->lr,
-                      rate_text(o->rate, rate, sizeof rate), o->window > 0 ? "tok/s" : "samples/s");
+        n += snprintf(text + n, size - (size_t)n, "  lr %.1e  %s %s", o->lr, rate_text(o->rate, rate, sizeof rate),
+                      o->window > 0 ? "tok/s" : "samples/s");
     }
     if (done == length) {
-        snprintf(text + n, size - (size_t)n, "  %s",
-                 charl__duration_short(now - o->epoch_s, time, sizeof time));
+        snprintf(text + n, size - (size_t)n, "  %s", charl__duration_short(now - o->epoch_s, time, sizeof time));
     } else if (o->rate > 0) {
-        snprintf(text + n, size - (size_t)n, "  ETA %s",
-                 charl__duration_short(left > 0 ? left : 0, time, sizeof time));
+        snprintf(text + n, size - (size_t)n, "  ETA %s", charl__duration_short(left > 0 ? left : 0, time, sizeof time));
     }
 }
 
@@ -314,8 +308,7 @@ static void draw_bar(charl__output *o, int64_t step)
     char prefix[64], suffix[256];
     int cells, room, filled;
 
-    room = columns - 1 -
-           snprintf(prefix, sizeof prefix, "epoch %" PRId64 "/%" PRId64 " ", epoch + 1, epochs);
+    room = columns - 1 - snprintf(prefix, sizeof prefix, "epoch %" PRId64 "/%" PRId64 " ", epoch + 1, epochs);
     bar_suffix(o, step - first, length, suffix, sizeof suffix);
     cells = room - (int)strlen(suffix);
     cells = cells > BAR_CELLS ? BAR_CELLS : cells < 5 ? 0 : cells;
@@ -327,8 +320,7 @@ static void draw_bar(charl__output *o, int64_t step)
         }
         fputs(i < filled ? "━" : "─", stdout);
     }
-    printf("%s%.*s", o->color && cells > 0 ? "\033[0m" : "", room - cells > 0 ? room - cells : 0,
-           suffix);
+    printf("%s%.*s", o->color && cells > 0 ? "\033[0m" : "", room - cells > 0 ? room - cells : 0, suffix);
     o->bar_drawn = true;
     if (step - first == length) { /* the line of a whole epoch stays */
         putchar('\n');
@@ -346,8 +338,7 @@ static charl_status on_progressed(void *ctx, int64_t step, double loss)
     if (!isnan(loss)) {
         o->last_loss = loss;
     }
-    if (o->rank == 0 && o->bar && !is_quiet(o) &&
-        (now - o->drawn_s > 0.1 || step == last_step(o, epoch_of(o, step)))) {
+    if (o->rank == 0 && o->bar && !is_quiet(o) && (now - o->drawn_s > 0.1 || step == last_step(o, epoch_of(o, step)))) {
         o->drawn_s = now;
         draw_bar(o, step);
     }
@@ -360,8 +351,7 @@ static charl_status on_progressed(void *ctx, int64_t step, double loss)
 static charl_status on_evaluated(void *ctx, const charl_val_row *r)
 {
     charl__output *o = ctx;
-    char accuracy[48] = "", percent[48] = "", perplexity[64] = "", exponential[64] = "",
-         mae[64] = "";
+    char accuracy[48] = "", percent[48] = "", perplexity[64] = "", exponential[64] = "", mae[64] = "";
 
     if (o->rank != 0) {
         return CHARL_OK;
@@ -377,12 +367,11 @@ static charl_status on_evaluated(void *ctx, const charl_val_row *r)
         snprintf(perplexity, sizeof perplexity, " perplexity=%.6g", r->perplexity);
         snprintf(exponential, sizeof exponential, "  perplexity %.4g", r->perplexity);
     }
-    say_line(o, "val step=%" PRId64 " epoch=%.4g loss=%.6g%s%s%s best=%s", r->step, r->epoch,
-             unsigned_nan(r->loss), accuracy, perplexity, mae, r->best ? "yes" : "no");
+    say_line(o, "val step=%" PRId64 " epoch=%.4g loss=%.6g%s%s%s best=%s", r->step, r->epoch, unsigned_nan(r->loss),
+             accuracy, perplexity, mae, r->best ? "yes" : "no");
     if (o->bar && !is_quiet(o)) {
         erase_bar(o);
-        printf("          val  loss %.4f%s%s%s%s\n", r->loss, percent, exponential, mae,
-               r->best ? "  best" : "");
+        printf("          val  loss %.4f%s%s%s%s\n", r->loss, percent, exponential, mae, r->best ? "  best" : "");
     }
     if (o->metrics) {
         CHARL_TRY(charl__metrics_val(o->metrics, r));
@@ -403,8 +392,8 @@ static charl_status on_balanced(void *ctx, const charl_balance_row *r)
         CHARL_TRY_CLEANUP(charl__text_printf(&slices, "%s%d", i > 0 ? "," : "", r->slices[i]));
         CHARL_TRY_CLEANUP(charl__text_printf(&times, "%s%.3f", i > 0 ? "," : "", r->step_ms[i]));
     }
-    say_line(o, "balance step=%" PRId64 " slices=%s step_ms=%s ms=%.0f", r->step,
-             charl__text_string(&slices), charl__text_string(&times), r->ms);
+    say_line(o, "balance step=%" PRId64 " slices=%s step_ms=%s ms=%.0f", r->step, charl__text_string(&slices),
+             charl__text_string(&times), r->ms);
     if (o->metrics) {
         CHARL_TRY_CLEANUP(charl__metrics_balance(o->metrics, r));
     }
@@ -421,8 +410,8 @@ static charl_status on_saved(void *ctx, const charl_saved_row *r)
     if (o->rank == 0) {
         const char *dir = strstr(r->path, "checkpoints/");
 
-        say_line(o, "checkpoint step=%" PRId64 " file=%s ms=%.0f waited_ms=%.0f", r->step,
-                 dir ? dir : r->path, r->ms, r->waited_ms);
+        say_line(o, "checkpoint step=%" PRId64 " file=%s ms=%.0f waited_ms=%.0f", r->step, dir ? dir : r->path, r->ms,
+                 r->waited_ms);
     }
     return CHARL_OK;
 }
@@ -471,8 +460,8 @@ void charl__output_done(charl__output *o, const charl_train_result *r)
     if (!isnan(r->best_metric)) {
         char *slash;
 
-        snprintf(best, sizeof best, " best_%s=%.6g best_step=%" PRId64,
-                 o->config->checkpoint.monitor, r->best_metric, r->best_step);
+        snprintf(best, sizeof best, " best_%s=%.6g best_step=%" PRId64, o->config->checkpoint.monitor, r->best_metric,
+                 r->best_step);
         slash = strchr(best, '/');
         if (slash) {
             *slash = '_'; /* a key of key=value */

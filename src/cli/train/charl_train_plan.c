@@ -53,8 +53,8 @@ static void print_devices(const charl__device_text *all, int size)
     for (int r = 0; r < size && r < SHOWN; r++) {
         const bool named = r == 0 || !all[r].pci[0] || strcmp(all[r].name, all[r - 1].name) != 0;
 
-        printf("%sr%d %s%s%s", r > 0 ? " · " : "", r, named ? all[r].name : "",
-               named && all[r].pci[0] ? " " : "", all[r].pci);
+        printf("%sr%d %s%s%s", r > 0 ? " · " : "", r, named ? all[r].name : "", named && all[r].pci[0] ? " " : "",
+               all[r].pci);
     }
     if (size > SHOWN) {
         printf(" and %d more", size - SHOWN);
@@ -72,13 +72,11 @@ void charl__train_print_title(const charl__output *o)
         }
         printf(" in one process\n");
     } else {
-        printf("%d rank%s on %d node%s\n", o->size, o->size == 1 ? "" : "s", o->nodes,
-               o->nodes == 1 ? "" : "s");
+        printf("%d rank%s on %d node%s\n", o->size, o->size == 1 ? "" : "s", o->nodes, o->nodes == 1 ? "" : "s");
     }
     printf("  config   %s", o->args->config);
     for (int k = 0; k < o->args->n_overrides; k++) {
-        printf("%s%s%s", k == 0 ? " (" : " ", o->args->overrides[k].text,
-               k + 1 == o->args->n_overrides ? ")" : "");
+        printf("%s%s%s", k == 0 ? " (" : " ", o->args->overrides[k].text, k + 1 == o->args->n_overrides ? ")" : "");
     }
     putchar('\n');
     fflush(stdout);
@@ -86,9 +84,8 @@ void charl__train_print_title(const charl__output *o)
 
 static void print_launches(const charl_train_info *i)
 {
-    printf("  launches %d per step: %d forward, %d backward, %d update", i->launches,
-           i->forward_launches, i->launches - i->forward_launches - i->update_launches,
-           i->update_launches);
+    printf("  launches %d per step: %d forward, %d backward, %d update", i->launches, i->forward_launches,
+           i->launches - i->forward_launches - i->update_launches, i->update_launches);
     if (i->fused > 0) {
         printf("; %d less by fusion", i->fused);
     }
@@ -103,9 +100,8 @@ static void print_batch(const charl_train_info *i)
     const double epochs = (double)i->steps * (double)i->batch_size / (double)i->train_rows;
     char a[32], b[32], c[32];
 
-    printf("  batch    %s = %d slice%s, %s on rank 0; %s step%s (%.3g epoch%s)\n",
-           grouped(i->batch_size, a), i->slices, i->slices == 1 ? "" : "s",
-           grouped(i->local_rows, b), grouped(i->steps, c), i->steps == 1 ? "" : "s", epochs,
+    printf("  batch    %s = %d slice%s, %s on rank 0; %s step%s (%.3g epoch%s)\n", grouped(i->batch_size, a), i->slices,
+           i->slices == 1 ? "" : "s", grouped(i->local_rows, b), grouped(i->steps, c), i->steps == 1 ? "" : "s", epochs,
            epochs == 1 ? "" : "s");
     printf("  bits     %s\n", i->mixed       ? "equal up to rounding, as the devices differ"
                               : i->invariant ? "the same with any number of ranks up to the slices"
@@ -116,17 +112,15 @@ static void print_memory(const charl_train_info *i)
 {
     char a[32], b[32], c[32];
 
-    printf("  memory   %s of %s on this device, %s of it activations",
-           bytes_text(i->memory_bytes, a), bytes_text(i->memory_capacity, b),
-           bytes_text(i->activation_bytes, c));
+    printf("  memory   %s of %s on this device, %s of it activations", bytes_text(i->memory_bytes, a),
+           bytes_text(i->memory_capacity, b), bytes_text(i->activation_bytes, c));
     if (i->shard_saves > 0) {
         printf("; %s saved by dividing the optimizer", bytes_text(i->shard_saves, a));
     }
     printf("\n");
 }
 
-void charl__train_print_model(const charl__output *o, const charl_train_info *i,
-                              const charl__device_text *devices)
+void charl__train_print_model(const charl__output *o, const charl_train_info *i, const charl__device_text *devices)
 {
     char a[32], b[32], windows[64] = "";
     const bool half = o->config->train.precision != CHARL_PRECISION_F32;
@@ -138,8 +132,7 @@ void charl__train_print_model(const charl__output *o, const charl_train_info *i,
     if (i->window > 0) {
         snprintf(windows, sizeof windows, " windows of %s tokens", grouped(i->window, a));
     }
-    printf("  data     %s train / %s val%s, %s\n", grouped(i->train_rows, a),
-           grouped(i->val_rows, b), windows,
+    printf("  data     %s train / %s val%s, %s\n", grouped(i->train_rows, a), grouped(i->val_rows, b), windows,
            i->data_on_device ? "on device" : "read while training");
     print_batch(i);
     if (o->size > 1) {

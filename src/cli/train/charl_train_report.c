@@ -46,14 +46,13 @@ static void print_choices(const char *title, const char *section, const char *ke
 
 static const char *tokenizer_name(int i)
 {
-    return i < CHARL_TOKENIZER_KIND_COUNT ? charl_tokenizer_kind_name((charl_tokenizer_kind)i)
-                                          : NULL;
+    return i < CHARL_TOKENIZER_KIND_COUNT ? charl_tokenizer_kind_name((charl_tokenizer_kind)i) : NULL;
 }
 
 void charl__train_print_version(void)
 {
-    printf("charl-train %s\n  C11, OpenCL 1.2, %s, HDF5 %s\n", charl_version(),
-           charl_comm_mpi_version(), charl_dataset_hdf5_version());
+    printf("charl-train %s\n  C11, OpenCL 1.2, %s, HDF5 %s\n", charl_version(), charl_comm_mpi_version(),
+           charl_dataset_hdf5_version());
     print_names("models", charl_model_type_name);
     print_names("layers", charl_layer_type_name);
     print_choices("losses", "train", "loss");
@@ -85,18 +84,16 @@ int charl__train_print_devices(void)
         return charl__cli_fail(st);
     }
     for (int i = 0; i < n && i < MAX_DEVICES; i++) {
-        printf("%d  %-14s %s\n     platform %s, driver %s%s%s\n     %d compute units, %.1f GiB\n",
-               d[i].index, kind_name(d[i].kind), d[i].name, d[i].platform, d[i].driver,
-               d[i].pci[0] ? ", pci " : "", d[i].pci, d[i].compute_units,
-               (double)d[i].global_bytes / 1073741824.0);
+        printf("%d  %-14s %s\n     platform %s, driver %s%s%s\n     %d compute units, %.1f GiB\n", d[i].index,
+               kind_name(d[i].kind), d[i].name, d[i].platform, d[i].driver, d[i].pci[0] ? ", pci " : "", d[i].pci,
+               d[i].compute_units, (double)d[i].global_bytes / 1073741824.0);
     }
     return 0;
 }
 
 static charl_status device_json(charl__text *t, const charl_device_info *d)
 {
-    CHARL_TRY(charl__text_printf(t, "{\"index\":%d,\"kind\":\"%s\",\"name\":", d->index,
-                                 kind_name(d->kind)));
+    CHARL_TRY(charl__text_printf(t, "{\"index\":%d,\"kind\":\"%s\",\"name\":", d->index, kind_name(d->kind)));
     CHARL_TRY(charl__text_json(t, d->name));
     CHARL_TRY(charl__text_printf(t, ",\"platform\":"));
     CHARL_TRY(charl__text_json(t, d->platform));
@@ -104,8 +101,7 @@ static charl_status device_json(charl__text *t, const charl_device_info *d)
     CHARL_TRY(charl__text_json(t, d->driver));
     CHARL_TRY(charl__text_printf(t, ",\"pci\":"));
     CHARL_TRY(charl__text_json(t, d->pci));
-    CHARL_TRY(charl__text_printf(t, ",\"compute_units\":%d,\"bytes\":%" PRId64 "}",
-                                 d->compute_units, d->global_bytes));
+    CHARL_TRY(charl__text_printf(t, ",\"compute_units\":%d,\"bytes\":%" PRId64 "}", d->compute_units, d->global_bytes));
     return CHARL_OK;
 }
 
@@ -163,8 +159,7 @@ static charl_status variables_json(charl__text *t)
     const char *comma = "";
 
     for (int i = 0; i < CHARL_ENV_COUNT + n_others; i++) {
-        const char *name =
-            i < CHARL_ENV_COUNT ? charl__env_name((charl__env_id)i) : others[i - CHARL_ENV_COUNT];
+        const char *name = i < CHARL_ENV_COUNT ? charl__env_name((charl__env_id)i) : others[i - CHARL_ENV_COUNT];
         const char *value = getenv(name);
 
         if (value) {

@@ -117,13 +117,11 @@ static void *take_signals(void *ctx)
 {
     const sigset_t set = stop_signals();
     atomic_int *stop = ctx;
-    double first_s =
-        -1; /* when the first signal came whose repetition ends the process; < 0: none has */
+    double first_s = -1; /* when the first signal came whose repetition ends the process; < 0: none has */
 
     for (;;) {
         const request r = next_request(&set);
-        const bool insists =
-            (r.sig == SIGTERM && !r.from_launcher) || r.sig == SIGINT || r.sig == SIGHUP;
+        const bool insists = (r.sig == SIGTERM && !r.from_launcher) || r.sig == SIGINT || r.sig == SIGHUP;
         const double now = charl__clock_s();
         int none = 0;
 

@@ -31,24 +31,24 @@ typedef struct cuda_access {
 } cuda_access;
 
 /* result, name, parameters */
-#define FUNCTIONS(X)                                                                               \
-    X(cuInit, (unsigned))                                                                          \
-    X(cuGetErrorString, (int, const char **))                                                      \
-    X(cuDeviceGetByPCIBusId, (int *, const char *))                                                \
-    X(cuDeviceCanAccessPeer, (int *, int, int))                                                    \
-    X(cuDevicePrimaryCtxRetain, (void **, int))                                                    \
-    X(cuDevicePrimaryCtxRelease_v2, (int))                                                         \
-    X(cuCtxPushCurrent_v2, (void *))                                                               \
-    X(cuCtxPopCurrent_v2, (void **))                                                               \
-    X(cuCtxSynchronize, (void))                                                                    \
-    X(cuMemCreate, (uint64_t *, size_t, const cuda_properties *, unsigned long long))              \
-    X(cuMemRelease, (uint64_t))                                                                    \
-    X(cuMemAddressReserve, (uint64_t *, size_t, size_t, uint64_t, unsigned long long))             \
-    X(cuMemAddressFree, (uint64_t, size_t))                                                        \
-    X(cuMemMap, (uint64_t, size_t, size_t, uint64_t, unsigned long long))                          \
-    X(cuMemUnmap, (uint64_t, size_t))                                                              \
-    X(cuMemSetAccess, (uint64_t, size_t, const cuda_access *, size_t))                             \
-    X(cuMemsetD32_v2, (uint64_t, unsigned, size_t))                                                \
+#define FUNCTIONS(X)                                                                                                   \
+    X(cuInit, (unsigned))                                                                                              \
+    X(cuGetErrorString, (int, const char **))                                                                          \
+    X(cuDeviceGetByPCIBusId, (int *, const char *))                                                                    \
+    X(cuDeviceCanAccessPeer, (int *, int, int))                                                                        \
+    X(cuDevicePrimaryCtxRetain, (void **, int))                                                                        \
+    X(cuDevicePrimaryCtxRelease_v2, (int))                                                                             \
+    X(cuCtxPushCurrent_v2, (void *))                                                                                   \
+    X(cuCtxPopCurrent_v2, (void **))                                                                                   \
+    X(cuCtxSynchronize, (void))                                                                                        \
+    X(cuMemCreate, (uint64_t *, size_t, const cuda_properties *, unsigned long long))                                  \
+    X(cuMemRelease, (uint64_t))                                                                                        \
+    X(cuMemAddressReserve, (uint64_t *, size_t, size_t, uint64_t, unsigned long long))                                 \
+    X(cuMemAddressFree, (uint64_t, size_t))                                                                            \
+    X(cuMemMap, (uint64_t, size_t, size_t, uint64_t, unsigned long long))                                              \
+    X(cuMemUnmap, (uint64_t, size_t))                                                                                  \
+    X(cuMemSetAccess, (uint64_t, size_t, const cuda_access *, size_t))                                                 \
+    X(cuMemsetD32_v2, (uint64_t, unsigned, size_t))                                                                    \
     X(cuMemExportToShareableHandle, (void *, uint64_t, int, unsigned long long))
 
 static struct {
@@ -66,8 +66,8 @@ static void load(void)
         cuda.missing = "libcuda.so.1 of NVIDIA's driver cannot be loaded";
         return;
     }
-#define X(name, parameters)                                                                        \
-    *(void **)&cuda.name = dlsym(library, #name);                                                  \
+#define X(name, parameters)                                                                                            \
+    *(void **)&cuda.name = dlsym(library, #name);                                                                      \
     cuda.missing = cuda.name ? cuda.missing : "NVIDIA's driver is too old: it has no " #name;
     FUNCTIONS(X)
 #undef X
@@ -91,8 +91,7 @@ const char *charl__cuda_unreachable(const char *pci, const char *other)
     if (charl__cuda_missing()) {
         return cuda.missing;
     }
-    if (cuda.cuDeviceGetByPCIBusId(&mine, pci) != 0 ||
-        cuda.cuDeviceGetByPCIBusId(&theirs, other) != 0) {
+    if (cuda.cuDeviceGetByPCIBusId(&mine, pci) != 0 || cuda.cuDeviceGetByPCIBusId(&theirs, other) != 0) {
         return "a rank does not see the GPU of another one (CUDA_VISIBLE_DEVICES?)";
     }
     if (mine != theirs && (cuda.cuDeviceCanAccessPeer(&can, mine, theirs) != 0 || !can)) {
@@ -108,20 +107,18 @@ static const char *error_text(int err)
     return cuda.cuGetErrorString(err, &text) == 0 && text ? text : "unknown error";
 }
 
-#define CUDA(call)                                                                                 \
-    do {                                                                                           \
-        const int cuda_err = cuda.call;                                                            \
-        CHARL_REQUIRE(cuda_err == 0,                                                               \
-                      cuda_err == OUT_OF_MEMORY ? CHARL_ERR_NOMEM : CHARL_ERR_DEVICE, "%s: %s",    \
-                      #call, error_text(cuda_err));                                                \
+#define CUDA(call)                                                                                                     \
+    do {                                                                                                               \
+        const int cuda_err = cuda.call;                                                                                \
+        CHARL_REQUIRE(cuda_err == 0, cuda_err == OUT_OF_MEMORY ? CHARL_ERR_NOMEM : CHARL_ERR_DEVICE, "%s: %s", #call,  \
+                      error_text(cuda_err));                                                                           \
     } while (0)
 
-#define CUDA_CLEANUP(call)                                                                         \
-    do {                                                                                           \
-        const int cuda_err = cuda.call;                                                            \
-        CHARL_REQUIRE_CLEANUP(cuda_err == 0,                                                       \
-                              cuda_err == OUT_OF_MEMORY ? CHARL_ERR_NOMEM : CHARL_ERR_DEVICE,      \
-                              "%s: %s", #call, error_text(cuda_err));                              \
+#define CUDA_CLEANUP(call)                                                                                             \
+    do {                                                                                                               \
+        const int cuda_err = cuda.call;                                                                                \
+        CHARL_REQUIRE_CLEANUP(cuda_err == 0, cuda_err == OUT_OF_MEMORY ? CHARL_ERR_NOMEM : CHARL_ERR_DEVICE, "%s: %s", \
+                              #call, error_text(cuda_err));                                                            \
     } while (0)
 
 static charl_status fill(charl__cuda_block *b, int *fd)

@@ -13,8 +13,7 @@ static bool is_candidate(const charl_device *dev)
     cl_uint major = 0;
 
     return strstr(dev->info.platform, "NVIDIA") && dev->info.max_group >= ITEMS &&
-           clGetDeviceInfo(dev->id, COMPUTE_CAPABILITY_MAJOR_NV, sizeof major, &major, NULL) ==
-               CL_SUCCESS &&
+           clGetDeviceInfo(dev->id, COMPUTE_CAPABILITY_MAJOR_NV, sizeof major, &major, NULL) == CL_SUCCESS &&
            major >= 8;
 }
 

@@ -23,12 +23,7 @@ typedef struct kernel {
     size_t size;  /* bytes of an element: 2, bf16; 4, f32 */
 } kernel;
 
-static const kernel wgmma = {"nvidia/gemm/gemm_wgmma",
-                             "gemm_wgmma",
-                             "#define ACT ushort\n",
-                             LOCAL_BYTES,
-                             256,
-                             2},
+static const kernel wgmma = {"nvidia/gemm/gemm_wgmma", "gemm_wgmma", "#define ACT ushort\n", LOCAL_BYTES, 256, 2},
                     mma = {"nvidia/gemm/gemm_mma", "gemm_mma", "#define ACT ushort\n", 0, 128, 2},
                     tf32 = {"nvidia/gemm/gemm_mma", "gemm_mma", "#define SIZE 4\n", 0, 128, 4};
 
@@ -38,10 +33,8 @@ static int capability(const charl_device *dev)
     cl_uint major = 0, minor = 0;
     const bool is_told =
         strstr(dev->info.platform, "NVIDIA") && dev->info.max_group >= MOST_ITEMS &&
-        clGetDeviceInfo(dev->id, COMPUTE_CAPABILITY_MAJOR_NV, sizeof major, &major, NULL) ==
-            CL_SUCCESS &&
-        clGetDeviceInfo(dev->id, COMPUTE_CAPABILITY_MINOR_NV, sizeof minor, &minor, NULL) ==
-            CL_SUCCESS;
+        clGetDeviceInfo(dev->id, COMPUTE_CAPABILITY_MAJOR_NV, sizeof major, &major, NULL) == CL_SUCCESS &&
+        clGetDeviceInfo(dev->id, COMPUTE_CAPABILITY_MINOR_NV, sizeof minor, &minor, NULL) == CL_SUCCESS;
 
     return is_told && !charl__env_is_on(CHARL_ENV_NO_TENSOR_CORES) ? (int)(10 * major + minor) : 0;
 }
@@ -53,8 +46,7 @@ static int element(int i, int multiplier)
 }
 
 /* The upper half of a float that bf16 holds exactly is that number. */
-static charl_status upload(charl_device *dev, const kernel *k, int n, int multiplier,
-                           charl_buffer **out)
+static charl_status upload(charl_device *dev, const kernel *k, int n, int multiplier, charl_buffer **out)
 {
     charl_status st = CHARL_OK;
     unsigned char *x = NULL;
@@ -67,12 +59,10 @@ static charl_status upload(charl_device *dev, const kernel *k, int n, int multip
 
         memcpy(&bits, &f, sizeof bits);
         upper = (uint16_t)(bits >> 16);
-        memcpy(x + (size_t)i * k->size, k->size == sizeof f ? (void *)&bits : (void *)&upper,
-               k->size);
+        memcpy(x + (size_t)i * k->size, k->size == sizeof f ? (void *)&bits : (void *)&upper, k->size);
     }
     CHARL_TRY_CLEANUP(charl__buffer_create(dev, (size_t)n * k->size, "probe", out));
-    CHARL_TRY_CLEANUP(
-        charl__buffer_write(CHARL_QUEUE_COMPUTE, *out, 0, x, (size_t)n * k->size, true));
+    CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, *out, 0, x, (size_t)n * k->size, true));
 cleanup:
     charl_free(x);
     return st;
@@ -95,8 +85,7 @@ static bool is_product(const float *c)
     return true;
 }
 
-static charl_status multiply(charl_device *dev, const kernel *k, charl_buffer *a, charl_buffer *b,
-                             charl_buffer *c)
+static charl_status multiply(charl_device *dev, const kernel *k, charl_buffer *a, charl_buffer *b, charl_buffer *c)
 {
     return charl__launch(
         dev, &(charl_launch){
@@ -106,11 +95,10 @@ static charl_status multiply(charl_device *dev, const kernel *k, charl_buffer *a
                  .global = {GROUPS * k->items},
                  .local = {k->items},
                  .sm90a.shared_bytes = k->shared_bytes,
-                 .args = {charl__raw(CHARL_ARG_IN, a), charl__raw(CHARL_ARG_IN, b),
-                          charl__raw(CHARL_ARG_IN, NULL), charl__raw(CHARL_ARG_OUT, c),
-                          charl__i32(M), charl__i32(N), charl__i32(K), charl__i32(K), charl__i32(N),
-                          charl__i32(1), charl__i32(TILES), charl__i64(0), charl__i64(0),
-                          charl__i64(0), charl__i64(0), charl__i64(0), charl__i64(0)},
+                 .args = {charl__raw(CHARL_ARG_IN, a), charl__raw(CHARL_ARG_IN, b), charl__raw(CHARL_ARG_IN, NULL),
+                          charl__raw(CHARL_ARG_OUT, c), charl__i32(M), charl__i32(N), charl__i32(K), charl__i32(K),
+                          charl__i32(N), charl__i32(1), charl__i32(TILES), charl__i64(0), charl__i64(0), charl__i64(0),
+                          charl__i64(0), charl__i64(0), charl__i64(0)},
              });
 }
 
@@ -131,8 +119,7 @@ static charl_status try_kernel(charl_device *dev, const kernel *k, const char *w
     }
     *is_right = st == CHARL_OK && is_product(got);
     if (!*is_right) {
-        charl__log(CHARL_LOG_INFO, "%s: no matrix products of %s on tensor cores: %s",
-                   dev->info.name, what,
+        charl__log(CHARL_LOG_INFO, "%s: no matrix products of %s on tensor cores: %s", dev->info.name, what,
                    st == CHARL_OK ? "the results are wrong" : charl_error_message());
     }
     if (st == CHARL_ERR_KERNEL || st == CHARL_ERR_DEVICE) {
@@ -164,8 +151,7 @@ charl_status charl__probe_tensor_cores(charl_device *dev, bool allow_tf32)
     if (dev->facts.wgmma || dev->facts.mma || dev->facts.tf32) {
         CHARL_TRY(charl__workspace_replace(
             dev, CHARL__WORKSPACE_SPLIT_K,
-            (CHARL_SPLIT_K_WORDS + (size_t)dev->info.compute_units * CHARL_SPLIT_K_FLOATS) *
-                sizeof(float),
+            (CHARL_SPLIT_K_WORDS + (size_t)dev->info.compute_units * CHARL_SPLIT_K_FLOATS) * sizeof(float),
             "sums between work-groups"));
     }
     return CHARL_OK;

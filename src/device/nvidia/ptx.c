@@ -67,8 +67,7 @@ static const char *directives_end(const char *ptx)
 }
 
 /* Append [*from, to) and what stands there instead of the next `skip` characters. */
-static charl_status edit(const char **from, const char *to, size_t skip, const char *text,
-                         charl__text *out)
+static charl_status edit(const char **from, const char *to, size_t skip, const char *text, charl__text *out)
 {
     CHARL_TRY(charl__text_append(out, *from, (size_t)(to - *from)));
     CHARL_TRY(charl__text_append(out, text, strlen(text)));
@@ -76,8 +75,7 @@ static charl_status edit(const char **from, const char *to, size_t skip, const c
     return CHARL_OK;
 }
 
-charl_status charl__ptx_retarget(const char *ptx, int64_t shared_bytes, int min_blocks,
-                                 charl__text *out)
+charl_status charl__ptx_retarget(const char *ptx, int64_t shared_bytes, int min_blocks, charl__text *out)
 {
     size_t digits = 0;
     const char *target = end_of_target(ptx), *extent = shared_extent(ptx, &digits);

@@ -22,8 +22,7 @@ static charl_status read_binary(cl_program program, char **out)
     unsigned char *data = NULL;
     size_t bytes = 0;
 
-    if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) !=
-        CL_SUCCESS) {
+    if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) != CL_SUCCESS) {
         bytes = 0;
     }
     CHARL_TRY_CLEANUP(charl_alloc(bytes + 1, &data));
@@ -39,8 +38,7 @@ cleanup:
 }
 
 /* PTX of the source, whether or not it assembles. */
-static charl_status compile(charl_device *dev, const char *file, const char *const source[3],
-                            char **out)
+static charl_status compile(charl_device *dev, const char *file, const char *const source[3], char **out)
 {
     charl_status st = CHARL_OK;
     cl_program program = NULL;
@@ -73,15 +71,13 @@ charl_status charl__sm90a_build(charl_device *dev, const char *file, const char 
     CHARL_TRY_CLEANUP(compile(dev, file, source, &ptx));
     st = charl__ptx_retarget(ptx, target->shared_bytes, target->min_blocks, &patched);
     if (st == CHARL_ERR_KERNEL) {
-        CHARL_FAIL_CLEANUP(st, "kernels/%s.cl for sm_90a on %s: %s", file, dev->info.name,
-                           charl_error_message());
+        CHARL_FAIL_CLEANUP(st, "kernels/%s.cl for sm_90a on %s: %s", file, dev->info.name, charl_error_message());
     }
     CHARL_TRY_CLEANUP(st);
-    CHARL_TRY_CLEANUP(charl__program_of_binary(dev,
-                                               (const unsigned char *)charl__text_string(&patched),
-                                               patched.length, "-cl-nv-verbose", out));
-    CHARL_REQUIRE_CLEANUP(*out, CHARL_ERR_KERNEL,
-                          "kernels/%s.cl for sm_90a on %s does not assemble", file, dev->info.name);
+    CHARL_TRY_CLEANUP(charl__program_of_binary(dev, (const unsigned char *)charl__text_string(&patched), patched.length,
+                                               "-cl-nv-verbose", out));
+    CHARL_REQUIRE_CLEANUP(*out, CHARL_ERR_KERNEL, "kernels/%s.cl for sm_90a on %s does not assemble", file,
+                          dev->info.name);
     dev->counters.programs_built++;
 cleanup:
     charl__text_fini(&patched);

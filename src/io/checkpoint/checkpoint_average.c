@@ -45,20 +45,17 @@ static charl_status check_same(const average *a, int k, int64_t weights)
         }
         same = charl_checkpoint_find(a->reader[0], "model", t->name);
         CHARL_REQUIRE(same, CHARL_ERR_CHECKPOINT,
-                      "%s has /model/%s, which %s does not have: they are of different models",
-                      a->path[k], t->name, a->path[0]);
-        CHARL_REQUIRE(t->dtype == CHARL_F32, CHARL_ERR_CHECKPOINT,
-                      "%s: /model/%s is %s; only f32 is averaged", a->path[k], t->name,
-                      charl_dtype_name(t->dtype));
+                      "%s has /model/%s, which %s does not have: they are of different models", a->path[k], t->name,
+                      a->path[0]);
+        CHARL_REQUIRE(t->dtype == CHARL_F32, CHARL_ERR_CHECKPOINT, "%s: /model/%s is %s; only f32 is averaged",
+                      a->path[k], t->name, charl_dtype_name(t->dtype));
         CHARL_REQUIRE(charl_shape_equal(&t->shape, &same->shape), CHARL_ERR_CHECKPOINT,
-                      "%s: /model/%s is %s, in %s it is %s: they are of different models",
-                      a->path[k], t->name, charl_shape_format(&t->shape, other), a->path[0],
-                      charl_shape_format(&same->shape, first));
+                      "%s: /model/%s is %s, in %s it is %s: they are of different models", a->path[k], t->name,
+                      charl_shape_format(&t->shape, other), a->path[0], charl_shape_format(&same->shape, first));
         weights--;
     }
-    CHARL_REQUIRE(weights == 0, CHARL_ERR_CHECKPOINT,
-                  "%s lacks weights that %s has: they are of different models", a->path[k],
-                  a->path[0]);
+    CHARL_REQUIRE(weights == 0, CHARL_ERR_CHECKPOINT, "%s lacks weights that %s has: they are of different models",
+                  a->path[k], a->path[0]);
     return CHARL_OK;
 }
 
@@ -73,10 +70,9 @@ static charl_status check_schema(const average *a, int k)
     if (first && other) {
         CHARL_TRY_CLEANUP(charl__schema_diff(first, other, &text));
     }
-    CHARL_REQUIRE_CLEANUP(
-        text.length == 0, CHARL_ERR_CHECKPOINT,
-        "%s and %s were trained on data with other classes, columns or normalization:\n%s",
-        a->path[0], a->path[k], charl__text_string(&text));
+    CHARL_REQUIRE_CLEANUP(text.length == 0, CHARL_ERR_CHECKPOINT,
+                          "%s and %s were trained on data with other classes, columns or normalization:\n%s",
+                          a->path[0], a->path[k], charl__text_string(&text));
 cleanup:
     charl__text_fini(&text);
     return st;
@@ -108,8 +104,8 @@ static charl_status add_mean(average *a, const charl_checkpoint_tensor *first)
     a->tensor[a->count++].data = mean;
     memset(a->sum, 0, (size_t)n * sizeof *a->sum);
     for (int k = 0; k < a->n; k++) {
-        CHARL_TRY(charl_checkpoint_read(
-            a->reader[k], charl_checkpoint_find(a->reader[k], "model", first->name), a->value));
+        CHARL_TRY(
+            charl_checkpoint_read(a->reader[k], charl_checkpoint_find(a->reader[k], "model", first->name), a->value));
         for (int64_t i = 0; i < n; i++) {
             a->sum[i] += (double)a->value[i];
         }
@@ -140,8 +136,7 @@ static charl_status save(const average *a, const char *out)
     charl_checkpoint c = {.tensors = a->tensor, .n_tensors = a->count};
 
     for (int k = 1; k < a->n; k++) {
-        if (charl_checkpoint_get_state(a->reader[k])->step >
-            charl_checkpoint_get_state(newest)->step) {
+        if (charl_checkpoint_get_state(a->reader[k])->step > charl_checkpoint_get_state(newest)->step) {
             newest = a->reader[k];
         }
     }

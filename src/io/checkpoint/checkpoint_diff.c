@@ -33,8 +33,7 @@ static charl_status diff_state(diff *d)
             continue;
         }
         if (ia != ib) {
-            CHARL_TRY(charl__text_printf(&d->out, "%s: %lld, %lld\n", f->name, (long long)ia,
-                                         (long long)ib));
+            CHARL_TRY(charl__text_printf(&d->out, "%s: %lld, %lld\n", f->name, (long long)ia, (long long)ib));
         }
         if (memcmp(&fa, &fb, sizeof fa) != 0) {
             CHARL_TRY(charl__text_printf(&d->out, "%s: %.17g, %.17g\n", f->name, fa, fb));
@@ -43,23 +42,19 @@ static charl_status diff_state(diff *d)
             CHARL_TRY(charl__text_printf(&d->out, "%s: '%s', '%s'\n", f->name, sa, sb));
         }
     }
-    if (strcmp(charl_checkpoint_get_config_text(d->a), charl_checkpoint_get_config_text(d->b)) !=
-        0) {
+    if (strcmp(charl_checkpoint_get_config_text(d->a), charl_checkpoint_get_config_text(d->b)) != 0) {
         CHARL_TRY(charl__text_printf(&d->out, "config/text differs\n"));
     }
-    if (strcmp(charl_checkpoint_get_config_resolved(d->a),
-               charl_checkpoint_get_config_resolved(d->b)) != 0) {
+    if (strcmp(charl_checkpoint_get_config_resolved(d->a), charl_checkpoint_get_config_resolved(d->b)) != 0) {
         CHARL_TRY(charl__text_printf(&d->out, "config/resolved differs\n"));
     }
-    CHARL_TRY(charl__schema_diff(charl_checkpoint_get_schema(d->a),
-                                 charl_checkpoint_get_schema(d->b), &d->out));
+    CHARL_TRY(charl__schema_diff(charl_checkpoint_get_schema(d->a), charl_checkpoint_get_schema(d->b), &d->out));
     return CHARL_OK;
 }
 
 /* Elements of `size` bytes that differ among the first n, and the largest difference of f32 ones.
  */
-static void compare(const diff *d, int64_t n, const charl_checkpoint_tensor *t, int64_t *count,
-                    double *largest)
+static void compare(const diff *d, int64_t n, const charl_checkpoint_tensor *t, int64_t *count, double *largest)
 {
     const size_t size = charl_dtype_size(t->dtype);
 
@@ -83,8 +78,7 @@ static void compare(const diff *d, int64_t n, const charl_checkpoint_tensor *t, 
 }
 
 /* Equal names, types and shapes: compare the bits. */
-static charl_status diff_contents(diff *d, const charl_checkpoint_tensor *a,
-                                  const charl_checkpoint_tensor *b)
+static charl_status diff_contents(diff *d, const charl_checkpoint_tensor *a, const charl_checkpoint_tensor *b)
 {
     const int64_t bytes = charl__ckpt_bytes(a->dtype, &a->shape);
     int64_t count = 0;
@@ -100,9 +94,8 @@ static charl_status diff_contents(diff *d, const charl_checkpoint_tensor *a,
         compare(d, n / (int64_t)charl_dtype_size(a->dtype), a, &count, &largest);
     }
     if (count > 0) {
-        CHARL_TRY(charl__text_printf(&d->out, "%s/%s: %lld of %lld elements differ", a->group,
-                                     a->name, (long long)count,
-                                     (long long)charl_shape_count(&a->shape)));
+        CHARL_TRY(charl__text_printf(&d->out, "%s/%s: %lld of %lld elements differ", a->group, a->name,
+                                     (long long)count, (long long)charl_shape_count(&a->shape)));
         if (a->dtype == CHARL_F32) {
             CHARL_TRY(charl__text_printf(&d->out, ", by up to %.9g", largest));
         }
@@ -119,18 +112,16 @@ static charl_status diff_tensor(diff *d, const charl_checkpoint_tensor *a)
     if (!b) {
         CHARL_TRY(charl__text_printf(&d->out, "%s/%s: only in the first\n", a->group, a->name));
     } else if (a->dtype != b->dtype || !charl_shape_equal(&a->shape, &b->shape)) {
-        CHARL_TRY(
-            charl__text_printf(&d->out, "%s/%s: %s %s, %s %s\n", a->group, a->name,
-                               charl_dtype_name(a->dtype), charl_shape_format(&a->shape, shape_a),
-                               charl_dtype_name(b->dtype), charl_shape_format(&b->shape, shape_b)));
+        CHARL_TRY(charl__text_printf(&d->out, "%s/%s: %s %s, %s %s\n", a->group, a->name, charl_dtype_name(a->dtype),
+                                     charl_shape_format(&a->shape, shape_a), charl_dtype_name(b->dtype),
+                                     charl_shape_format(&b->shape, shape_b)));
     } else {
         CHARL_TRY(diff_contents(d, a, b));
     }
     return CHARL_OK;
 }
 
-charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool *same,
-                                   char **report)
+charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool *same, char **report)
 {
     charl_status st = CHARL_OK;
     diff d = {0};
@@ -149,8 +140,7 @@ charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool 
         const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(d.b, i);
 
         if (!charl_checkpoint_find(d.a, t->group, t->name)) {
-            CHARL_TRY_CLEANUP(
-                charl__text_printf(&d.out, "%s/%s: only in the second\n", t->group, t->name));
+            CHARL_TRY_CLEANUP(charl__text_printf(&d.out, "%s/%s: only in the second\n", t->group, t->name));
         }
     }
     *same = d.out.length == 0;

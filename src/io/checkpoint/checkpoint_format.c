@@ -8,22 +8,22 @@
 #include "base/alloc.h"
 #include "io/h5.h"
 
-#define FIELD(g, n, k, member, low, prov)                                                          \
-    {                                                                                              \
-        .group = (g), .name = (n), .kind = CHARL__CKPT_##k,                                        \
-        .offset = offsetof(charl_checkpoint_state, member), .lowest = (low), .provenance = (prov)  \
+#define FIELD(g, n, k, member, low, prov)                                                                              \
+    {                                                                                                                  \
+        .group = (g), .name = (n), .kind = CHARL__CKPT_##k, .offset = offsetof(charl_checkpoint_state, member),        \
+        .lowest = (low), .provenance = (prov)                                                                          \
     }
 
-#define OPTIONAL(g, n, member)                                                                     \
-    {                                                                                              \
-        .group = (g), .name = (n), .kind = CHARL__CKPT_I64,                                        \
-        .offset = offsetof(charl_checkpoint_state, member), .optional = true                       \
+#define OPTIONAL(g, n, member)                                                                                         \
+    {                                                                                                                  \
+        .group = (g), .name = (n), .kind = CHARL__CKPT_I64, .offset = offsetof(charl_checkpoint_state, member),        \
+        .optional = true                                                                                               \
     }
 
-#define OPTIONAL_TEXT(g, n, member)                                                                \
-    {                                                                                              \
-        .group = (g), .name = (n), .kind = CHARL__CKPT_STRING,                                     \
-        .offset = offsetof(charl_checkpoint_state, member), .provenance = true, .optional = true   \
+#define OPTIONAL_TEXT(g, n, member)                                                                                    \
+    {                                                                                                                  \
+        .group = (g), .name = (n), .kind = CHARL__CKPT_STRING, .offset = offsetof(charl_checkpoint_state, member),     \
+        .provenance = true, .optional = true                                                                           \
     }
 
 const charl__ckpt_field charl__ckpt_fields[] = {
@@ -119,8 +119,7 @@ charl_status charl__ckpt_type(charl_dtype dtype, hid_t *out)
     case CHARL_DTYPE_COUNT:
         break;
     }
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, type, H5Tcopy(base), "HDF5 type of %s",
-                          charl_dtype_name(dtype));
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, type, H5Tcopy(base), "HDF5 type of %s", charl_dtype_name(dtype));
     if (dtype == CHARL_F16) {
         CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, make_f16(type), "HDF5 type of f16");
     }
@@ -191,8 +190,7 @@ charl_status charl__ckpt_line_format(charl__text *out, const charl_checkpoint_te
 {
     CHARL_TRY(charl__text_printf(out, "/%s/%s %s ", t->group, t->name, charl_dtype_name(t->dtype)));
     CHARL_TRY(charl__ckpt_shape_format(out, &t->shape));
-    CHARL_TRY(charl__text_printf(out, " %lld %08lx\n",
-                                 (long long)charl__ckpt_bytes(t->dtype, &t->shape),
+    CHARL_TRY(charl__text_printf(out, " %lld %08lx\n", (long long)charl__ckpt_bytes(t->dtype, &t->shape),
                                  (unsigned long)t->crc32c));
     return CHARL_OK;
 }
@@ -278,7 +276,6 @@ bool charl__ckpt_line_parse(char *line, charl_checkpoint_tensor *t)
     *slash = '\0';
     *t = (charl_checkpoint_tensor){.group = field[0] + 1, .name = slash + 1};
     return charl__ckpt_is_name(t->name) && charl__ckpt_dtype_parse(field[1], &t->dtype) &&
-           charl__ckpt_shape_parse(field[2], &t->shape) &&
-           parse_count(field[3], field[3] + strlen(field[3]), &bytes) &&
+           charl__ckpt_shape_parse(field[2], &t->shape) && parse_count(field[3], field[3] + strlen(field[3]), &bytes) &&
            bytes == charl__ckpt_bytes(t->dtype, &t->shape) && parse_crc(field[4], &t->crc32c);
 }

@@ -21,11 +21,7 @@ enum {
     CHARL__CKPT_BLOCK = 1 << 20      /* bytes read at a time */
 };
 
-typedef enum charl__ckpt_kind {
-    CHARL__CKPT_I64,
-    CHARL__CKPT_F64,
-    CHARL__CKPT_STRING
-} charl__ckpt_kind;
+typedef enum charl__ckpt_kind { CHARL__CKPT_I64, CHARL__CKPT_F64, CHARL__CKPT_STRING } charl__ckpt_kind;
 
 /** One attribute: `name` of object `group`, a member of charl_checkpoint_state at `offset`. */
 typedef struct charl__ckpt_field {
@@ -67,8 +63,7 @@ bool charl__ckpt_dtype_parse(const char *s, charl_dtype *out);
 
 /** Append "/group/name dtype shape bytes crc32c\n", the shape as "784x128" or "scalar". Errors:
  * ERR_NOMEM. */
-charl_status charl__ckpt_line_format(charl__text *out,
-                                     const charl_checkpoint_tensor *t) CHARL_MUST_CHECK;
+charl_status charl__ckpt_line_format(charl__text *out, const charl_checkpoint_tensor *t) CHARL_MUST_CHECK;
 
 /** Take the line at `line` (NUL-terminated, writable, without its newline) apart; group and name of
  * *t point into it. False when it is not exactly what charl__ckpt_line_format writes. */

@@ -65,11 +65,10 @@ static charl_status check_group(loader *l, const char *path, int64_t count)
     }
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, group, H5Gopen2(l->file, path, H5P_DEFAULT),
                           "%s: %s%s is not a readable group", l->path, slash, path);
-    CHARL_H5_CLEANUP(CHARL_ERR_CHECKPOINT, H5Gget_info(group, &info), "%s: group %s%s", l->path,
-                     slash, path);
+    CHARL_H5_CLEANUP(CHARL_ERR_CHECKPOINT, H5Gget_info(group, &info), "%s: group %s%s", l->path, slash, path);
     CHARL_REQUIRE_CLEANUP(info.nlinks == (hsize_t)count, CHARL_ERR_CHECKPOINT,
-                          "%s: group %s%s holds %llu objects, %lld are expected", l->path, slash,
-                          path, (unsigned long long)info.nlinks, (long long)count);
+                          "%s: group %s%s holds %llu objects, %lld are expected", l->path, slash, path,
+                          (unsigned long long)info.nlinks, (long long)count);
 cleanup:
     charl__h5_close(&group);
     return st;
@@ -81,15 +80,14 @@ static charl_status check_root(loader *l)
     int64_t value = 0;
 
     CHARL_REQUIRE(charl__h5_has(l->file, "charl_format"), CHARL_ERR_CHECKPOINT,
-                  "%s: is an HDF5 file but not a charl checkpoint (no attribute charl_format)",
-                  l->path);
+                  "%s: is an HDF5 file but not a charl checkpoint (no attribute charl_format)", l->path);
     CHARL_TRY(charl__h5_get_text(&l->site, l->file, "charl_format", format, sizeof format));
     CHARL_REQUIRE(strcmp(format, "checkpoint") == 0, CHARL_ERR_CHECKPOINT,
                   "%s: is not a checkpoint: charl_format is '%s'", l->path, format);
     CHARL_TRY(charl__h5_get_i64(&l->site, l->file, "charl_version", &value));
     CHARL_REQUIRE(value >= 1 && value <= CHARL_CHECKPOINT_VERSION, CHARL_ERR_CHECKPOINT,
-                  "%s: has format version %lld, this charl reads versions 1 to %d", l->path,
-                  (long long)value, CHARL_CHECKPOINT_VERSION);
+                  "%s: has format version %lld, this charl reads versions 1 to %d", l->path, (long long)value,
+                  CHARL_CHECKPOINT_VERSION);
     l->version = value;
     CHARL_REQUIRE(charl__h5_has(l->file, "complete"), CHARL_ERR_CHECKPOINT,
                   "%s: is incomplete: it was not written to its end", l->path);
@@ -103,12 +101,11 @@ static charl_status check_storage(loader *l, hid_t dataset, const char *path)
     charl_status st = CHARL_OK;
     hid_t dcpl = H5I_INVALID_HID;
 
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, dcpl, H5Dget_create_plist(dataset),
-                          "%s: /%s: storage properties", l->path, path);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, dcpl, H5Dget_create_plist(dataset), "%s: /%s: storage properties",
+                          l->path, path);
     CHARL_REQUIRE_CLEANUP(H5Pget_layout(dcpl) == H5D_CONTIGUOUS, CHARL_ERR_CHECKPOINT,
                           "%s: /%s is not stored contiguously", l->path, path);
-    CHARL_REQUIRE_CLEANUP(H5Pget_nfilters(dcpl) == 0, CHARL_ERR_CHECKPOINT, "%s: /%s has a filter",
-                          l->path, path);
+    CHARL_REQUIRE_CLEANUP(H5Pget_nfilters(dcpl) == 0, CHARL_ERR_CHECKPOINT, "%s: /%s has a filter", l->path, path);
     CHARL_REQUIRE_CLEANUP(H5Pget_external_count(dcpl) == 0, CHARL_ERR_CHECKPOINT,
                           "%s: /%s is stored in another file, which is not allowed", l->path, path);
 cleanup:
@@ -123,11 +120,9 @@ static charl_status check_type(loader *l, hid_t dataset, const char *path, charl
     hid_t expected = H5I_INVALID_HID;
 
     CHARL_TRY_CLEANUP(charl__ckpt_type(dtype, &expected));
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, stored, H5Dget_type(dataset),
-                          "%s: /%s: element type", l->path, path);
-    CHARL_REQUIRE_CLEANUP(H5Tequal(stored, expected) > 0, CHARL_ERR_CHECKPOINT,
-                          "%s: /%s: the element type is not %s", l->path, path,
-                          charl_dtype_name(dtype));
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, stored, H5Dget_type(dataset), "%s: /%s: element type", l->path, path);
+    CHARL_REQUIRE_CLEANUP(H5Tequal(stored, expected) > 0, CHARL_ERR_CHECKPOINT, "%s: /%s: the element type is not %s",
+                          l->path, path, charl_dtype_name(dtype));
 cleanup:
     charl__h5_close(&stored);
     charl__h5_close(&expected);
@@ -142,18 +137,16 @@ static charl_status get_shape(loader *l, hid_t dataset, const char *path, charl_
     int ndim;
 
     *out = (charl_shape){0};
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, space, H5Dget_space(dataset), "%s: /%s: shape",
-                          l->path, path);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, space, H5Dget_space(dataset), "%s: /%s: shape", l->path, path);
     ndim = H5Sget_simple_extent_ndims(space);
-    CHARL_REQUIRE_CLEANUP(
-        H5Sget_simple_extent_type(space) != H5S_NULL && ndim >= 0 && ndim <= CHARL_MAX_DIMS,
-        CHARL_ERR_CHECKPOINT, "%s: /%s: the shape is not one of a tensor", l->path, path);
-    CHARL_H5_CLEANUP(CHARL_ERR_CHECKPOINT, H5Sget_simple_extent_dims(space, dims, NULL),
-                     "%s: /%s: shape", l->path, path);
+    CHARL_REQUIRE_CLEANUP(H5Sget_simple_extent_type(space) != H5S_NULL && ndim >= 0 && ndim <= CHARL_MAX_DIMS,
+                          CHARL_ERR_CHECKPOINT, "%s: /%s: the shape is not one of a tensor", l->path, path);
+    CHARL_H5_CLEANUP(CHARL_ERR_CHECKPOINT, H5Sget_simple_extent_dims(space, dims, NULL), "%s: /%s: shape", l->path,
+                     path);
     out->ndim = ndim;
     for (int i = 0; i < ndim; i++) {
-        CHARL_REQUIRE_CLEANUP(dims[i] <= (hsize_t)INT64_MAX, CHARL_ERR_CHECKPOINT,
-                              "%s: /%s: impossible extent", l->path, path);
+        CHARL_REQUIRE_CLEANUP(dims[i] <= (hsize_t)INT64_MAX, CHARL_ERR_CHECKPOINT, "%s: /%s: impossible extent",
+                              l->path, path);
         out->dim[i] = (int64_t)dims[i];
     }
 cleanup:
@@ -169,10 +162,8 @@ static charl_status locate(loader *l, hid_t dataset, const char *path, charl__ck
     e->offset = 0;
     if (e->bytes > 0) {
         offset = H5Dget_offset(dataset);
-        CHARL_REQUIRE(offset != HADDR_UNDEF, CHARL_ERR_CHECKPOINT, "%s: /%s was never written",
-                      l->path, path);
-        CHARL_REQUIRE(H5Dget_storage_size(dataset) == (hsize_t)e->bytes && offset > 0 &&
-                          e->bytes <= l->file_bytes &&
+        CHARL_REQUIRE(offset != HADDR_UNDEF, CHARL_ERR_CHECKPOINT, "%s: /%s was never written", l->path, path);
+        CHARL_REQUIRE(H5Dget_storage_size(dataset) == (hsize_t)e->bytes && offset > 0 && e->bytes <= l->file_bytes &&
                           offset <= (haddr_t)(l->file_bytes - e->bytes),
                       CHARL_ERR_CHECKPOINT, "%s: /%s does not lie inside the file", l->path, path);
         e->offset = (int64_t)offset;
@@ -184,8 +175,8 @@ static charl_status locate(loader *l, hid_t dataset, const char *path, charl__ck
 static charl_status open_dataset(loader *l, const char *path, charl_dtype dtype, hid_t *out)
 {
     CHARL_TRY(check_link(l, path, NULL));
-    CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, *out, H5Dopen2(l->file, path, H5P_DEFAULT),
-                  "%s: /%s is not a readable dataset", l->path, path);
+    CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, *out, H5Dopen2(l->file, path, H5P_DEFAULT), "%s: /%s is not a readable dataset",
+                  l->path, path);
     CHARL_TRY(check_storage(l, *out, path));
     CHARL_TRY(check_type(l, *out, path, dtype));
     return CHARL_OK;
@@ -201,15 +192,13 @@ static charl_status read_manifest(loader *l, size_t *length)
     CHARL_TRY_CLEANUP(open_dataset(l, "manifest", CHARL_U8, &dataset));
     CHARL_TRY_CLEANUP(get_shape(l, dataset, "manifest", &e.tensor.shape));
     e.bytes = charl__ckpt_bytes(CHARL_U8, &e.tensor.shape);
-    CHARL_REQUIRE_CLEANUP(e.tensor.shape.ndim == 1 && e.bytes > 0 &&
-                              e.bytes <= CHARL__CKPT_MANIFEST,
+    CHARL_REQUIRE_CLEANUP(e.tensor.shape.ndim == 1 && e.bytes > 0 && e.bytes <= CHARL__CKPT_MANIFEST,
                           CHARL_ERR_CHECKPOINT, "%s: the manifest has an impossible size", l->path);
     CHARL_TRY_CLEANUP(locate(l, dataset, "manifest", &e));
     CHARL_TRY_CLEANUP(charl_alloc((size_t)e.bytes + 1, &l->out->manifest));
-    CHARL_H5_CLEANUP(
-        CHARL_ERR_CHECKPOINT,
-        H5Dread(dataset, H5T_STD_U8LE, H5S_ALL, H5S_ALL, H5P_DEFAULT, l->out->manifest),
-        "%s: the manifest cannot be read", l->path);
+    CHARL_H5_CLEANUP(CHARL_ERR_CHECKPOINT,
+                     H5Dread(dataset, H5T_STD_U8LE, H5S_ALL, H5S_ALL, H5P_DEFAULT, l->out->manifest),
+                     "%s: the manifest cannot be read", l->path);
     charl__sha256_text(l->out->manifest, (size_t)e.bytes, l->out->manifest_sha256);
     CHARL_TRY_CLEANUP(charl__h5_get_text(&l->site, dataset, "sha256", want, sizeof want));
     CHARL_REQUIRE_CLEANUP(strcmp(want, l->out->manifest_sha256) == 0, CHARL_ERR_CHECKPOINT,
@@ -230,8 +219,7 @@ static bool is_config(const charl_checkpoint_tensor *t, const char *name)
 static bool is_schema(const loader *l, int64_t line, const charl_checkpoint_tensor *t)
 {
     return l->version >= 2 && strcmp(t->group, CHARL__CKPT_SCHEMA) == 0 &&
-           line == CHARL__CKPT_FIRST_TENSOR + l->out->n_schema &&
-           l->out->n_schema < CHARL__CKPT_SCHEMA_MOST;
+           line == CHARL__CKPT_FIRST_TENSOR + l->out->n_schema && l->out->n_schema < CHARL__CKPT_SCHEMA_MOST;
 }
 
 /* Cut the manifest into entries. */
@@ -259,8 +247,8 @@ static charl_status parse_manifest(loader *l, size_t length)
                       : i == 1                      ? is_config(&e->tensor, "resolved")
                       : is_schema(l, i, &e->tensor) ? true
                                                     : charl__ckpt_is_group(e->tensor.group),
-                      CHARL_ERR_CHECKPOINT, "%s: /%s/%s is not expected in a checkpoint", l->path,
-                      e->tensor.group, e->tensor.name);
+                      CHARL_ERR_CHECKPOINT, "%s: /%s/%s is not expected in a checkpoint", l->path, e->tensor.group,
+                      e->tensor.name);
         out->n_schema += is_schema(l, i, &e->tensor);
         e->bytes = charl__ckpt_bytes(e->tensor.dtype, &e->tensor.shape);
         line = end + 1;
@@ -269,8 +257,7 @@ static charl_status parse_manifest(loader *l, size_t length)
     return CHARL_OK;
 }
 
-static int compare_names(const char *group_a, const char *name_a, const char *group_b,
-                         const char *name_b)
+static int compare_names(const char *group_a, const char *name_a, const char *group_b, const char *name_b)
 {
     const int order = strcmp(group_a, group_b);
 
@@ -297,8 +284,8 @@ static charl_status sort_entries(loader *l)
     qsort(out->sorted, (size_t)out->n_entries, sizeof *out->sorted, by_name);
     for (int64_t i = 1; i < out->n_entries; i++) {
         CHARL_REQUIRE(by_name(&out->sorted[i - 1], &out->sorted[i]) != 0, CHARL_ERR_CHECKPOINT,
-                      "%s: /%s/%s stands twice in the manifest", l->path,
-                      out->sorted[i]->tensor.group, out->sorted[i]->tensor.name);
+                      "%s: /%s/%s stands twice in the manifest", l->path, out->sorted[i]->tensor.group,
+                      out->sorted[i]->tensor.name);
     }
     return CHARL_OK;
 }
@@ -319,8 +306,7 @@ static charl_status check_groups(loader *l)
             g--;
         }
         if (g < 0) {
-            CHARL_REQUIRE(n < CHARL__CKPT_GROUPS, CHARL_ERR_CHECKPOINT, "%s: too many groups",
-                          l->path);
+            CHARL_REQUIRE(n < CHARL__CKPT_GROUPS, CHARL_ERR_CHECKPOINT, "%s: too many groups", l->path);
             g = n++;
             groups[g] = (group_count){group, 0};
             n_optim += strncmp(group, "optim/", 6) == 0 ? 1 : 0;
@@ -362,8 +348,7 @@ static charl_status check_entry(loader *l, int64_t index)
     CHARL_TRY_CLEANUP(locate(l, dataset, path, e));
     CHARL_TRY_CLEANUP(charl__h5_get_i64(&site, dataset, "crc32c", &crc));
     CHARL_TRY_CLEANUP(charl__h5_get_i64(&site, dataset, "index", &position));
-    CHARL_REQUIRE_CLEANUP(crc == (int64_t)e->tensor.crc32c && position == index,
-                          CHARL_ERR_CHECKPOINT,
+    CHARL_REQUIRE_CLEANUP(crc == (int64_t)e->tensor.crc32c && position == index, CHARL_ERR_CHECKPOINT,
                           "%s: attributes crc32c and index do not agree with the manifest", where);
 cleanup:
     charl__h5_close(&dataset);
@@ -396,9 +381,8 @@ static charl_status check_overlap(loader *l)
     for (size_t i = 1; i < n; i++) {
         const charl_checkpoint_tensor *t = &l->out->entries[extents[i].index].tensor;
 
-        CHARL_REQUIRE_CLEANUP(extents[i - 1].offset + extents[i - 1].bytes <= extents[i].offset,
-                              CHARL_ERR_CHECKPOINT, "%s: /%s/%s overlaps another tensor", l->path,
-                              t->group, t->name);
+        CHARL_REQUIRE_CLEANUP(extents[i - 1].offset + extents[i - 1].bytes <= extents[i].offset, CHARL_ERR_CHECKPOINT,
+                              "%s: /%s/%s overlaps another tensor", l->path, t->group, t->name);
     }
 cleanup:
     charl_free(extents);
@@ -414,8 +398,8 @@ static charl_status read_field(loader *l, const charl__ckpt_field *f, char *text
     int64_t integer = 0;
     double number = 0;
 
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, group, H5Gopen2(l->file, f->group, H5P_DEFAULT),
-                          "%s: group %s", l->path, f->group);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, group, H5Gopen2(l->file, f->group, H5P_DEFAULT), "%s: group %s",
+                          l->path, f->group);
     if (f->optional && H5Aexists(group, f->name) <= 0) {
         if (f->kind == CHARL__CKPT_STRING) {
             CHARL_TRY_CLEANUP(charl_strdup("", &copy));
@@ -427,8 +411,8 @@ static charl_status read_field(loader *l, const charl__ckpt_field *f, char *text
     case CHARL__CKPT_I64:
         CHARL_TRY_CLEANUP(charl__h5_get_i64(&l->site, group, f->name, &integer));
         CHARL_REQUIRE_CLEANUP(integer >= f->lowest, CHARL_ERR_CHECKPOINT,
-                              "%s: attribute %s is %lld, must be at least %lld", l->path, f->name,
-                              (long long)integer, (long long)f->lowest);
+                              "%s: attribute %s is %lld, must be at least %lld", l->path, f->name, (long long)integer,
+                              (long long)f->lowest);
         memcpy(at, &integer, sizeof integer);
         break;
     case CHARL__CKPT_F64:
@@ -470,8 +454,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__ckpt_layout_load(const char *path, int fd, int64_t file_bytes,
-                                     charl__ckpt_layout *out)
+charl_status charl__ckpt_layout_load(const char *path, int fd, int64_t file_bytes, charl__ckpt_layout *out)
 {
     charl_status st = CHARL_OK;
     hid_t fapl = H5I_INVALID_HID;
@@ -515,8 +498,7 @@ void charl__ckpt_layout_fini(charl__ckpt_layout *l)
     *l = (charl__ckpt_layout){0};
 }
 
-const charl__ckpt_entry *charl__ckpt_layout_find(const charl__ckpt_layout *l, const char *group,
-                                                 const char *name)
+const charl__ckpt_entry *charl__ckpt_layout_find(const charl__ckpt_layout *l, const char *group, const char *name)
 {
     int64_t low = 0, high = l->n_entries;
 

@@ -4,9 +4,7 @@
 #include "base/hash.h"
 #include "io/checkpoint/checkpoint_format.h"
 
-enum {
-    CHARL__CKPT_FIRST_TENSOR = 2
-}; /* lines 0 and 1 of the manifest are /config/text and /config/resolved */
+enum { CHARL__CKPT_FIRST_TENSOR = 2 }; /* lines 0 and 1 of the manifest are /config/text and /config/resolved */
 
 typedef struct charl__ckpt_entry {
     charl_checkpoint_tensor tensor; /* first member; names point into the layout's manifest */
@@ -19,7 +17,7 @@ typedef struct charl__ckpt_layout {
     char manifest_sha256[CHARL__SHA256_TEXT];
     charl__ckpt_entry *entries; /* one per line of the manifest */
     int64_t n_entries;
-    int n_schema; /* entries of the schema, after those of the configuration and before the tensors
+    int n_schema;                     /* entries of the schema, after those of the configuration and before the tensors
                    */
     const charl__ckpt_entry **sorted; /* by group and name */
 } charl__ckpt_layout;
@@ -31,7 +29,6 @@ charl_status charl__ckpt_layout_load(const char *path, int fd, int64_t file_byte
 void charl__ckpt_layout_fini(charl__ckpt_layout *l);
 
 /** NULL when there is none. */
-const charl__ckpt_entry *charl__ckpt_layout_find(const charl__ckpt_layout *l, const char *group,
-                                                 const char *name);
+const charl__ckpt_entry *charl__ckpt_layout_find(const charl__ckpt_layout *l, const char *group, const char *name);
 
 #endif

@@ -21,16 +21,15 @@ struct charl_checkpoint_reader {
     charl_data_schema *schema; /* NULL: none */
 };
 
-static charl_status read_at(const charl_checkpoint_reader *r, const charl__ckpt_entry *e,
-                            int64_t from, int64_t bytes, void *dst)
+static charl_status read_at(const charl_checkpoint_reader *r, const charl__ckpt_entry *e, int64_t from, int64_t bytes,
+                            void *dst)
 {
     char *at = dst;
     const int64_t n = charl__regular_read(r->fd, dst, bytes, e->offset + from);
 
-    CHARL_REQUIRE(n >= 0, CHARL_ERR_CHECKPOINT, "%s: /%s/%s cannot be read", r->path,
-                  e->tensor.group, e->tensor.name);
-    CHARL_REQUIRE(n == bytes, CHARL_ERR_CHECKPOINT, "%s: the file ends inside /%s/%s", r->path,
-                  e->tensor.group, e->tensor.name);
+    CHARL_REQUIRE(n >= 0, CHARL_ERR_CHECKPOINT, "%s: /%s/%s cannot be read", r->path, e->tensor.group, e->tensor.name);
+    CHARL_REQUIRE(n == bytes, CHARL_ERR_CHECKPOINT, "%s: the file ends inside /%s/%s", r->path, e->tensor.group,
+                  e->tensor.name);
     if (bytes > 0 && charl__fault("io.readflip")) {
         at[bytes / 2] = (char)(at[bytes / 2] ^ 1);
     }
@@ -38,8 +37,7 @@ static charl_status read_at(const charl_checkpoint_reader *r, const charl__ckpt_
 }
 
 /* Read entry e in blocks, into dst or through block, and compare the checksum. */
-static charl_status read_checked(const charl_checkpoint_reader *r, const charl__ckpt_entry *e,
-                                 void *dst, void *block)
+static charl_status read_checked(const charl_checkpoint_reader *r, const charl__ckpt_entry *e, void *dst, void *block)
 {
     uint32_t crc = 0;
 
@@ -52,9 +50,8 @@ static charl_status read_checked(const charl_checkpoint_reader *r, const charl__
         crc = charl__crc32c(crc, to, (size_t)n);
     }
     CHARL_REQUIRE(crc == e->tensor.crc32c, CHARL_ERR_CHECKPOINT,
-                  "%s: /%s/%s is damaged: its checksum is %08lx, should be %08lx", r->path,
-                  e->tensor.group, e->tensor.name, (unsigned long)crc,
-                  (unsigned long)e->tensor.crc32c);
+                  "%s: /%s/%s is damaged: its checksum is %08lx, should be %08lx", r->path, e->tensor.group,
+                  e->tensor.name, (unsigned long)crc, (unsigned long)e->tensor.crc32c);
     return CHARL_OK;
 }
 
@@ -66,8 +63,8 @@ static charl_status load_config(charl_checkpoint_reader *r)
 
         CHARL_TRY(charl_alloc((size_t)e->bytes + 1, &r->config[i]));
         CHARL_TRY(read_checked(r, e, r->config[i], NULL));
-        CHARL_REQUIRE(!memchr(r->config[i], '\0', (size_t)e->bytes), CHARL_ERR_CHECKPOINT,
-                      "%s: /%s/%s is not text", r->path, e->tensor.group, e->tensor.name);
+        CHARL_REQUIRE(!memchr(r->config[i], '\0', (size_t)e->bytes), CHARL_ERR_CHECKPOINT, "%s: /%s/%s is not text",
+                      r->path, e->tensor.group, e->tensor.name);
     }
     return CHARL_OK;
 }
@@ -163,16 +160,14 @@ int64_t charl_checkpoint_get_count(const charl_checkpoint_reader *r)
     return r->layout.n_entries - first_tensor(r);
 }
 
-const charl_checkpoint_tensor *charl_checkpoint_get_tensor(const charl_checkpoint_reader *r,
-                                                           int64_t index)
+const charl_checkpoint_tensor *charl_checkpoint_get_tensor(const charl_checkpoint_reader *r, int64_t index)
 {
-    return index >= 0 && index < charl_checkpoint_get_count(r)
-               ? &r->layout.entries[first_tensor(r) + index].tensor
-               : NULL;
+    return index >= 0 && index < charl_checkpoint_get_count(r) ? &r->layout.entries[first_tensor(r) + index].tensor
+                                                               : NULL;
 }
 
-const charl_checkpoint_tensor *charl_checkpoint_find(const charl_checkpoint_reader *r,
-                                                     const char *group, const char *name)
+const charl_checkpoint_tensor *charl_checkpoint_find(const charl_checkpoint_reader *r, const char *group,
+                                                     const char *name)
 {
     const charl__ckpt_entry *e = charl__ckpt_layout_find(&r->layout, group, name);
 
@@ -184,13 +179,11 @@ static charl_status entry_of(const charl_checkpoint_reader *r, const charl_check
                              const charl__ckpt_entry **out)
 {
     *out = t ? charl__ckpt_layout_find(&r->layout, t->group, t->name) : NULL;
-    CHARL_REQUIRE(*out && &(*out)->tensor == t, CHARL_ERR_INVALID,
-                  "%s: the tensor is not of this checkpoint", r->path);
+    CHARL_REQUIRE(*out && &(*out)->tensor == t, CHARL_ERR_INVALID, "%s: the tensor is not of this checkpoint", r->path);
     return CHARL_OK;
 }
 
-charl_status charl_checkpoint_read(charl_checkpoint_reader *r, const charl_checkpoint_tensor *t,
-                                   void *dst)
+charl_status charl_checkpoint_read(charl_checkpoint_reader *r, const charl_checkpoint_tensor *t, void *dst)
 {
     const charl__ckpt_entry *e = NULL;
 
@@ -199,21 +192,19 @@ charl_status charl_checkpoint_read(charl_checkpoint_reader *r, const charl_check
     return CHARL_OK;
 }
 
-charl_status charl__checkpoint_read_part(charl_checkpoint_reader *r,
-                                         const charl_checkpoint_tensor *t, int64_t from,
+charl_status charl__checkpoint_read_part(charl_checkpoint_reader *r, const charl_checkpoint_tensor *t, int64_t from,
                                          int64_t bytes, void *dst)
 {
     const charl__ckpt_entry *e = NULL;
 
     CHARL_TRY(entry_of(r, t, &e));
-    CHARL_REQUIRE(from >= 0 && bytes >= 0 && from <= e->bytes - bytes, CHARL_ERR_INVALID,
-                  "%s: bytes outside /%s/%s", r->path, t->group, t->name);
+    CHARL_REQUIRE(from >= 0 && bytes >= 0 && from <= e->bytes - bytes, CHARL_ERR_INVALID, "%s: bytes outside /%s/%s",
+                  r->path, t->group, t->name);
     CHARL_TRY(read_at(r, e, from, bytes, dst));
     return CHARL_OK;
 }
 
-charl_status charl__checkpoint_check_tensor(charl_checkpoint_reader *r,
-                                            const charl_checkpoint_tensor *t, void *block)
+charl_status charl__checkpoint_check_tensor(charl_checkpoint_reader *r, const charl_checkpoint_tensor *t, void *block)
 {
     const charl__ckpt_entry *e = NULL;
 
@@ -229,8 +220,7 @@ charl_status charl__checkpoint_verify(const char *path, const char *manifest_sha
     void *block = NULL;
 
     CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
-    CHARL_REQUIRE_CLEANUP(!manifest_sha256 ||
-                              strcmp(manifest_sha256, r->layout.manifest_sha256) == 0,
+    CHARL_REQUIRE_CLEANUP(!manifest_sha256 || strcmp(manifest_sha256, r->layout.manifest_sha256) == 0,
                           CHARL_ERR_CHECKPOINT, "%s: the manifest is not the one expected", path);
     CHARL_TRY_CLEANUP(charl_alloc(CHARL__CKPT_BLOCK, &block));
     for (int64_t i = 0; i < r->layout.n_entries; i++) {

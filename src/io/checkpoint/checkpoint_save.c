@@ -43,9 +43,8 @@ static charl_status check_state(const charl_checkpoint_state *s)
                           "checkpoint: %s is %lld, must be at least %lld", f->name,
                           (long long)charl__ckpt_get_i64(s, f), (long long)f->lowest);
         } else if (f->kind == CHARL__CKPT_STRING) {
-            CHARL_REQUIRE(strlen(charl__ckpt_get_string(s, f)) < CHARL__CKPT_TEXT,
-                          CHARL_ERR_INVALID, "checkpoint: %s is longer than %d bytes", f->name,
-                          CHARL__CKPT_TEXT - 1);
+            CHARL_REQUIRE(strlen(charl__ckpt_get_string(s, f)) < CHARL__CKPT_TEXT, CHARL_ERR_INVALID,
+                          "checkpoint: %s is longer than %d bytes", f->name, CHARL__CKPT_TEXT - 1);
         }
     }
     return CHARL_OK;
@@ -72,8 +71,7 @@ static charl_status check_unique(const charl_checkpoint *c)
     qsort(sorted, (size_t)c->n_tensors, sizeof *sorted, by_name);
     for (int64_t i = 1; i < c->n_tensors; i++) {
         CHARL_REQUIRE_CLEANUP(by_name(&sorted[i - 1], &sorted[i]) != 0, CHARL_ERR_INVALID,
-                              "checkpoint: tensor /%s/%s is given twice", sorted[i]->group,
-                              sorted[i]->name);
+                              "checkpoint: tensor /%s/%s is given twice", sorted[i]->group, sorted[i]->name);
     }
 cleanup:
     charl_free(sorted);
@@ -82,20 +80,19 @@ cleanup:
 
 static charl_status check(const charl_checkpoint *c)
 {
-    CHARL_REQUIRE(c->n_tensors >= 0 && (c->tensors || c->n_tensors == 0), CHARL_ERR_INVALID,
-                  "checkpoint: %lld tensors", (long long)c->n_tensors);
+    CHARL_REQUIRE(c->n_tensors >= 0 && (c->tensors || c->n_tensors == 0), CHARL_ERR_INVALID, "checkpoint: %lld tensors",
+                  (long long)c->n_tensors);
     CHARL_TRY(check_state(&c->state));
     for (int64_t i = 0; i < c->n_tensors; i++) {
         const charl_checkpoint_tensor *t = &c->tensors[i];
         const int64_t bytes = charl__ckpt_bytes(t->dtype, &t->shape);
 
-        CHARL_REQUIRE(charl__ckpt_is_group(t->group) && charl__ckpt_is_name(t->name),
-                      CHARL_ERR_INVALID, "checkpoint: '%s/%s' cannot be the name of a tensor",
-                      t->group ? t->group : "", t->name ? t->name : "");
-        CHARL_REQUIRE(bytes >= 0, CHARL_ERR_INVALID,
-                      "checkpoint: /%s/%s: impossible element type or shape", t->group, t->name);
-        CHARL_REQUIRE(bytes == 0 || t->data, CHARL_ERR_INVALID, "checkpoint: /%s/%s has no data",
-                      t->group, t->name);
+        CHARL_REQUIRE(charl__ckpt_is_group(t->group) && charl__ckpt_is_name(t->name), CHARL_ERR_INVALID,
+                      "checkpoint: '%s/%s' cannot be the name of a tensor", t->group ? t->group : "",
+                      t->name ? t->name : "");
+        CHARL_REQUIRE(bytes >= 0, CHARL_ERR_INVALID, "checkpoint: /%s/%s: impossible element type or shape", t->group,
+                      t->name);
+        CHARL_REQUIRE(bytes == 0 || t->data, CHARL_ERR_INVALID, "checkpoint: /%s/%s has no data", t->group, t->name);
     }
     CHARL_TRY(check_unique(c));
     return CHARL_OK;
@@ -105,11 +102,8 @@ static charl_checkpoint_tensor config_tensor(const char *name, const char *text)
 {
     const char *data = text ? text : "";
 
-    return (charl_checkpoint_tensor){.group = "config",
-                                     .name = name,
-                                     .dtype = CHARL_U8,
-                                     .shape = {1, {(int64_t)strlen(data)}},
-                                     .data = data};
+    return (charl_checkpoint_tensor){
+        .group = "config", .name = name, .dtype = CHARL_U8, .shape = {1, {(int64_t)strlen(data)}}, .data = data};
 }
 
 /* What a tensor adds to the file, at most: its values, which begin at a multiple of ALIGNED when
@@ -154,8 +148,8 @@ static charl_status check_space(const char *path, int64_t needed)
                   "limit: ulimit -f unlimited",
                   path, (long long)most, (long long)needed);
     CHARL_REQUIRE(left < 0 || left >= needed, CHARL_ERR_DISK,
-                  "%s: not enough room on the disk: %lld bytes needed, %lld free", path,
-                  (long long)needed, (long long)left);
+                  "%s: not enough room on the disk: %lld bytes needed, %lld free", path, (long long)needed,
+                  (long long)left);
     return CHARL_OK;
 }
 
@@ -166,25 +160,16 @@ static charl_status create_file(save *s)
     hid_t fcpl = H5I_INVALID_HID;
 
     CHARL_TRY_CLEANUP(charl__h5_driver_fapl(&s->io, &fapl));
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, fcpl, H5Pcreate(H5P_FILE_CREATE),
-                          "HDF5 creation properties");
-    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_obj_track_times(fcpl, false),
-                     "HDF5 creation properties");
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, s->gcpl, H5Pcreate(H5P_GROUP_CREATE),
-                          "HDF5 group properties");
-    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_obj_track_times(s->gcpl, false),
-                     "HDF5 group properties");
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, fcpl, H5Pcreate(H5P_FILE_CREATE), "HDF5 creation properties");
+    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_obj_track_times(fcpl, false), "HDF5 creation properties");
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, s->gcpl, H5Pcreate(H5P_GROUP_CREATE), "HDF5 group properties");
+    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_obj_track_times(s->gcpl, false), "HDF5 group properties");
     /* All attributes in the object header, which has a checksum and needs no heap. */
-    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_attr_phase_change(s->gcpl, 64, 32),
-                     "HDF5 group properties");
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, s->dcpl, H5Pcreate(H5P_DATASET_CREATE),
-                          "HDF5 dataset properties");
-    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_obj_track_times(s->dcpl, false),
-                     "HDF5 dataset properties");
-    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_fill_time(s->dcpl, H5D_FILL_TIME_NEVER),
-                     "HDF5 dataset properties");
-    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_layout(s->dcpl, H5D_CONTIGUOUS),
-                     "HDF5 dataset properties");
+    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_attr_phase_change(s->gcpl, 64, 32), "HDF5 group properties");
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, s->dcpl, H5Pcreate(H5P_DATASET_CREATE), "HDF5 dataset properties");
+    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_obj_track_times(s->dcpl, false), "HDF5 dataset properties");
+    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_fill_time(s->dcpl, H5D_FILL_TIME_NEVER), "HDF5 dataset properties");
+    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_layout(s->dcpl, H5D_CONTIGUOUS), "HDF5 dataset properties");
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, s->file, H5Fcreate(s->temp, H5F_ACC_TRUNC, fcpl, fapl),
                           "%s: cannot be created", s->site.path);
 cleanup:
@@ -198,8 +183,7 @@ static charl_status make_group(save *s, const char *path)
     charl_status st = CHARL_OK;
     hid_t group = H5I_INVALID_HID;
 
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, group,
-                          H5Gcreate2(s->file, path, H5P_DEFAULT, s->gcpl, H5P_DEFAULT),
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, group, H5Gcreate2(s->file, path, H5P_DEFAULT, s->gcpl, H5P_DEFAULT),
                           "%s: group %s cannot be created", s->site.path, path);
 cleanup:
     charl__h5_close(&group);
@@ -219,8 +203,7 @@ static charl_status make_groups(save *s)
     for (int64_t i = 0; i < s->c->n_tensors; i++) {
         const char *group = s->c->tensors[i].group;
 
-        if ((i == 0 || strcmp(group, s->c->tensors[i - 1].group) != 0) &&
-            H5Lexists(s->file, group, H5P_DEFAULT) <= 0) {
+        if ((i == 0 || strcmp(group, s->c->tensors[i - 1].group) != 0) && H5Lexists(s->file, group, H5P_DEFAULT) <= 0) {
             CHARL_TRY(make_group(s, group));
         }
     }
@@ -228,8 +211,7 @@ static charl_status make_groups(save *s)
 }
 
 /* Create dataset `path`, write it, and leave it open in *out for its attributes. */
-static charl_status write_data(save *s, const char *path, const charl_checkpoint_tensor *t,
-                               hid_t *out)
+static charl_status write_data(save *s, const char *path, const charl_checkpoint_tensor *t, hid_t *out)
 {
     charl_status st = CHARL_OK;
     hid_t type = H5I_INVALID_HID;
@@ -241,15 +223,13 @@ static charl_status write_data(save *s, const char *path, const charl_checkpoint
     }
     CHARL_TRY_CLEANUP(charl__ckpt_type(t->dtype, &type));
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, space,
-                          t->shape.ndim ? H5Screate_simple(t->shape.ndim, dims, NULL)
-                                        : H5Screate(H5S_SCALAR),
+                          t->shape.ndim ? H5Screate_simple(t->shape.ndim, dims, NULL) : H5Screate(H5S_SCALAR),
                           "%s: shape of %s", s->site.path, path);
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, *out,
                           H5Dcreate2(s->file, path, type, space, H5P_DEFAULT, s->dcpl, H5P_DEFAULT),
                           "%s: %s cannot be created", s->site.path, path);
     if (charl__ckpt_bytes(t->dtype, &t->shape) > 0) {
-        CHARL_H5_CLEANUP(CHARL_ERR_DISK,
-                         H5Dwrite(*out, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, t->data),
+        CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Dwrite(*out, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, t->data),
                          "%s: %s cannot be written", s->site.path, path);
     }
     CHARL_TRY_CLEANUP(charl__h5_io_check(&s->io, s->site.path, s->needed));
@@ -276,8 +256,7 @@ static charl_status write_tensor(save *s, const charl_checkpoint_tensor *given, 
     CHARL_TRY_CLEANUP(charl__h5_set_u32(&s->site, dataset, "crc32c", t.crc32c));
     CHARL_TRY_CLEANUP(charl__h5_set_u32(&s->site, dataset, "index", s->line));
     if (digest) {
-        CHARL_TRY_CLEANUP(charl__h5_set_text(&s->site, dataset, "sha256",
-                                             charl__sha256_text(t.data, bytes, text)));
+        CHARL_TRY_CLEANUP(charl__h5_set_text(&s->site, dataset, "sha256", charl__sha256_text(t.data, bytes, text)));
     }
     s->line++;
 cleanup:
@@ -295,9 +274,8 @@ static charl_status write_manifest(save *s)
     char text[CHARL__SHA256_TEXT];
 
     CHARL_TRY_CLEANUP(write_data(s, "/manifest", &t, &dataset));
-    CHARL_TRY_CLEANUP(
-        charl__h5_set_text(&s->site, dataset, "sha256",
-                           charl__sha256_text(s->manifest.data, s->manifest.length, text)));
+    CHARL_TRY_CLEANUP(charl__h5_set_text(&s->site, dataset, "sha256",
+                                         charl__sha256_text(s->manifest.data, s->manifest.length, text)));
 cleanup:
     charl__h5_close(&dataset);
     return st;
@@ -309,20 +287,17 @@ static charl_status write_field(save *s, const charl__ckpt_field *f)
     const charl_checkpoint_state *state = &s->c->state;
     hid_t group = H5I_INVALID_HID;
 
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, group, H5Gopen2(s->file, f->group, H5P_DEFAULT),
-                          "%s: group %s", s->site.path, f->group);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, group, H5Gopen2(s->file, f->group, H5P_DEFAULT), "%s: group %s", s->site.path,
+                          f->group);
     switch (f->kind) {
     case CHARL__CKPT_I64:
-        CHARL_TRY_CLEANUP(
-            charl__h5_set_i64(&s->site, group, f->name, charl__ckpt_get_i64(state, f)));
+        CHARL_TRY_CLEANUP(charl__h5_set_i64(&s->site, group, f->name, charl__ckpt_get_i64(state, f)));
         break;
     case CHARL__CKPT_F64:
-        CHARL_TRY_CLEANUP(
-            charl__h5_set_f64(&s->site, group, f->name, charl__ckpt_get_f64(state, f)));
+        CHARL_TRY_CLEANUP(charl__h5_set_f64(&s->site, group, f->name, charl__ckpt_get_f64(state, f)));
         break;
     case CHARL__CKPT_STRING:
-        CHARL_TRY_CLEANUP(
-            charl__h5_set_text(&s->site, group, f->name, charl__ckpt_get_string(state, f)));
+        CHARL_TRY_CLEANUP(charl__h5_set_text(&s->site, group, f->name, charl__ckpt_get_string(state, f)));
         break;
     }
 cleanup:
@@ -378,8 +353,7 @@ cleanup:
     if (s->io.error) {
         st = charl__h5_io_check(&s->io, s->site.path, s->needed);
     } else if (st == CHARL_OK && !closed) {
-        st = charl__h5_error_set(CHARL_ERR_DISK, __FILE__, __LINE__, __func__,
-                                 "%s: cannot be closed", s->site.path);
+        st = charl__h5_error_set(CHARL_ERR_DISK, __FILE__, __LINE__, __func__, "%s: cannot be closed", s->site.path);
     }
     return st;
 }
@@ -404,8 +378,7 @@ charl_status charl_checkpoint_save(const char *path, const charl_checkpoint *c)
     charl_status st = CHARL_OK;
     charl__commit commit = {.fd = -1};
     charl_checkpoint copy = *c;
-    save s = {
-        .c = &copy, .file = H5I_INVALID_HID, .dcpl = H5I_INVALID_HID, .gcpl = H5I_INVALID_HID};
+    save s = {.c = &copy, .file = H5I_INVALID_HID, .dcpl = H5I_INVALID_HID, .gcpl = H5I_INVALID_HID};
 
     if (!copy.state.writer) {
         copy.state.writer = "charl " CHARL_VERSION;
@@ -413,8 +386,7 @@ charl_status charl_checkpoint_save(const char *path, const charl_checkpoint *c)
     CHARL_TRY_CLEANUP(check(&copy));
     if (copy.schema) {
         CHARL_TRY_CLEANUP(charl__schema_check(copy.schema, path, CHARL_ERR_INVALID));
-        CHARL_TRY_CLEANUP(
-            charl__ckpt_schema_tensors(copy.schema, &s.description, s.schema, &s.n_schema));
+        CHARL_TRY_CLEANUP(charl__ckpt_schema_tensors(copy.schema, &s.description, s.schema, &s.n_schema));
     }
     s.needed = estimate(&s);
     CHARL_TRY_CLEANUP(check_space(path, s.needed));

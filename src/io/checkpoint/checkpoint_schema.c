@@ -21,26 +21,24 @@ enum { LISTS = sizeof lists / sizeof lists[0] };
 
 static charl_status describe(const charl_data_schema *s, charl__text *out)
 {
-    CHARL_TRY(charl__text_printf(out, "kind %s\nx_dtype %s\nx_shape ",
-                                 charl_dataset_kind_name(s->kind), charl_dtype_name(s->x_dtype)));
+    CHARL_TRY(charl__text_printf(out, "kind %s\nx_dtype %s\nx_shape ", charl_dataset_kind_name(s->kind),
+                                 charl_dtype_name(s->x_dtype)));
     CHARL_TRY(charl__ckpt_shape_format(out, &s->x_shape));
     CHARL_TRY(charl__text_printf(out, "\ny_dtype %s\ny_shape ", charl_dtype_name(s->y_dtype)));
     CHARL_TRY(charl__ckpt_shape_format(out, &s->y_shape));
-    CHARL_TRY(charl__text_printf(out, "\nclasses %lld\nlayout %s\nfit %s\ntokenizer %s\n",
-                                 (long long)s->classes, s->layout, s->fit, s->tokenizer_kind));
+    CHARL_TRY(charl__text_printf(out, "\nclasses %lld\nlayout %s\nfit %s\ntokenizer %s\n", (long long)s->classes,
+                                 s->layout, s->fit, s->tokenizer_kind));
     return CHARL_OK;
 }
 
-static charl_checkpoint_tensor tensor(const char *name, charl_dtype dtype, int64_t n,
-                                      const void *data)
+static charl_checkpoint_tensor tensor(const char *name, charl_dtype dtype, int64_t n, const void *data)
 {
     return (charl_checkpoint_tensor){
         .group = CHARL__CKPT_SCHEMA, .name = name, .dtype = dtype, .shape = {1, {n}}, .data = data};
 }
 
 charl_status charl__ckpt_schema_tensors(const charl_data_schema *s, charl__text *description,
-                                        charl_checkpoint_tensor out[CHARL__CKPT_SCHEMA_MOST],
-                                        int *n)
+                                        charl_checkpoint_tensor out[CHARL__CKPT_SCHEMA_MOST], int *n)
 {
     *n = 0;
     CHARL_TRY(describe(s, description));
@@ -89,16 +87,13 @@ static charl_status parse_description(const char *path, char *text, charl_data_s
 
     for (int i = 0; i < KEYS; i++) {
         value[i] = take_line(&text, keys[i]);
-        CHARL_REQUIRE(value[i], CHARL_ERR_CHECKPOINT, "%s: /schema/description lacks %s", path,
-                      keys[i]);
+        CHARL_REQUIRE(value[i], CHARL_ERR_CHECKPOINT, "%s: /schema/description lacks %s", path, keys[i]);
     }
     s->kind = charl__dataset_kind_of(value[0]);
     s->classes = strtoll(value[5], &end, 10);
-    CHARL_REQUIRE(charl__ckpt_dtype_parse(value[1], &s->x_dtype) &&
-                      charl__ckpt_shape_parse(value[2], &s->x_shape) &&
+    CHARL_REQUIRE(charl__ckpt_dtype_parse(value[1], &s->x_dtype) && charl__ckpt_shape_parse(value[2], &s->x_shape) &&
                       charl__ckpt_dtype_parse(value[3], &s->y_dtype) &&
-                      charl__ckpt_shape_parse(value[4], &s->y_shape) && end != value[5] && !*end &&
-                      !text[0],
+                      charl__ckpt_shape_parse(value[4], &s->y_shape) && end != value[5] && !*end && !text[0],
                   CHARL_ERR_CHECKPOINT, "%s: /schema/description is malformed", path);
     for (int i = 6; i < KEYS; i++) {
         char **to = i == 6 ? &s->layout : i == 7 ? &s->fit : &s->tokenizer_kind;
@@ -115,8 +110,7 @@ static charl_status load_list(const char *path, const charl_checkpoint_tensor *t
     const char *text = t->data;
     char *copy = NULL;
 
-    CHARL_REQUIRE(t->dtype == CHARL_U8 && t->shape.ndim == 1 &&
-                      strlen(text) == (size_t)t->shape.dim[0],
+    CHARL_REQUIRE(t->dtype == CHARL_U8 && t->shape.ndim == 1 && strlen(text) == (size_t)t->shape.dim[0],
                   CHARL_ERR_CHECKPOINT, "%s: /schema/%s is not text", path, t->name);
     CHARL_TRY(charl_strdup(text, &copy));
     charl_free(*out);
@@ -124,13 +118,11 @@ static charl_status load_list(const char *path, const charl_checkpoint_tensor *t
     return CHARL_OK;
 }
 
-static charl_status load_stats(const char *path, const charl_checkpoint_tensor *t,
-                               charl_data_schema *s, float **out)
+static charl_status load_stats(const char *path, const charl_checkpoint_tensor *t, charl_data_schema *s, float **out)
 {
     const float *other = out == &s->std ? s->mean : s->std;
 
-    CHARL_REQUIRE(t->dtype == CHARL_F32 && t->shape.ndim == 1 && !*out &&
-                      (!other || s->n_stats == t->shape.dim[0]),
+    CHARL_REQUIRE(t->dtype == CHARL_F32 && t->shape.ndim == 1 && !*out && (!other || s->n_stats == t->shape.dim[0]),
                   CHARL_ERR_CHECKPOINT, "%s: /schema/%s is not a list of f32", path, t->name);
     s->n_stats = t->shape.dim[0];
     CHARL_TRY(charl_alloc_array(s->n_stats + 1, sizeof **out, out));
@@ -138,25 +130,20 @@ static charl_status load_stats(const char *path, const charl_checkpoint_tensor *
     return CHARL_OK;
 }
 
-static charl_status load_tokenizer(const char *path, const charl_checkpoint_tensor *t,
-                                   charl_data_schema *s)
+static charl_status load_tokenizer(const char *path, const charl_checkpoint_tensor *t, charl_data_schema *s)
 {
     charl_status st = CHARL_OK;
     const charl_tokenizer_kind kind = charl__tokenizer_kind_of(s->tokenizer_kind);
 
-    CHARL_REQUIRE(t->dtype == CHARL_U32 && t->shape.ndim == 1 && !s->tokenizer &&
-                      kind != CHARL_TOKENIZER_KIND_COUNT,
-                  CHARL_ERR_CHECKPOINT, "%s: /schema/tokenizer is not one of kind %s", path,
-                  s->tokenizer_kind);
+    CHARL_REQUIRE(t->dtype == CHARL_U32 && t->shape.ndim == 1 && !s->tokenizer && kind != CHARL_TOKENIZER_KIND_COUNT,
+                  CHARL_ERR_CHECKPOINT, "%s: /schema/tokenizer is not one of kind %s", path, s->tokenizer_kind);
     st = charl__tokenizer_restore(kind, t->data, t->shape.dim[0], &s->tokenizer);
-    CHARL_REQUIRE(st != CHARL_ERR_DATA, CHARL_ERR_CHECKPOINT, "%s: /schema/tokenizer: %s", path,
-                  charl_error_message());
+    CHARL_REQUIRE(st != CHARL_ERR_DATA, CHARL_ERR_CHECKPOINT, "%s: /schema/tokenizer: %s", path, charl_error_message());
     CHARL_TRY(st);
     return CHARL_OK;
 }
 
-static charl_status load_one(const char *path, const charl_checkpoint_tensor *t,
-                             charl_data_schema *s)
+static charl_status load_one(const char *path, const charl_checkpoint_tensor *t, charl_data_schema *s)
 {
     for (int i = 0; i < LISTS; i++) {
         if (strcmp(t->name, lists[i].name) == 0) {
@@ -172,13 +159,12 @@ static charl_status load_one(const char *path, const charl_checkpoint_tensor *t,
     if (strcmp(t->name, "tokenizer") == 0) {
         return load_tokenizer(path, t, s);
     }
-    CHARL_FAIL(CHARL_ERR_CHECKPOINT, "%s: /schema/%s is not expected in a checkpoint", path,
-               t->name);
+    CHARL_FAIL(CHARL_ERR_CHECKPOINT, "%s: /schema/%s is not expected in a checkpoint", path, t->name);
     return CHARL_OK;
 }
 
-charl_status charl__ckpt_schema_load(const char *path, const charl_checkpoint_tensor *tensors,
-                                     int n, charl_data_schema **out)
+charl_status charl__ckpt_schema_load(const char *path, const charl_checkpoint_tensor *tensors, int n,
+                                     charl_data_schema **out)
 {
     charl_status st = CHARL_OK;
     charl_data_schema *s = NULL;

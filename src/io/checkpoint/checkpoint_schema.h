@@ -11,12 +11,11 @@ enum { CHARL__CKPT_SCHEMA_MOST = 7 };
 /** The datasets that describe `s`, borrowed from it and from `description`, which is filled in.
  * Errors: ERR_NOMEM. */
 charl_status charl__ckpt_schema_tensors(const charl_data_schema *s, charl__text *description,
-                                        charl_checkpoint_tensor out[CHARL__CKPT_SCHEMA_MOST],
-                                        int *n) CHARL_MUST_CHECK;
+                                        charl_checkpoint_tensor out[CHARL__CKPT_SCHEMA_MOST], int *n) CHARL_MUST_CHECK;
 
 /** The schema that n >= 1 such datasets describe, with their contents in `data`, each followed by a
  * NUL. `path` is for messages. Errors: ERR_CHECKPOINT, ERR_NOMEM. */
-charl_status charl__ckpt_schema_load(const char *path, const charl_checkpoint_tensor *tensors,
-                                     int n, charl_data_schema **out) CHARL_MUST_CHECK;
+charl_status charl__ckpt_schema_load(const char *path, const charl_checkpoint_tensor *tensors, int n,
+                                     charl_data_schema **out) CHARL_MUST_CHECK;
 
 #endif

@@ -141,8 +141,7 @@ charl_status charl_run_find(const char *dir, int64_t before, charl_run_found *fo
         CHARL_TRY_CLEANUP(charl_run_path(dir, list.steps[i], &path));
         st = charl_run_verify(path, list.steps[i]);
         if (st == CHARL_ERR_CHECKPOINT) { /* damage; anything else says nothing about the file */
-            CHARL_TRY_CLEANUP(charl__text_printf(&warning, "%s%s", warning.length ? "\n" : "",
-                                                 charl_error_message()));
+            CHARL_TRY_CLEANUP(charl__text_printf(&warning, "%s%s", warning.length ? "\n" : "", charl_error_message()));
             found->n_refused++;
             charl_free(path);
             path = NULL;

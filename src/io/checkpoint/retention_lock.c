@@ -54,8 +54,7 @@ static charl_status make_dirs(const char *dir)
         }
         *p = was;
     }
-    CHARL_REQUIRE_CLEANUP(stat(dir, &s) == 0 && S_ISDIR(s.st_mode), CHARL_ERR_DISK,
-                          "%s: is not a directory", dir);
+    CHARL_REQUIRE_CLEANUP(stat(dir, &s) == 0 && S_ISDIR(s.st_mode), CHARL_ERR_DISK, "%s: is not a directory", dir);
 cleanup:
     charl_free(parent);
     charl_free(path);
@@ -71,8 +70,8 @@ static charl_status open_counted(const char *path, int flags, int *fd)
         const int err = errno;
 
         charl__drop();
-        CHARL_REQUIRE(err != ELOOP, CHARL_ERR_DISK,
-                      "%s: is a symbolic link, which is not followed; HINT remove it", path);
+        CHARL_REQUIRE(err != ELOOP, CHARL_ERR_DISK, "%s: is a symbolic link, which is not followed; HINT remove it",
+                      path);
         CHARL_TRY(charl__disk_error(path, "open", err, -1));
     }
     return CHARL_OK;
@@ -109,8 +108,7 @@ static charl_status refuse(const charl_run *run)
     }
     text[n > 0 ? n : 0] = '\0';
     text[strcspn(text, "\n")] = '\0';
-    CHARL_FAIL(CHARL_ERR_DISK, "%s: is in use by another job: %s", run->dir,
-               text[0] ? text : "it has not said which");
+    CHARL_FAIL(CHARL_ERR_DISK, "%s: is in use by another job: %s", run->dir, text[0] ? text : "it has not said which");
     return CHARL_OK;
 }
 
@@ -150,10 +148,8 @@ static charl_status lock_file(charl_run *run)
     do { /* again if a job that was just ending has removed it meanwhile */
         close_counted(&run->lock_fd);
         CHARL_TRY_CLEANUP(open_counted(run->lock_path, O_RDWR | O_CREAT, &run->lock_fd));
-        CHARL_REQUIRE_CLEANUP(
-            fstat(run->lock_fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_nlink <= 1, CHARL_ERR_DISK,
-            "%s: is not a file of its own, and would be overwritten; HINT remove it",
-            run->lock_path);
+        CHARL_REQUIRE_CLEANUP(fstat(run->lock_fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_nlink <= 1, CHARL_ERR_DISK,
+                              "%s: is not a file of its own, and would be overwritten; HINT remove it", run->lock_path);
         err = take_lock(run->lock_fd);
         if (err == EWOULDBLOCK) {
             CHARL_TRY_CLEANUP(refuse(run));
@@ -192,8 +188,8 @@ charl_status charl_run_check(charl_run *run)
 {
     struct stat named, opened;
 
-    CHARL_REQUIRE(stat(run->dir, &named) == 0 && fstat(run->dir_fd, &opened) == 0 &&
-                      named.st_dev == opened.st_dev && named.st_ino == opened.st_ino,
+    CHARL_REQUIRE(stat(run->dir, &named) == 0 && fstat(run->dir_fd, &opened) == 0 && named.st_dev == opened.st_dev &&
+                      named.st_ino == opened.st_ino,
                   CHARL_ERR_DISK,
                   "%s: the run directory was removed or replaced while this job writes to it; HINT "
                   "put it back, or run the same command to begin in the new one",

@@ -32,18 +32,16 @@ static charl_status make_slots(charl_loader *l, const charl_dataset_info *info, 
 static charl_status check(const charl_slices *mine, const charl_loader_options *o)
 {
     CHARL_REQUIRE(o->batch_size >= 1 && o->batch_size % mine->total == 0, CHARL_ERR_INVALID,
-                  "loader: a batch of %lld rows does not divide into %d slices",
-                  (long long)o->batch_size, mine->total);
+                  "loader: a batch of %lld rows does not divide into %d slices", (long long)o->batch_size, mine->total);
     CHARL_REQUIRE(mine->count >= 1, CHARL_ERR_INVALID, "loader: this rank has no slice");
     CHARL_REQUIRE(o->prefetch >= 0 && o->prefetch <= CHARL_LOADER_MAX_PREFETCH, CHARL_ERR_INVALID,
                   "loader: prefetch %d is not in 0..%d", o->prefetch, CHARL_LOADER_MAX_PREFETCH);
-    CHARL_REQUIRE(o->end_step >= 0, CHARL_ERR_INVALID, "loader: end_step %lld",
-                  (long long)o->end_step);
+    CHARL_REQUIRE(o->end_step >= 0, CHARL_ERR_INVALID, "loader: end_step %lld", (long long)o->end_step);
     return CHARL_OK;
 }
 
-charl_status charl_loader_create(charl_dataset *ds, const charl_slices *mine,
-                                 const charl_loader_options *options, charl_loader **out)
+charl_status charl_loader_create(charl_dataset *ds, const charl_slices *mine, const charl_loader_options *options,
+                                 charl_loader **out)
 {
     static const charl_slices whole = {.total = 1, .count = 1};
     charl_status st = CHARL_OK;
@@ -59,11 +57,9 @@ charl_status charl_loader_create(charl_dataset *ds, const charl_slices *mine,
     CHARL_TRY_CLEANUP(charl_alloc(sizeof *l, &l));
     l->held = -1;
     l->batch.rows = options->batch_size / part->total * part->count;
-    l->batch.x_bytes =
-        (size_t)(l->batch.rows * charl_shape_count(&info.x_shape)) * charl_dtype_size(info.x_dtype);
+    l->batch.x_bytes = (size_t)(l->batch.rows * charl_shape_count(&info.x_shape)) * charl_dtype_size(info.x_dtype);
     if (info.labelled) {
-        l->batch.y_bytes = (size_t)(l->batch.rows * charl_shape_count(&info.y_shape)) *
-                           charl_dtype_size(info.y_dtype);
+        l->batch.y_bytes = (size_t)(l->batch.rows * charl_shape_count(&info.y_shape)) * charl_dtype_size(info.y_dtype);
     }
     o = (charl__loader_options){.ds = ds,
                                 .split = options->split,
@@ -74,8 +70,7 @@ charl_status charl_loader_create(charl_dataset *ds, const charl_slices *mine,
                                 .rows = l->batch.rows,
                                 .first_step = options->first_step,
                                 .end_step = options->end_step > 0 ? options->end_step : -1,
-                                .n_slots =
-                                    1 + (options->prefetch ? options->prefetch : DEFAULT_PREFETCH),
+                                .n_slots = 1 + (options->prefetch ? options->prefetch : DEFAULT_PREFETCH),
                                 .x = l->x,
                                 .y = l->y};
     CHARL_TRY_CLEANUP(make_slots(l, &info, o.n_slots));

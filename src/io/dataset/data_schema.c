@@ -87,8 +87,8 @@ static charl_status set_stats(charl_data_schema *s, int64_t n, const float *mean
     return CHARL_OK;
 }
 
-charl_status charl_data_schema_create(const charl_dataset *ds, int64_t n_stats, const float *mean,
-                                      const float *std, charl_data_schema **out)
+charl_status charl_data_schema_create(const charl_dataset *ds, int64_t n_stats, const float *mean, const float *std,
+                                      charl_data_schema **out)
 {
     charl_status st = CHARL_OK;
     charl_data_schema *s = NULL;
@@ -121,9 +121,8 @@ cleanup:
     return st;
 }
 
-charl_status charl_data_schema_normalized(const charl_data_schema *s, int64_t n_stats,
-                                          const float *mean, const float *std,
-                                          charl_data_schema **out)
+charl_status charl_data_schema_normalized(const charl_data_schema *s, int64_t n_stats, const float *mean,
+                                          const float *std, charl_data_schema **out)
 {
     charl_status st = CHARL_OK;
     charl_data_schema *c = NULL;
@@ -155,8 +154,7 @@ charl_status charl_data_schema_copy(const charl_data_schema *s, charl_data_schem
     return charl_data_schema_normalized(s, s->n_stats, s->mean, s->std, out);
 }
 
-void charl_data_schema_get_info(const charl_data_schema *s, const char *path,
-                                charl_dataset_info *out)
+void charl_data_schema_get_info(const charl_data_schema *s, const char *path, charl_dataset_info *out)
 {
     *out = (charl_dataset_info){.kind = s->kind,
                                 .path = path,
@@ -183,8 +181,7 @@ charl_dataset_kind charl__dataset_kind_of(const char *name)
 {
     int kind = 0;
 
-    while (kind < CHARL_DATASET_KIND_COUNT &&
-           strcmp(name, charl_dataset_kind_name((charl_dataset_kind)kind)) != 0) {
+    while (kind < CHARL_DATASET_KIND_COUNT && strcmp(name, charl_dataset_kind_name((charl_dataset_kind)kind)) != 0) {
         kind++;
     }
     return (charl_dataset_kind)kind;
@@ -195,27 +192,25 @@ charl_status charl__schema_check(const charl_data_schema *s, const char *path, c
     const bool tokens = s->kind == CHARL_DATASET_TOKENS;
     const int64_t channels = s->x_shape.ndim > 0 ? s->x_shape.dim[0] : 1;
 
-    CHARL_REQUIRE(s->kind < CHARL_DATASET_KIND_COUNT, code, "%s: schema: unknown kind of data",
-                  path);
-    CHARL_REQUIRE(s->classes >= 0 && s->classes <= INT32_MAX, code, "%s: schema: %lld classes",
-                  path, (long long)s->classes);
+    CHARL_REQUIRE(s->kind < CHARL_DATASET_KIND_COUNT, code, "%s: schema: unknown kind of data", path);
+    CHARL_REQUIRE(s->classes >= 0 && s->classes <= INT32_MAX, code, "%s: schema: %lld classes", path,
+                  (long long)s->classes);
     CHARL_REQUIRE(s->n_stats == (tokens ? 0 : 1) || (!tokens && s->n_stats == channels), code,
                   "%s: schema: %lld means do not fit samples with %lld channels or columns", path,
                   (long long)s->n_stats, (long long)channels);
     for (int64_t i = 0; i < s->n_stats; i++) {
         CHARL_REQUIRE(isfinite(s->mean[i]) && isfinite(s->std[i]) && s->std[i] > 0, code,
-                      "%s: schema: mean %g and std %g of channel %lld cannot be used", path,
-                      (double)s->mean[i], (double)s->std[i], (long long)i);
+                      "%s: schema: mean %g and std %g of channel %lld cannot be used", path, (double)s->mean[i],
+                      (double)s->std[i], (long long)i);
     }
     for (int i = 0; i < TEXTS; i++) {
         const char *text = get_text(s, i);
 
-        CHARL_REQUIRE(charl__utf8_valid(text, strlen(text)) == strlen(text), code,
-                      "%s: the %s are not UTF-8", path, texts[i].name);
+        CHARL_REQUIRE(charl__utf8_valid(text, strlen(text)) == strlen(text), code, "%s: the %s are not UTF-8", path,
+                      texts[i].name);
     }
-    CHARL_REQUIRE(!s->tokenizer ||
-                      (tokens && charl_tokenizer_get_vocab(s->tokenizer) <= s->classes),
-                  code, "%s: schema: the tokenizer does not fit the data", path);
+    CHARL_REQUIRE(!s->tokenizer || (tokens && charl_tokenizer_get_vocab(s->tokenizer) <= s->classes), code,
+                  "%s: schema: the tokenizer does not fit the data", path);
     return CHARL_OK;
 }
 
@@ -224,8 +219,7 @@ static bool same_floats(const float *a, const float *b, int64_t n)
     return n == 0 || memcmp(a, b, (size_t)n * sizeof *a) == 0;
 }
 
-charl_status charl__schema_diff(const charl_data_schema *a, const charl_data_schema *b,
-                                charl__text *out)
+charl_status charl__schema_diff(const charl_data_schema *a, const charl_data_schema *b, charl__text *out)
 {
     if (!a || !b) {
         if (a || b) {
@@ -234,13 +228,12 @@ charl_status charl__schema_diff(const charl_data_schema *a, const charl_data_sch
         return CHARL_OK;
     }
     if (a->kind != b->kind || a->x_dtype != b->x_dtype || a->y_dtype != b->y_dtype ||
-        !charl_shape_equal(&a->x_shape, &b->x_shape) ||
-        !charl_shape_equal(&a->y_shape, &b->y_shape)) {
+        !charl_shape_equal(&a->x_shape, &b->x_shape) || !charl_shape_equal(&a->y_shape, &b->y_shape)) {
         CHARL_TRY(charl__text_printf(out, "schema: kind, type or shape of the samples differs\n"));
     }
     if (a->classes != b->classes) {
-        CHARL_TRY(charl__text_printf(out, "schema: classes: %lld, %lld\n", (long long)a->classes,
-                                     (long long)b->classes));
+        CHARL_TRY(
+            charl__text_printf(out, "schema: classes: %lld, %lld\n", (long long)a->classes, (long long)b->classes));
     }
     for (int i = 0; i < TEXTS; i++) {
         if (strcmp(get_text(a, i), get_text(b, i)) != 0) {

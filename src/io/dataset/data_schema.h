@@ -9,8 +9,7 @@ charl_status charl__schema_new(charl_data_schema **out) CHARL_MUST_CHECK;
 
 /** Check what a file says: counts, statistics, texts. `path` is for messages, `code` for failures.
  */
-charl_status charl__schema_check(const charl_data_schema *s, const char *path,
-                                 charl_status code) CHARL_MUST_CHECK;
+charl_status charl__schema_check(const charl_data_schema *s, const char *path, charl_status code) CHARL_MUST_CHECK;
 
 /** The kind that is called `name`, or CHARL_DATASET_KIND_COUNT. */
 charl_dataset_kind charl__dataset_kind_of(const char *name);

@@ -86,10 +86,9 @@ charl_status charl_data_schema_print(const charl_data_schema *s, char **out)
     charl__text t = {0};
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(
-        charl__text_printf(&t, "{\"kind\":\"%s\",\"x_dtype\":\"%s\",\"y_dtype\":\"%s\"",
-                           charl_dataset_kind_name(s->kind), charl_dtype_name(s->x_dtype),
-                           charl_dtype_name(s->y_dtype)));
+    CHARL_TRY_CLEANUP(charl__text_printf(&t, "{\"kind\":\"%s\",\"x_dtype\":\"%s\",\"y_dtype\":\"%s\"",
+                                         charl_dataset_kind_name(s->kind), charl_dtype_name(s->x_dtype),
+                                         charl_dtype_name(s->y_dtype)));
     CHARL_TRY_CLEANUP(put_shape(&t, "x_shape", &s->x_shape));
     CHARL_TRY_CLEANUP(put_shape(&t, "y_shape", &s->y_shape));
     CHARL_TRY_CLEANUP(charl__text_printf(&t, ",\"classes\":%lld", (long long)s->classes));
@@ -234,9 +233,8 @@ static charl_status get_tokenizer(const source *o, charl_data_schema *s)
 
         learnt[i] = v >= 0 && v <= UINT32_MAX ? (uint32_t)v : UINT32_MAX;
     }
-    st = kind == CHARL_TOKENIZER_KIND_COUNT
-             ? CHARL_ERR_DATA
-             : charl__tokenizer_restore(kind, learnt, (int64_t)n, &s->tokenizer);
+    st = kind == CHARL_TOKENIZER_KIND_COUNT ? CHARL_ERR_DATA
+                                            : charl__tokenizer_restore(kind, learnt, (int64_t)n, &s->tokenizer);
     if (st == CHARL_ERR_DATA) {
         st = bad(o, "tokenizer_learnt");
     }
@@ -284,8 +282,7 @@ charl_status charl_data_schema_parse(const char *path, const char *json, charl_d
     charl_data_schema *s = NULL;
 
     *out = NULL;
-    CHARL_REQUIRE_CLEANUP(json_is_object(o.root), CHARL_ERR_CHECKPOINT,
-                          "%s: charl.schema is not a JSON object", path);
+    CHARL_REQUIRE_CLEANUP(json_is_object(o.root), CHARL_ERR_CHECKPOINT, "%s: charl.schema is not a JSON object", path);
     CHARL_TRY_CLEANUP(charl__schema_new(&s));
     CHARL_TRY_CLEANUP(read_object(&o, s));
     *out = s;
@@ -302,9 +299,7 @@ charl_status charl_data_schema_parse(const char *path, const char *json, charl_d
 {
     (void)json;
     *out = NULL;
-    CHARL_FAIL(CHARL_ERR_CONFIG,
-               "%s: this build cannot read JSON; HINT install libjansson-dev and build again",
-               path);
+    CHARL_FAIL(CHARL_ERR_CONFIG, "%s: this build cannot read JSON; HINT install libjansson-dev and build again", path);
     return CHARL_OK;
 }
 

@@ -35,12 +35,11 @@ static charl_status read_kind(charl_dataset *ds, hid_t root)
                   "with `charl data import`",
                   site.path);
     CHARL_TRY(charl__h5_get_text(&site, root, "charl_format", text, sizeof text));
-    CHARL_REQUIRE(strcmp(text, "dataset") == 0, CHARL_ERR_DATA,
-                  "%s: this charl file is a %s, not a dataset", site.path, text);
+    CHARL_REQUIRE(strcmp(text, "dataset") == 0, CHARL_ERR_DATA, "%s: this charl file is a %s, not a dataset", site.path,
+                  text);
     CHARL_TRY(charl__h5_get_i64(&site, root, "charl_version", &version));
-    CHARL_REQUIRE(version == 1, CHARL_ERR_DATA,
-                  "%s: dataset format version %lld; this charl reads version 1", site.path,
-                  (long long)version);
+    CHARL_REQUIRE(version == 1, CHARL_ERR_DATA, "%s: dataset format version %lld; this charl reads version 1",
+                  site.path, (long long)version);
     CHARL_TRY(charl__h5_get_text(&site, root, "kind", text, sizeof text));
     ds->kind = charl__dataset_kind_of(text);
     CHARL_REQUIRE(ds->kind < CHARL_DATASET_KIND_COUNT, CHARL_ERR_DATA,
@@ -55,14 +54,13 @@ static charl_status read_attributes(charl_dataset *ds)
     const char *count = NULL;
     hid_t root = H5I_INVALID_HID;
 
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, root, H5Gopen2(ds->file.h5, "/", H5P_DEFAULT), "%s",
-                          site.path);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, root, H5Gopen2(ds->file.h5, "/", H5P_DEFAULT), "%s", site.path);
     CHARL_TRY_CLEANUP(read_kind(ds, root));
     count = ds->kind == CHARL_DATASET_TOKENS ? "vocab" : "classes";
     if (charl__h5_has(root, count)) {
         CHARL_TRY_CLEANUP(charl__h5_get_i64(&site, root, count, &ds->classes));
-        CHARL_REQUIRE_CLEANUP(ds->classes >= 0 && ds->classes <= INT32_MAX, CHARL_ERR_DATA,
-                              "%s: attribute %s is %lld", site.path, count, (long long)ds->classes);
+        CHARL_REQUIRE_CLEANUP(ds->classes >= 0 && ds->classes <= INT32_MAX, CHARL_ERR_DATA, "%s: attribute %s is %lld",
+                              site.path, count, (long long)ds->classes);
     }
     CHARL_TRY_CLEANUP(charl__file_text(&ds->file, "/", "fit", &ds->fit));
     CHARL_TRY_CLEANUP(charl__file_names(&ds->file, "class_names", &ds->class_names));
@@ -76,8 +74,8 @@ cleanup:
 
 /* The pair of arrays of one split, of which x must be there if `must`, and y unless `unlabelled`.
  */
-static charl_status open_pair(charl_dataset *ds, charl_split split, const char *x, const char *y,
-                              bool must, bool unlabelled)
+static charl_status open_pair(charl_dataset *ds, charl_split split, const char *x, const char *y, bool must,
+                              bool unlabelled)
 {
     charl__array *pair = &ds->arrays[2 * split];
     charl__view *v = &ds->views[split];
@@ -99,8 +97,8 @@ static charl_status open_pair(charl_dataset *ds, charl_split split, const char *
     }
     CHARL_TRY(charl__array_init(&pair[1], &ds->file, y, CHARL__ROLE_TARGETS));
     v->y = &pair[1];
-    CHARL_REQUIRE(v->y->rows == v->x->rows, CHARL_ERR_DATA, "%s: %s has %lld rows but %s has %lld",
-                  ds->file.path, x, (long long)v->x->rows, y, (long long)v->y->rows);
+    CHARL_REQUIRE(v->y->rows == v->x->rows, CHARL_ERR_DATA, "%s: %s has %lld rows but %s has %lld", ds->file.path, x,
+                  (long long)v->x->rows, y, (long long)v->y->rows);
     /* [n,1] labels are labels, not vectors of one. */
     if (v->y->item.ndim == 1 && v->y->item.dim[0] == 1 && v->y->dtype != CHARL_F32) {
         v->y->item.ndim = 0;
@@ -119,8 +117,7 @@ static charl_status open_own(charl_dataset *ds, bool unlabelled)
 
         snprintf(x, sizeof x, "/%s/%s", split, tokens ? "tokens" : "x");
         snprintf(y, sizeof y, "/%s/y", split);
-        CHARL_TRY(open_pair(ds, (charl_split)s, x, tokens ? NULL : y, s == CHARL_SPLIT_TRAIN,
-                            unlabelled));
+        CHARL_TRY(open_pair(ds, (charl_split)s, x, tokens ? NULL : y, s == CHARL_SPLIT_TRAIN, unlabelled));
     }
     return CHARL_OK;
 }
@@ -131,14 +128,12 @@ static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options 
     char names[2][CHARL__ARRAY_NAME];
     const char *given[2] = {opt->x, opt->y};
 
-    CHARL_REQUIRE(opt->y || opt->unlabelled, CHARL_ERR_CONFIG,
-                  "%s: data.x is set but data.y is not", ds->file.path);
+    CHARL_REQUIRE(opt->y || opt->unlabelled, CHARL_ERR_CONFIG, "%s: data.x is set but data.y is not", ds->file.path);
     for (int i = 0; i < 2 && given[i]; i++) {
-        const int len =
-            snprintf(names[i], sizeof names[i], "%s%s", given[i][0] == '/' ? "" : "/", given[i]);
+        const int len = snprintf(names[i], sizeof names[i], "%s%s", given[i][0] == '/' ? "" : "/", given[i]);
 
-        CHARL_REQUIRE(len > 1 && len < CHARL__ARRAY_NAME, CHARL_ERR_CONFIG,
-                      "%s: \"%s\" is not the name of an array", ds->file.path, given[i]);
+        CHARL_REQUIRE(len > 1 && len < CHARL__ARRAY_NAME, CHARL_ERR_CONFIG, "%s: \"%s\" is not the name of an array",
+                      ds->file.path, given[i]);
     }
     CHARL_TRY(charl_strdup("", &ds->fit));
     CHARL_TRY(charl_strdup("", &ds->class_names));
@@ -153,9 +148,8 @@ static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options 
         CHARL_TRY(charl__text_printf(&ds->file.note,
                                      "%s%s looks channels-last (rows of [%lld, %lld, %lld]); charl "
                                      "reads images as [channels, height, width]",
-                                     ds->file.note.length ? "\n" : "", x->name,
-                                     (long long)x->item.dim[0], (long long)x->item.dim[1],
-                                     (long long)x->item.dim[2]));
+                                     ds->file.note.length ? "\n" : "", x->name, (long long)x->item.dim[0],
+                                     (long long)x->item.dim[1], (long long)x->item.dim[2]));
     }
     return CHARL_OK;
 }
@@ -168,15 +162,13 @@ static charl_status read_stats(charl_dataset *ds)
     CHARL_TRY(charl__file_text(&ds->file, x->name, "layout", &ds->layout));
     CHARL_TRY(charl__file_stats(&ds->file, x->name, "mean", &ds->mean, &ds->n_stats));
     CHARL_TRY(charl__file_stats(&ds->file, x->name, "std", &ds->std, &n_std));
-    CHARL_REQUIRE(ds->n_stats == n_std, CHARL_ERR_DATA, "%s: %s: %d means but %d deviations",
-                  ds->file.path, x->name, ds->n_stats, n_std);
-    CHARL_REQUIRE(n_std == 0 || n_std == 1 || (x->item.ndim >= 1 && n_std == x->item.dim[0]),
-                  CHARL_ERR_DATA, "%s: %s: %d means do not fit the rows", ds->file.path, x->name,
-                  n_std);
+    CHARL_REQUIRE(ds->n_stats == n_std, CHARL_ERR_DATA, "%s: %s: %d means but %d deviations", ds->file.path, x->name,
+                  ds->n_stats, n_std);
+    CHARL_REQUIRE(n_std == 0 || n_std == 1 || (x->item.ndim >= 1 && n_std == x->item.dim[0]), CHARL_ERR_DATA,
+                  "%s: %s: %d means do not fit the rows", ds->file.path, x->name, n_std);
     for (int i = 0; i < n_std; i++) {
-        CHARL_REQUIRE(isfinite(ds->mean[i]) && isfinite(ds->std[i]) && ds->std[i] > 0,
-                      CHARL_ERR_DATA, "%s: %s: mean or std of channel %d is not usable",
-                      ds->file.path, x->name, i);
+        CHARL_REQUIRE(isfinite(ds->mean[i]) && isfinite(ds->std[i]) && ds->std[i] > 0, CHARL_ERR_DATA,
+                      "%s: %s: mean or std of channel %d is not usable", ds->file.path, x->name, i);
     }
     return CHARL_OK;
 }
@@ -191,25 +183,23 @@ static charl_status make_views(charl_dataset *ds, const charl_dataset_options *o
     for (int s = 1; s < CHARL_SPLIT_COUNT; s++) {
         const charl__view *v = &ds->views[s];
 
-        CHARL_REQUIRE(!v->x || (v->x->dtype == train->x->dtype &&
-                                charl_shape_equal(&v->x->item, &train->x->item)),
-                      CHARL_ERR_DATA, "%s: rows of %s and %s differ in type or shape",
-                      ds->file.path, v->x->name, train->x->name);
-        CHARL_REQUIRE(!v->x || !v->y == !train->y, CHARL_ERR_DATA,
-                      "%s: %s has targets, %s has none", ds->file.path,
+        CHARL_REQUIRE(!v->x || (v->x->dtype == train->x->dtype && charl_shape_equal(&v->x->item, &train->x->item)),
+                      CHARL_ERR_DATA, "%s: rows of %s and %s differ in type or shape", ds->file.path, v->x->name,
+                      train->x->name);
+        CHARL_REQUIRE(!v->x || !v->y == !train->y, CHARL_ERR_DATA, "%s: %s has targets, %s has none", ds->file.path,
                       charl_split_name(v->y ? (charl_split)s : CHARL_SPLIT_TRAIN),
                       charl_split_name(v->y ? CHARL_SPLIT_TRAIN : (charl_split)s));
         CHARL_REQUIRE(!v->y || ((v->y->dtype == CHARL_F32) == (train->y->dtype == CHARL_F32) &&
                                 charl_shape_equal(&v->y->item, &train->y->item)),
-                      CHARL_ERR_DATA, "%s: rows of %s and %s differ in type or shape",
-                      ds->file.path, v->y->name, train->y->name);
+                      CHARL_ERR_DATA, "%s: rows of %s and %s differ in type or shape", ds->file.path, v->y->name,
+                      train->y->name);
     }
     if (!val->x && opt->val_split > 0) {
         const int64_t n = (int64_t)((double)train->items * opt->val_split + 0.5);
 
         CHARL_REQUIRE(n >= 1 && n < train->items, CHARL_ERR_CONFIG,
-                      "%s: val_split %g of %lld rows leaves nothing to %s", ds->file.path,
-                      opt->val_split, (long long)train->items, n < 1 ? "validate on" : "train on");
+                      "%s: val_split %g of %lld rows leaves nothing to %s", ds->file.path, opt->val_split,
+                      (long long)train->items, n < 1 ? "validate on" : "train on");
         *val = *train;
         val->first = train->items - n;
         val->items = val->rows = n;
@@ -221,8 +211,8 @@ static charl_status make_views(charl_dataset *ds, const charl_dataset_options *o
 /* Windows that fit whatever the epoch's shift (training), or that tile the tokens (evaluation). */
 static charl_status count_windows(charl_dataset *ds)
 {
-    CHARL_REQUIRE(ds->window >= 1, CHARL_ERR_CONFIG, "%s: tokens need a window (got %lld)",
-                  ds->file.path, (long long)ds->window);
+    CHARL_REQUIRE(ds->window >= 1, CHARL_ERR_CONFIG, "%s: tokens need a window (got %lld)", ds->file.path,
+                  (long long)ds->window);
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
         charl__view *v = &ds->views[s];
 
@@ -232,9 +222,8 @@ static charl_status count_windows(charl_dataset *ds)
         CHARL_REQUIRE(v->x->item.ndim == 0 && v->x->dtype != CHARL_F32, CHARL_ERR_DATA,
                       "%s: %s must be a list of u8, u16 or u32", ds->file.path, v->x->name);
         v->rows = s == CHARL_SPLIT_TRAIN ? v->items / ds->window - 1 : (v->items - 1) / ds->window;
-        CHARL_REQUIRE(v->rows >= 1, CHARL_ERR_DATA,
-                      "%s: %s: %lld tokens are too few for windows of %lld", ds->file.path,
-                      charl_split_name((charl_split)s), (long long)v->items, (long long)ds->window);
+        CHARL_REQUIRE(v->rows >= 1, CHARL_ERR_DATA, "%s: %s: %lld tokens are too few for windows of %lld",
+                      ds->file.path, charl_split_name((charl_split)s), (long long)v->items, (long long)ds->window);
     }
     return CHARL_OK;
 }
@@ -251,8 +240,7 @@ static charl_status find_classes(charl_dataset *ds, const charl_dataset_options 
         goto cleanup;
     }
     ds->classes = opt->classes > 0 ? opt->classes : ds->classes;
-    CHARL_REQUIRE_CLEANUP(ds->classes <= INT32_MAX, CHARL_ERR_CONFIG, "%s: too many classes",
-                          ds->file.path);
+    CHARL_REQUIRE_CLEANUP(ds->classes <= INT32_MAX, CHARL_ERR_CONFIG, "%s: too many classes", ds->file.path);
     if (ds->classes > 0) {
         goto cleanup; /* labels are compared with it whenever they are read */
     }
@@ -290,8 +278,7 @@ static charl_status open_all(charl_dataset *ds, const char *path, const charl_da
     return CHARL_OK;
 }
 
-charl_status charl_dataset_open(const char *path, const charl_dataset_options *opt,
-                                charl_dataset **out)
+charl_status charl_dataset_open(const char *path, const charl_dataset_options *opt, charl_dataset **out)
 {
     charl_status st = CHARL_OK;
     const charl_dataset_options none = {0};

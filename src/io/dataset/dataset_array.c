@@ -15,8 +15,7 @@
 /* Blocks of an array without checksums that are read for its digest. */
 enum { MOST_SUMMED = 1024, MOST_CONVERTED = 256 };
 
-static charl_status read_bytes(const charl__file *f, const charl__array *a, int64_t offset,
-                               size_t bytes, void *dst)
+static charl_status read_bytes(const charl__file *f, const charl__array *a, int64_t offset, size_t bytes, void *dst)
 {
     unsigned char *p = dst;
     int64_t at = a->offset + offset;
@@ -31,10 +30,10 @@ static charl_status read_bytes(const charl__file *f, const charl__array *a, int6
         if (got < 0 && errno == EINTR) {
             continue;
         }
-        CHARL_REQUIRE(got >= 0, CHARL_ERR_IO, "%s: %s: cannot be read at byte %lld: %s", f->path,
-                      a->name, (long long)at, strerror(errno));
-        CHARL_REQUIRE(got > 0, CHARL_ERR_IO, "%s: %s: the file ends at byte %lld; it was shortened",
-                      f->path, a->name, (long long)at);
+        CHARL_REQUIRE(got >= 0, CHARL_ERR_IO, "%s: %s: cannot be read at byte %lld: %s", f->path, a->name,
+                      (long long)at, strerror(errno));
+        CHARL_REQUIRE(got > 0, CHARL_ERR_IO, "%s: %s: the file ends at byte %lld; it was shortened", f->path, a->name,
+                      (long long)at);
         p += got;
         at += got;
         bytes -= (size_t)got;
@@ -57,15 +56,14 @@ static charl_status compare_block(charl__file *f, charl__array *a, int64_t block
     const int64_t last = (block * CHARL__BLOCK_BYTES + (int64_t)block_bytes(a, block) - 1) / item;
     const bool was_changed = crc != a->block_crc[block] && charl__file_is_changed(f);
 
-    CHARL_REQUIRE(
-        crc == a->block_crc[block] || !was_changed, CHARL_ERR_DATA,
-        "%s: %s: rows %lld to %lld are no longer what was opened (checksum %08x, was "
-        "%08x): the file was written to while it was in use. HINT put the file back as it "
-        "was and run the same command, or start afresh with the new data",
-        f->path, a->name, (long long)first, (long long)last, crc, a->block_crc[block]);
+    CHARL_REQUIRE(crc == a->block_crc[block] || !was_changed, CHARL_ERR_DATA,
+                  "%s: %s: rows %lld to %lld are no longer what was opened (checksum %08x, was "
+                  "%08x): the file was written to while it was in use. HINT put the file back as it "
+                  "was and run the same command, or start afresh with the new data",
+                  f->path, a->name, (long long)first, (long long)last, crc, a->block_crc[block]);
     CHARL_REQUIRE(crc == a->block_crc[block], CHARL_ERR_DATA,
-                  "%s: %s: damaged: checksum of rows %lld to %lld is %08x, stored is %08x", f->path,
-                  a->name, (long long)first, (long long)last, crc, a->block_crc[block]);
+                  "%s: %s: damaged: checksum of rows %lld to %lld is %08x, stored is %08x", f->path, a->name,
+                  (long long)first, (long long)last, crc, a->block_crc[block]);
     return CHARL_OK;
 }
 
@@ -106,8 +104,7 @@ static void set_blocks(charl__array *a, int64_t first, int64_t last, unsigned st
 
 /* Bytes of an array with checksums. Where a change of the file was found meanwhile, what was
  * checked may be older than what was read: again. */
-static charl_status read_checked(charl__file *f, charl__array *a, int64_t offset, int64_t bytes,
-                                 void *dst)
+static charl_status read_checked(charl__file *f, charl__array *a, int64_t offset, int64_t bytes, void *dst)
 {
     const int64_t first = offset / CHARL__BLOCK_BYTES;
     const int64_t last = (offset + bytes - 1) / CHARL__BLOCK_BYTES;
@@ -145,16 +142,12 @@ static charl_status read_hdf5(charl__file *f, charl__array *a, int64_t first, in
     for (int i = 0; i < a->item.ndim; i++) {
         count[i + 1] = (hsize_t)a->item.dim[i];
     }
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, file_space, H5Dget_space(a->dataset), "%s: %s", f->path,
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, file_space, H5Dget_space(a->dataset), "%s: %s", f->path, a->name);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, mem_space, H5Screate_simple(a->item.ndim + 1, count, NULL), "%s: %s", f->path,
                           a->name);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, mem_space,
-                          H5Screate_simple(a->item.ndim + 1, count, NULL), "%s: %s", f->path,
-                          a->name);
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA,
-                     H5Sselect_hyperslab(file_space, H5S_SELECT_SET, start, NULL, count, NULL),
+    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Sselect_hyperslab(file_space, H5S_SELECT_SET, start, NULL, count, NULL),
                      "%s: %s", f->path, a->name);
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA,
-                     H5Dread(a->dataset, type, mem_space, file_space, H5P_DEFAULT, dst),
+    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Dread(a->dataset, type, mem_space, file_space, H5P_DEFAULT, dst),
                      "%s: %s: rows %lld to %lld cannot be read", f->path, a->name, (long long)first,
                      (long long)(first + n - 1));
 cleanup:
@@ -181,15 +174,14 @@ static int64_t find_nonfinite(const void *data, int64_t n)
     return n;
 }
 
-static charl_status check_finite(const charl__file *f, const charl__array *a, int64_t first,
-                                 int64_t n, const void *data)
+static charl_status check_finite(const charl__file *f, const charl__array *a, int64_t first, int64_t n,
+                                 const void *data)
 {
     const int64_t per_item = (int64_t)(a->item_bytes / sizeof(uint32_t));
     const int64_t at = find_nonfinite(data, n * per_item);
 
-    CHARL_REQUIRE(at == n * per_item, CHARL_ERR_DATA,
-                  "%s: %s: row %lld holds a NaN or an infinity (element %lld)", f->path, a->name,
-                  (long long)(first + at / per_item), (long long)(at % per_item));
+    CHARL_REQUIRE(at == n * per_item, CHARL_ERR_DATA, "%s: %s: row %lld holds a NaN or an infinity (element %lld)",
+                  f->path, a->name, (long long)(first + at / per_item), (long long)(at % per_item));
     return CHARL_OK;
 }
 
@@ -198,9 +190,8 @@ charl_status charl__array_read(charl__file *f, charl__array *a, int64_t first, i
     const int64_t offset = first * (int64_t)a->item_bytes;
     const int64_t bytes = n * (int64_t)a->item_bytes;
 
-    CHARL_REQUIRE(first >= 0 && n >= 0 && n <= a->rows - first, CHARL_ERR_INVALID,
-                  "%s: %s: rows [%lld, +%lld) of %lld", f->path, a->name, (long long)first,
-                  (long long)n, (long long)a->rows);
+    CHARL_REQUIRE(first >= 0 && n >= 0 && n <= a->rows - first, CHARL_ERR_INVALID, "%s: %s: rows [%lld, +%lld) of %lld",
+                  f->path, a->name, (long long)first, (long long)n, (long long)a->rows);
     if (n == 0) {
         return CHARL_OK;
     }
@@ -221,8 +212,8 @@ charl_status charl__array_read(charl__file *f, charl__array *a, int64_t first, i
 }
 
 /* The CRC of a block is accumulated over rows, because through HDF5 only whole rows can be read. */
-static charl_status fold_checksums(charl__file *f, charl__array *a, const unsigned char *p,
-                                   int64_t at, int64_t bytes, uint32_t *crc)
+static charl_status fold_checksums(charl__file *f, charl__array *a, const unsigned char *p, int64_t at, int64_t bytes,
+                                   uint32_t *crc)
 {
     while (bytes > 0) {
         const int64_t block = at / CHARL__BLOCK_BYTES;
@@ -287,8 +278,7 @@ static int64_t taken_block(const block_sum *s, int64_t i)
 static bool read_part(const block_sum *s, int64_t at, unsigned char *part, int64_t bytes)
 {
     for (int64_t done = 0; done < bytes;) {
-        const ssize_t got =
-            pread(s->f->fd, part + done, (size_t)(bytes - done), (off_t)(s->a->offset + at + done));
+        const ssize_t got = pread(s->f->fd, part + done, (size_t)(bytes - done), (off_t)(s->a->offset + at + done));
 
         if (got <= 0 && !(got < 0 && errno == EINTR)) {
             return false;
@@ -333,8 +323,7 @@ static charl_status find_failure(charl__file *f, charl__array *a, const block_su
         const int64_t begin = taken_block(s, i) * CHARL__BLOCK_BYTES;
         const int64_t last = begin + (int64_t)block_bytes(a, taken_block(s, i)) - 1;
 
-        CHARL_TRY_CLEANUP(
-            charl__array_read(f, a, begin / item, last / item - begin / item + 1, rows));
+        CHARL_TRY_CLEANUP(charl__array_read(f, a, begin / item, last / item - begin / item + 1, rows));
     }
     CHARL_FAIL_CLEANUP(CHARL_ERR_IO, "%s: %s: could not be read at first", f->path, a->name);
 cleanup:

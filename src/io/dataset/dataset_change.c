@@ -64,8 +64,7 @@ bool charl__file_is_changed(charl__file *f)
     if (pthread_mutex_trylock(&f->looking) != 0) {
         return true; /* a look is under way, which checks blocks only after a change */
     }
-    is_changed = atomic_load(&f->generation) > 0 || read_stamp(f, &now) != CHARL_OK ||
-                 !is_same(&now, &f->stamp);
+    is_changed = atomic_load(&f->generation) > 0 || read_stamp(f, &now) != CHARL_OK || !is_same(&now, &f->stamp);
     pthread_mutex_unlock(&f->looking);
     return is_changed;
 }
@@ -114,22 +113,19 @@ static charl_status look(charl__file *f)
     CHARL_TRY(check_again(f));
     if (is_written(&now, &f->stamp) && !has_all_checksums(f)) {
         /* What was read before then is good; the next read is refused. */
-        CHARL_REQUIRE(
-            atomic_load(&f->read_unchecked) < f->good, CHARL_ERR_DATA,
-            "%s: the file was written to while it was in use (%lld bytes of %s, opened with %lld "
-            "of "
-            "%s), and has no checksums that could tell whether its data are the same. HINT put the "
-            "file back as it was and run the same command, or start afresh; `charl data import` "
-            "gives data checksums",
-            f->path, (long long)now.bytes, charl__clock_format((double)now.modified.tv_sec, after),
-            (long long)f->stamp.bytes,
-            charl__clock_format((double)f->stamp.modified.tv_sec, before));
+        CHARL_REQUIRE(atomic_load(&f->read_unchecked) < f->good, CHARL_ERR_DATA,
+                      "%s: the file was written to while it was in use (%lld bytes of %s, opened with %lld "
+                      "of "
+                      "%s), and has no checksums that could tell whether its data are the same. HINT put the "
+                      "file back as it was and run the same command, or start afresh; `charl data import` "
+                      "gives data checksums",
+                      f->path, (long long)now.bytes, charl__clock_format((double)now.modified.tv_sec, after),
+                      (long long)f->stamp.bytes, charl__clock_format((double)f->stamp.modified.tv_sec, before));
         return CHARL_OK;
     }
     f->stamp = now;
     f->good = number;
-    charl__log(CHARL_LOG_INFO, "%s: size or times of the file have changed, its data have not",
-               f->path);
+    charl__log(CHARL_LOG_INFO, "%s: size or times of the file have changed, its data have not", f->path);
     return CHARL_OK;
 }
 
@@ -142,8 +138,7 @@ charl_status charl__file_look(charl__file *f, bool now)
     }
     if (now) {
         pthread_mutex_lock(&f->looking);
-    } else if (now_ms() - atomic_load(&f->looked_ms) < PERIOD_MS ||
-               pthread_mutex_trylock(&f->looking) != 0) {
+    } else if (now_ms() - atomic_load(&f->looked_ms) < PERIOD_MS || pthread_mutex_trylock(&f->looking) != 0) {
         return CHARL_OK;
     }
     atomic_store(&f->looked_ms, now_ms());

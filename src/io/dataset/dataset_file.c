@@ -47,20 +47,18 @@ static charl_status open_hdf5(charl__file *f, const struct stat *info)
     const htri_t is_hdf5 = H5Fis_hdf5(f->path);
 
     CHARL_REQUIRE_CLEANUP(is_hdf5 > 0, CHARL_ERR_DATA,
-                          "%s: not an HDF5 file; convert other formats with `charl data import`",
-                          f->path);
+                          "%s: not an HDF5 file; convert other formats with `charl data import`", f->path);
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, fapl, H5Pcreate(H5P_FILE_ACCESS), "%s", f->path);
     /* Read-only and never shared with a writer: locks would only fail, as they do on some network
      * file systems. */
     CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Pset_file_locking(fapl, false, true), "%s", f->path);
     CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG), "%s", f->path);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, f->h5, H5Fopen(f->path, H5F_ACC_RDONLY, fapl),
-                          "%s: damaged or truncated", f->path);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, f->h5, H5Fopen(f->path, H5F_ACC_RDONLY, fapl), "%s: damaged or truncated",
+                          f->path);
     CHARL_H5_CLEANUP(CHARL_ERR_IO, H5Fget_vfd_handle(f->h5, H5P_DEFAULT, &handle), "%s", f->path);
     CHARL_REQUIRE_CLEANUP(fstat(*(int *)handle, &seen) == 0 && seen.st_dev == info->st_dev &&
                               seen.st_ino == info->st_ino,
-                          CHARL_ERR_IO, "%s: the file was replaced while it was being opened",
-                          f->path);
+                          CHARL_ERR_IO, "%s: the file was replaced while it was being opened", f->path);
 cleanup:
     charl__h5_close(&fapl);
     return st;
@@ -106,8 +104,7 @@ charl_status charl__file_find(charl__file *f, const char *name, bool *found)
     *found = false;
     charl__h5_begin();
     CHARL_REQUIRE(name[0] == '/' && strlen(name) < sizeof prefix, CHARL_ERR_DATA,
-                  "%s: %s: not an absolute name of less than %zu bytes", f->path, name,
-                  sizeof prefix);
+                  "%s: %s: not an absolute name of less than %zu bytes", f->path, name, sizeof prefix);
     for (const char *end = name; *end;) {
         const char *next = strchr(end + 1, '/');
 
@@ -117,8 +114,7 @@ charl_status charl__file_find(charl__file *f, const char *name, bool *found)
         if (H5Lexists(f->h5, prefix, H5P_DEFAULT) <= 0) {
             return CHARL_OK;
         }
-        CHARL_H5(CHARL_ERR_DATA, H5Lget_info(f->h5, prefix, &link, H5P_DEFAULT), "%s: %s", f->path,
-                 prefix);
+        CHARL_H5(CHARL_ERR_DATA, H5Lget_info(f->h5, prefix, &link, H5P_DEFAULT), "%s: %s", f->path, prefix);
         CHARL_REQUIRE(link.type == H5L_TYPE_HARD, CHARL_ERR_DATA,
                       "%s: %s is %s link; only data inside the file are read", f->path, prefix,
                       link.type == H5L_TYPE_SOFT ? "a soft" : "an external");
@@ -147,15 +143,13 @@ static hid_t memory_type(charl_dtype dtype)
 
 /* The element type to deliver for the stored `type`; *same when the stored bytes are that type
  * already. */
-static charl_status judge_type(const charl__file *f, charl__array *a, charl__role role, hid_t type,
-                               bool *same)
+static charl_status judge_type(const charl__file *f, charl__array *a, charl__role role, hid_t type, bool *same)
 {
     const H5T_class_t cls = H5Tget_class(type);
     const size_t bytes = H5Tget_size(type);
     const bool is_signed = cls == H5T_INTEGER && H5Tget_sign(type) != H5T_SGN_NONE;
-    const bool ieee = cls == H5T_FLOAT &&
-                      (H5Tequal(type, H5T_IEEE_F32LE) > 0 || H5Tequal(type, H5T_IEEE_F32BE) > 0 ||
-                       H5Tequal(type, H5T_IEEE_F64LE) > 0 || H5Tequal(type, H5T_IEEE_F64BE) > 0);
+    const bool ieee = cls == H5T_FLOAT && (H5Tequal(type, H5T_IEEE_F32LE) > 0 || H5Tequal(type, H5T_IEEE_F32BE) > 0 ||
+                                           H5Tequal(type, H5T_IEEE_F64LE) > 0 || H5Tequal(type, H5T_IEEE_F64BE) > 0);
 
     if (ieee) {
         a->dtype = CHARL_F32;
@@ -166,8 +160,7 @@ static charl_status judge_type(const charl__file *f, charl__array *a, charl__rol
     } else if (cls == H5T_INTEGER && !is_signed && (bytes == 1 || bytes == 2 || bytes == 4)) {
         a->dtype = bytes == 1 ? CHARL_U8 : bytes == 2 ? CHARL_U16 : CHARL_U32;
     } else {
-        CHARL_FAIL(CHARL_ERR_DATA, "%s: %s: element type (%s of %zu bytes) is not supported; %s",
-                   f->path, a->name,
+        CHARL_FAIL(CHARL_ERR_DATA, "%s: %s: element type (%s of %zu bytes) is not supported; %s", f->path, a->name,
                    cls == H5T_INTEGER ? (is_signed ? "signed integer" : "integer")
                    : cls == H5T_FLOAT ? "float"
                                       : "neither integer nor float",
@@ -186,24 +179,21 @@ static charl_status judge_shape(const charl__file *f, charl__array *a, hid_t spa
     uint64_t bytes = charl_dtype_size(a->dtype);
 
     CHARL_REQUIRE(ndim >= 1 && ndim <= CHARL_MAX_DIMS, CHARL_ERR_DATA,
-                  "%s: %s has %d dimensions, 1 to %d are supported", f->path, a->name, ndim,
-                  CHARL_MAX_DIMS);
-    CHARL_H5(CHARL_ERR_DATA, H5Sget_simple_extent_dims(space, dims, NULL), "%s: %s", f->path,
-             a->name);
+                  "%s: %s has %d dimensions, 1 to %d are supported", f->path, a->name, ndim, CHARL_MAX_DIMS);
+    CHARL_H5(CHARL_ERR_DATA, H5Sget_simple_extent_dims(space, dims, NULL), "%s: %s", f->path, a->name);
     a->item.ndim = ndim - 1;
     for (int i = 0; i < ndim; i++) {
-        CHARL_REQUIRE(dims[i] > 0, CHARL_ERR_DATA, "%s: %s is empty (extent %d is 0)", f->path,
-                      a->name, i);
+        CHARL_REQUIRE(dims[i] > 0, CHARL_ERR_DATA, "%s: %s is empty (extent %d is 0)", f->path, a->name, i);
     }
     for (int i = 1; i < ndim; i++) {
-        CHARL_REQUIRE(dims[i] <= MAX_ITEM_BYTES / bytes, CHARL_ERR_DATA,
-                      "%s: %s: one row is larger than %d bytes", f->path, a->name, MAX_ITEM_BYTES);
+        CHARL_REQUIRE(dims[i] <= MAX_ITEM_BYTES / bytes, CHARL_ERR_DATA, "%s: %s: one row is larger than %d bytes",
+                      f->path, a->name, MAX_ITEM_BYTES);
         a->item.dim[i - 1] = (int64_t)dims[i];
         bytes *= dims[i];
     }
     a->item_bytes = (size_t)bytes;
-    CHARL_REQUIRE(dims[0] <= (uint64_t)(INT64_MAX / 2) / bytes, CHARL_ERR_DATA,
-                  "%s: %s: the extents overflow", f->path, a->name);
+    CHARL_REQUIRE(dims[0] <= (uint64_t)(INT64_MAX / 2) / bytes, CHARL_ERR_DATA, "%s: %s: the extents overflow", f->path,
+                  a->name);
     a->rows = (int64_t)dims[0];
     return CHARL_OK;
 }
@@ -218,18 +208,15 @@ static charl_status judge_filters(const charl__file *f, const charl__array *a, h
         unsigned config = 0;
         size_t n_values = 0;
         char name[64] = "";
-        const H5Z_filter_t id =
-            H5Pget_filter2(plist, (unsigned)i, &flags, &n_values, NULL, sizeof name, name, &config);
+        const H5Z_filter_t id = H5Pget_filter2(plist, (unsigned)i, &flags, &n_values, NULL, sizeof name, name, &config);
 
-        CHARL_REQUIRE(id == H5Z_FILTER_DEFLATE || id == H5Z_FILTER_SHUFFLE ||
-                          id == H5Z_FILTER_FLETCHER32,
+        CHARL_REQUIRE(id == H5Z_FILTER_DEFLATE || id == H5Z_FILTER_SHUFFLE || id == H5Z_FILTER_FLETCHER32,
                       CHARL_ERR_DATA,
                       "%s: %s is compressed with filter %d (%s); only gzip, shuffle and fletcher32 "
                       "are read; repack it with `h5repack -f NONE -l CONTI`",
                       f->path, a->name, (int)id, name[0] ? name : "unnamed");
         CHARL_REQUIRE(H5Zfilter_avail(id) > 0, CHARL_ERR_DATA,
-                      "%s: %s needs the filter %s, which this HDF5 library lacks", f->path, a->name,
-                      name);
+                      "%s: %s needs the filter %s, which this HDF5 library lacks", f->path, a->name, name);
     }
     return CHARL_OK;
 }
@@ -246,25 +233,20 @@ static charl_status judge_chunks(const charl__file *f, const charl__array *a, hi
     hid_t space = H5I_INVALID_HID;
     const int ndim = H5Pget_chunk(plist, H5S_MAX_RANK, dims);
 
-    CHARL_REQUIRE_CLEANUP(ndim == a->item.ndim + 1, CHARL_ERR_DATA, "%s: %s: malformed chunks",
-                          f->path, a->name);
+    CHARL_REQUIRE_CLEANUP(ndim == a->item.ndim + 1, CHARL_ERR_DATA, "%s: %s: malformed chunks", f->path, a->name);
     for (int i = 0; i < ndim; i++) {
         const hsize_t extent = (hsize_t)(i == 0 ? a->rows : a->item.dim[i - 1]);
 
         CHARL_REQUIRE_CLEANUP(dims[i] > 0 && dims[i] <= MAX_CHUNK_BYTES / bytes, CHARL_ERR_DATA,
-                              "%s: %s: chunks larger than %d MiB", f->path, a->name,
-                              MAX_CHUNK_BYTES >> 20);
+                              "%s: %s: chunks larger than %d MiB", f->path, a->name, MAX_CHUNK_BYTES >> 20);
         bytes *= dims[i];
         want *= (extent - 1) / dims[i] + 1;
     }
     CHARL_TRY_CLEANUP(judge_filters(f, a, plist));
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, space, H5Dget_space(a->dataset), "%s: %s", f->path,
-                          a->name);
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Dget_num_chunks(a->dataset, space, &have), "%s: %s", f->path,
-                     a->name);
-    CHARL_REQUIRE_CLEANUP(have == want, CHARL_ERR_DATA,
-                          "%s: %s was %s written; unwritten parts would read as zeros", f->path,
-                          a->name, have ? "only partly" : "never");
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, space, H5Dget_space(a->dataset), "%s: %s", f->path, a->name);
+    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Dget_num_chunks(a->dataset, space, &have), "%s: %s", f->path, a->name);
+    CHARL_REQUIRE_CLEANUP(have == want, CHARL_ERR_DATA, "%s: %s was %s written; unwritten parts would read as zeros",
+                          f->path, a->name, have ? "only partly" : "never");
 cleanup:
     charl__h5_close(&space);
     return st;
@@ -278,26 +260,21 @@ static charl_status judge_storage(charl__file *f, charl__array *a, hid_t plist, 
     haddr_t offset;
 
     CHARL_REQUIRE(layout != H5D_VIRTUAL, CHARL_ERR_DATA,
-                  "%s: %s is virtual: its data lie in other files; copy them into one file",
-                  f->path, a->name);
+                  "%s: %s is virtual: its data lie in other files; copy them into one file", f->path, a->name);
     CHARL_REQUIRE(H5Pget_external_count(plist) == 0, CHARL_ERR_DATA,
-                  "%s: %s is external: its data lie in another file; copy them into one file",
-                  f->path, a->name);
+                  "%s: %s is external: its data lie in another file; copy them into one file", f->path, a->name);
     if (layout == H5D_CHUNKED) {
         CHARL_TRY(judge_chunks(f, a, plist));
     }
     if (layout != H5D_CONTIGUOUS) {
         return CHARL_OK; /* compact data are part of the metadata */
     }
-    CHARL_H5(CHARL_ERR_DATA, H5Dget_space_status(a->dataset, &allocated), "%s: %s", f->path,
-             a->name);
+    CHARL_H5(CHARL_ERR_DATA, H5Dget_space_status(a->dataset, &allocated), "%s: %s", f->path, a->name);
     offset = H5Dget_offset(a->dataset);
     CHARL_REQUIRE(offset != HADDR_UNDEF && allocated == H5D_SPACE_STATUS_ALLOCATED, CHARL_ERR_DATA,
                   "%s: %s was never written; it would read as zeros", f->path, a->name);
-    CHARL_REQUIRE(offset <= (uint64_t)f->bytes &&
-                      H5Dget_storage_size(a->dataset) <= (uint64_t)f->bytes - offset,
-                  CHARL_ERR_DATA, "%s: %s reaches beyond the end of the file, which is truncated",
-                  f->path, a->name);
+    CHARL_REQUIRE(offset <= (uint64_t)f->bytes && H5Dget_storage_size(a->dataset) <= (uint64_t)f->bytes - offset,
+                  CHARL_ERR_DATA, "%s: %s reaches beyond the end of the file, which is truncated", f->path, a->name);
     if (same && H5Dget_storage_size(a->dataset) == (uint64_t)a->rows * a->item_bytes) {
         a->offset = (int64_t)offset;
     }
@@ -308,18 +285,17 @@ static charl_status note_cost(charl__file *f, const charl__array *a, hid_t plist
 {
     const H5D_layout_t layout = H5Pget_layout(plist);
 
-    CHARL_TRY(charl__text_printf(
-        &f->note,
-        "%s%s is %s%s%s: it is read through HDF5 by one thread, 10 to 1000 times slower "
-        "for shuffled rows; %s",
-        f->note.length ? "\n" : "", a->name,
-        layout == H5D_CHUNKED   ? "chunked"
-        : layout == H5D_COMPACT ? "compact"
-                                : "contiguous",
-        layout == H5D_CHUNKED && H5Pget_nfilters(plist) > 0 ? " and compressed" : "",
-        same ? "" : " and stored in another element type or byte order",
-        same ? "repack it with `h5repack -f NONE -l CONTI IN OUT`"
-             : "store it as native u8, u16, u32 or f32 (labels: u8, i32, i64)"));
+    CHARL_TRY(charl__text_printf(&f->note,
+                                 "%s%s is %s%s%s: it is read through HDF5 by one thread, 10 to 1000 times slower "
+                                 "for shuffled rows; %s",
+                                 f->note.length ? "\n" : "", a->name,
+                                 layout == H5D_CHUNKED   ? "chunked"
+                                 : layout == H5D_COMPACT ? "compact"
+                                                         : "contiguous",
+                                 layout == H5D_CHUNKED && H5Pget_nfilters(plist) > 0 ? " and compressed" : "",
+                                 same ? "" : " and stored in another element type or byte order",
+                                 same ? "repack it with `h5repack -f NONE -l CONTI IN OUT`"
+                                      : "store it as native u8, u16, u32 or f32 (labels: u8, i32, i64)"));
     return CHARL_OK;
 }
 
@@ -333,16 +309,12 @@ static charl_status open_array(charl__array *a, charl__file *f, charl__role role
     bool same = false;
 
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, access, H5Pcreate(H5P_DATASET_ACCESS), "%s", f->path);
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Pset_chunk_cache(access, 10007, MAX_CHUNK_BYTES, 0.75), "%s",
-                     f->path);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, a->dataset, H5Dopen2(f->h5, a->name, access),
-                          "%s: %s is not a dataset", f->path, a->name);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, type, H5Dget_type(a->dataset), "%s: %s", f->path,
-                          a->name);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, space, H5Dget_space(a->dataset), "%s: %s", f->path,
-                          a->name);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, plist, H5Dget_create_plist(a->dataset), "%s: %s", f->path,
-                          a->name);
+    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Pset_chunk_cache(access, 10007, MAX_CHUNK_BYTES, 0.75), "%s", f->path);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, a->dataset, H5Dopen2(f->h5, a->name, access), "%s: %s is not a dataset",
+                          f->path, a->name);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, type, H5Dget_type(a->dataset), "%s: %s", f->path, a->name);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, space, H5Dget_space(a->dataset), "%s: %s", f->path, a->name);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, plist, H5Dget_create_plist(a->dataset), "%s: %s", f->path, a->name);
     CHARL_TRY_CLEANUP(judge_type(f, a, role, type, &same));
     a->converted = !same;
     CHARL_TRY_CLEANUP(judge_shape(f, a, space));
@@ -380,9 +352,8 @@ static charl_status load_checksums(charl__array *a, charl__file *f)
     crc.offset = -1;
     memcpy(crc.name, name, strlen(name) + 1);
     CHARL_TRY_CLEANUP(open_array(&crc, f, CHARL__ROLE_SAMPLES));
-    CHARL_REQUIRE_CLEANUP(crc.dtype == CHARL_U32 && crc.item.ndim == 0 && crc.rows == blocks,
-                          CHARL_ERR_DATA, "%s: %s must hold %lld checksums (u32) for %s", f->path,
-                          name, (long long)blocks, a->name);
+    CHARL_REQUIRE_CLEANUP(crc.dtype == CHARL_U32 && crc.item.ndim == 0 && crc.rows == blocks, CHARL_ERR_DATA,
+                          "%s: %s must hold %lld checksums (u32) for %s", f->path, name, (long long)blocks, a->name);
     CHARL_TRY_CLEANUP(charl_alloc_array(blocks, sizeof *a->block_crc, &a->block_crc));
     CHARL_TRY_CLEANUP(charl_alloc_array(blocks, sizeof *a->block_state, &a->block_state));
     CHARL_TRY_CLEANUP(charl__array_read(f, &crc, 0, blocks, a->block_crc));
@@ -435,8 +406,7 @@ void charl__file_seal(charl__file *f, charl__array *arrays, int n)
     f->n_arrays = n;
 }
 
-static charl_status read_floats(charl__file *f, const char *object, const char *name, float **out,
-                                int *n)
+static charl_status read_floats(charl__file *f, const char *object, const char *name, float **out, int *n)
 {
     charl_status st = CHARL_OK;
     hid_t attr = H5I_INVALID_HID;
@@ -450,20 +420,16 @@ static charl_status read_floats(charl__file *f, const char *object, const char *
     if (H5Aexists_by_name(f->h5, object, name, H5P_DEFAULT) <= 0) {
         goto cleanup;
     }
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, attr,
-                          H5Aopen_by_name(f->h5, object, name, H5P_DEFAULT, H5P_DEFAULT),
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, attr, H5Aopen_by_name(f->h5, object, name, H5P_DEFAULT, H5P_DEFAULT),
                           "%s: %s: attribute %s", f->path, object, name);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, type, H5Aget_type(attr), "%s: attribute %s", f->path,
-                          name);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, space, H5Aget_space(attr), "%s: attribute %s", f->path,
-                          name);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, type, H5Aget_type(attr), "%s: attribute %s", f->path, name);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, space, H5Aget_space(attr), "%s: attribute %s", f->path, name);
     count = H5Sget_simple_extent_npoints(space);
-    CHARL_REQUIRE_CLEANUP(H5Tget_class(type) == H5T_FLOAT && count > 0 && count <= MAX_TEXT,
-                          CHARL_ERR_DATA, "%s: %s: attribute %s is not a list of floats", f->path,
-                          object, name);
+    CHARL_REQUIRE_CLEANUP(H5Tget_class(type) == H5T_FLOAT && count > 0 && count <= MAX_TEXT, CHARL_ERR_DATA,
+                          "%s: %s: attribute %s is not a list of floats", f->path, object, name);
     CHARL_TRY_CLEANUP(charl_alloc_array(count, sizeof **out, out));
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Aread(attr, H5T_NATIVE_FLOAT, *out), "%s: %s: attribute %s",
-                     f->path, object, name);
+    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Aread(attr, H5T_NATIVE_FLOAT, *out), "%s: %s: attribute %s", f->path, object,
+                     name);
     *n = (int)count;
 cleanup:
     charl__h5_close(&space);
@@ -474,8 +440,8 @@ cleanup:
 
 /* All of the 1-D array `name`, of type `dtype`, and `spare` zeroed elements. *out stays NULL when
  * there is no such array. */
-static charl_status read_whole(charl__file *f, const char *name, charl_dtype dtype, int64_t spare,
-                               void *out, int64_t *n)
+static charl_status read_whole(charl__file *f, const char *name, charl_dtype dtype, int64_t spare, void *out,
+                               int64_t *n)
 {
     charl_status st = CHARL_OK;
     charl__array a = {.dataset = H5I_INVALID_HID};
@@ -487,8 +453,8 @@ static charl_status read_whole(charl__file *f, const char *name, charl_dtype dty
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl__array_init(&a, f, name, CHARL__ROLE_SAMPLES));
-    CHARL_REQUIRE_CLEANUP(a.dtype == dtype && a.item.ndim == 0, CHARL_ERR_DATA,
-                          "%s: %s must be a list of %s", f->path, name, charl_dtype_name(dtype));
+    CHARL_REQUIRE_CLEANUP(a.dtype == dtype && a.item.ndim == 0, CHARL_ERR_DATA, "%s: %s must be a list of %s", f->path,
+                          name, charl_dtype_name(dtype));
     CHARL_TRY_CLEANUP(charl_alloc_array(a.rows + spare, a.item_bytes, &data));
     CHARL_TRY_CLEANUP(charl__array_read(f, &a, 0, a.rows, data));
     *n = a.rows;
@@ -500,8 +466,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__file_stats(charl__file *f, const char *object, const char *name, float **out,
-                               int *n)
+charl_status charl__file_stats(charl__file *f, const char *object, const char *name, float **out, int *n)
 {
     char array[CHARL__ARRAY_NAME];
     int64_t count = 0;
@@ -512,8 +477,7 @@ charl_status charl__file_stats(charl__file *f, const char *object, const char *n
     }
     snprintf(array, sizeof array, "/stats/%s", name);
     CHARL_TRY(read_whole(f, array, CHARL_F32, 0, out, &count));
-    CHARL_REQUIRE(count <= INT_MAX, CHARL_ERR_DATA, "%s: %s has %lld values", f->path, array,
-                  (long long)count);
+    CHARL_REQUIRE(count <= INT_MAX, CHARL_ERR_DATA, "%s: %s has %lld values", f->path, array, (long long)count);
     *n = (int)count;
     return CHARL_OK;
 }
@@ -528,8 +492,7 @@ charl_status charl__file_text(charl__file *f, const char *object, const char *na
     *out = NULL;
     charl__h5_begin();
     CHARL_TRY_CLEANUP(charl_alloc(MAX_TEXT, &text));
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, id, H5Oopen(f->h5, object, H5P_DEFAULT), "%s: %s",
-                          f->path, object);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, id, H5Oopen(f->h5, object, H5P_DEFAULT), "%s: %s", f->path, object);
     if (charl__h5_has(id, name)) {
         CHARL_TRY_CLEANUP(charl__h5_get_text(&site, id, name, text, MAX_TEXT));
     }
@@ -553,8 +516,7 @@ charl_status charl__file_names(charl__file *f, const char *name, char **out)
         CHARL_TRY_CLEANUP(charl__file_text(f, "/", name, &text));
         bytes = (int64_t)strlen(text);
     }
-    CHARL_REQUIRE_CLEANUP(!memchr(text, '\0', (size_t)bytes), CHARL_ERR_DATA, "%s: %s is not text",
-                          f->path, array);
+    CHARL_REQUIRE_CLEANUP(!memchr(text, '\0', (size_t)bytes), CHARL_ERR_DATA, "%s: %s is not text", f->path, array);
     *out = text;
     text = NULL;
 cleanup:

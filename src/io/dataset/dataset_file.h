@@ -77,8 +77,7 @@ charl_status charl__file_find(charl__file *f, const char *name, bool *found) CHA
 
 /** Open and check one array and its checksums (/crc + name), if any. a is caller's storage; fini
  * also after a failure. */
-charl_status charl__array_init(charl__array *a, charl__file *f, const char *name,
-                               charl__role role) CHARL_MUST_CHECK;
+charl_status charl__array_init(charl__array *a, charl__file *f, const char *name, charl__role role) CHARL_MUST_CHECK;
 void charl__array_fini(charl__array *a);
 
 /** Close HDF5 unless one of the n arrays needs it. From here on changes of the file are noticed.
@@ -87,8 +86,7 @@ void charl__file_seal(charl__file *f, charl__array *arrays, int n);
 
 /** Rows [first, first + n) into dst, checked: checksums of the blocks they touch, floats finite.
  * Thread-safe. */
-charl_status charl__array_read(charl__file *f, charl__array *a, int64_t first, int64_t n,
-                               void *dst) CHARL_MUST_CHECK;
+charl_status charl__array_read(charl__file *f, charl__array *a, int64_t first, int64_t n, void *dst) CHARL_MUST_CHECK;
 
 /** Read all of it, every checksum and every float. */
 charl_status charl__array_verify(charl__file *f, charl__array *a) CHARL_MUST_CHECK;
@@ -101,8 +99,7 @@ charl_status charl__array_sum(charl__file *f, charl__array *a, uint32_t *out) CH
 
 /** Compare block `block` of an array with its checksum. Thread-safe. Errors: ERR_DATA, ERR_IO,
  * ERR_NOMEM. */
-charl_status charl__array_check_block(charl__file *f, charl__array *a,
-                                      int64_t block) CHARL_MUST_CHECK;
+charl_status charl__array_check_block(charl__file *f, charl__array *a, int64_t block) CHARL_MUST_CHECK;
 
 /** Record the metadata of the file just opened. Errors: ERR_IO. */
 charl_status charl__file_stamp_take(charl__file *f) CHARL_MUST_CHECK;
@@ -122,8 +119,7 @@ charl_status charl__file_stats(charl__file *f, const char *object, const char *n
                                int *n) CHARL_MUST_CHECK;
 
 /** Text attribute of `object` as a new string (charl_free); "" when absent. */
-charl_status charl__file_text(charl__file *f, const char *object, const char *name,
-                              char **out) CHARL_MUST_CHECK;
+charl_status charl__file_text(charl__file *f, const char *object, const char *name, char **out) CHARL_MUST_CHECK;
 
 /** A list of names: the text attribute `name` of the file, or where it is too long for one the
  * array /names/NAME of bytes. A new string (charl_free); "" when absent. */

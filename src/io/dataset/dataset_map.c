@@ -31,8 +31,8 @@ static CHARL_PRINTF(2, 3) charl_status note(mapping *m, const char *fmt, ...)
 }
 
 /* Whether two lists of names are to be matched: where both are there and differ. */
-static charl_status is_named(mapping *m, const char *what, const char *how, const char *own,
-                             const char *model, bool *out)
+static charl_status is_named(mapping *m, const char *what, const char *how, const char *own, const char *model,
+                             bool *out)
 {
     const char *path = m->ds->file.path;
 
@@ -47,8 +47,8 @@ static charl_status is_named(mapping *m, const char *what, const char *how, cons
 }
 
 /* charl_names_match with the list in which a name stands twice in the message. */
-static charl_status match(const char *of, const char *in, const char *in_path, const char *what,
-                          int64_t **index, char **missing)
+static charl_status match(const char *of, const char *in, const char *in_path, const char *what, int64_t **index,
+                          char **missing)
 {
     const charl_status st = charl_names_match(of, in, index, missing);
 
@@ -65,9 +65,8 @@ static charl_status check_shape(const mapping *m)
 
     charl_dataset_get_info(m->ds, &own);
     CHARL_REQUIRE(charl_shape_equal(&own.x_shape, &m->s->x_shape), CHARL_ERR_DATA,
-                  "samples of %s are %s, %s was trained on %s%s", own.path,
-                  charl_shape_format(&own.x_shape, have), m->model,
-                  charl_shape_format(&m->s->x_shape, want),
+                  "samples of %s are %s, %s was trained on %s%s", own.path, charl_shape_format(&own.x_shape, have),
+                  m->model, charl_shape_format(&m->s->x_shape, want),
                   m->s->kind == CHARL_DATASET_IMAGES && own.x_shape.ndim == 3
                       ? "; HINT import the images again with the --size of the model"
                       : "");
@@ -80,9 +79,8 @@ static charl_status check_samples(mapping *m)
     const bool tokens = m->s->kind == CHARL_DATASET_TOKENS;
 
     charl_dataset_get_info(m->ds, &own);
-    CHARL_REQUIRE((own.kind == CHARL_DATASET_TOKENS) == tokens, CHARL_ERR_DATA,
-                  "%s holds %s, %s was trained on %s", own.path, charl_dataset_kind_name(own.kind),
-                  m->model, charl_dataset_kind_name(m->s->kind));
+    CHARL_REQUIRE((own.kind == CHARL_DATASET_TOKENS) == tokens, CHARL_ERR_DATA, "%s holds %s, %s was trained on %s",
+                  own.path, charl_dataset_kind_name(own.kind), m->model, charl_dataset_kind_name(m->s->kind));
     if (tokens) {
         return CHARL_OK; /* of any window */
     }
@@ -93,20 +91,19 @@ static charl_status check_samples(mapping *m)
         CHARL_TRY(note(m,
                        "samples of %s are %s, those that %s was trained on %s: right only if "
                        "they are in the same units",
-                       own.path, charl_dtype_name(own.x_dtype), m->model,
-                       charl_dtype_name(m->s->x_dtype)));
+                       own.path, charl_dtype_name(own.x_dtype), m->model, charl_dtype_name(m->s->x_dtype)));
     }
     if (own.fit[0] && m->s->fit[0] && strcmp(own.fit, m->s->fit) != 0) {
-        CHARL_TRY(note(m, "images of %s were imported with --fit %s, %s was trained with --fit %s",
-                       own.path, own.fit, m->model, m->s->fit));
+        CHARL_TRY(note(m, "images of %s were imported with --fit %s, %s was trained with --fit %s", own.path, own.fit,
+                       m->model, m->s->fit));
     }
     return CHARL_OK;
 }
 
 /* The place in the file of every name that the model has; nothing else may be there. *from stays
  * NULL where the order is the model's. */
-static charl_status map_places(mapping *m, const char *what, const char *own, const char *model,
-                               int64_t places, int64_t **from)
+static charl_status map_places(mapping *m, const char *what, const char *own, const char *model, int64_t places,
+                               int64_t **from)
 {
     charl_status st = CHARL_OK;
     const char *path = m->ds->file.path;
@@ -118,17 +115,15 @@ static charl_status map_places(mapping *m, const char *what, const char *own, co
     if (!named) {
         goto cleanup;
     }
-    CHARL_REQUIRE_CLEANUP(charl_names_count(own) == places, CHARL_ERR_DATA,
-                          "%s has %lld names for %lld %s", path, (long long)charl_names_count(own),
-                          (long long)places, what);
+    CHARL_REQUIRE_CLEANUP(charl_names_count(own) == places, CHARL_ERR_DATA, "%s has %lld names for %lld %s", path,
+                          (long long)charl_names_count(own), (long long)places, what);
     CHARL_TRY_CLEANUP(match(model, own, path, what, from, &missing));
-    CHARL_REQUIRE_CLEANUP(!missing, CHARL_ERR_DATA, "%s has no %s %s, which %s was trained on",
-                          path, what, missing, m->model);
+    CHARL_REQUIRE_CLEANUP(!missing, CHARL_ERR_DATA, "%s has no %s %s, which %s was trained on", path, what, missing,
+                          m->model);
     CHARL_TRY_CLEANUP(match(own, model, m->model, what, &unused, &missing));
-    CHARL_REQUIRE_CLEANUP(
-        !missing, CHARL_ERR_DATA,
-        "%s has %s that %s was not trained on: %s; HINT import it again without them", path, what,
-        m->model, missing);
+    CHARL_REQUIRE_CLEANUP(!missing, CHARL_ERR_DATA,
+                          "%s has %s that %s was not trained on: %s; HINT import it again without them", path, what,
+                          m->model, missing);
 cleanup:
     charl_free(unused);
     charl_free(missing);
@@ -139,9 +134,9 @@ static charl_status map_columns(mapping *m)
 {
     const charl__array *x = m->ds->views[CHARL_SPLIT_TRAIN].x;
 
-    return x->item.ndim != 1 ? CHARL_OK
-                             : map_places(m, "columns", m->ds->columns, m->s->columns,
-                                          x->item.dim[0], &m->ds->column_map);
+    return x->item.ndim != 1
+               ? CHARL_OK
+               : map_places(m, "columns", m->ds->columns, m->s->columns, x->item.dim[0], &m->ds->column_map);
 }
 
 /* Of a single label the name of its column means nothing. */
@@ -151,12 +146,10 @@ static charl_status map_targets(mapping *m)
     char have[CHARL_SHAPE_TEXT], want[CHARL_SHAPE_TEXT];
 
     CHARL_REQUIRE(charl_shape_count(&y->item) == charl_shape_count(&m->s->y_shape), CHARL_ERR_DATA,
-                  "targets of %s are %s, %s was trained on %s", m->ds->file.path,
-                  charl_shape_format(&y->item, have), m->model,
-                  charl_shape_format(&m->s->y_shape, want));
+                  "targets of %s are %s, %s was trained on %s", m->ds->file.path, charl_shape_format(&y->item, have),
+                  m->model, charl_shape_format(&m->s->y_shape, want));
     if (y->item.ndim == 1) {
-        CHARL_TRY(map_places(m, "targets", m->ds->targets, m->s->targets, y->item.dim[0],
-                             &m->ds->target_map));
+        CHARL_TRY(map_places(m, "targets", m->ds->targets, m->s->targets, y->item.dim[0], &m->ds->target_map));
     }
     return CHARL_OK;
 }
@@ -165,9 +158,8 @@ static charl_status check_class_count(const mapping *m)
 {
     const charl_dataset *ds = m->ds;
 
-    CHARL_REQUIRE(ds->stored_classes <= m->s->classes, CHARL_ERR_DATA,
-                  "%s has %lld classes, %s was trained on %lld", ds->file.path,
-                  (long long)ds->stored_classes, m->model, (long long)m->s->classes);
+    CHARL_REQUIRE(ds->stored_classes <= m->s->classes, CHARL_ERR_DATA, "%s has %lld classes, %s was trained on %lld",
+                  ds->file.path, (long long)ds->stored_classes, m->model, (long long)m->s->classes);
     CHARL_REQUIRE(!m->all || ds->stored_classes == m->s->classes, CHARL_ERR_DATA,
                   "%s has %lld classes, %s was trained on %lld; HINT for other classes train a new "
                   "model, without --init-from",
@@ -190,21 +182,16 @@ static charl_status map_classes(mapping *m)
     }
     CHARL_REQUIRE_CLEANUP(charl_names_count(ds->class_names) == ds->stored_classes, CHARL_ERR_DATA,
                           "%s has %lld names for %lld classes", ds->file.path,
-                          (long long)charl_names_count(ds->class_names),
-                          (long long)ds->stored_classes);
-    CHARL_TRY_CLEANUP(
-        match(ds->class_names, m->s->class_names, m->model, "classes", &ds->class_map, &missing));
+                          (long long)charl_names_count(ds->class_names), (long long)ds->stored_classes);
+    CHARL_TRY_CLEANUP(match(ds->class_names, m->s->class_names, m->model, "classes", &ds->class_map, &missing));
     CHARL_REQUIRE_CLEANUP(!missing, CHARL_ERR_DATA,
-                          "%s has classes that %s was not trained on: %s; HINT remove their rows%s",
-                          ds->file.path, m->model, missing,
-                          m->all ? ", or train a new model, without --init-from" : "");
-    CHARL_TRY_CLEANUP(
-        match(m->s->class_names, ds->class_names, ds->file.path, "classes", &unused, &missing));
-    CHARL_REQUIRE_CLEANUP(
-        !missing || !m->all, CHARL_ERR_DATA,
-        "%s has no rows of classes that %s was trained on: %s; HINT add some, or train a "
-        "new model, without --init-from",
-        ds->file.path, m->model, missing);
+                          "%s has classes that %s was not trained on: %s; HINT remove their rows%s", ds->file.path,
+                          m->model, missing, m->all ? ", or train a new model, without --init-from" : "");
+    CHARL_TRY_CLEANUP(match(m->s->class_names, ds->class_names, ds->file.path, "classes", &unused, &missing));
+    CHARL_REQUIRE_CLEANUP(!missing || !m->all, CHARL_ERR_DATA,
+                          "%s has no rows of classes that %s was trained on: %s; HINT add some, or train a "
+                          "new model, without --init-from",
+                          ds->file.path, m->model, missing);
 cleanup:
     charl_free(unused);
     charl_free(missing);
@@ -221,19 +208,16 @@ static charl_status check_tokenizer(mapping *m)
     CHARL_REQUIRE_CLEANUP(m->ds->stored_classes <= m->s->classes, CHARL_ERR_DATA,
                           "%s has a vocabulary of %lld tokens, %s was trained on %lld", path,
                           (long long)m->ds->stored_classes, m->model, (long long)m->s->classes);
-    CHARL_TRY_CLEANUP(
-        is_named(m, "tokenizer", "number", m->ds->tokenizer, m->s->tokenizer_kind, &named));
-    CHARL_REQUIRE_CLEANUP(
-        !named, CHARL_ERR_DATA,
-        "%s holds tokens of a %s tokenizer, %s was trained on those of a %s tokenizer", path,
-        m->ds->tokenizer, m->model, m->s->tokenizer_kind);
+    CHARL_TRY_CLEANUP(is_named(m, "tokenizer", "number", m->ds->tokenizer, m->s->tokenizer_kind, &named));
+    CHARL_REQUIRE_CLEANUP(!named, CHARL_ERR_DATA,
+                          "%s holds tokens of a %s tokenizer, %s was trained on those of a %s tokenizer", path,
+                          m->ds->tokenizer, m->model, m->s->tokenizer_kind);
     if (m->ds->tokenizer[0] && m->s->tokenizer) {
         CHARL_TRY_CLEANUP(charl_tokenizer_load(path, &own));
-        CHARL_REQUIRE_CLEANUP(
-            charl__tokenizer_equal(own, m->s->tokenizer), CHARL_ERR_DATA,
-            "%s holds tokens of another %s tokenizer than that of %s; HINT import the "
-            "texts for training and evaluation together, with --val-split",
-            path, m->ds->tokenizer, m->model);
+        CHARL_REQUIRE_CLEANUP(charl__tokenizer_equal(own, m->s->tokenizer), CHARL_ERR_DATA,
+                              "%s holds tokens of another %s tokenizer than that of %s; HINT import the "
+                              "texts for training and evaluation together, with --val-split",
+                              path, m->ds->tokenizer, m->model);
     }
 cleanup:
     charl_tokenizer_destroy(own);
@@ -279,8 +263,7 @@ static charl_status map_all(mapping *m)
     return CHARL_OK;
 }
 
-charl_status charl_dataset_map(charl_dataset *ds, const charl_data_schema *s, const char *model,
-                               bool all, char **notes)
+charl_status charl_dataset_map(charl_dataset *ds, const charl_data_schema *s, const char *model, bool all, char **notes)
 {
     charl_status st = CHARL_OK;
     mapping m = {.ds = ds, .s = s, .model = model, .all = all};

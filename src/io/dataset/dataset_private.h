@@ -39,8 +39,7 @@ struct charl_dataset {
 };
 
 /** Largest label of the view plus one. Errors: ERR_DATA for a negative label. */
-charl_status charl__view_count_classes(charl_dataset *ds, const charl__view *v,
-                                       int64_t *out) CHARL_MUST_CHECK;
+charl_status charl__view_count_classes(charl_dataset *ds, const charl__view *v, int64_t *out) CHARL_MUST_CHECK;
 
 /** ds->content_id from what the arrays are and, without reading all of them, what they hold. */
 charl_status charl__dataset_identify(charl_dataset *ds) CHARL_MUST_CHECK;

@@ -44,8 +44,7 @@ static int64_t per_item(const charl__array *a)
 
 /* The elements of every row in the order of `from`, which names a place in the row for each. `row`
  * has room for one. */
-static void permute(void *data, int64_t rows, int64_t per_row, size_t size, const int64_t *from,
-                    unsigned char *row)
+static void permute(void *data, int64_t rows, int64_t per_row, size_t size, const int64_t *from, unsigned char *row)
 {
     unsigned char *p = data;
     const size_t bytes = (size_t)per_row * size;
@@ -59,17 +58,16 @@ static void permute(void *data, int64_t rows, int64_t per_row, size_t size, cons
 }
 
 /* n integers of `a`, from row `first` on, each a class, as i32; out NULL: only checked. */
-static charl_status to_classes(const charl_dataset *ds, const charl__array *a, int64_t first,
-                               int64_t n, const void *stored, int32_t *out)
+static charl_status to_classes(const charl_dataset *ds, const charl__array *a, int64_t first, int64_t n,
+                               const void *stored, int32_t *out)
 {
     const int64_t per_row = per_item(a);
 
     for (int64_t i = 0; i < n; i++) {
         const int64_t v = stored_integer(a->dtype, stored, i);
 
-        CHARL_REQUIRE(v >= 0 && v < ds->stored_classes, CHARL_ERR_DATA,
-                      "%s: %s: %lld in row %lld is not in [0, %lld)", ds->file.path, a->name,
-                      (long long)v, (long long)(first + i / per_row),
+        CHARL_REQUIRE(v >= 0 && v < ds->stored_classes, CHARL_ERR_DATA, "%s: %s: %lld in row %lld is not in [0, %lld)",
+                      ds->file.path, a->name, (long long)v, (long long)(first + i / per_row),
                       (long long)ds->stored_classes);
         if (out) {
             out[i] = (int32_t)(ds->class_map ? ds->class_map[v] : v);
@@ -80,8 +78,7 @@ static charl_status to_classes(const charl_dataset *ds, const charl__array *a, i
 
 /* Targets of rows [first, first + n) of the array, converted into y. `stored` has room for them as
  * stored. */
-static charl_status read_targets(charl_dataset *ds, charl__array *a, int64_t first, int64_t n,
-                                 void *stored, void *y)
+static charl_status read_targets(charl_dataset *ds, charl__array *a, int64_t first, int64_t n, void *stored, void *y)
 {
     const int64_t count = n * per_item(a);
 
@@ -100,13 +97,12 @@ static charl_status read_targets(charl_dataset *ds, charl__array *a, int64_t fir
     return CHARL_OK;
 }
 
-static charl_status check_rows(const charl_dataset *ds, charl_split split, const int64_t *rows,
-                               int64_t n, int64_t limit)
+static charl_status check_rows(const charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n,
+                               int64_t limit)
 {
     for (int64_t i = 0; i < n; i++) {
-        CHARL_REQUIRE(rows[i] >= 0 && rows[i] < limit, CHARL_ERR_INVALID,
-                      "%s: row %lld of %lld in split %s", ds->file.path, (long long)rows[i],
-                      (long long)limit, charl_split_name(split));
+        CHARL_REQUIRE(rows[i] >= 0 && rows[i] < limit, CHARL_ERR_INVALID, "%s: row %lld of %lld in split %s",
+                      ds->file.path, (long long)rows[i], (long long)limit, charl_split_name(split));
     }
     return CHARL_OK;
 }
@@ -122,8 +118,8 @@ static int64_t run_length(const int64_t *rows, int64_t n)
     return k;
 }
 
-charl_status charl_dataset_read_at(charl_dataset *ds, charl_split split, const int64_t *starts,
-                                   int64_t n, void *x, void *y)
+charl_status charl_dataset_read_at(charl_dataset *ds, charl_split split, const int64_t *starts, int64_t n, void *x,
+                                   void *y)
 {
     charl_status st = CHARL_OK;
     const charl__view *v = NULL;
@@ -131,9 +127,8 @@ charl_status charl_dataset_read_at(charl_dataset *ds, charl_split split, const i
     int32_t *tokens = NULL;
     const int64_t t = ds->window;
 
-    CHARL_REQUIRE_CLEANUP((unsigned)split < CHARL_SPLIT_COUNT && ds->kind == CHARL_DATASET_TOKENS,
-                          CHARL_ERR_INVALID, "%s: windows exist only in sets of tokens",
-                          ds->file.path);
+    CHARL_REQUIRE_CLEANUP((unsigned)split < CHARL_SPLIT_COUNT && ds->kind == CHARL_DATASET_TOKENS, CHARL_ERR_INVALID,
+                          "%s: windows exist only in sets of tokens", ds->file.path);
     v = &ds->views[split];
     CHARL_TRY_CLEANUP(check_rows(ds, split, starts, n, v->items - t));
     CHARL_TRY_CLEANUP(charl_alloc_array(t + 1, sizeof(int64_t), &stored));
@@ -154,13 +149,12 @@ cleanup:
     return st;
 }
 
-charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int64_t first,
-                                       int64_t n, void *out)
+charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int64_t first, int64_t n, void *out)
 {
     const charl__view *v = NULL;
 
-    CHARL_REQUIRE((unsigned)split < CHARL_SPLIT_COUNT && ds->kind == CHARL_DATASET_TOKENS,
-                  CHARL_ERR_INVALID, "%s: tokens exist only in sets of tokens", ds->file.path);
+    CHARL_REQUIRE((unsigned)split < CHARL_SPLIT_COUNT && ds->kind == CHARL_DATASET_TOKENS, CHARL_ERR_INVALID,
+                  "%s: tokens exist only in sets of tokens", ds->file.path);
     v = &ds->views[split];
     CHARL_REQUIRE(first >= 0 && n >= 0 && n <= v->items && first <= v->items - n, CHARL_ERR_INVALID,
                   "%s: tokens %lld to %lld of %lld in split %s", ds->file.path, (long long)first,
@@ -172,8 +166,7 @@ charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int
     return CHARL_OK;
 }
 
-static charl_status read_windows(charl_dataset *ds, charl_split split, const int64_t *rows,
-                                 int64_t n, void *x, void *y)
+static charl_status read_windows(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n, void *x, void *y)
 {
     charl_status st = CHARL_OK;
     int64_t *starts = NULL;
@@ -188,8 +181,7 @@ cleanup:
     return st;
 }
 
-charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int64_t *rows,
-                                int64_t n, void *x, void *y)
+charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n, void *x, void *y)
 {
     charl_status st = CHARL_OK;
     const charl__view *v = NULL;
@@ -214,8 +206,7 @@ charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int6
         }
     }
     if (ds->column_map || ds->target_map) {
-        CHARL_TRY_CLEANUP(
-            charl_alloc(v->x->item_bytes + (v->y ? v->y->item_bytes : 0) + y_bytes, &row));
+        CHARL_TRY_CLEANUP(charl_alloc(v->x->item_bytes + (v->y ? v->y->item_bytes : 0) + y_bytes, &row));
     }
     for (int64_t i = 0; i < n;) {
         const int64_t k = run_length(rows + i, n - i);
@@ -244,9 +235,8 @@ cleanup:
 
 /* Call `each` for blocks of the view's targets (or tokens) as stored. */
 static charl_status scan(charl_dataset *ds, const charl__view *v,
-                         charl_status (*each)(charl_dataset *ds, const charl__array *a,
-                                              int64_t first, int64_t n, const void *stored,
-                                              void *user),
+                         charl_status (*each)(charl_dataset *ds, const charl__array *a, int64_t first, int64_t n,
+                                              const void *stored, void *user),
                          void *user)
 {
     charl_status st = CHARL_OK;
@@ -267,17 +257,16 @@ cleanup:
     return st;
 }
 
-static charl_status note_largest(charl_dataset *ds, const charl__array *a, int64_t first, int64_t n,
-                                 const void *stored, void *user)
+static charl_status note_largest(charl_dataset *ds, const charl__array *a, int64_t first, int64_t n, const void *stored,
+                                 void *user)
 {
     int64_t *most = user;
 
     for (int64_t i = 0; i < n; i++) {
         const int64_t v = stored_integer(a->dtype, stored, i);
 
-        CHARL_REQUIRE(v >= 0 && v < INT32_MAX, CHARL_ERR_DATA,
-                      "%s: %s: %lld in row %lld is not a class (0 to %d)", ds->file.path, a->name,
-                      (long long)v, (long long)(first + i / per_item(a)), INT32_MAX - 1);
+        CHARL_REQUIRE(v >= 0 && v < INT32_MAX, CHARL_ERR_DATA, "%s: %s: %lld in row %lld is not a class (0 to %d)",
+                      ds->file.path, a->name, (long long)v, (long long)(first + i / per_item(a)), INT32_MAX - 1);
         *most = v >= *most ? v + 1 : *most;
     }
     return CHARL_OK;
@@ -289,8 +278,8 @@ charl_status charl__view_count_classes(charl_dataset *ds, const charl__view *v, 
     return scan(ds, v, note_largest, out);
 }
 
-static charl_status check_classes(charl_dataset *ds, const charl__array *a, int64_t first,
-                                  int64_t n, const void *stored, void *user)
+static charl_status check_classes(charl_dataset *ds, const charl__array *a, int64_t first, int64_t n,
+                                  const void *stored, void *user)
 {
     (void)user;
     return to_classes(ds, a, first, n, stored, NULL);
@@ -334,9 +323,8 @@ charl_status charl__dataset_identify(charl_dataset *ds)
             continue;
         }
         CHARL_TRY_CLEANUP(charl__array_sum(&ds->file, a, &crc));
-        CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s %s %lld %s %08x\n", a->name,
-                                             charl_dtype_name(a->dtype), (long long)a->rows,
-                                             charl_shape_format(&a->item, shape), crc));
+        CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s %s %lld %s %08x\n", a->name, charl_dtype_name(a->dtype),
+                                             (long long)a->rows, charl_shape_format(&a->item, shape), crc));
     }
     charl__sha256_text(text.data, text.length, ds->content_id);
 cleanup:

@@ -44,21 +44,18 @@ struct charl__writer {
     double *square;
 };
 
-static charl_status add_output(charl__writer *w, output *o, charl_dtype dtype,
-                               const charl_shape *item)
+static charl_status add_output(charl__writer *w, output *o, charl_dtype dtype, const charl_shape *item)
 {
     const int64_t count = charl_shape_count(item);
 
     CHARL_REQUIRE(count > 0 && item->ndim < CHARL_MAX_DIMS &&
                       count <= INT64_MAX / 16 / (o->array.rows ? o->array.rows : 1),
-                  CHARL_ERR_DATA, "%s: rows of %s have no or too many elements", w->path,
-                  o->array.name);
+                  CHARL_ERR_DATA, "%s: rows of %s have no or too many elements", w->path, o->array.name);
     o->array.path = w->path;
     o->array.dtype = dtype;
     o->array.item = *item;
     o->item_bytes = (size_t)count * charl_dtype_size(dtype);
-    o->n_blocks =
-        (o->array.rows * (int64_t)o->item_bytes + CHARL__BLOCK_BYTES - 1) / CHARL__BLOCK_BYTES;
+    o->n_blocks = (o->array.rows * (int64_t)o->item_bytes + CHARL__BLOCK_BYTES - 1) / CHARL__BLOCK_BYTES;
     CHARL_TRY(charl_alloc_array(o->n_blocks, sizeof *o->crc, &o->crc));
     CHARL_TRY(charl__h5_array_create(&o->array, w->h5));
     return CHARL_OK;
@@ -92,8 +89,7 @@ static charl_status add_outputs(charl__writer *w)
         if (w->segment[s] == 0) {
             continue;
         }
-        snprintf(w->x[s].array.name, sizeof w->x[s].array.name, "/%s/%s", split,
-                 tokens ? "tokens" : "x");
+        snprintf(w->x[s].array.name, sizeof w->x[s].array.name, "/%s/%s", split, tokens ? "tokens" : "x");
         w->x[s].array.rows = w->segment[s];
         CHARL_TRY(add_output(w, &w->x[s], spec->x_dtype, &spec->x_item));
         if (tokens) {
@@ -114,8 +110,7 @@ static charl_status add_stats(charl__writer *w)
     if (w->spec.kind == CHARL_DATASET_TOKENS) {
         return CHARL_OK;
     }
-    CHARL_REQUIRE(n <= INT_MAX, CHARL_ERR_DATA, "%s: %lld columns are too many", w->path,
-                  (long long)n);
+    CHARL_REQUIRE(n <= INT_MAX, CHARL_ERR_DATA, "%s: %lld columns are too many", w->path, (long long)n);
     w->n_stats = (int)n;
     CHARL_TRY(charl_alloc_array(n, sizeof(double), &w->shift));
     CHARL_TRY(charl_alloc_array(n, sizeof(double), &w->sum));
@@ -136,20 +131,18 @@ static charl_status open_file(charl__writer *w, bool overwrite)
     w->io.fd = w->commit.fd;
     CHARL_TRY_CLEANUP(charl__h5_driver_fapl(&w->io, &fapl));
     charl__h5_begin();
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, w->h5,
-                          H5Fcreate(w->commit.temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl),
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, w->h5, H5Fcreate(w->commit.temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl),
                           "%s: cannot be created", w->path);
     CHARL_TRY_CLEANUP(charl__h5_set_text(&site, w->h5, "charl_format", "dataset"));
     CHARL_TRY_CLEANUP(charl__h5_set_i64(&site, w->h5, "charl_version", 1));
-    CHARL_TRY_CLEANUP(
-        charl__h5_set_text(&site, w->h5, "kind", charl_dataset_kind_name(w->spec.kind)));
+    CHARL_TRY_CLEANUP(charl__h5_set_text(&site, w->h5, "kind", charl_dataset_kind_name(w->spec.kind)));
 cleanup:
     charl__h5_close(&fapl);
     return st;
 }
 
-charl_status charl__writer_create(const char *path, const charl__writer_spec *spec,
-                                  const charl_import_options *opt, charl__writer **out)
+charl_status charl__writer_create(const char *path, const charl__writer_spec *spec, const charl_import_options *opt,
+                                  charl__writer **out)
 {
     charl_status st = CHARL_OK;
     const charl_import_options none = {0};
@@ -270,8 +263,7 @@ static void fold_stats(charl__writer *w, const void *x, int64_t n, bool first)
             double square = 0;
 
             for (int64_t j = 0; j < inner; j++) {
-                const double d =
-                    element(w->spec.x_dtype, x, i * per_item + c * inner + j) - w->shift[c];
+                const double d = element(w->spec.x_dtype, x, i * per_item + c * inner + j) - w->shift[c];
 
                 sum += d;
                 square += d * d;
@@ -290,20 +282,17 @@ static charl_status check_put(charl__writer *w, const void *x, const void *y, in
     CHARL_REQUIRE(n >= 0 && n <= w->spec.rows + w->spec.more - w->put, CHARL_ERR_DATA,
                   "%s: more samples came than declared", w->path);
     for (int64_t i = 0; w->spec.x_dtype == CHARL_F32 && i < n * x_count; i++) {
-        CHARL_REQUIRE(isfinite(((const float *)x)[i]), CHARL_ERR_DATA,
-                      "%s: sample %lld holds a NaN or an infinity", w->path,
-                      (long long)(w->put + i / x_count));
+        CHARL_REQUIRE(isfinite(((const float *)x)[i]), CHARL_ERR_DATA, "%s: sample %lld holds a NaN or an infinity",
+                      w->path, (long long)(w->put + i / x_count));
     }
     for (int64_t i = 0; y && i < n * y_count; i++) {
         if (w->spec.values) {
             CHARL_REQUIRE(isfinite(((const float *)y)[i]), CHARL_ERR_DATA,
-                          "%s: the target of sample %lld is not finite", w->path,
-                          (long long)(w->put + i / y_count));
+                          "%s: the target of sample %lld is not finite", w->path, (long long)(w->put + i / y_count));
         } else {
             const int32_t label = ((const int32_t *)y)[i];
 
-            CHARL_REQUIRE(label >= 0 && label < INT32_MAX, CHARL_ERR_DATA,
-                          "%s: sample %lld has label %d", w->path,
+            CHARL_REQUIRE(label >= 0 && label < INT32_MAX, CHARL_ERR_DATA, "%s: sample %lld has label %d", w->path,
                           (long long)(w->put + i / y_count), label);
             w->max_label = label > w->max_label ? label : w->max_label;
         }
@@ -339,8 +328,7 @@ charl_status charl__writer_put(charl__writer *w, const void *x, const void *y, i
     return CHARL_OK;
 }
 
-static charl_status write_floats(charl__writer *w, hid_t object, const char *name,
-                                 const float *values, int n)
+static charl_status write_floats(charl__writer *w, hid_t object, const char *name, const float *values, int n)
 {
     charl_status st = CHARL_OK;
     const hsize_t dims[1] = {(hsize_t)n};
@@ -348,12 +336,10 @@ static charl_status write_floats(charl__writer *w, hid_t object, const char *nam
     hid_t attr = H5I_INVALID_HID;
 
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, space, H5Screate_simple(1, dims, NULL), "%s", w->path);
-    CHARL_H5_OPEN_CLEANUP(
-        CHARL_ERR_DISK, attr,
-        H5Acreate2(object, name, H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT),
-        "%s: attribute %s", w->path, name);
-    CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Awrite(attr, H5T_NATIVE_FLOAT, values), "%s: attribute %s",
-                     w->path, name);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, attr,
+                          H5Acreate2(object, name, H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT),
+                          "%s: attribute %s", w->path, name);
+    CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Awrite(attr, H5T_NATIVE_FLOAT, values), "%s: attribute %s", w->path, name);
 cleanup:
     charl__h5_close(&attr);
     charl__h5_close(&space);
@@ -365,9 +351,7 @@ static charl_status write_stats(charl__writer *w)
     charl_status st = CHARL_OK;
     const charl__h5_site site = {CHARL_ERR_DISK, w->path};
     const output *x = &w->x[CHARL_SPLIT_TRAIN];
-    const char *layout = w->spec.kind == CHARL_DATASET_TOKENS ? "tokens"
-                         : x->array.item.ndim == 3            ? "NCHW"
-                                                              : "rows";
+    const char *layout = w->spec.kind == CHARL_DATASET_TOKENS ? "tokens" : x->array.item.ndim == 3 ? "NCHW" : "rows";
     float *values = NULL;
     double n = 0;
 
@@ -386,10 +370,9 @@ static charl_status write_stats(charl__writer *w)
         values[w->n_stats + c] = std > 0 ? std : 1.0F; /* a constant column is left as it is */
     }
     if (w->n_stats > MOST_STATS) {
-        CHARL_TRY_CLEANUP(charl__writer_array(w, "/stats/mean", CHARL_F32, &(charl_shape){0},
-                                              w->n_stats, values));
-        CHARL_TRY_CLEANUP(charl__writer_array(w, "/stats/std", CHARL_F32, &(charl_shape){0},
-                                              w->n_stats, values + w->n_stats));
+        CHARL_TRY_CLEANUP(charl__writer_array(w, "/stats/mean", CHARL_F32, &(charl_shape){0}, w->n_stats, values));
+        CHARL_TRY_CLEANUP(
+            charl__writer_array(w, "/stats/std", CHARL_F32, &(charl_shape){0}, w->n_stats, values + w->n_stats));
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(write_floats(w, x->array.dataset, "mean", values, w->n_stats));
@@ -402,8 +385,7 @@ cleanup:
 static charl_status write_checksums(charl__writer *w, const output *o)
 {
     charl_status st = CHARL_OK;
-    charl__h5_array crc = {
-        .path = w->path, .dtype = CHARL_U32, .rows = o->n_blocks, .dataset = H5I_INVALID_HID};
+    charl__h5_array crc = {.path = w->path, .dtype = CHARL_U32, .rows = o->n_blocks, .dataset = H5I_INVALID_HID};
 
     if (o->array.dataset < 0) {
         goto cleanup;
@@ -430,8 +412,8 @@ cleanup:
     return st;
 }
 
-charl_status charl__writer_array(charl__writer *w, const char *name, charl_dtype dtype,
-                                 const charl_shape *item, int64_t rows, const void *data)
+charl_status charl__writer_array(charl__writer *w, const char *name, charl_dtype dtype, const charl_shape *item,
+                                 int64_t rows, const void *data)
 {
     charl_status st = CHARL_OK;
     output o = {.array = {.dataset = H5I_INVALID_HID, .rows = rows}};
@@ -463,8 +445,8 @@ charl_status charl__writer_finish(charl__writer *w)
     const int64_t labels = w->max_label + 1;
 
     CHARL_REQUIRE(w->put == w->spec.rows + w->spec.more, CHARL_ERR_DATA,
-                  "%s: %lld samples were announced but %lld came", w->path,
-                  (long long)(w->spec.rows + w->spec.more), (long long)w->put);
+                  "%s: %lld samples were announced but %lld came", w->path, (long long)(w->spec.rows + w->spec.more),
+                  (long long)w->put);
     charl__h5_begin();
     if (tokens || !w->spec.values) {
         CHARL_TRY(charl__h5_set_i64(&site, w->h5, tokens ? "vocab" : "classes",

@@ -23,8 +23,7 @@ typedef struct charl__writer_spec {
 } charl__writer_spec;
 
 /** Start writing `path`. Errors: ERR_CONFIG (exists, bad val_split), ERR_DISK. */
-charl_status charl__writer_create(const char *path, const charl__writer_spec *spec,
-                                  const charl_import_options *opt,
+charl_status charl__writer_create(const char *path, const charl__writer_spec *spec, const charl_import_options *opt,
                                   charl__writer **out) CHARL_MUST_CHECK;
 
 /** What is wrong with the name of a class or column, to stand behind "a name": line ends and tabs,
@@ -33,19 +32,16 @@ charl_status charl__writer_create(const char *path, const charl__writer_spec *sp
 const char *charl__name_fault(const char *name);
 /** A text of the file, such as "class_names" and "columns": an attribute, or the array /names/NAME
  * where it is longer than HDF5 allows one to be (64 kB). Nothing for "". Errors: ERR_DISK. */
-charl_status charl__writer_text(charl__writer *w, const char *name,
-                                const char *text) CHARL_MUST_CHECK;
+charl_status charl__writer_text(charl__writer *w, const char *name, const char *text) CHARL_MUST_CHECK;
 
 /** A whole array beside the samples, with checksums: `rows` rows of shape `item`. Errors: ERR_DISK.
  */
-charl_status charl__writer_array(charl__writer *w, const char *name, charl_dtype dtype,
-                                 const charl_shape *item, int64_t rows,
-                                 const void *data) CHARL_MUST_CHECK;
+charl_status charl__writer_array(charl__writer *w, const char *name, charl_dtype dtype, const charl_shape *item,
+                                 int64_t rows, const void *data) CHARL_MUST_CHECK;
 
 /** The next n samples: x [n, x_item] of x_dtype, y [n, y_item] i32 or f32 (NULL for tokens).
  *  Errors: ERR_DATA for a float that is not finite or a label below 0, naming the sample. */
-charl_status charl__writer_put(charl__writer *w, const void *x, const void *y,
-                               int64_t n) CHARL_MUST_CHECK;
+charl_status charl__writer_put(charl__writer *w, const void *x, const void *y, int64_t n) CHARL_MUST_CHECK;
 
 /** Statistics and checksums, then the commit. Errors: ERR_DISK; ERR_DATA if fewer samples came than
  * announced. */

@@ -106,20 +106,18 @@ static void *work(void *user)
 static charl_status check_options(const charl__loader_options *o)
 {
     charl_dataset_info info;
-    const bool in_batch =
-        o->batch >= 1 && o->row0 >= 0 && o->rows >= 1 && o->rows <= o->batch - o->row0;
+    const bool in_batch = o->batch >= 1 && o->row0 >= 0 && o->rows >= 1 && o->rows <= o->batch - o->row0;
 
     CHARL_REQUIRE(o->ds && (unsigned)o->split < CHARL_SPLIT_COUNT, CHARL_ERR_INVALID,
                   "loader: no dataset or no such split");
     charl_dataset_get_info(o->ds, &info);
-    CHARL_REQUIRE(info.rows[o->split] > 0, CHARL_ERR_INVALID, "loader: %s has no split %s",
-                  info.path, charl_split_name(o->split));
-    CHARL_REQUIRE(in_batch, CHARL_ERR_INVALID, "loader: rows [%lld, +%lld) of a batch of %lld",
-                  (long long)o->row0, (long long)o->rows, (long long)o->batch);
-    CHARL_REQUIRE(o->first_step >= 0 && o->first_step < INT64_MAX / o->batch - o->batch,
-                  CHARL_ERR_INVALID, "loader: step %lld", (long long)o->first_step);
-    CHARL_REQUIRE(o->n_slots >= 1 && o->n_slots <= CHARL__LOADER_MAX_SLOTS && o->x &&
-                      (o->y || o->index_only),
+    CHARL_REQUIRE(info.rows[o->split] > 0, CHARL_ERR_INVALID, "loader: %s has no split %s", info.path,
+                  charl_split_name(o->split));
+    CHARL_REQUIRE(in_batch, CHARL_ERR_INVALID, "loader: rows [%lld, +%lld) of a batch of %lld", (long long)o->row0,
+                  (long long)o->rows, (long long)o->batch);
+    CHARL_REQUIRE(o->first_step >= 0 && o->first_step < INT64_MAX / o->batch - o->batch, CHARL_ERR_INVALID,
+                  "loader: step %lld", (long long)o->first_step);
+    CHARL_REQUIRE(o->n_slots >= 1 && o->n_slots <= CHARL__LOADER_MAX_SLOTS && o->x && (o->y || o->index_only),
                   CHARL_ERR_INVALID, "loader: %d slots", o->n_slots);
     CHARL_REQUIRE(!o->index_only || info.items[o->split] <= INT32_MAX, CHARL_ERR_INVALID,
                   "loader: %lld rows do not fit 32-bit indices", (long long)info.items[o->split]);
@@ -167,11 +165,10 @@ charl_status charl__loader_next(charl__loader *l, int64_t *step, int *slot)
     *step = -1;
     *slot = -1;
     pthread_mutex_lock(&l->lock);
-    CHARL_REQUIRE_CLEANUP(l->opt.end_step < 0 || l->opt.first_step + l->taken < l->opt.end_step,
-                          CHARL_ERR_INVALID, "loader: step %lld was the last",
-                          (long long)l->opt.end_step);
-    CHARL_REQUIRE_CLEANUP(l->taken - l->released < l->opt.n_slots, CHARL_ERR_INVALID,
-                          "loader: all %d slots are held", l->opt.n_slots);
+    CHARL_REQUIRE_CLEANUP(l->opt.end_step < 0 || l->opt.first_step + l->taken < l->opt.end_step, CHARL_ERR_INVALID,
+                          "loader: step %lld was the last", (long long)l->opt.end_step);
+    CHARL_REQUIRE_CLEANUP(l->taken - l->released < l->opt.n_slots, CHARL_ERR_INVALID, "loader: all %d slots are held",
+                          l->opt.n_slots);
     since = charl__clock_s();
     while (l->filled == l->taken && l->failed == CHARL_OK) {
         pthread_cond_wait(&l->changed, &l->lock);

@@ -30,16 +30,15 @@ typedef struct charl__loader_options {
     int n_slots;        /* 1..CHARL__LOADER_MAX_SLOTS */
     void *const *x;     /* [n_slots] memory for [rows, x_shape]; index only: for i32 [rows] */
     void *const *y;     /* [n_slots] memory for [rows, y_shape]; index only: ignored */
-    bool mirrored;   /* slots have room for 2 * rows: row i of the batch is followed, `rows` later,
+    bool mirrored;      /* slots have room for 2 * rows: row i of the batch is followed, `rows` later,
                         by its mirror image, row batch - 1 - i */
-    bool index_only; /* deliver row numbers (tokens: first positions) of data the caller keeps
+    bool index_only;    /* deliver row numbers (tokens: first positions) of data the caller keeps
                         elsewhere */
 } charl__loader_options;
 
 /** Check the options and start the thread. The slots are borrowed until destroy.
  *  Errors: ERR_INVALID  a part outside the batch, no such split   ERR_NOMEM */
-charl_status charl__loader_create(const charl__loader_options *opt,
-                                  charl__loader **out) CHARL_MUST_CHECK;
+charl_status charl__loader_create(const charl__loader_options *opt, charl__loader **out) CHARL_MUST_CHECK;
 
 /** Wait for the next step in order; its rows are in *slot until charl__loader_release.
  *  Blocks. Errors: what reading reported; ERR_INVALID past end_step, or if every slot is still

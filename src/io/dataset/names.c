@@ -123,8 +123,7 @@ charl_status charl_names_match(const char *of, const char *in, int64_t **index, 
                               one.length > SHOWN_BYTES ? SHOWN_BYTES : (int)one.length, one.text);
     }
     if (lacking > SHOWN) {
-        CHARL_TRY_CLEANUP(
-            charl__text_printf(&text, " and %lld more", (long long)(lacking - SHOWN)));
+        CHARL_TRY_CLEANUP(charl__text_printf(&text, " and %lld more", (long long)(lacking - SHOWN)));
     }
     *missing = charl__text_steal(&text);
 cleanup:

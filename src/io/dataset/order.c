@@ -98,8 +98,7 @@ static void permute(const epoch_order *o, int64_t first, int64_t count, int64_t 
     }
 }
 
-void charl_order_rows(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t count,
-                      int64_t *out)
+void charl_order_rows(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t count, int64_t *out)
 {
     epoch_order o;
 
@@ -131,6 +130,5 @@ int64_t charl_order_shift(uint64_t seed, int64_t n, bool shuffle, int64_t positi
     if (!shuffle) {
         return 0;
     }
-    return (int64_t)(mix(epoch_key(seed, (uint64_t)(position / n)) ^ UINT64_C(0x746f6b656e73)) %
-                     (uint64_t)window);
+    return (int64_t)(mix(epoch_key(seed, (uint64_t)(position / n)) ^ UINT64_C(0x746f6b656e73)) % (uint64_t)window);
 }

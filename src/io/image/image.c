@@ -33,12 +33,11 @@ charl_image_fit charl_image_fit_of(const char *name)
     return (charl_image_fit)fit;
 }
 
-charl_status charl__pixels_create(const char *path, int64_t height, int64_t width,
-                                  charl__pixels *out)
+charl_status charl__pixels_create(const char *path, int64_t height, int64_t width, charl__pixels *out)
 {
-    CHARL_REQUIRE(height > 0 && width > 0 && height <= CHARL__IMAGE_MAX_PIXELS / width,
-                  CHARL_ERR_DATA, "%s: %lld x %lld pixels; at most %d are read", path,
-                  (long long)width, (long long)height, CHARL__IMAGE_MAX_PIXELS);
+    CHARL_REQUIRE(height > 0 && width > 0 && height <= CHARL__IMAGE_MAX_PIXELS / width, CHARL_ERR_DATA,
+                  "%s: %lld x %lld pixels; at most %d are read", path, (long long)width, (long long)height,
+                  CHARL__IMAGE_MAX_PIXELS);
     CHARL_TRY(charl_alloc_array(height * width, 3, &out->rgb));
     out->height = height;
     out->width = width;
@@ -59,8 +58,7 @@ static charl_status read_file(const char *path, unsigned char **data, size_t *by
 
     CHARL_TRY_CLEANUP(charl__source_open(path, &s));
     n = charl__source_file_bytes(s);
-    CHARL_REQUIRE_CLEANUP(n <= MAX_FILE_BYTES, CHARL_ERR_DATA, "%s: larger than %d bytes", path,
-                          MAX_FILE_BYTES);
+    CHARL_REQUIRE_CLEANUP(n <= MAX_FILE_BYTES, CHARL_ERR_DATA, "%s: larger than %d bytes", path, MAX_FILE_BYTES);
     CHARL_TRY_CLEANUP(charl_alloc((size_t)n, data));
     CHARL_TRY_CLEANUP(charl__source_exact(s, *data, (size_t)n, "the image"));
     *bytes = (size_t)n;
@@ -69,8 +67,7 @@ cleanup:
     return st;
 }
 
-charl_status charl_image_read(const char *path, const charl_image_format *format,
-                              unsigned char *out)
+charl_status charl_image_read(const char *path, const charl_image_format *format, unsigned char *out)
 {
     charl_status st = CHARL_OK;
     static const unsigned char png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
@@ -83,8 +80,8 @@ charl_status charl_image_read(const char *path, const charl_image_format *format
     if (bytes >= sizeof png && memcmp(data, png, sizeof png) == 0) {
         CHARL_TRY_CLEANUP(charl__png_decode(path, data, bytes, &pixels));
     } else {
-        CHARL_REQUIRE_CLEANUP(bytes >= sizeof jpeg && memcmp(data, jpeg, sizeof jpeg) == 0,
-                              CHARL_ERR_DATA, "%s: neither a PNG nor a JPEG file", path);
+        CHARL_REQUIRE_CLEANUP(bytes >= sizeof jpeg && memcmp(data, jpeg, sizeof jpeg) == 0, CHARL_ERR_DATA,
+                              "%s: neither a PNG nor a JPEG file", path);
         CHARL_TRY_CLEANUP(charl__jpeg_decode(path, data, bytes, &pixels));
     }
     CHARL_TRY_CLEANUP(charl__pixels_resize(&pixels, format, out));
@@ -164,11 +161,10 @@ charl_status charl__folder_list(const char *folder, bool folders, charl_image_fi
         struct stat s;
 
         if (entry->d_name[0] == '.' || (!folders && !charl__is_image_name(entry->d_name))) {
-            CHARL_REQUIRE_CLEANUP(
-                folders || !is_foreign_image_name(entry->d_name), CHARL_ERR_DATA,
-                "%s/%s: only .png, .jpg and .jpeg images are read; HINT convert it or "
-                "move it out of the folder",
-                folder, entry->d_name);
+            CHARL_REQUIRE_CLEANUP(folders || !is_foreign_image_name(entry->d_name), CHARL_ERR_DATA,
+                                  "%s/%s: only .png, .jpg and .jpeg images are read; HINT convert it or "
+                                  "move it out of the folder",
+                                  folder, entry->d_name);
             continue;
         }
         CHARL_TRY_CLEANUP(charl__files_append(out, folder, entry->d_name));
@@ -192,15 +188,14 @@ charl_status charl_image_files_add(charl_image_files *files, const char *path)
     const int64_t before = files->count;
     struct stat s;
 
-    CHARL_REQUIRE(stat(path, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", path,
-                  strerror(errno));
+    CHARL_REQUIRE(stat(path, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", path, strerror(errno));
     if (!S_ISDIR(s.st_mode)) {
         CHARL_TRY(charl__files_append(files, "", path));
         return CHARL_OK;
     }
     CHARL_TRY(charl__folder_list(path, false, files));
-    CHARL_REQUIRE(files->count > before, CHARL_ERR_DATA,
-                  "%s: there are no .png, .jpg or .jpeg files in this folder", path);
+    CHARL_REQUIRE(files->count > before, CHARL_ERR_DATA, "%s: there are no .png, .jpg or .jpeg files in this folder",
+                  path);
     return CHARL_OK;
 }
 
@@ -210,8 +205,7 @@ static charl_status add_tree(charl_image_files *files, const char *folder, int d
     charl_image_files below = {0};
 
     CHARL_REQUIRE_CLEANUP(depth < MAX_DEPTH, CHARL_ERR_DATA,
-                          "%s: more than %d folders deep (a link to a folder above?)", folder,
-                          MAX_DEPTH);
+                          "%s: more than %d folders deep (a link to a folder above?)", folder, MAX_DEPTH);
     CHARL_TRY_CLEANUP(charl__folder_list(folder, false, files));
     CHARL_TRY_CLEANUP(charl__folder_list(folder, true, &below));
     for (int64_t i = 0; i < below.count; i++) {
@@ -227,8 +221,7 @@ charl_status charl__image_files_add_tree(charl_image_files *files, const char *p
     const int64_t before = files->count;
     struct stat s;
 
-    CHARL_REQUIRE(stat(path, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", path,
-                  strerror(errno));
+    CHARL_REQUIRE(stat(path, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", path, strerror(errno));
     if (!S_ISDIR(s.st_mode)) {
         CHARL_TRY(charl__files_append(files, "", path));
         return CHARL_OK;

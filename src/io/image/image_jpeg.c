@@ -41,8 +41,7 @@ static void on_message(j_common_ptr jpeg, int level)
     const int code = jpeg->err->msg_code;
 
     /* Bytes between markers and odd colour tags are common and harmless. */
-    if (level < 0 && code != JWRN_EXTRANEOUS_DATA && code != JWRN_ADOBE_XFORM &&
-        code != JWRN_JFIF_MAJOR) {
+    if (level < 0 && code != JWRN_EXTRANEOUS_DATA && code != JWRN_ADOBE_XFORM && code != JWRN_JFIF_MAJOR) {
         give_up(jpeg);
     }
 }
@@ -71,9 +70,8 @@ static int find_orientation(const decoder *d)
 
 static charl_status begin(decoder *d)
 {
-    CHARL_REQUIRE(d->jpeg.jpeg_color_space != JCS_CMYK && d->jpeg.jpeg_color_space != JCS_YCCK,
-                  CHARL_ERR_DATA, "%s: CMYK colours, as for print; HINT convert it to RGB",
-                  d->path);
+    CHARL_REQUIRE(d->jpeg.jpeg_color_space != JCS_CMYK && d->jpeg.jpeg_color_space != JCS_YCCK, CHARL_ERR_DATA,
+                  "%s: CMYK colours, as for print; HINT convert it to RGB", d->path);
     CHARL_TRY(charl__pixels_create(d->path, d->jpeg.image_height, d->jpeg.image_width, d->out));
     d->orientation = find_orientation(d);
     d->jpeg.out_color_space = JCS_RGB;
@@ -98,8 +96,7 @@ static bool run(decoder *d, const unsigned char *data, size_t bytes)
     }
     jpeg_start_decompress(&d->jpeg);
     while (d->jpeg.output_scanline < d->jpeg.output_height) {
-        unsigned char *row =
-            d->out->rgb + (size_t)d->jpeg.output_scanline * (size_t)d->out->width * 3;
+        unsigned char *row = d->out->rgb + (size_t)d->jpeg.output_scanline * (size_t)d->out->width * 3;
 
         jpeg_read_scanlines(&d->jpeg, &row, 1);
     }
@@ -107,8 +104,7 @@ static bool run(decoder *d, const unsigned char *data, size_t bytes)
     return true;
 }
 
-charl_status charl__jpeg_decode(const char *path, const unsigned char *data, size_t bytes,
-                                charl__pixels *out)
+charl_status charl__jpeg_decode(const char *path, const unsigned char *data, size_t bytes, charl__pixels *out)
 {
     charl_status st = CHARL_OK;
     decoder d = {.path = path, .out = out};
@@ -127,8 +123,7 @@ charl_status charl__jpeg_decode(const char *path, const unsigned char *data, siz
     return st;
 }
 #else
-charl_status charl__jpeg_decode(const char *path, const unsigned char *data, size_t bytes,
-                                charl__pixels *out)
+charl_status charl__jpeg_decode(const char *path, const unsigned char *data, size_t bytes, charl__pixels *out)
 {
     (void)data;
     (void)bytes;

@@ -46,12 +46,9 @@ int charl__exif_orientation(const unsigned char *data, size_t bytes)
 charl_status charl__pixels_orient(charl__pixels *p, int orientation)
 {
     const bool turns = orientation >= 5; /* rows become columns */
-    const bool flip_rows =
-        orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
-    const bool flip_columns =
-        orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
-    charl__pixels out = {.height = turns ? p->width : p->height,
-                         .width = turns ? p->height : p->width};
+    const bool flip_rows = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+    const bool flip_columns = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+    charl__pixels out = {.height = turns ? p->width : p->height, .width = turns ? p->height : p->width};
 
     if (orientation == 1) {
         return CHARL_OK;

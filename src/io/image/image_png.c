@@ -7,8 +7,7 @@
 #include <png.h>
 #include <string.h>
 
-charl_status charl__png_decode(const char *path, const unsigned char *data, size_t bytes,
-                               charl__pixels *out)
+charl_status charl__png_decode(const char *path, const unsigned char *data, size_t bytes, charl__pixels *out)
 {
     charl_status st = CHARL_OK;
     const png_color white = {255, 255, 255};
@@ -28,14 +27,12 @@ cleanup:
     return st;
 }
 #else
-charl_status charl__png_decode(const char *path, const unsigned char *data, size_t bytes,
-                               charl__pixels *out)
+charl_status charl__png_decode(const char *path, const unsigned char *data, size_t bytes, charl__pixels *out)
 {
     (void)data;
     (void)bytes;
     (void)out;
-    CHARL_FAIL(CHARL_ERR_DATA,
-               "%s: this charl was built without PNG; HINT install libpng-dev and build it again",
+    CHARL_FAIL(CHARL_ERR_DATA, "%s: this charl was built without PNG; HINT install libpng-dev and build it again",
                path);
     return CHARL_OK;
 }

@@ -105,8 +105,7 @@ static unsigned char to_byte(double v)
     return (unsigned char)floor((v < 0.0 ? 0.0 : v > 255.0 ? 255.0 : v) + 0.5);
 }
 
-static void mix_columns(const double *row, const taps *t, int64_t channels, int64_t plane,
-                        unsigned char *out)
+static void mix_columns(const double *row, const taps *t, int64_t channels, int64_t plane, unsigned char *out)
 {
     double rgb[3] = {0.0, 0.0, 0.0};
 
@@ -124,8 +123,7 @@ static void mix_columns(const double *row, const taps *t, int64_t channels, int6
     }
 }
 
-charl_status charl__pixels_resize(const charl__pixels *in, const charl_image_format *format,
-                                  unsigned char *out)
+charl_status charl__pixels_resize(const charl__pixels *in, const charl_image_format *format, unsigned char *out)
 {
     charl_status st = CHARL_OK;
     const placement p = place(in, format);
@@ -142,8 +140,7 @@ charl_status charl__pixels_resize(const charl__pixels *in, const charl_image_for
         mix_rows(in, &ty, row);
         for (int64_t x = 0; x < p.x.length; x++) {
             find_taps(&p.x, x, &tx);
-            mix_columns(row, &tx, format->channels, plane,
-                        out + (p.top + y) * format->width + p.left + x);
+            mix_columns(row, &tx, format->channels, plane, out + (p.top + y) * format->width + p.left + x);
         }
     }
 cleanup:

@@ -23,9 +23,9 @@ typedef struct csv_import {
     bool named;     /* a label was found by its name, not by its index */
     bool *is_label; /* [n_columns] */
     int64_t rows;
-    bool ids;      /* every class is an integer from 0: the label itself */
-    int n_classes; /* distinct class names */
-    char **names; /* [n_classes]; after the first pass sorted by their bytes: class i is names[i] */
+    bool ids;       /* every class is an integer from 0: the label itself */
+    int n_classes;  /* distinct class names */
+    char **names;   /* [n_classes]; after the first pass sorted by their bytes: class i is names[i] */
     int32_t *slots; /* [SLOTS] hash table of names: index + 1 */
 } csv_import;
 
@@ -52,8 +52,7 @@ static charl_status add_class(csv_import *c, const char *name)
     CHARL_REQUIRE(c->n_classes < MAX_CLASSES, CHARL_ERR_DATA,
                   "%s: the labels in column %s have more than %d different values, too many for "
                   "classes; HINT a target that is a number needs --regression",
-                  charl__table_place(&c->table), charl__table_column(&c->table, c->label[0]),
-                  MAX_CLASSES);
+                  charl__table_place(&c->table), charl__table_column(&c->table, c->label[0]), MAX_CLASSES);
     CHARL_REQUIRE(!why, CHARL_ERR_DATA, "%s: a class name %s", charl__table_place(&c->table), why);
     CHARL_TRY(charl_strdup(name, &c->names[c->n_classes]));
     c->slots[slot] = ++c->n_classes;
@@ -88,8 +87,8 @@ static charl_status find_label(csv_import *c, const char *wanted, int *column)
             return CHARL_OK;
         }
     }
-    CHARL_REQUIRE(!wanted || parse_index(wanted, &index), CHARL_ERR_CONFIG,
-                  "%s: there is no column \"%s\"", c->path, wanted);
+    CHARL_REQUIRE(!wanted || parse_index(wanted, &index), CHARL_ERR_CONFIG, "%s: there is no column \"%s\"", c->path,
+                  wanted);
     index = index < 0 ? index + n : index;
     CHARL_REQUIRE(index >= 0 && index < n, CHARL_ERR_CONFIG, "%s: column %s of %d columns", c->path,
                   wanted ? wanted : "-1", n);
@@ -102,8 +101,7 @@ static charl_status add_label(csv_import *c, const char *name)
     int column;
 
     CHARL_TRY(find_label(c, name, &column));
-    CHARL_REQUIRE(!c->is_label[column], CHARL_ERR_CONFIG, "%s: column %s is a target twice",
-                  c->path, name);
+    CHARL_REQUIRE(!c->is_label[column], CHARL_ERR_CONFIG, "%s: column %s is a target twice", c->path, name);
     c->is_label[column] = true;
     c->label[c->n_labels++] = column;
     return CHARL_OK;
@@ -135,8 +133,7 @@ static charl_status find_labels(csv_import *c, const char *wanted)
         CHARL_TRY_CLEANUP(add_label(c, name));
     }
     CHARL_REQUIRE_CLEANUP(c->n_labels < n, CHARL_ERR_CONFIG,
-                          "%s: every column is a target, and nothing is left to tell it from",
-                          c->path);
+                          "%s: every column is a target, and nothing is left to tell it from", c->path);
 cleanup:
     charl_free(copy);
     return st;
@@ -176,8 +173,7 @@ static charl_status read_first(csv_import *c, const charl_csv_options *csv)
     bool header;
 
     CHARL_REQUIRE(c->table.n_columns >= 2, CHARL_ERR_DATA,
-                  "%s: %d column; a table needs a target and at least one more", c->path,
-                  c->table.n_columns);
+                  "%s: %d column; a table needs a target and at least one more", c->path, c->table.n_columns);
     CHARL_TRY(find_labels(c, csv->label));
     CHARL_TRY(has_header(c, csv->header, &header));
     if (header) {
@@ -195,8 +191,7 @@ static charl_status note_row(csv_import *c)
     if (c->regression || c->n_labels > 1) {
         return CHARL_OK;
     }
-    CHARL_REQUIRE(label[0], CHARL_ERR_DATA, "%s: the label is missing",
-                  charl__table_place(&c->table));
+    CHARL_REQUIRE(label[0], CHARL_ERR_DATA, "%s: the label is missing", charl__table_place(&c->table));
     c->ids = c->ids && parse_index(label, &id) && id >= 0 && id < MAX_ID;
     CHARL_TRY(add_class(c, label));
     return CHARL_OK;

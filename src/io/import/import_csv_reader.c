@@ -71,8 +71,7 @@ static charl_status next_byte(charl__csv *c, int *byte)
 
 static charl_status push(charl__csv *c, char byte)
 {
-    CHARL_REQUIRE(c->length < MAX_RECORD, CHARL_ERR_DATA,
-                  "%s:%lld: a record of more than 16 MiB (an unclosed quote?)",
+    CHARL_REQUIRE(c->length < MAX_RECORD, CHARL_ERR_DATA, "%s:%lld: a record of more than 16 MiB (an unclosed quote?)",
                   charl__source_path(c->source), (long long)c->record_line);
     if (c->length == c->capacity) {
         const size_t capacity = c->capacity ? 2 * c->capacity : 1024;
@@ -99,8 +98,7 @@ static charl_status begin_field(charl__csv *c)
 static charl_status end_field(charl__csv *c, bool trim)
 {
     while (trim && c->length > c->starts[c->n_fields - 1] &&
-           (c->text[c->length - 1] == ' ' || c->text[c->length - 1] == '\t' ||
-            c->text[c->length - 1] == '\r')) {
+           (c->text[c->length - 1] == ' ' || c->text[c->length - 1] == '\t' || c->text[c->length - 1] == '\r')) {
         c->length--;
     }
     return push(c, '\0');
@@ -113,8 +111,7 @@ static charl_status step(charl__csv *c, int byte, state *s, bool *done)
     const bool ends_line = byte == '\n' || byte == END;
 
     if (*s == QUOTED) {
-        CHARL_REQUIRE(byte != END, CHARL_ERR_DATA, "%s:%lld: a quote is not closed", path,
-                      (long long)c->record_line);
+        CHARL_REQUIRE(byte != END, CHARL_ERR_DATA, "%s:%lld: a quote is not closed", path, (long long)c->record_line);
         if (byte == '"') {
             *s = QUOTE_SEEN;
         } else {
@@ -133,15 +130,14 @@ static charl_status step(charl__csv *c, int byte, state *s, bool *done)
     } else if (*s == QUOTE_SEEN) {
         CHARL_REQUIRE(byte == '\r' || byte == ' ' || byte == '\t', CHARL_ERR_DATA,
                       "%s:%lld: text after a closing quote%s", path, (long long)c->line,
-                      byte == ';' || byte == '|' ? "; HINT is the separator no comma? --separator"
-                                                 : "");
+                      byte == ';' || byte == '|' ? "; HINT is the separator no comma? --separator" : "");
     } else if (*s == FIELD_START && byte == '"') {
         *s = QUOTED;
     } else if (*s == FIELD_START && (byte == ' ' || byte == '\t')) {
         ; /* blanks before an unquoted field */
     } else {
-        CHARL_REQUIRE(byte != '"' && byte != '\0', CHARL_ERR_DATA, "%s:%lld: stray %s", path,
-                      (long long)c->line, byte ? "quote" : "NUL byte");
+        CHARL_REQUIRE(byte != '"' && byte != '\0', CHARL_ERR_DATA, "%s:%lld: stray %s", path, (long long)c->line,
+                      byte ? "quote" : "NUL byte");
         CHARL_TRY(push(c, (char)byte));
         *s = PLAIN;
     }

@@ -39,14 +39,13 @@ static const char *base_name(const char *path)
 /* A file name in labels.csv: inside the folder, and of an image. */
 static charl_status check_listed_name(const collection *c, const char *name, int64_t line)
 {
-    const bool climbs = strcmp(name, "..") == 0 || strncmp(name, "../", 3) == 0 ||
-                        strstr(name, "/../") || name[0] == '/';
+    const bool climbs =
+        strcmp(name, "..") == 0 || strncmp(name, "../", 3) == 0 || strstr(name, "/../") || name[0] == '/';
 
-    CHARL_REQUIRE(!climbs, CHARL_ERR_DATA, "%s/labels.csv:%lld: %.200s is outside the folder",
-                  c->folder, (long long)line, name);
-    CHARL_REQUIRE(charl__is_image_name(name), CHARL_ERR_DATA,
-                  "%s/labels.csv:%lld: \"%.200s\" is not a .png, .jpg or .jpeg file", c->folder,
+    CHARL_REQUIRE(!climbs, CHARL_ERR_DATA, "%s/labels.csv:%lld: %.200s is outside the folder", c->folder,
                   (long long)line, name);
+    CHARL_REQUIRE(charl__is_image_name(name), CHARL_ERR_DATA,
+                  "%s/labels.csv:%lld: \"%.200s\" is not a .png, .jpg or .jpeg file", c->folder, (long long)line, name);
     return CHARL_OK;
 }
 
@@ -61,18 +60,16 @@ static charl_status read_list(collection *c, charl__csv *csv)
     while (n > 0) {
         const long long line = (long long)charl__csv_line(csv);
 
-        CHARL_REQUIRE(n == 2, CHARL_ERR_DATA,
-                      "%s/labels.csv:%lld: %d fields; a file name and a label were expected",
+        CHARL_REQUIRE(n == 2, CHARL_ERR_DATA, "%s/labels.csv:%lld: %d fields; a file name and a label were expected",
                       c->folder, line, n);
         CHARL_TRY(check_listed_name(c, charl__csv_field(csv, 0), line));
-        CHARL_REQUIRE(charl__csv_field(csv, 1)[0], CHARL_ERR_DATA,
-                      "%s/labels.csv:%lld: the label is missing", c->folder, line);
+        CHARL_REQUIRE(charl__csv_field(csv, 1)[0], CHARL_ERR_DATA, "%s/labels.csv:%lld: the label is missing",
+                      c->folder, line);
         CHARL_TRY(charl__files_append(&c->images, c->folder, charl__csv_field(csv, 0)));
         CHARL_TRY(charl__files_append(&c->labels, "", charl__csv_field(csv, 1)));
         CHARL_TRY(charl__csv_next(csv, &n));
     }
-    CHARL_REQUIRE(c->images.count > 0, CHARL_ERR_DATA, "%s/labels.csv: there are no images in it",
-                  c->folder);
+    CHARL_REQUIRE(c->images.count > 0, CHARL_ERR_DATA, "%s/labels.csv: there are no images in it", c->folder);
     return CHARL_OK;
 }
 
@@ -97,11 +94,10 @@ static charl_status collect_classes(collection *c)
     charl_image_files folders = {0};
 
     CHARL_TRY_CLEANUP(charl__folder_list(c->folder, true, &folders));
-    CHARL_REQUIRE_CLEANUP(
-        folders.count > 0, CHARL_ERR_DATA,
-        "%s: neither a labels.csv (file name and label on each line) nor sub-folders, one "
-        "for each class",
-        c->folder);
+    CHARL_REQUIRE_CLEANUP(folders.count > 0, CHARL_ERR_DATA,
+                          "%s: neither a labels.csv (file name and label on each line) nor sub-folders, one "
+                          "for each class",
+                          c->folder);
     for (int64_t i = 0; i < folders.count; i++) {
         CHARL_TRY_CLEANUP(charl_image_files_add(&c->images, folders.paths[i]));
         while (c->labels.count < c->images.count) {
@@ -119,8 +115,8 @@ static charl_status collect(collection *c)
     charl__text list = {0};
     struct stat s;
 
-    CHARL_REQUIRE_CLEANUP(stat(c->folder, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s",
-                          c->folder, strerror(errno));
+    CHARL_REQUIRE_CLEANUP(stat(c->folder, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", c->folder,
+                          strerror(errno));
     CHARL_REQUIRE_CLEANUP(S_ISDIR(s.st_mode), CHARL_ERR_DATA, "%s: not a folder", c->folder);
     CHARL_TRY_CLEANUP(charl__text_printf(&list, "%s/labels.csv", c->folder));
     c->listed = stat(charl__text_string(&list), &s) == 0;
@@ -144,8 +140,7 @@ static void collection_fini(collection *c)
 
 static bool is_id(const char *text)
 {
-    return text[0] && strspn(text, "0123456789") == strlen(text) && strlen(text) < 8 &&
-           atol(text) < MAX_ID;
+    return text[0] && strspn(text, "0123456789") == strlen(text) && strlen(text) < 8 && atol(text) < MAX_ID;
 }
 
 static int by_name(const void *a, const void *b)
@@ -168,8 +163,7 @@ static charl_status find_classes(const collection *c, classes *out)
             out->names[out->count++] = out->names[i];
         }
     }
-    CHARL_REQUIRE(out->count <= MAX_CLASSES, CHARL_ERR_DATA, "%s: more than %d classes", c->folder,
-                  MAX_CLASSES);
+    CHARL_REQUIRE(out->count <= MAX_CLASSES, CHARL_ERR_DATA, "%s: more than %d classes", c->folder, MAX_CLASSES);
     for (int64_t i = 0; i < out->count; i++) {
         const char *why = charl__name_fault(out->names[i]);
 
@@ -181,15 +175,13 @@ static charl_status find_classes(const collection *c, classes *out)
 static charl_status number_labels(collection *c, const classes *k)
 {
     for (int64_t i = 0; i < c->labels.count; i++) {
-        char *const *found =
-            bsearch(&c->labels.paths[i], k->names, (size_t)k->count, sizeof *k->names, by_name);
+        char *const *found = bsearch(&c->labels.paths[i], k->names, (size_t)k->count, sizeof *k->names, by_name);
 
         if (k->ids && is_id(c->labels.paths[i])) {
             c->label[i] = (int32_t)atol(c->labels.paths[i]);
             continue;
         }
-        CHARL_REQUIRE(found, CHARL_ERR_DATA,
-                      "%s: class \"%.100s\" is not among those of the training images",
+        CHARL_REQUIRE(found, CHARL_ERR_DATA, "%s: class \"%.100s\" is not among those of the training images",
                       c->images.paths[i], c->labels.paths[i]);
         c->label[i] = (int32_t)(found - k->names);
     }
@@ -223,8 +215,7 @@ cleanup:
     return st;
 }
 
-static charl_status write_texts(const classes *k, const charl_image_format *format,
-                                charl__writer *w)
+static charl_status write_texts(const classes *k, const charl_image_format *format, charl__writer *w)
 {
     charl_status st = CHARL_OK;
     charl__text names = {0};
@@ -243,18 +234,17 @@ cleanup:
 
 static charl_status check_format(const charl_image_format *f)
 {
-    CHARL_REQUIRE(f->channels == 1 || f->channels == 3, CHARL_ERR_CONFIG,
-                  "images have 1 or 3 channels, not %lld", (long long)f->channels);
-    CHARL_REQUIRE(f->height >= 1 && f->height <= MAX_SIDE && f->width >= 1 && f->width <= MAX_SIDE,
-                  CHARL_ERR_CONFIG, "images of %lld x %lld pixels; each side is 1 to %d",
-                  (long long)f->height, (long long)f->width, MAX_SIDE);
-    CHARL_REQUIRE((unsigned)f->fit < CHARL_FIT_COUNT, CHARL_ERR_CONFIG, "there is no fit %d",
-                  (int)f->fit);
+    CHARL_REQUIRE(f->channels == 1 || f->channels == 3, CHARL_ERR_CONFIG, "images have 1 or 3 channels, not %lld",
+                  (long long)f->channels);
+    CHARL_REQUIRE(f->height >= 1 && f->height <= MAX_SIDE && f->width >= 1 && f->width <= MAX_SIDE, CHARL_ERR_CONFIG,
+                  "images of %lld x %lld pixels; each side is 1 to %d", (long long)f->height, (long long)f->width,
+                  MAX_SIDE);
+    CHARL_REQUIRE((unsigned)f->fit < CHARL_FIT_COUNT, CHARL_ERR_CONFIG, "there is no fit %d", (int)f->fit);
     return CHARL_OK;
 }
 
-charl_status charl_import_images(const char *const folders[2], const charl_image_format *format,
-                                 const char *out, const charl_import_options *opt)
+charl_status charl_import_images(const char *const folders[2], const charl_image_format *format, const char *out,
+                                 const charl_import_options *opt)
 {
     charl_status st = CHARL_OK;
     collection c[2] = {{.folder = folders[0]}, {.folder = folders[1]}};

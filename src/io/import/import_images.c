@@ -34,15 +34,12 @@ static charl_status idx_header(charl__source *s, int *ndim, int64_t *dim)
     const char *path = charl__source_path(s);
 
     CHARL_TRY(charl__source_exact(s, head, sizeof head, "the IDX header"));
-    CHARL_REQUIRE(head[0] == 0 && head[1] == 0, CHARL_ERR_DATA,
-                  "%s: not an IDX file (begins with %02x %02x %02x %02x)", path, head[0], head[1],
-                  head[2], head[3]);
+    CHARL_REQUIRE(head[0] == 0 && head[1] == 0, CHARL_ERR_DATA, "%s: not an IDX file (begins with %02x %02x %02x %02x)",
+                  path, head[0], head[1], head[2], head[3]);
     CHARL_REQUIRE(head[2] == 8, CHARL_ERR_DATA,
-                  "%s: IDX elements of type 0x%02x; only unsigned bytes (0x08) are imported", path,
-                  head[2]);
+                  "%s: IDX elements of type 0x%02x; only unsigned bytes (0x08) are imported", path, head[2]);
     *ndim = head[3];
-    CHARL_REQUIRE(*ndim >= 1 && *ndim <= 4, CHARL_ERR_DATA, "%s: IDX with %d dimensions", path,
-                  *ndim);
+    CHARL_REQUIRE(*ndim >= 1 && *ndim <= 4, CHARL_ERR_DATA, "%s: IDX with %d dimensions", path, *ndim);
     for (int i = 0; i < *ndim; i++) {
         CHARL_TRY(charl__source_exact(s, head, sizeof head, "the IDX header"));
         dim[i] = big_endian(head);
@@ -62,22 +59,20 @@ static charl_status idx_open(idx_pair *p, const char *images, const char *labels
     CHARL_TRY(charl__source_open(images, &p->images));
     CHARL_TRY(charl__source_open(labels, &p->labels));
     CHARL_TRY(idx_header(p->images, &ndim, dim));
-    CHARL_REQUIRE(ndim >= 3, CHARL_ERR_DATA, "%s: %d dimensions; images are [n,h,w] or [n,c,h,w]%s",
-                  images, ndim, ndim == 1 ? " (are labels and images exchanged?)" : "");
+    CHARL_REQUIRE(ndim >= 3, CHARL_ERR_DATA, "%s: %d dimensions; images are [n,h,w] or [n,c,h,w]%s", images, ndim,
+                  ndim == 1 ? " (are labels and images exchanged?)" : "");
     CHARL_TRY(idx_header(p->labels, &label_ndim, n_labels));
-    CHARL_REQUIRE(label_ndim == 1, CHARL_ERR_DATA, "%s: %d dimensions; labels are [n]", labels,
-                  label_ndim);
-    CHARL_REQUIRE(n_labels[0] == dim[0], CHARL_ERR_DATA,
-                  "%s has %lld images but %s has %lld labels", images, (long long)dim[0], labels,
-                  (long long)n_labels[0]);
+    CHARL_REQUIRE(label_ndim == 1, CHARL_ERR_DATA, "%s: %d dimensions; labels are [n]", labels, label_ndim);
+    CHARL_REQUIRE(n_labels[0] == dim[0], CHARL_ERR_DATA, "%s has %lld images but %s has %lld labels", images,
+                  (long long)dim[0], labels, (long long)n_labels[0]);
     p->n = dim[0];
     p->item.ndim = 3;
     p->item.dim[0] = ndim == 4 ? dim[1] : 1;
     p->item.dim[1] = dim[ndim - 2];
     p->item.dim[2] = dim[ndim - 1];
     for (int i = 0; i < 3; i++) {
-        CHARL_REQUIRE(p->item.dim[i] <= MAX_IMAGE_BYTES / bytes, CHARL_ERR_DATA,
-                      "%s: images of more than %d bytes", images, MAX_IMAGE_BYTES);
+        CHARL_REQUIRE(p->item.dim[i] <= MAX_IMAGE_BYTES / bytes, CHARL_ERR_DATA, "%s: images of more than %d bytes",
+                      images, MAX_IMAGE_BYTES);
         bytes *= p->item.dim[i];
     }
     return CHARL_OK;
@@ -120,8 +115,8 @@ cleanup:
     return st;
 }
 
-charl_status charl_import_idx(const char *const images[2], const char *const labels[2],
-                              const char *out, const charl_import_options *opt)
+charl_status charl_import_idx(const char *const images[2], const char *const labels[2], const char *out,
+                              const charl_import_options *opt)
 {
     charl_status st = CHARL_OK;
     idx_pair pair[2] = {{0}, {0}};
@@ -160,11 +155,10 @@ static charl_status cifar_count(const char *path, int64_t *n)
 
     CHARL_TRY_CLEANUP(charl__source_open(path, &s));
     bytes = charl__source_file_bytes(s);
-    CHARL_REQUIRE_CLEANUP(
-        bytes % CIFAR_RECORD == 0, CHARL_ERR_DATA,
-        "%s: %lld bytes are not a whole number of CIFAR-10 records of %d bytes: truncated "
-        "or another format",
-        path, (long long)bytes, CIFAR_RECORD);
+    CHARL_REQUIRE_CLEANUP(bytes % CIFAR_RECORD == 0, CHARL_ERR_DATA,
+                          "%s: %lld bytes are not a whole number of CIFAR-10 records of %d bytes: truncated "
+                          "or another format",
+                          path, (long long)bytes, CIFAR_RECORD);
     *n += bytes / CIFAR_RECORD;
 cleanup:
     charl__source_close(s);
@@ -191,9 +185,8 @@ static charl_status cifar_copy(const char *path, charl__writer *w)
         for (int64_t k = 0; k < n; k++) {
             const unsigned char *r = records + k * CIFAR_RECORD;
 
-            CHARL_REQUIRE_CLEANUP(r[0] < 10, CHARL_ERR_DATA,
-                                  "%s: label %d in record %lld: CIFAR-10 labels are 0 to 9", path,
-                                  r[0], (long long)(at + k));
+            CHARL_REQUIRE_CLEANUP(r[0] < 10, CHARL_ERR_DATA, "%s: label %d in record %lld: CIFAR-10 labels are 0 to 9",
+                                  path, r[0], (long long)(at + k));
             y[k] = r[0];
             memcpy(x + k * CIFAR_PIXELS, r + 1, CIFAR_PIXELS);
         }
@@ -209,18 +202,15 @@ cleanup:
     return st;
 }
 
-charl_status charl_import_cifar10(const char *const *train, int n_train, const char *test,
-                                  const char *out, const charl_import_options *opt)
+charl_status charl_import_cifar10(const char *const *train, int n_train, const char *test, const char *out,
+                                  const charl_import_options *opt)
 {
     charl_status st = CHARL_OK;
     charl__writer *w = NULL;
-    charl__writer_spec spec = {.kind = CHARL_DATASET_IMAGES,
-                               .x_dtype = CHARL_U8,
-                               .x_item = {3, {3, 32, 32}},
-                               .classes = 10};
+    charl__writer_spec spec = {
+        .kind = CHARL_DATASET_IMAGES, .x_dtype = CHARL_U8, .x_item = {3, {3, 32, 32}}, .classes = 10};
 
-    CHARL_REQUIRE_CLEANUP(n_train >= 1, CHARL_ERR_CONFIG,
-                          "a CIFAR-10 import needs at least one file");
+    CHARL_REQUIRE_CLEANUP(n_train >= 1, CHARL_ERR_CONFIG, "a CIFAR-10 import needs at least one file");
     for (int i = 0; i < n_train; i++) {
         CHARL_TRY_CLEANUP(cifar_count(train[i], &spec.rows));
     }
@@ -228,8 +218,8 @@ charl_status charl_import_cifar10(const char *const *train, int n_train, const c
         CHARL_TRY_CLEANUP(cifar_count(test, &spec.more));
     }
     CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
-    CHARL_TRY_CLEANUP(charl__writer_text(
-        w, "class_names", "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck"));
+    CHARL_TRY_CLEANUP(
+        charl__writer_text(w, "class_names", "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck"));
     for (int i = 0; i < n_train; i++) {
         CHARL_TRY_CLEANUP(cifar_copy(train[i], w));
     }

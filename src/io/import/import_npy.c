@@ -29,15 +29,13 @@ static const char *value_of(const char *header, const char *key)
 
 static charl_status parse_type(charl__npy *a, const char *path, const char *p)
 {
-    static const char *const known[] = {"u1", "u2", "u4", "u8", "i1", "i2",
-                                        "i4", "i8", "f4", "f8", "b1"};
+    static const char *const known[] = {"u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f4", "f8", "b1"};
     bool ok = false;
 
     CHARL_REQUIRE(p && p[0] == '\'' && strlen(p) >= 5 && p[4] == '\'', CHARL_ERR_DATA,
-                  "%s: element type not understood (structured or object arrays are not imported)",
+                  "%s: element type not understood (structured or object arrays are not imported)", path);
+    CHARL_REQUIRE(p[1] != '>', CHARL_ERR_DATA, "%s: big-endian elements; HINT x.astype(x.dtype.newbyteorder('<'))",
                   path);
-    CHARL_REQUIRE(p[1] != '>', CHARL_ERR_DATA,
-                  "%s: big-endian elements; HINT x.astype(x.dtype.newbyteorder('<'))", path);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         ok = ok || (p[2] == known[i][0] && p[3] == known[i][1]);
     }
@@ -64,8 +62,7 @@ static charl_status parse_shape(charl__npy *a, const char *path, const char *p)
         if (n == 0) {
             a->rows = extent;
         } else {
-            CHARL_REQUIRE(extent <= MAX_ROW / bytes, CHARL_ERR_DATA,
-                          "%s: rows of more than %d bytes", path, MAX_ROW);
+            CHARL_REQUIRE(extent <= MAX_ROW / bytes, CHARL_ERR_DATA, "%s: rows of more than %d bytes", path, MAX_ROW);
             a->item.dim[n - 1] = extent;
             bytes *= extent;
         }
@@ -90,15 +87,11 @@ charl_status charl__npy_open(charl__npy *a, const char *path)
 
     CHARL_TRY_CLEANUP(charl__source_open(path, &a->source));
     CHARL_TRY_CLEANUP(charl__source_exact(a->source, head, sizeof head, "the .npy header"));
-    CHARL_REQUIRE_CLEANUP(memcmp(head, "\x93NUMPY", 6) == 0, CHARL_ERR_DATA, "%s: not a .npy file",
-                          path);
-    CHARL_REQUIRE_CLEANUP(head[6] >= 1 && head[6] <= 3, CHARL_ERR_DATA, "%s: .npy version %d", path,
-                          head[6]);
-    CHARL_TRY_CLEANUP(
-        charl__source_exact(a->source, length, head[6] == 1 ? 2 : 4, "the .npy header"));
+    CHARL_REQUIRE_CLEANUP(memcmp(head, "\x93NUMPY", 6) == 0, CHARL_ERR_DATA, "%s: not a .npy file", path);
+    CHARL_REQUIRE_CLEANUP(head[6] >= 1 && head[6] <= 3, CHARL_ERR_DATA, "%s: .npy version %d", path, head[6]);
+    CHARL_TRY_CLEANUP(charl__source_exact(a->source, length, head[6] == 1 ? 2 : 4, "the .npy header"));
     bytes = length[0] | (size_t)length[1] << 8 | (size_t)length[2] << 16 | (size_t)length[3] << 24;
-    CHARL_REQUIRE_CLEANUP(bytes < MAX_HEADER, CHARL_ERR_DATA, "%s: header of %zu bytes", path,
-                          bytes);
+    CHARL_REQUIRE_CLEANUP(bytes < MAX_HEADER, CHARL_ERR_DATA, "%s: header of %zu bytes", path, bytes);
     CHARL_TRY_CLEANUP(charl_alloc(bytes + 1, &header));
     CHARL_TRY_CLEANUP(charl__source_exact(a->source, header, bytes, "the .npy header"));
     CHARL_TRY_CLEANUP(parse_type(a, path, value_of(header, "descr")));
@@ -169,8 +162,7 @@ void charl__npy_take_as_row(charl__npy *a)
 
 charl_status charl__npy_read(charl__npy *a, int64_t n, void *raw)
 {
-    CHARL_TRY(
-        charl__source_exact(a->source, raw, (size_t)(n * a->per_row) * a->size, "the elements"));
+    CHARL_TRY(charl__source_exact(a->source, raw, (size_t)(n * a->per_row) * a->size, "the elements"));
     a->done += n;
     return CHARL_OK;
 }
@@ -197,9 +189,8 @@ static charl_status next_rows(charl__npy *a, int64_t n, bool classes, unsigned c
         if (classes) {
             const int64_t v = charl__npy_integer(a, p);
 
-            CHARL_REQUIRE(v >= 0 && v < INT32_MAX, CHARL_ERR_DATA,
-                          "%s: %lld in row %lld is not a class", charl__source_path(a->source),
-                          (long long)v, (long long)(a->done - n + i / a->per_row));
+            CHARL_REQUIRE(v >= 0 && v < INT32_MAX, CHARL_ERR_DATA, "%s: %lld in row %lld is not a class",
+                          charl__source_path(a->source), (long long)v, (long long)(a->done - n + i / a->per_row));
             ((int32_t *)out)[i] = (int32_t)v;
         } else {
             ((float *)out)[i] = float_at(a, p);
@@ -208,8 +199,7 @@ static charl_status next_rows(charl__npy *a, int64_t n, bool classes, unsigned c
     return CHARL_OK;
 }
 
-static charl_status copy(charl__npy *x, charl__npy *y, const charl__writer_spec *spec,
-                         charl__writer *w)
+static charl_status copy(charl__npy *x, charl__npy *y, const charl__writer_spec *spec, charl__writer *w)
 {
     charl_status st = CHARL_OK;
     const int64_t x_bytes = x->per_row * (int64_t)(x->size > 4 ? x->size : 4);
@@ -247,13 +237,11 @@ static charl_status plan(const charl__npy *x, const charl__npy *y, charl__writer
 {
     const int64_t *dim = x->item.dim;
 
-    CHARL_REQUIRE(x->rows == y->rows, CHARL_ERR_DATA, "%s has %lld rows but %s has %lld",
-                  charl__source_path(x->source), (long long)x->rows, charl__source_path(y->source),
-                  (long long)y->rows);
-    CHARL_REQUIRE(
-        x->item.ndim != 3 || dim[0] < 8 || dim[1] < 8 || dim[2] > 4, CHARL_ERR_DATA,
-        "%s: images of [%lld, %lld, %lld] look channels-last; HINT x.transpose(0, 3, 1, 2)",
-        charl__source_path(x->source), (long long)dim[0], (long long)dim[1], (long long)dim[2]);
+    CHARL_REQUIRE(x->rows == y->rows, CHARL_ERR_DATA, "%s has %lld rows but %s has %lld", charl__source_path(x->source),
+                  (long long)x->rows, charl__source_path(y->source), (long long)y->rows);
+    CHARL_REQUIRE(x->item.ndim != 3 || dim[0] < 8 || dim[1] < 8 || dim[2] > 4, CHARL_ERR_DATA,
+                  "%s: images of [%lld, %lld, %lld] look channels-last; HINT x.transpose(0, 3, 1, 2)",
+                  charl__source_path(x->source), (long long)dim[0], (long long)dim[1], (long long)dim[2]);
     spec->rows = x->rows;
     spec->x_dtype = sample_dtype(x);
     spec->x_item = x->item;
@@ -272,8 +260,7 @@ static charl_status plan(const charl__npy *x, const charl__npy *y, charl__writer
     return CHARL_OK;
 }
 
-charl_status charl_import_npy(const char *x, const char *y, const char *out,
-                              const charl_import_options *opt)
+charl_status charl_import_npy(const char *x, const char *y, const char *out, const charl_import_options *opt)
 {
     charl_status st = CHARL_OK;
     charl__npy a[2] = {{0}, {0}};

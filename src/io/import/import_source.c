@@ -27,8 +27,7 @@ static charl_status open_gz(charl__source *s)
 
     /* O_NONBLOCK: a FIFO must be refused, not waited for. */
     fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    CHARL_REQUIRE_CLEANUP(fd >= 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", s->path,
-                          strerror(errno));
+    CHARL_REQUIRE_CLEANUP(fd >= 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", s->path, strerror(errno));
     CHARL_REQUIRE_CLEANUP(fstat(fd, &info) == 0, CHARL_ERR_IO, "%s: %s", s->path, strerror(errno));
     CHARL_REQUIRE_CLEANUP(S_ISREG(info.st_mode), CHARL_ERR_DATA, "%s: not a regular file", s->path);
     CHARL_REQUIRE_CLEANUP(info.st_size > 0, CHARL_ERR_DATA, "%s: the file is empty", s->path);
@@ -97,12 +96,10 @@ charl_status charl__source_some(charl__source *s, void *dst, size_t cap, size_t 
         const char *text = gzerror(s->gz, &code);
 
         CHARL_REQUIRE(code == Z_OK || code == Z_STREAM_END || code == Z_BUF_ERROR,
-                      code == Z_ERRNO ? CHARL_ERR_IO : CHARL_ERR_DATA,
-                      "%s: cannot be read at byte %lld: %s", s->path, (long long)s->at,
-                      code == Z_ERRNO ? strerror(errno) : text);
-        CHARL_REQUIRE(code != Z_BUF_ERROR, CHARL_ERR_DATA,
-                      "%s: the compressed file is truncated (after byte %lld)", s->path,
-                      (long long)s->at);
+                      code == Z_ERRNO ? CHARL_ERR_IO : CHARL_ERR_DATA, "%s: cannot be read at byte %lld: %s", s->path,
+                      (long long)s->at, code == Z_ERRNO ? strerror(errno) : text);
+        CHARL_REQUIRE(code != Z_BUF_ERROR, CHARL_ERR_DATA, "%s: the compressed file is truncated (after byte %lld)",
+                      s->path, (long long)s->at);
         return CHARL_OK;
     }
     *got = (size_t)n;
@@ -118,8 +115,8 @@ charl_status charl__source_exact(charl__source *s, void *dst, size_t bytes, cons
         size_t got;
 
         CHARL_TRY(charl__source_some(s, p, bytes, &got));
-        CHARL_REQUIRE(got > 0, CHARL_ERR_DATA, "%s: truncated: ends at byte %lld within %s",
-                      s->path, (long long)s->at, what);
+        CHARL_REQUIRE(got > 0, CHARL_ERR_DATA, "%s: truncated: ends at byte %lld within %s", s->path, (long long)s->at,
+                      what);
         p += got;
         bytes -= got;
     }
@@ -133,8 +130,8 @@ charl_status charl__source_end(charl__source *s)
     size_t got;
 
     CHARL_TRY(charl__source_some(s, &byte, 1, &got));
-    CHARL_REQUIRE(got == 0, CHARL_ERR_DATA, "%s: more data than its header says (after byte %lld)",
-                  s->path, (long long)at);
+    CHARL_REQUIRE(got == 0, CHARL_ERR_DATA, "%s: more data than its header says (after byte %lld)", s->path,
+                  (long long)at);
     return CHARL_OK;
 }
 

@@ -18,11 +18,9 @@ const char *charl__source_path(const charl__source *s);
 int64_t charl__source_file_bytes(const charl__source *s);
 
 /** The next bytes, at most `cap`; *got is 0 only at the end. */
-charl_status charl__source_some(charl__source *s, void *dst, size_t cap,
-                                size_t *got) CHARL_MUST_CHECK;
+charl_status charl__source_some(charl__source *s, void *dst, size_t cap, size_t *got) CHARL_MUST_CHECK;
 /** Exactly the next `bytes` bytes; the end before is an error that says what was expected. */
-charl_status charl__source_exact(charl__source *s, void *dst, size_t bytes,
-                                 const char *what) CHARL_MUST_CHECK;
+charl_status charl__source_exact(charl__source *s, void *dst, size_t bytes, const char *what) CHARL_MUST_CHECK;
 /** Nothing may follow. */
 charl_status charl__source_end(charl__source *s) CHARL_MUST_CHECK;
 charl_status charl__source_rewind(charl__source *s) CHARL_MUST_CHECK;

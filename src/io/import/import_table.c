@@ -14,8 +14,7 @@ enum { PLACE_BYTES = 4400, SHOWN = 60 };
 charl_status charl__table_open(charl__table *t, const char *path, char separator)
 {
     *t = (charl__table){.separator = separator ? separator : ',', .first = true};
-    CHARL_REQUIRE(!strchr("\"\r\n", t->separator), CHARL_ERR_CONFIG, "%s: unusable separator",
-                  path);
+    CHARL_REQUIRE(!strchr("\"\r\n", t->separator), CHARL_ERR_CONFIG, "%s: unusable separator", path);
     CHARL_TRY(charl__source_open(path, &t->source));
     CHARL_TRY(charl__csv_create(t->source, t->separator, &t->csv));
     CHARL_TRY(charl__csv_next(t->csv, &t->n_columns));
@@ -64,8 +63,7 @@ charl_status charl__table_take_header(charl__table *t)
     for (int i = 0; i < t->n_columns; i++) {
         const char *name = charl__csv_field(t->csv, i), *why = charl__name_fault(name);
 
-        CHARL_REQUIRE(!why, CHARL_ERR_DATA, "%s: the name of a column %s", charl__table_place(t),
-                      why);
+        CHARL_REQUIRE(!why, CHARL_ERR_DATA, "%s: the name of a column %s", charl__table_place(t), why);
         CHARL_REQUIRE(name[0], CHARL_ERR_DATA,
                       "%s: column %d has no name; HINT name it in the header, or remove it (from "
                       "pandas: to_csv(..., index=False))",
@@ -86,8 +84,8 @@ charl_status charl__table_next(charl__table *t, bool *more)
     }
     t->first = false;
     *more = n > 0;
-    CHARL_REQUIRE(n == 0 || n == t->n_columns, CHARL_ERR_DATA,
-                  "%s: %d fields, the first line has %d", charl__table_place(t), n, t->n_columns);
+    CHARL_REQUIRE(n == 0 || n == t->n_columns, CHARL_ERR_DATA, "%s: %d fields, the first line has %d",
+                  charl__table_place(t), n, t->n_columns);
     return CHARL_OK;
 }
 
@@ -115,8 +113,7 @@ const char *charl__table_place(const charl__table *t)
 {
     static _Thread_local char text[PLACE_BYTES];
 
-    snprintf(text, sizeof text, "%s:%lld", charl__source_path(t->source),
-             (long long)charl__csv_line(t->csv));
+    snprintf(text, sizeof text, "%s:%lld", charl__source_path(t->source), (long long)charl__csv_line(t->csv));
     return text;
 }
 
@@ -158,11 +155,10 @@ charl_status charl__table_number(const charl__table *t, int column, float *out)
 
     CHARL_REQUIRE(field[0], CHARL_ERR_DATA, "%s: column %s is missing", charl__table_place(t),
                   charl__table_column(t, column));
-    CHARL_REQUIRE(parse_number(field, &value), CHARL_ERR_DATA,
-                  "%s: column %s: \"%.40s\" is not a number", charl__table_place(t),
-                  charl__table_column(t, column), field);
-    *out = (float)value;
-    CHARL_REQUIRE(isfinite(*out), CHARL_ERR_DATA, "%s: column %s: %s is too large for f32",
+    CHARL_REQUIRE(parse_number(field, &value), CHARL_ERR_DATA, "%s: column %s: \"%.40s\" is not a number",
                   charl__table_place(t), charl__table_column(t, column), field);
+    *out = (float)value;
+    CHARL_REQUIRE(isfinite(*out), CHARL_ERR_DATA, "%s: column %s: %s is too large for f32", charl__table_place(t),
+                  charl__table_column(t, column), field);
     return CHARL_OK;
 }

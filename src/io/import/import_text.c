@@ -50,8 +50,7 @@ static charl_status write_bytes(void *ctx, const unsigned char *bytes, size_t n)
     return charl__writer_put(ctx, bytes, NULL, (int64_t)n);
 }
 
-static charl_status import_bytes(const char *const *paths, int n, const char *out,
-                                 const charl_import_options *opt)
+static charl_status import_bytes(const char *const *paths, int n, const char *out, const charl_import_options *opt)
 {
     charl_status st = CHARL_OK;
     charl__writer_spec spec = {.kind = CHARL_DATASET_TOKENS, .x_dtype = CHARL_U8, .classes = 256};
@@ -76,8 +75,7 @@ static charl_status append(void *ctx, const unsigned char *bytes, size_t n)
 }
 
 /* All files in one; for characters each must be UTF-8. */
-static charl_status read_text(const char *const *paths, int n, charl_tokenizer_kind kind,
-                              charl__text *text)
+static charl_status read_text(const char *const *paths, int n, charl_tokenizer_kind kind, charl__text *text)
 {
     for (int i = 0; i < n; i++) {
         const size_t begin = text->length;
@@ -85,10 +83,8 @@ static charl_status read_text(const char *const *paths, int n, charl_tokenizer_k
 
         CHARL_TRY(read_all(paths + i, 1, append, text));
         valid = charl__utf8_valid(text->data + begin, text->length - begin);
-        CHARL_REQUIRE(kind != CHARL_TOKENIZER_CHARS || valid == text->length - begin,
-                      CHARL_ERR_DATA,
-                      "%s: byte %zu is not UTF-8; HINT --tokenizer bytes and bpe take any file",
-                      paths[i], valid);
+        CHARL_REQUIRE(kind != CHARL_TOKENIZER_CHARS || valid == text->length - begin, CHARL_ERR_DATA,
+                      "%s: byte %zu is not UTF-8; HINT --tokenizer bytes and bpe take any file", paths[i], valid);
     }
     CHARL_REQUIRE(text->length > 0, CHARL_ERR_DATA, "%s: there is no text", paths[0]);
     return CHARL_OK;
@@ -158,8 +154,8 @@ static charl_status write_tokens(void *ctx, const int32_t *tokens, int64_t n)
 }
 
 /* The tokens of [0, cut) and of the rest, as one set of data. */
-static charl_status write_set(const charl_tokenizer *t, const charl__text *text, size_t cut,
-                              const char *out, const charl_import_options *opt)
+static charl_status write_set(const charl_tokenizer *t, const charl__text *text, size_t cut, const char *out,
+                              const charl_import_options *opt)
 {
     charl_status st = CHARL_OK;
     const int64_t vocab = charl_tokenizer_get_vocab(t);
@@ -169,12 +165,10 @@ static charl_status write_set(const charl_tokenizer *t, const charl__text *text,
     spec.x_dtype = s.dtype;
     CHARL_TRY_CLEANUP(charl_alloc(BLOCK_BYTES, &s.block));
     CHARL_TRY_CLEANUP(charl__tokenizer_each(t, text->data, cut, count_tokens, &spec.rows));
-    CHARL_TRY_CLEANUP(
-        charl__tokenizer_each(t, text->data + cut, text->length - cut, count_tokens, &spec.more));
+    CHARL_TRY_CLEANUP(charl__tokenizer_each(t, text->data + cut, text->length - cut, count_tokens, &spec.more));
     CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &s.w));
     CHARL_TRY_CLEANUP(charl__tokenizer_each(t, text->data, cut, write_tokens, &s));
-    CHARL_TRY_CLEANUP(
-        charl__tokenizer_each(t, text->data + cut, text->length - cut, write_tokens, &s));
+    CHARL_TRY_CLEANUP(charl__tokenizer_each(t, text->data + cut, text->length - cut, write_tokens, &s));
     CHARL_TRY_CLEANUP(flush(&s));
     CHARL_TRY_CLEANUP(charl__tokenizer_store(t, s.w));
     CHARL_TRY_CLEANUP(charl__writer_finish(s.w));
@@ -184,8 +178,8 @@ cleanup:
     return st;
 }
 
-charl_status charl_import_text(const char *const *paths, int n, const charl_text_options *text,
-                               const char *out, const charl_import_options *opt)
+charl_status charl_import_text(const char *const *paths, int n, const charl_text_options *text, const char *out,
+                               const charl_import_options *opt)
 {
     charl_status st = CHARL_OK;
     const charl_tokenizer_kind kind = text ? text->tokenizer : CHARL_TOKENIZER_BYTES;

@@ -77,13 +77,11 @@ static charl_status tokens_copy(token_file *t, int64_t vocab, charl__writer *w, 
             narrow[k] = (uint16_t)wide[k];
             *largest = wide[k] > *largest ? wide[k] : *largest;
             CHARL_REQUIRE_CLEANUP(vocab == 0 || wide[k] < vocab, CHARL_ERR_DATA,
-                                  "%s: token %lld is %u, the vocabulary has %lld",
-                                  charl__source_path(t->source), (long long)(i + k), wide[k],
-                                  (long long)vocab);
+                                  "%s: token %lld is %u, the vocabulary has %lld", charl__source_path(t->source),
+                                  (long long)(i + k), wide[k], (long long)vocab);
         }
         if (w) {
-            CHARL_TRY_CLEANUP(
-                charl__writer_put(w, t->size == 2 ? (void *)narrow : (void *)wide, NULL, n));
+            CHARL_TRY_CLEANUP(charl__writer_put(w, t->size == 2 ? (void *)narrow : (void *)wide, NULL, n));
         }
     }
     CHARL_TRY_CLEANUP(charl__source_end(t->source));
@@ -94,8 +92,7 @@ cleanup:
     return st;
 }
 
-charl_status charl_import_tokens(const char *path, int64_t vocab, const char *out,
-                                 const charl_import_options *opt)
+charl_status charl_import_tokens(const char *path, int64_t vocab, const char *out, const charl_import_options *opt)
 {
     charl_status st = CHARL_OK;
     token_file t = {0};
@@ -103,13 +100,11 @@ charl_status charl_import_tokens(const char *path, int64_t vocab, const char *ou
     charl__writer_spec spec = {.kind = CHARL_DATASET_TOKENS};
     int64_t largest = 0;
 
-    CHARL_REQUIRE_CLEANUP(vocab >= 0 && vocab <= INT32_MAX, CHARL_ERR_CONFIG,
-                          "a vocabulary of %lld", (long long)vocab);
+    CHARL_REQUIRE_CLEANUP(vocab >= 0 && vocab <= INT32_MAX, CHARL_ERR_CONFIG, "a vocabulary of %lld", (long long)vocab);
     CHARL_TRY_CLEANUP(charl__source_open(path, &t.source));
     CHARL_TRY_CLEANUP(tokens_begin(&t, path));
     CHARL_TRY_CLEANUP(tokens_copy(&t, vocab, NULL, &largest));
-    CHARL_REQUIRE_CLEANUP(largest < INT32_MAX, CHARL_ERR_DATA, "%s: token %lld is too large", path,
-                          (long long)largest);
+    CHARL_REQUIRE_CLEANUP(largest < INT32_MAX, CHARL_ERR_DATA, "%s: token %lld is too large", path, (long long)largest);
     CHARL_TRY_CLEANUP(charl__source_rewind(t.source));
     CHARL_TRY_CLEANUP(tokens_begin(&t, path));
     spec.x_dtype = t.size == 2 ? CHARL_U16 : CHARL_U32;

@@ -62,8 +62,7 @@ static const maker makers[] = {
 static charl_status generate(const maker *m, const charl_make_options *opt, charl__writer *w)
 {
     charl_status st = CHARL_OK;
-    const size_t x_bytes =
-        (size_t)charl_shape_count(&m->spec.x_item) * charl_dtype_size(m->spec.x_dtype);
+    const size_t x_bytes = (size_t)charl_shape_count(&m->spec.x_item) * charl_dtype_size(m->spec.x_dtype);
     unsigned char *x = NULL;
     uint32_t *y = NULL; /* i32 or f32 */
 
@@ -102,11 +101,9 @@ charl_status charl_dataset_make(const char *path, const charl_make_options *opt)
             m = &makers[i];
         }
     }
-    CHARL_REQUIRE_CLEANUP(m, CHARL_ERR_CONFIG, "cannot make \"%s\" (digits or regression)",
-                          opt->kind ? opt->kind : "");
+    CHARL_REQUIRE_CLEANUP(m, CHARL_ERR_CONFIG, "cannot make \"%s\" (digits or regression)", opt->kind ? opt->kind : "");
     CHARL_REQUIRE_CLEANUP(opt->n_train >= 1 && opt->n_val >= 0, CHARL_ERR_CONFIG,
-                          "%lld training and %lld validation samples", (long long)opt->n_train,
-                          (long long)opt->n_val);
+                          "%lld training and %lld validation samples", (long long)opt->n_train, (long long)opt->n_val);
     spec = m->spec;
     spec.rows = opt->n_train;
     spec.more = opt->n_val;

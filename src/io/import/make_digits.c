@@ -48,8 +48,7 @@ double charl__draw_bell(charl__draw *d)
 static warp draw_warp(charl__draw *d)
 {
     warp w;
-    const double t =
-        charl__draw_uniform(d, -0.22, 0.22); /* tangent of half the angle: +-25 degrees */
+    const double t = charl__draw_uniform(d, -0.22, 0.22); /* tangent of half the angle: +-25 degrees */
     const double c = (1 - t * t) / (1 + t * t);
     const double s = 2 * t / (1 + t * t);
     const double shear = charl__draw_uniform(d, -0.3, 0.3);
@@ -91,10 +90,9 @@ static void apply(const warp *w, const double in[2], double out[2])
         u[i] -= cell[i];
     }
     for (int i = 0; i < 2; i++) {
-        const double top =
-            w->field[cell[1]][cell[0]][i] * (1 - u[0]) + w->field[cell[1]][cell[0] + 1][i] * u[0];
-        const double low = w->field[cell[1] + 1][cell[0]][i] * (1 - u[0]) +
-                           w->field[cell[1] + 1][cell[0] + 1][i] * u[0];
+        const double top = w->field[cell[1]][cell[0]][i] * (1 - u[0]) + w->field[cell[1]][cell[0] + 1][i] * u[0];
+        const double low =
+            w->field[cell[1] + 1][cell[0]][i] * (1 - u[0]) + w->field[cell[1] + 1][cell[0] + 1][i] * u[0];
 
         out[i] = p[i] + top * (1 - u[1]) + low * u[1];
     }
@@ -102,8 +100,7 @@ static void apply(const warp *w, const double in[2], double out[2])
 
 /* The line a-b, `width` pixels wide, over what is there; coverage falls from 1 to 0 across one
  * pixel at the edge. */
-static void draw_line(double *canvas, const double a[2], const double b[2], double width,
-                      double ink)
+static void draw_line(double *canvas, const double a[2], const double b[2], double width, double ink)
 {
     const double reach = width / 2 + 1;
     const double d[2] = {b[0] - a[0], b[1] - a[1]};
@@ -143,8 +140,7 @@ static void curve(const double *const p[4], double t, double out[2])
     }
 }
 
-static void draw_stroke(double *canvas, const charl__stroke *s, const warp *w, double width,
-                        double ink)
+static void draw_stroke(double *canvas, const charl__stroke *s, const warp *w, double width, double ink)
 {
     double from[2];
 
@@ -175,8 +171,7 @@ static void draw_clutter(charl__draw *d, double *canvas)
 
     for (int k = 0; k < n; k++) {
         const double a[2] = {charl__draw_uniform(d, 0, SIZE), charl__draw_uniform(d, 0, SIZE)};
-        const double b[2] = {a[0] + charl__draw_uniform(d, -6, 6),
-                             a[1] + charl__draw_uniform(d, -6, 6)};
+        const double b[2] = {a[0] + charl__draw_uniform(d, -6, 6), a[1] + charl__draw_uniform(d, -6, 6)};
 
         draw_line(canvas, a, b, charl__draw_uniform(d, 0.5, 1.5), charl__draw_uniform(d, 0.2, 0.6));
     }
@@ -189,10 +184,7 @@ static void add_noise(charl__draw *d, const double *canvas, unsigned char *pixel
 
     for (int i = 0; i < SIZE * SIZE; i++) {
         word = i % 4 == 0 ? charl__draw_u32(d) : word >> 8;
-        pixels[i] =
-            (unsigned char)(between(canvas[i] + amount * ((double)(word & 255) / 128 - 1), 0, 1) *
-                                255 +
-                            0.5);
+        pixels[i] = (unsigned char)(between(canvas[i] + amount * ((double)(word & 255) / 128 - 1), 0, 1) * 255 + 0.5);
     }
 }
 

@@ -35,8 +35,7 @@ static charl_status find_kind(const char *path, const charl__rows_kind **out)
     struct stat s;
 
     *out = &charl__rows_images;
-    CHARL_REQUIRE_CLEANUP(stat(path, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", path,
-                          strerror(errno));
+    CHARL_REQUIRE_CLEANUP(stat(path, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", path, strerror(errno));
     if (S_ISDIR(s.st_mode) || charl__is_image_name(path)) {
         return CHARL_OK;
     }
@@ -69,14 +68,13 @@ static charl_status find_kinds(charl__rows *r)
         CHARL_TRY(find_kind(r->o.paths[i], &kind));
         r->kind = i == 0 ? kind : r->kind;
         CHARL_REQUIRE(r->kind == kind && (i == 0 || kind == &charl__rows_images), CHARL_ERR_CONFIG,
-                      "%s and %s: several files are predicted at once only where all are images",
-                      r->o.paths[0], r->o.paths[i]);
+                      "%s and %s: several files are predicted at once only where all are images", r->o.paths[0],
+                      r->o.paths[i]);
     }
     CHARL_REQUIRE(!r->o.split || r->kind == &charl__rows_dataset, CHARL_ERR_CONFIG,
                   "--split %s: only a data set has splits, %s is none", r->o.split, r->path);
     CHARL_REQUIRE(!r->o.id || r->kind == &charl__rows_csv, CHARL_ERR_CONFIG,
-                  "--id %s: only a CSV file has columns that name rows, %s is none", r->o.id,
-                  r->path);
+                  "--id %s: only a CSV file has columns that name rows, %s is none", r->o.id, r->path);
     CHARL_REQUIRE(!r->o.separator || r->kind == &charl__rows_csv, CHARL_ERR_CONFIG,
                   "--separator is for CSV files, %s is none", r->path);
     return CHARL_OK;
@@ -93,11 +91,10 @@ charl_status charl__rows_open(const charl__rows_options *o, charl__rows **out)
     r->s = o->schema;
     r->path = o->paths[0];
     r->rows = -1;
-    CHARL_REQUIRE_CLEANUP(
-        r->s->kind != CHARL_DATASET_TOKENS, CHARL_ERR_CONFIG,
-        "%s is a language model, which charl predict does not support; HINT charl "
-        "eval measures it, charl generate continues a text",
-        o->model);
+    CHARL_REQUIRE_CLEANUP(r->s->kind != CHARL_DATASET_TOKENS, CHARL_ERR_CONFIG,
+                          "%s is a language model, which charl predict does not support; HINT charl "
+                          "eval measures it, charl generate continues a text",
+                          o->model);
     CHARL_TRY_CLEANUP(find_kinds(r));
     r->subject = strrchr(r->path, '/') ? strrchr(r->path, '/') + 1 : r->path;
     CHARL_TRY_CLEANUP(r->kind->open(r));
@@ -239,7 +236,6 @@ const char *charl__rows_sample_text(const charl_data_schema *s)
     static _Thread_local char text[CHARL_SHAPE_TEXT + 16];
     char shape[CHARL_SHAPE_TEXT];
 
-    snprintf(text, sizeof text, "%s %s", charl_dtype_name(s->x_dtype),
-             charl_shape_format(&s->x_shape, shape));
+    snprintf(text, sizeof text, "%s %s", charl_dtype_name(s->x_dtype), charl_shape_format(&s->x_shape, shape));
     return text;
 }

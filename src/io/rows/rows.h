@@ -28,7 +28,7 @@ typedef struct charl__rows_options {
     charl_dataset_options dataset; /* how a data set is opened ... */
     const char *other_x, *other_y; /* ... and with which arrays if it is not in charl's layout and
                                       dataset.x is NULL; NULL: it is refused */
-    const char *trained_on; /* content_id of the training's data: dataset.val_split cuts only these;
+    const char *trained_on;        /* content_id of the training's data: dataset.val_split cuts only these;
                                NULL: any */
 } charl__rows_options;
 
@@ -46,8 +46,7 @@ void charl__rows_close(charl__rows *r);
  * flag is -1, a value NaN where the row does not have it
  *
  *  Errors: ERR_DATA, naming file and line, row or image; ERR_IO; ERR_NOMEM. */
-charl_status charl__rows_next(charl__rows *r, int64_t most, void *x, void *y,
-                              int64_t *n) CHARL_MUST_CHECK;
+charl_status charl__rows_next(charl__rows *r, int64_t most, void *x, void *y, int64_t *n) CHARL_MUST_CHECK;
 
 /** Whether targets come along. */
 bool charl__rows_has_targets(const charl__rows *r);

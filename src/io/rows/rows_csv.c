@@ -89,8 +89,7 @@ static charl_status find_targets(charl__rows *r, csv_rows *c, const char *header
             some = some || c->target[i] >= 0;
         }
         if (some) {
-            CHARL_TRY_CLEANUP(
-                charl__rows_note(r, "%s has only some of the targets: no %s", r->path, missing));
+            CHARL_TRY_CLEANUP(charl__rows_note(r, "%s has only some of the targets: no %s", r->path, missing));
         }
     }
     r->has_targets = c->n_targets > 0;
@@ -120,17 +119,15 @@ static charl_status note_ignored(charl__rows *r, const csv_rows *c)
     }
     for (int i = 0; i < c->table.n_columns; i++) {
         if (!used[i] && n++ < SHOWN) {
-            CHARL_TRY_CLEANUP(
-                charl__text_printf(&names, "%s%s", n > 1 ? ", " : "", c->table.names[i]));
+            CHARL_TRY_CLEANUP(charl__text_printf(&names, "%s%s", n > 1 ? ", " : "", c->table.names[i]));
         }
     }
     if (n > SHOWN) {
         CHARL_TRY_CLEANUP(charl__text_printf(&names, " and %d others", n - SHOWN));
     }
     if (n > 0) {
-        CHARL_TRY_CLEANUP(
-            charl__rows_note(r, "%s: %s does not take these columns, they are ignored: %s", r->path,
-                             r->o.model, charl__text_string(&names)));
+        CHARL_TRY_CLEANUP(charl__rows_note(r, "%s: %s does not take these columns, they are ignored: %s", r->path,
+                                           r->o.model, charl__text_string(&names)));
     }
 cleanup:
     charl__text_fini(&names);
@@ -145,9 +142,8 @@ static charl_status find_by_name(charl__rows *r, csv_rows *c, const char *header
     char *missing = NULL;
 
     CHARL_TRY_CLEANUP(charl_names_match(r->s->columns, header, &c->column, &missing));
-    CHARL_REQUIRE_CLEANUP(!missing, CHARL_ERR_DATA,
-                          "%s has no column %s, which %s was trained on; HINT %s", r->path, missing,
-                          r->o.model,
+    CHARL_REQUIRE_CLEANUP(!missing, CHARL_ERR_DATA, "%s has no column %s, which %s was trained on; HINT %s", r->path,
+                          missing, r->o.model,
                           c->table.n_columns == 1 && c->n_columns > 1
                               ? "it has a single column: is the separator no comma? --separator"
                               : "its first line must hold the names of the columns, in any order");
@@ -163,13 +159,12 @@ static charl_status find_by_place(charl__rows *r, csv_rows *c)
     const int64_t have = c->table.n_columns - c->n_targets - (c->id >= 0);
     int64_t n = 0;
 
-    CHARL_REQUIRE(
-        have == c->n_columns, CHARL_ERR_DATA, "%s has %lld columns, %s takes %lld; HINT %s",
-        r->path, (long long)have, r->o.model, (long long)c->n_columns,
-        r->s->columns[0] ? "with a first line of names the columns are found by name, and "
-                           "others are left out"
-                         : "its training data had no names, so the columns must be those, "
-                           "in that order, without the target");
+    CHARL_REQUIRE(have == c->n_columns, CHARL_ERR_DATA, "%s has %lld columns, %s takes %lld; HINT %s", r->path,
+                  (long long)have, r->o.model, (long long)c->n_columns,
+                  r->s->columns[0] ? "with a first line of names the columns are found by name, and "
+                                     "others are left out"
+                                   : "its training data had no names, so the columns must be those, "
+                                     "in that order, without the target");
     CHARL_TRY(charl_alloc_array(c->n_columns, sizeof *c->column, &c->column));
     for (int i = 0; i < c->table.n_columns; i++) {
         bool taken = i == c->id;
@@ -182,11 +177,11 @@ static charl_status find_by_place(charl__rows *r, csv_rows *c)
         }
     }
     if (c->table.names || r->s->columns[0]) {
-        CHARL_TRY(charl__rows_warn(
-            r,
-            "%s names no columns, %s does: they are taken by position, which is right only if they "
-            "stand in the order of the training data",
-            c->table.names ? r->o.model : r->path, c->table.names ? r->path : r->o.model));
+        CHARL_TRY(
+            charl__rows_warn(r,
+                             "%s names no columns, %s does: they are taken by position, which is right only if they "
+                             "stand in the order of the training data",
+                             c->table.names ? r->o.model : r->path, c->table.names ? r->path : r->o.model));
     }
     return CHARL_OK;
 }
@@ -197,8 +192,7 @@ static charl_status find_id(charl__rows *r, csv_rows *c)
     for (int i = 0; r->o.id && c->table.names && i < c->table.n_columns; i++) {
         c->id = strcmp(c->table.names[i], r->o.id) == 0 ? i : c->id;
     }
-    CHARL_REQUIRE(!r->o.id || c->id >= 0, CHARL_ERR_CONFIG, "%s: there is no column \"%s\"",
-                  r->path, r->o.id);
+    CHARL_REQUIRE(!r->o.id || c->id >= 0, CHARL_ERR_CONFIG, "%s: there is no column \"%s\"", r->path, r->o.id);
     return CHARL_OK;
 }
 
@@ -233,12 +227,11 @@ static charl_status open_csv(charl__rows *r)
     csv_rows *c = NULL;
     charl__text header = {0};
 
-    CHARL_REQUIRE_CLEANUP(r->s->x_shape.ndim == 1, CHARL_ERR_DATA,
-                          "%s is read as a CSV file, and %s takes samples of %s; HINT %s", r->path,
-                          r->o.model, charl__rows_sample_text(r->s),
-                          r->s->kind == CHARL_DATASET_IMAGES
-                              ? "give it PNG or JPEG files, folders of them, or a .npy array"
-                              : "give it a .npy array or an HDF5 file");
+    CHARL_REQUIRE_CLEANUP(
+        r->s->x_shape.ndim == 1, CHARL_ERR_DATA, "%s is read as a CSV file, and %s takes samples of %s; HINT %s",
+        r->path, r->o.model, charl__rows_sample_text(r->s),
+        r->s->kind == CHARL_DATASET_IMAGES ? "give it PNG or JPEG files, folders of them, or a .npy array"
+                                           : "give it a .npy array or an HDF5 file");
     CHARL_TRY_CLEANUP(charl_alloc(sizeof *c, &c));
     r->self = c;
     CHARL_TRY_CLEANUP(charl__table_open(&c->table, r->path, r->o.separator));
@@ -250,9 +243,9 @@ static charl_status open_csv(charl__rows *r)
     CHARL_TRY_CLEANUP(find_targets(r, c, charl__text_string(&header)));
     CHARL_TRY_CLEANUP(sort_classes(r, c));
     c->n_columns = r->s->x_shape.dim[0];
-    CHARL_REQUIRE_CLEANUP(!r->s->columns[0] || charl_names_count(r->s->columns) == c->n_columns,
-                          CHARL_ERR_DATA, "%s has %lld names for %lld columns", r->o.model,
-                          (long long)charl_names_count(r->s->columns), (long long)c->n_columns);
+    CHARL_REQUIRE_CLEANUP(!r->s->columns[0] || charl_names_count(r->s->columns) == c->n_columns, CHARL_ERR_DATA,
+                          "%s has %lld names for %lld columns", r->o.model, (long long)charl_names_count(r->s->columns),
+                          (long long)c->n_columns);
     if (c->table.names && r->s->columns[0]) {
         CHARL_TRY_CLEANUP(find_by_name(r, c, charl__text_string(&header)));
     } else {
@@ -287,11 +280,10 @@ static charl_status read_columns(const charl__rows *r, const csv_rows *c, void *
         float v = 0;
 
         CHARL_TRY(charl__table_number(&c->table, column, &v));
-        CHARL_REQUIRE(charl__put_number(r->s->x_dtype, (double)v, x, row * c->n_columns + i),
-                      CHARL_ERR_DATA, "%s: column %s: %s is no %s, which %s takes",
-                      charl__table_place(&c->table), charl__table_column(&c->table, column),
-                      charl__table_field(&c->table, column), charl_dtype_name(r->s->x_dtype),
-                      r->o.model);
+        CHARL_REQUIRE(charl__put_number(r->s->x_dtype, (double)v, x, row * c->n_columns + i), CHARL_ERR_DATA,
+                      "%s: column %s: %s is no %s, which %s takes", charl__table_place(&c->table),
+                      charl__table_column(&c->table, column), charl__table_field(&c->table, column),
+                      charl_dtype_name(r->s->x_dtype), r->o.model);
     }
     return CHARL_OK;
 }
@@ -335,8 +327,7 @@ static charl_status read_targets(charl__rows *r, csv_rows *c, void *y, int64_t r
             ((int32_t *)y)[at] = class;
         }
         if (field[0] && (values ? !isfinite(v) : class < 0) && c->unknown++ == 0) {
-            CHARL_TRY(charl__text_printf(&c->first_unknown, "%s: \"%.40s\"",
-                                         charl__table_place(&c->table), field));
+            CHARL_TRY(charl__text_printf(&c->first_unknown, "%s: \"%.40s\"", charl__table_place(&c->table), field));
         }
     }
     return CHARL_OK;
@@ -382,8 +373,7 @@ static charl_status next_csv(charl__rows *r, int64_t most, void *x, void *y, int
         CHARL_TRY(charl__rows_warn(r,
                                    "%lld targets mean nothing to %s and are left out; the first is "
                                    "%s",
-                                   (long long)c->unknown, r->o.model,
-                                   charl__text_string(&c->first_unknown)));
+                                   (long long)c->unknown, r->o.model, charl__text_string(&c->first_unknown)));
         c->unknown = 0;
     }
     return CHARL_OK;

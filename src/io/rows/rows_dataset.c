@@ -37,8 +37,7 @@ static charl_status open_whole(charl__rows *r, split_rows *d)
 {
     CHARL_TRY(open_file(r, r->o.dataset.val_split, &d->ds));
     charl_dataset_get_info(d->ds, &d->info);
-    if (r->o.trained_on && r->o.dataset.val_split > 0 &&
-        strcmp(d->info.content_id, r->o.trained_on) != 0) {
+    if (r->o.trained_on && r->o.dataset.val_split > 0 && strcmp(d->info.content_id, r->o.trained_on) != 0) {
         charl_dataset_close(d->ds);
         d->ds = NULL;
         CHARL_TRY(open_file(r, 0, &d->ds));
@@ -56,8 +55,7 @@ static charl_status choose_split(charl__rows *r, split_rows *d)
     for (int s = 0; r->o.split && s < CHARL_SPLIT_COUNT; s++) {
         found = strcmp(charl_split_name((charl_split)s), r->o.split) == 0 ? s : found;
     }
-    CHARL_REQUIRE(found >= 0, CHARL_ERR_CONFIG,
-                  "there is no split %s; there are train, val and test", r->o.split);
+    CHARL_REQUIRE(found >= 0, CHARL_ERR_CONFIG, "there is no split %s; there are train, val and test", r->o.split);
     d->split = (charl_split)found;
     CHARL_REQUIRE(d->info.rows[found] > 0, CHARL_ERR_DATA,
                   "%s has no %s split; HINT a file without splits, as one named by data.x and "
@@ -83,14 +81,12 @@ static charl_status open_dataset(charl__rows *r)
     CHARL_TRY_CLEANUP(choose_split(r, d));
     r->rows = d->info.rows[d->split];
     r->subject = charl_split_name(d->split);
-    r->has_targets =
-        d->info.labelled && (d->info.y_dtype == r->s->y_dtype || d->info.y_dtype == CHARL_I32);
+    r->has_targets = d->info.labelled && (d->info.y_dtype == r->s->y_dtype || d->info.y_dtype == CHARL_I32);
     if (d->info.labelled && !r->has_targets) {
-        CHARL_TRY_CLEANUP(
-            charl__rows_warn(r,
-                             "the targets of %s are numbers, those of %s are classes: they "
-                             "are left out",
-                             r->path, r->o.model));
+        CHARL_TRY_CLEANUP(charl__rows_warn(r,
+                                           "the targets of %s are numbers, those of %s are classes: they "
+                                           "are left out",
+                                           r->path, r->o.model));
     }
 cleanup:
     charl_free(notes);
@@ -123,9 +119,8 @@ static charl_status convert(const charl__rows *r, const split_rows *d, int64_t n
         const double v = charl__get_number(d->info.x_dtype, d->x, i);
 
         CHARL_REQUIRE(charl__put_number(r->s->x_dtype, v, x, i), CHARL_ERR_DATA,
-                      "%s: %g in row %lld is no %s, which %s takes", r->path, v,
-                      (long long)(r->done + i / per_row), charl_dtype_name(r->s->x_dtype),
-                      r->o.model);
+                      "%s: %g in row %lld is no %s, which %s takes", r->path, v, (long long)(r->done + i / per_row),
+                      charl_dtype_name(r->s->x_dtype), r->o.model);
     }
     return CHARL_OK;
 }
@@ -169,5 +164,4 @@ static void close_dataset(charl__rows *r)
     }
 }
 
-const charl__rows_kind charl__rows_dataset = {
-    .open = open_dataset, .next = next_dataset, .close = close_dataset};
+const charl__rows_kind charl__rows_dataset = {.open = open_dataset, .next = next_dataset, .close = close_dataset};

@@ -9,10 +9,8 @@ static charl_status open_images(charl__rows *r)
     const charl_shape *x = &r->s->x_shape;
     const int64_t channels = x->ndim == 3 ? x->dim[0] : 1;
 
-    CHARL_REQUIRE(r->s->x_dtype == CHARL_U8 && (x->ndim == 2 || x->ndim == 3) &&
-                      (channels == 1 || channels == 3),
-                  CHARL_ERR_DATA,
-                  "%s takes samples of %s, and images make u8 [1 or 3, height, width]", r->o.model,
+    CHARL_REQUIRE(r->s->x_dtype == CHARL_U8 && (x->ndim == 2 || x->ndim == 3) && (channels == 1 || channels == 3),
+                  CHARL_ERR_DATA, "%s takes samples of %s, and images make u8 [1 or 3, height, width]", r->o.model,
                   charl__rows_sample_text(r->s));
     for (int64_t i = 0; i < r->o.n_paths; i++) {
         CHARL_TRY(charl__image_files_add_tree(&r->files, r->o.paths[i]));
@@ -34,8 +32,7 @@ static charl_status next_images(charl__rows *r, int64_t most, void *x, void *y, 
 
     (void)y;
     for (; *n < most && r->done + *n < r->files.count; (*n)++) {
-        CHARL_TRY(charl_image_read(r->files.paths[r->done + *n], &format,
-                                   (unsigned char *)x + *n * bytes));
+        CHARL_TRY(charl_image_read(r->files.paths[r->done + *n], &format, (unsigned char *)x + *n * bytes));
     }
     return CHARL_OK;
 }

@@ -16,15 +16,14 @@ static bool fits(const charl_shape *have, const charl_shape *want)
 {
     const charl_shape gray = {2, {want->dim[1], want->dim[2]}};
 
-    return charl_shape_equal(have, want) ||
-           (want->ndim == 3 && want->dim[0] == 1 && charl_shape_equal(have, &gray));
+    return charl_shape_equal(have, want) || (want->ndim == 3 && want->dim[0] == 1 && charl_shape_equal(have, &gray));
 }
 
 /* [height, width, channels] where the model takes [channels, height, width]. */
 static bool is_channels_last(const charl_shape *have, const charl_shape *want)
 {
-    return have->ndim == 3 && want->ndim == 3 && have->dim[0] == want->dim[1] &&
-           have->dim[1] == want->dim[2] && have->dim[2] == want->dim[0];
+    return have->ndim == 3 && want->ndim == 3 && have->dim[0] == want->dim[1] && have->dim[1] == want->dim[2] &&
+           have->dim[2] == want->dim[0];
 }
 
 static charl_status open_npy(charl__rows *r)
@@ -57,11 +56,11 @@ static charl_status open_npy(charl__rows *r)
                   : r->s->x_dtype == CHARL_U16 ? "uint16"
                                                : "uint32");
     if (r->s->columns[0]) {
-        CHARL_TRY(charl__rows_warn(
-            r,
-            "%s names no columns, %s does: they are taken by position, which is right only if they "
-            "stand in the order of the training data",
-            r->path, r->o.model));
+        CHARL_TRY(
+            charl__rows_warn(r,
+                             "%s names no columns, %s does: they are taken by position, which is right only if they "
+                             "stand in the order of the training data",
+                             r->path, r->o.model));
     }
     r->rows = f->array.rows;
     return CHARL_OK;
@@ -90,8 +89,7 @@ static charl_status next_npy(charl__rows *r, int64_t most, void *x, void *y, int
 
         CHARL_REQUIRE(charl__put_number(r->s->x_dtype, v, x, i), CHARL_ERR_DATA,
                       "%s: %g in row %lld is no finite %s, which %s takes", r->path, v,
-                      (long long)(r->done + i / f->array.per_row), charl_dtype_name(r->s->x_dtype),
-                      r->o.model);
+                      (long long)(r->done + i / f->array.per_row), charl_dtype_name(r->s->x_dtype), r->o.model);
     }
     return CHARL_OK;
 }

@@ -27,14 +27,11 @@ struct charl__rows {
     charl__text warnings, notes;
 };
 
-extern const charl__rows_kind charl__rows_csv, charl__rows_npy, charl__rows_images,
-    charl__rows_dataset;
+extern const charl__rows_kind charl__rows_csv, charl__rows_npy, charl__rows_images, charl__rows_dataset;
 
 /** Append a line to r->warnings or r->notes. Errors: ERR_NOMEM. */
-charl_status charl__rows_warn(charl__rows *r, const char *fmt, ...)
-    CHARL_PRINTF(2, 3) CHARL_MUST_CHECK;
-charl_status charl__rows_note(charl__rows *r, const char *fmt, ...)
-    CHARL_PRINTF(2, 3) CHARL_MUST_CHECK;
+charl_status charl__rows_warn(charl__rows *r, const char *fmt, ...) CHARL_PRINTF(2, 3) CHARL_MUST_CHECK;
+charl_status charl__rows_note(charl__rows *r, const char *fmt, ...) CHARL_PRINTF(2, 3) CHARL_MUST_CHECK;
 
 /** Element i of `out`, of type u8, u16, u32, i32 or f32, = v. False when it does not hold v. */
 bool charl__put_number(charl_dtype dtype, double v, void *out, int64_t i);

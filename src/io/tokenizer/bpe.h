@@ -19,8 +19,7 @@ typedef struct charl__words {
 
 /** Start with the whole text, borrowed. fini also after a failure. Errors: ERR_CONFIG when charl
  * was built without libpcre2, ERR_NOMEM. */
-charl_status charl__words_init(charl__words *w, const unsigned char *text,
-                               size_t bytes) CHARL_MUST_CHECK;
+charl_status charl__words_init(charl__words *w, const unsigned char *text, size_t bytes) CHARL_MUST_CHECK;
 /** The next word; false at the end. */
 bool charl__words_next(charl__words *w, const unsigned char **word, size_t *bytes);
 void charl__words_fini(charl__words *w);

@@ -62,8 +62,7 @@ static int32_t rank_at(const encoder *e, int32_t i)
     if (i < 0 || s->token[i] < 0 || s->next[i] < 0) {
         return -1;
     }
-    return charl__word_map_find(&e->t->ranks,
-                                charl__pair((uint32_t)s->token[i], (uint32_t)s->token[s->next[i]]));
+    return charl__word_map_find(&e->t->ranks, charl__pair((uint32_t)s->token[i], (uint32_t)s->token[s->next[i]]));
 }
 
 static charl_status queue(encoder *e, int32_t i)
@@ -130,8 +129,8 @@ static charl_status learn(encoder *e, int32_t piece)
     return CHARL_OK;
 }
 
-charl_status charl__bpe_each(const charl_tokenizer *t, const unsigned char *text, size_t bytes,
-                             charl__token_sink sink, void *ctx)
+charl_status charl__bpe_each(const charl_tokenizer *t, const unsigned char *text, size_t bytes, charl__token_sink sink,
+                             void *ctx)
 {
     charl_status st = CHARL_OK;
     encoder e = {.t = t};

@@ -71,8 +71,7 @@ static charl_status count_words(trainer *r, const unsigned char *text, size_t by
 
         CHARL_TRY(charl__pieces_number(&r->pieces, word, length, &piece));
         total += r->pieces.items[piece].value++ == 0 ? (int64_t)length : 0;
-        CHARL_REQUIRE(length < INT32_MAX, CHARL_ERR_DATA, "a word of %zu bytes is too long",
-                      length);
+        CHARL_REQUIRE(length < INT32_MAX, CHARL_ERR_DATA, "a word of %zu bytes is too long", length);
     }
     CHARL_TRY(charl_alloc_array(total, sizeof *r->tokens, &r->tokens));
     CHARL_TRY(charl_alloc_array(r->pieces.count + 1, sizeof *r->start, &r->start));
@@ -252,16 +251,15 @@ static charl_status train(trainer *r, int64_t merges)
     return CHARL_OK;
 }
 
-charl_status charl__bpe_learn(charl_tokenizer *t, const unsigned char *text, size_t bytes,
-                              int64_t vocab)
+charl_status charl__bpe_learn(charl_tokenizer *t, const unsigned char *text, size_t bytes, int64_t vocab)
 {
     charl_status st = CHARL_OK;
     trainer r = {0};
     uint32_t *merges;
 
     CHARL_REQUIRE_CLEANUP(vocab >= 256 && vocab <= CHARL__TOKENIZER_MAX_VOCAB, CHARL_ERR_CONFIG,
-                          "tokenizer bpe: a vocabulary of %lld is outside [256,%d]",
-                          (long long)vocab, CHARL__TOKENIZER_MAX_VOCAB);
+                          "tokenizer bpe: a vocabulary of %lld is outside [256,%d]", (long long)vocab,
+                          CHARL__TOKENIZER_MAX_VOCAB);
     CHARL_TRY_CLEANUP(count_words(&r, text, bytes));
     CHARL_TRY_CLEANUP(train(&r, vocab - 256));
     merges = r.merges;
@@ -283,15 +281,13 @@ static charl_status check_merges(charl_tokenizer *t, int64_t n, int32_t *length,
         const uint32_t a = t->merges[2 * i], b = t->merges[2 * i + 1];
 
         CHARL_REQUIRE(a < 256 + i && b < 256 + i, CHARL_ERR_DATA,
-                      "merge %lld is of tokens %u and %u, which do not come before it",
-                      (long long)i, a, b);
+                      "merge %lld is of tokens %u and %u, which do not come before it", (long long)i, a, b);
         CHARL_REQUIRE(charl__word_map_find(&t->ranks, charl__pair(a, b)) < 0, CHARL_ERR_DATA,
                       "merge %lld is given twice", (long long)i);
         CHARL_TRY(charl__word_map_add(&t->ranks, charl__pair(a, b), (int32_t)i));
         length[256 + i] = length[a] + length[b];
-        CHARL_REQUIRE(length[256 + i] <= CHARL__TOKEN_MAX_BYTES, CHARL_ERR_DATA,
-                      "token %lld has more than %d bytes", (long long)(256 + i),
-                      CHARL__TOKEN_MAX_BYTES);
+        CHARL_REQUIRE(length[256 + i] <= CHARL__TOKEN_MAX_BYTES, CHARL_ERR_DATA, "token %lld has more than %d bytes",
+                      (long long)(256 + i), CHARL__TOKEN_MAX_BYTES);
         *total += length[256 + i];
     }
     return CHARL_OK;
@@ -304,8 +300,8 @@ charl_status charl__bpe_become(charl_tokenizer *t, uint32_t *merges, int64_t n)
     int64_t total;
 
     t->merges = merges;
-    CHARL_REQUIRE_CLEANUP(n <= CHARL__TOKENIZER_MAX_VOCAB - 256, CHARL_ERR_DATA,
-                          "%lld merges are too many", (long long)n);
+    CHARL_REQUIRE_CLEANUP(n <= CHARL__TOKENIZER_MAX_VOCAB - 256, CHARL_ERR_DATA, "%lld merges are too many",
+                          (long long)n);
     CHARL_TRY_CLEANUP(charl_alloc_array(n + 256, sizeof *length, &length));
     CHARL_TRY_CLEANUP(check_merges(t, n, length, &total));
     CHARL_TRY_CLEANUP(charl__tokens_create(t, 256 + n, total));

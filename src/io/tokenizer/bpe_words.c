@@ -22,8 +22,7 @@ charl_status charl__words_init(charl__words *w, const unsigned char *text, size_
 
     *w = (charl__words){.text = text, .bytes = bytes};
     CHARL_TRY(charl__acquire("pattern"));
-    w->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP,
-                            &error, &where, NULL);
+    w->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &error, &where, NULL);
     CHARL_INVARIANT(w->code);
     (void)pcre2_jit_compile(w->code, PCRE2_JIT_COMPLETE); /* where it cannot, it is slower */
     CHARL_TRY(charl__acquire("pattern match"));
@@ -68,8 +67,8 @@ bool charl__words_next(charl__words *w, const unsigned char **word, size_t *byte
         end = w->valid = skip_invalid(w, w->at);
     } else {
         /* Whatever character comes next, the pattern matches there. */
-        const int found = pcre2_match(w->code, w->text, w->valid, w->at,
-                                      PCRE2_ANCHORED | PCRE2_NO_UTF_CHECK, w->match, NULL);
+        const int found =
+            pcre2_match(w->code, w->text, w->valid, w->at, PCRE2_ANCHORED | PCRE2_NO_UTF_CHECK, w->match, NULL);
 
         CHARL_INVARIANT(found > 0);
         end = pcre2_get_ovector_pointer(w->match)[1];
@@ -85,10 +84,8 @@ bool charl__words_next(charl__words *w, const unsigned char **word, size_t *byte
 charl_status charl__words_init(charl__words *w, const unsigned char *text, size_t bytes)
 {
     *w = (charl__words){.text = text, .bytes = bytes};
-    CHARL_FAIL(
-        CHARL_ERR_CONFIG,
-        "tokenizer bpe: this charl was built without libpcre2; HINT install libpcre2-dev and "
-        "build again, or use chars or bytes");
+    CHARL_FAIL(CHARL_ERR_CONFIG, "tokenizer bpe: this charl was built without libpcre2; HINT install libpcre2-dev and "
+                                 "build again, or use chars or bytes");
     return CHARL_OK;
 }
 

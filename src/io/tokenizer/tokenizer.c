@@ -33,8 +33,7 @@ charl_status charl__bytes_learn(charl_tokenizer *t)
     return CHARL_OK;
 }
 
-charl_status charl__bytes_each(const unsigned char *text, size_t bytes, charl__token_sink sink,
-                               void *ctx)
+charl_status charl__bytes_each(const unsigned char *text, size_t bytes, charl__token_sink sink, void *ctx)
 {
     int32_t block[BLOCK];
 
@@ -49,8 +48,8 @@ charl_status charl__bytes_each(const unsigned char *text, size_t bytes, charl__t
     return CHARL_OK;
 }
 
-charl_status charl_tokenizer_create(charl_tokenizer_kind kind, const char *text, size_t bytes,
-                                    int64_t vocab, charl_tokenizer **out)
+charl_status charl_tokenizer_create(charl_tokenizer_kind kind, const char *text, size_t bytes, int64_t vocab,
+                                    charl_tokenizer **out)
 {
     charl_status st = CHARL_OK;
     charl_tokenizer *t = NULL;
@@ -114,8 +113,7 @@ charl_status charl__tokenizer_restore(charl_tokenizer_kind kind, const uint32_t 
     uint32_t *copy = NULL;
 
     *out = NULL;
-    CHARL_REQUIRE_CLEANUP(kind == CHARL_TOKENIZER_CHARS ||
-                              (kind == CHARL_TOKENIZER_BPE && n % 2 == 0) ||
+    CHARL_REQUIRE_CLEANUP(kind == CHARL_TOKENIZER_CHARS || (kind == CHARL_TOKENIZER_BPE && n % 2 == 0) ||
                               (kind == CHARL_TOKENIZER_BYTES && n == 0),
                           CHARL_ERR_DATA, "a tokenizer of kind %s does not learn %lld numbers",
                           charl_tokenizer_kind_name(kind), (long long)n);
@@ -197,8 +195,8 @@ const char *charl_tokenizer_get_token(const charl_tokenizer *t, int64_t token, s
     return (const char *)t->bytes + t->starts[token];
 }
 
-charl_status charl__tokenizer_each(const charl_tokenizer *t, const char *text, size_t bytes,
-                                   charl__token_sink sink, void *ctx)
+charl_status charl__tokenizer_each(const charl_tokenizer *t, const char *text, size_t bytes, charl__token_sink sink,
+                                   void *ctx)
 {
     const unsigned char *s = (const unsigned char *)text;
 
@@ -232,16 +230,15 @@ static charl_status collect(void *ctx, const int32_t *tokens, int64_t n)
     return CHARL_OK;
 }
 
-charl_status charl_tokenizer_encode(const charl_tokenizer *t, const char *text, size_t bytes,
-                                    int32_t **tokens, int64_t *n)
+charl_status charl_tokenizer_encode(const charl_tokenizer *t, const char *text, size_t bytes, int32_t **tokens,
+                                    int64_t *n)
 {
     charl_status st = CHARL_OK;
     collected c = {0};
 
     *tokens = NULL;
     *n = 0;
-    CHARL_TRY_CLEANUP(
-        charl_alloc_array(BLOCK, sizeof *c.tokens, &c.tokens)); /* an array for "" too */
+    CHARL_TRY_CLEANUP(charl_alloc_array(BLOCK, sizeof *c.tokens, &c.tokens)); /* an array for "" too */
     c.capacity = BLOCK;
     CHARL_TRY_CLEANUP(charl__tokenizer_each(t, text, bytes, collect, &c));
     *tokens = c.tokens;
@@ -252,8 +249,8 @@ cleanup:
     return st;
 }
 
-charl_status charl_tokenizer_decode(const charl_tokenizer *t, const int32_t *tokens, int64_t n,
-                                    char **text, size_t *bytes)
+charl_status charl_tokenizer_decode(const charl_tokenizer *t, const int32_t *tokens, int64_t n, char **text,
+                                    size_t *bytes)
 {
     size_t length, total = 0;
 
@@ -261,8 +258,7 @@ charl_status charl_tokenizer_decode(const charl_tokenizer *t, const int32_t *tok
     *bytes = 0;
     for (int64_t i = 0; i < n; i++) {
         CHARL_REQUIRE(charl_tokenizer_get_token(t, tokens[i], &length), CHARL_ERR_INVALID,
-                      "token %lld is %d, the vocabulary has %lld", (long long)i, tokens[i],
-                      (long long)t->vocab);
+                      "token %lld is %d, the vocabulary has %lld", (long long)i, tokens[i], (long long)t->vocab);
         total += length;
     }
     CHARL_TRY(charl_alloc(total + 1, text));

@@ -18,8 +18,7 @@ charl_status charl__chars_become(charl_tokenizer *t, uint32_t *points, int64_t n
         const size_t length = charl__utf8_put(points[i], form);
 
         CHARL_REQUIRE(length > 0 && (i == 0 || points[i] > points[i - 1]), CHARL_ERR_DATA,
-                      "character %lld of the vocabulary, U+%04X, is not one or out of order",
-                      (long long)i, points[i]);
+                      "character %lld of the vocabulary, U+%04X, is not one or out of order", (long long)i, points[i]);
         total += (int64_t)length;
     }
     CHARL_TRY(charl__tokens_create(t, n, total));
@@ -40,13 +39,11 @@ charl_status charl__chars_learn(charl_tokenizer *t, const unsigned char *text, s
     uint32_t *points = NULL;
     int64_t n = 0;
 
-    CHARL_REQUIRE_CLEANUP(valid == bytes, CHARL_ERR_DATA, "byte %zu of the text is not UTF-8",
-                          valid);
+    CHARL_REQUIRE_CLEANUP(valid == bytes, CHARL_ERR_DATA, "byte %zu of the text is not UTF-8", valid);
     CHARL_REQUIRE_CLEANUP(bytes > 0, CHARL_ERR_DATA, "the text is empty");
     CHARL_TRY_CLEANUP(charl_alloc(POINTS, &seen));
     for (size_t at = 0, length; at < bytes; at += length) {
-        const uint32_t point =
-            charl__utf8_point(text + at, length = charl__utf8_length(text + at, bytes - at));
+        const uint32_t point = charl__utf8_point(text + at, length = charl__utf8_length(text + at, bytes - at));
 
         n += !seen[point];
         seen[point] = 1;
@@ -94,8 +91,8 @@ charl_status charl__chars_each(const charl_tokenizer *t, const unsigned char *te
         CHARL_REQUIRE(block[n] >= 0, CHARL_ERR_DATA,
                       "the character \"%.*s\" (U+%04X) at byte %zu of the text is not in the "
                       "vocabulary of %lld characters",
-                      (int)length, (const char *)text + at, charl__utf8_point(text + at, length),
-                      at, (long long)t->vocab);
+                      (int)length, (const char *)text + at, charl__utf8_point(text + at, length), at,
+                      (long long)t->vocab);
         if (++n == BLOCK) {
             CHARL_TRY(sink(ctx, block, n));
             n = 0;

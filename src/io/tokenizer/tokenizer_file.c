@@ -22,8 +22,7 @@ charl_status charl__tokenizer_store(const charl_tokenizer *t, charl__writer *w)
 }
 
 /* An array of u32 with rows of `columns` numbers, 0 for scalars; no rows when it is not there. */
-static charl_status read_array(charl__file *f, const char *name, int64_t columns, uint32_t **out,
-                               int64_t *rows)
+static charl_status read_array(charl__file *f, const char *name, int64_t columns, uint32_t **out, int64_t *rows)
 {
     charl_status st = CHARL_OK;
     const charl_shape item = {columns > 0, {columns}};
@@ -38,8 +37,7 @@ static charl_status read_array(charl__file *f, const char *name, int64_t columns
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl__array_init(&a, f, name, CHARL__ROLE_SAMPLES));
-    CHARL_REQUIRE_CLEANUP(a.dtype == CHARL_U32 && charl_shape_equal(&a.item, &item) &&
-                              a.rows <= 0x110000,
+    CHARL_REQUIRE_CLEANUP(a.dtype == CHARL_U32 && charl_shape_equal(&a.item, &item) && a.rows <= 0x110000,
                           CHARL_ERR_DATA, "%s: %s is not a vocabulary", f->path, name);
     CHARL_TRY_CLEANUP(charl_alloc_array(a.rows, a.item_bytes, &numbers));
     CHARL_TRY_CLEANUP(charl__array_read(f, &a, 0, a.rows, numbers));
@@ -85,10 +83,8 @@ static charl_status read_kind(charl__file *f, charl_tokenizer_kind *out)
     charl_tokenizer_kind kind;
 
     CHARL_TRY_CLEANUP(charl__file_text(f, "/", "tokenizer", &name));
-    CHARL_REQUIRE_CLEANUP(
-        name[0], CHARL_ERR_DATA,
-        "%s carries no tokenizer; HINT only data sets made by `charl data import text` do",
-        f->path);
+    CHARL_REQUIRE_CLEANUP(name[0], CHARL_ERR_DATA,
+                          "%s carries no tokenizer; HINT only data sets made by `charl data import text` do", f->path);
     kind = charl__tokenizer_kind_of(name);
     CHARL_REQUIRE_CLEANUP(kind < CHARL_TOKENIZER_KIND_COUNT, CHARL_ERR_DATA,
                           "%s: unknown tokenizer \"%.40s\" (bytes, chars or bpe)", f->path, name);
@@ -115,8 +111,8 @@ charl_status charl_tokenizer_load(const char *path, charl_tokenizer **out)
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, root, H5Gopen2(f.h5, "/", H5P_DEFAULT), "%s", path);
     CHARL_TRY_CLEANUP(charl__h5_get_i64(&site, root, "vocab", &vocab));
     CHARL_REQUIRE_CLEANUP(vocab == t->vocab, CHARL_ERR_DATA,
-                          "%s: the tokenizer has %lld tokens, but the vocabulary of the data %lld",
-                          path, (long long)t->vocab, (long long)vocab);
+                          "%s: the tokenizer has %lld tokens, but the vocabulary of the data %lld", path,
+                          (long long)t->vocab, (long long)vocab);
     *out = t;
     t = NULL;
 cleanup:

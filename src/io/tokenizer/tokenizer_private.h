@@ -26,8 +26,8 @@ struct charl_tokenizer {
 typedef charl_status (*charl__token_sink)(void *ctx, const int32_t *tokens, int64_t n);
 
 /** charl_tokenizer_encode in parts, without holding all tokens. */
-charl_status charl__tokenizer_each(const charl_tokenizer *t, const char *text, size_t bytes,
-                                   charl__token_sink sink, void *ctx) CHARL_MUST_CHECK;
+charl_status charl__tokenizer_each(const charl_tokenizer *t, const char *text, size_t bytes, charl__token_sink sink,
+                                   void *ctx) CHARL_MUST_CHECK;
 
 /** Put the tokenizer into a data set that is being written. Errors: ERR_DISK. */
 charl_status charl__tokenizer_store(const charl_tokenizer *t, charl__writer *w) CHARL_MUST_CHECK;
@@ -44,8 +44,7 @@ bool charl__tokenizer_equal(const charl_tokenizer *a, const charl_tokenizer *b);
 charl_tokenizer_kind charl__tokenizer_kind_of(const char *name);
 
 /** Room for the bytes of `vocab` tokens, `total` together. The caller fills both in. */
-charl_status charl__tokens_create(charl_tokenizer *t, int64_t vocab,
-                                  int64_t total) CHARL_MUST_CHECK;
+charl_status charl__tokens_create(charl_tokenizer *t, int64_t vocab, int64_t total) CHARL_MUST_CHECK;
 
 /* The kinds: learn from a text; become what a file says (the arrays are taken, also after a
  * failure); encode. */
@@ -53,8 +52,7 @@ charl_status charl__bytes_learn(charl_tokenizer *t) CHARL_MUST_CHECK;
 charl_status charl__bytes_each(const unsigned char *text, size_t bytes, charl__token_sink sink,
                                void *ctx) CHARL_MUST_CHECK;
 
-charl_status charl__chars_learn(charl_tokenizer *t, const unsigned char *text,
-                                size_t bytes) CHARL_MUST_CHECK;
+charl_status charl__chars_learn(charl_tokenizer *t, const unsigned char *text, size_t bytes) CHARL_MUST_CHECK;
 /** Errors: ERR_DATA when the points do not ascend or are none. */
 charl_status charl__chars_become(charl_tokenizer *t, uint32_t *points, int64_t n) CHARL_MUST_CHECK;
 charl_status charl__chars_each(const charl_tokenizer *t, const unsigned char *text, size_t bytes,
@@ -64,7 +62,7 @@ charl_status charl__bpe_learn(charl_tokenizer *t, const unsigned char *text, siz
                               int64_t vocab) CHARL_MUST_CHECK;
 /** Errors: ERR_DATA when a merge refers to a later token, comes twice or gets too long. */
 charl_status charl__bpe_become(charl_tokenizer *t, uint32_t *merges, int64_t n) CHARL_MUST_CHECK;
-charl_status charl__bpe_each(const charl_tokenizer *t, const unsigned char *text, size_t bytes,
-                             charl__token_sink sink, void *ctx) CHARL_MUST_CHECK;
+charl_status charl__bpe_each(const charl_tokenizer *t, const unsigned char *text, size_t bytes, charl__token_sink sink,
+                             void *ctx) CHARL_MUST_CHECK;
 
 #endif

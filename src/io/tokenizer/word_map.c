@@ -37,8 +37,7 @@ int32_t charl__word_map_find(const charl__word_map *m, uint64_t key)
 static charl_status grow(charl__word_map *m)
 {
     charl_status st = CHARL_OK;
-    charl__word_map larger = {.capacity = m->capacity > 0 ? 2 * m->capacity : FIRST,
-                              .count = m->count};
+    charl__word_map larger = {.capacity = m->capacity > 0 ? 2 * m->capacity : FIRST, .count = m->count};
 
     CHARL_TRY_CLEANUP(charl_alloc_array(larger.capacity, sizeof *larger.keys, &larger.keys));
     CHARL_TRY_CLEANUP(charl_alloc_array(larger.capacity, sizeof *larger.values, &larger.values));
@@ -80,8 +79,7 @@ void charl__word_map_fini(charl__word_map *m)
     *m = (charl__word_map){0};
 }
 
-charl_status charl__pieces_number(charl__pieces *p, const unsigned char *at, size_t bytes,
-                                  int32_t *out)
+charl_status charl__pieces_number(charl__pieces *p, const unsigned char *at, size_t bytes, int32_t *out)
 {
     uint64_t key = charl__fnv1a64(at, bytes);
 

@@ -44,8 +44,7 @@ static const struct activation *find(const char *name)
 
 const char *charl_activation_name(int i)
 {
-    return i >= 0 && (size_t)i < sizeof activations / sizeof activations[0] ? activations[i].name
-                                                                            : NULL;
+    return i >= 0 && (size_t)i < sizeof activations / sizeof activations[0] ? activations[i].name : NULL;
 }
 
 const char *charl__activation_find(const char *name)
@@ -130,8 +129,7 @@ static charl_var *build_dropout(const charl_layer_build *b, charl_var *x)
 
 static const charl_activation_config leaky_defaults = {.slope = 0.01};
 static const charl_key leaky_keys[] = {
-    {"slope", CHARL_KEY_FLOAT, offsetof(charl_activation_config, slope), "[-1e6,1e6)", false,
-     "slope below zero"},
+    {"slope", CHARL_KEY_FLOAT, offsetof(charl_activation_config, slope), "[-1e6,1e6)", false, "slope below zero"},
 };
 static const charl_activation_config elu_defaults = {.alpha = 1};
 static const charl_key elu_keys[] = {
@@ -140,13 +138,11 @@ static const charl_key elu_keys[] = {
 };
 static const charl_dropout_config dropout_defaults = {.p = 0.5};
 static const charl_key dropout_keys[] = {
-    {"p", CHARL_KEY_FLOAT, offsetof(charl_dropout_config, p), "[0,1)", false,
-     "probability to drop an element"},
+    {"p", CHARL_KEY_FLOAT, offsetof(charl_dropout_config, p), "[0,1)", false, "probability to drop an element"},
 };
 
 /* The layers of activations. */
-const charl_layer_type charl__layer_relu = {
-    .row.name = "relu", .row.help = "max(x, 0)", .build = build_relu};
+const charl_layer_type charl__layer_relu = {.row.name = "relu", .row.help = "max(x, 0)", .build = build_relu};
 const charl_layer_type charl__layer_leaky_relu = {.row.name = "leaky_relu",
                                                   .row.help = "x, or slope * x below zero",
                                                   .build = build_leaky_relu,
@@ -159,21 +155,15 @@ const charl_layer_type charl__layer_elu = {.row.name = "elu",
                                            CHARL_KEYS(elu_keys)};
 const charl_layer_type charl__layer_sigmoid = {
     .row.name = "sigmoid", .row.help = "1 / (1 + exp(-x))", .build = build_sigmoid};
-const charl_layer_type charl__layer_tanh = {
-    .row.name = "tanh", .row.help = "tanh(x)", .build = build_tanh};
-const charl_layer_type charl__layer_gelu = {
-    .row.name = "gelu", .row.help = "x * Phi(x)", .build = build_gelu};
-const charl_layer_type charl__layer_gelu_tanh = {.row.name = "gelu_tanh",
-                                                 .row.help = "x * Phi(x), approximated with tanh",
-                                                 .build = build_gelu_tanh};
-const charl_layer_type charl__layer_silu = {
-    .row.name = "silu", .row.help = "x * sigmoid(x)", .build = build_silu};
+const charl_layer_type charl__layer_tanh = {.row.name = "tanh", .row.help = "tanh(x)", .build = build_tanh};
+const charl_layer_type charl__layer_gelu = {.row.name = "gelu", .row.help = "x * Phi(x)", .build = build_gelu};
+const charl_layer_type charl__layer_gelu_tanh = {
+    .row.name = "gelu_tanh", .row.help = "x * Phi(x), approximated with tanh", .build = build_gelu_tanh};
+const charl_layer_type charl__layer_silu = {.row.name = "silu", .row.help = "x * sigmoid(x)", .build = build_silu};
 const charl_layer_type charl__layer_softplus = {
     .row.name = "softplus", .row.help = "log(1 + exp(x))", .build = build_softplus};
 const charl_layer_type charl__layer_swiglu = {
-    .row.name = "swiglu",
-    .row.help = "silu(gate) * value: the two halves of the last extent",
-    .build = build_swiglu};
+    .row.name = "swiglu", .row.help = "silu(gate) * value: the two halves of the last extent", .build = build_swiglu};
 
 const charl_layer_type charl__layer_flatten = {
     .row.name = "flatten",

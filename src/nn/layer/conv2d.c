@@ -11,8 +11,7 @@ static charl_window window_of(const charl_conv2d_config *c)
         w.kernel[i] = (int)c->kernel[i];
         w.stride[i] = (int)c->stride[i];
         w.dilation[i] = (int)c->dilation[i];
-        w.padding[i] =
-            (int)(c->padding[i] >= 0 ? c->padding[i] : (c->kernel[i] - 1) * c->dilation[i] / 2);
+        w.padding[i] = (int)(c->padding[i] >= 0 ? c->padding[i] : (c->kernel[i] - 1) * c->dilation[i] / 2);
     }
     return w;
 }
@@ -38,50 +37,40 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     charl_init init;
 
     if (in.ndim != 4 || in.dim[1] % c->groups != 0 || c->channels % c->groups != 0) {
-        return charl__graph_refuse(
-            b->g, in.ndim != 4 ? "conv2d needs images [batch, channels, height, width]"
-                               : "conv2d: groups must divide input and output channels");
+        return charl__graph_refuse(b->g, in.ndim != 4 ? "conv2d needs images [batch, channels, height, width]"
+                                                      : "conv2d: groups must divide input and output channels");
     }
     fan_in = in.dim[1] / c->groups * c->kernel[0] * c->kernel[1];
-    init = (charl_init){CHARL_INIT_UNIFORM, (float)(-1.0 / sqrt((double)fan_in)),
-                        (float)(1.0 / sqrt((double)fan_in))};
+    init = (charl_init){CHARL_INIT_UNIFORM, (float)(-1.0 / sqrt((double)fan_in)), (float)(1.0 / sqrt((double)fan_in))};
     w = charl_layer_param(
         b, "weight",
-        &(charl_param_spec){
-            .shape = {4, {c->channels, in.dim[1] / c->groups, c->kernel[0], c->kernel[1]}},
-            .init = weight_init(c, init)});
+        &(charl_param_spec){.shape = {4, {c->channels, in.dim[1] / c->groups, c->kernel[0], c->kernel[1]}},
+                            .init = weight_init(c, init)});
     if (c->bias) {
-        bias = charl_layer_param(b, "bias",
-                                 &(charl_param_spec){.shape = {1, {c->channels}}, .init = init});
+        bias = charl_layer_param(b, "bias", &(charl_param_spec){.shape = {1, {c->channels}}, .init = init});
     }
     if (!w || (c->bias && !bias)) {
         return NULL;
     }
-    return charl__activate(b->g, c->activation,
-                           charl_conv2d(b->g, x, w, bias, &win, (int)c->groups));
+    return charl__activate(b->g, c->activation, charl_conv2d(b->g, x, w, bias, &win, (int)c->groups));
 }
 
 static const charl_conv2d_config defaults = {
     .stride = {1, 1}, .padding = {-1, -1}, .dilation = {1, 1}, .groups = 1, .bias = true};
 static const charl_key keys[] = {
-    {"channels", CHARL_KEY_INT, offsetof(charl_conv2d_config, channels), "[1,1e6]", true,
-     "output channels"},
+    {"channels", CHARL_KEY_INT, offsetof(charl_conv2d_config, channels), "[1,1e6]", true, "output channels"},
     {"kernel", CHARL_KEY_PAIR, offsetof(charl_conv2d_config, kernel), "[1,1024]", true,
      "height and width of the kernel"},
-    {"stride", CHARL_KEY_PAIR, offsetof(charl_conv2d_config, stride), "[1,1024]", false,
-     "step of the window"},
+    {"stride", CHARL_KEY_PAIR, offsetof(charl_conv2d_config, stride), "[1,1024]", false, "step of the window"},
     {"padding", CHARL_KEY_PAIR, offsetof(charl_conv2d_config, padding), "[-1,1024]", false,
      "zeros around the image; -1 keeps its size at stride 1"},
-    {"dilation", CHARL_KEY_PAIR, offsetof(charl_conv2d_config, dilation), "[1,1024]", false,
-     "spacing of the kernel"},
-    {"groups", CHARL_KEY_INT, offsetof(charl_conv2d_config, groups), "[1,1e6]", false,
-     "groups of channels"},
+    {"dilation", CHARL_KEY_PAIR, offsetof(charl_conv2d_config, dilation), "[1,1024]", false, "spacing of the kernel"},
+    {"groups", CHARL_KEY_INT, offsetof(charl_conv2d_config, groups), "[1,1e6]", false, "groups of channels"},
     {"bias", CHARL_KEY_BOOL, offsetof(charl_conv2d_config, bias), NULL, false, "add a bias"},
     {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_conv2d_config, activation), NULL, false,
      "applied to the output"},
     {"init", CHARL_KEY_CHOICE, offsetof(charl_conv2d_config, init), NULL, false,
-     "initial weights: uniform as PyTorch's default, or kaiming_normal over the fan-out",
-     "default|kaiming_normal"},
+     "initial weights: uniform as PyTorch's default, or kaiming_normal over the fan-out", "default|kaiming_normal"},
 };
 
 const charl_layer_type charl__layer_conv2d = {

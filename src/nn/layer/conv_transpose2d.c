@@ -29,17 +29,15 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     charl_var *w, *bias = NULL;
 
     if (in.ndim != 4 || in.dim[1] % c->groups != 0 || c->channels % c->groups != 0) {
-        return charl__graph_refuse(
-            b->g, in.ndim != 4 ? "conv_transpose2d needs images [batch, channels, height, width]"
-                               : "conv_transpose2d: groups must divide input and output channels");
+        return charl__graph_refuse(b->g, in.ndim != 4
+                                             ? "conv_transpose2d needs images [batch, channels, height, width]"
+                                             : "conv_transpose2d: groups must divide input and output channels");
     }
     w = charl_layer_param(
         b, "weight",
-        &(charl_param_spec){.shape = {4, {in.dim[1], per_group, c->kernel[0], c->kernel[1]}},
-                            .init = init});
+        &(charl_param_spec){.shape = {4, {in.dim[1], per_group, c->kernel[0], c->kernel[1]}}, .init = init});
     if (c->bias) {
-        bias = charl_layer_param(b, "bias",
-                                 &(charl_param_spec){.shape = {1, {c->channels}}, .init = init});
+        bias = charl_layer_param(b, "bias", &(charl_param_spec){.shape = {1, {c->channels}}, .init = init});
     }
     if (!w || (c->bias && !bias)) {
         return NULL;
@@ -47,27 +45,23 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     return charl__activate(b->g, c->activation, charl_conv_transpose2d(b->g, x, w, bias, &args));
 }
 
-static const charl_conv_transpose2d_config defaults = {
-    .stride = {1, 1}, .dilation = {1, 1}, .groups = 1, .bias = true};
+static const charl_conv_transpose2d_config defaults = {.stride = {1, 1}, .dilation = {1, 1}, .groups = 1, .bias = true};
 static const charl_key keys[] = {
-    {"channels", CHARL_KEY_INT, offsetof(charl_conv_transpose2d_config, channels), "[1,1e6]", true,
-     "output channels"},
+    {"channels", CHARL_KEY_INT, offsetof(charl_conv_transpose2d_config, channels), "[1,1e6]", true, "output channels"},
     {"kernel", CHARL_KEY_PAIR, offsetof(charl_conv_transpose2d_config, kernel), "[1,1024]", true,
      "height and width of the kernel"},
     {"stride", CHARL_KEY_PAIR, offsetof(charl_conv_transpose2d_config, stride), "[1,1024]", false,
      "factor by which the image grows"},
     {"padding", CHARL_KEY_PAIR, offsetof(charl_conv_transpose2d_config, padding), "[0,1024]", false,
      "cut off around the output"},
-    {"output_padding", CHARL_KEY_PAIR, offsetof(charl_conv_transpose2d_config, output_padding),
-     "[0,1023]", false, "added at the end of the output; less than the stride"},
-    {"dilation", CHARL_KEY_PAIR, offsetof(charl_conv_transpose2d_config, dilation), "[1,1024]",
-     false, "spacing of the kernel"},
-    {"groups", CHARL_KEY_INT, offsetof(charl_conv_transpose2d_config, groups), "[1,1e6]", false,
-     "groups of channels"},
-    {"bias", CHARL_KEY_BOOL, offsetof(charl_conv_transpose2d_config, bias), NULL, false,
-     "add a bias"},
-    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_conv_transpose2d_config, activation), NULL,
-     false, "applied to the output"},
+    {"output_padding", CHARL_KEY_PAIR, offsetof(charl_conv_transpose2d_config, output_padding), "[0,1023]", false,
+     "added at the end of the output; less than the stride"},
+    {"dilation", CHARL_KEY_PAIR, offsetof(charl_conv_transpose2d_config, dilation), "[1,1024]", false,
+     "spacing of the kernel"},
+    {"groups", CHARL_KEY_INT, offsetof(charl_conv_transpose2d_config, groups), "[1,1e6]", false, "groups of channels"},
+    {"bias", CHARL_KEY_BOOL, offsetof(charl_conv_transpose2d_config, bias), NULL, false, "add a bias"},
+    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_conv_transpose2d_config, activation), NULL, false,
+     "applied to the output"},
 };
 
 const charl_layer_type charl__layer_conv_transpose2d = {

@@ -7,9 +7,8 @@
 
 static charl_var *table(const charl_layer_build *b, int64_t rows, int64_t dim, double std)
 {
-    const charl_param_spec spec = {.shape = {2, {rows, dim}},
-                                   .init = {CHARL_INIT_NORMAL, 0.0F, (float)std},
-                                   .embedding = true};
+    const charl_param_spec spec = {
+        .shape = {2, {rows, dim}}, .init = {CHARL_INIT_NORMAL, 0.0F, (float)std}, .embedding = true};
 
     return charl_layer_param(b, "weight", &spec);
 }
@@ -36,8 +35,8 @@ static charl_var *build_position_embedding(const charl_layer_build *b, charl_var
     if (in.dim[1] > c->block_size) {
         char text[128];
 
-        snprintf(text, sizeof text, "a sequence of %lld is longer than block_size = %lld",
-                 (long long)in.dim[1], (long long)c->block_size);
+        snprintf(text, sizeof text, "a sequence of %lld is longer than block_size = %lld", (long long)in.dim[1],
+                 (long long)c->block_size);
         return charl__graph_refuse(b->g, text);
     }
     w = table(b, c->block_size, in.dim[2], c->init_std);
@@ -54,17 +53,16 @@ static const charl_embedding_config embedding_defaults = {.init_std = 1.0};
 static const charl_key embedding_keys[] = {
     {"vocab", CHARL_KEY_INT, offsetof(charl_embedding_config, vocab), "[1,1e9]", true,
      "rows of the table: tokens are 0 to vocab - 1"},
-    {"dim", CHARL_KEY_INT, offsetof(charl_embedding_config, dim), "[1,1e6]", true,
-     "features of a token"},
+    {"dim", CHARL_KEY_INT, offsetof(charl_embedding_config, dim), "[1,1e6]", true, "features of a token"},
     {"init_std", CHARL_KEY_FLOAT, offsetof(charl_embedding_config, init_std), "[0,1e6)", false,
      "standard deviation of the initial values"},
 };
 static const charl_position_embedding_config position_defaults = {.init_std = 1.0};
 static const charl_key position_keys[] = {
-    {"block_size", CHARL_KEY_INT, offsetof(charl_position_embedding_config, block_size), "[1,1e9]",
-     true, "longest sequence"},
-    {"init_std", CHARL_KEY_FLOAT, offsetof(charl_position_embedding_config, init_std), "[0,1e6)",
-     false, "standard deviation of the initial values"},
+    {"block_size", CHARL_KEY_INT, offsetof(charl_position_embedding_config, block_size), "[1,1e9]", true,
+     "longest sequence"},
+    {"init_std", CHARL_KEY_FLOAT, offsetof(charl_position_embedding_config, init_std), "[0,1e6)", false,
+     "standard deviation of the initial values"},
 };
 
 const charl_layer_type charl__layer_embedding = {

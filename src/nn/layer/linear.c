@@ -24,9 +24,8 @@ static charl_var *declare_bias(const charl_layer_build *b, int64_t features)
     const charl_linear_config *c = b->settings;
     const float bound = c->init_std > 0 ? 0.0F : (float)(1.0 / sqrt((double)features));
 
-    return charl_layer_param(
-        b, "bias",
-        &(charl_param_spec){.shape = {1, {c->out}}, .init = {CHARL_INIT_UNIFORM, -bound, bound}});
+    return charl_layer_param(b, "bias",
+                             &(charl_param_spec){.shape = {1, {c->out}}, .init = {CHARL_INIT_UNIFORM, -bound, bound}});
 }
 
 static charl_var *build(const charl_layer_build *b, charl_var *x)

@@ -8,14 +8,12 @@ typedef struct affine {
 
 static bool declare_affine(const charl_layer_build *b, int64_t n, bool bias, affine *a)
 {
-    a->weight = charl_layer_param(
-        b, "weight",
-        &(charl_param_spec){.shape = {1, {n}}, .init = {CHARL_INIT_CONSTANT, 1.0F, 0.0F}});
+    a->weight = charl_layer_param(b, "weight",
+                                  &(charl_param_spec){.shape = {1, {n}}, .init = {CHARL_INIT_CONSTANT, 1.0F, 0.0F}});
     a->bias = NULL;
     if (bias) {
-        a->bias = charl_layer_param(
-            b, "bias",
-            &(charl_param_spec){.shape = {1, {n}}, .init = {CHARL_INIT_CONSTANT, 0.0F, 0.0F}});
+        a->bias = charl_layer_param(b, "bias",
+                                    &(charl_param_spec){.shape = {1, {n}}, .init = {CHARL_INIT_CONSTANT, 0.0F, 0.0F}});
     }
     return a->weight && (a->bias || !bias);
 }
@@ -57,16 +55,14 @@ static charl_var *build_group_norm(const charl_layer_build *b, charl_var *x)
     affine a;
 
     if (in.ndim < 2 || in.dim[1] % c->groups != 0) {
-        return charl__graph_refuse(b->g, in.ndim < 2
-                                             ? "group_norm needs [batch, channels, ...]"
-                                             : "group_norm: groups must divide the channels");
+        return charl__graph_refuse(b->g, in.ndim < 2 ? "group_norm needs [batch, channels, ...]"
+                                                     : "group_norm: groups must divide the channels");
     }
     if (!declare_affine(b, in.dim[1], true, &a)) {
         return NULL;
     }
-    return charl__activate(
-        b->g, c->activation,
-        charl_group_norm(b->g, x, a.weight, a.bias, (int)c->groups, (float)c->eps));
+    return charl__activate(b->g, c->activation,
+                           charl_group_norm(b->g, x, a.weight, a.bias, (int)c->groups, (float)c->eps));
 }
 
 static charl_var *build_layer_norm(const charl_layer_build *b, charl_var *x)
@@ -81,25 +77,20 @@ static charl_var *build_layer_norm(const charl_layer_build *b, charl_var *x)
     if (!declare_affine(b, in.dim[in.ndim - 1], c->bias, &a)) {
         return NULL;
     }
-    return charl__activate(b->g, c->activation,
-                           charl_layer_norm(b->g, x, a.weight, a.bias, (float)c->eps));
+    return charl__activate(b->g, c->activation, charl_layer_norm(b->g, x, a.weight, a.bias, (float)c->eps));
 }
 
 static const charl_norm_config defaults = {.eps = 1e-5, .momentum = 0.1, .bias = true};
 static const charl_key batch_norm_keys[] = {
-    {"eps", CHARL_KEY_FLOAT, offsetof(charl_norm_config, eps), "[0,1)", false,
-     "added to the variance"},
+    {"eps", CHARL_KEY_FLOAT, offsetof(charl_norm_config, eps), "[0,1)", false, "added to the variance"},
     {"momentum", CHARL_KEY_FLOAT, offsetof(charl_norm_config, momentum), "[0,1)", false,
      "weight of a new batch in the running statistics"},
-    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_norm_config, activation), NULL, false,
-     "applied to the output"},
+    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_norm_config, activation), NULL, false, "applied to the output"},
 };
 static const charl_key layer_norm_keys[] = {
-    {"eps", CHARL_KEY_FLOAT, offsetof(charl_norm_config, eps), "[0,1)", false,
-     "added to the variance"},
+    {"eps", CHARL_KEY_FLOAT, offsetof(charl_norm_config, eps), "[0,1)", false, "added to the variance"},
     {"bias", CHARL_KEY_BOOL, offsetof(charl_norm_config, bias), NULL, false, "add a bias"},
-    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_norm_config, activation), NULL, false,
-     "applied to the output"},
+    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_norm_config, activation), NULL, false, "applied to the output"},
 };
 
 const charl_layer_type charl__layer_batch_norm = {
@@ -120,10 +111,8 @@ const charl_layer_type charl__layer_layer_norm = {
 
 static const charl_group_norm_config group_norm_defaults = {.eps = 1e-5};
 static const charl_key group_norm_keys[] = {
-    {"groups", CHARL_KEY_INT, offsetof(charl_group_norm_config, groups), "[1,1e6]", true,
-     "groups of channels"},
-    {"eps", CHARL_KEY_FLOAT, offsetof(charl_group_norm_config, eps), "[0,1)", false,
-     "added to the variance"},
+    {"groups", CHARL_KEY_INT, offsetof(charl_group_norm_config, groups), "[1,1e6]", true, "groups of channels"},
+    {"eps", CHARL_KEY_FLOAT, offsetof(charl_group_norm_config, eps), "[0,1)", false, "added to the variance"},
     {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_group_norm_config, activation), NULL, false,
      "applied to the output"},
 };

@@ -39,8 +39,7 @@ static const charl_key keys[] = {
      "height and width of the window"},
     {"stride", CHARL_KEY_PAIR, offsetof(charl_pool2d_config, stride), "[0,1024]", false,
      "step of the window; 0 = kernel"},
-    {"padding", CHARL_KEY_PAIR, offsetof(charl_pool2d_config, padding), "[0,512]", false,
-     "around the image"},
+    {"padding", CHARL_KEY_PAIR, offsetof(charl_pool2d_config, padding), "[0,512]", false, "around the image"},
 };
 
 const charl_layer_type charl__layer_max_pool2d = {

@@ -10,21 +10,18 @@ typedef struct weights {
     charl_var *ih, *hh, *bias_ih, *bias_hh; /* biases NULL without */
 } weights;
 
-static charl_var *declare(const charl_layer_build *b, const char *what, int64_t layer,
-                          charl_shape shape)
+static charl_var *declare(const charl_layer_build *b, const char *what, int64_t layer, charl_shape shape)
 {
     const charl_recurrent_config *c = b->settings;
     const float bound = (float)(1.0 / sqrt((double)c->hidden_size));
     char suffix[64];
 
     snprintf(suffix, sizeof suffix, "%s_l%lld", what, (long long)layer);
-    return charl_layer_param(
-        b, suffix,
-        &(charl_param_spec){.shape = shape, .init = {CHARL_INIT_UNIFORM, -bound, bound}});
+    return charl_layer_param(b, suffix,
+                             &(charl_param_spec){.shape = shape, .init = {CHARL_INIT_UNIFORM, -bound, bound}});
 }
 
-static weights declare_weights(const charl_layer_build *b, int64_t gates, int64_t layer,
-                               int64_t features)
+static weights declare_weights(const charl_layer_build *b, int64_t gates, int64_t layer, int64_t features)
 {
     const charl_recurrent_config *c = b->settings;
     const int64_t rows = gates * c->hidden_size;
@@ -98,16 +95,14 @@ static const charl_key keys[] = {
      "layers, each over the output of the one before", NULL},
     {"dropout", CHARL_KEY_FLOAT, offsetof(charl_recurrent_config, dropout), "[0,1)", false,
      "probability to drop an element between two layers", NULL},
-    {"bias", CHARL_KEY_BOOL, offsetof(charl_recurrent_config, bias), NULL, false, "add biases",
-     NULL},
+    {"bias", CHARL_KEY_BOOL, offsetof(charl_recurrent_config, bias), NULL, false, "add biases", NULL},
     {"last", CHARL_KEY_BOOL, offsetof(charl_recurrent_config, last), NULL, false,
      "return the last step only, as classification needs", NULL},
 };
 
 const charl_layer_type charl__layer_lstm = {
     .row.name = "lstm",
-    .row.help =
-        "long short-term memory over [batch, time, features], from the first step to the last",
+    .row.help = "long short-term memory over [batch, time, features], from the first step to the last",
     .build = build_lstm,
     CHARL_DEFAULTS(defaults),
     CHARL_KEYS(keys),
@@ -115,8 +110,7 @@ const charl_layer_type charl__layer_lstm = {
 
 const charl_layer_type charl__layer_gru = {
     .row.name = "gru",
-    .row.help =
-        "gated recurrent units over [batch, time, features], from the first step to the last",
+    .row.help = "gated recurrent units over [batch, time, features], from the first step to the last",
     .build = build_gru,
     CHARL_DEFAULTS(defaults),
     CHARL_KEYS(keys),

@@ -66,15 +66,13 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     charl_var *y;
 
     if (in.ndim != 4) {
-        return charl__graph_refuse(b->g,
-                                   "residual_block needs images [batch, channels, height, width]");
+        return charl__graph_refuse(b->g, "residual_block needs images [batch, channels, height, width]");
     }
     if (c->kind == CHARL_RESIDUAL_BASIC && (c->width || c->groups != 1)) {
         return charl__graph_refuse(b->g, "residual_block: width and groups belong to a bottleneck");
     }
     if (c->kind == CHARL_RESIDUAL_BOTTLENECK && inner_channels(c) < 1) {
-        return charl__graph_refuse(
-            b->g, "residual_block: a bottleneck has at least 4 channels, or a width");
+        return charl__graph_refuse(b->g, "residual_block: a bottleneck has at least 4 channels, or a width");
     }
     y = branch(b, x);
     return charl_relu(b->g, charl_add(b->g, y, shortcut(b, x, in.dim[1])));
@@ -84,8 +82,7 @@ static const charl_residual_block_config defaults = {.stride = 1, .groups = 1};
 static const charl_key keys[] = {
     {"kind", CHARL_KEY_CHOICE, offsetof(charl_residual_block_config, kind), NULL, false,
      "basic: 3x3, 3x3; bottleneck: 1x1, 3x3, 1x1", "basic|bottleneck"},
-    {"channels", CHARL_KEY_INT, offsetof(charl_residual_block_config, channels), "[1,1e6]", true,
-     "output channels"},
+    {"channels", CHARL_KEY_INT, offsetof(charl_residual_block_config, channels), "[1,1e6]", true, "output channels"},
     {"stride", CHARL_KEY_INT, offsetof(charl_residual_block_config, stride), "[1,1024]", false,
      "step of the first 3x3 convolution of basic, of the 3x3 convolution of bottleneck"},
     {"width", CHARL_KEY_INT, offsetof(charl_residual_block_config, width), "[0,1e6]", false,

@@ -10,16 +10,15 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     if (in.ndim < 2) {
         return charl__graph_refuse(b->g, "rms_norm needs [batch, ..., features]");
     }
-    weight = charl_layer_param(b, "weight",
-                               &(charl_param_spec){.shape = {1, {in.dim[in.ndim - 1]}},
-                                                   .init = {CHARL_INIT_CONSTANT, 1.0F, 0.0F}});
+    weight = charl_layer_param(
+        b, "weight",
+        &(charl_param_spec){.shape = {1, {in.dim[in.ndim - 1]}}, .init = {CHARL_INIT_CONSTANT, 1.0F, 0.0F}});
     return weight ? charl_rms_norm(b->g, x, weight, (float)c->eps) : NULL;
 }
 
 static const charl_rms_norm_config defaults = {.eps = 1e-5};
 static const charl_key keys[] = {
-    {"eps", CHARL_KEY_FLOAT, offsetof(charl_rms_norm_config, eps), "[0,1)", false,
-     "added to the mean square", NULL},
+    {"eps", CHARL_KEY_FLOAT, offsetof(charl_rms_norm_config, eps), "[0,1)", false, "added to the mean square", NULL},
 };
 
 const charl_layer_type charl__layer_rms_norm = {

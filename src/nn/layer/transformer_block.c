@@ -7,8 +7,7 @@
 
 typedef charl_transformer_block_config config;
 
-static charl_var *project(const charl_layer_build *b, const char *suffix, charl_var *x, int64_t out,
-                          double std)
+static charl_var *project(const charl_layer_build *b, const char *suffix, charl_var *x, int64_t out, double std)
 {
     const config *c = b->settings;
     const charl_linear_config linear = {.out = out, .bias = c->bias, .init_std = std};
@@ -22,8 +21,7 @@ static charl_var *normalize(const charl_layer_build *b, const char *suffix, char
     charl_norm_config norm = *(const charl_norm_config *)charl__layer_layer_norm.row.defaults;
 
     if (c->norm == CHARL_BLOCK_RMS_NORM) {
-        return charl__layer_build_inside(b, suffix, &charl__layer_rms_norm,
-                                         charl__layer_rms_norm.row.defaults, x);
+        return charl__layer_build_inside(b, suffix, &charl__layer_rms_norm, charl__layer_rms_norm.row.defaults, x);
     }
     norm.bias = c->bias;
     return charl__layer_build_inside(b, suffix, &charl__layer_layer_norm, &norm, x);
@@ -31,16 +29,14 @@ static charl_var *normalize(const charl_layer_build *b, const char *suffix, char
 
 static charl_var *affine(const charl_layer_build *b, const char *suffix, int64_t width, float value)
 {
-    const charl_param_spec spec = {.shape = {1, {width}},
-                                   .init = {CHARL_INIT_CONSTANT, value, 0.0F}};
+    const charl_param_spec spec = {.shape = {1, {width}}, .init = {CHARL_INIT_CONSTANT, value, 0.0F}};
 
     return charl_layer_param(b, suffix, &spec);
 }
 
 /* *sum = x + y, and ln_2 of it. Training does both in one pass, forward and backward, with the same
  * bits; inference keeps the two operators, which an exported model names. */
-static charl_var *add_and_normalize(const charl_layer_build *b, charl_var *x, charl_var *y,
-                                    charl_var **sum)
+static charl_var *add_and_normalize(const charl_layer_build *b, charl_var *x, charl_var *y, charl_var **sum)
 {
     const config *c = b->settings;
     const int64_t width = charl_var_get_type(x).shape.dim[2];
@@ -80,10 +76,8 @@ static charl_var *attend(const charl_layer_build *b, charl_var *x, int64_t width
 {
     const config *c = b->settings;
     const int64_t kv_heads = c->kv_heads ? c->kv_heads : c->heads;
-    const charl_attention_args args = {.heads = (int)c->heads,
-                                       .kv_heads = (int)kv_heads,
-                                       .causal = c->causal,
-                                       .dropout = (float)c->dropout};
+    const charl_attention_args args = {
+        .heads = (int)c->heads, .kv_heads = (int)kv_heads, .causal = c->causal, .dropout = (float)c->dropout};
     const charl_rotary_args rotary = {
         .head_dim = width / c->heads, .heads = c->heads + kv_heads, .theta = c->rope_theta};
 
@@ -139,31 +133,26 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     return charl_add(b->g, sum, transform(b, x, width));
 }
 
-static const config defaults = {
-    .depth = 1, .init_std = 0.02, .rope_theta = 10000.0, .causal = true, .bias = true};
+static const config defaults = {.depth = 1, .init_std = 0.02, .rope_theta = 10000.0, .causal = true, .bias = true};
 static const charl_key keys[] = {
     {"heads", CHARL_KEY_INT, offsetof(config, heads), "[1,65536]", true, "attention heads"},
     {"kv_heads", CHARL_KEY_INT, offsetof(config, kv_heads), "[0,65536]", false,
      "heads of keys and values; 0: as many as heads"},
     {"hidden", CHARL_KEY_INT, offsetof(config, hidden), "[0,1e9]", false,
      "width of the mlp; 0: 4 times the features, for swiglu 8/3 times"},
-    {"depth", CHARL_KEY_INT, offsetof(config, depth), "[1,1e6]", false,
-     "blocks of the model, for the initial values"},
+    {"depth", CHARL_KEY_INT, offsetof(config, depth), "[1,1e6]", false, "blocks of the model, for the initial values"},
     {"dropout", CHARL_KEY_FLOAT, offsetof(config, dropout), "[0,1)", false,
      "probability to drop attention weights and branch outputs"},
     {"init_std", CHARL_KEY_FLOAT, offsetof(config, init_std), "[0,1e6)", false,
      "standard deviation of the initial weights; 0: as PyTorch's linear layers"},
     {"rope_theta", CHARL_KEY_FLOAT, offsetof(config, rope_theta), "[1,1e9)", false,
      "base of the angles of rotary positions"},
-    {"rotary", CHARL_KEY_BOOL, offsetof(config, rotary), NULL, false,
-     "rotate queries and keys by their position"},
+    {"rotary", CHARL_KEY_BOOL, offsetof(config, rotary), NULL, false, "rotate queries and keys by their position"},
     {"causal", CHARL_KEY_BOOL, offsetof(config, causal), NULL, false,
      "a position sees only itself and those before it"},
-    {"bias", CHARL_KEY_BOOL, offsetof(config, bias), NULL, false,
-     "biases in linear maps and layer norms"},
+    {"bias", CHARL_KEY_BOOL, offsetof(config, bias), NULL, false, "biases in linear maps and layer norms"},
     {"norm", CHARL_KEY_CHOICE, offsetof(config, norm), NULL, false, "normalisation", "layer|rms"},
-    {"mlp", CHARL_KEY_CHOICE, offsetof(config, mlp), NULL, false, "activation of the mlp",
-     "gelu|gelu_tanh|swiglu"},
+    {"mlp", CHARL_KEY_CHOICE, offsetof(config, mlp), NULL, false, "activation of the mlp", "gelu|gelu_tanh|swiglu"},
 };
 
 const charl_layer_type charl__layer_transformer_block = {

@@ -3,8 +3,7 @@
 
 int64_t charl__conv_extent(const charl_conv *c, int axis, int64_t n)
 {
-    const int64_t room =
-        n + 2 * (int64_t)c->padding[axis] - (int64_t)c->dilation[axis] * (c->kernel[axis] - 1) - 1;
+    const int64_t room = n + 2 * (int64_t)c->padding[axis] - (int64_t)c->dilation[axis] * (c->kernel[axis] - 1) - 1;
 
     return room < 0 ? 0 : room / c->stride[axis] + 1;
 }
@@ -36,8 +35,7 @@ static bool is_pointwise(const charl_conv *c)
 
 charl_gemm charl__conv_forward(const charl_conv *c, bool bias)
 {
-    const int64_t og = c->o / c->groups, cg = c->c / c->groups,
-                  taps = (int64_t)c->kernel[0] * c->kernel[1];
+    const int64_t og = c->o / c->groups, cg = c->c / c->groups, taps = (int64_t)c->kernel[0] * c->kernel[1];
     const int64_t pixels = c->oh * c->ow, image = c->h * c->w;
 
     return (charl_gemm){
@@ -59,8 +57,7 @@ charl_gemm charl__conv_forward(const charl_conv *c, bool bias)
 
 charl_gemm charl__conv_input_gradient(const charl_conv *c)
 {
-    const int64_t og = c->o / c->groups, cg = c->c / c->groups,
-                  taps = (int64_t)c->kernel[0] * c->kernel[1];
+    const int64_t og = c->o / c->groups, cg = c->c / c->groups, taps = (int64_t)c->kernel[0] * c->kernel[1];
     const int64_t pixels = c->oh * c->ow, image = c->h * c->w;
     charl_gemm p = {
         .m = cg,
@@ -102,8 +99,7 @@ charl_conv_phase charl__conv_phase(const charl_conv *c, const int at[2])
         const int s = c->stride[d];
 
         p.step[d] = s / gcd(c->dilation[d], s);
-        while (p.first[d] < c->kernel[d] &&
-               (at[d] + c->padding[d] - p.first[d] * c->dilation[d]) % s != 0) {
+        while (p.first[d] < c->kernel[d] && (at[d] + c->padding[d] - p.first[d] * c->dilation[d]) % s != 0) {
             p.first[d]++;
         }
         p.count[d] = (c->kernel[d] - p.first[d] + p.step[d] - 1) / p.step[d];
@@ -111,8 +107,7 @@ charl_conv_phase charl__conv_phase(const charl_conv *c, const int at[2])
     return p;
 }
 
-charl_gemm charl__conv_phase_gradient(const charl_conv *c, const charl_conv_phase *p,
-                                      const int at[2])
+charl_gemm charl__conv_phase_gradient(const charl_conv *c, const charl_conv_phase *p, const int at[2])
 {
     charl_conv phase = *c;
 
@@ -129,8 +124,7 @@ charl_gemm charl__conv_phase_gradient(const charl_conv *c, const charl_conv_phas
 
 charl_gemm charl__conv_weight_gradient(const charl_conv *c, int64_t rows)
 {
-    const int64_t og = c->o / c->groups, cg = c->c / c->groups,
-                  taps = (int64_t)c->kernel[0] * c->kernel[1];
+    const int64_t og = c->o / c->groups, cg = c->c / c->groups, taps = (int64_t)c->kernel[0] * c->kernel[1];
     const int64_t pixels = c->oh * c->ow, image = c->h * c->w;
 
     return (charl_gemm){

@@ -33,8 +33,7 @@ typedef struct charl_conv_phase {
 charl_conv_phase charl__conv_phase(const charl_conv *c, const int at[2]);
 /** d x at these pixels, with any stride: a = the weight at these taps [o, c/groups, count], b = d
  * out, out [batch, c, ceil(h / stride), ceil(w / stride)]. */
-charl_gemm charl__conv_phase_gradient(const charl_conv *c, const charl_conv_phase *p,
-                                      const int at[2]);
+charl_gemm charl__conv_phase_gradient(const charl_conv *c, const charl_conv_phase *p, const int at[2]);
 /** d weight as one product per slice of `rows` samples: a = d out, b = x, out [batch / rows, o,
  * c/groups, kh, kw]. */
 charl_gemm charl__conv_weight_gradient(const charl_conv *c, int64_t rows);

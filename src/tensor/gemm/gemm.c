@@ -35,8 +35,7 @@ bool charl__gemm_is_local(charl_device *dev, const charl_gemm *p)
     case CHARL_GEMM_TENSOR_CORE_PADDED:
         break;
     }
-    return charl__device_facts(dev)->tiles_in_local &&
-           charl_device_get_info(dev)->max_group >= GROUP;
+    return charl__device_facts(dev)->tiles_in_local && charl_device_get_info(dev)->max_group >= GROUP;
 }
 
 int charl__gemm_units(charl_device *dev)
@@ -52,8 +51,7 @@ static bool folds_locally(charl_device *dev, const charl_gemm *p)
 {
     const int64_t leaves = charl__at_least_one(p->count) / charl__at_least_one(p->inner);
 
-    return leaves <= CHARL__GEMM_LOCAL_LEAVES && p->k > 0 &&
-           !charl__gemm_uses_tensor_cores(dev, p) &&
+    return leaves <= CHARL__GEMM_LOCAL_LEAVES && p->k > 0 && !charl__gemm_uses_tensor_cores(dev, p) &&
            leaves * p->k * charl__at_least_one(p->segments) <= LOCAL_SUM;
 }
 
@@ -63,8 +61,7 @@ bool charl__gemm_folds(charl_device *dev, const charl_gemm *p)
     if (charl__gemm_is_local(dev, p)) {
         return folds_locally(dev, p);
     }
-    return charl__ceil_div(p->m, 8) * charl__ceil_div(p->n, PANEL) *
-               charl__at_least_one(p->inner) >=
+    return charl__ceil_div(p->m, 8) * charl__ceil_div(p->n, PANEL) * charl__at_least_one(p->inner) >=
            4 * (int64_t)charl__gemm_units(dev);
 }
 
@@ -73,8 +70,8 @@ bool charl__gemm_folds_sums(charl_device *dev, const charl_gemm *p)
     charl_gemm folded = *p;
 
     folded.leaves = 2;
-    return charl__gemm_is_local(dev, p) && p->a_kind == CHARL_GEMM_TRANSPOSED && p->inner <= 1 &&
-           p->segments <= 1 && p->k <= COLUMN_CHUNK && p->a->dtype == CHARL_F32 &&
+    return charl__gemm_is_local(dev, p) && p->a_kind == CHARL_GEMM_TRANSPOSED && p->inner <= 1 && p->segments <= 1 &&
+           p->k <= COLUMN_CHUNK && p->a->dtype == CHARL_F32 &&
            charl__gemm_guess(dev, &folded).form == CHARL_GEMM_LOCAL_SMALL;
 }
 
@@ -82,14 +79,13 @@ static charl_status check(const charl_gemm *p)
 {
     const int64_t largest = INT_MAX - 4096;
 
-    CHARL_REQUIRE(p->m <= largest && p->n <= largest && p->k <= largest && p->segments <= largest,
-                  CHARL_ERR_SHAPE, "matrix product of %lld x %lld x %lld: an extent is beyond 2^31",
-                  (long long)p->m, (long long)p->n, (long long)p->k);
-    CHARL_REQUIRE(p->a->dtype == p->b->dtype && charl__is_float(p->a->dtype) &&
-                      charl__is_float(p->out->dtype) && (!p->bias || p->bias->dtype == CHARL_F32),
-                  CHARL_ERR_DTYPE, "matrix product of %s and %s with result in %s",
-                  charl_dtype_name(p->a->dtype), charl_dtype_name(p->b->dtype),
-                  charl_dtype_name(p->out->dtype));
+    CHARL_REQUIRE(p->m <= largest && p->n <= largest && p->k <= largest && p->segments <= largest, CHARL_ERR_SHAPE,
+                  "matrix product of %lld x %lld x %lld: an extent is beyond 2^31", (long long)p->m, (long long)p->n,
+                  (long long)p->k);
+    CHARL_REQUIRE(p->a->dtype == p->b->dtype && charl__is_float(p->a->dtype) && charl__is_float(p->out->dtype) &&
+                      (!p->bias || p->bias->dtype == CHARL_F32),
+                  CHARL_ERR_DTYPE, "matrix product of %s and %s with result in %s", charl_dtype_name(p->a->dtype),
+                  charl_dtype_name(p->b->dtype), charl_dtype_name(p->out->dtype));
     return CHARL_OK;
 }
 
@@ -97,24 +93,20 @@ int charl__gemm_define_common(const charl_gemm *p, char *text, size_t bytes)
 {
     const charl_gemm_window *w = &p->window;
     const int a_kind = p->a_kind == CHARL_GEMM_TAPS ? 2 : (int)p->a_kind;
-    const int b_kind = p->b_kind == CHARL_GEMM_WINDOW     ? 2
-                       : p->b_kind == CHARL_GEMM_WINDOW_T ? 3
-                                                          : (int)p->b_kind;
-    int n = snprintf(text, bytes, "#define A_KIND %d\n#define B_KIND %d\n#define BIAS %d\n%s",
-                     a_kind, b_kind, (int)p->bias_kind, charl__act_define(p->a->dtype));
+    const int b_kind = p->b_kind == CHARL_GEMM_WINDOW ? 2 : p->b_kind == CHARL_GEMM_WINDOW_T ? 3 : (int)p->b_kind;
+    int n = snprintf(text, bytes, "#define A_KIND %d\n#define B_KIND %d\n#define BIAS %d\n%s", a_kind, b_kind,
+                     (int)p->bias_kind, charl__act_define(p->a->dtype));
 
     if (p->out->dtype != CHARL_F32) {
-        n += snprintf(text + n, bytes - (size_t)n, "#define OUT_T %s\n",
-                      charl__kernel_type(p->out->dtype));
+        n += snprintf(text + n, bytes - (size_t)n, "#define OUT_T %s\n", charl__kernel_type(p->out->dtype));
     }
     if (a_kind >= 2 || b_kind >= 2) {
-        n += snprintf(
-            text + n, bytes - (size_t)n,
-            "#define KW %d\n#define TAPS %d\n#define STEP_H %d\n#define STEP_W %d\n"
-            "#define SHIFT_H (%d)\n#define SHIFT_W (%d)\n#define TAP_H (%d)\n#define TAP_W (%d)\n"
-            "#define DIV_H %d\n#define DIV_W %d\n",
-            w->taps[1], w->taps[0] * w->taps[1], w->step[0], w->step[1], w->shift[0], w->shift[1],
-            w->tap_step[0], w->tap_step[1], w->divide[0], w->divide[1]);
+        n += snprintf(text + n, bytes - (size_t)n,
+                      "#define KW %d\n#define TAPS %d\n#define STEP_H %d\n#define STEP_W %d\n"
+                      "#define SHIFT_H (%d)\n#define SHIFT_W (%d)\n#define TAP_H (%d)\n#define TAP_W (%d)\n"
+                      "#define DIV_H %d\n#define DIV_W %d\n",
+                      w->taps[1], w->taps[0] * w->taps[1], w->step[0], w->step[1], w->shift[0], w->shift[1],
+                      w->tap_step[0], w->tap_step[1], w->divide[0], w->divide[1]);
     }
     return n;
 }
@@ -144,11 +136,9 @@ typedef struct micro_tile {
 
 static micro_tile tile_of(charl_device *dev, const charl_gemm *p)
 {
-    const bool wide =
-        p->form != CHARL_GEMM_VECTOR_NARROW && charl__device_facts(dev)->vector_width >= 16;
+    const bool wide = p->form != CHARL_GEMM_VECTOR_NARROW && charl__device_facts(dev)->vector_width >= 16;
 
-    return (micro_tile){.rows = wide && p->m >= 8 ? 8 : 4,
-                        .columns = wide && p->n > PANEL / 2 ? PANEL : PANEL / 2};
+    return (micro_tile){.rows = wide && p->m >= 8 ? 8 : 4, .columns = wide && p->n > PANEL / 2 ? PANEL : PANEL / 2};
 }
 
 /* What packing a panel costs, in sixteenths of the time of a micro-tile over its depth; most of it
@@ -171,8 +161,7 @@ static int packing(charl_gemm_kind kind)
  * from a packed block than from pages far apart. */
 static bool reads_in_place(const charl_gemm *p, micro_tile t)
 {
-    return p->a_kind == CHARL_GEMM_PLAIN && p->a->dtype == CHARL_F32 && p->m >= t.rows &&
-           p->k <= LONGEST_IN_PLACE;
+    return p->a_kind == CHARL_GEMM_PLAIN && p->a->dtype == CHARL_F32 && p->m >= t.rows && p->k <= LONGEST_IN_PLACE;
 }
 
 /* Micro-tiles for which a work-item of gemm_vector.cl has memory, and for the levels of a fold. */
@@ -194,8 +183,7 @@ static int most_tiles(const charl_gemm *p, int most)
  * little is added for the compute unit that starts late. */
 static void choose_block(charl_device *dev, const charl_gemm *p, micro_tile t, int *mi, int *nj)
 {
-    const int64_t row_panels = charl__ceil_div(p->m, t.rows),
-                  col_panels = charl__ceil_div(p->n, t.columns);
+    const int64_t row_panels = charl__ceil_div(p->m, t.rows), col_panels = charl__ceil_div(p->n, t.columns);
     const int64_t z = charl__at_least_one(p->count), units = charl__gemm_units(dev);
     const int most = BLOCK / t.rows, tiles = most_tiles(p, most);
     const int row_cost = reads_in_place(p, t) ? 1 : packing(p->a_kind) / 4;
@@ -206,10 +194,9 @@ static void choose_block(charl_device *dev, const charl_gemm *p, micro_tile t, i
     *mi = *nj = 1;
     for (int i = 1; i <= rows && p->form != CHARL_GEMM_VECTOR_SMALL; i++) {
         for (int j = 1; i * j <= tiles && j <= columns; j++) {
-            const int64_t items =
-                charl__ceil_div(row_panels, i) * charl__ceil_div(col_panels, j) * z;
-            const int64_t cost = (16 * charl__ceil_div(items, units) + 1) *
-                                 (16 * i * j + row_cost * i + packing(p->b_kind) * j + 4);
+            const int64_t items = charl__ceil_div(row_panels, i) * charl__ceil_div(col_panels, j) * z;
+            const int64_t cost =
+                (16 * charl__ceil_div(items, units) + 1) * (16 * i * j + row_cost * i + packing(p->b_kind) * j + 4);
 
             if (cost < least) {
                 least = cost;
@@ -229,8 +216,8 @@ bool charl__gemm_block_fits(charl_device *dev, const charl_gemm *p, int mi, int 
            nj <= charl__ceil_div(p->n, t.columns);
 }
 
-static void shape_vector(charl_device *dev, const charl_gemm *p, const charl__gemm_plan *plan,
-                         charl_launch *l, char *text, size_t bytes)
+static void shape_vector(charl_device *dev, const charl_gemm *p, const charl__gemm_plan *plan, charl_launch *l,
+                         char *text, size_t bytes)
 {
     const micro_tile t = tile_of(dev, p);
     int n = charl__gemm_define_common(p, text, bytes), mi, nj;
@@ -242,13 +229,12 @@ static void shape_vector(charl_device *dev, const charl_gemm *p, const charl__ge
         nj = plan->columns;
     }
     n += charl__gemm_define_fold(p, text + n, bytes - (size_t)n);
-    snprintf(text + n, bytes - (size_t)n, "#define MR %d\n#define NR %d\n#define IN_PLACE %d\n",
-             t.rows, t.columns, reads_in_place(p, t));
+    snprintf(text + n, bytes - (size_t)n, "#define MR %d\n#define NR %d\n#define IN_PLACE %d\n", t.rows, t.columns,
+             reads_in_place(p, t));
     l->file = "gemm/gemm_vector";
     l->entry = "gemm_vector";
-    l->global[0] =
-        (size_t)(charl__ceil_div(p->m, (int64_t)mi * t.rows) *
-                 charl__ceil_div(p->n, (int64_t)nj * t.columns) * charl__at_least_one(p->count));
+    l->global[0] = (size_t)(charl__ceil_div(p->m, (int64_t)mi * t.rows) *
+                            charl__ceil_div(p->n, (int64_t)nj * t.columns) * charl__at_least_one(p->count));
     l->local[0] = 1;
     l->args[BLOCK_ARG] = charl__i32(mi);
     l->args[BLOCK_ARG + 1] = charl__i32(nj);
@@ -261,8 +247,7 @@ static int64_t plane_line(const charl_gemm_window *w)
     const int64_t lowest = w->shift[1] + (last < 0 ? last : 0);
     const int64_t highest = w->shift[1] + (last > 0 ? last : 0);
     const int64_t margin = lowest < 0 ? -lowest : 0;
-    const int64_t read =
-        charl__ceil_div(w->row, 16) * 16 * w->step[1] + (highest > 0 ? highest : 0);
+    const int64_t read = charl__ceil_div(w->row, 16) * 16 * w->step[1] + (highest > 0 ? highest : 0);
 
     return charl__ceil_div(margin + (read > w->image[1] ? read : w->image[1]) + 16, 16) * 16;
 }
@@ -273,9 +258,9 @@ static bool is_plane(const charl_gemm *p)
     const charl_gemm_window *w = &p->window;
 
     return p->form == CHARL_GEMM_AUTO && p->m == 1 && p->b_kind == CHARL_GEMM_WINDOW &&
-           p->k == (int64_t)w->taps[0] * w->taps[1] && w->divide[0] == 1 && w->divide[1] == 1 &&
-           p->leaves <= 1 && p->segments <= 1 && !p->epilogue && w->taps[0] <= 16 &&
-           p->a->dtype == CHARL_F32 && p->out->dtype == CHARL_F32 && plane_line(w) <= LONGEST_LINE;
+           p->k == (int64_t)w->taps[0] * w->taps[1] && w->divide[0] == 1 && w->divide[1] == 1 && p->leaves <= 1 &&
+           p->segments <= 1 && !p->epilogue && w->taps[0] <= 16 && p->a->dtype == CHARL_F32 &&
+           p->out->dtype == CHARL_F32 && plane_line(w) <= LONGEST_LINE;
 }
 
 static void shape_plane(const charl_gemm *p, charl_launch *l, char *text, size_t bytes)
@@ -289,8 +274,7 @@ static void shape_plane(const charl_gemm *p, charl_launch *l, char *text, size_t
     l->local[0] = 1;
 }
 
-charl_status charl__gemm_launch(charl_device *dev, const charl_gemm *p,
-                                const charl__gemm_plan *plan)
+charl_status charl__gemm_launch(charl_device *dev, const charl_gemm *p, const charl__gemm_plan *plan)
 {
     char defines[CHARL__GEMM_DEFINES], second[CHARL__GEMM_SECOND];
     charl_launch l = {

@@ -66,7 +66,7 @@ typedef struct charl_gemm_epilogue {
     charl_dtype type;
     int n_in;
     const charl_tensor *in[CHARL_GEMM_EPILOGUE_IN]; /* laid out like out, of any float type */
-    const charl_tensor *product; /* NULL; or gets a: in `type`, laid out like out */
+    const charl_tensor *product;                    /* NULL; or gets a: in `type`, laid out like out */
     /* A second expression, whose a is what the first one gives, rounded to `type`; NULL: none.
      * keeps_first: `product` gets that a. */
     const char *then;

@@ -12,9 +12,8 @@ charl_status charl__gemm_check_epilogue(const charl_gemm *p)
     }
     CHARL_INVARIANT(e->expr && e->n_in >= 0 && e->n_in <= CHARL_GEMM_EPILOGUE_IN);
     CHARL_INVARIANT((e->then || !e->keeps_first) && (!e->record || p->out_at == 0));
-    CHARL_REQUIRE(charl__is_float(e->type) && (!e->product || e->product->dtype == e->type),
-                  CHARL_ERR_DTYPE, "epilogue of a matrix product in %s that is kept in %s",
-                  charl_dtype_name(e->type),
+    CHARL_REQUIRE(charl__is_float(e->type) && (!e->product || e->product->dtype == e->type), CHARL_ERR_DTYPE,
+                  "epilogue of a matrix product in %s that is kept in %s", charl_dtype_name(e->type),
                   charl_dtype_name(e->product ? e->product->dtype : e->type));
     for (int i = 0; i < e->n_in; i++) {
         CHARL_REQUIRE(charl__is_float(e->in[i]->dtype), CHARL_ERR_DTYPE,
@@ -32,14 +31,13 @@ int charl__gemm_define_epilogue(const charl_gemm *p, int vec, char *text, size_t
     if (!e) {
         return 0;
     }
-    n = snprintf(
-        text, bytes,
-        "%s#define EXPR (%s)\n#define CHARL_VEC %d\n#define PRODUCT_T %s\n#define WITH_B_T "
-        "%s\n#define WITH_C_T %s\n#define N_WITH %d\n#define KEEP %d\n#define USES_RNG %d\n",
-        e->extra ? e->extra : "", e->expr, vec, charl__kernel_type(e->type),
-        e->n_in > 0 ? charl__kernel_type(e->in[0]->dtype) : "float",
-        e->n_in > 1 ? charl__kernel_type(e->in[1]->dtype) : "float", e->n_in,
-        e->product ? 1 + e->keeps_first : 0, e->record != NULL);
+    n = snprintf(text, bytes,
+                 "%s#define EXPR (%s)\n#define CHARL_VEC %d\n#define PRODUCT_T %s\n#define WITH_B_T "
+                 "%s\n#define WITH_C_T %s\n#define N_WITH %d\n#define KEEP %d\n#define USES_RNG %d\n",
+                 e->extra ? e->extra : "", e->expr, vec, charl__kernel_type(e->type),
+                 e->n_in > 0 ? charl__kernel_type(e->in[0]->dtype) : "float",
+                 e->n_in > 1 ? charl__kernel_type(e->in[1]->dtype) : "float", e->n_in,
+                 e->product ? 1 + e->keeps_first : 0, e->record != NULL);
     if (e->then && (size_t)n < bytes) {
         n += snprintf(text + n, bytes - (size_t)n, "#define THEN (%s)\n", e->then);
     }

@@ -58,8 +58,7 @@ charl__gemm_plan charl__gemm_guess(charl_device *dev, const charl_gemm *p)
     }
     /* Tiles of 64 would leave compute units idle, and what a product waits for is memory. */
     if (charl__gemm_fits_small(p) &&
-        (p->form == CHARL_GEMM_LOCAL_SMALL ||
-         (p->form == CHARL_GEMM_AUTO && count_tiles(p, 64) <= units))) {
+        (p->form == CHARL_GEMM_LOCAL_SMALL || (p->form == CHARL_GEMM_AUTO && count_tiles(p, 64) <= units))) {
         return small_tile(count_tiles(p, SMALL_LARGE) > 2 * units ? SMALL_LARGE : SMALL);
     }
     if (p->leaves > 1 || p->form == CHARL_GEMM_LOCAL) {
@@ -80,9 +79,8 @@ static bool can_have(charl_device *dev, const charl_gemm *p, const charl__gemm_p
     const int lanes = t->rows / t->part_rows * (t->columns / t->part_columns);
     const int bytes = t->buffers * t->depth * (t->rows / 4 + 1 + t->columns / 4 + 1) * BYTES_PER_4;
 
-    return lanes <= info->max_group && bytes <= info->local_bytes &&
-           (t->rows <= 32 || t->rows < 2 * p->m) && (t->columns <= 32 || t->columns < 2 * p->n) &&
-           (p->leaves <= 1 || t->part_rows * t->part_columns <= 16);
+    return lanes <= info->max_group && bytes <= info->local_bytes && (t->rows <= 32 || t->rows < 2 * p->m) &&
+           (t->columns <= 32 || t->columns < 2 * p->n) && (p->leaves <= 1 || t->part_rows * t->part_columns <= 16);
 }
 
 static int add(charl__gemm_plan *out, int n, charl__gemm_plan plan)
@@ -97,8 +95,7 @@ static int add(charl__gemm_plan *out, int n, charl__gemm_plan plan)
     return n + 1;
 }
 
-int charl__gemm_plans(charl_device *dev, const charl_gemm *p,
-                      charl__gemm_plan out[CHARL__GEMM_PLANS])
+int charl__gemm_plans(charl_device *dev, const charl_gemm *p, charl__gemm_plan out[CHARL__GEMM_PLANS])
 {
     int n = add(out, 0, charl__gemm_guess(dev, p));
 
@@ -111,8 +108,7 @@ int charl__gemm_plans(charl_device *dev, const charl_gemm *p,
         for (int i = 0; i < (int)(sizeof down / sizeof *down); i++) {
             for (int j = 0; j < (int)(sizeof across / sizeof *across); j++) {
                 if (charl__gemm_block_fits(dev, p, down[i], across[j])) {
-                    n = add(out, n,
-                            (charl__gemm_plan){CHARL_GEMM_VECTOR, down[i], across[j], 0, 0, 0, 0});
+                    n = add(out, n, (charl__gemm_plan){CHARL_GEMM_VECTOR, down[i], across[j], 0, 0, 0, 0});
                 }
             }
         }
@@ -130,16 +126,14 @@ int charl__gemm_plans(charl_device *dev, const charl_gemm *p,
 
 const char *charl__gemm_plan_text(const charl__gemm_plan *x, char *text)
 {
-    static const char *const names[] = {[CHARL_GEMM_AUTO] = "as guessed",
-                                        [CHARL_GEMM_LOCAL] = "local",
-                                        [CHARL_GEMM_VECTOR] = "vector",
-                                        [CHARL_GEMM_LOCAL_SMALL] = "small",
-                                        [CHARL_GEMM_TENSOR_CORE] = "tensor_core",
-                                        [CHARL_GEMM_TENSOR_CORE_WIDE] = "tensor_core wide"};
+    static const char *const names[] = {
+        [CHARL_GEMM_AUTO] = "as guessed",         [CHARL_GEMM_LOCAL] = "local",
+        [CHARL_GEMM_VECTOR] = "vector",           [CHARL_GEMM_LOCAL_SMALL] = "small",
+        [CHARL_GEMM_TENSOR_CORE] = "tensor_core", [CHARL_GEMM_TENSOR_CORE_WIDE] = "tensor_core wide"};
 
     if (x->depth > 0) {
-        snprintf(text, CHARL__GEMM_TEXT, "%s %dx%d %dx%d %d %d", names[x->form], x->rows,
-                 x->columns, x->part_rows, x->part_columns, x->depth, x->buffers);
+        snprintf(text, CHARL__GEMM_TEXT, "%s %dx%d %dx%d %d %d", names[x->form], x->rows, x->columns, x->part_rows,
+                 x->part_columns, x->depth, x->buffers);
     } else if (x->rows > 0) {
         snprintf(text, CHARL__GEMM_TEXT, "%s %dx%d", names[x->form], x->rows, x->columns);
     } else {
@@ -150,8 +144,7 @@ const char *charl__gemm_plan_text(const charl__gemm_plan *x, char *text)
 
 const char *charl__gemm_key(charl_device *dev, const charl_gemm *p, char *text)
 {
-    static const char *const a[] = {
-        [CHARL_GEMM_PLAIN] = "n", [CHARL_GEMM_TRANSPOSED] = "t", [CHARL_GEMM_TAPS] = "f"};
+    static const char *const a[] = {[CHARL_GEMM_PLAIN] = "n", [CHARL_GEMM_TRANSPOSED] = "t", [CHARL_GEMM_TAPS] = "f"};
     static const char *const b[] = {[CHARL_GEMM_PLAIN] = "n",
                                     [CHARL_GEMM_TRANSPOSED] = "t",
                                     [CHARL_GEMM_WINDOW] = "w",
@@ -160,17 +153,15 @@ const char *charl__gemm_key(charl_device *dev, const charl_gemm *p, char *text)
     const size_t bytes = CHARL__GEMM_TEXT;
     int n =
         snprintf(text, bytes, "gemm%s %s %s %s%s %lldx%lldx%lld z%lld/%lld s%lld l%d",
-                 charl__gemm_uses_tensor_cores(dev, p) ? " cores" : "",
-                 charl_dtype_name(p->a->dtype), charl_dtype_name(p->out->dtype), a[p->a_kind],
-                 b[p->b_kind], (long long)p->m, (long long)p->n, (long long)p->k,
-                 (long long)charl__at_least_one(p->count), (long long)charl__at_least_one(p->inner),
+                 charl__gemm_uses_tensor_cores(dev, p) ? " cores" : "", charl_dtype_name(p->a->dtype),
+                 charl_dtype_name(p->out->dtype), a[p->a_kind], b[p->b_kind], (long long)p->m, (long long)p->n,
+                 (long long)p->k, (long long)charl__at_least_one(p->count), (long long)charl__at_least_one(p->inner),
                  (long long)charl__at_least_one(p->segments), p->leaves > 1 ? p->leaves : 1);
 
     if (p->b_kind >= CHARL_GEMM_WINDOW) {
-        snprintf(text + n, bytes - (size_t)n, " w%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d",
-                 w->taps[0], w->taps[1], w->step[0], w->step[1], w->shift[0], w->shift[1],
-                 w->tap_step[0], w->tap_step[1], w->divide[0], w->divide[1], w->image[0],
-                 w->image[1], w->row);
+        snprintf(text + n, bytes - (size_t)n, " w%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d", w->taps[0], w->taps[1],
+                 w->step[0], w->step[1], w->shift[0], w->shift[1], w->tap_step[0], w->tap_step[1], w->divide[0],
+                 w->divide[1], w->image[0], w->image[1], w->row);
     }
     return text;
 }
@@ -208,8 +199,7 @@ static charl_status keep(charl_device *dev)
  * trials have none. */
 static bool has_tuning(charl_device *dev, const charl_gemm *p)
 {
-    return p->form == CHARL_GEMM_AUTO && !p->a_sums &&
-           !(p->epilogue && charl__gemm_uses_tensor_cores(dev, p));
+    return p->form == CHARL_GEMM_AUTO && !p->a_sums && !(p->epilogue && charl__gemm_uses_tensor_cores(dev, p));
 }
 
 charl_status charl__gemm_plan_of(charl_device *dev, const charl_gemm *p, charl__gemm_plan *out)

@@ -58,20 +58,16 @@ int charl__gemm_units(charl_device *dev);
 /** The plan of p->form; for AUTO the heuristic choice. */
 charl__gemm_plan charl__gemm_guess(charl_device *dev, const charl_gemm *p);
 /** All plans of p on this device, the heuristic choice first. Returns their number. */
-int charl__gemm_plans(charl_device *dev, const charl_gemm *p,
-                      charl__gemm_plan out[CHARL__GEMM_PLANS]);
+int charl__gemm_plans(charl_device *dev, const charl_gemm *p, charl__gemm_plan out[CHARL__GEMM_PLANS]);
 /** The plan from the tuning database, or the heuristic choice; with CHARL_TUNE=first, plans without a result are measured now. Errors:
  * those of charl__gemm_tune. */
-charl_status charl__gemm_plan_of(charl_device *dev, const charl_gemm *p,
-                                 charl__gemm_plan *out) CHARL_MUST_CHECK;
+charl_status charl__gemm_plan_of(charl_device *dev, const charl_gemm *p, charl__gemm_plan *out) CHARL_MUST_CHECK;
 /** Key of p in the tuning database, all that its time depends on except the epilogue, into text[CHARL__GEMM_TEXT]; returns text. */
 const char *charl__gemm_key(charl_device *dev, const charl_gemm *p, char *text);
 /** Enqueue p by a plan. Errors: as charl__gemm. */
-charl_status charl__gemm_launch(charl_device *dev, const charl_gemm *p,
-                                const charl__gemm_plan *plan) CHARL_MUST_CHECK;
+charl_status charl__gemm_launch(charl_device *dev, const charl_gemm *p, const charl__gemm_plan *plan) CHARL_MUST_CHECK;
 /** Fill in the launch and defines (CHARL__GEMM_DEFINES bytes) of plans LOCAL and LOCAL_SMALL. */
-void charl__gemm_shape_local(const charl_gemm *p, const charl__gemm_plan *plan, charl_launch *l,
-                             char *text);
+void charl__gemm_shape_local(const charl_gemm *p, const charl__gemm_plan *plan, charl_launch *l, char *text);
 /** Defines of operands' layouts and types; of the tree over leaves. Return the characters written.
  */
 int charl__gemm_define_common(const charl_gemm *p, char *text, size_t bytes);

@@ -25,15 +25,13 @@ typedef struct trial {
 } trial;
 
 /* Elements that the operand spans: one matrix, and how far the last is behind the first. */
-static int64_t span(const charl_gemm *p, int64_t matrix, int64_t outer, int64_t inner,
-                    int64_t segment)
+static int64_t span(const charl_gemm *p, int64_t matrix, int64_t outer, int64_t inner, int64_t segment)
 {
     const int64_t inners = charl__at_least_one(p->inner);
     const int64_t leaves = p->leaves > 1 ? p->leaves : 1;
     const int64_t outers = p->leaves > 1 ? leaves : charl__at_least_one(p->count) / inners;
 
-    return matrix + (outers - 1) * outer + (inners - 1) * inner +
-           (charl__at_least_one(p->segments) - 1) * segment;
+    return matrix + (outers - 1) * outer + (inners - 1) * inner + (charl__at_least_one(p->segments) - 1) * segment;
 }
 
 static int64_t image_elements(const charl_gemm *p)
@@ -49,8 +47,7 @@ static charl_status trial_begin(charl_device *dev, const charl_gemm *p, trial *t
 {
     const bool image = p->b_kind >= CHARL_GEMM_WINDOW;
     const int64_t a = span(p, p->m * p->k, p->a_outer, p->a_inner, p->a_segment);
-    const int64_t b =
-        span(p, image ? image_elements(p) : p->n * p->k, p->b_outer, p->b_inner, p->b_segment);
+    const int64_t b = span(p, image ? image_elements(p) : p->n * p->k, p->b_outer, p->b_inner, p->b_segment);
     const int64_t out = span(p, p->m * p->n, p->leaves > 1 ? 0 : p->out_outer, p->out_inner, 0);
 
     CHARL_TRY(charl__tensor_random(dev, p->a->dtype, (charl_shape){1, {a}}, &t->a));
@@ -77,8 +74,7 @@ static void trial_end(trial *t)
 }
 
 /* A checksum of the result, which has been poisoned before. */
-static charl_status result_of(charl_device *dev, const trial *t, const charl__gemm_plan *plan,
-                              uint32_t *crc)
+static charl_status result_of(charl_device *dev, const trial *t, const charl__gemm_plan *plan, uint32_t *crc)
 {
     charl_status st = CHARL_OK;
     const size_t bytes = charl__tensor_bytes(t->out);
@@ -91,8 +87,7 @@ static charl_status result_of(charl_device *dev, const trial *t, const charl__ge
     for (size_t at = 0; at < bytes; at += BLOCK_BYTES) {
         const size_t n = bytes - at < BLOCK_BYTES ? bytes - at : BLOCK_BYTES;
 
-        CHARL_TRY_CLEANUP(
-            charl__buffer_read(CHARL_QUEUE_COMPUTE, t->out->buffer, at, block, n, true));
+        CHARL_TRY_CLEANUP(charl__buffer_read(CHARL_QUEUE_COMPUTE, t->out->buffer, at, block, n, true));
         *crc = charl__crc32c(*crc, block, n);
     }
 cleanup:
@@ -101,8 +96,8 @@ cleanup:
 }
 
 /* Replayed, as in a step: setting arguments takes the host longer than a small product takes. */
-static charl_status time_calls(charl_device *dev, const trial *t, const charl__gemm_plan *plan,
-                               int calls, double *seconds)
+static charl_status time_calls(charl_device *dev, const trial *t, const charl__gemm_plan *plan, int calls,
+                               double *seconds)
 {
     charl_status st = CHARL_OK;
     charl_recording *r = NULL;
@@ -133,8 +128,7 @@ static int calls_in(double seconds, double one_s)
 }
 
 /* One plan for the first time: whether it runs, and gives the bits that the guess gives. */
-static charl_status try_plan(charl_device *dev, const trial *t, charl__gemm_tuned *x, int i,
-                             uint32_t *want)
+static charl_status try_plan(charl_device *dev, const trial *t, charl__gemm_tuned *x, int i, uint32_t *want)
 {
     charl_status st = CHARL_OK;
     char text[CHARL__GEMM_TEXT];
@@ -143,8 +137,8 @@ static charl_status try_plan(charl_device *dev, const trial *t, charl__gemm_tune
     x->seconds[i] = (double)INFINITY;
     st = result_of(dev, t, &x->plan[i], &crc);
     if (i > 0 && (st == CHARL_ERR_KERNEL || st == CHARL_ERR_DEVICE)) { /* too much for the device */
-        charl__log(CHARL_LOG_INFO, "tuning: %s does not run: %s",
-                   charl__gemm_plan_text(&x->plan[i], text), charl_error_message());
+        charl__log(CHARL_LOG_INFO, "tuning: %s does not run: %s", charl__gemm_plan_text(&x->plan[i], text),
+                   charl_error_message());
         charl_error_clear();
         return CHARL_OK;
     }
@@ -196,8 +190,8 @@ static charl_status keep(charl_device *dev, const charl_gemm *p, charl__gemm_tun
     }
     charl__gemm_plan_text(&x->plan[x->best], text);
     charl__gemm_key(dev, p, key);
-    charl__log(CHARL_LOG_INFO, "tuning: %s: %s, %.1f us (guess %.1f us)", key, text,
-               x->seconds[x->best] * 1e6, x->seconds[0] * 1e6);
+    charl__log(CHARL_LOG_INFO, "tuning: %s: %s, %.1f us (guess %.1f us)", key, text, x->seconds[x->best] * 1e6,
+               x->seconds[0] * 1e6);
     return charl__tuning_set(dev, key, text);
 }
 

@@ -23,7 +23,7 @@ const char *charl__gemm_plan_text(const charl__gemm_plan *x, char *text);
 /** Measurements of a product. */
 typedef struct charl__gemm_tuned {
     charl__gemm_plan plan[CHARL__GEMM_PLANS]; /* [0]: the heuristic choice */
-    double seconds[CHARL__GEMM_PLANS]; /* of one product; INFINITY: it did not run, or was wrong */
+    double seconds[CHARL__GEMM_PLANS];        /* of one product; INFINITY: it did not run, or was wrong */
     int count, best;
 } charl__gemm_tuned;
 
@@ -31,7 +31,6 @@ typedef struct charl__gemm_tuned {
  * stays unless another plan is faster by more than a few percent. Also works while recording. Blocks. Local. Errors: ERR_NOMEM when the
  * operands do not fit in free device memory; ERR_KERNEL, ERR_DEVICE when the heuristic choice does not run. Cost: per plan, compilation
  * and about 30 ms. */
-charl_status charl__gemm_tune(charl_device *dev, const charl_gemm *p,
-                              charl__gemm_tuned *out) CHARL_MUST_CHECK;
+charl_status charl__gemm_tune(charl_device *dev, const charl_gemm *p, charl__gemm_tuned *out) CHARL_MUST_CHECK;
 
 #endif

@@ -24,8 +24,7 @@ enum { TILE = 64, GROUP = 256, LOCAL_BYTES = 40960 }; /* of the form with work-g
 typedef charl_attention_attr attention_attr;
 typedef charl_attention_extents extents;
 
-charl_attention_extents charl__attention_extents(const charl_shape *qkv,
-                                                 const charl_attention_attr *a)
+charl_attention_extents charl__attention_extents(const charl_shape *qkv, const charl_attention_attr *a)
 {
     return (extents){qkv->dim[0], qkv->dim[1], qkv->dim[2] / (a->heads + 2 * a->kv_heads)};
 }
@@ -42,13 +41,11 @@ charl_status charl__attention_check(const charl_infer *inf, int k)
     const int columns = a->heads + 2 * a->kv_heads;
     char text[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(charl__is_float(qkv->dtype), CHARL_ERR_DTYPE, "qkv is %s, not a float",
-                  charl_dtype_name(qkv->dtype));
-    CHARL_REQUIRE(qkv->shape.ndim == 3 && qkv->shape.dim[2] > 0 && qkv->shape.dim[2] % columns == 0,
-                  CHARL_ERR_SHAPE, "qkv %s is not [B, T, (%d + 2 * %d) * D]",
-                  charl_shape_format(&qkv->shape, text), a->heads, a->kv_heads);
-    CHARL_REQUIRE(qkv->shape.dim[2] / columns <= MAX_D, CHARL_ERR_SHAPE,
-                  "a head of %lld elements is larger than %d",
+    CHARL_REQUIRE(charl__is_float(qkv->dtype), CHARL_ERR_DTYPE, "qkv is %s, not a float", charl_dtype_name(qkv->dtype));
+    CHARL_REQUIRE(qkv->shape.ndim == 3 && qkv->shape.dim[2] > 0 && qkv->shape.dim[2] % columns == 0, CHARL_ERR_SHAPE,
+                  "qkv %s is not [B, T, (%d + 2 * %d) * D]", charl_shape_format(&qkv->shape, text), a->heads,
+                  a->kv_heads);
+    CHARL_REQUIRE(qkv->shape.dim[2] / columns <= MAX_D, CHARL_ERR_SHAPE, "a head of %lld elements is larger than %d",
                   (long long)(qkv->shape.dim[2] / columns), MAX_D);
     CHARL_REQUIRE(qkv->shape.dim[1] < INT32_MAX / 2, CHARL_ERR_SHAPE, "%lld positions are too many",
                   (long long)qkv->shape.dim[1]);
@@ -76,8 +73,7 @@ static bool in_groups(const charl_device *dev)
 {
     const charl_device_info *info = charl_device_get_info(dev);
 
-    return !charl__is_ungrouped(dev) && info->max_group >= GROUP &&
-           info->local_bytes >= LOCAL_BYTES;
+    return !charl__is_ungrouped(dev) && info->max_group >= GROUP && info->local_bytes >= LOCAL_BYTES;
 }
 
 void charl__attention_arguments(const charl_enqueue *e, extents x, charl_launch *l, int n)
@@ -97,15 +93,12 @@ void charl__attention_arguments(const charl_enqueue *e, extents x, charl_launch 
 }
 
 /* What stands in front of every kernel, and the arguments that end every list. */
-static void specialise(const charl_enqueue *e, extents x, const char *extra, charl_launch *l,
-                       char *defines, int n)
+static void specialise(const charl_enqueue *e, extents x, const char *extra, charl_launch *l, char *defines, int n)
 {
     const attention_attr *a = e->attr;
 
-    snprintf(defines, DEFINES,
-             "%s%s#define D %lld\n#define CAUSAL %d\n#define DROP %d\n#define CHARL_VEC %d\n",
-             extra, charl__act_define(e->out[0]->dtype), (long long)x.d, a->causal, a->p > 0.0F,
-             in_groups(e->dev) ? 1 : 16);
+    snprintf(defines, DEFINES, "%s%s#define D %lld\n#define CAUSAL %d\n#define DROP %d\n#define CHARL_VEC %d\n", extra,
+             charl__act_define(e->out[0]->dtype), (long long)x.d, a->causal, a->p > 0.0F, in_groups(e->dev) ? 1 : 16);
     l->defines = defines;
     l->label = e->label;
     charl__attention_arguments(e, x, l, n);
@@ -121,8 +114,8 @@ static void share_out(const charl_enqueue *e, extents x, int heads, int64_t cpu,
     l->global[0] = (size_t)(x.b * heads * ((x.t + rows - 1) / rows)) * l->local[0];
 }
 
-charl_status charl__attention_forward(const charl_enqueue *e, const charl_tensor *qkv,
-                                      const charl_tensor *out, charl_arg lse)
+charl_status charl__attention_forward(const charl_enqueue *e, const charl_tensor *qkv, const charl_tensor *out,
+                                      charl_arg lse)
 {
     const attention_attr *a = e->attr;
     const extents x = charl__attention_extents(&qkv->shape, a);
@@ -183,8 +176,7 @@ static void set_query(query_case *c, const double *qkv, int64_t b, int64_t h, in
     }
 }
 
-static void set_factors(const query_case *c, const charl_reference *r, int64_t b, int64_t h,
-                        int64_t q)
+static void set_factors(const query_case *c, const charl_reference *r, int64_t b, int64_t h, int64_t q)
 {
     const attention_attr *a = c->a;
     const charl_step_params *step = r->step;
@@ -194,8 +186,7 @@ static void set_factors(const query_case *c, const charl_reference *r, int64_t b
     const int64_t first = ((row * a->heads + h) * c->x.t + q) * t4;
 
     for (int64_t k = 0; k < c->n_keys; k++) {
-        const bool keep =
-            a->p == 0.0F || charl__rng_u32(&rng, (uint64_t)(first + k)) >> 8 >= threshold_of(a->p);
+        const bool keep = a->p == 0.0F || charl__rng_u32(&rng, (uint64_t)(first + k)) >> 8 >= threshold_of(a->p);
 
         c->factor[k] = keep ? 1.0 / (1.0 - (double)a->p) : 0.0;
     }
@@ -245,10 +236,8 @@ static void reference(const charl_reference *r)
 }
 
 static const attention_attr plain = {.heads = 2, .kv_heads = 2, .scale = 0.5F, .batched = true};
-static const attention_attr causal = {
-    .heads = 3, .kv_heads = 3, .scale = 0.3F, .causal = true, .batched = true};
-static const attention_attr grouped = {
-    .heads = 4, .kv_heads = 2, .scale = 0.35F, .causal = true, .batched = true};
+static const attention_attr causal = {.heads = 3, .kv_heads = 3, .scale = 0.3F, .causal = true, .batched = true};
+static const attention_attr grouped = {.heads = 4, .kv_heads = 2, .scale = 0.35F, .causal = true, .batched = true};
 static const attention_attr one_head = {.heads = 1, .kv_heads = 1, .scale = 0.25F, .causal = true};
 static const attention_attr one_open = {.heads = 1, .kv_heads = 1, .scale = 0.25F};
 static const attention_attr dropped = {
@@ -292,9 +281,8 @@ static const char *onnx_mask(const charl_onnx_node *n, int64_t t)
     const char *hidden = charl__onnx_op(n, "Expand", charl__onnx_float(n, -(double)INFINITY),
                                         charl__onnx_ints(n, (const int64_t[]){t, t}, 2), NULL);
 
-    return charl__onnx_call(n, &(charl_onnx_call){.type = "Trilu",
-                                                  .in = {hidden, charl__onnx_int(n, 1)},
-                                                  .attr = {{"upper", .i = 1}}});
+    return charl__onnx_call(
+        n, &(charl_onnx_call){.type = "Trilu", .in = {hidden, charl__onnx_int(n, 1)}, .attr = {{"upper", .i = 1}}});
 }
 
 /* The T x T weights do exist here: runtimes know how to fuse this pattern. */
@@ -309,14 +297,12 @@ static void onnx(const charl_onnx_node *n)
         charl__onnx_fail(n, "attention with dropout is for training");
         return;
     }
-    s = charl__onnx_op(n, "MatMul", onnx_heads(n, 0, a->heads, false),
-                       onnx_heads(n, a->heads, a->kv_heads, true), NULL);
+    s = charl__onnx_op(n, "MatMul", onnx_heads(n, 0, a->heads, false), onnx_heads(n, a->heads, a->kv_heads, true),
+                       NULL);
     s = charl__onnx_op(n, "Mul", s, charl__onnx_float(n, (double)a->scale), NULL);
     s = a->causal ? charl__onnx_op(n, "Add", s, onnx_mask(n, t), NULL) : s;
-    s = charl__onnx_call(
-        n, &(charl_onnx_call){.type = "Softmax", .in = {s}, .attr = {{"axis", .i = -1}}});
-    s = charl__onnx_op(n, "MatMul", s, onnx_heads(n, a->heads + a->kv_heads, a->kv_heads, false),
-                       NULL);
+    s = charl__onnx_call(n, &(charl_onnx_call){.type = "Softmax", .in = {s}, .attr = {{"axis", .i = -1}}});
+    s = charl__onnx_op(n, "MatMul", s, onnx_heads(n, a->heads + a->kv_heads, a->kv_heads, false), NULL);
     s = charl__onnx_transpose(n, s, back, 5, NULL);
     charl__onnx_reshape(n, s, n->out_type, n->out);
 }
@@ -363,8 +349,8 @@ static charl_status infer_grad(charl_infer *inf)
 
     CHARL_TRY(charl__attention_check(inf, 1));
     for (int i = 0; i < inf->n_in; i++) {
-        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE,
-                      "operand %d is %s, not a float", i, charl_dtype_name(inf->in[i].dtype));
+        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float", i,
+                      charl_dtype_name(inf->in[i].dtype));
     }
     x = charl__attention_extents(&inf->in[1].shape, a);
     CHARL_REQUIRE(charl_shape_equal(&inf->in[0].shape, &inf->in[2].shape) &&
@@ -384,18 +370,17 @@ static charl_status infer_grad(charl_infer *inf)
 /* The product of each row of gout with the same row of out, into the workspace [B, T, heads]. */
 static charl_status dot_rows(const charl_enqueue *e, const extents *x)
 {
-    return charl__reduce_sum(
-        e, &(charl_reduce){.expr = "a * b",
-                           .a = charl__in(e->in[0]),
-                           .b = charl__in(e->in[2]),
-                           .a_type = e->in[0]->dtype,
-                           .b_type = e->in[2]->dtype,
-                           .n_in = 2,
-                           .outer = row_count(x, e->attr),
-                           .n = x->d,
-                           .inner = 1,
-                           .out = charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0),
-                           .scale = 1.0F});
+    return charl__reduce_sum(e, &(charl_reduce){.expr = "a * b",
+                                                .a = charl__in(e->in[0]),
+                                                .b = charl__in(e->in[2]),
+                                                .a_type = e->in[0]->dtype,
+                                                .b_type = e->in[2]->dtype,
+                                                .n_in = 2,
+                                                .outer = row_count(x, e->attr),
+                                                .n = x->d,
+                                                .inner = 1,
+                                                .out = charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0),
+                                                .scale = 1.0F});
 }
 
 static charl_status launch_grad(const charl_enqueue *e, const extents *x, charl_launch l)
@@ -417,8 +402,7 @@ static charl_status enqueue_grad(const charl_enqueue *e)
 {
     const attention_attr *a = e->attr;
     const extents x = charl__attention_extents(&e->in[1]->shape, a);
-    charl_launch all = {.file = "attention/attention_vector_grad",
-                        .entry = "attention_vector_grad"},
+    charl_launch all = {.file = "attention/attention_vector_grad", .entry = "attention_vector_grad"},
                  queries = {.file = "attention/attention_local_grad", .entry = "charl_queries"},
                  keys = {.file = "attention/attention_local_grad", .entry = "charl_keys"};
 
@@ -495,11 +479,10 @@ static void reference_grad(const charl_reference *r)
 }
 
 /* gout, qkv, out, lse of B rows of T positions; H heads, C heads and key heads, D elements. */
-#define GRAD(KIND, B, T, H, C, D)                                                                  \
-    {                                                                                              \
-        CHARL_##KIND(F32, B, T, (H) * (D)), CHARL_##KIND(F32, B, T, (C) * (D)),                    \
-            CHARL_##KIND(F32, B, T, (H) * (D)), CHARL_##KIND(F32, B, H, T),                        \
-            CHARL_##KIND(F32, B, H, T)                                                             \
+#define GRAD(KIND, B, T, H, C, D)                                                                                      \
+    {                                                                                                                  \
+        CHARL_##KIND(F32, B, T, (H) * (D)), CHARL_##KIND(F32, B, T, (C) * (D)), CHARL_##KIND(F32, B, T, (H) * (D)),    \
+            CHARL_##KIND(F32, B, H, T), CHARL_##KIND(F32, B, H, T)                                                     \
     }
 
 static const charl_op_sample samples_grad[] = {
@@ -551,38 +534,31 @@ static charl_var *continue_sequence(charl_graph *g, charl_var *qkv, attention_at
     a->p = 0.0F;
     a->begins = !position;
     return charl__attention_cached(
-        g, qkv, charl__graph_next_cache(g, s.ndim == 3 ? s.dim[2] / columns * 2 * a->kv_heads : 1),
-        position, a);
+        g, qkv, charl__graph_next_cache(g, s.ndim == 3 ? s.dim[2] / columns * 2 * a->kv_heads : 1), position, a);
 }
 
 charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention_args *args)
 {
     const int kv_heads = args->kv_heads > 0 ? args->kv_heads : args->heads;
-    attention_attr a = {.heads = args->heads,
-                        .kv_heads = kv_heads,
-                        .scale = args->scale,
-                        .p = args->dropout,
-                        .causal = args->causal};
+    attention_attr a = {
+        .heads = args->heads, .kv_heads = kv_heads, .scale = args->scale, .p = args->dropout, .causal = args->causal};
     charl_var *out[CHARL_OP_MAX_OUT];
     char name[256];
 
     if (a.heads < 1 || a.heads % kv_heads != 0 || args->kv_heads < 0) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID,
-                                 "attention: %d heads are not a multiple of %d key heads",
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "attention: %d heads are not a multiple of %d key heads",
                                  args->heads, args->kv_heads);
     }
     if (!(a.p >= 0.0F && a.p < 1.0F) || !(a.scale >= 0.0F && a.scale <= 1e30F)) {
-        return charl__graph_fail(
-            g, CHARL_ERR_INVALID,
-            "attention: dropout = %g is not in [0, 1) or scale = %g is negative", (double)a.p,
-            (double)a.scale);
+        return charl__graph_fail(g, CHARL_ERR_INVALID,
+                                 "attention: dropout = %g is not in [0, 1) or scale = %g is negative", (double)a.p,
+                                 (double)a.scale);
     }
     if (!qkv) {
         return NULL;
     }
     if (a.scale == 0.0F && charl_var_get_type(qkv).shape.ndim == 3) {
-        a.scale = (float)(1.0 / sqrt((double)(charl_var_get_type(qkv).shape.dim[2] /
-                                              (a.heads + 2 * a.kv_heads))));
+        a.scale = (float)(1.0 / sqrt((double)(charl_var_get_type(qkv).shape.dim[2] / (a.heads + 2 * a.kv_heads))));
     }
     if (charl__graph_has_cache(g)) {
         return continue_sequence(g, qkv, &a);

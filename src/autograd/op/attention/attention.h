@@ -19,8 +19,7 @@ typedef struct charl_attention_extents {
     int64_t b, t, d;
 } charl_attention_extents;
 
-charl_attention_extents charl__attention_extents(const charl_shape *qkv,
-                                                 const charl_attention_attr *a);
+charl_attention_extents charl__attention_extents(const charl_shape *qkv, const charl_attention_attr *a);
 
 /** All operands from `first` on are f32; qkv, operand `qkv`, is [B, T, (heads + 2 kv_heads) * D].
  * Errors: ERR_SHAPE, ERR_DTYPE. */
@@ -28,27 +27,26 @@ charl_status charl__attention_check(const charl_infer *inf, int qkv) CHARL_MUST_
 
 /** Enqueue attention of qkv to out and lse (a tensor, or a part of the workspace). Async. Errors:
  * ERR_KERNEL, ERR_DEVICE. */
-charl_status charl__attention_forward(const charl_enqueue *e, const charl_tensor *qkv,
-                                      const charl_tensor *out, charl_arg lse) CHARL_MUST_CHECK;
+charl_status charl__attention_forward(const charl_enqueue *e, const charl_tensor *qkv, const charl_tensor *out,
+                                      charl_arg lse) CHARL_MUST_CHECK;
 
 /** The arguments that end every kernel's list, from args[n] on. */
-void charl__attention_arguments(const charl_enqueue *e, charl_attention_extents x, charl_launch *l,
-                                int n);
+void charl__attention_arguments(const charl_enqueue *e, charl_attention_extents x, charl_launch *l, int n);
 
 /** The same on NVIDIA's tensor cores (attention_wgmma.c), which take every half type and heads of a
  * multiple of 8, at most 128 elements where facts.wgmma:
  * kernels/nvidia/attention/attention_wgmma.cl says what differs.
  */
 bool charl__attention_is_wgmma(const charl_device *dev, charl_dtype dtype, int64_t d);
-charl_status charl__attention_wgmma(const charl_enqueue *e, const charl_tensor *qkv,
-                                    const charl_tensor *out, charl_arg lse) CHARL_MUST_CHECK;
+charl_status charl__attention_wgmma(const charl_enqueue *e, const charl_tensor *qkv, const charl_tensor *out,
+                                    charl_arg lse) CHARL_MUST_CHECK;
 /** attention_grad. */
 charl_status charl__attention_wgmma_grad(const charl_enqueue *e) CHARL_MUST_CHECK;
 
 /** attention in a graph that begins or continues a sequence (autograd/kv_cache.h): the keys and
  * values of its rows are kept in `cache` [B, N, 2 kv_heads * D]. NULL position: they are the first
  * ones. */
-charl_var *charl__attention_cached(charl_graph *g, charl_var *qkv, charl_var *cache,
-                                   charl_var *position, const charl_attention_attr *a);
+charl_var *charl__attention_cached(charl_graph *g, charl_var *qkv, charl_var *cache, charl_var *position,
+                                   const charl_attention_attr *a);
 
 #endif

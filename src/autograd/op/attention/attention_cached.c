@@ -29,12 +29,10 @@ static charl_status infer(charl_infer *inf)
                       cache->dim[1] >= x.t && cache->dim[2] == 2 * a->kv_heads * x.d &&
                       inf->in[1].batch == inf->in[0].batch,
                   CHARL_ERR_SHAPE, "the cache %s is not [%lld, N, %lld] with N >= %lld",
-                  charl_shape_format(cache, text), (long long)x.b,
-                  (long long)(2 * a->kv_heads * x.d), (long long)x.t);
+                  charl_shape_format(cache, text), (long long)x.b, (long long)(2 * a->kv_heads * x.d), (long long)x.t);
     CHARL_REQUIRE(a->begins ? inf->n_in == 2
                             : inf->n_in == 3 && inf->in[2].dtype == CHARL_I32 &&
-                                  charl_shape_count(&inf->in[2].shape) == 1 &&
-                                  inf->in[2].batch == CHARL_REPLICATED,
+                                  charl_shape_count(&inf->in[2].shape) == 1 && inf->in[2].batch == CHARL_REPLICATED,
                   CHARL_ERR_SHAPE, "the position is not one i32");
     inf->out[0] = inf->in[0];
     inf->out[0].shape.dim[2] = a->heads * x.d;
@@ -57,15 +55,12 @@ static charl_status keep(const charl_enqueue *e, const extents *x, int64_t posit
         .file = "attention/attention_cached",
         .entry = "charl_take_in",
         .defines = defines,
-        .args = {charl__in(e->in[0]), charl__inout(e->in[1]), position_of(e),
-                 charl__i32((int32_t)x->t), charl__i32((int32_t)positions),
-                 charl__i32((int32_t)(a->heads * x->d))},
+        .args = {charl__in(e->in[0]), charl__inout(e->in[1]), position_of(e), charl__i32((int32_t)x->t),
+                 charl__i32((int32_t)positions), charl__i32((int32_t)(a->heads * x->d))},
     };
 
-    snprintf(defines, sizeof defines, "#define D %lld\n#define BEGINS %d\n", (long long)x->d,
-             a->begins);
-    return charl__column_chunks_launch(e, &l, 6, x->b * x->t, 2 * a->kv_heads * x->d,
-                                       e->in[0]->dtype);
+    snprintf(defines, sizeof defines, "#define D %lld\n#define BEGINS %d\n", (long long)x->d, a->begins);
+    return charl__column_chunks_launch(e, &l, 6, x->b * x->t, 2 * a->kv_heads * x->d, e->in[0]->dtype);
 }
 
 static charl_status enqueue(const charl_enqueue *e)
@@ -80,12 +75,11 @@ static charl_status enqueue(const charl_enqueue *e)
     }
     CHARL_TRY(keep(e, &x, positions));
     if (a->begins) {
-        CHARL_TRY(charl__attention_forward(e, e->in[0], e->out[0],
-                                           charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0)));
+        CHARL_TRY(charl__attention_forward(e, e->in[0], e->out[0], charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0)));
         return CHARL_OK;
     }
-    snprintf(defines, sizeof defines, "%s#define D %lld\n#define CHARL_VEC 16\n",
-             charl__act_define(e->in[0]->dtype), (long long)x.d);
+    snprintf(defines, sizeof defines, "%s#define D %lld\n#define CHARL_VEC 16\n", charl__act_define(e->in[0]->dtype),
+             (long long)x.d);
     CHARL_TRY(charl__launch(
         e->dev, &(charl_launch){
                     .file = "attention/attention_cached",
@@ -93,9 +87,8 @@ static charl_status enqueue(const charl_enqueue *e)
                     .defines = defines,
                     .global = {(size_t)(x.b * a->heads * ((x.t + QUERIES - 1) / QUERIES))},
                     .local = {1},
-                    .args = {charl__in(e->in[0]), charl__in(e->in[1]), position_of(e),
-                             charl__out(e->out[0]), charl__i32((int32_t)x.t),
-                             charl__i32((int32_t)positions), charl__i32(a->heads),
+                    .args = {charl__in(e->in[0]), charl__in(e->in[1]), position_of(e), charl__out(e->out[0]),
+                             charl__i32((int32_t)x.t), charl__i32((int32_t)positions), charl__i32(a->heads),
                              charl__i32(a->kv_heads), charl__f32(a->scale)},
                     .label = e->label,
                 }));
@@ -110,10 +103,8 @@ static const double *key_of(const charl_reference *r, int64_t k, int64_t b, int6
     const int64_t first = a->begins ? 0 : (int64_t)r->in[2][0];
     const int64_t kv = h / (a->heads / a->kv_heads) + (value ? a->kv_heads : 0);
 
-    return k < first
-               ? r->in[1] + ((b * r->in_type[1].shape.dim[1] + k) * 2 * a->kv_heads + kv) * x.d
-               : r->in[0] +
-                     ((b * x.t + k - first) * (a->heads + 2 * a->kv_heads) + a->heads + kv) * x.d;
+    return k < first ? r->in[1] + ((b * r->in_type[1].shape.dim[1] + k) * 2 * a->kv_heads + kv) * x.d
+                     : r->in[0] + ((b * x.t + k - first) * (a->heads + 2 * a->kv_heads) + a->heads + kv) * x.d;
 }
 
 static double score(const charl_reference *r, const double *q, const double *k, int64_t d)
@@ -127,8 +118,7 @@ static double score(const charl_reference *r, const double *q, const double *k, 
 }
 
 /* Weights of n keys for one query, normalised. */
-static void weigh(const charl_reference *r, const double *q, int64_t b, int64_t h, int64_t n,
-                  double *weight)
+static void weigh(const charl_reference *r, const double *q, int64_t b, int64_t h, int64_t n, double *weight)
 {
     const int64_t d = charl__attention_extents(&r->in_type[0].shape, r->attr).d;
     double m = -(double)INFINITY, sum = 0.0;
@@ -178,11 +168,7 @@ static void reference(const charl_reference *r)
 
 static const attention_attr grouped = {.heads = 4, .kv_heads = 2, .scale = 0.35F, .causal = true},
                             one = {.heads = 1, .kv_heads = 1, .scale = 0.25F, .causal = true},
-                            begins = {.heads = 2,
-                                      .kv_heads = 2,
-                                      .scale = 0.3F,
-                                      .causal = true,
-                                      .begins = true};
+                            begins = {.heads = 2, .kv_heads = 2, .scale = 0.3F, .causal = true, .begins = true};
 
 /* Position 64 + something: beyond the first tile; in the last but one sample perhaps outside. */
 static const charl_op_sample samples[] = {
@@ -216,10 +202,7 @@ static const charl_op_sample samples[] = {
      .lo = -2,
      .hi = 2,
      .terms = 33},
-    {.in = {CHARL_R(F32, 0, 2, 60), CHARL_R(F32, 0, 2, 40), CHARL_R(I32, 1)},
-     .attr = &one,
-     .lo = -3,
-     .hi = 3},
+    {.in = {CHARL_R(F32, 0, 2, 60), CHARL_R(F32, 0, 2, 40), CHARL_R(I32, 1)}, .attr = &one, .lo = -3, .hi = 3},
 };
 
 const charl_op charl_op_attention_cached = {
@@ -236,8 +219,8 @@ const charl_op charl_op_attention_cached = {
     CHARL_SAMPLES(samples),
 };
 
-charl_var *charl__attention_cached(charl_graph *g, charl_var *qkv, charl_var *cache,
-                                   charl_var *position, const charl_attention_attr *a)
+charl_var *charl__attention_cached(charl_graph *g, charl_var *qkv, charl_var *cache, charl_var *position,
+                                   const charl_attention_attr *a)
 {
     charl_var *out[CHARL_OP_MAX_OUT];
 

@@ -47,8 +47,8 @@ static const form keys_form = {.file = "nvidia/attention/attention_wgmma_grad",
 
 bool charl__attention_is_wgmma(const charl_device *dev, charl_dtype dtype, int64_t d)
 {
-    return charl__device_facts(dev)->wgmma && (dtype == CHARL_BF16 || dtype == CHARL_F16) &&
-           d % CHUNK == 0 && d <= MAX_D;
+    return charl__device_facts(dev)->wgmma && (dtype == CHARL_BF16 || dtype == CHARL_F16) && d % CHUNK == 0 &&
+           d <= MAX_D;
 }
 
 /* The kernels copy 16 bytes at a time. The memory plan places every value so. */
@@ -64,8 +64,8 @@ static charl_status check_places(const charl_launch *l, int count)
 }
 
 /* l has the first n arguments. One group per tile of each of `heads` heads. */
-static charl_status launch(const charl_enqueue *e, const form *f, charl_attention_extents x,
-                           int heads, int n, charl_launch *l)
+static charl_status launch(const charl_enqueue *e, const form *f, charl_attention_extents x, int heads, int n,
+                           charl_launch *l)
 {
     const charl_attention_attr *a = e->attr;
     const int64_t rows = (int64_t)BLOCK * f->warpgroups;
@@ -75,8 +75,7 @@ static charl_status launch(const charl_enqueue *e, const form *f, charl_attentio
     snprintf(defines, sizeof defines,
              "#define IS_F16 %d\n#define D %lld\n#define CAUSAL %d\n#define DROP %d\n"
              "#define GLSE %d\n%s",
-             e->out[0]->dtype == CHARL_F16, (long long)x.d, a->causal, a->p > 0.0F, e->n_in > 4,
-             f->extra);
+             e->out[0]->dtype == CHARL_F16, (long long)x.d, a->causal, a->p > 0.0F, e->n_in > 4, f->extra);
     l->file = f->file;
     l->entry = f->entry;
     l->defines = defines;
@@ -91,8 +90,8 @@ static charl_status launch(const charl_enqueue *e, const form *f, charl_attentio
     return CHARL_OK;
 }
 
-charl_status charl__attention_wgmma(const charl_enqueue *e, const charl_tensor *qkv,
-                                    const charl_tensor *out, charl_arg lse)
+charl_status charl__attention_wgmma(const charl_enqueue *e, const charl_tensor *qkv, const charl_tensor *out,
+                                    charl_arg lse)
 {
     const charl_attention_attr *a = e->attr;
     charl_launch l = {.args = {charl__in(qkv), charl__out(out), lse}};
@@ -106,10 +105,9 @@ charl_status charl__attention_wgmma_grad(const charl_enqueue *e)
 {
     const charl_attention_attr *a = e->attr;
     const charl_attention_extents x = charl__attention_extents(&e->in[1]->shape, a);
-    charl_launch l = {.args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->in[2]),
-                               charl__in(e->in[3]), charl__in(e->n_in > 4 ? e->in[4] : NULL),
-                               charl__scratch_arg(CHARL_ARG_INOUT, e->workspace, 0),
-                               charl__out(e->out[0])}};
+    charl_launch l = {.args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->in[2]), charl__in(e->in[3]),
+                               charl__in(e->n_in > 4 ? e->in[4] : NULL),
+                               charl__scratch_arg(CHARL_ARG_INOUT, e->workspace, 0), charl__out(e->out[0])}};
 
     CHARL_TRY(launch(e, &queries_form, x, a->heads, 7, &l));
     CHARL_TRY(launch(e, &keys_form, x, a->kv_heads, 7, &l));

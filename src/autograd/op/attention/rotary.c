@@ -38,14 +38,13 @@ static charl_status infer(charl_infer *inf)
     CHARL_TRY(charl__infer_same(inf));
     CHARL_REQUIRE(s->ndim >= (inf->in[0].batch == CHARL_BATCHED ? 3 : 2), CHARL_ERR_SHAPE,
                   "x %s is not [..., time, heads * head_dim]", charl_shape_format(s, text));
-    CHARL_REQUIRE(inf->n_in < 2 ||
-                      (inf->in[1].dtype == CHARL_I32 && charl_shape_count(&inf->in[1].shape) == 1 &&
-                       inf->in[1].batch == CHARL_REPLICATED),
+    CHARL_REQUIRE(inf->n_in < 2 || (inf->in[1].dtype == CHARL_I32 && charl_shape_count(&inf->in[1].shape) == 1 &&
+                                    inf->in[1].batch == CHARL_REPLICATED),
                   CHARL_ERR_SHAPE, "the first position is not one i32");
     width = s->dim[s->ndim - 1];
     CHARL_REQUIRE(width % a->head_dim == 0 && a->heads <= width / a->head_dim, CHARL_ERR_SHAPE,
-                  "x %s does not hold %lld heads of %lld", charl_shape_format(s, text),
-                  (long long)a->heads, (long long)a->head_dim);
+                  "x %s does not hold %lld heads of %lld", charl_shape_format(s, text), (long long)a->heads,
+                  (long long)a->head_dim);
     return CHARL_OK;
 }
 
@@ -56,21 +55,19 @@ static charl_status enqueue(const charl_enqueue *e)
     const charl_shape *s = &e->in[0]->shape;
     const int64_t rows = charl_shape_count(s) / a->head_dim;
     char defines[ENTRY * MAX_HEAD_DIM / 2 + 64];
-    int used =
-        snprintf(defines, sizeof defines, "#define FIRST %d\n#define FREQUENCY ", e->n_in > 1);
+    int used = snprintf(defines, sizeof defines, "#define FIRST %d\n#define FREQUENCY ", e->n_in > 1);
     charl_launch l = {.file = "attention/rotary",
                       .entry = "charl_rotary",
                       .defines = defines,
-                      .args = {charl__in(e->in[0]), charl__in(e->n_in > 1 ? e->in[1] : NULL),
-                               charl__out(e->out[0]), charl__i64(s->dim[s->ndim - 2]),
-                               charl__i64(s->dim[s->ndim - 1] / a->head_dim),
+                      .args = {charl__in(e->in[0]), charl__in(e->n_in > 1 ? e->in[1] : NULL), charl__out(e->out[0]),
+                               charl__i64(s->dim[s->ndim - 2]), charl__i64(s->dim[s->ndim - 1] / a->head_dim),
                                charl__i64(a->heads)}};
 
     for (int64_t i = 0; i < a->head_dim / 2; i++) {
         const uint64_t turns = (uint64_t)ldexp(turns_of(a, i), 64);
 
-        used += snprintf(defines + used, sizeof defines - (size_t)used, "%s0x%" PRIx64 "ul",
-                         i > 0 ? "," : "", attr->back ? 0 - turns : turns);
+        used += snprintf(defines + used, sizeof defines - (size_t)used, "%s0x%" PRIx64 "ul", i > 0 ? "," : "",
+                         attr->back ? 0 - turns : turns);
     }
     snprintf(defines + used, sizeof defines - (size_t)used, "\n");
     return charl__column_chunks_launch(e, &l, 6, rows, a->head_dim / 2, e->in[0]->dtype);
@@ -103,13 +100,10 @@ static void reference(const charl_reference *r)
     for (int64_t k = 0; k < charl_shape_count(s) / a->head_dim; k++) {
         const double *in = r->in[0] + k * a->head_dim;
         double *out = r->out[0] + k * a->head_dim;
-        const double t = ((double)(k / heads % positions) + (r->n_in > 1 ? r->in[1][0] : 0)) *
-                         (attr->back ? -1 : 1);
+        const double t = ((double)(k / heads % positions) + (r->n_in > 1 ? r->in[1][0] : 0)) * (attr->back ? -1 : 1);
 
         for (int64_t i = 0; i < half; i++) {
-            const double angle = k % heads < a->heads
-                                     ? t * pow(a->theta, -2.0 * (double)i / (2.0 * (double)half))
-                                     : 0;
+            const double angle = k % heads < a->heads ? t * pow(a->theta, -2.0 * (double)i / (2.0 * (double)half)) : 0;
 
             out[i] = in[i] * cos(angle) - in[half + i] * sin(angle);
             out[half + i] = in[half + i] * cos(angle) + in[i] * sin(angle);
@@ -117,9 +111,8 @@ static void reference(const charl_reference *r)
     }
 }
 
-static const rotary_attr usual = {{8, 4, 10000}, false}, back = {{8, 4, 10000}, true},
-                         wide = {{74, 1, 500}, false}, tiny = {{2, 1, 10000}, false},
-                         deep = {{4, 1, 10000}, false};
+static const rotary_attr usual = {{8, 4, 10000}, false}, back = {{8, 4, 10000}, true}, wide = {{74, 1, 500}, false},
+                         tiny = {{2, 1, 10000}, false}, deep = {{4, 1, 10000}, false};
 static const charl_op_sample samples[] = {
     {.n_in = 1, .in = {CHARL_B(F32, 16, 5, 48)}, .attr = &usual, .lo = -2, .hi = 2, .terms = 2},
     {.n_in = 1, .in = {CHARL_B(F32, 8, 3, 48)}, .attr = &back, .lo = -2, .hi = 2, .terms = 2},
@@ -132,12 +125,7 @@ static const charl_op_sample samples[] = {
      .hi = 2,
      .terms = 2,
      .skip_gradient = true},
-    {.in = {CHARL_B(F32, 8, 3, 48), CHARL_R(I32, 1)},
-     .attr = &usual,
-     .lo = -2,
-     .hi = 2,
-     .int_end = 9,
-     .terms = 2},
+    {.in = {CHARL_B(F32, 8, 3, 48), CHARL_R(I32, 1)}, .attr = &usual, .lo = -2, .hi = 2, .int_end = 9, .terms = 2},
     {.n_in = 1, .in = {CHARL_R(F32, 0, 32)}, .attr = &usual, .lo = -2, .hi = 2},
 };
 
@@ -155,8 +143,8 @@ static const char *onnx_table(const charl_onnx_node *n, int64_t positions, bool 
         return NULL;
     }
     for (int64_t i = 0; i < positions * half; i++) {
-        const double angle = (double)(i / half) * 2.0 * acos(-1.0) *
-                             turns_of(&attr->args, i % half) * (attr->back ? -1 : 1);
+        const double angle =
+            (double)(i / half) * 2.0 * acos(-1.0) * turns_of(&attr->args, i % half) * (attr->back ? -1 : 1);
 
         table[i] = (float)(sine ? sin(angle) : cos(angle));
     }
@@ -225,8 +213,8 @@ charl_var *charl_rotary(charl_graph *g, charl_var *x, const charl_rotary_args *a
 {
     const rotary_attr attr = {.args = *args};
 
-    if (args->head_dim < 2 || args->head_dim > MAX_HEAD_DIM || args->head_dim % 2 != 0 ||
-        args->heads < 0 || !(args->theta > 1.0)) {
+    if (args->head_dim < 2 || args->head_dim > MAX_HEAD_DIM || args->head_dim % 2 != 0 || args->heads < 0 ||
+        !(args->theta > 1.0)) {
         return charl__graph_fail(g, CHARL_ERR_INVALID,
                                  "rotary: heads of %lld turned to the base %g: a head has an even "
                                  "number of elements up to %d, and the base is above 1",

@@ -11,8 +11,7 @@
 #include "charl/ops.h"
 #include "tensor/conv/conv.h"
 
-static charl_conv describe(const charl_conv_attr *t, const charl_shape *x, const charl_shape *w,
-                           const charl_shape *out)
+static charl_conv describe(const charl_conv_attr *t, const charl_shape *x, const charl_shape *w, const charl_shape *out)
 {
     charl_conv c = {.batch = x->dim[0],
                     .c = x->dim[1],
@@ -35,10 +34,9 @@ static charl_conv describe(const charl_conv_attr *t, const charl_shape *x, const
 static charl_status check_window(const charl_window *w)
 {
     for (int d = 0; d < 2; d++) {
-        CHARL_REQUIRE(
-            w->kernel[d] >= 1 && w->stride[d] >= 1 && w->dilation[d] >= 1 && w->padding[d] >= 0,
-            CHARL_ERR_INVALID, "window with kernel %d, stride %d, dilation %d, padding %d in %s",
-            w->kernel[d], w->stride[d], w->dilation[d], w->padding[d], d == 0 ? "H" : "W");
+        CHARL_REQUIRE(w->kernel[d] >= 1 && w->stride[d] >= 1 && w->dilation[d] >= 1 && w->padding[d] >= 0,
+                      CHARL_ERR_INVALID, "window with kernel %d, stride %d, dilation %d, padding %d in %s",
+                      w->kernel[d], w->stride[d], w->dilation[d], w->padding[d], d == 0 ? "H" : "W");
     }
     return CHARL_OK;
 }
@@ -48,30 +46,26 @@ static charl_status check_images(const charl_infer *inf, int n)
     char text[CHARL_SHAPE_TEXT];
 
     for (int i = 0; i < inf->n_in; i++) {
-        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE,
-                      "operand %d is %s, not a float", i, charl_dtype_name(inf->in[i].dtype));
-        CHARL_REQUIRE(i >= n || inf->in[i].shape.ndim == 4, CHARL_ERR_SHAPE,
-                      "operand %d %s has not four extents", i,
+        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float", i,
+                      charl_dtype_name(inf->in[i].dtype));
+        CHARL_REQUIRE(i >= n || inf->in[i].shape.ndim == 4, CHARL_ERR_SHAPE, "operand %d %s has not four extents", i,
                       charl_shape_format(&inf->in[i].shape, text));
     }
     return CHARL_OK;
 }
 
 /* out [B, O, OH, OW] of x [B, C, H, W] under w [O, C/groups, KH, KW]. */
-static charl_status output_shape(const charl_conv_attr *t, const charl_shape *x,
-                                 const charl_shape *w, charl_shape *out)
+static charl_status output_shape(const charl_conv_attr *t, const charl_shape *x, const charl_shape *w, charl_shape *out)
 {
     const charl_conv c = describe(t, x, w, x);
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
     CHARL_TRY(check_window(&t->win));
-    CHARL_REQUIRE(
-        t->groups >= 1 && c.c % t->groups == 0 && c.o % t->groups == 0 &&
-            w->dim[1] == c.c / t->groups && w->dim[2] == c.kernel[0] && w->dim[3] == c.kernel[1],
-        CHARL_ERR_SHAPE, "weight %s does not fit x %s with kernel %d x %d and %d groups",
-        charl_shape_format(w, a), charl_shape_format(x, b), c.kernel[0], c.kernel[1], t->groups);
-    *out = (charl_shape){
-        4, {x->dim[0], c.o, charl__conv_extent(&c, 0, c.h), charl__conv_extent(&c, 1, c.w)}};
+    CHARL_REQUIRE(t->groups >= 1 && c.c % t->groups == 0 && c.o % t->groups == 0 && w->dim[1] == c.c / t->groups &&
+                      w->dim[2] == c.kernel[0] && w->dim[3] == c.kernel[1],
+                  CHARL_ERR_SHAPE, "weight %s does not fit x %s with kernel %d x %d and %d groups",
+                  charl_shape_format(w, a), charl_shape_format(x, b), c.kernel[0], c.kernel[1], t->groups);
+    *out = (charl_shape){4, {x->dim[0], c.o, charl__conv_extent(&c, 0, c.h), charl__conv_extent(&c, 1, c.w)}};
     CHARL_REQUIRE(out->dim[2] > 0 && out->dim[3] > 0, CHARL_ERR_SHAPE,
                   "kernel %d x %d is larger than the padded image %s", c.kernel[0], c.kernel[1],
                   charl_shape_format(x, a));
@@ -93,16 +87,13 @@ static charl_status infer(charl_infer *inf)
     char a[CHARL_SHAPE_TEXT];
 
     CHARL_TRY(check_images(inf, 2));
-    CHARL_REQUIRE(inf->in[1].batch != CHARL_BATCHED &&
-                      (inf->n_in < 3 || inf->in[2].batch != CHARL_BATCHED),
+    CHARL_REQUIRE(inf->in[1].batch != CHARL_BATCHED && (inf->n_in < 3 || inf->in[2].batch != CHARL_BATCHED),
                   CHARL_ERR_SHAPE, "weight and bias must be the same for all rows");
     inf->out[0].dtype = inf->in[0].dtype;
     CHARL_TRY(output_shape(t, &inf->in[0].shape, &inf->in[1].shape, &inf->out[0].shape));
-    CHARL_REQUIRE(inf->n_in < 3 || (inf->in[2].shape.ndim == 1 &&
-                                    inf->in[2].shape.dim[0] == inf->in[1].shape.dim[0]),
+    CHARL_REQUIRE(inf->n_in < 3 || (inf->in[2].shape.ndim == 1 && inf->in[2].shape.dim[0] == inf->in[1].shape.dim[0]),
                   CHARL_ERR_SHAPE, "bias %s does not fit %lld output channels",
-                  charl_shape_format(&inf->in[inf->n_in - 1].shape, a),
-                  (long long)inf->in[1].shape.dim[0]);
+                  charl_shape_format(&inf->in[inf->n_in - 1].shape, a), (long long)inf->in[1].shape.dim[0]);
     CHARL_TRY(charl__infer_rows(inf));
     if (choose_tensor_cores(inf, t->groups)) {
         const charl_conv c = describe(t, &inf->in[0].shape, &inf->in[1].shape, &inf->out[0].shape);
@@ -136,16 +127,15 @@ static charl_status enqueue(const charl_enqueue *e)
     return charl__gemm(e->dev, &p);
 }
 
-charl_var *charl__conv2d_dgrad(charl_graph *g, charl_var *gout, charl_var *w,
-                               const charl_window *win, int groups, const int64_t size[2])
+charl_var *charl__conv2d_dgrad(charl_graph *g, charl_var *gout, charl_var *w, const charl_window *win, int groups,
+                               const int64_t size[2])
 {
     const charl_conv_attr t = {.win = *win, .groups = groups, .size = {size[0], size[1]}};
 
     return charl__apply2(g, &charl_op_conv2d_dgrad, &t, gout, w);
 }
 
-static charl_var *apply_dgrad(const charl_backward *b, charl_var *gout, charl_var *w,
-                              const charl_var *x)
+static charl_var *apply_dgrad(const charl_backward *b, charl_var *gout, charl_var *w, const charl_var *x)
 {
     const charl_conv_attr *t = b->attr;
     const charl_shape s = charl_var_get_type(x).shape;
@@ -176,13 +166,10 @@ typedef struct place {
 static int64_t x_index(const charl_conv *c, int64_t b, place l)
 {
     const int64_t channel = l.o / (c->o / c->groups) * (c->c / c->groups) + l.c;
-    const int64_t h =
-        l.p / c->ow * c->stride[0] - c->padding[0] + l.t / c->kernel[1] * c->dilation[0];
-    const int64_t w =
-        l.p % c->ow * c->stride[1] - c->padding[1] + l.t % c->kernel[1] * c->dilation[1];
+    const int64_t h = l.p / c->ow * c->stride[0] - c->padding[0] + l.t / c->kernel[1] * c->dilation[0];
+    const int64_t w = l.p % c->ow * c->stride[1] - c->padding[1] + l.t % c->kernel[1] * c->dilation[1];
 
-    return h < 0 || h >= c->h || w < 0 || w >= c->w ? -1
-                                                    : ((b * c->c + channel) * c->h + h) * c->w + w;
+    return h < 0 || h >= c->h || w < 0 || w >= c->w ? -1 : ((b * c->c + channel) * c->h + h) * c->w + w;
 }
 
 static int64_t w_index(const charl_conv *c, place l)
@@ -217,8 +204,7 @@ static void clear(const charl_reference *r)
 
 static void reference(const charl_reference *r)
 {
-    const charl_conv c =
-        describe(r->attr, &r->in_type[0].shape, &r->in_type[1].shape, &r->out_type[0].shape);
+    const charl_conv c = describe(r->attr, &r->in_type[0].shape, &r->in_type[1].shape, &r->out_type[0].shape);
 
     clear(r);
     for (int64_t b = 0; b < c.batch; b++) {
@@ -227,8 +213,7 @@ static void reference(const charl_reference *r)
         do {
             const int64_t x = x_index(&c, b, l);
 
-            r->out[0][(b * c.o + l.o) * c.oh * c.ow + l.p] +=
-                (x < 0 ? 0 : r->in[0][x]) * r->in[1][w_index(&c, l)];
+            r->out[0][(b * c.o + l.o) * c.oh * c.ow + l.p] += (x < 0 ? 0 : r->in[0][x]) * r->in[1][w_index(&c, l)];
         } while (next_place(&c, &l));
     }
     for (int64_t i = 0; r->n_in > 2 && i < charl_shape_count(&r->out_type[0].shape); i++) {
@@ -250,12 +235,9 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 8, 2, 5, 6), CHARL_R(F32, 3, 2, 3, 3), CHARL_R(F32, 3)}, DRAWN(k3, 54)},
     {.in = {CHARL_B(F32, 8, 1, 12, 11), CHARL_R(F32, 9, 1, 5, 5), CHARL_R(F32, 9)}, DRAWN(k5, 448)},
     {.in = {CHARL_B(F32, 8, 3, 4, 3), CHARL_R(F32, 2, 3, 1, 1)}, .n_in = 2, DRAWN(k1, 96)},
-    {.in = {CHARL_B(F32, 8, 2, 7, 9), CHARL_R(F32, 3, 2, 3, 2), CHARL_R(F32, 3)},
-     DRAWN(strided, 96)},
-    {.in = {CHARL_B(F32, 8, 6, 5, 5), CHARL_R(F32, 6, 1, 3, 3), CHARL_R(F32, 6)},
-     DRAWN(depthwise, 72)},
-    {.in = {CHARL_B(F32, 8, 4, 5, 4), CHARL_R(F32, 6, 2, 2, 3), CHARL_R(F32, 6)},
-     DRAWN(grouped, 224)},
+    {.in = {CHARL_B(F32, 8, 2, 7, 9), CHARL_R(F32, 3, 2, 3, 2), CHARL_R(F32, 3)}, DRAWN(strided, 96)},
+    {.in = {CHARL_B(F32, 8, 6, 5, 5), CHARL_R(F32, 6, 1, 3, 3), CHARL_R(F32, 6)}, DRAWN(depthwise, 72)},
+    {.in = {CHARL_B(F32, 8, 4, 5, 4), CHARL_R(F32, 6, 2, 2, 3), CHARL_R(F32, 6)}, DRAWN(grouped, 224)},
     {.in = {CHARL_R(F32, 1, 1, 1, 1), CHARL_R(F32, 1, 1, 1, 1), CHARL_R(F32, 1)}, DRAWN(k1, 2)},
     {.in = {CHARL_R(F32, 2, 16, 17, 19), CHARL_R(F32, 13, 16, 3, 3)}, .n_in = 2, DRAWN(k3, 646)},
 };
@@ -281,8 +263,7 @@ static double flop(const charl_infer *inf)
 const charl_op charl_op_conv2d = {
     .name = "conv2d",
     .flop = flop,
-    .formula =
-        "out[b,o,p] = bias[o] + sum over c, kh, kw of x[b,c,p*stride-padding+k*dilation] w[o,c,k]",
+    .formula = "out[b,o,p] = bias[o] + sum over c, kh, kw of x[b,c,p*stride-padding+k*dilation] w[o,c,k]",
     .n_in = 3,
     .n_optional = 1,
     .attr_size = sizeof(charl_conv_attr),
@@ -296,8 +277,8 @@ const charl_op charl_op_conv2d = {
     CHARL_SAMPLES(samples),
 };
 
-charl_var *charl_conv2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias,
-                        const charl_window *win, int groups)
+charl_var *charl_conv2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias, const charl_window *win,
+                        int groups)
 {
     const charl_conv_attr t = {.win = *win, .groups = groups};
     charl_var *out[CHARL_OP_MAX_OUT];
@@ -316,25 +297,22 @@ static charl_status infer_dgrad(charl_infer *inf)
     char a[CHARL_SHAPE_TEXT];
 
     CHARL_TRY(check_images(inf, 2));
-    CHARL_REQUIRE(inf->in[1].batch != CHARL_BATCHED, CHARL_ERR_SHAPE,
-                  "the weight must be the same for all rows");
+    CHARL_REQUIRE(inf->in[1].batch != CHARL_BATCHED, CHARL_ERR_SHAPE, "the weight must be the same for all rows");
     x = (charl_shape){4, {gout->dim[0], w->dim[1] * t->groups, t->size[0], t->size[1]}};
     CHARL_TRY(output_shape(t, &x, w, &out));
-    CHARL_REQUIRE(charl_shape_equal(&out, gout), CHARL_ERR_SHAPE,
-                  "%s is not the shape of the output", charl_shape_format(gout, a));
+    CHARL_REQUIRE(charl_shape_equal(&out, gout), CHARL_ERR_SHAPE, "%s is not the shape of the output",
+                  charl_shape_format(gout, a));
     inf->out[0] = (charl_type){inf->in[0].dtype, x, CHARL_REPLICATED};
     CHARL_TRY(charl__infer_rows(inf));
     c = describe(t, &x, w, gout);
-    inf->workspace = choose_tensor_cores(inf, t->groups)
-                         ? charl__conv_tensor_core_input_workspace(&c)
-                         : charl__conv_phases_workspace(&c);
+    inf->workspace = choose_tensor_cores(inf, t->groups) ? charl__conv_tensor_core_input_workspace(&c)
+                                                         : charl__conv_phases_workspace(&c);
     return CHARL_OK;
 }
 
 static bool is_product_dgrad(const charl_infer *inf)
 {
-    const charl_conv c =
-        describe(inf->attr, &inf->out[0].shape, &inf->in[1].shape, &inf->in[0].shape);
+    const charl_conv c = describe(inf->attr, &inf->out[0].shape, &inf->in[1].shape, &inf->in[0].shape);
 
     return charl__conv_tensor_core_input_is_product(inf, &c);
 }
@@ -365,8 +343,7 @@ static void backward_dgrad(const charl_backward *b)
     if (b->needed[0]) {
         charl_var *out[CHARL_OP_MAX_OUT];
 
-        charl__apply(b->g, &charl_op_conv2d, b->attr, (charl_var *[]){b->gout[0], b->in[1]}, 2,
-                     out);
+        charl__apply(b->g, &charl_op_conv2d, b->attr, (charl_var *[]){b->gout[0], b->in[1]}, 2, out);
         b->gin[0] = out[0];
     }
     if (b->needed[1]) {
@@ -376,8 +353,7 @@ static void backward_dgrad(const charl_backward *b)
 
 static void reference_dgrad(const charl_reference *r)
 {
-    const charl_conv c =
-        describe(r->attr, &r->out_type[0].shape, &r->in_type[1].shape, &r->in_type[0].shape);
+    const charl_conv c = describe(r->attr, &r->out_type[0].shape, &r->in_type[1].shape, &r->in_type[0].shape);
 
     clear(r);
     for (int64_t b = 0; b < c.batch; b++) {
@@ -387,8 +363,7 @@ static void reference_dgrad(const charl_reference *r)
             const int64_t x = x_index(&c, b, l);
 
             if (x >= 0) {
-                r->out[0][x] +=
-                    r->in[0][(b * c.o + l.o) * c.oh * c.ow + l.p] * r->in[1][w_index(&c, l)];
+                r->out[0][x] += r->in[0][(b * c.o + l.o) * c.oh * c.ow + l.p] * r->in[1][w_index(&c, l)];
             }
         } while (next_place(&c, &l));
     }
@@ -430,18 +405,15 @@ static const charl_op_sample samples_dgrad[] = {
 static void onnx_dgrad(const charl_onnx_node *n)
 {
     const charl_conv_attr *t = n->attr;
-    const charl_conv c =
-        describe(t, &n->out_type->shape, &n->in_type[1].shape, &n->in_type[0].shape);
-    const int64_t rest[] = {
-        c.h - ((c.oh - 1) * c.stride[0] - 2 * c.padding[0] + c.dilation[0] * (c.kernel[0] - 1) + 1),
-        c.w -
-            ((c.ow - 1) * c.stride[1] - 2 * c.padding[1] + c.dilation[1] * (c.kernel[1] - 1) + 1)};
+    const charl_conv c = describe(t, &n->out_type->shape, &n->in_type[1].shape, &n->in_type[0].shape);
+    const int64_t rest[] = {c.h - ((c.oh - 1) * c.stride[0] - 2 * c.padding[0] + c.dilation[0] * (c.kernel[0] - 1) + 1),
+                            c.w -
+                                ((c.ow - 1) * c.stride[1] - 2 * c.padding[1] + c.dilation[1] * (c.kernel[1] - 1) + 1)};
     charl_onnx_window w;
-    charl_onnx_call call = {
-        .type = "ConvTranspose",
-        .in = {n->in[0], n->in[1]},
-        .out = n->out,
-        .attr = {{"group", .i = t->groups}, {"output_padding", .n = 2, .ints = rest}}};
+    charl_onnx_call call = {.type = "ConvTranspose",
+                            .in = {n->in[0], n->in[1]},
+                            .out = n->out,
+                            .attr = {{"group", .i = t->groups}, {"output_padding", .n = 2, .ints = rest}}};
 
     charl__onnx_window(&t->win, &w, &call);
     charl__onnx_call(n, &call);
@@ -496,9 +468,9 @@ static charl_status infer_wgrad(charl_infer *inf)
     CHARL_REQUIRE(t->groups >= 1, CHARL_ERR_INVALID, "%d groups", t->groups);
     w = (charl_shape){4, {gout->dim[1], x->dim[1] / t->groups, t->win.kernel[0], t->win.kernel[1]}};
     CHARL_TRY(output_shape(t, x, &w, &out));
-    CHARL_REQUIRE(charl_shape_equal(&out, gout) && inf->in[0].batch == inf->in[1].batch,
-                  CHARL_ERR_SHAPE, "gout %s is not the shape of the output for x %s",
-                  charl_shape_format(gout, a), charl_shape_format(x, b));
+    CHARL_REQUIRE(charl_shape_equal(&out, gout) && inf->in[0].batch == inf->in[1].batch, CHARL_ERR_SHAPE,
+                  "gout %s is not the shape of the output for x %s", charl_shape_format(gout, a),
+                  charl_shape_format(x, b));
     inf->out[0] = (charl_type){CHARL_F32, w, CHARL_REPLICATED};
     inf->out[0].batch = inf->in[0].batch == CHARL_BATCHED ? CHARL_PARTIAL : CHARL_REPLICATED;
     inf->workspace = wgrad_workspace(inf, describe(t, x, &w, gout));
@@ -537,8 +509,7 @@ static void backward_wgrad(const charl_backward *b)
 
 static void reference_wgrad(const charl_reference *r)
 {
-    const charl_conv c =
-        describe(r->attr, &r->in_type[1].shape, &r->out_type[0].shape, &r->in_type[0].shape);
+    const charl_conv c = describe(r->attr, &r->in_type[1].shape, &r->out_type[0].shape, &r->in_type[0].shape);
 
     clear(r);
     for (int64_t b = 0; b < c.batch; b++) {
@@ -547,8 +518,7 @@ static void reference_wgrad(const charl_reference *r)
         do {
             const int64_t x = x_index(&c, b, l);
 
-            r->out[0][w_index(&c, l)] +=
-                r->in[0][(b * c.o + l.o) * c.oh * c.ow + l.p] * (x < 0 ? 0 : r->in[1][x]);
+            r->out[0][w_index(&c, l)] += r->in[0][(b * c.o + l.o) * c.oh * c.ow + l.p] * (x < 0 ? 0 : r->in[1][x]);
         } while (next_place(&c, &l));
     }
 }

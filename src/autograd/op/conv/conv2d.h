@@ -12,7 +12,7 @@ typedef struct charl_conv_attr {
 
 /** The gradient of x [B, C, size] for conv2d(x, w) with the gradient gout [B, O, OH, OW] of its
  * output; w [O, C/groups, KH, KW]. Local. Errors: as charl_conv2d. */
-charl_var *charl__conv2d_dgrad(charl_graph *g, charl_var *gout, charl_var *w,
-                               const charl_window *win, int groups, const int64_t size[2]);
+charl_var *charl__conv2d_dgrad(charl_graph *g, charl_var *gout, charl_var *w, const charl_window *win, int groups,
+                               const int64_t size[2]);
 
 #endif

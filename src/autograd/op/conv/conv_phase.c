@@ -33,9 +33,7 @@ int64_t charl__conv_phases_workspace(const charl_conv *c)
 {
     const int64_t weights = c->o * (c->c / c->groups) * c->kernel[0] * c->kernel[1];
 
-    return c->stride[0] == 1 && c->stride[1] == 1
-               ? 0
-               : (phase_elements(c) + weights) * (int64_t)sizeof(float);
+    return c->stride[0] == 1 && c->stride[1] == 1 ? 0 : (phase_elements(c) + weights) * (int64_t)sizeof(float);
 }
 
 static int define_window(const charl_conv *c, const char *type, char *text, size_t bytes)
@@ -43,8 +41,8 @@ static int define_window(const charl_conv *c, const char *type, char *text, size
     return snprintf(text, bytes,
                     "%s#define KH %d\n#define KW %d\n#define SH %d\n#define SW %d\n#define PH %d\n"
                     "#define PW %d\n#define DH %d\n#define DW %d\n",
-                    type, c->kernel[0], c->kernel[1], c->stride[0], c->stride[1], c->padding[0],
-                    c->padding[1], c->dilation[0], c->dilation[1]);
+                    type, c->kernel[0], c->kernel[1], c->stride[0], c->stride[1], c->padding[0], c->padding[1],
+                    c->dilation[0], c->dilation[1]);
 }
 
 /* The taps of a phase, one after another, as a weight of their own. */
@@ -57,10 +55,9 @@ static charl_status pick(const charl_enqueue *e, const charl_conv *c, const char
     charl_launch l = {.file = "conv/conv_phase",
                       .entry = "charl_pick",
                       .defines = defines,
-                      .args = {charl__in(e->in[1]), charl__tensor_arg(CHARL_ARG_OUT, taps),
-                               charl__i64(count), charl__i64(span), charl__i32(p->first[0]),
-                               charl__i32(p->first[1]), charl__i32(p->step[0]),
-                               charl__i32(p->step[1]), charl__i32(p->count[0]),
+                      .args = {charl__in(e->in[1]), charl__tensor_arg(CHARL_ARG_OUT, taps), charl__i64(count),
+                               charl__i64(span), charl__i32(p->first[0]), charl__i32(p->first[1]),
+                               charl__i32(p->step[0]), charl__i32(p->step[1]), charl__i32(p->count[0]),
                                charl__i32(p->count[1])},
                       .label = e->label};
 
@@ -69,8 +66,7 @@ static charl_status pick(const charl_enqueue *e, const charl_conv *c, const char
     return charl__launch(e->dev, &l);
 }
 
-static charl_status multiply(const charl_enqueue *e, const charl_conv *c, const int at[2],
-                             const charl_tensor *phase)
+static charl_status multiply(const charl_enqueue *e, const charl_conv *c, const int at[2], const charl_tensor *phase)
 {
     const charl_conv_phase p = charl__conv_phase(c, at);
     charl_gemm product = charl__conv_phase_gradient(c, &p, at);
@@ -81,8 +77,8 @@ static charl_status multiply(const charl_enqueue *e, const charl_conv *c, const 
     }
     taps.dtype = e->in[1]->dtype;
     taps.shape = (charl_shape){1, {c->o * (c->c / c->groups) * p.count[0] * p.count[1]}};
-    taps.offset = (e->workspace->offset + phase_elements(c)) * (int64_t)sizeof(float) /
-                  (int64_t)charl_dtype_size(taps.dtype);
+    taps.offset =
+        (e->workspace->offset + phase_elements(c)) * (int64_t)sizeof(float) / (int64_t)charl_dtype_size(taps.dtype);
     CHARL_TRY(pick(e, c, &p, &taps));
     product.a = &taps;
     product.b = e->in[0];
@@ -100,9 +96,9 @@ static charl_status merge(const charl_enqueue *e, const charl_conv *c)
     charl_launch l = {.file = "conv/conv_phase",
                       .entry = "charl_merge",
                       .defines = defines,
-                      .args = {charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0),
-                               charl__out(e->out[0]), charl__i64(planes), charl__i64(span),
-                               charl__i32((int32_t)c->h), charl__i32((int32_t)c->w)},
+                      .args = {charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0), charl__out(e->out[0]),
+                               charl__i64(planes), charl__i64(span), charl__i32((int32_t)c->h),
+                               charl__i32((int32_t)c->w)},
                       .label = e->label};
 
     define_window(c, charl__act_define(e->out[0]->dtype), defines, sizeof defines);

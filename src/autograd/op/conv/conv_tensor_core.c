@@ -30,8 +30,7 @@ static bool is_product(const charl_conv *c, bool of_x)
 
 bool charl__conv_tensor_core_input_is_product(const charl_infer *inf, const charl_conv *c)
 {
-    return inf->channels_last && charl__conv_is_wgmma(inf->wgmma, inf->in[0].dtype, c->groups) &&
-           is_product(c, true);
+    return inf->channels_last && charl__conv_is_wgmma(inf->wgmma, inf->in[0].dtype, c->groups) && is_product(c, true);
 }
 
 /* The gradient of the weight then: outer products of pixels, `rows` samples to a slice. */
@@ -67,14 +66,12 @@ static int64_t output_bytes(const charl_conv *c)
 
 int64_t charl__conv_tensor_core_workspace(const charl_conv *c)
 {
-    return ALIGN + image_bytes(c) + output_bytes(c) +
-           half_bytes(c->o * count_taps(c) * charl__conv_padded(c->c));
+    return ALIGN + image_bytes(c) + output_bytes(c) + half_bytes(c->o * count_taps(c) * charl__conv_padded(c->c));
 }
 
 int64_t charl__conv_tensor_core_input_workspace(const charl_conv *c)
 {
-    return ALIGN + image_bytes(c) + output_bytes(c) +
-           half_bytes(c->c * count_taps(c) * charl__conv_padded(c->o));
+    return ALIGN + image_bytes(c) + output_bytes(c) + half_bytes(c->c * count_taps(c) * charl__conv_padded(c->o));
 }
 
 /* Enough parts to occupy a device. A power of two, so that the tree over parts and slices is that
@@ -85,8 +82,7 @@ static int parts_of(const charl_conv *c, int64_t rows)
     const int64_t tiles = ((c->o + TILE - 1) / TILE) * ((columns + TILE - 1) / TILE);
     int parts = 1;
 
-    while (parts < MOST_PARTS && tiles * parts < ENOUGH_TILES && rows > 0 &&
-           rows % (2 * parts) == 0) {
+    while (parts < MOST_PARTS && tiles * parts < ENOUGH_TILES && rows > 0 && rows % (2 * parts) == 0) {
         parts *= 2;
     }
     return parts;
@@ -138,8 +134,7 @@ static charl_tensor carve(carver *w, charl_dtype dtype, int64_t bytes)
 }
 
 /* An image [batch, channels, pixels] as channels-last. */
-static charl_status take_image(carver *w, const charl_tensor *t, int64_t channels, int64_t pixels,
-                               charl_tensor *out)
+static charl_status take_image(carver *w, const charl_tensor *t, int64_t channels, int64_t pixels, charl_tensor *out)
 {
     const int64_t padded = charl__conv_padded(channels);
 
@@ -165,8 +160,7 @@ static charl_tensor begin_image(carver *w, const charl_tensor *t)
 }
 
 /* It goes to t. */
-static charl_status give_image(carver *w, const charl_tensor *result, charl_tensor *t,
-                               int64_t channels, int64_t pixels)
+static charl_status give_image(carver *w, const charl_tensor *result, charl_tensor *t, int64_t channels, int64_t pixels)
 {
     if (t->channels_last) {
         return CHARL_OK;
@@ -182,8 +176,8 @@ static charl_status give_image(carver *w, const charl_tensor *result, charl_tens
 }
 
 /* The weight [batch, rows, cols] as [batch, cols, padded rows]: often it is that. */
-static charl_status take_weight(carver *w, const charl_tensor *t, int64_t batch, int64_t rows,
-                                int64_t cols, charl_tensor *out)
+static charl_status take_weight(carver *w, const charl_tensor *t, int64_t batch, int64_t rows, int64_t cols,
+                                charl_tensor *out)
 {
     const int64_t padded = charl__conv_padded(rows);
 
@@ -221,8 +215,7 @@ charl_status charl__conv_tensor_core(const charl_enqueue *e, const charl_conv *c
                                                     .n = c->o,
                                                     .k = c->c,
                                                     .b_kind = CHARL_GEMM_TRANSPOSED,
-                                                    .bias_kind = p.bias ? CHARL_GEMM_BIAS_COLUMNS
-                                                                        : CHARL_GEMM_NO_BIAS,
+                                                    .bias_kind = p.bias ? CHARL_GEMM_BIAS_COLUMNS : CHARL_GEMM_NO_BIAS,
                                                     .label = e->label}));
     } else {
         CHARL_TRY(charl__conv_wgmma(e->dev, &p));
@@ -270,9 +263,8 @@ charl_status charl__conv_tensor_core_input(const charl_enqueue *e, const charl_c
 static charl_status multiply_pixels(const charl_enqueue *e, const charl_conv *c, int64_t rows)
 {
     charl_gemm p = matrix_gradient(c, rows);
-    const int64_t bytes = charl__gemm_has_slices(e, 0)
-                              ? charl__gemm_slices_workspace(&p, e->in[0]->dtype, e->slices->count)
-                              : 0;
+    const int64_t bytes =
+        charl__gemm_has_slices(e, 0) ? charl__gemm_slices_workspace(&p, e->in[0]->dtype, e->slices->count) : 0;
     carver w = start_at(e, bytes);
     charl_tensor a, b, leaves = *e->workspace; /* its part of the workspace: images may follow */
     charl_enqueue own = *e;
@@ -311,10 +303,9 @@ charl_status charl__conv_tensor_core_weight(const charl_enqueue *e, const charl_
     CHARL_TRY(take_image(&w, e->in[0], c->o, c->oh * c->ow, &p.a));
     CHARL_TRY(take_image(&w, e->in[1], c->c, c->h * c->w, &p.b));
     CHARL_TRY(charl__conv_wgmma(e->dev, &p));
-    CHARL_TRY(
-        charl__fold_inputs(&leaves,
-                           &(charl__fold_input){charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0),
-                                                charl__tensor_count(e->out[0]), 0, &move},
-                           1));
+    CHARL_TRY(charl__fold_inputs(&leaves,
+                                 &(charl__fold_input){charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0),
+                                                      charl__tensor_count(e->out[0]), 0, &move},
+                                 1));
     return CHARL_OK;
 }

@@ -20,12 +20,10 @@ int64_t charl__conv_tensor_core_weight_workspace(const charl_conv *c, int slices
  */
 charl_status charl__conv_tensor_core(const charl_enqueue *e, const charl_conv *c) CHARL_MUST_CHECK;
 /** out[0] = d x [batch, c, h, w] of in: d out, weight. Async. */
-charl_status charl__conv_tensor_core_input(const charl_enqueue *e,
-                                           const charl_conv *c) CHARL_MUST_CHECK;
+charl_status charl__conv_tensor_core_input(const charl_enqueue *e, const charl_conv *c) CHARL_MUST_CHECK;
 /** out[0] = d weight [o, c, kh, kw], f32, of in: d out, x. A slice's sum is cut into 2, 4, 8 ...
  * parts of equally many samples, as many as the extents say, which are leaves of the tree. Async.
  */
-charl_status charl__conv_tensor_core_weight(const charl_enqueue *e,
-                                            const charl_conv *c) CHARL_MUST_CHECK;
+charl_status charl__conv_tensor_core_weight(const charl_enqueue *e, const charl_conv *c) CHARL_MUST_CHECK;
 
 #endif

@@ -8,8 +8,8 @@ static int64_t output_extent(const charl_conv_transpose2d_args *a, int d, int64_
 {
     const charl_window *w = &a->win;
 
-    return (n - 1) * w->stride[d] - 2 * (int64_t)w->padding[d] +
-           (int64_t)w->dilation[d] * (w->kernel[d] - 1) + a->output_padding[d] + 1;
+    return (n - 1) * w->stride[d] - 2 * (int64_t)w->padding[d] + (int64_t)w->dilation[d] * (w->kernel[d] - 1) +
+           a->output_padding[d] + 1;
 }
 
 charl_var *charl_conv_transpose2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias,
@@ -30,12 +30,11 @@ charl_var *charl_conv_transpose2d(charl_graph *g, charl_var *x, charl_var *w, ch
     for (int d = 0; d < 2; d++) {
         size[d] = output_extent(a, d, s.dim[2 + d]);
         if (a->output_padding[d] < 0 || a->output_padding[d] >= a->win.stride[d] || size[d] < 1) {
-            return charl__graph_fail(
-                g, CHARL_ERR_INVALID,
-                "conv_transpose2d: x %s gives %lld outputs in %s; output_padding %d must be less "
-                "than the stride %d",
-                charl_shape_format(&s, text), (long long)size[d], d == 0 ? "H" : "W",
-                a->output_padding[d], a->win.stride[d]);
+            return charl__graph_fail(g, CHARL_ERR_INVALID,
+                                     "conv_transpose2d: x %s gives %lld outputs in %s; output_padding %d must be less "
+                                     "than the stride %d",
+                                     charl_shape_format(&s, text), (long long)size[d], d == 0 ? "H" : "W",
+                                     a->output_padding[d], a->win.stride[d]);
         }
     }
     x = charl__conv2d_dgrad(g, x, w, &a->win, a->groups, size);

@@ -29,16 +29,14 @@ static charl_status infer(charl_infer *inf)
     const int64_t rows = x->ndim > 0 ? x->dim[0] : 0;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(x->ndim == 4 && inf->in[0].dtype == CHARL_F32 &&
-                      x->dim[2] * x->dim[3] <= INT32_MAX - GROUP,
+    CHARL_REQUIRE(x->ndim == 4 && inf->in[0].dtype == CHARL_F32 && x->dim[2] * x->dim[3] <= INT32_MAX - GROUP,
                   CHARL_ERR_SHAPE, "images are f32 [rows, channels, height, width], not %s %s",
                   charl_dtype_name(inf->in[0].dtype), charl_shape_format(x, a));
-    CHARL_REQUIRE(inf->n_in == 1 ||
-                      (inf->n_in == 3 && inf->in[1].shape.ndim == 1 &&
-                       charl_shape_equal(&inf->in[1].shape, &inf->in[2].shape) &&
-                       (inf->in[1].shape.dim[0] == 1 || inf->in[1].shape.dim[0] == x->dim[1])),
-                  CHARL_ERR_SHAPE, "shift and scale %s do not fit images %s",
-                  charl_shape_format(&inf->in[1].shape, b), charl_shape_format(x, a));
+    CHARL_REQUIRE(inf->n_in == 1 || (inf->n_in == 3 && inf->in[1].shape.ndim == 1 &&
+                                     charl_shape_equal(&inf->in[1].shape, &inf->in[2].shape) &&
+                                     (inf->in[1].shape.dim[0] == 1 || inf->in[1].shape.dim[0] == x->dim[1])),
+                  CHARL_ERR_SHAPE, "shift and scale %s do not fit images %s", charl_shape_format(&inf->in[1].shape, b),
+                  charl_shape_format(x, a));
     inf->out[0] = inf->in[0];
     inf->workspace = rows * PARAMETERS * (int64_t)sizeof(float);
     return CHARL_OK;
@@ -92,8 +90,8 @@ static charl_status enqueue(const charl_enqueue *e)
     if (charl__tensor_count(e->in[0]) == 0) {
         return CHARL_OK;
     }
-    snprintf(defines, sizeof defines, "#define ROTATE %d\n#define CUTOUT %d\n#define FILL %d\n",
-             attr->rotate > 0.0F, attr->cutout, e->n_in == 3);
+    snprintf(defines, sizeof defines, "#define ROTATE %d\n#define CUTOUT %d\n#define FILL %d\n", attr->rotate > 0.0F,
+             attr->cutout, e->n_in == 3);
     CHARL_TRY(draw(e, defines));
     l.args[a++] = charl__in(e->in[0]);
     if (e->n_in == 3) {
@@ -148,15 +146,13 @@ static drawn reference_draw(const charl_reference *r, int64_t row)
 }
 
 /* The picture p at a point between pixels. */
-static double reference_sample(const double *p, const charl_shape *s, double y, double x,
-                               double outside)
+static double reference_sample(const double *p, const charl_shape *s, double y, double x, double outside)
 {
     double v = 0.0;
 
     for (int k = 0; k < 4; k++) {
         const double row = floor(y) + (double)(k / 2), column = floor(x) + (double)(k % 2);
-        const bool inside =
-            row >= 0 && row < (double)s->dim[2] && column >= 0 && column < (double)s->dim[3];
+        const bool inside = row >= 0 && row < (double)s->dim[2] && column >= 0 && column < (double)s->dim[3];
 
         v += (1.0 - fabs(y - row)) * (1.0 - fabs(x - column)) *
              (inside ? p[(int64_t)row * s->dim[3] + (int64_t)column] : outside);
@@ -175,15 +171,13 @@ static double reference_pixel(const charl_reference *r, const drawn *d, const in
     const double cy = 0.5 * (double)(s->dim[2] - 1), cx = 0.5 * (double)(s->dim[3] - 1);
     const double v = (double)y - cy, u = (double)x - cx;
 
-    if (at[2] >= d->cut_y && at[2] < d->cut_y + attr->cutout && at[3] >= d->cut_x &&
-        at[3] < d->cut_x + attr->cutout) {
+    if (at[2] >= d->cut_y && at[2] < d->cut_y + attr->cutout && at[3] >= d->cut_x && at[3] < d->cut_x + attr->cutout) {
         return 0.0;
     }
     if (!(attr->rotate > 0.0F)) {
         return y >= 0 && y < s->dim[2] && x >= 0 && x < s->dim[3] ? p[y * s->dim[3] + x] : outside;
     }
-    return reference_sample(p, s, cy + d->cosine * v + d->sine * u,
-                            cx - d->sine * v + d->cosine * u, outside);
+    return reference_sample(p, s, cy + d->cosine * v + d->sine * u, cx - d->sine * v + d->cosine * u, outside);
 }
 
 static void reference(const charl_reference *r)
@@ -196,62 +190,40 @@ static void reference(const charl_reference *r)
         const drawn d = reference_draw(r, row);
 
         for (int64_t i = 0; i < per_row; i++) {
-            const int64_t at[4] = {row, i / s->dim[3] / s->dim[2], i / s->dim[3] % s->dim[2],
-                                   i % s->dim[3]};
+            const int64_t at[4] = {row, i / s->dim[3] / s->dim[2], i / s->dim[3] % s->dim[2], i % s->dim[3]};
 
             r->out[0][row * per_row + i] = reference_pixel(r, &d, at);
         }
     }
 }
 
-static const augment2d_attr nothing = {.key = 1}, mirrored = {.flip = true, .key = 2},
-                            shifted = {.crop = 2, .key = 3, .batched = true},
-                            holes = {.cutout = 3, .key = 4, .batched = true},
-                            turned = {.rotate = 0.3F, .key = 5},
-                            upside_down = {.rotate = 3.1415927F, .key = 6},
-                            all = {.flip = true,
-                                   .crop = 4,
-                                   .cutout = 8,
-                                   .rotate = 0.2F,
-                                   .batched = true,
-                                   .key = 0x123456789abcdef0},
-                            partner = {.flip = true,
-                                       .crop = 4,
-                                       .cutout = 8,
-                                       .batched = true,
-                                       .reversed_rows = 16,
-                                       .key = 7};
+static const augment2d_attr
+    nothing = {.key = 1},
+    mirrored = {.flip = true, .key = 2}, shifted = {.crop = 2, .key = 3, .batched = true},
+    holes = {.cutout = 3, .key = 4, .batched = true}, turned = {.rotate = 0.3F, .key = 5},
+    upside_down = {.rotate = 3.1415927F, .key = 6},
+    all = {.flip = true, .crop = 4, .cutout = 8, .rotate = 0.2F, .batched = true, .key = 0x123456789abcdef0},
+    partner = {.flip = true, .crop = 4, .cutout = 8, .batched = true, .reversed_rows = 16, .key = 7};
 /* terms: an interpolated value moves by the slope times the error of the coordinate. */
 static const charl_op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 2, 5, 7)}, .n_in = 1, .attr = &nothing, .lo = -2, .hi = 2},
     {.in = {CHARL_R(F32, 1, 1, 1, 1)}, .n_in = 1, .attr = &mirrored, .lo = -2, .hi = 2},
     {.in = {CHARL_R(F32, 0, 1, 4, 4)}, .n_in = 1, .attr = &all, .lo = -2, .hi = 2},
     {.in = {CHARL_R(F32, 9, 3, 6, 11)}, .n_in = 1, .attr = &mirrored, .lo = -2, .hi = 2},
-    {.in = {CHARL_B(F32, 16, 2, 9, 5), CHARL_R(F32, 2), CHARL_R(F32, 2)},
-     .attr = &shifted,
-     .lo = -2,
-     .hi = 2},
+    {.in = {CHARL_B(F32, 16, 2, 9, 5), CHARL_R(F32, 2), CHARL_R(F32, 2)}, .attr = &shifted, .lo = -2, .hi = 2},
     {.in = {CHARL_B(F32, 8, 3, 10, 10)}, .n_in = 1, .attr = &holes, .lo = -2, .hi = 2},
     {.in = {CHARL_R(F32, 4, 2, 13, 9), CHARL_R(F32, 1), CHARL_R(F32, 1)},
      .attr = &turned,
      .lo = -2,
      .hi = 2,
      .terms = 400},
-    {.in = {CHARL_R(F32, 5, 1, 28, 31)},
-     .n_in = 1,
-     .attr = &upside_down,
-     .lo = -2,
-     .hi = 2,
-     .terms = 2000},
+    {.in = {CHARL_R(F32, 5, 1, 28, 31)}, .n_in = 1, .attr = &upside_down, .lo = -2, .hi = 2, .terms = 2000},
     {.in = {CHARL_B(F32, 16, 3, 32, 32), CHARL_R(F32, 3), CHARL_R(F32, 3)},
      .attr = &all,
      .lo = -2,
      .hi = 2,
      .terms = 2000},
-    {.in = {CHARL_B(F32, 16, 1, 28, 28), CHARL_R(F32, 1), CHARL_R(F32, 1)},
-     .attr = &partner,
-     .lo = -2,
-     .hi = 2},
+    {.in = {CHARL_B(F32, 16, 1, 28, 28), CHARL_R(F32, 1), CHARL_R(F32, 1)}, .attr = &partner, .lo = -2, .hi = 2},
 };
 
 const charl_op charl_op_augment2d = {
@@ -281,13 +253,12 @@ charl_var *charl_augment2d(charl_graph *g, charl_var *x, charl_var *shift, charl
         .key = charl__fnv1a64_string(args->name),
     };
 
-    if (!(args->crop >= 0 && args->crop <= 4096 && args->cutout >= 0 && args->cutout <= 65536 &&
-          args->rotate >= 0.0F && args->rotate <= 180.0F)) {
-        return charl__graph_fail(
-            g, CHARL_ERR_INVALID,
-            "augment2d: crop %d, rotate %g and cutout %d are not in [0, 4096], "
-            "[0, 180] and [0, 65536]",
-            args->crop, (double)args->rotate, args->cutout);
+    if (!(args->crop >= 0 && args->crop <= 4096 && args->cutout >= 0 && args->cutout <= 65536 && args->rotate >= 0.0F &&
+          args->rotate <= 180.0F)) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID,
+                                 "augment2d: crop %d, rotate %g and cutout %d are not in [0, 4096], "
+                                 "[0, 180] and [0, 65536]",
+                                 args->crop, (double)args->rotate, args->cutout);
     }
     if (!charl_graph_is_training(g)) {
         return x;

@@ -19,23 +19,20 @@ static charl_status infer(charl_infer *inf)
     const charl_type *source = &inf->in[0], *row = &inf->in[1];
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(source->shape.ndim >= 1 && source->batch == CHARL_REPLICATED &&
-                      row->shape.ndim == 1 && row->dtype == CHARL_I32,
-                  CHARL_ERR_SHAPE, "rows %s (%s) of a source %s",
-                  charl_shape_format(&row->shape, a), charl_dtype_name(row->dtype),
-                  charl_shape_format(&source->shape, b));
-    CHARL_REQUIRE(
-        source->dtype == CHARL_F32 || source->dtype == CHARL_U8 || source->dtype == CHARL_U16 ||
-            source->dtype == CHARL_U32 || source->dtype == CHARL_I32,
-        CHARL_ERR_DTYPE, "rows of %s cannot be gathered", charl_dtype_name(source->dtype));
+    CHARL_REQUIRE(source->shape.ndim >= 1 && source->batch == CHARL_REPLICATED && row->shape.ndim == 1 &&
+                      row->dtype == CHARL_I32,
+                  CHARL_ERR_SHAPE, "rows %s (%s) of a source %s", charl_shape_format(&row->shape, a),
+                  charl_dtype_name(row->dtype), charl_shape_format(&source->shape, b));
+    CHARL_REQUIRE(source->dtype == CHARL_F32 || source->dtype == CHARL_U8 || source->dtype == CHARL_U16 ||
+                      source->dtype == CHARL_U32 || source->dtype == CHARL_I32,
+                  CHARL_ERR_DTYPE, "rows of %s cannot be gathered", charl_dtype_name(source->dtype));
     if (inf->n_in == 4) {
-        CHARL_REQUIRE(
-            inf->in[2].shape.ndim == 1 && charl_shape_equal(&inf->in[2].shape, &inf->in[3].shape) &&
-                source->shape.ndim >= 2 &&
-                (inf->in[2].shape.dim[0] == 1 || inf->in[2].shape.dim[0] == source->shape.dim[1]) &&
-                !is_integer_target(source->dtype),
-            CHARL_ERR_SHAPE, "shift and scale %s do not fit a source %s",
-            charl_shape_format(&inf->in[2].shape, a), charl_shape_format(&source->shape, b));
+        CHARL_REQUIRE(inf->in[2].shape.ndim == 1 && charl_shape_equal(&inf->in[2].shape, &inf->in[3].shape) &&
+                          source->shape.ndim >= 2 &&
+                          (inf->in[2].shape.dim[0] == 1 || inf->in[2].shape.dim[0] == source->shape.dim[1]) &&
+                          !is_integer_target(source->dtype),
+                      CHARL_ERR_SHAPE, "shift and scale %s do not fit a source %s",
+                      charl_shape_format(&inf->in[2].shape, a), charl_shape_format(&source->shape, b));
     }
     inf->out[0].dtype = is_integer_target(source->dtype) ? CHARL_I32 : CHARL_F32;
     inf->out[0].shape = source->shape;
@@ -75,9 +72,7 @@ static int64_t inner_of(const charl_shape *source, int64_t channels)
  * words, of which one stands for rows that are not there. NULL: they are not. */
 static const char *words_of(charl_dtype d)
 {
-    return d == CHARL_I32   ? "#define BAD_2 0xffffffffu\n"
-           : d == CHARL_F32 ? "#define BAD_2 as_uint(NAN)\n"
-                            : NULL;
+    return d == CHARL_I32 ? "#define BAD_2 0xffffffffu\n" : d == CHARL_F32 ? "#define BAD_2 as_uint(NAN)\n" : NULL;
 }
 
 static charl_status enqueue(const charl_enqueue *e)
@@ -126,9 +121,7 @@ static void reference(const charl_reference *r)
     for (int64_t i = 0; i < rows * n; i++) {
         const int64_t from = (int64_t)r->in[1][i / n], j = i % n, c = j / inner % channels;
         const bool inside = from >= 0 && from < source_rows;
-        double v = inside                              ? r->in[0][from * n + j]
-                   : r->out_type[0].dtype == CHARL_I32 ? -1.0
-                                                       : (double)NAN;
+        double v = inside ? r->in[0][from * n + j] : r->out_type[0].dtype == CHARL_I32 ? -1.0 : (double)NAN;
 
         if (r->n_in == 4) {
             v = (v - r->in[2][c]) * r->in[3][c];
@@ -143,13 +136,8 @@ static const charl_op_sample samples[] = {
      .lo = 0.5,
      .hi = 2,
      .int_end = 9},
-    {.in = {CHARL_R(U8, 4, 70), CHARL_B(I32, 8), CHARL_R(F32, 1), CHARL_R(F32, 1)},
-     .lo = 0.5,
-     .hi = 2,
-     .int_end = 4},
-    {.in = {CHARL_R(I32, 6), CHARL_B(I32, 8)},
-     .n_in = 2,
-     .int_end = 8}, /* rows 6 and 7 do not exist */
+    {.in = {CHARL_R(U8, 4, 70), CHARL_B(I32, 8), CHARL_R(F32, 1), CHARL_R(F32, 1)}, .lo = 0.5, .hi = 2, .int_end = 4},
+    {.in = {CHARL_R(I32, 6), CHARL_B(I32, 8)}, .n_in = 2, .int_end = 8}, /* rows 6 and 7 do not exist */
     {.in = {CHARL_R(U16, 3, 2), CHARL_R(I32, 1)}, .n_in = 2, .int_end = 3},
     {.in = {CHARL_R(U32, 3, 2), CHARL_R(I32, 2)}, .n_in = 2, .int_end = 3},
 };
@@ -165,12 +153,10 @@ const charl_op charl_op_gather_rows = {
     CHARL_SAMPLES(samples),
 };
 
-charl_var *charl_gather_rows(charl_graph *g, charl_var *source, charl_var *row, charl_var *shift,
-                             charl_var *scale)
+charl_var *charl_gather_rows(charl_graph *g, charl_var *source, charl_var *row, charl_var *shift, charl_var *scale)
 {
     charl_var *out[CHARL_OP_MAX_OUT];
 
-    charl__apply(g, &charl_op_gather_rows, NULL, (charl_var *[]){source, row, shift, scale}, 4,
-                 out);
+    charl__apply(g, &charl_op_gather_rows, NULL, (charl_var *[]){source, row, shift, scale}, 4, out);
     return out[0];
 }

@@ -36,12 +36,10 @@ static charl_status infer(charl_infer *inf)
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
     CHARL_REQUIRE(cl_type(tokens->dtype) && start->dtype == CHARL_I32, CHARL_ERR_DTYPE,
-                  "tokens of %s at positions of %s", charl_dtype_name(tokens->dtype),
-                  charl_dtype_name(start->dtype));
-    CHARL_REQUIRE(tokens->shape.ndim == 1 && tokens->batch == CHARL_REPLICATED &&
-                      start->shape.ndim == 1,
-                  CHARL_ERR_SHAPE, "windows of tokens %s at %s",
-                  charl_shape_format(&tokens->shape, a), charl_shape_format(&start->shape, b));
+                  "tokens of %s at positions of %s", charl_dtype_name(tokens->dtype), charl_dtype_name(start->dtype));
+    CHARL_REQUIRE(tokens->shape.ndim == 1 && tokens->batch == CHARL_REPLICATED && start->shape.ndim == 1,
+                  CHARL_ERR_SHAPE, "windows of tokens %s at %s", charl_shape_format(&tokens->shape, a),
+                  charl_shape_format(&start->shape, b));
     inf->out[0] = (charl_type){CHARL_I32, {2, {start->shape.dim[0], attr->length}}, start->batch};
     return CHARL_OK;
 }
@@ -51,13 +49,12 @@ static charl_status enqueue(const charl_enqueue *e)
     const windows_attr *attr = e->attr;
     const int64_t rows = e->out[0]->shape.dim[0];
     char defines[64];
-    charl_launch l = {
-        .file = "data/gather_windows",
-        .entry = "charl_gather_windows",
-        .defines = defines,
-        .global = {rows > 0 ? ((size_t)attr->length + GROUP - 1) / GROUP * GROUP : 0, (size_t)rows},
-        .local = {GROUP, 1},
-        .label = e->label};
+    charl_launch l = {.file = "data/gather_windows",
+                      .entry = "charl_gather_windows",
+                      .defines = defines,
+                      .global = {rows > 0 ? ((size_t)attr->length + GROUP - 1) / GROUP * GROUP : 0, (size_t)rows},
+                      .local = {GROUP, 1},
+                      .label = e->label};
 
     snprintf(defines, sizeof defines, "#define SRC %s\n", cl_type(e->in[0]->dtype));
     l.args[0] = charl__in(e->in[0]);
@@ -101,14 +98,12 @@ const charl_op charl_op_gather_windows = {
     CHARL_SAMPLES(samples),
 };
 
-charl_var *charl_gather_windows(charl_graph *g, charl_var *tokens, charl_var *start, int64_t length,
-                                int64_t offset)
+charl_var *charl_gather_windows(charl_graph *g, charl_var *tokens, charl_var *start, int64_t length, int64_t offset)
 {
     const windows_attr attr = {length, offset};
 
     if (length < 1 || offset < 0) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID,
-                                 "gather_windows: a window of %lld tokens at offset %lld",
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "gather_windows: a window of %lld tokens at offset %lld",
                                  (long long)length, (long long)offset);
     }
     return charl__apply2(g, &charl_op_gather_windows, &attr, tokens, start);

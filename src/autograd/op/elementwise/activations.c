@@ -9,13 +9,11 @@
 #include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
 
-#define UNARY(word)                                                                                \
-    .name = (word), .n_in = 1, .in_place = true, .half = CHARL_HALF_ALL, .infer = charl__infer_same
+#define UNARY(word) .name = (word), .n_in = 1, .in_place = true, .half = CHARL_HALF_ALL, .infer = charl__infer_same
 
 /* Operands of a gradient: a = x or y, b = g. */
-#define GRADIENT(word)                                                                             \
-    .name = (word), .n_in = 2, .in_place = true, .half = CHARL_HALF_ALL, .mixed = true,            \
-    .infer = charl__infer_broadcast
+#define GRADIENT(word)                                                                                                 \
+    .name = (word), .n_in = 2, .in_place = true, .half = CHARL_HALF_ALL, .mixed = true, .infer = charl__infer_broadcast
 
 typedef struct gradient {
     const charl_op *op;
@@ -29,15 +27,15 @@ static void backward(const charl_backward *b)
     b->gin[0] = charl__apply2(b->g, d->op, b->attr, d->of_out ? b->out[0] : b->in[0], b->gout[0]);
 }
 
-#define BY_IN(name)                                                                                \
-    .backward = backward, .row = &(const gradient)                                                 \
-    {                                                                                              \
-        &charl_op_##name##_grad, false                                                             \
+#define BY_IN(name)                                                                                                    \
+    .backward = backward, .row = &(const gradient)                                                                     \
+    {                                                                                                                  \
+        &charl_op_##name##_grad, false                                                                                 \
     }
-#define BY_OUT(name)                                                                               \
-    .backward = backward, .row = &(const gradient)                                                 \
-    {                                                                                              \
-        &charl_op_##name##_grad, true                                                              \
+#define BY_OUT(name)                                                                                                   \
+    .backward = backward, .row = &(const gradient)                                                                     \
+    {                                                                                                                  \
+        &charl_op_##name##_grad, true                                                                                  \
     }
 
 /* The attribute is one float: p of the expression. */
@@ -55,11 +53,10 @@ static double p_of(const void *attr)
 
 static void onnx_alpha(const charl_onnx_node *n, const char *type)
 {
-    charl__onnx_call(
-        n, &(charl_onnx_call){.type = type,
-                              .in = {n->in[0]},
-                              .out = n->out,
-                              .attr = {{"alpha", .is_float = true, .f = *(const float *)n->attr}}});
+    charl__onnx_call(n, &(charl_onnx_call){.type = type,
+                                           .in = {n->in[0]},
+                                           .out = n->out,
+                                           .attr = {{"alpha", .is_float = true, .f = *(const float *)n->attr}}});
 }
 
 /* relu: NaN stays NaN. d/dx = 1 where out > 0, else 0. */
@@ -253,21 +250,13 @@ static const charl_op_sample tanh_samples[] = {
 };
 
 const charl_op charl_op_tanh = {
-    UNARY("tanh"),
-    .formula = "out = tanh(x)",
-    .expr = "charl_tanh(a)",
-    .element = hyperbolic_tangent,
-    BY_OUT(tanh),
-    .onnx_type = "Tanh",
-    CHARL_SAMPLES(tanh_samples),
+    UNARY("tanh"), .formula = "out = tanh(x)", .expr = "charl_tanh(a)",     .element = hyperbolic_tangent,
+    BY_OUT(tanh),  .onnx_type = "Tanh",        CHARL_SAMPLES(tanh_samples),
 };
 
 const charl_op charl_op_tanh_grad = {
-    GRADIENT("tanh_grad"),
-    .formula = "out = g * (1 - y * y)",
-    .expr = "b * fma(-a, a, CHARL_SPLAT(1.0f))",
-    .element = tanh_grad,
-    CHARL_SAMPLES(sigmoid_grad_samples),
+    GRADIENT("tanh_grad"), .formula = "out = g * (1 - y * y)",  .expr = "b * fma(-a, a, CHARL_SPLAT(1.0f))",
+    .element = tanh_grad,  CHARL_SAMPLES(sigmoid_grad_samples),
 };
 
 charl_var *charl_tanh(charl_graph *g, charl_var *x)
@@ -284,8 +273,7 @@ charl_var *charl_tanh(charl_graph *g, charl_var *x)
 
 static double phi(double x, bool by_tanh)
 {
-    return by_tanh ? 0.5 * (1 + tanh(sqrt(2 / acos(-1.0)) * (x + 0.044715 * x * x * x)))
-                   : 0.5 * erfc(-x / sqrt(2.0));
+    return by_tanh ? 0.5 * (1 + tanh(sqrt(2 / acos(-1.0)) * (x + 0.044715 * x * x * x))) : 0.5 * erfc(-x / sqrt(2.0));
 }
 
 static double gelu(const void *attr, const double *x)
@@ -298,8 +286,7 @@ static double gelu_grad(const void *attr, const double *in)
     const bool by_tanh = *(const bool *)attr;
     const double pi = acos(-1.0), x = in[0], t = 2 * phi(x, by_tanh) - 1;
 
-    return in[1] * (by_tanh ? phi(x, true) +
-                                  0.5 * x * (1 - t * t) * sqrt(2 / pi) * (1 + 3 * 0.044715 * x * x)
+    return in[1] * (by_tanh ? phi(x, true) + 0.5 * x * (1 - t * t) * sqrt(2 / pi) * (1 + 3 * 0.044715 * x * x)
                             : phi(x, false) + x * exp(-x * x / 2) / sqrt(2 * pi));
 }
 
@@ -316,11 +303,9 @@ static void gelu_express(const void *attr, int n_in, charl_expr *x)
 static void gelu_grad_express(const void *attr, int n_in, charl_expr *x)
 {
     (void)n_in;
-    *x = (charl_expr){.text = "b * charl_gelu_slope(a)",
-                      .half_text = "b * charl_gelu_slope_half(a)"};
+    *x = (charl_expr){.text = "b * charl_gelu_slope(a)", .half_text = "b * charl_gelu_slope_half(a)"};
     if (*(const bool *)attr) {
-        *x = (charl_expr){.text = "b * charl_gelu_tanh_slope(a)",
-                          .half_text = "b * charl_gelu_tanh_slope_half(a)"};
+        *x = (charl_expr){.text = "b * charl_gelu_tanh_slope(a)", .half_text = "b * charl_gelu_tanh_slope_half(a)"};
     }
 }
 

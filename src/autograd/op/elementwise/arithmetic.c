@@ -4,9 +4,8 @@
 #include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
 
-#define BINARY(word)                                                                               \
-    .name = (word), .n_in = 2, .in_place = true, .half = CHARL_HALF_ALL, .mixed = true,            \
-    .infer = charl__infer_broadcast
+#define BINARY(word)                                                                                                   \
+    .name = (word), .n_in = 2, .in_place = true, .half = CHARL_HALF_ALL, .mixed = true, .infer = charl__infer_broadcast
 
 /* gin[i] = v as operand i broadcast. */
 static void give(const charl_backward *b, int i, charl_var *v)
@@ -39,22 +38,12 @@ static void backward_add(const charl_backward *b)
 static const charl_op_sample samples_add[] = {
     CHARL_MAP_SAMPLES2(.lo = -3, .hi = 3),
     CHARL_MAP_SAMPLES_BROADCAST(.lo = -3, .hi = 3),
-    {.in = {CHARL_R(F32, 5), CHARL_R(F32, 4, 5)},
-     .terms = 4,
-     .lo = -3e37,
-     .hi = 3e37,
-     .skip_gradient = true},
+    {.in = {CHARL_R(F32, 5), CHARL_R(F32, 4, 5)}, .terms = 4, .lo = -3e37, .hi = 3e37, .skip_gradient = true},
 };
 
 const charl_op charl_op_add = {
-    BINARY("add"),
-    .formula = "out = a + b",
-    .layout = CHARL_LAYOUT_ALIKE,
-    .expr = "a + b",
-    .element = add,
-    .backward = backward_add,
-    .onnx_type = "Add",
-    CHARL_SAMPLES(samples_add),
+    BINARY("add"),  .formula = "out = a + b", .layout = CHARL_LAYOUT_ALIKE, .expr = "a + b",
+    .element = add, .backward = backward_add, .onnx_type = "Add",           CHARL_SAMPLES(samples_add),
 };
 
 charl_var *charl_add(charl_graph *g, charl_var *a, charl_var *b)
@@ -83,9 +72,8 @@ static void backward_sub(const charl_backward *b)
 }
 
 const charl_op charl_op_sub = {
-    BINARY("sub"),          .formula = "out = a - b", .expr = "a - b",
-    .element = sub,         .backward = backward_sub, .onnx_type = "Sub",
-    CHARL_SAMPLES(samples),
+    BINARY("sub"),      .formula = "out = a - b", .expr = "a - b", .element = sub, .backward = backward_sub,
+    .onnx_type = "Sub", CHARL_SAMPLES(samples),
 };
 
 charl_var *charl_sub(charl_graph *g, charl_var *a, charl_var *b)
@@ -105,9 +93,8 @@ static void backward_mul(const charl_backward *b)
 }
 
 const charl_op charl_op_mul = {
-    BINARY("mul"),          .formula = "out = a * b", .expr = "a * b",
-    .element = mul,         .backward = backward_mul, .onnx_type = "Mul",
-    CHARL_SAMPLES(samples),
+    BINARY("mul"),      .formula = "out = a * b", .expr = "a * b", .element = mul, .backward = backward_mul,
+    .onnx_type = "Mul", CHARL_SAMPLES(samples),
 };
 
 charl_var *charl_mul(charl_graph *g, charl_var *a, charl_var *b)
@@ -138,13 +125,8 @@ static const charl_op_sample samples_div[] = {
 };
 
 const charl_op charl_op_div = {
-    BINARY("div"),
-    .formula = "out = a / b",
-    .expr = "a / b",
-    .element = divide,
-    .backward = backward_div,
-    .onnx_type = "Div",
-    CHARL_SAMPLES(samples_div),
+    BINARY("div"),      .formula = "out = a / b",   .expr = "a / b", .element = divide, .backward = backward_div,
+    .onnx_type = "Div", CHARL_SAMPLES(samples_div),
 };
 
 charl_var *charl_div(charl_graph *g, charl_var *a, charl_var *b)
@@ -163,10 +145,7 @@ static void express_scale(const void *attr, int n_in, charl_expr *x)
     const scale_attr *s = attr;
 
     (void)n_in;
-    *x = (charl_expr){.text = "fma(a, CHARL_SPLAT(p), CHARL_SPLAT(q))",
-                      .numbers = 2,
-                      .p = s->factor,
-                      .q = s->offset};
+    *x = (charl_expr){.text = "fma(a, CHARL_SPLAT(p), CHARL_SPLAT(q))", .numbers = 2, .p = s->factor, .q = s->offset};
     if (s->offset == 0.0F) {
         *x = (charl_expr){.text = "a * p", .numbers = 1, .p = s->factor};
     }
@@ -193,8 +172,7 @@ static const charl_op_sample samples_scale[] = {
 static void onnx_scale(const charl_onnx_node *n)
 {
     const scale_attr *s = n->attr;
-    const char *product =
-        charl__onnx_op(n, "Mul", n->in[0], charl__onnx_float(n, (double)s->factor), NULL);
+    const char *product = charl__onnx_op(n, "Mul", n->in[0], charl__onnx_float(n, (double)s->factor), NULL);
 
     charl__onnx_op(n, "Add", product, charl__onnx_float(n, (double)s->offset), n->out);
 }
@@ -226,8 +204,7 @@ CHARL_ELEMENT(lerp, (1.0 - x[2]) * x[0] + x[2] * x[1])
 
 static void backward_lerp(const charl_backward *b)
 {
-    charl_var *const factor[3] = {b->needed[0] ? charl_scale(b->g, b->in[2], -1.0F, 1.0F) : NULL,
-                                  b->in[2],
+    charl_var *const factor[3] = {b->needed[0] ? charl_scale(b->g, b->in[2], -1.0F, 1.0F) : NULL, b->in[2],
                                   b->needed[2] ? charl_sub(b->g, b->in[1], b->in[0]) : NULL};
 
     for (int i = 0; i < 3; i++) {
@@ -238,20 +215,11 @@ static void backward_lerp(const charl_backward *b)
 }
 
 static const charl_op_sample samples_lerp[] = {
-    {.in = {CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 5)},
-     .lo = -2,
-     .hi = 2,
-     .terms = 2},
+    {.in = {CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 5)}, .lo = -2, .hi = 2, .terms = 2},
     {.in = {CHARL_R(F32, 1), CHARL_R(F32, 1), CHARL_R(F32, 1)}, .lo = -2, .hi = 2, .terms = 2},
     {.in = {CHARL_R(F32, 0, 4), CHARL_R(F32, 0, 4), CHARL_R(F32, 0, 4)}, .lo = -2, .hi = 2},
-    {.in = {CHARL_R(F32, 7, 613), CHARL_R(F32, 7, 613), CHARL_SCALAR(F32)},
-     .lo = -2,
-     .hi = 2,
-     .terms = 4291},
-    {.in = {CHARL_R(F32, 2, 3, 7), CHARL_R(F32, 3, 7), CHARL_R(F32, 3, 1)},
-     .lo = -2,
-     .hi = 2,
-     .terms = 14},
+    {.in = {CHARL_R(F32, 7, 613), CHARL_R(F32, 7, 613), CHARL_SCALAR(F32)}, .lo = -2, .hi = 2, .terms = 4291},
+    {.in = {CHARL_R(F32, 2, 3, 7), CHARL_R(F32, 3, 7), CHARL_R(F32, 3, 1)}, .lo = -2, .hi = 2, .terms = 14},
     {.in = {CHARL_B(F32, 16, 3, 5, 5), CHARL_B(F32, 16, 3, 5, 5), CHARL_B(F32, 16, 1, 1, 1)},
      .lo = -2,
      .hi = 2,

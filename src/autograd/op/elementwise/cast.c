@@ -42,14 +42,12 @@ static charl_status enqueue(const charl_enqueue *e)
     const charl_dtype from = e->in[0]->dtype, to = e->out[0]->dtype;
     const int64_t total = charl__tensor_count(e->out[0]), span = charl__span(e->dev, total, 4);
     char defines[64];
-    charl_launch l = {
-        .file = "elementwise/cast", .entry = "charl_cast", .defines = defines, .label = e->label};
+    charl_launch l = {.file = "elementwise/cast", .entry = "charl_cast", .defines = defines, .label = e->label};
 
     if (charl__is_float(from) && charl__is_float(to)) {
         return charl__map_expr(e, &(charl_expr){.text = "a"});
     }
-    snprintf(defines, sizeof defines, "#define FROM %d\n#define TO %d\n", code_of(from),
-             code_of(to));
+    snprintf(defines, sizeof defines, "#define FROM %d\n#define TO %d\n", code_of(from), code_of(to));
     l.args[0] = charl__in(e->in[0]);
     l.args[1] = charl__out(e->out[0]);
     l.args[2] = charl__i64(total);
@@ -68,8 +66,7 @@ static void backward(const charl_backward *b)
 static void reference(const charl_reference *r)
 {
     const charl_dtype to = r->out_type[0].dtype;
-    const double lo = to == CHARL_U8 ? 0.0 : (double)INT32_MIN,
-                 hi = to == CHARL_U8 ? 255.0 : (double)INT32_MAX;
+    const double lo = to == CHARL_U8 ? 0.0 : (double)INT32_MIN, hi = to == CHARL_U8 ? 255.0 : (double)INT32_MAX;
 
     for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
         double x = r->in[0][i];
@@ -82,8 +79,7 @@ static void reference(const charl_reference *r)
     }
 }
 
-static const charl_dtype f32 = CHARL_F32, f16 = CHARL_F16, bf16 = CHARL_BF16, u8 = CHARL_U8,
-                         i32 = CHARL_I32;
+static const charl_dtype f32 = CHARL_F32, f16 = CHARL_F16, bf16 = CHARL_BF16, u8 = CHARL_U8, i32 = CHARL_I32;
 static const charl_op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &f32, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 7, 613)}, .attr = &f16, .lo = -300, .hi = 300, .skip_gradient = true},
@@ -108,10 +104,9 @@ static void onnx(const charl_onnx_node *n)
         charl__onnx_fail(n, "only casts to f32 can be exported");
         return;
     }
-    charl__onnx_call(n, &(charl_onnx_call){.type = "Cast",
-                                           .in = {n->in[0]},
-                                           .out = n->out,
-                                           .attr = {{"to", .i = charl__onnx_dtype(CHARL_F32)}}});
+    charl__onnx_call(
+        n, &(charl_onnx_call){
+               .type = "Cast", .in = {n->in[0]}, .out = n->out, .attr = {{"to", .i = charl__onnx_dtype(CHARL_F32)}}});
 }
 
 const charl_op charl_op_cast = {

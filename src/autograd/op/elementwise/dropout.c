@@ -57,8 +57,7 @@ static void reference(const charl_reference *r)
     }
 }
 
-static const dropout_attr half = {0.5F, false, 7}, tenth = {0.1F, true, 0x123456789abcdef0},
-                          most = {0.9F, false, 9};
+static const dropout_attr half = {0.5F, false, 7}, tenth = {0.1F, true, 0x123456789abcdef0}, most = {0.9F, false, 9};
 static const charl_op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &half, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 7, 613)}, .attr = &half, .lo = -3, .hi = 3},
@@ -89,8 +88,7 @@ charl_var *charl_dropout(charl_graph *g, charl_var *x, float p)
     char name[256];
 
     if (!(p >= 0.0F && p < 1.0F)) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "dropout: p = %g is not in [0, 1)",
-                                 (double)p);
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "dropout: p = %g is not in [0, 1)", (double)p);
     }
     if (!x || !charl_graph_is_training(g) || p == 0.0F) {
         return x;

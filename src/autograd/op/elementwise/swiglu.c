@@ -11,11 +11,9 @@ static charl_status check_x(const charl_type *x)
     const charl_shape *s = &x->shape;
     char text[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(charl__is_float(x->dtype), CHARL_ERR_DTYPE, "x is %s, not a float",
-                  charl_dtype_name(x->dtype));
-    CHARL_REQUIRE(s->ndim >= (x->batch == CHARL_BATCHED ? 2 : 1) && s->dim[s->ndim - 1] % 2 == 0,
-                  CHARL_ERR_SHAPE, "x %s does not hold gates and as many values in its last extent",
-                  charl_shape_format(s, text));
+    CHARL_REQUIRE(charl__is_float(x->dtype), CHARL_ERR_DTYPE, "x is %s, not a float", charl_dtype_name(x->dtype));
+    CHARL_REQUIRE(s->ndim >= (x->batch == CHARL_BATCHED ? 2 : 1) && s->dim[s->ndim - 1] % 2 == 0, CHARL_ERR_SHAPE,
+                  "x %s does not hold gates and as many values in its last extent", charl_shape_format(s, text));
     return CHARL_OK;
 }
 
@@ -47,12 +45,11 @@ static charl_status infer(charl_infer *inf)
 
 static charl_status enqueue(const charl_enqueue *e)
 {
-    charl_launch l = {.file = "elementwise/swiglu",
-                      .entry = "charl_swiglu",
-                      .args = {charl__in(e->in[0]), charl__out(e->out[0])}};
+    charl_launch l = {
+        .file = "elementwise/swiglu", .entry = "charl_swiglu", .args = {charl__in(e->in[0]), charl__out(e->out[0])}};
 
-    return charl__column_chunks_launch(e, &l, 2, rows_of(&e->in[0]->shape),
-                                       columns_of(&e->in[0]->shape), e->in[0]->dtype);
+    return charl__column_chunks_launch(e, &l, 2, rows_of(&e->in[0]->shape), columns_of(&e->in[0]->shape),
+                                       e->in[0]->dtype);
 }
 
 static void backward(const charl_backward *b)
@@ -120,9 +117,8 @@ static charl_status infer_grad(charl_infer *inf)
 
     CHARL_TRY(check_x(&inf->in[1]));
     want = half_of(inf->in[1]);
-    CHARL_REQUIRE(inf->in[0].dtype == want.dtype &&
-                      charl_shape_equal(&inf->in[0].shape, &want.shape),
-                  CHARL_ERR_SHAPE, "gout does not fit x");
+    CHARL_REQUIRE(inf->in[0].dtype == want.dtype && charl_shape_equal(&inf->in[0].shape, &want.shape), CHARL_ERR_SHAPE,
+                  "gout does not fit x");
     inf->out[0] = inf->in[1];
     CHARL_TRY(charl__infer_rows(inf));
     return CHARL_OK;
@@ -134,8 +130,8 @@ static charl_status enqueue_grad(const charl_enqueue *e)
                       .entry = "charl_gradient",
                       .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__out(e->out[0])}};
 
-    return charl__column_chunks_launch(e, &l, 3, rows_of(&e->in[1]->shape),
-                                       columns_of(&e->in[1]->shape), e->in[1]->dtype);
+    return charl__column_chunks_launch(e, &l, 3, rows_of(&e->in[1]->shape), columns_of(&e->in[1]->shape),
+                                       e->in[1]->dtype);
 }
 
 static void reference_grad(const charl_reference *r)

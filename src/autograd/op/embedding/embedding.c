@@ -46,10 +46,10 @@ static charl_status infer(charl_infer *inf)
 static charl_status enqueue(const charl_enqueue *e)
 {
     const int64_t positions = charl__tensor_count(e->in[0]), columns = e->in[1]->shape.dim[1];
-    charl_launch l = {.file = "embedding/embedding",
-                      .entry = "charl_lookup",
-                      .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__out(e->out[0]),
-                               charl__i64(e->in[1]->shape.dim[0])}};
+    charl_launch l = {
+        .file = "embedding/embedding",
+        .entry = "charl_lookup",
+        .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__out(e->out[0]), charl__i64(e->in[1]->shape.dim[0])}};
 
     return charl__column_chunks_launch(e, &l, 4, positions, columns, e->in[1]->dtype);
 }
@@ -73,11 +73,7 @@ static void reference(const charl_reference *r)
 }
 
 static const charl_op_sample samples[] = {
-    {.in = {CHARL_B(I32, 16, 5), CHARL_R(F32, 7, 12)},
-     .lo = -2,
-     .hi = 2,
-     .int_end = 7,
-     .terms = 20},
+    {.in = {CHARL_B(I32, 16, 5), CHARL_R(F32, 7, 12)}, .lo = -2, .hi = 2, .int_end = 7, .terms = 20},
     {.in = {CHARL_B(I32, 8), CHARL_R(F32, 40, 37)}, .lo = -2, .hi = 2, .int_end = 40, .terms = 4},
     {.in = {CHARL_R(I32, 3, 2, 2), CHARL_R(F32, 3, 5)},
      .lo = -2,
@@ -136,17 +132,15 @@ static charl_status infer_wgrad(charl_infer *inf)
     charl_shape rows = g->shape;
 
     CHARL_REQUIRE(charl__is_float(g->dtype) && x->dtype == CHARL_I32, CHARL_ERR_DTYPE,
-                  "gradient and tokens are floats and i32, not %s and %s",
-                  charl_dtype_name(g->dtype), charl_dtype_name(x->dtype));
+                  "gradient and tokens are floats and i32, not %s and %s", charl_dtype_name(g->dtype),
+                  charl_dtype_name(x->dtype));
     rows.ndim = rows.ndim > 0 ? rows.ndim - 1 : 0;
-    CHARL_REQUIRE(g->shape.ndim > 0 && charl_shape_equal(&rows, &x->shape) && g->batch == x->batch,
-                  CHARL_ERR_SHAPE, "gout does not hold one row for each token");
+    CHARL_REQUIRE(g->shape.ndim > 0 && charl_shape_equal(&rows, &x->shape) && g->batch == x->batch, CHARL_ERR_SHAPE,
+                  "gout does not hold one row for each token");
     CHARL_REQUIRE(positions < INT_MAX / 2 && vocab < INT_MAX / 2, CHARL_ERR_SHAPE,
-                  "%lld positions in a table of %lld rows are too many", (long long)positions,
-                  (long long)vocab);
-    inf->out[0] = (charl_type){CHARL_F32,
-                               {2, {vocab, g->shape.dim[rows.ndim]}},
-                               x->batch == CHARL_BATCHED ? CHARL_PARTIAL : CHARL_REPLICATED};
+                  "%lld positions in a table of %lld rows are too many", (long long)positions, (long long)vocab);
+    inf->out[0] = (charl_type){
+        CHARL_F32, {2, {vocab, g->shape.dim[rows.ndim]}}, x->batch == CHARL_BATCHED ? CHARL_PARTIAL : CHARL_REPLICATED};
     inf->workspace = places_of(inf->n_slices, positions, vocab).end * (int64_t)sizeof(int32_t);
     return CHARL_OK;
 }
@@ -168,29 +162,26 @@ static charl_arg ints(const charl_enqueue *e, charl_arg_kind kind, int64_t at)
 }
 
 /* The positions of each slice in order of their tokens, by one work-group for each. */
-static charl_status sort_alone(const charl_enqueue *e, int64_t slices, int64_t positions,
-                               int64_t vocab)
+static charl_status sort_alone(const charl_enqueue *e, int64_t slices, int64_t positions, int64_t vocab)
 {
     const int group = charl__device_facts(e->dev)->group;
     const int items = group > 1 ? group : 1;
     char defines[32];
 
     snprintf(defines, sizeof defines, "#define GROUP %d\n", items);
-    return charl__launch(
-        e->dev,
-        &(charl_launch){.file = "embedding/embedding",
-                        .entry = "charl_sort",
-                        .defines = defines,
-                        .label = e->label,
-                        .global = {(size_t)(slices * items)},
-                        .local = {(size_t)items},
-                        .args = {charl__in(e->in[1]), ints(e, CHARL_ARG_OUT, 0), charl__i64(slices),
-                                 charl__i32((int32_t)positions), charl__i32((int32_t)vocab)}});
+    return charl__launch(e->dev,
+                         &(charl_launch){.file = "embedding/embedding",
+                                         .entry = "charl_sort",
+                                         .defines = defines,
+                                         .label = e->label,
+                                         .global = {(size_t)(slices * items)},
+                                         .local = {(size_t)items},
+                                         .args = {charl__in(e->in[1]), ints(e, CHARL_ARG_OUT, 0), charl__i64(slices),
+                                                  charl__i32((int32_t)positions), charl__i32((int32_t)vocab)}});
 }
 
 /* By many: blocks of positions are sorted, then put together. */
-static charl_status sort_shared(const charl_enqueue *e, int64_t slices, int64_t positions,
-                                int64_t vocab)
+static charl_status sort_shared(const charl_enqueue *e, int64_t slices, int64_t positions, int64_t vocab)
 {
     const int64_t keys = places_in(e, slices).keys;
     const charl_arg n = charl__i32((int32_t)positions), v = charl__i32((int32_t)vocab);
@@ -266,31 +257,27 @@ static charl_status launch_shared(const charl_enqueue *e, const lane *n, const c
                       .label = e->label,
                       .global = {(size_t)((vocab + rows - 1) / rows * parts * group)},
                       .local = {(size_t)group},
-                      .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, 0),
-                               ints(e, CHARL_ARG_OUT, found), lane_out(e, n), charl__i64(n->first),
-                               charl__i64(n->slices),
-                               charl__i64(charl__tensor_count(e->in[1]) / n->slices),
-                               charl__i64(vocab), charl__i64(columns), charl__i64(parts)}};
+                      .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, 0), ints(e, CHARL_ARG_OUT, found),
+                               lane_out(e, n), charl__i64(n->first), charl__i64(n->slices),
+                               charl__i64(charl__tensor_count(e->in[1]) / n->slices), charl__i64(vocab),
+                               charl__i64(columns), charl__i64(parts)}};
 
     if (vocab * columns == 0) {
         return CHARL_OK;
     }
-    snprintf(text, sizeof text,
-             "%s%s#define GROUP %d\n#define ROWS %d\n#define FEW %d\n#define CHARL_VEC %d\n",
-             defines, charl__act_define(e->in[0]->dtype), group, (int)rows, is_small ? 0 : FEW,
-             CHARL_GPU_VEC);
+    snprintf(text, sizeof text, "%s%s#define GROUP %d\n#define ROWS %d\n#define FEW %d\n#define CHARL_VEC %d\n",
+             defines, charl__act_define(e->in[0]->dtype), group, (int)rows, is_small ? 0 : FEW, CHARL_GPU_VEC);
     CHARL_TRY(charl__launch(e->dev, &l));
     if (!is_small) {
-        CHARL_TRY(charl__launch(
-            e->dev,
-            &(charl_launch){.file = "embedding/embedding_sum",
-                            .entry = "charl_sum_few",
-                            .defines = text,
-                            .label = e->label,
-                            .global = {(size_t)((pieces - 1) / group + 1) * (size_t)group},
-                            .local = {(size_t)group},
-                            .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, found),
-                                     lane_out(e, n), charl__i64(vocab), charl__i64(columns)}}));
+        CHARL_TRY(
+            charl__launch(e->dev, &(charl_launch){.file = "embedding/embedding_sum",
+                                                  .entry = "charl_sum_few",
+                                                  .defines = text,
+                                                  .label = e->label,
+                                                  .global = {(size_t)((pieces - 1) / group + 1) * (size_t)group},
+                                                  .local = {(size_t)group},
+                                                  .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, found),
+                                                           lane_out(e, n), charl__i64(vocab), charl__i64(columns)}}));
     }
     return CHARL_OK;
 }
@@ -302,14 +289,12 @@ static charl_status sum_lane(const charl_enqueue *e, const lane *n)
     charl_launch l = {.file = "embedding/embedding",
                       .entry = "charl_sum",
                       .defines = defines,
-                      .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, 0), lane_out(e, n),
-                               charl__i64(n->first), charl__i64(n->slices),
-                               charl__i64(charl__tensor_count(e->in[1]) / n->slices)}};
+                      .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, 0), lane_out(e, n), charl__i64(n->first),
+                               charl__i64(n->slices), charl__i64(charl__tensor_count(e->in[1]) / n->slices)}};
 
     charl__fold_defines(e, 0, n->leaves, defines, sizeof defines);
-    return is_shared(e)
-               ? launch_shared(e, n, defines)
-               : charl__column_chunks_launch(e, &l, 6, s->dim[0], s->dim[1], e->in[0]->dtype);
+    return is_shared(e) ? launch_shared(e, n, defines)
+                        : charl__column_chunks_launch(e, &l, 6, s->dim[0], s->dim[1], e->in[0]->dtype);
 }
 
 static charl_status enqueue_wgrad(const charl_enqueue *e)
@@ -369,12 +354,7 @@ static const charl_op_sample samples_wgrad[] = {
      .int_end = 4, /* 3 is outside */
      .terms = 200,
      .skip_gradient = true},
-    {.in = {CHARL_B(F32, 8, 37), CHARL_B(I32, 8)},
-     .attr = &many,
-     .lo = -2,
-     .hi = 2,
-     .int_end = 300,
-     .terms = 2},
+    {.in = {CHARL_B(F32, 8, 37), CHARL_B(I32, 8)}, .attr = &many, .lo = -2, .hi = 2, .int_end = 300, .terms = 2},
     {.in = {CHARL_B(F32, 16, 300, 16), CHARL_B(I32, 16, 300)},
      .attr = &very_many, /* rows of none, one, two and more positions in a large table */
      .lo = -2,
@@ -382,12 +362,7 @@ static const charl_op_sample samples_wgrad[] = {
      .int_end = 2600, /* 2500 and more are outside */
      .terms = 16,
      .skip_gradient = true},
-    {.in = {CHARL_R(F32, 600, 2), CHARL_R(I32, 600)},
-     .attr = &many,
-     .lo = -2,
-     .hi = 2,
-     .int_end = 300,
-     .terms = 8},
+    {.in = {CHARL_R(F32, 600, 2), CHARL_R(I32, 600)}, .attr = &many, .lo = -2, .hi = 2, .int_end = 300, .terms = 8},
     {.in = {CHARL_R(F32, 66000, 1), CHARL_R(I32, 66000)}, /* of many blocks */
      .attr = &many,
      .lo = -2,

@@ -25,8 +25,8 @@ static int64_t columns_of(const charl_shape *s)
 static charl_status require_floats(const charl_infer *inf)
 {
     for (int i = 0; i < inf->n_in; i++) {
-        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE,
-                      "operand %d is %s, not a float", i, charl_dtype_name(inf->in[i].dtype));
+        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float", i,
+                      charl_dtype_name(inf->in[i].dtype));
     }
     return CHARL_OK;
 }
@@ -50,14 +50,11 @@ static charl_status infer(charl_infer *inf)
 
     CHARL_TRY(require_floats(inf));
     CHARL_REQUIRE(x->ndim >= 1 && w->ndim == 2 && x->dim[x->ndim - 1] == w->dim[1], CHARL_ERR_SHAPE,
-                  "x %s and w %s: the last extents must agree", charl_shape_format(x, a),
+                  "x %s and w %s: the last extents must agree", charl_shape_format(x, a), charl_shape_format(w, b));
+    CHARL_REQUIRE(inf->n_in < 3 || (inf->in[2].shape.ndim == 1 && inf->in[2].shape.dim[0] == w->dim[0]),
+                  CHARL_ERR_SHAPE, "bias %s does not fit w %s", charl_shape_format(&inf->in[inf->n_in - 1].shape, a),
                   charl_shape_format(w, b));
-    CHARL_REQUIRE(inf->n_in < 3 ||
-                      (inf->in[2].shape.ndim == 1 && inf->in[2].shape.dim[0] == w->dim[0]),
-                  CHARL_ERR_SHAPE, "bias %s does not fit w %s",
-                  charl_shape_format(&inf->in[inf->n_in - 1].shape, a), charl_shape_format(w, b));
-    CHARL_REQUIRE(inf->in[1].batch != CHARL_BATCHED &&
-                      (inf->n_in < 3 || inf->in[2].batch != CHARL_BATCHED),
+    CHARL_REQUIRE(inf->in[1].batch != CHARL_BATCHED && (inf->n_in < 3 || inf->in[2].batch != CHARL_BATCHED),
                   CHARL_ERR_SHAPE, "w and bias must be the same for all rows");
     CHARL_REQUIRE(inf->in[0].batch != CHARL_BATCHED || x->ndim >= 2, CHARL_ERR_SHAPE,
                   "x %s has no extent beside the batch", charl_shape_format(x, a));
@@ -72,18 +69,17 @@ static charl_status enqueue(const charl_enqueue *e)
     const charl_shape *w = &e->in[1]->shape;
     const bool bias = e->n_in > 2;
 
-    return charl__gemm(
-        e->dev, &(charl_gemm){.a = e->in[0],
-                              .b = e->in[1],
-                              .bias = bias ? e->in[2] : NULL,
-                              .out = e->out[0],
-                              .m = rows_of(&e->in[0]->shape),
-                              .n = w->dim[0],
-                              .k = w->dim[1],
-                              .b_kind = CHARL_GEMM_TRANSPOSED,
-                              .bias_kind = bias ? CHARL_GEMM_BIAS_COLUMNS : CHARL_GEMM_NO_BIAS,
-                              .epilogue = e->epilogue,
-                              .label = e->label});
+    return charl__gemm(e->dev, &(charl_gemm){.a = e->in[0],
+                                             .b = e->in[1],
+                                             .bias = bias ? e->in[2] : NULL,
+                                             .out = e->out[0],
+                                             .m = rows_of(&e->in[0]->shape),
+                                             .n = w->dim[0],
+                                             .k = w->dim[1],
+                                             .b_kind = CHARL_GEMM_TRANSPOSED,
+                                             .bias_kind = bias ? CHARL_GEMM_BIAS_COLUMNS : CHARL_GEMM_NO_BIAS,
+                                             .epilogue = e->epilogue,
+                                             .label = e->label});
 }
 
 static void backward(const charl_backward *b)
@@ -94,8 +90,7 @@ static void backward(const charl_backward *b)
     if (b->n_in > 2 && b->needed[1] && b->needed[2]) {
         charl_var *out[CHARL_OP_MAX_OUT];
 
-        charl__apply(b->g, &charl_op_linear_grads, NULL, (charl_var *[]){b->gout[0], b->in[0]}, 2,
-                     out);
+        charl__apply(b->g, &charl_op_linear_grads, NULL, (charl_var *[]){b->gout[0], b->in[0]}, 2, out);
         b->gin[1] = out[0];
         b->gin[2] = out[1];
         return;
@@ -126,32 +121,13 @@ static void reference(const charl_reference *r)
 }
 
 static const charl_op_sample samples[] = {
-    {.in = {CHARL_B(F32, 16, 7), CHARL_R(F32, 5, 7), CHARL_R(F32, 5)},
-     .lo = -1,
-     .hi = 1,
-     .terms = 8},
-    {.in = {CHARL_B(F32, 24, 133), CHARL_R(F32, 67, 133)},
-     .n_in = 2,
-     .lo = -1,
-     .hi = 1,
-     .terms = 133},
-    {.in = {CHARL_B(F32, 8, 3, 34), CHARL_R(F32, 33, 34), CHARL_R(F32, 33)},
-     .lo = -1,
-     .hi = 1,
-     .terms = 35},
-    {.in = {CHARL_R(F32, 1, 1), CHARL_R(F32, 1, 1), CHARL_R(F32, 1)},
-     .lo = -1,
-     .hi = 1,
-     .terms = 2},
+    {.in = {CHARL_B(F32, 16, 7), CHARL_R(F32, 5, 7), CHARL_R(F32, 5)}, .lo = -1, .hi = 1, .terms = 8},
+    {.in = {CHARL_B(F32, 24, 133), CHARL_R(F32, 67, 133)}, .n_in = 2, .lo = -1, .hi = 1, .terms = 133},
+    {.in = {CHARL_B(F32, 8, 3, 34), CHARL_R(F32, 33, 34), CHARL_R(F32, 33)}, .lo = -1, .hi = 1, .terms = 35},
+    {.in = {CHARL_R(F32, 1, 1), CHARL_R(F32, 1, 1), CHARL_R(F32, 1)}, .lo = -1, .hi = 1, .terms = 2},
     {.in = {CHARL_R(F32, 9), CHARL_R(F32, 2, 9), CHARL_R(F32, 2)}, .lo = -1, .hi = 1, .terms = 10},
-    {.in = {CHARL_B(F32, 200, 17), CHARL_R(F32, 3, 17), CHARL_R(F32, 3)},
-     .lo = -1,
-     .hi = 1,
-     .terms = 18},
-    {.in = {CHARL_R(F32, 3, 300), CHARL_R(F32, 140, 300), CHARL_R(F32, 140)},
-     .lo = -1,
-     .hi = 1,
-     .terms = 301},
+    {.in = {CHARL_B(F32, 200, 17), CHARL_R(F32, 3, 17), CHARL_R(F32, 3)}, .lo = -1, .hi = 1, .terms = 18},
+    {.in = {CHARL_R(F32, 3, 300), CHARL_R(F32, 140, 300), CHARL_R(F32, 140)}, .lo = -1, .hi = 1, .terms = 301},
 };
 
 /* Gemm knows two extents only. */
@@ -160,14 +136,12 @@ static void onnx(const charl_onnx_node *n)
     const char *bias = n->n_in > 2 ? n->in[2] : NULL, *product;
 
     if (n->in_type[0].shape.ndim == 2) {
-        charl__onnx_call(n, &(charl_onnx_call){.type = "Gemm",
-                                               .in = {n->in[0], n->in[1], bias},
-                                               .out = n->out,
-                                               .attr = {{"transB", .i = 1}}});
+        charl__onnx_call(
+            n, &(charl_onnx_call){
+                   .type = "Gemm", .in = {n->in[0], n->in[1], bias}, .out = n->out, .attr = {{"transB", .i = 1}}});
         return;
     }
-    product = charl__onnx_op(n, "MatMul", n->in[0], charl__onnx_swap_last(n, n->in[1], 2),
-                             bias ? NULL : n->out);
+    product = charl__onnx_op(n, "MatMul", n->in[0], charl__onnx_swap_last(n, n->in[1], 2), bias ? NULL : n->out);
     if (bias) {
         charl__onnx_op(n, "Add", product, bias, n->out);
     }
@@ -219,12 +193,10 @@ charl_status charl__infer_wgrad(charl_infer *inf)
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
     CHARL_TRY(require_floats(inf));
-    CHARL_REQUIRE(p->ndim >= 1 && q->ndim >= 1 && rows_of(p) == rows_of(q) &&
-                      inf->in[0].batch == inf->in[1].batch &&
-                      (inf->in[0].batch != CHARL_BATCHED ||
-                       (p->ndim >= 2 && q->ndim >= 2 && p->dim[0] == q->dim[0])),
-                  CHARL_ERR_SHAPE, "operands %s and %s must have the same rows",
-                  charl_shape_format(p, a), charl_shape_format(q, b));
+    CHARL_REQUIRE(p->ndim >= 1 && q->ndim >= 1 && rows_of(p) == rows_of(q) && inf->in[0].batch == inf->in[1].batch &&
+                      (inf->in[0].batch != CHARL_BATCHED || (p->ndim >= 2 && q->ndim >= 2 && p->dim[0] == q->dim[0])),
+                  CHARL_ERR_SHAPE, "operands %s and %s must have the same rows", charl_shape_format(p, a),
+                  charl_shape_format(q, b));
     inf->out[0] = (charl_type){CHARL_F32, {2, {columns_of(p), columns_of(q)}}, CHARL_REPLICATED};
     if (inf->in[0].batch == CHARL_BATCHED) {
         const charl_gemm product = charl__wgrad_product(p, q, inf->n_slices);
@@ -237,8 +209,8 @@ charl_status charl__infer_wgrad(charl_infer *inf)
 
 static charl_status enqueue_wgrad(const charl_enqueue *e)
 {
-    charl_gemm p = charl__wgrad_product(&e->in[0]->shape, &e->in[1]->shape,
-                                        charl__gemm_has_slices(e, 0) ? e->slices->count : 1);
+    charl_gemm p =
+        charl__wgrad_product(&e->in[0]->shape, &e->in[1]->shape, charl__gemm_has_slices(e, 0) ? e->slices->count : 1);
 
     p.a = e->in[0];
     p.b = e->in[1];

@@ -25,13 +25,11 @@ static charl_status infer(charl_infer *inf)
     inf->n_out = 2;
     inf->out[1] = (charl_type){CHARL_F32, {1, {m}}, inf->out[0].batch};
     if (batched) {
-        const charl_gemm p =
-            charl__wgrad_product(&inf->in[0].shape, &inf->in[1].shape, inf->n_slices);
+        const charl_gemm p = charl__wgrad_product(&inf->in[0].shape, &inf->in[1].shape, inf->n_slices);
 
         inf->workspace += charl__gemm_slices_sums_workspace(&p, inf->in[0].dtype, inf->n_slices);
     }
-    inf->workspace += (slices * m + charl__reduce_scratch(slices, rows_of(inf) / slices, m)) *
-                      (int64_t)sizeof(float);
+    inf->workspace += (slices * m + charl__reduce_scratch(slices, rows_of(inf) / slices, m)) * (int64_t)sizeof(float);
     return CHARL_OK;
 }
 
@@ -54,8 +52,8 @@ static charl_status enqueue_sums(const charl_enqueue *e, const charl_gemm *p)
 
 static charl_status enqueue(const charl_enqueue *e)
 {
-    charl_gemm p = charl__wgrad_product(&e->in[0]->shape, &e->in[1]->shape,
-                                        charl__gemm_has_slices(e, 0) ? e->slices->count : 1);
+    charl_gemm p =
+        charl__wgrad_product(&e->in[0]->shape, &e->in[1]->shape, charl__gemm_has_slices(e, 0) ? e->slices->count : 1);
 
     p.a = e->in[0];
     p.b = e->in[1];

@@ -20,11 +20,8 @@ typedef struct matmul_geometry {
 static matmul_geometry geometry_of(const matmul_attr *t, const charl_shape *a, const charl_shape *b)
 {
     const int64_t *da = a->dim + a->ndim - 2, *db = b->dim + b->ndim - 2;
-    matmul_geometry g = {.lead = 1,
-                         .m = da[t->ta ? 1 : 0],
-                         .k = da[t->ta ? 0 : 1],
-                         .n = db[t->tb ? 0 : 1],
-                         .shared = b->ndim == 2};
+    matmul_geometry g = {
+        .lead = 1, .m = da[t->ta ? 1 : 0], .k = da[t->ta ? 0 : 1], .n = db[t->tb ? 0 : 1], .shared = b->ndim == 2};
 
     for (int i = 0; i < a->ndim - 2; i++) {
         g.lead *= a->dim[i];
@@ -59,16 +56,14 @@ static charl_status infer(charl_infer *inf)
     matmul_geometry g;
 
     CHARL_REQUIRE(charl__is_float(a->dtype) && charl__is_float(b->dtype), CHARL_ERR_DTYPE,
-                  "operands are %s and %s, not floats", charl_dtype_name(a->dtype),
-                  charl_dtype_name(b->dtype));
-    CHARL_REQUIRE(a->shape.ndim >= 2 && b->shape.ndim >= 2 && leads_agree(&a->shape, &b->shape),
-                  CHARL_ERR_SHAPE, "a %s and b %s: leading extents differ",
-                  charl_shape_format(&a->shape, ta), charl_shape_format(&b->shape, tb));
+                  "operands are %s and %s, not floats", charl_dtype_name(a->dtype), charl_dtype_name(b->dtype));
+    CHARL_REQUIRE(a->shape.ndim >= 2 && b->shape.ndim >= 2 && leads_agree(&a->shape, &b->shape), CHARL_ERR_SHAPE,
+                  "a %s and b %s: leading extents differ", charl_shape_format(&a->shape, ta),
+                  charl_shape_format(&b->shape, tb));
     g = geometry_of(t, &a->shape, &b->shape);
     CHARL_REQUIRE(g.k == b->shape.dim[b->shape.ndim - (t->tb ? 1 : 2)], CHARL_ERR_SHAPE,
                   "a %s%s and b %s%s: inner extents differ", charl_shape_format(&a->shape, ta),
-                  t->ta ? " transposed" : "", charl_shape_format(&b->shape, tb),
-                  t->tb ? " transposed" : "");
+                  t->ta ? " transposed" : "", charl_shape_format(&b->shape, tb), t->tb ? " transposed" : "");
     CHARL_REQUIRE(rows_stay(t, a, b), CHARL_ERR_SHAPE,
                   "a %s and b %s: the batch must stay the leading extent, or be summed over (a "
                   "transposed, b not)",
@@ -89,21 +84,20 @@ static charl_status enqueue(const charl_enqueue *e)
     if (charl__tensor_count(e->out[0]) == 0) {
         return CHARL_OK;
     }
-    return charl__gemm(e->dev,
-                       &(charl_gemm){.a = e->in[0],
-                                     .b = e->in[1],
-                                     .out = e->out[0],
-                                     .m = flat ? g.lead * g.m : g.m,
-                                     .n = g.n,
-                                     .k = g.k,
-                                     .a_kind = t->ta ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                                     .b_kind = t->tb ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                                     .count = flat ? 1 : g.lead,
-                                     .a_outer = g.m * g.k,
-                                     .b_outer = g.shared ? 0 : g.k * g.n,
-                                     .out_outer = g.m * g.n,
-                                     .epilogue = e->epilogue,
-                                     .label = e->label});
+    return charl__gemm(e->dev, &(charl_gemm){.a = e->in[0],
+                                             .b = e->in[1],
+                                             .out = e->out[0],
+                                             .m = flat ? g.lead * g.m : g.m,
+                                             .n = g.n,
+                                             .k = g.k,
+                                             .a_kind = t->ta ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                                             .b_kind = t->tb ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                                             .count = flat ? 1 : g.lead,
+                                             .a_outer = g.m * g.k,
+                                             .b_outer = g.shared ? 0 : g.k * g.n,
+                                             .out_outer = g.m * g.n,
+                                             .epilogue = e->epilogue,
+                                             .label = e->label});
 }
 
 static charl_var *swap_last(charl_graph *g, charl_var *x)
@@ -139,8 +133,7 @@ static void backward(const charl_backward *b)
 {
     const matmul_attr *t = b->attr;
 
-    if (charl_var_get_type(b->in[0]).shape.ndim > 2 &&
-        charl_var_get_type(b->in[1]).shape.ndim == 2) {
+    if (charl_var_get_type(b->in[0]).shape.ndim > 2 && charl_var_get_type(b->in[1]).shape.ndim == 2) {
         backward_shared(b, t);
         return;
     }
@@ -167,8 +160,7 @@ static void reference(const charl_reference *r)
                 double sum = 0;
 
                 for (int64_t l = 0; l < g.k; l++) {
-                    sum +=
-                        a[t->ta ? l * g.m + i : i * g.k + l] * b[t->tb ? j * g.k + l : l * g.n + j];
+                    sum += a[t->ta ? l * g.m + i : i * g.k + l] * b[t->tb ? j * g.k + l : l * g.n + j];
                 }
                 r->out[0][(z * g.m + i) * g.n + j] = sum;
             }
@@ -176,67 +168,22 @@ static void reference(const charl_reference *r)
     }
 }
 
-static const matmul_attr nn = {false, false}, nt = {false, true}, tn = {true, false},
-                         tt = {true, true};
+static const matmul_attr nn = {false, false}, nt = {false, true}, tn = {true, false}, tt = {true, true};
 
 static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 7), CHARL_R(F32, 7, 5)}, .attr = &nn, .lo = -1, .hi = 1, .terms = 7},
-    {.in = {CHARL_B(F32, 8, 40), CHARL_R(F32, 35, 40)},
-     .attr = &nt,
-     .lo = -1,
-     .hi = 1,
-     .terms = 40},
-    {.in = {CHARL_B(F32, 8, 9, 33), CHARL_B(F32, 8, 33, 34)},
-     .attr = &nn,
-     .lo = -1,
-     .hi = 1,
-     .terms = 33},
-    {.in = {CHARL_B(F32, 8, 3, 5), CHARL_B(F32, 8, 3, 4)},
-     .attr = &tn,
-     .lo = -1,
-     .hi = 1,
-     .terms = 5},
-    {.in = {CHARL_B(F32, 8, 2, 3, 5), CHARL_B(F32, 8, 2, 4, 3)},
-     .attr = &tt,
-     .lo = -1,
-     .hi = 1,
-     .terms = 5},
-    {.in = {CHARL_B(F32, 8, 3, 5), CHARL_R(F32, 3, 2)},
-     .attr = &tn,
-     .lo = -1,
-     .hi = 1,
-     .terms = 24},
-    {.in = {CHARL_B(F32, 8, 3, 5), CHARL_R(F32, 2, 5)},
-     .attr = &nt,
-     .lo = -1,
-     .hi = 1,
-     .terms = 24},
-    {.in = {CHARL_R(F32, 130, 19), CHARL_R(F32, 130, 70)},
-     .attr = &tn,
-     .lo = -1,
-     .hi = 1,
-     .terms = 130},
-    {.in = {CHARL_R(F32, 20, 67), CHARL_R(F32, 71, 20)},
-     .attr = &tt,
-     .lo = -1,
-     .hi = 1,
-     .terms = 71},
-    {.in = {CHARL_R(F32, 101, 257), CHARL_R(F32, 257, 65)},
-     .attr = &nn,
-     .lo = -1,
-     .hi = 1,
-     .terms = 257},
+    {.in = {CHARL_B(F32, 8, 40), CHARL_R(F32, 35, 40)}, .attr = &nt, .lo = -1, .hi = 1, .terms = 40},
+    {.in = {CHARL_B(F32, 8, 9, 33), CHARL_B(F32, 8, 33, 34)}, .attr = &nn, .lo = -1, .hi = 1, .terms = 33},
+    {.in = {CHARL_B(F32, 8, 3, 5), CHARL_B(F32, 8, 3, 4)}, .attr = &tn, .lo = -1, .hi = 1, .terms = 5},
+    {.in = {CHARL_B(F32, 8, 2, 3, 5), CHARL_B(F32, 8, 2, 4, 3)}, .attr = &tt, .lo = -1, .hi = 1, .terms = 5},
+    {.in = {CHARL_B(F32, 8, 3, 5), CHARL_R(F32, 3, 2)}, .attr = &tn, .lo = -1, .hi = 1, .terms = 24},
+    {.in = {CHARL_B(F32, 8, 3, 5), CHARL_R(F32, 2, 5)}, .attr = &nt, .lo = -1, .hi = 1, .terms = 24},
+    {.in = {CHARL_R(F32, 130, 19), CHARL_R(F32, 130, 70)}, .attr = &tn, .lo = -1, .hi = 1, .terms = 130},
+    {.in = {CHARL_R(F32, 20, 67), CHARL_R(F32, 71, 20)}, .attr = &tt, .lo = -1, .hi = 1, .terms = 71},
+    {.in = {CHARL_R(F32, 101, 257), CHARL_R(F32, 257, 65)}, .attr = &nn, .lo = -1, .hi = 1, .terms = 257},
     {.in = {CHARL_R(F32, 1, 1), CHARL_R(F32, 1, 1)}, .attr = &nn, .lo = -1, .hi = 1, .terms = 1},
-    {.in = {CHARL_R(F32, 300, 2), CHARL_R(F32, 2, 1)},
-     .attr = &nn,
-     .lo = -1,
-     .hi = 1,
-     .terms = 300},
-    {.in = {CHARL_R(F32, 1, 3), CHARL_R(F32, 3, 200)},
-     .attr = &nn,
-     .lo = -1,
-     .hi = 1,
-     .terms = 200},
+    {.in = {CHARL_R(F32, 300, 2), CHARL_R(F32, 2, 1)}, .attr = &nn, .lo = -1, .hi = 1, .terms = 300},
+    {.in = {CHARL_R(F32, 1, 3), CHARL_R(F32, 3, 200)}, .attr = &nn, .lo = -1, .hi = 1, .terms = 200},
 };
 
 static void onnx(const charl_onnx_node *n)
@@ -272,8 +219,7 @@ charl_var *charl_matmul(charl_graph *g, charl_var *a, charl_var *b, bool ta, boo
     if (a && b && ta && !tb) {
         const charl_type x = charl_var_get_type(a), y = charl_var_get_type(b);
 
-        if (x.shape.ndim == 2 && y.shape.ndim == 2 && x.batch == CHARL_BATCHED &&
-            y.batch == CHARL_BATCHED) {
+        if (x.shape.ndim == 2 && y.shape.ndim == 2 && x.batch == CHARL_BATCHED && y.batch == CHARL_BATCHED) {
             return charl__apply2(g, &charl_op_linear_wgrad, NULL, a, b);
         }
     }

@@ -27,14 +27,13 @@ static charl_status check_operands(const charl_infer *inf, int first, int weight
                   "logits are floats and labels i32, not %s and %s", charl_dtype_name(x->dtype),
                   charl_dtype_name(label->dtype));
     CHARL_REQUIRE(charl__is_rows_of(&label->shape, &x->shape), CHARL_ERR_SHAPE,
-                  "logits %s and labels %s are not [..., C] and [...]",
-                  charl_shape_format(&x->shape, a), charl_shape_format(&label->shape, b));
+                  "logits %s and labels %s are not [..., C] and [...]", charl_shape_format(&x->shape, a),
+                  charl_shape_format(&label->shape, b));
     CHARL_REQUIRE(x->shape.dim[x->shape.ndim - 1] > 0, CHARL_ERR_SHAPE, "logits %s have no classes",
                   charl_shape_format(&x->shape, a));
-    CHARL_REQUIRE(inf->n_in <= weight || (inf->in[weight].dtype == CHARL_F32 &&
-                                          charl_shape_equal(&inf->in[weight].shape, &label->shape)),
-                  CHARL_ERR_SHAPE, "the weight is not f32 %s",
-                  charl_shape_format(&label->shape, a));
+    CHARL_REQUIRE(inf->n_in <= weight ||
+                      (inf->in[weight].dtype == CHARL_F32 && charl_shape_equal(&inf->in[weight].shape, &label->shape)),
+                  CHARL_ERR_SHAPE, "the weight is not f32 %s", charl_shape_format(&label->shape, a));
     return CHARL_OK;
 }
 
@@ -52,15 +51,14 @@ static charl_status infer(charl_infer *inf)
 
 static const char *defines_of(bool weight, float smoothing)
 {
-    static const char *const defines[2][2] = {
-        {"", "#define SMOOTHING 1\n"},
-        {"#define WEIGHT 1\n", "#define WEIGHT 1\n#define SMOOTHING 1\n"}};
+    static const char *const defines[2][2] = {{"", "#define SMOOTHING 1\n"},
+                                              {"#define WEIGHT 1\n", "#define WEIGHT 1\n#define SMOOTHING 1\n"}};
 
     return defines[weight][smoothing != 0.0F];
 }
 
-charl_status charl__cross_entropy_plan(const charl_enqueue *e, const charl_tensor *logits,
-                                       bool weight, const char *extra, charl_rows *plan)
+charl_status charl__cross_entropy_plan(const charl_enqueue *e, const charl_tensor *logits, bool weight,
+                                       const char *extra, charl_rows *plan)
 {
     const bool one_item = charl__rows_have_one_item(e->dev);
     int64_t rows, n, inner, chunk, width;
@@ -70,8 +68,7 @@ charl_status charl__cross_entropy_plan(const charl_enqueue *e, const charl_tenso
     chunk = n < CHUNK ? n : CHUNK;
     width = charl__rows_width(chunk);
     snprintf(defines, sizeof defines, "%s%s#define CHUNKS %d\n#define KEEP %d\n",
-             defines_of(weight, *(const float *)e->attr), extra, n > CHUNK,
-             (int)((chunk + width - 1) / width));
+             defines_of(weight, *(const float *)e->attr), extra, n > CHUNK, (int)((chunk + width - 1) / width));
     CHARL_TRY(charl__rows_plan(e->dev, rows, n, defines, plan));
     if (n > CHUNK && !one_item) {
         plan->global = (size_t)rows * plan->local;
@@ -85,10 +82,7 @@ static charl_status enqueue(const charl_enqueue *e)
     const charl_tensor *logits = e->in[0];
     const float smoothing = *(const float *)e->attr;
     charl_rows plan;
-    charl_launch l = {.file = "loss/cross_entropy",
-                      .entry = "charl_loss",
-                      .defines = plan.defines,
-                      .label = e->label};
+    charl_launch l = {.file = "loss/cross_entropy", .entry = "charl_loss", .defines = plan.defines, .label = e->label};
     int64_t rows, n, inner;
     int a = 0;
 
@@ -128,17 +122,14 @@ static void backward(const charl_backward *b)
 
     if (b->needed[0] && b->gout[0]) {
         charl__apply(b->g, &charl_op_cross_entropy_grad, &smoothing,
-                     (charl_var *[]){b->gout[0], b->in[0], b->in[1], b->out[1],
-                                     b->n_in > 2 ? b->in[2] : NULL},
-                     5, out);
+                     (charl_var *[]){b->gout[0], b->in[0], b->in[1], b->out[1], b->n_in > 2 ? b->in[2] : NULL}, 5, out);
         b->gin[0] = out[0];
     }
     if (b->needed[0] && b->gout[1]) {
         b->gin[0] = b->gin[0] ? charl_add(b->g, b->gin[0], through_lse(b)) : through_lse(b);
     }
     if (b->n_in > 2 && b->needed[2] && b->gout[0]) {
-        b->gin[2] = charl_mul(b->g, b->gout[0],
-                              charl_cross_entropy(b->g, b->in[0], b->in[1], NULL, smoothing));
+        b->gin[2] = charl_mul(b->g, b->gout[0], charl_cross_entropy(b->g, b->in[0], b->in[1], NULL, smoothing));
     }
 }
 
@@ -158,9 +149,8 @@ static double log_sum_exp(const double *x, int64_t n)
 
 static double target(double label, int64_t c, int64_t n, double smoothing)
 {
-    return label < 0 || label >= (double)n
-               ? (double)NAN
-               : smoothing / (double)n + (label == (double)c ? 1.0 - smoothing : 0.0);
+    return label < 0 || label >= (double)n ? (double)NAN
+                                           : smoothing / (double)n + (label == (double)c ? 1.0 - smoothing : 0.0);
 }
 
 static void reference(const charl_reference *r)
@@ -187,8 +177,7 @@ static charl_status infer_grad(charl_infer *inf)
     CHARL_TRY(check_operands(inf, 1, 4));
     inf->out[0] = inf->in[1];
     for (int i = 0; i < 4; i += 3) {
-        CHARL_REQUIRE(inf->in[i].dtype == CHARL_F32 &&
-                          charl_shape_equal(&inf->in[i].shape, &inf->in[2].shape),
+        CHARL_REQUIRE(inf->in[i].dtype == CHARL_F32 && charl_shape_equal(&inf->in[i].shape, &inf->in[2].shape),
                       CHARL_ERR_SHAPE, "operand %d, gout or lse, is not one f32 per row", i);
     }
     CHARL_TRY(charl__infer_rows(inf));
@@ -196,19 +185,16 @@ static charl_status infer_grad(charl_infer *inf)
 }
 
 /* Where rows are shared among work-items, a work-group has a stretch of one. */
-static charl_status plan_gradient(const charl_enqueue *e, int64_t rows, int64_t n, charl_rows *plan,
-                                  int64_t *stretches)
+static charl_status plan_gradient(const charl_enqueue *e, int64_t rows, int64_t n, charl_rows *plan, int64_t *stretches)
 {
     const float smoothing = *(const float *)e->attr;
     const int64_t one = ROW_GROUP * CHARL_GPU_VEC;
     const int vectors = n > 2 * one ? 4 : n > one ? 2 : 1;
     char defines[64];
 
-    snprintf(defines, sizeof defines, "%s#define VECTORS %d\n", defines_of(e->n_in > 4, smoothing),
-             vectors);
+    snprintf(defines, sizeof defines, "%s#define VECTORS %d\n", defines_of(e->n_in > 4, smoothing), vectors);
     CHARL_TRY(charl__rows_plan(e->dev, rows, n, defines, plan));
-    *stretches =
-        (n + CHARL_GPU_VEC - 2) / (vectors * one) + 1; /* a row may begin within a vector */
+    *stretches = (n + CHARL_GPU_VEC - 2) / (vectors * one) + 1; /* a row may begin within a vector */
     if (!charl__rows_have_one_item(e->dev)) {
         plan->global = (size_t)(rows * *stretches) * plan->local;
     }
@@ -219,10 +205,8 @@ static charl_status enqueue_grad(const charl_enqueue *e)
 {
     const charl_tensor *x = e->in[1];
     charl_rows plan;
-    charl_launch l = {.file = "loss/cross_entropy_grad",
-                      .entry = "charl_gradient",
-                      .defines = plan.defines,
-                      .label = e->label};
+    charl_launch l = {
+        .file = "loss/cross_entropy_grad", .entry = "charl_gradient", .defines = plan.defines, .label = e->label};
     int64_t rows, n, inner, stretches;
     int a = 0;
 
@@ -258,8 +242,7 @@ static void reference_grad(const charl_reference *r)
         const double g = r->in[0][i] * (r->n_in > 4 ? r->in[4][i] : 1.0);
 
         for (int64_t c = 0; c < n; c++) {
-            r->out[0][i * n + c] =
-                g * (exp(r->in[1][i * n + c] - r->in[3][i]) - target(r->in[2][i], c, n, smoothing));
+            r->out[0][i * n + c] = g * (exp(r->in[1][i * n + c] - r->in[3][i]) - target(r->in[2][i], c, n, smoothing));
         }
     }
 }
@@ -280,8 +263,7 @@ static const charl_op_sample samples_grad[] = {
      .terms = 5,
      .lo = -3,
      .hi = 3},
-    {.in = {CHARL_R(F32, 7), CHARL_R(F32, 7, 100), CHARL_R(I32, 7), CHARL_R(F32, 7),
-            CHARL_R(F32, 7)},
+    {.in = {CHARL_R(F32, 7), CHARL_R(F32, 7, 100), CHARL_R(I32, 7), CHARL_R(F32, 7), CHARL_R(F32, 7)},
      .n_in = 5,
      .attr = &smooth,
      .int_end = 100,
@@ -340,12 +322,7 @@ static const charl_op_sample samples[] = {
      .terms = 2,
      .lo = -3,
      .hi = 3},
-    {.in = {CHARL_R(F32, 0, 4), CHARL_R(I32, 0)},
-     .n_in = 2,
-     .attr = &plain,
-     .int_end = 4,
-     .lo = -3,
-     .hi = 3},
+    {.in = {CHARL_R(F32, 0, 4), CHARL_R(I32, 0)}, .n_in = 2, .attr = &plain, .int_end = 4, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 40, 5), CHARL_R(I32, 40)},
      .n_in = 2,
      .attr = &plain,
@@ -438,17 +415,14 @@ const charl_op charl_op_cross_entropy = {
     CHARL_SAMPLES(samples),
 };
 
-charl_var *charl_cross_entropy(charl_graph *g, charl_var *logits, charl_var *label,
-                               charl_var *weight, float smoothing)
+charl_var *charl_cross_entropy(charl_graph *g, charl_var *logits, charl_var *label, charl_var *weight, float smoothing)
 {
     charl_var *out[CHARL_OP_MAX_OUT];
 
     if (!(smoothing >= 0.0F && smoothing <= 1.0F)) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID,
-                                 "cross_entropy: label smoothing %g is not in [0, 1]",
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "cross_entropy: label smoothing %g is not in [0, 1]",
                                  (double)smoothing);
     }
-    charl__apply(g, &charl_op_cross_entropy, &smoothing, (charl_var *[]){logits, label, weight}, 3,
-                 out);
+    charl__apply(g, &charl_op_cross_entropy, &smoothing, (charl_var *[]){logits, label, weight}, 3, out);
     return out[0];
 }

@@ -10,8 +10,7 @@ enum { CHARL__CROSS_ENTROPY_CHUNK = 1024 }; /* as in kernels/loss/cross_entropy.
 /** How a row's sums are launched, kernels/loss/cross_entropy.clh, with `extra` among the defines: a
  * row of more than a chunk has a work-group, where it does not have a single work-item. Errors:
  * ERR_SHAPE as charl__rows_plan. */
-charl_status charl__cross_entropy_plan(const charl_enqueue *e, const charl_tensor *logits,
-                                       bool weight, const char *extra,
-                                       charl_rows *plan) CHARL_MUST_CHECK;
+charl_status charl__cross_entropy_plan(const charl_enqueue *e, const charl_tensor *logits, bool weight,
+                                       const char *extra, charl_rows *plan) CHARL_MUST_CHECK;
 
 #endif

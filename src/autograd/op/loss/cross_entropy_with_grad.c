@@ -27,13 +27,12 @@ enum {
 /* Operands of cross_entropy: all but gout. */
 static charl_status infer(charl_infer *inf)
 {
-    charl_infer loss = {
-        .in = inf->in + 1, .n_in = inf->n_in - 1, .attr = inf->attr, .n_slices = inf->n_slices};
+    charl_infer loss = {.in = inf->in + 1, .n_in = inf->n_in - 1, .attr = inf->attr, .n_slices = inf->n_slices};
     const charl_type *gout = &inf->in[0];
 
     CHARL_TRY(charl_op_cross_entropy.infer(&loss));
-    CHARL_REQUIRE(gout->dtype == CHARL_F32 && charl_shape_equal(&gout->shape, &inf->in[2].shape),
-                  CHARL_ERR_SHAPE, "operand 0, gout, is not one f32 per row");
+    CHARL_REQUIRE(gout->dtype == CHARL_F32 && charl_shape_equal(&gout->shape, &inf->in[2].shape), CHARL_ERR_SHAPE,
+                  "operand 0, gout, is not one f32 per row");
     inf->out[0] = inf->in[1];
     inf->out[1] = loss.out[0];
     inf->out[2] = loss.out[1];
@@ -55,8 +54,7 @@ static int64_t local_bytes(const charl_enqueue *e, int64_t n)
     const int64_t bytes = chunks_of(n) * (CHARL__CROSS_ENTROPY_CHUNK * 2 + 16 + 12);
 
     return facts->wgmma && facts->ptx && charl_dtype_size(x->dtype) == 2 &&
-                   (x->offset - out->offset) % CHARL_GPU_VEC == 0 && bytes >= LOCAL_LEAST &&
-                   bytes <= LOCAL_MOST
+                   (x->offset - out->offset) % CHARL_GPU_VEC == 0 && bytes >= LOCAL_LEAST && bytes <= LOCAL_MOST
                ? bytes
                : 0;
 }
@@ -77,10 +75,8 @@ static charl_status enqueue(const charl_enqueue *e)
 {
     const charl_tensor *logits = e->in[1];
     charl_rows plan;
-    charl_launch l = {.file = "loss/cross_entropy_with_grad",
-                      .entry = "charl_both",
-                      .defines = plan.defines,
-                      .label = e->label};
+    charl_launch l = {
+        .file = "loss/cross_entropy_with_grad", .entry = "charl_both", .defines = plan.defines, .label = e->label};
     int64_t rows, n, inner;
     char extra[96];
     int a = 0;
@@ -94,8 +90,8 @@ static charl_status enqueue(const charl_enqueue *e)
     if (l.sm90a.shared_bytes > 0) {
         l.file = "nvidia/loss/cross_entropy_local";
         l.sm90a.min_blocks = LOCAL_GROUPS;
-        snprintf(extra, sizeof extra, "#define CHARL_ROW_GROUP %d\n#define ROW_CHUNKS %lld\n",
-                 LOCAL_GROUP, (long long)chunks_of(n));
+        snprintf(extra, sizeof extra, "#define CHARL_ROW_GROUP %d\n#define ROW_CHUNKS %lld\n", LOCAL_GROUP,
+                 (long long)chunks_of(n));
     }
     CHARL_TRY(charl__cross_entropy_plan(e, logits, e->n_in > 3, extra, &plan));
     if (l.sm90a.shared_bytes > 0) {
@@ -120,8 +116,7 @@ static charl_status enqueue(const charl_enqueue *e)
 /* The references of the two operators in turn. */
 static void reference(const charl_reference *r)
 {
-    const double *grad_in[CHARL_OP_MAX_IN] = {r->in[0], r->in[1], r->in[2], r->out[2],
-                                              r->n_in > 3 ? r->in[3] : NULL};
+    const double *grad_in[CHARL_OP_MAX_IN] = {r->in[0], r->in[1], r->in[2], r->out[2], r->n_in > 3 ? r->in[3] : NULL};
     charl_reference loss = *r, grad = *r;
 
     loss.n_in = r->n_in - 1;

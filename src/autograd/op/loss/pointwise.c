@@ -14,9 +14,8 @@ typedef struct pair {
     /* Loss: f(a = x, b = t, p = parameter). Gradient: the result, with c the gradient of the row's loss, p = 1 / elements of a row and
      * q = parameter. */
     const char *expr;
-    double (*f)(const void *attr,
-                const double *x); /* f, or df/dx of a gradient, at x[0] = x, x[1] = t */
-    const charl_op *grad;         /* NULL: a gradient, not differentiable, or its own rule */
+    double (*f)(const void *attr, const double *x); /* f, or df/dx of a gradient, at x[0] = x, x[1] = t */
+    const charl_op *grad;                           /* NULL: a gradient, not differentiable, or its own rule */
 } pair;
 
 static float parameter_of(const void *attr)
@@ -36,8 +35,7 @@ static charl_status infer(charl_infer *inf)
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
     CHARL_REQUIRE(charl__is_float(x->dtype) && charl__is_float(t->dtype), CHARL_ERR_DTYPE,
-                  "operands are %s and %s, not floats", charl_dtype_name(x->dtype),
-                  charl_dtype_name(t->dtype));
+                  "operands are %s and %s, not floats", charl_dtype_name(x->dtype), charl_dtype_name(t->dtype));
     CHARL_REQUIRE(x->shape.ndim > 0 && charl_shape_equal(&x->shape, &t->shape), CHARL_ERR_SHAPE,
                   "%s and target %s are not the same [B, ...]", charl_shape_format(&x->shape, a),
                   charl_shape_format(&t->shape, b));
@@ -57,8 +55,8 @@ static charl_status infer_grad(charl_infer *inf)
 
     for (int i = 0; i < 3; i++) {
         in[i] = inf->in[i];
-        CHARL_REQUIRE(charl__is_float(in[i].dtype), CHARL_ERR_DTYPE,
-                      "operand %d is %s, not a float", i, charl_dtype_name(in[i].dtype));
+        CHARL_REQUIRE(charl__is_float(in[i].dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float", i,
+                      charl_dtype_name(in[i].dtype));
         in[i].dtype = inf->in[0].dtype; /* the kernel takes any */
     }
     same.in = in;
@@ -101,8 +99,8 @@ static void backward(const charl_backward *b)
 {
     charl_var *out[CHARL_OP_MAX_OUT];
 
-    charl__apply(b->g, ((const pair *)b->op->row)->grad, b->attr,
-                 (charl_var *[]){b->in[0], b->in[1], by_row(b)}, 3, out);
+    charl__apply(b->g, ((const pair *)b->op->row)->grad, b->attr, (charl_var *[]){b->in[0], b->in[1], by_row(b)}, 3,
+                 out);
     if (b->needed[0]) {
         b->gin[0] = out[0];
     }
@@ -144,51 +142,49 @@ static void reference_grad(const charl_reference *r)
     const int64_t n = rest_of(&r->in_type[0].shape);
 
     for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
-        r->out[0][i] =
-            r->in[2][i / n] / (double)n * p->f(r->attr, (const double[]){r->in[0][i], r->in[1][i]});
+        r->out[0][i] = r->in[2][i / n] / (double)n * p->f(r->attr, (const double[]){r->in[0][i], r->in[1][i]});
     }
 }
 
-#define PAIR(word)                                                                                 \
-    .name = (word), .n_in = 2, .half = CHARL_HALF(0) | CHARL_HALF(1), .mixed = true,               \
-    .infer = infer, .enqueue = enqueue, .reference = reference
+#define PAIR(word)                                                                                                     \
+    .name = (word), .n_in = 2, .half = CHARL_HALF(0) | CHARL_HALF(1), .mixed = true, .infer = infer,                   \
+    .enqueue = enqueue, .reference = reference
 
-#define GRADIENT(word)                                                                             \
-    .name = (word), .n_in = 3, .half = CHARL_HALF(0) | CHARL_HALF(1), .mixed = true,               \
-    .infer = infer_grad, .enqueue = enqueue_grad, .reference = reference_grad
+#define GRADIENT(word)                                                                                                 \
+    .name = (word), .n_in = 3, .half = CHARL_HALF(0) | CHARL_HALF(1), .mixed = true, .infer = infer_grad,              \
+    .enqueue = enqueue_grad, .reference = reference_grad
 
 /* Samples of the loss, and of its gradient; `parameter` is a const float * or NULL. */
-#define PAIR_SAMPLES(parameter)                                                                    \
-    PAIR_SAMPLE(CHARL_R, 5, parameter, 3, 5), PAIR_SAMPLE(CHARL_R, 2, parameter, 5),               \
-        PAIR_SAMPLE(CHARL_R, 2100, parameter, 2, 3, 700),                                          \
-        PAIR_SAMPLE(CHARL_R, 9001, parameter, 2, 9001), PAIR_SAMPLE(CHARL_R, 0, parameter, 0, 4),  \
-        PAIR_SAMPLE(CHARL_B, 37, parameter, 16, 37)
+#define PAIR_SAMPLES(parameter)                                                                                        \
+    PAIR_SAMPLE(CHARL_R, 5, parameter, 3, 5), PAIR_SAMPLE(CHARL_R, 2, parameter, 5),                                   \
+        PAIR_SAMPLE(CHARL_R, 2100, parameter, 2, 3, 700), PAIR_SAMPLE(CHARL_R, 9001, parameter, 2, 9001),              \
+        PAIR_SAMPLE(CHARL_R, 0, parameter, 0, 4), PAIR_SAMPLE(CHARL_B, 37, parameter, 16, 37)
 
-#define PAIR_SAMPLE(type, length, parameter, ...)                                                  \
-    {                                                                                              \
-        .in = {type(F32, __VA_ARGS__), type(F32, __VA_ARGS__)}, .terms = (length), .lo = -3,       \
-        .hi = 3, .attr = (parameter)                                                               \
+#define PAIR_SAMPLE(type, length, parameter, ...)                                                                      \
+    {                                                                                                                  \
+        .in = {type(F32, __VA_ARGS__), type(F32, __VA_ARGS__)}, .terms = (length), .lo = -3, .hi = 3,                  \
+        .attr = (parameter)                                                                                            \
     }
 
-#define PAIR_SAMPLES_GRAD(parameter)                                                               \
-    {.in = {CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 1)},                           \
-     .terms = 2,                                                                                   \
-     .lo = -3,                                                                                     \
-     .hi = 3,                                                                                      \
-     .attr = (parameter)},                                                                         \
-        {.in = {CHARL_R(F32, 5), CHARL_R(F32, 5), CHARL_R(F32, 5)},                                \
-         .terms = 2,                                                                               \
-         .lo = -3,                                                                                 \
-         .hi = 3,                                                                                  \
-         .attr = (parameter)},                                                                     \
-        {.in = {CHARL_R(F32, 2, 3, 700), CHARL_R(F32, 2, 3, 700), CHARL_R(F32, 2, 1, 1)},          \
-         .terms = 2,                                                                               \
-         .lo = -3,                                                                                 \
-         .hi = 3,                                                                                  \
-         .attr = (parameter)},                                                                     \
-    {                                                                                              \
-        .in = {CHARL_B(F32, 16, 37), CHARL_B(F32, 16, 37), CHARL_B(F32, 16, 1)}, .terms = 2,       \
-        .lo = -3, .hi = 3, .attr = (parameter)                                                     \
+#define PAIR_SAMPLES_GRAD(parameter)                                                                                   \
+    {.in = {CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 1)},                                               \
+     .terms = 2,                                                                                                       \
+     .lo = -3,                                                                                                         \
+     .hi = 3,                                                                                                          \
+     .attr = (parameter)},                                                                                             \
+        {.in = {CHARL_R(F32, 5), CHARL_R(F32, 5), CHARL_R(F32, 5)},                                                    \
+         .terms = 2,                                                                                                   \
+         .lo = -3,                                                                                                     \
+         .hi = 3,                                                                                                      \
+         .attr = (parameter)},                                                                                         \
+        {.in = {CHARL_R(F32, 2, 3, 700), CHARL_R(F32, 2, 3, 700), CHARL_R(F32, 2, 1, 1)},                              \
+         .terms = 2,                                                                                                   \
+         .lo = -3,                                                                                                     \
+         .hi = 3,                                                                                                      \
+         .attr = (parameter)},                                                                                         \
+    {                                                                                                                  \
+        .in = {CHARL_B(F32, 16, 37), CHARL_B(F32, 16, 37), CHARL_B(F32, 16, 1)}, .terms = 2, .lo = -3, .hi = 3,        \
+        .attr = (parameter)                                                                                            \
     }
 
 static const charl_op_sample samples[] = {PAIR_SAMPLES(NULL)};
@@ -222,9 +218,7 @@ charl_var *charl_mse(charl_graph *g, charl_var *x, charl_var *target)
 /* l1: d/dx = sign(x - t) / n, 0 where they are equal */
 
 CHARL_ELEMENT(distance, fabs(x[0] - x[1]))
-CHARL_ELEMENT(distance_slope, x[0] > x[1]   ? 1.0
-                              : x[0] < x[1] ? -1.0
-                                            : x[0] - x[1]) /* NaN stays NaN */
+CHARL_ELEMENT(distance_slope, x[0] > x[1] ? 1.0 : x[0] < x[1] ? -1.0 : x[0] - x[1]) /* NaN stays NaN */
 
 const charl_op charl_op_l1 = {
     PAIR("l1"),
@@ -237,10 +231,8 @@ const charl_op charl_op_l1 = {
 const charl_op charl_op_l1_grad = {
     GRADIENT("l1_grad"),
     .formula = "out = g / n * sign(x - t), n elements in a row",
-    .row =
-        &(const pair){
-            "c * p * select(select(a - b, CHARL_SPLAT(1.0f), a > b), CHARL_SPLAT(-1.0f), a < b)",
-            distance_slope, NULL},
+    .row = &(const pair){"c * p * select(select(a - b, CHARL_SPLAT(1.0f), a > b), CHARL_SPLAT(-1.0f), a < b)",
+                         distance_slope, NULL},
     CHARL_SAMPLES(grad_samples),
 };
 
@@ -269,11 +261,7 @@ static double huber_slope(const void *attr, const double *x)
 static const float one = 1.0F;
 static const charl_op_sample huber_samples[] = {
     PAIR_SAMPLES(&one),
-    {.in = {CHARL_R(F32, 4, 9), CHARL_R(F32, 4, 9)},
-     .terms = 9,
-     .lo = -0.4,
-     .hi = 0.4,
-     .attr = &one},
+    {.in = {CHARL_R(F32, 4, 9), CHARL_R(F32, 4, 9)}, .terms = 9, .lo = -0.4, .hi = 0.4, .attr = &one},
 };
 static const charl_op_sample huber_grad_samples[] = {PAIR_SAMPLES_GRAD(&one)};
 
@@ -281,10 +269,8 @@ const charl_op charl_op_huber = {
     PAIR("huber"),
     .formula = "out[b] = mean over the rest of Huber's function of x - t",
     .attr_size = sizeof(float), /* delta */
-    .row =
-        &(const pair){
-            "select(p * (fabs(a - b) - 0.5f * p), 0.5f * (a - b) * (a - b), fabs(a - b) <= p)",
-            huber, &charl_op_huber_grad},
+    .row = &(const pair){"select(p * (fabs(a - b) - 0.5f * p), 0.5f * (a - b) * (a - b), fabs(a - b) <= p)", huber,
+                         &charl_op_huber_grad},
     .backward = backward,
     CHARL_SAMPLES(huber_samples),
 };
@@ -293,18 +279,15 @@ const charl_op charl_op_huber_grad = {
     GRADIENT("huber_grad"),
     .formula = "out = g / n * (x - t, held within [-delta, delta]), n elements in a row",
     .attr_size = sizeof(float), /* delta */
-    .row =
-        &(const pair){
-            "c * p * select(select(a - b, CHARL_SPLAT(q), a - b > q), CHARL_SPLAT(-q), a - b < -q)",
-            huber_slope, NULL},
+    .row = &(const pair){"c * p * select(select(a - b, CHARL_SPLAT(q), a - b > q), CHARL_SPLAT(-q), a - b < -q)",
+                         huber_slope, NULL},
     CHARL_SAMPLES(huber_grad_samples),
 };
 
 charl_var *charl_huber(charl_graph *g, charl_var *x, charl_var *target, float delta)
 {
     if (!(delta > 0.0F)) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "huber: delta %g is not positive",
-                                 (double)delta);
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "huber: delta %g is not positive", (double)delta);
     }
     return charl__apply2(g, &charl_op_huber, &delta, x, target);
 }
@@ -320,25 +303,19 @@ static void bce_backward(const charl_backward *b)
     charl_var *out[CHARL_OP_MAX_OUT], *g = by_row(b);
 
     if (b->needed[0]) {
-        charl__apply(b->g, &charl_op_bce_with_logits_grad, NULL,
-                     (charl_var *[]){b->in[0], b->in[1], g}, 3, out);
+        charl__apply(b->g, &charl_op_bce_with_logits_grad, NULL, (charl_var *[]){b->in[0], b->in[1], g}, 3, out);
         b->gin[0] = out[0];
     }
     if (b->needed[1]) {
         const charl_shape s = charl_var_get_type(b->in[0]).shape;
 
-        b->gin[1] =
-            charl_mul(b->g, b->in[0], charl_scale(b->g, g, -1.0F / (float)rest_of(&s), 0.0F));
+        b->gin[1] = charl_mul(b->g, b->in[0], charl_scale(b->g, g, -1.0F / (float)rest_of(&s), 0.0F));
     }
 }
 
 static const charl_op_sample bce_samples[] = {
     PAIR_SAMPLES(NULL),
-    {.in = {CHARL_R(F32, 4, 9), CHARL_R(F32, 4, 9)},
-     .terms = 9,
-     .lo = -100,
-     .hi = 100,
-     .skip_gradient = true},
+    {.in = {CHARL_R(F32, 4, 9), CHARL_R(F32, 4, 9)}, .terms = 9, .lo = -100, .hi = 100, .skip_gradient = true},
 };
 
 const charl_op charl_op_bce_with_logits = {
@@ -371,8 +348,7 @@ CHARL_ELEMENT(is_right, (x[0] > 0.0) == (x[1] > 0.5) ? 1.0 : 0.0)
 const charl_op charl_op_binary_accuracy = {
     PAIR("binary_accuracy"),
     .formula = "out[b] = mean over the rest of (x > 0) == (t > 1/2)",
-    .row = &(const pair){"select(CHARL_SPLAT(0.0f), CHARL_SPLAT(1.0f), (a > 0.0f) == (b > 0.5f))",
-                         is_right, NULL},
+    .row = &(const pair){"select(CHARL_SPLAT(0.0f), CHARL_SPLAT(1.0f), (a > 0.0f) == (b > 0.5f))", is_right, NULL},
     CHARL_SAMPLES(samples),
 };
 

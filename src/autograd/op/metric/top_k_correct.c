@@ -12,10 +12,9 @@ static charl_status infer(charl_infer *inf)
                   "logits are floats and labels i32, not %s and %s", charl_dtype_name(x->dtype),
                   charl_dtype_name(label->dtype));
     CHARL_REQUIRE(charl__is_rows_of(&label->shape, &x->shape), CHARL_ERR_SHAPE,
-                  "logits %s and labels %s are not [..., C] and [...]",
-                  charl_shape_format(&x->shape, a), charl_shape_format(&label->shape, b));
-    CHARL_REQUIRE(x->shape.dim[x->shape.ndim - 1] <= 1 << 24, CHARL_ERR_SHAPE,
-                  "more than 2^24 classes");
+                  "logits %s and labels %s are not [..., C] and [...]", charl_shape_format(&x->shape, a),
+                  charl_shape_format(&label->shape, b));
+    CHARL_REQUIRE(x->shape.dim[x->shape.ndim - 1] <= 1 << 24, CHARL_ERR_SHAPE, "more than 2^24 classes");
     inf->out[0] = *x;
     inf->out[0].dtype = CHARL_F32;
     inf->out[0].shape.ndim--;
@@ -28,10 +27,8 @@ static charl_status enqueue(const charl_enqueue *e)
     const charl_shape *x = &e->in[0]->shape;
     int64_t rows, n, inner;
     charl_rows plan;
-    charl_launch l = {.file = "metric/top_k_correct",
-                      .entry = "charl_top_k_correct",
-                      .defines = plan.defines,
-                      .label = e->label};
+    charl_launch l = {
+        .file = "metric/top_k_correct", .entry = "charl_top_k_correct", .defines = plan.defines, .label = e->label};
 
     charl__split_axis(x, x->ndim - 1, &rows, &n, &inner);
     if (rows == 0) {
@@ -60,8 +57,7 @@ static void reference(const charl_reference *r)
     charl__split_axis(shape, shape->ndim - 1, &rows, &n, &inner);
     for (int64_t i = 0; i < rows; i++) {
         const double *x = r->in[0] + i * n, label = r->in[1][i];
-        const bool valid =
-            label >= 0 && label < (double)n && x[(int64_t)label] == x[(int64_t)label];
+        const bool valid = label >= 0 && label < (double)n && x[(int64_t)label] == x[(int64_t)label];
         int64_t rank = 0; /* elements that are not below the label's, itself included */
 
         for (int64_t c = 0; valid && c < n; c++) {
@@ -73,39 +69,15 @@ static void reference(const charl_reference *r)
 
 static const int top1 = 1, top5 = 5;
 static const charl_op_sample samples[] = {
-    {.in = {CHARL_R(F32, 300, 5), CHARL_R(I32, 300)},
-     .attr = &top1,
-     .int_end = 5,
-     .lo = -3,
-     .hi = 3},
-    {.in = {CHARL_R(F32, 40, 5), CHARL_R(I32, 40)},
-     .attr = &top1,
-     .int_end = 20,
-     .lo = -3,
-     .hi = 3},
+    {.in = {CHARL_R(F32, 300, 5), CHARL_R(I32, 300)}, .attr = &top1, .int_end = 5, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 40, 5), CHARL_R(I32, 40)}, .attr = &top1, .int_end = 20, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 40, 5), CHARL_R(I32, 40)}, .attr = &top5, .int_end = 5, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 70, 37), CHARL_R(I32, 70)},
-     .attr = &top5,
-     .int_end = 37,
-     .lo = -3,
-     .hi = 3},
+    {.in = {CHARL_R(F32, 70, 37), CHARL_R(I32, 70)}, .attr = &top5, .int_end = 37, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 50, 1), CHARL_R(I32, 50)}, .attr = &top1, .int_end = 2, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 0, 4), CHARL_R(I32, 0)}, .attr = &top1, .int_end = 4, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 30, 3), CHARL_R(I32, 30)},
-     .attr = &top1,
-     .int_end = 3,
-     .lo = 1,
-     .hi = 1}, /* all tie */
-    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(I32, 8, 3)},
-     .attr = &top5,
-     .int_end = 37,
-     .lo = -3,
-     .hi = 3},
-    {.in = {CHARL_B(F32, 64, 10), CHARL_B(I32, 64)},
-     .attr = &top1,
-     .int_end = 10,
-     .lo = -3,
-     .hi = 3},
+    {.in = {CHARL_R(F32, 30, 3), CHARL_R(I32, 30)}, .attr = &top1, .int_end = 3, .lo = 1, .hi = 1}, /* all tie */
+    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(I32, 8, 3)}, .attr = &top5, .int_end = 37, .lo = -3, .hi = 3},
+    {.in = {CHARL_B(F32, 64, 10), CHARL_B(I32, 64)}, .attr = &top1, .int_end = 10, .lo = -3, .hi = 3},
 };
 
 const charl_op charl_op_top_k_correct = {

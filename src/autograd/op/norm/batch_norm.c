@@ -20,8 +20,7 @@ static charl_status infer_grad(charl_infer *inf)
 
     CHARL_TRY(charl__norm_check(inf, 1, 2, 4));
     CHARL_TRY(charl__norm_check(inf, 1, 5, inf->n_in));
-    CHARL_REQUIRE(charl_shape_equal(&inf->in[0].shape, x) &&
-                      charl_shape_count(&inf->in[4].shape) == 2 * x->dim[1] &&
+    CHARL_REQUIRE(charl_shape_equal(&inf->in[0].shape, x) && charl_shape_count(&inf->in[4].shape) == 2 * x->dim[1] &&
                       inf->in[4].batch != CHARL_BATCHED,
                   CHARL_ERR_SHAPE, "gout, x and sums do not fit");
     inf->out[0] = inf->in[1];
@@ -51,10 +50,9 @@ static charl_status enqueue_grad(const charl_enqueue *e)
                     .defines = plan.defines,
                     .global = {plan.global},
                     .local = {plan.local},
-                    .args = {charl__in(e->in[1]), charl__in(e->in[0]), charl__in(e->in[2]),
-                             charl__in(e->in[3]), charl__in(e->n_in > 5 ? e->in[5] : NULL),
-                             charl__in(e->in[4]), charl__out(e->out[0]), charl__i64(s.rows),
-                             charl__i64(s.channels), charl__i64(s.inner), charl__i64(plan.per_item),
+                    .args = {charl__in(e->in[1]), charl__in(e->in[0]), charl__in(e->in[2]), charl__in(e->in[3]),
+                             charl__in(e->n_in > 5 ? e->in[5] : NULL), charl__in(e->in[4]), charl__out(e->out[0]),
+                             charl__i64(s.rows), charl__i64(s.channels), charl__i64(s.inner), charl__i64(plan.per_item),
                              charl__f32((float)(1.0 / t->count))},
                     .label = e->label,
                 }));
@@ -71,36 +69,33 @@ static void reference_grad(const charl_reference *r)
         const double invstd = r->in[3][c], hat = (r->in[1][i] - r->in[2][c]) * invstd;
         const double w = r->n_in > 5 ? r->in[5][c] : 1;
 
-        r->out[0][i] =
-            w * invstd *
-            (r->in[0][i] - r->in[4][c] / t->count - hat * r->in[4][s.channels + c] / t->count);
+        r->out[0][i] = w * invstd * (r->in[0][i] - r->in[4][c] / t->count - hat * r->in[4][s.channels + c] / t->count);
     }
 }
 
 static const charl_norm ten = {10, 1e-5F, true};
 
 static const charl_op_sample samples_grad[] = {
-    {.in = {CHARL_B(F32, 16, 5, 3, 7), CHARL_B(F32, 16, 5, 3, 7), CHARL_R(F32, 5), CHARL_R(F32, 5),
-            CHARL_R(F32, 2, 5), CHARL_R(F32, 5)},
+    {.in = {CHARL_B(F32, 16, 5, 3, 7), CHARL_B(F32, 16, 5, 3, 7), CHARL_R(F32, 5), CHARL_R(F32, 5), CHARL_R(F32, 2, 5),
+            CHARL_R(F32, 5)},
      .attr = &ten,
      .lo = -1,
      .hi = 1,
      .terms = 4},
-    {.in = {CHARL_B(F32, 24, 37), CHARL_B(F32, 24, 37), CHARL_R(F32, 37), CHARL_R(F32, 37),
-            CHARL_R(F32, 2, 37)},
+    {.in = {CHARL_B(F32, 24, 37), CHARL_B(F32, 24, 37), CHARL_R(F32, 37), CHARL_R(F32, 37), CHARL_R(F32, 2, 37)},
      .n_in = 5,
      .attr = &ten,
      .lo = -1,
      .hi = 1,
      .terms = 4},
-    {.in = {CHARL_R(F32, 3, 4, 600), CHARL_R(F32, 3, 4, 600), CHARL_R(F32, 4), CHARL_R(F32, 4),
-            CHARL_R(F32, 2, 4), CHARL_R(F32, 4)},
+    {.in = {CHARL_R(F32, 3, 4, 600), CHARL_R(F32, 3, 4, 600), CHARL_R(F32, 4), CHARL_R(F32, 4), CHARL_R(F32, 2, 4),
+            CHARL_R(F32, 4)},
      .attr = &ten,
      .lo = -1,
      .hi = 1,
      .terms = 4},
-    {.in = {CHARL_R(F32, 1, 1), CHARL_R(F32, 1, 1), CHARL_R(F32, 1), CHARL_R(F32, 1),
-            CHARL_R(F32, 2, 1), CHARL_R(F32, 1)},
+    {.in = {CHARL_R(F32, 1, 1), CHARL_R(F32, 1, 1), CHARL_R(F32, 1), CHARL_R(F32, 1), CHARL_R(F32, 2, 1),
+            CHARL_R(F32, 1)},
      .attr = &ten,
      .lo = -1,
      .hi = 1,
@@ -109,8 +104,7 @@ static const charl_op_sample samples_grad[] = {
 
 const charl_op charl_op_batch_norm_grad = {
     .name = "batch_norm_grad",
-    .formula =
-        "out = weight * invstd * (gout - sums[0] / count - (x - mean) * invstd * sums[1] / count)",
+    .formula = "out = weight * invstd * (gout - sums[0] / count - (x - mean) * invstd * sums[1] / count)",
     .n_in = 6,
     .n_optional = 1,
     .attr_size = sizeof(charl_norm),
@@ -144,8 +138,8 @@ static void backward_apply(const charl_backward *b)
     const bool affine = (b->n_in > 3 && b->needed[3]) || (b->n_in > 4 && b->needed[4]);
 
     if (affine || (t->training && b->needed[0])) {
-        charl__apply(b->g, &charl_op_batch_norm_sums, NULL,
-                     (charl_var *[]){b->gout[0], b->in[0], b->in[1], b->in[2]}, 4, out);
+        charl__apply(b->g, &charl_op_batch_norm_sums, NULL, (charl_var *[]){b->gout[0], b->in[0], b->in[1], b->in[2]},
+                     4, out);
         sums = out[0];
     }
     if (b->n_in > 3 && b->needed[3]) {
@@ -156,8 +150,8 @@ static void backward_apply(const charl_backward *b)
     }
     if (b->needed[0] && t->training) {
         charl__apply(b->g, &charl_op_batch_norm_grad, t,
-                     (charl_var *[]){b->gout[0], b->in[0], b->in[1], b->in[2],
-                                     charl_batch_sum(b->g, sums), b->n_in > 3 ? b->in[3] : NULL},
+                     (charl_var *[]){b->gout[0], b->in[0], b->in[1], b->in[2], charl_batch_sum(b->g, sums),
+                                     b->n_in > 3 ? b->in[3] : NULL},
                      6, out);
         b->gin[0] = out[0];
     } else if (b->needed[0]) {
@@ -181,8 +175,8 @@ static void reference_apply(const charl_reference *r)
 /* The gradient is the total one, with mean and invstd as functions of x, so the operator's alone
  * cannot be compared with it: tests/autograd/test_batch_norm.c does. */
 static const charl_op_sample samples_apply[] = {
-    {.in = {CHARL_B(F32, 16, 5, 3, 7), CHARL_R(F32, 5, 1, 1), CHARL_R(F32, 5, 1, 1),
-            CHARL_R(F32, 5, 1, 1), CHARL_R(F32, 5, 1, 1)},
+    {.in = {CHARL_B(F32, 16, 5, 3, 7), CHARL_R(F32, 5, 1, 1), CHARL_R(F32, 5, 1, 1), CHARL_R(F32, 5, 1, 1),
+            CHARL_R(F32, 5, 1, 1)},
      .attr = &ten,
      .lo = -1,
      .hi = 1,
@@ -262,8 +256,7 @@ charl_var *charl_batch_norm(charl_graph *g, charl_var *x, const charl_batch_norm
     }
     type = charl_var_get_type(x);
     if (type.shape.ndim < 2) {
-        return charl__graph_fail(g, CHARL_ERR_SHAPE,
-                                 "batch_norm: x has %d extents, not [B, C, ...]", type.shape.ndim);
+        return charl__graph_fail(g, CHARL_ERR_SHAPE, "batch_norm: x has %d extents, not [B, C, ...]", type.shape.ndim);
     }
     per_channel.ndim = type.shape.ndim - 1;
     for (int i = 0; i < per_channel.ndim; i++) {
@@ -275,16 +268,13 @@ charl_var *charl_batch_norm(charl_graph *g, charl_var *x, const charl_batch_norm
         bias = a->bias ? charl_reshape(g, a->bias, per_channel) : NULL;
     }
     if (t.training) {
-        t.count = (double)charl_shape_count(&type.shape) /
-                  (double)(type.shape.dim[1] > 0 ? type.shape.dim[1] : 1);
+        t.count = (double)charl_shape_count(&type.shape) / (double)(type.shape.dim[1] > 0 ? type.shape.dim[1] : 1);
         t.count *= type.batch == CHARL_BATCHED ? (double)slices->total / slices->count : 1;
         statistics(g, x, a, &t, &per_channel, stats);
     } else {
         stats[0] = charl_reshape(g, a->running_mean, per_channel);
-        stats[1] = charl_reshape(
-            g, charl__apply1(g, &charl_op_batch_norm_invstd, &t, a->running_var), per_channel);
+        stats[1] = charl_reshape(g, charl__apply1(g, &charl_op_batch_norm_invstd, &t, a->running_var), per_channel);
     }
-    charl__apply(g, &charl_op_batch_norm_apply, &t,
-                 (charl_var *[]){x, stats[0], stats[1], weight, bias}, 5, out);
+    charl__apply(g, &charl_op_batch_norm_apply, &t, (charl_var *[]){x, stats[0], stats[1], weight, bias}, 5, out);
     return out[0];
 }

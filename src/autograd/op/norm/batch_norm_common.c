@@ -20,8 +20,8 @@ charl_status charl__norm_check(const charl_infer *inf, int x, int first, int las
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
     for (int i = 0; i < inf->n_in; i++) {
-        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE,
-                      "operand %d is %s, not a float", i, charl_dtype_name(inf->in[i].dtype));
+        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float", i,
+                      charl_dtype_name(inf->in[i].dtype));
     }
     CHARL_REQUIRE(inf->in[x].shape.ndim >= 2, CHARL_ERR_SHAPE, "x %s is not [B, C, ...]",
                   charl_shape_format(&inf->in[x].shape, a));
@@ -29,14 +29,13 @@ charl_status charl__norm_check(const charl_infer *inf, int x, int first, int las
         CHARL_REQUIRE(charl_shape_count(&inf->in[i].shape) == inf->in[x].shape.dim[1] &&
                           inf->in[i].batch != CHARL_BATCHED,
                       CHARL_ERR_SHAPE, "operand %d %s is not one number per channel of x %s", i,
-                      charl_shape_format(&inf->in[i].shape, a),
-                      charl_shape_format(&inf->in[x].shape, b));
+                      charl_shape_format(&inf->in[i].shape, a), charl_shape_format(&inf->in[x].shape, b));
     }
     return CHARL_OK;
 }
 
-charl_status charl__norm_plan(const charl_enqueue *e, int64_t units, charl_norm_shape s,
-                              const char *extra, charl_rows *plan)
+charl_status charl__norm_plan(const charl_enqueue *e, int64_t units, charl_norm_shape s, const char *extra,
+                              charl_rows *plan)
 {
     const int vec = charl__is_ungrouped(e->dev) ? 16 : 1;
     charl_launch l = {0};
@@ -48,9 +47,8 @@ charl_status charl__norm_plan(const charl_enqueue *e, int64_t units, charl_norm_
         plan->global = l.global[0];
         plan->local = l.local[0];
         plan->per_item = 1;
-        CHARL_INVARIANT(snprintf(plan->defines, sizeof plan->defines,
-                                 "%s#define COLUMNS 1\n#define CHARL_VEC %d\n", extra,
-                                 vec) < CHARL_ROWS_DEFINES);
+        CHARL_INVARIANT(snprintf(plan->defines, sizeof plan->defines, "%s#define COLUMNS 1\n#define CHARL_VEC %d\n",
+                                 extra, vec) < CHARL_ROWS_DEFINES);
     }
     return CHARL_OK;
 }

@@ -29,7 +29,7 @@ charl_status charl__norm_check(const charl_infer *inf, int x, int first, int las
 
 /** Geometry of a kernel of batch_norm.cl over `units` times the channels, each of s.inner elements;
  * where that is 1, over vectors of channels. */
-charl_status charl__norm_plan(const charl_enqueue *e, int64_t units, charl_norm_shape s,
-                              const char *extra, charl_rows *plan) CHARL_MUST_CHECK;
+charl_status charl__norm_plan(const charl_enqueue *e, int64_t units, charl_norm_shape s, const char *extra,
+                              charl_rows *plan) CHARL_MUST_CHECK;
 
 #endif

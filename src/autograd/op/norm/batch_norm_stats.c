@@ -11,9 +11,8 @@
 /* out[0] = a sum over x of `quantities` numbers per channel. */
 static void set_sums(charl_infer *inf, const charl_type *x, int quantities)
 {
-    inf->out[0] = (charl_type){CHARL_F32,
-                               {1, {x->shape.dim[1]}},
-                               x->batch == CHARL_BATCHED ? CHARL_PARTIAL : CHARL_REPLICATED};
+    inf->out[0] =
+        (charl_type){CHARL_F32, {1, {x->shape.dim[1]}}, x->batch == CHARL_BATCHED ? CHARL_PARTIAL : CHARL_REPLICATED};
     if (quantities > 1) {
         inf->out[0].shape = (charl_shape){2, {quantities, x->shape.dim[1]}};
     }
@@ -26,9 +25,8 @@ static void set_sums(charl_infer *inf, const charl_type *x, int quantities)
 
 /* Sums of one slice after another, folded into output 0. invstd: NULL for the sum of squares. g:
  * NULL there, and where it is formed on the way. */
-static charl_status enqueue_channel_sums(const charl_enqueue *e, const charl_tensor *x,
-                                         const charl_tensor *g, const charl_tensor *mean,
-                                         const charl_tensor *invstd)
+static charl_status enqueue_channel_sums(const charl_enqueue *e, const charl_tensor *x, const charl_tensor *g,
+                                         const charl_tensor *mean, const charl_tensor *invstd)
 {
     const charl_norm_shape s = charl__norm_shape(&x->shape);
     const bool partial = charl__is_partial(e, 0);
@@ -37,26 +35,24 @@ static charl_status enqueue_channel_sums(const charl_enqueue *e, const charl_ten
     charl_rows plan;
 
     if (x->channels_last) {
-        CHARL_TRY(charl__channels_sums(
-            e, &(charl_channels){.x = x, .g = g, .mean = mean, .invstd = invstd}));
+        CHARL_TRY(charl__channels_sums(e, &(charl_channels){.x = x, .g = g, .mean = mean, .invstd = invstd}));
         return CHARL_OK;
     }
     CHARL_TRY(charl__norm_plan(e, slices, s, g ? "#define WHAT 1\n" : "", &plan));
     charl__rows_store(&plan, x->dtype);
     if (s.channels > 0) {
-        CHARL_TRY(charl__launch(
-            e->dev,
-            &(charl_launch){
-                .file = "norm/batch_norm",
-                .entry = "charl_sums",
-                .defines = plan.defines,
-                .global = {plan.global},
-                .local = {plan.local},
-                .args = {charl__in(x), charl__in(g), charl__in(mean), charl__in(invstd),
-                         charl__out(part), charl__i64(slices), charl__i64(s.rows / slices),
-                         charl__i64(s.channels), charl__i64(s.inner), charl__i64(plan.per_item)},
-                .label = e->label,
-            }));
+        CHARL_TRY(
+            charl__launch(e->dev, &(charl_launch){
+                                      .file = "norm/batch_norm",
+                                      .entry = "charl_sums",
+                                      .defines = plan.defines,
+                                      .global = {plan.global},
+                                      .local = {plan.local},
+                                      .args = {charl__in(x), charl__in(g), charl__in(mean), charl__in(invstd),
+                                               charl__out(part), charl__i64(slices), charl__i64(s.rows / slices),
+                                               charl__i64(s.channels), charl__i64(s.inner), charl__i64(plan.per_item)},
+                                      .label = e->label,
+                                  }));
     }
     if (partial) {
         CHARL_TRY(charl__fold(e, part, charl__tensor_count(e->out[0]), 0));
@@ -84,8 +80,7 @@ static void reference_squares(const charl_reference *r)
     for (int64_t c = 0; c < s.channels; c++) {
         r->out[0][c] = 0;
         for (int64_t k = 0; k < s.rows * s.inner; k++) {
-            const double d =
-                r->in[0][(k / s.inner * s.channels + c) * s.inner + k % s.inner] - r->in[1][c];
+            const double d = r->in[0][(k / s.inner * s.channels + c) * s.inner + k % s.inner] - r->in[1][c];
 
             r->out[0][c] += d * d;
         }
@@ -117,8 +112,7 @@ const charl_op charl_op_batch_norm_squares = {
 static charl_status infer_sums(charl_infer *inf)
 {
     CHARL_TRY(charl__norm_check(inf, 1, 2, 4));
-    CHARL_REQUIRE(charl_shape_equal(&inf->in[0].shape, &inf->in[1].shape) &&
-                      inf->in[0].batch == inf->in[1].batch,
+    CHARL_REQUIRE(charl_shape_equal(&inf->in[0].shape, &inf->in[1].shape) && inf->in[0].batch == inf->in[1].batch,
                   CHARL_ERR_SHAPE, "gout and x differ");
     set_sums(inf, &inf->in[1], 2);
     return CHARL_OK;
@@ -159,9 +153,7 @@ static const charl_op_sample samples_sums[] = {
      .lo = -1,
      .hi = 1,
      .terms = 1800},
-    {.in = {CHARL_R(F32, 1, 1), CHARL_R(F32, 1, 1), CHARL_R(F32, 1), CHARL_R(F32, 1)},
-     .lo = -1,
-     .hi = 1},
+    {.in = {CHARL_R(F32, 1, 1), CHARL_R(F32, 1, 1), CHARL_R(F32, 1), CHARL_R(F32, 1)}, .lo = -1, .hi = 1},
 };
 
 const charl_op charl_op_batch_norm_sums = {
@@ -210,8 +202,7 @@ static const charl_op_sample samples_invstd[] = {
 static void onnx_invstd(const charl_onnx_node *n)
 {
     const charl_norm *t = n->attr;
-    const char *var =
-        charl__onnx_op(n, "Mul", n->in[0], charl__onnx_float(n, 1.0 / t->count), NULL);
+    const char *var = charl__onnx_op(n, "Mul", n->in[0], charl__onnx_float(n, 1.0 / t->count), NULL);
     const char *sum = charl__onnx_op(n, "Add", var, charl__onnx_float(n, (double)t->eps), NULL);
 
     charl__onnx_op(n, "Reciprocal", charl__onnx_op(n, "Sqrt", sum, NULL, NULL), NULL, n->out);
@@ -238,8 +229,7 @@ static double unbiased(const charl_norm_update *t)
 static charl_status infer_update(charl_infer *inf)
 {
     for (int i = 0; i < 4; i++) {
-        CHARL_REQUIRE(inf->in[i].dtype == CHARL_F32 &&
-                          charl_shape_equal(&inf->in[i].shape, &inf->in[0].shape) &&
+        CHARL_REQUIRE(inf->in[i].dtype == CHARL_F32 && charl_shape_equal(&inf->in[i].shape, &inf->in[0].shape) &&
                           inf->in[i].batch == inf->in[0].batch,
                       CHARL_ERR_SHAPE, "running statistics and statistics differ in shape");
     }
@@ -255,10 +245,9 @@ static charl_status enqueue_update(const charl_enqueue *e)
     charl_launch l = {
         .file = "norm/batch_norm",
         .entry = "charl_update",
-        .args = {charl__inout(e->in[0]), charl__inout(e->in[1]), charl__in(e->in[2]),
-                 charl__in(e->in[3]), charl__out(e->out[0]), charl__out(e->out[1]),
-                 charl__in(e->step), charl__i64(n), charl__f32(t->momentum),
-                 charl__f32((float)unbiased(t))},
+        .args = {charl__inout(e->in[0]), charl__inout(e->in[1]), charl__in(e->in[2]), charl__in(e->in[3]),
+                 charl__out(e->out[0]), charl__out(e->out[1]), charl__in(e->step), charl__i64(n),
+                 charl__f32(t->momentum), charl__f32((float)unbiased(t))},
         .label = e->label,
     };
 
@@ -280,18 +269,9 @@ static void reference_update(const charl_reference *r)
 static const charl_norm_update slow = {10, 0.1F}, at_once = {1, 1.0F};
 
 static const charl_op_sample samples_update[] = {
-    {.in = {CHARL_R(F32, 7), CHARL_R(F32, 7), CHARL_R(F32, 7), CHARL_R(F32, 7)},
-     .attr = &slow,
-     .lo = 0.5,
-     .hi = 2},
-    {.in = {CHARL_B(F32, 80), CHARL_B(F32, 80), CHARL_B(F32, 80), CHARL_B(F32, 80)},
-     .attr = &slow,
-     .lo = 0.5,
-     .hi = 2},
-    {.in = {CHARL_R(F32, 2), CHARL_R(F32, 2), CHARL_R(F32, 2), CHARL_R(F32, 2)},
-     .attr = &at_once,
-     .lo = 0.5,
-     .hi = 2},
+    {.in = {CHARL_R(F32, 7), CHARL_R(F32, 7), CHARL_R(F32, 7), CHARL_R(F32, 7)}, .attr = &slow, .lo = 0.5, .hi = 2},
+    {.in = {CHARL_B(F32, 80), CHARL_B(F32, 80), CHARL_B(F32, 80), CHARL_B(F32, 80)}, .attr = &slow, .lo = 0.5, .hi = 2},
+    {.in = {CHARL_R(F32, 2), CHARL_R(F32, 2), CHARL_R(F32, 2), CHARL_R(F32, 2)}, .attr = &at_once, .lo = 0.5, .hi = 2},
 };
 
 const charl_op charl_op_batch_norm_update = {

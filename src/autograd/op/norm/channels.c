@@ -41,14 +41,12 @@ int64_t charl__channels_workspace(const charl_shape *x, int n_slices, int quanti
     const int64_t slices = n_slices > 1 ? n_slices : 1, n = quantities * x->dim[1];
     const cut c = cut_slice(x, slices);
 
-    return (slices * n * (1 + c.blocks) + charl__reduce_scratch(slices, c.blocks, n)) *
-           (int64_t)sizeof(float);
+    return (slices * n * (1 + c.blocks) + charl__reduce_scratch(slices, c.blocks, n)) * (int64_t)sizeof(float);
 }
 
 /* With the parameters that form g, where it is formed, in front: of x, the statistics and, in the
  * gradient, the weight, as the kernels call them. */
-static charl_status launch(const charl_enqueue *e, charl_launch *l, charl__text *defines,
-                           const charl_arg *args, int n)
+static charl_status launch(const charl_enqueue *e, charl_launch *l, charl__text *defines, const charl_arg *args, int n)
 {
     static const char *const known[CHARL_OP_MAX_IN] = {NULL, "(X)", "m", "v", NULL, "weight"};
 
@@ -134,8 +132,8 @@ charl_status charl__channels_sums(const charl_enqueue *e, const charl_channels *
                       .local = {GROUP},
                       .label = e->label};
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&defines, "%s#define WHAT %d\n",
-                                         charl__act_define(c->x->dtype), what_is_summed(c)));
+    CHARL_TRY_CLEANUP(
+        charl__text_printf(&defines, "%s#define WHAT %d\n", charl__act_define(c->x->dtype), what_is_summed(c)));
     CHARL_TRY_CLEANUP(launch(e, &l, &defines, args, n_args));
     CHARL_TRY_CLEANUP(end_sums(e, &s));
 cleanup:
@@ -143,16 +141,15 @@ cleanup:
     return st;
 }
 
-charl_status charl__channels_squares(const charl_enqueue *e, const charl_shape *x,
-                                     const charl_tensor *moments, const charl_tensor *mean)
+charl_status charl__channels_squares(const charl_enqueue *e, const charl_shape *x, const charl_tensor *moments,
+                                     const charl_tensor *mean)
 {
     const block_sums s = begin_sums(e, x);
     const int64_t units = s.slices * s.cut.blocks;
     charl_launch l = {.file = "norm/channels",
                       .entry = "charl_channel_squares",
-                      .args = {charl__in(moments), charl__in(mean), s.parts, charl__i64(units),
-                               charl__i64(s.cut.rows), charl__i64(s.n), charl__i64(s.cut.blocks),
-                               charl__i64(s.cut.block)},
+                      .args = {charl__in(moments), charl__in(mean), s.parts, charl__i64(units), charl__i64(s.cut.rows),
+                               charl__i64(s.n), charl__i64(s.cut.blocks), charl__i64(s.cut.block)},
                       .label = e->label};
 
     charl__span_launch(e->dev, units * s.n / LANES, 1, &l);
@@ -179,11 +176,10 @@ charl_status charl__channels_gradient(const charl_enqueue *e, double count)
                               charl__i64(GRADIENT_ROWS),
                               charl__f32((float)(1.0 / count))};
     charl__text defines = {0};
-    charl_launch l = {
-        .file = "norm/channels", .entry = "charl_channel_gradient", .label = e->label};
+    charl_launch l = {.file = "norm/channels", .entry = "charl_channel_gradient", .label = e->label};
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&defines, "%s#define WEIGHT %d\n",
-                                         charl__act_define(e->in[1]->dtype), weight));
+    CHARL_TRY_CLEANUP(
+        charl__text_printf(&defines, "%s#define WEIGHT %d\n", charl__act_define(e->in[1]->dtype), weight));
     charl__span_launch(e->dev, ceil_div(rows, GRADIENT_ROWS) * channels / LANES, 1, &l);
     CHARL_TRY_CLEANUP(launch(e, &l, &defines, args, (int)(sizeof args / sizeof args[0])));
 cleanup:

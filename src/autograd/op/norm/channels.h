@@ -29,8 +29,7 @@ charl_status charl__channels_sums(const charl_enqueue *e, const charl_channels *
 
 /** out[0] = sum of (x - mean)^2, [C], of x of this shape with these moments: with the bits of
  * charl__channels_sums of x and mean. */
-charl_status charl__channels_squares(const charl_enqueue *e, const charl_shape *x,
-                                     const charl_tensor *moments,
+charl_status charl__channels_squares(const charl_enqueue *e, const charl_shape *x, const charl_tensor *moments,
                                      const charl_tensor *mean) CHARL_MUST_CHECK;
 
 /** batch_norm_grad of e's operands, over `count` elements of a channel. Async. */

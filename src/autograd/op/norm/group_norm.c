@@ -14,8 +14,7 @@ static charl_var *per_channel(charl_graph *g, charl_var *v, const charl_shape *x
     return charl_reshape(g, v, s);
 }
 
-charl_var *charl_group_norm(charl_graph *g, charl_var *x, charl_var *weight, charl_var *bias,
-                            int groups, float eps)
+charl_var *charl_group_norm(charl_graph *g, charl_var *x, charl_var *weight, charl_var *bias, int groups, float eps)
 {
     charl_shape s, rows = {3, {0, groups, 1}};
     char text[CHARL_SHAPE_TEXT];
@@ -25,8 +24,7 @@ charl_var *charl_group_norm(charl_graph *g, charl_var *x, charl_var *weight, cha
     }
     s = charl_var_get_type(x).shape;
     if (s.ndim < 2 || groups < 1 || s.dim[1] % groups != 0) {
-        return charl__graph_fail(g, CHARL_ERR_SHAPE,
-                                 "group_norm: %d groups do not divide the channels of x %s", groups,
+        return charl__graph_fail(g, CHARL_ERR_SHAPE, "group_norm: %d groups do not divide the channels of x %s", groups,
                                  charl_shape_format(&s, text));
     }
     rows.dim[0] = s.dim[0];

@@ -9,10 +9,10 @@
 #include "autograd/launch/rows.h"
 #include "charl/ops.h"
 
-const charl__row_norm charl__row_norm_layer = {
-    true, &charl_op_layer_norm_grad, &charl_op_layer_norm_wgrad, &charl_op_layer_norm_grads};
-const charl__row_norm charl__row_norm_rms = {false, &charl_op_rms_norm_grad,
-                                             &charl_op_rms_norm_wgrad, &charl_op_rms_norm_grads};
+const charl__row_norm charl__row_norm_layer = {true, &charl_op_layer_norm_grad, &charl_op_layer_norm_wgrad,
+                                               &charl_op_layer_norm_grads};
+const charl__row_norm charl__row_norm_rms = {false, &charl_op_rms_norm_grad, &charl_op_rms_norm_wgrad,
+                                             &charl_op_rms_norm_grads};
 
 enum { MAX_IN_REGISTERS = 8 };
 /* Rows of up to SHORT elements of a half type have HALF_WIDTH accumulators where work-items
@@ -36,26 +36,22 @@ charl_status charl__row_norm_check(const charl_infer *inf, int x, int first, int
     const charl_type *t = &inf->in[x];
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(t->shape.ndim >= (t->batch == CHARL_BATCHED ? 2 : 1) &&
-                      charl__row_norm_length(&t->shape) > 0,
-                  CHARL_ERR_SHAPE, "x %s has no last axis to normalise over",
-                  charl_shape_format(&t->shape, a));
+    CHARL_REQUIRE(t->shape.ndim >= (t->batch == CHARL_BATCHED ? 2 : 1) && charl__row_norm_length(&t->shape) > 0,
+                  CHARL_ERR_SHAPE, "x %s has no last axis to normalise over", charl_shape_format(&t->shape, a));
     for (int i = 0; i < inf->n_in; i++) {
         const charl_type *o = &inf->in[i];
 
-        CHARL_REQUIRE(charl__is_float(o->dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float",
-                      i, charl_dtype_name(o->dtype));
+        CHARL_REQUIRE(charl__is_float(o->dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float", i,
+                      charl_dtype_name(o->dtype));
         if (i >= first && i < last) {
-            CHARL_REQUIRE(o->shape.ndim == 1 &&
-                              o->shape.dim[0] == charl__row_norm_length(&t->shape) &&
+            CHARL_REQUIRE(o->shape.ndim == 1 && o->shape.dim[0] == charl__row_norm_length(&t->shape) &&
                               o->batch != CHARL_BATCHED,
                           CHARL_ERR_SHAPE, "operand %d %s does not fit the last axis of x %s", i,
                           charl_shape_format(&o->shape, a), charl_shape_format(&t->shape, b));
         } else {
-            CHARL_REQUIRE(charl_shape_equal(&o->shape, &t->shape) && o->batch == t->batch &&
-                              o->dtype == t->dtype,
-                          CHARL_ERR_SHAPE, "operand %d %s differs from x %s", i,
-                          charl_shape_format(&o->shape, a), charl_shape_format(&t->shape, b));
+            CHARL_REQUIRE(charl_shape_equal(&o->shape, &t->shape) && o->batch == t->batch && o->dtype == t->dtype,
+                          CHARL_ERR_SHAPE, "operand %d %s differs from x %s", i, charl_shape_format(&o->shape, a),
+                          charl_shape_format(&t->shape, b));
         }
     }
     return CHARL_OK;
@@ -75,23 +71,21 @@ int charl__row_norm_register_blocks(const charl_device *dev, int64_t n, charl_dt
     return charl__rows_have_one_item(dev) || blocks > MAX_IN_REGISTERS ? 0 : (int)blocks;
 }
 
-charl_status charl__row_norm_plan(const charl_enqueue *e, const charl_tensor *x,
-                                  const char *defines, charl_rows *out)
+charl_status charl__row_norm_plan(const charl_enqueue *e, const charl_tensor *x, const char *defines, charl_rows *out)
 {
     const int64_t n = charl__row_norm_length(&x->shape), rows = charl__row_norm_count(&x->shape);
     const int width = charl__row_norm_width(e->dev, n, x->dtype);
     char extra[192];
 
-    snprintf(extra, sizeof extra, "#define CENTRED %d\n#define KEEP %d\n%s",
-             charl__row_norm_of(e->op)->centred,
+    snprintf(extra, sizeof extra, "#define CENTRED %d\n#define KEEP %d\n%s", charl__row_norm_of(e->op)->centred,
              charl__row_norm_register_blocks(e->dev, n, x->dtype), defines);
     CHARL_TRY(charl__rows_plan(e->dev, rows, width < charl__rows_width(n) ? width : n, extra, out));
     charl__rows_store(out, x->dtype);
     return CHARL_OK;
 }
 
-charl_status charl__row_norm_launch(const charl_enqueue *e, const char *entry,
-                                    const charl_tensor *x, const char *defines, charl_launch *l)
+charl_status charl__row_norm_launch(const charl_enqueue *e, const char *entry, const charl_tensor *x,
+                                    const char *defines, charl_launch *l)
 {
     charl_rows plan;
 
@@ -141,16 +135,14 @@ static charl_status enqueue_add(const charl_enqueue *e)
 {
     charl_launch l = {.file = "norm/row_norm",
                       .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->in[2]),
-                               charl__in(e->n_in > 3 ? e->in[3] : NULL), charl__out(e->out[0]),
-                               charl__out(e->out[1])}};
+                               charl__in(e->n_in > 3 ? e->in[3] : NULL), charl__out(e->out[0]), charl__out(e->out[1])}};
     char defines[64];
 
     snprintf(defines, sizeof defines, "#define ADD 1\n#define AFFINE %d\n", e->n_in - 2);
     return charl__row_norm_launch(e, "charl_normalize", e->in[0], defines, &l);
 }
 
-void charl__row_norm_statistics(const charl_reference *r, const double *x, int64_t n, double *mean,
-                                double *invstd)
+void charl__row_norm_statistics(const charl_reference *r, const double *x, int64_t n, double *mean, double *invstd)
 {
     double sum = 0, squares = 0;
 
@@ -167,17 +159,15 @@ void charl__row_norm_statistics(const charl_reference *r, const double *x, int64
 /* Operands `affine` and after are weight and bias. */
 static void normalize(const charl_reference *r, const double *x, int affine, double *out)
 {
-    const int64_t n = charl__row_norm_length(&r->in_type[0].shape),
-                  rows = charl__row_norm_count(&r->in_type[0].shape);
+    const int64_t n = charl__row_norm_length(&r->in_type[0].shape), rows = charl__row_norm_count(&r->in_type[0].shape);
 
     for (int64_t i = 0; i < rows; i++) {
         double mean, invstd;
 
         charl__row_norm_statistics(r, x + i * n, n, &mean, &invstd);
         for (int64_t j = 0; j < n; j++) {
-            out[i * n + j] =
-                (x[i * n + j] - mean) * invstd * (r->n_in > affine ? r->in[affine][j] : 1) +
-                (r->n_in > affine + 1 ? r->in[affine + 1][j] : 0);
+            out[i * n + j] = (x[i * n + j] - mean) * invstd * (r->n_in > affine ? r->in[affine][j] : 1) +
+                             (r->n_in > affine + 1 ? r->in[affine + 1][j] : 0);
         }
     }
 }
@@ -199,28 +189,11 @@ static const float usual = 1e-5F, large = 0.1F;
 
 /* Of operands x, weight and bias; an operator without the last takes those before it. */
 static const charl_op_sample samples[] = {
-    {.in = {CHARL_B(F32, 16, 5), CHARL_R(F32, 5), CHARL_R(F32, 5)},
-     .attr = &large,
-     .lo = -1,
-     .hi = 1,
-     .terms = 16},
-    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_R(F32, 37)},
-     .n_in = 2,
-     .attr = &usual,
-     .lo = -1,
-     .hi = 1,
-     .terms = 37},
+    {.in = {CHARL_B(F32, 16, 5), CHARL_R(F32, 5), CHARL_R(F32, 5)}, .attr = &large, .lo = -1, .hi = 1, .terms = 16},
+    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_R(F32, 37)}, .n_in = 2, .attr = &usual, .lo = -1, .hi = 1, .terms = 37},
     {.in = {CHARL_R(F32, 5, 300)}, .n_in = 1, .attr = &usual, .lo = -1, .hi = 1, .terms = 300},
-    {.in = {CHARL_R(F32, 3, 1), CHARL_R(F32, 1), CHARL_R(F32, 1)},
-     .attr = &large,
-     .lo = -1,
-     .hi = 1,
-     .terms = 2},
-    {.in = {CHARL_R(F32, 768), CHARL_R(F32, 768), CHARL_R(F32, 768)},
-     .attr = &usual,
-     .lo = -1,
-     .hi = 1,
-     .terms = 768},
+    {.in = {CHARL_R(F32, 3, 1), CHARL_R(F32, 1), CHARL_R(F32, 1)}, .attr = &large, .lo = -1, .hi = 1, .terms = 2},
+    {.in = {CHARL_R(F32, 768), CHARL_R(F32, 768), CHARL_R(F32, 768)}, .attr = &usual, .lo = -1, .hi = 1, .terms = 768},
 };
 
 static const charl_op_sample samples_add[] = {
@@ -247,15 +220,13 @@ static const charl_op_sample samples_add[] = {
      .terms = 2},
 };
 
-#define NORM(word)                                                                                 \
-    .name = (word), .attr_size = sizeof(float), .half = CHARL_HALF(0), .infer = infer,             \
-    .enqueue = enqueue, .backward = charl__row_norm_backward, .reference = reference,              \
-    .onnx = charl__row_norm_onnx, CHARL_SAMPLES(samples)
+#define NORM(word)                                                                                                     \
+    .name = (word), .attr_size = sizeof(float), .half = CHARL_HALF(0), .infer = infer, .enqueue = enqueue,             \
+    .backward = charl__row_norm_backward, .reference = reference, .onnx = charl__row_norm_onnx, CHARL_SAMPLES(samples)
 
-#define ADD_NORM(word)                                                                             \
-    .name = (word), .attr_size = sizeof(float), .in_place = true,                                  \
-    .half = CHARL_HALF(0) | CHARL_HALF(1), .infer = infer_add, .enqueue = enqueue_add,             \
-    .backward = charl__row_norm_add_backward, .reference = reference_add,                          \
+#define ADD_NORM(word)                                                                                                 \
+    .name = (word), .attr_size = sizeof(float), .in_place = true, .half = CHARL_HALF(0) | CHARL_HALF(1),               \
+    .infer = infer_add, .enqueue = enqueue_add, .backward = charl__row_norm_add_backward, .reference = reference_add,  \
     .onnx = charl__row_norm_add_onnx, CHARL_SAMPLES(samples_add)
 
 const charl_op charl_op_layer_norm = {
@@ -289,13 +260,11 @@ const charl_op charl_op_add_rms_norm = {
     .n_in = 3,
 };
 
-charl_var *charl_layer_norm(charl_graph *g, charl_var *x, charl_var *weight, charl_var *bias,
-                            float eps)
+charl_var *charl_layer_norm(charl_graph *g, charl_var *x, charl_var *weight, charl_var *bias, float eps)
 {
     charl_var *out[CHARL_OP_MAX_OUT];
 
-    charl__apply(g, &charl_op_layer_norm, &eps, (charl_var *[]){x, weight, weight ? bias : NULL}, 3,
-                 out);
+    charl__apply(g, &charl_op_layer_norm, &eps, (charl_var *[]){x, weight, weight ? bias : NULL}, 3, out);
     return bias && !weight ? charl_add(g, out[0], bias) : out[0];
 }
 
@@ -307,19 +276,17 @@ charl_var *charl_rms_norm(charl_graph *g, charl_var *x, charl_var *weight, float
     return out[0];
 }
 
-charl_var *charl_add_layer_norm(charl_graph *g, charl_var *a, charl_var *b,
-                                const charl_layer_norm_args *args, charl_var **sum)
+charl_var *charl_add_layer_norm(charl_graph *g, charl_var *a, charl_var *b, const charl_layer_norm_args *args,
+                                charl_var **sum)
 {
     charl_var *out[CHARL_OP_MAX_OUT];
 
-    charl__apply(g, &charl_op_add_layer_norm, &args->eps,
-                 (charl_var *[]){a, b, args->weight, args->bias}, 4, out);
+    charl__apply(g, &charl_op_add_layer_norm, &args->eps, (charl_var *[]){a, b, args->weight, args->bias}, 4, out);
     *sum = out[0];
     return out[1];
 }
 
-charl_var *charl_add_rms_norm(charl_graph *g, charl_var *a, charl_var *b, charl_var *weight,
-                              float eps, charl_var **sum)
+charl_var *charl_add_rms_norm(charl_graph *g, charl_var *a, charl_var *b, charl_var *weight, float eps, charl_var **sum)
 {
     charl_var *out[CHARL_OP_MAX_OUT];
 

@@ -36,8 +36,7 @@ int64_t charl__row_norm_length(const charl_shape *s);
 int64_t charl__row_norm_count(const charl_shape *s);
 /** Operand x has rows; operands first .. last - 1 are [C], the others as x. Errors: ERR_SHAPE,
  * ERR_DTYPE. */
-charl_status charl__row_norm_check(const charl_infer *inf, int x, int first,
-                                   int last) CHARL_MUST_CHECK;
+charl_status charl__row_norm_check(const charl_infer *inf, int x, int first, int last) CHARL_MUST_CHECK;
 /** Accumulators of a row of n elements: those of charl__rows_width, or half as many where half
  * types have an order of their own (docs/adr/0011) and a warp then has two rows. */
 int charl__row_norm_width(const charl_device *dev, int64_t n, charl_dtype dtype);
@@ -45,15 +44,13 @@ int charl__row_norm_width(const charl_device *dev, int64_t n, charl_dtype dtype)
  * blocks of its width; longer ones they read again. 0: they keep none. */
 int charl__row_norm_register_blocks(const charl_device *dev, int64_t n, charl_dtype dtype);
 /** charl__rows_plan for the rows of x, with what all these kernels are specialised by. */
-charl_status charl__row_norm_plan(const charl_enqueue *e, const charl_tensor *x,
-                                  const char *defines, charl_rows *out) CHARL_MUST_CHECK;
+charl_status charl__row_norm_plan(const charl_enqueue *e, const charl_tensor *x, const char *defines,
+                                  charl_rows *out) CHARL_MUST_CHECK;
 /** Launch `entry` over the rows of x; l has its operands, and geometry and eps follow. */
-charl_status charl__row_norm_launch(const charl_enqueue *e, const char *entry,
-                                    const charl_tensor *x, const char *defines,
-                                    charl_launch *l) CHARL_MUST_CHECK;
+charl_status charl__row_norm_launch(const charl_enqueue *e, const char *entry, const charl_tensor *x,
+                                    const char *defines, charl_launch *l) CHARL_MUST_CHECK;
 /** Mean, 0 for rms_norm, and 1 / deviation of a row x of n elements. */
-void charl__row_norm_statistics(const charl_reference *r, const double *x, int64_t n, double *mean,
-                                double *invstd);
+void charl__row_norm_statistics(const charl_reference *r, const double *x, int64_t n, double *mean, double *invstd);
 
 struct charl_onnx_node;
 void charl__row_norm_onnx(const struct charl_onnx_node *n);

@@ -99,8 +99,7 @@ static charl_status infer_grad(charl_infer *inf)
 static charl_launch grad_launch(const charl_enqueue *e, char *defines, size_t bytes)
 {
     charl_launch l = {.file = "norm/row_norm_grad",
-                      .args = {charl__in(e->in[0]), charl__in(e->in[1]),
-                               charl__in(e->n_in > 2 ? e->in[2] : NULL)}};
+                      .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->n_in > 2 ? e->in[2] : NULL)}};
 
     snprintf(defines, bytes, "#define EXTRA %d\n#define AFFINE %d\n", e->n_in > 3, e->n_in > 2);
     if (e->n_in > 3) {
@@ -142,10 +141,7 @@ typedef struct sums_plan {
 static sums_plan plan_sums(const charl_shape *x, const charl_op *op, int64_t slices)
 {
     const int64_t rows = charl__row_norm_count(x);
-    sums_plan p = {.slices = slices,
-                   .height = rows / slices,
-                   .n = charl__row_norm_length(x),
-                   .sums = sums_of(op)};
+    sums_plan p = {.slices = slices, .height = rows / slices, .n = charl__row_norm_length(x), .sums = sums_of(op)};
 
     p.block = p.height > BLOCK * MOST_BLOCKS ? ceil_div(p.height, MOST_BLOCKS) : BLOCK;
     p.blocks = p.height > p.block ? ceil_div(p.height, p.block) : 1;
@@ -162,12 +158,10 @@ static void infer_sums(charl_infer *inf, int k)
 
     inf->n_out = k + sums_of(inf->op);
     for (int i = k; i < inf->n_out; i++) {
-        inf->out[i] = (charl_type){CHARL_F32,
-                                   {1, {charl__row_norm_length(&x->shape)}},
-                                   partial ? CHARL_PARTIAL : CHARL_REPLICATED};
+        inf->out[i] = (charl_type){
+            CHARL_F32, {1, {charl__row_norm_length(&x->shape)}}, partial ? CHARL_PARTIAL : CHARL_REPLICATED};
     }
-    inf->workspace =
-        plan_sums(&x->shape, inf->op, partial ? inf->n_slices : 1).end * (int64_t)sizeof(float);
+    inf->workspace = plan_sums(&x->shape, inf->op, partial ? inf->n_slices : 1).end * (int64_t)sizeof(float);
 }
 
 static charl_status infer_wgrad(charl_infer *inf)
@@ -211,21 +205,19 @@ static charl_status sum_blocks(const charl_enqueue *e, const sums_plan *p)
     const charl_tensor *x = e->in[1];
     const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
     char defines[96];
-    charl_launch stats = {
-        .file = "norm/row_norm",
-        .args = {charl__in(x), charl__scratch_arg(CHARL_ARG_OUT, e->workspace, p->of_rows)}};
+    charl_launch stats = {.file = "norm/row_norm",
+                          .args = {charl__in(x), charl__scratch_arg(CHARL_ARG_OUT, e->workspace, p->of_rows)}};
     charl_launch l = {.file = "norm/row_norm_sums",
                       .entry = "charl_sums",
                       .defines = defines,
                       .label = e->label,
                       .args = {charl__in(e->in[0]), charl__in(x),
                                charl__scratch_arg(CHARL_ARG_IN, e->workspace, p->of_rows),
-                               charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0),
-                               charl__i64(p->slices), charl__i64(p->height), charl__i64(p->block),
-                               charl__i64(p->n)}};
+                               charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0), charl__i64(p->slices),
+                               charl__i64(p->height), charl__i64(p->block), charl__i64(p->n)}};
 
-    snprintf(defines, sizeof defines, "#define CHARL_VEC %d\n#define CENTRED %d\n%s", vec,
-             p->sums > 1, charl__act_define(x->dtype));
+    snprintf(defines, sizeof defines, "#define CHARL_VEC %d\n#define CENTRED %d\n%s", vec, p->sums > 1,
+             charl__act_define(x->dtype));
     charl__span_launch(e->dev, p->slices * p->blocks * ceil_div(p->n, vec), 1, &l);
     CHARL_TRY(charl__row_norm_launch(e, "charl_stats", x, "", &stats));
     CHARL_TRY(charl__launch(e->dev, &l));
@@ -258,8 +250,7 @@ static bool takes_one_pass(const charl_enqueue *e)
     for (int i = 0; i < e->n_in; i++) {
         aligned = aligned && is_aligned(e->in[i]);
     }
-    return aligned && is_aligned(e->out[0]) && kept > 0 &&
-           kept * (int64_t)charl_dtype_size(x->dtype) <= MAX_BYTES &&
+    return aligned && is_aligned(e->out[0]) && kept > 0 && kept * (int64_t)charl_dtype_size(x->dtype) <= MAX_BYTES &&
            charl_shape_count(&x->shape) > 0 && local <= charl_device_get_info(e->dev)->local_bytes;
 }
 
@@ -271,9 +262,8 @@ static charl_status launch_one_pass(const charl_enqueue *e, const sums_plan *p)
     const int64_t per_group = GROUP / (TEAMS * width / CHARL_GPU_VEC); /* blocks of rows */
     charl_rows plan;
 
-    snprintf(defines + strlen(defines), sizeof defines - strlen(defines),
-             "#define FULL %d\n#define BLOCK %lld\n", p->n % width == 0 ? 2 : 1,
-             (long long)p->block);
+    snprintf(defines + strlen(defines), sizeof defines - strlen(defines), "#define FULL %d\n#define BLOCK %lld\n",
+             p->n % width == 0 ? 2 : 1, (long long)p->block);
     CHARL_TRY(charl__row_norm_plan(e, e->in[1], defines, &plan));
     l.file = "norm/row_norm_grads";
     l.entry = "charl_gradients";
@@ -306,8 +296,7 @@ static charl_status enqueue_grads(const charl_enqueue *e)
 
 static void reference_grad(const charl_reference *r)
 {
-    const int64_t n = charl__row_norm_length(&r->in_type[1].shape),
-                  rows = charl__row_norm_count(&r->in_type[1].shape);
+    const int64_t n = charl__row_norm_length(&r->in_type[1].shape), rows = charl__row_norm_count(&r->in_type[1].shape);
 
     for (int64_t i = 0; i < rows; i++) {
         const double *g = r->in[0] + i * n, *x = r->in[1] + i * n;
@@ -323,16 +312,15 @@ static void reference_grad(const charl_reference *r)
         for (int64_t j = 0; j < n; j++) {
             const double u = g[j] * (r->n_in > 2 ? r->in[2][j] : 1);
 
-            r->out[0][i * n + j] = invstd * (u - s0 - (x[j] - mean) * invstd * s1) +
-                                   (r->n_in > 3 ? r->in[3][i * n + j] : 0);
+            r->out[0][i * n + j] =
+                invstd * (u - s0 - (x[j] - mean) * invstd * s1) + (r->n_in > 3 ? r->in[3][i * n + j] : 0);
         }
     }
 }
 
 static void reference_wgrad(const charl_reference *r)
 {
-    const int64_t n = charl__row_norm_length(&r->in_type[1].shape),
-                  rows = charl__row_norm_count(&r->in_type[1].shape);
+    const int64_t n = charl__row_norm_length(&r->in_type[1].shape), rows = charl__row_norm_count(&r->in_type[1].shape);
 
     for (int64_t j = 0; j < n; j++) {
         for (int k = 0; k < sums_of(r->op); k++) {
@@ -354,8 +342,7 @@ static void reference_wgrad(const charl_reference *r)
 
 static void reference_grads(const charl_reference *r)
 {
-    const charl_reference sums = {
-        .op = r->op, .attr = r->attr, .in = r->in, .in_type = r->in_type, .out = r->out + 1};
+    const charl_reference sums = {.op = r->op, .attr = r->attr, .in = r->in, .in_type = r->in_type, .out = r->out + 1};
 
     reference_grad(r);
     reference_wgrad(&sums);
@@ -369,12 +356,7 @@ static const charl_op_sample samples_grad[] = {
      .lo = -1,
      .hi = 1,
      .terms = 16},
-    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 37)},
-     .n_in = 2,
-     .attr = &usual,
-     .lo = -1,
-     .hi = 1,
-     .terms = 37},
+    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 37)}, .n_in = 2, .attr = &usual, .lo = -1, .hi = 1, .terms = 37},
     {.in = {CHARL_R(F32, 5, 300), CHARL_R(F32, 5, 300), CHARL_R(F32, 300)},
      .n_in = 3,
      .attr = &usual,
@@ -390,32 +372,12 @@ static const charl_op_sample samples_grad[] = {
 };
 
 static const charl_op_sample samples_wgrad[] = {
-    {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 5)},
-     .attr = &large,
-     .lo = -1,
-     .hi = 1,
-     .terms = 16},
-    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 37)},
-     .attr = &usual,
-     .lo = -1,
-     .hi = 1,
-     .terms = 37},
-    {.in = {CHARL_R(F32, 5, 300), CHARL_R(F32, 5, 300)},
-     .attr = &usual,
-     .lo = -1,
-     .hi = 1,
-     .terms = 300},
+    {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 5)}, .attr = &large, .lo = -1, .hi = 1, .terms = 16},
+    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 37)}, .attr = &usual, .lo = -1, .hi = 1, .terms = 37},
+    {.in = {CHARL_R(F32, 5, 300), CHARL_R(F32, 5, 300)}, .attr = &usual, .lo = -1, .hi = 1, .terms = 300},
     /* Per slice, whole blocks of 64 rows and a ragged one; of more than 256 blocks, taller ones. */
-    {.in = {CHARL_B(F32, 8, 135, 37), CHARL_B(F32, 8, 135, 37)},
-     .attr = &usual,
-     .lo = -1,
-     .hi = 1,
-     .terms = 1080},
-    {.in = {CHARL_R(F32, 16449, 2), CHARL_R(F32, 16449, 2)},
-     .attr = &usual,
-     .lo = -1,
-     .hi = 1,
-     .terms = 16449},
+    {.in = {CHARL_B(F32, 8, 135, 37), CHARL_B(F32, 8, 135, 37)}, .attr = &usual, .lo = -1, .hi = 1, .terms = 1080},
+    {.in = {CHARL_R(F32, 16449, 2), CHARL_R(F32, 16449, 2)}, .attr = &usual, .lo = -1, .hi = 1, .terms = 16449},
     {.in = {CHARL_R(F32, 0, 4), CHARL_R(F32, 0, 4)}, .attr = &usual, .lo = -1, .hi = 1},
     {.in = {CHARL_R(F32, 1, 1), CHARL_R(F32, 1, 1)}, .attr = &usual, .lo = -1, .hi = 1, .terms = 2},
 };
@@ -440,20 +402,19 @@ static const charl_op_sample samples_grads[] = {
      .terms = 16},
 };
 
-#define GRAD(word)                                                                                 \
-    .name = (word), .n_in = 4, .n_optional = 2, .attr_size = sizeof(float),                        \
-    .half = CHARL_HALF(0) | CHARL_HALF(1) | CHARL_HALF(3), .infer = infer_grad,                    \
-    .enqueue = enqueue_grad, .reference = reference_grad, CHARL_SAMPLES(samples_grad)
+#define GRAD(word)                                                                                                     \
+    .name = (word), .n_in = 4, .n_optional = 2, .attr_size = sizeof(float),                                            \
+    .half = CHARL_HALF(0) | CHARL_HALF(1) | CHARL_HALF(3), .infer = infer_grad, .enqueue = enqueue_grad,               \
+    .reference = reference_grad, CHARL_SAMPLES(samples_grad)
 
-#define WGRAD(word)                                                                                \
-    .name = (word), .n_in = 2, .attr_size = sizeof(float), .half = CHARL_HALF(0) | CHARL_HALF(1),  \
-    .infer = infer_wgrad, .enqueue = enqueue_wgrad, .reference = reference_wgrad,                  \
-    CHARL_SAMPLES(samples_wgrad)
+#define WGRAD(word)                                                                                                    \
+    .name = (word), .n_in = 2, .attr_size = sizeof(float), .half = CHARL_HALF(0) | CHARL_HALF(1),                      \
+    .infer = infer_wgrad, .enqueue = enqueue_wgrad, .reference = reference_wgrad, CHARL_SAMPLES(samples_wgrad)
 
-#define GRADS(word)                                                                                \
-    .name = (word), .n_in = 4, .n_optional = 1, .attr_size = sizeof(float),                        \
-    .half = CHARL_HALF(0) | CHARL_HALF(1) | CHARL_HALF(3), .infer = infer_grads,                   \
-    .enqueue = enqueue_grads, .reference = reference_grads, CHARL_SAMPLES(samples_grads)
+#define GRADS(word)                                                                                                    \
+    .name = (word), .n_in = 4, .n_optional = 1, .attr_size = sizeof(float),                                            \
+    .half = CHARL_HALF(0) | CHARL_HALF(1) | CHARL_HALF(3), .infer = infer_grads, .enqueue = enqueue_grads,             \
+    .reference = reference_grads, CHARL_SAMPLES(samples_grads)
 
 const charl_op charl_op_layer_norm_grad = {
     GRAD("layer_norm_grad"),

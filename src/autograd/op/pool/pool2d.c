@@ -23,13 +23,12 @@ static charl_status check_axis(const charl_window *w, int d)
 {
     const int64_t reach = (int64_t)w->dilation[d] * (w->kernel[d] - 1) + 1;
 
-    CHARL_REQUIRE(
-        w->kernel[d] >= 1 && w->stride[d] >= 1 && w->dilation[d] >= 1 && w->padding[d] >= 0,
-        CHARL_ERR_INVALID, "window with kernel %d, stride %d, dilation %d, padding %d in %s",
-        w->kernel[d], w->stride[d], w->dilation[d], w->padding[d], d == 0 ? "H" : "W");
+    CHARL_REQUIRE(w->kernel[d] >= 1 && w->stride[d] >= 1 && w->dilation[d] >= 1 && w->padding[d] >= 0,
+                  CHARL_ERR_INVALID, "window with kernel %d, stride %d, dilation %d, padding %d in %s", w->kernel[d],
+                  w->stride[d], w->dilation[d], w->padding[d], d == 0 ? "H" : "W");
     CHARL_REQUIRE(w->padding[d] <= reach / 2, CHARL_ERR_INVALID,
-                  "padding %d is more than half of the window's reach of %lld in %s", w->padding[d],
-                  (long long)reach, d == 0 ? "H" : "W");
+                  "padding %d is more than half of the window's reach of %lld in %s", w->padding[d], (long long)reach,
+                  d == 0 ? "H" : "W");
     return CHARL_OK;
 }
 
@@ -40,8 +39,7 @@ static charl_status output_of(const charl_pool *p, const charl_type *x, charl_sh
 
     CHARL_REQUIRE(charl__is_float(x->dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
                   charl_dtype_name(x->dtype));
-    CHARL_REQUIRE(x->shape.ndim == 4 && x->shape.dim[2] <= INT_MAX / 4 &&
-                      x->shape.dim[3] <= INT_MAX / 4 &&
+    CHARL_REQUIRE(x->shape.ndim == 4 && x->shape.dim[2] <= INT_MAX / 4 && x->shape.dim[3] <= INT_MAX / 4 &&
                       x->shape.dim[2] * x->shape.dim[3] <= INT_MAX,
                   CHARL_ERR_SHAPE, "x %s is not [B, C, H, W]", charl_shape_format(&x->shape, text));
     *out = x->shape;
@@ -50,10 +48,8 @@ static charl_status output_of(const charl_pool *p, const charl_type *x, charl_sh
         int64_t room;
 
         CHARL_TRY(check_axis(w, d));
-        room = x->shape.dim[2 + d] + 2 * (int64_t)w->padding[d] -
-               (int64_t)w->dilation[d] * (w->kernel[d] - 1) - 1;
-        CHARL_REQUIRE(room >= 0, CHARL_ERR_SHAPE,
-                      "kernel %d x %d is larger than the padded image %s", w->kernel[0],
+        room = x->shape.dim[2 + d] + 2 * (int64_t)w->padding[d] - (int64_t)w->dilation[d] * (w->kernel[d] - 1) - 1;
+        CHARL_REQUIRE(room >= 0, CHARL_ERR_SHAPE, "kernel %d x %d is larger than the padded image %s", w->kernel[0],
                       w->kernel[1], charl_shape_format(&x->shape, text));
         out->dim[2 + d] = room / w->stride[d] + 1;
     }
@@ -81,18 +77,17 @@ static charl_status infer_grad(charl_infer *inf)
     charl_shape want = {0};
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(inf->in[0].shape.ndim == 4, CHARL_ERR_SHAPE,
-                  "the gradient %s is not [B, C, H, W]", charl_shape_format(&inf->in[0].shape, a));
-    CHARL_REQUIRE(inf->n_in < 2 || (inf->in[1].dtype == CHARL_I32 &&
-                                    charl_shape_equal(&inf->in[1].shape, &inf->in[0].shape)),
+    CHARL_REQUIRE(inf->in[0].shape.ndim == 4, CHARL_ERR_SHAPE, "the gradient %s is not [B, C, H, W]",
+                  charl_shape_format(&inf->in[0].shape, a));
+    CHARL_REQUIRE(inf->n_in < 2 ||
+                      (inf->in[1].dtype == CHARL_I32 && charl_shape_equal(&inf->in[1].shape, &inf->in[0].shape)),
                   CHARL_ERR_SHAPE, "argmax does not go with the gradient");
     inf->out[0] = inf->in[0];
     inf->out[0].shape.dim[2] = p->size[0];
     inf->out[0].shape.dim[3] = p->size[1];
     CHARL_TRY(output_of(p, &inf->out[0], &want));
-    CHARL_REQUIRE(charl_shape_equal(&want, &inf->in[0].shape), CHARL_ERR_SHAPE,
-                  "the gradient is %s, the output %s", charl_shape_format(&inf->in[0].shape, a),
-                  charl_shape_format(&want, b));
+    CHARL_REQUIRE(charl_shape_equal(&want, &inf->in[0].shape), CHARL_ERR_SHAPE, "the gradient is %s, the output %s",
+                  charl_shape_format(&inf->in[0].shape, a), charl_shape_format(&want, b));
     CHARL_TRY(charl__infer_rows(inf));
     return CHARL_OK;
 }
@@ -117,13 +112,11 @@ static charl_status launch(const charl_enqueue *e, const pool_run *r)
     if (r->count == 0) {
         return CHARL_OK;
     }
-    snprintf(
-        defines, sizeof defines,
-        "#define KH %d\n#define KW %d\n#define SH %d\n#define SW %d\n#define PH %d\n#define PW %d\n"
-        "#define DH %d\n#define DW %d\n%s%s",
-        w->kernel[0], w->kernel[1], w->stride[0], w->stride[1], w->padding[0], w->padding[1],
-        w->dilation[0], w->dilation[1], charl__act_define(e->out[0]->dtype),
-        r->rows ? "#define CHARL_VEC 16\n" : "");
+    snprintf(defines, sizeof defines,
+             "#define KH %d\n#define KW %d\n#define SH %d\n#define SW %d\n#define PH %d\n#define PW %d\n"
+             "#define DH %d\n#define DW %d\n%s%s",
+             w->kernel[0], w->kernel[1], w->stride[0], w->stride[1], w->padding[0], w->padding[1], w->dilation[0],
+             w->dilation[1], charl__act_define(e->out[0]->dtype), r->rows ? "#define CHARL_VEC 16\n" : "");
     for (int i = 0; i < e->n_in; i++) {
         l.args[a++] = charl__in(e->in[i]);
     }
@@ -204,8 +197,8 @@ static charl_status enqueue_max_grad(const charl_enqueue *e)
     const charl_window *w = &((const charl_pool *)e->attr)->win;
     const charl_shape *image = &e->out[0]->shape;
     const int64_t size = image->dim[2] * image->dim[3];
-    const bool overlap = w->stride[0] <= w->dilation[0] * (w->kernel[0] - 1) ||
-                         w->stride[1] <= w->dilation[1] * (w->kernel[1] - 1);
+    const bool overlap =
+        w->stride[0] <= w->dilation[0] * (w->kernel[0] - 1) || w->stride[1] <= w->dilation[1] * (w->kernel[1] - 1);
 
     if (e->out[0]->channels_last) {
         return launch_last(e, "charl_max_gradient_last", true);
@@ -216,13 +209,11 @@ static charl_status enqueue_max_grad(const charl_enqueue *e)
     if (is_tiling(w)) {
         return launch_rows(e, "charl_max_rows_gradient", true);
     }
-    return launch(
-        e, &(pool_run){.file = "pool/pool",
-                       .entry = "charl_max_scatter",
-                       .gradient = true,
-                       .count = image->dim[0] * image->dim[1],
-                       .span = (charl__span(e->dev, charl__tensor_count(e->out[0]), 1) + size - 1) /
-                               size});
+    return launch(e, &(pool_run){.file = "pool/pool",
+                                 .entry = "charl_max_scatter",
+                                 .gradient = true,
+                                 .count = image->dim[0] * image->dim[1],
+                                 .span = (charl__span(e->dev, charl__tensor_count(e->out[0]), 1) + size - 1) / size});
 }
 
 static charl_status enqueue_avg(const charl_enqueue *e)
@@ -245,9 +236,8 @@ static void backward(const charl_backward *b)
     }
     p.size[0] = s.dim[2];
     p.size[1] = s.dim[3];
-    b->gin[0] = is_max(b->op)
-                    ? charl__apply2(b->g, &charl_op_max_pool2d_grad, &p, b->gout[0], b->out[1])
-                    : charl__apply1(b->g, &charl_op_avg_pool2d_grad, &p, b->gout[0]);
+    b->gin[0] = is_max(b->op) ? charl__apply2(b->g, &charl_op_max_pool2d_grad, &p, b->gout[0], b->out[1])
+                              : charl__apply1(b->g, &charl_op_avg_pool2d_grad, &p, b->gout[0]);
 }
 
 static void backward_avg_grad(const charl_backward *b)
@@ -262,8 +252,7 @@ typedef struct pool_walk {
 
 static pool_walk walk_of(const charl_shape *image, const charl_shape *out)
 {
-    return (pool_walk){image->dim[0] * image->dim[1], image->dim[2], image->dim[3], out->dim[2],
-                       out->dim[3]};
+    return (pool_walk){image->dim[0] * image->dim[1], image->dim[2], image->dim[3], out->dim[2], out->dim[3]};
 }
 
 /* Row of tap k (H: d = 0) or column (W: d = 1) of window i, or -1 outside. */
@@ -322,8 +311,7 @@ static void reference_max_grad(const charl_reference *r)
 
 /* to[a] += from[b] / window, for all pairs of an element of the image and an element of the output
  * whose window covers it */
-static void spread(const charl_reference *r, const charl_shape *image, const charl_shape *out,
-                   bool gradient)
+static void spread(const charl_reference *r, const charl_shape *image, const charl_shape *out, bool gradient)
 {
     const charl_window *win = &((const charl_pool *)r->attr)->win;
     const pool_walk w = walk_of(image, out);
@@ -370,10 +358,8 @@ static void onnx_avg(const charl_onnx_node *n)
 {
     const charl_window *win = &((const charl_pool *)n->attr)->win;
     charl_onnx_window w;
-    charl_onnx_call c = {.type = "AveragePool",
-                         .in = {n->in[0]},
-                         .out = n->out,
-                         .attr = {{"count_include_pad", .i = 1}}};
+    charl_onnx_call c = {
+        .type = "AveragePool", .in = {n->in[0]}, .out = n->out, .attr = {{"count_include_pad", .i = 1}}};
 
     if (win->dilation[0] != 1 || win->dilation[1] != 1) {
         charl__onnx_fail(n, "opset 17 has no mean under a dilated window");
@@ -433,11 +419,7 @@ const charl_op charl_op_avg_pool2d = {
 };
 
 static const charl_op_sample samples_max_grad[] = {
-    {.in = {CHARL_B(F32, 8, 3, 3, 3), CHARL_B(I32, 8, 3, 3, 3)},
-     .attr = &k2,
-     .lo = -1,
-     .hi = 1,
-     .int_end = 42},
+    {.in = {CHARL_B(F32, 8, 3, 3, 3), CHARL_B(I32, 8, 3, 3, 3)}, .attr = &k2, .lo = -1, .hi = 1, .int_end = 42},
     {.in = {CHARL_B(F32, 8, 7, 3, 4), CHARL_B(I32, 8, 7, 3, 4)},
      .attr = &k3,
      .lo = -1,

@@ -9,21 +9,19 @@
 #include "charl/ops.h"
 #include "tensor/gemm/gemm.h"
 
-charl_status charl__recurrence_check(const charl_infer *inf, int series, int parts, int w,
-                                     int gates)
+charl_status charl__recurrence_check(const charl_infer *inf, int series, int parts, int w, int gates)
 {
     const charl_shape *s = &inf->in[series].shape, *m = &inf->in[w].shape;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
     for (int i = 0; i < inf->n_in; i++) {
-        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE,
-                      "operand %d is %s, not a float", i, charl_dtype_name(inf->in[i].dtype));
+        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float", i,
+                      charl_dtype_name(inf->in[i].dtype));
     }
-    CHARL_REQUIRE(s->ndim == 3 && s->dim[1] > 0 && m->ndim == 2 && m->dim[1] > 0 &&
-                      m->dim[0] == gates * m->dim[1] && s->dim[2] == parts * m->dim[1] &&
-                      inf->in[w].batch != CHARL_BATCHED,
-                  CHARL_ERR_SHAPE, "%s and w_hh %s are not [B, T, %d * H] and [%d * H, H]",
-                  charl_shape_format(s, a), charl_shape_format(m, b), parts, gates);
+    CHARL_REQUIRE(s->ndim == 3 && s->dim[1] > 0 && m->ndim == 2 && m->dim[1] > 0 && m->dim[0] == gates * m->dim[1] &&
+                      s->dim[2] == parts * m->dim[1] && inf->in[w].batch != CHARL_BATCHED,
+                  CHARL_ERR_SHAPE, "%s and w_hh %s are not [B, T, %d * H] and [%d * H, H]", charl_shape_format(s, a),
+                  charl_shape_format(m, b), parts, gates);
     return CHARL_OK;
 }
 
@@ -43,8 +41,7 @@ int64_t charl__recurrence_workspace(int64_t batch, const charl_type *w)
     return (batch * (2 * hidden + sums) + weights) * (int64_t)sizeof(float);
 }
 
-static charl_tensor part_of(const charl_tensor *workspace, int64_t at, int64_t rows,
-                            int64_t columns)
+static charl_tensor part_of(const charl_tensor *workspace, int64_t at, int64_t rows, int64_t columns)
 {
     charl_tensor t = *workspace;
 
@@ -53,11 +50,9 @@ static charl_tensor part_of(const charl_tensor *workspace, int64_t at, int64_t r
     return t;
 }
 
-charl_recurrence charl__recurrence_of(const charl_enqueue *e, const charl_shape *series,
-                                      const charl_tensor *w)
+charl_recurrence charl__recurrence_of(const charl_enqueue *e, const charl_shape *series, const charl_tensor *w)
 {
-    const int64_t batch = series->dim[0], hidden = w->shape.dim[1],
-                  gates = w->shape.dim[0] / hidden;
+    const int64_t batch = series->dim[0], hidden = w->shape.dim[1], gates = w->shape.dim[0] / hidden;
 
     return (charl_recurrence){
         .act = w->dtype,
@@ -68,13 +63,11 @@ charl_recurrence charl__recurrence_of(const charl_enqueue *e, const charl_shape 
         .state = part_of(e->workspace, 0, batch, hidden),
         .carry = part_of(e->workspace, batch * hidden, batch, hidden),
         .inner = part_of(e->workspace, 2 * batch * hidden, batch, gates * hidden),
-        .w = w->dtype == CHARL_F32
-                 ? *w
-                 : part_of(e->workspace, (2 + gates) * batch * hidden, gates * hidden, hidden)};
+        .w = w->dtype == CHARL_F32 ? *w : part_of(e->workspace, (2 + gates) * batch * hidden, gates * hidden, hidden)};
 }
 
-charl_status charl__recurrence_run(const charl_enqueue *e, const charl_recurrence *r, bool back,
-                                   const charl_tensor *w, charl_launch *cell, int n_args)
+charl_status charl__recurrence_run(const charl_enqueue *e, const charl_recurrence *r, bool back, const charl_tensor *w,
+                                   charl_launch *cell, int n_args)
 {
     const charl_gemm product = {.a = back ? &r->inner : &r->state,
                                 .b = &r->w,

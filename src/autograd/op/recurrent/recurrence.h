@@ -22,8 +22,7 @@ typedef struct charl_recurrence {
 
 /** Shape rule: operand `series` is [B, T, parts * H] and operand `w`, w_hh, is [G * H, H], floats,
  * the same for all rows. Errors: ERR_SHAPE, ERR_DTYPE. */
-charl_status charl__recurrence_check(const charl_infer *inf, int series, int parts, int w,
-                                     int gates) CHARL_MUST_CHECK;
+charl_status charl__recurrence_check(const charl_infer *inf, int series, int parts, int w, int gates) CHARL_MUST_CHECK;
 
 /** [B, T, parts * H] for series [B, T, ...] and w_hh. */
 charl_type charl__recurrence_series(const charl_type *series, const charl_type *w, int parts);
@@ -32,15 +31,13 @@ charl_type charl__recurrence_series(const charl_type *series, const charl_type *
 int64_t charl__recurrence_workspace(int64_t batch, const charl_type *w);
 
 /** Extents and workspace parts of an operator whose operands are as checked. */
-charl_recurrence charl__recurrence_of(const charl_enqueue *e, const charl_shape *series,
-                                      const charl_tensor *w);
+charl_recurrence charl__recurrence_of(const charl_enqueue *e, const charl_shape *series, const charl_tensor *w);
 
 /** All steps; `cell` has file, entry, defines and n_args arguments and gets, in this order, `ulong
  * steps, ulong t` and those of charl__column_chunks_launch over [B, H]. From the last step to the first
  * when `back`. Async. Errors: ERR_KERNEL, ERR_DEVICE, ERR_SHAPE. */
-charl_status charl__recurrence_run(const charl_enqueue *e, const charl_recurrence *r, bool back,
-                                   const charl_tensor *w, charl_launch *cell,
-                                   int n_args) CHARL_MUST_CHECK;
+charl_status charl__recurrence_run(const charl_enqueue *e, const charl_recurrence *r, bool back, const charl_tensor *w,
+                                   charl_launch *cell, int n_args) CHARL_MUST_CHECK;
 
 /** The logistic function, for references. */
 double charl__recurrence_sigmoid(double x);
@@ -53,7 +50,6 @@ void charl__recurrence_reference(const charl_reference *r, int64_t batch, int64_
 charl_var *charl__recurrence_wgrad(charl_graph *g, charl_var *grad, charl_var *h);
 
 /** Write the node as ONNX's `type`, whose gate i is the operator's gate order[i]. */
-void charl__recurrence_onnx(const struct charl_onnx_node *n, const char *type, const int *order,
-                            int gates);
+void charl__recurrence_onnx(const struct charl_onnx_node *n, const char *type, const int *order, int gates);
 
 #endif

@@ -51,9 +51,8 @@ static charl_status infer(charl_infer *inf)
     const charl_type *pre = &inf->in[0], *w = &inf->in[1];
 
     CHARL_TRY(charl__recurrence_check(inf, 0, c->gates, 1, c->gates));
-    CHARL_REQUIRE(inf->n_in < 3 ||
-                      (inf->in[2].shape.ndim == 1 && inf->in[2].shape.dim[0] == w->shape.dim[0] &&
-                       inf->in[2].batch != CHARL_BATCHED),
+    CHARL_REQUIRE(inf->n_in < 3 || (inf->in[2].shape.ndim == 1 && inf->in[2].shape.dim[0] == w->shape.dim[0] &&
+                                    inf->in[2].batch != CHARL_BATCHED),
                   CHARL_ERR_SHAPE, "b_hh does not fit w_hh");
     inf->n_out = 2;
     inf->out[0] = charl__recurrence_series(pre, w, 1);
@@ -68,9 +67,8 @@ static charl_status enqueue(const charl_enqueue *e)
 {
     const cell *c = e->op->row;
     const charl_recurrence r = charl__recurrence_of(e, &e->in[0]->shape, e->in[1]);
-    charl_launch l = {.file = "recurrent/recurrent",
-                      .entry = c->entry,
-                      .args = {charl__in(e->in[0]), charl__in(&r.inner)}};
+    charl_launch l = {
+        .file = "recurrent/recurrent", .entry = c->entry, .args = {charl__in(e->in[0]), charl__in(&r.inner)}};
     int a = 2;
 
     if (e->n_in > 2) {
@@ -115,11 +113,9 @@ static charl_status infer_grad(charl_infer *inf)
 
     CHARL_TRY(charl__recurrence_check(inf, 0, 1, w, c->gates));
     CHARL_TRY(charl__recurrence_check(inf, saved, c->saved, w, c->gates));
-    CHARL_REQUIRE(gh->shape.dim[0] == inf->in[saved].shape.dim[0] &&
-                      gh->shape.dim[1] == inf->in[saved].shape.dim[1] &&
+    CHARL_REQUIRE(gh->shape.dim[0] == inf->in[saved].shape.dim[0] && gh->shape.dim[1] == inf->in[saved].shape.dim[1] &&
                       (!c->h || charl_shape_equal(&gh->shape, &inf->in[c->h].shape)) &&
-                      (inf->n_in <= gsaved ||
-                       charl_shape_equal(&inf->in[gsaved].shape, &inf->in[saved].shape)),
+                      (inf->n_in <= gsaved || charl_shape_equal(&inf->in[gsaved].shape, &inf->in[saved].shape)),
                   CHARL_ERR_SHAPE, "gradients and saved values have other rows or steps");
     inf->n_out = 1 + c->h;
     inf->out[0] = inf->out[c->h] = charl__recurrence_series(gh, &inf->in[w], c->gates);
@@ -166,16 +162,14 @@ static double flop(const charl_infer *inf)
 
 static double flop_grad(const charl_infer *inf)
 {
-    return charl__flop_weights(&inf->in[0].shape,
-                               &inf->in[2 + ((const cell *)inf->op->row)->h].shape, 1);
+    return charl__flop_weights(&inf->in[0].shape, &inf->in[2 + ((const cell *)inf->op->row)->h].shape, 1);
 }
 
-#define RECURRENT(word)                                                                            \
-    .name = (word), .half = CHARL_HALF(0) | CHARL_HALF(1), .infer = infer, .enqueue = enqueue,     \
-    .backward = backward, .onnx = onnx, .flop = flop
+#define RECURRENT(word)                                                                                                \
+    .name = (word), .half = CHARL_HALF(0) | CHARL_HALF(1), .infer = infer, .enqueue = enqueue, .backward = backward,   \
+    .onnx = onnx, .flop = flop
 
-#define GRADIENT(word)                                                                             \
-    .name = (word), .n_optional = 1, .infer = infer_grad, .enqueue = enqueue_grad, .flop = flop_grad
+#define GRADIENT(word) .name = (word), .n_optional = 1, .infer = infer_grad, .enqueue = enqueue_grad, .flop = flop_grad
 
 /* lstm */
 
@@ -210,8 +204,7 @@ static const charl_op_sample lstm_samples[] = {
 
 const charl_op charl_op_lstm = {
     RECURRENT("lstm"),
-    .formula =
-        "i, f, g, o = pre[t] + w_hh h[t-1]; c = s(f) c[t-1] + s(i) tanh(g); h = s(o) tanh(c)",
+    .formula = "i, f, g, o = pre[t] + w_hh h[t-1]; c = s(f) c[t-1] + s(i) tanh(g); h = s(o) tanh(c)",
     .row = &lstm,
     .n_in = 2,
     .reference = lstm_reference,
@@ -255,8 +248,7 @@ static void lstm_grad_row(const charl_reference *r, int64_t b, double *dc)
 
 static void lstm_grad_reference(const charl_reference *r)
 {
-    charl__recurrence_reference(r, r->in_type[0].shape.dim[0], r->in_type[2].shape.dim[1],
-                                lstm_grad_row);
+    charl__recurrence_reference(r, r->in_type[0].shape.dim[0], r->in_type[2].shape.dim[1], lstm_grad_row);
 }
 
 static const charl_op_sample lstm_grad_samples[] = {
@@ -265,8 +257,7 @@ static const charl_op_sample lstm_grad_samples[] = {
      .lo = -1,
      .hi = 1,
      .terms = 60},
-    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 185), CHARL_R(F32, 148, 37),
-            CHARL_B(F32, 8, 3, 185)},
+    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 185), CHARL_R(F32, 148, 37), CHARL_B(F32, 8, 3, 185)},
      .lo = -0.5,
      .hi = 0.5,
      .terms = 600},
@@ -319,23 +310,10 @@ static void gru_reference(const charl_reference *r)
 }
 
 static const charl_op_sample gru_samples[] = {
-    {.in = {CHARL_B(F32, 16, 5, 9), CHARL_R(F32, 9, 3), CHARL_R(F32, 9)},
-     .lo = -1,
-     .hi = 1,
-     .terms = 16},
-    {.in = {CHARL_B(F32, 8, 3, 111), CHARL_R(F32, 111, 37)},
-     .n_in = 2,
-     .lo = -0.5,
-     .hi = 0.5,
-     .terms = 200},
-    {.in = {CHARL_R(F32, 2, 40, 15), CHARL_R(F32, 15, 5), CHARL_R(F32, 15)},
-     .lo = -1,
-     .hi = 1,
-     .terms = 200},
-    {.in = {CHARL_R(F32, 1, 1, 3), CHARL_R(F32, 3, 1), CHARL_R(F32, 3)},
-     .lo = -2,
-     .hi = 2,
-     .terms = 2},
+    {.in = {CHARL_B(F32, 16, 5, 9), CHARL_R(F32, 9, 3), CHARL_R(F32, 9)}, .lo = -1, .hi = 1, .terms = 16},
+    {.in = {CHARL_B(F32, 8, 3, 111), CHARL_R(F32, 111, 37)}, .n_in = 2, .lo = -0.5, .hi = 0.5, .terms = 200},
+    {.in = {CHARL_R(F32, 2, 40, 15), CHARL_R(F32, 15, 5), CHARL_R(F32, 15)}, .lo = -1, .hi = 1, .terms = 200},
+    {.in = {CHARL_R(F32, 1, 1, 3), CHARL_R(F32, 3, 1), CHARL_R(F32, 3)}, .lo = -2, .hi = 2, .terms = 2},
 };
 
 const charl_op charl_op_gru = {
@@ -369,8 +347,7 @@ static void gru_grad_row(const charl_reference *r, int64_t b, double *carry)
             const double *s = r->in[2] + at * GRU_SAVED * n + j;
             const double *gs = r->n_in > 4 ? r->in[4] + at * GRU_SAVED * n + j : NULL;
             const double before = t > 0 ? r->in[1][(at - 1) * n + j] : 0;
-            double *d = r->out[0] + at * GRU_GATES * n + j,
-                   *dq = r->out[1] + at * GRU_GATES * n + j;
+            double *d = r->out[0] + at * GRU_GATES * n + j, *dq = r->out[1] + at * GRU_GATES * n + j;
             double dh = r->in[0][at * n + j] + carry[j];
 
             for (int64_t l = 0; t + 1 < steps && l < GRU_GATES * n; l++) {
@@ -387,30 +364,26 @@ static void gru_grad_row(const charl_reference *r, int64_t b, double *carry)
 
 static void gru_grad_reference(const charl_reference *r)
 {
-    charl__recurrence_reference(r, r->in_type[0].shape.dim[0], r->in_type[3].shape.dim[1],
-                                gru_grad_row);
+    charl__recurrence_reference(r, r->in_type[0].shape.dim[0], r->in_type[3].shape.dim[1], gru_grad_row);
 }
 
 static const charl_op_sample gru_grad_samples[] = {
-    {.in = {CHARL_B(F32, 16, 5, 3), CHARL_B(F32, 16, 5, 3), CHARL_B(F32, 16, 5, 12),
-            CHARL_R(F32, 9, 3)},
+    {.in = {CHARL_B(F32, 16, 5, 3), CHARL_B(F32, 16, 5, 3), CHARL_B(F32, 16, 5, 12), CHARL_R(F32, 9, 3)},
      .n_in = 4,
      .lo = -1,
      .hi = 1,
      .terms = 60},
-    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 148),
-            CHARL_R(F32, 111, 37), CHARL_B(F32, 8, 3, 148)},
+    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 148), CHARL_R(F32, 111, 37),
+            CHARL_B(F32, 8, 3, 148)},
      .lo = -0.5,
      .hi = 0.5,
      .terms = 600},
-    {.in = {CHARL_R(F32, 2, 30, 5), CHARL_R(F32, 2, 30, 5), CHARL_R(F32, 2, 30, 20),
-            CHARL_R(F32, 15, 5)},
+    {.in = {CHARL_R(F32, 2, 30, 5), CHARL_R(F32, 2, 30, 5), CHARL_R(F32, 2, 30, 20), CHARL_R(F32, 15, 5)},
      .n_in = 4,
      .lo = -0.4,
      .hi = 0.4,
      .terms = 600},
-    {.in = {CHARL_R(F32, 1, 1, 1), CHARL_R(F32, 1, 1, 1), CHARL_R(F32, 1, 1, 4),
-            CHARL_R(F32, 3, 1)},
+    {.in = {CHARL_R(F32, 1, 1, 1), CHARL_R(F32, 1, 1, 1), CHARL_R(F32, 1, 1, 4), CHARL_R(F32, 3, 1)},
      .n_in = 4,
      .lo = -1,
      .hi = 1,

@@ -21,11 +21,9 @@ static charl_status infer(charl_infer *inf)
 
     CHARL_REQUIRE(charl__is_float(x->dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
                   charl_dtype_name(x->dtype));
-    CHARL_REQUIRE(axis >= 0, CHARL_ERR_SHAPE, "%s has no axis %d",
-                  charl_shape_format(&x->shape, text), attr->axis);
+    CHARL_REQUIRE(axis >= 0, CHARL_ERR_SHAPE, "%s has no axis %d", charl_shape_format(&x->shape, text), attr->axis);
     CHARL_REQUIRE(x->shape.dim[axis] > 0 && x->shape.dim[axis] <= INT32_MAX, CHARL_ERR_SHAPE,
-                  "%s: axis %d has no largest element", charl_shape_format(&x->shape, text),
-                  attr->axis);
+                  "%s: axis %d has no largest element", charl_shape_format(&x->shape, text), attr->axis);
     CHARL_REQUIRE(axis > 0 || x->batch != CHARL_BATCHED, CHARL_ERR_SHAPE,
                   "the largest over the rows of the batch is not a sum");
     inf->out[0] = *x;
@@ -45,14 +43,11 @@ static charl_status enqueue(const charl_enqueue *e)
 {
     const max_attr *attr = e->attr;
     const int64_t total = charl__tensor_count(e->out[0]);
-    charl_launch l = {.file = "reduce/max",
-                      .entry = "charl_max",
-                      .defines = charl__act_define(e->out[0]->dtype),
-                      .label = e->label};
+    charl_launch l = {
+        .file = "reduce/max", .entry = "charl_max", .defines = charl__act_define(e->out[0]->dtype), .label = e->label};
     int64_t outer, n, inner;
 
-    charl__split_axis(&e->in[0]->shape, charl__axis(&e->in[0]->shape, attr->axis), &outer, &n,
-                      &inner);
+    charl__split_axis(&e->in[0]->shape, charl__axis(&e->in[0]->shape, attr->axis), &outer, &n, &inner);
     l.args[0] = charl__in(e->in[0]);
     l.args[1] = charl__out(e->out[0]);
     l.args[2] = charl__out(e->out[1]);
@@ -69,9 +64,8 @@ static void backward(const charl_backward *b)
     const charl_type x = charl_var_get_type(b->in[0]);
     const int axis = charl__axis(&x.shape, attr->axis);
 
-    b->gin[0] =
-        charl__apply2(b->g, &charl_op_max_grad, &(max_attr){axis, attr->keep, x.shape.dim[axis]},
-                      b->gout[0], b->out[1]);
+    b->gin[0] = charl__apply2(b->g, &charl_op_max_grad, &(max_attr){axis, attr->keep, x.shape.dim[axis]}, b->gout[0],
+                              b->out[1]);
 }
 
 static void reference(const charl_reference *r)
@@ -79,15 +73,13 @@ static void reference(const charl_reference *r)
     const max_attr *attr = r->attr;
     int64_t outer, n, inner;
 
-    charl__split_axis(&r->in_type[0].shape, charl__axis(&r->in_type[0].shape, attr->axis), &outer,
-                      &n, &inner);
+    charl__split_axis(&r->in_type[0].shape, charl__axis(&r->in_type[0].shape, attr->axis), &outer, &n, &inner);
     for (int64_t i = 0; i < outer * inner; i++) {
         const double *x = r->in[0] + i / inner * n * inner + i % inner;
         int64_t at = 0;
 
         for (int64_t j = 1; j < n; j++) {
-            if (x[j * inner] > x[at * inner] ||
-                (x[j * inner] != x[j * inner] && x[at * inner] == x[at * inner])) {
+            if (x[j * inner] > x[at * inner] || (x[j * inner] != x[j * inner] && x[at * inner] == x[at * inner])) {
                 at = j;
             }
         }
@@ -145,20 +137,12 @@ static void reference_grad(const charl_reference *r)
     }
 }
 
-static const max_attr axis0 = {0, false, 0}, axis1 = {1, false, 0}, last = {-1, true, 0},
-                      grad1 = {1, false, 5}, grad_keep = {1, true, 5};
+static const max_attr axis0 = {0, false, 0}, axis1 = {1, false, 0}, last = {-1, true, 0}, grad1 = {1, false, 5},
+                      grad_keep = {1, true, 5};
 static const charl_op_sample samples_grad[] = {
-    {.in = {CHARL_R(F32, 3, 4), CHARL_R(I32, 3, 4)},
-     .attr = &grad1,
-     .lo = -3,
-     .hi = 3,
-     .int_end = 5},
+    {.in = {CHARL_R(F32, 3, 4), CHARL_R(I32, 3, 4)}, .attr = &grad1, .lo = -3, .hi = 3, .int_end = 5},
     {.in = {CHARL_R(F32, 3), CHARL_R(I32, 3)}, .attr = &grad1, .lo = -3, .hi = 3, .int_end = 5},
-    {.in = {CHARL_B(F32, 16, 1, 37), CHARL_B(I32, 16, 1, 37)},
-     .attr = &grad_keep,
-     .lo = -3,
-     .hi = 3,
-     .int_end = 5},
+    {.in = {CHARL_B(F32, 16, 1, 37), CHARL_B(I32, 16, 1, 37)}, .attr = &grad_keep, .lo = -3, .hi = 3, .int_end = 5},
 };
 
 const charl_op charl_op_max_grad = {
@@ -188,11 +172,10 @@ static void onnx(const charl_onnx_node *n)
     const max_attr *t = n->attr;
     const int64_t axis = t->axis;
 
-    charl__onnx_call(n, &(charl_onnx_call){
-                            .type = "ReduceMax",
-                            .in = {n->in[0]},
-                            .out = n->out,
-                            .attr = {{"axes", .n = 1, .ints = &axis}, {"keepdims", .i = t->keep}}});
+    charl__onnx_call(n, &(charl_onnx_call){.type = "ReduceMax",
+                                           .in = {n->in[0]},
+                                           .out = n->out,
+                                           .attr = {{"axes", .n = 1, .ints = &axis}, {"keepdims", .i = t->keep}}});
 }
 
 const charl_op charl_op_max = {

@@ -33,8 +33,8 @@ static charl_status infer_expand(charl_infer *inf)
     out->ndim++;
     out->dim[attr->axis] = attr->n;
     if (inf->n_in > 1) {
-        CHARL_REQUIRE(attr->axis == 0 && inf->in[1].shape.ndim > 0 && x->batch == CHARL_REPLICATED,
-                      CHARL_ERR_SHAPE, "only the leading axis can be the batch");
+        CHARL_REQUIRE(attr->axis == 0 && inf->in[1].shape.ndim > 0 && x->batch == CHARL_REPLICATED, CHARL_ERR_SHAPE,
+                      "only the leading axis can be the batch");
         out->dim[0] = inf->in[1].shape.dim[0];
         inf->out[0].batch = inf->in[1].batch;
     }
@@ -73,8 +73,7 @@ static void reference_expand(const charl_reference *r)
     }
 }
 
-static const expand_attr first_5 = {0, 5}, second_7 = {1, 7}, second_none = {1, 0},
-                         last_300 = {2, 300}, rows = {0, 0};
+static const expand_attr first_5 = {0, 5}, second_7 = {1, 7}, second_none = {1, 0}, last_300 = {2, 300}, rows = {0, 0};
 static const charl_op_sample samples_expand[] = {
     {.in = {CHARL_R(F32, 3, 4)}, .n_in = 1, .attr = &first_5, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 3, 41)}, .n_in = 1, .attr = &second_7, .lo = -3, .hi = 3},
@@ -111,8 +110,7 @@ static charl_status infer(charl_infer *inf)
 
     CHARL_REQUIRE(charl__is_float(x->dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
                   charl_dtype_name(x->dtype));
-    CHARL_REQUIRE(axis >= 0, CHARL_ERR_SHAPE, "%s has no axis %d",
-                  charl_shape_format(&x->shape, text), attr->axis);
+    CHARL_REQUIRE(axis >= 0, CHARL_ERR_SHAPE, "%s has no axis %d", charl_shape_format(&x->shape, text), attr->axis);
     inf->out[0] = *x;
     inf->out[0].dtype = CHARL_F32;
     out->ndim = 0;
@@ -135,14 +133,10 @@ static charl_status infer(charl_infer *inf)
 static charl_status enqueue(const charl_enqueue *e)
 {
     const sum_attr *attr = e->attr;
-    charl_reduce r = {.a = charl__in(e->in[0]),
-                      .a_type = e->in[0]->dtype,
-                      .n_in = 1,
-                      .out = charl__out(e->out[0]),
-                      .scale = 1.0F};
+    charl_reduce r = {
+        .a = charl__in(e->in[0]), .a_type = e->in[0]->dtype, .n_in = 1, .out = charl__out(e->out[0]), .scale = 1.0F};
 
-    charl__split_axis(&e->in[0]->shape, charl__axis(&e->in[0]->shape, attr->axis), &r.outer, &r.n,
-                      &r.inner);
+    charl__split_axis(&e->in[0]->shape, charl__axis(&e->in[0]->shape, attr->axis), &r.outer, &r.n, &r.inner);
     if (!charl__is_partial(e, 0)) {
         CHARL_TRY(charl__reduce_sum(e, &r));
         return CHARL_OK;
@@ -170,8 +164,7 @@ static void backward(const charl_backward *b)
     }
     in[0] = charl_reshape(b->g, b->gout[0], rest);
     in[1] = axis == 0 && x.batch == CHARL_BATCHED ? b->in[0] : NULL; /* says how many rows */
-    charl__apply(b->g, &charl_op_expand, &(expand_attr){axis, x.shape.dim[axis]}, in, in[1] ? 2 : 1,
-                 out);
+    charl__apply(b->g, &charl_op_expand, &(expand_attr){axis, x.shape.dim[axis]}, in, in[1] ? 2 : 1, out);
     b->gin[0] = charl__as_dtype(b->g, out[0], charl__gradient_dtype(&x));
 }
 
@@ -180,8 +173,7 @@ static void reference(const charl_reference *r)
     const sum_attr *attr = r->attr;
     int64_t outer, n, inner;
 
-    charl__split_axis(&r->in_type[0].shape, charl__axis(&r->in_type[0].shape, attr->axis), &outer,
-                      &n, &inner);
+    charl__split_axis(&r->in_type[0].shape, charl__axis(&r->in_type[0].shape, attr->axis), &outer, &n, &inner);
     for (int64_t i = 0; i < outer * inner; i++) {
         r->out[0][i] = 0.0;
         for (int64_t j = 0; j < n; j++) {
@@ -190,8 +182,7 @@ static void reference(const charl_reference *r)
     }
 }
 
-static const sum_attr axis0 = {0, false}, axis1 = {1, false}, last = {-1, true},
-                      axis0_keep = {0, true};
+static const sum_attr axis0 = {0, false}, axis1 = {1, false}, last = {-1, true}, axis0_keep = {0, true};
 static const charl_op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &axis0, .terms = 3, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &last, .terms = 5, .lo = -3, .hi = 3},

@@ -48,8 +48,8 @@ static charl_status infer(charl_infer *inf)
 
     CHARL_REQUIRE(charl__is_float(x->dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
                   charl_dtype_name(x->dtype));
-    CHARL_REQUIRE(axis >= 0, CHARL_ERR_SHAPE, "%s has no axis %d",
-                  charl_shape_format(&x->shape, text), *(const int *)inf->attr);
+    CHARL_REQUIRE(axis >= 0, CHARL_ERR_SHAPE, "%s has no axis %d", charl_shape_format(&x->shape, text),
+                  *(const int *)inf->attr);
     p = make_plan(&x->shape, axis, x->batch == CHARL_BATCHED, inf->n_slices);
     inf->out[0] = (charl_type){CHARL_F32, {1, {p.n}}, p.partial ? CHARL_PARTIAL : x->batch};
     inf->workspace = inf->channels_last ? charl__channels_workspace(&x->shape, inf->n_slices, 1)
@@ -61,13 +61,9 @@ static charl_status infer(charl_infer *inf)
 static charl_status enqueue(const charl_enqueue *e)
 {
     const charl_shape *x = &e->in[0]->shape;
-    const plan p = make_plan(x, charl__axis(x, *(const int *)e->attr), charl__is_partial(e, 0),
-                             e->slices->count);
-    charl_reduce r = {.a = charl__in(e->in[0]),
-                      .a_type = e->in[0]->dtype,
-                      .n_in = 1,
-                      .scratch = p.scratch,
-                      .scale = 1.0F};
+    const plan p = make_plan(x, charl__axis(x, *(const int *)e->attr), charl__is_partial(e, 0), e->slices->count);
+    charl_reduce r = {
+        .a = charl__in(e->in[0]), .a_type = e->in[0]->dtype, .n_in = 1, .scratch = p.scratch, .scale = 1.0F};
 
     if (e->in[0]->channels_last) {
         CHARL_TRY(charl__channels_sums(e, &(charl_channels){.x = e->in[0]}));
@@ -77,8 +73,7 @@ static charl_status enqueue(const charl_enqueue *e)
         r.outer = p.slices * p.outer * p.n;
         r.n = p.inner;
         r.inner = 1;
-        r.out = p.second ? charl__scratch_arg(CHARL_ARG_OUT, e->workspace, p.first)
-                         : charl__out(e->out[0]);
+        r.out = p.second ? charl__scratch_arg(CHARL_ARG_OUT, e->workspace, p.first) : charl__out(e->out[0]);
         CHARL_TRY(charl__reduce_sum(e, &r));
         r.a = r.out;
         r.a.kind = CHARL_ARG_IN;
@@ -104,16 +99,15 @@ static void backward(const charl_backward *b)
     for (int i = 0; i < s.ndim; i++) {
         s.dim[i] = i == axis ? x.shape.dim[i] : 1;
     }
-    b->gin[0] = charl__apply2(b->g, &charl_op_expand_like, NULL, b->in[0],
-                              charl_reshape(b->g, b->gout[0], s));
+    b->gin[0] = charl__apply2(b->g, &charl_op_expand_like, NULL, b->in[0], charl_reshape(b->g, b->gout[0], s));
 }
 
 static void reference(const charl_reference *r)
 {
     int64_t outer, n, inner;
 
-    charl__split_axis(&r->in_type[0].shape,
-                      charl__axis(&r->in_type[0].shape, *(const int *)r->attr), &outer, &n, &inner);
+    charl__split_axis(&r->in_type[0].shape, charl__axis(&r->in_type[0].shape, *(const int *)r->attr), &outer, &n,
+                      &inner);
     for (int64_t c = 0; c < n; c++) {
         r->out[0][c] = 0.0;
     }
@@ -127,11 +121,10 @@ static charl_status infer_like(charl_infer *inf)
     int64_t inner, count;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(charl__is_float(inf->in[1].dtype), CHARL_ERR_DTYPE,
-                  "the operand is %s, not a float", charl_dtype_name(inf->in[1].dtype));
-    CHARL_REQUIRE(charl__broadcast_index(&inf->in[0].shape, &inf->in[1].shape, &inner, &count),
-                  CHARL_ERR_SHAPE, "%s does not broadcast to %s",
-                  charl_shape_format(&inf->in[1].shape, b),
+    CHARL_REQUIRE(charl__is_float(inf->in[1].dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
+                  charl_dtype_name(inf->in[1].dtype));
+    CHARL_REQUIRE(charl__broadcast_index(&inf->in[0].shape, &inf->in[1].shape, &inner, &count), CHARL_ERR_SHAPE,
+                  "%s does not broadcast to %s", charl_shape_format(&inf->in[1].shape, b),
                   charl_shape_format(&inf->in[0].shape, a));
     inf->out[0] = inf->in[0];
     CHARL_TRY(charl__infer_rows(inf));
@@ -140,8 +133,7 @@ static charl_status infer_like(charl_infer *inf)
 
 static charl_status enqueue_like(const charl_enqueue *e)
 {
-    return charl__map_run(e,
-                          &(charl_map){.expr = "a", .in = &e->in[1], .n_in = 1, .out = e->out[0]});
+    return charl__map_run(e, &(charl_map){.expr = "a", .in = &e->in[1], .n_in = 1, .out = e->out[0]});
 }
 
 static void reference_like(const charl_reference *r)

@@ -20,16 +20,13 @@ static charl_status infer(charl_infer *inf)
 
         CHARL_REQUIRE(inf->in[i].dtype == x->dtype, CHARL_ERR_DTYPE, "operands are %s and %s",
                       charl_dtype_name(x->dtype), charl_dtype_name(inf->in[i].dtype));
-        CHARL_REQUIRE(inf->in[i].batch == x->batch, CHARL_ERR_SHAPE,
-                      "only some operands have the batch extent");
+        CHARL_REQUIRE(inf->in[i].batch == x->batch, CHARL_ERR_SHAPE, "only some operands have the batch extent");
         s.dim[axis] = x->shape.dim[axis];
-        CHARL_REQUIRE(charl_shape_equal(&s, &x->shape), CHARL_ERR_SHAPE,
-                      "%s and %s differ besides axis %d", charl_shape_format(&x->shape, a),
-                      charl_shape_format(&inf->in[i].shape, b), axis);
+        CHARL_REQUIRE(charl_shape_equal(&s, &x->shape), CHARL_ERR_SHAPE, "%s and %s differ besides axis %d",
+                      charl_shape_format(&x->shape, a), charl_shape_format(&inf->in[i].shape, b), axis);
         inf->out[0].shape.dim[axis] += extent;
     }
-    CHARL_REQUIRE(axis > 0 || x->batch != CHARL_BATCHED, CHARL_ERR_SHAPE,
-                  "the batch extent cannot grow");
+    CHARL_REQUIRE(axis > 0 || x->batch != CHARL_BATCHED, CHARL_ERR_SHAPE, "the batch extent cannot grow");
     return CHARL_OK;
 }
 
@@ -90,17 +87,12 @@ static const int axis0 = 0, axis1 = 1, axis_last = -1;
 static const charl_op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5), CHARL_R(F32, 2, 5)}, .n_in = 2, .attr = &axis0, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 3, 5)}, .n_in = 1, .attr = &axis1, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 1), CHARL_R(F32, 0), CHARL_R(F32, 2)},
-     .n_in = 3,
-     .attr = &axis0,
-     .lo = -3,
-     .hi = 3},
+    {.in = {CHARL_R(F32, 1), CHARL_R(F32, 0), CHARL_R(F32, 2)}, .n_in = 3, .attr = &axis0, .lo = -3, .hi = 3},
     {.in = {CHARL_R(U8, 3, 5, 7), CHARL_R(U8, 3, 1, 7), CHARL_R(U8, 3, 6, 7)},
      .n_in = 3,
      .attr = &axis1,
      .int_end = 256},
-    {.in = {CHARL_B(F32, 16, 3, 5), CHARL_B(F32, 16, 3, 40), CHARL_B(F32, 16, 3, 1),
-            CHARL_B(F32, 16, 3, 300)},
+    {.in = {CHARL_B(F32, 16, 3, 5), CHARL_B(F32, 16, 3, 40), CHARL_B(F32, 16, 3, 1), CHARL_B(F32, 16, 3, 300)},
      .n_in = 4,
      .attr = &axis_last,
      .lo = -3,
@@ -109,8 +101,7 @@ static const charl_op_sample samples[] = {
 
 static void onnx(const charl_onnx_node *n)
 {
-    charl_onnx_call c = {
-        .type = "Concat", .out = n->out, .attr = {{"axis", .i = *(const int *)n->attr}}};
+    charl_onnx_call c = {.type = "Concat", .out = n->out, .attr = {{"axis", .i = *(const int *)n->attr}}};
 
     memcpy(c.in, n->in, (size_t)n->n_in * sizeof *c.in);
     charl__onnx_call(n, &c);
@@ -136,8 +127,7 @@ charl_var *charl_concat(charl_graph *g, charl_var *const *x, int n, int axis)
     charl_var *out[CHARL_OP_MAX_OUT];
 
     if (n < 1 || n > CHARL_OP_MAX_IN) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "concat: %d operands, not 1 to %d", n,
-                                 CHARL_OP_MAX_IN);
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "concat: %d operands, not 1 to %d", n, CHARL_OP_MAX_IN);
     }
     charl__apply(g, &charl_op_concat, &axis, x, n, out);
     return out[0];

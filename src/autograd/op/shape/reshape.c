@@ -12,25 +12,21 @@ static charl_status infer(charl_infer *inf)
     int open = -1;
     char from[CHARL_SHAPE_TEXT], to[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(s.ndim >= 0 && s.ndim <= CHARL_MAX_DIMS, CHARL_ERR_SHAPE,
-                  "%d extents are too many", s.ndim);
+    CHARL_REQUIRE(s.ndim >= 0 && s.ndim <= CHARL_MAX_DIMS, CHARL_ERR_SHAPE, "%d extents are too many", s.ndim);
     charl_shape_format(&x->shape, from);
     charl_shape_format(&s, to);
     for (int i = 0; i < s.ndim; i++) {
-        CHARL_REQUIRE(s.dim[i] >= 0 || (s.dim[i] == -1 && open < 0), CHARL_ERR_SHAPE,
-                      "%s is no shape", to);
+        CHARL_REQUIRE(s.dim[i] >= 0 || (s.dim[i] == -1 && open < 0), CHARL_ERR_SHAPE, "%s is no shape", to);
         open = s.dim[i] == -1 ? i : open;
         known *= s.dim[i] == -1 ? 1 : s.dim[i];
     }
     if (open >= 0) {
-        CHARL_REQUIRE(known > 0 && n % known == 0, CHARL_ERR_SHAPE, "%s does not reshape to %s",
-                      from, to);
+        CHARL_REQUIRE(known > 0 && n % known == 0, CHARL_ERR_SHAPE, "%s does not reshape to %s", from, to);
         s.dim[open] = n / known;
     }
-    CHARL_REQUIRE(charl_shape_count(&s) == n, CHARL_ERR_SHAPE, "%s does not reshape to %s", from,
-                  to);
-    CHARL_REQUIRE(x->batch != CHARL_BATCHED || (s.ndim > 0 && s.dim[0] == x->shape.dim[0]),
-                  CHARL_ERR_SHAPE, "%s to %s would move the batch extent", from, to);
+    CHARL_REQUIRE(charl_shape_count(&s) == n, CHARL_ERR_SHAPE, "%s does not reshape to %s", from, to);
+    CHARL_REQUIRE(x->batch != CHARL_BATCHED || (s.ndim > 0 && s.dim[0] == x->shape.dim[0]), CHARL_ERR_SHAPE,
+                  "%s to %s would move the batch extent", from, to);
     inf->out[0] = *x;
     inf->out[0].shape = s;
     return CHARL_OK;
@@ -48,8 +44,7 @@ static void reference(const charl_reference *r)
     }
 }
 
-static const charl_shape flat = {1, {-1}}, scalar = {0, {0}}, six = {6, {1, 3, 1, -1, 1, 1}},
-                         pairs = {3, {-1, 2, 3}};
+static const charl_shape flat = {1, {-1}}, scalar = {0, {0}}, six = {6, {1, 3, 1, -1, 1, 1}}, pairs = {3, {-1, 2, 3}};
 static const charl_op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &flat, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 1, 1)}, .attr = &scalar, .lo = -3, .hi = 3},

@@ -19,12 +19,10 @@ static charl_status infer(charl_infer *inf)
 
     charl_shape_format(&x->shape, text);
     CHARL_REQUIRE(axis >= 0, CHARL_ERR_SHAPE, "%s has no axis %d", text, attr->axis);
-    CHARL_REQUIRE(attr->start >= 0 && attr->length >= 0 &&
-                      attr->start <= x->shape.dim[axis] - attr->length,
+    CHARL_REQUIRE(attr->start >= 0 && attr->length >= 0 && attr->start <= x->shape.dim[axis] - attr->length,
                   CHARL_ERR_SHAPE, "[%lld, +%lld) leaves axis %d of %s", (long long)attr->start,
                   (long long)attr->length, axis, text);
-    CHARL_REQUIRE(axis > 0 || x->batch != CHARL_BATCHED, CHARL_ERR_SHAPE,
-                  "the batch extent cannot be cut");
+    CHARL_REQUIRE(axis > 0 || x->batch != CHARL_BATCHED, CHARL_ERR_SHAPE, "the batch extent cannot be cut");
     inf->out[0] = *x;
     inf->out[0].shape.dim[axis] = attr->length;
     return CHARL_OK;
@@ -58,8 +56,7 @@ static charl_status enqueue(const charl_enqueue *e)
     const slice_attr *attr = e->attr;
     int64_t outer, n, inner;
 
-    charl__split_axis(&e->in[0]->shape, charl__axis(&e->in[0]->shape, attr->axis), &outer, &n,
-                      &inner);
+    charl__split_axis(&e->in[0]->shape, charl__axis(&e->in[0]->shape, attr->axis), &outer, &n, &inner);
     return charl__strided_copy(e, &(charl_strided_copy){.from = e->in[0],
                                                         .to = e->out[0],
                                                         .from_at = attr->start * inner,
@@ -84,8 +81,7 @@ static void reference(const charl_reference *r)
     const slice_attr *attr = r->attr;
     int64_t outer, n, inner;
 
-    charl__split_axis(&r->in_type[0].shape, charl__axis(&r->in_type[0].shape, attr->axis), &outer,
-                      &n, &inner);
+    charl__split_axis(&r->in_type[0].shape, charl__axis(&r->in_type[0].shape, attr->axis), &outer, &n, &inner);
     for (int64_t i = 0; i < outer * attr->length * inner; i++) {
         const int64_t o = i / (attr->length * inner), j = i / inner % attr->length;
 
@@ -140,9 +136,8 @@ static void reference_grad(const charl_reference *r)
     for (int64_t i = 0; i < outer * n * inner; i++) {
         const int64_t j = i / inner % n - attr->start;
 
-        r->out[0][i] = j >= 0 && j < attr->length
-                           ? r->in[0][(i / (n * inner) * attr->length + j) * inner + i % inner]
-                           : 0.0;
+        r->out[0][i] =
+            j >= 0 && j < attr->length ? r->in[0][(i / (n * inner) * attr->length + j) * inner + i % inner] : 0.0;
     }
 }
 
@@ -167,8 +162,7 @@ const charl_op charl_op_slice_grad = {
     CHARL_SAMPLES(samples_grad),
 };
 
-static const slice_attr front = {0, 0, 2, 0}, middle = {1, 1, 3, 0}, end = {-1, 7, 30, 0},
-                        nothing = {1, 2, 0, 0};
+static const slice_attr front = {0, 0, 2, 0}, middle = {1, 1, 3, 0}, end = {-1, 7, 30, 0}, nothing = {1, 2, 0, 0};
 static const charl_op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &front, .lo = -3, .hi = 3},
     {.in = {CHARL_R(U8, 3, 5, 7)}, .attr = &middle, .int_end = 256},

@@ -21,12 +21,11 @@ static charl_status infer(charl_infer *inf)
     char text[CHARL_SHAPE_TEXT];
 
     inf->out[0] = *x;
-    CHARL_REQUIRE(attr->n == x->shape.ndim, CHARL_ERR_SHAPE, "an order of %d extents for %s",
-                  attr->n, charl_shape_format(&x->shape, text));
+    CHARL_REQUIRE(attr->n == x->shape.ndim, CHARL_ERR_SHAPE, "an order of %d extents for %s", attr->n,
+                  charl_shape_format(&x->shape, text));
     for (int i = 0; i < attr->n; i++) {
-        CHARL_REQUIRE(attr->perm[i] >= 0 && attr->perm[i] < attr->n &&
-                          !(seen >> attr->perm[i] & 1U),
-                      CHARL_ERR_INVALID, "perm[%d] = %d makes no order", i, attr->perm[i]);
+        CHARL_REQUIRE(attr->perm[i] >= 0 && attr->perm[i] < attr->n && !(seen >> attr->perm[i] & 1U), CHARL_ERR_INVALID,
+                      "perm[%d] = %d makes no order", i, attr->perm[i]);
         seen |= 1U << attr->perm[i];
         inf->out[0].shape.dim[i] = x->shape.dim[attr->perm[i]];
     }
@@ -69,8 +68,7 @@ static layout merge(const charl_shape *x, const int *perm)
 
 static charl_status enqueue_swap(const charl_enqueue *e, int64_t outer, int64_t rows, int64_t cols)
 {
-    const bool groups =
-        !charl__is_ungrouped(e->dev) && charl_device_get_info(e->dev)->max_group >= 256;
+    const bool groups = !charl__is_ungrouped(e->dev) && charl_device_get_info(e->dev)->max_group >= 256;
     const int tile = groups ? 32 : 16;
     const int64_t tiles = outer * ((rows + tile - 1) / tile) * ((cols + tile - 1) / tile);
     charl_launch l = {.file = "shape/transpose",
@@ -130,8 +128,7 @@ static charl_status enqueue(const charl_enqueue *e)
     if (m.n == 2 && m.step[0] == 1) {
         return enqueue_swap(e, 1, m.extent[1], m.extent[0]);
     }
-    if (m.n == 3 && m.step[1] == 1 && m.step[2] == m.extent[1] &&
-        m.step[0] == m.extent[1] * m.extent[2]) {
+    if (m.n == 3 && m.step[1] == 1 && m.step[2] == m.extent[1] && m.step[0] == m.extent[1] * m.extent[2]) {
         return enqueue_swap(e, m.extent[0], m.extent[2], m.extent[1]);
     }
     return enqueue_permute(e, &m);
@@ -167,9 +164,8 @@ static void reference(const charl_reference *r)
     }
 }
 
-static const transpose_attr none = {0, {0}}, swap = {2, {1, 0}}, last = {3, {0, 2, 1}},
-                            nhwc = {4, {0, 2, 3, 1}}, front = {3, {2, 0, 1}},
-                            mixed = {6, {5, 0, 3, 1, 4, 2}}, heads = {4, {0, 2, 1, 3}};
+static const transpose_attr none = {0, {0}}, swap = {2, {1, 0}}, last = {3, {0, 2, 1}}, nhwc = {4, {0, 2, 3, 1}},
+                            front = {3, {2, 0, 1}}, mixed = {6, {5, 0, 3, 1, 4, 2}}, heads = {4, {0, 2, 1, 3}};
 static const charl_op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &swap, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 67, 129)}, .attr = &swap, .lo = -3, .hi = 3},

@@ -30,10 +30,8 @@ static charl_status infer(charl_infer *inf)
     CHARL_REQUIRE(inf->in[0].shape.ndim > (inf->in[0].batch == CHARL_BATCHED), CHARL_ERR_SHAPE,
                   "%s has no axis to normalise", charl_shape_format(&inf->in[0].shape, a));
     for (int i = 1; i < inf->n_in; i++) {
-        CHARL_REQUIRE(charl_shape_equal(&inf->in[0].shape, &inf->in[i].shape) &&
-                          inf->in[i].dtype == inf->in[0].dtype,
-                      CHARL_ERR_SHAPE, "operands %s and %s differ",
-                      charl_shape_format(&inf->in[0].shape, a),
+        CHARL_REQUIRE(charl_shape_equal(&inf->in[0].shape, &inf->in[i].shape) && inf->in[i].dtype == inf->in[0].dtype,
+                      CHARL_ERR_SHAPE, "operands %s and %s differ", charl_shape_format(&inf->in[0].shape, a),
                       charl_shape_format(&inf->in[i].shape, b));
     }
     CHARL_TRY(charl__infer_rows(inf));
@@ -126,13 +124,13 @@ static void onnx(const charl_onnx_node *n)
                                            .attr = {{"axis", .i = -1}}});
 }
 
-#define SOFTMAX(word)                                                                              \
-    .name = (word), .n_in = 1, .half = CHARL_HALF(0), .infer = infer, .enqueue = enqueue,          \
-    .backward = backward, .reference = reference, .onnx = onnx
+#define SOFTMAX(word)                                                                                                  \
+    .name = (word), .n_in = 1, .half = CHARL_HALF(0), .infer = infer, .enqueue = enqueue, .backward = backward,        \
+    .reference = reference, .onnx = onnx
 
-#define GRADIENT(word)                                                                             \
-    .name = (word), .n_in = 2, .half = CHARL_HALF(0) | CHARL_HALF(1), .infer = infer,              \
-    .enqueue = enqueue, .reference = reference_grad
+#define GRADIENT(word)                                                                                                 \
+    .name = (word), .n_in = 2, .half = CHARL_HALF(0) | CHARL_HALF(1), .infer = infer, .enqueue = enqueue,              \
+    .reference = reference_grad
 
 /* One row length for every case of the row pattern. */
 static const charl_op_sample samples[] = {

@@ -57,8 +57,7 @@ charl_conv_product charl__conv_wgmma_input_gradient(const charl_conv *c, const i
         .ld = charl__conv_padded(c->o) * c->kernel[0] * c->kernel[1],
         .chunks = (int)(charl__conv_padded(c->o) / CHARL_CONV_CHUNK),
         .image = {(int)c->oh, (int)c->ow},
-        .grid = {(int)charl__ceil_div(c->h - at[0], c->stride[0]),
-                 (int)charl__ceil_div(c->w - at[1], c->stride[1])},
+        .grid = {(int)charl__ceil_div(c->h - at[0], c->stride[0]), (int)charl__ceil_div(c->w - at[1], c->stride[1])},
         .step = {1, 1},
         .w_first = f.first[0] * c->kernel[1] + f.first[1],
         .w_step = {f.step[0] * c->kernel[1], f.step[1]},
@@ -101,8 +100,7 @@ static int64_t count_columns(const charl_conv_product *p)
 
 static int64_t count_tiles(const charl_conv_product *p, const tile *t)
 {
-    return charl__ceil_div(p->m, ROWS) * charl__ceil_div(count_columns(p), t->columns) *
-           charl__at_least_one(p->parts);
+    return charl__ceil_div(p->m, ROWS) * charl__ceil_div(count_columns(p), t->columns) * charl__at_least_one(p->parts);
 }
 
 /* The wide one reads a quarter less per product, where it is filled and there is one for every
@@ -111,8 +109,7 @@ static const tile *choose_tile(charl_device *dev, const charl_conv_product *p)
 {
     const int64_t columns = charl__ceil_div(count_columns(p), wide.columns) * wide.columns;
 
-    if (8 * columns <= 9 * count_columns(p) &&
-        count_tiles(p, &wide) >= charl_device_get_info(dev)->compute_units) {
+    if (8 * columns <= 9 * count_columns(p) && count_tiles(p, &wide) >= charl_device_get_info(dev)->compute_units) {
         return &wide;
     }
     return p->is_gradient ? &narrow_gradient : p->n <= thin.columns ? &thin : &narrow;
@@ -154,9 +151,8 @@ static void define(const charl_conv_product *p, const tile *t, char *text, size_
     snprintf(text, bytes,
              "%s#define IS_F16 %d\n#define OUT_T %s\n#define GRAD %d\n#define BIAS %d\n"
              "#define BN %d\n#define STAGES %d\n#define OVERLAP %d\n#define OUT_BY_8 %d\n",
-             charl__act_define(p->a.dtype), p->a.dtype == CHARL_F16,
-             charl__kernel_type(p->out.dtype), p->is_gradient, p->bias != NULL, t->columns,
-             t->stages, t->overlap,
+             charl__act_define(p->a.dtype), p->a.dtype == CHARL_F16, charl__kernel_type(p->out.dtype), p->is_gradient,
+             p->bias != NULL, t->columns, t->stages, t->overlap,
              p->is_gradient || (p->n % eight == 0 && p->out.offset % eight == 0));
 }
 
@@ -217,17 +213,15 @@ static charl_status swap_few(charl_device *dev, const charl_conv_swap *s)
                  .entry = "charl_swap_few",
                  .global = {(size_t)(charl__ceil_div(count, GROUP) * GROUP)},
                  .local = {GROUP},
-                 .args = {operand(CHARL_ARG_IN, &s->from), operand(CHARL_ARG_OUT, &s->to),
-                          charl__i64(s->rows), charl__i64(s->cols), charl__i64(s->from_ld),
-                          charl__i64(count)},
+                 .args = {operand(CHARL_ARG_IN, &s->from), operand(CHARL_ARG_OUT, &s->to), charl__i64(s->rows),
+                          charl__i64(s->cols), charl__i64(s->from_ld), charl__i64(count)},
                  .label = s->label,
              });
 }
 
 charl_status charl__conv_swap(charl_device *dev, const charl_conv_swap *s)
 {
-    const int64_t tiles =
-        s->batch * charl__ceil_div(s->to_ld, SWAP_TILE) * charl__ceil_div(s->cols, SWAP_TILE);
+    const int64_t tiles = s->batch * charl__ceil_div(s->to_ld, SWAP_TILE) * charl__ceil_div(s->cols, SWAP_TILE);
 
     if (s->to_ld == CHARL_CONV_CHUNK && s->to.offset % CHARL_CONV_CHUNK == 0) {
         return swap_few(dev, s);
@@ -238,9 +232,8 @@ charl_status charl__conv_swap(charl_device *dev, const charl_conv_swap *s)
                  .entry = "charl_swap_padded",
                  .global = {(size_t)(tiles * GROUP)},
                  .local = {GROUP},
-                 .args = {operand(CHARL_ARG_IN, &s->from), operand(CHARL_ARG_OUT, &s->to),
-                          charl__i64(s->rows), charl__i64(s->cols), charl__i64(s->from_ld),
-                          charl__i64(s->to_ld)},
+                 .args = {operand(CHARL_ARG_IN, &s->from), operand(CHARL_ARG_OUT, &s->to), charl__i64(s->rows),
+                          charl__i64(s->cols), charl__i64(s->from_ld), charl__i64(s->to_ld)},
                  .label = s->label,
              });
 }

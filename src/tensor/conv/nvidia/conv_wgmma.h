@@ -23,13 +23,13 @@ bool charl__conv_is_wgmma(bool wgmma, charl_dtype dtype, int groups);
 
 /** One product. Element types are those of a and out. */
 typedef struct charl_conv_product {
-    charl_tensor a, b, out;   /* buffer, dtype and offset count */
-    const charl_tensor *bias; /* f32, one per column, or NULL */
-    bool is_gradient;         /* of the weight */
-    int64_t m, n, k;          /* k: pixels of a part, for a weight's gradient */
-    int64_t parts;            /* of a weight's gradient */
-    int64_t ld;               /* elements of a row of the operand that is no image */
-    int chunks;               /* of an image's pixel */
+    charl_tensor a, b, out;                                    /* buffer, dtype and offset count */
+    const charl_tensor *bias;                                  /* f32, one per column, or NULL */
+    bool is_gradient;                                          /* of the weight */
+    int64_t m, n, k;                                           /* k: pixels of a part, for a weight's gradient */
+    int64_t parts;                                             /* of a weight's gradient */
+    int64_t ld;                                                /* elements of a row of the operand that is no image */
+    int chunks;                                                /* of an image's pixel */
     int image[2], taps[2], grid[2], step[2], shift[2], tap[2]; /* H, W */
     int w_first, w_step[2];                                    /* taps of the weight */
     int out_extent[2], out_step[2], out_place[2];

@@ -8,16 +8,15 @@ static const int64_t worth_products = INT64_C(1) << 30;
 
 bool charl__matrix_is_aligned(const charl__matrix *x, int elements)
 {
-    return x->first.v.offset % elements == 0 && x->pitch % elements == 0 &&
-           x->outer % elements == 0 && x->inner % elements == 0;
+    return x->first.v.offset % elements == 0 && x->pitch % elements == 0 && x->outer % elements == 0 &&
+           x->inner % elements == 0;
 }
 
 /* One matrix for all products, or consecutive ones: rows of one copy. */
 static bool is_one_run(const charl_gemm *p, const charl__matrix *x)
 {
     return charl__at_least_one(p->count) == 1 ||
-           (charl__at_least_one(p->inner) == 1 &&
-            (x->outer == 0 || x->outer == x->rows * x->length));
+           (charl__at_least_one(p->inner) == 1 && (x->outer == 0 || x->outer == x->rows * x->length));
 }
 
 /* `reads`: how often an element would be read if a tile were one row or column. */
@@ -43,23 +42,21 @@ static int64_t bytes_of_copy(const charl_gemm *p, const charl__matrix *x)
 }
 
 /* x becomes its copy at element `at` of b. */
-static charl_status copy_rows(charl_device *dev, const charl_gemm *p, charl__matrix *x,
-                              charl_buffer *b, int64_t at)
+static charl_status copy_rows(charl_device *dev, const charl_gemm *p, charl__matrix *x, charl_buffer *b, int64_t at)
 {
     const int64_t pitch = charl__ceil_div(x->length, CHUNK) * CHUNK, rows = rows_of_copy(p, x);
     const size_t group = 256;
     charl_arg to = charl__raw(CHARL_ARG_OUT, b);
 
     to.v.offset = at;
-    CHARL_TRY(charl__launch(
-        dev,
-        &(charl_launch){.file = "gemm/pad_rows",
-                        .entry = "charl_pad_rows",
-                        .global = {((size_t)(rows * (pitch / CHUNK)) + group - 1) / group * group},
-                        .local = {group},
-                        .args = {x->first, to, charl__i64(rows), charl__i32((int32_t)x->length),
-                                 charl__i32((int32_t)pitch)},
-                        .label = p->label}));
+    CHARL_TRY(
+        charl__launch(dev, &(charl_launch){.file = "gemm/pad_rows",
+                                           .entry = "charl_pad_rows",
+                                           .global = {((size_t)(rows * (pitch / CHUNK)) + group - 1) / group * group},
+                                           .local = {group},
+                                           .args = {x->first, to, charl__i64(rows), charl__i32((int32_t)x->length),
+                                                    charl__i32((int32_t)pitch)},
+                                           .label = p->label}));
     x->first = to;
     x->first.kind = CHARL_ARG_IN;
     x->pitch = pitch;
@@ -68,8 +65,7 @@ static charl_status copy_rows(charl_device *dev, const charl_gemm *p, charl__mat
     return CHARL_OK;
 }
 
-charl_status charl__gemm_pad(charl_device *dev, const charl_gemm *p, charl__matrix *a,
-                             charl__matrix *b)
+charl_status charl__gemm_pad(charl_device *dev, const charl_gemm *p, charl__matrix *a, charl__matrix *b)
 {
     charl_status st = CHARL_OK;
     const bool pad_a = is_worth_it(p, a, p->n), pad_b = is_worth_it(p, b, p->m);

@@ -40,8 +40,7 @@ bool charl__gemm_uses_tensor_cores(charl_device *dev, const charl_gemm *p)
 
     return form && is_type(charl__device_facts(dev), p->a->dtype) &&
            (p->a_kind == CHARL_GEMM_PLAIN || p->a_kind == CHARL_GEMM_TRANSPOSED) &&
-           (p->b_kind == CHARL_GEMM_PLAIN || p->b_kind == CHARL_GEMM_TRANSPOSED) &&
-           p->segments <= 1 && p->leaves <= 1;
+           (p->b_kind == CHARL_GEMM_PLAIN || p->b_kind == CHARL_GEMM_TRANSPOSED) && p->segments <= 1 && p->leaves <= 1;
 }
 
 bool charl__gemm_has_rng(charl_device *dev, charl_dtype type)
@@ -57,14 +56,12 @@ static bool is_mma(charl_device *dev, const charl_gemm *p)
 
 bool charl__gemm_sums_a(charl_device *dev, const charl_gemm *p)
 {
-    return charl__gemm_uses_tensor_cores(dev, p) && p->a->dtype != CHARL_F32 &&
-           p->a_kind == CHARL_GEMM_TRANSPOSED;
+    return charl__gemm_uses_tensor_cores(dev, p) && p->a->dtype != CHARL_F32 && p->a_kind == CHARL_GEMM_TRANSPOSED;
 }
 
 static int64_t count_tiles(const charl_gemm *p, const tile *t)
 {
-    return charl__ceil_div(p->m, ROWS) * charl__ceil_div(p->n, t->columns) *
-           charl__at_least_one(p->count);
+    return charl__ceil_div(p->m, ROWS) * charl__ceil_div(p->n, t->columns) * charl__at_least_one(p->count);
 }
 
 /* The wide tile reads a quarter less per product, so it is taken wherever it is filled and there is
@@ -122,8 +119,7 @@ static deal deal_tiles(charl_device *dev, const charl_gemm *p, const tile *t, in
     } else if (p->form == CHARL_GEMM_AUTO && t != &narrow && can_split && tiles > d.groups) {
         const int64_t idle = (d.groups - tiles % d.groups) % d.groups;
 
-        d.is_split = d.groups <= CHARL_SPLIT_K_GROUPS && 12 * idle > tiles &&
-                     idle * steps > SPLIT_COST * d.groups;
+        d.is_split = d.groups <= CHARL_SPLIT_K_GROUPS && 12 * idle > tiles && idle * steps > SPLIT_COST * d.groups;
     }
     if (t == &narrow && d.groups < charl__ceil_div(tiles, NARROW_TILES)) {
         d.groups = charl__ceil_div(tiles, NARROW_TILES);
@@ -132,8 +128,7 @@ static deal deal_tiles(charl_device *dev, const charl_gemm *p, const tile *t, in
     return d;
 }
 
-static charl__matrix matrix_of(charl_arg first, bool transposed, int64_t rows, int64_t columns,
-                               const int64_t step[2])
+static charl__matrix matrix_of(charl_arg first, bool transposed, int64_t rows, int64_t columns, const int64_t step[2])
 {
     return (charl__matrix){.first = first,
                            .rows = transposed ? columns : rows,
@@ -147,8 +142,7 @@ static charl__matrix matrix_of(charl_arg first, bool transposed, int64_t rows, i
 static bool is_by(const charl_gemm *p, const charl_tensor *t, int64_t at, int bytes)
 {
     const int64_t step[] = {p->out_outer, p->out_inner};
-    const charl__matrix x =
-        matrix_of(charl__gemm_operand(CHARL_ARG_OUT, t, at), false, p->m, p->n, step);
+    const charl__matrix x = matrix_of(charl__gemm_operand(CHARL_ARG_OUT, t, at), false, p->m, p->n, step);
 
     return !t || charl__matrix_is_aligned(&x, bytes / (int)charl_dtype_size(t->dtype));
 }
@@ -197,20 +191,18 @@ static void define(const charl_gemm *p, const plan *x, char *text, size_t bytes)
     const int size = (int)charl_dtype_size(p->a->dtype);
     int n = charl__gemm_define_epilogue(p, 4, text, bytes);
 
-    n += snprintf(text + n, bytes - (size_t)n,
-                  "%s#define IS_F16 %d\n#define OUT_T %s\n#define A_KIND %d\n#define B_KIND %d\n"
-                  "#define BIAS %d\n#define A_BY_16 %d\n#define B_BY_16 %d\n#define OUT_BY_8 %d\n"
-                  "#define SPLIT %d\n#define A_SUMS %d\n",
-                  charl__act_define(p->a->dtype), p->a->dtype == CHARL_F16,
-                  charl__kernel_type(p->out->dtype), (int)p->a_kind, (int)p->b_kind,
-                  (int)p->bias_kind, charl__matrix_is_aligned(&x->a, CHUNK_BYTES / size),
-                  charl__matrix_is_aligned(&x->b, CHUNK_BYTES / size), writes_by_8(p),
-                  x->deal.is_split, p->a_sums != NULL);
+    n += snprintf(
+        text + n, bytes - (size_t)n,
+        "%s#define IS_F16 %d\n#define OUT_T %s\n#define A_KIND %d\n#define B_KIND %d\n"
+        "#define BIAS %d\n#define A_BY_16 %d\n#define B_BY_16 %d\n#define OUT_BY_8 %d\n"
+        "#define SPLIT %d\n#define A_SUMS %d\n",
+        charl__act_define(p->a->dtype), p->a->dtype == CHARL_F16, charl__kernel_type(p->out->dtype), (int)p->a_kind,
+        (int)p->b_kind, (int)p->bias_kind, charl__matrix_is_aligned(&x->a, CHUNK_BYTES / size),
+        charl__matrix_is_aligned(&x->b, CHUNK_BYTES / size), writes_by_8(p), x->deal.is_split, p->a_sums != NULL);
     snprintf(text + n, bytes - (size_t)n,
              "#define BN %d\n#define STAGES %d\n#define SIZE %d\n#define OUT_BY_16 %d\n"
              "#define WHOLE_ROWS %d\n#define ROWS_BY_16 %d\n",
-             t->columns, t->stages, size, writes_by_16(p), is_by_rows(p, t),
-             is_by(p, p->out, p->out_at, 16));
+             t->columns, t->stages, size, writes_by_16(p), is_by_rows(p, t), is_by(p, p->out, p->out_at, 16));
 }
 
 static plan make_plan(charl_device *dev, const charl_gemm *p)
@@ -220,10 +212,10 @@ static plan make_plan(charl_device *dev, const charl_gemm *p)
 
     x.tiles = count_tiles(p, x.tile);
     x.deal = deal_tiles(dev, p, x.tile, x.tiles);
-    x.a = matrix_of(charl__gemm_operand(CHARL_ARG_IN, p->a, p->a_at),
-                    p->a_kind == CHARL_GEMM_TRANSPOSED, p->m, p->k, a_step);
-    x.b = matrix_of(charl__gemm_operand(CHARL_ARG_IN, p->b, p->b_at),
-                    p->b_kind == CHARL_GEMM_TRANSPOSED, p->k, p->n, b_step);
+    x.a = matrix_of(charl__gemm_operand(CHARL_ARG_IN, p->a, p->a_at), p->a_kind == CHARL_GEMM_TRANSPOSED, p->m, p->k,
+                    a_step);
+    x.b = matrix_of(charl__gemm_operand(CHARL_ARG_IN, p->b, p->b_at), p->b_kind == CHARL_GEMM_TRANSPOSED, p->k, p->n,
+                    b_step);
     return x;
 }
 
@@ -238,15 +230,13 @@ static charl_status launch(charl_device *dev, const charl_gemm *p, const plan *x
         .defines = defines,
         .global = {(size_t)(x->deal.groups * t->items)},
         .local = {(size_t)t->items},
-        .sm90a.shared_bytes =
-            mma ? 0 : (int64_t)t->stages * (ROWS + t->columns) * STAGE_BYTES + t->words,
+        .sm90a.shared_bytes = mma ? 0 : (int64_t)t->stages * (ROWS + t->columns) * STAGE_BYTES + t->words,
         .sm90a.min_blocks = mma ? 0 : t->groups,
         .args = {x->a.first, x->b.first, charl__gemm_operand(CHARL_ARG_IN, p->bias, 0),
                  charl__gemm_operand(CHARL_ARG_OUT, p->out, p->out_at), charl__i32((int32_t)p->m),
-                 charl__i32((int32_t)p->n), charl__i32((int32_t)p->k),
-                 charl__i32((int32_t)x->a.pitch), charl__i32((int32_t)x->b.pitch),
-                 charl__i32((int32_t)charl__at_least_one(p->inner)), charl__i32((int32_t)x->tiles),
-                 charl__i64(x->a.outer), charl__i64(x->a.inner), charl__i64(x->b.outer),
+                 charl__i32((int32_t)p->n), charl__i32((int32_t)p->k), charl__i32((int32_t)x->a.pitch),
+                 charl__i32((int32_t)x->b.pitch), charl__i32((int32_t)charl__at_least_one(p->inner)),
+                 charl__i32((int32_t)x->tiles), charl__i64(x->a.outer), charl__i64(x->a.inner), charl__i64(x->b.outer),
                  charl__i64(x->b.inner), charl__i64(p->out_outer), charl__i64(p->out_inner)},
         .label = p->label,
     };
@@ -272,9 +262,8 @@ charl_status charl__gemm_tensor_core(charl_device *dev, const charl_gemm *p)
     plan x = make_plan(dev, p);
 
     CHARL_REQUIRE(x.tiles + x.deal.groups <= INT_MAX, CHARL_ERR_SHAPE,
-                  "matrix product of %lld x %lld x %lld, %lld times: %lld tiles are beyond 2^31",
-                  (long long)p->m, (long long)p->n, (long long)p->k,
-                  (long long)charl__at_least_one(p->count), (long long)x.tiles);
+                  "matrix product of %lld x %lld x %lld, %lld times: %lld tiles are beyond 2^31", (long long)p->m,
+                  (long long)p->n, (long long)p->k, (long long)charl__at_least_one(p->count), (long long)x.tiles);
     if (p->a->dtype != CHARL_F32) { /* single elements of f32 can be copied beside the products */
         CHARL_TRY(charl__gemm_pad(dev, p, &x.a, &x.b));
     }
