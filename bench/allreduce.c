@@ -1,18 +1,16 @@
 /* charl-bench allreduce: the sum of gradients over ranks, by every algorithm that works on them,
  * beside MPI_Allreduce and NCCL in the same run. Before anything is timed the sums of small whole
  * numbers, exact in any order, are checked. */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/tree.h"
+#include <charl/error.h>
 #include "bench/bench.h"
 #include "cli/cli_ranks.h"
-#include "dist/allreduce_device.h"
 #include "bench/baseline_allreduce.h"
 
 enum { MOST = 16, KEY_MIN = 0x100, KEY_MAX, KEY_STEP, KEY_SLICES, KEY_ONLY };
@@ -30,7 +28,7 @@ typedef struct summer {
     charl__bench_sum sum;
     int64_t ticket; /* of the last sum that has been begun on the devices */
     charl__baseline *baseline;
-    charl_buffer *lanes, *total; /* of algorithms that run on the devices */
+    bool on_device; /* of algorithms that run on the devices */
 } summer;
 
 typedef struct bench {
@@ -99,7 +97,7 @@ static charl_status add_peer(bench *b, int64_t n, const charl_allreduce_options 
         return CHARL_OK;
     }
     CHARL_TRY(st);
-    charl__allreduce_buffers(s->sum.ar, &s->lanes, &s->total);
+    s->on_device = true;
     b->subject[b->n++].name = "peer";
     return st;
 }
@@ -117,7 +115,7 @@ static charl_status add_algorithms(bench *b, int64_t n)
             charl__bench_note(&b->table, "%s: not available: %s", name, why);
             continue;
         }
-        CHARL_INVARIANT(b->n < MOST);
+        assert(b->n < MOST);
         options.algorithm = name;
         if (strcmp(name, "peer") == 0) {
             CHARL_TRY(add_peer(b, n, &options));
@@ -138,7 +136,7 @@ static charl_status add_baselines(bench *b, int64_t n)
         if (!is_wanted(b->o, name)) {
             continue;
         }
-        CHARL_INVARIANT(b->n < MOST);
+        assert(b->n < MOST);
         CHARL_TRY(charl__baseline_create(b->comm, i, n, &b->summer[b->n].baseline, why));
         if (!b->summer[b->n].baseline) {
             charl__bench_note(&b->table, "%s: not available: %s", name, why);
@@ -170,22 +168,14 @@ static charl_status check_values(const bench *b, const char *name, int64_t count
 
 static charl_status lane_write(const bench *b, const summer *s, int j)
 {
-    const int64_t at = j * charl_allreduce_stride(s->sum.ar);
-    float *lane = s->lanes ? b->values : (float *)charl_allreduce_lanes(s->sum.ar) + at;
-
     for (int64_t i = 0; i < s->sum.count; i++) {
-        lane[i] = value_of(i, b->mine.lane_lo[j]);
+        b->values[i] = value_of(i, b->mine.lane_lo[j]);
     }
-    if (s->lanes) {
-        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, s->lanes, (size_t)at * sizeof *lane, lane,
-                                      (size_t)s->sum.count * sizeof *lane, true));
-    }
-    return CHARL_OK;
+    return charl_allreduce_write_lane(s->sum.ar, j, 0, s->sum.count, b->values);
 }
 
 static charl_status check_algorithm(const bench *b, summer *s, const char *name)
 {
-    const size_t bytes = (size_t)s->sum.count * sizeof *b->values;
     int64_t all[2] = {b->mine.n_lanes, 0};
 
     for (int j = 0; j < b->mine.n_lanes; j++) {
@@ -194,11 +184,7 @@ static charl_status check_algorithm(const bench *b, summer *s, const char *name)
     }
     CHARL_TRY(charl_comm_reduce_i64(b->comm, CHARL_COMM_SUM, all, 2));
     CHARL_TRY(charl__bench_sum_run(&s->sum));
-    if (s->total) {
-        CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, s->total, 0, b->values, bytes, true));
-    } else {
-        memcpy(b->values, charl_allreduce_sum(s->sum.ar), bytes);
-    }
+    CHARL_TRY(charl_allreduce_read_sum(s->sum.ar, 0, s->sum.count, b->values));
     CHARL_TRY(check_values(b, name, s->sum.count, all[0], all[1]));
     return CHARL_OK;
 }
@@ -261,8 +247,8 @@ static charl_status measure_size(bench *b, int64_t bytes)
         summer *s = &b->summer[k];
 
         s->sum.count = bytes / (int64_t)sizeof(float);
-        b->subject[k].run = s->baseline ? run_baseline : s->lanes ? run_on_device : charl__bench_sum_run;
-        b->subject[k].wait = s->baseline ? wait_baseline : s->lanes ? wait_on_device : NULL;
+        b->subject[k].run = s->baseline ? run_baseline : s->on_device ? run_on_device : charl__bench_sum_run;
+        b->subject[k].wait = s->baseline ? wait_baseline : s->on_device ? wait_on_device : NULL;
         b->subject[k].ctx = b->subject[k].on = s; /* begins with its sum */
         b->subject[k].amount = 2 * (ranks - 1) / ranks * (double)bytes;
     }
@@ -270,6 +256,24 @@ static charl_status measure_size(bench *b, int64_t bytes)
     CHARL_TRY(charl__bench_measure(b->comm, b->subject, b->n, &effort));
     charl__bench_rows(&b->table, size_text(bytes, label, sizeof label), bytes, b->subject, b->n);
     return CHARL_OK;
+}
+
+/* Bytes of memory that the system could hand out now; INT64_MAX where it does not tell. */
+static int64_t host_available(void)
+{
+    FILE *f = fopen("/proc/meminfo", "re");
+    int64_t kib = -1;
+    char line[128];
+
+    while (f && kib < 0 && fgets(line, sizeof line, f)) {
+        if (sscanf(line, "MemAvailable: %" SCNd64, &kib) != 1) {
+            kib = -1;
+        }
+    }
+    if (f) {
+        fclose(f);
+    }
+    return kib < 0 ? INT64_MAX : kib * 1024;
 }
 
 /* The largest size for which all subjects at once have room in the memory of every node. */
@@ -286,7 +290,7 @@ static charl_status find_room(const bench *b, int64_t *room)
     for (int i = 0; (name = charl__baseline_name(i)) != NULL; i++) {
         arenas += is_wanted(b->o, name);
     }
-    *room = charl__host_available() / 10 * 8 / (arenas * local);
+    *room = host_available() / 10 * 8 / (arenas * local);
     *room = shared < *room ? shared : *room;
     CHARL_TRY(charl_comm_reduce_i64(b->comm, CHARL_COMM_MIN, room, 1));
     return CHARL_OK;
@@ -314,7 +318,7 @@ static charl_status run_sizes(bench *b)
                           size_text(largest, text, sizeof text));
     }
     largest -= largest % (int64_t)sizeof(float);
-    CHARL_TRY_CLEANUP(charl_comm_agree(b->comm, charl_alloc_array(largest / 4 + 1, 4, &b->values)));
+    CHARL_TRY_CLEANUP(charl_comm_agree(b->comm, charl__cli_alloc(largest / 4 + 1, 4, &b->values)));
     CHARL_TRY_CLEANUP(add_algorithms(b, largest / 4));
     CHARL_TRY_CLEANUP(add_baselines(b, largest / 4));
     CHARL_REQUIRE_CLEANUP(b->n > 0, CHARL_ERR_CONFIG, "--only %s: none of these is available on these ranks", o->only);
@@ -328,7 +332,7 @@ cleanup:
         charl_allreduce_destroy(b->summer[k].sum.ar);
         charl__baseline_destroy(b->summer[k].baseline);
     }
-    charl_free(b->values);
+    free(b->values);
     return st;
 }
 

@@ -3,12 +3,13 @@
  * binary interfaces are stable since CUDA 4 and NCCL 2. */
 #include "bench/baseline_private.h"
 
+#include <stdlib.h>
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "bench/bench.h"
 
 enum { NCCL_FLOAT32 = 7, NCCL_SUM = 0, CUDA_NOT_READY = 600 };
 
@@ -96,7 +97,7 @@ static bool nccl_load(charl__baseline *r, char *why)
     nccl_state *s = NULL;
     int gpus = 0;
 
-    if (charl_alloc(sizeof *s, &s) != CHARL_OK) {
+    if (charl__cli_alloc(1, sizeof *s, &s) != CHARL_OK) {
         snprintf(why, CHARL__BASELINE_WHY, "out of memory");
         return false;
     }
@@ -105,8 +106,9 @@ static bool nccl_load(charl__baseline *r, char *why)
         !open_library("libnccl.so.2", nccl_symbols, &s->api, &s->nccl, why)) {
         return false;
     }
-    if (s->api.init(0) != 0 || s->api.device_count(&gpus) != 0 || gpus < r->c->local_size) {
-        snprintf(why, CHARL__BASELINE_WHY, "%d NVIDIA GPUs for %d ranks of this node", gpus, r->c->local_size);
+    if (s->api.init(0) != 0 || s->api.device_count(&gpus) != 0 || gpus < charl_comm_local_size(r->c)) {
+        snprintf(why, CHARL__BASELINE_WHY, "%d NVIDIA GPUs for %d ranks of this node", gpus,
+                 charl_comm_local_size(r->c));
         return false;
     }
     return true;
@@ -123,7 +125,7 @@ static charl_status open_device(charl__baseline *r)
 {
     nccl_state *s = r->own;
 
-    CHARL_TRY(check(s->api.device_get(&s->device, r->c->local_rank), "cuDeviceGet"));
+    CHARL_TRY(check(s->api.device_get(&s->device, charl_comm_local_rank(r->c)), "cuDeviceGet"));
     CHARL_TRY(check(s->api.context_retain(&s->context, s->device), "cuDevicePrimaryCtxRetain"));
     CHARL_TRY(check(s->api.context_set(s->context), "cuCtxSetCurrent"));
     CHARL_TRY(check(s->api.stream_create(&s->stream, 0), "cuStreamCreate"));
@@ -138,10 +140,10 @@ static charl_status nccl_create(charl__baseline *r)
     nccl_id id = {{0}};
 
     CHARL_TRY(charl_comm_agree(r->c, open_device(r)));
-    st = r->c->rank == 0 ? check(s->api.unique_id(&id), "ncclGetUniqueId") : CHARL_OK;
+    st = charl_comm_rank(r->c) == 0 ? check(s->api.unique_id(&id), "ncclGetUniqueId") : CHARL_OK;
     CHARL_TRY(charl_comm_agree(r->c, st));
     CHARL_TRY(charl_comm_broadcast(r->c, &id, sizeof id, 0));
-    st = check(s->api.comm_init(&s->comm, r->c->size, id, r->c->rank), "ncclCommInitRank");
+    st = check(s->api.comm_init(&s->comm, charl_comm_size(r->c), id, charl_comm_rank(r->c)), "ncclCommInitRank");
     CHARL_TRY(charl_comm_agree(r->c, st));
     return CHARL_OK;
 }
@@ -165,7 +167,7 @@ static void nccl_destroy(charl__baseline *r)
     if (s->context) {
         s->api.context_release(s->device);
     }
-    charl_free(s); /* the libraries stay: they have threads that outlive a communicator */
+    free(s); /* the libraries stay: they have threads that outlive a communicator */
 }
 
 static charl_status nccl_write(charl__baseline *r, const float *v, int64_t count)

@@ -1,7 +1,8 @@
 #ifndef CHARL_BENCH_BASELINE_PRIVATE_H
 #define CHARL_BENCH_BASELINE_PRIVATE_H
 /** A library with an all-reduce: a row of the table in baseline_allreduce.c. */
-#include "dist/comm_private.h"
+#include <charl/comm.h>
+
 #include "bench/baseline_allreduce.h"
 
 typedef struct charl__baseline_kind {

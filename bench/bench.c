@@ -1,6 +1,7 @@
 /* Measuring subjects alternately, and the table of results. */
 #include "bench/bench.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -8,9 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/error.h"
+#include <charl/error.h>
 #include "cli/cli_ranks.h"
 
 enum { MOST_CALLS = 100000, CASE_WIDTH = 28, RATIO_BYTES = 32 };
@@ -22,6 +21,16 @@ charl_status charl__bench_sum_run(void *ctx)
 
     CHARL_TRY(charl_allreduce_begin(s->ar, 0, s->count, &ticket));
     CHARL_TRY(charl_allreduce_wait(s->ar, ticket));
+    return CHARL_OK;
+}
+
+charl_status charl__bench_aligned(size_t alignment, size_t bytes, void *out)
+{
+    void *memory = NULL;
+
+    CHARL_REQUIRE(posix_memalign(&memory, alignment, bytes > 0 ? bytes : 1) == 0, CHARL_ERR_NOMEM,
+                  "no memory for %zu bytes", bytes);
+    memcpy(out, &memory, sizeof memory);
     return CHARL_OK;
 }
 
@@ -39,13 +48,13 @@ static charl_status run_calls(const charl__bench_subject *s, int calls)
 /* Runs that take about sample_s, found while half of that passes. */
 static charl_status settle(const charl__bench_subject *s, double sample_s, int *calls)
 {
-    const double begin = charl__clock_s();
+    const double begin = charl__cli_clock_s();
     double now = begin, took_s = 0;
     int n = 1;
 
     while (now - begin < sample_s / 2 || took_s <= 0) {
         CHARL_TRY(run_calls(s, n));
-        took_s = charl__clock_s() - now;
+        took_s = charl__cli_clock_s() - now;
         now += took_s;
         *calls = took_s < sample_s / MOST_CALLS * n ? MOST_CALLS : (int)(sample_s / took_s * n) + 1;
         n = 2 * n < *calls / 4 ? 2 * n : n;
@@ -64,9 +73,9 @@ static charl_status sample(charl_comm *comm, const charl__bench_subject *s, cons
     } else if (e->sample_s > 0) {
         CHARL_TRY(settle(s, e->sample_s, &calls));
     }
-    begin = charl__clock_s();
+    begin = charl__cli_clock_s();
     CHARL_TRY(run_calls(s, calls));
-    *out = (charl__clock_s() - begin) / calls / (s->batch > 1 ? s->batch : 1);
+    *out = (charl__cli_clock_s() - begin) / calls / (s->batch > 1 ? s->batch : 1);
     if (comm) {
         CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_MAX, out, 1));
     }
@@ -79,8 +88,8 @@ charl_status charl__bench_measure(charl_comm *comm, charl__bench_subject *s, int
     const int repeats = e->repeats;
     double *times = NULL;
 
-    CHARL_INVARIANT(!comm || e->sample_s <= 0); /* ranks would call differently often */
-    st = charl_alloc_array((int64_t)n * repeats, sizeof *times, &times);
+    assert(!comm || e->sample_s <= 0); /* ranks would call differently often */
+    st = charl__cli_alloc((int64_t)n * repeats, sizeof *times, &times);
     CHARL_TRY_CLEANUP(comm ? charl_comm_agree(comm, st) : st);
     for (int r = -1; r < repeats; r++) { /* the first touches memory */
         for (int i = 0; i < n; i++) {
@@ -94,7 +103,7 @@ charl_status charl__bench_measure(charl_comm *comm, charl__bench_subject *s, int
         s[k].best_s = times[k * repeats];
     }
 cleanup:
-    charl_free(times);
+    free(times);
     return st;
 }
 

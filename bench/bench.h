@@ -3,9 +3,9 @@
 /** The harness of charl-bench: subjects measured alternately, and a table of results.
  *
  *  A benchmark compares charl with baselines in one process and one run. Its subjects take turns,
- * each repetition begins with another subject, and a row of the table has the median.
+ *  each repetition begins with another subject, and a row of the table has the median.
  */
-#include "charl/comm.h"
+#include <charl/comm.h>
 #include "cli/cli.h"
 #include "cli/cli_steps.h"
 
@@ -35,6 +35,9 @@ typedef struct charl__bench_sum {
 } charl__bench_sum;
 charl_status charl__bench_sum_run(void *ctx) CHARL_MUST_CHECK;
 
+/** Memory for `bytes` bytes at a multiple of `alignment`, a power of two, into *(void **)out; free() it. Errors: ERR_NOMEM. */
+charl_status charl__bench_aligned(size_t alignment, size_t bytes, void *out) CHARL_MUST_CHECK;
+
 typedef enum charl__bench_format { CHARL__BENCH_TABLE, CHARL__BENCH_CSV, CHARL__BENCH_JSONL } charl__bench_format;
 
 /* A table of results. Only rank 0 prints. */
@@ -49,14 +52,14 @@ typedef struct charl__bench_table {
 } charl__bench_table;
 
 /** Median and best time per call of each subject over e->repeats samples, of the slowest rank.
- * Collective on comm, which may be NULL; e->sample_s requires that. Errors: those of the subjects;
- * ERR_NOMEM, ERR_COMM. */
+ *  Collective on comm, which may be NULL; e->sample_s requires that. Errors: those of the subjects;
+ *  ERR_NOMEM, ERR_COMM. */
 charl_status charl__bench_measure(charl_comm *comm, charl__bench_subject *s, int n,
                                   const charl__bench_effort *e) CHARL_MUST_CHECK;
 
 void charl__bench_head(const charl__bench_table *t);
 /** A row for each of n subjects: its rate in units of 1e9, and that rate relative to the table's
- * baseline and peak. */
+ *  baseline and peak. */
 void charl__bench_rows(const charl__bench_table *t, const char *label, int64_t size, const charl__bench_subject *s,
                        int n);
 /** A line of text: on standard output with the format table, else on standard error. */
@@ -70,8 +73,8 @@ void charl__bench_note(const charl__bench_table *t, const char *fmt, ...) CHARL_
 error_t charl__bench_parse_format(const char *value, charl__bench_format *out);
 
 /** A command with the operands CONFIG KEY=VALUE...: read the command line into `input` and the
- * configuration into config, which is part of it, and run work(input, comm) on all ranks. Returns
- * the exit code. */
+ *  configuration into config, which is part of it, and run work(input, comm) on all ranks. Returns
+ *  the exit code. */
 int charl__bench_config_main(const char *path, const struct argp *argp, int argc, char **argv, void *input,
                              charl__cli_steps_config *config, int (*work)(void *ctx, charl_comm *comm));
 

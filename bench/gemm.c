@@ -1,24 +1,25 @@
-/* charl-bench gemm: matrix products by the engine of src/tensor, in the three layouts of a linear
+/* charl-bench gemm: matrix products, each a graph of its own, in the three layouts of a linear
  * layer: nt is its forward pass, nn the gradient of its input, tn that of its weight (in f32). */
+#include <stdlib.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include <charl/graph.h>
+#include <charl/ops.h>
 #include "bench/baseline_openblas.h"
 #include "bench/kernel.h"
 #include "bench/baseline_clblast.h"
-#include "tensor/gemm/gemm.h"
-#include "tensor/random.h"
 
 static const char open_blas[] = "OpenBLAS", cl_blast[] = "CLBlast";
 
 typedef struct product {
     charl_device *dev;
-    charl_tensor *a, *b, *out;
-    charl_gemm gemm;
-    float *host[3]; /* a, b and out of the baseline */
+    int64_t m, n, k;
+    bool transpose_a, transpose_b;
+    charl_graph *g;            /* of this one product */
+    charl_tensor *a, *b, *out; /* borrowed from it */
+    float *host[3];            /* a, b and out of the baseline */
     charl__blas_product blas;
     charl__clblast_product clblast;
 } product;
@@ -27,7 +28,7 @@ static charl_status run_charl(void *ctx)
 {
     const product *p = ctx;
 
-    return charl__gemm(p->dev, &p->gemm);
+    return charl_graph_run_forward(p->g);
 }
 
 static charl_status run_blas(void *ctx)
@@ -51,12 +52,12 @@ static charl_status run_clblast(void *ctx)
 static charl_status check(const product *p, const float *theirs, const char *baseline)
 {
     charl_status st = CHARL_OK;
-    const int64_t n = p->gemm.m * p->gemm.n;
-    const double allowed = 1e-6 * (double)p->gemm.k;
+    const int64_t n = p->m * p->n;
+    const double allowed = 1e-6 * (double)p->k;
     float *got = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *got, &got));
-    CHARL_TRY_CLEANUP(charl__gemm(p->dev, &p->gemm));
+    CHARL_TRY_CLEANUP(charl__cli_alloc(n, sizeof *got, &got));
+    CHARL_TRY_CLEANUP(charl_graph_run_forward(p->g));
     CHARL_TRY_CLEANUP(charl_tensor_read(p->out, got, (size_t)n * sizeof *got));
     for (int64_t i = 0; i < n; i++) {
         CHARL_REQUIRE_CLEANUP(fabs((double)got[i] - (double)theirs[i]) <= allowed, CHARL_ERR_DEVICE,
@@ -64,26 +65,25 @@ static charl_status check(const product *p, const float *theirs, const char *bas
                               (double)theirs[i], baseline);
     }
 cleanup:
-    charl_free(got);
+    free(got);
     return st;
 }
 
 /* OpenBLAS, on operands of its own. */
 static charl_status add_blas(charl__bench_case *c, product *p, double flop)
 {
-    const charl_gemm *g = &p->gemm;
-    const int64_t n[] = {g->m * g->k, g->k * g->n, g->m * g->n};
+    const int64_t n[] = {p->m * p->k, p->k * p->n, p->m * p->n};
 
     for (int i = 0; i < 3; i++) {
-        CHARL_TRY(charl_alloc_aligned(64, (size_t)n[i] * sizeof(float), &p->host[i]));
+        CHARL_TRY(charl__bench_aligned(64, (size_t)n[i] * sizeof(float), &p->host[i]));
     }
     CHARL_TRY(charl_tensor_read(p->a, p->host[0], (size_t)n[0] * sizeof(float)));
     CHARL_TRY(charl_tensor_read(p->b, p->host[1], (size_t)n[1] * sizeof(float)));
-    p->blas = (charl__blas_product){.m = (int)g->m,
-                                    .n = (int)g->n,
-                                    .k = (int)g->k,
-                                    .transpose_a = g->a_kind == CHARL_GEMM_TRANSPOSED,
-                                    .transpose_b = g->b_kind == CHARL_GEMM_TRANSPOSED,
+    p->blas = (charl__blas_product){.m = (int)p->m,
+                                    .n = (int)p->n,
+                                    .k = (int)p->k,
+                                    .transpose_a = p->transpose_a,
+                                    .transpose_b = p->transpose_b,
                                     .a = p->host[0],
                                     .b = p->host[1],
                                     .out = p->host[2]};
@@ -97,53 +97,68 @@ static charl_status add_blas(charl__bench_case *c, product *p, double flop)
 static charl_status add_clblast(charl__bench_case *c, product *p, double flop)
 {
     charl_status st = CHARL_OK;
-    const charl_gemm *g = &p->gemm;
-    const int64_t n = g->m * g->n;
+    const int64_t n = p->m * p->n;
     float *theirs = NULL;
 
-    p->clblast = (charl__clblast_product){.m = g->m,
-                                          .n = g->n,
-                                          .k = g->k,
-                                          .transpose_a = g->a_kind == CHARL_GEMM_TRANSPOSED,
-                                          .transpose_b = g->b_kind == CHARL_GEMM_TRANSPOSED,
-                                          .a = p->a->buffer,
-                                          .b = p->b->buffer,
-                                          .out = p->out->buffer};
-    CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *theirs, &theirs));
+    p->clblast = (charl__clblast_product){.m = p->m,
+                                          .n = p->n,
+                                          .k = p->k,
+                                          .transpose_a = p->transpose_a,
+                                          .transpose_b = p->transpose_b,
+                                          .a = p->a,
+                                          .b = p->b,
+                                          .out = p->out};
+    CHARL_TRY_CLEANUP(charl__cli_alloc(n, sizeof *theirs, &theirs));
     CHARL_TRY_CLEANUP(run_clblast(p));
     CHARL_TRY_CLEANUP(charl_tensor_read(p->out, theirs, (size_t)n * sizeof *theirs));
     CHARL_TRY_CLEANUP(check(p, theirs, cl_blast));
     charl__bench_add(c, cl_blast, run_clblast, p, flop);
 cleanup:
-    charl_free(theirs);
+    free(theirs);
     return st;
+}
+
+/* The graph that has nothing but the product. The gradient of a weight is a sum over the rows of a batch, in f32; the other forms have
+ * no batch. */
+static charl_status build(product *p, charl_dtype dtype)
+{
+    const charl_batch batch = p->transpose_a ? CHARL_BATCHED : CHARL_REPLICATED;
+    const charl_shape a_shape = {2, {p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k}};
+    const charl_shape b_shape = {2, {p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n}};
+    charl_var *a, *b, *out;
+
+    CHARL_TRY(charl_graph_create(p->dev, NULL, &p->g));
+    charl_graph_set_precision(p->g, dtype);
+    a = charl_input(p->g, "a", dtype, a_shape, batch);
+    b = charl_input(p->g, "b", dtype, b_shape, batch);
+    out = charl_matmul(p->g, a, b, p->transpose_a, p->transpose_b);
+    charl_graph_keep(p->g, out);
+    CHARL_TRY(charl_graph_compile(p->g));
+    p->a = charl_var_get_tensor(a);
+    p->b = charl_var_get_tensor(b);
+    p->out = charl_var_get_tensor(out);
+    CHARL_TRY(charl__bench_fill_random(p->a));
+    CHARL_TRY(charl__bench_fill_random(p->b));
+    return charl_graph_warm_up(p->g);
 }
 
 static charl_status begin(charl__bench_case *c)
 {
-    const int64_t m = c->shape->x[0], n = c->shape->x[1], k = c->shape->x[2];
-    const double flop = 2.0 * (double)m * (double)n * (double)k;
-    const int form = c->shape->form;
-    const charl_dtype out_type = form == CHARL__CLI_TN ? CHARL_F32 : c->dtype;
+    const int64_t *x = c->shape->x;
+    const double flop = 2.0 * (double)x[0] * (double)x[1] * (double)x[2];
     product *p = NULL;
 
-    CHARL_TRY(charl_alloc(sizeof *p, &p));
+    CHARL_TRY(charl__cli_alloc(1, sizeof *p, &p));
     c->own = p;
-    p->dev = c->dev;
-    CHARL_TRY(charl__tensor_random(c->dev, c->dtype, (charl_shape){2, {m, k}}, &p->a));
-    CHARL_TRY(charl__tensor_random(c->dev, c->dtype, (charl_shape){2, {n, k}}, &p->b));
-    CHARL_TRY(charl_tensor_create(c->dev, out_type, &(charl_shape){2, {m, n}}, &p->out));
-    p->gemm = (charl_gemm){.a = p->a,
-                           .b = p->b,
-                           .out = p->out,
-                           .m = m,
-                           .n = n,
-                           .k = k,
-                           .a_kind = form == CHARL__CLI_TN ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                           .b_kind = form == CHARL__CLI_NT ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                           .label = "bench"};
+    *p = (product){.dev = c->dev,
+                   .m = x[0],
+                   .n = x[1],
+                   .k = x[2],
+                   .transpose_a = c->shape->form == CHARL__CLI_TN,
+                   .transpose_b = c->shape->form == CHARL__CLI_NT};
+    CHARL_TRY(build(p, c->dtype));
     charl__bench_add(c, "charl", run_charl, p, flop);
-    if (c->dtype != CHARL_F32 || charl__device_facts(c->dev)->tf32) {
+    if (c->dtype != CHARL_F32 || charl_device_has_tensor_cores(c->dev, CHARL_F32)) {
         return CHARL_OK;
     }
     if (charl_device_get_info(c->dev)->kind == CHARL_DEVICE_CPU && charl__blas_is_available()) {
@@ -160,13 +175,11 @@ static void end(charl__bench_case *c)
     product *p = c->own;
 
     if (p) {
-        charl_tensor_release(p->a);
-        charl_tensor_release(p->b);
-        charl_tensor_release(p->out);
+        charl_graph_destroy(p->g);
         for (int i = 0; i < 3; i++) {
-            charl_free(p->host[i]);
+            free(p->host[i]);
         }
-        charl_free(p);
+        free(p);
     }
 }
 

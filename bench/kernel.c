@@ -1,15 +1,15 @@
 /* The benchmarks of single kernels and operators: options, device, shapes, the peak. */
 #include "bench/kernel.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "bench/roofline.h"
+#include <charl/error.h>
+#include <charl/roofline.h>
 
 enum { LABEL = 64 };
 
@@ -31,12 +31,77 @@ static charl_status wait_device(void *on)
     return charl_device_sync(on);
 }
 
+/* t[from : from + count] of a flat tensor. */
+static charl_status write_random(charl_tensor *t, int64_t count)
+{
+    charl_status st = CHARL_OK;
+    charl_tensor *part = NULL;
+    double *value = NULL;
+    void *raw = NULL;
+    uint64_t x = 1;
+
+    CHARL_TRY_CLEANUP(charl__cli_alloc(count, sizeof *value, &value));
+    CHARL_TRY_CLEANUP(charl__cli_alloc(count, charl_dtype_size(charl_tensor_get_dtype(t)), &raw));
+    for (int64_t i = 0; i < count; i++) {
+        x = x * 6364136223846793005U + 1442695040888963407U;
+        value[i] = (double)(x >> 40) / (double)(1 << 23) - 1.0;
+    }
+    charl_dtype_encode(charl_tensor_get_dtype(t), value, count, raw);
+    CHARL_TRY_CLEANUP(charl_tensor_range(t, 0, count, &part));
+    CHARL_TRY_CLEANUP(charl_tensor_write(part, raw, (size_t)count * charl_dtype_size(charl_tensor_get_dtype(t))));
+cleanup:
+    charl_tensor_release(part);
+    free(value);
+    free(raw);
+    return st;
+}
+
+/* t[done : done + count] = t[0 : count] */
+static charl_status repeat(charl_tensor *t, int64_t done, int64_t count)
+{
+    charl_status st = CHARL_OK;
+    charl_tensor *from = NULL, *to = NULL;
+
+    CHARL_TRY_CLEANUP(charl_tensor_range(t, 0, count, &from));
+    CHARL_TRY_CLEANUP(charl_tensor_range(t, done, count, &to));
+    CHARL_TRY_CLEANUP(charl_tensor_copy(from, to));
+cleanup:
+    charl_tensor_release(from);
+    charl_tensor_release(to);
+    return st;
+}
+
+/* A million values from the host; then the device copies what it has. */
+charl_status charl__bench_fill_random(charl_tensor *t)
+{
+    charl_status st = CHARL_OK;
+    const int64_t n = charl_shape_count(charl_tensor_get_shape(t));
+    charl_tensor *flat = NULL;
+    int64_t done = n < 1 << 20 ? n : 1 << 20;
+
+    CHARL_TRY_CLEANUP(charl_tensor_reshape(t, &(charl_shape){1, {n}}, &flat));
+    CHARL_TRY_CLEANUP(write_random(flat, done));
+    for (; done < n; done *= 2) {
+        CHARL_TRY_CLEANUP(repeat(flat, done, done < n - done ? done : n - done));
+    }
+    CHARL_TRY_CLEANUP(charl_device_sync(charl_tensor_get_device(t)));
+cleanup:
+    charl_tensor_release(flat);
+    return st;
+}
+
+charl_status charl__bench_random(charl_device *dev, charl_dtype dtype, charl_shape shape, charl_tensor **out)
+{
+    CHARL_TRY(charl_tensor_create(dev, dtype, &shape, out));
+    return charl__bench_fill_random(*out);
+}
+
 charl__bench_subject *charl__bench_add(charl__bench_case *c, const char *name, charl_status (*run)(void *ctx),
                                        void *ctx, double amount)
 {
     charl__bench_subject *s = &c->subject[c->n++];
 
-    CHARL_INVARIANT(c->n <= CHARL__BENCH_SUBJECTS);
+    assert(c->n <= CHARL__BENCH_SUBJECTS);
     *s = (charl__bench_subject){
         .name = name, .run = run, .ctx = ctx, .wait = wait_device, .on = c->dev, .amount = amount};
     return s;
@@ -45,12 +110,13 @@ charl__bench_subject *charl__bench_add(charl__bench_case *c, const char *name, c
 /* The type that matrices are multiplied in. */
 static const char *type_name(const charl__bench_case *c)
 {
-    return c->dtype == CHARL_F32 && charl__device_facts(c->dev)->tf32 ? "tf32" : charl_dtype_name(c->dtype);
+    return c->dtype == CHARL_F32 && charl_device_has_tensor_cores(c->dev, CHARL_F32) ? "tf32"
+                                                                                     : charl_dtype_name(c->dtype);
 }
 
 static charl_status run_peak(void *ctx)
 {
-    return charl__roofline_run(ctx);
+    return charl_roofline_run(ctx);
 }
 
 /* "512x784x256 nt f32" */
@@ -72,14 +138,14 @@ static const char *case_text(const charl__bench_kind *k, const charl__bench_case
 }
 
 /* The peak beside the other subjects: of arithmetic, or of memory moving as much as they do. */
-static charl_status add_peak(const charl__bench_kind *k, charl__bench_case *c, charl__roofline **out)
+static charl_status add_peak(const charl__bench_kind *k, charl__bench_case *c, charl_roofline **out)
 {
     if (k->multiplies) {
-        CHARL_TRY(charl__roofline_multiply(c->dev, c->dtype, out));
+        CHARL_TRY(charl_roofline_multiply(c->dev, c->dtype, out));
     } else {
-        CHARL_TRY(charl__roofline_copy(c->dev, (int64_t)(c->subject[0].amount / 2), out));
+        CHARL_TRY(charl_roofline_copy(c->dev, (int64_t)(c->subject[0].amount / 2), out));
     }
-    charl__bench_add(c, PEAK, run_peak, *out, charl__roofline_amount(*out));
+    charl__bench_add(c, PEAK, run_peak, *out, charl_roofline_amount(*out));
     return CHARL_OK;
 }
 
@@ -90,7 +156,7 @@ static charl_status measure_case(const session *r, charl_device *dev, const char
     const charl__bench_kind *k = r->kind;
     const charl__bench_effort effort = {.repeats = (int)r->repeats, .sample_s = (double)r->ms * 1e-3};
     charl__bench_case c = {.dev = dev, .dtype = (charl_dtype)r->dtype, .shape = shape};
-    charl__roofline *peak = NULL;
+    charl_roofline *peak = NULL;
     char label[LABEL];
 
     CHARL_TRY_CLEANUP(k->begin(&c));
@@ -101,7 +167,7 @@ static charl_status measure_case(const session *r, charl_device *dev, const char
     charl__bench_rows(t, case_text(k, &c, label), shape->x[0], c.subject, c.n);
 cleanup:
     k->end(&c);
-    charl__roofline_destroy(peak);
+    charl_roofline_destroy(peak);
     return st;
 }
 

@@ -3,9 +3,9 @@
 /** Benchmarks of one kernel or operator: options, device, a loop over shapes.
  *
  *  A benchmark is a charl__bench_kind. It creates the subjects of one case and destroys them. They
- * are measured alternately, together with the measured peak of the device (bench/roofline.h).
+ *  are measured alternately, together with the measured peak of the device (bench/roofline.h).
  */
-#include "charl/tensor.h"
+#include <charl/tensor.h>
 #include "bench/bench.h"
 #include "cli/cli_shapes.h"
 
@@ -38,6 +38,13 @@ typedef struct charl__bench_kind {
 
 /** Parse, measure, print; returns the exit code. */
 int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, int argc, char **argv);
+
+/** New tensor of random values in [-1, 1), which repeat after a million. Errors: ERR_NOMEM, ERR_DEVICE. */
+charl_status charl__bench_random(charl_device *dev, charl_dtype dtype, charl_shape shape,
+                                 charl_tensor **out) CHARL_MUST_CHECK;
+
+/** Fill t with such values. */
+charl_status charl__bench_fill_random(charl_tensor *t) CHARL_MUST_CHECK;
 
 /** Subject `name` with what it enqueues on c->dev, and what a call of it is worth. */
 charl__bench_subject *charl__bench_add(charl__bench_case *c, const char *name, charl_status (*run)(void *ctx),

@@ -1,14 +1,12 @@
 /* charl-bench linear, conv, attention, layernorm, cross-entropy and embedding: an operator and
  * its gradients as a training step runs them. Each gradient has a graph of its own, of which either
  * half is replayed alone where they are apart. */
+#include <stdlib.h>
 #include <string.h>
 
-#include "autograd/graph.h"
-#include "base/alloc.h"
-#include "base/error.h"
-#include "charl/ops.h"
+#include <charl/error.h>
+#include <charl/ops.h>
 #include "bench/kernel.h"
-#include "tensor/random.h"
 
 enum { FORWARD, OF_X, OF_W, AMOUNTS };
 
@@ -30,12 +28,12 @@ typedef struct layer_graphs {
 
 static charl_status run_forward(void *ctx)
 {
-    return charl__graph_replay_half(ctx, false);
+    return charl_graph_run_forward(ctx);
 }
 
 static charl_status run_backward(void *ctx)
 {
-    return charl__graph_replay_half(ctx, true);
+    return charl_graph_run_backward(ctx);
 }
 
 /* As many slices of a batch as training takes unless told otherwise. */
@@ -66,20 +64,6 @@ static charl_status add_weight(layer_graphs *l, charl_graph *g, const char *name
     return CHARL_OK;
 }
 
-static charl_status fill_input(charl_device *dev, const charl_var *v)
-{
-    charl_status st = CHARL_OK;
-    const charl_type type = charl_var_get_type(v);
-    charl_tensor *x = NULL;
-
-    CHARL_TRY_CLEANUP(charl__tensor_random(dev, type.dtype, type.shape, &x));
-    CHARL_TRY_CLEANUP(charl__tensor_copy(x, charl_var_get_tensor(v)));
-    CHARL_TRY_CLEANUP(charl_device_sync(dev));
-cleanup:
-    charl_tensor_release(x);
-    return st;
-}
-
 /* Spread over 0 .. end - 1. */
 static charl_status fill_tokens(const charl_var *v, int64_t end)
 {
@@ -88,13 +72,13 @@ static charl_status fill_tokens(const charl_var *v, int64_t end)
     const int64_t n = charl_shape_count(&type.shape);
     int32_t *token = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *token, &token));
+    CHARL_TRY_CLEANUP(charl__cli_alloc(n, sizeof *token, &token));
     for (int64_t i = 0; i < n; i++) {
         token[i] = (int32_t)((uint64_t)i * 0x9e3779b97f4a7c15U % (uint64_t)end);
     }
     CHARL_TRY_CLEANUP(charl_tensor_write(charl_var_get_tensor(v), token, (size_t)n * sizeof *token));
 cleanup:
-    charl_free(token);
+    free(token);
     return st;
 }
 
@@ -134,21 +118,21 @@ static charl_status build(const charl__bench_case *c, const layer *d, layer_grap
     charl_graph_keep(g, y);
     if (pass != FORWARD) {
         dy = charl_input(g, "dy", charl_var_get_type(y).dtype, charl_var_get_type(y).shape, CHARL_BATCHED);
-        charl__graph_backward_from(g, y, dy);
+        charl_graph_backward(g, y, dy);
     }
     if (of_x) {
         charl_graph_keep(g, charl_var_gradient(x));
     }
     CHARL_TRY(charl_graph_compile(g));
-    CHARL_TRY(d->tokens > 0 ? fill_tokens(x, d->tokens) : fill_input(c->dev, x));
+    CHARL_TRY(d->tokens > 0 ? fill_tokens(x, d->tokens) : charl__bench_fill_random(charl_var_get_tensor(x)));
     if (dy) {
-        CHARL_TRY(fill_input(c->dev, dy));
+        CHARL_TRY(charl__bench_fill_random(charl_var_get_tensor(dy)));
     }
     if (of_w) {
         CHARL_TRY(charl_params_initialize(l->params, 1));
     } else {
-        CHARL_TRY(w ? fill_input(c->dev, w) : CHARL_OK);
-        CHARL_TRY(bias ? fill_input(c->dev, bias) : CHARL_OK);
+        CHARL_TRY(w ? charl__bench_fill_random(charl_var_get_tensor(w)) : CHARL_OK);
+        CHARL_TRY(bias ? charl__bench_fill_random(charl_var_get_tensor(bias)) : CHARL_OK);
     }
     CHARL_TRY(charl_graph_warm_up(g));
     return CHARL_OK;
@@ -158,7 +142,7 @@ static charl_status begin(charl__bench_case *c, const layer *d)
 {
     layer_graphs *l = NULL;
 
-    CHARL_TRY(charl_alloc(sizeof *l, &l));
+    CHARL_TRY(charl__cli_alloc(1, sizeof *l, &l));
     c->own = l;
     if (d->tokens == 0) {
         CHARL_TRY(build(c, d, l, OF_X, &l->of_x));
@@ -193,7 +177,7 @@ static void end(charl__bench_case *c)
         charl_graph_destroy(l->of_x);
         charl_graph_destroy(l->of_w);
         charl_params_destroy(l->params);
-        charl_free(l);
+        free(l);
     }
 }
 

@@ -1,11 +1,11 @@
 /* charl-bench copy and charl-bench launch: what moving memory and starting kernels costs. */
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include <charl/error.h>
 #include "bench/kernel.h"
-#include "tensor/tensor.h"
-#include "tensor/random.h"
+#include <charl/graph.h>
+#include <charl/operator.h>
 
 enum { LAUNCHES = 64 };
 
@@ -20,21 +20,21 @@ static charl_status run_copy(void *ctx)
 {
     const copies *c = ctx;
 
-    return charl__tensor_copy(c->from, c->to);
+    return charl_tensor_copy(c->from, c->to);
 }
 
 static charl_status run_upload(void *ctx)
 {
     const copies *c = ctx;
 
-    return charl__buffer_write(CHARL_QUEUE_UPLOAD, c->to->buffer, 0, c->host, c->bytes, false);
+    return charl_tensor_write(c->to, c->host, c->bytes);
 }
 
 static charl_status run_download(void *ctx)
 {
     const copies *c = ctx;
 
-    return charl__buffer_read(CHARL_QUEUE_DOWNLOAD, c->from->buffer, 0, c->host, c->bytes, false);
+    return charl_tensor_read(c->from, c->host, c->bytes);
 }
 
 static charl_status run_memcpy(void *ctx)
@@ -51,18 +51,18 @@ static charl_status copy_begin(charl__bench_case *c)
     void *host = NULL;
     copies *p = NULL;
 
-    CHARL_TRY(charl_alloc(sizeof *p, &p));
+    CHARL_TRY(charl__cli_alloc(1, sizeof *p, &p));
     c->own = p;
     p->bytes = (size_t)words * 4;
-    CHARL_TRY(charl__tensor_random(c->dev, CHARL_F32, (charl_shape){1, {words}}, &p->from));
+    CHARL_TRY(charl__bench_random(c->dev, CHARL_F32, (charl_shape){1, {words}}, &p->from));
     CHARL_TRY(charl_tensor_create(c->dev, CHARL_F32, &(charl_shape){1, {words}}, &p->to));
-    CHARL_TRY(charl__pinned_create(c->dev, p->bytes, &p->pinned, &host));
+    CHARL_TRY(charl_pinned_create(c->dev, p->bytes, &p->pinned, &host));
     p->host = host;
-    CHARL_TRY(charl_alloc_aligned(4096, p->bytes, &p->other));
+    CHARL_TRY(charl__bench_aligned(4096, p->bytes, &p->other));
     memset(p->host, 1, p->bytes);
     charl__bench_add(c, "copy", run_copy, p, 2.0 * (double)p->bytes);
-    charl__bench_add(c, "upload", run_upload, p, (double)p->bytes);
-    charl__bench_add(c, "download", run_download, p, (double)p->bytes);
+    charl__bench_add(c, "upload", run_upload, p, (double)p->bytes)->wait = NULL;
+    charl__bench_add(c, "download", run_download, p, (double)p->bytes)->wait = NULL;
     charl__bench_add(c, "memcpy", run_memcpy, p, 2.0 * (double)p->bytes)->wait = NULL;
     return CHARL_OK;
 }
@@ -74,9 +74,9 @@ static void copy_end(charl__bench_case *c)
     if (p) {
         charl_tensor_release(p->from);
         charl_tensor_release(p->to);
-        charl__pinned_destroy(p->pinned);
-        charl_free(p->other);
-        charl_free(p);
+        charl_pinned_destroy(p->pinned);
+        free(p->other);
+        free(p);
     }
 }
 
@@ -92,15 +92,53 @@ const charl__bench_kind charl__bench_copy = {
     .baseline = "memcpy",
     .has_peak = true,
     .doc = "Time copies: within the device's memory (bytes read and written count), to it and from "
-           "it (each byte once) through pinned host memory, and memcpy in one thread of the host. "
+           "it (each byte once) from and to pinned host memory, waited for, and memcpy in one "
+           "thread of the host. "
            "The peak is a loop that copies and does nothing else.",
     .begin = copy_begin,
     .end = copy_end};
 
+/* The kernel that the graph launches: it fills its output, and has an operand because every operator has. */
+static const char fill_source[] =
+    "kernel void fill(global const float *x, ulong x_at, global float *out, ulong out_at, long n)\n"
+    "{\n"
+    "    const size_t i = get_global_id(0);\n"
+    "    if (i < (size_t)n) {\n"
+    "        out[out_at + i] = 0.0f;\n"
+    "    }\n"
+    "}\n";
+
+static charl_status fill_run(const charl_operator_run *r)
+{
+    const int64_t n = charl_shape_count(charl_tensor_get_shape(r->out[0]));
+    const charl_kernel k = {.entry = "fill",
+                            .global = {((size_t)n + 63) / 64 * 64},
+                            .local = {64},
+                            .args = {charl_kernel_in(0), charl_kernel_out(0), charl_kernel_long(n)}};
+
+    return charl_operator_launch(r, &k);
+}
+
+static void fill_reference(const charl_operator_reference *r)
+{
+    const int64_t n = charl_shape_count(&r->out_type[0].shape);
+
+    for (int64_t i = 0; i < n; i++) {
+        r->out[0][i] = 0.0;
+    }
+}
+
+static const charl_operator fill = {.name = "bench_fill",
+                                    .formula = "out = 0",
+                                    .n_in = 1,
+                                    .source = fill_source,
+                                    .run = fill_run,
+                                    .reference = fill_reference};
+
 typedef struct launches {
     charl_device *dev;
     charl_tensor *t;
-    charl_recording *recording;
+    charl_graph *g; /* of LAUNCHES launches */
 } launches;
 
 static charl_status run_direct(void *ctx)
@@ -108,7 +146,7 @@ static charl_status run_direct(void *ctx)
     const launches *l = ctx;
 
     for (int i = 0; i < LAUNCHES; i++) {
-        CHARL_TRY(charl__tensor_fill(l->t, 0.0));
+        CHARL_TRY(charl_tensor_fill(l->t, 0.0));
     }
     return CHARL_OK;
 }
@@ -117,37 +155,50 @@ static charl_status run_replayed(void *ctx)
 {
     const launches *l = ctx;
 
-    return charl__recording_replay(l->recording, 0, LAUNCHES);
+    return charl_graph_run_forward(l->g);
 }
 
 static charl_status run_waited(void *ctx)
 {
     const launches *l = ctx;
 
-    CHARL_TRY(charl__tensor_fill(l->t, 0.0));
+    CHARL_TRY(charl_tensor_fill(l->t, 0.0));
     CHARL_TRY(charl_device_sync(l->dev));
     return CHARL_OK;
+}
+
+static charl_status build_launches(launches *l, const charl_shape *shape)
+{
+    charl_var *x;
+
+    CHARL_TRY(charl_operator_register(&fill));
+    CHARL_TRY(charl_graph_create(l->dev, NULL, &l->g));
+    x = charl_input(l->g, "x", CHARL_F32, *shape, CHARL_REPLICATED);
+    for (int i = 0; i < LAUNCHES; i++) {
+        x = charl_operator_apply(l->g, &fill, NULL, &x, 1, NULL);
+    }
+    charl_graph_keep(l->g, x);
+    CHARL_TRY(charl_graph_compile(l->g));
+    CHARL_REQUIRE(charl_graph_get_info(l->g).launches == LAUNCHES, CHARL_ERR_INVALID,
+                  "the graph has %d launches, not %d", charl_graph_get_info(l->g).launches, LAUNCHES);
+    return charl_graph_warm_up(l->g);
 }
 
 /* Rates count in thousands, so that they are numbers a person reads. */
 static charl_status launch_begin(charl__bench_case *c)
 {
-    charl_status st = CHARL_OK;
     const charl_shape shape = {1, {c->shape->x[0]}};
     launches *l = NULL;
 
-    CHARL_TRY(charl_alloc(sizeof *l, &l));
+    CHARL_TRY(charl__cli_alloc(1, sizeof *l, &l));
     c->own = l;
     l->dev = c->dev;
     CHARL_TRY(charl_tensor_create(c->dev, CHARL_F32, &shape, &l->t));
-    CHARL_TRY(charl__record_begin(c->dev, &l->recording));
-    st = run_direct(l);
-    st = charl__record_end(c->dev, st);
-    CHARL_TRY(st);
+    CHARL_TRY(build_launches(l, &shape));
     charl__bench_add(c, "direct", run_direct, l, 1e6)->batch = LAUNCHES;
     charl__bench_add(c, "replayed", run_replayed, l, 1e6)->batch = LAUNCHES;
     charl__bench_add(c, "waited for", run_waited, l, 1e6);
-    return st;
+    return CHARL_OK;
 }
 
 static void launch_end(charl__bench_case *c)
@@ -155,9 +206,9 @@ static void launch_end(charl__bench_case *c)
     launches *l = c->own;
 
     if (l) {
-        charl__recording_destroy(l->recording);
+        charl_graph_destroy(l->g);
         charl_tensor_release(l->t);
-        charl_free(l);
+        free(l);
     }
 }
 

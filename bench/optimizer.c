@@ -1,8 +1,8 @@
 /* charl-bench optimizer: the update of all parameters, gradient norm included. */
-#include "base/alloc.h"
-#include "base/error.h"
-#include "charl/ops.h"
-#include "charl/optim.h"
+#include <stdlib.h>
+#include <charl/error.h>
+#include <charl/ops.h>
+#include <charl/optim.h>
 #include "bench/kernel.h"
 
 enum { COLUMNS = 256 };
@@ -51,7 +51,7 @@ static charl_status begin(charl__bench_case *c)
     update *u = NULL;
     int64_t n;
 
-    CHARL_TRY(charl_alloc(sizeof *u, &u));
+    CHARL_TRY(charl__cli_alloc(1, sizeof *u, &u));
     c->own = u;
     CHARL_TRY(build(c, u, c->shape->x[0]));
     config.grad_clip = 1.0F;
@@ -72,7 +72,7 @@ static void end(charl__bench_case *c)
         charl_optimizer_destroy(u->optimizer);
         charl_graph_destroy(u->g);
         charl_params_destroy(u->params);
-        charl_free(u);
+        free(u);
     }
 }
 

@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "base/tree.h"
-#include "charl/device.h"
+#include <charl/error.h>
+#include <charl/device.h>
 #include "bench/bench.h"
 #include "cli/cli_steps.h"
 #include "cli/cli_ranks.h"

@@ -1,11 +1,11 @@
 #ifndef CHARL_BENCH_SCALING_MODEL_H
 #define CHARL_BENCH_SCALING_MODEL_H
 /** A model of the time of a data-parallel training step: arithmetic only. docs/benchmarks.md
- * derives it.
+ *  derives it.
  *
  *  A message of m bytes takes alpha + m * beta (Hockney 1994). All-reduces cost what their
- * reduce-scatter and all-gather cost (Thakur, Rabenseifner and Gropp 2005). Buckets follow one
- * another while backward runs; what is left when it ends is exposed.
+ *  reduce-scatter and all-gather cost (Thakur, Rabenseifner and Gropp 2005). Buckets follow one
+ *  another while backward runs; what is left when it ends is exposed.
  */
 
 enum { CHARL__SCALING_POINTS = 8 };
@@ -43,7 +43,7 @@ typedef struct charl__compute_curve {
  *      2 a + 2 (p-1)/p bytes b  +  2 (N-1) a' + 2 (N-1)/N bytes b'
  *
  *  with p ranks in each of N nodes, (a, b) near and (a', b') far; a part for p = 1 or N = 1 is
- * none.
+ *  none.
  */
 double charl__scaling_allreduce_s(const charl__cluster *c, int ranks, double bytes);
 
@@ -51,12 +51,12 @@ double charl__scaling_allreduce_s(const charl__cluster *c, int ranks, double byt
 charl__link charl__scaling_fit(int ranks, double few, double few_s, double many, double many_s);
 
 /** Seconds that a step waits for its gradients after it has computed: bucket i of m is ready when
- * i/m of backward is done, the last one when all is, and is sent when the one before it has been.
+ *  i/m of backward is done, the last one when all is, and is sent when the one before it has been.
  */
 double charl__scaling_exposed_s(const charl__cluster *c, int ranks, const charl__step_work *w);
 
 /** compute_s for a number of slices, by straight lines between and beyond the points of the curve
- * (one point: in proportion). */
+ *  (one point: in proportion). */
 double charl__scaling_compute_s(const charl__compute_curve *curve, double slices);
 
 #endif

@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "charl/config.h"
+#include <charl/error.h>
+#include <charl/config.h>
 #include "bench/bench.h"
 #include "cli/cli_steps.h"
 #include "cli/cli_ranks.h"
-#include "bench/roofline.h"
+#include <charl/roofline.h>
 
 typedef struct step_bench {
     charl__cli_steps_config config;
@@ -21,7 +21,7 @@ typedef struct step_bench {
 
 static charl_status run_peak(void *ctx)
 {
-    return charl__roofline_run(ctx);
+    return charl_roofline_run(ctx);
 }
 
 static charl_status wait_device(void *on)
@@ -38,7 +38,7 @@ static charl_status measure_peak(step_bench *s)
         [CHARL_PRECISION_F32] = CHARL_F32, [CHARL_PRECISION_BF16] = CHARL_BF16, [CHARL_PRECISION_F16] = CHARL_F16};
     const charl__bench_effort effort = {.repeats = (int)s->repeats, .sample_s = (double)s->ms * 1e-4};
     charl__bench_subject subject = {.name = "peak", .run = run_peak, .wait = wait_device};
-    charl__roofline *peak = NULL;
+    charl_roofline *peak = NULL;
     charl_device *dev = NULL;
     char select[16];
 
@@ -49,13 +49,13 @@ static charl_status measure_peak(step_bench *s)
                                                                 .allow_tf32 = s->found.allow_tf32,
                                                                 .compiling = charl__cli_compiling_show},
                                         &dev));
-    CHARL_TRY_CLEANUP(charl__roofline_multiply(dev, dtypes[s->found.precision], &peak));
+    CHARL_TRY_CLEANUP(charl_roofline_multiply(dev, dtypes[s->found.precision], &peak));
     subject.ctx = peak;
     subject.on = dev;
     CHARL_TRY_CLEANUP(charl__bench_measure(NULL, &subject, 1, &effort));
-    s->peak = charl__roofline_amount(peak) / subject.median_s;
+    s->peak = charl_roofline_amount(peak) / subject.median_s;
 cleanup:
-    charl__roofline_destroy(peak);
+    charl_roofline_destroy(peak);
     charl_device_close(dev);
     return st;
 }

@@ -9,7 +9,8 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(PNG IMPORTED_TARGET libpng)
 pkg_check_modules(JPEG IMPORTED_TARGET libjpeg)
 pkg_check_modules(PCRE2 IMPORTED_TARGET libpcre2-8) # optional: the words of byte pair encoding
-pkg_check_modules(JANSSON IMPORTED_TARGET jansson) # optional: reading safetensors
+pkg_check_modules(JANSSON IMPORTED_TARGET jansson) # optional: reading safetensors and tokenizer.json
+pkg_check_modules(UTF8PROC IMPORTED_TARGET libutf8proc) # optional: tokenizers that normalize text
 
 if(NOT TARGET charl_hdf5)
   add_library(charl_hdf5 INTERFACE)

@@ -1,15 +1,18 @@
 # cmake --install: programs, library, headers, and what find_package and pkg-config need to find them.
 include(CMakePackageConfigHelpers)
 
+# The programs find the library beside them, wherever the prefix is moved to.
+file(RELATIVE_PATH CHARL_BIN_TO_LIB /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
+set_target_properties(charl charl-train charl-bench PROPERTIES INSTALL_RPATH "$ORIGIN/${CHARL_BIN_TO_LIB}")
 install(TARGETS charl charl-train charl-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS charl_shared EXPORT charlTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/charl ${PROJECT_BINARY_DIR}/include/charl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  FILES_MATCHING PATTERN "*.h")
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/launch/ DESTINATION ${CMAKE_INSTALL_DATADIR}/charl/launch FILES_MATCHING PATTERN "*.ini")
 
 # Components of find_package(charl COMPONENTS ...): what this build could find.
 set(CHARL_COMPONENTS)
-foreach(component_needs "png PNG" "jpeg JPEG" "safetensors JANSSON" "bpe PCRE2")
+foreach(component_needs "png PNG" "jpeg JPEG" "safetensors JANSSON" "bpe PCRE2" "nfc UTF8PROC")
   separate_arguments(component_needs)
   list(POP_FRONT component_needs component)
   if(${component_needs}_FOUND)

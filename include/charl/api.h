@@ -6,7 +6,7 @@
  *      cc program.c $(pkg-config --cflags --libs charl)
  *
  *  Functions whose comment says that the caller owns a string or an array return memory that
- * charl_free gives back. Objects have a destroy, close or release function of their own.
+ *  charl_free gives back. Objects have a destroy, close or release function of their own.
  */
 
 /* C linkage in C++, and visible outside of the shared library, whose other symbols are hidden. */
@@ -28,7 +28,7 @@
 CHARL_BEGIN_DECLS
 
 /** Version of the library that is loaded, such as "0.1.0"; <charl/version.h> has that of the
- * headers. Static. Local. Thread-safe. */
+ *  headers. Static. Local. Thread-safe. */
 const char *charl_version(void);
 
 /** Give back a string or an array that a function of charl returned. NULL is a no-op. Local. */

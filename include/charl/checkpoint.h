@@ -1,14 +1,14 @@
 #ifndef CHARL_CHECKPOINT_H
 #define CHARL_CHECKPOINT_H
 /** Checkpoints: one HDF5 file that holds everything training needs to go on, and the directory they
- * live in.
+ *  live in.
  *
  *  A file appears whole or not at all (temporary name, fsync, re-read, rename, fsync of the
- * directory), every tensor has a CRC32C and the list of tensors a SHA-256. The format is described
- * in checkpoints/README.md. Tensors are host memory in little-endian, row-major, logical (PyTorch)
- * shapes; nothing here knows of devices or ranks: rank 0 saves, every rank may read. Functions may
- * be used from several threads, each object by one at a time. Strings and tensors of a reader
- * belong to the reader.
+ *  directory), every tensor has a CRC32C and the list of tensors a SHA-256. The format is described
+ *  in checkpoints/README.md. Tensors are host memory in little-endian, row-major, logical (PyTorch)
+ *  shapes; nothing here knows of devices or ranks: rank 0 saves, every rank may read. Functions may
+ *  be used from several threads, each object by one at a time. Strings and tensors of a reader
+ *  belong to the reader.
  */
 #include "charl/data_schema.h"
 #include "charl/shape.h"
@@ -19,8 +19,8 @@ CHARL_BEGIN_DECLS
 enum { CHARL_CHECKPOINT_VERSION = 2 };
 
 /** A named tensor. `group` is "model", "ema" or "optim/STATE" (such as "optim/exp_avg"); `name` is
- * a flat dotted name without '/' or white space. `data` is the caller's when saving and NULL in
- * what a reader returns; `crc32c` is ignored when saving. Everything is borrowed. */
+ *  a flat dotted name without '/' or white space. `data` is the caller's when saving and NULL in
+ *  what a reader returns; `crc32c` is ignored when saving. Everything is borrowed. */
 typedef struct charl_checkpoint_tensor {
     const char *group, *name;
     charl_dtype dtype;
@@ -30,7 +30,7 @@ typedef struct charl_checkpoint_tensor {
 } charl_checkpoint_tensor;
 
 /** Where training stands. Strings are borrowed, at most 4000 bytes; NULL is stored as "". When
- * saving, `writer` NULL means this version of charl. */
+ *  saving, `writer` NULL means this version of charl. */
 typedef struct charl_checkpoint_state {
     const char *writer;
     int64_t step;
@@ -74,9 +74,10 @@ typedef struct charl_checkpoint {
 /** Write `path`, replacing it, and return when it is durable and has been read back.
  *
  *  Blocks. Local. Deterministic: the same description gives the same bytes.
- *  Errors: ERR_DISK     not enough room (names bytes needed and free), any step of writing failed,
- * or what was read back is not what was written; an older file at `path` is untouched unless only
- * the last fsync of the directory failed ERR_INVALID  a name, shape or counter breaks the format
+ *  Errors: ERR_DISK     not enough room (names bytes needed and free), a step of writing failed, or what was read back is
+ *                       not what was written. An older file at `path` is untouched unless only the last fsync of the
+ *                       directory failed
+ *          ERR_INVALID  a name, shape or counter breaks the format
  *          ERR_NOMEM
  *  Cost: writes and reads back the sum of the tensors; no copy in memory. */
 charl_status charl_checkpoint_save(const char *path, const charl_checkpoint *c) CHARL_MUST_CHECK;
@@ -84,8 +85,8 @@ charl_status charl_checkpoint_save(const char *path, const charl_checkpoint *c) 
 typedef struct charl_checkpoint_reader charl_checkpoint_reader;
 
 /** Open `path` and check everything but the contents of the tensors: format, version, complete,
- * exactly the expected names, hard links only, plain contiguous storage inside the file, manifest
- * against datasets. HDF5 is closed again on return; tensors are read with pread.
+ *  exactly the expected names, hard links only, plain contiguous storage inside the file, manifest
+ *  against datasets. HDF5 is closed again on return; tensors are read with pread.
  *
  *  Blocks. Local. *out is NULL on failure.
  *  Errors: ERR_CHECKPOINT  naming the file, and the tensor where there is one
@@ -102,7 +103,7 @@ const char *charl_checkpoint_get_config_resolved(const charl_checkpoint_reader *
 int64_t charl_checkpoint_get_count(const charl_checkpoint_reader *r);
 
 /** What the data of the model look like; NULL: the file does not say, as those of version 1.
- * Borrowed from the reader. Local. */
+ *  Borrowed from the reader. Local. */
 const charl_data_schema *charl_checkpoint_get_schema(const charl_checkpoint_reader *r);
 
 /** Tensor `index` in [0, count), in the order in which they were saved. Borrowed. Local. */
@@ -122,17 +123,17 @@ charl_status charl_checkpoint_read(charl_checkpoint_reader *r, const charl_check
                                    void *dst) CHARL_MUST_CHECK;
 
 /** Open `path` and read every tensor. Blocks. Local. A file made to harm can crash HDF5: where that
- * matters call this in a process of its own. Errors: as charl_checkpoint_open. Cost: reads the file
- * once; 1 MiB of memory. */
+ *  matters call this in a process of its own. Errors: as charl_checkpoint_open. Cost: reads the file
+ *  once; 1 MiB of memory. */
 charl_status charl_checkpoint_verify(const char *path) CHARL_MUST_CHECK;
 
 /** Compare two checkpoints: counters, configuration, schema, tensors by name, shape, dtype and
- * bits.
+ *  bits.
  *
  *  *same    whether nothing differs (the writer's version, run_id, world_size, device and driver
- * may)
+ *  may)
  *  *report  one line per difference, "" when there is none; the caller's, free with charl_free;
- * NULL on failure
+ *  NULL on failure
  *
  *  Blocks. Local. Errors: as charl_checkpoint_verify, for either file. */
 charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool *same, char **report) CHARL_MUST_CHECK;
@@ -141,13 +142,13 @@ charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool 
 #define CHARL_CHECKPOINT_NO_OPTIMIZER "none"
 
 /** Write to `out` the mean of the weights of n checkpoints of one model: summed in double in the
- * order given, rounded to f32 once. State, configuration and schema are those of the file with the
- * most steps; there is no optimizer state, no best metric and nothing of /ema, so that the result
- * can be evaluated, exported and started from, but not resumed. `out` may be one of the files.
+ *  order given, rounded to f32 once. State, configuration and schema are those of the file with the
+ *  most steps; there is no optimizer state, no best metric and nothing of /ema, so that the result
+ *  can be evaluated, exported and started from, but not resumed. `out` may be one of the files.
  *
  *  Blocks. Local. Deterministic.
  *  Errors: as charl_checkpoint_open and charl_checkpoint_save; ERR_CHECKPOINT when the weights
- * differ in names or shapes or are not f32, naming file and tensor.
+ *  differ in names or shapes or are not f32, naming file and tensor.
  *  Cost: reads every file's weights once; memory for the result and three tensors. */
 charl_status charl_checkpoint_average(const char *const *paths, int n, const char *out) CHARL_MUST_CHECK;
 
@@ -156,25 +157,25 @@ charl_status charl_checkpoint_average(const char *const *paths, int n, const cha
 typedef struct charl_run charl_run;
 
 /** Take the run directory for this process: create it where missing, lock it, prove that it is
- * writable, remove temporaries of dead processes. The lock ends with charl_run_close or with the
- * process, however it dies.
+ *  writable, remove temporaries of dead processes. The lock ends with charl_run_close or with the
+ *  process, however it dies.
  *
  *  Blocks (not for the lock). Local: one rank of a job calls it.
  *  Errors: ERR_DISK  not writable, held by another job (names host, process and since when), or
- * .lock is a link or no file of its own; ERR_NOMEM */
+ *  .lock is a link or no file of its own; ERR_NOMEM */
 charl_status charl_run_open(const char *dir, charl_run **out) CHARL_MUST_CHECK;
 
 /** Whether this process still holds the run directory: call it before every write to it. A .lock
- * that somebody removed is made again. A .lock that is another job's, or a run directory that was
- * removed or replaced, is an error: nothing may be written then. Blocks (not for the lock). Local.
- * Errors: ERR_DISK, ERR_NOMEM. Cost: three stat. */
+ *  that somebody removed is made again. A .lock that is another job's, or a run directory that was
+ *  removed or replaced, is an error: nothing may be written then. Blocks (not for the lock). Local.
+ *  Errors: ERR_DISK, ERR_NOMEM. Cost: three stat. */
 charl_status charl_run_check(charl_run *run) CHARL_MUST_CHECK;
 
 /** NULL is a no-op. Local. */
 void charl_run_close(charl_run *run);
 
 /** What the user should know about the lock, or "": file systems without locks cannot keep a second
- * job out. Borrowed. Local. */
+ *  job out. Borrowed. Local. */
 const char *charl_run_get_note(const charl_run *run);
 
 /** DIR/checkpoints/step-%08lld.h5; the caller's, free with charl_free. Blocks. Local.
@@ -190,12 +191,12 @@ typedef struct charl_run_found {
 } charl_run_found;
 
 /** The newest checkpoint of the run that verifies, of those before step `before` (INT64_MAX: all).
- * No lock needed. An absent directory has none.
+ *  No lock needed. An absent directory has none.
  *
  *  Blocks. Local. `found` needs charl_run_found_fini on every path.
  *  Errors: ERR_NOMEM; ERR_CHECKPOINT when the directory exists but cannot be read. A refused file
- * is not an error: see found->warning; whether to go on without it is the caller's decision. Cost:
- * reads one checkpoint, more after damage. */
+ *  is not an error: see found->warning; whether to go on without it is the caller's decision. Cost:
+ *  reads one checkpoint, more after damage. */
 charl_status charl_run_find(const char *dir, int64_t before, charl_run_found *found) CHARL_MUST_CHECK;
 void charl_run_found_fini(charl_run_found *found);
 
@@ -218,8 +219,8 @@ typedef struct charl_run_policy {
 charl_status charl_run_retain(const char *dir, const charl_run_policy *policy, int *removed) CHARL_MUST_CHECK;
 
 /** Point the symbolic link DIR/`name` ("last.h5", "best.h5") at the checkpoint of `step`,
- * atomically. Links are for people: nothing reads them, so a failure need not stop training.
- * Blocks. Local. Errors: ERR_DISK (also when `name` exists and is not a symbolic link), ERR_NOMEM.
+ *  atomically. Links are for people: nothing reads them, so a failure need not stop training.
+ *  Blocks. Local. Errors: ERR_DISK (also when `name` exists and is not a symbolic link), ERR_NOMEM.
  */
 charl_status charl_run_link(const char *dir, const char *name, int64_t step) CHARL_MUST_CHECK;
 

@@ -72,13 +72,13 @@ void charl_comm_fini(void);
 void charl_comm_exit(charl_comm *c, int code, const char *message) CHARL_NORETURN;
 
 /** Ranks that are threads of this process: each of `size` threads creates its own communicator,
- * with the team in its options, and uses it as a process does. Without MPI. Owned by the caller,
- * who destroys it after all communicators. Local. Blocks. Errors: ERR_INVALID, ERR_NOMEM. */
+ *  with the team in its options, and uses it as a process does. Without MPI. Owned by the caller,
+ *  who destroys it after all communicators. Local. Blocks. Errors: ERR_INVALID, ERR_NOMEM. */
 charl_status charl_team_create(int size, charl_team **out) CHARL_MUST_CHECK;
 void charl_team_destroy(charl_team *team);
 
 /** All ranks of the job, or of a team. options may be NULL. Owned by the caller. Blocks.
- * Collective. Errors: ERR_COMM, ERR_NOMEM (also: no room in /dev/shm). */
+ *  Collective. Errors: ERR_COMM, ERR_NOMEM (also: no room in /dev/shm). */
 charl_status charl_comm_create(const charl_comm_options *options, charl_comm **out) CHARL_MUST_CHECK;
 
 /** Blocks. Collective on c, except when c is broken. NULL is a no-op. */
@@ -103,7 +103,7 @@ enum { CHARL_COMM_PLACE = 256 };
 
 /** Who `rank` is and where it was last seen, "rank 2 of 4 (host, pid 77), step 40, backward", into
  *  text of CHARL_COMM_PLACE bytes; of ranks on nodes that are not heard only who. Returns text.
- * Local. */
+ *  Local. */
 const char *charl_comm_place(const charl_comm *c, int rank, char *text, size_t bytes);
 
 /** Whether a failure made the communicator unusable. Local. */
@@ -117,7 +117,7 @@ void charl_comm_break(charl_comm *c);
 void charl_comm_timeout_set(charl_comm *c, double timeout_s);
 
 /** Bytes free in /dev/shm, where ranks of a node share memory; INT64_MAX where there is none.
- * Local.
+ *  Local.
  */
 int64_t charl_comm_shared_available(void);
 
@@ -185,7 +185,7 @@ typedef struct charl_allreduce_options {
                                     host memory only. Borrowed */
 } charl_allreduce_options;
 
-/** All-reduce of n gradients over the batch, added in the tree of base/tree.h: bit-identical for any
+/** All-reduce of n gradients over the batch, added in the tree of base/numeric/tree.h: bit-identical for any
  *  number of ranks and any algorithm except "mpi".
  *
  *  A step is: write this rank's lanes of a range [offset, offset + count), begin the range, continue;
@@ -197,18 +197,12 @@ typedef struct charl_allreduce_options {
  *  may be NULL. Algorithms:
  *
  *      "auto"          the fastest that works here; CHARL_ALLREDUCE overrides the option
- *      "local"         one rank: nothing to do, sum and lanes share memory
- *      "peer"          NVIDIA GPUs of one node, through GPU memory that all of them map; lanes and
- *                      sum are device memory, see dist/allreduce_device.h
- *      "shm"           ranks of one node, through shared memory; each rank adds a part of a range
- *      "hierarchical"  any ranks: shared memory within a node, MPI messages of the partial sums
- *                      between nodes
- *      "p2p"           any ranks, by MPI messages of every rank's lanes
- *      "mpi"           any ranks, MPI_Allreduce: the bits depend on the number of ranks; f32 only
+ *      a name          charl_allreduce_algorithm_name and charl_allreduce_algorithm_help list them. With "peer", lanes
+ *                      and sum are device memory
  *
  *  Owned by the caller, not longer than c. Blocks. Collective on c.
  *  Errors: ERR_CONFIG unknown algorithm or type, or it does not work here; ERR_INVALID slices that
- * do not fit together; ERR_NOMEM, also when /dev/shm is too small (the message says what it needs);
+ *  do not fit together; ERR_NOMEM, also when /dev/shm is too small (the message says what it needs);
  *  ERR_COMM.
  *  Cost, with elements of e bytes: shm reads e*n*lanes bytes over all ranks and writes e*n;
  *  hierarchical sends 2*e*n*(N-1)/N bytes from each of N nodes with one lane each, p2p as many from
@@ -217,11 +211,13 @@ charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices
                                     const charl_allreduce_options *options, charl_allreduce **out) CHARL_MUST_CHECK;
 
 /** Name of algorithm i = 0, 1, ..., in order of preference; NULL after the last. "local" is for one
- * rank. Static storage. Local. */
+ *  rank. Static storage. Local. */
 const char *charl_allreduce_algorithm_name(int i);
+/** Where it works and how, in one line. Static storage. Local. */
+const char *charl_allreduce_algorithm_help(int i);
 
 /** The same; *why: NULL, or why it
- * does not work on c. Static storage. Local. */
+ *  does not work on c. Static storage. Local. */
 const char *charl_allreduce_algorithm(const charl_comm *c, int i, const char **why);
 
 /** Blocks. Collective on its communicator, except when that is broken. NULL is a no-op. */
@@ -240,8 +236,15 @@ void *charl_allreduce_lanes(const charl_allreduce *ar);
 int64_t charl_allreduce_stride(const charl_allreduce *ar);
 
 /** The completed sums, n elements of reduce_dtype, shared by the ranks of the node: read only.
- * Borrowed. Local. */
+ *  Borrowed. Local. */
 void *charl_allreduce_sum(const charl_allreduce *ar);
+
+/** Copy `count` values of reduce_dtype between host memory and lane j of this rank, or the completed sums, from value `offset` on: also
+ *  where they are device memory. Blocks. Local. Errors: ERR_INVALID  outside of the lane or sum   ERR_DEVICE. */
+charl_status charl_allreduce_write_lane(charl_allreduce *ar, int j, int64_t offset, int64_t count,
+                                        const void *src) CHARL_MUST_CHECK;
+charl_status charl_allreduce_read_sum(const charl_allreduce *ar, int64_t offset, int64_t count,
+                                      void *dst) CHARL_MUST_CHECK;
 
 /** The part of a range of `count` values that a rank owns: [*from, *to), relative to the range, in
  *  whole blocks of 64 values. Local. */
@@ -252,7 +255,7 @@ void charl_allreduce_part(const charl_allreduce *ar, int64_t count, int rank, in
 float *charl_allreduce_gathered(const charl_allreduce *ar);
 
 /** This rank's lanes of the range are written. At most 512 are on their way. *ticket: 0, 1,
- * ... Async. Collective on c, but it waits for nobody. Errors: ERR_INVALID, ERR_COMM. */
+ *  ... Async. Collective on c, but it waits for nobody. Errors: ERR_INVALID, ERR_COMM. */
 charl_status charl_allreduce_begin(charl_allreduce *ar, int64_t offset, int64_t count,
                                    int64_t *ticket) CHARL_MUST_CHECK;
 
@@ -260,8 +263,8 @@ charl_status charl_allreduce_begin(charl_allreduce *ar, int64_t offset, int64_t 
  *  parts are there. Tickets, order and limits are those of charl_allreduce_begin. A rank writes its
  *  part when it knows that no rank reads the last one any more: it has waited, since, for something
  *  that each of them began after reading. Async. Collective on c, but it waits for nobody.
- *  Errors: ERR_INVALID, ERR_COMM. Cost: window moves nothing; nodes 4*count bytes to every node,
- * tree to every rank. */
+ *  Errors: ERR_INVALID, ERR_COMM. Cost: shm moves nothing; hierarchical sends 4*count bytes to
+ *  every node, p2p and mpi to every rank. */
 charl_status charl_allreduce_gather(charl_allreduce *ar, int64_t offset, int64_t count,
                                     int64_t *ticket) CHARL_MUST_CHECK;
 
@@ -274,7 +277,7 @@ charl_status charl_allreduce_wait(charl_allreduce *ar, int64_t ticket) CHARL_MUS
 
 /** The same sum for few values, at low latency, many times per step: batch-norm sums, loss, counts.
  *  Owned by the caller, not longer than c. Blocks. Collective on c. Errors: as
- * charl_allreduce_create. */
+ *  charl_allreduce_create. */
 charl_status charl_reducer_create(charl_comm *c, const charl_slices *mine, charl_reducer **out) CHARL_MUST_CHECK;
 
 /** Blocks. Collective on its communicator, except when that is broken. NULL is a no-op. */

@@ -3,16 +3,17 @@
 /** A training configuration: one INI file plus overrides, checked as a whole.
  *
  *  Every mistake is an error with file, line, section and key, and all of them are reported at
- * once. A value that this version cannot honour is refused, never ignored. A charl_config OWNS
- * everything it points to; it is read-only after loading and may then be shared between threads.
- * This is not the place where layers or optimizers are understood: [layer NAME] sections are kept
- * in file order and read by whoever builds the model.
+ *  once. A value that this version cannot honour is refused, never ignored. A charl_config OWNS
+ *  everything it points to; it is read-only after loading and may then be shared between threads.
+ *  This is not the place where layers or optimizers are understood: [layer NAME] sections are kept
+ *  in file order and read by whoever builds the model.
  */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "charl/key.h"
+#include "charl/nn.h"
 
 CHARL_BEGIN_DECLS
 
@@ -30,20 +31,13 @@ typedef struct charl_interval {
 
 /* The values of a choice, in the order in which the key table lists them. */
 typedef enum charl_precision { CHARL_PRECISION_F32, CHARL_PRECISION_BF16, CHARL_PRECISION_F16 } charl_precision;
-typedef enum charl_loss_type {
-    CHARL_LOSS_CROSS_ENTROPY,
-    CHARL_LOSS_MSE,
-    CHARL_LOSS_BCE,
-    CHARL_LOSS_HUBER
-} charl_loss_type;
 typedef enum charl_recompute { CHARL_RECOMPUTE_AUTO, CHARL_RECOMPUTE_NO, CHARL_RECOMPUTE_YES } charl_recompute;
 typedef enum charl_reduce { CHARL_REDUCE_F32, CHARL_REDUCE_BF16 } charl_reduce;
 typedef enum charl_balance { CHARL_BALANCE_EVEN, CHARL_BALANCE_SPEED } charl_balance;
 typedef enum charl_nonfinite_rule { CHARL_NONFINITE_STOP, CHARL_NONFINITE_SKIP } charl_nonfinite_rule;
 typedef enum charl_decay_1d { CHARL_DECAY_1D_AUTO, CHARL_DECAY_1D_YES, CHARL_DECAY_1D_NO } charl_decay_1d;
 typedef enum charl_cache_place { CHARL_CACHE_AUTO, CHARL_CACHE_DEVICE, CHARL_CACHE_NONE } charl_cache_place;
-typedef enum charl_export_format { CHARL_EXPORT_NONE, CHARL_EXPORT_SAFETENSORS, CHARL_EXPORT_ONNX } charl_export_format;
-typedef enum charl_monitor_mode { CHARL_MONITOR_MIN, CHARL_MONITOR_MAX } charl_monitor_mode;
+typedef enum charl_monitor_mode { CHARL_MONITOR_AUTO, CHARL_MONITOR_MIN, CHARL_MONITOR_MAX } charl_monitor_mode;
 typedef enum charl_normalize_kind {
     CHARL_NORMALIZE_AUTO,
     CHARL_NORMALIZE_NONE,
@@ -57,6 +51,13 @@ typedef struct charl_normalize {
     float std[CHARL_CONFIG_LIST];
 } charl_normalize;
 
+/** Data sets and their weights. */
+typedef struct charl_mix {
+    int count; /* 0: none */
+    const char *path[CHARL_CONFIG_LIST];
+    double weight[CHARL_CONFIG_LIST];
+} charl_mix;
+
 /** Random changes of the training samples; all zero: none. All but mixup are for images. */
 typedef struct charl_augment {
     bool flip;     /* mirrored left to right, every other one */
@@ -67,130 +68,49 @@ typedef struct charl_augment {
 } charl_augment;
 
 /* Bits of the keys that hold a set. */
-enum {
-    CHARL_METRIC_LOSS = 1,
-    CHARL_METRIC_ACCURACY = 2,
-    CHARL_METRIC_TOP5 = 4,
-    CHARL_METRIC_PERPLEXITY = 8,
-    CHARL_METRIC_MAE = 16
-};
-enum { CHARL_LOG_JSONL = 1, CHARL_LOG_CSV = 2 };
+enum { CHARL_METRICS_AUTO = 1 };
+enum { CHARL_LOG_JSONL = 1, CHARL_LOG_CSV = 2, CHARL_LOG_TENSORBOARD = 4 };
 
 typedef struct charl_config_detail charl_config_detail;
 typedef struct charl_config_layer charl_config_layer;
 
-/** Every key of the table (charl-train --help-config), by section. Strings are never NULL. */
+/** Every key of the table (charl-train --help-config), by section; charl/config_keys.def lists their fields with type, default, range and
+ *  meaning. Strings are never NULL. Where an integer may be a word such as auto, 0 stands for it. */
+/* clang-format off */
 typedef struct charl_config {
-    struct {
-        const char *name;
-        const char *output_dir;
-        int64_t seed;
-        const char *resume; /* auto, never, must or a path */
-        bool strict;
-        double max_time_s; /* 0: none */
-    } run;
-    struct {
-        const char *path;
-        const char *x;
-        const char *y;
-        double val_split;
-        int64_t window; /* tokens: predictions per sample; 0: auto */
-        charl_normalize normalize;
-        charl_augment augment;
-        bool shuffle;
-        int cache; /* charl_cache_place */
-    } data;
-    struct {
-        const char *type;     /* a charl_model_type_name */
-        const void *settings; /* of the type: charl_mlp_config, charl_gpt_config and so on; NULL for sequential */
-    } model;
-    struct {
-        int64_t epochs;
-        int64_t max_steps; /* -1: epochs decide */
-        int64_t batch_size;
-        int64_t slices;           /* 0: auto, see charl_config_slices */
-        int64_t grad_accum_steps; /* 0: auto */
-        int loss;                 /* charl_loss_type */
-        double label_smoothing;
-        double grad_clip;
-        int precision;      /* charl_precision */
-        int64_t loss_scale; /* 0: dynamic */
-        int recompute;      /* charl_recompute */
-        double ema_decay;
-        int64_t early_stopping_patience;
-        int on_nonfinite;            /* charl_nonfinite_rule */
-        int64_t max_nonfinite_steps; /* in a row */
-    } train;
-    struct {
-        const char *type; /* a charl_optimizer_name */
-        double learning_rate;
-        double weight_decay;
-        int decay_1d; /* charl_decay_1d */
-        const char *groups;
-        const void *settings; /* of the type: a charl_optimizer_config, or what a registered type declares */
-    } optimizer;
-    struct {
-        const char *type; /* a charl_schedule_name */
-        int64_t warmup_steps;
-        const void *settings; /* a charl_schedule */
-    } scheduler;
-    struct {
-        charl_interval interval;
-        int64_t max_batches; /* 0: all */
-        unsigned metrics;    /* CHARL_METRIC_... */
-    } eval;
-    struct {
-        charl_interval interval;
-        int64_t keep_last;
-        int64_t keep_every; /* steps; 0: none */
-        double timeout_s;   /* without progress of a save */
-        const char *monitor;
-        int mode;          /* charl_monitor_mode */
-        int export_format; /* charl_export_format */
-    } checkpoint;
-    struct {
-        int64_t interval; /* steps */
-        unsigned formats; /* CHARL_LOG_... */
-    } log;
-    struct {
-        const char *select;
-        bool share;
-        bool allow_tf32;
-        const char *cpu_bind;
-    } device;
-    struct {
-        const char *allreduce; /* name of an algorithm, or auto */
-        double bucket_mb;
-        bool overlap;
-        bool shard_optimizer;
-        int reduce_dtype;                  /* charl_reduce */
-        int balance;                       /* charl_balance */
-        double timeout_s, stage_timeout_s; /* of silence: in a step; in a stage before or between */
-    } dist;
+#define CHARL_SECTION_BEGIN(section) struct {
+#define CHARL_SECTION_END(section) \
+    }                              \
+    section;
+#define CHARL_KEY(section, type, field, ...) type field;
+#define CHARL_FIELD(section, type, field) type field;
+#define CHARL_SECTION_OF(section, type) type section;
+#include "charl/config_keys.def"
 
     charl_config_detail *detail; /* owned: origins, layers, strings */
 } charl_config;
+/* clang-format on */
 
 /** One value that replaces the file's: "section.key=value". `origin` names where it came from in
- * messages and in print-config, such as "command line" or "--output-dir"; NULL means "command
- * line". Borrowed. */
+ *  messages and in print-config, such as "command line" or "--output-dir"; NULL means "command
+ *  line". Borrowed. */
 typedef struct charl_config_override {
     const char *text;
     const char *origin;
 } charl_config_override;
 
 /** Read and check the file at `path`, then the overrides in order (the last wins). Relative paths
- * in the file start at the file's directory, those in overrides at the current one. *out: owned by
- * the caller; NULL on failure.
+ *  in the file start at the file's directory, those in overrides at the current one. *out: owned by
+ *  the caller; NULL on failure.
  *
  *  Blocks. Local.
- *  Errors: ERR_CONFIG  one line per mistake, "FILE:LINE: [section] key: reason"; also an unreadable
- * file ERR_NOMEM */
+ *  Errors: ERR_CONFIG  one line per mistake, "FILE:LINE: [section] key: reason"; also an unreadable file
+ *          ERR_NOMEM */
 charl_status charl_config_load(const char *path, const charl_config_override *overrides, int n_overrides,
                                charl_config **out) CHARL_MUST_CHECK;
 
 /** charl_config_load of `length` bytes of text. `label` stands for the file in messages; its
- * directory part is where relative paths start. All borrowed.
+ *  directory part is where relative paths start. All borrowed.
  *
  *  Blocks. Local.
  *  Errors: as charl_config_load. */
@@ -209,24 +129,24 @@ const char *charl_config_source(const charl_config *cfg, size_t *length);
 const char *charl_config_notice(const charl_config *cfg, int index);
 
 /** Slices of the global batch: train.slices, or for auto the largest power of two up to 8 that
- * divides train.batch_size. Local. */
+ *  divides train.batch_size. Local. */
 int charl_config_slices(const charl_config *cfg);
 
 /** Name of value `index` of a key that holds a choice, such as ("train", "precision",
- * CHARL_PRECISION_BF16) -> "bf16";
+ *  CHARL_PRECISION_BF16) -> "bf16";
  *  "?" when there is none. Borrowed until the next call on this thread. Local. */
 const char *charl_config_choice_name(const char *section, const char *key, int index);
 
 /** Every key and layer as an INI text that reads back to the same values (paths are made absolute).
- * With `origins` each line ends in a comment that says where the value comes from. *out: owned by
- * the caller (charl_free).
+ *  With `origins` each line ends in a comment that says where the value comes from. *out: owned by
+ *  the caller (charl_free).
  *
  *  Blocks. Local.
  *  Errors: ERR_NOMEM, ERR_IO (the current directory has no name) */
 charl_status charl_config_print(const charl_config *cfg, bool origins, char **out) CHARL_MUST_CHECK;
 
 /** What differs between `cfg` and a configuration printed earlier (`text`, as in a checkpoint): one
- * line per key,
+ *  line per key,
  *  "[train] epochs = 10 (was 5)". Keys that do not change the result are left out.
  *  *model: whether a [model] key or a layer is among them.
  *  *out: owned by the caller (charl_free); "" when nothing differs.
@@ -237,7 +157,7 @@ charl_status charl_config_print(const charl_config *cfg, bool origins, char **ou
 charl_status charl_config_diff(const charl_config *cfg, const char *text, bool *model, char **out) CHARL_MUST_CHECK;
 
 /** The key table for people: type, default, range and meaning of each key of `section`, or of all
- * when NULL. *out: owned by the caller (charl_free).
+ *  when NULL. *out: owned by the caller (charl_free).
  *
  *  Blocks. Local.
  *  Errors: ERR_CONFIG  no such section
@@ -250,8 +170,8 @@ charl_status charl_config_help(const char *section, char **out) CHARL_MUST_CHECK
 typedef charl_status (*charl_config_layer_reader)(charl_config_layer *layer, void *user);
 
 /** Call `read` for every layer. A layer that `read` refuses with ERR_CONFIG does not stop the
- * others; afterwards every key that `read` did not ask for is a mistake too, with the nearest one
- * that it did ask for. Not thread-safe.
+ *  others; afterwards every key that `read` did not ask for is a mistake too, with the nearest one
+ *  that it did ask for. Not thread-safe.
  *
  *  Blocks. Local.
  *  Errors: ERR_CONFIG  one line per mistake
@@ -272,7 +192,7 @@ const char *charl_config_layer_type(const charl_config_layer *layer);
 bool charl_config_layer_has(charl_config_layer *layer, const char *key);
 
 /** *out = the key's value within [min, max], or `fallback` when it is not given;
- * CHARL_CONFIG_REQUIRED as fallback makes a missing key a mistake.
+ *  CHARL_CONFIG_REQUIRED as fallback makes a missing key a mistake.
  *
  *  Blocks. Local.
  *  Errors: ERR_CONFIG  "FILE:LINE: [layer NAME] key: reason" */
@@ -295,7 +215,7 @@ charl_status charl_config_layer_bool(charl_config_layer *layer, const char *key,
                                      bool *out) CHARL_MUST_CHECK;
 
 /** *out = the key's text, borrowed from the configuration, or `fallback`; a NULL fallback makes a
- * missing key a mistake. `choices` is "a|b|c", or NULL for any text.
+ *  missing key a mistake. `choices` is "a|b|c", or NULL for any text.
  *
  *  Blocks. Local.
  *  Errors: ERR_CONFIG */
@@ -310,7 +230,7 @@ charl_status charl_config_layer_choice(charl_config_layer *layer, const char *ke
                                        int *out) CHARL_MUST_CHECK;
 
 /** out[0], out[1] = a pair such as "3, 5" or "3x5", or one number for both (kernel, stride,
- * padding), each within [min, max]; `fallback` for both when not given.
+ *  padding), each within [min, max]; `fallback` for both when not given.
  *
  *  Blocks. Local.
  *  Errors: ERR_CONFIG */
@@ -318,7 +238,7 @@ charl_status charl_config_layer_pair(charl_config_layer *layer, const char *key,
                                      int64_t max, int64_t out[2]) CHARL_MUST_CHECK;
 
 /** A mistake of the layer as a whole, or of one key (NULL: the whole): sets the message with file
- * and line.
+ *  and line.
  *
  *  Blocks. Local.
  *  Errors: ERR_CONFIG  always */

@@ -1,8 +1,8 @@
 #ifndef CHARL_DATA_SCHEMA_H
 #define CHARL_DATA_SCHEMA_H
 /** What a model's data look like: names of classes, columns and targets, shapes, the numbers that
- * normalise a sample, the tokenizer. A checkpoint stores it, so that other data can be matched with
- * the model by name.
+ *  normalise a sample, the tokenizer. A checkpoint stores it, so that other data can be matched with
+ *  the model by name.
  *
  *      charl_data_schema *s;                            // when a training starts
  *      charl_data_schema_create(ds, n, mean, std, &s);
@@ -11,15 +11,15 @@
  *      charl_dataset_read(other, ...);                  // labels and columns are the model's now
  *
  *  A list of names is one text with line ends between the names; "" is an empty list. A schema is
- * plain memory that never changes after it was made: any thread may read it. Nothing here is
- * collective.
+ *  plain memory that never changes after it was made: any thread may read it. Nothing here is
+ *  collective.
  */
 #include "charl/dataset.h"
 
 CHARL_BEGIN_DECLS
 
 /** Texts are never NULL, "" when unknown. Everything is owned by the schema: read it, do not change
- * it. */
+ *  it. */
 typedef struct charl_data_schema {
     charl_dataset_kind kind;
     charl_dtype x_dtype;        /* of a sample as it is delivered: u8, u16, u32 or f32; tokens: i32 */
@@ -35,13 +35,13 @@ typedef struct charl_data_schema {
     int64_t n_stats;            /* 1, or channels (images) or columns (tables); 0: not normalised (tokens) */
     float *mean, *std;          /* [n_stats] that training used, in units of x: the model sees
                           (x - mean) * (1 / std) */
-    char *tokenizer_kind;       /* "bytes", "chars" or "bpe" */
+    char *tokenizer_kind;       /* charl_tokenizer_type_name */
     charl_tokenizer *tokenizer; /* NULL: none, or too large for the file that the schema is from */
 } charl_data_schema;
 
 /** Describe the data of a training. With n_stats > 0 mean and std are the numbers that training
- * normalises with. Reads the tokenizer of a set of tokens that carries one. *out is owned, NULL on
- * failure.
+ *  normalises with. Reads the tokenizer of a set of tokens that carries one. *out is owned, NULL on
+ *  failure.
  *
  *  mean, std  [n_stats]  copied
  *
@@ -60,24 +60,24 @@ charl_status charl_data_schema_normalized(const charl_data_schema *s, int64_t n_
 void charl_data_schema_destroy(charl_data_schema *s);
 
 /** Describe samples that no data set holds, such as rows that a caller brings: the schema as the
- * info of a data set without rows. `path` is for messages; pointers are borrowed from both. Local.
+ *  info of a data set without rows. `path` is for messages; pointers are borrowed from both. Local.
  */
 void charl_data_schema_get_info(const charl_data_schema *s, const char *path, charl_dataset_info *out);
 
 /** The schema as JSON, which charl_data_schema_parse reads back. A tokenizer of more than 8192
- * tokens is described and left out. *out is the caller's, charl_free. Blocks. Local. Errors:
- * ERR_NOMEM. */
+ *  tokens is described and left out. *out is the caller's, charl_free. Blocks. Local. Errors:
+ *  ERR_NOMEM. */
 charl_status charl_data_schema_print(const charl_data_schema *s, char **out) CHARL_MUST_CHECK;
 
 /** The schema in a JSON text. `path` is for messages. Blocks. Local. Errors: ERR_CHECKPOINT  not
- * such a text, naming the field; ERR_CONFIG  this build cannot read JSON; ERR_NOMEM. */
+ *  such a text, naming the field; ERR_CONFIG  this build cannot read JSON; ERR_NOMEM. */
 charl_status charl_data_schema_parse(const char *path, const char *json, charl_data_schema **out) CHARL_MUST_CHECK;
 
 /** Number of names in a list. Local. */
 int64_t charl_names_count(const char *names);
 
 /** Name `index` of a list, not terminated: its bytes are in *length. NULL outside the list. Local.
- * Cost: reads the list up to there. */
+ *  Cost: reads the list up to there. */
 const char *charl_names_get(const char *names, int64_t index, size_t *length);
 
 /** Find the names of one list in another.
@@ -91,19 +91,19 @@ const char *charl_names_get(const char *names, int64_t index, size_t *length);
 charl_status charl_names_match(const char *of, const char *in, int64_t **index, char **missing) CHARL_MUST_CHECK;
 
 /** From now on deliver the rows of `ds` as the model of schema `s` takes them: labels become the
- * model's numbers, columns and targets stand in its order, and charl_dataset_get_info reports its
- * classes and names (mean and std stay those of the file).
+ *  model's numbers, columns and targets stand in its order, and charl_dataset_get_info reports its
+ *  classes and names (mean and std stay those of the file).
  *
  *  Names decide. Numbers and positions are used only where neither side has names, or, with a note,
- * where only one has. Fewer classes than the model knows are allowed unless `all`.
+ *  where only one has. Fewer classes than the model knows are allowed unless `all`.
  *
  *  model  what has the schema, for messages
  *  all    every class of the model must be there, as for training
  *  notes  new, charl_free: a line for everything that could not be compared; NULL: nothing
  *
  *  Before the first read, once. Blocks. Local. Errors: ERR_DATA  samples or targets of another
- * shape, classes, columns or targets that the other side does not have, all named; another
- * tokenizer; ERR_NOMEM */
+ *  shape, classes, columns or targets that the other side does not have, all named; another
+ *  tokenizer; ERR_NOMEM */
 charl_status charl_dataset_map(charl_dataset *ds, const charl_data_schema *s, const char *model, bool all,
                                char **notes) CHARL_MUST_CHECK;
 

@@ -3,10 +3,10 @@
 /** Samples and targets in a file: reading them, checking them, making them from other formats.
  *
  *  A dataset is an HDF5 file, either in charl's layout (datasets/README.md) or any file whose
- * arrays the options name. Rows are delivered to host memory as they are stored; normalisation,
- * augmentation and upload are the trainer's. An open dataset never changes: reading is thread-safe,
- * every other function belongs to one thread. Nothing here is collective: each rank opens the file
- * for itself.
+ *  arrays the options name. Rows are delivered to host memory as they are stored; normalisation,
+ *  augmentation and upload are the trainer's. An open dataset never changes: reading is thread-safe,
+ *  every other function belongs to one thread. Nothing here is collective: each rank opens the file
+ *  for itself.
  */
 #include "charl/shape.h"
 #include "charl/tokenizer.h"
@@ -26,7 +26,7 @@ typedef enum charl_dataset_kind {
 } charl_dataset_kind;
 
 /** How to open a file; all zero is right for a file in charl's layout. Strings are borrowed for the
- * call. */
+ *  call. */
 typedef struct charl_dataset_options {
     const char *x;    /* samples in a foreign file, as in "/images"; NULL: charl's layout */
     const char *y;    /* targets in a foreign file; together with x */
@@ -51,50 +51,65 @@ typedef struct charl_dataset_info {
     int64_t classes;                  /* classes or size of the vocabulary; 0 for regression */
     int64_t rows[CHARL_SPLIT_COUNT];  /* samples; 0: there is no such split */
     int64_t items[CHARL_SPLIT_COUNT]; /* stored rows; tokens: tokens */
-    int n_stats;                      /* channels (images) or columns of mean and std; 0: not stored */
-    const float *mean;                /* [n_stats], in the units of x */
-    const float *std;                 /* [n_stats], never 0 */
-    const char *layout;               /* "NCHW" ...; "" if not stored */
-    const char *fit;                  /* images: how pictures were brought to size; "" if not stored */
-    const char *class_names;          /* newline-separated; "" if not stored */
-    const char *columns;              /* names of a table's columns, newline-separated; "" if not stored */
-    const char *targets;              /* names of the targets, newline-separated; "" if not stored */
-    const char *tokenizer;            /* kind of the tokenizer that made the tokens; "" if not stored */
-    bool checksums;                   /* the file carries block checksums */
-    bool native;                      /* rows are read directly, not through HDF5 */
-    const char *note;                 /* what is unusual and what it costs; "" if nothing */
-    char content_id[65];              /* hexadecimal digest of names, shapes and checksums: the same data, the
+    /* Tokens: documents that begin in the stored split; 0: the file does not tell. */
+    int64_t documents[CHARL_SPLIT_COUNT];
+    int n_stats;             /* channels (images) or columns of mean and std; 0: not stored */
+    const float *mean;       /* [n_stats], in the units of x */
+    const float *std;        /* [n_stats], never 0 */
+    const char *layout;      /* "NCHW" ...; "" if not stored */
+    const char *fit;         /* images: how pictures were brought to size; "" if not stored */
+    const char *class_names; /* newline-separated; "" if not stored */
+    const char *columns;     /* names of a table's columns, newline-separated; "" if not stored */
+    const char *targets;     /* names of the targets, newline-separated; "" if not stored */
+    const char *tokenizer;   /* type of the tokenizer that made the tokens; "" if not stored */
+    bool checksums;          /* the file carries block checksums */
+    bool native;             /* rows are read directly, not through HDF5 */
+    const char *note;        /* what is unusual and what it costs; "" if nothing */
+    char content_id[65];     /* hexadecimal digest of names, shapes and checksums: the same data, the
                             same id. Where there are no checksums they are formed when the file is
                             opened, of large arrays from a part: see charl_dataset_open */
 } charl_dataset_info;
 
 /** Open and check a dataset: arrays present, allocated, inside the file, of a known type, x and y
- * equally long; nothing that leads out of the file (links, external storage) and nothing that needs
- * a plugin. Owned: close it.
+ *  equally long; nothing that leads out of the file (links, external storage) and nothing that needs
+ *  a plugin. Owned: close it.
  *
  *  Blocks. Local. `opt` may be NULL.
  *  Errors: ERR_DATA  not a regular HDF5 file, or refused; the message names file, array and reason
  *          ERR_IO    reading failed
  *  Cost: a few kB read; all labels when the number of classes is not stored. A file without
  *  checksums is read for content_id: arrays up to 1 GiB whole, of larger ones 1024 blocks of 1 MiB
- * at even distances; arrays that HDF5 must convert or decompress up to 256 MiB.
+ *  at even distances; arrays that HDF5 must convert or decompress up to 256 MiB.
  */
 charl_status charl_dataset_open(const char *path, const charl_dataset_options *opt,
                                 charl_dataset **out) CHARL_MUST_CHECK;
 
+/** Open n data sets of tokens as one, whose training stream takes samples from each in proportion to its weight: of 10,000 consecutive
+ *  samples as many as the weight says, at places that the seed decides. Each set has the order that it has alone, and begins again when it
+ *  ends. An epoch has as many samples as all sets together. Validation and test sets are joined, weights aside.
+ *
+ *  paths    [n] data sets with the same vocabulary, and the same tokenizer where they carry one; at most 32
+ *  weights  [n] positive, in any unit
+ *  opt      for each of them; without x and y
+ *
+ *  Blocks. Local. Errors: as charl_dataset_open; ERR_DATA  not tokens, or of another vocabulary or tokenizer
+ *                                                 ERR_CONFIG  a weight that is not positive, or less than a 10,000th of all */
+charl_status charl_dataset_open_mix(const char *const *paths, const double *weights, int n,
+                                    const charl_dataset_options *opt, charl_dataset **out) CHARL_MUST_CHECK;
+
 /** Check that the file is still what was opened, by size and times of the open file. After a change
- * of those, blocks that have been read since the last check but one are compared with their
- * checksums at once, all others when they are next read; so a file whose times alone have changed
- * is read on. Every read does the same, at most once a second; call it where what was read so far
- * is about to be trusted, as before a checkpoint.
+ *  of those, blocks that have been read since the last check but one are compared with their
+ *  checksums at once, all others when they are next read; so a file whose times alone have changed
+ *  is read on. Every read does the same, at most once a second; call it where what was read so far
+ *  is about to be trusted, as before a checkpoint.
  *
  *  Blocks. Local. Thread-safe. Errors: ERR_DATA  the file was cut or holds other data, or it was
- * written to and has no checksums of all its blocks; ERR_IO. Cost: one fstat; after a change the
- * blocks read lately. */
+ *  written to and has no checksums of all its blocks; ERR_IO. Cost: one fstat; after a change the
+ *  blocks read lately. */
 charl_status charl_dataset_check(charl_dataset *ds) CHARL_MUST_CHECK;
 
 /** Whether several threads may open and read data sets and checkpoints at once, each its own: HDF5
- * can be built so or not. Local. */
+ *  can be built so or not. Local. */
 bool charl_dataset_is_thread_safe(void);
 
 /** Version of the HDF5 library, such as "1.10.8". Borrowed until the next call on this thread. Local. */
@@ -116,53 +131,60 @@ const char *charl_split_name(charl_split split);
  *  x     [n, x_shape]   x_dtype, written; NULL: not wanted
  *  y     [n, y_shape]   y_dtype, written; NULL: not wanted
  *
- *  Row i of tokens is the window that begins at token i * window; its target is the window one
- * token later. Blocks. Local. Thread-safe. Deterministic. Errors: ERR_INVALID  a row is out of
- * range, or there is no such split ERR_DATA     a checksum differs, a label is out of range, a
- * float is not finite; the message says where ERR_IO       reading failed Cost: one read per run of
- * consecutive rows; the first touch of a 1 MiB block reads and checks all of it.
+ *  Row i of tokens is the window that begins at token i * window; its target is the window one token later.
+ *
+ *  Blocks. Local. Thread-safe. Deterministic.
+ *  Errors: ERR_INVALID  a row is out of range, or there is no such split
+ *          ERR_DATA     a checksum differs, a label is out of range, a float is not finite; the message says where
+ *          ERR_IO       reading failed
+ *  Cost: one read per run of consecutive rows; the first touch of a 1 MiB block reads and checks all of it.
  */
 charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n, void *x,
                                 void *y) CHARL_MUST_CHECK;
 
 /** Windows of tokens at any positions: x[i] = tokens[starts[i], + window), y[i] the same one token
- * later.
+ *  later.
  *
  *  Blocks. Local. Thread-safe. Deterministic. Errors: as charl_dataset_read; ERR_INVALID if not
- * tokens.
+ *  tokens.
  */
 charl_status charl_dataset_read_at(charl_dataset *ds, charl_split split, const int64_t *starts, int64_t n, void *x,
                                    void *y) CHARL_MUST_CHECK;
 
 /** out[i] = token first + i of a split, for i < n, as stored (info.stored_dtype), checked against
- * the vocabulary.
+ *  the vocabulary.
  *
  *  Blocks. Local. Thread-safe. Deterministic. Errors: as charl_dataset_read; ERR_INVALID if not
- * tokens.
+ *  tokens.
  */
 charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int64_t first, int64_t n,
                                        void *out) CHARL_MUST_CHECK;
 
 /** Read everything once: all checksums, all labels and tokens in range, all floats finite, the
- * tokenizer whole.
+ *  tokenizer whole.
  *
  *  Blocks. Local. Errors: as charl_dataset_read. Cost: reads the whole file.
  */
 charl_status charl_dataset_verify(charl_dataset *ds) CHARL_MUST_CHECK;
 
 /** Row at `position` of the training stream: the epochs' orders of n rows one after the other,
- * position / n being the epoch. With `shuffle` each epoch is a permutation keyed by (seed, epoch),
- * computed per index without a table. Integer arithmetic only: the same on every machine. n >= 1,
- * position >= 0. Local. Thread-safe.
+ *  position / n being the epoch. With `shuffle` each epoch is a permutation keyed by (seed, epoch),
+ *  computed per index without a table. Integer arithmetic only: the same on every machine. n >= 1,
+ *  position >= 0. Local. Thread-safe.
  */
 int64_t charl_order_row(uint64_t seed, int64_t n, bool shuffle, int64_t position);
 /** The same for `count` positions from `position` on, at a third of the cost each, into out. Local.
- * Thread-safe. */
+ *  Thread-safe. */
 void charl_order_rows(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t count, int64_t *out);
 
 /** Where the windows of epoch `position / n` begin: a shift in [0, window) keyed by (seed, epoch);
- * 0 without shuffle. Local. Thread-safe. */
+ *  0 without shuffle. Local. Thread-safe. */
 int64_t charl_order_shift(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t window);
+
+/** The separator of a CSV file as a user writes it: one character, or "tab" or "\\t". False: it CHARL_CSV_SEPARATOR. Local.
+ *  Thread-safe. */
+bool charl_csv_separator(const char *text, char *out);
+#define CHARL_CSV_SEPARATOR "must be one character, or tab"
 
 /** Common to all importers. */
 typedef struct charl_import_options {
@@ -171,19 +193,21 @@ typedef struct charl_import_options {
 } charl_import_options;
 
 /** Convert IDX files (plain or gzip) of images [n,h,w] u8 and labels [n] u8 to images [n,1,h,w] in
- * charl's layout at `out`. The second pair may be NULL; it becomes the validation set, or the test
- * set if val_split > 0. `opt` may be NULL.
+ *  charl's layout at `out`. The second pair may be NULL; it becomes the validation set, or the test
+ *  set if val_split > 0. `opt` may be NULL.
  *
- *  All importers: mean and std over the training part are stored; `out` appears whole or not at
- * all. Blocks. Local. Memory: a few MiB. Errors: ERR_DATA    a source is missing, truncated or
- * malformed; the message says where ERR_CONFIG  `out` exists and may not be replaced ERR_DISK `out`
- * could not be written
+ *  All importers: mean and std over the training part are stored; `out` appears whole or not at all.
+ *
+ *  Blocks. Local. Memory: a few MiB.
+ *  Errors: ERR_DATA    a source is missing, truncated or malformed; the message says where
+ *          ERR_CONFIG  `out` exists and may not be replaced
+ *          ERR_DISK    `out` could not be written
  */
 charl_status charl_import_idx(const char *const images[2], const char *const labels[2], const char *out,
                               const charl_import_options *opt) CHARL_MUST_CHECK;
 
 /** Convert CIFAR-10 binary batches (3073-byte records) to images [n,3,32,32]: `train` files one
- * after the other, `test` (may be NULL) as with IDX. Blocks. Local. Errors: as charl_import_idx. */
+ *  after the other, `test` (may be NULL) as with IDX. Blocks. Local. Errors: as charl_import_idx. */
 charl_status charl_import_cifar10(const char *const *train, int n_train, const char *test, const char *out,
                                   const charl_import_options *opt) CHARL_MUST_CHECK;
 
@@ -214,49 +238,94 @@ charl_status charl_import_csv(const char *path, const charl_csv_options *csv, co
                               const charl_import_options *opt) CHARL_MUST_CHECK;
 
 /** Convert two NumPy arrays (.npy, C order): x [n,...] of u8, u16, u32, f32 or (converted to f32)
- * f64, i8 to i64; y [n] or [n,...] of integers (classes) or floats (targets). Blocks. Local.
- * Errors: as charl_import_idx. */
+ *  f64, i8 to i64; y [n] or [n,...] of integers (classes) or floats (targets). Blocks. Local.
+ *  Errors: as charl_import_idx. */
 charl_status charl_import_npy(const char *x, const char *y, const char *out,
                               const charl_import_options *opt) CHARL_MUST_CHECK;
 
-/** How a text becomes tokens. */
+/** How a text becomes tokens. Zero is the default of all members.
+ *
+ *  tokenizer       "bytes", "chars", "bpe", or the path of a tokenizer (charl_tokenizer_load); NULL: "bytes"
+ *  vocab           bpe: tokens at most; 0: 4096
+ *  special_tokens  of a published tokenizer: their texts stand for them (charl_tokenizer_encode)
+ *  field           of .jsonl files: the field that holds the text; NULL: "text"
+ *  val_file        the validation set, named as `paths` of charl_import_text are; NULL: none, or by val_split */
 typedef struct charl_text_options {
-    charl_tokenizer_kind tokenizer;
-    int64_t vocab; /* bpe: tokens at most; 0: 4096 */
+    const char *tokenizer;
+    int64_t vocab;
+    bool special_tokens;
+    const char *field;
+    const char *val_file;
 } charl_text_options;
 
-/** Convert n text files, plain or gzip, one after the other, to tokens (u8, u16 or u32, by the size
- * of the vocabulary), with the tokenizer. With val_split the last part becomes the validation set:
- * of the bytes or characters, or for bpe of the text, as the tokenizer is then learnt from the
- * first part. `text` may be NULL: bytes.
+/** Convert texts, plain or gzip, one after another, to tokens (u8, u16 or u32, by the size of the vocabulary).
  *
- *  Blocks. Local. Memory: a few MiB for bytes, else the text. Errors: as charl_import_idx; chars:
- * ERR_DATA names the file and byte that is not UTF-8; bpe: as charl_tokenizer_create. */
+ *  paths  [n] files; folders, of which the .txt and .jsonl files (also .gz) are read; patterns with *, ? and [], as a shell would
+ *         expand them. Folders and patterns in the order of the bytes of the names
+ *
+ *  A document is a file, or the text of a line of a .jsonl file. Between two documents stands the end-of-text token: of a published
+ *  tokenizer charl_tokenizer_get_end_of_text, else the character NUL. The data set holds where documents begin. With val_split the last
+ *  part becomes the validation set: of the bytes or characters, or for bpe and published tokenizers of the text, as bpe is learnt from
+ *  the first part. `text` may be NULL: bytes.
+ *
+ *  Blocks. Local. Cost: the text is read twice, and once more for each of chars, bpe and val_split. Memory: a few MiB; bpe: the training
+ *  text; a published tokenizer: a run of text without spaces.
+ *  Errors: as charl_import_idx, charl_tokenizer_create and charl_tokenizer_load; ERR_DATA names the file and the byte or line of what is
+ *  not UTF-8 (chars), not JSON or without the field, and of a NUL in one of several documents; ERR_CONFIG  .jsonl in a charl built
+ *  without libjansson */
 charl_status charl_import_text(const char *const *paths, int n, const charl_text_options *text, const char *out,
                                const charl_import_options *opt) CHARL_MUST_CHECK;
 
-/** Convert a file of token numbers: llm.c's (1 KiB header; u16 or u32) or, without that header,
- * nanoGPT's plain little-endian u16. `vocab` is the size of the vocabulary, 0: the largest token
- * plus one. The file is read twice.
+/** Layouts of token files.
  *
- *  Blocks. Local. Errors: as charl_import_idx; ERR_DATA for a token outside the vocabulary. */
-charl_status charl_import_tokens(const char *path, int64_t vocab, const char *out,
+ *  AUTO     llm.c's where the file begins as such, else nanoGPT's
+ *  LLMC     256 i32 (magic number 20240520 or 20240801, version, number of tokens), then u16 or u32
+ *  NANOGPT  u16 */
+typedef enum charl_tokens_format { CHARL_TOKENS_AUTO, CHARL_TOKENS_LLMC, CHARL_TOKENS_NANOGPT } charl_tokens_format;
+
+/** What files of tokens hold. Zero is the default of all members.
+ *
+ *  vocab        size of the vocabulary; 0: the tokenizer's, or the largest token plus one
+ *  end_of_text  the token between documents, whose places are stored; NULL: the tokenizer's, or none
+ *  val_file     the validation set, named as `paths` of charl_import_tokens are; NULL: none, or by val_split
+ *  tokenizer    path of the tokenizer that made the tokens (charl_tokenizer_load), which the data set then carries; the vocabulary is
+ *               at least as large. NULL: none */
+typedef struct charl_tokens_options {
+    int64_t vocab;
+    charl_tokens_format format;
+    const int32_t *end_of_text;
+    const char *val_file;
+    const char *tokenizer;
+} charl_tokens_options;
+
+/** Convert files of token numbers, little-endian, plain or gzip, one after another.
+ *
+ *  paths  [n] files; folders, of which the .bin files are read; patterns, as with charl_import_text
+ *
+ *  `tokens` may be NULL. Blocks. Local. Cost: the files are read once, twice where the size of the vocabulary is not known. Memory: a few
+ *  MiB, and 8 bytes for each document. Errors: as charl_import_idx and charl_tokenizer_load; ERR_DATA names file and byte of a foreign
+ *  magic number or version, of the end of a truncated file, and of a token outside the vocabulary. */
+charl_status charl_import_tokens(const char *const *paths, int n, const charl_tokens_options *tokens, const char *out,
                                  const charl_import_options *opt) CHARL_MUST_CHECK;
 
-/** What charl_dataset_make can generate. */
+/** Kind i = 0, 1, ... of data that charl_dataset_make generates, and a line about it; NULL past the last. Static storage. Local. */
+const char *charl_make_kind_name(int i);
+const char *charl_make_kind_help(int i);
+
+/** What charl_dataset_make is to generate. */
 typedef struct charl_make_options {
-    const char *kind;       /* "digits": 28x28 images of ten classes; "regression": a smooth function of 8
-                         columns with noise */
+    const char *kind;       /* a charl_make_kind_name */
     int64_t n_train, n_val; /* n_train >= 1 */
     uint64_t seed;
     bool overwrite;
 } charl_make_options;
 
 /** Generate a synthetic dataset at `path`: the same options give the same bytes of data on every
- * machine.
+ *  machine.
  *
- *  Blocks. Local. Errors: ERR_CONFIG  unknown kind, bad counts, or `path` exists   ERR_DISK  could
- * not be written */
+ *  Blocks. Local.
+ *  Errors: ERR_CONFIG  unknown kind, bad counts, or `path` exists
+ *          ERR_DISK    the file could not be written */
 charl_status charl_dataset_make(const char *path, const charl_make_options *opt) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS

@@ -3,12 +3,13 @@
 /** One OpenCL device: discovery, selection, memory accounting.
  *
  *  One rank = one process = one device. A device and everything made on it belong to one thread. A
- * device is destroyed last: buffers, tensors and graphs made on it must be gone.
+ *  device is destroyed last: buffers, tensors and graphs made on it must be gone.
  */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "charl/shape.h"
 #include "charl/status.h"
 
 CHARL_BEGIN_DECLS
@@ -22,6 +23,9 @@ typedef enum charl_device_kind {
     CHARL_DEVICE_GPU,
     CHARL_DEVICE_KIND_COUNT
 } charl_device_kind;
+
+/** "cpu", "accelerator", "integrated gpu" or "gpu"; "?" outside the enum. Static. Local. */
+const char *charl_device_kind_name(charl_device_kind kind);
 
 /** What is known of a device without opening it. */
 typedef struct charl_device_info {
@@ -41,9 +45,9 @@ typedef struct charl_device_info {
 } charl_device_info;
 
 /** How far the compilation of kernels is. A kernel is compiled when it is first needed, and takes
- * from milliseconds (read from a cache) to seconds. Drivers compile either when a program is built
- * (NVIDIA) or when a kernel is launched first (PoCL); on the latter `known` says how many are
- * known to be needed so far. */
+ *  from milliseconds (read from a cache) to seconds. Drivers compile either when a program is built
+ *  (NVIDIA) or when a kernel is launched first (PoCL); on the latter `known` says how many are
+ *  known to be needed so far. */
 typedef struct charl_compile_progress {
     int done;            /* kernels compiled so far, or read from a cache */
     int known;           /* of so many; more may follow. 0: the driver does not compile at launch */
@@ -52,9 +56,16 @@ typedef struct charl_compile_progress {
 } charl_compile_progress;
 
 /** Called before each compilation, with its name as `current`, and after it, with NULL. From the
- * thread that uses the device. `progress` is borrowed for the call, which must not use the device.
+ *  thread that uses the device. `progress` is borrowed for the call, which must not use the device.
  */
 typedef void (*charl_compiling)(void *ctx, const charl_compile_progress *progress);
+
+/** Use of tuning results (charl/tune.h). */
+typedef enum charl_tune_mode {
+    CHARL_TUNE_STORED, /* use what is kept, heuristics for the rest; the variable CHARL_TUNE may ask for another mode */
+    CHARL_TUNE_FIRST,  /* measure what has no result on first use, and keep it */
+    CHARL_TUNE_NO      /* heuristics only */
+} charl_tune_mode;
 
 /** What this rank asks for. */
 typedef struct charl_device_request {
@@ -63,11 +74,12 @@ typedef struct charl_device_request {
     int local_rank;     /* rank among the ranks of this node, and their number; several processes
                            that share CPUs call charl_comm_cpu_limit first */
     int local_size;
-    bool exact;                /* CHARL_DEVICE does not override `select` */
-    bool share;                /* several ranks may use one GPU */
-    bool allow_tf32;           /* products of f32 matrices may round their elements to tf32 (8 bits of
+    bool exact;           /* CHARL_DEVICE does not override `select` */
+    bool share;           /* several ranks may use one GPU */
+    bool allow_tf32;      /* products of f32 matrices may round their elements to tf32 (8 bits of
                              exponent, 10 behind the point), where tensor cores take that */
-    int64_t memory_limit;      /* bytes; 0 = what the device has */
+    int64_t memory_limit; /* bytes; 0 = what the device has */
+    charl_tune_mode tune;
     charl_compiling compiling; /* reports compilation, also that of this call; NULL: none */
     void *compiling_ctx;
 } charl_device_request;
@@ -78,15 +90,18 @@ typedef struct charl_device_memory {
 } charl_device_memory;
 
 /** Devices of all platforms, best first within a platform-independent order (discrete GPUs by PCI
- * bus id, integrated GPUs, accelerators, CPUs). Up to `capacity` are written to out; *count gets
- * their number, also when it is larger. Blocks. Local. Errors: ERR_DEVICE when there is no platform
- * or none has a device (the message says what to install). */
+ *  bus id, integrated GPUs, accelerators, CPUs). Up to `capacity` are written to out; *count gets
+ *  their number, also when it is larger. Blocks. Local. Errors: ERR_DEVICE when there is no platform
+ *  or none has a device (the message says what to install). */
 charl_status charl_device_list(charl_device_info *out, int capacity, int *count) CHARL_MUST_CHECK;
 
 /** Open the device that `request` gives this rank: local rank r takes the r-th of the matching
- * GPUs; without GPUs all ranks share the CPU device. Owned: close with charl_device_close. Blocks.
- * Local. Errors: ERR_DEVICE  no match, more local ranks than GPUs without `share`, the driver
- * failed ERR_CONFIG  `select` is malformed */
+ *  GPUs; without GPUs all ranks share the CPU device. Owned: close with charl_device_close.
+ *
+ *  Blocks. Local.
+ *  Errors: ERR_DEVICE  no match, more local ranks than GPUs without `share`, the driver failed
+ *          ERR_CONFIG  `select` is malformed
+ *          ERR_DISK    CHARL_TUNE_FIRST, and results cannot be kept */
 charl_status charl_device_open(const charl_device_request *request, charl_device **out) CHARL_MUST_CHECK;
 
 /** NULL is a no-op. Waits for work in flight. Blocks. Local. */
@@ -95,11 +110,25 @@ void charl_device_close(charl_device *dev);
 /** Borrowed, lives as long as the device. Local. */
 const charl_device_info *charl_device_get_info(const charl_device *dev);
 
+/** Whether products of matrices of this type run on tensor cores; of f32 they do as tf32, and only if the request allowed it. Then
+ *  bf16 and f16 are worth their rounding. Local. */
+bool charl_device_has_tensor_cores(const charl_device *dev, charl_dtype dtype);
+
 /** Bytes in use now, their peak and the budget. Local. */
 charl_device_memory charl_device_get_memory(const charl_device *dev);
 
 /** Wait until everything enqueued on any queue is done. Blocks. Local. Errors: ERR_DEVICE. */
 charl_status charl_device_sync(charl_device *dev) CHARL_MUST_CHECK;
+
+/** Host memory that charl_tensor_write and charl_tensor_read transfer at full speed: from other memory GPUs copy at a third of it or less. */
+typedef struct charl_pinned charl_pinned;
+
+/** `bytes` bytes of it, mapped until it is destroyed; *host gets its address. Owned: destroy with charl_pinned_destroy, before the device
+ *  is closed. Blocks. Local. Errors: ERR_NOMEM, ERR_DEVICE. */
+charl_status charl_pinned_create(charl_device *dev, size_t bytes, charl_pinned **out, void **host) CHARL_MUST_CHECK;
+
+/** Waits for transfers. NULL is a no-op. Blocks. Local. */
+void charl_pinned_destroy(charl_pinned *p);
 
 CHARL_END_DECLS
 

@@ -7,16 +7,33 @@
 CHARL_BEGIN_DECLS
 
 /** Write the model of a checkpoint to `path` for use elsewhere; the ending of the name chooses the
- * format. .safetensors: every weight and buffer in f32 under its PyTorch name. .onnx: the whole
- * computation of the evaluation graph, from rows as they lie in a data file to outputs as the loss
- * reads them (for a checkpoint without a schema the data file is opened, for shape and statistics).
- * `overrides` replace values of the checkpoint's configuration. ema: a charl_ema_choice.
+ *  format. .safetensors: every weight and buffer in f32 under its PyTorch name. .onnx: the whole
+ *  computation of the evaluation graph, from rows as they lie in a data file to outputs as the loss
+ *  reads them (for a checkpoint without a schema the data file is opened, for shape and statistics).
+ *  `overrides` replace values of the checkpoint's configuration. ema: a charl_ema_choice.
  *
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_CONFIG  no such format, or a layer that it has no form for; ERR_DATA,
- * ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM */
+ *  ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM */
 charl_status charl_export_model(const char *checkpoint, const charl_config_override *overrides, int n_overrides,
                                 int ema, const char *path) CHARL_MUST_CHECK;
+
+/** Format i = 0, 1, ..., which is the ending of a file without its dot, and one line of help; NULL past the last. help may be NULL.
+ *  Static. Local. */
+const char *charl_export_format(int i, const char **help);
+
+/* Bytes of a shard unless another number is given: 5 GB, as transformers writes them. */
+#define CHARL_EXPORT_SHARD_BYTES INT64_C(5000000000)
+
+/** Write a gpt as a folder that Hugging Face transformers loads: config.json, and the weights in f32 as model.safetensors or, above
+ *  `shard_bytes` (0: CHARL_EXPORT_SHARD_BYTES), as several files with an index. The settings of the model decide whether it is a GPT-2,
+ *  a Llama or a Qwen2; GPT-2's biases that the model does not have are zeros. `path` is a new or empty folder. ema: a charl_ema_choice.
+ *
+ *  Blocks. Local. Deterministic. Cost: a shard of memory.
+ *  Errors: ERR_CONFIG      no such model has these settings; the message names them
+ *          ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM */
+charl_status charl_export_huggingface(const char *checkpoint, int ema, int64_t shard_bytes,
+                                      const char *path) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

@@ -6,41 +6,67 @@
 
 CHARL_BEGIN_DECLS
 
-/** How tokens are drawn, and what is reported. */
+/** How tokens are drawn, and what is reported. Zero is the default of all members but tokens and top_p.
+ *
+ *  prompt          [prompt_bytes] text that is continued, not empty
+ *  tokenizer       path of the tokenizer (charl_tokenizer_load), for a checkpoint that holds none; NULL: none
+ *  special_tokens  special tokens in the prompt, such as <|endoftext|>, stand for themselves
+ *  tokens          to generate
+ *  temperature     0: always the most probable token
+ *  top_k           only the k most probable tokens; 0: all
+ *  top_p           only the most probable tokens that reach this probability; 1: all
+ *  min_p           only tokens with at least this fraction of the probability of the most probable one; 0: all
+ *  repetition_penalty  above 1: a token that is in the window is less probable, its logit divided by this if positive, else multiplied
+ *                  (Keskar et al. 2019), at most 1000; 0 or 1: no penalty
+ *  stop            [n_stop] texts: generation ends in front of the first of them that it generates
+ *  ignore_end      go on past the end-of-text token, which otherwise ends generation and is not reported
+ *  seed            the same seed gives the same text
+ *  no_cache        compute the whole window for every token: slower, the same text
+ *  warned          gets warnings; NULL: nothing does
+ *  compiling       as in charl_device_request; NULL: none */
 typedef struct charl_generate_options {
-    const char *prompt; /* text that is continued, not empty */
+    const char *prompt;
     size_t prompt_bytes;
-    int64_t tokens;                              /* to generate */
-    double temperature;                          /* 0: always the most probable token */
-    int64_t top_k;                               /* only the k most probable tokens; 0: all */
-    double top_p;                                /* only the most probable tokens that reach this probability; 1: all */
-    uint64_t seed;                               /* the same seed gives the same text */
-    bool no_cache;                               /* compute the whole window for every token: slower, the same text */
-    void (*warned)(void *ctx, const char *text); /* NULL, or gets warnings */
+    const char *tokenizer;
+    bool special_tokens;
+    int64_t tokens;
+    double temperature;
+    int64_t top_k;
+    double top_p;
+    double min_p;
+    double repetition_penalty;
+    const char *const *stop;
+    int n_stop;
+    bool ignore_end;
+    uint64_t seed;
+    bool no_cache;
+    void (*warned)(void *ctx, const char *text);
     void *warned_ctx;
-    charl_compiling compiling; /* as in charl_device_request; NULL: none */
+    charl_compiling compiling;
     void *compiling_ctx;
 } charl_generate_options;
 
 /** Gets the bytes of the prompt, then of each token as soon as it is drawn; a character may be
- * spread over several calls. Borrowed for the call. A status other than CHARL_OK ends generation
- * with it. */
+ *  spread over several calls. Bytes that may begin a stop text come later, with a token that decides it: then there may be none now.
+ *  Borrowed for the call. A status other than CHARL_OK ends generation
+ *  with it. */
 typedef charl_status (*charl_generated)(void *ctx, const char *text, size_t bytes);
 
 /** Continue a prompt with the weights of a checkpoint, or their moving average where it holds one.
- * The tokenizer is that of the checkpoint; one of format version 1 holds none, and it comes from
- * the data set that data.path names.
+ *  The tokenizer is that of the checkpoint, or the one that the options name where the checkpoint holds none. For a checkpoint of format
+ *  version 1 it can also be that of the data set that data.path names.
  *
  *  The model sees a window of at most block_size tokens, which slides on when it is full. Keys and
- * values of the window stay on the device, so that a token costs one position; once the window
- * slides, and in models of type sequential (which must be causal), it costs the whole window.
+ *  values of the window stay on the device, so that a token costs one position; once the window
+ *  slides, and in models of type sequential (which must be causal), it costs the whole window.
  *
  *  Blocks. Local. Deterministic: each token is drawn in double from (seed, number of the token).
  *  Errors: ERR_CONFIG      the model does not generate text, or options that make no sense
- *          ERR_DATA        the model was trained on tokens without a tokenizer, or the data set
- * that should hold it is missing; the prompt cannot be encoded ERR_CHECKPOINT  weights of another
- * model, or of another tokenizer ERR_NONFINITE   the model's output is not finite ERR_NOMEM,
- * ERR_DEVICE, ERR_KERNEL */
+ *          ERR_DATA        the model was trained on tokens without a tokenizer, or the data set that should hold it is
+ *                          missing; the prompt cannot be encoded
+ *          ERR_CHECKPOINT  weights of another model, or of another tokenizer
+ *          ERR_NONFINITE   the model's output is not finite
+ *          ERR_NOMEM, ERR_DEVICE, ERR_KERNEL */
 charl_status charl_generate(const charl_config *config, const char *checkpoint, const charl_generate_options *options,
                             charl_generated generated, void *ctx) CHARL_MUST_CHECK;
 

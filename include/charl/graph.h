@@ -3,15 +3,15 @@
 /** A model's computation: built once, compiled once, run every step.
  *
  *  Builders (charl/ops.h) append operators and return the new charl_var; the graph keeps the first
- * error, NULL in gives NULL out, and charl_graph_compile returns that error, so that models read
- * like formulas. A graph OWNS its vars: they are borrowed pointers that die with it. Parameters
- * belong to their charl_params set and outlive the graph. A graph belongs to one thread and one
- * device.
+ *  error, NULL in gives NULL out, and charl_graph_compile returns that error, so that models read
+ *  like formulas. A graph OWNS its vars: they are borrowed pointers that die with it. Parameters
+ *  belong to their charl_params set and outlive the graph. A graph belongs to one thread and one
+ *  device.
  *
  *  Every var is in one of three states. REPLICATED: the same on every rank. BATCHED: the leading
- * extent counts rows of this rank's part of the global batch, and row i depends on row i of the
- * inputs only. PARTIAL: a sum over rows of the batch that is not yet completed over ranks;
- * charl_batch_sum completes it, and is put in where an operator needs it.
+ *  extent counts rows of this rank's part of the global batch, and row i depends on row i of the
+ *  inputs only. PARTIAL: a sum over rows of the batch that is not yet completed over ranks;
+ *  charl_batch_sum completes it, and is put in where an operator needs it.
  */
 #include "charl/device.h"
 #include "charl/params.h"
@@ -35,82 +35,92 @@ typedef struct charl_type {
 } charl_type;
 
 /** New empty graph on dev; NULL for one that is only built and exported, not compiled. `slices` is
- * this rank's part of the batch (copied); NULL is one slice on one rank. Owned: destroy with
- * charl_graph_destroy. Local. Errors: ERR_NOMEM. */
+ *  this rank's part of the batch (copied); NULL is one slice on one rank. Owned: destroy with
+ *  charl_graph_destroy. Local. Errors: ERR_NOMEM. */
 charl_status charl_graph_create(charl_device *dev, const charl_slices *slices, charl_graph **out) CHARL_MUST_CHECK;
 /** NULL is a no-op. Waits for work in flight. Blocks. Local. */
 void charl_graph_destroy(charl_graph *g);
 
 /** Training (true, the default) or inference: dropout and batch_norm ask. Set before building.
- * Local. */
+ *  Local. */
 void charl_graph_set_training(charl_graph *g, bool training);
 bool charl_graph_is_training(const charl_graph *g);
 
 /** Element type of activations and of the parameters' working copy: f32 (the default), bf16 or f16.
- * Set before building. Then charl_parameter gives parameters with two and more extents in that
- * type, rounded from their f32 values; those with fewer, batch sums, statistics, losses and all
- * gradients of parameters stay f32. Inputs have the type they are declared with: charl_cast them.
- * An operator that does not exist in that type makes building fail, naming the layer. Local. */
+ *  Set before building. Then charl_parameter gives parameters with two and more extents in that
+ *  type, rounded from their f32 values; those with fewer, batch sums, statistics, losses and all
+ *  gradients of parameters stay f32. Inputs have the type they are declared with: charl_cast them.
+ *  An operator that does not exist in that type makes building fail, naming the layer. Local. */
 void charl_graph_set_precision(charl_graph *g, charl_dtype precision);
 charl_dtype charl_graph_get_precision(const charl_graph *g);
 
 /** Take seed, step and loss scale from `steps` (borrowed), which an optimizer fills in before each run
- * (charl_optimizer_begin). Set before the gradients are built and before compiling. Local. */
+ *  (charl_optimizer_begin). Set before the gradients are built and before compiling. Local. */
 void charl_graph_set_steps(charl_graph *g, charl_steps *steps);
 /** The loss scale of the graph's steps, f32 scalar, REPLICATED: the seed of charl_graph_backward. 1 where there is
- * none. Borrowed. Local. */
+ *  none. Borrowed. Local. */
 charl_var *charl_graph_loss_scale(charl_graph *g);
 
 /** Names of nodes built between begin and end are prefixed: "fc1" then "linear" gives "fc1.linear".
- * Nests. Local. */
+ *  Nests. Local. */
 void charl_graph_scope_begin(charl_graph *g, const char *name);
 void charl_graph_scope_end(charl_graph *g);
 
 /** What is built between begin and end is a part of the model: with recomputation only what enters
- * a part is kept for the backward pass, and the rest of it is computed again, to the same bits.
- * Parts do not nest. Ask for it before charl_graph_backward; off by default. Local. */
+ *  a part is kept for the backward pass, and the rest of it is computed again, to the same bits.
+ *  Parts do not nest. Ask for it before charl_graph_backward; off by default. Local. */
 void charl_graph_part_begin(charl_graph *g);
 void charl_graph_part_end(charl_graph *g);
 void charl_graph_set_recompute(charl_graph *g, bool recompute);
 
 /** A value written from outside before each run, kept in its own memory. For BATCHED, dim[0] is the
- * rows of this rank and must be a multiple of its slices. Borrowed from the graph. Local. */
+ *  rows of this rank and must be a multiple of its slices. Borrowed from the graph. Local. */
 charl_var *charl_input(charl_graph *g, const char *name, charl_dtype dtype, charl_shape shape, charl_batch batch);
 /** The value of a parameter, in the graph's precision. Asking twice gives the same var. Borrowed.
- * Local. */
+ *  Local. */
 charl_var *charl_parameter(charl_graph *g, charl_param *p);
 /** f32 scalar that never changes. Borrowed. Local. */
 charl_var *charl_constant(charl_graph *g, float value);
 
 /** Keep a var: it survives dead-node removal, and its memory is not reused, so that it can be read
- * after a run. Local. */
+ *  after a run. Local. */
 void charl_graph_keep(charl_graph *g, charl_var *v);
 
-/** Append the gradient of `loss` (f32; PARTIAL or REPLICATED scalar) with respect to every
- * trainable parameter and every var named with charl_graph_require_gradient. `seed` is d loss, a
- * scalar var; NULL means 1. Local. */
-void charl_graph_backward(charl_graph *g, charl_var *loss, charl_var *seed);
+/** Append the gradient of y with respect to every trainable parameter and every var named with charl_graph_require_gradient.
+ *
+ *    y         a loss: f32, one number, PARTIAL or REPLICATED; or any value
+ *    gradient  that of y. For a loss one number, NULL means 1; for other values a var of y's shape and state, and of its type (f32 where
+ *              y is not BATCHED)
+ *
+ *  Local. */
+void charl_graph_backward(charl_graph *g, charl_var *y, charl_var *gradient);
 void charl_graph_require_gradient(charl_graph *g, charl_var *v);
 /** Gradient of a var after charl_graph_backward, NULL when the loss does not depend on it.
- * Borrowed. Local. */
+ *  Borrowed. Local. */
 charl_var *charl_var_gradient(const charl_var *v);
 
 /** Remove dead nodes, lay out and allocate parameters and gradients when this is the first graph of
- * their set, plan memory, record launches. Returns the first error of building, whose message names
- * the layer. Blocks. Local. Errors: ERR_SHAPE, ERR_DTYPE, ERR_INVALID, ERR_NOMEM (names what is
- * needed and what lowers it), ERR_KERNEL, ERR_DEVICE. */
+ *  their set, plan memory, record launches. Returns the first error of building, whose message names
+ *  the layer. Blocks. Local. Errors: ERR_SHAPE, ERR_DTYPE, ERR_INVALID, ERR_NOMEM (names what is
+ *  needed and what lowers it), ERR_KERNEL, ERR_DEVICE. */
 charl_status charl_graph_compile(charl_graph *g) CHARL_MUST_CHECK;
 
 /** Run every launch once with commit = 0, so that nothing is built or first-touched later. Blocks.
- * Local. */
+ *  Local. */
 charl_status charl_graph_warm_up(charl_graph *g) CHARL_MUST_CHECK;
 
 /** Enqueue one run. Async and Local, except where the graph holds collectives over several ranks.
  *  Errors: ERR_DEVICE, ERR_COMM. */
 charl_status charl_graph_run(charl_graph *g) CHARL_MUST_CHECK;
 
+/** Enqueue only the forward pass, or only the gradients, of a compiled graph on the values of its last run: to look at a loss again, or to
+ *  time either. Random numbers, steps and collectives stay as they are. Async. Local.
+ *  Errors: ERR_INVALID  the graph has only part of the batch   ERR_DEVICE. */
+charl_status charl_graph_run_forward(charl_graph *g) CHARL_MUST_CHECK;
+charl_status charl_graph_run_backward(charl_graph *g) CHARL_MUST_CHECK;
+
 /** Value of an input, parameter or kept var of a compiled graph; for PARTIAL this rank's lanes,
- * [n_lanes, ...]. Borrowed. Local. NULL for a var whose memory may be reused. */
+ *  [n_lanes, ...]. Borrowed. Local. NULL for a var whose memory may be reused. */
 charl_tensor *charl_var_get_tensor(const charl_var *v);
 charl_type charl_var_get_type(const charl_var *v);
 const char *charl_var_get_name(const charl_var *v);
@@ -132,19 +142,22 @@ typedef struct charl_graph_info {
 charl_graph_info charl_graph_get_info(const charl_graph *g);
 
 /** One line per node (id, operator, name, inputs, type, bytes), or Graphviz dot, into a new string
- * owned by the caller (charl_free). Local. */
+ *  owned by the caller (charl_free). Local. */
 charl_status charl_graph_print(const charl_graph *g, bool dot, char **out) CHARL_MUST_CHECK;
 
 /** Run the operator named `op` at once, without a graph: for a look at a tensor. Operators that
- * have settings (a window, an axis) are not available here. out[0..3] get new tensors owned by the
- * caller, NULL past the operator's outputs. Async. Local. Errors: ERR_INVALID  no such operator, or
- * it has settings ERR_SHAPE, ERR_DTYPE, ERR_NOMEM, ERR_KERNEL, ERR_DEVICE */
+ *  have settings (a window, an axis) are not available here. out[0..3] get new tensors owned by the
+ *  caller, NULL past the operator's outputs.
+ *
+ *  Async. Local.
+ *  Errors: ERR_INVALID  no such operator, or it has settings
+ *          ERR_SHAPE, ERR_DTYPE, ERR_NOMEM, ERR_KERNEL, ERR_DEVICE */
 charl_status charl_apply(charl_device *dev, const char *op, charl_tensor *const *in, int n_in,
                          charl_tensor **out) CHARL_MUST_CHECK;
 
 /** Compare gradients of a compiled graph with central differences of its loss, at `samples`
- * elements of every trainable parameter. *worst gets the largest |got - want| / (|want| + scale of
- * the gradient). Leaves parameters as they were. Blocks. Local. */
+ *  elements of every trainable parameter. *worst gets the largest |got - want| / (|want| + scale of
+ *  the gradient). Leaves parameters as they were. Blocks. Local. */
 charl_status charl_gradcheck(charl_graph *g, charl_var *loss, int samples, double *worst) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS

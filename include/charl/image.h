@@ -3,8 +3,8 @@
 /** Image files: decoding PNG and JPEG to samples of one size, and importing folders of them.
  *
  *  What a library is missing for at build time is refused when it is met. Colours are read as sRGB;
- * a picture with transparency is put on white; 16-bit channels are rounded to 8. JPEG files are
- * turned as their Exif orientation asks. Nothing here is collective.
+ *  a picture with transparency is put on white; 16-bit channels are rounded to 8. JPEG files are
+ *  turned as their Exif orientation asks. Nothing here is collective.
  */
 #include "charl/dataset.h"
 
@@ -31,23 +31,24 @@ typedef struct charl_image_format {
 } charl_image_format;
 
 /** Decode the PNG or JPEG file `path` into out, u8 [channels, height, width]. Its contents decide
- * which it is, not its name. Resized with a triangle filter that covers all source pixels (area
- * averaging when shrinking, bilinear when growing); a picture of the right size is copied exactly.
+ *  which it is, not its name. Resized with a triangle filter that covers all source pixels (area
+ *  averaging when shrinking, bilinear when growing); a picture of the right size is copied exactly.
  *
- *  Blocks. Local. Thread-safe. Deterministic. Errors: ERR_DATA  missing, not regular, another
- * format, truncated, damaged, CMYK, of more than 2^26 pixels, or of a format this build cannot
- * read; the message names the file   ERR_NOMEM. Memory: the file and its pixels. */
+ *  Blocks. Local. Thread-safe. Deterministic. Memory: the file and its pixels.
+ *  Errors: ERR_DATA   missing, not regular, truncated, damaged, CMYK, of more than 2^26 pixels, or of a format that this
+ *                     build cannot read; the message names the file
+ *          ERR_NOMEM */
 charl_status charl_image_read(const char *path, const charl_image_format *format, unsigned char *out) CHARL_MUST_CHECK;
 
 /** Paths of image files, owned: give back with charl_image_files_fini. */
 typedef struct charl_image_files {
     char **paths;
-    int64_t count, capacity;
+    int64_t count;
 } charl_image_files;
 
 /** Append `path` itself, or, where it is a folder, the .png, .jpg and .jpeg files in it, sorted by
- * name. Start from {0}. Blocks. Local. Errors: ERR_DATA for a folder without images, or with images
- * of a kind that charl does not read (.gif, .webp, ...); ERR_IO. */
+ *  name. Start from {0}. Blocks. Local. Errors: ERR_DATA for a folder without images, or with images
+ *  of a kind that charl does not read (.gif, .webp, ...); ERR_IO. */
 charl_status charl_image_files_add(charl_image_files *files, const char *path) CHARL_MUST_CHECK;
 void charl_image_files_fini(charl_image_files *files);
 
@@ -59,8 +60,8 @@ void charl_image_files_fini(charl_image_files *files);
  *  folders[1]  or NULL: validation, or test if val_split > 0; with the same classes
  *
  *  Samples are stored in a fixed random order, so that val_split takes some of every class. The fit
- * is stored. Blocks. Local. Errors: as charl_import_idx and charl_image_read. Memory: the names of
- * the files, and one image. */
+ *  is stored. Blocks. Local. Errors: as charl_import_idx and charl_image_read. Memory: the names of
+ *  the files, and one image. */
 charl_status charl_import_images(const char *const folders[2], const charl_image_format *format, const char *out,
                                  const charl_import_options *opt) CHARL_MUST_CHECK;
 

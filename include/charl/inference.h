@@ -1,7 +1,7 @@
 #ifndef CHARL_INFERENCE_H
 #define CHARL_INFERENCE_H
 /** A trained model that answers: for servers. There is no trainer and no MPI; a file is opened once, and batches
- * of any size up to a maximum are run as they come.
+ *  of any size up to a maximum are run as they come.
  *
  *      charl_inference_open("best.h5", &(charl_inference_options){.max_rows = 32}, &model);
  *      info = charl_inference_get_info(model);
@@ -9,9 +9,9 @@
  *          charl_inference_run(model, rows, n, outputs);
  *
  *  Rows are given as the training data had them, before normalisation (info.x_dtype, info.x_shape). A file
- * knows them by its schema (charl/data_schema.h). To predict files of data use charl/predict.h, for text
- * charl/generate.h. A model belongs to one thread; several models may run in several threads, each with its own
- * device.
+ *  knows them by its schema (charl/data_schema.h). To predict files of data use charl/predict.h, for text
+ *  charl/generate.h. A model belongs to one thread; several models may run in several threads, each with its own
+ *  device.
  */
 #include "charl/checkpoint.h"
 #include "charl/device.h"
@@ -38,11 +38,13 @@ typedef struct charl_inference_info {
 } charl_inference_info;
 
 /** Open a checkpoint or a .safetensors file that has a schema, build the model for max_rows rows, load the
- * weights and compile its kernels. Owned: close it.
+ *  weights and compile its kernels. Owned: close it.
  *
- *  Blocks. Local. Errors: ERR_CHECKPOINT  damaged, without a schema, or not of the model that the
- * configuration describes   ERR_CONFIG  safetensors without config_text; a model of tokens (charl/generate.h)
- *          ERR_INVALID  max_rows   ERR_DEVICE, ERR_KERNEL, ERR_NOMEM */
+ *  Blocks. Local.
+ *  Errors: ERR_CHECKPOINT  damaged, without a schema, or not of the model that the configuration describes
+ *          ERR_CONFIG      safetensors without config_text; a model of tokens (charl/generate.h)
+ *          ERR_INVALID     max_rows
+ *          ERR_DEVICE, ERR_KERNEL, ERR_NOMEM */
 charl_status charl_inference_open(const char *path, const charl_inference_options *options,
                                   charl_inference **out) CHARL_MUST_CHECK;
 

@@ -31,7 +31,7 @@ typedef struct charl_int_list {
     int64_t values[CHARL_CONFIG_LIST];
 } charl_int_list;
 
-/** What a key sets. Keys of layers are not SIZE or INTS; PAIR and LAYER are keys of layers only. */
+/** What a key sets. Keys of layers are not SIZE or INTS; keys of optimizers, schedulers and models are not PAIR, TEXT or LAYER. */
 typedef enum charl_key_kind {
     CHARL_KEY_INT,        /* int64_t; the word in `choices`, such as "auto", stands for 0 */
     CHARL_KEY_SIZE,       /* int64_t; as INT, with k, M, G for powers of 1024 */
@@ -40,6 +40,7 @@ typedef enum charl_key_kind {
     CHARL_KEY_FLOAT,      /* double */
     CHARL_KEY_BOOL,       /* bool */
     CHARL_KEY_CHOICE,     /* int, an index into `choices` */
+    CHARL_KEY_TEXT,       /* const char *, any text; NULL, where the default is, for none */
     CHARL_KEY_ACTIVATION, /* const char *: an activation; NULL, where the default is, for none */
     CHARL_KEY_LAYER       /* const char *, the name of a layer before this one; NULL for none */
 } charl_key_kind;
@@ -68,6 +69,10 @@ typedef struct charl_row {
      *  reason[CHARL_REASON_BYTES], and *key is the name of the key at fault. */
     bool (*check)(const void *settings, const char **key, char *reason);
 } charl_row;
+
+/** Set the field of a key in a settings struct from text, as on a command line; TEXT borrows it. Of the kinds INT, PAIR, FLOAT, BOOL,
+ *  CHOICE and TEXT. False: reason[CHARL_REASON_BYTES] is "must be ...", and the field as it was. Local. Thread-safe. */
+bool charl_key_parse(const charl_key *k, const char *text, void *settings, char *reason);
 
 #define CHARL_KEYS(arr) .row.keys = (arr), .row.n_keys = (int)(sizeof(arr) / sizeof((arr)[0]))
 #define CHARL_DEFAULTS(value) .row.defaults = &(value), .row.settings_size = sizeof(value)

@@ -30,6 +30,7 @@ typedef struct charl_layer_build {
     charl_params *set;
     const char *name; /* of the layer */
     const void *settings;
+    const charl_lora *lora; /* the model's adapters; NULL: none */
 } charl_layer_build;
 
 enum { CHARL_LAYER_MAX_SETTINGS = 128 };
@@ -75,6 +76,8 @@ typedef struct charl_model_type {
     int64_t (*window)(const void *settings);
     /** Tokens: outputs for a vocabulary of so many, which may be more. NULL: as many. */
     int64_t (*vocab)(const void *settings, int64_t tokens);
+    /** Replace settings that are auto by what they stand for in a model of `outputs` outputs. NULL: there are none. */
+    void (*resolve)(void *settings, int64_t outputs);
     /** Tokens: takes sequences of any length up to its window, and generates text with a cache of the keys and values of its attention. */
     bool has_kv_cache;
     /** Where optimizer.decay_1d is auto, vectors (biases and weights of norms) do not decay. */

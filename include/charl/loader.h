@@ -9,10 +9,10 @@
  *          charl_tensor_write(y, batch.y, batch.y_bytes);
  *
  *  Step s takes positions [s * batch_size, (s + 1) * batch_size) of the training stream, which is the
- * concatenation of all epochs, each shuffled by (seed, epoch): see charl_order_row. A rank gets the rows of its
- * slices (charl/slices.h), so the rows of a step do not depend on the number of ranks, and a run resumed at
- * first_step sees the same rows as one that never stopped. The stream is endless: a step at the end of an epoch
- * is filled with rows of the next epoch.
+ *  concatenation of all epochs, each shuffled by (seed, epoch): see charl_order_row. A rank gets the rows of its
+ *  slices (charl/slices.h), so the rows of a step do not depend on the number of ranks, and a run resumed at
+ *  first_step sees the same rows as one that never stopped. The stream is endless: a step at the end of an epoch
+ *  is filled with rows of the next epoch.
  *
  *  Each loader reads in one background thread. A loader belongs to one thread; the data set must outlive it.
  */
@@ -46,10 +46,12 @@ typedef struct charl_loader_batch {
 } charl_loader_batch;
 
 /** Create a loader and start reading. `mine` is this rank's part of the batch (copied); NULL: the whole batch.
- * Owned: destroy with charl_loader_destroy.
+ *  Owned: destroy with charl_loader_destroy.
  *
- *  Async. Local. Errors: ERR_INVALID  the split does not exist, batch_size is not a multiple of the slices, `mine`
- * has no slice, or a step or prefetch is out of range   ERR_NOMEM
+ *  Async. Local.
+ *  Errors: ERR_INVALID  the split does not exist, batch_size is not a multiple of the slices, `mine` has no slice, or a step
+ *                       or prefetch is out of range
+ *          ERR_NOMEM
  *  Cost: memory for prefetch + 1 steps of this rank's rows. */
 charl_status charl_loader_create(charl_dataset *ds, const charl_slices *mine, const charl_loader_options *options,
                                  charl_loader **out) CHARL_MUST_CHECK;

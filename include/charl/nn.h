@@ -3,10 +3,10 @@
 /** Layers and models.
  *
  *  A model is a list of named layers, each a type from a registry with a plain struct of settings.
- * charl_model_build appends the model to a graph; the first time it also declares the parameters,
- * whose shapes follow from the input. So one model builds a training graph and an evaluation graph
- * over the same parameters. Names, layouts and default initial values are PyTorch's: layer "fc1" of
- * type linear has fc1.weight [out, in] and fc1.bias [out].
+ *  charl_model_build appends the model to a graph; the first time it also declares the parameters,
+ *  whose shapes follow from the input. So one model builds a training graph and an evaluation graph
+ *  over the same parameters. Names, layouts and default initial values are PyTorch's: layer "fc1" of
+ *  type linear has fc1.weight [out, in] and fc1.bias [out].
  */
 #include "charl/graph.h"
 
@@ -40,7 +40,7 @@ typedef struct charl_conv2d_config {
 } charl_conv2d_config;
 
 /** Initial weights of a convolution: as torch.nn.Conv2d, or normal with variance 2 / (channels *
- * kernel), which keeps the variance of gradients through a ReLU. */
+ *  kernel), which keeps the variance of gradients through a ReLU. */
 typedef enum charl_conv_init { CHARL_CONV_INIT_DEFAULT, CHARL_CONV_INIT_KAIMING_NORMAL } charl_conv_init;
 
 typedef struct charl_conv_transpose2d_config {
@@ -105,6 +105,16 @@ typedef struct charl_position_embedding_config {
 } charl_position_embedding_config;
 /* The values of the keys `norm` and `mlp` of a transformer block. */
 typedef enum charl_block_norm { CHARL_BLOCK_LAYER_NORM, CHARL_BLOCK_RMS_NORM } charl_block_norm;
+typedef enum charl_rope_scaling_kind {
+    CHARL_ROPE_SCALING_NONE,
+    CHARL_ROPE_SCALING_LLAMA3 /* Llama 3.1's: see charl_rotary_args */
+} charl_rope_scaling_kind;
+/* Scaling of rotary positions, as in charl_rotary_args. All zero: none. */
+typedef struct charl_rope_scaling {
+    double factor, low, high;
+    int64_t original;
+    int kind; /* charl_rope_scaling_kind */
+} charl_rope_scaling;
 typedef enum charl_block_mlp {
     CHARL_BLOCK_GELU,      /* exact, with erf */
     CHARL_BLOCK_GELU_TANH, /* GPT-2's approximation */
@@ -113,19 +123,23 @@ typedef enum charl_block_mlp {
 
 /** A pre-norm transformer block over x [B, T, C]: x + attention(norm(x)), then x + mlp(norm(x)). */
 typedef struct charl_transformer_block_config {
-    int64_t heads;     /* of the queries, C a multiple of it; required */
+    int64_t heads;     /* of the queries, C a multiple of it unless head_dim is given; required */
     int64_t kv_heads;  /* of keys and values, a divisor of heads; default 0: heads */
     int64_t hidden;    /* of the mlp; default 0: 4 C, for swiglu 8/3 C rounded up to a multiple of 64 */
     int64_t depth;     /* blocks of the model: the two projections onto the residual path start with
                       init_std / sqrt(2 depth); default 1 */
+    int64_t head_dim;  /* width of a head; default 0: C / heads */
     double dropout;    /* of attention weights and of both branches; default 0 */
     double init_std;   /* standard deviation of the weights at the start; default 0.02 */
+    double norm_eps;   /* of both norms; default 1e-5 */
     double rope_theta; /* base of the angles of rotary positions, > 1; default 10000 */
-    bool rotary;       /* rotate queries and keys by their position; default false */
-    bool causal;       /* a position sees itself and those before it; default true */
-    bool bias;         /* of the linear maps and of layer norms; default true */
-    int norm;          /* charl_block_norm */
-    int mlp;           /* charl_block_mlp */
+    charl_rope_scaling rope;
+    bool rotary;   /* rotate queries and keys by their position; default false */
+    bool causal;   /* a position sees itself and those before it; default true */
+    bool bias;     /* of the linear maps and of layer norms; default true */
+    bool qkv_bias; /* of queries, keys and values also where bias is false; default false */
+    int norm;      /* charl_block_norm */
+    int mlp;       /* charl_block_mlp */
 } charl_transformer_block_config;
 
 typedef struct charl_rms_norm_config {
@@ -142,7 +156,7 @@ typedef struct charl_recurrent_config {
 } charl_recurrent_config;
 
 /** Copy the defaults of `type` to *config (a struct of the type's kind). Local. Errors: ERR_CONFIG
- * for an unknown type. */
+ *  for an unknown type. */
 charl_status charl_layer_defaults(const char *type, void *config) CHARL_MUST_CHECK;
 
 /** New model without layers. Owned. Local. Errors: ERR_NOMEM. */
@@ -151,12 +165,34 @@ charl_status charl_model_create(charl_model **out) CHARL_MUST_CHECK;
 void charl_model_destroy(charl_model *m);
 
 /** Append a layer. `config` points to the type's settings (copied), NULL for the defaults.
- *  Types: see charl_layer_type_name in charl/layer.h. Local. Errors: ERR_CONFIG  unknown type, value out of
- * range, name taken ERR_NOMEM */
+ *  Types: see charl_layer_type_name in charl/layer.h. Local.
+ *  Errors: ERR_CONFIG  unknown type, value out of range, name taken
+ *          ERR_NOMEM */
 charl_status charl_model_add(charl_model *m, const char *name, const char *type, const void *config) CHARL_MUST_CHECK;
 
+/** Low-rank adapters (LoRA, Hu et al. 2021): a linear layer with weight W [out, in] computes
+ *
+ *      out = x @ W^T + bias + alpha / rank * dropout(x) @ A^T @ B^T
+ *
+ *  A [rank, in] starts as torch.nn.Linear's weight, B [out, rank] at 0, so that the model is the same at first. They are the parameters
+ *  LAYER.lora_A.weight and LAYER.lora_B.weight. Freeze the others: charl_params_freeze(set, "*, !*.lora_?.weight", NULL). */
+typedef struct charl_lora {
+    int64_t rank; /* 0: no adapters */
+    double alpha;
+    double dropout; /* of the adapters' input, in training; [0, 1) */
+    const char
+        *targets; /* patterns of names of linear layers, as charl_params_freeze takes them: "*.c_attn, *.c_proj" */
+} charl_lora;
+
+/** Give the model's linear layers adapters; before its first build. Copied; NULL or rank 0: none. Blocks. Local.
+ *  Errors: ERR_CONFIG  a value out of range
+ *          ERR_NOMEM */
+charl_status charl_model_set_lora(charl_model *m, const charl_lora *lora) CHARL_MUST_CHECK;
+/** The model's adapters, borrowed; NULL if it has none. Local. */
+const charl_lora *charl_model_get_lora(const charl_model *m);
+
 /** Append flatten, then per entry of hidden: fcI, fc_bnI if asked (then fcI has no bias), fc_actI,
- * fc_dropI if dropout > 0; then a last linear layer, the next fc, without activation. */
+ *  fc_dropI if dropout > 0; then a last linear layer, the next fc, without activation. */
 typedef struct charl_mlp_config {
     const int64_t *hidden;
     int n_hidden;
@@ -169,7 +205,7 @@ typedef struct charl_mlp_config {
 charl_status charl_model_add_mlp(charl_model *m, const charl_mlp_config *config) CHARL_MUST_CHECK;
 
 /** Append per entry of channels: conv (same padding; no bias in front of a norm), norm, activation,
- * 2x2 max pooling; then the mlp. */
+ *  2x2 max pooling; then the mlp. */
 typedef struct charl_cnn_config {
     const int64_t *channels;
     int n_channels;
@@ -188,8 +224,8 @@ typedef enum charl_resnet_stem {
 } charl_resnet_stem;
 
 /** Append a residual network with torchvision's names: conv1, bn1, [maxpool], layer1.0 ...,
- * avgpool, fc. Channels double from group to group, shortcuts that change them are 1x1
- * convolutions. Initial values are torchvision's. */
+ *  avgpool, fc. Channels double from group to group, shortcuts that change them are 1x1
+ *  convolutions. Initial values are torchvision's. */
 typedef struct charl_resnet_config {
     int64_t depth; /* CHARL_RESNET_DEPTHS */
     int64_t width; /* channels of the first group; 0: 64, or 16 for the depths for small images */
@@ -205,17 +241,23 @@ typedef enum charl_gpt_positions {
 } charl_gpt_positions;
 
 /** Append GPT-2, or with rms norm, swiglu and rotary positions a model like Llama: wte; wpe where
- * positions are learned; drop; blocks h.0, h.1, ...; ln_f; lm_head, which shares wte.weight if
- * tied. Reads tokens i32 [B, T], gives logits [B, T, vocab]. Names are nanoGPT's, initial values
- * GPT-2's. */
+ *  positions are learned; drop; blocks h.0, h.1, ...; ln_f; lm_head, which shares wte.weight if
+ *  tied. Reads tokens i32 [B, T], gives logits [B, T, vocab]. Names are nanoGPT's, initial values
+ *  GPT-2's. */
 typedef struct charl_gpt_config {
     int64_t n_layer, n_head;
     int64_t n_kv_head;  /* 0: n_head */
-    int64_t n_embd;     /* a multiple of n_head */
+    int64_t n_embd;     /* a multiple of n_head, unless head_dim is given */
+    int64_t head_dim;   /* 0: n_embd / n_head */
+    int64_t hidden;     /* of the mlp; 0: as charl_transformer_block_config */
     int64_t block_size; /* positions of wpe */
     int64_t vocab;
     double dropout;
+    double norm_eps;   /* 0: 1e-5 */
+    double rope_theta; /* 0: 10000 */
+    charl_rope_scaling rope;
     bool bias, tie_weights;
+    bool qkv_bias; /* biases of queries, keys and values also where bias is false, as in Qwen2 */
     int norm;      /* charl_block_norm */
     int mlp;       /* charl_block_mlp */
     int positions; /* charl_gpt_positions */
@@ -230,8 +272,8 @@ const char *charl_model_get_layer_name(const charl_model *m, int i);
 const char *charl_model_get_tie(const charl_model *m, int i);
 
 /** Append the model to g, reading x [B, ...] BATCHED, with parameters in `set`; returns the output,
- * borrowed from g. NULL after an error, which charl_graph_compile returns and which names the
- * layer. Local. */
+ *  borrowed from g. NULL after an error, which charl_graph_compile returns and which names the
+ *  layer. Local. */
 charl_var *charl_model_build(const charl_model *m, charl_graph *g, charl_params *set, charl_var *x);
 
 /** Name of activation i = 0, 1, ...; NULL after the last. Static storage. Local. */

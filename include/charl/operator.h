@@ -14,14 +14,14 @@
  *      y = charl_operator_apply(g, &square, NULL, &x, 1, NULL);    while a graph is built
  *
  *  Any other operator has a shape rule, kernels, and a function that launches them (examples/custom_operator.c).
- * The gradient is composed of operators, charl's or custom ones. Checking needs a reference in double precision
- * and samples, which describe the inputs to test with.
+ *  The gradient is composed of operators, charl's or custom ones. Checking needs a reference in double precision
+ *  and samples, which describe the inputs to test with.
  *
  *  Batch rule: an output of BATCHED operands is either BATCHED (row i depends only on row i of the operands) or
- * PARTIAL (a sum over the rows). To make the bits independent of the number of ranks, an operator with a PARTIAL
- * output computes one sum per slice of its rows and adds these with charl_operator_fold. The bits of an output may
- * depend on shapes, but not on memory addresses, on the work-group sizes that a device allows, or on the order of
- * atomic operations.
+ *  PARTIAL (a sum over the rows). To make the bits independent of the number of ranks, an operator with a PARTIAL
+ *  output computes one sum per slice of its rows and adds these with charl_operator_fold. The bits of an output may
+ *  depend on shapes, but not on memory addresses, on the work-group sizes that a device allows, or on the order of
+ *  atomic operations.
  */
 #include "charl/graph.h"
 
@@ -35,7 +35,7 @@ enum {
 };
 
 /** Argument of the shape rule, which fills in the outputs. The caller adds the operator's name to errors that the
- * rule returns. */
+ *  rule returns. */
 typedef struct charl_operator_types {
     const void *attr;
     int n_in;
@@ -80,8 +80,8 @@ typedef struct charl_operator_reference {
 } charl_operator_reference;
 
 /** Inputs to test with. Float operands are drawn at random from [lo, hi) with |x| >= away (to avoid kinks and
- * poles at 0), integers from [0, int_end). At least one sample must have BATCHED operands whose number of rows is
- * a multiple of 8. */
+ *  poles at 0), integers from [0, int_end). At least one sample must have BATCHED operands whose number of rows is
+ *  a multiple of 8. */
 typedef struct charl_operator_sample {
     charl_type in[CHARL_OPERATOR_MAX_IN];
     int n_in; /* 0: n_in of the operator */
@@ -125,17 +125,21 @@ typedef struct charl_operator {
 
 /** Register an operator under its name. Registering the same operator again is a no-op. Local. Thread-safe.
  *  Errors: ERR_INVALID  the name is taken or invalid, both or neither of expr and source are set, a required member
- * is missing, or there are more than CHARL_OPERATOR_MAX operators. */
+ *  is missing, or there are more than CHARL_OPERATOR_MAX operators. */
 charl_status charl_operator_register(const charl_operator *op) CHARL_MUST_CHECK;
 
 /** Append a registered operator to g. Returns its first output, borrowed from g, or NULL after an error, which
- * charl_graph_compile returns. If outs is not NULL, outs[0 .. CHARL_OPERATOR_MAX_OUT) are set to the outputs, and
- * to NULL past the last. `attr` is copied. Local. */
+ *  charl_graph_compile returns. If outs is not NULL, outs[0 .. CHARL_OPERATOR_MAX_OUT) are set to the outputs, and
+ *  to NULL past the last. `attr` is copied. Local. */
 charl_var *charl_operator_apply(charl_graph *g, const charl_operator *op, const void *attr, charl_var *const *in,
                                 int n_in, charl_var **outs);
 
 /** Name of operator i = 0, 1, ...: first charl's, then registered ones; NULL after the last. Local. */
 const char *charl_operator_name(int i);
+
+/** Whether there is an operator `name` that can be checked with operands of type `precision`: f32, or a half type that it supports.
+ *  Local. */
+bool charl_operator_takes(const char *name, charl_dtype precision);
 
 /* Launches. A tensor is passed to a kernel as two arguments, the buffer and the index of its first element:
  *
@@ -183,14 +187,16 @@ typedef struct charl_kernel {
 } charl_kernel;
 
 /** Launch a kernel. Call it from `run` only. Async. Local.
- *  Errors: ERR_KERNEL  with the compiler's log   ERR_INVALID  the arguments do not match the kernel, or
- * the device does not support the work-group size   ERR_DEVICE. */
+ *
+ *  Errors: ERR_KERNEL   with the compiler's log
+ *          ERR_INVALID  the arguments do not match the kernel, or the device does not support the work-group size
+ *          ERR_DEVICE */
 charl_status charl_operator_launch(const charl_operator_run *r, const charl_kernel *k) CHARL_MUST_CHECK;
 
 /** Fold the sums per slice, which kernels have written to charl_kernel_slices(k), into the PARTIAL output k, in the
- * fixed tree. The shape rule must request n_slices times the size of the output as workspace. Call it from `run`
- * only. Async. Local.
- * Errors: ERR_INVALID  output k is not PARTIAL, or the workspace is too small; ERR_DEVICE. */
+ *  fixed tree. The shape rule must request n_slices times the size of the output as workspace. Call it from `run`
+ *  only. Async. Local.
+ *  Errors: ERR_INVALID  output k is not PARTIAL, or the workspace is too small; ERR_DEVICE. */
 charl_status charl_operator_fold(const charl_operator_run *r, int k) CHARL_MUST_CHECK;
 
 /** How to check. All members may be zero. */
@@ -198,6 +204,10 @@ typedef struct charl_operator_check_options {
     charl_dtype precision; /* of operands that may be bf16 or f16; f32, or one of these if the operator supports it */
     uint64_t seed;         /* of the operands */
     bool brief;            /* stop after the first sample with BATCHED operands */
+    bool outputs_only;     /* only outputs and their bits from run to run: whether a device computes what it should */
+    /* Called after each sample that passed; NULL: none. */
+    void (*passed)(void *ctx, int sample, double ulp, double used);
+    void *ctx;
 } charl_operator_check_options;
 
 /** Result of a check. */
@@ -220,8 +230,9 @@ typedef struct charl_operator_report {
  *  `options` and `report` may be NULL.
  *
  *  Blocks. Local. Deterministic.
- *  Errors: ERR_INVALID  a check failed (the message has operator, sample, element and values), there is no
- * such operator, or it has no samples or none with BATCHED operands   ERR_KERNEL, ERR_DEVICE, ERR_NOMEM */
+ *  Errors: ERR_INVALID  a check failed (the message has operator, sample, element and values), there is no such
+ *                       operator, or it has no samples or none with BATCHED operands
+ *          ERR_KERNEL, ERR_DEVICE, ERR_NOMEM */
 charl_status charl_operator_check(charl_device *dev, const char *name, const charl_operator_check_options *options,
                                   charl_operator_report *report) CHARL_MUST_CHECK;
 

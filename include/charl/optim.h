@@ -77,27 +77,32 @@ typedef struct charl_optimizer_type {
 } charl_optimizer_type;
 
 /** Make `type` known by its name, in C and as optimizer.type. Borrowed for the life of the process. For the start of a program, before a
- *  configuration is read and before other threads create optimizers. Blocks. Local. Errors: ERR_INVALID  the name is taken, the description is
- *  malformed, a configuration has been read. A kernel that does not build is ERR_KERNEL of charl_optimizer_create. */
+ *  configuration is read and before other threads create optimizers.
+ *
+ *  Blocks. Local. A kernel that does not build is ERR_KERNEL of charl_optimizer_create.
+ *  Errors: ERR_INVALID  the name is taken, the description is malformed, a configuration has been read */
 charl_status charl_register_optimizer(const charl_optimizer_type *type) CHARL_MUST_CHECK;
 
-/** Optimizer of a set whose training graph has been compiled. State starts at zero. Owned; destroy
- * before the set. Blocks. Local. Errors: ERR_CONFIG  unknown type, value out of range ERR_INVALID
- * the set has no gradients yet ERR_NOMEM, ERR_KERNEL, ERR_DEVICE */
+/** Optimizer of a set whose training graph has been compiled. State starts at zero. Owned: destroy it before the set.
+ *
+ *  Blocks. Local.
+ *  Errors: ERR_CONFIG   unknown type, value out of range
+ *          ERR_INVALID  the set has no gradients yet
+ *          ERR_NOMEM, ERR_KERNEL, ERR_DEVICE */
 charl_status charl_optimizer_create(charl_params *set, const charl_optimizer_config *config,
                                     charl_optimizer **out) CHARL_MUST_CHECK;
 /** The same with step parameters that its graphs use too (charl_graph_set_steps): it divides the loss scale out, and
- * charl_optimizer_begin opens each step. `steps` is borrowed. Blocks. Local. Errors: as charl_optimizer_create. */
+ *  charl_optimizer_begin opens each step. `steps` is borrowed. Blocks. Local. Errors: as charl_optimizer_create. */
 charl_status charl_optimizer_create_with_steps(charl_params *set, const charl_optimizer_config *config,
                                                charl_steps *steps, charl_optimizer **out) CHARL_MUST_CHECK;
 /** Begin a step of an optimizer with step parameters, before its graphs run: they see seed, step (that of
- * charl_optimizer_get_steps) and `lr`. Async. Local. Errors: ERR_INVALID  it has none; ERR_DEVICE. */
+ *  charl_optimizer_get_steps) and `lr`. Async. Local. Errors: ERR_INVALID  it has none; ERR_DEVICE. */
 charl_status charl_optimizer_begin(charl_optimizer *o, float lr) CHARL_MUST_CHECK;
 /** NULL is a no-op. Local. */
 void charl_optimizer_destroy(charl_optimizer *o);
 
 /** One update with learning rate `lr`, after the gradients of the set are complete. With step parameters `lr` is that of
- * charl_optimizer_begin, which comes first. Async. Local. Errors: ERR_INVALID  it did not; ERR_DEVICE. */
+ *  charl_optimizer_begin, which comes first. Async. Local. Errors: ERR_INVALID  it did not; ERR_DEVICE. */
 charl_status charl_optimizer_step(charl_optimizer *o, float lr) CHARL_MUST_CHECK;
 /** Result of the last step enqueued. Blocks. Local. */
 charl_status charl_optimizer_get_report(charl_optimizer *o, charl_optimizer_report *out) CHARL_MUST_CHECK;
@@ -107,8 +112,8 @@ int64_t charl_optimizer_get_steps(const charl_optimizer *o);
 void charl_optimizer_set_steps(charl_optimizer *o, int64_t steps);
 
 /** State tensors per parameter: their number, the PyTorch name of the k-th ("exp_avg"), its shape
- * for parameter p (false: p has no such state), and its values (f32). Local. Reading and writing
- * Blocks; ERR_INVALID where there is no such state. */
+ *  for parameter p (false: p has no such state), and its values (f32). Local. Reading and writing
+ *  Blocks; ERR_INVALID where there is no such state. */
 int charl_optimizer_get_state_count(const charl_optimizer *o);
 const char *charl_optimizer_get_state_name(const charl_optimizer *o, int k);
 bool charl_optimizer_get_state_shape(const charl_optimizer *o, int k, const charl_param *p, charl_shape *out);
@@ -119,9 +124,9 @@ charl_status charl_optimizer_write_state(charl_optimizer *o, int k, const charl_
 
 /** The moving average of the weights, if config.ema_decay is positive: e = decay * e + (1 - decay)
  * * p after every step that changes p. It begins as the weights are when charl_optimizer_reset_ema
- * is called, which does nothing where there is no average. Exchanging it with the weights lets a
- * graph run on it; exchange again before the next step. Reading and writing (natural shape, f32)
- * Blocks. Local. Errors: ERR_INVALID where there is none. */
+ *  is called, which does nothing where there is no average. Exchanging it with the weights lets a
+ *  graph run on it; exchange again before the next step. Reading and writing (natural shape, f32)
+ *  Blocks. Local. Errors: ERR_INVALID where there is none. */
 bool charl_optimizer_has_ema(const charl_optimizer *o);
 charl_status charl_optimizer_reset_ema(charl_optimizer *o) CHARL_MUST_CHECK;
 charl_status charl_optimizer_exchange_ema(charl_optimizer *o) CHARL_MUST_CHECK;

@@ -3,9 +3,9 @@
 /** The parameters of a model: names, shapes, initial values, and the flat arenas that hold them.
  *
  *  Parameters are declared first, when layers are created. The arenas are laid out and allocated
- * when the first graph that uses them is compiled, in the order in which that graph finishes their
- * gradients; then they are initialised or loaded. A set owns its parameters; a charl_param is
- * borrowed from its set. Graphs that use a set must be destroyed before it.
+ *  when the first graph that uses them is compiled, in the order in which that graph finishes their
+ *  gradients; then they are initialised or loaded. A set owns its parameters; a charl_param is
+ *  borrowed from its set. Graphs that use a set must be destroyed before it.
  *
  *  Part of a model is kept as it is by freezing it between building and differentiating the graph:
  *
@@ -28,7 +28,7 @@ typedef enum charl_init_kind {
 } charl_init_kind;
 
 /** How a parameter starts. Draws depend on (seed, name, element) only: never on order, ranks or
- * device. */
+ *  device. */
 typedef struct charl_init {
     charl_init_kind kind;
     float a, b;
@@ -64,13 +64,16 @@ void charl_params_destroy(charl_params *set);
 charl_status charl_params_add(charl_params *set, const charl_param_spec *spec, charl_param **out) CHARL_MUST_CHECK;
 
 /** Number of parameters, buffers included; the i-th in order of declaration; the one named `name`
- * or NULL. Local. */
+ *  or NULL. Local. */
 int charl_params_get_count(const charl_params *set);
 charl_param *charl_params_get(const charl_params *set, int i);
 charl_param *charl_params_find(const charl_params *set, const char *name);
 
 /** Sum of the elements of trainable parameters. Local. */
 int64_t charl_params_get_elements(const charl_params *set);
+
+/** Elements of the frozen parameters. Local. */
+int64_t charl_params_get_frozen_elements(const charl_params *set);
 
 /** Declaration of p; the spec's name is borrowed. Local. */
 const charl_param_spec *charl_param_get_spec(const charl_param *p);
@@ -79,15 +82,16 @@ const charl_param_spec *charl_param_get_spec(const charl_param *p);
 charl_param_settings charl_param_get_settings(const charl_param *p);
 void charl_param_set_settings(charl_param *p, charl_param_settings settings);
 
-/** Freeze the trainable parameters whose name matches `pattern`, where * is any text and ? any
- * character: "*" is all, "h.0.*" a block. They keep the values that they are given; there is no
- * gradient, no optimizer state and no all-reduce traffic for them, and nothing of the backward pass is
- * computed that only they need. Running statistics are no parameters: those of a batch norm follow
- * the data of a training graph as before. To be called when the parameters are declared, before
- * charl_graph_backward; alike on all ranks. *count gets how many were frozen by this call; it may be
- * NULL. Local. Errors: ERR_INVALID  no trainable parameter matches, or the arenas are already
- * allocated. */
-charl_status charl_params_freeze(charl_params *set, const char *pattern, int *count) CHARL_MUST_CHECK;
+/** Freeze the trainable parameters whose name matches one of `patterns`, separated by commas, where * is any text and ? any
+ *  character: "*" is all, "h.0.*, h.1.*" two blocks. A pattern after ! excludes what it matches from the patterns before it:
+ *  "*, !head.*" is all but the head. Frozen parameters keep the values that they are given; there is no
+ *  gradient, no optimizer state and no all-reduce traffic for them, and nothing of the backward pass is
+ *  computed that only they need. Running statistics are no parameters: those of a batch norm follow
+ *  the data of a training graph as before. To be called when the parameters are declared, before
+ *  charl_graph_backward; alike on all ranks. *count gets how many were frozen by this call; it may be
+ *  NULL. Local. Errors: ERR_INVALID  a pattern matches no parameter, or the arenas are already
+ *  allocated. */
+charl_status charl_params_freeze(charl_params *set, const char *patterns, int *count) CHARL_MUST_CHECK;
 
 /** Whether p was frozen; charl_param_get_spec then says that it is not trainable. Local. */
 bool charl_param_is_frozen(const charl_param *p);
@@ -100,6 +104,12 @@ charl_status charl_params_initialize(charl_params *set, uint64_t seed) CHARL_MUS
  *  Errors: ERR_INVALID before a graph has been compiled, ERR_DEVICE. */
 charl_status charl_param_write(charl_param *p, const float *src) CHARL_MUST_CHECK;
 charl_status charl_param_read(const charl_param *p, float *dst) CHARL_MUST_CHECK;
+
+/** Copy the completed gradient of p, as the optimizer's last step read it: the sum over the global batch, before clipping, and times the
+ *  loss scale where there is one. dst: charl_shape_count(shape) floats. With several ranks that shard the optimizer a rank has its own part
+ *  only. Blocks. Local.
+ *  Errors: ERR_INVALID when p is not trained or the set has no gradients, ERR_DEVICE. */
+charl_status charl_param_read_gradient(const charl_param *p, float *dst) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

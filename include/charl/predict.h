@@ -3,8 +3,8 @@
 /** What a trained model answers for new samples, one by one.
  *
  *  A checkpoint is all that is needed: it holds the configuration, the weights, and a schema of the
- * data it was trained on (charl/data_schema.h), by which new data are brought to the model: columns
- * and classes by name, pictures in its size, numbers with its mean and deviation.
+ *  data it was trained on (charl/data_schema.h), by which new data are brought to the model: columns
+ *  and classes by name, pictures in its size, numbers with its mean and deviation.
  *
  *      static charl_status show(void *ctx, const charl_prediction *p) { ... p->outputs[0] ... }
  *
@@ -12,17 +12,21 @@
  *      charl_predict("best.h5", &(charl_predict_options){.paths = paths, .n_paths = 1,
  *                                                        .predicted = show}, &result);
  */
+#include <stdio.h>
+
 #include "charl/config.h"
 #include "charl/data_schema.h"
 #include "charl/device.h"
 #include "charl/image.h"
+#include "charl/metric.h"
 
 CHARL_BEGIN_DECLS
 
 /** What all answers have in common. Borrowed for the call that passes it. */
 typedef struct charl_predict_info {
     const charl_data_schema *schema; /* of the model: names of classes and targets */
-    int loss;                        /* charl_loss_type: how outputs are to be read */
+    charl_target_kind targets;       /* CLASS: the model chooses one of n_outputs classes */
+    const char *answer;              /* what an answer is: "probability" or "prediction" */
     const char *subject;             /* what is predicted, in a word: "val", "images", "new.csv" */
     int64_t step;                    /* of the checkpoint */
     int64_t n_rows;                  /* -1: not known beforehand */
@@ -38,17 +42,19 @@ typedef struct charl_prediction {
     const charl_predict_info *info;
     int64_t row;           /* from 0 */
     const char *name;      /* path of an image, or field of the id column; else NULL */
-    const float *outputs;  /* [n_outputs] as the loss reads them: logits for cross_entropy and bce */
+    const float *outputs;  /* [n_outputs] as the loss reads them: logits of classes and labels */
+    const double *answers; /* [n_outputs] what they mean: probabilities, or the outputs themselves */
+    int64_t predicted;     /* CLASS: the class with the largest output; else -1 */
     const int32_t *labels; /* [n_targets] classes or flags, -1 where one is missing; or NULL */
     const float *targets;  /* [n_targets] numbers, NaN where one is missing; or NULL */
 } charl_prediction;
 
-/** Sums over the rows. Without labels the metrics are NaN. */
+/** What was measured on the labelled rows; NaN if there are none. */
 typedef struct charl_predict_result {
-    int64_t rows, labelled; /* labelled: their targets are all known */
-    double loss;            /* mean over these */
-    double accuracy;        /* cross_entropy, and bce: mean over labels; else NaN */
-    double mae;             /* mse and huber: mean absolute error; else NaN */
+    int64_t rows, labelled;                        /* labelled: their targets are all known */
+    double loss;                                   /* mean over these */
+    charl_metric_value metrics[CHARL_MAX_METRICS]; /* [n_metrics] those that training measured */
+    int n_metrics;
 } charl_predict_result;
 
 /** What to predict and how. Everything is borrowed for the call. */
@@ -81,8 +87,9 @@ typedef struct charl_predict_options {
 } charl_predict_options;
 
 /** Call `predicted` for every sample, once and in order, with the weights of `checkpoint`. A status
- * of a callback other than CHARL_OK ends prediction with it. The answers do not depend on
- * train.batch_size. Memory does not grow with the number of rows.
+ *  of a callback other than CHARL_OK ends prediction with it. The answers do not depend on
+ *  train.batch_size. Memory does not grow with the number of rows, except for metrics that keep scores
+ *  of all rows (auc).
  *
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_CHECKPOINT  damaged, or of version 1 and without the data it was trained on
@@ -92,6 +99,53 @@ typedef struct charl_predict_options {
  *          ERR_IO, ERR_NOMEM, ERR_DEVICE, ERR_KERNEL */
 charl_status charl_predict(const char *checkpoint, const charl_predict_options *options,
                            charl_predict_result *result) CHARL_MUST_CHECK;
+
+/** Predictions as a file: the one that `charl predict` writes.
+ *
+ *      started    charl_prediction_writer_create(&(charl_prediction_writer_options){.path = "out.csv"}, info, &writer)
+ *      predicted  charl_prediction_writer_put(writer, prediction)
+ *      then       charl_prediction_writer_finish(writer), and in any case charl_prediction_writer_destroy(writer)
+ *
+ *  A CSV file has a header; a JSON lines file has one object per row. What a row holds follows from the kind of target: of a
+ *  class the label, the predicted class and its probability; of labels targets and probabilities; of numbers targets and predictions. Label
+ *  and target where the data have them. Numbers have the digits that read back as the same float. An HDF5 file holds
+ *
+ *      /output       f32 [n, outputs]    probabilities of classes or labels, or values
+ *      /predicted    i32 [n]             the class, where there are classes
+ *      /label        i32 [n(, targets)]  or /target f32 [n, targets]: where the data have them; -1 or NaN where a row has none
+ *      /file         strings [n]         where the samples are files
+ *      /class_names, /targets  strings   where classes or targets have names */
+typedef struct charl_prediction_writer charl_prediction_writer;
+
+typedef enum charl_prediction_format {
+    CHARL_PREDICTION_CSV,
+    CHARL_PREDICTION_JSONL,
+    CHARL_PREDICTION_HDF5
+} charl_prediction_format;
+
+typedef struct charl_prediction_writer_options {
+    const char
+        *path; /* replaced as a whole when finished; a device or pipe is written as it is. Borrowed. NULL: `stream` */
+    FILE *stream; /* borrowed; not for HDF5 */
+    charl_prediction_format format;
+    bool all; /* also the probabilities of all classes */
+} charl_prediction_writer_options;
+
+/** Begin a file, in the callback `started`. Blocks. Local. Owned: destroy with charl_prediction_writer_destroy.
+ *  Errors: ERR_CONFIG  `all` without classes   ERR_DISK  path cannot be written   ERR_INVALID  HDF5 without a path   ERR_NOMEM */
+charl_status charl_prediction_writer_create(const charl_prediction_writer_options *options,
+                                            const charl_predict_info *info,
+                                            charl_prediction_writer **out) CHARL_MUST_CHECK;
+
+/** Append a row, in the callback `predicted`. Blocks. Local. Errors: ERR_DISK, ERR_NOMEM. */
+charl_status charl_prediction_writer_put(charl_prediction_writer *w,
+                                         const charl_prediction *prediction) CHARL_MUST_CHECK;
+
+/** The file is complete: it appears under its name. Nothing can be appended any more. Blocks. Local. Errors: ERR_DISK. */
+charl_status charl_prediction_writer_finish(charl_prediction_writer *w) CHARL_MUST_CHECK;
+
+/** A file that is not finished does not appear. NULL is a no-op. Local. */
+void charl_prediction_writer_destroy(charl_prediction_writer *w);
 
 CHARL_END_DECLS
 

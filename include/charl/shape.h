@@ -3,7 +3,7 @@
 /** Element types and shapes: plain values, no device, no memory.
  *
  *  A tensor is contiguous and row-major: the last extent varies fastest. Extents are counts of
- * elements.
+ *  elements.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,6 +45,12 @@ const char *charl_dtype_name(charl_dtype dtype);
 /** Bytes of one element. Local. */
 size_t charl_dtype_size(charl_dtype dtype);
 
+/** n numbers in host memory from and to elements of a type, such as the bf16 that charl_tensor_write takes and
+ *  charl_tensor_read gives. Floats are rounded to nearest even and overflow to infinity; integers that the type or a double
+ *  does not hold are not checked. Local. Thread-safe. */
+void charl_dtype_encode(charl_dtype dtype, const double *src, int64_t n, void *dst);
+void charl_dtype_decode(charl_dtype dtype, const void *src, int64_t n, double *dst);
+
 /** Number of elements: the product of the extents, 1 for a scalar. Local. */
 int64_t charl_shape_count(const charl_shape *s);
 
@@ -52,7 +58,7 @@ int64_t charl_shape_count(const charl_shape *s);
 bool charl_shape_equal(const charl_shape *a, const charl_shape *b);
 
 /** Check that 0 <= ndim <= CHARL_MAX_DIMS, no extent is negative and the count fits in int64_t.
- * Local. Errors: ERR_SHAPE. */
+ *  Local. Errors: ERR_SHAPE. */
 charl_status charl_shape_check(const charl_shape *s) CHARL_MUST_CHECK;
 
 enum { CHARL_SHAPE_TEXT = 128 };

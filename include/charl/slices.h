@@ -3,9 +3,9 @@
 /** How ranks divide the batch.
  *
  *  The global batch has `total` equal slices, a property of the training and never of the ranks.
- * Everything that is summed over the batch is one partial sum per slice, added in one fixed binary
- * tree over the slices, so the number of ranks does not change a bit. A rank owns a contiguous
- * block of slices:
+ *  Everything that is summed over the batch is one partial sum per slice, added in one fixed binary
+ *  tree over the slices, so the number of ranks does not change a bit. A rank owns a contiguous
+ *  block of slices:
  *
  *      charl_slices mine;
  *      charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine);
@@ -25,7 +25,7 @@ enum {
 };
 
 /** The slices [first, first + count) of one rank. Its lanes are the largest subtrees of the tree
- * that it can add up alone: lane j covers the slices [lane_lo[j], lane_hi[j]). */
+ *  that it can add up alone: lane j covers the slices [lane_lo[j], lane_hi[j]). */
 typedef struct charl_slices {
     int total, first, count;
     int n_lanes;
@@ -33,11 +33,11 @@ typedef struct charl_slices {
 } charl_slices;
 
 /** The block of rank `rank` of `size`: slices [floor(total*rank/size), floor(total*(rank+1)/size)).
- * Local. Errors: ERR_CONFIG  more ranks than slices, or total is not in 1..CHARL_MAX_SLICES. */
+ *  Local. Errors: ERR_CONFIG  more ranks than slices, or total is not in 1..CHARL_MAX_SLICES. */
 charl_status charl_slices_block(int total, int rank, int size, charl_slices *out) CHARL_MUST_CHECK;
 
 /** Any contiguous block, for ranks of unequal speed. count may be 0: no lanes. Local.
- * Errors: ERR_INVALID. */
+ *  Errors: ERR_INVALID. */
 charl_status charl_slices_range(int total, int first, int count, charl_slices *out) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS

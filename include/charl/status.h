@@ -3,8 +3,8 @@
 /** How every fallible charl function reports failure.
  *
  *  A function that can fail returns charl_status. The detail, a message followed by the path it
- * took through the library, is kept in a thread-local record until the next failure on the same
- * thread. The library never exits or asserts on input, and prints only when CHARL_LOG asks for it (charl/log.h). Nothing here allocates. Thread-safe.
+ *  took through the library, is kept in a thread-local record until the next failure on the same
+ *  thread. The library never exits or asserts on input, and prints only when CHARL_LOG asks for it (charl/log.h). Nothing here allocates. Thread-safe.
  */
 #include "charl/api.h"
 
@@ -52,15 +52,15 @@ const char *charl_status_name(charl_status st);
 const char *charl_status_text(charl_status st);
 
 /** Last failure on this thread without its path: what went wrong, with values. Borrowed; "" if none
- * yet. Local. */
+ *  yet. Local. */
 const char *charl_error_message(void);
 
 /** Path of the last failure on this thread, innermost first: "\n  at function (file:line)"
- * repeated. Borrowed. Local. */
+ *  repeated. Borrowed. Local. */
 const char *charl_error_path(void);
 
 /** Fail in a function that charl calls, such as the shape rule of an operator or a callback of charl_predict: set
- * the message of this thread (printf) and return st. Local. */
+ *  the message of this thread (printf) and return st. Local. */
 charl_status charl_fail(charl_status st, const char *fmt, ...) CHARL_PRINTF(2, 3);
 
 /** Forget the last failure of this thread. Local. */

@@ -3,7 +3,7 @@
 /** The parameters of a training step that its graph and its optimizer share: seed, step, learning rate, loss scale.
  *
  *  Without this object a graph draws from seed 0 and its own count of runs, and there is no loss scale. With it,
- * f16 training in a loop of one's own is
+ *  f16 training in a loop of one's own is
  *
  *      charl_steps_create(dev, &(charl_steps_options){.seed = 7, .loss_scale = 65536, .dynamic = true}, &steps);
  *      charl_graph_create(dev, &mine, &g);
@@ -18,9 +18,9 @@
  *          charl_optimizer_step(optimizer, lr);
  *
  *  Loss scale: gradients are computed times a power of two, so that small ones survive in f16, and the optimizer
- * divides it out. A dynamic one is halved, down to 2, when a gradient is not finite, which leaves the step out, and
- * doubled, up to 2^24, every 2000 steps, all on the device. Graphs and optimizer that use it are destroyed before it. It belongs to the
- * thread of its device.
+ *  divides it out. A dynamic one is halved, down to 2, when a gradient is not finite, which leaves the step out, and
+ *  doubled, up to 2^24, every 2000 steps, all on the device. Graphs and optimizer that use it are destroyed before it. It belongs to the
+ *  thread of its device.
  */
 #include "charl/device.h"
 
@@ -36,7 +36,8 @@ typedef struct charl_steps_options {
 } charl_steps_options;
 
 /** Owned: destroy with charl_steps_destroy. `options` may be NULL. Blocks. Local.
- *  Errors: ERR_INVALID  the scale is no power of two, or dynamic without one   ERR_NOMEM, ERR_DEVICE */
+ *  Errors: ERR_INVALID  the scale is no power of two, or dynamic without one
+ *          ERR_NOMEM, ERR_DEVICE */
 charl_status charl_steps_create(charl_device *dev, const charl_steps_options *options,
                                 charl_steps **out) CHARL_MUST_CHECK;
 /** NULL is a no-op. Local. */

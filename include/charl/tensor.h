@@ -3,8 +3,8 @@
 /** A typed, shaped, contiguous row-major range of device memory.
  *
  *  A tensor is a counted handle on counted storage: views share storage and keep it alive. There
- * are no strides. A tensor belongs to the thread of its device and is released before its device is
- * closed.
+ *  are no strides. A tensor belongs to the thread of its device and is released before its device is
+ *  closed.
  */
 #include "charl/device.h"
 #include "charl/shape.h"
@@ -41,7 +41,7 @@ const charl_shape *charl_tensor_get_shape(const charl_tensor *t);
 charl_device *charl_tensor_get_device(const charl_tensor *t);
 
 /** t = src, after all earlier work on t. `bytes` must be exactly t's size; src is free again on
- * return. Blocks. Local. Errors: ERR_INVALID (byte count), ERR_DEVICE. */
+ *  return. Blocks. Local. Errors: ERR_INVALID (byte count), ERR_DEVICE. */
 charl_status charl_tensor_write(charl_tensor *t, const void *src, size_t bytes) CHARL_MUST_CHECK;
 
 /** dst = t, after all earlier work on t. `bytes` must be exactly t's size.
@@ -55,6 +55,13 @@ charl_status charl_tensor_reshape(charl_tensor *t, const charl_shape *shape, cha
 /** t[first : first + count] along the leading dimension: owned view that shares storage.
  *  Local. Errors: ERR_SHAPE when t is a scalar or the range leaves the extent. */
 charl_status charl_tensor_range(charl_tensor *t, int64_t first, int64_t count, charl_tensor **out) CHARL_MUST_CHECK;
+
+/** t[:] = value, converted to t's type (integers: truncated and clamped, NaN gives 0). Async. Local. Errors: ERR_KERNEL, ERR_DEVICE. */
+charl_status charl_tensor_fill(charl_tensor *t, double value) CHARL_MUST_CHECK;
+
+/** dst[:] = src[:] on the device, where type and number of elements agree. Async. Local.
+ *  Errors: ERR_DTYPE, ERR_SHAPE; ERR_INVALID  the ranges overlap without being equal   ERR_KERNEL, ERR_DEVICE */
+charl_status charl_tensor_copy(const charl_tensor *src, charl_tensor *dst) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

@@ -2,9 +2,9 @@
 #define CHARL_TRAIN_H
 /** Training as configured, from data to checkpoints, on one rank or many.
  *
- *  The trainer prints nothing: it reports through callbacks, called on every rank from the thread
- * that trains; who prints or writes metrics decides by rank. Everything a callback gets is borrowed
- * for the call.
+ *  The trainer writes the run directory: checkpoints, metrics.csv and metrics.jsonl, config.ini and env.json. It prints nothing: it
+ *  reports through callbacks, called on every rank from the thread that trains; who prints decides by rank. Everything a callback gets is
+ *  borrowed for the call.
  */
 #ifdef __cplusplus
 #include <atomic>
@@ -18,6 +18,7 @@
 #include "charl/dataset.h"
 #include "charl/device.h"
 #include "charl/image.h"
+#include "charl/metric.h"
 #include "charl/shape.h"
 
 #ifdef __cplusplus
@@ -29,7 +30,7 @@ typedef atomic_int charl_atomic_int;
 CHARL_BEGIN_DECLS
 
 /** What the plan of a run is, known before the first step. The fields from start_step on depend on
- * compiled kernels or on a checkpoint and are valid in charl_train_events.started only. */
+ *  compiled kernels or on a checkpoint and are valid in charl_train_events.started only. */
 typedef struct charl_train_info {
     const charl_device_info *device; /* of this rank */
     int rank, size;
@@ -38,6 +39,7 @@ typedef struct charl_train_info {
     bool mixed;            /* ranks have devices of different models: equal up to rounding only */
     int layers;
     int64_t parameters;           /* trained elements */
+    int64_t frozen_parameters;    /* elements */
     int64_t train_rows, val_rows; /* samples */
     int64_t window;               /* tokens per sample; 0: the samples are no tokens */
     bool data_on_device;
@@ -74,6 +76,8 @@ typedef struct charl_train_row {
     double comm_ms;         /* gradients or sums of a step were on their way */
     double comm_exposed_ms; /* of it: the device had nothing left to compute meanwhile */
     double tokens_per_s;    /* 0 when the samples are no tokens */
+    double tflops;          /* 1e12 floating-point operations of matrix products per second, of all ranks */
+    double mfu;             /* tflops as a part of log.peak_tflops of all ranks; 0 when that is not known */
     int64_t mem_bytes;
     int64_t skipped;    /* steps left out so far, because their gradient was not finite */
     int64_t overflowed; /* and those left out because they overflowed under a dynamic loss scale */
@@ -84,15 +88,14 @@ typedef struct charl_val_row {
     int64_t step;
     double epoch;
     double loss;
-    double accuracy, top5; /* fractions; NaN where they do not apply. bce: the mean over labels */
-    double mae;            /* mse and huber: mean absolute error; else NaN */
-    double perplexity;     /* exp(loss), of tokens or where asked for; 0 otherwise */
+    charl_metric_value metrics[CHARL_MAX_METRICS]; /* [n_metrics] besides the loss */
+    int n_metrics;
     bool best;
     double elapsed_s;
 } charl_val_row;
 
 /** A checkpoint is on the disk. It is written while training continues, so later steps may have been
- * reported before. */
+ *  reported before. */
 typedef struct charl_saved_row {
     int64_t step;
     const char *path;
@@ -156,29 +159,38 @@ typedef struct charl_train_options {
     charl_atomic_int *stop; /* one of CHARL_STOP_...; reset to NONE when taken. May be NULL */
     const char *device;     /* `select` of charl_device_request: this one for this rank, whatever
                                device.select and CHARL_DEVICE say. NULL: as configured */
+    charl_tune_mode tune;   /* of charl_device_request */
     bool dry_run;           /* plan only */
     int fast_dev_run;       /* > 0: that many training and validation steps, nothing written */
     bool overfit_batch;     /* train on the first batch only; nothing written */
     bool overwrite;         /* ignore checkpoints in the run directory */
     int ema;                /* charl_ema_choice, of charl_train_evaluate and charl_predict */
-    const char *init_from;  /* weights that start a fresh run: a checkpoint, or a file whose
-                               name ends in .safetensors; NULL for none */
 } charl_train_options;
 
 /** Train. Blocks. Collective on options->comm. The configuration is borrowed and read as training
- * goes on: of its values log.interval may change, in a callback of a row and on all ranks alike.
+ *  goes on: of its values log.interval may change, in a callback of a row and on all ranks alike.
  *  Errors: ERR_CONFIG, ERR_DATA, ERR_IO, ERR_CHECKPOINT, ERR_NOMEM, ERR_DEVICE, ERR_KERNEL,
- * ERR_NONFINITE, ERR_DISK, ERR_COMM; equal on all ranks, with the message of the rank that failed,
- * except when the communicator is broken afterwards: then leave with charl_comm_exit.
+ *  ERR_NONFINITE, ERR_DISK, ERR_COMM; equal on all ranks, with the message of the rank that failed,
+ *  except when the communicator is broken afterwards: then leave with charl_comm_exit.
  */
 charl_status charl_train_run(const charl_config *config, const charl_train_options *options,
                              charl_train_result *result) CHARL_MUST_CHECK;
 
 /** Evaluate the weights of a checkpoint on a split ("train", "val", "test") of the configured data,
- * which need not suffice to train on.
- * Blocks. Collective. Errors: as charl_train_run. */
+ *  which need not suffice to train on.
+ *
+ *  report  NULL, or new, charl_eval_report_destroy: tables of all metrics of single classes, labels or
+ *          targets, which are measured even if eval.metrics does not name them
+ *
+ *  Blocks. Collective. Errors: as charl_train_run; also ERR_CONFIG for a metric that the data do not
+ *  have. */
 charl_status charl_train_evaluate(const charl_config *config, const charl_train_options *options,
-                                  const char *checkpoint, const char *split, charl_val_row *out) CHARL_MUST_CHECK;
+                                  const char *checkpoint, const char *split, charl_val_row *out,
+                                  charl_eval_report **report) CHARL_MUST_CHECK;
+
+/** A report, with step, loss and metrics of `row`, as a JSON object in one line. *out: owned by the caller (charl_free). Blocks. Local. Errors: ERR_NOMEM. */
+charl_status charl_eval_report_json(const charl_eval_report *report, const charl_val_row *row, const char *split,
+                                    char **out) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

@@ -8,10 +8,12 @@
  *      charl_params_report_fini(&report);
  *
  *  Every parameter of the set is saved as f32 under its name, including frozen parameters and running statistics.
- * If config_text is given, the checkpoint describes the complete model, and charl_inference_open, charl predict
- * and charl checkpoint export accept it.
+ *  If config_text is given, the checkpoint describes the complete model, and charl_inference_open, charl predict
+ *  and charl checkpoint export accept it.
  */
 #include "charl/checkpoint.h"
+#include "charl/config.h"
+#include "charl/nn.h"
 #include "charl/params.h"
 
 CHARL_BEGIN_DECLS
@@ -24,35 +26,54 @@ typedef struct charl_params_save_options {
 } charl_params_save_options;
 
 /** Write all parameters to `path`, replacing an existing file. The extension selects the format: .safetensors, or
- * .h5 for a checkpoint. The file is replaced atomically. The checkpoint has no optimizer state: a run can be
- * initialized from it, but not resumed.
+ *  .h5 for a checkpoint. The file is replaced atomically. The checkpoint has no optimizer state: a run can be
+ *  initialized from it, but not resumed.
  *
- *  Blocks. Local. Errors: ERR_INVALID  unknown extension, config_text with safetensors, or no graph that uses the set has
- * been compiled   ERR_CONFIG  config_text is not a valid configuration   ERR_DISK, ERR_NOMEM, ERR_DEVICE */
+ *  Blocks. Local.
+ *  Errors: ERR_INVALID  unknown extension, config_text with safetensors, or no graph that uses the set has been compiled
+ *          ERR_CONFIG   config_text is not a valid configuration
+ *          ERR_DISK, ERR_NOMEM, ERR_DEVICE */
 charl_status charl_params_save(const charl_params *set, const char *path,
                                const charl_params_save_options *options) CHARL_MUST_CHECK;
 
-/** How to load. All zero: strict. */
+/** How to load. All zero: strict, all of it. */
 typedef struct charl_params_load_options {
     bool by_name;         /* load what fits and report the rest; false: everything must fit */
     charl_ema_choice ema; /* from a checkpoint: the weights or their moving average */
+
+    /* "fc.*, ...": parameters that keep their values, and tensors of the file that are left out. NULL: none */
+    const char *skip;
+    /* "OLD -> NEW, ...": names in the file and what they are in the set; the first pattern that matches counts. One * in OLD is any
+     * text, and * in NEW is that text. NULL: none */
+    const char *rename;
+    /* Its [model] is the model of the set: layouts of other programs are recognized (charl/weights_layout.h). NULL: names and layouts
+     * are those of the set */
+    const charl_config *config;
+    /* Copies of weights that its layers share are accepted. NULL: there are none */
+    const charl_model *model;
 } charl_params_load_options;
 
-/** Result of a load. NAME.num_batches_tracked, which PyTorch adds to safetensors files, is ignored. */
+/** Result of a load. */
 typedef struct charl_params_report {
     int loaded;
-    int missing;   /* parameters not in the file; they keep their values */
-    int extra;     /* tensors of the file that are not in the set */
-    int misshapen; /* in both, but with another shape or an integer type; not loaded */
-    char *text;    /* one line per tensor that was not loaded; "": none; NULL: out of memory */
+    int missing;        /* parameters not in the file; they keep their values */
+    int extra;          /* tensors of the file that are not in the set */
+    int misshapen;      /* in both, but with another shape, an integer type, or unlike their copy; not loaded */
+    int skipped;        /* parameters that `skip` names */
+    const char *layout; /* name of the layout that was recognized, static; NULL: that of the set */
+    char *text;         /* a line for everything that was not loaded, or not whole; "": none; NULL: out of memory */
 } charl_params_report;
 
-/** Load parameters by name from a .safetensors file (f32, bf16 or f16), or from a checkpoint if the extension is
- * any other. In strict mode nothing is changed unless everything fits. `report` may be NULL; otherwise release it
- * with charl_params_report_fini, also after a failure.
+/** Load parameters by name (f32, bf16 or f16) from a safetensors file, from a folder with model.safetensors or with
+ *  model.safetensors.index.json and the files it names, or from a checkpoint if `path` is none of these. In strict mode
+ *  nothing is changed unless everything fits. The prefixes _orig_mod. (torch.compile) and module. (DistributedDataParallel)
+ *  are removed from names; PyTorch's counts of batches are left out. `report` may be NULL; otherwise release it with
+ *  charl_params_report_fini, also after a failure.
  *
- *  Blocks. Local. Errors: ERR_CHECKPOINT  the file is damaged; strict: something does not fit; by name: nothing fits
- *          ERR_INVALID  no graph that uses the set has been compiled   ERR_CONFIG  built without safetensors
+ *  Blocks. Local.
+ *  Errors: ERR_CHECKPOINT  the file is damaged; strict: something does not fit; by name: nothing fits
+ *          ERR_INVALID     no graph that uses the set has been compiled
+ *          ERR_CONFIG      built without safetensors; skip or rename is malformed or names nothing
  *          ERR_NOMEM, ERR_DEVICE */
 charl_status charl_params_load(charl_params *set, const char *path, const charl_params_load_options *options,
                                charl_params_report *report) CHARL_MUST_CHECK;

@@ -6,7 +6,8 @@
  *
  * Specialised by   T: of charl_pick, an unsigned type as large as an element; ACT: of charl_merge's out
  *                  KH KW SH SW PH PW DH DW: kernel, stride, padding, dilation (defaults 3 3 2 2 1 1 1 1)
- * Launch           1-D; each work-item computes `span` elements of charl_pick, `span` rows of charl_merge.
+ * Launch           1-D; each work-item computes `span` elements of charl_pick; of charl_merge `chunk` elements, a multiple of SW, of each of
+ *                  `span` rows, and neighbours are `across` work-items along a row.
  * Numerics         exact, but for the rounding to ACT.
  */
 #ifndef T
@@ -48,10 +49,11 @@ static inline bool has_tap(int at, int kernel_size, int dilation, int stride)
 }
 
 kernel void charl_merge(global const float *phases, ulong phases_at, global ACT *out, ulong out_at, ulong planes, ulong span,
-                        int h, int w)
+                        int across, int chunk, int h, int w)
 {
     const int hp = (h + SH - 1) / SH, wp = (w + SW - 1) / SW, nw = min(SW, w);
-    const ulong first = get_global_id(0) * span;
+    const ulong item = get_global_id(0), first = item / (ulong)across * span;
+    const int begin = (int)(item % (ulong)across) * chunk, end = min(begin + chunk, w);
 
     for (ulong row = first; row < min(first + span, planes * (ulong)h); row++) {
         const ulong plane = row / (ulong)h;
@@ -64,11 +66,11 @@ kernel void charl_merge(global const float *phases, ulong phases_at, global ACT 
             global ACT *to = out + out_at + row * (ulong)w;
 
             if (any && has_tap(b + PW, KW, DW, SW)) {
-                for (int x = b; x < w; x += SW) {
+                for (int x = begin + b; x < end; x += SW) {
                     charl_put(from[x / SW], to + x);
                 }
             } else {
-                for (int x = b; x < w; x += SW) {
+                for (int x = begin + b; x < end; x += SW) {
                     charl_put(0.0f, to + x);
                 }
             }

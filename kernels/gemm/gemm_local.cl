@@ -4,18 +4,27 @@
  *                  TM, TN   rows and columns of a work-group's tile (default 64)
  *                  PM, PN   of these a work-item's, multiples of 4: it holds PM * PN outputs in registers (default 4)
  *                  BK       depth of the tiles of both operands in local memory (default 16)
- *                  BUFFERS  2: one pair of tiles is filled while the other is multiplied, with one barrier per pair; or 1
  *                  A_V, B_V elements of an operand that are read at a time, 1 or 4: see gemm_tiles.clh
  *                  OUT_V    4: rows of out begin at multiples of 4 elements, and there is no EXPR; or 1
+ *                  WHOLE_K  1: k is a multiple of BK
+ *                  JOIN     1: the columns of all outer products stand side by side, for products of few columns that share A. B_KIND 0 or
+ *                           2, n a multiple of 4, a_outer 0
  *                  FOLD     1: product z is the sum of `leaves` products, at most M, in the fixed tree; operands of a leaf lie x_outer
  *                           apart; ROUND as in tree.clh
+ * Argument         columns: n, with JOIN of all outer products together
  * Launch           a work-group per tile, of TM / PM * TN / PN work-items. Tiles go by row in a band of BAND rows, column, band, product:
- *                  those that run at a time form a patch, so that they find each other's operands in the cache. A work-item's outputs are
- *                  4 x 4 blocks, as many apart as there are work-items: neighbours then read neighbours in local memory.
- * Numerics         see gemm.clh; with FOLD the tree of src/base/tree.h over the leaves. Nothing but speed depends on the tile.
+ *                  those that run at a time form a patch, so that they find each other's operands in the cache.
+ * Numerics         see gemm.clh; with FOLD the tree of src/base/numeric/tree.h over the leaves. Nothing but speed depends on the tile.
+ *
+ * There are two pairs of tiles: while one is multiplied, the next is read into registers, then put into the other, with one barrier.
+ * What limits a tile of 8 x 8 outputs per work-item is not local memory but reading registers: an fma whose three operands are all new
+ * takes longer than one that shares a factor with the fma before. So the outputs of a work-item are taken in a serpentine.
  */
 #ifndef FOLD
 #define FOLD 0
+#endif
+#ifndef JOIN
+#define JOIN 0
 #endif
 #ifndef TM
 #define TM 64
@@ -23,11 +32,11 @@
 #define PM 4
 #define PN 4
 #define BK 16
-#define BUFFERS 1
 #endif
 #ifndef OUT_V
 #define OUT_V 1
 #endif
+#define INLINE static inline __attribute__((always_inline)) /* or arrays that are handed on might go to memory */
 #include "shared/rng.clh"
 #include "gemm/gemm_epilogue.clh"
 #include "gemm/gemm.clh"
@@ -41,199 +50,239 @@
 #define LANES (LX * LY)
 #include "gemm/gemm_tiles.clh"
 
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(GEMM_ARGS)
+/* A patch is 32 work-items, whose outputs are 4 x 4 blocks: with PM = PN = 4, 4 blocks down and 8 across; else as often as needed, a patch
+ * apart. Numbered such that of 4 work-items in a row two share rows and two columns: then local memory serves two of them at once. */
+#define PATCH_X 8
+#define PATCH_Y 4
+#define PATCH (PATCH_X * PATCH_Y)
+#if LX % PATCH_X != 0 || LY % PATCH_Y != 0
+#error "a tile is not whole patches"
+#endif
+
+/* The first block of a work-item, in blocks from the corner of the tile. */
+INLINE int block_row(int lane)
 {
-    local float4 as[BUFFERS * BK * A_PITCH], bs[BUFFERS * BK * B_PITCH];
-    const int lane = (int)get_local_id(0), tx = lane % LX, ty = lane / LX;
-    const int cols = (n + TN - 1) / TN, rows = (m + TM - 1) / TM;
+    return lane / PATCH / (LX / PATCH_X) * PM + lane % 2 + lane / 16 % 2 * 2;
+}
+
+INLINE int block_column(int lane)
+{
+    return lane / PATCH % (LX / PATCH_X) * (2 * PN) + lane / 2 % 8;
+}
+
+/* acc[r][c] += A(r) * B(c) at one step; rows and columns of both are a patch apart. */
+INLINE void multiply(local const float4 *a, local const float4 *b, float acc[PM][PN])
+{
+    float av[PM], bv[PN];
+
+#pragma unroll
+    for (int r = 0; r < PM; r += 4) {
+        vstore4(a[r / 4 * PATCH_Y], 0, av + r);
+    }
+#pragma unroll
+    for (int c = 0; c < PN; c += 4) {
+        vstore4(b[c / 4 * PATCH_X], 0, bv + c);
+    }
+#pragma unroll
+    for (int r = 0; r < PM; r++) {
+#pragma unroll
+        for (int i = 0; i < PN; i++) {
+            const int c = r % 2 == 0 ? PN - 1 - i : i;
+
+            acc[r][c] = fma(av[r], bv[c], acc[r][c]);
+        }
+    }
+}
+
+/* The first step of the tile after the one that begins at step k. */
+INLINE int after(int k, int k_all)
+{
+    return k + BK < k_all ? k + BK : 0;
+}
+
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(GEMM_ARGS, int columns)
+{
+    local float4 as[2][BK * A_PITCH], bs[2][BK * B_PITCH];
+    const int lane = (int)get_local_id(0);
+    const int across = (columns + TN - 1) / TN, down = (m + TM - 1) / TM;
     const int group = (int)get_group_id(0);
-    const int tile = group % (cols * rows), band = tile / (cols * BAND) * BAND, high = min(BAND, rows - band);
-    const int i0 = (band + tile % (cols * BAND) % high) * TM, j0 = tile % (cols * BAND) / high * TN;
-    const long z = group / (cols * rows), zo = z / inner, zi = z % inner;
-    const int steps = (k_all + BK - 1) / BK;
-    const long product = (long)steps * segments;
-    const int i = i0 + A_ROW, j = j0 + B_COL; /* what this work-item brings in first */
-    /* From one step to the next, and from one of its elements to the next. */
-    const long a_step = A_KIND == 1 ? (long)BK * m : BK, b_step = B_KIND == 0 ? (long)BK * n : BK;
-    const long a_next = A_KIND == 1 ? (long)A_KS * m : (long)A_ROWS * k_all;
-    const long b_next = B_KIND == 0 ? (long)B_KS * n : (long)B_COLS * k_all;
-    int k0 = 0, segment = 0, leaf = 0, left = k_all; /* of what is brought in; of what is multiplied */
-    float4 acc[PM][PN / 4];
-    A_NUMBERS ra[A_LOADS];
-    B_NUMBERS rb[B_LOADS];
+    const int tile = group % (across * down), band = tile / (across * BAND) * BAND, high = min(BAND, down - band);
+    const int i0 = (band + tile % (across * BAND) % high) * TM, j0 = tile % (across * BAND) / high * TN;
+    const long z = group / (across * down), zo = z / inner, zi = z % inner;
+    const long product = (long)((k_all + BK - 1) / BK) * segments, tiles = product * (FOLD ? leaves : 1);
+    const int bi = block_row(lane), bj = block_column(lane);
+    int fetched = 0, multiplied = 0, segment = 0, leaf = 0; /* first steps of tiles; of the one that is fetched next */
+    long a_from = 0, b_from = 0;                            /* where its stretch begins */
+    const long a_pitch = A_KIND == 1 ? m : 1, b_pitch = B_KIND == 0 ? n : 1; /* elements from a step to the next */
+    float acc[PM][PN];
+    a_numbers ra[A_LOADS];
+    b_numbers rb[B_LOADS];
 #if FOLD
     long done = 0;
     float4 level[PM][PN / 4][CHARL_TREE_LEVELS];
 #endif
 
     /* not every specialisation looks at all arguments */
-    (void)bias, (void)bias_at, (void)leaves, (void)ih, (void)iw, (void)pw, (void)mi, (void)nj;
-    (void)a_step, (void)b_step, (void)a_next, (void)b_next;
+    (void)bias, (void)bias_at, (void)leaves, (void)ih, (void)iw, (void)pw, (void)mi, (void)nj, (void)a_pitch, (void)b_pitch;
 
     a += a_at + zo * a_outer + zi * a_inner;
     b += b_at + zo * b_outer + zi * b_inner;
     out += out_at + zo * out_outer + zi * out_inner;
     EPILOGUE_MOVE(zo * out_outer + zi * out_inner);
-#if A_KIND == 0
-    a += (long)i * k_all + A_K;
-#elif A_KIND == 1
-    a += (long)A_K * m + i;
-#endif
-#if B_KIND == 0
-    b += (long)B_K * n + j;
-#elif B_KIND == 1
-    b += (long)j * k_all + B_K;
-#elif B_KIND == 2
-    const spot column = spot_of_pixel(j, pw);
-#else
-    spot column[B_LOADS];
-#pragma unroll
-    for (int r = 0; r < B_LOADS; r++) {
-        column[r] = spot_of_tap(j + B_COLS * r, ih, iw);
+    const int i = i0 + A_ROW(lane); /* the first row and column that this work-item reads */
+    int j = j0 + B_COL(lane);
+
+    (void)i, (void)j;
+#if JOIN
+    if (j < columns) {
+        b += j / n * b_outer;
+        j %= n;
+    } else {
+        j = n; /* no column */
     }
 #endif
-    global const ACT *ta = a, *tb = b;
+#if A_KIND < 2
+    global const ACT *from_a[A_LOADS];
 
+    find_a(a, i, A_K(lane), m, k_all, from_a);
+#endif
+#if B_KIND < 2
+    global const ACT *from_b[B_LOADS];
+
+    find_b(b, j, B_K(lane), n, k_all, from_b);
+#else
+    local image_spot steps[2][BK];
+#if B_KIND == 2
+    const image_spot column = spot_of_column(j, n, ih, iw, pw);
+    local const image_spot *const taps = 0;
+#else
+    const image_spot column = {0, 0, 0, 0};
+    local image_spot taps[TN];
+
+    for (int c = lane; c < TN; c += LANES) {
+        taps[c] = spot_of_column(j0 + c, n, ih, iw, pw);
+    }
+#endif
+    if (lane < BK) {
+        steps[0][lane] = spot_of_step(lane, k_all, ih, iw, pw);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
 #pragma unroll
     for (int r = 0; r < PM; r++) {
 #pragma unroll
-        for (int c = 0; c < PN / 4; c++) {
-            acc[r][c] = (float4)(0.0f);
+        for (int c = 0; c < PN; c++) {
+            acc[r][c] = 0.0f;
         }
     }
-    /* Step t brings tile t to registers, multiplies tile t - 1, and puts tile t into local memory. */
-    for (long t = 0; t <= product * (FOLD ? leaves : 1); t++) {
-        const bool more = t < product * (FOLD ? leaves : 1);
-        local float4 *const to_a = as + (BUFFERS == 2 ? (int)(t & 1) * (BK * A_PITCH) : 0);
-        local float4 *const to_b = bs + (BUFFERS == 2 ? (int)(t & 1) * (BK * B_PITCH) : 0);
+    /* Step t reads tile t into registers, multiplies tile t - 1, and puts tile t into local memory. */
+    for (long t = 0; t <= tiles; t++) {
+        const bool more = t < tiles;
+        const int to = (int)(t & 1);
 
         if (more) {
-#pragma unroll
-            for (int r = 0; r < A_LOADS; r++) {
-                ra[r] = a_at_step(A_KIND == 2 ? ta : ta + r * a_next, i + A_ROWS * r, k0 + A_K + A_KS * r, m, k_all);
-            }
-#if B_KIND == 3
-            const spot pixel = spot_of_pixel(k0 + B_K, pw);
-#endif
-#pragma unroll
-            for (int r = 0; r < B_LOADS; r++) {
-                rb[r] = (B_NUMBERS)(0.0f);
-                if (j + B_COLS * r < n && k0 + B_K + B_KS * r < k_all) {
-#if B_KIND < 2
-                    rb[r] = CHARL_GLUE(TAKE_, B_V)(tb + r * b_next);
-#elif B_KIND == 2
-                    rb[r] = image_at(tb, column, spot_of_tap(k0 + B_K + B_KS * r, ih, iw), ih, iw);
-#else
-                    rb[r] = image_at(tb, column[r], pixel, ih, iw);
-#endif
-                }
-            }
-            k0 += BK;
+            const int k = fetched;
+
+            fetched = after(k, k_all);
 #if A_KIND < 2
-            ta += a_step;
+            fetch_a(a, k + A_K(lane), k_all, BK * a_pitch, from_a, ra);
+#else
+            fetch_taps(a + a_from, i, k + A_K(lane), m, k_all, ra);
 #endif
 #if B_KIND < 2
-            tb += b_step;
+            fetch_b(b, k + B_K(lane), k_all, BK * b_pitch, from_b, rb);
+#else
+            fetch_image(b + b_from, column, taps, steps[to], lane, ih, iw, rb);
+            if (lane < BK) { /* of the next tile; nobody reads these before the barrier, nor those after it */
+                steps[1 - to][lane] = spot_of_step(fetched + lane, k_all, ih, iw, pw);
+            }
 #endif
-            if (k0 >= k_all) {
-                k0 = 0;
-                segment++;
-                if (FOLD && segment == segments) {
+            if (fetched == 0) { /* the next tile is of another stretch of k */
+                const long a_was = a_from, b_was = b_from;
+
+                if (++segment == segments) {
                     segment = 0;
                     leaf++;
                 }
-                ta = a + leaf * a_outer + segment * a_segment;
-                tb = b + leaf * b_outer + segment * b_segment;
+                a_from = leaf * a_outer + segment * a_segment;
+                b_from = leaf * b_outer + segment * b_segment;
+#if A_KIND < 2
+#pragma unroll
+                for (int r = 0; r < A_LOADS; r++) {
+                    from_a[r] += a_from - a_was - (k + BK) * a_pitch;
+                }
+#endif
+#if B_KIND < 2
+#pragma unroll
+                for (int r = 0; r < B_LOADS; r++) {
+                    from_b[r] += b_from - b_was - (k + BK) * b_pitch;
+                }
+#endif
+                (void)a_was, (void)b_was;
             }
         }
         if (t > 0) {
-            local const float4 *const from_a = as + (BUFFERS == 2 ? (int)(~t & 1) * (BK * A_PITCH) : 0) + ty;
-            local const float4 *const from_b = bs + (BUFFERS == 2 ? (int)(~t & 1) * (BK * B_PITCH) : 0) + tx;
-            const int kc = min(left, BK);
+            local const float4 *const ta = as[1 - to] + bi, *const tb = bs[1 - to] + bj;
 
-#define STEP(k)                                                                                                        \
-    {                                                                                                                  \
-        float4 av[PM / 4], bv[PN / 4];                                                                                 \
-        _Pragma("unroll") for (int r = 0; r < PM / 4; r++)                                                             \
-        {                                                                                                              \
-            av[r] = from_a[(k) * A_PITCH + LY * r];                                                                    \
-        }                                                                                                              \
-        _Pragma("unroll") for (int c = 0; c < PN / 4; c++)                                                             \
-        {                                                                                                              \
-            bv[c] = from_b[(k) * B_PITCH + LX * c];                                                                    \
-        }                                                                                                              \
-        _Pragma("unroll") for (int r = 0; r < PM / 4; r++)                                                             \
-        {                                                                                                              \
-            _Pragma("unroll") for (int c = 0; c < PN / 4; c++)                                                         \
-            {                                                                                                          \
-                acc[4 * r][c] = fma((float4)(av[r].x), bv[c], acc[4 * r][c]);                                          \
-                acc[4 * r + 1][c] = fma((float4)(av[r].y), bv[c], acc[4 * r + 1][c]);                                  \
-                acc[4 * r + 2][c] = fma((float4)(av[r].z), bv[c], acc[4 * r + 2][c]);                                  \
-                acc[4 * r + 3][c] = fma((float4)(av[r].w), bv[c], acc[4 * r + 3][c]);                                  \
-            }                                                                                                          \
-        }                                                                                                              \
-    }
-            barrier(CLK_LOCAL_MEM_FENCE);
-            if (kc == BK) {
+            if (WHOLE_K || multiplied + BK <= k_all) {
 #pragma unroll
                 for (int k = 0; k < BK; k++) {
-                    STEP(k)
+                    multiply(ta + k * A_PITCH, tb + k * B_PITCH, acc);
                 }
             } else {
-                for (int k = 0; k < kc; k++) {
-                    STEP(k)
+                for (int k = 0; k < k_all - multiplied; k++) {
+                    multiply(ta + k * A_PITCH, tb + k * B_PITCH, acc);
                 }
             }
-            left = left > BK ? left - BK : k_all;
+            multiplied = after(multiplied, k_all);
 #if FOLD
             if (++done == product) { /* of a leaf */
 #pragma unroll
                 for (int r = 0; r < PM; r++) {
 #pragma unroll
-                    for (int c = 0; c < PN / 4; c++) {
-                        charl_tree_add(level[r][c], (int)(t / product) - 1, acc[r][c]);
-                        acc[r][c] = more ? (float4)(0.0f) : charl_tree_sum_of(level[r][c], leaves);
+                    for (int c = 0; c < PN; c += 4) {
+                        charl_tree_add(level[r][c / 4], (int)(t / product) - 1, vload4(0, acc[r] + c));
+                        vstore4(more ? (float4)(0.0f) : charl_tree_sum_of(level[r][c / 4], leaves), 0, acc[r] + c);
                     }
                 }
                 done = 0;
             }
 #endif
-#if BUFFERS == 1
-            barrier(CLK_LOCAL_MEM_FENCE);
-#endif
         }
         if (more) {
 #pragma unroll
             for (int r = 0; r < A_LOADS; r++) {
-                A_PUT(to_a, A_PITCH, A_ROW + A_ROWS * r, A_K + A_KS * r, ra[r]);
+                put(as[to], A_PITCH, A_ROW(lane) + A_ROWS * r, A_K(lane) + A_KS * r, A_KIND == 1, ra[r]);
             }
 #pragma unroll
             for (int r = 0; r < B_LOADS; r++) {
-                B_PUT(to_b, B_PITCH, B_COL + B_COLS * r, B_K + B_KS * r, rb[r]);
+                put(bs[to], B_PITCH, B_COL(lane) + B_COLS * r, B_K(lane) + B_KS * r, B_KIND == 0, rb[r]);
             }
+            barrier(CLK_LOCAL_MEM_FENCE);
         }
     }
 #pragma unroll
     for (int r = 0; r < PM; r++) {
-        const int row = i0 + r / 4 * (4 * LY) + ty * 4 + r % 4;
+        const int row = i0 + 4 * (bi + r / 4 * PATCH_Y) + r % 4;
 
 #pragma unroll
-        for (int c = 0; c < PN / 4; c++) {
-            const int col = j0 + c * (4 * LX) + tx * 4;
-            const long at = (long)row * n + col;
+        for (int c = 0; c < PN; c += 4) {
+            const int place = j0 + 4 * (bj + c / 4 * PATCH_X), of = JOIN ? place / n : 0, col = place - of * n;
+            const long at = of * out_outer + (long)row * n + col;
+            float4 sum = vload4(0, acc[r] + c);
 
-            if (row < m && col < n) {
+            if (row < m && place < columns) {
 #if BIAS == 1
-                acc[r][c] += upto4(bias + bias_at + col, n - col);
+                sum += upto4(bias + bias_at + col, n - col);
 #elif BIAS == 2
-                acc[r][c] += (float4)(bias[bias_at + zi * m + row]);
+                sum += (float4)(bias[bias_at + zi * m + row]);
 #endif
 #ifdef EXPR
-                charl_store(EPILOGUE(acc[r][c], at, n - col), out + at, n - col);
+                charl_store(EPILOGUE(sum, at, n - col), out + at, n - col);
 #elif OUT_V == 4
-                give4(acc[r][c], out + at);
+                give4(sum, out + at);
 #else
-                give_upto4(acc[r][c], out + at, n - col);
+                give_upto4(sum, out + at, n - col);
 #endif
             }
         }

@@ -11,7 +11,7 @@
  * Launch           a quarter of TILE * TILE work-items per tile, in groups of as many; tiles go by column, row, product. What such a
  *                  product waits for is memory: so tiles are deep, and a tile is on its way while the one before it is multiplied. Both
  *                  lie in local memory with k running fastest; a work-item has 2 x 2 outputs, half a tile apart, and reads four k at a time.
- * Numerics         see gemm.clh; with FOLD the tree of src/base/tree.h over the leaves.
+ * Numerics         see gemm.clh; with FOLD the tree of src/base/numeric/tree.h over the leaves.
  */
 #ifndef TILE
 #define TILE 32

@@ -7,7 +7,7 @@
  *                  ROUND   with FOLD: nodes of 2^ROUND leaves and more are rounded to bf16 (default: none)
  * Launch           one work-item per mi * MR rows and nj * NR columns of one product, groups of 1; by column, row, product. For CPUs:
  *                  a work-item packs its operands into private memory, which the cache holds, and keeps a micro-tile in vectors.
- * Numerics         see gemm.clh; with FOLD the tree of src/base/tree.h over the leaves.
+ * Numerics         see gemm.clh; with FOLD the tree of src/base/numeric/tree.h over the leaves.
  */
 #ifndef FOLD
 #define FOLD 0

@@ -1,20 +1,20 @@
-/* peer: the sum over all lanes of all ranks of a node, by their devices alone, over memory that they map into each other.
+/* peer: all-reduce of the lanes of all ranks of a node. Only their devices take part, through memory that they map into each other.
  *
- * Rank r adds part r of every range: it gets that part of all lanes and gives the sum to all. Work-group g of a rank works through
- * tiles 0, 1, ... of its share with the work-groups g of the others:
+ * Rank r reduces part r of every range: it receives that part of all lanes and sends the sum to all ranks. Work-group g of a rank
+ * processes tiles 0, 1, ... of its share together with the work-groups g of the other ranks:
  *
- *     lanes_send(i)   its lanes of tile i of each part into the boxes of the ranks that add it
- *     lanes_add(i)    the lanes of its own tile i, from its box; and the sum into the boxes of the others
- *     sums_keep(i)    the sums of the others' tiles i, from its box
+ *     lanes_send(i)   stores its lanes of tile i of each part in the staging buffers ("boxes") of the ranks that reduce them
+ *     lanes_add(i)    adds the lanes of its own tile i, from its box, and stores the sum in the boxes of the others
+ *     sums_keep(i)    copies the sums of the others' tiles i from its box to the arena
  *
- * A flag at epoch + i says that its rank has sent tiles up to i + 1 and added those before i. As tiles are sent two ahead and sums kept
- * one late, a work-group goes on storing while flags are on their way: it waits only for ranks that are a whole tile behind.
+ * A flag of epoch + i says that its rank has sent all tiles up to i + 1 and added all before i. Tiles are sent two ahead and sums are
+ * copied one late, so a work-group keeps storing while flags are on their way, and waits only for ranks that are a whole tile behind.
  *
- * Why a slot may be    Lanes and sums have SETS sets of slots each. When a work-group adds tile i and sends tile i + 2, it has seen
- * written again        flags at epoch + i - 1: of ranks that have added tile i - 2 and kept tile i - 4, which had those slots. A launch
- *                      ends with flags that say that every tile is added, and stores sums only after flags of its own, raised by
- *                      ranks whose launch before has ended: launches of a device run one after another. Every work-group of a launch
- *                      uses as many epochs; where there are fewer than in another launch, flags stay behind.
+ * Why a slot can be    Lanes and sums have SETS sets of slots each. A work-group that adds tile i and sends tile i + 2 has seen flags of
+ * overwritten          epoch + i - 1, from ranks that have added tile i - 2 and copied tile i - 4, which used the same slots. A launch ends
+ *                      with flags that say that every tile has been added. It stores sums only after flags of its own epochs, which are
+ *                      raised by ranks whose previous launch has ended, since a device runs its launches one after another. Every
+ *                      work-group of a launch uses the same number of epochs; unused ones are skipped.
  */
 #ifndef RANKS
 #define RANKS 2 /* 2 to 8 */
@@ -22,14 +22,14 @@
 #define LANES 2
 #define ADDS ADD(0, 1) /* ADD(dst, src)...: lane dst += lane src; the sum is lane 0 */
 #define LOCAL 64
-#define PACKS 4 /* of four floats, in flight per work-item and lane */
-#define GROUPS 2 /* that a box has room for */
+#define PACKS 4 /* float4s in flight per work-item and lane */
+#define GROUPS 2 /* most work-groups, by the size of a box */
 #endif
 #include "peer/peer_access.clh"
 #include "peer/peer_tiles.clh"
 #include "peer/peer_box.clh"
 
-/* All that the work-items of a group share. */
+/* What the work-items of a group share. */
 typedef struct {
     peers p;
     local int *is_lost;
@@ -58,7 +58,7 @@ static inline global ulong *flag_of(const peers *p, int owner, int from)
     return (global ulong *)p->box[owner] + get_group_id(0) * FLAGS + from;
 }
 
-/* The r-th of the others: each rank begins with another one, and so do work-groups, so that no link has to carry everything at once. */
+/* The r-th of the other ranks. Ranks and work-groups start with different ones, so that no link carries everything at once. */
 static inline int partner(const peers *p, int r)
 {
     return (p->rank + 1 + ((int)get_group_id(0) + r - 1) % (RANKS - 1)) % RANKS;
@@ -69,9 +69,10 @@ static inline tile tile_at(const group *g, int rank, int i)
     return part_of(g->p.offset, g->p.count, rank, (ulong)i * get_num_groups(0) + get_group_id(0), g->size);
 }
 
-/* What the work-group has stored so far, others see before the flag `raised`; what others had stored before they raised `awaited`, it
- * sees afterwards. 0: none. Work-item t is for rank t. On a CPU they wait one after another, which ends: of the ranks that wait for each
- * other in a circle the one that waits for the lowest would be waited for by a rank that has raised its flag already. */
+/* Raise the flag `raised`, then wait for the flags `awaited` of the others; 0: none. Others that see the flag see all that this work-group
+ * has stored before, and after the wait this work-group sees all that they had stored before they raised theirs. Work-item t serves rank
+ * t. On a CPU work-items run one after another, each raising its flag before it waits. That cannot deadlock: let L be the lowest rank in a
+ * circle of waiting ranks. The rank that L waits for is itself waiting for L or a higher rank, so it has raised its flag for L. */
 static inline void meet(const group *g, ulong raised, ulong awaited)
 {
     const int t = (int)get_local_id(0);
@@ -127,8 +128,8 @@ static inline void sums_write(const group *g, const tile *t, const float4 *v)
     }
 }
 
-/* Of all parts at once: what is read of all is on its way before the first is stored. Reads past the end repeat the last pack, so that
- * none waits for a branch. */
+/* All parts at once: the loads of all are in flight before the first store. Loads past the end repeat the last pack, which avoids a
+ * branch. */
 static inline void lanes_send(const group *g, int i)
 {
     const int id = (int)get_local_id(0);
@@ -154,7 +155,7 @@ static inline void lanes_send(const group *g, int i)
     }
 }
 
-/* This rank's lanes are read from its arena, the others' from its box. */
+/* Reads this rank's lanes from its arena and those of the others from its box. */
 static inline void lanes_add(const group *g, int i)
 {
     const tile t = tile_at(g, g->p.rank, i);

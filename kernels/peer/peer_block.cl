@@ -1,6 +1,6 @@
-/* peer_block: writes down what the kernels over the boxes find there at every launch (peer_box.clh).
+/* peer_block: writes the parameter block that the other kernels of this folder read at every launch (peer_box.clh).
  *
- * Launch    one work-item, once the buffers are there and before any other of these kernels.
+ * Launch    one work-item, after the buffers have been created and before any other kernel of this folder.
  */
 #ifndef RANKS
 #define RANKS 2 /* 2 to 8 */

@@ -1,18 +1,17 @@
-/* peer_words: the sum over all lanes of all ranks of a node, of few values: without flags and without a meeting.
+/* peer_words: all-reduce of a few values over the lanes of all ranks of a node, without flags and barriers.
  *
- * Rank r gets part r of all lanes, adds it and gives the sum to all, as in peer.cl. What crosses the link are words of eight bytes: a
- * float and the mark of this launch, in one store. Who reads a word with the mark has the float that belongs to it; so no rank waits
- * until stores have arrived, raises a flag and reads again, which takes longer than to carry twice the bytes. Work-item i of a
- * work-group works with the work-items i of the others.
+ * As in peer.cl, rank r receives part r of all lanes, adds it and sends the sum to all. Words of eight bytes cross the link: a float and
+ * the mark of this launch, in one store. A word that has the mark has its float, so no rank waits for stores to arrive, raises a flag and
+ * reads again. Sending twice the bytes takes less time than that. Work-item i communicates with the work-items i of the other ranks.
  *
- * Why a word is whole    It is stored and loaded as one scalar of 64 bits, relaxed, at the scope of the system: single-copy atomic
- *                        in PTX's memory model, where a vector is as many scalars in any order, and in C's. No order between words
- *                        is needed. (Vectors of 128 bits are not atomic; scalars of 128 bits are, from PTX 8.3 on.)
- * Why it may be          A launch uses a word once, in the set that the parity of its mark selects, and marks of launches in a row
- * written again          differ by one. Before a rank stores with mark m - 2 its launch m - 1 has ended, in which it got the sum of
- *                        some part: by then every rank that has lanes has stored with mark m - 1, and has ended launch m, in which it
- *                        read all that it was sent. So every rank must have lanes. Marks are never used twice; 0 is none.
- * Launch                 size is LOCAL: a work-item has one pack of every part. For all else see peer_box.clh.
+ * Why a word is whole    It is stored and loaded as one 64-bit scalar, relaxed, at system scope. Such an access is single-copy atomic in
+ *                        the memory models of PTX and C; a vector is several scalars in any order. No order between words is needed.
+ *                        (128-bit vectors are not atomic; 128-bit scalars are, since PTX 8.3.)
+ * Why it can be          A launch uses a word once, in the set that the parity of its mark selects. Marks of consecutive launches differ
+ * overwritten            by one. Before a rank stores with mark m - 2, its launch m - 1 has ended, in which it received the sum of some
+ *                        part. By then every rank that has lanes has stored with mark m - 1, so it has ended launch m, in which it read
+ *                        all that it was sent. Therefore every rank must have lanes. Marks are never reused; 0 means none.
+ * Launch                 size is LOCAL: a work-item has one pack of every part. Otherwise as in peer_box.clh.
  */
 #ifndef RANKS
 #define RANKS 2 /* 2 to 8 */
@@ -30,7 +29,7 @@
 
 constant uchar owner_of[LANES + RANKS] = {OWNERS};
 
-/* The two halves of this work-item's pack are LOCAL apart, so that a store of neighbours is contiguous. */
+/* The two halves of this work-item's pack are LOCAL apart, so that neighbours store contiguously. */
 static inline global ulong2 *words_of(const peers *p, int rank, uint mark, int slot)
 {
     const ulong at = (get_group_id(0) * 2 + mark % 2) * (LANES + RANKS) + slot;
@@ -51,7 +50,7 @@ static inline void pack_send(const peers *p, int to, uint mark, int slot, float4
     words_write(at + LOCAL, (ulong2)(word_of(v.z, mark), word_of(v.w, mark)));
 }
 
-/* Whether all four words have come; *v is valid only then. */
+/* Whether all four words have arrived; only then is *v valid. */
 static inline bool pack_come(const peers *p, uint mark, int slot, float4 *v)
 {
     global const ulong2 *at = words_of(p, p->rank, mark, slot);
@@ -62,8 +61,8 @@ static inline bool pack_come(const peers *p, uint mark, int slot, float4 *v)
     return (marks.x | marks.y | marks.z | marks.w) == 0;
 }
 
-/* The packs of `n` slots, of which those with a bit of `wanted` (of all beyond 31: bit 31) are waited for. False: in vain. All are loaded before one is
- * looked at. On a CPU work-items wait one after another, for what others send before they wait. */
+/* Load the packs of `n` slots and wait for those that have a bit in `wanted` (all beyond 31 share bit 31). False if they did not arrive.
+ * All are loaded before the first is checked. On a CPU work-items wait one after another, for what others send before they wait. */
 static inline bool packs_wait(const peers *p, uint mark, int slot, const int n, uint wanted, float4 *v)
 {
     ulong begin = 0, polls = 0;
@@ -92,7 +91,7 @@ static inline bool packs_wait(const peers *p, uint mark, int slot, const int n, 
     return true;
 }
 
-/* The sum of this work-item's pack, when all lanes of it have come. */
+/* The sum of this work-item's pack, once all its lanes have arrived. */
 static inline bool lanes_add(const peers *p, uint mark, float4 *sum)
 {
     float4 v[LANES];

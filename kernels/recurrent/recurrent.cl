@@ -1,4 +1,5 @@
-/* recurrent: one step of a recurrent network, forward and backward; `size` is H. The equations are those of PyTorch's LSTM and GRU.
+/* recurrent: one step of a recurrent network, forward and backward; `size` is H. The equations are those of PyTorch's LSTM and GRU:
+ * cell.clh.
  *
  *   charl_lstm           i, f, g, o = pre[b, t] + inner[b], through sigmoid, sigmoid, tanh, sigmoid;  c = f c' + i g;  h = o tanh(c)
  *   charl_lstm_gradient  the gradient of those four sums, from that of h and from the next step's, and of c'
@@ -23,6 +24,7 @@
 #define SAVED_GRADIENT 0
 #endif
 #include "shared/column_chunks.clh"
+#include "recurrent/cell.clh"
 
 #define LOAD(p)     charl_load(p, left)
 #define STORE(x, p) charl_store(x, p, left)
@@ -42,7 +44,8 @@ kernel void charl_lstm(global const ACT *pre, ulong pre_at, global const float *
         global const ACT *p = SERIES(pre, 4);
         global const float *q = STEP(inner, 4);
         global float *s = SERIES(saved, 5);
-        charl_real i = LOAD(p), f = LOAD(p + size), g = LOAD(p + 2 * size), o = LOAD(p + 3 * size), cell, y;
+        charl_real i = LOAD(p), f = LOAD(p + size), g = LOAD(p + 2 * size), o = LOAD(p + 3 * size), y;
+        lstm_gates now;
 
         if (t > 0) {
             i = i + LOAD(q);
@@ -50,20 +53,14 @@ kernel void charl_lstm(global const ACT *pre, ulong pre_at, global const float *
             g = g + LOAD(q + 2 * size);
             o = o + LOAD(q + 3 * size);
         }
-        i = charl_sigmoid(i);
-        f = charl_sigmoid(f);
-        g = charl_tanh(g);
-        o = charl_sigmoid(o);
-        cell = i * g;
-        if (t > 0) {
-            cell = f * LOAD(s - size) + cell; /* the last part of the step before */
-        }
-        y = o * charl_tanh(cell);
-        STORE(i, s);
-        STORE(f, s + size);
-        STORE(g, s + 2 * size);
-        STORE(o, s + 3 * size);
-        STORE(cell, s + 4 * size);
+        /* c of the step before is the last part of what it saved */
+        now = lstm_gates_of(i, f, g, o, t == 0, t > 0 ? LOAD(s - size) : CHARL_SPLAT(0.0f));
+        y = lstm_output(now);
+        STORE(now.i, s);
+        STORE(now.f, s + size);
+        STORE(now.g, s + 2 * size);
+        STORE(now.o, s + 3 * size);
+        STORE(now.c, s + 4 * size);
         STORE(y, SERIES(h, 1));
         STORE(y, STEP(step, 1));
     }
@@ -84,46 +81,30 @@ kernel void charl_lstm_gradient(global const ACT *gh, ulong gh_at, global const 
         global const float *s = SERIES(saved, 5);
         global ACT *to = SERIES(out, 4);
         global float *q = STEP(inner, 4);
-        const charl_real i = LOAD(s), f = LOAD(s + size), g = LOAD(s + 2 * size), o = LOAD(s + 3 * size);
-        const charl_real y = charl_tanh(LOAD(s + 4 * size));
+        const lstm_gates now = {LOAD(s), LOAD(s + size), LOAD(s + 2 * size), LOAD(s + 3 * size), LOAD(s + 4 * size)};
         const charl_real before = t > 0 ? LOAD(s - size) : CHARL_SPLAT(0.0f);
-        charl_real dh = LOAD(SERIES(gh, 1)), dc, di, df, dg, d_o;
+        const bool last = t + 1 == steps;
+        charl_real dh = LOAD(SERIES(gh, 1));
+        lstm_gates given = now, d;
 
-        if (t + 1 < steps) {
+        if (!last) {
             dh = dh + LOAD(STEP(step, 1));
         }
-        dc = dh * o * (1.0f - y * y);
-        if (t + 1 < steps) {
-            dc = dc + LOAD(STEP(carry, 1));
-        }
-        d_o = dh * y;
 #if SAVED_GRADIENT
         global const float *gs = SERIES(gsaved, 5);
 
-        dc = dc + LOAD(gs + 4 * size);
-        d_o = d_o + LOAD(gs + 3 * size);
+        given = (lstm_gates){LOAD(gs), LOAD(gs + size), LOAD(gs + 2 * size), LOAD(gs + 3 * size), LOAD(gs + 4 * size)};
 #endif
-        di = dc * g;
-        df = dc * before;
-        dg = dc * i;
-#if SAVED_GRADIENT
-        di = di + LOAD(gs);
-        df = df + LOAD(gs + size);
-        dg = dg + LOAD(gs + 2 * size);
-#endif
-        di = di * (i * (1.0f - i));
-        df = df * (f * (1.0f - f));
-        dg = dg * (1.0f - g * g);
-        d_o = d_o * (o * (1.0f - o));
-        STORE(dc * f, STEP(carry, 1));
-        STORE(di, to);
-        STORE(df, to + size);
-        STORE(dg, to + 2 * size);
-        STORE(d_o, to + 3 * size);
-        STORE(di, q);
-        STORE(df, q + size);
-        STORE(dg, q + 2 * size);
-        STORE(d_o, q + 3 * size);
+        d = lstm_slopes_of(now, before, dh, last, last ? CHARL_SPLAT(0.0f) : LOAD(STEP(carry, 1)), SAVED_GRADIENT, given);
+        STORE(d.c, STEP(carry, 1));
+        STORE(d.i, to);
+        STORE(d.f, to + size);
+        STORE(d.g, to + 2 * size);
+        STORE(d.o, to + 3 * size);
+        STORE(d.i, q);
+        STORE(d.f, q + size);
+        STORE(d.g, q + 2 * size);
+        STORE(d.o, q + 3 * size);
     }
 }
 
@@ -141,7 +122,8 @@ kernel void charl_gru(global const ACT *pre, ulong pre_at, global const float *i
         global const ACT *p = SERIES(pre, 3);
         global float *s = SERIES(saved, 4);
         const charl_real before = t > 0 ? LOAD(STEP(step, 1)) : CHARL_SPLAT(0.0f);
-        charl_real q[3], reset, update, fresh;
+        charl_real q[3], y;
+        gru_gates now;
 
         for (int k = 0; k < 3; k++) {
             q[k] = t > 0 ? LOAD(STEP(inner, 3) + k * (long)size) : CHARL_SPLAT(0.0f);
@@ -149,16 +131,14 @@ kernel void charl_gru(global const ACT *pre, ulong pre_at, global const float *i
             q[k] = q[k] + LOAD(bias + bias_at + c + k * (long)size);
 #endif
         }
-        reset = charl_sigmoid(LOAD(p) + q[0]);
-        update = charl_sigmoid(LOAD(p + size) + q[1]);
-        fresh = charl_tanh(LOAD(p + 2 * size) + reset * q[2]);
-        STORE(reset, s);
-        STORE(update, s + size);
-        STORE(fresh, s + 2 * size);
-        STORE(q[2], s + 3 * size);
-        fresh = (1.0f - update) * fresh + update * before;
-        STORE(fresh, SERIES(h, 1));
-        STORE(fresh, STEP(step, 1));
+        now = gru_gates_of(LOAD(p), LOAD(p + size), LOAD(p + 2 * size), q[0], q[1], q[2]);
+        y = gru_output(now, before);
+        STORE(now.r, s);
+        STORE(now.z, s + size);
+        STORE(now.n, s + 2 * size);
+        STORE(now.q, s + 3 * size);
+        STORE(y, SERIES(h, 1));
+        STORE(y, STEP(step, 1));
     }
 }
 
@@ -176,39 +156,29 @@ kernel void charl_gru_gradient(global const ACT *gh, ulong gh_at, global const A
         const ulong r = CHARL_CHUNK_ROW(u), c = CHARL_CHUNK_COLUMN(u);
         const long left = (long)(size - c);
         global const float *s = SERIES(saved, 4);
-        const charl_real reset = LOAD(s), update = LOAD(s + size), fresh = LOAD(s + 2 * size);
+        const gru_gates now = {LOAD(s), LOAD(s + size), LOAD(s + 2 * size), LOAD(s + 3 * size)};
         const charl_real before = t > 0 ? LOAD(SERIES(h, 1) - size) : CHARL_SPLAT(0.0f);
-        charl_real dh = LOAD(SERIES(gh, 1)), dr, dz, dn, dq;
+        charl_real dh = LOAD(SERIES(gh, 1));
+        gru_gates given = now, d;
 
         if (t + 1 < steps) {
             dh = dh + (LOAD(STEP(step, 1)) + LOAD(STEP(carry, 1)));
         }
-        dn = dh * (1.0f - update);
-        dz = dh * (before - fresh);
 #if SAVED_GRADIENT
         global const float *gs = SERIES(gsaved, 4);
 
-        dz = dz + LOAD(gs + size);
-        dn = dn + LOAD(gs + 2 * size);
+        given = (gru_gates){LOAD(gs), LOAD(gs + size), LOAD(gs + 2 * size), LOAD(gs + 3 * size)};
 #endif
-        dn = dn * (1.0f - fresh * fresh);
-        dr = dn * LOAD(s + 3 * size);
-        dq = dn * reset;
-#if SAVED_GRADIENT
-        dr = dr + LOAD(gs);
-        dq = dq + LOAD(gs + 3 * size);
-#endif
-        dr = dr * (reset * (1.0f - reset));
-        dz = dz * (update * (1.0f - update));
-        STORE(dh * update, STEP(carry, 1));
-        STORE(dr, SERIES(out, 3));
-        STORE(dz, SERIES(out, 3) + size);
-        STORE(dn, SERIES(out, 3) + 2 * size);
-        STORE(dr, SERIES(out_inner, 3));
-        STORE(dz, SERIES(out_inner, 3) + size);
-        STORE(dq, SERIES(out_inner, 3) + 2 * size);
-        STORE(dr, STEP(inner, 3));
-        STORE(dz, STEP(inner, 3) + size);
-        STORE(dq, STEP(inner, 3) + 2 * size);
+        d = gru_slopes_of(now, before, dh, SAVED_GRADIENT, given);
+        STORE(dh * now.z, STEP(carry, 1));
+        STORE(d.r, SERIES(out, 3));
+        STORE(d.z, SERIES(out, 3) + size);
+        STORE(d.n, SERIES(out, 3) + 2 * size);
+        STORE(d.r, SERIES(out_inner, 3));
+        STORE(d.z, SERIES(out_inner, 3) + size);
+        STORE(d.q, SERIES(out_inner, 3) + 2 * size);
+        STORE(d.r, STEP(inner, 3));
+        STORE(d.z, STEP(inner, 3) + size);
+        STORE(d.q, STEP(inner, 3) + 2 * size);
     }
 }

@@ -1,4 +1,4 @@
-/* fold: out[i] = sum over s < M of part[s * n + i], in the fixed binary tree of src/base/tree.h.
+/* fold: out[i] = sum over s < M of part[s * n + i], in the fixed binary tree of src/base/numeric/tree.h.
  *
  * Specialised by   M          number of leaves: slices of a lane times parts of a slice, up to 64 * 64 (default 2)
  *                  ROUND      nodes of so many levels and more are rounded to bf16: see tree.clh

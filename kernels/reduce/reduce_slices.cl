@@ -1,5 +1,5 @@
 /* reduce_slices: sums of EXPR(a, b) over [leaves, n, inner], where one chunk of reduce.cl covers a slice of the batch: the sums of slices
- * meet in the same launch, in the tree of src/base/tree.h.
+ * meet in the same launch, in the tree of src/base/numeric/tree.h.
  *
  *   charl_fold_rows       inner = 1: out [1]
  *   charl_fold_columns    out [inner]; or out [inner / 2] and out2 [inner / 2]

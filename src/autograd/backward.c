@@ -33,7 +33,7 @@ static void accumulate(charl_graph *g, charl_var *v, charl_var *share)
     }
 }
 
-static bool has_gradient(const charl_node *n)
+static bool has_gradient(const charl__node *n)
 {
     for (int k = 0; k < n->n_out; k++) {
         if (n->out[k]->grad) {
@@ -43,7 +43,7 @@ static bool has_gradient(const charl_node *n)
     return false;
 }
 
-static bool check_share(charl_graph *g, const charl_node *n, int i, const charl_var *share)
+static bool check_share(charl_graph *g, const charl__node *n, int i, const charl_var *share)
 {
     const charl_type *want = &n->in[i]->type;
     const charl_batch batch = want->batch == CHARL_BATCHED ? CHARL_BATCHED : share->type.batch;
@@ -62,7 +62,7 @@ static bool check_share(charl_graph *g, const charl_node *n, int i, const charl_
 
 /* Gradients of half-size values without rows are f32 (charl__gradient_dtype), and most operators
  * take operands of one type: there the rule works in f32 on the values as they are. */
-static void widen(charl_graph *g, const charl_node *n, charl_var **in, charl_var **out)
+static void widen(charl_graph *g, const charl__node *n, charl_var **in, charl_var **out)
 {
     for (int i = 0; i < n->n_in; i++) {
         if (n->op->moves || n->in[i]->type.batch == CHARL_BATCHED) {
@@ -77,24 +77,24 @@ static void widen(charl_graph *g, const charl_node *n, charl_var **in, charl_var
     }
 }
 
-static void visit(charl_graph *g, charl_node *n)
+static void visit(charl_graph *g, charl__node *n)
 {
     charl_var *gout[CHARL_OP_MAX_OUT] = {0}, *gin[CHARL_OP_MAX_IN] = {0};
     charl_var *in[CHARL_OP_MAX_IN], *out[CHARL_OP_MAX_OUT];
     charl_var *before[CHARL_OP_MAX_IN] = {0};
     bool needed[CHARL_OP_MAX_IN] = {false}, added[CHARL_OP_MAX_IN] = {false};
-    charl_backward b = {.op = n->op,
-                        .g = g,
-                        .attr = n->attr,
-                        .n_in = n->n_in,
-                        .n_out = n->n_out,
-                        .in = in,
-                        .out = out,
-                        .gout = gout,
-                        .gin = gin,
-                        .needed = needed,
-                        .before = before,
-                        .added = added};
+    charl__backward b = {.op = n->op,
+                         .g = g,
+                         .attr = n->attr,
+                         .n_in = n->n_in,
+                         .n_out = n->n_out,
+                         .in = in,
+                         .out = out,
+                         .gout = gout,
+                         .gin = gin,
+                         .needed = needed,
+                         .before = before,
+                         .added = added};
     bool any = false;
 
     for (int k = 0; k < n->n_out; k++) {
@@ -144,8 +144,8 @@ static void walk_back(charl_graph *g, const charl_var *y)
 
     memcpy(scope, g->scope, sizeof scope);
     for (int i = y->node ? y->node->position : -1; i >= 0 && g->status == CHARL_OK; i--) {
-        if (has_gradient(charl__node(g, i))) {
-            visit(g, charl__node(g, i));
+        if (has_gradient(charl__graph_node(g, i))) {
+            visit(g, charl__graph_node(g, i));
         }
     }
     memcpy(g->scope, scope, sizeof scope);
@@ -160,7 +160,7 @@ static void mark_differentiable(charl_graph *g)
         v->differentiable = v->wants_gradient || (v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable);
     }
     for (int i = 0; i < g->nodes.count; i++) {
-        const charl_node *n = charl__node(g, i);
+        const charl__node *n = charl__graph_node(g, i);
         bool any = false;
 
         for (int k = 0; k < n->n_in; k++) {
@@ -186,36 +186,24 @@ static bool begin_backward(charl_graph *g)
     return true;
 }
 
-void charl_graph_backward(charl_graph *g, charl_var *loss, charl_var *seed)
+void charl_graph_backward(charl_graph *g, charl_var *y, charl_var *gradient)
 {
-    if (!loss || g->status != CHARL_OK) {
-        return;
-    }
-    if (loss->type.dtype != CHARL_F32 || charl_shape_count(&loss->type.shape) != 1 ||
-        loss->type.batch == CHARL_BATCHED) {
-        charl__graph_fail(g, CHARL_ERR_SHAPE, "the loss %s is not one f32 number", charl_var_get_name(loss));
-        return;
-    }
-    if (begin_backward(g)) {
-        seed = seed ? seed : charl_constant(g, 1.0F);
-        loss->grad = charl_reshape(g, seed, loss->type.shape);
-        walk_back(g, loss);
-    }
-}
+    bool is_scalar, fits;
 
-void charl__graph_backward_from(charl_graph *g, charl_var *y, charl_var *gradient)
-{
-    if (!y || !gradient || g->status != CHARL_OK) {
+    if (!y || g->status != CHARL_OK) {
         return;
     }
-    if (gradient->type.dtype != charl__gradient_dtype(&y->type) || gradient->type.batch != y->type.batch ||
-        !charl_shape_equal(&gradient->type.shape, &y->type.shape)) {
+    is_scalar = y->type.dtype == CHARL_F32 && charl_shape_count(&y->type.shape) == 1 && y->type.batch != CHARL_BATCHED;
+    fits = gradient && gradient->type.dtype == charl__gradient_dtype(&y->type) &&
+           gradient->type.batch == y->type.batch && charl_shape_equal(&gradient->type.shape, &y->type.shape);
+    if (!is_scalar && !gradient) {
+        charl__graph_fail(g, CHARL_ERR_SHAPE, "the loss %s is not one f32 number", charl_var_get_name(y));
+    } else if (!is_scalar && !fits) {
         charl__graph_fail(g, CHARL_ERR_SHAPE, "%s is no gradient of %s", charl_var_get_name(gradient),
                           charl_var_get_name(y));
-        return;
-    }
-    if (begin_backward(g)) {
-        y->grad = gradient;
+    } else if (begin_backward(g)) {
+        gradient = gradient ? gradient : charl_constant(g, 1.0F);
+        y->grad = is_scalar ? charl_reshape(g, gradient, y->type.shape) : gradient;
         walk_back(g, y);
     }
 }

@@ -12,7 +12,7 @@
 #include "autograd/graph_private.h"
 #include "charl/ops.h"
 
-static charl_status infer_batch_sum(charl_infer *inf)
+static charl_status infer_batch_sum(charl__infer *inf)
 {
     CHARL_REQUIRE(inf->in[0].dtype == CHARL_F32, CHARL_ERR_DTYPE, "sums over the batch are f32, not %s",
                   charl_dtype_name(inf->in[0].dtype));
@@ -22,12 +22,12 @@ static charl_status infer_batch_sum(charl_infer *inf)
 }
 
 /* The sum is linear with coefficient 1 in every rank's part. */
-static void backward_batch_sum(const charl_backward *b)
+static void backward_batch_sum(const charl__backward *b)
 {
     b->gin[0] = b->gout[0];
 }
 
-const charl_op charl__op_batch_sum = {
+const charl__op charl__op_batch_sum = {
     .name = "batch_sum",
     .formula = "out = sum of x over the ranks, in tree order",
     .n_in = 1,
@@ -68,14 +68,14 @@ charl_var *charl_batch_mean(charl_graph *g, charl_var *x)
     return charl_scale(g, charl_batch_sum(g, charl_sum(g, x, 0, false)), (float)(1.0 / rows), 0.0F);
 }
 
-static charl_status infer_spread(charl_infer *inf)
+static charl_status infer_spread(charl__infer *inf)
 {
     inf->out[0] = inf->in[0];
     inf->out[0].batch = CHARL_PARTIAL;
     return CHARL_OK;
 }
 
-static charl_status enqueue_spread(const charl_enqueue *e)
+static charl_status enqueue_spread(const charl__enqueue *e)
 {
     charl_status st = CHARL_OK;
     charl_tensor *lane = NULL;
@@ -84,9 +84,9 @@ static charl_status enqueue_spread(const charl_enqueue *e)
         CHARL_TRY_CLEANUP(charl__tensor_view(e->out[0]->buffer, CHARL_F32, &e->out[0]->shape,
                                              e->out[0]->offset + j * e->lane_stride[0], &lane));
         if (e->slices->lane_lo[j] == 0) {
-            CHARL_TRY_CLEANUP(charl__tensor_copy(e->in[0], lane));
+            CHARL_TRY_CLEANUP(charl_tensor_copy(e->in[0], lane));
         } else {
-            CHARL_TRY_CLEANUP(charl__tensor_fill(lane, -0.0));
+            CHARL_TRY_CLEANUP(charl_tensor_fill(lane, -0.0));
         }
         charl_tensor_release(lane);
         lane = NULL;
@@ -96,7 +96,7 @@ cleanup:
     return st;
 }
 
-const charl_op charl__op_spread = {
+const charl__op charl__op_spread = {
     .name = "spread",
     .formula = "lanes whose sum over all ranks is x",
     .n_in = 1,

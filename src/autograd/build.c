@@ -9,7 +9,7 @@
 
 /* Operands of PARTIAL type are completed first, except for pure data movement of PARTIAL values
  * alone. */
-static charl_status gather_operands(charl_graph *g, const charl_op *op, charl_node *n, charl_var *const *in, int n_in)
+static charl_status gather_operands(charl_graph *g, const charl__op *op, charl__node *n, charl_var *const *in, int n_in)
 {
     bool all_partial = op->moves || op == &charl__op_batch_sum;
 
@@ -24,7 +24,7 @@ static charl_status gather_operands(charl_graph *g, const charl_op *op, charl_no
     return CHARL_OK;
 }
 
-static charl_status check_outputs(const charl_infer *inf)
+static charl_status check_outputs(const charl__infer *inf)
 {
     bool batched = false;
 
@@ -43,21 +43,21 @@ static charl_status check_outputs(const charl_infer *inf)
 }
 
 /* Infer first, so that a node exists only when it is valid. */
-static charl_status infer_types(charl_graph *g, const charl_op *op, const void *attr, const charl_node *operands,
-                                charl_infer *inf, charl_type *type)
+static charl_status infer_types(charl_graph *g, const charl__op *op, const void *attr, const charl__node *operands,
+                                charl__infer *inf, charl_type *type)
 {
     charl_status st = CHARL_OK;
 
     for (int i = 0; i < operands->n_in; i++) {
         type[i] = operands->in[i]->type;
     }
-    *inf = (charl_infer){.attr = attr,
-                         .n_in = operands->n_in,
-                         .in = type,
-                         .n_slices = g->slices.count,
-                         .wgmma = g->dev && charl__device_facts(g->dev)->wgmma,
-                         .n_out = 1};
-    CHARL_TRY_CLEANUP(charl__infer(op, inf));
+    *inf = (charl__infer){.attr = attr,
+                          .n_in = operands->n_in,
+                          .in = type,
+                          .n_slices = g->slices.count,
+                          .wgmma = g->dev && charl__device_facts_get(g->dev)->wgmma,
+                          .n_out = 1};
+    CHARL_TRY_CLEANUP(charl__op_infer(op, inf));
     CHARL_TRY_CLEANUP(check_outputs(inf));
 cleanup:
     if (st != CHARL_OK) {
@@ -66,13 +66,13 @@ cleanup:
     return st;
 }
 
-static charl_status append(charl_graph *g, const charl_op *op, const void *attr, charl_var *const *in, int n_in,
+static charl_status append(charl_graph *g, const charl__op *op, const void *attr, charl_var *const *in, int n_in,
                            charl_var **outs)
 {
-    charl_node operands = {0};
+    charl__node operands = {0};
     charl_type type[CHARL_OP_MAX_IN];
-    charl_infer inf;
-    charl_node *n = NULL;
+    charl__infer inf;
+    charl__node *n = NULL;
 
     CHARL_TRY(gather_operands(g, op, &operands, in, n_in));
     CHARL_TRY(infer_types(g, op, attr, &operands, &inf, type));
@@ -91,7 +91,7 @@ static charl_status append(charl_graph *g, const charl_op *op, const void *attr,
     return CHARL_OK;
 }
 
-void charl__apply(charl_graph *g, const charl_op *op, const void *attr, charl_var *const *in, int n_in,
+void charl__apply(charl_graph *g, const charl__op *op, const void *attr, charl_var *const *in, int n_in,
                   charl_var **outs)
 {
     charl_status st = CHARL_OK;
@@ -124,7 +124,7 @@ void charl__apply(charl_graph *g, const charl_op *op, const void *attr, charl_va
     }
 }
 
-charl_var *charl__apply1(charl_graph *g, const charl_op *op, const void *attr, charl_var *a)
+charl_var *charl__apply1(charl_graph *g, const charl__op *op, const void *attr, charl_var *a)
 {
     charl_var *out[CHARL_OP_MAX_OUT];
 
@@ -132,7 +132,7 @@ charl_var *charl__apply1(charl_graph *g, const charl_op *op, const void *attr, c
     return out[0];
 }
 
-charl_var *charl__apply2(charl_graph *g, const charl_op *op, const void *attr, charl_var *a, charl_var *b)
+charl_var *charl__apply2(charl_graph *g, const charl__op *op, const void *attr, charl_var *a, charl_var *b)
 {
     charl_var *out[CHARL_OP_MAX_OUT];
 

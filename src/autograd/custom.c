@@ -1,4 +1,4 @@
-/* Operators of programs: a charl_op in front of each registered charl_operator, which it finds as op->row. */
+/* Operators of programs: a charl__op in front of each registered charl_operator, which it finds as op->row. */
 #include "charl/operator.h"
 
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include "autograd/op.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static charl_op table[CHARL_OPERATOR_MAX];
+static charl__op table[CHARL_OPERATOR_MAX];
 static int count; /* under lock */
 
 _Static_assert((int)CHARL_OPERATOR_MAX_IN == (int)CHARL_OP_MAX_IN &&
@@ -16,7 +16,7 @@ _Static_assert((int)CHARL_OPERATOR_MAX_IN == (int)CHARL_OP_MAX_IN &&
                "one number of operands and of outputs");
 
 /* A shape rule may leave `batch` as it came, REPLICATED or BATCHED; PARTIAL it says itself. */
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     const charl_operator *row = inf->op->row;
     charl_operator_types t = {
@@ -46,7 +46,7 @@ static charl_status infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     const charl_operator *row = e->op->row;
     const charl_operator_run r = {.attr = e->attr,
@@ -60,7 +60,7 @@ static charl_status enqueue(const charl_enqueue *e)
     return row->run(&r);
 }
 
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
     const charl_operator *row = b->op->row;
     const charl_operator_gradient r = {.g = b->g,
@@ -76,7 +76,7 @@ static void backward(const charl_backward *b)
     row->backward(&r);
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const charl_operator *row = r->op->row;
     const charl_operator_reference own = {.attr = r->attr,
@@ -118,7 +118,7 @@ static charl_status check(const charl_operator *o)
 }
 
 /* Under the lock. */
-static charl_op *find(const char *name)
+static charl__op *find(const char *name)
 {
     for (int i = 0; i < count; i++) {
         if (strcmp(table[i].name, name) == 0) {
@@ -141,7 +141,7 @@ static bool is_own(const char *name)
 /* Under the lock. */
 static charl_status add(const charl_operator *o)
 {
-    const charl_op *known = find(o->name);
+    const charl__op *known = find(o->name);
 
     if (known && known->row == o) {
         return CHARL_OK;
@@ -149,22 +149,22 @@ static charl_status add(const charl_operator *o)
     CHARL_REQUIRE(!known && !is_own(o->name), CHARL_ERR_INVALID, "there is an operator %s already", o->name);
     CHARL_REQUIRE(count < CHARL_OPERATOR_MAX, CHARL_ERR_INVALID,
                   "operator %s: %d are registered, which is all there is room for", o->name, count);
-    table[count++] = (charl_op){.name = o->name,
-                                .formula = o->formula,
-                                .n_in = o->n_in,
-                                .attr_size = o->attr_size,
-                                .expr = o->expr,
-                                .expr_numbers = o->expr ? (int)(o->attr_size / sizeof(float)) : 0,
-                                .half = o->expr ? CHARL_HALF_ALL : 0,
-                                .in_place = o->expr != NULL,
-                                .infer = o->expr ? charl__infer_broadcast : infer,
-                                .enqueue = o->expr ? NULL : enqueue,
-                                .backward = o->backward ? backward : NULL,
-                                .reference = o->expr ? NULL : reference,
-                                .element = o->element,
-                                .samples = o->samples,
-                                .n_samples = o->n_samples,
-                                .row = o};
+    table[count++] = (charl__op){.name = o->name,
+                                 .formula = o->formula,
+                                 .n_in = o->n_in,
+                                 .attr_size = o->attr_size,
+                                 .expr = o->expr,
+                                 .expr_numbers = o->expr ? (int)(o->attr_size / sizeof(float)) : 0,
+                                 .half = o->expr ? CHARL_HALF_ALL : 0,
+                                 .in_place = o->expr != NULL,
+                                 .infer = o->expr ? charl__infer_broadcast : infer,
+                                 .enqueue = o->expr ? NULL : enqueue,
+                                 .backward = o->backward ? backward : NULL,
+                                 .reference = o->expr ? NULL : reference,
+                                 .element = o->element,
+                                 .samples = o->samples,
+                                 .n_samples = o->n_samples,
+                                 .row = o};
     return CHARL_OK;
 }
 
@@ -179,9 +179,9 @@ charl_status charl_operator_register(const charl_operator *op)
     return st;
 }
 
-const charl_op *charl__custom_find(const char *name)
+const charl__op *charl__custom_find(const char *name)
 {
-    const charl_op *op;
+    const charl__op *op;
 
     pthread_mutex_lock(&lock);
     op = find(name);
@@ -208,7 +208,7 @@ charl_var *charl_operator_apply(charl_graph *g, const charl_operator *op, const 
                                 int n_in, charl_var **outs)
 {
     charl_var *out[CHARL_OP_MAX_OUT] = {0};
-    const charl_op *found = charl__custom_find(op->name);
+    const charl__op *found = charl__custom_find(op->name);
 
     if (!found || found->row != op) {
         charl__graph_fail(g, CHARL_ERR_INVALID, "operator %s is not registered", op->name);
@@ -265,9 +265,9 @@ charl_kernel_arg charl_kernel_local(int64_t bytes)
     return (charl_kernel_arg){CHARL_KERNEL_LOCAL, {.i64 = bytes}};
 }
 
-static charl_status argument(const charl_operator_run *r, const charl_kernel_arg *a, charl_arg *out)
+static charl_status argument(const charl_operator_run *r, const charl_kernel_arg *a, charl__arg *out)
 {
-    const charl_enqueue *e = r->internal;
+    const charl__enqueue *e = r->internal;
     const bool is_in = a->kind == CHARL_KERNEL_IN;
 
     switch (a->kind) {
@@ -294,7 +294,7 @@ static charl_status argument(const charl_operator_run *r, const charl_kernel_arg
         *out = charl__f32(a->v.f32);
         break;
     case CHARL_KERNEL_LOCAL:
-        *out = (charl_arg){.kind = CHARL_ARG_LOCAL, .v.bytes = (size_t)a->v.i64};
+        *out = (charl__arg){.kind = CHARL_ARG_LOCAL, .v.bytes = (size_t)a->v.i64};
         break;
     default:
         CHARL_FAIL(CHARL_ERR_INVALID, "unknown kind of kernel argument %d", (int)a->kind);
@@ -304,9 +304,9 @@ static charl_status argument(const charl_operator_run *r, const charl_kernel_arg
 
 charl_status charl_operator_launch(const charl_operator_run *r, const charl_kernel *k)
 {
-    const charl_enqueue *e = r->internal;
+    const charl__enqueue *e = r->internal;
     const charl_operator *row = e->op->row;
-    charl_launch l = {
+    charl__launch l = {
         .file = row->name, .source = row->source, .entry = k->entry, .defines = k->defines, .label = e->label};
 
     memcpy(l.global, k->global, sizeof l.global);
@@ -319,12 +319,12 @@ charl_status charl_operator_launch(const charl_operator_run *r, const charl_kern
             return st;
         }
     }
-    return charl__launch(e->dev, &l);
+    return charl__launch_enqueue(e->dev, &l);
 }
 
 charl_status charl_operator_fold(const charl_operator_run *r, int k)
 {
-    const charl_enqueue *e = r->internal;
+    const charl__enqueue *e = r->internal;
     const char *name = ((const charl_operator *)e->op->row)->name;
     int64_t n;
 

@@ -4,6 +4,6 @@
 #include "autograd/op.h"
 
 /** The registered operator called `name`, or NULL. Thread-safe. */
-const charl_op *charl__custom_find(const char *name);
+const charl__op *charl__custom_find(const char *name);
 
 #endif

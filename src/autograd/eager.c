@@ -5,7 +5,7 @@
 #include "autograd/op.h"
 #include "base/alloc.h"
 
-static charl_status create_outputs(charl_device *dev, const charl_infer *inf, charl_tensor **out)
+static charl_status create_outputs(charl_device *dev, const charl__infer *inf, charl_tensor **out)
 {
     for (int k = 0; k < inf->n_out; k++) {
         CHARL_TRY(charl_tensor_create(dev, inf->out[k].dtype, &inf->out[k].shape, &out[k]));
@@ -13,16 +13,20 @@ static charl_status create_outputs(charl_device *dev, const charl_infer *inf, ch
     return CHARL_OK;
 }
 
-charl_status charl__run_op(charl_device *dev, const charl_op *op, const void *attr, charl_tensor *const *in, int n_in,
+charl_status charl__run_op(charl_device *dev, const charl__op *op, const void *attr, charl_tensor *const *in, int n_in,
                            charl_tensor **out)
 {
     charl_status st = CHARL_OK;
     charl_type type[CHARL_OP_MAX_IN];
-    charl_infer inf = {
-        .attr = attr, .n_in = n_in, .in = type, .n_slices = 1, .wgmma = charl__device_facts(dev)->wgmma, .n_out = 1};
+    charl__infer inf = {.attr = attr,
+                        .n_in = n_in,
+                        .in = type,
+                        .n_slices = 1,
+                        .wgmma = charl__device_facts_get(dev)->wgmma,
+                        .n_out = 1};
     charl_slices whole;
     charl_tensor *made[CHARL_OP_MAX_OUT] = {0}, *workspace = NULL, *step = NULL;
-    charl_enqueue e = {
+    charl__enqueue e = {
         .dev = dev, .label = op->name, .attr = attr, .n_in = n_in, .in = in, .out = made, .slices = &whole};
 
     memset(out, 0, CHARL_OP_MAX_OUT * sizeof *out);
@@ -32,7 +36,7 @@ charl_status charl__run_op(charl_device *dev, const charl_op *op, const void *at
     for (int i = 0; i < n_in; i++) {
         type[i] = (charl_type){in[i]->dtype, in[i]->shape, CHARL_REPLICATED};
     }
-    st = charl__infer(op, &inf);
+    st = charl__op_infer(op, &inf);
     if (st != CHARL_OK) {
         charl__error_prefix("%s: ", op->name);
         goto cleanup;
@@ -64,7 +68,7 @@ cleanup:
 
 charl_status charl_apply(charl_device *dev, const char *op, charl_tensor *const *in, int n_in, charl_tensor **out)
 {
-    const charl_op *found = charl__op_find(op);
+    const charl__op *found = charl__op_find(op);
 
     memset(out, 0, CHARL_OP_MAX_OUT * sizeof *out);
     CHARL_REQUIRE(found, CHARL_ERR_INVALID, "there is no operator %s", op);

@@ -4,10 +4,9 @@
 #include <math.h>
 
 #include "autograd/graph_private.h"
-#include "autograd/check/opcheck.h"
 #include "base/alloc.h"
 
-static charl_status check_lane(const charl_node *n, int k, int lane)
+static charl_status check_lane(const charl__node *n, int k, int lane)
 {
     charl_status st = CHARL_OK;
     charl_var *v = n->out[k];
@@ -18,10 +17,10 @@ static charl_status check_lane(const charl_node *n, int k, int lane)
     void *raw = NULL;
 
     CHARL_TRY_CLEANUP(charl__var_lane(v, lane, &t));
-    CHARL_TRY_CLEANUP(charl_alloc_array(count, size, &raw));
-    CHARL_TRY_CLEANUP(charl_alloc_array(count, sizeof *value, &value));
+    CHARL_TRY_CLEANUP(charl__alloc_array(count, size, &raw));
+    CHARL_TRY_CLEANUP(charl__alloc_array(count, sizeof *value, &value));
     CHARL_TRY_CLEANUP(charl_tensor_read(t, raw, (size_t)count * size));
-    charl__decode(v->type.dtype, raw, count, value);
+    charl_dtype_decode(v->type.dtype, raw, count, value);
     for (int64_t i = 0; i < count; i++) {
         CHARL_REQUIRE_CLEANUP(isfinite(value[i]), CHARL_ERR_NONFINITE,
                               "%s (%s) is the first operator whose output is not finite: element %lld of "
@@ -35,7 +34,7 @@ cleanup:
     return st;
 }
 
-static charl_status check_node(charl_graph *g, const charl_node *n)
+static charl_status check_node(charl_graph *g, const charl__node *n)
 {
     for (int k = 0; k < n->n_out; k++) {
         const charl_type *type = &n->out[k]->type;
@@ -51,7 +50,7 @@ static charl_status check_node(charl_graph *g, const charl_node *n)
 charl_status charl__graph_replay_checked(charl_graph *g, int first, int last)
 {
     for (int i = 0; i < g->nodes.count; i++) {
-        const charl_node *n = charl__node(g, i);
+        const charl__node *n = charl__graph_node(g, i);
 
         if (n->live && n->launch_last > n->launch_first && n->launch_first >= first && n->launch_last <= last) {
             CHARL_TRY(charl__recording_replay(g->recording, n->launch_first, n->launch_last));

@@ -3,7 +3,7 @@
 
 #include "autograd/graph_private.h"
 
-double charl__flop_product(const charl_infer *inf)
+double charl__flop_product(const charl__infer *inf)
 {
     const charl_shape *out = &inf->out[0].shape, *b = &inf->in[1].shape;
     double all =
@@ -27,9 +27,9 @@ double charl__graph_flop(const charl_graph *g)
     double sum = 0;
 
     for (int i = 0; i < g->nodes.count; i++) {
-        const charl_node *n = charl__node(g, i);
+        const charl__node *n = charl__graph_node(g, i);
         charl_type in[CHARL_OP_MAX_IN];
-        charl_infer inf = {
+        charl__infer inf = {
             .op = n->op, .attr = n->attr, .n_in = n->n_in, .in = in, .n_slices = g->slices.count, .n_out = n->n_out};
 
         for (int k = 0; k < n->n_in; k++) {

@@ -12,14 +12,9 @@
 
 #include "base/alloc.h"
 
-charl_status charl__list_add(charl_list *l, void *item)
+charl_status charl__list_add(charl__list *l, void *item)
 {
-    if (l->count == l->capacity) {
-        const int capacity = l->capacity ? 2 * l->capacity : 64;
-
-        CHARL_TRY(charl_realloc((size_t)capacity * sizeof(void *), &l->item));
-        l->capacity = capacity;
-    }
+    CHARL_TRY(charl__grow(l->count, sizeof *l->item, &l->item));
     l->item[l->count++] = item;
     return CHARL_OK;
 }
@@ -30,7 +25,7 @@ charl_status charl_graph_create(charl_device *dev, const charl_slices *slices, c
     charl_graph *g = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *g, &g));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *g, &g));
     g->dev = dev;
     g->training = true;
     g->bucket_elements = INT64_MAX;
@@ -55,7 +50,7 @@ static void var_destroy(charl_var *v)
     charl_free(v);
 }
 
-static void node_destroy(charl_node *n)
+static void node_destroy(charl__node *n)
 {
     if (n) {
         charl_free(n->attr);
@@ -158,7 +153,7 @@ void charl__graph_on_ready(charl_graph *g, charl__ready_fn fn, void *ctx, int64_
     g->bucket_elements = bucket_elements > 0 ? bucket_elements : 1;
 }
 
-void charl__graph_use_gradients(charl_graph *g, charl_buffer *gradients)
+void charl__graph_use_gradients(charl_graph *g, charl__buffer *gradients)
 {
     g->gradients = gradients;
 }
@@ -171,7 +166,7 @@ void charl__graph_share_activations(charl_graph *g, const charl_graph *other)
 const char *charl__graph_collective(const charl_graph *g)
 {
     for (int i = 0; i < g->nodes.count; i++) {
-        const charl_node *n = charl__node(g, i);
+        const charl__node *n = charl__graph_node(g, i);
 
         if (n->live && n->op == &charl__op_batch_sum) {
             return n->name;
@@ -185,7 +180,7 @@ charl_var *charl__graph_keep_error(charl_graph *g, charl_status st)
 {
     if (g->status == CHARL_OK) {
         g->status = st;
-        if (charl_strdup(charl_error_message(), &g->message) != CHARL_OK) {
+        if (charl__strdup(charl_error_message(), &g->message) != CHARL_OK) {
             g->message = NULL;
         }
     }
@@ -200,7 +195,7 @@ charl_var *charl__graph_fail(charl_graph *g, charl_status st, const char *fmt, .
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    st = charl__error_set(st, __FILE__, __LINE__, __func__, "%s%s%s", g->scope, g->scope[0] ? ": " : "", text);
+    st = charl_error_set(st, __FILE__, __LINE__, __func__, "%s%s%s", g->scope, g->scope[0] ? ": " : "", text);
     return charl__graph_keep_error(g, st);
 }
 
@@ -232,7 +227,7 @@ void charl_graph_scope_end(charl_graph *g)
 static bool name_is_taken(const charl_graph *g, const char *name)
 {
     for (int i = g->nodes.count - 1; i >= 0; i--) {
-        if (strcmp(charl__node(g, i)->name, name) == 0) {
+        if (strcmp(charl__graph_node(g, i)->name, name) == 0) {
             return true;
         }
     }
@@ -257,7 +252,7 @@ charl_status charl__var_new(charl_graph *g, charl_type type, charl_var **out)
 
     *out = NULL;
     CHARL_TRY_CLEANUP(charl_shape_check(&type.shape));
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *v, &v));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *v, &v));
     v->g = g;
     v->id = g->vars.count;
     v->type = type;
@@ -270,20 +265,20 @@ cleanup:
     return st;
 }
 
-charl_status charl__node_new(charl_graph *g, const charl_op *op, const void *attr, charl_node **out)
+charl_status charl__node_new(charl_graph *g, const charl__op *op, const void *attr, charl__node **out)
 {
     charl_status st = CHARL_OK;
     char name[320];
-    charl_node *n = NULL;
+    charl__node *n = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *n, &n));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *n, &n));
     n->op = op;
     n->position = g->nodes.count;
     n->part = g->has_gradients ? 0 : g->part;
-    CHARL_TRY_CLEANUP(charl_strdup(charl__graph_next_name(g, op->name, name, sizeof name), &n->name));
+    CHARL_TRY_CLEANUP(charl__strdup(charl__graph_next_name(g, op->name, name, sizeof name), &n->name));
     if (op->attr_size) {
-        CHARL_TRY_CLEANUP(charl_alloc(op->attr_size, &n->attr));
+        CHARL_TRY_CLEANUP(charl__alloc(op->attr_size, &n->attr));
         memcpy(n->attr, attr, op->attr_size);
     }
     CHARL_TRY_CLEANUP(charl__list_add(&g->nodes, n));
@@ -305,7 +300,7 @@ static charl_status new_input(charl_graph *g, const char *name, charl_type type,
                   type.shape.ndim ? (long long)type.shape.dim[0] : 0LL, g->slices.count);
     CHARL_TRY(charl__var_new(g, type, &v));
     v->leaf = CHARL_LEAF_INPUT;
-    CHARL_TRY(charl_strdup(name, &v->name));
+    CHARL_TRY(charl__strdup(name, &v->name));
     *out = v;
     return CHARL_OK;
 }
@@ -378,8 +373,8 @@ void charl_graph_keep(charl_graph *g, charl_var *v)
 static bool is_used(const charl_graph *g, const charl_var *v)
 {
     for (int i = 0; i < g->nodes.count; i++) {
-        for (int k = 0; k < charl__node(g, i)->n_in; k++) {
-            if (charl__node(g, i)->in[k] == v) {
+        for (int k = 0; k < charl__graph_node(g, i)->n_in; k++) {
+            if (charl__graph_node(g, i)->in[k] == v) {
                 return true;
             }
         }

@@ -1,55 +1,47 @@
 #ifndef CHARL_AUTOGRAD_GRAPH_H
 #define CHARL_AUTOGRAD_GRAPH_H
 /** Functions of a graph that the data-parallel trainer needs and that are not public: step parameters, communication hooks, compilation in
- * two steps. */
-#include "base/tree.h"
+ *  two steps. */
+#include "base/numeric/tree.h"
 #include "charl/graph.h"
 #include "tensor/step_params.h"
 
 /** Complete a sum over ranks: lanes f32 [n_lanes, n], sum f32 [n], both on the device. Called from
- * charl_graph_run after the launches that write the lanes have been enqueued; launches that read
- * the sum are enqueued after it returns. */
+ *  charl_graph_run after the launches that write the lanes have been enqueued; launches that read
+ *  the sum are enqueued after it returns. */
 typedef charl_status (*charl__collective_fn)(void *ctx, charl_tensor *lanes, charl_tensor *sum);
 /** Elements [begin, begin + count) of every lane of the gradient arena are final once what is
- * enqueued so far has run. */
+ *  enqueued so far has run. */
 typedef charl_status (*charl__ready_fn)(void *ctx, int64_t begin, int64_t count);
 
 /* All before charl_graph_compile. */
 void charl__graph_on_collective(charl_graph *g, charl__collective_fn fn, void *ctx);
 /** Report gradients in buckets, of at least bucket_elements where they are neighbours in the arena,
- * each as soon as all of it is final. */
+ *  each as soon as all of it is final. */
 void charl__graph_on_ready(charl_graph *g, charl__ready_fn fn, void *ctx, int64_t bucket_elements);
 
 /** Write gradients to the lanes of `gradients` (borrowed; as many lanes as the graph's slices have) instead of the arena of the set. */
-void charl__graph_use_gradients(charl_graph *g, charl_buffer *gradients);
+void charl__graph_use_gradients(charl_graph *g, charl__buffer *gradients);
 /** Reuse the activation memory of `other`, a compiled graph, as far as it suffices. A run of one graph then overwrites the values of the
- * other, kept vars included. */
+ *  other, kept vars included. */
 void charl__graph_share_activations(charl_graph *g, const charl_graph *other);
 /** Name of a node that needs a sum over the whole batch within a run, or NULL. Prepared graphs only. */
 const char *charl__graph_collective(const charl_graph *g);
 
 /** Bind input v to tensor t (retained; same type and number of elements) instead of memory of its own: a data set shared by graphs, a
- * ring. */
+ *  ring. */
 void charl__graph_bind_input(charl_graph *g, charl_var *v, charl_tensor *t);
 
 /** First part of compile: remove dead nodes, lay out and allocate the parameters. Afterwards the
- * sizes of the arenas are known, and the caller may allocate the gradients itself
- * (charl__params_allocate_gradients). */
+ *  sizes of the arenas are known, and the caller may allocate the gradients itself
+ *  (charl__params_allocate_gradients). */
 charl_status charl__graph_prepare(charl_graph *g) CHARL_MUST_CHECK;
-
-/** charl_graph_backward from any value: `gradient` is that of y, of its type and shape (f32 where y
- * is not BATCHED). Local. */
-void charl__graph_backward_from(charl_graph *g, charl_var *y, charl_var *gradient);
-
-/** For benchmarks: enqueue the launches of a compiled graph's forward or backward pass on the values of the last run. Only graphs of the
- * whole batch. Async. Errors: ERR_DEVICE. */
-charl_status charl__graph_replay_half(charl_graph *g, bool backward) CHARL_MUST_CHECK;
 
 /** Bytes of activations that the graph will need, before any are allocated. Prepares the graph. */
 charl_status charl__graph_measure(charl_graph *g, int64_t *bytes) CHARL_MUST_CHECK;
 
 /** Number of buckets that one run reports, and their ranges in the order reported. Compiled graphs
- * only. */
+ *  only. */
 int charl__graph_bucket_count(const charl_graph *g);
 void charl__graph_bucket(const charl_graph *g, int i, int64_t *begin, int64_t *count);
 /** Fraction of the backward pass's launches that follow the report of bucket i, 0 to 1. It may differ between ranks. */

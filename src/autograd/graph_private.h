@@ -6,33 +6,33 @@
 #include "autograd/op.h"
 #include "tensor/params.h"
 
-typedef struct charl_node charl_node;
+typedef struct charl__node charl__node;
 
-typedef struct charl_list {
+typedef struct charl__list {
     void **item;
-    int count, capacity;
-} charl_list;
+    int count;
+} charl__list;
 
-typedef enum charl_leaf {
+typedef enum charl__leaf {
     CHARL_LEAF_NONE, /* computed by a node */
     CHARL_LEAF_INPUT,
     CHARL_LEAF_PARAM,
     CHARL_LEAF_CONSTANT
-} charl_leaf;
+} charl__leaf;
 
 struct charl_var {
     charl_graph *g;
     int id;
     charl_type type;
-    charl_leaf leaf;
-    charl_node *node; /* producer */
-    char *name;       /* of an input */
+    charl__leaf leaf;
+    charl__node *node; /* producer */
+    char *name;        /* of an input */
     charl_param *param;
     float constant;
     bool keep, wants_gradient;
     bool differentiable; /* depends on a var that wants a gradient */
     charl_var *grad;
-    charl_list more;       /* of a parameter used several times: its gradients after grad */
+    charl__list more;      /* of a parameter used several times: its gradients after grad */
     bool rounds;           /* of a root: nodes of the tree over slices are rounded to bf16 */
     bool channels_last;    /* memory layout of an image (layout.c) */
     bool late;             /* of a parameter: its gradient is final only after all other nodes */
@@ -51,9 +51,9 @@ struct charl_var {
     charl_tensor *tensor; /* of a PARTIAL: [n_lanes, ...] */
 };
 
-struct charl_node {
+struct charl__node {
     int position; /* in order of construction = order of execution */
-    const charl_op *op;
+    const charl__op *op;
     void *attr;
     char *name;
     int n_in, n_out;
@@ -67,13 +67,13 @@ struct charl_node {
 };
 
 /** What a run does, in order. */
-typedef struct charl_action {
+typedef struct charl__action {
     enum { CHARL_DO_REPLAY, CHARL_DO_COLLECTIVE, CHARL_DO_READY } kind;
     int first, last;      /* launches */
-    charl_node *node;     /* the collective */
+    charl__node *node;    /* the collective */
     int64_t begin, count; /* elements of the gradient arena that are final on this rank */
     double left;          /* fraction of the backward pass's launches that follow */
-} charl_action;
+} charl__action;
 
 enum { CHARL_MAX_SCOPES = 16 };
 
@@ -82,7 +82,7 @@ struct charl_graph {
     charl_slices slices;
     bool training;
     charl_dtype precision;
-    charl_list vars, nodes;
+    charl__list vars, nodes;
     char scope[256];
     size_t scope_length[CHARL_MAX_SCOPES]; /* of scope before the i-th scope_begin */
     int scopes;
@@ -104,7 +104,7 @@ struct charl_graph {
 
     charl_steps *steps; /* borrowed, or own_steps */
     charl_steps *own_steps;
-    charl_buffer *gradients;     /* replaces the set's gradient arena; borrowed, or NULL */
+    charl__buffer *gradients;    /* replaces the set's gradient arena; borrowed, or NULL */
     const charl_graph *arena_of; /* graph whose activations may be overwritten, or NULL */
     uint64_t runs;
     charl__collective_fn collective;
@@ -114,18 +114,18 @@ struct charl_graph {
     int64_t bucket_elements;
 
     bool planned, placed, compiled;
-    charl_buffer **segment;
+    charl__buffer **segment;
     int64_t *segment_bytes;
     int n_segments;
     int64_t unplanned_bytes;
-    charl_recording *recording;
-    charl_action *action;
-    int n_actions, action_capacity;
+    charl__recording *recording;
+    charl__action *action;
+    int n_actions;
 };
 
-charl_status charl__list_add(charl_list *l, void *item) CHARL_MUST_CHECK;
+charl_status charl__list_add(charl__list *l, void *item) CHARL_MUST_CHECK;
 
-static inline charl_node *charl__node(const charl_graph *g, int i)
+static inline charl__node *charl__graph_node(const charl_graph *g, int i)
 {
     return g->nodes.item[i];
 }
@@ -150,18 +150,18 @@ bool charl__graph_is_whole(const charl_graph *g); /* this process computes every
 charl_status charl__var_new(charl_graph *g, charl_type type, charl_var **out) CHARL_MUST_CHECK;
 /** Make the thread's last failure the graph's error, unless it has one. Returns NULL. */
 charl_var *charl__graph_keep_error(charl_graph *g, charl_status st);
-charl_status charl__node_new(charl_graph *g, const charl_op *op, const void *attr, charl_node **out) CHARL_MUST_CHECK;
+charl_status charl__node_new(charl_graph *g, const charl__op *op, const void *attr, charl__node **out) CHARL_MUST_CHECK;
 
-extern const charl_op charl__op_batch_sum; /* PARTIAL -> REPLICATED, by the collective callback */
-extern const charl_op charl__op_spread;    /* a finished gradient into the lanes of the arena, so that
+extern const charl__op charl__op_batch_sum; /* PARTIAL -> REPLICATED, by the collective callback */
+extern const charl__op charl__op_spread;    /* a finished gradient into the lanes of the arena, so that
                                            the tree gives it back */
 
 /** Choose which values are channels-last and set the layouts of their operators. */
 charl_status charl__graph_choose_layouts(charl_graph *g) CHARL_MUST_CHECK;
 
 /** Append the forward nodes of n's part of the model a second time, unless that is done or the part is the last. Their original vars then
- * have `recomputed`. */
-void charl__graph_recompute_part(charl_graph *g, const charl_node *n);
+ *  have `recomputed`. */
+void charl__graph_recompute_part(charl_graph *g, const charl__node *n);
 
 /* The passes of compile, in order. */
 void charl__graph_mark_live(charl_graph *g);

@@ -7,7 +7,7 @@ static bool is_half(charl_dtype d)
     return d == CHARL_BF16 || d == CHARL_F16;
 }
 
-static charl_status check_half(const charl_op *op, const charl_infer *inf)
+static charl_status check_half(const charl__op *op, const charl__infer *inf)
 {
     charl_dtype first = CHARL_DTYPE_COUNT;
 
@@ -26,7 +26,7 @@ static charl_status check_half(const charl_op *op, const charl_infer *inf)
     return CHARL_OK;
 }
 
-charl_status charl__infer(const charl_op *op, charl_infer *inf)
+charl_status charl__op_infer(const charl__op *op, charl__infer *inf)
 {
     inf->op = op;
     inf->layout = op->layout;
@@ -40,7 +40,7 @@ charl_var *charl__as_dtype(charl_graph *g, charl_var *v, charl_dtype dtype)
     return !v || charl_var_get_type(v).dtype == dtype ? v : charl_cast(g, v, dtype);
 }
 
-charl_status charl__infer_rows(charl_infer *inf)
+charl_status charl__infer_rows(charl__infer *inf)
 {
     charl_batch batch = CHARL_REPLICATED;
     int64_t rows = -1;
@@ -61,7 +61,7 @@ charl_status charl__infer_rows(charl_infer *inf)
     return CHARL_OK;
 }
 
-charl_status charl__infer_same(charl_infer *inf)
+charl_status charl__infer_same(charl__infer *inf)
 {
     CHARL_REQUIRE(charl__is_float(inf->in[0].dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
                   charl_dtype_name(inf->in[0].dtype));
@@ -129,7 +129,7 @@ static bool is_less(const charl_shape *s, const charl_shape *full)
     return charl_shape_count(s) < charl_shape_count(full) || s->ndim < full->ndim;
 }
 
-charl_status charl__infer_broadcast(charl_infer *inf)
+charl_status charl__infer_broadcast(charl__infer *inf)
 {
     int full = 0;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];

@@ -10,12 +10,12 @@ struct charl__kv_cache {
     charl_device *dev;
     int64_t positions;
     charl_tensor *position;
-    charl_list layers; /* charl_tensor */
+    charl__list layers; /* charl_tensor */
 };
 
 charl_status charl__kv_cache_create(charl_device *dev, int64_t positions, charl_tensor *position, charl__kv_cache **out)
 {
-    CHARL_TRY(charl_alloc(sizeof **out, out));
+    CHARL_TRY(charl__alloc(sizeof **out, out));
     (*out)->dev = dev;
     (*out)->positions = positions;
     (*out)->position = charl_tensor_retain(position);

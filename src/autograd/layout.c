@@ -49,32 +49,32 @@ static bool can_be_last(const charl_var *v)
            (is_half(v) || v->type.dtype == CHARL_I32);
 }
 
-static charl_var *operand(const charl_node *n, int i)
+static charl_var *operand(const charl__node *n, int i)
 {
     return i < n->n_in ? n->in[i] : n->out[i - n->n_in];
 }
 
 /* Run the shape rule again, for the layout and the workspace that goes with it. */
-static charl_status ask(const charl_node *n, bool channels_last, charl_infer *inf)
+static charl_status ask(const charl__node *n, bool channels_last, charl__infer *inf)
 {
     charl_type type[CHARL_OP_MAX_IN];
 
     for (int i = 0; i < n->n_in; i++) {
         type[i] = n->in[i]->type;
     }
-    *inf = (charl_infer){.attr = n->attr,
-                         .n_in = n->n_in,
-                         .in = type,
-                         .n_slices = n->in[0]->g->slices.count,
-                         .wgmma = true,
-                         .channels_last = channels_last,
-                         .n_out = 1};
-    CHARL_TRY(charl__infer(n->op, inf));
+    *inf = (charl__infer){.attr = n->attr,
+                          .n_in = n->n_in,
+                          .in = type,
+                          .n_slices = n->in[0]->g->slices.count,
+                          .wgmma = true,
+                          .channels_last = channels_last,
+                          .n_out = 1};
+    CHARL_TRY(charl__op_infer(n->op, inf));
     return CHARL_OK;
 }
 
 /* Elementwise operators can where operands broadcast along channels. */
-static bool broadcasts(const charl_node *n)
+static bool broadcasts(const charl__node *n)
 {
     int64_t inner, count;
 
@@ -86,16 +86,16 @@ static bool broadcasts(const charl_node *n)
     return true;
 }
 
-static bool is_reshape(const charl_node *n)
+static bool is_reshape(const charl__node *n)
 {
     return n->op == &charl_op_reshape && is_image(n->in[0]) != is_image(n->out[0]) && is_half(n->in[0]);
 }
 
-static charl_status visit(layouts *l, const charl_node *n)
+static charl_status visit(layouts *l, const charl__node *n)
 {
     const charl_var *first = NULL;
-    charl_op_layout layout = n->op->layout;
-    charl_infer inf;
+    charl__op_layout layout = n->op->layout;
+    charl__infer inf;
 
     if (is_reshape(n)) {
         return CHARL_OK;
@@ -121,28 +121,28 @@ static charl_status visit(layouts *l, const charl_node *n)
 }
 
 /* reshape, from or to an image that lies channels-last. */
-static charl_status enqueue_relayout(const charl_enqueue *e)
+static charl_status enqueue_relayout(const charl__enqueue *e)
 {
     const charl_tensor *in = e->in[0], *out = e->out[0];
     const charl_shape *s = in->channels_last ? &in->shape : &out->shape;
     const int64_t pixels = s->dim[2] * s->dim[3], rows = in->channels_last ? pixels : s->dim[1];
 
-    return charl__conv_swap(e->dev, &(charl_conv_swap){.from = *in,
-                                                       .to = *out,
-                                                       .batch = s->dim[0],
-                                                       .rows = rows,
-                                                       .cols = in->channels_last ? s->dim[1] : pixels,
-                                                       .from_ld = in->channels_last ? s->dim[1] : pixels,
-                                                       .to_ld = rows,
-                                                       .label = e->label});
+    return charl__conv_swap_enqueue(e->dev, &(charl__conv_swap){.from = *in,
+                                                                .to = *out,
+                                                                .batch = s->dim[0],
+                                                                .rows = rows,
+                                                                .cols = in->channels_last ? s->dim[1] : pixels,
+                                                                .from_ld = in->channels_last ? s->dim[1] : pixels,
+                                                                .to_ld = rows,
+                                                                .label = e->label});
 }
 
-static charl_status infer_relayout(charl_infer *inf)
+static charl_status infer_relayout(charl__infer *inf)
 {
     return charl_op_reshape.infer(inf);
 }
 
-static const charl_op op_relayout = {
+static const charl__op op_relayout = {
     .name = "relayout",
     .formula = "out = x under another shape, one of them channels-last",
     .n_in = 1,
@@ -153,10 +153,10 @@ static const charl_op op_relayout = {
 };
 
 /* Let the node know what has been chosen for its operands. */
-static charl_status settle(charl_node *n)
+static charl_status settle(charl__node *n)
 {
     bool any = false;
-    charl_infer inf;
+    charl__infer inf;
 
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         any = any || operand(n, i)->channels_last;
@@ -183,7 +183,7 @@ static charl_status choose(layouts *l)
         }
     }
     for (int i = 0; i < g->nodes.count; i++) {
-        CHARL_TRY(visit(l, charl__node(g, i)));
+        CHARL_TRY(visit(l, charl__graph_node(g, i)));
     }
     for (int i = 0; i < g->vars.count; i++) {
         charl_var *v = charl__var(g, i);
@@ -192,7 +192,7 @@ static charl_status choose(layouts *l)
         v->channels_last = is_image(v) && l->wanted[root] && !l->refused[root];
     }
     for (int i = 0; i < g->nodes.count; i++) {
-        CHARL_TRY(settle(charl__node(g, i)));
+        CHARL_TRY(settle(charl__graph_node(g, i)));
     }
     return CHARL_OK;
 }
@@ -202,12 +202,12 @@ charl_status charl__graph_choose_layouts(charl_graph *g)
     charl_status st = CHARL_OK;
     layouts l = {.g = g};
 
-    if (!charl__device_facts(g->dev)->wgmma) {
+    if (!charl__device_facts_get(g->dev)->wgmma) {
         goto cleanup;
     }
-    CHARL_TRY_CLEANUP(charl_alloc_array(g->vars.count, sizeof *l.group, &l.group));
-    CHARL_TRY_CLEANUP(charl_alloc_array(g->vars.count, sizeof *l.wanted, &l.wanted));
-    CHARL_TRY_CLEANUP(charl_alloc_array(g->vars.count, sizeof *l.refused, &l.refused));
+    CHARL_TRY_CLEANUP(charl__alloc_array(g->vars.count, sizeof *l.group, &l.group));
+    CHARL_TRY_CLEANUP(charl__alloc_array(g->vars.count, sizeof *l.wanted, &l.wanted));
+    CHARL_TRY_CLEANUP(charl__alloc_array(g->vars.count, sizeof *l.refused, &l.refused));
     CHARL_TRY_CLEANUP(choose(&l));
 cleanup:
     charl_free(l.group);

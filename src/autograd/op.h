@@ -1,6 +1,6 @@
 #ifndef CHARL_AUTOGRAD_OP_H
 #define CHARL_AUTOGRAD_OP_H
-/** What an operator is: one charl_op, described once in op/<family>/, listed once in ops.def.
+/** What an operator is: one charl__op, described once in op/<family>/, listed once in ops.def.
  *
  *      infer      shape, dtype and batch rule. Pure: touches no device. Sets inf->out[], inf->n_out, inf->workspace.
  *      enqueue    launches kernels on the tensors it is given, while a graph is recorded. Allocates nothing, waits for nothing.
@@ -8,13 +8,13 @@
  *      reference  the definition, in double, on the host: slow and obviously right.
  *      samples    points of the domain. The test suite does the rest, and rejects an operator without samples.
  *
- * Batch rule. When an input is BATCHED, each output is BATCHED (row i from row i alone: charl__infer_rows does it) or PARTIAL (a sum over
- * rows). An operator with a PARTIAL output gets e->slices and writes every lane: it computes one sum per slice and folds the slices of
- * each lane in the fixed tree (charl__fold). The bits of an output element depend on the operator, the per-sample shape, rows per slice
- * and dtypes only. PARTIAL inputs are completed over ranks before an operator sees them, unless it is pure data movement (`moves`):
- * then it runs once per lane.
+ *  Batch rule. When an input is BATCHED, each output is BATCHED (row i from row i alone: charl__infer_rows does it) or PARTIAL (a sum over
+ *  rows). An operator with a PARTIAL output gets e->slices and writes every lane: it computes one sum per slice and folds the slices of
+ *  each lane in the fixed tree (charl__fold). The bits of an output element depend on the operator, the per-sample shape, rows per slice
+ *  and dtypes only. PARTIAL inputs are completed over ranks before an operator sees them, unless it is pure data movement (`moves`):
+ *  then it runs once per lane.
  */
-#include "base/tree.h"
+#include "base/numeric/tree.h"
 #include "charl/graph.h"
 #include "charl/operator.h"
 #include "device/device.h"
@@ -23,39 +23,39 @@
 
 enum { CHARL_OP_MAX_IN = 8, CHARL_OP_MAX_OUT = 4 };
 
-typedef struct charl_op charl_op;
+typedef struct charl__op charl__op;
 
 /** How an operator treats images [N, C, H, W] that are stored channels-last (tensor/tensor.h). */
-typedef enum charl_op_layout {
+typedef enum charl__op_layout {
     CHARL_LAYOUT_ROWS, /* not at all: operands and outputs are row-major */
     /* elementwise: operands of the full shape share the layout, others broadcast */
     CHARL_LAYOUT_ALIKE,
     /* operands and outputs of four dimensions share the layout; others have one number per channel */
     CHARL_LAYOUT_CHANNELS,
     CHARL_LAYOUT_ANY /* each tensor has its own layout; channels-last is faster */
-} charl_op_layout;
+} charl__op_layout;
 
 /* Each of the four structs below names its operator, `op`, so that operators can share functions and find their differences in op->row.
- * charl__infer, charl__op_enqueue and charl__op_reference set it. */
+ * charl__op_infer, charl__op_enqueue and charl__op_reference set it. */
 
 /** Input and output of a shape rule. */
-typedef struct charl_infer {
-    const charl_op *op;
+typedef struct charl__infer {
+    const charl__op *op;
     const void *attr;
     int n_in;
     const charl_type *in;
-    int n_slices;           /* slices of this rank: BATCHED extents are multiples of it */
-    bool wgmma;             /* fact of the device; may change the workspace and nothing else */
-    bool channels_last;     /* operands of four dimensions are channels-last; likewise */
-    charl_op_layout layout; /* preset to op->layout; the rule may narrow it for these operands */
-    int n_out;              /* preset to 1 */
+    int n_slices;            /* slices of this rank: BATCHED extents are multiples of it */
+    bool wgmma;              /* fact of the device; may change the workspace and nothing else */
+    bool channels_last;      /* operands of four dimensions are channels-last; likewise */
+    charl__op_layout layout; /* preset to op->layout; the rule may narrow it for these operands */
+    int n_out;               /* preset to 1 */
     charl_type out[CHARL_OP_MAX_OUT];
     int64_t workspace; /* bytes; preset to 0 */
-} charl_infer;
+} charl__infer;
 
 /** Operands of a launch. */
-typedef struct charl_enqueue {
-    const charl_op *op;
+typedef struct charl__enqueue {
+    const charl__op *op;
     charl_device *dev;
     const char *label; /* node name */
     const void *attr;
@@ -71,19 +71,19 @@ typedef struct charl_enqueue {
     const charl_slices *slices; /* of this rank; never NULL */
 
     charl_tensor *workspace; /* f32 [workspace / 4], or NULL */
-    /* u32 [16]: charl_step_params, for kernels `global const charl_step_params *` */
+    /* u32 [16]: charl__step_params, for kernels `global const charl__step_params *` */
     charl_tensor *step;
 
     /* Fused nodes, for operators that allow them. */
-    const struct charl_gemm_epilogue *epilogue; /* applied to the product; or NULL */
+    const struct charl__gemm_epilogue *epilogue; /* applied to the product; or NULL */
     /* node that computes in[0] (NULL then) while it is read (autograd/fuse/prologue.h); or NULL */
-    const struct charl_enqueue *prologue;
-} charl_enqueue;
+    const struct charl__enqueue *prologue;
+} charl__enqueue;
 
 /** Input and output of a gradient rule. Operands and outputs have their types in the graph. Where none is BATCHED, half-precision ones
- * are converted to f32, the type of their gradients (charl__gradient_dtype), unless the operator only moves data. */
-typedef struct charl_backward {
-    const charl_op *op;
+ *  are converted to f32, the type of their gradients (charl__gradient_dtype), unless the operator only moves data. */
+typedef struct charl__backward {
+    const charl__op *op;
     charl_graph *g;
     const void *attr;
     int n_in, n_out;
@@ -95,28 +95,28 @@ typedef struct charl_backward {
     /* per input: gradient from later uses, to be added to gin by the caller; NULL: none */
     charl_var *const *before;
     bool *added; /* per input: set where the rule has added `before` itself */
-} charl_backward;
+} charl__backward;
 
 /** Operands of the double-precision reference. */
-typedef struct charl_reference {
-    const charl_op *op;
+typedef struct charl__reference {
+    const charl__op *op;
     const void *attr;
     int n_in, n_out;
     const double *const *in;
     const charl_type *in_type;
     double *const *out;
     const charl_type *out_type;
-    const charl_step_params *step;
+    const charl__step_params *step;
     int64_t row0; /* global row of row 0 of BATCHED operands */
-} charl_reference;
+} charl__reference;
 
 /** A sample of the operator's domain. */
-typedef charl_operator_sample charl_op_sample;
+typedef charl_operator_sample charl__op_sample;
 
-struct charl_onnx_node;
+struct charl__onnx_node;
 
 /** The formula of an elementwise operator, from which its kernel is generated, alone or in a chain with others (autograd/fuse/chain.h). */
-typedef struct charl_expr {
+typedef struct charl__expr {
     /* OpenCL C over a, b, c, ... (operands as charl_real: float or a vector of floats), floats p and q, and draw */
     const char *text;
     const char *half_text; /* for a result of a half type; NULL: text */
@@ -127,9 +127,9 @@ typedef struct charl_expr {
     bool uses_rng;
     bool batched; /* uses_rng: rows are rows of the batch */
     uint64_t key; /* uses_rng: hash of the layer's name */
-} charl_expr;
+} charl__expr;
 
-struct charl_op {
+struct charl__op {
     const char *name;    /* unique, lower_snake_case */
     const char *formula; /* for docs, traces and messages */
 
@@ -145,13 +145,13 @@ struct charl_op {
     bool effect;
     /* how many of the first outputs may overwrite inputs of the same size that are not used later; true: output 0 */
     int in_place;
-    charl_op_layout layout; /* of images */
+    charl__op_layout layout; /* of images */
 
     /* Fusion. */
-    /* one matrix product per output element: enqueue passes e->epilogue to charl__gemm */
+    /* one matrix product per output element: enqueue passes e->epilogue to charl__gemm_enqueue */
     bool epilogue;
     /* the same, decided from these operand types and output 0; NULL: see epilogue */
-    bool (*epilogue_if)(const charl_infer *inf);
+    bool (*epilogue_if)(const charl__infer *inf);
     /* operand 0, images channels-last, may be computed while it is read: enqueue honours e->prologue */
     bool prologue;
 
@@ -161,25 +161,25 @@ struct charl_op {
     /* tensor cores round intermediate values to the half type: tests allow two epsilons of the largest result more */
     bool narrows;
 
-    charl_status (*infer)(charl_infer *inf);
-    charl_status (*enqueue)(const charl_enqueue *e); /* NULL: generated from expr or express */
-    /* elementwise, broadcast over the shape of the output: charl_expr.text */
+    charl_status (*infer)(charl__infer *inf);
+    charl_status (*enqueue)(const charl__enqueue *e); /* NULL: generated from expr or express */
+    /* elementwise, broadcast over the shape of the output: charl__expr.text */
     const char *expr;
-    const char *half_expr;                                      /* charl_expr.half_text */
-    int expr_numbers;                                           /* the attribute is this many floats, p and q of expr */
-    void (*express)(const void *attr, int n_in, charl_expr *x); /* fills in x from attributes */
-    void (*backward)(const charl_backward *b);                  /* NULL: not differentiable */
-    void (*reference)(const charl_reference *r);
+    const char *half_expr; /* charl__expr.half_text */
+    int expr_numbers;      /* the attribute is this many floats, p and q of expr */
+    void (*express)(const void *attr, int n_in, charl__expr *x); /* fills in x from attributes */
+    void (*backward)(const charl__backward *b);                  /* NULL: not differentiable */
+    void (*reference)(const charl__reference *r);
     /* replaces reference, elementwise: the result for elements x[i] of operand i */
     double (*element)(const void *attr, const double *x);
     /* export: the ONNX operator with the same operands and result ... */
     const char *onnx_type;
     /* ... or a function that writes several (autograd/onnx/onnx.h) */
-    void (*onnx)(const struct charl_onnx_node *n);
+    void (*onnx)(const struct charl__onnx_node *n);
     /* floating-point operations of its matrix products, for throughput figures; NULL: none */
-    double (*flop)(const charl_infer *inf);
+    double (*flop)(const charl__infer *inf);
 
-    const charl_op_sample *samples;
+    const charl__op_sample *samples;
     int n_samples;
 
     const void *row; /* what distinguishes operators that share functions */
@@ -214,15 +214,15 @@ struct charl_op {
     }
 
 /** The table of all operators, from ops.def. */
-extern const charl_op *const charl__op_table[];
+extern const charl__op *const charl__op_table[];
 extern const int charl__op_count;
-const charl_op *charl__op_find(const char *name); /* also of a program; NULL if unknown */
+const charl__op *charl__op_find(const char *name); /* also of a program; NULL if unknown */
 
 /** Append a node and return its first output; builders are one-line calls of these. If an operand is NULL, the result is NULL. */
-charl_var *charl__apply1(charl_graph *g, const charl_op *op, const void *attr, charl_var *a);
-charl_var *charl__apply2(charl_graph *g, const charl_op *op, const void *attr, charl_var *a, charl_var *b);
+charl_var *charl__apply1(charl_graph *g, const charl__op *op, const void *attr, charl_var *a);
+charl_var *charl__apply2(charl_graph *g, const charl__op *op, const void *attr, charl_var *a, charl_var *b);
 /** The same with all outputs, outs[CHARL_OP_MAX_OUT]; NULLs after an error. */
-void charl__apply(charl_graph *g, const charl_op *op, const void *attr, charl_var *const *in, int n_in,
+void charl__apply(charl_graph *g, const charl__op *op, const void *attr, charl_var *const *in, int n_in,
                   charl_var **outs);
 /** Record an error found by a builder, prefixed with the name of the scope. Returns NULL. */
 charl_var *charl__graph_fail(charl_graph *g, charl_status st, const char *fmt, ...) CHARL_PRINTF(3, 4);
@@ -232,43 +232,43 @@ const charl_slices *charl__graph_slices(const charl_graph *g);
 
 /* Shared shape rules (infer.c). */
 /** Run op->infer after checking that half-precision operands are allowed. Errors: ERR_DTYPE "not available in bf16"; those of the rule. */
-charl_status charl__infer(const charl_op *op, charl_infer *inf) CHARL_MUST_CHECK;
+charl_status charl__op_infer(const charl__op *op, charl__infer *inf) CHARL_MUST_CHECK;
 /** Mark all outputs BATCHED if any input is. Call after shapes are set. Errors: ERR_SHAPE when a BATCHED input has no leading extent. */
-charl_status charl__infer_rows(charl_infer *inf);
+charl_status charl__infer_rows(charl__infer *inf);
 /** out[0] gets the type of in[0]. Errors: ERR_DTYPE when that is not a float. */
-charl_status charl__infer_same(charl_infer *inf);
+charl_status charl__infer_same(charl__infer *inf);
 /** out[0] of an elementwise operator. One operand has the full shape and determines shape and type. Every other operand
  *
  *      has the same type, or is f32 with fewer elements or dimensions (a vector, a statistic), and
  *      has the full shape, is a scalar, or broadcasts: its shape without leading and trailing 1s is a contiguous run of the full shape's
  *      extents, aligned as in PyTorch.
  *
- * Errors: ERR_SHAPE, ERR_DTYPE. */
-charl_status charl__infer_broadcast(charl_infer *inf);
+ *  Errors: ERR_SHAPE, ERR_DTYPE. */
+charl_status charl__infer_broadcast(charl__infer *inf);
 /** Broadcasting of an operand over `full`: element i of full reads operand[(i / inner) % count]. Returns false if shapes do not fit. */
 bool charl__broadcast_index(const charl_shape *full, const charl_shape *operand, int64_t *inner, int64_t *count);
 
 /* For .flop. product: output 0 = operand 0 @ operand 1. weights: every element of `values` is multiplied with all elements of w that share
  * one index along dimension `extent`. */
-double charl__flop_product(const charl_infer *inf);
+double charl__flop_product(const charl__infer *inf);
 double charl__flop_weights(const charl_shape *values, const charl_shape *w, int extent);
 
 /** charl__broadcast_index in memory order. If the full shape is channels-last, so is an operand of that shape; a smaller operand has one
- * number per channel, or one number. */
+ *  number per channel, or one number. */
 bool charl__broadcast_in(bool channels_last, const charl_shape *full, const charl_shape *operand, int64_t *inner,
                          int64_t *count);
 
 /* Shared launches. Those in src/tensor take plain tensors; these know operators. */
 /** Launch an operator: op->enqueue, or its expression elementwise. Async. Errors: those of the operator. */
-charl_status charl__op_enqueue(const charl_op *op, const charl_enqueue *e) CHARL_MUST_CHECK;
+charl_status charl__op_enqueue(const charl__op *op, const charl__enqueue *e) CHARL_MUST_CHECK;
 /** Run the reference of an operator: op->reference, or op->element for every element of out[0]. */
-void charl__op_reference(const charl_op *op, const charl_reference *r);
-static inline bool charl__op_launches(const charl_op *op)
+void charl__op_reference(const charl__op *op, const charl__reference *r);
+static inline bool charl__op_launches(const charl__op *op)
 {
     return op->enqueue || op->expr || op->express;
 }
 /** x->text gets the expression of an elementwise operator for a result of `type`. Returns false for other operators. */
-bool charl__op_express(const charl_op *op, const void *attr, int n_in, charl_dtype type, charl_expr *x);
+bool charl__op_express(const charl__op *op, const void *attr, int n_in, charl_dtype type, charl__expr *x);
 /** dtype of a value's gradient: the value's own if it is BATCHED; f32 if the gradient sums over rows, as for parameters. */
 static inline charl_dtype charl__gradient_dtype(const charl_type *t)
 {
@@ -277,36 +277,36 @@ static inline charl_dtype charl__gradient_dtype(const charl_type *t)
 /** v converted to another float type; v itself if it has that type. */
 charl_var *charl__as_dtype(charl_graph *g, charl_var *v, charl_dtype dtype);
 /** Complete a reduction. `part` holds e->slices->count consecutive partial results of n elements; the slices of every lane are folded in
- * the fixed tree into output k, rounded if e->rounds[k]. With a single slice in all an operator writes its output directly
- * (charl__fold_is_direct), and the reader of the lane rounds it. */
-charl_status charl__fold(const charl_enqueue *e, charl_tensor *part, int64_t n, int k);
+ *  the fixed tree into output k, rounded if e->rounds[k]. With a single slice in all an operator writes its output directly
+ *  (charl__fold_is_direct), and the reader of the lane rounds it. */
+charl_status charl__fold(const charl__enqueue *e, charl_tensor *part, int64_t n, int k);
 /** The same for partial results at any offset in a buffer, without checks. */
-charl_status charl__fold_from(const charl_enqueue *e, charl_arg part, int64_t n, int k);
+charl_status charl__fold_from(const charl__enqueue *e, charl__arg part, int64_t n, int k);
 /** Partial results are [rows, taps, padded] for an output [rows, channels, taps]. */
 typedef struct charl__fold_move {
     int64_t channels, taps, padded;
 } charl__fold_move;
 /** Partial results of output k, which has n elements. */
 typedef struct charl__fold_input {
-    charl_arg part;
+    charl__arg part;
     int64_t n;
     int k;
     const charl__fold_move *move; /* NULL: ordered as the output */
 } charl__fold_input;
 /** charl__fold of one output or two, in one launch per lane if both are rounded or neither. Not if charl__fold_is_direct, except for an
- * input that moves. */
-charl_status charl__fold_inputs(const charl_enqueue *e, const charl__fold_input *in, int n_in) CHARL_MUST_CHECK;
-bool charl__fold_is_direct(const charl_enqueue *e); /* one slice, one lane */
+ *  input that moves. */
+charl_status charl__fold_inputs(const charl__enqueue *e, const charl__fold_input *in, int n_in) CHARL_MUST_CHECK;
+bool charl__fold_is_direct(const charl__enqueue *e); /* one slice, one lane */
 /** Defines of kernels/shared/tree.clh that fold so many leaves into a lane of output k. */
-void charl__fold_defines(const charl_enqueue *e, int k, int leaves, char *text, size_t bytes);
+void charl__fold_defines(const charl__enqueue *e, int k, int leaves, char *text, size_t bytes);
 /** Where results of slices are written: output k if direct, else the workspace (at least slices->count * n floats). */
-charl_tensor *charl__fold_target(const charl_enqueue *e, int k);
+charl_tensor *charl__fold_target(const charl__enqueue *e, int k);
 
 /** Run an operator on tensors without a graph, for tests and tools.  Outputs are new and owned by the caller. */
-charl_status charl__run_op(charl_device *dev, const charl_op *op, const void *attr, charl_tensor *const *in, int n_in,
+charl_status charl__run_op(charl_device *dev, const charl__op *op, const void *attr, charl_tensor *const *in, int n_in,
                            charl_tensor **out) CHARL_MUST_CHECK;
 
-#define CHARL_OP(name) extern const charl_op charl_op_##name;
+#define CHARL_OP(name) extern const charl__op charl_op_##name;
 #include "autograd/ops.def"
 
 #endif

@@ -21,7 +21,7 @@ static void touch(charl_var *v, int position)
     root->last = position > root->last ? position : root->last;
 }
 
-static bool is_taken(const charl_node *n, int k, const charl_var *root)
+static bool is_taken(const charl__node *n, int k, const charl_var *root)
 {
     for (int j = 0; j < k; j++) {
         if (n->out[j]->root_link == root) {
@@ -34,7 +34,7 @@ static bool is_taken(const charl_node *n, int k, const charl_var *root)
 /* Memory of an input that dies at n and has element for element the size of n's output k: a smaller
  * one, such as an operand that broadcasts, may still be read after an element of the output has
  * been written. */
-static charl_var *reusable(const charl_node *n, int k)
+static charl_var *reusable(const charl__node *n, int k)
 {
     const charl_type *want = &n->out[k]->type;
 
@@ -63,7 +63,7 @@ static charl_status find_lifetimes(charl_graph *g)
         v->bytes = v->bytes ? v->bytes : ALIGN;
     }
     for (int i = 0; i < g->nodes.count; i++) {
-        charl_node *n = charl__node(g, i);
+        charl__node *n = charl__graph_node(g, i);
 
         for (int k = 0; n->live && k < n->n_in; k++) {
             touch(n->in[k], i);
@@ -90,7 +90,7 @@ static charl_status find_lifetimes(charl_graph *g)
 static void reuse_in_place(charl_graph *g)
 {
     for (int i = 0; i < g->nodes.count; i++) {
-        charl_node *n = charl__node(g, i);
+        charl__node *n = charl__graph_node(g, i);
 
         for (int k = 0; n->live && k < n->n_out && k < n->op->in_place; k++) {
             charl_var *root = reusable(n, k);
@@ -163,7 +163,7 @@ static charl_status place(charl_graph *g, charl_var *const *placed, int n_placed
         }
     }
     if (v->segment >= g->n_segments) {
-        CHARL_TRY(charl_realloc((size_t)(v->segment + 1) * sizeof(int64_t), &g->segment_bytes));
+        CHARL_TRY(charl__realloc((size_t)(v->segment + 1) * sizeof(int64_t), &g->segment_bytes));
         memset(g->segment_bytes + g->n_segments, 0, (size_t)(v->segment + 1 - g->n_segments) * sizeof(int64_t));
         g->n_segments = v->segment + 1;
     }
@@ -185,8 +185,8 @@ static charl_status place_all(charl_graph *g)
         g->unplanned_bytes += in_arena(charl__var(g, i)) ? charl__var(g, i)->bytes : 0;
     }
     reuse_in_place(g);
-    CHARL_TRY_CLEANUP(charl_alloc_array(g->vars.count, sizeof *todo, &todo));
-    CHARL_TRY_CLEANUP(charl_alloc_array(g->vars.count, sizeof *near, &near));
+    CHARL_TRY_CLEANUP(charl__alloc_array(g->vars.count, sizeof *todo, &todo));
+    CHARL_TRY_CLEANUP(charl__alloc_array(g->vars.count, sizeof *near, &near));
     for (int i = 0; i < g->vars.count; i++) {
         if (in_arena(charl__var(g, i))) {
             todo[n++] = charl__var(g, i);
@@ -227,7 +227,7 @@ charl_status charl__graph_plan_memory(charl_graph *g)
     if (!g->placed) {
         CHARL_TRY(place_all(g));
     }
-    CHARL_TRY(charl_alloc_array(g->n_segments, sizeof *g->segment, &g->segment));
+    CHARL_TRY(charl__alloc_array(g->n_segments, sizeof *g->segment, &g->segment));
     for (int s = 0; s < g->n_segments; s++) {
         const charl_graph *other = g->arena_of;
 

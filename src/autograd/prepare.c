@@ -11,19 +11,19 @@
 #include "base/alloc.h"
 #include "charl/ops.h"
 
-static charl_status infer_lane_copy(charl_infer *inf)
+static charl_status infer_lane_copy(charl__infer *inf)
 {
     inf->out[0] = inf->in[0];
     return CHARL_OK;
 }
 
-static charl_status enqueue_lane_copy(const charl_enqueue *e)
+static charl_status enqueue_lane_copy(const charl__enqueue *e)
 {
-    return charl__tensor_copy(e->in[0], e->out[0]);
+    return charl_tensor_copy(e->in[0], e->out[0]);
 }
 
 /* A gradient that cannot be computed in place, such as one that two parameters share. */
-static const charl_op op_lane_copy = {
+static const charl__op op_lane_copy = {
     .name = "lane_copy",
     .formula = "out = x",
     .n_in = 1,
@@ -50,7 +50,7 @@ int64_t charl__var_bytes(const charl_var *v)
 static void link_views(charl_graph *g)
 {
     for (int i = 0; i < g->nodes.count; i++) {
-        charl_node *n = charl__node(g, i);
+        charl__node *n = charl__graph_node(g, i);
 
         if (n->op->view || (n->op == &charl__op_batch_sum && charl__graph_is_whole(g))) {
             n->out[0]->root_link = n->in[0];
@@ -69,7 +69,7 @@ static bool is_taken(const charl_var *root)
 static bool feeds_collective(charl_graph *g, const charl_var *root)
 {
     for (int i = 0; i < g->nodes.count; i++) {
-        const charl_node *n = charl__node(g, i);
+        const charl__node *n = charl__graph_node(g, i);
 
         if (n->op == &charl__op_batch_sum && charl__var_root(n->in[0]) == root) {
             return true;
@@ -93,7 +93,7 @@ static bool completes(const charl_graph *g)
 /* The operand that v has been moved from lane by lane, the k-th; NULL: there is none. */
 static charl_var *moved_from(charl_var *v, int k)
 {
-    const charl_node *n = charl__var_root(v)->node;
+    const charl__node *n = charl__var_root(v)->node;
 
     return n && n->op->moves && k < n->n_in && n->in[k]->type.batch == CHARL_PARTIAL ? n->in[k] : NULL;
 }
@@ -234,7 +234,7 @@ static charl_status settle_gradients(charl_graph *g)
 void charl__graph_mark_live(charl_graph *g)
 {
     for (int i = g->nodes.count - 1; i >= 0; i--) {
-        charl_node *n = charl__node(g, i);
+        charl__node *n = charl__graph_node(g, i);
 
         n->live = n->live || n->op->effect;
         for (int k = 0; k < n->n_out; k++) {
@@ -274,8 +274,8 @@ static charl_status lay_out(charl_graph *g)
     finish *done = NULL;
     int *order = NULL, n = 0;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(g->vars.count, sizeof *done, &done));
-    CHARL_TRY_CLEANUP(charl_alloc_array(g->vars.count, sizeof *order, &order));
+    CHARL_TRY_CLEANUP(charl__alloc_array(g->vars.count, sizeof *done, &done));
+    CHARL_TRY_CLEANUP(charl__alloc_array(g->vars.count, sizeof *order, &order));
     for (int i = 0; i < g->vars.count; i++) {
         const charl_var *v = charl__var(g, i);
 

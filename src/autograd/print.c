@@ -3,14 +3,14 @@
 
 #include "autograd/graph_private.h"
 #include "base/alloc.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 static const char *batch_name(charl_batch b)
 {
     return b == CHARL_BATCHED ? "batched" : b == CHARL_PARTIAL ? "partial" : "replicated";
 }
 
-static charl_status print_node(const charl_graph *g, const charl_node *n, charl__text *t)
+static charl_status print_node(const charl_graph *g, const charl__node *n, charl__text *t)
 {
     char shape[CHARL_SHAPE_TEXT];
 
@@ -30,7 +30,7 @@ static charl_status print_node(const charl_graph *g, const charl_node *n, charl_
     return CHARL_OK;
 }
 
-static charl_status print_dot_node(const charl_node *n, charl__text *t)
+static charl_status print_dot_node(const charl__node *n, charl__text *t)
 {
     char shape[CHARL_SHAPE_TEXT];
 
@@ -58,9 +58,9 @@ charl_status charl_graph_print(const charl_graph *g, bool dot, char **out)
     CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s", dot ? "digraph charl {\n" : ""));
     for (int i = 0; i < g->nodes.count; i++) {
         if (!dot) {
-            CHARL_TRY_CLEANUP(print_node(g, charl__node(g, i), &t));
-        } else if (!g->planned || charl__node(g, i)->live) {
-            CHARL_TRY_CLEANUP(print_dot_node(charl__node(g, i), &t));
+            CHARL_TRY_CLEANUP(print_node(g, charl__graph_node(g, i), &t));
+        } else if (!g->planned || charl__graph_node(g, i)->live) {
+            CHARL_TRY_CLEANUP(print_dot_node(charl__graph_node(g, i), &t));
         }
     }
     CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s", dot ? "}\n" : ""));

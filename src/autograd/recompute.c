@@ -26,7 +26,7 @@ void charl_graph_part_end(charl_graph *g)
     g->part = 0;
 }
 
-static bool is_repeatable(const charl_node *n)
+static bool is_repeatable(const charl__node *n)
 {
     for (int k = 0; k < n->n_out; k++) {
         if (n->out[k]->type.batch != CHARL_BATCHED || n->out[k]->keep) {
@@ -36,7 +36,7 @@ static bool is_repeatable(const charl_node *n)
     return !n->op->effect;
 }
 
-static void repeat(charl_graph *g, const charl_node *n)
+static void repeat(charl_graph *g, const charl__node *n)
 {
     charl_var *in[CHARL_OP_MAX_IN], *out[CHARL_OP_MAX_OUT];
 
@@ -50,7 +50,7 @@ static void repeat(charl_graph *g, const charl_node *n)
     }
 }
 
-void charl__graph_recompute_part(charl_graph *g, const charl_node *n)
+void charl__graph_recompute_part(charl_graph *g, const charl__node *n)
 {
     const int part = n->part, end = n->position;
 
@@ -59,8 +59,8 @@ void charl__graph_recompute_part(charl_graph *g, const charl_node *n)
     }
     g->first_part_recomputed = part;
     for (int i = 0; i <= end && g->status == CHARL_OK; i++) {
-        if (charl__node(g, i)->part == part && is_repeatable(charl__node(g, i))) {
-            repeat(g, charl__node(g, i));
+        if (charl__graph_node(g, i)->part == part && is_repeatable(charl__graph_node(g, i))) {
+            repeat(g, charl__graph_node(g, i));
         }
     }
 }

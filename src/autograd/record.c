@@ -104,19 +104,19 @@ static void release_all(charl_tensor **t, int n)
 }
 
 /* Let node n enqueue its launches on lane `lane` of its PARTIAL operands. */
-static charl_status enqueue_lane(charl_graph *g, charl_node *n, int lane)
+static charl_status enqueue_lane(charl_graph *g, charl__node *n, int lane)
 {
     charl_status st = CHARL_OK;
     charl_tensor *in[CHARL_OP_MAX_IN] = {0}, *out[CHARL_OP_MAX_OUT] = {0}, *workspace = NULL;
-    charl_enqueue e = {.dev = g->dev,
-                       .label = n->name,
-                       .attr = n->attr,
-                       .n_in = n->n_in,
-                       .n_out = n->n_out,
-                       .in = in,
-                       .out = out,
-                       .slices = &g->slices,
-                       .step = charl__steps_tensor(g->steps)};
+    charl__enqueue e = {.dev = g->dev,
+                        .label = n->name,
+                        .attr = n->attr,
+                        .n_in = n->n_in,
+                        .n_out = n->n_out,
+                        .in = in,
+                        .out = out,
+                        .slices = &g->slices,
+                        .step = charl__steps_tensor(g->steps)};
 
     for (int i = 0; i < n->n_in; i++) {
         CHARL_TRY_CLEANUP(charl__var_lane(n->in[i], n->in[i]->type.batch == CHARL_PARTIAL ? lane : 0, &in[i]));
@@ -141,7 +141,7 @@ cleanup:
     return st;
 }
 
-static charl_status enqueue_node(charl_graph *g, charl_node *n)
+static charl_status enqueue_node(charl_graph *g, charl__node *n)
 {
     charl_status st = CHARL_OK;
     const bool per_lane = n->op->moves && n->in[0]->type.batch == CHARL_PARTIAL;
@@ -159,14 +159,9 @@ cleanup:
     return st;
 }
 
-static charl_status add_action(charl_graph *g, charl_action a)
+static charl_status add_action(charl_graph *g, charl__action a)
 {
-    if (g->n_actions == g->action_capacity) {
-        const int capacity = g->action_capacity ? 2 * g->action_capacity : 16;
-
-        CHARL_TRY(charl_realloc((size_t)capacity * sizeof *g->action, &g->action));
-        g->action_capacity = capacity;
-    }
+    CHARL_TRY(charl__grow(g->n_actions, sizeof *g->action, &g->action));
     g->action[g->n_actions++] = a;
     return CHARL_OK;
 }
@@ -178,7 +173,7 @@ static charl_status close_stretch(charl_graph *g, int *from)
 
     charl__recording_mark(g->recording);
     if (to > *from) {
-        CHARL_TRY(add_action(g, (charl_action){.kind = CHARL_DO_REPLAY, .first = *from, .last = to}));
+        CHARL_TRY(add_action(g, (charl__action){.kind = CHARL_DO_REPLAY, .first = *from, .last = to}));
     }
     *from = to;
     return CHARL_OK;
@@ -217,7 +212,7 @@ static charl_status find_buckets(const charl_graph *g, bucket **out, int *n)
         return CHARL_OK;
     }
     for (; (end = charl__params_range(g->params, &begin, g->bucket_elements)) > begin; begin = end) {
-        CHARL_TRY(charl_realloc((size_t)(*n + 1) * sizeof **out, out));
+        CHARL_TRY(charl__realloc((size_t)(*n + 1) * sizeof **out, out));
         (*out)[*n] = (bucket){begin, end, finish_of(g, begin, end)};
         (*n)++;
     }
@@ -232,7 +227,7 @@ static charl_status close_buckets(charl_graph *g, const bucket *b, int n, int po
         if (b[i].closing == position) {
             CHARL_TRY(close_stretch(g, from));
             CHARL_TRY(add_action(
-                g, (charl_action){.kind = CHARL_DO_READY, .begin = b[i].begin, .count = b[i].end - b[i].begin}));
+                g, (charl__action){.kind = CHARL_DO_READY, .begin = b[i].begin, .count = b[i].end - b[i].begin}));
         }
     }
     return CHARL_OK;
@@ -245,7 +240,7 @@ static void tell_what_is_left(charl_graph *g, int backward)
     int last = 0;
 
     for (int i = 0; i < g->n_actions; i++) {
-        charl_action *a = &g->action[i];
+        charl__action *a = &g->action[i];
 
         last = a->kind == CHARL_DO_REPLAY ? a->last : last;
         if (a->kind == CHARL_DO_READY && all > backward) {
@@ -262,7 +257,7 @@ static charl_status record_nodes(charl_graph *g)
 
     CHARL_TRY_CLEANUP(find_buckets(g, &buckets, &n_buckets));
     for (int i = 0; i < g->nodes.count; i++) {
-        charl_node *n = charl__node(g, i);
+        charl__node *n = charl__graph_node(g, i);
 
         if (g->has_gradients && i == g->first_backward) {
             charl__recording_mark(g->recording); /* the halves can be replayed one by one */
@@ -272,7 +267,7 @@ static charl_status record_nodes(charl_graph *g)
             CHARL_REQUIRE_CLEANUP(g->collective, CHARL_ERR_INVALID,
                                   "%s: this graph has part of the batch, but nothing that sums over ranks", n->name);
             CHARL_TRY_CLEANUP(close_stretch(g, &from));
-            CHARL_TRY_CLEANUP(add_action(g, (charl_action){.kind = CHARL_DO_COLLECTIVE, .node = n}));
+            CHARL_TRY_CLEANUP(add_action(g, (charl__action){.kind = CHARL_DO_COLLECTIVE, .node = n}));
         } else if (n->live && charl__op_launches(n->op)) {
             CHARL_TRY_CLEANUP(enqueue_node(g, n));
         }
@@ -289,7 +284,7 @@ cleanup:
 static charl_status bind_collectives(charl_graph *g)
 {
     for (int i = 0; i < g->nodes.count && !charl__graph_is_whole(g); i++) {
-        charl_node *n = charl__node(g, i);
+        charl__node *n = charl__graph_node(g, i);
 
         if (n->live && n->op == &charl__op_batch_sum) {
             if (!n->in[0]->tensor) {
@@ -326,7 +321,7 @@ int charl__graph_bucket_count(const charl_graph *g)
 }
 
 /* NULL where there are fewer. */
-static const charl_action *bucket_of(const charl_graph *g, int i)
+static const charl__action *bucket_of(const charl_graph *g, int i)
 {
     for (int a = 0; a < g->n_actions; a++) {
         if (g->action[a].kind == CHARL_DO_READY && i-- == 0) {
@@ -338,7 +333,7 @@ static const charl_action *bucket_of(const charl_graph *g, int i)
 
 void charl__graph_bucket(const charl_graph *g, int i, int64_t *begin, int64_t *count)
 {
-    const charl_action *a = bucket_of(g, i);
+    const charl__action *a = bucket_of(g, i);
 
     *begin = a ? a->begin : 0;
     *count = a ? a->count : 0;
@@ -346,7 +341,7 @@ void charl__graph_bucket(const charl_graph *g, int i, int64_t *begin, int64_t *c
 
 double charl__graph_bucket_left(const charl_graph *g, int i)
 {
-    const charl_action *a = bucket_of(g, i);
+    const charl__action *a = bucket_of(g, i);
 
     return a ? a->left : 0;
 }

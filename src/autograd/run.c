@@ -42,7 +42,7 @@ charl_status charl_graph_compile(charl_graph *g)
 
 charl_status charl_graph_warm_up(charl_graph *g)
 {
-    const charl_step_params idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
+    const charl__step_params idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
 
     CHARL_REQUIRE(g->compiled, CHARL_ERR_INVALID, "a graph is compiled before it is warmed up");
     CHARL_TRY(charl__steps_push(g->steps, &idle));
@@ -51,7 +51,7 @@ charl_status charl_graph_warm_up(charl_graph *g)
     return CHARL_OK;
 }
 
-static charl_status act(charl_graph *g, const charl_action *a)
+static charl_status act(charl_graph *g, const charl__action *a)
 {
     switch (a->kind) {
     case CHARL_DO_REPLAY:
@@ -83,12 +83,12 @@ charl_status charl_graph_run(charl_graph *g)
 {
     CHARL_REQUIRE(g->compiled, CHARL_ERR_INVALID, "a graph is compiled before it runs");
     if (g->own_steps) {
-        const charl_step_params record = {.step_lo = (uint32_t)g->runs,
-                                          .step_hi = (uint32_t)(g->runs >> 32),
-                                          .loss_seed = 1.0F,
-                                          .bias1 = 1.0F,
-                                          .bias2 = 1.0F,
-                                          .commit = 1};
+        const charl__step_params record = {.step_lo = (uint32_t)g->runs,
+                                           .step_hi = (uint32_t)(g->runs >> 32),
+                                           .loss_seed = 1.0F,
+                                           .bias1 = 1.0F,
+                                           .bias2 = 1.0F,
+                                           .commit = 1};
 
         CHARL_TRY(charl__steps_push(g->own_steps, &record));
     }
@@ -97,19 +97,30 @@ charl_status charl_graph_run(charl_graph *g)
     return CHARL_OK;
 }
 
-charl_status charl__graph_replay_half(charl_graph *g, bool backward)
+static charl_status replay_half(charl_graph *g, bool backward)
 {
-    const int all = charl__recording_count(g->recording);
-    int middle = all;
+    int all, middle;
 
+    CHARL_REQUIRE(g->compiled, CHARL_ERR_INVALID, "a graph is compiled before it runs");
     CHARL_REQUIRE(charl__graph_is_whole(g), CHARL_ERR_INVALID, "a graph with part of the batch runs as a whole");
+    all = middle = charl__recording_count(g->recording);
     for (int i = g->nodes.count - 1; g->has_gradients && i >= g->first_backward; i--) {
-        const charl_node *n = charl__node(g, i);
+        const charl__node *n = charl__graph_node(g, i);
 
         middle = n->live && n->op->enqueue ? n->launch_first : middle;
     }
     CHARL_TRY(charl__recording_replay(g->recording, backward ? middle : 0, backward ? all : middle));
     return CHARL_OK;
+}
+
+charl_status charl_graph_run_forward(charl_graph *g)
+{
+    return replay_half(g, false);
+}
+
+charl_status charl_graph_run_backward(charl_graph *g)
+{
+    return replay_half(g, true);
 }
 
 charl_tensor *charl_var_get_tensor(const charl_var *v)
@@ -122,7 +133,7 @@ charl_graph_info charl_graph_get_info(const charl_graph *g)
     charl_graph_info info = {.unplanned_bytes = g->unplanned_bytes};
 
     for (int i = 0; i < g->nodes.count; i++) {
-        const charl_node *n = charl__node(g, i);
+        const charl__node *n = charl__graph_node(g, i);
 
         info.nodes += n->live;
         info.fused += n->live ? charl__fused_count(n) - 1 : 0;

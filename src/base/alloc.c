@@ -40,7 +40,7 @@ void charl__drop(void)
     atomic_fetch_sub(&live_count, 1);
 }
 
-charl_status charl_alloc_aligned(size_t alignment, size_t bytes, void *out)
+charl_status charl__alloc_aligned(size_t alignment, size_t bytes, void *out)
 {
     charl_status st = CHARL_OK;
     void *p = NULL;
@@ -57,7 +57,7 @@ cleanup:
     return st;
 }
 
-charl_status charl_alloc(size_t bytes, void *out)
+charl_status charl__alloc(size_t bytes, void *out)
 {
     charl_status st = CHARL_OK;
     void *p = NULL;
@@ -73,12 +73,12 @@ cleanup:
     return st;
 }
 
-charl_status charl_alloc_large(size_t bytes, void *out)
+charl_status charl__alloc_large(size_t bytes, void *out)
 {
     enum { LARGE_PAGE = 2 << 20 };
     char *p = NULL;
 
-    CHARL_TRY(charl_alloc(bytes, &p));
+    CHARL_TRY(charl__alloc(bytes, &p));
 #ifdef MADV_HUGEPAGE
     if (bytes >= 2 * LARGE_PAGE) {
         const size_t skipped = -(uintptr_t)p % LARGE_PAGE;
@@ -90,18 +90,18 @@ charl_status charl_alloc_large(size_t bytes, void *out)
     return CHARL_OK;
 }
 
-charl_status charl_alloc_array(int64_t count, size_t size, void *out)
+charl_status charl__alloc_array(int64_t count, size_t size, void *out)
 {
     void *p = NULL;
 
     memcpy(out, &p, sizeof p);
     CHARL_REQUIRE(count >= 0 && (size == 0 || (uint64_t)count <= SIZE_MAX / size), CHARL_ERR_NOMEM,
                   "out of host memory: %lld elements of %zu bytes", (long long)count, size);
-    CHARL_TRY(charl_alloc((size_t)count * size, out));
+    CHARL_TRY(charl__alloc((size_t)count * size, out));
     return CHARL_OK;
 }
 
-charl_status charl_realloc(size_t bytes, void *inout)
+charl_status charl__realloc(size_t bytes, void *inout)
 {
     void *old, *p = NULL;
 
@@ -119,11 +119,27 @@ charl_status charl_realloc(size_t bytes, void *inout)
     return CHARL_OK;
 }
 
-charl_status charl_strdup(const char *text, char **out)
+charl_status charl__grow(int64_t count, size_t size, void *items)
+{
+    enum { FIRST = 16 };
+    const uint64_t n = (uint64_t)count;
+
+    if (n == 0) {
+        return charl__realloc(FIRST * size, items);
+    }
+    if (n < FIRST || (n & (n - 1)) != 0) {
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE(n <= SIZE_MAX / 2 / size, CHARL_ERR_NOMEM, "out of host memory: %lld elements of %zu bytes",
+                  (long long)count, size);
+    return charl__realloc(2 * n * size, items);
+}
+
+charl_status charl__strdup(const char *text, char **out)
 {
     const size_t bytes = strlen(text) + 1;
 
-    CHARL_TRY(charl_alloc(bytes, out));
+    CHARL_TRY(charl__alloc(bytes, out));
     memcpy(*out, text, bytes);
     return CHARL_OK;
 }

@@ -11,7 +11,7 @@ double charl__clock_wall_s(void);
 enum { CHARL__CLOCK_TEXT = 32 };
 
 /** "2026-11-21T10:03:13Z" into text[CHARL__CLOCK_TEXT]; returns text. Fractions are cut; a time
- * that no calendar holds gives "?". */
+ *  that no calendar holds gives "?". */
 const char *charl__clock_format(double wall_s, char *text);
 
 /** Sleep at least `seconds`, through signals; nothing for a value that is not positive. */

@@ -171,8 +171,37 @@ static void warn_unknown(void)
     }
 }
 
-charl_status charl__env_check(void)
+/* The first of these variables that holds more than nothing, else `fallback`. */
+static int number_of(const char *const *names, size_t count, int least, int fallback)
 {
+    for (size_t i = 0; i < count; i++) {
+        const char *value = getenv(names[i]);
+        const int n = value && value[0] ? atoi(value) : least - 1;
+
+        if (n >= least) {
+            return n;
+        }
+    }
+    return fallback;
+}
+
+int charl_launcher_rank(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
+
+    return number_of(names, sizeof names / sizeof *names, 0, 0);
+}
+
+int charl_launcher_size(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+
+    return number_of(names, sizeof names / sizeof *names, 1, 1);
+}
+
+charl_status charl_environment_check(void)
+{
+    charl__fault_rank_set(charl_launcher_rank());
     for (int i = 0; i < CHARL_ENV_COUNT; i++) {
         const char *value = charl__env((charl__env_id)i);
 

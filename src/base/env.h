@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "charl/status.h"
+#include "charl/environment.h" /* charl_environment_check */
 
 /* id and name, kind of value, whether ranks of a run may differ in it, meaning:
  *   OWN   each rank may have its own value
@@ -48,7 +48,7 @@ const char *charl__env_name(charl__env_id id);
 const char *charl__env_meaning(charl__env_id id);
 
 /** What ranks of a run compare of the variable: its value, "(set)" where only that counts, "(not
- * set)"; NULL where each rank may have its own. Borrowed from the environment. */
+ *  set)"; NULL where each rank may have its own. Borrowed from the environment. */
 const char *charl__env_shared(charl__env_id id);
 
 /** Value, or NULL when unset or empty. Borrowed from the environment. */
@@ -59,10 +59,6 @@ bool charl__env_is_on(charl__env_id id);
 
 /** An integer; `fallback` when unset or malformed. */
 int64_t charl__env_integer(charl__env_id id, int64_t fallback);
-
-/** Check every value, put CHARL_FAULT into force and warn about unknown variables that begin with
- * CHARL_. Programs call it first. Errors: ERR_CONFIG names the variable and what it accepts. */
-charl_status charl__env_check(void) CHARL_MUST_CHECK;
 
 /** Replace a value; NULL unsets. `value` is borrowed. For tests and for cli options. */
 void charl__env_set(charl__env_id id, const char *value);

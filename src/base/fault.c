@@ -5,15 +5,18 @@
 #include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/tree.h"
+#include "base/numeric/tree.h"
 
 enum { MAX_RULES = 16, POINT_BYTES = 48, ANY_RANK = -1 };
 
@@ -236,4 +239,79 @@ bool charl__fault(const char *point)
     int64_t arg;
 
     return charl__fault_arg(point, &arg);
+}
+
+/* What a fault does to its process; `arg` is the rule's. */
+static charl_status fault_kill(int64_t arg)
+{
+    (void)arg;
+    raise(SIGKILL);
+    return CHARL_OK;
+}
+
+static charl_status fault_stop(int64_t arg)
+{
+    (void)arg;
+    raise(SIGSTOP);
+    return CHARL_OK;
+}
+
+static charl_status fault_segv(int64_t arg)
+{
+    (void)arg;
+    signal(SIGSEGV, SIG_DFL); /* drivers and sanitizers have handlers that talk a lot */
+    raise(SIGSEGV);
+    return CHARL_OK;
+}
+
+static charl_status fault_raise(int64_t arg)
+{
+    raise((int)arg);
+    return CHARL_OK;
+}
+
+static charl_status fault_hang(int64_t arg)
+{
+    charl__sleep_s(arg > 0 ? (double)arg : 3600.0);
+    return CHARL_OK;
+}
+
+static charl_status fault_spin(int64_t arg)
+{
+    const double until = charl__clock_s() + (arg > 0 ? (double)arg : 3600.0);
+
+    while (charl__clock_s() < until) {
+    }
+    return CHARL_OK;
+}
+
+static charl_status fault_exit(int64_t arg)
+{
+    exit((int)arg);
+}
+
+static charl_status fault_fail(int64_t arg)
+{
+    (void)arg;
+    CHARL_FAIL(CHARL_ERR_DEVICE, "the device fails on purpose");
+}
+
+static const struct {
+    const char *name;
+    charl_status (*happen)(int64_t arg);
+} faults[] = {{"kill", fault_kill}, {"stop", fault_stop}, {"segv", fault_segv}, {"raise", fault_raise},
+              {"hang", fault_hang}, {"spin", fault_spin}, {"exit", fault_exit}, {"fail", fault_fail}};
+
+charl_status charl_fault(const char *point)
+{
+    char name[POINT_BYTES];
+
+    for (size_t i = 0; charl__fault_any() && i < sizeof faults / sizeof *faults; i++) {
+        int64_t arg = 0;
+
+        if (snprintf(name, sizeof name, "%s.%s", point, faults[i].name) < POINT_BYTES && charl__fault_arg(name, &arg)) {
+            CHARL_TRY(faults[i].happen(arg));
+        }
+    }
+    return CHARL_OK;
 }

@@ -6,14 +6,15 @@
  *    when  N   the Nth time the point is passed, once (1 is the first)
  *          N+  the Nth time and ever after
  *          *   always
- *    arg   an integer whose meaning the point defines (an errno, a byte count, a delay in ms);
- * default 0 rank  only on this rank; a process that set no rank is rank 0 The point `alloc` counts
- * acquisitions (base/alloc.h) and takes N only: alloc:17. Off: one atomic load. Thread-safe.
+ *    arg   an integer whose meaning the point defines (an errno, a byte count, a delay in ms); default 0
+ *    rank  only on this rank; a process that set no rank is rank 0
+ *
+ *  The point `alloc` counts acquisitions (base/alloc.h) and takes N only: alloc:17. Off: one atomic load. Thread-safe.
  */
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "charl/status.h"
+#include "charl/environment.h" /* charl_fault */
 
 /** Whether any rule is in force: saves the trouble of making up names of points. */
 bool charl__fault_any(void);
@@ -35,7 +36,7 @@ void charl__fault_rank_set(int rank);
 void charl__fault_thread_rank_set(int rank);
 
 /** Put CHARL_FAULT into force at the first call (a malformed value is logged and ignored); a no-op
- * later. */
+ *  later. */
 void charl__fault_load(void);
 
 #endif

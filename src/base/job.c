@@ -70,7 +70,7 @@ charl_status charl__job_start(bool background, charl_status (*work)(void *ctx), 
     charl_status st;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc(sizeof *job, &job));
+    CHARL_TRY(charl__alloc(sizeof *job, &job));
     job->work = work;
     job->ctx = ctx;
     pthread_mutex_init(&job->lock, NULL);
@@ -131,7 +131,7 @@ charl_status charl__job_end(charl__job *job)
     }
     join(job);
     if (job->result != CHARL_OK) {
-        st = charl__error_set(job->result, __FILE__, __LINE__, __func__, "%s", job->message);
+        st = charl_error_set(job->result, __FILE__, __LINE__, __func__, "%s", job->message);
     }
     destroy(job);
     return st;

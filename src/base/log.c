@@ -58,7 +58,7 @@ static int level_now(void)
         charl_log_level found = CHARL_LOG_WARN;
 
         if (name) {
-            (void)charl_log_level_find(name, &found); /* charl__env_check reports a bad one */
+            (void)charl_log_level_find(name, &found); /* charl_environment_check reports a bad one */
         }
         /* A level set meanwhile by another thread wins. */
         if (atomic_compare_exchange_strong(&max_level, &level, (int)found)) {
@@ -66,6 +66,11 @@ static int level_now(void)
         }
     }
     return level;
+}
+
+charl_log_level charl_log_get_level(void)
+{
+    return (charl_log_level)level_now();
 }
 
 bool charl__log_enabled(charl_log_level level)

@@ -5,9 +5,9 @@
 #include <stdint.h>
 
 /** work(ctx, i) once for every i in [0, n), in any order, on as many threads as there are
- * processors, the caller's among them; returns when all are done. Threads that cannot be started
- * are done without. Cost beside the work: some 20 us per thread; none for n < 2. Thread-safe if
- * work is. */
+ *  processors, the caller's among them; returns when all are done. Threads that cannot be started
+ *  are done without. Cost beside the work: some 20 us per thread; none for n < 2. Thread-safe if
+ *  work is. */
 void charl__parallel(int64_t n, void (*work)(void *ctx, int64_t i), void *ctx);
 
 #endif

@@ -6,11 +6,11 @@
 #include "base/error.h"
 
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "charl/version.h"
 
 enum { MESSAGE_BYTES = 2048, PATH_BYTES = 1024 };
@@ -18,7 +18,6 @@ enum { MESSAGE_BYTES = 2048, PATH_BYTES = 1024 };
 static _Thread_local char last_message[MESSAGE_BYTES];
 static _Thread_local char last_path[PATH_BYTES];
 static _Thread_local uint64_t last_number;
-static _Atomic(void (*)(const char *)) panic_hook;
 
 const char *charl_version(void)
 {
@@ -61,7 +60,7 @@ void charl_error_clear(void)
     last_path[0] = '\0';
 }
 
-void charl__error_trace(const char *file, int line, const char *func)
+void charl_error_trace(const char *file, int line, const char *func)
 {
     const char *slash = strrchr(file, '/');
     const size_t used = strlen(last_path);
@@ -69,7 +68,7 @@ void charl__error_trace(const char *file, int line, const char *func)
     snprintf(last_path + used, sizeof last_path - used, "\n  at %s (%s:%d)", func, slash ? slash + 1 : file, line);
 }
 
-charl_status charl__error_set(charl_status st, const char *file, int line, const char *func, const char *fmt, ...)
+charl_status charl_error_set(charl_status st, const char *file, int line, const char *func, const char *fmt, ...)
 {
     char text[MESSAGE_BYTES]; /* an argument may point into last_message */
     va_list ap;
@@ -80,7 +79,7 @@ charl_status charl__error_set(charl_status st, const char *file, int line, const
     memcpy(last_message, text, sizeof last_message);
     last_number++;
     last_path[0] = '\0';
-    charl__error_trace(file, line, func);
+    charl_error_trace(file, line, func);
     return st;
 }
 
@@ -92,7 +91,7 @@ charl_status charl_fail(charl_status st, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    return charl__error_set(st, "the program", 0, "charl_fail", "%s", text);
+    return charl_error_set(st, "the program", 0, "charl_fail", "%s", text);
 }
 
 uint64_t charl__error_number(void)
@@ -115,19 +114,11 @@ void charl__error_prefix(const char *fmt, ...)
     }
 }
 
-void charl__panic_hook_set(void (*hook)(const char *message))
-{
-    atomic_store(&panic_hook, hook);
-}
-
 void charl__panic(const char *file, int line, const char *what)
 {
-    void (*hook)(const char *) = atomic_load(&panic_hook);
-    char text[512];
-
-    snprintf(text, sizeof text, "internal error: %s does not hold (%s:%d)", what, file, line);
-    if (hook) {
-        hook(text);
-    }
+    charl__log(CHARL_LOG_ERROR,
+               "internal error: %s does not hold (%s:%d)\nThis is a defect of charl: please report it "
+               "with the command that led here",
+               what, file, line);
     abort();
 }

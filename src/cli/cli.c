@@ -11,43 +11,28 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/env.h"
-#include "base/error.h"
-#include "base/fault.h"
-#include "base/log.h"
-#include "base/utf8.h"
+#include <charl/log.h>
+#include <charl/text.h>
 
 enum { MESSAGE_BYTES = 8192 };
 
 static const char *program_name = "charl";
 
-int charl__cli_launcher_rank(void)
+double charl__cli_clock_s(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
+    struct timespec now;
 
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *v = getenv(names[i]);
-
-        if (v && v[0]) {
-            return atoi(v);
-        }
-    }
-    return 0;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-int charl__cli_launched_ranks(void)
+charl_status charl__cli_alloc(int64_t count, size_t size, void *out)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+    void *memory = count < 0 ? NULL : calloc(count > 0 ? (size_t)count : 1, size);
 
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *v = getenv(names[i]);
-        const int n = v ? atoi(v) : 0;
-
-        if (n > 0) {
-            return n;
-        }
-    }
-    return 1;
+    CHARL_REQUIRE(memory, CHARL_ERR_NOMEM, "no memory for %lld elements of %zu bytes", (long long)count, size);
+    memcpy(out, &memory, sizeof memory);
+    return CHARL_OK;
 }
 
 bool charl__cli_speaks(void)
@@ -56,7 +41,7 @@ bool charl__cli_speaks(void)
     sigset_t set;
     siginfo_t info;
 
-    if (charl__cli_launcher_rank() == 0) {
+    if (charl_launcher_rank() == 0) {
         return true;
     }
     sigemptyset(&set);
@@ -98,7 +83,7 @@ void charl__cli_write(FILE *f, const char *text, size_t length)
     for (size_t i = 0, n; i < length; i += n) {
         bool visible;
 
-        n = charl__utf8_next(text + i, length - i, &visible);
+        n = charl_text_next(text + i, length - i, &visible);
         if (visible || text[i] == '\t') {
             fwrite(text + i, 1, n, f);
         } else {
@@ -135,16 +120,10 @@ static void say_hint(const char *hint)
 /* In the environment check every rank finds the same: the first says it. */
 static void on_log(void *ctx, charl_log_level level, const char *message)
 {
-    if (ctx && charl__cli_launcher_rank() != 0) {
+    if (ctx && charl_launcher_rank() != 0) {
         return;
     }
     charl__cli_say(level == CHARL_LOG_WARN ? "warning" : charl_log_level_name(level), message);
-}
-
-static void on_panic(const char *message)
-{
-    charl__cli_say("internal error", message);
-    say_hint("this is a defect of charl: please report it with the command that led here");
 }
 
 const char *charl__cli_program(void)
@@ -159,10 +138,8 @@ int charl__cli_begin(const char *program)
     program_name = program;
     signal(SIGPIPE, SIG_DFL); /* the parent may ignore it; without a reader a command ends quietly */
     signal(SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` is an error of write() */
-    charl__fault_rank_set(charl__cli_launcher_rank());
-    charl__panic_hook_set(on_panic);
     charl_log_set_callback(on_log, &program_name);
-    st = charl__env_check();
+    st = charl_environment_check();
     charl_log_set_callback(on_log, NULL);
     return st == CHARL_OK ? CHARL__EXIT_OK : charl__cli_fail_alike(st);
 }
@@ -231,7 +208,7 @@ int charl__cli_fail(charl_status st)
         snprintf(text, sizeof text, "%s", charl_status_text(st));
     }
     hint = charl__cli_split_hint(text);
-    if (charl__log_enabled(CHARL_LOG_DEBUG)) {
+    if (charl_log_get_level() >= CHARL_LOG_DEBUG) {
         char path[MESSAGE_BYTES];
 
         snprintf(path, sizeof path, "%s%s", charl_status_name(st), charl_error_path());

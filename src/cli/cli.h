@@ -4,13 +4,14 @@
  *
  *  Functions that return int return an exit code. Everything belongs to the main thread.
  */
+#include <charl/device.h>
+#include <charl/environment.h>
+#include <charl/error.h>
+
 #include <argp.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-
-#include "charl/device.h"
-#include "charl/status.h"
 
 /* Exit codes, fixed for scripts and launchers. */
 enum {
@@ -25,41 +26,42 @@ enum {
     CHARL__EXIT_DISK = 8,
 };
 
+/** Seconds since some fixed moment; never goes back. */
+double charl__cli_clock_s(void);
+
+/** Zeroed memory for `count` elements of `size` bytes into *(void **)out, never NULL on success; free() it. Errors: ERR_NOMEM. */
+charl_status charl__cli_alloc(int64_t count, size_t size, void *out) CHARL_MUST_CHECK;
+
 /** Name of the program, as in front of its messages. */
 const char *charl__cli_program(void);
 
 /** Until charl__cli_deadline_end: after `seconds` say that `what`, and leave with CHARL__EXIT_COMM.
- * For calls of MPI that have no deadline of their own, before there is a communicator and after. */
+ *  For calls of MPI that have no deadline of their own, before there is a communicator and after. */
 void charl__cli_deadline_begin(double seconds, const char *what);
 void charl__cli_deadline_end(void);
 
 /** Check the limits of the process, before MPI and OpenCL start: open files, stack, size of a file,
- * memory, threads. Soft limits of open files and stack are raised where the hard ones allow it;
- * threads that are created from now on have a stack of at least 8 MiB. Returns CHARL__EXIT_OK, or
- * CHARL__EXIT_USAGE after saying which limit is too low. */
+ *  memory, threads. Soft limits of open files and stack are raised where the hard ones allow it;
+ *  threads that are created from now on have a stack of at least 8 MiB. Returns CHARL__EXIT_OK, or
+ *  CHARL__EXIT_USAGE after saying which limit is too low. */
 int charl__cli_limits(void);
 
-/** Ranks that the launcher started, known before MPI starts; 1 without a launcher. */
-int charl__cli_launched_ranks(void);
-/** Rank that the launcher gave this process, known before MPI starts; 0 without a launcher. */
-int charl__cli_launcher_rank(void);
-
 /** Whether this process says a failure that it met before the ranks could talk to each other. The
- * ranks of a job usually meet the same one, and the first says it. Any other waits up to 5 seconds
- * for the launcher to end the job, as it does when the first rank has failed; when the launcher
- * does not, this rank alone is wrong, and says so. */
+ *  ranks of a job usually meet the same one, and the first says it. Any other waits up to 5 seconds
+ *  for the launcher to end the job, as it does when the first rank has failed; when the launcher
+ *  does not, this rank alone is wrong, and says so. */
 bool charl__cli_speaks(void);
 
 /** Exit code of a status. */
 int charl__cli_exit_code(charl_status st);
 
 /** Before anything else: the name in front of messages, where warnings of the library go, the
- * environment variables. Returns CHARL__EXIT_OK or the code to leave with. */
+ *  environment variables. Returns CHARL__EXIT_OK or the code to leave with. */
 int charl__cli_begin(const char *program);
 
 /** Last thing in main: make sure that standard output arrived. Returns `code`, or CHARL__EXIT_DISK
- * when a success could not be written. A reader that has closed the pipe (`| head`) has what it
- * wanted: that is no failure. */
+ *  when a success could not be written. A reader that has closed the pipe (`| head`) has what it
+ *  wanted: that is no failure. */
 int charl__cli_end(int code);
 
 /** Say an error, and under it the hint unless NULL. Returns `code`. */
@@ -69,28 +71,28 @@ int charl__cli_error(int code, const char *hint, const char *fmt, ...) CHARL_PRI
 char *charl__cli_split_hint(char *text);
 
 /** Say the thread's last failure; what follows "HINT" in its message becomes the hint. Returns the
- * exit code of `st`. */
+ *  exit code of `st`. */
 int charl__cli_fail(charl_status st);
 
 /** The same of a failure that the other ranks usually meet too: charl__cli_speaks decides. */
 int charl__cli_fail_alike(charl_status st);
 
 /** Text from elsewhere (names in a file, paths, messages) to a stream that may be a terminal. A
- * character that would not just be shown (base/utf8.h; a tab is) becomes '?', so that no file can
- * steer the terminal or hide what it says. Everything that charl prints and did not write itself
- * goes through here. */
+ *  character that would not just be shown (base/text/utf8.h; a tab is) becomes '?', so that no file can
+ *  steer the terminal or hide what it says. Everything that charl prints and did not write itself
+ *  goes through here. */
 void charl__cli_write(FILE *f, const char *text, size_t length);
 
 /** The same on standard output, line ends kept. With `indent` every line begins with that many
- * spaces. */
+ *  spaces. */
 void charl__cli_put(const char *text, int indent);
 
 /** Every line of `text` on standard error as "program: LEVEL: line", LEVEL being "warning", "note"
- * and the like. */
+ *  and the like. */
 void charl__cli_say(const char *level, const char *text);
 
 /** Columns of the terminal that f is and on which a line can be rewritten; 0 where it is none, or
- * TERM is dumb. Under mpirun standard output and error are always terminals, without a width. */
+ *  TERM is dumb. Under mpirun standard output and error are always terminals, without a width. */
 int charl__cli_columns(FILE *f);
 
 /** When kernels take long to compile, that is to be said: */
@@ -102,7 +104,7 @@ typedef struct charl__cli_compiling {
 enum { CHARL__COMPILE_TEXT = 192, CHARL__COMPILE_LONG_S = 5 /* worth a line of a log */ };
 
 /** For terminals: what to show until the next call, of at most `columns` characters; "" for
- * nothing, as where it takes no time that a person would notice. Returns text. */
+ *  nothing, as where it takes no time that a person would notice. Returns text. */
 const char *charl__cli_compiling_line(const charl__cli_compiling *c, const charl_compile_progress *p, int columns,
                                       char text[CHARL__COMPILE_TEXT]);
 /** For logs: whether a line is due, after some seconds and then every 15. */
@@ -113,7 +115,7 @@ const char *charl__cli_compiling_count(const charl_compile_progress *p, bool sla
 double charl__cli_compiling_end(charl__cli_compiling *c, const charl_compile_progress *p);
 
 /** For charl_device_request.compiling of all programs but charl-train, which has a log: shows on
- * standard error that kernels are compiled, on the first of the ranks that a launcher started. */
+ *  standard error that kernels are compiled, on the first of the ranks that a launcher started. */
 void charl__cli_compiling_show(void *ctx, const charl_compile_progress *p);
 /** Remove what the line above shows, before something else is printed. */
 void charl__cli_compiling_erase(void);
@@ -145,8 +147,8 @@ typedef struct charl__cli_operands {
 } charl__cli_operands;
 
 /** Read options with `argp` (its parser sees options only) and operands. --help prints and leaves.
- * Returns -1 to go on, else the code to leave with; what is wrong has been said. What is printed
- * here is the same on all ranks that a launcher has started, and the first prints it. */
+ *  Returns -1 to go on, else the code to leave with; what is wrong has been said. What is printed
+ *  here is the same on all ranks that a launcher has started, and the first prints it. */
 int charl__cli_parse(const char *path, const struct argp *argp, charl__cli_operands *operands, int argc, char **argv,
                      void *input);
 
@@ -166,8 +168,8 @@ error_t charl__cli_parse_separator(const char *value, char *out);
 error_t charl__cli_parse_ema(const char *value, int *out);
 
 /** Run `work` on the file `path` in a process of its own, with limited memory and time: reading a
- * file made to harm may crash, and then that is what is said of the file. Returns what `work`
- * returned, or `damaged`. Only before the first OpenCL or MPI call. */
+ *  file made to harm may crash, and then that is what is said of the file. Returns what `work`
+ *  returned, or `damaged`. Only before the first OpenCL or MPI call. */
 int charl__cli_guarded(const char *path, int damaged, int (*work)(void *ctx), void *ctx);
 
 #endif

@@ -6,7 +6,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "cli/cli.h"
 
 static const double SHOWN_AFTER_S = 0.3, SAID_EVERY_S = 15;
@@ -48,7 +47,7 @@ const char *charl__cli_compiling_line(const charl__cli_compiling *c, const charl
 
 bool charl__cli_compiling_is_due(charl__cli_compiling *c, const charl_compile_progress *p)
 {
-    const double now = charl__clock_s();
+    const double now = charl__cli_clock_s();
 
     if (!p->current || p->seconds - c->base_s < CHARL__COMPILE_LONG_S ||
         (c->said_s > 0 && now - c->said_s < SAID_EVERY_S)) {
@@ -85,7 +84,7 @@ void charl__cli_compiling_show(void *ctx, const charl_compile_progress *p)
     char text[CHARL__COMPILE_TEXT], count[32];
 
     (void)ctx;
-    if (charl__cli_launcher_rank() != 0) {
+    if (charl_launcher_rank() != 0) {
         return;
     }
     if (p->seconds < latest.seconds) { /* another device */

@@ -25,7 +25,7 @@ static void on_alarm(int sig)
 void charl__cli_deadline_begin(double seconds, const char *what)
 {
     const struct sigaction action = {.sa_handler = on_alarm};
-    const int rank = charl__cli_launcher_rank();
+    const int rank = charl_launcher_rank();
     const double wait = seconds + (rank > 0 ? others_s : 0.0);
     struct itimerval timer = {0};
 

@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/fault.h"
 #include "cli/cli.h"
 
 enum { BASE_SECONDS = 120, BYTES_PER_SECOND = 10 * 1000 * 1000, BASE_BYTES = 1 << 30 };
@@ -86,13 +85,9 @@ int charl__cli_guarded(const char *path, int damaged, int (*work)(void *ctx), vo
                                 strerror(errno));
     }
     if (child == 0) {
-        int64_t sig = 0;
-
         confine(bytes, seconds);
-        if (charl__fault_arg("cli.guard", &sig)) {
-            raise((int)sig);
-        }
-        status = charl__cli_end(work(ctx));
+        status = charl_fault("cli.guard") == CHARL_OK ? work(ctx) : CHARL__EXIT_INTERNAL;
+        status = charl__cli_end(status);
         fflush(NULL);
         _exit(status);
     }

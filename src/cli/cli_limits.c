@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/error.h"
+#include <charl/error.h>
 #include "cli/cli.h"
 
 static const rlim_t KIB = 1024, MIB = 1024 * 1024;
@@ -74,7 +74,7 @@ static void enlarge_thread_stacks(void)
 
 static charl_status check(void)
 {
-    const rlim_t ranks = (rlim_t)charl__cli_launched_ranks(), cores = (rlim_t)sysconf(_SC_NPROCESSORS_ONLN);
+    const rlim_t ranks = (rlim_t)charl_launcher_size(), cores = (rlim_t)sysconf(_SC_NPROCESSORS_ONLN);
     const limit limits[] = {
         {RLIMIT_NOFILE, "open files are", 'n', 1, 64 + 2 * ranks, 1024 + 8 * ranks},
         /* of the main thread, which compiles kernels */

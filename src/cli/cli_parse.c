@@ -7,9 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/text.h"
-#include "charl/checkpoint.h"
+#include <charl/text.h>
+#include <charl/checkpoint.h>
 #include "cli/cli.h"
+#include <charl/dataset.h>
 
 enum { HINT_BYTES = 256 };
 
@@ -52,7 +53,7 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
         state->child_inputs[0] = p->input;
         return 0;
     case 'h':
-        if (charl__cli_launcher_rank() != 0) {
+        if (charl_launcher_rank() != 0) {
             exit(CHARL__EXIT_OK);
         }
         state->name = (char *)(uintptr_t)p->path;
@@ -77,7 +78,7 @@ typedef struct kept_back {
 
 static kept_back keep_back(void)
 {
-    kept_back k = {.text = charl__cli_launcher_rank() != 0 ? tmpfile() : NULL, .real = -1};
+    kept_back k = {.text = charl_launcher_rank() != 0 ? tmpfile() : NULL, .real = -1};
 
     if (k.text) {
         k.real = dup(STDERR_FILENO);
@@ -109,6 +110,41 @@ static void speak(const kept_back *k)
     }
 }
 
+/* Whether `word`, without its dashes and value, is an option or the beginning of one. */
+static bool is_option(const struct argp_option *options, const char *word, size_t length)
+{
+    for (const struct argp_option *o = options; o && (o->name || o->key || o->doc); o++) {
+        if (o->name && strncmp(o->name, word, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The option that was meant where one of argv is none; NULL where there is none, or nothing is near. */
+static const char *nearest_option(const struct argp_option *options, int argc, char **argv)
+{
+    const char *nearest = NULL;
+    char word[64];
+
+    for (int i = 1; i < argc && !nearest && strcmp(argv[i], "--") != 0; i++) {
+        const size_t length = strcspn(argv[i], "=");
+        int best = INT_MAX;
+
+        if (strncmp(argv[i], "--", 2) != 0 || length - 2 >= sizeof word ||
+            is_option(options, argv[i] + 2, length - 2)) {
+            continue;
+        }
+        snprintf(word, sizeof word, "%.*s", (int)(length - 2), argv[i] + 2);
+        for (const struct argp_option *o = options; o && (o->name || o->key || o->doc); o++) {
+            if (o->name && charl_text_closer(word, o->name, &best)) {
+                nearest = o->name;
+            }
+        }
+    }
+    return nearest;
+}
+
 int charl__cli_parse(const char *path, const struct argp *argp, charl__cli_operands *operands, int argc, char **argv,
                      void *input)
 {
@@ -126,7 +162,13 @@ int charl__cli_parse(const char *path, const struct argp *argp, charl__cli_opera
     err = argp_parse(&common, argc, argv, ARGP_NO_HELP, NULL, &p);
     argv[0] = own_name;
     if (err != 0) {
-        fprintf(stderr, "  hint: see `%s --help`\n", path);
+        const char *nearest = nearest_option(argp->options, argc, argv);
+
+        if (nearest) {
+            fprintf(stderr, "  hint: did you mean --%s? See `%s --help`\n", nearest, path);
+        } else {
+            fprintf(stderr, "  hint: see `%s --help`\n", path);
+        }
     }
     give_back(&kept);
     if (err != 0) {
@@ -179,14 +221,7 @@ error_t charl__cli_parse_ema(const char *value, int *out)
 
 error_t charl__cli_parse_separator(const char *value, char *out)
 {
-    if (strcmp(value, "\\t") == 0 || strcmp(value, "tab") == 0) {
-        *out = '\t';
-    } else if (value[0] && !value[1] && !strchr("\"\r\n", value[0])) {
-        *out = value[0];
-    } else {
-        return charl__cli_bad_option("--separator", value, "must be one character, or tab");
-    }
-    return 0;
+    return charl_csv_separator(value, out) ? 0 : charl__cli_bad_option("--separator", value, CHARL_CSV_SEPARATOR);
 }
 
 error_t charl__cli_parse_fraction(const char *option, const char *value, double *out)
@@ -218,6 +253,13 @@ static void list_commands(const char *path, const charl__cli_command *table)
     }
 }
 
+static void print_help(const char *path, const charl__cli_command *table)
+{
+    printf("Usage: %s COMMAND [OPTION...] [OPERAND...]\n\n", path);
+    list_commands(path, table);
+    printf("\n`%s COMMAND --help` describes a command.\n", path);
+}
+
 static int unknown_command(const char *path, const charl__cli_command *table, const char *word)
 {
     const charl__cli_command *nearest = NULL;
@@ -225,7 +267,7 @@ static int unknown_command(const char *path, const charl__cli_command *table, co
     int best = INT_MAX;
 
     for (const charl__cli_command *c = table; c->name; c++) {
-        if (charl__text_closer(word, c->name, &best)) {
+        if (charl_text_closer(word, c->name, &best)) {
             nearest = c;
         }
     }
@@ -242,13 +284,14 @@ int charl__cli_dispatch(const char *path, const charl__cli_command *table, int a
     char hint[HINT_BYTES];
 
     if (argc < 2) {
+        if (!strchr(path, ' ')) { /* the name of the program alone: somebody looks around */
+            print_help(path, table);
+        }
         snprintf(hint, sizeof hint, "`%s --help` lists the commands", path);
         return charl__cli_error(CHARL__EXIT_USAGE, hint, "%s: a command is missing", path);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
-        printf("Usage: %s COMMAND [OPTION...] [OPERAND...]\n\n", path);
-        list_commands(path, table);
-        printf("\n`%s COMMAND --help` describes a command.\n", path);
+        print_help(path, table);
         return CHARL__EXIT_OK;
     }
     for (const charl__cli_command *c = table; c->name; c++) {

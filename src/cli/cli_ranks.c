@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
+#include <charl/error.h>
 #include "cli/cli.h"
 
 enum { MESSAGE_BYTES = 2048 };

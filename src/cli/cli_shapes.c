@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "device/device.h"
 
 enum { NT = CHARL__CLI_NT, NN = CHARL__CLI_NN, TN = CHARL__CLI_TN };
 
@@ -119,7 +118,5 @@ error_t charl__cli_parse_dtype(const char *value, int *out, bool *tf32)
 
 charl_dtype charl__cli_default_dtype(const charl_device *dev)
 {
-    const charl_device_facts *facts = charl__device_facts(dev);
-
-    return facts->wgmma || facts->mma ? CHARL_BF16 : CHARL_F32;
+    return charl_device_has_tensor_cores(dev, CHARL_BF16) ? CHARL_BF16 : CHARL_F32;
 }

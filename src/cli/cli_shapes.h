@@ -1,7 +1,7 @@
 #ifndef CHARL_CLI_CLI_SHAPES_H
 #define CHARL_CLI_CLI_SHAPES_H
 /** The options --shape and --dtype of `charl tune` and charl-bench, and the matrix products that
- * both time by default.
+ *  both time by default.
  *
  *      charl__cli_shape shapes[CHARL__CLI_SHAPES + 1] = {0};
  *      int n = 0;
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "charl/tensor.h"
+#include <charl/tensor.h>
 
 enum { CHARL__CLI_EXTENTS = 7, CHARL__CLI_SHAPES = 32 };
 
@@ -40,7 +40,7 @@ extern const charl__cli_shape_kind charl__cli_products;
 error_t charl__cli_parse_shape(const charl__cli_shape_kind *k, const char *value, charl__cli_shape *shapes, int *n);
 
 /** For parsers: --dtype, a charl_dtype; *tf32 is set where the value is tf32. 0, or what the parser
- * returns. */
+ *  returns. */
 error_t charl__cli_parse_dtype(const char *value, int *out, bool *tf32);
 
 /** The type of operands without --dtype: bf16 where the device has tensor cores for it, else f32.

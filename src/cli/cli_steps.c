@@ -1,6 +1,7 @@
 /* Short trainings: the events of a training give the times of its rows and stop it. */
 #include "cli/cli_steps.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -9,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "charl/train.h"
+#include <charl/error.h>
+#include <charl/train.h>
 #include "cli/cli.h"
 #include "cli/cli_ranks.h"
 
@@ -89,7 +90,7 @@ static void on_warned(void *ctx, const char *text)
 {
     const watch *w = ctx;
 
-    if (charl__cli_launcher_rank() == 0) { /* each rank alone is rank 0 */
+    if (charl_launcher_rank() == 0) { /* each rank alone is rank 0 */
         charl__ranks_warn(w->comm, text);
     }
 }
@@ -159,6 +160,7 @@ charl_status charl__cli_steps_run(const charl__cli_steps_config *config, charl_c
     const charl_train_options options = {.comm = comm,
                                          .stop = &w.stop,
                                          .device = share > 0 ? device : NULL,
+                                         .tune = config->tune,
                                          .fast_dev_run = INT_MAX,
                                          .events = {.ctx = &w,
                                                     .compiling = charl__cli_compiling_show,
@@ -167,7 +169,7 @@ charl_status charl__cli_steps_run(const charl__cli_steps_config *config, charl_c
                                                     .warned = on_warned}};
     charl_train_result result;
 
-    CHARL_INVARIANT(rows <= CHARL__CLI_ROWS);
+    assert(rows <= CHARL__CLI_ROWS);
     atomic_init(&w.stop, CHARL_STOP_NONE);
     memset(out, 0, sizeof *out);
     snprintf(device, sizeof device, "%d", share > 0 ? whole->device : 0);

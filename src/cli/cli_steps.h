@@ -1,12 +1,13 @@
 #ifndef CHARL_CLI_CLI_STEPS_H
 #define CHARL_CLI_CLI_STEPS_H
 /** Short trainings of a configuration: some rows of steps are timed and nothing is written. For
- * charl-bench and `charl tune`. */
+ *  charl-bench and `charl tune`. */
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "charl/comm.h"
-#include "charl/config.h"
+#include <charl/comm.h>
+#include <charl/config.h>
+#include <charl/device.h>
 
 enum { CHARL__CLI_OVERRIDES = 64, CHARL__CLI_ROWS = 64 };
 
@@ -17,6 +18,7 @@ typedef struct charl__cli_steps_config {
     int n;
     int steps_per_row; /* 0: 8 */
     double row_s;      /* > 0: length of a row; the first rows show how many steps that is */
+    charl_tune_mode tune;
 } charl__cli_steps_config;
 
 typedef struct charl__cli_steps {
@@ -39,14 +41,14 @@ typedef struct charl__cli_steps {
 } charl__cli_steps;
 
 /** Load the configuration that the operands name, values[0] a path and the others
- * SECTION.KEY=VALUE; *out keeps both for charl__cli_steps_run. Blocks. Errors: as
- * charl_config_load. */
+ *  SECTION.KEY=VALUE; *out keeps both for charl__cli_steps_run. Blocks. Errors: as
+ *  charl_config_load. */
 charl_status charl__cli_steps_config_read(int n, char **values, charl__cli_steps_config *out,
                                           charl_config **config) CHARL_MUST_CHECK;
 
 /** Train `rows` rows of some steps, after a few rows that are not counted, on the ranks of comm.
- * share 0: the batch as configured; share > 0: a batch of that many of whole->slices slices, on
- * device whole->device. Blocks. Collective on comm. Errors: as charl_train_run. */
+ *  share 0: the batch as configured; share > 0: a batch of that many of whole->slices slices, on
+ *  device whole->device. Blocks. Collective on comm. Errors: as charl_train_run. */
 charl_status charl__cli_steps_run(const charl__cli_steps_config *config, charl_comm *comm, int rows,
                                   const charl__cli_steps *whole, int share, charl__cli_steps *out) CHARL_MUST_CHECK;
 

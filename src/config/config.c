@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "config/config_from.h"
 #include "config/config_private.h"
 #include "config/ini.h"
 
@@ -27,6 +28,7 @@ typedef struct loader {
     charl__config_strings scratch; /* names and raw values of the items */
     item *items;
     int n_items;
+    int n_taken; /* at the front: from the folder of model.from */
     const char *label;
     const char *directory;                 /* of the file; "" for the current one */
     char section[2 * CHARL__INI_NAME + 4]; /* being read; "" when its keys are to be ignored */
@@ -63,9 +65,7 @@ cleanup:
 
 static charl_status add_item(loader *l, item it)
 {
-    if (l->n_items % 64 == 0) {
-        CHARL_TRY(charl_realloc(sizeof *l->items * (size_t)(l->n_items + 64), &l->items));
-    }
+    CHARL_TRY(charl__grow(l->n_items, sizeof *l->items, &l->items));
     l->items[l->n_items++] = it;
     return CHARL_OK;
 }
@@ -97,9 +97,9 @@ static charl_status add_layer(loader *l, const char *section, charl__origin orig
         CHARL_TRY(add_mistake(l, origin, section, NULL, "more than 1000 layers"));
         return CHARL_OK;
     }
-    CHARL_TRY(charl_realloc(sizeof *d->layers * (size_t)(d->n_layers + 1), &d->layers));
+    CHARL_TRY(charl__realloc(sizeof *d->layers * (size_t)(d->n_layers + 1), &d->layers));
     d->layers[d->n_layers] = (charl_config_layer){.origin = origin};
-    CHARL_TRY(charl_strdup(name, &d->layers[d->n_layers].name));
+    CHARL_TRY(charl__strdup(name, &d->layers[d->n_layers].name));
     l->layer = d->n_layers++;
     return CHARL_OK;
 }
@@ -269,7 +269,7 @@ static charl_status add_override(loader *l, const charl_config_override *o)
 
     CHARL_TRY_CLEANUP(
         charl__config_keep(&l->cfg->detail->strings, o->origin ? o->origin : "command line", &it.origin.label));
-    CHARL_TRY_CLEANUP(charl_strdup(o->text, &copy));
+    CHARL_TRY_CLEANUP(charl__strdup(o->text, &copy));
     equals = strchr(copy, '=');
     if (equals) {
         *equals = '\0';
@@ -304,17 +304,23 @@ static void join_lines(char *s, char with)
 static charl_status set(loader *l, const charl__key *key, const char *value, charl__origin origin, char *why)
 {
     charl_status st = CHARL_OK;
+    const char *directory = origin.label && origin.line == 0 ? "" : l->directory;
     char *path = NULL;
 
     why[0] = '\0';
     if (charl__value_was_default(key, value)) {
         goto cleanup;
     }
-    if (key->type == CHARL__KEY_PATH && charl__key_choice_index(key, value) < 0) {
-        CHARL_TRY_CLEANUP(charl__config_path(origin.label && origin.line == 0 ? "" : l->directory, value, &path));
+    if (key->type == CHARL__KEY_MIX) {
+        CHARL_TRY_CLEANUP(charl__config_mix_set(value, directory, &l->cfg->detail->strings,
+                                                (charl_mix *)(void *)((char *)l->cfg + key->offset), why));
+    } else {
+        if (key->type == CHARL__KEY_PATH && charl__key_choice_index(key, value) < 0) {
+            CHARL_TRY_CLEANUP(charl__config_path(directory, value, &path));
+        }
+        CHARL_TRY_CLEANUP(charl__config_value_set(key, path ? path : value, &l->cfg->detail->strings,
+                                                  (char *)l->cfg + key->offset, why));
     }
-    CHARL_TRY_CLEANUP(
-        charl__config_value_set(key, path ? path : value, &l->cfg->detail->strings, (char *)l->cfg + key->offset, why));
     l->cfg->detail->origins[key - l->schema->keys] = origin;
 cleanup:
     charl_free(path);
@@ -327,7 +333,8 @@ static charl_status apply(loader *l, const charl__key *key, const char *raw, cha
 {
     charl_status st = CHARL_OK;
     const bool list = key->type == CHARL__KEY_INTS || key->type == CHARL__KEY_SET ||
-                      key->type == CHARL__KEY_NORMALIZE || key->type == CHARL__KEY_AUGMENT;
+                      key->type == CHARL__KEY_NORMALIZE || key->type == CHARL__KEY_AUGMENT ||
+                      key->type == CHARL__KEY_MIX;
     char *value = NULL;
     char why[CHARL__WHY], reason[CHARL__WHY];
     bool chosen = false;
@@ -377,10 +384,10 @@ static charl_status add_layer_key(loader *l, charl_config_layer *layer, const it
         CHARL_TRY(add_mistake(l, it->origin, "layer", it->name, "more than 64 keys"));
         return CHARL_OK;
     }
-    CHARL_TRY(charl_realloc(sizeof *layer->keys * (size_t)(layer->n_keys + 1), &layer->keys));
+    CHARL_TRY(charl__realloc(sizeof *layer->keys * (size_t)(layer->n_keys + 1), &layer->keys));
     k = &layer->keys[layer->n_keys];
     *k = (charl__layer_key){0};
-    CHARL_TRY(charl_strdup(it->name, &k->key));
+    CHARL_TRY(charl__strdup(it->name, &k->key));
     layer->n_keys++;
     *out = k;
     return CHARL_OK;
@@ -456,11 +463,78 @@ static charl_status settle_name(loader *l)
     return CHARL_OK;
 }
 
-static const void *settings_of(const charl_config *cfg, const char *section)
+/* Point to the settings of the types that are chosen. */
+static void settle_settings(charl_config *cfg)
 {
-    const charl__type *t = charl__type_chosen(cfg, section);
+    const charl__chooser *c;
 
-    return t && t->row->settings_size > 0 ? (const char *)cfg + t->offset : NULL;
+    for (int i = 0; (c = charl__chooser_at(i)) != NULL; i++) {
+        const charl__type *t = charl__type_chosen(cfg, c->section, c->key);
+        const void *settings = t && t->row->settings_size > 0 ? (const char *)cfg + t->offset : NULL;
+
+        memcpy((char *)cfg + c->settings, &settings, sizeof settings);
+    }
+}
+
+static bool chooses(const charl__key *key)
+{
+    const charl__chooser *c;
+
+    for (int i = 0; (c = charl__chooser_at(i)) != NULL; i++) {
+        if (strcmp(c->section, key->section) == 0 && strcmp(c->key, key->name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A setting of config.json, as if it stood in front of the file: what the file says replaces it. */
+static charl_status on_setting(void *ctx, const char *name, const char *value, const char *label)
+{
+    loader *l = ctx;
+    bool alias;
+    item it = {.layer = -1, .key = charl__key_find("model", name, &alias)};
+
+    CHARL_REQUIRE(it.key, CHARL_ERR_CONFIG, "%s: the model has no key %s", label, name);
+    for (int i = l->n_taken; i < l->n_items && strcmp(name, "type") == 0; i++) {
+        CHARL_REQUIRE(l->items[i].key != it.key || strcmp(l->items[i].value, value) == 0, CHARL_ERR_CONFIG,
+                      "%s is of type = %s, not %s", label, value, l->items[i].value);
+    }
+    CHARL_TRY(charl__config_keep(&l->cfg->detail->strings, label, &it.origin.label));
+    CHARL_TRY(charl__config_keep(&l->scratch, name, &it.name));
+    CHARL_TRY(charl__config_keep(&l->scratch, value, &it.value));
+    CHARL_TRY(add_item(l, it));
+    memmove(l->items + 1 + l->n_taken, l->items + l->n_taken, (size_t)(l->n_items - 1 - l->n_taken) * sizeof *l->items);
+    l->items[l->n_taken++] = it;
+    return CHARL_OK;
+}
+
+/* The settings that model.from names come before all others. */
+static charl_status take_model(loader *l)
+{
+    charl_status st = CHARL_OK;
+    bool alias;
+    const charl__key *key = charl__key_find("model", "from", &alias);
+    charl__origin origin = {NULL, 0};
+    const char *path = "none";
+    char text[CHARL__WHY];
+
+    for (int i = 0; i < l->n_items; i++) {
+        if (l->items[i].key == key) {
+            CHARL_TRY(apply(l, key, l->items[i].value, l->items[i].origin));
+            origin = l->items[i].origin;
+        }
+    }
+    path = l->cfg->model.from;
+    if (strcmp(path, "none") == 0) {
+        return CHARL_OK;
+    }
+    st = charl__config_read_model(path, on_setting, l);
+    if (st == CHARL_ERR_CONFIG) {
+        snprintf(text, sizeof text, "%s", charl_error_message());
+        st = add_mistake(l, origin, "model", "from", text);
+    }
+    return st;
 }
 
 static charl_status apply_all(loader *l)
@@ -484,20 +558,19 @@ static charl_status apply_all(loader *l)
             memcpy((char *)l->cfg + t->offset, t->row->defaults, t->row->settings_size);
         }
     }
+    CHARL_TRY(take_model(l));
     for (int types = 1; types >= 0; types--) { /* types first: they tell which reasons count */
         for (int i = 0; i < l->n_items; i++) {
             const charl__key *key = l->items[i].key;
 
-            if (key && key != name && (strcmp(key->name, "type") == 0) == (types != 0)) {
+            if (key && key != name && chooses(key) == (types != 0)) {
                 CHARL_TRY(apply(l, key, l->items[i].value, l->items[i].origin));
             } else if (!key && !types) {
                 CHARL_TRY(apply_layer(l, &l->items[i]));
             }
         }
     }
-    l->cfg->model.settings = settings_of(l->cfg, "model");
-    l->cfg->optimizer.settings = settings_of(l->cfg, "optimizer");
-    l->cfg->scheduler.settings = settings_of(l->cfg, "scheduler");
+    settle_settings(l->cfg);
     CHARL_TRY(charl__config_check(l->cfg, &l->mistakes));
     return CHARL_OK;
 }
@@ -522,17 +595,17 @@ static charl_status prepare(loader *l, const char *label, const char *text, size
 
     l->schema = charl__config_schema();
     CHARL_REQUIRE_CLEANUP(!l->schema->problem[0], CHARL_ERR_INVALID, "%s", l->schema->problem);
-    CHARL_TRY_CLEANUP(charl_alloc(l->schema->bytes, &l->cfg));
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *d, &l->cfg->detail));
+    CHARL_TRY_CLEANUP(charl__alloc(l->schema->bytes, &l->cfg));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *d, &l->cfg->detail));
     d = l->cfg->detail;
-    CHARL_TRY_CLEANUP(charl_alloc_array(l->schema->count, sizeof *d->origins, &d->origins));
-    CHARL_TRY_CLEANUP(charl_alloc_array(l->schema->count, sizeof(int), &l->first_lines));
-    CHARL_TRY_CLEANUP(charl_alloc_array(l->schema->count, sizeof(int), &l->section_lines));
-    CHARL_TRY_CLEANUP(charl_alloc(length + 1, &d->source));
+    CHARL_TRY_CLEANUP(charl__alloc_array(l->schema->count, sizeof *d->origins, &d->origins));
+    CHARL_TRY_CLEANUP(charl__alloc_array(l->schema->count, sizeof(int), &l->first_lines));
+    CHARL_TRY_CLEANUP(charl__alloc_array(l->schema->count, sizeof(int), &l->section_lines));
+    CHARL_TRY_CLEANUP(charl__alloc(length + 1, &d->source));
     memcpy(d->source, text, length);
     d->source_length = length;
     CHARL_TRY_CLEANUP(charl__config_keep(&d->strings, label, &l->label));
-    CHARL_TRY_CLEANUP(charl_strdup(label, &directory));
+    CHARL_TRY_CLEANUP(charl__strdup(label, &directory));
     directory[slash ? (slash == label ? 1 : slash - label) : 0] = '\0';
     CHARL_TRY_CLEANUP(charl__config_keep(&d->strings, directory, &l->directory));
 cleanup:

@@ -26,7 +26,7 @@ static void set_amount(int change, const char *text, double *amount, char *why)
     const char *name = names[change];
     double v = 0;
 
-    if (!charl__config_float(text, &v) || (whole && v != floor(v))) {
+    if (!charl__parse_float(text, &v) || (whole && v != floor(v))) {
         snprintf(why, CHARL__WHY, "%s needs %s, as in %s:%s, not \"%.100s\"", name, whole ? "an integer" : "a number",
                  name, whole ? "4" : "0.2", text);
     } else if (!charl__range_holds(ranges[change], v)) {

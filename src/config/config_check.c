@@ -1,5 +1,6 @@
 /* Mistakes that no single key shows. */
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "nn/model.h"
 #include "config/config_private.h"
 #include "config/config_groups.h"
+#include "config/config_rows.h"
 
 typedef struct checker {
     const charl_config *cfg;
@@ -65,7 +67,8 @@ static void check_needed(checker *c)
     for (int i = 0; i < schema->count; i++) {
         const charl__key *key = &schema->keys[i];
 
-        if (is_required(key) && charl__config_uses(c->cfg, key) && !c->cfg->detail->origins[i].label) {
+        if (is_required(key) && charl__config_uses(c->cfg, key) && !c->cfg->detail->origins[i].label &&
+            !(key->offset == offsetof(charl_config, data.path) && c->cfg->data.mix.count > 0)) {
             missing(c, key->section, key->name, "is missing and has no default");
         }
     }
@@ -78,10 +81,10 @@ static void check_types(checker *c)
 
     for (int i = 0; i < schema->n_types; i++) {
         const charl__type *t = &schema->types[i];
-        const char *key = "type";
+        const char *key = t->key;
         char why[CHARL_REASON_BYTES] = "";
 
-        if (t->row->check && charl__type_chosen(c->cfg, t->section) == t &&
+        if (t->row->check && charl__type_chosen(c->cfg, t->section, t->key) == t &&
             !t->row->check((const char *)c->cfg + t->offset, &key, why)) {
             wrong(c, t->section, key, why);
         }
@@ -100,9 +103,6 @@ static void check_batch(checker *c)
     }
     if (cfg->train.max_steps == 0) {
         wrong(c, "train", "max_steps", "0 steps: use -1 for no limit, or --dry-run");
-    }
-    if (cfg->train.label_smoothing > 0 && cfg->train.loss != CHARL_LOSS_CROSS_ENTROPY) {
-        wrong(c, "train", "label_smoothing", "only with loss = cross_entropy");
     }
 }
 
@@ -167,40 +167,66 @@ static void check_model(checker *c)
     }
 }
 
-static void check_monitor(checker *c)
+/* The loss must learn from a kind of target that the metric is defined for. */
+static void check_metric(checker *c, const char *section, const char *key, const char *prefix, const charl__metric *m)
+{
+    char why[CHARL__WHY], names[256];
+
+    if (!(m->targets & charl__config_loss(c->cfg)->targets)) {
+        snprintf(why, sizeof why, "%s%s needs loss = %s", prefix, m->row.name,
+                 charl__loss_names(m->targets, names, sizeof names));
+        wrong(c, section, key, why);
+    }
+}
+
+static void check_metrics(checker *c)
 {
     const charl_config *cfg = c->cfg;
+    const charl__metric *m, *monitor = charl__config_monitor(cfg);
+    const charl_monitor_mode better = monitor->higher ? CHARL_MONITOR_MAX : CHARL_MONITOR_MIN;
+    char why[CHARL__WHY];
 
+    for (int i = 0; (m = charl__metric_at(i)) != NULL; i++) {
+        if (cfg->eval.metrics & (unsigned)CHARL_METRICS_AUTO << (i + 1)) {
+            check_metric(c, "eval", "metrics", "", m);
+        }
+    }
+    check_metric(c, "checkpoint", "monitor", "val/", monitor);
+    if (cfg->checkpoint.mode != CHARL_MONITOR_AUTO && cfg->checkpoint.mode != better) {
+        snprintf(why, sizeof why, "%s %s as it gets better: write mode = %s, or leave it out", cfg->checkpoint.monitor,
+                 monitor->higher ? "grows" : "falls", monitor->higher ? "max" : "min");
+        wrong(c, "checkpoint", "mode", why);
+    }
     if (cfg->train.early_stopping_patience > 0 && cfg->eval.interval.unit == CHARL_INTERVAL_OFF) {
         wrong(c, "train", "early_stopping_patience", "needs evaluations: [eval] interval is 0");
     }
-    const bool accuracy = strcmp(cfg->checkpoint.monitor, "val/accuracy") == 0;
-    const bool error = strcmp(cfg->checkpoint.monitor, "val/mae") == 0;
-    const bool numbers = cfg->train.loss == CHARL_LOSS_MSE || cfg->train.loss == CHARL_LOSS_HUBER;
+}
 
-    if (accuracy != (cfg->checkpoint.mode == CHARL_MONITOR_MAX)) {
-        wrong(c, "checkpoint", "mode",
-              accuracy ? "val/accuracy grows as it gets better: write mode = max"
-              : error  ? "val/mae falls as it gets better: write mode = min"
-                       : "val/loss falls as it gets better: write mode = min");
-    }
-    if (accuracy && numbers) {
-        wrong(c, "checkpoint", "monitor", "val/accuracy needs loss = cross_entropy or bce");
-    }
-    if (error && !numbers) {
-        wrong(c, "checkpoint", "monitor", "val/mae needs loss = mse or huber");
-    }
-    if ((cfg->eval.metrics & CHARL_METRIC_MAE) && !numbers) {
-        wrong(c, "eval", "metrics", "mae needs loss = mse or huber");
-    }
-    if (accuracy && !(cfg->eval.metrics & CHARL_METRIC_ACCURACY)) {
-        wrong(c, "checkpoint", "monitor", "val/accuracy needs accuracy in [eval] metrics");
-    }
-    if ((cfg->eval.metrics & CHARL_METRIC_PERPLEXITY) && cfg->train.loss != CHARL_LOSS_CROSS_ENTROPY) {
-        wrong(c, "eval", "metrics", "perplexity needs loss = cross_entropy");
-    }
+static void check_data(checker *c)
+{
+    const charl_config *cfg = c->cfg;
+
     if ((cfg->data.x[0] == '\0') != (cfg->data.y[0] == '\0')) {
         wrong(c, "data", cfg->data.x[0] == '\0' ? "x" : "y", "x and y are given together");
+    }
+    if (cfg->data.mix.count > 0 && cfg->data.path[0]) {
+        wrong(c, "data", "mix", "path is given too: use one of them (`data.mix=` takes a mix back)");
+    }
+    if (cfg->data.mix.count > 0 && cfg->data.x[0]) {
+        wrong(c, "data", "x", "names an array of one file, not of a mix");
+    }
+}
+
+static void check_log(checker *c)
+{
+    const charl_config *cfg = c->cfg;
+
+    if (cfg->log.histogram_interval > 0 && !(cfg->log.formats & CHARL_LOG_TENSORBOARD)) {
+        wrong(c, "log", "histogram_interval", "needs tensorboard in formats");
+    }
+    if (cfg->log.histogram_interval > 0 && cfg->dist.shard_optimizer) {
+        wrong(c, "log", "histogram_interval",
+              "needs whole gradients, which no rank has with [dist] shard_optimizer = yes");
     }
 }
 
@@ -224,8 +250,8 @@ static charl_status note_unused(const charl_config *cfg, const charl__key *key)
     if (origin->line > 0) {
         snprintf(line, sizeof line, ":%d", origin->line);
     }
-    snprintf(text, sizeof text, "%.200s%s: [%s] %s has no effect with type = %s", origin->label, line, key->section,
-             key->name, charl__type_chosen(cfg, key->section)->row->name);
+    snprintf(text, sizeof text, "%.200s%s: [%s] %s has no effect with %s = %s", origin->label, line, key->section,
+             key->name, key->owner->key, charl__type_chosen(cfg, key->section, key->owner->key)->row->name);
     return charl__config_keep(&cfg->detail->notices, text, &kept);
 }
 
@@ -234,13 +260,18 @@ charl_status charl__config_check(charl_config *cfg, charl__mistakes *mistakes)
     const charl__schema *schema = charl__config_schema();
     checker c = {.cfg = cfg, .mistakes = mistakes, .n_before = mistakes->count};
 
+    if (!cfg->data.path) {
+        cfg->data.path = ""; /* there is a mix, or it is missing */
+    }
     check_needed(&c);
     check_batch(&c);
     check_precision(&c);
     check_types(&c);
     check_optimizer(&c);
     check_model(&c);
-    check_monitor(&c);
+    check_metrics(&c);
+    check_data(&c);
+    check_log(&c);
     CHARL_TRY(c.st);
     for (int i = 0; i < schema->count; i++) {
         if (schema->keys[i].owner && cfg->detail->origins[i].label) {

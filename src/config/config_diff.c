@@ -134,7 +134,7 @@ charl_status charl_config_diff(const charl_config *cfg, const char *text, bool *
     CHARL_TRY_CLEANUP(charl_config_parse("/checkpoint", printed, strlen(printed), NULL, 0, &now));
     CHARL_TRY_CLEANUP(diff_keys(&d, now, was));
     CHARL_TRY_CLEANUP(diff_layers(&d, now, was));
-    CHARL_TRY_CLEANUP(charl_strdup(charl__text_string(&d.report), out));
+    CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&d.report), out));
     *model = d.model;
 cleanup:
     charl_config_destroy(now);

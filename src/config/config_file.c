@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/tree.h"
+#include "base/numeric/tree.h"
 #include "config/config_private.h"
 
 charl_status charl_config_load(const char *path, const charl_config_override *overrides, int n_overrides,
@@ -16,7 +16,7 @@ charl_status charl_config_load(const char *path, const charl_config_override *ov
     size_t n = 0;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl_alloc(CHARL__CONFIG_SOURCE + 2, &text));
+    CHARL_TRY_CLEANUP(charl__alloc(CHARL__CONFIG_SOURCE + 2, &text));
     CHARL_TRY_CLEANUP(charl__acquire("file"));
     f = fopen(path, "re");
     if (!f) {

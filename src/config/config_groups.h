@@ -13,13 +13,13 @@ typedef struct charl__group {
 } charl__group;
 
 /** Read "RULE, RULE, ..." into out[CHARL__MAX_GROUPS]; *n of them. A text that is none leaves the
- * reason in why[bytes], which is "" otherwise. */
+ *  reason in why[bytes], which is "" otherwise. */
 void charl__groups_parse(const char *text, charl__group *out, int *n, char *why, size_t bytes);
 
 /** Give every trainable parameter of the set the settings that the configuration asks for. A later
- * rule of optimizer.groups replaces what an earlier one says. `outputs` tells the last layer: the
- * matrix declared last, when it has so many rows.
- * Errors: ERR_CONFIG  a pattern matches no parameter */
+ *  rule of optimizer.groups replaces what an earlier one says. `outputs` tells the last layer: the
+ *  matrix declared last, when it has so many rows.
+ *  Errors: ERR_CONFIG  a pattern matches no parameter */
 charl_status charl__groups_apply(const charl_config *config, charl_params *set, int64_t outputs) CHARL_MUST_CHECK;
 
 #endif

@@ -83,7 +83,7 @@ charl_status charl_config_layer_int(charl_config_layer *layer, const char *key, 
     const char *value = ask(layer, key);
 
     *out = fallback;
-    if (value ? !charl__config_int(value, out) || *out < min || *out > max : fallback == CHARL_CONFIG_REQUIRED) {
+    if (value ? !charl__parse_int(value, out) || *out < min || *out > max : fallback == CHARL_CONFIG_REQUIRED) {
         return refuse_int(layer, key, min, max);
     }
     return CHARL_OK;
@@ -103,7 +103,7 @@ charl_status charl_config_layer_pair(charl_config_layer *layer, const char *key,
     n = strcspn(value, "x, ");
     snprintf(first, sizeof first, "%.*s", (int)(n < 31 ? n : 31), value);
     value += n;
-    if (!charl__config_int(first, &out[0])) {
+    if (!charl__parse_int(first, &out[0])) {
         return refuse_int(layer, key, min, max);
     }
     out[1] = out[0];
@@ -111,7 +111,7 @@ charl_status charl_config_layer_pair(charl_config_layer *layer, const char *key,
         value += strspn(value, " ");
         value += *value == 'x' || *value == ',';
         value += strspn(value, " ");
-        if (!charl__config_int(value, &out[1])) {
+        if (!charl__parse_int(value, &out[1])) {
             return refuse_int(layer, key, min, max);
         }
     }
@@ -130,7 +130,7 @@ charl_status charl_config_layer_float(charl_config_layer *layer, const char *key
     char why[CHARL__WHY];
 
     *out = fallback;
-    if (value && (!charl__config_float(value, out) || !charl__range_holds(range, *out))) {
+    if (value && (!charl__parse_float(value, out) || !charl__range_holds(range, *out))) {
         snprintf(why, sizeof why, "\"%.100s\" is not a number%s%s", value, range ? " in " : "", range ? range : "");
         return charl_config_layer_refuse(layer, key, why);
     }
@@ -143,7 +143,7 @@ charl_status charl_config_layer_bool(charl_config_layer *layer, const char *key,
     char why[CHARL__WHY];
 
     *out = fallback;
-    if (value && !charl__config_bool(value, out)) {
+    if (value && !charl__parse_bool(value, out)) {
         snprintf(why, sizeof why, "\"%.100s\" is not yes or no", value);
         return charl_config_layer_refuse(layer, key, why);
     }
@@ -197,7 +197,7 @@ static charl_status refuse_rest(const charl_config_layer *layer, charl__mistakes
             continue;
         }
         for (size_t at = 0; at < layer->asked.length; at += strlen(layer->asked.data + at) + 1) {
-            if (charl__text_closer(k->key, layer->asked.data + at, &best)) {
+            if (charl_text_closer(k->key, layer->asked.data + at, &best)) {
                 near = layer->asked.data + at;
             }
         }

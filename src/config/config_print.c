@@ -53,7 +53,7 @@ static charl_status print_keys(const charl_config *cfg, bool origins, const char
         const void *field = (const char *)cfg + key->offset;
         size_t start;
 
-        if (!charl__config_uses(cfg, key)) {
+        if (!charl__config_uses(cfg, key) || (field == &cfg->data.path && !cfg->data.path[0])) {
             continue;
         }
         if (strcmp(section, key->section) != 0) {
@@ -62,8 +62,12 @@ static charl_status print_keys(const charl_config *cfg, bool origins, const char
         }
         start = t->length;
         CHARL_TRY(charl__text_printf(t, "%s = ", key->name));
-        if (key->type == CHARL__KEY_PATH) {
+        if (key->effect == CHARL__KEY_SOURCE && !origins) {
+            CHARL_TRY(charl__text_printf(t, "%s", key->fallback));
+        } else if (key->type == CHARL__KEY_PATH) {
             CHARL_TRY(print_path(key, *(const char *const *)field, here, t));
+        } else if (key->type == CHARL__KEY_MIX) {
+            CHARL_TRY(charl__config_mix_print(field, here, t));
         } else {
             CHARL_TRY(charl__config_value_print(key, field, t));
         }
@@ -122,6 +126,7 @@ static const char *type_text(const charl__key *key)
         [CHARL__KEY_INTERVAL] = "interval",
         [CHARL__KEY_DURATION] = "time",
         [CHARL__KEY_NORMALIZE] = "MEANS / STDS",
+        [CHARL__KEY_MIX] = "list of PATH:WEIGHT",
         [CHARL__KEY_AUGMENT] = "list of flip, crop:N, rotate:N, cutout:N, mixup:A",
     };
 
@@ -149,7 +154,7 @@ static charl_status help_key(const charl__key *key, charl__text *t)
 {
     const char *type = type_text(key);
     const int indent = key->owner ? 4 : 2;
-    char choices[256];
+    char choices[512];
 
     CHARL_TRY(charl__text_printf(t, "%*s%s", indent, "", key->name));
     CHARL_TRY(help_default(key, t));
@@ -163,8 +168,12 @@ static charl_status help_key(const charl__key *key, charl__text *t)
     if (key->range) {
         CHARL_TRY(charl__text_printf(t, " in %s", key->range));
     }
-    return charl__text_printf(t, "%s\n%*s%s\n", key->effect == CHARL__KEY_RESULT ? "" : "; may change on resume",
-                              indent + 4, "", key->help);
+    CHARL_TRY(charl__text_printf(t, "%s\n%*s%s\n", key->effect == CHARL__KEY_RESULT ? "" : "; may change on resume",
+                                 indent + 4, "", key->help));
+    for (int i = 0; key->help_at && key->help_at(i); i++) {
+        CHARL_TRY(charl__text_printf(t, "%*s%s: %s\n", indent + 6, "", key->name_at(i), key->help_at(i)));
+    }
+    return CHARL_OK;
 }
 
 /* A section: its keys, then each of its types with the keys of its own. */
@@ -182,7 +191,7 @@ static charl_status help_section(const char *section, charl__text *t)
         const charl__type *type = &schema->types[k];
 
         if (strcmp(type->section, section) == 0) {
-            CHARL_TRY(charl__text_printf(t, "  type = %s\n      %s\n", type->row->name, type->row->help));
+            CHARL_TRY(charl__text_printf(t, "  %s = %s\n      %s\n", type->key, type->row->name, type->row->help));
         }
         for (int i = 0; i < schema->count; i++) {
             if (schema->keys[i].owner == type && strcmp(type->section, section) == 0) {

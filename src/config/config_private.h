@@ -1,8 +1,8 @@
 #ifndef CHARL_CONFIG_CONFIG_PRIVATE_H
 #define CHARL_CONFIG_CONFIG_PRIVATE_H
 /** What a charl_config keeps besides the values, and the steps of loading one. Only
- * src/config/config*.c. */
-#include "base/text.h"
+ *  src/config/config*.c. */
+#include "base/text/text.h"
 #include "config/keys.h"
 
 enum { CHARL__CONFIG_SOURCE = 1 << 20 }; /* largest file, bytes */
@@ -66,17 +66,17 @@ void charl__config_strings_fini(charl__config_strings *list);
 charl_status charl__mistake_add(charl__mistakes *list, charl__origin origin, const char *section, const char *key,
                                 const char *reason) CHARL_MUST_CHECK;
 /** Whether one of the first n mistakes is in `section`, NULL: in none that is known. What follows
- * from it need not be said. */
+ *  from it need not be said. */
 bool charl__mistakes_in(const charl__mistakes *list, int n, const char *section);
 /** OK for none, else ERR_CONFIG with one line per mistake in the order of the lines, as many as a
- * message holds. */
+ *  message holds. */
 charl_status charl__mistakes_report(charl__mistakes *list) CHARL_MUST_CHECK;
 void charl__mistakes_fini(charl__mistakes *list);
 
 enum { CHARL__WHY = CHARL_REASON_BYTES };
 
 /** Set a key's field from text. Strings go to `strings`. A text that is no value leaves the reason
- * in why[CHARL__WHY], which is "" otherwise. Errors: ERR_NOMEM. */
+ *  in why[CHARL__WHY], which is "" otherwise. Errors: ERR_NOMEM. */
 charl_status charl__config_value_set(const charl__key *key, const char *text, charl__config_strings *strings,
                                      void *field, char *why) CHARL_MUST_CHECK;
 
@@ -84,16 +84,11 @@ charl_status charl__config_value_set(const charl__key *key, const char *text, ch
 charl_status charl__config_value_print(const charl__key *key, const void *field, charl__text *out) CHARL_MUST_CHECK;
 
 /** Append `value` as it must stand in a file: quoted where needed, '$' doubled where it would
- * expand. */
+ *  expand. */
 charl_status charl__config_quote(const char *value, charl__text *out) CHARL_MUST_CHECK;
 
-/** Numbers as keys and layers read them; false when the text is something else. */
-bool charl__config_int(const char *text, int64_t *out);
-bool charl__config_float(const char *text, double *out);
-bool charl__config_bool(const char *text, bool *out);
-
 /** The next element of a list, false at its end: parts by comma or line end; an empty part is one
- * only between two commas. Advances *cursor. */
+ *  only between two commas. Advances *cursor. */
 bool charl__config_element(const char **cursor, char *word, size_t size);
 /** Append the shortest text that reads back as v. */
 charl_status charl__config_print_float(double v, charl__text *out) CHARL_MUST_CHECK;
@@ -102,13 +97,19 @@ charl_status charl__config_print_float(double v, charl__text *out) CHARL_MUST_CH
 void charl__config_augment_set(const char *text, charl_augment *field, char *why);
 charl_status charl__config_augment_print(const charl_augment *v, charl__text *out) CHARL_MUST_CHECK;
 
+/** data.mix from text, with paths from `directory` and the reason in why[CHARL__WHY] when it is none; and back, with paths from `here`
+ *  made absolute. "" leaves paths as they are. */
+charl_status charl__config_mix_set(const char *text, const char *directory, charl__config_strings *strings,
+                                   charl_mix *field, char *why) CHARL_MUST_CHECK;
+charl_status charl__config_mix_print(const charl_mix *mix, const char *here, charl__text *out) CHARL_MUST_CHECK;
+
 /** "${NAME}" replaced in `text`: ${name} by `name` (NULL: not allowed here), others from the
- * environment; "$$" is "$". *out is the caller's. A variable that is not set leaves a reason in
- * why. Errors: ERR_NOMEM. */
+ *  environment; "$$" is "$". *out is the caller's. A variable that is not set leaves a reason in
+ *  why. Errors: ERR_NOMEM. */
 charl_status charl__config_expand(const char *text, const char *name, char **out, char *why) CHARL_MUST_CHECK;
 
 /** `path` from `directory` ("" is the current one); "~/" from HOME. *out is the caller's. Errors:
- * ERR_NOMEM. */
+ *  ERR_NOMEM. */
 charl_status charl__config_path(const char *directory, const char *path, char **out) CHARL_MUST_CHECK;
 
 /** Append the layer types with their keys and defaults, as the help text of [layer NAME]. */

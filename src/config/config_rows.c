@@ -1,5 +1,7 @@
-/* The model, the optimizer and the schedule of a configuration. */
+/* The model, the loss, the metrics, the optimizer and the schedule of a configuration. */
 #include "config/config_rows.h"
+
+#include <string.h>
 
 #include "optim/optimizer.h"
 
@@ -18,6 +20,11 @@ int64_t charl__config_model_window(const charl_config *cfg)
     return t->window ? t->window(cfg->model.settings) : 0;
 }
 
+const char *charl__config_init_from(const charl_config *cfg)
+{
+    return strcmp(cfg->init.from, "none") != 0 ? cfg->init.from : NULL;
+}
+
 int64_t charl__config_vocab(const charl_config *cfg, int64_t tokens)
 {
     const charl_model_type *t = charl__config_model(cfg);
@@ -25,9 +32,33 @@ int64_t charl__config_vocab(const charl_config *cfg, int64_t tokens)
     return t->vocab ? t->vocab(cfg->model.settings, tokens) : tokens;
 }
 
+const charl__loss *charl__config_loss(const charl_config *cfg)
+{
+    const charl__loss *t = charl__loss_find(cfg->train.loss);
+
+    CHARL_INVARIANT(t); /* the reader takes no other name */
+    return t;
+}
+
+const charl__metric *charl__config_monitor(const charl_config *cfg)
+{
+    const charl__metric *t = charl__metric_find(strchr(cfg->checkpoint.monitor, '/') + 1);
+
+    CHARL_INVARIANT(t);
+    return t;
+}
+
+bool charl__config_measures(const charl_config *cfg, int i, charl_target_kind targets)
+{
+    const unsigned own = (unsigned)CHARL_METRICS_AUTO << (i + 1);
+
+    return (cfg->eval.metrics & own) != 0 ||
+           ((cfg->eval.metrics & CHARL_METRICS_AUTO) != 0 && (charl__metric_at(i)->automatic & targets) != 0);
+}
+
 charl_optimizer_config charl__config_optimizer(const charl_config *cfg)
 {
-    const charl_optimizer_rule *rule = charl__optimizer_find(cfg->optimizer.type);
+    const charl__optimizer_rule *rule = charl__optimizer_find(cfg->optimizer.type);
     charl_optimizer_config o = charl_optimizer_defaults(cfg->optimizer.type);
 
     if (rule->custom) {

@@ -1,8 +1,9 @@
 #ifndef CHARL_CONFIG_CONFIG_ROWS_H
 #define CHARL_CONFIG_CONFIG_ROWS_H
-/** What the rows that a configuration chooses say: its model, optimizer and schedule. */
+/** What the rows that a configuration chooses say: its model, loss, metrics, optimizer and schedule. */
 #include "charl/config.h"
 #include "charl/optim.h"
+#include "nn/metric.h"
 #include "nn/model.h"
 
 /** The row of model.type. */
@@ -11,8 +12,20 @@ const charl_model_type *charl__config_model(const charl_config *cfg);
 /** Tokens: predictions per sample that the model decides on; 0: it leaves them to data.window. */
 int64_t charl__config_model_window(const charl_config *cfg);
 
+/** init.from; NULL: none. */
+const char *charl__config_init_from(const charl_config *cfg);
+
 /** Outputs of the model for a vocabulary of so many tokens. */
 int64_t charl__config_vocab(const charl_config *cfg, int64_t tokens);
+
+/** The row of train.loss. */
+const charl__loss *charl__config_loss(const charl_config *cfg);
+
+/** The metric of checkpoint.monitor. */
+const charl__metric *charl__config_monitor(const charl_config *cfg);
+
+/** Whether eval.metrics asks for metric i of data with such targets. */
+bool charl__config_measures(const charl_config *cfg, int i, charl_target_kind targets);
 
 /** The optimizer of [optimizer] and [train]. Borrows from the configuration. */
 charl_optimizer_config charl__config_optimizer(const charl_config *cfg);

@@ -4,16 +4,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "config/config_private.h"
 
 charl_status charl__config_keep(charl__config_strings *list, const char *text, const char **out)
 {
     *out = "";
-    if (list->count % 64 == 0) {
-        CHARL_TRY(charl_realloc(sizeof *list->items * (size_t)(list->count + 64), &list->items));
-    }
-    CHARL_TRY(charl_strdup(text, &list->items[list->count]));
+    CHARL_TRY(charl__grow(list->count, sizeof *list->items, &list->items));
+    CHARL_TRY(charl__strdup(text, &list->items[list->count]));
     *out = list->items[list->count++];
     return CHARL_OK;
 }
@@ -46,9 +44,7 @@ charl_status charl__mistake_add(charl__mistakes *list, charl__origin origin, con
     charl_status st = CHARL_OK;
     charl__text text = {0};
 
-    if (list->count % 64 == 0) {
-        CHARL_TRY_CLEANUP(charl_realloc(sizeof *list->items * (size_t)(list->count + 64), &list->items));
-    }
+    CHARL_TRY_CLEANUP(charl__grow(list->count, sizeof *list->items, &list->items));
     CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s", origin.label));
     if (origin.line > 0) {
         CHARL_TRY_CLEANUP(charl__text_printf(&text, ":%d", origin.line));
@@ -181,7 +177,7 @@ charl_status charl__config_expand(const char *text, const char *name, char **out
         }
         p += n;
     }
-    CHARL_TRY_CLEANUP(charl_strdup(charl__text_string(&t), out));
+    CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&t), out));
 cleanup:
     charl__text_fini(&t);
     return st;
@@ -203,7 +199,7 @@ charl_status charl__config_path(const char *directory, const char *path, char **
 
         CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s%s%s", directory, slash, path));
     }
-    CHARL_TRY_CLEANUP(charl_strdup(charl__text_string(&t), out));
+    CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&t), out));
 cleanup:
     charl__text_fini(&t);
     return st;

@@ -10,50 +10,9 @@
 #include "config/config_private.h"
 #include "config/interval.h"
 
-bool charl__config_int(const char *text, int64_t *out)
-{
-    const size_t digits = strspn(text + (text[0] == '-' || text[0] == '+'), "0123456789");
-    long long v;
-
-    if (digits == 0 || digits > 18 || text[digits + (text[0] == '-' || text[0] == '+')] != '\0') {
-        return false;
-    }
-    v = strtoll(text, NULL, 10);
-    *out = v;
-    return true;
-}
-
-bool charl__config_float(const char *text, double *out)
-{
-    char *end = NULL;
-    double v;
-
-    /* No hexadecimal, no "inf", no "nan": nobody means them. */
-    if (text[0] == '\0' || text[strspn(text, "0123456789+-.eE")] != '\0') {
-        return false;
-    }
-    v = strtod(text, &end);
-    if (*end != '\0' || end == text || !isfinite(v)) {
-        return false;
-    }
-    *out = v;
-    return true;
-}
-
-bool charl__config_bool(const char *text, bool *out)
-{
-    const int yes = charl__choice_index("yes|true|on|1", text);
-
-    if (yes < 0 && charl__choice_index("no|false|off|0", text) < 0) {
-        return false;
-    }
-    *out = yes >= 0;
-    return true;
-}
-
 static void why_choice(const charl__key *key, const char *word, char *why)
 {
-    char list[256];
+    char list[384];
 
     snprintf(why, CHARL__WHY, "\"%.100s\" is not one of %s", word, charl__key_choice_list(key, list, sizeof list));
 }
@@ -80,7 +39,7 @@ static void set_int(const charl__key *key, const char *text, int64_t *field, cha
         shift = 10 * (int)((suffix - "kKmMgG") / 2 + 1);
         number[n - 1] = '\0';
     }
-    if (n >= sizeof number || !charl__config_int(number, &v) || v > INT64_MAX >> shift) {
+    if (n >= sizeof number || !charl__parse_int(number, &v) || v > INT64_MAX >> shift) {
         snprintf(why, CHARL__WHY, "\"%.100s\" is not an integer%s%s", text, key->choices ? " or " : "",
                  key->choices ? key->choices : "");
     } else if (!charl__range_holds(key->range, (double)(v * (INT64_C(1) << shift)))) {
@@ -94,7 +53,7 @@ static void set_float(const charl__key *key, const char *text, double *field, ch
 {
     double v;
 
-    if (!charl__config_float(text, &v)) {
+    if (!charl__parse_float(text, &v)) {
         snprintf(why, CHARL__WHY, "\"%.100s\" is not a number", text);
     } else if (!charl__range_holds(key->range, v)) {
         why_range(key, text, why);
@@ -171,7 +130,7 @@ static int floats_of(const char *text, float *out)
     double v;
 
     while (charl__config_element(&cursor, word, sizeof word)) {
-        if (n == CHARL_CONFIG_LIST || !charl__config_float(word, &v) || fabs(v) > 1e30) {
+        if (n == CHARL_CONFIG_LIST || !charl__parse_float(word, &v) || fabs(v) > 1e30) {
             return -1;
         }
         out[n++] = (float)v;
@@ -192,7 +151,7 @@ static charl_status set_normalize(const char *text, charl_normalize *field, char
         *field = (charl_normalize){.kind = word == 0 ? CHARL_NORMALIZE_AUTO : CHARL_NORMALIZE_NONE};
         return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl_strdup(text, &copy));
+    CHARL_TRY_CLEANUP(charl__strdup(text, &copy));
     slash = strchr(copy, '/');
     if (!slash) {
         snprintf(why, CHARL__WHY, "\"%.100s\" is not auto, none or MEANS / DEVIATIONS", text);
@@ -222,7 +181,7 @@ static bool device_rule_is_valid(const charl__key *key, const char *text)
     int64_t index;
 
     return charl__choice_index(key->choices, text) >= 0 ||
-           (charl__config_int(text, &index) && index >= 0 && index < 1000) ||
+           (charl__parse_int(text, &index) && index >= 0 && index < 1000) ||
            (strncmp(text, "pci:", 4) == 0 && text[4] != '\0') || (strncmp(text, "name:", 5) == 0 && text[5] != '\0') ||
            (strncmp(text, "platform:", 9) == 0 && text[9] != '\0');
 }
@@ -276,7 +235,7 @@ charl_status charl__config_value_set(const charl__key *key, const char *text, ch
     case CHARL__KEY_DEVICE:
         return set_text(key, text, strings, field, why);
     case CHARL__KEY_BOOL:
-        if (!charl__config_bool(text, field)) {
+        if (!charl__parse_bool(text, field)) {
             snprintf(why, CHARL__WHY, "\"%.100s\" is not yes or no", text);
         }
         break;
@@ -317,6 +276,8 @@ charl_status charl__config_value_set(const charl__key *key, const char *text, ch
     case CHARL__KEY_AUGMENT:
         charl__config_augment_set(text, field, why);
         break;
+    case CHARL__KEY_MIX:
+        return charl__config_mix_set(text, "", strings, field, why);
     case CHARL__KEY_NORMALIZE:
     default:
         return set_normalize(text, field, why);
@@ -407,6 +368,8 @@ charl_status charl__config_value_print(const charl__key *key, const void *field,
         return charl__text_printf(out, "%s", charl__duration_format(*(const double *)field, text, sizeof text));
     case CHARL__KEY_AUGMENT:
         return charl__config_augment_print(field, out);
+    case CHARL__KEY_MIX:
+        return charl__config_mix_print(field, "", out);
     case CHARL__KEY_NORMALIZE:
     default:
         return print_normalize(field, out);

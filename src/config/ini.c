@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/text.h"
-#include "base/utf8.h"
+#include "base/text/text.h"
+#include "base/text/utf8.h"
 
 typedef enum key_state { KEY_NONE, KEY_OPEN, KEY_BAD } key_state;
 
@@ -282,7 +282,7 @@ charl_status charl__ini_parse(const char *text, size_t length, const charl__ini_
     if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
         r.at += 3;
     }
-    CHARL_TRY_CLEANUP(charl_alloc(CHARL__INI_LINE + 1, &r.buffer));
+    CHARL_TRY_CLEANUP(charl__alloc(CHARL__INI_LINE + 1, &r.buffer));
     while (r.st == CHARL_OK && next_line(&r)) {
         take_line(&r);
     }

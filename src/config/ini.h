@@ -13,8 +13,8 @@
 enum { CHARL__INI_LINE = 8000, CHARL__INI_NAME = 40 };
 
 /** Called in the order of the lines; any status but OK ends the reading with it. Strings are
- * borrowed for the call. Section NULL: one whose line is a mistake, which has been told; the keys
- * below it belong to nothing known. */
+ *  borrowed for the call. Section NULL: one whose line is a mistake, which has been told; the keys
+ *  below it belong to nothing known. */
 typedef struct charl__ini_events {
     void *ctx;
     charl_status (*section)(void *ctx, const char *section, int line);

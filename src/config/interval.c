@@ -168,16 +168,6 @@ const char *charl__duration_format(double seconds, char *text, size_t size)
     return text;
 }
 
-const char *charl__duration_short(double seconds, char *text, size_t size)
-{
-    if (!isfinite(seconds) || seconds < 0 || seconds > 1e15) {
-        snprintf(text, size, "?");
-    } else {
-        format_clock(seconds, 1, text, size);
-    }
-    return text;
-}
-
 bool charl__interval_due(charl_interval v, int64_t step, int64_t batch, int64_t epoch_samples, double since_s)
 {
     if (v.count <= 0 || step <= 0) {

@@ -2,10 +2,10 @@
 #define CHARL_CONFIG_KEYS_H
 /** The one table of configuration keys.
  *
- *  It drives parsing, defaults, ranges, help, the printed configuration and the suggestions. It consists of the rows of keys.c and of the
+ *  It drives parsing, defaults, ranges, help, the printed configuration and the suggestions. It consists of charl/config_keys.def and of the
  *  keys that models, optimizers and schedulers declare in their own rows, which are built in or registered by a program.
  */
-#include "base/key.h"
+#include "base/registry/key.h"
 #include "charl/config.h"
 
 typedef enum charl__key_type {
@@ -24,20 +24,23 @@ typedef enum charl__key_type {
     CHARL__KEY_INTERVAL,  /* charl_interval */
     CHARL__KEY_DURATION,  /* double, seconds */
     CHARL__KEY_NORMALIZE, /* charl_normalize */
-    CHARL__KEY_AUGMENT    /* charl_augment */
+    CHARL__KEY_AUGMENT,   /* charl_augment */
+    CHARL__KEY_MIX        /* charl_mix; paths as with PATH */
 } charl__key_type;
 
 /** What a value decides. */
 typedef enum charl__key_effect {
     CHARL__KEY_RESULT, /* what is computed, up to which checkpoint is best */
     CHARL__KEY_MANNER, /* how, where and what is told of it: the result is the same */
-    CHARL__KEY_LOCAL   /* the same, and each rank may have a value of its own */
+    CHARL__KEY_LOCAL,  /* the same, and each rank may have a value of its own */
+    CHARL__KEY_SOURCE  /* where values of other keys are read from; those are printed and stored, this one is not */
 } charl__key_effect;
 
-/** A type that a section chooses by its key `type`, and where a charl_config keeps its settings. Every configuration has room for the
+/** A type that a section chooses by one of its keys, mostly `type`, and where a charl_config keeps its settings. Every configuration has room for the
  *  settings of all types: a value may come before the type, and the command line may choose another. */
 typedef struct charl__type {
     const char *section;
+    const char *key; /* that chooses it */
     const charl_row *row;
     size_t offset; /* of the settings in the memory of a charl_config */
 } charl__type;
@@ -52,7 +55,9 @@ typedef struct charl__key {
     const char *choices;  /* "a|b|c" */
     const char *help;
     charl__key_effect effect;      /* not given: RESULT */
-    const char *(*name_at)(int i); /* CHOICE: the names of a registry, instead of choices */
+    const char *(*name_at)(int i); /* CHOICE, SET: the names of a registry, after choices */
+    const char *prefix;            /* of these names; NULL: none */
+    const char *(*help_at)(int i); /* what each of these means, in one line; NULL: told elsewhere */
     const charl__type *owner;      /* the type whose key it is, which then has the default too; NULL: of the section */
 } charl__key;
 
@@ -76,8 +81,18 @@ extern const int charl__section_key_count;
 /** The name here of a key that other trainers call `name`, and its section; section NULL: in any. NULL when there is none. */
 const char *charl__key_alias(const char *section, const char *name, const char **meant_section);
 
-/** The type that `cfg` has chosen in `section`; NULL where the section has no types or the type no row. */
-const charl__type *charl__type_chosen(const charl_config *cfg, const char *section);
+/** The key that chooses among types, and where a charl_config keeps the settings of the one that is chosen. */
+typedef struct charl__chooser {
+    const char *section, *key;
+    const charl_row *(*at)(int i);
+    size_t settings; /* offset of a const void * */
+} charl__chooser;
+
+/** Chooser i = 0, 1, ...; NULL past the last. */
+const charl__chooser *charl__chooser_at(int i);
+
+/** The type that `cfg` has chosen by `section`.`key`; NULL where that key chooses none. */
+const charl__type *charl__type_chosen(const charl_config *cfg, const char *section, const char *key);
 
 /** Whether the configuration's choice of types takes the key. */
 bool charl__config_uses(const charl_config *cfg, const charl__key *key);
@@ -90,7 +105,7 @@ int charl__key_choice_index(const charl__key *key, const char *word);
 const char *charl__key_choice_list(const charl__key *key, char *text, size_t size);
 
 /** The first row; NULL when there is none. With `alias` non-NULL other programs' names are found too, and *alias
- * tells. */
+ *  tells. */
 const charl__key *charl__key_find(const char *section, const char *name, bool *alias);
 
 bool charl__key_section_known(const char *section);

@@ -36,6 +36,7 @@ static charl_status print_default(const charl_key *k, const void *at, charl__tex
     case CHARL_KEY_CHOICE:
         CHARL_TRY(charl__text_printf(t, " = %s", choice(k->choices, *(const int *)at, word, sizeof word)));
         break;
+    case CHARL_KEY_TEXT:
     case CHARL_KEY_LAYER:
     case CHARL_KEY_ACTIVATION:
         name = *(const char *const *)at;
@@ -67,6 +68,9 @@ static charl_status print_values(const charl_key *k, charl__text *t)
         break;
     case CHARL_KEY_CHOICE:
         CHARL_TRY(charl__text_printf(t, "%s", charl__choice_list(k->choices, list, sizeof list)));
+        break;
+    case CHARL_KEY_TEXT:
+        CHARL_TRY(charl__text_printf(t, "text"));
         break;
     case CHARL_KEY_LAYER:
         CHARL_TRY(charl__text_printf(t, "name of a layer before; empty: none"));

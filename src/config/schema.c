@@ -5,11 +5,12 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/registry.h"
-#include "base/text.h"
+#include "base/registry/registry.h"
+#include "base/text/text.h"
 #include "charl/optim.h"
 #include "config/keys.h"
 #include "nn/layer.h"
+#include "nn/loss.h"
 #include "nn/model.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
@@ -20,7 +21,7 @@ static charl__key keys[MAX_KEYS];
 static charl__type types[MAX_TYPES];
 static charl__schema schema;
 
-/* A section whose key `type` chooses a row of a registry. */
+/* Keys that choose a row of a registry. */
 static const charl_row *model_row(int i)
 {
     const charl_model_type *t = charl__model_type_at(i);
@@ -30,7 +31,7 @@ static const charl_row *model_row(int i)
 
 static const charl_row *optimizer_row(int i)
 {
-    const charl_optimizer_rule *t = charl__optimizer_at(i);
+    const charl__optimizer_rule *t = charl__optimizer_at(i);
 
     return t ? &t->row : NULL;
 }
@@ -42,10 +43,24 @@ static const charl_row *schedule_row(int i)
     return t ? &t->row : NULL;
 }
 
-static const struct {
-    const char *section;
-    const charl_row *(*at)(int i);
-} choosers[] = {{"model", model_row}, {"optimizer", optimizer_row}, {"scheduler", schedule_row}};
+static const charl_row *loss_row(int i)
+{
+    const charl__loss *t = charl__loss_at(i);
+
+    return t ? &t->row : NULL;
+}
+
+static const charl__chooser choosers[] = {
+    {"model", "type", model_row, offsetof(charl_config, model.settings)},
+    {"train", "loss", loss_row, offsetof(charl_config, train.loss_settings)},
+    {"optimizer", "type", optimizer_row, offsetof(charl_config, optimizer.settings)},
+    {"scheduler", "type", schedule_row, offsetof(charl_config, scheduler.settings)},
+};
+
+const charl__chooser *charl__chooser_at(int i)
+{
+    return i >= 0 && (size_t)i < sizeof choosers / sizeof choosers[0] ? &choosers[i] : NULL;
+}
 
 static charl__key_type type_of(charl_key_kind kind)
 {
@@ -65,6 +80,7 @@ static charl__key_type type_of(charl_key_kind kind)
     case CHARL_KEY_ACTIVATION:
         return CHARL__KEY_CHOICE;
     case CHARL_KEY_PAIR:
+    case CHARL_KEY_TEXT:
     case CHARL_KEY_LAYER:
         break;
     }
@@ -80,8 +96,8 @@ static void problem(const char *what, const charl_row *row, const char *key, con
 
 static void add_own_key(const charl__type *owner, const charl_key *k)
 {
-    if (k->kind == CHARL_KEY_PAIR || k->kind == CHARL_KEY_LAYER) {
-        problem(owner->section, owner->row, k->name, "is of a kind that only layers have");
+    if (type_of(k->kind) == CHARL__KEY_STRING) {
+        problem(owner->section, owner->row, k->name, "is of a kind that no key of a section has");
         return;
     }
     for (int i = 0; i < charl__section_key_count; i++) {
@@ -115,7 +131,7 @@ static void add_types(const char *section)
             charl__type *t = &types[schema.n_types];
 
             CHARL_INVARIANT(schema.n_types < MAX_TYPES); /* registries are smaller */
-            *t = (charl__type){.section = section, .row = row, .offset = schema.bytes};
+            *t = (charl__type){.section = section, .key = choosers[c].key, .row = row, .offset = schema.bytes};
             schema.n_types++;
             schema.bytes += (row->settings_size + ALIGN - 1) / ALIGN * ALIGN;
             for (int k = 0; k < row->n_keys; k++) {
@@ -149,17 +165,17 @@ const charl__schema *charl__config_schema(void)
     return &schema;
 }
 
-const charl__type *charl__type_chosen(const charl_config *cfg, const char *section)
+const charl__type *charl__type_chosen(const charl_config *cfg, const char *section, const char *key)
 {
     const charl__schema *s = charl__config_schema();
 
     for (int i = 0; i < s->n_types; i++) {
         const charl__type *t = &s->types[i];
 
-        if (strcmp(t->section, section) == 0) {
-            const charl__key *key = charl__key_find(section, "type", NULL);
+        if (strcmp(t->section, section) == 0 && strcmp(t->key, key) == 0) {
+            const size_t at = charl__key_find(section, key, NULL)->offset;
 
-            if (strcmp(t->row->name, *(const char *const *)(const void *)((const char *)cfg + key->offset)) == 0) {
+            if (strcmp(t->row->name, *(const char *const *)(const void *)((const char *)cfg + at)) == 0) {
                 return t;
             }
         }
@@ -169,7 +185,7 @@ const charl__type *charl__type_chosen(const charl_config *cfg, const char *secti
 
 bool charl__config_uses(const charl_config *cfg, const charl__key *key)
 {
-    return !key->owner || key->owner == charl__type_chosen(cfg, key->section);
+    return !key->owner || key->owner == charl__type_chosen(cfg, key->section, key->owner->key);
 }
 
 static const charl__key *find_named(const char *section, const char *name)
@@ -228,7 +244,7 @@ const char *charl__key_nearest(const char *section, const char *name)
     int best = INT_MAX;
 
     for (int i = 0; i < s->count; i++) {
-        if (strcmp(s->keys[i].section, section) == 0 && charl__text_closer(name, s->keys[i].name, &best)) {
+        if (strcmp(s->keys[i].section, section) == 0 && charl_text_closer(name, s->keys[i].name, &best)) {
             nearest = s->keys[i].name;
         }
     }
@@ -241,7 +257,7 @@ const char *charl__key_nearest_section(const char *section)
     int best = INT_MAX;
 
     for (int i = 0; i < charl__section_key_count; i++) {
-        if (charl__text_closer(section, charl__section_keys[i].section, &best)) {
+        if (charl_text_closer(section, charl__section_keys[i].section, &best)) {
             nearest = charl__section_keys[i].section;
         }
     }
@@ -250,17 +266,20 @@ const char *charl__key_nearest_section(const char *section)
 
 const char *charl__key_choice(const charl__key *key, int i, char *word)
 {
-    const char *cursor = key->choices;
+    const char *cursor = key->choices, *name;
+    int k = 0;
 
-    if (key->name_at) {
-        return key->name_at(i);
-    }
-    for (int k = 0; charl__choice_next(&cursor, word, 64); k++) {
+    for (; charl__choice_next(&cursor, word, 64); k++) {
         if (k == i) {
             return word;
         }
     }
-    return NULL;
+    name = key->name_at ? key->name_at(i - k) : NULL;
+    if (name && key->prefix) {
+        snprintf(word, 64, "%s%s", key->prefix, name);
+        return word;
+    }
+    return name;
 }
 
 int charl__key_choice_index(const charl__key *key, const char *word)

@@ -32,15 +32,15 @@ void charl__budget_add(charl_device *dev, int64_t bytes)
     m->peak = m->in_use > m->peak ? m->in_use : m->peak;
 }
 
-static charl_status create(charl_device *dev, void *host, size_t bytes, const char *what, charl_buffer **out)
+static charl_status create(charl_device *dev, void *host, size_t bytes, const char *what, charl__buffer **out)
 {
     charl_status st = CHARL_OK;
     const cl_mem_flags flags = CL_MEM_READ_WRITE | (host ? CL_MEM_USE_HOST_PTR : 0);
-    charl_buffer *b = NULL;
+    charl__buffer *b = NULL;
     cl_int err = CL_SUCCESS;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *b, &b));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *b, &b));
     CHARL_TRY_CLEANUP(charl__acquire(what));
     b->mem = clCreateBuffer(dev->context, flags, bytes, host, &err);
     if (err != CL_SUCCESS) {
@@ -57,11 +57,11 @@ cleanup:
     return st;
 }
 
-charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *what, charl_buffer **out)
+charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *what, charl__buffer **out)
 {
     charl_status st = CHARL_OK;
     const cl_uint zero[4] = {0};
-    charl_buffer *b = NULL;
+    charl__buffer *b = NULL;
     size_t rounded = 0;
     cl_int err = CL_SUCCESS;
 
@@ -90,7 +90,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__buffer_wrap(charl_device *dev, void *host, size_t bytes, charl_buffer **out)
+charl_status charl__buffer_wrap(charl_device *dev, void *host, size_t bytes, charl__buffer **out)
 {
     static const char what[] = "wrapped host memory";
 
@@ -108,18 +108,18 @@ charl_status charl__buffer_wrap(charl_device *dev, void *host, size_t bytes, cha
     return CHARL_OK;
 }
 
-charl_status charl__buffer_adopt(charl_device *dev, cl_mem mem, size_t bytes, charl_buffer **out)
+charl_status charl__buffer_adopt(charl_device *dev, cl_mem mem, size_t bytes, charl__buffer **out)
 {
     charl_status st = CHARL_OK;
 
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof **out, out));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof **out, out));
     st = charl__acquire("imported memory");
     if (st != CHARL_OK) {
         charl_free(*out);
         *out = NULL;
     }
     CHARL_TRY_CLEANUP(st);
-    **out = (charl_buffer){.refs = 1, .dev = charl__device_retain(dev), .mem = mem, .bytes = bytes, .wrapped = true};
+    **out = (charl__buffer){.refs = 1, .dev = charl__device_retain(dev), .mem = mem, .bytes = bytes, .wrapped = true};
 cleanup:
     if (st != CHARL_OK) {
         clReleaseMemObject(mem);
@@ -127,13 +127,13 @@ cleanup:
     return st;
 }
 
-charl_buffer *charl__buffer_retain(charl_buffer *b)
+charl__buffer *charl__buffer_retain(charl__buffer *b)
 {
     b->refs++;
     return b;
 }
 
-void charl__buffer_release(charl_buffer *b)
+void charl__buffer_release(charl__buffer *b)
 {
     if (b && --b->refs == 0) {
         for (int q = 0; b->wrapped && q < CHARL_QUEUE_COUNT; q++) {
@@ -151,21 +151,26 @@ void charl__buffer_release(charl_buffer *b)
     }
 }
 
-size_t charl__buffer_bytes(const charl_buffer *b)
+size_t charl__buffer_bytes(const charl__buffer *b)
 {
     return b->bytes;
 }
 
-charl_device *charl__buffer_device(const charl_buffer *b)
+charl_device *charl__buffer_device(const charl__buffer *b)
 {
     return b->dev;
 }
 
-charl_status charl__buffer_settle(charl_buffer *b, charl_queue q)
+charl_status charl__buffer_settle(charl__buffer *b, charl__queue q)
 {
     if (b->filling && q != CHARL_QUEUE_COMPUTE) {
         CHARL_TRY(charl__queue_finish(b->dev, CHARL_QUEUE_COMPUTE, "zeroing a new buffer"));
         b->filling = false;
     }
     return CHARL_OK;
+}
+
+void *charl__buffer_cl_mem(const charl__buffer *b)
+{
+    return b->mem;
 }

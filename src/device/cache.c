@@ -21,9 +21,9 @@
 #include <unistd.h>
 
 #include "base/env.h"
-#include "base/hash.h"
+#include "base/numeric/hash.h"
 #include "base/log.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "device/cl_private.h"
 
 typedef struct header {
@@ -247,7 +247,7 @@ static charl_status read_entry(FILE *f, unsigned char **out, size_t *bytes)
         h.bytes > largest) {
         goto cleanup;
     }
-    CHARL_TRY_CLEANUP(charl_alloc((size_t)h.bytes, &data));
+    CHARL_TRY_CLEANUP(charl__alloc((size_t)h.bytes, &data));
     if (fread(data, 1, (size_t)h.bytes, f) == (size_t)h.bytes && charl__crc32c(0, data, (size_t)h.bytes) == h.crc) {
         *bytes = (size_t)h.bytes;
         *out = data;
@@ -355,7 +355,7 @@ charl_status charl__cache_store(charl_device *dev, const char *key, cl_program p
     CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/%s.bin", dev->cache_dir, key));
     CHARL_TRY_CLEANUP(charl__text_printf(&temporary, "%s/%s.%ld-%d.tmp", dev->cache_dir, key, (long)getpid(),
                                          atomic_fetch_add(&n_stored, 1)));
-    CHARL_TRY_CLEANUP(charl_alloc(bytes, &data));
+    CHARL_TRY_CLEANUP(charl__alloc(bytes, &data));
     if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, NULL) != CL_SUCCESS ||
         !write_entry(charl__text_string(&path), charl__text_string(&temporary), data, bytes)) {
         charl__log(CHARL_LOG_INFO, "cannot write the kernel cache entry %s", charl__text_string(&path));

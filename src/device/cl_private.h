@@ -39,17 +39,17 @@ typedef struct charl__program {
     struct charl__program *next;
     uint64_t hash; /* of file and defines */
     char *file, *defines;
-    const char *source; /* see charl_launch */
-    charl_sm90a sm90a;
+    const char *source; /* see charl__launch */
+    charl__sm90a sm90a;
     cl_program program;
     charl__kernel *kernels;   /* those that direct launches share */
     charl__variant *variants; /* PoCL: those that recordings have launched or will launch */
 } charl__program;
 
-struct charl_event {
+struct charl__event {
     charl_device *dev; /* retained */
     cl_event event;
-    charl_event *next; /* among the spare ones of a device */
+    charl__event *next; /* among the spare ones of a device */
 };
 
 enum { CHARL__SPARE_EVENTS = 256 };
@@ -67,34 +67,34 @@ struct charl_device {
     /* one for the user, one for every object made on it: what outlives the device stays valid */
     int refs;
     charl_device_info info;
-    charl_device_facts facts;
+    charl__device_facts facts;
     cl_platform_id platform;
     cl_device_id id;
     cl_context context;
     cl_command_queue queue[CHARL_QUEUE_COUNT];
     int64_t commands[CHARL_QUEUE_COUNT]; /* enqueued so far, without markers and barriers */
     charl_device_memory memory;
-    charl_device_counters counters;
+    charl__device_counters counters;
     charl__program *programs;
     charl_compiling compiling; /* NULL: nothing is reported */
     void *compiling_ctx;
     charl_compile_progress progress;
-    charl_recording *recording; /* in progress; borrowed */
+    charl__recording *recording; /* in progress; borrowed */
     struct charl__tuning_db *tuning_db;
-    char *cache_dir;                                 /* NULL: no disk cache */
-    bool pocl, pocl_keeps;                           /* PoCL compiles; and has a cache of its own */
-    int unflushed;                                   /* launches since the last flush of the compute queue */
-    bool sync;                                       /* CHARL_SYNC: wait after every launch */
-    struct charl__timing *timing;                    /* CHARL_PROFILE: time every launch; NULL: off */
-    charl_event event[CHARL__SPARE_EVENTS];          /* so that a step takes none from the heap */
-    charl_event *spare;                              /* those not in use */
-    charl_buffer *workspace[CHARL__WORKSPACE_COUNT]; /* workspace.c */
-    struct charl__fast_reads *fast_reads;            /* transfer.c; NULL: none begun */
-    charl__command recent[CHARL__RECENT_COMMANDS];   /* failure.c */
+    char *cache_dir;                                  /* NULL: no disk cache */
+    bool pocl, pocl_keeps;                            /* PoCL compiles; and has a cache of its own */
+    int unflushed;                                    /* launches since the last flush of the compute queue */
+    bool sync;                                        /* CHARL_SYNC: wait after every launch */
+    struct charl__timing *timing;                     /* CHARL_PROFILE: time every launch; NULL: off */
+    charl__event event[CHARL__SPARE_EVENTS];          /* so that a step takes none from the heap */
+    charl__event *spare;                              /* those not in use */
+    charl__buffer *workspace[CHARL__WORKSPACE_COUNT]; /* workspace.c */
+    struct charl__fast_reads *fast_reads;             /* transfer.c; NULL: none begun */
+    charl__command recent[CHARL__RECENT_COMMANDS];    /* failure.c */
     int64_t noted, settled; /* commands of the compute queue: enqueued, known to have succeeded */
 };
 
-struct charl_buffer {
+struct charl__buffer {
     int refs;
     charl_device *dev; /* retained */
     cl_mem mem;
@@ -110,9 +110,9 @@ typedef struct charl__ready {
     cl_kernel kernel;
     size_t global[3], local[3];
     const char *entry, *label;
-    charl_queue queue;
-    const charl_event *after; /* NULL: none */
-    bool compiles;            /* the driver compiles the kernel when this is launched */
+    charl__queue queue;
+    const charl__event *after; /* NULL: none */
+    bool compiles;             /* the driver compiles the kernel when this is launched */
 } charl__ready;
 
 const char *charl__cl_name(cl_int err);
@@ -130,7 +130,7 @@ void charl__commands_settled(charl_device *dev);
 /** Whether err, from whatever call, tells of an earlier command that failed on the device. */
 bool charl__cl_is_fault(cl_int err);
 /** The status and the message of a call of OpenCL that returned err: what `call` was for, the
- * device, and where an earlier command is at fault, the commands that it may have been. */
+ *  device, and where an earlier command is at fault, the commands that it may have been. */
 charl_status charl__device_failed(const charl_device *dev, const char *call, cl_int err) CHARL_MUST_CHECK;
 
 /** Adapter of CHARL_REQUIRE for OpenCL calls. */
@@ -163,11 +163,11 @@ void charl__device_release(charl_device *dev); /* NULL is a no-op */
 /** The host has waited for the device since `begin`. */
 void charl__device_waited(charl_device *dev, double begin);
 /** Takes the event of a command of q, also on failure, and flushes q. */
-charl_status charl__event_adopt(charl_device *dev, charl_queue q, cl_event event, charl_event **out) CHARL_MUST_CHECK;
+charl_status charl__event_adopt(charl_device *dev, charl__queue q, cl_event event, charl__event **out) CHARL_MUST_CHECK;
 /** Wait for e, without counting why. */
 charl_status charl__event_await(charl_device *dev, cl_event e) CHARL_MUST_CHECK;
 /** One clFinish, its error naming `what`. */
-charl_status charl__queue_finish(charl_device *dev, charl_queue q, const char *what) CHARL_MUST_CHECK;
+charl_status charl__queue_finish(charl_device *dev, charl__queue q, const char *what) CHARL_MUST_CHECK;
 
 /* timing.c */
 typedef struct charl__timing charl__timing;
@@ -182,18 +182,18 @@ charl_status charl__device_probe(charl_device *dev, bool allow_tf32) CHARL_MUST_
 
 /* large_pages.c */
 /** Ask the system for large pages for a buffer of a device with facts.zero_copy, before
- * anything is written to it. A hint: where there are none, nothing changes. Blocks until the
- * compute queue is idle. */
+ *  anything is written to it. A hint: where there are none, nothing changes. Blocks until the
+ *  compute queue is idle. */
 void charl__large_pages(charl_device *dev, cl_mem mem, size_t bytes);
 
 /* buffer.c */
 charl_status charl__budget_check(const charl_device *dev, size_t bytes, const char *what) CHARL_MUST_CHECK;
 void charl__budget_add(charl_device *dev, int64_t bytes);
 /** Before queue q touches b: the zeros of a new buffer have arrived. */
-charl_status charl__buffer_settle(charl_buffer *b, charl_queue q) CHARL_MUST_CHECK;
+charl_status charl__buffer_settle(charl__buffer *b, charl__queue q) CHARL_MUST_CHECK;
 
 /** A buffer around mem, which is taken also on failure. */
-charl_status charl__buffer_adopt(charl_device *dev, cl_mem mem, size_t bytes, charl_buffer **out) CHARL_MUST_CHECK;
+charl_status charl__buffer_adopt(charl_device *dev, cl_mem mem, size_t bytes, charl__buffer **out) CHARL_MUST_CHECK;
 
 /* exported_cuda.c: memory of NVIDIA's GPUs, by the library of their driver, loaded when asked. */
 typedef struct charl__cuda_block {
@@ -207,15 +207,15 @@ const char *charl__cuda_missing(void);
 /** NULL, or why the GPU at `pci` cannot reach the memory of that at `other`. Static storage. */
 const char *charl__cuda_unreachable(const char *pci, const char *other);
 /** Zeroed memory of the GPU at `pci` and a descriptor that stands for it, owned by the caller.
- * Errors: ERR_NOMEM, ERR_DEVICE. */
+ *  Errors: ERR_NOMEM, ERR_DEVICE. */
 charl_status charl__cuda_export(const char *pci, size_t bytes, charl__cuda_block *b, int *fd) CHARL_MUST_CHECK;
 void charl__cuda_release(charl__cuda_block *b);
 
 /* program.c */
 /** The program of l's file, defines and sm90a, built at first use; borrowed from the
- * device.
+ *  device.
  */
-charl_status charl__program_get(charl_device *dev, const charl_launch *l, charl__program **out) CHARL_MUST_CHECK;
+charl_status charl__program_get(charl_device *dev, const charl__launch *l, charl__program **out) CHARL_MUST_CHECK;
 /** Not built yet. */
 charl_status charl__program_create(charl_device *dev, const char *file, const char *const source[3],
                                    cl_program *out) CHARL_MUST_CHECK;
@@ -233,7 +233,7 @@ void charl__kernel_release(cl_kernel k); /* NULL is a no-op */
 charl_status charl__kernel_get(charl_device *dev, charl__program *p, const char *entry,
                                cl_kernel *out) CHARL_MUST_CHECK;
 /** *out: whether the driver will compile `entry` for these work-groups when it is launched first,
- * which is what the caller is about to do; false when asked again. */
+ *  which is what the caller is about to do; false when asked again. */
 charl_status charl__kernel_is_new(charl_device *dev, charl__program *p, const char *entry, const size_t local[3],
                                   bool *out) CHARL_MUST_CHECK;
 
@@ -247,19 +247,19 @@ void charl__compiling_end(charl_device *dev, double begun, bool counts);
  */
 enum { CHARL__CACHE_KEY = 65 };
 /** Where the cache is, created if need be: CHARL_CACHE_DIR, $XDG_CACHE_HOME/charl or
- * ~/.cache/charl. *out is NULL where there is none, or where it belongs to another user than this
- * one or root, or others may write to it, which is a warning. Errors: ERR_NOMEM. */
+ *  ~/.cache/charl. *out is NULL where there is none, or where it belongs to another user than this
+ *  one or root, or others may write to it, which is a warning. Errors: ERR_NOMEM. */
 charl_status charl__cache_open(char **out) CHARL_MUST_CHECK;
 /** Sets dev->pocl and pocl_keeps: by the platform's name, as no program can find out. */
 void charl__cache_know_pocl(charl_device *dev);
 /** Unless POCL_CACHE_DIR is set, has PoCL keep what it compiles beneath CHARL_CACHE_DIR, or, where
- * that and PoCL's default cannot be used, in $TMPDIR/charl-UID. Before the first call of OpenCL. */
+ *  that and PoCL's default cannot be used, in $TMPDIR/charl-UID. Before the first call of OpenCL. */
 void charl__cache_place_pocl(void);
 /** A file of the cache, to read: NULL when there is none, it is a link, or another user could have
- * written it. */
+ *  written it. */
 FILE *charl__cache_file_open(const char *path);
 /** A new file of the cache, to write, that only this user can read and write. NULL: errno says why
- * not. */
+ *  not. */
 FILE *charl__cache_file_create(const char *path);
 void charl__cache_key(const charl_device *dev, const char *const source[3], const char *options, char *key);
 /** NULL: not there or damaged. */
@@ -273,17 +273,17 @@ charl_status charl__cache_store(charl_device *dev, const char *key, cl_program p
 /* tuning_db.c */
 typedef struct charl__tuning_db charl__tuning_db;
 /** Sets dev->tuning_db from CHARL_TUNE and the file in dev->cache_dir. Errors: ERR_CONFIG,
- * ERR_NOMEM. */
-charl_status charl__tuning_db_open(charl_device *dev) CHARL_MUST_CHECK;
+ *  ERR_NOMEM. */
+charl_status charl__tuning_db_open(charl_device *dev, charl_tune_mode asked) CHARL_MUST_CHECK;
 void charl__tuning_db_close(charl__tuning_db *c); /* NULL is a no-op */
 
 /* sm90a.c */
 /** Compiler options for sm_90a. */
 const char *charl__sm90a_options(const charl_device *dev);
 /** Build for NVIDIA's target sm_90a. Errors: ERR_KERNEL when the compiler is not NVIDIA's, or the compiler or assembler rejects its
- * input; ERR_NOMEM. */
+ *  input; ERR_NOMEM. */
 charl_status charl__sm90a_build(charl_device *dev, const char *file, const char *const source[3],
-                                const charl_sm90a *target, cl_program *out) CHARL_MUST_CHECK;
+                                const charl__sm90a *target, cl_program *out) CHARL_MUST_CHECK;
 
 /* probe_ptx.c */
 /** Set facts.ptx. Errors: ERR_NOMEM and those of transfers; a kernel that does not build or run is not an error. */
@@ -291,37 +291,37 @@ charl_status charl__probe_ptx(charl_device *dev) CHARL_MUST_CHECK;
 
 /* workspace.c */
 /** Replace dev->workspace[k] by at least `bytes` of zeros; recordings keep the old one alive. Errors: ERR_NOMEM, and then it is
- * unchanged. */
+ *  unchanged. */
 charl_status charl__workspace_replace(charl_device *dev, int k, size_t bytes, const char *what) CHARL_MUST_CHECK;
 /** Release one workspace, and with the last one the device. Returns false if there is none. */
 bool charl__workspace_release_one(charl_device *dev);
 
 /* probe_tensor_cores.c */
 /** Set facts.wgmma, mma and, if allowed, tf32. Call after charl__probe_ptx. Errors: ERR_NOMEM and those of transfers; a kernel that does
- * not build or computes wrong results is not an error. */
+ *  not build or computes wrong results is not an error. */
 charl_status charl__probe_tensor_cores(charl_device *dev, bool allow_tf32) CHARL_MUST_CHECK;
 
 /* launch.c, recording.c */
 /** Checks l; all of *out but its kernel. */
-charl_status charl__ready_init(const charl_device *dev, const charl_launch *l, charl__ready *out) CHARL_MUST_CHECK;
+charl_status charl__ready_init(const charl_device *dev, const charl__launch *l, charl__ready *out) CHARL_MUST_CHECK;
 /** Set argument *at (of a buffer also the next one, its offset) and advance *at. */
-charl_status charl__arg_set(cl_kernel kernel, const char *entry, const charl_arg *a, cl_uint *at) CHARL_MUST_CHECK;
-charl_status charl__args_set(cl_kernel kernel, const charl_launch *l) CHARL_MUST_CHECK;
+charl_status charl__arg_set(cl_kernel kernel, const char *entry, const charl__arg *a, cl_uint *at) CHARL_MUST_CHECK;
+charl_status charl__args_set(cl_kernel kernel, const charl__launch *l) CHARL_MUST_CHECK;
 charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r) CHARL_MUST_CHECK;
 /** The same for one that compiles: reports it, and waits until it is done. */
 charl_status charl__ready_compile(charl_device *dev, charl__ready *r) CHARL_MUST_CHECK;
 /** Record l, alone or together with the launch recorded last; r has everything but a kernel. What
- * may make a pair is built when its place is settled. */
-charl_status charl__recording_add(charl_recording *rec, const charl_launch *l, charl__ready r) CHARL_MUST_CHECK;
+ *  may make a pair is built when its place is settled. */
+charl_status charl__recording_add(charl__recording *rec, const charl__launch *l, charl__ready r) CHARL_MUST_CHECK;
 
 /* launch_pair.c */
 /** Whether a and b may be one launch; *first is the one whose defines come first. */
-bool charl__launch_pair_fits(const charl_launch *a, const charl_launch *b, const charl_launch **first);
+bool charl__launch_pair_fits(const charl__launch *a, const charl__launch *b, const charl__launch **first);
 /** Launch or record both as one. */
-charl_status charl__launch_pair(charl_device *dev, const charl_launch *first,
-                                const charl_launch *second) CHARL_MUST_CHECK;
+charl_status charl__launch_pair(charl_device *dev, const charl__launch *first,
+                                const charl__launch *second) CHARL_MUST_CHECK;
 
-static inline bool charl__arg_is_buffer(charl_arg_kind kind)
+static inline bool charl__arg_is_buffer(charl__arg_kind kind)
 {
     return kind == CHARL_ARG_IN || kind == CHARL_ARG_OUT || kind == CHARL_ARG_INOUT;
 }

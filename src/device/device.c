@@ -57,8 +57,8 @@ static charl_status pick_device(const charl_device_request *request, charl__foun
     if (charl__env(CHARL_ENV_DEVICE) && !r.exact) {
         r.select = charl__env(CHARL_ENV_DEVICE);
     }
-    CHARL_TRY_CLEANUP(charl_alloc_array(CHARL__MAX_DEVICES, sizeof *all, &all));
-    CHARL_TRY_CLEANUP(charl_alloc_array(CHARL__MAX_DEVICES, sizeof *info, &info));
+    CHARL_TRY_CLEANUP(charl__alloc_array(CHARL__MAX_DEVICES, sizeof *all, &all));
+    CHARL_TRY_CLEANUP(charl__alloc_array(CHARL__MAX_DEVICES, sizeof *info, &info));
     CHARL_TRY_CLEANUP(charl__devices_find(all, &count));
     for (int i = 0; i < count; i++) {
         info[i] = all[i].info;
@@ -87,10 +87,10 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
     CHARL_REQUIRE_CLEANUP(request->memory_limit >= 0, CHARL_ERR_INVALID, "a memory limit of %lld bytes",
                           (long long)request->memory_limit);
     CHARL_TRY_CLEANUP(pick_device(request, &found, &sharers));
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *dev, &dev));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *dev, &dev));
     dev->refs = 1;
     for (int i = 0; i < CHARL__SPARE_EVENTS; i++) {
-        dev->event[i] = (charl_event){.dev = dev, .next = dev->spare};
+        dev->event[i] = (charl__event){.dev = dev, .next = dev->spare};
         dev->spare = &dev->event[i];
     }
     dev->info = found.info;
@@ -105,7 +105,7 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
     if (charl__env_is_on(CHARL_ENV_PROFILE)) {
         CHARL_TRY_CLEANUP(charl__timing_create(&dev->timing));
     }
-    CHARL_TRY_CLEANUP(charl__tuning_db_open(dev));
+    CHARL_TRY_CLEANUP(charl__tuning_db_open(dev, request->tune));
     CHARL_TRY_CLEANUP(open_queues(dev));
     CHARL_TRY_CLEANUP(charl__device_probe(dev, request->allow_tf32));
     if (request->allow_tf32 && !dev->facts.tf32) { /* said once where ranks share a node */
@@ -162,9 +162,28 @@ void charl_device_close(charl_device *dev)
     charl__device_release(dev);
 }
 
+const char *charl_device_kind_name(charl_device_kind kind)
+{
+    static const char *const names[] = {"cpu", "accelerator", "integrated gpu", "gpu"};
+
+    return (unsigned)kind < CHARL_DEVICE_KIND_COUNT ? names[kind] : "?";
+}
+
 const charl_device_info *charl_device_get_info(const charl_device *dev)
 {
     return &dev->info;
+}
+
+void *charl__device_cl_queue(charl_device *dev)
+{
+    return dev->queue[CHARL_QUEUE_COMPUTE];
+}
+
+bool charl_device_has_tensor_cores(const charl_device *dev, charl_dtype dtype)
+{
+    const charl__device_facts *f = &dev->facts;
+
+    return dtype == CHARL_BF16 || dtype == CHARL_F16 ? f->wgmma || f->mma : dtype == CHARL_F32 && f->tf32;
 }
 
 charl_device_memory charl_device_get_memory(const charl_device *dev)
@@ -172,20 +191,20 @@ charl_device_memory charl_device_get_memory(const charl_device *dev)
     return dev->memory;
 }
 
-const charl_device_facts *charl__device_facts(const charl_device *dev)
+const charl__device_facts *charl__device_facts_get(const charl_device *dev)
 {
     return &dev->facts;
 }
 
-charl_device_facts charl__device_set_facts(charl_device *dev, charl_device_facts facts)
+charl__device_facts charl__device_set_facts(charl_device *dev, charl__device_facts facts)
 {
-    const charl_device_facts before = dev->facts;
+    const charl__device_facts before = dev->facts;
 
     dev->facts = facts;
     return before;
 }
 
-charl_device_counters charl__device_counters(const charl_device *dev)
+charl__device_counters charl__device_counters_get(const charl_device *dev)
 {
     return dev->counters;
 }
@@ -195,7 +214,7 @@ void charl__device_waited(charl_device *dev, double begin)
     dev->counters.waited_s += charl__clock_s() - begin;
 }
 
-charl_status charl__queue_finish(charl_device *dev, charl_queue q, const char *what)
+charl_status charl__queue_finish(charl_device *dev, charl__queue q, const char *what)
 {
     const double begin = charl__clock_s();
     const cl_int err = clFinish(dev->queue[q]);
@@ -217,7 +236,7 @@ charl_status charl_device_sync(charl_device *dev)
         CHARL_CL(clFlush(dev->queue[q]));
     }
     for (int q = 0; q < CHARL_QUEUE_COUNT; q++) {
-        CHARL_TRY(charl__queue_finish(dev, (charl_queue)q, "waiting for the device"));
+        CHARL_TRY(charl__queue_finish(dev, (charl__queue)q, "waiting for the device"));
     }
     return CHARL_OK;
 }

@@ -7,29 +7,28 @@
  *      recordings   launches to be replayed                       ring        a small buffer rewritten before every step
  *      tuning       measured choices between equal kernels        counters    what the host has asked of the device
  *
- * Queues are in-order; only events order work on different queues. All functions are called from the thread that owns the device.
+ *  Queues are in-order; only events order work on different queues. All functions are called from the thread that owns the device.
  */
 #include "base/error.h"
 #include "charl/device.h"
 
-typedef struct charl_buffer charl_buffer; /* counted device memory */
-typedef struct charl_event charl_event;   /* a point in a queue; counted by hand */
-typedef struct charl_pinned charl_pinned; /* host memory that transfers at full speed */
-typedef struct charl_prepared charl_prepared;
-typedef struct charl_recording charl_recording; /* launches with arguments set, to be replayed */
-typedef struct charl_export charl_export;       /* memory that other processes map into their devices */
-typedef struct charl_ring charl_ring;           /* a small device buffer rewritten before every step */
+typedef struct charl__buffer charl__buffer; /* counted device memory */
+typedef struct charl__event charl__event;   /* a point in a queue; counted by hand */
+typedef struct charl__prepared charl__prepared;
+typedef struct charl__recording charl__recording;         /* launches with arguments set, to be replayed */
+typedef struct charl__device_export charl__device_export; /* memory that other processes map into their devices */
+typedef struct charl__ring charl__ring;                   /* a small device buffer rewritten before every step */
 
-typedef enum charl_queue {
+typedef enum charl__queue {
     CHARL_QUEUE_COMPUTE,
     CHARL_QUEUE_UPLOAD,
     CHARL_QUEUE_DOWNLOAD,
     CHARL_QUEUE_COMM,
     CHARL_QUEUE_COUNT
-} charl_queue;
+} charl__queue;
 
 /** Capabilities, detected by queries and by running small kernels, never by device names. */
-typedef struct charl_device_facts {
+typedef struct charl__device_facts {
     /* Host memory wrapped in a buffer is used in place: the host pointer sees what finished launches wrote, and launches see what the
      * host wrote, without mapping. OpenCL does not guarantee this; PoCL's CPU device does it. Tested on CPU devices with unified memory
      * by filling a buffer; all other devices copy. */
@@ -45,37 +44,37 @@ typedef struct charl_device_facts {
     bool ptx;         /* inline PTX of compute capability 8.0 works: CHARL_PTX is defined in kernels */
     int vector_width; /* preferred floats per vector */
     int group;        /* work-group size of simple kernels; 1 on CPUs, which vectorise work-items */
-} charl_device_facts;
+} charl__device_facts;
 
-const charl_device_facts *charl__device_facts(const charl_device *dev);
+const charl__device_facts *charl__device_facts_get(const charl_device *dev);
 /** Choose kernels as for a device with these facts; returns the previous ones. For tests that compare
  *  forms of a kernel. Compiled graphs keep their kernels. */
-charl_device_facts charl__device_set_facts(charl_device *dev, charl_device_facts facts);
+charl__device_facts charl__device_set_facts(charl_device *dev, charl__device_facts facts);
 
 /* Buffers. `what` names the buffer in out-of-memory messages and must be a string literal. */
 
 /** New zero-filled device memory; 0 bytes give a minimal buffer. Owned. Errors: ERR_NOMEM with `what`, bytes needed, used and available.
- * The budget is checked before the driver is asked: PoCL never reports a shortage. */
+ *  The budget is checked before the driver is asked: PoCL never reports a shortage. */
 charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *what,
-                                  charl_buffer **out) CHARL_MUST_CHECK;
+                                  charl__buffer **out) CHARL_MUST_CHECK;
 /** A buffer over page-aligned host memory of the caller, which must outlive the buffer. If facts.zero_copy, the host may use its own
- * pointer between finished launches; otherwise it uses charl__buffer_map. */
-charl_status charl__buffer_wrap(charl_device *dev, void *host, size_t bytes, charl_buffer **out) CHARL_MUST_CHECK;
-charl_buffer *charl__buffer_retain(charl_buffer *b);
-void charl__buffer_release(charl_buffer *b); /* NULL is a no-op */
-size_t charl__buffer_bytes(const charl_buffer *b);
-charl_device *charl__buffer_device(const charl_buffer *b);
+ *  pointer between finished launches; otherwise it uses charl__buffer_map. */
+charl_status charl__buffer_wrap(charl_device *dev, void *host, size_t bytes, charl__buffer **out) CHARL_MUST_CHECK;
+charl__buffer *charl__buffer_retain(charl__buffer *b);
+void charl__buffer_release(charl__buffer *b); /* NULL is a no-op */
+size_t charl__buffer_bytes(const charl__buffer *b);
+charl_device *charl__buffer_device(const charl__buffer *b);
 
 /** Workspace in which work-groups of a launch on the compute queue hand partial sums of split-K products to one another:
  *
  *      uint  [CHARL_SPLIT_K_WORDS]                    flags, 0 between launches
  *      float [compute units][CHARL_SPLIT_K_FLOATS]    sums
  *
- * Borrowed from the device. NULL unless facts.wgmma, mma or tf32. */
-charl_buffer *charl__workspace_split_k(const charl_device *dev);
+ *  Borrowed from the device. NULL unless facts.wgmma, mma or tf32. */
+charl__buffer *charl__workspace_split_k(const charl_device *dev);
 /** Workspace for copies of operands, written and read by consecutive launches on the compute queue: every call may return the same
- * buffer. Borrowed until the next call; recordings retain it. Errors: ERR_NOMEM. */
-charl_status charl__workspace_copies(charl_device *dev, size_t bytes, charl_buffer **out) CHARL_MUST_CHECK;
+ *  buffer. Borrowed until the next call; recordings retain it. Errors: ERR_NOMEM. */
+charl_status charl__workspace_copies(charl_device *dev, size_t bytes, charl__buffer **out) CHARL_MUST_CHECK;
 enum {
     CHARL_SPLIT_K_GROUPS = 512, /* most work-groups that use it, four words each */
     CHARL_SPLIT_K_WORDS = 4 * CHARL_SPLIT_K_GROUPS,
@@ -84,67 +83,68 @@ enum {
 
 /* Transfers; offsets and sizes in bytes. With `wait` they block until the host memory may be used again. Without it, the host memory
  * must stay valid and untouched until an event recorded afterwards has completed. */
-charl_status charl__buffer_write(charl_queue q, charl_buffer *b, size_t offset, const void *src, size_t bytes,
+charl_status charl__buffer_write(charl__queue q, charl__buffer *b, size_t offset, const void *src, size_t bytes,
                                  bool wait) CHARL_MUST_CHECK;
-charl_status charl__buffer_read(charl_queue q, charl_buffer *b, size_t offset, void *dst, size_t bytes,
+charl_status charl__buffer_read(charl__queue q, charl__buffer *b, size_t offset, void *dst, size_t bytes,
                                 bool wait) CHARL_MUST_CHECK;
 /** Read without waiting. *out completes when dst has been written and all earlier work of q is done; this saves a command compared with
- * recording an event. bytes > 0. Async. */
-charl_status charl__buffer_fetch(charl_queue q, charl_buffer *b, size_t offset, void *dst, size_t bytes,
-                                 charl_event **out) CHARL_MUST_CHECK;
+ *  recording an event. bytes > 0. Async. */
+charl_status charl__buffer_fetch(charl__queue q, charl__buffer *b, size_t offset, void *dst, size_t bytes,
+                                 charl__event **out) CHARL_MUST_CHECK;
 /** Between begin and end, reads of this device that wait and are large pass through pinned memory, piece by piece, the copy of a piece
- * beside the transfer of the next: several times as fast as into memory that is not pinned. Nothing changes on devices that compute in
- * host memory. One at a time. Cost: some 10 ms to pin 32 MiB. Errors: ERR_NOMEM, ERR_DEVICE. */
+ *  beside the transfer of the next: several times as fast as into memory that is not pinned. Nothing changes on devices that compute in
+ *  host memory. One at a time. Cost: some 10 ms to pin 32 MiB. Errors: ERR_NOMEM, ERR_DEVICE. */
 charl_status charl__fast_reads_begin(charl_device *dev) CHARL_MUST_CHECK;
 void charl__fast_reads_end(charl_device *dev); /* no-op where none were begun */
 
 /** Host pointer to a range, for reading and writing. Unmap it before kernels use it. Blocks until earlier work of q is done. */
-charl_status charl__buffer_map(charl_queue q, charl_buffer *b, size_t offset, size_t bytes,
+charl_status charl__buffer_map(charl__queue q, charl__buffer *b, size_t offset, size_t bytes,
                                void **out) CHARL_MUST_CHECK;
-charl_status charl__buffer_unmap(charl_queue q, charl_buffer *b, void *ptr) CHARL_MUST_CHECK;
+charl_status charl__buffer_unmap(charl__queue q, charl__buffer *b, void *ptr) CHARL_MUST_CHECK;
 
-/** Pinned host memory, mapped until it is destroyed; *host gets its address. */
-charl_status charl__pinned_create(charl_device *dev, size_t bytes, charl_pinned **out, void **host) CHARL_MUST_CHECK;
+/** The cl_command_queue of CHARL_QUEUE_COMPUTE, and the cl_mem of a buffer; borrowed. */
+void *charl__device_cl_queue(charl_device *dev);
+void *charl__buffer_cl_mem(const charl__buffer *b);
+
 /** Pin page-aligned memory of the caller, which must outlive the charl_pinned; its contents stay. Unpinned memory is transferred at a
- * third of the speed or less. Errors: ERR_NOMEM when the driver or a limit on locked memory refuses; transfers work unpinned. */
+ *  third of the speed or less. Errors: ERR_NOMEM when the driver or a limit on locked memory refuses; transfers work unpinned. */
 charl_status charl__pinned_wrap(charl_device *dev, void *host, size_t bytes, charl_pinned **out) CHARL_MUST_CHECK;
-void charl__pinned_destroy(charl_pinned *p); /* NULL is a no-op; waits for transfers */
 
 /* Memory shared by the devices of several processes of a node: each process exports a block and sends its file descriptor to the others,
  * which import it. */
-typedef enum charl_shared_kind {
+typedef enum charl__shared_kind {
     CHARL_SHARED_NONE,
     CHARL_SHARED_HOST, /* CPU devices: host memory, used in place */
     CHARL_SHARED_CUDA  /* NVIDIA GPUs: their memory, reached over the link between them */
-} charl_shared_kind;
+} charl__shared_kind;
 
 /** How memory of dev is exported. If NONE, *why names what is missing (static storage). */
-charl_shared_kind charl__export_kind(const charl_device *dev, const char **why);
+charl__shared_kind charl__export_kind(const charl_device *dev, const char **why);
 /** NULL, or the reason why dev cannot map memory of another device of the same kind, at PCI address `pci`. */
 const char *charl__export_unreachable(const charl_device *dev, const char *pci);
 /** Export `bytes` of zeros, counted as memory of dev; imports outlive the export. Errors: ERR_NOMEM, ERR_DEVICE (also if the kind is
- * NONE). */
+ *  NONE). */
 charl_status charl__export_create(charl_device *dev, size_t bytes, const char *what,
-                                  charl_export **out) CHARL_MUST_CHECK;
-int charl__export_fd(const charl_export *e); /* borrowed */
-void charl__export_destroy(charl_export *e); /* NULL is a no-op */
+                                  charl__device_export **out) CHARL_MUST_CHECK;
+int charl__export_fd(const charl__device_export *e); /* borrowed */
+void charl__export_destroy(charl__device_export *e); /* NULL is a no-op */
 /** A buffer over all `bytes` of an export of any process. fd is borrowed. Errors: ERR_DEVICE, ERR_NOMEM. */
-charl_status charl__buffer_import(charl_device *dev, int fd, size_t bytes, charl_buffer **out) CHARL_MUST_CHECK;
+charl_status charl__buffer_import(charl_device *dev, int fd, size_t bytes, charl__buffer **out) CHARL_MUST_CHECK;
 
 /* Events: complete when everything enqueued on q before them is done. */
-charl_status charl__event_record(charl_device *dev, charl_queue q, charl_event **out) CHARL_MUST_CHECK;
+charl_status charl__event_record(charl_device *dev, charl__queue q, charl__event **out) CHARL_MUST_CHECK;
 /** Launches and transfers enqueued on q since the device was opened: unchanged means that there is nothing new to wait for. */
-int64_t charl__queue_commands(const charl_device *dev, charl_queue q);
-charl_status charl__queue_wait(charl_device *dev, charl_queue q,
-                               const charl_event *e) CHARL_MUST_CHECK; /* on the device, does not block */
-charl_status charl__event_wait(const charl_event *e) CHARL_MUST_CHECK; /* blocks */
+int64_t charl__queue_commands(const charl_device *dev, charl__queue q);
+charl_status charl__queue_wait(charl_device *dev, charl__queue q,
+                               const charl__event *e) CHARL_MUST_CHECK; /* on the device, does not block */
+charl_status charl__event_wait(const charl__event *e) CHARL_MUST_CHECK; /* blocks */
 /** The same for a host that has reached its limit of steps ahead of the device; counted separately (ring_waits). Blocks. */
-charl_status charl__event_catch_up(const charl_event *e) CHARL_MUST_CHECK;
-charl_status charl__event_is_done(const charl_event *e, bool *done) CHARL_MUST_CHECK;
-void charl__event_release(charl_event *e); /* NULL is a no-op */
+charl_status charl__event_catch_up(const charl__event *e) CHARL_MUST_CHECK;
+charl_status charl__event_is_done(const charl__event *e, bool *done) CHARL_MUST_CHECK;
+void charl__event_release(charl__event *e); /* NULL is a no-op */
 
 /* Launches. */
-typedef enum charl_arg_kind {
+typedef enum charl__arg_kind {
     CHARL_ARG_END, /* 0: an initialiser with fewer arguments is terminated */
     /* buffer and element offset: two kernel arguments, `global const T *x, ulong x_at` */
     CHARL_ARG_IN,
@@ -154,11 +154,11 @@ typedef enum charl_arg_kind {
     CHARL_ARG_I64,
     CHARL_ARG_F32,
     CHARL_ARG_LOCAL /* bytes of local memory */
-} charl_arg_kind;
+} charl__arg_kind;
 
-typedef struct charl_arg {
-    charl_arg_kind kind;
-    charl_buffer *buffer; /* NULL gives the kernel a null pointer */
+typedef struct charl__arg {
+    charl__arg_kind kind;
+    charl__buffer *buffer; /* NULL gives the kernel a null pointer */
     union {
         int64_t offset; /* elements */
         int64_t i64;
@@ -169,48 +169,48 @@ typedef struct charl_arg {
     /* elements used from offset on; 0: not told, so neither bounds nor aliasing are checked */
     int64_t count;
     size_t size; /* bytes per element */
-} charl_arg;
+} charl__arg;
 
-static inline charl_arg charl__i32(int32_t x)
+static inline charl__arg charl__i32(int32_t x)
 {
-    return (charl_arg){.kind = CHARL_ARG_I32, .v.i32 = x};
+    return (charl__arg){.kind = CHARL_ARG_I32, .v.i32 = x};
 }
 
-static inline charl_arg charl__i64(int64_t x)
+static inline charl__arg charl__i64(int64_t x)
 {
-    return (charl_arg){.kind = CHARL_ARG_I64, .v.i64 = x};
+    return (charl__arg){.kind = CHARL_ARG_I64, .v.i64 = x};
 }
 
-static inline charl_arg charl__f32(float x)
+static inline charl__arg charl__f32(float x)
 {
-    return (charl_arg){.kind = CHARL_ARG_F32, .v.f32 = x};
+    return (charl__arg){.kind = CHARL_ARG_F32, .v.f32 = x};
 }
 
 /** `bytes` of local memory. */
-static inline charl_arg charl__local(size_t bytes)
+static inline charl__arg charl__local(size_t bytes)
 {
-    return (charl_arg){.kind = CHARL_ARG_LOCAL, .v.bytes = bytes};
+    return (charl__arg){.kind = CHARL_ARG_LOCAL, .v.bytes = bytes};
 }
 
 /** A buffer from element 0 on, without bounds checks: workspaces, step records. */
-static inline charl_arg charl__raw(charl_arg_kind kind, charl_buffer *b)
+static inline charl__arg charl__raw(charl__arg_kind kind, charl__buffer *b)
 {
-    return (charl_arg){.kind = kind, .buffer = b};
+    return (charl__arg){.kind = kind, .buffer = b};
 }
 
 enum { CHARL_MAX_ARGS = 64 };
 
 /** How a program is built for NVIDIA's target sm_90a; only where facts.wgmma. */
-typedef struct charl_sm90a {
+typedef struct charl__sm90a {
     int64_t
         /* size of the first array that the kernel declares in local memory: the device has 227 KB, and the compiler accepts 48. 0: an
          * ordinary program */
         shared_bytes;
     /* work-groups per compute unit for which registers must suffice; 0: as the compiler chooses */
     int min_blocks;
-} charl_sm90a;
+} charl__sm90a;
 
-typedef struct charl_launch {
+typedef struct charl__launch {
     const char *file; /* "elementwise/map" for kernels/elementwise/map.cl */
     /* Text used instead of the file, which must outlive the device; `file` is then its name in messages. NULL: the file. */
     const char *source;
@@ -218,76 +218,66 @@ typedef struct charl_launch {
     const char *defines; /* text put in front of the source: "#define N 4\n..."; NULL for none */
     size_t global[3];    /* work-items; 0 in [1] or [2] means 1; global[0] = 0 launches nothing */
     size_t local[3];     /* work-group; 0 means 1 */
-    charl_arg args[CHARL_MAX_ARGS];
+    charl__arg args[CHARL_MAX_ARGS];
     const char *label; /* operator or layer, for traces and messages; NULL = entry */
-    charl_sm90a sm90a;
+    charl__sm90a sm90a;
     /* 0 is CHARL_QUEUE_COMPUTE, whose launches are flushed in batches; other queues are flushed at once. */
-    charl_queue queue;
+    charl__queue queue;
     /* Horizontal fusion, while recording (launch_pair.c): two consecutive launches of the same kernel, of which neither touches what the
      * other writes, become one launch of the kernel ENTRY_pair. Its defines are those of the first, then pair_defines of the second; its
      * arguments are those of both, then the number of work-groups of the first, as int. One dimension. */
     bool pair_first;          /* may be the first */
     const char *pair_defines; /* may be the second; NULL: may not */
     /* Starts after this event, of any queue; NULL: none. Cheaper than charl__queue_wait, which enqueues a command. Not while recording. */
-    const charl_event *after;
-} charl_launch;
+    const charl__event *after;
+} charl__launch;
 
 /** Append an argument. */
-void charl__launch_add(charl_launch *l, charl_arg arg);
+void charl__launch_add(charl__launch *l, charl__arg arg);
 
 /** Enqueue a launch, or append it to the recording in progress. The program is built on first use and cached in memory and on disk.
- * Async. Errors: ERR_KERNEL with the build log; ERR_DEVICE with call, error, kernel and label; ERR_INVALID when an output overlaps
- * another operand (an OUT range equal to an IN range is allowed: elementwise in place). */
-charl_status charl__launch(charl_device *dev, const charl_launch *l) CHARL_MUST_CHECK;
+ *  Async. Errors: ERR_KERNEL with the build log; ERR_DEVICE with call, error, kernel and label; ERR_INVALID when an output overlaps
+ *  another operand (an OUT range equal to an IN range is allowed: elementwise in place). */
+charl_status charl__launch_enqueue(charl_device *dev, const charl__launch *l) CHARL_MUST_CHECK;
 
 /** A launch that is repeated outside of recordings: its kernel is built now, and all arguments but the last n, which must not be buffers,
- * are set once. Buffers, entry and label are borrowed. Errors: as charl__launch. */
-charl_status charl__prepared_create(charl_device *dev, const charl_launch *l, int n,
-                                    charl_prepared **out) CHARL_MUST_CHECK;
-/** Enqueue it as `groups` work-groups in one dimension, with n new arguments; `after` as in charl_launch. Async. Errors: ERR_DEVICE. */
-charl_status charl__prepared_launch(charl_prepared *p, size_t groups, const charl_event *after,
-                                    const charl_arg *args) CHARL_MUST_CHECK;
-void charl__prepared_destroy(charl_prepared *p); /* NULL is a no-op */
+ *  are set once. Buffers, entry and label are borrowed. Errors: as charl__launch_enqueue. */
+charl_status charl__prepared_create(charl_device *dev, const charl__launch *l, int n,
+                                    charl__prepared **out) CHARL_MUST_CHECK;
+/** Enqueue it as `groups` work-groups in one dimension, with n new arguments; `after` as in charl__launch. Async. Errors: ERR_DEVICE. */
+charl_status charl__prepared_launch(charl__prepared *p, size_t groups, const charl__event *after,
+                                    const charl__arg *args) CHARL_MUST_CHECK;
+void charl__prepared_destroy(charl__prepared *p); /* NULL is a no-op */
 
 /* Recordings: launches between begin and end are stored with kernel objects of their own and not executed. A recording retains its
  * buffers. */
-charl_status charl__record_begin(charl_device *dev, charl_recording **out) CHARL_MUST_CHECK;
+charl_status charl__record_begin(charl_device *dev, charl__recording **out) CHARL_MUST_CHECK;
 /** so_far: status of the code that recorded; returned if it is an error. Errors: ERR_KERNEL, ERR_DEVICE. */
 charl_status charl__record_end(charl_device *dev, charl_status so_far) CHARL_MUST_CHECK;
-int charl__recording_count(const charl_recording *r); /* launches so far: an index while recording */
+int charl__recording_count(const charl__recording *r); /* launches so far: an index while recording */
 /** While recording: later launches form no pair with earlier ones. */
-void charl__recording_mark(charl_recording *r);
+void charl__recording_mark(charl__recording *r);
 /** Enqueue launches [first, last) on their queues. Async. */
-charl_status charl__recording_replay(charl_recording *r, int first, int last) CHARL_MUST_CHECK;
-void charl__recording_destroy(charl_recording *r); /* NULL is a no-op */
+charl_status charl__recording_replay(charl__recording *r, int first, int last) CHARL_MUST_CHECK;
+void charl__recording_destroy(charl__recording *r); /* NULL is a no-op */
 
 /* Step record: `bytes` of device memory rewritten by an in-order copy before the launches of a
  * step, from a ring of host slots, each reused once its copy is done: the host may run ahead of the
  * device by `depth` steps. */
-charl_status charl__ring_create(charl_device *dev, size_t bytes, int depth, charl_ring **out) CHARL_MUST_CHECK;
-charl_status charl__ring_push(charl_ring *r,
+charl_status charl__ring_create(charl_device *dev, size_t bytes, int depth, charl__ring **out) CHARL_MUST_CHECK;
+charl_status charl__ring_push(charl__ring *r,
                               const void *record) CHARL_MUST_CHECK; /* blocks only when the ring is full */
-charl_buffer *charl__ring_buffer(const charl_ring *r);              /* borrowed */
-void charl__ring_destroy(charl_ring *r);                            /* NULL is a no-op */
+charl__buffer *charl__ring_buffer(const charl__ring *r);            /* borrowed */
+void charl__ring_destroy(charl__ring *r);                           /* NULL is a no-op */
 
 /** Suspend the recording in progress, so that launches are executed, until charl__record_resume. Returns the recording; NULL if there is
- * none. */
-charl_recording *charl__record_pause(charl_device *dev);
-void charl__record_resume(charl_device *dev, charl_recording *r);
+ *  none. */
+charl__recording *charl__record_pause(charl_device *dev);
+void charl__record_resume(charl_device *dev, charl__recording *r);
 
-/* Tuning database: measured choices between kernels that give the same bits, loaded when the device is opened. */
-typedef enum charl_tune_mode {
-    CHARL_TUNE_STORED, /* results of `charl tune`, heuristics for the rest */
-    CHARL_TUNE_FIRST,  /* measure what has no result on first use, and save it */
-    CHARL_TUNE_NO      /* heuristics only */
-} charl_tune_mode;
-
-typedef struct charl__tuning {
-    char *what, *choice;
-} charl__tuning;
-
-/** Value of CHARL_TUNE, or as set. */
-charl_tune_mode charl__tune_mode(const charl_device *dev);
+/* Tuning database (charl/tune.h): measured choices between kernels that give the same bits, loaded when the device is opened. */
+/** Of the request, else the value of CHARL_TUNE. */
+charl_tune_mode charl__device_tune_mode(const charl_device *dev);
 void charl__tune_set_mode(charl_device *dev, charl_tune_mode mode);
 /** Whether there are any results. */
 bool charl__tuning_db_has_any(const charl_device *dev);
@@ -295,20 +285,14 @@ bool charl__tuning_db_has_any(const charl_device *dev);
 const char *charl__tuning_find(const charl_device *dev, const char *what);
 /** Add or replace a result; `what` and `choice` fit on one line of about 500 characters. Errors: ERR_INVALID, ERR_NOMEM. */
 charl_status charl__tuning_set(charl_device *dev, const char *what, const char *choice) CHARL_MUST_CHECK;
-/** All results; borrowed until the next is set. */
-const charl__tuning *charl__tuning_db_list(const charl_device *dev, int *count);
 /** Check that results can be saved, before measuring. Errors: ERR_DISK, ERR_NOMEM. */
 charl_status charl__tuning_db_check(void) CHARL_MUST_CHECK;
 /** Save the results, merged with those that other processes have saved meanwhile. Errors: ERR_DISK, ERR_NOMEM. */
 charl_status charl__tuning_db_save(charl_device *dev) CHARL_MUST_CHECK;
-/** Delete all results, also the file. Errors: ERR_DISK. */
-charl_status charl__tuning_db_clear(charl_device *dev) CHARL_MUST_CHECK;
-/** Path of the file; NULL if there is no cache directory. Borrowed. */
-const char *charl__tuning_db_path(const charl_device *dev);
 
 /** Requests of the host to the device so far. Tests use them to show that a step allocates nothing, builds nothing and waits only for
- * its own end. */
-typedef struct charl_device_counters {
+ *  its own end. */
+typedef struct charl__device_counters {
     int64_t launches;
     int64_t transfers; /* writes, reads and maps */
     int64_t events;    /* recorded */
@@ -318,7 +302,7 @@ typedef struct charl_device_counters {
     int64_t host_waits; /* the host stood still for the device ... */
     int64_t ring_waits; /* ... or because it was as far ahead as it may be */
     double waited_s;    /* in both */
-} charl_device_counters;
-charl_device_counters charl__device_counters(const charl_device *dev);
+} charl__device_counters;
+charl__device_counters charl__device_counters_get(const charl_device *dev);
 
 #endif

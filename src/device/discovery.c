@@ -264,7 +264,7 @@ charl_status charl_device_list(charl_device_info *out, int capacity, int *count)
     charl__found *all = NULL;
 
     *count = 0;
-    CHARL_TRY_CLEANUP(charl_alloc_array(CHARL__MAX_DEVICES, sizeof *all, &all));
+    CHARL_TRY_CLEANUP(charl__alloc_array(CHARL__MAX_DEVICES, sizeof *all, &all));
     CHARL_TRY_CLEANUP(charl__devices_find(all, count));
     for (int i = 0; i < *count && i < capacity; i++) {
         out[i] = all[i].info;

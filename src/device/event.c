@@ -2,27 +2,27 @@
 #include "base/clock.h"
 #include "device/cl_private.h"
 
-static bool is_spare(const charl_event *e)
+static bool is_spare(const charl__event *e)
 {
     return e >= e->dev->event && e < e->dev->event + CHARL__SPARE_EVENTS;
 }
 
-static charl_status take(charl_device *dev, charl_event **out)
+static charl_status take(charl_device *dev, charl__event **out)
 {
     if (dev->spare) {
         *out = dev->spare;
         dev->spare = (*out)->next;
     } else {
-        CHARL_TRY(charl_alloc(sizeof **out, out));
+        CHARL_TRY(charl__alloc(sizeof **out, out));
     }
-    **out = (charl_event){.dev = charl__device_retain(dev)};
+    **out = (charl__event){.dev = charl__device_retain(dev)};
     return CHARL_OK;
 }
 
-charl_status charl__event_adopt(charl_device *dev, charl_queue q, cl_event event, charl_event **out)
+charl_status charl__event_adopt(charl_device *dev, charl__queue q, cl_event event, charl__event **out)
 {
     charl_status st = CHARL_OK;
-    charl_event *e = NULL;
+    charl__event *e = NULL;
 
     *out = NULL;
     st = charl__acquire("event");
@@ -46,7 +46,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__event_record(charl_device *dev, charl_queue q, charl_event **out)
+charl_status charl__event_record(charl_device *dev, charl__queue q, charl__event **out)
 {
     cl_event event = NULL;
 
@@ -56,18 +56,18 @@ charl_status charl__event_record(charl_device *dev, charl_queue q, charl_event *
     return CHARL_OK;
 }
 
-int64_t charl__queue_commands(const charl_device *dev, charl_queue q)
+int64_t charl__queue_commands(const charl_device *dev, charl__queue q)
 {
     return dev->commands[q];
 }
 
-charl_status charl__queue_wait(charl_device *dev, charl_queue q, const charl_event *e)
+charl_status charl__queue_wait(charl_device *dev, charl__queue q, const charl__event *e)
 {
     CHARL_CL(clEnqueueBarrierWithWaitList(dev->queue[q], 1, &e->event, NULL));
     return CHARL_OK;
 }
 
-charl_status charl__event_is_done(const charl_event *e, bool *done)
+charl_status charl__event_is_done(const charl__event *e, bool *done)
 {
     cl_int state = CL_QUEUED;
 
@@ -89,7 +89,7 @@ charl_status charl__event_await(charl_device *dev, cl_event e)
     return err == CL_SUCCESS ? CHARL_OK : charl__device_failed(dev, "waiting for an event", err);
 }
 
-static charl_status wait_counted(const charl_event *e, int64_t *counter)
+static charl_status wait_counted(const charl__event *e, int64_t *counter)
 {
     bool done = false;
 
@@ -101,17 +101,17 @@ static charl_status wait_counted(const charl_event *e, int64_t *counter)
     return CHARL_OK;
 }
 
-charl_status charl__event_wait(const charl_event *e)
+charl_status charl__event_wait(const charl__event *e)
 {
     return wait_counted(e, &e->dev->counters.host_waits);
 }
 
-charl_status charl__event_catch_up(const charl_event *e)
+charl_status charl__event_catch_up(const charl__event *e)
 {
     return wait_counted(e, &e->dev->counters.ring_waits);
 }
 
-void charl__event_release(charl_event *e)
+void charl__event_release(charl__event *e)
 {
     charl_device *dev;
 

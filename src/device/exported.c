@@ -18,7 +18,7 @@
 enum { DEVICE_HANDLE_LIST = 0x2051, OPAQUE_FD = 0x2060 };
 typedef cl_mem create_function(cl_context, const uint64_t *, cl_mem_flags, size_t, void *, cl_int *);
 
-struct charl_export {
+struct charl__device_export {
     charl_device *dev; /* retained */
     size_t bytes;
     int64_t counted;
@@ -38,7 +38,7 @@ static create_function *create_with_properties(void)
     return f;
 }
 
-charl_shared_kind charl__export_kind(const charl_device *dev, const char **why)
+charl__shared_kind charl__export_kind(const charl_device *dev, const char **why)
 {
     char extensions[8192] = "";
 
@@ -72,18 +72,18 @@ static charl_status host_export(size_t bytes, int *fd)
     return CHARL_OK;
 }
 
-charl_status charl__export_create(charl_device *dev, size_t bytes, const char *what, charl_export **out)
+charl_status charl__export_create(charl_device *dev, size_t bytes, const char *what, charl__device_export **out)
 {
     charl_status st = CHARL_OK;
     const char *why = NULL;
-    const charl_shared_kind kind = charl__export_kind(dev, &why);
-    charl_export *e = NULL;
+    const charl__shared_kind kind = charl__export_kind(dev, &why);
+    charl__device_export *e = NULL;
 
     *out = NULL;
     CHARL_REQUIRE_CLEANUP(kind != CHARL_SHARED_NONE, CHARL_ERR_DEVICE, "%s: memory of %s cannot be exported: %s", what,
                           dev->info.name, why);
     CHARL_TRY_CLEANUP(charl__budget_check(dev, bytes, what));
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *e, &e));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *e, &e));
     e->dev = charl__device_retain(dev);
     e->bytes = bytes;
     e->fd = -1;
@@ -103,12 +103,12 @@ cleanup:
     return st;
 }
 
-int charl__export_fd(const charl_export *e)
+int charl__export_fd(const charl__device_export *e)
 {
     return e->fd;
 }
 
-void charl__export_destroy(charl_export *e)
+void charl__export_destroy(charl__device_export *e)
 {
     if (e) {
         if (e->fd >= 0) {
@@ -122,7 +122,7 @@ void charl__export_destroy(charl_export *e)
     }
 }
 
-static charl_status import_host(charl_device *dev, int fd, size_t bytes, charl_buffer **out)
+static charl_status import_host(charl_device *dev, int fd, size_t bytes, charl__buffer **out)
 {
     charl_status st = CHARL_OK;
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -139,7 +139,7 @@ static charl_status import_host(charl_device *dev, int fd, size_t bytes, charl_b
 }
 
 /* The driver takes the descriptor that it imports, unless it fails. */
-static charl_status import_cuda(charl_device *dev, int fd, size_t bytes, charl_buffer **out)
+static charl_status import_cuda(charl_device *dev, int fd, size_t bytes, charl__buffer **out)
 {
     create_function *create = create_with_properties(); /* it is there: charl__export_kind */
     const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -157,7 +157,7 @@ static charl_status import_cuda(charl_device *dev, int fd, size_t bytes, charl_b
     return CHARL_OK;
 }
 
-charl_status charl__buffer_import(charl_device *dev, int fd, size_t bytes, charl_buffer **out)
+charl_status charl__buffer_import(charl_device *dev, int fd, size_t bytes, charl__buffer **out)
 {
     *out = NULL;
     return dev->facts.zero_copy ? import_host(dev, fd, bytes, out) : import_cuda(dev, fd, bytes, out);

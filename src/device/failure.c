@@ -1,6 +1,6 @@
 /* Errors of commands that fail on the device. A later, unrelated call reports them (NVIDIA's driver then fails to build any program), so
  * the device remembers the last commands of its compute queue, and the message lists them. */
-#include "base/text.h"
+#include "base/text/text.h"
 #include "device/cl_private.h"
 
 static void copy(char to[CHARL__COMMAND_TEXT], const char *from)

@@ -3,7 +3,7 @@
 
 #include "device/cl_private.h"
 
-charl_status charl__arg_set(cl_kernel kernel, const char *entry, const charl_arg *a, cl_uint *at)
+charl_status charl__arg_set(cl_kernel kernel, const char *entry, const charl__arg *a, cl_uint *at)
 {
     const cl_uint first = *at;
     const cl_ulong offset = (cl_ulong)a->v.offset;
@@ -24,7 +24,7 @@ charl_status charl__arg_set(cl_kernel kernel, const char *entry, const charl_arg
     return CHARL_OK;
 }
 
-charl_status charl__args_set(cl_kernel kernel, const charl_launch *l)
+charl_status charl__args_set(cl_kernel kernel, const charl__launch *l)
 {
     cl_uint wanted = 0, given = 0, at = 0;
 
@@ -41,7 +41,7 @@ charl_status charl__args_set(cl_kernel kernel, const charl_launch *l)
     return CHARL_OK;
 }
 
-void charl__launch_add(charl_launch *l, charl_arg arg)
+void charl__launch_add(charl__launch *l, charl__arg arg)
 {
     int n = 0;
 
@@ -56,21 +56,21 @@ typedef struct range {
     uint64_t first, end; /* bytes */
 } range;
 
-static range range_of(const charl_arg *a)
+static range range_of(const charl__arg *a)
 {
     return (range){(uint64_t)a->v.offset * a->size, (uint64_t)(a->v.offset + a->count) * a->size};
 }
 
-static bool writes(charl_arg_kind kind)
+static bool writes(charl__arg_kind kind)
 {
     return kind == CHARL_ARG_OUT || kind == CHARL_ARG_INOUT;
 }
 
 /* Elementwise in place is fine: an output may be exactly an input. Anything else that overlaps an
  * output is not. */
-static charl_status check_pair(const charl_launch *l, int i, int k)
+static charl_status check_pair(const charl__launch *l, int i, int k)
 {
-    const charl_arg *a = &l->args[i], *b = &l->args[k];
+    const charl__arg *a = &l->args[i], *b = &l->args[k];
     const range x = range_of(a), y = range_of(b);
     const bool same = x.first == y.first && x.end == y.end;
 
@@ -84,10 +84,10 @@ static charl_status check_pair(const charl_launch *l, int i, int k)
     return CHARL_OK;
 }
 
-static charl_status check_args(const charl_device *dev, const charl_launch *l)
+static charl_status check_args(const charl_device *dev, const charl__launch *l)
 {
     for (int i = 0; i < CHARL_MAX_ARGS && l->args[i].kind != CHARL_ARG_END; i++) {
-        const charl_arg *a = &l->args[i];
+        const charl__arg *a = &l->args[i];
 
         CHARL_REQUIRE(a->kind != CHARL_ARG_LOCAL || (a->v.bytes > 0 && a->v.bytes <= (uint64_t)dev->info.local_bytes),
                       CHARL_ERR_INVALID, "kernel %s: %zu bytes of local memory, the device has %lld", l->entry,
@@ -110,7 +110,7 @@ static charl_status check_args(const charl_device *dev, const charl_launch *l)
     return CHARL_OK;
 }
 
-static charl_status check_geometry(const charl_device *dev, const charl_launch *l, charl__ready *out)
+static charl_status check_geometry(const charl_device *dev, const charl__launch *l, charl__ready *out)
 {
     size_t group = 1;
 
@@ -187,7 +187,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__ready_init(const charl_device *dev, const charl_launch *l, charl__ready *out)
+charl_status charl__ready_init(const charl_device *dev, const charl__launch *l, charl__ready *out)
 {
     *out =
         (charl__ready){.entry = l->entry, .label = l->label ? l->label : l->file, .queue = l->queue, .after = l->after};
@@ -196,7 +196,7 @@ charl_status charl__ready_init(const charl_device *dev, const charl_launch *l, c
     return CHARL_OK;
 }
 
-charl_status charl__launch(charl_device *dev, const charl_launch *l)
+charl_status charl__launch_enqueue(charl_device *dev, const charl__launch *l)
 {
     charl__ready r;
     charl__program *program = NULL;

@@ -7,16 +7,16 @@
 #include <string.h>
 
 #include "base/env.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "device/cl_private.h"
 
-static bool is_writer(charl_arg_kind kind)
+static bool is_writer(charl__arg_kind kind)
 {
     return kind == CHARL_ARG_OUT || kind == CHARL_ARG_INOUT;
 }
 
 /* Whether a and b may touch the same bytes and one of them writes. An argument with count 0 uses the rest of its buffer. */
-static bool interfere(const charl_arg *a, const charl_arg *b)
+static bool interfere(const charl__arg *a, const charl__arg *b)
 {
     const uint64_t a_first = (uint64_t)a->v.offset * a->size, a_end = a_first + (uint64_t)a->count * a->size;
     const uint64_t b_first = (uint64_t)b->v.offset * b->size, b_end = b_first + (uint64_t)b->count * b->size;
@@ -28,7 +28,7 @@ static bool interfere(const charl_arg *a, const charl_arg *b)
     return a->count == 0 || b->count == 0 || (a_first < b_end && b_first < a_end);
 }
 
-static int count_args(const charl_launch *l)
+static int count_args(const charl__launch *l)
 {
     int n = 0;
 
@@ -38,7 +38,7 @@ static int count_args(const charl_launch *l)
     return n;
 }
 
-static bool are_apart(const charl_launch *x, const charl_launch *y)
+static bool are_apart(const charl__launch *x, const charl__launch *y)
 {
     const int nx = count_args(x), ny = count_args(y);
 
@@ -52,24 +52,24 @@ static bool are_apart(const charl_launch *x, const charl_launch *y)
     return nx + ny + 1 < CHARL_MAX_ARGS;
 }
 
-static bool fits(const charl_launch *first, const charl_launch *second)
+static bool fits(const charl__launch *first, const charl__launch *second)
 {
     return first->pair_first && second->pair_defines && strcmp(first->file, second->file) == 0 &&
            strcmp(first->entry, second->entry) == 0 && first->queue == second->queue &&
            first->local[0] == second->local[0] && first->global[1] <= 1 && second->global[1] <= 1;
 }
 
-bool charl__launch_pair_fits(const charl_launch *a, const charl_launch *b, const charl_launch **first)
+bool charl__launch_pair_fits(const charl__launch *a, const charl__launch *b, const charl__launch **first)
 {
     *first = fits(a, b) ? a : b;
     return (fits(a, b) || fits(b, a)) && are_apart(a, b) && !charl__env_is_on(CHARL_ENV_NO_FUSION) &&
            !charl__env_is_on(CHARL_ENV_CHECK_FINITE);
 }
 
-charl_status charl__launch_pair(charl_device *dev, const charl_launch *first, const charl_launch *second)
+charl_status charl__launch_pair(charl_device *dev, const charl__launch *first, const charl__launch *second)
 {
     charl_status st = CHARL_OK;
-    charl_launch both = *first;
+    charl__launch both = *first;
     charl__text defines = {0}, entry = {0}, label = {0};
     int n = count_args(first);
 
@@ -88,7 +88,7 @@ charl_status charl__launch_pair(charl_device *dev, const charl_launch *first, co
     both.label = charl__text_string(&label);
     both.pair_first = false;
     both.pair_defines = NULL;
-    CHARL_TRY_CLEANUP(charl__launch(dev, &both));
+    CHARL_TRY_CLEANUP(charl__launch_enqueue(dev, &both));
 cleanup:
     charl__text_fini(&defines);
     charl__text_fini(&entry);

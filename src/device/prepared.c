@@ -2,22 +2,22 @@
 #include "base/alloc.h"
 #include "device/cl_private.h"
 
-struct charl_prepared {
+struct charl__prepared {
     charl_device *dev; /* retained */
     charl__ready ready;
     cl_uint first; /* OpenCL's number of the first argument that changes */
     int n;
 };
 
-charl_status charl__prepared_create(charl_device *dev, const charl_launch *l, int n, charl_prepared **out)
+charl_status charl__prepared_create(charl_device *dev, const charl__launch *l, int n, charl__prepared **out)
 {
     charl_status st = CHARL_OK;
     charl__program *program = NULL;
-    charl_prepared *p = NULL;
+    charl__prepared *p = NULL;
     int args = 0;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *p, &p));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *p, &p));
     p->dev = charl__device_retain(dev);
     p->n = n;
     CHARL_TRY_CLEANUP(charl__ready_init(dev, l, &p->ready));
@@ -35,7 +35,8 @@ cleanup:
     return st;
 }
 
-charl_status charl__prepared_launch(charl_prepared *p, size_t groups, const charl_event *after, const charl_arg *args)
+charl_status charl__prepared_launch(charl__prepared *p, size_t groups, const charl__event *after,
+                                    const charl__arg *args)
 {
     cl_uint at = p->first;
 
@@ -48,7 +49,7 @@ charl_status charl__prepared_launch(charl_prepared *p, size_t groups, const char
     return CHARL_OK;
 }
 
-void charl__prepared_destroy(charl_prepared *p)
+void charl__prepared_destroy(charl__prepared *p)
 {
     if (p) {
         charl__kernel_release(p->ready.kernel);

@@ -16,7 +16,7 @@ static charl_status probe_zero_copy(charl_device *dev)
     charl_status st = CHARL_OK;
     const cl_uchar pattern = 0xa5;
     cl_bool unified = CL_FALSE;
-    charl_buffer *b = NULL;
+    charl__buffer *b = NULL;
     unsigned char *host = NULL;
     void *mapped = NULL;
     bool in_place = true;
@@ -25,7 +25,7 @@ static charl_status probe_zero_copy(charl_device *dev)
     if (dev->info.kind != CHARL_DEVICE_CPU || !unified) {
         goto cleanup;
     }
-    CHARL_TRY_CLEANUP(charl_alloc_aligned(PAGE, PAGE, &host));
+    CHARL_TRY_CLEANUP(charl__alloc_aligned(PAGE, PAGE, &host));
     CHARL_TRY_CLEANUP(charl__buffer_wrap(dev, host, PAGE, &b));
     CHARL_CL_CLEANUP(clEnqueueFillBuffer(dev->queue[CHARL_QUEUE_COMPUTE], b->mem, &pattern, 1, 0, PAGE, 0, NULL, NULL));
     CHARL_TRY_CLEANUP(charl__queue_finish(dev, CHARL_QUEUE_COMPUTE, "probing shared memory"));
@@ -56,19 +56,19 @@ static bool announces_fp16(const charl_device *dev)
 static charl_status probe_fp16(charl_device *dev)
 {
     charl_status st = CHARL_OK;
-    charl_buffer *b = NULL;
+    charl__buffer *b = NULL;
     float got = 0;
 
     if (dev->info.kind == CHARL_DEVICE_CPU && !announces_fp16(dev)) {
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl__buffer_create(dev, sizeof got, "probe", &b));
-    st = charl__launch(dev, &(charl_launch){
-                                .file = "device/probe",
-                                .entry = "charl_probe_half",
-                                .global = {1},
-                                .args = {charl__raw(CHARL_ARG_OUT, b), charl__f32(1.0f + 0x1p-10f)},
-                            });
+    st = charl__launch_enqueue(dev, &(charl__launch){
+                                        .file = "device/probe",
+                                        .entry = "charl_probe_half",
+                                        .global = {1},
+                                        .args = {charl__raw(CHARL_ARG_OUT, b), charl__f32(1.0f + 0x1p-10f)},
+                                    });
     if (st == CHARL_ERR_KERNEL) {
         charl_error_clear();
         st = CHARL_OK;
@@ -96,7 +96,7 @@ charl_status charl__device_probe(charl_device *dev, bool allow_tf32)
     CHARL_TRY(probe_fp16(dev));
     CHARL_TRY(charl__probe_ptx(dev));
     CHARL_TRY(charl__probe_tensor_cores(dev, allow_tf32));
-    dev->counters = (charl_device_counters){0};
+    dev->counters = (charl__device_counters){0};
     dev->memory.peak = dev->memory.in_use;
     return CHARL_OK;
 }

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "base/env.h"
-#include "base/hash.h"
+#include "base/numeric/hash.h"
 #include "base/log.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "device/cl_private.h"
 #include "device/kernel_source.h"
 #include "device/nvidia/ptx.h"
@@ -156,7 +156,7 @@ static charl_status build_log(charl_device *dev, cl_program program, char **out)
 
     *out = NULL;
     clGetProgramBuildInfo(program, dev->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes);
-    CHARL_TRY(charl_alloc(bytes + 1, &log));
+    CHARL_TRY(charl__alloc(bytes + 1, &log));
     clGetProgramBuildInfo(program, dev->id, CL_PROGRAM_BUILD_LOG, bytes, log, NULL);
     blank = strspn(log, " \t\r\n");
     memmove(log, log + blank, strlen(log + blank) + 1);
@@ -335,7 +335,7 @@ static void destroy(charl__program *p)
     charl_free(p);
 }
 
-charl_status charl__program_get(charl_device *dev, const charl_launch *l, charl__program **out)
+charl_status charl__program_get(charl_device *dev, const charl__launch *l, charl__program **out)
 {
     charl_status st = CHARL_OK;
     const char *defines = l->defines ? l->defines : "";
@@ -351,12 +351,12 @@ charl_status charl__program_get(charl_device *dev, const charl_launch *l, charl_
             goto cleanup;
         }
     }
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *p, &p));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *p, &p));
     p->hash = hash;
     p->sm90a = l->sm90a;
     p->source = l->source;
-    CHARL_TRY_CLEANUP(charl_strdup(l->file, &p->file));
-    CHARL_TRY_CLEANUP(charl_strdup(defines, &p->defines));
+    CHARL_TRY_CLEANUP(charl__strdup(l->file, &p->file));
+    CHARL_TRY_CLEANUP(charl__strdup(defines, &p->defines));
     CHARL_TRY_CLEANUP(load(dev, p));
     p->next = dev->programs;
     dev->programs = p;
@@ -414,8 +414,8 @@ charl_status charl__kernel_get(charl_device *dev, charl__program *p, const char 
             goto cleanup;
         }
     }
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *k, &k));
-    CHARL_TRY_CLEANUP(charl_strdup(entry, &k->entry));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *k, &k));
+    CHARL_TRY_CLEANUP(charl__strdup(entry, &k->entry));
     CHARL_TRY_CLEANUP(charl__kernel_create(dev, p, entry, &k->kernel));
     k->next = p->kernels;
     p->kernels = k;
@@ -444,8 +444,8 @@ charl_status charl__kernel_is_new(charl_device *dev, charl__program *p, const ch
             return CHARL_OK;
         }
     }
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *v, &v));
-    CHARL_TRY_CLEANUP(charl_strdup(entry, &v->entry));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *v, &v));
+    CHARL_TRY_CLEANUP(charl__strdup(entry, &v->entry));
     memcpy(v->local, local, sizeof v->local);
     v->next = p->variants;
     p->variants = v;

@@ -1,61 +1,50 @@
 /* Recordings: launches stored with kernel objects of their own, so that a replay sets no arguments and allocates nothing. */
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "device/cl_private.h"
 
-struct charl_recording {
+struct charl__recording {
     charl_device *dev; /* retained */
     charl__ready *item;
     char **text; /* entry NUL label NUL of each item: the caller's strings may die first */
-    int count, capacity;
-    charl_buffer **held; /* retained, each once */
-    int n_held, held_capacity;
+    int count;
+    charl__buffer **held; /* retained, each once */
+    int n_held;
     /* the launch recorded last, where another may join it and it has no kernel yet; else file is NULL */
-    charl_launch last;
+    charl__launch last;
     charl__text last_defines, last_second;
     bool is_marked; /* after it */
 };
 
-static charl_status hold(charl_recording *rec, charl_buffer *b)
+static charl_status hold(charl__recording *rec, charl__buffer *b)
 {
     for (int i = rec->n_held - 1; i >= 0; i--) { /* neighbours in time share buffers */
         if (rec->held[i] == b) {
             return CHARL_OK;
         }
     }
-    if (rec->n_held == rec->held_capacity) {
-        const int capacity = rec->held_capacity ? 2 * rec->held_capacity : 32;
-
-        CHARL_TRY(charl_realloc((size_t)capacity * sizeof(charl_buffer *), &rec->held));
-        rec->held_capacity = capacity;
-    }
+    CHARL_TRY(charl__grow(rec->n_held, sizeof(charl__buffer *), &rec->held));
     rec->held[rec->n_held++] = charl__buffer_retain(b);
     return CHARL_OK;
 }
 
-static charl_status grow(charl_recording *rec)
+static charl_status grow(charl__recording *rec)
 {
-    const int capacity = rec->capacity ? 2 * rec->capacity : 64;
-
-    if (rec->count == rec->capacity) {
-        CHARL_TRY(charl_realloc((size_t)capacity * sizeof *rec->item, &rec->item));
-        CHARL_TRY(charl_realloc((size_t)capacity * sizeof(char *), &rec->text));
-        rec->capacity = capacity;
-    }
-    return CHARL_OK;
+    CHARL_TRY(charl__grow(rec->count, sizeof *rec->item, &rec->item));
+    return charl__grow(rec->count, sizeof(char *), &rec->text);
 }
 
-static void forget_last(charl_recording *rec)
+static void forget_last(charl__recording *rec)
 {
     charl__text_fini(&rec->last_defines);
     charl__text_fini(&rec->last_second);
-    rec->last = (charl_launch){.file = NULL};
+    rec->last = (charl__launch){.file = NULL};
     rec->is_marked = false;
 }
 
 /* The launch with texts of its own: the caller's strings may die first. */
-static charl_status keep_last(charl_recording *rec, const charl_launch *l)
+static charl_status keep_last(charl__recording *rec, const charl__launch *l)
 {
     const char *text = rec->text[rec->count - 1];
 
@@ -69,7 +58,7 @@ static charl_status keep_last(charl_recording *rec, const charl_launch *l)
     return CHARL_OK;
 }
 
-static charl_status prepare(charl_recording *rec, const charl_launch *l, charl__ready *r)
+static charl_status prepare(charl__recording *rec, const charl__launch *l, charl__ready *r)
 {
     charl__program *program = NULL;
 
@@ -81,7 +70,7 @@ static charl_status prepare(charl_recording *rec, const charl_launch *l, charl__
 }
 
 /* No launch joins the last one any more: it gets its kernel. */
-static charl_status settle(charl_recording *rec)
+static charl_status settle(charl__recording *rec)
 {
     charl_status st = CHARL_OK;
 
@@ -94,11 +83,11 @@ cleanup:
 }
 
 /* One launch in the place of the last one and l. */
-static charl_status join(charl_recording *rec, const charl_launch *l, bool l_leads)
+static charl_status join(charl__recording *rec, const charl__launch *l, bool l_leads)
 {
     charl_status st = CHARL_OK;
     charl__text defines = rec->last_defines, second = rec->last_second;
-    const charl_launch last = rec->last;
+    const charl__launch last = rec->last;
     char *text = rec->text[--rec->count];
 
     rec->last_defines = rec->last_second = (charl__text){0};
@@ -110,7 +99,7 @@ static charl_status join(charl_recording *rec, const charl_launch *l, bool l_lea
     return st;
 }
 
-static charl_status append(charl_recording *rec, const charl_launch *l, charl__ready r)
+static charl_status append(charl__recording *rec, const charl__launch *l, charl__ready r)
 {
     charl_status st = CHARL_OK;
     const size_t entry = strlen(r.entry) + 1, label = strlen(r.label) + 1;
@@ -120,7 +109,7 @@ static charl_status append(charl_recording *rec, const charl_launch *l, charl__r
     CHARL_TRY_CLEANUP(settle(rec));
     CHARL_TRY_CLEANUP(may_pair ? CHARL_OK : prepare(rec, l, &r));
     CHARL_TRY_CLEANUP(grow(rec));
-    CHARL_TRY_CLEANUP(charl_alloc(entry + label, &text));
+    CHARL_TRY_CLEANUP(charl__alloc(entry + label, &text));
     memcpy(text, r.entry, entry);
     memcpy(text + entry, r.label, label);
     for (int i = 0; i < CHARL_MAX_ARGS && l->args[i].kind != CHARL_ARG_END; i++) {
@@ -141,9 +130,9 @@ cleanup:
     return st;
 }
 
-charl_status charl__recording_add(charl_recording *rec, const charl_launch *l, charl__ready r)
+charl_status charl__recording_add(charl__recording *rec, const charl__launch *l, charl__ready r)
 {
-    const charl_launch *first = NULL;
+    const charl__launch *first = NULL;
 
     if (rec->last.file && !rec->is_marked && charl__launch_pair_fits(&rec->last, l, &first)) {
         return join(rec, l, first == l);
@@ -151,18 +140,18 @@ charl_status charl__recording_add(charl_recording *rec, const charl_launch *l, c
     return append(rec, l, r);
 }
 
-void charl__recording_mark(charl_recording *rec)
+void charl__recording_mark(charl__recording *rec)
 {
     rec->is_marked = true;
 }
 
-charl_status charl__record_begin(charl_device *dev, charl_recording **out)
+charl_status charl__record_begin(charl_device *dev, charl__recording **out)
 {
-    charl_recording *rec = NULL;
+    charl__recording *rec = NULL;
 
     *out = NULL;
     CHARL_REQUIRE(!dev->recording, CHARL_ERR_INVALID, "a recording is already in progress");
-    CHARL_TRY(charl_alloc(sizeof *rec, &rec));
+    CHARL_TRY(charl__alloc(sizeof *rec, &rec));
     rec->dev = charl__device_retain(dev);
     dev->recording = rec;
     *out = rec;
@@ -180,25 +169,25 @@ charl_status charl__record_end(charl_device *dev, charl_status so_far)
     return st;
 }
 
-charl_recording *charl__record_pause(charl_device *dev)
+charl__recording *charl__record_pause(charl_device *dev)
 {
-    charl_recording *r = dev->recording;
+    charl__recording *r = dev->recording;
 
     dev->recording = NULL;
     return r;
 }
 
-void charl__record_resume(charl_device *dev, charl_recording *r)
+void charl__record_resume(charl_device *dev, charl__recording *r)
 {
     dev->recording = r;
 }
 
-int charl__recording_count(const charl_recording *r)
+int charl__recording_count(const charl__recording *r)
 {
     return r->count;
 }
 
-charl_status charl__recording_replay(charl_recording *r, int first, int last)
+charl_status charl__recording_replay(charl__recording *r, int first, int last)
 {
     CHARL_REQUIRE(first >= 0 && first <= last && last <= r->count, CHARL_ERR_INVALID,
                   "launches %d to %d of a recording of %d", first, last, r->count);
@@ -210,7 +199,7 @@ charl_status charl__recording_replay(charl_recording *r, int first, int last)
     return CHARL_OK;
 }
 
-void charl__recording_destroy(charl_recording *r)
+void charl__recording_destroy(charl__recording *r)
 {
     if (!r) {
         return;

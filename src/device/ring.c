@@ -4,9 +4,9 @@
 
 #include "device/cl_private.h"
 
-struct charl_ring {
+struct charl__ring {
     charl_device *dev; /* retained */
-    charl_buffer *buffer;
+    charl__buffer *buffer;
     charl_pinned *pinned;
     size_t bytes;
     int depth, next;
@@ -14,21 +14,21 @@ struct charl_ring {
     cl_event *busy;      /* the copy out of each slot, or NULL */
 };
 
-charl_status charl__ring_create(charl_device *dev, size_t bytes, int depth, charl_ring **out)
+charl_status charl__ring_create(charl_device *dev, size_t bytes, int depth, charl__ring **out)
 {
     charl_status st = CHARL_OK;
-    charl_ring *r = NULL;
+    charl__ring *r = NULL;
     void *host = NULL;
 
     *out = NULL;
     CHARL_REQUIRE_CLEANUP(bytes > 0 && depth > 0 && bytes <= SIZE_MAX / (size_t)depth, CHARL_ERR_INVALID,
                           "a ring of %d records of %zu bytes", depth, bytes);
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *r, &r));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *r, &r));
     r->dev = charl__device_retain(dev);
     r->bytes = bytes;
     r->depth = depth;
-    CHARL_TRY_CLEANUP(charl_alloc_array(depth, sizeof *r->busy, &r->busy));
-    CHARL_TRY_CLEANUP(charl__pinned_create(dev, (size_t)depth * bytes, &r->pinned, &host));
+    CHARL_TRY_CLEANUP(charl__alloc_array(depth, sizeof *r->busy, &r->busy));
+    CHARL_TRY_CLEANUP(charl_pinned_create(dev, (size_t)depth * bytes, &r->pinned, &host));
     r->slot = host;
     CHARL_TRY_CLEANUP(charl__buffer_create(dev, bytes, "step record", &r->buffer));
     *out = r;
@@ -48,7 +48,7 @@ static void forget(cl_event *e)
 }
 
 /* Wait until slot i has been copied. */
-static charl_status free_slot(charl_ring *r, int i)
+static charl_status free_slot(charl__ring *r, int i)
 {
     cl_int state = CL_COMPLETE;
 
@@ -63,7 +63,7 @@ static charl_status free_slot(charl_ring *r, int i)
     return CHARL_OK;
 }
 
-charl_status charl__ring_push(charl_ring *r, const void *record)
+charl_status charl__ring_push(charl__ring *r, const void *record)
 {
     unsigned char *slot = r->slot + (size_t)r->next * r->bytes;
     cl_int err;
@@ -84,17 +84,17 @@ charl_status charl__ring_push(charl_ring *r, const void *record)
     return CHARL_OK;
 }
 
-charl_buffer *charl__ring_buffer(const charl_ring *r)
+charl__buffer *charl__ring_buffer(const charl__ring *r)
 {
     return r->buffer;
 }
 
-void charl__ring_destroy(charl_ring *r)
+void charl__ring_destroy(charl__ring *r)
 {
     if (!r) {
         return;
     }
-    charl__pinned_destroy(r->pinned); /* waits for the copies */
+    charl_pinned_destroy(r->pinned); /* waits for the copies */
     for (int i = 0; r->busy && i < r->depth; i++) {
         forget(&r->busy[i]);
     }

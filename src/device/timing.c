@@ -21,12 +21,12 @@ typedef struct row {
 
 struct charl__timing {
     row *row;
-    int count, capacity;
+    int count;
 };
 
 charl_status charl__timing_create(charl__timing **out)
 {
-    return charl_alloc(sizeof(charl__timing), out);
+    return charl__alloc(sizeof(charl__timing), out);
 }
 
 /* In place: a number between dots becomes a star. */
@@ -52,7 +52,7 @@ static charl_status find_row(charl__timing *t, const char *entry, const char *la
     charl_status st = CHARL_OK;
     row r = {0};
 
-    CHARL_TRY_CLEANUP(charl_strdup(label, &r.label));
+    CHARL_TRY_CLEANUP(charl__strdup(label, &r.label));
     merge_layers(r.label);
     for (int i = 0; i < t->count; i++) {
         *out = &t->row[i];
@@ -60,13 +60,8 @@ static charl_status find_row(charl__timing *t, const char *entry, const char *la
             goto cleanup;
         }
     }
-    if (t->count == t->capacity) {
-        const int capacity = t->capacity ? 2 * t->capacity : 64;
-
-        CHARL_TRY_CLEANUP(charl_realloc((size_t)capacity * sizeof *t->row, &t->row));
-        t->capacity = capacity;
-    }
-    CHARL_TRY_CLEANUP(charl_strdup(entry, &r.entry));
+    CHARL_TRY_CLEANUP(charl__grow(t->count, sizeof *t->row, &t->row));
+    CHARL_TRY_CLEANUP(charl__strdup(entry, &r.entry));
     t->row[t->count] = r;
     *out = &t->row[t->count++];
     r = (row){0};

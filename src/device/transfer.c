@@ -15,7 +15,7 @@ struct charl__fast_reads {
     unsigned char *host[2];
 };
 
-static charl_status check_range(const charl_buffer *b, size_t offset, size_t bytes)
+static charl_status check_range(const charl__buffer *b, size_t offset, size_t bytes)
 {
     CHARL_REQUIRE(offset <= b->bytes && bytes <= b->bytes - offset, CHARL_ERR_INVALID,
                   "%zu bytes at %zu of a buffer of %zu", bytes, offset, b->bytes);
@@ -23,7 +23,7 @@ static charl_status check_range(const charl_buffer *b, size_t offset, size_t byt
 }
 
 /* Returns the start time for end_transfer; only blocking transfers are timed. */
-static double count_transfer(charl_device *dev, charl_queue q, bool wait)
+static double count_transfer(charl_device *dev, charl__queue q, bool wait)
 {
     dev->commands[q]++;
     dev->counters.transfers++;
@@ -31,7 +31,7 @@ static double count_transfer(charl_device *dev, charl_queue q, bool wait)
     return wait ? charl__clock_s() : 0.0;
 }
 
-static void end_transfer(charl_device *dev, charl_queue q, bool wait, double begin)
+static void end_transfer(charl_device *dev, charl__queue q, bool wait, double begin)
 {
     if (wait) {
         charl__device_waited(dev, begin);
@@ -46,7 +46,7 @@ static charl_status check(const charl_device *dev, const char *what, cl_int err)
     return err == CL_SUCCESS ? CHARL_OK : charl__device_failed(dev, what, err);
 }
 
-charl_status charl__buffer_write(charl_queue q, charl_buffer *b, size_t offset, const void *src, size_t bytes,
+charl_status charl__buffer_write(charl__queue q, charl__buffer *b, size_t offset, const void *src, size_t bytes,
                                  bool wait)
 {
     CHARL_TRY(check_range(b, offset, bytes));
@@ -78,7 +78,7 @@ static void copy_share(void *ctx, int64_t i)
 
 /* Wait for a piece to arrive, then copy it with all processors: on first use of the destination, page faults
  * take longer than the copy. */
-static charl_status copy_out(charl_event **arrived, copy *c)
+static charl_status copy_out(charl__event **arrived, copy *c)
 {
     const charl_status st = charl__event_wait(*arrived);
 
@@ -90,11 +90,11 @@ static charl_status copy_out(charl_event **arrived, copy *c)
     return st;
 }
 
-static charl_status read_in_pieces(charl_queue q, charl_buffer *b, size_t offset, unsigned char *dst, size_t bytes)
+static charl_status read_in_pieces(charl__queue q, charl__buffer *b, size_t offset, unsigned char *dst, size_t bytes)
 {
     charl_status st = CHARL_OK;
     const struct charl__fast_reads *f = b->dev->fast_reads;
-    charl_event *arrived[2] = {NULL, NULL};
+    charl__event *arrived[2] = {NULL, NULL};
     copy piece[2];
     size_t at = 0;
     int k = 0;
@@ -117,7 +117,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__buffer_read(charl_queue q, charl_buffer *b, size_t offset, void *dst, size_t bytes, bool wait)
+charl_status charl__buffer_read(charl__queue q, charl__buffer *b, size_t offset, void *dst, size_t bytes, bool wait)
 {
     CHARL_TRY(check_range(b, offset, bytes));
     if (wait && bytes >= LARGE && b->dev->fast_reads) {
@@ -134,8 +134,8 @@ charl_status charl__buffer_read(charl_queue q, charl_buffer *b, size_t offset, v
     return CHARL_OK;
 }
 
-charl_status charl__buffer_fetch(charl_queue q, charl_buffer *b, size_t offset, void *dst, size_t bytes,
-                                 charl_event **out)
+charl_status charl__buffer_fetch(charl__queue q, charl__buffer *b, size_t offset, void *dst, size_t bytes,
+                                 charl__event **out)
 {
     cl_event event = NULL;
 
@@ -150,7 +150,7 @@ charl_status charl__buffer_fetch(charl_queue q, charl_buffer *b, size_t offset, 
     return CHARL_OK;
 }
 
-charl_status charl__buffer_map(charl_queue q, charl_buffer *b, size_t offset, size_t bytes, void **out)
+charl_status charl__buffer_map(charl__queue q, charl__buffer *b, size_t offset, size_t bytes, void **out)
 {
     cl_int err = CL_SUCCESS;
     void *mapped = NULL;
@@ -169,7 +169,7 @@ charl_status charl__buffer_map(charl_queue q, charl_buffer *b, size_t offset, si
     return CHARL_OK;
 }
 
-charl_status charl__buffer_unmap(charl_queue q, charl_buffer *b, void *ptr)
+charl_status charl__buffer_unmap(charl__queue q, charl__buffer *b, void *ptr)
 {
     b->dev->commands[q]++;
     CHARL_TRY(
@@ -208,7 +208,7 @@ static charl_status pinned_open(charl_device *dev, void *host, size_t bytes, con
     cl_int err = CL_SUCCESS;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *p, &p));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *p, &p));
     p->dev = charl__device_retain(dev);
     CHARL_TRY_CLEANUP(charl__acquire(what));
     p->mem = clCreateBuffer(dev->context, flags, bytes, host, &err);
@@ -222,11 +222,11 @@ static charl_status pinned_open(charl_device *dev, void *host, size_t bytes, con
     *out = p;
     p = NULL;
 cleanup:
-    charl__pinned_destroy(p);
+    charl_pinned_destroy(p);
     return st;
 }
 
-charl_status charl__pinned_create(charl_device *dev, size_t bytes, charl_pinned **out, void **host)
+charl_status charl_pinned_create(charl_device *dev, size_t bytes, charl_pinned **out, void **host)
 {
     static const char what[] = "pinned memory";
     const size_t size = bytes ? bytes : 1;
@@ -253,7 +253,7 @@ charl_status charl__pinned_wrap(charl_device *dev, void *host, size_t bytes, cha
     return CHARL_OK;
 }
 
-void charl__pinned_destroy(charl_pinned *p)
+void charl_pinned_destroy(charl_pinned *p)
 {
     if (!p) {
         return;
@@ -282,11 +282,11 @@ charl_status charl__fast_reads_begin(charl_device *dev)
         return CHARL_OK;
     }
     CHARL_INVARIANT(!dev->fast_reads);
-    CHARL_TRY(charl_alloc(sizeof *f, &f));
+    CHARL_TRY(charl__alloc(sizeof *f, &f));
     dev->fast_reads = f;
     for (int k = 0; k < 2; k++) {
         void *host = NULL;
-        const charl_status st = charl__pinned_create(dev, PIECE, &f->pinned[k], &host);
+        const charl_status st = charl_pinned_create(dev, PIECE, &f->pinned[k], &host);
 
         if (st != CHARL_OK) {
             charl__fast_reads_end(dev);
@@ -303,8 +303,8 @@ void charl__fast_reads_end(charl_device *dev)
 
     if (f) {
         dev->fast_reads = NULL;
-        charl__pinned_destroy(f->pinned[0]);
-        charl__pinned_destroy(f->pinned[1]);
+        charl_pinned_destroy(f->pinned[0]);
+        charl_pinned_destroy(f->pinned[1]);
         charl_free(f);
     }
 }

@@ -9,31 +9,37 @@
 #include <unistd.h>
 
 #include "base/env.h"
-#include "base/hash.h"
+#include "base/numeric/hash.h"
 #include "base/log.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "device/cl_private.h"
+#include "charl/tune.h"
 #include "charl/version.h"
 
 enum { LINE = 512, NAME = 12, MOST = 1 << 16 };
 
 static const char mark[] = "# charl tuning 1: ";
 
+typedef struct charl__tuning {
+    char *what, *choice;
+} charl__tuning;
+
 struct charl__tuning_db {
     char *path; /* NULL: no cache directory */
     charl__tuning *item;
-    int count, capacity;
+    int count;
     charl_tune_mode mode;
 };
 
-static charl_status parse_mode(charl_tune_mode *out)
+/* What the request asks for counts more than the variable. */
+static charl_status choose_mode(charl_tune_mode asked, charl_tune_mode *out)
 {
     static const char *const names[] = {
         [CHARL_TUNE_STORED] = "stored", [CHARL_TUNE_FIRST] = "first", [CHARL_TUNE_NO] = "no"};
     const char *value = charl__env(CHARL_ENV_TUNE);
 
-    *out = CHARL_TUNE_STORED;
-    if (!value) {
+    *out = asked;
+    if (!value || asked != CHARL_TUNE_STORED) {
         return CHARL_OK;
     }
     for (int i = 0; i < (int)(sizeof names / sizeof *names); i++) {
@@ -88,20 +94,15 @@ static charl_status put(charl__tuning_db *c, const char *what, const char *choic
     charl__tuning *at = find(c, what), item = {0};
 
     if (at) {
-        CHARL_TRY_CLEANUP(charl_strdup(choice, &item.choice));
+        CHARL_TRY_CLEANUP(charl__strdup(choice, &item.choice));
         charl_free(at->choice);
         at->choice = item.choice;
         item.choice = NULL;
         goto cleanup;
     }
-    if (c->count == c->capacity) {
-        const int capacity = c->capacity ? 2 * c->capacity : 32;
-
-        CHARL_TRY_CLEANUP(charl_realloc((size_t)capacity * sizeof *c->item, &c->item));
-        c->capacity = capacity;
-    }
-    CHARL_TRY_CLEANUP(charl_strdup(what, &item.what));
-    CHARL_TRY_CLEANUP(charl_strdup(choice, &item.choice));
+    CHARL_TRY_CLEANUP(charl__grow(c->count, sizeof *c->item, &c->item));
+    CHARL_TRY_CLEANUP(charl__strdup(what, &item.what));
+    CHARL_TRY_CLEANUP(charl__strdup(choice, &item.choice));
     c->item[c->count++] = item;
     item = (charl__tuning){0};
 cleanup:
@@ -135,13 +136,16 @@ cleanup:
     return st;
 }
 
-charl_status charl__tuning_db_open(charl_device *dev)
+charl_status charl__tuning_db_open(charl_device *dev, charl_tune_mode asked)
 {
     charl_status st = CHARL_OK;
     charl__tuning_db *c = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *c, &c));
-    CHARL_TRY_CLEANUP(parse_mode(&c->mode));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *c, &c));
+    CHARL_TRY_CLEANUP(choose_mode(asked, &c->mode));
+    if (asked == CHARL_TUNE_FIRST) {
+        CHARL_TRY_CLEANUP(charl__tuning_db_check());
+    }
     if (dev->cache_dir) {
         CHARL_TRY_CLEANUP(name_file(dev, &c->path));
     }
@@ -169,7 +173,7 @@ void charl__tuning_db_close(charl__tuning_db *c)
     charl_free(c);
 }
 
-charl_tune_mode charl__tune_mode(const charl_device *dev)
+charl_tune_mode charl__device_tune_mode(const charl_device *dev)
 {
     return dev->tuning_db->mode;
 }
@@ -191,10 +195,16 @@ bool charl__tuning_db_has_any(const charl_device *dev)
     return dev->tuning_db->count > 0;
 }
 
-const charl__tuning *charl__tuning_db_list(const charl_device *dev, int *count)
+bool charl_tune_get(const charl_device *dev, int i, const char **product, const char **kernel)
 {
-    *count = dev->tuning_db->count;
-    return dev->tuning_db->item;
+    const charl__tuning_db *c = dev->tuning_db;
+
+    if (i < 0 || i >= c->count) {
+        return false;
+    }
+    *product = c->item[i].what;
+    *kernel = c->item[i].choice;
+    return true;
 }
 
 charl_status charl__tuning_set(charl_device *dev, const char *what, const char *choice)
@@ -279,7 +289,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__tuning_db_clear(charl_device *dev)
+charl_status charl_tune_clear(charl_device *dev)
 {
     charl__tuning_db *c = dev->tuning_db;
 
@@ -293,7 +303,7 @@ charl_status charl__tuning_db_clear(charl_device *dev)
     return CHARL_OK;
 }
 
-const char *charl__tuning_db_path(const charl_device *dev)
+const char *charl_tune_path(const charl_device *dev)
 {
     return dev->tuning_db->path;
 }

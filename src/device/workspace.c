@@ -4,7 +4,7 @@
 
 charl_status charl__workspace_replace(charl_device *dev, int k, size_t bytes, const char *what)
 {
-    charl_buffer *b = NULL;
+    charl__buffer *b = NULL;
 
     CHARL_TRY(charl__buffer_create(dev, bytes, what, &b));
     if (!dev->workspace[k]) {
@@ -18,7 +18,7 @@ charl_status charl__workspace_replace(charl_device *dev, int k, size_t bytes, co
 bool charl__workspace_release_one(charl_device *dev)
 {
     for (int k = 0; k < CHARL__WORKSPACE_COUNT; k++) {
-        charl_buffer *b = dev->workspace[k];
+        charl__buffer *b = dev->workspace[k];
 
         if (b) {
             dev->workspace[k] = NULL;
@@ -30,12 +30,12 @@ bool charl__workspace_release_one(charl_device *dev)
     return false;
 }
 
-charl_buffer *charl__workspace_split_k(const charl_device *dev)
+charl__buffer *charl__workspace_split_k(const charl_device *dev)
 {
     return dev->workspace[CHARL__WORKSPACE_SPLIT_K];
 }
 
-charl_status charl__workspace_copies(charl_device *dev, size_t bytes, charl_buffer **out)
+charl_status charl__workspace_copies(charl_device *dev, size_t bytes, charl__buffer **out)
 {
     if (!dev->workspace[CHARL__WORKSPACE_COPIES] || dev->workspace[CHARL__WORKSPACE_COPIES]->bytes < bytes) {
         CHARL_TRY(charl__workspace_replace(dev, CHARL__WORKSPACE_COPIES, bytes, "copies of operands"));

@@ -10,9 +10,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "charl/version.h"
-#include "dist/heartbeat.h"
+#include "dist/liveness/heartbeat.h"
 
 static const double default_timeout_s = 60;
 
@@ -198,7 +198,7 @@ charl_status charl_comm_create(const charl_comm_options *options, charl_comm **o
     int leader = 0;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *c, &c));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *c, &c));
     c->timeout_s = o.timeout_s > 0 ? o.timeout_s : default_timeout_s;
     c->still_s = o.still_s;
     c->is_team = o.team != NULL;

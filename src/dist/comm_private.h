@@ -1,12 +1,12 @@
 #ifndef CHARL_DIST_COMM_PRIVATE_H
 #define CHARL_DIST_COMM_PRIVATE_H
 /** What the files of dist share: the communicator, waiting with a deadline, windows of shared
- * memory. */
+ *  memory. */
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/error.h"
-#include "base/tree.h"
+#include "base/numeric/tree.h"
 #include "charl/comm.h"
 #include "dist/transport.h"
 
@@ -85,7 +85,7 @@ charl_status charl__comm_check(const charl_comm *c) CHARL_MUST_CHECK;
 void charl__comm_enter(charl_comm *c);
 
 /** Wait for a request in a group of c's. On failure it is abandoned with its buffers, and c is
- * broken. */
+ *  broken. */
 charl_status charl__comm_finish(charl_comm *c, charl__group *g, charl__request *request,
                                 const char *what) CHARL_MUST_CHECK;
 
@@ -107,7 +107,7 @@ bool charl__peer_is_waiting(const charl_comm *c, int rank);
 const char *charl__peer_name(const charl_comm *c, int rank, char *text, size_t bytes);
 
 /** Append "; " unless it is the first, name, state and place of a rank to text. Returns the new
- * length, or `used` when there is no room left. */
+ *  length, or `used` when there is no room left. */
 size_t charl__peer_describe(const charl_comm *c, int rank, char *text, size_t bytes, size_t used);
 
 /** Sum of everything that ranks but `without` show of themselves; it only grows. */
@@ -120,7 +120,7 @@ const char *charl__peer_place(const charl_comm *c, int rank, char *text, size_t 
 bool charl__process_read(int64_t task, char *state, int64_t *started);
 
 /** Zeroed shared memory of `bytes` (equal on all ranks of a node), `what` names it in messages.
- * Collective on c; agreed. Errors: ERR_NOMEM, ERR_COMM. */
+ *  Collective on c; agreed. Errors: ERR_NOMEM, ERR_COMM. */
 charl_status charl__window_create(charl_comm *c, size_t bytes, const char *what, charl__window *w) CHARL_MUST_CHECK;
 void charl__window_destroy(const charl_comm *c, charl__window *w);
 
@@ -135,7 +135,7 @@ typedef struct charl__lane_map {
     int rank[CHARL_MAX_SLICES], index[CHARL_MAX_SLICES]; /* lane k is lane index[k] of rank[k] */
     int lo[CHARL_MAX_SLICES];                            /* its first slice */
     int first[CHARL_MAX_SLICES + 1];                     /* lanes of rank r: first[r] .. first[r+1] */
-    charl_tree_add adds[CHARL_MAX_SLICES];
+    charl__tree_add adds[CHARL_MAX_SLICES];
 } charl__lane_map;
 
 /** Collective on c; agreed. Errors: ERR_INVALID, ERR_CONFIG, ERR_COMM. */
@@ -147,9 +147,9 @@ typedef struct charl__node_map {
     int n_nodes, n;                  /* n: lanes of all nodes */
     int rank[CHARL_MAX_SLICES + 1];  /* ranks of node m: rank[m] .. rank[m+1] */
     int first[CHARL_MAX_SLICES + 1]; /* lanes of node m: first[m] .. first[m+1] */
-    charl_tree_add adds[CHARL_MAX_SLICES];
-    int leaf[CHARL_MAX_SLICES + 1];         /* node lane k adds lanes leaf[k] .. leaf[k+1] of the ranks */
-    charl_tree_add inner[CHARL_MAX_SLICES]; /* node lane k, by the adds from inner[leaf[k]] on */
+    charl__tree_add adds[CHARL_MAX_SLICES];
+    int leaf[CHARL_MAX_SLICES + 1];          /* node lane k adds lanes leaf[k] .. leaf[k+1] of the ranks */
+    charl__tree_add inner[CHARL_MAX_SLICES]; /* node lane k, by the adds from inner[leaf[k]] on */
 } charl__node_map;
 
 /** Local. Errors: ERR_INVALID. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
+#include "base/numeric/hash.h"
 #include "dist/comm_private.h"
 
 enum { PARTS = 5, SHOWN_VALUE = 120, SHOWN_RANKS = 3, SHOWN_LABELS = 5, SENTENCE = 1536 };
@@ -268,7 +268,7 @@ static charl_status fail_different(const charl__consensus *c, const summary *all
     for (int r = 0; r < comm->size; r++) {
         most = all[r].bytes > most ? all[r].bytes : most;
     }
-    st = charl_alloc_array(comm->size, (size_t)most, &texts);
+    st = charl__alloc_array(comm->size, (size_t)most, &texts);
     CHARL_TRY_CLEANUP(charl_comm_agree(comm, st));
     memcpy(texts + comm->rank * most, charl__text_string(&c->facts), c->facts.length);
     CHARL_TRY_CLEANUP(charl_comm_allgather(comm, texts + comm->rank * most, (size_t)most, texts));

@@ -11,7 +11,7 @@
  *  Code that knows a fact adds it; the values themselves travel only where they differ. A failure
  *  reads "rank 2 of 4 (gpu07, pid 77) has run.seed = 43, the other 3 ranks have 42". A list belongs
  *  to one thread. */
-#include "base/text.h"
+#include "base/text/text.h"
 #include "charl/comm.h"
 
 typedef struct charl__fact {

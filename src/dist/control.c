@@ -94,8 +94,8 @@ charl_status charl_comm_agree(charl_comm *c, charl_status mine)
         return CHARL_OK;
     }
     CHARL_TRY(charl_comm_broadcast(c, text, sizeof text, worst));
-    return charl_comm_agreed(c, charl__error_set(all[worst], __FILE__, __LINE__, __func__, "%s: %s",
-                                                 charl__peer_name(c, worst, name, sizeof name), text));
+    return charl_comm_agreed(c, charl_error_set(all[worst], __FILE__, __LINE__, __func__, "%s: %s",
+                                                charl__peer_name(c, worst, name, sizeof name), text));
 }
 
 static void fold_i64(charl_comm_op op, void *to, const void *from)

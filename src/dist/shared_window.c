@@ -59,7 +59,7 @@ charl_status charl__window_create(charl_comm *c, size_t bytes, const char *what,
         st = t->share(c, c->node, total, w);
         held = !w->is_shared;
     } else {
-        st = charl_alloc_aligned(CHARL__PAGE, total, &w->owned);
+        st = charl__alloc_aligned(CHARL__PAGE, total, &w->owned);
         w->base = w->owned;
     }
     CHARL_TRY_CLEANUP(charl_comm_agree(c, st));

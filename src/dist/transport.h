@@ -1,8 +1,8 @@
 #ifndef CHARL_DIST_TRANSPORT_H
 #define CHARL_DIST_TRANSPORT_H
 /** How ranks reach each other: by MPI when they are processes, through their common memory when
- * they are threads of one process. All else in dist stands on these few operations, so that it runs
- * the same over both. None of them waits, except where it says so: waiting is charl__comm_finish's.
+ *  they are threads of one process. All else in dist stands on these few operations, so that it runs
+ *  the same over both. None of them waits, except where it says so: waiting is charl__comm_finish's.
  */
 #include <mpi.h>
 #include <stdatomic.h>

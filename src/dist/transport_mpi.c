@@ -23,7 +23,7 @@ static mpi_group *own(charl__group *g)
 /* What comes first: the rest of a new group may fail on every rank only. */
 static charl_status group_alloc(mpi_group **out)
 {
-    CHARL_TRY(charl_alloc(sizeof **out, out));
+    CHARL_TRY(charl__alloc(sizeof **out, out));
     (*out)->base.transport = &mpi;
     (*out)->comm = MPI_COMM_NULL;
     return CHARL_OK;

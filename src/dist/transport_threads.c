@@ -59,7 +59,7 @@ static thread_group *own(charl__group *g)
 
 static charl_status meeting_create(int size, int users, meeting **out)
 {
-    CHARL_TRY(charl_alloc_aligned(CHARL__LINE, sizeof **out + (size_t)size * sizeof(seat), out));
+    CHARL_TRY(charl__alloc_aligned(CHARL__LINE, sizeof **out + (size_t)size * sizeof(seat), out));
     (*out)->size = size;
     atomic_init(&(*out)->users, users);
     for (int r = 0; r < size; r++) {
@@ -89,7 +89,7 @@ static void meeting_discard(meeting *m)
 
 static charl_status group_create(meeting *m, int rank, thread_group **out)
 {
-    CHARL_TRY(charl_alloc(sizeof **out, out));
+    CHARL_TRY(charl__alloc(sizeof **out, out));
     (*out)->base = (charl__group){.transport = &threads, .rank = rank};
     (*out)->meeting = m;
     (*out)->base.size = m ? m->size : 0;
@@ -104,7 +104,7 @@ charl_status charl_team_create(int size, charl_team **out)
     *out = NULL;
     CHARL_REQUIRE_CLEANUP(size >= 1 && size <= CHARL_MAX_SLICES, CHARL_ERR_INVALID,
                           "a team of %d ranks; there may be 1 to %d", size, CHARL_MAX_SLICES);
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *team, &team));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *team, &team));
     CHARL_TRY_CLEANUP(meeting_create(size, 1, &team->meeting));
     *out = team;
     team = NULL;
@@ -436,9 +436,9 @@ static charl_status threads_near(charl_comm *c, charl__group *from, charl__group
 
 static charl_status common_create(size_t bytes, int users, charl__common **out)
 {
-    CHARL_TRY(charl_alloc(sizeof **out, out));
+    CHARL_TRY(charl__alloc(sizeof **out, out));
     atomic_init(&(*out)->users, users);
-    CHARL_TRY(charl_alloc_aligned(CHARL__PAGE, bytes, &(*out)->memory));
+    CHARL_TRY(charl__alloc_aligned(CHARL__PAGE, bytes, &(*out)->memory));
     return CHARL_OK;
 }
 

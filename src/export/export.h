@@ -5,16 +5,17 @@
 #include "charl/config.h"
 #include "charl/nn.h"
 #include "charl/params.h"
+#include "config/export_formats.h"
 
-/** PyTorch counts the batches that a batch norm has seen: for the buffer "bn1.running_mean" there
- * is "bn1.num_batches_tracked", i64. Writes that name into text[bytes] when `name` is such a buffer
- * and it fits, and returns whether it did. */
-bool charl__batches_name(const char *name, char *text, size_t bytes);
-
-/** Export `checkpoint` to DIR/NAME with the format's ending; nothing to do for CHARL_EXPORT_NONE.
+/** Export `checkpoint` to DIR/NAME.FORMAT; nothing to do for the format "none".
  *  Errors: as charl_export_model. */
-charl_status charl__export_beside(const char *checkpoint, charl_export_format format, const char *dir,
+charl_status charl__export_beside(const char *checkpoint, const char *format, const char *dir,
                                   const char *name) CHARL_MUST_CHECK;
+
+/** Add the adapters among n f32 tensors to the weights that they adapt: W += alpha / rank * B @ A, summed in double. data[i] holds the
+ *  values of t[i]. The adapters stay where they are. Cost: 2 * rank flop per element of W. Errors: ERR_CHECKPOINT if they do not fit. */
+charl_status charl__merge_adapters(const charl_lora *lora, const charl_checkpoint_tensor *t, float *const *data,
+                                   int64_t n) CHARL_MUST_CHECK;
 
 /** What is exported where. Borrowed. */
 typedef struct charl__export {
@@ -26,18 +27,8 @@ typedef struct charl__export {
     const char *path;
 } charl__export;
 
-/** Every weight and buffer as safetensors. A weight that two layers of `model` share is there under
- * both names; NULL: no such model is known. Errors: ERR_DISK, ERR_CHECKPOINT, ERR_NOMEM. */
-charl_status charl__export_safetensors(const charl__export *e, const charl_model *model) CHARL_MUST_CHECK;
-
-/** The evaluation graph with its weights as an ONNX model: see docs/exporting.md. Opens the data
- * file, no device. Errors: ERR_CONFIG, ERR_DATA, ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM. */
-charl_status charl__export_onnx(const charl__export *e) CHARL_MUST_CHECK;
-
-/** Give every parameter of `set` the value of the tensor of its name, F32, F16 or BF16. A tensor
- * that `model` does not have is refused, except for counts of batches of its batch norms and equal
- * copies of weights that layers share.
- *  Errors: ERR_CHECKPOINT naming file and tensor; ERR_NOMEM, ERR_DEVICE. */
-charl_status charl__import_safetensors(const char *path, const charl_model *model, charl_params *set) CHARL_MUST_CHECK;
+/** The exporters of config/export_formats.h, each in a file of its own. Errors: ERR_CONFIG, ERR_DATA, ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM. */
+#define CHARL__EXPORTER_RUN(name, help) charl_status charl__export_##name(const charl__export *e) CHARL_MUST_CHECK;
+CHARL__EXPORTERS(CHARL__EXPORTER_RUN)
 
 #endif

@@ -62,7 +62,7 @@ static charl_status open_schema(onnx_export *x)
         CHARL_TRY(charl__session_schema_of_data(&x->session, x->session.config, NULL, "data.path=FILE"));
     }
     charl_data_schema_get_info(x->session.schema, x->e->checkpoint, &x->session.data);
-    CHARL_TRY(charl_alloc_array(x->session.schema->n_stats, sizeof *x->scale, &x->scale));
+    CHARL_TRY(charl__alloc_array(x->session.schema->n_stats, sizeof *x->scale, &x->scale));
     for (int64_t i = 0; i < x->session.schema->n_stats; i++) {
         x->scale[i] = 1.0F / x->session.schema->std[i];
     }
@@ -133,7 +133,7 @@ charl_status charl__export_onnx(const charl__export *e)
     charl_status st = CHARL_OK;
     onnx_export x = {.e = e, .session = {.infers = true}};
     charl_var *output = NULL;
-    charl_onnx_model model = {0};
+    charl__onnx_model model = {0};
     charl__commit c = {.fd = -1};
     char *json = NULL;
 
@@ -143,14 +143,14 @@ charl_status charl__export_onnx(const charl__export *e)
     CHARL_TRY_CLEANUP(build(&x, &output));
     CHARL_TRY_CLEANUP(charl_data_schema_print(x.session.schema, &json));
     CHARL_TRY_CLEANUP(charl__graph_onnx(x.g,
-                                        &(charl_onnx_export){.name = x.session.config->run.name,
-                                                             .metadata_key = "charl.schema",
-                                                             .metadata = json,
-                                                             .outputs = &output,
-                                                             .output_names = &output_name,
-                                                             .n_outputs = 1,
-                                                             .read = read_value,
-                                                             .ctx = &x},
+                                        &(charl__onnx_export){.name = x.session.config->run.name,
+                                                              .metadata_key = "charl.schema",
+                                                              .metadata = json,
+                                                              .outputs = &output,
+                                                              .output_names = &output_name,
+                                                              .n_outputs = 1,
+                                                              .read = read_value,
+                                                              .ctx = &x},
                                         &model));
     CHARL_TRY_CLEANUP(charl__commit_begin(e->path, &c));
     CHARL_TRY_CLEANUP(charl__commit_write(&c, model.head.data, model.head.length));

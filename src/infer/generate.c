@@ -13,6 +13,7 @@
 #include "autograd/graph.h"
 #include "autograd/kv_cache.h"
 #include "base/alloc.h"
+#include "base/text/text.h"
 #include "config/config_rows.h"
 #include "charl/checkpoint.h"
 #include "charl/tokenizer.h"
@@ -41,14 +42,17 @@ typedef struct generator {
     bool loaded; /* the weights */
     charl_tokenizer *tokenizer;
     int64_t vocab, window;
-    int64_t width; /* logits of a token: some may belong to no token */
-    charl_ring *ring;
+    int64_t classes; /* tokens that the model was trained on: the vocabulary may have more than the tokenizer */
+    int64_t width;   /* logits of a token: some may belong to no token */
+    charl__ring *ring;
     charl_tensor *token, *position;
     charl__kv_cache *cache; /* NULL: every token costs the window */
     piece begin, next;
     int32_t *tokens;        /* prompt and what has been generated */
     int64_t n, first, held; /* tokens; the first of the window in the cache, and how many it holds */
     float *logits;          /* [vocab] */
+    bool *seen;             /* [vocab]: in the window */
+    charl__text pending;    /* generated, not reported: may begin a stop text */
 } generator;
 
 static void piece_fini(piece *p)
@@ -69,6 +73,8 @@ static void generator_fini(generator *t)
     charl_tokenizer_destroy(t->tokenizer);
     charl_free(t->tokens);
     charl_free(t->logits);
+    charl_free(t->seen);
+    charl__text_fini(&t->pending);
 }
 
 static charl_status check_options(const charl_config *config, const charl_generate_options *o)
@@ -79,9 +85,16 @@ static charl_status check_options(const charl_config *config, const charl_genera
                   "model.type = %s does not generate text; gpt does", model->row.name);
     CHARL_REQUIRE(o->prompt_bytes > 0, CHARL_ERR_CONFIG,
                   "the prompt is empty: give the model at least one character to continue");
-    CHARL_REQUIRE(o->tokens >= 0 && o->temperature >= 0.0 && o->top_k >= 0 && o->top_p > 0.0 && o->top_p <= 1.0,
-                  CHARL_ERR_CONFIG, "%lld tokens, temperature %g, top_k %lld, top_p %g: out of range",
-                  (long long)o->tokens, o->temperature, (long long)o->top_k, o->top_p);
+    CHARL_REQUIRE(
+        o->tokens >= 0 && o->temperature >= 0.0 && o->top_k >= 0 && o->top_p > 0.0 && o->top_p <= 1.0 &&
+            o->min_p >= 0.0 && o->min_p <= 1.0 &&
+            (o->repetition_penalty == 0.0 || (o->repetition_penalty >= 1.0 && o->repetition_penalty <= 1000.0)),
+        CHARL_ERR_CONFIG,
+        "%lld tokens, temperature %g, top_k %lld, top_p %g, min_p %g, repetition_penalty %g: out of range",
+        (long long)o->tokens, o->temperature, (long long)o->top_k, o->top_p, o->min_p, o->repetition_penalty);
+    for (int i = 0; i < o->n_stop; i++) {
+        CHARL_REQUIRE(o->stop[i][0], CHARL_ERR_CONFIG, "stop text %d is empty", i + 1);
+    }
     return CHARL_OK;
 }
 
@@ -95,9 +108,25 @@ static charl_status tokenizer_of_data(generator *t)
                   "data.path=FILE names the data set that it was trained on",
                   t->checkpoint);
     CHARL_TRY(charl_tokenizer_load(path, &t->tokenizer));
+    t->classes = charl_tokenizer_get_vocab(t->tokenizer);
     snprintf(text, sizeof text, "%s was written by an older charl and does not hold its tokenizer: that of %s is used",
              t->checkpoint, path);
     charl__session_warn(&t->session, text);
+    return CHARL_OK;
+}
+
+/* The tokenizer that the user names. */
+static charl_status given_tokenizer(generator *t, const charl_data_schema *s)
+{
+    const char *path = t->options->tokenizer;
+    int64_t vocab;
+
+    CHARL_TRY(charl_tokenizer_load(path, &t->tokenizer));
+    vocab = charl_tokenizer_get_vocab(t->tokenizer);
+    t->classes = s ? s->classes : vocab;
+    CHARL_REQUIRE(vocab <= t->classes, CHARL_ERR_DATA,
+                  "the tokenizer %s has %lld tokens, more than the %lld that %s was trained on", path, (long long)vocab,
+                  (long long)t->classes, t->checkpoint);
     return CHARL_OK;
 }
 
@@ -106,15 +135,22 @@ static charl_status find_tokenizer(generator *t)
     const charl_data_schema *s = charl_checkpoint_get_schema(t->session.reader);
 
     if (!s) {
-        return tokenizer_of_data(t);
+        return t->options->tokenizer ? given_tokenizer(t, NULL) : tokenizer_of_data(t);
     }
     CHARL_REQUIRE(s->kind == CHARL_DATASET_TOKENS, CHARL_ERR_DATA, "%s was trained on %s, not on a text", t->checkpoint,
                   charl_dataset_kind_name(s->kind));
+    CHARL_REQUIRE(!s->tokenizer || !t->options->tokenizer, CHARL_ERR_CONFIG,
+                  "%s holds its tokenizer, of type %s; HINT leave %s out", t->checkpoint, s->tokenizer_kind,
+                  t->options->tokenizer);
+    if (t->options->tokenizer) {
+        return given_tokenizer(t, s);
+    }
     CHARL_REQUIRE(s->tokenizer, CHARL_ERR_DATA,
-                  "%s was trained on token numbers without a tokenizer; HINT only data sets made by "
-                  "`charl data import text` carry one",
+                  "%s was trained on token numbers without a tokenizer; HINT --tokenizer FILE names "
+                  "the one that made them",
                   t->checkpoint);
-    CHARL_TRY(charl_tokenizer_copy(s->tokenizer, &t->tokenizer));
+    t->tokenizer = charl_tokenizer_share(s->tokenizer);
+    t->classes = s->classes;
     return CHARL_OK;
 }
 
@@ -125,10 +161,11 @@ static charl_status read_prompt(generator *t)
 
     CHARL_TRY(find_tokenizer(t));
     t->vocab = charl_tokenizer_get_vocab(t->tokenizer);
-    t->width = charl__config_vocab(t->session.config, t->vocab);
-    CHARL_TRY(charl_tokenizer_encode(t->tokenizer, o->prompt, o->prompt_bytes, &t->tokens, &t->n));
-    CHARL_TRY(charl_realloc((size_t)(t->n + o->tokens) * sizeof *t->tokens, &t->tokens));
-    CHARL_TRY(charl_alloc_array(t->vocab, sizeof *t->logits, &t->logits));
+    t->width = charl__config_vocab(t->session.config, t->classes);
+    CHARL_TRY(charl_tokenizer_encode(t->tokenizer, o->prompt, o->prompt_bytes, o->special_tokens, &t->tokens, &t->n));
+    CHARL_TRY(charl__realloc((size_t)(t->n + o->tokens) * sizeof *t->tokens, &t->tokens));
+    CHARL_TRY(charl__alloc_array(t->vocab, sizeof *t->logits, &t->logits));
+    CHARL_TRY(charl__alloc_array(t->vocab, sizeof *t->seen, &t->seen));
     return CHARL_OK;
 }
 
@@ -224,7 +261,7 @@ static charl_status run_begin(generator *t, int64_t first)
     if (n > t->begin.rows) {
         CHARL_TRY_CLEANUP(piece_init(t, rows_for(t, n), true, &t->begin));
     }
-    CHARL_TRY_CLEANUP(charl_alloc_array(t->begin.rows, sizeof *x, &x)); /* zeros behind the tokens */
+    CHARL_TRY_CLEANUP(charl__alloc_array(t->begin.rows, sizeof *x, &x)); /* zeros behind the tokens */
     memcpy(x, t->tokens + first, (size_t)n * sizeof *x);
     CHARL_TRY_CLEANUP(charl_tensor_write(charl_var_get_tensor(t->begin.x), x, (size_t)t->begin.rows * sizeof *x));
     CHARL_TRY_CLEANUP(charl_graph_run(t->begin.g));
@@ -257,25 +294,102 @@ static charl_status predict(generator *t)
     return goes_on ? run_next(t) : run_begin(t, first);
 }
 
+/* Tokens of the window become less probable. */
+static void penalize(generator *t)
+{
+    const double penalty = t->options->repetition_penalty;
+    const int64_t first = t->n > t->window ? t->n - t->window : 0;
+
+    if (penalty <= 1.0) {
+        return;
+    }
+    memset(t->seen, 0, (size_t)t->vocab * sizeof *t->seen);
+    for (int64_t i = first; i < t->n; i++) {
+        const int32_t token = t->tokens[i];
+
+        if (!t->seen[token]) {
+            const double logit = (double)t->logits[token];
+
+            t->seen[token] = true;
+            t->logits[token] = (float)(logit > 0.0 ? logit / penalty : logit * penalty);
+        }
+    }
+}
+
+/* The special token that ends a text, or the NUL that charl's own tokenizers put between documents. */
+static bool ends_text(const generator *t, int32_t token)
+{
+    size_t bytes;
+    const char *text = charl_tokenizer_get_token(t->tokenizer, token, &bytes);
+
+    return token == charl_tokenizer_get_end_of_text(t->tokenizer) || (text && bytes == 1 && text[0] == '\0');
+}
+
+/* Bytes in front of the first stop text in `text` or, *found false, in front of the last bytes that may still begin one. */
+static size_t before_stop(const charl_generate_options *o, const char *text, size_t bytes, bool *found)
+{
+    size_t begins = bytes;
+
+    *found = false;
+    for (size_t at = 0; at < bytes; at++) {
+        for (int k = 0; k < o->n_stop; k++) {
+            const size_t whole = strlen(o->stop[k]), here = bytes - at < whole ? bytes - at : whole;
+
+            if (memcmp(text + at, o->stop[k], here) != 0) {
+                continue;
+            }
+            if (here == whole) {
+                *found = true;
+                return at;
+            }
+            begins = at < begins ? at : begins;
+        }
+    }
+    return begins;
+}
+
+/* Report a token's text, but what may begin a stop text; *stopped when one is complete. */
+static charl_status report(generator *t, int32_t token, charl_generated generated, void *ctx, bool *stopped)
+{
+    size_t bytes, ready;
+    const char *text = charl_tokenizer_get_token(t->tokenizer, token, &bytes);
+
+    if (text) {
+        CHARL_TRY(charl__text_append(&t->pending, text, bytes));
+    }
+    if (t->pending.length == 0) {
+        return generated(ctx, "", 0);
+    }
+    ready = before_stop(t->options, t->pending.data, t->pending.length, stopped);
+    CHARL_TRY(generated(ctx, t->pending.data, ready));
+    t->pending.length -= ready;
+    memmove(t->pending.data, t->pending.data + ready, t->pending.length + 1);
+    return CHARL_OK;
+}
+
 static charl_status generate(generator *t, charl_generated generated, void *ctx)
 {
     const charl_generate_options *o = t->options;
+    bool stopped = false;
 
     CHARL_TRY(piece_init(t, rows_for(t, t->n), true, &t->begin));
     if (t->cache) {
         CHARL_TRY(piece_init(t, 1, false, &t->next));
     }
     CHARL_TRY(generated(ctx, o->prompt, o->prompt_bytes));
-    for (int64_t i = 0; i < o->tokens; i++) {
-        const char *text;
-        size_t bytes;
+    for (int64_t i = 0; i < o->tokens && !stopped; i++) {
+        int32_t *token = &t->tokens[t->n];
 
         CHARL_TRY(predict(t));
-        CHARL_TRY(charl__sample(o, t->logits, t->vocab, (uint64_t)i, &t->tokens[t->n]));
-        text = charl_tokenizer_get_token(t->tokenizer, t->tokens[t->n++], &bytes);
-        CHARL_TRY(generated(ctx, text, bytes));
+        penalize(t);
+        CHARL_TRY(charl__sample(o, t->logits, t->vocab, (uint64_t)i, token));
+        if (!o->ignore_end && ends_text(t, *token)) {
+            break;
+        }
+        t->n++;
+        CHARL_TRY(report(t, *token, generated, ctx, &stopped));
     }
-    return CHARL_OK;
+    return stopped || t->pending.length == 0 ? CHARL_OK : generated(ctx, t->pending.data, t->pending.length);
 }
 
 /* A gpt of another vocabulary: said before anything is built. */
@@ -306,7 +420,7 @@ charl_status charl_generate(const charl_config *config, const char *checkpoint, 
     CHARL_TRY_CLEANUP(charl__session_open_checkpoint(&t.session, checkpoint));
     CHARL_TRY_CLEANUP(read_prompt(&t));
     CHARL_TRY_CLEANUP(check_vocab(&t));
-    t.session.data = (charl_dataset_info){.kind = CHARL_DATASET_TOKENS, .classes = t.vocab, .path = checkpoint};
+    t.session.data = (charl_dataset_info){.kind = CHARL_DATASET_TOKENS, .classes = t.classes, .path = checkpoint};
     CHARL_TRY_CLEANUP(charl__session_create_model(&t.session));
     CHARL_TRY_CLEANUP(open_device(&t));
     CHARL_TRY_CLEANUP(generate(&t, generated, ctx));

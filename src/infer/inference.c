@@ -4,30 +4,28 @@
  *
  * Rows past the n of a batch are old ones, whose outputs are not read.
  */
-#include "charl/inference.h"
+#include "infer/inference.h"
 
 #include <string.h>
 
 #include "autograd/graph.h"
 #include "autograd/op.h"
 #include "base/alloc.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "charl/config.h"
 #include "charl/data_schema.h"
 #include "charl/ops.h"
 #include "charl/safetensors.h"
 #include "charl/weights.h"
+#include "config/config_rows.h"
 #include "task/task.h"
 
 enum { MAX_ROWS = 64 };
 
 struct charl_inference {
-    charl_config *config;
-    charl_data_schema *schema;
+    charl__session *session; /* own, or borrowed */
+    charl__session own;
     int64_t max_rows, n_outputs;
-    charl_device *dev;
-    charl_model *model;
-    charl_params *params;
     charl_graph *g;
     charl_tensor *source, *index, *shift, *scale;
     charl_var *output;
@@ -35,16 +33,15 @@ struct charl_inference {
     float *outputs;   /* [max_rows, n_outputs] */
 };
 
-/* A row can be computed on any device, in any number. */
+const charl_config_override charl__inference_overrides[CHARL__INFERENCE_OVERRIDES] = {
+    {"device.select=auto", "inference"}, {"device.share=yes", "inference"}, {"train.slices=auto", "inference"}};
+
 static charl_status parse(const char *path, const char *text, charl_config **out)
 {
-    static const charl_config_override own[] = {
-        {"device.select=auto", "inference"}, {"device.share=yes", "inference"}, {"train.slices=auto", "inference"}};
-
-    return charl_config_parse(path, text, strlen(text), own, sizeof own / sizeof own[0], out);
+    return charl_config_parse(path, text, strlen(text), charl__inference_overrides, CHARL__INFERENCE_OVERRIDES, out);
 }
 
-static charl_status read_checkpoint(charl_inference *m, const char *path)
+static charl_status read_checkpoint(charl__session *m, const char *path)
 {
     charl_status st = CHARL_OK;
     charl_checkpoint_reader *r = NULL;
@@ -60,13 +57,13 @@ static charl_status read_checkpoint(charl_inference *m, const char *path)
     CHARL_REQUIRE_CLEANUP(charl_checkpoint_get_schema(r), CHARL_ERR_CHECKPOINT,
                           "%s does not say what its data look like", path);
     CHARL_TRY_CLEANUP(charl_data_schema_copy(charl_checkpoint_get_schema(r), &m->schema));
-    CHARL_TRY_CLEANUP(parse(path, text, &m->config));
+    CHARL_TRY_CLEANUP(parse(path, text, &m->own_config));
 cleanup:
     charl_checkpoint_close(r);
     return st;
 }
 
-static charl_status read_safetensors(charl_inference *m, const char *path, const char *text)
+static charl_status read_safetensors(charl__session *m, const char *path, const char *text)
 {
     charl_status st = CHARL_OK;
     charl_safetensors *s = NULL;
@@ -77,7 +74,7 @@ static charl_status read_safetensors(charl_inference *m, const char *path, const
     CHARL_REQUIRE_CLEANUP(charl_safetensors_get_schema(s), CHARL_ERR_CHECKPOINT,
                           "%s does not say what its data look like", path);
     CHARL_TRY_CLEANUP(charl_data_schema_copy(charl_safetensors_get_schema(s), &m->schema));
-    CHARL_TRY_CLEANUP(parse("config_text", text, &m->config));
+    CHARL_TRY_CLEANUP(parse("config_text", text, &m->own_config));
 cleanup:
     charl_safetensors_close(s);
     return st;
@@ -86,7 +83,7 @@ cleanup:
 static charl_status create_tensor(const charl_inference *m, charl_dtype dtype, const charl_shape *shape,
                                   const void *data, charl_tensor **out)
 {
-    CHARL_TRY(charl_tensor_create(m->dev, dtype, shape, out));
+    CHARL_TRY(charl_tensor_create(m->session->dev, dtype, shape, out));
     if (data) {
         CHARL_TRY(charl_tensor_write(*out, data, (size_t)charl_shape_count(shape) * charl_dtype_size(dtype)));
     }
@@ -97,7 +94,7 @@ static charl_status create_tensor(const charl_inference *m, charl_dtype dtype, c
 static charl_status create_inputs(charl_inference *m)
 {
     charl_status st = CHARL_OK;
-    const charl_data_schema *s = m->schema;
+    const charl_data_schema *s = m->session->schema;
     const charl_shape rows = {1, {m->max_rows}}, stats = {1, {s->n_stats}};
     charl_shape shape = {s->x_shape.ndim + 1, {m->max_rows}};
     int32_t *index = NULL;
@@ -106,8 +103,8 @@ static charl_status create_inputs(charl_inference *m)
     CHARL_REQUIRE_CLEANUP(s->x_shape.ndim < CHARL_MAX_DIMS, CHARL_ERR_CHECKPOINT, "samples of %d extents",
                           s->x_shape.ndim);
     memcpy(shape.dim + 1, s->x_shape.dim, (size_t)s->x_shape.ndim * sizeof shape.dim[0]);
-    CHARL_TRY_CLEANUP(charl_alloc_array(m->max_rows, sizeof *index, &index));
-    CHARL_TRY_CLEANUP(charl_alloc_array(s->n_stats, sizeof *scale, &scale));
+    CHARL_TRY_CLEANUP(charl__alloc_array(m->max_rows, sizeof *index, &index));
+    CHARL_TRY_CLEANUP(charl__alloc_array(s->n_stats, sizeof *scale, &scale));
     for (int64_t i = 0; i < m->max_rows; i++) {
         index[i] = (int32_t)i;
     }
@@ -118,7 +115,7 @@ static charl_status create_inputs(charl_inference *m)
     CHARL_TRY_CLEANUP(create_tensor(m, CHARL_I32, &rows, index, &m->index));
     CHARL_TRY_CLEANUP(create_tensor(m, CHARL_F32, &stats, s->mean, &m->shift));
     CHARL_TRY_CLEANUP(create_tensor(m, CHARL_F32, &stats, scale, &m->scale));
-    CHARL_TRY_CLEANUP(charl_alloc_array(charl_shape_count(&shape), charl_dtype_size(s->x_dtype), &m->x));
+    CHARL_TRY_CLEANUP(charl__alloc_array(charl_shape_count(&shape), charl_dtype_size(s->x_dtype), &m->x));
 cleanup:
     charl_free(index);
     charl_free(scale);
@@ -133,69 +130,109 @@ static charl_var *bound(charl_graph *g, const char *name, charl_tensor *t, charl
     return v;
 }
 
-static charl_status build_graph(charl_inference *m)
+/* The model puts out what its data have targets for. */
+static charl_status check_output(charl_inference *m, const charl_shape *out)
 {
-    charl_graph *g = NULL;
-    charl_shape out;
-    charl_var *x;
+    const charl_data_schema *s = m->session->schema;
+    const bool classes = charl__config_loss(m->session->config)->targets & CHARL_TARGET_CLASS;
+    const int64_t targets = charl_shape_count(&s->y_shape);
+    char text[CHARL_SHAPE_TEXT];
 
-    CHARL_TRY(charl_graph_create(m->dev, NULL, &m->g));
-    g = m->g;
-    charl_graph_set_training(g, false);
-    charl_graph_set_precision(g, charl__task_precision(m->config));
-    x = charl_gather_rows(g, bound(g, "x", m->source, CHARL_REPLICATED), bound(g, "row", m->index, CHARL_BATCHED),
-                          bound(g, "shift", m->shift, CHARL_REPLICATED), bound(g, "scale", m->scale, CHARL_REPLICATED));
-    x = charl__as_dtype(g, x, charl_graph_get_precision(g));
-    m->output = charl__as_dtype(g, charl_model_build(m->model, g, m->params, x), CHARL_F32);
-    charl_graph_keep(g, m->output);
-    CHARL_TRY(charl_graph_compile(g));
-    out = charl_var_get_type(m->output).shape;
-    m->n_outputs = charl_shape_count(&out) / m->max_rows;
-    CHARL_TRY(charl_alloc_array(charl_shape_count(&out), sizeof *m->outputs, &m->outputs));
+    m->n_outputs = charl_shape_count(out) / m->max_rows;
+    CHARL_REQUIRE(classes ? out->ndim == 2 && out->dim[1] >= s->classes : m->n_outputs == targets, CHARL_ERR_CONFIG,
+                  "the model's output for %lld rows is %s, its data have %lld %s", (long long)m->max_rows,
+                  charl_shape_format(out, text), (long long)(classes ? s->classes : targets),
+                  classes ? "classes" : "targets");
     return CHARL_OK;
 }
 
-static charl_status build(charl_inference *m, const char *path, const charl_inference_options *o)
+static charl_status build_graph(charl_inference *m)
 {
-    const charl_device_request request = {.select = o->device, .local_size = 1, .share = true};
-    charl_dataset_info data;
-    int64_t outputs;
+    charl_graph *g = NULL;
+    charl_status st;
+    charl_shape out;
+    charl_var *x;
 
-    charl_data_schema_get_info(m->schema, path, &data);
-    CHARL_REQUIRE(data.kind != CHARL_DATASET_TOKENS, CHARL_ERR_CONFIG,
-                  "%s is a model of tokens, which has no rows to answer; HINT charl_generate", path);
-    CHARL_TRY(charl__task_outputs(m->config, &data, &outputs));
-    CHARL_TRY(charl__task_model(m->config, outputs, &m->model));
-    CHARL_TRY(charl_params_create(&m->params));
-    CHARL_TRY(charl_device_open(&request, &m->dev));
-    CHARL_TRY(create_inputs(m));
-    CHARL_TRY(build_graph(m));
-    CHARL_TRY(charl_params_load(m->params, path, &(charl_params_load_options){.ema = o->ema}, NULL));
-    CHARL_TRY(charl_graph_warm_up(m->g));
+    CHARL_TRY(charl_graph_create(m->session->dev, NULL, &m->g));
+    g = m->g;
+    charl_graph_set_training(g, false);
+    charl_graph_set_precision(g, charl__task_precision(m->session->config));
+    x = charl_gather_rows(g, bound(g, "x", m->source, CHARL_REPLICATED), bound(g, "row", m->index, CHARL_BATCHED),
+                          bound(g, "shift", m->shift, CHARL_REPLICATED), bound(g, "scale", m->scale, CHARL_REPLICATED));
+    x = charl__as_dtype(g, x, charl_graph_get_precision(g));
+    m->output = charl__as_dtype(g, charl_model_build(m->session->model, g, m->session->params, x), CHARL_F32);
+    charl_graph_keep(g, m->output);
+    st = charl_graph_status(g);
+    if (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE) { /* layers that do not fit: the user's */
+        st = CHARL_ERR_CONFIG;
+    }
+    CHARL_TRY(st);
+    out = charl_var_get_type(m->output).shape;
+    CHARL_TRY(check_output(m, &out));
+    CHARL_TRY(charl__alloc_array(charl_shape_count(&out), sizeof *m->outputs, &m->outputs));
+    CHARL_TRY(charl_graph_compile(g));
     return CHARL_OK;
+}
+
+charl_status charl__inference_create(charl__session *s, const char *path, int64_t max_rows,
+                                     const charl_device_request *request, charl_inference **out)
+{
+    charl_status st = CHARL_OK;
+    charl_inference *m = NULL;
+
+    *out = NULL;
+    charl_data_schema_get_info(s->schema, path, &s->data);
+    CHARL_REQUIRE_CLEANUP(s->data.kind != CHARL_DATASET_TOKENS, CHARL_ERR_CONFIG,
+                          "%s is a model of tokens, which has no rows to answer; HINT "
+                          "charl_generate",
+                          path);
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *m, &m));
+    m->session = s;
+    m->max_rows = max_rows;
+    CHARL_TRY_CLEANUP(charl__session_create_model(s));
+    CHARL_TRY_CLEANUP(charl__session_open_device(s, request));
+    CHARL_TRY_CLEANUP(create_inputs(m));
+    CHARL_TRY_CLEANUP(build_graph(m));
+    *out = m;
+    m = NULL;
+cleanup:
+    charl_inference_close(m);
+    return st;
+}
+
+charl_status charl__inference_begin(charl_inference *m)
+{
+    return charl_graph_warm_up(m->g);
 }
 
 charl_status charl_inference_open(const char *path, const charl_inference_options *options, charl_inference **out)
 {
     const charl_inference_options o = options ? *options : (charl_inference_options){.max_rows = 0};
+    const charl_device_request request = {.select = o.device, .local_size = 1, .share = true};
     charl_status st = CHARL_OK;
+    charl__session s = {.infers = true};
     charl_inference *m = NULL;
 
     *out = NULL;
     CHARL_REQUIRE_CLEANUP(o.max_rows >= 0 && o.max_rows <= INT32_MAX, CHARL_ERR_INVALID, "max_rows is %lld",
                           (long long)o.max_rows);
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *m, &m));
-    m->max_rows = o.max_rows ? o.max_rows : MAX_ROWS;
     if (charl__ends_in(path, ".safetensors")) {
-        CHARL_TRY_CLEANUP(read_safetensors(m, path, o.config_text));
+        CHARL_TRY_CLEANUP(read_safetensors(&s, path, o.config_text));
     } else {
-        CHARL_TRY_CLEANUP(read_checkpoint(m, path));
+        CHARL_TRY_CLEANUP(read_checkpoint(&s, path));
     }
-    CHARL_TRY_CLEANUP(build(m, path, &o));
+    s.config = s.own_config;
+    CHARL_TRY_CLEANUP(charl__inference_create(&s, path, o.max_rows ? o.max_rows : MAX_ROWS, &request, &m));
+    CHARL_TRY_CLEANUP(charl_params_load(s.params, path, &(charl_params_load_options){.ema = o.ema}, NULL));
+    CHARL_TRY_CLEANUP(charl__inference_begin(m));
+    m->own = s;
+    m->session = &m->own;
+    s = (charl__session){0};
     *out = m;
     m = NULL;
 cleanup:
     charl_inference_close(m);
+    charl__session_fini(&s);
     return st;
 }
 
@@ -209,11 +246,7 @@ void charl_inference_close(charl_inference *m)
     charl_tensor_release(m->index);
     charl_tensor_release(m->shift);
     charl_tensor_release(m->scale);
-    charl_params_destroy(m->params);
-    charl_model_destroy(m->model);
-    charl_device_close(m->dev);
-    charl_data_schema_destroy(m->schema);
-    charl_config_destroy(m->config);
+    charl__session_fini(&m->own);
     charl_free(m->x);
     charl_free(m->outputs);
     charl_free(m);
@@ -221,16 +254,17 @@ void charl_inference_close(charl_inference *m)
 
 charl_inference_info charl_inference_get_info(const charl_inference *m)
 {
-    return (charl_inference_info){.schema = m->schema,
-                                  .x_dtype = m->schema->x_dtype,
-                                  .x_shape = m->schema->x_shape,
+    return (charl_inference_info){.schema = m->session->schema,
+                                  .x_dtype = m->session->schema->x_dtype,
+                                  .x_shape = m->session->schema->x_shape,
                                   .n_outputs = m->n_outputs,
                                   .max_rows = m->max_rows};
 }
 
 charl_status charl_inference_run(charl_inference *m, const void *x, int64_t n, float *outputs)
 {
-    const size_t row = (size_t)charl_shape_count(&m->schema->x_shape) * charl_dtype_size(m->schema->x_dtype);
+    const size_t row =
+        (size_t)charl_shape_count(&m->session->schema->x_shape) * charl_dtype_size(m->session->schema->x_dtype);
 
     CHARL_REQUIRE(n >= 0 && n <= m->max_rows, CHARL_ERR_INVALID, "a batch of %lld rows, the model was opened for %lld",
                   (long long)n, (long long)m->max_rows);

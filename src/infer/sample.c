@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
-#include "base/rng.h"
+#include "base/numeric/hash.h"
+#include "base/numeric/rng.h"
 
 typedef struct candidate {
     float logit;
@@ -60,6 +60,9 @@ static int64_t count_kept(const charl_generate_options *o, const candidate *c, i
     int64_t kept = 0;
 
     n = o->top_k > 0 && o->top_k < n ? o->top_k : n;
+    while (n > 1 && c[n - 1].weight < o->min_p * c[0].weight) {
+        n--;
+    }
     if (o->top_p >= 1.0) {
         return n;
     }
@@ -93,13 +96,13 @@ charl_status charl__sample(const charl_generate_options *o, const float *logits,
     if (o->temperature == 0.0) {
         goto cleanup;
     }
-    CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *c, &c));
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *c, &c));
     for (int64_t i = 0; i < n; i++) {
         const double below = (double)logits[i] - (double)logits[largest];
 
         c[i] = (candidate){logits[i], (int32_t)i, exp(below / o->temperature)};
     }
-    if (o->top_k > 0 || o->top_p < 1.0) {
+    if (o->top_k > 0 || o->top_p < 1.0 || o->min_p > 0.0) {
         qsort(c, (size_t)n, sizeof *c, by_logit);
         kept = count_kept(o, c, n);
     }

@@ -4,10 +4,10 @@
 #include "charl/generate.h"
 
 /** One token, a function of logits [n], options and `index`, the number of the draw. With
- * temperature 0 the first of the largest; else top_k, then top_p, then a draw from what is left, in
- * proportion to exp(logit / temperature). Equal logits go by number. Blocks. Local. Errors:
- * ERR_NONFINITE when a logit is NaN or infinite; ERR_NOMEM. Cost: a sort of n when top_k or top_p
- * are given. */
+ *  temperature 0 the first of the largest; else top_k, then min_p, then top_p, then a draw from what is left, in
+ *  proportion to exp(logit / temperature). Equal logits go by number. Blocks. Local. Errors:
+ *  ERR_NONFINITE when a logit is NaN or infinite; ERR_NOMEM. Cost: a sort of n when top_k, min_p or
+ *  top_p are given. */
 charl_status charl__sample(const charl_generate_options *o, const float *logits, int64_t n, uint64_t index,
                            int32_t *out) CHARL_MUST_CHECK;
 

@@ -112,7 +112,7 @@ charl_status charl__commit_dir(const char *path, char **out)
 {
     const char *slash = strrchr(path, '/');
 
-    CHARL_TRY(charl_strdup(slash ? path : ".", out));
+    CHARL_TRY(charl__strdup(slash ? path : ".", out));
     if (slash) {
         (*out)[slash == path ? 1 : slash - path] = '\0';
     }
@@ -123,7 +123,7 @@ charl_status charl__commit_join(const char *dir, const char *name, char **out)
 {
     const size_t bytes = strlen(dir) + strlen(name) + 2;
 
-    CHARL_TRY(charl_alloc(bytes, out));
+    CHARL_TRY(charl__alloc(bytes, out));
     snprintf(*out, bytes, "%s/%s", dir, name);
     return CHARL_OK;
 }
@@ -177,8 +177,8 @@ charl_status charl__commit_begin(const char *final, charl__commit *c)
     *c = (charl__commit){.fd = -1};
     host_name(host);
     bytes = strlen(final) + sizeof marker + strlen(host) + 32;
-    CHARL_TRY_CLEANUP(charl_strdup(final, &c->final));
-    CHARL_TRY_CLEANUP(charl_alloc(bytes, &c->temp));
+    CHARL_TRY_CLEANUP(charl__strdup(final, &c->final));
+    CHARL_TRY_CLEANUP(charl__alloc(bytes, &c->temp));
     snprintf(c->temp, bytes, "%s%s%s.%ld", final, marker, host, (long)getpid());
     CHARL_REQUIRE_CLEANUP(lstat(final, &s) != 0 || S_ISREG(s.st_mode), CHARL_ERR_DISK,
                           "%s: exists and is not a regular file", final);

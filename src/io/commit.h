@@ -3,14 +3,14 @@
 /** Files that appear whole or not at all.
  *
  *  begin creates `<final>.tmp.<host>.<pid>` beside the target and keeps it open and locked; the
- * caller fills it; end makes it durable: fsync, the caller's check, rename, fsync of the directory.
- * A crash at any instant leaves the old file or the new one, and at most a stale temporary, which
- * charl__commit_sweep removes.
+ *  caller fills it; end makes it durable: fsync, the caller's check, rename, fsync of the directory.
+ *  A crash at any instant leaves the old file or the new one, and at most a stale temporary, which
+ *  charl__commit_sweep removes.
  *
  *  Fault points: io.create io.fsync io.rename io.dirfsync (argument: the errno), and
- * io.crash.written, io.crash.synced, io.crash.verified, io.crash.renamed, which kill the process
- * with SIGKILL. io.statvfs: the argument is the free space; 0: it cannot be told.
- * io.rlimit: the limit of a file's size is not known in advance.
+ *  io.crash.written, io.crash.synced, io.crash.verified, io.crash.renamed, which kill the process
+ *  with SIGKILL. io.statvfs: the argument is the free space; 0: it cannot be told.
+ *  io.rlimit: the limit of a file's size is not known in advance.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,17 +30,17 @@ typedef struct charl__commit {
 
 /** Start replacing `final`. `c` needs charl__commit_fini on every path, also after failure.
  *  Errors: ERR_DISK (not writable, the target is not a regular file, another writer is at work),
- * ERR_NOMEM. */
+ *  ERR_NOMEM. */
 charl_status charl__commit_begin(const char *final, charl__commit *c) CHARL_MUST_CHECK;
 
 /** Append to the temporary, through signals and short transfers. Fault point: io.write. Errors:
- * ERR_DISK. */
+ *  ERR_DISK. */
 charl_status charl__commit_write(charl__commit *c, const void *data, size_t bytes) CHARL_MUST_CHECK;
 
 /** Make the temporary the final file. `verify` (may be NULL) sees the temporary after its fsync;
- * its failure is the result. On failure before the rename nothing has changed; after it (fsync of
- * the directory) the new file is in place but not known to be durable. Errors: ERR_DISK, what
- * verify returns. */
+ *  its failure is the result. On failure before the rename nothing has changed; after it (fsync of
+ *  the directory) the new file is in place but not known to be durable. Errors: ERR_DISK, what
+ *  verify returns. */
 charl_status charl__commit_end(charl__commit *c, charl_status (*verify)(const char *temp, void *user),
                                void *user) CHARL_MUST_CHECK;
 
@@ -51,17 +51,17 @@ void charl__commit_fini(charl__commit *c);
 charl_status charl__commit_bytes(const char *path, const void *data, size_t bytes) CHARL_MUST_CHECK;
 
 /** Open a file to append lines to it; `afresh` empties it first. A link is not followed, and
- * nothing is emptied that has another name too: either could be somebody's file. Errors: ERR_DISK,
- * also when it is not a regular file. */
+ *  nothing is emptied that has another name too: either could be somebody's file. Errors: ERR_DISK,
+ *  also when it is not a regular file. */
 charl_status charl__log_open(const char *path, bool afresh, FILE **out) CHARL_MUST_CHECK;
 
 /** Remove temporaries that dead processes of this host left in `dir`; with `exclusive` (the caller
- * holds the directory's lock, so no other job can be writing there) those of other hosts too.
+ *  holds the directory's lock, so no other job can be writing there) those of other hosts too.
  * *removed may be NULL. Errors: ERR_DISK when the directory cannot be read, ERR_NOMEM. */
 charl_status charl__commit_sweep(const char *dir, bool exclusive, int *removed) CHARL_MUST_CHECK;
 
 /** Prove that files can be created, synced, renamed and removed in `dir`. Errors: ERR_DISK,
- * ERR_NOMEM. */
+ *  ERR_NOMEM. */
 charl_status charl__commit_probe(const char *dir) CHARL_MUST_CHECK;
 
 /** fsync of a directory: makes renames and removals in it durable. Errors: ERR_DISK, ERR_NOMEM. */
@@ -74,14 +74,14 @@ charl_status charl__commit_dir(const char *path, char **out) CHARL_MUST_CHECK;
 charl_status charl__commit_join(const char *dir, const char *name, char **out) CHARL_MUST_CHECK;
 
 /** Bytes free for this user on the file system of `path` or of its directory; -1 if it cannot be
- * told. */
+ *  told. */
 int64_t charl__disk_free(const char *path);
 
 /** Bytes that a file may have by the limit of this process (ulimit -f); -1: any number. */
 int64_t charl__disk_largest(void);
 
 /** Record "`path`: `op` failed: <errno text> (N bytes needed, M free)" and return ERR_DISK.
- * `needed` < 0: unknown. */
+ *  `needed` < 0: unknown. */
 charl_status charl__disk_error(const char *path, const char *op, int err, int64_t needed);
 
 #endif

@@ -55,12 +55,12 @@ charl_status charl__h5_error_set(charl_status code, const char *file, int line, 
     va_end(ap);
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, note_frame, &stack);
     if (!stack.cause[0]) {
-        return charl__error_set(code, file, line, func, "%s", message);
+        return charl_error_set(code, file, line, func, "%s", message);
     }
     if (!stack.operation[0]) {
-        return charl__error_set(code, file, line, func, "%s (HDF5: %s)", message, stack.cause);
+        return charl_error_set(code, file, line, func, "%s (HDF5: %s)", message, stack.cause);
     }
-    return charl__error_set(code, file, line, func, "%s (HDF5: %s <- %s)", message, stack.cause, stack.operation);
+    return charl_error_set(code, file, line, func, "%s (HDF5: %s <- %s)", message, stack.cause, stack.operation);
 }
 
 bool charl__h5_close(hid_t *id)

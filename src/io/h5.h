@@ -1,13 +1,13 @@
 #ifndef CHARL_IO_H5_H
 #define CHARL_IO_H5_H
 /** HDF5 as the io module uses it: statuses instead of error stacks, counted handles, strict
- * attributes.
+ *  attributes.
  *
  *  Every function that calls HDF5 begins with charl__h5_begin(), because the library keeps its
- * error printing switch per thread. Handles are counted like any other acquisition, so a test sees
- * a leak. Attributes are scalars of fixed types; variable-length strings are refused because
- * reading them walks HDF5's global heap, the part of the format that damaged files crash in most
- * easily.
+ *  error printing switch per thread. Handles are counted like any other acquisition, so a test sees
+ *  a leak. Attributes are scalars of fixed types; variable-length strings are refused because
+ *  reading them walks HDF5's global heap, the part of the format that damaged files crash in most
+ *  easily.
  */
 #include <hdf5.h>
 #include <stdbool.h>
@@ -22,7 +22,7 @@ typedef struct charl__h5_site {
 } charl__h5_site;
 
 /** Silence HDF5's own error printing on this thread and keep it from loading plugin libraries.
- * Cheap. Thread-safe. */
+ *  Cheap. Thread-safe. */
 void charl__h5_begin(void);
 
 /** Whether the library was built for several threads. */
@@ -77,11 +77,11 @@ charl_status charl__h5_error_set(charl_status code, const char *file, int line, 
     } while (0)
 
 /** Close a handle of any kind from CHARL_H5_OPEN and set it to H5I_INVALID_HID; false if HDF5
- * reports a failure, which matters after writing. No-op and true for H5I_INVALID_HID. */
+ *  reports a failure, which matters after writing. No-op and true for H5I_INVALID_HID. */
 bool charl__h5_close(hid_t *id);
 
 /** Write scalar attribute `name` of `object`. Text is stored as a fixed-length UTF-8 string.
- * Errors: site->code. */
+ *  Errors: site->code. */
 charl_status charl__h5_set_text(const charl__h5_site *site, hid_t object, const char *name,
                                 const char *text) CHARL_MUST_CHECK;
 charl_status charl__h5_set_i64(const charl__h5_site *site, hid_t object, const char *name,
@@ -95,8 +95,8 @@ charl_status charl__h5_set_f64(const charl__h5_site *site, hid_t object, const c
 bool charl__h5_has(hid_t object, const char *name);
 
 /** Read scalar attribute `name` of `object`: integers of any width, floats (or integers) as f64,
- * fixed-length strings of at most cap - 1 bytes. Errors: site->code when absent, of another type,
- * not a scalar or too long. */
+ *  fixed-length strings of at most cap - 1 bytes. Errors: site->code when absent, of another type,
+ *  not a scalar or too long. */
 charl_status charl__h5_get_i64(const charl__h5_site *site, hid_t object, const char *name,
                                int64_t *out) CHARL_MUST_CHECK;
 charl_status charl__h5_get_f64(const charl__h5_site *site, hid_t object, const char *name,

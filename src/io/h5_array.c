@@ -9,6 +9,7 @@ hid_t charl__h5_memory_type(charl_dtype dtype)
            : dtype == CHARL_U16 ? H5T_NATIVE_UINT16
            : dtype == CHARL_U32 ? H5T_NATIVE_UINT32
            : dtype == CHARL_I32 ? H5T_NATIVE_INT32
+           : dtype == CHARL_I64 ? H5T_NATIVE_INT64
                                 : H5T_NATIVE_FLOAT;
 }
 

@@ -1,7 +1,7 @@
 #ifndef CHARL_IO_H5_ARRAY_H
 #define CHARL_IO_H5_ARRAY_H
 /** An array [rows, item] that is written from front to back: contiguous, its space there from the
- * beginning and never filled twice. */
+ *  beginning and never filled twice. */
 #include "charl/shape.h"
 #include "io/h5.h"
 
@@ -14,11 +14,11 @@ typedef struct charl__h5_array {
     hid_t dataset; /* H5I_INVALID_HID: there is none */
 } charl__h5_array;
 
-/** HDF5's type of elements of `dtype` in memory: u8, u16, u32, i32 or f32. */
+/** HDF5's type of elements of `dtype` in memory: u8, u16, u32, i32, i64 or f32. */
 hid_t charl__h5_memory_type(charl_dtype dtype);
 
 /** Create the array, and the groups of its name. path, name, dtype, item and rows are set, dataset
- * is H5I_INVALID_HID. Errors: ERR_DISK. */
+ *  is H5I_INVALID_HID. Errors: ERR_DISK. */
 charl_status charl__h5_array_create(charl__h5_array *a, hid_t file) CHARL_MUST_CHECK;
 
 /** The next n rows. Errors: ERR_DISK. */

@@ -103,7 +103,7 @@ static H5FD_t *driver_open(const char *name, unsigned flags, hid_t fapl, haddr_t
     if (!info) {
         return NULL;
     }
-    if (charl_alloc(sizeof *f, &f) != CHARL_OK) {
+    if (charl__alloc(sizeof *f, &f) != CHARL_OK) {
         note(info->io, "open", ENOMEM);
         return NULL;
     }

@@ -3,14 +3,14 @@
 /** How charl's HDF5 files meet the disk: a file driver whose first error sticks.
  *
  *  HDF5 cannot unwind from a failed write: closing the file fails, and the library crashes when the
- * process ends. This driver tells HDF5 that every write went well and notes the first failure in a
- * block that belongs to the caller and outlives H5Fclose; from then on nothing more reaches the
- * file. So the rule for a writer is: write, close, then charl__h5_io_check.
+ *  process ends. This driver tells HDF5 that every write went well and notes the first failure in a
+ *  block that belongs to the caller and outlives H5Fclose; from then on nothing more reaches the
+ *  file. So the rule for a writer is: write, close, then charl__h5_io_check.
  *
  *  It retries after signals, finishes short transfers, opens regular files only (a FIFO would block
- * for ever), takes no locks, and passes the fault points io.open io.read io.eintr io.short
- * io.enospc io.eio io.write io.flip io.truncate io.close where the argument is the errno to report
- * (io.flip: the byte within the write whose lowest bit is wrong).
+ *  for ever), takes no locks, and passes the fault points io.open io.read io.eintr io.short
+ *  io.enospc io.eio io.write io.flip io.truncate io.close where the argument is the errno to report
+ *  (io.flip: the byte within the write whose lowest bit is wrong).
  */
 #include <hdf5.h>
 
@@ -27,13 +27,13 @@ typedef struct charl__h5_io {
 } charl__h5_io;
 
 /** File access properties with the driver, format bounds V110..V110 and 4096-byte alignment. Give
- * back with charl__h5_close. `io` is reset except for io->fd, and borrowed until the file is
- * closed. Errors: ERR_NOMEM. */
+ *  back with charl__h5_close. `io` is reset except for io->fd, and borrowed until the file is
+ *  closed. Errors: ERR_NOMEM. */
 charl_status charl__h5_driver_fapl(charl__h5_io *io, hid_t *out) CHARL_MUST_CHECK;
 
 /** Whether everything written so far reached the operating system. `needed` is the size of the
- * whole file, for the message. Errors: ERR_DISK (ERR_NOMEM for ENOMEM) naming path, operation,
- * bytes needed and bytes free. */
+ *  whole file, for the message. Errors: ERR_DISK (ERR_NOMEM for ENOMEM) naming path, operation,
+ *  bytes needed and bytes free. */
 charl_status charl__h5_io_check(const charl__h5_io *io, const char *path, int64_t needed) CHARL_MUST_CHECK;
 
 #endif

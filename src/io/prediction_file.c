@@ -33,7 +33,7 @@ static charl_status add_array(charl__prediction_file *f, int k, const char *name
     a->item = item;
     a->rows = f->spec.rows;
     f->row_bytes[k] = (size_t)charl_shape_count(&item) * charl_dtype_size(dtype);
-    CHARL_TRY(charl_alloc_array(BLOCK_ROWS, f->row_bytes[k], &f->block[k]));
+    CHARL_TRY(charl__alloc_array(BLOCK_ROWS, f->row_bytes[k], &f->block[k]));
     CHARL_TRY(charl__h5_array_create(a, f->h5));
     return CHARL_OK;
 }
@@ -58,7 +58,7 @@ static charl_status write_strings(charl__prediction_file *f, const char *name, c
         longest = length > longest ? length : longest;
         at = files ? NULL : at + length + 1;
     }
-    CHARL_TRY_CLEANUP(charl_alloc_array(n, longest, &strings));
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, longest, &strings));
     at = list;
     for (int64_t i = 0; i < n; i++) {
         length = files ? strlen(files->paths[i]) : strcspn(at, "\n");
@@ -128,14 +128,14 @@ charl_status charl__prediction_file_create(const char *path, const charl__predic
     charl__prediction_file *f = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *f, &f));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *f, &f));
     f->spec = *spec;
     f->commit.fd = -1;
     f->h5 = H5I_INVALID_HID;
     for (int k = 0; k < N_ARRAYS; k++) {
         f->array[k].dataset = H5I_INVALID_HID;
     }
-    CHARL_TRY_CLEANUP(charl_strdup(path, &f->path));
+    CHARL_TRY_CLEANUP(charl__strdup(path, &f->path));
     CHARL_TRY_CLEANUP(open_file(f));
     *out = f;
     f = NULL;

@@ -4,10 +4,11 @@
  *
  *    /output       f32 [n, outputs]    probabilities of classes or labels, or values
  *    /predicted    i32 [n]             the class, where there are classes
- *    /label        i32 [n(, targets)]  or /target f32 [n, targets]: what the data say, where they
- * do; -1 or NaN for what a row does not say /file         strings [n]         where the samples are
- * files /class_names  strings [classes]   where classes have names /targets      strings [outputs]
- * where targets have names
+ *    /label        i32 [n(, targets)]  or /target f32 [n, targets]: what the data say, where they do; -1 or NaN for
+ *                                      what a row does not say
+ *    /file         strings [n]         where the samples are files
+ *    /class_names  strings [classes]   where classes have names
+ *    /targets      strings [outputs]   where targets have names
  */
 #include "charl/data_schema.h"
 #include "charl/image.h"
@@ -24,13 +25,13 @@ typedef struct charl__prediction_spec {
 } charl__prediction_spec;
 
 /** Start writing `path`; replaces a file of that name at the end. Owned. Errors: ERR_DISK,
- * ERR_NOMEM.
+ *  ERR_NOMEM.
  */
 charl_status charl__prediction_file_create(const char *path, const charl__prediction_spec *spec,
                                            charl__prediction_file **out) CHARL_MUST_CHECK;
 
 /** The next row: output [outputs], predicted (ignored without classes), target [targets] of i32 or
- * f32. Errors: ERR_DISK. */
+ *  f32. Errors: ERR_DISK. */
 charl_status charl__prediction_file_put(charl__prediction_file *f, const float *output, int32_t predicted,
                                         const void *target) CHARL_MUST_CHECK;
 

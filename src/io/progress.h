@@ -1,14 +1,14 @@
 #ifndef CHARL_IO_PROGRESS_H
 #define CHARL_IO_PROGRESS_H
 /** Signs of life while large files are written and read back: a slow disk that moves is told from
- * one that hangs.
+ *  one that hangs.
  *
  *      charl__progress_set(fn, ctx);        this thread's transfers call fn from now on
  *      charl_checkpoint_save(...);
  *      charl__progress_set(NULL, NULL);
  *
  *  Transfers go in pieces of at most CHARL__PIECE bytes. What is written is handed to the disk
- * piece by piece too, as an fsync of many GB would show nothing for minutes.
+ *  piece by piece too, as an fsync of many GB would show nothing for minutes.
  */
 #include <stdint.h>
 
@@ -26,8 +26,8 @@ typedef struct charl__writeback {
 } charl__writeback;
 
 /** The file has been written up to `end`, in about ascending order: when that is a piece more,
- * begin to write it to the disk and wait for the piece before. Returns 0 or the errno of a disk
- * that failed. Where the system cannot do that the fsync at the end does it all. */
+ *  begin to write it to the disk and wait for the piece before. Returns 0 or the errno of a disk
+ *  that failed. Where the system cannot do that the fsync at the end does it all. */
 int charl__writeback_step(charl__writeback *w, int fd, int64_t end);
 
 #endif

@@ -6,7 +6,7 @@
 #include "charl/status.h"
 
 /** Open a regular, non-empty file for reading, without waiting for the other end of a FIFO. *fd is
- * counted: close it with charl__regular_close; -1 on failure.
+ *  counted: close it with charl__regular_close; -1 on failure.
  *  Errors: ERR_CHECKPOINT; ERR_NOMEM when what is short says nothing about this file. */
 charl_status charl__regular_open(const char *path, int *fd, int64_t *bytes) CHARL_MUST_CHECK;
 
@@ -14,7 +14,7 @@ charl_status charl__regular_open(const char *path, int *fd, int64_t *bytes) CHAR
 void charl__regular_close(int *fd);
 
 /** Read `bytes` bytes at `at` through signals and short transfers. Returns the bytes read, fewer at
- * the end of the file, or -1. Fault point: io.read. */
+ *  the end of the file, or -1. Fault point: io.read. */
 int64_t charl__regular_read(int fd, void *dst, int64_t bytes, int64_t at);
 
 #endif

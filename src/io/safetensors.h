@@ -18,11 +18,21 @@ const char *charl__safetensors_dtype(charl_dtype dtype);
 #define CHARL__SAFETENSORS_SCHEMA "charl.schema"
 
 /** Take the header apart: names, types, shapes, and offsets that agree with them; the schema, NULL
- * where there is none. Where the bytes lie is the caller's to check. `path` is for messages. All
- * results are the caller's, as are the names; on failure there are none.
+ *  where there is none. Where the bytes lie is the caller's to check. `path` is for messages. All
+ *  results are the caller's, as are the names; on failure there are none.
  *  Errors: ERR_CHECKPOINT; ERR_CONFIG in a build without libjansson; ERR_NOMEM. */
 charl_status charl__safetensors_parse(const char *path, const char *json, size_t bytes, charl__safetensors_entry **out,
                                       int64_t *n, charl_data_schema **schema) CHARL_MUST_CHECK;
 void charl__safetensors_free(charl__safetensors_entry *entries, int64_t n);
+
+/** A tensor and the file that has it. Both are owned. */
+typedef struct charl__safetensors_place {
+    char *name, *file;
+} charl__safetensors_place;
+
+/** Read the weight_map of an index of shards, model.safetensors.index.json. Results and errors as charl__safetensors_parse;
+ *  release them with charl__safetensors_places_free. */
+charl_status charl__safetensors_index(const char *path, charl__safetensors_place **out, int64_t *n) CHARL_MUST_CHECK;
+void charl__safetensors_places_free(charl__safetensors_place *places, int64_t n);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "io/checkpoint/checkpoint_format.h"
+#include "io/regular.h"
 #include "io/safetensors.h"
 
 void charl__safetensors_free(charl__safetensors_entry *entries, int64_t n)
@@ -16,6 +17,15 @@ void charl__safetensors_free(charl__safetensors_entry *entries, int64_t n)
         charl_free(name);
     }
     charl_free(entries);
+}
+
+void charl__safetensors_places_free(charl__safetensors_place *places, int64_t n)
+{
+    for (int64_t i = 0; places && i < n; i++) {
+        charl_free(places[i].name);
+        charl_free(places[i].file);
+    }
+    charl_free(places);
 }
 
 #ifdef CHARL_HAVE_JANSSON
@@ -121,7 +131,7 @@ static charl_status parse_root(const char *path, json_t *root, charl__safetensor
             CHARL_TRY(read_metadata(path, value, schema));
             continue;
         }
-        CHARL_TRY(charl_strdup(key, &name));
+        CHARL_TRY(charl__strdup(key, &name));
         entries[*n].tensor.name = name;
         (*n)++; /* from here on the name is released with the entries */
         CHARL_TRY(parse_entry(&(place){path, name}, value, &entries[*n - 1]));
@@ -143,7 +153,7 @@ charl_status charl__safetensors_parse(const char *path, const char *json, size_t
     CHARL_REQUIRE_CLEANUP(root, CHARL_ERR_CHECKPOINT, "%s: the header is not JSON: byte %d: %s", path, error.position,
                           error.text);
     CHARL_REQUIRE_CLEANUP(json_is_object(root), CHARL_ERR_CHECKPOINT, "%s: the header is not an object", path);
-    CHARL_TRY_CLEANUP(charl_alloc_array((int64_t)json_object_size(root), sizeof *entries, &entries));
+    CHARL_TRY_CLEANUP(charl__alloc_array((int64_t)json_object_size(root), sizeof *entries, &entries));
     CHARL_TRY_CLEANUP(parse_root(path, root, entries, n, schema));
     *out = entries;
     entries = NULL;
@@ -158,7 +168,66 @@ cleanup:
     return st;
 }
 
+static charl_status read_places(const char *path, json_t *map, charl__safetensors_place *places, int64_t *n)
+{
+    const char *name;
+    json_t *file;
+
+    json_object_foreach(map, name, file)
+    {
+        CHARL_REQUIRE(json_is_string(file), CHARL_ERR_CHECKPOINT, "%s: weight_map: %.100s must be the name of a file",
+                      path, name);
+        (*n)++; /* from here on both names are released with the places */
+        CHARL_TRY(charl__strdup(name, &places[*n - 1].name));
+        CHARL_TRY(charl__strdup(json_string_value(file), &places[*n - 1].file));
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__safetensors_index(const char *path, charl__safetensors_place **out, int64_t *n)
+{
+    charl_status st = CHARL_OK;
+    charl__safetensors_place *places = NULL;
+    int64_t bytes = 0, count = 0;
+    json_t *root = NULL, *map;
+    json_error_t error;
+    char *text = NULL;
+    int fd = -1;
+
+    *out = NULL;
+    *n = 0;
+    CHARL_TRY_CLEANUP(charl__regular_open(path, &fd, &bytes));
+    CHARL_REQUIRE_CLEANUP(bytes <= CHARL__SAFETENSORS_HEADER, CHARL_ERR_CHECKPOINT, "%s: is too large for an index",
+                          path);
+    CHARL_TRY_CLEANUP(charl__alloc((size_t)bytes, &text));
+    CHARL_REQUIRE_CLEANUP(charl__regular_read(fd, text, bytes, 0) == bytes, CHARL_ERR_CHECKPOINT, "%s: cannot be read",
+                          path);
+    root = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error);
+    CHARL_REQUIRE_CLEANUP(root, CHARL_ERR_CHECKPOINT, "%s: is not JSON: line %d: %s", path, error.line, error.text);
+    map = json_object_get(root, "weight_map");
+    CHARL_REQUIRE_CLEANUP(json_is_object(map), CHARL_ERR_CHECKPOINT, "%s: has no weight_map", path);
+    CHARL_TRY_CLEANUP(charl__alloc_array((int64_t)json_object_size(map) + 1, sizeof *places, &places));
+    CHARL_TRY_CLEANUP(read_places(path, map, places, &count));
+    *out = places;
+    *n = count;
+    places = NULL;
+cleanup:
+    charl__safetensors_places_free(places, count);
+    charl_free(text);
+    charl__regular_close(&fd);
+    json_decref(root);
+    return st;
+}
+
 #else
+
+charl_status charl__safetensors_index(const char *path, charl__safetensors_place **out, int64_t *n)
+{
+    *out = NULL;
+    *n = 0;
+    CHARL_FAIL(CHARL_ERR_CONFIG, "%s: this build cannot read safetensors; HINT install libjansson-dev and build again",
+               path);
+}
 
 bool charl_safetensors_can_read(void)
 {

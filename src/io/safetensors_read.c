@@ -1,22 +1,35 @@
-/* Reading safetensors: everything is checked when the file is opened, tensors are read with pread.
- */
+/* Reading safetensors: everything is checked when a file is opened, tensors are read with pread. A model of several files is opened by
+ * its index, or by the folder that holds it. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/text/text.h"
+#include "io/commit.h"
 #include "io/regular.h"
 #include "io/safetensors.h"
 
-struct charl_safetensors {
+static const char index_name[] = "model.safetensors.index.json", file_name[] = "model.safetensors";
+
+/* One file. */
+typedef struct shard {
     char *path;
     int fd;
     int64_t data; /* where the tensors begin */
     charl__safetensors_entry *entries;
     int64_t n;
+} shard;
+
+struct charl_safetensors {
+    char *path;
+    shard *shards;
+    int64_t n_shards;
+    int64_t n;                 /* of all shards */
     charl_data_schema *schema; /* or NULL */
 };
 
-static charl_status read_header(charl_safetensors *s, int64_t file_bytes, char **json, int64_t *length)
+static charl_status read_header(const shard *s, int64_t file_bytes, char **json, int64_t *length)
 {
     uint64_t bytes = 0; /* memory is little-endian, as the file */
 
@@ -26,7 +39,7 @@ static charl_status read_header(charl_safetensors *s, int64_t file_bytes, char *
                   CHARL_ERR_CHECKPOINT, "%s: is not a safetensors file: a header of %llu bytes in a file of %lld",
                   s->path, (unsigned long long)bytes, (long long)file_bytes);
     *length = (int64_t)bytes;
-    CHARL_TRY(charl_alloc((size_t)bytes, json));
+    CHARL_TRY(charl__alloc((size_t)bytes, json));
     CHARL_REQUIRE(charl__regular_read(s->fd, *json, *length, 8) == *length, CHARL_ERR_CHECKPOINT,
                   "%s: the header cannot be read", s->path);
     CHARL_REQUIRE((*json)[0] == '{', CHARL_ERR_CHECKPOINT,
@@ -48,7 +61,7 @@ static int by_offset(const void *a, const void *b)
 }
 
 /* The tensors fill what follows the header: no overlap, no hole, nothing beyond the file. */
-static charl_status check_extents(const charl_safetensors *s, int64_t bytes)
+static charl_status check_extents(const shard *s, int64_t bytes)
 {
     int64_t at = 0;
 
@@ -67,29 +80,182 @@ static charl_status check_extents(const charl_safetensors *s, int64_t bytes)
     return CHARL_OK;
 }
 
-charl_status charl_safetensors_open(const char *path, charl_safetensors **out)
+/* The path of the shard is set. *schema: that of the file, or as it was. */
+static charl_status shard_open(shard *s, charl_data_schema **schema)
 {
     charl_status st = CHARL_OK;
-    charl_safetensors *s = NULL;
     char *json = NULL;
     int64_t file_bytes = 0, length = 0;
+    charl_data_schema *own = NULL;
 
-    *out = NULL;
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *s, &s));
     s->fd = -1;
-    CHARL_TRY_CLEANUP(charl_strdup(path, &s->path));
-    CHARL_TRY_CLEANUP(charl__regular_open(path, &s->fd, &file_bytes));
+    CHARL_TRY_CLEANUP(charl__regular_open(s->path, &s->fd, &file_bytes));
     CHARL_TRY_CLEANUP(read_header(s, file_bytes, &json, &length));
-    CHARL_TRY_CLEANUP(charl__safetensors_parse(path, json, (size_t)length, &s->entries, &s->n, &s->schema));
+    CHARL_TRY_CLEANUP(charl__safetensors_parse(s->path, json, (size_t)length, &s->entries, &s->n, &own));
     if (s->n > 0) {
         qsort(s->entries, (size_t)s->n, sizeof *s->entries, by_offset);
     }
     s->data = 8 + length;
     CHARL_TRY_CLEANUP(check_extents(s, file_bytes - s->data));
+    if (!*schema) {
+        *schema = own;
+        own = NULL;
+    }
+cleanup:
+    charl_data_schema_destroy(own);
+    charl_free(json);
+    return st;
+}
+
+/* The name of a shard: a file beside the index. */
+static charl_status check_name(const char *index, const char *name)
+{
+    CHARL_REQUIRE(name[0] && !strchr(name, '/'), CHARL_ERR_CHECKPOINT,
+                  "%s: \"%.100s\" is not the name of a file beside it", index, name);
+    return CHARL_OK;
+}
+
+static charl_status add_shard(charl_safetensors *s, const char *dir, const char *name)
+{
+    char *path = NULL;
+
+    CHARL_TRY(charl__commit_join(dir, name, &path));
+    for (int64_t i = 0; i < s->n_shards; i++) {
+        if (strcmp(s->shards[i].path, path) == 0) {
+            charl_free(path);
+            return CHARL_OK;
+        }
+    }
+    s->shards[s->n_shards].fd = -1;
+    s->shards[s->n_shards++].path = path;
+    return CHARL_OK;
+}
+
+static charl_status check_twice(const charl_safetensors *s)
+{
+    for (int64_t i = 1; i < s->n_shards; i++) {
+        for (int64_t k = 0; k < s->shards[i].n; k++) {
+            const char *name = s->shards[i].entries[k].tensor.name;
+
+            for (int64_t j = 0; j < i; j++) {
+                for (int64_t m = 0; m < s->shards[j].n; m++) {
+                    CHARL_REQUIRE(strcmp(s->shards[j].entries[m].tensor.name, name) != 0, CHARL_ERR_CHECKPOINT,
+                                  "%s: %s is in %s and in %s", s->path, name, s->shards[j].path, s->shards[i].path);
+                }
+            }
+        }
+    }
+    return CHARL_OK;
+}
+
+static bool is_in(const charl_safetensors *s, const char *file, const char *name)
+{
+    for (int64_t i = 0; i < s->n_shards; i++) {
+        const char *slash = strrchr(s->shards[i].path, '/');
+
+        if (strcmp(slash ? slash + 1 : s->shards[i].path, file) != 0) {
+            continue;
+        }
+        for (int64_t k = 0; k < s->shards[i].n; k++) {
+            if (strcmp(s->shards[i].entries[k].tensor.name, name) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static charl_status open_index(charl_safetensors *s)
+{
+    charl_status st = CHARL_OK;
+    charl__safetensors_place *places = NULL;
+    int64_t n = 0;
+    char *dir = NULL;
+
+    CHARL_TRY_CLEANUP(charl__safetensors_index(s->path, &places, &n));
+    CHARL_REQUIRE_CLEANUP(n > 0, CHARL_ERR_CHECKPOINT, "%s: weight_map is empty", s->path);
+    CHARL_TRY_CLEANUP(charl__commit_dir(s->path, &dir));
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *s->shards, &s->shards));
+    for (int64_t i = 0; i < n; i++) {
+        CHARL_TRY_CLEANUP(check_name(s->path, places[i].file));
+        CHARL_TRY_CLEANUP(add_shard(s, dir, places[i].file));
+    }
+    for (int64_t i = 0; i < s->n_shards; i++) {
+        st = shard_open(&s->shards[i], &s->schema);
+        if (st == CHARL_ERR_CHECKPOINT) {
+            charl__error_prefix("%s: ", s->path);
+        }
+        CHARL_TRY_CLEANUP(st);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        CHARL_REQUIRE_CLEANUP(is_in(s, places[i].file, places[i].name), CHARL_ERR_CHECKPOINT, "%s: %s is not in %s",
+                              s->path, places[i].name, places[i].file);
+    }
+    CHARL_TRY_CLEANUP(check_twice(s));
+cleanup:
+    charl__safetensors_places_free(places, n);
+    charl_free(dir);
+    return st;
+}
+
+static bool exists(const char *path)
+{
+    struct stat s;
+
+    return stat(path, &s) == 0;
+}
+
+/* A folder stands for the index or the file in it. */
+static charl_status resolve(const char *path, char **out)
+{
+    charl_status st = CHARL_OK;
+    struct stat s;
+    char *other = NULL;
+
+    *out = NULL;
+    if (charl__ends_in(path, file_name + strlen("model")) || stat(path, &s) != 0 || !S_ISDIR(s.st_mode)) {
+        return charl__strdup(path, out);
+    }
+    CHARL_TRY_CLEANUP(charl__commit_join(path, file_name, out));
+    if (exists(*out)) {
+        goto cleanup;
+    }
+    CHARL_TRY_CLEANUP(charl__commit_join(path, index_name, &other));
+    CHARL_REQUIRE_CLEANUP(exists(other), CHARL_ERR_CHECKPOINT,
+                          "%s has neither %s nor %s; HINT weights in other formats, such as "
+                          "pytorch_model.bin, must be saved as safetensors first",
+                          path, file_name, index_name);
+    charl_free(*out);
+    *out = other;
+    other = NULL;
+cleanup:
+    charl_free(other);
+    return st;
+}
+
+charl_status charl_safetensors_open(const char *path, charl_safetensors **out)
+{
+    charl_status st = CHARL_OK;
+    charl_safetensors *s = NULL;
+
+    *out = NULL;
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *s, &s));
+    CHARL_TRY_CLEANUP(resolve(path, &s->path));
+    if (charl__ends_in(s->path, ".index.json")) {
+        CHARL_TRY_CLEANUP(open_index(s));
+    } else {
+        CHARL_TRY_CLEANUP(charl__alloc_array(1, sizeof *s->shards, &s->shards));
+        s->shards[0].fd = -1;
+        s->n_shards = 1;
+        CHARL_TRY_CLEANUP(charl__strdup(s->path, &s->shards[0].path));
+        CHARL_TRY_CLEANUP(shard_open(&s->shards[0], &s->schema));
+    }
+    for (int64_t i = 0; i < s->n_shards; i++) {
+        s->n += s->shards[i].n;
+    }
     *out = s;
     s = NULL;
 cleanup:
-    charl_free(json);
     charl_safetensors_close(s);
     return st;
 }
@@ -97,8 +263,12 @@ cleanup:
 void charl_safetensors_close(charl_safetensors *s)
 {
     if (s) {
-        charl__regular_close(&s->fd);
-        charl__safetensors_free(s->entries, s->n);
+        for (int64_t i = 0; i < s->n_shards; i++) {
+            charl__regular_close(&s->shards[i].fd);
+            charl__safetensors_free(s->shards[i].entries, s->shards[i].n);
+            charl_free(s->shards[i].path);
+        }
+        charl_free(s->shards);
         charl_data_schema_destroy(s->schema);
         charl_free(s->path);
         charl_free(s);
@@ -117,14 +287,22 @@ const charl_data_schema *charl_safetensors_get_schema(const charl_safetensors *s
 
 const charl_checkpoint_tensor *charl_safetensors_get(const charl_safetensors *s, int64_t index)
 {
-    return index >= 0 && index < s->n ? &s->entries[index].tensor : NULL;
+    for (int64_t i = 0; index >= 0 && i < s->n_shards; i++) {
+        if (index < s->shards[i].n) {
+            return &s->shards[i].entries[index].tensor;
+        }
+        index -= s->shards[i].n;
+    }
+    return NULL;
 }
 
 const charl_checkpoint_tensor *charl_safetensors_find(const charl_safetensors *s, const char *name)
 {
-    for (int64_t i = 0; i < s->n; i++) {
-        if (strcmp(s->entries[i].tensor.name, name) == 0) {
-            return &s->entries[i].tensor;
+    const charl_checkpoint_tensor *t;
+
+    for (int64_t i = 0; (t = charl_safetensors_get(s, i)) != NULL; i++) {
+        if (strcmp(t->name, name) == 0) {
+            return t;
         }
     }
     return NULL;
@@ -132,13 +310,20 @@ const charl_checkpoint_tensor *charl_safetensors_find(const charl_safetensors *s
 
 charl_status charl_safetensors_read(const charl_safetensors *s, const charl_checkpoint_tensor *t, void *dst)
 {
-    const charl__safetensors_entry *e = NULL;
+    for (int64_t i = 0; i < s->n_shards; i++) {
+        const shard *f = &s->shards[i];
 
-    for (int64_t i = 0; i < s->n; i++) {
-        e = &s->entries[i].tensor == t ? &s->entries[i] : e;
+        for (int64_t k = 0; k < f->n; k++) {
+            const charl__safetensors_entry *e = &f->entries[k];
+
+            if (&e->tensor == t) {
+                const int64_t bytes = e->end - e->begin;
+
+                CHARL_REQUIRE(charl__regular_read(f->fd, dst, bytes, f->data + e->begin) == bytes, CHARL_ERR_CHECKPOINT,
+                              "%s: %s cannot be read", f->path, e->tensor.name);
+                return CHARL_OK;
+            }
+        }
     }
-    CHARL_REQUIRE(e, CHARL_ERR_INVALID, "%s: the tensor is not of this file", s->path);
-    CHARL_REQUIRE(charl__regular_read(s->fd, dst, e->end - e->begin, s->data + e->begin) == e->end - e->begin,
-                  CHARL_ERR_CHECKPOINT, "%s: %s cannot be read", s->path, e->tensor.name);
-    return CHARL_OK;
+    CHARL_FAIL(CHARL_ERR_INVALID, "%s: the tensor is not of this file", s->path);
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "io/checkpoint/checkpoint_format.h"
 #include "io/commit.h"
 #include "io/safetensors.h"
@@ -131,7 +131,7 @@ charl_status charl_safetensors_save(const char *path, const charl_checkpoint_ten
     charl__text header = {0};
     item *sorted = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(n_tensors, sizeof *sorted, &sorted));
+    CHARL_TRY_CLEANUP(charl__alloc_array(n_tensors, sizeof *sorted, &sorted));
     for (int64_t i = 0; i < n_tensors; i++) {
         sorted[i] = &tensors[i];
     }

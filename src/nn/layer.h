@@ -11,7 +11,7 @@ const charl_layer_type *charl__layer_type_find(const char *name); /* NULL if unk
 const charl_layer_type *charl__layer_type_at(int i);              /* NULL past the end */
 
 /** Append a layer that is a part of this one: its name and scope are b's with ".suffix". NULL x, or
- * an error, gives NULL. */
+ *  an error, gives NULL. */
 charl_var *charl__layer_build_inside(const charl_layer_build *b, const char *suffix, const charl_layer_type *type,
                                      const void *config, charl_var *x);
 /** Parameter `suffix` of the layer named `layer`, declared before with that shape. */
@@ -24,6 +24,9 @@ charl_var *charl__activate(charl_graph *g, const char *name, charl_var *x);
 /** The name itself in static memory, NULL if unknown. */
 const char *charl__activation_find(const char *name);
 
+/** Whether a parameter of that name is a matrix of a low-rank adapter (charl_lora). */
+bool charl__is_adapter(const char *name);
+
 /** The only list of layer types: charl__layer_NAME is the row in its file. */
 /* clang-format off */
 #define CHARL__LAYERS(X) \
@@ -34,5 +37,24 @@ const char *charl__activation_find(const char *name);
 /* clang-format on */
 #define CHARL__LAYER_EXTERN(name) extern const charl_layer_type charl__layer_##name;
 CHARL__LAYERS(CHARL__LAYER_EXTERN)
+
+/** Keys and defaults of a charl_rope_scaling, the member `at` of the settings `type`. */
+/* clang-format off */
+#define CHARL__ROPE_SCALING_DEFAULTS {.factor = 8, .low = 1, .high = 4, .original = 8192}
+#define CHARL__ROPE_SCALING_KEYS(type, at) \
+    {"rope_scaling", CHARL_KEY_CHOICE, offsetof(type, at.kind), NULL, false, \
+     "slow down rotary positions, for long windows; llama3: as in Llama 3.1", "none|llama3"}, \
+    {"rope_factor", CHARL_KEY_FLOAT, offsetof(type, at.factor), "[0,1e6]", false, \
+     "with rope_scaling: how many times slower, at least 1", NULL}, \
+    {"rope_low", CHARL_KEY_FLOAT, offsetof(type, at.low), "[0,1e6]", false, \
+     "with rope_scaling: pairs that turn less often within rope_original are slowed down", NULL}, \
+    {"rope_high", CHARL_KEY_FLOAT, offsetof(type, at.high), "[0,1e6]", false, \
+     "with rope_scaling: pairs that turn more often are not; above rope_low", NULL}, \
+    {"rope_original", CHARL_KEY_INT, offsetof(type, at.original), "[0,1e9]", false, \
+     "with rope_scaling: tokens of the window that the model was first trained on", NULL}
+/* clang-format on */
+
+/** Width of the mlp of a transformer block: `hidden`, or what 0 stands for in a block of `width` features. mlp: a charl_block_mlp. */
+int64_t charl__transformer_hidden(int64_t hidden, int mlp, int64_t width);
 
 #endif

@@ -1,28 +1,31 @@
 /* Models: lists of layers, and how they declare parameters in a set and append themselves to a
  * graph. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "autograd/op.h"
 #include "base/alloc.h"
-#include "base/key.h"
-#include "base/text.h"
+#include "base/registry/key.h"
+#include "base/text/text.h"
 #include "nn/layer.h"
 
-typedef struct charl_layer {
+typedef struct charl__layer {
     char *name;
     const charl_layer_type *type;
     _Alignas(8) unsigned char settings[CHARL_LAYER_MAX_SETTINGS];
-} charl_layer;
+} charl__layer;
 
 struct charl_model {
-    charl_layer *layer;
-    int count, capacity;
+    charl__layer *layer;
+    int count;
+    charl_lora lora; /* targets are its own */
+    char *lora_targets;
 };
 
 charl_status charl_model_create(charl_model **out)
 {
-    return charl_alloc(sizeof(charl_model), out);
+    return charl__alloc(sizeof(charl_model), out);
 }
 
 void charl_model_destroy(charl_model *m)
@@ -32,6 +35,7 @@ void charl_model_destroy(charl_model *m)
             charl_free(m->layer[i].name);
         }
         charl_free(m->layer);
+        charl_free(m->lora_targets);
         charl_free(m);
     }
 }
@@ -83,7 +87,7 @@ static charl_status adopt(const charl_model *m, const charl_key *k, unsigned cha
 }
 
 /* Check the settings of a layer, and make its strings the model's own. */
-static charl_status take_settings(const charl_model *m, charl_layer *l)
+static charl_status take_settings(const charl_model *m, charl__layer *l)
 {
     CHARL_TRY(charl__settings_check(&l->type->row, l->settings, ""));
     for (int i = 0; i < l->type->row.n_keys; i++) {
@@ -92,21 +96,10 @@ static charl_status take_settings(const charl_model *m, charl_layer *l)
     return CHARL_OK;
 }
 
-static charl_status reserve(charl_model *m)
-{
-    if (m->count == m->capacity) {
-        const int capacity = m->capacity ? 2 * m->capacity : 8;
-
-        CHARL_TRY(charl_realloc((size_t)capacity * sizeof *m->layer, &m->layer));
-        m->capacity = capacity;
-    }
-    return CHARL_OK;
-}
-
 charl_status charl_model_add(charl_model *m, const char *name, const char *type, const void *config)
 {
     charl_status st = CHARL_OK;
-    charl_layer l = {.type = charl__layer_type_find(type)};
+    charl__layer l = {.type = charl__layer_type_find(type)};
 
     CHARL_REQUIRE(l.type, CHARL_ERR_CONFIG, "layer %s: there is no layer type %s", name, type);
     CHARL_REQUIRE(name[0], CHARL_ERR_CONFIG, "a layer needs a name");
@@ -122,10 +115,38 @@ charl_status charl_model_add(charl_model *m, const char *name, const char *type,
         charl__error_prefix("layer %s: ", name);
         return st;
     }
-    CHARL_TRY(reserve(m));
-    CHARL_TRY(charl_strdup(name, &l.name));
+    CHARL_TRY(charl__grow(m->count, sizeof *m->layer, &m->layer));
+    CHARL_TRY(charl__strdup(name, &l.name));
     m->layer[m->count++] = l;
     return st;
+}
+
+charl_status charl_model_set_lora(charl_model *m, const charl_lora *lora)
+{
+    char *targets = NULL;
+
+    if (lora && lora->rank > 0) {
+        CHARL_REQUIRE(lora->rank <= INT32_MAX && lora->dropout >= 0 && lora->dropout < 1 && isfinite(lora->alpha) &&
+                          lora->targets && lora->targets[0],
+                      CHARL_ERR_CONFIG, "lora: rank %lld, alpha %g, dropout %g, targets \"%s\"", (long long)lora->rank,
+                      lora->alpha, lora->dropout, lora->targets ? lora->targets : "");
+        CHARL_TRY(charl__strdup(lora->targets, &targets));
+    }
+    charl_free(m->lora_targets);
+    m->lora_targets = targets;
+    m->lora = targets ? *lora : (charl_lora){0};
+    m->lora.targets = targets;
+    return CHARL_OK;
+}
+
+bool charl__is_adapter(const char *name)
+{
+    return charl__ends_in(name, ".lora_A.weight") || charl__ends_in(name, ".lora_B.weight");
+}
+
+const charl_lora *charl_model_get_lora(const charl_model *m)
+{
+    return m->lora.rank > 0 ? &m->lora : NULL;
 }
 
 int charl_model_get_count(const charl_model *m)
@@ -140,7 +161,7 @@ const char *charl_model_get_layer_name(const charl_model *m, int i)
 
 const char *charl_model_get_tie(const charl_model *m, int i)
 {
-    const charl_layer *l = i >= 0 && i < m->count ? &m->layer[i] : NULL;
+    const charl__layer *l = i >= 0 && i < m->count ? &m->layer[i] : NULL;
 
     for (int k = 0; l && k < l->type->row.n_keys; k++) {
         if (l->type->row.keys[k].kind == CHARL_KEY_LAYER) {
@@ -214,7 +235,7 @@ charl_var *charl__layer_build_inside(const charl_layer_build *b, const char *suf
                                      const void *config, charl_var *x)
 {
     char name[CHARL_LAYER_MAX_NAME];
-    const charl_layer_build inside = {.g = b->g, .set = b->set, .name = name, .settings = config};
+    const charl_layer_build inside = {.g = b->g, .set = b->set, .name = name, .settings = config, .lora = b->lora};
     const charl_status st = x ? join(b->name, suffix, name) : CHARL_OK;
 
     if (!x || st != CHARL_OK) {
@@ -240,13 +261,26 @@ static bool begins_part(const charl_model *m, int i, int length)
     return i == 0 || block || m->layer[i - 1].type->is_block || (int64_t)length * length >= m->count;
 }
 
+/* Adapters that nothing has would train nothing. */
+static charl_var *check_targets(const charl_model *m, charl_graph *g, const charl_params *set, charl_var *out)
+{
+    for (int i = 0; i < charl_params_get_count(set); i++) {
+        if (charl__is_adapter(charl_param_get_spec(charl_params_get(set, i))->name)) {
+            return out;
+        }
+    }
+    return charl__graph_fail(g, CHARL_ERR_CONFIG, "lora.targets = %s: no linear layer has such a name",
+                             m->lora.targets);
+}
+
 charl_var *charl_model_build(const charl_model *m, charl_graph *g, charl_params *set, charl_var *x)
 {
     int length = 0; /* of the part */
 
     for (int i = 0; i < m->count && x; i++) {
-        const charl_layer *l = &m->layer[i];
-        const charl_layer_build b = {.g = g, .set = set, .name = l->name, .settings = l->settings};
+        const charl__layer *l = &m->layer[i];
+        const charl_layer_build b = {
+            .g = g, .set = set, .name = l->name, .settings = l->settings, .lora = m->lora.rank > 0 ? &m->lora : NULL};
 
         if (begins_part(m, i, length)) {
             charl_graph_part_begin(g);
@@ -258,5 +292,5 @@ charl_var *charl_model_build(const charl_model *m, charl_graph *g, charl_params 
         charl_graph_scope_end(g);
     }
     charl_graph_part_end(g);
-    return x;
+    return x && m->lora.rank > 0 ? check_targets(m, g, set, x) : x;
 }

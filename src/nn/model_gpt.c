@@ -6,7 +6,12 @@
 #include "nn/layer.h"
 #include "nn/model.h"
 
-static const double init_std = 0.02;
+static const double init_std = 0.02, default_eps = 1e-5, default_theta = 10000.0;
+
+static double eps_of(const charl_gpt_config *c)
+{
+    return c->norm_eps > 0 ? c->norm_eps : default_eps;
+}
 
 static charl_status add_embeddings(charl_model *m, const charl_gpt_config *c)
 {
@@ -36,8 +41,14 @@ static charl_status add_blocks(charl_model *m, const charl_gpt_config *c)
     block.dropout = c->dropout;
     block.rotary = c->positions == CHARL_GPT_ROTARY;
     block.bias = c->bias;
+    block.qkv_bias = c->qkv_bias;
     block.norm = c->norm;
     block.mlp = c->mlp;
+    block.hidden = c->hidden;
+    block.head_dim = c->head_dim;
+    block.norm_eps = eps_of(c);
+    block.rope = c->rope;
+    block.rope_theta = c->rope_theta > 0 ? c->rope_theta : default_theta;
     for (int64_t i = 0; i < c->n_layer; i++) {
         snprintf(name, sizeof name, "h.%lld", (long long)i);
         CHARL_TRY(charl_model_add(m, name, "transformer_block", &block));
@@ -50,10 +61,11 @@ static charl_status add_norm(charl_model *m, const charl_gpt_config *c)
     charl_norm_config norm;
 
     if (c->norm == CHARL_BLOCK_RMS_NORM) {
-        CHARL_TRY(charl_model_add(m, "ln_f", "rms_norm", NULL));
+        CHARL_TRY(charl_model_add(m, "ln_f", "rms_norm", &(charl_rms_norm_config){.eps = eps_of(c)}));
         return CHARL_OK;
     }
     CHARL_TRY(charl_layer_defaults("layer_norm", &norm));
+    norm.eps = eps_of(c);
     norm.bias = c->bias;
     CHARL_TRY(charl_model_add(m, "ln_f", "layer_norm", &norm));
     return CHARL_OK;
@@ -76,7 +88,7 @@ charl_status charl_model_add_gpt(charl_model *m, const charl_gpt_config *c)
 {
     CHARL_REQUIRE(c->vocab >= 1 && c->n_layer >= 1 && c->n_head >= 1, CHARL_ERR_CONFIG,
                   "a gpt needs a vocabulary, layers and heads");
-    CHARL_REQUIRE(c->n_embd >= 1 && c->n_embd % c->n_head == 0, CHARL_ERR_CONFIG,
+    CHARL_REQUIRE(c->n_embd >= 1 && (c->head_dim || c->n_embd % c->n_head == 0), CHARL_ERR_CONFIG,
                   "n_embd = %lld is not a multiple of n_head = %lld", (long long)c->n_embd, (long long)c->n_head);
     CHARL_TRY(add_embeddings(m, c));
     CHARL_TRY(add_blocks(m, c));
@@ -92,9 +104,10 @@ typedef struct gpt_settings {
 
 static int64_t vocab(const void *settings, int64_t tokens)
 {
-    const int64_t multiple = ((const gpt_settings *)settings)->vocab_multiple;
+    const gpt_settings *s = settings;
+    const int64_t multiple = s->vocab_multiple;
 
-    return (tokens + multiple - 1) / multiple * multiple;
+    return s->gpt.vocab > 0 ? s->gpt.vocab : (tokens + multiple - 1) / multiple * multiple;
 }
 
 static int64_t window(const void *settings)
@@ -110,19 +123,34 @@ static charl_status add(charl_model *m, const void *settings, int64_t outputs)
     return charl_model_add_gpt(m, &c);
 }
 
+static void resolve(void *settings, int64_t outputs)
+{
+    charl_gpt_config *c = &((gpt_settings *)settings)->gpt;
+
+    c->n_kv_head = c->n_kv_head ? c->n_kv_head : c->n_head;
+    c->head_dim = c->head_dim ? c->head_dim : c->n_embd / c->n_head;
+    c->hidden = charl__transformer_hidden(c->hidden, c->mlp, c->n_embd);
+    c->vocab = c->vocab ? c->vocab : outputs;
+}
+
 static bool check(const void *settings, const char **key, char *reason)
 {
     const charl_gpt_config *c = &((const gpt_settings *)settings)->gpt;
     const int64_t kv = c->n_kv_head > 0 ? c->n_kv_head : c->n_head;
 
     *key = "n_embd";
-    if (c->n_embd % c->n_head != 0) {
+    if (!c->head_dim && c->n_embd % c->n_head != 0) {
         snprintf(reason, CHARL_REASON_BYTES, "%" PRId64 " does not divide among n_head = %" PRId64 " heads", c->n_embd,
                  c->n_head);
         return false;
     }
-    if (c->positions == CHARL_GPT_ROTARY && c->n_embd / c->n_head % 2 != 0) {
+    if (c->positions == CHARL_GPT_ROTARY && (c->head_dim ? c->head_dim : c->n_embd / c->n_head) % 2 != 0) {
         snprintf(reason, CHARL_REASON_BYTES, "rotary positions need an even width of each head");
+        return false;
+    }
+    *key = "rope_high";
+    if (c->rope.kind != CHARL_ROPE_SCALING_NONE && !(c->rope.high > c->rope.low)) {
+        snprintf(reason, CHARL_REASON_BYTES, "must be above rope_low = %g", c->rope.low);
         return false;
     }
     *key = "n_kv_head";
@@ -139,28 +167,49 @@ static const charl_key keys[] = {
     {"n_head", CHARL_KEY_INT, AT(gpt.n_head), "[1,1000]", false, "attention heads per block", NULL},
     {"n_kv_head", CHARL_KEY_INT, AT(gpt.n_kv_head), "[1,1000]", false,
      "key/value heads (grouped-query attention); n_head must be a multiple of it; auto: n_head", "auto"},
-    {"n_embd", CHARL_KEY_INT, AT(gpt.n_embd), "[1,1e6]", false, "embedding width; must be a multiple of n_head", NULL},
+    {"n_embd", CHARL_KEY_INT, AT(gpt.n_embd), "[1,1e6]", false,
+     "embedding width; must be a multiple of n_head, unless head_dim is given", NULL},
+    {"head_dim", CHARL_KEY_INT, AT(gpt.head_dim), "[1,256]", false, "width of an attention head; auto: n_embd / n_head",
+     "auto"},
+    {"hidden", CHARL_KEY_INT, AT(gpt.hidden), "[1,1e9]", false,
+     "width of the MLP; auto: 4 n_embd, with swiglu 8/3 n_embd rounded up to a multiple of 64", "auto"},
     {"block_size", CHARL_KEY_SIZE, AT(gpt.block_size), "[1,1e6]", false, "context length in tokens", NULL},
     {"dropout", CHARL_KEY_FLOAT, AT(gpt.dropout), "[0,1)", false, "dropout probability", NULL},
     {"bias", CHARL_KEY_BOOL, AT(gpt.bias), NULL, false, "use biases in linear layers and norms, as GPT-2 does", NULL},
+    {"qkv_bias", CHARL_KEY_BOOL, AT(gpt.qkv_bias), NULL, false,
+     "use biases of queries, keys and values even with bias = no, as Qwen2 does", NULL},
     {"tie_weights", CHARL_KEY_BOOL, AT(gpt.tie_weights), NULL, false,
      "share one matrix between the token embedding and the output layer", NULL},
+    {"vocab_size", CHARL_KEY_INT, AT(gpt.vocab), "[1,1e9]", false,
+     "rows of embedding and output, at least as many as the data have tokens; auto: those tokens, "
+     "rounded up to "
+     "vocab_multiple",
+     "auto"},
     {"vocab_multiple", CHARL_KEY_INT, AT(vocab_multiple), "[1,65536]", false,
      "round the vocabulary size of embedding and output up to a multiple of this; multiples of 64 "
-     "are faster on GPUs"
-     "multiply matrices of 64 rows faster",
+     "are faster on GPUs",
      NULL},
     {"norm", CHARL_KEY_CHOICE, AT(gpt.norm), NULL, false, "layer: layer norm; rms: RMS norm, as in Llama", "layer|rms"},
+    {"norm_eps", CHARL_KEY_FLOAT, AT(gpt.norm_eps), "(0,1)", false, "added to the variance in the norms", NULL},
     {"mlp", CHARL_KEY_CHOICE, AT(gpt.mlp), NULL, false,
      "activation of the MLP: gelu (exact), gelu_tanh (tanh approximation, as in GPT-2) or swiglu "
-     "(as in Llama)"
-     "Llama",
+     "(as in Llama)",
      "gelu|gelu_tanh|swiglu"},
     {"positions", CHARL_KEY_CHOICE, AT(gpt.positions), NULL, false,
      "position encoding: learned embeddings, or rotary embeddings (RoPE) of queries and keys", "learned|rotary"},
+    {"rope_theta", CHARL_KEY_FLOAT, AT(gpt.rope_theta), "(1,1e9)", false, "base of the angles of rotary positions",
+     NULL},
+    CHARL__ROPE_SCALING_KEYS(gpt_settings, gpt.rope),
 };
-static const gpt_settings defaults = {
-    .gpt = {.n_layer = 12, .n_head = 12, .n_embd = 768, .block_size = 1024, .tie_weights = true}, .vocab_multiple = 1};
+static const gpt_settings defaults = {.gpt = {.n_layer = 12,
+                                              .n_head = 12,
+                                              .n_embd = 768,
+                                              .block_size = 1024,
+                                              .norm_eps = 1e-5,
+                                              .rope_theta = 10000,
+                                              .rope = CHARL__ROPE_SCALING_DEFAULTS,
+                                              .tie_weights = true},
+                                      .vocab_multiple = 1};
 
 const charl_model_type charl__model_gpt = {
     .row.name = "gpt",
@@ -172,6 +221,7 @@ const charl_model_type charl__model_gpt = {
     .add = add,
     .window = window,
     .vocab = vocab,
+    .resolve = resolve,
     .has_kv_cache = true,
     .keeps_vectors = true,
 };

@@ -124,8 +124,7 @@ static const charl_key keys[] = {
      "channels of the first stage; auto: 64, or 16 for the depths made for small images", "auto"},
     {"stem", CHARL_KEY_CHOICE, offsetof(charl_resnet_config, stem), NULL, false,
      "imagenet: 7x7 convolution, stride 2, and 3x3 max pooling; cifar: 3x3 convolution, stride 1; "
-     "auto: by depth"
-     "full size; auto: by depth",
+     "auto: by depth",
      "auto|imagenet|cifar"},
 };
 static const charl_resnet_config defaults = {.depth = 18};

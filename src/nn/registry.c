@@ -1,5 +1,5 @@
 /* The registries of layers and models. */
-#include "base/registry.h"
+#include "base/registry/registry.h"
 
 #include "base/error.h"
 #include "nn/layer.h"

@@ -47,7 +47,7 @@ static bool state_shape(int k, const charl_param *p, charl_shape *out)
     return (out->ndim > 1) == (k != VARIANCE);
 }
 
-static void fill(const charl_optimizer_config *c, int64_t t, charl_step_params *record)
+static void fill(const charl_optimizer_config *c, int64_t t, charl__step_params *record)
 {
     (void)c;
     record->bias1 = (float)pow((double)t, -0.8);
@@ -61,7 +61,7 @@ static charl_status prepare(charl_optimizer *o)
     int64_t partial = 1, mean = 1;
     float *size = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(count, sizeof *size, &size));
+    CHARL_TRY_CLEANUP(charl__alloc_array(count, sizeof *size, &size));
     for (int i = 0; i < count; i++) {
         const charl_param *p = o->set->param[i];
 
@@ -87,9 +87,9 @@ cleanup:
     return st;
 }
 
-static charl_arg direction_of(const charl_optimizer *o, const charl_param *p)
+static charl__arg direction_of(const charl_optimizer *o, const charl_param *p)
 {
-    charl_arg a = charl__raw(CHARL_ARG_OUT, o->scratch[DIRECTION]);
+    charl__arg a = charl__raw(CHARL_ARG_OUT, o->scratch[DIRECTION]);
 
     a.v.offset = p->offset;
     return a;
@@ -98,7 +98,7 @@ static charl_arg direction_of(const charl_optimizer *o, const charl_param *p)
 static charl_status update_factors(const charl_optimizer *o, const charl_param *p, const view *v)
 {
     const size_t wide = (size_t)((v->cols + GROUP - 1) / GROUP * GROUP);
-    charl_launch mean = {
+    charl__launch mean = {
         .file = "optim/adafactor",
         .entry = "charl_adafactor_mean",
         .global = {(size_t)v->batch * GROUP},
@@ -106,45 +106,46 @@ static charl_status update_factors(const charl_optimizer *o, const charl_param *
         .args = {charl__optimizer_state(o, ROW, p), charl__raw(CHARL_ARG_OUT, o->scratch[MEAN]), charl__i64(v->rows)},
         .label = "adafactor"};
 
-    CHARL_TRY(charl__optimizer_update(
+    CHARL_TRY(charl__optimizer_update_enqueue(
         o, p,
-        &(charl_optimizer_update){.file = "optim/adafactor",
-                                  .entry = "charl_adafactor_rows",
-                                  .global = {(size_t)(v->batch * v->rows) * GROUP},
-                                  .own = {charl__optimizer_state(o, ROW, p), charl__i64(v->cols)}}));
-    CHARL_TRY(
-        charl__optimizer_update(o, p,
-                                &(charl_optimizer_update){.file = "optim/adafactor",
-                                                          .entry = "charl_adafactor_columns",
-                                                          .global = {wide, (size_t)stretches(v), (size_t)v->batch},
-                                                          .own = {charl__raw(CHARL_ARG_OUT, o->scratch[PARTIAL]),
-                                                                  charl__i64(v->rows), charl__i64(v->cols)}}));
-    CHARL_TRY(charl__optimizer_update(o, p,
-                                      &(charl_optimizer_update){.file = "optim/adafactor",
-                                                                .entry = "charl_adafactor_fold",
-                                                                .global = {wide, 1, (size_t)v->batch},
-                                                                .own = {charl__optimizer_state(o, COL, p),
-                                                                        charl__raw(CHARL_ARG_IN, o->scratch[PARTIAL]),
-                                                                        charl__i64(v->rows), charl__i64(v->cols)}}));
-    CHARL_TRY(charl__launch(o->set->dev, &mean));
+        &(charl__optimizer_update){.file = "optim/adafactor",
+                                   .entry = "charl_adafactor_rows",
+                                   .global = {(size_t)(v->batch * v->rows) * GROUP},
+                                   .own = {charl__optimizer_state(o, ROW, p), charl__i64(v->cols)}}));
+    CHARL_TRY(charl__optimizer_update_enqueue(
+        o, p,
+        &(charl__optimizer_update){
+            .file = "optim/adafactor",
+            .entry = "charl_adafactor_columns",
+            .global = {wide, (size_t)stretches(v), (size_t)v->batch},
+            .own = {charl__raw(CHARL_ARG_OUT, o->scratch[PARTIAL]), charl__i64(v->rows), charl__i64(v->cols)}}));
+    CHARL_TRY(charl__optimizer_update_enqueue(
+        o, p,
+        &(charl__optimizer_update){.file = "optim/adafactor",
+                                   .entry = "charl_adafactor_fold",
+                                   .global = {wide, 1, (size_t)v->batch},
+                                   .own = {charl__optimizer_state(o, COL, p),
+                                           charl__raw(CHARL_ARG_IN, o->scratch[PARTIAL]), charl__i64(v->rows),
+                                           charl__i64(v->cols)}}));
+    CHARL_TRY(charl__launch_enqueue(o->set->dev, &mean));
     return CHARL_OK;
 }
 
 static charl_status direct(const charl_optimizer *o, const charl_param *p)
 {
-    charl_optimizer_update u = {
+    charl__optimizer_update u = {
         .file = "optim/adafactor", .entry = "charl_adafactor_vector", .own = {direction_of(o, p)}};
 
     if (p->spec.shape.ndim > 1) {
         const view v = view_of(&p->spec.shape);
-        const charl_arg own[] = {direction_of(o, p),
-                                 charl__optimizer_state(o, ROW, p),
-                                 charl__optimizer_state(o, COL, p),
-                                 charl__raw(CHARL_ARG_IN, o->scratch[MEAN]),
-                                 charl__i64(charl_shape_count(&p->spec.shape)),
-                                 charl__i64(v.rows),
-                                 charl__i64(v.cols),
-                                 charl__f32((float)o->config.eps)};
+        const charl__arg own[] = {direction_of(o, p),
+                                  charl__optimizer_state(o, ROW, p),
+                                  charl__optimizer_state(o, COL, p),
+                                  charl__raw(CHARL_ARG_IN, o->scratch[MEAN]),
+                                  charl__i64(charl_shape_count(&p->spec.shape)),
+                                  charl__i64(v.rows),
+                                  charl__i64(v.cols),
+                                  charl__f32((float)o->config.eps)};
 
         CHARL_TRY(update_factors(o, p, &v));
         u.entry = "charl_adafactor_matrix";
@@ -155,7 +156,7 @@ static charl_status direct(const charl_optimizer *o, const charl_param *p)
         u.own[1] = charl__optimizer_state(o, VARIANCE, p);
         u.own[2] = charl__f32((float)o->config.eps);
     }
-    CHARL_TRY(charl__optimizer_update(o, p, &u));
+    CHARL_TRY(charl__optimizer_update_enqueue(o, p, &u));
     return CHARL_OK;
 }
 
@@ -168,9 +169,9 @@ static charl_status enqueue(const charl_optimizer *o)
     }
     CHARL_TRY(charl__tensor_sums_squares(o->sums, o->set->value, 0));
     CHARL_TRY(charl__tensor_sums_squares(o->sums, o->scratch[DIRECTION], 1));
-    CHARL_TRY(charl__optimizer_update(
+    CHARL_TRY(charl__optimizer_update_enqueue(
         o, NULL,
-        &(charl_optimizer_update){
+        &(charl__optimizer_update){
             .file = "optim/adafactor",
             .entry = "charl_adafactor_apply",
             .own = {charl__raw(CHARL_ARG_IN, o->scratch[DIRECTION]), charl__raw(CHARL_ARG_IN, o->sums->owner),
@@ -191,7 +192,7 @@ static double mean_square(const double *x, int64_t n, int64_t step)
     return sum / (double)n;
 }
 
-static void update_reference(const charl_optimizer_reference *r, double w)
+static void update_reference(const charl__optimizer_reference *r, double w)
 {
     const view v = r->shape.ndim > 1 ? view_of(&r->shape) : (view){0, 0, 0};
 
@@ -209,7 +210,7 @@ static void update_reference(const charl_optimizer_reference *r, double w)
 }
 
 /* Second moment of element i. */
-static double moment(const charl_optimizer_reference *r, int64_t i)
+static double moment(const charl__optimizer_reference *r, int64_t i)
 {
     double mean = 0.0;
     int64_t b;
@@ -226,7 +227,7 @@ static double moment(const charl_optimizer_reference *r, int64_t i)
     return r->state[ROW][i / v.cols] * r->state[COL][b * v.cols + i % v.cols] / fmax(mean, r->config->eps);
 }
 
-static void reference(const charl_optimizer_reference *r)
+static void reference(const charl__optimizer_reference *r)
 {
     const double eps = r->config->eps, w = pow((double)r->t, -0.8);
     const double rho = fmin(r->lr, 1.0 / sqrt((double)r->t));
@@ -252,7 +253,7 @@ static const charl_key keys[] = {
 
 static const charl_optimizer_config defaults = {.type = "adafactor", .eps = 0x1p-23};
 
-const charl_optimizer_rule charl__optim_adafactor = {
+const charl__optimizer_rule charl__optim_adafactor = {
     .row.name = "adafactor",
     .row.help = "second moments as row and column means; steps relative to the size of the weights",
     CHARL_KEYS(keys),

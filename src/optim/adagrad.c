@@ -11,9 +11,9 @@ static int count_states(const charl_optimizer_config *c)
 
 static charl_status enqueue(const charl_optimizer *o)
 {
-    return charl__optimizer_update(
+    return charl__optimizer_update_enqueue(
         o, NULL,
-        &(charl_optimizer_update){
+        &(charl__optimizer_update){
             .file = "optim/adagrad",
             .entry = "charl_adagrad",
             .elementwise = true,
@@ -21,7 +21,7 @@ static charl_status enqueue(const charl_optimizer *o)
         });
 }
 
-static void reference(const charl_optimizer_reference *r)
+static void reference(const charl__optimizer_reference *r)
 {
     double *sum = r->state[0];
 
@@ -39,7 +39,7 @@ static const charl_key keys[] = {
 
 static const charl_optimizer_config defaults = {.type = "adagrad", .eps = 1e-10};
 
-const charl_optimizer_rule charl__optim_adagrad = {
+const charl__optimizer_rule charl__optim_adagrad = {
     .row.name = "adagrad",
     .row.help = "the gradient over the root of the sum of its squares",
     CHARL_KEYS(keys),

@@ -13,9 +13,9 @@ static charl_status enqueue(const charl_optimizer *o, const char *defines)
 {
     const charl_optimizer_config *c = &o->config;
 
-    return charl__optimizer_update(
+    return charl__optimizer_update_enqueue(
         o, NULL,
-        &(charl_optimizer_update){
+        &(charl__optimizer_update){
             .file = "optim/adam",
             .entry = "charl_adam",
             .elementwise = true,
@@ -36,7 +36,7 @@ static charl_status enqueue_adamw(const charl_optimizer *o)
     return enqueue(o, "#define DECOUPLED 1\n");
 }
 
-static void reference(const charl_optimizer_reference *r, bool decoupled)
+static void reference(const charl__optimizer_reference *r, bool decoupled)
 {
     const double b1 = r->config->beta1, b2 = r->config->beta2;
     const double bias1 = 1.0 - pow(b1, (double)r->t), bias2 = 1.0 - pow(b2, (double)r->t);
@@ -56,12 +56,12 @@ static void reference(const charl_optimizer_reference *r, bool decoupled)
     }
 }
 
-static void reference_adam(const charl_optimizer_reference *r)
+static void reference_adam(const charl__optimizer_reference *r)
 {
     reference(r, false);
 }
 
-static void reference_adamw(const charl_optimizer_reference *r)
+static void reference_adamw(const charl__optimizer_reference *r)
 {
     reference(r, true);
 }
@@ -74,7 +74,7 @@ static const charl_key keys[] = {
 
 static const charl_optimizer_config adam_defaults = {.type = "adam", .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
 
-const charl_optimizer_rule charl__optim_adam = {
+const charl__optimizer_rule charl__optim_adam = {
     .row.name = "adam",
     .row.help = "Adam: moving means of the gradient and of its square",
     CHARL_KEYS(keys),
@@ -89,7 +89,7 @@ const charl_optimizer_rule charl__optim_adam = {
 static const charl_optimizer_config adamw_defaults = {
     .type = "adamw", .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01F};
 
-const charl_optimizer_rule charl__optim_adamw = {
+const charl__optimizer_rule charl__optim_adamw = {
     .row.name = "adamw",
     .row.help = "Adam with weight decay decoupled from the gradient",
     CHARL_KEYS(keys),

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "optim/optimizer.h"
 
 charl_status charl__custom_check(const charl_optimizer_type *type)
@@ -42,7 +42,7 @@ int charl__custom_states(const charl_optimizer_config *c)
     return charl__optimizer_find(c->type)->custom->n_states;
 }
 
-void charl__custom_fill(const charl_optimizer_config *c, int64_t t, charl_step_params *record)
+void charl__custom_fill(const charl_optimizer_config *c, int64_t t, charl__step_params *record)
 {
     const charl_optimizer_type *type = charl__optimizer_find(c->type)->custom;
     float scalar[2] = {0.0F, 0.0F};
@@ -88,7 +88,7 @@ charl_status charl__custom_enqueue(const charl_optimizer *o)
 {
     charl_status st = CHARL_OK;
     const charl_optimizer_type *type = o->type->custom;
-    charl_optimizer_update u = {.file = "optim/custom", .entry = "charl_custom", .elementwise = true};
+    charl__optimizer_update u = {.file = "optim/custom", .entry = "charl_custom", .elementwise = true};
     charl__text t = {0};
 
     CHARL_TRY_CLEANUP(charl__text_printf(&t, "#define CHARL_STATES %d\n#define CHARL_SETTINGS ", type->n_states));
@@ -101,7 +101,7 @@ charl_status charl__custom_enqueue(const charl_optimizer *o)
         u.own[k] = charl__raw(CHARL_ARG_INOUT, o->state[k]);
     }
     u.defines = charl__text_string(&t);
-    CHARL_TRY_CLEANUP(charl__optimizer_update(o, NULL, &u));
+    CHARL_TRY_CLEANUP(charl__optimizer_update_enqueue(o, NULL, &u));
 cleanup:
     charl__text_fini(&t);
     return st;

@@ -11,12 +11,13 @@ charl_status charl__ema_create(charl_optimizer *o)
 
 charl_status charl__ema_enqueue(const charl_optimizer *o)
 {
-    return charl__optimizer_update(o, NULL,
-                                   &(charl_optimizer_update){.file = "optim/ema",
-                                                             .entry = "charl_ema",
-                                                             .elementwise = true,
-                                                             .own = {charl__raw(CHARL_ARG_INOUT, o->ema),
-                                                                     charl__f32((float)(1.0 - o->config.ema_decay))}});
+    return charl__optimizer_update_enqueue(
+        o, NULL,
+        &(charl__optimizer_update){
+            .file = "optim/ema",
+            .entry = "charl_ema",
+            .elementwise = true,
+            .own = {charl__raw(CHARL_ARG_INOUT, o->ema), charl__f32((float)(1.0 - o->config.ema_decay))}});
 }
 
 bool charl_optimizer_has_ema(const charl_optimizer *o)
@@ -24,17 +25,17 @@ bool charl_optimizer_has_ema(const charl_optimizer *o)
     return o->ema != NULL;
 }
 
-static charl_status exchange_range(const charl_optimizer *o, charl_param_range range, int64_t at)
+static charl_status exchange_range(const charl_optimizer *o, charl__param_range range, int64_t at)
 {
-    charl_arg value = charl__raw(CHARL_ARG_INOUT, o->set->value), ema = charl__raw(CHARL_ARG_INOUT, o->ema);
+    charl__arg value = charl__raw(CHARL_ARG_INOUT, o->set->value), ema = charl__raw(CHARL_ARG_INOUT, o->ema);
 
     value.v.offset = range.begin;
     ema.v.offset = at;
-    return charl__launch(o->set->dev, &(charl_launch){.file = "optim/ema",
-                                                      .entry = "charl_exchange",
-                                                      .global = {(size_t)range.count},
-                                                      .local = {CHARL_PARAM_ALIGN},
-                                                      .args = {value, ema}});
+    return charl__launch_enqueue(o->set->dev, &(charl__launch){.file = "optim/ema",
+                                                               .entry = "charl_exchange",
+                                                               .global = {(size_t)range.count},
+                                                               .local = {CHARL_PARAM_ALIGN},
+                                                               .args = {value, ema}});
 }
 
 charl_status charl_optimizer_exchange_ema(charl_optimizer *o)
@@ -84,7 +85,7 @@ charl_status charl_optimizer_reset_ema(charl_optimizer *o)
         float *v = NULL;
 
         if (p->spec.trainable) {
-            CHARL_TRY(charl_alloc_array(charl_shape_count(&p->spec.shape), sizeof *v, &v));
+            CHARL_TRY(charl__alloc_array(charl_shape_count(&p->spec.shape), sizeof *v, &v));
             st = charl_param_read(p, v);
             st = st == CHARL_OK ? charl_optimizer_write_ema(o, p, v) : st;
             charl_free(v);

@@ -22,35 +22,36 @@ int64_t charl__grad_norm_scratch(int64_t elements)
     return total * 4;
 }
 
-static charl_status sum_ranges(const charl_optimizer *o, charl_arg in, int64_t n, int64_t out_at)
+static charl_status sum_ranges(const charl_optimizer *o, charl__arg in, int64_t n, int64_t out_at)
 {
-    charl_arg out = charl__raw(CHARL_ARG_OUT, o->partial);
-    const bool in_lanes = charl__device_facts(o->set->dev)->group > 1;
+    charl__arg out = charl__raw(CHARL_ARG_OUT, o->partial);
+    const bool in_lanes = charl__device_facts_get(o->set->dev)->group > 1;
     const size_t items = (size_t)ranges(n) * LANES;
     char defines[48];
 
     out.v.offset = out_at;
     snprintf(defines, sizeof defines, "#define SQUARE %d\n#define CHARL_VEC %d\n", in.buffer != o->partial,
              in_lanes ? 1 : LANES);
-    return charl__launch(o->set->dev, &(charl_launch){
-                                          .file = "optim/grad_norm",
-                                          .entry = "charl_range_sum",
-                                          .defines = defines,
-                                          .global = {in_lanes ? (items + GROUP - 1) / GROUP * GROUP : items / LANES},
-                                          .local = {in_lanes ? GROUP : 1},
-                                          .args = {in, out, charl__i64(n)},
-                                          .label = "grad_norm",
-                                      });
+    return charl__launch_enqueue(o->set->dev,
+                                 &(charl__launch){
+                                     .file = "optim/grad_norm",
+                                     .entry = "charl_range_sum",
+                                     .defines = defines,
+                                     .global = {in_lanes ? (items + GROUP - 1) / GROUP * GROUP : items / LANES},
+                                     .local = {in_lanes ? GROUP : 1},
+                                     .args = {in, out, charl__i64(n)},
+                                     .label = "grad_norm",
+                                 });
 }
 
 /* Norm, clip factor and finiteness from the last n sums of squares. */
-static charl_status finish(const charl_optimizer *o, charl_arg last, int64_t n)
+static charl_status finish(const charl_optimizer *o, charl__arg last, int64_t n)
 {
     const charl_tensor *scale = charl__steps_scale(o->steps), *loss = charl__steps_loss(o->steps);
     char defines[64];
     int a = 8;
     const int interval = charl__steps_scale_is_dynamic(o->steps) ? CHARL_SCALE_STEPS : 0;
-    charl_launch l = {
+    charl__launch l = {
         .file = "optim/grad_norm",
         .entry = "charl_norm",
         .defines = defines,
@@ -72,12 +73,12 @@ static charl_status finish(const charl_optimizer *o, charl_arg last, int64_t n)
         l.args[a++] = charl__in(loss);
         l.args[a++] = charl__i32((int32_t)charl__tensor_count(loss));
     }
-    return charl__launch(o->set->dev, &l);
+    return charl__launch_enqueue(o->set->dev, &l);
 }
 
 charl_status charl__grad_norm_enqueue(const charl_optimizer *o)
 {
-    charl_arg in = charl__raw(CHARL_ARG_IN, o->set->sum);
+    charl__arg in = charl__raw(CHARL_ARG_IN, o->set->sum);
     int64_t n = o->set->elements, at = 0;
 
     do {
@@ -93,13 +94,13 @@ charl_status charl__grad_norm_enqueue(const charl_optimizer *o)
 
 charl_status charl__restore_enqueue(const charl_optimizer *o)
 {
-    return charl__launch(o->set->dev,
-                         &(charl_launch){
-                             .file = "optim/grad_norm",
-                             .entry = "charl_restore",
-                             .global = {(size_t)o->set->buffer_elements},
-                             .local = {CHARL_PARAM_ALIGN},
-                             .args = {charl__raw(CHARL_ARG_INOUT, o->set->buffers), charl__raw(CHARL_ARG_IN, o->before),
-                                      charl__raw(CHARL_ARG_IN, o->norm)},
-                         });
+    return charl__launch_enqueue(o->set->dev,
+                                 &(charl__launch){
+                                     .file = "optim/grad_norm",
+                                     .entry = "charl_restore",
+                                     .global = {(size_t)o->set->buffer_elements},
+                                     .local = {CHARL_PARAM_ALIGN},
+                                     .args = {charl__raw(CHARL_ARG_INOUT, o->set->buffers),
+                                              charl__raw(CHARL_ARG_IN, o->before), charl__raw(CHARL_ARG_IN, o->norm)},
+                                 });
 }

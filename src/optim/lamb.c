@@ -23,7 +23,7 @@ static charl_status prepare(charl_optimizer *o)
     CHARL_TRY_CLEANUP(charl__tensor_sums_create(o->set, &o->sums));
     CHARL_TRY_CLEANUP(
         charl__buffer_create(o->set->dev, (size_t)o->set->elements * 4, "lamb direction", &o->scratch[DIRECTION]));
-    CHARL_TRY_CLEANUP(charl_alloc_array(o->set->count, sizeof *matrix, &matrix));
+    CHARL_TRY_CLEANUP(charl__alloc_array(o->set->count, sizeof *matrix, &matrix));
     for (int i = 0; i < o->set->count; i++) {
         matrix[i] = o->set->param[i]->spec.shape.ndim > 1;
     }
@@ -38,9 +38,9 @@ static charl_status enqueue(const charl_optimizer *o)
 {
     const charl_optimizer_config *c = &o->config;
 
-    CHARL_TRY(charl__optimizer_update(
+    CHARL_TRY(charl__optimizer_update_enqueue(
         o, NULL,
-        &(charl_optimizer_update){
+        &(charl__optimizer_update){
             .file = "optim/lamb",
             .entry = "charl_lamb_direction",
             .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]), charl__raw(CHARL_ARG_INOUT, o->state[1]),
@@ -49,9 +49,9 @@ static charl_status enqueue(const charl_optimizer *o)
         }));
     CHARL_TRY(charl__tensor_sums_squares(o->sums, o->set->value, 0));
     CHARL_TRY(charl__tensor_sums_squares(o->sums, o->scratch[DIRECTION], 1));
-    CHARL_TRY(charl__optimizer_update(
+    CHARL_TRY(charl__optimizer_update_enqueue(
         o, NULL,
-        &(charl_optimizer_update){
+        &(charl__optimizer_update){
             .file = "optim/lamb",
             .entry = "charl_lamb_apply",
             .own = {charl__raw(CHARL_ARG_IN, o->scratch[DIRECTION]), charl__raw(CHARL_ARG_IN, o->sums->owner),
@@ -61,7 +61,7 @@ static charl_status enqueue(const charl_optimizer *o)
     return CHARL_OK;
 }
 
-static void reference(const charl_optimizer_reference *r)
+static void reference(const charl__optimizer_reference *r)
 {
     const double b1 = r->config->beta1, b2 = r->config->beta2;
     const double bias1 = 1.0 - pow(b1, (double)r->t), bias2 = 1.0 - pow(b2, (double)r->t);
@@ -95,7 +95,7 @@ static const charl_key keys[] = {
 static const charl_optimizer_config defaults = {
     .type = "lamb", .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-6, .weight_decay = 0.01F};
 
-const charl_optimizer_rule charl__optim_lamb = {
+const charl__optimizer_rule charl__optim_lamb = {
     .row.name = "lamb",
     .row.help = "Adam with a step per tensor in proportion to the norm of its weights",
     CHARL_KEYS(keys),

@@ -10,9 +10,9 @@ static int count_states(const charl_optimizer_config *c)
 
 static charl_status enqueue(const charl_optimizer *o)
 {
-    return charl__optimizer_update(
+    return charl__optimizer_update_enqueue(
         o, NULL,
-        &(charl_optimizer_update){
+        &(charl__optimizer_update){
             .file = "optim/lion",
             .entry = "charl_lion",
             .elementwise = true,
@@ -21,7 +21,7 @@ static charl_status enqueue(const charl_optimizer *o)
         });
 }
 
-static void reference(const charl_optimizer_reference *r)
+static void reference(const charl__optimizer_reference *r)
 {
     const double b1 = r->config->beta1, b2 = r->config->beta2;
     double *m = r->state[0];
@@ -42,7 +42,7 @@ static const charl_key keys[] = {
 
 static const charl_optimizer_config defaults = {.type = "lion", .beta1 = 0.9, .beta2 = 0.99};
 
-const charl_optimizer_rule charl__optim_lion = {
+const charl__optimizer_rule charl__optim_lion = {
     .row.name = "lion",
     .row.help = "the sign of a moving mean of the gradient",
     CHARL_KEYS(keys),

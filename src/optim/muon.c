@@ -74,9 +74,9 @@ static charl_status prepare(charl_optimizer *o)
     return CHARL_OK;
 }
 
-static charl_arg direction_of(charl_arg_kind kind, const charl_optimizer *o, const charl_param *p)
+static charl__arg direction_of(charl__arg_kind kind, const charl_optimizer *o, const charl_param *p)
 {
-    charl_arg a = charl__raw(kind, o->scratch[DIRECTION]);
+    charl__arg a = charl__raw(kind, o->scratch[DIRECTION]);
 
     a.v.offset = p->offset;
     return a;
@@ -86,9 +86,9 @@ static charl_status adamw(const charl_optimizer *o, const charl_param *p)
 {
     const charl_optimizer_config *c = &o->config;
 
-    return charl__optimizer_update(
+    return charl__optimizer_update_enqueue(
         o, p,
-        &(charl_optimizer_update){
+        &(charl__optimizer_update){
             .file = "optim/adam",
             .entry = "charl_adam",
             .defines = "#define DECOUPLED 1\n",
@@ -104,15 +104,15 @@ static charl_status multiply_self(charl_device *dev, const charl_tensor *x, char
     const int64_t rows = x->shape.dim[0], cols = x->shape.dim[1];
     const bool flat = rows <= cols;
 
-    return charl__gemm(dev, &(charl_gemm){.a = x,
-                                          .b = x,
-                                          .out = out,
-                                          .m = flat ? rows : cols,
-                                          .n = flat ? rows : cols,
-                                          .k = flat ? cols : rows,
-                                          .a_kind = flat ? CHARL_GEMM_PLAIN : CHARL_GEMM_TRANSPOSED,
-                                          .b_kind = flat ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                                          .label = "muon"});
+    return charl__gemm_enqueue(dev, &(charl__gemm){.a = x,
+                                                   .b = x,
+                                                   .out = out,
+                                                   .m = flat ? rows : cols,
+                                                   .n = flat ? rows : cols,
+                                                   .k = flat ? cols : rows,
+                                                   .a_kind = flat ? CHARL_GEMM_PLAIN : CHARL_GEMM_TRANSPOSED,
+                                                   .b_kind = flat ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                                                   .label = "muon"});
 }
 
 /* One Newton-Schulz step from x to out, with two squares in between. */
@@ -123,21 +123,21 @@ static charl_status iterate(charl_device *dev, const charl_tensor *x, charl_tens
     const bool flat = rows <= cols;
 
     CHARL_TRY(multiply_self(dev, x, square));
-    CHARL_TRY(charl__gemm(
-        dev, &(charl_gemm){.a = square, .b = square, .out = polynomial, .m = k, .n = k, .k = k, .label = "muon"}));
-    CHARL_TRY(
-        charl__launch(dev, &(charl_launch){.file = "optim/muon",
-                                           .entry = "charl_muon_polynomial",
-                                           .global = {(size_t)((k * k + 63) / 64 * 64)},
-                                           .local = {64},
-                                           .args = {charl__in(square), charl__inout(polynomial), charl__i64(k)}}));
-    CHARL_TRY(charl__gemm(dev, &(charl_gemm){.a = flat ? polynomial : x,
-                                             .b = flat ? x : polynomial,
-                                             .out = out,
-                                             .m = rows,
-                                             .n = cols,
-                                             .k = k,
-                                             .label = "muon"}));
+    CHARL_TRY(charl__gemm_enqueue(
+        dev, &(charl__gemm){.a = square, .b = square, .out = polynomial, .m = k, .n = k, .k = k, .label = "muon"}));
+    CHARL_TRY(charl__launch_enqueue(
+        dev, &(charl__launch){.file = "optim/muon",
+                              .entry = "charl_muon_polynomial",
+                              .global = {(size_t)((k * k + 63) / 64 * 64)},
+                              .local = {64},
+                              .args = {charl__in(square), charl__inout(polynomial), charl__i64(k)}}));
+    CHARL_TRY(charl__gemm_enqueue(dev, &(charl__gemm){.a = flat ? polynomial : x,
+                                                      .b = flat ? x : polynomial,
+                                                      .out = out,
+                                                      .m = rows,
+                                                      .n = cols,
+                                                      .k = k,
+                                                      .label = "muon"}));
     return CHARL_OK;
 }
 
@@ -168,21 +168,23 @@ cleanup:
 static charl_status update_hidden(const charl_optimizer *o, const charl_param *p)
 {
     const size_t elements = (size_t)charl__param_blocks(p) * CHARL_PARAM_ALIGN;
-    charl_arg square = charl__raw(CHARL_ARG_IN, o->sums->square);
+    charl__arg square = charl__raw(CHARL_ARG_IN, o->sums->square);
 
     square.v.offset = p->index;
-    CHARL_TRY(charl__launch(o->set->dev, &(charl_launch){.file = "optim/muon",
-                                                         .entry = "charl_muon_normalize",
-                                                         .global = {elements},
-                                                         .local = {CHARL_PARAM_ALIGN},
-                                                         .args = {direction_of(CHARL_ARG_INOUT, o, p), square}}));
+    CHARL_TRY(
+        charl__launch_enqueue(o->set->dev, &(charl__launch){.file = "optim/muon",
+                                                            .entry = "charl_muon_normalize",
+                                                            .global = {elements},
+                                                            .local = {CHARL_PARAM_ALIGN},
+                                                            .args = {direction_of(CHARL_ARG_INOUT, o, p), square}}));
     CHARL_TRY(orthogonalise(o, p));
-    CHARL_TRY(charl__optimizer_update(o, p,
-                                      &(charl_optimizer_update){.file = "optim/muon",
-                                                                .entry = "charl_muon_apply",
-                                                                .own = {charl__raw(CHARL_ARG_IN, o->scratch[OTHER]),
-                                                                        charl__i64(charl_shape_count(&p->spec.shape)),
-                                                                        charl__f32((float)scale_of(&p->spec.shape))}}));
+    CHARL_TRY(charl__optimizer_update_enqueue(
+        o, p,
+        &(charl__optimizer_update){.file = "optim/muon",
+                                   .entry = "charl_muon_apply",
+                                   .own = {charl__raw(CHARL_ARG_IN, o->scratch[OTHER]),
+                                           charl__i64(charl_shape_count(&p->spec.shape)),
+                                           charl__f32((float)scale_of(&p->spec.shape))}}));
     return CHARL_OK;
 }
 
@@ -196,13 +198,13 @@ static charl_status enqueue(const charl_optimizer *o)
         if (p->spec.trainable && !is_hidden(p)) {
             CHARL_TRY(adamw(o, p));
         } else if (p->spec.trainable) {
-            CHARL_TRY(charl__optimizer_update(
+            CHARL_TRY(charl__optimizer_update_enqueue(
                 o, p,
-                &(charl_optimizer_update){.file = "optim/muon",
-                                          .entry = "charl_muon_momentum",
-                                          .own = {charl__optimizer_state(o, MOMENTUM, p),
-                                                  direction_of(CHARL_ARG_OUT, o, p), charl__f32(momentum),
-                                                  charl__f32((float)(1.0 - (double)momentum))}}));
+                &(charl__optimizer_update){.file = "optim/muon",
+                                           .entry = "charl_muon_momentum",
+                                           .own = {charl__optimizer_state(o, MOMENTUM, p),
+                                                   direction_of(CHARL_ARG_OUT, o, p), charl__f32(momentum),
+                                                   charl__f32((float)(1.0 - (double)momentum))}}));
         }
     }
     CHARL_TRY(charl__tensor_sums_squares(o->sums, o->scratch[DIRECTION], 0));
@@ -241,16 +243,16 @@ static void iterate_reference(double *x, int64_t m, int64_t n, double *work)
     }
 }
 
-static void reference_adamw(const charl_optimizer_reference *r)
+static void reference_adamw(const charl__optimizer_reference *r)
 {
-    charl_optimizer_reference other = *r;
+    charl__optimizer_reference other = *r;
 
     other.state[0] = r->state[EXP_AVG];
     other.state[1] = r->state[EXP_AVG_SQ];
     charl__optim_adamw.reference(&other);
 }
 
-static void reference(const charl_optimizer_reference *r)
+static void reference(const charl__optimizer_reference *r)
 {
     const double momentum = r->config->momentum;
     double *buf = r->state[MOMENTUM], *x = r->scratch, norm = 0.0;
@@ -286,7 +288,7 @@ static const charl_key keys[] = {
 static const charl_optimizer_config defaults = {
     .type = "muon", .momentum = 0.95, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01F};
 
-const charl_optimizer_rule charl__optim_muon = {
+const charl__optimizer_rule charl__optim_muon = {
     .row.name = "muon",
     .row.help = "orthogonalized momentum for matrices, AdamW for the rest",
     CHARL_KEYS(keys),

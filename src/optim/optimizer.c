@@ -6,33 +6,33 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/key.h"
-#include "base/text.h"
+#include "base/registry/key.h"
+#include "base/text/text.h"
 
 #define ROW(name) &charl__optim_##name,
 static const void *const built_in[] = {CHARL__OPTIMIZERS(ROW) NULL};
 static charl__registry optimizers = {.what = "optimizer", .built_in = built_in};
-static charl_optimizer_rule registered[CHARL__REGISTRY_ADDED];
+static charl__optimizer_rule registered[CHARL__REGISTRY_ADDED];
 
-const charl_optimizer_rule *charl__optimizer_at(int i)
+const charl__optimizer_rule *charl__optimizer_at(int i)
 {
     return charl__registry_at(&optimizers, i);
 }
 
-const charl_optimizer_rule *charl__optimizer_find(const char *name)
+const charl__optimizer_rule *charl__optimizer_find(const char *name)
 {
     return charl__registry_find(&optimizers, name);
 }
 
 charl_status charl_register_optimizer(const charl_optimizer_type *type)
 {
-    charl_optimizer_rule *rule = &registered[optimizers.n_added % CHARL__REGISTRY_ADDED];
-    charl_optimizer_rule new_rule = {.row = type->row,
-                                     .custom = type,
-                                     .elementwise = true,
-                                     .count_states = charl__custom_states,
-                                     .fill = charl__custom_fill,
-                                     .enqueue = charl__custom_enqueue};
+    charl__optimizer_rule *rule = &registered[optimizers.n_added % CHARL__REGISTRY_ADDED];
+    charl__optimizer_rule new_rule = {.row = type->row,
+                                      .custom = type,
+                                      .elementwise = true,
+                                      .count_states = charl__custom_states,
+                                      .fill = charl__custom_fill,
+                                      .enqueue = charl__custom_enqueue};
 
     CHARL_TRY(charl__custom_check(type));
     memcpy(new_rule.state_name, type->state_names, sizeof new_rule.state_name);
@@ -44,14 +44,14 @@ charl_status charl_register_optimizer(const charl_optimizer_type *type)
 
 const char *charl_optimizer_name(int i)
 {
-    const charl_optimizer_rule *t = charl__optimizer_at(i);
+    const charl__optimizer_rule *t = charl__optimizer_at(i);
 
     return t ? t->row.name : NULL;
 }
 
 charl_optimizer_config charl_optimizer_defaults(const char *type)
 {
-    const charl_optimizer_rule *t = charl__optimizer_find(type);
+    const charl__optimizer_rule *t = charl__optimizer_find(type);
 
     if (t && !t->custom) {
         return *(const charl_optimizer_config *)t->row.defaults;
@@ -61,7 +61,7 @@ charl_optimizer_config charl_optimizer_defaults(const char *type)
 
 static charl_status check(const charl_optimizer_config *c)
 {
-    const charl_optimizer_rule *t = charl__optimizer_find(c->type);
+    const charl__optimizer_rule *t = charl__optimizer_find(c->type);
     char names[256];
 
     CHARL_REQUIRE(t, CHARL_ERR_CONFIG, "optimizer.type is %s; it can be %s", c->type ? c->type : "missing",
@@ -89,7 +89,7 @@ static charl_status take_config(charl_optimizer *o, const charl_optimizer_config
     o->config.type = o->type->row.name;
     o->config.settings = NULL;
     if (o->type->custom && o->type->row.settings_size > 0) {
-        CHARL_TRY(charl_alloc(o->type->row.settings_size, &settings));
+        CHARL_TRY(charl__alloc(o->type->row.settings_size, &settings));
         memcpy(settings, config->settings ? config->settings : o->type->row.defaults, o->type->row.settings_size);
         o->config.settings = settings;
     }
@@ -114,7 +114,7 @@ static charl_status upload_table(charl_optimizer *o)
     const int64_t blocks = o->set->elements / CHARL_PARAM_ALIGN;
     float *table = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(2 * blocks, sizeof *table, &table));
+    CHARL_TRY_CLEANUP(charl__alloc_array(2 * blocks, sizeof *table, &table));
     for (int i = 0; i < o->set->count; i++) {
         const charl_param *p = o->set->param[i];
         const int64_t first = p->offset / CHARL_PARAM_ALIGN;
@@ -138,7 +138,7 @@ static charl_status allocate(charl_optimizer *o)
     CHARL_TRY(charl__optimizer_create_states(o));
     CHARL_TRY(
         charl__buffer_create(dev, (size_t)charl__grad_norm_scratch(o->set->elements), "gradient norm", &o->partial));
-    CHARL_TRY(charl__buffer_create(dev, sizeof(charl_norm_record), "gradient norm", &o->norm));
+    CHARL_TRY(charl__buffer_create(dev, sizeof(charl__norm_record), "gradient norm", &o->norm));
     if ((o->config.skip_nonfinite || charl__steps_scale_is_dynamic(o->steps)) && o->set->buffer_elements > 0) {
         CHARL_TRY(charl__buffer_create(dev, (size_t)o->set->buffer_elements * 4, "running statistics", &o->before));
     }
@@ -161,7 +161,7 @@ static charl_status enqueue_begin(const charl_optimizer *o)
 
     CHARL_TRY_CLEANUP(charl__tensor_view(o->set->buffers, CHARL_F32, &shape, 0, &from));
     CHARL_TRY_CLEANUP(charl__tensor_view(o->before, CHARL_F32, &shape, 0, &to));
-    CHARL_TRY_CLEANUP(charl__tensor_copy(from, to));
+    CHARL_TRY_CLEANUP(charl_tensor_copy(from, to));
 cleanup:
     charl_tensor_release(from);
     charl_tensor_release(to);
@@ -200,7 +200,7 @@ static charl_status record(charl_optimizer *o)
 }
 
 charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_config *config, charl_steps *steps,
-                                     const charl_param_ranges *own, charl_optimizer **out)
+                                     const charl__param_ranges *own, charl_optimizer **out)
 {
     charl_status st = CHARL_OK;
     charl_optimizer *o = NULL;
@@ -210,7 +210,7 @@ charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_co
     CHARL_REQUIRE_CLEANUP(set->sum && set->elements > 0, CHARL_ERR_INVALID,
                           "an optimizer needs a set whose training graph has been compiled and that has "
                           "something to train");
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *o, &o));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *o, &o));
     o->set = set;
     CHARL_TRY_CLEANUP(take_config(o, config));
     o->steps = steps;
@@ -256,12 +256,12 @@ charl_status charl_optimizer_create_with_steps(charl_params *set, const charl_op
 charl_status charl_optimizer_begin(charl_optimizer *o, float lr)
 {
     const uint64_t seed = charl__steps_seed(o->steps), step = (uint64_t)o->t;
-    charl_step_params record = {.seed_lo = (uint32_t)seed,
-                                .seed_hi = (uint32_t)(seed >> 32),
-                                .step_lo = (uint32_t)step,
-                                .step_hi = (uint32_t)(step >> 32),
-                                .loss_seed = 1.0F,
-                                .commit = 1};
+    charl__step_params record = {.seed_lo = (uint32_t)seed,
+                                 .seed_hi = (uint32_t)(seed >> 32),
+                                 .step_lo = (uint32_t)step,
+                                 .step_hi = (uint32_t)(step >> 32),
+                                 .loss_seed = 1.0F,
+                                 .commit = 1};
 
     CHARL_REQUIRE(o->asks_begin, CHARL_ERR_INVALID,
                   "this optimizer has no step parameters; HINT charl_optimizer_create_with_steps");
@@ -296,7 +296,7 @@ void charl_optimizer_destroy(charl_optimizer *o)
     }
 }
 
-void charl__optimizer_fill(const charl_optimizer *o, float lr, charl_step_params *record)
+void charl__optimizer_fill(const charl_optimizer *o, float lr, charl__step_params *record)
 {
     const double t = (double)(o->t + 1);
 
@@ -315,7 +315,7 @@ int charl__optimizer_launches(const charl_optimizer *o)
 
 charl_status charl__optimizer_warm_up(charl_optimizer *o)
 {
-    const charl_step_params idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
+    const charl__step_params idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
 
     CHARL_TRY(charl__steps_push(o->steps, &idle));
     CHARL_TRY(charl__recording_replay(o->recording, 0, charl__recording_count(o->recording)));
@@ -324,7 +324,7 @@ charl_status charl__optimizer_warm_up(charl_optimizer *o)
 }
 
 /* Whether an argument is an arena of which this process keeps its own ranges. */
-static bool is_kept(const charl_optimizer *o, const charl_arg *a)
+static bool is_kept(const charl_optimizer *o, const charl__arg *a)
 {
     bool is = o->ema && a->buffer == o->ema;
 
@@ -337,14 +337,14 @@ static bool is_kept(const charl_optimizer *o, const charl_arg *a)
 enum { GROUP = 256, OWN = 7 }; /* arguments before a rule's own */
 
 /* Elements of a work-item, by which CHARL_PARAM_ALIGN can be divided. */
-static int vector_of(const charl_optimizer *o, const charl_optimizer_update *u)
+static int vector_of(const charl_optimizer *o, const charl__optimizer_update *u)
 {
-    const bool grouped = charl__device_facts(o->set->dev)->group > 1;
+    const bool grouped = charl__device_facts_get(o->set->dev)->group > 1;
 
     return !u->elementwise ? 1 : grouped ? 8 : 16;
 }
 
-static charl_status write_defines(const charl_optimizer *o, const charl_optimizer_update *u, bool copies,
+static charl_status write_defines(const charl_optimizer *o, const charl__optimizer_update *u, bool copies,
                                   charl__text *out)
 {
     return charl__text_printf(out, "%s#define COPIES %d\n#define HALF %s\n#define CHARL_VEC %d\n",
@@ -353,7 +353,7 @@ static charl_status write_defines(const charl_optimizer *o, const charl_optimize
 }
 
 /* Work-items for `count` elements, a multiple of CHARL_PARAM_ALIGN, or as many as u says. */
-static void set_extent(const charl_optimizer *o, int64_t count, const charl_optimizer_update *u, charl_launch *l)
+static void set_extent(const charl_optimizer *o, int64_t count, const charl__optimizer_update *u, charl__launch *l)
 {
     const size_t items = (size_t)(count / vector_of(o, u));
 
@@ -368,19 +368,19 @@ static void set_extent(const charl_optimizer *o, int64_t count, const charl_opti
 }
 
 /* A range of the arena; kept_at is where it lies in what is kept. */
-static charl_status update_range(const charl_optimizer *o, charl_param_range range, int64_t kept_at,
-                                 const charl_optimizer_update *u)
+static charl_status update_range(const charl_optimizer *o, charl__param_range range, int64_t kept_at,
+                                 const charl__optimizer_update *u)
 {
     charl_status st = CHARL_OK;
     const bool copies = u->elementwise && o->type->elementwise && o->set->half && !o->is_divided;
     charl__text defines = {0};
-    charl_launch l = {.file = u->file,
-                      .entry = u->entry,
-                      .args = {charl__raw(CHARL_ARG_INOUT, o->set->value), charl__raw(CHARL_ARG_IN, o->set->sum),
-                               charl__raw(CHARL_ARG_IN, o->table), charl__raw(CHARL_ARG_IN, o->norm),
-                               charl__in(charl__steps_tensor(o->steps)),
-                               charl__raw(CHARL_ARG_OUT, copies ? o->set->half : NULL), charl__i64(range.count)},
-                      .label = o->type->row.name};
+    charl__launch l = {.file = u->file,
+                       .entry = u->entry,
+                       .args = {charl__raw(CHARL_ARG_INOUT, o->set->value), charl__raw(CHARL_ARG_IN, o->set->sum),
+                                charl__raw(CHARL_ARG_IN, o->table), charl__raw(CHARL_ARG_IN, o->norm),
+                                charl__in(charl__steps_tensor(o->steps)),
+                                charl__raw(CHARL_ARG_OUT, copies ? o->set->half : NULL), charl__i64(range.count)},
+                       .label = o->type->row.name};
 
     CHARL_TRY_CLEANUP(write_defines(o, u, copies, &defines));
     l.defines = charl__text_string(&defines);
@@ -394,18 +394,19 @@ static charl_status update_range(const charl_optimizer *o, charl_param_range ran
             l.args[i].v.offset += kept_at;
         }
     }
-    CHARL_TRY_CLEANUP(charl__launch(o->set->dev, &l));
+    CHARL_TRY_CLEANUP(charl__launch_enqueue(o->set->dev, &l));
 cleanup:
     charl__text_fini(&defines);
     return st;
 }
 
-charl_status charl__optimizer_update(const charl_optimizer *o, const charl_param *p, const charl_optimizer_update *u)
+charl_status charl__optimizer_update_enqueue(const charl_optimizer *o, const charl_param *p,
+                                             const charl__optimizer_update *u)
 {
     int64_t kept_at = 0;
 
     if (p) {
-        CHARL_TRY(update_range(o, (charl_param_range){p->offset, charl__param_blocks(p) * CHARL_PARAM_ALIGN}, 0, u));
+        CHARL_TRY(update_range(o, (charl__param_range){p->offset, charl__param_blocks(p) * CHARL_PARAM_ALIGN}, 0, u));
         return CHARL_OK;
     }
     for (int i = 0; i < o->n_own; i++) {
@@ -423,7 +424,7 @@ charl_status charl_optimizer_step(charl_optimizer *o, float lr)
                   "charl_optimizer_begin opens a step, before the graph runs");
     o->begun = false;
     if (o->own_steps) {
-        charl_step_params step = {.commit = 1};
+        charl__step_params step = {.commit = 1};
 
         charl__optimizer_fill(o, lr, &step);
         CHARL_TRY(charl__steps_push(o->own_steps, &step));
@@ -446,17 +447,17 @@ static const charl_param *param_at(const charl_params *set, int64_t at)
     return NULL;
 }
 
-charl_status charl__optimizer_read_norm(charl_optimizer *o, charl_norm_record *host)
+charl_status charl__optimizer_read_norm(charl_optimizer *o, charl__norm_record *host)
 {
     return charl__buffer_read(CHARL_QUEUE_COMPUTE, o->norm, 0, host, sizeof *host, false);
 }
 
-charl_status charl__optimizer_fetch_norm(charl_optimizer *o, charl_norm_record *host)
+charl_status charl__optimizer_fetch_norm(charl_optimizer *o, charl__norm_record *host)
 {
     return charl__buffer_read(CHARL_QUEUE_COMPUTE, o->norm, 0, host, sizeof *host, true);
 }
 
-void charl__optimizer_judge(const charl_optimizer *o, const charl_norm_record *r, charl_optimizer_report *out)
+void charl__optimizer_judge(const charl_optimizer *o, const charl__norm_record *r, charl_optimizer_report *out)
 {
     *out = (charl_optimizer_report){.grad_norm = r->norm, .bad_steps = r->bad_steps};
     out->finite = o->config.skip_nonfinite ? r->may_change != 0.0F : r->bad_steps == 0;
@@ -470,7 +471,7 @@ void charl__optimizer_judge(const charl_optimizer *o, const charl_norm_record *r
 
 charl_status charl_optimizer_get_report(charl_optimizer *o, charl_optimizer_report *out)
 {
-    charl_norm_record r = {0};
+    charl__norm_record r = {0};
 
     *out = (charl_optimizer_report){0};
     CHARL_TRY(charl__optimizer_fetch_norm(o, &r));

@@ -1,7 +1,7 @@
 #ifndef CHARL_OPTIM_OPTIMIZER_H
 #define CHARL_OPTIM_OPTIMIZER_H
 /** What an optimizer is, and what the trainer needs beyond charl/optim.h. */
-#include "base/registry.h"
+#include "base/registry/registry.h"
 #include "charl/optim.h"
 #include "optim/tensor_sums.h"
 #include "tensor/params.h"
@@ -11,7 +11,7 @@ enum { CHARL_OPTIM_MAX_SCRATCH = 4, CHARL_OPTIM_MAX_OWN = 10 };
 
 /** One step for one parameter, in double: the definition. param and state[k] are updated in place.
  */
-typedef struct charl_optimizer_reference {
+typedef struct charl__optimizer_reference {
     const charl_optimizer_config *config;
     double lr, weight_decay; /* of this parameter */
     int64_t t;               /* 1 for the first step */
@@ -22,10 +22,10 @@ typedef struct charl_optimizer_reference {
     double *param;      /* [n] */
     double *state[CHARL_OPTIM_MAX_STATES];
     double *scratch; /* [3 n + m^2] for a parameter [m, ...] */
-} charl_optimizer_reference;
+} charl__optimizer_reference;
 
 /** A row of the registry. The settings of built-in optimizers are a charl_optimizer_config. */
-typedef struct charl_optimizer_rule {
+typedef struct charl__optimizer_rule {
     charl_row row;
     const char *state_name[CHARL_OPTIM_MAX_STATES];
     const charl_optimizer_type *custom; /* registered by a program; NULL: built in */
@@ -38,18 +38,18 @@ typedef struct charl_optimizer_rule {
     /** Create sums and scratch; NULL: none is needed. */
     charl_status (*prepare)(charl_optimizer *o);
     /** Fill in bias1 and bias2 of the record of step t (1 for the first); NULL: as adam. */
-    void (*fill)(const charl_optimizer_config *c, int64_t t, charl_step_params *record);
+    void (*fill)(const charl_optimizer_config *c, int64_t t, charl__step_params *record);
     /** Enqueue or record the update; sum and norm record are ready. */
     charl_status (*enqueue)(const charl_optimizer *o);
-    void (*reference)(const charl_optimizer_reference *r); /* NULL: not tested by the table test */
-} charl_optimizer_rule;
+    void (*reference)(const charl__optimizer_reference *r); /* NULL: not tested by the table test */
+} charl__optimizer_rule;
 
 /** The only list of optimizers: charl__optim_NAME is the row in NAME's file. */
 /* clang-format off */
 #define CHARL__OPTIMIZERS(X) \
     X(sgd) X(adam) X(adamw) X(lion) X(rmsprop) X(adagrad) X(lamb) X(adafactor) X(muon)
 /* clang-format on */
-#define CHARL__OPTIMIZER_EXTERN(name) extern const charl_optimizer_rule charl__optim_##name;
+#define CHARL__OPTIMIZER_EXTERN(name) extern const charl__optimizer_rule charl__optim_##name;
 CHARL__OPTIMIZERS(CHARL__OPTIMIZER_EXTERN)
 
 /* Keys that several optimizers have, with the meaning they have there. */
@@ -75,90 +75,90 @@ CHARL__OPTIMIZERS(CHARL__OPTIMIZER_EXTERN)
     }
 
 /** Optimizer i = 0, 1, ...; NULL past the last. By name; NULL if unknown. */
-const charl_optimizer_rule *charl__optimizer_at(int i);
-const charl_optimizer_rule *charl__optimizer_find(const char *name);
+const charl__optimizer_rule *charl__optimizer_at(int i);
+const charl__optimizer_rule *charl__optimizer_find(const char *name);
 
 /** What a custom optimizer does (custom.c). */
 charl_status charl__custom_enqueue(const charl_optimizer *o) CHARL_MUST_CHECK;
-void charl__custom_fill(const charl_optimizer_config *c, int64_t t, charl_step_params *record);
+void charl__custom_fill(const charl_optimizer_config *c, int64_t t, charl__step_params *record);
 int charl__custom_states(const charl_optimizer_config *c);
 /** Errors: ERR_INVALID  the type is malformed */
 charl_status charl__custom_check(const charl_optimizer_type *type) CHARL_MUST_CHECK;
 
 struct charl_optimizer {
-    const charl_optimizer_rule *type;
+    const charl__optimizer_rule *type;
     charl_optimizer_config config; /* config.settings of a custom type is a copy, owned */
     charl_params *set;
     charl_steps *steps; /* borrowed or own */
     charl_steps *own_steps;
     int n_states;
-    charl_buffer *state[CHARL_OPTIM_MAX_STATES];
-    int64_t *state_at;       /* [n_states, parameters]: element where a state begins; -1: there is none */
-    charl_tensor_sums *sums; /* of the rules that need them, else NULL */
-    charl_buffer *scratch[CHARL_OPTIM_MAX_SCRATCH]; /* the rule's own */
-    charl_buffer *table;    /* f32 [2] per 64 elements: weight decay, factor of the learning rate */
-    charl_buffer *partial;  /* sums of ranges, level by level */
-    charl_buffer *norm;     /* charl_norm_record */
-    charl_buffer *ema;      /* as a state, or NULL */
-    charl_param_range *own; /* [n_own] of the arena, which this process updates */
+    charl__buffer *state[CHARL_OPTIM_MAX_STATES];
+    int64_t *state_at;        /* [n_states, parameters]: element where a state begins; -1: there is none */
+    charl__tensor_sums *sums; /* of the rules that need them, else NULL */
+    charl__buffer *scratch[CHARL_OPTIM_MAX_SCRATCH]; /* the rule's own */
+    charl__buffer *table;    /* f32 [2] per 64 elements: weight decay, factor of the learning rate */
+    charl__buffer *partial;  /* sums of ranges, level by level */
+    charl__buffer *norm;     /* charl__norm_record */
+    charl__buffer *ema;      /* as a state, or NULL */
+    charl__param_range *own; /* [n_own] of the arena, which this process updates */
     int n_own;
-    int64_t own_elements; /* of all of them: states that are arenas have so many, one after another */
-    bool is_divided;      /* other processes update the rest */
-    charl_buffer *before; /* running statistics before the step; NULL: none, or nothing is skipped */
-    charl_recording *recording;
+    int64_t own_elements;  /* of all of them: states that are arenas have so many, one after another */
+    bool is_divided;       /* other processes update the rest */
+    charl__buffer *before; /* running statistics before the step; NULL: none, or nothing is skipped */
+    charl__recording *recording;
     int n_begin;            /* launches of it that come before the graph */
     int64_t t;              /* steps taken */
     bool asks_begin, begun; /* charl_optimizer_begin opens a step; it has */
 };
 
 /** What kernels/optim/grad_norm.cl leaves of a step. In the masks bit k is of the step k before. */
-typedef struct charl_norm_record {
+typedef struct charl__norm_record {
     float norm, factor, may_change;
     uint32_t bad_steps, step_lo, step_hi, element_lo, element_hi;
     uint32_t left_out[2];   /* steps that changed nothing */
     uint32_t overflowed[2]; /* of those, they overflowed under a loss scale that was halved then */
     uint32_t bad_loss[2];   /* this rank's part of the loss was not finite */
-} charl_norm_record;
+} charl__norm_record;
 
 /** A launch of a kernel whose parameters are those of kernels/optim/optim.clh, then `own`. */
-typedef struct charl_optimizer_update {
+typedef struct charl__optimizer_update {
     const char *file, *entry, *defines;
     bool elementwise; /* the kernel takes any number of elements at a time, and writes the working
                          copy */
     size_t global[3]; /* work-items in groups of 64; zeros: one per element */
-    charl_arg own[CHARL_OPTIM_MAX_OWN];
-} charl_optimizer_update;
+    charl__arg own[CHARL_OPTIM_MAX_OWN];
+} charl__optimizer_update;
 
 /** Enqueue or record an update of parameter p, NULL: of what this process updates of the arena, in
- * one launch per range. */
-charl_status charl__optimizer_update(const charl_optimizer *o, const charl_param *p,
-                                     const charl_optimizer_update *u) CHARL_MUST_CHECK;
+ *  one launch per range. */
+charl_status charl__optimizer_update_enqueue(const charl_optimizer *o, const charl_param *p,
+                                             const charl__optimizer_update *u) CHARL_MUST_CHECK;
 /** State k of p as an argument that is read and written. */
-charl_arg charl__optimizer_state(const charl_optimizer *o, int k, const charl_param *p);
+charl__arg charl__optimizer_state(const charl_optimizer *o, int k, const charl_param *p);
 /** Lay out and allocate the states (optimizer_state.c). */
 charl_status charl__optimizer_create_states(charl_optimizer *o) CHARL_MUST_CHECK;
 
 /** charl_optimizer_create with the step record of a training: charl_optimizer_step then pushes
- * none, the caller does. own: what this process updates, NULL: everything. Then nobody else's
- * parameters change, state and average of theirs read as they were in the destination, and the
- * caller brings the parameters together and calls charl__params_refresh. Errors: also ERR_CONFIG
- * when the type is not elementwise. */
+ *  none, the caller does. own: what this process updates, NULL: everything. Then nobody else's
+ *  parameters change, state and average of theirs read as they were in the destination, and the
+ *  caller brings the parameters together and calls charl__params_refresh. Errors: also ERR_CONFIG
+ *  when the type is not elementwise. */
 charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_config *config, charl_steps *steps,
-                                     const charl_param_ranges *own, charl_optimizer **out) CHARL_MUST_CHECK;
+                                     const charl__param_ranges *own, charl_optimizer **out) CHARL_MUST_CHECK;
 /** charl_optimizer_get_report in two halves. The record into host memory, pinned and kept until an
- * event recorded afterwards has passed. Async. Then what it says. */
-charl_status charl__optimizer_read_norm(charl_optimizer *o, charl_norm_record *host) CHARL_MUST_CHECK;
+ *  event recorded afterwards has passed. Async. Then what it says. */
+charl_status charl__optimizer_read_norm(charl_optimizer *o, charl__norm_record *host) CHARL_MUST_CHECK;
 /** The same of the last step enqueued, into any memory. Blocks. */
-charl_status charl__optimizer_fetch_norm(charl_optimizer *o, charl_norm_record *host) CHARL_MUST_CHECK;
-void charl__optimizer_judge(const charl_optimizer *o, const charl_norm_record *r, charl_optimizer_report *out);
+charl_status charl__optimizer_fetch_norm(charl_optimizer *o, charl__norm_record *host) CHARL_MUST_CHECK;
+void charl__optimizer_judge(const charl_optimizer *o, const charl__norm_record *r, charl_optimizer_report *out);
 /** Fill in what the next step of `o` reads from the record: lr, bias1, bias2. */
-void charl__optimizer_fill(const charl_optimizer *o, float lr, charl_step_params *record);
+void charl__optimizer_fill(const charl_optimizer *o, float lr, charl__step_params *record);
 /** Let go of the set's arenas, before the memory that they lie in goes; and record with those that
- * it has now. Errors: ERR_NOMEM, ERR_KERNEL, ERR_DEVICE. */
+ *  it has now. Errors: ERR_NOMEM, ERR_KERNEL, ERR_DEVICE. */
 void charl__optimizer_unbind(charl_optimizer *o);
 charl_status charl__optimizer_rebind(charl_optimizer *o) CHARL_MUST_CHECK;
 /** Launches of an update, those that look at the gradient's parts before the graph has run
- * included. 0 without an optimizer. */
+ *  included. 0 without an optimizer. */
 int charl__optimizer_launches(const charl_optimizer *o);
 /** Run every launch once with commit 0. */
 charl_status charl__optimizer_warm_up(charl_optimizer *o) CHARL_MUST_CHECK;
@@ -169,15 +169,15 @@ charl_status charl__grad_norm_enqueue(const charl_optimizer *o) CHARL_MUST_CHECK
 /** Undo what a step that is skipped did to the running statistics. */
 charl_status charl__restore_enqueue(const charl_optimizer *o) CHARL_MUST_CHECK;
 /** Before the graph of a step runs: remember the running statistics where steps may be skipped.
- * Async. */
+ *  Async. */
 charl_status charl__optimizer_begin(charl_optimizer *o) CHARL_MUST_CHECK;
 
 /** What this process keeps (own.c). */
-charl_status charl__own_create(charl_optimizer *o, const charl_param_ranges *own) CHARL_MUST_CHECK;
+charl_status charl__own_create(charl_optimizer *o, const charl__param_ranges *own) CHARL_MUST_CHECK;
 /** Read or write what `arena`, a state or the average, has of p. Blocks. */
-charl_status charl__own_read(const charl_optimizer *o, charl_buffer *arena, const charl_param *p,
+charl_status charl__own_read(const charl_optimizer *o, charl__buffer *arena, const charl_param *p,
                              float *dst) CHARL_MUST_CHECK;
-charl_status charl__own_write(const charl_optimizer *o, charl_buffer *arena, const charl_param *p,
+charl_status charl__own_write(const charl_optimizer *o, charl__buffer *arena, const charl_param *p,
                               const float *src) CHARL_MUST_CHECK;
 /** All that is kept of state k, own_elements floats; k = number of states: of the average. Blocks.
  */

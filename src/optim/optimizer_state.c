@@ -32,16 +32,16 @@ static charl_status create_state(charl_optimizer *o, int k)
 
 charl_status charl__optimizer_create_states(charl_optimizer *o)
 {
-    CHARL_TRY(charl_alloc_array((int64_t)o->n_states * o->set->count, sizeof *o->state_at, &o->state_at));
+    CHARL_TRY(charl__alloc_array((int64_t)o->n_states * o->set->count, sizeof *o->state_at, &o->state_at));
     for (int k = 0; k < o->n_states; k++) {
         CHARL_TRY(create_state(o, k));
     }
     return CHARL_OK;
 }
 
-charl_arg charl__optimizer_state(const charl_optimizer *o, int k, const charl_param *p)
+charl__arg charl__optimizer_state(const charl_optimizer *o, int k, const charl_param *p)
 {
-    charl_arg a = charl__raw(CHARL_ARG_INOUT, o->state[k]);
+    charl__arg a = charl__raw(CHARL_ARG_INOUT, o->state[k]);
 
     a.v.offset = o->state_at[k * o->set->count + p->index];
     return a;

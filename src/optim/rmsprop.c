@@ -12,7 +12,7 @@ static int count_states(const charl_optimizer_config *c)
 static charl_status enqueue(const charl_optimizer *o)
 {
     const charl_optimizer_config *c = &o->config;
-    charl_optimizer_update u = {
+    charl__optimizer_update u = {
         .file = "optim/rmsprop",
         .entry = "charl_rmsprop",
         .elementwise = true,
@@ -26,10 +26,10 @@ static charl_status enqueue(const charl_optimizer *o)
         u.own[4] = charl__raw(CHARL_ARG_INOUT, o->state[1]);
         u.own[5] = charl__f32((float)c->momentum);
     }
-    return charl__optimizer_update(o, NULL, &u);
+    return charl__optimizer_update_enqueue(o, NULL, &u);
 }
 
-static void reference(const charl_optimizer_reference *r)
+static void reference(const charl__optimizer_reference *r)
 {
     const double b2 = r->config->beta2, momentum = r->config->momentum;
     double *v = r->state[0], *buf = r->state[1];
@@ -56,7 +56,7 @@ static const charl_key keys[] = {
 
 static const charl_optimizer_config defaults = {.type = "rmsprop", .beta2 = 0.99, .eps = 1e-8};
 
-const charl_optimizer_rule charl__optim_rmsprop = {
+const charl__optimizer_rule charl__optim_rmsprop = {
     .row.name = "rmsprop",
     .row.help = "the gradient over the root of its moving mean square",
     CHARL_KEYS(keys),

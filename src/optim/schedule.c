@@ -5,9 +5,9 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "base/key.h"
-#include "base/registry.h"
-#include "base/text.h"
+#include "base/registry/key.h"
+#include "base/registry/registry.h"
+#include "base/text/text.h"
 
 static const double pi = 3.14159265358979323846;
 

@@ -10,7 +10,7 @@ static int count_states(const charl_optimizer_config *c)
 
 static charl_status enqueue(const charl_optimizer *o)
 {
-    charl_optimizer_update u = {
+    charl__optimizer_update u = {
         .file = "optim/sgd", .entry = "charl_sgd", .elementwise = true, .defines = "#define MOMENTUM 0\n"};
 
     if (o->n_states > 0) {
@@ -18,10 +18,10 @@ static charl_status enqueue(const charl_optimizer *o)
         u.own[0] = charl__raw(CHARL_ARG_INOUT, o->state[0]);
         u.own[1] = charl__f32((float)o->config.momentum);
     }
-    return charl__optimizer_update(o, NULL, &u);
+    return charl__optimizer_update_enqueue(o, NULL, &u);
 }
 
-static void reference(const charl_optimizer_reference *r)
+static void reference(const charl__optimizer_reference *r)
 {
     const double momentum = r->config->momentum;
     double *m = r->state[0];
@@ -56,7 +56,7 @@ static const charl_key keys[] = {
 
 static const charl_optimizer_config defaults = {.type = "sgd", .momentum = 0.9};
 
-const charl_optimizer_rule charl__optim_sgd = {
+const charl__optimizer_rule charl__optim_sgd = {
     .row.name = "sgd",
     .row.help = "stochastic gradient descent with momentum",
     CHARL_KEYS(keys),

@@ -26,7 +26,7 @@ static void add_tensor(tables *t, const charl_param *p)
     }
 }
 
-static charl_status upload(charl_device *dev, const uint32_t *v, int64_t n, charl_buffer **out)
+static charl_status upload(charl_device *dev, const uint32_t *v, int64_t n, charl__buffer **out)
 {
     const size_t bytes = (size_t)(n > 0 ? n : 1) * sizeof *v;
 
@@ -35,21 +35,21 @@ static charl_status upload(charl_device *dev, const uint32_t *v, int64_t n, char
     return CHARL_OK;
 }
 
-charl_status charl__tensor_sums_create(charl_params *set, charl_tensor_sums **out)
+charl_status charl__tensor_sums_create(charl_params *set, charl__tensor_sums **out)
 {
     charl_status st = CHARL_OK;
     const int64_t blocks = set->elements / CHARL_PARAM_ALIGN;
-    charl_tensor_sums *s = NULL;
+    charl__tensor_sums *s = NULL;
     tables t = {0};
 
     *out = NULL;
     CHARL_REQUIRE_CLEANUP(blocks <= UINT32_MAX / 2, CHARL_ERR_SHAPE, "%lld parameters are too many for %s",
                           (long long)set->elements, "sums per tensor");
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *s, &s));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *s, &s));
     s->set = set;
-    CHARL_TRY_CLEANUP(charl_alloc_array(2 * blocks, sizeof *t.chunk, &t.chunk));
-    CHARL_TRY_CLEANUP(charl_alloc_array(2 * set->count, sizeof *t.tensor, &t.tensor));
-    CHARL_TRY_CLEANUP(charl_alloc_array(blocks, sizeof *t.owner, &t.owner));
+    CHARL_TRY_CLEANUP(charl__alloc_array(2 * blocks, sizeof *t.chunk, &t.chunk));
+    CHARL_TRY_CLEANUP(charl__alloc_array(2 * set->count, sizeof *t.tensor, &t.tensor));
+    CHARL_TRY_CLEANUP(charl__alloc_array(blocks, sizeof *t.owner, &t.owner));
     for (int i = 0; i < set->count; i++) {
         if (set->param[i]->spec.trainable) {
             add_tensor(&t, set->param[i]);
@@ -71,7 +71,7 @@ cleanup:
     return st;
 }
 
-void charl__tensor_sums_destroy(charl_tensor_sums *s)
+void charl__tensor_sums_destroy(charl__tensor_sums *s)
 {
     if (s) {
         charl__buffer_release(s->chunk);
@@ -83,24 +83,25 @@ void charl__tensor_sums_destroy(charl_tensor_sums *s)
     }
 }
 
-charl_status charl__tensor_sums_squares(const charl_tensor_sums *s, charl_buffer *x, int row)
+charl_status charl__tensor_sums_squares(const charl__tensor_sums *s, charl__buffer *x, int row)
 {
     const size_t items = (size_t)s->n_chunks * LANES;
-    charl_arg square = charl__raw(CHARL_ARG_OUT, s->square);
+    charl__arg square = charl__raw(CHARL_ARG_OUT, s->square);
 
     square.v.offset = (int64_t)row * s->set->count;
-    CHARL_TRY(charl__launch(s->set->dev,
-                            &(charl_launch){.file = "optim/tensor_sums",
-                                            .entry = "charl_chunk_squares",
-                                            .global = {(items + GROUP - 1) / GROUP * GROUP},
-                                            .local = {GROUP},
-                                            .args = {charl__raw(CHARL_ARG_IN, x), charl__raw(CHARL_ARG_IN, s->chunk),
-                                                     charl__raw(CHARL_ARG_OUT, s->partial), charl__i64(s->n_chunks)}}));
-    CHARL_TRY(charl__launch(s->set->dev, &(charl_launch){.file = "optim/tensor_sums",
-                                                         .entry = "charl_tensor_sum",
-                                                         .global = {(size_t)s->set->count * GROUP},
-                                                         .local = {GROUP},
-                                                         .args = {charl__raw(CHARL_ARG_IN, s->partial),
-                                                                  charl__raw(CHARL_ARG_IN, s->tensor), square}}));
+    CHARL_TRY(charl__launch_enqueue(
+        s->set->dev, &(charl__launch){.file = "optim/tensor_sums",
+                                      .entry = "charl_chunk_squares",
+                                      .global = {(items + GROUP - 1) / GROUP * GROUP},
+                                      .local = {GROUP},
+                                      .args = {charl__raw(CHARL_ARG_IN, x), charl__raw(CHARL_ARG_IN, s->chunk),
+                                               charl__raw(CHARL_ARG_OUT, s->partial), charl__i64(s->n_chunks)}}));
+    CHARL_TRY(charl__launch_enqueue(
+        s->set->dev,
+        &(charl__launch){.file = "optim/tensor_sums",
+                         .entry = "charl_tensor_sum",
+                         .global = {(size_t)s->set->count * GROUP},
+                         .local = {GROUP},
+                         .args = {charl__raw(CHARL_ARG_IN, s->partial), charl__raw(CHARL_ARG_IN, s->tensor), square}}));
     return CHARL_OK;
 }

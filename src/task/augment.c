@@ -4,8 +4,8 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "base/hash.h"
-#include "base/rng.h"
+#include "base/numeric/hash.h"
+#include "base/numeric/rng.h"
 #include "charl/ops.h"
 
 static bool changes_images(const charl_augment *a)

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "charl/ops.h"
 #include "io/dataset/loader.h"
+#include "io/dataset/stream.h"
 #include "task/augment.h"
 #include "task/loader_record.h"
 
@@ -17,6 +18,7 @@ enum { SLOTS = 3, BLOCK_ROWS = 4096, CHOSEN = 128, BLOCK_TOKENS = 1 << 20 };
 struct charl__device_loader {
     charl__device_loader_options o;
     charl_dataset_info info;
+    charl__stream stream;
     int64_t n;      /* rows of the split */
     int64_t window; /* 0: not tokens */
     bool mixes;
@@ -28,7 +30,7 @@ struct charl__device_loader {
     charl__loader *loader;
     charl_pinned *pinned_x[SLOTS], *pinned_y[SLOTS];
     void *host_x[SLOTS], *host_y[SLOTS];
-    charl_event *uploaded[SLOTS], *used[SLOTS];
+    charl__event *uploaded[SLOTS], *used[SLOTS];
     int slot, previous; /* of this step and of the one before; -1 for none */
     double waited_s;
 };
@@ -80,7 +82,7 @@ static charl_status create_normalization(charl__device_loader *f)
     const size_t bytes = (size_t)s->n_stats * sizeof(float);
     float *scale = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(s->n_stats, sizeof *scale, &scale));
+    CHARL_TRY_CLEANUP(charl__alloc_array(s->n_stats, sizeof *scale, &scale));
     for (int64_t i = 0; i < s->n_stats; i++) {
         scale[i] = 1.0F / s->std[i];
     }
@@ -115,7 +117,7 @@ static charl_status fill_tokens(charl__device_loader *f)
     const size_t size = charl_dtype_size(f->info.stored_dtype);
     char *block = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(BLOCK_TOKENS, size, &block));
+    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_TOKENS, size, &block));
     for (int64_t first = 0; first < n; first += BLOCK_TOKENS) {
         const int64_t m = n - first < BLOCK_TOKENS ? n - first : BLOCK_TOKENS;
 
@@ -136,9 +138,9 @@ static charl_status fill_source(charl__device_loader *f)
     int64_t *rows = NULL;
     char *x = NULL, *y = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(BLOCK_ROWS, sizeof *rows, &rows));
-    CHARL_TRY_CLEANUP(charl_alloc_array(BLOCK_ROWS, (size_t)xb, &x));
-    CHARL_TRY_CLEANUP(charl_alloc_array(BLOCK_ROWS, (size_t)yb, &y));
+    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_ROWS, sizeof *rows, &rows));
+    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_ROWS, (size_t)xb, &x));
+    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_ROWS, (size_t)yb, &y));
     for (int64_t first = 0; first < f->n; first += BLOCK_ROWS) {
         const int64_t m = f->n - first < BLOCK_ROWS ? f->n - first : BLOCK_ROWS;
 
@@ -164,8 +166,8 @@ static charl_status create_slots(charl__device_loader *f)
     const size_t yb = (size_t)(slot_rows(f) * row_bytes(f->info.y_dtype, &f->info.y_shape));
 
     for (int s = 0; s < SLOTS; s++) {
-        CHARL_TRY(charl__pinned_create(f->o.dev, xb, &f->pinned_x[s], &f->host_x[s]));
-        CHARL_TRY(charl__pinned_create(f->o.dev, yb, &f->pinned_y[s], &f->host_y[s]));
+        CHARL_TRY(charl_pinned_create(f->o.dev, xb, &f->pinned_x[s], &f->host_x[s]));
+        CHARL_TRY(charl_pinned_create(f->o.dev, yb, &f->pinned_y[s], &f->host_y[s]));
     }
     return CHARL_OK;
 }
@@ -188,12 +190,13 @@ charl_status charl__device_loader_create(const charl__device_loader_options *o, 
     charl__device_loader *f = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *f, &f));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *f, &f));
     f->o = *o;
     f->slot = f->previous = -1;
     charl_dataset_get_info(o->ds, &f->info);
     f->n = f->info.rows[o->split];
     f->window = f->info.kind == CHARL_DATASET_TOKENS ? f->info.x_shape.dim[0] : 0;
+    charl__stream_init(&f->stream, o->ds, o->split, o->shuffle, o->seed);
     f->mixes = o->augment && o->augment->mixup > 0;
     if (o->augment) {
         CHARL_TRY_CLEANUP(charl__augment_check(o->augment, &f->info));
@@ -233,8 +236,8 @@ static void destroy_part(charl__device_loader *f)
     f->slot = f->previous = -1;
     release_events(f);
     for (int s = 0; s < SLOTS; s++) {
-        charl__pinned_destroy(f->pinned_x[s]);
-        charl__pinned_destroy(f->pinned_y[s]);
+        charl_pinned_destroy(f->pinned_x[s]);
+        charl_pinned_destroy(f->pinned_y[s]);
         f->pinned_x[s] = f->pinned_y[s] = NULL;
     }
     if (!f->o.on_device) {
@@ -403,30 +406,9 @@ static charl_status upload(charl__device_loader *f)
     return CHARL_OK;
 }
 
-/* Where `row`, which is at `position` of the stream, lies in a source that holds the whole split.
- */
-static int64_t place_of(const charl__device_loader *f, int64_t row, int64_t position)
-{
-    if (f->window == 0) {
-        return row;
-    }
-    return row * f->window +
-           charl_order_shift(f->o.seed, f->n, f->o.shuffle && f->o.split == CHARL_SPLIT_TRAIN, position, f->window);
-}
-
-static int64_t source_row(const charl__device_loader *f, int64_t position)
-{
-    return place_of(f, charl_order_row(f->o.seed, f->n, f->o.shuffle, position), position);
-}
-
 void charl__device_loader_samples(const charl__device_loader *f, int64_t step, int64_t *out)
 {
-    const int64_t position = f->o.fixed ? 0 : step * f->o.batch;
-
-    charl_order_rows(f->o.seed, f->n, f->o.shuffle, position, f->o.batch, out);
-    for (int64_t i = 0; i < f->o.batch; i++) {
-        out[i] = place_of(f, out[i], position + i);
-    }
+    charl__stream_places(&f->stream, f->o.fixed ? 0 : step * f->o.batch, f->o.batch, out);
 }
 
 /* The rows of a step: those of the slot, or some at a time. */
@@ -440,9 +422,9 @@ static void choose_rows(charl__device_loader *f, int64_t position)
     for (int64_t first = 0; first < f->o.rows && f->o.on_device; first += CHOSEN) {
         const int64_t end = first + CHOSEN < f->o.rows ? CHOSEN : f->o.rows - first;
 
-        charl_order_rows(f->o.seed, f->n, f->o.shuffle, position + first, end, row);
+        charl__stream_places(&f->stream, position + first, end, row);
         for (int64_t i = 0; i < end; i++) {
-            f->r.rows[first + i] = (int32_t)place_of(f, row[i], position + first + i);
+            f->r.rows[first + i] = (int32_t)row[i];
         }
     }
 }
@@ -454,9 +436,12 @@ static void choose_partners(charl__device_loader *f)
 
     for (int64_t i = 0; i < n; i++) {
         const int64_t in_slot = is_mirrored(f) ? n + i : n - 1 - i;
+        int64_t row = f->slot * slot_rows(f) + in_slot;
 
-        f->r.partners[i] = (int32_t)(f->o.on_device ? source_row(f, f->step * f->o.batch + last - i)
-                                                    : f->slot * slot_rows(f) + in_slot);
+        if (f->o.on_device) {
+            charl__stream_places(&f->stream, f->step * f->o.batch + last - i, 1, &row);
+        }
+        f->r.partners[i] = (int32_t)row;
         f->r.shares[i] = charl__mixup_share(f->o.augment->mixup, f->o.seed, f->step, f->o.row0 + i);
     }
 }

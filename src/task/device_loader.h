@@ -3,15 +3,15 @@
 /** Batches on the device: where they come from, and how they enter a graph.
  *
  *  A feed keeps rows in a source on the device, the whole split or a few slots that a loader thread
- * fills, and gives a graph the row numbers of each step; the graph gathers and normalises. So a
- * step moves indices only when the data fit.
+ *  fills, and gives a graph the row numbers of each step; the graph gathers and normalises. So a
+ *  step moves indices only when the data fit.
  *
  *  A training feed may change its samples at random (task/augment.h). With mixup each row has a
- * partner, whose row number is delivered as well.
+ *  partner, whose row number is delivered as well.
  *
  *  A row of tokens is a window: x the tokens from its start, y those one later. On the device lie
- * the tokens as stored, and the numbers of a step are starts: multiples of the window, in training
- * shifted by an amount that changes with the epoch (charl_order_shift).
+ *  the tokens as stored, and the numbers of a step are starts: multiples of the window, in training
+ *  shifted by an amount that changes with the epoch (charl_order_shift).
  */
 #include "autograd/graph.h"
 #include "charl/config.h"
@@ -40,7 +40,7 @@ charl_status charl__device_loader_create(const charl__device_loader_options *o,
                                          charl__device_loader **out) CHARL_MUST_CHECK;
 void charl__device_loader_destroy(charl__device_loader *f); /* NULL is a no-op */
 /** Deliver another part of every batch from the next charl__device_loader_seek on; no graph that f was
- * attached to is left. Data on the device stay there. Blocks. Local. Errors: ERR_NOMEM. */
+ *  attached to is left. Data on the device stay there. Blocks. Local. Errors: ERR_NOMEM. */
 charl_status charl__device_loader_divide(charl__device_loader *f, int64_t row0, int64_t rows) CHARL_MUST_CHECK;
 
 /** Inputs of a graph, borrowed from it. */
@@ -56,7 +56,7 @@ void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_
                                  charl__device_loader_vars *out);
 
 /** Which samples step `step`, from 0, delivers to all ranks together: o.batch row numbers of the
- * split; of tokens the numbers of the first tokens of the windows. Local. */
+ *  split; of tokens the numbers of the first tokens of the windows. Local. */
 void charl__device_loader_samples(const charl__device_loader *f, int64_t step, int64_t *out);
 
 /** Deliver steps from `step` on. */

@@ -22,7 +22,7 @@ charl_status charl__loader_record_create(charl_device *dev, charl_steps *steps, 
     const charl_shape shape = {1, {rows}};
     const int64_t stride = stride_of(rows), bytes = charl__loader_record_bytes(rows, mixes);
     charl_tensor **const part[4] = {&r->row, &r->weight, &r->partner, &r->share};
-    charl_buffer *buffer;
+    charl__buffer *buffer;
     int64_t at = 0;
 
     if (steps && charl__steps_room(steps) >= bytes) {
@@ -31,7 +31,7 @@ charl_status charl__loader_record_create(charl_device *dev, charl_steps *steps, 
         buffer = charl__steps_tensor(steps)->buffer;
         at = CHARL_STEP_WORDS;
     } else {
-        CHARL_TRY(charl_alloc((size_t)bytes, &r->host));
+        CHARL_TRY(charl__alloc((size_t)bytes, &r->host));
         CHARL_TRY(charl__ring_create(dev, (size_t)bytes, DEPTH, &r->ring));
         buffer = charl__ring_buffer(r->ring);
     }

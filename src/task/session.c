@@ -5,10 +5,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "io/dataset/data_schema.h"
 #include "charl/safetensors.h"
+#include "charl/tokenizer.h"
 #include "task/schema.h"
 #include "task/task.h"
 #include "task/weights.h"
+#include "task/weights_load.h"
+#include "task/weights_source.h"
 
 enum { TEXT_BYTES = 2400 };
 
@@ -95,12 +99,18 @@ cleanup:
 
 charl_status charl__session_open_data(charl__session *s, charl_split split)
 {
+    const charl_mix *mix = &s->config->data.mix;
     const char *path = s->config->data.path;
     const charl_dataset_options o = charl__task_dataset_options(s->config);
 
-    CHARL_REQUIRE(path[0], CHARL_ERR_CONFIG, "[data] path is missing: which file holds the data?");
-    CHARL_TRY(charl_dataset_open(path, &o, &s->ds));
+    if (mix->count > 0) {
+        CHARL_TRY(charl_dataset_open_mix(mix->path, mix->weight, mix->count, &o, &s->ds));
+    } else {
+        CHARL_REQUIRE(path[0], CHARL_ERR_CONFIG, "[data] path is missing: which file holds the data?");
+        CHARL_TRY(charl_dataset_open(path, &o, &s->ds));
+    }
     charl_dataset_get_info(s->ds, &s->data);
+    path = s->data.path;
     CHARL_REQUIRE(s->infers || s->data.rows[CHARL_SPLIT_TRAIN] > 0, CHARL_ERR_DATA, "%s has no training rows", path);
     CHARL_REQUIRE(!s->infers || s->data.rows[split] > 0, CHARL_ERR_DATA,
                   "%s has no %s split; HINT a file without splits, as one named by data.x and "
@@ -136,11 +146,71 @@ void charl__session_warn_normalize(const charl__session *s)
     }
 }
 
+/* Where init.skip starts the output layer afresh, its outputs are those of these data: other classes, targets or tokens. */
+static charl_status renew_outputs(charl__session *s)
+{
+    bool renewed = false;
+
+    CHARL_TRY(charl__weights_outputs_skipped(s->config, s->schema->kind == CHARL_DATASET_TOKENS, &renewed));
+    if (renewed) {
+        CHARL_TRY(charl__schema_take_outputs(s->schema, s->ds));
+    }
+    return CHARL_OK;
+}
+
+static charl_status token_text(const char *token, size_t bytes, charl__text *out)
+{
+    char text[64];
+
+    snprintf(text, sizeof text, "%.*s", (int)(bytes < sizeof text ? bytes : sizeof text - 1), bytes ? token : "");
+    return bytes ? charl__text_json(out, text) : charl__text_printf(out, "none");
+}
+
+/* The data must have the tokens that the weights were trained with, where their folder says which: a token of the data is the same
+ * text there. */
+static charl_status check_tokenizer(const charl__session *s)
+{
+    charl_status st = CHARL_OK;
+    const charl_tokenizer *own = s->schema->tokenizer;
+    charl_tokenizer *theirs = NULL;
+    charl__text a = {0}, b = {0};
+    bool renewed = false;
+
+    CHARL_TRY_CLEANUP(charl__weights_outputs_skipped(s->config, true, &renewed));
+    if (renewed || !own || charl_tokenizer_load(s->origin, &theirs) != CHARL_OK) {
+        goto cleanup; /* other weights, or nothing to compare */
+    }
+    for (int64_t i = 0; i < charl_tokenizer_get_vocab(own); i++) {
+        size_t x = 0, y = 0;
+        const char *mine = charl_tokenizer_get_token(own, i, &x);
+        const char *their = i < charl_tokenizer_get_vocab(theirs) ? charl_tokenizer_get_token(theirs, i, &y) : NULL;
+
+        if (x == y && (x == 0 || memcmp(mine, their, x) == 0)) {
+            continue;
+        }
+        CHARL_TRY_CLEANUP(token_text(mine, x, &a));
+        CHARL_TRY_CLEANUP(token_text(their, y, &b));
+        CHARL_FAIL_CLEANUP(CHARL_ERR_DATA,
+                           "%s has another tokenizer than %s: token %lld is %s, not %s; HINT import the "
+                           "text with --tokenizer %s, or start the embedding afresh (init.skip)",
+                           s->data.path, s->origin, (long long)i, charl__text_string(&a), charl__text_string(&b),
+                           s->origin);
+    }
+cleanup:
+    charl_tokenizer_destroy(theirs);
+    charl__text_fini(&a);
+    charl__text_fini(&b);
+    return st;
+}
+
 charl_status charl__session_match_data(charl__session *s)
 {
     charl_status st = CHARL_OK;
     char *notes = NULL;
 
+    if (s->schema && s->starts) {
+        CHARL_TRY_CLEANUP(renew_outputs(s));
+    }
     if (s->schema) {
         CHARL_TRY_CLEANUP(charl_dataset_map(s->ds, s->schema, s->origin, !s->infers, &notes));
         charl__session_warn_lines(s, notes);
@@ -156,6 +226,9 @@ charl_status charl__session_match_data(charl__session *s)
         s->data.classes = s->classes > s->data.classes ? s->classes : s->data.classes;
         CHARL_TRY_CLEANUP(charl__task_schema(s->config, s->ds, &s->schema));
         s->schema->classes = s->data.classes;
+    }
+    if (s->starts && s->origin && s->schema->kind == CHARL_DATASET_TOKENS) {
+        CHARL_TRY_CLEANUP(check_tokenizer(s));
     }
 cleanup:
     charl_free(notes);
@@ -231,6 +304,46 @@ charl_status charl__session_load_weights(charl__session *s, const char *path, in
     CHARL_TRY_CLEANUP(charl__weights_restore(s->params, r, path, group));
 cleanup:
     charl_checkpoint_close(own);
+    return st;
+}
+
+/* A line of a report, as a warning. */
+static void warn_of_line(const charl__session *s, const char *line, int length)
+{
+    static const char skipped[] = "skipped: ";
+    const int word = (int)strlen(skipped);
+    char text[TEXT_BYTES];
+
+    if (strncmp(line, skipped, strlen(skipped)) == 0) {
+        snprintf(text, sizeof text, "%.*s starts afresh (init.skip)", length - word, line + word);
+    } else {
+        snprintf(text, sizeof text, "%s: %.*s", s->origin, length, line);
+    }
+    charl__session_warn(s, text);
+}
+
+charl_status charl__session_start_weights(charl__session *s)
+{
+    static const charl__weights_words words = {
+        .skip = "init.skip", .rename = "init.rename", .effect = "starts what does not fit afresh"};
+    const charl_params_load_options o = {.ema = CHARL_EMA_NO,
+                                         .skip = s->config->init.skip,
+                                         .rename = s->config->init.rename,
+                                         .config = s->config,
+                                         .model = s->model};
+    charl_status st = CHARL_OK;
+    charl_params_report report = {.loaded = 0};
+    charl__text text = {0};
+
+    CHARL_TRY_CLEANUP(charl__weights_load(s->params, s->origin, &o, &words, &report, &text));
+    for (const char *p = charl__text_string(&text); *p;) {
+        const int length = (int)strcspn(p, "\n");
+
+        warn_of_line(s, p, length);
+        p += length + (p[length] == '\n');
+    }
+cleanup:
+    charl__text_fini(&text);
     return st;
 }
 

@@ -1,7 +1,7 @@
 #ifndef CHARL_TASK_SESSION_H
 #define CHARL_TASK_SESSION_H
 /** A model with its data and weights on a device: what training, evaluation, prediction, generation
- * and export have in common. Ranks and run directories are unknown at this level.
+ *  and export have in common. Ranks and run directories are unknown at this level.
  *
  *  Initialize with {.config = ..., .infers = ..., .origin = ...}, or with {.infers = true} to take config
  *  and origin from a checkpoint. Then call the functions you need, in this order:
@@ -16,6 +16,7 @@
  *      charl__session_open_device        dev
  *      charl__session_create_model       model, params
  *      charl__session_load_weights       values of params; a compiled graph must have laid them out
+ *      charl__session_start_weights      the same, as [init] says
  *      charl__session_fini               always call it, also after a failure
  *
  *  All functions are local. A session belongs to one thread.
@@ -27,9 +28,10 @@
 #include "charl/nn.h"
 
 typedef struct charl__session {
-    const charl_config *config;                  /* borrowed, or own_config */
-    bool infers;                                 /* no training: a training split is not required */
-    const char *origin;                          /* borrowed: checkpoint or safetensors file of the weights, or NULL */
+    const charl_config *config; /* borrowed, or own_config */
+    bool infers;                /* no training: a training split is not required */
+    const char *origin; /* borrowed: where the weights are from, a checkpoint or what init.from names; or NULL */
+    bool starts;        /* a new run: of origin only the weights are taken, as [init] says */
     void (*warned)(void *ctx, const char *text); /* may be NULL */
     void *warned_ctx;
 
@@ -82,6 +84,10 @@ charl_status charl__session_create_model(charl__session *s) CHARL_MUST_CHECK;
 /** Load the weights, or their moving average (`ema` is a charl_ema_choice), from `reader` if it is open,
  *  otherwise from the checkpoint `path`. Blocks. Errors: ERR_CHECKPOINT if it belongs to another model. */
 charl_status charl__session_load_weights(charl__session *s, const char *path, int ema) CHARL_MUST_CHECK;
+
+/** Load the weights that a new run starts from: origin, with init.skip and init.rename. Parameters that are skipped keep their
+ *  values; each is named in a warning. Blocks. Errors: as charl_params_load. */
+charl_status charl__session_start_weights(charl__session *s) CHARL_MUST_CHECK;
 
 /** Pass `text` to `warned`; NULL and "" are ignored. */
 void charl__session_warn(const charl__session *s, const char *text);

@@ -2,8 +2,10 @@
 #include "task/task.h"
 
 #include "autograd/op.h"
+#include "base/text/text.h"
 #include "charl/ops.h"
 #include "config/config_rows.h"
+#include "tensor/params.h"
 #include "task/augment.h"
 
 enum { DEFAULT_WINDOW = 64 }; /* tokens of a sample, where data.window says nothing */
@@ -24,6 +26,7 @@ charl_dataset_options charl__task_dataset_options(const charl_config *c)
 static charl_status check_tokens(const charl_config *config, const charl_dataset_info *data)
 {
     const charl_model_type *model = charl__config_model(config);
+    char names[128];
 
     if (data->kind != CHARL_DATASET_TOKENS) {
         CHARL_REQUIRE(model->input != CHARL_MODEL_READS_TOKENS, CHARL_ERR_CONFIG,
@@ -37,9 +40,9 @@ static charl_status check_tokens(const charl_config *config, const charl_dataset
                   "model.type = %s reads numbers, %s holds tokens; use gpt, or sequential with an "
                   "embedding as the first layer",
                   model->row.name, data->path);
-    CHARL_REQUIRE(config->train.loss == CHARL_LOSS_CROSS_ENTROPY, CHARL_ERR_CONFIG,
-                  "train.loss = %s: tokens are classes, use cross_entropy",
-                  charl_config_choice_name("train", "loss", config->train.loss));
+    CHARL_REQUIRE(charl__config_loss(config)->targets & CHARL_TARGET_TOKENS, CHARL_ERR_CONFIG,
+                  "train.loss = %s does not learn from tokens; use %s", config->train.loss,
+                  charl__loss_names(CHARL_TARGET_TOKENS, names, sizeof names));
     CHARL_REQUIRE(config->data.normalize.kind != CHARL_NORMALIZE_GIVEN, CHARL_ERR_CONFIG,
                   "data.normalize: %s holds tokens, which are not normalised", data->path);
     return CHARL_OK;
@@ -47,21 +50,26 @@ static charl_status check_tokens(const charl_config *config, const charl_dataset
 
 charl_status charl__task_outputs(const charl_config *config, const charl_dataset_info *data, int64_t *out)
 {
+    const charl__loss *loss = charl__config_loss(config);
+    char names[128];
+
     CHARL_TRY(check_tokens(config, data));
     if (data->kind == CHARL_DATASET_TOKENS) {
         *out = data->classes;
-    } else if (config->train.loss == CHARL_LOSS_CROSS_ENTROPY) {
+    } else if (loss->targets & CHARL_TARGET_CLASS) {
         CHARL_REQUIRE(data->y_dtype == CHARL_I32 && data->y_shape.ndim == 0, CHARL_ERR_CONFIG,
-                      "train.loss = cross_entropy needs one class label per sample, %s has %s "
-                      "targets. For numbers use mse, bce or huber",
-                      data->path, data->y_dtype == CHARL_I32 ? "several integer" : "real");
+                      "train.loss = %s needs one class label per sample, %s has %s targets. For "
+                      "these use %s",
+                      loss->row.name, data->path, data->y_dtype == CHARL_I32 ? "several integer" : "real",
+                      charl__loss_names(CHARL_TARGET_NUMBERS | CHARL_TARGET_FLAGS, names, sizeof names));
         *out = data->classes;
     } else {
-        CHARL_REQUIRE(config->train.loss != CHARL_LOSS_BCE || data->y_dtype != CHARL_I32 || data->classes <= 2,
+        CHARL_REQUIRE(loss->targets & CHARL_TARGET_NUMBERS || data->y_dtype != CHARL_I32 || data->classes <= 2,
                       CHARL_ERR_CONFIG,
-                      "train.loss = bce: labels are 0 or 1, those of %s go up to %lld; "
-                      "cross_entropy is for classes",
-                      data->path, (long long)data->classes - 1);
+                      "train.loss = %s: labels are 0 or 1, those of %s go up to %lld; %s is for "
+                      "classes",
+                      loss->row.name, data->path, (long long)data->classes - 1,
+                      charl__loss_names(CHARL_TARGET_CLASS, names, sizeof names));
         *out = charl_shape_count(&data->y_shape);
     }
     return CHARL_OK;
@@ -101,20 +109,24 @@ static charl_var *real_output(charl_graph *g, charl_var *out)
     return charl__as_dtype(g, out, CHARL_F32);
 }
 
-static charl_var *loss_rows(const charl_config *config, charl_graph *g, charl_var *out, charl_var *y)
+/* Model's output and targets as the loss and the metrics take them. */
+typedef struct learned {
+    charl_var *outputs, *targets, *partner; /* partner: of the sample that is mixed in, or NULL */
+} learned;
+
+static learned learned_from(const charl__loss *loss, charl_graph *g, charl_var *out,
+                            const charl__device_loader_vars *in)
 {
-    switch (config->train.loss) {
-    case CHARL_LOSS_MSE:
-        return charl_mse(g, real_output(g, out), real_target(g, out, y));
-    case CHARL_LOSS_BCE:
-        return charl_bce_with_logits(g, real_output(g, out), real_target(g, out, y));
-    case CHARL_LOSS_HUBER:
-        return charl_huber(g, real_output(g, out), real_target(g, out, y), 1.0F);
-    default:
-        return per_sample(
-            g, charl_cross_entropy(g, out, y, NULL,
-                                   charl_graph_is_training(g) ? (float)config->train.label_smoothing : 0.0F));
+    if (loss->targets & CHARL_TARGET_CLASS) {
+        return (learned){out, in->y, in->partner_y};
     }
+    out = real_output(g, out);
+    return (learned){out, real_target(g, out, in->y), in->share ? real_target(g, out, in->partner_y) : NULL};
+}
+
+static charl_var *loss_rows(const charl_config *config, charl_graph *g, charl_var *outputs, charl_var *targets)
+{
+    return per_sample(g, charl__config_loss(config)->build(g, config->train.loss_settings, outputs, targets));
 }
 
 /* A sum over the rows of the batch as a PARTIAL [1]. */
@@ -135,7 +147,7 @@ static void check_output(const charl_config *config, charl_graph *g, const charl
     const charl_shape have = out ? charl_var_get_type(out).shape : (charl_shape){0};
     const charl_shape want = y ? charl_var_get_type(y).shape : (charl_shape){0};
     const int64_t last = have.ndim ? have.dim[have.ndim - 1] : 0;
-    const bool entropy = config->train.loss == CHARL_LOSS_CROSS_ENTROPY;
+    const bool has_classes = charl__config_loss(config)->targets & CHARL_TARGET_CLASS;
     charl_shape front = have;
     char text[CHARL_SHAPE_TEXT];
 
@@ -143,14 +155,14 @@ static void check_output(const charl_config *config, charl_graph *g, const charl
         return;
     }
     front.ndim = have.ndim > 0 ? have.ndim - 1 : 0;
-    if (entropy ? !charl_shape_equal(&front, &want) : charl_shape_count(&have) != charl_shape_count(&want)) {
+    if (has_classes ? !charl_shape_equal(&front, &want) : charl_shape_count(&have) != charl_shape_count(&want)) {
         charl__graph_fail(g, CHARL_ERR_SHAPE, "the model's output %s does not fit the loss: it needs %s",
                           charl_shape_format(&have, text),
-                          !entropy         ? "as many values per sample as the target has"
+                          !has_classes     ? "as many values per sample as the target has"
                           : want.ndim == 1 ? "[batch, classes]; end it in a linear layer with out = classes"
                                            : "[batch, window, vocabulary]; end it in a linear layer with out = "
                                              "vocabulary, and do not flatten");
-    } else if (entropy && last < classes) {
+    } else if (has_classes && last < classes) {
         charl__graph_fail(g, CHARL_ERR_SHAPE,
                           "the model has %lld outputs, but the data have %lld classes; end it in a "
                           "linear layer with out = %lld",
@@ -158,40 +170,38 @@ static void check_output(const charl_config *config, charl_graph *g, const charl
     }
 }
 
-static charl_var *build_metrics(const charl_config *config, charl_graph *g, charl_var *out, charl_var *y,
-                                charl_var *rows, charl_var *weight)
+/* Weighted sums over the rows: of the loss, of 1, of the metrics that are means. */
+static charl_var *build_sums(const charl__evaluation *e, charl_graph *g, const learned *l, charl_var *rows,
+                             charl_var *weight)
 {
-    charl_var *part[CHARL__METRIC_COUNT];
+    charl_var *part[CHARL__SUM_MAX];
     int n = 0;
 
     part[n++] = total(g, charl_mul(g, rows, weight));
     part[n++] = total(g, weight);
-    if (config->train.loss == CHARL_LOSS_BCE) {
-        y = real_target(g, out, y);
-        part[n++] = total(g, charl_mul(g, charl_binary_accuracy(g, out, y), weight));
-    } else if (config->train.loss != CHARL_LOSS_CROSS_ENTROPY) {
-        part[n++] = total(g, charl_mul(g, charl_l1(g, out, real_target(g, out, y)), weight));
-    } else {
-        part[n++] = total(g, charl_mul(g, per_sample(g, charl_top_k_correct(g, out, y, 1)), weight));
-        if (config->eval.metrics & CHARL_METRIC_TOP5) {
-            part[n++] = total(g, charl_mul(g, per_sample(g, charl_top_k_correct(g, out, y, 5)), weight));
+    for (int i = 0; i < e->n; i++) {
+        const charl__metric *m = e->item[i].type;
+
+        if (m->build) {
+            charl_var *v = m->build(g, e->data.targets, l->outputs, l->targets);
+
+            part[n++] = total(g, charl_mul(g, per_sample(g, v), weight));
         }
     }
     return charl_concat(g, part, n, 0);
 }
 
 /* With mixup the loss is that of a mixture: of two losses of classes, or to mixed targets. */
-static charl_var *mixed_loss_rows(const charl_config *config, charl_graph *g, charl_var *out,
-                                  const charl__device_loader_vars *in)
+static charl_var *mixed_loss_rows(const charl_config *config, charl_graph *g, const learned *l, charl_var *share)
 {
-    if (!in->share) {
-        return loss_rows(config, g, out, in->y);
+    if (!share) {
+        return loss_rows(config, g, l->outputs, l->targets);
     }
-    if (config->train.loss == CHARL_LOSS_CROSS_ENTROPY) {
-        return charl__mixup(g, loss_rows(config, g, out, in->y), loss_rows(config, g, out, in->partner_y), in->share);
+    if (charl__config_loss(config)->targets & CHARL_TARGET_CLASS) {
+        return charl__mixup(g, loss_rows(config, g, l->outputs, l->targets),
+                            loss_rows(config, g, l->outputs, l->partner), share);
     }
-    return loss_rows(config, g, out,
-                     charl__mixup(g, real_target(g, out, in->y), real_target(g, out, in->partner_y), in->share));
+    return loss_rows(config, g, l->outputs, charl__mixup(g, l->targets, l->partner, share));
 }
 
 /* The gradient of the rows' losses: 1 / batch each, which no step changes. */
@@ -204,7 +214,7 @@ static charl_var *constant_seed(const charl_config *config, charl_graph *g, char
 
     CHARL_TRY_CLEANUP(
         charl_tensor_create(charl_tensor_get_device(charl__steps_tensor(steps)), CHARL_F32, &type.shape, &t));
-    CHARL_TRY_CLEANUP(charl__tensor_fill(t, (double)charl__task_loss_seed(config)));
+    CHARL_TRY_CLEANUP(charl_tensor_fill(t, (double)charl__task_loss_seed(config)));
     seed = charl_input(g, "seed", CHARL_F32, type.shape, type.batch);
     charl__graph_bind_input(g, seed, t);
 cleanup:
@@ -223,33 +233,65 @@ static charl_var *scaled_seed(charl_graph *g, charl_steps *steps)
     return charl_mul(g, seed, scale);
 }
 
+/* Before the first graph is differentiated; the others of a training share its parameters. */
+static void freeze(const charl_config *config, charl_graph *g, charl_params *params)
+{
+    charl_status st = CHARL_OK;
+    charl__text patterns = {0};
+
+    if (!charl_graph_is_training(g) || charl__params_is_laid_out(params)) {
+        return;
+    }
+    CHARL_TRY_CLEANUP(charl__text_printf(&patterns, "%s%s",
+                                         config->lora.rank > 0 ? "*, !*.lora_A.weight, !*.lora_B.weight, " : "",
+                                         config->train.freeze));
+    CHARL_TRY_CLEANUP(charl_params_freeze(params, charl__text_string(&patterns), NULL));
+cleanup:
+    if (st != CHARL_OK) {
+        charl__graph_fail(g, st == CHARL_ERR_INVALID ? CHARL_ERR_CONFIG : st, "[train] freeze: %s",
+                          charl_error_message());
+    }
+    charl__text_fini(&patterns);
+}
+
 void charl__task_build(const charl_config *config, const charl_model *model, charl_params *params,
                        charl__device_loader *feed, charl_steps *steps, charl__task *task)
 {
     charl_graph *g = task->g;
     charl_var *out, *rows, *loss;
     charl__device_loader_vars in;
+    learned l;
 
     charl_graph_set_steps(g, steps);
     charl_graph_set_precision(g, charl__task_precision(config));
     charl__device_loader_attach(feed, g, task->first, task->rows, &in);
     out = charl_model_build(model, g, params, activations(g, in.x));
+    if (out) {
+        freeze(config, g, params);
+    }
     check_output(config, g, out, in.y, task->classes);
     charl_graph_scope_begin(g, "loss");
-    rows = mixed_loss_rows(config, g, out, &in);
+    l = learned_from(charl__config_loss(config), g, out, &in);
+    rows = mixed_loss_rows(config, g, &l, in.share);
     if (charl_graph_is_training(g)) {
         loss = charl_sum(g, rows, 0, false);
-        task->metrics = charl_reshape(g, loss, (charl_shape){1, {1}});
+        task->sums = charl_reshape(g, loss, (charl_shape){1, {1}});
         if (charl__steps_scale(steps)) {
             charl_graph_backward(g, loss, scaled_seed(g, steps));
         } else if (rows) {
-            charl__graph_backward_from(g, rows, constant_seed(config, g, steps, rows));
+            charl_graph_backward(g, rows, constant_seed(config, g, steps, rows));
         }
     } else {
-        task->metrics = build_metrics(config, g, out, in.y, rows, in.weight);
+        task->sums = build_sums(task->evaluation, g, &l, rows, in.weight);
         task->output = charl__as_dtype(g, out, CHARL_F32);
         charl_graph_keep(g, task->output);
+        if (task->evaluation->reads) {
+            task->target = in.y;
+            task->weight = in.weight;
+            charl_graph_keep(g, in.y);
+            charl_graph_keep(g, in.weight);
+        }
     }
     charl_graph_scope_end(g);
-    charl_graph_keep(g, task->metrics);
+    charl_graph_keep(g, task->sums);
 }

@@ -1,16 +1,17 @@
 #ifndef CHARL_TASK_TASK_H
 #define CHARL_TASK_TASK_H
 /** What is trained: the model a configuration describes, and the graphs for training it and for
- * evaluating it. */
+ *  evaluating it. */
 #include "charl/config.h"
 #include "charl/nn.h"
 #include "task/device_loader.h"
+#include "task/evaluation.h"
 
 /** How the configuration has its data file opened; strings are the configuration's. */
 charl_dataset_options charl__task_dataset_options(const charl_config *c);
 
 /** The model of [model] and [layer NAME]. `outputs` is what the data ask for: classes, or values
- * per target. Errors: ERR_CONFIG with file, line and layer. */
+ *  per target. Errors: ERR_CONFIG with file, line and layer. */
 charl_status charl__task_model(const charl_config *config, int64_t outputs, charl_model **out) CHARL_MUST_CHECK;
 
 /** Outputs that the loss needs for these data. Errors: ERR_CONFIG when loss and data do not fit. */
@@ -20,26 +21,28 @@ charl_status charl__task_outputs(const charl_config *config, const charl_dataset
 /** Type of activations and of the working copy of the parameters: train.precision. */
 charl_dtype charl__task_precision(const charl_config *config);
 
-/* Sums over the batch that a graph leaves in its metrics var, PARTIAL f32 [n]. */
+/* Sums over the batch that an evaluation graph leaves in `sums`, PARTIAL f32 [n]; then those of the evaluation's items that have `build`. */
 enum {
-    CHARL__METRIC_LOSS,
-    CHARL__METRIC_WEIGHT,
-    CHARL__METRIC_QUALITY, /* cross_entropy: right ones; bce: right parts; else: absolute errors */
-    CHARL__METRIC_TOP5,
-    CHARL__METRIC_COUNT
+    CHARL__SUM_LOSS,
+    CHARL__SUM_WEIGHT,
+    CHARL__SUM_METRICS,
+    CHARL__SUM_MAX = CHARL__SUM_METRICS + CHARL_MAX_METRICS
 };
 
 typedef struct charl__task {
     charl_graph *g;
-    int64_t first, rows; /* of this rank's part of a batch */
-    int64_t classes;     /* of the data, for cross_entropy: the model puts out at least so many */
-    charl_var *metrics;
-    charl_var *output; /* of the model, f32 [rows, ...]; kept in evaluation graphs, else NULL */
+    int64_t first, rows;                 /* of this rank's part of a batch */
+    int64_t classes;                     /* of the data, if targets are classes: the model puts out at least so many */
+    const charl__evaluation *evaluation; /* of evaluation graphs: the metrics; borrowed */
+    charl_var *sums;                     /* training graphs: of the loss, [1] */
+    charl_var *output;                   /* of the model, f32 [rows, ...]; kept in evaluation graphs, else NULL */
+    charl_var *target;                   /* i32 or f32 [rows, ...] and f32 [rows]; kept where the metrics read them */
+    charl_var *weight;
 } charl__task;
 
 /** Append data, model, loss and metrics to a graph that has been created, with the task's rows
- * and classes set; for training also the gradients, seeded by the step record's loss_seed. The
- * first error is the graph's. */
+ *  and classes set; for training also the gradients, seeded by the step record's loss_seed. The
+ *  first error is the graph's. */
 void charl__task_build(const charl_config *config, const charl_model *model, charl_params *params,
                        charl__device_loader *feed, charl_steps *steps, charl__task *task);
 /** The gradient of a sample's loss: 1 / samples in the global batch. */

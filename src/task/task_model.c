@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/key.h"
+#include "base/registry/key.h"
 #include "config/config_rows.h"
 #include "nn/layer.h"
 #include "task/task.h"
@@ -44,6 +44,7 @@ static charl_status read_key(charl_config_layer *layer, const charl_key *k, unsi
     case CHARL_KEY_SIZE:
     case CHARL_KEY_INTS: /* not of layers */
         break;
+    case CHARL_KEY_TEXT:
     case CHARL_KEY_LAYER:
     case CHARL_KEY_ACTIVATION:
         if (charl_config_layer_has(layer, k->name)) {
@@ -106,15 +107,21 @@ charl_status charl__task_model(const charl_config *config, int64_t outputs, char
 {
     charl_status st = CHARL_OK;
     const charl_model_type *type = charl__config_model(config);
+    const int64_t rows = charl__config_vocab(config, outputs);
     charl_model *m = NULL;
 
     *out = NULL;
+    CHARL_REQUIRE_CLEANUP(rows >= outputs, CHARL_ERR_CONFIG,
+                          "model.vocab_size = %lld, but the data have %lld tokens; HINT use data of the "
+                          "tokenizer that the model was made for, or set vocab_size = auto",
+                          (long long)rows, (long long)outputs);
     CHARL_TRY_CLEANUP(charl_model_create(&m));
     if (type->add) {
-        CHARL_TRY_CLEANUP(type->add(m, config->model.settings, charl__config_vocab(config, outputs)));
+        CHARL_TRY_CLEANUP(type->add(m, config->model.settings, rows));
     } else {
         CHARL_TRY_CLEANUP(add_layers(config, m));
     }
+    CHARL_TRY_CLEANUP(charl_model_set_lora(m, &config->lora));
     *out = m;
     m = NULL;
 cleanup:

@@ -8,16 +8,16 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
+#include "base/numeric/hash.h"
 #include "base/parallel.h"
-#include "base/rng.h"
-#include "base/text.h"
+#include "base/numeric/rng.h"
+#include "base/text/text.h"
 
 enum { DRAWN = 65536 /* initial values that a thread takes at a time */ };
 
 charl_status charl_params_create(charl_params **out)
 {
-    return charl_alloc(sizeof(charl_params), out);
+    return charl__alloc(sizeof(charl_params), out);
 }
 
 static void param_destroy(charl_param *p)
@@ -48,17 +48,6 @@ void charl_params_destroy(charl_params *set)
     charl_free(set);
 }
 
-static charl_status reserve(charl_params *set)
-{
-    int capacity = set->capacity ? 2 * set->capacity : 16;
-
-    if (set->count == set->capacity) {
-        CHARL_TRY(charl_realloc((size_t)capacity * sizeof(charl_param *), &set->param));
-        set->capacity = capacity;
-    }
-    return CHARL_OK;
-}
-
 charl_status charl_params_add(charl_params *set, const charl_param_spec *spec, charl_param **out)
 {
     charl_status st = CHARL_OK;
@@ -72,9 +61,9 @@ charl_status charl_params_add(charl_params *set, const charl_param_spec *spec, c
     CHARL_REQUIRE_CLEANUP(!charl__params_is_laid_out(set), CHARL_ERR_INVALID,
                           "parameter %s comes too late: a graph of this set is already compiled", spec->name);
     CHARL_TRY_CLEANUP(charl_shape_check(&spec->shape));
-    CHARL_TRY_CLEANUP(reserve(set));
-    CHARL_TRY_CLEANUP(charl_strdup(spec->name, &name));
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *p, &p));
+    CHARL_TRY_CLEANUP(charl__grow(set->count, sizeof *set->param, &set->param));
+    CHARL_TRY_CLEANUP(charl__strdup(spec->name, &name));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *p, &p));
     p->spec = *spec;
     p->spec.name = name;
     p->settings = (charl_param_settings){.lr_scale = 1.0F, .weight_decay = -1.0F};
@@ -121,6 +110,18 @@ int64_t charl_params_get_elements(const charl_params *set)
     return n;
 }
 
+int64_t charl_params_get_frozen_elements(const charl_params *set)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < set->count; i++) {
+        if (set->param[i]->frozen) {
+            n += charl_shape_count(&set->param[i]->spec.shape);
+        }
+    }
+    return n;
+}
+
 const charl_param_spec *charl_param_get_spec(const charl_param *p)
 {
     return &p->spec;
@@ -141,23 +142,39 @@ bool charl__params_is_laid_out(const charl_params *set)
     return set->count > 0 && set->param[0]->offset >= 0;
 }
 
-charl_status charl_params_freeze(charl_params *set, const char *pattern, int *count)
+static bool has_match(const charl_params *set, const char *pattern)
 {
+    for (int i = 0; i < set->count; i++) {
+        const charl_param *p = set->param[i];
+
+        if ((p->spec.trainable || p->frozen) && charl__text_matches(pattern, p->spec.name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+charl_status charl_params_freeze(charl_params *set, const char *patterns, int *count)
+{
+    const char *rest = patterns;
+    charl__pattern pattern;
     int n = 0;
 
     CHARL_REQUIRE(!charl__params_is_laid_out(set), CHARL_ERR_INVALID,
-                  "parameters %s are frozen too late: a graph of this set is already compiled", pattern);
+                  "parameters %s are frozen too late: a graph of this set is already compiled", patterns);
+    while (charl__pattern_next(&rest, &pattern)) {
+        CHARL_REQUIRE(has_match(set, pattern.text), CHARL_ERR_INVALID, "no parameter is called %s%s", pattern.text,
+                      set->count == 0 ? "; HINT building the model declares the parameters" : "");
+    }
     for (int i = 0; i < set->count; i++) {
         charl_param *p = set->param[i];
 
-        if (p->spec.trainable && charl__text_matches(pattern, p->spec.name)) {
+        if (p->spec.trainable && charl__patterns_choose(patterns, p->spec.name)) {
             p->spec.trainable = false;
             p->frozen = true;
             n++;
         }
     }
-    CHARL_REQUIRE(n > 0, CHARL_ERR_INVALID,
-                  "no trainable parameter is called %s; HINT building the model declares them", pattern);
     if (count) {
         *count = n;
     }
@@ -233,7 +250,7 @@ cleanup:
     return st;
 }
 
-static charl_status copy_values(charl_params *set, charl_buffer *to)
+static charl_status copy_values(charl_params *set, charl__buffer *to)
 {
     charl_status st = CHARL_OK;
     const charl_shape all = {1, {set->elements}};
@@ -241,7 +258,7 @@ static charl_status copy_values(charl_params *set, charl_buffer *to)
 
     CHARL_TRY_CLEANUP(charl__tensor_view(set->value, CHARL_F32, &all, 0, &src));
     CHARL_TRY_CLEANUP(charl__tensor_view(to, CHARL_F32, &all, 0, &dst));
-    CHARL_TRY_CLEANUP(charl__tensor_copy(src, dst));
+    CHARL_TRY_CLEANUP(charl_tensor_copy(src, dst));
     CHARL_TRY_CLEANUP(charl_device_sync(set->dev));
 cleanup:
     charl_tensor_release(src);
@@ -253,7 +270,7 @@ charl_status charl__params_move(charl_params *set, float *memory)
 {
     charl_status st = CHARL_OK;
     const size_t bytes = (size_t)set->elements * 4;
-    charl_buffer *to = NULL;
+    charl__buffer *to = NULL;
 
     if (set->elements == 0) {
         goto cleanup;
@@ -338,8 +355,8 @@ cleanup:
     return st;
 }
 
-static charl_status arena_get(charl_params *set, size_t bytes, const char *what, float *host, charl_buffer *made,
-                              charl_buffer **out)
+static charl_status arena_get(charl_params *set, size_t bytes, const char *what, float *host, charl__buffer *made,
+                              charl__buffer **out)
 {
     if (made) {
         *out = charl__buffer_retain(made);
@@ -349,11 +366,11 @@ static charl_status arena_get(charl_params *set, size_t bytes, const char *what,
 }
 
 charl_status charl__params_allocate_gradients(charl_params *set, int n_lanes, bool whole,
-                                              const charl_gradient_memory *memory)
+                                              const charl__gradient_memory *memory)
 {
     charl_status st = CHARL_OK;
     const size_t bytes = (size_t)set->gradient_elements * 4;
-    const charl_gradient_memory m = memory ? *memory : (charl_gradient_memory){.lanes = NULL};
+    const charl__gradient_memory m = memory ? *memory : (charl__gradient_memory){.lanes = NULL};
 
     CHARL_INVARIANT(set->dev && !set->grad && n_lanes >= 1);
     CHARL_TRY_CLEANUP(arena_get(set, bytes * (size_t)n_lanes, "gradients", m.lanes, m.lanes_buffer, &set->grad));
@@ -427,7 +444,7 @@ charl_status charl_params_initialize(charl_params *set, uint64_t seed)
     for (int i = 0; i < set->count; i++) {
         charl_param *p = set->param[i];
 
-        CHARL_TRY_CLEANUP(charl_alloc_array(charl_shape_count(&p->spec.shape), sizeof *v, &v));
+        CHARL_TRY_CLEANUP(charl__alloc_array(charl_shape_count(&p->spec.shape), sizeof *v, &v));
         draw(&p->spec, seed, v);
         CHARL_TRY_CLEANUP(charl_param_write(p, v));
         charl_free(v);
@@ -445,6 +462,15 @@ charl_status charl_param_write(charl_param *p, const float *src)
     if (p->half) {
         CHARL_TRY(charl__tensor_convert(p->value, p->half));
     }
+    return CHARL_OK;
+}
+
+charl_status charl_param_read_gradient(const charl_param *p, float *dst)
+{
+    const size_t bytes = (size_t)charl_shape_count(&p->spec.shape) * sizeof *dst;
+
+    CHARL_REQUIRE(p->spec.trainable && p->set->sum, CHARL_ERR_INVALID, "parameter %s has no gradient", p->spec.name);
+    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, p->set->sum, (size_t)p->offset * sizeof *dst, dst, bytes, true));
     return CHARL_OK;
 }
 

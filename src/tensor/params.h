@@ -2,20 +2,20 @@
 #define CHARL_TENSOR_PARAMS_H
 /** Parameter arenas as graphs, optimizers and the trainer see them.
  *
- * All trainable parameters lie in one f32 arena of `elements` floats, each at its `offset`,
- * aligned to CHARL_PARAM_ALIGN floats; padding is zero. Gradients lie in an arena of n_lanes such
- * layouts (partial sums of this rank's slices) and the completed sums in one more. Buffers that are
- * not trained have an arena of their own, and so have frozen parameters.
+ *  All trainable parameters lie in one f32 arena of `elements` floats, each at its `offset`,
+ *  aligned to CHARL_PARAM_ALIGN floats; padding is zero. Gradients lie in an arena of n_lanes such
+ *  layouts (partial sums of this rank's slices) and the completed sums in one more. Buffers that are
+ *  not trained have an arena of their own, and so have frozen parameters.
  *
- * A parameter that is used several times has several gradients. Each must be summed over the batch
- * before they are added, or the bits would depend on how the batch is divided; so, unless one
- * process has the whole batch, those after the first are stored after all others, as shares:
- * a lane of gradients is gradient_elements >= elements floats, lane j starts at j *
- * gradient_elements, and charl__params_join adds up what has been completed.
+ *  A parameter that is used several times has several gradients. Each must be summed over the batch
+ *  before they are added, or the bits would depend on how the batch is divided; so, unless one
+ *  process has the whole batch, those after the first are stored after all others, as shares:
+ *  a lane of gradients is gradient_elements >= elements floats, lane j starts at j *
+ *  gradient_elements, and charl__params_join adds up what has been completed.
  *
- * Training in bf16 or f16 has one arena more, of the same layout in that type: a working copy of
- * the parameters with two and more extents, rounded from the f32 values after every change of them.
- * Vectors (biases, weights of norms) are few, and stay f32.
+ *  Training in bf16 or f16 has one arena more, of the same layout in that type: a working copy of
+ *  the parameters with two and more extents, rounded from the f32 values after every change of them.
+ *  Vectors (biases, weights of norms) are few, and stay f32.
  */
 #include "charl/params.h"
 #include "tensor/tensor.h"
@@ -41,7 +41,7 @@ struct charl_param {
 struct charl_params {
     charl_device *dev; /* NULL before allocation */
     charl_param **param;
-    int count, capacity;
+    int count;
     int64_t elements;          /* of the trainable arena, padding included */
     int64_t gradient_elements; /* of a lane of gradients: elements, then shares */
     int64_t buffer_elements;   /* of the arena of what is not trained */
@@ -49,12 +49,12 @@ struct charl_params {
     /* CHARL_BF16: gradients are summed over slices in nodes rounded to bf16, as values in f32; set before graphs are prepared */
     charl_dtype reduce_dtype;
     int n_lanes;
-    charl_buffer *value, *buffers, *frozen; /* arenas */
-    charl_buffer *half, *frozen_half;       /* of the working copies, or NULL */
+    charl__buffer *value, *buffers, *frozen; /* arenas */
+    charl__buffer *half, *frozen_half;       /* of the working copies, or NULL */
     charl_dtype half_type;
-    charl_buffer *grad; /* n_lanes * gradient_elements partial sums; NULL for inference */
+    charl__buffer *grad; /* n_lanes * gradient_elements partial sums; NULL for inference */
     /* gradient_elements: completed gradients; the same buffer as grad with one rank and one lane */
-    charl_buffer *sum;
+    charl__buffer *sum;
 };
 
 /** n floats in whole blocks; the blocks that p takes in its arena. */
@@ -74,60 +74,60 @@ static inline int64_t charl__params_pages(int64_t n)
 }
 
 /** Ranges of a parameter arena, in whole blocks, ascending. */
-typedef struct charl_param_range {
+typedef struct charl__param_range {
     int64_t begin, count;
-} charl_param_range;
-typedef struct charl_param_ranges {
-    const charl_param_range *range;
+} charl__param_range;
+typedef struct charl__param_ranges {
+    const charl__param_range *range;
     int n;
-} charl_param_ranges;
+} charl__param_ranges;
 
 /** Memory of the gradient arenas: buffers of the caller, which are retained, or shared host memory that the device uses in place. All NULL:
- * device memory. */
-typedef struct charl_gradient_memory {
-    charl_buffer *lanes_buffer, *sum_buffer;
+ *  device memory. */
+typedef struct charl__gradient_memory {
+    charl__buffer *lanes_buffer, *sum_buffer;
     float *lanes; /* n_lanes * elements floats, page-aligned */
     float *sum;   /* elements floats, page-aligned */
-} charl_gradient_memory;
+} charl__gradient_memory;
 
 /** Fix the offsets: trainable parameters in the given order (order[i] = index of declaration; those
- * not named follow), then buffers. */
+ *  not named follow), then buffers. */
 charl_status charl__params_layout(charl_params *set, const int *order, int n_order) CHARL_MUST_CHECK;
 bool charl__params_is_laid_out(const charl_params *set);
 /** Give p n additional gradients (shares), stored after the existing ones. Equal on all graphs of a set.
- * Errors: ERR_INVALID when p has another number, or the gradients have their memory. */
+ *  Errors: ERR_INVALID when p has another number, or the gradients have their memory. */
 charl_status charl__params_share(charl_param *p, int n) CHARL_MUST_CHECK;
 /** Where gradient k of p starts in a lane: its own for k = 0, share k otherwise. */
 int64_t charl__param_gradient_at(const charl_param *p, int k);
 /** End of the range of a lane that starts at *begin, the end of another (0: the first), and holds
- * at least `least` floats of whole parameters; *begin itself when there is no more, and moved past
- * padding. A parameter with shares is a range of its own, and so is each share: part r of it over
- * the ranks is then the same part of all. */
+ *  at least `least` floats of whole parameters; *begin itself when there is no more, and moved past
+ *  padding. A parameter with shares is a range of its own, and so is each share: part r of it over
+ *  the ranks is then the same part of all. */
 int64_t charl__params_range(const charl_params *set, int64_t *begin, int64_t least);
 /** sum of p += each of its shares, in order, for every p. Launches that can be recorded; none where
- * nothing is shared. Async. */
+ *  nothing is shared. Async. */
 charl_status charl__params_join(charl_params *set) CHARL_MUST_CHECK;
 /** Allocate values and buffers on dev (zero-filled). Once. */
 charl_status charl__params_allocate(charl_params *set, charl_device *dev) CHARL_MUST_CHECK;
 /** Move the values to `memory`, `elements` floats of host memory that the device uses in place,
- * page-aligned, borrowed; NULL: to memory of their own. Before graphs of the set are compiled, and
- * what has been recorded with them must be recorded again. Blocks. Errors: ERR_NOMEM, ERR_DEVICE;
- * the set is of no use then. */
+ *  page-aligned, borrowed; NULL: to memory of their own. Before graphs of the set are compiled, and
+ *  what has been recorded with them must be recorded again. Blocks. Errors: ERR_NOMEM, ERR_DEVICE;
+ *  the set is of no use then. */
 charl_status charl__params_move(charl_params *set, float *memory) CHARL_MUST_CHECK;
 /** Before the memory that they were moved to goes, when nothing uses the set any more. */
 void charl__params_free_values(charl_params *set);
 /** Whether p has a working copy where there is one. */
 bool charl__param_is_halved(const charl_param *p);
 /** Allocate the working copy in `dtype`, bf16 or f16, unless there is one, and fill it. Errors:
- * ERR_INVALID when there is one in another type; ERR_NOMEM. */
+ *  ERR_INVALID when there is one in another type; ERR_NOMEM. */
 charl_status charl__params_use_half(charl_params *set, charl_dtype dtype) CHARL_MUST_CHECK;
 /** Make the working copy follow the values, after a change that charl_param_write did not make.
- * Nothing where there is none. One launch, so it can be recorded. Async. */
+ *  Nothing where there is none. One launch, so it can be recorded. Async. */
 charl_status charl__params_refresh(charl_params *set) CHARL_MUST_CHECK;
 /** Allocate or wrap the gradient arenas. `whole` says that this process computes every slice in one
- * lane: grad and sum are one. */
+ *  lane: grad and sum are one. */
 charl_status charl__params_allocate_gradients(charl_params *set, int n_lanes, bool whole,
-                                              const charl_gradient_memory *memory) CHARL_MUST_CHECK;
+                                              const charl__gradient_memory *memory) CHARL_MUST_CHECK;
 /** Before the memory they were wrapped over goes. No-op when there are none. */
 void charl__params_free_gradients(charl_params *set);
 

@@ -46,7 +46,7 @@ charl_status charl__tensor_random(charl_device *dev, charl_dtype dtype, charl_sh
     float *x = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl_alloc_array(drawn, sizeof *x, &x));
+    CHARL_TRY_CLEANUP(charl__alloc_array(drawn, sizeof *x, &x));
     draw(x, drawn);
     CHARL_TRY_CLEANUP(charl_tensor_create(dev, CHARL_F32, &(charl_shape){1, {drawn}}, &block));
     CHARL_TRY_CLEANUP(charl_tensor_write(block, x, (size_t)drawn * sizeof *x));

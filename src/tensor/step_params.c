@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 
 struct charl_steps {
-    charl_ring *ring;
+    charl__ring *ring;
     uint32_t *next; /* the record, and what travels with it */
     int64_t room;   /* bytes of that */
     charl_tensor *tensor, *loss_seed;
@@ -40,13 +40,13 @@ charl_status charl__steps_create_with(charl_device *dev, int depth, int64_t byte
     charl_steps *s = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *s, &s));
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof(charl_step_params) + (size_t)bytes, &s->next));
-    CHARL_TRY_CLEANUP(charl__ring_create(dev, sizeof(charl_step_params) + (size_t)bytes, depth, &s->ring));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *s, &s));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof(charl__step_params) + (size_t)bytes, &s->next));
+    CHARL_TRY_CLEANUP(charl__ring_create(dev, sizeof(charl__step_params) + (size_t)bytes, depth, &s->ring));
     s->room = bytes;
     CHARL_TRY_CLEANUP(charl__tensor_view(charl__ring_buffer(s->ring), CHARL_U32, &shape, 0, &s->tensor));
     CHARL_TRY_CLEANUP(charl__tensor_view(charl__ring_buffer(s->ring), CHARL_F32, &(charl_shape){0, {0}},
-                                         (int64_t)(offsetof(charl_step_params, loss_seed) / sizeof(float)),
+                                         (int64_t)(offsetof(charl__step_params, loss_seed) / sizeof(float)),
                                          &s->loss_seed));
     *out = s;
     s = NULL;
@@ -68,7 +68,7 @@ void charl__steps_destroy(charl_steps *s)
     }
 }
 
-charl_status charl__steps_push(charl_steps *s, const charl_step_params *record)
+charl_status charl__steps_push(charl_steps *s, const charl__step_params *record)
 {
     memcpy(s->next, record, sizeof *record);
     return charl__ring_push(s->ring, s->next);

@@ -2,15 +2,15 @@
 #define CHARL_TENSOR_STEP_PARAMS_H
 /** Step parameters: values that change from step to step.
  *
- * Kernels read them from a small device buffer, not from arguments, so that a recorded step is replayed unchanged.
- * kernels/prelude/common.clh declares the same struct.
+ *  Kernels read them from a small device buffer, not from arguments, so that a recorded step is replayed unchanged.
+ *  kernels/prelude/common.clh declares the same struct.
  */
 #include <stdint.h>
 
 #include "charl/steps.h"
 #include "tensor/tensor.h"
 
-typedef struct charl_step_params {
+typedef struct charl__step_params {
     uint32_t seed_lo, seed_hi; /* run.seed */
     uint32_t step_lo, step_hi; /* optimizer steps done before this one */
     float loss_seed;           /* gradient of the loss by itself: 1 / samples in the global batch */
@@ -18,29 +18,29 @@ typedef struct charl_step_params {
     float bias1, bias2;        /* Adam: 1 - beta1^t, 1 - beta2^t, computed in double */
     uint32_t commit;           /* 0: kernels that change persistent state do nothing */
     uint32_t reserved[7];
-} charl_step_params;
+} charl__step_params;
 
 enum { CHARL_STEP_WORDS = 16, CHARL_SCALE_STEPS = 2000 };
-_Static_assert(sizeof(charl_step_params) == CHARL_STEP_WORDS * 4, "kernels/prelude/common.clh declares the same");
+_Static_assert(sizeof(charl__step_params) == CHARL_STEP_WORDS * 4, "kernels/prelude/common.clh declares the same");
 
 /** `depth` records may be under way: the host runs that far ahead. Owned. Errors: ERR_NOMEM,
- * ERR_DEVICE. */
+ *  ERR_DEVICE. */
 charl_status charl__steps_create(charl_device *dev, int depth, charl_steps **out) CHARL_MUST_CHECK;
 /** The same with `bytes` that are transferred with every record, after it, which saves a transfer. */
 charl_status charl__steps_create_with(charl_device *dev, int depth, int64_t bytes, charl_steps **out) CHARL_MUST_CHECK;
 int64_t charl__steps_room(const charl_steps *s);
 /** What the next record carries, borrowed: from word CHARL_STEP_WORDS of charl__steps_tensor's
- * buffer on. */
+ *  buffer on. */
 uint32_t *charl__steps_carried(const charl_steps *s);
 void charl__steps_destroy(charl_steps *s); /* NULL is a no-op */
 /** Launches enqueued from now on see `record`. Async. */
-charl_status charl__steps_push(charl_steps *s, const charl_step_params *record) CHARL_MUST_CHECK;
+charl_status charl__steps_push(charl_steps *s, const charl__step_params *record) CHARL_MUST_CHECK;
 /** The record's loss_seed as an f32 scalar, borrowed. */
 charl_tensor *charl__steps_loss_seed(const charl_steps *s);
 /** Let gradients be computed times a factor, so that small ones survive in f16: a power of two on
- * the device, which the optimizer divides out. `dynamic`: it also halves it and skips the step when
- * a gradient is not finite, and doubles it at every CHARL_SCALE_STEPS-th step, without the host.
- * Before graphs and optimizer are built. Errors: ERR_NOMEM, ERR_DEVICE. */
+ *  the device, which the optimizer divides out. `dynamic`: it also halves it and skips the step when
+ *  a gradient is not finite, and doubles it at every CHARL_SCALE_STEPS-th step, without the host.
+ *  Before graphs and optimizer are built. Errors: ERR_NOMEM, ERR_DEVICE. */
 charl_status charl__steps_use_scale(charl_steps *s, float scale, bool dynamic) CHARL_MUST_CHECK;
 /** charl_steps_options.seed. */
 uint64_t charl__steps_seed(const charl_steps *s);
@@ -48,9 +48,9 @@ uint64_t charl__steps_seed(const charl_steps *s);
 charl_tensor *charl__steps_scale(const charl_steps *s);
 bool charl__steps_scale_is_dynamic(const charl_steps *s);
 /** What a step leaves of its loss on this rank: f32 of any shape, on the device when the
- * optimizer's turn comes, which then notes whether it is finite. The tensor is retained; NULL:
- * none. Before the optimizer is built, or between charl__optimizer_unbind and
- * charl__optimizer_rebind. */
+ *  optimizer's turn comes, which then notes whether it is finite. The tensor is retained; NULL:
+ *  none. Before the optimizer is built, or between charl__optimizer_unbind and
+ *  charl__optimizer_rebind. */
 void charl__steps_watch_loss(charl_steps *s, charl_tensor *loss);
 /** Borrowed; NULL when none is watched. */
 charl_tensor *charl__steps_loss(const charl_steps *s);

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 
-charl_status charl__tensor_view(charl_buffer *buffer, charl_dtype dtype, const charl_shape *shape, int64_t offset,
+charl_status charl__tensor_view(charl__buffer *buffer, charl_dtype dtype, const charl_shape *shape, int64_t offset,
                                 charl_tensor **out)
 {
     const size_t size = charl_dtype_size(dtype);
@@ -22,7 +22,7 @@ charl_status charl__tensor_view(charl_buffer *buffer, charl_dtype dtype, const c
                       (uint64_t)offset <= elements - (uint64_t)charl_shape_count(shape),
                   CHARL_ERR_INVALID, "%lld elements at %lld of a buffer of %zu bytes",
                   (long long)charl_shape_count(shape), (long long)offset, charl__buffer_bytes(buffer));
-    CHARL_TRY(charl_alloc(sizeof *t, &t));
+    CHARL_TRY(charl__alloc(sizeof *t, &t));
     atomic_init(&t->refs, 1);
     t->dev = charl__buffer_device(buffer);
     t->dtype = dtype;
@@ -36,7 +36,7 @@ charl_status charl__tensor_view(charl_buffer *buffer, charl_dtype dtype, const c
 charl_status charl_tensor_create(charl_device *dev, charl_dtype dtype, const charl_shape *shape, charl_tensor **out)
 {
     charl_status st = CHARL_OK;
-    charl_buffer *buffer = NULL;
+    charl__buffer *buffer = NULL;
 
     *out = NULL;
     CHARL_TRY_CLEANUP(charl_shape_check(shape));
@@ -198,30 +198,30 @@ static int64_t bits_of(charl_dtype dtype, double value)
 enum { GROUP = 64 };
 
 /* Elements travel as bits: one program per size. */
-static charl_status launch_copy(charl_tensor *dst, const char *entry, charl_arg from, size_t size)
+static charl_status launch_copy(charl_tensor *dst, const char *entry, charl__arg from, size_t size)
 {
     static const char *const types[] = {[1] = "uchar", [2] = "ushort", [4] = "uint", [8] = "ulong", [16] = "uint4"};
     const int64_t each = (int64_t)(size / charl_dtype_size(dst->dtype));
     const int64_t n = charl__tensor_count(dst) / each;
-    const size_t fit = (size_t)charl__device_facts(dst->dev)->group, group = fit > GROUP ? fit : GROUP;
-    charl_arg to = charl__out(dst);
+    const size_t fit = (size_t)charl__device_facts_get(dst->dev)->group, group = fit > GROUP ? fit : GROUP;
+    charl__arg to = charl__out(dst);
     char defines[48];
 
     to.v.offset /= each;
     to.count /= each;
     to.size = size;
     snprintf(defines, sizeof defines, "#define BITS %s\n", types[size]);
-    return charl__launch(dst->dev, &(charl_launch){
-                                       .file = "tensor/copy",
-                                       .entry = entry,
-                                       .defines = defines,
-                                       .global = {((size_t)n + group - 1) / group * group},
-                                       .local = {group},
-                                       .args = {from, to, charl__i64(n)},
-                                   });
+    return charl__launch_enqueue(dst->dev, &(charl__launch){
+                                               .file = "tensor/copy",
+                                               .entry = entry,
+                                               .defines = defines,
+                                               .global = {((size_t)n + group - 1) / group * group},
+                                               .local = {group},
+                                               .args = {from, to, charl__i64(n)},
+                                           });
 }
 
-charl_status charl__tensor_fill(charl_tensor *t, double value)
+charl_status charl_tensor_fill(charl_tensor *t, double value)
 {
     CHARL_TRY(launch_copy(t, "charl_fill", charl__i64(bits_of(t->dtype, value)), charl_dtype_size(t->dtype)));
     return CHARL_OK;
@@ -236,9 +236,9 @@ static size_t copy_width(const charl_tensor *src, const charl_tensor *dst)
     return src->offset % each == 0 && dst->offset % each == 0 && charl__tensor_count(src) % each == 0 ? 16 : size;
 }
 
-charl_status charl__tensor_copy(const charl_tensor *src, charl_tensor *dst)
+charl_status charl_tensor_copy(const charl_tensor *src, charl_tensor *dst)
 {
-    charl_arg from = charl__in(src);
+    charl__arg from = charl__in(src);
     size_t width;
 
     CHARL_REQUIRE(src->dtype == dst->dtype, CHARL_ERR_DTYPE, "a copy from %s to %s", charl_dtype_name(src->dtype),
@@ -256,7 +256,7 @@ charl_status charl__tensor_copy(const charl_tensor *src, charl_tensor *dst)
 
 charl_status charl__tensor_convert(const charl_tensor *src, charl_tensor *dst)
 {
-    const bool cpu = charl__device_facts(dst->dev)->group <= 1;
+    const bool cpu = charl__device_facts_get(dst->dev)->group <= 1;
     const int64_t n = charl__tensor_count(dst), span = cpu ? 4096 : 8;
     char defines[96];
 
@@ -266,15 +266,16 @@ charl_status charl__tensor_convert(const charl_tensor *src, charl_tensor *dst)
                   (long long)charl__tensor_count(src), (long long)n);
     snprintf(defines, sizeof defines, "#define CHARL_VEC %d\n#define A_T %s\n#define OUT_T %s\n", cpu ? 16 : 8,
              charl__kernel_type(src->dtype), charl__kernel_type(dst->dtype));
-    CHARL_TRY(charl__launch(dst->dev, &(charl_launch){
-                                          .file = "elementwise/map",
-                                          .entry = "charl_map",
-                                          .defines = defines,
-                                          .global = {(size_t)((n + span * GROUP - 1) / (span * GROUP) * GROUP)},
-                                          .local = {GROUP},
-                                          .args = {charl__in(src), charl__i64(1), charl__i64(n), charl__out(dst),
-                                                   charl__i64(n), charl__i64(span), charl__f32(0), charl__f32(0)},
-                                          .label = "convert",
-                                      }));
+    CHARL_TRY(
+        charl__launch_enqueue(dst->dev, &(charl__launch){
+                                            .file = "elementwise/map",
+                                            .entry = "charl_map",
+                                            .defines = defines,
+                                            .global = {(size_t)((n + span * GROUP - 1) / (span * GROUP) * GROUP)},
+                                            .local = {GROUP},
+                                            .args = {charl__in(src), charl__i64(1), charl__i64(n), charl__out(dst),
+                                                     charl__i64(n), charl__i64(span), charl__f32(0), charl__f32(0)},
+                                            .label = "convert",
+                                        }));
     return CHARL_OK;
 }

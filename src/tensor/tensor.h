@@ -11,26 +11,18 @@ struct charl_tensor {
     charl_device *dev;
     charl_dtype dtype;
     charl_shape shape;
-    charl_buffer *buffer; /* retained */
-    int64_t offset;       /* elements from the start of buffer */
-    bool channels_last;   /* four extents [N, C, H, W] lie in memory as [N, H, W, C] */
+    charl__buffer *buffer; /* retained */
+    int64_t offset;        /* elements from the start of buffer */
+    bool channels_last;    /* four extents [N, C, H, W] lie in memory as [N, H, W, C] */
 };
 
 /** A tensor over part of a buffer, which is retained. Errors: ERR_SHAPE, ERR_DTYPE; ERR_INVALID
- * when the range leaves the buffer. */
-charl_status charl__tensor_view(charl_buffer *buffer, charl_dtype dtype, const charl_shape *shape, int64_t offset,
+ *  when the range leaves the buffer. */
+charl_status charl__tensor_view(charl__buffer *buffer, charl_dtype dtype, const charl_shape *shape, int64_t offset,
                                 charl_tensor **out) CHARL_MUST_CHECK;
 
-/** t[:] = value, converted to t's type (integers: truncated and clamped, NaN gives 0). One launch,
- * so it can be recorded. Async. */
-charl_status charl__tensor_fill(charl_tensor *t, double value) CHARL_MUST_CHECK;
-
-/** dst[:] = src[:] where type and element count agree. One launch, so it can be recorded. Async.
- *  Errors: ERR_DTYPE, ERR_SHAPE; ERR_INVALID when the ranges overlap without being equal. */
-charl_status charl__tensor_copy(const charl_tensor *src, charl_tensor *dst) CHARL_MUST_CHECK;
-
 /** dst[:] = src[:], each of any float type, rounded to nearest even; element counts agree. One
- * launch, so it can be recorded. Async. Errors: ERR_DTYPE, ERR_SHAPE. */
+ *  launch, so it can be recorded. Async. Errors: ERR_DTYPE, ERR_SHAPE. */
 charl_status charl__tensor_convert(const charl_tensor *src, charl_tensor *dst) CHARL_MUST_CHECK;
 
 static inline int64_t charl__tensor_count(const charl_tensor *t)
@@ -43,9 +35,9 @@ static inline size_t charl__tensor_bytes(const charl_tensor *t)
     return (size_t)charl_shape_count(&t->shape) * charl_dtype_size(t->dtype);
 }
 
-static inline charl_arg charl__tensor_arg(charl_arg_kind kind, const charl_tensor *t)
+static inline charl__arg charl__tensor_arg(charl__arg_kind kind, const charl_tensor *t)
 {
-    charl_arg a = {.kind = kind, .buffer = 0, .v.offset = 0};
+    charl__arg a = {.kind = kind, .buffer = 0, .v.offset = 0};
 
     if (t) {
         a.buffer = t->buffer;
@@ -63,7 +55,7 @@ static inline bool charl__is_float(charl_dtype dtype)
 }
 
 /** OpenCL C type of float elements in memory, as charl_get, charl_load and the like take it
- * (kernels/prelude/common.clh). */
+ *  (kernels/prelude/common.clh). */
 static inline const char *charl__kernel_type(charl_dtype dtype)
 {
     return dtype == CHARL_BF16 ? "ushort" : dtype == CHARL_F16 ? "half" : "float";
@@ -77,17 +69,17 @@ static inline const char *charl__act_define(charl_dtype dtype)
 
 /* NULL gives the kernel a null pointer and offset 0. Each takes two kernel parameters: pointer,
  * ulong offset. */
-static inline charl_arg charl__in(const charl_tensor *t)
+static inline charl__arg charl__in(const charl_tensor *t)
 {
     return charl__tensor_arg(CHARL_ARG_IN, t);
 }
 
-static inline charl_arg charl__out(const charl_tensor *t)
+static inline charl__arg charl__out(const charl_tensor *t)
 {
     return charl__tensor_arg(CHARL_ARG_OUT, t);
 }
 
-static inline charl_arg charl__inout(const charl_tensor *t)
+static inline charl__arg charl__inout(const charl_tensor *t)
 {
     return charl__tensor_arg(CHARL_ARG_INOUT, t);
 }

@@ -1,17 +1,81 @@
 /* Evaluation: every sample of the split exactly once, whatever the number of ranks.
  *
- * The last batch is filled with rows of weight zero. Sums over a batch are tree sums, the same on
- * every rank; batches are added in order, in double.
+ * The last batch is filled with rows of weight zero. Sums over a batch on the device are tree sums, the same on every rank; batches are
+ * added in order, in double. Metrics that need single rows read them to host memory; what ranks collect of them is added without rounding.
  */
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "train/replica.h"
 
-/* The metrics of one batch, completed over ranks. */
-static charl_status read_metrics(charl__replica *r, float *lanes, int n, float *out)
+/* Rows of a batch in host memory. */
+typedef struct rows {
+    int64_t n, outputs, per_row;
+    charl_dtype dtype;
+    void *output, *target, *weight;
+    size_t output_bytes, target_bytes, weight_bytes;
+} rows;
+
+static charl_status open_buffer(charl_var *v, bool wanted, void *out, size_t *bytes)
 {
-    charl_tensor *v = charl_var_get_tensor(r->eval.metrics);
+    const charl_type type = charl_var_get_type(v);
+
+    *bytes = wanted ? (size_t)charl_shape_count(&type.shape) * charl_dtype_size(type.dtype) : 0;
+    return wanted ? charl__alloc(*bytes, out) : CHARL_OK;
+}
+
+static charl_status open_rows(charl__replica *r, rows *b)
+{
+    const charl__task *task = &r->eval;
+    const charl_shape out = charl_var_get_type(task->output).shape;
+    const unsigned reads = r->evaluation.reads;
+
+    b->n = task->rows;
+    b->outputs = r->evaluation.data.targets == CHARL_TARGET_TOKENS ? out.dim[out.ndim - 1]
+                                                                   : charl_shape_count(&out) / out.dim[0];
+    CHARL_TRY(charl__evaluation_begin(&r->evaluation, b->outputs));
+    if (reads) {
+        const charl_type target = charl_var_get_type(task->target);
+
+        b->dtype = target.dtype;
+        b->per_row = charl_shape_count(&target.shape) / target.shape.dim[0];
+        CHARL_TRY(open_buffer(task->output, (reads & CHARL__READS_OUTPUTS) != 0, &b->output, &b->output_bytes));
+        CHARL_TRY(open_buffer(task->target, true, &b->target, &b->target_bytes));
+        CHARL_TRY(open_buffer(task->weight, true, &b->weight, &b->weight_bytes));
+    }
+    return CHARL_OK;
+}
+
+static void close_rows(rows *b)
+{
+    charl_free(b->output);
+    charl_free(b->target);
+    charl_free(b->weight);
+}
+
+static charl_status read_var(charl_var *v, void *out, size_t bytes)
+{
+    return bytes > 0 ? charl_tensor_read(charl_var_get_tensor(v), out, bytes) : CHARL_OK;
+}
+
+/* Let the metrics see the rows of the batch that has run. */
+static charl_status add_rows(charl__replica *r, rows *b)
+{
+    if (r->evaluation.reads) {
+        CHARL_TRY(read_var(r->eval.output, b->output, b->output_bytes));
+        CHARL_TRY(read_var(r->eval.target, b->target, b->target_bytes));
+        CHARL_TRY(read_var(r->eval.weight, b->weight, b->weight_bytes));
+        CHARL_TRY(charl__evaluation_add(&r->evaluation, b->n, b->output, b->dtype, b->target, b->per_row, b->weight));
+    }
+    return CHARL_OK;
+}
+
+/* The sums of one batch, completed over ranks. */
+static charl_status read_sums(charl__replica *r, float *lanes, int n, float *out)
+{
+    charl_tensor *v = charl_var_get_tensor(r->eval.sums);
 
     CHARL_TRY(charl_tensor_read(v, lanes, (size_t)(n * r->slices.n_lanes) * sizeof *lanes));
     CHARL_TRY(charl__grad_reducer_sum(r->reducer, lanes, n, out));
@@ -20,7 +84,7 @@ static charl_status read_metrics(charl__replica *r, float *lanes, int n, float *
 
 static charl_status run_batch(charl__replica *r)
 {
-    const charl_step_params idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
+    const charl__step_params idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
 
     CHARL_TRY(charl__steps_push(r->steps, &idle));
     CHARL_TRY(charl__device_loader_next(r->eval_loader));
@@ -29,39 +93,120 @@ static charl_status run_batch(charl__replica *r)
     return CHARL_OK;
 }
 
-static bool is_regression(const charl_config *config)
+/* Run the batches and add up their sums. What goes wrong in host memory on one rank is kept in *mine until all ranks can hear of it. */
+static charl_status run_batches(charl__replica *r, int64_t batches, rows *b, int count, double *sum, charl_status *mine)
 {
-    return config->train.loss == CHARL_LOSS_MSE || config->train.loss == CHARL_LOSS_HUBER;
-}
+    float lanes[CHARL__SUM_MAX * CHARL_MAX_LANES], part[CHARL__SUM_MAX];
 
-charl_status charl__replica_evaluate(charl__replica *r, int64_t max_batches, charl_val_row *out)
-{
-    const int64_t n = charl__device_loader_rows(r->eval_loader), batch = r->config->train.batch_size;
-    const int count = (int)charl_var_get_type(r->eval.metrics).shape.dim[0];
-    int64_t batches = (n + batch - 1) / batch;
-    double sum[CHARL__METRIC_COUNT] = {0};
-    float lanes[CHARL__METRIC_COUNT * CHARL_MAX_LANES], part[CHARL__METRIC_COUNT];
-
-    *out = (charl_val_row){.step = r->step, .accuracy = (double)NAN, .mae = (double)NAN, .top5 = (double)NAN};
-    batches = max_batches > 0 && max_batches < batches ? max_batches : batches;
-    CHARL_TRY(charl__phase_enter(r->comm, r->step, CHARL__PHASE_EVALUATION, r->session->params));
     CHARL_TRY(charl__device_loader_seek(r->eval_loader, 0));
-    for (int64_t b = 0; b < batches; b++) {
+    for (int64_t i = 0; i < batches; i++) {
         charl__phase_mark(r->comm, r->step, CHARL__PHASE_EVALUATION);
         CHARL_TRY(run_batch(r));
-        CHARL_TRY(read_metrics(r, lanes, count, part));
+        *mine = *mine == CHARL_OK ? add_rows(r, b) : *mine;
+        CHARL_TRY(read_sums(r, lanes, count, part));
         for (int k = 0; k < count; k++) {
             sum[k] += (double)part[k];
         }
     }
-    CHARL_TRY(charl_comm_agree(r->comm, charl_dataset_check(r->session->ds)));
-    out->loss = sum[CHARL__METRIC_LOSS] / sum[CHARL__METRIC_WEIGHT];
-    if (r->session->data.kind == CHARL_DATASET_TOKENS || (r->config->eval.metrics & CHARL_METRIC_PERPLEXITY)) {
-        out->perplexity = exp(out->loss);
+    return CHARL_OK;
+}
+
+/* What ranks keep of their rows, joined in the order of ranks. */
+static charl_status join_kept(charl__replica *r, charl__evaluation_item *item)
+{
+    charl_status st = CHARL_OK;
+    const int ranks = charl_comm_size(r->comm);
+    charl__metric_state *s = &item->state;
+    int64_t mine = s->n_kept, most = 0, joined = 0, *counts = NULL;
+    double *part = NULL, *all = NULL;
+    size_t bytes;
+
+    st = charl__alloc_array(ranks, sizeof *counts, &counts);
+    CHARL_TRY_CLEANUP(charl_comm_agree(r->comm, st));
+    CHARL_TRY_CLEANUP(charl_comm_allgather(r->comm, &mine, sizeof mine, counts));
+    for (int i = 0; i < ranks; i++) {
+        most = counts[i] > most ? counts[i] : most;
     }
-    *(is_regression(r->config) ? &out->mae : &out->accuracy) = sum[CHARL__METRIC_QUALITY] / sum[CHARL__METRIC_WEIGHT];
-    if (count > CHARL__METRIC_TOP5) {
-        out->top5 = sum[CHARL__METRIC_TOP5] / sum[CHARL__METRIC_WEIGHT];
+    bytes = (size_t)(most * item->size.kept) * sizeof *part; /* every rank sends as much */
+    st = charl__alloc(bytes, &part);
+    st = st == CHARL_OK ? charl__alloc_array(ranks, bytes, &all) : st;
+    CHARL_TRY_CLEANUP(charl_comm_agree(r->comm, st));
+    if (mine > 0) {
+        memcpy(part, s->kept, (size_t)(mine * item->size.kept) * sizeof *part);
+    }
+    CHARL_TRY_CLEANUP(charl_comm_allgather(r->comm, part, bytes, all));
+    for (int i = 0; i < ranks; i++) {
+        const double *from = all + i * most * item->size.kept;
+
+        memmove(all + joined * item->size.kept, from, (size_t)(counts[i] * item->size.kept) * sizeof *all);
+        joined += counts[i];
+    }
+    charl_free(s->kept);
+    s->kept = all;
+    s->n_kept = joined;
+    item->capacity = ranks * most;
+    all = NULL;
+cleanup:
+    charl_free(counts);
+    charl_free(part);
+    charl_free(all);
+    return st;
+}
+
+static charl_status join_ranks(charl__replica *r)
+{
+    charl__evaluation *e = &r->evaluation;
+
+    if (charl_comm_size(r->comm) == 1) {
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE(e->n_exact <= INT_MAX, CHARL_ERR_CONFIG,
+                  "metrics of %lld outputs collect too much; HINT choose fewer eval.metrics",
+                  (long long)e->data.outputs);
+    if (e->n_exact > 0) {
+        CHARL_TRY(charl_comm_reduce_i64(r->comm, CHARL_COMM_SUM, e->exact, (int)e->n_exact));
+    }
+    for (int i = 0; i < e->n; i++) {
+        if (e->item[i].size.kept > 0) {
+            CHARL_TRY(join_kept(r, &e->item[i]));
+        }
     }
     return CHARL_OK;
+}
+
+static charl_status evaluate(charl__replica *r, int64_t batches, rows *b, charl_val_row *out,
+                             charl_eval_report **report)
+{
+    const int count = (int)charl_var_get_type(r->eval.sums).shape.dim[0];
+    charl__evaluation *e = &r->evaluation;
+    double sum[CHARL__SUM_MAX] = {0}, means[CHARL_MAX_METRICS];
+    charl_status mine = open_rows(r, b);
+
+    CHARL_TRY(charl_comm_agree(r->comm, mine));
+    CHARL_TRY(run_batches(r, batches, b, count, sum, &mine));
+    mine = mine == CHARL_OK ? charl_dataset_check(r->session->ds) : mine;
+    CHARL_TRY(charl_comm_agree(r->comm, mine));
+    CHARL_TRY(join_ranks(r));
+    out->loss = sum[CHARL__SUM_LOSS] / sum[CHARL__SUM_WEIGHT];
+    for (int i = 0, k = CHARL__SUM_METRICS; i < e->n; i++) {
+        means[i] = e->item[i].type->build ? sum[k++] / sum[CHARL__SUM_WEIGHT] : (double)NAN;
+    }
+    mine = charl__evaluation_finish(e, out->loss, means, out->metrics, &out->n_metrics, report);
+    CHARL_TRY(charl_comm_agree(r->comm, mine));
+    return CHARL_OK;
+}
+
+charl_status charl__replica_evaluate(charl__replica *r, int64_t max_batches, charl_val_row *out,
+                                     charl_eval_report **report)
+{
+    charl_status st;
+    const int64_t n = charl__device_loader_rows(r->eval_loader), batch = r->config->train.batch_size;
+    const int64_t batches = (n + batch - 1) / batch;
+    rows b = {0};
+
+    *out = (charl_val_row){.step = r->step};
+    CHARL_TRY(charl__phase_enter(r->comm, r->step, CHARL__PHASE_EVALUATION, r->session->params));
+    st = evaluate(r, max_batches > 0 && max_batches < batches ? max_batches : batches, &b, out, report);
+    close_rows(&b);
+    return st;
 }

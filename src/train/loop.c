@@ -15,11 +15,12 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
-#include "train/optimizer_shard.h"
+#include "train/parallel/optimizer_shard.h"
+#include "config/config_rows.h"
 #include "config/interval.h"
-#include "train/metrics_async.h"
-#include "train/throughput.h"
-#include "train/step_counters.h"
+#include "train/metrics/metrics_async.h"
+#include "train/metrics/throughput.h"
+#include "train/metrics/step_counters.h"
 #include "train/trainer.h"
 
 /* What all ranks do before the next step. */
@@ -80,12 +81,12 @@ static charl_status decide(charl__trainer *t, charl_status mine, decision *out)
 static charl_status push_record(charl__trainer *t)
 {
     const uint64_t seed = (uint64_t)t->config->run.seed, step = (uint64_t)t->replica.step;
-    charl_step_params record = {.seed_lo = (uint32_t)seed,
-                                .seed_hi = (uint32_t)(seed >> 32),
-                                .step_lo = (uint32_t)step,
-                                .step_hi = (uint32_t)(step >> 32),
-                                .loss_seed = charl__task_loss_seed(t->config),
-                                .commit = 1};
+    charl__step_params record = {.seed_lo = (uint32_t)seed,
+                                 .seed_hi = (uint32_t)(seed >> 32),
+                                 .step_lo = (uint32_t)step,
+                                 .step_hi = (uint32_t)(step >> 32),
+                                 .loss_seed = charl__task_loss_seed(t->config),
+                                 .commit = 1};
 
     charl__optimizer_fill(t->replica.optimizer, (float)charl_schedule_lr(&t->schedule, t->replica.step), &record);
     return charl__steps_push(t->replica.steps, &record);
@@ -112,6 +113,13 @@ static bool is_logged(const charl__trainer *t, int64_t step)
     return step % t->config->log.interval == 0 || step == t->end_step;
 }
 
+static bool has_histograms(const charl__trainer *t, int64_t step)
+{
+    const int64_t interval = t->config->log.histogram_interval;
+
+    return t->writes && interval > 0 && step % interval == 0;
+}
+
 /* A phase of the step that is not done yet. */
 static charl_status enter(charl__trainer *t, charl__phase phase)
 {
@@ -128,6 +136,9 @@ static charl_status next_batch(charl__trainer *t)
 static charl_status run_step(charl__trainer *t)
 {
     CHARL_TRY(enter(t, CHARL__PHASE_BACKWARD));
+    if (has_histograms(t, t->replica.step + 1)) { /* the optimizer's step may change the scale */
+        CHARL_TRY(charl_steps_get_loss_scale(t->replica.steps, &t->gradient_scale));
+    }
     CHARL_TRY(push_record(t));
     CHARL_TRY(charl__optimizer_begin(t->replica.optimizer));
     CHARL_TRY(charl__balance_begin(t));
@@ -159,20 +170,16 @@ static charl_status exchange_ema(charl__trainer *t)
 
 static double monitored(const charl__trainer *t, const charl_val_row *row)
 {
-    if (strcmp(t->config->checkpoint.monitor, "val/accuracy") == 0) {
-        return row->accuracy;
-    }
-    if (strcmp(t->config->checkpoint.monitor, "val/mae") == 0) {
-        return row->mae;
-    }
-    return row->loss;
+    const charl__metric *m = charl__config_monitor(t->config);
+
+    return m == &charl__metric_loss ? row->loss : charl_metric_get(row->metrics, row->n_metrics, m->row.name);
 }
 
 /* best_metric, best_step and stale_evals, updated: whether row is better than those before. */
 static bool is_best(charl__trainer *t, const charl_val_row *row)
 {
     const double now = monitored(t, row), best = t->best_metric;
-    const bool better = t->config->checkpoint.mode == CHARL_MONITOR_MAX ? now > best : now < best;
+    const bool better = charl__config_monitor(t->config)->higher ? now > best : now < best;
 
     t->stale_evals++;
     if (!isfinite(now) || !(better || isnan(best))) {
@@ -191,15 +198,13 @@ static charl_status evaluate_now(charl__trainer *t, bool *best)
 
     *best = false;
     CHARL_TRY(exchange_ema(t)); /* what is kept as the best is the average */
-    CHARL_TRY(charl__replica_evaluate(&t->replica, limit, &row));
+    CHARL_TRY(charl__replica_evaluate(&t->replica, limit, &row, NULL));
     CHARL_TRY(exchange_ema(t));
     row.best = *best = is_best(t, &row);
     t->last_eval_s = charl__clock_s();
     row.epoch = charl__trainer_epoch(t);
     row.elapsed_s = t->last_eval_s - t->started_s;
-    if (t->options->events.evaluated) {
-        CHARL_TRY(t->options->events.evaluated(t->options->events.ctx, &row));
-    }
+    CHARL_TRY(charl__trainer_evaluated(t, &row));
     CHARL_TRY(charl__nonfinite_evaluation(t, row.loss));
     return CHARL_OK;
 }
@@ -310,6 +315,19 @@ static charl_status log_steps(charl__trainer *t, charl__metrics_async *log, char
     return CHARL_OK;
 }
 
+/* Write histograms of the parameters after the step just run, and of its gradients, behind the row of that step. */
+static charl_status write_histograms(charl__trainer *t, charl__metrics_async *log, charl__throughput *m)
+{
+    CHARL_TRY(charl__metrics_async_end(t, log, m));
+    CHARL_TRY(charl__trainer_check_finite(t)); /* waits for the steps enqueued */
+    charl__throughput_pause(t, m);
+    if (t->metrics) {
+        CHARL_TRY(charl_metrics_histograms(t->metrics, t->replica.step, t->session.params, t->gradient_scale));
+    }
+    charl__throughput_resume(t, m);
+    return CHARL_OK;
+}
+
 /* All that follows the launches of a step. */
 static charl_status finish_step(charl__trainer *t, charl__metrics_async *log, charl__throughput *m, bool *ordinary)
 {
@@ -327,6 +345,10 @@ static charl_status finish_step(charl__trainer *t, charl__metrics_async *log, ch
         CHARL_TRY(charl_device_sync(t->session.dev));
         m->first_s = charl__clock_s();
         m->first_step = t->replica.step;
+    }
+    if (has_histograms(t, t->replica.step)) {
+        *ordinary = false;
+        CHARL_TRY(write_histograms(t, log, m));
     }
     CHARL_TRY(after_step(t, log, m, ordinary));
     CHARL_TRY(divide_anew(t, log, m, ordinary));

@@ -22,7 +22,7 @@ charl_status charl__nonfinite_open(charl__trainer *t)
     charl__nonfinite *n = &t->nonfinite;
     void *host = NULL;
 
-    CHARL_TRY(charl__pinned_create(t->session.dev, sizeof *n->record, &n->pinned, &host));
+    CHARL_TRY(charl_pinned_create(t->session.dev, sizeof *n->record, &n->pinned, &host));
     n->record = host;
     n->judged = n->polled = t->replica.step;
     n->polled_s = charl__clock_s();
@@ -32,7 +32,7 @@ charl_status charl__nonfinite_open(charl__trainer *t)
 void charl__nonfinite_close(charl__trainer *t)
 {
     charl__event_release(t->nonfinite.arrived);
-    charl__pinned_destroy(t->nonfinite.pinned); /* waits for what is on its way */
+    charl_pinned_destroy(t->nonfinite.pinned); /* waits for what is on its way */
     t->nonfinite.arrived = NULL;
     t->nonfinite.pinned = NULL;
 }
@@ -50,7 +50,7 @@ static uint64_t new_steps(const charl__trainer *t, int64_t step)
     return n >= MASK ? ~UINT64_C(0) : n > 0 ? (UINT64_C(1) << n) - 1 : 0;
 }
 
-bool charl__nonfinite_is_new(const charl__trainer *t, int64_t step, const charl_norm_record *record)
+bool charl__nonfinite_is_new(const charl__trainer *t, int64_t step, const charl__norm_record *record)
 {
     return (mask_of(record->left_out) & new_steps(t, step)) != 0;
 }
@@ -95,7 +95,7 @@ static charl_status describe_samples(const charl__trainer *t, int64_t step, char
     int64_t *rows = NULL, i = 0, end;
     int used;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(batch, sizeof *rows, &rows));
+    CHARL_TRY_CLEANUP(charl__alloc_array(batch, sizeof *rows, &rows));
     charl__device_loader_samples(t->replica.train_loader, step - 1, rows);
     qsort(rows, (size_t)batch, sizeof *rows, compare);
     used = snprintf(text, size, "%s", t->session.data.kind == CHARL_DATASET_TOKENS ? "windows from token" : "rows");
@@ -117,7 +117,7 @@ cleanup:
 }
 
 /* "the gradient of fc1.weight is not finite" */
-static void describe(const charl__trainer *t, const charl__bad_step *v, const charl_norm_record *record, char *text,
+static void describe(const charl__trainer *t, const charl__bad_step *v, const charl__norm_record *record, char *text,
                      size_t size)
 {
     charl_optimizer_report report;
@@ -153,7 +153,7 @@ static const char *advice(const charl__trainer *t)
 }
 
 /* Training ends because of v. */
-static charl_status fail(const charl__trainer *t, const charl__bad_step *v, const charl_norm_record *record)
+static charl_status fail(const charl__trainer *t, const charl__bad_step *v, const charl__norm_record *record)
 {
     char what[TEXT_BYTES], samples[TEXT_BYTES];
 
@@ -179,7 +179,7 @@ static bool is_worth_it(int64_t n)
     return (n & (n - 1)) == 0;
 }
 
-static charl_status warn(charl__trainer *t, const charl__bad_step *v, const charl_norm_record *record)
+static charl_status warn(charl__trainer *t, const charl__bad_step *v, const charl__norm_record *record)
 {
     char what[TEXT_BYTES], samples[TEXT_BYTES], text[2 * TEXT_BYTES + 128];
 
@@ -240,7 +240,7 @@ static charl_status unite(charl__trainer *t, uint64_t *mask)
     return CHARL_OK;
 }
 
-charl_status charl__nonfinite_judge(charl__trainer *t, int64_t step, const charl_norm_record *record)
+charl_status charl__nonfinite_judge(charl__trainer *t, int64_t step, const charl__norm_record *record)
 {
     charl__nonfinite *n = &t->nonfinite;
     const int64_t limit =
@@ -283,7 +283,7 @@ charl_status charl__nonfinite_judge(charl__trainer *t, int64_t step, const charl
 
 charl_status charl__trainer_check_finite(charl__trainer *t)
 {
-    charl_norm_record record;
+    charl__norm_record record;
 
     charl__phase_mark(t->comm, t->replica.step, CHARL__PHASE_DEVICE);
     CHARL_TRY(charl__grad_reducer_verify(t->replica.reducer)); /* with a deadline; reading waits without one */

@@ -8,7 +8,7 @@
 
 #include "base/env.h"
 #include "base/error.h"
-#include "base/hash.h"
+#include "base/numeric/hash.h"
 #include "config/config_shared.h"
 #include "device/kernel_source.h"
 #include "dist/consensus.h"
@@ -47,7 +47,6 @@ static charl_status add_options(const charl__replica *r, charl__consensus *facts
     CHARL_TRY(take_setting(facts, "--fast-dev-run", o->fast_dev_run ? steps : "no"));
     CHARL_TRY(take_setting(facts, "--overfit-batch", o->overfit_batch ? "yes" : "no"));
     CHARL_TRY(take_setting(facts, "--overwrite", o->overwrite ? "yes" : "no"));
-    CHARL_TRY(take_setting(facts, "--init-from", o->init_from ? "a file" : "no"));
     CHARL_TRY(take_setting(facts, "--ema", o->ema == CHARL_EMA_AUTO ? "auto" : o->ema == CHARL_EMA_YES ? "yes" : "no"));
     return CHARL_OK;
 }

@@ -1,19 +1,19 @@
 #ifndef CHARL_TRAIN_RANK_CHECK_H
 #define CHARL_TRAIN_RANK_CHECK_H
 /** Checks that all ranks of a run agree before they compute together. A stale file, a missing option or a
- * different version on one node is then reported with the ranks that differ, instead of going unnoticed.
- * docs/distributed.md lists what is compared.
+ *  different version on one node is then reported with the ranks that differ, instead of going unnoticed.
+ *  docs/distributed.md lists what is compared.
  *
  *  Unless marked Local, functions are collective and agreed. `mine` is the caller's status so far; it is agreed too. */
 #include "dist/consensus.h"
 #include "train/replica.h"
 
 /** Compare options, configuration, environment and kernel sources. Call before anything is opened.
- * Errors: ERR_CONFIG naming the ranks, the key and the values; those of charl_comm_agree. */
+ *  Errors: ERR_CONFIG naming the ranks, the key and the values; those of charl_comm_agree. */
 charl_status charl__rank_check_settings(charl__replica *r, charl_status mine) CHARL_MUST_CHECK;
 
 /** Compare the opened data: contents, split, classes, names and statistics. Call before kernels are
- * compiled. Errors: ERR_DATA; those of charl_comm_agree. */
+ *  compiled. Errors: ERR_DATA; those of charl_comm_agree. */
 charl_status charl__rank_check_data(charl__replica *r, charl_status mine) CHARL_MUST_CHECK;
 
 /** The fields that all facts about the state share. `path` is the file that the state was loaded from; NULL:

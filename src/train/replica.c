@@ -12,7 +12,7 @@
 #include "config/config_groups.h"
 #include "config/config_rows.h"
 #include "task/loader_record.h"
-#include "train/optimizer_shard.h"
+#include "train/parallel/optimizer_shard.h"
 #include "train/rank_check.h"
 
 enum { RUN_AHEAD = 4 }; /* steps that the host may be ahead of the device */
@@ -52,6 +52,7 @@ static charl_status open_device(charl__replica *r)
                                     .local_size = is_team ? charl_comm_size(r->comm) : charl_comm_local_size(r->comm),
                                     .share = r->config->device.share || is_team,
                                     .allow_tf32 = r->config->device.allow_tf32,
+                                    .tune = r->options->tune,
                                     .compiling = on_compiling,
                                     .compiling_ctx = r};
 
@@ -130,6 +131,7 @@ static charl_status build_graph(charl__replica *r, const charl_slices *slices, b
     charl_graph_set_training(task->g, training);
     charl_graph_set_recompute(task->g, training && r->recomputes);
     task->classes = r->session->data.classes;
+    task->evaluation = &r->evaluation;
     charl__task_build(r->config, r->session->model, r->session->params, training ? r->train_loader : r->eval_loader,
                       r->steps, task);
     st = charl__graph_prepare(task->g);
@@ -313,10 +315,10 @@ static charl_status watch_loss(charl__replica *r)
     if (!r->train.g) {
         return CHARL_OK;
     }
-    metrics[0] = charl_var_get_tensor(r->train.metrics);
+    metrics[0] = charl_var_get_tensor(r->train.sums);
     if (r->accum) {
         for (int i = 1; i < charl__grad_accum_count(r->accum); i++) {
-            metrics[i] = charl_var_get_tensor(r->more[i - 1].metrics);
+            metrics[i] = charl_var_get_tensor(r->more[i - 1].sums);
         }
         CHARL_TRY_CLEANUP(charl__grad_accum_keep_loss(r->accum, metrics, &loss));
         charl_tensor_retain(loss);
@@ -381,11 +383,14 @@ static void discard_graphs(charl__replica *r)
 static charl_status build_model(charl__replica *r)
 {
     CHARL_TRY(charl__session_create_model(r->session));
+    if (r->session->data.rows[r->eval_split] > 0) {
+        CHARL_TRY(charl__evaluation_open(r->config, r->session->schema, false, r->reports, &r->evaluation));
+    }
     r->session->params->reduce_dtype =
         r->config->dist.reduce_dtype == CHARL_REDUCE_BF16 && !r->session->infers ? CHARL_BF16 : CHARL_F32;
     CHARL_TRY(build_graphs(r));
-    CHARL_REQUIRE(charl_params_get_elements(r->session->params) > 0, CHARL_ERR_CONFIG,
-                  "the model has nothing to train");
+    CHARL_REQUIRE(charl_params_get_elements(r->session->params) > 0, CHARL_ERR_CONFIG, "there is nothing to train%s",
+                  r->config->train.freeze[0] ? ": train.freeze leaves no parameter" : "");
     return CHARL_OK;
 }
 
@@ -536,6 +541,7 @@ charl_train_info charl__replica_info(const charl__replica *r)
         .mixed = r->mixed.on,
         .layers = charl_model_get_count(r->session->model),
         .parameters = charl_params_get_elements(r->session->params),
+        .frozen_parameters = charl_params_get_frozen_elements(r->session->params),
         .train_rows = r->session->data.rows[CHARL_SPLIT_TRAIN],
         .val_rows = r->session->data.rows[CHARL_SPLIT_VAL],
         .window = r->session->data.kind == CHARL_DATASET_TOKENS ? r->session->data.x_shape.dim[0] : 0,
@@ -608,6 +614,7 @@ void charl__replica_fini(charl__replica *r)
     charl__shard_destroy(r->shard);
     charl__device_loader_destroy(r->train_loader);
     charl__device_loader_destroy(r->eval_loader);
+    charl__evaluation_fini(&r->evaluation);
     charl_params_destroy(r->session->params); /* before the all-reduce whose memory they may use */
     r->session->params = NULL;
     charl__grad_reducer_destroy(r->reducer);

@@ -1,7 +1,7 @@
 #ifndef CHARL_TRAIN_REPLICA_H
 #define CHARL_TRAIN_REPLICA_H
 /** A rank's part of a data-parallel session: its slices of the batch, the graphs over them, and the
- * reduction over ranks.
+ *  reduction over ranks.
  *
  *      replica_open        compare settings across ranks, open the data, compare the data
  *                          (next, the trainer selects the checkpoint to start from)
@@ -18,12 +18,12 @@
 #include "optim/optimizer.h"
 #include "task/session.h"
 #include "task/task.h"
-#include "train/grad_accum.h"
-#include "train/grad_reducer.h"
-#include "train/heterogeneous.h"
-#include "train/phase.h"
+#include "train/parallel/grad_accum.h"
+#include "train/parallel/grad_reducer.h"
+#include "train/parallel/heterogeneous.h"
+#include "train/metrics/phase.h"
 
-typedef struct charl__shard charl__shard; /* train/optimizer_shard.h */
+typedef struct charl__shard charl__shard; /* train/parallel/optimizer_shard.h */
 
 typedef struct charl__replica {
     charl__session *session;            /* borrowed */
@@ -31,6 +31,7 @@ typedef struct charl__replica {
     const charl_train_options *options; /* borrowed */
     charl_comm *comm;                   /* borrowed */
     charl_split eval_split;
+    bool reports; /* an evaluation makes a report */
     int64_t step; /* optimizer steps completed; determines the position in the training data */
 
     charl_slices slices;
@@ -38,6 +39,7 @@ typedef struct charl__replica {
     charl_steps *steps;
     charl__device_loader *train_loader, *eval_loader;
     charl__task train, eval;                /* eval.g NULL: no validation data */
+    charl__evaluation evaluation;           /* metrics of eval */
     int accum_steps;                        /* gradient accumulation, on this rank */
     charl__grad_accum *accum;               /* train is its first pass; NULL: no accumulation */
     charl__task more[CHARL_MAX_SLICES - 1]; /* the passes after the first */
@@ -49,7 +51,7 @@ typedef struct charl__replica {
     charl_optimizer *optimizer;
 } charl__replica;
 
-/** Initialize with {.session, .config, .options, .comm, .eval_split}. Compares options, configuration,
+/** Initialize with {.session, .config, .options, .comm, .eval_split, .reports}. Compares options, configuration,
  *  environment and kernel sources across ranks, divides the slices evenly, opens the data and compares them. Errors:
  *  ERR_CONFIG, ERR_DATA, ERR_IO, ERR_NOMEM. */
 charl_status charl__replica_open(charl__replica *r) CHARL_MUST_CHECK;
@@ -67,9 +69,10 @@ charl_status charl__replica_compile(charl__replica *r) CHARL_MUST_CHECK;
  *  Values that the last step left in the graphs are lost. Errors: as the functions above. */
 charl_status charl__replica_divide(charl__replica *r, int first, int count) CHARL_MUST_CHECK;
 
-/** Evaluate up to max_batches batches of the evaluation loader (0: all) and store the metrics in *out; step,
- *  epoch, best and times are not set. */
-charl_status charl__replica_evaluate(charl__replica *r, int64_t max_batches, charl_val_row *out) CHARL_MUST_CHECK;
+/** Evaluate up to max_batches batches of the evaluation loader (0: all) and store loss and metrics in *out;
+ *  epoch, best and times are not set. report: NULL, or where to put one if the replica reports. Collective. */
+charl_status charl__replica_evaluate(charl__replica *r, int64_t max_batches, charl_val_row *out,
+                                     charl_eval_report **report) CHARL_MUST_CHECK;
 
 /** Minimum number of elements in a gradient bucket. Local. */
 int64_t charl__replica_bucket(const charl__replica *r);

@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
-#include "base/text.h"
-#include "export/export.h"
+#include "base/numeric/hash.h"
+#include "base/text/text.h"
 #include "task/weights.h"
 #include "train/rank_check.h"
 #include "train/rundir.h"
@@ -122,8 +121,9 @@ static charl_status check_state(const charl__trainer *t, const charl_checkpoint_
                         "else up to 8)"
                       : "");
     CHARL_REQUIRE(s->data_n_samples == t->session.data.rows[CHARL_SPLIT_TRAIN], CHARL_ERR_CHECKPOINT,
-                  "%s was trained on %" PRId64 " samples, %s has %" PRId64 "; HINT set data.path back, " AFRESH, path,
-                  s->data_n_samples, t->session.data.path, t->session.data.rows[CHARL_SPLIT_TRAIN]);
+                  "%s was trained on %" PRId64 " samples, %s has %" PRId64
+                  "; HINT set data.path or data.mix back, " AFRESH,
+                  path, s->data_n_samples, t->session.data.path, t->session.data.rows[CHARL_SPLIT_TRAIN]);
     if (charl_comm_rank(t->comm) != 0) {
         return CHARL_OK;
     }
@@ -164,10 +164,9 @@ static charl_status check_best(charl__trainer *t, const charl_checkpoint_reader 
     CHARL_TRY_CLEANUP(st);
     t->new_best = t->new_best || strcmp(was->data.x, now->data.x) != 0 || strcmp(was->data.y, now->data.y) != 0 ||
                   memcmp(&was->data.val_split, &now->data.val_split, sizeof(double)) != 0 ||
-                  was->data.window != now->data.window || was->train.loss != now->train.loss ||
+                  was->data.window != now->data.window || strcmp(was->train.loss, now->train.loss) != 0 ||
                   was->eval.max_batches != now->eval.max_batches ||
-                  strcmp(was->checkpoint.monitor, now->checkpoint.monitor) != 0 ||
-                  was->checkpoint.mode != now->checkpoint.mode;
+                  strcmp(was->checkpoint.monitor, now->checkpoint.monitor) != 0;
 cleanup:
     charl_config_destroy(was);
     return st;
@@ -243,23 +242,20 @@ static charl_status restore(charl__trainer *t, const char *path)
     t->resumed_digest = digest_of(r);
     t->best_step = charl__rundir_best(t->config->run.output_dir);
     t->best_step = t->best_step <= s->step && !isnan(t->best_metric) ? t->best_step : -1;
-    CHARL_TRY_CLEANUP(charl_strdup(path, &t->resumed));
+    CHARL_TRY_CLEANUP(charl__strdup(path, &t->resumed));
 cleanup:
     charl_checkpoint_close(r);
     return st;
 }
 
-/* Load the weights of --init-from, or initialize them at random; a dry run needs no random weights. */
+/* Load the weights of init.from, and initialize at random what it does not give; a dry run needs no random weights. */
 static charl_status start_afresh(charl__trainer *t)
 {
-    const char *path = t->session.origin;
-
-    if (path && charl__is_safetensors(path)) {
-        CHARL_TRY(charl__import_safetensors(path, t->session.model, t->session.params));
-    } else if (path) {
-        CHARL_TRY(charl__session_load_weights(&t->session, path, CHARL_EMA_NO));
-    } else if (!t->options->dry_run) {
+    if (!t->options->dry_run && (!t->session.origin || t->config->init.skip[0] || t->config->lora.rank > 0)) {
         CHARL_TRY(charl_params_initialize(t->session.params, (uint64_t)t->config->run.seed));
+    }
+    if (t->session.origin) {
+        CHARL_TRY(charl__session_start_weights(&t->session));
     }
     CHARL_TRY(charl_optimizer_reset_ema(t->replica.optimizer));
     return CHARL_OK;

@@ -62,7 +62,8 @@ static charl_status report(const charl__replica *r, charl_status (*event)(void *
     return event ? event(r->options->events.ctx, &info) : CHARL_OK;
 }
 
-static charl_status evaluate(charl__replica *r, const char *checkpoint, charl_val_row *out)
+static charl_status evaluate(charl__replica *r, const char *checkpoint, charl_val_row *out,
+                             charl_eval_report **report_out)
 {
     const double begin = charl__clock_s();
     const charl_train_events *e = &r->options->events;
@@ -75,13 +76,14 @@ static charl_status evaluate(charl__replica *r, const char *checkpoint, charl_va
     CHARL_TRY(report(r, e->started));
     st = charl__session_load_weights(r->session, checkpoint, r->options->ema);
     CHARL_TRY(charl__rank_check_state(r, NULL, checkpoint, st));
-    CHARL_TRY(charl__replica_evaluate(r, 0, out));
+    CHARL_TRY(charl__replica_evaluate(r, 0, out, report_out));
     out->elapsed_s = charl__clock_s() - begin;
     return CHARL_OK;
 }
 
 charl_status charl_train_evaluate(const charl_config *config, const charl_train_options *options,
-                                  const char *checkpoint, const char *split, charl_val_row *out)
+                                  const char *checkpoint, const char *split, charl_val_row *out,
+                                  charl_eval_report **report_out)
 {
     const charl_train_events *e = &options->events;
     const int which = split_of(split);
@@ -90,12 +92,16 @@ charl_status charl_train_evaluate(const charl_config *config, const charl_train_
                         .origin = checkpoint,
                         .warned = charl_comm_rank(options->comm) == 0 ? e->warned : NULL,
                         .warned_ctx = e->ctx};
-    charl__replica r = {.session = &s, .config = config, .options = options, .comm = options->comm};
+    charl__replica r = {
+        .session = &s, .config = config, .options = options, .comm = options->comm, .reports = report_out != NULL};
     charl_status st;
 
+    if (report_out) {
+        *report_out = NULL;
+    }
     CHARL_REQUIRE(which >= 0, CHARL_ERR_CONFIG, "there is no split %s; there are train, val and test", split);
     r.eval_split = (charl_split)which;
-    st = evaluate(&r, checkpoint, out);
+    st = evaluate(&r, checkpoint, out, report_out);
     st = charl__replica_leave(&r, st);
     charl__replica_fini(&r);
     charl__session_fini(&s);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "train/metrics.h"
+#include "train/metrics/metrics.h"
 
 enum { PATH_BYTES = 4096 };
 

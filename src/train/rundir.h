@@ -6,13 +6,13 @@
 #include "charl/status.h"
 
 /** Remove checkpoints/step-*.h5 and the links last.h5 and best.h5 of `dir`; nothing else. Without
- * this the next resume would take the old run's newest checkpoint for the new one's. A directory
- * without checkpoints is fine. Errors: ERR_DISK. */
+ *  this the next resume would take the old run's newest checkpoint for the new one's. A directory
+ *  without checkpoints is fine. Errors: ERR_DISK. */
 charl_status charl__rundir_clear(const char *dir) CHARL_MUST_CHECK;
 
 /** Rename the checkpoints of `dir` with a step later than `after`, other than `except`, to
- * step-*.h5.superseded, and remove best.h5 when it points to a later one. *moved: how many.
- * Errors: ERR_DISK. */
+ *  step-*.h5.superseded, and remove best.h5 when it points to a later one. *moved: how many.
+ *  Errors: ERR_DISK. */
 charl_status charl__rundir_supersede(const char *dir, int64_t after, int64_t except, int *moved) CHARL_MUST_CHECK;
 
 /** Remove the link best.h5 of `dir`, where there is one. Errors: ERR_DISK. */
@@ -22,11 +22,11 @@ charl_status charl__rundir_forget_best(const char *dir) CHARL_MUST_CHECK;
 int64_t charl__rundir_best(const char *dir);
 
 /** The step of the checkpoint that the link `name` ("last.h5") of `dir` names, whether or not that
- * is there; -1: it names none. */
+ *  is there; -1: it names none. */
 int64_t charl__rundir_linked(const char *dir, const char *name);
 
 /** The run that `dir` belongs to: the 32 hexadecimal digits in its file run_id; "" where there is
- * none. */
+ *  none. */
 void charl__rundir_read_id(const char *dir, char out[33]);
 /** Errors: ERR_DISK, ERR_NOMEM. */
 charl_status charl__rundir_write_id(const char *dir, const char *id) CHARL_MUST_CHECK;

@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/job.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "export/export.h"
 #include "io/progress.h"
 #include "train/rank_check.h"
@@ -75,7 +75,7 @@ struct charl__saving {
     charl_run_policy policy;
     bool is_best, forgets_best, supersedes;
     bool superseded; /* set by the job when it has renamed later checkpoints */
-    charl_export_format format;
+    const char *format;
     charl__text warnings; /* from the job, one per line */
     atomic_long progress; /* incremented by the job */
     charl_comm *waiting;  /* not NULL: the job runs in the foreground, and all ranks wait for it */
@@ -233,7 +233,7 @@ static charl_status start_alone(charl__trainer *t, charl__saving *s)
     s->is_best = t->best_step == s->step;
     s->forgets_best = t->new_best;
     s->supersedes = t->supersedes;
-    s->format = (charl_export_format)t->config->checkpoint.export_format;
+    s->format = t->config->checkpoint.export_format;
     s->policy = (charl_run_policy){.step = s->step,
                                    .keep_last = t->config->checkpoint.keep_last,
                                    .keep_every = t->config->checkpoint.keep_every,
@@ -356,7 +356,7 @@ charl_status charl__trainer_save(charl__trainer *t, bool last)
     if (t->saved_step == t->replica.step) {
         return CHARL_OK;
     }
-    CHARL_TRY(charl_comm_agree(t->comm, charl_alloc(sizeof *s, &s)));
+    CHARL_TRY(charl_comm_agree(t->comm, charl__alloc(sizeof *s, &s)));
     t->saving = s;
     s->step = t->replica.step;
     s->begin_s = charl__clock_s();

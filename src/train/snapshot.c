@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/parallel.h"
 #include "task/weights.h"
-#include "train/optimizer_shard.h"
+#include "train/parallel/optimizer_shard.h"
 
 const char charl__rng_name[] = "philox4x32-10", charl__shuffle_name[] = "feistel6-v1";
 
@@ -30,7 +30,7 @@ static charl_status add(charl__snapshot *s, const char *group, const char *name,
         s->data[s->n] = s->block + s->used;
         s->used += charl_shape_count(shape);
     } else {
-        CHARL_TRY(charl_alloc_array(charl_shape_count(shape), sizeof(float), &s->data[s->n]));
+        CHARL_TRY(charl__alloc_array(charl_shape_count(shape), sizeof(float), &s->data[s->n]));
     }
     *data = s->data[s->n];
     snprintf(s->group[s->n], sizeof s->group[0], "%s", group);
@@ -165,12 +165,12 @@ static charl_status add_model(charl__snapshot *s, const charl__replica *r, int n
     const int n_params = charl_params_get_count(r->session->params);
 
     s->capacity = (int64_t)n_params * (2 + n_states);
-    CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->tensor, &s->tensor));
-    CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->data, &s->data));
+    CHARL_TRY(charl__alloc_array(s->capacity, sizeof *s->tensor, &s->tensor));
+    CHARL_TRY(charl__alloc_array(s->capacity, sizeof *s->data, &s->data));
     if (charl_comm_size(r->comm) > 1) {
-        CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->crc, &s->crc));
+        CHARL_TRY(charl__alloc_array(s->capacity, sizeof *s->crc, &s->crc));
     }
-    CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->group, &s->group));
+    CHARL_TRY(charl__alloc_array(s->capacity, sizeof *s->group, &s->group));
     for (int i = 0; i < n_params; i++) {
         const charl_param *p = charl_params_get(r->session->params, i);
         const charl_param_spec *spec = charl_param_get_spec(p);
@@ -221,7 +221,7 @@ charl_status charl__snapshot_take(const charl__replica *r, charl__snapshot *s)
 
     count_values(r, &all, &largest);
     if (st == CHARL_OK) {
-        st = charl_alloc_large((size_t)(s->keeps ? all : largest) * sizeof(float), &s->block);
+        st = charl__alloc_large((size_t)(s->keeps ? all : largest) * sizeof(float), &s->block);
     }
     st = st == CHARL_OK ? add_model(s, r, n_states) : st;
     if (charl_optimizer_has_ema(r->optimizer)) {

@@ -1,7 +1,7 @@
 #ifndef CHARL_TRAIN_SNAPSHOT_H
 #define CHARL_TRAIN_SNAPSHOT_H
 /** The tensors of a checkpoint: host copies of what a training holds, and the way back. */
-#include "base/hash.h"
+#include "base/numeric/hash.h"
 #include "dist/consensus.h"
 #include "train/replica.h"
 
@@ -17,15 +17,15 @@ typedef struct charl__snapshot {
 } charl__snapshot;
 
 /** Copy parameters, their moving average if there is one, and optimizer state, and checksum them.
- * Where ranks divide the optimizer only rank 0 gets average and state. Call charl__snapshot_fini in
- * any case. Blocks. Collective and agreed where ranks divide the optimizer, else local. */
+ *  Where ranks divide the optimizer only rank 0 gets average and state. Call charl__snapshot_fini in
+ *  any case. Blocks. Collective and agreed where ranks divide the optimizer, else local. */
 charl_status charl__snapshot_take(const charl__replica *r, charl__snapshot *s) CHARL_MUST_CHECK;
 void charl__snapshot_fini(charl__snapshot *s);
 /** The same of the parameters alone. Local. */
 charl_status charl__snapshot_take_model(const charl__replica *r, charl__snapshot *s) CHARL_MUST_CHECK;
 
 /** Add the checksum of every tensor, or of those of one group, to what ranks compare; `form` has
- * all of a fact but label and value. Local. Errors: ERR_NOMEM. */
+ *  all of a fact but label and value. Local. Errors: ERR_NOMEM. */
 charl_status charl__snapshot_facts(const charl__snapshot *s, const char *group, const charl__fact *form,
                                    charl__consensus *facts) CHARL_MUST_CHECK;
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "config/config_rows.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "train/rundir.h"
@@ -171,7 +172,7 @@ charl_status charl__trainer_begin(charl__trainer *t)
     if (t->writes && is_named(resume)) { /* each rank's own path: what it holds is compared */
         st = (size_t)snprintf(p.path, sizeof p.path, "%s", resume) < sizeof p.path
                  ? CHARL_OK
-                 : charl__error_set(CHARL_ERR_CONFIG, __FILE__, __LINE__, __func__, "run.resume is too long");
+                 : charl_error_set(CHARL_ERR_CONFIG, __FILE__, __LINE__, __func__, "run.resume is too long");
         CHARL_TRY(charl_comm_agree(t->comm, st));
         t->supersedes = true;
     } else if (t->writes) {
@@ -179,6 +180,7 @@ charl_status charl__trainer_begin(charl__trainer *t)
     }
     memcpy(t->start, p.path, sizeof t->start);
     t->resumes = t->start[0] != '\0';
-    t->session.origin = t->resumes ? t->start : t->options->init_from;
+    t->session.origin = t->resumes ? t->start : charl__config_init_from(t->config);
+    t->session.starts = !t->resumes;
     return st;
 }

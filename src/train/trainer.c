@@ -8,6 +8,7 @@
 #include "config/config_rows.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "charl/environment.h"
 #include "train/rank_check.h"
 
 void charl__trainer_warn(const charl__trainer *t, const char *text)
@@ -61,9 +62,54 @@ static charl_status report(const charl__trainer *t, charl_status (*event)(void *
     return event ? event(t->options->events.ctx, &info) : CHARL_OK;
 }
 
-charl_status charl__trainer_report(const charl__trainer *t)
+/* The files of the run directory beside the checkpoints; it exists and is locked by now. */
+static charl_status open_files(charl__trainer *t)
 {
+    charl_status st = CHARL_OK;
+    const char *dir = t->config->run.output_dir;
+    char *config = NULL, *environment = NULL;
+
+    CHARL_TRY_CLEANUP(charl_metrics_open(dir, t->config->log.formats, t->replica.step, t->config, &t->metrics));
+    CHARL_TRY_CLEANUP(charl_config_print(t->config, false, &config));
+    CHARL_TRY_CLEANUP(charl__metrics_write_file(dir, "config.ini", config));
+    CHARL_TRY_CLEANUP(charl_environment_json(&environment));
+    CHARL_TRY_CLEANUP(charl__metrics_write_file(dir, "env.json", environment));
+cleanup:
+    charl_free(config);
+    charl_free(environment);
+    return st;
+}
+
+charl_status charl__trainer_report(charl__trainer *t)
+{
+    if (t->writes && charl_comm_rank(t->comm) == 0) {
+        CHARL_TRY(open_files(t));
+    }
     return report(t, t->options->events.started);
+}
+
+charl_status charl__trainer_trained(const charl__trainer *t, const charl_train_row *row)
+{
+    const charl_train_events *e = &t->options->events;
+
+    CHARL_TRY(e->trained ? e->trained(e->ctx, row) : CHARL_OK);
+    return t->metrics ? charl_metrics_train(t->metrics, row) : CHARL_OK;
+}
+
+charl_status charl__trainer_evaluated(const charl__trainer *t, const charl_val_row *row)
+{
+    const charl_train_events *e = &t->options->events;
+
+    CHARL_TRY(e->evaluated ? e->evaluated(e->ctx, row) : CHARL_OK);
+    return t->metrics ? charl_metrics_val(t->metrics, row) : CHARL_OK;
+}
+
+charl_status charl__trainer_balanced(const charl__trainer *t, const charl_balance_row *row)
+{
+    const charl_train_events *e = &t->options->events;
+
+    CHARL_TRY(e->balanced ? e->balanced(e->ctx, row) : CHARL_OK);
+    return t->metrics ? charl_metrics_balance(t->metrics, row) : CHARL_OK;
 }
 
 charl_status charl__trainer_init(charl__trainer *t, const charl_config *config, const charl_train_options *options)
@@ -91,6 +137,8 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config, 
     CHARL_TRY(charl_comm_agreed(t->comm, check_patience(t)));
     CHARL_TRY(report(t, e->built));
     CHARL_TRY(charl__replica_compile(&t->replica));
+    t->flop = charl__replica_info(&t->replica).flop;
+    CHARL_TRY(charl_comm_reduce_f64(t->comm, CHARL_COMM_SUM, &t->flop, 1));
     return CHARL_OK;
 }
 
@@ -99,6 +147,7 @@ void charl__trainer_fini(charl__trainer *t)
     charl__trainer_abandon_save(t);
     charl__replica_fini(&t->replica);
     charl__session_fini(&t->session);
+    charl_metrics_close(t->metrics);
     charl_run_close(t->run);
     charl_free(t->resumed);
     *t = (charl__trainer){0};

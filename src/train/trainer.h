@@ -1,8 +1,9 @@
 #ifndef CHARL_TRAIN_TRAINER_H
 #define CHARL_TRAIN_TRAINER_H
 /** The training loop and its policies, on top of a session and a replica: schedule, evaluations, checkpoints,
- * metrics and events. It launches no kernels itself. */
-#include "train/balance.h"
+ *  metrics and events. It launches no kernels itself. */
+#include "train/metrics/metrics.h"
+#include "train/parallel/balance.h"
 #include "train/nonfinite.h"
 #include "train/replica.h"
 
@@ -30,9 +31,10 @@ typedef struct charl__trainer {
     char run_id[33];     /* hexadecimal digits */
     char run_dir_id[33]; /* of the run that owns the run directory; "": unknown */
 
-    charl_run *run; /* rank 0 only */
-    bool writes;    /* this run saves checkpoints */
-    char *resumed;  /* path of the checkpoint, or NULL */
+    charl_run *run;         /* rank 0 only */
+    bool writes;            /* this run writes its directory: checkpoints, metrics, configuration, environment */
+    charl_metrics *metrics; /* rank 0 of a run that writes; else NULL */
+    char *resumed;          /* path of the checkpoint, or NULL */
     int64_t resumed_step;
     uint64_t resumed_digest; /* of the tensors of that checkpoint; 0: none */
     bool supersedes;         /* resumed by name or from an older checkpoint: rename later ones */
@@ -40,7 +42,9 @@ typedef struct charl__trainer {
     int64_t saved_step;      /* step of the newest checkpoint saved or resumed by this process, or -1 */
     int save_failures;       /* consecutive */
 
-    double started_s; /* monotonic */
+    float gradient_scale; /* loss scale of the last step with histograms */
+    double flop;          /* of the matrix products of a step, on all ranks */
+    double started_s;     /* monotonic */
     double last_save_s, last_eval_s;
 } charl__trainer;
 
@@ -60,8 +64,12 @@ charl_status charl__trainer_resume(charl__trainer *t) CHARL_MUST_CHECK;
 charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result) CHARL_MUST_CHECK;
 /** Whether early stopping has triggered: too many evaluations without improvement. */
 bool charl__trainer_is_over(const charl__trainer *t);
-/** Report the plan of the run to the `started` event. Local. */
-charl_status charl__trainer_report(const charl__trainer *t) CHARL_MUST_CHECK;
+/** Open the metrics files, write config.ini and env.json, and report the plan of the run to the `started` event. Local. */
+charl_status charl__trainer_report(charl__trainer *t) CHARL_MUST_CHECK;
+/** Report a row to its event and append it to the metrics. Local. Errors: those of the event; ERR_DISK. */
+charl_status charl__trainer_trained(const charl__trainer *t, const charl_train_row *row) CHARL_MUST_CHECK;
+charl_status charl__trainer_evaluated(const charl__trainer *t, const charl_val_row *row) CHARL_MUST_CHECK;
+charl_status charl__trainer_balanced(const charl__trainer *t, const charl_balance_row *row) CHARL_MUST_CHECK;
 /** Report `text` as a warning. */
 void charl__trainer_warn(const charl__trainer *t, const char *text);
 /** Epochs completed, as a fraction. */
@@ -73,7 +81,7 @@ double charl__trainer_epoch(const charl__trainer *t);
  *  in a row or `last` is set. No-op if this step has already been saved. Collective; agreed. */
 charl_status charl__trainer_save(charl__trainer *t, bool last) CHARL_MUST_CHECK;
 /** Whether the save in progress has been written, so that charl__trainer_finish_save would not wait. Valid on
- * rank 0 only. */
+ *  rank 0 only. */
 bool charl__trainer_has_saved(const charl__trainer *t);
 /** Wait for the save in progress, if any, and report its result. Collective; agreed. */
 charl_status charl__trainer_finish_save(charl__trainer *t, bool last) CHARL_MUST_CHECK;

@@ -8,7 +8,7 @@
 
 #include "autograd/graph_private.h"
 #include "base/alloc.h"
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 #include "charl/ops.h"
 
 enum { TOTAL = 8, ROWS = 16, CLASSES = 4, MAX_LANES_OF_ALL = 32 };
@@ -168,11 +168,11 @@ static void write_inputs(rank *r)
 /* The tree over lanes[k][0..n), which start at slices lo[k]. */
 static void add_lanes(const float *const *lanes, const int *lo, int m, int64_t n, float *out)
 {
-    charl_tree_add adds[MAX_LANES_OF_ALL];
+    charl__tree_add adds[MAX_LANES_OF_ALL];
     float *scratch;
 
     assert_int_equal(charl__tree_combine(TOTAL, lo, m, adds), m - 1);
-    charl_assert_ok(charl_alloc_array(m, CHARL_TREE_BLOCK * sizeof *scratch, &scratch));
+    charl_assert_ok(charl__alloc_array(m, CHARL_TREE_BLOCK * sizeof *scratch, &scratch));
     charl__tree_apply(adds, m, lanes, n, scratch, out);
     charl_free(scratch);
 }
@@ -183,12 +183,12 @@ static void collective(rank *r, int size, int action)
     float *lanes[MAX_LANES_OF_ALL], *data[TOTAL], *sum;
     int lo[MAX_LANES_OF_ALL], m = 0;
 
-    charl_assert_ok(charl_alloc_array(n, sizeof *sum, &sum));
+    charl_assert_ok(charl__alloc_array(n, sizeof *sum, &sum));
     for (int i = 0; i < size; i++) {
         const charl_tensor *t = r[i].g->action[action].node->in[0]->tensor;
 
         assert_int_equal(charl__tensor_count(t), n * r[i].slices.n_lanes);
-        charl_assert_ok(charl_alloc(charl__tensor_bytes(t), &data[i]));
+        charl_assert_ok(charl__alloc(charl__tensor_bytes(t), &data[i]));
         charl_assert_ok(charl_tensor_read(t, data[i], charl__tensor_bytes(t)));
         for (int j = 0; j < r[i].slices.n_lanes; j++) {
             lo[m] = r[i].slices.lane_lo[j];
@@ -207,12 +207,12 @@ static void collective(rank *r, int size, int action)
 
 static void run_in_lock_step(rank *r, int size)
 {
-    const charl_step_params record = {.seed_lo = 3, .step_lo = 5, .loss_seed = 1, .commit = 1};
+    const charl__step_params record = {.seed_lo = 3, .step_lo = 5, .loss_seed = 1, .commit = 1};
 
     charl_assert_ok(charl__steps_push(steps, &record));
     for (int a = 0; a < r[0].g->n_actions; a++) {
         for (int i = 0; i < size; i++) {
-            const charl_action *action = &r[i].g->action[a];
+            const charl__action *action = &r[i].g->action[a];
 
             assert_int_equal(r[i].g->n_actions, r[0].g->n_actions);
             assert_int_equal(action->kind, r[0].g->action[a].kind);
@@ -231,13 +231,13 @@ static void run_in_lock_step(rank *r, int size)
 static void add_lanes_bf16(float *const *lanes, const int *lo, int m, int64_t n, float *out)
 {
     const uint16_t *half[MAX_LANES_OF_ALL];
-    charl_tree_add adds[MAX_LANES_OF_ALL];
+    charl__tree_add adds[MAX_LANES_OF_ALL];
     float *scratch;
     uint16_t *sum;
 
     assert_int_equal(charl__tree_combine(TOTAL, lo, m, adds), m - 1);
-    charl_assert_ok(charl_alloc_array(m, CHARL_TREE_BLOCK * sizeof *scratch, &scratch));
-    charl_assert_ok(charl_alloc_array(n, (size_t)m * sizeof *sum, &sum));
+    charl_assert_ok(charl__alloc_array(m, CHARL_TREE_BLOCK * sizeof *scratch, &scratch));
+    charl_assert_ok(charl__alloc_array(n, (size_t)m * sizeof *sum, &sum));
     for (int k = 0; k < m; k++) {
         for (int64_t i = 0; i < n; i++) {
             sum[k * n + i] = charl__bf16_round(lanes[k][i]);
@@ -273,12 +273,12 @@ static float *sum_gradients(const rank *r, int size)
     float *lanes[MAX_LANES_OF_ALL], *data[TOTAL], *sum;
     int lo[MAX_LANES_OF_ALL], m = 0;
 
-    charl_assert_ok(charl_alloc_array(n, sizeof *sum, &sum));
+    charl_assert_ok(charl__alloc_array(n, sizeof *sum, &sum));
     for (int i = 0; i < size; i++) {
         const size_t bytes = (size_t)(n * r[i].slices.n_lanes) * sizeof *sum;
 
         assert_int_equal(r[i].params->gradient_elements, n);
-        charl_assert_ok(charl_alloc(bytes, &data[i]));
+        charl_assert_ok(charl__alloc(bytes, &data[i]));
         charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, r[i].params->grad, 0, data[i], bytes, true));
         for (int j = 0; j < r[i].slices.n_lanes; j++) {
             lo[m] = r[i].slices.lane_lo[j];

@@ -162,7 +162,7 @@ static void gradient_of_lse(void **state)
 {
     enum { D = 20, N = 3 * D };
     charl_var *x = input(SHAPE(1, 1, N)), *out[CHARL_OP_MAX_OUT], *loss;
-    const charl_op *op = charl__op_find("attention");
+    const charl__op *op = charl__op_find("attention");
     const void *attr = NULL;
     float in[N], dx[N];
 

@@ -46,27 +46,27 @@ static charl_type type_of(charl_shape shape)
 }
 
 /* The operator, or its gradient, at p. */
-static void create(const problem *p, bool gradient, charl_dtype half, charl_attention_attr *a, charl_op_sample *s,
-                   charl_op_case *c)
+static void create(const problem *p, bool gradient, charl_dtype half, charl__attention_attr *a, charl__op_sample *s,
+                   charl__op_case *c)
 {
     const charl_shape qkv = {3, {p->b, p->t, (p->heads + 2 * p->kv_heads) * p->d}};
     const charl_type out = type_of((charl_shape){3, {p->b, p->t, p->heads * p->d}});
     const charl_type lse = type_of((charl_shape){3, {p->b, p->heads, p->t}});
 
-    *a = (charl_attention_attr){.heads = p->heads,
-                                .kv_heads = p->kv_heads,
-                                .scale = 0.2F,
-                                .p = p->p,
-                                .causal = p->causal,
-                                .key = 0x123456789abcdef0};
-    *s = (charl_op_sample){.in = {type_of(qkv)}, .attr = a, .lo = -1, .hi = 1, .terms = p->t + p->d};
+    *a = (charl__attention_attr){.heads = p->heads,
+                                 .kv_heads = p->kv_heads,
+                                 .scale = 0.2F,
+                                 .p = p->p,
+                                 .causal = p->causal,
+                                 .key = 0x123456789abcdef0};
+    *s = (charl__op_sample){.in = {type_of(qkv)}, .attr = a, .lo = -1, .hi = 1, .terms = p->t + p->d};
     if (gradient) {
-        *s = (charl_op_sample){.in = {out, type_of(qkv), out, lse, lse},
-                               .n_in = p->no_glse ? 4 : 5,
-                               .attr = a,
-                               .lo = -1,
-                               .hi = 1,
-                               .terms = p->t * p->heads + p->d};
+        *s = (charl__op_sample){.in = {out, type_of(qkv), out, lse, lse},
+                                .n_in = p->no_glse ? 4 : 5,
+                                .attr = a,
+                                .lo = -1,
+                                .hi = 1,
+                                .terms = p->t * p->heads + p->d};
     }
     charl_assert_ok(charl__op_case_create(charl__op_find(gradient ? "attention_grad" : "attention"), s, half, SEED, c));
 }
@@ -79,9 +79,9 @@ static void free_all(void **raw)
     }
 }
 
-static void compare(const problem *p, const charl_op_case *c, void *const *raw)
+static void compare(const problem *p, const charl__op_case *c, void *const *raw)
 {
-    const charl_op_error worst = charl__op_case_compare(c, raw);
+    const charl__op_error worst = charl__op_case_compare(c, raw);
 
     if (!(worst.allowed <= 1.0)) {
         fail_msg("%s [%lld, %lld, (%d + 2 * %d) * %lld] causal %d dropout %g: output %d[%lld] is "
@@ -96,9 +96,9 @@ static void check(const problem *p, bool gradient, charl_dtype half)
 {
     static const int64_t shift[] = {0, 8, 24};
     void *first[CHARL_OP_MAX_OUT], *raw[CHARL_OP_MAX_OUT];
-    charl_attention_attr a;
-    charl_op_sample s;
-    charl_op_case c;
+    charl__attention_attr a;
+    charl__op_sample s;
+    charl__op_case c;
 
     create(p, gradient, half, &a, &s, &c);
     charl_assert_ok(charl__op_case_run(dev, &c, &whole, 0, first));
@@ -136,9 +136,9 @@ static void places_are_refused(void **state)
     (void)state;
     for (int g = 0; g < 2; g++) {
         void *raw[CHARL_OP_MAX_OUT];
-        charl_attention_attr a;
-        charl_op_sample s;
-        charl_op_case c;
+        charl__attention_attr a;
+        charl__op_sample s;
+        charl__op_case c;
 
         create(&problems[0], g, CHARL_BF16, &a, &s, &c);
         charl_assert_status(charl__op_case_run(dev, &c, &whole, 4, raw), CHARL_ERR_INVALID);
@@ -156,9 +156,9 @@ static void repeats(void **state)
     (void)state;
     for (int g = 0; g < 2; g++) {
         void *first[CHARL_OP_MAX_OUT], *raw[CHARL_OP_MAX_OUT];
-        charl_attention_attr a;
-        charl_op_sample s;
-        charl_op_case c;
+        charl__attention_attr a;
+        charl__op_sample s;
+        charl__op_case c;
 
         create(&p, g, CHARL_BF16, &a, &s, &c);
         charl_assert_ok(charl__op_case_run(dev, &c, &whole, 0, first));
@@ -180,7 +180,7 @@ static int skip_without_tensor_cores(void)
     int wgmma = 0;
 
     if (charl_device_open(&(charl_device_request){.local_size = 1}, &dev) == CHARL_OK) {
-        wgmma = charl__device_facts(dev)->wgmma;
+        wgmma = charl__device_facts_get(dev)->wgmma;
         charl_device_close(dev);
         dev = NULL;
     }

@@ -240,8 +240,8 @@ static void check_buckets(int64_t elements, int least)
 
     bucket_graph(&r, mlp, 1, log_bucket, &log, elements);
     log.params = r.params;
-    charl_assert_ok(charl_alloc_array(r.params->elements, sizeof(float), &log.seen));
-    charl_assert_ok(charl__steps_push(steps, &(charl_step_params){.seed_lo = 1, .commit = 1}));
+    charl_assert_ok(charl__alloc_array(r.params->elements, sizeof(float), &log.seen));
+    charl_assert_ok(charl__steps_push(steps, &(charl__step_params){.seed_lo = 1, .commit = 1}));
     charl_assert_ok(charl_graph_run(r.g));
     final = sum_gradients(&r, 1);
     assert_true(log.n >= least);
@@ -311,9 +311,9 @@ static void test_first_final_first_reported(void **state)
     bucket_graph(&r, tied_ends, 2, log_bucket, &log, 1);
     log.params = r.params;
     n = charl__graph_bucket_count(r.g);
-    charl_assert_ok(charl_alloc_array(r.params->gradient_elements, sizeof(float), &log.seen));
-    charl_assert_ok(charl_alloc_array(r.params->gradient_elements, sizeof(float), &final));
-    charl_assert_ok(charl__steps_push(steps, &(charl_step_params){.loss_seed = 1, .commit = 1}));
+    charl_assert_ok(charl__alloc_array(r.params->gradient_elements, sizeof(float), &log.seen));
+    charl_assert_ok(charl__alloc_array(r.params->gradient_elements, sizeof(float), &final));
+    charl_assert_ok(charl__steps_push(steps, &(charl__step_params){.loss_seed = 1, .commit = 1}));
     charl_assert_ok(charl_graph_run(r.g));
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, r.params->grad, 0, final,
                                        (size_t)r.params->gradient_elements * sizeof *final, true));
@@ -341,7 +341,7 @@ static void test_callback_failure_ends_the_run(void **state)
 
     (void)state;
     bucket_graph(&r, mlp, 1, refuse_bucket, NULL, 1);
-    charl_assert_ok(charl__steps_push(steps, &(charl_step_params){.commit = 1}));
+    charl_assert_ok(charl__steps_push(steps, &(charl__step_params){.commit = 1}));
     charl_assert_status(charl_graph_run(r.g), CHARL_ERR_COMM);
     rank_fini(&r);
 }

@@ -77,7 +77,7 @@ static void tear_down(model *m)
 /* One run; the running statistics afterwards. */
 static void run(model *m, uint32_t commit, float *mean, float *var)
 {
-    charl_assert_ok(charl__steps_push(m->steps, &(charl_step_params){.commit = commit}));
+    charl_assert_ok(charl__steps_push(m->steps, &(charl__step_params){.commit = commit}));
     charl_assert_ok(charl_graph_run(m->g));
     charl_assert_ok(charl_param_read(m->mean, mean));
     charl_assert_ok(charl_param_read(m->var, var));

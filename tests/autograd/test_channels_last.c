@@ -16,8 +16,8 @@ enum { SLICES = 4, ALIGNED = 0, SEED = 5 };
 static charl_device *dev;
 static charl_slices whole;
 
-static const charl_norm ten = {10, 1e-5F, true};
-static const charl_pool window = {{{3, 2}, {2, 1}, {1, 1}, {1, 1}}, {7, 5}};
+static const charl__norm ten = {10, 1e-5F, true};
+static const charl__pool window = {{{3, 2}, {2, 1}, {1, 1}, {1, 1}}, {7, 5}};
 static const int channels = 1;
 
 /* x [8, C, 7, 5]; C is 16 and, where lines of a group are left over, 24. */
@@ -26,8 +26,8 @@ static const int channels = 1;
 #define BOUNDS .lo = -1, .hi = 1, .terms = 280
 
 static const struct {
-    const charl_op *op;
-    charl_op_sample sample;
+    const charl__op *op;
+    charl__op_sample sample;
     bool sums;
 } cases[] = {
     {&charl_op_sum_to, {.in = {X(24)}, .attr = &channels, BOUNDS}, true},
@@ -49,8 +49,8 @@ static const struct {
 
 static void check(int i, charl_dtype half)
 {
-    charl_op_case c;
-    charl_op_error error;
+    charl__op_case c;
+    charl__op_error error;
     void *rows[CHARL_OP_MAX_OUT], *last[CHARL_OP_MAX_OUT];
 
     charl_assert_ok(charl__op_case_create(cases[i].op, &cases[i].sample, half, 5, &c));
@@ -82,7 +82,7 @@ static void the_layout_changes_no_value(void **state)
 }
 
 /* sum_to that keeps the moments of blocks, and squares of those, as fusion runs them. */
-static charl_status infer_moments(charl_infer *inf)
+static charl_status infer_moments(charl__infer *inf)
 {
     const charl_shape x = inf->in[0].shape;
     charl_status st = charl_op_sum_to.infer(inf);
@@ -92,35 +92,35 @@ static charl_status infer_moments(charl_infer *inf)
     return st;
 }
 
-static charl_status enqueue_moments(const charl_enqueue *e)
+static charl_status enqueue_moments(const charl__enqueue *e)
 {
-    return charl__channels_sums(e, &(charl_channels){.x = e->in[0], .moments = e->out[1]});
+    return charl__channels_sums(e, &(charl__channels){.x = e->in[0], .moments = e->out[1]});
 }
 
 static const charl_shape image = {4, {64, 24, 7, 5}}; /* of whose blocks a slice has several */
 
-static charl_status infer_of_moments(charl_infer *inf)
+static charl_status infer_of_moments(charl__infer *inf)
 {
     inf->out[0] = (charl_type){CHARL_F32, {1, {image.dim[1]}}, CHARL_PARTIAL};
     inf->workspace = charl__channels_workspace(&image, inf->n_slices, 1);
     return CHARL_OK;
 }
 
-static charl_status enqueue_of_moments(const charl_enqueue *e)
+static charl_status enqueue_of_moments(const charl__enqueue *e)
 {
     return charl__channels_squares(e, &image, e->in[0], e->in[1]);
 }
 
 /* What is wanted are the bits of other operators. */
-static void no_reference(const charl_reference *r)
+static void no_reference(const charl__reference *r)
 {
     (void)r;
 }
 
 /* Outputs of op on these operands, drawn where they are NULL. */
-static size_t run_on(const charl_op *op, const charl_op_sample *s, const double *const in[2], void **raw)
+static size_t run_on(const charl__op *op, const charl__op_sample *s, const double *const in[2], void **raw)
 {
-    charl_op_case c;
+    charl__op_case c;
     size_t bytes;
 
     charl_assert_ok(charl__op_case_create(op, s, CHARL_BF16, SEED, &c));
@@ -138,24 +138,24 @@ static size_t run_on(const charl_op *op, const charl_op_sample *s, const double 
 
 static void moments_of_blocks_replace_a_pass(void **state)
 {
-    const charl_op with_moments = {.name = "sum_to",
-                                   .n_in = 1,
-                                   .half = CHARL_HALF(0),
-                                   .infer = infer_moments,
-                                   .enqueue = enqueue_moments,
-                                   .reference = no_reference};
-    const charl_op of_moments = {.name = "batch_norm_squares",
-                                 .n_in = 2,
-                                 .infer = infer_of_moments,
-                                 .enqueue = enqueue_of_moments,
-                                 .reference = no_reference};
+    const charl__op with_moments = {.name = "sum_to",
+                                    .n_in = 1,
+                                    .half = CHARL_HALF(0),
+                                    .infer = infer_moments,
+                                    .enqueue = enqueue_moments,
+                                    .reference = no_reference};
+    const charl__op of_moments = {.name = "batch_norm_squares",
+                                  .n_in = 2,
+                                  .infer = infer_of_moments,
+                                  .enqueue = enqueue_of_moments,
+                                  .reference = no_reference};
     const charl_type x = {CHARL_F32, image, CHARL_BATCHED}, mean = CHARL_R(F32, 24);
-    const charl_op_sample sum = {.in = {x}, .attr = &channels, .lo = 2, .hi = 3};
-    const charl_op_sample squares = {.in = {x, mean}, .lo = 2, .hi = 3};
-    charl_op_sample moments = {.in = {mean, mean}, .lo = 2, .hi = 3};
+    const charl__op_sample sum = {.in = {x}, .attr = &channels, .lo = 2, .hi = 3};
+    const charl__op_sample squares = {.in = {x, mean}, .lo = 2, .hi = 3};
+    charl__op_sample moments = {.in = {mean, mean}, .lo = 2, .hi = 3};
     void *two[CHARL_OP_MAX_OUT], *one[CHARL_OP_MAX_OUT];
     double *value;
-    charl_op_case drawn;
+    charl__op_case drawn;
     size_t bytes;
     int64_t n;
 
@@ -165,13 +165,13 @@ static void moments_of_blocks_replace_a_pass(void **state)
         (charl_type){CHARL_F32, {3, {charl__channels_blocks(&image, SLICES), 2, image.dim[1]}}, CHARL_BATCHED};
     assert_true(moments.in[0].shape.dim[0] > SLICES);
     n = charl_shape_count(&moments.in[0].shape);
-    charl_assert_ok(charl_alloc_array(n, sizeof *value, &value));
+    charl_assert_ok(charl__alloc_array(n, sizeof *value, &value));
     charl_assert_ok(charl__op_case_create(&charl_op_batch_norm_squares, &squares, CHARL_BF16, SEED, &drawn));
 
     bytes = run_on(&charl_op_sum_to, &sum, (const double *[]){drawn.in[0], NULL}, two);
     run_on(&with_moments, &sum, (const double *[]){drawn.in[0], NULL}, one);
     assert_memory_equal(two[0], one[0], bytes);
-    charl__decode(CHARL_F32, one[1], n, value);
+    charl_dtype_decode(CHARL_F32, one[1], n, value);
     charl_free(two[0]);
     charl_free(one[0]);
     charl_free(one[1]);

@@ -31,13 +31,13 @@ static int64_t extent(const geometry *g, int d)
 }
 
 /* Operand types of conv2d (0), dgrad (1), wgrad (2). */
-static charl_op_sample make(const geometry *g, int what, const charl_conv_attr *attr)
+static charl__op_sample make(const geometry *g, int what, const charl__conv_attr *attr)
 {
     const charl_type x = {CHARL_F32, {4, {g->batch, g->c, g->h, g->w}}, CHARL_BATCHED};
     const charl_type y = {CHARL_F32, {4, {g->batch, g->o, extent(g, 0), extent(g, 1)}}, CHARL_BATCHED};
     const charl_type w = {CHARL_F32, {4, {g->o, g->c, g->win.kernel[0], g->win.kernel[1]}}, CHARL_REPLICATED};
     const charl_type bias = {CHARL_F32, {1, {g->o}}, CHARL_REPLICATED};
-    charl_op_sample s = {.n_in = what == 0 ? 3 : 2, .attr = attr, .lo = -2, .hi = 3, .terms = 1};
+    charl__op_sample s = {.n_in = what == 0 ? 3 : 2, .attr = attr, .lo = -2, .hi = 3, .terms = 1};
 
     s.in[0] = what == 0 ? x : y;
     s.in[1] = what == 2 ? x : w;
@@ -45,7 +45,7 @@ static charl_op_sample make(const geometry *g, int what, const charl_conv_attr *
     return s;
 }
 
-static void draw_integers(charl_op_case *c)
+static void draw_integers(charl__op_case *c)
 {
     for (int i = 0; i < c->n_in; i++) {
         for (int64_t k = 0; k < charl_shape_count(&c->in_type[i].shape); k++) {
@@ -56,7 +56,7 @@ static void draw_integers(charl_op_case *c)
 }
 
 /* Output 0 of a whole run, as the device wrote it. */
-static void *run(const charl_op_case *c)
+static void *run(const charl__op_case *c)
 {
     void *raw[CHARL_OP_MAX_OUT];
 
@@ -66,10 +66,10 @@ static void *run(const charl_op_case *c)
 
 static void check(const geometry *g, int what, charl_dtype half)
 {
-    static const charl_op *const op[] = {&charl_op_conv2d, &charl_op_conv2d_dgrad, &charl_op_conv2d_wgrad};
-    const charl_conv_attr attr = {.win = g->win, .groups = 1, .size = {g->h, g->w}};
-    const charl_op_sample s = make(g, what, &attr);
-    charl_op_case c;
+    static const charl__op *const op[] = {&charl_op_conv2d, &charl_op_conv2d_dgrad, &charl_op_conv2d_wgrad};
+    const charl__conv_attr attr = {.win = g->win, .groups = 1, .size = {g->h, g->w}};
+    const charl__op_sample s = make(g, what, &attr);
+    charl__op_case c;
     unsigned char *want;
     void *got;
     int64_t n;
@@ -79,13 +79,13 @@ static void check(const geometry *g, int what, charl_dtype half)
     draw_integers(&c);
     n = charl_shape_count(&c.out_type[0].shape);
     size = charl_dtype_size(c.out_type[0].dtype);
-    charl_assert_ok(charl_alloc_array(n, size, &want));
-    charl__encode(c.out_type[0].dtype, c.want[0], n, want);
+    charl_assert_ok(charl__alloc_array(n, size, &want));
+    charl_dtype_encode(c.out_type[0].dtype, c.want[0], n, want);
     got = run(&c);
     for (int64_t i = 0; i < n; i++) {
         double value;
 
-        charl__decode(c.out_type[0].dtype, (unsigned char *)got + (size_t)i * size, 1, &value);
+        charl_dtype_decode(c.out_type[0].dtype, (unsigned char *)got + (size_t)i * size, 1, &value);
         if (memcmp((unsigned char *)got + (size_t)i * size, want + (size_t)i * size, size) != 0 &&
             value + c.want[0][i] != 0) {
             fail_msg("%s in %s, %lld x %lld x %lld -> %lld, kernel %d, stride %d: element %lld is "
@@ -122,7 +122,7 @@ static const struct {
 
 static void integers_are_exact(void **state)
 {
-    const bool cores = charl__device_facts(dev)->wgmma;
+    const bool cores = charl__device_facts_get(dev)->wgmma;
     const int n = cores ? (int)(sizeof cases / sizeof cases[0]) : 1;
 
     (void)state;
@@ -138,15 +138,15 @@ static void integers_are_exact(void **state)
 /* Copies run ahead of the products that read them: a missing wait would show now and then. */
 static void repeats_give_the_same_bits(void **state)
 {
-    static const charl_conv_attr attr = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {8, 8}};
+    static const charl__conv_attr attr = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {8, 8}};
     const int repeats = charl__env_is_on(CHARL_ENV_TEST_LONG) ? 1000 : 100;
     static const geometry g = {8, 32, 8, 8, 64, {{3, 3}, {1, 1}, {1, 1}, {1, 1}}};
 
     (void)state;
-    for (int what = 0; what < 3 && charl__device_facts(dev)->wgmma; what++) {
-        static const charl_op *const op[] = {&charl_op_conv2d, &charl_op_conv2d_dgrad, &charl_op_conv2d_wgrad};
-        const charl_op_sample s = make(&g, what, &attr);
-        charl_op_case c;
+    for (int what = 0; what < 3 && charl__device_facts_get(dev)->wgmma; what++) {
+        static const charl__op *const op[] = {&charl_op_conv2d, &charl_op_conv2d_dgrad, &charl_op_conv2d_wgrad};
+        const charl__op_sample s = make(&g, what, &attr);
+        charl__op_case c;
         void *want;
         size_t bytes;
 

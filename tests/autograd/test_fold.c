@@ -1,12 +1,12 @@
-/* kernels/reduce/fold.cl adds in the tree of base/tree.h, bit for bit, for any number of leaves. */
+/* kernels/reduce/fold.cl adds in the tree of base/numeric/tree.h, bit for bit, for any number of leaves. */
 #include "support/on_device.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/bf16.h"
-#include "base/tree.h"
+#include "base/numeric/bf16.h"
+#include "base/numeric/tree.h"
 #include "device/device.h"
 
 enum { N = 37, GROUP = 64, MOST = 4096, BEFORE = 5 };
@@ -15,8 +15,8 @@ static charl_device *dev;
 
 static void fold_on_device(int m, const char *rounding, const float *part, float *out)
 {
-    charl_buffer *in, *sum;
-    charl_arg from, to;
+    charl__buffer *in, *sum;
+    charl__arg from, to;
     char defines[64];
 
     charl_assert_ok(charl__buffer_create(dev, ((size_t)m * N + BEFORE) * sizeof(float), "leaves", &in));
@@ -27,12 +27,12 @@ static void fold_on_device(int m, const char *rounding, const float *part, float
     to = charl__raw(CHARL_ARG_OUT, sum);
     from.v.offset = to.v.offset = BEFORE;
     snprintf(defines, sizeof defines, "#define M %d\n%s", m, rounding);
-    charl_assert_ok(charl__launch(dev, &(charl_launch){.file = "reduce/fold",
-                                                       .entry = "charl_fold",
-                                                       .defines = defines,
-                                                       .global = {GROUP},
-                                                       .local = {GROUP},
-                                                       .args = {from, to, charl__i64(N)}}));
+    charl_assert_ok(charl__launch_enqueue(dev, &(charl__launch){.file = "reduce/fold",
+                                                                .entry = "charl_fold",
+                                                                .defines = defines,
+                                                                .global = {GROUP},
+                                                                .local = {GROUP},
+                                                                .args = {from, to, charl__i64(N)}}));
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, sum, BEFORE * sizeof(float), out, N * sizeof(float), true));
     charl__buffer_release(in);
     charl__buffer_release(sum);
@@ -45,7 +45,7 @@ static void test_tree(void **state)
     float *part, got[N];
 
     (void)state;
-    charl_assert_ok(charl_alloc_array((int64_t)MOST * N, sizeof *part, &part));
+    charl_assert_ok(charl__alloc_array((int64_t)MOST * N, sizeof *part, &part));
     for (size_t k = 0; k < sizeof leaves / sizeof leaves[0]; k++) {
         const int m = leaves[k];
 
@@ -108,7 +108,7 @@ static void test_two_results(void **state)
     enum { LEAVES = 7, FIRST = 4 * N, SECOND = 4 * (N + 60), BOTH = FIRST + SECOND };
     static float part[LEAVES * BOTH], tree[LEAVES * BOTH], got[BOTH];
     float *first[LEAVES], *second[LEAVES];
-    charl_buffer *in, *sum;
+    charl__buffer *in, *sum;
 
     (void)state;
     charl_test_fill(part, LEAVES * BOTH, -1.0F, 3.0F, 9);
@@ -124,20 +124,20 @@ static void test_two_results(void **state)
     charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, in, 0, part, sizeof part, true));
     for (int vec = 1; vec <= 4; vec += 3) {
         const int groups = (FIRST / vec + GROUP - 1) / GROUP + (SECOND / vec + GROUP - 1) / GROUP;
-        charl_arg from = charl__raw(CHARL_ARG_IN, in), to = charl__raw(CHARL_ARG_OUT, sum);
-        charl_arg from2 = from, to2 = to;
+        charl__arg from = charl__raw(CHARL_ARG_IN, in), to = charl__raw(CHARL_ARG_OUT, sum);
+        charl__arg from2 = from, to2 = to;
         char defines[96];
 
         from2.v.offset = (int64_t)LEAVES * FIRST;
         to2.v.offset = FIRST;
         snprintf(defines, sizeof defines, "#define M %d\n#define CHARL_VEC %d\n#define TWO 1\n", LEAVES, vec);
-        charl_assert_ok(
-            charl__launch(dev, &(charl_launch){.file = "reduce/fold",
-                                               .entry = "charl_fold",
-                                               .defines = defines,
-                                               .global = {(size_t)(groups * GROUP)},
-                                               .local = {GROUP},
-                                               .args = {from, to, charl__i64(FIRST), from2, to2, charl__i64(SECOND)}}));
+        charl_assert_ok(charl__launch_enqueue(
+            dev, &(charl__launch){.file = "reduce/fold",
+                                  .entry = "charl_fold",
+                                  .defines = defines,
+                                  .global = {(size_t)(groups * GROUP)},
+                                  .local = {GROUP},
+                                  .args = {from, to, charl__i64(FIRST), from2, to2, charl__i64(SECOND)}}));
         charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, sum, 0, got, sizeof got, true));
         charl_assert_same_bits(got, first[0], FIRST);
         charl_assert_same_bits(got + FIRST, second[0], SECOND);
@@ -153,7 +153,7 @@ static void test_moved_leaves(void **state)
     enum { COUNT = ROWS * CHANNELS * TAPS, ITEMS = (COUNT + GROUP - 1) / GROUP * GROUP };
     static float part[LEAVES * LEAF], tree[LEAVES * LEAF], got[COUNT], want[COUNT];
     float *leaf[LEAVES];
-    charl_buffer *in, *sum;
+    charl__buffer *in, *sum;
 
     (void)state;
     charl_test_fill(part, LEAVES * LEAF, -1.0F, 3.0F, 4);
@@ -170,14 +170,14 @@ static void test_moved_leaves(void **state)
     charl_assert_ok(charl__buffer_create(dev, sizeof part, "leaves", &in));
     charl_assert_ok(charl__buffer_create(dev, sizeof got, "sums", &sum));
     charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, in, 0, part, sizeof part, true));
-    charl_assert_ok(charl__launch(
-        dev, &(charl_launch){.file = "reduce/fold",
-                             .entry = "charl_fold",
-                             .defines = "#define M 5\n#define MOVED 1\n",
-                             .global = {ITEMS},
-                             .local = {GROUP},
-                             .args = {charl__raw(CHARL_ARG_IN, in), charl__raw(CHARL_ARG_OUT, sum), charl__i64(COUNT),
-                                      charl__i32(CHANNELS), charl__i32(TAPS), charl__i32(PADDED)}}));
+    charl_assert_ok(charl__launch_enqueue(
+        dev, &(charl__launch){.file = "reduce/fold",
+                              .entry = "charl_fold",
+                              .defines = "#define M 5\n#define MOVED 1\n",
+                              .global = {ITEMS},
+                              .local = {GROUP},
+                              .args = {charl__raw(CHARL_ARG_IN, in), charl__raw(CHARL_ARG_OUT, sum), charl__i64(COUNT),
+                                       charl__i32(CHANNELS), charl__i32(TAPS), charl__i32(PADDED)}}));
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, sum, 0, got, sizeof got, true));
     charl_assert_same_bits(got, want, COUNT);
     charl__buffer_release(in);

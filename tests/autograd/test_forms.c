@@ -14,20 +14,20 @@
 static charl_device *dev;
 static charl_slices whole;
 
-static void compare_forms(const charl_op *op, int sample, const charl_slices *slices)
+static void compare_forms(const charl__op *op, int sample, const charl_slices *slices)
 {
     /* An NVIDIA compiler does not take what is written for CPUs (kernels/prelude/vectors.clh). */
     static const int groups[] = {1, 64, 256};
-    const charl_device_facts facts = *charl__device_facts(dev);
+    const charl__device_facts facts = *charl__device_facts_get(dev);
     const size_t begin = facts.ptx ? 1 : 0;
     const size_t n_groups = begin > 0 || charl__env_is_on(CHARL_ENV_TEST_LONG) ? 3 : 2;
-    charl_op_case c;
+    charl__op_case c;
     void *first[CHARL_OP_MAX_OUT] = {NULL};
 
     charl_assert_ok(charl__op_case_create(op, &op->samples[sample], CHARL_F32, 1 + (uint64_t)sample, &c));
     for (size_t f = begin; f < n_groups; f++) {
         void *raw[CHARL_OP_MAX_OUT] = {NULL};
-        charl_device_facts form = facts;
+        charl__device_facts form = facts;
 
         form.group = groups[f];
         charl__device_set_facts(dev, form);
@@ -47,7 +47,7 @@ static void compare_forms(const charl_op *op, int sample, const charl_slices *sl
     charl__op_case_destroy(&c);
 }
 
-static bool has_slices(const charl_op_sample *s)
+static bool has_slices(const charl__op_sample *s)
 {
     bool any = false;
 
@@ -61,7 +61,7 @@ static bool has_slices(const charl_op_sample *s)
 
 static void test_forms(void **state)
 {
-    const charl_op *op = *state;
+    const charl__op *op = *state;
     charl_slices part;
 
     charl_assert_ok(charl_slices_range(8, 1, 6, &part));
@@ -82,7 +82,7 @@ int main(void)
         return 1;
     }
     for (int i = 0; i < charl__op_count && n < 256; i++) {
-        const charl_op *op = charl__op_table[i];
+        const charl__op *op = charl__op_table[i];
 
         tests[n++] =
             (struct CMUnitTest){.name = op->name, .test_func = test_forms, .initial_state = (void *)(uintptr_t)op};

@@ -35,7 +35,7 @@ static const char *plan(charl_graph *g)
     text[0] = '\0';
     charl_assert_ok(charl__graph_prepare(g));
     for (int i = 0; i < g->nodes.count; i++) {
-        const charl_node *n = charl__node(g, i);
+        const charl__node *n = charl__graph_node(g, i);
 
         if (n->live) {
             snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", text[0] ? " " : "", n->name);
@@ -63,7 +63,7 @@ static void test_results(void **state)
 {
     charl_graph *g = new_graph(NULL);
     charl_var *y = charl_relu(g, input(g, ROWS)), *z = charl_tanh(g, y);
-    const charl_node *n;
+    const charl__node *n;
 
     (void)state;
     charl_graph_keep(g, charl_softmax(g, y));
@@ -306,9 +306,9 @@ static unsigned char *run_loss(bool fused, int64_t rows, int64_t classes, size_t
     charl_assert_ok(charl_graph_compile(g));
     charl__env_set(CHARL_ENV_NO_FUSION, NULL);
     assert_int_equal(charl_graph_get_info(g).fused, fused ? 1 : 0);
-    charl_assert_ok(charl_alloc_array(n, sizeof *values, &values));
-    charl_assert_ok(charl_alloc_array(rows, sizeof *labels, &labels));
-    charl_assert_ok(charl_alloc_array(n + rows, sizeof *values, &got));
+    charl_assert_ok(charl__alloc_array(n, sizeof *values, &values));
+    charl_assert_ok(charl__alloc_array(rows, sizeof *labels, &labels));
+    charl_assert_ok(charl__alloc_array(n + rows, sizeof *values, &got));
     charl_test_fill(values, n, -9.0F, 9.0F, 6);
     for (int64_t i = 0; i < rows; i++) {
         labels[i] = label_of(i, classes);
@@ -384,7 +384,7 @@ static size_t run(const charl_slices *slices, bool fused, unsigned char *got)
     charl_assert_ok(charl_graph_compile(n.g));
     charl__env_set(CHARL_ENV_NO_FUSION, NULL);
     assert_int_equal(charl_graph_get_info(n.g).launches, fused ? 2 : 8);
-    charl_assert_ok(charl_alloc_array(count, sizeof *x, &x));
+    charl_assert_ok(charl__alloc_array(count, sizeof *x, &x));
     charl_test_fill(x, count, -3.0F, 3.0F, 5);
     charl_assert_ok(charl_tensor_write(charl_var_get_tensor(n.x), x, (size_t)count * sizeof *x));
     charl_assert_ok(charl_graph_run(n.g));
@@ -430,7 +430,7 @@ static void fill(charl_var *v, uint64_t seed)
     const int64_t n = charl_shape_count(&t.shape);
     float *x;
 
-    charl_assert_ok(charl_alloc_array(n, sizeof *x, &x));
+    charl_assert_ok(charl__alloc_array(n, sizeof *x, &x));
     charl_test_fill(x, n, -1.0F, 1.0F, seed);
     charl_assert_ok(charl_tensor_write(charl_var_get_tensor(v), x, (size_t)n * sizeof *x));
     charl_free(x);
@@ -475,14 +475,14 @@ static void test_products_go_on(void **state)
         int64_t rows;
     } forms[] = {{true, 2}, {true, 40}, {false, 2}};
     static float got[3 * 320 * NARROW], want[3 * 320 * NARROW];
-    const charl_device_facts saved = *charl__device_facts(dev);
+    const charl__device_facts saved = *charl__device_facts_get(dev);
 
     (void)state;
     if (!charl__env_is_on(CHARL_ENV_TEST_LONG)) {
         skip();
     }
     for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++) {
-        charl_device_facts facts = saved;
+        charl__device_facts facts = saved;
         charl_slices slices;
 
         if (!forms[f].local && saved.tiles_in_local) {

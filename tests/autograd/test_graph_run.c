@@ -119,11 +119,11 @@ static void net_close(net *n)
     charl_params_destroy(n->params);
 }
 
-static float *read_buffer(charl_buffer *b, int64_t n)
+static float *read_buffer(charl__buffer *b, int64_t n)
 {
     float *out;
 
-    charl_assert_ok(charl_alloc_array(n, sizeof *out, &out));
+    charl_assert_ok(charl__alloc_array(n, sizeof *out, &out));
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, out, (size_t)n * sizeof *out, true));
     return out;
 }
@@ -180,7 +180,7 @@ static void test_second_run_has_the_same_bits(void **state)
 {
     net n = {0};
     charl_steps *steps;
-    const charl_step_params record = {.seed_lo = 1, .commit = 1, .loss_seed = 1};
+    const charl__step_params record = {.seed_lo = 1, .commit = 1, .loss_seed = 1};
     float *first, *second;
 
     (void)state;
@@ -195,7 +195,7 @@ static void test_second_run_has_the_same_bits(void **state)
     charl_assert_same_bits(second, first, n.params->elements);
     charl_free(second);
     /* another step drops other elements */
-    charl_assert_ok(charl__steps_push(steps, &(charl_step_params){.seed_lo = 1, .step_lo = 1}));
+    charl_assert_ok(charl__steps_push(steps, &(charl__step_params){.seed_lo = 1, .step_lo = 1}));
     charl_assert_ok(charl__graph_run_actions(n.g));
     second = read_buffer(n.params->sum, n.params->elements);
     assert_memory_not_equal(second, first, (size_t)n.params->elements * sizeof *first);
@@ -287,7 +287,7 @@ static void test_warm_up_changes_nothing(void **state)
 static void test_a_run_allocates_and_builds_nothing(void **state)
 {
     net n = {0};
-    charl_device_counters before, after;
+    charl__device_counters before, after;
     long live;
 
     (void)state;
@@ -297,13 +297,13 @@ static void test_a_run_allocates_and_builds_nothing(void **state)
         charl_assert_ok(charl_graph_run(n.g));
     }
     charl_assert_ok(charl_device_sync(dev));
-    before = charl__device_counters(dev);
+    before = charl__device_counters_get(dev);
     live = charl__live();
     for (int i = 0; i < 3; i++) {
         charl_assert_ok(charl_graph_run(n.g));
     }
     charl_assert_ok(charl_device_sync(dev));
-    after = charl__device_counters(dev);
+    after = charl__device_counters_get(dev);
     assert_int_equal(after.buffers_created, before.buffers_created);
     assert_int_equal(after.programs_built, before.programs_built);
     assert_int_equal(after.kernels_created, before.kernels_created);
@@ -326,16 +326,16 @@ static void test_halves_replay_alone(void **state)
     (void)state;
     charl_graph_require_gradient(g, a);
     y = charl_relu(g, a);
-    charl__graph_backward_from(g, y, b);
+    charl_graph_backward(g, y, b);
     charl_graph_keep(g, charl_var_gradient(a));
     charl_graph_keep(g, y);
     charl_assert_ok(charl_graph_compile(g));
     write(a, x, 4);
     write(b, dy, 4);
-    charl_assert_ok(charl__graph_replay_half(g, false));
+    charl_assert_ok(charl_graph_run_forward(g));
     read(charl_var_gradient(a), got, 4);
     assert_memory_equal(got, ((const float[]){0, 0, 0, 0}), sizeof got);
-    charl_assert_ok(charl__graph_replay_half(g, true));
+    charl_assert_ok(charl_graph_run_backward(g));
     read(charl_var_gradient(a), got, 4);
     assert_memory_equal(got, want, sizeof got);
     charl_graph_destroy(g);
@@ -350,22 +350,28 @@ static void test_backward_from_refuses(void **state)
     charl_slices half;
 
     (void)state;
-    charl__graph_backward_from(g, x, charl_input(g, "dy", CHARL_F32, two, CHARL_BATCHED));
+    charl_graph_backward(g, x, charl_input(g, "dy", CHARL_F32, two, CHARL_BATCHED));
     charl_assert_status(charl_graph_status(g), CHARL_ERR_SHAPE);
     charl_assert_message("dy is no gradient of x");
     charl_graph_destroy(g);
     g = new_graph();
+    charl_graph_backward(g, charl_input(g, "x", CHARL_F32, four, CHARL_BATCHED), NULL);
+    charl_assert_message("x is not one f32 number");
+    charl_graph_destroy(g);
+    g = new_graph();
     x = charl_relu(g, charl_input(g, "x", CHARL_F32, four, CHARL_BATCHED));
-    charl__graph_backward_from(g, x, x);
-    charl__graph_backward_from(g, x, x);
+    charl_graph_backward(g, x, x);
+    charl_graph_backward(g, x, x);
     charl_assert_status(charl_graph_status(g), CHARL_ERR_INVALID);
     charl_assert_message("has its gradients already");
     charl_graph_destroy(g);
     charl_assert_ok(charl_slices_block(2, 0, 2, &half));
     charl_assert_ok(charl_graph_create(dev, &half, &g));
     charl_graph_keep(g, charl_relu(g, charl_input(g, "x", CHARL_F32, four, CHARL_BATCHED)));
+    charl_assert_status(charl_graph_run_backward(g), CHARL_ERR_INVALID);
+    charl_assert_message("compiled before it runs");
     charl_assert_ok(charl_graph_compile(g));
-    charl_assert_status(charl__graph_replay_half(g, false), CHARL_ERR_INVALID);
+    charl_assert_status(charl_graph_run_forward(g), CHARL_ERR_INVALID);
     charl_assert_message("runs as a whole");
     charl_graph_destroy(g);
 }
@@ -380,17 +386,30 @@ static void test_flop_of_products(void **state)
     const double conv = 2.0 * B * 3 * 4 * 7 * (2 * 3 * 3);
     charl_graph *g = new_graph();
     charl_var *x = charl_input(g, "x", CHARL_F32, (charl_shape){3, {B, T, 5}}, CHARL_BATCHED);
-    charl_var *w = input(g, "w", (charl_shape){2, {3 * H, 5}}), *y;
+    charl_var *w = input(g, "w", (charl_shape){2, {3 * H, 5}}), *y, *bias;
 
     (void)state;
     charl_graph_require_gradient(g, x);
     charl_graph_require_gradient(g, w);
     y = charl_attention(g, charl_linear(g, x, w, NULL), &causal);
-    charl__graph_backward_from(g, y, charl_input(g, "dy", CHARL_F32, (charl_shape){3, {B, T, H}}, CHARL_BATCHED));
+    charl_graph_backward(g, y, charl_input(g, "dy", CHARL_F32, (charl_shape){3, {B, T, H}}, CHARL_BATCHED));
     charl_graph_keep(g, charl_var_gradient(x));
     charl_graph_keep(g, charl_var_gradient(w));
     charl_assert_ok(charl__graph_prepare(g));
     assert_int_equal(llround(charl_graph_get_info(g).flop), llround(3 * linear + 3.5 * attention));
+    charl_graph_destroy(g);
+    g = new_graph(); /* with a bias, whose gradient is one with that of the weight */
+    x = charl_input(g, "x", CHARL_F32, (charl_shape){2, {B, 5}}, CHARL_BATCHED);
+    w = input(g, "w", (charl_shape){2, {H, 5}});
+    bias = input(g, "bias", (charl_shape){1, {H}});
+    charl_graph_require_gradient(g, w);
+    charl_graph_require_gradient(g, bias);
+    charl_graph_backward(g, charl_linear(g, x, w, bias),
+                         charl_input(g, "dy", CHARL_F32, (charl_shape){2, {B, H}}, CHARL_BATCHED));
+    charl_graph_keep(g, charl_var_gradient(w));
+    charl_graph_keep(g, charl_var_gradient(bias));
+    charl_assert_ok(charl__graph_prepare(g));
+    assert_int_equal(llround(charl_graph_get_info(g).flop), B * H * 5 * 2); /* only the gradient is kept */
     charl_graph_destroy(g);
     g = new_graph();
     x = charl_input(g, "x", CHARL_F32, (charl_shape){4, {B, 2, 5, 7}}, CHARL_BATCHED);

@@ -51,8 +51,8 @@ static void check(const char *name, double (*f)(double), double bound)
     double worst = 0.0;
     int64_t at = 0;
 
-    charl_assert_ok(charl_alloc_array(count, sizeof *in, &in));
-    charl_assert_ok(charl_alloc_array(count, sizeof *got, &got));
+    charl_assert_ok(charl__alloc_array(count, sizeof *in, &in));
+    charl_assert_ok(charl__alloc_array(count, sizeof *got, &got));
     inputs(in);
     charl_assert_ok(charl_tensor_create(dev, CHARL_F32, &shape, &x));
     charl_assert_ok(charl_tensor_write(x, in, (size_t)count * sizeof *in));

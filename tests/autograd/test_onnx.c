@@ -63,10 +63,10 @@ static charl_status export(charl_graph *g, charl_var *output,
                            charl_status (*read)(void *, const charl_param_spec *, float *), charl__text *out)
 {
     charl_status st;
-    charl_onnx_model model = {0};
+    charl__onnx_model model = {0};
     static const char *const name = "output";
     int reads = 0;
-    const charl_onnx_export e = {
+    const charl__onnx_export e = {
         .name = "test", .outputs = &output, .output_names = &name, .n_outputs = 1, .read = read, .ctx = &reads};
 
     st = charl__graph_onnx(g, &e, &model);

@@ -262,7 +262,7 @@ static void run(charl_var *x, charl_var *v, float *out)
     const int64_t n = charl_shape_count(&t.shape);
     float *values;
 
-    charl_assert_ok(charl_alloc_array(n, sizeof *values, &values));
+    charl_assert_ok(charl__alloc_array(n, sizeof *values, &values));
     for (int64_t i = 0; i < n; i++) {
         values[i] = (float)i;
     }

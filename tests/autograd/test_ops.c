@@ -18,7 +18,7 @@
 #include "autograd/check/opcheck.h"
 #include "base/alloc.h"
 #include "base/env.h"
-#include "base/hash.h"
+#include "base/numeric/hash.h"
 
 static charl_device *dev;
 static charl_dtype half; /* of the operands that may be half-size: f32, bf16 or f16 */
@@ -34,7 +34,7 @@ static void free_all(void **raw)
 
 static void test_op(void **state)
 {
-    const charl_op *op = *state;
+    const charl__op *op = *state;
     /* What depends on the shape bf16 has shown. */
     const charl_operator_check_options options = {.precision = half,
                                                   .seed = charl_test_seed(),
@@ -47,7 +47,7 @@ static int print_bits(void)
 {
 
     for (int o = 0; o < charl__op_count; o++) {
-        const charl_op *op = charl__op_table[o];
+        const charl__op *op = charl__op_table[o];
         uint64_t hash = 0;
         bool alone = false;
 
@@ -55,7 +55,7 @@ static int print_bits(void)
             continue;
         }
         for (int i = 0; i < op->n_samples; i++) {
-            charl_op_case c;
+            charl__op_case c;
             void *raw[CHARL_OP_MAX_OUT] = {NULL};
             charl_status st = charl__op_case_create(op, &op->samples[i], half, 1, &c);
             const bool chosen = st == CHARL_OK && charl__op_check_takes(&c, half, &alone);
@@ -85,7 +85,7 @@ static int run_table(int first, int stride)
     size_t n = 0;
 
     for (int i = first; i < charl__op_count && n < 256; i += stride) {
-        const charl_op *op = charl__op_table[i];
+        const charl__op *op = charl__op_table[i];
 
         if (half == CHARL_F32 || op->half) {
             tests[n++] =

@@ -74,7 +74,7 @@ static void poison(const charl_graph *g)
     for (int s = 0; s < g->n_segments; s++) {
         unsigned char *bytes;
 
-        charl_assert_ok(charl_alloc((size_t)g->segment_bytes[s], &bytes));
+        charl_assert_ok(charl__alloc((size_t)g->segment_bytes[s], &bytes));
         memset(bytes, 0xFF, (size_t)g->segment_bytes[s]);
         charl_assert_ok(
             charl__buffer_write(CHARL_QUEUE_COMPUTE, g->segment[s], 0, bytes, (size_t)g->segment_bytes[s], true));
@@ -102,7 +102,7 @@ static float *gradients(const net *n)
     const size_t bytes = (size_t)n->params->elements * sizeof(float);
     float *g;
 
-    charl_assert_ok(charl_alloc(bytes, &g));
+    charl_assert_ok(charl__alloc(bytes, &g));
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, n->params->sum, 0, g, bytes, true));
     return g;
 }
@@ -199,7 +199,7 @@ static void test_workspace_is_planned(void **state)
     (void)state;
     net_init(&n, false);
     for (int i = 0; i < n.g->nodes.count; i++) {
-        const charl_node *node = charl__node(n.g, i);
+        const charl__node *node = charl__graph_node(n.g, i);
 
         if (node->scratch) {
             workspaces++;
@@ -277,7 +277,7 @@ static void test_broadcast_operand_is_not_reused(void **state)
     y = charl_scale(g, charl_add(g, x, small), 1.0F, 0.0F);
     charl_graph_keep(g, y);
     charl_assert_ok(charl_graph_compile(g));
-    assert_false(same_memory(small, charl__node(g, 1)->out[0]));
+    assert_false(same_memory(small, charl__graph_node(g, 1)->out[0]));
     charl_assert_ok(charl_tensor_write(charl_var_get_tensor(x), in, sizeof in));
     charl_assert_ok(charl_tensor_write(charl_var_get_tensor(row), r, sizeof r));
     charl_assert_ok(charl_graph_run(g));

@@ -15,7 +15,7 @@ enum { SLICES = 4, SEED = 7 };
 static charl_device *dev;
 static charl_slices whole;
 
-static const charl_norm ten = {10, 1e-5F, true};
+static const charl__norm ten = {10, 1e-5F, true};
 
 #define X(c) CHARL_B(F32, 8, c, 7, 5)
 #define PER(c) CHARL_R(F32, c, 1, 1)
@@ -23,9 +23,9 @@ static const charl_norm ten = {10, 1e-5F, true};
 /* Operands of the fused operator: the operator's from the second on, then what else forms the
  * first. Where weight, bias and the gradient of relu are. */
 typedef struct prologue_case {
-    const charl_op *op;
+    const charl__op *op;
     const void *attr;
-    charl_op_sample sample;
+    charl__op_sample sample;
     int own, weight, bias, gout;
 } prologue_case;
 
@@ -46,9 +46,9 @@ static const prologue_case cases[] = {
      6},
 };
 
-static charl_status infer_with_prologue(charl_infer *inf)
+static charl_status infer_with_prologue(charl__infer *inf)
 {
-    const charl_prologue *p = inf->attr;
+    const charl__prologue *p = inf->attr;
     charl_type in[CHARL_OP_MAX_IN] = {inf->in[0]};
 
     memcpy(in + 1, inf->in, (size_t)(p->n_in - 1) * sizeof in[0]);
@@ -59,16 +59,16 @@ static charl_status infer_with_prologue(charl_infer *inf)
 }
 
 /* What is wanted is what the operators give one by one. */
-static void no_reference(const charl_reference *r)
+static void no_reference(const charl__reference *r)
 {
     for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
         r->out[0][i] = 0;
     }
 }
 
-static void add_step(charl_chain *c, const charl_op *op, const void *attr, charl_dtype half, const int *in, int n_in)
+static void add_step(charl__chain *c, const charl__op *op, const void *attr, charl_dtype half, const int *in, int n_in)
 {
-    charl_chain_step *s = &c->step[c->n_steps++];
+    charl__chain_step *s = &c->step[c->n_steps++];
 
     assert_true(charl__op_express(op, attr, n_in, half, &s->x));
     s->dtype = half;
@@ -77,9 +77,9 @@ static void add_step(charl_chain *c, const charl_op *op, const void *attr, charl
     memcpy(s->in, in, (size_t)n_in * sizeof *in);
 }
 
-static charl_prologue describe(const prologue_case *t, charl_dtype half)
+static charl__prologue describe(const prologue_case *t, charl_dtype half)
 {
-    charl_prologue p = {.op = t->op, .attr = t->attr, .n_in = t->own};
+    charl__prologue p = {.op = t->op, .attr = t->attr, .n_in = t->own};
 
     p.chain.n = charl_shape_count(&t->sample.in[0].shape);
     for (int i = 0; i < t->sample.n_in; i++) {
@@ -93,12 +93,12 @@ static charl_prologue describe(const prologue_case *t, charl_dtype half)
 }
 
 /* Output 0 of op on these operands, which the device holds in their types. */
-static void *run_on(const charl_op *op, const void *attr, const charl_type *type, double *const *value, int n_in,
+static void *run_on(const charl__op *op, const void *attr, const charl_type *type, double *const *value, int n_in,
                     charl_dtype half, size_t *bytes)
 {
-    charl_op_sample s = {.n_in = n_in, .attr = attr, .lo = -1, .hi = 1};
+    charl__op_sample s = {.n_in = n_in, .attr = attr, .lo = -1, .hi = 1};
     void *raw[CHARL_OP_MAX_OUT];
-    charl_op_case c;
+    charl__op_case c;
 
     memcpy(s.in, type, (size_t)n_in * sizeof *type);
     charl_assert_ok(charl__op_case_create(op, &s, half, SEED, &c));
@@ -113,7 +113,7 @@ static void *run_on(const charl_op *op, const void *attr, const charl_type *type
 }
 
 /* The same, as numbers. */
-static double *values_of(const charl_op *op, const void *attr, const charl_type *type, double *const *value, int n_in,
+static double *values_of(const charl__op *op, const void *attr, const charl_type *type, double *const *value, int n_in,
                          charl_dtype half)
 {
     const int64_t n = charl_shape_count(&type[0].shape);
@@ -121,14 +121,14 @@ static double *values_of(const charl_op *op, const void *attr, const charl_type 
     size_t bytes;
     void *raw = run_on(op, attr, type, value, n_in, half, &bytes);
 
-    charl_assert_ok(charl_alloc_array(n, sizeof *out, &out));
-    charl__decode(half, raw, n, out);
+    charl_assert_ok(charl__alloc_array(n, sizeof *out, &out));
+    charl_dtype_decode(half, raw, n, out);
     charl_free(raw);
     return out;
 }
 
 /* Operand 0 in memory: relu_grad(relu(batch_norm_apply(x, ...)), gout). */
-static double *operand(const prologue_case *t, const charl_op_case *c, charl_dtype half)
+static double *operand(const prologue_case *t, const charl__op_case *c, charl_dtype half)
 {
     const charl_type x = t->sample.in[0], per = t->sample.in[1];
     const charl_type apply[] = {x, per, per, per, per}, two[] = {x, x};
@@ -145,13 +145,13 @@ static double *operand(const prologue_case *t, const charl_op_case *c, charl_dty
 
 static void check(const prologue_case *t, charl_dtype half)
 {
-    const charl_prologue p = describe(t, half);
-    charl_op op = charl__op_prologue;
-    charl_op_sample s = t->sample;
+    const charl__prologue p = describe(t, half);
+    charl__op op = charl__op_prologue;
+    charl__op_sample s = t->sample;
     charl_type type[CHARL_OP_MAX_IN] = {t->sample.in[0]};
     double *value[CHARL_OP_MAX_IN];
     void *got[CHARL_OP_MAX_OUT], *want;
-    charl_op_case c;
+    charl__op_case c;
     size_t bytes;
 
     op.infer = infer_with_prologue;

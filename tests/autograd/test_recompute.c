@@ -96,7 +96,7 @@ static float *gradients(net *n)
     charl_assert_ok(charl_tensor_write(charl_var_get_tensor(n->x), x, sizeof x));
     charl_assert_ok(charl_tensor_write(charl_var_get_tensor(n->y), y, sizeof y));
     charl_assert_ok(charl_graph_run(n->g));
-    charl_assert_ok(charl_alloc(bytes, &g));
+    charl_assert_ok(charl__alloc(bytes, &g));
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, n->params->sum, 0, g, bytes, true));
     return g;
 }
@@ -138,7 +138,7 @@ static void test_what_is_repeated(void **state)
     net_init(&n, true, false);
     charl__env_set(CHARL_ENV_NO_FUSION, NULL);
     for (int i = 0; i < n.g->nodes.count; i++) {
-        const charl_node *node = charl__node(n.g, i);
+        const charl__node *node = charl__graph_node(n.g, i);
 
         gelu += node->live && strcmp(node->op->name, "gelu") == 0;
         dropout += node->live && strcmp(node->op->name, "dropout") == 0;

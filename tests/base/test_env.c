@@ -61,18 +61,18 @@ static void test_check_names_the_bad_value(void **state)
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         charl__env_set(bad[i].id, bad[i].value);
-        charl_assert_status(charl__env_check(), CHARL_ERR_CONFIG);
+        charl_assert_status(charl_environment_check(), CHARL_ERR_CONFIG);
         charl_assert_message(bad[i].message);
         charl__env_set(bad[i].id, NULL);
     }
-    charl_assert_ok(charl__env_check());
+    charl_assert_ok(charl_environment_check());
 }
 
 static void test_check_puts_faults_into_force(void **state)
 {
     (void)state;
     charl__env_set(CHARL_ENV_FAULT, "io.write:1");
-    charl_assert_ok(charl__env_check());
+    charl_assert_ok(charl_environment_check());
     assert_true(charl__fault("io.write"));
     charl__env_set(CHARL_ENV_FAULT, NULL);
     charl_assert_ok(charl__fault_set(NULL));
@@ -91,7 +91,7 @@ static void test_unknown_variable_is_a_warning(void **state)
 
     setenv("CHARL_LGO", "debug", 1);
     charl_log_set_callback(keep, text);
-    charl_assert_ok(charl__env_check());
+    charl_assert_ok(charl_environment_check());
     charl_log_set_callback(NULL, NULL);
     unsetenv("CHARL_LGO");
     assert_non_null(strstr(text, "CHARL_LGO is not one that charl knows"));

@@ -3,10 +3,11 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
-#include "base/rng.h"
+#include "base/numeric/rng.h"
 
 static void test_environment(void **state)
 {
@@ -37,6 +38,26 @@ static void test_when(void **state)
     assert_false(charl__fault("c"));
     charl_assert_ok(charl__fault_set(""));
     assert_false(charl__fault("a"));
+}
+
+/* A point of a program: the faults that it can have, and one whose name is too long to have any. */
+static void test_points_of_programs(void **state)
+{
+    char name[256];
+
+    (void)state;
+    charl_assert_ok(charl_fault("own"));
+    charl_assert_ok(charl__fault_set("own.fail:2,own.raise:4:0"));
+    charl_assert_ok(charl_fault("own"));
+    charl_assert_status(charl_fault("own"), CHARL_ERR_DEVICE);
+    charl_assert_message("fails on purpose");
+    charl_assert_ok(charl_fault("own"));
+    charl_assert_ok(charl_fault("other"));
+    charl_assert_ok(charl_fault("own")); /* signal 0 is none */
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    charl_assert_ok(charl_fault(name));
+    charl_assert_ok(charl__fault_set(NULL));
 }
 
 static void test_several_rules_for_one_point(void **state)
@@ -97,11 +118,11 @@ static void test_alloc(void **state)
     void *p = NULL;
 
     charl_assert_ok(charl__fault_set("alloc:2"));
-    charl_assert_ok(charl_alloc(8, &p));
+    charl_assert_ok(charl__alloc(8, &p));
     charl_free(p);
-    charl_assert_status(charl_alloc(8, &p), CHARL_ERR_NOMEM);
+    charl_assert_status(charl__alloc(8, &p), CHARL_ERR_NOMEM);
     assert_null(p);
-    charl_assert_ok(charl_alloc(8, &p));
+    charl_assert_ok(charl__alloc(8, &p));
     charl_free(p);
     charl_assert_ok(charl__fault_set(NULL));
 }
@@ -158,7 +179,7 @@ static void test_random_texts(void **state)
         char *text = NULL;
         charl_status st;
 
-        charl_assert_ok(charl_alloc(length + 1, &text));
+        charl_assert_ok(charl__alloc(length + 1, &text));
         for (size_t k = 0; k < length; k++) {
             text[k] = alphabet[charl__rng_u32(&rng, 64 * i + k + 1) % (sizeof alphabet - 1)];
         }
@@ -176,6 +197,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_when),
+        cmocka_unit_test(test_points_of_programs),
         cmocka_unit_test(test_several_rules_for_one_point),
         cmocka_unit_test(test_rank),
         cmocka_unit_test(test_threads_that_are_ranks_count_for_themselves),

@@ -1,4 +1,4 @@
-/* A malformed CHARL_FAULT in a program that never calls charl__env_check: reported once, then no
+/* A malformed CHARL_FAULT in a program that never calls charl_environment_check: reported once, then no
  * faults. */
 #include "support/support.h"
 
@@ -17,7 +17,7 @@ static void sink(void *ctx, charl_log_level level, const char *message)
 
     assert_int_equal(level, CHARL_LOG_ERROR);
     assert_non_null(strstr(message, "CHARL_FAULT is malformed and ignored: io.write"));
-    charl_assert_ok(charl_alloc(1, &p)); /* a sink may allocate */
+    charl_assert_ok(charl__alloc(1, &p)); /* a sink may allocate */
     charl_free(p);
     (*(int *)ctx)++;
 }
@@ -28,7 +28,7 @@ static void test_reported_once(void **state)
     void *p = NULL;
 
     charl_log_set_callback(sink, &messages);
-    charl_assert_ok(charl_alloc(1, &p));
+    charl_assert_ok(charl__alloc(1, &p));
     charl_free(p);
     assert_false(charl__fault("io.write"));
     assert_int_equal(messages, 1);

@@ -1,7 +1,7 @@
 /* The wire format, against bytes worked out by hand from its definition. */
 #include <string.h>
 
-#include "base/protobuf.h"
+#include "base/text/protobuf.h"
 #include "support/support.h"
 
 static void expect(charl__text *t, const char *bytes, size_t n)

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdbool.h>
 
-#include "base/hash.h"
-#include "base/rng.h"
+#include "base/numeric/hash.h"
+#include "base/numeric/rng.h"
 
 typedef uint32_t uint;
 typedef uint64_t ulong;

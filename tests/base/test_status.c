@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/log.h"
 
 static charl_status inner(int a, int b)
 {
@@ -31,7 +32,7 @@ static void test_message_and_path(void **state)
     assert_non_null(strstr(charl_error_path(), "\n  at outer (test_status.c:"));
     charl__error_prefix("layer %s: ", "fc1");
     assert_string_equal(charl_error_message(), "layer fc1: inner extents 3 and 4 differ");
-    charl__error_set(CHARL_ERR_IO, "f.c", 1, "f", "again: %s", charl_error_message());
+    charl_error_set(CHARL_ERR_IO, "f.c", 1, "f", "again: %s", charl_error_message());
     assert_string_equal(charl_error_message(), "again: layer fc1: inner extents 3 and 4 differ");
     charl_error_clear();
     assert_string_equal(charl_error_message(), "");
@@ -56,12 +57,12 @@ static void test_long_messages_and_deep_paths_are_cut(void **state)
     static char wide[5000];
 
     memset(wide, 'm', sizeof wide - 1);
-    charl__error_set(CHARL_ERR_IO, "f.c", 1, "f", "%s", wide);
+    charl_error_set(CHARL_ERR_IO, "f.c", 1, "f", "%s", wide);
     assert_int_equal(strlen(charl_error_message()), 2047);
     charl__error_prefix("%s", wide);
     assert_int_equal(strlen(charl_error_message()), 2047);
     for (int i = 0; i < 200; i++) {
-        charl__error_trace("dir/file.c", i, "function");
+        charl_error_trace("dir/file.c", i, "function");
     }
     assert_true(strlen(charl_error_path()) < 1024);
 }
@@ -84,12 +85,13 @@ static void test_record_belongs_to_the_thread(void **state)
     assert_string_equal(charl_error_message(), "");
 }
 
-static void say(const char *message)
+static void say(void *ctx, charl_log_level level, const char *message)
 {
-    _exit(strstr(message, "internal error: 1 == 2 does not hold (") ? 42 : 43);
+    (void)ctx;
+    _exit(level == CHARL_LOG_ERROR && strstr(message, "internal error: 1 == 2 does not hold (") ? 42 : 43);
 }
 
-static int exit_of_panic(void (*hook)(const char *))
+static int exit_of_panic(charl_log_fn callback)
 {
     int how = 0;
     const pid_t child = fork();
@@ -97,7 +99,7 @@ static int exit_of_panic(void (*hook)(const char *))
     assert_true(child >= 0);
     if (child == 0) {
         signal(SIGABRT, SIG_DFL);
-        charl__panic_hook_set(hook);
+        charl_log_set_callback(callback, NULL);
         CHARL_INVARIANT(1 == 1);
         CHARL_INVARIANT(1 == 2);
         _exit(0);
@@ -109,10 +111,10 @@ static int exit_of_panic(void (*hook)(const char *))
 static void test_panic(void **state)
 {
     (void)state;
-    const int hooked = exit_of_panic(say);
+    const int told = exit_of_panic(say);
     const int bare = exit_of_panic(NULL);
 
-    assert_true(WIFEXITED(hooked) && WEXITSTATUS(hooked) == 42);
+    assert_true(WIFEXITED(told) && WEXITSTATUS(told) == 42);
     assert_true(WIFSIGNALED(bare) && WTERMSIG(bare) == SIGABRT);
 }
 

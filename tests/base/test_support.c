@@ -77,8 +77,8 @@ static charl_status leaks(void *ctx)
     void *a = NULL, *b = NULL;
 
     (void)ctx;
-    CHARL_TRY(charl_alloc(1, &a));
-    CHARL_TRY(charl_alloc(1, &b)); /* its failure leaves a behind */
+    CHARL_TRY(charl__alloc(1, &a));
+    CHARL_TRY(charl__alloc(1, &b)); /* its failure leaves a behind */
     charl_free(a);
     charl_free(b);
     return CHARL_OK;
@@ -95,7 +95,7 @@ static charl_status swallows(void *ctx)
     void *p = NULL;
 
     (void)ctx;
-    if (charl_alloc(1, &p) == CHARL_OK) {
+    if (charl__alloc(1, &p) == CHARL_OK) {
         charl_free(p);
     }
     return CHARL_OK;

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bf16.h"
-#include "base/tree.h"
+#include "base/numeric/bf16.h"
+#include "base/numeric/tree.h"
 
 enum { N = 3 };
 
@@ -49,7 +49,7 @@ static void check_ranks(int total, int size, const float *want)
     float *part[CHARL_MAX_SLICES];
     const float *leaf[CHARL_MAX_SLICES];
     int lo[CHARL_MAX_SLICES], n = 0, next = 0;
-    charl_tree_add adds[CHARL_MAX_SLICES];
+    charl__tree_add adds[CHARL_MAX_SLICES];
 
     leaves_fill(total, data, part);
     for (int r = 0; r < size; r++) {
@@ -108,7 +108,7 @@ static void test_unequal_blocks_give_the_same_bits(void **state)
             float *part[CHARL_MAX_SLICES], *whole[CHARL_MAX_SLICES];
             const float *leaf[CHARL_MAX_SLICES];
             int lo[CHARL_MAX_SLICES], n = 0;
-            charl_tree_add adds[CHARL_MAX_SLICES];
+            charl__tree_add adds[CHARL_MAX_SLICES];
 
             leaves_fill(total, data, part);
             leaves_fill(total, all, whole);
@@ -158,7 +158,7 @@ static void test_long_vectors_cross_blocks(void **state)
     static float scratch[4 * CHARL_TREE_BLOCK];
     const float *leaf[4] = {data[0], data[1], data[2], data[3]};
     const int lo[4] = {0, 1, 2, 3};
-    charl_tree_add adds[3];
+    charl__tree_add adds[3];
 
     (void)state;
     for (int s = 0; s < 4; s++) {
@@ -218,7 +218,7 @@ static void test_nodes_in_bf16(void **state)
     static float scratch[3 * CHARL_TREE_BLOCK];
     const uint16_t *leaf[3] = {data[0], data[1], data[2]};
     const int lo[3] = {0, 1, 2};
-    charl_tree_add adds[2];
+    charl__tree_add adds[2];
 
     (void)state;
     for (int s = 0; s < 3; s++) {
@@ -246,7 +246,7 @@ static void test_very_long_vectors(void **state)
     const float *const view[2] = {leaf[0], leaf[1]};
     float scratch[2 * CHARL_TREE_BLOCK];
     const int lo[2] = {0, 1};
-    charl_tree_add add;
+    charl__tree_add add;
 
     (void)state;
     assert_non_null(out);

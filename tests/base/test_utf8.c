@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 static void every_code_point(void **state)
 {
@@ -62,11 +62,11 @@ static void what_a_terminal_just_shows(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
-        assert_int_equal(charl__utf8_next(shown[i], strlen(shown[i]), &visible), strlen(shown[i]));
+        assert_int_equal(charl_text_next(shown[i], strlen(shown[i]), &visible), strlen(shown[i]));
         assert_true(visible);
     }
     for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
-        assert_int_equal(charl__utf8_next(hidden[i], strlen(hidden[i]), &visible), strlen(hidden[i]));
+        assert_int_equal(charl_text_next(hidden[i], strlen(hidden[i]), &visible), strlen(hidden[i]));
         assert_false(visible);
     }
     assert_ptr_equal(charl__utf8_find_hidden(text, strlen(text), &point), text + 1);

@@ -3,7 +3,7 @@
 
     compare.py --data FOLDER [--bin FOLDER] [--gpu] [--baseline PYTHON[:THREADS]]... [--rounds N] [--seconds S] CASE...
 
-CASE is mnist-mlp, mnist-cnn, shakespeare, gpt2-124m, resnet50 (the last two with --gpu) or gemm. Needs no package itself:
+CASE is mnist-mlp, mnist-cnn, shakespeare, gpt2-124m, resnet50, lstm, lstm-bf16 (the last four with --gpu) or gemm. Needs no package itself:
 PyTorch is used by the interpreters that --baseline names (default: the one that runs this). README.md says the rest.
 """
 import argparse
@@ -29,6 +29,8 @@ STEPS = {
     "shakespeare": ("launch/shakespeare.ini", "shakespeare.h5", []),
     "gpt2-124m": ("launch/gpt2-124m.ini", "tokens.h5", ["train.batch_size=32"]),
     "resnet50": ("tests/bench/resnet50.ini", "pictures.h5", []),
+    "lstm": ("tests/bench/lstm.ini", "shakespeare.h5", []),
+    "lstm-bf16": ("tests/bench/lstm.ini", "shakespeare.h5", ["train.precision=bf16"]),
 }
 PAUSE = 0.3  # threads of OpenMP and OpenBLAS spin for so long after their work
 

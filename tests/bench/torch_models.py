@@ -87,6 +87,19 @@ class Gpt(nn.Module):
         return self.head(self.norm(self.blocks(self.tokens(x) + self.positions(self.place))))
 
 
+class Recurrent(nn.Module):
+    """lstm.ini"""
+
+    def __init__(self, vocab, layers, width):
+        super().__init__()
+        self.tokens = nn.Embedding(vocab, width)
+        self.lstm = nn.LSTM(width, width, layers, batch_first=True)
+        self.head = nn.Linear(width, vocab)
+
+    def forward(self, x):
+        return self.head(self.lstm(self.tokens(x))[0])
+
+
 class Bottleneck(nn.Module):
     def __init__(self, channels, width, stride):
         super().__init__()

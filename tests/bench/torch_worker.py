@@ -91,6 +91,9 @@ def make(case, device, compiled):
         return image_steps(models.resnet50(), device, 256, (3, 224, 224), 1000,
                            lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, weight_decay=5e-5, fused=device == "cuda"),
                            True, True, compiled, n=256)
+    if case in ("lstm", "lstm-bf16"):
+        torch.backends.cudnn.allow_tf32 = False  # products of f32 are products of f32
+        return token_steps(models.Recurrent(65, 2, 512), device, 64, 256, 65, lambda p: adamw(p, device, 1e-3), case == "lstm-bf16", compiled)
     sys.exit(f"no case {case}")
 
 

@@ -35,12 +35,12 @@ static charl_status write_version_1(const char *from, const char *to)
     c.state.run_id = NULL;
     c.config_text = charl_checkpoint_get_config_text(r);
     c.config_resolved = charl_checkpoint_get_config_resolved(r);
-    CHARL_TRY_CLEANUP(charl_alloc_array(charl_checkpoint_get_count(r), sizeof *tensors, &tensors));
+    CHARL_TRY_CLEANUP(charl__alloc_array(charl_checkpoint_get_count(r), sizeof *tensors, &tensors));
     for (; c.n_tensors < charl_checkpoint_get_count(r); c.n_tensors++) {
         const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(r, c.n_tensors);
         void *data = NULL;
 
-        CHARL_TRY_CLEANUP(charl_alloc_array(charl_shape_count(&t->shape), charl_dtype_size(t->dtype), &data));
+        CHARL_TRY_CLEANUP(charl__alloc_array(charl_shape_count(&t->shape), charl_dtype_size(t->dtype), &data));
         tensors[c.n_tensors] = *t;
         tensors[c.n_tensors].data = data; /* until the process ends */
         CHARL_TRY_CLEANUP(charl_checkpoint_read(r, t, data));

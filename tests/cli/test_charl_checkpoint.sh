@@ -68,7 +68,7 @@ expect 0 '^a.safetensors: ' checkpoint export a.h5 -o a.safetensors --ema=no
 expect 5 'f1.h5 has no moving average of the weights' checkpoint export f1.h5 -o no.safetensors --ema=yes
 expect 2 'no.safetensors: safetensors holds weights only' checkpoint export a.h5 -o no.safetensors data.path=x
 expect 2 'a.h5: /config/resolved:1: ' checkpoint export a.h5 -o no.onnx
-expect 2 'no.pt: the name of an export ends in .safetensors or .onnx' checkpoint export a.h5 -o no.pt
+expect 2 'no.pt: the name of an export ends in a dot and its format: safetensors or onnx' checkpoint export a.h5 -o no.pt
 expect 2 'o FILE is missing' checkpoint export a.h5
 expect 5 'short.h5: ' checkpoint export short.h5 -o no.safetensors
 expect 8 'none/a.safetensors' checkpoint export a.h5 -o none/a.safetensors
@@ -77,8 +77,8 @@ expect 8 'none/a.safetensors' checkpoint export a.h5 -o none/a.safetensors
 expect 2 'FILE is missing' checkpoint verify
 expect 2 'B is missing' checkpoint diff a.h5
 expect 2 'unexpected operand: c.h5' checkpoint diff a.h5 b.h5 c.h5
-CHARL_FAULT=cli.guard:1:11 expect 5 'a.h5: damaged: reading it crashes (signal 11' checkpoint verify a.h5
-CHARL_FAULT=cli.guard:1:6 expect 5 'a.h5: damaged: reading it crashes (signal 6' checkpoint show a.h5
-CHARL_FAULT=cli.guard:1:14 expect 5 'a.h5: damaged: reading it did not end within' checkpoint show a.h5
-CHARL_FAULT=cli.guard:1:9 expect 137 'killed (signal 9' checkpoint diff a.h5 b.h5
+CHARL_FAULT=cli.guard.raise:1:11 expect 5 'a.h5: damaged: reading it crashes (signal 11' checkpoint verify a.h5
+CHARL_FAULT=cli.guard.raise:1:6 expect 5 'a.h5: damaged: reading it crashes (signal 6' checkpoint show a.h5
+CHARL_FAULT=cli.guard.raise:1:14 expect 5 'a.h5: damaged: reading it did not end within' checkpoint show a.h5
+CHARL_FAULT=cli.guard.raise:1:9 expect 137 'killed (signal 9' checkpoint diff a.h5 b.h5
 exit $failed

@@ -26,14 +26,14 @@ expect 2 'no column "colour"' data import csv t.csv -o x.h5 --label colour
 expect 0 'vocabulary of 256' data import text t.csv -o w.h5
 printf 'so it is, so it was, so it goes' >text.txt
 expect 0 'tokenizer  bytes' data import text text.txt -o w.h5 --overwrite
-expect 0 'vocabulary of 10' data import text text.txt text.txt -o w.h5 --tokenizer chars --val-split 0.25 --overwrite
-expect 0 'train      46 tokens' data info w.h5
-expect 0 'sample     "so it is, so it was, so it goesso' data info w.h5
+expect 0 'vocabulary of 11' data import text text.txt text.txt -o w.h5 --tokenizer chars --val-split 0.25 --overwrite
+expect 0 'train      47 tokens, 2 documents$' data info w.h5
+expect 0 'sample     "so it is, so it was, so it goes\\nso' data info w.h5
 expect 0 'sample     "so it is' data info w.h5 --window 9
 expect 0 '^w.h5: good$' data verify w.h5
-expect 2 'tokenizer words: must be bytes, chars or bpe' data import text text.txt -o x.h5 --tokenizer words
-expect 2 'vocab applies to --tokenizer bpe' data import text text.txt -o x.h5 --tokenizer chars --vocab 300
-expect 2 'tokenizer does not apply to csv' data import csv t.csv -o x.h5 --tokenizer bpe
+expect 2 'tokenizer words: must be bytes, chars or bpe, or the file or folder' data import text text.txt -o x.h5 --tokenizer words
+expect 2 'tokenizer chars: a size of the vocabulary (--vocab) applies to a tokenizer that learns one' data import text text.txt -o x.h5 --tokenizer chars --vocab 300
+expect 2 "unrecognized option '--tokenizer'" data import csv t.csv -o x.h5 --tokenizer bpe
 printf 'caf\351' >latin.txt
 expect 3 'latin.txt: byte 3 is not UTF-8' data import text latin.txt -o x.h5 --tokenizer chars
 if "$charl" data import text text.txt latin.txt -o b.h5 --tokenizer bpe --vocab 300 >out 2>err; then
@@ -44,7 +44,26 @@ else
 fi
 printf '\001\000\002\000\003\000\004\000' >tokens.bin
 expect 0 'vocabulary of 50' data import tokens tokens.bin -o k.h5 --vocab 50
-expect 3 'token' data import tokens tokens.bin -o x.h5 --vocab 3
+expect 3 'tokens.bin: token 2 (byte 4) is 3, the vocabulary has 3' data import tokens tokens.bin -o x.h5 --vocab 3
+mkdir shards
+cp tokens.bin shards/train_1.bin
+cp tokens.bin shards/train_2.bin
+cp tokens.bin shards/val_0.bin
+expect 0 'val        4 tokens, 2 documents' data import tokens 'shards/train*' --val-file shards/val_0.bin --end-of-text 2 --vocab 50 -o t.k.h5
+expect 0 'train      8 tokens, 3 documents' data info t.k.h5
+expect 0 'train      12 tokens$' data import tokens shards -o t.k.h5 --overwrite
+expect 3 'shards/test\*: no file matches' data import tokens 'shards/test*' -o x.h5
+expect 2 'format gpt2: must be one of auto, llm.c, nanogpt' data import tokens shards --format gpt2 -o x.h5
+printf '{"text": "first"}\n{"text": "second", "body": "2nd"}\n' >lines.jsonl
+if "$charl" data import text lines.jsonl -o l.h5 >out 2>err; then
+    expect 0 'train      12 tokens, 2 documents' data info l.h5
+    expect 3 'lines.jsonl:1: there is no field "body"$' data import text lines.jsonl --field body -o x.h5
+    hint 'here, text is in: text$'
+    expect 0 'val        12 tokens, 2 documents' data import text text.txt --val-file 'l*.jsonl' -o l.h5 --overwrite
+else
+    grep -q 'built without libjansson' err || failed=1
+fi
+expect 2 'val_file and val_split are both given' data import text text.txt --val-file text.txt --val-split 0.1 -o x.h5
 
 # Folders of images: 3 x 2 pixels of one level each, written without a library.
 mkdir -p set/cat set/dog
@@ -69,26 +88,28 @@ expect 0 'classes    cat dog' data import images set set -o i.h5 --overwrite --s
 expect 0 'x          u8 \[1, 4, 6\] NCHW' data info i.h5
 expect 0 'val        8 samples' data info i.h5
 expect 2 '--size is missing' data import images set -o x.h5
-hint 'size 32x32'
+hint 'height and width'
 expect 2 'size 4x: must be' data import images set -o x.h5 --size 4x
 expect 2 'size 0x4: must be' data import images set -o x.h5 --size 0x4
-expect 2 'channels 4: must be 1 (gray) or 3' data import images set -o x.h5 --size 4 --channels 4
-expect 2 'fit zoom: must be crop, stretch or pad' data import images set -o x.h5 --size 4 --fit zoom
-expect 2 'fit does not apply to csv' data import csv t.csv -o x.h5 --fit pad
+expect 2 'channels 4: must be one of 1, 3' data import images set -o x.h5 --size 4 --channels 4
+expect 2 'fit zoom: must be one of crop, stretch, pad' data import images set -o x.h5 --size 4 --fit zoom
+expect 2 "unrecognized option '--fit'" data import csv t.csv -o x.h5 --fit pad
 head -c 50 set/cat/1.png >set/dog/5.png
 expect 3 'dog/5.png: damaged or truncated PNG' data import images set -o x.h5 --size 4
 
 expect 2 'unknown format: parquet' data import parquet t.csv -o x.h5
-hint 'idx, cifar10, csv'
+hint 'charl data import --help'
 expect 2 '--output is missing' data import csv t.csv
 hint '-o FILE'
+expect 2 'the format comes first: idx, cifar10, csv' data import -o x.h5 csv t.csv
+expect 2 'the format comes first' data import
 expect 2 'csv takes FILE, not 2 files' data import csv t.csv t.csv -o x.h5
 expect 2 'idx takes IMAGES LABELS' data import idx t.csv -o x.h5
-expect 2 'label does not apply to text' data import text t.csv -o x.h5 --label a
-expect 2 'test does not apply to csv' data import csv t.csv -o x.h5 --test t.csv
+expect 2 "unrecognized option '--label'" data import text t.csv -o x.h5 --label a
+expect 2 "unrecognized option '--test'" data import csv t.csv -o x.h5 --test t.csv
 expect 2 'val-split 1: must be a number from 0' data import csv t.csv -o x.h5 --val-split 1
 expect 2 'val-split nan: must be' data import csv t.csv -o x.h5 --val-split nan
-expect 2 'separator ab: must be one character' data import csv t.csv -o x.h5 --separator ab
+expect 2 'separator must be one character' data import csv t.csv -o x.h5 --separator ab
 expect 2 'option .--val-split. requires an argument' data import csv --val-split
 expect 3 'none.csv: .*No such file' data import csv none.csv -o x.h5
 expect 3 'not an IDX file' data import idx t.csv t.csv -o x.h5
@@ -113,7 +134,7 @@ for command in info verify; do
     expect 2 'x requires -y' data $command t.h5 -x /train/x
 done
 expect 0 'train      [34] samples' data info t.h5 -x /train/x -y /train/y
-CHARL_FAULT=cli.guard:1:11 expect 3 'damaged: reading it crashes (signal 11' data info t.h5
+CHARL_FAULT=cli.guard.raise:1:11 expect 3 'damaged: reading it crashes (signal 11' data info t.h5
 # A wrong byte in the middle of the samples, which are nearly all of the file.
 expect 0 'samples' data make digits v.h5 --train 200 --val 0
 printf '\252\125' | dd of=v.h5 bs=1 seek=$(($(wc -c <v.h5) / 2)) conv=notrunc 2>/dev/null
@@ -172,6 +193,14 @@ if [ -d "${CHARL_TEST_DATA:-}/mnist10k" ]; then
     expect 0 'x          u8 \[1, 28, 28\] NCHW' data info m.h5
     expect 0 'good' data verify m.h5
     expect 0 'val        10,000 samples' data import idx "$images" "$labels" "$images" "$labels" -o n.h5
+    if "$charl" data import text "$CHARL_TEST_DATA/tinyshakespeare.txt" text.txt --tokenizer "$CHARL_TEST_DATA/gpt2-tokenizer" \
+        --val-split 0.1 -o p.h5 >out 2>err; then
+        expect 0 'train      301,9[0-9]* tokens, 1 document$' data info p.h5
+        expect 0 'val        36,0[0-9]* tokens, 1 document$' data info p.h5
+        expect 0 'train      4 tokens, 2 documents' data import tokens tokens.bin --tokenizer "$CHARL_TEST_DATA/gpt2-tokenizer" --end-of-text 2 -o q.h5
+    else
+        grep -q 'built without' err || failed=1
+    fi
     expect 3 'labels and images exchanged' data import idx "$labels" "$images" -o m.h5 --overwrite
 else
     echo "skipped: MNIST (CHARL_TEST_DATA has no mnist10k)"

@@ -41,4 +41,65 @@ if ! mpirun -n 2 "$charl" eval c.ini $checkpoint >two 2>err || ! cmp -s one two;
     cat one two err
     failed=1
 fi
+
+# Every metric of classes: the same on 3 ranks, whose parts of a batch differ, and what the definitions give from the predictions.
+metrics=eval.metrics=auto,top2,top3,precision,recall,f1,precision_micro,recall_micro,f1_micro,auc
+expect 0 '^val step=2 loss=.* accuracy=.* auc=0\.[0-9]*$' eval c.ini $checkpoint $metrics --report
+cp out one
+if ! mpirun --oversubscribe --bind-to none -n 3 "$charl" eval c.ini $checkpoint $metrics --report device.share=yes >three 2>err || ! cmp -s one three; then
+    echo "three ranks say something else:"
+    diff one three
+    cat err
+    failed=1
+fi
+expect 0 '"confusion":' eval c.ini $checkpoint $metrics --report=json
+cp out report.json
+expect 0 '' predict $checkpoint --all -o p.csv
+expect 2 'must be table or json' eval c.ini $checkpoint --report=xml
+if command -v python3 >out; then
+    python3 - >log 2>&1 <<'PY' || { echo "the report:"; cat log; failed=1; }
+import csv, json
+report = json.load(open("report.json"))
+rows = list(csv.DictReader(open("p.csv")))
+label = [int(r["label"]) for r in rows]
+p = [[float(r["p_%d" % k]) for k in range(10)] for r in rows]
+hit = [max(range(10), key=lambda k: q[k]) for q in p]
+def near(what, got, want):
+    assert abs(got - want) <= 1e-6, (what, got, want)
+confusion = [[sum(y == a and h == b for y, h in zip(label, hit)) for b in range(10)] for a in range(10)]
+assert report["confusion"] == confusion, report["confusion"]
+total = {"precision": [], "recall": [], "f1": [], "auc": []}
+for k, c in enumerate(report["classes"]):
+    right, predicted, actual = confusion[k][k], sum(r[k] for r in confusion), sum(confusion[k])
+    assert c["name"] == str(k) and c["support"] == actual, c
+    yes, no = ([q[k] for q, y in zip(p, label) if (y == k) == is_k] for is_k in (True, False))
+    want = {"precision": right / predicted if predicted else 0, "recall": right / actual if actual else 0,
+            "f1": 2 * right / (predicted + actual) if predicted + actual else 0,
+            "auc": sum((a > b) + (a == b) / 2 for a in yes for b in no) / len(yes) / len(no)}
+    for name, v in want.items():
+        near((name, k), c[name], v)
+        total[name].append(v)
+for name, v in total.items():
+    near(name, report[name], sum(v) / 10)
+accuracy = sum(y == h for y, h in zip(label, hit)) / len(rows)
+for name in "accuracy", "precision_micro", "recall_micro", "f1_micro":
+    near(name, report[name], accuracy)
+for k in 2, 3:
+    near(k, report["top%d" % k], sum(y in sorted(range(10), key=lambda i: -q[i])[:k] for y, q in zip(label, p)) / len(rows))
+PY
+fi
+
+# Any metric decides which checkpoint is the best.
+if ! "$bin/charl-train" c.ini -q -o monitored train.epochs=6 checkpoint.monitor=val/f1 optimizer.learning_rate=0.02 >out 2>&1; then
+    echo "checkpoint.monitor=val/f1:"
+    cat out
+    failed=1
+fi
+awk '/"event":"val"/ {
+    match($0, /"f1":[0-9.e-]*/); v = substr($0, RSTART + 5, RLENGTH - 5) + 0
+    if (($0 ~ /"best":true/) != (n++ == 0 || v > most)) { print; bad = 1 }
+    most = n == 1 || v > most ? v : most
+}
+END { exit bad || n != 6 }' monitored/metrics.jsonl || { echo "the best is not that of the best f1"; failed=1; }
+expect 2 'mae needs loss = mse, huber, l1 or smooth_l1' eval c.ini $checkpoint eval.metrics=mae
 exit $failed

@@ -91,6 +91,40 @@ if cmp -s a e || cmp -s c e; then
     echo "FAIL: seed or cut do not matter"
     failed=1
 fi
+# A stop text ends the text in front of it, wherever its parts fall on tokens; one that never comes changes nothing.
+rest=$(tail -c +8 greedy)
+stop=$(printf '%s' "$rest" | cut -c 11-14)
+write a c.ini $ck -p 'The dog' -n 40 --temperature 0 --stop "$stop" --stop '~never~'
+front=${rest%%"$stop"*}
+printf 'The dog%s\n' "$front" >b
+same a b "--stop does not end the text in front of its text"
+# Of two stop texts the one that is complete counts, also where the text ends before the longer one could be.
+write a c.ini $ck -p 'The dog' -n "$((${#front} + ${#stop}))" --temperature 0 --stop "$stop~" --stop "$stop"
+same a b "a longer stop text hides a complete one"
+expect 2 '0.5: must be a number from 1 to 1000' generate c.ini $ck -p a --repeat-penalty 0.5
+expect 2 '2: must be a number from 0 to 1' generate c.ini $ck -p a --min-p 2
+expect 2 'must not be empty' generate c.ini $ck -p a --stop ''
+write a c.ini $ck -p 'The dog' -n 40 --temperature 0 --stop "$(printf '%s' "$rest" | tail -c 2)~" --min-p 0.5 --repeat-penalty 1
+same a greedy "a stop text that does not come changes the text"
+write a c.ini $ck -p 'The dog' -n 40 --temperature 0 --repeat-penalty 1000
+if cmp -s a greedy; then
+    echo "FAIL: a penalty does not matter"
+    failed=1
+fi
+# Documents end with a NUL: so does the text, unless told otherwise.
+i=0
+while [ $i -lt 300 ]; do
+    echo '{"text": "ab"}'
+    i=$((i + 1))
+done >docs.jsonl
+expect 0 'tokenizer  chars' data import text docs.jsonl --tokenizer chars --val-split 0.2 -o docs.h5
+sed 's/t.h5/docs.h5/; s/^output_dir.*/output_dir = docs/; s/^max_steps.*/max_steps = 150/' c.ini >docs.ini
+train docs.ini
+write a docs.ini docs/last.h5 -p 'a' -n 9 --temperature 0
+printf 'ab\n' >b
+same a b "a text does not end at the end of a document"
+write a docs.ini docs/last.h5 -p 'a' -n 9 --temperature 0 --ignore-end
+[ "$(wc -c <a)" -eq 11 ] || { echo "FAIL: --ignore-end does not go on:"; od -c a; failed=1; }
 # A prompt longer than the window.
 long='the lazy dog, and the dog sleeps. The quick brown fox'
 write a c.ini $ck -p "$long" -n 5 --temperature 0
@@ -137,6 +171,48 @@ mv t.h5 moved.h5
 write other c.ini $ck -p 'The' -n 12
 mv moved.h5 t.h5
 same one other "no data set"
+expect 0 'tokenizer  chars' data import text t.txt --tokenizer $ck -o other.h5
+expect 3 'v1.h5 is a checkpoint that holds no tokenizer' data import text t.txt --tokenizer v1.h5 -o x.h5
+
+# Published tokenizers: the checkpoint holds the tokenizer, so that neither its file nor the data is needed; special tokens are text
+# unless asked for.
+python3 - >r50k_base-test.tiktoken <<'PY'
+import base64
+tokens = [bytes([i]) for i in range(256)] + [b"Th", b"The", b" t", b" th", b" the", b" d", b" do", b" dog"]
+for rank, token in enumerate(tokens):
+    print(base64.b64encode(token).decode(), rank)
+PY
+expect 0 'tokenizer  pretrained' data import text t.txt --tokenizer r50k_base-test.tiktoken --val-split 0.2 -o t.h5 --overwrite
+config p.ini published
+train p.ini
+pk=published/checkpoints/step-00000020.h5
+expect 0 'tokenizer .*pretrained' checkpoint show $pk
+mv r50k_base-test.tiktoken gone
+mv t.h5 moved.h5
+write one p.ini $pk -p 'The dog<|endoftext|>' -n 12
+write other p.ini $pk -p 'The dog<|endoftext|>' -n 12 --special-tokens
+for file in one other; do
+    [ "$(head -c 20 $file)" = 'The dog<|endoftext|>' ] || { echo "FAIL: $file"; cat $file; failed=1; }
+done
+mv moved.h5 t.h5
+mv gone r50k_base-test.tiktoken
+
+# Tokens without a tokenizer: it can be named, if it is not larger than the vocabulary.
+python3 -c 'open("t.bin", "wb").write(b"".join(bytes([b, 0]) for b in open("t.txt", "rb").read()))'
+expect 0 'vocabulary of 300' data import tokens t.bin --vocab 300 -o t.h5 --overwrite
+config n.ini numbers
+train n.ini
+nk=numbers/checkpoints/step-00000020.h5
+expect 3 'was trained on token numbers without a tokenizer' generate n.ini $nk -p T
+hint '--tokenizer FILE'
+expect 0 'T' generate n.ini $nk -p T -n 3 --tokenizer r50k_base-test.tiktoken
+expect 2 'holds its tokenizer, of type pretrained' generate p.ini $pk -p T --tokenizer r50k_base-test.tiktoken
+expect 3 'no-such-folder: No such file' generate n.ini $nk -p T --tokenizer no-such-folder
+expect 0 'vocabulary of 260' data import tokens t.bin --vocab 260 -o t.h5 --overwrite
+config f.ini few
+train f.ini
+expect 3 'has 265 tokens, more than the 260 that' generate f.ini few/checkpoints/step-00000020.h5 -p T --tokenizer r50k_base-test.tiktoken
+expect 0 'tokenizer  chars' data import text t.txt --tokenizer chars --val-split 0.2 -o t.h5 --overwrite
 
 # What it refuses.
 expect 2 '--prompt is missing' generate c.ini $ck

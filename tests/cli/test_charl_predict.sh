@@ -196,7 +196,7 @@ loss = float(re.search(r"loss=([-+.0-9e]+)", open("eval").read()).group(1))
 assert abs(mse - loss) < 1e-5 * loss, (mse, loss)
 PY
 check "numbers" /usr/bin/python3 check_numbers.py
-expect 2 'only train.loss = cross_entropy has classes' predict rrun/last.h5 --all
+expect 2 'only models that choose among classes' predict rrun/last.h5 --all
 if [ -n "$h5py" ]; then
     cat >check_huge.py <<'PY'
 import h5py, numpy
@@ -249,8 +249,8 @@ expect 2 'c.ini is a configuration, and a checkpoint comes first' predict c.ini 
 expect 2 'MODEL is missing' predict
 expect 5 'd.h5' predict d.h5
 expect 2 'format xml: must be csv, jsonl or hdf5' predict $ck --format xml
-expect 8 'cannot write no/such/folder.csv: No such file' predict $ck -o no/such/folder.csv
-expect 2 'the name of the output file is too long' predict $ck -o "$(printf '%04096d' 0)"
+expect 8 'no/such/folder.csv: .*No such file' predict $ck -o no/such/folder.csv
+expect 8 'File name too long' predict $ck -o "$(printf '%0300d' 0)"
 expect 8 'cannot write run: ' predict $ck -o run
 check "a failure leaves no file" sh -c '! ls | grep -e "^no\." -e tmp'
 if [ -w /dev/full ]; then

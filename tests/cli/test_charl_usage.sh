@@ -12,6 +12,14 @@ expect 0 '^charl [0-9]*\.[0-9]*\.[0-9]*$' --version
 expect 0 '^charl [0-9]' version
 expect 2 'charl: a command is missing'
 hint 'charl --help'
+grep -q '^  \$ charl train ' out && grep -q '^  charl data import ' out || { echo "charl alone does not show the way"; failed=1; }
+expect 0 '^Usage: charl-train ' train --help
+expect 2 'unknown command: trian$' trian
+hint 'did you mean `charl train`?'
+expect 2 "unrecognized option '--verbos3=1'" tune --verbos3=1
+hint 'did you mean --verbose? See `charl tune --help`'
+expect 2 'separator xx: must be one character' predict a.h5 --separator=xx
+hint 'see `charl predict --help`'
 expect 2 'unknown command: dat$' dat
 hint 'did you mean `charl data`?'
 expect 2 'unknown command: xylophone' xylophone
@@ -20,8 +28,15 @@ expect 2 'charl checkpoint: a command is missing' checkpoint
 expect 0 'charl data verify' data --help
 expect 2 'unknown command: verfy' data verfy x
 hint 'did you mean `charl data verify`'
-for command in 'data import' 'data make' 'data info' 'data verify' 'checkpoint show' 'checkpoint verify' \
+expect 0 '^Usage: charl data import FORMAT' data import --help
+if awk 'length > 79' out | grep .; then
+    echo "charl data import --help: lines that wrap"
+    failed=1
+fi
+formats=$(sed -n 's/^  \([a-z0-9]*\) [A-Z].*/\1/p' out)
+for command in $(printf 'data_import_%s ' $formats) 'data make' 'data info' 'data verify' 'checkpoint show' 'checkpoint verify' \
     'checkpoint diff' 'checkpoint average' 'checkpoint export' devices selftest tune eval predict generate; do
+    command=$(echo "$command" | tr _ ' ')
     # shellcheck disable=SC2086
     expect 0 "^Usage: charl $command " $command --help
     if awk 'length > 79' out | grep . || grep '^[a-z]* *$' out | grep .; then

@@ -16,7 +16,7 @@ fail() {
 "$train" --help-config >keys || fail "--help-config"
 
 grep -q '^  C11, OpenCL 1.2, .*[0-9], HDF5 [0-9][0-9.]*$' version || fail "--version: versions of MPI and HDF5"
-for kind in bytes chars bpe; do
+for kind in bytes chars bpe pretrained; do
     grep -q "^  tokenizers:.* $kind" version || fail "--version: tokenizer $kind"
 done
 
@@ -46,9 +46,15 @@ for pair in models:model.type losses:train.loss precisions:train.precision optim
     key_has "${key%.*}" "${key#*.}" >two
     same "$pair" one two
 done
-version_has all-reduces | grep -vx local >one # of one rank alone
+version_has all-reduces >one
 key_has dist allreduce | grep -vx auto >two
 same "all-reduces" one two
+version_has exporters >one
+key_has checkpoint export | grep -vx none >two
+same "exporters" one two
+version_has metrics >one
+key_has eval metrics | sed 's/^listof//' | grep -vx auto >two
+same "metrics" one two
 version_has layers >one
 sed -n '/^\[layer NAME\]/,$s/^  type = //p' keys >two
 same "layers" one two
@@ -63,11 +69,20 @@ named() {
 named optimizers training.md
 named schedulers training.md
 named losses training.md
+named metrics training.md
 named layers models/sequential.md
 version_has all-reduces | grep -vx local | while read -r name; do
     grep -q "\`$name\`" "$root/docs/distributed.md" || echo "$name"
 done >missing
 [ ! -s missing ] || fail "docs/distributed.md does not name: $(cat missing)"
+for name in $(version_has importers); do
+    grep -q "charl data import $name " "$root/datasets/README.md" || fail "datasets/README.md does not name the importer $name"
+    "$charl" data import --help | grep -q "^  $name " || fail "charl data import --help does not name $name"
+done
+for name in $("$charl" data make --help | sed -n 's/^  \([a-z]*\): .*/\1/p'); do
+    "$charl" data make none x.h5 2>&1 | grep -q "the kinds are .*$name" || fail "charl data make does not list $name"
+    grep -q "charl data make $name " "$root/datasets/README.md" || fail "datasets/README.md does not name the kind $name"
+done
 for name in $(version_has models); do
     [ -f "$root/docs/models/$name.md" ] || fail "there is no docs/models/$name.md"
 done
@@ -92,7 +107,7 @@ done
 for name in $(version_has optimizers); do
     grep -q ":$name\\b" out || fail "charl-bench optimizer does not know $name"
 done
-for name in $(key_has checkpoint export | grep -vx none); do
+for name in $(version_has exporters); do
     "$charl" checkpoint export --help | grep -q "\\.$name" || fail "charl checkpoint export does not name .$name"
 done
 

@@ -159,7 +159,7 @@ check "rows of both runs" test "$(grep -c . "$run/metrics.csv")" -eq 10
 check "the first rows are kept" sh -c "head -n 7 '$run/metrics.csv' | cmp -s - '$dir/first.csv'"
 expect overwrite 0 "$train" --overwrite "$dir/t.ini"
 check "checkpoints of the old run are gone" test ! -e "$run/checkpoints/step-00000012.h5"
-check "the same losses" sh -c "cut -d, -f1,2,4-6 '$run/metrics.csv' >'$dir/a'; cut -d, -f1,2,4-6 '$dir/first.csv' | cmp -s - '$dir/a'"
+check "the same losses" sh -c "cut -d, -f1,2,4-6,11,12 '$run/metrics.csv' >'$dir/a'; cut -d, -f1,2,4-6,11,12 '$dir/first.csv' | cmp -s - '$dir/a'"
 expect changed-model 5 "$train" "$dir/t.ini" model.hidden=17 train.epochs=3
 says err "hidden"
 
@@ -173,7 +173,7 @@ says err "  hint: set it back, or start afresh in another run.output_dir (--init
 "$charl" data make digits "$dir/alone.h5" --train 128 --val 0 >/dev/null || { echo "FAIL: no data"; exit 1; }
 expect changed-data 5 "$train" "$dir/t.ini" data.path="$dir/alone.h5" train.epochs=3
 says err "was trained on 256 samples, $dir/alone.h5 has 128"
-says err "  hint: set data.path back, "
+says err "  hint: set data.path or data.mix back, "
 expect no-validation 2 "$train" -n "$dir/t.ini" data.path="$dir/alone.h5" train.early_stopping_patience=2
 says err "train.early_stopping_patience needs a validation set, $dir/alone.h5 has none"
 
@@ -202,7 +202,7 @@ says out " stopped step="
 check "STOP is taken" test ! -e "$dir/runs/stop/STOP"
 expect goes-on 0 "$train" -o "$dir/runs/stop" "$dir/t.ini"
 says out " done step=8"
-check "as if never stopped" sh -c "tail -n 1 '$dir/runs/stop/metrics.csv' | cut -d, -f5,6 >'$dir/a'; tail -n 1 '$dir/first.csv' | cut -d, -f5,6 | cmp -s - '$dir/a'"
+check "as if never stopped" sh -c "tail -n 1 '$dir/runs/stop/metrics.csv' | cut -d, -f11,12 >'$dir/a'; tail -n 1 '$dir/first.csv' | cut -d, -f11,12 | cmp -s - '$dir/a'"
 
 # A signal does the same; max_time too.
 for sig in USR1 USR2 TERM INT HUP; do

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/env.h"
 #include "charl/config.h"
+#include "charl/metric.h"
 #include "charl/optim.h"
 #include "nn/layer.h"
 #include "config/keys.h"
@@ -77,7 +78,11 @@ static void test_values(void **state)
     assert_int_equal(schedule->milestones.values[3], 40);
     assert_int_equal(c->eval.interval.unit, CHARL_INTERVAL_SECONDS);
     assert_int_equal(c->eval.interval.count, 1800);
-    assert_int_equal(c->eval.metrics, CHARL_METRIC_ACCURACY | CHARL_METRIC_TOP5);
+    for (int i = 0; charl_metric_name(i); i++) {
+        const char *name = charl_metric_name(i);
+
+        assert_int_equal(c->eval.metrics >> (i + 1) & 1, strcmp(name, "accuracy") == 0 || strcmp(name, "top5") == 0);
+    }
     assert_int_equal(charl_config_layer_count(c), 2);
     assert_null(charl_config_notice(c, 0));
     charl_config_destroy(c);
@@ -148,6 +153,45 @@ static void test_overrides(void **state)
         assert_int_equal(override(&wrong[i].text, 1, &c), CHARL_ERR_CONFIG);
         assert_string_equal(charl_error_message(), wrong[i].message);
     }
+}
+
+/* A loss brings its keys into [train]; those of other losses are noticed. */
+static void test_keys_of_a_loss(void **state)
+{
+    charl_config *c = NULL;
+    char *text = NULL;
+
+    (void)state;
+    assert_int_equal(parse(HEAD "[train]\nhuber_delta = 0.5\nlabel_smoothing = 0.1\nloss = huber\n", &c), CHARL_OK);
+    assert_string_equal(c->train.loss, "huber");
+    assert_true(*(const double *)c->train.loss_settings == 0.5);
+    assert_string_equal(charl_config_notice(c, 0),
+                        "conf/t.ini:7: [train] label_smoothing has no effect with loss = huber");
+    assert_null(charl_config_notice(c, 1));
+    assert_int_equal(charl_config_print(c, false, &text), CHARL_OK);
+    assert_non_null(strstr(text, "\nhuber_delta = 0.5\n"));
+    assert_null(strstr(text, "label_smoothing"));
+    charl_free(text);
+    charl_config_destroy(c);
+    assert_int_equal(parse(HEAD "[train]\nloss = mse\n", &c), CHARL_OK);
+    assert_null(c->train.loss_settings);
+    charl_config_destroy(c);
+}
+
+/* Configurations stored in checkpoints name metrics that were the default whatever the loss. */
+static void test_former_default_metrics(void **state)
+{
+    charl_config *c = NULL;
+    char *text = NULL;
+
+    (void)state;
+    assert_int_equal(
+        parse(HEAD "[train]\nloss = mse\n[eval]\nmetrics = loss, accuracy\n[checkpoint]\nmode = min\n", &c), CHARL_OK);
+    assert_int_equal(c->eval.metrics, CHARL_METRICS_AUTO);
+    assert_int_equal(charl_config_print(c, false, &text), CHARL_OK);
+    assert_non_null(strstr(text, "\nmetrics = auto\n"));
+    charl_free(text);
+    charl_config_destroy(c);
 }
 
 static void test_notices(void **state)
@@ -559,6 +603,8 @@ int main(void)
         cmocka_unit_test(test_defaults_name_the_file),
         cmocka_unit_test(test_overrides),
         cmocka_unit_test(test_notices),
+        cmocka_unit_test(test_keys_of_a_loss),
+        cmocka_unit_test(test_former_default_metrics),
         cmocka_unit_test(test_former_names),
         cmocka_unit_test(test_environment_and_home),
         cmocka_unit_test(test_print_reads_back),

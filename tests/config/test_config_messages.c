@@ -18,6 +18,9 @@ static charl_status parse(const char *text, charl_config **out)
 }
 
 #define HEAD "[data]\npath=d.h5\n[model]\ntype=mlp\n" /* four lines */
+#define METRICS                                                                                                        \
+    "auto, loss, accuracy, top2, top3, top5, top10, perplexity, bits_per_byte, mae, rmse, r2, "                        \
+    "precision, recall, f1, precision_micro, recall_micro, f1_micro, auc"
 
 static const struct {
     const char *text;
@@ -42,12 +45,12 @@ static const struct {
     {HEAD "[train]\nslices = 3\n", "conf/t.ini:6: [train] slices: 3 slices do not divide batch_size = 256"},
     {HEAD "[train]\nmax_steps = 0\n", "conf/t.ini:6: [train] max_steps: 0 steps: use -1 for no limit, or --dry-run"},
     {HEAD "[train]\nlabel_smoothing = 1\n", "conf/t.ini:6: [train] label_smoothing: 1 is outside [0,1)"},
-    {HEAD "[train]\nlabel_smoothing = 0.1\nloss = mse\n",
-     "conf/t.ini:6: [train] label_smoothing: only with loss = cross_entropy"},
+    {HEAD "[train]\nloss = huber\nhuber_delta = 0\n", "conf/t.ini:7: [train] huber_delta: 0 is outside (0,inf)"},
     {HEAD "[train]\ngrad_clip = nan\n", "conf/t.ini:6: [train] grad_clip: \"nan\" is not a number"},
     {HEAD "[train]\ngrad_clip = 0x10\n", "conf/t.ini:6: [train] grad_clip: \"0x10\" is not a number"},
     {HEAD "[train]\ngrad_clip = 1e999\n", "conf/t.ini:6: [train] grad_clip: \"1e999\" is not a number"},
-    {HEAD "[train]\nloss = nll\n", "conf/t.ini:6: [train] loss: \"nll\" is not one of cross_entropy, mse, bce, huber"},
+    {HEAD "[train]\nloss = nll\n", "conf/t.ini:6: [train] loss: \"nll\" is not one of "
+                                   "cross_entropy, mse, bce, huber, l1, smooth_l1"},
     {HEAD "[train]\nprecision = f64\n", "conf/t.ini:6: [train] precision: \"f64\" is not one of f32, bf16, f16"},
     {HEAD "[train]\nloss_scale = 8\n", "conf/t.ini:6: [train] loss_scale: needs precision = f16"},
     {HEAD "[train]\nprecision = f16\nloss_scale = 12\n", "conf/t.ini:7: [train] loss_scale: must be a power of two"},
@@ -80,29 +83,39 @@ static const struct {
     {HEAD "[scheduler]\ntype = cosine\nmin_lr = 1\n", "conf/t.ini:7: [scheduler] min_lr: is larger than learning_rate"},
     {HEAD "[eval]\ninterval = 3 weeks\n", "conf/t.ini:6: [eval] interval: \"3 weeks\" is not an "
                                           "interval: steps (500), epochs (1ep), time (30m) or 0"},
-    {HEAD "[eval]\nmetrics = loss, f1\n",
-     "conf/t.ini:6: [eval] metrics: \"f1\" is not one of loss, accuracy, top5, perplexity, mae"},
+    {HEAD "[eval]\nmetrics = loss, f2\n", "conf/t.ini:6: [eval] metrics: \"f2\" is not one of " METRICS},
+    {HEAD "[eval]\nmetrics = f1, support\n", /* has no value: for reports only */
+     "conf/t.ini:6: [eval] metrics: \"support\" is not one of " METRICS},
+    {HEAD "[eval]\nmetrics = auc\n[train]\nloss = l1\n",
+     "conf/t.ini:6: [eval] metrics: auc needs loss = cross_entropy or bce"},
     {HEAD "[eval]\nmetrics = perplexity\n[train]\nloss = mse\n",
      "conf/t.ini:6: [eval] metrics: perplexity needs loss = cross_entropy"},
-    {HEAD "[log]\nformats = jsonl, tensorboard\n",
-     "conf/t.ini:6: [log] formats: \"tensorboard\" is not one of jsonl, csv"},
+    {HEAD "[log]\nformats = jsonl, parquet\n",
+     "conf/t.ini:6: [log] formats: \"parquet\" is not one of jsonl, csv, tensorboard"},
     {HEAD "[checkpoint]\nexport = pt\n",
      "conf/t.ini:6: [checkpoint] export: \"pt\" is not one of none, safetensors, onnx"},
     {HEAD "[checkpoint]\nkeep_last = 1\n", "conf/t.ini:6: [checkpoint] keep_last: 1 is outside [2,1e9]"},
-    {HEAD "[checkpoint]\nmonitor = val/accuracy\n",
-     "conf/t.ini: [checkpoint] mode: val/accuracy grows as it gets better: write mode = max"},
-    {HEAD "[checkpoint]\nmode = max\n",
-     "conf/t.ini:6: [checkpoint] mode: val/loss falls as it gets better: write mode = min"},
-    {HEAD "[checkpoint]\nmonitor = val/accuracy\nmode = max\n[eval]\nmetrics = loss\n",
-     "conf/t.ini:6: [checkpoint] monitor: val/accuracy needs accuracy in [eval] metrics"},
+    {HEAD "[checkpoint]\nmonitor = val/accuracy\nmode = min\n",
+     "conf/t.ini:7: [checkpoint] mode: val/accuracy grows as it gets better: write mode = max, or "
+     "leave "
+     "it out"},
+    {HEAD "[checkpoint]\nmode = max\n", "conf/t.ini:6: [checkpoint] mode: val/loss falls as it gets "
+                                        "better: write mode = min, or leave it out"},
+    {HEAD "[checkpoint]\nmonitor = accuracy\n",
+     "conf/t.ini:6: [checkpoint] monitor: \"accuracy\" is not one of val/loss, "
+     "val/accuracy, val/top2, val/top3, val/top5, val/top10, val/perplexity, val/bits_per_byte, "
+     "val/mae, val/rmse, val/r2, val/precision, val/recall, val/f1, val/precision_micro, "
+     "val/recall_micro, val/f1_micro, val/auc"},
     {HEAD "[checkpoint]\nmonitor = val/accuracy\nmode = max\n[train]\nloss = huber\n",
      "conf/t.ini:6: [checkpoint] monitor: val/accuracy needs loss = cross_entropy or bce"},
-    {HEAD "[checkpoint]\nmonitor = val/mae\n", "conf/t.ini:6: [checkpoint] monitor: val/mae needs loss = mse or huber"},
+    {HEAD "[checkpoint]\nmonitor = val/mae\n",
+     "conf/t.ini:6: [checkpoint] monitor: val/mae needs loss = mse, huber, l1 or smooth_l1"},
     {HEAD "[checkpoint]\nmonitor = val/mae\nmode = max\n[train]\nloss = mse\n",
-     "conf/t.ini:7: [checkpoint] mode: val/mae falls as it gets better: write mode = min"},
-    {HEAD "[eval]\nmetrics = mae\n", "conf/t.ini:6: [eval] metrics: mae needs loss = mse or huber"},
+     "conf/t.ini:7: [checkpoint] mode: val/mae falls as it gets better: write mode = min, or leave "
+     "it out"},
+    {HEAD "[eval]\nmetrics = mae\n", "conf/t.ini:6: [eval] metrics: mae needs loss = mse, huber, l1 or smooth_l1"},
     {HEAD "[dist]\nallreduce = ring\n", "conf/t.ini:6: [dist] allreduce: \"ring\" is not one of "
-                                        "auto, peer, shm, hierarchical, p2p, mpi"},
+                                        "auto, local, peer, shm, hierarchical, p2p, mpi"},
     {HEAD "[dist]\nshard_optimizer = yes\n[optimizer]\ntype = muon\n",
      "conf/t.ini:6: [dist] shard_optimizer: muon updates whole tensors, which ranks cannot divide"},
     {HEAD "[dist]\nreduce_dtype = f16\n", "conf/t.ini:6: [dist] reduce_dtype: \"f16\" is not one of f32, bf16"},

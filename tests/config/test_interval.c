@@ -95,20 +95,6 @@ static void test_durations(void **state)
     }
 }
 
-static void test_short_durations(void **state)
-{
-    char text[64];
-
-    (void)state;
-    assert_string_equal(charl__duration_short(0, text, sizeof text), "0:00:00");
-    assert_string_equal(charl__duration_short(5.9, text, sizeof text), "0:00:05");
-    assert_string_equal(charl__duration_short(86399, text, sizeof text), "23:59:59");
-    assert_string_equal(charl__duration_short(90000, text, sizeof text), "1-01:00:00");
-    assert_string_equal(charl__duration_short(-1, text, sizeof text), "?");
-    assert_string_equal(charl__duration_short((double)NAN, text, sizeof text), "?");
-    assert_string_equal(charl__duration_short((double)INFINITY, text, sizeof text), "?");
-}
-
 /* Every epoch is reported exactly once, by the step that completes it, also when batches straddle
  * epochs. */
 static void test_due(void **state)
@@ -147,7 +133,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_intervals),
         cmocka_unit_test(test_durations),
-        cmocka_unit_test(test_short_durations),
         cmocka_unit_test(test_due),
     };
 

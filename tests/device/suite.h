@@ -57,18 +57,18 @@ static inline bool charl_test_is_pocl(const charl_device *dev)
     return strcmp(charl_device_get_info(dev)->platform, "Portable Computing Language") == 0;
 }
 
-static inline charl_buffer *charl_test_buffer(charl_device *dev, size_t bytes)
+static inline charl__buffer *charl_test_buffer(charl_device *dev, size_t bytes)
 {
-    charl_buffer *b = NULL;
+    charl__buffer *b = NULL;
 
     charl_assert_ok(charl__buffer_create(dev, bytes, "test", &b));
     return b;
 }
 
 /* dst[to + i] = value for i < n, as 32-bit words. */
-static inline charl_launch charl_test_fill_launch(charl_buffer *dst, int64_t to, uint32_t value, int64_t n)
+static inline charl__launch charl_test_fill_launch(charl__buffer *dst, int64_t to, uint32_t value, int64_t n)
 {
-    return (charl_launch){
+    return (charl__launch){
         .file = "tensor/copy",
         .entry = "charl_fill",
         .global = {((size_t)n + 63) / 64 * 64},
@@ -80,10 +80,10 @@ static inline charl_launch charl_test_fill_launch(charl_buffer *dst, int64_t to,
 }
 
 /* dst[to + i] = src[from + i] */
-static inline charl_launch charl_test_copy_launch(charl_buffer *src, int64_t from, charl_buffer *dst, int64_t to,
-                                                  int64_t n)
+static inline charl__launch charl_test_copy_launch(charl__buffer *src, int64_t from, charl__buffer *dst, int64_t to,
+                                                   int64_t n)
 {
-    return (charl_launch){
+    return (charl__launch){
         .file = "tensor/copy",
         .entry = "charl_copy",
         .global = {((size_t)n + 63) / 64 * 64},

@@ -20,22 +20,22 @@ static void check_zero_and_transfers(charl_device *dev)
     static uint32_t src[WORDS], dst[WORDS], zero[WORDS];
 
     for (int q = 0; q < CHARL_QUEUE_COUNT; q++) {
-        charl_buffer *b = charl_test_buffer(dev, BYTES);
+        charl__buffer *b = charl_test_buffer(dev, BYTES);
 
         assert_ptr_equal(charl__buffer_device(b), dev);
         assert_true(charl__buffer_bytes(b) >= BYTES);
         memset(dst, 1, BYTES);
-        charl_assert_ok(charl__buffer_read((charl_queue)q, b, 0, dst, BYTES, true));
+        charl_assert_ok(charl__buffer_read((charl__queue)q, b, 0, dst, BYTES, true));
         assert_memory_equal(dst, zero, BYTES);
         fill_words(src, (uint32_t)q);
-        charl_assert_ok(charl__buffer_write((charl_queue)q, b, 0, src, BYTES, true));
-        charl_assert_ok(charl__buffer_write((charl_queue)q, b, 4 * 7, src, 4 * 3, true));
-        charl_assert_ok(charl__buffer_read((charl_queue)q, b, 4, dst, BYTES - 4, true));
+        charl_assert_ok(charl__buffer_write((charl__queue)q, b, 0, src, BYTES, true));
+        charl_assert_ok(charl__buffer_write((charl__queue)q, b, 4 * 7, src, 4 * 3, true));
+        charl_assert_ok(charl__buffer_read((charl__queue)q, b, 4, dst, BYTES - 4, true));
         memcpy(zero, src, BYTES); /* what is expected */
         memcpy(zero + 7, src, 4 * 3);
         assert_memory_equal(dst, zero + 1, BYTES - 4);
         memset(zero, 0, BYTES);
-        charl_assert_ok(charl__buffer_write((charl_queue)q, b, BYTES, src, 0, true));
+        charl_assert_ok(charl__buffer_write((charl__queue)q, b, BYTES, src, 0, true));
         charl__buffer_release(b);
     }
 }
@@ -54,7 +54,7 @@ static void check_large_pages(charl_device *dev)
     const size_t step = 1 << 18;
 
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-        charl_buffer *b = charl_test_buffer(dev, sizes[s]);
+        charl__buffer *b = charl_test_buffer(dev, sizes[s]);
 
         for (size_t at = 0; at + 8 <= sizes[s]; at += step) {
             uint64_t word = UINT64_MAX;
@@ -82,7 +82,7 @@ static void test_large_pages(void **state)
 
 static void check_ranges(charl_device *dev)
 {
-    charl_buffer *b = charl_test_buffer(dev, 64), *none = charl_test_buffer(dev, 0);
+    charl__buffer *b = charl_test_buffer(dev, 64), *none = charl_test_buffer(dev, 0);
     char byte[128];
     void *p = NULL;
 
@@ -101,11 +101,11 @@ static void check_ranges(charl_device *dev)
 static void check_fast_reads(charl_device *dev)
 {
     const size_t n = (size_t)36 << 18, bytes = 4 * n; /* two pieces of 16 MiB and a quarter */
-    charl_buffer *b = charl_test_buffer(dev, bytes);
+    charl__buffer *b = charl_test_buffer(dev, bytes);
     uint32_t *src = NULL, *dst = NULL;
 
-    charl_assert_ok(charl_alloc_array((int64_t)n, 4, &src));
-    charl_assert_ok(charl_alloc_array((int64_t)n, 4, &dst));
+    charl_assert_ok(charl__alloc_array((int64_t)n, 4, &src));
+    charl_assert_ok(charl__alloc_array((int64_t)n, 4, &dst));
     for (size_t i = 0; i < n; i++) {
         src[i] = (uint32_t)i * 2654435761u;
     }
@@ -143,12 +143,12 @@ static void test_ranges(void **state)
 static void check_map_and_wrap(charl_device *dev)
 {
     uint32_t *host = NULL;
-    charl_buffer *w = NULL, *b = charl_test_buffer(dev, 4096);
-    charl_launch copy;
+    charl__buffer *w = NULL, *b = charl_test_buffer(dev, 4096);
+    charl__launch copy;
     void *p = NULL;
 
     charl_assert_status(charl__buffer_wrap(dev, (char *)&host, 4096, &w), CHARL_ERR_INVALID);
-    charl_assert_ok(charl_alloc_aligned(4096, 8192, &host));
+    charl_assert_ok(charl__alloc_aligned(4096, 8192, &host));
     charl_assert_status(charl__buffer_wrap(dev, host, 0, &w), CHARL_ERR_INVALID);
     charl_assert_status(charl__buffer_wrap(dev, host + 1, 4096, &w), CHARL_ERR_INVALID);
     charl_assert_status(charl__buffer_wrap(dev, NULL, 4096, &w), CHARL_ERR_INVALID);
@@ -160,9 +160,9 @@ static void check_map_and_wrap(charl_device *dev)
     charl_assert_ok(charl_device_sync(dev));
     charl_assert_ok(charl__buffer_wrap(dev, host, 8192, &w));
     copy = charl_test_copy_launch(b, 0, w, 512, 1024);
-    charl_assert_ok(charl__launch(dev, &copy));
+    charl_assert_ok(charl__launch_enqueue(dev, &copy));
     charl_assert_ok(charl__buffer_map(CHARL_QUEUE_COMPUTE, w, 0, 8192, &p));
-    if (charl__device_facts(dev)->zero_copy) {
+    if (charl__device_facts_get(dev)->zero_copy) {
         assert_ptr_equal(p, host);
         assert_int_equal(charl_device_get_memory(dev).in_use, 4096);
     }
@@ -185,11 +185,11 @@ static void test_map_and_wrap(void **state)
  * afterwards. */
 static void check_pinned_wrap(charl_device *dev)
 {
-    charl_buffer *b = charl_test_buffer(dev, BYTES);
+    charl__buffer *b = charl_test_buffer(dev, BYTES);
     charl_pinned *p = NULL;
     uint32_t *host = NULL;
 
-    charl_assert_ok(charl_alloc_aligned(4096, 2 * BYTES, &host));
+    charl_assert_ok(charl__alloc_aligned(4096, 2 * BYTES, &host));
     charl_assert_status(charl__pinned_wrap(dev, host, 0, &p), CHARL_ERR_INVALID);
     charl_assert_status(charl__pinned_wrap(dev, host + 1, BYTES, &p), CHARL_ERR_INVALID);
     charl_assert_status(charl__pinned_wrap(dev, NULL, BYTES, &p), CHARL_ERR_INVALID);
@@ -197,7 +197,7 @@ static void check_pinned_wrap(charl_device *dev)
     charl_assert_ok(charl__pinned_wrap(dev, host, 2 * BYTES, &p));
     charl_assert_ok(charl__buffer_write(CHARL_QUEUE_UPLOAD, b, 0, host, BYTES, true));
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_DOWNLOAD, b, 0, host + WORDS, BYTES, false));
-    charl__pinned_destroy(p); /* waits for the transfer */
+    charl_pinned_destroy(p); /* waits for the transfer */
     assert_memory_equal(host, host + WORDS, BYTES);
     charl__buffer_release(b);
     charl_free(host);
@@ -213,20 +213,20 @@ static void test_pinned_wrap(void **state)
 static void check_events(charl_device *dev)
 {
     charl_pinned *up = NULL, *down = NULL;
-    charl_event *arrived = NULL, *moved = NULL, *back = NULL;
-    charl_buffer *a = charl_test_buffer(dev, BYTES), *b = charl_test_buffer(dev, BYTES);
-    const charl_launch copy = charl_test_copy_launch(a, 0, b, 0, WORDS);
+    charl__event *arrived = NULL, *moved = NULL, *back = NULL;
+    charl__buffer *a = charl_test_buffer(dev, BYTES), *b = charl_test_buffer(dev, BYTES);
+    const charl__launch copy = charl_test_copy_launch(a, 0, b, 0, WORDS);
     void *src = NULL, *dst = NULL;
     bool done = false;
 
-    charl_assert_ok(charl__pinned_create(dev, BYTES, &up, &src));
-    charl_assert_ok(charl__pinned_create(dev, BYTES, &down, &dst));
+    charl_assert_ok(charl_pinned_create(dev, BYTES, &up, &src));
+    charl_assert_ok(charl_pinned_create(dev, BYTES, &down, &dst));
     for (uint32_t round = 0; round < 20; round++) {
         fill_words(src, round);
         charl_assert_ok(charl__buffer_write(CHARL_QUEUE_UPLOAD, a, 0, src, BYTES, false));
         charl_assert_ok(charl__event_record(dev, CHARL_QUEUE_UPLOAD, &arrived));
         charl_assert_ok(charl__queue_wait(dev, CHARL_QUEUE_COMPUTE, arrived));
-        charl_assert_ok(charl__launch(dev, &copy));
+        charl_assert_ok(charl__launch_enqueue(dev, &copy));
         charl_assert_ok(charl__event_record(dev, CHARL_QUEUE_COMPUTE, &moved));
         charl_assert_ok(charl__queue_wait(dev, CHARL_QUEUE_DOWNLOAD, moved));
         if (round % 2 == 0) {
@@ -245,9 +245,9 @@ static void check_events(charl_device *dev)
         charl__event_release(back);
     }
     charl__event_release(NULL);
-    charl__pinned_destroy(up);
-    charl__pinned_destroy(down);
-    charl__pinned_destroy(NULL);
+    charl_pinned_destroy(up);
+    charl_pinned_destroy(down);
+    charl_pinned_destroy(NULL);
     charl__buffer_release(a);
     charl__buffer_release(b);
 }
@@ -267,7 +267,7 @@ static void test_budget(void **state)
         const double mib = 1 << 20;
         charl_device *dev = charl_test_open(i, 0);
         const int64_t kept = charl_device_get_memory(dev).in_use; /* of the device itself */
-        charl_buffer *a = NULL, *b = NULL;
+        charl__buffer *a = NULL, *b = NULL;
         charl_device_memory m;
         char text[64];
 
@@ -294,7 +294,7 @@ static void test_budget(void **state)
 static void check_too_large(charl_device *dev)
 {
     const charl_device_info *info = charl_device_get_info(dev);
-    charl_buffer *b = NULL;
+    charl__buffer *b = NULL;
 
     charl_assert_status(charl__buffer_create(dev, (size_t)info->max_alloc_bytes + 1, "arena", &b), CHARL_ERR_NOMEM);
     charl_assert_message("arena needs");
@@ -319,7 +319,7 @@ static void test_order_of_release(void **state)
 
     for (int i = 0; i < count; i++) {
         charl_device *dev = charl_test_open(i, 0);
-        charl_buffer *b = charl_test_buffer(dev, 64), *again = charl__buffer_retain(b);
+        charl__buffer *b = charl_test_buffer(dev, 64), *again = charl__buffer_retain(b);
         uint32_t word = 1;
 
         charl__buffer_release(b);

@@ -9,8 +9,8 @@ static charl_status scenario(void *ctx)
 {
     charl_status st = CHARL_OK;
     charl_device *dev = ctx;
-    charl_export *e = NULL;
-    charl_buffer *a = NULL, *b = NULL;
+    charl__device_export *e = NULL;
+    charl__buffer *a = NULL, *b = NULL;
 
     CHARL_TRY_CLEANUP(charl__export_create(dev, BYTES, "a test", &e));
     CHARL_TRY_CLEANUP(charl__buffer_import(dev, charl__export_fd(e), BYTES, &a));
@@ -28,8 +28,8 @@ static void check_sharing(charl_device *dev)
     const uint32_t sent[3] = {1, 2, 0xfffffff0};
     uint32_t got[3] = {9, 9, 9};
     const char *why = NULL;
-    charl_export *e = NULL;
-    charl_buffer *a = NULL, *b = NULL;
+    charl__device_export *e = NULL;
+    charl__buffer *a = NULL, *b = NULL;
 
     if (charl__export_kind(dev, &why) == CHARL_SHARED_NONE) {
         assert_non_null(why);
@@ -63,8 +63,8 @@ static void test_an_export_is_the_same_memory_everywhere(void **state)
 static void check_limits(charl_device *dev)
 {
     const char *why = NULL;
-    charl_export *e = NULL;
-    charl_buffer *b = NULL;
+    charl__device_export *e = NULL;
+    charl__buffer *b = NULL;
 
     if (charl__export_kind(dev, &why) == CHARL_SHARED_HOST) {
         charl_assert_status(charl__export_create(dev, (size_t)1 << 60, "a test", &e), CHARL_ERR_NOMEM);

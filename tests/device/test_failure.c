@@ -3,18 +3,18 @@
 
 #include "device/cl_private.h"
 
-static void launch(charl_device *dev, charl_buffer *b, const char *label)
+static void launch(charl_device *dev, charl__buffer *b, const char *label)
 {
-    charl_launch l = charl_test_fill_launch(b, 0, 1, 64);
+    charl__launch l = charl_test_fill_launch(b, 0, 1, 64);
 
     l.label = label;
-    charl_assert_ok(charl__launch(dev, &l));
+    charl_assert_ok(charl__launch_enqueue(dev, &l));
 }
 
 /* NVIDIA's driver fails to build any program after a fault; the kernel being built is innocent. */
 static void check_build_after_fault(charl_device *dev)
 {
-    charl_buffer *b = charl_test_buffer(dev, 256);
+    charl__buffer *b = charl_test_buffer(dev, 256);
     const char *const source[3] = {"", "", "kernel void k(void) {}"};
     cl_program program = NULL;
 
@@ -71,8 +71,8 @@ static void test_the_largest_buffer(void **state)
         const size_t bytes = (size_t)info->max_alloc_bytes / 64 * 64;
 
         if (info->kind == CHARL_DEVICE_GPU) {
-            charl_buffer *b = charl_test_buffer(dev, bytes);
-            const charl_launch last = charl_test_fill_launch(b, (int64_t)bytes / 4 - 2, 7, 2);
+            charl__buffer *b = charl_test_buffer(dev, bytes);
+            const charl__launch last = charl_test_fill_launch(b, (int64_t)bytes / 4 - 2, 7, 2);
             uint64_t word = 1;
 
             for (size_t at = 0; at + 8 <= bytes; at += ((size_t)1 << 29) - 8) {
@@ -81,7 +81,7 @@ static void test_the_largest_buffer(void **state)
             }
             charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, bytes - 8, &word, 8, true));
             assert_int_equal(word, 0);
-            charl_assert_ok(charl__launch(dev, &last));
+            charl_assert_ok(charl__launch_enqueue(dev, &last));
             charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, bytes - 8, &word, 8, true));
             assert_true(word == 0x0000000700000007u);
             charl__buffer_release(b);

@@ -5,7 +5,7 @@
 
 enum { WORDS = 3000, STEPS = 23 };
 
-static void expect_words(charl_buffer *b, int64_t at, int64_t n, uint32_t want)
+static void expect_words(charl__buffer *b, int64_t at, int64_t n, uint32_t want)
 {
     static uint32_t got[WORDS];
 
@@ -17,16 +17,16 @@ static void expect_words(charl_buffer *b, int64_t at, int64_t n, uint32_t want)
 
 static void check_offsets(charl_device *dev)
 {
-    charl_buffer *b = charl_test_buffer(dev, 4 * WORDS);
-    charl_launch fill = charl_test_fill_launch(b, 100, 7, 50);
+    charl__buffer *b = charl_test_buffer(dev, 4 * WORDS);
+    charl__launch fill = charl_test_fill_launch(b, 100, 7, 50);
 
-    charl_assert_ok(charl__launch(dev, &fill));
+    charl_assert_ok(charl__launch_enqueue(dev, &fill));
     expect_words(b, 0, 100, 0);
     expect_words(b, 100, 50, 7);
     expect_words(b, 150, WORDS - 150, 0);
     fill.global[0] = 0; /* nothing to do is nothing launched, whatever the rest says */
     fill.entry = "no_such_kernel";
-    charl_assert_ok(charl__launch(dev, &fill));
+    charl_assert_ok(charl__launch_enqueue(dev, &fill));
     charl__buffer_release(b);
 }
 
@@ -40,16 +40,16 @@ static void test_offsets(void **state)
 static void check_order(charl_device *dev)
 {
     enum { TURNS = 40 };
-    static const charl_queue queue[2] = {CHARL_QUEUE_COMPUTE, CHARL_QUEUE_COMM};
-    charl_buffer *b = charl_test_buffer(dev, 4 * WORDS);
-    charl_event *last = NULL;
+    static const charl__queue queue[2] = {CHARL_QUEUE_COMPUTE, CHARL_QUEUE_COMM};
+    charl__buffer *b = charl_test_buffer(dev, 4 * WORDS);
+    charl__event *last = NULL;
 
     for (int turn = 0; turn < TURNS; turn++) {
-        charl_launch fill = charl_test_fill_launch(b, turn, (uint32_t)turn + 1, WORDS - turn);
+        charl__launch fill = charl_test_fill_launch(b, turn, (uint32_t)turn + 1, WORDS - turn);
 
         fill.queue = queue[turn % 2];
         fill.after = last;
-        charl_assert_ok(charl__launch(dev, &fill));
+        charl_assert_ok(charl__launch_enqueue(dev, &fill));
         charl__event_release(last);
         charl_assert_ok(charl__event_record(dev, fill.queue, &last));
     }
@@ -65,7 +65,7 @@ static void check_order(charl_device *dev)
 static charl_status record(void *ctx)
 {
     charl_status st = CHARL_OK;
-    charl_event *e = NULL;
+    charl__event *e = NULL;
 
     CHARL_TRY_CLEANUP(charl__event_record(ctx, CHARL_QUEUE_COMM, &e));
 cleanup:
@@ -78,13 +78,13 @@ static void check_commands(charl_device *dev)
 {
     const int64_t other = charl__queue_commands(dev, CHARL_QUEUE_COMM);
     int64_t n = charl__queue_commands(dev, CHARL_QUEUE_COMPUTE);
-    charl_buffer *b = charl_test_buffer(dev, 4 * WORDS);
-    charl_launch fill = charl_test_fill_launch(b, 0, 1, WORDS);
+    charl__buffer *b = charl_test_buffer(dev, 4 * WORDS);
+    charl__launch fill = charl_test_fill_launch(b, 0, 1, WORDS);
     uint32_t word = 0;
     void *p = NULL;
 
     assert_int_equal(charl__queue_commands(dev, CHARL_QUEUE_COMPUTE), ++n); /* its zeros */
-    charl_assert_ok(charl__launch(dev, &fill));
+    charl_assert_ok(charl__launch_enqueue(dev, &fill));
     assert_int_equal(charl__queue_commands(dev, CHARL_QUEUE_COMPUTE), ++n);
     charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, b, 0, &word, 4, true));
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, &word, 4, true));
@@ -99,15 +99,15 @@ static void check_commands(charl_device *dev)
 /* The last argument of charl_fill changes from launch to launch, and the number of work-groups. */
 static void check_prepared(charl_device *dev)
 {
-    charl_buffer *b = charl_test_buffer(dev, 4 * WORDS);
-    charl_launch fill = charl_test_fill_launch(b, 100, 7, 50);
-    charl_event *last = NULL;
-    charl_prepared *p = NULL;
+    charl__buffer *b = charl_test_buffer(dev, 4 * WORDS);
+    charl__launch fill = charl_test_fill_launch(b, 100, 7, 50);
+    charl__event *last = NULL;
+    charl__prepared *p = NULL;
 
     fill.queue = CHARL_QUEUE_COMM;
     charl_assert_ok(charl__prepared_create(dev, &fill, 1, &p));
     for (int n = 40; n <= 1000; n += 960) {
-        const charl_arg count = charl__i64(n);
+        const charl__arg count = charl__i64(n);
 
         charl__event_release(last);
         charl_assert_ok(charl__event_record(dev, CHARL_QUEUE_COMPUTE, &last));
@@ -121,7 +121,7 @@ static void check_prepared(charl_device *dev)
     expect_words(b, 0, 100, 0);
     charl__event_release(last);
     charl__prepared_destroy(p);
-    fill.args[2] = (charl_arg){.kind = CHARL_ARG_END};
+    fill.args[2] = (charl__arg){.kind = CHARL_ARG_END};
     charl_assert_status(charl__prepared_create(dev, &fill, 1, &p), CHARL_ERR_INVALID);
     assert_null(p);
     charl__prepared_destroy(p);
@@ -159,20 +159,20 @@ static void check_wide(charl_device *dev)
                    "    scratch[0] = f;\n"
                    "    out[out_at + 3] = as_int(scratch[0]);\n"
                    "}\n");
-    charl_buffer *b = charl_test_buffer(dev, 64);
+    charl__buffer *b = charl_test_buffer(dev, 64);
     int64_t got[4] = {0};
 
     charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
     charl_assert_ok(
-        charl__launch(dev, &(charl_launch){.file = "wide",
-                                           .entry = "wide",
-                                           .global = {1},
-                                           .args = {charl__raw(CHARL_ARG_OUT, b),
-                                                    {.kind = CHARL_ARG_IN, .v.offset = ((int64_t)5 << 31) + 3},
-                                                    charl__i32(-5),
-                                                    charl__i64(-((int64_t)1 << 40)),
-                                                    charl__f32(-0.0f),
-                                                    charl__local(16)}}));
+        charl__launch_enqueue(dev, &(charl__launch){.file = "wide",
+                                                    .entry = "wide",
+                                                    .global = {1},
+                                                    .args = {charl__raw(CHARL_ARG_OUT, b),
+                                                             {.kind = CHARL_ARG_IN, .v.offset = ((int64_t)5 << 31) + 3},
+                                                             charl__i32(-5),
+                                                             charl__i64(-((int64_t)1 << 40)),
+                                                             charl__f32(-0.0f),
+                                                             charl__local(16)}}));
     charl__env_set(CHARL_ENV_KERNEL_DIR, NULL);
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, got, sizeof got, true));
     assert_true(got[0] == ((int64_t)5 << 31) + 3);
@@ -187,22 +187,22 @@ static void test_wide(void **state)
     charl_test_each_device(check_wide);
 }
 
-static void refuse(charl_device *dev, const charl_launch *l, const char *part)
+static void refuse(charl_device *dev, const charl__launch *l, const char *part)
 {
-    const charl_device_counters before = charl__device_counters(dev);
+    const charl__device_counters before = charl__device_counters_get(dev);
 
-    charl_assert_status(charl__launch(dev, l), CHARL_ERR_INVALID);
+    charl_assert_status(charl__launch_enqueue(dev, l), CHARL_ERR_INVALID);
     charl_assert_message(part);
-    assert_int_equal(charl__device_counters(dev).launches, before.launches);
+    assert_int_equal(charl__device_counters_get(dev).launches, before.launches);
 }
 
 static void check_refusals(charl_device *dev)
 {
     const int max = charl_device_get_info(dev)->max_group;
-    charl_buffer *b = charl_test_buffer(dev, 4 * WORDS);
-    charl_launch l = charl_test_fill_launch(b, 0, 1, 100);
+    charl__buffer *b = charl_test_buffer(dev, 4 * WORDS);
+    charl__launch l = charl_test_fill_launch(b, 0, 1, 100);
 
-    l.args[2] = (charl_arg){.kind = CHARL_ARG_END};
+    l.args[2] = (charl__arg){.kind = CHARL_ARG_END};
     refuse(dev, &l, "kernel charl_fill of tensor/copy.cl takes 4 arguments, 3 are given");
     l = charl_test_fill_launch(b, 0, 1, 100);
     l.args[0] = charl__i32(1);
@@ -230,9 +230,9 @@ static void check_refusals(charl_device *dev)
     l.args[0].kind = CHARL_ARG_OUT;
     refuse(dev, &l, "overlap");
     l = charl_test_copy_launch(b, 0, b, 0, 100); /* elementwise in place */
-    charl_assert_ok(charl__launch(dev, &l));
+    charl_assert_ok(charl__launch_enqueue(dev, &l));
     l = charl_test_copy_launch(b, 0, b, 100, 100); /* neighbours */
-    charl_assert_ok(charl__launch(dev, &l));
+    charl_assert_ok(charl__launch_enqueue(dev, &l));
     charl__buffer_release(b);
 }
 
@@ -246,8 +246,8 @@ static void test_foreign_buffer(void **state)
 {
     (void)state;
     charl_device *a = NULL, *b = NULL;
-    charl_buffer *x = NULL;
-    charl_launch l;
+    charl__buffer *x = NULL;
+    charl__launch l;
 
     (void)charl_test_device_count();
     a = charl_test_open(0, 0);
@@ -261,26 +261,26 @@ static void test_foreign_buffer(void **state)
 }
 
 /* x = 1, then STEPS times: y = x, x = y shifted by one word; the same directly and replayed. */
-static void enqueue_steps(charl_device *dev, charl_buffer *x, charl_buffer *y)
+static void enqueue_steps(charl_device *dev, charl__buffer *x, charl__buffer *y)
 {
     for (int i = 0; i < STEPS; i++) {
         char label[32];
-        charl_launch l = charl_test_copy_launch(x, 0, y, 1, WORDS - 1);
+        charl__launch l = charl_test_copy_launch(x, 0, y, 1, WORDS - 1);
 
         snprintf(label, sizeof label, "step %d", i);
         l.label = label; /* dies before the replay */
-        charl_assert_ok(charl__launch(dev, &l));
+        charl_assert_ok(charl__launch_enqueue(dev, &l));
         l = charl_test_copy_launch(y, 0, x, 0, WORDS);
-        charl_assert_ok(charl__launch(dev, &l));
+        charl_assert_ok(charl__launch_enqueue(dev, &l));
     }
 }
 
 static void check_recording(charl_device *dev)
 {
     static uint32_t start[WORDS], direct[WORDS], replayed[WORDS];
-    charl_buffer *x = charl_test_buffer(dev, 4 * WORDS), *y = charl_test_buffer(dev, 4 * WORDS);
-    charl_recording *r = NULL, *second = NULL;
-    charl_device_counters before, after;
+    charl__buffer *x = charl_test_buffer(dev, 4 * WORDS), *y = charl_test_buffer(dev, 4 * WORDS);
+    charl__recording *r = NULL, *second = NULL;
+    charl__device_counters before, after;
 
     for (uint32_t i = 0; i < WORDS; i++) {
         start[i] = i * 2654435761u;
@@ -292,18 +292,18 @@ static void check_recording(charl_device *dev)
     charl_assert_ok(charl__record_begin(dev, &r));
     charl_assert_status(charl__record_begin(dev, &second), CHARL_ERR_INVALID);
     assert_null(second);
-    before = charl__device_counters(dev);
+    before = charl__device_counters_get(dev);
     enqueue_steps(dev, x, y);
     charl_assert_ok(charl__record_end(dev, CHARL_OK));
     assert_int_equal(charl__recording_count(r), 2 * STEPS);
-    assert_int_equal(charl__device_counters(dev).launches, before.launches);
+    assert_int_equal(charl__device_counters_get(dev).launches, before.launches);
 
     charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, x, 0, start, sizeof start, true));
-    before = charl__device_counters(dev);
+    before = charl__device_counters_get(dev);
     charl_assert_ok(charl__recording_replay(r, 0, 5));
     charl_assert_ok(charl__recording_replay(r, 5, 5));
     charl_assert_ok(charl__recording_replay(r, 5, 2 * STEPS));
-    after = charl__device_counters(dev);
+    after = charl__device_counters_get(dev);
     assert_int_equal(after.launches - before.launches, 2 * STEPS);
     assert_int_equal(after.kernels_created, before.kernels_created);
     assert_int_equal(after.programs_built, before.programs_built);
@@ -332,17 +332,17 @@ static void test_recording(void **state)
  */
 static void check_recording_failure(charl_device *dev)
 {
-    charl_buffer *b = charl_test_buffer(dev, 4 * WORDS);
-    charl_launch good = charl_test_fill_launch(b, 0, 3, 100), bad = good;
-    charl_recording *r = NULL;
+    charl__buffer *b = charl_test_buffer(dev, 4 * WORDS);
+    charl__launch good = charl_test_fill_launch(b, 0, 3, 100), bad = good;
+    charl__recording *r = NULL;
 
-    bad.args[2] = (charl_arg){.kind = CHARL_ARG_END};
+    bad.args[2] = (charl__arg){.kind = CHARL_ARG_END};
     charl_assert_ok(charl__record_begin(dev, &r));
-    charl_assert_ok(charl__launch(dev, &good));
-    charl_assert_status(charl__launch(dev, &bad), CHARL_ERR_INVALID);
+    charl_assert_ok(charl__launch_enqueue(dev, &good));
+    charl_assert_status(charl__launch_enqueue(dev, &bad), CHARL_ERR_INVALID);
     assert_int_equal(charl__recording_count(r), 1);
     charl__recording_destroy(r);
-    charl_assert_ok(charl__launch(dev, &good)); /* directly again */
+    charl_assert_ok(charl__launch_enqueue(dev, &good)); /* directly again */
     expect_words(b, 0, 100, 3);
     charl__buffer_release(b);
 }
@@ -357,9 +357,9 @@ static void test_recording_failure(void **state)
 static void test_pairs(void **state)
 {
     static const charl__env_id off[] = {CHARL_ENV_NO_FUSION, CHARL_ENV_CHECK_FINITE};
-    charl_buffer *const b = (charl_buffer *)(void *)state, *const other = b + 1; /* not looked into */
-    charl_launch lead = charl_test_copy_launch(b, 0, b, 100, 50), l;
-    const charl_launch *first = NULL;
+    charl__buffer *const b = (charl__buffer *)(void *)state, *const other = b + 1; /* not looked into */
+    charl__launch lead = charl_test_copy_launch(b, 0, b, 100, 50), l;
+    const charl__launch *first = NULL;
 
     lead.pair_first = true;
     l = charl_test_copy_launch(b, 0, b, 150, 50);
@@ -392,29 +392,29 @@ static void test_pairs(void **state)
  * record. */
 static void check_ring(charl_device *dev)
 {
-    charl_ring *ring = NULL, *bad = NULL;
-    charl_buffer *log = charl_test_buffer(dev, 4 * 8 * STEPS);
-    charl_device_counters before;
+    charl__ring *ring = NULL, *bad = NULL;
+    charl__buffer *log = charl_test_buffer(dev, 4 * 8 * STEPS);
+    charl__device_counters before;
     uint32_t got[8 * STEPS], record[8];
 
     charl_assert_status(charl__ring_create(dev, 0, 1, &bad), CHARL_ERR_INVALID);
     charl_assert_status(charl__ring_create(dev, 32, 0, &bad), CHARL_ERR_INVALID);
     charl_assert_ok(charl__ring_create(dev, sizeof record, 3, &ring));
-    before = charl__device_counters(dev);
+    before = charl__device_counters_get(dev);
     for (uint32_t step = 0; step < STEPS; step++) {
-        charl_launch copy = charl_test_copy_launch(charl__ring_buffer(ring), 0, log, 8 * (int64_t)step, 8);
+        charl__launch copy = charl_test_copy_launch(charl__ring_buffer(ring), 0, log, 8 * (int64_t)step, 8);
 
         for (uint32_t i = 0; i < 8; i++) {
             record[i] = 1000 * step + i;
         }
         charl_assert_ok(charl__ring_push(ring, record));
         memset(record, 0xff, sizeof record); /* the ring keeps its own copy */
-        charl_assert_ok(charl__launch(dev, &copy));
+        charl_assert_ok(charl__launch_enqueue(dev, &copy));
     }
-    assert_int_equal(charl__device_counters(dev).buffers_created, before.buffers_created);
-    assert_int_equal(charl__device_counters(dev).transfers, before.transfers + STEPS);
-    assert_int_equal(charl__device_counters(dev).host_waits, before.host_waits);
-    assert_true(charl__device_counters(dev).ring_waits <= before.ring_waits + STEPS - 3);
+    assert_int_equal(charl__device_counters_get(dev).buffers_created, before.buffers_created);
+    assert_int_equal(charl__device_counters_get(dev).transfers, before.transfers + STEPS);
+    assert_int_equal(charl__device_counters_get(dev).host_waits, before.host_waits);
+    assert_true(charl__device_counters_get(dev).ring_waits <= before.ring_waits + STEPS - 3);
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, log, 0, got, sizeof got, true));
     for (uint32_t i = 0; i < 8 * STEPS; i++) {
         assert_int_equal(got[i], 1000 * (i / 8) + i % 8);
@@ -435,8 +435,8 @@ static void test_ring(void **state)
 static void check_events(charl_device *dev)
 {
     enum { MANY = 300 };
-    charl_event *e[MANY];
-    const charl_device_counters before = charl__device_counters(dev);
+    charl__event *e[MANY];
+    const charl__device_counters before = charl__device_counters_get(dev);
     const long allocated = charl__allocated(), live = charl__live();
     long extra;
 
@@ -453,7 +453,7 @@ static void check_events(charl_device *dev)
         }
         assert_int_equal(charl__live(), live);
     }
-    assert_int_equal(charl__device_counters(dev).events, before.events + 2 * MANY);
+    assert_int_equal(charl__device_counters_get(dev).events, before.events + 2 * MANY);
     for (int i = 0; i < MANY; i++) { /* one at a time */
         charl_assert_ok(charl__event_record(dev, CHARL_QUEUE_COMPUTE, &e[0]));
         charl__event_release(e[0]);
@@ -471,9 +471,9 @@ static void test_sync(void **state)
 {
     (void)state;
     charl_device *dev = NULL;
-    charl_buffer *b = NULL;
-    charl_launch l;
-    charl_device_counters before;
+    charl__buffer *b = NULL;
+    charl__launch l;
+    charl__device_counters before;
 
     (void)charl_test_device_count();
     charl__env_set(CHARL_ENV_SYNC, "1");
@@ -481,9 +481,9 @@ static void test_sync(void **state)
     charl__env_set(CHARL_ENV_SYNC, NULL);
     b = charl_test_buffer(dev, 4 * WORDS);
     l = charl_test_fill_launch(b, 0, 9, WORDS);
-    before = charl__device_counters(dev);
-    charl_assert_ok(charl__launch(dev, &l));
-    assert_int_equal(charl__device_counters(dev).host_waits, before.host_waits + 1);
+    before = charl__device_counters_get(dev);
+    charl_assert_ok(charl__launch_enqueue(dev, &l));
+    assert_int_equal(charl__device_counters_get(dev).host_waits, before.host_waits + 1);
     expect_words(b, 0, WORDS, 9);
     charl__buffer_release(b);
     charl_device_close(dev);

@@ -15,12 +15,12 @@ enum { WORDS = 256, PROCESSES = 4 };
 static charl_status run_once(charl_device *dev, uint32_t value, uint32_t *got)
 {
     charl_status st = CHARL_OK;
-    charl_buffer *b = NULL;
-    charl_launch l;
+    charl__buffer *b = NULL;
+    charl__launch l;
 
     CHARL_TRY_CLEANUP(charl__buffer_create(dev, 4 * WORDS, "words", &b));
     l = charl_test_fill_launch(b, 0, value, WORDS);
-    CHARL_TRY_CLEANUP(charl__launch(dev, &l));
+    CHARL_TRY_CLEANUP(charl__launch_enqueue(dev, &l));
     CHARL_TRY_CLEANUP(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, got, 4 * WORDS, true));
 cleanup:
     charl__buffer_release(b);
@@ -38,7 +38,7 @@ static int64_t built(int index)
     for (int i = 0; i < WORDS; i++) {
         assert_int_equal(got[i], 6);
     }
-    n = charl__device_counters(dev).programs_built;
+    n = charl__device_counters_get(dev).programs_built;
     charl_device_close(dev);
     return n;
 }
@@ -191,7 +191,7 @@ static void check_pocl(charl_device *dev)
     char *dir = charl_test_kernel_dir("wave.cl",
                                       "kernel void wave(global float *x, ulong at, float a) { x[at] = cospi(a); }\n");
     const bool old = strncmp(charl_device_get_info(dev)->driver, "3.", 2) == 0;
-    charl_buffer *b = charl_test_buffer(dev, 64);
+    charl__buffer *b = charl_test_buffer(dev, 64);
     uint32_t got[WORDS] = {0};
     float x = 0;
 
@@ -201,18 +201,18 @@ static void check_pocl(charl_device *dev)
     charl_assert_ok(run_once(dev, 5, got));
     assert_int_equal(got[WORDS - 1], 5);
     if (old) { /* later ones may put their headers together otherwise, and build the long way */
-        assert_int_equal(charl__device_counters(dev).programs_with_header, 0);
+        assert_int_equal(charl__device_counters_get(dev).programs_with_header, 0);
     }
     charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
-    charl_assert_ok(charl__launch(dev, &(charl_launch){.file = "wave",
-                                                       .entry = "wave",
-                                                       .global = {1},
-                                                       .args = {charl__raw(CHARL_ARG_OUT, b), charl__f32(1)}}));
+    charl_assert_ok(charl__launch_enqueue(
+        dev,
+        &(charl__launch){
+            .file = "wave", .entry = "wave", .global = {1}, .args = {charl__raw(CHARL_ARG_OUT, b), charl__f32(1)}}));
     charl__env_set(CHARL_ENV_KERNEL_DIR, NULL);
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, &x, sizeof x, true));
     assert_true(x == -1.0f);
-    assert_int_equal(charl__device_counters(dev).programs_built, 2);
-    assert_true(charl__device_counters(dev).programs_with_header >= 1);
+    assert_int_equal(charl__device_counters_get(dev).programs_built, 2);
+    assert_true(charl__device_counters_get(dev).programs_with_header >= 1);
 done:
     charl__buffer_release(b);
     charl_test_tempdir_remove(dir);
@@ -305,20 +305,20 @@ static int run_alone(const char *cache)
 static void check_errors(charl_device *dev)
 {
     char *dir = charl_test_kernel_dir("bad.cl", "kernel void bad(global int *x, ulong at) { x[at] = nonsense; }\n");
-    charl_launch l = {.file = "absent", .entry = "x", .global = {1}};
+    charl__launch l = {.file = "absent", .entry = "x", .global = {1}};
 
-    charl_assert_status(charl__launch(dev, &l), CHARL_ERR_KERNEL);
+    charl_assert_status(charl__launch_enqueue(dev, &l), CHARL_ERR_KERNEL);
     charl_assert_message("there is no kernel file absent.cl");
     l.file = "tensor/copy";
-    charl_assert_status(charl__launch(dev, &l), CHARL_ERR_KERNEL);
+    charl_assert_status(charl__launch_enqueue(dev, &l), CHARL_ERR_KERNEL);
     charl_assert_message("copy.cl has no kernel x");
     charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
     l.file = "bad";
-    charl_assert_status(charl__launch(dev, &l), CHARL_ERR_KERNEL);
+    charl_assert_status(charl__launch_enqueue(dev, &l), CHARL_ERR_KERNEL);
     charl_assert_message("bad.cl does not build on");
     charl_assert_message("nonsense");
     l.file = "gone";
-    charl_assert_status(charl__launch(dev, &l), CHARL_ERR_KERNEL);
+    charl_assert_status(charl__launch_enqueue(dev, &l), CHARL_ERR_KERNEL);
     charl_assert_message("CHARL_KERNEL_DIR");
     charl__env_set(CHARL_ENV_KERNEL_DIR, NULL);
     charl_test_tempdir_remove(dir);
@@ -334,16 +334,16 @@ static void test_errors(void **state)
 static void check_retarget(charl_device *dev)
 {
     char *dir = charl_test_kernel_dir("bad.cl", "kernel void bad(global int *x, ulong at) { x[at] = nonsense; }\n");
-    charl_buffer *b = charl_test_buffer(dev, 64);
-    charl_launch l = charl_test_fill_launch(b, 0, 1, 4);
+    charl__buffer *b = charl_test_buffer(dev, 64);
+    charl__launch l = charl_test_fill_launch(b, 0, 1, 4);
 
     l.sm90a.shared_bytes = 65536;
-    charl_assert_status(charl__launch(dev, &l), CHARL_ERR_KERNEL);
+    charl_assert_status(charl__launch_enqueue(dev, &l), CHARL_ERR_KERNEL);
     charl_assert_message("copy.cl for sm_90a on");
-    charl_assert_message(charl__device_facts(dev)->wgmma ? "no array" : "no PTX");
+    charl_assert_message(charl__device_facts_get(dev)->wgmma ? "no array" : "no PTX");
     charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
     l.file = "bad";
-    charl_assert_status(charl__launch(dev, &l), CHARL_ERR_KERNEL);
+    charl_assert_status(charl__launch_enqueue(dev, &l), CHARL_ERR_KERNEL);
     charl_assert_message("bad.cl does not build on");
     charl_assert_message("nonsense");
     charl__env_set(CHARL_ENV_KERNEL_DIR, NULL);
@@ -362,8 +362,8 @@ static void check_defines(charl_device *dev)
 {
     char *dir = charl_test_kernel_dir("n.cl", "kernel void n(global int *x, ulong at) { x[at] = N; }\n");
     char *dump = charl_test_tempdir();
-    charl_buffer *b = charl_test_buffer(dev, 64);
-    charl_launch l = {.file = "n", .entry = "n", .global = {1}, .args = {charl__raw(CHARL_ARG_OUT, b)}};
+    charl__buffer *b = charl_test_buffer(dev, 64);
+    charl__launch l = {.file = "n", .entry = "n", .global = {1}, .args = {charl__raw(CHARL_ARG_OUT, b)}};
     int32_t got = 0;
 
     charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
@@ -373,7 +373,7 @@ static void check_defines(charl_device *dev)
 
         snprintf(text, sizeof text, "#define N %d\n", n % 3);
         l.defines = text;
-        charl_assert_ok(charl__launch(dev, &l));
+        charl_assert_ok(charl__launch_enqueue(dev, &l));
         charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, &got, 4, true));
         assert_int_equal(got, n % 3);
     }
@@ -407,7 +407,7 @@ static void check_contraction(charl_device *dev)
     char *dir =
         charl_test_kernel_dir("mad.cl", "kernel void twice(global float *x, ulong at, float a, float c)\n"
                                         "{ x[at] = a * a + c; x[at + 1] = (x[at] != x[at]) + fma(a, a, c); }\n");
-    charl_buffer *b = charl_test_buffer(dev, 64);
+    charl__buffer *b = charl_test_buffer(dev, 64);
     const float a = 1.0f + 0x1p-12f;
     float got[2] = {0};
     FILE *in = fopen("kernels/prelude/common.clh", "r"), *out = fopen(charl_test_path(dir, "prelude/common.clh"), "w");
@@ -421,11 +421,11 @@ static void check_contraction(charl_device *dev)
     fclose(in);
     assert_int_equal(fclose(out), 0);
     charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
-    charl_assert_ok(
-        charl__launch(dev, &(charl_launch){.file = "mad",
-                                           .entry = "twice",
-                                           .global = {1},
-                                           .args = {charl__raw(CHARL_ARG_OUT, b), charl__f32(a), charl__f32(-1.0f)}}));
+    charl_assert_ok(charl__launch_enqueue(
+        dev, &(charl__launch){.file = "mad",
+                              .entry = "twice",
+                              .global = {1},
+                              .args = {charl__raw(CHARL_ARG_OUT, b), charl__f32(a), charl__f32(-1.0f)}}));
     charl__env_set(CHARL_ENV_KERNEL_DIR, NULL);
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, got, sizeof got, true));
     assert_true(got[0] == 0x1p-11f);
@@ -467,9 +467,9 @@ static void test_compiling(void **state)
     for (int i = 0; i < count; i++) {
         heard h = {0};
         charl_device *dev = NULL;
-        charl_buffer *b = NULL;
-        charl_recording *r = NULL;
-        charl_launch l;
+        charl__buffer *b = NULL;
+        charl__recording *r = NULL;
+        charl__launch l;
         char select[16];
         int done, begun = 0;
 
@@ -483,7 +483,7 @@ static void test_compiling(void **state)
         charl_assert_ok(charl__record_begin(dev, &r));
         for (uint32_t k = 0; k < 3; k++) {
             l = charl_test_fill_launch(b, 0, k, WORDS);
-            charl_assert_ok(charl__launch(dev, &l));
+            charl_assert_ok(charl__launch_enqueue(dev, &l));
         }
         charl_assert_ok(charl__record_end(dev, CHARL_OK));
         for (int k = 0; k < 2; k++) {
@@ -506,13 +506,13 @@ static charl_status life(void *ctx)
 {
     charl_status st = CHARL_OK;
     charl_device *dev = NULL;
-    charl_buffer *b = NULL, *w = NULL;
-    charl_ring *ring = NULL;
-    charl_event *e = NULL;
-    charl_recording *r = NULL;
+    charl__buffer *b = NULL, *w = NULL;
+    charl__ring *ring = NULL;
+    charl__event *e = NULL;
+    charl__recording *r = NULL;
     const uint32_t record[4] = {1, 2, 3, 4};
     uint32_t got[WORDS];
-    charl_launch l;
+    charl__launch l;
 
     CHARL_TRY_CLEANUP(charl_device_open(ctx, &dev));
     CHARL_TRY_CLEANUP(run_once(dev, 1, got));
@@ -520,7 +520,7 @@ static charl_status life(void *ctx)
     CHARL_TRY_CLEANUP(charl__ring_create(dev, sizeof record, 2, &ring));
     l = charl_test_copy_launch(charl__ring_buffer(ring), 0, b, 0, 4);
     CHARL_TRY_CLEANUP(charl__record_begin(dev, &r));
-    CHARL_TRY_CLEANUP(charl__launch(dev, &l));
+    CHARL_TRY_CLEANUP(charl__launch_enqueue(dev, &l));
     CHARL_TRY_CLEANUP(charl__record_end(dev, CHARL_OK));
     CHARL_TRY_CLEANUP(charl__ring_push(ring, record));
     CHARL_TRY_CLEANUP(charl__recording_replay(r, 0, 1));

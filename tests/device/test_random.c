@@ -1,4 +1,4 @@
-/* The device draws the same bits as the host: common.clh against base/rng.c, on the device that
+/* The device draws the same bits as the host: common.clh against base/numeric/rng.c, on the device that
  * CHARL_DEVICE names. */
 #include "support/support.h"
 
@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 
 #include "base/env.h"
-#include "base/hash.h"
-#include "base/rng.h"
+#include "base/numeric/hash.h"
+#include "base/numeric/rng.h"
 #include "charl/device.h"
 #include "device/device.h"
 
@@ -50,18 +50,19 @@ static void copy_prelude(const char *dir)
 
 static void draw(charl_device *dev, const place *at, uint32_t *words, float *unit)
 {
-    charl_buffer *w = NULL, *u = NULL;
+    charl__buffer *w = NULL, *u = NULL;
 
     charl_assert_ok(charl__buffer_create(dev, COUNT * 16, "words", &w));
     charl_assert_ok(charl__buffer_create(dev, COUNT * 4, "unit", &u));
-    charl_assert_ok(charl__launch(dev, &(charl_launch){
-                                           .file = "draw",
-                                           .entry = "draw",
-                                           .global = {COUNT},
-                                           .args = {charl__raw(CHARL_ARG_OUT, w), charl__raw(CHARL_ARG_OUT, u),
-                                                    charl__i64((int64_t)(at->seed ^ charl__fnv1a64_string(at->name))),
-                                                    charl__i64((int64_t)at->step), charl__i64((int64_t)at->first)},
-                                       }));
+    charl_assert_ok(
+        charl__launch_enqueue(dev, &(charl__launch){
+                                       .file = "draw",
+                                       .entry = "draw",
+                                       .global = {COUNT},
+                                       .args = {charl__raw(CHARL_ARG_OUT, w), charl__raw(CHARL_ARG_OUT, u),
+                                                charl__i64((int64_t)(at->seed ^ charl__fnv1a64_string(at->name))),
+                                                charl__i64((int64_t)at->step), charl__i64((int64_t)at->first)},
+                                   }));
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, w, 0, words, COUNT * 16, true));
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, u, 0, unit, COUNT * 4, true));
     charl__buffer_release(w);

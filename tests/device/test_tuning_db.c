@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "charl/tune.h"
+
 static char *cache;
 
 static charl_device *open_device(void)
@@ -21,7 +23,7 @@ static charl_device *open_device(void)
 static void are_kept(void **state)
 {
     charl_device *dev = open_device(), *other;
-    int n = 0;
+    const char *what, *choice;
 
     (void)state;
     assert_false(charl__tuning_db_has_any(dev));
@@ -42,10 +44,12 @@ static void are_kept(void **state)
     assert_string_equal(charl__tuning_find(dev, "z"), "4");
     charl_device_close(other);
     other = open_device();
-    assert_string_equal(charl__tuning_db_list(other, &n)[0].choice, "5");
-    assert_int_equal(n, 3);
+    assert_true(charl_tune_get(other, 0, &what, &choice));
+    assert_string_equal(choice, "5");
+    assert_true(charl_tune_get(other, 2, &what, &choice));
+    assert_false(charl_tune_get(other, 3, &what, &choice));
 
-    charl_assert_ok(charl__tuning_db_clear(other));
+    charl_assert_ok(charl_tune_clear(other));
     assert_false(charl__tuning_db_has_any(other));
     charl_device_close(other);
     charl_device_close(dev);
@@ -82,7 +86,7 @@ static void are_kept_by_threads_at_once(void **state)
         assert_int_equal(pthread_join(thread[i], &failed), 0);
         assert_null(failed);
     }
-    charl_assert_ok(charl__tuning_db_clear(dev[0]));
+    charl_assert_ok(charl_tune_clear(dev[0]));
     charl_device_close(dev[0]);
     charl_device_close(dev[1]);
 }
@@ -96,18 +100,18 @@ static void other_lines_are_skipped(void **state)
     memset(long_line, 'l', sizeof long_line - 1);
     long_line[sizeof long_line - 1] = '\0';
     snprintf(text, sizeof text, "# x = 1\nno choice\nx=1\n = \ny = 2\ny = 3\n%s = 1\nlast = not ended", long_line);
-    charl_test_write_text(charl__tuning_db_path(dev), text);
-    assert_int_equal(chmod(charl__tuning_db_path(dev), 0622), 0); /* others may have written this */
+    charl_test_write_text(charl_tune_path(dev), text);
+    assert_int_equal(chmod(charl_tune_path(dev), 0622), 0); /* others may have written this */
     charl_device_close(dev);
     dev = open_device();
     assert_false(charl__tuning_db_has_any(dev));
-    assert_int_equal(chmod(charl__tuning_db_path(dev), 0644), 0);
+    assert_int_equal(chmod(charl_tune_path(dev), 0644), 0);
     charl_device_close(dev);
     dev = open_device();
     assert_string_equal(charl__tuning_find(dev, "y"), "2");
     assert_null(charl__tuning_find(dev, "x"));
     assert_null(charl__tuning_find(dev, "last"));
-    charl_assert_ok(charl__tuning_db_clear(dev));
+    charl_assert_ok(charl_tune_clear(dev));
     charl_device_close(dev);
 }
 
@@ -133,7 +137,7 @@ static void a_check_leaves_nothing(void **state)
 static void failures_say_why(void **state)
 {
     charl_device *dev = open_device(), *none = NULL;
-    const char *path = charl__tuning_db_path(dev);
+    const char *path = charl_tune_path(dev);
 
     (void)state;
     charl_assert_status(charl__tuning_set(dev, "a = b", "1"), CHARL_ERR_INVALID);
@@ -143,7 +147,7 @@ static void failures_say_why(void **state)
     charl_assert_ok(charl__tuning_set(dev, "a", "1"));
     charl_assert_status(charl__tuning_db_save(dev), CHARL_ERR_DISK);
     charl_assert_message("cannot write");
-    charl_assert_status(charl__tuning_db_clear(dev), CHARL_ERR_DISK);
+    charl_assert_status(charl_tune_clear(dev), CHARL_ERR_DISK);
     charl_assert_message("cannot remove");
     assert_int_equal(unlink(charl_test_path(path, "x")), 0);
     assert_int_equal(rmdir(path), 0);
@@ -151,10 +155,10 @@ static void failures_say_why(void **state)
 
     charl__env_set(CHARL_ENV_CACHE_DIR, "/dev/null/x");
     dev = charl_test_open(0, 0);
-    assert_null(charl__tuning_db_path(dev));
+    assert_null(charl_tune_path(dev));
     charl_assert_status(charl__tuning_db_save(dev), CHARL_ERR_DISK);
     charl_assert_message("CHARL_CACHE_DIR");
-    charl_assert_ok(charl__tuning_db_clear(dev));
+    charl_assert_ok(charl_tune_clear(dev));
     charl_device_close(dev);
     charl_assert_status(charl__tuning_db_check(), CHARL_ERR_DISK);
     charl_assert_message("CHARL_CACHE_DIR");

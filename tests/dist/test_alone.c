@@ -2,7 +2,7 @@
 #include "support/support.h"
 
 #include "base/error.h"
-#include "base/tree.h"
+#include "base/numeric/tree.h"
 #include "charl/comm.h"
 
 static charl_status scenario(void *ctx)
@@ -41,6 +41,40 @@ static void test_every_acquisition_may_fail(void **state)
     }
 }
 
+/* The lanes and the sum as a program copies them, and ranges that leave them. */
+static void test_lanes_are_copied(void **state)
+{
+    const char *const names[] = {"local", "shm"};
+    float in[10], out[10];
+    charl_slices mine;
+    charl_comm *c;
+
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        in[i] = (float)i;
+    }
+    charl_assert_ok(charl_comm_create(NULL, &c));
+    charl_assert_ok(charl_slices_block(1, 0, 1, &mine));
+    for (int k = 0; k < 2; k++) {
+        const charl_allreduce_options options = {.algorithm = names[k]};
+        charl_allreduce *ar;
+        int64_t ticket;
+
+        charl_assert_ok(charl_allreduce_create(c, 100, &mine, &options, &ar));
+        charl_assert_ok(charl_allreduce_write_lane(ar, 0, 90, 10, in));
+        charl_assert_ok(charl_allreduce_begin(ar, 0, 100, &ticket));
+        charl_assert_ok(charl_allreduce_wait(ar, ticket));
+        charl_assert_ok(charl_allreduce_read_sum(ar, 90, 10, out));
+        assert_memory_equal(out, in, sizeof in);
+        charl_assert_status(charl_allreduce_write_lane(ar, 0, 91, 10, in), CHARL_ERR_INVALID);
+        charl_assert_status(charl_allreduce_write_lane(ar, 1, 0, 1, in), CHARL_ERR_INVALID);
+        charl_assert_status(charl_allreduce_read_sum(ar, -1, 1, out), CHARL_ERR_INVALID);
+        charl_assert_status(charl_allreduce_read_sum(ar, 0, 101, out), CHARL_ERR_INVALID);
+        charl_allreduce_destroy(ar);
+    }
+    charl_comm_destroy(c);
+}
+
 static void test_destroying_nothing_is_fine(void **state)
 {
     (void)state;
@@ -59,6 +93,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_acquisition_may_fail),
+        cmocka_unit_test(test_lanes_are_copied),
         cmocka_unit_test(test_destroying_nothing_is_fine),
         cmocka_unit_test(test_mpi_starts_once),
     };

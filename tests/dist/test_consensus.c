@@ -26,7 +26,7 @@ static charl_status say(const member *m, charl_comm *c)
     charl_status st = m->mine;
 
     if (m->mine != CHARL_OK) {
-        st = charl__error_set(m->mine, __FILE__, __LINE__, __func__, "no data here");
+        st = charl_error_set(m->mine, __FILE__, __LINE__, __func__, "no data here");
     }
     for (int i = 0; m->facts[i].label && st == CHARL_OK; i++) {
         st = charl__consensus_add(&facts, &m->facts[i]);

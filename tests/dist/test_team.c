@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/tree.h"
+#include "base/numeric/tree.h"
 #include "dist/comm_private.h"
 
 typedef struct member {

@@ -4,6 +4,7 @@ int lanes_group(void);
 int lanes_groups(void);
 uint lanes_pack_f16(float x, float y);
 float lanes_f16(uint bits);
+void lanes_barrier(void);
 #define BUILTIN __attribute__((overloadable))
 
 size_t BUILTIN get_local_id(uint dimension)
@@ -74,4 +75,20 @@ void BUILTIN vstore_half_rte(float x, size_t i, global half *p)
 float BUILTIN vload_half(size_t i, global const half *p)
 {
     return lanes_f16(((global const ushort *)p)[i]);
+}
+
+float BUILTIN fabs(float x)
+{
+    return __builtin_fabsf(x);
+}
+
+float BUILTIN copysign(float x, float sign)
+{
+    return __builtin_copysignf(x, sign);
+}
+
+void BUILTIN barrier(cl_mem_fence_flags flags)
+{
+    (void)flags;
+    lanes_barrier();
 }

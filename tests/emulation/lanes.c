@@ -47,9 +47,9 @@ typedef struct meeting {
 
 static lane *lanes;
 static ucontext_t scheduler;
-static meeting of_group, of_warp[LANES_MOST / WARP];
-static int now, n_lanes, n_left, group, n_groups;
-static bool late, any;
+static meeting of_group[LANES_MOST / WARP], of_warp[LANES_MOST / WARP];
+static int now, n_items, n_lanes, n_left, first_group, n_groups;
+static bool late, any, progress;
 static void (*work)(void *);
 static void *work_ctx;
 
@@ -61,10 +61,16 @@ static void meet(meeting *m, int count)
     if (++m->arrived == count) {
         m->arrived = 0;
         m->number++;
+        progress = true;
     }
     while (m->number == number) {
         swapcontext(&me->context, &scheduler);
     }
+}
+
+static void meet_group(void)
+{
+    meet(&of_group[now / n_items], n_items);
 }
 
 static void meet_warp(void)
@@ -91,48 +97,69 @@ static void prepare(lane *l)
     makecontext(&l->context, start, 0);
 }
 
-static bool run_group(void)
+/* One work-group, as far as it gets before it waits for another. */
+static void run_ahead(int group)
+{
+    do {
+        progress = false;
+        for (now = group * n_items; now < (group + 1) * n_items; now++) {
+            if (!lanes[now].done) {
+                swapcontext(&scheduler, &lanes[now].context);
+            }
+        }
+    } while (progress);
+}
+
+/* Those that run at the same time. */
+static bool run_groups(int together)
 {
     n_left = n_lanes;
-    memset(&of_group, 0, sizeof of_group);
+    memset(of_group, 0, sizeof of_group);
     memset(of_warp, 0, sizeof of_warp);
     for (int i = 0; i < n_lanes; i++) {
         prepare(&lanes[i]);
     }
     for (int round = 0; n_left > 0 && round < PATIENCE; round++) {
-        for (now = 0; now < n_lanes; now++) {
-            if (!lanes[now].done) {
-                swapcontext(&scheduler, &lanes[now].context);
-            }
-        }
+        run_ahead(late ? round % together : together - 1 - round % together);
     }
     return n_left == 0;
 }
 
-bool lanes_run(int groups, int count, bool late_copies, void (*body)(void *), void *ctx)
+static bool run(int groups, int together, int count, bool late_copies, void (*body)(void *), void *ctx)
 {
-    bool good = true;
+    bool good = count % WARP == 0 && together * count <= LANES_MOST;
 
-    if (charl_alloc_array(count, sizeof *lanes, &lanes) != CHARL_OK) {
+    n_items = count;
+    n_lanes = together * count;
+    if (!good || charl__alloc_array(n_lanes, sizeof *lanes, &lanes) != CHARL_OK) {
         return false;
     }
-    for (int i = 0; i < count; i++) {
-        good = good && charl_alloc(STACK, &lanes[i].stack) == CHARL_OK;
+    for (int i = 0; i < n_lanes; i++) {
+        good = good && charl__alloc(STACK, &lanes[i].stack) == CHARL_OK;
     }
-    n_lanes = count;
     n_groups = groups;
     late = late_copies;
     work = body;
     work_ctx = ctx;
-    for (group = 0; good && group < groups; group++) {
-        good = run_group();
+    for (first_group = 0; good && first_group < groups; first_group += together) {
+        good = run_groups(together);
     }
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < n_lanes; i++) {
         charl_free(lanes[i].stack);
     }
     charl_free(lanes);
     lanes = NULL;
     return good;
+}
+
+bool lanes_run(int groups, int count, bool late_copies, void (*body)(void *), void *ctx)
+{
+    return run(groups, 1, count, late_copies, body, ctx);
+}
+
+bool lanes_run_together(int groups, int count, bool late_copies, void (*body)(void *), void *ctx)
+{
+    return run(groups, groups, count, late_copies, body, ctx);
 }
 
 /* What follows is called by kernels: types and names are theirs. */
@@ -141,7 +168,7 @@ static double value(uint32_t bits, charl_dtype type)
     const uint16_t raw = (uint16_t)bits;
     double x;
 
-    charl__decode(type, &raw, 1, &x);
+    charl_dtype_decode(type, &raw, 1, &x);
     return x;
 }
 
@@ -150,7 +177,7 @@ static uint32_t bits_of(float x, charl_dtype type)
     const double wide = (double)x;
     uint16_t raw;
 
-    charl__encode(type, &wide, 1, &raw);
+    charl_dtype_encode(type, &wide, 1, &raw);
     return raw;
 }
 
@@ -185,11 +212,11 @@ int lanes_any(int x)
     bool result;
 
     any = any || x;
-    meet(&of_group, n_lanes);
+    meet_group();
     result = any;
-    meet(&of_group, n_lanes);
+    meet_group();
     any = false;
-    meet(&of_group, n_lanes);
+    meet_group();
     return result;
 }
 
@@ -234,7 +261,7 @@ void lanes_copy_4(address to, address from, int there)
 
 void lanes_barrier(void)
 {
-    meet(&of_group, n_lanes);
+    meet_group();
 }
 
 void lanes_commit(void)
@@ -272,7 +299,7 @@ static double element(address block, int r, int x, charl_dtype type)
 
 static int row_of(int h)
 {
-    return 16 * (now / WARP % 4) + now % WARP / 4 + 8 * h;
+    return 16 * (now % n_items / WARP % 4) + now % WARP / 4 + 8 * h;
 }
 
 static product *add_product(float *c, address block, bool by_k, bool add, int is_f16)
@@ -409,14 +436,26 @@ void lanes_multiply(float *c, const uint32_t *a, uint32_t b0, uint32_t b1, int k
     meet_warp();
 }
 
+unsigned lanes_arrive(unsigned *word)
+{
+    return (*word)++;
+}
+
+void lanes_wait(const unsigned *word, unsigned count)
+{
+    while (*word < count) {
+        swapcontext(&lanes[now].context, &scheduler);
+    }
+}
+
 int lanes_item(void)
 {
-    return now;
+    return now % n_items;
 }
 
 int lanes_group(void)
 {
-    return group;
+    return first_group + now / n_items;
 }
 
 int lanes_groups(void)

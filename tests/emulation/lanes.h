@@ -11,11 +11,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { LANES_MOST = 256 };
+enum { LANES_MOST = 512 }; /* work-items at a time */
 
 /** Run `body` in `count` work-items of each of `groups` work-groups, one group after the other.
  *  False when they wait for each other for ever. Blocks. */
 bool lanes_run(int groups, int count, bool late_copies, void (*body)(void *), void *ctx);
+/** The same with all work-groups at the same time, each as far ahead as it gets before it waits for another. What a kernel declares in local memory is static
+ * on the host, so each work-group needs a kernel of its own, compiled under its own name. */
+bool lanes_run_together(int groups, int count, bool late_copies, void (*body)(void *), void *ctx);
 
 /* What kernels call, by the names that the headers beside this file and builtins.cl use. */
 typedef unsigned long lanes_address;
@@ -34,6 +37,8 @@ void lanes_commit(void);
 void lanes_arrived(void);
 void lanes_arrived_but(int commits); /* all but so many of the last ones */
 void lanes_barrier(void);
+unsigned lanes_arrive(unsigned *word); /* returns what it was */
+void lanes_wait(const unsigned *word, unsigned count);
 void lanes_words_by_row(float *c, const uint32_t *a, lanes_address block, int add, int is_f16);
 void lanes_words_by_k(float *c, const uint32_t *a, lanes_address block, int add, int is_f16);
 void lanes_blocks(float *c, lanes_address left, lanes_address right, int add, int is_f16);

@@ -60,7 +60,7 @@ enum { N_PROBLEMS = sizeof problems / sizeof problems[0] };
 /* One launch. */
 typedef struct call {
     const specialised *f;
-    const charl_attention_attr *a;
+    const charl__attention_attr *a;
     int t;
     void *x[MOST + 2]; /* operands in the kernel's order */
     enum { IS_FORWARD, IS_QUERIES, IS_KEYS } kind;
@@ -74,7 +74,7 @@ static const uint32_t record[CHARL_STEP_WORDS]; /* all 0, as the reference's see
 static void work(void *ctx)
 {
     const call *c = ctx;
-    const charl_attention_attr *a = c->a;
+    const charl__attention_attr *a = c->a;
     const unsigned long s = (unsigned long)c->f->shift;
 
     if (c->kind == IS_FORWARD) {
@@ -104,10 +104,10 @@ static void *poisoned(const charl_type *t, int shift)
     return p;
 }
 
-static void compare(const charl_op_case *c, int problem, bool late, void *const *out, int shift)
+static void compare(const charl__op_case *c, int problem, bool late, void *const *out, int shift)
 {
     void *raw[CHARL_OP_MAX_OUT] = {NULL};
-    charl_op_error worst;
+    charl__op_error worst;
 
     for (int k = 0; k < c->n_out; k++) {
         const bool is_half = c->out_type[k].dtype != CHARL_F32;
@@ -123,7 +123,7 @@ static void compare(const charl_op_case *c, int problem, bool late, void *const 
     }
 }
 
-static void run(const charl_op_case *oc, const charl_attention_attr *a, int problem, bool late)
+static void run(const charl__op_case *oc, const charl__attention_attr *a, int problem, bool late)
 {
     const specialised *f = &forms[problems[problem].form];
     const int64_t b = problems[problem].b;
@@ -137,8 +137,8 @@ static void run(const charl_op_case *oc, const charl_attention_attr *a, int prob
         const int shift = t->dtype == CHARL_F32 ? 0 : f->shift;
 
         c.x[n] = poisoned(t, shift);
-        charl__encode(t->dtype, oc->in[i], charl_shape_count(&t->shape),
-                      (char *)c.x[n] + (size_t)shift * charl_dtype_size(t->dtype));
+        charl_dtype_encode(t->dtype, oc->in[i], charl_shape_count(&t->shape),
+                           (char *)c.x[n] + (size_t)shift * charl_dtype_size(t->dtype));
     }
     if (gradient) {
         c.x[n++] = poisoned(&oc->in_type[3], 0); /* deltas */
@@ -163,7 +163,7 @@ static void run(const charl_op_case *oc, const charl_attention_attr *a, int prob
 
 /* As it is drawn, and with a NaN in the first element of each operand, which must go no further
  * than the reference lets it go. */
-static void check(charl_op_case *c, const charl_attention_attr *a, int problem)
+static void check(charl__op_case *c, const charl__attention_attr *a, int problem)
 {
     run(c, a, problem, false);
     run(c, a, problem, true);
@@ -188,16 +188,16 @@ static void against_the_reference(const char *name)
         const specialised *f = &forms[problems[i].form];
         const int heads = problems[i].heads, kv_heads = problems[i].kv_heads;
         const int64_t b = problems[i].b, t = problems[i].t;
-        const charl_attention_attr a = {.heads = heads,
-                                        .kv_heads = kv_heads,
-                                        .scale = 0.25F,
-                                        .p = f->p,
-                                        .causal = f->causal,
-                                        .key = 0x123456789abcdef0};
+        const charl__attention_attr a = {.heads = heads,
+                                         .kv_heads = kv_heads,
+                                         .scale = 0.25F,
+                                         .p = f->p,
+                                         .causal = f->causal,
+                                         .key = 0x123456789abcdef0};
         const charl_type qkv = type_of(b, t, (heads + 2 * kv_heads) * f->d);
         const charl_type out = type_of(b, t, heads * f->d), lse = type_of(b, heads, t);
-        charl_op_sample s = {.attr = &a, .lo = -1, .hi = 1, .terms = heads * t + f->d};
-        charl_op_case c;
+        charl__op_sample s = {.attr = &a, .lo = -1, .hi = 1, .terms = heads * t + f->d};
+        charl__op_case c;
 
         s.in[0] = qkv;
         if (strcmp(name, "attention_grad") == 0) {

@@ -86,7 +86,7 @@ static void *place(charl_dtype type, int n, unsigned multiplier)
     for (int i = 0; i < n; i++) {
         const double x = element(i, multiplier);
 
-        charl__encode(type, &x, 1, p + (size_t)(GUARD + i) * size);
+        charl_dtype_encode(type, &x, 1, p + (size_t)(GUARD + i) * size);
     }
     return p;
 }

@@ -84,6 +84,23 @@ static void top_p_cuts_by_probability(void **state)
     assert_int_equal(times[1], DRAWS);
 }
 
+/* Of the largest, the others have 1, 1 / e, e^-2 and e^-3. */
+static void min_p_cuts_by_the_largest(void **state)
+{
+    charl_generate_options o = {.temperature = 1.0, .top_p = 1.0, .min_p = 0.3};
+    int times[N];
+
+    (void)state;
+    count(&o, times);
+    assert_true(times[0] == 0 && times[4] == 0 && times[1] > 0 && times[2] > 0 && times[3] > 0);
+    o.min_p = 1.0;
+    count(&o, times);
+    assert_int_equal(times[1] + times[3], DRAWS);
+    o.top_p = 0.5; /* of what min_p has left */
+    count(&o, times);
+    assert_int_equal(times[1], DRAWS);
+}
+
 static void seeds_differ(void **state)
 {
     charl_generate_options o = {.temperature = 1.0, .top_p = 1.0, .seed = 1};
@@ -125,6 +142,9 @@ static void options_are_checked(void **state)
         {"a", 1, .tokens = 1, .temperature = 1.0, .top_p = 0.0},
         {"a", 1, .tokens = 1, .temperature = 1.0, .top_p = 1.5},
         {"a", 1, .tokens = 1, .temperature = 1.0, .top_p = 1.0, .top_k = -1},
+        {"a", 1, .tokens = 1, .temperature = 1.0, .top_p = 1.0, .min_p = 1.5},
+        {"a", 1, .tokens = 1, .temperature = 1.0, .top_p = 1.0, .repetition_penalty = 0.5},
+        {"a", 1, .tokens = 1, .temperature = 1.0, .top_p = 1.0, .repetition_penalty = 1e6},
     };
     const charl_generate_options empty = {"", 0, .tokens = 1, .temperature = 1.0, .top_p = 1.0};
 
@@ -140,9 +160,13 @@ static void options_are_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(zero_is_greedy),      cmocka_unit_test(in_proportion),
-        cmocka_unit_test(top_k_cuts_by_rank),  cmocka_unit_test(top_p_cuts_by_probability),
-        cmocka_unit_test(seeds_differ),        cmocka_unit_test(what_is_not_finite_is_refused),
+        cmocka_unit_test(zero_is_greedy),
+        cmocka_unit_test(in_proportion),
+        cmocka_unit_test(top_k_cuts_by_rank),
+        cmocka_unit_test(top_p_cuts_by_probability),
+        cmocka_unit_test(min_p_cuts_by_the_largest),
+        cmocka_unit_test(seeds_differ),
+        cmocka_unit_test(what_is_not_finite_is_refused),
         cmocka_unit_test(options_are_checked),
     };
 

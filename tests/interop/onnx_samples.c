@@ -30,7 +30,7 @@ cleanup:
 }
 
 /* Operand i as the ONNX model takes it: i32 is int64 there. */
-static charl_status write_input(const charl_op_case *c, const char *stem, int i)
+static charl_status write_input(const charl__op_case *c, const char *stem, int i)
 {
     charl_status st = CHARL_OK;
     const charl_dtype dtype = c->in_type[i].dtype == CHARL_I32 ? CHARL_I64 : c->in_type[i].dtype;
@@ -39,8 +39,8 @@ static charl_status write_input(const charl_op_case *c, const char *stem, int i)
     char ending[16];
 
     snprintf(ending, sizeof ending, "in%d", i);
-    CHARL_TRY_CLEANUP(charl_alloc_array(n, charl_dtype_size(dtype), &raw));
-    charl__encode(dtype, c->in[i], n, raw);
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, charl_dtype_size(dtype), &raw));
+    charl_dtype_encode(dtype, c->in[i], n, raw);
     CHARL_TRY_CLEANUP(write_file(stem, ending, raw, (size_t)n * charl_dtype_size(dtype)));
 cleanup:
     charl_free(raw);
@@ -55,14 +55,14 @@ static charl_status no_params(void *ctx, const charl_param_spec *spec, float *ds
     return CHARL_OK;
 }
 
-static charl_status write_model(const charl_op_case *c, int output, const char *stem)
+static charl_status write_model(const charl__op_case *c, int output, const char *stem)
 {
     static const char *const output_name = "out";
     charl_status st = CHARL_OK;
     charl_graph *g = NULL;
     charl_var *in[CHARL_OP_MAX_IN], *out[CHARL_OP_MAX_OUT];
-    charl_onnx_model model = {0};
-    charl_onnx_export e = {
+    charl__onnx_model model = {0};
+    charl__onnx_export e = {
         .name = c->op->name, .outputs = &out[output], .output_names = &output_name, .n_outputs = 1, .read = no_params};
 
     CHARL_TRY_CLEANUP(charl_graph_create(NULL, NULL, &g));
@@ -87,7 +87,7 @@ cleanup:
 
 /* ONNX has no element type for it here, nothing to compute, or no word on what lies outside of the
  * domain, such as a token outside of the table, where charl says NaN. */
-static bool is_left_out(const charl_op_case *c, int output)
+static bool is_left_out(const charl__op_case *c, int output)
 {
     bool out = false;
 
@@ -101,7 +101,7 @@ static bool is_left_out(const charl_op_case *c, int output)
 }
 
 /* Output j of the case as a model. An operator may keep further outputs for its gradient alone. */
-static charl_status write_output(const charl_op_case *c, int j, const char *stem)
+static charl_status write_output(const charl__op_case *c, int j, const char *stem)
 {
     charl_status st = CHARL_OK;
 
@@ -125,10 +125,10 @@ static charl_status write_output(const charl_op_case *c, int j, const char *stem
     return st;
 }
 
-static charl_status write_sample(const charl_op *op, int k)
+static charl_status write_sample(const charl__op *op, int k)
 {
     charl_status st = CHARL_OK;
-    charl_op_case c;
+    charl__op_case c;
     char stem[128];
 
     CHARL_TRY_CLEANUP(charl__op_case_create(op, &op->samples[k], CHARL_F32, 1, &c));
@@ -149,7 +149,7 @@ int main(int argc, char **argv)
     }
     dir = argv[1];
     for (int i = 0; i < charl__op_count; i++) {
-        const charl_op *op = charl__op_table[i];
+        const charl__op *op = charl__op_table[i];
 
         for (int k = 0; charl__onnx_knows(op) && k < op->n_samples; k++) {
             if (write_sample(op, k) != CHARL_OK) {

@@ -12,31 +12,10 @@ import pathlib
 import subprocess
 import sys
 
-PACKAGES = ["onnx", "onnxruntime", "numpy", "h5py"]
-BIN = pathlib.Path(os.environ.get("CHARL_BIN_DIR", ""))
-CACHE = os.environ.get("CHARL_CACHE_DIR")
-HOME = pathlib.Path(CACHE).parent if CACHE else BIN.parent.parent
-VENV = HOME / f"python{sys.version_info.major}.{sys.version_info.minor}"
+import environment
 
-
-def enter_environment():
-    """Go on as the virtual environment's Python, made first where there is none."""
-    complete = VENV / "complete"
-    if not complete.exists():
-        for command in ([sys.executable, "-m", "venv", "--clear", VENV],
-                        [VENV / "bin" / "python", "-m", "pip", "install", "-q", "--retries", "1",
-                         "--disable-pip-version-check", *PACKAGES]):
-            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  text=True, check=False)
-            if done.returncode != 0:
-                print(f"skipped: {' '.join(map(str, command))}: {done.stdout[-400:]}")
-                sys.exit(77)
-        complete.touch()
-    os.execv(VENV / "bin" / "python", [VENV / "bin" / "python", *sys.argv])
-
-
-if pathlib.Path(sys.prefix) != VENV.absolute():
-    enter_environment()
+BIN = environment.BIN
+environment.enter("python", ["onnx", "onnxruntime", "numpy", "h5py"])
 
 # pylint: disable=wrong-import-position
 import json

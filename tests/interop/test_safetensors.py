@@ -185,18 +185,18 @@ def check_refused(config, folder):
     """One message that names file and tensor."""
     good = {k: v for k, v in model().state_dict().items()}
     cases = {
-        "missing": ({k: v for k, v in good.items() if k != "fc2.bias"}, "has no fc2.bias"),
-        "surplus": ({**good, "fc3.bias": torch.zeros(3)}, "has fc3.bias, which the model"),
+        "missing": ({k: v for k, v in good.items() if k != "fc2.bias"}, "missing: fc2.bias"),
+        "surplus": ({**good, "fc3.bias": torch.zeros(3)}, "extra: fc3.bias"),
         "count": ({**good, "fc2.num_batches_tracked": torch.tensor(3)},
-                  "has fc2.num_batches_tracked, which the model"),
-        "shape": ({**good, "fc2.bias": torch.zeros(3)}, "fc2.bias is [3], the model has [10]"),
-        "dtype": ({**good, "fc2.bias": torch.zeros(10, dtype=torch.int64)}, "fc2.bias is i64"),
+                  "extra: fc2.num_batches_tracked"),
+        "shape": ({**good, "fc2.bias": torch.zeros(3)}, "misshapen: fc2.bias is [3] in the file, [10] in the model"),
+        "dtype": ({**good, "fc2.bias": torch.zeros(10, dtype=torch.int64)}, "misshapen: fc2.bias is i64; weights are f32, f16 or bf16"),
     }
     for name, (tensors, message) in cases.items():
         path = folder / f"{name}.safetensors"
         save(path, tensors)
         said = run(5, BIN / "charl-train", "-q", config, "-o", folder / "no", "--init-from", path)
-        check(message in said and path.name in said and said.count("error") == 1,
+        check(message in said and path.name in said and said.count("error") == 2,
               f"{name}: want \"{message}\":\n{said}")
 
 

@@ -14,7 +14,7 @@
 #include "base/fault.h"
 #include "base/env.h"
 #include "base/job.h"
-#include "base/rng.h"
+#include "base/numeric/rng.h"
 #include "io/checkpoint_sample.h"
 #include "io/scratch.h"
 

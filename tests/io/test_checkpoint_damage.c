@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/rng.h"
+#include "base/numeric/rng.h"
 #include "io/checkpoint_sample.h"
 #include "io/h5.h"
 

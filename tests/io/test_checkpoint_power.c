@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/env.h"
-#include "base/rng.h"
+#include "base/numeric/rng.h"
 #include "io/checkpoint_sample.h"
 
 enum { MAX_OPS = 4096, MAX_NAMES = 64, STEPS = 6, PAGE = 4096 };

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "charl/safetensors.h"
 #include "charl/tokenizer.h"
 #include "io/checkpoint_sample.h"
@@ -235,7 +235,7 @@ static void test_long_lists(void **state)
 /* A set of tokens with a tokenizer of characters. */
 static charl_dataset *tokens(const char *name, const char *text)
 {
-    const charl_text_options chars = {.tokenizer = CHARL_TOKENIZER_CHARS};
+    const charl_text_options chars = {.tokenizer = "chars"};
     const charl_import_options opt = {.overwrite = true};
     const charl_dataset_options window = {.window = 4};
     const char *path = in("t.txt");
@@ -268,7 +268,7 @@ static void test_tokenizer(void **state)
     charl_assert_ok(charl_checkpoint_open(in("text-model.h5"), &r));
     charl_assert_ok(charl_data_schema_copy(charl_checkpoint_get_schema(r), &copy));
     charl_checkpoint_close(r);
-    charl_assert_ok(charl_tokenizer_encode(copy->tokenizer, "ohe", 3, &encoded, &n));
+    charl_assert_ok(charl_tokenizer_encode(copy->tokenizer, "ohe", 3, false, &encoded, &n));
     assert_int_equal(n, 3);
     assert_int_equal(encoded[0], 5); /* " ,ehlo" */
     charl_free(encoded);

@@ -527,7 +527,7 @@ static void npy_labels_that_are_no_classes(void **state)
     int32_t *labels;
 
     (void)state;
-    charl_assert_ok(charl_alloc_array(ROWS, sizeof *labels, &labels));
+    charl_assert_ok(charl__alloc_array(ROWS, sizeof *labels, &labels));
     put_npy(x, "{'descr': '|u1', 'fortran_order': False, 'shape': (300000,), }", labels, ROWS);
     labels[ROWS - 1] = -7;
     put_npy(y, "{'descr': '<i4', 'fortran_order': False, 'shape': (300000,), }", labels, ROWS * sizeof *labels);

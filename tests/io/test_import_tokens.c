@@ -1,34 +1,47 @@
-/* Importers of tokens. */
+/* Importer of files of tokens. */
 #include "io/import_sample.h"
 
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
+#include <zlib.h>
 
 #include "charl/dataset.h"
+#include "io/h5.h"
 
-static void bytes_become_tokens(void **state)
+enum { U16 = 20240520, U32 = 20240801, HEADER = 1024 };
+
+static charl_status import_one(const char *path, int64_t vocab)
 {
-    const char *path = text_file("text.txt", "to be or not to be, that is the question");
-    const charl_dataset_options opt = {.window = 4};
-    charl_dataset_info info;
-    charl_dataset *ds;
-    const int64_t row = 1;
-    int32_t x[4];
-    int32_t y[4];
+    return charl_import_tokens(&path, 1, &(charl_tokens_options){.vocab = vocab}, out, &replace);
+}
 
-    (void)state;
-    charl_assert_ok(
-        charl_import_text(&path, 1, NULL, out, &(charl_import_options){.overwrite = true, .val_split = 0.25}));
-    ds = open_out(&opt, &info);
-    assert_int_equal(info.kind, CHARL_DATASET_TOKENS);
-    assert_int_equal(info.items[0], 30);
-    assert_int_equal(info.items[1], 10);
-    assert_int_equal(info.classes, 256);
-    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, y));
-    assert_int_equal(x[0], 'e');
-    assert_int_equal(y[3], ' ');
-    charl_dataset_close(ds);
+/* A file as llm.c writes it: n tokens of `size` bytes; the header announces `announced`. */
+static const char *llmc_file(const char *name, uint32_t magic, uint32_t version, uint32_t announced,
+                             const uint32_t *tokens, int n)
+{
+    static unsigned char file[HEADER + 256];
+    const uint32_t head[3] = {magic, version, announced};
+    const size_t size = magic == U16 ? 2 : 4;
+    const char *path = charl_test_path(dir, name);
+
+    memset(file, 0, sizeof file);
+    memcpy(file, head, sizeof head);
+    for (int i = 0; i < n; i++) {
+        memcpy(file + HEADER + (size_t)i * size, &tokens[i], size);
+    }
+    put_file(path, file, HEADER + (size_t)n * size);
+    return path;
+}
+
+static void check_tokens(charl_dataset *ds, charl_split split, const uint16_t *want, int64_t n)
+{
+    charl_dataset_info info;
+    uint16_t have[64];
+
+    charl_dataset_get_info(ds, &info);
+    assert_int_equal(info.items[split], n);
+    charl_assert_ok(charl_dataset_read_tokens(ds, split, 0, n, have));
+    assert_memory_equal(have, want, (size_t)n * sizeof *want);
 }
 
 static void token_files_are_read(void **state)
@@ -36,8 +49,6 @@ static void token_files_are_read(void **state)
     const char *path = charl_test_path(dir, "tokens.bin");
     const charl_dataset_options window = {.window = 2};
     const uint16_t raw[6] = {5, 6, 7, 8, 300, 4};
-    static unsigned char file[1024 + 24];
-    const uint32_t head[3] = {20240801, 7, 6};
     const uint32_t wide[6] = {1, 2, 70000, 3, 4, 5};
     charl_dataset_info info;
     charl_dataset *ds;
@@ -46,55 +57,133 @@ static void token_files_are_read(void **state)
 
     (void)state;
     put_file(path, raw, sizeof raw);
-    charl_assert_ok(charl_import_tokens(path, 0, out, &replace));
+    charl_assert_ok(import_one(path, 0));
     ds = open_out(&window, &info);
-    assert_int_equal(info.items[0], 6);
+    check_tokens(ds, CHARL_SPLIT_TRAIN, raw, 6);
     assert_int_equal(info.classes, 301);
+    assert_int_equal(info.documents[0], 0);
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, NULL));
     assert_int_equal(x[0], 7);
     charl_dataset_close(ds);
-    charl_assert_status(charl_import_tokens(path, 300, out, &replace), CHARL_ERR_DATA);
-    charl_assert_message("token 4 is 300");
-    charl_assert_status(charl_import_tokens(path, -1, out, &replace), CHARL_ERR_CONFIG);
-    put_file(path, raw, 5);
-    charl_assert_status(charl_import_tokens(path, 0, out, &replace), CHARL_ERR_DATA);
-    charl_assert_message("odd number");
-    memcpy(file, head, sizeof head);
-    memcpy(file + 1024, wide, sizeof wide);
-    put_file(path, file, sizeof file);
-    charl_assert_ok(charl_import_tokens(path, 100000, out, &replace));
+    path = llmc_file("wide.bin", U32, 7, 6, wide, 6);
+    charl_assert_ok(import_one(path, 100000));
     ds = open_out(&window, &info);
     assert_int_equal(info.classes, 100000);
     charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, NULL));
     assert_int_equal(x[0], 70000);
     charl_dataset_close(ds);
-    put_file(path, file, sizeof file - 1);
-    charl_assert_status(charl_import_tokens(path, 0, out, &replace), CHARL_ERR_DATA);
-    charl_assert_message("truncated");
+}
+
+/* Shards by a pattern, one of them packed, and a validation file; the places of documents across shards and splits. */
+static void shards_are_read_in_order(void **state)
+{
+    static const uint32_t a[4] = {9, 1, 2, 9}, b[3] = {3, 9, 4}, val[4] = {5, 9, 9, 6};
+    static const uint16_t want[9] = {9, 1, 2, 9, 3, 9, 4, 7, 8}, want_val[4] = {5, 9, 9, 6};
+    static const uint16_t last[2] = {7, 8};
+    static const int64_t starts[4] = {0, 1, 4, 6}, val_starts[3] = {0, 2, 3};
+    const int32_t end = 9;
+    char train[512];
+    const char *pattern = train, *val_path;
+    const charl_dataset_options window = {.window = 1};
+    charl_dataset_info info;
+    charl_dataset *ds;
+    hid_t file, array;
+    int64_t have[4];
+    gzFile gz;
+
+    (void)state;
+    snprintf(train, sizeof train, "%s", charl_test_path(dir, "s_train_*"));
+    llmc_file("s_train_2.bin", U16, 1, 3, b, 3);
+    llmc_file("s_train_1.bin", U16, 1, 4, a, 4);
+    gz = gzopen(charl_test_path(dir, "s_train_3.bin.gz"), "wb");
+    assert_int_equal(gzwrite(gz, last, sizeof last), sizeof last);
+    gzclose(gz);
+    val_path = llmc_file("s_val_0.bin", U16, 1, 4, val, 4);
+    charl_assert_ok(charl_import_tokens(
+        &pattern, 1, &(charl_tokens_options){.vocab = 10, .end_of_text = &end, .val_file = val_path}, out, &replace));
+    ds = open_out(&window, &info);
+    check_tokens(ds, CHARL_SPLIT_TRAIN, want, 9);
+    check_tokens(ds, CHARL_SPLIT_VAL, want_val, 4);
+    assert_int_equal(info.documents[CHARL_SPLIT_TRAIN], 4);
+    assert_int_equal(info.documents[CHARL_SPLIT_VAL], 3);
+    charl_assert_ok(charl_dataset_verify(ds));
+    charl_dataset_close(ds);
+    file = H5Fopen(out, H5F_ACC_RDONLY, H5P_DEFAULT);
+    array = H5Dopen2(file, "/train/doc_start", H5P_DEFAULT);
+    assert_true(H5Dread(array, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, have) >= 0);
+    assert_memory_equal(have, starts, sizeof starts);
+    H5Dclose(array);
+    array = H5Dopen2(file, "/val/doc_start", H5P_DEFAULT);
+    assert_true(H5Dread(array, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, have) >= 0);
+    assert_memory_equal(have, val_starts, sizeof val_starts);
+    H5Dclose(array);
+    H5Fclose(file);
+}
+
+static void what_is_no_token_file_is_refused(void **state)
+{
+    static const uint32_t tokens[4] = {1, 2, 300, 3};
+    static unsigned char file[2048] = "\x93NUMPY";
+    const char *path = charl_test_path(dir, "bad.bin"), *pattern = charl_test_path(dir, "none*");
+    const charl_import_options split = {.val_split = 0.5, .overwrite = true};
+
+    (void)state;
+    charl_assert_status(import_one(path, -1), CHARL_ERR_CONFIG);
+    charl_assert_status(import_one(pattern, 0), CHARL_ERR_DATA);
+    charl_assert_message("none*: no file matches this pattern");
+    put_file(path, file, 5);
+    charl_assert_status(import_one(path, 0), CHARL_ERR_DATA);
+    charl_assert_message("odd number");
+    put_file(path, file, sizeof file);
+    charl_assert_status(import_one(path, 0), CHARL_ERR_DATA);
+    charl_assert_message("bad.bin: byte 0: this looks like a NumPy array");
+    charl_assert_ok(
+        charl_import_tokens(&path, 1, &(charl_tokens_options){.format = CHARL_TOKENS_NANOGPT}, out, &replace));
+    charl_assert_status(
+        charl_import_tokens(&path, 1, &(charl_tokens_options){.format = CHARL_TOKENS_LLMC}, out, &replace),
+        CHARL_ERR_DATA);
+    charl_assert_message("bad.bin: byte 0: the magic number is");
+    charl_assert_status(import_one(llmc_file("model.bin", 20240326, 3, 4, tokens, 4), 0), CHARL_ERR_DATA);
+    charl_assert_message("this looks like another kind of file of llm.c (magic number 20240326)");
+    charl_assert_status(import_one(llmc_file("new.bin", U16, 2, 4, tokens, 4), 0), CHARL_ERR_DATA);
+    charl_assert_message("byte 4: version 2");
+    charl_assert_status(import_one(llmc_file("short.bin", U16, 1, 5, tokens, 4), 0), CHARL_ERR_DATA);
+    charl_assert_message("short.bin: truncated: ends at byte 1032");
+    charl_assert_status(import_one(llmc_file("long.bin", U16, 1, 3, tokens, 4), 0), CHARL_ERR_DATA);
+    charl_assert_message("after byte 1030");
+    path = llmc_file("good.bin", U16, 1, 4, tokens, 4);
+    charl_assert_status(import_one(path, 300), CHARL_ERR_DATA);
+    charl_assert_message("good.bin: token 2 (byte 1028) is 300, the vocabulary has 300");
+    charl_assert_status(charl_import_tokens(&path, 1, &(charl_tokens_options){.val_file = path}, out, &split),
+                        CHARL_ERR_CONFIG);
+    charl_assert_message("both given");
 }
 
 static charl_status import_tokens(void *ctx)
 {
     const char *path = ctx;
-    charl_status st = charl_import_text(&path, 1, NULL, out, &replace);
+    const int32_t end = 1;
 
-    return st == CHARL_OK ? charl_import_tokens(path, 0, out, &replace) : st;
+    return charl_import_tokens(&path, 1, &(charl_tokens_options){.end_of_text = &end, .val_file = path}, out, &replace);
 }
 
 static void every_acquisition_may_fail(void **state)
 {
+    static const uint32_t tokens[4] = {1, 2, 1, 3};
     char path[512];
 
     (void)state;
-    snprintf(path, sizeof path, "%s", text_file("f.txt", "an even number of bytes, is it not"));
+    llmc_file("f_1.bin", U16, 1, 4, tokens, 4);
+    snprintf(path, sizeof path, "%s", charl_test_path(dir, "f_*"));
     assert_true(charl_test_fail_every_acquisition(import_tokens, path) > 30);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_become_tokens),
         cmocka_unit_test(token_files_are_read),
+        cmocka_unit_test(shards_are_read_in_order),
+        cmocka_unit_test(what_is_no_token_file_is_refused),
         cmocka_unit_test(every_acquisition_may_fail),
     };
 

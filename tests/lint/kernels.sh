@@ -39,7 +39,11 @@ for f in $(find kernels -name '*.cl' | sort); do
     [ -n "$target" ] && grep -q cross_entropy.clh "$f" && forms=$shared_rows
     forms="$forms
 $(parameters "$f")"
-    [ "$f" = kernels/gemm/gemm_local.cl ] && forms="IS_DEFAULT=1 -DFOLD=1 -DCHARL_VEC=4" # sums of leaves are vectors
+    [ "$f" = kernels/gemm/gemm_local.cl ] && forms="FOLD=1 -DCHARL_VEC=4
+JOIN=1 -DWHOLE_K=1
+A_KIND=1 -DB_KIND=1 -DA_V=4 -DB_V=4 -DOUT_V=4
+$image -DJOIN=1
+B_KIND=3" # sums of leaves are vectors
     grep -q gemm_image.clh "$f" && forms="$forms
 $image"
     if [ -n "$target" ]; then

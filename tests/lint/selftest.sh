@@ -15,7 +15,7 @@ clean_tree() {
     printf '#ifndef CHARL_BASE_A_H\n#define CHARL_BASE_A_H\nint a(void);\n#endif\n' >"$tree/src/base/a.h"
     printf '#include "base/a.h"\nint a(void)\n{\n    return 1;\n}\n' >"$tree/src/base/a.c"
     printf '#include <CL/cl.h>\n#include "base/a.h"\n' >"$tree/src/device/d.c"
-    printf '#include <stdio.h>\n#include "nn/n.h"\nint main(void)\n{\n    puts("x");\n}\n' >"$tree/src/cli/m.c"
+    printf '#include <charl/graph.h>\n#include <stdio.h>\nint main(void)\n{\n    puts("x");\n}\n' >"$tree/src/cli/m.c"
     printf '#ifndef CHARL_NN_N_H\n#define CHARL_NN_N_H\n#include "charl/graph.h"\n#endif\n' >"$tree/src/nn/n.h"
     cat >"$tree/include/charl/graph.h" <<'H'
 #ifndef CHARL_GRAPH_H
@@ -99,10 +99,20 @@ expect layers 'device/x_private.h is private to device'
 expect layers 'which layer this public header belongs to'
 mkdir "$tree/src/misc" && echo >"$tree/src/misc/m.c"
 expect layers 'no layer is called misc'
-mkdir "$tree/bench" && printf '#include <mpi.h>\n#include "device/x_private.h"\n#include "bench/b.h"\n' >"$tree/bench/b.c"
+mkdir "$tree/bench" && printf '#include <mpi.h>\n#include <charl/graph.h>\n#include "cli/c.h"\n#include "bench/b.h"\n' >"$tree/bench/b.c"
 expect layers
+mkdir "$tree/bench" && echo '#include "device/d.h"' >"$tree/bench/b.c"
+expect layers 'bench/b.c:1: programs include <charl/...> and headers of their own, not device/d.h'
+mkdir "$tree/bench" && echo '#include "charl/graph.h"' >"$tree/bench/b.c"
+expect layers 'bench/b.c:1: programs include <charl/graph.h>, not "charl/graph.h"'
 mkdir "$tree/bench" && echo '#include "bench/b.h"' >>"$tree/src/cli/m.c"
-expect layers 'cli may not include bench: bench/b.h'
+expect layers 'programs include <charl/...> and headers of their own, not bench/b.h'
+echo '#include "nn/n.h"' >>"$tree/src/cli/m.c"
+expect layers 'src/cli/m.c:7: programs include <charl/...> and headers of their own, not nn/n.h'
+echo '#include "charl/graph.h"' >>"$tree/src/cli/m.c"
+expect layers 'programs include <charl/graph.h>, not "charl/graph.h"'
+echo '#include <base/a.h>' >>"$tree/src/cli/m.c"
+expect layers '<base/a.h>: headers of a module are included between quotes'
 mkdir "$tree/bench" && printf '#ifndef B_H\n#define B_H\n#endif\n' >"$tree/bench/b.h"
 expect headers 'bench/b.h: expected the guard CHARL_BENCH_B_H'
 mkdir "$tree/examples" && echo '#include "base/a.h"' >"$tree/examples/e.c"

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/tree.h"
+#include "base/numeric/tree.h"
 #include "charl/comm.h"
 
 static charl_comm *comm;

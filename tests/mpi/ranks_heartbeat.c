@@ -7,8 +7,8 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "dist/comm_private.h"
-#include "dist/node_address.h"
-#include "dist/heartbeat.h"
+#include "dist/liveness/node_address.h"
+#include "dist/liveness/heartbeat.h"
 #include "mpi/ranks.h"
 #include "support/support.h"
 

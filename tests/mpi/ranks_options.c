@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bf16.h"
-#include "base/tree.h"
+#include "base/numeric/bf16.h"
+#include "base/numeric/tree.h"
 #include "mpi/ranks.h"
 #include "support/support.h"
 

@@ -15,9 +15,9 @@
 #include "base/env.h"
 #include "base/fault.h"
 #include "base/log.h"
-#include "base/tree.h"
-#include "dist/allreduce_device.h"
-#include "dist/peer.h"
+#include "base/numeric/tree.h"
+#include "dist/allreduce/allreduce_device.h"
+#include "dist/allreduce/peer.h"
 #include "mpi/ranks.h"
 
 _Thread_local charl_comm *comm, *nodes;
@@ -32,7 +32,7 @@ static charl_status create(charl_comm *c, int total, int64_t n, charl_slices *mi
 /* This rank's lanes of a round, by the compute queue, so that begin is ordered behind them. */
 static void lanes_write(charl_allreduce *ar, const charl_slices *mine, int64_t round, int64_t n, float **leaf)
 {
-    charl_buffer *lanes, *sum;
+    charl__buffer *lanes, *sum;
 
     assert_true(charl__allreduce_buffers(ar, &lanes, &sum));
     for (int j = 0; j < mine->n_lanes; j++) {
@@ -51,7 +51,7 @@ static void lanes_write(charl_allreduce *ar, const charl_slices *mine, int64_t r
 /* The sums of a round against those that one rank would form; the device waits, not the host. */
 static void sums_check(charl_allreduce *ar, int total, int64_t round, int64_t n, float **leaf)
 {
-    charl_buffer *lanes, *sum;
+    charl__buffer *lanes, *sum;
     float *got = malloc((size_t)(n + 1) * sizeof *got);
 
     assert_non_null(got);

@@ -14,7 +14,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/fault.h"
-#include "base/tree.h"
+#include "base/numeric/tree.h"
 #include "dist/consensus.h"
 #include "mpi/ranks.h"
 
@@ -254,7 +254,7 @@ static void test_control_collectives(void **state)
 
 static charl_status fail_if(bool fails, charl_status code)
 {
-    return fails ? charl__error_set(code, __FILE__, __LINE__, __func__, "batch of 512 does not fit") : CHARL_OK;
+    return fails ? charl_error_set(code, __FILE__, __LINE__, __func__, "batch of 512 does not fit") : CHARL_OK;
 }
 
 static void test_agreement(void **state)

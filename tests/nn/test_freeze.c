@@ -84,7 +84,7 @@ static float *values(const charl_param *p)
 {
     float *v;
 
-    charl_assert_ok(charl_alloc_array(charl_shape_count(&charl_param_get_spec(p)->shape), sizeof *v, &v));
+    charl_assert_ok(charl__alloc_array(charl_shape_count(&charl_param_get_spec(p)->shape), sizeof *v, &v));
     charl_assert_ok(charl_param_read(p, v));
     return v;
 }
@@ -166,13 +166,64 @@ static void test_errors(void **state)
     charl_params_destroy(r.params);
 }
 
+static int frozen(const char *patterns, char *flags)
+{
+    charl_model *model;
+    charl_params *params;
+    charl_graph *g;
+    charl_var *x;
+    int n = -1;
+
+    charl_assert_ok(charl_model_create(&model));
+    charl_assert_ok(
+        charl_model_add_mlp(model, &(charl_mlp_config){.hidden = (int64_t[]){2}, .n_hidden = 1, .outputs = CLASSES}));
+    charl_assert_ok(charl_params_create(&params));
+    charl_assert_ok(charl_graph_create(dev, NULL, &g));
+    x = charl_input(g, "x", CHARL_F32, (charl_shape){2, {ROWS, FEATURES}}, CHARL_BATCHED);
+    charl_model_build(model, g, params, x);
+    charl_assert_ok(charl_params_freeze(params, patterns, &n));
+    for (int i = 0; i < charl_params_get_count(params); i++) {
+        flags[i] = charl_param_is_frozen(charl_params_get(params, i)) ? '1' : '0';
+    }
+    flags[charl_params_get_count(params)] = '\0';
+    charl_graph_destroy(g);
+    charl_params_destroy(params);
+    charl_model_destroy(model);
+    return n;
+}
+
+/* fc1.weight, fc1.bias, fc2.weight, fc2.bias: the last pattern that matches decides. */
+static void test_patterns(void **state)
+{
+    static const struct {
+        const char *patterns, *flags;
+    } cases[] = {{"*", "1111"},
+                 {"fc1.*", "1100"},
+                 {"*, !fc2.*", "1100"},
+                 {"*,! fc?.bias ", "1010"},
+                 {"!fc1.bias, *", "1111"},
+                 {"fc1.*,fc2.bias,", "1101"},
+                 {"", "0000"}};
+    char flags[8];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *expected = cases[i].flags;
+        int ones = 0;
+
+        for (const char *c = expected; *c; c++) {
+            ones += *c == '1';
+        }
+        assert_int_equal(frozen(cases[i].patterns, flags), ones);
+        assert_string_equal(flags, expected);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_f32),
-        cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_written),
-        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_f32),    cmocka_unit_test(test_bf16),     cmocka_unit_test(test_written),
+        cmocka_unit_test(test_errors), cmocka_unit_test(test_patterns),
     };
 
     return charl_test_on_device(tests, &dev);

@@ -263,7 +263,7 @@ static void check_initial_value(const charl_params *set, const expected_param *w
     assert_non_null(p);
     assert_true(charl_shape_equal(&charl_param_get_spec(p)->shape, &want->shape));
     assert_int_equal(charl_param_get_spec(p)->trainable, !want->is_buffer);
-    charl_assert_ok(charl_alloc_array(n, sizeof *v, &v));
+    charl_assert_ok(charl__alloc_array(n, sizeof *v, &v));
     charl_assert_ok(charl_param_read(p, v));
     for (int64_t i = 0; i < n; i++) {
         assert_true(want->bound > 0.0 || want->deviation > 0.0 || v[i] == want->constant);

@@ -84,7 +84,7 @@ static void training_close(training *t)
 
 static charl_status step(training *t)
 {
-    charl_step_params record = {.seed_lo = 5, .step_lo = (uint32_t)charl_optimizer_get_steps(t->o), .commit = 1};
+    charl__step_params record = {.seed_lo = 5, .step_lo = (uint32_t)charl_optimizer_get_steps(t->o), .commit = 1};
 
     charl__optimizer_fill(t->o, 0.02F, &record);
     CHARL_TRY(charl__steps_push(t->steps, &record));
@@ -101,7 +101,7 @@ static float loss_of(const training *t)
     return loss;
 }
 
-static void read_arena(charl_buffer *b, float *out, int64_t n)
+static void read_arena(charl__buffer *b, float *out, int64_t n)
 {
     assert_true(n <= MAX_ELEMENTS);
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, out, (size_t)n * sizeof *out, true));
@@ -151,7 +151,7 @@ static void test_learns_one_batch(void **state)
 static void test_warm_up_changes_nothing(void **state)
 {
     static float before[4][MAX_ELEMENTS], after[MAX_ELEMENTS];
-    charl_buffer *arena[4];
+    charl__buffer *arena[4];
     int64_t n[4];
     training t = {0};
 
@@ -184,7 +184,7 @@ static void test_warm_up_changes_nothing(void **state)
 static void test_a_step_allocates_and_builds_nothing(void **state)
 {
     training t = {0};
-    charl_device_counters before, after;
+    charl__device_counters before, after;
     long live, allocated;
 
     (void)state;
@@ -193,17 +193,17 @@ static void test_a_step_allocates_and_builds_nothing(void **state)
         charl_assert_ok(step(&t));
     }
     charl_assert_ok(charl_device_sync(dev));
-    before = charl__device_counters(dev);
+    before = charl__device_counters_get(dev);
     live = charl__live();
     allocated = charl__allocated();
     for (int i = 0; i < 3; i++) {
         charl_assert_ok(step(&t));
     }
-    after = charl__device_counters(dev);
+    after = charl__device_counters_get(dev);
     assert_int_equal(charl__allocated(), allocated);
     assert_int_equal(after.host_waits, before.host_waits);
     charl_assert_ok(charl_device_sync(dev));
-    after = charl__device_counters(dev);
+    after = charl__device_counters_get(dev);
     assert_int_equal(after.buffers_created, before.buffers_created);
     assert_int_equal(after.programs_built, before.programs_built);
     assert_int_equal(after.kernels_created, before.kernels_created);

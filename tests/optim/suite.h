@@ -40,7 +40,7 @@ static inline charl_status open_set(charl_params **out)
     return CHARL_OK;
 }
 
-static inline void read_arena(charl_buffer *b, float *out, int64_t n)
+static inline void read_arena(charl__buffer *b, float *out, int64_t n)
 {
     assert_true(n <= MAX_ELEMENTS);
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, out, (size_t)n * sizeof *out, true));

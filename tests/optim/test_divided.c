@@ -6,7 +6,7 @@ enum { PARTS = 3, STEPS = 4 };
 typedef struct part {
     charl_params *set;
     charl_optimizer *o;
-    charl_param_range range[2];
+    charl__param_range range[2];
 } part;
 
 /* Two ranges of the arena, of which every part has a third, in blocks; the second begins and ends
@@ -23,7 +23,7 @@ static void part_init(part *p, int i, const charl_optimizer_config *config)
     if (i == PARTS - 2) {
         p->range[1].count = p->set->elements - p->range[1].begin;
     }
-    charl_assert_ok(charl__optimizer_create(p->set, config, NULL, &(charl_param_ranges){p->range, 2}, &p->o));
+    charl_assert_ok(charl__optimizer_create(p->set, config, NULL, &(charl__param_ranges){p->range, 2}, &p->o));
     charl_assert_ok(charl_optimizer_reset_ema(p->o));
 }
 
@@ -164,7 +164,7 @@ static void test_elementwise_types_divide(void **state)
 static void test_whole_tensors_do_not(void **state)
 {
     static const char *const types[] = {"lamb", "adafactor", "muon"};
-    const charl_param_range half = {0, 1024};
+    const charl__param_range half = {0, 1024};
     charl_params *set = NULL;
     charl_optimizer *o = NULL;
 
@@ -173,7 +173,7 @@ static void test_whole_tensors_do_not(void **state)
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         const charl_optimizer_config config = charl_optimizer_defaults(types[i]);
 
-        charl_assert_status(charl__optimizer_create(set, &config, NULL, &(charl_param_ranges){&half, 1}, &o),
+        charl_assert_status(charl__optimizer_create(set, &config, NULL, &(charl__param_ranges){&half, 1}, &o),
                             CHARL_ERR_CONFIG);
         charl_assert_message(types[i]);
         assert_null(o);

@@ -55,7 +55,7 @@ static void close_fixture(fixture *f)
 /* One step with gradients in (-1, 1) times `factor`; the first one is `first` unless that is 0. */
 static void step(fixture *f, float factor, float first)
 {
-    charl_step_params record = {.commit = 1, .step_lo = f->step};
+    charl__step_params record = {.commit = 1, .step_lo = f->step};
     float g[N] = {0};
 
     charl_test_fill(g, 600, -1.0F, 1.0F, f->step);

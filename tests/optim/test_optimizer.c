@@ -61,16 +61,16 @@ static void step_reference(const charl_optimizer *o, const float *g, int t, doub
         const double wd = (double)(p->settings.weight_decay >= 0.0F ? p->settings.weight_decay
                                    : p->spec.no_decay               ? 0.0F
                                                                     : o->config.weight_decay);
-        charl_optimizer_reference r = {.config = &o->config,
-                                       .lr = (double)(lr_of(t) * p->settings.lr_scale),
-                                       .weight_decay = wd,
-                                       .edge = p->settings.edge,
-                                       .t = t + 1,
-                                       .shape = p->spec.shape,
-                                       .n = charl_shape_count(&p->spec.shape),
-                                       .grad = grad + p->offset,
-                                       .param = value + p->offset,
-                                       .scratch = scratch};
+        charl__optimizer_reference r = {.config = &o->config,
+                                        .lr = (double)(lr_of(t) * p->settings.lr_scale),
+                                        .weight_decay = wd,
+                                        .edge = p->settings.edge,
+                                        .t = t + 1,
+                                        .shape = p->spec.shape,
+                                        .n = charl_shape_count(&p->spec.shape),
+                                        .grad = grad + p->offset,
+                                        .param = value + p->offset,
+                                        .scratch = scratch};
 
         for (int k = 0; k < o->n_states; k++) {
             r.state[k] = state[k] + p->offset;
@@ -81,7 +81,7 @@ static void step_reference(const charl_optimizer *o, const float *g, int t, doub
     }
 }
 
-static void check_arena(charl_buffer *b, const double *want, int64_t n, double tol)
+static void check_arena(charl__buffer *b, const double *want, int64_t n, double tol)
 {
     float got[MAX_ELEMENTS];
 
@@ -259,7 +259,7 @@ static void test_without_commit(void **state)
     charl_params *set = NULL;
     charl_optimizer *o = NULL;
     charl_steps *steps = NULL;
-    charl_step_params record = {.commit = 0};
+    charl__step_params record = {.commit = 0};
 
     (void)state;
     charl_assert_ok(open_set(&set));

@@ -105,7 +105,7 @@ static void test_skipping(void **state)
 {
     static const float statistics[4] = {5.0F, NAN, 6.0F, 7.0F};
     static float before[MAX_ELEMENTS], after[MAX_ELEMENTS];
-    charl_step_params record = {.commit = 1};
+    charl__step_params record = {.commit = 1};
     charl_steps *steps = NULL;
     float got[4];
 

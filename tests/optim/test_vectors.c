@@ -2,7 +2,7 @@
  * working copy of the parameters, which the same launch writes. */
 #include "suite.h"
 
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 
 enum { STEPS = 3 };
 
@@ -17,8 +17,8 @@ static void train(const char *type, int group, outcome *out)
 {
     static float g[MAX_ELEMENTS];
     static int kind[MAX_ELEMENTS];
-    const charl_device_facts saved = *charl__device_facts(dev);
-    charl_device_facts facts = saved;
+    const charl__device_facts saved = *charl__device_facts_get(dev);
+    charl__device_facts facts = saved;
     charl_optimizer_config config = charl_optimizer_defaults(type);
     charl_params *set = NULL;
     charl_optimizer *o = NULL;

@@ -12,7 +12,7 @@
 static bool builtins_lack(const charl_device *dev)
 {
     const charl_device_info *info = charl_device_get_info(dev);
-    const int64_t n = charl__device_counters(dev).programs_with_header;
+    const int64_t n = charl__device_counters_get(dev).programs_with_header;
 
     if (strcmp(info->platform, "Portable Computing Language") != 0 || strncmp(info->driver, "3.", 2) != 0 || n == 0) {
         return false;

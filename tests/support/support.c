@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/env.h"
-#include "base/rng.h"
+#include "base/numeric/rng.h"
 
 enum { PATH_BYTES = 4096, PATH_BUFFERS = 4, MAX_ACQUISITIONS = 1000000 };
 

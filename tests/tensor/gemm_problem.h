@@ -19,19 +19,19 @@ typedef struct problem {
     int64_t m, n, k, count;
     int64_t segments; /* stretches of k elements that a product is summed over; 0: one */
     bool ta, tb;
-    charl_gemm_bias bias;
+    charl__gemm_bias bias;
     charl_dtype type, out;
     float *a, *b, *c; /* c: bias */
-    const charl_gemm_epilogue *epilogue;
+    const charl__gemm_epilogue *epilogue;
     float *a_sums;                /* NULL, or [count, m]: to be computed as well */
     const charl__gemm_plan *plan; /* NULL: the form's own */
-    charl_gemm_form form;
+    charl__gemm_form form;
     int64_t shift; /* of tensors in memory, elements */
 } problem;
 
 static inline bool has_tensor_cores(void)
 {
-    const charl_device_facts *facts = charl__device_facts(dev);
+    const charl__device_facts *facts = charl__device_facts_get(dev);
 
     return is_tf32 ? facts->tf32 : facts->wgmma || facts->mma;
 }
@@ -42,10 +42,10 @@ static charl_tensor *place(const float *src, int64_t n, charl_dtype type, int64_
 {
     const size_t bytes = (size_t)(n + 2 * GUARD + shift) * charl_dtype_size(type);
     unsigned char *image;
-    charl_buffer *b;
+    charl__buffer *b;
     charl_tensor *t;
 
-    charl_assert_ok(charl_alloc(bytes, &image));
+    charl_assert_ok(charl__alloc(bytes, &image));
     memset(image, POISON, bytes);
     charl_assert_ok(charl__buffer_create(dev, bytes, "test", &b));
     charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, b, 0, image, bytes, true));
@@ -72,9 +72,9 @@ static void fetch(charl_tensor *t, int64_t n, int64_t shift, float *out)
     const size_t bytes = first + (size_t)(n + GUARD) * size;
     unsigned char *image;
     charl_tensor *values;
-    charl_buffer *b;
+    charl__buffer *b;
 
-    charl_assert_ok(charl_alloc(bytes, &image));
+    charl_assert_ok(charl__alloc(bytes, &image));
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, t->buffer, 0, image, bytes, true));
     for (size_t i = 0; i < bytes; i++) {
         if ((i < first || i >= first + (size_t)n * size) && image[i] != POISON) {
@@ -123,7 +123,7 @@ static void draw(problem *p, bool integers)
 
     for (int i = 0; i < 3; i++) {
         if (!*to[i]) {
-            charl_assert_ok(charl_alloc_array(n[i], sizeof(float), to[i]));
+            charl_assert_ok(charl__alloc_array(n[i], sizeof(float), to[i]));
         }
         charl_test_fill(*to[i], n[i], integers ? -4.0F : -1.0F, integers ? 5.0F : 1.0F, 20U + (uint64_t)i);
         for (int64_t e = 0; integers && e < n[i]; e++) {
@@ -139,36 +139,36 @@ static void release(problem *p)
     charl_free(p->c);
 }
 
-static void run_form(const problem *p, charl_gemm_form form, int64_t shift, float *out)
+static void run_form(const problem *p, charl__gemm_form form, int64_t shift, float *out)
 {
     charl_tensor *a = place(p->a, a_size(p), p->type, shift);
     charl_tensor *b = place(p->b, b_size(p), p->type, shift / 2);
     charl_tensor *c = place(p->c, bias_size(p), CHARL_F32, shift);
     charl_tensor *o = place(NULL, out_size(p), p->out, shift);
     charl_tensor *sums = p->a_sums ? place(NULL, p->m * p->count, CHARL_F32, 0) : NULL;
-    charl_gemm g = {.a = a,
-                    .b = b,
-                    .bias = p->bias ? c : NULL,
-                    .out = o,
-                    .m = p->m,
-                    .n = p->n,
-                    .k = p->k,
-                    .a_kind = p->ta ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                    .b_kind = p->tb ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                    .bias_kind = p->bias,
-                    .segments = p->segments,
-                    .a_segment = p->m * p->k,
-                    .b_segment = p->k * p->n,
-                    .count = p->count,
-                    .a_outer = p->m * depth_of(p),
-                    .b_outer = depth_of(p) * p->n,
-                    .out_outer = p->m * p->n,
-                    .a_sums = sums,
-                    .epilogue = p->epilogue,
-                    .form = form,
-                    .label = "test"};
+    charl__gemm g = {.a = a,
+                     .b = b,
+                     .bias = p->bias ? c : NULL,
+                     .out = o,
+                     .m = p->m,
+                     .n = p->n,
+                     .k = p->k,
+                     .a_kind = p->ta ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                     .b_kind = p->tb ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                     .bias_kind = p->bias,
+                     .segments = p->segments,
+                     .a_segment = p->m * p->k,
+                     .b_segment = p->k * p->n,
+                     .count = p->count,
+                     .a_outer = p->m * depth_of(p),
+                     .b_outer = depth_of(p) * p->n,
+                     .out_outer = p->m * p->n,
+                     .a_sums = sums,
+                     .epilogue = p->epilogue,
+                     .form = form,
+                     .label = "test"};
 
-    charl_assert_ok(p->plan ? charl__gemm_launch(dev, &g, p->plan) : charl__gemm(dev, &g));
+    charl_assert_ok(p->plan ? charl__gemm_launch(dev, &g, p->plan) : charl__gemm_enqueue(dev, &g));
     fetch(o, out_size(p), shift, out);
     if (sums) {
         fetch(sums, p->m * p->count, 0, p->a_sums);
@@ -194,7 +194,7 @@ static inline void expect_same(const problem *p, const float *got, const float *
 }
 
 static const struct {
-    charl_gemm_form form;
+    charl__gemm_form form;
     int64_t shift;
     const char *what;
 } variants[] = {{CHARL_GEMM_AUTO, 0, "as chosen"},
@@ -215,7 +215,7 @@ static inline problem make(const int64_t shape[3], int t, int64_t count)
                      .count = count,
                      .ta = t & 1,
                      .tb = t & 2,
-                     .bias = (charl_gemm_bias)(t % 3),
+                     .bias = (charl__gemm_bias)(t % 3),
                      .type = is_tf32              ? CHARL_F32
                              : (shape[0] + t) % 2 ? CHARL_F16
                                                   : CHARL_BF16,

@@ -11,15 +11,16 @@
 
 #include "base/alloc.h"
 #include "tensor/conv/conv.h"
+#include "tensor/gemm/gemm_private.h"
 
 static charl_device *dev;
 
-static const charl_gemm_form forms[] = {CHARL_GEMM_AUTO, CHARL_GEMM_VECTOR, CHARL_GEMM_VECTOR_SMALL, CHARL_GEMM_LOCAL,
-                                        CHARL_GEMM_LOCAL_LARGE};
+static const charl__gemm_form forms[] = {CHARL_GEMM_AUTO, CHARL_GEMM_VECTOR, CHARL_GEMM_VECTOR_SMALL, CHARL_GEMM_LOCAL,
+                                         CHARL_GEMM_LOCAL_LARGE};
 enum { FORMS = sizeof forms / sizeof forms[0] };
 
 /* Few different windows, since each is a program of its own. */
-static const charl_conv geometry[] = {
+static const charl__conv geometry[] = {
     {.batch = 2,
      .c = 3,
      .h = 9,
@@ -100,16 +101,27 @@ static const charl_conv geometry[] = {
      .stride = {1, 1},
      .padding = {0, 0},
      .dilation = {1, 1}},
+    /* images so small that a tile has columns of several samples, and sums of several tiles, of which the last is cut off */
+    {.batch = 5,
+     .c = 5,
+     .h = 6,
+     .w = 6,
+     .o = 9,
+     .groups = 1,
+     .kernel = {3, 3},
+     .stride = {1, 1},
+     .padding = {1, 1},
+     .dilation = {1, 1}},
 };
-enum { GEOMETRIES = sizeof geometry / sizeof geometry[0] };
+enum { GEOMETRIES = sizeof geometry / sizeof geometry[0], SMALL_IMAGES = GEOMETRIES - 1 };
 
 typedef struct operands {
-    charl_conv c;
+    charl__conv c;
     int64_t n_x, n_w, n_out;
     float *x, *w, *bias, *gout;
 } operands;
 
-static void set_up(operands *v, const charl_conv *g, bool integers)
+static void set_up(operands *v, const charl__conv *g, bool integers)
 {
     float **const to[] = {&v->x, &v->w, &v->bias, &v->gout};
     int64_t n[4];
@@ -122,7 +134,7 @@ static void set_up(operands *v, const charl_conv *g, bool integers)
     n[2] = g->o;
     v->n_out = n[3] = g->batch * g->o * v->c.oh * v->c.ow;
     for (int i = 0; i < 4; i++) {
-        charl_assert_ok(charl_alloc_array(n[i], sizeof(float), to[i]));
+        charl_assert_ok(charl__alloc_array(n[i], sizeof(float), to[i]));
         charl_test_fill(*to[i], n[i], integers ? -3.0F : -1.0F, integers ? 4.0F : 1.0F, (uint64_t)i);
         for (int64_t e = 0; integers && e < n[i]; e++) {
             (*to[i])[e] = floorf((*to[i])[e]);
@@ -146,13 +158,13 @@ static charl_tensor *upload(const float *src, int64_t n)
     if (src) {
         charl_assert_ok(charl_tensor_write(t, src, (size_t)n * sizeof *src));
     } else {
-        charl_assert_ok(charl__tensor_fill(t, -777.0));
+        charl_assert_ok(charl_tensor_fill(t, -777.0));
     }
     return t;
 }
 
 /* Run p on copies of the operands; n elements of output into `out`. */
-static void run(charl_gemm p, const float *a, int64_t n_a, const float *b, int64_t n_b, const operands *v, float *out,
+static void run(charl__gemm p, const float *a, int64_t n_a, const float *b, int64_t n_b, const operands *v, float *out,
                 int64_t n)
 {
     charl_tensor *ta = upload(a, n_a), *tb = upload(b, n_b), *bias = upload(v->bias, v->c.o), *o = upload(NULL, n);
@@ -161,7 +173,7 @@ static void run(charl_gemm p, const float *a, int64_t n_a, const float *b, int64
     p.b = tb;
     p.bias = p.bias_kind ? bias : NULL;
     p.out = o;
-    charl_assert_ok(charl__gemm(dev, &p));
+    charl_assert_ok(charl__gemm_enqueue(dev, &p));
     charl_assert_ok(charl_tensor_read(o, out, (size_t)n * sizeof *out));
     charl_tensor_release(ta);
     charl_tensor_release(tb);
@@ -170,14 +182,14 @@ static void run(charl_gemm p, const float *a, int64_t n_a, const float *b, int64
 }
 
 /* x at input row h, column w of a channel, 0 outside */
-static float pixel(const charl_conv *c, const float *plane, int64_t h, int64_t w)
+static float pixel(const charl__conv *c, const float *plane, int64_t h, int64_t w)
 {
     return h >= 0 && h < c->h && w >= 0 && w < c->w ? plane[h * c->w + w] : 0.0F;
 }
 
 static float forward_at(const operands *v, int64_t b, int64_t o, int64_t y, int64_t z)
 {
-    const charl_conv *c = &v->c;
+    const charl__conv *c = &v->c;
     const int64_t cg = c->c / c->groups, group = o / (c->o / c->groups);
     const float *w = v->w + o * cg * c->kernel[0] * c->kernel[1];
     float sum = 0.0F;
@@ -198,7 +210,7 @@ static float forward_at(const operands *v, int64_t b, int64_t o, int64_t y, int6
 }
 
 /* The output row or column that reads coordinate `at` through tap `tap`, or -1. */
-static int64_t source(const charl_conv *c, int d, int64_t at, int tap, int64_t extent)
+static int64_t source(const charl__conv *c, int d, int64_t at, int tap, int64_t extent)
 {
     const int64_t start = at + c->padding[d] - (int64_t)tap * c->dilation[d];
 
@@ -207,7 +219,7 @@ static int64_t source(const charl_conv *c, int d, int64_t at, int tap, int64_t e
 
 static float input_gradient_at(const operands *v, int64_t b, int64_t ch, int64_t h, int64_t w)
 {
-    const charl_conv *c = &v->c;
+    const charl__conv *c = &v->c;
     const int64_t cg = c->c / c->groups, og = c->o / c->groups, group = ch / cg,
                   taps = (int64_t)c->kernel[0] * c->kernel[1];
     float sum = 0.0F;
@@ -227,7 +239,7 @@ static float input_gradient_at(const operands *v, int64_t b, int64_t ch, int64_t
 /* Samples [b0, b0 + rows). */
 static float weight_gradient_at(const operands *v, int64_t b0, int64_t rows, int64_t e)
 {
-    const charl_conv *c = &v->c;
+    const charl__conv *c = &v->c;
     const int64_t cg = c->c / c->groups, taps = (int64_t)c->kernel[0] * c->kernel[1];
     const int64_t o = e / (cg * taps), ch = o / (c->o / c->groups) * cg + e / taps % cg, t = e % taps;
     float sum = 0.0F;
@@ -247,14 +259,14 @@ static float weight_gradient_at(const operands *v, int64_t b0, int64_t rows, int
 
 /* Building the forms for local memory takes a CPU seconds each: not all geometries need them. A
  * GPU's work-items have no room for the blocks of VECTOR. */
-static bool can_run(charl_gemm_form form, int i)
+static bool can_run(charl__gemm_form form, int i)
 {
     const charl_device_info *info = charl_device_get_info(dev);
 
     if (form == CHARL_GEMM_VECTOR || form == CHARL_GEMM_VECTOR_SMALL) {
         return info->kind == CHARL_DEVICE_CPU;
     }
-    return info->max_group >= 256 && (form != CHARL_GEMM_LOCAL || i == 0 || i == 3) &&
+    return info->max_group >= 256 && (form != CHARL_GEMM_LOCAL || i == 0 || i == 3 || i == SMALL_IMAGES) &&
            (form != CHARL_GEMM_LOCAL_LARGE || i == 3);
 }
 
@@ -262,7 +274,7 @@ static float *array(int64_t n)
 {
     float *p;
 
-    charl_assert_ok(charl_alloc_array(n, sizeof *p, &p));
+    charl_assert_ok(charl__alloc_array(n, sizeof *p, &p));
     return p;
 }
 
@@ -282,7 +294,7 @@ static void forward(void **state)
             want[e] = forward_at(&v, bo / v.c.o, bo % v.c.o, y, z);
         }
         for (int f = 0; f < FORMS; f++) {
-            charl_gemm p = charl__conv_forward(&v.c, true);
+            charl__gemm p = charl__conv_forward(&v.c, true);
 
             p.form = forms[f];
             if (can_run(forms[f], i)) {
@@ -312,7 +324,7 @@ static void input_gradient(void **state)
             want[e] = input_gradient_at(&v, bc / v.c.c, bc % v.c.c, h, w);
         }
         for (int f = 0; f < FORMS; f++) {
-            charl_gemm p = charl__conv_input_gradient(&v.c);
+            charl__gemm p = charl__conv_input_gradient(&v.c);
 
             p.form = forms[f];
             if (can_run(forms[f], i)) {
@@ -344,7 +356,7 @@ static void weight_gradient(void **state)
             want[e] = weight_gradient_at(&v, e / v.n_w * rows, rows, e % v.n_w);
         }
         for (int f = 0; f < FORMS; f++) {
-            charl_gemm p = charl__conv_weight_gradient(&v.c, rows);
+            charl__gemm p = charl__conv_weight_gradient(&v.c, rows);
 
             p.form = forms[f];
             if (can_run(forms[f], i / 2)) {
@@ -393,9 +405,30 @@ static void gradients_are_transposes(void **state)
     }
 }
 
+/* Columns of all samples share tiles where those of one would leave the last tile partly empty. */
+static void small_images_share_tiles(void **state)
+{
+    charl__conv c = geometry[SMALL_IMAGES];
+    charl__gemm p;
+
+    (void)state;
+    c.oh = c.h;
+    c.ow = c.w;
+    p = charl__conv_forward(&c, true);
+    assert_int_equal(charl__gemm_joined(&p, 64), c.batch);
+    assert_int_equal(charl__gemm_joined(&p, 36), 1); /* tiles are full */
+    p = charl__conv_input_gradient(&c);
+    assert_int_equal(charl__gemm_joined(&p, 64), c.batch);
+    p = charl__conv_weight_gradient(&c, 1);
+    assert_int_equal(charl__gemm_joined(&p, 64), 1); /* samples are not columns */
+    p = charl__conv_forward(&geometry[1], true);
+    p.n = 42; /* vectors of four columns would be of two samples */
+    assert_int_equal(charl__gemm_joined(&p, 64), 1);
+}
+
 static void extents(void **state)
 {
-    const charl_conv c = {.kernel = {3, 2}, .stride = {2, 1}, .padding = {0, 1}, .dilation = {2, 1}};
+    const charl__conv c = {.kernel = {3, 2}, .stride = {2, 1}, .padding = {0, 1}, .dilation = {2, 1}};
 
     (void)state;
     assert_int_equal(charl__conv_extent(&c, 0, 5), 1);
@@ -407,8 +440,11 @@ static void extents(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward),         cmocka_unit_test(input_gradient),
-        cmocka_unit_test(weight_gradient), cmocka_unit_test(gradients_are_transposes),
+        cmocka_unit_test(forward),
+        cmocka_unit_test(input_gradient),
+        cmocka_unit_test(weight_gradient),
+        cmocka_unit_test(gradients_are_transposes),
+        cmocka_unit_test(small_images_share_tiles),
         cmocka_unit_test(extents),
     };
 

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/env.h"
-#include "base/tree.h"
+#include "base/numeric/tree.h"
 #include "tensor/gemm/gemm_private.h"
 
 static problem plain(int64_t m, int64_t n, int64_t k)
@@ -40,7 +40,7 @@ static void reference(const problem *p, float *out)
 }
 
 static const struct {
-    charl_gemm_form form;
+    charl__gemm_form form;
     const char *name;
 } forms[] = {{CHARL_GEMM_VECTOR, "vector"},
              {CHARL_GEMM_VECTOR_SMALL, "vector, one micro-tile"},
@@ -50,7 +50,7 @@ static const struct {
              {CHARL_GEMM_LOCAL_LARGE, "local, 128"}};
 
 /* Packed blocks in every work-item's private memory are more than a GPU has. */
-static bool has_room(charl_gemm_form form)
+static bool has_room(charl__gemm_form form)
 {
     return (form != CHARL_GEMM_VECTOR && form != CHARL_GEMM_VECTOR_SMALL && form != CHARL_GEMM_VECTOR_NARROW) ||
            charl_device_get_info(dev)->kind == CHARL_DEVICE_CPU;
@@ -58,7 +58,7 @@ static bool has_room(charl_gemm_form form)
 
 /* Building the largest form takes a CPU seconds: only where there is time. One transpose of the
  * narrow form will do. */
-static bool can_run(charl_gemm_form form, const problem *p)
+static bool can_run(charl__gemm_form form, const problem *p)
 {
     if (!has_room(form)) {
         return false;
@@ -78,8 +78,8 @@ static void check(problem p)
     const int64_t n = p.count * p.m * p.n;
     float *want, *got;
 
-    charl_assert_ok(charl_alloc_array(n, sizeof *want, &want));
-    charl_assert_ok(charl_alloc_array(n, sizeof *got, &got));
+    charl_assert_ok(charl__alloc_array(n, sizeof *want, &want));
+    charl_assert_ok(charl__alloc_array(n, sizeof *got, &got));
     for (int integers = 0; integers < 2; integers++) {
         draw(&p, integers);
         reference(&p, want);
@@ -114,7 +114,7 @@ static void every_shape_and_transpose(void **state)
 
             p.ta = t & 1;
             p.tb = t & 2;
-            p.bias = (charl_gemm_bias)(t % 3);
+            p.bias = (charl__gemm_bias)(t % 3);
             check(p);
         }
     }
@@ -128,7 +128,7 @@ static void many_products_and_segments(void **state)
 
         p.ta = t & 1;
         p.tb = t & 2;
-        p.bias = (charl_gemm_bias)(t % 3);
+        p.bias = (charl__gemm_bias)(t % 3);
         p.count = 5;
         p.segments = 3;
         check(p);
@@ -153,7 +153,7 @@ static void column_sums(const float *a, int64_t k, int64_t m, float *out)
 static void folds_like_the_tree(void **state)
 {
     enum { M = 70, N = 45, K = 19, LEAVES = 13 };
-    static const charl_gemm_form folding[] = {CHARL_GEMM_VECTOR, CHARL_GEMM_LOCAL, CHARL_GEMM_LOCAL_SMALL};
+    static const charl__gemm_form folding[] = {CHARL_GEMM_VECTOR, CHARL_GEMM_LOCAL, CHARL_GEMM_LOCAL_SMALL};
     problem p = plain(M, N, K);
     float *part, *leaf[LEAVES], *got, sums[LEAVES][M];
     charl_tensor *a, *b, *o, *s;
@@ -162,8 +162,8 @@ static void folds_like_the_tree(void **state)
     p.count = LEAVES;
     p.ta = true;
     draw(&p, false);
-    charl_assert_ok(charl_alloc_array(LEAVES * M * N, sizeof *part, &part));
-    charl_assert_ok(charl_alloc_array(M * N, sizeof *got, &got));
+    charl_assert_ok(charl__alloc_array(LEAVES * M * N, sizeof *part, &part));
+    charl_assert_ok(charl__alloc_array(M * N, sizeof *got, &got));
     a = place(p.a, a_size(&p), CHARL_F32, 0);
     b = place(p.b, b_size(&p), CHARL_F32, 5);
     o = place(NULL, M * N, CHARL_F32, 1);
@@ -180,18 +180,18 @@ static void folds_like_the_tree(void **state)
         }
         charl__tree_fold(leaf, leaves, M);
         for (size_t f = has_room(folding[0]) ? 0 : 1; f < sizeof folding / sizeof *folding; f++) {
-            charl_assert_ok(charl__gemm(dev, &(charl_gemm){.a = a,
-                                                           .b = b,
-                                                           .out = o,
-                                                           .m = M,
-                                                           .n = N,
-                                                           .k = K,
-                                                           .a_kind = CHARL_GEMM_TRANSPOSED,
-                                                           .a_outer = M * K,
-                                                           .b_outer = K * N,
-                                                           .leaves = leaves,
-                                                           .a_sums = f == 2 ? s : NULL,
-                                                           .form = folding[f]}));
+            charl_assert_ok(charl__gemm_enqueue(dev, &(charl__gemm){.a = a,
+                                                                    .b = b,
+                                                                    .out = o,
+                                                                    .m = M,
+                                                                    .n = N,
+                                                                    .k = K,
+                                                                    .a_kind = CHARL_GEMM_TRANSPOSED,
+                                                                    .a_outer = M * K,
+                                                                    .b_outer = K * N,
+                                                                    .leaves = leaves,
+                                                                    .a_sums = f == 2 ? s : NULL,
+                                                                    .form = folding[f]}));
             fetch(o, M * N, 1, got);
             charl_assert_same_bits(got, part, M * N);
             if (f == 2) { /* only that kernel sums A */
@@ -218,8 +218,8 @@ static void position_does_not_matter(void **state)
     (void)state;
     many.count = 4;
     draw(&many, false);
-    charl_assert_ok(charl_alloc_array(4 * 40 * 50, sizeof *all, &all));
-    charl_assert_ok(charl_alloc_array(40 * 50, sizeof *alone, &alone));
+    charl_assert_ok(charl__alloc_array(4 * 40 * 50, sizeof *all, &all));
+    charl_assert_ok(charl__alloc_array(40 * 50, sizeof *alone, &alone));
     run_form(&many, CHARL_GEMM_AUTO, 0, all);
     one = many;
     one.count = 1;
@@ -245,7 +245,7 @@ static bool is_tried(const charl__gemm_plan *plan, const problem *p)
 /* What a tuner chooses from: bit for bit the same, where rows begin at whole vectors. */
 static void every_plan(void **state)
 {
-    static const charl_gemm_form form[] = {CHARL_GEMM_VECTOR, CHARL_GEMM_LOCAL};
+    static const charl__gemm_form form[] = {CHARL_GEMM_VECTOR, CHARL_GEMM_LOCAL};
     charl__gemm_plan plans[CHARL__GEMM_PLANS];
     problem p = plain(276, 76, 44); /* 18 rows of the tile that is always tried: two bands */
     char text[CHARL__GEMM_TEXT];
@@ -253,15 +253,15 @@ static void every_plan(void **state)
 
     (void)state;
     p.segments = 2;
-    charl_assert_ok(charl_alloc_array(p.m * p.n, sizeof *want, &want));
-    charl_assert_ok(charl_alloc_array(p.m * p.n, sizeof *got, &got));
+    charl_assert_ok(charl__alloc_array(p.m * p.n, sizeof *want, &want));
+    charl_assert_ok(charl__alloc_array(p.m * p.n, sizeof *got, &got));
     for (int t = has_room(form[0]) ? 0 : 4; t < 8; t++) {
-        const charl_gemm like = {.m = p.m, .n = p.n, .k = p.k, .segments = p.segments, .form = form[t / 4]};
+        const charl__gemm like = {.m = p.m, .n = p.n, .k = p.k, .segments = p.segments, .form = form[t / 4]};
         const int n = charl__gemm_plans(dev, &like, plans);
 
         p.ta = t & 1;
         p.tb = t & 2;
-        p.bias = (charl_gemm_bias)(t % 4 % 3);
+        p.bias = (charl__gemm_bias)(t % 4 % 3);
         draw(&p, false);
         reference(&p, want);
         for (int i = 0; i < n; i++) {
@@ -285,7 +285,7 @@ static void every_plan(void **state)
 static void vectors_are_for_cpus(void **state)
 {
     const charl_device_info *info = charl_device_get_info(dev);
-    const charl_gemm like = {.m = 300, .n = 300, .k = 300};
+    const charl__gemm like = {.m = 300, .n = 300, .k = 300};
 
     (void)state;
     assert_int_equal(charl__gemm_is_local(dev, &like), info->kind != CHARL_DEVICE_CPU && info->max_group >= 256);
@@ -294,7 +294,8 @@ static void vectors_are_for_cpus(void **state)
 static void refuses_what_does_not_fit(void **state)
 {
     (void)state;
-    charl_assert_status(charl__gemm(dev, &(charl_gemm){.m = INT64_C(1) << 31, .n = 1, .k = 1}), CHARL_ERR_SHAPE);
+    charl_assert_status(charl__gemm_enqueue(dev, &(charl__gemm){.m = INT64_C(1) << 31, .n = 1, .k = 1}),
+                        CHARL_ERR_SHAPE);
     charl_assert_message("beyond 2^31");
 }
 
@@ -313,15 +314,15 @@ static void rate(void **state)
             for (int r = 0; r < 4; r++) {
                 const double start = charl__clock_s();
 
-                charl_assert_ok(
-                    charl__gemm(dev, &(charl_gemm){.a = a,
-                                                   .b = b,
-                                                   .out = o,
-                                                   .m = m,
-                                                   .n = n,
-                                                   .k = k,
-                                                   .a_kind = t & 1 ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                                                   .b_kind = t & 2 ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN}));
+                charl_assert_ok(charl__gemm_enqueue(
+                    dev, &(charl__gemm){.a = a,
+                                        .b = b,
+                                        .out = o,
+                                        .m = m,
+                                        .n = n,
+                                        .k = k,
+                                        .a_kind = t & 1 ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                                        .b_kind = t & 2 ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN}));
                 charl_assert_ok(charl_device_sync(dev));
                 best = fmin(best, charl__clock_s() - start);
             }

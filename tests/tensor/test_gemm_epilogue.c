@@ -38,14 +38,14 @@ static void elementwise(const epilogue_case *e, charl_tensor *const in[3], charl
     }
     snprintf(defines + used, sizeof defines - (size_t)used, "#define OUT_T %s\n#define EXPR (%s)\n",
              charl__kernel_type(out->dtype), e->expr);
-    charl_assert_ok(charl__launch(
-        dev, &(charl_launch){.file = "elementwise/map",
-                             .entry = "charl_map",
-                             .defines = defines,
-                             .global = {(size_t)(n + 3) / 4},
-                             .args = {charl__in(in[0]), charl__i64(1), charl__i64(n), charl__in(in[1]), charl__i64(1),
-                                      charl__i64(n), charl__in(in[2]), charl__i64(1), charl__i64(n), charl__out(out),
-                                      charl__i64(n), charl__i64(4), charl__f32(0.0F), charl__f32(0.0F)}}));
+    charl_assert_ok(charl__launch_enqueue(
+        dev, &(charl__launch){.file = "elementwise/map",
+                              .entry = "charl_map",
+                              .defines = defines,
+                              .global = {(size_t)(n + 3) / 4},
+                              .args = {charl__in(in[0]), charl__i64(1), charl__i64(n), charl__in(in[1]), charl__i64(1),
+                                       charl__i64(n), charl__in(in[2]), charl__i64(1), charl__i64(n), charl__out(out),
+                                       charl__i64(n), charl__i64(4), charl__f32(0.0F), charl__f32(0.0F)}}));
 }
 
 /* The product by itself, rounded; then the expression over it. */
@@ -73,7 +73,7 @@ static void fused(problem p, const epilogue_case *e, float *const with[2], float
     const int64_t n = out_size(&p), shift = p.shift;
     charl_tensor *b = place(with[0], n, e->with[0], shift), *c = place(with[1], n, e->with[1], shift / 2),
                  *product = place(NULL, n, e->product, shift);
-    const charl_gemm_epilogue epilogue = {
+    const charl__gemm_epilogue epilogue = {
         .expr = e->expr, .type = e->product, .n_in = e->n_with, .in = {b, c}, .product = kept ? product : NULL};
 
     p.epilogue = &epilogue;
@@ -93,9 +93,9 @@ static void check_epilogue(problem p, const epilogue_case *e, bool keep)
 
     draw(&p, false);
     for (int i = 0; i < 2; i++) {
-        charl_assert_ok(charl_alloc_array(n, sizeof *want[i], &want[i]));
-        charl_assert_ok(charl_alloc_array(n, sizeof *got[i], &got[i]));
-        charl_assert_ok(charl_alloc_array(n, sizeof *with[i], &with[i]));
+        charl_assert_ok(charl__alloc_array(n, sizeof *want[i], &want[i]));
+        charl_assert_ok(charl__alloc_array(n, sizeof *got[i], &got[i]));
+        charl_assert_ok(charl__alloc_array(n, sizeof *with[i], &with[i]));
         charl_test_fill(with[i], n, -2.0F, 2.0F, 30U + (uint64_t)i);
     }
     unfused(&p, e, with, want[1], want[0]);
@@ -151,14 +151,14 @@ static void epilogues_are_separate_kernels(void **state)
 static void refuses_epilogues_of_integers(void **state)
 {
     charl_tensor *x = place(NULL, 1, CHARL_F32, 0), *count = place(NULL, 1, CHARL_I32, 0);
-    charl_gemm_epilogue e = {.expr = "a + b", .type = CHARL_F32, .n_in = 1, .in = {count}};
-    const charl_gemm p = {.a = x, .b = x, .out = x, .m = 1, .n = 1, .k = 1, .epilogue = &e};
+    charl__gemm_epilogue e = {.expr = "a + b", .type = CHARL_F32, .n_in = 1, .in = {count}};
+    const charl__gemm p = {.a = x, .b = x, .out = x, .m = 1, .n = 1, .k = 1, .epilogue = &e};
 
     (void)state;
-    charl_assert_status(charl__gemm(dev, &p), CHARL_ERR_DTYPE);
+    charl_assert_status(charl__gemm_enqueue(dev, &p), CHARL_ERR_DTYPE);
     charl_assert_message("not a float");
-    e = (charl_gemm_epilogue){.expr = "a", .type = CHARL_BF16, .product = x};
-    charl_assert_status(charl__gemm(dev, &p), CHARL_ERR_DTYPE);
+    e = (charl__gemm_epilogue){.expr = "a", .type = CHARL_BF16, .product = x};
+    charl_assert_status(charl__gemm_enqueue(dev, &p), CHARL_ERR_DTYPE);
     charl_assert_message("in bf16 that is kept in f32");
     charl_tensor_release(x);
     charl_tensor_release(count);

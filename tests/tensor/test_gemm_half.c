@@ -34,8 +34,8 @@ static void check(problem p, bool integers)
     float *want, *got;
 
     draw(&p, integers);
-    charl_assert_ok(charl_alloc_array(out_size(&p), sizeof *want, &want));
-    charl_assert_ok(charl_alloc_array(out_size(&p), sizeof *got, &got));
+    charl_assert_ok(charl__alloc_array(out_size(&p), sizeof *want, &want));
+    charl_assert_ok(charl__alloc_array(out_size(&p), sizeof *got, &got));
     if (integers) {
         reference(&p, want);
     } else {
@@ -110,8 +110,8 @@ static void half_results_are_rounded_once(void **state)
         float *want, *got;
 
         draw(&p, false);
-        charl_assert_ok(charl_alloc_array(out_size(&p), sizeof *want, &want));
-        charl_assert_ok(charl_alloc_array(out_size(&p), sizeof *got, &got));
+        charl_assert_ok(charl__alloc_array(out_size(&p), sizeof *want, &want));
+        charl_assert_ok(charl__alloc_array(out_size(&p), sizeof *got, &got));
         run_form(&p, CHARL_GEMM_AUTO, 0, got);
         p.out = p.type;
         {
@@ -143,8 +143,8 @@ static void rows_do_not_matter(void **state)
     }
     p.bias = CHARL_GEMM_BIAS_COLUMNS;
     draw(&p, false);
-    charl_assert_ok(charl_alloc_array(out_size(&p), sizeof *all, &all));
-    charl_assert_ok(charl_alloc_array(out_size(&p), sizeof *some, &some));
+    charl_assert_ok(charl__alloc_array(out_size(&p), sizeof *all, &all));
+    charl_assert_ok(charl__alloc_array(out_size(&p), sizeof *some, &some));
     run_form(&p, CHARL_GEMM_AUTO, 0, all);
     for (int64_t rows = 1; rows < 1000; rows += 333) {
         problem q = p;
@@ -163,8 +163,8 @@ static void rows_do_not_matter(void **state)
 static void repeats_give_the_same_bits(void **state)
 {
     static const int64_t shape[] = {1500, 1160, 328};
-    static const charl_gemm_form form[] = {CHARL_GEMM_TENSOR_CORE, CHARL_GEMM_TENSOR_CORE_WIDE,
-                                           CHARL_GEMM_TENSOR_CORE_SPLIT};
+    static const charl__gemm_form form[] = {CHARL_GEMM_TENSOR_CORE, CHARL_GEMM_TENSOR_CORE_WIDE,
+                                            CHARL_GEMM_TENSOR_CORE_SPLIT};
     const int repeats = charl__env_is_on(CHARL_ENV_TEST_LONG) ? 1000 : 100;
 
     (void)state;
@@ -173,8 +173,8 @@ static void repeats_give_the_same_bits(void **state)
         float *want, *got;
 
         draw(&p, false);
-        charl_assert_ok(charl_alloc_array(out_size(&p), sizeof *want, &want));
-        charl_assert_ok(charl_alloc_array(out_size(&p), sizeof *got, &got));
+        charl_assert_ok(charl__alloc_array(out_size(&p), sizeof *want, &want));
+        charl_assert_ok(charl__alloc_array(out_size(&p), sizeof *got, &got));
         run_form(&p, CHARL_GEMM_AUTO, 0, want);
         for (int r = 0; r < repeats / 4; r++) {
             run_form(&p, form[r % 3], 0, got);
@@ -215,9 +215,9 @@ static void sums_of_a_change_nothing(void **state)
         float *want, *got, *sums;
 
         draw(&p, true);
-        charl_assert_ok(charl_alloc_array(out_size(&p), sizeof *want, &want));
-        charl_assert_ok(charl_alloc_array(out_size(&p), sizeof *got, &got));
-        charl_assert_ok(charl_alloc_array(p.m * p.count, sizeof *sums, &sums));
+        charl_assert_ok(charl__alloc_array(out_size(&p), sizeof *want, &want));
+        charl_assert_ok(charl__alloc_array(out_size(&p), sizeof *got, &got));
+        charl_assert_ok(charl__alloc_array(p.m * p.count, sizeof *sums, &sums));
         reference(&p, want);
         p.a_sums = sums;
         for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++) {
@@ -240,8 +240,8 @@ static void rows_are_copied_to_whole_chunks(void **state)
     float values[PRODUCTS * ROWS * LENGTH];
     uint16_t given[PRODUCTS * ROWS * LENGTH], copy[PRODUCTS * ROWS * PITCH];
     charl_tensor *x;
-    charl_buffer *small, *large;
-    const charl_gemm g = {.m = ROWS, .n = LENGTH, .k = 8, .count = PRODUCTS, .form = CHARL_GEMM_TENSOR_CORE_PADDED};
+    charl__buffer *small, *large;
+    const charl__gemm g = {.m = ROWS, .n = LENGTH, .k = 8, .count = PRODUCTS, .form = CHARL_GEMM_TENSOR_CORE_PADDED};
     charl__matrix a, b = {.rows = 8, .length = 16, .pitch = 16, .outer = 8 * 16};
 
     (void)state;

@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "base/rng.h"
-#include "base/tree.h"
+#include "base/numeric/rng.h"
+#include "base/numeric/tree.h"
 #include "tensor/gemm/gemm.h"
 #include "tensor/step_params.h"
 
@@ -17,12 +17,12 @@ static charl_device *dev;
 
 /* The gradients of a linear layer behind relu and dropout, in one buffer. */
 typedef struct layer {
-    charl_buffer *buffer;
+    charl__buffer *buffer;
     int64_t used;
-    charl_buffer *record;
+    charl__buffer *record;
     charl_tensor *g, *w, *y, *x, *gx, *gw, *gb, *kept, *step;
-    charl_gemm_epilogue epilogue;
-    charl_gemm input, weight;
+    charl__gemm_epilogue epilogue;
+    charl__gemm input, weight;
 } layer;
 
 static charl_tensor *take(layer *l, int64_t rows, int64_t columns)
@@ -36,11 +36,11 @@ static charl_tensor *take(layer *l, int64_t rows, int64_t columns)
 
 static void open_layer(layer *l)
 {
-    const charl_step_params step = {.seed_lo = SEED, .step_lo = STEP};
+    const charl__step_params step = {.seed_lo = SEED, .step_lo = STEP};
     float *values;
 
     *l = (layer){0};
-    charl_assert_ok(charl_alloc_array(ALL, sizeof *values, &values));
+    charl_assert_ok(charl__alloc_array(ALL, sizeof *values, &values));
     charl_test_fill(values, ALL, -1.0F, 1.0F, 3);
     charl_assert_ok(charl__buffer_create(dev, ALL * sizeof *values, "test", &l->buffer));
     charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, l->buffer, 0, values, ALL * sizeof *values, true));
@@ -57,38 +57,38 @@ static void open_layer(layer *l)
     charl_assert_ok(charl__buffer_create(dev, sizeof step, "test", &l->record));
     charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, l->record, 0, &step, sizeof step, true));
     charl_assert_ok(charl__tensor_view(l->record, CHARL_U32, &(charl_shape){1, {CHARL_STEP_WORDS}}, 0, &l->step));
-    l->epilogue = (charl_gemm_epilogue){.expr = "select(CHARL_SPLAT(0.0f), a * 1.25f, draw >= 5000000.0f)",
-                                        .then = "select(CHARL_SPLAT(0.0f), a, b > 0.0f)",
-                                        .type = CHARL_F32,
-                                        .n_in = 1,
-                                        .in = {l->y},
-                                        .product = l->kept,
-                                        .keeps_first = true,
-                                        .record = l->step,
-                                        .key = KEY,
-                                        .draw_at = FIRST};
-    l->input = (charl_gemm){.a = l->g,
-                            .b = l->w,
-                            .out = l->gx,
-                            .m = ROWS,
-                            .n = IN,
-                            .k = OUT,
-                            .epilogue = &l->epilogue,
-                            .form = CHARL_GEMM_LOCAL_SMALL,
-                            .label = "input"};
-    l->weight = (charl_gemm){.a = l->g,
-                             .b = l->x,
-                             .out = l->gw,
-                             .m = OUT,
+    l->epilogue = (charl__gemm_epilogue){.expr = "select(CHARL_SPLAT(0.0f), a * 1.25f, draw >= 5000000.0f)",
+                                         .then = "select(CHARL_SPLAT(0.0f), a, b > 0.0f)",
+                                         .type = CHARL_F32,
+                                         .n_in = 1,
+                                         .in = {l->y},
+                                         .product = l->kept,
+                                         .keeps_first = true,
+                                         .record = l->step,
+                                         .key = KEY,
+                                         .draw_at = FIRST};
+    l->input = (charl__gemm){.a = l->g,
+                             .b = l->w,
+                             .out = l->gx,
+                             .m = ROWS,
                              .n = IN,
-                             .k = ROWS / LEAVES,
-                             .a_kind = CHARL_GEMM_TRANSPOSED,
-                             .leaves = LEAVES,
-                             .a_outer = ROWS / LEAVES * OUT,
-                             .b_outer = ROWS / LEAVES * IN,
-                             .a_sums = l->gb,
+                             .k = OUT,
+                             .epilogue = &l->epilogue,
                              .form = CHARL_GEMM_LOCAL_SMALL,
-                             .label = "weight"};
+                             .label = "input"};
+    l->weight = (charl__gemm){.a = l->g,
+                              .b = l->x,
+                              .out = l->gw,
+                              .m = OUT,
+                              .n = IN,
+                              .k = ROWS / LEAVES,
+                              .a_kind = CHARL_GEMM_TRANSPOSED,
+                              .leaves = LEAVES,
+                              .a_outer = ROWS / LEAVES * OUT,
+                              .b_outer = ROWS / LEAVES * IN,
+                              .a_sums = l->gb,
+                              .form = CHARL_GEMM_LOCAL_SMALL,
+                              .label = "weight"};
 }
 
 static void close_layer(layer *l)
@@ -164,7 +164,7 @@ static void compute(const layer *l, float *values)
 static void a_pair_has_the_bits_of_two(void **state)
 {
     static float want[ALL], got[ALL];
-    charl_recording *r;
+    charl__recording *r;
     layer l;
 
     (void)state;
@@ -172,8 +172,8 @@ static void a_pair_has_the_bits_of_two(void **state)
     fetch(&l, want);
     compute(&l, want);
     charl_assert_ok(charl__record_begin(dev, &r));
-    charl_assert_ok(charl__gemm(dev, &l.input));
-    charl_assert_ok(charl__gemm(dev, &l.weight));
+    charl_assert_ok(charl__gemm_enqueue(dev, &l.input));
+    charl_assert_ok(charl__gemm_enqueue(dev, &l.weight));
     charl_assert_ok(charl__record_end(dev, CHARL_OK));
     assert_int_equal(charl__recording_count(r), 1);
     charl_assert_ok(charl__recording_replay(r, 0, 1));

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/env.h"
+#include "charl/tune.h"
 #include "tensor/gemm/gemm_private.h"
 
 enum { M = 24, N = 100, K = 9 };
@@ -32,7 +33,7 @@ static charl_device *open_device(const char *mode)
 /* A product on a CPU, with operands. */
 typedef struct product {
     charl_tensor *a, *b, *out;
-    charl_gemm gemm;
+    charl__gemm gemm;
     char key[CHARL__GEMM_TEXT];
 } product;
 
@@ -43,7 +44,7 @@ static product make(charl_device *dev)
     charl_assert_ok(charl_tensor_create(dev, CHARL_F32, &(charl_shape){2, {M, K}}, &p.a));
     charl_assert_ok(charl_tensor_create(dev, CHARL_F32, &(charl_shape){2, {K, N}}, &p.b));
     charl_assert_ok(charl_tensor_create(dev, CHARL_F32, &(charl_shape){2, {M, N}}, &p.out));
-    p.gemm = (charl_gemm){.a = p.a, .b = p.b, .out = p.out, .m = M, .n = N, .k = K};
+    p.gemm = (charl__gemm){.a = p.a, .b = p.b, .out = p.out, .m = M, .n = N, .k = K};
     charl__gemm_key(dev, &p.gemm, p.key);
     return p;
 }
@@ -89,7 +90,7 @@ static void takes_what_is_kept(void **state)
     static const struct {
         const char *choice;
         int rows; /* of the plan */
-    } cases[] = {{"vector 2x1", 2}, {"vector 48x12", 0}, {"local 128x128 8x8 16 2", 0}, {"?", 0}};
+    } cases[] = {{"vector 2x1", 2}, {"vector 48x12", 0}, {"local 128x128 8x8 16", 0}, {"?", 0}};
     charl_device *dev = open_device(NULL);
     product p = make(dev);
     charl__gemm_plan plan;
@@ -113,22 +114,22 @@ static void tunes_at_first_use(void **state)
 {
     charl_device *dev = open_device("first");
     product p = make(dev);
-    charl_recording *r = NULL;
-    charl_device_counters before;
-    int n = 0;
+    charl__recording *r = NULL;
+    charl__device_counters before;
+    const char *what, *kernel;
 
     (void)state;
-    charl_assert_ok(charl__tuning_db_clear(dev));
+    charl_assert_ok(charl_tune_clear(dev));
     charl_assert_ok(charl__record_begin(dev, &r));
-    charl_assert_ok(charl__gemm(dev, &p.gemm));
+    charl_assert_ok(charl__gemm_enqueue(dev, &p.gemm));
     charl_assert_ok(charl__record_end(dev, CHARL_OK));
     assert_int_equal(charl__recording_count(r), 1);
     charl__recording_destroy(r);
-    charl__tuning_db_list(dev, &n);
-    assert_int_equal(n, 1);
-    before = charl__device_counters(dev);
-    charl_assert_ok(charl__gemm(dev, &p.gemm));
-    assert_int_equal(charl__device_counters(dev).launches, before.launches + 1);
+    assert_true(charl_tune_get(dev, 0, &what, &kernel));
+    assert_false(charl_tune_get(dev, 1, &what, &kernel));
+    before = charl__device_counters_get(dev);
+    charl_assert_ok(charl__gemm_enqueue(dev, &p.gemm));
+    assert_int_equal(charl__device_counters_get(dev).launches, before.launches + 1);
     release(&p);
     charl_device_close(dev);
     dev = open_device(NULL); /* it has been kept */
@@ -147,9 +148,9 @@ static void goes_on_without_memory(void **state)
     charl__env_set(CHARL_ENV_CACHE_DIR, cache);
     charl_assert_ok(charl_device_open(&small, &dev));
     charl__tune_set_mode(dev, CHARL_TUNE_FIRST);
-    charl_assert_ok(charl__tuning_db_clear(dev));
+    charl_assert_ok(charl_tune_clear(dev));
     p = make(dev);
-    charl_assert_ok(charl__gemm(dev, &p.gemm));
+    charl_assert_ok(charl__gemm_enqueue(dev, &p.gemm));
     assert_false(charl__tuning_db_has_any(dev));
     release(&p);
     charl_device_close(dev);
@@ -204,7 +205,7 @@ static char *broken_kernels(void)
         "kernel void %s(global const float *a, ulong a_at, global const float *b, ulong b_at, "
         "global const float *c, ulong c_at, global float *out, ulong out_at, int m, int n, int k, "
         "int segments, long as, long bs, int inner, long ao, long ai, long bo, long bi, long oo, "
-        "long oi, int leaves, int ih, int iw, int pw, int mi, int nj)\n{\n"
+        "long oi, int leaves, int ih, int iw, int pw, int mi, int nj%s)\n{\n"
         "    out[out_at] = TM == 32 && TN == 64 ? 2.0f : 1.0f;\n}\n";
     static const char *const names[] = {"gemm_local", "gemm_small"};
     char *dir = charl_test_tempdir(), from[64], text[2048];
@@ -213,7 +214,7 @@ static char *broken_kernels(void)
     link_entries(dir, "", "gemm", "gemm");
     link_entries(dir, "gemm/", "gemm_local.cl", "gemm_small.cl");
     for (int i = 0; i < 2; i++) {
-        snprintf(text, sizeof text, kernel, names[i]);
+        snprintf(text, sizeof text, kernel, names[i], i == 0 ? ", int columns" : "");
         snprintf(from, sizeof from, "gemm/%s.cl", names[i]);
         charl_test_write_text(charl_test_path(dir, from), text);
     }

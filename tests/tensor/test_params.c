@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
+#include "base/numeric/hash.h"
 #include "tensor/params.h"
 
 static charl_device *dev;
@@ -170,7 +170,7 @@ static float *values(charl_params *set, const char *name)
     const charl_param *p = charl_params_find(set, name);
     float *v;
 
-    charl_assert_ok(charl_alloc_array(charl_shape_count(&p->spec.shape) + 1, sizeof *v, &v));
+    charl_assert_ok(charl__alloc_array(charl_shape_count(&p->spec.shape) + 1, sizeof *v, &v));
     charl_assert_ok(charl_param_read(p, v));
     return v;
 }
@@ -251,7 +251,7 @@ static void test_padding_is_zero(void **state)
 
     (void)state;
     open_set((int[]){0, 1, 2, 3, 4, 5, 6}, 3, &set);
-    charl_assert_ok(charl_alloc_array(set->elements, sizeof *arena, &arena));
+    charl_assert_ok(charl__alloc_array(set->elements, sizeof *arena, &arena));
     charl_assert_ok(
         charl__buffer_read(CHARL_QUEUE_COMPUTE, set->value, 0, arena, (size_t)set->elements * sizeof *arena, true));
     for (int i = 0; i < set->count; i++) {
@@ -291,14 +291,14 @@ static void test_write_and_read(void **state)
 static void test_gradients_in_given_memory(void **state)
 {
     charl_params *set;
-    charl_gradient_memory memory = {0};
+    charl__gradient_memory memory = {0};
     float *lanes = NULL, *sum = NULL, x;
 
     (void)state;
     open_set((int[]){0, 1, 2, 3, 4, 5, 6}, 3, &set);
-    charl_assert_ok(charl_alloc_aligned(4096, (size_t)set->elements * 2 * sizeof *lanes, &lanes));
-    charl_assert_ok(charl_alloc_aligned(4096, (size_t)set->elements * sizeof *sum, &sum));
-    memory = (charl_gradient_memory){.lanes = lanes, .sum = sum};
+    charl_assert_ok(charl__alloc_aligned(4096, (size_t)set->elements * 2 * sizeof *lanes, &lanes));
+    charl_assert_ok(charl__alloc_aligned(4096, (size_t)set->elements * sizeof *sum, &sum));
+    memory = (charl__gradient_memory){.lanes = lanes, .sum = sum};
     sum[5] = 7.0F;
     charl_assert_ok(charl__params_allocate_gradients(set, 2, false, &memory));
     assert_int_equal(set->n_lanes, 2);
@@ -323,11 +323,11 @@ static void test_values_move(void **state)
     open_set((int[]){0, 1, 2, 3, 4, 5, 6}, 3, &set);
     p = charl_params_find(set, "fc.weight");
     charl_assert_ok(charl_param_read(p, before));
-    charl_assert_ok(charl_alloc_aligned(4096, (size_t)set->elements * sizeof *memory, &memory));
+    charl_assert_ok(charl__alloc_aligned(4096, (size_t)set->elements * sizeof *memory, &memory));
     charl_assert_ok(charl__params_move(set, memory));
     charl_assert_ok(charl_param_read(p, after));
     charl_assert_same_bits(after, before, 2000);
-    if (charl__device_facts(dev)->zero_copy) {
+    if (charl__device_facts_get(dev)->zero_copy) {
         charl_assert_same_bits(memory + p->offset, before, 2000);
     }
     before[7] = 3.5F;

@@ -36,7 +36,7 @@ static void check_views(charl_device *dev)
     charl_tensor_release(none);
     charl_assert_ok(charl_tensor_read(flat, got, 48));
     charl_assert_same_bits(got, src + 6, 12);
-    charl_assert_ok(charl__tensor_fill(flat, -2.5));
+    charl_assert_ok(charl_tensor_fill(flat, -2.5));
     charl_tensor_release(charl_tensor_retain(t));
     charl_assert_ok(charl_tensor_read(t, got, sizeof got));
     for (int i = 0; i < 24; i++) {
@@ -80,8 +80,8 @@ static void check_refusals(charl_device *dev)
     charl_assert_status(charl__tensor_view(t->buffer, CHARL_I64, &t->shape, 0, &v), CHARL_ERR_INVALID);
     charl_assert_status(charl__tensor_view(t->buffer, CHARL_F32, &t->shape, INT64_MAX - 2, &v), CHARL_ERR_INVALID);
     charl_assert_status(charl__tensor_view(t->buffer, CHARL_F32, &t->shape, -1, &v), CHARL_ERR_INVALID);
-    charl_assert_status(charl__tensor_copy(t, other), CHARL_ERR_DTYPE);
-    charl_assert_status(charl__tensor_copy(t, scalar), CHARL_ERR_SHAPE);
+    charl_assert_status(charl_tensor_copy(t, other), CHARL_ERR_DTYPE);
+    charl_assert_status(charl_tensor_copy(t, scalar), CHARL_ERR_SHAPE);
     assert_null(v);
     charl_tensor_release(t);
     charl_tensor_release(scalar);
@@ -152,8 +152,8 @@ static void check_fill(charl_device *dev)
         unsigned char got[8 * COUNT], zero[8] = {0};
 
         charl_assert_ok(charl_tensor_range(t, 1, COUNT - 2, &inner));
-        charl_assert_ok(charl__tensor_fill(inner, f->value));
-        charl_assert_ok(charl__tensor_copy(t, c));
+        charl_assert_ok(charl_tensor_fill(inner, f->value));
+        charl_assert_ok(charl_tensor_copy(t, c));
         charl_assert_ok(charl_tensor_read(c, got, size * COUNT));
         for (size_t k = 0; k < COUNT; k++) { /* little-endian: the low bytes come first */
             if (memcmp(got + k * size, k == 0 || k == COUNT - 1 ? zero : (const void *)&f->bits, size)) {
@@ -176,7 +176,7 @@ static void check_copy(charl_device *dev)
 {
     charl_tensor *t = create(dev, CHARL_F32, (charl_shape){1, {100}}), *a = NULL, *b = NULL;
     charl_tensor *empty = create(dev, CHARL_F32, (charl_shape){2, {0, 5}});
-    charl_recording *r = NULL;
+    charl__recording *r = NULL;
     float src[100], got[100];
 
     for (int i = 0; i < 100; i++) {
@@ -185,15 +185,15 @@ static void check_copy(charl_device *dev)
     charl_assert_ok(charl_tensor_write(t, src, sizeof src));
     charl_assert_ok(charl_tensor_range(t, 0, 50, &a));
     charl_assert_ok(charl_tensor_range(t, 25, 50, &b));
-    charl_assert_status(charl__tensor_copy(a, b), CHARL_ERR_INVALID);
+    charl_assert_status(charl_tensor_copy(a, b), CHARL_ERR_INVALID);
     charl_tensor_release(b);
     charl_assert_ok(charl_tensor_range(t, 50, 50, &b));
     charl_assert_ok(charl__record_begin(dev, &r));
-    charl_assert_ok(charl__tensor_copy(a, b));
-    charl_assert_ok(charl__tensor_fill(a, 9));
-    charl_assert_ok(charl__tensor_copy(a, a));
-    charl_assert_ok(charl__tensor_fill(empty, 1));
-    charl_assert_ok(charl__tensor_copy(empty, empty));
+    charl_assert_ok(charl_tensor_copy(a, b));
+    charl_assert_ok(charl_tensor_fill(a, 9));
+    charl_assert_ok(charl_tensor_copy(a, a));
+    charl_assert_ok(charl_tensor_fill(empty, 1));
+    charl_assert_ok(charl_tensor_copy(empty, empty));
     charl_assert_ok(charl__record_end(dev, CHARL_OK));
     assert_int_equal(charl__recording_count(r), 3);
     charl_assert_ok(charl_tensor_read(t, got, sizeof got));
@@ -230,7 +230,7 @@ static void check_copy_widths(charl_device *dev)
         charl_assert_ok(charl_tensor_write(x, src, sizeof src));
         charl_assert_ok(charl_tensor_range(x, cases[k].from, cases[k].count, &a));
         charl_assert_ok(charl_tensor_range(y, cases[k].to, cases[k].count, &b));
-        charl_assert_ok(charl__tensor_copy(a, b));
+        charl_assert_ok(charl_tensor_copy(a, b));
         charl_assert_ok(charl_tensor_read(y, got, sizeof got));
         assert_memory_equal(got, want, sizeof want);
         charl_tensor_release(a);
@@ -250,7 +250,7 @@ static void test_copy(void **state)
 static void test_arguments(void **state)
 {
     (void)state;
-    const charl_arg none = charl__in(NULL);
+    const charl__arg none = charl__in(NULL);
 
     assert_int_equal(none.kind, CHARL_ARG_IN);
     assert_null(none.buffer);

@@ -23,13 +23,13 @@ static void keep(void *ctx, charl_log_level level, const char *message)
 /* As a layer's kernel would be launched. */
 static charl_status fill_as(charl_tensor *t, const char *label)
 {
-    return charl__launch(t->dev, &(charl_launch){.file = "tensor/copy",
-                                                 .entry = "charl_fill",
-                                                 .defines = "#define BITS uint\n",
-                                                 .global = {1024},
-                                                 .local = {64},
-                                                 .args = {charl__i64(0), charl__out(t), charl__i64(1000)},
-                                                 .label = label});
+    return charl__launch_enqueue(t->dev, &(charl__launch){.file = "tensor/copy",
+                                                          .entry = "charl_fill",
+                                                          .defines = "#define BITS uint\n",
+                                                          .global = {1024},
+                                                          .local = {64},
+                                                          .args = {charl__i64(0), charl__out(t), charl__i64(1000)},
+                                                          .label = label});
 }
 
 static charl_status scenario(void *ctx)
@@ -38,14 +38,14 @@ static charl_status scenario(void *ctx)
     const charl_device_request request = {.local_size = 1};
     charl_device *dev = NULL;
     charl_tensor *t = NULL;
-    charl_recording *r = NULL;
+    charl__recording *r = NULL;
 
     (void)ctx;
     CHARL_TRY_CLEANUP(charl_device_open(&request, &dev));
     CHARL_TRY_CLEANUP(charl_tensor_create(dev, CHARL_F32, &(charl_shape){1, {1000}}, &t));
-    CHARL_TRY_CLEANUP(charl__tensor_fill(t, 1.0));
+    CHARL_TRY_CLEANUP(charl_tensor_fill(t, 1.0));
     CHARL_TRY_CLEANUP(charl__record_begin(dev, &r));
-    st = charl__tensor_fill(t, 2.0);
+    st = charl_tensor_fill(t, 2.0);
     charl_assert_ok(charl__record_end(dev, CHARL_OK));
     CHARL_TRY_CLEANUP(st);
     CHARL_TRY_CLEANUP(charl__recording_replay(r, 0, 1));

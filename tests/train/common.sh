@@ -64,8 +64,9 @@ says() {
     [ "$_n" -eq "$1" ] || { fail "$_n lines match '$2', expected $1"; tail -n 8 "$T/log"; }
 }
 
+# losses RUN: epoch, step, train/loss, val/loss, val/accuracy, lr, grad_norm
 losses() {
-    cut -d, -f1,2,4-8 "$1/metrics.csv"
+    awk -F, -v OFS=, '{ print $1, $2, $4, $11, $12, $5, $6 }' "$1/metrics.csv"
 }
 
 # same WHAT A B: run directories A and B hold the same tensors, counters and losses, bit for bit.

@@ -1,8 +1,8 @@
 /* Divisions of slices: against every division there is, and those that people expect. */
-#include "train/apportion.h"
+#include "train/parallel/apportion.h"
 
-#include "base/rng.h"
-#include "base/tree.h"
+#include "base/numeric/rng.h"
+#include "base/numeric/tree.h"
 #include "support/support.h"
 
 enum { RANKS = 4 };

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "train/grad_accum.h"
+#include "train/parallel/grad_accum.h"
 
 /* The tree over slices [lo, hi), which start at an aligned one. */
 static float fold(const float *slice, int lo, int hi)

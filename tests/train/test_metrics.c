@@ -12,10 +12,14 @@
 
 #include "base/alloc.h"
 #include "io/commit.h"
-#include "train/metrics.h"
+#include "train/metrics/metrics.h"
 
-static const char HEADER[] = "epoch,step,elapsed_s,train/loss,val/loss,val/accuracy,lr,grad_norm,samples_per_s,mem_gib,"
-                             "val/perplexity,val/mae,comm_ms,comm_exposed_ms\n";
+static const char HEADER[] =
+    "epoch,step,elapsed_s,train/loss,lr,grad_norm,samples_per_s,mem_gib,comm_ms,comm_exposed_ms,"
+    "val/loss,val/accuracy,val/top2,val/top3,val/top5,val/top10,val/perplexity,val/bits_per_byte,"
+    "val/mae,val/rmse,val/r2,val/precision,val/recall,val/f1,val/precision_micro,val/recall_micro,"
+    "val/f1_micro,val/auc\n";
+#define NO_METRICS ",,,,,,,,,,,,,,,,,," /* in a training row */
 
 static char *slurp(const char *dir, const char *name)
 {
@@ -71,47 +75,37 @@ static void assert_row(const char *line, const char *before, const char *after)
     assert_memory_equal(time, after, strlen(after));
 }
 
-static charl_val_row val_row(int64_t step, double loss, double accuracy, double top5)
+static charl_val_row val_row(int64_t step, double loss, charl_metric_value one, charl_metric_value two)
 {
     return (charl_val_row){.step = step,
                            .epoch = (double)step / 10,
                            .loss = loss,
-                           .accuracy = accuracy,
-                           .top5 = top5,
-                           .mae = (double)NAN,
-                           .best = true,
-                           .elapsed_s = 2};
-}
-
-/* With every value that classes do not have. */
-static charl_val_row regression_row(int64_t step)
-{
-    charl_val_row r = val_row(step, 0.25, (double)NAN, (double)NAN);
-
-    r.perplexity = 1.25;
-    r.mae = 0.125;
-    r.best = false;
-    r.elapsed_s = 3;
-    return r;
+                           .metrics = {one, two},
+                           .n_metrics = 2,
+                           .best = step == 10,
+                           .elapsed_s = (double)step / 10 + 1};
 }
 
 static void test_formats(void **state)
 {
     char *dir = charl_test_tempdir();
     const long live = charl__live();
-    charl__metrics *m = NULL;
+    charl_metrics *m = NULL;
     const charl_train_row row = train_row(10, 1.8342);
-    const charl_val_row val = val_row(10, 0.5, 0.75, 0.875), plain = regression_row(20);
+    const charl_metric_value accuracy = {"accuracy", 0.75, true}, top5 = {"top5", 0.875, true};
+    const charl_metric_value perplexity = {"perplexity", 1.25, false}, mae = {"mae", 0.125, false};
+    const charl_val_row val = val_row(10, 0.5, accuracy, top5);
+    const charl_val_row plain = val_row(20, 0.25, perplexity, mae);
     char want[1024];
     char *text;
     char *line2;
 
     (void)state;
-    charl_assert_ok(charl__metrics_open(dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 0, &m));
-    charl_assert_ok(charl__metrics_train(m, &row));
-    charl_assert_ok(charl__metrics_val(m, &val));
-    charl_assert_ok(charl__metrics_val(m, &plain));
-    charl__metrics_close(m);
+    charl_assert_ok(charl_metrics_open(dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 0, NULL, &m));
+    charl_assert_ok(charl_metrics_train(m, &row));
+    charl_assert_ok(charl_metrics_val(m, &val));
+    charl_assert_ok(charl_metrics_val(m, &plain));
+    charl_metrics_close(m);
     text = slurp(dir, "metrics.jsonl");
     assert_row(text,
                "{\"event\":\"train\",\"step\":10,\"epoch\":0.25,\"loss\":1.8342,\"lr\":0.001,\"grad_"
@@ -132,8 +126,9 @@ static void test_formats(void **state)
                "}\n");
     free(text);
     snprintf(want, sizeof want,
-             "%s0.25,10,1.500,1.8342,,,0.001,2.5,1000,0.2500,,,0.5,0.125\n1,10,2.000,,0.5,0.75,,,,,,,,\n"
-             "2,20,3.000,,0.25,,,,,,1.25,0.125,,\n",
+             "%s0.25,10,1.500,1.8342,0.001,2.5,1000,0.2500,0.5,0.125" NO_METRICS "\n"
+             "1,10,2.000,,,,,,,,0.5,0.75,,,0.875,,,,,,,,,,,,,\n"
+             "2,20,3.000,,,,,,,,0.25,,,,,,1.25,,0.125,,,,,,,,,\n",
              HEADER);
     assert_file(dir, "metrics.csv", want);
     assert_int_equal(charl__live(), live);
@@ -143,25 +138,26 @@ static void test_formats(void **state)
 static void test_values_that_are_not_finite(void **state)
 {
     char *dir = charl_test_tempdir();
-    charl__metrics *m = NULL;
+    charl_metrics *m = NULL;
     const charl_train_row row = train_row(10, (double)INFINITY);
-    const charl_val_row val = {.step = 10, .loss = (double)NAN, .accuracy = 0, .top5 = (double)NAN, .mae = (double)NAN};
+    const charl_metric_value accuracy = {"accuracy", 0, true}, auc = {"auc", (double)NAN, true};
+    const charl_val_row val = {.step = 10, .loss = (double)NAN, .metrics = {accuracy, auc}, .n_metrics = 2};
     char *text;
 
     (void)state;
-    charl_assert_ok(charl__metrics_open(dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 0, &m));
-    charl_assert_ok(charl__metrics_train(m, &row));
-    charl_assert_ok(charl__metrics_val(m, &val));
-    charl__metrics_close(m);
+    charl_assert_ok(charl_metrics_open(dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 0, NULL, &m));
+    charl_assert_ok(charl_metrics_train(m, &row));
+    charl_assert_ok(charl_metrics_val(m, &val));
+    charl_metrics_close(m);
     text = slurp(dir, "metrics.jsonl");
     assert_non_null(strstr(text, "\"loss\":null,\"lr\":0.001,"));
     assert_non_null(strstr(text, ",\"nonfinite\":true}\n{\"event\":\"val\""));
-    assert_non_null(strstr(text, "\"loss\":null,\"accuracy\":0,\"best\":false"));
+    assert_non_null(strstr(text, "\"loss\":null,\"accuracy\":0,\"auc\":null,\"best\":false"));
     assert_string_equal(text + strlen(text) - 19, ",\"nonfinite\":true}\n");
     free(text);
     text = slurp(dir, "metrics.csv");
-    assert_non_null(
-        strstr(text, "\n0.25,10,1.500,nan,,,0.001,2.5,1000,0.2500,,,0.5,0.125\n0,10,0.000,,nan,0,,,,,,,,\n"));
+    assert_non_null(strstr(text, "\n0.25,10,1.500,nan,0.001,2.5,1000,0.2500,0.5,0.125" NO_METRICS
+                                 "\n0,10,0.000,,,,,,,,nan,0,,,,,,,,,,,,,,,,nan\n"));
     free(text);
     charl_test_tempdir_remove(dir);
 }
@@ -171,20 +167,20 @@ static void test_losses_read_back_to_the_bit(void **state)
     enum { N = 2000 };
     char *dir = charl_test_tempdir();
     float want[N];
-    charl__metrics *m = NULL;
+    charl_metrics *m = NULL;
     char *text;
     const char *at;
 
     (void)state;
     charl_test_fill(want, N, -1, 1, 7);
-    charl_assert_ok(charl__metrics_open(dir, CHARL_LOG_JSONL, 0, &m));
+    charl_assert_ok(charl_metrics_open(dir, CHARL_LOG_JSONL, 0, NULL, &m));
     for (int i = 0; i < N; i++) {
         want[i] = ldexpf(want[i], i % 200 - 100);
         const charl_train_row row = train_row(i + 1, (double)want[i]);
 
-        charl_assert_ok(charl__metrics_train(m, &row));
+        charl_assert_ok(charl_metrics_train(m, &row));
     }
-    charl__metrics_close(m);
+    charl_metrics_close(m);
     text = slurp(dir, "metrics.jsonl");
     at = text;
     for (int i = 0; i < N; i++) {
@@ -204,28 +200,28 @@ static void test_losses_read_back_to_the_bit(void **state)
 static void test_resume_drops_later_rows(void **state)
 {
     char *dir = charl_test_tempdir();
-    charl__metrics *m = NULL;
+    charl_metrics *m = NULL;
     char path[4096];
     char *before;
     char *after;
     FILE *f;
 
     (void)state;
-    charl_assert_ok(charl__metrics_open(dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 0, &m));
+    charl_assert_ok(charl_metrics_open(dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 0, NULL, &m));
     for (int64_t step = 10; step <= 30; step += 10) {
         const charl_train_row row = train_row(step, 1.0 / (double)step);
 
-        charl_assert_ok(charl__metrics_train(m, &row));
+        charl_assert_ok(charl_metrics_train(m, &row));
     }
-    charl__metrics_close(m);
+    charl_metrics_close(m);
     before = slurp(dir, "metrics.jsonl");
     snprintf(path, sizeof path, "%s/metrics.jsonl", dir);
     f = fopen(path, "a");
     assert_non_null(f);
     fputs("{\"event\":\"train\",\"step\":5", f); /* torn: step 5 would be kept */
     fclose(f);
-    charl_assert_ok(charl__metrics_open(dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 20, &m));
-    charl__metrics_close(m);
+    charl_assert_ok(charl_metrics_open(dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 20, NULL, &m));
+    charl_metrics_close(m);
     after = slurp(dir, "metrics.jsonl");
     *(strstr(before, "{\"event\":\"train\",\"step\":30")) = '\0';
     assert_string_equal(after, before);
@@ -236,26 +232,54 @@ static void test_resume_drops_later_rows(void **state)
     assert_non_null(strstr(after, "\n0.25,20,"));
     assert_null(strstr(after, "\n0.25,30,"));
     free(after);
-    charl_assert_ok(charl__metrics_open(dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 0, &m));
-    charl__metrics_close(m);
+    charl_assert_ok(charl_metrics_open(dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 0, NULL, &m));
+    charl_metrics_close(m);
     assert_file(dir, "metrics.jsonl", "");
     assert_file(dir, "metrics.csv", HEADER);
+    charl_test_tempdir_remove(dir);
+}
+
+/* A file of a charl that had other columns: values keep their names. */
+static void test_resume_translates_columns(void **state)
+{
+    char *dir = charl_test_tempdir();
+    charl_metrics *m = NULL;
+    char path[4096], want[1024];
+    FILE *f;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/metrics.csv", dir);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    fputs("epoch,step,elapsed_s,train/loss,val/loss,val/accuracy,lr,gone,comm_ms\n"
+          "1,10,0.5,2.25,,,0.001,7,0.25\n"
+          "1,10,0.5,,1.5,0.75,,,\n"
+          "2,20,0.5,,1.5,0.75,,,\n",
+          f);
+    fclose(f);
+    charl_assert_ok(charl_metrics_open(dir, CHARL_LOG_CSV, 10, NULL, &m));
+    charl_metrics_close(m);
+    snprintf(want, sizeof want,
+             "%s1,10,0.5,2.25,0.001,,,,0.25," NO_METRICS "\n"
+             "1,10,0.5,,,,,,,,1.5,0.75,,,,,,,,,,,,,,,,\n",
+             HEADER);
+    assert_file(dir, "metrics.csv", want);
     charl_test_tempdir_remove(dir);
 }
 
 static void test_only_the_formats_asked_for(void **state)
 {
     char *dir = charl_test_tempdir();
-    charl__metrics *m = NULL;
+    charl_metrics *m = NULL;
     const charl_train_row row = train_row(1, 1);
-    const charl_val_row val = {.step = 1, .mae = (double)NAN};
+    const charl_val_row val = {.step = 1};
     char path[4096];
 
     (void)state;
-    charl_assert_ok(charl__metrics_open(dir, 0, 0, &m));
-    charl_assert_ok(charl__metrics_train(m, &row));
-    charl_assert_ok(charl__metrics_val(m, &val));
-    charl__metrics_close(m);
+    charl_assert_ok(charl_metrics_open(dir, 0, 0, NULL, &m));
+    charl_assert_ok(charl_metrics_train(m, &row));
+    charl_assert_ok(charl_metrics_val(m, &val));
+    charl_metrics_close(m);
     snprintf(path, sizeof path, "%s/metrics.jsonl", dir);
     assert_int_not_equal(access(path, F_OK), 0);
     snprintf(path, sizeof path, "%s/metrics.csv", dir);
@@ -268,32 +292,32 @@ static void test_disk_errors(void **state)
     char *dir = charl_test_tempdir();
     struct rlimit limit, none = {0, 0};
     char *text = NULL;
-    charl__metrics *m = NULL;
+    charl_metrics *m = NULL;
     const charl_train_row row = train_row(1, 1);
     const long live = charl__live();
 
     (void)state;
-    charl_assert_status(charl__metrics_open("/no/such/dir", CHARL_LOG_JSONL, 0, &m), CHARL_ERR_DISK);
+    charl_assert_status(charl_metrics_open("/no/such/dir", CHARL_LOG_JSONL, 0, NULL, &m), CHARL_ERR_DISK);
     charl_assert_message("/no/such/dir/metrics.jsonl: create failed");
     assert_null(m);
     charl_assert_status(charl__metrics_write_file("/no/such/dir", "x", "y"), CHARL_ERR_DISK);
     charl_assert_message("/no/such/dir/x: create failed: No such file or directory");
-    charl_assert_ok(charl__metrics_open(dir, CHARL_LOG_JSONL, 0, &m));
+    charl_assert_ok(charl_metrics_open(dir, CHARL_LOG_JSONL, 0, NULL, &m));
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
     none.rlim_max = limit.rlim_max;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
-    charl_assert_status(charl__metrics_train(m, &row), CHARL_ERR_DISK);
+    charl_assert_status(charl_metrics_train(m, &row), CHARL_ERR_DISK);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     charl_assert_message("metrics.jsonl: File too large");
-    charl__metrics_close(m);
+    charl_metrics_close(m);
     charl_assert_ok(charl__metrics_write_file(dir, "whole", "text\n"));
     text = slurp(dir, "whole");
     assert_string_equal(text, "text\n");
     free(text);
     assert_int_equal(charl__live(), live);
     charl__fault_after(1);
-    charl_assert_status(charl__metrics_open(dir, 0, 0, &m), CHARL_ERR_NOMEM);
+    charl_assert_status(charl_metrics_open(dir, 0, 0, NULL, &m), CHARL_ERR_NOMEM);
     charl__fault_after(0);
     charl_test_tempdir_remove(dir);
 }
@@ -302,7 +326,7 @@ static void test_disk_errors(void **state)
 static void test_links_are_not_followed(void **state)
 {
     char *dir = charl_test_tempdir(), path[600], other[600], *text;
-    charl__metrics *m = NULL;
+    charl_metrics *m = NULL;
     FILE *f;
 
     (void)state;
@@ -317,17 +341,61 @@ static void test_links_are_not_followed(void **state)
     }
     snprintf(path, sizeof path, "%s/metrics.csv", dir);
     assert_int_equal(symlink(other, path), 0);
-    charl_assert_status(charl__metrics_open(dir, CHARL_LOG_CSV, 0, &m), CHARL_ERR_DISK);
+    charl_assert_status(charl_metrics_open(dir, CHARL_LOG_CSV, 0, NULL, &m), CHARL_ERR_DISK);
     charl_assert_status(charl__metrics_write_file(dir, "metrics.csv", "x"), CHARL_ERR_DISK);
     charl_assert_message("metrics.csv: exists and is not a regular file");
     assert_int_equal(unlink(path), 0);
     snprintf(path, sizeof path, "%s/metrics.csv.tmp", dir); /* the temporary has another name */
     assert_int_equal(symlink(other, path), 0);
-    charl_assert_ok(charl__metrics_open(dir, CHARL_LOG_CSV, 0, &m));
-    charl__metrics_close(m);
+    charl_assert_ok(charl_metrics_open(dir, CHARL_LOG_CSV, 0, NULL, &m));
+    charl_metrics_close(m);
     text = slurp(dir, "other");
     assert_string_equal(text, "precious");
     free(text);
+    charl_test_tempdir_remove(dir);
+}
+
+/* Names and bits of log.formats are those of the formats. */
+static void test_formats_are_those_of_the_key(void **state)
+{
+    int n = 0;
+
+    (void)state;
+    for (const charl__metrics_format *f; (f = charl__metrics_format_at(n)) != NULL; n++) {
+        assert_string_equal(charl_config_choice_name("log", "formats", n), f->name);
+        assert_int_equal(f->bit, 1U << n);
+    }
+    assert_string_equal(charl_config_choice_name("log", "formats", n), "?");
+}
+
+/* Whatever acquisition of event files fails: the status says so, and nothing is left. */
+static void test_event_files_without_memory(void **state)
+{
+    static const char text[] = "[data]\npath = x.h5\n[model]\ntype = mlp\nhidden = 8\n";
+    char *dir = charl_test_tempdir();
+    charl_config *config = NULL;
+    charl_metrics *m = NULL;
+    const charl_train_row row = train_row(1, 1);
+    const charl_metric_value accuracy = {"accuracy", 0.75, true}, top5 = {"top5", 0.875, true};
+    const charl_val_row val = val_row(1, 0.5, accuracy, top5);
+    charl_status st = CHARL_ERR_NOMEM;
+    long live;
+
+    (void)state;
+    charl_assert_ok(charl_config_parse("test", text, strlen(text), NULL, 0, &config));
+    live = charl__live();
+    for (long nth = 1; st != CHARL_OK; nth++) {
+        charl__fault_after(nth);
+        st = charl_metrics_open(dir, CHARL_LOG_TENSORBOARD, nth % 2, config, &m);
+        st = st == CHARL_OK ? charl_metrics_train(m, &row) : st;
+        st = st == CHARL_OK ? charl_metrics_val(m, &val) : st;
+        charl_metrics_close(m);
+        assert_true(st == CHARL_OK || st == CHARL_ERR_NOMEM);
+        assert_true(charl__live() == live);
+        assert_true(nth < 1000);
+    }
+    charl__fault_after(0);
+    charl_config_destroy(config);
     charl_test_tempdir_remove(dir);
 }
 
@@ -338,9 +406,12 @@ int main(void)
         cmocka_unit_test(test_values_that_are_not_finite),
         cmocka_unit_test(test_losses_read_back_to_the_bit),
         cmocka_unit_test(test_resume_drops_later_rows),
+        cmocka_unit_test(test_resume_translates_columns),
         cmocka_unit_test(test_only_the_formats_asked_for),
         cmocka_unit_test(test_disk_errors),
         cmocka_unit_test(test_links_are_not_followed),
+        cmocka_unit_test(test_formats_are_those_of_the_key),
+        cmocka_unit_test(test_event_files_without_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

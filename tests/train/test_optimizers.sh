@@ -15,6 +15,7 @@ check() { # check NAME OVERRIDES...
     rm -rf whole run
 }
 
+check "frozen parameters" "train.freeze=*, !fc1.*, !bn1.bias" train.precision=bf16
 check lamb optimizer.type=lamb
 check adafactor optimizer.type=adafactor
 check "muon and groups" optimizer.type=muon "optimizer.groups=*.bias weight_decay=0, conv1.* lr_scale=0.5" \
@@ -27,6 +28,25 @@ says 0 "model/fc1.weight"
 says 1 "model/fc2.weight"
 expect 2 "a pattern without a parameter" ranks 2 cnn.ini "optimizer.groups=fc9.* lr_scale=0" run.output_dir=other
 says 1 "error: .*groups: no parameter is called fc9"
+
+expect 0 "frozen parameters" ranks 2 cnn.ini "train.freeze=conv*.*, bn1.*, !bn1.bias" dist.shard_optimizer=yes run.output_dir=frozen \
+    train.max_steps=2 checkpoint.interval=1
+says 1 "model .*parameters \([0-9,]+ of them frozen\)"
+expect 1 "what changed" "$bin/charl" checkpoint diff frozen/checkpoints/step-0000000[12].h5
+says 0 "(model|optim.*)/conv1.weight"
+says 0 "(model|optim.*)/bn1.weight"
+says 1 "model/bn1.bias"
+says 1 "model/fc1.weight"
+expect 5 "trained again" ranks 1 cnn.ini train.max_steps=4 run.output_dir=frozen
+says 1 "conv1.weight was frozen when it was written"
+says 1 "hint: leave train.freeze as it was"
+expect 0 "with a moving average" ranks 1 cnn.ini -q "train.freeze=conv*" train.max_steps=2 train.ema_decay=0.9 run.output_dir=ema
+expect 0 "evaluated by its average" "$bin/charl" eval cnn.ini ema/last.h5
+expect 0 "exported with its average" "$bin/charl" checkpoint export --ema=yes -o ema.safetensors ema/last.h5
+expect 2 "nothing to train" ranks 1 cnn.ini "train.freeze=*" run.output_dir=other
+says 1 "error: there is nothing to train: train.freeze leaves no parameter"
+expect 2 "nothing to freeze" ranks 2 cnn.ini "train.freeze=fc1.*, fc9.*" run.output_dir=other
+says 1 "error: .*\[train\] freeze: no parameter is called fc9"
 
 # The optimizer of a checkpoint is the one that goes on.
 expect 5 "another optimizer" ranks 1 cnn.ini optimizer.type=muon

@@ -183,9 +183,22 @@ checks=$((checks + 1))
 [ "$(id tuned/last.h5)" != "$first" ] || fail "another run has the same id"
 expect 3 "other classes" ranks 1 c.ini data.path=unknown.h5 data.val_split=0 --init-from run/last.h5 run.output_dir=bad
 says 1 'unknown.h5 has classes that run/last.h5 was not trained on: "robusta"'
-says 1 'hint: .*train a new model, without --init-from'
+says 1 'hint: .*start the output layer afresh: init.skip = LAYER'
 expect 3 "too few classes" ranks 1 c.ini data.path=two.h5 --init-from run/last.h5 run.output_dir=bad
 says 1 'two.h5 has no rows of classes that run/last.h5 was trained on: "setosa"'
+# ... unless the output layer starts afresh. Columns are still those of the model, and its mean and std are used.
+expect 0 "another head" ranks 1 c.ini data.path=two.h5 --init-from run/last.h5 "init.skip=fc2.*" run.output_dir=head train.epochs=1 \
+    optimizer.learning_rate=1e-30
+says 1 'warning: fc2.weight starts afresh .init.skip.'
+says 1 'warning: fc2.bias starts afresh .init.skip.'
+"$bin/charl" checkpoint show run/last.h5 >of_run
+"$bin/charl" checkpoint show head/last.h5 >of_head
+checks=$((checks + 4))
+grep -q 'model/fc2.bias .*\[2\]' of_head || fail "the new head has not two classes"
+[ "$(grep -o 'model/fc1.*' of_run)" = "$(grep -o 'model/fc1.*' of_head)" ] || fail "fc1 was not taken over"
+[ "$(grep '  mean ' of_run)" = "$(grep '  mean ' of_head)" ] || fail "another mean than that of the model"
+grep '^  classes' of_head | grep -q setosa && fail "the new head knows the old classes"
+expect 2 "a typing error in init.skip" ranks 1 c.ini --init-from run/last.h5 "init.skip=fc3.*" run.output_dir=bad
 
 # safetensors written by charl say the same.
 expect 0 "exported" "$bin/charl" checkpoint export run/last.h5 -o m.safetensors

@@ -41,8 +41,10 @@ epochs = 30
 batch_size = 30
 [optimizer]
 learning_rate = 0.03
+[eval]
+metrics = auto, rmse, r2
 [checkpoint]
-monitor = val/mae
+monitor = val/r2
 [device]
 share = yes
 INI
@@ -54,6 +56,10 @@ expect 0 "regression again" ranks 1 linear.ini -q -o one train.slices=5
 same "regression" one three
 expect 0 "evaluation" "$bin/charl" eval linear.ini run/last.h5
 cp "$T/log" eval.log
+expect 0 "evaluation in 5 slices" "$bin/charl" eval linear.ini run/last.h5 train.slices=5
+cp "$T/log" one.log
+expect 0 "evaluation on 3 ranks" mpirun -q --oversubscribe --bind-to none -n 3 "$bin/charl" eval linear.ini run/last.h5 train.slices=5
+cmp -s "$T/log" one.log || { fail "3 ranks say something else"; diff "$T/log" one.log; }
 expect 0 "prediction" "$bin/charl" predict run/last.h5 -o p.csv
 expect 0 "one step" ranks 1 linear.ini -q -o first train.max_steps=1 train.batch_size=300 data.shuffle=no \
     optimizer.learning_rate=1e-30 optimizer.weight_decay=0 log.interval=1
@@ -72,14 +78,17 @@ rows = list(csv.DictReader(open("p.csv")))
 got = numpy.array([[float(r["prediction_" + k]) for k in ("left", "right")] for r in rows])
 assert numpy.allclose(got, want, atol=1e-4), numpy.abs(got - want).max()
 mse, mae = ((want - yv) ** 2).mean(), numpy.abs(want - yv).mean()
-loss, error = (float(re.search(k + r"=([-+.0-9e]+)", open("eval.log").read()).group(1)) for k in ("loss", "mae"))
+loss, error, rmse, r2 = (float(re.search(" " + k + r"=([-+.0-9e]+)", open("eval.log").read()).group(1)) for k in ("loss", "mae", "rmse", "r2"))
 assert numpy.isclose(loss, mse, rtol=1e-3) and numpy.isclose(error, mae, rtol=1e-3), (loss, mse, error, mae)
+errors = (want - yv) ** 2
+assert numpy.isclose(rmse, numpy.sqrt(errors.mean(0)).mean(), rtol=1e-3), rmse
+assert numpy.isclose(r2, (1 - errors.sum(0) / ((yv - yv.mean(0)) ** 2).sum(0)).mean(), rtol=1e-5), r2
 assert mae < 0.05, "not learned: %g" % mae
 first = json.loads(open("first/metrics.jsonl").readline())
 assert first["event"] == "train" and numpy.isclose(first["loss"], ((model("first/last.h5", train) - y) ** 2).mean(), rtol=1e-4)
 PY
 
-sed -e 's/n.h5/l.h5/' -e 's/= run/= lrun/' -e 's/= mse/= bce/' -e 's/out = 2/out = 3/' -e '/monitor/s/.*/monitor = val\/accuracy\nmode = max/' \
+sed -e 's/n.h5/l.h5/' -e 's/= run/= lrun/' -e 's/= mse/= bce/' -e 's/out = 2/out = 3/' -e '/monitor/s/.*/monitor = val\/f1_micro/' -e 's/rmse, r2/f1, f1_micro, auc/' \
     linear.ini >labels.ini
 expect 0 "labels" ranks 2 labels.ini train.slices=2
 says 30 " val .* accuracy=0\.[0-9]|accuracy=1"
@@ -92,6 +101,20 @@ rows = list(csv.DictReader(open("q.csv")))
 right = sum((float(r["probability_" + k]) > 0.5) == (r["target_" + k] == "1") for r in rows for k in "pqs")
 accuracy = float(re.search(r"accuracy=([.0-9]+)", open("eval.log").read()).group(1))
 assert abs(accuracy - right / 3 / len(rows)) < 1e-6 and accuracy > 0.9, (accuracy, right)
+def metric(name):
+    return float(re.search(" " + name + r"=([.0-9]+)", open("eval.log").read()).group(1))
+parts = []
+for k in "pqs":
+    said, true = ([float(r[column + "_" + k]) > 0.5 for r in rows] for column in ("probability", "target"))
+    parts.append((sum(a and b for a, b in zip(said, true)), sum(said), sum(true)))
+f1 = [2 * right / (said + true) for right, said, true in parts]
+right, said, true = map(sum, zip(*parts))
+assert abs(metric("f1") - sum(f1) / 3) < 1e-6 and abs(metric("f1_micro") - 2 * right / (said + true)) < 1e-6, (f1, parts)
+area = 0
+for k in "pqs":
+    yes, no = ([float(r["probability_" + k]) for r in rows if r["target_" + k] == value] for value in "10")
+    area += sum((a > b) + (a == b) / 2 for a in yes for b in no) / len(yes) / len(no) / 3
+assert abs(metric("auc") - area) < 1e-6, (metric("auc"), area)
 PY
 expect 2 "digits are not labels" ranks 1 mlp.ini -q -o x train.loss=bce
 says 1 "labels are 0 or 1, those of .* go up to 9"

@@ -75,6 +75,41 @@ says 1 "^val step=30 loss=$best accuracy=.* perplexity="
 expect 0 "evaluation on other windows" "$bin/charl" eval lm.ini one/last.h5 data.window=100 -s train
 says 1 "^train step=30 "
 
+# Two data sets with weights: the same bits for any number of ranks and any place of the data, over the ends of epochs and after stopping.
+"$bin/charl" data import text text.txt -o small.h5 --val-split 0.5 >/dev/null || exit 1
+rm -rf v
+sed "s/^path = .*/mix = text.h5:3, small.h5:1/" lm.ini >mix.ini
+expect 0 "a mix on 1 rank" ranks 1 mix.ini -o mix-1
+says 1 "data +556 train / .* val windows of 16 tokens"
+mixed() {
+    _name="a mix, $1" _ranks=$2
+    shift 2
+    expect 0 "$_name" ranks "$_ranks" mix.ini -q -o v "$@"
+    same "$_name" mix-1 v
+    rm -rf v
+}
+mixed "2 ranks" 2
+mixed "3 ranks, streamed" 3 data.cache=none
+mixed "weights in other units" 1 data.mix="text.h5:0.75, small.h5:0.25"
+export CHARL_FAULT="train.stop:25"
+expect 75 "a mix, stopped" ranks 2 mix.ini -q -o v
+unset CHARL_FAULT
+expect 0 "a mix, gone on" ranks 3 mix.ini -q -o v data.cache=none
+same "a mix stopped at 24, 2 to 3 ranks" mix-1 v
+rm -rf v
+expect 0 "evaluation of a mix" "$bin/charl" eval mix.ini mix-1/last.h5
+expect 0 "the weights of a mix as it is printed" ranks 1 mix.ini --print-config
+says 1 "^mix = /.*/text.h5:3, /.*/small.h5:1"
+says 0 "^path ="
+expect 2 "a path and a mix" ranks 1 mix.ini --dry-run data.path=text.h5
+says 1 "\[data\] mix: path is given too"
+expect 2 "a mix without a weight" ranks 1 mix.ini --dry-run data.mix=text.h5
+says 1 "\"text.h5\" is not PATH:WEIGHT"
+expect 3 "a mix of images" ranks 1 mix.ini --dry-run data.mix=digits.h5:1,text.h5:1
+says 1 "error: .*digits.h5 holds images; only sets of tokens can be mixed"
+expect 2 "a weight that is too small" ranks 1 mix.ini --dry-run data.mix=text.h5:1,small.h5:0.00001
+says 1 "error: the weight of .*small.h5 is less than a 10000th"
+
 # What does not go with tokens.
 expect 2 "prediction" "$bin/charl" predict one/last.h5
 says 1 "error: one/last.h5 is a language model"
@@ -82,7 +117,7 @@ sed '/^\[layer/,/^out = 256/d' lm.ini >mlp-lm.ini
 expect 2 "a model for numbers" ranks 1 mlp-lm.ini --dry-run model.type=mlp
 says 1 "error: model.type = mlp reads numbers, .*text.h5 holds tokens"
 expect 2 "a loss for numbers" ranks 1 lm.ini --dry-run train.loss=mse
-says 1 "error: train.loss = mse: tokens are classes"
+says 1 "error: train.loss = mse does not learn from tokens; use cross_entropy"
 expect 2 "a normalisation" ranks 1 lm.ini --dry-run data.normalize=1/2
 says 1 "error: data.normalize: .*text.h5 holds tokens"
 expect 2 "a model for tokens" ranks 1 mlp.ini --dry-run model.type=gpt

@@ -6,7 +6,7 @@
  * Operands         qkv and out begin at multiples of 16 bytes.
  * Launch           groups of LANES; one per ROWS queries of one head; by tile, head, row of the batch. The last queries of a head come first:
  *                  where CAUSAL they have the most keys.
- * Building         for the target sm_90a with the local array enlarged to LOCAL_BYTES: charl_launch.local_bytes.
+ * Building         for the target sm_90a with the local array enlarged to LOCAL_BYTES: charl__launch.local_bytes.
  * Algorithm        FlashAttention-2 (Dao, 2023) with the queries in registers. Every four warps have 64 queries. Keys and values come 64
  *                  at a time; the next 64 are copied while these are used. Two or more groups run on a compute unit at a time, so that one
  *                  multiplies while another computes exponentials.

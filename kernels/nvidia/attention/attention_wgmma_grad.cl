@@ -8,7 +8,7 @@
  * Specialised by   IS_F16, D, CAUSAL, DROP: see attention_wgmma.cl, also for where operands begin; GLSE  1: there is a gradient glse of lse
  *                  KEYS     which of the two kernels is built
  * Launch           as attention_wgmma.cl; by tile of ROWS queries or keys, head or key head, row of the batch; charl_queries first.
- * Building         for the target sm_90a with the local array enlarged to LOCAL_BYTES: charl_launch.local_bytes.
+ * Building         for the target sm_90a with the local array enlarged to LOCAL_BYTES: charl__launch.local_bytes.
  * Algorithm        the deterministic form of FlashAttention-2's: scores are computed twice, along the keys for dq and along the queries for
  *                  dk and dv, so that every sum stays in the registers of one group. Where rows are keys all scores are transposed, so that
  *                  weights and their gradients are left operands as they stand.

@@ -6,7 +6,7 @@
  *                  ROWS_BY_16  with it, 1: every row of out begins at a multiple of 16 bytes
  * Launch           groups of 384 work-items, one per compute unit or fewer, which share the tiles out as they go: see
  *                  roles_deal.clh. The word COUNT of `split_k` is 0 before and after.
- * Building         for the target sm_90a: charl_launch.sm90a.min_blocks 1, shared_bytes LOCAL_BYTES + WORDS_BYTES, with A_SUMS
+ * Building         for the target sm_90a: charl__launch.sm90a.min_blocks 1, shared_bytes LOCAL_BYTES + WORDS_BYTES, with A_SUMS
  *                  A_SUMS_BYTES more, with WHOLE_ROWS 8 * ROWS_BYTES more.
  * Algorithm        gemm_wgmma.cl's, but the last four warps copy, as far ahead as there are stages, and add up A where that is wanted, while
  *                  the others multiply and store, 64 rows per four warps. An instruction of the tensor cores holds its warp up until those

@@ -12,7 +12,7 @@
 
 static charl_status loss_of(charl_graph *g, charl_var *loss, double *out)
 {
-    const charl_step_params record = {.loss_seed = 1.0F, .bias1 = 1.0F, .bias2 = 1.0F, .commit = 0};
+    const charl__step_params record = {.loss_seed = 1.0F, .bias1 = 1.0F, .bias2 = 1.0F, .commit = 0};
     float value;
 
     CHARL_TRY(charl__steps_push(g->steps, &record));
@@ -72,8 +72,8 @@ static charl_status check_param(charl_graph *g, charl_var *loss, charl_var *v, i
     charl_status st = CHARL_OK, compared;
     probe p = {.param = v->param, .n = charl_shape_count(&v->type.shape)};
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(p.n, sizeof *p.value, &p.value));
-    CHARL_TRY_CLEANUP(charl_alloc_array(p.n, sizeof *p.grad, &p.grad));
+    CHARL_TRY_CLEANUP(charl__alloc_array(p.n, sizeof *p.value, &p.value));
+    CHARL_TRY_CLEANUP(charl__alloc_array(p.n, sizeof *p.grad, &p.grad));
     CHARL_TRY_CLEANUP(charl_param_read(v->param, p.value));
     CHARL_TRY_CLEANUP(charl_tensor_read(v->grad->tensor, p.grad, (size_t)p.n * sizeof *p.grad));
     compared = compare(g, loss, &p, samples, worst);

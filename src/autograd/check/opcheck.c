@@ -10,12 +10,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
-#include "base/rng.h"
+#include "base/numeric/hash.h"
+#include "base/numeric/rng.h"
 
 enum { GUARD = 64, POISON = 0xA5 };
 
-static double draw(const charl_op_sample *s, charl_dtype dtype, const charl__rng *rng, uint64_t *i)
+static double draw(const charl__op_sample *s, charl_dtype dtype, const charl__rng *rng, uint64_t *i)
 {
     double x;
 
@@ -28,7 +28,7 @@ static double draw(const charl_op_sample *s, charl_dtype dtype, const charl__rng
     return x;
 }
 
-static charl_status draw_inputs(charl_op_case *c, uint64_t seed)
+static charl_status draw_inputs(charl__op_case *c, uint64_t seed)
 {
     charl_status st = CHARL_OK;
     const charl__rng rng = charl__rng_key(seed, 0, charl__fnv1a64_string(c->op->name));
@@ -39,13 +39,13 @@ static charl_status draw_inputs(charl_op_case *c, uint64_t seed)
         const charl_type *t = &c->in_type[i];
         const int64_t n = charl_shape_count(&t->shape);
 
-        CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof(double), &c->in[i]));
+        CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof(double), &c->in[i]));
         for (int64_t k = 0; k < n; k++) {
             c->in[i][k] = draw(c->sample, t->dtype, &rng, &position);
         }
-        CHARL_TRY_CLEANUP(charl_alloc_array(n, charl_dtype_size(t->dtype), &raw));
-        charl__encode(t->dtype, c->in[i], n, raw);
-        charl__decode(t->dtype, raw, n, c->in[i]);
+        CHARL_TRY_CLEANUP(charl__alloc_array(n, charl_dtype_size(t->dtype), &raw));
+        charl_dtype_encode(t->dtype, c->in[i], n, raw);
+        charl_dtype_decode(t->dtype, raw, n, c->in[i]);
         charl_free(raw);
         raw = NULL;
     }
@@ -54,27 +54,27 @@ cleanup:
     return st;
 }
 
-void charl__op_case_reference(const charl_op_case *c)
+void charl__op_case_reference(const charl__op_case *c)
 {
-    static const charl_step_params step = {.commit = 1, .loss_seed = 1.0F, .bias1 = 1.0F, .bias2 = 1.0F};
-    const charl_reference r = {.attr = c->sample->attr,
-                               .n_in = c->n_in,
-                               .n_out = c->n_out,
-                               .in = (const double *const *)c->in,
-                               .in_type = c->in_type,
-                               .out = (double *const *)c->want,
-                               .out_type = c->out_type,
-                               .step = &step};
+    static const charl__step_params step = {.commit = 1, .loss_seed = 1.0F, .bias1 = 1.0F, .bias2 = 1.0F};
+    const charl__reference r = {.attr = c->sample->attr,
+                                .n_in = c->n_in,
+                                .n_out = c->n_out,
+                                .in = (const double *const *)c->in,
+                                .in_type = c->in_type,
+                                .out = (double *const *)c->want,
+                                .out_type = c->out_type,
+                                .step = &step};
 
     charl__op_reference(c->op, &r);
 }
 
-charl_status charl__op_case_create(const charl_op *op, const charl_op_sample *sample, charl_dtype half, uint64_t seed,
-                                   charl_op_case *c)
+charl_status charl__op_case_create(const charl__op *op, const charl__op_sample *sample, charl_dtype half, uint64_t seed,
+                                   charl__op_case *c)
 {
-    charl_infer inf = {.attr = sample->attr, .in = c->in_type, .n_slices = 1, .n_out = 1};
+    charl__infer inf = {.attr = sample->attr, .in = c->in_type, .n_slices = 1, .n_out = 1};
 
-    *c = (charl_op_case){.op = op, .sample = sample};
+    *c = (charl__op_case){.op = op, .sample = sample};
     c->n_in = sample->n_in ? sample->n_in : op->n_in;
     memcpy(c->in_type, sample->in, sizeof c->in_type);
     for (int i = 0; i < c->n_in; i++) {
@@ -85,17 +85,17 @@ charl_status charl__op_case_create(const charl_op *op, const charl_op_sample *sa
     CHARL_REQUIRE((op->reference || op->element) && c->n_in >= 0, CHARL_ERR_INVALID, "%s has no reference", op->name);
     inf.n_in = c->n_in;
     CHARL_TRY(draw_inputs(c, seed));
-    CHARL_TRY(charl__infer(op, &inf));
+    CHARL_TRY(charl__op_infer(op, &inf));
     c->n_out = inf.n_out;
     memcpy(c->out_type, inf.out, sizeof c->out_type);
     for (int k = 0; k < c->n_out; k++) {
-        CHARL_TRY(charl_alloc_array(charl_shape_count(&c->out_type[k].shape), sizeof(double), &c->want[k]));
+        CHARL_TRY(charl__alloc_array(charl_shape_count(&c->out_type[k].shape), sizeof(double), &c->want[k]));
     }
     charl__op_case_reference(c);
     return CHARL_OK;
 }
 
-void charl__op_case_destroy(charl_op_case *c)
+void charl__op_case_destroy(charl__op_case *c)
 {
     for (int i = 0; i < CHARL_OP_MAX_IN; i++) {
         charl_free(c->in[i]);
@@ -116,7 +116,7 @@ static charl_type part_of(charl_type t, const charl_slices *s)
     return t;
 }
 
-size_t charl__op_case_bytes(const charl_op_case *c, const charl_slices *slices, int k)
+size_t charl__op_case_bytes(const charl__op_case *c, const charl_slices *slices, int k)
 {
     const charl_type t = part_of(c->out_type[k], slices);
     const size_t n = (size_t)charl_shape_count(&t.shape) * charl_dtype_size(t.dtype);
@@ -127,7 +127,7 @@ size_t charl__op_case_bytes(const charl_op_case *c, const charl_slices *slices, 
 /* A tensor of `lanes` times the type's elements between guards; *image gets what its memory should
  * hold. */
 typedef struct guarded {
-    charl_buffer *buffer;
+    charl__buffer *buffer;
     charl_tensor *tensor;
     unsigned char *image;
     size_t bytes, at, payload;
@@ -148,7 +148,7 @@ static charl_status guarded_init(charl_device *dev, const charl_type *t, int lan
     v->payload = (size_t)charl_shape_count(&t->shape) * size * (size_t)lanes;
     v->at = (size_t)(GUARD + shift) * size;
     v->bytes = v->at + v->payload + GUARD * size;
-    CHARL_TRY(charl_alloc(v->bytes, &v->image));
+    CHARL_TRY(charl__alloc(v->bytes, &v->image));
     memset(v->image, POISON, v->bytes);
     CHARL_TRY(charl__buffer_create(dev, v->bytes, "operator check", &v->buffer));
     CHARL_TRY(charl__tensor_view(v->buffer, t->dtype, &t->shape, GUARD + shift, &v->tensor));
@@ -161,13 +161,13 @@ static charl_status upload(guarded *v)
 }
 
 /* Read back; what lies outside the payload, or everything when `whole`, must be as it was. */
-static charl_status check_guards(const charl_op *op, guarded *v, bool whole, void *payload)
+static charl_status check_guards(const charl__op *op, guarded *v, bool whole, void *payload)
 {
     charl_status st = CHARL_OK;
     unsigned char *now = NULL;
     const size_t end = v->at + v->payload;
 
-    CHARL_TRY_CLEANUP(charl_alloc(v->bytes, &now));
+    CHARL_TRY_CLEANUP(charl__alloc(v->bytes, &now));
     CHARL_TRY_CLEANUP(charl__buffer_read(CHARL_QUEUE_COMPUTE, v->buffer, 0, now, v->bytes, true));
     CHARL_REQUIRE_CLEANUP(memcmp(now, v->image, v->at) == 0 && memcmp(now + end, v->image + end, v->bytes - end) == 0,
                           CHARL_ERR_INVALID, "%s wrote outside its tensors", op->name);
@@ -181,7 +181,7 @@ cleanup:
     return st;
 }
 
-static bool is_last(const charl_op_case *c, const charl_type *t)
+static bool is_last(const charl__op_case *c, const charl_type *t)
 {
     return c->channels_last && t->shape.ndim == 4 && t->batch == CHARL_BATCHED;
 }
@@ -195,7 +195,7 @@ static charl_status reorder(const charl_type *t, bool to_last, unsigned char *el
     const size_t size = charl_dtype_size(t->dtype);
     unsigned char *copy = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(n, size, &copy));
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, size, &copy));
     memcpy(copy, elements, (size_t)n * size);
     for (int64_t i = 0; i < n; i++) {
         const int64_t sample = i / (channels * pixels), c = i / pixels % channels, p = i % pixels;
@@ -225,7 +225,7 @@ static void op_run_fini(op_run *r)
     guarded_fini(&r->step);
 }
 
-static charl_status set_up_inputs(charl_device *dev, const charl_op_case *c, const charl_slices *s, int64_t shift,
+static charl_status set_up_inputs(charl_device *dev, const charl__op_case *c, const charl_slices *s, int64_t shift,
                                   op_run *r, charl_type *type)
 {
     for (int i = 0; i < c->n_in; i++) {
@@ -237,7 +237,8 @@ static charl_status set_up_inputs(charl_device *dev, const charl_op_case *c, con
             first = n / s->total * s->first;
         }
         CHARL_TRY(guarded_init(dev, &type[i], 1, shift, &r->in[i]));
-        charl__encode(type[i].dtype, c->in[i] + first, charl_shape_count(&type[i].shape), r->in[i].image + r->in[i].at);
+        charl_dtype_encode(type[i].dtype, c->in[i] + first, charl_shape_count(&type[i].shape),
+                           r->in[i].image + r->in[i].at);
         if (is_last(c, &type[i])) {
             CHARL_TRY(reorder(&type[i], true, r->in[i].image + r->in[i].at));
             r->in[i].tensor->channels_last = true;
@@ -247,12 +248,12 @@ static charl_status set_up_inputs(charl_device *dev, const charl_op_case *c, con
     return CHARL_OK;
 }
 
-static charl_status set_up_outputs(charl_device *dev, const charl_infer *inf, const charl_slices *s, int64_t shift,
+static charl_status set_up_outputs(charl_device *dev, const charl__infer *inf, const charl_slices *s, int64_t shift,
                                    op_run *r)
 {
     const charl_type words = {CHARL_F32, {1, {(inf->workspace + 3) / 4}}, CHARL_REPLICATED};
     const charl_type record = {CHARL_U32, {1, {CHARL_STEP_WORDS}}, CHARL_REPLICATED};
-    const charl_step_params step = {.commit = 1, .loss_seed = 1.0F, .bias1 = 1.0F, .bias2 = 1.0F};
+    const charl__step_params step = {.commit = 1, .loss_seed = 1.0F, .bias1 = 1.0F, .bias2 = 1.0F};
 
     for (int k = 0; k < inf->n_out; k++) {
         const int lanes = inf->out[k].batch == CHARL_PARTIAL ? s->n_lanes : 1;
@@ -268,19 +269,19 @@ static charl_status set_up_outputs(charl_device *dev, const charl_infer *inf, co
     return CHARL_OK;
 }
 
-static charl_status enqueue(charl_device *dev, const charl_op_case *c, const charl_infer *inf, const charl_slices *s,
+static charl_status enqueue(charl_device *dev, const charl__op_case *c, const charl__infer *inf, const charl_slices *s,
                             op_run *r)
 {
     charl_tensor *in[CHARL_OP_MAX_IN] = {0}, *out[CHARL_OP_MAX_OUT] = {0};
-    charl_enqueue e = {.dev = dev,
-                       .label = c->op->name,
-                       .attr = c->sample->attr,
-                       .n_in = c->n_in,
-                       .n_out = inf->n_out,
-                       .in = in,
-                       .out = out,
-                       .slices = s,
-                       .step = r->step.tensor};
+    charl__enqueue e = {.dev = dev,
+                        .label = c->op->name,
+                        .attr = c->sample->attr,
+                        .n_in = c->n_in,
+                        .n_out = inf->n_out,
+                        .in = in,
+                        .out = out,
+                        .slices = s,
+                        .step = r->step.tensor};
 
     for (int i = 0; i < c->n_in; i++) {
         in[i] = r->in[i].tensor;
@@ -291,35 +292,35 @@ static charl_status enqueue(charl_device *dev, const charl_op_case *c, const cha
     }
     e.workspace = inf->workspace > 0 ? r->workspace.tensor : NULL;
     if (c->op->view) {
-        return charl__tensor_copy(in[0], out[0]);
+        return charl_tensor_copy(in[0], out[0]);
     }
     return charl__op_enqueue(c->op, &e);
 }
 
-charl_status charl__op_case_run(charl_device *dev, const charl_op_case *c, const charl_slices *slices, int64_t shift,
+charl_status charl__op_case_run(charl_device *dev, const charl__op_case *c, const charl_slices *slices, int64_t shift,
                                 void **raw)
 {
     charl_status st = CHARL_OK;
     charl_type type[CHARL_OP_MAX_IN];
-    charl_infer inf = {.attr = c->sample->attr,
-                       .n_in = c->n_in,
-                       .in = type,
-                       .n_slices = slices->count,
-                       .wgmma = charl__device_facts(dev)->wgmma,
-                       .channels_last = c->channels_last,
-                       .n_out = 1};
+    charl__infer inf = {.attr = c->sample->attr,
+                        .n_in = c->n_in,
+                        .in = type,
+                        .n_slices = slices->count,
+                        .wgmma = charl__device_facts_get(dev)->wgmma,
+                        .channels_last = c->channels_last,
+                        .n_out = 1};
     op_run r = {0};
 
     memset(raw, 0, CHARL_OP_MAX_OUT * sizeof *raw);
     CHARL_TRY_CLEANUP(set_up_inputs(dev, c, slices, shift, &r, type));
-    CHARL_TRY_CLEANUP(charl__infer(c->op, &inf));
+    CHARL_TRY_CLEANUP(charl__op_infer(c->op, &inf));
     CHARL_TRY_CLEANUP(set_up_outputs(dev, &inf, slices, shift, &r));
     for (int k = 0; k < inf.n_out; k++) {
         r.out[k].tensor->channels_last = is_last(c, &inf.out[k]);
     }
     CHARL_TRY_CLEANUP(enqueue(dev, c, &inf, slices, &r));
     for (int k = 0; k < inf.n_out; k++) {
-        CHARL_TRY_CLEANUP(charl_alloc(r.out[k].payload, &raw[k]));
+        CHARL_TRY_CLEANUP(charl__alloc(r.out[k].payload, &raw[k]));
         CHARL_TRY_CLEANUP(check_guards(c->op, &r.out[k], false, raw[k]));
         if (is_last(c, &inf.out[k])) {
             CHARL_TRY_CLEANUP(reorder(&inf.out[k], false, raw[k]));
@@ -372,16 +373,16 @@ static double overflow(charl_dtype d, double want)
     unsigned char raw[8];
     double rounded;
 
-    charl__encode(d, &want, 1, raw);
-    charl__decode(d, raw, 1, &rounded);
+    charl_dtype_encode(d, &want, 1, raw);
+    charl_dtype_decode(d, raw, 1, &rounded);
     return isinf(rounded) ? rounded : want;
 }
 
 /* One function evaluation: a few ulp, in half types one, the arithmetic being f32's. A sum of n
  * terms: sqrt(n) roundings at the scale of the largest output. */
-static double allowance(const charl_op_case *c, int k, double want, double scale)
+static double allowance(const charl__op_case *c, int k, double want, double scale)
 {
-    const charl_op_sample *s = c->sample;
+    const charl__op_sample *s = c->sample;
     const charl_dtype d = c->out_type[k].dtype;
     const double few = d != CHARL_F32 ? 1.0 : s->ulp > 0 ? s->ulp : 4.0;
     const double narrowed = c->op->narrows && d != CHARL_F32 ? 2.0 * charl__epsilon(d) * scale : 0.0;
@@ -393,9 +394,9 @@ static double allowance(const charl_op_case *c, int k, double want, double scale
     return s->terms > 1 ? ulp + 8.0 * sqrt((double)s->terms) * charl__epsilon(CHARL_F32) * scale : ulp;
 }
 
-charl_op_error charl__op_case_compare(const charl_op_case *c, void *const *raw)
+charl__op_error charl__op_case_compare(const charl__op_case *c, void *const *raw)
 {
-    charl_op_error worst = {0};
+    charl__op_error worst = {0};
 
     for (int k = 0; k < c->n_out; k++) {
         const charl_type *t = &c->out_type[k];
@@ -410,11 +411,11 @@ charl_op_error charl__op_case_compare(const charl_op_case *c, void *const *raw)
             const double want = c->want[k][i];
             double got, off, used;
 
-            charl__decode(t->dtype, (const char *)raw[k] + (size_t)i * size, 1, &got);
+            charl_dtype_decode(t->dtype, (const char *)raw[k] + (size_t)i * size, 1, &got);
             off = deviation(got, charl__is_float(t->dtype) ? overflow(t->dtype, want) : want);
             used = off == 0.0 ? 0.0 : off / allowance(c, k, want, scale);
             if (used > worst.allowed) {
-                worst = (charl_op_error){off / ulp_of(t->dtype, want), used, k, i, got, want};
+                worst = (charl__op_error){off / ulp_of(t->dtype, want), used, k, i, got, want};
             }
         }
     }

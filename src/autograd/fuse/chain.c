@@ -7,7 +7,7 @@ enum { NEIGHBOURS = 2, VECTORS = 4 }; /* what WHOLE is then; of a work-item */
 
 typedef charl__chain_text writer;
 
-int charl__chain_args(const charl_chain *c, int n_in, int n_out)
+int charl__chain_args(const charl__chain *c, int n_in, int n_out)
 {
     int args = n_in + n_out + 2;
     bool uses_rng = false;
@@ -43,7 +43,7 @@ static charl_status write_input(writer *w, int i)
     return CHARL_OK;
 }
 
-static charl_status write_numbers(writer *w, const charl_expr *x)
+static charl_status write_numbers(writer *w, const charl__expr *x)
 {
     const float value[2] = {x->p, x->q};
 
@@ -56,7 +56,7 @@ static charl_status write_numbers(writer *w, const charl_expr *x)
     return CHARL_OK;
 }
 
-static charl_status write_draw(writer *w, const charl_expr *x)
+static charl_status write_draw(writer *w, const charl__expr *x)
 {
     const charl_slices *s = w->e->slices;
     const int k = w->n_draws++;
@@ -74,7 +74,7 @@ static charl_status write_draw(writer *w, const charl_expr *x)
 
 static charl_status write_step(writer *w, int k)
 {
-    const charl_chain_step *s = &w->c->step[k];
+    const charl__chain_step *s = &w->c->step[k];
 
     if (s->x.extra) {
         CHARL_TRY(charl__text_printf(&w->extra, "%s", s->x.extra));
@@ -128,7 +128,7 @@ static charl_status write_all(writer *w)
     return CHARL_OK;
 }
 
-static charl__whole how_whole(const charl_enqueue *e, const charl_chain *c, int vec)
+static charl__whole how_whole(const charl__enqueue *e, const charl__chain *c, int vec)
 {
     charl__whole w = charl__whole_begin(e->dev, c->n, vec);
 
@@ -144,7 +144,7 @@ static charl__whole how_whole(const charl_enqueue *e, const charl_chain *c, int 
 /* On GPUs a work-item with one vector spends most of its time on operands that broadcast, which are
  * the same every so many elements, such as the channels of an image: how many; 0: there are none,
  * or it has random numbers to draw. */
-static int64_t period_of(const charl_enqueue *e, const charl_chain *c, int whole)
+static int64_t period_of(const charl__enqueue *e, const charl__chain *c, int whole)
 {
     int64_t period = 0;
 
@@ -169,7 +169,7 @@ static int64_t gcd(int64_t a, int64_t b)
 }
 
 /* Work-items whose vectors are a multiple of the period apart; returns how far. */
-static int64_t launch_strided(const charl_enqueue *e, int64_t n, int64_t period, int vec, charl_launch *l)
+static int64_t launch_strided(const charl__enqueue *e, int64_t n, int64_t period, int vec, charl__launch *l)
 {
     const int64_t each = period / vec;
     int64_t unit;
@@ -180,13 +180,13 @@ static int64_t launch_strided(const charl_enqueue *e, int64_t n, int64_t period,
     return (int64_t)l->global[0] * vec;
 }
 
-static charl_status launch(const charl_enqueue *e, const charl_chain *c)
+static charl_status launch(const charl__enqueue *e, const charl__chain *c)
 {
     charl_status st = CHARL_OK;
     const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
     const charl__whole kinds = how_whole(e, c, vec);
     const int whole = charl__whole_define(&kinds);
-    charl_launch l = {.file = "elementwise/chain", .entry = "charl_chain", .label = e->label};
+    charl__launch l = {.file = "elementwise/chain", .entry = "charl_chain", .label = e->label};
     writer w = {.e = e, .c = c, .l = &l, .period = period_of(e, c, whole)};
     int64_t span = charl__span(e->dev, c->n, vec);
     charl__text defines = {0};
@@ -208,23 +208,23 @@ static charl_status launch(const charl_enqueue *e, const charl_chain *c)
     l.defines = charl__text_string(&defines);
     charl__launch_add(&l, charl__i64(c->n));
     charl__launch_add(&l, charl__i64(span));
-    CHARL_TRY_CLEANUP(charl__launch(e->dev, &l));
+    CHARL_TRY_CLEANUP(charl__launch_enqueue(e->dev, &l));
 cleanup:
     charl__text_fini(&defines);
     charl__chain_text_fini(&w);
     return st;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     return launch(e, e->attr);
 }
 
-charl_status charl__chain_run(const charl_enqueue *e, const charl_expr *x)
+charl_status charl__chain_run(const charl__enqueue *e, const charl__expr *x)
 {
-    charl_chain c = {.n = charl__tensor_count(e->out[0]),
-                     .n_steps = 1,
-                     .step = {{.x = *x, .dtype = e->out[0]->dtype, .n_in = e->n_in}}};
+    charl__chain c = {.n = charl__tensor_count(e->out[0]),
+                      .n_steps = 1,
+                      .step = {{.x = *x, .dtype = e->out[0]->dtype, .n_in = e->n_in}}};
 
     for (int i = 0; i < e->n_in; i++) {
         CHARL_INVARIANT(charl__broadcast_in(e->out[0]->channels_last, &e->out[0]->shape, &e->in[i]->shape, &c.inner[i],
@@ -235,11 +235,11 @@ charl_status charl__chain_run(const charl_enqueue *e, const charl_expr *x)
     return CHARL_OK;
 }
 
-const charl_op charl__op_chain = {
+const charl__op charl__op_chain = {
     .name = "chain",
     .formula = "several elementwise operators",
     .n_in = -1,
-    .attr_size = sizeof(charl_chain),
+    .attr_size = sizeof(charl__chain),
     .in_place = CHARL_OP_MAX_OUT,
     .enqueue = enqueue,
 };

@@ -2,57 +2,57 @@
 #define CHARL_AUTOGRAD_FUSE_CHAIN_H
 /** Several elementwise operators as one node and one kernel: what fusion (fuse.c) makes of them.
  *
- * The kernel is written from the operators' expressions and depends on these, the operands' types
- * and which of them broadcast: numbers, keys and extents are arguments, so equal chains share one
- * program. The result of every operator is rounded to the type it would have in memory; so the
- * bits are those of the operators one by one.
+ *  The kernel is written from the operators' expressions and depends on these, the operands' types
+ *  and which of them broadcast: numbers, keys and extents are arguments, so equal chains share one
+ *  program. The result of every operator is rounded to the type it would have in memory; so the
+ *  bits are those of the operators one by one.
  */
 #include "autograd/op.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 enum { CHARL_CHAIN_MAX = 8, CHARL_CHAIN_ARGS = 28 };
 
-typedef struct charl_chain_step {
-    charl_expr x;
+typedef struct charl__chain_step {
+    charl__expr x;
     charl_dtype dtype; /* of the result */
     int n_in;
     /* operand i: input in[i] of the node, or result ~in[i] of a step before */
     int in[CHARL_OP_MAX_IN];
     int out; /* output of the node with the result; -1: no other node reads it */
-} charl_chain_step;
+} charl__chain_step;
 
 /** Attribute of a chain's node. Element i of the chain reads element i / inner % count of an
- * input. */
-typedef struct charl_chain {
+ *  input. */
+typedef struct charl__chain {
     int64_t n; /* elements */
     int64_t inner[CHARL_OP_MAX_IN], count[CHARL_OP_MAX_IN];
     int n_steps;
-    charl_chain_step step[CHARL_CHAIN_MAX];
-} charl_chain;
+    charl__chain_step step[CHARL_CHAIN_MAX];
+} charl__chain;
 
-extern const charl_op charl__op_chain;
+extern const charl__op charl__op_chain;
 
-/** Arguments of the kernel (charl_launch): CHARL_CHAIN_ARGS at most. */
-int charl__chain_args(const charl_chain *c, int n_in, int n_out);
+/** Arguments of the kernel (charl__launch): CHARL_CHAIN_ARGS at most. */
+int charl__chain_args(const charl__chain *c, int n_in, int n_out);
 
 /** A kernel being written: parameters, each followed by a comma, and their arguments, which stand
- * in front of all others; statements before those for every vector, and these; defines. */
+ *  in front of all others; statements before those for every vector, and these; defines. */
 typedef struct charl__chain_text {
-    const charl_enqueue *e;
-    const charl_chain *c;
+    const charl__enqueue *e;
+    const charl__chain *c;
     charl__text operands, before, body, extra;
-    charl_launch *l;
+    charl__launch *l;
     int n_numbers, n_draws;
     int64_t period; /* > 0: a work-item's vectors are multiples of it apart */
 } charl__chain_text;
 
 /** Add statements that compute the result tK of every step K from inputs v0, v1, ... of type
- * charl_real, with parameters and arguments for the steps' numbers. */
+ *  charl_real, with parameters and arguments for the steps' numbers. */
 charl_status charl__chain_write_steps(charl__chain_text *w) CHARL_MUST_CHECK;
 void charl__chain_text_fini(charl__chain_text *w);
 
 /** out[0] = x elementwise over the operands of e. One launch. Async. Errors: ERR_NOMEM, ERR_KERNEL,
- * ERR_DEVICE. */
-charl_status charl__chain_run(const charl_enqueue *e, const charl_expr *x) CHARL_MUST_CHECK;
+ *  ERR_DEVICE. */
+charl_status charl__chain_run(const charl__enqueue *e, const charl__expr *x) CHARL_MUST_CHECK;
 
 #endif

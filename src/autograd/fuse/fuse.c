@@ -8,25 +8,25 @@
 
 #include "base/env.h"
 
-int charl__fused_count(const charl_node *n)
+int charl__fused_count(const charl__node *n)
 {
     if (n->op == &charl__op_chain) {
-        return ((const charl_chain *)n->attr)->n_steps;
+        return ((const charl__chain *)n->attr)->n_steps;
     }
     if (n->op == &charl_op_cross_entropy_with_grad) {
         return 2;
     }
     if (n->op == &charl__op_prologue) {
-        return 1 + ((const charl_prologue *)n->attr)->chain.n_steps;
+        return 1 + ((const charl__prologue *)n->attr)->chain.n_steps;
     }
-    return n->op == &charl__op_product ? 1 + ((const charl_product *)n->attr)->n_steps : 1;
+    return n->op == &charl__op_product ? 1 + ((const charl__product *)n->attr)->n_steps : 1;
 }
 
 /* Views of what is not in memory any more are dead. */
 static void mark_again(charl_graph *g)
 {
     for (int i = 0; i < g->nodes.count; i++) {
-        charl__node(g, i)->live = false;
+        charl__graph_node(g, i)->live = false;
     }
     charl__graph_mark_live(g);
 }

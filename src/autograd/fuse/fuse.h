@@ -4,7 +4,7 @@
 #include "autograd/graph_private.h"
 
 /** How many operators node n is. */
-int charl__fused_count(const charl_node *n);
+int charl__fused_count(const charl__node *n);
 
 /** A classifier's loss and its gradient become one, moving nodes. */
 charl_status charl__fuse_losses(charl_graph *g) CHARL_MUST_CHECK;

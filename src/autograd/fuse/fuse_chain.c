@@ -12,7 +12,7 @@
 #include "autograd/fuse/fuse.h"
 #include "autograd/fuse/uses.h"
 #include "base/alloc.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 /* Nodes by position, ascending; the last one is where the group runs. */
 typedef struct group {
@@ -29,7 +29,7 @@ typedef struct fusion {
 
 /* A group as a node. */
 typedef struct fused {
-    charl_chain chain;
+    charl__chain chain;
     int n_in, n_out;
     charl_var *in[CHARL_OP_MAX_IN], *out[CHARL_OP_MAX_OUT];
 } fused;
@@ -44,9 +44,9 @@ static int index_in(const group *s, int position)
     return -1;
 }
 
-static charl_node *member(const fusion *f, const group *s, int k)
+static charl__node *member(const fusion *f, const group *s, int k)
 {
-    return charl__node(f->g, s->member[k]);
+    return charl__graph_node(f->g, s->member[k]);
 }
 
 /* The member that computes v, which may be a view of it; -1: v comes from outside. */
@@ -74,9 +74,9 @@ static bool is_output(const fusion *f, const group *s, const charl_var *v)
 }
 
 /* Input of the fused node that is v as n broadcasts it, added where there is none; -1: too many. */
-static int input_of(fused *d, const charl_node *n, charl_var *v)
+static int input_of(fused *d, const charl__node *n, charl_var *v)
 {
-    charl_chain *c = &d->chain;
+    charl__chain *c = &d->chain;
     int64_t inner = 1, count = 1;
 
     (void)charl__broadcast_in(n->out[0]->channels_last, &n->out[0]->type.shape, &v->type.shape, &inner, &count);
@@ -96,8 +96,8 @@ static int input_of(fused *d, const charl_node *n, charl_var *v)
 
 static bool describe_step(const fusion *f, const group *s, int k, fused *d)
 {
-    charl_node *n = member(f, s, k);
-    charl_chain_step *step = &d->chain.step[k];
+    charl__node *n = member(f, s, k);
+    charl__chain_step *step = &d->chain.step[k];
 
     (void)charl__op_express(n->op, n->attr, n->n_in, n->out[0]->type.dtype, &step->x);
     step->dtype = n->out[0]->type.dtype;
@@ -150,7 +150,7 @@ static group unite(const group *a, const group *b)
 static bool runs_between(const fusion *f, const group *s, int from)
 {
     for (int i = from + 1; i < s->member[s->count - 1]; i++) {
-        const charl_node *n = charl__node(f->g, i);
+        const charl__node *n = charl__graph_node(f->g, i);
 
         if (n->live && !charl__is_alias(n) && index_in(s, i) < 0) {
             return true;
@@ -187,7 +187,7 @@ static bool is_small(const fusion *f, const group *s, const group *from)
         return true;
     }
     for (int k = 0; k < from->count; k++) {
-        const charl_node *n = member(f, from, k);
+        const charl__node *n = member(f, from, k);
 
         for (int i = 0; i < n->n_in; i++) {
             grown += lives_longer(f, s, from, n->in[i]) ? charl__var_bytes(n->in[i]) : 0;
@@ -214,7 +214,7 @@ static bool may_join(const fusion *f, const group *s, const group *from)
 /* Let the group that computes operand v of node b join b's. */
 static void join(fusion *f, int b, charl_var *v)
 {
-    const charl_node *n = charl__node(f->g, b), *producer = charl__var_root(v)->node;
+    const charl__node *n = charl__graph_node(f->g, b), *producer = charl__var_root(v)->node;
     const int from = producer ? f->group_of[producer->position] : -1;
     group s;
 
@@ -235,8 +235,8 @@ static void join(fusion *f, int b, charl_var *v)
 static void find_groups(fusion *f)
 {
     for (int i = 0; i < f->g->nodes.count; i++) {
-        const charl_node *n = charl__node(f->g, i);
-        charl_expr x;
+        const charl__node *n = charl__graph_node(f->g, i);
+        charl__expr x;
 
         f->group_of[i] = -1;
         if (charl__is_fusible(n, &x)) {
@@ -256,7 +256,7 @@ static charl_status name_of(const fusion *f, const group *s, char **out)
     charl__text t = {0};
 
     for (int k = 0; k < s->count; k++) {
-        const charl_node *n = member(f, s, k);
+        const charl__node *n = member(f, s, k);
 
         CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s%s", k ? "+" : "", k ? n->op->name : n->name));
     }
@@ -270,13 +270,13 @@ cleanup:
 static charl_status replace(const fusion *f, const group *s)
 {
     charl_status st = CHARL_OK;
-    charl_node *n = member(f, s, s->count - 1);
-    charl_chain *chain = NULL;
+    charl__node *n = member(f, s, s->count - 1);
+    charl__chain *chain = NULL;
     char *name = NULL;
     fused d;
 
     CHARL_INVARIANT(describe(f, s, &d));
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *chain, &chain));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *chain, &chain));
     CHARL_TRY_CLEANUP(name_of(f, s, &name));
     for (int k = 0; k + 1 < s->count; k++) {
         member(f, s, k)->n_out = 0;
@@ -305,8 +305,8 @@ charl_status charl__fuse_chains(charl_graph *g)
     charl_status st = CHARL_OK;
     fusion f = {.g = g};
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(g->nodes.count, sizeof *f.groups, &f.groups));
-    CHARL_TRY_CLEANUP(charl_alloc_array(g->nodes.count, sizeof *f.group_of, &f.group_of));
+    CHARL_TRY_CLEANUP(charl__alloc_array(g->nodes.count, sizeof *f.groups, &f.groups));
+    CHARL_TRY_CLEANUP(charl__alloc_array(g->nodes.count, sizeof *f.group_of, &f.group_of));
     CHARL_TRY_CLEANUP(charl__uses_find(g, &f.uses));
     find_groups(&f);
     for (int i = 0; i < g->nodes.count; i++) {

@@ -7,15 +7,15 @@
 
 #include "autograd/fuse/fuse.h"
 #include "base/alloc.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "charl/ops.h"
 
 enum { LOSS_IN = 2, LOSS_LSE = 1, GRAD_LSE = 3, GRAD_IN = 4 }; /* operands before the weight */
 
 /* The loss that n, a gradient, belongs to; NULL: none. */
-static charl_node *loss_of(const charl_node *n)
+static charl__node *loss_of(const charl__node *n)
 {
-    charl_node *loss = n->live && n->op == &charl_op_cross_entropy_grad ? n->in[GRAD_LSE]->node : NULL;
+    charl__node *loss = n->live && n->op == &charl_op_cross_entropy_grad ? n->in[GRAD_LSE]->node : NULL;
 
     if (!loss || loss->op != &charl_op_cross_entropy || loss->out[LOSS_LSE] != n->in[GRAD_LSE] ||
         loss->n_in - LOSS_IN != n->n_in - GRAD_IN || (loss->n_in > LOSS_IN && loss->in[LOSS_IN] != n->in[GRAD_IN]) ||
@@ -26,7 +26,7 @@ static charl_node *loss_of(const charl_node *n)
 }
 
 /* Operand 1 of expand says how many rows there are, and nothing else. */
-static bool counts_rows(const charl_node *n, int k)
+static bool counts_rows(const charl__node *n, int k)
 {
     return n->op == &charl_op_expand && k == 1;
 }
@@ -38,13 +38,13 @@ static bool has_rows_of(const charl_var *a, const charl_var *b)
 
 /* Mark the nodes after `loss` that gout, an operand of node `last`, comes from. False: it comes
  * from the loss, or one of them must stay where it is. */
-static bool find_sources(const charl_graph *g, const charl_var *gout, const charl_node *loss, int last, bool *moves)
+static bool find_sources(const charl_graph *g, const charl_var *gout, const charl__node *loss, int last, bool *moves)
 {
     if (gout->node) {
         moves[gout->node->position] = true;
     }
     for (int i = last - 1; i > loss->position; i--) {
-        const charl_node *n = charl__node(g, i);
+        const charl__node *n = charl__graph_node(g, i);
 
         if (moves[i] && n->op->effect) {
             return false;
@@ -62,10 +62,10 @@ static bool find_sources(const charl_graph *g, const charl_var *gout, const char
 }
 
 /* Let what moves ahead of the loss count the rows of the logits. */
-static void count_logits(charl_graph *g, const charl_node *loss, const bool *moves)
+static void count_logits(charl_graph *g, const charl__node *loss, const bool *moves)
 {
     for (int i = loss->position; i < g->nodes.count; i++) {
-        charl_node *n = charl__node(g, i);
+        charl__node *n = charl__graph_node(g, i);
 
         if (moves[i] && n->op == &charl_op_expand && n->n_in > 1) {
             n->in[1] = loss->in[0];
@@ -81,7 +81,7 @@ static charl_status move_ahead(charl_graph *g, int first, const bool *moves)
     void **order = NULL;
     int at = first, backward = 0;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *order, &order));
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *order, &order));
     for (int pass = 0; pass < 2; pass++) {
         for (int i = first; i < n; i++) {
             if (moves[i] == (pass == 0)) {
@@ -92,7 +92,7 @@ static charl_status move_ahead(charl_graph *g, int first, const bool *moves)
     }
     for (int i = first; i < n; i++) {
         g->nodes.item[i] = order[i];
-        charl__node(g, i)->position = i;
+        charl__graph_node(g, i)->position = i;
     }
     g->n_forward += backward;
     g->first_backward += backward;
@@ -102,7 +102,7 @@ cleanup:
 }
 
 /* Make `loss` the fused node; n computes nothing any more. */
-static charl_status join(charl_node *loss, charl_node *n)
+static charl_status join(charl__node *loss, charl__node *n)
 {
     charl_status st = CHARL_OK;
     charl__text name = {0};
@@ -130,14 +130,14 @@ charl_status charl__fuse_losses(charl_graph *g)
     bool *moves = NULL;
 
     for (int i = 0; i < g->nodes.count; i++) {
-        charl_node *n = charl__node(g, i), *loss = loss_of(n);
+        charl__node *n = charl__graph_node(g, i), *loss = loss_of(n);
 
         if (!loss) {
             continue;
         }
         charl_free(moves);
         moves = NULL;
-        CHARL_TRY_CLEANUP(charl_alloc_array(g->nodes.count, sizeof *moves, &moves));
+        CHARL_TRY_CLEANUP(charl__alloc_array(g->nodes.count, sizeof *moves, &moves));
         if (find_sources(g, n->in[0], loss, i, moves)) {
             memset(moves, 0, (size_t)loss->position * sizeof *moves);
             count_logits(g, loss, moves);

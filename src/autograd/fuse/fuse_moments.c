@@ -8,12 +8,12 @@
 #include "base/alloc.h"
 
 /* sum(x): sums per channel, and the moments of blocks. */
-static charl_status enqueue_sum(const charl_enqueue *e)
+static charl_status enqueue_sum(const charl__enqueue *e)
 {
-    return charl__channels_sums(e, &(charl_channels){.x = e->in[0], .moments = e->out[1]});
+    return charl__channels_sums(e, &(charl__channels){.x = e->in[0], .moments = e->out[1]});
 }
 
-static const charl_op op_sum_with_moments = {
+static const charl__op op_sum_with_moments = {
     .name = "sum_with_moments",
     .formula = "out[0][c] = sum of x[:,c]; out[1] = sum of x[:,c] of every block, and of the "
                "squares around their mean",
@@ -23,12 +23,12 @@ static const charl_op op_sum_with_moments = {
 };
 
 /* squares(moments, mean), by the shape of x */
-static charl_status enqueue_squares(const charl_enqueue *e)
+static charl_status enqueue_squares(const charl__enqueue *e)
 {
     return charl__channels_squares(e, e->attr, e->in[0], e->in[1]);
 }
 
-static const charl_op op_squares_of_moments = {
+static const charl__op op_squares_of_moments = {
     .name = "squares_of_moments",
     .formula = "out[c] = sum of (x[:,c] - mean[c])^2, from the moments of blocks of x",
     .n_in = 2,
@@ -37,10 +37,10 @@ static const charl_op op_squares_of_moments = {
 };
 
 /* The sum of x over all axes but that of channels; NULL: there is none before n. */
-static charl_node *sum_of(const charl_graph *g, const charl_var *x, const charl_node *n)
+static charl__node *sum_of(const charl_graph *g, const charl_var *x, const charl__node *n)
 {
     for (int i = 0; i < n->position; i++) {
-        charl_node *s = charl__node(g, i);
+        charl__node *s = charl__graph_node(g, i);
 
         if (s->live && s->op == &charl_op_sum_to && s->in[0] == x &&
             charl_shape_count(&s->out[0]->type.shape) == x->type.shape.dim[1] && *(const int *)s->attr == 1) {
@@ -50,7 +50,7 @@ static charl_node *sum_of(const charl_graph *g, const charl_var *x, const charl_
     return NULL;
 }
 
-static charl_status join(charl_graph *g, charl_node *sum, charl_node *squares)
+static charl_status join(charl_graph *g, charl__node *sum, charl__node *squares)
 {
     charl_status st = CHARL_OK;
     const charl_shape x = squares->in[0]->type.shape;
@@ -58,7 +58,7 @@ static charl_status join(charl_graph *g, charl_node *sum, charl_node *squares)
     const charl_type type = {CHARL_F32, {3, {blocks, 2, x.dim[1]}}, CHARL_BATCHED};
     charl_shape *attr = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *attr, &attr));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *attr, &attr));
     CHARL_TRY_CLEANUP(charl__var_new(g, type, &sum->out[1]));
     *attr = x;
     sum->out[1]->node = sum;
@@ -77,7 +77,7 @@ cleanup:
 charl_status charl__fuse_moments(charl_graph *g)
 {
     for (int i = 0; i < g->nodes.count; i++) {
-        charl_node *n = charl__node(g, i), *sum = NULL;
+        charl__node *n = charl__graph_node(g, i), *sum = NULL;
 
         if (n->live && n->op == &charl_op_batch_norm_squares && n->in[0]->channels_last) {
             sum = sum_of(g, n->in[0], n);

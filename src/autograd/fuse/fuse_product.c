@@ -12,15 +12,15 @@
 #include "autograd/fuse/product.h"
 #include "autograd/fuse/uses.h"
 #include "base/alloc.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 /* The node that computes the last of n's operands; NULL: they are all leaves. */
-static charl_node *last_producer(const charl_node *n)
+static charl__node *last_producer(const charl__node *n)
 {
-    charl_node *last = NULL;
+    charl__node *last = NULL;
 
     for (int i = 0; i < n->n_in; i++) {
-        charl_node *p = charl__var_root(n->in[i])->node;
+        charl__node *p = charl__var_root(n->in[i])->node;
 
         last = p && (!last || p->position > last->position) ? p : last;
     }
@@ -28,17 +28,17 @@ static charl_node *last_producer(const charl_node *n)
 }
 
 /* Whether n is one product per element of its output. */
-static bool takes_epilogue(const charl_node *n)
+static bool takes_epilogue(const charl__node *n)
 {
     charl_type in[CHARL_OP_MAX_IN];
-    charl_infer inf = {.op = n->op,
-                       .attr = n->attr,
-                       .n_in = n->n_in,
-                       .in = in,
-                       .wgmma = charl__device_facts(n->out[0]->g->dev)->wgmma,
-                       .channels_last = n->out[0]->channels_last,
-                       .n_out = 1,
-                       .out = {n->out[0]->type}};
+    charl__infer inf = {.op = n->op,
+                        .attr = n->attr,
+                        .n_in = n->n_in,
+                        .in = in,
+                        .wgmma = charl__device_facts_get(n->out[0]->g->dev)->wgmma,
+                        .channels_last = n->out[0]->channels_last,
+                        .n_out = 1,
+                        .out = {n->out[0]->type}};
 
     for (int i = 0; i < n->n_in; i++) {
         in[i] = n->in[i]->type;
@@ -48,7 +48,7 @@ static bool takes_epilogue(const charl_node *n)
     return n->op->epilogue || (n->op->epilogue_if && n->op->epilogue_if(&inf));
 }
 
-static bool may_lead(const charl_node *n)
+static bool may_lead(const charl__node *n)
 {
     return n && n->live && n->out[0]->type.batch != CHARL_PARTIAL &&
            (n->op == &charl__op_product || (n->n_out == 1 && takes_epilogue(n)));
@@ -56,7 +56,7 @@ static bool may_lead(const charl_node *n)
 
 /* Operand i of the expression of n, as the epilogue of head calls it, added to head's inputs in
  * *in; 0: it cannot be one. */
-static char operand_of(const charl_node *n, int i, const charl_node *head, charl_var **in, int *n_in)
+static char operand_of(const charl__node *n, int i, const charl__node *head, charl_var **in, int *n_in)
 {
     charl_var *root = charl__var_root(n->in[i]); /* a view of it may stand after head */
 
@@ -82,13 +82,13 @@ static char operand_of(const charl_node *n, int i, const charl_node *head, charl
 /* On a CPU an elementary function or random numbers between the sums of a product cost what the
  * pass over memory would, which mostly stays in the cache, and a product's kernel is long to build.
  */
-static bool is_worth_it(const charl_graph *g, const charl_expr *x)
+static bool is_worth_it(const charl_graph *g, const charl__expr *x)
 {
     return !charl__is_ungrouped(g->dev) || (!x->extra && !x->uses_rng && !strstr(x->text, "charl_"));
 }
 
 /* Whether head's product is needed apart from n. */
-static bool is_kept(const charl__uses *u, const charl_node *head, const charl_node *n)
+static bool is_kept(const charl__uses *u, const charl__node *head, const charl__node *n)
 {
     const charl_var *v = head->out[0];
 
@@ -101,22 +101,22 @@ static bool is_kept(const charl__uses *u, const charl_node *head, const charl_no
 }
 
 /* How head, a product or one that has taken an operator along, looks without another step. */
-static void describe_head(const charl_node *head, charl_product *p, charl_var **in, int *n_in)
+static void describe_head(const charl__node *head, charl__product *p, charl_var **in, int *n_in)
 {
     *n_in = 0;
     if (head->op != &charl__op_product) {
-        *p = (charl_product){
+        *p = (charl__product){
             .op = head->op, .attr = head->attr, .n_in = head->n_in, .type = head->out[0]->type, .saved = -1};
         return;
     }
-    *p = *(const charl_product *)head->attr;
+    *p = *(const charl__product *)head->attr;
     for (int i = p->n_in; i < head->n_in; i++) {
         in[(*n_in)++] = head->in[i];
     }
 }
 
 /* Whether the epilogue that head has, as p says, may go on with the expression x. */
-static bool goes_on(const charl_graph *g, const charl_node *head, const charl_product *p, const charl_expr *x)
+static bool goes_on(const charl_graph *g, const charl__node *head, const charl__product *p, const charl__expr *x)
 {
     const bool second = p->n_steps > 0;
 
@@ -126,11 +126,11 @@ static bool goes_on(const charl_graph *g, const charl_node *head, const charl_pr
 
 /* Whether n may be the next step of the epilogue of head; then how, and the operands besides the
  * product. */
-static bool describe(const charl_graph *g, const charl__uses *u, const charl_node *n, const charl_node *head,
-                     charl_product *p, charl_var **in, int *n_in)
+static bool describe(const charl_graph *g, const charl__uses *u, const charl__node *n, const charl__node *head,
+                     charl__product *p, charl_var **in, int *n_in)
 {
-    charl_product_step *step;
-    charl_expr x;
+    charl__product_step *step;
+    charl__expr x;
 
     if (!may_lead(head) || !charl__is_fusible(n, &x) || !is_worth_it(g, &x) || n->n_in > 1 + CHARL_GEMM_EPILOGUE_IN ||
         charl__has_effect_between(g, head->position, n->position)) {
@@ -141,7 +141,7 @@ static bool describe(const charl_graph *g, const charl__uses *u, const charl_nod
         return false;
     }
     step = &p->step[p->n_steps];
-    *step = (charl_product_step){.x = x, .n_operands = n->n_in};
+    *step = (charl__product_step){.x = x, .n_operands = n->n_in};
     for (int i = 0; i < n->n_in; i++) {
         step->operand[i] = operand_of(n, i, head, in, n_in);
         if (!step->operand[i]) {
@@ -159,14 +159,14 @@ static bool describe(const charl_graph *g, const charl__uses *u, const charl_nod
 }
 
 /* Make head the fused node; n computes nothing any more, and keeps the attribute that head had. */
-static charl_status replace(const charl_product *p, charl_node *head, charl_node *n)
+static charl_status replace(const charl__product *p, charl__node *head, charl__node *n)
 {
     charl_status st = CHARL_OK;
-    charl_product *attr = NULL;
+    charl__product *attr = NULL;
     charl__text name = {0};
 
     CHARL_TRY_CLEANUP(charl__text_printf(&name, "%s+%s", head->name, n->op->name));
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *attr, &attr));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *attr, &attr));
     *attr = *p;
     charl_free(n->attr);
     n->attr = head->attr;
@@ -193,9 +193,9 @@ charl_status charl__fuse_products(charl_graph *g)
 
     CHARL_TRY_CLEANUP(charl__uses_find(g, &uses));
     for (int i = 0; i < g->nodes.count; i++) {
-        charl_node *n = charl__node(g, i), *head = last_producer(n);
+        charl__node *n = charl__graph_node(g, i), *head = last_producer(n);
         charl_var *in[CHARL_GEMM_EPILOGUE_IN];
-        charl_product p;
+        charl__product p;
         int n_in;
 
         if (describe(g, &uses, n, head, &p, in, &n_in)) {

@@ -16,15 +16,15 @@
 /* Nodes that a reader computes, by position, ascending; the last one gives its operand 0. */
 typedef struct formed {
     const charl_graph *g;
-    const charl_node *reader;
+    const charl__node *reader;
     int count;
-    const charl_node *member[CHARL_CHAIN_MAX];
-    charl_prologue attr;
+    const charl__node *member[CHARL_CHAIN_MAX];
+    charl__prologue attr;
     int n_in, n_fetched;
     charl_var *in[CHARL_OP_MAX_IN];
 } formed;
 
-static bool is_whole(const charl_node *reader, const charl_var *v)
+static bool is_whole(const charl__node *reader, const charl_var *v)
 {
     return charl_shape_count(&v->type.shape) == charl_shape_count(&reader->in[0]->type.shape);
 }
@@ -36,7 +36,7 @@ static bool is_changed(const charl_graph *g, charl_var *v)
         return false;
     }
     for (int i = 0; i < g->nodes.count; i++) {
-        const charl_node *n = charl__node(g, i);
+        const charl__node *n = charl__graph_node(g, i);
 
         for (int k = 0; n->live && n->op->effect && k < n->n_in; k++) {
             if (charl__var_root(n->in[k]) == charl__var_root(v)) {
@@ -47,7 +47,7 @@ static bool is_changed(const charl_graph *g, charl_var *v)
     return false;
 }
 
-static bool is_own_operand(const charl_node *reader, charl_var *v)
+static bool is_own_operand(const charl__node *reader, charl_var *v)
 {
     for (int i = 1; i < reader->n_in; i++) {
         if (charl__var_root(reader->in[i]) == charl__var_root(v)) {
@@ -58,7 +58,7 @@ static bool is_own_operand(const charl_node *reader, charl_var *v)
 }
 
 /* A number per channel, or one in all, that still is what it was. */
-static bool is_small(const charl_graph *g, const charl_node *reader, charl_var *v)
+static bool is_small(const charl_graph *g, const charl__node *reader, charl_var *v)
 {
     const int64_t n = charl_shape_count(&v->type.shape);
 
@@ -66,17 +66,17 @@ static bool is_small(const charl_graph *g, const charl_node *reader, charl_var *
            (n == 1 || n == reader->in[0]->type.shape.dim[1]) && !is_changed(g, v);
 }
 
-static bool may_form(const charl_node *reader, const charl_node *n)
+static bool may_form(const charl__node *reader, const charl__node *n)
 {
-    charl_expr x;
+    charl__expr x;
 
     return n && charl__is_fusible(n, &x) && !x.uses_rng && is_whole(reader, n->out[0]) && n->out[0]->channels_last;
 }
 
 /* Whether v comes elementwise from operands that the reader has and small ones. */
-static bool comes_from_own(const charl_graph *g, const charl_node *reader, charl_var *v)
+static bool comes_from_own(const charl_graph *g, const charl__node *reader, charl_var *v)
 {
-    const charl_node *n = v->node;
+    const charl__node *n = v->node;
 
     if (!may_form(reader, n)) {
         return false;
@@ -101,7 +101,7 @@ static int index_of(const formed *f, const charl_var *v)
 }
 
 /* n after what it is formed of that can be formed too. */
-static bool add_member(formed *f, const charl_node *n)
+static bool add_member(formed *f, const charl__node *n)
 {
     for (int i = 0; i < n->n_in; i++) {
         charl_var *v = n->in[i];
@@ -122,7 +122,7 @@ static bool add_member(formed *f, const charl_node *n)
 static int input_of(formed *f, charl_var *v)
 {
     const charl_type *full = &f->reader->in[0]->type;
-    charl_chain *c = &f->attr.chain;
+    charl__chain *c = &f->attr.chain;
     int64_t inner, count;
     int i = 0;
 
@@ -144,8 +144,8 @@ static int input_of(formed *f, charl_var *v)
 
 static bool describe_step(formed *f, int k)
 {
-    const charl_node *n = f->member[k];
-    charl_chain_step *s = &f->attr.chain.step[k];
+    const charl__node *n = f->member[k];
+    charl__chain_step *s = &f->attr.chain.step[k];
 
     (void)charl__op_express(n->op, n->attr, n->n_in, n->out[0]->type.dtype, &s->x);
     s->dtype = n->out[0]->type.dtype;
@@ -163,7 +163,7 @@ static bool describe_step(formed *f, int k)
 }
 
 /* How reader is a node that forms operand 0; false: it cannot, or would read more than that. */
-static bool describe(const charl_graph *g, const charl_node *reader, formed *f)
+static bool describe(const charl_graph *g, const charl__node *reader, formed *f)
 {
     *f = (formed){.g = g, .reader = reader, .attr = {.op = reader->op, .attr = reader->attr, .n_in = reader->n_in}};
     if (!add_member(f, reader->in[0]->node)) {
@@ -182,16 +182,16 @@ static bool describe(const charl_graph *g, const charl_node *reader, formed *f)
     return f->n_fetched == 1;
 }
 
-static bool takes_prologue(const charl_node *n, const charl_var *v)
+static bool takes_prologue(const charl__node *n, const charl_var *v)
 {
     return n->op->prologue && n->in[0] == v && !is_own_operand(n, n->in[0]);
 }
 
 /* Whether all that read what n gives can form it. */
-static bool is_formed_by_all(const charl_graph *g, const charl__uses *u, const charl_node *n)
+static bool is_formed_by_all(const charl_graph *g, const charl__uses *u, const charl__node *n)
 {
     const charl_var *v = n->n_out == 1 ? n->out[0] : NULL;
-    charl_expr x;
+    charl__expr x;
     formed f;
 
     if (!v || !v->channels_last || v->keep || v->grad_of || !charl__is_fusible(n, &x) || x.uses_rng ||
@@ -199,7 +199,7 @@ static bool is_formed_by_all(const charl_graph *g, const charl__uses *u, const c
         return false;
     }
     for (int k = u->first[v->id]; k < u->first[v->id + 1]; k++) {
-        const charl_node *reader = charl__node(g, u->at[k]);
+        const charl__node *reader = charl__graph_node(g, u->at[k]);
 
         if (!takes_prologue(reader, v) || !describe(g, reader, &f)) {
             return false;
@@ -209,12 +209,12 @@ static bool is_formed_by_all(const charl_graph *g, const charl__uses *u, const c
 }
 
 /* Make reader the fused node, with a copy of its own attribute after the new one. */
-static charl_status replace(const formed *f, charl_node *reader)
+static charl_status replace(const formed *f, charl__node *reader)
 {
     const size_t own = reader->op->attr_size;
-    charl_prologue *attr = NULL;
+    charl__prologue *attr = NULL;
 
-    CHARL_TRY(charl_alloc(sizeof *attr + own, &attr));
+    CHARL_TRY(charl__alloc(sizeof *attr + own, &attr));
     *attr = f->attr;
     if (own > 0) {
         attr->attr = memcpy(attr + 1, reader->attr, own);
@@ -235,13 +235,13 @@ charl_status charl__fuse_prologues(charl_graph *g)
 
     CHARL_TRY_CLEANUP(charl__uses_find(g, &uses));
     for (int i = 0; i < g->nodes.count; i++) {
-        const charl_node *n = charl__node(g, i);
+        const charl__node *n = charl__graph_node(g, i);
 
         if (!is_formed_by_all(g, &uses, n)) {
             continue;
         }
         for (int k = uses.first[n->out[0]->id]; k < uses.first[n->out[0]->id + 1]; k++) {
-            charl_node *reader = charl__node(g, uses.at[k]);
+            charl__node *reader = charl__graph_node(g, uses.at[k]);
 
             CHARL_INVARIANT(describe(g, reader, &f));
             CHARL_TRY_CLEANUP(replace(&f, reader));

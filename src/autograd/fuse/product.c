@@ -1,10 +1,10 @@
 /* A product with an epilogue of one step or two. */
 #include "autograd/fuse/product.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 /* The expression as a macro of its own operands and numbers, called with what they are here. */
-static charl_status write_step(const charl_product_step *s, const char *name, charl__text *macro, charl__text *call)
+static charl_status write_step(const charl__product_step *s, const char *name, charl__text *macro, charl__text *call)
 {
     const float number[2] = {s->x.p, s->x.q};
 
@@ -24,7 +24,7 @@ static charl_status write_step(const charl_product_step *s, const char *name, ch
 }
 
 /* What the one step that draws is to know. */
-static void use_draws(const charl_enqueue *e, const charl_expr *x, charl_gemm_epilogue *after)
+static void use_draws(const charl__enqueue *e, const charl__expr *x, charl__gemm_epilogue *after)
 {
     const charl_slices *s = e->slices;
 
@@ -33,15 +33,15 @@ static void use_draws(const charl_enqueue *e, const charl_expr *x, charl_gemm_ep
     after->draw_at = x->batched ? charl__tensor_count(e->out[0]) / s->count * s->first : 0;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     charl_status st = CHARL_OK;
-    const charl_product *p = e->attr;
-    charl_gemm_epilogue after = {.type = p->type.dtype,
-                                 .n_in = e->n_in - p->n_in,
-                                 .product = e->n_out > 1 ? e->out[1] : NULL,
-                                 .keeps_first = p->saved == 1};
-    charl_enqueue own = *e;
+    const charl__product *p = e->attr;
+    charl__gemm_epilogue after = {.type = p->type.dtype,
+                                  .n_in = e->n_in - p->n_in,
+                                  .product = e->n_out > 1 ? e->out[1] : NULL,
+                                  .keeps_first = p->saved == 1};
+    charl__enqueue own = *e;
     charl__text macro = {0}, call[CHARL_PRODUCT_STEPS] = {{0}};
 
     for (int k = 0; k < p->n_steps; k++) {
@@ -69,10 +69,10 @@ cleanup:
     return st;
 }
 
-static double flop(const charl_infer *inf)
+static double flop(const charl__infer *inf)
 {
-    const charl_product *p = inf->attr;
-    charl_infer own = *inf;
+    const charl__product *p = inf->attr;
+    charl__infer own = *inf;
 
     own.op = p->op;
     own.attr = p->attr;
@@ -82,11 +82,11 @@ static double flop(const charl_infer *inf)
     return p->op->flop ? p->op->flop(&own) : 0;
 }
 
-const charl_op charl__op_product = {
+const charl__op charl__op_product = {
     .name = "product",
     .formula = "a product and the elementwise operators that follow it",
     .n_in = -1,
-    .attr_size = sizeof(charl_product),
+    .attr_size = sizeof(charl__product),
     .enqueue = enqueue,
     .flop = flop,
 };

@@ -1,7 +1,7 @@
 /* What a kernel is told of the chain that forms an operand. */
 #include "autograd/fuse/prologue.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 /* Where an input of the chain comes from, as a statement of its own. */
 typedef struct sources {
@@ -9,7 +9,7 @@ typedef struct sources {
     int n_fetched;
 } sources;
 
-static bool is_read(const charl_chain *c, int i)
+static bool is_read(const charl__chain *c, int i)
 {
     for (int k = 0; k < c->n_steps; k++) {
         for (int j = 0; j < c->step[k].n_in; j++) {
@@ -41,11 +41,11 @@ static charl_status write_input(charl__chain_text *w, int i, sources *s)
     return CHARL_OK;
 }
 
-charl_status charl__prologue_write(const charl_enqueue *e, const char *const known[CHARL_OP_MAX_IN],
-                                   charl__text *defines, charl_launch *l)
+charl_status charl__prologue_write(const charl__enqueue *e, const char *const known[CHARL_OP_MAX_IN],
+                                   charl__text *defines, charl__launch *l)
 {
     charl_status st = CHARL_OK;
-    const charl_prologue *p = e->prologue ? e->prologue->attr : NULL;
+    const charl__prologue *p = e->prologue ? e->prologue->attr : NULL;
     charl__chain_text w = {.e = e->prologue, .c = p ? &p->chain : NULL, .l = l};
     sources s = {.n_fetched = 0};
 
@@ -76,11 +76,11 @@ cleanup:
     return st;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
-    const charl_prologue *p = e->attr;
+    const charl__prologue *p = e->attr;
     charl_tensor *in[CHARL_OP_MAX_IN] = {NULL};
-    charl_enqueue own = *e;
+    charl__enqueue own = *e;
 
     for (int i = 1; i < p->n_in; i++) {
         in[i] = e->in[i - 1];
@@ -92,11 +92,11 @@ static charl_status enqueue(const charl_enqueue *e)
     return charl__op_enqueue(p->op, &own);
 }
 
-const charl_op charl__op_prologue = {
+const charl__op charl__op_prologue = {
     .name = "prologue",
     .formula = "elementwise operators and what reads their result",
     .n_in = -1,
-    .attr_size = sizeof(charl_prologue),
+    .attr_size = sizeof(charl__prologue),
     .in_place = true,
     .enqueue = enqueue,
 };

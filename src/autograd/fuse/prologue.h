@@ -1,25 +1,25 @@
 #ifndef CHARL_AUTOGRAD_FUSE_PROLOGUE_H
 #define CHARL_AUTOGRAD_FUSE_PROLOGUE_H
 /** An operator fused with the elementwise operators that compute its operand 0 (fuse_prologue.c): the values are computed as they are
- * read. The bits are those of the separate operators.
+ *  read. The bits are those of the separate operators.
  */
 #include "autograd/fuse/chain.h"
 
 /** Attribute of such a node. Its inputs are operands 1, 2, ... of the operator, then the other inputs of the chain; its outputs are those of
- * the operator. */
-typedef struct charl_prologue {
-    const charl_op *op; /* with a prologue */
-    const void *attr;   /* of op; stored after this struct */
-    int n_in;           /* operands of op, operand 0 included */
-    charl_chain chain;  /* over the node's inputs; the result of its last step is operand 0 */
-} charl_prologue;
+ *  the operator. */
+typedef struct charl__prologue {
+    const charl__op *op; /* with a prologue */
+    const void *attr;    /* of op; stored after this struct */
+    int n_in;            /* operands of op, operand 0 included */
+    charl__chain chain;  /* over the node's inputs; the result of its last step is operand 0 */
+} charl__prologue;
 
-extern const charl_op charl__op_prologue;
+extern const charl__op charl__op_prologue;
 
 /** Append to a launch of e what computes operand 0: arguments, which come before all others, and defines (the statements of `chain`, see
- * kernels/norm/prologue.clh). Images are channels-last. known[i] is the kernel's own name for operand i of the operator, if it has read it.
- * Appends nothing if operand 0 is in memory. */
-charl_status charl__prologue_write(const charl_enqueue *e, const char *const known[CHARL_OP_MAX_IN],
-                                   charl__text *defines, charl_launch *l) CHARL_MUST_CHECK;
+ *  kernels/norm/prologue.clh). Images are channels-last. known[i] is the kernel's own name for operand i of the operator, if it has read it.
+ *  Appends nothing if operand 0 is in memory. */
+charl_status charl__prologue_write(const charl__enqueue *e, const char *const known[CHARL_OP_MAX_IN],
+                                   charl__text *defines, charl__launch *l) CHARL_MUST_CHECK;
 
 #endif

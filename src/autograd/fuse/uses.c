@@ -9,10 +9,10 @@ charl_status charl__uses_find(const charl_graph *g, charl__uses *u)
     int total = 0;
 
     *u = (charl__uses){0};
-    CHARL_TRY(charl_alloc_array(g->vars.count + 1, sizeof *u->first, &u->first));
+    CHARL_TRY(charl__alloc_array(g->vars.count + 1, sizeof *u->first, &u->first));
     for (int pass = 0; pass < 2; pass++) {
         for (int i = g->nodes.count - 1; i >= 0; i--) {
-            const charl_node *n = charl__node(g, i);
+            const charl__node *n = charl__graph_node(g, i);
 
             for (int k = 0; n->live && !charl__is_alias(n) && k < n->n_in; k++) {
                 int *at = &u->first[charl__var_root(n->in[k])->id];
@@ -29,7 +29,7 @@ charl_status charl__uses_find(const charl_graph *g, charl__uses *u)
             u->first[v] = total;
         }
         if (pass == 0) {
-            CHARL_TRY(charl_alloc_array(total, sizeof *u->at, &u->at));
+            CHARL_TRY(charl__alloc_array(total, sizeof *u->at, &u->at));
         }
     }
     return CHARL_OK;
@@ -41,7 +41,7 @@ void charl__uses_fini(charl__uses *u)
     charl_free(u->at);
 }
 
-bool charl__is_fusible(const charl_node *n, charl_expr *x)
+bool charl__is_fusible(const charl__node *n, charl__expr *x)
 {
     if (!n->live || n->n_out != 1 || n->op->effect || charl__is_alias(n) ||
         !charl__op_express(n->op, n->attr, n->n_in, n->out[0]->type.dtype, x) ||
@@ -60,7 +60,7 @@ bool charl__is_fusible(const charl_node *n, charl_expr *x)
 bool charl__has_effect_between(const charl_graph *g, int first, int last)
 {
     for (int i = first + 1; i < last; i++) {
-        if (charl__node(g, i)->live && charl__node(g, i)->op->effect) {
+        if (charl__graph_node(g, i)->live && charl__graph_node(g, i)->op->effect) {
             return true;
         }
     }

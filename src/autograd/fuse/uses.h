@@ -4,14 +4,14 @@
 #include "autograd/graph_private.h"
 
 /** Positions of the live nodes that read a value, ascending. Views are looked through: the value is
- * a root. Roots without `at` have none. */
+ *  a root. Roots without `at` have none. */
 typedef struct charl__uses {
     int *first; /* var id -> its first in at; those of the next one follow */
     int *at;
 } charl__uses;
 
 /** A view, or a sum over ranks where there is one: its output is its operand's memory. */
-static inline bool charl__is_alias(const charl_node *n)
+static inline bool charl__is_alias(const charl__node *n)
 {
     return n->n_out == 1 && n->out[0]->root_link;
 }
@@ -20,8 +20,8 @@ charl_status charl__uses_find(const charl_graph *g, charl__uses *u) CHARL_MUST_C
 void charl__uses_fini(charl__uses *u);
 
 /** An elementwise operator of floats with a value per element that a fused kernel may compute; its
- * expression in *x. */
-bool charl__is_fusible(const charl_node *n, charl_expr *x);
+ *  expression in *x. */
+bool charl__is_fusible(const charl__node *n, charl__expr *x);
 
 /** Whether a live node strictly between two positions changes an operand. */
 bool charl__has_effect_between(const charl_graph *g, int first, int last);

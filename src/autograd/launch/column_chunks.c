@@ -8,7 +8,7 @@
 
 enum { DEFINES = 8192 };
 
-charl_status charl__column_chunks_launch(const charl_enqueue *e, charl_launch *l, int n_args, int64_t rows,
+charl_status charl__column_chunks_launch(const charl__enqueue *e, charl__launch *l, int n_args, int64_t rows,
                                          int64_t columns, charl_dtype act)
 {
     charl_status st = CHARL_OK;
@@ -31,7 +31,7 @@ charl_status charl__column_chunks_launch(const charl_enqueue *e, charl_launch *l
     l->args[n_args + 1] = charl__i64(columns);
     l->args[n_args + 2] = charl__i64(span);
     charl__span_launch(e->dev, pieces, span, l);
-    CHARL_TRY_CLEANUP(charl__launch(e->dev, l));
+    CHARL_TRY_CLEANUP(charl__launch_enqueue(e->dev, l));
 cleanup:
     l->defines = given;
     return st;

@@ -3,17 +3,17 @@
 
 #include "autograd/op.h"
 
-bool charl__fold_is_direct(const charl_enqueue *e)
+bool charl__fold_is_direct(const charl__enqueue *e)
 {
     return e->slices->count == 1;
 }
 
-charl_tensor *charl__fold_target(const charl_enqueue *e, int k)
+charl_tensor *charl__fold_target(const charl__enqueue *e, int k)
 {
     return charl__fold_is_direct(e) ? e->out[k] : e->workspace;
 }
 
-void charl__fold_defines(const charl_enqueue *e, int k, int leaves, char *text, size_t bytes)
+void charl__fold_defines(const charl__enqueue *e, int k, int leaves, char *text, size_t bytes)
 {
     int n = snprintf(text, bytes, "#define M %d\n", leaves), level = 0;
 
@@ -26,7 +26,7 @@ void charl__fold_defines(const charl_enqueue *e, int k, int leaves, char *text, 
 }
 
 /* Every work-item of a GPU may move 16 bytes at a time. Compilers for CPUs join work-items. */
-static bool is_in_fours(const charl_enqueue *e, const charl__fold_input *in)
+static bool is_in_fours(const charl__enqueue *e, const charl__fold_input *in)
 {
     const int64_t places =
         in->n | in->part.v.offset | e->out[in->k]->offset | (e->slices->n_lanes > 1 ? e->lane_stride[in->k] : 0);
@@ -39,7 +39,7 @@ static int64_t leaf_elements(const charl__fold_input *in)
     return in->move ? in->n / in->move->channels * in->move->padded : in->n;
 }
 
-static charl_status fold_lane(const charl_enqueue *e, const charl__fold_input *in, int n_in, int j)
+static charl_status fold_lane(const charl__enqueue *e, const charl__fold_input *in, int n_in, int j)
 {
     const charl_slices *s = e->slices;
     const charl__fold_move *move = in[0].move;
@@ -49,12 +49,12 @@ static charl_status fold_lane(const charl_enqueue *e, const charl__fold_input *i
     char defines[160];
     const int n = snprintf(defines, sizeof defines, "#define CHARL_VEC %d\n#define TWO %d\n#define MOVED %d\n", vec,
                            n_in == 2, move != NULL);
-    charl_launch l = {
+    charl__launch l = {
         .file = "reduce/fold", .entry = "charl_fold", .defines = defines, .local = {(size_t)group}, .label = e->label};
 
     charl__fold_defines(e, in[0].k, s->lane_hi[j] - s->lane_lo[j], defines + n, sizeof defines - (size_t)n);
     for (int i = 0; i < n_in; i++) {
-        charl_arg part = in[i].part, out = charl__raw(CHARL_ARG_OUT, e->out[in[i].k]->buffer);
+        charl__arg part = in[i].part, out = charl__raw(CHARL_ARG_OUT, e->out[in[i].k]->buffer);
 
         part.v.offset += leaf * leaf_elements(&in[i]);
         out.v.offset = e->out[in[i].k]->offset + j * e->lane_stride[in[i].k];
@@ -68,10 +68,10 @@ static charl_status fold_lane(const charl_enqueue *e, const charl__fold_input *i
         charl__launch_add(&l, charl__i32((int32_t)move->taps));
         charl__launch_add(&l, charl__i32((int32_t)move->padded));
     }
-    return charl__launch(e->dev, &l);
+    return charl__launch_enqueue(e->dev, &l);
 }
 
-charl_status charl__fold_inputs(const charl_enqueue *e, const charl__fold_input *in, int n_in)
+charl_status charl__fold_inputs(const charl__enqueue *e, const charl__fold_input *in, int n_in)
 {
     const int each = e->rounds[in[0].k] == e->rounds[in[n_in - 1].k] ? n_in : 1; /* to a launch */
 
@@ -84,7 +84,7 @@ charl_status charl__fold_inputs(const charl_enqueue *e, const charl__fold_input 
     return CHARL_OK;
 }
 
-charl_status charl__fold_from(const charl_enqueue *e, charl_arg part, int64_t n, int k)
+charl_status charl__fold_from(const charl__enqueue *e, charl__arg part, int64_t n, int k)
 {
     charl_status st = CHARL_OK;
 
@@ -96,9 +96,9 @@ charl_status charl__fold_from(const charl_enqueue *e, charl_arg part, int64_t n,
     return st;
 }
 
-charl_status charl__fold(const charl_enqueue *e, charl_tensor *part, int64_t n, int k)
+charl_status charl__fold(const charl__enqueue *e, charl_tensor *part, int64_t n, int k)
 {
-    charl_arg in = charl__raw(CHARL_ARG_IN, part->buffer);
+    charl__arg in = charl__raw(CHARL_ARG_IN, part->buffer);
 
     in.v.offset = part->offset;
     return charl__fold_from(e, in, n, k);

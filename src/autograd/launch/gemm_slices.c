@@ -12,7 +12,7 @@ typedef struct cut_rule {
 
 static const cut_rule plain = {64, 64, 32, 512}, for_tensor_cores = {128, 256, 128, 4096};
 
-bool charl__gemm_has_slices(const charl_enqueue *e, int k)
+bool charl__gemm_has_slices(const charl__enqueue *e, int k)
 {
     return e->lane_stride[k] > 0;
 }
@@ -22,7 +22,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-static bool wants_more_parts(const cut_rule *r, const charl_gemm *p, int parts)
+static bool wants_more_parts(const cut_rule *r, const charl__gemm *p, int parts)
 {
     const int64_t products = (p->inner > 1 ? p->inner : 1) * parts;
     const int64_t k = p->k * (p->segments > 1 ? p->segments : 1);
@@ -34,7 +34,7 @@ static bool wants_more_parts(const cut_rule *r, const charl_gemm *p, int parts)
 /* Enough parts to occupy a device, as long as they stay long. A power of two, so that the tree over
  * parts and slices is that over slices of trees over parts. What may go to tensor cores has the
  * same parts where there are none. */
-static int parts_of(const charl_gemm *p, charl_dtype type)
+static int parts_of(const charl__gemm *p, charl_dtype type)
 {
     const int64_t segments = p->segments > 1 ? p->segments : 1;
     const bool by_rows =
@@ -50,7 +50,7 @@ static int parts_of(const charl_gemm *p, charl_dtype type)
     return parts;
 }
 
-int64_t charl__gemm_slices_workspace(const charl_gemm *p, charl_dtype type, int n_slices)
+int64_t charl__gemm_slices_workspace(const charl__gemm *p, charl_dtype type, int n_slices)
 {
     const int64_t leaves = (int64_t)n_slices * parts_of(p, type);
 
@@ -58,9 +58,9 @@ int64_t charl__gemm_slices_workspace(const charl_gemm *p, charl_dtype type, int 
 }
 
 /* p's products, each as `parts` products of a part of its sum. */
-static charl_gemm cut_products(const charl_gemm *p, int parts)
+static charl__gemm cut_products(const charl__gemm *p, int parts)
 {
-    charl_gemm q = *p;
+    charl__gemm q = *p;
 
     if (q.segments > 1) {
         q.segments /= parts;
@@ -87,11 +87,11 @@ charl_slices charl__cut_slices(const charl_slices *s, int parts)
     return cut;
 }
 
-static charl_status fold_inside(const charl_enqueue *e, const charl_gemm *p, int k, bool with_a_sums)
+static charl_status fold_inside(const charl__enqueue *e, const charl__gemm *p, int k, bool with_a_sums)
 {
     for (int j = 0; j < e->slices->n_lanes; j++) {
         const int first = e->slices->lane_lo[j] - e->slices->first;
-        charl_gemm q = *p;
+        charl__gemm q = *p;
 
         q.out = e->out[k];
         q.out_at = j * e->lane_stride[k];
@@ -102,24 +102,24 @@ static charl_status fold_inside(const charl_enqueue *e, const charl_gemm *p, int
         q.leaves = e->slices->lane_hi[j] - e->slices->lane_lo[j];
         q.rounded = e->rounds[k] ? e->parts : 0;
         q.count = p->inner;
-        CHARL_TRY(charl__gemm(e->dev, &q));
+        CHARL_TRY(charl__gemm_enqueue(e->dev, &q));
     }
     return CHARL_OK;
 }
 
 /* The products of `leaves`, then the fold; sums of A, where wanted, likewise into output 1. */
-static charl_status fold_after(const charl_enqueue *leaves, const charl_gemm *p, int64_t elements, int k,
+static charl_status fold_after(const charl__enqueue *leaves, const charl__gemm *p, int64_t elements, int k,
                                bool with_a_sums)
 {
     const int64_t behind = leaves->slices->count * elements;
-    charl_gemm q = *p;
+    charl__gemm q = *p;
 
     q.out = charl__fold_target(leaves, k);
     if (with_a_sums) {
         q.a_sums = charl__fold_target(leaves, 1);
         q.a_sums_at = charl__fold_is_direct(leaves) ? 0 : behind;
     }
-    CHARL_TRY(charl__gemm(leaves->dev, &q));
+    CHARL_TRY(charl__gemm_enqueue(leaves->dev, &q));
     if (elements > 0 && !charl__fold_is_direct(leaves)) {
         const charl__fold_input in[] = {{charl__scratch_arg(CHARL_ARG_IN, leaves->workspace, 0), elements, k, NULL},
                                         {charl__scratch_arg(CHARL_ARG_IN, leaves->workspace, behind), p->m, 1, NULL}};
@@ -129,19 +129,19 @@ static charl_status fold_after(const charl_enqueue *leaves, const charl_gemm *p,
     return CHARL_OK;
 }
 
-static charl_status run(const charl_enqueue *e, const charl_gemm *p, int k, bool with_a_sums)
+static charl_status run(const charl__enqueue *e, const charl__gemm *p, int k, bool with_a_sums)
 {
     const int parts = charl__gemm_has_slices(e, k) ? parts_of(p, p->a->dtype) : 1;
     const charl_slices slices = charl__cut_slices(e->slices, parts);
-    charl_gemm q = cut_products(p, parts);
-    charl_enqueue leaves = *e;
+    charl__gemm q = cut_products(p, parts);
+    charl__enqueue leaves = *e;
 
     leaves.slices = &slices;
     leaves.parts = parts;
     if (!charl__gemm_has_slices(e, k)) {
         q.out = e->out[k];
         q.a_sums = with_a_sums ? e->out[1] : NULL;
-        CHARL_TRY(charl__gemm(e->dev, &q));
+        CHARL_TRY(charl__gemm_enqueue(e->dev, &q));
     } else if (!charl__fold_is_direct(&leaves) && charl__gemm_folds(e->dev, &q)) {
         CHARL_TRY(fold_inside(&leaves, &q, k, with_a_sums));
     } else {
@@ -150,23 +150,23 @@ static charl_status run(const charl_enqueue *e, const charl_gemm *p, int k, bool
     return CHARL_OK;
 }
 
-charl_status charl__gemm_slices(const charl_enqueue *e, const charl_gemm *p, int k)
+charl_status charl__gemm_slices(const charl__enqueue *e, const charl__gemm *p, int k)
 {
     return run(e, p, k, false);
 }
 
-charl_status charl__gemm_slices_sums(const charl_enqueue *e, const charl_gemm *p)
+charl_status charl__gemm_slices_sums(const charl__enqueue *e, const charl__gemm *p)
 {
     return run(e, p, 0, true);
 }
 
-bool charl__gemm_slices_can_sum(const charl_enqueue *e, const charl_gemm *p)
+bool charl__gemm_slices_can_sum(const charl__enqueue *e, const charl__gemm *p)
 {
     return charl__gemm_has_slices(e, 0) && !charl__fold_is_direct(e) && e->rounds[0] == e->rounds[1] &&
            parts_of(p, p->a->dtype) == 1 && charl__gemm_folds(e->dev, p) && charl__gemm_folds_sums(e->dev, p);
 }
 
-int64_t charl__gemm_slices_sums_workspace(const charl_gemm *p, charl_dtype type, int n_slices)
+int64_t charl__gemm_slices_sums_workspace(const charl__gemm *p, charl_dtype type, int n_slices)
 {
     const int64_t leaves = (int64_t)n_slices * parts_of(p, type);
 

@@ -16,7 +16,7 @@ enum { CPU_SPAN = 4096, DEFINES = 1024 };
 
 bool charl__is_ungrouped(const charl_device *dev)
 {
-    return charl__device_facts(dev)->group <= 1;
+    return charl__device_facts_get(dev)->group <= 1;
 }
 
 const char *charl__word_define(charl_dtype dtype)
@@ -50,9 +50,9 @@ int64_t charl__span(const charl_device *dev, int64_t n, int64_t gpu)
     return span < 1024 ? 1024 : span > CPU_SPAN ? CPU_SPAN : span;
 }
 
-void charl__span_launch(const charl_device *dev, int64_t n, int64_t span, charl_launch *l)
+void charl__span_launch(const charl_device *dev, int64_t n, int64_t span, charl__launch *l)
 {
-    const int group = charl__device_facts(dev)->group;
+    const int group = charl__device_facts_get(dev)->group;
     const size_t items = (size_t)((n + span - 1) / span);
 
     l->local[0] = group > 1 ? (size_t)group : 1;
@@ -84,13 +84,13 @@ int charl__whole_define(const charl__whole *w)
     return !w->all || (w->elements && w->neighbours) ? 0 : w->neighbours ? 2 : 1;
 }
 
-charl_status charl__map_run(const charl_enqueue *e, const charl_map *m)
+charl_status charl__map_run(const charl__enqueue *e, const charl__map *m)
 {
     const int64_t n = charl__tensor_count(m->out);
     const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
     const int64_t span = charl__span(e->dev, n, vec);
     char defines[DEFINES];
-    charl_launch l = {.file = "elementwise/map", .entry = "charl_map", .defines = defines, .label = e->label};
+    charl__launch l = {.file = "elementwise/map", .entry = "charl_map", .defines = defines, .label = e->label};
     charl__whole whole = charl__whole_begin(e->dev, n, vec);
     int used = 0, a = 0;
 
@@ -127,21 +127,21 @@ charl_status charl__map_run(const charl_enqueue *e, const charl_map *m)
     l.args[a++] = charl__f32(m->p);
     l.args[a++] = charl__f32(m->q);
     charl__span_launch(e->dev, n, span, &l);
-    CHARL_TRY(charl__launch(e->dev, &l));
+    CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }
 
-charl_status charl__map_expr(const charl_enqueue *e, const charl_expr *x)
+charl_status charl__map_expr(const charl__enqueue *e, const charl__expr *x)
 {
     return charl__map_run(
         e,
-        &(charl_map){
+        &(charl__map){
             .expr = x->text, .extra = x->extra, .in = e->in, .n_in = e->n_in, .out = e->out[0], .p = x->p, .q = x->q});
 }
 
-bool charl__op_express(const charl_op *op, const void *attr, int n_in, charl_dtype type, charl_expr *x)
+bool charl__op_express(const charl__op *op, const void *attr, int n_in, charl_dtype type, charl__expr *x)
 {
-    *x = (charl_expr){.text = op->expr, .half_text = op->half_expr};
+    *x = (charl__expr){.text = op->expr, .half_text = op->half_expr};
     if (op->express) {
         op->express(attr, n_in, x);
     }
@@ -158,10 +158,10 @@ bool charl__op_express(const charl_op *op, const void *attr, int n_in, charl_dty
     return x->text != NULL;
 }
 
-charl_status charl__op_enqueue(const charl_op *op, const charl_enqueue *e)
+charl_status charl__op_enqueue(const charl__op *op, const charl__enqueue *e)
 {
-    charl_enqueue own = *e;
-    charl_expr x;
+    charl__enqueue own = *e;
+    charl__expr x;
 
     if (!op->enqueue && charl__op_express(op, e->attr, e->n_in, e->out[0]->dtype, &x)) {
         return x.uses_rng ? charl__chain_run(e, &x) : charl__map_expr(e, &x);
@@ -170,7 +170,7 @@ charl_status charl__op_enqueue(const charl_op *op, const charl_enqueue *e)
     return op->enqueue(&own);
 }
 
-int64_t charl__reference_index(const charl_reference *r, int i, int64_t e)
+int64_t charl__reference_index(const charl__reference *r, int i, int64_t e)
 {
     int64_t inner = 1, count = 1;
 
@@ -181,9 +181,9 @@ int64_t charl__reference_index(const charl_reference *r, int i, int64_t e)
     return count > 0 ? e / inner % count : 0;
 }
 
-void charl__op_reference(const charl_op *op, const charl_reference *r)
+void charl__op_reference(const charl__op *op, const charl__reference *r)
 {
-    charl_reference own = *r;
+    charl__reference own = *r;
     double x[CHARL_OP_MAX_IN] = {0};
 
     own.op = op;

@@ -1,7 +1,7 @@
 #ifndef CHARL_AUTOGRAD_LAUNCH_MAP_H
 #define CHARL_AUTOGRAD_LAUNCH_MAP_H
 /** The elementwise engine, for operators that need numbers in their expression or operands of their
- * own. */
+ *  own. */
 #include "autograd/op.h"
 
 enum { CHARL_MAP_MAX_IN = 6 };
@@ -9,25 +9,25 @@ enum { CHARL_MAP_MAX_IN = 6 };
 enum { CHARL_GPU_VEC = 8 };
 
 /** out = EXPR(in[0], in[1], ...; p, q). Operands broadcast over out's shape. */
-typedef struct charl_map {
+typedef struct charl__map {
     const char *expr;  /* OpenCL C of a .. f (charl_real: float or a vector of floats) and the floats p, q */
     const char *extra; /* defines in front, or NULL */
     charl_tensor *const *in;
     int n_in;
     charl_tensor *out;
     float p, q;
-} charl_map;
+} charl__map;
 
 /** One launch. Async. Errors: ERR_SHAPE when an operand does not broadcast, ERR_KERNEL, ERR_DEVICE.
  */
-charl_status charl__map_run(const charl_enqueue *e, const charl_map *m) CHARL_MUST_CHECK;
+charl_status charl__map_run(const charl__enqueue *e, const charl__map *m) CHARL_MUST_CHECK;
 
 /** out[0] = x elementwise over the operands of e, without draws. One launch. Async. Errors: as
- * charl__map_run. */
-charl_status charl__map_expr(const charl_enqueue *e, const charl_expr *x) CHARL_MUST_CHECK;
+ *  charl__map_run. */
+charl_status charl__map_expr(const charl__enqueue *e, const charl__expr *x) CHARL_MUST_CHECK;
 
 /** What WHOLE of kernels/elementwise/broadcast.clh is for a launch over n elements in vectors of
- * `vec`: begin, add every operand as it broadcasts and every output (inner 1, count n), ask. */
+ *  `vec`: begin, add every operand as it broadcasts and every output (inner 1, count n), ask. */
 typedef struct charl__whole {
     int64_t n;
     int vec;
@@ -39,24 +39,24 @@ void charl__whole_add(charl__whole *w, const charl_tensor *t, int64_t inner, int
 int charl__whole_define(const charl__whole *w);
 
 /** Work-items of a 1-D launch in which each handles `span` of n elements, and their group. */
-void charl__span_launch(const charl_device *dev, int64_t n, int64_t span, charl_launch *l);
+void charl__span_launch(const charl_device *dev, int64_t n, int64_t span, charl__launch *l);
 /** A span for n elements: a few thousand on a device without groups, `gpu` elsewhere. A multiple of
- * 16 or `gpu`. */
+ *  16 or `gpu`. */
 int64_t charl__span(const charl_device *dev, int64_t n, int64_t gpu);
 /** Define of T, an unsigned type as large as an element, for kernels that only move data. */
 const char *charl__word_define(charl_dtype dtype);
 /** Append `#define A_T type` for operand `name` where its type is not f32, the kernels' default;
- * returns the characters written, at most 24. */
+ *  returns the characters written, at most 24. */
 int charl__define_type(char *text, char name, charl_dtype dtype);
 /** Simple kernels run without groups, vectorised inside a work-item. */
 bool charl__is_ungrouped(const charl_device *dev);
 
 /* Gradients of broadcasting. */
 /** g of shape `like.shape` itself, or summed over what broadcasting `like` to the shape of g
- * repeated. */
+ *  repeated. */
 charl_var *charl__sum_like(charl_graph *g, charl_var *v, const charl_type *like);
 /** In a reference: index into operand i that broadcasts to element e of output 0. */
-int64_t charl__reference_index(const charl_reference *r, int i, int64_t e);
+int64_t charl__reference_index(const charl__reference *r, int i, int64_t e);
 
 /* Samples of an operator of one operand; two; their ranges are the caller's. */
 #define CHARL_MAP_SAMPLES1(...)                                                                                        \

@@ -37,7 +37,7 @@ int charl__rows_width(int64_t n)
     return width;
 }
 
-charl_status charl__rows_plan(const charl_device *dev, int64_t rows, int64_t n, const char *extra, charl_rows *out)
+charl_status charl__rows_plan(const charl_device *dev, int64_t rows, int64_t n, const char *extra, charl__row_plan *out)
 {
     const bool one_item = charl__rows_have_one_item(dev);
     const int width = charl__rows_width(n);
@@ -63,7 +63,7 @@ charl_status charl__rows_plan(const charl_device *dev, int64_t rows, int64_t n, 
     return CHARL_OK;
 }
 
-void charl__rows_store(charl_rows *plan, charl_dtype act)
+void charl__rows_store(charl__row_plan *plan, charl_dtype act)
 {
     const size_t used = strlen(plan->defines);
 
@@ -71,15 +71,15 @@ void charl__rows_store(charl_rows *plan, charl_dtype act)
     snprintf(plan->defines + used, sizeof plan->defines - used, "%s", charl__act_define(act));
 }
 
-charl_arg charl__scratch_arg(charl_arg_kind kind, const charl_tensor *workspace, int64_t offset)
+charl__arg charl__scratch_arg(charl__arg_kind kind, const charl_tensor *workspace, int64_t offset)
 {
-    charl_arg a = charl__raw(kind, workspace->buffer);
+    charl__arg a = charl__raw(kind, workspace->buffer);
 
     a.v.offset = workspace->offset + offset;
     return a;
 }
 
-bool charl__is_partial(const charl_enqueue *e, int k)
+bool charl__is_partial(const charl__enqueue *e, int k)
 {
     return e->lane_stride[k] > 0;
 }
@@ -124,7 +124,7 @@ int64_t charl__reduce_scratch(int64_t outer, int64_t n, int64_t inner)
     return floats;
 }
 
-static int add_operands(const charl_reduce *r, charl_launch *l)
+static int add_operands(const charl_reduce *r, charl__launch *l)
 {
     int a = 0;
 
@@ -136,10 +136,10 @@ static int add_operands(const charl_reduce *r, charl_launch *l)
     return a;
 }
 
-static charl_status launch_rows(const charl_enqueue *e, const charl_reduce *r, const char *extra, int64_t chunks)
+static charl_status launch_rows(const charl__enqueue *e, const charl_reduce *r, const char *extra, int64_t chunks)
 {
-    charl_rows plan;
-    charl_launch l = {
+    charl__row_plan plan;
+    charl__launch l = {
         .file = "reduce/reduce", .entry = "charl_reduce_rows", .label = e->label, .defines = plan.defines};
     int a = add_operands(r, &l);
 
@@ -153,18 +153,18 @@ static charl_status launch_rows(const charl_enqueue *e, const charl_reduce *r, c
     l.args[a++] = charl__f32(r->q);
     l.global[0] = plan.global;
     l.local[0] = plan.local;
-    CHARL_TRY(charl__launch(e->dev, &l));
+    CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }
 
-static charl_status launch_columns(const charl_enqueue *e, const charl_reduce *r, const char *extra, int64_t chunks)
+static charl_status launch_columns(const charl__enqueue *e, const charl_reduce *r, const char *extra, int64_t chunks)
 {
     const bool cpu = charl__is_ungrouped(e->dev);
     const int64_t height = at_least_one(r->n < COLUMN_CHUNK ? r->n : COLUMN_CHUNK);
     const int64_t wide = at_least_one(4096 / height / VEC) * VEC; /* columns that make a few thousand elements */
     const int64_t span = cpu ? wide : 1;
     char defines[CHARL_ROWS_DEFINES];
-    charl_launch l = {.file = "reduce/reduce", .entry = "charl_reduce_columns", .label = e->label, .defines = defines};
+    charl__launch l = {.file = "reduce/reduce", .entry = "charl_reduce_columns", .label = e->label, .defines = defines};
     int a = add_operands(r, &l);
     const int used = snprintf(defines, sizeof defines, "%s#define CHARL_VEC %d\n", extra, cpu ? VEC : 1);
 
@@ -178,7 +178,7 @@ static charl_status launch_columns(const charl_enqueue *e, const charl_reduce *r
     l.args[a++] = charl__f32(r->p);
     l.args[a++] = charl__f32(r->q);
     charl__span_launch(e->dev, r->outer * chunks * ceil_div(r->inner, span), 1, &l);
-    return charl__launch(e->dev, &l);
+    return charl__launch_enqueue(e->dev, &l);
 }
 
 /* EXPR and the types of the operands. */
@@ -191,7 +191,7 @@ static void define_operands(const charl_reduce *r, char *text, size_t bytes)
     charl__define_type(text + used, 'B', r->b_type);
 }
 
-charl_status charl__reduce_sum(const charl_enqueue *e, const charl_reduce *r)
+charl_status charl__reduce_sum(const charl__enqueue *e, const charl_reduce *r)
 {
     charl_reduce level = *r;
     int64_t scratch = r->scratch;
@@ -222,7 +222,8 @@ charl_status charl__reduce_sum(const charl_enqueue *e, const charl_reduce *r)
 /* How columns of a fold, `width` of each output, go to work-items: where there are few, leaves and
  * accumulators of a leaf go side by side; else, and on devices without groups, a work-item has
  * whole columns. */
-static void shape_fold(const charl_enqueue *e, const charl_reduce *r, int leaves, charl_launch *l, charl_rows *plan)
+static void shape_fold(const charl__enqueue *e, const charl_reduce *r, int leaves, charl__launch *l,
+                       charl__row_plan *plan)
 {
     const bool cpu = charl__is_ungrouped(e->dev);
     const int vec = cpu ? VEC : CHARL_GPU_VEC, accs = FOLD_COLUMNS * FOLD_ACCS;
@@ -245,22 +246,22 @@ static void shape_fold(const charl_enqueue *e, const charl_reduce *r, int leaves
     charl__launch_add(l, charl__i64(wide));
 }
 
-static charl_arg lane_arg(const charl_enqueue *e, int k, int j)
+static charl__arg lane_arg(const charl__enqueue *e, int k, int j)
 {
-    charl_arg out = charl__raw(CHARL_ARG_OUT, e->out[k]->buffer);
+    charl__arg out = charl__raw(CHARL_ARG_OUT, e->out[k]->buffer);
 
     out.v.offset = e->out[k]->offset + j * e->lane_stride[k];
     return out;
 }
 
 /* Lane j of the outputs from k on: so many leaves from number `first` on. */
-static charl_status launch_fold(const charl_enqueue *e, const charl_reduce *r, int k, int j, int first, int leaves)
+static charl_status launch_fold(const charl__enqueue *e, const charl_reduce *r, int k, int j, int first, int leaves)
 {
     const bool rounds = e->rounds[k] && !charl__fold_is_direct(e);
     const int64_t skipped = first * r->n * r->inner;
     char extra[320];
-    charl_rows plan;
-    charl_launch l = {.file = "reduce/reduce_slices", .label = e->label, .defines = plan.defines};
+    charl__row_plan plan;
+    charl__launch l = {.file = "reduce/reduce_slices", .label = e->label, .defines = plan.defines};
     charl_reduce at = *r;
 
     CHARL_INVARIANT(r->outputs == 1 || e->rounds[k] == e->rounds[k + 1]);
@@ -289,11 +290,11 @@ static charl_status launch_fold(const charl_enqueue *e, const charl_reduce *r, i
     charl__launch_add(&l, charl__f32(r->scale));
     charl__launch_add(&l, charl__f32(r->p));
     charl__launch_add(&l, charl__f32(r->q));
-    CHARL_TRY(charl__launch(e->dev, &l));
+    CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }
 
-charl_status charl__reduce_slices(const charl_enqueue *e, const charl_reduce *r, int k)
+charl_status charl__reduce_slices(const charl__enqueue *e, const charl_reduce *r, int k)
 {
     const bool partial = charl__is_partial(e, k);
     charl_reduce sums = *r;

@@ -2,78 +2,78 @@
 #define CHARL_AUTOGRAD_LAUNCH_ROWS_H
 /** Row kernels (kernels/prelude/rows.clh), sums, and copies of ranges.
  *
- * The order of a sum depends on its length only; how rows are given to work-items depends on the
- * device.
+ *  The order of a sum depends on its length only; how rows are given to work-items depends on the
+ *  device.
  */
 #include "autograd/op.h"
 
 enum { CHARL_ROWS_DEFINES = 512 };
 
 /** How `rows` rows of n elements are launched. */
-typedef struct charl_rows {
+typedef struct charl__row_plan {
     char defines[CHARL_ROWS_DEFINES];
     int64_t per_item; /* kernel argument: rows of a work-item, where a row has one */
     size_t global, local;
-} charl_rows;
+} charl__row_plan;
 
 /** Accumulators of a row of n elements (kernels/prelude/rows.clh). */
 int charl__rows_width(int64_t n);
 /** One work-item computes a row, else up to 32 do. */
 bool charl__rows_have_one_item(const charl_device *dev);
 /** `extra` is put in front of the defines; NULL for none. Errors: ERR_SHAPE when n does not fit an
- * int. */
+ *  int. */
 charl_status charl__rows_plan(const charl_device *dev, int64_t rows, int64_t n, const char *extra,
-                              charl_rows *out) CHARL_MUST_CHECK;
+                              charl__row_plan *out) CHARL_MUST_CHECK;
 
 /** Let the kernel know the type of activations, ACT. */
-void charl__rows_store(charl_rows *plan, charl_dtype act);
+void charl__rows_store(charl__row_plan *plan, charl_dtype act);
 
 /** out [outer, inner] f32 = scale * sum over j < n of EXPR(a, b) at [outer, j, inner]. */
 typedef struct charl_reduce {
     const char *expr; /* of a, b (charl_real) and p, q; NULL = "a" */
-    charl_arg a, b;   /* charl__in(...), or a part of the workspace; b only if n_in is 2 */
+    charl__arg a, b;  /* charl__in(...), or a part of the workspace; b only if n_in is 2 */
     charl_dtype a_type, b_type;
     int n_in;
     int64_t outer, n, inner;
     int outputs; /* charl__reduce_slices: 0 or 1 as usual; more: see there */
-    charl_arg out;
+    charl__arg out;
     int64_t scratch; /* first float of the workspace that may be used, charl__reduce_scratch of them */
     float p, q, scale;
 } charl_reduce;
 
 int64_t charl__reduce_scratch(int64_t outer, int64_t n, int64_t inner);
 /** One launch for each factor of 4096 (inner = 1) or 256 in n. Async. Errors: ERR_KERNEL,
- * ERR_DEVICE. */
-charl_status charl__reduce_sum(const charl_enqueue *e, const charl_reduce *r) CHARL_MUST_CHECK;
+ *  ERR_DEVICE. */
+charl_status charl__reduce_sum(const charl__enqueue *e, const charl_reduce *r) CHARL_MUST_CHECK;
 /** r [slices, n, inner], one sum per slice, and the slices of every lane folded into output k as
- * charl__fold does: one launch per lane where a slice is a single chunk, n up to 256 or with inner
- * = 1 up to 4096; r.out is not looked at. Of more chunks partial sums are kept at the start of the
- * workspace, slices * inner floats. With several outputs, 2, slices are single chunks, and the sums
- * of half of the columns are output k, of the others output k + 1; outputs that are not PARTIAL
- * have one slice, r.outer = 1. Async. Errors: ERR_KERNEL, ERR_DEVICE. */
-charl_status charl__reduce_slices(const charl_enqueue *e, const charl_reduce *r, int k) CHARL_MUST_CHECK;
+ *  charl__fold does: one launch per lane where a slice is a single chunk, n up to 256 or with inner
+ *  = 1 up to 4096; r.out is not looked at. Of more chunks partial sums are kept at the start of the
+ *  workspace, slices * inner floats. With several outputs, 2, slices are single chunks, and the sums
+ *  of half of the columns are output k, of the others output k + 1; outputs that are not PARTIAL
+ *  have one slice, r.outer = 1. Async. Errors: ERR_KERNEL, ERR_DEVICE. */
+charl_status charl__reduce_slices(const charl__enqueue *e, const charl_reduce *r, int k) CHARL_MUST_CHECK;
 
 /** Argument for a part of the workspace. */
-charl_arg charl__scratch_arg(charl_arg_kind kind, const charl_tensor *workspace, int64_t offset);
+charl__arg charl__scratch_arg(charl__arg_kind kind, const charl_tensor *workspace, int64_t offset);
 /** Output k is PARTIAL: one result per slice, then charl__fold. */
-bool charl__is_partial(const charl_enqueue *e, int k);
+bool charl__is_partial(const charl__enqueue *e, int k);
 
 /** to[to_at + o * to_row + j] = from[from_at + o * from_row + j] for o < outer, j < length:
- * elements of the output's type. */
-typedef struct charl_strided_copy {
+ *  elements of the output's type. */
+typedef struct charl__strided_copy {
     const charl_tensor *from, *to;
     int64_t from_at, to_at;
     int64_t outer, length;
     int64_t from_row, to_row;
-} charl_strided_copy;
+} charl__strided_copy;
 
 /** One launch (op/shape/slice.c). Async. */
-charl_status charl__strided_copy(const charl_enqueue *e, const charl_strided_copy *s) CHARL_MUST_CHECK;
+charl_status charl__strided_copy_enqueue(const charl__enqueue *e, const charl__strided_copy *s) CHARL_MUST_CHECK;
 
 /** Extents before, at and after `axis`. */
 void charl__split_axis(const charl_shape *s, int axis, int64_t *outer, int64_t *n, int64_t *inner);
 /** Whether `rows` is the shape of the values that each row of x has one of: x without its last
- * extent, at least one. */
+ *  extent, at least one. */
 bool charl__is_rows_of(const charl_shape *rows, const charl_shape *x);
 /** An axis counted from the front, or -1 when it is none of the shape's. */
 int charl__axis(const charl_shape *s, int axis);

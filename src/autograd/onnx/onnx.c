@@ -6,7 +6,7 @@
 
 #include "autograd/onnx/onnx_private.h"
 #include "base/alloc.h"
-#include "base/protobuf.h"
+#include "base/text/protobuf.h"
 
 /* Fields of NodeProto and AttributeProto. */
 enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_TYPE = 4, NODE_ATTRIBUTE = 5 };
@@ -21,11 +21,11 @@ const char *charl__onnx_keep_error(charl__onnx *x, charl_status st)
     return NULL;
 }
 
-void charl__onnx_fail(const charl_onnx_node *n, const char *reason)
+void charl__onnx_fail(const charl__onnx_node *n, const char *reason)
 {
     if (n->x->status == CHARL_OK) {
         charl__onnx_keep_error(
-            n->x, charl__error_set(CHARL_ERR_CONFIG, __FILE__, __LINE__, __func__, "ONNX: %s: %s", n->name, reason));
+            n->x, charl_error_set(CHARL_ERR_CONFIG, __FILE__, __LINE__, __func__, "ONNX: %s: %s", n->name, reason));
     }
 }
 
@@ -44,14 +44,14 @@ int charl__onnx_dtype(charl_dtype dtype)
 }
 
 /* A name for a value on the way; borrowed from the model. */
-static charl_status new_name(const charl_onnx_node *n, const char **out)
+static charl_status new_name(const charl__onnx_node *n, const char **out)
 {
     charl_status st = CHARL_OK;
     char text[384];
     char *name = NULL;
 
     snprintf(text, sizeof text, "%s/%d", n->name, n->x->temporaries++);
-    CHARL_TRY_CLEANUP(charl_strdup(text, &name));
+    CHARL_TRY_CLEANUP(charl__strdup(text, &name));
     CHARL_TRY_CLEANUP(charl__list_add(&n->x->names, name));
     *out = name;
     name = NULL;
@@ -60,7 +60,7 @@ cleanup:
     return st;
 }
 
-static charl_status put_attr(charl__text *node, const charl_onnx_attr *a)
+static charl_status put_attr(charl__text *node, const charl__onnx_attr *a)
 {
     charl_status st = CHARL_OK;
     charl__text t = {0};
@@ -84,7 +84,7 @@ cleanup:
     return st;
 }
 
-static charl_status put_call(const charl_onnx_node *n, const charl_onnx_call *c, const char **out)
+static charl_status put_call(const charl__onnx_node *n, const charl__onnx_call *c, const char **out)
 {
     charl__text *t = &n->x->scratch;
 
@@ -109,7 +109,7 @@ static charl_status put_call(const charl_onnx_node *n, const charl_onnx_call *c,
     return CHARL_OK;
 }
 
-const char *charl__onnx_call(const charl_onnx_node *n, const charl_onnx_call *c)
+const char *charl__onnx_write_call(const charl__onnx_node *n, const charl__onnx_call *c)
 {
     const char *out = NULL;
     charl_status st;
@@ -121,9 +121,9 @@ const char *charl__onnx_call(const charl_onnx_node *n, const charl_onnx_call *c)
     return st == CHARL_OK ? out : charl__onnx_keep_error(n->x, st);
 }
 
-const char *charl__onnx_op(const charl_onnx_node *n, const char *type, const char *a, const char *b, const char *out)
+const char *charl__onnx_op(const charl__onnx_node *n, const char *type, const char *a, const char *b, const char *out)
 {
-    return charl__onnx_call(n, &(charl_onnx_call){.type = type, .in = {a, b}, .out = out});
+    return charl__onnx_write_call(n, &(charl__onnx_call){.type = type, .in = {a, b}, .out = out});
 }
 
 charl_status charl__onnx_tensor(charl__onnx *x, const char *name, int type, const charl_shape *shape, const void *data,
@@ -142,7 +142,7 @@ charl_status charl__onnx_tensor(charl__onnx *x, const char *name, int type, cons
     return CHARL_OK;
 }
 
-static const char *constant(const charl_onnx_node *n, int type, charl_shape shape, const void *data, size_t bytes)
+static const char *constant(const charl__onnx_node *n, int type, charl_shape shape, const void *data, size_t bytes)
 {
     charl_status st = CHARL_OK;
     const char *name = NULL;
@@ -156,30 +156,30 @@ cleanup:
     return st == CHARL_OK ? name : charl__onnx_keep_error(n->x, st);
 }
 
-const char *charl__onnx_float(const charl_onnx_node *n, double value)
+const char *charl__onnx_float(const charl__onnx_node *n, double value)
 {
     const float f = (float)value;
 
     return constant(n, ONNX_FLOAT, (charl_shape){0, {0}}, &f, sizeof f);
 }
 
-const char *charl__onnx_int(const charl_onnx_node *n, int64_t value)
+const char *charl__onnx_int(const charl__onnx_node *n, int64_t value)
 {
     return constant(n, ONNX_INT64, (charl_shape){0, {0}}, &value, sizeof value);
 }
 
-const char *charl__onnx_floats(const charl_onnx_node *n, const charl_shape *shape, const float *values)
+const char *charl__onnx_floats(const charl__onnx_node *n, const charl_shape *shape, const float *values)
 {
     return constant(n, ONNX_FLOAT, *shape, values, (size_t)charl_shape_count(shape) * sizeof *values);
 }
 
-const char *charl__onnx_fill(const charl_onnx_node *n, float value, int64_t count)
+const char *charl__onnx_fill(const charl__onnx_node *n, float value, int64_t count)
 {
     charl_status st = CHARL_OK;
     const char *name = NULL;
     float *values = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(count + 1, sizeof *values, &values));
+    CHARL_TRY_CLEANUP(charl__alloc_array(count + 1, sizeof *values, &values));
     for (int64_t i = 0; i < count; i++) {
         values[i] = value;
     }
@@ -189,12 +189,12 @@ cleanup:
     return st == CHARL_OK ? name : charl__onnx_keep_error(n->x, st);
 }
 
-const char *charl__onnx_ints(const charl_onnx_node *n, const int64_t *values, int count)
+const char *charl__onnx_ints(const charl__onnx_node *n, const int64_t *values, int count)
 {
     return constant(n, ONNX_INT64, (charl_shape){1, {count}}, values, (size_t)count * sizeof *values);
 }
 
-const char *charl__onnx_reshape(const charl_onnx_node *n, const char *a, const charl_type *type, const char *out)
+const char *charl__onnx_reshape(const charl__onnx_node *n, const char *a, const charl_type *type, const char *out)
 {
     charl_shape s = type->shape;
 
@@ -204,29 +204,31 @@ const char *charl__onnx_reshape(const charl_onnx_node *n, const char *a, const c
     return charl__onnx_op(n, "Reshape", a, charl__onnx_ints(n, s.dim, s.ndim), out);
 }
 
-const char *charl__onnx_slice(const charl_onnx_node *n, const char *a, int64_t axis, int64_t start, int64_t stop,
+const char *charl__onnx_slice(const charl__onnx_node *n, const char *a, int64_t axis, int64_t start, int64_t stop,
                               const char *out)
 {
-    return charl__onnx_call(n, &(charl_onnx_call){.type = "Slice",
-                                                  .in = {a, charl__onnx_ints(n, &start, 1),
-                                                         charl__onnx_ints(n, &stop, 1), charl__onnx_ints(n, &axis, 1)},
-                                                  .out = out});
+    return charl__onnx_write_call(
+        n, &(charl__onnx_call){
+               .type = "Slice",
+               .in = {a, charl__onnx_ints(n, &start, 1), charl__onnx_ints(n, &stop, 1), charl__onnx_ints(n, &axis, 1)},
+               .out = out});
 }
 
-const char *charl__onnx_concat(const charl_onnx_node *n, const char *a, const char *b, const char *out)
+const char *charl__onnx_concat(const charl__onnx_node *n, const char *a, const char *b, const char *out)
 {
-    return charl__onnx_call(
-        n, &(charl_onnx_call){.type = "Concat", .in = {a, b}, .out = out, .attr = {{"axis", .i = -1}}});
+    return charl__onnx_write_call(
+        n, &(charl__onnx_call){.type = "Concat", .in = {a, b}, .out = out, .attr = {{"axis", .i = -1}}});
 }
 
-const char *charl__onnx_transpose(const charl_onnx_node *n, const char *a, const int64_t *perm, int ndim,
+const char *charl__onnx_transpose(const charl__onnx_node *n, const char *a, const int64_t *perm, int ndim,
                                   const char *out)
 {
-    return charl__onnx_call(
-        n, &(charl_onnx_call){.type = "Transpose", .in = {a}, .out = out, .attr = {{"perm", .n = ndim, .ints = perm}}});
+    return charl__onnx_write_call(
+        n,
+        &(charl__onnx_call){.type = "Transpose", .in = {a}, .out = out, .attr = {{"perm", .n = ndim, .ints = perm}}});
 }
 
-const char *charl__onnx_swap_last(const charl_onnx_node *n, const char *a, int ndim)
+const char *charl__onnx_swap_last(const charl__onnx_node *n, const char *a, int ndim)
 {
     int64_t perm[CHARL_MAX_DIMS];
 
@@ -236,7 +238,7 @@ const char *charl__onnx_swap_last(const charl_onnx_node *n, const char *a, int n
     return charl__onnx_transpose(n, a, perm, ndim, NULL);
 }
 
-void charl__onnx_window(const charl_window *win, charl_onnx_window *w, charl_onnx_call *c)
+void charl__onnx_write_window(const charl_window *win, charl__onnx_window *w, charl__onnx_call *c)
 {
     int k = 0;
 
@@ -250,10 +252,10 @@ void charl__onnx_window(const charl_window *win, charl_onnx_window *w, charl_onn
         k++;
     }
     CHARL_INVARIANT(k + 4 <= CHARL_ONNX_MAX_ATTR);
-    c->attr[k] = (charl_onnx_attr){.name = "kernel_shape", .n = 2, .ints = w->kernel};
-    c->attr[k + 1] = (charl_onnx_attr){.name = "strides", .n = 2, .ints = w->stride};
-    c->attr[k + 2] = (charl_onnx_attr){.name = "pads", .n = 4, .ints = w->padding};
+    c->attr[k] = (charl__onnx_attr){.name = "kernel_shape", .n = 2, .ints = w->kernel};
+    c->attr[k + 1] = (charl__onnx_attr){.name = "strides", .n = 2, .ints = w->stride};
+    c->attr[k + 2] = (charl__onnx_attr){.name = "pads", .n = 4, .ints = w->padding};
     if (win->dilation[0] != 1 || win->dilation[1] != 1) { /* not every operator has it */
-        c->attr[k + 3] = (charl_onnx_attr){.name = "dilations", .n = 2, .ints = w->dilation};
+        c->attr[k + 3] = (charl__onnx_attr){.name = "dilations", .n = 2, .ints = w->dilation};
     }
 }

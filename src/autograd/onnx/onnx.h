@@ -2,14 +2,14 @@
 #define CHARL_AUTOGRAD_ONNX_ONNX_H
 /** Graphs as ONNX models (opset 17, IR version 8), for other programs to run.
  *
- * An operator says what it is in ONNX: charl_op.onnx_type when ONNX has it under another name with
- * the same operands, else charl_op.onnx, a function that appends nodes. Such functions read like
- * formulas: a value is its name, NULL in gives NULL out, and the first error is kept. The extent of
- * the batch is the symbol N, so what depends on it must not be written down: charl__onnx_reshape.
- * i32 becomes int64, which is what ONNX knows for numbers of rows and positions; f32 and u8 stay.
+ *  An operator says what it is in ONNX: charl__op.onnx_type when ONNX has it under another name with
+ *  the same operands, else charl__op.onnx, a function that appends nodes. Such functions read like
+ *  formulas: a value is its name, NULL in gives NULL out, and the first error is kept. The extent of
+ *  the batch is the symbol N, so what depends on it must not be written down: charl__onnx_reshape.
+ *  i32 becomes int64, which is what ONNX knows for numbers of rows and positions; f32 and u8 stay.
  */
 #include "autograd/op.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "charl/ops.h"
 
 enum { CHARL_ONNX_OPSET = 17, CHARL_ONNX_IR = 8, CHARL_ONNX_MAX_ATTR = 6 };
@@ -17,9 +17,9 @@ enum { CHARL_ONNX_OPSET = 17, CHARL_ONNX_IR = 8, CHARL_ONNX_MAX_ATTR = 6 };
 typedef struct charl__onnx charl__onnx;
 
 /** A node while its operator translates it. Everything is borrowed. */
-typedef struct charl_onnx_node {
+typedef struct charl__onnx_node {
     charl__onnx *x;
-    const charl_op *op;
+    const charl__op *op;
     const char *name;
     const void *attr;
     int n_in;
@@ -29,71 +29,71 @@ typedef struct charl_onnx_node {
     const char *const *outs; /* the names to define; NULL for an output that no node reads */
     const char *out;         /* outs[0], the only output of most */
     const charl_type *out_type;
-} charl_onnx_node;
+} charl__onnx_node;
 
 /** An attribute of an ONNX node: ints if n > 0, f if `is_float`, else i. */
-typedef struct charl_onnx_attr {
+typedef struct charl__onnx_attr {
     const char *name;
     int64_t i;
     int n;
     const int64_t *ints;
     bool is_float;
     float f;
-} charl_onnx_attr;
+} charl__onnx_attr;
 
 /** An ONNX node. Lists end with NULL. */
-typedef struct charl_onnx_call {
+typedef struct charl__onnx_call {
     const char *type;
     const char *in[CHARL_OP_MAX_IN];
     const char *out; /* NULL: a name of its own */
-    charl_onnx_attr attr[CHARL_ONNX_MAX_ATTR];
-} charl_onnx_call;
+    charl__onnx_attr attr[CHARL_ONNX_MAX_ATTR];
+} charl__onnx_call;
 
 /** Append a node; returns the name of its output. */
-const char *charl__onnx_call(const charl_onnx_node *n, const charl_onnx_call *c);
+const char *charl__onnx_write_call(const charl__onnx_node *n, const charl__onnx_call *c);
 /** The same for nodes without attributes; b NULL: one operand. */
-const char *charl__onnx_op(const charl_onnx_node *n, const char *type, const char *a, const char *b, const char *out);
+const char *charl__onnx_op(const charl__onnx_node *n, const char *type, const char *a, const char *b, const char *out);
 
 /** Elements [start, stop) of axis `axis` (negative: from the end) of a. */
-const char *charl__onnx_slice(const charl_onnx_node *n, const char *a, int64_t axis, int64_t start, int64_t stop,
+const char *charl__onnx_slice(const charl__onnx_node *n, const char *a, int64_t axis, int64_t start, int64_t stop,
                               const char *out);
 
 /** a and b along the last axis. */
-const char *charl__onnx_concat(const charl_onnx_node *n, const char *a, const char *b, const char *out);
+const char *charl__onnx_concat(const charl__onnx_node *n, const char *a, const char *b, const char *out);
 
 /** Constants: a scalar f32, a scalar int64, f32 of a shape, f32 [count] that are all `value`, int64
- * [count]. */
-const char *charl__onnx_float(const charl_onnx_node *n, double value);
-const char *charl__onnx_int(const charl_onnx_node *n, int64_t value);
-const char *charl__onnx_floats(const charl_onnx_node *n, const charl_shape *shape, const float *values);
-const char *charl__onnx_fill(const charl_onnx_node *n, float value, int64_t count);
-const char *charl__onnx_ints(const charl_onnx_node *n, const int64_t *values, int count);
+ *  [count]. */
+const char *charl__onnx_float(const charl__onnx_node *n, double value);
+const char *charl__onnx_int(const charl__onnx_node *n, int64_t value);
+const char *charl__onnx_floats(const charl__onnx_node *n, const charl_shape *shape, const float *values);
+const char *charl__onnx_fill(const charl__onnx_node *n, float value, int64_t count);
+const char *charl__onnx_ints(const charl__onnx_node *n, const int64_t *values, int count);
 
 /** `a` under the shape of `type`, whose batch extent stays what it is. */
-const char *charl__onnx_reshape(const charl_onnx_node *n, const char *a, const charl_type *type, const char *out);
+const char *charl__onnx_reshape(const charl__onnx_node *n, const char *a, const charl_type *type, const char *out);
 /** `a` of ndim extents with extent i taken from perm[i]. */
-const char *charl__onnx_transpose(const charl_onnx_node *n, const char *a, const int64_t *perm, int ndim,
+const char *charl__onnx_transpose(const charl__onnx_node *n, const char *a, const int64_t *perm, int ndim,
                                   const char *out);
 /** `a` with its last two of ndim extents exchanged. */
-const char *charl__onnx_swap_last(const charl_onnx_node *n, const char *a, int ndim);
+const char *charl__onnx_swap_last(const charl__onnx_node *n, const char *a, int ndim);
 
 /** Attributes of a window, appended to those of `c`; they point into *w. */
-typedef struct charl_onnx_window {
+typedef struct charl__onnx_window {
     int64_t kernel[2], stride[2], padding[4], dilation[2];
-} charl_onnx_window;
-void charl__onnx_window(const charl_window *win, charl_onnx_window *w, charl_onnx_call *c);
+} charl__onnx_window;
+void charl__onnx_write_window(const charl_window *win, charl__onnx_window *w, charl__onnx_call *c);
 
 /** Element type of an ONNX tensor, 0 when there is none. */
 int charl__onnx_dtype(charl_dtype dtype);
 
 /** Refuse the node: ERR_CONFIG with its operator and name in front. */
-void charl__onnx_fail(const charl_onnx_node *n, const char *reason);
+void charl__onnx_fail(const charl__onnx_node *n, const char *reason);
 
 /** Whether operator `op` can be translated (some nodes of it may be refused all the same). */
-bool charl__onnx_knows(const charl_op *op);
+bool charl__onnx_knows(const charl__op *op);
 
 /** What is exported of a graph. Borrowed for the call. */
-typedef struct charl_onnx_export {
+typedef struct charl__onnx_export {
     const char *name;                    /* of the model */
     const char *metadata_key, *metadata; /* a text that travels along; NULL: none */
     charl_var *const *outputs;
@@ -102,22 +102,22 @@ typedef struct charl_onnx_export {
     /* Host memory for a parameter's value, f32. */
     charl_status (*read)(void *ctx, const charl_param_spec *spec, float *dst);
     void *ctx;
-} charl_onnx_export;
+} charl__onnx_export;
 
 /** An ONNX model: the bytes of head, then those of graph, which holds the weights and is not copied
- * for being large. Start from {0}; charl__text_fini both on every path. */
-typedef struct charl_onnx_model {
+ *  for being large. Start from {0}; charl__text_fini both on every path. */
+typedef struct charl__onnx_model {
     charl__text head, graph;
-} charl_onnx_model;
+} charl__onnx_model;
 
 /** The part of a graph that its outputs depend on, as an ONNX model. The graph need not be
- * compiled, nor have a device. Inputs keep their names, in the order of their making;
- * parameters become initializers under theirs.
+ *  compiled, nor have a device. Inputs keep their names, in the order of their making;
+ *  parameters become initializers under theirs.
  *
  *  Blocks. Local. Deterministic.
- * Errors: ERR_CONFIG  an operator or element type that cannot be exported, naming the node; more
- * than 2 GiB; ERR_NOMEM; what `read` returns, and the graph's own error. */
-charl_status charl__graph_onnx(const charl_graph *g, const charl_onnx_export *e,
-                               charl_onnx_model *out) CHARL_MUST_CHECK;
+ *  Errors: ERR_CONFIG  an operator or element type that cannot be exported, naming the node; more
+ *  than 2 GiB; ERR_NOMEM; what `read` returns, and the graph's own error. */
+charl_status charl__graph_onnx(const charl_graph *g, const charl__onnx_export *e,
+                               charl__onnx_model *out) CHARL_MUST_CHECK;
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "autograd/onnx/onnx_private.h"
 #include "base/alloc.h"
-#include "base/protobuf.h"
+#include "base/text/protobuf.h"
 #include "charl/version.h"
 
 /* Fields of ModelProto, OperatorSetIdProto, ValueInfoProto, TypeProto and what lies in it. */
@@ -29,13 +29,13 @@ enum { SPARE = 1 << 16 }; /* bytes for what is not weights, at first */
 
 typedef struct walk {
     const charl_graph *g;
-    const charl_onnx_export *e;
+    const charl__onnx_export *e;
     charl__onnx x;
     bool *needed;      /* by id of the var */
     const char **name; /* by id of the var; NULL until it has one */
 } walk;
 
-bool charl__onnx_knows(const charl_op *op)
+bool charl__onnx_knows(const charl__op *op)
 {
     return op->onnx_type || op->onnx;
 }
@@ -47,7 +47,7 @@ static void mark(walk *w)
         w->needed[w->e->outputs[i]->id] = true;
     }
     for (int i = w->g->nodes.count - 1; i >= 0; i--) {
-        const charl_node *n = charl__node(w->g, i);
+        const charl__node *n = charl__graph_node(w->g, i);
         bool needed = false;
 
         for (int k = 0; k < n->n_out; k++) {
@@ -104,7 +104,7 @@ static charl_status put_param(walk *w, const charl_var *v)
     const int64_t n = charl_shape_count(&spec->shape);
     float *value = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(n + 1, sizeof *value, &value));
+    CHARL_TRY_CLEANUP(charl__alloc_array(n + 1, sizeof *value, &value));
     CHARL_TRY_CLEANUP(w->e->read(w->e->ctx, spec, value));
     CHARL_TRY_CLEANUP(
         charl__onnx_tensor(&w->x, spec->name, ONNX_FLOAT, &spec->shape, value, (size_t)n * sizeof *value));
@@ -130,7 +130,7 @@ static charl_status put_leaves(walk *w)
         } else if (v->node && v != v->node->out[0]) {
             snprintf(text, sizeof text, "%s/out%d", v->node->name, v->id);
         }
-        CHARL_TRY(charl_strdup(text, &name));
+        CHARL_TRY(charl__strdup(text, &name));
         w->name[v->id] = name;
         if (v->leaf == CHARL_LEAF_INPUT) {
             CHARL_TRY(put_value(&w->x.graph, ONNX_GRAPH_INPUT, name, v));
@@ -143,35 +143,35 @@ static charl_status put_leaves(walk *w)
     return CHARL_OK;
 }
 
-static charl_status translate(charl__onnx *x, const charl_op *op, const charl_onnx_node *n)
+static charl_status translate(charl__onnx *x, const charl__op *op, const charl__onnx_node *n)
 {
     x->defined = 0;
     if (op->onnx) {
         op->onnx(n);
     } else {
-        charl_onnx_call c = {.type = op->onnx_type, .out = n->out};
+        charl__onnx_call c = {.type = op->onnx_type, .out = n->out};
 
         memcpy(c.in, n->in, (size_t)n->n_in * sizeof *c.in);
-        charl__onnx_call(n, &c);
+        charl__onnx_write_call(n, &c);
     }
     return x->status;
 }
 
-static charl_status put_node(walk *w, const charl_node *node)
+static charl_status put_node(walk *w, const charl__node *node)
 {
     const char *in[CHARL_OP_MAX_IN], *out[CHARL_OP_MAX_OUT] = {NULL};
     charl_type in_type[CHARL_OP_MAX_IN];
-    const charl_onnx_node n = {.x = &w->x,
-                               .op = node->op,
-                               .name = node->name,
-                               .attr = node->attr,
-                               .n_in = node->n_in,
-                               .in = in,
-                               .in_type = in_type,
-                               .n_out = node->n_out,
-                               .outs = out,
-                               .out = w->name[node->out[0]->id],
-                               .out_type = &node->out[0]->type};
+    const charl__onnx_node n = {.x = &w->x,
+                                .op = node->op,
+                                .name = node->name,
+                                .attr = node->attr,
+                                .n_in = node->n_in,
+                                .in = in,
+                                .in_type = in_type,
+                                .n_out = node->n_out,
+                                .outs = out,
+                                .out = w->name[node->out[0]->id],
+                                .out_type = &node->out[0]->type};
 
     for (int i = 0; i < node->n_in; i++) {
         in[i] = w->name[node->in[i]->id];
@@ -210,7 +210,7 @@ static charl_status put_graph(walk *w)
     CHARL_TRY(charl__protobuf_string(&w->x.graph, ONNX_GRAPH_NAME, w->e->name));
     CHARL_TRY(put_leaves(w));
     for (int i = 0; i < w->g->nodes.count; i++) {
-        const charl_node *n = charl__node(w->g, i);
+        const charl__node *n = charl__graph_node(w->g, i);
         bool needed = false;
 
         for (int k = 0; k < n->n_out; k++) {
@@ -221,7 +221,7 @@ static charl_status put_graph(walk *w)
         }
     }
     for (int i = 0; i < w->e->n_outputs; i++) {
-        const charl_onnx_node n = {.x = &w->x};
+        const charl__onnx_node n = {.x = &w->x};
 
         charl__onnx_op(&n, "Identity", w->name[w->e->outputs[i]->id], NULL, w->e->output_names[i]);
         CHARL_TRY(w->x.status);
@@ -234,7 +234,7 @@ static charl_status put_graph(walk *w)
 }
 
 /* The model's last field is the graph, which follows. */
-static charl_status put_head(const charl_onnx_export *e, size_t graph_bytes, charl__text *out)
+static charl_status put_head(const charl__onnx_export *e, size_t graph_bytes, charl__text *out)
 {
     charl_status st = CHARL_OK;
     charl__text opset = {0}, entry = {0};
@@ -274,14 +274,14 @@ static void walk_fini(walk *w)
     charl__text_fini(&w->x.scratch);
 }
 
-charl_status charl__graph_onnx(const charl_graph *g, const charl_onnx_export *e, charl_onnx_model *out)
+charl_status charl__graph_onnx(const charl_graph *g, const charl__onnx_export *e, charl__onnx_model *out)
 {
     charl_status st = CHARL_OK;
     walk w = {.g = g, .e = e};
 
     CHARL_TRY_CLEANUP(charl_graph_status(g));
-    CHARL_TRY_CLEANUP(charl_alloc_array(g->vars.count, sizeof *w.needed, &w.needed));
-    CHARL_TRY_CLEANUP(charl_alloc_array(g->vars.count, sizeof *w.name, &w.name));
+    CHARL_TRY_CLEANUP(charl__alloc_array(g->vars.count, sizeof *w.needed, &w.needed));
+    CHARL_TRY_CLEANUP(charl__alloc_array(g->vars.count, sizeof *w.name, &w.name));
     mark(&w);
     st = put_graph(&w);
     out->graph = w.x.graph; /* the caller's, also after failure */

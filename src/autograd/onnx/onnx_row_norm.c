@@ -3,25 +3,26 @@
 #include "autograd/onnx/onnx.h"
 #include "autograd/op/norm/row_norm.h"
 
-static void layer_norm(const charl_onnx_node *n, const char *x, const char *weight, const char *bias, const char *out)
+static void layer_norm(const charl__onnx_node *n, const char *x, const char *weight, const char *bias, const char *out)
 {
     const charl_shape *s = &n->in_type[0].shape;
 
     weight = weight ? weight : charl__onnx_fill(n, 1.0F, s->dim[s->ndim - 1]);
-    charl__onnx_call(n, &(charl_onnx_call){
-                            .type = "LayerNormalization",
+    charl__onnx_write_call(
+        n,
+        &(charl__onnx_call){.type = "LayerNormalization",
                             .in = {x, weight, bias},
                             .out = out,
                             .attr = {{"axis", .i = -1}, {"epsilon", .is_float = true, .f = *(const float *)n->attr}}});
 }
 
-static void rms_norm(const charl_onnx_node *n, const char *x, const char *weight, const char *out)
+static void rms_norm(const charl__onnx_node *n, const char *x, const char *weight, const char *out)
 {
     static const int64_t last = -1;
     const char *m =
-        charl__onnx_call(n, &(charl_onnx_call){.type = "ReduceMean",
-                                               .in = {charl__onnx_op(n, "Mul", x, x, NULL)},
-                                               .attr = {{"axes", .n = 1, .ints = &last}, {"keepdims", .i = 1}}});
+        charl__onnx_write_call(n, &(charl__onnx_call){.type = "ReduceMean",
+                                                      .in = {charl__onnx_op(n, "Mul", x, x, NULL)},
+                                                      .attr = {{"axes", .n = 1, .ints = &last}, {"keepdims", .i = 1}}});
 
     m = charl__onnx_op(n, "Add", m, charl__onnx_float(n, (double)*(const float *)n->attr), NULL);
     m = charl__onnx_op(n, "Div", x, charl__onnx_op(n, "Sqrt", m, NULL, NULL), weight ? NULL : out);
@@ -31,7 +32,7 @@ static void rms_norm(const charl_onnx_node *n, const char *x, const char *weight
 }
 
 /* x with weight and bias from operand `first` on. */
-static void norm(const charl_onnx_node *n, const char *x, int first, const char *out)
+static void norm(const charl__onnx_node *n, const char *x, int first, const char *out)
 {
     const char *weight = n->n_in > first ? n->in[first] : NULL;
 
@@ -42,12 +43,12 @@ static void norm(const charl_onnx_node *n, const char *x, int first, const char 
     }
 }
 
-void charl__row_norm_onnx(const charl_onnx_node *n)
+void charl__row_norm_onnx(const charl__onnx_node *n)
 {
     norm(n, n->in[0], 1, n->out);
 }
 
-void charl__row_norm_add_onnx(const charl_onnx_node *n)
+void charl__row_norm_add_onnx(const charl__onnx_node *n)
 {
     norm(n, charl__onnx_op(n, "Add", n->in[0], n->in[1], n->out), 2, n->outs[1]);
 }

@@ -41,18 +41,18 @@ charl_status charl__probe_ptx(charl_device *dev)
 {
     charl_status st = CHARL_OK;
     uint32_t got[ITEMS] = {0};
-    charl_buffer *b = NULL;
+    charl__buffer *b = NULL;
 
     if (!is_candidate(dev)) {
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl__buffer_create(dev, sizeof got, "probe", &b));
     dev->facts.ptx = true; /* the program is built as all others will be */
-    st = charl__launch(dev, &(charl_launch){.file = "nvidia/device/probe_ptx",
-                                            .entry = "charl_probe_ptx",
-                                            .global = {ITEMS},
-                                            .local = {ITEMS},
-                                            .args = {charl__raw(CHARL_ARG_OUT, b)}});
+    st = charl__launch_enqueue(dev, &(charl__launch){.file = "nvidia/device/probe_ptx",
+                                                     .entry = "charl_probe_ptx",
+                                                     .global = {ITEMS},
+                                                     .local = {ITEMS},
+                                                     .args = {charl__raw(CHARL_ARG_OUT, b)}});
     if (st == CHARL_OK) {
         st = charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, got, sizeof got, true);
     }

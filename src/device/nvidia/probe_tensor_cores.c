@@ -46,12 +46,12 @@ static int element(int i, int multiplier)
 }
 
 /* The upper half of a float that bf16 holds exactly is that number. */
-static charl_status upload(charl_device *dev, const kernel *k, int n, int multiplier, charl_buffer **out)
+static charl_status upload(charl_device *dev, const kernel *k, int n, int multiplier, charl__buffer **out)
 {
     charl_status st = CHARL_OK;
     unsigned char *x = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(n, k->size, &x));
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, k->size, &x));
     for (int i = 0; i < n; i++) {
         const float f = (float)element(i, multiplier);
         uint32_t bits;
@@ -85,10 +85,10 @@ static bool is_product(const float *c)
     return true;
 }
 
-static charl_status multiply(charl_device *dev, const kernel *k, charl_buffer *a, charl_buffer *b, charl_buffer *c)
+static charl_status multiply(charl_device *dev, const kernel *k, charl__buffer *a, charl__buffer *b, charl__buffer *c)
 {
-    return charl__launch(
-        dev, &(charl_launch){
+    return charl__launch_enqueue(
+        dev, &(charl__launch){
                  .file = k->file,
                  .entry = k->entry,
                  .defines = k->defines,
@@ -106,10 +106,10 @@ static charl_status multiply(charl_device *dev, const kernel *k, charl_buffer *a
 static charl_status try_kernel(charl_device *dev, const kernel *k, const char *what, bool *is_right)
 {
     charl_status st = CHARL_OK;
-    charl_buffer *a = NULL, *b = NULL, *c = NULL;
+    charl__buffer *a = NULL, *b = NULL, *c = NULL;
     float *got = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(M * N, sizeof *got, &got));
+    CHARL_TRY_CLEANUP(charl__alloc_array(M * N, sizeof *got, &got));
     CHARL_TRY_CLEANUP(upload(dev, k, M * K, A_MULTIPLIER, &a));
     CHARL_TRY_CLEANUP(upload(dev, k, K * N, B_MULTIPLIER, &b));
     CHARL_TRY_CLEANUP(charl__buffer_create(dev, sizeof *got * M * N, "probe", &c));

@@ -25,7 +25,7 @@ static charl_status read_binary(cl_program program, char **out)
     if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) != CL_SUCCESS) {
         bytes = 0;
     }
-    CHARL_TRY_CLEANUP(charl_alloc(bytes + 1, &data));
+    CHARL_TRY_CLEANUP(charl__alloc(bytes + 1, &data));
     if (bytes > 0) {
         CHARL_CL_CLEANUP(clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, NULL));
     }
@@ -61,7 +61,7 @@ cleanup:
 }
 
 charl_status charl__sm90a_build(charl_device *dev, const char *file, const char *const source[3],
-                                const charl_sm90a *target, cl_program *out)
+                                const charl__sm90a *target, cl_program *out)
 {
     charl_status st = CHARL_OK;
     charl__text patched = {0};

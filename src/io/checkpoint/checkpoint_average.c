@@ -80,7 +80,7 @@ cleanup:
 
 static charl_status open_all(average *a)
 {
-    CHARL_TRY(charl_alloc_array(a->n, sizeof(charl_checkpoint_reader *), &a->reader));
+    CHARL_TRY(charl__alloc_array(a->n, sizeof(charl_checkpoint_reader *), &a->reader));
     for (int k = 0; k < a->n; k++) {
         CHARL_TRY(charl_checkpoint_open(a->path[k], &a->reader[k]));
     }
@@ -97,9 +97,9 @@ static charl_status add_mean(average *a, const charl_checkpoint_tensor *first)
     const int64_t n = charl_shape_count(&first->shape);
     float *mean = NULL;
 
-    CHARL_TRY(charl_realloc(((size_t)n + 1) * sizeof *a->sum, &a->sum));
-    CHARL_TRY(charl_realloc(((size_t)n + 1) * sizeof *a->value, &a->value));
-    CHARL_TRY(charl_alloc_array(n + 1, sizeof *mean, &mean));
+    CHARL_TRY(charl__realloc(((size_t)n + 1) * sizeof *a->sum, &a->sum));
+    CHARL_TRY(charl__realloc(((size_t)n + 1) * sizeof *a->value, &a->value));
+    CHARL_TRY(charl__alloc_array(n + 1, sizeof *mean, &mean));
     a->tensor[a->count] = *first;
     a->tensor[a->count++].data = mean;
     memset(a->sum, 0, (size_t)n * sizeof *a->sum);
@@ -118,7 +118,7 @@ static charl_status add_mean(average *a, const charl_checkpoint_tensor *first)
 
 static charl_status add_all(average *a)
 {
-    CHARL_TRY(charl_alloc_array(a->capacity, sizeof *a->tensor, &a->tensor));
+    CHARL_TRY(charl__alloc_array(a->capacity, sizeof *a->tensor, &a->tensor));
     for (int64_t i = 0; i < charl_checkpoint_get_count(a->reader[0]); i++) {
         const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(a->reader[0], i);
 

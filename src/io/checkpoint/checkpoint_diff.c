@@ -130,8 +130,8 @@ charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool 
     *report = NULL;
     CHARL_TRY_CLEANUP(charl_checkpoint_open(path_a, &d.a));
     CHARL_TRY_CLEANUP(charl_checkpoint_open(path_b, &d.b));
-    CHARL_TRY_CLEANUP(charl_alloc(CHARL__CKPT_BLOCK, &d.block_a));
-    CHARL_TRY_CLEANUP(charl_alloc(CHARL__CKPT_BLOCK, &d.block_b));
+    CHARL_TRY_CLEANUP(charl__alloc(CHARL__CKPT_BLOCK, &d.block_a));
+    CHARL_TRY_CLEANUP(charl__alloc(CHARL__CKPT_BLOCK, &d.block_b));
     CHARL_TRY_CLEANUP(diff_state(&d));
     for (int64_t i = 0; i < charl_checkpoint_get_count(d.a); i++) {
         CHARL_TRY_CLEANUP(diff_tensor(&d, charl_checkpoint_get_tensor(d.a, i)));
@@ -146,7 +146,7 @@ charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool 
     *same = d.out.length == 0;
     *report = charl__text_steal(&d.out);
     if (!*report) {
-        CHARL_TRY_CLEANUP(charl_strdup("", report));
+        CHARL_TRY_CLEANUP(charl__strdup("", report));
     }
 cleanup:
     charl__text_fini(&d.out);

@@ -1,11 +1,11 @@
 #ifndef CHARL_IO_CHECKPOINT_CHECKPOINT_FORMAT_H
 #define CHARL_IO_CHECKPOINT_CHECKPOINT_FORMAT_H
 /** The checkpoint format, said once: names, element types, attributes and manifest lines. Shared by
- * the parts that write, read and compare. The format is described in checkpoints/README.md.
+ *  the parts that write, read and compare. The format is described in checkpoints/README.md.
  */
 #include <hdf5.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "charl/checkpoint.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -42,27 +42,27 @@ double charl__ckpt_get_f64(const charl_checkpoint_state *s, const charl__ckpt_fi
 const char *charl__ckpt_get_string(const charl_checkpoint_state *s, const charl__ckpt_field *f);
 
 /** The stored type of `dtype`, a counted handle: IEEE and two's complement, little-endian; bf16 as
- * u16. Errors: ERR_NOMEM. */
+ *  u16. Errors: ERR_NOMEM. */
 charl_status charl__ckpt_type(charl_dtype dtype, hid_t *out) CHARL_MUST_CHECK;
 
 /** Whether `group` may hold tensors: "model", "ema" or "optim/STATE". */
 bool charl__ckpt_is_group(const char *group);
 
 /** Whether `name` may be a link: not empty, not ".", "..", printable, no '/' and no space, at most
- * 255 bytes. */
+ *  255 bytes. */
 bool charl__ckpt_is_name(const char *name);
 
 /** Bytes of a tensor; -1 when dtype or shape is impossible or the product overflows. */
 int64_t charl__ckpt_bytes(charl_dtype dtype, const charl_shape *shape);
 
 /** Append a shape as "784x128" or "scalar"; take such a text apart; find an element type by its
- * name. Errors: ERR_NOMEM; false: not one. */
+ *  name. Errors: ERR_NOMEM; false: not one. */
 charl_status charl__ckpt_shape_format(charl__text *out, const charl_shape *shape) CHARL_MUST_CHECK;
 bool charl__ckpt_shape_parse(const char *s, charl_shape *shape);
 bool charl__ckpt_dtype_parse(const char *s, charl_dtype *out);
 
 /** Append "/group/name dtype shape bytes crc32c\n", the shape as "784x128" or "scalar". Errors:
- * ERR_NOMEM. */
+ *  ERR_NOMEM. */
 charl_status charl__ckpt_line_format(charl__text *out, const charl_checkpoint_tensor *t) CHARL_MUST_CHECK;
 
 /** Take the line at `line` (NUL-terminated, writable, without its newline) apart; group and name of

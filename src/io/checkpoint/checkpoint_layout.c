@@ -195,7 +195,7 @@ static charl_status read_manifest(loader *l, size_t *length)
     CHARL_REQUIRE_CLEANUP(e.tensor.shape.ndim == 1 && e.bytes > 0 && e.bytes <= CHARL__CKPT_MANIFEST,
                           CHARL_ERR_CHECKPOINT, "%s: the manifest has an impossible size", l->path);
     CHARL_TRY_CLEANUP(locate(l, dataset, "manifest", &e));
-    CHARL_TRY_CLEANUP(charl_alloc((size_t)e.bytes + 1, &l->out->manifest));
+    CHARL_TRY_CLEANUP(charl__alloc((size_t)e.bytes + 1, &l->out->manifest));
     CHARL_H5_CLEANUP(CHARL_ERR_CHECKPOINT,
                      H5Dread(dataset, H5T_STD_U8LE, H5S_ALL, H5S_ALL, H5P_DEFAULT, l->out->manifest),
                      "%s: the manifest cannot be read", l->path);
@@ -235,7 +235,7 @@ static charl_status parse_manifest(loader *l, size_t length)
     CHARL_REQUIRE(out->manifest[length - 1] == '\n' && !memchr(out->manifest, '\0', length) &&
                       lines >= CHARL__CKPT_FIRST_TENSOR && lines < INT32_MAX,
                   CHARL_ERR_CHECKPOINT, "%s: the manifest is malformed", l->path);
-    CHARL_TRY(charl_alloc_array(lines, sizeof *out->entries, &out->entries));
+    CHARL_TRY(charl__alloc_array(lines, sizeof *out->entries, &out->entries));
     for (int64_t i = 0; i < lines; i++) {
         charl__ckpt_entry *e = &out->entries[i];
         char *end = strchr(line, '\n');
@@ -277,7 +277,7 @@ static charl_status sort_entries(loader *l)
 {
     charl__ckpt_layout *out = l->out;
 
-    CHARL_TRY(charl_alloc_array(out->n_entries, sizeof *out->sorted, &out->sorted));
+    CHARL_TRY(charl__alloc_array(out->n_entries, sizeof *out->sorted, &out->sorted));
     for (int64_t i = 0; i < out->n_entries; i++) {
         out->sorted[i] = &out->entries[i];
     }
@@ -369,7 +369,7 @@ static charl_status check_overlap(loader *l)
     extent *extents = NULL;
     size_t n = 0;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(l->out->n_entries, sizeof *extents, &extents));
+    CHARL_TRY_CLEANUP(charl__alloc_array(l->out->n_entries, sizeof *extents, &extents));
     for (int64_t i = 0; i < l->out->n_entries; i++) {
         const charl__ckpt_entry *e = &l->out->entries[i];
 
@@ -402,7 +402,7 @@ static charl_status read_field(loader *l, const charl__ckpt_field *f, char *text
                           l->path, f->group);
     if (f->optional && H5Aexists(group, f->name) <= 0) {
         if (f->kind == CHARL__CKPT_STRING) {
-            CHARL_TRY_CLEANUP(charl_strdup("", &copy));
+            CHARL_TRY_CLEANUP(charl__strdup("", &copy));
             memcpy(at, &copy, sizeof copy);
         }
         goto cleanup; /* numbers are 0, as *out was cleared */
@@ -421,7 +421,7 @@ static charl_status read_field(loader *l, const charl__ckpt_field *f, char *text
         break;
     case CHARL__CKPT_STRING:
         CHARL_TRY_CLEANUP(charl__h5_get_text(&l->site, group, f->name, text, CHARL__CKPT_TEXT));
-        CHARL_TRY_CLEANUP(charl_strdup(text, &copy));
+        CHARL_TRY_CLEANUP(charl__strdup(text, &copy));
         memcpy(at, &copy, sizeof copy);
         break;
     }
@@ -445,7 +445,7 @@ static charl_status load_structure(loader *l)
         CHARL_TRY_CLEANUP(check_entry(l, i));
     }
     CHARL_TRY_CLEANUP(check_overlap(l));
-    CHARL_TRY_CLEANUP(charl_alloc(CHARL__CKPT_TEXT, &text));
+    CHARL_TRY_CLEANUP(charl__alloc(CHARL__CKPT_TEXT, &text));
     for (int i = 0; i < charl__ckpt_n_fields; i++) {
         CHARL_TRY_CLEANUP(read_field(l, &charl__ckpt_fields[i], text));
     }

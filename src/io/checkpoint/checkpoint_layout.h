@@ -1,7 +1,7 @@
 #ifndef CHARL_IO_CHECKPOINT_CHECKPOINT_LAYOUT_H
 #define CHARL_IO_CHECKPOINT_CHECKPOINT_LAYOUT_H
 /** Where everything lies in a checkpoint file, found and validated with HDF5. */
-#include "base/hash.h"
+#include "base/numeric/hash.h"
 #include "io/checkpoint/checkpoint_format.h"
 
 enum { CHARL__CKPT_FIRST_TENSOR = 2 }; /* lines 0 and 1 of the manifest are /config/text and /config/resolved */
@@ -23,7 +23,7 @@ typedef struct charl__ckpt_layout {
 } charl__ckpt_layout;
 
 /** Read the structure of the checkpoint open at `fd`, of `file_bytes` bytes. `path` is for
- * messages. On failure nothing is left to release. Errors: ERR_CHECKPOINT, ERR_NOMEM. */
+ *  messages. On failure nothing is left to release. Errors: ERR_CHECKPOINT, ERR_NOMEM. */
 charl_status charl__ckpt_layout_load(const char *path, int fd, int64_t file_bytes,
                                      charl__ckpt_layout *out) CHARL_MUST_CHECK;
 void charl__ckpt_layout_fini(charl__ckpt_layout *l);

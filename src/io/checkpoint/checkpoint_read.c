@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
-#include "base/hash.h"
+#include "base/numeric/hash.h"
 #include "io/checkpoint/checkpoint_layout.h"
 #include "io/checkpoint/checkpoint_schema.h"
 #include "io/regular.h"
@@ -61,7 +61,7 @@ static charl_status load_config(charl_checkpoint_reader *r)
     for (int i = 0; i < 2; i++) {
         const charl__ckpt_entry *e = &r->layout.entries[i];
 
-        CHARL_TRY(charl_alloc((size_t)e->bytes + 1, &r->config[i]));
+        CHARL_TRY(charl__alloc((size_t)e->bytes + 1, &r->config[i]));
         CHARL_TRY(read_checked(r, e, r->config[i], NULL));
         CHARL_REQUIRE(!memchr(r->config[i], '\0', (size_t)e->bytes), CHARL_ERR_CHECKPOINT, "%s: /%s/%s is not text",
                       r->path, e->tensor.group, e->tensor.name);
@@ -82,7 +82,7 @@ static charl_status load_schema(charl_checkpoint_reader *r)
     for (int i = 0; i < n; i++) {
         const charl__ckpt_entry *e = &r->layout.entries[CHARL__CKPT_FIRST_TENSOR + i];
 
-        CHARL_TRY_CLEANUP(charl_alloc((size_t)e->bytes + 1, &data[i])); /* texts end with a NUL */
+        CHARL_TRY_CLEANUP(charl__alloc((size_t)e->bytes + 1, &data[i])); /* texts end with a NUL */
         CHARL_TRY_CLEANUP(read_checked(r, e, data[i], NULL));
         part[i] = e->tensor;
         part[i].data = data[i];
@@ -102,9 +102,9 @@ charl_status charl_checkpoint_open(const char *path, charl_checkpoint_reader **o
     int64_t bytes = 0;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *r, &r));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *r, &r));
     r->fd = -1;
-    CHARL_TRY_CLEANUP(charl_strdup(path, &r->path));
+    CHARL_TRY_CLEANUP(charl__strdup(path, &r->path));
     CHARL_TRY_CLEANUP(charl__regular_open(r->path, &r->fd, &bytes));
     CHARL_TRY_CLEANUP(charl__ckpt_layout_load(r->path, r->fd, bytes, &r->layout));
     CHARL_TRY_CLEANUP(load_config(r));
@@ -222,7 +222,7 @@ charl_status charl__checkpoint_verify(const char *path, const char *manifest_sha
     CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
     CHARL_REQUIRE_CLEANUP(!manifest_sha256 || strcmp(manifest_sha256, r->layout.manifest_sha256) == 0,
                           CHARL_ERR_CHECKPOINT, "%s: the manifest is not the one expected", path);
-    CHARL_TRY_CLEANUP(charl_alloc(CHARL__CKPT_BLOCK, &block));
+    CHARL_TRY_CLEANUP(charl__alloc(CHARL__CKPT_BLOCK, &block));
     for (int64_t i = 0; i < r->layout.n_entries; i++) {
         CHARL_TRY_CLEANUP(read_checked(r, &r->layout.entries[i], NULL, block));
     }

@@ -11,7 +11,7 @@ charl_status charl__checkpoint_read_part(charl_checkpoint_reader *r, const charl
                                          int64_t bytes, void *dst) CHARL_MUST_CHECK;
 
 /** Check the CRC of `t` reading it in blocks through block[CHARL__CKPT_BLOCK]. Errors:
- * ERR_CHECKPOINT. */
+ *  ERR_CHECKPOINT. */
 charl_status charl__checkpoint_check_tensor(charl_checkpoint_reader *r, const charl_checkpoint_tensor *t,
                                             void *block) CHARL_MUST_CHECK;
 

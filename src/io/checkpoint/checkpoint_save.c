@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
+#include "base/numeric/hash.h"
 #include "io/checkpoint/checkpoint_format.h"
 #include "io/checkpoint/checkpoint_read.h"
 #include "io/checkpoint/checkpoint_schema.h"
@@ -64,7 +64,7 @@ static charl_status check_unique(const charl_checkpoint *c)
     charl_status st = CHARL_OK;
     const charl_checkpoint_tensor **sorted = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(c->n_tensors, sizeof *sorted, &sorted));
+    CHARL_TRY_CLEANUP(charl__alloc_array(c->n_tensors, sizeof *sorted, &sorted));
     for (int64_t i = 0; i < c->n_tensors; i++) {
         sorted[i] = &c->tensors[i];
     }

@@ -55,10 +55,7 @@ charl_status charl__ckpt_schema_tensors(const charl_data_schema *s, charl__text 
         out[(*n)++] = tensor("std", CHARL_F32, s->n_stats, s->std);
     }
     if (s->tokenizer) {
-        int64_t count;
-        const uint32_t *learnt = charl__tokenizer_learnt(s->tokenizer, &count);
-
-        out[(*n)++] = tensor("tokenizer", CHARL_U32, count, learnt);
+        out[(*n)++] = tensor("tokenizer", s->tokenizer->type->dtype, s->tokenizer->n, s->tokenizer->state);
     }
     return CHARL_OK;
 }
@@ -100,7 +97,7 @@ static charl_status parse_description(const char *path, char *text, charl_data_s
 
         charl_free(*to);
         *to = NULL;
-        CHARL_TRY(charl_strdup(value[i], to));
+        CHARL_TRY(charl__strdup(value[i], to));
     }
     return CHARL_OK;
 }
@@ -112,7 +109,7 @@ static charl_status load_list(const char *path, const charl_checkpoint_tensor *t
 
     CHARL_REQUIRE(t->dtype == CHARL_U8 && t->shape.ndim == 1 && strlen(text) == (size_t)t->shape.dim[0],
                   CHARL_ERR_CHECKPOINT, "%s: /schema/%s is not text", path, t->name);
-    CHARL_TRY(charl_strdup(text, &copy));
+    CHARL_TRY(charl__strdup(text, &copy));
     charl_free(*out);
     *out = copy;
     return CHARL_OK;
@@ -125,7 +122,7 @@ static charl_status load_stats(const char *path, const charl_checkpoint_tensor *
     CHARL_REQUIRE(t->dtype == CHARL_F32 && t->shape.ndim == 1 && !*out && (!other || s->n_stats == t->shape.dim[0]),
                   CHARL_ERR_CHECKPOINT, "%s: /schema/%s is not a list of f32", path, t->name);
     s->n_stats = t->shape.dim[0];
-    CHARL_TRY(charl_alloc_array(s->n_stats + 1, sizeof **out, out));
+    CHARL_TRY(charl__alloc_array(s->n_stats + 1, sizeof **out, out));
     memcpy(*out, t->data, (size_t)s->n_stats * sizeof **out);
     return CHARL_OK;
 }
@@ -133,11 +130,11 @@ static charl_status load_stats(const char *path, const charl_checkpoint_tensor *
 static charl_status load_tokenizer(const char *path, const charl_checkpoint_tensor *t, charl_data_schema *s)
 {
     charl_status st = CHARL_OK;
-    const charl_tokenizer_kind kind = charl__tokenizer_kind_of(s->tokenizer_kind);
+    const charl__tokenizer_type *type = charl__tokenizer_type_find(s->tokenizer_kind);
 
-    CHARL_REQUIRE(t->dtype == CHARL_U32 && t->shape.ndim == 1 && !s->tokenizer && kind != CHARL_TOKENIZER_KIND_COUNT,
-                  CHARL_ERR_CHECKPOINT, "%s: /schema/tokenizer is not one of kind %s", path, s->tokenizer_kind);
-    st = charl__tokenizer_restore(kind, t->data, t->shape.dim[0], &s->tokenizer);
+    CHARL_REQUIRE(type && t->dtype == type->dtype && t->shape.ndim == 1 && !s->tokenizer, CHARL_ERR_CHECKPOINT,
+                  "%s: /schema/tokenizer is not one of type %s", path, s->tokenizer_kind);
+    st = charl__tokenizer_restore(type, t->data, t->shape.dim[0], &s->tokenizer);
     CHARL_REQUIRE(st != CHARL_ERR_DATA, CHARL_ERR_CHECKPOINT, "%s: /schema/tokenizer: %s", path, charl_error_message());
     CHARL_TRY(st);
     return CHARL_OK;

@@ -10,13 +10,13 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "charl/checkpoint.h"
 #include "io/commit.h"
 
 typedef struct step_list {
     int64_t *steps; /* ascending */
-    int64_t count, capacity;
+    int64_t count;
 } step_list;
 
 charl_status charl_run_path(const char *dir, int64_t step, char **out)
@@ -56,12 +56,7 @@ static int ascending(const void *a, const void *b)
 
 static charl_status add_step(step_list *list, int64_t step)
 {
-    if (list->count == list->capacity) {
-        const int64_t capacity = list->capacity ? 2 * list->capacity : 32;
-
-        CHARL_TRY(charl_realloc((size_t)capacity * sizeof *list->steps, &list->steps));
-        list->capacity = capacity;
-    }
+    CHARL_TRY(charl__grow(list->count, sizeof *list->steps, &list->steps));
     list->steps[list->count++] = step;
     return CHARL_OK;
 }

@@ -36,7 +36,7 @@ static charl_status make_dirs(const char *dir)
     char *parent = NULL;
     struct stat s;
 
-    CHARL_TRY_CLEANUP(charl_strdup(dir, &path));
+    CHARL_TRY_CLEANUP(charl__strdup(dir, &path));
     for (char *p = path + 1; p[-1]; p++) {
         const char was = *p;
 
@@ -208,10 +208,10 @@ charl_status charl_run_open(const char *dir, charl_run **out)
 
     *out = NULL;
     CHARL_REQUIRE_CLEANUP(dir[0], CHARL_ERR_INVALID, "the run directory has no name");
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *run, &run));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *run, &run));
     run->dir_fd = run->lock_fd = -1;
     run->note = "";
-    CHARL_TRY_CLEANUP(charl_strdup(dir, &run->dir));
+    CHARL_TRY_CLEANUP(charl__strdup(dir, &run->dir));
     CHARL_TRY_CLEANUP(charl__commit_join(dir, ".lock", &run->lock_path));
     CHARL_TRY_CLEANUP(charl__commit_join(dir, "checkpoints", &folder));
     CHARL_TRY_CLEANUP(make_dirs(folder));

@@ -21,7 +21,7 @@ static charl_status make_slots(charl_loader *l, const charl_dataset_info *info, 
     const size_t x = (l->batch.x_bytes + align - 1) / align * align;
     const size_t y = (l->batch.y_bytes + align - 1) / align * align;
 
-    CHARL_TRY(charl_alloc_array(n, x + y, &l->memory));
+    CHARL_TRY(charl__alloc_array(n, x + y, &l->memory));
     for (int i = 0; i < n; i++) {
         l->x[i] = l->memory + (size_t)i * (x + y);
         l->y[i] = info->labelled ? (unsigned char *)l->x[i] + x : NULL;
@@ -54,7 +54,7 @@ charl_status charl_loader_create(charl_dataset *ds, const charl_slices *mine, co
     CHARL_REQUIRE_CLEANUP(ds, CHARL_ERR_INVALID, "loader: no data set");
     CHARL_TRY_CLEANUP(check(part, options));
     charl_dataset_get_info(ds, &info);
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *l, &l));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *l, &l));
     l->held = -1;
     l->batch.rows = options->batch_size / part->total * part->count;
     l->batch.x_bytes = (size_t)(l->batch.rows * charl_shape_count(&info.x_shape)) * charl_dtype_size(info.x_dtype);

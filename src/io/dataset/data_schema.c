@@ -1,11 +1,12 @@
 /* Schemas: made from a data set, copied, checked, compared. */
 #include "io/dataset/data_schema.h"
+#include "io/dataset/dataset_private.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "io/tokenizer/tokenizer_private.h"
 
 /* The texts of a schema, for what is done to each of them. */
@@ -39,9 +40,9 @@ charl_status charl__schema_new(charl_data_schema **out)
     charl_data_schema *s = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *s, &s));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *s, &s));
     for (int i = 0; i < TEXTS; i++) {
-        CHARL_TRY_CLEANUP(charl_strdup("", text_of(s, i)));
+        CHARL_TRY_CLEANUP(charl__strdup("", text_of(s, i)));
     }
     *out = s;
     s = NULL;
@@ -68,7 +69,7 @@ static charl_status set_text(const char *text, char **out)
 {
     char *copy = NULL;
 
-    CHARL_TRY(charl_strdup(text, &copy));
+    CHARL_TRY(charl__strdup(text, &copy));
     charl_free(*out);
     *out = copy;
     return CHARL_OK;
@@ -80,8 +81,8 @@ static charl_status set_stats(charl_data_schema *s, int64_t n, const float *mean
     if (n == 0) {
         return CHARL_OK;
     }
-    CHARL_TRY(charl_alloc_array(n, sizeof *s->mean, &s->mean));
-    CHARL_TRY(charl_alloc_array(n, sizeof *s->std, &s->std));
+    CHARL_TRY(charl__alloc_array(n, sizeof *s->mean, &s->mean));
+    CHARL_TRY(charl__alloc_array(n, sizeof *s->std, &s->std));
     memcpy(s->mean, mean, (size_t)n * sizeof *mean);
     memcpy(s->std, std, (size_t)n * sizeof *std);
     return CHARL_OK;
@@ -111,13 +112,34 @@ charl_status charl_data_schema_create(const charl_dataset *ds, int64_t n_stats, 
     CHARL_TRY_CLEANUP(set_text(info.tokenizer, &s->tokenizer_kind));
     CHARL_TRY_CLEANUP(set_stats(s, n_stats, mean, std));
     if (info.kind == CHARL_DATASET_TOKENS && info.tokenizer[0]) {
-        CHARL_TRY_CLEANUP(charl_tokenizer_load(info.path, &s->tokenizer));
+        CHARL_TRY_CLEANUP(charl__dataset_tokenizer(ds, &s->tokenizer));
     }
     CHARL_TRY_CLEANUP(charl__schema_check(s, info.path, CHARL_ERR_DATA));
     *out = s;
     s = NULL;
 cleanup:
     charl_data_schema_destroy(s);
+    return st;
+}
+
+charl_status charl__schema_take_outputs(charl_data_schema *s, const charl_dataset *ds)
+{
+    charl_status st = CHARL_OK;
+    static const float zero = 0.0F, one = 1.0F; /* any numbers: mean and std of s stay */
+    charl_data_schema *own = NULL;
+
+    CHARL_TRY_CLEANUP(charl_data_schema_create(ds, s->n_stats > 0, &zero, &one, &own));
+    s->y_dtype = own->y_dtype;
+    s->y_shape = own->y_shape;
+    s->classes = own->classes;
+    CHARL_TRY_CLEANUP(set_text(own->class_names, &s->class_names));
+    CHARL_TRY_CLEANUP(set_text(own->targets, &s->targets));
+    CHARL_TRY_CLEANUP(set_text(own->tokenizer_kind, &s->tokenizer_kind));
+    charl_tokenizer_destroy(s->tokenizer);
+    s->tokenizer = own->tokenizer;
+    own->tokenizer = NULL;
+cleanup:
+    charl_data_schema_destroy(own);
     return st;
 }
 
@@ -140,7 +162,7 @@ charl_status charl_data_schema_normalized(const charl_data_schema *s, int64_t n_
     }
     CHARL_TRY_CLEANUP(set_stats(c, n_stats, mean, std));
     if (s->tokenizer) {
-        CHARL_TRY_CLEANUP(charl_tokenizer_copy(s->tokenizer, &c->tokenizer));
+        c->tokenizer = charl_tokenizer_share(s->tokenizer);
     }
     *out = c;
     c = NULL;

@@ -1,7 +1,7 @@
 #ifndef CHARL_IO_DATASET_DATA_SCHEMA_H
 #define CHARL_IO_DATASET_DATA_SCHEMA_H
 /** Schemas as the files that store them see them. */
-#include "base/text.h"
+#include "base/text/text.h"
 #include "charl/data_schema.h"
 
 /** A schema with empty texts, to be filled in. Errors: ERR_NOMEM. */
@@ -13,6 +13,9 @@ charl_status charl__schema_check(const charl_data_schema *s, const char *path, c
 
 /** The kind that is called `name`, or CHARL_DATASET_KIND_COUNT. */
 charl_dataset_kind charl__dataset_kind_of(const char *name);
+
+/** From now on `s` describes the targets, classes and tokens of `ds`. Errors: as charl_data_schema_create; then s is to be destroyed. */
+charl_status charl__schema_take_outputs(charl_data_schema *s, const charl_dataset *ds) CHARL_MUST_CHECK;
 
 /** Append a line for everything in which two schemas differ; either may be NULL. Errors: ERR_NOMEM.
  */

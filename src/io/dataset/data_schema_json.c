@@ -59,22 +59,23 @@ static charl_status put_floats(charl__text *t, const char *key, const float *val
 
 static charl_status put_tokenizer(charl__text *t, const charl_data_schema *s)
 {
-    int64_t n = 0;
-    const uint32_t *learnt = s->tokenizer ? charl__tokenizer_learnt(s->tokenizer, &n) : NULL;
+    const charl_tokenizer *own = s->tokenizer;
 
     CHARL_TRY(put_text(t, "tokenizer", s->tokenizer_kind));
-    if (!s->tokenizer) {
+    if (!own) {
         return CHARL_OK;
     }
-    if (charl_tokenizer_get_vocab(s->tokenizer) > MOST_TOKENS) {
+    if (own->vocab > MOST_TOKENS) {
         CHARL_TRY(put_text(t, "tokenizer_note",
                            "too large to be repeated here: it is in the charl checkpoint, under "
                            "/schema/tokenizer, and in the data set, under /tokenizer"));
         return CHARL_OK;
     }
     CHARL_TRY(charl__text_printf(t, ",\"tokenizer_learnt\":["));
-    for (int64_t i = 0; i < n; i++) {
-        CHARL_TRY(charl__text_printf(t, "%s%u", i ? "," : "", learnt[i]));
+    for (int64_t i = 0; i < own->n; i++) {
+        CHARL_TRY(charl__text_printf(t, "%s%u", i ? "," : "",
+                                     own->type->dtype == CHARL_U8 ? ((const unsigned char *)own->state)[i]
+                                                                  : ((const uint32_t *)own->state)[i]));
     }
     CHARL_TRY(charl__text_printf(t, "]"));
     return CHARL_OK;
@@ -119,8 +120,8 @@ typedef struct source {
 
 static charl_status bad(const source *o, const char *key)
 {
-    return charl__error_set(CHARL_ERR_CHECKPOINT, __FILE__, __LINE__, __func__,
-                            "%s: charl.schema: %s is missing or malformed", o->path, key);
+    return charl_error_set(CHARL_ERR_CHECKPOINT, __FILE__, __LINE__, __func__,
+                           "%s: charl.schema: %s is missing or malformed", o->path, key);
 }
 
 static charl_status get_text(const source *o, const char *key, char **out)
@@ -131,7 +132,7 @@ static charl_status get_text(const source *o, const char *key, char **out)
     if (!text) {
         return bad(o, key);
     }
-    CHARL_TRY(charl_strdup(text, &copy));
+    CHARL_TRY(charl__strdup(text, &copy));
     charl_free(*out);
     *out = copy;
     return CHARL_OK;
@@ -156,7 +157,7 @@ static charl_status get_names(const source *o, const char *key, char **out)
         }
         CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s%s", i ? "\n" : "", name));
     }
-    CHARL_TRY_CLEANUP(charl_strdup(charl__text_string(&t), &text));
+    CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&t), &text));
     charl_free(*out);
     *out = text;
 cleanup:
@@ -204,7 +205,7 @@ static charl_status get_floats(const source *o, const char *key, float **out, in
         return bad(o, key);
     }
     *n = (int64_t)json_array_size(list);
-    CHARL_TRY(charl_alloc_array(*n, sizeof **out, out));
+    CHARL_TRY(charl__alloc_array(*n, sizeof **out, out));
     for (int64_t i = 0; i < *n; i++) {
         const json_t *value = json_array_get(list, (size_t)i);
 
@@ -218,28 +219,32 @@ static charl_status get_floats(const source *o, const char *key, float **out, in
 
 static charl_status get_tokenizer(const source *o, charl_data_schema *s)
 {
-    charl_status st = CHARL_OK;
+    charl_status st;
     const json_t *list = json_object_get(o->root, "tokenizer_learnt");
-    const charl_tokenizer_kind kind = charl__tokenizer_kind_of(s->tokenizer_kind);
-    uint32_t *learnt = NULL;
+    const charl__tokenizer_type *type = charl__tokenizer_type_find(s->tokenizer_kind);
+    void *state = NULL;
     const size_t n = json_array_size(list);
 
     if (!list) {
         return CHARL_OK;
     }
-    CHARL_TRY_CLEANUP(charl_alloc_array((int64_t)n, sizeof *learnt, &learnt));
+    if (!type) {
+        return bad(o, "tokenizer");
+    }
+    CHARL_TRY(charl__alloc_array((int64_t)n, charl_dtype_size(type->dtype), &state));
     for (size_t i = 0; i < n; i++) {
         const json_int_t v = json_integer_value(json_array_get(list, i));
 
-        learnt[i] = v >= 0 && v <= UINT32_MAX ? (uint32_t)v : UINT32_MAX;
+        if (type->dtype == CHARL_U8) {
+            ((unsigned char *)state)[i] = v >= 0 && v <= UINT8_MAX ? (unsigned char)v : UINT8_MAX;
+        } else {
+            ((uint32_t *)state)[i] = v >= 0 && v <= UINT32_MAX ? (uint32_t)v : UINT32_MAX;
+        }
     }
-    st = kind == CHARL_TOKENIZER_KIND_COUNT ? CHARL_ERR_DATA
-                                            : charl__tokenizer_restore(kind, learnt, (int64_t)n, &s->tokenizer);
+    st = charl__tokenizer_take(type, state, (int64_t)n, &s->tokenizer);
     if (st == CHARL_ERR_DATA) {
         st = bad(o, "tokenizer_learnt");
     }
-cleanup:
-    charl_free(learnt);
     return st;
 }
 

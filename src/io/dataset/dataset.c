@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "io/dataset/data_schema.h"
+#include "io/dataset/dataset_mix.h"
 #include "io/dataset/dataset_private.h"
 #include "io/h5.h"
 
@@ -106,6 +107,23 @@ static charl_status open_pair(charl_dataset *ds, charl_split split, const char *
     return CHARL_OK;
 }
 
+/* Where documents begin, if the file tells. */
+static charl_status open_documents(charl_dataset *ds, charl_split split)
+{
+    charl__array *a = &ds->arrays[CHARL__DOC_START + split];
+    char name[32];
+    bool found = false;
+
+    snprintf(name, sizeof name, "/%s/doc_start", charl_split_name(split));
+    CHARL_TRY(charl__file_find(&ds->file, name, &found));
+    if (found) {
+        CHARL_TRY(charl__array_init(a, &ds->file, name, CHARL__ROLE_TARGETS));
+        CHARL_REQUIRE(a->dtype == CHARL_I64 && a->item.ndim == 0, CHARL_ERR_DATA, "%s: %s is not a list of i64",
+                      ds->file.path, name);
+    }
+    return CHARL_OK;
+}
+
 static charl_status open_own(charl_dataset *ds, bool unlabelled)
 {
     CHARL_TRY(read_attributes(ds));
@@ -118,6 +136,9 @@ static charl_status open_own(charl_dataset *ds, bool unlabelled)
         snprintf(x, sizeof x, "/%s/%s", split, tokens ? "tokens" : "x");
         snprintf(y, sizeof y, "/%s/y", split);
         CHARL_TRY(open_pair(ds, (charl_split)s, x, tokens ? NULL : y, s == CHARL_SPLIT_TRAIN, unlabelled));
+        if (tokens) {
+            CHARL_TRY(open_documents(ds, (charl_split)s));
+        }
     }
     return CHARL_OK;
 }
@@ -135,11 +156,11 @@ static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options 
         CHARL_REQUIRE(len > 1 && len < CHARL__ARRAY_NAME, CHARL_ERR_CONFIG, "%s: \"%s\" is not the name of an array",
                       ds->file.path, given[i]);
     }
-    CHARL_TRY(charl_strdup("", &ds->fit));
-    CHARL_TRY(charl_strdup("", &ds->class_names));
-    CHARL_TRY(charl_strdup("", &ds->columns));
-    CHARL_TRY(charl_strdup("", &ds->targets));
-    CHARL_TRY(charl_strdup("", &ds->tokenizer));
+    CHARL_TRY(charl__strdup("", &ds->fit));
+    CHARL_TRY(charl__strdup("", &ds->class_names));
+    CHARL_TRY(charl__strdup("", &ds->columns));
+    CHARL_TRY(charl__strdup("", &ds->targets));
+    CHARL_TRY(charl__strdup("", &ds->tokenizer));
     CHARL_TRY(open_pair(ds, CHARL_SPLIT_TRAIN, names[0], opt->y ? names[1] : NULL, true, false));
     ds->kind = opt->y && ds->arrays[1].dtype == CHARL_F32 ? CHARL_DATASET_REGRESSION
                : x->item.ndim >= 2                        ? CHARL_DATASET_IMAGES
@@ -272,7 +293,7 @@ static charl_status open_all(charl_dataset *ds, const char *path, const charl_da
     if (ds->kind == CHARL_DATASET_TOKENS) {
         CHARL_TRY(count_windows(ds));
     }
-    charl__file_seal(&ds->file, ds->arrays, 2 * CHARL_SPLIT_COUNT);
+    charl__file_seal(&ds->file, ds->arrays, CHARL__ARRAYS);
     CHARL_TRY(find_classes(ds, opt));
     CHARL_TRY(charl__dataset_identify(ds));
     return CHARL_OK;
@@ -289,10 +310,10 @@ charl_status charl_dataset_open(const char *path, const charl_dataset_options *o
     CHARL_REQUIRE_CLEANUP(opt->val_split >= 0 && opt->val_split < 1, CHARL_ERR_CONFIG,
                           "val_split must be at least 0 and less than 1, not %g", opt->val_split);
     CHARL_REQUIRE_CLEANUP(opt->classes >= 0, CHARL_ERR_CONFIG, "classes must not be negative");
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *ds, &ds));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *ds, &ds));
     ds->file.fd = -1;
     ds->file.h5 = H5I_INVALID_HID;
-    for (int i = 0; i < 2 * CHARL_SPLIT_COUNT; i++) {
+    for (int i = 0; i < CHARL__ARRAYS; i++) {
         ds->arrays[i].dataset = H5I_INVALID_HID;
     }
     ds->window = opt->window;
@@ -306,7 +327,10 @@ cleanup:
 
 charl_status charl_dataset_check(charl_dataset *ds)
 {
-    return charl__file_look(&ds->file, true);
+    for (int j = 0; j < ds->n_parts; j++) {
+        CHARL_TRY(charl_dataset_check(ds->part[j]));
+    }
+    return ds->n_parts > 0 ? CHARL_OK : charl__file_look(&ds->file, true);
 }
 
 bool charl_dataset_is_thread_safe(void)
@@ -319,10 +343,14 @@ void charl_dataset_close(charl_dataset *ds)
     if (!ds) {
         return;
     }
-    for (int i = 0; i < 2 * CHARL_SPLIT_COUNT; i++) {
-        charl__array_fini(&ds->arrays[i]);
+    if (ds->part) {
+        charl__mix_fini(ds);
+    } else {
+        for (int i = 0; i < CHARL__ARRAYS; i++) {
+            charl__array_fini(&ds->arrays[i]);
+        }
+        charl__file_fini(&ds->file);
     }
-    charl__file_fini(&ds->file);
     charl_free(ds->mean);
     charl_free(ds->std);
     charl_free(ds->layout);
@@ -343,6 +371,10 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
     const bool tokens = ds->kind == CHARL_DATASET_TOKENS;
     const charl_shape window = {1, {ds->window}};
 
+    if (ds->n_parts > 0) {
+        charl__mix_info(ds, out);
+        return;
+    }
     *out = (charl_dataset_info){
         .kind = ds->kind,
         .path = ds->file.path,
@@ -373,6 +405,7 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
 
         out->rows[s] = v->rows;
         out->items[s] = v->items;
+        out->documents[s] = ds->arrays[CHARL__DOC_START + s].rows;
         for (int i = 0; i < 2; i++) {
             const charl__array *a = i == 0 ? v->x : v->y;
 

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
-#include "base/hash.h"
+#include "base/numeric/hash.h"
 #include "base/parallel.h"
 
 /* Blocks of an array without checksums that are read for its digest. */
@@ -72,7 +72,7 @@ charl_status charl__array_check_block(charl__file *f, charl__array *a, int64_t b
     charl_status st = CHARL_OK;
     unsigned char *buffer = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc(CHARL__BLOCK_BYTES, &buffer));
+    CHARL_TRY_CLEANUP(charl__alloc(CHARL__BLOCK_BYTES, &buffer));
     CHARL_TRY_CLEANUP(read_bytes(f, a, block * CHARL__BLOCK_BYTES, block_bytes(a, block), buffer));
     if (charl__fault("data.flip")) {
         buffer[0] ^= 1;
@@ -240,7 +240,7 @@ charl_status charl__array_verify(charl__file *f, charl__array *a)
     const int64_t step = item < CHARL__BLOCK_BYTES ? CHARL__BLOCK_BYTES / item : 1;
     uint32_t crc = 0;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(step, a->item_bytes, &buffer));
+    CHARL_TRY_CLEANUP(charl__alloc_array(step, a->item_bytes, &buffer));
     for (int64_t row = 0; row < a->rows; row += step) {
         const int64_t n = a->rows - row < step ? a->rows - row : step;
 
@@ -318,7 +318,7 @@ static charl_status find_failure(charl__file *f, charl__array *a, const block_su
     const int64_t item = (int64_t)a->item_bytes;
     void *rows = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(CHARL__BLOCK_BYTES / item + 2, a->item_bytes, &rows));
+    CHARL_TRY_CLEANUP(charl__alloc_array(CHARL__BLOCK_BYTES / item + 2, a->item_bytes, &rows));
     for (int64_t i = 0; i < s->taken; i++) {
         const int64_t begin = taken_block(s, i) * CHARL__BLOCK_BYTES;
         const int64_t last = begin + (int64_t)block_bytes(a, taken_block(s, i)) - 1;
@@ -339,14 +339,14 @@ static charl_status sum_bytes(charl__file *f, charl__array *a, uint32_t *out)
 
     s.blocks = (a->rows * (int64_t)a->item_bytes + CHARL__BLOCK_BYTES - 1) / CHARL__BLOCK_BYTES;
     s.taken = s.blocks < MOST_SUMMED ? s.blocks : MOST_SUMMED;
-    CHARL_TRY_CLEANUP(charl_alloc_array(s.taken, sizeof *s.crc, &s.crc));
+    CHARL_TRY_CLEANUP(charl__alloc_array(s.taken, sizeof *s.crc, &s.crc));
     charl__parallel(s.taken, sum_block, &s);
     if (atomic_load(&s.failed)) {
         CHARL_TRY_CLEANUP(find_failure(f, a, &s));
     }
     *out = charl__crc32c(0, s.crc, (size_t)s.taken * sizeof *s.crc);
     if (s.taken == s.blocks) {
-        CHARL_TRY_CLEANUP(charl_alloc_array(s.blocks, sizeof *a->block_state, &a->block_state));
+        CHARL_TRY_CLEANUP(charl__alloc_array(s.blocks, sizeof *a->block_state, &a->block_state));
         set_blocks(a, 0, s.blocks - 1, CHARL__BLOCK_CHECKED);
         a->block_crc = s.crc;
         a->n_blocks = s.blocks;
@@ -374,7 +374,7 @@ static charl_status sum_rows(charl__file *f, charl__array *a, uint32_t *out)
                 ? pieces
                 : MOST_CONVERTED * CHARL__BLOCK_BYTES / (step * item);
     taken = taken < 2 && pieces > 1 ? 2 : taken;
-    CHARL_TRY_CLEANUP(charl_alloc_array(step, a->item_bytes, &buffer));
+    CHARL_TRY_CLEANUP(charl__alloc_array(step, a->item_bytes, &buffer));
     for (int64_t i = 0; i < taken; i++) {
         const int64_t row = (taken < pieces ? i * (pieces - 1) / (taken - 1) : i) * step;
         const int64_t n = a->rows - row < step ? a->rows - row : step;

@@ -74,7 +74,7 @@ charl_status charl__file_init(charl__file *f, const char *path)
     atomic_store(&f->looks, CHARL__BLOCK_READ);
     f->good = CHARL__BLOCK_READ;
     charl__h5_begin();
-    CHARL_TRY(charl_strdup(path, &f->path));
+    CHARL_TRY(charl__strdup(path, &f->path));
     CHARL_TRY(open_descriptor(f, &info));
     CHARL_TRY(open_hdf5(f, &info));
     return CHARL_OK;
@@ -354,8 +354,8 @@ static charl_status load_checksums(charl__array *a, charl__file *f)
     CHARL_TRY_CLEANUP(open_array(&crc, f, CHARL__ROLE_SAMPLES));
     CHARL_REQUIRE_CLEANUP(crc.dtype == CHARL_U32 && crc.item.ndim == 0 && crc.rows == blocks, CHARL_ERR_DATA,
                           "%s: %s must hold %lld checksums (u32) for %s", f->path, name, (long long)blocks, a->name);
-    CHARL_TRY_CLEANUP(charl_alloc_array(blocks, sizeof *a->block_crc, &a->block_crc));
-    CHARL_TRY_CLEANUP(charl_alloc_array(blocks, sizeof *a->block_state, &a->block_state));
+    CHARL_TRY_CLEANUP(charl__alloc_array(blocks, sizeof *a->block_crc, &a->block_crc));
+    CHARL_TRY_CLEANUP(charl__alloc_array(blocks, sizeof *a->block_state, &a->block_state));
     CHARL_TRY_CLEANUP(charl__array_read(f, &crc, 0, blocks, a->block_crc));
     a->n_blocks = blocks;
 cleanup:
@@ -427,7 +427,7 @@ static charl_status read_floats(charl__file *f, const char *object, const char *
     count = H5Sget_simple_extent_npoints(space);
     CHARL_REQUIRE_CLEANUP(H5Tget_class(type) == H5T_FLOAT && count > 0 && count <= MAX_TEXT, CHARL_ERR_DATA,
                           "%s: %s: attribute %s is not a list of floats", f->path, object, name);
-    CHARL_TRY_CLEANUP(charl_alloc_array(count, sizeof **out, out));
+    CHARL_TRY_CLEANUP(charl__alloc_array(count, sizeof **out, out));
     CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Aread(attr, H5T_NATIVE_FLOAT, *out), "%s: %s: attribute %s", f->path, object,
                      name);
     *n = (int)count;
@@ -455,7 +455,7 @@ static charl_status read_whole(charl__file *f, const char *name, charl_dtype dty
     CHARL_TRY_CLEANUP(charl__array_init(&a, f, name, CHARL__ROLE_SAMPLES));
     CHARL_REQUIRE_CLEANUP(a.dtype == dtype && a.item.ndim == 0, CHARL_ERR_DATA, "%s: %s must be a list of %s", f->path,
                           name, charl_dtype_name(dtype));
-    CHARL_TRY_CLEANUP(charl_alloc_array(a.rows + spare, a.item_bytes, &data));
+    CHARL_TRY_CLEANUP(charl__alloc_array(a.rows + spare, a.item_bytes, &data));
     CHARL_TRY_CLEANUP(charl__array_read(f, &a, 0, a.rows, data));
     *n = a.rows;
     *(void **)out = data;
@@ -491,12 +491,12 @@ charl_status charl__file_text(charl__file *f, const char *object, const char *na
 
     *out = NULL;
     charl__h5_begin();
-    CHARL_TRY_CLEANUP(charl_alloc(MAX_TEXT, &text));
+    CHARL_TRY_CLEANUP(charl__alloc(MAX_TEXT, &text));
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, id, H5Oopen(f->h5, object, H5P_DEFAULT), "%s: %s", f->path, object);
     if (charl__h5_has(id, name)) {
         CHARL_TRY_CLEANUP(charl__h5_get_text(&site, id, name, text, MAX_TEXT));
     }
-    CHARL_TRY_CLEANUP(charl_strdup(text, out));
+    CHARL_TRY_CLEANUP(charl__strdup(text, out));
 cleanup:
     charl__h5_close(&id);
     charl_free(text);

@@ -3,15 +3,15 @@
 /** The arrays of a dataset file: checked once, then read by rows.
  *
  *  An array whose bytes lie in the file as the machine wants them is read with pread from a
- * descriptor that was opened before HDF5 looked at the file; the others through HDF5, one thread at
- * a time. After charl__file_seal reading is thread-safe.
+ *  descriptor that was opened before HDF5 looked at the file; the others through HDF5, one thread at
+ *  a time. After charl__file_seal reading is thread-safe.
  */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <time.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "charl/shape.h"
 #include "io/h5.h"
 
@@ -76,29 +76,29 @@ void charl__file_fini(charl__file *f);
 charl_status charl__file_find(charl__file *f, const char *name, bool *found) CHARL_MUST_CHECK;
 
 /** Open and check one array and its checksums (/crc + name), if any. a is caller's storage; fini
- * also after a failure. */
+ *  also after a failure. */
 charl_status charl__array_init(charl__array *a, charl__file *f, const char *name, charl__role role) CHARL_MUST_CHECK;
 void charl__array_fini(charl__array *a);
 
 /** Close HDF5 unless one of the n arrays needs it. From here on changes of the file are noticed.
- * The arrays are borrowed. */
+ *  The arrays are borrowed. */
 void charl__file_seal(charl__file *f, charl__array *arrays, int n);
 
 /** Rows [first, first + n) into dst, checked: checksums of the blocks they touch, floats finite.
- * Thread-safe. */
+ *  Thread-safe. */
 charl_status charl__array_read(charl__file *f, charl__array *a, int64_t first, int64_t n, void *dst) CHARL_MUST_CHECK;
 
 /** Read all of it, every checksum and every float. */
 charl_status charl__array_verify(charl__file *f, charl__array *a) CHARL_MUST_CHECK;
 
 /** A checksum of what the array holds: of its block checksums, and where it has none of what it
- * reads: all of it, whose checksums are then kept as if they were the file's, or of a large array a
- * part. Not while others read. Errors: ERR_IO, ERR_DATA, ERR_NOMEM. Cost: reads up to 1 GiB by all
- * processors, or 256 MiB through HDF5. */
+ *  reads: all of it, whose checksums are then kept as if they were the file's, or of a large array a
+ *  part. Not while others read. Errors: ERR_IO, ERR_DATA, ERR_NOMEM. Cost: reads up to 1 GiB by all
+ *  processors, or 256 MiB through HDF5. */
 charl_status charl__array_sum(charl__file *f, charl__array *a, uint32_t *out) CHARL_MUST_CHECK;
 
 /** Compare block `block` of an array with its checksum. Thread-safe. Errors: ERR_DATA, ERR_IO,
- * ERR_NOMEM. */
+ *  ERR_NOMEM. */
 charl_status charl__array_check_block(charl__file *f, charl__array *a, int64_t block) CHARL_MUST_CHECK;
 
 /** Record the metadata of the file just opened. Errors: ERR_IO. */
@@ -108,13 +108,13 @@ charl_status charl__file_stamp_take(charl__file *f) CHARL_MUST_CHECK;
 bool charl__file_is_changed(charl__file *f);
 
 /** Look whether the file has changed since it was opened; without `now` at most once a second.
- * Where it has, the blocks that were read lately are checked at once and all others when they are
- * next read. Thread-safe. Errors: ERR_DATA when it was cut, when a block differs, or when it was
- * written to and lacks checksums; ERR_IO; ERR_NOMEM. */
+ *  Where it has, the blocks that were read lately are checked at once and all others when they are
+ *  next read. Thread-safe. Errors: ERR_DATA when it was cut, when a block differs, or when it was
+ *  written to and lacks checksums; ERR_IO; ERR_NOMEM. */
 charl_status charl__file_look(charl__file *f, bool now) CHARL_MUST_CHECK;
 
 /** The floats `name` of array `object` ("/train/x"): a 1-D attribute, or where they are too many
- * for one the array /stats/NAME. A new array (charl_free); NULL and 0 when absent. */
+ *  for one the array /stats/NAME. A new array (charl_free); NULL and 0 when absent. */
 charl_status charl__file_stats(charl__file *f, const char *object, const char *name, float **out,
                                int *n) CHARL_MUST_CHECK;
 
@@ -122,7 +122,7 @@ charl_status charl__file_stats(charl__file *f, const char *object, const char *n
 charl_status charl__file_text(charl__file *f, const char *object, const char *name, char **out) CHARL_MUST_CHECK;
 
 /** A list of names: the text attribute `name` of the file, or where it is too long for one the
- * array /names/NAME of bytes. A new string (charl_free); "" when absent. */
+ *  array /names/NAME of bytes. A new string (charl_free); "" when absent. */
 charl_status charl__file_names(charl__file *f, const char *name, char **out) CHARL_MUST_CHECK;
 
 #endif

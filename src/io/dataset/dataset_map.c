@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "io/dataset/data_schema.h"
 #include "io/dataset/dataset_private.h"
 #include "io/tokenizer/tokenizer_private.h"
@@ -158,11 +158,12 @@ static charl_status check_class_count(const mapping *m)
 {
     const charl_dataset *ds = m->ds;
 
-    CHARL_REQUIRE(ds->stored_classes <= m->s->classes, CHARL_ERR_DATA, "%s has %lld classes, %s was trained on %lld",
-                  ds->file.path, (long long)ds->stored_classes, m->model, (long long)m->s->classes);
+    CHARL_REQUIRE(m->all || ds->stored_classes <= m->s->classes, CHARL_ERR_DATA,
+                  "%s has %lld classes, %s was trained on %lld", ds->file.path, (long long)ds->stored_classes, m->model,
+                  (long long)m->s->classes);
     CHARL_REQUIRE(!m->all || ds->stored_classes == m->s->classes, CHARL_ERR_DATA,
-                  "%s has %lld classes, %s was trained on %lld; HINT for other classes train a new "
-                  "model, without --init-from",
+                  "%s has %lld classes, %s was trained on %lld; HINT for other classes start the output "
+                  "layer afresh: init.skip = LAYER.*",
                   ds->file.path, (long long)ds->stored_classes, m->model, (long long)m->s->classes);
     return CHARL_OK;
 }
@@ -186,11 +187,11 @@ static charl_status map_classes(mapping *m)
     CHARL_TRY_CLEANUP(match(ds->class_names, m->s->class_names, m->model, "classes", &ds->class_map, &missing));
     CHARL_REQUIRE_CLEANUP(!missing, CHARL_ERR_DATA,
                           "%s has classes that %s was not trained on: %s; HINT remove their rows%s", ds->file.path,
-                          m->model, missing, m->all ? ", or train a new model, without --init-from" : "");
+                          m->model, missing, m->all ? ", or start the output layer afresh: init.skip = LAYER.*" : "");
     CHARL_TRY_CLEANUP(match(m->s->class_names, ds->class_names, ds->file.path, "classes", &unused, &missing));
     CHARL_REQUIRE_CLEANUP(!missing || !m->all, CHARL_ERR_DATA,
-                          "%s has no rows of classes that %s was trained on: %s; HINT add some, or train a "
-                          "new model, without --init-from",
+                          "%s has no rows of classes that %s was trained on: %s; HINT add some, or start the output "
+                          "layer afresh: init.skip = LAYER.*",
                           ds->file.path, m->model, missing);
 cleanup:
     charl_free(unused);
@@ -213,7 +214,7 @@ static charl_status check_tokenizer(mapping *m)
                           "%s holds tokens of a %s tokenizer, %s was trained on those of a %s tokenizer", path,
                           m->ds->tokenizer, m->model, m->s->tokenizer_kind);
     if (m->ds->tokenizer[0] && m->s->tokenizer) {
-        CHARL_TRY_CLEANUP(charl_tokenizer_load(path, &own));
+        CHARL_TRY_CLEANUP(charl__dataset_tokenizer(m->ds, &own));
         CHARL_REQUIRE_CLEANUP(charl__tokenizer_equal(own, m->s->tokenizer), CHARL_ERR_DATA,
                               "%s holds tokens of another %s tokenizer than that of %s; HINT import the "
                               "texts for training and evaluation together, with --val-split",
@@ -230,7 +231,7 @@ static charl_status take_names(char **own, const char *model)
     char *copy = NULL;
 
     if (model[0]) {
-        CHARL_TRY(charl_strdup(model, &copy));
+        CHARL_TRY(charl__strdup(model, &copy));
         charl_free(*own);
         *own = copy;
     }

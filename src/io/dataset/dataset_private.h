@@ -13,9 +13,16 @@ typedef struct charl__view {
     int64_t rows; /* samples; differs from items for tokens */
 } charl__view;
 
+enum { CHARL__DOC_START = 2 * CHARL_SPLIT_COUNT, CHARL__ARRAYS = 3 * CHARL_SPLIT_COUNT };
+
+/** A mix (dataset_mix.c) is sets and what they have in common; it has no file and no arrays. */
 struct charl_dataset {
+    charl_dataset **part; /* [n_parts]; NULL: not a mix */
+    int n_parts;
+    int64_t *share; /* [n_parts] of CHARL__MIX_BLOCK */
     charl__file file;
-    charl__array arrays[2 * CHARL_SPLIT_COUNT]; /* x and y of split s at 2 s and 2 s + 1 */
+    charl__array
+        arrays[CHARL__ARRAYS]; /* x and y of split s at 2 s and 2 s + 1; its doc_start at CHARL__DOC_START + s */
     charl__view views[CHARL_SPLIT_COUNT];
     charl_dataset_kind kind;
     bool values;            /* targets are numbers, not classes */
@@ -37,6 +44,9 @@ struct charl_dataset {
     int64_t *column_map; /* [columns] where the model's column lies in a stored row */
     int64_t *target_map; /* [targets] the same of targets */
 };
+
+/** The tokenizer that the data set carries, if any. Errors: as charl_tokenizer_load. */
+charl_status charl__dataset_tokenizer(const charl_dataset *ds, charl_tokenizer **out) CHARL_MUST_CHECK;
 
 /** Largest label of the view plus one. Errors: ERR_DATA for a negative label. */
 charl_status charl__view_count_classes(charl_dataset *ds, const charl__view *v, int64_t *out) CHARL_MUST_CHECK;

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
+#include "base/numeric/hash.h"
+#include "io/dataset/dataset_mix.h"
 #include "io/dataset/dataset_private.h"
+#include "io/tokenizer/tokenizer_private.h"
 
 enum { SCAN_BYTES = 1 << 18 };
 
@@ -118,6 +120,23 @@ static int64_t run_length(const int64_t *rows, int64_t n)
     return k;
 }
 
+/* Windows of a mix: each lies in one of its sets. */
+static charl_status read_mixed(charl_dataset *ds, charl_split split, const int64_t *starts, int64_t n, int32_t *x,
+                               int32_t *y)
+{
+    for (int64_t i = 0; i < n; i++) {
+        int64_t first, start;
+        charl_dataset *d = charl__mix_find(ds, split, starts[i], &first);
+
+        CHARL_REQUIRE(d, CHARL_ERR_INVALID, "%s: token %lld of %lld in split %s", ds->file.path, (long long)starts[i],
+                      (long long)first, charl_split_name(split));
+        start = starts[i] - first;
+        CHARL_TRY(
+            charl_dataset_read_at(d, split, &start, 1, x ? x + i * ds->window : NULL, y ? y + i * ds->window : NULL));
+    }
+    return CHARL_OK;
+}
+
 charl_status charl_dataset_read_at(charl_dataset *ds, charl_split split, const int64_t *starts, int64_t n, void *x,
                                    void *y)
 {
@@ -129,10 +148,14 @@ charl_status charl_dataset_read_at(charl_dataset *ds, charl_split split, const i
 
     CHARL_REQUIRE_CLEANUP((unsigned)split < CHARL_SPLIT_COUNT && ds->kind == CHARL_DATASET_TOKENS, CHARL_ERR_INVALID,
                           "%s: windows exist only in sets of tokens", ds->file.path);
+    if (ds->n_parts > 0) {
+        CHARL_TRY_CLEANUP(read_mixed(ds, split, starts, n, x, y));
+        goto cleanup;
+    }
     v = &ds->views[split];
     CHARL_TRY_CLEANUP(check_rows(ds, split, starts, n, v->items - t));
-    CHARL_TRY_CLEANUP(charl_alloc_array(t + 1, sizeof(int64_t), &stored));
-    CHARL_TRY_CLEANUP(charl_alloc_array(t + 1, sizeof *tokens, &tokens));
+    CHARL_TRY_CLEANUP(charl__alloc_array(t + 1, sizeof(int64_t), &stored));
+    CHARL_TRY_CLEANUP(charl__alloc_array(t + 1, sizeof *tokens, &tokens));
     for (int64_t i = 0; i < n; i++) {
         CHARL_TRY_CLEANUP(charl__array_read(&ds->file, v->x, v->first + starts[i], t + 1, stored));
         CHARL_TRY_CLEANUP(to_classes(ds, v->x, v->first + starts[i], t + 1, stored, tokens));
@@ -155,6 +178,20 @@ charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int
 
     CHARL_REQUIRE((unsigned)split < CHARL_SPLIT_COUNT && ds->kind == CHARL_DATASET_TOKENS, CHARL_ERR_INVALID,
                   "%s: tokens exist only in sets of tokens", ds->file.path);
+    for (int64_t end = first + n; ds->n_parts > 0 && first < end;) {
+        int64_t base, k;
+        charl_dataset *d = charl__mix_find(ds, split, first, &base);
+
+        CHARL_REQUIRE(d, CHARL_ERR_INVALID, "%s: token %lld of %lld in split %s", ds->file.path, (long long)first,
+                      (long long)base, charl_split_name(split));
+        k = base + d->views[split].items < end ? base + d->views[split].items - first : end - first;
+        CHARL_TRY(charl_dataset_read_tokens(d, split, first - base, k, out));
+        out = (unsigned char *)out + (size_t)k * d->views[split].x->item_bytes;
+        first += k;
+    }
+    if (ds->n_parts > 0) {
+        return CHARL_OK;
+    }
     v = &ds->views[split];
     CHARL_REQUIRE(first >= 0 && n >= 0 && n <= v->items && first <= v->items - n, CHARL_ERR_INVALID,
                   "%s: tokens %lld to %lld of %lld in split %s", ds->file.path, (long long)first,
@@ -166,14 +203,19 @@ charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int
     return CHARL_OK;
 }
 
+/* Rows of tokens: windows that tile a split, of a mix set after set. */
 static charl_status read_windows(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n, void *x, void *y)
 {
     charl_status st = CHARL_OK;
+    charl__stream tiles;
     int64_t *starts = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *starts, &starts));
+    charl__stream_init(&tiles, ds, split, false, 0);
+    tiles.trains = false;
+    CHARL_TRY_CLEANUP(check_rows(ds, split, rows, n, tiles.n));
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *starts, &starts));
     for (int64_t i = 0; i < n; i++) {
-        starts[i] = rows[i] * ds->window;
+        charl__stream_places(&tiles, rows[i], 1, &starts[i]);
     }
     CHARL_TRY_CLEANUP(charl_dataset_read_at(ds, split, starts, n, x, y));
 cleanup:
@@ -194,19 +236,19 @@ charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int6
     CHARL_REQUIRE_CLEANUP((unsigned)split < CHARL_SPLIT_COUNT && n >= 0, CHARL_ERR_INVALID,
                           "%s: no such split or a negative count", ds->file.path);
     v = &ds->views[split];
-    CHARL_TRY_CLEANUP(check_rows(ds, split, rows, n, v->rows));
     if (ds->kind == CHARL_DATASET_TOKENS) {
         CHARL_TRY_CLEANUP(read_windows(ds, split, rows, n, x, y));
         goto cleanup;
     }
+    CHARL_TRY_CLEANUP(check_rows(ds, split, rows, n, v->rows));
     if (y && n > 0) {
         y_bytes = (size_t)per_item(v->y) * sizeof(int32_t);
         if (v->y->dtype != CHARL_F32) {
-            CHARL_TRY_CLEANUP(charl_alloc_array(n, v->y->item_bytes, &stored));
+            CHARL_TRY_CLEANUP(charl__alloc_array(n, v->y->item_bytes, &stored));
         }
     }
     if (ds->column_map || ds->target_map) {
-        CHARL_TRY_CLEANUP(charl_alloc(v->x->item_bytes + (v->y ? v->y->item_bytes : 0) + y_bytes, &row));
+        CHARL_TRY_CLEANUP(charl__alloc(v->x->item_bytes + (v->y ? v->y->item_bytes : 0) + y_bytes, &row));
     }
     for (int64_t i = 0; i < n;) {
         const int64_t k = run_length(rows + i, n - i);
@@ -245,7 +287,7 @@ static charl_status scan(charl_dataset *ds, const charl__view *v,
     const int64_t step = bytes < SCAN_BYTES ? SCAN_BYTES / bytes : 1;
     void *buffer = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(step, a->item_bytes, &buffer));
+    CHARL_TRY_CLEANUP(charl__alloc_array(step, a->item_bytes, &buffer));
     for (int64_t i = 0; i < v->items; i += step) {
         const int64_t n = v->items - i < step ? v->items - i : step;
 
@@ -285,12 +327,42 @@ static charl_status check_classes(charl_dataset *ds, const charl__array *a, int6
     return to_classes(ds, a, first, n, stored, NULL);
 }
 
+/* Documents begin one after another, inside their split. */
+static charl_status check_documents(charl_dataset *ds, charl_split split)
+{
+    charl_status st = CHARL_OK;
+    charl__array *a = &ds->arrays[CHARL__DOC_START + split];
+    const int64_t step = SCAN_BYTES / (int64_t)sizeof(int64_t);
+    const int64_t tokens = ds->arrays[2 * split].rows;
+    int64_t *starts = NULL, last = -1;
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(step, sizeof *starts, &starts));
+    for (int64_t i = 0; i < a->rows; i += step) {
+        const int64_t n = a->rows - i < step ? a->rows - i : step;
+
+        CHARL_TRY_CLEANUP(charl__array_read(&ds->file, a, i, n, starts));
+        for (int64_t k = 0; k < n; last = starts[k++]) {
+            CHARL_REQUIRE_CLEANUP(starts[k] > last && starts[k] < tokens, CHARL_ERR_DATA,
+                                  "%s: %s: document %lld begins at token %lld, after one at %lld of "
+                                  "%lld tokens",
+                                  ds->file.path, a->name, (long long)(i + k), (long long)starts[k], (long long)last,
+                                  (long long)tokens);
+        }
+    }
+cleanup:
+    charl_free(starts);
+    return st;
+}
+
 charl_status charl_dataset_verify(charl_dataset *ds)
 {
     charl_status st = CHARL_OK;
     charl_tokenizer *tokenizer = NULL;
 
-    for (int i = 0; i < 2 * CHARL_SPLIT_COUNT; i++) {
+    for (int j = 0; j < ds->n_parts; j++) {
+        CHARL_TRY_CLEANUP(charl_dataset_verify(ds->part[j]));
+    }
+    for (int i = 0; i < CHARL__ARRAYS; i++) {
         if (ds->arrays[i].rows > 0) {
             CHARL_TRY_CLEANUP(charl__array_verify(&ds->file, &ds->arrays[i]));
         }
@@ -299,9 +371,12 @@ charl_status charl_dataset_verify(charl_dataset *ds)
         if (ds->views[s].x) {
             CHARL_TRY_CLEANUP(scan(ds, &ds->views[s], check_classes, NULL));
         }
+        if (ds->arrays[CHARL__DOC_START + s].rows > 0) {
+            CHARL_TRY_CLEANUP(check_documents(ds, (charl_split)s));
+        }
     }
-    if (ds->tokenizer[0]) {
-        CHARL_TRY_CLEANUP(charl_tokenizer_load(ds->file.path, &tokenizer));
+    if (ds->tokenizer[0] && ds->n_parts == 0) {
+        CHARL_TRY_CLEANUP(charl__tokenizer_of_dataset(ds->file.path, &tokenizer));
     }
 cleanup:
     charl_tokenizer_destroy(tokenizer);
@@ -314,7 +389,7 @@ charl_status charl__dataset_identify(charl_dataset *ds)
     charl__text text = {0};
 
     CHARL_TRY_CLEANUP(charl__text_printf(&text, "kind %s\n", charl_dataset_kind_name(ds->kind)));
-    for (int i = 0; i < 2 * CHARL_SPLIT_COUNT; i++) {
+    for (int i = 0; i < CHARL__ARRAYS; i++) {
         charl__array *a = &ds->arrays[i];
         char shape[CHARL_SHAPE_TEXT];
         uint32_t crc = 0;

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
-#include "base/utf8.h"
+#include "base/numeric/hash.h"
+#include "base/text/utf8.h"
 #include "io/commit.h"
 #include "io/dataset/dataset_file.h"
 #include "io/h5_array.h"
@@ -56,7 +56,7 @@ static charl_status add_output(charl__writer *w, output *o, charl_dtype dtype, c
     o->array.item = *item;
     o->item_bytes = (size_t)count * charl_dtype_size(dtype);
     o->n_blocks = (o->array.rows * (int64_t)o->item_bytes + CHARL__BLOCK_BYTES - 1) / CHARL__BLOCK_BYTES;
-    CHARL_TRY(charl_alloc_array(o->n_blocks, sizeof *o->crc, &o->crc));
+    CHARL_TRY(charl__alloc_array(o->n_blocks, sizeof *o->crc, &o->crc));
     CHARL_TRY(charl__h5_array_create(&o->array, w->h5));
     return CHARL_OK;
 }
@@ -112,9 +112,9 @@ static charl_status add_stats(charl__writer *w)
     }
     CHARL_REQUIRE(n <= INT_MAX, CHARL_ERR_DATA, "%s: %lld columns are too many", w->path, (long long)n);
     w->n_stats = (int)n;
-    CHARL_TRY(charl_alloc_array(n, sizeof(double), &w->shift));
-    CHARL_TRY(charl_alloc_array(n, sizeof(double), &w->sum));
-    CHARL_TRY(charl_alloc_array(n, sizeof(double), &w->square));
+    CHARL_TRY(charl__alloc_array(n, sizeof(double), &w->shift));
+    CHARL_TRY(charl__alloc_array(n, sizeof(double), &w->sum));
+    CHARL_TRY(charl__alloc_array(n, sizeof(double), &w->square));
     return CHARL_OK;
 }
 
@@ -150,7 +150,7 @@ charl_status charl__writer_create(const char *path, const charl__writer_spec *sp
 
     *out = NULL;
     opt = opt ? opt : &none;
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *w, &w));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *w, &w));
     w->spec = *spec;
     w->h5 = H5I_INVALID_HID;
     w->commit.fd = -1;
@@ -158,7 +158,7 @@ charl_status charl__writer_create(const char *path, const charl__writer_spec *sp
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
         w->x[s].array.dataset = w->y[s].array.dataset = H5I_INVALID_HID;
     }
-    CHARL_TRY_CLEANUP(charl_strdup(path, &w->path));
+    CHARL_TRY_CLEANUP(charl__strdup(path, &w->path));
     CHARL_TRY_CLEANUP(plan_segments(w, opt->val_split));
     CHARL_TRY_CLEANUP(add_stats(w));
     CHARL_TRY_CLEANUP(open_file(w, opt->overwrite));
@@ -300,6 +300,30 @@ static charl_status check_put(charl__writer *w, const void *x, const void *y, in
     return CHARL_OK;
 }
 
+charl_status charl__writer_documents(charl__writer *w, const int64_t *starts, int64_t n)
+{
+    charl_status st = CHARL_OK;
+    const charl_shape one = {0, {0}};
+    int64_t *own = NULL, base = 0;
+    char name[CHARL__ARRAY_NAME];
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(n + 1, sizeof *own, &own));
+    for (int s = 0; s < CHARL_SPLIT_COUNT; base += w->segment[s], s++) {
+        int64_t k = 0;
+
+        for (; n > 0 && *starts < base + w->segment[s]; starts++, n--) {
+            own[k++] = *starts - base;
+        }
+        if (k > 0) {
+            snprintf(name, sizeof name, "/%s/doc_start", charl_split_name((charl_split)s));
+            CHARL_TRY_CLEANUP(charl__writer_array(w, name, CHARL_I64, &one, k, own));
+        }
+    }
+cleanup:
+    charl_free(own);
+    return st;
+}
+
 charl_status charl__writer_put(charl__writer *w, const void *x, const void *y, int64_t n)
 {
     const unsigned char *px = x;
@@ -360,7 +384,7 @@ static charl_status write_stats(charl__writer *w)
         goto cleanup;
     }
     n = (double)x->array.rows * (double)(charl_shape_count(&x->array.item) / w->n_stats);
-    CHARL_TRY_CLEANUP(charl_alloc_array(w->n_stats, 2 * sizeof *values, &values));
+    CHARL_TRY_CLEANUP(charl__alloc_array(w->n_stats, 2 * sizeof *values, &values));
     for (int c = 0; c < w->n_stats; c++) {
         const double mean = w->sum[c] / n;
         const double variance = w->square[c] / n - mean * mean;

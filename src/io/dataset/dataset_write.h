@@ -1,11 +1,11 @@
 #ifndef CHARL_IO_DATASET_DATASET_WRITE_H
 #define CHARL_IO_DATASET_DATASET_WRITE_H
 /** Writing a dataset in charl's layout: samples are put one block after the other and end up in
- * their split.
+ *  their split.
  *
  *  The caller says beforehand how many samples there are: first those for training (whose last part
- * may become the validation set), then those of a second source, if any. The file appears under its
- * name only when finish has written it all, read it back and found it right.
+ *  may become the validation set), then those of a second source, if any. The file appears under its
+ *  name only when finish has written it all, read it back and found it right.
  */
 #include "charl/dataset.h"
 
@@ -27,11 +27,11 @@ charl_status charl__writer_create(const char *path, const charl__writer_spec *sp
                                   charl__writer **out) CHARL_MUST_CHECK;
 
 /** What is wrong with the name of a class or column, to stand behind "a name": line ends and tabs,
- * control and invisible characters (base/utf8.h), bytes that are not UTF-8. NULL: nothing. Borrowed
- * until the next call on this thread. */
+ *  control and invisible characters (base/text/utf8.h), bytes that are not UTF-8. NULL: nothing. Borrowed
+ *  until the next call on this thread. */
 const char *charl__name_fault(const char *name);
 /** A text of the file, such as "class_names" and "columns": an attribute, or the array /names/NAME
- * where it is longer than HDF5 allows one to be (64 kB). Nothing for "". Errors: ERR_DISK. */
+ *  where it is longer than HDF5 allows one to be (64 kB). Nothing for "". Errors: ERR_DISK. */
 charl_status charl__writer_text(charl__writer *w, const char *name, const char *text) CHARL_MUST_CHECK;
 
 /** A whole array beside the samples, with checksums: `rows` rows of shape `item`. Errors: ERR_DISK.
@@ -39,12 +39,16 @@ charl_status charl__writer_text(charl__writer *w, const char *name, const char *
 charl_status charl__writer_array(charl__writer *w, const char *name, charl_dtype dtype, const charl_shape *item,
                                  int64_t rows, const void *data) CHARL_MUST_CHECK;
 
+/** Tokens: where documents begin, as n ascending numbers of tokens in the order in which they are put. Each split gets its own as
+ * /SPLIT/doc_start. Errors: ERR_DISK. */
+charl_status charl__writer_documents(charl__writer *w, const int64_t *starts, int64_t n) CHARL_MUST_CHECK;
+
 /** The next n samples: x [n, x_item] of x_dtype, y [n, y_item] i32 or f32 (NULL for tokens).
  *  Errors: ERR_DATA for a float that is not finite or a label below 0, naming the sample. */
 charl_status charl__writer_put(charl__writer *w, const void *x, const void *y, int64_t n) CHARL_MUST_CHECK;
 
 /** Statistics and checksums, then the commit. Errors: ERR_DISK; ERR_DATA if fewer samples came than
- * announced. */
+ *  announced. */
 charl_status charl__writer_finish(charl__writer *w) CHARL_MUST_CHECK;
 
 /** Also abandons what was not finished. NULL is a no-op. */

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "io/dataset/stream.h"
 
 enum { MESSAGE = 2048 };
 
@@ -16,9 +17,8 @@ struct charl__loader {
     charl__loader_options opt;
     void *x[CHARL__LOADER_MAX_SLOTS];
     void *y[CHARL__LOADER_MAX_SLOTS];
-    int64_t n;      /* samples of the split */
-    int64_t window; /* 0: not tokens */
-    int64_t *rows;  /* of the batch being read */
+    charl__stream stream;
+    int64_t *rows; /* of the batch being read */
     pthread_t thread;
     bool running;
     pthread_mutex_t lock;
@@ -45,23 +45,16 @@ static charl_status fill(charl__loader *l, int64_t index)
 {
     const charl__loader_options *o = &l->opt;
     const int slot = (int)(index % o->n_slots);
-    const bool shifted = o->shuffle && o->split == CHARL_SPLIT_TRAIN; /* evaluation tiles */
     const int64_t n = slot_rows(o);
 
     for (int64_t i = 0; i < n; i++) {
-        const int64_t at = position_of(o, o->first_step + index, i);
-        int64_t row = charl_order_row(o->seed, l->n, o->shuffle, at);
-
-        if (l->window > 0) {
-            row = row * l->window + charl_order_shift(o->seed, l->n, shifted, at, l->window);
-        }
-        l->rows[i] = row;
+        charl__stream_places(&l->stream, position_of(o, o->first_step + index, i), 1, &l->rows[i]);
     }
     if (o->index_only) {
         for (int64_t i = 0; i < n; i++) {
             ((int32_t *)l->x[slot])[i] = (int32_t)l->rows[i];
         }
-    } else if (l->window > 0) {
+    } else if (l->stream.window > 0) {
         CHARL_TRY(charl_dataset_read_at(o->ds, o->split, l->rows, n, l->x[slot], l->y[slot]));
     } else {
         CHARL_TRY(charl_dataset_read(o->ds, o->split, l->rows, n, l->x[slot], l->y[slot]));
@@ -128,11 +121,10 @@ charl_status charl__loader_create(const charl__loader_options *opt, charl__loade
 {
     charl_status st = CHARL_OK;
     charl__loader *l = NULL;
-    charl_dataset_info info;
 
     *out = NULL;
     CHARL_TRY_CLEANUP(check_options(opt));
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *l, &l));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *l, &l));
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
     l->opt = *opt;
@@ -140,10 +132,8 @@ charl_status charl__loader_create(const charl__loader_options *opt, charl__loade
     if (opt->y) {
         memcpy(l->y, opt->y, (size_t)opt->n_slots * sizeof *l->y);
     }
-    charl_dataset_get_info(opt->ds, &info);
-    l->n = info.rows[opt->split];
-    l->window = info.kind == CHARL_DATASET_TOKENS ? info.x_shape.dim[0] : 0;
-    CHARL_TRY_CLEANUP(charl_alloc_array(slot_rows(opt), sizeof *l->rows, &l->rows));
+    charl__stream_init(&l->stream, opt->ds, opt->split, opt->shuffle, opt->seed);
+    CHARL_TRY_CLEANUP(charl__alloc_array(slot_rows(opt), sizeof *l->rows, &l->rows));
     CHARL_TRY_CLEANUP(charl__acquire("thread"));
     l->running = pthread_create(&l->thread, NULL, work, l) == 0;
     if (!l->running) {

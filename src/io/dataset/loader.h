@@ -1,16 +1,16 @@
 #ifndef CHARL_IO_DATASET_LOADER_H
 #define CHARL_IO_DATASET_LOADER_H
 /** Reads the batches of coming steps while the present one computes: what charl/loader.h and the trainer's
- * device loader stand on.
+ *  device loader stand on.
  *
  *  A thread fills a ring of slots, memory that the caller lends, with this rank's rows of each
- * step: positions [step * batch + row0, + rows) of the training stream (charl_order_row). The
- * stream has no end, so the last batch of an evaluation is filled up with rows from the beginning,
- * which the caller must give no weight. Steps come in order. next and release belong to one thread;
- * destroy may be called at any time by the same thread.
+ *  step: positions [step * batch + row0, + rows) of the training stream (charl_order_row). The
+ *  stream has no end, so the last batch of an evaluation is filled up with rows from the beginning,
+ *  which the caller must give no weight. Steps come in order. next and release belong to one thread;
+ *  destroy may be called at any time by the same thread.
  *
  *  A failure to read is reported by the next that would have delivered the step, and by every one
- * after it.
+ *  after it.
  */
 #include "charl/dataset.h"
 
@@ -37,12 +37,13 @@ typedef struct charl__loader_options {
 } charl__loader_options;
 
 /** Check the options and start the thread. The slots are borrowed until destroy.
- *  Errors: ERR_INVALID  a part outside the batch, no such split   ERR_NOMEM */
+ *  Errors: ERR_INVALID  a part outside the batch, no such split
+ *          ERR_NOMEM */
 charl_status charl__loader_create(const charl__loader_options *opt, charl__loader **out) CHARL_MUST_CHECK;
 
 /** Wait for the next step in order; its rows are in *slot until charl__loader_release.
  *  Blocks. Errors: what reading reported; ERR_INVALID past end_step, or if every slot is still
- * held. */
+ *  held. */
 charl_status charl__loader_next(charl__loader *l, int64_t *step, int *slot) CHARL_MUST_CHECK;
 
 /** Give the oldest slot held back to be filled again. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "charl/data_schema.h"
 
 enum { SHOWN = 8, SHOWN_BYTES = 60 };
@@ -76,7 +76,7 @@ static charl_status sort_names(const char *list, name **out, int64_t *n)
     name *sorted = NULL;
 
     *n = charl_names_count(list);
-    CHARL_TRY(charl_alloc_array(*n + 1, sizeof *sorted, &sorted));
+    CHARL_TRY(charl__alloc_array(*n + 1, sizeof *sorted, &sorted));
     for (int64_t i = 0; next_name(&at, &sorted[i]); i++) {
         sorted[i].index = i;
     }
@@ -108,7 +108,7 @@ charl_status charl_names_match(const char *of, const char *in, int64_t **index, 
     *index = NULL;
     *missing = NULL;
     CHARL_TRY_CLEANUP(sort_names(in, &sorted, &n));
-    CHARL_TRY_CLEANUP(charl_alloc_array(charl_names_count(of) + 1, sizeof **index, index));
+    CHARL_TRY_CLEANUP(charl__alloc_array(charl_names_count(of) + 1, sizeof **index, index));
     for (int64_t i = 0; next_name(&at, &one); i++) {
         const name *found = bsearch(&one, sorted, (size_t)n, sizeof *sorted, by_text);
 

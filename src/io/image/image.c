@@ -38,7 +38,7 @@ charl_status charl__pixels_create(const char *path, int64_t height, int64_t widt
     CHARL_REQUIRE(height > 0 && width > 0 && height <= CHARL__IMAGE_MAX_PIXELS / width, CHARL_ERR_DATA,
                   "%s: %lld x %lld pixels; at most %d are read", path, (long long)width, (long long)height,
                   CHARL__IMAGE_MAX_PIXELS);
-    CHARL_TRY(charl_alloc_array(height * width, 3, &out->rgb));
+    CHARL_TRY(charl__alloc_array(height * width, 3, &out->rgb));
     out->height = height;
     out->width = width;
     return CHARL_OK;
@@ -59,7 +59,7 @@ static charl_status read_file(const char *path, unsigned char **data, size_t *by
     CHARL_TRY_CLEANUP(charl__source_open(path, &s));
     n = charl__source_file_bytes(s);
     CHARL_REQUIRE_CLEANUP(n <= MAX_FILE_BYTES, CHARL_ERR_DATA, "%s: larger than %d bytes", path, MAX_FILE_BYTES);
-    CHARL_TRY_CLEANUP(charl_alloc((size_t)n, data));
+    CHARL_TRY_CLEANUP(charl__alloc((size_t)n, data));
     CHARL_TRY_CLEANUP(charl__source_exact(s, *data, (size_t)n, "the image"));
     *bytes = (size_t)n;
 cleanup:
@@ -128,13 +128,8 @@ charl_status charl__files_append(charl_image_files *f, const char *folder, const
     const size_t bytes = strlen(folder) + strlen(name) + 2;
     const bool slash = folder[0] && folder[strlen(folder) - 1] != '/';
 
-    if (f->count == f->capacity) {
-        const int64_t capacity = f->capacity ? 2 * f->capacity : 64;
-
-        CHARL_TRY(charl_realloc((size_t)capacity * sizeof *f->paths, &f->paths));
-        f->capacity = capacity;
-    }
-    CHARL_TRY(charl_alloc(bytes, &f->paths[f->count]));
+    CHARL_TRY(charl__grow(f->count, sizeof *f->paths, &f->paths));
+    CHARL_TRY(charl__alloc(bytes, &f->paths[f->count]));
     snprintf(f->paths[f->count++], bytes, "%s%s%s", folder, slash ? "/" : "", name);
     return CHARL_OK;
 }

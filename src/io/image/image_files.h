@@ -10,12 +10,12 @@ bool charl__is_image_name(const char *name);
 charl_status charl__files_append(charl_image_files *f, const char *folder, const char *name) CHARL_MUST_CHECK;
 
 /** Append the paths of the images in a folder, or of the folders in it, sorted by name and without
- * hidden ones. May append none. Errors: ERR_DATA, ERR_NOMEM. */
+ *  hidden ones. May append none. Errors: ERR_DATA, ERR_NOMEM. */
 charl_status charl__folder_list(const char *folder, bool folders, charl_image_files *out) CHARL_MUST_CHECK;
 
 /** charl_image_files_add, and folders with all that is in them, however deep: images of a folder
- * sorted by name, then those of its sub-folders. Hidden files and folders are left out. Errors: as
- * charl_image_files_add; ERR_DATA for folders deeper than 64. */
+ *  sorted by name, then those of its sub-folders. Hidden files and folders are left out. Errors: as
+ *  charl_image_files_add; ERR_DATA for folders deeper than 64. */
 charl_status charl__image_files_add_tree(charl_image_files *files, const char *path) CHARL_MUST_CHECK;
 
 #endif

@@ -53,7 +53,7 @@ charl_status charl__pixels_orient(charl__pixels *p, int orientation)
     if (orientation == 1) {
         return CHARL_OK;
     }
-    CHARL_TRY(charl_alloc_array(out.height * out.width, 3, &out.rgb));
+    CHARL_TRY(charl__alloc_array(out.height * out.width, 3, &out.rgb));
     for (int64_t y = 0; y < out.height; y++) {
         for (int64_t x = 0; x < out.width; x++) {
             const int64_t r = turns ? x : y, c = turns ? y : x;

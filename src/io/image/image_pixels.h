@@ -11,12 +11,12 @@ typedef struct charl__pixels {
 } charl__pixels;
 
 /** Memory for a picture of these extents, after a look at them: a file of a few bytes may claim
- * billions. Errors: ERR_DATA naming the file, ERR_NOMEM. */
+ *  billions. Errors: ERR_DATA naming the file, ERR_NOMEM. */
 charl_status charl__pixels_create(const char *path, int64_t height, int64_t width, charl__pixels *out) CHARL_MUST_CHECK;
 void charl__pixels_fini(charl__pixels *p);
 
 /** The picture in `bytes` bytes of a file. `out` starts as {0} and is to be given back even after a
- * failure. Errors: ERR_DATA naming the file, ERR_NOMEM. */
+ *  failure. Errors: ERR_DATA naming the file, ERR_NOMEM. */
 charl_status charl__png_decode(const char *path, const unsigned char *data, size_t bytes,
                                charl__pixels *out) CHARL_MUST_CHECK;
 charl_status charl__jpeg_decode(const char *path, const unsigned char *data, size_t bytes,

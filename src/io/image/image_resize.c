@@ -131,9 +131,9 @@ charl_status charl__pixels_resize(const charl__pixels *in, const charl_image_for
     double *row = NULL;
     taps ty = {0}, tx = {0};
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(3 * in->width, sizeof *row, &row));
-    CHARL_TRY_CLEANUP(charl_alloc_array(most_taps(&p.y), sizeof(double), &ty.weight));
-    CHARL_TRY_CLEANUP(charl_alloc_array(most_taps(&p.x), sizeof(double), &tx.weight));
+    CHARL_TRY_CLEANUP(charl__alloc_array(3 * in->width, sizeof *row, &row));
+    CHARL_TRY_CLEANUP(charl__alloc_array(most_taps(&p.y), sizeof(double), &ty.weight));
+    CHARL_TRY_CLEANUP(charl__alloc_array(most_taps(&p.x), sizeof(double), &tx.weight));
     memset(out, 0, (size_t)(format->channels * plane));
     for (int64_t y = 0; y < p.y.length; y++) {
         find_taps(&p.y, y, &ty);

@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
-#include "base/text.h"
+#include "base/numeric/hash.h"
+#include "base/text/text.h"
 #include "charl/dataset.h"
 #include "io/dataset/dataset_write.h"
+#include "io/import/import_csv.h"
 #include "io/import/import_table.h"
+#include "io/import/importer.h"
 
 enum { MAX_CLASSES = 100000, SLOTS = 1 << 18, MAX_ID = 100000, BLOCK_ROWS = 256 };
 
@@ -54,7 +56,7 @@ static charl_status add_class(csv_import *c, const char *name)
                   "classes; HINT a target that is a number needs --regression",
                   charl__table_place(&c->table), charl__table_column(&c->table, c->label[0]), MAX_CLASSES);
     CHARL_REQUIRE(!why, CHARL_ERR_DATA, "%s: a class name %s", charl__table_place(&c->table), why);
-    CHARL_TRY(charl_strdup(name, &c->names[c->n_classes]));
+    CHARL_TRY(charl__strdup(name, &c->names[c->n_classes]));
     c->slots[slot] = ++c->n_classes;
     return CHARL_OK;
 }
@@ -115,8 +117,8 @@ static charl_status find_labels(csv_import *c, const char *wanted)
     bool one = !wanted || !strchr(wanted, ',');
     char *copy = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *c->label, &c->label));
-    CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *c->is_label, &c->is_label));
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *c->label, &c->label));
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *c->is_label, &c->is_label));
     for (int i = 0; wanted && i < n; i++) {
         one = one || strcmp(charl__table_field(&c->table, i), wanted) == 0;
     }
@@ -124,7 +126,7 @@ static charl_status find_labels(csv_import *c, const char *wanted)
         CHARL_TRY_CLEANUP(add_label(c, wanted));
         goto cleanup;
     }
-    CHARL_TRY_CLEANUP(charl_strdup(wanted, &copy));
+    CHARL_TRY_CLEANUP(charl__strdup(wanted, &copy));
     for (char *name = copy, *next; name; name = next) {
         next = strchr(name, ',');
         if (next) {
@@ -274,8 +276,8 @@ static charl_status second_pass(csv_import *c, charl__writer *w)
     int filled = 0;
     bool more;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array((int64_t)k * BLOCK_ROWS, sizeof *x, &x));
-    CHARL_TRY_CLEANUP(charl_alloc_array((int64_t)m * BLOCK_ROWS, sizeof *y, &y));
+    CHARL_TRY_CLEANUP(charl__alloc_array((int64_t)k * BLOCK_ROWS, sizeof *x, &x));
+    CHARL_TRY_CLEANUP(charl__alloc_array((int64_t)m * BLOCK_ROWS, sizeof *y, &y));
     CHARL_TRY_CLEANUP(charl__table_rewind(&c->table));
     for (;;) {
         CHARL_TRY_CLEANUP(charl__table_next(&c->table, &more));
@@ -317,7 +319,7 @@ static charl_status write_names(const csv_import *c, charl__writer *w)
     int n = 0;
 
     if (c->table.names) {
-        CHARL_TRY_CLEANUP(charl_alloc_array(c->table.n_columns, sizeof *names, &names));
+        CHARL_TRY_CLEANUP(charl__alloc_array(c->table.n_columns, sizeof *names, &names));
         for (int i = 0; i < c->table.n_columns; i++) {
             if (!c->is_label[i]) {
                 names[n++] = c->table.names[i];
@@ -360,8 +362,8 @@ charl_status charl_import_csv(const char *path, const charl_csv_options *csv, co
 
     csv = csv ? csv : &none;
     c.regression = csv->regression;
-    CHARL_TRY_CLEANUP(charl_alloc_array(MAX_CLASSES, sizeof *c.names, &c.names));
-    CHARL_TRY_CLEANUP(charl_alloc_array(SLOTS, sizeof *c.slots, &c.slots));
+    CHARL_TRY_CLEANUP(charl__alloc_array(MAX_CLASSES, sizeof *c.names, &c.names));
+    CHARL_TRY_CLEANUP(charl__alloc_array(SLOTS, sizeof *c.slots, &c.slots));
     CHARL_TRY_CLEANUP(charl__table_open(&c.table, path, csv->separator));
     CHARL_TRY_CLEANUP(first_pass(&c, csv));
     spec.kind = c.regression ? CHARL_DATASET_REGRESSION : CHARL_DATASET_TABLE;
@@ -379,3 +381,56 @@ cleanup:
     close_import(&c);
     return st;
 }
+
+typedef struct csv_settings {
+    charl_csv_options csv;
+    const char *separator;
+} csv_settings;
+
+static bool check_settings(const void *settings, const char **key, char *reason)
+{
+    char separator;
+
+    *key = "separator";
+    snprintf(reason, CHARL_REASON_BYTES, CHARL_CSV_SEPARATOR);
+    return charl_csv_separator(((const csv_settings *)settings)->separator, &separator);
+}
+
+static charl_status run_csv(const void *settings, const char *const *files, int n, const char *out,
+                            const charl_import_options *opt)
+{
+    const csv_settings *s = settings;
+    charl_csv_options csv = s->csv;
+
+    (void)n;
+    CHARL_REQUIRE(charl_csv_separator(s->separator, &csv.separator), CHARL_ERR_CONFIG,
+                  "separator: " CHARL_CSV_SEPARATOR);
+    return charl_import_csv(files[0], &csv, out, opt);
+}
+
+static const charl_key keys[] = {
+    {"label", CHARL_KEY_TEXT, offsetof(csv_settings, csv.label), NULL, false,
+     "target column, by name or index from 0 (default: the last); A,B,C: several binary targets "
+     "or, "
+     "with --regression, several numbers",
+     NULL},
+    {"regression", CHARL_KEY_BOOL, offsetof(csv_settings, csv.regression), NULL, false,
+     "the target is a number instead of a class", NULL},
+    {"separator", CHARL_KEY_TEXT, offsetof(csv_settings, separator), NULL, false,
+     "field separator (default: comma); tab for tabs", NULL},
+    {"header", CHARL_KEY_CHOICE, offsetof(csv_settings, csv.header), NULL, false,
+     "whether the first line names the columns (default: auto, yes if it contains no numbers)", "auto|yes|no"},
+};
+static const csv_settings defaults = {.separator = ","};
+
+const charl_importer charl__importer_csv = {
+    .row.name = "csv",
+    .row.help = "a table, one sample per row",
+    CHARL_KEYS(keys),
+    CHARL_DEFAULTS(defaults),
+    .row.check = check_settings,
+    .files = "FILE",
+    .group = 1,
+    .most = 1,
+    .run = run_csv,
+};

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "charl/dataset.h"
 #include "io/import/import_csv.h"
 
 enum { INPUT = 1 << 16, MAX_RECORD = 1 << 24, END = -1 };
@@ -23,12 +24,20 @@ struct charl__csv {
     size_t n_fields, max_fields;
 };
 
+bool charl_csv_separator(const char *text, char *out)
+{
+    const bool tab = strcmp(text, "\\t") == 0 || strcmp(text, "tab") == 0;
+
+    *out = tab ? '\t' : text[0];
+    return tab || (text[0] && !text[1] && !strchr("\"\r\n", text[0]));
+}
+
 charl_status charl__csv_create(charl__source *s, char separator, charl__csv **out)
 {
     charl__csv *c = NULL;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc(sizeof *c, &c));
+    CHARL_TRY(charl__alloc(sizeof *c, &c));
     c->source = s;
     c->separator = separator;
     c->line = 1;
@@ -76,7 +85,7 @@ static charl_status push(charl__csv *c, char byte)
     if (c->length == c->capacity) {
         const size_t capacity = c->capacity ? 2 * c->capacity : 1024;
 
-        CHARL_TRY(charl_realloc(capacity, &c->text));
+        CHARL_TRY(charl__realloc(capacity, &c->text));
         c->capacity = capacity;
     }
     c->text[c->length++] = byte;
@@ -88,7 +97,7 @@ static charl_status begin_field(charl__csv *c)
     if (c->n_fields == c->max_fields) {
         const size_t most = c->max_fields ? 2 * c->max_fields : 64;
 
-        CHARL_TRY(charl_realloc(most * sizeof *c->starts, &c->starts));
+        CHARL_TRY(charl__realloc(most * sizeof *c->starts, &c->starts));
         c->max_fields = most;
     }
     c->starts[c->n_fields++] = c->length;

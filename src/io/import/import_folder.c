@@ -7,10 +7,11 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "io/dataset/dataset_write.h"
 #include "io/image/image_files.h"
 #include "io/import/import_csv.h"
+#include "io/import/importer.h"
 
 enum { MAX_CLASSES = 100000, MAX_ID = 100000, BLOCK_BYTES = 1 << 20, MAX_SIDE = 4096 };
 
@@ -125,7 +126,7 @@ static charl_status collect(collection *c)
     } else {
         CHARL_TRY_CLEANUP(collect_classes(c));
     }
-    CHARL_TRY_CLEANUP(charl_alloc_array(c->images.count, sizeof *c->label, &c->label));
+    CHARL_TRY_CLEANUP(charl__alloc_array(c->images.count, sizeof *c->label, &c->label));
 cleanup:
     charl__text_fini(&list);
     return st;
@@ -153,7 +154,7 @@ static charl_status find_classes(const collection *c, classes *out)
 {
     const int64_t n = c->labels.count;
 
-    CHARL_TRY(charl_alloc_array(n, sizeof *out->names, &out->names));
+    CHARL_TRY(charl__alloc_array(n, sizeof *out->names, &out->names));
     memcpy(out->names, c->labels.paths, (size_t)n * sizeof *out->names);
     qsort(out->names, (size_t)n, sizeof *out->names, by_name);
     out->ids = c->listed;
@@ -197,8 +198,8 @@ static charl_status copy(const collection *c, const charl_image_format *format, 
     int32_t *y = NULL;
     int64_t filled = 0;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(block, (size_t)bytes, &x));
-    CHARL_TRY_CLEANUP(charl_alloc_array(block, sizeof *y, &y));
+    CHARL_TRY_CLEANUP(charl__alloc_array(block, (size_t)bytes, &x));
+    CHARL_TRY_CLEANUP(charl__alloc_array(block, sizeof *y, &y));
     for (int64_t i = 0; i < c->images.count; i++) {
         const int64_t k = charl_order_row(0, c->images.count, true, i);
 
@@ -278,3 +279,41 @@ cleanup:
     collection_fini(&c[1]);
     return st;
 }
+
+typedef struct images_settings {
+    int64_t size[2]; /* height, width */
+    int channels;    /* 0: 1, 1: 3 */
+    int fit;         /* charl_image_fit */
+} images_settings;
+
+static charl_status run_images(const void *settings, const char *const *files, int n, const char *out,
+                               const charl_import_options *opt)
+{
+    const images_settings *s = settings;
+    const charl_image_format format = {
+        .channels = s->channels ? 3 : 1, .height = s->size[0], .width = s->size[1], .fit = (charl_image_fit)s->fit};
+
+    return charl_import_images((const char *const[2]){files[0], n == 2 ? files[1] : NULL}, &format, out, opt);
+}
+
+static const charl_key keys[] = {
+    {"size", CHARL_KEY_PAIR, offsetof(images_settings, size), "[1,4096]", true,
+     "height and width of every sample, as in 32x48; one number for a square (required)", NULL},
+    {"channels", CHARL_KEY_CHOICE, offsetof(images_settings, channels), NULL, false,
+     "1 for grayscale, 3 for RGB (default 3)", "1|3"},
+    {"fit", CHARL_KEY_CHOICE, offsetof(images_settings, fit), NULL, false,
+     "how to handle another aspect ratio: crop (center crop, default), stretch or pad", "crop|stretch|pad"},
+};
+static const images_settings defaults = {.channels = 1};
+
+const charl_importer charl__importer_images = {
+    .row.name = "images",
+    .row.help = "PNG and JPEG files, a folder per class or labels in FOLDER/labels.csv",
+    CHARL_KEYS(keys),
+    CHARL_DEFAULTS(defaults),
+    .files = "FOLDER [FOLDER]",
+    .group = 1,
+    .most = 2,
+    .note = "The second folder becomes the validation set, with --val-split the test set.",
+    .run = run_images,
+};

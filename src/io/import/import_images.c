@@ -6,6 +6,7 @@
 #include "charl/dataset.h"
 #include "io/dataset/dataset_write.h"
 #include "io/import/import_source.h"
+#include "io/import/importer.h"
 
 enum {
     BLOCK_BYTES = 1 << 20,
@@ -93,9 +94,9 @@ static charl_status idx_copy(idx_pair *p, charl__writer *w)
     unsigned char *labels = NULL;
     int32_t *y = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(block, (size_t)bytes, &x));
-    CHARL_TRY_CLEANUP(charl_alloc_array(block, 1, &labels));
-    CHARL_TRY_CLEANUP(charl_alloc_array(block, sizeof *y, &y));
+    CHARL_TRY_CLEANUP(charl__alloc_array(block, (size_t)bytes, &x));
+    CHARL_TRY_CLEANUP(charl__alloc_array(block, 1, &labels));
+    CHARL_TRY_CLEANUP(charl__alloc_array(block, sizeof *y, &y));
     for (int64_t i = 0; i < p->n; i += block) {
         const int64_t n = p->n - i < block ? p->n - i : block;
 
@@ -175,8 +176,8 @@ static charl_status cifar_copy(const char *path, charl__writer *w)
     int64_t left;
 
     CHARL_TRY_CLEANUP(charl__source_open(path, &s));
-    CHARL_TRY_CLEANUP(charl_alloc_array(CIFAR_BLOCK, CIFAR_RECORD, &records));
-    CHARL_TRY_CLEANUP(charl_alloc_array(CIFAR_BLOCK, CIFAR_PIXELS, &x));
+    CHARL_TRY_CLEANUP(charl__alloc_array(CIFAR_BLOCK, CIFAR_RECORD, &records));
+    CHARL_TRY_CLEANUP(charl__alloc_array(CIFAR_BLOCK, CIFAR_PIXELS, &x));
     left = charl__source_file_bytes(s) / CIFAR_RECORD;
     for (int64_t at = 0; left > 0;) {
         const int64_t n = left < CIFAR_BLOCK ? left : CIFAR_BLOCK;
@@ -231,3 +232,49 @@ cleanup:
     charl__writer_destroy(w);
     return st;
 }
+
+/* idx */
+static charl_status run_idx(const void *settings, const char *const *files, int n, const char *out,
+                            const charl_import_options *opt)
+{
+    (void)settings;
+    return charl_import_idx((const char *const[2]){files[0], n == 4 ? files[2] : NULL},
+                            (const char *const[2]){files[1], n == 4 ? files[3] : NULL}, out, opt);
+}
+
+const charl_importer charl__importer_idx = {
+    .row.name = "idx",
+    .row.help = "MNIST's format, plain or .gz",
+    .files = "IMAGES LABELS [IMAGES LABELS]",
+    .group = 2,
+    .most = 4,
+    .note = "The second pair becomes the validation set, with --val-split the test set.",
+    .run = run_idx,
+};
+
+/* cifar10 */
+typedef struct cifar_settings {
+    const char *test;
+} cifar_settings;
+
+static charl_status run_cifar10(const void *settings, const char *const *files, int n, const char *out,
+                                const charl_import_options *opt)
+{
+    return charl_import_cifar10(files, n, ((const cifar_settings *)settings)->test, out, opt);
+}
+
+static const charl_key cifar_keys[] = {
+    {"test", CHARL_KEY_TEXT, offsetof(cifar_settings, test), NULL, false,
+     "held-out batch, used as validation set, with --val-split as test set", NULL},
+};
+static const cifar_settings cifar_defaults = {NULL};
+
+const charl_importer charl__importer_cifar10 = {
+    .row.name = "cifar10",
+    .row.help = "CIFAR-10, binary version",
+    CHARL_KEYS(cifar_keys),
+    CHARL_DEFAULTS(cifar_defaults),
+    .files = "BATCH...",
+    .group = 1,
+    .run = run_cifar10,
+};

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "charl/dataset.h"
 #include "io/dataset/dataset_write.h"
+#include "io/import/importer.h"
 
 enum { MAX_HEADER = 65536, BLOCK_BYTES = 1 << 20, MAX_ROW = 1 << 28 };
 
@@ -92,7 +93,7 @@ charl_status charl__npy_open(charl__npy *a, const char *path)
     CHARL_TRY_CLEANUP(charl__source_exact(a->source, length, head[6] == 1 ? 2 : 4, "the .npy header"));
     bytes = length[0] | (size_t)length[1] << 8 | (size_t)length[2] << 16 | (size_t)length[3] << 24;
     CHARL_REQUIRE_CLEANUP(bytes < MAX_HEADER, CHARL_ERR_DATA, "%s: header of %zu bytes", path, bytes);
-    CHARL_TRY_CLEANUP(charl_alloc(bytes + 1, &header));
+    CHARL_TRY_CLEANUP(charl__alloc(bytes + 1, &header));
     CHARL_TRY_CLEANUP(charl__source_exact(a->source, header, bytes, "the .npy header"));
     CHARL_TRY_CLEANUP(parse_type(a, path, value_of(header, "descr")));
     order = value_of(header, "fortran_order");
@@ -210,9 +211,9 @@ static charl_status copy(charl__npy *x, charl__npy *y, const charl__writer_spec 
     unsigned char *xs = NULL;
     unsigned char *ys = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(block, (size_t)largest, &raw));
-    CHARL_TRY_CLEANUP(charl_alloc_array(block, (size_t)x_bytes, &xs));
-    CHARL_TRY_CLEANUP(charl_alloc_array(block, (size_t)y_bytes, &ys));
+    CHARL_TRY_CLEANUP(charl__alloc_array(block, (size_t)largest, &raw));
+    CHARL_TRY_CLEANUP(charl__alloc_array(block, (size_t)x_bytes, &xs));
+    CHARL_TRY_CLEANUP(charl__alloc_array(block, (size_t)y_bytes, &ys));
     for (int64_t i = 0; i < spec->rows; i += block) {
         const int64_t n = spec->rows - i < block ? spec->rows - i : block;
 
@@ -279,3 +280,20 @@ cleanup:
     charl__npy_close(&a[1]);
     return st;
 }
+
+static charl_status run_npy(const void *settings, const char *const *files, int n, const char *out,
+                            const charl_import_options *opt)
+{
+    (void)settings;
+    (void)n;
+    return charl_import_npy(files[0], files[1], out, opt);
+}
+
+const charl_importer charl__importer_npy = {
+    .row.name = "npy",
+    .row.help = "NumPy arrays",
+    .files = "X Y",
+    .group = 2,
+    .most = 2,
+    .run = run_npy,
+};

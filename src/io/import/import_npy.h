@@ -1,8 +1,8 @@
 #ifndef CHARL_IO_IMPORT_IMPORT_NPY_H
 #define CHARL_IO_IMPORT_IMPORT_NPY_H
 /** NumPy's .npy format: a magic number, a version, the length of a header that is a Python
- * dictionary literal, then the elements. Only the three keys that NumPy itself writes are
- * understood. */
+ *  dictionary literal, then the elements. Only the three keys that NumPy itself writes are
+ *  understood. */
 #include "charl/shape.h"
 #include "io/import/import_source.h"
 
@@ -17,7 +17,7 @@ typedef struct charl__npy {
 } charl__npy;
 
 /** Open `path` and read the header; `a` is zeroed before. Needs close on every path. Errors:
- * ERR_DATA for what is no .npy file, in Fortran order, big-endian, or of another type. */
+ *  ERR_DATA for what is no .npy file, in Fortran order, big-endian, or of another type. */
 charl_status charl__npy_open(charl__npy *a, const char *path) CHARL_MUST_CHECK;
 void charl__npy_close(charl__npy *a);
 /** The whole array is one row. Before the first read. */

@@ -53,8 +53,8 @@ charl_status charl__source_open(const char *path, charl__source **out)
     charl__source *s = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *s, &s));
-    CHARL_TRY_CLEANUP(charl_strdup(path, &s->path));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *s, &s));
+    CHARL_TRY_CLEANUP(charl__strdup(path, &s->path));
     CHARL_TRY_CLEANUP(open_gz(s));
     *out = s;
     s = NULL;

@@ -1,7 +1,7 @@
 #ifndef CHARL_IO_IMPORT_IMPORT_SOURCE_H
 #define CHARL_IO_IMPORT_IMPORT_SOURCE_H
 /** A file to import from, plain or gzip, read from front to back. Every failure is ERR_DATA or
- * ERR_IO and names the file and the byte (of the unpacked contents). */
+ *  ERR_IO and names the file and the byte (of the unpacked contents). */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

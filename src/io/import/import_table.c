@@ -44,7 +44,7 @@ static charl_status check_unique(const charl__table *t)
     charl_status st = CHARL_OK;
     char **sorted = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(t->n_columns, sizeof *sorted, &sorted));
+    CHARL_TRY_CLEANUP(charl__alloc_array(t->n_columns, sizeof *sorted, &sorted));
     memcpy(sorted, t->names, (size_t)t->n_columns * sizeof *sorted);
     qsort(sorted, (size_t)t->n_columns, sizeof *sorted, by_name);
     for (int i = 1; i < t->n_columns; i++) {
@@ -59,7 +59,7 @@ cleanup:
 
 charl_status charl__table_take_header(charl__table *t)
 {
-    CHARL_TRY(charl_alloc_array(t->n_columns, sizeof *t->names, &t->names));
+    CHARL_TRY(charl__alloc_array(t->n_columns, sizeof *t->names, &t->names));
     for (int i = 0; i < t->n_columns; i++) {
         const char *name = charl__csv_field(t->csv, i), *why = charl__name_fault(name);
 
@@ -68,7 +68,7 @@ charl_status charl__table_take_header(charl__table *t)
                       "%s: column %d has no name; HINT name it in the header, or remove it (from "
                       "pandas: to_csv(..., index=False))",
                       charl__table_place(t), i);
-        CHARL_TRY(charl_strdup(name, &t->names[i]));
+        CHARL_TRY(charl__strdup(name, &t->names[i]));
     }
     CHARL_TRY(check_unique(t));
     t->first = false;

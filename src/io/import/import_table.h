@@ -1,11 +1,11 @@
 #ifndef CHARL_IO_IMPORT_IMPORT_TABLE_H
 #define CHARL_IO_IMPORT_IMPORT_TABLE_H
 /** A CSV file as a table: names of columns, rows of one width, numbers out of fields. The importer
- * and predictions read tables through this, so that both parse alike.
+ *  and predictions read tables through this, so that both parse alike.
  *
  *      charl__table_open(path, ',', &t);
  *      if (looks_like_names(t)) charl__table_take_header(t);   // the first line is there to look
- * at while (charl__table_next(t, &more), more) charl__table_number(t, column, &value);
+ *  at while (charl__table_next(t, &more), more) charl__table_number(t, column, &value);
  */
 #include "io/import/import_csv.h"
 
@@ -19,12 +19,12 @@ typedef struct charl__table {
 } charl__table;
 
 /** Open `path` and read the first line. Needs close on every path. Errors: as charl__source_open;
- * ERR_DATA for a file without a line; ERR_CONFIG for an unusable separator. */
+ *  ERR_DATA for a file without a line; ERR_CONFIG for an unusable separator. */
 charl_status charl__table_open(charl__table *t, const char *path, char separator) CHARL_MUST_CHECK;
 void charl__table_close(charl__table *t);
 
 /** The first line holds the names of the columns. Errors: ERR_DATA for a name that is missing, that
- * stands twice, or that charl__name_fault refuses. */
+ *  stands twice, or that charl__name_fault refuses. */
 charl_status charl__table_take_header(charl__table *t) CHARL_MUST_CHECK;
 
 /** The next row; *more is false at the end. Errors: ERR_DATA for one of another width. */
@@ -38,13 +38,13 @@ const char *charl__table_field(const charl__table *t, int column);
 /** "FILE:LINE" of the row at hand. Borrowed until the next call on this thread. */
 const char *charl__table_place(const charl__table *t);
 /** How messages call a column: its name in quotes, or its number from 0. Borrowed until the next
- * call on this thread. */
+ *  call on this thread. */
 const char *charl__table_column(const charl__table *t, int column);
 
 /** Whether a field is a decimal number and nothing else. */
 bool charl__is_number(const char *text);
 /** The field as f32. Errors: ERR_DATA, naming line and column, when it is empty, no number or too
- * large. */
+ *  large. */
 charl_status charl__table_number(const charl__table *t, int column, float *out) CHARL_MUST_CHECK;
 
 #endif

@@ -4,14 +4,16 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text/text.h"
 #include "charl/dataset.h"
+#include "charl/key.h"
 #include "io/dataset/dataset_write.h"
 #include "io/import/make_private.h"
 
 enum { BLOCK = 256, COLUMNS = 8, PIXELS = CHARL__DIGIT_SIZE * CHARL__DIGIT_SIZE };
 
 typedef struct maker {
-    const char *kind;
+    charl_row row;          /* without keys */
     const char *streams[2]; /* of training and validation samples */
     charl__writer_spec spec;
     const char *columns;
@@ -40,7 +42,7 @@ static void sample_regression(charl__draw *d, void *x, void *y)
 }
 
 static const maker makers[] = {
-    {"digits",
+    {{.name = "digits", .help = "28x28 images of ten classes"},
      {"digits.train", "digits.val"},
      {.kind = CHARL_DATASET_IMAGES,
       .x_dtype = CHARL_U8,
@@ -48,7 +50,7 @@ static const maker makers[] = {
       .classes = 10},
      NULL,
      sample_digit},
-    {"regression",
+    {{.name = "regression", .help = "a smooth function of eight columns, with noise"},
      {"regression.train", "regression.val"},
      {.kind = CHARL_DATASET_REGRESSION,
       .x_dtype = CHARL_F32,
@@ -59,6 +61,18 @@ static const maker makers[] = {
      sample_regression},
 };
 
+enum { MAKERS = sizeof makers / sizeof *makers };
+
+const char *charl_make_kind_name(int i)
+{
+    return i >= 0 && i < MAKERS ? makers[i].row.name : NULL;
+}
+
+const char *charl_make_kind_help(int i)
+{
+    return i >= 0 && i < MAKERS ? makers[i].row.help : NULL;
+}
+
 static charl_status generate(const maker *m, const charl_make_options *opt, charl__writer *w)
 {
     charl_status st = CHARL_OK;
@@ -66,8 +80,8 @@ static charl_status generate(const maker *m, const charl_make_options *opt, char
     unsigned char *x = NULL;
     uint32_t *y = NULL; /* i32 or f32 */
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(BLOCK, x_bytes, &x));
-    CHARL_TRY_CLEANUP(charl_alloc_array(BLOCK, sizeof *y, &y));
+    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK, x_bytes, &x));
+    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK, sizeof *y, &y));
     for (int s = 0; s < 2; s++) {
         const int64_t total = s == 0 ? opt->n_train : opt->n_val;
 
@@ -95,13 +109,15 @@ charl_status charl_dataset_make(const char *path, const charl_make_options *opt)
     const maker *m = NULL;
     charl__writer_spec spec;
     charl__writer *w = NULL;
+    char names[128];
 
-    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
-        if (opt->kind && strcmp(opt->kind, makers[i].kind) == 0) {
+    for (int i = 0; i < MAKERS; i++) {
+        if (opt->kind && strcmp(opt->kind, makers[i].row.name) == 0) {
             m = &makers[i];
         }
     }
-    CHARL_REQUIRE_CLEANUP(m, CHARL_ERR_CONFIG, "cannot make \"%s\" (digits or regression)", opt->kind ? opt->kind : "");
+    CHARL_REQUIRE_CLEANUP(m, CHARL_ERR_CONFIG, "cannot make \"%s\"; the kinds are %s", opt->kind ? opt->kind : "",
+                          charl__text_names(charl_make_kind_name, names, sizeof names));
     CHARL_REQUIRE_CLEANUP(opt->n_train >= 1 && opt->n_val >= 0, CHARL_ERR_CONFIG,
                           "%lld training and %lld validation samples", (long long)opt->n_train, (long long)opt->n_val);
     spec = m->spec;

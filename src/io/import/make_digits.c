@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/numeric/hash.h"
 #include "io/import/make_private.h"
 
 enum { SIZE = CHARL__DIGIT_SIZE, STEPS = 6, GRID = 4 };

@@ -1,11 +1,11 @@
 #ifndef CHARL_IO_IMPORT_MAKE_PRIVATE_H
 #define CHARL_IO_IMPORT_MAKE_PRIVATE_H
 /** Pieces of the synthetic datasets. Arithmetic is +, -, *, / and sqrt of doubles only, which IEEE
- * 754 defines to the bit. */
+ *  754 defines to the bit. */
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/rng.h"
+#include "base/numeric/rng.h"
 
 /** Successive draws of one stream, a function of (seed, sample, name). */
 typedef struct charl__draw {
@@ -25,7 +25,7 @@ double charl__draw_bell(charl__draw *d);
 enum { CHARL__DIGIT_SIZE = 28, CHARL__STROKE_POINTS = 16, CHARL__GLYPH_STROKES = 3 };
 
 /** One pen stroke in the unit square, y pointing down: straight lines or a smooth curve through the
- * points. */
+ *  points. */
 typedef struct charl__stroke {
     bool curved;
     int n;

@@ -86,7 +86,7 @@ charl_status charl__rows_open(const charl__rows_options *o, charl__rows **out)
     charl__rows *r = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *r, &r));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *r, &r));
     r->o = *o;
     r->s = o->schema;
     r->path = o->paths[0];

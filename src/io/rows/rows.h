@@ -1,16 +1,16 @@
 #ifndef CHARL_IO_ROWS_ROWS_H
 #define CHARL_IO_ROWS_ROWS_H
 /** Samples from anywhere, as a model takes them: a CSV file, a NumPy array, image files or a data
- * set, read from front to back in batches.
+ *  set, read from front to back in batches.
  *
  *      charl__rows_open(&options, &rows);
  *      do charl__rows_next(rows, 64, x, y, &n); while (n > 0);
  *
  *  A schema says what comes out: type, shape and order of the columns of x, classes and targets of
- * y. Columns, classes and targets are found by name; what cannot be is refused, or taken by
- * position with a note. Memory does not grow with the rows. Everything belongs to one thread.
+ *  y. Columns, classes and targets are found by name; what cannot be is refused, or taken by
+ *  position with a note. Memory does not grow with the rows. Everything belongs to one thread.
  */
-#include "base/text.h"
+#include "base/text/text.h"
 #include "charl/data_schema.h"
 #include "charl/image.h"
 
@@ -32,9 +32,11 @@ typedef struct charl__rows_options {
                                NULL: any */
 } charl__rows_options;
 
-/** Open the source; what it is follows from its contents. *out is owned, NULL on failure. Errors:
- * ERR_DATA  it cannot be read, or does not have what the model takes; the message names the file
- * and what is missing   ERR_CONFIG  options that do not go with it   ERR_IO, ERR_NOMEM. */
+/** Open the source; what it is follows from its contents. *out is owned, NULL on failure.
+ *  Errors: ERR_DATA    it cannot be read, or does not have what the model takes; the message names the file and what is
+ *                      missing
+ *          ERR_CONFIG  options that do not go with it
+ *          ERR_IO, ERR_NOMEM */
 charl_status charl__rows_open(const charl__rows_options *o, charl__rows **out) CHARL_MUST_CHECK;
 /** NULL is a no-op. */
 void charl__rows_close(charl__rows *r);
@@ -43,7 +45,7 @@ void charl__rows_close(charl__rows *r);
  *
  *  x  [most, x_shape]  x_dtype of the schema, written
  *  y  [most, y_shape]  y_dtype of the schema, written where charl__rows_has_targets: a class or
- * flag is -1, a value NaN where the row does not have it
+ *  flag is -1, a value NaN where the row does not have it
  *
  *  Errors: ERR_DATA, naming file and line, row or image; ERR_IO; ERR_NOMEM. */
 charl_status charl__rows_next(charl__rows *r, int64_t most, void *x, void *y, int64_t *n) CHARL_MUST_CHECK;
@@ -53,18 +55,18 @@ bool charl__rows_has_targets(const charl__rows *r);
 /** What is read, in a word: "val", "images", or the name of the file. */
 const char *charl__rows_subject(const charl__rows *r);
 /** Name of row i of those that next returned last: an image's path, or the field of the id column.
- * NULL: rows have no names. Borrowed until next. */
+ *  NULL: rows have no names. Borrowed until next. */
 const char *charl__rows_name(const charl__rows *r, int64_t i);
 /** The files, where each row is one; else NULL. Borrowed. */
 const charl_image_files *charl__rows_files(const charl__rows *r);
 
 /** How many rows there are in all; before the first next. A CSV file is read once for it. Errors:
- * as charl__rows_next. */
+ *  as charl__rows_next. */
 charl_status charl__rows_count(charl__rows *r, int64_t *n) CHARL_MUST_CHECK;
 
 /** What the user should know, known after open and at the end: lines of text since the last call,
- * or NULL. warnings: what may make answers wrong; else what was only left out. The caller's, free
- * with charl_free. */
+ *  or NULL. warnings: what may make answers wrong; else what was only left out. The caller's, free
+ *  with charl_free. */
 char *charl__rows_take_notes(charl__rows *r, bool warnings);
 
 #endif

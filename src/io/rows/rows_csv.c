@@ -107,7 +107,7 @@ static charl_status note_ignored(charl__rows *r, const csv_rows *c)
     bool *used = NULL;
     int n = 0;
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(c->table.n_columns, sizeof *used, &used));
+    CHARL_TRY_CLEANUP(charl__alloc_array(c->table.n_columns, sizeof *used, &used));
     for (int64_t i = 0; i < c->n_columns; i++) {
         used[c->column[i]] = true;
     }
@@ -165,7 +165,7 @@ static charl_status find_by_place(charl__rows *r, csv_rows *c)
                                      "others are left out"
                                    : "its training data had no names, so the columns must be those, "
                                      "in that order, without the target");
-    CHARL_TRY(charl_alloc_array(c->n_columns, sizeof *c->column, &c->column));
+    CHARL_TRY(charl__alloc_array(c->n_columns, sizeof *c->column, &c->column));
     for (int i = 0; i < c->table.n_columns; i++) {
         bool taken = i == c->id;
 
@@ -212,7 +212,7 @@ static charl_status sort_classes(const charl__rows *r, csv_rows *c)
     if (c->n_classes == 0) {
         return CHARL_OK;
     }
-    CHARL_TRY(charl_alloc_array(c->n_classes, sizeof *c->classes, &c->classes));
+    CHARL_TRY(charl__alloc_array(c->n_classes, sizeof *c->classes, &c->classes));
     for (int64_t i = 0; i < c->n_classes; i++) {
         c->classes[i] = (class_name){at, strcspn(at, "\n"), (int32_t)i};
         at += c->classes[i].length + 1;
@@ -232,7 +232,7 @@ static charl_status open_csv(charl__rows *r)
         r->path, r->o.model, charl__rows_sample_text(r->s),
         r->s->kind == CHARL_DATASET_IMAGES ? "give it PNG or JPEG files, folders of them, or a .npy array"
                                            : "give it a .npy array or an HDF5 file");
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *c, &c));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *c, &c));
     r->self = c;
     CHARL_TRY_CLEANUP(charl__table_open(&c->table, r->path, r->o.separator));
     if (is_header(r, &c->table)) {
@@ -346,7 +346,7 @@ static charl_status keep_id(csv_rows *c, int64_t row)
     if (row >= c->id_capacity) {
         const int64_t capacity = row < 64 ? 64 : 2 * row;
 
-        CHARL_TRY(charl_realloc((size_t)capacity * sizeof *c->id_at, &c->id_at));
+        CHARL_TRY(charl__realloc((size_t)capacity * sizeof *c->id_at, &c->id_at));
         c->id_capacity = capacity;
     }
     field = charl__table_field(&c->table, c->id);

@@ -70,7 +70,7 @@ static charl_status open_dataset(charl__rows *r)
     split_rows *d = NULL;
     char *notes = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *d, &d));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *d, &d));
     r->self = d;
     CHARL_TRY_CLEANUP(open_whole(r, d));
     CHARL_TRY_CLEANUP(charl_dataset_map(d->ds, r->s, r->o.model, false, &notes));
@@ -104,9 +104,9 @@ static charl_status reserve(const charl__rows *r, split_rows *d, int64_t most)
     charl_free(d->y);
     d->index = NULL;
     d->x = d->y = NULL;
-    CHARL_TRY(charl_alloc_array(most, sizeof *d->index, &d->index));
-    CHARL_TRY(charl_alloc_array(most * charl_shape_count(&r->s->x_shape), sizeof(uint32_t), &d->x));
-    CHARL_TRY(charl_alloc_array(most * charl_shape_count(&r->s->y_shape), sizeof(uint32_t), &d->y));
+    CHARL_TRY(charl__alloc_array(most, sizeof *d->index, &d->index));
+    CHARL_TRY(charl__alloc_array(most * charl_shape_count(&r->s->x_shape), sizeof(uint32_t), &d->x));
+    CHARL_TRY(charl__alloc_array(most * charl_shape_count(&r->s->y_shape), sizeof(uint32_t), &d->y));
     d->capacity = most;
     return CHARL_OK;
 }

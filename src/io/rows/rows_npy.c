@@ -33,7 +33,7 @@ static charl_status open_npy(charl__rows *r)
     const charl_shape *item;
     char have[CHARL_SHAPE_TEXT];
 
-    CHARL_TRY(charl_alloc(sizeof *f, &f));
+    CHARL_TRY(charl__alloc(sizeof *f, &f));
     r->self = f;
     CHARL_TRY(charl__npy_open(&f->array, r->path));
     item = &f->array.item;
@@ -76,7 +76,7 @@ static charl_status next_npy(charl__rows *r, int64_t most, void *x, void *y, int
     if (*n > f->capacity) {
         charl_free(f->raw);
         f->raw = NULL;
-        CHARL_TRY(charl_alloc_array(*n * f->array.per_row, f->array.size, &f->raw));
+        CHARL_TRY(charl__alloc_array(*n * f->array.per_row, f->array.size, &f->raw));
         f->capacity = *n;
     }
     if (*n == 0) {

@@ -39,7 +39,7 @@ bool charl__put_number(charl_dtype dtype, double v, void *out, int64_t i);
 double charl__get_number(charl_dtype dtype, const void *data, int64_t i);
 
 /** "u8 [1, 28, 28]": samples of the schema, for messages. Borrowed until the next call on this
- * thread. */
+ *  thread. */
 const char *charl__rows_sample_text(const charl_data_schema *s);
 
 #endif

@@ -1,28 +1,38 @@
 #ifndef CHARL_IO_TOKENIZER_BPE_H
 #define CHARL_IO_TOKENIZER_BPE_H
-/** Parts of byte pair encoding: words of a text, and a queue of merges. */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+/** Byte pair encoding: inside each word of a text the pair of tokens with the lowest rank is merged first, the leftmost of equals first,
+ *  until no pair has a rank. */
+#include "io/tokenizer/added_tokens.h"
+#include "io/tokenizer/merge_table.h"
+#include "io/tokenizer/splitter.h"
+#include "io/tokenizer/tokenizer_private.h"
 
-#include "base/error.h"
+/** What encoding needs; never changes. */
+struct charl__bpe {
+    charl__splitter *splitter;
+    charl__merge_table merges;
+    int32_t byte_token[256];
+    bool lacks_bytes;               /* byte_token of some is -1, as of those that UTF-8 does not have */
+    bool whole_words;               /* a word that is a token is that token, whatever the merges say */
+    charl__token_index index;       /* whole_words: the tokens that words can be */
+    bool cuts_at_spaces;            /* charl__tokenizer_cuts_at_spaces; set by charl__bpe_find_cuts */
+    bool nfc;                       /* the text is brought to Unicode's normal form C */
+    charl__added_tokens added;      /* found in the text as it is */
+    charl__added_tokens normalized; /* found in the normalized text */
+};
 
-/** The words of a text, one after the other: what GPT-2's pattern calls one, in Unicode's classes
- * of letters, numbers and spaces. Bytes that are not UTF-8 are words of their own, so that the
- * words always make up the text. */
-typedef struct charl__words {
-    void *code, *match; /* of the pattern */
-    const unsigned char *text;
-    size_t bytes, at;
-    size_t valid; /* from `at` to here it is UTF-8 */
-} charl__words;
+/** A model without tokens; what it needs is filled in by the caller. Errors: ERR_NOMEM. */
+charl_status charl__bpe_create(charl__bpe **out) CHARL_MUST_CHECK;
+void charl__bpe_destroy(charl__bpe *b);
+/** Find out where a text can be cut, when everything else is there. Errors: ERR_NOMEM. */
+charl_status charl__bpe_find_cuts(charl__bpe *b) CHARL_MUST_CHECK;
 
-/** Start with the whole text, borrowed. fini also after a failure. Errors: ERR_CONFIG when charl
- * was built without libpcre2, ERR_NOMEM. */
-charl_status charl__words_init(charl__words *w, const unsigned char *text, size_t bytes) CHARL_MUST_CHECK;
-/** The next word; false at the end. */
-bool charl__words_next(charl__words *w, const unsigned char **word, size_t *bytes);
-void charl__words_fini(charl__words *w);
+/** The encoding of a type of tokenizer with merges. */
+charl_status charl__bpe_encode(charl__encoder *e, const unsigned char *text, size_t bytes) CHARL_MUST_CHECK;
+
+/** Learn at most vocab - 256 merges from a text: state is u32 [*n / 2, 2]. As charl__tokenizer_type.learn. */
+charl_status charl__bpe_learn(const unsigned char *text, size_t bytes, int64_t vocab, void **state,
+                              int64_t *n) CHARL_MUST_CHECK;
 
 /** A priority queue: the largest priority first, among equals the smallest key. Start from {0}. */
 typedef struct charl__queued {

@@ -1,12 +1,28 @@
-/* Encoding by merges: in each word the pair with the lowest rank is merged first, the leftmost of
- * equals first, until no pair has a rank. A word that comes again is not encoded again. */
+/* Encoding by merges. A short word that comes again is not merged again: a cache of fixed size remembers it. */
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text/text.h"
 #include "io/tokenizer/bpe.h"
-#include "io/tokenizer/tokenizer_private.h"
+#include "io/tokenizer/nfc.h"
 
-/* A word while it is merged: a list of tokens; token -1 is one that was merged into its left. */
+enum {
+    SHORT = 96,    /* bytes of a word that is merged by looking at all its pairs every time */
+    KEY_WORDS = 4, /* of a cached word: its bytes, zeros, and its length in the last byte */
+    CACHED_BYTES = 31,
+    CACHED_TOKENS = 7,
+    CACHE_BITS = 15,
+    CACHE_FROM = 16 << 10, /* bytes of text that are worth a cache */
+};
+
+/* A word and its tokens: a cache line. */
+typedef struct cached {
+    uint64_t key[KEY_WORDS]; /* all zero: the slot is free */
+    int32_t n;
+    int32_t token[CACHED_TOKENS];
+} cached;
+
+/* A long word while it is merged: a list of tokens; token -1 is one that was merged into its left. */
 typedef struct spelling {
     int32_t *token;
     int32_t *next, *previous; /* positions; -1 at the ends */
@@ -14,141 +30,324 @@ typedef struct spelling {
     charl__heap merges; /* priority: - rank, key: position of the left token */
 } spelling;
 
-typedef struct encoder {
-    const charl_tokenizer *t;
+struct charl__bpe_work {
+    const charl__bpe *bpe;
     charl__words words;
-    charl__pieces seen; /* value: where its tokens begin in `tokens` */
-    int32_t *lengths;   /* per piece seen: number of tokens */
-    int64_t lengths_capacity;
-    int32_t *tokens; /* of all pieces seen */
-    int64_t n_tokens, capacity;
-    spelling s;
-} encoder;
+    spelling spelling;
+    cached *cache;          /* [1 << CACHE_BITS], NULL: none */
+    charl__text normalized; /* the text in normal form C */
+    size_t bytes;           /* of all texts so far */
+};
 
-static void encoder_fini(encoder *e)
+charl_status charl__bpe_create(charl__bpe **out)
 {
-    charl__words_fini(&e->words);
-    charl__pieces_fini(&e->seen);
-    charl_free(e->lengths);
-    charl_free(e->tokens);
-    charl_free(e->s.token);
-    charl_free(e->s.next);
-    charl_free(e->s.previous);
-    charl__heap_fini(&e->s.merges);
+    return charl__alloc(sizeof **out, out);
 }
 
-static charl_status spelling_begin(spelling *s, const unsigned char *word, size_t bytes)
+void charl__bpe_destroy(charl__bpe *b)
+{
+    if (!b) {
+        return;
+    }
+    charl__splitter_destroy(b->splitter);
+    charl__merge_table_fini(&b->merges);
+    charl__token_index_fini(&b->index);
+    charl__added_tokens_fini(&b->added);
+    charl__added_tokens_fini(&b->normalized);
+    charl_free(b);
+}
+
+/* Whether the texts of added tokens hold a place where a text is cut. */
+static bool has_cut(const charl__added_tokens *a)
+{
+    for (int32_t i = 0; i < a->count; i++) {
+        for (int32_t c = a->nodes[i].child; i > 0 && c >= 0; c = a->nodes[c].sibling) {
+            if (charl__is_cut(a->nodes[i].byte, a->nodes[c].byte)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+charl_status charl__bpe_find_cuts(charl__bpe *b)
+{
+    CHARL_TRY(charl__splitter_cuts_at_spaces(b->splitter, &b->cuts_at_spaces));
+    b->cuts_at_spaces = b->cuts_at_spaces && !has_cut(&b->added) && !has_cut(&b->normalized);
+    return CHARL_OK;
+}
+
+void charl__bpe_work_destroy(struct charl__bpe_work *w)
+{
+    if (!w) {
+        return;
+    }
+    charl__words_fini(&w->words);
+    charl_free(w->spelling.token);
+    charl_free(w->spelling.next);
+    charl_free(w->spelling.previous);
+    charl__heap_fini(&w->spelling.merges);
+    charl_free(w->cache);
+    charl__text_fini(&w->normalized);
+    charl_free(w);
+}
+
+static const charl__merge *find(const charl__bpe *b, int32_t left, int32_t right)
+{
+    return charl__merge_find(&b->merges, left, right);
+}
+
+/* Merge a word of at most SHORT bytes: tokens in place, and what each merges to with the next. Returns the number of tokens. */
+static int merge_short(const charl__bpe *b, const unsigned char *word, int n, int32_t token[SHORT])
+{
+    uint32_t rank[SHORT]; /* of the pair (i, i + 1); that of a free slot is CHARL__NO_RANK */
+    int32_t merged[SHORT];
+
+    for (int i = 0; i < n; i++) {
+        token[i] = b->byte_token[word[i]];
+    }
+    for (int i = 0; i + 1 < n; i++) {
+        const charl__merge *m = find(b, token[i], token[i + 1]);
+
+        rank[i] = m->rank;
+        merged[i] = m->token;
+    }
+    while (n > 1) {
+        uint32_t lowest = CHARL__NO_RANK;
+        int best = 0;
+
+        for (int i = 0; i + 1 < n; i++) {
+            if (rank[i] < lowest) {
+                lowest = rank[i];
+                best = i;
+            }
+        }
+        if (lowest == CHARL__NO_RANK) {
+            break;
+        }
+        token[best] = merged[best];
+        n--;
+        for (int i = best + 1; i < n; i++) {
+            token[i] = token[i + 1];
+        }
+        for (int i = best + 1; i + 1 < n; i++) {
+            rank[i] = rank[i + 1];
+            merged[i] = merged[i + 1];
+        }
+        for (int i = best > 0 ? best - 1 : best; i <= best && i + 1 < n; i++) {
+            const charl__merge *m = find(b, token[i], token[i + 1]);
+
+            rank[i] = m->rank;
+            merged[i] = m->token;
+        }
+    }
+    return n;
+}
+
+static charl_status spelling_begin(spelling *s, const charl__bpe *b, const unsigned char *word, size_t bytes)
 {
     CHARL_REQUIRE(bytes < INT32_MAX, CHARL_ERR_DATA, "a word of %zu bytes is too long", bytes);
     if (bytes > s->capacity) {
-        CHARL_TRY(charl_realloc(bytes * sizeof *s->token, &s->token));
-        CHARL_TRY(charl_realloc(bytes * sizeof *s->next, &s->next));
-        CHARL_TRY(charl_realloc(bytes * sizeof *s->previous, &s->previous));
+        CHARL_TRY(charl__realloc(bytes * sizeof *s->token, &s->token));
+        CHARL_TRY(charl__realloc(bytes * sizeof *s->next, &s->next));
+        CHARL_TRY(charl__realloc(bytes * sizeof *s->previous, &s->previous));
         s->capacity = bytes;
     }
     for (size_t i = 0; i < bytes; i++) {
-        s->token[i] = word[i];
+        s->token[i] = b->byte_token[word[i]];
         s->previous[i] = (int32_t)i - 1;
         s->next[i] = i + 1 < bytes ? (int32_t)i + 1 : -1;
     }
     return CHARL_OK;
 }
 
-/* Rank of the pair whose left token is at i; -1 for none. */
-static int32_t rank_at(const encoder *e, int32_t i)
+/* The merge of the pair whose left token is at i; NULL for none. */
+static const charl__merge *merge_at(const charl__bpe *b, const spelling *s, int32_t i)
 {
-    const spelling *s = &e->s;
+    const charl__merge *m;
 
     if (i < 0 || s->token[i] < 0 || s->next[i] < 0) {
-        return -1;
+        return NULL;
     }
-    return charl__word_map_find(&e->t->ranks, charl__pair((uint32_t)s->token[i], (uint32_t)s->token[s->next[i]]));
+    m = find(b, s->token[i], s->token[s->next[i]]);
+    return m->rank == CHARL__NO_RANK ? NULL : m;
 }
 
-static charl_status queue(encoder *e, int32_t i)
+static charl_status queue(const charl__bpe *b, spelling *s, int32_t i)
 {
-    const int32_t rank = rank_at(e, i);
+    const charl__merge *m = merge_at(b, s, i);
 
-    return rank < 0 ? CHARL_OK : charl__heap_push(&e->s.merges, -(int64_t)rank, (uint64_t)i);
+    return m ? charl__heap_push(&s->merges, -(int64_t)m->rank, (uint64_t)i) : CHARL_OK;
 }
 
-static charl_status spell(encoder *e, const unsigned char *word, size_t bytes)
+/* Merge a word of any length, in time n log n. */
+static charl_status merge_long(const charl__bpe *b, spelling *s, const unsigned char *word, size_t bytes)
 {
-    spelling *s = &e->s;
     charl__queued q;
 
-    CHARL_TRY(spelling_begin(s, word, bytes));
+    CHARL_TRY(spelling_begin(s, b, word, bytes));
     for (size_t i = 0; i + 1 < bytes; i++) {
-        CHARL_TRY(queue(e, (int32_t)i));
+        CHARL_TRY(queue(b, s, (int32_t)i));
     }
     while (charl__heap_pop(&s->merges, &q)) {
         const int32_t i = (int32_t)q.key;
+        const charl__merge *m = merge_at(b, s, i);
         int32_t right;
 
-        if (rank_at(e, i) != -q.priority) { /* one of the two has been merged since */
+        if (!m || -(int64_t)m->rank != q.priority) { /* one of the two has been merged since */
             continue;
         }
         right = s->next[i];
-        s->token[i] = 256 - (int32_t)q.priority;
+        s->token[i] = m->token;
         s->token[right] = -1;
         s->next[i] = s->next[right];
         if (s->next[i] >= 0) {
             s->previous[s->next[i]] = i;
         }
-        CHARL_TRY(queue(e, i));
-        CHARL_TRY(queue(e, s->previous[i]));
+        CHARL_TRY(queue(b, s, i));
+        CHARL_TRY(queue(b, s, s->previous[i]));
     }
     return CHARL_OK;
 }
 
-/* Encode a piece that is seen for the first time and keep its tokens. */
-static charl_status learn(encoder *e, int32_t piece)
+/* The slot where a word of at most CACHED_BYTES is or would be, and its key. */
+static cached *slot_of(struct charl__bpe_work *w, const unsigned char *word, size_t bytes, uint64_t key[KEY_WORDS])
 {
-    charl__piece *p = &e->seen.items[piece];
-    int32_t n = 0;
+    uint64_t hash;
 
-    CHARL_TRY(spell(e, p->at, p->bytes));
-    if (e->n_tokens + (int64_t)p->bytes > e->capacity) {
-        const int64_t capacity = 2 * (e->n_tokens + (int64_t)p->bytes);
+    memset(key, 0, KEY_WORDS * sizeof *key);
+    memcpy(key, word, bytes);
+    ((unsigned char *)key)[CACHED_BYTES] = (unsigned char)bytes;
+    hash = key[0] * UINT64_C(0x9e3779b97f4a7c15) ^ (key[1] ^ key[1] >> 31) * UINT64_C(0xbf58476d1ce4e5b9) ^
+           (key[2] ^ key[2] >> 29) * UINT64_C(0x94d049bb133111eb) ^ key[3] * UINT64_C(0xd6e8feb86659fd93);
+    return &w->cache[(hash ^ hash >> 32) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - CACHE_BITS)];
+}
 
-        CHARL_TRY(charl_realloc((size_t)capacity * sizeof *e->tokens, &e->tokens));
-        e->capacity = capacity;
+static charl_status check_bytes(const charl__bpe *b, const unsigned char *word, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        CHARL_REQUIRE(b->byte_token[word[i]] >= 0, CHARL_ERR_DATA,
+                      "the text has a byte 0x%02x, for which the tokenizer has no token", word[i]);
     }
-    if (piece >= e->lengths_capacity) {
-        const int64_t capacity = 2 * (int64_t)piece + 64;
-
-        CHARL_TRY(charl_realloc((size_t)capacity * sizeof *e->lengths, &e->lengths));
-        e->lengths_capacity = capacity;
-    }
-    for (int32_t i = 0; i >= 0; i = e->s.next[i]) {
-        e->tokens[e->n_tokens + n++] = e->s.token[i];
-    }
-    p->value = e->n_tokens;
-    e->lengths[piece] = n;
-    e->n_tokens += n;
     return CHARL_OK;
 }
 
-charl_status charl__bpe_each(const charl_tokenizer *t, const unsigned char *text, size_t bytes, charl__token_sink sink,
-                             void *ctx)
+static charl_status put_word(charl__encoder *e, const unsigned char *word, size_t bytes)
 {
-    charl_status st = CHARL_OK;
-    encoder e = {.t = t};
+    struct charl__bpe_work *w = e->work;
+    int32_t token[SHORT];
+    uint64_t key[KEY_WORDS];
+    cached *slot = NULL;
+    int n = 0;
+
+    if (w->cache && bytes <= CACHED_BYTES) {
+        slot = slot_of(w, word, bytes, key);
+        if (memcmp(slot->key, key, sizeof key) == 0) {
+            for (int32_t i = 0; i < slot->n; i++) {
+                CHARL_TRY(charl__encoder_put(e, slot->token[i]));
+            }
+            return CHARL_OK;
+        }
+    }
+    if (w->bpe->lacks_bytes) {
+        CHARL_TRY(check_bytes(w->bpe, word, bytes));
+    }
+    if (w->bpe->whole_words && (token[0] = charl__token_index_find(&w->bpe->index, word, bytes)) >= 0) {
+        n = 1;
+    } else if (bytes <= SHORT) {
+        n = merge_short(w->bpe, word, (int)bytes, token);
+    } else {
+        CHARL_TRY(merge_long(w->bpe, &w->spelling, word, bytes));
+        for (int32_t i = 0; i >= 0; i = w->spelling.next[i]) {
+            CHARL_TRY(charl__encoder_put(e, w->spelling.token[i]));
+        }
+        return CHARL_OK;
+    }
+    if (slot && n <= CACHED_TOKENS) {
+        memcpy(slot->key, key, sizeof key);
+        memcpy(slot->token, token, (size_t)n * sizeof *token);
+        slot->n = n;
+    }
+    for (int i = 0; i < n; i++) {
+        CHARL_TRY(charl__encoder_put(e, token[i]));
+    }
+    return CHARL_OK;
+}
+
+static charl_status put_words(charl__encoder *e, const unsigned char *text, size_t bytes)
+{
     const unsigned char *word;
     size_t length;
 
-    CHARL_TRY_CLEANUP(charl__words_init(&e.words, text, bytes));
-    while (charl__words_next(&e.words, &word, &length)) {
-        const int64_t known = e.seen.count;
-        int32_t piece;
-
-        CHARL_TRY_CLEANUP(charl__pieces_number(&e.seen, word, length, &piece));
-        if (piece == known) {
-            CHARL_TRY_CLEANUP(learn(&e, piece));
+    charl__words_begin(&e->work->words, text, bytes);
+    for (;;) {
+        CHARL_TRY(charl__words_next(&e->work->words, &word, &length));
+        if (length == 0) {
+            return CHARL_OK;
         }
-        CHARL_TRY_CLEANUP(sink(ctx, e.tokens + e.seen.items[piece].value, e.lengths[piece]));
+        CHARL_TRY(put_word(e, word, length));
     }
-cleanup:
-    encoder_fini(&e);
-    return st;
+}
+
+/* Text between tokens that were found in it as it is. */
+static charl_status put_section(charl__encoder *e, const unsigned char *text, size_t bytes)
+{
+    const charl__bpe *b = e->work->bpe;
+    size_t at = 0;
+
+    if (b->nfc) {
+        bool same;
+
+        charl__text_clear(&e->work->normalized);
+        CHARL_TRY(charl__nfc(text, bytes, &e->work->normalized, &same));
+        if (!same) {
+            text = (const unsigned char *)e->work->normalized.data;
+            bytes = e->work->normalized.length;
+        }
+    }
+    while (at < bytes) {
+        size_t end;
+        int32_t token;
+        const size_t begin = charl__added_tokens_find(&b->normalized, e->special, text, bytes, at, &end, &token);
+
+        CHARL_TRY(put_words(e, text + at, begin - at));
+        if (token >= 0) {
+            CHARL_TRY(charl__encoder_put(e, token));
+        }
+        at = end;
+    }
+    return CHARL_OK;
+}
+
+static charl_status begin(charl__encoder *e, size_t bytes)
+{
+    if (!e->work) {
+        CHARL_TRY(charl__alloc(sizeof *e->work, &e->work));
+        e->work->bpe = e->t->bpe;
+        CHARL_TRY(charl__words_init(&e->work->words, e->t->bpe->splitter));
+    }
+    e->work->bytes += bytes;
+    if (!e->work->cache && e->work->bytes >= CACHE_FROM) {
+        CHARL_TRY(charl__alloc_array((int64_t)1 << CACHE_BITS, sizeof *e->work->cache, &e->work->cache));
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__bpe_encode(charl__encoder *e, const unsigned char *text, size_t bytes)
+{
+    size_t at = 0;
+
+    CHARL_TRY(begin(e, bytes));
+    while (at < bytes) {
+        size_t end;
+        int32_t token;
+        const size_t found = charl__added_tokens_find(&e->t->bpe->added, e->special, text, bytes, at, &end, &token);
+
+        CHARL_TRY(put_section(e, text + at, found - at));
+        if (token >= 0) {
+            CHARL_TRY(charl__encoder_put(e, token));
+        }
+        at = end;
+    }
+    return CHARL_OK;
 }

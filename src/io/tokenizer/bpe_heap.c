@@ -17,7 +17,7 @@ charl_status charl__heap_push(charl__heap *h, int64_t priority, uint64_t key)
     if (h->count == h->capacity) {
         const int64_t capacity = h->capacity > 0 ? 2 * h->capacity : FIRST;
 
-        CHARL_TRY(charl_realloc((size_t)capacity * sizeof *h->items, &h->items));
+        CHARL_TRY(charl__realloc((size_t)capacity * sizeof *h->items, &h->items));
         h->capacity = capacity;
     }
     for (i = h->count++; i > 0 && before(&item, &h->items[(i - 1) / 2]); i = (i - 1) / 2) {

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "io/tokenizer/bpe.h"
 #include "io/tokenizer/tokenizer_private.h"
+#include "io/tokenizer/word_map.h"
 
 /* A pair of neighbours. */
 typedef struct pair {
@@ -21,6 +22,7 @@ typedef struct pair {
 } pair;
 
 typedef struct trainer {
+    charl__splitter *splitter;
     charl__words words;
     charl__pieces pieces; /* different words; value: how often */
     int32_t *tokens;      /* of all pieces */
@@ -45,6 +47,7 @@ static void trainer_fini(trainer *r)
         charl_free(r->pairs[i].words);
     }
     charl__words_fini(&r->words);
+    charl__splitter_destroy(r->splitter);
     charl__pieces_fini(&r->pieces);
     charl_free(r->tokens);
     charl_free(r->start);
@@ -61,22 +64,29 @@ static void trainer_fini(trainer *r)
 /* The different words of the text, as tokens that are bytes. */
 static charl_status count_words(trainer *r, const unsigned char *text, size_t bytes)
 {
+    const charl__split_step step = {.pattern = CHARL__PATTERN_GPT2, .length = strlen(CHARL__PATTERN_GPT2)};
     const unsigned char *word;
     size_t length;
     int64_t total = 0;
 
-    CHARL_TRY(charl__words_init(&r->words, text, bytes));
-    while (charl__words_next(&r->words, &word, &length)) {
+    CHARL_TRY(charl__splitter_create(&step, 1, &r->splitter));
+    CHARL_TRY(charl__words_init(&r->words, r->splitter));
+    charl__words_begin(&r->words, text, bytes);
+    for (;;) {
         int32_t piece;
 
+        CHARL_TRY(charl__words_next(&r->words, &word, &length));
+        if (length == 0) {
+            break;
+        }
         CHARL_TRY(charl__pieces_number(&r->pieces, word, length, &piece));
         total += r->pieces.items[piece].value++ == 0 ? (int64_t)length : 0;
         CHARL_REQUIRE(length < INT32_MAX, CHARL_ERR_DATA, "a word of %zu bytes is too long", length);
     }
-    CHARL_TRY(charl_alloc_array(total, sizeof *r->tokens, &r->tokens));
-    CHARL_TRY(charl_alloc_array(r->pieces.count + 1, sizeof *r->start, &r->start));
-    CHARL_TRY(charl_alloc_array(r->pieces.count, sizeof *r->length, &r->length));
-    CHARL_TRY(charl_alloc_array(r->pieces.count, sizeof *r->merged, &r->merged));
+    CHARL_TRY(charl__alloc_array(total, sizeof *r->tokens, &r->tokens));
+    CHARL_TRY(charl__alloc_array(r->pieces.count + 1, sizeof *r->start, &r->start));
+    CHARL_TRY(charl__alloc_array(r->pieces.count, sizeof *r->length, &r->length));
+    CHARL_TRY(charl__alloc_array(r->pieces.count, sizeof *r->merged, &r->merged));
     for (int64_t p = 0; p < r->pieces.count; p++) {
         const charl__piece *piece = &r->pieces.items[p];
 
@@ -103,7 +113,7 @@ static charl_status find_pair(trainer *r, uint64_t key, pair **out)
     if (r->n_pairs == r->pairs_capacity) {
         const int64_t capacity = 2 * r->pairs_capacity + 1024;
 
-        CHARL_TRY(charl_realloc((size_t)capacity * sizeof *r->pairs, &r->pairs));
+        CHARL_TRY(charl__realloc((size_t)capacity * sizeof *r->pairs, &r->pairs));
         r->pairs_capacity = capacity;
     }
     CHARL_TRY(charl__word_map_add(&r->pair_map, key, (int32_t)r->n_pairs));
@@ -122,7 +132,7 @@ static charl_status touch(trainer *r, pair *p)
     if (r->n_touched == r->touched_capacity) {
         const int64_t capacity = 2 * r->touched_capacity + 1024;
 
-        CHARL_TRY(charl_realloc((size_t)capacity * sizeof *r->touched, &r->touched));
+        CHARL_TRY(charl__realloc((size_t)capacity * sizeof *r->touched, &r->touched));
         r->touched_capacity = capacity;
     }
     r->touched[r->n_touched++] = (int32_t)(p - r->pairs);
@@ -137,7 +147,7 @@ static charl_status remember(pair *p, int32_t piece)
     if (p->n_words == p->capacity) {
         const int32_t capacity = 2 * p->capacity + 4;
 
-        CHARL_TRY(charl_realloc((size_t)capacity * sizeof *p->words, &p->words));
+        CHARL_TRY(charl__realloc((size_t)capacity * sizeof *p->words, &p->words));
         p->capacity = capacity;
     }
     p->words[p->n_words++] = piece;
@@ -230,8 +240,8 @@ static charl_status train(trainer *r, int64_t merges)
 {
     charl__queued q;
 
-    CHARL_TRY(charl_alloc_array(merges, 2 * sizeof *r->merges, &r->merges));
-    CHARL_TRY(charl_alloc_array(merges + 256, sizeof *r->bytes, &r->bytes));
+    CHARL_TRY(charl__alloc_array(merges, 2 * sizeof *r->merges, &r->merges));
+    CHARL_TRY(charl__alloc_array(merges + 256, sizeof *r->bytes, &r->bytes));
     for (int i = 0; i < 256; i++) {
         r->bytes[i] = 1;
     }
@@ -251,74 +261,22 @@ static charl_status train(trainer *r, int64_t merges)
     return CHARL_OK;
 }
 
-charl_status charl__bpe_learn(charl_tokenizer *t, const unsigned char *text, size_t bytes, int64_t vocab)
+charl_status charl__bpe_learn(const unsigned char *text, size_t bytes, int64_t vocab, void **state, int64_t *n)
 {
     charl_status st = CHARL_OK;
     trainer r = {0};
-    uint32_t *merges;
 
+    *state = NULL;
+    *n = 0;
     CHARL_REQUIRE_CLEANUP(vocab >= 256 && vocab <= CHARL__TOKENIZER_MAX_VOCAB, CHARL_ERR_CONFIG,
                           "tokenizer bpe: a vocabulary of %lld is outside [256,%d]", (long long)vocab,
                           CHARL__TOKENIZER_MAX_VOCAB);
     CHARL_TRY_CLEANUP(count_words(&r, text, bytes));
     CHARL_TRY_CLEANUP(train(&r, vocab - 256));
-    merges = r.merges;
+    *state = r.merges;
+    *n = 2 * (int64_t)r.n_merges;
     r.merges = NULL;
-    CHARL_TRY_CLEANUP(charl__bpe_become(t, merges, r.n_merges));
 cleanup:
     trainer_fini(&r);
-    return st;
-}
-
-/* Lengths of all tokens; the merges enter the map of ranks. */
-static charl_status check_merges(charl_tokenizer *t, int64_t n, int32_t *length, int64_t *total)
-{
-    for (int i = 0; i < 256; i++) {
-        length[i] = 1;
-    }
-    *total = 256;
-    for (int64_t i = 0; i < n; i++) {
-        const uint32_t a = t->merges[2 * i], b = t->merges[2 * i + 1];
-
-        CHARL_REQUIRE(a < 256 + i && b < 256 + i, CHARL_ERR_DATA,
-                      "merge %lld is of tokens %u and %u, which do not come before it", (long long)i, a, b);
-        CHARL_REQUIRE(charl__word_map_find(&t->ranks, charl__pair(a, b)) < 0, CHARL_ERR_DATA,
-                      "merge %lld is given twice", (long long)i);
-        CHARL_TRY(charl__word_map_add(&t->ranks, charl__pair(a, b), (int32_t)i));
-        length[256 + i] = length[a] + length[b];
-        CHARL_REQUIRE(length[256 + i] <= CHARL__TOKEN_MAX_BYTES, CHARL_ERR_DATA, "token %lld has more than %d bytes",
-                      (long long)(256 + i), CHARL__TOKEN_MAX_BYTES);
-        *total += length[256 + i];
-    }
-    return CHARL_OK;
-}
-
-charl_status charl__bpe_become(charl_tokenizer *t, uint32_t *merges, int64_t n)
-{
-    charl_status st = CHARL_OK;
-    int32_t *length = NULL;
-    int64_t total;
-
-    t->merges = merges;
-    CHARL_REQUIRE_CLEANUP(n <= CHARL__TOKENIZER_MAX_VOCAB - 256, CHARL_ERR_DATA, "%lld merges are too many",
-                          (long long)n);
-    CHARL_TRY_CLEANUP(charl_alloc_array(n + 256, sizeof *length, &length));
-    CHARL_TRY_CLEANUP(check_merges(t, n, length, &total));
-    CHARL_TRY_CLEANUP(charl__tokens_create(t, 256 + n, total));
-    for (int64_t i = 0; i < 256 + n; i++) {
-        unsigned char *to = t->bytes + t->starts[i];
-
-        t->starts[i + 1] = t->starts[i] + length[i];
-        if (i < 256) {
-            to[0] = (unsigned char)i;
-        } else {
-            const uint32_t a = merges[2 * (i - 256)], b = merges[2 * (i - 256) + 1];
-
-            memcpy(to, t->bytes + t->starts[a], (size_t)length[a]);
-            memcpy(to + length[a], t->bytes + t->starts[b], (size_t)length[b]);
-        }
-    }
-cleanup:
-    charl_free(length);
     return st;
 }

@@ -1,183 +1,145 @@
-/* Tokenizers: the table of token bytes, decoding, and the kind whose tokens are bytes. */
+/* Tokenizers of every type: the registry, creation from a state, tables of tokens, encoding and decoding. */
 #include "charl/tokenizer.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text/text.h"
+#include "io/tokenizer/bpe.h"
 #include "io/tokenizer/tokenizer_private.h"
 
-enum { BLOCK = 4096 };
+#define ROW(name) &charl__tokenizer_##name,
+static const void *const built_in[] = {CHARL__TOKENIZERS(ROW) NULL};
+static const charl__registry tokenizers = {.what = "tokenizer", .built_in = built_in};
 
-const char *charl_tokenizer_kind_name(charl_tokenizer_kind kind)
+const char *charl_tokenizer_type_name(int i)
 {
-    static const char *const names[] = {"bytes", "chars", "bpe"};
+    const charl__tokenizer_type *t = charl__registry_at(&tokenizers, i);
 
-    return (unsigned)kind < CHARL_TOKENIZER_KIND_COUNT ? names[kind] : "?";
+    return t ? t->row.name : NULL;
+}
+
+const char *charl_tokenizer_type_help(int i)
+{
+    const charl__tokenizer_type *t = charl__registry_at(&tokenizers, i);
+
+    return t ? t->row.help : NULL;
+}
+
+const char *charl__tokenizer_learnt_name(int i)
+{
+    const charl__tokenizer_type *t;
+
+    for (int k = 0; (t = charl__registry_at(&tokenizers, k)) != NULL; k++) {
+        if (t->learn && i-- == 0) {
+            return t->row.name;
+        }
+    }
+    return NULL;
+}
+
+const charl__tokenizer_type *charl__tokenizer_type_find(const char *name)
+{
+    return charl__registry_find(&tokenizers, name);
 }
 
 charl_status charl__tokens_create(charl_tokenizer *t, int64_t vocab, int64_t total)
 {
     t->vocab = vocab;
-    CHARL_TRY(charl_alloc_array(total, 1, &t->bytes));
-    CHARL_TRY(charl_alloc_array(vocab + 1, sizeof *t->starts, &t->starts));
+    CHARL_TRY(charl__alloc_array(total, 1, &t->bytes));
+    CHARL_TRY(charl__alloc_array(vocab + 1, sizeof *t->starts, &t->starts));
     return CHARL_OK;
 }
 
-charl_status charl__bytes_learn(charl_tokenizer *t)
-{
-    CHARL_TRY(charl__tokens_create(t, 256, 256));
-    for (int i = 0; i < 256; i++) {
-        t->bytes[i] = (unsigned char)i;
-        t->starts[i + 1] = i + 1;
-    }
-    return CHARL_OK;
-}
-
-charl_status charl__bytes_each(const unsigned char *text, size_t bytes, charl__token_sink sink, void *ctx)
-{
-    int32_t block[BLOCK];
-
-    for (size_t at = 0; at < bytes; at += BLOCK) {
-        const size_t n = bytes - at < BLOCK ? bytes - at : BLOCK;
-
-        for (size_t i = 0; i < n; i++) {
-            block[i] = text[at + i];
-        }
-        CHARL_TRY(sink(ctx, block, (int64_t)n));
-    }
-    return CHARL_OK;
-}
-
-charl_status charl_tokenizer_create(charl_tokenizer_kind kind, const char *text, size_t bytes, int64_t vocab,
-                                    charl_tokenizer **out)
+charl_status charl__tokenizer_take(const charl__tokenizer_type *type, void *state, int64_t n, charl_tokenizer **out)
 {
     charl_status st = CHARL_OK;
     charl_tokenizer *t = NULL;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *t, &t));
-    t->kind = kind;
-    switch (kind) {
-    case CHARL_TOKENIZER_BYTES:
-        CHARL_TRY_CLEANUP(charl__bytes_learn(t));
-        break;
-    case CHARL_TOKENIZER_CHARS:
-        CHARL_TRY_CLEANUP(charl__chars_learn(t, (const unsigned char *)text, bytes));
-        break;
-    case CHARL_TOKENIZER_BPE:
-        CHARL_TRY_CLEANUP(charl__bpe_learn(t, (const unsigned char *)text, bytes, vocab));
-        break;
-    default:
-        CHARL_FAIL_CLEANUP(CHARL_ERR_CONFIG, "there is no tokenizer of kind %d", (int)kind);
-    }
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *t, &t));
+    t->type = type;
+    atomic_init(&t->shares, 1);
+    t->state = state;
+    t->n = n;
+    state = NULL;
+    CHARL_REQUIRE_CLEANUP(n % (type->columns > 0 ? type->columns : 1) == 0 && (type->array || n == 0), CHARL_ERR_DATA,
+                          "%lld numbers are not the state of a tokenizer of type %s", (long long)n, type->row.name);
+    CHARL_TRY_CLEANUP(type->become(t));
     *out = t;
     t = NULL;
 cleanup:
+    charl_free(state);
     charl_tokenizer_destroy(t);
     return st;
+}
+
+charl_status charl__tokenizer_restore(const charl__tokenizer_type *type, const void *state, int64_t n,
+                                      charl_tokenizer **out)
+{
+    void *copy = NULL;
+
+    *out = NULL;
+    if (n > 0) {
+        CHARL_TRY(charl__alloc_array(n, charl_dtype_size(type->dtype), &copy));
+        memcpy(copy, state, (size_t)n * charl_dtype_size(type->dtype));
+    }
+    return charl__tokenizer_take(type, copy, n, out);
+}
+
+charl_status charl_tokenizer_create(const char *type, const char *text, size_t bytes, int64_t vocab,
+                                    charl_tokenizer **out)
+{
+    const charl__tokenizer_type *row = charl__tokenizer_type_find(type);
+    void *state = NULL;
+    int64_t n = 0;
+    char names[200];
+
+    *out = NULL;
+    CHARL_REQUIRE(row && row->learn, CHARL_ERR_CONFIG, "tokenizer %.60s cannot be learnt from a text; the types are %s",
+                  type ? type : "", charl__text_names(charl__tokenizer_learnt_name, names, sizeof names));
+    CHARL_TRY(row->learn((const unsigned char *)text, bytes, vocab, &state, &n));
+    return charl__tokenizer_take(row, state, n, out);
 }
 
 void charl_tokenizer_destroy(charl_tokenizer *t)
 {
-    if (!t) {
+    if (!t || atomic_fetch_sub(&t->shares, 1) > 1) {
         return;
     }
+    charl_free(t->state);
     charl_free(t->bytes);
     charl_free(t->starts);
-    charl_free(t->points);
-    charl_free(t->merges);
-    charl__word_map_fini(&t->ranks);
+    charl_free(t->special);
+    charl__bpe_destroy(t->bpe);
     charl_free(t);
 }
 
-const uint32_t *charl__tokenizer_learnt(const charl_tokenizer *t, int64_t *n)
+charl_tokenizer *charl_tokenizer_share(const charl_tokenizer *t)
 {
-    switch (t->kind) {
-    case CHARL_TOKENIZER_CHARS:
-        *n = t->vocab;
-        return t->points;
-    case CHARL_TOKENIZER_BPE:
-        *n = 2 * (t->vocab - 256);
-        return t->merges;
-    default:
-        *n = 0;
-        return NULL;
-    }
-}
+    charl_tokenizer *shared = (charl_tokenizer *)(uintptr_t)t; /* only the count changes */
 
-charl_status charl__tokenizer_restore(charl_tokenizer_kind kind, const uint32_t *learnt, int64_t n,
-                                      charl_tokenizer **out)
-{
-    charl_status st = CHARL_OK;
-    charl_tokenizer *t = NULL;
-    uint32_t *copy = NULL;
-
-    *out = NULL;
-    CHARL_REQUIRE_CLEANUP(kind == CHARL_TOKENIZER_CHARS || (kind == CHARL_TOKENIZER_BPE && n % 2 == 0) ||
-                              (kind == CHARL_TOKENIZER_BYTES && n == 0),
-                          CHARL_ERR_DATA, "a tokenizer of kind %s does not learn %lld numbers",
-                          charl_tokenizer_kind_name(kind), (long long)n);
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *t, &t));
-    t->kind = kind;
-    CHARL_TRY_CLEANUP(charl_alloc_array(n + 1, sizeof *copy, &copy));
-    if (n > 0) {
-        memcpy(copy, learnt, (size_t)n * sizeof *copy);
-    }
-    switch (kind) {
-    case CHARL_TOKENIZER_CHARS:
-        st = charl__chars_become(t, copy, n);
-        copy = NULL; /* taken */
-        break;
-    case CHARL_TOKENIZER_BPE:
-        st = charl__bpe_become(t, copy, n / 2);
-        copy = NULL;
-        break;
-    default:
-        st = charl__bytes_learn(t);
-    }
-    CHARL_TRY_CLEANUP(st);
-    *out = t;
-    t = NULL;
-cleanup:
-    charl_free(copy);
-    charl_tokenizer_destroy(t);
-    return st;
-}
-
-charl_status charl_tokenizer_copy(const charl_tokenizer *t, charl_tokenizer **out)
-{
-    int64_t n;
-    const uint32_t *learnt = charl__tokenizer_learnt(t, &n);
-
-    return charl__tokenizer_restore(t->kind, learnt, n, out);
+    atomic_fetch_add(&shared->shares, 1);
+    return shared;
 }
 
 bool charl__tokenizer_equal(const charl_tokenizer *a, const charl_tokenizer *b)
 {
-    int64_t n = 0, m = 0;
-    const uint32_t *x = a ? charl__tokenizer_learnt(a, &n) : NULL;
-    const uint32_t *y = b ? charl__tokenizer_learnt(b, &m) : NULL;
-
-    if (!a || !b) {
+    if (!a || !b || a == b) {
         return a == b;
     }
-    return a->kind == b->kind && n == m && (n == 0 || memcmp(x, y, (size_t)n * sizeof *x) == 0);
+    return a->type == b->type && a->n == b->n &&
+           (a->n == 0 || memcmp(a->state, b->state, (size_t)a->n * charl_dtype_size(a->type->dtype)) == 0);
 }
 
-charl_tokenizer_kind charl__tokenizer_kind_of(const char *name)
+bool charl__tokenizer_cuts_at_spaces(const charl_tokenizer *t)
 {
-    int kind = 0;
-
-    while (kind < CHARL_TOKENIZER_KIND_COUNT &&
-           strcmp(name, charl_tokenizer_kind_name((charl_tokenizer_kind)kind)) != 0) {
-        kind++;
-    }
-    return (charl_tokenizer_kind)kind;
+    return !t->bpe || t->bpe->cuts_at_spaces;
 }
 
-charl_tokenizer_kind charl_tokenizer_get_kind(const charl_tokenizer *t)
+const char *charl_tokenizer_get_type(const charl_tokenizer *t)
 {
-    return t->kind;
+    return t->type->row.name;
 }
 
 int64_t charl_tokenizer_get_vocab(const charl_tokenizer *t)
@@ -195,19 +157,80 @@ const char *charl_tokenizer_get_token(const charl_tokenizer *t, int64_t token, s
     return (const char *)t->bytes + t->starts[token];
 }
 
+bool charl_tokenizer_is_special(const charl_tokenizer *t, int64_t token)
+{
+    return t->special && token >= 0 && token < t->vocab && t->special[token];
+}
+
+int64_t charl_tokenizer_find_special(const charl_tokenizer *t, const char *text)
+{
+    const size_t length = strlen(text);
+
+    for (int64_t i = 0; t->special && i < t->vocab; i++) {
+        if (t->special[i] && (size_t)(t->starts[i + 1] - t->starts[i]) == length &&
+            memcmp(t->bytes + t->starts[i], text, length) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+int64_t charl_tokenizer_get_end_of_text(const charl_tokenizer *t)
+{
+    static const char *const names[] = {"<|endoftext|>", "<|end_of_text|>",
+                                        "<\xef\xbd\x9c"
+                                        "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
+                                        "</s>", "<eos>"};
+    int64_t token = -1;
+
+    for (size_t i = 0; token < 0 && i < sizeof names / sizeof *names; i++) {
+        token = charl_tokenizer_find_special(t, names[i]);
+    }
+    return token;
+}
+
+charl_status charl__encoder_create(const charl_tokenizer *t, bool special, charl__encoder **out)
+{
+    CHARL_TRY(charl__alloc(sizeof **out, out));
+    (*out)->t = t;
+    (*out)->special = special;
+    return CHARL_OK;
+}
+
+charl_status charl__encoder_run(charl__encoder *e, const char *text, size_t bytes, charl__token_sink sink, void *ctx)
+{
+    e->sink = sink;
+    e->ctx = ctx;
+    e->n = 0;
+    CHARL_TRY(e->t->type->encode(e, (const unsigned char *)text, bytes));
+    return e->n > 0 ? sink(ctx, e->block, e->n) : CHARL_OK;
+}
+
+void charl__encoder_destroy(charl__encoder *e)
+{
+    if (e) {
+        charl__bpe_work_destroy(e->work);
+        charl_free(e);
+    }
+}
+
+static charl_status encode_once(const charl_tokenizer *t, bool special, const char *text, size_t bytes,
+                                charl__token_sink sink, void *ctx)
+{
+    charl_status st = CHARL_OK;
+    charl__encoder *e = NULL;
+
+    CHARL_TRY_CLEANUP(charl__encoder_create(t, special, &e));
+    CHARL_TRY_CLEANUP(charl__encoder_run(e, text, bytes, sink, ctx));
+cleanup:
+    charl__encoder_destroy(e);
+    return st;
+}
+
 charl_status charl__tokenizer_each(const charl_tokenizer *t, const char *text, size_t bytes, charl__token_sink sink,
                                    void *ctx)
 {
-    const unsigned char *s = (const unsigned char *)text;
-
-    switch (t->kind) {
-    case CHARL_TOKENIZER_CHARS:
-        return charl__chars_each(t, s, bytes, sink, ctx);
-    case CHARL_TOKENIZER_BPE:
-        return charl__bpe_each(t, s, bytes, sink, ctx);
-    default:
-        return charl__bytes_each(s, bytes, sink, ctx);
-    }
+    return encode_once(t, false, text, bytes, sink, ctx);
 }
 
 typedef struct collected {
@@ -222,7 +245,7 @@ static charl_status collect(void *ctx, const int32_t *tokens, int64_t n)
     if (c->n + n > c->capacity) {
         const int64_t capacity = 2 * (c->n + n);
 
-        CHARL_TRY(charl_realloc((size_t)capacity * sizeof *c->tokens, &c->tokens));
+        CHARL_TRY(charl__realloc((size_t)capacity * sizeof *c->tokens, &c->tokens));
         c->capacity = capacity;
     }
     memcpy(c->tokens + c->n, tokens, (size_t)n * sizeof *tokens);
@@ -230,17 +253,16 @@ static charl_status collect(void *ctx, const int32_t *tokens, int64_t n)
     return CHARL_OK;
 }
 
-charl_status charl_tokenizer_encode(const charl_tokenizer *t, const char *text, size_t bytes, int32_t **tokens,
-                                    int64_t *n)
+charl_status charl_tokenizer_encode(const charl_tokenizer *t, const char *text, size_t bytes, bool special,
+                                    int32_t **tokens, int64_t *n)
 {
     charl_status st = CHARL_OK;
-    collected c = {0};
+    collected c = {.capacity = CHARL__ENCODER_BLOCK};
 
     *tokens = NULL;
     *n = 0;
-    CHARL_TRY_CLEANUP(charl_alloc_array(BLOCK, sizeof *c.tokens, &c.tokens)); /* an array for "" too */
-    c.capacity = BLOCK;
-    CHARL_TRY_CLEANUP(charl__tokenizer_each(t, text, bytes, collect, &c));
+    CHARL_TRY_CLEANUP(charl__alloc_array(c.capacity, sizeof *c.tokens, &c.tokens)); /* an array for "" too */
+    CHARL_TRY_CLEANUP(encode_once(t, special, text, bytes, collect, &c));
     *tokens = c.tokens;
     *n = c.n;
     c.tokens = NULL;
@@ -261,7 +283,7 @@ charl_status charl_tokenizer_decode(const charl_tokenizer *t, const int32_t *tok
                       "token %lld is %d, the vocabulary has %lld", (long long)i, tokens[i], (long long)t->vocab);
         total += length;
     }
-    CHARL_TRY(charl_alloc(total + 1, text));
+    CHARL_TRY(charl__alloc(total + 1, text));
     for (int64_t i = 0; i < n; i++) {
         const char *token = charl_tokenizer_get_token(t, tokens[i], &length);
 

@@ -1,28 +1,28 @@
-/* Tokens that are characters: every code point of a text, in ascending order. */
+/* Tokens that are characters: every code point of a text, in ascending order, which is the state. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "io/tokenizer/tokenizer_private.h"
 
-enum { POINTS = 0x110000, BLOCK = 4096 };
+enum { POINTS = 0x110000 };
 
-charl_status charl__chars_become(charl_tokenizer *t, uint32_t *points, int64_t n)
+static charl_status become(charl_tokenizer *t)
 {
+    const uint32_t *points = t->state;
     unsigned char form[4];
     int64_t total = 0;
 
-    t->points = points;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < t->n; i++) {
         const size_t length = charl__utf8_put(points[i], form);
 
         CHARL_REQUIRE(length > 0 && (i == 0 || points[i] > points[i - 1]), CHARL_ERR_DATA,
                       "character %lld of the vocabulary, U+%04X, is not one or out of order", (long long)i, points[i]);
         total += (int64_t)length;
     }
-    CHARL_TRY(charl__tokens_create(t, n, total));
-    for (int64_t i = 0; i < n; i++) {
+    CHARL_TRY(charl__tokens_create(t, t->n, total));
+    for (int64_t i = 0; i < t->n; i++) {
         const size_t length = charl__utf8_put(points[i], form);
 
         memcpy(t->bytes + t->starts[i], form, length);
@@ -31,31 +31,33 @@ charl_status charl__chars_become(charl_tokenizer *t, uint32_t *points, int64_t n
     return CHARL_OK;
 }
 
-charl_status charl__chars_learn(charl_tokenizer *t, const unsigned char *text, size_t bytes)
+static charl_status learn(const unsigned char *text, size_t bytes, int64_t vocab, void **state, int64_t *n)
 {
     charl_status st = CHARL_OK;
     const size_t valid = charl__utf8_valid(text, bytes);
     unsigned char *seen = NULL;
     uint32_t *points = NULL;
-    int64_t n = 0;
 
+    (void)vocab;
+    *n = 0;
+    *state = NULL;
     CHARL_REQUIRE_CLEANUP(valid == bytes, CHARL_ERR_DATA, "byte %zu of the text is not UTF-8", valid);
     CHARL_REQUIRE_CLEANUP(bytes > 0, CHARL_ERR_DATA, "the text is empty");
-    CHARL_TRY_CLEANUP(charl_alloc(POINTS, &seen));
+    CHARL_TRY_CLEANUP(charl__alloc(POINTS, &seen));
     for (size_t at = 0, length; at < bytes; at += length) {
         const uint32_t point = charl__utf8_point(text + at, length = charl__utf8_length(text + at, bytes - at));
 
-        n += !seen[point];
+        *n += !seen[point];
         seen[point] = 1;
     }
-    CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *points, &points));
-    n = 0;
+    CHARL_TRY_CLEANUP(charl__alloc_array(*n, sizeof *points, &points));
+    *n = 0;
     for (uint32_t point = 0; point < POINTS; point++) {
         if (seen[point]) {
-            points[n++] = point;
+            points[(*n)++] = point;
         }
     }
-    CHARL_TRY_CLEANUP(charl__chars_become(t, points, n));
+    *state = points;
 cleanup:
     charl_free(seen);
     return st;
@@ -64,40 +66,46 @@ cleanup:
 /* Where `point` stands in the vocabulary; -1 when it does not. */
 static int32_t find(const charl_tokenizer *t, uint32_t point)
 {
+    const uint32_t *points = t->state;
     int64_t low = 0, high = t->vocab;
 
     while (low < high) {
         const int64_t middle = (low + high) / 2;
 
-        if (t->points[middle] < point) {
+        if (points[middle] < point) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    return low < t->vocab && t->points[low] == point ? (int32_t)low : -1;
+    return low < t->vocab && points[low] == point ? (int32_t)low : -1;
 }
 
-charl_status charl__chars_each(const charl_tokenizer *t, const unsigned char *text, size_t bytes,
-                               charl__token_sink sink, void *ctx)
+static charl_status encode(charl__encoder *e, const unsigned char *text, size_t bytes)
 {
-    int32_t block[BLOCK];
-    int64_t n = 0;
-
     for (size_t at = 0, length; at < bytes; at += length) {
+        uint32_t point;
+        int32_t token;
+
         length = charl__utf8_length(text + at, bytes - at);
         CHARL_REQUIRE(length > 0, CHARL_ERR_DATA, "byte %zu of the text is not UTF-8", at);
-        block[n] = find(t, charl__utf8_point(text + at, length));
-        CHARL_REQUIRE(block[n] >= 0, CHARL_ERR_DATA,
+        point = charl__utf8_point(text + at, length);
+        token = find(e->t, point);
+        CHARL_REQUIRE(token >= 0, CHARL_ERR_DATA,
                       "the character \"%.*s\" (U+%04X) at byte %zu of the text is not in the "
                       "vocabulary of %lld characters",
-                      (int)length, (const char *)text + at, charl__utf8_point(text + at, length), at,
-                      (long long)t->vocab);
-        if (++n == BLOCK) {
-            CHARL_TRY(sink(ctx, block, n));
-            n = 0;
-        }
+                      (int)length, (const char *)text + at, point, at, (long long)e->t->vocab);
+        CHARL_TRY(charl__encoder_put(e, token));
     }
-    CHARL_TRY(sink(ctx, block, n));
     return CHARL_OK;
 }
+
+const charl__tokenizer_type charl__tokenizer_chars = {
+    .row = {.name = "chars", .help = "every character of the training text is a token"},
+    .learn = learn,
+    .needs_utf8 = true,
+    .array = "characters",
+    .dtype = CHARL_U32,
+    .become = become,
+    .encode = encode,
+};

@@ -1,68 +1,137 @@
 #ifndef CHARL_IO_TOKENIZER_TOKENIZER_PRIVATE_H
 #define CHARL_IO_TOKENIZER_TOKENIZER_PRIVATE_H
-/** A tokenizer as its own source files and the importer see it. */
+/** A tokenizer as its own source files and the importers see it.
+ *
+ *  What a tokenizer has learnt is its state: one array of numbers, which data sets and checkpoints store. Everything else is made from it.
+ */
+#include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/error.h"
+#include "base/registry/registry.h"
+#include "charl/shape.h"
 #include "charl/tokenizer.h"
 #include "io/dataset/dataset_write.h"
-#include "io/tokenizer/word_map.h"
 
 enum {
-    CHARL__TOKENIZER_MAX_VOCAB = 1 << 20, /* of bpe; all code points are a little more */
+    CHARL__TOKENIZER_MAX_VOCAB = 1 << 20, /* of bpe and pretrained; all code points are a little more */
     CHARL__TOKEN_MAX_BYTES = 4096         /* of bpe */
 };
 
+typedef struct charl__encoder charl__encoder;
+typedef struct charl__bpe charl__bpe;
+
+/** A row of the registry of tokenizers. */
+typedef struct charl__tokenizer_type {
+    charl_row row;
+    /** Learn from a text: state[*n], new. NULL: it is read from files. */
+    charl_status (*learn)(const unsigned char *text, size_t bytes, int64_t vocab, void **state, int64_t *n);
+    bool has_vocab; /* learn takes the size of the vocabulary */
+    bool needs_utf8;
+    /** The state in a data set: array /tokenizer/ARRAY of u8 or u32 in rows of `columns`; NULL: there is none. */
+    const char *array;
+    charl_dtype dtype;
+    int64_t columns;
+    /** Make everything from the state. Errors: ERR_DATA  the state is not one; ERR_CONFIG  this charl was built without what it needs. */
+    charl_status (*become)(charl_tokenizer *t);
+    charl_status (*encode)(charl__encoder *e, const unsigned char *text, size_t bytes);
+} charl__tokenizer_type;
+
+/** The only list of types: charl__tokenizer_NAME is the row in tokenizer_NAME.c. */
+#define CHARL__TOKENIZERS(X) X(bytes) X(chars) X(bpe) X(pretrained)
+#define CHARL__TOKENIZER_EXTERN(name) extern const charl__tokenizer_type charl__tokenizer_##name;
+CHARL__TOKENIZERS(CHARL__TOKENIZER_EXTERN)
+
+/** Name of type i = 0, 1, ... of those that learn from a text; NULL past the last. */
+const char *charl__tokenizer_learnt_name(int i);
+/** The type that is called `name`; NULL when there is none. */
+const charl__tokenizer_type *charl__tokenizer_type_find(const char *name);
+
 struct charl_tokenizer {
-    charl_tokenizer_kind kind;
+    const charl__tokenizer_type *type;
+    atomic_int shares; /* copies, which are this object */
+    void *state;       /* [n] of type->dtype */
+    int64_t n;
     int64_t vocab;
-    unsigned char *bytes;  /* of all tokens, concatenated */
-    int64_t *starts;       /* [vocab + 1] in bytes */
-    uint32_t *points;      /* chars: [vocab] code points, ascending */
-    uint32_t *merges;      /* bpe: [vocab - 256, 2]; token 256 + i is the concatenation of both */
-    charl__word_map ranks; /* bpe: charl__pair of a merge -> its i */
+    unsigned char *bytes; /* of all tokens, concatenated */
+    int64_t *starts;      /* [vocab + 1] in bytes */
+    bool *special;        /* [vocab] tokens that text does not hold unless asked for; NULL: none */
+    charl__bpe *bpe;      /* types that merge */
 };
 
 /** Gets consecutive tokens of a text, borrowed for the call. */
 typedef charl_status (*charl__token_sink)(void *ctx, const int32_t *tokens, int64_t n);
 
-/** charl_tokenizer_encode in parts, without holding all tokens. */
+/** Encodes one text after another, and remembers words that it has met: for one thread.
+ *
+ *  special  recognise the texts of special tokens
+ *
+ *  Errors of create: ERR_NOMEM; of run: as charl_tokenizer_encode, and those of the sink. */
+charl_status charl__encoder_create(const charl_tokenizer *t, bool special, charl__encoder **out) CHARL_MUST_CHECK;
+charl_status charl__encoder_run(charl__encoder *e, const char *text, size_t bytes, charl__token_sink sink,
+                                void *ctx) CHARL_MUST_CHECK;
+/** NULL is a no-op. */
+void charl__encoder_destroy(charl__encoder *e);
+
+/** One text: an encoder that is created, run and destroyed; special tokens are text. */
 charl_status charl__tokenizer_each(const charl_tokenizer *t, const char *text, size_t bytes, charl__token_sink sink,
                                    void *ctx) CHARL_MUST_CHECK;
+
+/** What a user names as a tokenizer: a type that learns (*out is NULL), else the file or folder of a tokenizer (*type is NULL).
+ *  Errors: as charl_tokenizer_load; ERR_CONFIG  neither, listing the types. */
+charl_status charl__tokenizer_open(const char *name, const charl__tokenizer_type **type,
+                                   charl_tokenizer **out) CHARL_MUST_CHECK;
 
 /** Put the tokenizer into a data set that is being written. Errors: ERR_DISK. */
 charl_status charl__tokenizer_store(const charl_tokenizer *t, charl__writer *w) CHARL_MUST_CHECK;
 
-/** What a tokenizer has learnt, borrowed: chars: points [*n], bpe: merges [*n / 2, 2]; bytes: none.
- */
-const uint32_t *charl__tokenizer_learnt(const charl_tokenizer *t, int64_t *n);
-/** The tokenizer that learnt these n numbers, which are copied. Errors: ERR_DATA, ERR_NOMEM. */
-charl_status charl__tokenizer_restore(charl_tokenizer_kind kind, const uint32_t *learnt, int64_t n,
+/** The tokenizer of a data set or a checkpoint. Errors as charl_tokenizer_load. */
+charl_status charl__tokenizer_of_hdf5(const char *path, charl_tokenizer **out) CHARL_MUST_CHECK;
+
+/** Whether a text may be encoded in parts that are cut between an ASCII letter or digit and an ASCII space, tab or line end. */
+bool charl__tokenizer_cuts_at_spaces(const charl_tokenizer *t);
+
+/** The tokenizer of a data set, in which it need not be. Errors as charl_tokenizer_load. */
+charl_status charl__tokenizer_of_dataset(const char *path, charl_tokenizer **out) CHARL_MUST_CHECK;
+
+/** The tokenizer with this state of n numbers of type->dtype, which are copied. Errors: ERR_DATA, ERR_CONFIG, ERR_NOMEM. */
+charl_status charl__tokenizer_restore(const charl__tokenizer_type *type, const void *state, int64_t n,
                                       charl_tokenizer **out) CHARL_MUST_CHECK;
+/** The same with a state that is taken, also after a failure. */
+charl_status charl__tokenizer_take(const charl__tokenizer_type *type, void *state, int64_t n,
+                                   charl_tokenizer **out) CHARL_MUST_CHECK;
+
 /** Whether they encode every text alike; either may be NULL. */
 bool charl__tokenizer_equal(const charl_tokenizer *a, const charl_tokenizer *b);
-/** The kind that is called `name`, or CHARL_TOKENIZER_KIND_COUNT. */
-charl_tokenizer_kind charl__tokenizer_kind_of(const char *name);
 
 /** Room for the bytes of `vocab` tokens, `total` together. The caller fills both in. */
 charl_status charl__tokens_create(charl_tokenizer *t, int64_t vocab, int64_t total) CHARL_MUST_CHECK;
 
-/* The kinds: learn from a text; become what a file says (the arrays are taken, also after a
- * failure); encode. */
-charl_status charl__bytes_learn(charl_tokenizer *t) CHARL_MUST_CHECK;
-charl_status charl__bytes_each(const unsigned char *text, size_t bytes, charl__token_sink sink,
-                               void *ctx) CHARL_MUST_CHECK;
+enum { CHARL__ENCODER_BLOCK = 4096 };
 
-charl_status charl__chars_learn(charl_tokenizer *t, const unsigned char *text, size_t bytes) CHARL_MUST_CHECK;
-/** Errors: ERR_DATA when the points do not ascend or are none. */
-charl_status charl__chars_become(charl_tokenizer *t, uint32_t *points, int64_t n) CHARL_MUST_CHECK;
-charl_status charl__chars_each(const charl_tokenizer *t, const unsigned char *text, size_t bytes,
-                               charl__token_sink sink, void *ctx) CHARL_MUST_CHECK;
+/** While it runs; see charl__encoder_create. */
+struct charl__encoder {
+    const charl_tokenizer *t;
+    bool special;
+    charl__token_sink sink;
+    void *ctx;
+    int32_t block[CHARL__ENCODER_BLOCK]; /* tokens that the sink does not have yet */
+    int64_t n;
+    struct charl__bpe_work *work; /* of types that merge; NULL before the first text */
+};
 
-charl_status charl__bpe_learn(charl_tokenizer *t, const unsigned char *text, size_t bytes,
-                              int64_t vocab) CHARL_MUST_CHECK;
-/** Errors: ERR_DATA when a merge refers to a later token, comes twice or gets too long. */
-charl_status charl__bpe_become(charl_tokenizer *t, uint32_t *merges, int64_t n) CHARL_MUST_CHECK;
-charl_status charl__bpe_each(const charl_tokenizer *t, const unsigned char *text, size_t bytes, charl__token_sink sink,
-                             void *ctx) CHARL_MUST_CHECK;
+/** One more token. */
+static inline charl_status charl__encoder_put(charl__encoder *e, int32_t token)
+{
+    e->block[e->n++] = token;
+    if (e->n == CHARL__ENCODER_BLOCK) {
+        e->n = 0;
+        CHARL_TRY(e->sink(e->ctx, e->block, CHARL__ENCODER_BLOCK));
+    }
+    return CHARL_OK;
+}
+
+/** NULL is a no-op. */
+void charl__bpe_work_destroy(struct charl__bpe_work *w);
 
 #endif

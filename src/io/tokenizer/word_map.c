@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
+#include "base/numeric/hash.h"
 
 enum { FIRST = 64 };
 
@@ -39,8 +39,8 @@ static charl_status grow(charl__word_map *m)
     charl_status st = CHARL_OK;
     charl__word_map larger = {.capacity = m->capacity > 0 ? 2 * m->capacity : FIRST, .count = m->count};
 
-    CHARL_TRY_CLEANUP(charl_alloc_array(larger.capacity, sizeof *larger.keys, &larger.keys));
-    CHARL_TRY_CLEANUP(charl_alloc_array(larger.capacity, sizeof *larger.values, &larger.values));
+    CHARL_TRY_CLEANUP(charl__alloc_array(larger.capacity, sizeof *larger.keys, &larger.keys));
+    CHARL_TRY_CLEANUP(charl__alloc_array(larger.capacity, sizeof *larger.values, &larger.values));
     memset(larger.values, 0xff, (size_t)larger.capacity * sizeof *larger.values);
     for (int64_t i = 0; i < m->capacity; i++) {
         if (m->values[i] >= 0) {
@@ -95,7 +95,7 @@ charl_status charl__pieces_number(charl__pieces *p, const unsigned char *at, siz
     if (p->count == p->capacity) {
         const int64_t capacity = p->capacity > 0 ? 2 * p->capacity : FIRST;
 
-        CHARL_TRY(charl_realloc((size_t)capacity * sizeof *p->items, &p->items));
+        CHARL_TRY(charl__realloc((size_t)capacity * sizeof *p->items, &p->items));
         p->capacity = capacity;
     }
     CHARL_TRY(charl__word_map_add(&p->map, key, (int32_t)p->count));

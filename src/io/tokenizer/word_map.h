@@ -1,7 +1,7 @@
 #ifndef CHARL_IO_TOKENIZER_WORD_MAP_H
 #define CHARL_IO_TOKENIZER_WORD_MAP_H
 /** A map from 64-bit words to numbers from 0, and pieces of text numbered with its help. Start from
- * {0}. */
+ *  {0}. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -2,6 +2,7 @@
  * sqrt(in); or normal, with biases of 0. */
 #include <math.h>
 
+#include "base/text/text.h"
 #include "nn/layer.h"
 
 static charl_var *declare_weight(const charl_layer_build *b, const charl_shape *shape)
@@ -28,12 +29,32 @@ static charl_var *declare_bias(const charl_layer_build *b, int64_t features)
                              &(charl_param_spec){.shape = {1, {c->out}}, .init = {CHARL_INIT_UNIFORM, -bound, bound}});
 }
 
+/* out + alpha / rank * dropout(x) @ A^T @ B^T */
+static charl_var *adapt(const charl_layer_build *b, charl_var *x, int64_t features, charl_var *out)
+{
+    const charl_linear_config *c = b->settings;
+    const charl_lora *lora = b->lora;
+    const float bound = (float)(1.0 / sqrt((double)features));
+    charl_var *down = charl_layer_param(
+        b, "lora_A.weight",
+        &(charl_param_spec){.shape = {2, {lora->rank, features}}, .init = {CHARL_INIT_UNIFORM, -bound, bound}});
+    charl_var *up = charl_layer_param(b, "lora_B.weight", &(charl_param_spec){.shape = {2, {c->out, lora->rank}}});
+    charl_var *y;
+
+    charl_graph_scope_begin(b->g, "lora");
+    y = charl_linear(b->g, charl_dropout(b->g, x, (float)lora->dropout), down, NULL);
+    y = charl_scale(b->g, charl_linear(b->g, y, up, NULL), (float)(lora->alpha / (double)lora->rank), 0.0F);
+    y = charl_add(b->g, out, y);
+    charl_graph_scope_end(b->g);
+    return y;
+}
+
 static charl_var *build(const charl_layer_build *b, charl_var *x)
 {
     const charl_linear_config *c = b->settings;
     const charl_shape in = charl_var_get_type(x).shape;
     const int64_t features = in.ndim > 0 ? in.dim[in.ndim - 1] : 0;
-    charl_var *w, *bias = NULL;
+    charl_var *w, *out, *bias = NULL;
 
     if (in.ndim < 2 || features < 1) {
         return charl__graph_refuse(b->g, "a linear layer needs [batch, features]");
@@ -45,7 +66,11 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     if (!w || (c->bias && !bias)) {
         return NULL;
     }
-    return charl__activate(b->g, c->activation, charl_linear(b->g, x, w, bias));
+    out = charl_linear(b->g, x, w, bias);
+    if (b->lora && !c->tie && charl__patterns_choose(b->lora->targets, b->name)) {
+        out = adapt(b, x, features, out);
+    }
+    return charl__activate(b->g, c->activation, out);
 }
 
 static const charl_linear_config defaults = {.bias = true};

@@ -7,10 +7,10 @@
 
 typedef charl_transformer_block_config config;
 
-static charl_var *project(const charl_layer_build *b, const char *suffix, charl_var *x, int64_t out, double std)
+static charl_var *project(const charl_layer_build *b, const char *suffix, charl_var *x, int64_t out, double std,
+                          bool bias)
 {
-    const config *c = b->settings;
-    const charl_linear_config linear = {.out = out, .bias = c->bias, .init_std = std};
+    const charl_linear_config linear = {.out = out, .bias = bias, .init_std = std};
 
     return charl__layer_build_inside(b, suffix, &charl__layer_linear, &linear, x);
 }
@@ -21,8 +21,10 @@ static charl_var *normalize(const charl_layer_build *b, const char *suffix, char
     charl_norm_config norm = *(const charl_norm_config *)charl__layer_layer_norm.row.defaults;
 
     if (c->norm == CHARL_BLOCK_RMS_NORM) {
-        return charl__layer_build_inside(b, suffix, &charl__layer_rms_norm, charl__layer_rms_norm.row.defaults, x);
+        return charl__layer_build_inside(b, suffix, &charl__layer_rms_norm,
+                                         &(charl_rms_norm_config){.eps = c->norm_eps}, x);
     }
+    norm.eps = c->norm_eps;
     norm.bias = c->bias;
     return charl__layer_build_inside(b, suffix, &charl__layer_layer_norm, &norm, x);
 }
@@ -40,9 +42,7 @@ static charl_var *add_and_normalize(const charl_layer_build *b, charl_var *x, ch
 {
     const config *c = b->settings;
     const int64_t width = charl_var_get_type(x).shape.dim[2];
-    const charl_norm_config *layer = charl__layer_layer_norm.row.defaults;
-    const charl_rms_norm_config *rms = charl__layer_rms_norm.row.defaults;
-    charl_layer_norm_args args = {.eps = (float)layer->eps};
+    charl_layer_norm_args args = {.eps = (float)c->norm_eps};
 
     if (!charl_graph_is_training(b->g)) {
         *sum = charl_add(b->g, x, y);
@@ -50,7 +50,7 @@ static charl_var *add_and_normalize(const charl_layer_build *b, charl_var *x, ch
     }
     args.weight = affine(b, "ln_2.weight", width, 1.0F);
     if (c->norm == CHARL_BLOCK_RMS_NORM) {
-        return charl_add_rms_norm(b->g, x, y, args.weight, (float)rms->eps, sum);
+        return charl_add_rms_norm(b->g, x, y, args.weight, args.eps, sum);
     }
     args.bias = c->bias ? affine(b, "ln_2.bias", width, 0.0F) : NULL;
     return charl_add_layer_norm(b->g, x, y, &args, sum);
@@ -75,42 +75,48 @@ static charl_var *drop(const charl_layer_build *b, const char *branch, charl_var
 static charl_var *attend(const charl_layer_build *b, charl_var *x, int64_t width)
 {
     const config *c = b->settings;
+    const int64_t head_dim = c->head_dim ? c->head_dim : width / c->heads;
     const int64_t kv_heads = c->kv_heads ? c->kv_heads : c->heads;
     const charl_attention_args args = {
         .heads = (int)c->heads, .kv_heads = (int)kv_heads, .causal = c->causal, .dropout = (float)c->dropout};
-    const charl_rotary_args rotary = {
-        .head_dim = width / c->heads, .heads = c->heads + kv_heads, .theta = c->rope_theta};
+    const charl_rotary_args rotary = {.head_dim = head_dim,
+                                      .heads = c->heads + kv_heads,
+                                      .theta = c->rope_theta,
+                                      .factor = c->rope.kind == CHARL_ROPE_SCALING_LLAMA3 ? c->rope.factor : 0,
+                                      .low = c->rope.low,
+                                      .high = c->rope.high,
+                                      .original = c->rope.original};
 
     x = normalize(b, "ln_1", x);
-    x = project(b, "attn.c_attn", x, (c->heads + 2 * kv_heads) * (width / c->heads), c->init_std);
+    x = project(b, "attn.c_attn", x, (c->heads + 2 * kv_heads) * head_dim, c->init_std, c->bias || c->qkv_bias);
     charl_graph_scope_begin(b->g, "attn");
     if (c->rotary) {
         x = charl_rotary(b->g, x, &rotary);
     }
     x = charl_attention(b->g, x, &args);
     charl_graph_scope_end(b->g);
-    return drop(b, "attn", project(b, "attn.c_proj", x, width, residual_std(c)));
+    return drop(b, "attn", project(b, "attn.c_proj", x, width, residual_std(c), c->bias));
 }
 
-static int64_t hidden_width(const config *c, int64_t width)
+int64_t charl__transformer_hidden(int64_t hidden, int mlp, int64_t width)
 {
-    if (c->hidden) {
-        return c->hidden;
+    if (hidden) {
+        return hidden;
     }
-    return c->mlp == CHARL_BLOCK_SWIGLU ? (8 * width / 3 + 63) / 64 * 64 : 4 * width;
+    return mlp == CHARL_BLOCK_SWIGLU ? (8 * width / 3 + 63) / 64 * 64 : 4 * width;
 }
 
 static charl_var *transform(const charl_layer_build *b, charl_var *x, int64_t width)
 {
     const config *c = b->settings;
     const bool gated = c->mlp == CHARL_BLOCK_SWIGLU;
-    const int64_t hidden = hidden_width(c, width);
+    const int64_t hidden = charl__transformer_hidden(c->hidden, c->mlp, width);
 
-    x = project(b, "mlp.c_fc", x, gated ? 2 * hidden : hidden, c->init_std);
+    x = project(b, "mlp.c_fc", x, gated ? 2 * hidden : hidden, c->init_std, c->bias);
     charl_graph_scope_begin(b->g, "mlp");
     x = gated ? charl_swiglu(b->g, x) : charl_gelu(b->g, x, c->mlp == CHARL_BLOCK_GELU_TANH);
     charl_graph_scope_end(b->g);
-    return drop(b, "mlp", project(b, "mlp.c_proj", x, width, residual_std(c)));
+    return drop(b, "mlp", project(b, "mlp.c_proj", x, width, residual_std(c), c->bias));
 }
 
 static charl_var *build(const charl_layer_build *b, charl_var *x)
@@ -123,8 +129,11 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     if (in.ndim != 3) {
         return charl__graph_refuse(b->g, "a transformer block needs [batch, positions, features]");
     }
-    if (width % c->heads != 0) {
+    if (!c->head_dim && width % c->heads != 0) {
         return charl__graph_refuse(b->g, "the features are not a multiple of the heads");
+    }
+    if (c->rope.kind != CHARL_ROPE_SCALING_NONE && !(c->rope.factor >= 1)) {
+        return charl__graph_refuse(b->g, "rope_scaling needs a rope_factor of at least 1");
     }
     if (c->kv_heads && c->heads % c->kv_heads != 0) {
         return charl__graph_refuse(b->g, "heads is not a multiple of kv_heads");
@@ -133,24 +142,35 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     return charl_add(b->g, sum, transform(b, x, width));
 }
 
-static const config defaults = {.depth = 1, .init_std = 0.02, .rope_theta = 10000.0, .causal = true, .bias = true};
+static const config defaults = {.depth = 1,
+                                .init_std = 0.02,
+                                .norm_eps = 1e-5,
+                                .rope_theta = 10000.0,
+                                .rope = CHARL__ROPE_SCALING_DEFAULTS,
+                                .causal = true,
+                                .bias = true};
 static const charl_key keys[] = {
     {"heads", CHARL_KEY_INT, offsetof(config, heads), "[1,65536]", true, "attention heads"},
     {"kv_heads", CHARL_KEY_INT, offsetof(config, kv_heads), "[0,65536]", false,
      "heads of keys and values; 0: as many as heads"},
     {"hidden", CHARL_KEY_INT, offsetof(config, hidden), "[0,1e9]", false,
      "width of the mlp; 0: 4 times the features, for swiglu 8/3 times"},
+    {"head_dim", CHARL_KEY_INT, offsetof(config, head_dim), "[0,256]", false, "width of a head; 0: features / heads"},
     {"depth", CHARL_KEY_INT, offsetof(config, depth), "[1,1e6]", false, "blocks of the model, for the initial values"},
     {"dropout", CHARL_KEY_FLOAT, offsetof(config, dropout), "[0,1)", false,
      "probability to drop attention weights and branch outputs"},
     {"init_std", CHARL_KEY_FLOAT, offsetof(config, init_std), "[0,1e6)", false,
      "standard deviation of the initial weights; 0: as PyTorch's linear layers"},
+    {"norm_eps", CHARL_KEY_FLOAT, offsetof(config, norm_eps), "[0,1)", false, "added to the variance in the norms"},
     {"rope_theta", CHARL_KEY_FLOAT, offsetof(config, rope_theta), "[1,1e9)", false,
      "base of the angles of rotary positions"},
+    CHARL__ROPE_SCALING_KEYS(config, rope),
     {"rotary", CHARL_KEY_BOOL, offsetof(config, rotary), NULL, false, "rotate queries and keys by their position"},
     {"causal", CHARL_KEY_BOOL, offsetof(config, causal), NULL, false,
      "a position sees only itself and those before it"},
     {"bias", CHARL_KEY_BOOL, offsetof(config, bias), NULL, false, "biases in linear maps and layer norms"},
+    {"qkv_bias", CHARL_KEY_BOOL, offsetof(config, qkv_bias), NULL, false,
+     "biases of queries, keys and values also where bias = no"},
     {"norm", CHARL_KEY_CHOICE, offsetof(config, norm), NULL, false, "normalisation", "layer|rms"},
     {"mlp", CHARL_KEY_CHOICE, offsetof(config, mlp), NULL, false, "activation of the mlp", "gelu|gelu_tanh|swiglu"},
 };

@@ -1,16 +1,16 @@
 /* Convolutions as descriptions of matrix products; the kernels are gemm's. */
 #include "tensor/conv/conv.h"
 
-int64_t charl__conv_extent(const charl_conv *c, int axis, int64_t n)
+int64_t charl__conv_extent(const charl__conv *c, int axis, int64_t n)
 {
     const int64_t room = n + 2 * (int64_t)c->padding[axis] - (int64_t)c->dilation[axis] * (c->kernel[axis] - 1) - 1;
 
     return room < 0 ? 0 : room / c->stride[axis] + 1;
 }
 
-static charl_gemm_window image_under_taps(const charl_conv *c)
+static charl__gemm_window image_under_taps(const charl__conv *c)
 {
-    charl_gemm_window w = {.image = {(int)c->h, (int)c->w}, .row = (int)c->ow};
+    charl__gemm_window w = {.image = {(int)c->h, (int)c->w}, .row = (int)c->ow};
 
     for (int d = 0; d < 2; d++) {
         w.taps[d] = c->kernel[d];
@@ -23,7 +23,7 @@ static charl_gemm_window image_under_taps(const charl_conv *c)
 }
 
 /* Each tap is its pixel: the image is a matrix [channel, pixel] as it lies. */
-static bool is_pointwise(const charl_conv *c)
+static bool is_pointwise(const charl__conv *c)
 {
     for (int d = 0; d < 2; d++) {
         if (c->kernel[d] != 1 || c->stride[d] != 1 || c->padding[d] != 0) {
@@ -33,12 +33,12 @@ static bool is_pointwise(const charl_conv *c)
     return c->h == c->oh && c->w == c->ow;
 }
 
-charl_gemm charl__conv_forward(const charl_conv *c, bool bias)
+charl__gemm charl__conv_forward(const charl__conv *c, bool bias)
 {
     const int64_t og = c->o / c->groups, cg = c->c / c->groups, taps = (int64_t)c->kernel[0] * c->kernel[1];
     const int64_t pixels = c->oh * c->ow, image = c->h * c->w;
 
-    return (charl_gemm){
+    return (charl__gemm){
         .m = og,
         .n = pixels,
         .k = cg * taps,
@@ -55,11 +55,11 @@ charl_gemm charl__conv_forward(const charl_conv *c, bool bias)
     };
 }
 
-charl_gemm charl__conv_input_gradient(const charl_conv *c)
+charl__gemm charl__conv_input_gradient(const charl__conv *c)
 {
     const int64_t og = c->o / c->groups, cg = c->c / c->groups, taps = (int64_t)c->kernel[0] * c->kernel[1];
     const int64_t pixels = c->oh * c->ow, image = c->h * c->w;
-    charl_gemm p = {
+    charl__gemm p = {
         .m = cg,
         .n = image,
         .k = og * taps,
@@ -91,9 +91,9 @@ static int gcd(int a, int b)
     return b == 0 ? a : gcd(b, a % b);
 }
 
-charl_conv_phase charl__conv_phase(const charl_conv *c, const int at[2])
+charl__conv_phase charl__conv_phase_at(const charl__conv *c, const int at[2])
 {
-    charl_conv_phase p = {{0}, {0}, {0}};
+    charl__conv_phase p = {{0}, {0}, {0}};
 
     for (int d = 0; d < 2; d++) {
         const int s = c->stride[d];
@@ -107,9 +107,9 @@ charl_conv_phase charl__conv_phase(const charl_conv *c, const int at[2])
     return p;
 }
 
-charl_gemm charl__conv_phase_gradient(const charl_conv *c, const charl_conv_phase *p, const int at[2])
+charl__gemm charl__conv_phase_gradient(const charl__conv *c, const charl__conv_phase *p, const int at[2])
 {
-    charl_conv phase = *c;
+    charl__conv phase = *c;
 
     for (int d = 0; d < 2; d++) {
         phase.kernel[d] = p->count[d];
@@ -122,12 +122,12 @@ charl_gemm charl__conv_phase_gradient(const charl_conv *c, const charl_conv_phas
     return charl__conv_input_gradient(&phase);
 }
 
-charl_gemm charl__conv_weight_gradient(const charl_conv *c, int64_t rows)
+charl__gemm charl__conv_weight_gradient(const charl__conv *c, int64_t rows)
 {
     const int64_t og = c->o / c->groups, cg = c->c / c->groups, taps = (int64_t)c->kernel[0] * c->kernel[1];
     const int64_t pixels = c->oh * c->ow, image = c->h * c->w;
 
-    return (charl_gemm){
+    return (charl__gemm){
         .m = og,
         .n = cg * taps,
         .k = rows > 0 ? pixels : 0,

@@ -4,41 +4,41 @@
  *
  *      out[z][i][j] = bias + sum_k A[z](i, k) * B[z](k, j)
  *
- * A and B share one float type, out has any, the bias is f32. Operands are converted as they are read, accumulation is f32, and out is
- * rounded once. An epilogue is applied to the result in registers.
+ *  A and B share one float type, out has any, the bias is f32. Operands are converted as they are read, accumulation is f32, and out is
+ *  rounded once. An epilogue is applied to the result in registers.
  *
- * Numerics. Each element is one chain of fma in ascending k, then one addition of the bias: its bits are the same on every device, for
- * every tile and at every position. Tensor cores are the exception. They take PLAIN and TRANSPOSED operands with one segment, of bf16 or
- * f16 (facts.wgmma, facts.mma), and f32 if allowed (facts.tf32). kernels/nvidia/gemm/gemm_wgmma.cl and gemm_mma.cl define their sum; its
- * bits are the same for every tile and at every position on that device.
+ *  Numerics. Each element is one chain of fma in ascending k, then one addition of the bias: its bits are the same on every device, for
+ *  every tile and at every position. Tensor cores are the exception. They take PLAIN and TRANSPOSED operands with one segment, of bf16 or
+ *  f16 (facts.wgmma, facts.mma), and f32 if allowed (facts.tf32). kernels/nvidia/gemm/gemm_wgmma.cl and gemm_mma.cl define their sum; its
+ *  bits are the same for every tile and at every position on that device.
  */
 #include "tensor/tensor.h"
 
 /** Memory layout of an operand. All are contiguous. */
-typedef enum charl_gemm_kind {
+typedef enum charl__gemm_kind {
     CHARL_GEMM_PLAIN,      /* A [m, k]  B [k, n] */
     CHARL_GEMM_TRANSPOSED, /* A [k, m]  B [n, k] */
     CHARL_GEMM_TAPS,       /* A only: [channel, m, tap], k = (channel, tap) */
     CHARL_GEMM_WINDOW,     /* B only: an image; k = (channel, tap), j = pixel */
     CHARL_GEMM_WINDOW_T    /* B only: an image; k = pixel, j = (channel, tap) */
-} charl_gemm_kind;
+} charl__gemm_kind;
 
-typedef enum charl_gemm_bias {
+typedef enum charl__gemm_bias {
     CHARL_GEMM_NO_BIAS,
     CHARL_GEMM_BIAS_COLUMNS, /* [n] */
     CHARL_GEMM_BIAS_ROWS     /* [inner, m] */
-} charl_gemm_bias;
+} charl__gemm_bias;
 
 /** Which image element (pixel, tap) means: coordinate (pixel * step + shift + tap * tap_step) /
- * divide, in H and W; 0 where the division leaves a rest or the coordinate is outside. Taps and
- * pixels are numbered row by row. */
-typedef struct charl_gemm_window {
+ *  divide, in H and W; 0 where the division leaves a rest or the coordinate is outside. Taps and
+ *  pixels are numbered row by row. */
+typedef struct charl__gemm_window {
     int taps[2], step[2], shift[2], tap_step[2], divide[2];
     int image[2]; /* H, W */
     int row;      /* pixels per row */
-} charl_gemm_window;
+} charl__gemm_window;
 
-typedef enum charl_gemm_form {
+typedef enum charl__gemm_form {
     CHARL_GEMM_AUTO,
     CHARL_GEMM_LOCAL,  /* tiles in local memory */
     CHARL_GEMM_VECTOR, /* one work-item per block, explicit vectors */
@@ -51,14 +51,14 @@ typedef enum charl_gemm_form {
     /* the wide tile; the last tiles are split into equal parts (stream-K) */
     CHARL_GEMM_TENSOR_CORE_SPLIT,
     CHARL_GEMM_TENSOR_CORE_PADDED /* rows that are not aligned to 16 bytes are copied first */
-} charl_gemm_form;
+} charl__gemm_form;
 
 enum { CHARL_GEMM_EPILOGUE_IN = 2 };
 
 /** An elementwise expression applied before the result is stored: out = expr(a, b, c). a is the product with its bias, rounded to `type`
- * as if it had been stored; b and c are the elements of in[0] and in[1] at the same position. The bits are those of a product in `type`
- * followed by the expression as an elementwise operator (kernels/elementwise/map.cl). */
-typedef struct charl_gemm_epilogue {
+ *  as if it had been stored; b and c are the elements of in[0] and in[1] at the same position. The bits are those of a product in `type`
+ *  followed by the expression as an elementwise operator (kernels/elementwise/map.cl). */
+typedef struct charl__gemm_epilogue {
     /* OpenCL C of charl_real a, b, c, as in kernels/elementwise/map.cl; numbers are part of the text; CHARL_ROUND_AS(T, x) rounds in
      * between */
     const char *expr;
@@ -71,23 +71,23 @@ typedef struct charl_gemm_epilogue {
      * keeps_first: `product` gets that a. */
     const char *then;
     bool keeps_first;
-    /* Where charl__gemm_has_rng: the step record, for expressions that name draw (charl_expr), of
+    /* Where charl__gemm_has_rng: the step record, for expressions that name draw (charl__expr), of
      * the layer `key`; the first element of out is element draw_at of the global batch. NULL: none
      * does. */
     const charl_tensor *record;
     uint64_t key;
     int64_t draw_at;
-} charl_gemm_epilogue;
+} charl__gemm_epilogue;
 
-typedef struct charl_gemm {
+typedef struct charl__gemm {
     const charl_tensor *a, *b;
     const charl_tensor *bias; /* NULL with CHARL_GEMM_NO_BIAS */
     const charl_tensor *out;
     int64_t a_at, b_at, out_at; /* elements to skip */
     int64_t m, n, k;
-    charl_gemm_kind a_kind, b_kind;
-    charl_gemm_bias bias_kind;
-    charl_gemm_window window;
+    charl__gemm_kind a_kind, b_kind;
+    charl__gemm_bias bias_kind;
+    charl__gemm_window window;
     /* The sum runs over `segments` stretches of k (0 means 1), each this many elements after the
      * one before. */
     int64_t segments, a_segment, b_segment;
@@ -104,29 +104,29 @@ typedef struct charl_gemm {
      * charl__gemm_sums_a must be true. */
     const charl_tensor *a_sums;
     int64_t a_sums_at;
-    const charl_gemm_epilogue *epilogue; /* NULL: out is the product itself */
-    charl_gemm_form form;                /* AUTO, except in tests */
+    const charl__gemm_epilogue *epilogue; /* NULL: out is the product itself */
+    charl__gemm_form form;                /* AUTO, except in tests */
     const char *label;
-} charl_gemm;
+} charl__gemm;
 
 /** Enqueue. Allocates nothing. Async. Errors: ERR_SHAPE when an extent does not fit the kernels;
- * ERR_KERNEL, ERR_DEVICE. */
-charl_status charl__gemm(charl_device *dev, const charl_gemm *p) CHARL_MUST_CHECK;
+ *  ERR_KERNEL, ERR_DEVICE. */
+charl_status charl__gemm_enqueue(charl_device *dev, const charl__gemm *p) CHARL_MUST_CHECK;
 
 /** Whether epilogues of products of `type` may use random numbers: all that do not run on tensor cores. */
 bool charl__gemm_has_rng(charl_device *dev, charl_dtype type);
 
 /** True where a_sums is supported: half types on tensor cores, A TRANSPOSED. Depends on what
- * decides the bits only. */
-bool charl__gemm_sums_a(charl_device *dev, const charl_gemm *p);
+ *  decides the bits only. */
+bool charl__gemm_sums_a(charl_device *dev, const charl__gemm *p);
 
 /** True where a product that folds, as charl__gemm_folds says, can sum A too: a_sums [m] is then
- * the sum over leaves, in the tree, of what kernels/reduce/reduce.cl makes of a column. Local
- * memory; A TRANSPOSED. */
-bool charl__gemm_folds_sums(charl_device *dev, const charl_gemm *p);
+ *  the sum over leaves, in the tree, of what kernels/reduce/reduce.cl makes of a column. Local
+ *  memory; A TRANSPOSED. */
+bool charl__gemm_folds_sums(charl_device *dev, const charl__gemm *p);
 
 /** True where `leaves` is supported and worth it for this product: partial sums then never touch
- * memory. */
-bool charl__gemm_folds(charl_device *dev, const charl_gemm *p);
+ *  memory. */
+bool charl__gemm_folds(charl_device *dev, const charl__gemm *p);
 
 #endif

@@ -3,9 +3,9 @@
 
 #include "tensor/gemm/gemm_private.h"
 
-charl_status charl__gemm_check_epilogue(const charl_gemm *p)
+charl_status charl__gemm_check_epilogue(const charl__gemm *p)
 {
-    const charl_gemm_epilogue *e = p->epilogue;
+    const charl__gemm_epilogue *e = p->epilogue;
 
     if (!e) {
         return CHARL_OK;
@@ -23,9 +23,9 @@ charl_status charl__gemm_check_epilogue(const charl_gemm *p)
     return CHARL_OK;
 }
 
-int charl__gemm_define_epilogue(const charl_gemm *p, int vec, char *text, size_t bytes)
+int charl__gemm_define_epilogue(const charl__gemm *p, int vec, char *text, size_t bytes)
 {
-    const charl_gemm_epilogue *e = p->epilogue;
+    const charl__gemm_epilogue *e = p->epilogue;
     int n;
 
     if (!e) {
@@ -45,9 +45,9 @@ int charl__gemm_define_epilogue(const charl_gemm *p, int vec, char *text, size_t
     return n;
 }
 
-void charl__gemm_add_epilogue(const charl_gemm *p, charl_launch *l)
+void charl__gemm_add_epilogue(const charl__gemm *p, charl__launch *l)
 {
-    const charl_gemm_epilogue *e = p->epilogue;
+    const charl__gemm_epilogue *e = p->epilogue;
 
     if (!e) {
         return;

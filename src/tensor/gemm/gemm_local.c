@@ -1,9 +1,11 @@
-/* Launches of the kernels with tiles in local memory. */
+/* Products by tiles in local memory: kernels/gemm/gemm_local.cl. */
+#include <limits.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "tensor/gemm/gemm_private.h"
 
-enum { SMALL_PER_LANE = 4, VECTOR = 4 };
+enum { VECTOR = 4, BYTES_PER_4 = 16, SPOT_BYTES = 16 };
 
 /* Whether every row of an operand begins at a multiple of VECTOR elements, and is whole vectors. */
 static bool is_by_vectors(const charl_tensor *t, int64_t at, int64_t length, int64_t steps)
@@ -13,7 +15,7 @@ static bool is_by_vectors(const charl_tensor *t, int64_t at, int64_t length, int
 
 /* A sum is not a multiple of VECTOR where one of its parts only is not: good enough, as all parts
  * are multiples of rows wherever they count. */
-static int elements_at_a_time(const charl_gemm *p, bool of_a)
+static int elements_at_a_time(const charl__gemm *p, bool of_a)
 {
     const bool plain = of_a ? p->a_kind == CHARL_GEMM_PLAIN : p->b_kind == CHARL_GEMM_TRANSPOSED;
     const bool other = of_a ? p->a_kind == CHARL_GEMM_TRANSPOSED : p->b_kind == CHARL_GEMM_PLAIN;
@@ -23,71 +25,170 @@ static int elements_at_a_time(const charl_gemm *p, bool of_a)
     return (plain || other) && is_by_vectors(of_a ? p->a : p->b, of_a ? p->a_at : p->b_at, length, steps) ? VECTOR : 1;
 }
 
-static int define_tile(const charl_gemm *p, const charl__gemm_plan *plan, char *text, size_t bytes)
+int64_t charl__gemm_joined(const charl__gemm *p, int tile_columns)
+{
+    const int64_t outers = charl__at_least_one(p->count) / charl__at_least_one(p->inner);
+    const bool fits = p->b_kind == CHARL_GEMM_PLAIN || p->b_kind == CHARL_GEMM_WINDOW;
+
+    return fits && p->leaves <= 1 && !p->a_sums && p->a_outer == 0 && p->n % VECTOR == 0 && p->n % tile_columns != 0 &&
+                   outers <= (INT_MAX - CHARL__GEMM_MARGIN) / p->n
+               ? outers
+               : 1;
+}
+
+/* Tiles of gemm_local.cl. `rate`: percent of the rate of a loop of fma, in large products; `resident`: work-items that a compute unit can
+ * hold, by their registers.
+ *
+ * Rates: `charl tune -t f32 -v -s 4096x4096x4096:nn -s 4096x4096x4096:tn`, mean of both, on an H200 (132 compute units, driver 580.159),
+ * 23 November 2026. The three numbers below: so that cost_of gives the times of the convolutions of launch/cifar10-resnet.ini there, all
+ * within 12 percent (docs/benchmarks/measurements.md). */
+typedef struct tile {
+    int rows, columns, part_rows, part_columns, depth, rate, resident;
+} tile;
+
+enum { TILE_LARGE, TILE_PLAIN = 6 };
+
+/* clang-format off */
+static const tile tiles[] = {
+    { 64, 128, 8, 8, 16, 73,  384}, /* TILE_LARGE */
+    {128,  64, 8, 8, 16, 72,  384},
+    { 64,  64, 8, 8, 16, 71,  384},
+    {128, 128, 8, 8,  8, 66,  512},
+    { 64,  64, 8, 4, 16, 68,  640},
+    { 32,  64, 4, 8, 16, 63,  640},
+    { 64,  64, 4, 4, 16, 60, 1024}, /* TILE_PLAIN */
+    { 64,  32, 8, 4, 16, 61,  640},
+    { 32,  64, 4, 4, 16, 60, 1024},
+    { 32,  32, 4, 4, 16, 55, 1024},
+    { 32,  32, 4, 4, 32, 52, 1024},
+    { 16,  32, 4, 4, 32, 43, 1024},
+};
+/* clang-format on */
+enum { TILES = sizeof tiles / sizeof *tiles };
+
+/* Work-items that keep a compute unit busy. Half of them reach more than half of its rate: (1 + idle_share) / (2 + idle_share). */
+static const double busy_lanes = 256, idle_share = 0.45;
+/* Instructions to read an element of an image, for which each row of the tile has one fma. */
+static const double image_cost = 13;
+
+static int lanes_of(const tile *t)
+{
+    return t->rows / t->part_rows * (t->columns / t->part_columns);
+}
+
+/* The device has room for the tile, and it is not mostly empty. A tree over leaves needs registers
+ * for each of its levels. */
+static bool can_have(charl_device *dev, const charl__gemm *p, const tile *x)
+{
+    const charl_device_info *info = charl_device_get_info(dev);
+    const int64_t columns = p->n * charl__gemm_joined(p, x->columns);
+    const int spots = p->b_kind >= CHARL_GEMM_WINDOW ? 2 * x->depth + x->columns : 0;
+    const int bytes = 2 * x->depth * (x->rows / 4 + 1 + x->columns / 4 + 1) * BYTES_PER_4 + spots * SPOT_BYTES;
+
+    return lanes_of(x) <= info->max_group && bytes <= info->local_bytes && (x->rows <= 32 || x->rows < 2 * p->m) &&
+           (x->columns <= 32 || x->columns < 2 * columns) && (p->leaves <= 1 || x->part_rows * x->part_columns <= 16);
+}
+
+/* An estimate of the time of p in such tiles, in any unit. Compute units share the tiles; where each has more than it can hold, one starts
+ * as soon as another ends, and about half of the last ones wait. */
+static double cost_of(charl_device *dev, const charl__gemm *p, const tile *t)
+{
+    const int64_t joined = charl__gemm_joined(p, t->columns);
+    const int64_t products = charl__at_least_one(p->leaves > 1 ? p->inner : p->count) / joined;
+    const double groups =
+        (double)(charl__ceil_div(p->m, t->rows) * charl__ceil_div(p->n * joined, t->columns) * products);
+    const double share = groups / charl__gemm_units(dev);
+    const double held = fmin(ceil(share) * lanes_of(t), t->resident);
+    const double busy = fmin(1, held / busy_lanes);
+    const double rounds = ceil(share) * lanes_of(t) <= t->resident ? ceil(share) : share + 0.5;
+    const double reading = p->b_kind >= CHARL_GEMM_WINDOW ? image_cost / t->rows : 0;
+
+    return rounds * t->rows * t->columns * (1 + reading) / t->rate * (1 + idle_share * busy) / busy;
+}
+
+static const tile *best_tile(charl_device *dev, const charl__gemm *p)
+{
+    const tile *best = &tiles[TILE_PLAIN];
+    double least = (double)INFINITY;
+
+    for (int i = 0; i < TILES; i++) {
+        const double cost = can_have(dev, p, &tiles[i]) ? cost_of(dev, p, &tiles[i]) : (double)INFINITY;
+
+        if (cost < least) {
+            least = cost;
+            best = &tiles[i];
+        }
+    }
+    return best;
+}
+
+static bool supports(charl_device *dev, const charl__gemm *p)
+{
+    return !charl__gemm_uses_tensor_cores(dev, p) && charl__gemm_is_local(dev, p);
+}
+
+static charl__gemm_plan plan_of(const tile *t)
+{
+    return (charl__gemm_plan){.backend = &charl__gemm_local,
+                              .form = CHARL_GEMM_LOCAL,
+                              .rows = t->rows,
+                              .columns = t->columns,
+                              .part_rows = t->part_rows,
+                              .part_columns = t->part_columns,
+                              .depth = t->depth};
+}
+
+static int plans(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out)
+{
+    const tile *best = p->form == CHARL_GEMM_LOCAL         ? &tiles[TILE_PLAIN]
+                       : p->form == CHARL_GEMM_LOCAL_LARGE ? &tiles[TILE_LARGE]
+                                                           : best_tile(dev, p);
+    int n = 1;
+
+    out[0] = plan_of(best);
+    for (int i = 0; i < TILES; i++) {
+        if (&tiles[i] != best && can_have(dev, p, &tiles[i])) {
+            out[n++] = plan_of(&tiles[i]);
+        }
+    }
+    return n;
+}
+
+static int define_tile(const charl__gemm *p, const charl__gemm_plan *plan, bool joins, char *text, size_t bytes)
 {
     const bool out = !p->epilogue && is_by_vectors(p->out, p->out_at, p->n, p->out_outer | p->out_inner);
 
     return snprintf(text, bytes,
                     "%s#define TM %d\n#define TN %d\n#define PM %d\n#define PN %d\n#define BK %d\n"
-                    "#define BUFFERS %d\n#define A_V %d\n#define B_V %d\n#define OUT_V %d\n",
+                    "#define A_V %d\n#define B_V %d\n#define OUT_V %d\n#define JOIN %d\n"
+                    "#define WHOLE_K %d\n",
                     p->epilogue ? "" : "#define CHARL_VEC 4\n", plan->rows, plan->columns, plan->part_rows,
-                    plan->part_columns, plan->depth, plan->buffers, elements_at_a_time(p, true),
-                    elements_at_a_time(p, false), out ? VECTOR : 1);
+                    plan->part_columns, plan->depth, elements_at_a_time(p, true), elements_at_a_time(p, false),
+                    out ? VECTOR : 1, joins, p->k % plan->depth == 0);
 }
 
-void charl__gemm_shape_local(const charl_gemm *p, const charl__gemm_plan *plan, charl_launch *l, char *text)
+static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan)
 {
-    const size_t bytes = CHARL__GEMM_DEFINES;
-    const bool small = plan->form == CHARL_GEMM_LOCAL_SMALL;
+    const int64_t joined = charl__gemm_joined(p, plan->columns), columns = p->n * joined;
+    char text[CHARL__GEMM_DEFINES];
+    const size_t bytes = sizeof text;
+    charl__launch l = {.file = "gemm/gemm_local", .entry = "gemm_local", .defines = text};
     int n = charl__gemm_define_common(p, text, bytes);
 
-    n += charl__gemm_define_epilogue(p, small ? 1 : VECTOR, text + n, bytes - (size_t)n);
-    if (p->leaves > 1 || p->a_sums) { /* a tree of one leaf, where a lane is one slice */
-        n += charl__gemm_define_fold(p, text + n, bytes - (size_t)n);
-        n += snprintf(text + n, bytes - (size_t)n, "#define M %d\n#define A_SUMS %d\n", CHARL__GEMM_LOCAL_LEAVES,
-                      p->a_sums != NULL);
-    }
-    if (p->a_sums) {
-        charl__launch_add(l, charl__gemm_operand(CHARL_ARG_OUT, p->a_sums, p->a_sums_at));
-    }
-    if (small) {
-        snprintf(text + n, bytes - (size_t)n, "#define TILE %d\n", plan->rows);
-    } else {
-        define_tile(p, plan, text + n, bytes - (size_t)n);
-    }
-    l->file = small ? "gemm/gemm_small" : "gemm/gemm_local";
-    l->entry = small ? "gemm_small" : "gemm_local";
-    l->local[0] = small ? (size_t)(plan->rows * plan->columns / SMALL_PER_LANE)
-                        : (size_t)(plan->rows / plan->part_rows * (plan->columns / plan->part_columns));
-    l->global[0] = (size_t)(charl__ceil_div(p->m, plan->rows) * charl__ceil_div(p->n, plan->columns) *
-                            charl__at_least_one(p->count)) *
-                   l->local[0];
+    CHARL_INVARIANT(p->leaves <= CHARL__GEMM_LOCAL_LEAVES && !p->a_sums);
+    CHARL_REQUIRE(p->b_kind < CHARL_GEMM_WINDOW || charl__gemm_image_elements(p) <= INT_MAX, CHARL_ERR_SHAPE,
+                  "convolution of an image of %lld elements: beyond 2^31", (long long)charl__gemm_image_elements(p));
+    n += charl__gemm_define_epilogue(p, VECTOR, text + n, bytes - (size_t)n);
+    n += charl__gemm_define_leaves(p, text + n, bytes - (size_t)n);
+    define_tile(p, plan, joined > 1, text + n, bytes - (size_t)n);
+    charl__gemm_describe(p, &l);
+    charl__launch_add(&l, charl__i32((int32_t)columns));
+    l.local[0] = (size_t)(plan->rows / plan->part_rows * (plan->columns / plan->part_columns));
+    l.global[0] = (size_t)(charl__ceil_div(p->m, plan->rows) * charl__ceil_div(columns, plan->columns) *
+                           (charl__at_least_one(p->count) / joined)) *
+                  l.local[0];
+    return charl__launch_enqueue(dev, &l);
 }
 
-/* A product in the kernel for small ones may share a launch with another
- * (kernels/gemm/gemm_small.cl).
- */
-void charl__gemm_offer_pair(const charl_gemm *p, charl_launch *l, char *second)
-{
-    const size_t bytes = CHARL__GEMM_SECOND;
-    const bool folds = p->leaves > 1 || p->a_sums;
-    int n;
-
-    if (p->a->dtype != CHARL_F32 || p->out->dtype != CHARL_F32) {
-        return;
-    }
-    l->pair_first = !folds;
-    if (p->epilogue) {
-        return;
-    }
-    n = snprintf(second, bytes,
-                 "#define A_KIND_2 %d\n#define B_KIND_2 %d\n#define BIAS_2 %d\n"
-                 "#define FOLD_2 %d\n#define A_SUMS_2 %d\n",
-                 (int)p->a_kind, (int)p->b_kind, (int)p->bias_kind, folds, p->a_sums != NULL);
-    if (folds) {
-        n += snprintf(second + n, bytes - (size_t)n, "#define M %d\n", CHARL__GEMM_LOCAL_LEAVES);
-        n += charl__gemm_define_rounding(p, second + n, bytes - (size_t)n);
-    }
-    CHARL_INVARIANT(n > 0 && (size_t)n < bytes);
-    l->pair_defines = second;
-}
+const charl__gemm_backend charl__gemm_local = {
+    .name = "local", .supports = supports, .plans = plans, .enqueue = enqueue};

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/hash.h"
+#include "base/numeric/hash.h"
 #include "base/log.h"
 #include "tensor/gemm/gemm_private.h"
 #include "tensor/random.h"
@@ -21,11 +21,11 @@ static const double worth_it = 0.97; /* of the guess's time */
 /* A product of the same shape on operands of its own. */
 typedef struct trial {
     charl_tensor *a, *b, *out;
-    charl_gemm gemm;
+    charl__gemm gemm;
 } trial;
 
 /* Elements that the operand spans: one matrix, and how far the last is behind the first. */
-static int64_t span(const charl_gemm *p, int64_t matrix, int64_t outer, int64_t inner, int64_t segment)
+static int64_t span(const charl__gemm *p, int64_t matrix, int64_t outer, int64_t inner, int64_t segment)
 {
     const int64_t inners = charl__at_least_one(p->inner);
     const int64_t leaves = p->leaves > 1 ? p->leaves : 1;
@@ -34,20 +34,12 @@ static int64_t span(const charl_gemm *p, int64_t matrix, int64_t outer, int64_t 
     return matrix + (outers - 1) * outer + (inners - 1) * inner + (charl__at_least_one(p->segments) - 1) * segment;
 }
 
-static int64_t image_elements(const charl_gemm *p)
-{
-    const charl_gemm_window *w = &p->window;
-    const int64_t taps = (int64_t)w->taps[0] * w->taps[1];
-    const int64_t channels = p->b_kind == CHARL_GEMM_WINDOW ? p->k / taps : p->n / taps;
-
-    return channels * w->image[0] * w->image[1];
-}
-
-static charl_status trial_begin(charl_device *dev, const charl_gemm *p, trial *t)
+static charl_status trial_begin(charl_device *dev, const charl__gemm *p, trial *t)
 {
     const bool image = p->b_kind >= CHARL_GEMM_WINDOW;
     const int64_t a = span(p, p->m * p->k, p->a_outer, p->a_inner, p->a_segment);
-    const int64_t b = span(p, image ? image_elements(p) : p->n * p->k, p->b_outer, p->b_inner, p->b_segment);
+    const int64_t b =
+        span(p, image ? charl__gemm_image_elements(p) : p->n * p->k, p->b_outer, p->b_inner, p->b_segment);
     const int64_t out = span(p, p->m * p->n, p->leaves > 1 ? 0 : p->out_outer, p->out_inner, 0);
 
     CHARL_TRY(charl__tensor_random(dev, p->a->dtype, (charl_shape){1, {a}}, &t->a));
@@ -81,8 +73,8 @@ static charl_status result_of(charl_device *dev, const trial *t, const charl__ge
     void *block = NULL;
 
     *crc = 0;
-    CHARL_TRY_CLEANUP(charl_alloc(BLOCK_BYTES, &block));
-    CHARL_TRY_CLEANUP(charl__tensor_fill(t->out, -1.0));
+    CHARL_TRY_CLEANUP(charl__alloc(BLOCK_BYTES, &block));
+    CHARL_TRY_CLEANUP(charl_tensor_fill(t->out, -1.0));
     CHARL_TRY_CLEANUP(charl__gemm_launch(dev, &t->gemm, plan));
     for (size_t at = 0; at < bytes; at += BLOCK_BYTES) {
         const size_t n = bytes - at < BLOCK_BYTES ? bytes - at : BLOCK_BYTES;
@@ -100,7 +92,7 @@ static charl_status time_calls(charl_device *dev, const trial *t, const charl__g
                                double *seconds)
 {
     charl_status st = CHARL_OK;
-    charl_recording *r = NULL;
+    charl__recording *r = NULL;
     double begin;
     int n;
 
@@ -178,7 +170,7 @@ static charl_status time_plans(charl_device *dev, const trial *t, charl__gemm_tu
     return CHARL_OK;
 }
 
-static charl_status keep(charl_device *dev, const charl_gemm *p, charl__gemm_tuned *x)
+static charl_status keep(charl_device *dev, const charl__gemm *p, charl__gemm_tuned *x)
 {
     char key[CHARL__GEMM_TEXT], text[CHARL__GEMM_TEXT];
 
@@ -195,10 +187,10 @@ static charl_status keep(charl_device *dev, const charl_gemm *p, charl__gemm_tun
     return charl__tuning_set(dev, key, text);
 }
 
-charl_status charl__gemm_tune(charl_device *dev, const charl_gemm *p, charl__gemm_tuned *out)
+charl_status charl__gemm_tune(charl_device *dev, const charl__gemm *p, charl__gemm_tuned *out)
 {
     charl_status st = CHARL_OK;
-    charl_recording *recording = charl__record_pause(dev);
+    charl__recording *recording = charl__record_pause(dev);
     trial t = {0};
     uint32_t crc = 0;
 

@@ -14,17 +14,17 @@
 #include "autograd/launch/map.h"
 #include "autograd/launch/rows.h"
 #include "base/alloc.h"
-#include "base/hash.h"
-#include "base/rng.h"
+#include "base/numeric/hash.h"
+#include "base/numeric/rng.h"
 #include "charl/ops.h"
 
 enum { MAX_D = 256, LANES = 32, DEFINES = 160 };
 enum { TILE = 64, GROUP = 256, LOCAL_BYTES = 40960 }; /* of the form with work-groups */
 
-typedef charl_attention_attr attention_attr;
-typedef charl_attention_extents extents;
+typedef charl__attention_attr attention_attr;
+typedef charl__attention_extents extents;
 
-charl_attention_extents charl__attention_extents(const charl_shape *qkv, const charl_attention_attr *a)
+charl__attention_extents charl__attention_extents_get(const charl_shape *qkv, const charl__attention_attr *a)
 {
     return (extents){qkv->dim[0], qkv->dim[1], qkv->dim[2] / (a->heads + 2 * a->kv_heads)};
 }
@@ -34,9 +34,9 @@ static uint32_t threshold_of(float p)
     return (uint32_t)(p * 16777216.0F); /* draws have 24 bits */
 }
 
-charl_status charl__attention_check(const charl_infer *inf, int k)
+charl_status charl__attention_check(const charl__infer *inf, int k)
 {
-    const charl_attention_attr *a = inf->attr;
+    const charl__attention_attr *a = inf->attr;
     const charl_type *qkv = &inf->in[k];
     const int columns = a->heads + 2 * a->kv_heads;
     char text[CHARL_SHAPE_TEXT];
@@ -52,13 +52,13 @@ charl_status charl__attention_check(const charl_infer *inf, int k)
     return CHARL_OK;
 }
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     const attention_attr *a = inf->attr;
     extents x;
 
     CHARL_TRY(charl__attention_check(inf, 0));
-    x = charl__attention_extents(&inf->in[0].shape, a);
+    x = charl__attention_extents_get(&inf->in[0].shape, a);
     inf->n_out = 2;
     inf->out[0] = inf->out[1] = inf->in[0];
     inf->out[0].shape = (charl_shape){3, {x.b, x.t, a->heads * x.d}};
@@ -76,7 +76,7 @@ static bool in_groups(const charl_device *dev)
     return !charl__is_ungrouped(dev) && info->max_group >= GROUP && info->local_bytes >= LOCAL_BYTES;
 }
 
-void charl__attention_arguments(const charl_enqueue *e, extents x, charl_launch *l, int n)
+void charl__attention_arguments(const charl__enqueue *e, extents x, charl__launch *l, int n)
 {
     const attention_attr *a = e->attr;
     const int64_t first = a->batched ? x.b / e->slices->count * e->slices->first : 0;
@@ -93,7 +93,7 @@ void charl__attention_arguments(const charl_enqueue *e, extents x, charl_launch 
 }
 
 /* What stands in front of every kernel, and the arguments that end every list. */
-static void specialise(const charl_enqueue *e, extents x, const char *extra, charl_launch *l, char *defines, int n)
+static void specialise(const charl__enqueue *e, extents x, const char *extra, charl__launch *l, char *defines, int n)
 {
     const attention_attr *a = e->attr;
 
@@ -105,7 +105,7 @@ static void specialise(const charl_enqueue *e, extents x, const char *extra, cha
 }
 
 /* A work-item per `cpu` rows of each of `heads` heads, or a group per tile of them. */
-static void share_out(const charl_enqueue *e, extents x, int heads, int64_t cpu, charl_launch *l)
+static void share_out(const charl__enqueue *e, extents x, int heads, int64_t cpu, charl__launch *l)
 {
     const bool groups = in_groups(e->dev);
     const int64_t rows = groups ? TILE : cpu;
@@ -114,31 +114,31 @@ static void share_out(const charl_enqueue *e, extents x, int heads, int64_t cpu,
     l->global[0] = (size_t)(x.b * heads * ((x.t + rows - 1) / rows)) * l->local[0];
 }
 
-charl_status charl__attention_forward(const charl_enqueue *e, const charl_tensor *qkv, const charl_tensor *out,
-                                      charl_arg lse)
+charl_status charl__attention_forward(const charl__enqueue *e, const charl_tensor *qkv, const charl_tensor *out,
+                                      charl__arg lse)
 {
     const attention_attr *a = e->attr;
-    const extents x = charl__attention_extents(&qkv->shape, a);
+    const extents x = charl__attention_extents_get(&qkv->shape, a);
     char defines[DEFINES];
     const bool local = in_groups(e->dev);
-    charl_launch l = {.file = local ? "attention/attention_local" : "attention/attention_vector",
-                      .entry = local ? "attention_local" : "attention_vector",
-                      .args = {charl__in(qkv), charl__out(out), lse}};
+    charl__launch l = {.file = local ? "attention/attention_local" : "attention/attention_vector",
+                       .entry = local ? "attention_local" : "attention_vector",
+                       .args = {charl__in(qkv), charl__out(out), lse}};
 
     if (charl__attention_is_wgmma(e->dev, qkv->dtype, x.d)) {
         return charl__attention_wgmma(e, qkv, out, lse);
     }
     share_out(e, x, a->heads, LANES, &l);
     specialise(e, x, "", &l, defines, 3);
-    return charl__launch(e->dev, &l);
+    return charl__launch_enqueue(e->dev, &l);
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     return charl__attention_forward(e, e->in[0], e->out[0], charl__out(e->out[1]));
 }
 
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
     charl_var *const gout = b->gout[0] ? b->gout[0] : charl_scale(b->g, b->out[0], 0.0F, 0.0F);
     charl_var *const in[] = {gout, b->in[0], b->out[0], b->out[1], b->gout[1]};
@@ -176,10 +176,10 @@ static void set_query(query_case *c, const double *qkv, int64_t b, int64_t h, in
     }
 }
 
-static void set_factors(const query_case *c, const charl_reference *r, int64_t b, int64_t h, int64_t q)
+static void set_factors(const query_case *c, const charl__reference *r, int64_t b, int64_t h, int64_t q)
 {
     const attention_attr *a = c->a;
-    const charl_step_params *step = r->step;
+    const charl__step_params *step = r->step;
     const charl__rng rng = charl__rng_key((uint64_t)step->seed_hi << 32 | step->seed_lo,
                                           (uint64_t)step->step_hi << 32 | step->step_lo, a->key);
     const int64_t row = (a->batched ? r->row0 : 0) + b, t4 = (c->x.t + 3) / 4 * 4;
@@ -209,12 +209,12 @@ static double normalise(const query_case *c)
     return m + log(sum);
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const attention_attr *a = r->attr;
-    query_case c = {.a = a, .x = charl__attention_extents(&r->in_type[0].shape, a)};
+    query_case c = {.a = a, .x = charl__attention_extents_get(&r->in_type[0].shape, a)};
 
-    if (charl_alloc_array(2 * c.x.t, sizeof(double), &c.weight) != CHARL_OK) {
+    if (charl__alloc_array(2 * c.x.t, sizeof(double), &c.weight) != CHARL_OK) {
         return;
     }
     c.factor = c.weight + c.x.t;
@@ -246,7 +246,7 @@ static const attention_attr dropped_one = {
     .heads = 1, .kv_heads = 1, .scale = 0.5F, .p = 0.5F, .causal = true, .key = 0x123456789abcdef0};
 
 /* T below, at and above the blocks of 32 queries and tiles of 64 keys; D beside multiples of 16. */
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_B(F32, 8, 5, 120)}, .attr = &plain, .lo = -2, .hi = 2, .terms = 20},
     {.in = {CHARL_B(F32, 8, 1, 180)}, .attr = &causal, .lo = -2, .hi = 2, .terms = 20},
     {.in = {CHARL_B(F32, 8, 33, 180)}, .attr = &causal, .lo = -2, .hi = 2, .terms = 33},
@@ -262,11 +262,11 @@ static const charl_op_sample samples[] = {
 
 /* Part of qkv as [B, kv_heads, group, T, D]: `heads` heads from column `first` on. `last` is the
  * order of the last three extents. */
-static const char *onnx_heads(const charl_onnx_node *n, int first, int heads, bool transposed)
+static const char *onnx_heads(const charl__onnx_node *n, int first, int heads, bool transposed)
 {
     static const int64_t rows[] = {0, 2, 3, 1, 4}, columns[] = {0, 2, 3, 4, 1};
     const attention_attr *a = n->attr;
-    const extents x = charl__attention_extents(&n->in_type[0].shape, a);
+    const extents x = charl__attention_extents_get(&n->in_type[0].shape, a);
     charl_type type = n->in_type[0];
     const char *part = charl__onnx_slice(n, n->in[0], -1, first * x.d, (first + heads) * x.d, NULL);
 
@@ -276,17 +276,17 @@ static const char *onnx_heads(const charl_onnx_node *n, int first, int heads, bo
 }
 
 /* 0 where query q sees key k, minus infinity where k > q: [T, T]. */
-static const char *onnx_mask(const charl_onnx_node *n, int64_t t)
+static const char *onnx_mask(const charl__onnx_node *n, int64_t t)
 {
     const char *hidden = charl__onnx_op(n, "Expand", charl__onnx_float(n, -(double)INFINITY),
                                         charl__onnx_ints(n, (const int64_t[]){t, t}, 2), NULL);
 
-    return charl__onnx_call(
-        n, &(charl_onnx_call){.type = "Trilu", .in = {hidden, charl__onnx_int(n, 1)}, .attr = {{"upper", .i = 1}}});
+    return charl__onnx_write_call(
+        n, &(charl__onnx_call){.type = "Trilu", .in = {hidden, charl__onnx_int(n, 1)}, .attr = {{"upper", .i = 1}}});
 }
 
 /* The T x T weights do exist here: runtimes know how to fuse this pattern. */
-static void onnx(const charl_onnx_node *n)
+static void onnx(const charl__onnx_node *n)
 {
     static const int64_t back[] = {0, 3, 1, 2, 4};
     const attention_attr *a = n->attr;
@@ -301,7 +301,7 @@ static void onnx(const charl_onnx_node *n)
                        NULL);
     s = charl__onnx_op(n, "Mul", s, charl__onnx_float(n, (double)a->scale), NULL);
     s = a->causal ? charl__onnx_op(n, "Add", s, onnx_mask(n, t), NULL) : s;
-    s = charl__onnx_call(n, &(charl_onnx_call){.type = "Softmax", .in = {s}, .attr = {{"axis", .i = -1}}});
+    s = charl__onnx_write_call(n, &(charl__onnx_call){.type = "Softmax", .in = {s}, .attr = {{"axis", .i = -1}}});
     s = charl__onnx_op(n, "MatMul", s, onnx_heads(n, a->heads + a->kv_heads, a->kv_heads, false), NULL);
     s = charl__onnx_transpose(n, s, back, 5, NULL);
     charl__onnx_reshape(n, s, n->out_type, n->out);
@@ -310,17 +310,17 @@ static void onnx(const charl_onnx_node *n)
 /* Q K^T and P V over the T*T pairs of positions, half of them where causal. */
 static double count_flop(const attention_attr *a, const charl_shape *qkv)
 {
-    const extents x = charl__attention_extents(qkv, a);
+    const extents x = charl__attention_extents_get(qkv, a);
 
     return (a->causal ? 2.0 : 4.0) * (double)(x.b * a->heads * x.d) * (double)x.t * (double)x.t;
 }
 
-static double flop(const charl_infer *inf)
+static double flop(const charl__infer *inf)
 {
     return count_flop(inf->attr, &inf->in[0].shape);
 }
 
-const charl_op charl_op_attention = {
+const charl__op charl_op_attention = {
     .name = "attention",
     .flop = flop,
     .formula = "out[q] = sum over keys k of softmax(scale * Q[q] . K[k]) * V[k], per head",
@@ -342,7 +342,7 @@ static int64_t row_count(const extents *x, const attention_attr *a)
     return x->b * x->t * a->heads;
 }
 
-static charl_status infer_grad(charl_infer *inf)
+static charl_status infer_grad(charl__infer *inf)
 {
     const attention_attr *a = inf->attr;
     extents x;
@@ -352,7 +352,7 @@ static charl_status infer_grad(charl_infer *inf)
         CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float", i,
                       charl_dtype_name(inf->in[i].dtype));
     }
-    x = charl__attention_extents(&inf->in[1].shape, a);
+    x = charl__attention_extents_get(&inf->in[1].shape, a);
     CHARL_REQUIRE(charl_shape_equal(&inf->in[0].shape, &inf->in[2].shape) &&
                       charl_shape_count(&inf->in[0].shape) == row_count(&x, a) * x.d &&
                       charl_shape_count(&inf->in[3].shape) == row_count(&x, a) &&
@@ -368,7 +368,7 @@ static charl_status infer_grad(charl_infer *inf)
 }
 
 /* The product of each row of gout with the same row of out, into the workspace [B, T, heads]. */
-static charl_status dot_rows(const charl_enqueue *e, const extents *x)
+static charl_status dot_rows(const charl__enqueue *e, const extents *x)
 {
     return charl__reduce_sum(e, &(charl_reduce){.expr = "a * b",
                                                 .a = charl__in(e->in[0]),
@@ -383,7 +383,7 @@ static charl_status dot_rows(const charl_enqueue *e, const extents *x)
                                                 .scale = 1.0F});
 }
 
-static charl_status launch_grad(const charl_enqueue *e, const extents *x, charl_launch l)
+static charl_status launch_grad(const charl__enqueue *e, const extents *x, charl__launch l)
 {
     char defines[DEFINES];
 
@@ -395,16 +395,16 @@ static charl_status launch_grad(const charl_enqueue *e, const extents *x, charl_
     l.args[5] = charl__scratch_arg(CHARL_ARG_INOUT, e->workspace, row_count(x, e->attr));
     l.args[6] = charl__out(e->out[0]);
     specialise(e, *x, e->n_in > 4 ? "#define GLSE 1\n" : "", &l, defines, 7);
-    return charl__launch(e->dev, &l);
+    return charl__launch_enqueue(e->dev, &l);
 }
 
-static charl_status enqueue_grad(const charl_enqueue *e)
+static charl_status enqueue_grad(const charl__enqueue *e)
 {
     const attention_attr *a = e->attr;
-    const extents x = charl__attention_extents(&e->in[1]->shape, a);
-    charl_launch all = {.file = "attention/attention_vector_grad", .entry = "attention_vector_grad"},
-                 queries = {.file = "attention/attention_local_grad", .entry = "charl_queries"},
-                 keys = {.file = "attention/attention_local_grad", .entry = "charl_keys"};
+    const extents x = charl__attention_extents_get(&e->in[1]->shape, a);
+    charl__launch all = {.file = "attention/attention_vector_grad", .entry = "attention_vector_grad"},
+                  queries = {.file = "attention/attention_local_grad", .entry = "charl_queries"},
+                  keys = {.file = "attention/attention_local_grad", .entry = "charl_keys"};
 
     if (row_count(&x, a) == 0) {
         return CHARL_OK;
@@ -427,7 +427,7 @@ static charl_status enqueue_grad(const charl_enqueue *e)
 }
 
 /* What query i of the reference adds to dq, dk and dv. */
-static void add_query(const query_case *c, const charl_reference *r, int64_t i)
+static void add_query(const query_case *c, const charl__reference *r, int64_t i)
 {
     const attention_attr *a = c->a;
     const int64_t b = i / c->x.t / a->heads, h = i / c->x.t % a->heads, q = i % c->x.t;
@@ -456,12 +456,12 @@ static void add_query(const query_case *c, const charl_reference *r, int64_t i)
     }
 }
 
-static void reference_grad(const charl_reference *r)
+static void reference_grad(const charl__reference *r)
 {
     const attention_attr *a = r->attr;
-    query_case c = {.a = a, .x = charl__attention_extents(&r->in_type[1].shape, a)};
+    query_case c = {.a = a, .x = charl__attention_extents_get(&r->in_type[1].shape, a)};
 
-    if (charl_alloc_array(2 * c.x.t, sizeof(double), &c.weight) != CHARL_OK) {
+    if (charl__alloc_array(2 * c.x.t, sizeof(double), &c.weight) != CHARL_OK) {
         return;
     }
     c.factor = c.weight + c.x.t;
@@ -485,7 +485,7 @@ static void reference_grad(const charl_reference *r)
             CHARL_##KIND(F32, B, H, T), CHARL_##KIND(F32, B, H, T)                                                     \
     }
 
-static const charl_op_sample samples_grad[] = {
+static const charl__op_sample samples_grad[] = {
     {.in = GRAD(B, 8, 7, 2, 6, 20), .attr = &plain, .lo = -1, .hi = 1, .terms = 20},
     {.in = GRAD(B, 8, 1, 3, 9, 20), .attr = &causal, .lo = -1, .hi = 1, .terms = 20},
     {.in = GRAD(B, 8, 33, 3, 9, 20), .attr = &causal, .lo = -1, .hi = 1, .terms = 99},
@@ -499,12 +499,12 @@ static const charl_op_sample samples_grad[] = {
 };
 
 /* Five products where the forward pass has two. */
-static double flop_grad(const charl_infer *inf)
+static double flop_grad(const charl__infer *inf)
 {
     return 2.5 * count_flop(inf->attr, &inf->in[1].shape);
 }
 
-const charl_op charl_op_attention_grad = {
+const charl__op charl_op_attention_grad = {
     .name = "attention_grad",
     .flop = flop_grad,
     .formula = "dv = (f p)^T gout, dk = ds^T q, dq = ds k, ds = scale p (f gout . v - gout . out)",

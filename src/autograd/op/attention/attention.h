@@ -4,7 +4,7 @@
 #include "autograd/op.h"
 
 /** Attribute of all of them. */
-typedef struct charl_attention_attr {
+typedef struct charl__attention_attr {
     int heads, kv_heads;
     float scale;
     float p; /* of dropout */
@@ -12,41 +12,41 @@ typedef struct charl_attention_attr {
     bool batched; /* rows are rows of the batch */
     uint64_t key; /* hash of the layer's name */
     bool begins;  /* attention_cached: the rows are positions 0, 1, ... */
-} charl_attention_attr;
+} charl__attention_attr;
 
 /** Rows, positions and elements of a head. */
-typedef struct charl_attention_extents {
+typedef struct charl__attention_extents {
     int64_t b, t, d;
-} charl_attention_extents;
+} charl__attention_extents;
 
-charl_attention_extents charl__attention_extents(const charl_shape *qkv, const charl_attention_attr *a);
+charl__attention_extents charl__attention_extents_get(const charl_shape *qkv, const charl__attention_attr *a);
 
 /** All operands from `first` on are f32; qkv, operand `qkv`, is [B, T, (heads + 2 kv_heads) * D].
- * Errors: ERR_SHAPE, ERR_DTYPE. */
-charl_status charl__attention_check(const charl_infer *inf, int qkv) CHARL_MUST_CHECK;
+ *  Errors: ERR_SHAPE, ERR_DTYPE. */
+charl_status charl__attention_check(const charl__infer *inf, int qkv) CHARL_MUST_CHECK;
 
 /** Enqueue attention of qkv to out and lse (a tensor, or a part of the workspace). Async. Errors:
- * ERR_KERNEL, ERR_DEVICE. */
-charl_status charl__attention_forward(const charl_enqueue *e, const charl_tensor *qkv, const charl_tensor *out,
-                                      charl_arg lse) CHARL_MUST_CHECK;
+ *  ERR_KERNEL, ERR_DEVICE. */
+charl_status charl__attention_forward(const charl__enqueue *e, const charl_tensor *qkv, const charl_tensor *out,
+                                      charl__arg lse) CHARL_MUST_CHECK;
 
 /** The arguments that end every kernel's list, from args[n] on. */
-void charl__attention_arguments(const charl_enqueue *e, charl_attention_extents x, charl_launch *l, int n);
+void charl__attention_arguments(const charl__enqueue *e, charl__attention_extents x, charl__launch *l, int n);
 
 /** The same on NVIDIA's tensor cores (attention_wgmma.c), which take every half type and heads of a
- * multiple of 8, at most 128 elements where facts.wgmma:
- * kernels/nvidia/attention/attention_wgmma.cl says what differs.
+ *  multiple of 8, at most 128 elements where facts.wgmma:
+ *  kernels/nvidia/attention/attention_wgmma.cl says what differs.
  */
 bool charl__attention_is_wgmma(const charl_device *dev, charl_dtype dtype, int64_t d);
-charl_status charl__attention_wgmma(const charl_enqueue *e, const charl_tensor *qkv, const charl_tensor *out,
-                                    charl_arg lse) CHARL_MUST_CHECK;
+charl_status charl__attention_wgmma(const charl__enqueue *e, const charl_tensor *qkv, const charl_tensor *out,
+                                    charl__arg lse) CHARL_MUST_CHECK;
 /** attention_grad. */
-charl_status charl__attention_wgmma_grad(const charl_enqueue *e) CHARL_MUST_CHECK;
+charl_status charl__attention_wgmma_grad(const charl__enqueue *e) CHARL_MUST_CHECK;
 
 /** attention in a graph that begins or continues a sequence (autograd/kv_cache.h): the keys and
- * values of its rows are kept in `cache` [B, N, 2 kv_heads * D]. NULL position: they are the first
- * ones. */
+ *  values of its rows are kept in `cache` [B, N, 2 kv_heads * D]. NULL position: they are the first
+ *  ones. */
 charl_var *charl__attention_cached(charl_graph *g, charl_var *qkv, charl_var *cache, charl_var *position,
-                                   const charl_attention_attr *a);
+                                   const charl__attention_attr *a);
 
 #endif

@@ -13,10 +13,10 @@
 
 enum { QUERIES = 8, DEFINES = 64 };
 
-typedef charl_attention_attr attention_attr;
-typedef charl_attention_extents extents;
+typedef charl__attention_attr attention_attr;
+typedef charl__attention_extents extents;
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     const attention_attr *a = inf->attr;
     const charl_shape *cache = &inf->in[1].shape;
@@ -24,7 +24,7 @@ static charl_status infer(charl_infer *inf)
     extents x;
 
     CHARL_TRY(charl__attention_check(inf, 0));
-    x = charl__attention_extents(&inf->in[0].shape, a);
+    x = charl__attention_extents_get(&inf->in[0].shape, a);
     CHARL_REQUIRE(charl__is_float(inf->in[1].dtype) && cache->ndim == 3 && cache->dim[0] == x.b &&
                       cache->dim[1] >= x.t && cache->dim[2] == 2 * a->kv_heads * x.d &&
                       inf->in[1].batch == inf->in[0].batch,
@@ -41,17 +41,17 @@ static charl_status infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_arg position_of(const charl_enqueue *e)
+static charl__arg position_of(const charl__enqueue *e)
 {
     return charl__in(e->n_in > 2 ? e->in[2] : NULL);
 }
 
 /* The keys and values of the rows at hand into the cache. */
-static charl_status keep(const charl_enqueue *e, const extents *x, int64_t positions)
+static charl_status keep(const charl__enqueue *e, const extents *x, int64_t positions)
 {
     const attention_attr *a = e->attr;
     char defines[DEFINES];
-    charl_launch l = {
+    charl__launch l = {
         .file = "attention/attention_cached",
         .entry = "charl_take_in",
         .defines = defines,
@@ -63,10 +63,10 @@ static charl_status keep(const charl_enqueue *e, const extents *x, int64_t posit
     return charl__column_chunks_launch(e, &l, 6, x->b * x->t, 2 * a->kv_heads * x->d, e->in[0]->dtype);
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     const attention_attr *a = e->attr;
-    const extents x = charl__attention_extents(&e->in[0]->shape, a);
+    const extents x = charl__attention_extents_get(&e->in[0]->shape, a);
     const int64_t positions = e->in[1]->shape.dim[1];
     char defines[DEFINES];
 
@@ -80,8 +80,8 @@ static charl_status enqueue(const charl_enqueue *e)
     }
     snprintf(defines, sizeof defines, "%s#define D %lld\n#define CHARL_VEC 16\n", charl__act_define(e->in[0]->dtype),
              (long long)x.d);
-    CHARL_TRY(charl__launch(
-        e->dev, &(charl_launch){
+    CHARL_TRY(charl__launch_enqueue(
+        e->dev, &(charl__launch){
                     .file = "attention/attention_cached",
                     .entry = "charl_continue",
                     .defines = defines,
@@ -96,10 +96,10 @@ static charl_status enqueue(const charl_enqueue *e)
 }
 
 /* Key (or with `value` its value) k of head h in row b: one of the rows at hand from `first` on. */
-static const double *key_of(const charl_reference *r, int64_t k, int64_t b, int64_t h, bool value)
+static const double *key_of(const charl__reference *r, int64_t k, int64_t b, int64_t h, bool value)
 {
     const attention_attr *a = r->attr;
-    const extents x = charl__attention_extents(&r->in_type[0].shape, a);
+    const extents x = charl__attention_extents_get(&r->in_type[0].shape, a);
     const int64_t first = a->begins ? 0 : (int64_t)r->in[2][0];
     const int64_t kv = h / (a->heads / a->kv_heads) + (value ? a->kv_heads : 0);
 
@@ -107,7 +107,7 @@ static const double *key_of(const charl_reference *r, int64_t k, int64_t b, int6
                      : r->in[0] + ((b * x.t + k - first) * (a->heads + 2 * a->kv_heads) + a->heads + kv) * x.d;
 }
 
-static double score(const charl_reference *r, const double *q, const double *k, int64_t d)
+static double score(const charl__reference *r, const double *q, const double *k, int64_t d)
 {
     double sum = 0.0;
 
@@ -118,9 +118,9 @@ static double score(const charl_reference *r, const double *q, const double *k, 
 }
 
 /* Weights of n keys for one query, normalised. */
-static void weigh(const charl_reference *r, const double *q, int64_t b, int64_t h, int64_t n, double *weight)
+static void weigh(const charl__reference *r, const double *q, int64_t b, int64_t h, int64_t n, double *weight)
 {
-    const int64_t d = charl__attention_extents(&r->in_type[0].shape, r->attr).d;
+    const int64_t d = charl__attention_extents_get(&r->in_type[0].shape, r->attr).d;
     double m = -(double)INFINITY, sum = 0.0;
 
     for (int64_t k = 0; k < n; k++) {
@@ -136,15 +136,15 @@ static void weigh(const charl_reference *r, const double *q, int64_t b, int64_t 
     }
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const attention_attr *a = r->attr;
-    const extents x = charl__attention_extents(&r->in_type[0].shape, a);
+    const extents x = charl__attention_extents_get(&r->in_type[0].shape, a);
     const int64_t first = a->begins ? 0 : (int64_t)r->in[2][0];
     const bool fits = first + x.t <= r->in_type[1].shape.dim[1];
     double *weight;
 
-    if (charl_alloc_array(first + x.t, sizeof *weight, &weight) != CHARL_OK) {
+    if (charl__alloc_array(first + x.t, sizeof *weight, &weight) != CHARL_OK) {
         return;
     }
     for (int64_t i = 0; i < x.b * x.t * a->heads; i++) {
@@ -171,7 +171,7 @@ static const attention_attr grouped = {.heads = 4, .kv_heads = 2, .scale = 0.35F
                             begins = {.heads = 2, .kv_heads = 2, .scale = 0.3F, .causal = true, .begins = true};
 
 /* Position 64 + something: beyond the first tile; in the last but one sample perhaps outside. */
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_B(F32, 8, 1, 160), CHARL_B(F32, 8, 40, 80), CHARL_R(I32, 1)},
      .attr = &grouped,
      .lo = -2,
@@ -205,7 +205,7 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_R(F32, 0, 2, 60), CHARL_R(F32, 0, 2, 40), CHARL_R(I32, 1)}, .attr = &one, .lo = -3, .hi = 3},
 };
 
-const charl_op charl_op_attention_cached = {
+const charl__op charl_op_attention_cached = {
     .name = "attention_cached",
     .formula = "cache[position ..] = keys and values of qkv; out = causal attention over the cache",
     .n_in = 3,
@@ -220,7 +220,7 @@ const charl_op charl_op_attention_cached = {
 };
 
 charl_var *charl__attention_cached(charl_graph *g, charl_var *qkv, charl_var *cache, charl_var *position,
-                                   const charl_attention_attr *a)
+                                   const charl__attention_attr *a)
 {
     charl_var *out[CHARL_OP_MAX_OUT];
 

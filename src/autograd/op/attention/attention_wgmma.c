@@ -47,12 +47,12 @@ static const form keys_form = {.file = "nvidia/attention/attention_wgmma_grad",
 
 bool charl__attention_is_wgmma(const charl_device *dev, charl_dtype dtype, int64_t d)
 {
-    return charl__device_facts(dev)->wgmma && (dtype == CHARL_BF16 || dtype == CHARL_F16) && d % CHUNK == 0 &&
+    return charl__device_facts_get(dev)->wgmma && (dtype == CHARL_BF16 || dtype == CHARL_F16) && d % CHUNK == 0 &&
            d <= MAX_D;
 }
 
 /* The kernels copy 16 bytes at a time. The memory plan places every value so. */
-static charl_status check_places(const charl_launch *l, int count)
+static charl_status check_places(const charl__launch *l, int count)
 {
     for (int i = 0; i < count; i++) {
         CHARL_REQUIRE(l->args[i].size != 2 || l->args[i].v.offset % CHUNK == 0, CHARL_ERR_INVALID,
@@ -64,10 +64,10 @@ static charl_status check_places(const charl_launch *l, int count)
 }
 
 /* l has the first n arguments. One group per tile of each of `heads` heads. */
-static charl_status launch(const charl_enqueue *e, const form *f, charl_attention_extents x, int heads, int n,
-                           charl_launch *l)
+static charl_status launch(const charl__enqueue *e, const form *f, charl__attention_extents x, int heads, int n,
+                           charl__launch *l)
 {
-    const charl_attention_attr *a = e->attr;
+    const charl__attention_attr *a = e->attr;
     const int64_t rows = (int64_t)BLOCK * f->warpgroups;
     const int blocks = x.d > BLOCK ? 2 : 1;
     char defines[DEFINES];
@@ -86,28 +86,28 @@ static charl_status launch(const charl_enqueue *e, const form *f, charl_attentio
     l->sm90a.min_blocks = blocks > 1 ? f->wide_groups : f->narrow_groups;
     CHARL_TRY(check_places(l, n));
     charl__attention_arguments(e, x, l, n);
-    CHARL_TRY(charl__launch(e->dev, l));
+    CHARL_TRY(charl__launch_enqueue(e->dev, l));
     return CHARL_OK;
 }
 
-charl_status charl__attention_wgmma(const charl_enqueue *e, const charl_tensor *qkv, const charl_tensor *out,
-                                    charl_arg lse)
+charl_status charl__attention_wgmma(const charl__enqueue *e, const charl_tensor *qkv, const charl_tensor *out,
+                                    charl__arg lse)
 {
-    const charl_attention_attr *a = e->attr;
-    charl_launch l = {.args = {charl__in(qkv), charl__out(out), lse}};
+    const charl__attention_attr *a = e->attr;
+    charl__launch l = {.args = {charl__in(qkv), charl__out(out), lse}};
 
-    return launch(e, &forward_form, charl__attention_extents(&qkv->shape, a), a->heads, 3, &l);
+    return launch(e, &forward_form, charl__attention_extents_get(&qkv->shape, a), a->heads, 3, &l);
 }
 
 /* attention_grad(gout, qkv, out, lse[, glse]): the first kernel leaves gout . out for the second.
  */
-charl_status charl__attention_wgmma_grad(const charl_enqueue *e)
+charl_status charl__attention_wgmma_grad(const charl__enqueue *e)
 {
-    const charl_attention_attr *a = e->attr;
-    const charl_attention_extents x = charl__attention_extents(&e->in[1]->shape, a);
-    charl_launch l = {.args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->in[2]), charl__in(e->in[3]),
-                               charl__in(e->n_in > 4 ? e->in[4] : NULL),
-                               charl__scratch_arg(CHARL_ARG_INOUT, e->workspace, 0), charl__out(e->out[0])}};
+    const charl__attention_attr *a = e->attr;
+    const charl__attention_extents x = charl__attention_extents_get(&e->in[1]->shape, a);
+    charl__launch l = {.args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->in[2]), charl__in(e->in[3]),
+                                charl__in(e->n_in > 4 ? e->in[4] : NULL),
+                                charl__scratch_arg(CHARL_ARG_INOUT, e->workspace, 0), charl__out(e->out[0])}};
 
     CHARL_TRY(launch(e, &queries_form, x, a->heads, 7, &l));
     CHARL_TRY(launch(e, &keys_form, x, a->kv_heads, 7, &l));

@@ -25,10 +25,18 @@ typedef struct rotary_attr {
 /* Turns of pair i of a head from one position to the next. */
 static double turns_of(const charl_rotary_args *a, int64_t i)
 {
-    return pow(a->theta, -2.0 * (double)i / (double)a->head_dim) / (2.0 * acos(-1.0));
+    const double turns = pow(a->theta, -2.0 * (double)i / (double)a->head_dim) / (2.0 * acos(-1.0));
+    const double n = turns * (double)a->original;
+    double share; /* that keeps its speed */
+
+    if (!(a->factor > 0)) {
+        return turns;
+    }
+    share = n < a->low ? 0 : n > a->high ? 1 : (n - a->low) / (a->high - a->low);
+    return turns * ((1 - share) / a->factor + share);
 }
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     const charl_rotary_args *a = &((const rotary_attr *)inf->attr)->args;
     const charl_shape *s = &inf->in[0].shape;
@@ -48,7 +56,7 @@ static charl_status infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     const rotary_attr *attr = e->attr;
     const charl_rotary_args *a = &attr->args;
@@ -56,12 +64,12 @@ static charl_status enqueue(const charl_enqueue *e)
     const int64_t rows = charl_shape_count(s) / a->head_dim;
     char defines[ENTRY * MAX_HEAD_DIM / 2 + 64];
     int used = snprintf(defines, sizeof defines, "#define FIRST %d\n#define FREQUENCY ", e->n_in > 1);
-    charl_launch l = {.file = "attention/rotary",
-                      .entry = "charl_rotary",
-                      .defines = defines,
-                      .args = {charl__in(e->in[0]), charl__in(e->n_in > 1 ? e->in[1] : NULL), charl__out(e->out[0]),
-                               charl__i64(s->dim[s->ndim - 2]), charl__i64(s->dim[s->ndim - 1] / a->head_dim),
-                               charl__i64(a->heads)}};
+    charl__launch l = {.file = "attention/rotary",
+                       .entry = "charl_rotary",
+                       .defines = defines,
+                       .args = {charl__in(e->in[0]), charl__in(e->n_in > 1 ? e->in[1] : NULL), charl__out(e->out[0]),
+                                charl__i64(s->dim[s->ndim - 2]), charl__i64(s->dim[s->ndim - 1] / a->head_dim),
+                                charl__i64(a->heads)}};
 
     for (int64_t i = 0; i < a->head_dim / 2; i++) {
         const uint64_t turns = (uint64_t)ldexp(turns_of(a, i), 64);
@@ -81,7 +89,7 @@ static charl_var *turn(charl_graph *g, const rotary_attr *attr, charl_var *x, ch
     return out[0];
 }
 
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
     rotary_attr attr = *(const rotary_attr *)b->attr;
 
@@ -89,7 +97,24 @@ static void backward(const charl_backward *b)
     b->gin[0] = turn(b->g, &attr, b->gout[0], b->n_in > 1 ? b->in[1] : NULL);
 }
 
-static void reference(const charl_reference *r)
+/* The angle of pair i from one position to the next, by wavelengths. */
+static double angle_of(const charl_rotary_args *a, int64_t i, int64_t half)
+{
+    const double plain = pow(a->theta, -2.0 * (double)i / (2.0 * (double)half));
+    const double wavelength = 2.0 * acos(-1.0) / plain;
+    double smooth;
+
+    if (!(a->factor > 0) || wavelength < (double)a->original / a->high) {
+        return plain;
+    }
+    if (wavelength > (double)a->original / a->low) {
+        return plain / a->factor;
+    }
+    smooth = ((double)a->original / wavelength - a->low) / (a->high - a->low);
+    return (1 - smooth) * plain / a->factor + smooth * plain;
+}
+
+static void reference(const charl__reference *r)
 {
     const rotary_attr *attr = r->attr;
     const charl_rotary_args *a = &attr->args;
@@ -103,7 +128,7 @@ static void reference(const charl_reference *r)
         const double t = ((double)(k / heads % positions) + (r->n_in > 1 ? r->in[1][0] : 0)) * (attr->back ? -1 : 1);
 
         for (int64_t i = 0; i < half; i++) {
-            const double angle = k % heads < a->heads ? t * pow(a->theta, -2.0 * (double)i / (2.0 * (double)half)) : 0;
+            const double angle = k % heads < a->heads ? t * angle_of(a, i, half) : 0;
 
             out[i] = in[i] * cos(angle) - in[half + i] * sin(angle);
             out[half + i] = in[half + i] * cos(angle) + in[i] * sin(angle);
@@ -111,9 +136,11 @@ static void reference(const charl_reference *r)
     }
 }
 
-static const rotary_attr usual = {{8, 4, 10000}, false}, back = {{8, 4, 10000}, true}, wide = {{74, 1, 500}, false},
-                         tiny = {{2, 1, 10000}, false}, deep = {{4, 1, 10000}, false};
-static const charl_op_sample samples[] = {
+static const rotary_attr usual = {.args = {8, 4, 10000}}, wide = {.args = {74, 1, 500}}, tiny = {.args = {2, 1, 10000}},
+                         deep = {.args = {4, 1, 10000}}, back = {.args = {8, 4, 10000}, .back = true};
+/* The pairs turn 16, 3.1, 0.6, 0.1, ... times: each of the three rules applies to some. */
+static const rotary_attr scaled = {.args = {16, 2, 500000, .factor = 8, .low = 1, .high = 4, .original = 100}};
+static const charl__op_sample samples[] = {
     {.n_in = 1, .in = {CHARL_B(F32, 16, 5, 48)}, .attr = &usual, .lo = -2, .hi = 2, .terms = 2},
     {.n_in = 1, .in = {CHARL_B(F32, 8, 3, 48)}, .attr = &back, .lo = -2, .hi = 2, .terms = 2},
     {.n_in = 1, .in = {CHARL_R(F32, 2, 70, 148)}, .attr = &wide, .lo = -2, .hi = 2, .terms = 2},
@@ -126,11 +153,12 @@ static const charl_op_sample samples[] = {
      .terms = 2,
      .skip_gradient = true},
     {.in = {CHARL_B(F32, 8, 3, 48), CHARL_R(I32, 1)}, .attr = &usual, .lo = -2, .hi = 2, .int_end = 9, .terms = 2},
+    {.n_in = 1, .in = {CHARL_B(F32, 8, 9, 48)}, .attr = &scaled, .lo = -2, .hi = 2, .terms = 2},
     {.n_in = 1, .in = {CHARL_R(F32, 0, 32)}, .attr = &usual, .lo = -2, .hi = 2},
 };
 
 /* cos or sin of every angle, [T, 1, D/2]: the same for every head. */
-static const char *onnx_table(const charl_onnx_node *n, int64_t positions, bool sine)
+static const char *onnx_table(const charl__onnx_node *n, int64_t positions, bool sine)
 {
     const rotary_attr *attr = n->attr;
     const int64_t half = attr->args.head_dim / 2;
@@ -138,7 +166,7 @@ static const char *onnx_table(const charl_onnx_node *n, int64_t positions, bool 
     const char *name = NULL;
     float *table = NULL;
 
-    if (charl_alloc_array(positions * half, sizeof *table, &table) != CHARL_OK) {
+    if (charl__alloc_array(positions * half, sizeof *table, &table) != CHARL_OK) {
         charl__onnx_fail(n, charl_error_message());
         return NULL;
     }
@@ -154,7 +182,7 @@ static const char *onnx_table(const charl_onnx_node *n, int64_t positions, bool 
 }
 
 /* Halves (a, b) of each turned head become (a cos - b sin, b cos + a sin). */
-static const char *onnx_turn(const charl_onnx_node *n, const char *x, int64_t positions)
+static const char *onnx_turn(const charl__onnx_node *n, const char *x, int64_t positions)
 {
     const int64_t d = ((const rotary_attr *)n->attr)->args.head_dim;
     const char *cosine = onnx_table(n, positions, false), *sine = onnx_table(n, positions, true);
@@ -168,7 +196,7 @@ static const char *onnx_turn(const charl_onnx_node *n, const char *x, int64_t po
     return charl__onnx_concat(n, first, second, NULL);
 }
 
-static void onnx(const charl_onnx_node *n)
+static void onnx(const charl__onnx_node *n)
 {
     const charl_rotary_args *a = &((const rotary_attr *)n->attr)->args;
     charl_type turned = n->in_type[0], heads;
@@ -194,7 +222,7 @@ static void onnx(const charl_onnx_node *n)
     }
 }
 
-const charl_op charl_op_rotary = {
+const charl__op charl_op_rotary = {
     .name = "rotary",
     .formula = "out = heads of x turned by position * theta^(-2i/D)",
     .n_in = 2,
@@ -219,6 +247,13 @@ charl_var *charl_rotary(charl_graph *g, charl_var *x, const charl_rotary_args *a
                                  "rotary: heads of %lld turned to the base %g: a head has an even "
                                  "number of elements up to %d, and the base is above 1",
                                  (long long)args->head_dim, args->theta, MAX_HEAD_DIM);
+    }
+    if (args->factor != 0.0 &&
+        (!(args->factor >= 1.0) || !(args->low > 0.0) || !(args->high > args->low) || args->original < 1)) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID,
+                                 "rotary: scaled by %g between %g and %g turns in %lld positions: "
+                                 "the factor is at least 1, the turns are positive and ascend",
+                                 args->factor, args->low, args->high, (long long)args->original);
     }
     return turn(g, &attr, x, charl__graph_position(g));
 }

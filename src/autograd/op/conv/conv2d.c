@@ -11,16 +11,17 @@
 #include "charl/ops.h"
 #include "tensor/conv/conv.h"
 
-static charl_conv describe(const charl_conv_attr *t, const charl_shape *x, const charl_shape *w, const charl_shape *out)
+static charl__conv describe(const charl__conv_attr *t, const charl_shape *x, const charl_shape *w,
+                            const charl_shape *out)
 {
-    charl_conv c = {.batch = x->dim[0],
-                    .c = x->dim[1],
-                    .h = x->dim[2],
-                    .w = x->dim[3],
-                    .o = w->dim[0],
-                    .oh = out->dim[2],
-                    .ow = out->dim[3],
-                    .groups = t->groups};
+    charl__conv c = {.batch = x->dim[0],
+                     .c = x->dim[1],
+                     .h = x->dim[2],
+                     .w = x->dim[3],
+                     .o = w->dim[0],
+                     .oh = out->dim[2],
+                     .ow = out->dim[3],
+                     .groups = t->groups};
 
     for (int d = 0; d < 2; d++) {
         c.kernel[d] = t->win.kernel[d];
@@ -41,7 +42,7 @@ static charl_status check_window(const charl_window *w)
     return CHARL_OK;
 }
 
-static charl_status check_images(const charl_infer *inf, int n)
+static charl_status check_images(const charl__infer *inf, int n)
 {
     char text[CHARL_SHAPE_TEXT];
 
@@ -55,9 +56,10 @@ static charl_status check_images(const charl_infer *inf, int n)
 }
 
 /* out [B, O, OH, OW] of x [B, C, H, W] under w [O, C/groups, KH, KW]. */
-static charl_status output_shape(const charl_conv_attr *t, const charl_shape *x, const charl_shape *w, charl_shape *out)
+static charl_status output_shape(const charl__conv_attr *t, const charl_shape *x, const charl_shape *w,
+                                 charl_shape *out)
 {
-    const charl_conv c = describe(t, x, w, x);
+    const charl__conv c = describe(t, x, w, x);
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
     CHARL_TRY(check_window(&t->win));
@@ -73,7 +75,7 @@ static charl_status output_shape(const charl_conv_attr *t, const charl_shape *x,
 }
 
 /* Whether it goes to tensor cores, which take images in any layout. */
-static bool choose_tensor_cores(charl_infer *inf, int groups)
+static bool choose_tensor_cores(charl__infer *inf, int groups)
 {
     const bool cores = charl__conv_is_wgmma(inf->wgmma, inf->in[0].dtype, groups);
 
@@ -81,9 +83,9 @@ static bool choose_tensor_cores(charl_infer *inf, int groups)
     return cores;
 }
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
-    const charl_conv_attr *t = inf->attr;
+    const charl__conv_attr *t = inf->attr;
     char a[CHARL_SHAPE_TEXT];
 
     CHARL_TRY(check_images(inf, 2));
@@ -96,22 +98,22 @@ static charl_status infer(charl_infer *inf)
                   charl_shape_format(&inf->in[inf->n_in - 1].shape, a), (long long)inf->in[1].shape.dim[0]);
     CHARL_TRY(charl__infer_rows(inf));
     if (choose_tensor_cores(inf, t->groups)) {
-        const charl_conv c = describe(t, &inf->in[0].shape, &inf->in[1].shape, &inf->out[0].shape);
+        const charl__conv c = describe(t, &inf->in[0].shape, &inf->in[1].shape, &inf->out[0].shape);
 
         inf->workspace = charl__conv_tensor_core_workspace(&c);
     }
     return CHARL_OK;
 }
 
-static bool is_on_tensor_cores(const charl_enqueue *e, const charl_conv *c)
+static bool is_on_tensor_cores(const charl__enqueue *e, const charl__conv *c)
 {
-    return charl__conv_is_wgmma(charl__device_facts(e->dev)->wgmma, e->in[0]->dtype, c->groups);
+    return charl__conv_is_wgmma(charl__device_facts_get(e->dev)->wgmma, e->in[0]->dtype, c->groups);
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
-    const charl_conv c = describe(e->attr, &e->in[0]->shape, &e->in[1]->shape, &e->out[0]->shape);
-    charl_gemm p = charl__conv_forward(&c, e->n_in > 2);
+    const charl__conv c = describe(e->attr, &e->in[0]->shape, &e->in[1]->shape, &e->out[0]->shape);
+    charl__gemm p = charl__conv_forward(&c, e->n_in > 2);
 
     if (charl__tensor_count(e->out[0]) == 0) {
         return CHARL_OK;
@@ -124,26 +126,26 @@ static charl_status enqueue(const charl_enqueue *e)
     p.bias = e->n_in > 2 ? e->in[2] : NULL;
     p.out = e->out[0];
     p.label = e->label;
-    return charl__gemm(e->dev, &p);
+    return charl__gemm_enqueue(e->dev, &p);
 }
 
 charl_var *charl__conv2d_dgrad(charl_graph *g, charl_var *gout, charl_var *w, const charl_window *win, int groups,
                                const int64_t size[2])
 {
-    const charl_conv_attr t = {.win = *win, .groups = groups, .size = {size[0], size[1]}};
+    const charl__conv_attr t = {.win = *win, .groups = groups, .size = {size[0], size[1]}};
 
     return charl__apply2(g, &charl_op_conv2d_dgrad, &t, gout, w);
 }
 
-static charl_var *apply_dgrad(const charl_backward *b, charl_var *gout, charl_var *w, const charl_var *x)
+static charl_var *apply_dgrad(const charl__backward *b, charl_var *gout, charl_var *w, const charl_var *x)
 {
-    const charl_conv_attr *t = b->attr;
+    const charl__conv_attr *t = b->attr;
     const charl_shape s = charl_var_get_type(x).shape;
 
     return charl__conv2d_dgrad(b->g, gout, w, &t->win, t->groups, s.dim + 2);
 }
 
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
     if (b->needed[0]) {
         b->gin[0] = apply_dgrad(b, b->gout[0], b->in[1], b->in[0]);
@@ -163,7 +165,7 @@ typedef struct place {
 } place;
 
 /* Element of x that tap t of output pixel p reads, or -1 outside. */
-static int64_t x_index(const charl_conv *c, int64_t b, place l)
+static int64_t x_index(const charl__conv *c, int64_t b, place l)
 {
     const int64_t channel = l.o / (c->o / c->groups) * (c->c / c->groups) + l.c;
     const int64_t h = l.p / c->ow * c->stride[0] - c->padding[0] + l.t / c->kernel[1] * c->dilation[0];
@@ -172,13 +174,13 @@ static int64_t x_index(const charl_conv *c, int64_t b, place l)
     return h < 0 || h >= c->h || w < 0 || w >= c->w ? -1 : ((b * c->c + channel) * c->h + h) * c->w + w;
 }
 
-static int64_t w_index(const charl_conv *c, place l)
+static int64_t w_index(const charl__conv *c, place l)
 {
     return (l.o * (c->c / c->groups) + l.c) * c->kernel[0] * c->kernel[1] + l.t;
 }
 
 /* All (output element, channel, tap) of sample b in order: the next one, false at the end. */
-static bool next_place(const charl_conv *c, place *l)
+static bool next_place(const charl__conv *c, place *l)
 {
     if (++l->t < (int64_t)c->kernel[0] * c->kernel[1]) {
         return true;
@@ -195,16 +197,16 @@ static bool next_place(const charl_conv *c, place *l)
     return ++l->o < c->o;
 }
 
-static void clear(const charl_reference *r)
+static void clear(const charl__reference *r)
 {
     for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
         r->out[0][i] = 0;
     }
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
-    const charl_conv c = describe(r->attr, &r->in_type[0].shape, &r->in_type[1].shape, &r->out_type[0].shape);
+    const charl__conv c = describe(r->attr, &r->in_type[0].shape, &r->in_type[1].shape, &r->out_type[0].shape);
 
     clear(r);
     for (int64_t b = 0; b < c.batch; b++) {
@@ -224,14 +226,14 @@ static void reference(const charl_reference *r)
 /* Operands in [-1, 1); terms of the longest sum. */
 #define DRAWN(a, n) .attr = &(a), .lo = -1, .hi = 1, .terms = (n)
 
-static const charl_conv_attr k3 = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {0, 0}};
-static const charl_conv_attr k5 = {{{5, 5}, {1, 1}, {0, 0}, {1, 1}}, 1, {0, 0}};
-static const charl_conv_attr k1 = {{{1, 1}, {1, 1}, {0, 0}, {1, 1}}, 1, {0, 0}};
-static const charl_conv_attr strided = {{{3, 2}, {2, 3}, {1, 0}, {1, 2}}, 1, {0, 0}};
-static const charl_conv_attr depthwise = {{{3, 3}, {2, 2}, {1, 1}, {1, 1}}, 6, {0, 0}};
-static const charl_conv_attr grouped = {{{2, 3}, {1, 1}, {2, 1}, {2, 1}}, 2, {0, 0}};
+static const charl__conv_attr k3 = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {0, 0}};
+static const charl__conv_attr k5 = {{{5, 5}, {1, 1}, {0, 0}, {1, 1}}, 1, {0, 0}};
+static const charl__conv_attr k1 = {{{1, 1}, {1, 1}, {0, 0}, {1, 1}}, 1, {0, 0}};
+static const charl__conv_attr strided = {{{3, 2}, {2, 3}, {1, 0}, {1, 2}}, 1, {0, 0}};
+static const charl__conv_attr depthwise = {{{3, 3}, {2, 2}, {1, 1}, {1, 1}}, 6, {0, 0}};
+static const charl__conv_attr grouped = {{{2, 3}, {1, 1}, {2, 1}, {2, 1}}, 2, {0, 0}};
 
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_B(F32, 8, 2, 5, 6), CHARL_R(F32, 3, 2, 3, 3), CHARL_R(F32, 3)}, DRAWN(k3, 54)},
     {.in = {CHARL_B(F32, 8, 1, 12, 11), CHARL_R(F32, 9, 1, 5, 5), CHARL_R(F32, 9)}, DRAWN(k5, 448)},
     {.in = {CHARL_B(F32, 8, 3, 4, 3), CHARL_R(F32, 2, 3, 1, 1)}, .n_in = 2, DRAWN(k1, 96)},
@@ -242,31 +244,31 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_R(F32, 2, 16, 17, 19), CHARL_R(F32, 13, 16, 3, 3)}, .n_in = 2, DRAWN(k3, 646)},
 };
 
-static void onnx(const charl_onnx_node *n)
+static void onnx(const charl__onnx_node *n)
 {
-    const charl_conv_attr *t = n->attr;
-    charl_onnx_window w;
-    charl_onnx_call c = {.type = "Conv",
-                         .in = {n->in[0], n->in[1], n->n_in > 2 ? n->in[2] : NULL},
-                         .out = n->out,
-                         .attr = {{"group", .i = t->groups}}};
+    const charl__conv_attr *t = n->attr;
+    charl__onnx_window w;
+    charl__onnx_call c = {.type = "Conv",
+                          .in = {n->in[0], n->in[1], n->n_in > 2 ? n->in[2] : NULL},
+                          .out = n->out,
+                          .attr = {{"group", .i = t->groups}}};
 
-    charl__onnx_window(&t->win, &w, &c);
-    charl__onnx_call(n, &c);
+    charl__onnx_write_window(&t->win, &w, &c);
+    charl__onnx_write_call(n, &c);
 }
 
-static double flop(const charl_infer *inf)
+static double flop(const charl__infer *inf)
 {
     return charl__flop_weights(&inf->out[0].shape, &inf->in[1].shape, 0);
 }
 
-const charl_op charl_op_conv2d = {
+const charl__op charl_op_conv2d = {
     .name = "conv2d",
     .flop = flop,
     .formula = "out[b,o,p] = bias[o] + sum over c, kh, kw of x[b,c,p*stride-padding+k*dilation] w[o,c,k]",
     .n_in = 3,
     .n_optional = 1,
-    .attr_size = sizeof(charl_conv_attr),
+    .attr_size = sizeof(charl__conv_attr),
     .half = CHARL_HALF(0) | CHARL_HALF(1),
     .layout = CHARL_LAYOUT_ANY,
     .infer = infer,
@@ -280,7 +282,7 @@ const charl_op charl_op_conv2d = {
 charl_var *charl_conv2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias, const charl_window *win,
                         int groups)
 {
-    const charl_conv_attr t = {.win = *win, .groups = groups};
+    const charl__conv_attr t = {.win = *win, .groups = groups};
     charl_var *out[CHARL_OP_MAX_OUT];
 
     charl__apply(g, &charl_op_conv2d, &t, (charl_var *[]){x, w, bias}, 3, out);
@@ -288,12 +290,12 @@ charl_var *charl_conv2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *b
 }
 
 /* conv2d_dgrad(gout, w): the gradient of x. */
-static charl_status infer_dgrad(charl_infer *inf)
+static charl_status infer_dgrad(charl__infer *inf)
 {
-    const charl_conv_attr *t = inf->attr;
+    const charl__conv_attr *t = inf->attr;
     const charl_shape *gout = &inf->in[0].shape, *w = &inf->in[1].shape;
     charl_shape out = {0}, x;
-    charl_conv c;
+    charl__conv c;
     char a[CHARL_SHAPE_TEXT];
 
     CHARL_TRY(check_images(inf, 2));
@@ -310,17 +312,17 @@ static charl_status infer_dgrad(charl_infer *inf)
     return CHARL_OK;
 }
 
-static bool is_product_dgrad(const charl_infer *inf)
+static bool is_product_dgrad(const charl__infer *inf)
 {
-    const charl_conv c = describe(inf->attr, &inf->out[0].shape, &inf->in[1].shape, &inf->in[0].shape);
+    const charl__conv c = describe(inf->attr, &inf->out[0].shape, &inf->in[1].shape, &inf->in[0].shape);
 
     return charl__conv_tensor_core_input_is_product(inf, &c);
 }
 
-static charl_status enqueue_dgrad(const charl_enqueue *e)
+static charl_status enqueue_dgrad(const charl__enqueue *e)
 {
-    const charl_conv c = describe(e->attr, &e->out[0]->shape, &e->in[1]->shape, &e->in[0]->shape);
-    charl_gemm p = charl__conv_input_gradient(&c);
+    const charl__conv c = describe(e->attr, &e->out[0]->shape, &e->in[1]->shape, &e->in[0]->shape);
+    charl__gemm p = charl__conv_input_gradient(&c);
 
     if (charl__tensor_count(e->out[0]) == 0) {
         return CHARL_OK;
@@ -335,10 +337,10 @@ static charl_status enqueue_dgrad(const charl_enqueue *e)
     p.b = e->in[0];
     p.out = e->out[0];
     p.label = e->label;
-    return charl__gemm(e->dev, &p);
+    return charl__gemm_enqueue(e->dev, &p);
 }
 
-static void backward_dgrad(const charl_backward *b)
+static void backward_dgrad(const charl__backward *b)
 {
     if (b->needed[0]) {
         charl_var *out[CHARL_OP_MAX_OUT];
@@ -351,9 +353,9 @@ static void backward_dgrad(const charl_backward *b)
     }
 }
 
-static void reference_dgrad(const charl_reference *r)
+static void reference_dgrad(const charl__reference *r)
 {
-    const charl_conv c = describe(r->attr, &r->out_type[0].shape, &r->in_type[1].shape, &r->in_type[0].shape);
+    const charl__conv c = describe(r->attr, &r->out_type[0].shape, &r->in_type[1].shape, &r->in_type[0].shape);
 
     clear(r);
     for (int64_t b = 0; b < c.batch; b++) {
@@ -384,52 +386,56 @@ static void reference_dgrad(const charl_reference *r)
     }
 }
 
-static const charl_conv_attr k3_dgrad = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {5, 6}};
-static const charl_conv_attr strided_dgrad = {{{3, 2}, {2, 3}, {1, 0}, {1, 2}}, 1, {7, 9}};
-static const charl_conv_attr grouped_dgrad = {{{2, 3}, {1, 1}, {2, 1}, {2, 1}}, 2, {5, 4}};
-static const charl_conv_attr large_dgrad = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {17, 19}};
+static const charl__conv_attr k3_dgrad = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {5, 6}};
+static const charl__conv_attr strided_dgrad = {{{3, 2}, {2, 3}, {1, 0}, {1, 2}}, 1, {7, 9}};
+static const charl__conv_attr grouped_dgrad = {{{2, 3}, {1, 1}, {2, 1}, {2, 1}}, 2, {5, 4}};
+static const charl__conv_attr large_dgrad = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {17, 19}};
 
-static const charl_conv_attr gaps_dgrad = {{{2, 3}, {4, 2}, {0, 2}, {2, 2}}, 1, {6, 7}};
-static const charl_conv_attr k1_dgrad = {{{1, 1}, {1, 1}, {0, 0}, {1, 1}}, 2, {5, 7}};
+static const charl__conv_attr gaps_dgrad = {{{2, 3}, {4, 2}, {0, 2}, {2, 2}}, 1, {6, 7}};
+static const charl__conv_attr k1_dgrad = {{{1, 1}, {1, 1}, {0, 0}, {1, 1}}, 2, {5, 7}};
 
-static const charl_op_sample samples_dgrad[] = {
+/* rows longer than what a work-item merges of them */
+static const charl__conv_attr wide_dgrad = {{{1, 2}, {1, 2}, {0, 0}, {1, 1}}, 1, {1, 2060}};
+
+static const charl__op_sample samples_dgrad[] = {
     {.in = {CHARL_B(F32, 8, 6, 5, 7), CHARL_R(F32, 6, 2, 1, 1)}, DRAWN(k1_dgrad, 280)},
     {.in = {CHARL_B(F32, 8, 5, 1, 4), CHARL_R(F32, 5, 3, 2, 3)}, DRAWN(gaps_dgrad, 120)},
     {.in = {CHARL_B(F32, 8, 3, 5, 6), CHARL_R(F32, 3, 2, 3, 3)}, DRAWN(k3_dgrad, 240)},
     {.in = {CHARL_B(F32, 8, 3, 4, 3), CHARL_R(F32, 3, 2, 3, 2)}, DRAWN(strided_dgrad, 96)},
     {.in = {CHARL_B(F32, 8, 6, 7, 4), CHARL_R(F32, 6, 2, 2, 3)}, DRAWN(grouped_dgrad, 224)},
     {.in = {CHARL_R(F32, 2, 16, 17, 19), CHARL_R(F32, 16, 9, 3, 3)}, DRAWN(large_dgrad, 646)},
+    {.in = {CHARL_R(F32, 1, 1, 1, 1030), CHARL_R(F32, 1, 1, 1, 2)}, DRAWN(wide_dgrad, 4)},
 };
 
 /* The transposed convolution: what strides left over at the end is output_padding. */
-static void onnx_dgrad(const charl_onnx_node *n)
+static void onnx_dgrad(const charl__onnx_node *n)
 {
-    const charl_conv_attr *t = n->attr;
-    const charl_conv c = describe(t, &n->out_type->shape, &n->in_type[1].shape, &n->in_type[0].shape);
+    const charl__conv_attr *t = n->attr;
+    const charl__conv c = describe(t, &n->out_type->shape, &n->in_type[1].shape, &n->in_type[0].shape);
     const int64_t rest[] = {c.h - ((c.oh - 1) * c.stride[0] - 2 * c.padding[0] + c.dilation[0] * (c.kernel[0] - 1) + 1),
                             c.w -
                                 ((c.ow - 1) * c.stride[1] - 2 * c.padding[1] + c.dilation[1] * (c.kernel[1] - 1) + 1)};
-    charl_onnx_window w;
-    charl_onnx_call call = {.type = "ConvTranspose",
-                            .in = {n->in[0], n->in[1]},
-                            .out = n->out,
-                            .attr = {{"group", .i = t->groups}, {"output_padding", .n = 2, .ints = rest}}};
+    charl__onnx_window w;
+    charl__onnx_call call = {.type = "ConvTranspose",
+                             .in = {n->in[0], n->in[1]},
+                             .out = n->out,
+                             .attr = {{"group", .i = t->groups}, {"output_padding", .n = 2, .ints = rest}}};
 
-    charl__onnx_window(&t->win, &w, &call);
-    charl__onnx_call(n, &call);
+    charl__onnx_write_window(&t->win, &w, &call);
+    charl__onnx_write_call(n, &call);
 }
 
-static double flop_dgrad(const charl_infer *inf)
+static double flop_dgrad(const charl__infer *inf)
 {
     return charl__flop_weights(&inf->in[0].shape, &inf->in[1].shape, 0);
 }
 
-const charl_op charl_op_conv2d_dgrad = {
+const charl__op charl_op_conv2d_dgrad = {
     .name = "conv2d_dgrad",
     .flop = flop_dgrad,
     .formula = "out = d x of conv2d(x, w), given gout and w",
     .n_in = 2,
-    .attr_size = sizeof(charl_conv_attr),
+    .attr_size = sizeof(charl__conv_attr),
     .epilogue_if = is_product_dgrad,
     .half = CHARL_HALF(0) | CHARL_HALF(1),
     .layout = CHARL_LAYOUT_ANY,
@@ -442,10 +448,10 @@ const charl_op charl_op_conv2d_dgrad = {
 };
 
 /* conv2d_wgrad(gout, x): the gradient of the weight, a sum over the batch. */
-static int64_t wgrad_workspace(charl_infer *inf, charl_conv c)
+static int64_t wgrad_workspace(charl__infer *inf, charl__conv c)
 {
     const int slices = inf->in[0].batch == CHARL_BATCHED ? inf->n_slices : 0;
-    charl_gemm product;
+    charl__gemm product;
 
     if (choose_tensor_cores(inf, c.groups)) {
         return charl__conv_tensor_core_weight_workspace(&c, slices);
@@ -457,9 +463,9 @@ static int64_t wgrad_workspace(charl_infer *inf, charl_conv c)
     return charl__gemm_slices_workspace(&product, inf->in[0].dtype, slices);
 }
 
-static charl_status infer_wgrad(charl_infer *inf)
+static charl_status infer_wgrad(charl__infer *inf)
 {
-    const charl_conv_attr *t = inf->attr;
+    const charl__conv_attr *t = inf->attr;
     const charl_shape *gout = &inf->in[0].shape, *x = &inf->in[1].shape;
     charl_shape w, out = {0};
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
@@ -477,11 +483,11 @@ static charl_status infer_wgrad(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue_wgrad(const charl_enqueue *e)
+static charl_status enqueue_wgrad(const charl__enqueue *e)
 {
-    const charl_conv c = describe(e->attr, &e->in[1]->shape, &e->out[0]->shape, &e->in[0]->shape);
+    const charl__conv c = describe(e->attr, &e->in[1]->shape, &e->out[0]->shape, &e->in[0]->shape);
     const int64_t slices = charl__gemm_has_slices(e, 0) ? e->slices->count : 1;
-    charl_gemm p = charl__conv_weight_gradient(&c, c.batch / slices);
+    charl__gemm p = charl__conv_weight_gradient(&c, c.batch / slices);
 
     if (is_on_tensor_cores(e, &c)) {
         return charl__conv_tensor_core_weight(e, &c);
@@ -492,7 +498,7 @@ static charl_status enqueue_wgrad(const charl_enqueue *e)
     return charl__gemm_slices(e, &p, 0);
 }
 
-static void backward_wgrad(const charl_backward *b)
+static void backward_wgrad(const charl__backward *b)
 {
     charl_var *gout = charl__as_dtype(b->g, b->gout[0], charl_var_get_type(b->in[0]).dtype);
 
@@ -507,9 +513,9 @@ static void backward_wgrad(const charl_backward *b)
     }
 }
 
-static void reference_wgrad(const charl_reference *r)
+static void reference_wgrad(const charl__reference *r)
 {
-    const charl_conv c = describe(r->attr, &r->in_type[1].shape, &r->out_type[0].shape, &r->in_type[0].shape);
+    const charl__conv c = describe(r->attr, &r->in_type[1].shape, &r->out_type[0].shape, &r->in_type[0].shape);
 
     clear(r);
     for (int64_t b = 0; b < c.batch; b++) {
@@ -523,7 +529,7 @@ static void reference_wgrad(const charl_reference *r)
     }
 }
 
-static const charl_op_sample samples_wgrad[] = {
+static const charl__op_sample samples_wgrad[] = {
     {.in = {CHARL_B(F32, 16, 5, 5, 7), CHARL_B(F32, 16, 3, 5, 7)}, DRAWN(k1, 560)},
     {.in = {CHARL_B(F32, 16, 2, 26, 26), CHARL_B(F32, 16, 1, 26, 26)}, DRAWN(k3, 10816)},
     {.in = {CHARL_B(F32, 8, 3, 5, 6), CHARL_B(F32, 8, 2, 5, 6)}, DRAWN(k3, 240)},
@@ -534,17 +540,17 @@ static const charl_op_sample samples_wgrad[] = {
     {.in = {CHARL_R(F32, 1, 1, 1, 1), CHARL_R(F32, 1, 1, 1, 1)}, DRAWN(k1, 1)},
 };
 
-static double flop_wgrad(const charl_infer *inf)
+static double flop_wgrad(const charl__infer *inf)
 {
     return charl__flop_weights(&inf->in[0].shape, &inf->out[0].shape, 0);
 }
 
-const charl_op charl_op_conv2d_wgrad = {
+const charl__op charl_op_conv2d_wgrad = {
     .name = "conv2d_wgrad",
     .flop = flop_wgrad,
     .formula = "out = d w of conv2d(x, w), given gout and x",
     .n_in = 2,
-    .attr_size = sizeof(charl_conv_attr),
+    .attr_size = sizeof(charl__conv_attr),
     .half = CHARL_HALF(0) | CHARL_HALF(1),
     .layout = CHARL_LAYOUT_ANY,
     .infer = infer_wgrad,

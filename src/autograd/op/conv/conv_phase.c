@@ -12,31 +12,31 @@ static int64_t ceil_div(int64_t a, int64_t b)
 }
 
 /* Phases along an axis of that extent, and pixels of the largest one. */
-static int64_t phase_count(const charl_conv *c, int d)
+static int64_t phase_count(const charl__conv *c, int d)
 {
     const int64_t n = d == 0 ? c->h : c->w;
 
     return n < c->stride[d] ? n : c->stride[d];
 }
 
-static int64_t phase_pixels(const charl_conv *c)
+static int64_t phase_pixels(const charl__conv *c)
 {
     return ceil_div(c->h, c->stride[0]) * ceil_div(c->w, c->stride[1]);
 }
 
-static int64_t phase_elements(const charl_conv *c)
+static int64_t phase_elements(const charl__conv *c)
 {
     return phase_count(c, 0) * phase_count(c, 1) * c->batch * c->c * phase_pixels(c);
 }
 
-int64_t charl__conv_phases_workspace(const charl_conv *c)
+int64_t charl__conv_phases_workspace(const charl__conv *c)
 {
     const int64_t weights = c->o * (c->c / c->groups) * c->kernel[0] * c->kernel[1];
 
     return c->stride[0] == 1 && c->stride[1] == 1 ? 0 : (phase_elements(c) + weights) * (int64_t)sizeof(float);
 }
 
-static int define_window(const charl_conv *c, const char *type, char *text, size_t bytes)
+static int define_window(const charl__conv *c, const char *type, char *text, size_t bytes)
 {
     return snprintf(text, bytes,
                     "%s#define KH %d\n#define KW %d\n#define SH %d\n#define SW %d\n#define PH %d\n"
@@ -46,30 +46,30 @@ static int define_window(const charl_conv *c, const char *type, char *text, size
 }
 
 /* The taps of a phase, one after another, as a weight of their own. */
-static charl_status pick(const charl_enqueue *e, const charl_conv *c, const charl_conv_phase *p,
+static charl_status pick(const charl__enqueue *e, const charl__conv *c, const charl__conv_phase *p,
                          const charl_tensor *taps)
 {
     const int64_t count = c->o * (c->c / c->groups) * p->count[0] * p->count[1];
     const int64_t span = charl__span(e->dev, count, 1);
     char defines[256];
-    charl_launch l = {.file = "conv/conv_phase",
-                      .entry = "charl_pick",
-                      .defines = defines,
-                      .args = {charl__in(e->in[1]), charl__tensor_arg(CHARL_ARG_OUT, taps), charl__i64(count),
-                               charl__i64(span), charl__i32(p->first[0]), charl__i32(p->first[1]),
-                               charl__i32(p->step[0]), charl__i32(p->step[1]), charl__i32(p->count[0]),
-                               charl__i32(p->count[1])},
-                      .label = e->label};
+    charl__launch l = {.file = "conv/conv_phase",
+                       .entry = "charl_pick",
+                       .defines = defines,
+                       .args = {charl__in(e->in[1]), charl__tensor_arg(CHARL_ARG_OUT, taps), charl__i64(count),
+                                charl__i64(span), charl__i32(p->first[0]), charl__i32(p->first[1]),
+                                charl__i32(p->step[0]), charl__i32(p->step[1]), charl__i32(p->count[0]),
+                                charl__i32(p->count[1])},
+                       .label = e->label};
 
     define_window(c, charl__word_define(e->in[1]->dtype), defines, sizeof defines);
     charl__span_launch(e->dev, count, span, &l);
-    return charl__launch(e->dev, &l);
+    return charl__launch_enqueue(e->dev, &l);
 }
 
-static charl_status multiply(const charl_enqueue *e, const charl_conv *c, const int at[2], const charl_tensor *phase)
+static charl_status multiply(const charl__enqueue *e, const charl__conv *c, const int at[2], const charl_tensor *phase)
 {
-    const charl_conv_phase p = charl__conv_phase(c, at);
-    charl_gemm product = charl__conv_phase_gradient(c, &p, at);
+    const charl__conv_phase p = charl__conv_phase_at(c, at);
+    charl__gemm product = charl__conv_phase_gradient(c, &p, at);
     charl_tensor taps = *e->workspace;
 
     if (product.k == 0) {
@@ -84,29 +84,33 @@ static charl_status multiply(const charl_enqueue *e, const charl_conv *c, const 
     product.b = e->in[0];
     product.out = phase;
     product.label = e->label;
-    CHARL_TRY(charl__gemm(e->dev, &product));
+    CHARL_TRY(charl__gemm_enqueue(e->dev, &product));
     return CHARL_OK;
 }
 
-static charl_status merge(const charl_enqueue *e, const charl_conv *c)
+static charl_status merge(const charl__enqueue *e, const charl__conv *c)
 {
     const int64_t planes = c->batch * c->c, rows = planes * c->h;
-    const int64_t span = ceil_div(charl__span(e->dev, rows * c->w, 1), c->w);
+    const int64_t elements = charl__span(e->dev, rows * c->w, 1);
+    /* Neighbours share a row where a work-item has less than one: they read and write next to each other. */
+    const int64_t chunk = ceil_div(elements < c->w ? elements : c->w, c->stride[1]) * c->stride[1];
+    const int64_t across = ceil_div(c->w, chunk);
+    const int64_t span = across > 1 ? 1 : ceil_div(elements, c->w);
     char defines[256];
-    charl_launch l = {.file = "conv/conv_phase",
-                      .entry = "charl_merge",
-                      .defines = defines,
-                      .args = {charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0), charl__out(e->out[0]),
-                               charl__i64(planes), charl__i64(span), charl__i32((int32_t)c->h),
-                               charl__i32((int32_t)c->w)},
-                      .label = e->label};
+    charl__launch l = {.file = "conv/conv_phase",
+                       .entry = "charl_merge",
+                       .defines = defines,
+                       .args = {charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0), charl__out(e->out[0]),
+                                charl__i64(planes), charl__i64(span), charl__i32((int32_t)across),
+                                charl__i32((int32_t)chunk), charl__i32((int32_t)c->h), charl__i32((int32_t)c->w)},
+                       .label = e->label};
 
     define_window(c, charl__act_define(e->out[0]->dtype), defines, sizeof defines);
-    charl__span_launch(e->dev, rows, span, &l);
-    return charl__launch(e->dev, &l);
+    charl__span_launch(e->dev, ceil_div(rows, span) * across, 1, &l);
+    return charl__launch_enqueue(e->dev, &l);
 }
 
-charl_status charl__conv_phases(const charl_enqueue *e, const charl_conv *c)
+charl_status charl__conv_phases(const charl__enqueue *e, const charl__conv *c)
 {
     const int64_t size = c->batch * c->c * phase_pixels(c);
     charl_tensor phase = *e->workspace;

@@ -2,17 +2,17 @@
 #define CHARL_AUTOGRAD_OP_CONV_CONV_PHASE_H
 /** The gradient of a convolution's image where the stride is not 1.
  *
- * An image pixel gets something through those taps only that differ from its coordinate by a
- * multiple of the stride. So pixels fall into phases, coordinate modulo stride, and each phase is a
- * convolution with its taps and stride 1. Nothing is multiplied for the other taps.
+ *  An image pixel gets something through those taps only that differ from its coordinate by a
+ *  multiple of the stride. So pixels fall into phases, coordinate modulo stride, and each phase is a
+ *  convolution with its taps and stride 1. Nothing is multiplied for the other taps.
  */
 #include "autograd/op.h"
 #include "tensor/conv/conv.h"
 
 /** Bytes of workspace; 0 when the stride is 1. */
-int64_t charl__conv_phases_workspace(const charl_conv *c);
+int64_t charl__conv_phases_workspace(const charl__conv *c);
 /** out[0] = the gradient of x [c->batch, c->c, c->h, c->w], in[0] that of the output, in[1] the
- * weight. */
-charl_status charl__conv_phases(const charl_enqueue *e, const charl_conv *c) CHARL_MUST_CHECK;
+ *  weight. */
+charl_status charl__conv_phases(const charl__enqueue *e, const charl__conv *c) CHARL_MUST_CHECK;
 
 #endif

@@ -6,13 +6,13 @@
 
 enum { ALIGN = 16, HALF_BYTES = 2, TILE = 128, ENOUGH_TILES = 64, MOST_PARTS = 64, THIN = 64 };
 
-static int64_t count_taps(const charl_conv *c)
+static int64_t count_taps(const charl__conv *c)
 {
     return (int64_t)c->kernel[0] * c->kernel[1];
 }
 
 /* A product of matrices as they lie: every pixel by itself, a row of channels. */
-static bool is_matrix(const charl_conv *c)
+static bool is_matrix(const charl__conv *c)
 {
     for (int d = 0; d < 2; d++) {
         if (c->kernel[d] != 1 || c->stride[d] != 1 || c->padding[d] != 0) {
@@ -23,29 +23,29 @@ static bool is_matrix(const charl_conv *c)
 }
 
 /* Products with few columns are faster in the convolution's thin tile. */
-static bool is_product(const charl_conv *c, bool of_x)
+static bool is_product(const charl__conv *c, bool of_x)
 {
     return is_matrix(c) && (of_x ? c->c : c->o) > THIN;
 }
 
-bool charl__conv_tensor_core_input_is_product(const charl_infer *inf, const charl_conv *c)
+bool charl__conv_tensor_core_input_is_product(const charl__infer *inf, const charl__conv *c)
 {
     return inf->channels_last && charl__conv_is_wgmma(inf->wgmma, inf->in[0].dtype, c->groups) && is_product(c, true);
 }
 
 /* The gradient of the weight then: outer products of pixels, `rows` samples to a slice. */
-static charl_gemm matrix_gradient(const charl_conv *c, int64_t rows)
+static charl__gemm matrix_gradient(const charl__conv *c, int64_t rows)
 {
     const int64_t pixels = rows * c->oh * c->ow;
 
-    return (charl_gemm){.m = c->o,
-                        .n = c->c,
-                        .k = pixels,
-                        .a_kind = CHARL_GEMM_TRANSPOSED,
-                        .count = rows > 0 ? c->batch / rows : 1,
-                        .a_outer = pixels * c->o,
-                        .b_outer = pixels * c->c,
-                        .out_outer = c->o * c->c};
+    return (charl__gemm){.m = c->o,
+                         .n = c->c,
+                         .k = pixels,
+                         .a_kind = CHARL_GEMM_TRANSPOSED,
+                         .count = rows > 0 ? c->batch / rows : 1,
+                         .a_outer = pixels * c->o,
+                         .b_outer = pixels * c->c,
+                         .out_outer = c->o * c->c};
 }
 
 /* Bytes of n 16-bit elements in the workspace. */
@@ -54,29 +54,29 @@ static int64_t half_bytes(int64_t n)
     return (n * HALF_BYTES + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static int64_t image_bytes(const charl_conv *c)
+static int64_t image_bytes(const charl__conv *c)
 {
     return half_bytes(c->batch * c->h * c->w * charl__conv_padded(c->c));
 }
 
-static int64_t output_bytes(const charl_conv *c)
+static int64_t output_bytes(const charl__conv *c)
 {
     return half_bytes(c->batch * c->oh * c->ow * charl__conv_padded(c->o));
 }
 
-int64_t charl__conv_tensor_core_workspace(const charl_conv *c)
+int64_t charl__conv_tensor_core_workspace(const charl__conv *c)
 {
     return ALIGN + image_bytes(c) + output_bytes(c) + half_bytes(c->o * count_taps(c) * charl__conv_padded(c->c));
 }
 
-int64_t charl__conv_tensor_core_input_workspace(const charl_conv *c)
+int64_t charl__conv_tensor_core_input_workspace(const charl__conv *c)
 {
     return ALIGN + image_bytes(c) + output_bytes(c) + half_bytes(c->c * count_taps(c) * charl__conv_padded(c->o));
 }
 
 /* Enough parts to occupy a device. A power of two, so that the tree over parts and slices is that
  * over slices of trees over parts. */
-static int parts_of(const charl_conv *c, int64_t rows)
+static int parts_of(const charl__conv *c, int64_t rows)
 {
     const int64_t columns = count_taps(c) * charl__conv_padded(c->c);
     const int64_t tiles = ((c->o + TILE - 1) / TILE) * ((columns + TILE - 1) / TILE);
@@ -89,18 +89,18 @@ static int parts_of(const charl_conv *c, int64_t rows)
 }
 
 /* Of a leaf [o, taps, padded c] of the gradient of the weight. */
-static int64_t leaf_bytes(const charl_conv *c)
+static int64_t leaf_bytes(const charl__conv *c)
 {
     return c->o * count_taps(c) * charl__conv_padded(c->c) * (int64_t)sizeof(float);
 }
 
-int64_t charl__conv_tensor_core_weight_workspace(const charl_conv *c, int slices)
+int64_t charl__conv_tensor_core_weight_workspace(const charl__conv *c, int slices)
 {
     const int64_t rows = slices > 0 ? c->batch / slices : 0;
     int64_t leaves = 0;
 
     if (is_matrix(c) && slices > 0) {
-        const charl_gemm p = matrix_gradient(c, rows);
+        const charl__gemm p = matrix_gradient(c, rows);
 
         leaves = charl__gemm_slices_workspace(&p, CHARL_BF16, slices);
     } else if (!is_matrix(c)) {
@@ -111,11 +111,11 @@ int64_t charl__conv_tensor_core_weight_workspace(const charl_conv *c, int slices
 
 /* The workspace, and how much of it is taken. */
 typedef struct carver {
-    const charl_enqueue *e;
+    const charl__enqueue *e;
     int64_t taken; /* bytes from the start of its buffer, a multiple of ALIGN */
 } carver;
 
-static carver start_at(const charl_enqueue *e, int64_t bytes)
+static carver start_at(const charl__enqueue *e, int64_t bytes)
 {
     const int64_t at = e->workspace->offset * (int64_t)sizeof(float) + bytes;
 
@@ -143,14 +143,14 @@ static charl_status take_image(carver *w, const charl_tensor *t, int64_t channel
         return CHARL_OK;
     }
     *out = carve(w, t->dtype, half_bytes(t->shape.dim[0] * pixels * padded));
-    return charl__conv_swap(w->e->dev, &(charl_conv_swap){.from = *t,
-                                                          .to = *out,
-                                                          .batch = t->shape.dim[0],
-                                                          .rows = channels,
-                                                          .cols = pixels,
-                                                          .from_ld = pixels,
-                                                          .to_ld = padded,
-                                                          .label = w->e->label});
+    return charl__conv_swap_enqueue(w->e->dev, &(charl__conv_swap){.from = *t,
+                                                                   .to = *out,
+                                                                   .batch = t->shape.dim[0],
+                                                                   .rows = channels,
+                                                                   .cols = pixels,
+                                                                   .from_ld = pixels,
+                                                                   .to_ld = padded,
+                                                                   .label = w->e->label});
 }
 
 /* Where a result [batch, pixels, channels] is computed. */
@@ -165,14 +165,14 @@ static charl_status give_image(carver *w, const charl_tensor *result, charl_tens
     if (t->channels_last) {
         return CHARL_OK;
     }
-    return charl__conv_swap(w->e->dev, &(charl_conv_swap){.from = *result,
-                                                          .to = *t,
-                                                          .batch = t->shape.dim[0],
-                                                          .rows = pixels,
-                                                          .cols = channels,
-                                                          .from_ld = channels,
-                                                          .to_ld = pixels,
-                                                          .label = w->e->label});
+    return charl__conv_swap_enqueue(w->e->dev, &(charl__conv_swap){.from = *result,
+                                                                   .to = *t,
+                                                                   .batch = t->shape.dim[0],
+                                                                   .rows = pixels,
+                                                                   .cols = channels,
+                                                                   .from_ld = channels,
+                                                                   .to_ld = pixels,
+                                                                   .label = w->e->label});
 }
 
 /* The weight [batch, rows, cols] as [batch, cols, padded rows]: often it is that. */
@@ -186,19 +186,19 @@ static charl_status take_weight(carver *w, const charl_tensor *t, int64_t batch,
         return CHARL_OK;
     }
     *out = carve(w, t->dtype, half_bytes(batch * cols * padded));
-    return charl__conv_swap(w->e->dev, &(charl_conv_swap){.from = *t,
-                                                          .to = *out,
-                                                          .batch = batch,
-                                                          .rows = rows,
-                                                          .cols = cols,
-                                                          .from_ld = cols,
-                                                          .to_ld = padded,
-                                                          .label = w->e->label});
+    return charl__conv_swap_enqueue(w->e->dev, &(charl__conv_swap){.from = *t,
+                                                                   .to = *out,
+                                                                   .batch = batch,
+                                                                   .rows = rows,
+                                                                   .cols = cols,
+                                                                   .from_ld = cols,
+                                                                   .to_ld = padded,
+                                                                   .label = w->e->label});
 }
 
-charl_status charl__conv_tensor_core(const charl_enqueue *e, const charl_conv *c)
+charl_status charl__conv_tensor_core(const charl__enqueue *e, const charl__conv *c)
 {
-    charl_conv_product p = charl__conv_wgmma_forward(c);
+    charl__conv_product p = charl__conv_wgmma_forward(c);
     carver w = start_at(e, 0);
 
     CHARL_TRY(take_image(&w, e->in[0], c->c, c->h * c->w, &p.a));
@@ -207,16 +207,17 @@ charl_status charl__conv_tensor_core(const charl_enqueue *e, const charl_conv *c
     p.bias = e->n_in > 2 ? e->in[2] : NULL;
     p.label = e->label;
     if (is_product(c, false)) {
-        CHARL_TRY(charl__gemm(e->dev, &(charl_gemm){.a = &p.a,
-                                                    .b = &p.b,
-                                                    .bias = p.bias,
-                                                    .out = &p.out,
-                                                    .m = p.m,
-                                                    .n = c->o,
-                                                    .k = c->c,
-                                                    .b_kind = CHARL_GEMM_TRANSPOSED,
-                                                    .bias_kind = p.bias ? CHARL_GEMM_BIAS_COLUMNS : CHARL_GEMM_NO_BIAS,
-                                                    .label = e->label}));
+        CHARL_TRY(charl__gemm_enqueue(e->dev,
+                                      &(charl__gemm){.a = &p.a,
+                                                     .b = &p.b,
+                                                     .bias = p.bias,
+                                                     .out = &p.out,
+                                                     .m = p.m,
+                                                     .n = c->o,
+                                                     .k = c->c,
+                                                     .b_kind = CHARL_GEMM_TRANSPOSED,
+                                                     .bias_kind = p.bias ? CHARL_GEMM_BIAS_COLUMNS : CHARL_GEMM_NO_BIAS,
+                                                     .label = e->label}));
     } else {
         CHARL_TRY(charl__conv_wgmma(e->dev, &p));
     }
@@ -224,7 +225,7 @@ charl_status charl__conv_tensor_core(const charl_enqueue *e, const charl_conv *c
     return CHARL_OK;
 }
 
-charl_status charl__conv_tensor_core_input(const charl_enqueue *e, const charl_conv *c)
+charl_status charl__conv_tensor_core_input(const charl__enqueue *e, const charl__conv *c)
 {
     charl_tensor a, b, out;
     carver w = start_at(e, 0);
@@ -232,21 +233,21 @@ charl_status charl__conv_tensor_core_input(const charl_enqueue *e, const charl_c
     CHARL_TRY(take_image(&w, e->in[0], c->o, c->oh * c->ow, &a));
     out = begin_image(&w, e->out[0]);
     if (is_product(c, true)) {
-        CHARL_TRY(charl__gemm(e->dev, &(charl_gemm){.a = &a,
-                                                    .b = e->in[1],
-                                                    .out = &out,
-                                                    .m = c->batch * c->h * c->w,
-                                                    .n = c->c,
-                                                    .k = c->o,
-                                                    .epilogue = e->epilogue,
-                                                    .label = e->label}));
+        CHARL_TRY(charl__gemm_enqueue(e->dev, &(charl__gemm){.a = &a,
+                                                             .b = e->in[1],
+                                                             .out = &out,
+                                                             .m = c->batch * c->h * c->w,
+                                                             .n = c->c,
+                                                             .k = c->o,
+                                                             .epilogue = e->epilogue,
+                                                             .label = e->label}));
         CHARL_TRY(give_image(&w, &out, e->out[0], c->c, c->h * c->w));
         return CHARL_OK;
     }
     CHARL_TRY(take_weight(&w, e->in[1], 1, c->o, c->c * count_taps(c), &b));
     for (int y = 0; y < c->stride[0] && y < c->h; y++) {
         for (int x = 0; x < c->stride[1] && x < c->w; x++) {
-            charl_conv_product p = charl__conv_wgmma_input_gradient(c, (int[]){y, x});
+            charl__conv_product p = charl__conv_wgmma_input_gradient(c, (int[]){y, x});
 
             p.a = a;
             p.b = b;
@@ -260,14 +261,14 @@ charl_status charl__conv_tensor_core_input(const charl_enqueue *e, const charl_c
 }
 
 /* The gradient of the weight by outer products of pixels as they lie. */
-static charl_status multiply_pixels(const charl_enqueue *e, const charl_conv *c, int64_t rows)
+static charl_status multiply_pixels(const charl__enqueue *e, const charl__conv *c, int64_t rows)
 {
-    charl_gemm p = matrix_gradient(c, rows);
+    charl__gemm p = matrix_gradient(c, rows);
     const int64_t bytes =
         charl__gemm_has_slices(e, 0) ? charl__gemm_slices_workspace(&p, e->in[0]->dtype, e->slices->count) : 0;
     carver w = start_at(e, bytes);
     charl_tensor a, b, leaves = *e->workspace; /* its part of the workspace: images may follow */
-    charl_enqueue own = *e;
+    charl__enqueue own = *e;
 
     CHARL_TRY(take_image(&w, e->in[0], c->o, c->oh * c->ow, &a));
     CHARL_TRY(take_image(&w, e->in[1], c->c, c->h * c->w, &b));
@@ -280,7 +281,7 @@ static charl_status multiply_pixels(const charl_enqueue *e, const charl_conv *c,
     return CHARL_OK;
 }
 
-charl_status charl__conv_tensor_core_weight(const charl_enqueue *e, const charl_conv *c)
+charl_status charl__conv_tensor_core_weight(const charl__enqueue *e, const charl__conv *c)
 {
     static const charl_slices one = {.total = 1, .count = 1, .n_lanes = 1, .lane_hi = {1}};
     const bool has_slices = charl__gemm_has_slices(e, 0);
@@ -288,8 +289,8 @@ charl_status charl__conv_tensor_core_weight(const charl_enqueue *e, const charl_
     const int parts = has_slices ? parts_of(c, rows) : 1;
     const charl_slices slices = has_slices ? charl__cut_slices(e->slices, parts) : one;
     const charl__fold_move move = {c->c, count_taps(c), charl__conv_padded(c->c)};
-    charl_conv_product p = charl__conv_wgmma_weight_gradient(c, rows / parts);
-    charl_enqueue leaves = *e;
+    charl__conv_product p = charl__conv_wgmma_weight_gradient(c, rows / parts);
+    charl__enqueue leaves = *e;
     carver w;
 
     if (is_matrix(c)) {

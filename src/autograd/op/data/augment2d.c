@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 #include "autograd/op.h"
-#include "base/hash.h"
-#include "base/rng.h"
+#include "base/numeric/hash.h"
+#include "base/numeric/rng.h"
 #include "charl/ops.h"
 
 enum { GROUP = 64, PARAMETERS = 8 };
@@ -23,7 +23,7 @@ typedef struct augment2d_attr {
     uint64_t key;
 } augment2d_attr;
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     const charl_shape *x = &inf->in[0].shape;
     const int64_t rows = x->ndim > 0 ? x->dim[0] : 0;
@@ -42,22 +42,22 @@ static charl_status infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-static int64_t first_row(const charl_enqueue *e)
+static int64_t first_row(const charl__enqueue *e)
 {
     const augment2d_attr *attr = e->attr;
 
     return attr->batched ? e->in[0]->shape.dim[0] / e->slices->count * e->slices->first : 0;
 }
 
-static charl_status draw(const charl_enqueue *e, const char *defines)
+static charl_status draw(const charl__enqueue *e, const char *defines)
 {
     const augment2d_attr *attr = e->attr;
     const charl_shape *s = &e->in[0]->shape;
-    charl_launch l = {.file = "data/augment2d",
-                      .entry = "charl_augment2d_draw",
-                      .defines = defines,
-                      .global = {(size_t)s->dim[0]},
-                      .label = e->label};
+    charl__launch l = {.file = "data/augment2d",
+                       .entry = "charl_augment2d_draw",
+                       .defines = defines,
+                       .global = {(size_t)s->dim[0]},
+                       .label = e->label};
     int a = 0;
 
     l.args[a++] = charl__in(e->step);
@@ -70,21 +70,21 @@ static charl_status draw(const charl_enqueue *e, const char *defines)
     l.args[a++] = charl__f32(attr->rotate);
     l.args[a++] = charl__i32((int32_t)s->dim[2]);
     l.args[a++] = charl__i32((int32_t)s->dim[3]);
-    return charl__launch(e->dev, &l);
+    return charl__launch_enqueue(e->dev, &l);
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     const augment2d_attr *attr = e->attr;
     const charl_shape *s = &e->in[0]->shape;
     const size_t pixels = (size_t)(s->dim[2] * s->dim[3]);
     char defines[96];
-    charl_launch l = {.file = "data/augment2d",
-                      .entry = "charl_augment2d",
-                      .defines = defines,
-                      .global = {(pixels + GROUP - 1) / GROUP * GROUP, (size_t)s->dim[0]},
-                      .local = {GROUP, 1},
-                      .label = e->label};
+    charl__launch l = {.file = "data/augment2d",
+                       .entry = "charl_augment2d",
+                       .defines = defines,
+                       .global = {(pixels + GROUP - 1) / GROUP * GROUP, (size_t)s->dim[0]},
+                       .local = {GROUP, 1},
+                       .label = e->label};
     int a = 0;
 
     if (charl__tensor_count(e->in[0]) == 0) {
@@ -105,7 +105,7 @@ static charl_status enqueue(const charl_enqueue *e)
     l.args[a++] = charl__i32((int32_t)s->dim[2]);
     l.args[a++] = charl__i32((int32_t)s->dim[3]);
     l.args[a++] = charl__i32(attr->flip);
-    CHARL_TRY(charl__launch(e->dev, &l));
+    CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }
 
@@ -121,11 +121,11 @@ static int64_t below(uint32_t word, int64_t n)
     return (int64_t)((uint64_t)word * (uint64_t)n >> 32);
 }
 
-static drawn reference_draw(const charl_reference *r, int64_t row)
+static drawn reference_draw(const charl__reference *r, int64_t row)
 {
     const augment2d_attr *attr = r->attr;
     const charl_shape *s = &r->in_type[0].shape;
-    const charl_step_params *step = r->step;
+    const charl__step_params *step = r->step;
     const charl__rng rng = charl__rng_key((uint64_t)step->seed_hi << 32 | step->seed_lo,
                                           (uint64_t)step->step_hi << 32 | step->step_lo, attr->key);
     const int64_t at = row + (attr->batched ? r->row0 : 0);
@@ -160,7 +160,7 @@ static double reference_sample(const double *p, const charl_shape *s, double y, 
     return v;
 }
 
-static double reference_pixel(const charl_reference *r, const drawn *d, const int64_t at[4])
+static double reference_pixel(const charl__reference *r, const drawn *d, const int64_t at[4])
 {
     const augment2d_attr *attr = r->attr;
     const charl_shape *s = &r->in_type[0].shape;
@@ -180,7 +180,7 @@ static double reference_pixel(const charl_reference *r, const drawn *d, const in
     return reference_sample(p, s, cy + d->cosine * v + d->sine * u, cx - d->sine * v + d->cosine * u, outside);
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const charl_shape *s = &r->in_type[0].shape;
     const int64_t n = charl_shape_count(s);
@@ -205,7 +205,7 @@ static const augment2d_attr
     all = {.flip = true, .crop = 4, .cutout = 8, .rotate = 0.2F, .batched = true, .key = 0x123456789abcdef0},
     partner = {.flip = true, .crop = 4, .cutout = 8, .batched = true, .reversed_rows = 16, .key = 7};
 /* terms: an interpolated value moves by the slope times the error of the coordinate. */
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 2, 5, 7)}, .n_in = 1, .attr = &nothing, .lo = -2, .hi = 2},
     {.in = {CHARL_R(F32, 1, 1, 1, 1)}, .n_in = 1, .attr = &mirrored, .lo = -2, .hi = 2},
     {.in = {CHARL_R(F32, 0, 1, 4, 4)}, .n_in = 1, .attr = &all, .lo = -2, .hi = 2},
@@ -226,7 +226,7 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 1, 28, 28), CHARL_R(F32, 1), CHARL_R(F32, 1)}, .attr = &partner, .lo = -2, .hi = 2},
 };
 
-const charl_op charl_op_augment2d = {
+const charl__op charl_op_augment2d = {
     .name = "augment2d",
     .formula = "out = x turned, shifted, mirrored and cut out, at random per sample",
     .n_in = 3,

@@ -14,7 +14,7 @@ static bool is_integer_target(charl_dtype d)
     return d == CHARL_I32;
 }
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     const charl_type *source = &inf->in[0], *row = &inf->in[1];
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
@@ -75,21 +75,21 @@ static const char *words_of(charl_dtype d)
     return d == CHARL_I32 ? "#define BAD_2 0xffffffffu\n" : d == CHARL_F32 ? "#define BAD_2 as_uint(NAN)\n" : NULL;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     const charl_tensor *source = e->in[0], *row = e->in[1];
     const int64_t rows = row->shape.dim[0];
     const int64_t n = rows > 0 ? charl__tensor_count(e->out[0]) / rows : 0;
     const bool norm = e->n_in == 4;
     char defines[160];
-    charl_launch l = {.file = "data/gather_rows",
-                      .entry = "charl_gather_rows",
-                      .defines = defines,
-                      .global = {(size_t)rows * (((size_t)n + GROUP - 1) / GROUP * GROUP)},
-                      .local = {GROUP},
-                      .pair_first = true,
-                      .pair_defines = norm ? NULL : words_of(source->dtype),
-                      .label = e->label};
+    charl__launch l = {.file = "data/gather_rows",
+                       .entry = "charl_gather_rows",
+                       .defines = defines,
+                       .global = {(size_t)rows * (((size_t)n + GROUP - 1) / GROUP * GROUP)},
+                       .local = {GROUP},
+                       .pair_first = true,
+                       .pair_defines = norm ? NULL : words_of(source->dtype),
+                       .label = e->label};
     int a = 0;
 
     snprintf(defines, sizeof defines,
@@ -108,10 +108,10 @@ static charl_status enqueue(const charl_enqueue *e)
     l.args[a++] = charl__out(e->out[0]);
     l.args[a++] = charl__i64(n);
     l.args[a++] = charl__i64(source->shape.dim[0]);
-    return charl__launch(e->dev, &l);
+    return charl__launch_enqueue(e->dev, &l);
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const int64_t rows = r->out_type[0].shape.dim[0], source_rows = r->in_type[0].shape.dim[0];
     const int64_t n = rows > 0 ? charl_shape_count(&r->out_type[0].shape) / rows : 0;
@@ -130,7 +130,7 @@ static void reference(const charl_reference *r)
     }
 }
 
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_R(F32, 5, 7), CHARL_B(I32, 16)}, .n_in = 2, .lo = -2, .hi = 2, .int_end = 5},
     {.in = {CHARL_R(U8, 9, 3, 5, 5), CHARL_B(I32, 8), CHARL_R(F32, 3), CHARL_R(F32, 3)},
      .lo = 0.5,
@@ -142,7 +142,7 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_R(U32, 3, 2), CHARL_R(I32, 2)}, .n_in = 2, .int_end = 3},
 };
 
-const charl_op charl_op_gather_rows = {
+const charl__op charl_op_gather_rows = {
     .name = "gather_rows",
     .formula = "out[r] = (source[row[r]] - shift) * scale",
     .n_in = 4,

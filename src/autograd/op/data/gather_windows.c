@@ -29,7 +29,7 @@ static const char *cl_type(charl_dtype d)
     }
 }
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     const windows_attr *attr = inf->attr;
     const charl_type *tokens = &inf->in[0], *start = &inf->in[1];
@@ -44,17 +44,17 @@ static charl_status infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     const windows_attr *attr = e->attr;
     const int64_t rows = e->out[0]->shape.dim[0];
     char defines[64];
-    charl_launch l = {.file = "data/gather_windows",
-                      .entry = "charl_gather_windows",
-                      .defines = defines,
-                      .global = {rows > 0 ? ((size_t)attr->length + GROUP - 1) / GROUP * GROUP : 0, (size_t)rows},
-                      .local = {GROUP, 1},
-                      .label = e->label};
+    charl__launch l = {.file = "data/gather_windows",
+                       .entry = "charl_gather_windows",
+                       .defines = defines,
+                       .global = {rows > 0 ? ((size_t)attr->length + GROUP - 1) / GROUP * GROUP : 0, (size_t)rows},
+                       .local = {GROUP, 1},
+                       .label = e->label};
 
     snprintf(defines, sizeof defines, "#define SRC %s\n", cl_type(e->in[0]->dtype));
     l.args[0] = charl__in(e->in[0]);
@@ -63,10 +63,10 @@ static charl_status enqueue(const charl_enqueue *e)
     l.args[3] = charl__i64(attr->length);
     l.args[4] = charl__i64(attr->offset);
     l.args[5] = charl__i64(e->in[0]->shape.dim[0]);
-    return charl__launch(e->dev, &l);
+    return charl__launch_enqueue(e->dev, &l);
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const windows_attr *attr = r->attr;
     const int64_t rows = r->out_type[0].shape.dim[0], n = r->in_type[0].shape.dim[0];
@@ -79,7 +79,7 @@ static void reference(const charl_reference *r)
 }
 
 static const windows_attr seven = {7, 0}, next = {65, 1}, one = {1, 0};
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_R(U8, 40), CHARL_B(I32, 16)}, .attr = &seven, .int_end = 33},
     {.in = {CHARL_R(U16, 200), CHARL_B(I32, 8)}, .attr = &next, .int_end = 134},
     {.in = {CHARL_R(U32, 9), CHARL_R(I32, 3)}, .attr = &seven, .int_end = 9}, /* beyond the end */
@@ -87,7 +87,7 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_R(U8, 5), CHARL_R(I32, 0)}, .attr = &seven, .int_end = 5},
 };
 
-const charl_op charl_op_gather_windows = {
+const charl__op charl_op_gather_windows = {
     .name = "gather_windows",
     .formula = "out[r, j] = tokens[start[r] + offset + j]",
     .n_in = 2,

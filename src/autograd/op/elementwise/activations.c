@@ -16,11 +16,11 @@
     .name = (word), .n_in = 2, .in_place = true, .half = CHARL_HALF_ALL, .mixed = true, .infer = charl__infer_broadcast
 
 typedef struct gradient {
-    const charl_op *op;
+    const charl__op *op;
     bool of_out;
 } gradient;
 
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
     const gradient *d = b->op->row;
 
@@ -39,7 +39,7 @@ static void backward(const charl_backward *b)
     }
 
 /* The attribute is one float: p of the expression. */
-static void express_p(const void *attr, int n_in, charl_expr *x)
+static void express_p(const void *attr, int n_in, charl__expr *x)
 {
     (void)n_in;
     x->numbers = 1;
@@ -51,12 +51,12 @@ static double p_of(const void *attr)
     return (double)*(const float *)attr;
 }
 
-static void onnx_alpha(const charl_onnx_node *n, const char *type)
+static void onnx_alpha(const charl__onnx_node *n, const char *type)
 {
-    charl__onnx_call(n, &(charl_onnx_call){.type = type,
-                                           .in = {n->in[0]},
-                                           .out = n->out,
-                                           .attr = {{"alpha", .is_float = true, .f = *(const float *)n->attr}}});
+    charl__onnx_write_call(n, &(charl__onnx_call){.type = type,
+                                                  .in = {n->in[0]},
+                                                  .out = n->out,
+                                                  .attr = {{"alpha", .is_float = true, .f = *(const float *)n->attr}}});
 }
 
 /* relu: NaN stays NaN. d/dx = 1 where out > 0, else 0. */
@@ -64,15 +64,15 @@ static void onnx_alpha(const charl_onnx_node *n, const char *type)
 CHARL_ELEMENT(relu, x[0] <= 0 ? 0 : x[0])
 CHARL_ELEMENT(relu_grad, x[0] <= 0 ? 0 : x[1])
 
-static const charl_op_sample relu_samples[] = {
+static const charl__op_sample relu_samples[] = {
     CHARL_MAP_SAMPLES1(.lo = -3, .hi = 3, .away = 0.01),
     CHARL_MAP_SAMPLES1(.lo = -3e38, .hi = 3e38, .away = 1e30, .skip_gradient = true),
 };
-static const charl_op_sample relu_grad_samples[] = {
+static const charl__op_sample relu_grad_samples[] = {
     CHARL_MAP_SAMPLES2(.lo = -3, .hi = 3, .away = 0.01),
 };
 
-const charl_op charl_op_relu = {
+const charl__op charl_op_relu = {
     UNARY("relu"),
     .formula = "out = x > 0 ? x : 0",
     .layout = CHARL_LAYOUT_ALIKE,
@@ -83,7 +83,7 @@ const charl_op charl_op_relu = {
     CHARL_SAMPLES(relu_samples),
 };
 
-const charl_op charl_op_relu_grad = {
+const charl__op charl_op_relu_grad = {
     GRADIENT("relu_grad"),        .formula = "out = y > 0 ? g : 0",
     .layout = CHARL_LAYOUT_ALIKE, .expr = "select(b, CHARL_SPLAT(0.0f), a <= 0.0f)",
     .element = relu_grad,         CHARL_SAMPLES(relu_grad_samples),
@@ -106,20 +106,20 @@ static double leaky_relu_grad(const void *attr, const double *x)
     return x[0] <= 0 ? p_of(attr) * x[1] : x[1];
 }
 
-static void leaky_relu_onnx(const charl_onnx_node *n)
+static void leaky_relu_onnx(const charl__onnx_node *n)
 {
     onnx_alpha(n, "LeakyRelu");
 }
 
 static const float slope = 0.01F;
-static const charl_op_sample leaky_relu_samples[] = {
+static const charl__op_sample leaky_relu_samples[] = {
     CHARL_MAP_SAMPLES1(.lo = -3, .hi = 3, .away = 0.01, .attr = &slope),
 };
-static const charl_op_sample leaky_relu_grad_samples[] = {
+static const charl__op_sample leaky_relu_grad_samples[] = {
     CHARL_MAP_SAMPLES2(.lo = -3, .hi = 3, .away = 0.01, .attr = &slope),
 };
 
-const charl_op charl_op_leaky_relu = {
+const charl__op charl_op_leaky_relu = {
     UNARY("leaky_relu"),
     .formula = "out = x > 0 ? x : slope * x",
     .attr_size = sizeof(float), /* slope */
@@ -131,7 +131,7 @@ const charl_op charl_op_leaky_relu = {
     CHARL_SAMPLES(leaky_relu_samples),
 };
 
-const charl_op charl_op_leaky_relu_grad = {
+const charl__op charl_op_leaky_relu_grad = {
     GRADIENT("leaky_relu_grad"),
     .formula = "out = x > 0 ? g : slope * g",
     .attr_size = sizeof(float), /* slope */
@@ -161,24 +161,24 @@ static double elu_grad(const void *attr, const double *x)
     return x[0] <= 0 ? x[1] * p_of(attr) * exp(x[0]) : x[1];
 }
 
-static void elu_onnx(const charl_onnx_node *n)
+static void elu_onnx(const charl__onnx_node *n)
 {
     onnx_alpha(n, "Elu");
 }
 
 static const float alpha = 0.7F, one = 1.0F;
-static const charl_op_sample elu_samples[] = {
+static const charl__op_sample elu_samples[] = {
     CHARL_MAP_SAMPLES1(.lo = -3, .hi = 3, .away = 0.01, .attr = &alpha),
     CHARL_MAP_SAMPLES1(.lo = -200, .hi = 200, .away = 0.01, .attr = &one),
     /* around the kink, where exp(x) - 1 would cancel */
     CHARL_MAP_SAMPLES1(.lo = -1e-3, .hi = 1e-3, .attr = &alpha, .skip_gradient = true),
 };
-static const charl_op_sample elu_grad_samples[] = {
+static const charl__op_sample elu_grad_samples[] = {
     CHARL_MAP_SAMPLES2(.lo = -3, .hi = 3, .away = 0.01, .attr = &alpha),
     CHARL_MAP_SAMPLES2(.lo = -80, .hi = 80, .away = 0.01, .attr = &one),
 };
 
-const charl_op charl_op_elu = {
+const charl__op charl_op_elu = {
     UNARY("elu"),
     .formula = "out = x > 0 ? x : alpha * (exp(x) - 1)",
     .attr_size = sizeof(float), /* alpha */
@@ -190,7 +190,7 @@ const charl_op charl_op_elu = {
     CHARL_SAMPLES(elu_samples),
 };
 
-const charl_op charl_op_elu_grad = {
+const charl__op charl_op_elu_grad = {
     GRADIENT("elu_grad"),
     .formula = "out = x > 0 ? g : g * alpha * exp(x)",
     .attr_size = sizeof(float), /* alpha */
@@ -210,15 +210,15 @@ charl_var *charl_elu(charl_graph *g, charl_var *x, float a)
 CHARL_ELEMENT(sigmoid, 1 / (1 + exp(-x[0])))
 CHARL_ELEMENT(sigmoid_grad, x[1] * x[0] * (1 - x[0]))
 
-static const charl_op_sample sigmoid_samples[] = {
+static const charl__op_sample sigmoid_samples[] = {
     CHARL_MAP_SAMPLES1(.lo = -4, .hi = 4),
     CHARL_MAP_SAMPLES1(.lo = -200, .hi = 200),
 };
-static const charl_op_sample sigmoid_grad_samples[] = {
+static const charl__op_sample sigmoid_grad_samples[] = {
     CHARL_MAP_SAMPLES2(.lo = -1, .hi = 1),
 };
 
-const charl_op charl_op_sigmoid = {
+const charl__op charl_op_sigmoid = {
     UNARY("sigmoid"),
     .formula = "out = 1 / (1 + exp(-x))",
     .expr = "charl_sigmoid(a)",
@@ -228,7 +228,7 @@ const charl_op charl_op_sigmoid = {
     CHARL_SAMPLES(sigmoid_samples),
 };
 
-const charl_op charl_op_sigmoid_grad = {
+const charl__op charl_op_sigmoid_grad = {
     GRADIENT("sigmoid_grad"), .formula = "out = g * y * (1 - y)",  .expr = "b * (a * (1.0f - a))",
     .element = sigmoid_grad,  CHARL_SAMPLES(sigmoid_grad_samples),
 };
@@ -243,18 +243,18 @@ charl_var *charl_sigmoid(charl_graph *g, charl_var *x)
 CHARL_ELEMENT(hyperbolic_tangent, tanh(x[0]))
 CHARL_ELEMENT(tanh_grad, x[1] * (1 - x[0] * x[0]))
 
-static const charl_op_sample tanh_samples[] = {
+static const charl__op_sample tanh_samples[] = {
     CHARL_MAP_SAMPLES1(.lo = -3, .hi = 3),
     CHARL_MAP_SAMPLES1(.lo = -1e-3, .hi = 1e-3),
     CHARL_MAP_SAMPLES1(.lo = -200, .hi = 200),
 };
 
-const charl_op charl_op_tanh = {
+const charl__op charl_op_tanh = {
     UNARY("tanh"), .formula = "out = tanh(x)", .expr = "charl_tanh(a)",     .element = hyperbolic_tangent,
     BY_OUT(tanh),  .onnx_type = "Tanh",        CHARL_SAMPLES(tanh_samples),
 };
 
-const charl_op charl_op_tanh_grad = {
+const charl__op charl_op_tanh_grad = {
     GRADIENT("tanh_grad"), .formula = "out = g * (1 - y * y)",  .expr = "b * fma(-a, a, CHARL_SPLAT(1.0f))",
     .element = tanh_grad,  CHARL_SAMPLES(sigmoid_grad_samples),
 };
@@ -291,26 +291,26 @@ static double gelu_grad(const void *attr, const double *in)
 }
 
 /* kernels/prelude/math.clh, fast_math.clh */
-static void gelu_express(const void *attr, int n_in, charl_expr *x)
+static void gelu_express(const void *attr, int n_in, charl__expr *x)
 {
     (void)n_in;
-    *x = (charl_expr){.text = "charl_gelu(a)", .half_text = "charl_gelu_half(a)"};
+    *x = (charl__expr){.text = "charl_gelu(a)", .half_text = "charl_gelu_half(a)"};
     if (*(const bool *)attr) {
-        *x = (charl_expr){.text = "charl_gelu_tanh(a)", .half_text = "charl_gelu_tanh_half(a)"};
+        *x = (charl__expr){.text = "charl_gelu_tanh(a)", .half_text = "charl_gelu_tanh_half(a)"};
     }
 }
 
-static void gelu_grad_express(const void *attr, int n_in, charl_expr *x)
+static void gelu_grad_express(const void *attr, int n_in, charl__expr *x)
 {
     (void)n_in;
-    *x = (charl_expr){.text = "b * charl_gelu_slope(a)", .half_text = "b * charl_gelu_slope_half(a)"};
+    *x = (charl__expr){.text = "b * charl_gelu_slope(a)", .half_text = "b * charl_gelu_slope_half(a)"};
     if (*(const bool *)attr) {
-        *x = (charl_expr){.text = "b * charl_gelu_tanh_slope(a)", .half_text = "b * charl_gelu_tanh_slope_half(a)"};
+        *x = (charl__expr){.text = "b * charl_gelu_tanh_slope(a)", .half_text = "b * charl_gelu_tanh_slope_half(a)"};
     }
 }
 
 /* x * (1 + erf(x / sqrt(2))) / 2, or with tanh(sqrt(2 / pi) * (x + 0.044715 x^3)) for erf */
-static void gelu_onnx(const charl_onnx_node *n)
+static void gelu_onnx(const charl__onnx_node *n)
 {
     const char *x = n->in[0], *half, *s;
 
@@ -331,17 +331,17 @@ static void gelu_onnx(const charl_onnx_node *n)
 }
 
 static const bool exact = false, approximate = true;
-static const charl_op_sample gelu_samples[] = {
+static const charl__op_sample gelu_samples[] = {
     CHARL_MAP_SAMPLES1(.lo = -4, .hi = 4, .terms = 2, .attr = &exact),
     CHARL_MAP_SAMPLES1(.lo = -4, .hi = 4, .terms = 2, .attr = &approximate),
     CHARL_MAP_SAMPLES1(.lo = -50, .hi = 50, .terms = 2, .attr = &exact),
 };
-static const charl_op_sample gelu_grad_samples[] = {
+static const charl__op_sample gelu_grad_samples[] = {
     CHARL_MAP_SAMPLES2(.lo = -4, .hi = 4, .terms = 2, .attr = &exact),
     CHARL_MAP_SAMPLES2(.lo = -4, .hi = 4, .terms = 2, .attr = &approximate),
 };
 
-const charl_op charl_op_gelu = {
+const charl__op charl_op_gelu = {
     UNARY("gelu"),
     .formula = "out = x * Phi(x)",
     .attr_size = sizeof(bool), /* tanh approximation */
@@ -352,7 +352,7 @@ const charl_op charl_op_gelu = {
     CHARL_SAMPLES(gelu_samples),
 };
 
-const charl_op charl_op_gelu_grad = {
+const charl__op charl_op_gelu_grad = {
     GRADIENT("gelu_grad"),
     .formula = "out = g * (Phi(x) + x * Phi'(x))",
     .attr_size = sizeof(bool), /* tanh approximation */
@@ -371,20 +371,20 @@ charl_var *charl_gelu(charl_graph *g, charl_var *x, bool tanh_approximation)
 CHARL_ELEMENT(silu, x[0] / (1 + exp(-x[0])))
 CHARL_ELEMENT(silu_grad, x[1] / (1 + exp(-x[0])) * (1 + x[0] / (1 + exp(x[0]))))
 
-static void silu_onnx(const charl_onnx_node *n)
+static void silu_onnx(const charl__onnx_node *n)
 {
     charl__onnx_op(n, "Mul", n->in[0], charl__onnx_op(n, "Sigmoid", n->in[0], NULL, NULL), n->out);
 }
 
-static const charl_op_sample silu_samples[] = {
+static const charl__op_sample silu_samples[] = {
     CHARL_MAP_SAMPLES1(.lo = -4, .hi = 4),
     CHARL_MAP_SAMPLES1(.lo = -60, .hi = 200),
 };
-static const charl_op_sample silu_grad_samples[] = {
+static const charl__op_sample silu_grad_samples[] = {
     CHARL_MAP_SAMPLES2(.lo = -4, .hi = 4, .terms = 2),
 };
 
-const charl_op charl_op_silu = {
+const charl__op charl_op_silu = {
     UNARY("silu"),
     .formula = "out = x * sigmoid(x)",
     .expr = "a * charl_sigmoid(a)",
@@ -395,7 +395,7 @@ const charl_op charl_op_silu = {
     CHARL_SAMPLES(silu_samples),
 };
 
-const charl_op charl_op_silu_grad = {
+const charl__op charl_op_silu_grad = {
     GRADIENT("silu_grad"),
     .formula = "out = g * s * (1 + x * (1 - s)), s = sigmoid(x)",
     .expr = "b * (charl_sigmoid(a) * (1.0f + a * (1.0f - charl_sigmoid(a))))",
@@ -415,11 +415,11 @@ charl_var *charl_silu(charl_graph *g, charl_var *x)
 CHARL_ELEMENT(softplus, (x[0] > 0 ? x[0] : 0) + log1p(exp(-fabs(x[0]))))
 CHARL_ELEMENT(softplus_grad, x[1] / (1 + exp(-x[0])))
 
-static const charl_op_sample softplus_grad_samples[] = {
+static const charl__op_sample softplus_grad_samples[] = {
     CHARL_MAP_SAMPLES2(.lo = -4, .hi = 4),
 };
 
-const charl_op charl_op_softplus = {
+const charl__op charl_op_softplus = {
     UNARY("softplus"),
     .formula = "out = log(1 + exp(x))",
     .expr = "select(a, CHARL_SPLAT(0.0f), a < 0.0f) + charl_log1p_unit(charl_exp(-fabs(a)))",
@@ -429,7 +429,7 @@ const charl_op charl_op_softplus = {
     CHARL_SAMPLES(sigmoid_samples),
 };
 
-const charl_op charl_op_softplus_grad = {
+const charl__op charl_op_softplus_grad = {
     GRADIENT("softplus_grad"), .formula = "out = g * sigmoid(x)",    .expr = "b * charl_sigmoid(a)",
     .element = softplus_grad,  CHARL_SAMPLES(softplus_grad_samples),
 };
@@ -443,17 +443,17 @@ charl_var *charl_softplus(charl_graph *g, charl_var *x)
 
 CHARL_ELEMENT(exponential, exp(x[0]))
 
-static void exp_backward(const charl_backward *b)
+static void exp_backward(const charl__backward *b)
 {
     b->gin[0] = charl_mul(b->g, b->gout[0], b->out[0]);
 }
 
-static const charl_op_sample exp_samples[] = {
+static const charl__op_sample exp_samples[] = {
     CHARL_MAP_SAMPLES1(.lo = -4, .hi = 4),
     CHARL_MAP_SAMPLES1(.lo = -110, .hi = 80, .skip_gradient = true),
 };
 
-const charl_op charl_op_exp = {
+const charl__op charl_op_exp = {
     UNARY("exp"),
     .formula = "out = exp(x)",
     .expr = "charl_exp(a)",
@@ -472,18 +472,18 @@ charl_var *charl_exp(charl_graph *g, charl_var *x)
 
 CHARL_ELEMENT(logarithm, log(x[0]))
 
-static void log_backward(const charl_backward *b)
+static void log_backward(const charl__backward *b)
 {
     b->gin[0] = charl_div(b->g, b->gout[0], b->in[0]);
 }
 
-static const charl_op_sample log_samples[] = {
+static const charl__op_sample log_samples[] = {
     CHARL_MAP_SAMPLES1(.lo = 0.1, .hi = 4),
     CHARL_MAP_SAMPLES1(.lo = 1e-44, .hi = 1e-37, .skip_gradient = true),
     CHARL_MAP_SAMPLES1(.lo = 1, .hi = 3e38, .skip_gradient = true),
 };
 
-const charl_op charl_op_log = {
+const charl__op charl_op_log = {
     UNARY("log"),
     .formula = "out = log(x)",
     .expr = "charl_log(a)",
@@ -502,17 +502,17 @@ charl_var *charl_log(charl_graph *g, charl_var *x)
 
 CHARL_ELEMENT(square_root, sqrt(x[0]))
 
-static void sqrt_backward(const charl_backward *b)
+static void sqrt_backward(const charl__backward *b)
 {
     b->gin[0] = charl_scale(b->g, charl_div(b->g, b->gout[0], b->out[0]), 0.5F, 0.0F);
 }
 
-static const charl_op_sample sqrt_samples[] = {
+static const charl__op_sample sqrt_samples[] = {
     CHARL_MAP_SAMPLES1(.lo = 0.1, .hi = 4),
     CHARL_MAP_SAMPLES1(.lo = 0, .hi = 3e38, .skip_gradient = true),
 };
 
-const charl_op charl_op_sqrt = {
+const charl__op charl_op_sqrt = {
     UNARY("sqrt"),
     .formula = "out = sqrt(x)",
     .expr = "sqrt(a)",

@@ -8,7 +8,7 @@
     .name = (word), .n_in = 2, .in_place = true, .half = CHARL_HALF_ALL, .mixed = true, .infer = charl__infer_broadcast
 
 /* gin[i] = v as operand i broadcast. */
-static void give(const charl_backward *b, int i, charl_var *v)
+static void give(const charl__backward *b, int i, charl_var *v)
 {
     const charl_type t = charl_var_get_type(b->in[i]);
 
@@ -16,7 +16,7 @@ static void give(const charl_backward *b, int i, charl_var *v)
 }
 
 /* gin[i] = -v as operand i broadcast. */
-static void give_minus(const charl_backward *b, int i, charl_var *v)
+static void give_minus(const charl__backward *b, int i, charl_var *v)
 {
     give(b, i, v);
     b->gin[i] = charl_scale(b->g, b->gin[i], -1.0F, 0.0F);
@@ -26,7 +26,7 @@ static void give_minus(const charl_backward *b, int i, charl_var *v)
 
 CHARL_ELEMENT(add, x[0] + x[1])
 
-static void backward_add(const charl_backward *b)
+static void backward_add(const charl__backward *b)
 {
     for (int i = 0; i < 2; i++) {
         if (b->needed[i]) {
@@ -35,13 +35,13 @@ static void backward_add(const charl_backward *b)
     }
 }
 
-static const charl_op_sample samples_add[] = {
+static const charl__op_sample samples_add[] = {
     CHARL_MAP_SAMPLES2(.lo = -3, .hi = 3),
     CHARL_MAP_SAMPLES_BROADCAST(.lo = -3, .hi = 3),
     {.in = {CHARL_R(F32, 5), CHARL_R(F32, 4, 5)}, .terms = 4, .lo = -3e37, .hi = 3e37, .skip_gradient = true},
 };
 
-const charl_op charl_op_add = {
+const charl__op charl_op_add = {
     BINARY("add"),  .formula = "out = a + b", .layout = CHARL_LAYOUT_ALIKE, .expr = "a + b",
     .element = add, .backward = backward_add, .onnx_type = "Add",           CHARL_SAMPLES(samples_add),
 };
@@ -53,7 +53,7 @@ charl_var *charl_add(charl_graph *g, charl_var *a, charl_var *b)
 
 /* sub, mul */
 
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     CHARL_MAP_SAMPLES2(.lo = -3, .hi = 3),
     CHARL_MAP_SAMPLES_BROADCAST(.lo = -3, .hi = 3),
     {.in = {CHARL_R(F32, 5), CHARL_R(F32, 4, 5)}, .terms = 4, .lo = -3, .hi = 3},
@@ -61,7 +61,7 @@ static const charl_op_sample samples[] = {
 
 CHARL_ELEMENT(sub, x[0] - x[1])
 
-static void backward_sub(const charl_backward *b)
+static void backward_sub(const charl__backward *b)
 {
     if (b->needed[0]) {
         give(b, 0, b->gout[0]);
@@ -71,7 +71,7 @@ static void backward_sub(const charl_backward *b)
     }
 }
 
-const charl_op charl_op_sub = {
+const charl__op charl_op_sub = {
     BINARY("sub"),      .formula = "out = a - b", .expr = "a - b", .element = sub, .backward = backward_sub,
     .onnx_type = "Sub", CHARL_SAMPLES(samples),
 };
@@ -83,7 +83,7 @@ charl_var *charl_sub(charl_graph *g, charl_var *a, charl_var *b)
 
 CHARL_ELEMENT(mul, x[0] * x[1])
 
-static void backward_mul(const charl_backward *b)
+static void backward_mul(const charl__backward *b)
 {
     for (int i = 0; i < 2; i++) {
         if (b->needed[i]) {
@@ -92,7 +92,7 @@ static void backward_mul(const charl_backward *b)
     }
 }
 
-const charl_op charl_op_mul = {
+const charl__op charl_op_mul = {
     BINARY("mul"),      .formula = "out = a * b", .expr = "a * b", .element = mul, .backward = backward_mul,
     .onnx_type = "Mul", CHARL_SAMPLES(samples),
 };
@@ -106,7 +106,7 @@ charl_var *charl_mul(charl_graph *g, charl_var *a, charl_var *b)
 
 CHARL_ELEMENT(divide, x[0] / x[1])
 
-static void backward_div(const charl_backward *b)
+static void backward_div(const charl__backward *b)
 {
     charl_var *ga = charl_div(b->g, b->gout[0], b->in[1]);
 
@@ -118,13 +118,13 @@ static void backward_div(const charl_backward *b)
     }
 }
 
-static const charl_op_sample samples_div[] = {
+static const charl__op_sample samples_div[] = {
     CHARL_MAP_SAMPLES2(.lo = -3, .hi = 3, .away = 0.3),
     CHARL_MAP_SAMPLES_BROADCAST(.lo = -3, .hi = 3, .away = 0.3),
     {.in = {CHARL_R(F32, 5), CHARL_R(F32, 4, 5)}, .terms = 4, .lo = 0.5, .hi = 3},
 };
 
-const charl_op charl_op_div = {
+const charl__op charl_op_div = {
     BINARY("div"),      .formula = "out = a / b",   .expr = "a / b", .element = divide, .backward = backward_div,
     .onnx_type = "Div", CHARL_SAMPLES(samples_div),
 };
@@ -140,14 +140,14 @@ typedef struct scale_attr {
     float factor, offset;
 } scale_attr;
 
-static void express_scale(const void *attr, int n_in, charl_expr *x)
+static void express_scale(const void *attr, int n_in, charl__expr *x)
 {
     const scale_attr *s = attr;
 
     (void)n_in;
-    *x = (charl_expr){.text = "fma(a, CHARL_SPLAT(p), CHARL_SPLAT(q))", .numbers = 2, .p = s->factor, .q = s->offset};
+    *x = (charl__expr){.text = "fma(a, CHARL_SPLAT(p), CHARL_SPLAT(q))", .numbers = 2, .p = s->factor, .q = s->offset};
     if (s->offset == 0.0F) {
-        *x = (charl_expr){.text = "a * p", .numbers = 1, .p = s->factor};
+        *x = (charl__expr){.text = "a * p", .numbers = 1, .p = s->factor};
     }
 }
 
@@ -158,18 +158,18 @@ static double scale(const void *attr, const double *x)
     return (double)s->factor * x[0] + (double)s->offset;
 }
 
-static void backward_scale(const charl_backward *b)
+static void backward_scale(const charl__backward *b)
 {
     b->gin[0] = charl_scale(b->g, b->gout[0], ((const scale_attr *)b->attr)->factor, 0.0F);
 }
 
 static const scale_attr affine = {-1.7F, 0.3F}, linear = {0.1F, 0.0F};
-static const charl_op_sample samples_scale[] = {
+static const charl__op_sample samples_scale[] = {
     CHARL_MAP_SAMPLES1(.lo = -3, .hi = 3, .attr = &affine),
     CHARL_MAP_SAMPLES1(.lo = -3, .hi = 3, .attr = &linear),
 };
 
-static void onnx_scale(const charl_onnx_node *n)
+static void onnx_scale(const charl__onnx_node *n)
 {
     const scale_attr *s = n->attr;
     const char *product = charl__onnx_op(n, "Mul", n->in[0], charl__onnx_float(n, (double)s->factor), NULL);
@@ -177,7 +177,7 @@ static void onnx_scale(const charl_onnx_node *n)
     charl__onnx_op(n, "Add", product, charl__onnx_float(n, (double)s->offset), n->out);
 }
 
-const charl_op charl_op_scale = {
+const charl__op charl_op_scale = {
     .name = "scale",
     .formula = "out = factor * x + offset",
     .n_in = 1,
@@ -202,7 +202,7 @@ charl_var *charl_scale(charl_graph *g, charl_var *x, float factor, float offset)
 
 CHARL_ELEMENT(lerp, (1.0 - x[2]) * x[0] + x[2] * x[1])
 
-static void backward_lerp(const charl_backward *b)
+static void backward_lerp(const charl__backward *b)
 {
     charl_var *const factor[3] = {b->needed[0] ? charl_scale(b->g, b->in[2], -1.0F, 1.0F) : NULL, b->in[2],
                                   b->needed[2] ? charl_sub(b->g, b->in[1], b->in[0]) : NULL};
@@ -214,7 +214,7 @@ static void backward_lerp(const charl_backward *b)
     }
 }
 
-static const charl_op_sample samples_lerp[] = {
+static const charl__op_sample samples_lerp[] = {
     {.in = {CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 5)}, .lo = -2, .hi = 2, .terms = 2},
     {.in = {CHARL_R(F32, 1), CHARL_R(F32, 1), CHARL_R(F32, 1)}, .lo = -2, .hi = 2, .terms = 2},
     {.in = {CHARL_R(F32, 0, 4), CHARL_R(F32, 0, 4), CHARL_R(F32, 0, 4)}, .lo = -2, .hi = 2},
@@ -227,7 +227,7 @@ static const charl_op_sample samples_lerp[] = {
     {.in = {CHARL_B(F32, 8), CHARL_B(F32, 8), CHARL_B(F32, 8)}, .lo = 0, .hi = 1, .terms = 2},
 };
 
-const charl_op charl_op_lerp = {
+const charl__op charl_op_lerp = {
     .name = "lerp",
     .formula = "out = (1 - w) * a + w * b",
     .n_in = 3,

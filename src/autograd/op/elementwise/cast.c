@@ -26,7 +26,7 @@ static int code_of(charl_dtype d)
     }
 }
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     const charl_dtype to = *(const charl_dtype *)inf->attr, from = inf->in[0].dtype;
 
@@ -37,15 +37,15 @@ static charl_status infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     const charl_dtype from = e->in[0]->dtype, to = e->out[0]->dtype;
     const int64_t total = charl__tensor_count(e->out[0]), span = charl__span(e->dev, total, 4);
     char defines[64];
-    charl_launch l = {.file = "elementwise/cast", .entry = "charl_cast", .defines = defines, .label = e->label};
+    charl__launch l = {.file = "elementwise/cast", .entry = "charl_cast", .defines = defines, .label = e->label};
 
     if (charl__is_float(from) && charl__is_float(to)) {
-        return charl__map_expr(e, &(charl_expr){.text = "a"});
+        return charl__map_expr(e, &(charl__expr){.text = "a"});
     }
     snprintf(defines, sizeof defines, "#define FROM %d\n#define TO %d\n", code_of(from), code_of(to));
     l.args[0] = charl__in(e->in[0]);
@@ -53,17 +53,17 @@ static charl_status enqueue(const charl_enqueue *e)
     l.args[2] = charl__i64(total);
     l.args[3] = charl__i64(span);
     charl__span_launch(e->dev, total, span, &l);
-    return total > 0 ? charl__launch(e->dev, &l) : CHARL_OK;
+    return total > 0 ? charl__launch_enqueue(e->dev, &l) : CHARL_OK;
 }
 
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
     const charl_type x = charl_var_get_type(b->in[0]);
 
     b->gin[0] = charl__as_dtype(b->g, b->gout[0], charl__gradient_dtype(&x));
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const charl_dtype to = r->out_type[0].dtype;
     const double lo = to == CHARL_U8 ? 0.0 : (double)INT32_MIN, hi = to == CHARL_U8 ? 255.0 : (double)INT32_MAX;
@@ -80,7 +80,7 @@ static void reference(const charl_reference *r)
 }
 
 static const charl_dtype f32 = CHARL_F32, f16 = CHARL_F16, bf16 = CHARL_BF16, u8 = CHARL_U8, i32 = CHARL_I32;
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &f32, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 7, 613)}, .attr = &f16, .lo = -300, .hi = 300, .skip_gradient = true},
     {.in = {CHARL_R(F32, 7, 613)}, .attr = &bf16, .lo = -3e38, .hi = 3e38, .skip_gradient = true},
@@ -98,18 +98,18 @@ static const charl_op_sample samples[] = {
 };
 
 /* To f32 only: ONNX rounds towards zero where this operator rounds to even. */
-static void onnx(const charl_onnx_node *n)
+static void onnx(const charl__onnx_node *n)
 {
     if (n->out_type->dtype != CHARL_F32) {
         charl__onnx_fail(n, "only casts to f32 can be exported");
         return;
     }
-    charl__onnx_call(
-        n, &(charl_onnx_call){
+    charl__onnx_write_call(
+        n, &(charl__onnx_call){
                .type = "Cast", .in = {n->in[0]}, .out = n->out, .attr = {{"to", .i = charl__onnx_dtype(CHARL_F32)}}});
 }
 
-const charl_op charl_op_cast = {
+const charl__op charl_op_cast = {
     .name = "cast",
     .formula = "out = x in another element type",
     .n_in = 1,

@@ -6,8 +6,8 @@
  */
 #include "autograd/launch/map.h"
 
-#include "base/hash.h"
-#include "base/rng.h"
+#include "base/numeric/hash.h"
+#include "base/numeric/rng.h"
 #include "charl/ops.h"
 
 typedef struct dropout_attr {
@@ -21,30 +21,30 @@ static uint32_t threshold_of(float p)
     return (uint32_t)(p * 16777216.0F); /* draws have 24 bits */
 }
 
-static void express(const void *attr, int n_in, charl_expr *x)
+static void express(const void *attr, int n_in, charl__expr *x)
 {
     const dropout_attr *d = attr;
 
     (void)n_in;
-    *x = (charl_expr){.text = "select(CHARL_SPLAT(0.0f), a * p, draw >= q)",
-                      .numbers = 2,
-                      .p = 1.0F / (1.0F - d->p),
-                      .q = (float)threshold_of(d->p),
-                      .uses_rng = true,
-                      .batched = d->batched,
-                      .key = d->key};
+    *x = (charl__expr){.text = "select(CHARL_SPLAT(0.0f), a * p, draw >= q)",
+                       .numbers = 2,
+                       .p = 1.0F / (1.0F - d->p),
+                       .q = (float)threshold_of(d->p),
+                       .uses_rng = true,
+                       .batched = d->batched,
+                       .key = d->key};
 }
 
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
     b->gin[0] = charl__apply1(b->g, &charl_op_dropout, b->attr, b->gout[0]);
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const dropout_attr *attr = r->attr;
     const charl_shape *s = &r->in_type[0].shape;
-    const charl_step_params *step = r->step;
+    const charl__step_params *step = r->step;
     const charl__rng rng = charl__rng_key((uint64_t)step->seed_hi << 32 | step->seed_lo,
                                           (uint64_t)step->step_hi << 32 | step->step_lo, attr->key);
     const int64_t n = charl_shape_count(s);
@@ -58,7 +58,7 @@ static void reference(const charl_reference *r)
 }
 
 static const dropout_attr half = {0.5F, false, 7}, tenth = {0.1F, true, 0x123456789abcdef0}, most = {0.9F, false, 9};
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &half, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 7, 613)}, .attr = &half, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 3, 2003)}, .attr = &most, .lo = -3, .hi = 3},
@@ -68,7 +68,7 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 8, 3)}, .attr = &tenth, .lo = -3, .hi = 3},
 };
 
-const charl_op charl_op_dropout = {
+const charl__op charl_op_dropout = {
     .name = "dropout",
     .formula = "out = keep ? x / (1 - p) : 0",
     .n_in = 1,

@@ -36,23 +36,23 @@ static int64_t rows_of(const charl_shape *x)
     return n > 0 ? charl_shape_count(x) / n : 0;
 }
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     CHARL_TRY(check_x(&inf->in[0]));
     inf->out[0] = half_of(inf->in[0]);
     return CHARL_OK;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
-    charl_launch l = {
+    charl__launch l = {
         .file = "elementwise/swiglu", .entry = "charl_swiglu", .args = {charl__in(e->in[0]), charl__out(e->out[0])}};
 
     return charl__column_chunks_launch(e, &l, 2, rows_of(&e->in[0]->shape), columns_of(&e->in[0]->shape),
                                        e->in[0]->dtype);
 }
 
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
     b->gin[0] = charl__apply2(b->g, &charl_op_swiglu_grad, NULL, b->gout[0], b->in[0]);
 }
@@ -62,7 +62,7 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const int64_t n = columns_of(&r->in_type[0].shape);
 
@@ -73,7 +73,7 @@ static void reference(const charl_reference *r)
     }
 }
 
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 3, 10)}, .lo = -4, .hi = 4, .terms = 2},
     {.in = {CHARL_B(F32, 8, 74)}, .lo = -4, .hi = 4, .terms = 2},
     {.in = {CHARL_R(F32, 3, 2, 600)}, .lo = -4, .hi = 4, .terms = 2},
@@ -82,7 +82,7 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_R(F32, 5, 8)}, .lo = -200, .hi = 200, .terms = 2, .skip_gradient = true},
 };
 
-static void onnx(const charl_onnx_node *n)
+static void onnx(const charl__onnx_node *n)
 {
     const int64_t columns = columns_of(&n->in_type[0].shape);
     const char *gate = charl__onnx_slice(n, n->in[0], -1, 0, columns, NULL);
@@ -92,7 +92,7 @@ static void onnx(const charl_onnx_node *n)
     charl__onnx_op(n, "Mul", charl__onnx_op(n, "Mul", gate, open, NULL), value, n->out);
 }
 
-const charl_op charl_op_swiglu = {
+const charl__op charl_op_swiglu = {
     .name = "swiglu",
     .formula = "out[..., j] = silu(x[..., j]) * x[..., F + j]",
     .n_in = 1,
@@ -111,7 +111,7 @@ charl_var *charl_swiglu(charl_graph *g, charl_var *x)
 }
 
 /* swiglu_grad(gout, x) */
-static charl_status infer_grad(charl_infer *inf)
+static charl_status infer_grad(charl__infer *inf)
 {
     charl_type want;
 
@@ -124,17 +124,17 @@ static charl_status infer_grad(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue_grad(const charl_enqueue *e)
+static charl_status enqueue_grad(const charl__enqueue *e)
 {
-    charl_launch l = {.file = "elementwise/swiglu",
-                      .entry = "charl_gradient",
-                      .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__out(e->out[0])}};
+    charl__launch l = {.file = "elementwise/swiglu",
+                       .entry = "charl_gradient",
+                       .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__out(e->out[0])}};
 
     return charl__column_chunks_launch(e, &l, 3, rows_of(&e->in[1]->shape), columns_of(&e->in[1]->shape),
                                        e->in[1]->dtype);
 }
 
-static void reference_grad(const charl_reference *r)
+static void reference_grad(const charl__reference *r)
 {
     const int64_t n = columns_of(&r->in_type[1].shape);
 
@@ -148,14 +148,14 @@ static void reference_grad(const charl_reference *r)
     }
 }
 
-static const charl_op_sample samples_grad[] = {
+static const charl__op_sample samples_grad[] = {
     {.in = {CHARL_B(F32, 16, 3, 5), CHARL_B(F32, 16, 3, 10)}, .lo = -4, .hi = 4, .terms = 4},
     {.in = {CHARL_B(F32, 8, 37), CHARL_B(F32, 8, 74)}, .lo = -4, .hi = 4, .terms = 4},
     {.in = {CHARL_R(F32, 3, 2, 300), CHARL_R(F32, 3, 2, 600)}, .lo = -4, .hi = 4, .terms = 4},
     {.in = {CHARL_R(F32, 1), CHARL_R(F32, 2)}, .lo = -4, .hi = 4, .terms = 4},
 };
 
-const charl_op charl_op_swiglu_grad = {
+const charl__op charl_op_swiglu_grad = {
     .name = "swiglu_grad",
     .formula = "out[..., j] = gout * x[..., F + j] * silu'(x[..., j]), out[..., F + j] = gout * "
                "silu(x[..., j])",

@@ -24,7 +24,7 @@ enum {
     GROUPS_OF_A_UNIT = 8, /* that a compute unit should have to do */
 };
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     const charl_type *x = &inf->in[0], *w = &inf->in[1];
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
@@ -43,10 +43,10 @@ static charl_status infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     const int64_t positions = charl__tensor_count(e->in[0]), columns = e->in[1]->shape.dim[1];
-    charl_launch l = {
+    charl__launch l = {
         .file = "embedding/embedding",
         .entry = "charl_lookup",
         .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__out(e->out[0]), charl__i64(e->in[1]->shape.dim[0])}};
@@ -54,14 +54,14 @@ static charl_status enqueue(const charl_enqueue *e)
     return charl__column_chunks_launch(e, &l, 4, positions, columns, e->in[1]->dtype);
 }
 
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
     const int64_t vocab = charl_var_get_type(b->in[1]).shape.dim[0];
 
     b->gin[1] = charl__apply2(b->g, &charl_op_embedding_wgrad, &vocab, b->gout[0], b->in[0]);
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const int64_t vocab = r->in_type[1].shape.dim[0], columns = r->in_type[1].shape.dim[1];
 
@@ -72,7 +72,7 @@ static void reference(const charl_reference *r)
     }
 }
 
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_B(I32, 16, 5), CHARL_R(F32, 7, 12)}, .lo = -2, .hi = 2, .int_end = 7, .terms = 20},
     {.in = {CHARL_B(I32, 8), CHARL_R(F32, 40, 37)}, .lo = -2, .hi = 2, .int_end = 40, .terms = 4},
     {.in = {CHARL_R(I32, 3, 2, 2), CHARL_R(F32, 3, 5)},
@@ -84,12 +84,12 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_R(I32, 0), CHARL_R(F32, 3, 4)}, .lo = -2, .hi = 2, .int_end = 3},
 };
 
-static void onnx(const charl_onnx_node *n)
+static void onnx(const charl__onnx_node *n)
 {
     charl__onnx_op(n, "Gather", n->in[1], n->in[0], n->out);
 }
 
-const charl_op charl_op_embedding = {
+const charl__op charl_op_embedding = {
     .name = "embedding",
     .formula = "out[..., c] = weight[x[...], c]",
     .n_in = 2,
@@ -125,7 +125,7 @@ static places places_of(int64_t slices, int64_t positions, int64_t vocab)
 }
 
 /* embedding_wgrad(gout, x) -> [V, C] */
-static charl_status infer_wgrad(charl_infer *inf)
+static charl_status infer_wgrad(charl__infer *inf)
 {
     const charl_type *g = &inf->in[0], *x = &inf->in[1];
     const int64_t vocab = *(const int64_t *)inf->attr, positions = charl_shape_count(&x->shape);
@@ -146,50 +146,50 @@ static charl_status infer_wgrad(charl_infer *inf)
 }
 
 /* Many work-items can share the work; a group of them has one for each slice at least. */
-static bool is_shared(const charl_enqueue *e)
+static bool is_shared(const charl__enqueue *e)
 {
-    return charl__device_facts(e->dev)->group >= CHARL_MAX_SLICES;
+    return charl__device_facts_get(e->dev)->group >= CHARL_MAX_SLICES;
 }
 
-static places places_in(const charl_enqueue *e, int64_t slices)
+static places places_in(const charl__enqueue *e, int64_t slices)
 {
     return places_of(slices, charl__tensor_count(e->in[1]), e->out[0]->shape.dim[0]);
 }
 
-static charl_arg ints(const charl_enqueue *e, charl_arg_kind kind, int64_t at)
+static charl__arg ints(const charl__enqueue *e, charl__arg_kind kind, int64_t at)
 {
     return charl__scratch_arg(kind, e->workspace, at);
 }
 
 /* The positions of each slice in order of their tokens, by one work-group for each. */
-static charl_status sort_alone(const charl_enqueue *e, int64_t slices, int64_t positions, int64_t vocab)
+static charl_status sort_alone(const charl__enqueue *e, int64_t slices, int64_t positions, int64_t vocab)
 {
-    const int group = charl__device_facts(e->dev)->group;
+    const int group = charl__device_facts_get(e->dev)->group;
     const int items = group > 1 ? group : 1;
     char defines[32];
 
     snprintf(defines, sizeof defines, "#define GROUP %d\n", items);
-    return charl__launch(e->dev,
-                         &(charl_launch){.file = "embedding/embedding",
-                                         .entry = "charl_sort",
-                                         .defines = defines,
-                                         .label = e->label,
-                                         .global = {(size_t)(slices * items)},
-                                         .local = {(size_t)items},
-                                         .args = {charl__in(e->in[1]), ints(e, CHARL_ARG_OUT, 0), charl__i64(slices),
-                                                  charl__i32((int32_t)positions), charl__i32((int32_t)vocab)}});
+    return charl__launch_enqueue(
+        e->dev, &(charl__launch){.file = "embedding/embedding",
+                                 .entry = "charl_sort",
+                                 .defines = defines,
+                                 .label = e->label,
+                                 .global = {(size_t)(slices * items)},
+                                 .local = {(size_t)items},
+                                 .args = {charl__in(e->in[1]), ints(e, CHARL_ARG_OUT, 0), charl__i64(slices),
+                                          charl__i32((int32_t)positions), charl__i32((int32_t)vocab)}});
 }
 
 /* By many: blocks of positions are sorted, then put together. */
-static charl_status sort_shared(const charl_enqueue *e, int64_t slices, int64_t positions, int64_t vocab)
+static charl_status sort_shared(const charl__enqueue *e, int64_t slices, int64_t positions, int64_t vocab)
 {
     const int64_t keys = places_in(e, slices).keys;
-    const charl_arg n = charl__i32((int32_t)positions), v = charl__i32((int32_t)vocab);
+    const charl__arg n = charl__i32((int32_t)positions), v = charl__i32((int32_t)vocab);
     int group = MOST_GROUP;
     char defines[64];
-    charl_launch l = {.file = "embedding/embedding_rank", .defines = defines, .label = e->label};
+    charl__launch l = {.file = "embedding/embedding_rank", .defines = defines, .label = e->label};
 
-    while (group > charl__device_facts(e->dev)->group) {
+    while (group > charl__device_facts_get(e->dev)->group) {
         group /= 2;
     }
     snprintf(defines, sizeof defines, "#define GROUP %d\n%s", group,
@@ -201,7 +201,7 @@ static charl_status sort_shared(const charl_enqueue *e, int64_t slices, int64_t 
     charl__launch_add(&l, ints(e, CHARL_ARG_OUT, keys));
     charl__launch_add(&l, n);
     charl__launch_add(&l, v);
-    CHARL_TRY(charl__launch(e->dev, &l));
+    CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     l.entry = "charl_rank";
     memset(l.args, 0, sizeof l.args);
     charl__launch_add(&l, ints(e, CHARL_ARG_IN, keys));
@@ -209,11 +209,11 @@ static charl_status sort_shared(const charl_enqueue *e, int64_t slices, int64_t 
     charl__launch_add(&l, charl__i64(slices));
     charl__launch_add(&l, n);
     charl__launch_add(&l, v);
-    CHARL_TRY(charl__launch(e->dev, &l));
+    CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }
 
-static charl_status sort_positions(const charl_enqueue *e, int64_t slices)
+static charl_status sort_positions(const charl__enqueue *e, int64_t slices)
 {
     const int64_t positions = charl__tensor_count(e->in[1]) / slices;
     const int64_t vocab = e->out[0]->shape.dim[0];
@@ -228,9 +228,9 @@ typedef struct {
     int j, first, leaves;
 } lane;
 
-static charl_arg lane_out(const charl_enqueue *e, const lane *n)
+static charl__arg lane_out(const charl__enqueue *e, const lane *n)
 {
-    charl_arg out = charl__raw(CHARL_ARG_OUT, e->out[0]->buffer);
+    charl__arg out = charl__raw(CHARL_ARG_OUT, e->out[0]->buffer);
 
     out.v.offset = e->out[0]->offset + n->j * e->lane_stride[0];
     return out;
@@ -238,12 +238,12 @@ static charl_arg lane_out(const charl_enqueue *e, const lane *n)
 
 /* A work-group has as many rows of the table as leave all compute units with something to do. In a
  * table of less than that a row is shared by groups, and none is left to others. */
-static charl_status launch_shared(const charl_enqueue *e, const lane *n, const char *defines)
+static charl_status launch_shared(const charl__enqueue *e, const lane *n, const char *defines)
 {
     const int64_t vocab = e->out[0]->shape.dim[0], columns = e->out[0]->shape.dim[1];
     const int64_t enough = GROUPS_OF_A_UNIT * charl_device_get_info(e->dev)->compute_units;
     const bool is_small = vocab <= enough;
-    const int group = is_small ? SMALL_GROUP : charl__device_facts(e->dev)->group;
+    const int group = is_small ? SMALL_GROUP : charl__device_facts_get(e->dev)->group;
     const int64_t most = group / n->leaves, wanted = (vocab + enough - 1) / enough;
     const int64_t rows = wanted < most ? wanted : most;
     const int64_t blocks = (columns - 1) / (most * CHARL_GPU_VEC) + 1;
@@ -251,53 +251,53 @@ static charl_status launch_shared(const charl_enqueue *e, const lane *n, const c
     const int64_t found = places_in(e, n->slices).found;
     const int64_t pieces = vocab * ((columns + CHARL_GPU_VEC - 1) / CHARL_GPU_VEC);
     char text[256];
-    charl_launch l = {.file = "embedding/embedding_sum",
-                      .entry = "charl_sum_many",
-                      .defines = text,
-                      .label = e->label,
-                      .global = {(size_t)((vocab + rows - 1) / rows * parts * group)},
-                      .local = {(size_t)group},
-                      .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, 0), ints(e, CHARL_ARG_OUT, found),
-                               lane_out(e, n), charl__i64(n->first), charl__i64(n->slices),
-                               charl__i64(charl__tensor_count(e->in[1]) / n->slices), charl__i64(vocab),
-                               charl__i64(columns), charl__i64(parts)}};
+    charl__launch l = {.file = "embedding/embedding_sum",
+                       .entry = "charl_sum_many",
+                       .defines = text,
+                       .label = e->label,
+                       .global = {(size_t)((vocab + rows - 1) / rows * parts * group)},
+                       .local = {(size_t)group},
+                       .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, 0), ints(e, CHARL_ARG_OUT, found),
+                                lane_out(e, n), charl__i64(n->first), charl__i64(n->slices),
+                                charl__i64(charl__tensor_count(e->in[1]) / n->slices), charl__i64(vocab),
+                                charl__i64(columns), charl__i64(parts)}};
 
     if (vocab * columns == 0) {
         return CHARL_OK;
     }
     snprintf(text, sizeof text, "%s%s#define GROUP %d\n#define ROWS %d\n#define FEW %d\n#define CHARL_VEC %d\n",
              defines, charl__act_define(e->in[0]->dtype), group, (int)rows, is_small ? 0 : FEW, CHARL_GPU_VEC);
-    CHARL_TRY(charl__launch(e->dev, &l));
+    CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     if (!is_small) {
-        CHARL_TRY(
-            charl__launch(e->dev, &(charl_launch){.file = "embedding/embedding_sum",
-                                                  .entry = "charl_sum_few",
-                                                  .defines = text,
-                                                  .label = e->label,
-                                                  .global = {(size_t)((pieces - 1) / group + 1) * (size_t)group},
-                                                  .local = {(size_t)group},
-                                                  .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, found),
-                                                           lane_out(e, n), charl__i64(vocab), charl__i64(columns)}}));
+        CHARL_TRY(charl__launch_enqueue(
+            e->dev, &(charl__launch){.file = "embedding/embedding_sum",
+                                     .entry = "charl_sum_few",
+                                     .defines = text,
+                                     .label = e->label,
+                                     .global = {(size_t)((pieces - 1) / group + 1) * (size_t)group},
+                                     .local = {(size_t)group},
+                                     .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, found), lane_out(e, n),
+                                              charl__i64(vocab), charl__i64(columns)}}));
     }
     return CHARL_OK;
 }
 
-static charl_status sum_lane(const charl_enqueue *e, const lane *n)
+static charl_status sum_lane(const charl__enqueue *e, const lane *n)
 {
     const charl_shape *s = &e->out[0]->shape;
     char defines[64];
-    charl_launch l = {.file = "embedding/embedding",
-                      .entry = "charl_sum",
-                      .defines = defines,
-                      .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, 0), lane_out(e, n), charl__i64(n->first),
-                               charl__i64(n->slices), charl__i64(charl__tensor_count(e->in[1]) / n->slices)}};
+    charl__launch l = {.file = "embedding/embedding",
+                       .entry = "charl_sum",
+                       .defines = defines,
+                       .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, 0), lane_out(e, n), charl__i64(n->first),
+                                charl__i64(n->slices), charl__i64(charl__tensor_count(e->in[1]) / n->slices)}};
 
     charl__fold_defines(e, 0, n->leaves, defines, sizeof defines);
     return is_shared(e) ? launch_shared(e, n, defines)
                         : charl__column_chunks_launch(e, &l, 6, s->dim[0], s->dim[1], e->in[0]->dtype);
 }
 
-static charl_status enqueue_wgrad(const charl_enqueue *e)
+static charl_status enqueue_wgrad(const charl__enqueue *e)
 {
     const charl_slices *s = e->slices;
 
@@ -316,14 +316,14 @@ static charl_status enqueue_wgrad(const charl_enqueue *e)
     return CHARL_OK;
 }
 
-static void backward_wgrad(const charl_backward *b)
+static void backward_wgrad(const charl__backward *b)
 {
     charl_var *table = charl__as_dtype(b->g, b->gout[0], charl_var_get_type(b->in[0]).dtype);
 
     b->gin[0] = charl_embedding(b->g, b->in[1], table);
 }
 
-static void reference_wgrad(const charl_reference *r)
+static void reference_wgrad(const charl__reference *r)
 {
     const int64_t vocab = r->out_type[0].shape.dim[0], columns = r->out_type[0].shape.dim[1];
 
@@ -340,7 +340,7 @@ static void reference_wgrad(const charl_reference *r)
 }
 
 static const int64_t one = 1, three = 3, seven = 7, many = 300, very_many = 2500;
-static const charl_op_sample samples_wgrad[] = {
+static const charl__op_sample samples_wgrad[] = {
     {.in = {CHARL_B(F32, 16, 5, 12), CHARL_B(I32, 16, 5)},
      .attr = &seven,
      .lo = -2,
@@ -374,7 +374,7 @@ static const charl_op_sample samples_wgrad[] = {
     {.in = {CHARL_R(F32, 0, 4), CHARL_R(I32, 0)}, .attr = &three, .lo = -2, .hi = 2, .int_end = 3},
 };
 
-const charl_op charl_op_embedding_wgrad = {
+const charl__op charl_op_embedding_wgrad = {
     .name = "embedding_wgrad",
     .formula = "out[v, c] = sum of gout[p, c] over the positions p with x[p] = v",
     .n_in = 2,

@@ -22,7 +22,7 @@ static int64_t columns_of(const charl_shape *s)
     return s->dim[s->ndim - 1];
 }
 
-static charl_status require_floats(const charl_infer *inf)
+static charl_status require_floats(const charl__infer *inf)
 {
     for (int i = 0; i < inf->n_in; i++) {
         CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float", i,
@@ -43,7 +43,7 @@ static charl_var *times(charl_graph *g, charl_var *a, charl_var *b, bool tb)
     return charl_reshape(g, a, (charl_shape){1, {-1}});
 }
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     const charl_shape *x = &inf->in[0].shape, *w = &inf->in[1].shape;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
@@ -64,25 +64,25 @@ static charl_status infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     const charl_shape *w = &e->in[1]->shape;
     const bool bias = e->n_in > 2;
 
-    return charl__gemm(e->dev, &(charl_gemm){.a = e->in[0],
-                                             .b = e->in[1],
-                                             .bias = bias ? e->in[2] : NULL,
-                                             .out = e->out[0],
-                                             .m = rows_of(&e->in[0]->shape),
-                                             .n = w->dim[0],
-                                             .k = w->dim[1],
-                                             .b_kind = CHARL_GEMM_TRANSPOSED,
-                                             .bias_kind = bias ? CHARL_GEMM_BIAS_COLUMNS : CHARL_GEMM_NO_BIAS,
-                                             .epilogue = e->epilogue,
-                                             .label = e->label});
+    return charl__gemm_enqueue(e->dev, &(charl__gemm){.a = e->in[0],
+                                                      .b = e->in[1],
+                                                      .bias = bias ? e->in[2] : NULL,
+                                                      .out = e->out[0],
+                                                      .m = rows_of(&e->in[0]->shape),
+                                                      .n = w->dim[0],
+                                                      .k = w->dim[1],
+                                                      .b_kind = CHARL_GEMM_TRANSPOSED,
+                                                      .bias_kind = bias ? CHARL_GEMM_BIAS_COLUMNS : CHARL_GEMM_NO_BIAS,
+                                                      .epilogue = e->epilogue,
+                                                      .label = e->label});
 }
 
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
     if (b->needed[0]) {
         b->gin[0] = times(b->g, b->gout[0], b->in[1], false);
@@ -103,7 +103,7 @@ static void backward(const charl_backward *b)
     }
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const int64_t rows = rows_of(&r->in_type[0].shape), k = r->in_type[1].shape.dim[1];
     const int64_t n = r->in_type[1].shape.dim[0];
@@ -120,7 +120,7 @@ static void reference(const charl_reference *r)
     }
 }
 
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 7), CHARL_R(F32, 5, 7), CHARL_R(F32, 5)}, .lo = -1, .hi = 1, .terms = 8},
     {.in = {CHARL_B(F32, 24, 133), CHARL_R(F32, 67, 133)}, .n_in = 2, .lo = -1, .hi = 1, .terms = 133},
     {.in = {CHARL_B(F32, 8, 3, 34), CHARL_R(F32, 33, 34), CHARL_R(F32, 33)}, .lo = -1, .hi = 1, .terms = 35},
@@ -131,13 +131,13 @@ static const charl_op_sample samples[] = {
 };
 
 /* Gemm knows two extents only. */
-static void onnx(const charl_onnx_node *n)
+static void onnx(const charl__onnx_node *n)
 {
     const char *bias = n->n_in > 2 ? n->in[2] : NULL, *product;
 
     if (n->in_type[0].shape.ndim == 2) {
-        charl__onnx_call(
-            n, &(charl_onnx_call){
+        charl__onnx_write_call(
+            n, &(charl__onnx_call){
                    .type = "Gemm", .in = {n->in[0], n->in[1], bias}, .out = n->out, .attr = {{"transB", .i = 1}}});
         return;
     }
@@ -147,7 +147,7 @@ static void onnx(const charl_onnx_node *n)
     }
 }
 
-const charl_op charl_op_linear = {
+const charl__op charl_op_linear = {
     .name = "linear",
     .flop = charl__flop_product,
     .formula = "out = x @ w^T + bias",
@@ -172,22 +172,22 @@ charl_var *charl_linear(charl_graph *g, charl_var *x, charl_var *w, charl_var *b
 }
 
 /* The sum over k rows as one product, of which there is one per slice. */
-charl_gemm charl__wgrad_product(const charl_shape *p, const charl_shape *q, int64_t slices)
+charl__gemm charl__wgrad_product(const charl_shape *p, const charl_shape *q, int64_t slices)
 {
     const int64_t m = columns_of(p), n = columns_of(q), k = rows_of(p) / slices;
 
-    return (charl_gemm){.m = m,
-                        .n = n,
-                        .k = k,
-                        .a_kind = CHARL_GEMM_TRANSPOSED,
-                        .count = slices,
-                        .inner = 1,
-                        .a_outer = k * m,
-                        .b_outer = k * n,
-                        .out_outer = m * n};
+    return (charl__gemm){.m = m,
+                         .n = n,
+                         .k = k,
+                         .a_kind = CHARL_GEMM_TRANSPOSED,
+                         .count = slices,
+                         .inner = 1,
+                         .a_outer = k * m,
+                         .b_outer = k * n,
+                         .out_outer = m * n};
 }
 
-charl_status charl__infer_wgrad(charl_infer *inf)
+charl_status charl__infer_wgrad(charl__infer *inf)
 {
     const charl_shape *p = &inf->in[0].shape, *q = &inf->in[1].shape;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
@@ -199,7 +199,7 @@ charl_status charl__infer_wgrad(charl_infer *inf)
                   charl_shape_format(q, b));
     inf->out[0] = (charl_type){CHARL_F32, {2, {columns_of(p), columns_of(q)}}, CHARL_REPLICATED};
     if (inf->in[0].batch == CHARL_BATCHED) {
-        const charl_gemm product = charl__wgrad_product(p, q, inf->n_slices);
+        const charl__gemm product = charl__wgrad_product(p, q, inf->n_slices);
 
         inf->out[0].batch = CHARL_PARTIAL;
         inf->workspace = charl__gemm_slices_workspace(&product, inf->in[0].dtype, inf->n_slices);
@@ -207,9 +207,9 @@ charl_status charl__infer_wgrad(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue_wgrad(const charl_enqueue *e)
+static charl_status enqueue_wgrad(const charl__enqueue *e)
 {
-    charl_gemm p =
+    charl__gemm p =
         charl__wgrad_product(&e->in[0]->shape, &e->in[1]->shape, charl__gemm_has_slices(e, 0) ? e->slices->count : 1);
 
     p.a = e->in[0];
@@ -218,7 +218,7 @@ static charl_status enqueue_wgrad(const charl_enqueue *e)
     return charl__gemm_slices(e, &p, 0);
 }
 
-static void backward_wgrad(const charl_backward *b)
+static void backward_wgrad(const charl__backward *b)
 {
     charl_var *gout = charl__as_dtype(b->g, b->gout[0], charl_var_get_type(b->in[0]).dtype);
 
@@ -230,7 +230,7 @@ static void backward_wgrad(const charl_backward *b)
     }
 }
 
-static void reference_wgrad(const charl_reference *r)
+static void reference_wgrad(const charl__reference *r)
 {
     const int64_t m = columns_of(&r->in_type[0].shape), n = columns_of(&r->in_type[1].shape);
     const int64_t rows = rows_of(&r->in_type[0].shape);
@@ -247,7 +247,7 @@ static void reference_wgrad(const charl_reference *r)
     }
 }
 
-static const charl_op_sample samples_wgrad[] = {
+static const charl__op_sample samples_wgrad[] = {
     {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 7)}, .lo = -1, .hi = 1, .terms = 16},
     {.in = {CHARL_B(F32, 8, 67), CHARL_B(F32, 8, 133)}, .lo = -1, .hi = 1, .terms = 8},
     {.in = {CHARL_B(F32, 24, 150), CHARL_B(F32, 24, 70)}, .lo = -1, .hi = 1, .terms = 24},
@@ -257,7 +257,7 @@ static const charl_op_sample samples_wgrad[] = {
     {.in = {CHARL_R(F32, 300, 3), CHARL_R(F32, 300, 34)}, .lo = -1, .hi = 1, .terms = 300},
 };
 
-const charl_op charl_op_linear_wgrad = {
+const charl__op charl_op_linear_wgrad = {
     .name = "linear_wgrad",
     .flop = charl__flop_product,
     .formula = "out[i,j] = sum over rows of p[r,i] q[r,j]",

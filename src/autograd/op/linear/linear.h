@@ -5,10 +5,10 @@
 #include "tensor/gemm/gemm.h"
 
 /** p^T @ q, the sum over k rows as one product, of which there is one per slice. */
-charl_gemm charl__wgrad_product(const charl_shape *p, const charl_shape *q, int64_t slices);
+charl__gemm charl__wgrad_product(const charl_shape *p, const charl_shape *q, int64_t slices);
 
 /** Shape rule of linear_wgrad: p [rows.., m] and q [rows.., n] give [m, n]. Errors: ERR_DTYPE,
- * ERR_SHAPE. */
-charl_status charl__infer_wgrad(charl_infer *inf) CHARL_MUST_CHECK;
+ *  ERR_SHAPE. */
+charl_status charl__infer_wgrad(charl__infer *inf) CHARL_MUST_CHECK;
 
 #endif

@@ -7,7 +7,7 @@
 #include "autograd/launch/rows.h"
 #include "charl/ops.h"
 
-static int64_t rows_of(const charl_infer *inf)
+static int64_t rows_of(const charl__infer *inf)
 {
     const charl_shape *p = &inf->in[0].shape;
 
@@ -15,7 +15,7 @@ static int64_t rows_of(const charl_infer *inf)
 }
 
 /* The workspace: results of slices or their parts for output 0, for output 1, then scratch. */
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     const int64_t m = inf->in[0].shape.dim[inf->in[0].shape.ndim - 1];
     const bool batched = inf->in[0].batch == CHARL_BATCHED;
@@ -25,7 +25,7 @@ static charl_status infer(charl_infer *inf)
     inf->n_out = 2;
     inf->out[1] = (charl_type){CHARL_F32, {1, {m}}, inf->out[0].batch};
     if (batched) {
-        const charl_gemm p = charl__wgrad_product(&inf->in[0].shape, &inf->in[1].shape, inf->n_slices);
+        const charl__gemm p = charl__wgrad_product(&inf->in[0].shape, &inf->in[1].shape, inf->n_slices);
 
         inf->workspace += charl__gemm_slices_sums_workspace(&p, inf->in[0].dtype, inf->n_slices);
     }
@@ -34,7 +34,7 @@ static charl_status infer(charl_infer *inf)
 }
 
 /* The sum over rows of p, after linear_wgrad's part of the workspace. */
-static charl_status enqueue_sums(const charl_enqueue *e, const charl_gemm *p)
+static charl_status enqueue_sums(const charl__enqueue *e, const charl__gemm *p)
 {
     const int64_t slices = charl__gemm_has_slices(e, 1) ? e->slices->count : 1;
     const charl_reduce r = {.a = charl__in(e->in[0]),
@@ -50,9 +50,9 @@ static charl_status enqueue_sums(const charl_enqueue *e, const charl_gemm *p)
     return charl__gemm_has_slices(e, 1) ? charl__reduce_slices(e, &r, 1) : charl__reduce_sum(e, &r);
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
-    charl_gemm p =
+    charl__gemm p =
         charl__wgrad_product(&e->in[0]->shape, &e->in[1]->shape, charl__gemm_has_slices(e, 0) ? e->slices->count : 1);
 
     p.a = e->in[0];
@@ -67,7 +67,7 @@ static charl_status enqueue(const charl_enqueue *e)
     return CHARL_OK;
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const charl_shape *p = &r->in_type[0].shape, *q = &r->in_type[1].shape;
     const int64_t m = p->dim[p->ndim - 1], n = q->dim[q->ndim - 1];
@@ -89,15 +89,16 @@ static void reference(const charl_reference *r)
     }
 }
 
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 7)}, .lo = -1, .hi = 1, .terms = 16},
     {.in = {CHARL_B(F32, 56, 40), CHARL_B(F32, 56, 70)}, .lo = -1, .hi = 1, .terms = 56},
     {.in = {CHARL_B(F32, 8, 300, 3), CHARL_B(F32, 8, 300, 2)}, .lo = -1, .hi = 1, .terms = 2400},
     {.in = {CHARL_R(F32, 300, 3), CHARL_R(F32, 300, 34)}, .lo = -1, .hi = 1, .terms = 300},
 };
 
-const charl_op charl_op_linear_grads = {
+const charl__op charl_op_linear_grads = {
     .name = "linear_grads",
+    .flop = charl__flop_product,
     .formula = "out0[i,j] = sum over rows of p[r,i] q[r,j], out1[i] = sum over rows of p[r,i]",
     .n_in = 2,
     .half = CHARL_HALF(0) | CHARL_HALF(1),

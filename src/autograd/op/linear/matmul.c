@@ -48,7 +48,7 @@ static bool rows_stay(const matmul_attr *t, const charl_type *a, const charl_typ
     return a->batch != CHARL_BATCHED || (b->shape.ndim == 2 && (a->shape.ndim > 2 || !t->ta));
 }
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     const matmul_attr *t = inf->attr;
     const charl_type *a = &inf->in[0], *b = &inf->in[1];
@@ -75,7 +75,7 @@ static charl_status infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     const matmul_attr *t = e->attr;
     const matmul_geometry g = geometry_of(t, &e->in[0]->shape, &e->in[1]->shape);
@@ -84,20 +84,20 @@ static charl_status enqueue(const charl_enqueue *e)
     if (charl__tensor_count(e->out[0]) == 0) {
         return CHARL_OK;
     }
-    return charl__gemm(e->dev, &(charl_gemm){.a = e->in[0],
-                                             .b = e->in[1],
-                                             .out = e->out[0],
-                                             .m = flat ? g.lead * g.m : g.m,
-                                             .n = g.n,
-                                             .k = g.k,
-                                             .a_kind = t->ta ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                                             .b_kind = t->tb ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                                             .count = flat ? 1 : g.lead,
-                                             .a_outer = g.m * g.k,
-                                             .b_outer = g.shared ? 0 : g.k * g.n,
-                                             .out_outer = g.m * g.n,
-                                             .epilogue = e->epilogue,
-                                             .label = e->label});
+    return charl__gemm_enqueue(e->dev, &(charl__gemm){.a = e->in[0],
+                                                      .b = e->in[1],
+                                                      .out = e->out[0],
+                                                      .m = flat ? g.lead * g.m : g.m,
+                                                      .n = g.n,
+                                                      .k = g.k,
+                                                      .a_kind = t->ta ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                                                      .b_kind = t->tb ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                                                      .count = flat ? 1 : g.lead,
+                                                      .a_outer = g.m * g.k,
+                                                      .b_outer = g.shared ? 0 : g.k * g.n,
+                                                      .out_outer = g.m * g.n,
+                                                      .epilogue = e->epilogue,
+                                                      .label = e->label});
 }
 
 static charl_var *swap_last(charl_graph *g, charl_var *x)
@@ -115,7 +115,7 @@ static charl_var *swap_last(charl_graph *g, charl_var *x)
 }
 
 /* a has leading extents, b has none: b's gradient sums over them and over rows. */
-static void backward_shared(const charl_backward *b, const matmul_attr *t)
+static void backward_shared(const charl__backward *b, const matmul_attr *t)
 {
     if (b->needed[0]) {
         b->gin[0] = charl_matmul(b->g, b->gout[0], b->in[1], false, !t->tb);
@@ -129,7 +129,7 @@ static void backward_shared(const charl_backward *b, const matmul_attr *t)
     }
 }
 
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
     const matmul_attr *t = b->attr;
 
@@ -147,7 +147,7 @@ static void backward(const charl_backward *b)
     }
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const matmul_attr *t = r->attr;
     const matmul_geometry g = geometry_of(t, &r->in_type[0].shape, &r->in_type[1].shape);
@@ -170,7 +170,7 @@ static void reference(const charl_reference *r)
 
 static const matmul_attr nn = {false, false}, nt = {false, true}, tn = {true, false}, tt = {true, true};
 
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 7), CHARL_R(F32, 7, 5)}, .attr = &nn, .lo = -1, .hi = 1, .terms = 7},
     {.in = {CHARL_B(F32, 8, 40), CHARL_R(F32, 35, 40)}, .attr = &nt, .lo = -1, .hi = 1, .terms = 40},
     {.in = {CHARL_B(F32, 8, 9, 33), CHARL_B(F32, 8, 33, 34)}, .attr = &nn, .lo = -1, .hi = 1, .terms = 33},
@@ -186,7 +186,7 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_R(F32, 1, 3), CHARL_R(F32, 3, 200)}, .attr = &nn, .lo = -1, .hi = 1, .terms = 200},
 };
 
-static void onnx(const charl_onnx_node *n)
+static void onnx(const charl__onnx_node *n)
 {
     const matmul_attr *t = n->attr;
     const char *a = n->in[0], *b = n->in[1];
@@ -196,7 +196,7 @@ static void onnx(const charl_onnx_node *n)
     charl__onnx_op(n, "MatMul", a, b, n->out);
 }
 
-const charl_op charl_op_matmul = {
+const charl__op charl_op_matmul = {
     .name = "matmul",
     .flop = charl__flop_product,
     .formula = "out = op(a) @ op(b)",

@@ -18,7 +18,7 @@ enum { CHUNK = CHARL__CROSS_ENTROPY_CHUNK, ROW_GROUP = 256 }; /* as in kernels/p
 
 /* `first` is the operand that holds the logits; the label follows. `weight` is the one that holds
  * the weights, where there are some. */
-static charl_status check_operands(const charl_infer *inf, int first, int weight)
+static charl_status check_operands(const charl__infer *inf, int first, int weight)
 {
     const charl_type *x = &inf->in[first], *label = &inf->in[first + 1];
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
@@ -37,7 +37,7 @@ static charl_status check_operands(const charl_infer *inf, int first, int weight
     return CHARL_OK;
 }
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     CHARL_TRY(check_operands(inf, 0, 2));
     inf->out[0] = inf->in[0];
@@ -57,8 +57,8 @@ static const char *defines_of(bool weight, float smoothing)
     return defines[weight][smoothing != 0.0F];
 }
 
-charl_status charl__cross_entropy_plan(const charl_enqueue *e, const charl_tensor *logits, bool weight,
-                                       const char *extra, charl_rows *plan)
+charl_status charl__cross_entropy_plan(const charl__enqueue *e, const charl_tensor *logits, bool weight,
+                                       const char *extra, charl__row_plan *plan)
 {
     const bool one_item = charl__rows_have_one_item(e->dev);
     int64_t rows, n, inner, chunk, width;
@@ -77,12 +77,12 @@ charl_status charl__cross_entropy_plan(const charl_enqueue *e, const charl_tenso
     return CHARL_OK;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     const charl_tensor *logits = e->in[0];
     const float smoothing = *(const float *)e->attr;
-    charl_rows plan;
-    charl_launch l = {.file = "loss/cross_entropy", .entry = "charl_loss", .defines = plan.defines, .label = e->label};
+    charl__row_plan plan;
+    charl__launch l = {.file = "loss/cross_entropy", .entry = "charl_loss", .defines = plan.defines, .label = e->label};
     int64_t rows, n, inner;
     int a = 0;
 
@@ -102,12 +102,12 @@ static charl_status enqueue(const charl_enqueue *e)
     l.args[a++] = charl__f32(smoothing);
     l.global[0] = plan.global;
     l.local[0] = plan.local;
-    CHARL_TRY(charl__launch(e->dev, &l));
+    CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }
 
 /* The gradient of lse with respect to the logits is the softmax. */
-static charl_var *through_lse(const charl_backward *b)
+static charl_var *through_lse(const charl__backward *b)
 {
     charl_shape s = charl_var_get_type(b->gout[1]).shape;
 
@@ -115,7 +115,7 @@ static charl_var *through_lse(const charl_backward *b)
     return charl_mul(b->g, charl_softmax(b->g, b->in[0]), charl_reshape(b->g, b->gout[1], s));
 }
 
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
     const float smoothing = *(const float *)b->attr;
     charl_var *out[CHARL_OP_MAX_OUT];
@@ -153,7 +153,7 @@ static double target(double label, int64_t c, int64_t n, double smoothing)
                                            : smoothing / (double)n + (label == (double)c ? 1.0 - smoothing : 0.0);
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const double smoothing = (double)*(const float *)r->attr;
     const charl_shape *x = &r->in_type[0].shape;
@@ -172,7 +172,7 @@ static void reference(const charl_reference *r)
     }
 }
 
-static charl_status infer_grad(charl_infer *inf)
+static charl_status infer_grad(charl__infer *inf)
 {
     CHARL_TRY(check_operands(inf, 1, 4));
     inf->out[0] = inf->in[1];
@@ -185,7 +185,8 @@ static charl_status infer_grad(charl_infer *inf)
 }
 
 /* Where rows are shared among work-items, a work-group has a stretch of one. */
-static charl_status plan_gradient(const charl_enqueue *e, int64_t rows, int64_t n, charl_rows *plan, int64_t *stretches)
+static charl_status plan_gradient(const charl__enqueue *e, int64_t rows, int64_t n, charl__row_plan *plan,
+                                  int64_t *stretches)
 {
     const float smoothing = *(const float *)e->attr;
     const int64_t one = ROW_GROUP * CHARL_GPU_VEC;
@@ -201,11 +202,11 @@ static charl_status plan_gradient(const charl_enqueue *e, int64_t rows, int64_t 
     return CHARL_OK;
 }
 
-static charl_status enqueue_grad(const charl_enqueue *e)
+static charl_status enqueue_grad(const charl__enqueue *e)
 {
     const charl_tensor *x = e->in[1];
-    charl_rows plan;
-    charl_launch l = {
+    charl__row_plan plan;
+    charl__launch l = {
         .file = "loss/cross_entropy_grad", .entry = "charl_gradient", .defines = plan.defines, .label = e->label};
     int64_t rows, n, inner, stretches;
     int a = 0;
@@ -227,11 +228,11 @@ static charl_status enqueue_grad(const charl_enqueue *e)
     l.args[a++] = charl__i64(n);
     l.global[0] = plan.global;
     l.local[0] = plan.local;
-    CHARL_TRY(charl__launch(e->dev, &l));
+    CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }
 
-static void reference_grad(const charl_reference *r)
+static void reference_grad(const charl__reference *r)
 {
     const double smoothing = (double)*(const float *)r->attr;
     const charl_shape *x = &r->in_type[1].shape;
@@ -248,7 +249,7 @@ static void reference_grad(const charl_reference *r)
 }
 
 static const float plain = 0.0F, smooth = 0.1F;
-static const charl_op_sample samples_grad[] = {
+static const charl__op_sample samples_grad[] = {
     {.in = {CHARL_R(F32, 3), CHARL_R(F32, 3, 5), CHARL_R(I32, 3), CHARL_R(F32, 3)},
      .n_in = 4,
      .attr = &plain,
@@ -293,7 +294,7 @@ static const charl_op_sample samples_grad[] = {
      .hi = 3},
 };
 
-const charl_op charl_op_cross_entropy_grad = {
+const charl__op charl_op_cross_entropy_grad = {
     .name = "cross_entropy_grad",
     .formula = "out = g * w * (exp(x - lse) - q)",
     .n_in = 5,
@@ -307,7 +308,7 @@ const charl_op charl_op_cross_entropy_grad = {
     CHARL_SAMPLES(samples_grad),
 };
 
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5), CHARL_R(I32, 3)},
      .n_in = 2,
      .attr = &plain,
@@ -400,7 +401,7 @@ static const charl_op_sample samples[] = {
      .hi = 3},
 };
 
-const charl_op charl_op_cross_entropy = {
+const charl__op charl_op_cross_entropy = {
     .name = "cross_entropy",
     .formula = "out0[...] = -w[...] * sum over c of q[..., c] log_softmax(x)[..., c], out1 = log "
                "sum exp(x)",

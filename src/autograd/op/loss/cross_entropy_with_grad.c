@@ -25,9 +25,9 @@ enum {
 };
 
 /* Operands of cross_entropy: all but gout. */
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
-    charl_infer loss = {.in = inf->in + 1, .n_in = inf->n_in - 1, .attr = inf->attr, .n_slices = inf->n_slices};
+    charl__infer loss = {.in = inf->in + 1, .n_in = inf->n_in - 1, .attr = inf->attr, .n_slices = inf->n_slices};
     const charl_type *gout = &inf->in[0];
 
     CHARL_TRY(charl_op_cross_entropy.infer(&loss));
@@ -47,9 +47,9 @@ static int64_t chunks_of(int64_t n)
 }
 
 /* Bytes of local memory for a row and its sums where a kernel keeps it there; 0: none does. */
-static int64_t local_bytes(const charl_enqueue *e, int64_t n)
+static int64_t local_bytes(const charl__enqueue *e, int64_t n)
 {
-    const charl_device_facts *facts = charl__device_facts(e->dev);
+    const charl__device_facts *facts = charl__device_facts_get(e->dev);
     const charl_tensor *x = e->in[1], *out = e->out[0];
     const int64_t bytes = chunks_of(n) * (CHARL__CROSS_ENTROPY_CHUNK * 2 + 16 + 12);
 
@@ -61,7 +61,7 @@ static int64_t local_bytes(const charl_enqueue *e, int64_t n)
 
 /* With a kernel that keeps rows in local memory: a work-group has rows one after the other, which
  * overlap, but few, so that all are done at about the same time. */
-static void plan_local(const charl_enqueue *e, int64_t rows, charl_rows *plan)
+static void plan_local(const charl__enqueue *e, int64_t rows, charl__row_plan *plan)
 {
     const int64_t places = LOCAL_GROUPS * charl_device_get_info(e->dev)->compute_units;
     const int64_t turns = (rows + places * LOCAL_ROWS - 1) / (places * LOCAL_ROWS);
@@ -71,11 +71,11 @@ static void plan_local(const charl_enqueue *e, int64_t rows, charl_rows *plan)
     plan->global = (size_t)((rows + plan->per_item - 1) / plan->per_item) * plan->local;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     const charl_tensor *logits = e->in[1];
-    charl_rows plan;
-    charl_launch l = {
+    charl__row_plan plan;
+    charl__launch l = {
         .file = "loss/cross_entropy_with_grad", .entry = "charl_both", .defines = plan.defines, .label = e->label};
     int64_t rows, n, inner;
     char extra[96];
@@ -109,15 +109,15 @@ static charl_status enqueue(const charl_enqueue *e)
     l.args[a++] = charl__f32(*(const float *)e->attr);
     l.local[0] = plan.local;
     l.global[0] = plan.global;
-    CHARL_TRY(charl__launch(e->dev, &l));
+    CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }
 
 /* The references of the two operators in turn. */
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const double *grad_in[CHARL_OP_MAX_IN] = {r->in[0], r->in[1], r->in[2], r->out[2], r->n_in > 3 ? r->in[3] : NULL};
-    charl_reference loss = *r, grad = *r;
+    charl__reference loss = *r, grad = *r;
 
     loss.n_in = r->n_in - 1;
     loss.in = r->in + 1;
@@ -131,7 +131,7 @@ static void reference(const charl_reference *r)
 }
 
 static const float plain = 0.0F, smooth = 0.1F;
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_B(F32, 8, 5), CHARL_B(F32, 8, 5, 37), CHARL_B(I32, 8, 5), CHARL_B(F32, 8, 5)},
      .attr = &smooth,
      .int_end = 38, /* 37 is outside */
@@ -159,7 +159,7 @@ static const charl_op_sample samples[] = {
      .hi = 3},
 };
 
-const charl_op charl_op_cross_entropy_with_grad = {
+const charl__op charl_op_cross_entropy_with_grad = {
     .name = "cross_entropy_with_grad",
     .formula = "out0 = gout * w * (exp(x - out2) - q), out1 and out2 of cross_entropy",
     .n_in = 4,

@@ -15,7 +15,7 @@ typedef struct pair {
      * q = parameter. */
     const char *expr;
     double (*f)(const void *attr, const double *x); /* f, or df/dx of a gradient, at x[0] = x, x[1] = t */
-    const charl_op *grad;                           /* NULL: a gradient, not differentiable, or its own rule */
+    const charl__op *grad;                          /* NULL: a gradient, not differentiable, or its own rule */
 } pair;
 
 static float parameter_of(const void *attr)
@@ -29,7 +29,7 @@ static int64_t rest_of(const charl_shape *s)
     return s->ndim > 0 && s->dim[0] > 0 ? charl_shape_count(s) / s->dim[0] : 0;
 }
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     const charl_type *x = &inf->in[0], *t = &inf->in[1];
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
@@ -48,10 +48,10 @@ static charl_status infer(charl_infer *inf)
 }
 
 /* out[0] = type of x. */
-static charl_status infer_grad(charl_infer *inf)
+static charl_status infer_grad(charl__infer *inf)
 {
     charl_type in[3];
-    charl_infer same = *inf;
+    charl__infer same = *inf;
 
     for (int i = 0; i < 3; i++) {
         in[i] = inf->in[i];
@@ -65,7 +65,7 @@ static charl_status infer_grad(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     const charl_shape *s = &e->in[0]->shape;
 
@@ -84,7 +84,7 @@ static charl_status enqueue(const charl_enqueue *e)
 }
 
 /* The loss's gradient as the third operand of its gradient operator. */
-static charl_var *by_row(const charl_backward *b)
+static charl_var *by_row(const charl__backward *b)
 {
     charl_shape s = charl_var_get_type(b->in[0]).shape;
 
@@ -95,7 +95,7 @@ static charl_var *by_row(const charl_backward *b)
 }
 
 /* For f of x - t: the gradient of t is minus that of x. */
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
     charl_var *out[CHARL_OP_MAX_OUT];
 
@@ -111,17 +111,17 @@ static void backward(const charl_backward *b)
     }
 }
 
-static charl_status enqueue_grad(const charl_enqueue *e)
+static charl_status enqueue_grad(const charl__enqueue *e)
 {
-    return charl__map_run(e, &(charl_map){.expr = ((const pair *)e->op->row)->expr,
-                                          .in = e->in,
-                                          .n_in = 3,
-                                          .out = e->out[0],
-                                          .p = 1.0F / (float)rest_of(&e->in[0]->shape),
-                                          .q = parameter_of(e->attr)});
+    return charl__map_run(e, &(charl__map){.expr = ((const pair *)e->op->row)->expr,
+                                           .in = e->in,
+                                           .n_in = 3,
+                                           .out = e->out[0],
+                                           .p = 1.0F / (float)rest_of(&e->in[0]->shape),
+                                           .q = parameter_of(e->attr)});
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const pair *p = r->op->row;
     const int64_t n = rest_of(&r->in_type[0].shape);
@@ -136,7 +136,7 @@ static void reference(const charl_reference *r)
     }
 }
 
-static void reference_grad(const charl_reference *r)
+static void reference_grad(const charl__reference *r)
 {
     const pair *p = r->op->row;
     const int64_t n = rest_of(&r->in_type[0].shape);
@@ -187,15 +187,15 @@ static void reference_grad(const charl_reference *r)
         .attr = (parameter)                                                                                            \
     }
 
-static const charl_op_sample samples[] = {PAIR_SAMPLES(NULL)};
-static const charl_op_sample grad_samples[] = {PAIR_SAMPLES_GRAD(NULL)};
+static const charl__op_sample samples[] = {PAIR_SAMPLES(NULL)};
+static const charl__op_sample grad_samples[] = {PAIR_SAMPLES_GRAD(NULL)};
 
 /* mse: d/dx = 2 (x - t) / n */
 
 CHARL_ELEMENT(square, (x[0] - x[1]) * (x[0] - x[1]))
 CHARL_ELEMENT(square_slope, 2 * (x[0] - x[1]))
 
-const charl_op charl_op_mse = {
+const charl__op charl_op_mse = {
     PAIR("mse"),
     .formula = "out[b] = mean over the rest of (x - t)^2",
     .row = &(const pair){"(a - b) * (a - b)", square, &charl_op_mse_grad},
@@ -203,7 +203,7 @@ const charl_op charl_op_mse = {
     CHARL_SAMPLES(samples),
 };
 
-const charl_op charl_op_mse_grad = {
+const charl__op charl_op_mse_grad = {
     GRADIENT("mse_grad"),
     .formula = "out = g / n * 2 * (x - t), n elements in a row",
     .row = &(const pair){"c * p * (2.0f * (a - b))", square_slope, NULL},
@@ -220,7 +220,7 @@ charl_var *charl_mse(charl_graph *g, charl_var *x, charl_var *target)
 CHARL_ELEMENT(distance, fabs(x[0] - x[1]))
 CHARL_ELEMENT(distance_slope, x[0] > x[1] ? 1.0 : x[0] < x[1] ? -1.0 : x[0] - x[1]) /* NaN stays NaN */
 
-const charl_op charl_op_l1 = {
+const charl__op charl_op_l1 = {
     PAIR("l1"),
     .formula = "out[b] = mean over the rest of |x - t|",
     .row = &(const pair){"fabs(a - b)", distance, &charl_op_l1_grad},
@@ -228,7 +228,7 @@ const charl_op charl_op_l1 = {
     CHARL_SAMPLES(samples),
 };
 
-const charl_op charl_op_l1_grad = {
+const charl__op charl_op_l1_grad = {
     GRADIENT("l1_grad"),
     .formula = "out = g / n * sign(x - t), n elements in a row",
     .row = &(const pair){"c * p * select(select(a - b, CHARL_SPLAT(1.0f), a > b), CHARL_SPLAT(-1.0f), a < b)",
@@ -259,13 +259,13 @@ static double huber_slope(const void *attr, const double *x)
 }
 
 static const float one = 1.0F;
-static const charl_op_sample huber_samples[] = {
+static const charl__op_sample huber_samples[] = {
     PAIR_SAMPLES(&one),
     {.in = {CHARL_R(F32, 4, 9), CHARL_R(F32, 4, 9)}, .terms = 9, .lo = -0.4, .hi = 0.4, .attr = &one},
 };
-static const charl_op_sample huber_grad_samples[] = {PAIR_SAMPLES_GRAD(&one)};
+static const charl__op_sample huber_grad_samples[] = {PAIR_SAMPLES_GRAD(&one)};
 
-const charl_op charl_op_huber = {
+const charl__op charl_op_huber = {
     PAIR("huber"),
     .formula = "out[b] = mean over the rest of Huber's function of x - t",
     .attr_size = sizeof(float), /* delta */
@@ -275,7 +275,7 @@ const charl_op charl_op_huber = {
     CHARL_SAMPLES(huber_samples),
 };
 
-const charl_op charl_op_huber_grad = {
+const charl__op charl_op_huber_grad = {
     GRADIENT("huber_grad"),
     .formula = "out = g / n * (x - t, held within [-delta, delta]), n elements in a row",
     .attr_size = sizeof(float), /* delta */
@@ -298,7 +298,7 @@ charl_var *charl_huber(charl_graph *g, charl_var *x, charl_var *target, float de
 CHARL_ELEMENT(bce, (x[0] > 0 ? x[0] : 0) + log1p(exp(-fabs(x[0]))) - x[0] * x[1])
 CHARL_ELEMENT(bce_slope, 1 / (1 + exp(-x[0])) - x[1])
 
-static void bce_backward(const charl_backward *b)
+static void bce_backward(const charl__backward *b)
 {
     charl_var *out[CHARL_OP_MAX_OUT], *g = by_row(b);
 
@@ -313,12 +313,12 @@ static void bce_backward(const charl_backward *b)
     }
 }
 
-static const charl_op_sample bce_samples[] = {
+static const charl__op_sample bce_samples[] = {
     PAIR_SAMPLES(NULL),
     {.in = {CHARL_R(F32, 4, 9), CHARL_R(F32, 4, 9)}, .terms = 9, .lo = -100, .hi = 100, .skip_gradient = true},
 };
 
-const charl_op charl_op_bce_with_logits = {
+const charl__op charl_op_bce_with_logits = {
     PAIR("bce_with_logits"),
     .formula = "out[b] = mean over the rest of softplus(x) - x * t",
     .row = &(const pair){"select(a, CHARL_SPLAT(0.0f), a < 0.0f) + "
@@ -328,7 +328,7 @@ const charl_op charl_op_bce_with_logits = {
     CHARL_SAMPLES(bce_samples),
 };
 
-const charl_op charl_op_bce_with_logits_grad = {
+const charl__op charl_op_bce_with_logits_grad = {
     GRADIENT("bce_with_logits_grad"),
     .formula = "out = g / n * (sigmoid(x) - t), n elements in a row",
     .row = &(const pair){"c * p * (charl_sigmoid(a) - b)", bce_slope, NULL},
@@ -345,7 +345,7 @@ charl_var *charl_bce_with_logits(charl_graph *g, charl_var *x, charl_var *target
 
 CHARL_ELEMENT(is_right, (x[0] > 0.0) == (x[1] > 0.5) ? 1.0 : 0.0)
 
-const charl_op charl_op_binary_accuracy = {
+const charl__op charl_op_binary_accuracy = {
     PAIR("binary_accuracy"),
     .formula = "out[b] = mean over the rest of (x > 0) == (t > 1/2)",
     .row = &(const pair){"select(CHARL_SPLAT(0.0f), CHARL_SPLAT(1.0f), (a > 0.0f) == (b > 0.5f))", is_right, NULL},

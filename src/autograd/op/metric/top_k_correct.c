@@ -3,7 +3,7 @@
 #include "autograd/launch/rows.h"
 #include "charl/ops.h"
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     const charl_type *x = &inf->in[0], *label = &inf->in[1];
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
@@ -22,12 +22,12 @@ static charl_status infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     const charl_shape *x = &e->in[0]->shape;
     int64_t rows, n, inner;
-    charl_rows plan;
-    charl_launch l = {
+    charl__row_plan plan;
+    charl__launch l = {
         .file = "metric/top_k_correct", .entry = "charl_top_k_correct", .defines = plan.defines, .label = e->label};
 
     charl__split_axis(x, x->ndim - 1, &rows, &n, &inner);
@@ -45,11 +45,11 @@ static charl_status enqueue(const charl_enqueue *e)
     l.args[6] = charl__i32(*(const int *)e->attr);
     l.global[0] = plan.global;
     l.local[0] = plan.local;
-    CHARL_TRY(charl__launch(e->dev, &l));
+    CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const charl_shape *shape = &r->in_type[0].shape;
     int64_t rows, n, inner;
@@ -68,7 +68,7 @@ static void reference(const charl_reference *r)
 }
 
 static const int top1 = 1, top5 = 5;
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_R(F32, 300, 5), CHARL_R(I32, 300)}, .attr = &top1, .int_end = 5, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 40, 5), CHARL_R(I32, 40)}, .attr = &top1, .int_end = 20, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 40, 5), CHARL_R(I32, 40)}, .attr = &top5, .int_end = 5, .lo = -3, .hi = 3},
@@ -80,7 +80,7 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 64, 10), CHARL_B(I32, 64)}, .attr = &top1, .int_end = 10, .lo = -3, .hi = 3},
 };
 
-const charl_op charl_op_top_k_correct = {
+const charl__op charl_op_top_k_correct = {
     .name = "top_k_correct",
     .formula = "out[...] = 1 if x[..., label[...]] is among the k largest of its row, else 0",
     .n_in = 2,

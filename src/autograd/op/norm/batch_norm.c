@@ -14,7 +14,7 @@
 
 /* batch_norm_grad(gout, x, mean, invstd, sums[, weight]): the gradient of x, the statistics being
  * x's own. */
-static charl_status infer_grad(charl_infer *inf)
+static charl_status infer_grad(charl__infer *inf)
 {
     const charl_shape *x = &inf->in[1].shape;
 
@@ -28,11 +28,11 @@ static charl_status infer_grad(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue_grad(const charl_enqueue *e)
+static charl_status enqueue_grad(const charl__enqueue *e)
 {
-    const charl_norm *t = e->attr;
-    const charl_norm_shape s = charl__norm_shape(&e->in[1]->shape);
-    charl_rows plan;
+    const charl__norm *t = e->attr;
+    const charl__norm_shape s = charl__norm_shape_get(&e->in[1]->shape);
+    charl__row_plan plan;
 
     if (charl__tensor_count(e->out[0]) == 0) {
         return CHARL_OK;
@@ -43,8 +43,8 @@ static charl_status enqueue_grad(const charl_enqueue *e)
     }
     CHARL_TRY(charl__norm_plan(e, s.rows, s, e->n_in > 5 ? "#define WEIGHT 1\n" : "", &plan));
     charl__rows_store(&plan, e->in[1]->dtype);
-    CHARL_TRY(charl__launch(
-        e->dev, &(charl_launch){
+    CHARL_TRY(charl__launch_enqueue(
+        e->dev, &(charl__launch){
                     .file = "norm/batch_norm",
                     .entry = "charl_gradient",
                     .defines = plan.defines,
@@ -59,10 +59,10 @@ static charl_status enqueue_grad(const charl_enqueue *e)
     return CHARL_OK;
 }
 
-static void reference_grad(const charl_reference *r)
+static void reference_grad(const charl__reference *r)
 {
-    const charl_norm *t = r->attr;
-    const charl_norm_shape s = charl__norm_shape(&r->in_type[1].shape);
+    const charl__norm *t = r->attr;
+    const charl__norm_shape s = charl__norm_shape_get(&r->in_type[1].shape);
 
     for (int64_t i = 0; i < s.rows * s.channels * s.inner; i++) {
         const int64_t c = i / s.inner % s.channels;
@@ -73,9 +73,9 @@ static void reference_grad(const charl_reference *r)
     }
 }
 
-static const charl_norm ten = {10, 1e-5F, true};
+static const charl__norm ten = {10, 1e-5F, true};
 
-static const charl_op_sample samples_grad[] = {
+static const charl__op_sample samples_grad[] = {
     {.in = {CHARL_B(F32, 16, 5, 3, 7), CHARL_B(F32, 16, 5, 3, 7), CHARL_R(F32, 5), CHARL_R(F32, 5), CHARL_R(F32, 2, 5),
             CHARL_R(F32, 5)},
      .attr = &ten,
@@ -102,12 +102,12 @@ static const charl_op_sample samples_grad[] = {
      .terms = 4},
 };
 
-const charl_op charl_op_batch_norm_grad = {
+const charl__op charl_op_batch_norm_grad = {
     .name = "batch_norm_grad",
     .formula = "out = weight * invstd * (gout - sums[0] / count - (x - mean) * invstd * sums[1] / count)",
     .n_in = 6,
     .n_optional = 1,
-    .attr_size = sizeof(charl_norm),
+    .attr_size = sizeof(charl__norm),
     .prologue = true,
     .half = CHARL_HALF(0) | CHARL_HALF(1),
     .layout = CHARL_LAYOUT_CHANNELS,
@@ -118,12 +118,12 @@ const charl_op charl_op_batch_norm_grad = {
 };
 
 /* batch_norm_apply(x, mean, invstd[, weight[, bias]]), all but x [C, 1, ...]. */
-static void express_apply(const void *attr, int n_in, charl_expr *x)
+static void express_apply(const void *attr, int n_in, charl__expr *x)
 {
     static const char *const text[] = {"(a - b) * c", "(a - b) * c * d", "(a - b) * c * d + e"};
 
     (void)attr;
-    *x = (charl_expr){.text = text[n_in - 3]};
+    *x = (charl__expr){.text = text[n_in - 3]};
 }
 
 static charl_var *row_of(charl_graph *g, charl_var *sums, int64_t row, const charl_var *like)
@@ -131,9 +131,9 @@ static charl_var *row_of(charl_graph *g, charl_var *sums, int64_t row, const cha
     return charl_reshape(g, charl_slice(g, sums, 0, row, 1), charl_var_get_type(like).shape);
 }
 
-static void backward_apply(const charl_backward *b)
+static void backward_apply(const charl__backward *b)
 {
-    const charl_norm *t = b->attr;
+    const charl__norm *t = b->attr;
     charl_var *out[CHARL_OP_MAX_OUT], *sums = NULL;
     const bool affine = (b->n_in > 3 && b->needed[3]) || (b->n_in > 4 && b->needed[4]);
 
@@ -160,9 +160,9 @@ static void backward_apply(const charl_backward *b)
     }
 }
 
-static void reference_apply(const charl_reference *r)
+static void reference_apply(const charl__reference *r)
 {
-    const charl_norm_shape s = charl__norm_shape(&r->in_type[0].shape);
+    const charl__norm_shape s = charl__norm_shape_get(&r->in_type[0].shape);
 
     for (int64_t i = 0; i < s.rows * s.channels * s.inner; i++) {
         const int64_t c = i / s.inner % s.channels;
@@ -174,7 +174,7 @@ static void reference_apply(const charl_reference *r)
 
 /* The gradient is the total one, with mean and invstd as functions of x, so the operator's alone
  * cannot be compared with it: tests/autograd/test_batch_norm.c does. */
-static const charl_op_sample samples_apply[] = {
+static const charl__op_sample samples_apply[] = {
     {.in = {CHARL_B(F32, 16, 5, 3, 7), CHARL_R(F32, 5, 1, 1), CHARL_R(F32, 5, 1, 1), CHARL_R(F32, 5, 1, 1),
             CHARL_R(F32, 5, 1, 1)},
      .attr = &ten,
@@ -198,7 +198,7 @@ static const charl_op_sample samples_apply[] = {
      .skip_gradient = true},
 };
 
-static void onnx_apply(const charl_onnx_node *n)
+static void onnx_apply(const charl__onnx_node *n)
 {
     static const char *const type[] = {"", "Sub", "Mul", "Mul", "Add"};
     const char *v = n->in[0];
@@ -208,12 +208,12 @@ static void onnx_apply(const charl_onnx_node *n)
     }
 }
 
-const charl_op charl_op_batch_norm_apply = {
+const charl__op charl_op_batch_norm_apply = {
     .name = "batch_norm_apply",
     .formula = "out = (x - mean) * invstd * weight + bias",
     .n_in = 5,
     .n_optional = 2,
-    .attr_size = sizeof(charl_norm),
+    .attr_size = sizeof(charl__norm),
     .in_place = true,
     .half = CHARL_HALF(0),
     .layout = CHARL_LAYOUT_ALIKE,
@@ -226,11 +226,11 @@ const charl_op charl_op_batch_norm_apply = {
 };
 
 /* Mean and inverse standard deviation of x, [C, 1, ...], and the update of the running ones. */
-static void statistics(charl_graph *g, charl_var *x, const charl_batch_norm_args *a, charl_norm *t,
+static void statistics(charl_graph *g, charl_var *x, const charl_batch_norm_args *a, charl__norm *t,
                        const charl_shape *per_channel, charl_var **stats)
 {
     charl_var *out[CHARL_OP_MAX_OUT], *squares;
-    const charl_norm_update u = {t->count, a->momentum};
+    const charl__norm_update u = {t->count, a->momentum};
 
     stats[0] = charl_batch_sum(g, charl_sum_to(g, x, 1));
     stats[0] = charl_scale(g, stats[0], (float)(1.0 / t->count), 0.0F);
@@ -245,7 +245,7 @@ static void statistics(charl_graph *g, charl_var *x, const charl_batch_norm_args
 
 charl_var *charl_batch_norm(charl_graph *g, charl_var *x, const charl_batch_norm_args *a)
 {
-    charl_norm t = {.count = 1, .eps = a->eps, .training = charl_graph_is_training(g)};
+    charl__norm t = {.count = 1, .eps = a->eps, .training = charl_graph_is_training(g)};
     charl_var *out[CHARL_OP_MAX_OUT], *stats[2], *weight = NULL, *bias = NULL;
     const charl_slices *slices = charl__graph_slices(g);
     charl_shape per_channel = {0};

@@ -5,9 +5,9 @@
 
 #include "autograd/launch/map.h"
 
-charl_norm_shape charl__norm_shape(const charl_shape *x)
+charl__norm_shape charl__norm_shape_get(const charl_shape *x)
 {
-    charl_norm_shape s = {x->dim[0], x->dim[1], 1};
+    charl__norm_shape s = {x->dim[0], x->dim[1], 1};
 
     for (int i = 2; i < x->ndim; i++) {
         s.inner *= x->dim[i];
@@ -15,7 +15,7 @@ charl_norm_shape charl__norm_shape(const charl_shape *x)
     return s;
 }
 
-charl_status charl__norm_check(const charl_infer *inf, int x, int first, int last)
+charl_status charl__norm_check(const charl__infer *inf, int x, int first, int last)
 {
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
@@ -34,11 +34,11 @@ charl_status charl__norm_check(const charl_infer *inf, int x, int first, int las
     return CHARL_OK;
 }
 
-charl_status charl__norm_plan(const charl_enqueue *e, int64_t units, charl_norm_shape s, const char *extra,
-                              charl_rows *plan)
+charl_status charl__norm_plan(const charl__enqueue *e, int64_t units, charl__norm_shape s, const char *extra,
+                              charl__row_plan *plan)
 {
     const int vec = charl__is_ungrouped(e->dev) ? 16 : 1;
-    charl_launch l = {0};
+    charl__launch l = {0};
 
     if (s.inner != 1) {
         CHARL_TRY(charl__rows_plan(e->dev, units * s.channels, s.inner, extra, plan));

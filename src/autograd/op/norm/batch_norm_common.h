@@ -4,32 +4,32 @@
 #include "autograd/launch/rows.h"
 
 /** Attribute of those that divide by a count. */
-typedef struct charl_norm {
+typedef struct charl__norm {
     double count; /* elements of a channel in the global batch */
     float eps;
     bool training; /* the statistics are those of x */
-} charl_norm;
+} charl__norm;
 
-typedef struct charl_norm_shape {
+typedef struct charl__norm_shape {
     int64_t rows, channels, inner;
-} charl_norm_shape;
+} charl__norm_shape;
 
 /** Attribute of batch_norm_update. */
-typedef struct charl_norm_update {
+typedef struct charl__norm_update {
     double count;
     float momentum;
-} charl_norm_update;
+} charl__norm_update;
 
 /** Rows, channels and the rest of x [B, C, ...]. */
-charl_norm_shape charl__norm_shape(const charl_shape *x);
+charl__norm_shape charl__norm_shape_get(const charl_shape *x);
 
 /** Check that all operands are floats, that operand x is [B, C, ...] and that operands [first,
- * last) have one element per channel of it. Errors: ERR_DTYPE, ERR_SHAPE. */
-charl_status charl__norm_check(const charl_infer *inf, int x, int first, int last) CHARL_MUST_CHECK;
+ *  last) have one element per channel of it. Errors: ERR_DTYPE, ERR_SHAPE. */
+charl_status charl__norm_check(const charl__infer *inf, int x, int first, int last) CHARL_MUST_CHECK;
 
 /** Geometry of a kernel of batch_norm.cl over `units` times the channels, each of s.inner elements;
- * where that is 1, over vectors of channels. */
-charl_status charl__norm_plan(const charl_enqueue *e, int64_t units, charl_norm_shape s, const char *extra,
-                              charl_rows *plan) CHARL_MUST_CHECK;
+ *  where that is 1, over vectors of channels. */
+charl_status charl__norm_plan(const charl__enqueue *e, int64_t units, charl__norm_shape s, const char *extra,
+                              charl__row_plan *plan) CHARL_MUST_CHECK;
 
 #endif

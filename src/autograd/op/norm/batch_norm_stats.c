@@ -9,7 +9,7 @@
 #include "charl/ops.h"
 
 /* out[0] = a sum over x of `quantities` numbers per channel. */
-static void set_sums(charl_infer *inf, const charl_type *x, int quantities)
+static void set_sums(charl__infer *inf, const charl_type *x, int quantities)
 {
     inf->out[0] =
         (charl_type){CHARL_F32, {1, {x->shape.dim[1]}}, x->batch == CHARL_BATCHED ? CHARL_PARTIAL : CHARL_REPLICATED};
@@ -25,34 +25,34 @@ static void set_sums(charl_infer *inf, const charl_type *x, int quantities)
 
 /* Sums of one slice after another, folded into output 0. invstd: NULL for the sum of squares. g:
  * NULL there, and where it is formed on the way. */
-static charl_status enqueue_channel_sums(const charl_enqueue *e, const charl_tensor *x, const charl_tensor *g,
+static charl_status enqueue_channel_sums(const charl__enqueue *e, const charl_tensor *x, const charl_tensor *g,
                                          const charl_tensor *mean, const charl_tensor *invstd)
 {
-    const charl_norm_shape s = charl__norm_shape(&x->shape);
+    const charl__norm_shape s = charl__norm_shape_get(&x->shape);
     const bool partial = charl__is_partial(e, 0);
     const int64_t slices = partial ? e->slices->count : 1;
     charl_tensor *part = partial ? charl__fold_target(e, 0) : e->out[0];
-    charl_rows plan;
+    charl__row_plan plan;
 
     if (x->channels_last) {
-        CHARL_TRY(charl__channels_sums(e, &(charl_channels){.x = x, .g = g, .mean = mean, .invstd = invstd}));
+        CHARL_TRY(charl__channels_sums(e, &(charl__channels){.x = x, .g = g, .mean = mean, .invstd = invstd}));
         return CHARL_OK;
     }
     CHARL_TRY(charl__norm_plan(e, slices, s, g ? "#define WHAT 1\n" : "", &plan));
     charl__rows_store(&plan, x->dtype);
     if (s.channels > 0) {
-        CHARL_TRY(
-            charl__launch(e->dev, &(charl_launch){
-                                      .file = "norm/batch_norm",
-                                      .entry = "charl_sums",
-                                      .defines = plan.defines,
-                                      .global = {plan.global},
-                                      .local = {plan.local},
-                                      .args = {charl__in(x), charl__in(g), charl__in(mean), charl__in(invstd),
-                                               charl__out(part), charl__i64(slices), charl__i64(s.rows / slices),
-                                               charl__i64(s.channels), charl__i64(s.inner), charl__i64(plan.per_item)},
-                                      .label = e->label,
-                                  }));
+        CHARL_TRY(charl__launch_enqueue(
+            e->dev, &(charl__launch){
+                        .file = "norm/batch_norm",
+                        .entry = "charl_sums",
+                        .defines = plan.defines,
+                        .global = {plan.global},
+                        .local = {plan.local},
+                        .args = {charl__in(x), charl__in(g), charl__in(mean), charl__in(invstd), charl__out(part),
+                                 charl__i64(slices), charl__i64(s.rows / slices), charl__i64(s.channels),
+                                 charl__i64(s.inner), charl__i64(plan.per_item)},
+                        .label = e->label,
+                    }));
     }
     if (partial) {
         CHARL_TRY(charl__fold(e, part, charl__tensor_count(e->out[0]), 0));
@@ -61,21 +61,21 @@ static charl_status enqueue_channel_sums(const charl_enqueue *e, const charl_ten
 }
 
 /* batch_norm_squares(x, mean) */
-static charl_status infer_squares(charl_infer *inf)
+static charl_status infer_squares(charl__infer *inf)
 {
     CHARL_TRY(charl__norm_check(inf, 0, 1, 2));
     set_sums(inf, &inf->in[0], 1);
     return CHARL_OK;
 }
 
-static charl_status enqueue_squares(const charl_enqueue *e)
+static charl_status enqueue_squares(const charl__enqueue *e)
 {
     return enqueue_channel_sums(e, e->in[0], NULL, e->in[1], NULL);
 }
 
-static void reference_squares(const charl_reference *r)
+static void reference_squares(const charl__reference *r)
 {
-    const charl_norm_shape s = charl__norm_shape(&r->in_type[0].shape);
+    const charl__norm_shape s = charl__norm_shape_get(&r->in_type[0].shape);
 
     for (int64_t c = 0; c < s.channels; c++) {
         r->out[0][c] = 0;
@@ -87,7 +87,7 @@ static void reference_squares(const charl_reference *r)
     }
 }
 
-static const charl_op_sample samples_squares[] = {
+static const charl__op_sample samples_squares[] = {
     {.in = {CHARL_B(F32, 16, 5, 3, 7), CHARL_R(F32, 5)}, .lo = -1, .hi = 1, .terms = 336},
     {.in = {CHARL_B(F32, 24, 37), CHARL_R(F32, 37)}, .lo = -1, .hi = 1, .terms = 24},
     {.in = {CHARL_B(F32, 8, 2, 18, 17), CHARL_R(F32, 2, 1, 1)}, .lo = -1, .hi = 1, .terms = 2448},
@@ -95,7 +95,7 @@ static const charl_op_sample samples_squares[] = {
     {.in = {CHARL_R(F32, 1, 1), CHARL_R(F32, 1)}, .lo = -1, .hi = 1},
 };
 
-const charl_op charl_op_batch_norm_squares = {
+const charl__op charl_op_batch_norm_squares = {
     .name = "batch_norm_squares",
     .formula = "out[c] = sum of (x[:,c] - mean[c])^2",
     .n_in = 2,
@@ -109,7 +109,7 @@ const charl_op charl_op_batch_norm_squares = {
 
 /* batch_norm_sums(gout, x, mean, invstd): gradients of bias and weight, from which that of x
  * follows. */
-static charl_status infer_sums(charl_infer *inf)
+static charl_status infer_sums(charl__infer *inf)
 {
     CHARL_TRY(charl__norm_check(inf, 1, 2, 4));
     CHARL_REQUIRE(charl_shape_equal(&inf->in[0].shape, &inf->in[1].shape) && inf->in[0].batch == inf->in[1].batch,
@@ -118,14 +118,14 @@ static charl_status infer_sums(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue_sums(const charl_enqueue *e)
+static charl_status enqueue_sums(const charl__enqueue *e)
 {
     return enqueue_channel_sums(e, e->in[1], e->in[0], e->in[2], e->in[3]);
 }
 
-static void reference_sums(const charl_reference *r)
+static void reference_sums(const charl__reference *r)
 {
-    const charl_norm_shape s = charl__norm_shape(&r->in_type[1].shape);
+    const charl__norm_shape s = charl__norm_shape_get(&r->in_type[1].shape);
 
     for (int64_t c = 0; c < s.channels; c++) {
         double *g = &r->out[0][c], *gx = &r->out[0][s.channels + c];
@@ -140,7 +140,7 @@ static void reference_sums(const charl_reference *r)
     }
 }
 
-static const charl_op_sample samples_sums[] = {
+static const charl__op_sample samples_sums[] = {
     {.in = {CHARL_B(F32, 16, 5, 3, 7), CHARL_B(F32, 16, 5, 3, 7), CHARL_R(F32, 5), CHARL_R(F32, 5)},
      .lo = -1,
      .hi = 1,
@@ -156,7 +156,7 @@ static const charl_op_sample samples_sums[] = {
     {.in = {CHARL_R(F32, 1, 1), CHARL_R(F32, 1, 1), CHARL_R(F32, 1), CHARL_R(F32, 1)}, .lo = -1, .hi = 1},
 };
 
-const charl_op charl_op_batch_norm_sums = {
+const charl__op charl_op_batch_norm_sums = {
     .name = "batch_norm_sums",
     .formula = "out[0][c] = sum of gout[:,c], out[1][c] = sum of gout[:,c] * (x[:,c] - mean[c]) * "
                "invstd[c]",
@@ -171,48 +171,48 @@ const charl_op charl_op_batch_norm_sums = {
 };
 
 /* batch_norm_invstd(squares) */
-static charl_status enqueue_invstd(const charl_enqueue *e)
+static charl_status enqueue_invstd(const charl__enqueue *e)
 {
-    const charl_norm *t = e->attr;
+    const charl__norm *t = e->attr;
 
-    return charl__map_run(e, &(charl_map){.expr = "1.0f / sqrt(a * p + q)",
-                                          .in = e->in,
-                                          .n_in = 1,
-                                          .out = e->out[0],
-                                          .p = (float)(1.0 / t->count),
-                                          .q = t->eps});
+    return charl__map_run(e, &(charl__map){.expr = "1.0f / sqrt(a * p + q)",
+                                           .in = e->in,
+                                           .n_in = 1,
+                                           .out = e->out[0],
+                                           .p = (float)(1.0 / t->count),
+                                           .q = t->eps});
 }
 
-static void reference_invstd(const charl_reference *r)
+static void reference_invstd(const charl__reference *r)
 {
-    const charl_norm *t = r->attr;
+    const charl__norm *t = r->attr;
 
     for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
         r->out[0][i] = 1 / sqrt(r->in[0][i] / t->count + (double)t->eps);
     }
 }
 
-static const charl_norm ten = {10, 1e-5F, true};
+static const charl__norm ten = {10, 1e-5F, true};
 
-static const charl_op_sample samples_invstd[] = {
+static const charl__op_sample samples_invstd[] = {
     {.in = {CHARL_R(F32, 7)}, .attr = &ten, .lo = 0.1, .hi = 50, .ulp = 8},
     {.in = {CHARL_B(F32, 16)}, .attr = &ten, .lo = 0.1, .hi = 50, .ulp = 8},
 };
 
-static void onnx_invstd(const charl_onnx_node *n)
+static void onnx_invstd(const charl__onnx_node *n)
 {
-    const charl_norm *t = n->attr;
+    const charl__norm *t = n->attr;
     const char *var = charl__onnx_op(n, "Mul", n->in[0], charl__onnx_float(n, 1.0 / t->count), NULL);
     const char *sum = charl__onnx_op(n, "Add", var, charl__onnx_float(n, (double)t->eps), NULL);
 
     charl__onnx_op(n, "Reciprocal", charl__onnx_op(n, "Sqrt", sum, NULL, NULL), NULL, n->out);
 }
 
-const charl_op charl_op_batch_norm_invstd = {
+const charl__op charl_op_batch_norm_invstd = {
     .name = "batch_norm_invstd",
     .formula = "out = 1 / sqrt(squares / count + eps)",
     .n_in = 1,
-    .attr_size = sizeof(charl_norm),
+    .attr_size = sizeof(charl__norm),
     .infer = charl__infer_same,
     .enqueue = enqueue_invstd,
     .reference = reference_invstd,
@@ -221,12 +221,12 @@ const charl_op charl_op_batch_norm_invstd = {
 };
 
 /* batch_norm_update(running mean, running var, mean, squares) */
-static double unbiased(const charl_norm_update *t)
+static double unbiased(const charl__norm_update *t)
 {
     return t->count > 1 ? 1 / (t->count - 1) : 0;
 }
 
-static charl_status infer_update(charl_infer *inf)
+static charl_status infer_update(charl__infer *inf)
 {
     for (int i = 0; i < 4; i++) {
         CHARL_REQUIRE(inf->in[i].dtype == CHARL_F32 && charl_shape_equal(&inf->in[i].shape, &inf->in[0].shape) &&
@@ -238,11 +238,11 @@ static charl_status infer_update(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue_update(const charl_enqueue *e)
+static charl_status enqueue_update(const charl__enqueue *e)
 {
-    const charl_norm_update *t = e->attr;
+    const charl__norm_update *t = e->attr;
     const int64_t n = charl__tensor_count(e->in[0]);
-    charl_launch l = {
+    charl__launch l = {
         .file = "norm/batch_norm",
         .entry = "charl_update",
         .args = {charl__inout(e->in[0]), charl__inout(e->in[1]), charl__in(e->in[2]), charl__in(e->in[3]),
@@ -252,12 +252,12 @@ static charl_status enqueue_update(const charl_enqueue *e)
     };
 
     charl__span_launch(e->dev, n, 1, &l);
-    return charl__launch(e->dev, &l);
+    return charl__launch_enqueue(e->dev, &l);
 }
 
-static void reference_update(const charl_reference *r)
+static void reference_update(const charl__reference *r)
 {
-    const charl_norm_update *t = r->attr;
+    const charl__norm_update *t = r->attr;
     const double m = r->step->commit ? (double)t->momentum : 0;
 
     for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
@@ -266,20 +266,20 @@ static void reference_update(const charl_reference *r)
     }
 }
 
-static const charl_norm_update slow = {10, 0.1F}, at_once = {1, 1.0F};
+static const charl__norm_update slow = {10, 0.1F}, at_once = {1, 1.0F};
 
-static const charl_op_sample samples_update[] = {
+static const charl__op_sample samples_update[] = {
     {.in = {CHARL_R(F32, 7), CHARL_R(F32, 7), CHARL_R(F32, 7), CHARL_R(F32, 7)}, .attr = &slow, .lo = 0.5, .hi = 2},
     {.in = {CHARL_B(F32, 80), CHARL_B(F32, 80), CHARL_B(F32, 80), CHARL_B(F32, 80)}, .attr = &slow, .lo = 0.5, .hi = 2},
     {.in = {CHARL_R(F32, 2), CHARL_R(F32, 2), CHARL_R(F32, 2), CHARL_R(F32, 2)}, .attr = &at_once, .lo = 0.5, .hi = 2},
 };
 
-const charl_op charl_op_batch_norm_update = {
+const charl__op charl_op_batch_norm_update = {
     .name = "batch_norm_update",
     .formula = "running = (1 - momentum) running + momentum * (mean, squares / (count - 1)); out = "
                "running afterwards",
     .n_in = 4,
-    .attr_size = sizeof(charl_norm_update),
+    .attr_size = sizeof(charl__norm_update),
     .effect = true,
     .infer = infer_update,
     .enqueue = enqueue_update,

@@ -46,7 +46,8 @@ int64_t charl__channels_workspace(const charl_shape *x, int n_slices, int quanti
 
 /* With the parameters that form g, where it is formed, in front: of x, the statistics and, in the
  * gradient, the weight, as the kernels call them. */
-static charl_status launch(const charl_enqueue *e, charl_launch *l, charl__text *defines, const charl_arg *args, int n)
+static charl_status launch(const charl__enqueue *e, charl__launch *l, charl__text *defines, const charl__arg *args,
+                           int n)
 {
     static const char *const known[CHARL_OP_MAX_IN] = {NULL, "(X)", "m", "v", NULL, "weight"};
 
@@ -56,7 +57,7 @@ static charl_status launch(const charl_enqueue *e, charl_launch *l, charl__text 
         charl__launch_add(l, args[i]);
     }
     l->defines = charl__text_string(defines);
-    CHARL_TRY(charl__launch(e->dev, l));
+    CHARL_TRY(charl__launch_enqueue(e->dev, l));
     return CHARL_OK;
 }
 
@@ -70,10 +71,10 @@ typedef struct block_sums {
     bool partial;
     int64_t slices, n; /* n: sums of a block */
     cut cut;
-    charl_arg parts;
+    charl__arg parts;
 } block_sums;
 
-static block_sums begin_sums(const charl_enqueue *e, const charl_shape *x)
+static block_sums begin_sums(const charl__enqueue *e, const charl_shape *x)
 {
     const bool partial = charl__is_partial(e, 0);
     const int64_t slices = partial ? e->slices->count : 1, n = charl__tensor_count(e->out[0]);
@@ -83,7 +84,7 @@ static block_sums begin_sums(const charl_enqueue *e, const charl_shape *x)
 }
 
 /* They are added up to output 0. */
-static charl_status end_sums(const charl_enqueue *e, const block_sums *s)
+static charl_status end_sums(const charl__enqueue *e, const block_sums *s)
 {
     charl_reduce r = {.a = s->parts,
                       .n_in = 1,
@@ -99,7 +100,7 @@ static charl_status end_sums(const charl_enqueue *e, const block_sums *s)
 }
 
 /* WHAT of the kernel. */
-static int what_is_summed(const charl_channels *c)
+static int what_is_summed(const charl__channels *c)
 {
     if (c->invstd) {
         return 1;
@@ -107,30 +108,30 @@ static int what_is_summed(const charl_channels *c)
     return c->mean ? 0 : c->moments ? 3 : 2;
 }
 
-charl_status charl__channels_sums(const charl_enqueue *e, const charl_channels *c)
+charl_status charl__channels_sums(const charl__enqueue *e, const charl__channels *c)
 {
     charl_status st = CHARL_OK;
     const block_sums s = begin_sums(e, &c->x->shape);
     const cut k = s.cut;
-    const charl_arg args[] = {charl__in(c->x),
-                              charl__in(c->g),
-                              charl__in(c->mean),
-                              charl__in(c->invstd),
-                              s.parts,
-                              charl__i64(k.rows),
-                              charl__i64(c->x->shape.dim[1]),
-                              charl__i64(k.blocks),
-                              charl__i64(k.block),
-                              charl__i32(k.width),
-                              charl__i32(k.lines),
-                              charl__out(c->moments)};
+    const charl__arg args[] = {charl__in(c->x),
+                               charl__in(c->g),
+                               charl__in(c->mean),
+                               charl__in(c->invstd),
+                               s.parts,
+                               charl__i64(k.rows),
+                               charl__i64(c->x->shape.dim[1]),
+                               charl__i64(k.blocks),
+                               charl__i64(k.block),
+                               charl__i32(k.width),
+                               charl__i32(k.lines),
+                               charl__out(c->moments)};
     const int n_args = (int)(sizeof args / sizeof args[0]) - (c->moments == NULL);
     charl__text defines = {0};
-    charl_launch l = {.file = "norm/channels",
-                      .entry = "charl_channel_sums",
-                      .global = {(size_t)(s.slices * k.blocks * k.across * GROUP)},
-                      .local = {GROUP},
-                      .label = e->label};
+    charl__launch l = {.file = "norm/channels",
+                       .entry = "charl_channel_sums",
+                       .global = {(size_t)(s.slices * k.blocks * k.across * GROUP)},
+                       .local = {GROUP},
+                       .label = e->label};
 
     CHARL_TRY_CLEANUP(
         charl__text_printf(&defines, "%s#define WHAT %d\n", charl__act_define(c->x->dtype), what_is_summed(c)));
@@ -141,42 +142,42 @@ cleanup:
     return st;
 }
 
-charl_status charl__channels_squares(const charl_enqueue *e, const charl_shape *x, const charl_tensor *moments,
+charl_status charl__channels_squares(const charl__enqueue *e, const charl_shape *x, const charl_tensor *moments,
                                      const charl_tensor *mean)
 {
     const block_sums s = begin_sums(e, x);
     const int64_t units = s.slices * s.cut.blocks;
-    charl_launch l = {.file = "norm/channels",
-                      .entry = "charl_channel_squares",
-                      .args = {charl__in(moments), charl__in(mean), s.parts, charl__i64(units), charl__i64(s.cut.rows),
-                               charl__i64(s.n), charl__i64(s.cut.blocks), charl__i64(s.cut.block)},
-                      .label = e->label};
+    charl__launch l = {.file = "norm/channels",
+                       .entry = "charl_channel_squares",
+                       .args = {charl__in(moments), charl__in(mean), s.parts, charl__i64(units), charl__i64(s.cut.rows),
+                                charl__i64(s.n), charl__i64(s.cut.blocks), charl__i64(s.cut.block)},
+                       .label = e->label};
 
     charl__span_launch(e->dev, units * s.n / LANES, 1, &l);
-    CHARL_TRY(charl__launch(e->dev, &l));
+    CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     CHARL_TRY(end_sums(e, &s));
     return CHARL_OK;
 }
 
-charl_status charl__channels_gradient(const charl_enqueue *e, double count)
+charl_status charl__channels_gradient(const charl__enqueue *e, double count)
 {
     charl_status st = CHARL_OK;
     const charl_shape *x = &e->in[1]->shape;
     const int64_t rows = x->dim[0] * x->dim[2] * x->dim[3], channels = x->dim[1];
     const bool weight = e->n_in > 5;
-    const charl_arg args[] = {charl__in(e->in[1]),
-                              charl__in(e->in[0]),
-                              charl__in(e->in[2]),
-                              charl__in(e->in[3]),
-                              charl__in(weight ? e->in[5] : NULL),
-                              charl__in(e->in[4]),
-                              charl__out(e->out[0]),
-                              charl__i64(rows),
-                              charl__i64(channels),
-                              charl__i64(GRADIENT_ROWS),
-                              charl__f32((float)(1.0 / count))};
+    const charl__arg args[] = {charl__in(e->in[1]),
+                               charl__in(e->in[0]),
+                               charl__in(e->in[2]),
+                               charl__in(e->in[3]),
+                               charl__in(weight ? e->in[5] : NULL),
+                               charl__in(e->in[4]),
+                               charl__out(e->out[0]),
+                               charl__i64(rows),
+                               charl__i64(channels),
+                               charl__i64(GRADIENT_ROWS),
+                               charl__f32((float)(1.0 / count))};
     charl__text defines = {0};
-    charl_launch l = {.file = "norm/channels", .entry = "charl_channel_gradient", .label = e->label};
+    charl__launch l = {.file = "norm/channels", .entry = "charl_channel_gradient", .label = e->label};
 
     CHARL_TRY_CLEANUP(
         charl__text_printf(&defines, "%s#define WEIGHT %d\n", charl__act_define(e->in[1]->dtype), weight));

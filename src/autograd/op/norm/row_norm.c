@@ -31,7 +31,7 @@ int64_t charl__row_norm_count(const charl_shape *s)
     return n > 0 ? charl_shape_count(s) / n : 0;
 }
 
-charl_status charl__row_norm_check(const charl_infer *inf, int x, int first, int last)
+charl_status charl__row_norm_check(const charl__infer *inf, int x, int first, int last)
 {
     const charl_type *t = &inf->in[x];
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
@@ -59,7 +59,7 @@ charl_status charl__row_norm_check(const charl_infer *inf, int x, int first, int
 
 int charl__row_norm_width(const charl_device *dev, int64_t n, charl_dtype dtype)
 {
-    const bool two = charl__device_facts(dev)->ptx && charl_dtype_size(dtype) == 2 && n <= SHORT;
+    const bool two = charl__device_facts_get(dev)->ptx && charl_dtype_size(dtype) == 2 && n <= SHORT;
 
     return charl__rows_width(two && n > HALF_WIDTH ? HALF_WIDTH : n);
 }
@@ -71,7 +71,8 @@ int charl__row_norm_register_blocks(const charl_device *dev, int64_t n, charl_dt
     return charl__rows_have_one_item(dev) || blocks > MAX_IN_REGISTERS ? 0 : (int)blocks;
 }
 
-charl_status charl__row_norm_plan(const charl_enqueue *e, const charl_tensor *x, const char *defines, charl_rows *out)
+charl_status charl__row_norm_plan(const charl__enqueue *e, const charl_tensor *x, const char *defines,
+                                  charl__row_plan *out)
 {
     const int64_t n = charl__row_norm_length(&x->shape), rows = charl__row_norm_count(&x->shape);
     const int width = charl__row_norm_width(e->dev, n, x->dtype);
@@ -84,10 +85,10 @@ charl_status charl__row_norm_plan(const charl_enqueue *e, const charl_tensor *x,
     return CHARL_OK;
 }
 
-charl_status charl__row_norm_launch(const charl_enqueue *e, const char *entry, const charl_tensor *x,
-                                    const char *defines, charl_launch *l)
+charl_status charl__row_norm_launch(const charl__enqueue *e, const char *entry, const charl_tensor *x,
+                                    const char *defines, charl__launch *l)
 {
-    charl_rows plan;
+    charl__row_plan plan;
 
     CHARL_TRY(charl__row_norm_plan(e, x, defines, &plan));
     l->entry = entry;
@@ -99,11 +100,11 @@ charl_status charl__row_norm_launch(const charl_enqueue *e, const char *entry, c
     charl__launch_add(l, charl__f32(*(const float *)e->attr));
     l->global[0] = plan.global;
     l->local[0] = plan.local;
-    CHARL_TRY(charl__launch(e->dev, l));
+    CHARL_TRY(charl__launch_enqueue(e->dev, l));
     return CHARL_OK;
 }
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     CHARL_TRY(charl__row_norm_check(inf, 0, 1, inf->n_in));
     inf->out[0] = inf->in[0];
@@ -111,18 +112,18 @@ static charl_status infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
-    charl_launch l = {.file = "norm/row_norm",
-                      .args = {charl__in(e->in[0]), charl__in(e->n_in > 1 ? e->in[1] : NULL),
-                               charl__in(e->n_in > 2 ? e->in[2] : NULL), charl__out(e->out[0])}};
+    charl__launch l = {.file = "norm/row_norm",
+                       .args = {charl__in(e->in[0]), charl__in(e->n_in > 1 ? e->in[1] : NULL),
+                                charl__in(e->n_in > 2 ? e->in[2] : NULL), charl__out(e->out[0])}};
     char defines[32];
 
     snprintf(defines, sizeof defines, "#define AFFINE %d\n", e->n_in - 1);
     return charl__row_norm_launch(e, "charl_normalize", e->in[0], defines, &l);
 }
 
-static charl_status infer_add(charl_infer *inf)
+static charl_status infer_add(charl__infer *inf)
 {
     CHARL_TRY(charl__row_norm_check(inf, 0, 2, inf->n_in));
     inf->n_out = 2;
@@ -131,18 +132,19 @@ static charl_status infer_add(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue_add(const charl_enqueue *e)
+static charl_status enqueue_add(const charl__enqueue *e)
 {
-    charl_launch l = {.file = "norm/row_norm",
-                      .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->in[2]),
-                               charl__in(e->n_in > 3 ? e->in[3] : NULL), charl__out(e->out[0]), charl__out(e->out[1])}};
+    charl__launch l = {.file = "norm/row_norm",
+                       .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->in[2]),
+                                charl__in(e->n_in > 3 ? e->in[3] : NULL), charl__out(e->out[0]),
+                                charl__out(e->out[1])}};
     char defines[64];
 
     snprintf(defines, sizeof defines, "#define ADD 1\n#define AFFINE %d\n", e->n_in - 2);
     return charl__row_norm_launch(e, "charl_normalize", e->in[0], defines, &l);
 }
 
-void charl__row_norm_statistics(const charl_reference *r, const double *x, int64_t n, double *mean, double *invstd)
+void charl__row_norm_statistics(const charl__reference *r, const double *x, int64_t n, double *mean, double *invstd)
 {
     double sum = 0, squares = 0;
 
@@ -157,7 +159,7 @@ void charl__row_norm_statistics(const charl_reference *r, const double *x, int64
 }
 
 /* Operands `affine` and after are weight and bias. */
-static void normalize(const charl_reference *r, const double *x, int affine, double *out)
+static void normalize(const charl__reference *r, const double *x, int affine, double *out)
 {
     const int64_t n = charl__row_norm_length(&r->in_type[0].shape), rows = charl__row_norm_count(&r->in_type[0].shape);
 
@@ -172,12 +174,12 @@ static void normalize(const charl_reference *r, const double *x, int affine, dou
     }
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     normalize(r, r->in[0], 1, r->out[0]);
 }
 
-static void reference_add(const charl_reference *r)
+static void reference_add(const charl__reference *r)
 {
     for (int64_t i = 0; i < charl_shape_count(&r->in_type[0].shape); i++) {
         r->out[0][i] = r->in[0][i] + r->in[1][i];
@@ -188,7 +190,7 @@ static void reference_add(const charl_reference *r)
 static const float usual = 1e-5F, large = 0.1F;
 
 /* Of operands x, weight and bias; an operator without the last takes those before it. */
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 5), CHARL_R(F32, 5), CHARL_R(F32, 5)}, .attr = &large, .lo = -1, .hi = 1, .terms = 16},
     {.in = {CHARL_B(F32, 8, 3, 37), CHARL_R(F32, 37)}, .n_in = 2, .attr = &usual, .lo = -1, .hi = 1, .terms = 37},
     {.in = {CHARL_R(F32, 5, 300)}, .n_in = 1, .attr = &usual, .lo = -1, .hi = 1, .terms = 300},
@@ -196,7 +198,7 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_R(F32, 768), CHARL_R(F32, 768), CHARL_R(F32, 768)}, .attr = &usual, .lo = -1, .hi = 1, .terms = 768},
 };
 
-static const charl_op_sample samples_add[] = {
+static const charl__op_sample samples_add[] = {
     {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 5), CHARL_R(F32, 5), CHARL_R(F32, 5)},
      .attr = &large,
      .lo = -1,
@@ -229,7 +231,7 @@ static const charl_op_sample samples_add[] = {
     .infer = infer_add, .enqueue = enqueue_add, .backward = charl__row_norm_add_backward, .reference = reference_add,  \
     .onnx = charl__row_norm_add_onnx, CHARL_SAMPLES(samples_add)
 
-const charl_op charl_op_layer_norm = {
+const charl__op charl_op_layer_norm = {
     NORM("layer_norm"),
     .formula = "out = (x - mean) / sqrt(var + eps) * weight + bias, over the last axis",
     .row = &charl__row_norm_layer,
@@ -237,7 +239,7 @@ const charl_op charl_op_layer_norm = {
     .n_optional = 2,
 };
 
-const charl_op charl_op_rms_norm = {
+const charl__op charl_op_rms_norm = {
     NORM("rms_norm"),
     .formula = "out = x / sqrt(mean(x^2) + eps) * weight, over the last axis",
     .row = &charl__row_norm_rms,
@@ -245,7 +247,7 @@ const charl_op charl_op_rms_norm = {
     .n_optional = 1,
 };
 
-const charl_op charl_op_add_layer_norm = {
+const charl__op charl_op_add_layer_norm = {
     ADD_NORM("add_layer_norm"),
     .formula = "out0 = a + b, out1 = layer_norm(out0)",
     .row = &charl__row_norm_layer,
@@ -253,7 +255,7 @@ const charl_op charl_op_add_layer_norm = {
     .n_optional = 1,
 };
 
-const charl_op charl_op_add_rms_norm = {
+const charl__op charl_op_add_rms_norm = {
     ADD_NORM("add_rms_norm"),
     .formula = "out0 = a + b, out1 = rms_norm(out0)",
     .row = &charl__row_norm_rms,

@@ -9,51 +9,51 @@
  *      grads   (gout, x, weight[, extra])    -> results of grad and wgrad with the same bits; in one pass over the rows where a device
  *                                               has work-groups and the length of a row suits them
  *
- * rms_norm does not subtract the mean and has no bias. The gradients recompute a row's mean and deviation: that costs a read of x and saves
- * two outputs that would live until the backward pass.
+ *  rms_norm does not subtract the mean and has no bias. The gradients recompute a row's mean and deviation: that costs a read of x and saves
+ *  two outputs that would live until the backward pass.
  */
 #include "autograd/launch/rows.h"
 
 /** The differences of layer_norm's operators and rms_norm's. The attribute of all is eps, a float. */
 typedef struct charl__row_norm {
     bool centred; /* layer_norm: subtracts the mean and has a bias */
-    const charl_op *grad, *wgrad, *grads;
+    const charl__op *grad, *wgrad, *grads;
 } charl__row_norm;
 
 extern const charl__row_norm charl__row_norm_layer, charl__row_norm_rms;
 
-static inline const charl__row_norm *charl__row_norm_of(const charl_op *op)
+static inline const charl__row_norm *charl__row_norm_of(const charl__op *op)
 {
     return op->row;
 }
 
 /* Of row_norm_grad.c. */
-void charl__row_norm_backward(const charl_backward *b);
-void charl__row_norm_add_backward(const charl_backward *b);
+void charl__row_norm_backward(const charl__backward *b);
+void charl__row_norm_add_backward(const charl__backward *b);
 
 /* Of row_norm.c, for row_norm_grad.c. */
 int64_t charl__row_norm_length(const charl_shape *s);
 int64_t charl__row_norm_count(const charl_shape *s);
 /** Operand x has rows; operands first .. last - 1 are [C], the others as x. Errors: ERR_SHAPE,
- * ERR_DTYPE. */
-charl_status charl__row_norm_check(const charl_infer *inf, int x, int first, int last) CHARL_MUST_CHECK;
+ *  ERR_DTYPE. */
+charl_status charl__row_norm_check(const charl__infer *inf, int x, int first, int last) CHARL_MUST_CHECK;
 /** Accumulators of a row of n elements: those of charl__rows_width, or half as many where half
- * types have an order of their own (docs/adr/0011) and a warp then has two rows. */
+ *  types have an order of their own (docs/adr/0011) and a warp then has two rows. */
 int charl__row_norm_width(const charl_device *dev, int64_t n, charl_dtype dtype);
 /** On a device with groups the work-items of a row of n elements keep it in registers, so many
- * blocks of its width; longer ones they read again. 0: they keep none. */
+ *  blocks of its width; longer ones they read again. 0: they keep none. */
 int charl__row_norm_register_blocks(const charl_device *dev, int64_t n, charl_dtype dtype);
 /** charl__rows_plan for the rows of x, with what all these kernels are specialised by. */
-charl_status charl__row_norm_plan(const charl_enqueue *e, const charl_tensor *x, const char *defines,
-                                  charl_rows *out) CHARL_MUST_CHECK;
+charl_status charl__row_norm_plan(const charl__enqueue *e, const charl_tensor *x, const char *defines,
+                                  charl__row_plan *out) CHARL_MUST_CHECK;
 /** Launch `entry` over the rows of x; l has its operands, and geometry and eps follow. */
-charl_status charl__row_norm_launch(const charl_enqueue *e, const char *entry, const charl_tensor *x,
-                                    const char *defines, charl_launch *l) CHARL_MUST_CHECK;
+charl_status charl__row_norm_launch(const charl__enqueue *e, const char *entry, const charl_tensor *x,
+                                    const char *defines, charl__launch *l) CHARL_MUST_CHECK;
 /** Mean, 0 for rms_norm, and 1 / deviation of a row x of n elements. */
-void charl__row_norm_statistics(const charl_reference *r, const double *x, int64_t n, double *mean, double *invstd);
+void charl__row_norm_statistics(const charl__reference *r, const double *x, int64_t n, double *mean, double *invstd);
 
-struct charl_onnx_node;
-void charl__row_norm_onnx(const struct charl_onnx_node *n);
-void charl__row_norm_add_onnx(const struct charl_onnx_node *n);
+struct charl__onnx_node;
+void charl__row_norm_onnx(const struct charl__onnx_node *n);
+void charl__row_norm_add_onnx(const struct charl__onnx_node *n);
 
 #endif

@@ -21,7 +21,7 @@ typedef struct wanted {
     int first;
 } wanted;
 
-static charl_var *append(const charl_backward *b, const wanted *w)
+static charl_var *append(const charl__backward *b, const wanted *w)
 {
     const charl__row_norm *t = charl__row_norm_of(b->op);
     charl_var *weight = b->n_in > w->first ? b->in[w->first] : NULL;
@@ -43,7 +43,7 @@ static charl_var *append(const charl_backward *b, const wanted *w)
     return out[0];
 }
 
-static bool any_needed(const charl_backward *b, int first, int end)
+static bool any_needed(const charl__backward *b, int first, int end)
 {
     bool any = false;
 
@@ -55,7 +55,7 @@ static bool any_needed(const charl_backward *b, int first, int end)
 
 /* x is usually also the residual stream: its gradient from there is added in the same pass.
  * (Operands that are left out are the last: without a weight there is no other.) */
-void charl__row_norm_backward(const charl_backward *b)
+void charl__row_norm_backward(const charl__backward *b)
 {
     charl_var *extra = b->n_in > 1 ? b->before[0] : NULL;
 
@@ -69,7 +69,7 @@ void charl__row_norm_backward(const charl_backward *b)
 }
 
 /* The sum is used by itself and through the norm; both operands get the same gradient. */
-void charl__row_norm_add_backward(const charl_backward *b)
+void charl__row_norm_add_backward(const charl__backward *b)
 {
     charl_var *through = b->gout[0];
 
@@ -87,7 +87,7 @@ void charl__row_norm_add_backward(const charl_backward *b)
     b->gin[0] = b->gin[1] = through;
 }
 
-static charl_status infer_grad(charl_infer *inf)
+static charl_status infer_grad(charl__infer *inf)
 {
     CHARL_TRY(charl__row_norm_check(inf, 1, 2, 3));
     inf->out[0] = inf->in[1];
@@ -96,10 +96,10 @@ static charl_status infer_grad(charl_infer *inf)
 }
 
 /* Operands of row_norm_grad.cl, and what they say about how it is specialised. */
-static charl_launch grad_launch(const charl_enqueue *e, char *defines, size_t bytes)
+static charl__launch grad_launch(const charl__enqueue *e, char *defines, size_t bytes)
 {
-    charl_launch l = {.file = "norm/row_norm_grad",
-                      .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->n_in > 2 ? e->in[2] : NULL)}};
+    charl__launch l = {.file = "norm/row_norm_grad",
+                       .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->n_in > 2 ? e->in[2] : NULL)}};
 
     snprintf(defines, bytes, "#define EXTRA %d\n#define AFFINE %d\n", e->n_in > 3, e->n_in > 2);
     if (e->n_in > 3) {
@@ -109,16 +109,16 @@ static charl_launch grad_launch(const charl_enqueue *e, char *defines, size_t by
     return l;
 }
 
-static charl_status enqueue_grad(const charl_enqueue *e)
+static charl_status enqueue_grad(const charl__enqueue *e)
 {
     char defines[64];
-    charl_launch l = grad_launch(e, defines, sizeof defines);
+    charl__launch l = grad_launch(e, defines, sizeof defines);
 
     return charl__row_norm_launch(e, "charl_gradient", e->in[1], defines, &l);
 }
 
 /* Outputs that are sums over rows: layer_norm has a bias. */
-static int sums_of(const charl_op *op)
+static int sums_of(const charl__op *op)
 {
     return charl__row_norm_of(op)->centred ? 2 : 1;
 }
@@ -138,7 +138,7 @@ typedef struct sums_plan {
     int64_t of_rows, end;
 } sums_plan;
 
-static sums_plan plan_sums(const charl_shape *x, const charl_op *op, int64_t slices)
+static sums_plan plan_sums(const charl_shape *x, const charl__op *op, int64_t slices)
 {
     const int64_t rows = charl__row_norm_count(x);
     sums_plan p = {.slices = slices, .height = rows / slices, .n = charl__row_norm_length(x), .sums = sums_of(op)};
@@ -151,7 +151,7 @@ static sums_plan plan_sums(const charl_shape *x, const charl_op *op, int64_t sli
 }
 
 /* The types of outputs k and after, which are the sums, and the workspace. */
-static void infer_sums(charl_infer *inf, int k)
+static void infer_sums(charl__infer *inf, int k)
 {
     const charl_type *x = &inf->in[1];
     const bool partial = x->batch == CHARL_BATCHED;
@@ -164,14 +164,14 @@ static void infer_sums(charl_infer *inf, int k)
     inf->workspace = plan_sums(&x->shape, inf->op, partial ? inf->n_slices : 1).end * (int64_t)sizeof(float);
 }
 
-static charl_status infer_wgrad(charl_infer *inf)
+static charl_status infer_wgrad(charl__infer *inf)
 {
     CHARL_TRY(charl__row_norm_check(inf, 1, 2, 2));
     infer_sums(inf, 0);
     return CHARL_OK;
 }
 
-static charl_status infer_grads(charl_infer *inf)
+static charl_status infer_grads(charl__infer *inf)
 {
     CHARL_TRY(infer_grad(inf));
     infer_sums(inf, 1);
@@ -179,13 +179,13 @@ static charl_status infer_grads(charl_infer *inf)
 }
 
 /* How the sums of outputs k and after are formed. */
-static sums_plan plan_outputs(const charl_enqueue *e, int k)
+static sums_plan plan_outputs(const charl__enqueue *e, int k)
 {
     return plan_sums(&e->in[1]->shape, e->op, charl__is_partial(e, k) ? e->slices->count : 1);
 }
 
 /* Outputs k and after from the sums of blocks. */
-static charl_status add_blocks(const charl_enqueue *e, const sums_plan *p, int k)
+static charl_status add_blocks(const charl__enqueue *e, const sums_plan *p, int k)
 {
     const charl_reduce r = {.a = charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0),
                             .a_type = CHARL_F32,
@@ -200,31 +200,31 @@ static charl_status add_blocks(const charl_enqueue *e, const sums_plan *p, int k
 }
 
 /* The sums of every block from operands 0 and 1, with the statistics of rows. */
-static charl_status sum_blocks(const charl_enqueue *e, const sums_plan *p)
+static charl_status sum_blocks(const charl__enqueue *e, const sums_plan *p)
 {
     const charl_tensor *x = e->in[1];
     const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
     char defines[96];
-    charl_launch stats = {.file = "norm/row_norm",
-                          .args = {charl__in(x), charl__scratch_arg(CHARL_ARG_OUT, e->workspace, p->of_rows)}};
-    charl_launch l = {.file = "norm/row_norm_sums",
-                      .entry = "charl_sums",
-                      .defines = defines,
-                      .label = e->label,
-                      .args = {charl__in(e->in[0]), charl__in(x),
-                               charl__scratch_arg(CHARL_ARG_IN, e->workspace, p->of_rows),
-                               charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0), charl__i64(p->slices),
-                               charl__i64(p->height), charl__i64(p->block), charl__i64(p->n)}};
+    charl__launch stats = {.file = "norm/row_norm",
+                           .args = {charl__in(x), charl__scratch_arg(CHARL_ARG_OUT, e->workspace, p->of_rows)}};
+    charl__launch l = {.file = "norm/row_norm_sums",
+                       .entry = "charl_sums",
+                       .defines = defines,
+                       .label = e->label,
+                       .args = {charl__in(e->in[0]), charl__in(x),
+                                charl__scratch_arg(CHARL_ARG_IN, e->workspace, p->of_rows),
+                                charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0), charl__i64(p->slices),
+                                charl__i64(p->height), charl__i64(p->block), charl__i64(p->n)}};
 
     snprintf(defines, sizeof defines, "#define CHARL_VEC %d\n#define CENTRED %d\n%s", vec, p->sums > 1,
              charl__act_define(x->dtype));
     charl__span_launch(e->dev, p->slices * p->blocks * ceil_div(p->n, vec), 1, &l);
     CHARL_TRY(charl__row_norm_launch(e, "charl_stats", x, "", &stats));
-    CHARL_TRY(charl__launch(e->dev, &l));
+    CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }
 
-static charl_status enqueue_wgrad(const charl_enqueue *e)
+static charl_status enqueue_wgrad(const charl__enqueue *e)
 {
     const sums_plan p = plan_outputs(e, 0);
 
@@ -239,7 +239,7 @@ static bool is_aligned(const charl_tensor *t)
 }
 
 /* One pass gives the same bits as several: so it may be taken where rows suit it. */
-static bool takes_one_pass(const charl_enqueue *e)
+static bool takes_one_pass(const charl__enqueue *e)
 {
     const charl_tensor *x = e->in[1];
     const int64_t n = charl__row_norm_length(&x->shape);
@@ -254,13 +254,13 @@ static bool takes_one_pass(const charl_enqueue *e)
            charl_shape_count(&x->shape) > 0 && local <= charl_device_get_info(e->dev)->local_bytes;
 }
 
-static charl_status launch_one_pass(const charl_enqueue *e, const sums_plan *p)
+static charl_status launch_one_pass(const charl__enqueue *e, const sums_plan *p)
 {
     char defines[96];
-    charl_launch l = grad_launch(e, defines, sizeof defines);
+    charl__launch l = grad_launch(e, defines, sizeof defines);
     const int width = charl__row_norm_width(e->dev, p->n, e->in[1]->dtype);
     const int64_t per_group = GROUP / (TEAMS * width / CHARL_GPU_VEC); /* blocks of rows */
-    charl_rows plan;
+    charl__row_plan plan;
 
     snprintf(defines + strlen(defines), sizeof defines - strlen(defines), "#define FULL %d\n#define BLOCK %lld\n",
              p->n % width == 0 ? 2 : 1, (long long)p->block);
@@ -276,11 +276,11 @@ static charl_status launch_one_pass(const charl_enqueue *e, const sums_plan *p)
     charl__launch_add(&l, charl__f32(*(const float *)e->attr));
     l.global[0] = (size_t)(ceil_div(p->slices * p->blocks, per_group) * GROUP);
     l.local[0] = GROUP;
-    CHARL_TRY(charl__launch(e->dev, &l));
+    CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }
 
-static charl_status enqueue_grads(const charl_enqueue *e)
+static charl_status enqueue_grads(const charl__enqueue *e)
 {
     const sums_plan p = plan_outputs(e, 1);
 
@@ -294,7 +294,7 @@ static charl_status enqueue_grads(const charl_enqueue *e)
     return CHARL_OK;
 }
 
-static void reference_grad(const charl_reference *r)
+static void reference_grad(const charl__reference *r)
 {
     const int64_t n = charl__row_norm_length(&r->in_type[1].shape), rows = charl__row_norm_count(&r->in_type[1].shape);
 
@@ -318,7 +318,7 @@ static void reference_grad(const charl_reference *r)
     }
 }
 
-static void reference_wgrad(const charl_reference *r)
+static void reference_wgrad(const charl__reference *r)
 {
     const int64_t n = charl__row_norm_length(&r->in_type[1].shape), rows = charl__row_norm_count(&r->in_type[1].shape);
 
@@ -340,9 +340,9 @@ static void reference_wgrad(const charl_reference *r)
     }
 }
 
-static void reference_grads(const charl_reference *r)
+static void reference_grads(const charl__reference *r)
 {
-    const charl_reference sums = {.op = r->op, .attr = r->attr, .in = r->in, .in_type = r->in_type, .out = r->out + 1};
+    const charl__reference sums = {.op = r->op, .attr = r->attr, .in = r->in, .in_type = r->in_type, .out = r->out + 1};
 
     reference_grad(r);
     reference_wgrad(&sums);
@@ -350,7 +350,7 @@ static void reference_grads(const charl_reference *r)
 
 static const float usual = 1e-5F, large = 0.1F;
 
-static const charl_op_sample samples_grad[] = {
+static const charl__op_sample samples_grad[] = {
     {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 5), CHARL_R(F32, 5), CHARL_B(F32, 16, 5)},
      .attr = &large,
      .lo = -1,
@@ -371,7 +371,7 @@ static const charl_op_sample samples_grad[] = {
      .terms = 2},
 };
 
-static const charl_op_sample samples_wgrad[] = {
+static const charl__op_sample samples_wgrad[] = {
     {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 5)}, .attr = &large, .lo = -1, .hi = 1, .terms = 16},
     {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 37)}, .attr = &usual, .lo = -1, .hi = 1, .terms = 37},
     {.in = {CHARL_R(F32, 5, 300), CHARL_R(F32, 5, 300)}, .attr = &usual, .lo = -1, .hi = 1, .terms = 300},
@@ -382,7 +382,7 @@ static const charl_op_sample samples_wgrad[] = {
     {.in = {CHARL_R(F32, 1, 1), CHARL_R(F32, 1, 1)}, .attr = &usual, .lo = -1, .hi = 1, .terms = 2},
 };
 
-static const charl_op_sample samples_grads[] = {
+static const charl__op_sample samples_grads[] = {
     {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 5), CHARL_R(F32, 5), CHARL_B(F32, 16, 5)},
      .attr = &large,
      .lo = -1,
@@ -416,38 +416,38 @@ static const charl_op_sample samples_grads[] = {
     .half = CHARL_HALF(0) | CHARL_HALF(1) | CHARL_HALF(3), .infer = infer_grads, .enqueue = enqueue_grads,             \
     .reference = reference_grads, CHARL_SAMPLES(samples_grads)
 
-const charl_op charl_op_layer_norm_grad = {
+const charl__op charl_op_layer_norm_grad = {
     GRAD("layer_norm_grad"),
     .formula = "out = invstd * (u - mean(u) - h * mean(u * h)) + extra, u = gout * weight, h = (x "
                "- mean) * invstd",
     .row = &charl__row_norm_layer,
 };
 
-const charl_op charl_op_rms_norm_grad = {
+const charl__op charl_op_rms_norm_grad = {
     GRAD("rms_norm_grad"),
     .formula = "out = invstd * (u - h * mean(u * h)) + extra, u = gout * weight, h = x * invstd",
     .row = &charl__row_norm_rms,
 };
 
-const charl_op charl_op_layer_norm_wgrad = {
+const charl__op charl_op_layer_norm_wgrad = {
     WGRAD("layer_norm_wgrad"),
     .formula = "out0 = sum over rows of gout * h, out1 = sum of gout, h = (x - mean) * invstd",
     .row = &charl__row_norm_layer,
 };
 
-const charl_op charl_op_rms_norm_wgrad = {
+const charl__op charl_op_rms_norm_wgrad = {
     WGRAD("rms_norm_wgrad"),
     .formula = "out = sum over rows of gout * h, h = x * invstd",
     .row = &charl__row_norm_rms,
 };
 
-const charl_op charl_op_layer_norm_grads = {
+const charl__op charl_op_layer_norm_grads = {
     GRADS("layer_norm_grads"),
     .formula = "out0 = layer_norm_grad, out1, out2 = layer_norm_wgrad",
     .row = &charl__row_norm_layer,
 };
 
-const charl_op charl_op_rms_norm_grads = {
+const charl__op charl_op_rms_norm_grads = {
     GRADS("rms_norm_grads"),
     .formula = "out0 = rms_norm_grad, out1 = rms_norm_wgrad",
     .row = &charl__row_norm_rms,

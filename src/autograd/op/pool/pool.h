@@ -3,9 +3,9 @@
 #include "charl/ops.h"
 
 /** Attribute of max_pool2d, avg_pool2d and their gradients. */
-typedef struct charl_pool {
+typedef struct charl__pool {
     charl_window win;
     int64_t size[2]; /* H and W of the input: for gradients, whose operands do not tell */
-} charl_pool;
+} charl__pool;
 
 #endif

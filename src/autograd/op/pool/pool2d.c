@@ -12,7 +12,7 @@
 #include "autograd/op/pool/pool.h"
 #include "charl/ops.h"
 
-static bool is_max(const charl_op *op)
+static bool is_max(const charl__op *op)
 {
     return op == &charl_op_max_pool2d;
 }
@@ -33,7 +33,7 @@ static charl_status check_axis(const charl_window *w, int d)
 }
 
 /* Shape under the window. */
-static charl_status output_of(const charl_pool *p, const charl_type *x, charl_shape *out)
+static charl_status output_of(const charl__pool *p, const charl_type *x, charl_shape *out)
 {
     char text[CHARL_SHAPE_TEXT];
 
@@ -56,7 +56,7 @@ static charl_status output_of(const charl_pool *p, const charl_type *x, charl_sh
     return CHARL_OK;
 }
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     inf->out[0].dtype = inf->in[0].dtype;
     CHARL_TRY(output_of(inf->attr, &inf->in[0], &inf->out[0].shape));
@@ -71,9 +71,9 @@ static charl_status infer(charl_infer *inf)
 
 /* in[0], the gradient, has the shape of an output for images of p->size; in[1], argmax, the same.
  */
-static charl_status infer_grad(charl_infer *inf)
+static charl_status infer_grad(charl__infer *inf)
 {
-    const charl_pool *p = inf->attr;
+    const charl__pool *p = inf->attr;
     charl_shape want = {0};
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
@@ -100,14 +100,14 @@ typedef struct pool_run {
     int64_t groups;      /* > 0: channels-last, in eights */
 } pool_run;
 
-static charl_status launch(const charl_enqueue *e, const pool_run *r)
+static charl_status launch(const charl__enqueue *e, const pool_run *r)
 {
-    const charl_window *w = &((const charl_pool *)e->attr)->win;
+    const charl_window *w = &((const charl__pool *)e->attr)->win;
     const charl_shape *in = &e->in[0]->shape, *out = &e->out[0]->shape;
     const charl_shape *image = r->gradient ? out : in, *small = r->gradient ? in : out;
     char defines[256];
     int a = 0;
-    charl_launch l = {.file = r->file, .entry = r->entry, .defines = defines, .label = e->label};
+    charl__launch l = {.file = r->file, .entry = r->entry, .defines = defines, .label = e->label};
 
     if (r->count == 0) {
         return CHARL_OK;
@@ -130,11 +130,11 @@ static charl_status launch(const charl_enqueue *e, const pool_run *r)
     l.args[a++] = charl__i32((int32_t)small->dim[2]);
     l.args[a++] = charl__i32((int32_t)small->dim[3]);
     charl__span_launch(e->dev, r->count, r->span, &l);
-    return charl__launch(e->dev, &l);
+    return charl__launch_enqueue(e->dev, &l);
 }
 
 /* out[0] lies channels-last, and so does what goes with it. */
-static charl_status launch_last(const charl_enqueue *e, const char *entry, bool gradient)
+static charl_status launch_last(const charl__enqueue *e, const char *entry, bool gradient)
 {
     return launch(e, &(pool_run){.file = "pool/pool_last",
                                  .entry = entry,
@@ -145,7 +145,7 @@ static charl_status launch_last(const charl_enqueue *e, const char *entry, bool 
 }
 
 /* Over the elements of out[0]; operands are in[0], then in[1] if there is one, then outputs. */
-static charl_status launch_elements(const charl_enqueue *e, const char *entry, bool gradient)
+static charl_status launch_elements(const charl__enqueue *e, const char *entry, bool gradient)
 {
     const int64_t count = charl__tensor_count(e->out[0]);
 
@@ -157,7 +157,7 @@ static charl_status launch_elements(const charl_enqueue *e, const char *entry, b
 }
 
 /* On CPUs: over rows of out[0]. */
-static charl_status launch_rows(const charl_enqueue *e, const char *entry, bool gradient)
+static charl_status launch_rows(const charl__enqueue *e, const char *entry, bool gradient)
 {
     const int64_t count = charl__tensor_count(e->out[0]), extent = e->out[0]->shape.dim[3];
     const int64_t width = extent > 0 ? extent : 1;
@@ -171,7 +171,7 @@ static charl_status launch_rows(const charl_enqueue *e, const char *entry, bool 
 }
 
 /* By elements of out[0] or, on CPUs, by its rows in vectors: the same bits. */
-static charl_status enqueue_max(const charl_enqueue *e)
+static charl_status enqueue_max(const charl__enqueue *e)
 {
     if (e->out[0]->channels_last) {
         return launch_last(e, "charl_max_last", false);
@@ -192,9 +192,9 @@ static bool is_tiling(const charl_window *w)
 }
 
 /* By pixels of the image or, where a work-item can own whole planes, by windows: the same bits. */
-static charl_status enqueue_max_grad(const charl_enqueue *e)
+static charl_status enqueue_max_grad(const charl__enqueue *e)
 {
-    const charl_window *w = &((const charl_pool *)e->attr)->win;
+    const charl_window *w = &((const charl__pool *)e->attr)->win;
     const charl_shape *image = &e->out[0]->shape;
     const int64_t size = image->dim[2] * image->dim[3];
     const bool overlap =
@@ -216,19 +216,19 @@ static charl_status enqueue_max_grad(const charl_enqueue *e)
                                  .span = (charl__span(e->dev, charl__tensor_count(e->out[0]), 1) + size - 1) / size});
 }
 
-static charl_status enqueue_avg(const charl_enqueue *e)
+static charl_status enqueue_avg(const charl__enqueue *e)
 {
     return launch_elements(e, "charl_mean", false);
 }
 
-static charl_status enqueue_avg_grad(const charl_enqueue *e)
+static charl_status enqueue_avg_grad(const charl__enqueue *e)
 {
     return launch_elements(e, "charl_mean_gradient", true);
 }
 
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
-    charl_pool p = *(const charl_pool *)b->attr;
+    charl__pool p = *(const charl__pool *)b->attr;
     const charl_shape s = charl_var_get_type(b->in[0]).shape;
 
     if (!b->gout[0]) {
@@ -240,7 +240,7 @@ static void backward(const charl_backward *b)
                               : charl__apply1(b->g, &charl_op_avg_pool2d_grad, &p, b->gout[0]);
 }
 
-static void backward_avg_grad(const charl_backward *b)
+static void backward_avg_grad(const charl__backward *b)
 {
     b->gin[0] = charl__apply1(b->g, &charl_op_avg_pool2d, b->attr, b->gout[0]);
 }
@@ -263,9 +263,9 @@ static int64_t tap_of(const charl_window *win, int d, int64_t i, int64_t k, int6
     return at >= 0 && at < extent ? at : -1;
 }
 
-static void reference_max(const charl_reference *r)
+static void reference_max(const charl__reference *r)
 {
-    const charl_window *win = &((const charl_pool *)r->attr)->win;
+    const charl_window *win = &((const charl__pool *)r->attr)->win;
     const pool_walk w = walk_of(&r->in_type[0].shape, &r->out_type[0].shape);
 
     for (int64_t i = 0; i < w.planes * w.oh * w.ow; i++) {
@@ -287,9 +287,9 @@ static void reference_max(const charl_reference *r)
     }
 }
 
-static void reference_max_grad(const charl_reference *r)
+static void reference_max_grad(const charl__reference *r)
 {
-    const charl_window *win = &((const charl_pool *)r->attr)->win;
+    const charl_window *win = &((const charl__pool *)r->attr)->win;
     const pool_walk w = walk_of(&r->out_type[0].shape, &r->in_type[0].shape);
 
     for (int64_t i = 0; i < w.planes * w.h * w.w; i++) {
@@ -311,9 +311,9 @@ static void reference_max_grad(const charl_reference *r)
 
 /* to[a] += from[b] / window, for all pairs of an element of the image and an element of the output
  * whose window covers it */
-static void spread(const charl_reference *r, const charl_shape *image, const charl_shape *out, bool gradient)
+static void spread(const charl__reference *r, const charl_shape *image, const charl_shape *out, bool gradient)
 {
-    const charl_window *win = &((const charl_pool *)r->attr)->win;
+    const charl_window *win = &((const charl__pool *)r->attr)->win;
     const pool_walk w = walk_of(image, out);
     const double part = 1.0 / ((double)win->kernel[0] * win->kernel[1]);
 
@@ -335,46 +335,46 @@ static void spread(const charl_reference *r, const charl_shape *image, const cha
     }
 }
 
-static void reference_avg(const charl_reference *r)
+static void reference_avg(const charl__reference *r)
 {
     spread(r, &r->in_type[0].shape, &r->out_type[0].shape, false);
 }
 
-static void reference_avg_grad(const charl_reference *r)
+static void reference_avg_grad(const charl__reference *r)
 {
     spread(r, &r->out_type[0].shape, &r->in_type[0].shape, true);
 }
 
-static void onnx_max(const charl_onnx_node *n)
+static void onnx_max(const charl__onnx_node *n)
 {
-    charl_onnx_window w;
-    charl_onnx_call c = {.type = "MaxPool", .in = {n->in[0]}, .out = n->out};
+    charl__onnx_window w;
+    charl__onnx_call c = {.type = "MaxPool", .in = {n->in[0]}, .out = n->out};
 
-    charl__onnx_window(&((const charl_pool *)n->attr)->win, &w, &c);
-    charl__onnx_call(n, &c);
+    charl__onnx_write_window(&((const charl__pool *)n->attr)->win, &w, &c);
+    charl__onnx_write_call(n, &c);
 }
 
-static void onnx_avg(const charl_onnx_node *n)
+static void onnx_avg(const charl__onnx_node *n)
 {
-    const charl_window *win = &((const charl_pool *)n->attr)->win;
-    charl_onnx_window w;
-    charl_onnx_call c = {
+    const charl_window *win = &((const charl__pool *)n->attr)->win;
+    charl__onnx_window w;
+    charl__onnx_call c = {
         .type = "AveragePool", .in = {n->in[0]}, .out = n->out, .attr = {{"count_include_pad", .i = 1}}};
 
     if (win->dilation[0] != 1 || win->dilation[1] != 1) {
         charl__onnx_fail(n, "opset 17 has no mean under a dilated window");
         return;
     }
-    charl__onnx_window(win, &w, &c);
-    charl__onnx_call(n, &c);
+    charl__onnx_write_window(win, &w, &c);
+    charl__onnx_write_call(n, &c);
 }
 
-static const charl_pool k2 = {{{2, 2}, {2, 2}, {0, 0}, {1, 1}}, {6, 7}};
-static const charl_pool k3 = {{{3, 3}, {2, 1}, {1, 1}, {1, 1}}, {5, 4}};
-static const charl_pool odd = {{{3, 2}, {1, 3}, {1, 0}, {2, 1}}, {9, 8}};
-static const charl_pool k1 = {{{1, 1}, {1, 1}, {0, 0}, {1, 1}}, {1, 1}};
+static const charl__pool k2 = {{{2, 2}, {2, 2}, {0, 0}, {1, 1}}, {6, 7}};
+static const charl__pool k3 = {{{3, 3}, {2, 1}, {1, 1}, {1, 1}}, {5, 4}};
+static const charl__pool odd = {{{3, 2}, {1, 3}, {1, 0}, {2, 1}}, {9, 8}};
+static const charl__pool k1 = {{{1, 1}, {1, 1}, {0, 0}, {1, 1}}, {1, 1}};
 
-static const charl_op_sample samples_max[] = {
+static const charl__op_sample samples_max[] = {
     {.in = {CHARL_B(F32, 8, 3, 6, 7)}, .attr = &k2, .lo = -1, .hi = 1},
     {.in = {CHARL_B(F32, 8, 2, 5, 4)}, .attr = &k3, .lo = -1, .hi = 1, .terms = 9},
     {.in = {CHARL_R(F32, 2, 3, 9, 8)}, .attr = &odd, .lo = -1, .hi = 1, .terms = 3},
@@ -382,11 +382,11 @@ static const charl_op_sample samples_max[] = {
     {.in = {CHARL_R(F32, 3, 5, 40, 33)}, .attr = &k2, .lo = -1, .hi = 1},
 };
 
-const charl_op charl_op_max_pool2d = {
+const charl__op charl_op_max_pool2d = {
     .name = "max_pool2d",
     .formula = "out = max over the window, argmax = its index in the plane",
     .n_in = 1,
-    .attr_size = sizeof(charl_pool),
+    .attr_size = sizeof(charl__pool),
     .half = CHARL_HALF(0),
     .layout = CHARL_LAYOUT_CHANNELS,
     .infer = infer,
@@ -397,18 +397,18 @@ const charl_op charl_op_max_pool2d = {
     CHARL_SAMPLES(samples_max),
 };
 
-static const charl_op_sample samples_avg[] = {
+static const charl__op_sample samples_avg[] = {
     {.in = {CHARL_B(F32, 8, 3, 6, 7)}, .attr = &k2, .lo = -1, .hi = 1, .terms = 4},
     {.in = {CHARL_B(F32, 8, 2, 5, 4)}, .attr = &k3, .lo = -1, .hi = 1, .terms = 9},
     {.in = {CHARL_R(F32, 2, 30, 9, 8)}, .attr = &odd, .lo = -1, .hi = 1, .terms = 6},
     {.in = {CHARL_R(F32, 1, 1, 1, 1)}, .attr = &k1, .lo = -1, .hi = 1},
 };
 
-const charl_op charl_op_avg_pool2d = {
+const charl__op charl_op_avg_pool2d = {
     .name = "avg_pool2d",
     .formula = "out = sum over the window / (KH * KW)",
     .n_in = 1,
-    .attr_size = sizeof(charl_pool),
+    .attr_size = sizeof(charl__pool),
     .half = CHARL_HALF(0),
     .infer = infer,
     .enqueue = enqueue_avg,
@@ -418,7 +418,7 @@ const charl_op charl_op_avg_pool2d = {
     CHARL_SAMPLES(samples_avg),
 };
 
-static const charl_op_sample samples_max_grad[] = {
+static const charl__op_sample samples_max_grad[] = {
     {.in = {CHARL_B(F32, 8, 3, 3, 3), CHARL_B(I32, 8, 3, 3, 3)}, .attr = &k2, .lo = -1, .hi = 1, .int_end = 42},
     {.in = {CHARL_B(F32, 8, 7, 3, 4), CHARL_B(I32, 8, 7, 3, 4)},
      .attr = &k3,
@@ -434,11 +434,11 @@ static const charl_op_sample samples_max_grad[] = {
      .terms = 3},
 };
 
-const charl_op charl_op_max_pool2d_grad = {
+const charl__op charl_op_max_pool2d_grad = {
     .name = "max_pool2d_grad",
     .formula = "out[p] = sum of gout over the windows that cover p and whose argmax is p",
     .n_in = 2,
-    .attr_size = sizeof(charl_pool),
+    .attr_size = sizeof(charl__pool),
     .half = CHARL_HALF(0),
     .layout = CHARL_LAYOUT_CHANNELS,
     .infer = infer_grad,
@@ -447,17 +447,17 @@ const charl_op charl_op_max_pool2d_grad = {
     CHARL_SAMPLES(samples_max_grad),
 };
 
-static const charl_op_sample samples_avg_grad[] = {
+static const charl__op_sample samples_avg_grad[] = {
     {.in = {CHARL_B(F32, 8, 3, 3, 3)}, .attr = &k2, .lo = -1, .hi = 1, .terms = 4},
     {.in = {CHARL_B(F32, 8, 7, 3, 4)}, .attr = &k3, .lo = -1, .hi = 1, .terms = 9},
     {.in = {CHARL_R(F32, 2, 30, 7, 3)}, .attr = &odd, .lo = -1, .hi = 1, .terms = 6},
 };
 
-const charl_op charl_op_avg_pool2d_grad = {
+const charl__op charl_op_avg_pool2d_grad = {
     .name = "avg_pool2d_grad",
     .formula = "out[p] = sum of gout over the windows that cover p / (KH * KW)",
     .n_in = 1,
-    .attr_size = sizeof(charl_pool),
+    .attr_size = sizeof(charl__pool),
     .half = CHARL_HALF(0),
     .infer = infer_grad,
     .enqueue = enqueue_avg_grad,
@@ -468,10 +468,10 @@ const charl_op charl_op_avg_pool2d_grad = {
 
 charl_var *charl_max_pool2d(charl_graph *g, charl_var *x, const charl_window *win)
 {
-    return charl__apply1(g, &charl_op_max_pool2d, &(charl_pool){.win = *win}, x);
+    return charl__apply1(g, &charl_op_max_pool2d, &(charl__pool){.win = *win}, x);
 }
 
 charl_var *charl_avg_pool2d(charl_graph *g, charl_var *x, const charl_window *win)
 {
-    return charl__apply1(g, &charl_op_avg_pool2d, &(charl_pool){.win = *win}, x);
+    return charl__apply1(g, &charl_op_avg_pool2d, &(charl__pool){.win = *win}, x);
 }

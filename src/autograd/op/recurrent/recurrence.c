@@ -9,7 +9,7 @@
 #include "charl/ops.h"
 #include "tensor/gemm/gemm.h"
 
-charl_status charl__recurrence_check(const charl_infer *inf, int series, int parts, int w, int gates)
+charl_status charl__recurrence_check(const charl__infer *inf, int series, int parts, int w, int gates)
 {
     const charl_shape *s = &inf->in[series].shape, *m = &inf->in[w].shape;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
@@ -38,7 +38,9 @@ int64_t charl__recurrence_workspace(int64_t batch, const charl_type *w)
     const int64_t sums = w->shape.dim[0], hidden = w->shape.dim[1];
     const int64_t weights = w->dtype != CHARL_F32 ? sums * hidden : 0;
 
-    return (batch * (2 * hidden + sums) + weights) * (int64_t)sizeof(float);
+    const int64_t by_steps = batch * (2 * hidden + sums) + weights, at_once = 2 * batch * sums;
+
+    return (by_steps > at_once ? by_steps : at_once) * (int64_t)sizeof(float);
 }
 
 static charl_tensor part_of(const charl_tensor *workspace, int64_t at, int64_t rows, int64_t columns)
@@ -50,11 +52,11 @@ static charl_tensor part_of(const charl_tensor *workspace, int64_t at, int64_t r
     return t;
 }
 
-charl_recurrence charl__recurrence_of(const charl_enqueue *e, const charl_shape *series, const charl_tensor *w)
+charl__recurrence charl__recurrence_of(const charl__enqueue *e, const charl_shape *series, const charl_tensor *w)
 {
     const int64_t batch = series->dim[0], hidden = w->shape.dim[1], gates = w->shape.dim[0] / hidden;
 
-    return (charl_recurrence){
+    return (charl__recurrence){
         .act = w->dtype,
         .batch = batch,
         .steps = series->dim[1],
@@ -63,20 +65,21 @@ charl_recurrence charl__recurrence_of(const charl_enqueue *e, const charl_shape 
         .state = part_of(e->workspace, 0, batch, hidden),
         .carry = part_of(e->workspace, batch * hidden, batch, hidden),
         .inner = part_of(e->workspace, 2 * batch * hidden, batch, gates * hidden),
+        .exchange = part_of(e->workspace, 0, 2 * batch, gates * hidden),
         .w = w->dtype == CHARL_F32 ? *w : part_of(e->workspace, (2 + gates) * batch * hidden, gates * hidden, hidden)};
 }
 
-charl_status charl__recurrence_run(const charl_enqueue *e, const charl_recurrence *r, bool back, const charl_tensor *w,
-                                   charl_launch *cell, int n_args)
+charl_status charl__recurrence_run(const charl__enqueue *e, const charl__recurrence *r, bool back,
+                                   const charl_tensor *w, charl__launch *cell, int n_args)
 {
-    const charl_gemm product = {.a = back ? &r->inner : &r->state,
-                                .b = &r->w,
-                                .out = back ? &r->state : &r->inner,
-                                .m = r->batch,
-                                .n = back ? r->hidden : r->gates * r->hidden,
-                                .k = back ? r->gates * r->hidden : r->hidden,
-                                .b_kind = back ? CHARL_GEMM_PLAIN : CHARL_GEMM_TRANSPOSED,
-                                .label = e->label};
+    const charl__gemm product = {.a = back ? &r->inner : &r->state,
+                                 .b = &r->w,
+                                 .out = back ? &r->state : &r->inner,
+                                 .m = r->batch,
+                                 .n = back ? r->hidden : r->gates * r->hidden,
+                                 .k = back ? r->gates * r->hidden : r->hidden,
+                                 .b_kind = back ? CHARL_GEMM_PLAIN : CHARL_GEMM_TRANSPOSED,
+                                 .label = e->label};
 
     if (w->dtype != CHARL_F32) {
         charl_tensor f32 = r->w;
@@ -85,7 +88,7 @@ charl_status charl__recurrence_run(const charl_enqueue *e, const charl_recurrenc
     }
     for (int64_t i = 0; i < r->steps; i++) {
         if (i > 0) {
-            CHARL_TRY(charl__gemm(e->dev, &product));
+            CHARL_TRY(charl__gemm_enqueue(e->dev, &product));
         }
         cell->args[n_args] = charl__i64(r->steps);
         cell->args[n_args + 1] = charl__i64(back ? r->steps - 1 - i : i);
@@ -99,13 +102,13 @@ double charl__recurrence_sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
-void charl__recurrence_reference(const charl_reference *r, int64_t batch, int64_t hidden,
-                                 void (*row)(const charl_reference *r, int64_t b, double *carry))
+void charl__recurrence_reference(const charl__reference *r, int64_t batch, int64_t hidden,
+                                 void (*row)(const charl__reference *r, int64_t b, double *carry))
 {
     double *carry = NULL;
 
     for (int64_t b = 0; b < batch; b++) {
-        if (charl_alloc_array(hidden, sizeof *carry, &carry) != CHARL_OK) {
+        if (charl__alloc_array(hidden, sizeof *carry, &carry) != CHARL_OK) {
             return; /* the outputs stay 0, which no check takes for right */
         }
         row(r, b, carry);

@@ -14,6 +14,7 @@
 #include <math.h>
 
 #include "autograd/onnx/onnx.h"
+#include "autograd/op/recurrent/persistent.h"
 #include "autograd/op/recurrent/recurrence.h"
 #include "charl/ops.h"
 
@@ -24,7 +25,7 @@ typedef struct cell {
     int gates, saved;
     const char *entry, *gradient;
     int h; /* operands of the gradient between gh and saved: gru's h */
-    const charl_op *grad;
+    const charl__op *grad;
     const char *onnx;
     int order[LSTM_GATES]; /* its gates, among these */
 } cell;
@@ -45,7 +46,7 @@ static const cell gru = {.gates = GRU_GATES,
                          .onnx = "GRU",
                          .order = {1, 0, 2}}; /* z, r, n */
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     const cell *c = inf->op->row;
     const charl_type *pre = &inf->in[0], *w = &inf->in[1];
@@ -63,14 +64,32 @@ static charl_status infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue_persistent(const charl__enqueue *e, const charl__recurrence *r,
+                                       const charl__persistent_plan *plan)
+{
+    charl__launch l = {.defines = e->n_in > 2 ? "#define BIAS 1\n" : NULL};
+
+    for (int i = 0; i < e->n_in; i++) {
+        charl__launch_add(&l, charl__in(e->in[i]));
+    }
+    charl__launch_add(&l, charl__out(e->out[0]));
+    charl__launch_add(&l, charl__out(e->out[1]));
+    CHARL_TRY(charl__persistent_launch(e, r, false, plan, &l));
+    return CHARL_OK;
+}
+
+static charl_status enqueue(const charl__enqueue *e)
 {
     const cell *c = e->op->row;
-    const charl_recurrence r = charl__recurrence_of(e, &e->in[0]->shape, e->in[1]);
-    charl_launch l = {
+    const charl__recurrence r = charl__recurrence_of(e, &e->in[0]->shape, e->in[1]);
+    charl__launch l = {
         .file = "recurrent/recurrent", .entry = c->entry, .args = {charl__in(e->in[0]), charl__in(&r.inner)}};
+    charl__persistent_plan plan;
     int a = 2;
 
+    if (charl__persistent_plan_of(e->dev, &r, false, &plan)) {
+        return enqueue_persistent(e, &r, &plan);
+    }
     if (e->n_in > 2) {
         l.defines = "#define BIAS 1\n";
         l.args[a++] = charl__in(e->in[2]);
@@ -86,7 +105,7 @@ static charl_status enqueue(const charl_enqueue *e)
     return charl__recurrence_run(e, &r, false, e->in[1], &l, a);
 }
 
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
     const cell *c = b->op->row;
     charl_var *in[5] = {b->gout[0], b->out[0]}, *out[CHARL_OP_MAX_OUT], *sums;
@@ -105,7 +124,7 @@ static void backward(const charl_backward *b)
     }
 }
 
-static charl_status infer_grad(charl_infer *inf)
+static charl_status infer_grad(charl__infer *inf)
 {
     const cell *c = inf->op->row;
     const int saved = 1 + c->h, w = 2 + c->h, gsaved = 3 + c->h;
@@ -124,14 +143,33 @@ static charl_status infer_grad(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue_grad(const charl_enqueue *e)
+static charl_status enqueue_grad_persistent(const charl__enqueue *e, const charl__recurrence *r,
+                                            const charl__persistent_plan *plan)
+{
+    charl__launch l = {0};
+
+    for (int i = 0; i < e->n_in; i++) {
+        charl__launch_add(&l, charl__in(e->in[i]));
+    }
+    for (int k = 0; k < e->n_out; k++) {
+        charl__launch_add(&l, charl__out(e->out[k]));
+    }
+    CHARL_TRY(charl__persistent_launch(e, r, true, plan, &l));
+    return CHARL_OK;
+}
+
+static charl_status enqueue_grad(const charl__enqueue *e)
 {
     const cell *c = e->op->row;
     const charl_tensor *w = e->in[2 + c->h];
-    const charl_recurrence r = charl__recurrence_of(e, &e->in[0]->shape, w);
-    charl_launch l = {.file = "recurrent/recurrent", .entry = c->gradient};
+    const charl__recurrence r = charl__recurrence_of(e, &e->in[0]->shape, w);
+    charl__launch l = {.file = "recurrent/recurrent", .entry = c->gradient};
+    charl__persistent_plan plan;
     int a = 0;
 
+    if (e->n_in == 3 + c->h && charl__persistent_plan_of(e->dev, &r, true, &plan)) {
+        return enqueue_grad_persistent(e, &r, &plan);
+    }
     for (int i = 0; i < 2 + c->h; i++) {
         l.args[a++] = charl__in(e->in[i]);
     }
@@ -148,19 +186,19 @@ static charl_status enqueue_grad(const charl_enqueue *e)
     return charl__recurrence_run(e, &r, true, w, &l, a);
 }
 
-static void onnx(const charl_onnx_node *n)
+static void onnx(const charl__onnx_node *n)
 {
     const cell *c = n->op->row;
 
     charl__recurrence_onnx(n, c->onnx, c->order, c->gates);
 }
 
-static double flop(const charl_infer *inf)
+static double flop(const charl__infer *inf)
 {
     return charl__flop_weights(&inf->out[0].shape, &inf->in[1].shape, 1);
 }
 
-static double flop_grad(const charl_infer *inf)
+static double flop_grad(const charl__infer *inf)
 {
     return charl__flop_weights(&inf->in[0].shape, &inf->in[2 + ((const cell *)inf->op->row)->h].shape, 1);
 }
@@ -173,7 +211,7 @@ static double flop_grad(const charl_infer *inf)
 
 /* lstm */
 
-static void lstm_reference(const charl_reference *r)
+static void lstm_reference(const charl__reference *r)
 {
     const int64_t steps = r->in_type[0].shape.dim[1], n = r->in_type[1].shape.dim[1];
 
@@ -195,14 +233,15 @@ static void lstm_reference(const charl_reference *r)
     }
 }
 
-static const charl_op_sample lstm_samples[] = {
+static const charl__op_sample lstm_samples[] = {
     {.in = {CHARL_B(F32, 16, 5, 12), CHARL_R(F32, 12, 3)}, .lo = -1, .hi = 1, .terms = 16},
     {.in = {CHARL_B(F32, 8, 3, 148), CHARL_R(F32, 148, 37)}, .lo = -0.5, .hi = 0.5, .terms = 200},
     {.in = {CHARL_R(F32, 2, 40, 20), CHARL_R(F32, 20, 5)}, .lo = -2, .hi = 2, .terms = 200},
     {.in = {CHARL_R(F32, 1, 1, 4), CHARL_R(F32, 4, 1)}, .lo = -2, .hi = 2, .terms = 2},
+    {.in = {CHARL_B(F32, 16, 4, 80), CHARL_R(F32, 80, 20)}, .lo = -0.5, .hi = 0.5, .terms = 100},
 };
 
-const charl_op charl_op_lstm = {
+const charl__op charl_op_lstm = {
     RECURRENT("lstm"),
     .formula = "i, f, g, o = pre[t] + w_hh h[t-1]; c = s(f) c[t-1] + s(i) tanh(g); h = s(o) tanh(c)",
     .row = &lstm,
@@ -220,7 +259,7 @@ charl_var *charl_lstm(charl_graph *g, charl_var *pre, charl_var *w_hh)
 }
 
 /* One row: dh[t] = gh[t] + w_hh^T d[t + 1], dc[t] = .. + dc[t + 1] f[t + 1]. */
-static void lstm_grad_row(const charl_reference *r, int64_t b, double *dc)
+static void lstm_grad_row(const charl__reference *r, int64_t b, double *dc)
 {
     const int64_t steps = r->in_type[0].shape.dim[1], n = r->in_type[2].shape.dim[1];
 
@@ -246,12 +285,12 @@ static void lstm_grad_row(const charl_reference *r, int64_t b, double *dc)
     }
 }
 
-static void lstm_grad_reference(const charl_reference *r)
+static void lstm_grad_reference(const charl__reference *r)
 {
     charl__recurrence_reference(r, r->in_type[0].shape.dim[0], r->in_type[2].shape.dim[1], lstm_grad_row);
 }
 
-static const charl_op_sample lstm_grad_samples[] = {
+static const charl__op_sample lstm_grad_samples[] = {
     {.in = {CHARL_B(F32, 16, 5, 3), CHARL_B(F32, 16, 5, 15), CHARL_R(F32, 12, 3)},
      .n_in = 3,
      .lo = -1,
@@ -271,9 +310,14 @@ static const charl_op_sample lstm_grad_samples[] = {
      .lo = -1,
      .hi = 1,
      .terms = 4},
+    {.in = {CHARL_B(F32, 16, 4, 20), CHARL_B(F32, 16, 4, 100), CHARL_R(F32, 80, 20)},
+     .n_in = 3,
+     .lo = -0.5,
+     .hi = 0.5,
+     .terms = 400},
 };
 
-const charl_op charl_op_lstm_grad = {
+const charl__op charl_op_lstm_grad = {
     GRADIENT("lstm_grad"),
     .formula = "the gradient of lstm's sums, from the last step to the first",
     .row = &lstm,
@@ -285,7 +329,7 @@ const charl_op charl_op_lstm_grad = {
 
 /* gru */
 
-static void gru_reference(const charl_reference *r)
+static void gru_reference(const charl__reference *r)
 {
     const int64_t steps = r->in_type[0].shape.dim[1], n = r->in_type[1].shape.dim[1];
 
@@ -309,14 +353,15 @@ static void gru_reference(const charl_reference *r)
     }
 }
 
-static const charl_op_sample gru_samples[] = {
+static const charl__op_sample gru_samples[] = {
     {.in = {CHARL_B(F32, 16, 5, 9), CHARL_R(F32, 9, 3), CHARL_R(F32, 9)}, .lo = -1, .hi = 1, .terms = 16},
     {.in = {CHARL_B(F32, 8, 3, 111), CHARL_R(F32, 111, 37)}, .n_in = 2, .lo = -0.5, .hi = 0.5, .terms = 200},
     {.in = {CHARL_R(F32, 2, 40, 15), CHARL_R(F32, 15, 5), CHARL_R(F32, 15)}, .lo = -1, .hi = 1, .terms = 200},
     {.in = {CHARL_R(F32, 1, 1, 3), CHARL_R(F32, 3, 1), CHARL_R(F32, 3)}, .lo = -2, .hi = 2, .terms = 2},
+    {.in = {CHARL_B(F32, 16, 4, 60), CHARL_R(F32, 60, 20), CHARL_R(F32, 60)}, .lo = -0.5, .hi = 0.5, .terms = 100},
 };
 
-const charl_op charl_op_gru = {
+const charl__op charl_op_gru = {
     RECURRENT("gru"),
     .formula = "q = w_hh h[t-1] + b_hh; r = s(pre_r + q_r); z = s(pre_z + q_z); n = tanh(pre_n + r "
                "q_n); h = (1 - z) n + z h[t-1]",
@@ -336,7 +381,7 @@ charl_var *charl_gru(charl_graph *g, charl_var *pre, charl_var *w_hh, charl_var 
 }
 
 /* One row: dh[t] = gh[t] + w_hh^T dq[t + 1] + dh[t + 1] z[t + 1], the last part in carry. */
-static void gru_grad_row(const charl_reference *r, int64_t b, double *carry)
+static void gru_grad_row(const charl__reference *r, int64_t b, double *carry)
 {
     const int64_t steps = r->in_type[0].shape.dim[1], n = r->in_type[3].shape.dim[1];
 
@@ -362,12 +407,12 @@ static void gru_grad_row(const charl_reference *r, int64_t b, double *carry)
     }
 }
 
-static void gru_grad_reference(const charl_reference *r)
+static void gru_grad_reference(const charl__reference *r)
 {
     charl__recurrence_reference(r, r->in_type[0].shape.dim[0], r->in_type[3].shape.dim[1], gru_grad_row);
 }
 
-static const charl_op_sample gru_grad_samples[] = {
+static const charl__op_sample gru_grad_samples[] = {
     {.in = {CHARL_B(F32, 16, 5, 3), CHARL_B(F32, 16, 5, 3), CHARL_B(F32, 16, 5, 12), CHARL_R(F32, 9, 3)},
      .n_in = 4,
      .lo = -1,
@@ -388,9 +433,14 @@ static const charl_op_sample gru_grad_samples[] = {
      .lo = -1,
      .hi = 1,
      .terms = 4},
+    {.in = {CHARL_B(F32, 16, 4, 20), CHARL_B(F32, 16, 4, 20), CHARL_B(F32, 16, 4, 80), CHARL_R(F32, 60, 20)},
+     .n_in = 4,
+     .lo = -0.4,
+     .hi = 0.4,
+     .terms = 400},
 };
 
-const charl_op charl_op_gru_grad = {
+const charl__op charl_op_gru_grad = {
     GRADIENT("gru_grad"),
     .formula = "the gradients of both parts of gru's sums, from the last step to the first",
     .row = &gru,

@@ -11,7 +11,7 @@ typedef struct max_attr {
     int64_t n; /* extent of the axis; only the gradient needs it */
 } max_attr;
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     const max_attr *attr = inf->attr;
     const charl_type *x = &inf->in[0];
@@ -39,11 +39,11 @@ static charl_status infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     const max_attr *attr = e->attr;
     const int64_t total = charl__tensor_count(e->out[0]);
-    charl_launch l = {
+    charl__launch l = {
         .file = "reduce/max", .entry = "charl_max", .defines = charl__act_define(e->out[0]->dtype), .label = e->label};
     int64_t outer, n, inner;
 
@@ -55,10 +55,10 @@ static charl_status enqueue(const charl_enqueue *e)
     l.args[4] = charl__i64(n);
     l.args[5] = charl__i64(inner);
     charl__span_launch(e->dev, total, 1, &l);
-    return total > 0 ? charl__launch(e->dev, &l) : CHARL_OK;
+    return total > 0 ? charl__launch_enqueue(e->dev, &l) : CHARL_OK;
 }
 
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
     const max_attr *attr = b->attr;
     const charl_type x = charl_var_get_type(b->in[0]);
@@ -68,7 +68,7 @@ static void backward(const charl_backward *b)
                               b->out[1]);
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const max_attr *attr = r->attr;
     int64_t outer, n, inner;
@@ -88,7 +88,7 @@ static void reference(const charl_reference *r)
     }
 }
 
-static charl_status infer_grad(charl_infer *inf)
+static charl_status infer_grad(charl__infer *inf)
 {
     const max_attr *attr = inf->attr;
     charl_shape *out = &inf->out[0].shape;
@@ -103,14 +103,14 @@ static charl_status infer_grad(charl_infer *inf)
     return charl__infer_rows(inf);
 }
 
-static charl_status enqueue_grad(const charl_enqueue *e)
+static charl_status enqueue_grad(const charl__enqueue *e)
 {
     const max_attr *attr = e->attr;
     const int64_t total = charl__tensor_count(e->out[0]);
-    charl_launch l = {.file = "reduce/max",
-                      .entry = "charl_gradient",
-                      .defines = charl__act_define(e->out[0]->dtype),
-                      .label = e->label};
+    charl__launch l = {.file = "reduce/max",
+                       .entry = "charl_gradient",
+                       .defines = charl__act_define(e->out[0]->dtype),
+                       .label = e->label};
     int64_t outer, n, inner;
 
     charl__split_axis(&e->out[0]->shape, attr->axis, &outer, &n, &inner);
@@ -121,10 +121,10 @@ static charl_status enqueue_grad(const charl_enqueue *e)
     l.args[4] = charl__i64(n);
     l.args[5] = charl__i64(inner);
     charl__span_launch(e->dev, total, 1, &l);
-    return total > 0 ? charl__launch(e->dev, &l) : CHARL_OK;
+    return total > 0 ? charl__launch_enqueue(e->dev, &l) : CHARL_OK;
 }
 
-static void reference_grad(const charl_reference *r)
+static void reference_grad(const charl__reference *r)
 {
     const max_attr *attr = r->attr;
     int64_t outer, n, inner;
@@ -139,13 +139,13 @@ static void reference_grad(const charl_reference *r)
 
 static const max_attr axis0 = {0, false, 0}, axis1 = {1, false, 0}, last = {-1, true, 0}, grad1 = {1, false, 5},
                       grad_keep = {1, true, 5};
-static const charl_op_sample samples_grad[] = {
+static const charl__op_sample samples_grad[] = {
     {.in = {CHARL_R(F32, 3, 4), CHARL_R(I32, 3, 4)}, .attr = &grad1, .lo = -3, .hi = 3, .int_end = 5},
     {.in = {CHARL_R(F32, 3), CHARL_R(I32, 3)}, .attr = &grad1, .lo = -3, .hi = 3, .int_end = 5},
     {.in = {CHARL_B(F32, 16, 1, 37), CHARL_B(I32, 16, 1, 37)}, .attr = &grad_keep, .lo = -3, .hi = 3, .int_end = 5},
 };
 
-const charl_op charl_op_max_grad = {
+const charl__op charl_op_max_grad = {
     .name = "max_grad",
     .formula = "out[..., j, ...] = g where j is the index, else 0",
     .n_in = 2,
@@ -157,7 +157,7 @@ const charl_op charl_op_max_grad = {
     CHARL_SAMPLES(samples_grad),
 };
 
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &axis0, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &last, .lo = -3e38, .hi = 3e38, .skip_gradient = true},
     {.in = {CHARL_R(F32, 3, 37, 41)}, .attr = &axis1, .lo = -3, .hi = 3},
@@ -167,18 +167,19 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 7, 6)}, .attr = &last, .lo = -3, .hi = 3},
 };
 
-static void onnx(const charl_onnx_node *n)
+static void onnx(const charl__onnx_node *n)
 {
     const max_attr *t = n->attr;
     const int64_t axis = t->axis;
 
-    charl__onnx_call(n, &(charl_onnx_call){.type = "ReduceMax",
-                                           .in = {n->in[0]},
-                                           .out = n->out,
-                                           .attr = {{"axes", .n = 1, .ints = &axis}, {"keepdims", .i = t->keep}}});
+    charl__onnx_write_call(n,
+                           &(charl__onnx_call){.type = "ReduceMax",
+                                               .in = {n->in[0]},
+                                               .out = n->out,
+                                               .attr = {{"axes", .n = 1, .ints = &axis}, {"keepdims", .i = t->keep}}});
 }
 
-const charl_op charl_op_max = {
+const charl__op charl_op_max = {
     .name = "max",
     .formula = "out = the largest of x along one axis; index = where it is first",
     .n_in = 1,

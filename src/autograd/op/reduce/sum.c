@@ -18,7 +18,7 @@ typedef struct expand_attr {
     int64_t n; /* not used where operand 1 gives it */
 } expand_attr;
 
-static charl_status infer_expand(charl_infer *inf)
+static charl_status infer_expand(charl__infer *inf)
 {
     const expand_attr *attr = inf->attr;
     const charl_type *x = &inf->in[0];
@@ -41,14 +41,14 @@ static charl_status infer_expand(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue_expand(const charl_enqueue *e)
+static charl_status enqueue_expand(const charl__enqueue *e)
 {
     const expand_attr *attr = e->attr;
     const int64_t total = charl__tensor_count(e->out[0]), span = charl__span(e->dev, total, 4);
-    charl_launch l = {.file = "shape/strided_copy",
-                      .entry = "charl_repeat",
-                      .defines = charl__word_define(e->out[0]->dtype),
-                      .label = e->label};
+    charl__launch l = {.file = "shape/strided_copy",
+                       .entry = "charl_repeat",
+                       .defines = charl__word_define(e->out[0]->dtype),
+                       .label = e->label};
     int64_t outer, n, inner;
 
     charl__split_axis(&e->out[0]->shape, attr->axis, &outer, &n, &inner);
@@ -59,10 +59,10 @@ static charl_status enqueue_expand(const charl_enqueue *e)
     l.args[4] = charl__i64(inner);
     l.args[5] = charl__i64(span);
     charl__span_launch(e->dev, total, span, &l);
-    return total > 0 ? charl__launch(e->dev, &l) : CHARL_OK;
+    return total > 0 ? charl__launch_enqueue(e->dev, &l) : CHARL_OK;
 }
 
-static void reference_expand(const charl_reference *r)
+static void reference_expand(const charl__reference *r)
 {
     const expand_attr *attr = r->attr;
     int64_t outer, n, inner;
@@ -74,7 +74,7 @@ static void reference_expand(const charl_reference *r)
 }
 
 static const expand_attr first_5 = {0, 5}, second_7 = {1, 7}, second_none = {1, 0}, last_300 = {2, 300}, rows = {0, 0};
-static const charl_op_sample samples_expand[] = {
+static const charl__op_sample samples_expand[] = {
     {.in = {CHARL_R(F32, 3, 4)}, .n_in = 1, .attr = &first_5, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 3, 41)}, .n_in = 1, .attr = &second_7, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 3, 4)}, .n_in = 1, .attr = &second_none, .lo = -3, .hi = 3},
@@ -85,7 +85,7 @@ static const charl_op_sample samples_expand[] = {
     {.in = {CHARL_SCALAR(F32), CHARL_B(F32, 8)}, .n_in = 2, .attr = &rows, .lo = -3, .hi = 3},
 };
 
-const charl_op charl_op_expand = {
+const charl__op charl_op_expand = {
     .name = "expand",
     .formula = "out[..., j, ...] = x[..., ...] for j < n; n is the rows of operand 1, if given",
     .n_in = 2,
@@ -99,7 +99,7 @@ const charl_op charl_op_expand = {
     CHARL_SAMPLES(samples_expand),
 };
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     const sum_attr *attr = inf->attr;
     const charl_type *x = &inf->in[0];
@@ -130,7 +130,7 @@ static charl_status infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     const sum_attr *attr = e->attr;
     charl_reduce r = {
@@ -148,7 +148,7 @@ static charl_status enqueue(const charl_enqueue *e)
     return CHARL_OK;
 }
 
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
     const sum_attr *attr = b->attr;
     const charl_type x = charl_var_get_type(b->in[0]);
@@ -168,7 +168,7 @@ static void backward(const charl_backward *b)
     b->gin[0] = charl__as_dtype(b->g, out[0], charl__gradient_dtype(&x));
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const sum_attr *attr = r->attr;
     int64_t outer, n, inner;
@@ -183,7 +183,7 @@ static void reference(const charl_reference *r)
 }
 
 static const sum_attr axis0 = {0, false}, axis1 = {1, false}, last = {-1, true}, axis0_keep = {0, true};
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &axis0, .terms = 3, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &last, .terms = 5, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 3, 37, 41)}, .attr = &axis1, .terms = 37, .lo = -3, .hi = 3},
@@ -201,18 +201,18 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 40000, 1)}, .attr = &axis0, .terms = 40000, .lo = -3, .hi = 3},
 };
 
-static void onnx(const charl_onnx_node *n)
+static void onnx(const charl__onnx_node *n)
 {
     const sum_attr *t = n->attr;
     const int64_t axis = t->axis;
 
-    charl__onnx_call(n, &(charl_onnx_call){.type = "ReduceSum",
-                                           .in = {n->in[0], charl__onnx_ints(n, &axis, 1)},
-                                           .out = n->out,
-                                           .attr = {{"keepdims", .i = t->keep}}});
+    charl__onnx_write_call(n, &(charl__onnx_call){.type = "ReduceSum",
+                                                  .in = {n->in[0], charl__onnx_ints(n, &axis, 1)},
+                                                  .out = n->out,
+                                                  .attr = {{"keepdims", .i = t->keep}}});
 }
 
-const charl_op charl_op_sum = {
+const charl__op charl_op_sum = {
     .name = "sum",
     .formula = "out = sum of x over one axis",
     .n_in = 1,

@@ -39,7 +39,7 @@ static int64_t scratch_floats(const plan *p)
     return a > b ? a : b;
 }
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     const charl_type *x = &inf->in[0];
     const int axis = charl__axis(&x->shape, *(const int *)inf->attr);
@@ -58,7 +58,7 @@ static charl_status infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     const charl_shape *x = &e->in[0]->shape;
     const plan p = make_plan(x, charl__axis(x, *(const int *)e->attr), charl__is_partial(e, 0), e->slices->count);
@@ -66,7 +66,7 @@ static charl_status enqueue(const charl_enqueue *e)
         .a = charl__in(e->in[0]), .a_type = e->in[0]->dtype, .n_in = 1, .scratch = p.scratch, .scale = 1.0F};
 
     if (e->in[0]->channels_last) {
-        CHARL_TRY(charl__channels_sums(e, &(charl_channels){.x = e->in[0]}));
+        CHARL_TRY(charl__channels_sums(e, &(charl__channels){.x = e->in[0]}));
         return CHARL_OK;
     }
     if (p.inner != 1) {
@@ -90,7 +90,7 @@ static charl_status enqueue(const charl_enqueue *e)
 }
 
 /* gout, repeated over every other axis. */
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
     const charl_type x = charl_var_get_type(b->in[0]);
     const int axis = charl__axis(&x.shape, *(const int *)b->attr);
@@ -102,7 +102,7 @@ static void backward(const charl_backward *b)
     b->gin[0] = charl__apply2(b->g, &charl_op_expand_like, NULL, b->in[0], charl_reshape(b->g, b->gout[0], s));
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     int64_t outer, n, inner;
 
@@ -116,7 +116,7 @@ static void reference(const charl_reference *r)
     }
 }
 
-static charl_status infer_like(charl_infer *inf)
+static charl_status infer_like(charl__infer *inf)
 {
     int64_t inner, count;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
@@ -131,21 +131,21 @@ static charl_status infer_like(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue_like(const charl_enqueue *e)
+static charl_status enqueue_like(const charl__enqueue *e)
 {
-    return charl__map_run(e, &(charl_map){.expr = "a", .in = &e->in[1], .n_in = 1, .out = e->out[0]});
+    return charl__map_run(e, &(charl__map){.expr = "a", .in = &e->in[1], .n_in = 1, .out = e->out[0]});
 }
 
-static void reference_like(const charl_reference *r)
+static void reference_like(const charl__reference *r)
 {
     for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
         r->out[0][i] = r->in[1][charl__reference_index(r, 1, i)];
     }
 }
 
-static const charl_op_sample samples_like[] = {CHARL_MAP_SAMPLES_BROADCAST(.lo = -3, .hi = 3)};
+static const charl__op_sample samples_like[] = {CHARL_MAP_SAMPLES_BROADCAST(.lo = -3, .hi = 3)};
 
-const charl_op charl_op_expand_like = {
+const charl__op charl_op_expand_like = {
     .name = "expand_like",
     .formula = "out = b, broadcast to the shape of a and in its type",
     .n_in = 2,
@@ -158,7 +158,7 @@ const charl_op charl_op_expand_like = {
 };
 
 static const int axis0 = 0, axis1 = 1, axis_last = -1;
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &axis1, .terms = 3, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &axis0, .terms = 5, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 2, 3, 7, 41)}, .attr = &axis1, .terms = 574, .lo = -3, .hi = 3},
@@ -176,7 +176,7 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 1, 300)}, .attr = &axis1, .terms = 4800, .lo = -3, .hi = 3},
 };
 
-const charl_op charl_op_sum_to = {
+const charl__op charl_op_sum_to = {
     .name = "sum_to",
     .formula = "out[c] = sum of x over all axes but one",
     .n_in = 1,

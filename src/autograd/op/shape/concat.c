@@ -5,7 +5,7 @@
 #include "autograd/launch/rows.h"
 #include "charl/ops.h"
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     const charl_type *x = &inf->in[0];
     const int axis = charl__axis(&x->shape, *(const int *)inf->attr);
@@ -30,7 +30,7 @@ static charl_status infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     const int axis = charl__axis(&e->out[0]->shape, *(const int *)e->attr);
     int64_t outer, n, inner, at = 0;
@@ -39,19 +39,19 @@ static charl_status enqueue(const charl_enqueue *e)
     for (int i = 0; i < e->n_in; i++) {
         const int64_t length = e->in[i]->shape.dim[axis] * inner;
 
-        CHARL_TRY(charl__strided_copy(e, &(charl_strided_copy){.from = e->in[i],
-                                                               .to = e->out[0],
-                                                               .to_at = at,
-                                                               .outer = outer,
-                                                               .length = length,
-                                                               .from_row = length,
-                                                               .to_row = n * inner}));
+        CHARL_TRY(charl__strided_copy_enqueue(e, &(charl__strided_copy){.from = e->in[i],
+                                                                        .to = e->out[0],
+                                                                        .to_at = at,
+                                                                        .outer = outer,
+                                                                        .length = length,
+                                                                        .from_row = length,
+                                                                        .to_row = n * inner}));
         at += length;
     }
     return CHARL_OK;
 }
 
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
     const charl_type out = charl_var_get_type(b->out[0]);
     const int axis = charl__axis(&out.shape, *(const int *)b->attr);
@@ -67,7 +67,7 @@ static void backward(const charl_backward *b)
     }
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const int axis = charl__axis(&r->out_type[0].shape, *(const int *)r->attr);
     int64_t outer, n, inner, at = 0;
@@ -84,7 +84,7 @@ static void reference(const charl_reference *r)
 }
 
 static const int axis0 = 0, axis1 = 1, axis_last = -1;
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5), CHARL_R(F32, 2, 5)}, .n_in = 2, .attr = &axis0, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 3, 5)}, .n_in = 1, .attr = &axis1, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 1), CHARL_R(F32, 0), CHARL_R(F32, 2)}, .n_in = 3, .attr = &axis0, .lo = -3, .hi = 3},
@@ -99,15 +99,15 @@ static const charl_op_sample samples[] = {
      .hi = 3},
 };
 
-static void onnx(const charl_onnx_node *n)
+static void onnx(const charl__onnx_node *n)
 {
-    charl_onnx_call c = {.type = "Concat", .out = n->out, .attr = {{"axis", .i = *(const int *)n->attr}}};
+    charl__onnx_call c = {.type = "Concat", .out = n->out, .attr = {{"axis", .i = *(const int *)n->attr}}};
 
     memcpy(c.in, n->in, (size_t)n->n_in * sizeof *c.in);
-    charl__onnx_call(n, &c);
+    charl__onnx_write_call(n, &c);
 }
 
-const charl_op charl_op_concat = {
+const charl__op charl_op_concat = {
     .name = "concat",
     .formula = "out = operands one after another along an axis",
     .n_in = -1,

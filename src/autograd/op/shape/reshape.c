@@ -3,7 +3,7 @@
 #include "autograd/op.h"
 #include "charl/ops.h"
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     const charl_type *x = &inf->in[0];
     const int64_t n = charl_shape_count(&x->shape);
@@ -32,12 +32,12 @@ static charl_status infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
     b->gin[0] = charl_reshape(b->g, b->gout[0], charl_var_get_type(b->in[0]).shape);
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
         r->out[0][i] = r->in[0][i];
@@ -45,7 +45,7 @@ static void reference(const charl_reference *r)
 }
 
 static const charl_shape flat = {1, {-1}}, scalar = {0, {0}}, six = {6, {1, 3, 1, -1, 1, 1}}, pairs = {3, {-1, 2, 3}};
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &flat, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 1, 1)}, .attr = &scalar, .lo = -3, .hi = 3},
     {.in = {CHARL_SCALAR(F32)}, .attr = &flat, .lo = -3, .hi = 3},
@@ -54,12 +54,12 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 6)}, .attr = &pairs, .lo = -3, .hi = 3},
 };
 
-static void onnx(const charl_onnx_node *n)
+static void onnx(const charl__onnx_node *n)
 {
     charl__onnx_reshape(n, n->in[0], n->out_type, n->out);
 }
 
-const charl_op charl_op_reshape = {
+const charl__op charl_op_reshape = {
     .name = "reshape",
     .formula = "out = x under another shape",
     .n_in = 1,

@@ -10,7 +10,7 @@ typedef struct slice_attr {
     int64_t extent; /* of the whole axis; only slice_grad needs it */
 } slice_attr;
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     const slice_attr *attr = inf->attr;
     const charl_type *x = &inf->in[0];
@@ -28,13 +28,13 @@ static charl_status infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-charl_status charl__strided_copy(const charl_enqueue *e, const charl_strided_copy *s)
+charl_status charl__strided_copy_enqueue(const charl__enqueue *e, const charl__strided_copy *s)
 {
     const int64_t total = s->outer * s->length, span = charl__span(e->dev, total, 4);
-    charl_launch l = {.file = "shape/strided_copy",
-                      .entry = "charl_copy",
-                      .defines = charl__word_define(e->out[0]->dtype),
-                      .label = e->label};
+    charl__launch l = {.file = "shape/strided_copy",
+                       .entry = "charl_copy",
+                       .defines = charl__word_define(e->out[0]->dtype),
+                       .label = e->label};
 
     l.args[0] = charl__in(s->from);
     l.args[0].v.offset += s->from_at;
@@ -48,25 +48,25 @@ charl_status charl__strided_copy(const charl_enqueue *e, const charl_strided_cop
     l.args[5] = charl__i64(s->to_row);
     l.args[6] = charl__i64(span);
     charl__span_launch(e->dev, total, span, &l);
-    return total > 0 ? charl__launch(e->dev, &l) : CHARL_OK;
+    return total > 0 ? charl__launch_enqueue(e->dev, &l) : CHARL_OK;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     const slice_attr *attr = e->attr;
     int64_t outer, n, inner;
 
     charl__split_axis(&e->in[0]->shape, charl__axis(&e->in[0]->shape, attr->axis), &outer, &n, &inner);
-    return charl__strided_copy(e, &(charl_strided_copy){.from = e->in[0],
-                                                        .to = e->out[0],
-                                                        .from_at = attr->start * inner,
-                                                        .outer = outer,
-                                                        .length = attr->length * inner,
-                                                        .from_row = n * inner,
-                                                        .to_row = attr->length * inner});
+    return charl__strided_copy_enqueue(e, &(charl__strided_copy){.from = e->in[0],
+                                                                 .to = e->out[0],
+                                                                 .from_at = attr->start * inner,
+                                                                 .outer = outer,
+                                                                 .length = attr->length * inner,
+                                                                 .from_row = n * inner,
+                                                                 .to_row = attr->length * inner});
 }
 
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
     const charl_type x = charl_var_get_type(b->in[0]);
     slice_attr attr = *(const slice_attr *)b->attr;
@@ -76,7 +76,7 @@ static void backward(const charl_backward *b)
     b->gin[0] = charl__apply1(b->g, &charl_op_slice_grad, &attr, b->gout[0]);
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const slice_attr *attr = r->attr;
     int64_t outer, n, inner;
@@ -89,7 +89,7 @@ static void reference(const charl_reference *r)
     }
 }
 
-static charl_status infer_grad(charl_infer *inf)
+static charl_status infer_grad(charl__infer *inf)
 {
     const slice_attr *attr = inf->attr;
 
@@ -98,14 +98,14 @@ static charl_status infer_grad(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue_grad(const charl_enqueue *e)
+static charl_status enqueue_grad(const charl__enqueue *e)
 {
     const slice_attr *attr = e->attr;
     const int64_t total = charl__tensor_count(e->out[0]), span = charl__span(e->dev, total, 4);
-    charl_launch l = {.file = "shape/strided_copy",
-                      .entry = "charl_pad",
-                      .defines = charl__word_define(e->out[0]->dtype),
-                      .label = e->label};
+    charl__launch l = {.file = "shape/strided_copy",
+                       .entry = "charl_pad",
+                       .defines = charl__word_define(e->out[0]->dtype),
+                       .label = e->label};
     int64_t outer, n, inner;
 
     charl__split_axis(&e->out[0]->shape, attr->axis, &outer, &n, &inner);
@@ -117,17 +117,17 @@ static charl_status enqueue_grad(const charl_enqueue *e)
     l.args[5] = charl__i64(attr->length * inner);
     l.args[6] = charl__i64(span);
     charl__span_launch(e->dev, total, span, &l);
-    return total > 0 ? charl__launch(e->dev, &l) : CHARL_OK;
+    return total > 0 ? charl__launch_enqueue(e->dev, &l) : CHARL_OK;
 }
 
-static void backward_grad(const charl_backward *b)
+static void backward_grad(const charl__backward *b)
 {
     const slice_attr *attr = b->attr;
 
     b->gin[0] = charl_slice(b->g, b->gout[0], attr->axis, attr->start, attr->length);
 }
 
-static void reference_grad(const charl_reference *r)
+static void reference_grad(const charl__reference *r)
 {
     const slice_attr *attr = r->attr;
     int64_t outer, n, inner;
@@ -142,13 +142,13 @@ static void reference_grad(const charl_reference *r)
 }
 
 static const slice_attr pad0 = {0, 2, 3, 9}, pad1 = {1, 3, 5, 8};
-static const charl_op_sample samples_grad[] = {
+static const charl__op_sample samples_grad[] = {
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &pad0, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 3, 5, 301)}, .attr = &pad1, .lo = -3, .hi = 3},
     {.in = {CHARL_B(F32, 16, 5)}, .attr = &pad1, .lo = -3, .hi = 3},
 };
 
-const charl_op charl_op_slice_grad = {
+const charl__op charl_op_slice_grad = {
     .name = "slice_grad",
     .formula = "out[..., start + j, ...] = g[..., j, ...], 0 elsewhere",
     .n_in = 1,
@@ -163,7 +163,7 @@ const charl_op charl_op_slice_grad = {
 };
 
 static const slice_attr front = {0, 0, 2, 0}, middle = {1, 1, 3, 0}, end = {-1, 7, 30, 0}, nothing = {1, 2, 0, 0};
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &front, .lo = -3, .hi = 3},
     {.in = {CHARL_R(U8, 3, 5, 7)}, .attr = &middle, .int_end = 256},
     {.in = {CHARL_R(F32, 300, 37)}, .attr = &end, .lo = -3, .hi = 3},
@@ -171,14 +171,14 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 4, 6)}, .attr = &middle, .lo = -3, .hi = 3},
 };
 
-static void onnx(const charl_onnx_node *n)
+static void onnx(const charl__onnx_node *n)
 {
     const slice_attr *t = n->attr;
 
     charl__onnx_slice(n, n->in[0], t->axis, t->start, t->start + t->length, n->out);
 }
 
-const charl_op charl_op_slice = {
+const charl__op charl_op_slice = {
     .name = "slice",
     .formula = "out[..., j, ...] = x[..., start + j, ...]",
     .n_in = 1,

@@ -13,7 +13,7 @@ typedef struct transpose_attr {
     int perm[CHARL_MAX_DIMS];
 } transpose_attr;
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     const transpose_attr *attr = inf->attr;
     const charl_type *x = &inf->in[0];
@@ -66,15 +66,15 @@ static layout merge(const charl_shape *x, const int *perm)
     return l;
 }
 
-static charl_status enqueue_swap(const charl_enqueue *e, int64_t outer, int64_t rows, int64_t cols)
+static charl_status enqueue_swap(const charl__enqueue *e, int64_t outer, int64_t rows, int64_t cols)
 {
     const bool groups = !charl__is_ungrouped(e->dev) && charl_device_get_info(e->dev)->max_group >= 256;
     const int tile = groups ? 32 : 16;
     const int64_t tiles = outer * ((rows + tile - 1) / tile) * ((cols + tile - 1) / tile);
-    charl_launch l = {.file = "shape/transpose",
-                      .entry = groups ? "charl_swap_local" : "charl_swap",
-                      .defines = charl__word_define(e->in[0]->dtype),
-                      .label = e->label};
+    charl__launch l = {.file = "shape/transpose",
+                       .entry = groups ? "charl_swap_local" : "charl_swap",
+                       .defines = charl__word_define(e->in[0]->dtype),
+                       .label = e->label};
     int a = 0;
 
     l.args[a++] = charl__in(e->in[0]);
@@ -90,16 +90,16 @@ static charl_status enqueue_swap(const charl_enqueue *e, int64_t outer, int64_t 
     } else {
         charl__span_launch(e->dev, tiles, 1, &l);
     }
-    return charl__launch(e->dev, &l);
+    return charl__launch_enqueue(e->dev, &l);
 }
 
-static charl_status enqueue_permute(const charl_enqueue *e, const layout *m)
+static charl_status enqueue_permute(const charl__enqueue *e, const layout *m)
 {
     const int64_t total = charl__tensor_count(e->out[0]), span = charl__span(e->dev, total, 1);
-    charl_launch l = {.file = "shape/transpose",
-                      .entry = "charl_permute",
-                      .defines = charl__word_define(e->in[0]->dtype),
-                      .label = e->label};
+    charl__launch l = {.file = "shape/transpose",
+                       .entry = "charl_permute",
+                       .defines = charl__word_define(e->in[0]->dtype),
+                       .label = e->label};
     const int absent = CHARL_MAX_DIMS - m->n; /* leading extents of 1 */
     int a = 0;
 
@@ -114,10 +114,10 @@ static charl_status enqueue_permute(const charl_enqueue *e, const layout *m)
         l.args[a++] = charl__i64(i < absent ? 0 : m->step[i - absent]);
     }
     charl__span_launch(e->dev, total, span, &l);
-    return charl__launch(e->dev, &l);
+    return charl__launch_enqueue(e->dev, &l);
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
     const transpose_attr *attr = e->attr;
     const layout m = merge(&e->in[0]->shape, attr->perm);
@@ -134,7 +134,7 @@ static charl_status enqueue(const charl_enqueue *e)
     return enqueue_permute(e, &m);
 }
 
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
     const transpose_attr *attr = b->attr;
     int inverse[CHARL_MAX_DIMS] = {0};
@@ -145,7 +145,7 @@ static void backward(const charl_backward *b)
     b->gin[0] = charl_transpose(b->g, b->gout[0], inverse);
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const transpose_attr *attr = r->attr;
     const charl_shape *in = &r->in_type[0].shape, *out = &r->out_type[0].shape;
@@ -166,7 +166,7 @@ static void reference(const charl_reference *r)
 
 static const transpose_attr none = {0, {0}}, swap = {2, {1, 0}}, last = {3, {0, 2, 1}}, nhwc = {4, {0, 2, 3, 1}},
                             front = {3, {2, 0, 1}}, mixed = {6, {5, 0, 3, 1, 4, 2}}, heads = {4, {0, 2, 1, 3}};
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &swap, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 67, 129)}, .attr = &swap, .lo = -3, .hi = 3},
     {.in = {CHARL_SCALAR(F32)}, .attr = &none, .lo = -3, .hi = 3},
@@ -179,7 +179,7 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 5, 7)}, .attr = &last, .lo = -3, .hi = 3},
 };
 
-static void onnx(const charl_onnx_node *n)
+static void onnx(const charl__onnx_node *n)
 {
     const transpose_attr *t = n->attr;
     int64_t perm[CHARL_MAX_DIMS];
@@ -194,7 +194,7 @@ static void onnx(const charl_onnx_node *n)
     }
 }
 
-const charl_op charl_op_transpose = {
+const charl__op charl_op_transpose = {
     .name = "transpose",
     .formula = "out = x with its extents in another order",
     .n_in = 1,

@@ -12,7 +12,7 @@
 /* The differences of these operators. */
 typedef struct softmax {
     bool log;
-    const charl_op *grad; /* NULL: it is a gradient itself */
+    const charl__op *grad; /* NULL: it is a gradient itself */
     const char *onnx;
 } softmax;
 
@@ -22,7 +22,7 @@ static void split_rows(const charl_shape *s, int64_t *rows, int64_t *n)
     *rows = *n ? charl_shape_count(s) / *n : 0;
 }
 
-static charl_status infer(charl_infer *inf)
+static charl_status infer(charl__infer *inf)
 {
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
@@ -38,14 +38,14 @@ static charl_status infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl__enqueue *e)
 {
-    charl_rows plan;
+    charl__row_plan plan;
     const softmax *t = e->op->row;
-    charl_launch l = {.file = "softmax/softmax",
-                      .entry = t->grad ? "charl_softmax" : "charl_gradient",
-                      .defines = plan.defines,
-                      .label = e->label};
+    charl__launch l = {.file = "softmax/softmax",
+                       .entry = t->grad ? "charl_softmax" : "charl_gradient",
+                       .defines = plan.defines,
+                       .label = e->label};
     int64_t rows, n;
     int a = 0;
 
@@ -64,18 +64,18 @@ static charl_status enqueue(const charl_enqueue *e)
     l.args[a++] = charl__i64(n);
     l.global[0] = plan.global;
     l.local[0] = plan.local;
-    CHARL_TRY(charl__launch(e->dev, &l));
+    CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }
 
-static void backward(const charl_backward *b)
+static void backward(const charl__backward *b)
 {
     const softmax *t = b->op->row;
 
     b->gin[0] = charl__apply2(b->g, t->grad, NULL, b->out[0], b->gout[0]);
 }
 
-static void reference(const charl_reference *r)
+static void reference(const charl__reference *r)
 {
     const softmax *t = r->op->row;
     int64_t rows, n;
@@ -97,7 +97,7 @@ static void reference(const charl_reference *r)
     }
 }
 
-static void reference_grad(const charl_reference *r)
+static void reference_grad(const charl__reference *r)
 {
     const softmax *t = r->op->row;
     int64_t rows, n;
@@ -116,12 +116,12 @@ static void reference_grad(const charl_reference *r)
     }
 }
 
-static void onnx(const charl_onnx_node *n)
+static void onnx(const charl__onnx_node *n)
 {
-    charl__onnx_call(n, &(charl_onnx_call){.type = ((const softmax *)n->op->row)->onnx,
-                                           .in = {n->in[0]},
-                                           .out = n->out,
-                                           .attr = {{"axis", .i = -1}}});
+    charl__onnx_write_call(n, &(charl__onnx_call){.type = ((const softmax *)n->op->row)->onnx,
+                                                  .in = {n->in[0]},
+                                                  .out = n->out,
+                                                  .attr = {{"axis", .i = -1}}});
 }
 
 #define SOFTMAX(word)                                                                                                  \
@@ -133,7 +133,7 @@ static void onnx(const charl_onnx_node *n)
     .reference = reference_grad
 
 /* One row length for every case of the row pattern. */
-static const charl_op_sample samples[] = {
+static const charl__op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5)}, .terms = 5, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 1)}, .terms = 2, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 0, 4)}, .lo = -3, .hi = 3},
@@ -146,42 +146,42 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 10)}, .terms = 10, .lo = -3, .hi = 3},
 };
 
-static const charl_op_sample softmax_grad_samples[] = {
+static const charl__op_sample softmax_grad_samples[] = {
     {.in = {CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 5)}, .terms = 5, .lo = -1, .hi = 1},
     {.in = {CHARL_R(F32, 37), CHARL_R(F32, 37)}, .terms = 37, .lo = -1, .hi = 1},
     {.in = {CHARL_R(F32, 5, 1000), CHARL_R(F32, 5, 1000)}, .terms = 1000, .lo = -1, .hi = 1},
     {.in = {CHARL_B(F32, 16, 10), CHARL_B(F32, 16, 10)}, .terms = 10, .lo = -1, .hi = 1},
 };
 
-static const charl_op_sample log_softmax_grad_samples[] = {
+static const charl__op_sample log_softmax_grad_samples[] = {
     {.in = {CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 5)}, .terms = 5, .lo = -3, .hi = 0.5},
     {.in = {CHARL_R(F32, 37), CHARL_R(F32, 37)}, .terms = 37, .lo = -1, .hi = 1},
     {.in = {CHARL_R(F32, 5, 1000), CHARL_R(F32, 5, 1000)}, .terms = 1000, .lo = -1, .hi = 1},
     {.in = {CHARL_B(F32, 16, 10), CHARL_B(F32, 16, 10)}, .terms = 10, .lo = -1, .hi = 1},
 };
 
-const charl_op charl_op_softmax = {
+const charl__op charl_op_softmax = {
     SOFTMAX("softmax"),
     .formula = "out = exp(x - m) / sum(exp(x - m)), m = max(x), over the last axis",
     .row = &(const softmax){false, &charl_op_softmax_grad, "Softmax"},
     CHARL_SAMPLES(samples),
 };
 
-const charl_op charl_op_softmax_grad = {
+const charl__op charl_op_softmax_grad = {
     GRADIENT("softmax_grad"),
     .formula = "out = y * (g - sum(y * g)) over the last axis",
     .row = &(const softmax){false, NULL, NULL},
     CHARL_SAMPLES(softmax_grad_samples),
 };
 
-const charl_op charl_op_log_softmax = {
+const charl__op charl_op_log_softmax = {
     SOFTMAX("log_softmax"),
     .formula = "out = x - m - log(sum(exp(x - m))), m = max(x), over the last axis",
     .row = &(const softmax){true, &charl_op_log_softmax_grad, "LogSoftmax"},
     CHARL_SAMPLES(samples),
 };
 
-const charl_op charl_op_log_softmax_grad = {
+const charl__op charl_op_log_softmax_grad = {
     GRADIENT("log_softmax_grad"),
     .formula = "out = g - exp(y) * sum(g) over the last axis",
     .row = &(const softmax){true, NULL, NULL},

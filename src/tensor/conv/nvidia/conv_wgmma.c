@@ -28,9 +28,9 @@ static void copy_pair(int to[2], const int from[2])
     to[1] = from[1];
 }
 
-charl_conv_product charl__conv_wgmma_forward(const charl_conv *c)
+charl__conv_product charl__conv_wgmma_forward(const charl__conv *c)
 {
-    charl_conv_product p = {
+    charl__conv_product p = {
         .m = c->batch * c->oh * c->ow,
         .n = c->o,
         .ld = charl__conv_padded(c->c) * c->kernel[0] * c->kernel[1],
@@ -49,10 +49,10 @@ charl_conv_product charl__conv_wgmma_forward(const charl_conv *c)
     return p;
 }
 
-charl_conv_product charl__conv_wgmma_input_gradient(const charl_conv *c, const int at[2])
+charl__conv_product charl__conv_wgmma_input_gradient(const charl__conv *c, const int at[2])
 {
-    const charl_conv_phase f = charl__conv_phase(c, at);
-    charl_conv_product p = {
+    const charl__conv_phase f = charl__conv_phase_at(c, at);
+    charl__conv_product p = {
         .n = c->c,
         .ld = charl__conv_padded(c->o) * c->kernel[0] * c->kernel[1],
         .chunks = (int)(charl__conv_padded(c->o) / CHARL_CONV_CHUNK),
@@ -80,9 +80,9 @@ charl_conv_product charl__conv_wgmma_input_gradient(const charl_conv *c, const i
     return p;
 }
 
-charl_conv_product charl__conv_wgmma_weight_gradient(const charl_conv *c, int64_t rows)
+charl__conv_product charl__conv_wgmma_weight_gradient(const charl__conv *c, int64_t rows)
 {
-    charl_conv_product p = charl__conv_wgmma_forward(c);
+    charl__conv_product p = charl__conv_wgmma_forward(c);
 
     p.is_gradient = true;
     p.m = c->o;
@@ -93,19 +93,19 @@ charl_conv_product charl__conv_wgmma_weight_gradient(const charl_conv *c, int64_
     return p;
 }
 
-static int64_t count_columns(const charl_conv_product *p)
+static int64_t count_columns(const charl__conv_product *p)
 {
     return p->is_gradient ? (int64_t)p->taps[0] * p->taps[1] * p->chunks * CHARL_CONV_CHUNK : p->n;
 }
 
-static int64_t count_tiles(const charl_conv_product *p, const tile *t)
+static int64_t count_tiles(const charl__conv_product *p, const tile *t)
 {
     return charl__ceil_div(p->m, ROWS) * charl__ceil_div(count_columns(p), t->columns) * charl__at_least_one(p->parts);
 }
 
 /* The wide one reads a quarter less per product, where it is filled and there is one for every
  * compute unit. */
-static const tile *choose_tile(charl_device *dev, const charl_conv_product *p)
+static const tile *choose_tile(charl_device *dev, const charl__conv_product *p)
 {
     const int64_t columns = charl__ceil_div(count_columns(p), wide.columns) * wide.columns;
 
@@ -116,20 +116,20 @@ static const tile *choose_tile(charl_device *dev, const charl_conv_product *p)
 }
 
 /* Two numbers as a kernel's int2. */
-static charl_arg pair(const int v[2])
+static charl__arg pair(const int v[2])
 {
     return charl__i64((int64_t)((uint64_t)(uint32_t)v[1] << 32 | (uint32_t)v[0]));
 }
 
-static charl_arg operand(charl_arg_kind kind, const charl_tensor *t)
+static charl__arg operand(charl__arg_kind kind, const charl_tensor *t)
 {
-    charl_arg a = charl__raw(kind, t->buffer);
+    charl__arg a = charl__raw(kind, t->buffer);
 
     a.v.offset = t->offset;
     return a;
 }
 
-static charl_status check(const charl_conv_product *p, int64_t tiles)
+static charl_status check(const charl__conv_product *p, int64_t tiles)
 {
     const int64_t rows = p->parts * p->k > p->m ? p->parts * p->k : p->m;
     const int64_t image = (int64_t)p->image[0] * p->image[1] * p->chunks * 2 * CHARL_CONV_CHUNK;
@@ -144,7 +144,7 @@ static charl_status check(const charl_conv_product *p, int64_t tiles)
     return CHARL_OK;
 }
 
-static void define(const charl_conv_product *p, const tile *t, char *text, size_t bytes)
+static void define(const charl__conv_product *p, const tile *t, char *text, size_t bytes)
 {
     const int eight = 8 / (int)charl_dtype_size(p->out.dtype);
 
@@ -156,13 +156,13 @@ static void define(const charl_conv_product *p, const tile *t, char *text, size_
              p->is_gradient || (p->n % eight == 0 && p->out.offset % eight == 0));
 }
 
-charl_status charl__conv_wgmma(charl_device *dev, const charl_conv_product *p)
+charl_status charl__conv_wgmma(charl_device *dev, const charl__conv_product *p)
 {
     const tile *t = choose_tile(dev, p);
     const int64_t tiles = count_tiles(p, t);
     const int64_t most = (int64_t)t->groups * charl_device_get_info(dev)->compute_units;
     char defines[512];
-    charl_launch l = {
+    charl__launch l = {
         .file = "nvidia/conv/conv_wgmma",
         .entry = "conv_wgmma",
         .defines = defines,
@@ -198,17 +198,17 @@ charl_status charl__conv_wgmma(charl_device *dev, const charl_conv_product *p)
     }
     CHARL_TRY(check(p, tiles));
     define(p, t, defines, sizeof defines);
-    CHARL_TRY(charl__launch(dev, &l));
+    CHARL_TRY(charl__launch_enqueue(dev, &l));
     return CHARL_OK;
 }
 
 /* Few rows, such as the channels of a picture: a column is one access. */
-static charl_status swap_few(charl_device *dev, const charl_conv_swap *s)
+static charl_status swap_few(charl_device *dev, const charl__conv_swap *s)
 {
     const int64_t count = s->batch * s->cols;
 
-    return charl__launch(
-        dev, &(charl_launch){
+    return charl__launch_enqueue(
+        dev, &(charl__launch){
                  .file = "conv/conv_swap",
                  .entry = "charl_swap_few",
                  .global = {(size_t)(charl__ceil_div(count, GROUP) * GROUP)},
@@ -219,15 +219,15 @@ static charl_status swap_few(charl_device *dev, const charl_conv_swap *s)
              });
 }
 
-charl_status charl__conv_swap(charl_device *dev, const charl_conv_swap *s)
+charl_status charl__conv_swap_enqueue(charl_device *dev, const charl__conv_swap *s)
 {
     const int64_t tiles = s->batch * charl__ceil_div(s->to_ld, SWAP_TILE) * charl__ceil_div(s->cols, SWAP_TILE);
 
     if (s->to_ld == CHARL_CONV_CHUNK && s->to.offset % CHARL_CONV_CHUNK == 0) {
         return swap_few(dev, s);
     }
-    return charl__launch(
-        dev, &(charl_launch){
+    return charl__launch_enqueue(
+        dev, &(charl__launch){
                  .file = "conv/conv_swap",
                  .entry = "charl_swap_padded",
                  .global = {(size_t)(tiles * GROUP)},

@@ -1,11 +1,11 @@
 #ifndef CHARL_TENSOR_CONV_NVIDIA_CONV_WGMMA_H
 #define CHARL_TENSOR_CONV_NVIDIA_CONV_WGMMA_H
 /** Convolutions of bf16 or f16 on NVIDIA's tensor cores (kernels/nvidia/conv/conv_wgmma.cl):
- * operands are channels-last, [batch, h, w, padded channels], and start at multiples of 16 bytes.
+ *  operands are channels-last, [batch, h, w, padded channels], and start at multiples of 16 bytes.
  *
- * A sum is a chain in ascending (kh, kw, channel) of the products' pixels or, for a weight's
- * gradient, in ascending pixel; its bits are the same for every tile and batch. They are not those
- * of the portable kernels.
+ *  A sum is a chain in ascending (kh, kw, channel) of the products' pixels or, for a weight's
+ *  gradient, in ascending pixel; its bits are the same for every tile and batch. They are not those
+ *  of the portable kernels.
  */
 #include "tensor/conv/conv.h"
 
@@ -18,11 +18,11 @@ static inline int64_t charl__conv_padded(int64_t channels)
 }
 
 /** Whether convolutions of such values go here: where there are tensor cores (`wgmma`), by dtype
- * and groups alone. */
+ *  and groups alone. */
 bool charl__conv_is_wgmma(bool wgmma, charl_dtype dtype, int groups);
 
 /** One product. Element types are those of a and out. */
-typedef struct charl_conv_product {
+typedef struct charl__conv_product {
     charl_tensor a, b, out;                                    /* buffer, dtype and offset count */
     const charl_tensor *bias;                                  /* f32, one per column, or NULL */
     bool is_gradient;                                          /* of the weight */
@@ -34,31 +34,31 @@ typedef struct charl_conv_product {
     int w_first, w_step[2];                                    /* taps of the weight */
     int out_extent[2], out_step[2], out_place[2];
     const char *label;
-} charl_conv_product;
+} charl__conv_product;
 
 /** out [batch, oh, ow, o]: a = x, b = weight [o, kh, kw, padded c]. */
-charl_conv_product charl__conv_wgmma_forward(const charl_conv *c);
+charl__conv_product charl__conv_wgmma_forward(const charl__conv *c);
 /** The pixels of d x [batch, h, w, c] whose coordinates modulo the stride are `at`: a = d out, b =
- * weight [c, kh, kw, padded o]. With all phases, all of it. */
-charl_conv_product charl__conv_wgmma_input_gradient(const charl_conv *c, const int at[2]);
+ *  weight [c, kh, kw, padded o]. With all phases, all of it. */
+charl__conv_product charl__conv_wgmma_input_gradient(const charl__conv *c, const int at[2]);
 /** d weight [batch / rows, o, kh, kw, padded c] in f32, a part for every `rows` samples: a = d out,
- * b = x. */
-charl_conv_product charl__conv_wgmma_weight_gradient(const charl_conv *c, int64_t rows);
+ *  b = x. */
+charl__conv_product charl__conv_wgmma_weight_gradient(const charl__conv *c, int64_t rows);
 
 /** Enqueue. Async. Errors: ERR_SHAPE when an extent does not fit the kernel; ERR_KERNEL,
- * ERR_DEVICE. */
-charl_status charl__conv_wgmma(charl_device *dev, const charl_conv_product *p) CHARL_MUST_CHECK;
+ *  ERR_DEVICE. */
+charl_status charl__conv_wgmma(charl_device *dev, const charl__conv_product *p) CHARL_MUST_CHECK;
 
 /** A matrix per `batch`: from [rows, from_ld] to its transpose [cols, to_ld], zeros beyond the
- * rows. 16-bit elements. */
-typedef struct charl_conv_swap {
+ *  rows. 16-bit elements. */
+typedef struct charl__conv_swap {
     charl_tensor from, to;
     int64_t batch, rows, cols, from_ld, to_ld;
     const char *label;
-} charl_conv_swap;
+} charl__conv_swap;
 
 /** Enqueue: NCHW to channels-last is a swap per sample of [c, pixels], and so on. Async. Errors:
- * ERR_KERNEL, ERR_DEVICE. */
-charl_status charl__conv_swap(charl_device *dev, const charl_conv_swap *s) CHARL_MUST_CHECK;
+ *  ERR_KERNEL, ERR_DEVICE. */
+charl_status charl__conv_swap_enqueue(charl_device *dev, const charl__conv_swap *s) CHARL_MUST_CHECK;
 
 #endif

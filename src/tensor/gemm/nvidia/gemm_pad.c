@@ -13,14 +13,14 @@ bool charl__matrix_is_aligned(const charl__matrix *x, int elements)
 }
 
 /* One matrix for all products, or consecutive ones: rows of one copy. */
-static bool is_one_run(const charl_gemm *p, const charl__matrix *x)
+static bool is_one_run(const charl__gemm *p, const charl__matrix *x)
 {
     return charl__at_least_one(p->count) == 1 ||
            (charl__at_least_one(p->inner) == 1 && (x->outer == 0 || x->outer == x->rows * x->length));
 }
 
 /* `reads`: how often an element would be read if a tile were one row or column. */
-static bool is_worth_it(const charl_gemm *p, const charl__matrix *x, int64_t reads)
+static bool is_worth_it(const charl__gemm *p, const charl__matrix *x, int64_t reads)
 {
     const int64_t products = p->m * p->n * p->k * charl__at_least_one(p->count);
 
@@ -29,12 +29,12 @@ static bool is_worth_it(const charl_gemm *p, const charl__matrix *x, int64_t rea
             (p->form == CHARL_GEMM_AUTO && reads >= WORTH_READS && products >= worth_products));
 }
 
-static int64_t rows_of_copy(const charl_gemm *p, const charl__matrix *x)
+static int64_t rows_of_copy(const charl__gemm *p, const charl__matrix *x)
 {
     return x->rows * (x->outer == 0 ? 1 : charl__at_least_one(p->count));
 }
 
-static int64_t bytes_of_copy(const charl_gemm *p, const charl__matrix *x)
+static int64_t bytes_of_copy(const charl__gemm *p, const charl__matrix *x)
 {
     const int64_t pitch = charl__ceil_div(x->length, CHUNK) * CHUNK;
 
@@ -42,21 +42,21 @@ static int64_t bytes_of_copy(const charl_gemm *p, const charl__matrix *x)
 }
 
 /* x becomes its copy at element `at` of b. */
-static charl_status copy_rows(charl_device *dev, const charl_gemm *p, charl__matrix *x, charl_buffer *b, int64_t at)
+static charl_status copy_rows(charl_device *dev, const charl__gemm *p, charl__matrix *x, charl__buffer *b, int64_t at)
 {
     const int64_t pitch = charl__ceil_div(x->length, CHUNK) * CHUNK, rows = rows_of_copy(p, x);
     const size_t group = 256;
-    charl_arg to = charl__raw(CHARL_ARG_OUT, b);
+    charl__arg to = charl__raw(CHARL_ARG_OUT, b);
 
     to.v.offset = at;
-    CHARL_TRY(
-        charl__launch(dev, &(charl_launch){.file = "gemm/pad_rows",
-                                           .entry = "charl_pad_rows",
-                                           .global = {((size_t)(rows * (pitch / CHUNK)) + group - 1) / group * group},
-                                           .local = {group},
-                                           .args = {x->first, to, charl__i64(rows), charl__i32((int32_t)x->length),
-                                                    charl__i32((int32_t)pitch)},
-                                           .label = p->label}));
+    CHARL_TRY(charl__launch_enqueue(
+        dev, &(charl__launch){
+                 .file = "gemm/pad_rows",
+                 .entry = "charl_pad_rows",
+                 .global = {((size_t)(rows * (pitch / CHUNK)) + group - 1) / group * group},
+                 .local = {group},
+                 .args = {x->first, to, charl__i64(rows), charl__i32((int32_t)x->length), charl__i32((int32_t)pitch)},
+                 .label = p->label}));
     x->first = to;
     x->first.kind = CHARL_ARG_IN;
     x->pitch = pitch;
@@ -65,13 +65,13 @@ static charl_status copy_rows(charl_device *dev, const charl_gemm *p, charl__mat
     return CHARL_OK;
 }
 
-charl_status charl__gemm_pad(charl_device *dev, const charl_gemm *p, charl__matrix *a, charl__matrix *b)
+charl_status charl__gemm_pad(charl_device *dev, const charl__gemm *p, charl__matrix *a, charl__matrix *b)
 {
     charl_status st = CHARL_OK;
     const bool pad_a = is_worth_it(p, a, p->n), pad_b = is_worth_it(p, b, p->m);
     const int64_t first = pad_a ? bytes_of_copy(p, a) : 0;
     const int64_t bytes = first + (pad_b ? bytes_of_copy(p, b) : 0);
-    charl_buffer *scratch = NULL;
+    charl__buffer *scratch = NULL;
 
     if (bytes == 0) {
         return st;

@@ -29,37 +29,37 @@ static const tile wide = {"nvidia/gemm/gemm_roles", "gemm_roles", 256, 4, 384, 1
 static const tile of_mma = {"nvidia/gemm/gemm_mma", "gemm_mma", 128, 3, 128, 2, 0};
 
 /* Whether they take products of this type. */
-static bool is_type(const charl_device_facts *facts, charl_dtype dtype)
+static bool is_type(const charl__device_facts *facts, charl_dtype dtype)
 {
     return dtype == CHARL_F32 ? facts->tf32 : facts->wgmma || facts->mma;
 }
 
-bool charl__gemm_uses_tensor_cores(charl_device *dev, const charl_gemm *p)
+bool charl__gemm_uses_tensor_cores(charl_device *dev, const charl__gemm *p)
 {
     const bool form = p->form == CHARL_GEMM_AUTO || p->form >= CHARL_GEMM_TENSOR_CORE;
 
-    return form && is_type(charl__device_facts(dev), p->a->dtype) &&
+    return form && is_type(charl__device_facts_get(dev), p->a->dtype) &&
            (p->a_kind == CHARL_GEMM_PLAIN || p->a_kind == CHARL_GEMM_TRANSPOSED) &&
            (p->b_kind == CHARL_GEMM_PLAIN || p->b_kind == CHARL_GEMM_TRANSPOSED) && p->segments <= 1 && p->leaves <= 1;
 }
 
 bool charl__gemm_has_rng(charl_device *dev, charl_dtype type)
 {
-    return !is_type(charl__device_facts(dev), type);
+    return !is_type(charl__device_facts_get(dev), type);
 }
 
 /* Of what goes to tensor cores: whether by gemm_mma.cl. */
-static bool is_mma(charl_device *dev, const charl_gemm *p)
+static bool is_mma(charl_device *dev, const charl__gemm *p)
 {
-    return p->a->dtype == CHARL_F32 || !charl__device_facts(dev)->wgmma;
+    return p->a->dtype == CHARL_F32 || !charl__device_facts_get(dev)->wgmma;
 }
 
-bool charl__gemm_sums_a(charl_device *dev, const charl_gemm *p)
+bool charl__gemm_sums_a(charl_device *dev, const charl__gemm *p)
 {
     return charl__gemm_uses_tensor_cores(dev, p) && p->a->dtype != CHARL_F32 && p->a_kind == CHARL_GEMM_TRANSPOSED;
 }
 
-static int64_t count_tiles(const charl_gemm *p, const tile *t)
+static int64_t count_tiles(const charl__gemm *p, const tile *t)
 {
     return charl__ceil_div(p->m, ROWS) * charl__ceil_div(p->n, t->columns) * charl__at_least_one(p->count);
 }
@@ -68,7 +68,7 @@ static int64_t count_tiles(const charl_gemm *p, const tile *t)
  * one for every compute unit. But nothing runs beside its epilogue, and beside a narrow one another
  * group multiplies: so not where there is one behind short sums. With sums over 768 the wide one is
  * faster nevertheless (docs/benchmarks.md); shorter ones have not been measured. */
-static bool is_wide(charl_device *dev, const charl_gemm *p)
+static bool is_wide(charl_device *dev, const charl__gemm *p)
 {
     const int64_t columns = charl__ceil_div(p->n, wide.columns) * wide.columns;
 
@@ -76,7 +76,7 @@ static bool is_wide(charl_device *dev, const charl_gemm *p)
            count_tiles(p, &wide) >= charl_device_get_info(dev)->compute_units;
 }
 
-static const tile *choose_tile(charl_device *dev, const charl_gemm *p)
+static const tile *choose_tile(charl_device *dev, const charl__gemm *p)
 {
     if (is_mma(dev, p)) {
         return &of_mma;
@@ -106,7 +106,7 @@ typedef struct deal {
  * Sharing the last tiles out spares the idle part of the last round. It costs each group the time
  * of about SPLIT_COST steps, in which sums go through memory, and what runs at a time shares less
  * in the cache: not worth it for a few percent. */
-static deal deal_tiles(charl_device *dev, const charl_gemm *p, const tile *t, int64_t tiles)
+static deal deal_tiles(charl_device *dev, const charl__gemm *p, const tile *t, int64_t tiles)
 {
     const int64_t most = (int64_t)t->groups * charl_device_get_info(dev)->compute_units;
     const int64_t steps = charl__ceil_div(p->k, STAGE_K);
@@ -128,7 +128,7 @@ static deal deal_tiles(charl_device *dev, const charl_gemm *p, const tile *t, in
     return d;
 }
 
-static charl__matrix matrix_of(charl_arg first, bool transposed, int64_t rows, int64_t columns, const int64_t step[2])
+static charl__matrix matrix_of(charl__arg first, bool transposed, int64_t rows, int64_t columns, const int64_t step[2])
 {
     return (charl__matrix){.first = first,
                            .rows = transposed ? columns : rows,
@@ -139,7 +139,7 @@ static charl__matrix matrix_of(charl_arg first, bool transposed, int64_t rows, i
 }
 
 /* Every row of t, which lies like out, begins at a multiple of so many bytes; true without t. */
-static bool is_by(const charl_gemm *p, const charl_tensor *t, int64_t at, int bytes)
+static bool is_by(const charl__gemm *p, const charl_tensor *t, int64_t at, int bytes)
 {
     const int64_t step[] = {p->out_outer, p->out_inner};
     const charl__matrix x = matrix_of(charl__gemm_operand(CHARL_ARG_OUT, t, at), false, p->m, p->n, step);
@@ -148,9 +148,9 @@ static bool is_by(const charl_gemm *p, const charl_tensor *t, int64_t at, int by
 }
 
 /* The bias, rows of out, and of what else lies like it, begin at multiples of 8 bytes. */
-static bool writes_by_8(const charl_gemm *p)
+static bool writes_by_8(const charl__gemm *p)
 {
-    const charl_gemm_epilogue *e = p->epilogue;
+    const charl__gemm_epilogue *e = p->epilogue;
     bool all = is_by(p, p->out, p->out_at, 8) && (!p->bias || p->bias->offset % 2 == 0);
 
     if (e) {
@@ -163,7 +163,7 @@ static bool writes_by_8(const charl_gemm *p)
 }
 
 /* What is stored in f32 begins each row at a multiple of 16 bytes. */
-static bool writes_by_16(const charl_gemm *p)
+static bool writes_by_16(const charl__gemm *p)
 {
     const charl_tensor *product = p->epilogue ? p->epilogue->product : NULL;
 
@@ -172,7 +172,7 @@ static bool writes_by_16(const charl_gemm *p)
 }
 
 /* Stored in whole rows through local memory. */
-static bool is_by_rows(const charl_gemm *p, const tile *t)
+static bool is_by_rows(const charl__gemm *p, const tile *t)
 {
     return t == &wide && p->out->dtype != CHARL_F32 && !p->a_sums;
 }
@@ -185,7 +185,7 @@ typedef struct plan {
     charl__matrix a, b;
 } plan;
 
-static void define(const charl_gemm *p, const plan *x, char *text, size_t bytes)
+static void define(const charl__gemm *p, const plan *x, char *text, size_t bytes)
 {
     const tile *t = x->tile;
     const int size = (int)charl_dtype_size(p->a->dtype);
@@ -205,7 +205,7 @@ static void define(const charl_gemm *p, const plan *x, char *text, size_t bytes)
              t->columns, t->stages, size, writes_by_16(p), is_by_rows(p, t), is_by(p, p->out, p->out_at, 16));
 }
 
-static plan make_plan(charl_device *dev, const charl_gemm *p)
+static plan make_plan(charl_device *dev, const charl__gemm *p)
 {
     const int64_t a_step[] = {p->a_outer, p->a_inner}, b_step[] = {p->b_outer, p->b_inner};
     plan x = {.tile = choose_tile(dev, p)};
@@ -219,12 +219,12 @@ static plan make_plan(charl_device *dev, const charl_gemm *p)
     return x;
 }
 
-static charl_status launch(charl_device *dev, const charl_gemm *p, const plan *x)
+static charl_status launch(charl_device *dev, const charl__gemm *p, const plan *x)
 {
     const tile *t = x->tile;
     const bool mma = t == &of_mma;
     char defines[CHARL__GEMM_DEFINES];
-    charl_launch l = {
+    charl__launch l = {
         .file = t->file,
         .entry = t->entry,
         .defines = defines,
@@ -254,19 +254,41 @@ static charl_status launch(charl_device *dev, const charl_gemm *p, const plan *x
         charl__launch_add(&l, charl__i32(x->deal.rounds));
         charl__launch_add(&l, charl__raw(CHARL_ARG_INOUT, charl__workspace_split_k(dev)));
     }
-    return charl__launch(dev, &l);
+    return charl__launch_enqueue(dev, &l);
 }
 
-charl_status charl__gemm_tensor_core(charl_device *dev, const charl_gemm *p)
+static int plans(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out)
 {
-    plan x = make_plan(dev, p);
+    static const charl__gemm_form forms[] = {CHARL_GEMM_TENSOR_CORE, CHARL_GEMM_TENSOR_CORE_WIDE};
+    int n = 1;
 
+    (void)dev;
+    out[0] = (charl__gemm_plan){.backend = &charl__gemm_tensor_cores, .form = p->form};
+    for (int i = 0; i < 2; i++) {
+        if (forms[i] != p->form) {
+            out[n++] = (charl__gemm_plan){.backend = &charl__gemm_tensor_cores, .form = forms[i]};
+        }
+    }
+    return n;
+}
+
+static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *chosen)
+{
+    charl__gemm q = *p;
+    plan x;
+
+    CHARL_INVARIANT(!p->epilogue || !p->epilogue->record);
+    q.form = chosen->form;
+    x = make_plan(dev, &q);
     CHARL_REQUIRE(x.tiles + x.deal.groups <= INT_MAX, CHARL_ERR_SHAPE,
                   "matrix product of %lld x %lld x %lld, %lld times: %lld tiles are beyond 2^31", (long long)p->m,
                   (long long)p->n, (long long)p->k, (long long)charl__at_least_one(p->count), (long long)x.tiles);
     if (p->a->dtype != CHARL_F32) { /* single elements of f32 can be copied beside the products */
-        CHARL_TRY(charl__gemm_pad(dev, p, &x.a, &x.b));
+        CHARL_TRY(charl__gemm_pad(dev, &q, &x.a, &x.b));
     }
-    CHARL_TRY(launch(dev, p, &x));
+    CHARL_TRY(launch(dev, &q, &x));
     return CHARL_OK;
 }
+
+const charl__gemm_backend charl__gemm_tensor_cores = {
+    .name = "tensor_core", .supports = charl__gemm_uses_tensor_cores, .plans = plans, .enqueue = enqueue};

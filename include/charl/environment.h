@@ -1,0 +1,41 @@
+#ifndef CHARL_ENVIRONMENT_H
+#define CHARL_ENVIRONMENT_H
+/** What a program finds when it starts: the variables of charl (docs/env.md), the launcher, the machine; and points at
+ *  which a test can make it fail.
+ *
+ *      int main(int argc, char **argv)
+ *      {
+ *          if (charl_environment_check() != CHARL_OK) {
+ *              if (charl_launcher_rank() == 0) ... charl_error_message() ...      once, not once a rank
+ *          }
+ */
+#include "charl/status.h"
+
+CHARL_BEGIN_DECLS
+
+/** Check the values of all variables, warn in the log about unknown ones that begin with CHARL_, and put CHARL_FAULT
+ *  into force for this rank. Without it a malformed value is ignored. Call it before anything else. Local. Blocks.
+ *  Errors: ERR_CONFIG  names the variable and what it accepts. */
+charl_status charl_environment_check(void) CHARL_MUST_CHECK;
+
+/** Version, compiler, machine, variables and devices as one line of JSON, ending in a newline: for the record of a run and
+ *  for reports of defects. The caller owns it (charl_free). A machine without a device has an empty list. Local. Blocks.
+ *  Errors: ERR_NOMEM. */
+charl_status charl_environment_json(char **out) CHARL_MUST_CHECK;
+
+/** Rank that the launcher gave this process, and the number of its ranks: known before MPI starts. 0 and 1 without a
+ *  launcher. From the variables of Open MPI, PMIx, PMI and Slurm. Local. Thread-safe. */
+int charl_launcher_rank(void);
+int charl_launcher_size(void);
+
+/** Pass a point of the program, where CHARL_FAULT=POINT.FAULT@RANK:N can make a rank fail (docs/env.md has the faults):
+ *  for tests of what must survive. Costs next to nothing where CHARL_FAULT is not set. Local. Blocks if a fault asks for it.
+ *
+ *      CHARL_TRY(charl_fault("myloop.step"));       CHARL_FAULT=myloop.step.kill@1:5 kills rank 1 in its fifth step
+ *
+ *  Errors: ERR_DEVICE  the fault is `fail`. */
+charl_status charl_fault(const char *point) CHARL_MUST_CHECK;
+
+CHARL_END_DECLS
+
+#endif

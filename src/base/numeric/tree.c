@@ -1,0 +1,194 @@
+/* The fixed summation tree. Everything follows from one schedule: pairs at distance 1, 2, 4, ... */
+#include "base/numeric/tree.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "base/error.h"
+
+enum { STREAM_BYTES = 8 << 20 }; /* what is read and written no longer stays in a core's caches */
+
+static int min_int(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+charl_status charl_slices_range(int total, int first, int count, charl_slices *out)
+{
+    const int end = first + count;
+
+    memset(out, 0, sizeof *out);
+    CHARL_REQUIRE(total >= 1 && total <= CHARL_MAX_SLICES, CHARL_ERR_INVALID, "%d slices; a batch has 1 to %d", total,
+                  CHARL_MAX_SLICES);
+    CHARL_REQUIRE(first >= 0 && count >= 0 && first <= total && count <= total - first, CHARL_ERR_INVALID,
+                  "slices %d to %d of %d", first, end, total);
+    out->total = total;
+    out->first = first;
+    out->count = count;
+    for (int lo = first; lo < end;) {
+        int span = 1;
+
+        while (span < total && lo % (2 * span) == 0 && min_int(lo + 2 * span, total) <= end) {
+            span *= 2;
+        }
+        CHARL_INVARIANT(out->n_lanes < CHARL_MAX_LANES);
+        out->lane_lo[out->n_lanes] = lo;
+        out->lane_hi[out->n_lanes] = min_int(lo + span, total);
+        lo = out->lane_hi[out->n_lanes++];
+    }
+    return CHARL_OK;
+}
+
+charl_status charl_slices_block(int total, int rank, int size, charl_slices *out)
+{
+    int first, end;
+
+    memset(out, 0, sizeof *out);
+    CHARL_REQUIRE(total >= 1 && total <= CHARL_MAX_SLICES, CHARL_ERR_CONFIG, "%d slices: set train.slices to 1..%d",
+                  total, CHARL_MAX_SLICES);
+    CHARL_REQUIRE(size >= 1 && rank >= 0 && rank < size, CHARL_ERR_INVALID, "rank %d of %d", rank, size);
+    CHARL_REQUIRE(size <= total, CHARL_ERR_CONFIG,
+                  "%d ranks but the batch has only %d slices: set train.slices to at least %d (at "
+                  "most %d, and it must "
+                  "divide train.batch_size) or start at most %d ranks",
+                  size, total, size, CHARL_MAX_SLICES, total);
+    first = total * rank / size;
+    end = total * (rank + 1) / size;
+    CHARL_TRY(charl_slices_range(total, first, end - first, out));
+    return CHARL_OK;
+}
+
+int charl__slices_lane(const charl_slices *s, int slice)
+{
+    for (int j = 0; j < s->n_lanes; j++) {
+        if (slice >= s->lane_lo[j] && slice < s->lane_hi[j]) {
+            return j;
+        }
+    }
+    return -1;
+}
+
+void charl__tree_fold(float *const *part, int m, int64_t n)
+{
+    for (int step = 1; step < m; step *= 2) {
+        for (int i = 0; i + step < m; i += 2 * step) {
+            float *restrict a = part[i];
+            const float *restrict b = part[i + step];
+
+            for (int64_t e = 0; e < n; e++) {
+                a[e] += b[e];
+            }
+        }
+    }
+}
+
+int charl__tree_combine(int total, const int *lo, int n, charl__tree_add *adds)
+{
+    int at[CHARL_MAX_SLICES]; /* the lane that starts at a slice and has not been added to another
+                                 one yet */
+    int n_adds = 0;
+
+    for (int s = 0; s < total; s++) {
+        at[s] = -1;
+    }
+    for (int j = 0; j < n; j++) {
+        at[lo[j]] = j;
+    }
+    /* A lane that starts at s + step cannot be longer than step, and then the one at s is not
+     * longer either: so both are complete subtrees when their turn comes. */
+    for (int step = 1; step < total; step *= 2) {
+        for (int s = 0; s + step < total; s += 2 * step) {
+            if (at[s] >= 0 && at[s + step] >= 0) {
+                adds[n_adds++] = (charl__tree_add){at[s], at[s + step]};
+                at[s + step] = -1;
+            }
+        }
+    }
+    return n_adds;
+}
+
+/* Four floats to a register, in source, because compilers vectorise no loop at -O2. */
+typedef float quad __attribute__((vector_size(16)));
+
+static quad quad_sum(const float *a, const float *b)
+{
+    quad x, y;
+
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return x + y;
+}
+
+static void add_block(const float *a, const float *b, int64_t n, float *out)
+{
+    int64_t e = 0;
+
+    for (; e + 16 <= n; e += 16) {
+        for (int k = 0; k < 16; k += 4) {
+            const quad sum = quad_sum(a + e + k, b + e + k);
+
+            memcpy(out + e + k, &sum, sizeof sum);
+        }
+    }
+    for (; e < n; e++) {
+        out[e] = a[e] + b[e];
+    }
+}
+
+/* The same, written past the caches: a line that is written whole need not be read first. */
+static void stream_block(const float *a, const float *b, int64_t n, float *out)
+{
+    int64_t e = 0;
+
+#ifdef __SSE2__
+    if ((uintptr_t)out % sizeof(quad) == 0) {
+        for (; e + 4 <= n; e += 4) {
+            _mm_stream_ps(out + e, (__m128)quad_sum(a + e, b + e));
+        }
+    }
+#endif
+    add_block(a + e, b + e, n - e, out + e);
+}
+
+/* Streamed stores have no order among themselves or to what comes after. */
+static void stream_end(void)
+{
+#ifdef __SSE2__
+    _mm_sfence();
+#endif
+}
+
+void charl__tree_apply(const charl__tree_add *adds, int m, const float *const *leaf, int64_t n, float *scratch,
+                       float *out)
+{
+    const float *value[CHARL_MAX_SLICES];
+    const bool streams = (m + 1) * n * (int64_t)sizeof *out >= STREAM_BYTES;
+
+    if (m == 1) {
+        if (out != leaf[0]) {
+            memcpy(out, leaf[0], (size_t)n * sizeof *out);
+        }
+        return;
+    }
+    for (int64_t at = 0; at < n; at += CHARL_TREE_BLOCK) {
+        const int64_t left = n - at < CHARL_TREE_BLOCK ? n - at : CHARL_TREE_BLOCK;
+
+        for (int j = 0; j < m; j++) {
+            value[j] = leaf[j] + at;
+        }
+        for (int k = 0; k < m - 2; k++) {
+            float *to = scratch + (int64_t)adds[k].dst * CHARL_TREE_BLOCK;
+
+            add_block(value[adds[k].dst], value[adds[k].src], left, to);
+            value[adds[k].dst] = to;
+        }
+        (streams ? stream_block : add_block)(value[adds[m - 2].dst], value[adds[m - 2].src], left, out + at);
+    }
+    if (streams) {
+        stream_end();
+    }
+}

@@ -1,0 +1,52 @@
+#ifndef CHARL_BASE_NUMERIC_TREE_H
+#define CHARL_BASE_NUMERIC_TREE_H
+/** The fixed binary tree in which everything summed over the batch is added: pure arithmetic, no
+ *  devices, no ranks.
+ *
+ *  The global batch has `total` equal slices, the leaves. node(lo, k) covers slices [lo, lo + 2^k),
+ *  clipped at total; its value is node(lo, k-1) + node(lo + 2^(k-1), k-1), and where the right child
+ *  is absent (it would start at total or beyond) the left one unchanged. A rank owns a contiguous
+ *  block of slices; its maximal aligned subtrees are its lanes. Whoever adds up which subtree, the
+ *  sum of all has the same bits. As loops, over m leaves that start at an aligned slice:
+ *
+ *      for (int step = 1; step < m; step *= 2)
+ *          for (int i = 0; i + step < m; i += 2 * step)
+ *              leaf[i] += leaf[i + step];                           the sum is leaf[0]
+ *
+ *  No state: thread-safe.
+ */
+#include <stdint.h>
+
+#include "charl/slices.h"
+
+enum { CHARL_TREE_BLOCK = 1024 }; /* floats of scratch per leaf that charl__tree_apply needs */
+
+/** leaf[dst] += leaf[src] */
+typedef struct charl__tree_add {
+    int dst, src;
+} charl__tree_add;
+
+/** The lane that holds slice `slice`, or -1 when another rank owns it. */
+int charl__slices_lane(const charl_slices *s, int slice);
+
+/** Fold part[0..m), each n floats, in tree order into part[0]; all others are overwritten. m >= 1.
+ *  The parts are the slices of one lane, or of the whole batch. */
+void charl__tree_fold(float *const *part, int m, int64_t n);
+
+/** The adds that complete the sum from all lanes of all ranks, which start at slices lo[0] = 0 <
+ *  lo[1] < ... < lo[n-1] and together cover the batch. The sum ends in leaf 0. adds has room for n -
+ *  1; returns how many (n - 1). */
+int charl__tree_combine(int total, const int *lo, int n, charl__tree_add *adds);
+
+/** out[i] = the tree over leaf[0..m)[i], i < n, by the adds of charl__tree_combine; the leaves are
+ *  only read, so they may lie in memory that others read too. out overlaps no leaf, except that it
+ *  may be one itself. scratch holds m * CHARL_TREE_BLOCK floats. */
+void charl__tree_apply(const charl__tree_add *adds, int m, const float *const *leaf, int64_t n, float *scratch,
+                       float *out);
+
+/** The same for leaves in bf16 (base/numeric/bf16.h): every node is added in f32 and rounded to bf16. Of
+ *  leaves that are sums themselves all nodes must have been rounded. */
+void charl__tree_apply_bf16(const charl__tree_add *adds, int m, const uint16_t *const *leaf, int64_t n, float *scratch,
+                            uint16_t *out);
+
+#endif

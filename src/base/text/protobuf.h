@@ -1,0 +1,27 @@
+#ifndef CHARL_BASE_TEXT_PROTOBUF_H
+#define CHARL_BASE_TEXT_PROTOBUF_H
+/** Writing protocol buffers: fields of a message, appended to a text of any bytes.
+ *
+ *  A message is built from the inside: a nested one is a text of its own, appended with
+ *  charl__protobuf_text. Field numbers and types are those of the message's definition. Errors:
+ *  ERR_NOMEM.
+ */
+#include <stdint.h>
+
+#include "base/text/text.h"
+
+/** int32, int64, uint64, bool or enum. */
+charl_status charl__protobuf_int(charl__text *t, int field, int64_t value) CHARL_MUST_CHECK;
+/** float. */
+charl_status charl__protobuf_float(charl__text *t, int field, float value) CHARL_MUST_CHECK;
+/** double. */
+charl_status charl__protobuf_double(charl__text *t, int field, double value) CHARL_MUST_CHECK;
+/** string. */
+charl_status charl__protobuf_string(charl__text *t, int field, const char *value) CHARL_MUST_CHECK;
+/** bytes, or a nested message. */
+charl_status charl__protobuf_bytes(charl__text *t, int field, const void *data, size_t bytes) CHARL_MUST_CHECK;
+/** The beginning of one whose `bytes` bytes follow elsewhere. */
+charl_status charl__protobuf_begin(charl__text *t, int field, size_t bytes) CHARL_MUST_CHECK;
+charl_status charl__protobuf_text(charl__text *t, int field, const charl__text *value) CHARL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,296 @@
+/* A growing string. The buffer doubles; data is NULL until the first append. */
+#include "base/text/text.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/utf8.h"
+
+enum { FIRST_CAPACITY = 128 };
+
+static charl_status grow(charl__text *t, size_t capacity)
+{
+    const bool is_first = !t->data;
+
+    CHARL_TRY(charl__realloc(capacity, &t->data));
+    t->capacity = capacity;
+    if (is_first) {
+        t->data[0] = '\0';
+    }
+    return CHARL_OK;
+}
+
+/* Room for `more` further bytes and the NUL. */
+static charl_status reserve(charl__text *t, size_t more)
+{
+    size_t capacity = t->capacity ? t->capacity : FIRST_CAPACITY;
+
+    CHARL_REQUIRE(more < SIZE_MAX / 4 && t->length < SIZE_MAX / 4, CHARL_ERR_NOMEM, "a text of more than %zu bytes",
+                  SIZE_MAX / 4);
+    while (capacity < t->length + more + 1) {
+        capacity *= 2;
+    }
+    if (capacity > t->capacity) {
+        CHARL_TRY(grow(t, capacity));
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__text_reserve(charl__text *t, size_t bytes)
+{
+    CHARL_REQUIRE(bytes < SIZE_MAX / 4, CHARL_ERR_NOMEM, "a text of %zu bytes", bytes);
+    if (t->length + bytes + 1 > t->capacity) {
+        CHARL_TRY(grow(t, t->length + bytes + 1));
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__text_append(charl__text *t, const void *bytes, size_t count)
+{
+    CHARL_TRY(reserve(t, count));
+    if (count > 0) {
+        memcpy(t->data + t->length, bytes, count);
+    }
+    t->length += count;
+    t->data[t->length] = '\0';
+    return CHARL_OK;
+}
+
+charl_status charl__text_printf(charl__text *t, const char *fmt, ...)
+{
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    CHARL_REQUIRE(n >= 0, CHARL_ERR_INVALID, "text that cannot be formatted: %.80s", fmt);
+    CHARL_TRY(reserve(t, (size_t)n));
+    va_start(ap, fmt);
+    (void)vsnprintf(t->data + t->length, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+    t->length += (size_t)n;
+    return CHARL_OK;
+}
+
+/* A character that JSON wants escaped, or that a terminal would not just show. */
+static charl_status json_escape(charl__text *t, uint32_t point)
+{
+    static const char plain[] = "\"\\\b\f\n\r\t";
+    static const char letter[] = "\"\\bfnrt";
+    const char *at = point > 0 && point < 0x80 ? strchr(plain, (int)point) : NULL;
+
+    if (at) {
+        CHARL_TRY(charl__text_printf(t, "\\%c", letter[at - plain]));
+    } else if (point < 0x10000) {
+        CHARL_TRY(charl__text_printf(t, "\\u%04x", point));
+    } else { /* a surrogate pair */
+        CHARL_TRY(charl__text_printf(t, "\\u%04x\\u%04x", 0xd800 + ((point - 0x10000) >> 10),
+                                     0xdc00 + ((point - 0x10000) & 0x3ff)));
+    }
+    return CHARL_OK;
+}
+
+static charl_status json_body(charl__text *t, const char *s)
+{
+    const unsigned char *p = (const unsigned char *)s, *const end = p + strlen(s);
+
+    CHARL_TRY(charl__text_append(t, "\"", 1));
+    while (p < end) {
+        const size_t n = charl__utf8_length(p, (size_t)(end - p));
+
+        if (n == 0) {
+            CHARL_TRY(charl__text_append(t, "\xef\xbf\xbd", 3));
+            p++;
+        } else if (*p == '"' || *p == '\\' || !charl__utf8_is_visible(charl__utf8_point(p, n))) {
+            CHARL_TRY(json_escape(t, charl__utf8_point(p, n)));
+            p += n;
+        } else {
+            CHARL_TRY(charl__text_append(t, p, n));
+            p += n;
+        }
+    }
+    CHARL_TRY(charl__text_append(t, "\"", 1));
+    return CHARL_OK;
+}
+
+charl_status charl__text_json(charl__text *t, const char *s)
+{
+    charl_status st = CHARL_OK;
+    const size_t before = t->length;
+
+    CHARL_TRY_CLEANUP(json_body(t, s));
+cleanup:
+    if (st != CHARL_OK && t->data) { /* no half string */
+        t->length = before;
+        t->data[before] = '\0';
+    }
+    return st;
+}
+
+charl_status charl__text_json_number(charl__text *t, double v)
+{
+    char text[40] = "null";
+
+    for (int digits = 1; isfinite(v) && digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, v);
+        if (strtod(text, NULL) == v) {
+            break;
+        }
+    }
+    CHARL_TRY(charl__text_append(t, text, strlen(text)));
+    return CHARL_OK;
+}
+
+const char *charl__text_string(const charl__text *t)
+{
+    return t->data ? t->data : "";
+}
+
+void charl__text_clear(charl__text *t)
+{
+    t->length = 0;
+    if (t->data) {
+        t->data[0] = '\0';
+    }
+}
+
+char *charl__text_steal(charl__text *t)
+{
+    char *data = t->data;
+
+    *t = (charl__text){0};
+    return data;
+}
+
+void charl__text_fini(charl__text *t)
+{
+    charl_free(t->data);
+    *t = (charl__text){0};
+}
+
+const char *charl__text_names(const char *(*name_at)(int i), char *text, size_t size)
+{
+    size_t used = 0;
+    const char *name;
+
+    text[0] = '\0';
+    for (int i = 0; (name = name_at(i)) != NULL && used < size; i++) {
+        const char *before = i == 0 ? "" : name_at(i + 1) ? ", " : " or ";
+        const int n = snprintf(text + used, size - used, "%s%s", before, name);
+
+        used += n > 0 ? (size_t)n : 0;
+    }
+    return text;
+}
+
+bool charl__ends_in(const char *s, const char *suffix)
+{
+    const size_t n = strlen(s), m = strlen(suffix);
+
+    return n > m && strcmp(s + n - m, suffix) == 0;
+}
+
+bool charl__text_matches(const char *pattern, const char *name)
+{
+    for (; *pattern; pattern++, name++) {
+        if (*pattern == '*') {
+            for (; !charl__text_matches(pattern + 1, name); name++) {
+                if (*name == '\0') {
+                    return false;
+                }
+            }
+            return true;
+        }
+        if (*name == '\0' || (*pattern != '?' && *pattern != *name)) {
+            return false;
+        }
+    }
+    return *name == '\0';
+}
+
+bool charl__pattern_next(const char **list, charl__pattern *out)
+{
+    static const char blank[] = " \t\n";
+    const char *p = *list + strspn(*list, " \t\n,");
+    size_t bytes = strcspn(p, ",");
+
+    *list = p + bytes;
+    out->excludes = *p == '!';
+    if (out->excludes) {
+        const size_t skipped = 1 + strspn(p + 1, blank);
+
+        p += skipped;
+        bytes -= skipped;
+    }
+    while (bytes > 0 && strchr(blank, p[bytes - 1])) {
+        bytes--;
+    }
+    snprintf(out->text, sizeof out->text, "%.*s", (int)bytes, p);
+    return out->excludes || bytes > 0;
+}
+
+bool charl__patterns_choose(const char *list, const char *name)
+{
+    charl__pattern p;
+    bool chosen = false;
+
+    while (charl__pattern_next(&list, &p)) {
+        if (charl__text_matches(p.text, name)) {
+            chosen = !p.excludes;
+        }
+    }
+    return chosen;
+}
+
+enum { LONGEST = 63 };
+
+/* Edits that make b of a; INT_MAX when either is too long. */
+static int distance(const char *a, const char *b)
+{
+    int rows[3][LONGEST + 1];
+    const size_t na = strlen(a);
+    const size_t nb = strlen(b);
+
+    if (na > LONGEST || nb > LONGEST) {
+        return INT_MAX;
+    }
+    for (size_t j = 0; j <= nb; j++) {
+        rows[0][j] = (int)j;
+    }
+    for (size_t i = 1; i <= na; i++) {
+        int *row = rows[i % 3];
+        const int *above = rows[(i - 1) % 3];
+        const int *above2 = rows[(i + 1) % 3];
+
+        row[0] = (int)i;
+        for (size_t j = 1; j <= nb; j++) {
+            int best = above[j - 1] + (a[i - 1] != b[j - 1]);
+
+            best = above[j] + 1 < best ? above[j] + 1 : best;
+            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && above2[j - 2] + 1 < best) {
+                best = above2[j - 2] + 1;
+            }
+            row[j] = best;
+        }
+    }
+    return rows[na % 3][nb];
+}
+
+bool charl_text_closer(const char *name, const char *candidate, int *best)
+{
+    const int d = distance(name, candidate);
+    const int longest = (int)(strlen(candidate) < LONGEST ? strlen(candidate) : LONGEST);
+
+    if (d >= *best || d > (longest < 6 ? 2 : (longest + 2) / 3) || d >= longest) {
+        return false;
+    }
+    *best = d;
+    return true;
+}

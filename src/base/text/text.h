@@ -1,0 +1,67 @@
+#ifndef CHARL_BASE_TEXT_TEXT_H
+#define CHARL_BASE_TEXT_TEXT_H
+/** A string that grows. Start from {0}; every failure is ERR_NOMEM (or ERR_INVALID for a bad
+ *  format) and leaves what was there before. */
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "charl/status.h"
+#include "charl/text.h" /* charl_text_closer */
+
+typedef struct charl__text {
+    char *data; /* NULL, or length bytes and a NUL */
+    size_t length;
+    size_t capacity;
+} charl__text;
+
+charl_status charl__text_printf(charl__text *t, const char *fmt, ...) CHARL_PRINTF(2, 3) CHARL_MUST_CHECK;
+
+/** Any bytes, NUL too. */
+charl_status charl__text_append(charl__text *t, const void *bytes, size_t count) CHARL_MUST_CHECK;
+
+/** `s` as a JSON string, with its quotes. Bytes that are not UTF-8 become U+FFFD; characters that a
+ *  terminal would not just show (base/text/utf8.h) are escaped. */
+charl_status charl__text_json(charl__text *t, const char *s) CHARL_MUST_CHECK;
+
+/** `v` as a JSON number with just enough digits to read the same double back; null when it is not
+ *  finite. */
+charl_status charl__text_json_number(charl__text *t, double v) CHARL_MUST_CHECK;
+
+/** The text so far, "" when empty. Borrowed until the next change. */
+const char *charl__text_string(const charl__text *t);
+
+/** "a, b or c": the names that name_at gives for 0, 1, ... until NULL, cut to `size`. Returns text.
+ */
+const char *charl__text_names(const char *(*name_at)(int i), char *text, size_t size);
+
+/** Whether `s` is longer than `suffix` and ends in it. */
+bool charl__ends_in(const char *s, const char *suffix);
+
+/** Whether `pattern`, where * is any text and ? any character, is all of `name`. */
+bool charl__text_matches(const char *pattern, const char *name);
+
+/** A pattern of a list such as "*, !head.*": the ! excludes what it matches from the patterns before it. */
+typedef struct charl__pattern {
+    bool excludes;
+    char text[256]; /* what is longer is cut */
+} charl__pattern;
+
+/** Take the first pattern off *list; false at its end. */
+bool charl__pattern_next(const char **list, charl__pattern *out);
+
+/** Whether a list of patterns chooses `name`: the last one that matches decides. */
+bool charl__patterns_choose(const char *list, const char *name);
+
+/** Take memory for `bytes` more bytes at once: nothing is moved until they are there. */
+charl_status charl__text_reserve(charl__text *t, size_t bytes) CHARL_MUST_CHECK;
+
+/** Forget the contents, keep the memory. */
+void charl__text_clear(charl__text *t);
+
+/** Hand the string over (free with charl_free); NULL when nothing was ever appended. Leaves t
+ *  empty. */
+char *charl__text_steal(charl__text *t);
+
+void charl__text_fini(charl__text *t);
+
+#endif

@@ -1,0 +1,172 @@
+/* charl checkpoint average|export: files made from checkpoints. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <charl/checkpoint.h>
+#include <charl/export.h>
+#include "cli/charl/commands.h"
+
+enum { MAX_OVERRIDES = 64, KEY_EMA = 0x100, KEY_LAYOUT, KEY_SHARD };
+
+typedef struct making {
+    const char *out;
+    int ema; /* of export */
+    bool huggingface;
+    int64_t shard_bytes;
+    char *const *values;
+    int count;
+} making;
+
+static error_t parse_output(int key, char *arg, struct argp_state *state)
+{
+    making *m = state->input;
+
+    switch (key) {
+    case 'o':
+        m->out = arg;
+        return 0;
+    case KEY_EMA:
+        return charl__cli_parse_ema(arg, &m->ema);
+    case KEY_LAYOUT:
+        m->huggingface = strcmp(arg, "huggingface") == 0;
+        return m->huggingface || strcmp(arg, "charl") == 0
+                   ? 0
+                   : charl__cli_bad_option("--layout", arg, "charl or huggingface");
+    case KEY_SHARD:
+        return charl__cli_parse_int("--shard-size", arg, 1, INT64_C(1) << 50, &m->shard_bytes);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* Read the command line of either command. Returns -1 to go on. */
+static int begin(const char *path, const struct argp *argp, charl__cli_operands *operands, int argc, char **argv,
+                 making *m)
+{
+    const int code = charl__cli_parse(path, argp, operands, argc, argv, m);
+
+    if (code >= 0) {
+        return code;
+    }
+    if (!m->out) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "%s: -o FILE is missing", path);
+    }
+    m->values = operands->values;
+    m->count = operands->count;
+    return -1;
+}
+
+static int say_made(const char *path)
+{
+    struct stat s;
+    const int64_t bytes = stat(path, &s) == 0 ? (int64_t)s.st_size : 0;
+
+    charl__cli_put(path, 0);
+    printf(": %" PRId64 " bytes\n", bytes);
+    return CHARL__EXIT_OK;
+}
+
+static int say_folder(const char *path)
+{
+    charl__cli_put(path, 0);
+    printf(": config.json and weights for transformers\n");
+    return CHARL__EXIT_OK;
+}
+
+static int export_file(void *ctx)
+{
+    const making *m = ctx;
+    charl_config_override overrides[MAX_OVERRIDES] = {{NULL, NULL}};
+    charl_status st;
+
+    if (m->huggingface) {
+        if (m->count > 1) {
+            return charl__cli_error(CHARL__EXIT_USAGE, NULL, "%s: with --layout huggingface no setting can be changed",
+                                    m->values[1]);
+        }
+        st = charl_export_huggingface(m->values[0], m->ema, m->shard_bytes, m->out);
+        return st == CHARL_OK ? say_folder(m->out) : charl__cli_fail(st);
+    }
+    for (int i = 1; i < m->count; i++) {
+        overrides[i - 1].text = m->values[i];
+    }
+    st = charl_export_model(m->values[0], overrides, m->count - 1, m->ema, m->out);
+    return st == CHARL_OK ? say_made(m->out) : charl__cli_fail(st);
+}
+
+int charl__checkpoint_export_main(const char *path, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"output", 'o', "FILE", 0, "Output file (required). Its extension selects the format, see below", 0},
+        {"layout", KEY_LAYOUT, "LAYOUT", 0,
+         "huggingface: write a folder, FILE, that Hugging Face transformers loads; only for gpt", 0},
+        {"shard-size", KEY_SHARD, "BYTES", 0,
+         "With --layout huggingface: largest size of a file of weights (default 5000000000)", 0},
+        {"ema", KEY_EMA, "WHICH", 0, CHARL__CLI_EMA_HELP, 0},
+        {0}};
+    char doc[1024] = "Export the model of a checkpoint.\vFormats:\n";
+    const struct argp argp = {options, parse_output, "CHECKPOINT [SECTION.KEY=VALUE...]", doc, NULL, NULL, NULL};
+    charl__cli_operands operands = {.names = {"CHECKPOINT"}, .max = 1 + MAX_OVERRIDES};
+    making m = {0};
+    const char *name, *help;
+    int code;
+
+    for (int i = 0; (name = charl_export_format(i, &help)) != NULL; i++) {
+        const size_t used = strlen(doc);
+
+        snprintf(doc + used, sizeof doc - used, "  .%s: %s\n", name, help);
+    }
+    snprintf(doc + strlen(doc), sizeof doc - strlen(doc),
+             "\nONNX export of a checkpoint of format version 1 also reads the dataset, for the "
+             "shape and statistics of its samples; if the dataset has moved, add data.path=FILE.");
+    code = begin(path, &argp, &operands, argc, argv, &m);
+    return code >= 0 ? code : charl__cli_guarded(m.values[0], CHARL__EXIT_CHECKPOINT, export_file, &m);
+}
+
+static int average_files(void *ctx)
+{
+    const making *m = ctx;
+    const charl_status st = charl_checkpoint_average((const char *const *)m->values, m->count, m->out);
+
+    return st == CHARL_OK ? say_made(m->out) : charl__cli_fail(st);
+}
+
+/* The memory that reading may take goes by the size of the file: name the largest. */
+static const char *largest(const making *m)
+{
+    const char *path = m->values[0];
+    struct stat s;
+    off_t most = -1;
+
+    for (int i = 0; i < m->count; i++) {
+        if (stat(m->values[i], &s) == 0 && s.st_size > most) {
+            most = s.st_size;
+            path = m->values[i];
+        }
+    }
+    return path;
+}
+
+int charl__checkpoint_average_main(const char *path, int argc, char **argv)
+{
+    static const struct argp_option options[] = {{"output", 'o', "FILE", 0, "Output file (required)", 0}, {0}};
+    static const struct argp argp = {
+        options,
+        parse_output,
+        "A B...",
+        "Average the weights of several checkpoints of the same model, for example the last few of "
+        "a run.\v"
+        "The result holds no optimizer state. It can be evaluated, exported and passed to "
+        "charl-train --init-from, but not resumed.",
+        NULL,
+        NULL,
+        NULL};
+    charl__cli_operands operands = {.names = {"A", "B"}, .max = 1 << 20};
+    making m = {0};
+    const int code = begin(path, &argp, &operands, argc, argv, &m);
+
+    return code >= 0 ? code : charl__cli_guarded(largest(&m), CHARL__EXIT_CHECKPOINT, average_files, &m);
+}

@@ -1,0 +1,27 @@
+#ifndef CHARL_CLI_CHARL_COMMANDS_H
+#define CHARL_CLI_CHARL_COMMANDS_H
+/** The commands of `charl`: main.c has them as rows, each file here runs one or a few. */
+#include "cli/cli.h"
+
+int charl__checkpoint_show_main(const char *path, int argc, char **argv);
+int charl__checkpoint_verify_main(const char *path, int argc, char **argv);
+int charl__checkpoint_diff_main(const char *path, int argc, char **argv);
+int charl__checkpoint_export_main(const char *path, int argc, char **argv);
+int charl__checkpoint_average_main(const char *path, int argc, char **argv);
+int charl__data_import_main(const char *path, int argc, char **argv);
+int charl__data_make_main(const char *path, int argc, char **argv);
+int charl__data_info_main(const char *path, int argc, char **argv);
+int charl__data_verify_main(const char *path, int argc, char **argv);
+/** Print what the dataset at `path` holds; returns an exit code. */
+int charl__data_show(const char *path);
+
+int charl__devices_main(const char *path, int argc, char **argv);
+int charl__tune_main(const char *path, int argc, char **argv);
+int charl__selftest_main(const char *path, int argc, char **argv);
+int charl__eval_main(const char *path, int argc, char **argv);
+int charl__predict_main(const char *path, int argc, char **argv);
+int charl__generate_main(const char *path, int argc, char **argv);
+int charl__report_main(const char *path, int argc, char **argv);
+int charl__compare_main(const char *path, int argc, char **argv);
+
+#endif

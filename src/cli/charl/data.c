@@ -1,0 +1,315 @@
+/* charl data import|make|info|verify */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <charl/text.h>
+#include <charl/dataset.h>
+#include "cli/charl/commands.h"
+
+enum { NUMBER_BYTES = 32 };
+
+/* 60000 as "60,000". */
+static const char *grouped(int64_t n, char *text)
+{
+    char digits[NUMBER_BYTES];
+    const int length = snprintf(digits, sizeof digits, "%" PRId64, n);
+    char *out = text;
+
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0 && digits[i - 1] != '-') {
+            *out++ = ',';
+        }
+        *out++ = digits[i];
+    }
+    *out = '\0';
+    return text;
+}
+
+static void print_sizes(const charl_dataset_info *info)
+{
+    char a[2 * NUMBER_BYTES], b[2 * NUMBER_BYTES];
+
+    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+        if (info->items[s] == 0) {
+            continue;
+        }
+        printf("  %-10s %s %s", charl_split_name((charl_split)s), grouped(info->items[s], a),
+               info->kind == CHARL_DATASET_TOKENS ? "tokens" : "samples");
+        if (info->documents[s] > 0) {
+            printf(", %s document%s", grouped(info->documents[s], b), info->documents[s] == 1 ? "" : "s");
+        }
+        if (info->items[s] != info->rows[s] && info->kind != CHARL_DATASET_TOKENS) {
+            printf(", %s used", grouped(info->rows[s], b));
+        }
+        printf("\n");
+    }
+}
+
+static void print_floats(const char *name, const float *values, int n)
+{
+    enum { SHOWN = 8 };
+
+    printf("  %-10s", name);
+    for (int i = 0; i < n && i < SHOWN; i++) {
+        printf(" %.6g", (double)values[i]);
+    }
+    printf(n > SHOWN ? " ... (%d)\n" : "\n", n);
+}
+
+/* Newline-separated names on one line. */
+static void print_names(const char *label, const char *names)
+{
+    if (!names[0]) {
+        return;
+    }
+    printf("  %-10s ", label);
+    while (*names) {
+        const size_t length = strcspn(names, "\n");
+
+        charl__cli_write(stdout, names, length);
+        names += length + (names[length] == '\n');
+        printf(*names ? " " : "\n");
+    }
+}
+
+static void print_info(const charl_dataset_info *info)
+{
+    char shape[CHARL_SHAPE_TEXT], n[2 * NUMBER_BYTES];
+
+    charl__cli_put(info->path, 0);
+    printf(": %s\n", charl_dataset_kind_name(info->kind));
+    print_sizes(info);
+    printf("  %-10s %s %s", "x", charl_dtype_name(info->x_dtype), charl_shape_format(&info->x_shape, shape));
+    if (info->layout[0]) {
+        printf(" ");
+        charl__cli_put(info->layout, 0);
+    }
+    printf("\n  %-10s %s %s", "y", charl_dtype_name(info->y_dtype), charl_shape_format(&info->y_shape, shape));
+    if (info->classes > 0) {
+        printf(info->kind == CHARL_DATASET_TOKENS ? ", vocabulary of %s" : ", %s classes", grouped(info->classes, n));
+    }
+    printf("\n");
+    if (info->fit[0]) {
+        printf("  %-10s ", "fit");
+        charl__cli_put(info->fit, 0);
+        printf("\n");
+    }
+    if (info->tokenizer[0]) {
+        printf("  %-10s ", "tokenizer");
+        charl__cli_put(info->tokenizer, 0);
+        printf("\n");
+    }
+    print_names("classes", info->class_names);
+    print_names("columns", info->columns);
+    print_names("targets", info->targets);
+    if (info->n_stats > 0) {
+        print_floats("mean", info->mean, info->n_stats);
+        print_floats("std", info->std, info->n_stats);
+    }
+    printf("  %-10s %s\n", "checksums", info->checksums ? "yes" : "no");
+    printf("  %-10s %s\n", "read", info->native ? "directly" : "through HDF5, by one thread");
+    printf("  %-10s %s\n", "content", info->content_id);
+    if (info->note[0]) {
+        printf("\n");
+        charl__cli_put(info->note, 2);
+        printf("\n");
+    }
+}
+
+/* On one line, between quotes; what a terminal would not show becomes '?', and the NUL between documents the end of a line. */
+static void put_quoted(const char *text, size_t bytes)
+{
+    static const char special[] = "\"\\\n\r\t", letters[] = "\"\\nrt";
+
+    putchar('"');
+    for (size_t i = 0, n; i < bytes; i += n) {
+        const char *at = strchr(special, text[i] ? text[i] : '\n');
+        bool visible;
+
+        n = charl_text_next(text + i, bytes - i, &visible);
+        if (at) {
+            printf("\\%c", letters[at - special]);
+        } else {
+            fwrite(visible ? text + i : "?", 1, visible ? n : 1, stdout);
+        }
+    }
+    putchar('"');
+}
+
+/* The beginning of the training text, as the tokenizer reads the tokens. */
+static charl_status print_sample(charl_dataset *ds, const charl_dataset_info *info)
+{
+    enum { SHOWN = 64 };
+    charl_status st = CHARL_OK;
+    const int64_t all = info->items[CHARL_SPLIT_TRAIN], n = all < SHOWN ? all : SHOWN;
+    charl_tokenizer *t = NULL;
+    char *text = NULL;
+    union {
+        uint8_t u8[SHOWN];
+        uint16_t u16[SHOWN];
+        uint32_t u32[SHOWN];
+    } stored;
+    int32_t tokens[SHOWN];
+    size_t bytes;
+
+    CHARL_TRY_CLEANUP(charl_tokenizer_load(info->path, &t));
+    CHARL_TRY_CLEANUP(charl_dataset_read_tokens(ds, CHARL_SPLIT_TRAIN, 0, n, &stored));
+    for (int64_t i = 0; i < n; i++) {
+        tokens[i] = info->stored_dtype == CHARL_U8    ? stored.u8[i]
+                    : info->stored_dtype == CHARL_U16 ? stored.u16[i]
+                                                      : (int32_t)stored.u32[i];
+    }
+    CHARL_TRY_CLEANUP(charl_tokenizer_decode(t, tokens, n, &text, &bytes));
+    printf("  %-10s ", "sample");
+    put_quoted(text, bytes);
+    printf("\n");
+cleanup:
+    charl_free(text);
+    charl_tokenizer_destroy(t);
+    return st;
+}
+
+typedef struct look {
+    charl_dataset_options open;
+    const char *path;
+    bool verify;
+} look;
+
+static error_t parse_look(int key, char *arg, struct argp_state *state)
+{
+    look *l = state->input;
+
+    switch (key) {
+    case 'x':
+        l->open.x = arg;
+        return 0;
+    case 'y':
+        l->open.y = arg;
+        return 0;
+    case 'w':
+        return charl__cli_parse_int("--window", arg, 1, INT32_MAX, &l->open.window);
+    case 'v':
+        return charl__cli_parse_fraction("--val-split", arg, &l->open.val_split);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int look_at(void *ctx)
+{
+    const look *l = ctx;
+    charl_dataset *ds = NULL;
+    charl_dataset_info info;
+    charl_status st = charl_dataset_open(l->path, &l->open, &ds);
+
+    if (st == CHARL_OK) {
+        charl_dataset_get_info(ds, &info);
+        if (l->verify) {
+            st = charl_dataset_verify(ds);
+        } else {
+            print_info(&info);
+            st = info.tokenizer[0] ? print_sample(ds, &info) : CHARL_OK;
+        }
+    }
+    if (st == CHARL_OK && l->verify) {
+        charl__cli_put(l->path, 0);
+        printf(": good%s\n", info.checksums ? "" : " as far as can be told without checksums");
+    }
+    charl_dataset_close(ds);
+    return st == CHARL_OK ? CHARL__EXIT_OK : charl__cli_fail(st);
+}
+
+static int run_look(const char *path, int argc, char **argv, bool verify, const char *doc)
+{
+    static const struct argp_option options[] = {
+        {"x", 'x', "NAME", 0, "Name of the input array in a file that charl did not write, e.g. /images", 0},
+        {"y", 'y', "NAME", 0, "Name of the target array, e.g. /labels", 0},
+        {"window", 'w', "N", 0, "Token data: sequence length of a sample (default 1)", 0},
+        {"val-split", 'v', "FRACTION", 0, "Use this fraction, from the end of the training set, for validation", 0},
+        {0}};
+    const struct argp argp = {options, parse_look, "FILE", doc, NULL, NULL, NULL};
+    charl__cli_operands file = {.names = {"FILE"}};
+    look l = {.verify = verify, .open.window = 1};
+    const int code = charl__cli_parse(path, &argp, &file, argc, argv, &l);
+
+    if (code >= 0) {
+        return code;
+    }
+    if (!l.open.x != !l.open.y) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "-x requires -y, and -y requires -x");
+    }
+    l.path = file.values[0];
+    return charl__cli_guarded(l.path, CHARL__EXIT_DATA, look_at, &l);
+}
+
+int charl__data_info_main(const char *path, int argc, char **argv)
+{
+    return run_look(path, argc, argv, false, "Describe a dataset: splits, shapes, types, classes.");
+}
+
+int charl__data_verify_main(const char *path, int argc, char **argv)
+{
+    return run_look(path, argc, argv, true,
+                    "Read a whole dataset and check checksums, labels, tokens and floating-point values.");
+}
+
+int charl__data_show(const char *path)
+{
+    look l = {.path = path, .open.window = 1};
+
+    return look_at(&l);
+}
+
+static error_t parse_make(int key, char *arg, struct argp_state *state)
+{
+    charl_make_options *o = state->input;
+    int64_t seed = 0;
+    error_t err;
+
+    switch (key) {
+    case 't':
+        return charl__cli_parse_int("--train", arg, 1, INT32_MAX, &o->n_train);
+    case 'v':
+        return charl__cli_parse_int("--val", arg, 0, INT32_MAX, &o->n_val);
+    case 's':
+        err = charl__cli_parse_int("--seed", arg, 0, INT64_MAX, &seed);
+        o->seed = (uint64_t)seed;
+        return err;
+    case 'w':
+        o->overwrite = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int charl__data_make_main(const char *path, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"train", 't', "N", 0, "Training samples (default 20000)", 0},
+        {"val", 'v', "N", 0, "Validation samples (default 4000)", 0},
+        {"seed", 's', "N", 0, "Seed; the data is the same on every machine (default 1)", 0},
+        {"overwrite", 'w', NULL, 0, "Replace the file if it exists", 0},
+        {0}};
+    char doc[512] = "Create a synthetic dataset.\vKinds:\n";
+    const struct argp argp = {options, parse_make, "KIND OUT", doc, NULL, NULL, NULL};
+    charl__cli_operands files = {.names = {"KIND", "OUT"}};
+    charl_make_options o = {.n_train = 20000, .n_val = 4000, .seed = 1};
+    charl_status st;
+    int code;
+
+    for (int i = 0; charl_make_kind_name(i); i++) {
+        const size_t used = strlen(doc);
+
+        snprintf(doc + used, sizeof doc - used, "  %s: %s\n", charl_make_kind_name(i), charl_make_kind_help(i));
+    }
+    code = charl__cli_parse(path, &argp, &files, argc, argv, &o);
+    if (code >= 0) {
+        return code;
+    }
+    o.kind = files.values[0];
+    st = charl_dataset_make(files.values[1], &o);
+    return st == CHARL_OK ? charl__data_show(files.values[1]) : charl__cli_fail(st);
+}

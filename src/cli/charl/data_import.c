@@ -1,0 +1,197 @@
+/* charl data import FORMAT: converts other formats to charl's. Formats, their operands and options are the rows of the importers. */
+#include <charl/import.h>
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/charl/commands.h"
+
+enum { MANY = 1 << 20, MOST_KEYS = 16, FIRST_KEY = 0x100, OPTION_BYTES = 48, DOC_BYTES = 1024 };
+
+typedef struct import {
+    const charl_importer *importer;
+    void *settings;
+    unsigned given; /* bit i: key i */
+    const char *out;
+    charl_import_options common;
+} import;
+
+/* An option as argp knows it: the name of the key, and what its value is called. */
+typedef struct option_words {
+    char name[OPTION_BYTES], value[OPTION_BYTES];
+} option_words;
+
+static const char *option_name(const char *key, char *name)
+{
+    snprintf(name, OPTION_BYTES, "%s", key);
+    for (char *c = name; *c; c++) {
+        *c = *c == '_' ? '-' : *c;
+    }
+    return name;
+}
+
+static const char *option_value(const charl_key *k, char *value)
+{
+    if (k->kind == CHARL_KEY_BOOL || k->kind == CHARL_KEY_CHOICE) {
+        return k->choices;
+    }
+    snprintf(value, OPTION_BYTES, "%s", k->name);
+    for (char *c = value; *c; c++) {
+        *c = *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
+    }
+    return value;
+}
+
+static error_t parse_key(import *o, int i, const char *arg)
+{
+    const charl_key *k = &o->importer->row.keys[i];
+    char name[OPTION_BYTES], option[OPTION_BYTES + 2], reason[CHARL_REASON_BYTES];
+
+    o->given |= 1U << i;
+    if (charl_key_parse(k, arg ? arg : "yes", o->settings, reason)) {
+        return 0;
+    }
+    snprintf(option, sizeof option, "--%s", option_name(k->name, name));
+    return charl__cli_bad_option(option, arg, reason);
+}
+
+static error_t parse_import(int key, char *arg, struct argp_state *state)
+{
+    import *o = state->input;
+
+    switch (key) {
+    case 'o':
+        o->out = arg;
+        return 0;
+    case 'v':
+        return charl__cli_parse_fraction("--val-split", arg, &o->common.val_split);
+    case 'w':
+        o->common.overwrite = true;
+        return 0;
+    default:
+        return key >= FIRST_KEY && key < FIRST_KEY + o->importer->row.n_keys ? parse_key(o, key - FIRST_KEY, arg)
+                                                                             : ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* Whether the importer can take what was given; if not, prints an error. */
+static bool is_complete(const import *o, int n)
+{
+    const charl_importer *t = o->importer;
+    const char *key = "";
+    char name[OPTION_BYTES], reason[CHARL_REASON_BYTES];
+
+    if (n < t->group || (t->most > 0 && n > t->most) || n % t->group != 0) {
+        charl__cli_error(0, NULL, "%s takes %s, not %d file%s", t->row.name, t->files, n, n == 1 ? "" : "s");
+        return false;
+    }
+    for (int i = 0; i < t->row.n_keys; i++) {
+        if (t->row.keys[i].required && !(o->given & 1U << i)) {
+            charl__cli_error(0, t->row.keys[i].help, "--%s is missing", option_name(t->row.keys[i].name, name));
+            return false;
+        }
+    }
+    if (t->row.check && !t->row.check(o->settings, &key, reason)) {
+        charl__cli_error(0, NULL, "--%s %s", option_name(key, name), reason);
+        return false;
+    }
+    if (!o->out) {
+        charl__cli_error(0, "add -o FILE.h5, the dataset to write", "--output is missing");
+        return false;
+    }
+    return true;
+}
+
+/* Read the command line. Returns -1 to go on. */
+static int parse(import *o, const char *path, int argc, char **argv, charl__cli_operands *files)
+{
+    const charl_importer *t = o->importer;
+    struct argp_option options[3 + MOST_KEYS + 1] = {
+        {"output", 'o', "FILE", 0, "The dataset to write (required)", 1},
+        {"overwrite", 'w', NULL, 0, "Replace an existing file", 1},
+        {"val-split", 'v', "FRACTION", 0, "Use this fraction, from the end of the training set, for validation", 1},
+    };
+    option_words words[MOST_KEYS];
+    char operands[DOC_BYTES], doc[DOC_BYTES];
+    const struct argp argp = {options, parse_import, operands, doc, NULL, NULL, NULL};
+    int code;
+
+    assert(t->row.n_keys <= MOST_KEYS);
+    for (int i = 0; i < t->row.n_keys; i++) {
+        const charl_key *k = &t->row.keys[i];
+
+        options[3 + i] = (struct argp_option){
+            option_name(k->name, words[i].name), FIRST_KEY + i, option_value(k, words[i].value), 0, k->help, 2};
+    }
+    snprintf(operands, sizeof operands, "%s -o OUT", t->files);
+    snprintf(doc, sizeof doc, "Import %s. OUT is written atomically.%s%s", t->row.help, t->note ? "\v" : "",
+             t->note ? t->note : "");
+    code = charl__cli_parse(path, &argp, files, argc, argv, o);
+    if (code >= 0) {
+        return code;
+    }
+    return is_complete(o, files->count) ? -1 : CHARL__EXIT_USAGE;
+}
+
+static int run(const charl_importer *t, int argc, char **argv)
+{
+import o = {.importer = t };
+    charl__cli_operands files = {.names = {"FILE"}, .max = MANY};
+    char path[OPTION_BYTES + 32];
+    charl_status st = charl__cli_alloc(1, t->row.settings_size + 1, &o.settings);
+    int code;
+
+    if (st != CHARL_OK) {
+        return charl__cli_fail(st);
+    }
+    if (t->row.defaults) {
+        memcpy(o.settings, t->row.defaults, t->row.settings_size);
+    }
+    snprintf(path, sizeof path, "charl data import %s", t->row.name);
+    code = parse(&o, path, argc, argv, &files);
+    if (code < 0) {
+        st = t->run(o.settings, (const char *const *)files.values, files.count, o.out, &o.common);
+        code = st == CHARL_OK ? charl__data_show(o.out) : charl__cli_fail(st);
+    }
+    free(o.settings);
+    return code;
+}
+
+static void list_formats(const char *path)
+{
+    const charl_importer *t;
+
+    printf("Usage: %s FORMAT FILE... -o OUT [OPTION...]\n\n"
+           "Convert data to charl's format. FORMAT and files:\n\n",
+           path);
+    for (int i = 0; (t = charl_importer_get(i)) != NULL; i++) {
+        printf("  %s %s\n      %s\n", t->row.name, t->files, t->row.help);
+    }
+    printf("\n`%s FORMAT --help` describes a format and its options.\n", path);
+}
+
+int charl__data_import_main(const char *path, int argc, char **argv)
+{
+    const charl_importer *t = argc > 1 ? charl_importer_find(argv[1]) : NULL;
+    char names[DOC_BYTES] = "";
+    const char *name;
+
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        list_formats(path);
+        return CHARL__EXIT_OK;
+    }
+    for (int i = 0; (name = charl_importer_name(i)) != NULL; i++) {
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i > 0 ? ", " : "", name);
+    }
+    if (argc < 2 || argv[1][0] == '-') {
+        return charl__cli_error(CHARL__EXIT_USAGE, "see `charl data import --help`", "%s: the format comes first: %s",
+                                path, names);
+    }
+    if (!t) {
+        return charl__cli_error(CHARL__EXIT_USAGE, "see `charl data import --help`", "unknown format: %s; it can be %s",
+                                argv[1], names);
+    }
+    return run(t, argc - 1, argv + 1);
+}

@@ -1,0 +1,262 @@
+/* charl eval: a checkpoint's weights on a split of the configured data. Runs under mpirun too; rank
+ * 0 prints. MPI starts after the command line and the configuration are known to be good. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <charl/error.h>
+#include <charl/checkpoint.h>
+#include <charl/train.h>
+#include "cli/charl/commands.h"
+#include "cli/cli_ranks.h"
+
+enum { MAX_OVERRIDES = 64 };
+
+enum { KEY_EMA = 0x100, KEY_REPORT };
+
+enum { MAX_PAIRS = 24 }; /* classes of a confusion matrix that is printed as a table */
+
+typedef enum report_format { REPORT_NONE, REPORT_TABLE, REPORT_JSON } report_format;
+
+typedef struct evaluation {
+    const char *split;
+    int ema;
+    report_format report;
+    charl_config *config;
+    const char *checkpoint;
+} evaluation;
+
+static error_t parse_eval(int key, char *arg, struct argp_state *state)
+{
+    evaluation *e = state->input;
+
+    switch (key) {
+    case 's':
+        e->split = arg;
+        return 0;
+    case KEY_EMA:
+        return charl__cli_parse_ema(arg, &e->ema);
+    case KEY_REPORT:
+        e->report = !arg || strcmp(arg, "table") == 0 ? REPORT_TABLE : REPORT_JSON;
+        return e->report == REPORT_TABLE || strcmp(arg, "json") == 0
+                   ? 0
+                   : charl__cli_bad_option("--report", arg, "must be table or json");
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* Only the weights are loaded, so the step comes from the file. */
+static charl_status step_of(const evaluation *e, int64_t *out)
+{
+    charl_checkpoint_reader *r = NULL;
+
+    CHARL_TRY(charl_checkpoint_open(e->checkpoint, &r));
+    *out = charl_checkpoint_get_state(r)->step;
+    charl_checkpoint_close(r);
+    return CHARL_OK;
+}
+
+static void print_row(const evaluation *e, const charl_val_row *row)
+{
+    printf("%s step=%" PRId64 " loss=%.9g", e->split, row->step, row->loss);
+    for (int i = 0; i < row->n_metrics; i++) {
+        const charl_metric_value *m = &row->metrics[i];
+
+        printf(m->fraction ? " %s=%.6f" : " %s=%.6g", m->name, m->value);
+    }
+    printf("\n");
+}
+
+/* Name of class, label or target i of a report, or its number as text. */
+static const char *name_of(const charl_eval_report *r, int64_t i, char number[24], size_t *length)
+{
+    const char *name = charl_names_get(r->names, i, length);
+
+    if (!name) {
+        *length = (size_t)snprintf(number, 24, "%" PRId64, i);
+        name = number;
+    }
+    return name;
+}
+
+/* Characters of a name; a byte that continues one counts as none. */
+static int width_of(const char *name, size_t length)
+{
+    int width = 0;
+
+    for (size_t i = 0; i < length; i++) {
+        width += ((unsigned char)name[i] & 0xC0U) != 0x80U;
+    }
+    return width;
+}
+
+static int widest_name(const charl_eval_report *r)
+{
+    char number[24];
+    size_t length;
+    int widest = 6;
+
+    for (int64_t i = 0; i < r->n; i++) {
+        const char *name = name_of(r, i, number, &length);
+        const int width = width_of(name, length);
+
+        widest = width > widest ? width : widest;
+    }
+    return widest;
+}
+
+/* Padded to `width`; negative: on the left. */
+static void print_name(const charl_eval_report *r, int64_t i, int width)
+{
+    char number[24];
+    size_t length;
+    const char *name = name_of(r, i, number, &length);
+    const int used = width_of(name, length);
+
+    printf("%*s", width < -used ? -width - used : 0, "");
+    charl__cli_write(stdout, name, length);
+    printf("%*s", width > used ? width - used : 0, "");
+}
+
+/* A line for each class, label or target, and a column for each metric. */
+static void print_each(const charl_eval_report *r, int width)
+{
+    printf("\n%*s", width, "");
+    for (int t = 0; t < r->n_tables; t++) {
+        if (!r->tables[t].pairs) {
+            printf("  %10s", r->tables[t].name);
+        }
+    }
+    printf("\n");
+    for (int64_t i = 0; i < r->n; i++) {
+        print_name(r, i, width);
+        for (int t = 0; t < r->n_tables; t++) {
+            const charl_metric_table *table = &r->tables[t];
+
+            if (!table->pairs && isnan(table->values[i])) {
+                printf("  %10s", "-");
+            } else if (!table->pairs) {
+                printf(table->fraction ? "  %10.4f" : "  %10.6g", table->values[i]);
+            }
+        }
+        printf("\n");
+    }
+}
+
+static void print_pairs(const charl_eval_report *r, const charl_metric_table *table, int width)
+{
+    const int cell = width > 8 ? width : 8;
+
+    printf("\n%s: line: actual, column: predicted\n%*s", table->name, width, "");
+    for (int64_t i = 0; i < r->n; i++) {
+        printf("  ");
+        print_name(r, i, -cell);
+    }
+    printf("\n");
+    for (int64_t i = 0; i < r->n; i++) {
+        print_name(r, i, width);
+        for (int64_t k = 0; k < r->n; k++) {
+            printf("  %*.0f", cell, table->values[i * r->n + k]);
+        }
+        printf("\n");
+    }
+}
+
+static void print_tables(const charl_eval_report *r)
+{
+    const int width = widest_name(r);
+
+    if (r->n_tables > 0) {
+        print_each(r, width);
+    }
+    for (int t = 0; t < r->n_tables; t++) {
+        if (r->tables[t].pairs && r->n > MAX_PAIRS) {
+            printf("\n%s: %" PRId64 " classes are too many to show; see --report=json\n", r->tables[t].name, r->n);
+        } else if (r->tables[t].pairs) {
+            print_pairs(r, &r->tables[t], width);
+        }
+    }
+}
+
+static charl_status print(const evaluation *e, charl_val_row *row, const charl_eval_report *report)
+{
+    char *json = NULL;
+
+    CHARL_TRY(step_of(e, &row->step));
+    if (e->report == REPORT_JSON) {
+        CHARL_TRY(charl_eval_report_json(report, row, e->split, &json));
+        fputs(json, stdout);
+        charl_free(json);
+        return CHARL_OK;
+    }
+    print_row(e, row);
+    if (report) {
+        print_tables(report);
+    }
+    return CHARL_OK;
+}
+
+static int evaluate(void *ctx, charl_comm *comm)
+{
+    const evaluation *e = ctx;
+    const charl_train_options options = {.comm = comm,
+                                         .ema = e->ema,
+                                         .events = {.ctx = comm,
+                                                    .compiling = charl__cli_compiling_show,
+                                                    .started = charl__ranks_started,
+                                                    .warned = charl__ranks_warn,
+                                                    .lost = charl__ranks_lost}};
+    charl_val_row row;
+    charl_eval_report *report = NULL;
+    charl_status st =
+        charl_train_evaluate(e->config, &options, e->checkpoint, e->split, &row, e->report ? &report : NULL);
+
+    if (st == CHARL_OK && charl_comm_rank(comm) == 0) {
+        st = print(e, &row, report);
+    }
+    charl_eval_report_destroy(report);
+    return st == CHARL_OK ? CHARL__EXIT_OK : charl__ranks_fail(comm, st);
+}
+
+int charl__eval_main(const char *path, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"split", 's', "NAME", 0, "val (default), train or test", 0},
+        {"report", KEY_REPORT, "table|json", OPTION_ARG_OPTIONAL,
+         "Also print metrics of every class, label or target, and the confusion matrix; json: all "
+         "as "
+         "one JSON object",
+         0},
+        {"ema", KEY_EMA, "WHICH", 0, CHARL__CLI_EMA_HELP, 0},
+        {0}};
+    static const struct argp argp = {options,
+                                     parse_eval,
+                                     "CONFIG CHECKPOINT [SECTION.KEY=VALUE...]",
+                                     "Evaluate a checkpoint on a split of the dataset of CONFIG. Prints step, loss and "
+                                     "metrics; they do not depend on the number of ranks.",
+                                     NULL,
+                                     NULL,
+                                     NULL};
+    charl__cli_operands operands = {.names = {"CONFIG", "CHECKPOINT"}, .max = 2 + MAX_OVERRIDES};
+    charl_config_override overrides[MAX_OVERRIDES] = {{NULL, NULL}};
+    evaluation e = {.split = "val"};
+    charl_status st;
+    int code = charl__cli_parse(path, &argp, &operands, argc, argv, &e);
+
+    if (code >= 0) {
+        return code;
+    }
+    for (int i = 2; i < operands.count; i++) {
+        overrides[i - 2].text = operands.values[i];
+    }
+    st = charl_config_load(operands.values[0], overrides, operands.count - 2, &e.config);
+    if (st != CHARL_OK) {
+        return charl__cli_fail_alike(st);
+    }
+    e.checkpoint = operands.values[1];
+    code = charl__with_ranks(e.config, evaluate, &e, &argc, &argv);
+    charl_config_destroy(e.config);
+    return code;
+}

@@ -1,0 +1,261 @@
+/* charl generate: text from a trained language model, printed as it comes. */
+#include <errno.h>
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <charl/error.h>
+#include <charl/generate.h>
+#include "cli/charl/commands.h"
+
+enum { MAX_OVERRIDES = 64, MAX_STOPS = 16 };
+
+enum {
+    KEY_TEMPERATURE = 0x100,
+    KEY_TOP_K,
+    KEY_TOP_P,
+    KEY_SEED,
+    KEY_NO_CACHE,
+    KEY_SPECIAL_TOKENS,
+    KEY_TOKENIZER,
+    KEY_MIN_P,
+    KEY_PENALTY,
+    KEY_STOP,
+    KEY_IGNORE_END
+};
+
+typedef struct generation {
+    charl_generate_options options;
+    const char *stop[MAX_STOPS];
+    int64_t seed;     /* -1: run.seed */
+    bool to_terminal; /* where control characters would steer it */
+    char part[4];     /* of a character, on its way to a terminal */
+    size_t part_bytes;
+    int64_t pieces; /* of text so far; the first is the prompt */
+    double first_s; /* when the first token was there */
+} generation;
+
+/* A number from `least` to `most`; `must` says so. */
+static error_t parse_number(const char *option, const char *value, double least, double most, const char *must,
+                            double *out)
+{
+    char *end;
+
+    *out = strtod(value, &end);
+    return end != value && *end == '\0' && isfinite(*out) && *out >= least && *out <= most
+               ? 0
+               : charl__cli_bad_option(option, value, must);
+}
+
+static error_t add_stop(generation *g, const char *text)
+{
+    if (text[0] == '\0') {
+        return charl__cli_bad_option("--stop", text, "must not be empty");
+    }
+    if (g->options.n_stop == MAX_STOPS) {
+        return charl__cli_bad_option("--stop", text, "can be given 16 times");
+    }
+    g->stop[g->options.n_stop++] = text;
+    return 0;
+}
+
+static error_t parse_generate(int key, char *arg, struct argp_state *state)
+{
+    generation *g = state->input;
+
+    switch (key) {
+    case 'p':
+        g->options.prompt = arg;
+        g->options.prompt_bytes = strlen(arg);
+        return 0;
+    case 'n':
+        return charl__cli_parse_int("--tokens", arg, 1, INT32_MAX, &g->options.tokens);
+    case KEY_TEMPERATURE:
+        return parse_number("--temperature", arg, 0.0, HUGE_VAL, "must be a number, at least 0",
+                            &g->options.temperature);
+    case KEY_TOP_K:
+        return charl__cli_parse_int("--top-k", arg, 1, INT32_MAX, &g->options.top_k);
+    case KEY_TOP_P:
+        return parse_number("--top-p", arg, DBL_MIN, 1.0, "must be a number above 0, at most 1", &g->options.top_p);
+    case KEY_MIN_P:
+        return parse_number("--min-p", arg, 0.0, 1.0, "must be a number from 0 to 1", &g->options.min_p);
+    case KEY_PENALTY:
+        return parse_number("--repeat-penalty", arg, 1.0, 1000.0, "must be a number from 1 to 1000",
+                            &g->options.repetition_penalty);
+    case KEY_STOP:
+        return add_stop(g, arg);
+    case KEY_IGNORE_END:
+        g->options.ignore_end = true;
+        return 0;
+    case KEY_SEED:
+        return charl__cli_parse_int("--seed", arg, 0, INT64_MAX, &g->seed);
+    case KEY_NO_CACHE:
+        g->options.no_cache = true;
+        return 0;
+    case KEY_TOKENIZER:
+        g->options.tokenizer = arg;
+        return 0;
+    case KEY_SPECIAL_TOKENS:
+        g->options.special_tokens = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* Bytes of the character that begins with `first`; 1 where none does. */
+static size_t wanted(char first)
+{
+    const unsigned char c = (unsigned char)first;
+
+    return c < 0xc2 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 1;
+}
+
+/* A token may hold part of a character: it waits for the rest. */
+static void put_on_terminal(generation *g, const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        g->part[g->part_bytes++] = text[i];
+        if ((text[i] & 0xc0) != 0x80 && g->part_bytes > 1) { /* the rest never came */
+            charl__cli_write(stdout, g->part, g->part_bytes - 1);
+            g->part[0] = text[i];
+            g->part_bytes = 1;
+        }
+        if (text[i] == '\n') {
+            putchar('\n');
+            g->part_bytes = 0;
+        } else if (g->part_bytes == wanted(g->part[0])) {
+            charl__cli_write(stdout, g->part, g->part_bytes);
+            g->part_bytes = 0;
+        }
+    }
+}
+
+static charl_status put(void *ctx, const char *text, size_t bytes)
+{
+    generation *g = ctx;
+
+    if (g->pieces == 0) {
+        charl__cli_compiling_done();
+    }
+    if (g->to_terminal) {
+        put_on_terminal(g, text, bytes);
+    } else {
+        fwrite(text, 1, bytes, stdout);
+    }
+    CHARL_REQUIRE(fflush(stdout) == 0, CHARL_ERR_DISK, "standard output could not be written: %s", strerror(errno));
+    if (++g->pieces == 2) {
+        g->first_s = charl__cli_clock_s();
+    }
+    return CHARL_OK;
+}
+
+/* The rate excludes the first token, which includes compilation. */
+static void say_rate(const generation *g, double begun_s)
+{
+    const int64_t n = g->pieces - 1;
+
+    fprintf(stderr, "charl: %" PRId64 " tokens, the first after %.2f s", n, g->first_s - begun_s);
+    if (n > 1) {
+        fprintf(stderr, ", then %.1f per second", (double)(n - 1) / (charl__cli_clock_s() - g->first_s));
+    }
+    fprintf(stderr, "\n");
+}
+
+static void warn(void *ctx, const char *text)
+{
+    (void)ctx;
+    charl__cli_say("warning", text);
+}
+
+static int load_and_generate(generation *g, const charl__cli_operands *operands)
+{
+    charl_config_override overrides[MAX_OVERRIDES] = {{NULL, NULL}};
+    const double begun_s = charl__cli_clock_s();
+    charl_config *config;
+    charl_status st;
+    const int code = charl__cli_limits();
+
+    if (code != CHARL__EXIT_OK) {
+        return code;
+    }
+    for (int i = 2; i < operands->count; i++) {
+        overrides[i - 2].text = operands->values[i];
+    }
+    st = charl_config_load(operands->values[0], overrides, operands->count - 2, &config);
+    if (st != CHARL_OK) {
+        return charl__cli_fail(st);
+    }
+    g->options.stop = g->stop;
+    g->options.seed = (uint64_t)(g->seed >= 0 ? g->seed : config->run.seed);
+    st = charl_generate(config, operands->values[1], &g->options, put, g);
+    charl_config_destroy(config);
+    if (g->pieces > 0) {
+        putchar('\n');
+    }
+    if (st != CHARL_OK) {
+        return charl__cli_fail(st);
+    }
+    fflush(stdout);
+    say_rate(g, begun_s);
+    return CHARL__EXIT_OK;
+}
+
+int charl__generate_main(const char *path, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"prompt", 'p', "TEXT", 0, "The text to continue", 1},
+        {"tokens", 'n', "N", 0, "Number of tokens to generate (default 200)", 1},
+        {"temperature", KEY_TEMPERATURE, "T", 0,
+         "Sampling temperature; 0: always the most probable token (default 0.8)", 2},
+        {"top-k", KEY_TOP_K, "K", 0, "Sample from the K most probable tokens (default: all)", 2},
+        {"top-p", KEY_TOP_P, "P", 0, "Sample from the fewest tokens whose total probability reaches P (default 1: all)",
+         2},
+        {"min-p", KEY_MIN_P, "P", 0,
+         "Sample from tokens with at least P times the probability of the most probable one (default 0: all)", 2},
+        {"repeat-penalty", KEY_PENALTY, "X", 0,
+         "Make tokens of the context less probable: divide their positive logits by X (default 1: off)", 2},
+        {"stop", KEY_STOP, "TEXT", 0, "End in front of TEXT; can be repeated", 1},
+        {"ignore-end", KEY_IGNORE_END, NULL, 0, "Go on past the end-of-text token, which otherwise ends the text", 1},
+        {"seed", KEY_SEED, "N", 0, "Seed of the sampling (default: run.seed)", 2},
+        {"tokenizer", KEY_TOKENIZER, "FILE", 0,
+         "File or folder of the tokenizer, for a model that was trained on token numbers", 1},
+        {"special-tokens", KEY_SPECIAL_TOKENS, NULL, 0, "Recognize special tokens in the prompt, such as <|endoftext|>",
+         1},
+        {"no-cache", KEY_NO_CACHE, NULL, 0, "Do not cache keys and values: slower, same text", 3},
+        {0}};
+    static const struct argp argp = {
+        options,
+        parse_generate,
+        "CONFIG CHECKPOINT [SECTION.KEY=VALUE...]",
+        "Continue a prompt with a trained language model. Prints each token as it is generated.\v"
+        "The tokenizer is read from the checkpoint. A checkpoint of format version 1 has none: "
+        "the dataset is read instead; if it has moved, add data.path=FILE. The context is the "
+        "last block_size tokens (data.window for sequential models). Once the text is longer, "
+        "each token costs a pass over the whole context.",
+        NULL,
+        NULL,
+        NULL};
+    charl__cli_operands operands = {.names = {"CONFIG", "CHECKPOINT"}, .max = 2 + MAX_OVERRIDES};
+    generation g = {.options = {.tokens = 200,
+                                .temperature = 0.8,
+                                .top_p = 1.0,
+                                .warned = warn,
+                                .compiling = charl__cli_compiling_show},
+                    .seed = -1,
+                    .to_terminal = isatty(STDOUT_FILENO)};
+    const int code = charl__cli_parse(path, &argp, &operands, argc, argv, &g);
+
+    if (code >= 0) {
+        return code;
+    }
+    if (g.options.prompt_bytes == 0) {
+        return charl__cli_error(CHARL__EXIT_USAGE, "add --prompt \"Once upon a time\"",
+                                g.options.prompt ? "--prompt is empty" : "--prompt is missing");
+    }
+    return load_and_generate(&g, &operands);
+}

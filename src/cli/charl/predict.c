@@ -1,0 +1,296 @@
+/* charl predict: a model's answers as a file, from its checkpoint and data alone. One process; no
+ * MPI. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <charl/predict.h>
+#include "cli/charl/commands.h"
+#include "cli/cli_ranks.h"
+
+enum { MAX_OPERANDS = 1 << 20 };
+
+enum { KEY_FORMAT = 0x100, KEY_ALL, KEY_EMA, KEY_ID, KEY_SEPARATOR, KEY_DATA };
+
+typedef struct prediction {
+    charl_predict_options o;
+    charl_prediction_writer_options file; /* path NULL: standard output */
+    bool has_format;                      /* else the output's name decides */
+    charl_prediction_writer *writer;
+    const char **paths;
+    charl_config_override *overrides;
+    char subject[256];
+    int64_t step;
+} prediction;
+
+static error_t parse_format(prediction *p, const char *value)
+{
+    static const char *const names[] = {
+        [CHARL_PREDICTION_CSV] = "csv", [CHARL_PREDICTION_JSONL] = "jsonl", [CHARL_PREDICTION_HDF5] = "hdf5"};
+
+    for (int i = 0; i <= CHARL_PREDICTION_HDF5; i++) {
+        if (strcmp(value, names[i]) == 0) {
+            p->file.format = (charl_prediction_format)i;
+            p->has_format = true;
+            return 0;
+        }
+    }
+    return charl__cli_bad_option("--format", value, "must be csv, jsonl or hdf5");
+}
+
+static error_t parse_predict(int key, char *arg, struct argp_state *state)
+{
+    prediction *p = state->input;
+
+    switch (key) {
+    case 's':
+        p->o.split = arg;
+        return 0;
+    case 'o':
+        p->file.path = arg;
+        return 0;
+    case KEY_EMA:
+        return charl__cli_parse_ema(arg, &p->o.ema);
+    case KEY_ALL:
+        p->file.all = true;
+        return 0;
+    case KEY_ID:
+        p->o.id = arg;
+        return 0;
+    case KEY_SEPARATOR:
+        return charl__cli_parse_separator(arg, &p->o.separator);
+    case 'x':
+        p->o.x = arg;
+        return 0;
+    case 'y':
+        p->o.y = arg;
+        return 0;
+    case KEY_DATA:
+        p->o.trained_on = arg;
+        return 0;
+    case KEY_FORMAT:
+        return parse_format(p, arg);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static charl_status on_started(void *ctx, const charl_predict_info *info)
+{
+    prediction *p = ctx;
+
+    p->step = info->step;
+    snprintf(p->subject, sizeof p->subject, "%s", info->subject);
+    return charl_prediction_writer_create(&p->file, info, &p->writer);
+}
+
+static charl_status on_predicted(void *ctx, const charl_prediction *row)
+{
+    prediction *p = ctx;
+
+    if (row->row == 0) {
+        charl__cli_compiling_done();
+    }
+    return charl_prediction_writer_put(p->writer, row);
+}
+
+static void on_warned(void *ctx, const char *text)
+{
+    (void)ctx;
+    charl__cli_say("warning", text);
+}
+
+static void on_noted(void *ctx, const char *text)
+{
+    (void)ctx;
+    charl__cli_say("note", text);
+}
+
+static void say_summary(const prediction *p, const charl_predict_result *r)
+{
+    fflush(stdout);
+    fprintf(stderr, "charl: ");
+    charl__cli_write(stderr, p->subject, strlen(p->subject));
+    fprintf(stderr, " step=%" PRId64 " rows=%" PRId64, p->step, r->rows);
+    if (r->labelled > 0 && r->labelled < r->rows) {
+        fprintf(stderr, " labelled=%" PRId64, r->labelled);
+    }
+    for (int i = 0; r->labelled > 0 && i < r->n_metrics; i++) {
+        const charl_metric_value *m = &r->metrics[i];
+
+        fprintf(stderr, m->fraction ? " %s=%.6f" : " %s=%.6g", m->name, m->value);
+    }
+    if (!isnan(r->loss)) {
+        fprintf(stderr, " loss=%.9g", r->loss);
+    }
+    if (p->file.path) {
+        fprintf(stderr, " file=");
+        charl__cli_write(stderr, p->file.path, strlen(p->file.path));
+    }
+    fprintf(stderr, "\n");
+}
+
+static charl_status predict(prediction *p, const char *model)
+{
+    charl_status st = CHARL_OK;
+    charl_predict_result result;
+
+    CHARL_TRY_CLEANUP(charl_predict(model, &p->o, &result));
+    CHARL_TRY_CLEANUP(charl_prediction_writer_finish(p->writer));
+    say_summary(p, &result);
+cleanup:
+    charl_prediction_writer_destroy(p->writer);
+    return st;
+}
+
+static bool is_checkpoint(const char *path)
+{
+    charl_checkpoint_reader *r = NULL;
+    const bool is = charl_checkpoint_open(path, &r) == CHARL_OK;
+
+    charl_checkpoint_close(r);
+    charl_error_clear();
+    return is;
+}
+
+/* `charl predict DATA MODEL`: an operand that is a checkpoint, after a file that is not. */
+static charl_status check_order(const prediction *p, const char *model)
+{
+    if (access(model, F_OK) != 0 || is_checkpoint(model)) {
+        return CHARL_OK;
+    }
+    for (int i = 0; i < p->o.n_paths; i++) {
+        CHARL_REQUIRE(!is_checkpoint(p->paths[i]), CHARL_ERR_CONFIG,
+                      "%s is not a checkpoint, but %s is; HINT the model comes first: charl predict "
+                      "%s %s",
+                      model, p->paths[i], p->paths[i], model);
+    }
+    return CHARL_OK;
+}
+
+/* SECTION.KEY=VALUE, and not the path of a file. */
+static bool is_override(const char *text)
+{
+    const char *equals = strchr(text, '='), *dot = strchr(text, '.'), *slash = strchr(text, '/');
+
+    return equals && dot && dot < equals && !(slash && slash < equals);
+}
+
+/* Whether `s` is longer than `suffix` and ends in it. */
+static bool ends_in(const char *s, const char *suffix)
+{
+    const size_t length = strlen(s), end = strlen(suffix);
+
+    return length > end && strcmp(s + length - end, suffix) == 0;
+}
+
+static bool is_h5_name(const char *path)
+{
+    return path && (ends_in(path, ".h5") || ends_in(path, ".hdf5"));
+}
+
+/* Sort the operands after the model into overrides and data. */
+static charl_status take_operands(prediction *p, const charl__cli_operands *operands)
+{
+    bool h5;
+
+    if (!p->has_format && is_h5_name(p->file.path)) {
+        p->file.format = CHARL_PREDICTION_HDF5;
+    }
+    h5 = p->file.format == CHARL_PREDICTION_HDF5;
+    CHARL_TRY(charl__cli_alloc(operands->count, sizeof *p->paths, &p->paths));
+    CHARL_TRY(charl__cli_alloc(operands->count, sizeof *p->overrides, &p->overrides));
+    for (int i = 1; i < operands->count; i++) {
+        if (is_override(operands->values[i])) {
+            p->overrides[p->o.n_overrides++].text = operands->values[i];
+        } else {
+            p->paths[p->o.n_paths++] = operands->values[i];
+        }
+    }
+    p->o.paths = p->paths;
+    p->o.overrides = p->overrides;
+    CHARL_REQUIRE(!ends_in(operands->values[0], ".ini"), CHARL_ERR_CONFIG,
+                  "%s is a configuration, and a checkpoint comes first, which holds its own; HINT "
+                  "charl predict MODEL.h5 [DATA...]",
+                  operands->values[0]);
+    CHARL_REQUIRE(!p->o.y || p->o.x, CHARL_ERR_CONFIG, "-y goes with -x");
+    CHARL_REQUIRE(!h5 || p->file.path, CHARL_ERR_CONFIG, "--format hdf5 needs a file; HINT -o FILE.h5");
+    CHARL_REQUIRE(!h5 || !p->o.id, CHARL_ERR_CONFIG,
+                  "--id: names of rows are written to CSV and JSON lines, not to HDF5");
+    p->o.counts = h5;
+    return CHARL_OK;
+}
+
+static int refuse_ranks(int n)
+{
+    return charl__cli_speaks() ? charl__cli_error(CHARL__EXIT_USAGE, "run it without mpirun",
+                                                  "charl predict runs on one rank, not on %d", n)
+                               : CHARL__EXIT_USAGE;
+}
+
+int charl__predict_main(const char *path, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"output", 'o', "OUT", 0, "Output file (default: standard output)", 1},
+        {"format", KEY_FORMAT, "csv|jsonl|hdf5", 0,
+         "Output format: csv (default), jsonl (one JSON object per line) or hdf5 (default for "
+         "OUT.h5)",
+         1},
+        {"all", KEY_ALL, NULL, 0, "Also write the probabilities of all classes", 1},
+        {"id", KEY_ID, "COLUMN", 0, "CSV: column that identifies rows (default: row number)", 2},
+        {"separator", KEY_SEPARATOR, "C", 0, "CSV: field separator (default: comma); tab for tabs", 2},
+        {"split", 's', "NAME", 0, "Dataset: val, train or test (default: val if it exists, otherwise train)", 2},
+        {"x", 'x', "NAME", 0, "Name of the input array in an HDF5 file that charl did not write, e.g. /images", 2},
+        {"y", 'y', "NAME", 0, "Name of the target array, if any", 2},
+        {"ema", KEY_EMA, "WHICH", 0, CHARL__CLI_EMA_HELP, 3},
+        {"data", KEY_DATA, "FILE", 0, "Training dataset of a checkpoint of format version 1, if it has moved", 3},
+        {0}};
+    static const struct argp argp = {
+        options,
+        parse_predict,
+        "MODEL [DATA...] [SECTION.KEY=VALUE...]",
+        "Run a trained model on every row of DATA. Writes one prediction per row, in order: the "
+        "class "
+        "and its probability if the model chooses one class, else a probability for each label or "
+        "a number for each target.\v"
+        "DATA is a CSV file, a NumPy array (.npy), PNG and JPEG files or folders of them, or a "
+        "dataset (HDF5). Default: the validation set of the dataset that MODEL was trained on.\n"
+        "MODEL is a checkpoint; it contains configuration, column and class names, image size, "
+        "mean and standard deviation. A CSV file with a header must have the columns of the model, "
+        "in any order; other columns are ignored. Labels are optional: if DATA has the target "
+        "column, or is a dataset, the last line reports the loss and the metrics.",
+        NULL,
+        NULL,
+        NULL};
+    charl__cli_operands operands = {.names = {"MODEL"}, .max = MAX_OPERANDS};
+    prediction p = {.file = {.stream = stdout},
+                    .o = {.started = on_started,
+                          .predicted = on_predicted,
+                          .warned = on_warned,
+                          .noted = on_noted,
+                          .compiling = charl__cli_compiling_show}};
+    int code = charl__cli_parse(path, &argp, &operands, argc, argv, &p);
+    charl_status st;
+
+    if (code >= 0) {
+        return code;
+    }
+    if (charl_launcher_size() > 1) {
+        return refuse_ranks(charl_launcher_size());
+    }
+    p.o.ctx = &p;
+    st = take_operands(&p, &operands);
+    if (st == CHARL_OK) {
+        st = check_order(&p, operands.values[0]);
+    }
+    if (st == CHARL_OK) {
+        st = predict(&p, operands.values[0]);
+    }
+    code = st == CHARL_OK ? CHARL__EXIT_OK : charl__cli_fail(st);
+    free(p.paths);
+    free(p.overrides);
+    return code;
+}

@@ -1,0 +1,546 @@
+/* What a run prints: a start-up block, a bar on terminals, key=value lines elsewhere; and its
+ * files.
+ *
+ * Under mpirun standard output is always a terminal, so a bar needs a terminal that has a width.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <charl/device.h>
+#include "cli/train/train.h"
+#include "cli/cli.h"
+
+enum { BAR_CELLS = 20, SILENCE_S = 50 }; /* no log is silent for a minute */
+
+void charl__output_init(charl__output *o, const charl_config *config, const charl__train_args *args, charl_comm *comm)
+{
+    const bool terminal = charl__cli_columns(stdout) > 0;
+    const char *no_color = getenv("NO_COLOR");
+
+    *o = (charl__output){.config = config,
+                         .args = args,
+                         .comm = comm,
+                         .rank = charl_comm_rank(comm),
+                         .size = charl_comm_size(comm),
+                         .nodes = charl_comm_node_count(comm),
+                         .files = !args->dry_run && args->fast_dev_run == 0 && !args->overfit_batch,
+                         .last_loss = (double)NAN,
+                         .epoch_s = charl__cli_clock_s()};
+    o->bar = args->progress == CHARL__PROGRESS_BAR || (args->progress == CHARL__PROGRESS_AUTO && terminal);
+    o->color = args->color == 1 || (args->color == -1 && terminal && !(no_color && no_color[0]));
+}
+
+/* Columns to draw in; --progress=bar draws on what is no terminal, too. */
+static int columns_of(void)
+{
+    const int columns = charl__cli_columns(stdout);
+
+    return columns > 0 ? columns : 80;
+}
+
+static bool is_quiet(const charl__output *o)
+{
+    return o->args->verbosity < 0 || o->args->progress == CHARL__PROGRESS_NONE;
+}
+
+/* A dry run is for the plan. */
+static bool prints_plan(const charl__output *o)
+{
+    return !is_quiet(o) || o->args->dry_run;
+}
+
+static void erase_bar(charl__output *o)
+{
+    if (o->bar_drawn) {
+        printf("\r\033[K");
+        o->bar_drawn = false;
+    }
+}
+
+/* "2026-11-21T10:03:13Z" */
+static void now_text(char *text, size_t size)
+{
+    const time_t now = time(NULL);
+    struct tm t;
+
+    if (!gmtime_r(&now, &t) || strftime(text, size, "%Y-%m-%dT%H:%M:%SZ", &t) == 0) {
+        snprintf(text, size, "?");
+    }
+}
+
+/* "0:00:05" or "2-03:00:00" */
+static const char *duration_text(double seconds, char *text, size_t size)
+{
+    const long long s = isfinite(seconds) && seconds >= 0 && seconds < 1e15 ? (long long)seconds : -1;
+
+    if (s < 0) {
+        snprintf(text, size, "?");
+    } else if (s < 86400) {
+        snprintf(text, size, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+    } else {
+        snprintf(text, size, "%lld-%02lld:%02lld:%02lld", s / 86400, s / 3600 % 24, s / 60 % 60, s % 60);
+    }
+    return text;
+}
+
+static CHARL_PRINTF(2, 3) void say_line(charl__output *o, const char *fmt, ...)
+{
+    char stamp[64];
+    va_list ap;
+
+    now_text(stamp, sizeof stamp);
+    o->said_s = charl__cli_clock_s();
+    if (!o->bar && !is_quiet(o)) {
+        printf("%s ", stamp);
+        va_start(ap, fmt);
+        vprintf(fmt, ap);
+        va_end(ap);
+        putchar('\n');
+        fflush(stdout);
+    }
+    if (o->log) {
+        fprintf(o->log, "%s ", stamp);
+        va_start(ap, fmt);
+        vfprintf(o->log, fmt, ap);
+        va_end(ap);
+        fputc('\n', o->log);
+        fflush(o->log);
+    }
+}
+
+/* train.log in the run directory, which exists and is locked by now. A link is not followed, and nothing is emptied that has another
+ * name too: either could be somebody's file. */
+static charl_status open_log(charl__output *o, bool afresh)
+{
+    const char *dir = o->config->run.output_dir;
+    char path[4096];
+    struct stat s;
+    int fd;
+
+    CHARL_REQUIRE((size_t)snprintf(path, sizeof path, "%s/train.log", dir) < sizeof path, CHARL_ERR_DISK,
+                  "the path %s is too long", dir);
+    fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    CHARL_REQUIRE(fd >= 0, CHARL_ERR_DISK, "%s: %s", path,
+                  errno == ELOOP ? "is a symbolic link, which is not followed; HINT remove it" : strerror(errno));
+    if (fstat(fd, &s) != 0 || !S_ISREG(s.st_mode) || (afresh && s.st_nlink > 1)) {
+        close(fd);
+        CHARL_FAIL(CHARL_ERR_DISK, "%s: is not a file of its own; HINT remove it", path);
+    }
+    o->log = afresh && ftruncate(fd, 0) != 0 ? NULL : fdopen(fd, "a");
+    if (!o->log) {
+        close(fd);
+        CHARL_FAIL(CHARL_ERR_DISK, "%s: %s", path, strerror(errno));
+    }
+    return CHARL_OK;
+}
+
+void charl__output_begin(const charl__output *o)
+{
+    if (o->rank == 0 && prints_plan(o)) {
+        charl__train_print_title(o);
+    }
+}
+
+static void on_compiling(void *ctx, const charl_compile_progress *p)
+{
+    charl__output *o = ctx;
+    char text[CHARL__COMPILE_TEXT], count[32];
+
+    o->compiled = *p;
+    if (o->rank != 0 || is_quiet(o)) {
+        return;
+    }
+    erase_bar(o);
+    if (!o->bar) {
+        if (charl__cli_compiling_is_due(&o->compiling, p)) {
+            say_line(o, "compile kernels=%s s=%.1f", charl__cli_compiling_count(p, true, count),
+                     p->seconds - o->compiling.base_s);
+        }
+        return;
+    }
+    charl__cli_compiling_line(&o->compiling, p, columns_of() - 2, text);
+    if (text[0]) {
+        printf("  %s", text);
+        o->bar_drawn = true;
+    }
+    fflush(stdout);
+}
+
+static charl_status on_built(void *ctx, const charl_train_info *i)
+{
+    charl_status st = CHARL_OK;
+    charl__output *o = ctx;
+    charl__device_text mine, *devices = NULL;
+
+    snprintf(mine.name, sizeof mine.name, "%.63s", i->device->name);
+    snprintf(mine.pci, sizeof mine.pci, "%s", i->device->pci);
+    CHARL_TRY_CLEANUP(charl__cli_alloc(o->size, sizeof mine, &devices));
+    CHARL_TRY_CLEANUP(charl_comm_allgather(o->comm, &mine, sizeof mine, devices));
+    if (o->rank == 0 && prints_plan(o)) {
+        erase_bar(o);
+        charl__train_print_model(o, i, devices);
+    }
+cleanup:
+    free(devices);
+    return st;
+}
+
+static charl_status on_started(void *ctx, const charl_train_info *i)
+{
+    charl__output *o = ctx;
+    const double compiled_s = charl__cli_compiling_end(&o->compiling, &o->compiled);
+    const bool compiled_long = compiled_s >= CHARL__COMPILE_LONG_S;
+    int64_t all_bytes = i->memory_bytes;
+
+    CHARL_TRY(charl_comm_reduce_i64(o->comm, CHARL_COMM_SUM, &all_bytes, 1));
+    if (o->rank != 0) {
+        return CHARL_OK;
+    }
+    o->steps = i->steps;
+    o->window = i->window;
+    o->rows = i->train_rows;
+    o->batch = i->batch_size;
+    erase_bar(o);
+    if (o->bar && compiled_long && !is_quiet(o)) {
+        printf("  kernels  %d compiled in %.1f s\n", o->compiled.done, compiled_s);
+    }
+    if (prints_plan(o)) {
+        charl__train_print_plan(o, i, all_bytes);
+    }
+    if (o->files) {
+        CHARL_TRY(open_log(o, i->start_step == 0));
+    }
+    if (compiled_long) {
+        say_line(o, "compiled kernels=%d s=%.1f", o->compiled.done, compiled_s);
+    }
+    if (o->files) {
+        say_line(o, "start step=%" PRId64 "/%" PRId64 " ranks=%d", i->start_step, i->steps, o->size);
+        if (i->start_step >= i->steps) {
+            say_line(o, "complete: nothing left to do; to train on, increase train.epochs");
+            if (o->bar) {
+                printf("complete: nothing left to do\n");
+            }
+        }
+    }
+    if (i->data_note && i->data_note[0]) {
+        charl__cli_say("note", i->data_note);
+    }
+    o->epoch_s = charl__cli_clock_s();
+    return CHARL_OK;
+}
+
+/* printf would show the sign bit of NaN. */
+static double unsigned_nan(double v)
+{
+    return isnan(v) ? copysign(v, 1.0) : v;
+}
+
+static charl_status on_trained(void *ctx, const charl_train_row *r)
+{
+    charl__output *o = ctx;
+    char eta[32], tokens[48] = "", flop[32] = "", mfu[32] = "";
+
+    if (o->rank != 0) {
+        return CHARL_OK;
+    }
+    o->rate = r->samples_per_s;
+    if (r->tflops > 0) {
+        snprintf(flop, sizeof flop, " tflops=%.4g", r->tflops);
+    }
+    if (r->mfu > 0) {
+        snprintf(mfu, sizeof mfu, " mfu=%.4g", r->mfu);
+    }
+    if (r->tokens_per_s > 0) {
+        o->rate = r->tokens_per_s;
+        snprintf(tokens, sizeof tokens, " tokens_per_s=%.0f", r->tokens_per_s);
+    }
+    o->lr = r->lr;
+    o->eta_s = r->eta_s;
+    o->row_s = charl__cli_clock_s();
+    say_line(o,
+             "train step=%" PRId64 "/%" PRId64
+             " epoch=%.2f loss=%.6g lr=%.2e grad_norm=%.4g samples_per_s=%.0f%s%s%s step_ms=%.3f "
+             "data_ms=%.3f comm_ms=%.3f comm_exposed_ms=%.3f mem_gib=%.2f eta=%s",
+             r->step, r->steps, r->epoch, unsigned_nan(r->loss), r->lr, unsigned_nan(r->grad_norm), r->samples_per_s,
+             tokens, flop, mfu, r->step_ms, r->data_ms, r->comm_ms, r->comm_exposed_ms,
+             (double)r->mem_bytes / 1073741824.0, duration_text(r->eta_s, eta, sizeof eta));
+    return CHARL_OK;
+}
+
+/* 1180234 as "1.18M". */
+static const char *rate_text(double v, char *text, size_t size)
+{
+    const double m = v / 1e6;
+    const double k = v / 1e3;
+
+    if (m >= 1) {
+        snprintf(text, size, "%.*fM", m < 10 ? 2 : m < 100 ? 1 : 0, m);
+    } else if (k >= 1) {
+        snprintf(text, size, "%.*fk", k < 10 ? 2 : k < 100 ? 1 : 0, k);
+    } else {
+        snprintf(text, size, "%.*f", v < 10 ? 2 : v < 100 ? 1 : 0, v);
+    }
+    return text;
+}
+
+/* The text after the bar: counts, the last row's values, and the time left or, at the end of an
+ * epoch, taken. */
+static void bar_suffix(const charl__output *o, int64_t done, int64_t length, char *text, size_t size)
+{
+    const double now = charl__cli_clock_s();
+    const double left = o->eta_s - (now - o->row_s);
+    char rate[32], time[48];
+    int n = snprintf(text, size, " %" PRId64 "/%" PRId64, done, length);
+
+    if (isfinite(o->last_loss)) {
+        n += snprintf(text + n, size - (size_t)n, "  loss %.4f", o->last_loss);
+    }
+    if (o->rate > 0) {
+        n += snprintf(text + n, size - (size_t)n, "  lr %.1e  %s %s", o->lr, rate_text(o->rate, rate, sizeof rate),
+                      o->window > 0 ? "tok/s" : "samples/s");
+    }
+    if (done == length) {
+        snprintf(text + n, size - (size_t)n, "  %s", duration_text(now - o->epoch_s, time, sizeof time));
+    } else if (o->rate > 0) {
+        snprintf(text + n, size - (size_t)n, "  ETA %s", duration_text(left > 0 ? left : 0, time, sizeof time));
+    }
+}
+
+/* The epoch, from 0, that step takes its first row from. */
+static int64_t epoch_of(const charl__output *o, int64_t step)
+{
+    return (step - 1) * o->batch / o->rows;
+}
+
+/* The step that takes the last row of an epoch; it may take some of the next. */
+static int64_t last_step(const charl__output *o, int64_t epoch)
+{
+    const int64_t last = ((epoch + 1) * o->rows + o->batch - 1) / o->batch;
+
+    return last < o->steps ? last : o->steps;
+}
+
+/* One line that never wraps: the bar gives way first, then the end of the text. */
+static void draw_bar(charl__output *o, int64_t step)
+{
+    const int64_t epoch = epoch_of(o, step), epochs = epoch_of(o, o->steps) + 1;
+    const int64_t first = epoch > 0 ? last_step(o, epoch - 1) : 0;
+    const int64_t length = last_step(o, epoch) - first;
+    const int columns = columns_of();
+    char prefix[64], suffix[256];
+    int cells, room, filled;
+
+    room = columns - 1 - snprintf(prefix, sizeof prefix, "epoch %" PRId64 "/%" PRId64 " ", epoch + 1, epochs);
+    bar_suffix(o, step - first, length, suffix, sizeof suffix);
+    cells = room - (int)strlen(suffix);
+    cells = cells > BAR_CELLS ? BAR_CELLS : cells < 5 ? 0 : cells;
+    filled = length > 0 ? (int)((step - first) * cells / length) : cells;
+    printf("\r\033[K%s%s", prefix, o->color && cells > 0 ? "\033[32m" : "");
+    for (int i = 0; i < cells; i++) {
+        if (i == filled && o->color) {
+            printf("\033[90m");
+        }
+        fputs(i < filled ? "━" : "─", stdout);
+    }
+    printf("%s%.*s", o->color && cells > 0 ? "\033[0m" : "", room - cells > 0 ? room - cells : 0, suffix);
+    o->bar_drawn = true;
+    if (step - first == length) { /* the line of a whole epoch stays */
+        putchar('\n');
+        o->bar_drawn = false;
+        o->epoch_s = charl__cli_clock_s();
+    }
+    fflush(stdout);
+}
+
+static charl_status on_progressed(void *ctx, int64_t step, double loss)
+{
+    charl__output *o = ctx;
+    const double now = charl__cli_clock_s();
+
+    if (!isnan(loss)) {
+        o->last_loss = loss;
+    }
+    if (o->rank == 0 && o->bar && !is_quiet(o) && (now - o->drawn_s > 0.1 || step == last_step(o, epoch_of(o, step)))) {
+        o->drawn_s = now;
+        draw_bar(o, step);
+    }
+    if (o->rank == 0 && !o->bar && now - o->said_s > SILENCE_S) {
+        say_line(o, "progress step=%" PRId64 "/%" PRId64, step, o->steps);
+    }
+    return CHARL_OK;
+}
+
+enum { METRICS_BYTES = CHARL_MAX_METRICS * 48 };
+
+/* " NAME=VALUE" of every metric; for_people: in percent where that is meant. */
+static const char *metrics_text(const charl_val_row *r, bool for_people, char text[METRICS_BYTES])
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (int i = 0; i < r->n_metrics && used < METRICS_BYTES; i++) {
+        const charl_metric_value *m = &r->metrics[i];
+        const double v = unsigned_nan(m->value);
+
+        used +=
+            (size_t)(for_people ? snprintf(text + used, METRICS_BYTES - used, m->fraction ? "  %s %.2f%%" : "  %s %.4g",
+                                           m->name, m->fraction ? 100.0 * v : v)
+                                : snprintf(text + used, METRICS_BYTES - used, m->fraction ? " %s=%.4f" : " %s=%.6g",
+                                           m->name, v));
+    }
+    return text;
+}
+
+static charl_status on_evaluated(void *ctx, const charl_val_row *r)
+{
+    charl__output *o = ctx;
+    char text[METRICS_BYTES];
+
+    if (o->rank != 0) {
+        return CHARL_OK;
+    }
+    say_line(o, "val step=%" PRId64 " epoch=%.4g loss=%.6g%s best=%s", r->step, r->epoch, unsigned_nan(r->loss),
+             metrics_text(r, false, text), r->best ? "yes" : "no");
+    if (o->bar && !is_quiet(o)) {
+        erase_bar(o);
+        printf("          val  loss %.4f%s%s\n", r->loss, metrics_text(r, true, text), r->best ? "  best" : "");
+    }
+    return CHARL_OK;
+}
+
+static charl_status on_balanced(void *ctx, const charl_balance_row *r)
+{
+    charl_status st = CHARL_OK;
+    charl__output *o = ctx;
+    char *slices = NULL, *times = NULL;
+    size_t bytes;
+    FILE *f[2] = {NULL, NULL};
+
+    if (o->rank != 0) {
+        return CHARL_OK;
+    }
+    f[0] = open_memstream(&slices, &bytes);
+    f[1] = open_memstream(&times, &bytes);
+    CHARL_REQUIRE_CLEANUP(f[0] && f[1], CHARL_ERR_NOMEM, "no memory for a line of text");
+    for (int i = 0; i < r->size; i++) {
+        fprintf(f[0], "%s%d", i > 0 ? "," : "", r->slices[i]);
+        fprintf(f[1], "%s%.3f", i > 0 ? "," : "", r->step_ms[i]);
+    }
+    CHARL_REQUIRE_CLEANUP(fflush(f[0]) == 0 && fflush(f[1]) == 0, CHARL_ERR_NOMEM, "no memory for a line of text");
+    say_line(o, "balance step=%" PRId64 " slices=%s step_ms=%s ms=%.0f", r->step, slices, times, r->ms);
+cleanup:
+    for (int i = 0; i < 2; i++) {
+        if (f[i]) {
+            fclose(f[i]);
+        }
+    }
+    free(slices);
+    free(times);
+    return st;
+}
+
+static charl_status on_saved(void *ctx, const charl_saved_row *r)
+{
+    charl__output *o = ctx;
+
+    if (o->rank == 0) {
+        const char *dir = strstr(r->path, "checkpoints/");
+
+        say_line(o, "checkpoint step=%" PRId64 " file=%s ms=%.0f waited_ms=%.0f", r->step, dir ? dir : r->path, r->ms,
+                 r->waited_ms);
+    }
+    return CHARL_OK;
+}
+
+static void on_warned(void *ctx, const char *text)
+{
+    charl__output *o = ctx;
+
+    erase_bar(o);
+    fflush(stdout);
+    while (*text) {
+        const int length = (int)strcspn(text, "\n");
+
+        if (o->rank > 0) {
+            fprintf(stderr, "[rank %d] ", o->rank);
+        }
+        fprintf(stderr, "charl-train: warning: ");
+        charl__cli_write(stderr, text, (size_t)length);
+        fputc('\n', stderr);
+        text += length + (text[length] == '\n');
+    }
+}
+
+charl_train_events charl__output_events(charl__output *o)
+{
+    return (charl_train_events){.ctx = o,
+                                .compiling = on_compiling,
+                                .built = on_built,
+                                .started = on_started,
+                                .trained = on_trained,
+                                .progressed = on_progressed,
+                                .evaluated = on_evaluated,
+                                .saved = on_saved,
+                                .balanced = on_balanced,
+                                .warned = on_warned};
+}
+
+void charl__output_done(charl__output *o, const charl_train_result *r)
+{
+    char best[96] = "", wall[32], tokens[48] = "", skipped[48] = "", overflowed[48] = "";
+
+    if (o->rank != 0 || o->args->dry_run) {
+        return;
+    }
+    erase_bar(o);
+    if (!isnan(r->best_metric)) {
+        char *slash;
+
+        snprintf(best, sizeof best, " best_%s=%.6g best_step=%" PRId64, o->config->checkpoint.monitor, r->best_metric,
+                 r->best_step);
+        slash = strchr(best, '/');
+        if (slash) {
+            *slash = '_'; /* a key of key=value */
+        }
+    }
+    if (o->window > 0) {
+        snprintf(tokens, sizeof tokens, " tokens_per_s=%.0f", r->samples_per_s * (double)o->window);
+    }
+    if (r->skipped > 0) {
+        snprintf(skipped, sizeof skipped, " skipped=%" PRId64, r->skipped);
+    }
+    if (r->overflowed > 0) {
+        snprintf(overflowed, sizeof overflowed, " overflowed=%" PRId64, r->overflowed);
+    }
+    if (r->early) {
+        say_line(o, "early stopping: no better value for %" PRId64 " evaluations",
+                 o->config->train.early_stopping_patience);
+    }
+    say_line(o, "%s step=%" PRId64 " epoch=%.4g%s%s%s%s wall_s=%.1f samples_per_s=%.0f%s",
+             r->stopped ? "stopped" : "done", r->step, r->epoch, best, skipped, overflowed,
+             r->early ? " early_stopping=yes" : "", r->wall_s, r->samples_per_s, tokens);
+    if (o->bar && !is_quiet(o)) {
+        printf("%s at step %" PRId64 " after %s%s\n", r->stopped ? "stopped" : "done", r->step,
+               duration_text(r->wall_s, wall, sizeof wall),
+               r->stopped && o->files ? "; the same command continues" : "");
+    }
+    fflush(stdout);
+}
+
+void charl__output_fini(charl__output *o)
+{
+    erase_bar(o);
+    if (o->log) {
+        fclose(o->log);
+    }
+    o->log = NULL;
+}

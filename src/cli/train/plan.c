@@ -1,0 +1,171 @@
+/* The block that a run begins with: what was read, built and measured. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/train/train.h"
+
+/* 1234567 as "1,234,567". */
+static const char *grouped(int64_t v, char *text)
+{
+    char digits[32];
+    const int n = snprintf(digits, sizeof digits, "%" PRId64, v);
+    int used = 0;
+
+    for (int i = 0; i < n; i++) {
+        if (i > 0 && (n - i) % 3 == 0 && digits[i - 1] != '-') {
+            text[used++] = ',';
+        }
+        text[used++] = digits[i];
+    }
+    text[used] = '\0';
+    return text;
+}
+
+static const char *bytes_text(int64_t bytes, char *text)
+{
+    if (bytes >= 1 << 28) {
+        snprintf(text, 32, "%.1f GiB", (double)bytes / 1073741824.0);
+    } else {
+        snprintf(text, 32, "%.1f MiB", (double)bytes / 1048576.0);
+    }
+    return text;
+}
+
+/* "r0 NVIDIA H200 3b:00.0 · r1 3c:00.0": a name is said when it changes. */
+static void print_devices(const charl__device_text *all, int size)
+{
+    enum { SHOWN = 16 };
+    bool alike = true;
+
+    for (int r = 1; r < size; r++) {
+        alike = alike && !all[r].pci[0] && strcmp(all[r].name, all[0].name) == 0;
+    }
+    if (alike) {
+        printf("  devices  %s%s%s", all[0].name, all[0].pci[0] ? " " : "", all[0].pci);
+        if (size > 1) {
+            printf(", the same for %d ranks", size);
+        }
+        putchar('\n');
+        return;
+    }
+    printf("  devices  ");
+    for (int r = 0; r < size && r < SHOWN; r++) {
+        const bool named = r == 0 || !all[r].pci[0] || strcmp(all[r].name, all[r - 1].name) != 0;
+
+        printf("%sr%d %s%s%s", r > 0 ? " · " : "", r, named ? all[r].name : "", named && all[r].pci[0] ? " " : "",
+               all[r].pci);
+    }
+    if (size > SHOWN) {
+        printf(" and %d more", size - SHOWN);
+    }
+    putchar('\n');
+}
+
+void charl__train_print_title(const charl__output *o)
+{
+    printf("charl %s · %s · ", charl_version(), o->config->run.name);
+    if (charl_comm_is_team(o->comm)) {
+        printf("%d simulated rank%s", o->size, o->size == 1 ? "" : "s");
+        if (o->nodes > 1) {
+            printf(" on %d nodes", o->nodes);
+        }
+        printf(" in one process\n");
+    } else {
+        printf("%d rank%s on %d node%s\n", o->size, o->size == 1 ? "" : "s", o->nodes, o->nodes == 1 ? "" : "s");
+    }
+    printf("  config   %s", o->args->config);
+    for (int k = 0; k < o->args->n_overrides; k++) {
+        printf("%s%s%s", k == 0 ? " (" : " ", o->args->overrides[k].text, k + 1 == o->args->n_overrides ? ")" : "");
+    }
+    putchar('\n');
+    fflush(stdout);
+}
+
+static void print_launches(const charl_train_info *i)
+{
+    printf("  launches %d per step: %d forward, %d backward, %d update", i->launches, i->forward_launches,
+           i->launches - i->forward_launches - i->update_launches, i->update_launches);
+    if (i->fused > 0) {
+        printf("; %d less by fusion", i->fused);
+    }
+    if (i->collectives) {
+        printf("; batch statistics over all ranks");
+    }
+    printf("\n");
+}
+
+static void print_batch(const charl_train_info *i)
+{
+    const double epochs = (double)i->steps * (double)i->batch_size / (double)i->train_rows;
+    char a[32], b[32], c[32];
+
+    printf("  batch    %s = %d slice%s, %s on rank 0; %s step%s (%.3g epoch%s)\n", grouped(i->batch_size, a), i->slices,
+           i->slices == 1 ? "" : "s", grouped(i->local_rows, b), grouped(i->steps, c), i->steps == 1 ? "" : "s", epochs,
+           epochs == 1 ? "" : "s");
+    printf("  bits     %s\n", i->mixed       ? "equal up to rounding, as the devices differ"
+                              : i->invariant ? "the same with any number of ranks up to the slices"
+                                             : "they depend on the number of ranks");
+}
+
+static void print_memory(const charl_train_info *i)
+{
+    char a[32], b[32], c[32];
+
+    printf("  memory   %s of %s on this device, %s of it activations", bytes_text(i->memory_bytes, a),
+           bytes_text(i->memory_capacity, b), bytes_text(i->activation_bytes, c));
+    if (i->shard_saves > 0) {
+        printf("; %s saved by dividing the optimizer", bytes_text(i->shard_saves, a));
+    }
+    printf("\n");
+}
+
+void charl__train_print_model(const charl__output *o, const charl_train_info *i, const charl__device_text *devices)
+{
+    char a[32], b[32], windows[64] = "", frozen[64] = "";
+    const bool half = o->config->train.precision != CHARL_PRECISION_F32;
+
+    print_devices(devices, o->size);
+    if (i->frozen_parameters > 0) {
+        snprintf(frozen, sizeof frozen, " (%s of them frozen)", grouped(i->frozen_parameters, b));
+    }
+    printf("  model    %d layers, %s parameters%s%s%s\n", i->layers, grouped(i->parameters + i->frozen_parameters, a),
+           frozen, half ? " with a copy in " : "",
+           half ? charl_config_choice_name("train", "precision", o->config->train.precision) : "");
+    if (i->window > 0) {
+        snprintf(windows, sizeof windows, " windows of %s tokens", grouped(i->window, a));
+    }
+    printf("  data     %s train / %s val%s, %s\n", grouped(i->train_rows, a), grouped(i->val_rows, b), windows,
+           i->data_on_device ? "on device" : "read while training");
+    print_batch(i);
+    if (o->size > 1) {
+        printf("  ranks    all-reduce by %s\n", i->allreduce);
+    }
+    if (i->passes > 1) {
+        printf("  passes   %d per step\n", i->passes);
+    }
+    if (i->recomputes) {
+        printf("  again    blocks are recomputed for the backward pass, which saves %s\n",
+               bytes_text(i->recompute_saves > 0 ? i->recompute_saves : 0, a));
+    }
+    fflush(stdout);
+}
+
+void charl__train_print_plan(const charl__output *o, const charl_train_info *i, int64_t all_bytes)
+{
+    char a[32];
+
+    print_launches(i);
+    print_memory(i);
+    if (charl_comm_is_team(o->comm)) {
+        printf("  in all   %s for %d simulated ranks\n", bytes_text(all_bytes, a), o->size);
+    }
+    if (i->start_step > 0) {
+        printf("  resumed  %s (step %s)\n", i->resumed, grouped(i->start_step, a));
+    }
+    if (o->files) {
+        printf("  output   %s  (touch %s/STOP: checkpoint and stop)\n", o->config->run.output_dir,
+               o->config->run.output_dir);
+    }
+    fflush(stdout);
+}

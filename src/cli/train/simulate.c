@@ -1,0 +1,62 @@
+/* --simulate-ranks: the ranks of a run as threads of this process. Each does what a real rank does,
+ * from its communicator to its device context, and one that fails alone ends the process. */
+#include <pthread.h>
+
+#include <charl/error.h>
+#include <charl/slices.h>
+#include "cli/train/train.h"
+#include "cli/cli.h"
+
+typedef struct simulated_rank {
+    charl_comm_options options;
+    int (*work)(void *ctx, charl_comm *comm);
+    void *ctx;
+    int code;
+} simulated_rank;
+
+static void *rank_run(void *arg)
+{
+    simulated_rank *r = arg;
+    charl_comm *comm = NULL;
+    const charl_status st = charl_comm_create(&r->options, &comm);
+
+    if (st != CHARL_OK) { /* the others may wait for this rank */
+        charl_comm_exit(NULL, charl__cli_fail(st), NULL);
+    }
+    r->code = r->work(r->ctx, comm);
+    if (charl_comm_is_broken(comm)) {
+        charl_comm_exit(comm, r->code, NULL);
+    }
+    charl_comm_destroy(comm);
+    return NULL;
+}
+
+int charl__train_simulate(const charl__train_args *args, charl_comm *alone, int (*work)(void *ctx, charl_comm *comm),
+                          void *ctx)
+{
+    charl_status st = CHARL_OK;
+    const int n = args->simulate_ranks;
+    simulated_rank ranks[CHARL_MAX_SLICES];
+    pthread_t threads[CHARL_MAX_SLICES];
+    charl_team *team = NULL;
+
+    CHARL_TRY_CLEANUP(charl_comm_cpu_limit(alone)); /* they share what this process may use */
+    CHARL_TRY_CLEANUP(charl_team_create(n, &team));
+    for (int r = 0; r < n; r++) {
+        ranks[r] =
+            (simulated_rank){.options = {.team = team, .rank = r, .ranks_per_node = {args->simulate_ranks_per_node}},
+                             .work = work,
+                             .ctx = ctx};
+        if (pthread_create(&threads[r], NULL, rank_run, &ranks[r]) != 0) {
+            /* those there are wait for the rest */
+            charl_comm_exit(NULL, charl__cli_error(CHARL__EXIT_DEVICE, NULL, "no thread for simulated rank %d", r),
+                            NULL);
+        }
+    }
+    for (int r = 0; r < n; r++) {
+        pthread_join(threads[r], NULL);
+    }
+cleanup:
+    charl_team_destroy(team);
+    return st == CHARL_OK ? ranks[0].code : charl__cli_fail(st);
+}

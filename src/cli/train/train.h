@@ -1,0 +1,116 @@
+#ifndef CHARL_CLI_TRAIN_TRAIN_H
+#define CHARL_CLI_TRAIN_TRAIN_H
+/** The pieces of charl-train: command line, signals, what it prints. */
+#include <stdio.h>
+
+#include <charl/config.h>
+#include <charl/train.h>
+#include "cli/cli.h"
+
+enum { CHARL__EXIT_STOPPED = 75 };
+
+typedef enum charl__train_action {
+    CHARL__TRAIN_RUN,
+    CHARL__TRAIN_PRINT_CONFIG,
+    CHARL__TRAIN_HELP_CONFIG,
+    CHARL__TRAIN_LIST_DEVICES,
+    CHARL__TRAIN_ENV,
+    CHARL__TRAIN_VERSION
+} charl__train_action;
+
+typedef enum charl__progress_style {
+    CHARL__PROGRESS_AUTO,
+    CHARL__PROGRESS_BAR,
+    CHARL__PROGRESS_PLAIN,
+    CHARL__PROGRESS_NONE
+} charl__progress_style;
+
+enum { CHARL__MAX_OVERRIDES = 128 };
+
+/** The command line as read. Strings point into argv or into `made`. */
+typedef struct charl__train_args {
+    charl__train_action action;
+    const char *config;
+    const char *section; /* of --help-config; NULL = all */
+    charl_config_override overrides[CHARL__MAX_OVERRIDES];
+    int n_overrides;
+    char *made[CHARL__MAX_OVERRIDES]; /* overrides built from options */
+    int n_made;
+    bool overwrite, dry_run, overfit_batch, json;
+    int fast_dev_run;
+    int simulate_ranks;          /* 0: the ranks are those that the launcher started */
+    int simulate_ranks_per_node; /* 0: all are on one node */
+    charl__progress_style progress;
+    int color;     /* -1 auto, 0 never, 1 always */
+    int verbosity; /* -1 quiet, 0, 1 verbose */
+} charl__train_args;
+
+/** Read the command line before anything else starts. Returns as charl__cli_parse does. */
+int charl__train_parse(int argc, char **argv, charl__train_args *out);
+void charl__train_args_fini(charl__train_args *a);
+
+/** First thing in main: block TERM, INT, HUP, USR1 and USR2 (and CONT under Open MPI) in this
+ *  thread and those that it creates. */
+void charl__train_block_signals(void);
+/** Undo the blocking, where there is no training that could be stopped. */
+void charl__train_unblock_signals(void);
+/** Take the blocked signals in a thread from now on: the first asks for a checkpoint and a stop; a
+ *  second TERM, INT or HUP ends the process at once with 128 + its number, unless it comes so soon
+ *  that it is the first one delivered twice. QUIT keeps its default action. */
+charl_status charl__train_watch_signals(atomic_int *stop) CHARL_MUST_CHECK;
+/** The signal that asked for a stop; 0 when none did. */
+int charl__train_first_signal(void);
+
+/** Run `work` on as many simulated ranks as args say: threads with a communicator each. `alone` is
+ *  the process's own, of one rank. Returns rank 0's code; a rank that fails alone ends the process.
+ */
+int charl__train_simulate(const charl__train_args *args, charl_comm *alone, int (*work)(void *ctx, charl_comm *comm),
+                          void *ctx);
+
+/** What a run prints, also to train.log: rank 0 only; other ranks have an output that does nothing. */
+typedef struct charl__output {
+    const charl_config *config;
+    const charl__train_args *args;
+    charl_comm *comm; /* borrowed */
+    int rank, size, nodes;
+    bool files; /* the run directory is written */
+    bool bar;   /* a terminal */
+    bool color;
+    bool bar_drawn; /* or another line that is rewritten */
+    charl__cli_compiling compiling;
+    charl_compile_progress compiled;
+    double drawn_s, said_s;     /* last bar, last line */
+    int64_t steps, rows, batch; /* rows: of an epoch; batch: those of a step */
+    int64_t window;             /* tokens per sample; 0: not tokens */
+    double last_loss, rate, lr, eta_s;
+    double row_s, epoch_s; /* when the last row came, when the epoch began */
+    FILE *log;             /* train.log; NULL: none */
+} charl__output;
+
+void charl__output_init(charl__output *o, const charl_config *config, const charl__train_args *args, charl_comm *comm);
+/** What is known before anything is opened. */
+void charl__output_begin(const charl__output *o);
+charl_train_events charl__output_events(charl__output *o);
+/** The closing line. */
+void charl__output_done(charl__output *o, const charl_train_result *r);
+void charl__output_fini(charl__output *o);
+
+/** A rank's device as others see it. */
+typedef struct charl__device_text {
+    char name[64];
+    char pci[16];
+} charl__device_text;
+
+/** The block that a run begins with, on stdout, in three parts, each as soon as it is known: name
+ *  and configuration; devices (those of all ranks), model and data before kernels are compiled; what
+ *  they and a checkpoint decide. all_bytes: what all ranks take. */
+void charl__train_print_title(const charl__output *o);
+void charl__train_print_model(const charl__output *o, const charl_train_info *i, const charl__device_text *devices);
+void charl__train_print_plan(const charl__output *o, const charl_train_info *i, int64_t all_bytes);
+
+/** Versions, features and devices, as text or JSON, on stdout. Returns the exit code. */
+int charl__train_print_env(bool json);
+void charl__train_print_version(void);
+int charl__train_print_devices(void);
+
+#endif

@@ -1,0 +1,45 @@
+/* The values of a configuration, one by one. */
+#include "config/config_visit.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "config/config_private.h"
+
+static charl_status visit_layers(const charl_config *cfg, charl__config_visitor visit, void *ctx)
+{
+    char section[128];
+
+    for (int i = 0; i < cfg->detail->n_layers; i++) {
+        const charl_config_layer *layer = &cfg->detail->layers[i];
+
+        snprintf(section, sizeof section, "layer %s", layer->name);
+        CHARL_TRY(visit(ctx, section, "type", layer->type ? layer->type : ""));
+        for (int k = 0; k < layer->n_keys; k++) {
+            CHARL_TRY(visit(ctx, section, layer->keys[k].key, layer->keys[k].value));
+        }
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__config_visit(const charl_config *cfg, charl__config_visitor visit, void *ctx)
+{
+    charl_status st = CHARL_OK;
+    const charl__schema *schema = charl__config_schema();
+    charl__text value = {0};
+
+    for (int i = 0; i < schema->count; i++) {
+        const charl__key *key = &schema->keys[i];
+
+        if (key->effect != CHARL__KEY_RESULT || !charl__config_uses(cfg, key)) {
+            continue;
+        }
+        charl__text_clear(&value);
+        CHARL_TRY_CLEANUP(charl__config_value_print(key, (const char *)cfg + key->offset, &value));
+        CHARL_TRY_CLEANUP(visit(ctx, key->section, key->name, charl__text_string(&value)));
+    }
+    CHARL_TRY_CLEANUP(visit_layers(cfg, visit, ctx));
+cleanup:
+    charl__text_fini(&value);
+    return st;
+}

@@ -1,0 +1,12 @@
+#ifndef CHARL_CONFIG_CONFIG_VISIT_H
+#define CHARL_CONFIG_CONFIG_VISIT_H
+/** The values of a configuration, one by one. */
+#include "charl/config.h"
+
+/** Takes one value as text; section is "layer NAME" for a layer. Borrowed for the call. */
+typedef charl_status (*charl__config_visitor)(void *ctx, const char *section, const char *key, const char *value);
+
+/** Call `visit` for every key that changes the result of a run, then for every key of a layer. Errors: ERR_NOMEM; what visit returns. */
+charl_status charl__config_visit(const charl_config *cfg, charl__config_visitor visit, void *ctx) CHARL_MUST_CHECK;
+
+#endif

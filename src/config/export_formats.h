@@ -1,0 +1,14 @@
+#ifndef CHARL_CONFIG_EXPORT_FORMATS_H
+#define CHARL_CONFIG_EXPORT_FORMATS_H
+/** The rows of the exporters. What they do stands above this module, in src/export: charl__export_NAME in a file of its own. */
+
+/** The only list: X(NAME, help). Files of the format end in .NAME. */
+#define CHARL__EXPORTERS(X)                                                                                            \
+    X(safetensors, "all weights and buffers under their PyTorch names")                                                \
+    X(onnx, "the computation from raw samples to the output of the model")
+
+/** Name and help of row i = 0, 1, ...; NULL past the last. */
+const char *charl__export_name(int i);
+const char *charl__export_help(int i);
+
+#endif

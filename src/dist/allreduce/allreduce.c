@@ -1,0 +1,370 @@
+/* The all-reduce of gradients: the registry of algorithms and what they share. */
+#include "dist/allreduce/allreduce.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "base/text/text.h"
+#include "dist/allreduce/allreduce_device.h"
+#include "dist/consensus.h"
+#include "dist/allreduce/peer.h"
+
+#define ROW(name) &charl__allreduce_##name,
+static const void *const built_in[] = {CHARL__ALLREDUCES(ROW) NULL};
+static const charl__registry algorithms = {.what = "all-reduce", .built_in = built_in};
+
+static const charl__algorithm *algorithm_at(int i)
+{
+    return charl__registry_at(&algorithms, i);
+}
+
+const char *charl_allreduce_algorithm_name(int i)
+{
+    const charl__algorithm *alg = algorithm_at(i);
+
+    return alg ? alg->row.name : NULL;
+}
+
+const char *charl_allreduce_algorithm_help(int i)
+{
+    const charl__algorithm *alg = algorithm_at(i);
+
+    return alg ? alg->row.help : NULL;
+}
+
+/* What a choice depends on, the same on every rank. */
+typedef struct demand {
+    charl_comm *c;
+    const charl_allreduce_options *options;
+    charl__peer_survey peers;
+} demand;
+
+static const char *wanted_name(const demand *d)
+{
+    const char *forced = charl__env(CHARL_ENV_ALLREDUCE);
+
+    return forced ? forced : d->options->algorithm ? d->options->algorithm : "auto";
+}
+
+/* NULL, or why alg is out of the question. */
+static const char *unsuitable(const charl__algorithm *alg, const demand *d)
+{
+    if (d->options->reduce_dtype == CHARL_BF16 && !alg->has_bf16) {
+        return "it sums in f32 only (dist.reduce_dtype)";
+    }
+    if (d->options->gathers && !alg->has_gather) {
+        return "it does not gather parameters (dist.shard_optimizer)";
+    }
+    if (alg->join && !d->peers.is_usable) {
+        return d->peers.why;
+    }
+    return alg->unavailable(d->c);
+}
+
+static charl_status choose(const demand *d, const charl__algorithm **out)
+{
+    const char *name = wanted_name(d), *why;
+    char names[128];
+    const charl_dtype dtype = d->options->reduce_dtype;
+
+    CHARL_REQUIRE(dtype == CHARL_F32 || dtype == CHARL_BF16, CHARL_ERR_CONFIG,
+                  "gradients cannot be summed in %s: set dist.reduce_dtype to f32 or bf16", charl_dtype_name(dtype));
+    for (int i = 0; algorithm_at(i); i++) {
+        const charl__algorithm *alg = algorithm_at(i);
+
+        why = unsuitable(alg, d);
+        if (strcmp(name, "auto") == 0 && !why && (!alg->join || d->peers.is_preferred)) {
+            *out = alg;
+            return CHARL_OK;
+        }
+        if (strcmp(name, alg->row.name) == 0) {
+            CHARL_REQUIRE(!why, CHARL_ERR_CONFIG, "all-reduce %s does not work here: %s", name, why);
+            *out = alg;
+            return CHARL_OK;
+        }
+    }
+    CHARL_FAIL(CHARL_ERR_CONFIG, "unknown all-reduce %s: dist.allreduce and CHARL_ALLREDUCE take auto, %s", name,
+               charl__text_names(charl_allreduce_algorithm_name, names, sizeof names));
+    return CHARL_OK;
+}
+
+static charl_status compare_demands(const demand *d, int64_t n, const charl__algorithm *alg)
+{
+    charl__consensus facts = {0};
+    charl_status st;
+    char text[128];
+
+    snprintf(text, sizeof text, "%s of %lld gradients in %s%s", alg->row.name, (long long)n,
+             charl_dtype_name(d->options->reduce_dtype), d->options->gathers ? ", gathered" : "");
+    st =
+        charl__consensus_add(&facts, &(charl__fact){.status = CHARL_ERR_INVALID, .label = "all-reduce", .value = text});
+    st = charl__consensus_reach(&facts, st, d->c);
+    charl__consensus_fini(&facts);
+    return st;
+}
+
+/* Drivers differ: where the devices alone should do it and cannot, the hosts do. */
+static charl_status algorithm_create(charl_allreduce *ar, demand *d)
+{
+    charl_status st = ar->algorithm->create(ar);
+
+    if (st != CHARL_OK && ar->algorithm->join && strcmp(wanted_name(d), "auto") == 0 && !charl_comm_is_broken(ar->c)) {
+        charl__log(CHARL_LOG_WARN, "all-reduce %s is not used: %s", ar->algorithm->row.name, charl_error_message());
+        ar->algorithm->destroy(ar);
+        ar->own = ar->lanes = ar->sum = NULL;
+        ar->device_lanes = ar->device_sum = NULL;
+        ar->begun = ar->completed = 0;
+        d->peers.is_usable = false;
+        CHARL_TRY(choose(d, &ar->algorithm));
+        return ar->algorithm->create(ar);
+    }
+    return st;
+}
+
+const char *charl_allreduce_algorithm(const charl_comm *c, int i, const char **why)
+{
+    const charl__algorithm *alg = algorithm_at(i);
+
+    *why = alg ? alg->unavailable(c) : NULL;
+    return alg ? alg->row.name : NULL;
+}
+
+charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices *mine,
+                                    const charl_allreduce_options *options, charl_allreduce **out)
+{
+    charl_status st = CHARL_OK;
+    const charl_allreduce_options defaults = {0};
+    charl_allreduce *ar = NULL;
+    const charl__algorithm *alg = NULL;
+    demand d = {.c = c, .options = options ? options : &defaults};
+
+    *out = NULL;
+    CHARL_TRY_CLEANUP(charl__peer_ask(c, d.options->device, &d.peers));
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, choose(&d, &alg)));
+    CHARL_TRY_CLEANUP(compare_demands(&d, n, alg));
+    CHARL_REQUIRE_CLEANUP(n >= 0 && n <= INT64_MAX / 16 / CHARL_MAX_SLICES, CHARL_ERR_INVALID,
+                          "all-reduce of %lld values", (long long)n);
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, charl__alloc(sizeof *ar, &ar)));
+    ar->c = c;
+    ar->n = n;
+    ar->options = *d.options;
+    ar->element = charl_dtype_size(d.options->reduce_dtype);
+    ar->stride = (int64_t)(charl__round_up(n > 0 ? (size_t)n : 1, 4096 / ar->element));
+    CHARL_TRY_CLEANUP(charl__lane_map_init(c, mine, &ar->map));
+    ar->my_lanes = ar->map.first[c->rank + 1] - ar->map.first[c->rank];
+    CHARL_TRY_CLEANUP(
+        charl_comm_agree(c, charl__alloc_array(ar->map.n * CHARL_TREE_BLOCK, sizeof(float), &ar->scratch)));
+    ar->algorithm = alg;
+    CHARL_TRY_CLEANUP(algorithm_create(ar, &d));
+    *out = ar;
+    ar = NULL;
+cleanup:
+    charl_allreduce_destroy(ar);
+    return st;
+}
+
+void charl_allreduce_destroy(charl_allreduce *ar)
+{
+    if (!ar) {
+        return;
+    }
+    if (ar->algorithm) {
+        ar->algorithm->destroy(ar);
+    }
+    charl__window_destroy(ar->c, &ar->window);
+    charl__event_release(ar->written);
+    charl_free(ar->scratch);
+    charl_free(ar);
+}
+
+const char *charl_allreduce_name(const charl_allreduce *ar)
+{
+    return ar->algorithm->row.name;
+}
+
+bool charl_allreduce_is_invariant(const charl_allreduce *ar)
+{
+    return ar->algorithm->is_invariant;
+}
+
+void *charl_allreduce_lanes(const charl_allreduce *ar)
+{
+    return ar->lanes;
+}
+
+int64_t charl_allreduce_stride(const charl_allreduce *ar)
+{
+    return ar->stride;
+}
+
+void *charl_allreduce_sum(const charl_allreduce *ar)
+{
+    return ar->sum;
+}
+
+static charl_status check_range(const charl_allreduce *ar, int64_t offset, int64_t count)
+{
+    CHARL_REQUIRE(offset >= 0 && count >= 0 && offset <= ar->n - count, CHARL_ERR_INVALID,
+                  "values %lld to %lld of %lld", (long long)offset, (long long)(offset + count), (long long)ar->n);
+    return CHARL_OK;
+}
+
+charl_status charl_allreduce_write_lane(charl_allreduce *ar, int j, int64_t offset, int64_t count, const void *src)
+{
+    const size_t at = (size_t)(j * ar->stride + offset) * ar->element, bytes = (size_t)count * ar->element;
+
+    CHARL_TRY(check_range(ar, offset, count));
+    CHARL_REQUIRE(j >= 0 && j < ar->my_lanes, CHARL_ERR_INVALID, "lane %d of %d", j, ar->my_lanes);
+    if (ar->device_lanes) {
+        return charl__buffer_write(CHARL_QUEUE_COMPUTE, ar->device_lanes, at, src, bytes, true);
+    }
+    memcpy((char *)ar->lanes + at, src, bytes);
+    return CHARL_OK;
+}
+
+charl_status charl_allreduce_read_sum(const charl_allreduce *ar, int64_t offset, int64_t count, void *dst)
+{
+    const size_t at = (size_t)offset * ar->element, bytes = (size_t)count * ar->element;
+
+    CHARL_TRY(check_range(ar, offset, count));
+    if (ar->device_sum) {
+        return charl__buffer_read(CHARL_QUEUE_COMPUTE, ar->device_sum, at, dst, bytes, true);
+    }
+    memcpy(dst, (const char *)ar->sum + at, bytes);
+    return CHARL_OK;
+}
+
+float *charl_allreduce_gathered(const charl_allreduce *ar)
+{
+    return ar->gathered;
+}
+
+void charl__range_part(int64_t count, int r, int size, int64_t *from, int64_t *to)
+{
+    const int64_t parts = (count + CHARL__PART - 1) / CHARL__PART;
+
+    *from = parts * r / size * CHARL__PART;
+    *to = parts * (r + 1) / size * CHARL__PART;
+    *from = *from < count ? *from : count;
+    *to = *to < count ? *to : count;
+}
+
+void charl_allreduce_part(const charl_allreduce *ar, int64_t count, int rank, int64_t *from, int64_t *to)
+{
+    charl__range_part(count, rank, ar->c->size, from, to);
+}
+
+void charl__allreduce_add(const charl_allreduce *ar, const charl__tree_add *adds, int m, void *const *leaf, int64_t n,
+                          void *out)
+{
+    if (ar->options.reduce_dtype == CHARL_BF16) {
+        const uint16_t *half[CHARL_MAX_SLICES];
+
+        for (int k = 0; k < m; k++) {
+            half[k] = leaf[k];
+        }
+        charl__tree_apply_bf16(adds, m, half, n, ar->scratch, out);
+    } else {
+        const float *full[CHARL_MAX_SLICES];
+
+        for (int k = 0; k < m; k++) {
+            full[k] = leaf[k];
+        }
+        charl__tree_apply(adds, m, full, n, ar->scratch, out);
+    }
+}
+
+static charl_status begin(charl_allreduce *ar, charl__range range, int64_t *ticket)
+{
+    charl_status st = CHARL_OK;
+    const int64_t offset = range.offset, count = range.count;
+
+    CHARL_REQUIRE(offset >= 0 && count >= 0 && offset <= ar->n && count <= ar->n - offset, CHARL_ERR_INVALID,
+                  "all-reduce of values %lld to %lld of %lld", (long long)offset, (long long)(offset + count),
+                  (long long)ar->n);
+    CHARL_REQUIRE(ar->begun - ar->completed < CHARL__RANGES, CHARL_ERR_INVALID,
+                  "%d ranges are on their way already: wait for one", CHARL__RANGES);
+    CHARL_TRY(charl__comm_check(ar->c));
+    *ticket = ar->begun;
+    ar->range[*ticket % CHARL__RANGES] = range;
+    ar->begun++;
+    if (ar->algorithm->begin) {
+        st = ar->algorithm->begin(ar, *ticket);
+        ar->begun -= st != CHARL_OK;
+    }
+    CHARL_TRY(st);
+    return CHARL_OK;
+}
+
+charl_status charl_allreduce_begin(charl_allreduce *ar, int64_t offset, int64_t count, int64_t *ticket)
+{
+    return begin(ar, (charl__range){.offset = offset, .count = count}, ticket);
+}
+
+charl_status charl_allreduce_gather(charl_allreduce *ar, int64_t offset, int64_t count, int64_t *ticket)
+{
+    CHARL_REQUIRE(ar->gathered, CHARL_ERR_INVALID, "this all-reduce was created without the option to gather");
+    CHARL_TRY(begin(ar, (charl__range){.offset = offset, .count = count, .gathers = true}, ticket));
+    return CHARL_OK;
+}
+
+charl_status charl_allreduce_progress(charl_allreduce *ar, int64_t *completed)
+{
+    CHARL_TRY(charl__comm_check(ar->c));
+    CHARL_TRY(ar->algorithm->progress(ar));
+    *completed = ar->completed;
+    return CHARL_OK;
+}
+
+charl_status charl_allreduce_wait(charl_allreduce *ar, int64_t ticket)
+{
+    charl_status st = CHARL_OK;
+    charl__waiter w;
+
+    CHARL_REQUIRE_CLEANUP(ticket >= 0 && ticket < ar->begun, CHARL_ERR_INVALID,
+                          "range %lld of the all-reduce was never begun", (long long)ticket);
+    CHARL_TRY_CLEANUP(charl__comm_check(ar->c));
+    charl__wait_start(ar->c, &w, "all-reduce", ar->algorithm->late, ar);
+    for (;;) {
+        CHARL_TRY_CLEANUP(ar->algorithm->progress(ar));
+        if (ticket < ar->completed) {
+            break;
+        }
+        CHARL_TRY_CLEANUP(charl__wait_pause(ar->c, &w));
+    }
+    if (ar->algorithm->verify) {
+        CHARL_TRY_CLEANUP(ar->algorithm->verify(ar));
+    }
+cleanup:
+    if (st != CHARL_OK && ar->algorithm->abandon && charl_comm_is_broken(ar->c)) {
+        ar->algorithm->abandon(ar);
+    }
+    return st;
+}
+
+bool charl__allreduce_buffers(const charl_allreduce *ar, charl__buffer **lanes, charl__buffer **sum)
+{
+    *lanes = ar->device_lanes;
+    *sum = ar->device_sum;
+    return ar->algorithm->join != NULL;
+}
+
+void charl__allreduce_share(charl_allreduce *ar, bool with_launches)
+{
+    ar->shares = with_launches;
+}
+
+const charl__event *charl__allreduce_written(const charl_allreduce *ar)
+{
+    return ar->written;
+}
+
+charl_status charl__allreduce_join(charl_allreduce *ar)
+{
+    CHARL_TRY(charl__comm_check(ar->c));
+    CHARL_TRY(ar->algorithm->join(ar));
+    return CHARL_OK;
+}

@@ -1,0 +1,40 @@
+#ifndef CHARL_DIST_ALLREDUCE_ALLREDUCE_DEVICE_H
+#define CHARL_DIST_ALLREDUCE_ALLREDUCE_DEVICE_H
+/** All-reduces that run on the devices: begin enqueues a range behind what the compute queue holds
+ *  so far, and nothing waits on the host.
+ */
+#include "charl/comm.h"
+#include "device/device.h"
+
+/** Whether ar runs on the device. Then *lanes holds this rank's lanes, at the all-reduce's stride,
+ *  and *sum the completed sums; borrowed. */
+bool charl__allreduce_buffers(const charl_allreduce *ar, charl__buffer **lanes, charl__buffer **sum);
+
+/** When the device has written the lanes of the last range begun: borrowed, until the next one is
+ *  begun; NULL before the first. */
+const charl__event *charl__allreduce_written(const charl_allreduce *ar);
+
+/** Launches enqueued from now on see the sums of all ranges begun. Only where
+ *  charl__allreduce_buffers says so. Async. What was lost is reported by charl_allreduce_wait.
+ *  Errors: ERR_COMM, ERR_DEVICE. */
+charl_status charl__allreduce_join(charl_allreduce *ar) CHARL_MUST_CHECK;
+
+/** Ranges begun from now on are summed while the compute queue has work: by few work-groups, which
+ *  leave the other processors to it, or not: by as many as make it short, as at first. Equally on
+ *  all ranks; changes no bit. */
+void charl__allreduce_share(charl_allreduce *ar, bool with_launches);
+
+/* How the kernel works; preset by create, changed for tests and measurements: equally on all ranks,
+ * while nothing is on its way. */
+typedef struct charl__peer_tuning {
+    int groups;          /* work-groups, at most as many as create has made room for */
+    int groups_beside;   /* ... of sums that share the device with launches of the compute queue */
+    int64_t words_bytes; /* ranges up to here go in words that are marked, others in tiles */
+    int64_t words_left;  /* so many ranges may: their marks, this number, are never used twice */
+    double patience_s;   /* of the kernel; 0: the communicator's */
+} charl__peer_tuning;
+
+/** Borrowed; NULL unless ar is a "peer". */
+charl__peer_tuning *charl__peer_tuning_of(charl_allreduce *ar);
+
+#endif

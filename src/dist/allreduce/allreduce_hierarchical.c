@@ -1,0 +1,511 @@
+/* All-reduce over several nodes of several ranks: added up within the nodes through shared memory,
+ * then between them by messages, in which all ranks of a node take part.
+ *
+ * A range goes in pieces. A piece is cut into one share per node, since it is the nodes' links that
+ * are slow, whatever the number of ranks behind them. The share of node m is cut once more among
+ * the ranks of m, its owners, and on every other node among the ranks there, its carriers:
+ *
+ *   1. carriers add their own node's lanes of the share and send them to the owners;
+ *   2. owners add the lanes of all nodes, into their node's shared sum, and send the sums back;
+ *   3. carriers receive them into the shared sum of their node, where all its ranks read.
+ *
+ * Of nodes of equal size local rank l meets local rank l of every other; else a carrier meets every
+ * owner whose part overlaps its own. What one rank sends another is known to both from the piece
+ * alone. Several pieces are on their way at a time, so that one is added while others travel; a
+ * rank can be no further ahead than these, for it needs everybody's sums to end a piece.
+ *
+ * What ranks have written of a range that gathers is written already where their node reads it: it
+ * goes the way of the sums, the share of a node being what its ranks own.
+ *
+ * Within the node the flags and their reasons are those of allreduce_shm.c: lanes are read when
+ * every rank of the node is ready, and the range is complete when every one is done. */
+#include "dist/allreduce/allreduce.h"
+
+#include <limits.h>
+
+#include "base/alloc.h"
+
+enum { PIECE = 1 << 18 /* values */, PIECES = 8, TAGS = 2 * PIECES, TAG_SETS = 1024 };
+enum { SLACK = 4 * CHARL__PART }; /* what cutting twice in whole blocks may add to a part */
+
+typedef struct span {
+    int64_t from, to; /* relative to the piece */
+} span;
+
+typedef struct messages {
+    charl__request *request;
+    int n;
+} messages;
+
+typedef enum piece_phase { SCATTER, GATHER, OVER } piece_phase;
+
+typedef struct piece {
+    piece_phase phase;
+    int64_t ticket, offset, count;
+    bool is_last; /* of its range */
+    bool gathers;
+    int tag;
+    void *carried;  /* lanes of this node, added: for every share and lane one after another */
+    void *received; /* [lanes of all nodes][part_most]: my part of my node's share */
+    messages scatter, gather;
+} piece;
+
+typedef struct nodes_state {
+    charl__node_map map;
+    charl__flags *flags;
+    void *lane[CHARL_MAX_SLICES]; /* of this node's ranks, by index in the map of lanes */
+    int node;
+    int64_t part_most;
+    piece piece[PIECES];    /* piece k in [k % PIECES] */
+    int64_t started, ended; /* pieces */
+    int64_t ticket, at;     /* of the next piece */
+    int64_t all_ready;      /* at least so many ranges are ready on every rank of the node */
+} nodes_state;
+
+static const char *nodes_unavailable(const charl_comm *c)
+{
+    (void)c;
+    return NULL;
+}
+
+static int node_size(const nodes_state *s, int m)
+{
+    return s->map.rank[m + 1] - s->map.rank[m];
+}
+
+static int node_lanes(const nodes_state *s, int m)
+{
+    return s->map.first[m + 1] - s->map.first[m];
+}
+
+/* Node m's share of a piece. */
+static span share_of(const charl_allreduce *ar, const piece *p, int m)
+{
+    const nodes_state *s = ar->own;
+    span share, last;
+
+    if (p->gathers) {
+        charl__range_part(p->count, s->map.rank[m], ar->c->size, &share.from, &share.to);
+        charl__range_part(p->count, s->map.rank[m + 1] - 1, ar->c->size, &last.from, &last.to);
+        share.to = last.to;
+    } else {
+        charl__range_part(p->count, m, s->map.n_nodes, &share.from, &share.to);
+    }
+    return share;
+}
+
+/* What local rank `local` of node n owns (n is m) or carries of node m's share. */
+static span share_part(const charl_allreduce *ar, const piece *p, int m, int n, int local)
+{
+    const span share = share_of(ar, p, m);
+    span part;
+
+    charl__range_part(share.to - share.from, local, node_size(ar->own, n), &part.from, &part.to);
+    return (span){share.from + part.from, share.from + part.to};
+}
+
+/* What local rank `owner` of node m owns and local rank `carrier` of node n carries. */
+static span meeting(const charl_allreduce *ar, const piece *p, int m, int owner, int n, int carrier)
+{
+    const span a = share_part(ar, p, m, m, owner), b = share_part(ar, p, m, n, carrier);
+
+    return (span){a.from > b.from ? a.from : b.from, a.to < b.to ? a.to : b.to};
+}
+
+/* Where the values that travel from owners to carriers lie. */
+static void *result(const charl_allreduce *ar, const piece *p, int64_t at)
+{
+    return p->gathers ? (void *)(ar->gathered + p->offset + at) : charl__element(ar, ar->sum, p->offset + at);
+}
+
+static size_t result_unit(const charl_allreduce *ar, const piece *p)
+{
+    return p->gathers ? sizeof(float) : ar->element;
+}
+
+/* One message: `what` of a piece, at `data`, to or from a rank. */
+typedef struct message {
+    void *data;
+    span what;
+    size_t unit;
+    int rank, tag;
+} message;
+
+static charl__message envelope(const message *v)
+{
+    return (charl__message){
+        .data = v->data, .unit = v->unit, .count = (int)(v->what.to - v->what.from), .rank = v->rank, .tag = v->tag};
+}
+
+static charl_status send(const charl_allreduce *ar, messages *q, message v)
+{
+    charl__group *all = ar->c->world;
+    const charl__message m = envelope(&v);
+
+    if (m.count > 0) {
+        CHARL_TRY(all->transport->send(all, &m, &q->request[q->n]));
+        q->n++;
+    }
+    return CHARL_OK;
+}
+
+static charl_status receive(const charl_allreduce *ar, messages *q, message v)
+{
+    charl__group *all = ar->c->world;
+    const charl__message m = envelope(&v);
+
+    if (m.count > 0) {
+        CHARL_TRY(all->transport->receive(all, &m, &q->request[q->n]));
+        q->n++;
+    }
+    return CHARL_OK;
+}
+
+/* Whether all have ended; stops at the first that has not. */
+static charl_status messages_test(const charl_allreduce *ar, messages *q, bool *out)
+{
+    charl__group *all = ar->c->world;
+
+    *out = true;
+    for (int i = 0; i < q->n && *out; i++) {
+        CHARL_TRY(all->transport->test(all, &q->request[i], out));
+    }
+    return CHARL_OK;
+}
+
+/* Staging is bounded by the largest piece; a node lane that one rank has whole is sent as it is. */
+static charl_status piece_create(const charl_allreduce *ar, piece *p)
+{
+    const nodes_state *s = ar->own;
+    const int64_t most = ar->n < PIECE ? ar->n : PIECE;
+    const int64_t carried = most / ar->c->local_size + SLACK * (int64_t)s->map.n_nodes;
+    const int mine = node_lanes(s, s->node), away = ar->c->size - ar->c->local_size;
+    int incoming = 0;
+
+    for (int m = 0; m < s->map.n_nodes; m++) {
+        incoming += m == s->node ? 0 : node_lanes(s, m) * node_size(s, m);
+    }
+    CHARL_TRY(charl__alloc_array(mine * carried, ar->element, &p->carried));
+    CHARL_TRY(charl__alloc_array(s->map.n * s->part_most, ar->element, &p->received));
+    CHARL_TRY(charl__alloc_array(incoming + mine * away, sizeof(charl__request), &p->scatter.request));
+    CHARL_TRY(charl__alloc_array(2 * away, sizeof(charl__request), &p->gather.request));
+    return CHARL_OK;
+}
+
+static charl_status state_create(charl_allreduce *ar)
+{
+    nodes_state *s = NULL;
+    const int64_t most = ar->n < PIECE ? ar->n : PIECE;
+
+    CHARL_TRY(charl__alloc(sizeof *s, &s));
+    ar->own = s;
+    CHARL_TRY(charl__node_map_init(ar->c, &ar->map, &s->map));
+    s->node = charl_comm_node(ar->c);
+    s->part_most = most / s->map.n_nodes / ar->c->local_size + SLACK;
+    for (int i = 0; i < PIECES; i++) {
+        s->piece[i].tag = ar->c->tags % TAG_SETS * TAGS + 2 * i;
+        CHARL_TRY(piece_create(ar, &s->piece[i]));
+    }
+    return CHARL_OK;
+}
+
+static charl_status nodes_create(charl_allreduce *ar)
+{
+    charl_comm *c = ar->c;
+    const size_t head = charl__round_up((size_t)c->local_size * sizeof(charl__flags), 4096);
+    const size_t lane = charl__lane_bytes(ar);
+    nodes_state *s;
+    int first, end;
+    unsigned char *data;
+
+    CHARL_TRY(charl_comm_agree(c, state_create(ar)));
+    c->tags++; /* all-reduces that live at the same time do not meet */
+    s = ar->own;
+    first = ar->map.first[s->map.rank[s->node]];
+    end = ar->map.first[s->map.rank[s->node + 1]];
+    CHARL_TRY(charl__window_create(c, head + (size_t)(end - first + 1) * lane + charl__gathered_bytes(ar),
+                                   "the gradients' shared memory", &ar->window));
+    s->flags = (charl__flags *)(void *)ar->window.base;
+    data = ar->window.base + head;
+    for (int k = first; k < end; k++) {
+        s->lane[k] = data + (size_t)(k - first) * lane;
+    }
+    ar->lanes = data + (size_t)(ar->map.first[c->rank] - first) * lane;
+    ar->sum = data + (size_t)(end - first) * lane;
+    if (ar->options.gathers) {
+        ar->gathered = (float *)(void *)((unsigned char *)ar->sum + lane);
+    }
+    return CHARL_OK;
+}
+
+static void nodes_destroy(charl_allreduce *ar)
+{
+    nodes_state *s = ar->own;
+
+    for (int i = 0; s && i < PIECES; i++) {
+        charl_free(s->piece[i].carried);
+        charl_free(s->piece[i].received);
+        charl_free(s->piece[i].scatter.request);
+        charl_free(s->piece[i].gather.request);
+    }
+    charl_free(s);
+}
+
+static charl_status nodes_begin(charl_allreduce *ar, int64_t ticket)
+{
+    const nodes_state *s = ar->own;
+
+    charl__flags_begin(ar, s->flags, ticket);
+    return CHARL_OK;
+}
+
+/* Receives first, those of the results too: what comes early then goes to its place at once. */
+static charl_status receives_begin(const charl_allreduce *ar, piece *p)
+{
+    const nodes_state *s = ar->own;
+    const int local = ar->c->local_rank;
+    const int64_t mine = share_part(ar, p, s->node, s->node, local).from;
+
+    for (int m = 0; m < s->map.n_nodes; m++) {
+        for (int l = 0; m != s->node && l < node_size(s, m); l++) {
+            message lane = {.what = meeting(ar, p, s->node, local, m, l),
+                            .unit = ar->element,
+                            .rank = s->map.rank[m] + l,
+                            .tag = p->tag};
+            message back = {.what = meeting(ar, p, m, l, s->node, local),
+                            .unit = result_unit(ar, p),
+                            .rank = s->map.rank[m] + l,
+                            .tag = p->tag + 1};
+
+            for (int k = s->map.first[m]; !p->gathers && k < s->map.first[m + 1]; k++) {
+                lane.data = charl__element(ar, p->received, k * s->part_most + lane.what.from - mine);
+                CHARL_TRY(receive(ar, &p->scatter, lane));
+            }
+            back.data = result(ar, p, back.what.from);
+            CHARL_TRY(receive(ar, &p->gather, back));
+        }
+    }
+    return CHARL_OK;
+}
+
+/* Part of lane k of this node: the rank's own where one has all of it, else added up in `to`. */
+static void *node_lane(const charl_allreduce *ar, const piece *p, int k, span part, void *to)
+{
+    const nodes_state *s = ar->own;
+    const int from = s->map.leaf[k], n = s->map.leaf[k + 1] - from;
+    void *leaf[CHARL_MAX_SLICES];
+
+    for (int i = 0; i < n; i++) {
+        leaf[i] = charl__element(ar, s->lane[from + i], p->offset + part.from);
+    }
+    if (n == 1) {
+        return leaf[0];
+    }
+    charl__allreduce_add(ar, s->map.inner + from, n, leaf, part.to - part.from, to);
+    return to;
+}
+
+static charl_status lanes_send(const charl_allreduce *ar, piece *p)
+{
+    const nodes_state *s = ar->own;
+    const int local = ar->c->local_rank;
+    int64_t used = 0;
+
+    for (int m = 0; m < s->map.n_nodes; m++) {
+        const span part = share_part(ar, p, m, s->node, local);
+
+        for (int k = s->map.first[s->node]; m != s->node && k < s->map.first[s->node + 1]; k++) {
+            void *lane = node_lane(ar, p, k, part, charl__element(ar, p->carried, used));
+
+            used += part.to - part.from;
+            for (int l = 0; l < node_size(s, m); l++) {
+                const span what = meeting(ar, p, m, l, s->node, local);
+
+                CHARL_TRY(send(ar, &p->scatter,
+                               (message){.data = charl__element(ar, lane, what.from - part.from),
+                                         .what = what,
+                                         .unit = ar->element,
+                                         .rank = s->map.rank[m] + l,
+                                         .tag = p->tag}));
+            }
+        }
+    }
+    return CHARL_OK;
+}
+
+static void part_add(const charl_allreduce *ar, const piece *p)
+{
+    const nodes_state *s = ar->own;
+    const span mine = share_part(ar, p, s->node, s->node, ar->c->local_rank);
+    void *leaf[CHARL_MAX_SLICES];
+
+    for (int k = 0; k < s->map.n; k++) {
+        leaf[k] = charl__element(ar, p->received, k * s->part_most);
+        if (k >= s->map.first[s->node] && k < s->map.first[s->node + 1]) {
+            leaf[k] = node_lane(ar, p, k, mine, leaf[k]);
+        }
+    }
+    charl__allreduce_add(ar, s->map.adds, s->map.n, leaf, mine.to - mine.from, result(ar, p, mine.from));
+}
+
+static charl_status results_send(const charl_allreduce *ar, piece *p)
+{
+    const nodes_state *s = ar->own;
+
+    for (int m = 0; m < s->map.n_nodes; m++) {
+        for (int l = 0; m != s->node && l < node_size(s, m); l++) {
+            const span what = meeting(ar, p, s->node, ar->c->local_rank, m, l);
+
+            CHARL_TRY(send(ar, &p->gather,
+                           (message){.data = result(ar, p, what.from),
+                                     .what = what,
+                                     .unit = result_unit(ar, p),
+                                     .rank = s->map.rank[m] + l,
+                                     .tag = p->tag + 1}));
+        }
+    }
+    return CHARL_OK;
+}
+
+static charl_status piece_start(charl_allreduce *ar, piece *p)
+{
+    nodes_state *s = ar->own;
+    const charl__range range = ar->range[s->ticket % CHARL__RANGES];
+    const int64_t left = range.count - s->at;
+
+    p->phase = SCATTER;
+    p->ticket = s->ticket;
+    p->gathers = range.gathers;
+    p->offset = range.offset + s->at;
+    p->count = range.gathers || left < PIECE ? left : PIECE;
+    p->is_last = p->count == left;
+    p->scatter.n = p->gather.n = 0;
+    s->at = p->is_last ? 0 : s->at + p->count;
+    s->ticket += p->is_last;
+    s->started++;
+    CHARL_REQUIRE(p->count <= INT_MAX, CHARL_ERR_INVALID, "gathering %lld values at once", (long long)p->count);
+    charl__comm_enter(ar->c);
+    CHARL_TRY(receives_begin(ar, p));
+    if (!p->gathers) {
+        CHARL_TRY(lanes_send(ar, p));
+    }
+    return CHARL_OK;
+}
+
+static charl_status piece_advance(const charl_allreduce *ar, piece *p)
+{
+    bool is_done = false;
+
+    if (p->phase == SCATTER) {
+        CHARL_TRY(messages_test(ar, &p->scatter, &is_done));
+        if (is_done) {
+            if (!p->gathers) {
+                part_add(ar, p);
+            }
+            CHARL_TRY(results_send(ar, p));
+            p->phase = GATHER;
+        }
+    }
+    if (p->phase == GATHER) {
+        CHARL_TRY(messages_test(ar, &p->gather, &is_done));
+        p->phase = is_done ? OVER : GATHER;
+    }
+    return CHARL_OK;
+}
+
+/* Start the next piece when there is one and this node's ranks are ready for it. */
+static charl_status next_start(charl_allreduce *ar, bool *moved)
+{
+    nodes_state *s = ar->own;
+
+    if (s->ticket >= ar->begun || s->started - s->ended >= PIECES) {
+        return CHARL_OK;
+    }
+    if (s->all_ready <= s->ticket) {
+        s->all_ready = charl__flags_ready(ar, s->flags);
+    }
+    if (s->all_ready > s->ticket) {
+        if (s->at == 0) {
+            CHARL_TRY(charl__flags_compare(ar, s->flags, s->ticket));
+        }
+        CHARL_TRY(piece_start(ar, &s->piece[s->started % PIECES]));
+        *moved = true;
+    }
+    return CHARL_OK;
+}
+
+static charl_status nodes_progress(charl_allreduce *ar)
+{
+    charl_status st = CHARL_OK;
+    nodes_state *s = ar->own;
+    int64_t done;
+
+    for (bool moved = true; moved;) {
+        moved = false;
+        CHARL_TRY_CLEANUP(next_start(ar, &moved));
+        for (int64_t k = s->ended; k < s->started; k++) {
+            CHARL_TRY_CLEANUP(piece_advance(ar, &s->piece[k % PIECES]));
+        }
+        while (s->ended < s->started && s->piece[s->ended % PIECES].phase == OVER) {
+            const piece *p = &s->piece[s->ended++ % PIECES];
+
+            if (p->is_last) {
+                atomic_store_explicit(&s->flags[ar->c->local_rank].done, p->ticket + 1, memory_order_release);
+            }
+            moved = true;
+        }
+    }
+    done = charl__flags_done(ar, s->flags);
+    ar->completed = done < ar->begun ? done : ar->begun;
+cleanup:
+    ar->c->is_broken = ar->c->is_broken || st != CHARL_OK;
+    return st;
+}
+
+static bool awaited(const charl_allreduce *ar, const messages *q, int rank)
+{
+    charl__group *all = ar->c->world;
+
+    for (int i = 0; i < q->n; i++) {
+        bool is_complete = false;
+
+        if (q->request[i].message.rank == rank &&
+            (all->transport->test(all, &q->request[i], &is_complete) != CHARL_OK || !is_complete)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool nodes_late(const void *arg, int rank)
+{
+    const charl_allreduce *ar = arg;
+    const nodes_state *s = ar->own;
+
+    if (ar->c->peer[rank].node == s->node) {
+        return charl__flags_late(ar, s->flags, rank);
+    }
+    for (int64_t k = s->ended; k < s->started; k++) {
+        const piece *p = &s->piece[k % PIECES];
+
+        if ((p->phase == SCATTER && awaited(ar, &p->scatter, rank)) ||
+            (p->phase == GATHER && awaited(ar, &p->gather, rank))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const charl__algorithm charl__allreduce_hierarchical = {
+    .row.name = "hierarchical",
+    .row.help = "any ranks: shared memory within a node, MPI messages of the partial sums between nodes",
+    .is_invariant = true,
+    .has_bf16 = true,
+    .has_gather = true,
+    .unavailable = nodes_unavailable,
+    .create = nodes_create,
+    .destroy = nodes_destroy,
+    .begin = nodes_begin,
+    .progress = nodes_progress,
+    .late = nodes_late,
+};

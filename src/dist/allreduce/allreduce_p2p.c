@@ -1,0 +1,268 @@
+/* All-reduce by messages of what every rank has.
+ *
+ * tree: each rank owns a part of a piece; all lanes of the part travel to it (alltoall), it adds
+ * them in tree order, and the sums travel back (allgather). mpi: this rank's lanes are added as
+ * they come, then MPI_Allreduce. What a rank has written itself is gathered as sums are. One
+ * collective is on its way at a time, so all ranks post them in one order. */
+#include "dist/allreduce/allreduce.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { PIECE = 1 << 20 }; /* values: bounds the staging memory and MPI's int counts */
+
+typedef enum message_phase { IDLE, SCATTER, GATHER } message_phase;
+
+typedef struct message_state {
+    message_phase phase;
+    int64_t at; /* within range ar->completed */
+    charl__request request;
+    unsigned char *send, *receive;
+    int send_count[CHARL_MAX_SLICES], send_at[CHARL_MAX_SLICES];
+    int receive_count[CHARL_MAX_SLICES], receive_at[CHARL_MAX_SLICES];
+} message_state;
+
+static const char *always_available(const charl_comm *c)
+{
+    (void)c;
+    return NULL;
+}
+
+static const char *mpi_unavailable(const charl_comm *c)
+{
+    return c->is_team ? "simulated ranks have no MPI" : NULL;
+}
+
+/* What is gathered needs no staging, and its parts are those of the whole range. */
+static int64_t piece_count(const charl_allreduce *ar)
+{
+    const message_state *s = ar->own;
+    const charl__range *range = &ar->range[ar->completed % CHARL__RANGES];
+    const int64_t left = range->count - s->at;
+
+    return range->gathers || left < PIECE ? left : PIECE;
+}
+
+static int64_t piece_offset(const charl_allreduce *ar)
+{
+    const message_state *s = ar->own;
+
+    return ar->range[ar->completed % CHARL__RANGES].offset + s->at;
+}
+
+static charl_status memory_create(charl_allreduce *ar, bool has_staging)
+{
+    const int64_t piece = ar->n < PIECE ? ar->n : PIECE;
+    const int64_t part = piece / ar->c->size + 2 * CHARL__PART;
+    message_state *s = NULL;
+
+    CHARL_TRY(charl__alloc(sizeof *s, &s));
+    ar->own = s;
+    CHARL_TRY(charl__alloc_aligned(4096, (size_t)(ar->my_lanes + 1) * charl__lane_bytes(ar) + charl__gathered_bytes(ar),
+                                   &ar->window.owned));
+    ar->window.base = ar->window.owned;
+    ar->sum = ar->window.owned;
+    ar->lanes = charl__element(ar, ar->sum, ar->stride);
+    if (ar->options.gathers) {
+        ar->gathered = charl__element(ar, ar->lanes, ar->my_lanes * ar->stride);
+    }
+    if (has_staging) {
+        CHARL_TRY(charl__alloc_array(ar->my_lanes * piece, ar->element, &s->send));
+        CHARL_TRY(charl__alloc_array(ar->map.n * part, ar->element, &s->receive));
+    }
+    return CHARL_OK;
+}
+
+static charl_status tree_create(charl_allreduce *ar)
+{
+    return charl_comm_agree(ar->c, memory_create(ar, true));
+}
+
+static charl_status mpi_create(charl_allreduce *ar)
+{
+    return charl_comm_agree(ar->c, memory_create(ar, false));
+}
+
+static void message_destroy(charl_allreduce *ar)
+{
+    message_state *s = ar->own;
+
+    if (s) {
+        charl_free(s->send);
+        charl_free(s->receive);
+        charl_free(s);
+    }
+}
+
+/* Begin a piece: for every rank its part of each of my lanes. */
+static charl_status tree_scatter(charl_allreduce *ar)
+{
+    message_state *s = ar->own;
+    const charl_comm *c = ar->c;
+    const int64_t count = piece_count(ar), offset = piece_offset(ar);
+    int64_t from, to, my_from, my_to;
+    int used = 0;
+
+    charl__range_part(count, c->rank, c->size, &my_from, &my_to);
+    for (int r = 0; r < c->size; r++) {
+        charl__range_part(count, r, c->size, &from, &to);
+        s->send_at[r] = used;
+        s->send_count[r] = (int)(to - from) * ar->my_lanes;
+        for (int j = 0; j < ar->my_lanes; j++) {
+            if (to > from) {
+                memcpy(charl__element(ar, s->send, used), charl__element(ar, ar->lanes, j * ar->stride + offset + from),
+                       (size_t)(to - from) * ar->element);
+            }
+            used += (int)(to - from);
+        }
+        s->receive_at[r] = (int)(my_to - my_from) * ar->map.first[r];
+        s->receive_count[r] = (int)(my_to - my_from) * (ar->map.first[r + 1] - ar->map.first[r]);
+    }
+    charl__comm_enter(ar->c);
+    CHARL_TRY(c->world->transport->alltoall(c->world, &(charl__parts){s->send, ar->element, s->send_count, s->send_at},
+                                            &(charl__parts){s->receive, ar->element, s->receive_count, s->receive_at},
+                                            &s->request));
+    s->phase = SCATTER;
+    return CHARL_OK;
+}
+
+/* Every rank's part of `count` values of `element` bytes that lie at `data`, to all. */
+static charl_status parts_gather(charl_allreduce *ar, void *data, int64_t count, size_t element)
+{
+    message_state *s = ar->own;
+    int64_t from, to;
+
+    for (int r = 0; r < ar->c->size; r++) {
+        charl__range_part(count, r, ar->c->size, &from, &to);
+        s->receive_at[r] = (int)from;
+        s->receive_count[r] = (int)(to - from);
+    }
+    charl__comm_enter(ar->c);
+    CHARL_TRY(ar->c->world->transport->allgather(
+        ar->c->world, &(charl__parts){data, element, s->receive_count, s->receive_at}, &s->request));
+    s->phase = GATHER;
+    return CHARL_OK;
+}
+
+/* All lanes of my part are here, in slice order: add them and give everyone the sums. */
+static charl_status tree_gather(charl_allreduce *ar)
+{
+    message_state *s = ar->own;
+    const charl_comm *c = ar->c;
+    const int64_t count = piece_count(ar), offset = piece_offset(ar);
+    void *leaf[CHARL_MAX_SLICES];
+    int64_t from, to;
+
+    charl__range_part(count, c->rank, c->size, &from, &to);
+    for (int k = 0; k < ar->map.n; k++) {
+        leaf[k] = charl__element(ar, s->receive, k * (to - from));
+    }
+    charl__allreduce_add(ar, ar->map.adds, ar->map.n, leaf, to - from, charl__element(ar, ar->sum, offset + from));
+    return parts_gather(ar, charl__element(ar, ar->sum, offset), count, ar->element);
+}
+
+static charl_status mpi_start(charl_allreduce *ar)
+{
+    message_state *s = ar->own;
+    const int64_t count = piece_count(ar), offset = piece_offset(ar);
+    float *sum = charl__element(ar, ar->sum, offset);
+
+    memset(sum, 0, (size_t)count * sizeof *sum);
+    for (int j = 0; j < ar->my_lanes; j++) {
+        const float *lane = charl__element(ar, ar->lanes, j * ar->stride + offset);
+
+        for (int64_t i = 0; i < count; i++) {
+            sum[i] = j ? sum[i] + lane[i] : lane[i];
+        }
+    }
+    charl__comm_enter(ar->c);
+    s->request = (charl__request){.is_over = false};
+    CHARL_MPI(MPI_Iallreduce(MPI_IN_PLACE, sum, (int)count, MPI_FLOAT, MPI_SUM, charl__mpi_comm(ar->c->world),
+                             &s->request.mpi));
+    s->phase = GATHER;
+    return CHARL_OK;
+}
+
+static charl_status range_gather(charl_allreduce *ar)
+{
+    const int64_t count = piece_count(ar);
+
+    CHARL_REQUIRE(count <= INT_MAX, CHARL_ERR_INVALID, "gathering %lld values at once", (long long)count);
+    CHARL_TRY(parts_gather(ar, ar->gathered + piece_offset(ar), count, sizeof(float)));
+    return CHARL_OK;
+}
+
+static void piece_end(charl_allreduce *ar)
+{
+    message_state *s = ar->own;
+
+    s->at += piece_count(ar);
+    s->phase = IDLE;
+    if (s->at >= ar->range[ar->completed % CHARL__RANGES].count) {
+        s->at = 0;
+        ar->completed++;
+    }
+}
+
+static charl_status message_progress(charl_allreduce *ar, charl_status (*start)(charl_allreduce *))
+{
+    charl_status st = CHARL_OK;
+    message_state *s = ar->own;
+    bool is_done = false;
+
+    while (ar->completed < ar->begun) {
+        if (s->phase == IDLE) {
+            if (piece_count(ar) == 0) {
+                piece_end(ar);
+                continue;
+            }
+            CHARL_TRY_CLEANUP(ar->range[ar->completed % CHARL__RANGES].gathers ? range_gather(ar) : start(ar));
+        }
+        CHARL_TRY_CLEANUP(ar->c->world->transport->test(ar->c->world, &s->request, &is_done));
+        if (!is_done) {
+            break;
+        }
+        if (s->phase == SCATTER) {
+            CHARL_TRY_CLEANUP(tree_gather(ar));
+        } else {
+            piece_end(ar);
+        }
+    }
+cleanup:
+    ar->c->is_broken = ar->c->is_broken || st != CHARL_OK;
+    return st;
+}
+
+static charl_status tree_progress(charl_allreduce *ar)
+{
+    return message_progress(ar, tree_scatter);
+}
+
+static charl_status mpi_progress(charl_allreduce *ar)
+{
+    return message_progress(ar, mpi_start);
+}
+
+const charl__algorithm charl__allreduce_p2p = {
+    .row.name = "p2p",
+    .row.help = "any ranks: MPI messages of every rank's lanes",
+    .is_invariant = true,
+    .has_bf16 = true,
+    .has_gather = true,
+    .unavailable = always_available,
+    .create = tree_create,
+    .destroy = message_destroy,
+    .progress = tree_progress,
+};
+
+const charl__algorithm charl__allreduce_mpi = {
+    .row.name = "mpi",
+    .row.help = "any ranks: MPI_Allreduce, a reference whose bits depend on the number of ranks; f32 only",
+    .has_gather = true,
+    .unavailable = mpi_unavailable,
+    .create = mpi_create,
+    .destroy = message_destroy,
+    .progress = mpi_progress,
+};

@@ -1,0 +1,392 @@
+/* Waiting for others: spin, then yield, then sleep; and knowing when to stop and whom to name.
+ *
+ * All is still when nothing that any other rank shows (marks, collectives entered) has changed for
+ * the timeout. Of those that are late then, the ones that wait themselves are not to blame. Ranks
+ * of other nodes show the same, through dist/liveness/heartbeat.c; but their own node, which sees them better,
+ * may speak first. */
+#include "dist/comm_private.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum { YIELDS = 1000, LOOK_EVERY = 64, RECENT_MS = 1000 };
+static const double patience_s = 2, turn_s = 0.3;
+
+bool charl__process_read(int64_t task, char *state, int64_t *started)
+{
+    char path[64], text[1024];
+    const char *p;
+    ssize_t n;
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)task);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0) {
+        return false;
+    }
+    text[n] = '\0';
+    p = strrchr(text, ')'); /* the name may hold anything, also brackets */
+    if (!p || p[1] == '\0') {
+        return false;
+    }
+    *state = p[2];
+    p += 2;
+    for (int field = 3; field < 22 && p; field++) {
+        p = strchr(p + 1, ' ');
+    }
+    *started = p ? (int64_t)strtoll(p, NULL, 10) : 0;
+    return true;
+}
+
+static bool is_local(const charl_comm *c, int rank)
+{
+    return c->peer[rank].leader == c->peer[c->rank].leader;
+}
+
+int64_t charl__now_ms(void)
+{
+    return (int64_t)(charl__clock_s() * 1e3);
+}
+
+/* Its node could be heard and no longer is. */
+static bool is_unheard(const charl_comm *c, int rank)
+{
+    const int64_t heard = c->me ? atomic_load(&charl__slot_of(c, rank)->heard_ms) : 0;
+
+    return heard > 0 && charl__now_ms() - heard > RECENT_MS;
+}
+
+bool charl__peer_is_waiting(const charl_comm *c, int rank)
+{
+    return charl__now_ms() - atomic_load(&charl__slot_of(c, rank)->waited_ms) < RECENT_MS && !is_unheard(c, rank);
+}
+
+bool charl__peer_is_dead(const charl_comm *c, int rank)
+{
+    char state = '?';
+    int64_t started = 0;
+
+    if (!is_local(c, rank)) {
+        return atomic_load(&charl__slot_of(c, rank)->state) == 'X' && !atomic_load(&charl__slot_of(c, rank)->leaving);
+    }
+    if (rank == c->rank || !c->is_visible[rank] || atomic_load(&charl__slot_of(c, rank)->leaving)) {
+        return false;
+    }
+    if (charl__process_read(c->peer[rank].task, &state, &started) && started == c->peer[rank].started && state != 'Z' &&
+        state != 'X') {
+        return false;
+    }
+    return !atomic_load(&charl__slot_of(c, rank)->leaving); /* it may have said so just before its end */
+}
+
+const char *charl__peer_name(const charl_comm *c, int rank, char *text, size_t bytes)
+{
+    snprintf(text, bytes, "rank %d of %d (%s, pid %lld)", rank, c->size, c->peer[rank].host,
+             (long long)c->peer[rank].pid);
+    return text;
+}
+
+const char *charl__peer_place(const charl_comm *c, int rank, char *text, size_t bytes)
+{
+    const charl__slot *s = c->me ? charl__slot_of(c, rank) : NULL;
+    uint_least64_t words[CHARL__PHASE_WORDS];
+    char phase[sizeof words + 1];
+
+    if (!s || atomic_load(&s->marks) == 0) {
+        snprintf(text, bytes, "start-up");
+        return text;
+    }
+    for (int i = 0; i < CHARL__PHASE_WORDS; i++) {
+        words[i] = atomic_load_explicit(&s->phase[i], memory_order_relaxed);
+    }
+    memcpy(phase, words, sizeof words);
+    phase[sizeof words] = '\0';
+    if (atomic_load(&s->step) == 0) {
+        snprintf(text, bytes, "%s", phase);
+    } else {
+        snprintf(text, bytes, "step %lld%s%s", (long long)atomic_load(&s->step), phase[0] ? ", " : "", phase);
+    }
+    return text;
+}
+
+const char *charl_comm_place(const charl_comm *c, int rank, char *text, size_t bytes)
+{
+    char name[160], place[96];
+    const bool is_known = is_local(c, rank) || (c->me && atomic_load(&charl__slot_of(c, rank)->heard_ms) > 0);
+
+    snprintf(text, bytes, "%s%s%s", charl__peer_name(c, rank, name, sizeof name), is_known ? ", " : "",
+             is_known ? charl__peer_place(c, rank, place, sizeof place) : "");
+    return text;
+}
+
+void charl_comm_mark(charl_comm *c, int64_t step, const char *phase)
+{
+    uint_least64_t words[CHARL__PHASE_WORDS] = {0};
+
+    if (phase) {
+        snprintf((char *)words, sizeof words, "%s", phase);
+        for (int i = 0; i < CHARL__PHASE_WORDS; i++) {
+            atomic_store_explicit(&c->me->phase[i], words[i], memory_order_relaxed);
+        }
+        atomic_store_explicit(&c->me->step, step, memory_order_relaxed);
+    }
+    atomic_fetch_add(&c->me->marks, 1);
+}
+
+charl_status charl__comm_check(const charl_comm *c)
+{
+    CHARL_REQUIRE(!c->is_broken, CHARL_ERR_COMM, "the ranks lost each other earlier");
+    return CHARL_OK;
+}
+
+void charl__comm_enter(charl_comm *c)
+{
+    if (c->me) {
+        atomic_fetch_add(&c->me->entered, 1);
+    }
+}
+
+int64_t charl__life_sum(const charl_comm *c, int without)
+{
+    int64_t sum = 0;
+
+    for (int r = 0; c->me && r < c->size; r++) { /* without a page none shows anything */
+        if (r != without) {
+            sum += atomic_load(&charl__slot_of(c, r)->marks) + atomic_load(&charl__slot_of(c, r)->entered);
+        }
+    }
+    return sum;
+}
+
+void charl__wait_start(charl_comm *c, charl__waiter *w, const char *what, bool (*late)(const void *, int),
+                       const void *arg)
+{
+    (void)c;
+    *w = (charl__waiter){.what = what, .late = late, .arg = arg};
+}
+
+static bool is_late(const charl_comm *c, const charl__waiter *w, int rank)
+{
+    if (!c->me || rank == c->rank) {
+        return false;
+    }
+    if (is_unheard(c, rank)) {
+        return true;
+    }
+    if (!w->late && !is_local(c, rank) && atomic_load(&charl__slot_of(c, rank)->heard_ms) == 0) {
+        return false; /* nothing is known of it */
+    }
+    return w->late ? w->late(w->arg, rank)
+                   : atomic_load(&charl__slot_of(c, rank)->entered) < atomic_load(&c->me->entered);
+}
+
+/* Who is to blame, in falling order: who is late without waiting for others in turn; who is late;
+ * everybody of whom something is known: they wait too, elsewhere. */
+enum { CULPRIT, LATE, KNOWN };
+
+static bool is_blamed(const charl_comm *c, const charl__waiter *w, int rank, int level)
+{
+    if (level == KNOWN) {
+        return c->me && rank != c->rank && (is_local(c, rank) || atomic_load(&charl__slot_of(c, rank)->heard_ms) > 0);
+    }
+    return is_late(c, w, rank) && (level == LATE || !charl__peer_is_waiting(c, rank));
+}
+
+static bool has_local_culprit(const charl_comm *c, const charl__waiter *w)
+{
+    for (int l = 0; l < c->local_size; l++) {
+        if (is_blamed(c, w, charl__comm_local_peer(c, l), CULPRIT)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Letter of /proc: of this node's ranks as it is now, else as their node last said. */
+static char state_letter(const charl_comm *c, int rank)
+{
+    char state = 'X';
+    int64_t started = 0;
+
+    if (!is_local(c, rank)) {
+        return (char)atomic_load(&charl__slot_of(c, rank)->state);
+    }
+    if (c->is_visible[rank]) {
+        charl__process_read(c->peer[rank].task, &state, &started);
+        return state;
+    }
+    return '\0';
+}
+
+static const char *state_text(const charl_comm *c, int rank, char *text, size_t bytes)
+{
+    const int64_t heard = atomic_load(&charl__slot_of(c, rank)->heard_ms);
+
+    if (atomic_load(&charl__slot_of(c, rank)->leaving)) {
+        return "has left";
+    }
+    if (is_unheard(c, rank)) {
+        snprintf(text, bytes, "its node silent for %.0f s", (double)(charl__now_ms() - heard) * 1e-3);
+        return text;
+    }
+    switch (state_letter(c, rank)) {
+    case '\0':
+        return is_local(c, rank) ? "in another container" : "on another node";
+    case 'T':
+    case 't':
+        return "stopped by a signal";
+    case 'Z':
+    case 'X':
+        return "dead";
+    case 'D':
+        return "blocked in the kernel";
+    case 'R':
+        return "running elsewhere";
+    default:
+        return "sleeping";
+    }
+}
+
+static charl_status fail_dead(charl_comm *c, const charl__waiter *w, int rank)
+{
+    char name[160], place[96];
+
+    c->is_broken = true;
+    CHARL_FAIL(CHARL_ERR_COMM, "%s died at or near %s (noticed in: %s)", charl__peer_name(c, rank, name, sizeof name),
+               charl__peer_place(c, rank, place, sizeof place), w->what);
+    return CHARL_OK;
+}
+
+size_t charl__peer_describe(const charl_comm *c, int rank, char *text, size_t bytes, size_t used)
+{
+    char name[160], place[96], state[64];
+    int n;
+
+    if (used + 300 > bytes) {
+        return used;
+    }
+    n = snprintf(text + used, bytes - used, "%s%s: %s, last seen in %s", used ? "; " : "",
+                 charl__peer_name(c, rank, name, sizeof name), state_text(c, rank, state, sizeof state),
+                 charl__peer_place(c, rank, place, sizeof place));
+    return used + (size_t)n;
+}
+
+static charl_status fail_silent(charl_comm *c, const charl__waiter *w, double silent_s)
+{
+    char text[1024] = "", mine[CHARL_COMM_PLACE];
+    size_t used = 0;
+
+    c->is_broken = true;
+    for (int level = CULPRIT; level <= KNOWN && used == 0; level++) {
+        for (int r = 0; r < c->size; r++) {
+            if (is_blamed(c, w, r, level)) {
+                used = charl__peer_describe(c, r, text, sizeof text, used);
+            }
+        }
+    }
+    CHARL_FAIL(CHARL_ERR_COMM, "%s, %s: no progress for %.0f s, waiting for %s",
+               charl_comm_place(c, c->rank, mine, sizeof mine), w->what, silent_s,
+               used ? text : "a rank of another node");
+    return CHARL_OK;
+}
+
+/* Whether the wait is over: at once where the culprit is on this node, else after the other nodes
+ * had time to speak, one after another. */
+static bool is_hopeless(const charl_comm *c, const charl__waiter *w, double still_s)
+{
+    const double over = still_s - c->timeout_s;
+
+    return over >= 0 &&
+           (c->n_nodes <= 1 || has_local_culprit(c, w) || over >= patience_s + turn_s * charl_comm_node(c));
+}
+
+/* The expensive look: every 64 polls, or after every sleep. */
+static charl_status look(charl_comm *c, charl__waiter *w)
+{
+    const double now = charl__clock_s();
+    const int dead = atomic_load(&c->dead);
+    const int64_t life = charl__life_sum(c, c->rank);
+
+    if (c->me) {
+        atomic_store_explicit(&c->me->waited_ms, (int64_t)(now * 1e3), memory_order_relaxed);
+    }
+    if (dead >= 0) {
+        CHARL_TRY(fail_dead(c, w, dead));
+    }
+    if (w->start_s <= 0) {
+        w->start_s = w->still_since_s = w->looked_s = now;
+        w->life = life;
+    }
+    if (life != w->life) {
+        w->life = life;
+        w->still_since_s = now;
+    }
+    if (now - w->looked_s >= 0.1) {
+        w->looked_s = now;
+        for (int l = 0; c->me && l < c->local_size; l++) {
+            const int r = charl__comm_local_peer(c, l);
+
+            if (charl__peer_is_dead(c, r)) {
+                CHARL_TRY(fail_dead(c, w, r));
+            }
+        }
+    }
+    if (is_hopeless(c, w, now - w->still_since_s)) {
+        CHARL_TRY(fail_silent(c, w, now - w->still_since_s));
+    }
+    return CHARL_OK;
+}
+
+static void cpu_relax(void)
+{
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+    __builtin_ia32_pause();
+#endif
+}
+
+charl_status charl__wait_pause(charl_comm *c, charl__waiter *w)
+{
+    const int64_t polls = ++w->polls - c->spins;
+
+    if (polls <= 0) {
+        cpu_relax();
+    } else if (polls <= YIELDS) {
+        sched_yield();
+    } else {
+        charl__sleep_s(polls <= 2 * YIELDS ? 50e-6 : 500e-6);
+    }
+    if (polls > YIELDS || (polls > 0 && polls % LOOK_EVERY == 0)) {
+        CHARL_TRY(look(c, w));
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__comm_finish(charl_comm *c, charl__group *g, charl__request *request, const char *what)
+{
+    charl_status st = CHARL_OK;
+    charl__waiter w;
+    bool is_complete = false;
+
+    charl__wait_start(c, &w, what, NULL, NULL);
+    for (;;) {
+        CHARL_TRY_CLEANUP(g->transport->test(g, request, &is_complete));
+        if (is_complete) {
+            break;
+        }
+        CHARL_TRY_CLEANUP(charl__wait_pause(c, &w));
+    }
+cleanup:
+    c->is_broken = c->is_broken || st != CHARL_OK;
+    return st;
+}

@@ -1,0 +1,536 @@
+/* Models as Hugging Face transformers loads them: a folder with config.json and the weights as safetensors, in one file or, if they are
+ * larger than a shard, in several with an index.
+ *
+ * Names, parts and settings are those of the layout (charl/weights_layout.h) whose settings the model has. Shards are written one after
+ * another, so that only one of them is in memory.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/text/text.h"
+#include "charl/export.h"
+#include "charl/safetensors.h"
+#include "charl/tokenizer.h"
+#include "config/config_rows.h"
+#include "export/export.h"
+#include "io/commit.h"
+#include "nn/layer.h"
+#include "nn/weights_layout.h"
+#include "task/task.h"
+#include "task/weights.h"
+
+enum { VALUE = 64, REASON = 256 };
+
+/* A weight of the model and what it becomes. */
+typedef struct weight {
+    const charl_checkpoint_tensor *t; /* NULL: zeros */
+    char own[CHARL__LAYOUT_NAME];
+    charl_shape shape;
+    const charl_weights_rule *rule;
+    int64_t block, shard;
+} weight;
+
+typedef struct folder {
+    charl__export e;
+    charl_config *config;
+    void *settings; /* of the model, without autos */
+    const charl_weights_layout *layout;
+    weight *weights;
+    int64_t n, shards, bytes;
+    charl__text map; /* weight_map of the index */
+} folder;
+
+static const charl_key *find_key(const charl_model_type *type, const char *name)
+{
+    for (int i = 0; i < type->row.n_keys; i++) {
+        if (strcmp(type->row.keys[i].name, name) == 0) {
+            return &type->row.keys[i];
+        }
+    }
+    return NULL;
+}
+
+/* Word i of "a|b" into word[VALUE]. */
+static void choice_word(const char *choices, int i, char *word)
+{
+    for (; i > 0; i--) {
+        choices += strcspn(choices, "|");
+        choices += *choices == '|';
+    }
+    snprintf(word, VALUE, "%.*s", (int)strcspn(choices, "|"), choices);
+}
+
+/* The value of a key as text, as a configuration has it. */
+static void value_of(const charl_key *k, const void *settings, char *text)
+{
+    const void *at = (const char *)settings + k->offset;
+
+    switch (k->kind) {
+    case CHARL_KEY_INT:
+    case CHARL_KEY_SIZE:
+        snprintf(text, VALUE, "%" PRId64, *(const int64_t *)at);
+        break;
+    case CHARL_KEY_BOOL:
+        snprintf(text, VALUE, "%s", *(const bool *)at ? "yes" : "no");
+        break;
+    case CHARL_KEY_CHOICE:
+        choice_word(k->choices, *(const int *)at, text);
+        break;
+    case CHARL_KEY_FLOAT:
+        for (int digits = 6; digits <= 17; digits++) {
+            double back = 0;
+
+            snprintf(text, VALUE, "%.*g", digits, *(const double *)at);
+            if (sscanf(text, "%lf", &back) == 1 && memcmp(&back, at, sizeof back) == 0) {
+                break;
+            }
+        }
+        if (!strpbrk(text, ".e")) { /* 10000 is an integer in JSON */
+            snprintf(text + strlen(text), VALUE - strlen(text), ".0");
+        }
+        break;
+    default: /* no setting of a layout is a list or a name */
+        text[0] = '\0';
+    }
+}
+
+/* The value of an auto: what it stands for in this model. */
+static bool is_auto_value(const folder *f, const charl_model_type *type, const charl_key *k)
+{
+    bool same = false;
+    void *other = NULL;
+
+    if (charl__alloc(type->row.settings_size, &other) == CHARL_OK) {
+        memcpy(other, f->settings, type->row.settings_size);
+        *(int64_t *)(void *)((char *)other + k->offset) = 0;
+        type->resolve(other, 0);
+        same = memcmp((const char *)other + k->offset, (const char *)f->settings + k->offset, sizeof(int64_t)) == 0;
+    }
+    charl_free(other);
+    return same;
+}
+
+/* Their word for `own` by "THEIRS=OWN|...", into word[VALUE]; false: there is none. */
+static bool translate(const char *values, const char *own, char *word)
+{
+    for (const char *p = values; *p;) {
+        const size_t n = strcspn(p, "|"), theirs = strcspn(p, "=|");
+        const size_t skip = p[theirs] == '=' ? theirs + 1 : 0;
+
+        if (strlen(own) == n - skip && strncmp(p + skip, own, n - skip) == 0) {
+            snprintf(word, VALUE, "%.*s", (int)theirs, p);
+            return true;
+        }
+        p += n + (p[n] == '|');
+    }
+    return false;
+}
+
+/* Whether the model's settings can be said in the layout; if not, reason[REASON] has the first that cannot. */
+static bool settings_fit(const folder *f, const charl_weights_layout *layout, char *reason)
+{
+    for (int i = 0; i < layout->n_settings; i++) {
+        const charl_weights_setting *s = &layout->settings[i];
+        const charl_key *k = s->own ? find_key(layout->model, s->own) : NULL;
+        char value[VALUE], word[VALUE];
+        bool fits = true;
+
+        if (!k) {
+            continue;
+        }
+        value_of(k, f->settings, value);
+        if (!s->theirs) {
+            fits = strcmp(s->absent, "auto") == 0 ? is_auto_value(f, layout->model, k) : strcmp(s->absent, value) == 0;
+            fits = fits || (s->values && translate(s->values, value, word));
+        } else if (s->values) {
+            fits = translate(s->values, value, word);
+        }
+        if (!fits) {
+            snprintf(reason, REASON, "%s has no %s = %s", layout->row.name, k->name, value);
+            return false;
+        }
+    }
+    return true;
+}
+
+static charl_status choose_layout(folder *f)
+{
+    charl_status st = CHARL_OK;
+    const charl_model_type *type = charl__config_model(f->config);
+    const charl_weights_layout *layout;
+    charl__text reasons = {0};
+    char reason[REASON];
+
+    for (int i = 0; (layout = charl__layout_at(i)) != NULL && !f->layout; i++) {
+        if (layout->model != type || !layout->model_type) {
+            continue;
+        }
+        if (settings_fit(f, layout, reason)) {
+            f->layout = layout;
+        } else {
+            CHARL_TRY_CLEANUP(charl__text_printf(&reasons, "%s%s", reasons.length ? "; " : "", reason));
+        }
+    }
+    CHARL_REQUIRE_CLEANUP(f->layout || reasons.length > 0, CHARL_ERR_CONFIG,
+                          "Hugging Face's layout is known for gpt only, %s is of type %s", f->e.checkpoint,
+                          type->row.name);
+    CHARL_REQUIRE_CLEANUP(f->layout, CHARL_ERR_CONFIG, "%s has settings that no model of Hugging Face has together: %s",
+                          f->e.checkpoint, charl__text_string(&reasons));
+cleanup:
+    charl__text_fini(&reasons);
+    return st;
+}
+
+static charl_status read_settings(folder *f)
+{
+    const char *text = charl_checkpoint_get_config_resolved(f->e.r);
+    const charl_model_type *type;
+    int64_t outputs = 0;
+
+    CHARL_TRY(charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, &f->config));
+    type = charl__config_model(f->config);
+    CHARL_REQUIRE(type->resolve && type->row.settings_size > 0, CHARL_ERR_CONFIG,
+                  "Hugging Face's layout is known for gpt only, %s is of type %s", f->e.checkpoint, type->row.name);
+    CHARL_TRY(charl__alloc(type->row.settings_size, &f->settings));
+    memcpy(f->settings, f->config->model.settings, type->row.settings_size);
+    CHARL_TRY(charl__weights_outputs(f->config, f->e.r, &outputs));
+    type->resolve(f->settings, outputs);
+    return CHARL_OK;
+}
+
+static charl_status add_weight(folder *f, const charl_checkpoint_tensor *t, const char *name, const charl_shape *shape)
+{
+    weight *w = &f->weights[f->n];
+
+    *w = (weight){.t = t, .shape = *shape};
+    w->rule = charl__layout_rule(f->layout, name, &w->block);
+    CHARL_REQUIRE(
+        !charl__is_adapter(name), CHARL_ERR_CONFIG,
+        "%s has low-rank adapters, which this layout does not have; HINT -o FILE.safetensors without --layout "
+        "merges them into the weights",
+        f->e.checkpoint);
+    CHARL_REQUIRE(w->rule, CHARL_ERR_CONFIG, "%s: layout %s has no weight like %s", f->e.checkpoint,
+                  f->layout->row.name, name);
+    CHARL_REQUIRE(strlen(name) < sizeof w->own, CHARL_ERR_CONFIG, "the name of %.100s is too long", name);
+    memcpy(w->own, name, strlen(name) + 1);
+    f->n++;
+    return CHARL_OK;
+}
+
+/* What the layout has beside a weight and the model has not: a bias of zeros. */
+static charl_status add_zeros(folder *f, const charl_checkpoint_tensor *t)
+{
+    static const char weight_end[] = ".weight";
+    const int layer = (int)(strlen(t->name) - strlen(weight_end));
+    char bias[CHARL__LAYOUT_NAME];
+    const charl_weights_rule *rule;
+    int64_t block;
+
+    if (!charl__ends_in(t->name, weight_end) ||
+        snprintf(bias, sizeof bias, "%.*s.bias", layer, t->name) >= (int)sizeof bias ||
+        charl_checkpoint_find(f->e.r, "model", bias)) {
+        return CHARL_OK;
+    }
+    rule = charl__layout_rule(f->layout, bias, &block);
+    if (rule && rule->zeros) {
+        CHARL_TRY(add_weight(f, NULL, bias, &(charl_shape){1, {t->shape.dim[0]}}));
+    }
+    return CHARL_OK;
+}
+
+static charl_status list_weights(folder *f, int64_t shard_bytes)
+{
+    const int64_t n = charl_checkpoint_get_count(f->e.r);
+    int64_t used = 0;
+
+    CHARL_TRY(charl__alloc_array(2 * n + 1, sizeof *f->weights, &f->weights));
+    for (int64_t i = 0; i < n; i++) {
+        const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(f->e.r, i);
+
+        if (strcmp(t->group, "model") == 0) {
+            const charl_checkpoint_tensor *chosen = charl_checkpoint_find(f->e.r, f->e.group, t->name);
+
+            CHARL_TRY(add_weight(f, chosen ? chosen : t, t->name, &t->shape));
+            CHARL_TRY(add_zeros(f, t));
+        }
+    }
+    f->shards = 1;
+    for (int64_t i = 0; i < f->n; i++) {
+        const int64_t bytes = charl_shape_count(&f->weights[i].shape) * (int64_t)sizeof(float);
+
+        if (used > 0 && used + bytes > shard_bytes) {
+            f->shards++;
+            used = 0;
+        }
+        f->weights[i].shard = f->shards - 1;
+        used += bytes;
+        f->bytes += bytes;
+    }
+    return CHARL_OK;
+}
+
+/* Values of a weight: f32 [shape], its parts one after another, each as the file has it. */
+static charl_status read_weight(const folder *f, const weight *w, float **out)
+{
+    charl_status st = CHARL_OK;
+    const int64_t n = charl_shape_count(&w->shape);
+    float *value = NULL, *turned = NULL;
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(n + 1, sizeof *value, &value));
+    memset(value, 0, (size_t)n * sizeof *value);
+    if (w->t) {
+        CHARL_TRY_CLEANUP(charl_checkpoint_read(f->e.r, w->t, value));
+    }
+    if (w->rule->transposed && w->shape.ndim == 2) {
+        const int64_t rows = w->shape.dim[0], columns = w->shape.dim[1];
+
+        CHARL_TRY_CLEANUP(charl__alloc_array(n + 1, sizeof *turned, &turned));
+        for (int64_t r = 0; r < rows; r++) {
+            for (int64_t c = 0; c < columns; c++) {
+                turned[c * rows + r] = value[r * columns + c];
+            }
+        }
+    }
+    *out = turned ? turned : value;
+    charl_free(turned ? value : NULL);
+    value = turned = NULL;
+cleanup:
+    charl_free(value);
+    charl_free(turned);
+    return st;
+}
+
+static charl_status shard_path(const folder *f, int64_t shard, char **out)
+{
+    char name[64];
+
+    if (f->shards == 1) {
+        snprintf(name, sizeof name, "model.safetensors");
+    } else {
+        snprintf(name, sizeof name, "model-%05" PRId64 "-of-%05" PRId64 ".safetensors", shard + 1, f->shards);
+    }
+    return charl__commit_join(f->e.path, name, out);
+}
+
+static charl_status write_shard(folder *f, int64_t shard)
+{
+    charl_status st = CHARL_OK;
+    char(*names)[CHARL__LAYOUT_NAME] = NULL;
+    charl_checkpoint_tensor *tensors = NULL;
+    float **values = NULL;
+    char *path = NULL;
+    int64_t n = 0, read = 0;
+
+    CHARL_TRY_CLEANUP(shard_path(f, shard, &path));
+    CHARL_TRY_CLEANUP(charl__alloc_array(CHARL_WEIGHTS_PARTS * f->n, sizeof *names, &names));
+    CHARL_TRY_CLEANUP(charl__alloc_array(CHARL_WEIGHTS_PARTS * f->n, sizeof *tensors, &tensors));
+    CHARL_TRY_CLEANUP(charl__alloc_array(f->n, sizeof *values, &values));
+    for (int64_t i = 0; i < f->n; i++) {
+        const weight *w = &f->weights[i];
+        const float *at;
+
+        if (w->shard != shard) {
+            continue;
+        }
+        CHARL_TRY_CLEANUP(read_weight(f, w, &values[read]));
+        at = values[read++];
+        for (int k = 0; k < charl__layout_parts(w->rule); k++, n++) {
+            const charl_shape shape = charl__layout_part_shape(w->rule, f->settings, &w->shape, k);
+
+            CHARL_REQUIRE_CLEANUP(charl__layout_expand(w->rule->theirs[k], w->block, names[n]), CHARL_ERR_CONFIG,
+                                  "the name of %.100s is too long", w->own);
+            tensors[n] = (charl_checkpoint_tensor){.name = names[n], .dtype = CHARL_F32, .shape = shape, .data = at};
+            at += charl_shape_count(&shape);
+            CHARL_TRY_CLEANUP(charl__text_printf(&f->map, "%s\n    ", f->map.length ? "," : ""));
+            CHARL_TRY_CLEANUP(charl__text_json(&f->map, names[n]));
+            CHARL_TRY_CLEANUP(charl__text_printf(&f->map, ": \"%s\"", strrchr(path, '/') + 1));
+        }
+    }
+    CHARL_TRY_CLEANUP(
+        charl_safetensors_save(path, tensors, n, shard == 0 ? charl_checkpoint_get_schema(f->e.r) : NULL));
+cleanup:
+    for (int64_t i = 0; i < read; i++) {
+        charl_free(values[i]);
+    }
+    charl_free(values);
+    charl_free(tensors);
+    charl_free(names);
+    charl_free(path);
+    return st;
+}
+
+static charl_status write_text(const folder *f, const char *name, const charl__text *text)
+{
+    charl_status st = CHARL_OK;
+    char *path = NULL;
+
+    CHARL_TRY_CLEANUP(charl__commit_join(f->e.path, name, &path));
+    CHARL_TRY_CLEANUP(charl__commit_bytes(path, text->data, text->length));
+cleanup:
+    charl_free(path);
+    return st;
+}
+
+static charl_status write_index(const folder *f)
+{
+    charl_status st = CHARL_OK;
+    charl__text text = {0};
+
+    CHARL_TRY_CLEANUP(
+        charl__text_printf(&text, "{\n  \"metadata\": {\"total_size\": %" PRId64 "},\n  \"weight_map\": {%s\n  }\n}\n",
+                           f->bytes, charl__text_string(&f->map)));
+    CHARL_TRY_CLEANUP(write_text(f, "model.safetensors.index.json", &text));
+cleanup:
+    charl__text_fini(&text);
+    return st;
+}
+
+/* A setting as a member of an object in config.json. */
+static charl_status put_member(const folder *f, const charl_weights_setting *s, charl__text *out)
+{
+    const charl_key *k = s->own ? find_key(f->layout->model, s->own) : NULL;
+    const char *name = s->theirs, *dot = memchr(name, '.', strcspn(name, "|"));
+    char value[VALUE], word[VALUE];
+    bool quoted;
+
+    name = dot ? dot + 1 : name;
+    if (k) {
+        value_of(k, f->settings, value);
+    } else {
+        choice_word(s->values, 0, value);
+    }
+    quoted = k && k->kind == CHARL_KEY_CHOICE;
+    if (k && s->values && translate(s->values, value, word)) {
+        memcpy(value, word, sizeof value);
+    }
+    return charl__text_printf(out, "\"%.*s\": %s%s%s", (int)strcspn(name, "|"), name, quoted ? "\"" : "",
+                              strcmp(value, "yes") == 0  ? "true"
+                              : strcmp(value, "no") == 0 ? "false"
+                                                         : value,
+                              quoted ? "\"" : "");
+}
+
+/* Bytes of "object." in front of a setting's name; 0: it is a member of config.json itself. */
+static size_t object_bytes(const charl_weights_setting *s)
+{
+    const char *dot = s->theirs ? memchr(s->theirs, '.', strcspn(s->theirs, "|")) : NULL;
+
+    return dot ? (size_t)(dot + 1 - s->theirs) : 0;
+}
+
+/* Whether a setting has the value that is meant where the file has none. */
+static bool is_absent(const folder *f, const charl_weights_setting *s)
+{
+    char value[VALUE];
+
+    value_of(find_key(f->layout->model, s->own), f->settings, value);
+    return strcmp(value, s->absent) == 0;
+}
+
+/* The settings of an object follow one another; the first one tells whether the object is written. */
+static charl_status put_settings(const folder *f, charl__text *out)
+{
+    const charl_weights_setting *s = f->layout->settings, *end = s + f->layout->n_settings;
+
+    while (s < end) {
+        const size_t object = object_bytes(s);
+        const charl_weights_setting *next = s + 1;
+
+        while (object && next < end && object_bytes(next) == object && strncmp(next->theirs, s->theirs, object) == 0) {
+            next++;
+        }
+        if (!s->theirs || (object && is_absent(f, s))) {
+            s = next;
+            continue;
+        }
+        CHARL_TRY(charl__text_printf(out, "  "));
+        if (object) {
+            CHARL_TRY(charl__text_printf(out, "\"%.*s\": {", (int)object - 1, s->theirs));
+        }
+        for (; s < next; s++) {
+            CHARL_TRY(put_member(f, s, out));
+            CHARL_TRY(charl__text_printf(out, s + 1 < next ? ", " : ""));
+        }
+        CHARL_TRY(charl__text_printf(out, object ? "},\n" : ",\n"));
+    }
+    return CHARL_OK;
+}
+
+static charl_status put_token(const char *key, int64_t token, charl__text *out)
+{
+    return token >= 0 ? charl__text_printf(out, "  \"%s\": %" PRId64 ",\n", key, token)
+                      : charl__text_printf(out, "  \"%s\": null,\n", key);
+}
+
+static charl_status write_config(const folder *f)
+{
+    charl_status st = CHARL_OK;
+    const charl_data_schema *schema = charl_checkpoint_get_schema(f->e.r);
+    const int64_t end = schema && schema->tokenizer ? charl_tokenizer_get_end_of_text(schema->tokenizer) : -1;
+    charl__text text = {0};
+
+    CHARL_TRY_CLEANUP(charl__text_printf(&text, "{\n  \"architectures\": [\"%s\"],\n", f->layout->architecture));
+    CHARL_TRY_CLEANUP(put_settings(f, &text));
+    CHARL_TRY_CLEANUP(put_token("bos_token_id", end, &text));
+    CHARL_TRY_CLEANUP(put_token("eos_token_id", end, &text));
+    CHARL_TRY_CLEANUP(charl__text_printf(&text, "  \"model_type\": \"%s\",\n  \"torch_dtype\": \"float32\"\n}\n",
+                                         f->layout->model_type));
+    CHARL_TRY_CLEANUP(write_text(f, "config.json", &text));
+cleanup:
+    charl__text_fini(&text);
+    return st;
+}
+
+/* The folder is new or empty: what another export left would be loaded with this one. */
+static charl_status make_folder(const char *path)
+{
+    const struct dirent *d;
+    bool empty = true;
+    DIR *dir;
+
+    if (mkdir(path, 0777) == 0) {
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE(errno == EEXIST, CHARL_ERR_DISK, "%s: cannot be made: %s", path, strerror(errno));
+    dir = opendir(path);
+    CHARL_REQUIRE(dir, CHARL_ERR_DISK, "%s: is not a folder", path);
+    while ((d = readdir(dir)) != NULL) {
+        empty = empty && (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0);
+    }
+    closedir(dir);
+    CHARL_REQUIRE(empty, CHARL_ERR_DISK, "%s: is not empty; HINT name a new folder", path);
+    return CHARL_OK;
+}
+
+charl_status charl_export_huggingface(const char *checkpoint, int ema, int64_t shard_bytes, const char *path)
+{
+    charl_status st = CHARL_OK;
+    folder f = {.e = {.checkpoint = checkpoint, .path = path}};
+
+    CHARL_REQUIRE_CLEANUP(shard_bytes >= 0, CHARL_ERR_INVALID, "shards of %lld bytes", (long long)shard_bytes);
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(checkpoint, &f.e.r));
+    CHARL_TRY_CLEANUP(charl__weights_group(f.e.r, checkpoint, ema, &f.e.group));
+    CHARL_TRY_CLEANUP(read_settings(&f));
+    CHARL_TRY_CLEANUP(choose_layout(&f));
+    CHARL_TRY_CLEANUP(list_weights(&f, shard_bytes ? shard_bytes : CHARL_EXPORT_SHARD_BYTES));
+    CHARL_TRY_CLEANUP(make_folder(path));
+    for (int64_t i = 0; i < f.shards; i++) {
+        CHARL_TRY_CLEANUP(write_shard(&f, i));
+    }
+    if (f.shards > 1) {
+        CHARL_TRY_CLEANUP(write_index(&f));
+    }
+    CHARL_TRY_CLEANUP(write_config(&f));
+cleanup:
+    charl__text_fini(&f.map);
+    charl_free(f.weights);
+    charl_free(f.settings);
+    charl_config_destroy(f.config);
+    charl_checkpoint_close(f.e.r);
+    return st;
+}

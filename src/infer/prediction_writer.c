@@ -1,0 +1,416 @@
+/* Predictions as rows of a CSV or JSON lines file, or as an HDF5 file. */
+#include "charl/predict.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/text/text.h"
+#include "charl/text.h"
+#include "io/commit.h"
+#include "io/prediction_file.h"
+
+enum { BLOCK_BYTES = 1 << 16 }; /* rows are gathered before a file is written */
+
+/* A list of names, to be looked up by number. */
+typedef struct name_list {
+    int64_t n;       /* 0: no names */
+    const char **at; /* [n] owned, into the list */
+    size_t *length;
+} name_list;
+
+struct charl_prediction_writer {
+    const char *path; /* borrowed, for messages; NULL: a stream of the caller */
+    bool all, jsonl, hdf5;
+    FILE *stream;         /* of the caller, or of a path that is written in place; NULL: `commit` */
+    charl__commit commit; /* of a path that is replaced as a whole */
+    bool commits;
+
+    bool begun;
+    name_list classes, targets;
+    charl__prediction_file *h5;
+    float *values;    /* [n_outputs] */
+    charl__text line; /* not written yet: a row for a stream, several for a file */
+};
+
+static charl_status read_names(const char *list, name_list *out)
+{
+    const int64_t n = charl_names_count(list);
+
+    CHARL_TRY(charl__alloc_array(n, sizeof *out->at, &out->at));
+    CHARL_TRY(charl__alloc_array(n, sizeof *out->length, &out->length));
+    for (int64_t i = 0; i < n; i++) {
+        out->at[i] = list;
+        out->length[i] = strcspn(list, "\n");
+        list += out->length[i] + 1;
+    }
+    out->n = n;
+    return CHARL_OK;
+}
+
+static void names_fini(name_list *l)
+{
+    charl_free(l->at);
+    charl_free(l->length);
+    *l = (name_list){0};
+}
+
+/* Text from elsewhere as a CSV field: quoted where it must be, on one line, and of characters that
+ * a terminal shows. */
+static charl_status put_csv(charl__text *line, const char *s, size_t length)
+{
+    const bool quoted =
+        memchr(s, ',', length) || memchr(s, '"', length) || (length > 0 && (s[0] == ' ' || s[length - 1] == ' '));
+
+    CHARL_TRY(charl__text_append(line, "\"", quoted));
+    for (size_t i = 0, n; i < length; i += n) {
+        bool visible;
+
+        n = charl_text_next(s + i, length - i, &visible);
+        CHARL_TRY(charl__text_append(line, "\"", s[i] == '"'));
+        CHARL_TRY(charl__text_append(line, visible ? s + i : "?", visible ? n : 1));
+    }
+    CHARL_TRY(charl__text_append(line, "\"", quoted));
+    return CHARL_OK;
+}
+
+static charl_status put_text(charl_prediction_writer *o, const char *s, size_t length)
+{
+    charl_status st = CHARL_OK;
+    charl__text copy = {0};
+
+    if (!o->jsonl) {
+        return put_csv(&o->line, s, length);
+    }
+    CHARL_TRY_CLEANUP(charl__text_append(&copy, s, length));
+    CHARL_TRY_CLEANUP(charl__text_json(&o->line, charl__text_string(&copy)));
+cleanup:
+    charl__text_fini(&copy);
+    return st;
+}
+
+/* A class by its name, or by its number where it has none; nothing where it is unknown. */
+static charl_status put_class(charl_prediction_writer *o, int64_t k)
+{
+    if (k < 0) {
+        return charl__text_printf(&o->line, "%s", o->jsonl ? "null" : "");
+    }
+    return k < o->classes.n ? put_text(o, o->classes.at[k], o->classes.length[k])
+                            : charl__text_printf(&o->line, "%" PRId64, k);
+}
+
+static charl_status put_key(charl_prediction_writer *o, const char *key)
+{
+    return o->jsonl ? charl__text_printf(&o->line, ",\"%s\":", key) : charl__text_append(&o->line, ",", 1);
+}
+
+static charl_status put_number(charl_prediction_writer *o, double v)
+{
+    return isnan(v) ? charl__text_printf(&o->line, "%s", o->jsonl ? "null" : "")
+                    : charl__text_printf(&o->line, "%.9g", v);
+}
+
+/* In JSON the key of value i of several; `names` says what it is called. */
+static charl_status put_member(charl_prediction_writer *o, const name_list *names, int64_t i)
+{
+    CHARL_TRY(charl__text_append(&o->line, ",", i > 0));
+    if (o->jsonl && i < names->n) {
+        CHARL_TRY(put_text(o, names->at[i], names->length[i]));
+        CHARL_TRY(charl__text_append(&o->line, ":", 1));
+    }
+    return CHARL_OK;
+}
+
+/* Several values as columns, or in JSON as one object where they have names, else as a list. */
+static charl_status put_bracket(charl_prediction_writer *o, const name_list *names, int64_t n, bool opening)
+{
+    const bool object = names->n >= n;
+
+    if (!o->jsonl || (n == 1 && !object)) {
+        return CHARL_OK;
+    }
+    return charl__text_printf(&o->line, "%s", object ? (opening ? "{" : "}") : opening ? "[" : "]");
+}
+
+static double value_of(const charl_prediction *p, bool output, int64_t i)
+{
+    if (!output) {
+        return p->targets ? (double)p->targets[i] : p->labels[i] < 0 ? (double)NAN : (double)p->labels[i];
+    }
+    return p->answers[i];
+}
+
+static charl_status put_values(charl_prediction_writer *o, const charl_prediction *p, bool output)
+{
+    const int64_t n = output ? p->info->n_outputs : p->info->n_targets;
+
+    CHARL_TRY(put_bracket(o, &o->targets, n, true));
+    for (int64_t i = 0; i < n; i++) {
+        CHARL_TRY(put_member(o, &o->targets, i));
+        CHARL_TRY(put_number(o, value_of(p, output, i)));
+    }
+    CHARL_TRY(put_bracket(o, &o->targets, n, false));
+    return CHARL_OK;
+}
+
+static charl_status put_classes(charl_prediction_writer *o, const charl_prediction *p)
+{
+    const int64_t n = p->info->n_outputs;
+
+    if (p->labels) {
+        CHARL_TRY(put_key(o, "label"));
+        CHARL_TRY(put_class(o, p->labels[0]));
+    }
+    CHARL_TRY(put_key(o, "predicted"));
+    CHARL_TRY(put_class(o, p->predicted));
+    CHARL_TRY(put_key(o, p->info->answer));
+    CHARL_TRY(put_number(o, p->answers[p->predicted]));
+    if (o->all) {
+        CHARL_TRY(put_key(o, "probabilities"));
+        CHARL_TRY(put_bracket(o, &o->classes, n, true));
+        for (int64_t i = 0; i < n; i++) {
+            CHARL_TRY(put_member(o, &o->classes, i));
+            CHARL_TRY(put_number(o, p->answers[i]));
+        }
+        CHARL_TRY(put_bracket(o, &o->classes, n, false));
+    }
+    return CHARL_OK;
+}
+
+static charl_status put_numbers(charl_prediction_writer *o, const charl_prediction *p)
+{
+    if (p->info->has_targets) {
+        CHARL_TRY(put_key(o, "target"));
+        CHARL_TRY(put_values(o, p, false));
+    }
+    CHARL_TRY(put_key(o, p->info->answer));
+    CHARL_TRY(put_values(o, p, true));
+    return CHARL_OK;
+}
+
+/* What the first column is called. */
+static const char *name_of_names(const charl_predict_info *info)
+{
+    return info->files ? "file" : info->has_names ? "id" : "row";
+}
+
+/* Which sample this is. */
+static charl_status put_name(charl_prediction_writer *o, const charl_prediction *p)
+{
+    if (o->jsonl) {
+        CHARL_TRY(charl__text_printf(&o->line, "{\"%s\":", name_of_names(p->info)));
+    }
+    if (p->name) {
+        CHARL_TRY(put_text(o, p->name, strlen(p->name)));
+    } else {
+        CHARL_TRY(charl__text_printf(&o->line, "%" PRId64, p->row));
+    }
+    return CHARL_OK;
+}
+
+/* ",PREFIX_NAME" for each of n columns; NAME is the number of one that has none. */
+static charl_status put_columns(charl__text *line, const char *prefix, const name_list *names, int64_t n)
+{
+    charl_status st = CHARL_OK;
+    charl__text name = {0};
+
+    for (int64_t i = 0; i < n; i++) {
+        charl__text_clear(&name);
+        CHARL_TRY_CLEANUP(charl__text_printf(&name, "%s_", prefix));
+        if (i < names->n) {
+            CHARL_TRY_CLEANUP(charl__text_append(&name, names->at[i], names->length[i]));
+        } else {
+            CHARL_TRY_CLEANUP(charl__text_printf(&name, "%" PRId64, i));
+        }
+        CHARL_TRY_CLEANUP(charl__text_append(line, ",", 1));
+        CHARL_TRY_CLEANUP(put_csv(line, charl__text_string(&name), name.length));
+    }
+cleanup:
+    charl__text_fini(&name);
+    return st;
+}
+
+/* Columns of targets or of what was predicted for them; a single one without a name is PREFIX. */
+static charl_status put_target_columns(charl_prediction_writer *o, const char *prefix, int64_t n)
+{
+    return n == 1 && o->targets.n == 0 ? charl__text_printf(&o->line, ",%s", prefix)
+                                       : put_columns(&o->line, prefix, &o->targets, n);
+}
+
+static charl_status put_header(charl_prediction_writer *o, const charl_prediction *p)
+{
+    const charl_predict_info *info = p->info;
+
+    CHARL_TRY(charl__text_printf(&o->line, "%s", name_of_names(info)));
+    if (info->targets == CHARL_TARGET_CLASS) {
+        CHARL_TRY(charl__text_printf(&o->line, "%s,predicted,%s", info->has_targets ? ",label" : "", info->answer));
+        CHARL_TRY(put_columns(&o->line, "p", &o->classes, o->all ? info->n_outputs : 0));
+    } else {
+        if (info->has_targets) {
+            CHARL_TRY(put_target_columns(o, "target", info->n_targets));
+        }
+        CHARL_TRY(put_target_columns(o, p->info->answer, info->n_outputs));
+    }
+    CHARL_TRY(charl__text_append(&o->line, "\n", 1));
+    return CHARL_OK;
+}
+
+static charl_status create_h5(charl_prediction_writer *o, const charl_prediction *p)
+{
+    const charl_predict_info *info = p->info;
+    const bool classes = info->targets == CHARL_TARGET_CLASS;
+    const charl__prediction_spec spec = {.rows = info->n_rows,
+                                         .outputs = info->n_outputs,
+                                         .targets = info->has_targets ? info->n_targets : 0,
+                                         .classes = classes,
+                                         .labels = p->labels,
+                                         .step = info->step,
+                                         .files = info->files,
+                                         .class_names = classes ? info->schema->class_names : NULL,
+                                         .target_names = classes ? NULL : info->schema->targets};
+
+    CHARL_TRY(charl__alloc_array(info->n_outputs, sizeof *o->values, &o->values));
+    CHARL_TRY(charl__prediction_file_create(o->path, &spec, &o->h5));
+    return CHARL_OK;
+}
+
+static charl_status write_h5(charl_prediction_writer *o, const charl_prediction *p)
+{
+    for (int64_t i = 0; i < p->info->n_outputs; i++) {
+        o->values[i] = (float)p->answers[i];
+    }
+    CHARL_TRY(charl__prediction_file_put(o->h5, o->values, (int32_t)p->predicted,
+                                         p->labels ? (const void *)p->labels : p->targets));
+    return CHARL_OK;
+}
+
+static charl_status begin(charl_prediction_writer *o, const charl_prediction *p)
+{
+    CHARL_TRY(read_names(p->info->schema->class_names, &o->classes));
+    CHARL_TRY(read_names(p->info->schema->targets, &o->targets));
+    if (o->hdf5) {
+        CHARL_TRY(create_h5(o, p));
+    } else if (!o->jsonl) {
+        CHARL_TRY(put_header(o, p));
+    }
+    o->begun = true;
+    return CHARL_OK;
+}
+
+/* What stat says of the path, and of nothing else: a file that is there and no regular one is written in place. */
+static charl_status open_path(charl_prediction_writer *o)
+{
+    struct stat s;
+
+    if (stat(o->path, &s) == 0 && !S_ISREG(s.st_mode)) {
+        o->stream = fopen(o->path, "w");
+        CHARL_REQUIRE(o->stream, CHARL_ERR_DISK, "cannot write %s: %s", o->path, strerror(errno));
+        return CHARL_OK;
+    }
+    o->commits = true;
+    return charl__commit_begin(o->path, &o->commit);
+}
+
+charl_status charl_prediction_writer_create(const charl_prediction_writer_options *options,
+                                            const charl_predict_info *info, charl_prediction_writer **out)
+{
+    charl_status st = CHARL_OK;
+    charl_prediction_writer *o = NULL;
+
+    *out = NULL;
+    CHARL_REQUIRE_CLEANUP(!options->all || info->targets == CHARL_TARGET_CLASS, CHARL_ERR_CONFIG,
+                          "the probabilities of all classes: only models that choose among classes have them");
+    CHARL_REQUIRE_CLEANUP(options->path || (options->stream && options->format != CHARL_PREDICTION_HDF5),
+                          CHARL_ERR_INVALID, "predictions need a path, or a stream for CSV or JSON lines");
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *o, &o));
+    o->path = options->path;
+    o->stream = options->path ? NULL : options->stream;
+    o->all = options->all;
+    o->jsonl = options->format == CHARL_PREDICTION_JSONL;
+    o->hdf5 = options->format == CHARL_PREDICTION_HDF5; /* made with the first row */
+    if (o->path && !o->hdf5) {
+        CHARL_TRY_CLEANUP(open_path(o));
+    }
+    *out = o;
+    o = NULL;
+cleanup:
+    charl_prediction_writer_destroy(o);
+    return st;
+}
+
+/* Write the rows that have been gathered. */
+static charl_status write_line(charl_prediction_writer *o)
+{
+    const charl__text *t = &o->line;
+
+    if (o->commits) {
+        CHARL_TRY(charl__commit_write(&o->commit, t->data, t->length));
+    } else {
+        CHARL_REQUIRE(fwrite(t->data, 1, t->length, o->stream) == t->length, CHARL_ERR_DISK,
+                      "predictions could not be written: %s", strerror(errno));
+    }
+    charl__text_clear(&o->line);
+    return CHARL_OK;
+}
+
+charl_status charl_prediction_writer_put(charl_prediction_writer *o, const charl_prediction *p)
+{
+    if (!o->begun) {
+        CHARL_TRY(begin(o, p));
+    }
+    if (o->hdf5) {
+        return write_h5(o, p);
+    }
+    CHARL_TRY(put_name(o, p));
+    if (p->info->targets == CHARL_TARGET_CLASS) {
+        CHARL_TRY(put_classes(o, p));
+    } else {
+        CHARL_TRY(put_numbers(o, p));
+    }
+    CHARL_TRY(charl__text_printf(&o->line, "%s\n", o->jsonl ? "}" : ""));
+    return o->commits && o->line.length < BLOCK_BYTES ? CHARL_OK : write_line(o);
+}
+
+charl_status charl_prediction_writer_finish(charl_prediction_writer *o)
+{
+    bool good;
+
+    if (o->hdf5) {
+        CHARL_REQUIRE(o->h5, CHARL_ERR_INVALID, "%s: there is no prediction to write", o->path);
+        return charl__prediction_file_finish(o->h5);
+    }
+    CHARL_TRY(write_line(o));
+    if (o->commits) {
+        return charl__commit_end(&o->commit, NULL, NULL);
+    }
+    good = fflush(o->stream) == 0;
+    if (o->path) {
+        good = fclose(o->stream) == 0 && good;
+        o->stream = NULL;
+    }
+    CHARL_REQUIRE(good, CHARL_ERR_DISK, "cannot write %s: %s", o->path ? o->path : "predictions", strerror(errno));
+    return CHARL_OK;
+}
+
+void charl_prediction_writer_destroy(charl_prediction_writer *o)
+{
+    if (!o) {
+        return;
+    }
+    if (o->path && o->stream) {
+        fclose(o->stream);
+    }
+    if (o->commits) {
+        charl__commit_fini(&o->commit);
+    }
+    charl__text_fini(&o->line);
+    charl__prediction_file_destroy(o->h5);
+    names_fini(&o->classes);
+    names_fini(&o->targets);
+    charl_free(o->values);
+    charl_free(o);
+}

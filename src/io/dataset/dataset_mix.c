@@ -1,0 +1,214 @@
+/* Several data sets of tokens as one. Their tokens stand one set after another; which of them a training stream takes is decided in
+ * stream.c. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/numeric/hash.h"
+#include "base/text/text.h"
+#include "io/dataset/dataset_mix.h"
+#include "io/tokenizer/tokenizer_private.h"
+
+/* How many of a block's samples each set has: in proportion to the weights, what rounding leaves to those that lose most by it. */
+static charl_status divide_block(charl_dataset *ds, const char *const *paths, const double *weights)
+{
+    double total = 0, lost[CHARL__MIX_MOST];
+    int64_t left = CHARL__MIX_BLOCK;
+
+    for (int j = 0; j < ds->n_parts; j++) {
+        CHARL_REQUIRE(weights[j] > 0 && isfinite(weights[j]), CHARL_ERR_CONFIG,
+                      "the weight of %s is %g; weights are positive", paths[j], weights[j]);
+        total += weights[j];
+    }
+    for (int j = 0; j < ds->n_parts; j++) {
+        const double exact = weights[j] / total * CHARL__MIX_BLOCK;
+
+        ds->share[j] = (int64_t)exact;
+        lost[j] = exact - (double)ds->share[j];
+        left -= ds->share[j];
+    }
+    for (; left > 0; left--) {
+        int most = 0;
+
+        for (int j = 1; j < ds->n_parts; j++) {
+            most = lost[j] > lost[most] ? j : most;
+        }
+        ds->share[most]++;
+        lost[most] = -1;
+    }
+    for (int j = 0; j < ds->n_parts; j++) {
+        CHARL_REQUIRE(ds->share[j] > 0, CHARL_ERR_CONFIG, "the weight of %s is less than a %dth of all weights",
+                      paths[j], CHARL__MIX_BLOCK);
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__dataset_tokenizer(const charl_dataset *ds, charl_tokenizer **out)
+{
+    for (int j = 0; j < ds->n_parts; j++) {
+        if (ds->part[j]->tokenizer[0]) {
+            return charl__tokenizer_of_dataset(ds->part[j]->file.path, out);
+        }
+    }
+    return charl__tokenizer_of_dataset(ds->file.path, out);
+}
+
+/* All sets must hold tokens of one vocabulary, stored alike. */
+static charl_status check_part(const charl_dataset *first, const charl_dataset *d)
+{
+    const charl__array *x = first->views[CHARL_SPLIT_TRAIN].x, *y = d->views[CHARL_SPLIT_TRAIN].x;
+
+    CHARL_REQUIRE(d->kind == CHARL_DATASET_TOKENS, CHARL_ERR_DATA, "%s holds %s; only sets of tokens can be mixed",
+                  d->file.path, charl_dataset_kind_name(d->kind));
+    CHARL_REQUIRE(d->classes == first->classes, CHARL_ERR_DATA,
+                  "%s has a vocabulary of %lld tokens, %s one of %lld; HINT import both with the "
+                  "same --tokenizer or --vocab",
+                  d->file.path, (long long)d->classes, first->file.path, (long long)first->classes);
+    CHARL_REQUIRE(x->dtype == y->dtype, CHARL_ERR_DATA, "%s stores tokens as %s, %s as %s", d->file.path,
+                  charl_dtype_name(y->dtype), first->file.path, charl_dtype_name(x->dtype));
+    return CHARL_OK;
+}
+
+/* Those that carry a tokenizer carry the same one. */
+static charl_status check_tokenizers(const charl_dataset *ds)
+{
+    charl_status st = CHARL_OK;
+    charl_tokenizer *first = NULL, *t = NULL;
+    const char *owner = NULL;
+
+    for (int j = 0; j < ds->n_parts; j++) {
+        const charl_dataset *d = ds->part[j];
+
+        if (!d->tokenizer[0]) {
+            continue;
+        }
+        CHARL_TRY_CLEANUP(charl__tokenizer_of_dataset(d->file.path, &t));
+        CHARL_REQUIRE_CLEANUP(!first || charl__tokenizer_equal(first, t), CHARL_ERR_DATA,
+                              "%s holds tokens of another tokenizer than %s; HINT import both with "
+                              "the same --tokenizer FILE",
+                              d->file.path, owner);
+        if (!first) {
+            first = t;
+            owner = d->file.path;
+        } else {
+            charl_tokenizer_destroy(t);
+        }
+        t = NULL;
+    }
+cleanup:
+    charl_tokenizer_destroy(t);
+    charl_tokenizer_destroy(first);
+    return st;
+}
+
+/* What the mix holds, and its name in messages. */
+static charl_status describe(charl_dataset *ds)
+{
+    charl_status st = CHARL_OK;
+    const charl_dataset *first = ds->part[0];
+    const char *tokenizer = "";
+    charl__text name = {0}, id = {0};
+
+    ds->kind = first->kind;
+    ds->classes = ds->stored_classes = first->classes;
+    ds->window = first->window;
+    CHARL_TRY_CLEANUP(charl__text_printf(&id, "mix\n"));
+    for (int j = 0; j < ds->n_parts; j++) {
+        const charl_dataset *d = ds->part[j];
+
+        tokenizer = tokenizer[0] ? tokenizer : d->tokenizer;
+        CHARL_TRY_CLEANUP(charl__text_printf(&name, "%s%s", j ? ", " : "", d->file.path));
+        CHARL_TRY_CLEANUP(charl__text_printf(&id, "%s %lld\n", d->content_id, (long long)ds->share[j]));
+    }
+    charl__sha256_text(id.data, id.length, ds->content_id);
+    CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&name), &ds->file.path));
+    CHARL_TRY_CLEANUP(charl__strdup(tokenizer, &ds->tokenizer));
+    CHARL_TRY_CLEANUP(charl__strdup(first->layout, &ds->layout));
+    CHARL_TRY_CLEANUP(charl__strdup("", &ds->fit));
+    CHARL_TRY_CLEANUP(charl__strdup("", &ds->class_names));
+    CHARL_TRY_CLEANUP(charl__strdup("", &ds->columns));
+    CHARL_TRY_CLEANUP(charl__strdup("", &ds->targets));
+cleanup:
+    charl__text_fini(&name);
+    charl__text_fini(&id);
+    return st;
+}
+
+charl_status charl_dataset_open_mix(const char *const *paths, const double *weights, int n,
+                                    const charl_dataset_options *opt, charl_dataset **out)
+{
+    charl_status st = CHARL_OK;
+    charl_dataset *ds = NULL, **part = NULL;
+
+    *out = NULL;
+    CHARL_REQUIRE_CLEANUP(n >= 1 && n <= CHARL__MIX_MOST, CHARL_ERR_CONFIG,
+                          "a mix of %d data sets; it can have 1 to %d", n, CHARL__MIX_MOST);
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *part, &part));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *ds, &ds));
+    ds->part = part;
+    ds->n_parts = n;
+    part = NULL;
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *ds->share, &ds->share));
+    CHARL_TRY_CLEANUP(divide_block(ds, paths, weights));
+    for (int j = 0; j < n; j++) {
+        CHARL_TRY_CLEANUP(charl_dataset_open(paths[j], opt, &ds->part[j]));
+        CHARL_TRY_CLEANUP(check_part(ds->part[0], ds->part[j]));
+    }
+    CHARL_TRY_CLEANUP(check_tokenizers(ds));
+    CHARL_TRY_CLEANUP(describe(ds));
+    *out = ds;
+    ds = NULL;
+cleanup:
+    charl_free(part);
+    charl_dataset_close(ds);
+    return st;
+}
+
+void charl__mix_fini(charl_dataset *ds)
+{
+    for (int j = 0; j < ds->n_parts; j++) {
+        charl_dataset_close(ds->part[j]);
+    }
+    charl_free(ds->part);
+    charl_free(ds->share);
+    charl_free(ds->file.path);
+}
+
+void charl__mix_info(const charl_dataset *ds, charl_dataset_info *out)
+{
+    for (int j = 0; j < ds->n_parts; j++) {
+        charl_dataset_info part;
+
+        charl_dataset_get_info(ds->part[j], &part);
+        if (j == 0) {
+            *out = part;
+            continue;
+        }
+        for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+            out->rows[s] += part.rows[s];
+            out->items[s] += part.items[s];
+            out->documents[s] += part.documents[s];
+        }
+        out->checksums = out->checksums && part.checksums;
+        out->native = out->native && part.native;
+        out->note = out->note[0] ? out->note : part.note;
+    }
+    out->path = ds->file.path;
+    out->classes = ds->classes;
+    out->tokenizer = ds->tokenizer;
+    memcpy(out->content_id, ds->content_id, sizeof out->content_id);
+}
+
+charl_dataset *charl__mix_find(const charl_dataset *ds, charl_split split, int64_t token, int64_t *first)
+{
+    *first = 0;
+    for (int j = 0; j < ds->n_parts; j++) {
+        const int64_t items = ds->part[j]->views[split].items;
+
+        if (token >= 0 && token < *first + items) {
+            return ds->part[j];
+        }
+        *first += items;
+    }
+    return NULL;
+}

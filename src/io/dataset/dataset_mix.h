@@ -1,0 +1,16 @@
+#ifndef CHARL_IO_DATASET_DATASET_MIX_H
+#define CHARL_IO_DATASET_DATASET_MIX_H
+/** A mix as the functions of data sets see it: ds->n_parts > 0. */
+#include "io/dataset/dataset_private.h"
+#include "io/dataset/stream.h"
+
+/** Close the sets and release what only a mix has. */
+void charl__mix_fini(charl_dataset *ds);
+
+/** charl_dataset_get_info of a mix. */
+void charl__mix_info(const charl_dataset *ds, charl_dataset_info *out);
+
+/** The set that holds a token of the split, and the tokens of the sets before it; NULL: there is no such token. */
+charl_dataset *charl__mix_find(const charl_dataset *ds, charl_split split, int64_t token, int64_t *first);
+
+#endif

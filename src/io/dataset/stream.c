@@ -1,0 +1,77 @@
+/* Streams of samples. */
+#include "io/dataset/stream.h"
+
+#include "io/dataset/dataset_private.h"
+
+void charl__stream_init(charl__stream *s, const charl_dataset *ds, charl_split split, bool shuffle, uint64_t seed)
+{
+    charl_dataset_info info;
+    charl__stream_part at = {0};
+
+    charl_dataset_get_info(ds, &info);
+    *s = (charl__stream){.seed = seed,
+                         .n = info.rows[split],
+                         .window = info.kind == CHARL_DATASET_TOKENS ? info.x_shape.dim[0] : 0,
+                         .shuffle = shuffle,
+                         .trains = split == CHARL_SPLIT_TRAIN,
+                         .n_parts = ds->n_parts};
+    for (int j = 0; j < ds->n_parts; j++) {
+        charl_dataset_get_info(ds->part[j], &info);
+        at.rows = info.rows[split];
+        s->part[j] = at;
+        at.first_row += info.rows[split];
+        at.first_place += info.items[split];
+        at.block += ds->share[j];
+    }
+    s->part[s->n_parts] = at;
+}
+
+/* Row of a data set at a position of its own stream, as a place in it. */
+static int64_t place_of(const charl__stream *s, uint64_t seed, int64_t n, int64_t row, int64_t position)
+{
+    if (s->window == 0) {
+        return row;
+    }
+    return row * s->window + charl_order_shift(seed, n, s->shuffle && s->trains, position, s->window);
+}
+
+/* The sample at a position of a mix that trains: `slot` says whose it is, and which of that set in this block. */
+static int64_t mixed_place(const charl__stream *s, int64_t position)
+{
+    const int64_t slot = charl_order_row(s->seed ^ UINT64_C(0x6d6978), CHARL__MIX_BLOCK, true, position);
+    const charl__stream_part *p = s->part;
+    int64_t own;
+    uint64_t seed;
+
+    while (slot >= p[1].block) {
+        p++;
+    }
+    own = position / CHARL__MIX_BLOCK * (p[1].block - p->block) + slot - p->block;
+    seed = s->seed + (uint64_t)(p - s->part);
+    return p->first_place + place_of(s, seed, p->rows, charl_order_row(seed, p->rows, s->shuffle, own), own);
+}
+
+/* A row of the split of a mix, set after set. */
+static int64_t row_place(const charl__stream *s, int64_t row)
+{
+    const charl__stream_part *p = s->part;
+
+    while (row >= p[1].first_row) {
+        p++;
+    }
+    return p->first_place + (row - p->first_row) * s->window;
+}
+
+void charl__stream_places(const charl__stream *s, int64_t position, int64_t count, int64_t *out)
+{
+    if (s->n_parts > 0 && s->trains) {
+        for (int64_t i = 0; i < count; i++) {
+            out[i] = mixed_place(s, position + i);
+        }
+        return;
+    }
+    charl_order_rows(s->seed, s->n, s->shuffle, position, count, out);
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = s->n_parts > 0 ? row_place(s, out[i]) : place_of(s, s->seed, s->n, out[i], position + i);
+    }
+}

@@ -1,0 +1,18 @@
+#ifndef CHARL_IO_IMPORT_IMPORTER_H
+#define CHARL_IO_IMPORT_IMPORTER_H
+/** The list of importers (charl/import.h).
+ *
+ *  To add one: its row charl__importer_NAME in a file of this folder, NAME in the list below.
+ */
+#include "base/registry/registry.h"
+#include "charl/import.h"
+
+/** The only list of importers. */
+/* clang-format off */
+#define CHARL__IMPORTERS(X) \
+    X(idx) X(cifar10) X(csv) X(npy) X(tokens) X(text) X(images)
+/* clang-format on */
+#define CHARL__IMPORTER_EXTERN(name) extern const charl_importer charl__importer_##name;
+CHARL__IMPORTERS(CHARL__IMPORTER_EXTERN)
+
+#endif

@@ -1,0 +1,22 @@
+#ifndef CHARL_IO_JSON_H
+#define CHARL_IO_JSON_H
+/** Single values of a JSON file, as text. */
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/text/text.h"
+
+typedef struct charl__json charl__json;
+
+/** Read the file at `path`, an object. Owned: close it. Blocks. Errors: ERR_CONFIG  it cannot be read, is not JSON or no object; built
+ *  without libjansson. */
+charl_status charl__json_open(const char *path, charl__json **out) CHARL_MUST_CHECK;
+/** NULL is a no-op. */
+void charl__json_close(charl__json *j);
+
+/** The member that the first `length` bytes of `name` lead to, names of nested objects with dots between: a string as it is, a number as it
+ *  reads back, yes or no, "a list" or "an object". *found: it is there and not null; else *out is empty. Errors: ERR_NOMEM. */
+charl_status charl__json_get(const charl__json *j, const char *name, size_t length, charl__text *out,
+                             bool *found) CHARL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,10 @@
+/* torchvision: residual networks, whose names charl has taken over. */
+#include "nn/model.h"
+#include "nn/weights_layout.h"
+
+const charl_weights_layout charl__layout_torchvision = {
+    .row.name = "torchvision",
+    .row.help = "residual networks of torchvision",
+    .model = &charl__model_resnet,
+    .marker = "layer1.0.conv1.weight",
+};

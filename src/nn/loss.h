@@ -1,0 +1,62 @@
+#ifndef CHARL_NN_LOSS_H
+#define CHARL_NN_LOSS_H
+/** The registry of losses. */
+#include "base/registry/registry.h"
+#include "charl/loss.h"
+#include "charl/ops.h"
+
+/** One evaluated row in host memory. The target is labels or numbers; the other is NULL. */
+typedef struct charl__eval_row {
+    const float *outputs; /* [n]; TOKENS: NULL */
+    int64_t n;
+    int64_t predicted;     /* CLASS: the first of the largest outputs */
+    const int32_t *labels; /* CLASS [1]; TOKENS, FLAGS, and NUMBERS that are integers [n] */
+    const float *numbers;  /* [n] */
+} charl__eval_row;
+
+/** Target i of a row of flags or numbers. */
+double charl__eval_target(const charl__eval_row *row, int64_t i);
+/** The first of the largest of n outputs. */
+int64_t charl__largest(const float *outputs, int64_t n);
+
+/** How an output of a model is read. */
+typedef struct charl__answer {
+    const char *name; /* of one, for a column: "probability" */
+    void (*compute)(const float *outputs, int64_t n, double *answers);
+} charl__answer;
+
+extern const charl__answer charl__answer_softmax;  /* probabilities of classes */
+extern const charl__answer charl__answer_sigmoid;  /* probability of each label */
+extern const charl__answer charl__answer_identity; /* predictions of numbers */
+
+/** A row of the registry. Its keys are keys of [train]. */
+typedef struct charl__loss {
+    charl_row row;
+    /** Bits of charl_target_kind: CLASS, FLAGS or NUMBERS, and TOKENS if it learns from windows of tokens too. */
+    unsigned targets;
+    /** The loss of each row, f32 [rows] or [rows, window].
+     *
+     *  CLASS, TOKENS   outputs [rows, (window,) classes] any float   targets i32 [rows(, window)]
+     *  FLAGS, NUMBERS  outputs f32 [rows, ...]                       targets f32, the same shape */
+    charl_var *(*build)(charl_graph *g, const void *settings, charl_var *outputs, charl_var *targets);
+    /** The same for one row outside of training, in double: the definition. */
+    double (*reference)(const void *settings, const charl__eval_row *row);
+    const charl__answer *answer;
+} charl__loss;
+
+/** The only list of losses: charl__loss_NAME is the row in its file. */
+/* clang-format off */
+#define CHARL__LOSSES(X) \
+    X(cross_entropy) X(mse) X(bce) X(huber) X(l1) X(smooth_l1)
+/* clang-format on */
+#define CHARL__LOSS_EXTERN(name) extern const charl__loss charl__loss_##name;
+CHARL__LOSSES(CHARL__LOSS_EXTERN)
+
+/** Loss i = 0, 1, ...; NULL past the last. By name; NULL if unknown. */
+const charl__loss *charl__loss_at(int i);
+const charl__loss *charl__loss_find(const char *name);
+
+/** "A, B or C": the losses that learn from one of the kinds `targets`, cut to `size`. Returns text. */
+const char *charl__loss_names(unsigned targets, char *text, size_t size);
+
+#endif

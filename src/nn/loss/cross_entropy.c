@@ -1,0 +1,44 @@
+/* Cross entropy of classes and of tokens. */
+#include <math.h>
+
+#include "nn/loss.h"
+
+typedef struct settings {
+    double label_smoothing;
+} settings;
+static const settings defaults = {.label_smoothing = 0.0};
+static const charl_key keys[] = {
+    {"label_smoothing", CHARL_KEY_FLOAT, offsetof(settings, label_smoothing), "[0,1)", false,
+     "label smoothing in training: probability spread evenly over all classes", NULL},
+};
+
+static charl_var *build(charl_graph *g, const void *config, charl_var *outputs, charl_var *targets)
+{
+    const double smoothing = ((const settings *)config)->label_smoothing;
+
+    return charl_cross_entropy(g, outputs, targets, NULL, charl_graph_is_training(g) ? (float)smoothing : 0.0F);
+}
+
+/* log(sum of exp(outputs)) - outputs[label], shifted by the largest output. */
+static double reference(const void *config, const charl__eval_row *row)
+{
+    const double most = (double)row->outputs[charl__largest(row->outputs, row->n)];
+    double sum = 0.0;
+
+    (void)config;
+    for (int64_t i = 0; i < row->n; i++) {
+        sum += exp((double)row->outputs[i] - most);
+    }
+    return most + log(sum) - (double)row->outputs[row->labels[0]];
+}
+
+const charl__loss charl__loss_cross_entropy = {
+    .row.name = "cross_entropy",
+    .row.help = "-log of the predicted probability of the class or of the next token",
+    CHARL_KEYS(keys),
+    CHARL_DEFAULTS(defaults),
+    .targets = CHARL_TARGET_CLASS | CHARL_TARGET_TOKENS,
+    .build = build,
+    .reference = reference,
+    .answer = &charl__answer_softmax,
+};

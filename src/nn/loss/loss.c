@@ -1,0 +1,95 @@
+/* The list of losses, and what they share. */
+#include "nn/loss.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define LOSS_ROW(name) &charl__loss_##name,
+static const void *const built_in[] = {CHARL__LOSSES(LOSS_ROW) NULL};
+static const charl__registry losses = {.what = "loss", .built_in = built_in};
+
+const charl__loss *charl__loss_at(int i)
+{
+    return charl__registry_at(&losses, i);
+}
+
+const charl__loss *charl__loss_find(const char *name)
+{
+    return charl__registry_find(&losses, name);
+}
+
+const char *charl_loss_name(int i)
+{
+    const charl__loss *l = charl__loss_at(i);
+
+    return l ? l->row.name : NULL;
+}
+
+const char *charl__loss_names(unsigned targets, char *text, size_t size)
+{
+    const charl__loss *l;
+    size_t used = 0;
+    int n = 0, at = 0;
+
+    for (int i = 0; (l = charl__loss_at(i)) != NULL; i++) {
+        n += (l->targets & targets) != 0;
+    }
+    text[0] = '\0';
+    for (int i = 0; (l = charl__loss_at(i)) != NULL && used < size; i++) {
+        if (l->targets & targets) {
+            const char *before = at == 0 ? "" : at + 1 < n ? ", " : " or ";
+            const int length = snprintf(text + used, size - used, "%s%s", before, l->row.name);
+
+            used += length > 0 ? (size_t)length : 0;
+            at++;
+        }
+    }
+    return text;
+}
+
+double charl__eval_target(const charl__eval_row *row, int64_t i)
+{
+    return row->labels ? (double)row->labels[i] : (double)row->numbers[i];
+}
+
+int64_t charl__largest(const float *outputs, int64_t n)
+{
+    int64_t best = 0;
+
+    for (int64_t i = 1; i < n; i++) {
+        best = outputs[i] > outputs[best] ? i : best;
+    }
+    return best;
+}
+
+static void softmax(const float *outputs, int64_t n, double *answers)
+{
+    const double most = (double)outputs[charl__largest(outputs, n)];
+    double sum = 0.0;
+
+    for (int64_t i = 0; i < n; i++) {
+        answers[i] = exp((double)outputs[i] - most);
+        sum += answers[i];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        answers[i] /= sum;
+    }
+}
+
+static void sigmoid(const float *outputs, int64_t n, double *answers)
+{
+    for (int64_t i = 0; i < n; i++) {
+        answers[i] = 1.0 / (1.0 + exp(-(double)outputs[i]));
+    }
+}
+
+static void identity(const float *outputs, int64_t n, double *answers)
+{
+    for (int64_t i = 0; i < n; i++) {
+        answers[i] = (double)outputs[i];
+    }
+}
+
+const charl__answer charl__answer_softmax = {"probability", softmax};
+const charl__answer charl__answer_sigmoid = {"probability", sigmoid};
+const charl__answer charl__answer_identity = {"prediction", identity};

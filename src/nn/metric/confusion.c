@@ -1,0 +1,176 @@
+/* Precision, recall and F1 of classes or of labels that are 0 or 1, and the confusion matrix.
+ *
+ *     precision = right / predicted      recall = right / actual      f1 = 2 right / (predicted + actual)
+ *
+ * each 0 where nothing is divided by nothing. macro is the mean over the classes, of which those that are neither predicted nor actual are
+ * left out, or over the labels; micro adds up right, predicted and actual first. */
+#include <math.h>
+
+#include "nn/metric.h"
+
+/* counts of output i: [i] predicted and actual, [n + i] predicted, [2 n + i] actual */
+enum { PARTS = 3 };
+
+typedef enum ratio { PRECISION, RECALL, F1 } ratio;
+
+static void size_parts(const charl__metric_data *d, charl__metric_size *out)
+{
+    out->counts = PARTS * d->outputs;
+}
+
+static void count(charl__metric_state *s, int64_t n, int64_t i, bool predicted, bool actual)
+{
+    s->counts[i] += predicted && actual;
+    s->counts[n + i] += predicted;
+    s->counts[2 * n + i] += actual;
+}
+
+static void add_parts(const charl__metric_data *d, const charl__eval_row *row, charl__metric_state *s)
+{
+    const int64_t n = d->outputs;
+
+    if (d->targets == CHARL_TARGET_CLASS) {
+        count(s, n, row->predicted, true, row->predicted == row->labels[0]);
+        if (row->predicted != row->labels[0]) {
+            count(s, n, row->labels[0], false, true);
+        }
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        count(s, n, i, row->outputs[i] > 0.0F, charl__eval_target(row, i) > 0.5);
+    }
+}
+
+static double ratio_of(ratio what, int64_t right, int64_t predicted, int64_t actual)
+{
+    const int64_t up = what == F1 ? 2 * right : right;
+    const int64_t down = what == PRECISION ? predicted : what == RECALL ? actual : predicted + actual;
+
+    return down > 0 ? (double)up / (double)down : 0.0;
+}
+
+static charl_status finish_macro(ratio what, const charl__metric_data *d, const charl__metric_state *s, double *value,
+                                 double *details)
+{
+    const int64_t n = d->outputs, *c = s->counts;
+    double total = 0.0;
+    int64_t used = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        const bool is_used = d->targets == CHARL_TARGET_FLAGS || c[n + i] > 0 || c[2 * n + i] > 0;
+        const double v = ratio_of(what, c[i], c[n + i], c[2 * n + i]);
+
+        total += is_used ? v : 0.0;
+        used += is_used;
+        if (details) {
+            details[i] = v;
+        }
+    }
+    *value = used > 0 ? total / (double)used : (double)NAN;
+    return CHARL_OK;
+}
+
+static charl_status finish_micro(ratio what, const charl__metric_data *d, const charl__metric_state *s, double *value)
+{
+    int64_t sum[PARTS] = {0};
+
+    for (int64_t i = 0; i < PARTS * d->outputs; i++) {
+        sum[i / d->outputs] += s->counts[i];
+    }
+    *value = ratio_of(what, sum[0], sum[1], sum[2]);
+    return CHARL_OK;
+}
+
+#define RATIO(id, word, text)                                                                                          \
+    static charl_status finish_##id(const charl__metric_data *d, const charl__metric_state *s, double *value,          \
+                                    double *details)                                                                   \
+    {                                                                                                                  \
+        return finish_macro(word, d, s, value, details);                                                               \
+    }                                                                                                                  \
+    static charl_status finish_##id##_micro(const charl__metric_data *d, const charl__metric_state *s, double *value,  \
+                                            double *details)                                                           \
+    {                                                                                                                  \
+        (void)details;                                                                                                 \
+        return finish_micro(word, d, s, value);                                                                        \
+    }                                                                                                                  \
+    const charl__metric charl__metric_##id = {                                                                         \
+        .row.name = #id,                                                                                               \
+        .row.help = text "; mean over the classes or labels",                                                          \
+        .higher = true,                                                                                                \
+        .fraction = true,                                                                                              \
+        .targets = CHARL_TARGET_CLASS | CHARL_TARGET_FLAGS,                                                            \
+        .reads = CHARL__READS_OUTPUTS | CHARL__READS_TARGETS,                                                          \
+        .detail = CHARL__DETAIL_EACH,                                                                                  \
+        .size = size_parts,                                                                                            \
+        .add = add_parts,                                                                                              \
+        .finish = finish_##id,                                                                                         \
+    };                                                                                                                 \
+    const charl__metric charl__metric_##id##_micro = {                                                                 \
+        .row.name = #id "_micro",                                                                                      \
+        .row.help = text "; counted over all classes or labels together",                                              \
+        .higher = true,                                                                                                \
+        .fraction = true,                                                                                              \
+        .targets = CHARL_TARGET_CLASS | CHARL_TARGET_FLAGS,                                                            \
+        .reads = CHARL__READS_OUTPUTS | CHARL__READS_TARGETS,                                                          \
+        .size = size_parts,                                                                                            \
+        .add = add_parts,                                                                                              \
+        .finish = finish_##id##_micro,                                                                                 \
+    };
+
+RATIO(precision, PRECISION, "part of what is predicted to be a class that is of it")
+RATIO(recall, RECALL, "part of a class that is predicted to be of it")
+RATIO(f1, F1, "harmonic mean of precision and recall")
+
+static charl_status finish_support(const charl__metric_data *d, const charl__metric_state *s, double *value,
+                                   double *details)
+{
+    *value = (double)NAN;
+    for (int64_t i = 0; details && i < d->outputs; i++) {
+        details[i] = (double)s->counts[2 * d->outputs + i];
+    }
+    return CHARL_OK;
+}
+
+const charl__metric charl__metric_support = {
+    .row.name = "support",
+    .row.help = "number of samples of each class or label",
+    .report_only = true,
+    .targets = CHARL_TARGET_CLASS | CHARL_TARGET_FLAGS,
+    .reads = CHARL__READS_OUTPUTS | CHARL__READS_TARGETS,
+    .detail = CHARL__DETAIL_EACH,
+    .size = size_parts,
+    .add = add_parts,
+    .finish = finish_support,
+};
+
+static void size_pairs(const charl__metric_data *d, charl__metric_size *out)
+{
+    out->counts = d->outputs * d->outputs;
+}
+
+static void add_pair(const charl__metric_data *d, const charl__eval_row *row, charl__metric_state *s)
+{
+    s->counts[row->labels[0] * d->outputs + row->predicted]++;
+}
+
+static charl_status finish_pairs(const charl__metric_data *d, const charl__metric_state *s, double *value,
+                                 double *details)
+{
+    *value = (double)NAN;
+    for (int64_t i = 0; details && i < d->outputs * d->outputs; i++) {
+        details[i] = (double)s->counts[i];
+    }
+    return CHARL_OK;
+}
+
+const charl__metric charl__metric_confusion = {
+    .row.name = "confusion",
+    .row.help = "number of samples of each class (row) that were predicted to be of each class (column)",
+    .report_only = true,
+    .targets = CHARL_TARGET_CLASS,
+    .reads = CHARL__READS_OUTPUTS | CHARL__READS_TARGETS,
+    .detail = CHARL__DETAIL_PAIRS,
+    .size = size_pairs,
+    .add = add_pair,
+    .finish = finish_pairs,
+};

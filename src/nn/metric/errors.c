@@ -1,0 +1,136 @@
+/* Errors of predicted numbers. With several targets a metric is the mean of that of each. */
+#include <math.h>
+
+#include "nn/metric.h"
+
+static charl_var *build_mae(charl_graph *g, charl_target_kind kind, charl_var *outputs, charl_var *targets)
+{
+    (void)kind;
+    return charl_l1(g, outputs, targets);
+}
+
+static double mae_of(charl_target_kind kind, const charl__eval_row *row)
+{
+    double sum = 0.0;
+
+    (void)kind;
+    for (int64_t i = 0; i < row->n; i++) {
+        sum += fabs((double)row->outputs[i] - charl__eval_target(row, i));
+    }
+    return sum / (double)row->n;
+}
+
+const charl__metric charl__metric_mae = {
+    .row.name = "mae",
+    .row.help = "mean absolute error",
+    .targets = CHARL_TARGET_NUMBERS,
+    .automatic = CHARL_TARGET_NUMBERS,
+    .build = build_mae,
+    .reference = mae_of,
+    .finish = charl__metric_mean,
+};
+
+/* counts: rows; sums of each target: error^2, and for r2 target and target^2. A product of two f32 is exact in double. */
+
+static void size_rmse(const charl__metric_data *d, charl__metric_size *out)
+{
+    out->counts = 1;
+    out->sums = d->outputs;
+}
+
+static void size_r2(const charl__metric_data *d, charl__metric_size *out)
+{
+    out->counts = 1;
+    out->sums = 3 * d->outputs;
+}
+
+static void add_squares(const charl__metric_data *d, const charl__eval_row *row, charl__metric_state *s)
+{
+    (void)d;
+    s->counts[0]++;
+    for (int64_t i = 0; i < row->n; i++) {
+        const double error = (double)row->outputs[i] - charl__eval_target(row, i);
+
+        charl__exact_add(s->sums + i * CHARL__EXACT_LIMBS, error * error);
+    }
+}
+
+static void add_r2(const charl__metric_data *d, const charl__eval_row *row, charl__metric_state *s)
+{
+    add_squares(d, row, s);
+    for (int64_t i = 0; i < row->n; i++) {
+        const double target = charl__eval_target(row, i);
+
+        charl__exact_add(s->sums + (row->n + i) * CHARL__EXACT_LIMBS, target);
+        charl__exact_add(s->sums + (2 * row->n + i) * CHARL__EXACT_LIMBS, target * target);
+    }
+}
+
+static double sum_at(const charl__metric_state *s, int64_t i)
+{
+    return charl__exact_value(s->sums + i * CHARL__EXACT_LIMBS);
+}
+
+static charl_status finish_rmse(const charl__metric_data *d, const charl__metric_state *s, double *value,
+                                double *details)
+{
+    double total = 0.0;
+
+    for (int64_t i = 0; i < d->outputs; i++) {
+        const double rmse = sqrt(sum_at(s, i) / (double)s->counts[0]);
+
+        total += rmse;
+        if (details) {
+            details[i] = rmse;
+        }
+    }
+    *value = total / (double)d->outputs;
+    return CHARL_OK;
+}
+
+const charl__metric charl__metric_rmse = {
+    .row.name = "rmse",
+    .row.help = "root of the mean squared error",
+    .targets = CHARL_TARGET_NUMBERS,
+    .reads = CHARL__READS_OUTPUTS | CHARL__READS_TARGETS,
+    .detail = CHARL__DETAIL_EACH,
+    .size = size_rmse,
+    .add = add_squares,
+    .finish = finish_rmse,
+};
+
+/* 1 - sum of error^2 / sum of (target - mean)^2. A target that never changes gives 1 if it is met exactly, else 0, as in scikit-learn. */
+static charl_status finish_r2(const charl__metric_data *d, const charl__metric_state *s, double *value, double *details)
+{
+    const long double n = (long double)s->counts[0];
+    double total = 0.0;
+
+    for (int64_t i = 0; i < d->outputs; i++) {
+        const double errors = sum_at(s, i);
+        const long double sum = (long double)sum_at(s, d->outputs + i);
+        const long double squares = (long double)sum_at(s, 2 * d->outputs + i);
+        const double spread = (double)(squares - sum * sum / n);
+        /* What rounding leaves of a constant is not a spread. */
+        const bool varies = spread > 1e-14 * (double)squares;
+        const double r2 = varies ? 1.0 - errors / spread : errors > 0 ? 0.0 : 1.0 - errors;
+
+        total += r2;
+        if (details) {
+            details[i] = r2;
+        }
+    }
+    *value = s->counts[0] > 1 ? total / (double)d->outputs : (double)NAN;
+    return CHARL_OK;
+}
+
+const charl__metric charl__metric_r2 = {
+    .row.name = "r2",
+    .row.help = "coefficient of determination: part of the targets' variance that is predicted",
+    .higher = true,
+    .targets = CHARL_TARGET_NUMBERS,
+    .reads = CHARL__READS_OUTPUTS | CHARL__READS_TARGETS,
+    .detail = CHARL__DETAIL_EACH,
+    .size = size_r2,
+    .add = add_r2,
+    .finish = finish_r2,
+};

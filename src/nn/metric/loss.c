@@ -1,0 +1,72 @@
+/* The loss, and metrics that follow from it. */
+#include <math.h>
+
+#include "nn/metric.h"
+
+static charl_status finish_loss(const charl__metric_data *d, const charl__metric_state *s, double *value,
+                                double *details)
+{
+    (void)d;
+    (void)details;
+    *value = s->loss;
+    return CHARL_OK;
+}
+
+const charl__metric charl__metric_loss = {
+    .row.name = "loss",
+    .row.help = "mean of the loss over the samples; always measured",
+    .targets = CHARL_TARGET_CLASS | CHARL_TARGET_FLAGS | CHARL_TARGET_NUMBERS | CHARL_TARGET_TOKENS,
+    .finish = finish_loss,
+};
+
+static charl_status finish_perplexity(const charl__metric_data *d, const charl__metric_state *s, double *value,
+                                      double *details)
+{
+    (void)d;
+    (void)details;
+    *value = exp(s->loss);
+    return CHARL_OK;
+}
+
+const charl__metric charl__metric_perplexity = {
+    .row.name = "perplexity",
+    .row.help = "exp(loss)",
+    .targets = CHARL_TARGET_CLASS | CHARL_TARGET_TOKENS,
+    .automatic = CHARL_TARGET_TOKENS,
+    .finish = finish_perplexity,
+};
+
+/* counts: tokens predicted, and the bytes of text that they stand for */
+
+static void size_bytes(const charl__metric_data *d, charl__metric_size *out)
+{
+    (void)d;
+    out->counts = 2;
+}
+
+static void add_bytes(const charl__metric_data *d, const charl__eval_row *row, charl__metric_state *s)
+{
+    s->counts[0] += row->n;
+    for (int64_t i = 0; i < row->n; i++) {
+        s->counts[1] += d->token_bytes[row->labels[i]];
+    }
+}
+
+static charl_status finish_bytes(const charl__metric_data *d, const charl__metric_state *s, double *value,
+                                 double *details)
+{
+    (void)d;
+    (void)details;
+    *value = s->counts[1] > 0 ? s->loss / log(2.0) * ((double)s->counts[0] / (double)s->counts[1]) : (double)NAN;
+    return CHARL_OK;
+}
+
+const charl__metric charl__metric_bits_per_byte = {
+    .row.name = "bits_per_byte",
+    .row.help = "loss per byte of text in bits, which does not depend on the tokenizer",
+    .targets = CHARL_TARGET_TOKENS,
+    .reads = CHARL__READS_TARGETS,
+    .size = size_bytes,
+    .add = add_bytes,
+    .finish = finish_bytes,
+};

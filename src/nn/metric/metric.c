@@ -1,0 +1,73 @@
+/* The list of metrics. */
+#include "nn/metric.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+#define METRIC_ROW(name) &charl__metric_##name,
+static const void *const built_in[] = {CHARL__METRICS(METRIC_ROW) NULL};
+static const charl__registry metrics = {.what = "metric", .built_in = built_in};
+
+const charl__metric *charl__metric_at(int i)
+{
+    return charl__registry_at(&metrics, i);
+}
+
+const charl__metric *charl__metric_find(const char *name)
+{
+    return charl__registry_find(&metrics, name);
+}
+
+const char *charl_metric_name(int i)
+{
+    const charl__metric *m = charl__metric_at(i);
+
+    return m && !m->report_only ? m->row.name : NULL;
+}
+
+bool charl_metric_is_higher_better(const char *name)
+{
+    const charl__metric *m = charl__metric_find(name);
+
+    return m && m->higher;
+}
+
+const char *charl__metric_help(int i)
+{
+    const charl__metric *m = charl__metric_at(i);
+
+    return m && !m->report_only ? m->row.help : NULL;
+}
+
+charl_status charl__metric_mean(const charl__metric_data *d, const charl__metric_state *s, double *value,
+                                double *details)
+{
+    (void)d;
+    (void)details;
+    *value = s->mean;
+    return CHARL_OK;
+}
+
+double charl_metric_get(const charl_metric_value *values, int n, const char *name)
+{
+    for (int i = 0; i < n; i++) {
+        if (strcmp(values[i].name, name) == 0) {
+            return values[i].value;
+        }
+    }
+    return (double)NAN;
+}
+
+void charl_eval_report_destroy(charl_eval_report *report)
+{
+    if (!report) {
+        return;
+    }
+    for (int i = 0; i < report->n_tables; i++) {
+        charl_free(report->tables[i].values);
+    }
+    charl_free(report->names);
+    charl_free(report);
+}

@@ -1,0 +1,115 @@
+/* The registry of layouts, and what their rows say of a name or a shape. */
+#include "nn/weights_layout.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/registry/registry.h"
+
+#define LAYOUT_ROW(name) &charl__layout_##name,
+static const void *const built_in[] = {CHARL__LAYOUTS(LAYOUT_ROW) NULL};
+static charl__registry layouts = {.what = "layout of weights", .built_in = built_in};
+
+const charl_weights_layout *charl__layout_at(int i)
+{
+    return charl__registry_at(&layouts, i);
+}
+
+const char *charl_weights_layout_name(int i)
+{
+    const charl_weights_layout *l = charl__layout_at(i);
+
+    return l ? l->row.name : NULL;
+}
+
+charl_status charl_register_weights_layout(const charl_weights_layout *layout)
+{
+    const char *name = layout->row.name ? layout->row.name : "";
+
+    CHARL_REQUIRE(layout->model, CHARL_ERR_INVALID, "layout of weights %s: model is missing", name);
+    CHARL_REQUIRE(layout->marker, CHARL_ERR_INVALID,
+                  "layout of weights %s: marker is missing, so no file would be recognized", name);
+    CHARL_REQUIRE(!layout->n_settings || layout->model_type, CHARL_ERR_INVALID,
+                  "layout of weights %s has settings but no model_type", name);
+    return charl__registry_add(&layouts, &layout->row);
+}
+
+/* Whether `name` is `pattern` with a number in place of #. */
+static bool matches(const char *pattern, const char *name, int64_t *block)
+{
+    const char *hash = strchr(pattern, '#');
+    const size_t before = hash ? (size_t)(hash - pattern) : 0;
+    size_t digits;
+
+    *block = -1;
+    if (!hash) {
+        return strcmp(pattern, name) == 0;
+    }
+    if (strncmp(pattern, name, before) != 0) {
+        return false;
+    }
+    digits = strspn(name + before, "0123456789");
+    if (digits == 0 || digits > 9 || strcmp(hash + 1, name + before + digits) != 0) {
+        return false;
+    }
+    *block = strtoll(name + before, NULL, 10);
+    return true;
+}
+
+const charl_weights_rule *charl__layout_rule(const charl_weights_layout *layout, const char *name, int64_t *block)
+{
+    for (int i = 0; i < layout->n_rules; i++) {
+        if (matches(layout->rules[i].own, name, block)) {
+            return &layout->rules[i];
+        }
+    }
+    *block = -1;
+    return NULL;
+}
+
+bool charl__layout_expand(const char *pattern, int64_t block, char *text)
+{
+    const char *hash = strchr(pattern, '#');
+    const int n =
+        hash ? snprintf(text, CHARL__LAYOUT_NAME, "%.*s%" PRId64 "%s", (int)(hash - pattern), pattern, block, hash + 1)
+             : snprintf(text, CHARL__LAYOUT_NAME, "%s", pattern);
+
+    return n >= 0 && n < CHARL__LAYOUT_NAME;
+}
+
+int charl__layout_parts(const charl_weights_rule *rule)
+{
+    int n = 1;
+
+    while (n < CHARL_WEIGHTS_PARTS && rule->theirs[n]) {
+        n++;
+    }
+    return n;
+}
+
+charl_shape charl__layout_part_shape(const charl_weights_rule *rule, const void *settings, const charl_shape *shape,
+                                     int part)
+{
+    charl_shape s = *shape;
+
+    if (charl__layout_parts(rule) > 1 && s.ndim > 0) {
+        s.dim[0] = rule->rows ? rule->rows(settings, shape->dim[0], part) : shape->dim[0] / charl__layout_parts(rule);
+    }
+    if (rule->transposed && s.ndim == 2) {
+        const int64_t rows = s.dim[0];
+
+        s.dim[0] = s.dim[1];
+        s.dim[1] = rows;
+    }
+    return s;
+}
+
+const char *charl__layout_strip(const charl_weights_layout *layout, const char *name)
+{
+    const size_t n = layout->prefix ? strlen(layout->prefix) : 0;
+
+    return n > 0 && strncmp(name, layout->prefix, n) == 0 ? name + n : name;
+}

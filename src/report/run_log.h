@@ -1,0 +1,91 @@
+#ifndef CHARL_REPORT_RUN_LOG_H
+#define CHARL_REPORT_RUN_LOG_H
+/** What a run directory tells of its run: metrics.jsonl, config.ini, env.json, eval.json, train.log and the names of checkpoints.
+ *
+ *  Only metrics.jsonl must be there. A run may still be going on: a line that is not complete yet is left out.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "charl/status.h"
+
+/** A metric of all rows of an event; NaN where a row has none, or one that is not finite. */
+typedef struct charl__run_series {
+    char *name;
+    double *value; /* [rows] */
+} charl__run_series;
+
+/** The rows of an event, in ascending order of their steps. */
+typedef struct charl__run_rows {
+    int64_t n;
+    double *step, *time; /* [n]; time: seconds of training, over all parts of a run that was resumed */
+    charl__run_series *series;
+    int n_series;
+} charl__run_rows;
+
+typedef enum charl__run_event { CHARL__RUN_TRAIN, CHARL__RUN_VAL, CHARL__RUN_EVENTS } charl__run_event;
+
+/** "train" or "val". */
+const char *charl__run_event_name(charl__run_event event);
+
+/** A key of config.ini, as "section.key". */
+typedef struct charl__run_setting {
+    char *key, *value;
+} charl__run_setting;
+
+typedef struct charl__run_file {
+    char name[64];
+    int64_t step, bytes;
+    double time; /* of its last change, since 1970 */
+    bool is_last, is_best;
+} charl__run_file;
+
+typedef struct charl__run_log {
+    char *path; /* of the directory, as given */
+    char *name; /* run.name, or the directory's own name */
+    charl__run_rows rows[CHARL__RUN_EVENTS];
+    int64_t nonfinite; /* rows whose loss or gradient norm is not finite */
+    charl__run_setting *config;
+    int n_config;
+    char *env;                   /* text of env.json; "" without it */
+    char *eval;                  /* the same of eval.json, what `charl eval --report=json` prints */
+    charl__run_file *checkpoint; /* [n_checkpoints] ascending */
+    int n_checkpoints;
+    const char *state; /* "done", "stopped" or "not finished" */
+    int ranks;         /* of the last start; 0: not known */
+} charl__run_log;
+
+/** Read the run directory `path`. `log` needs charl__run_log_fini on every path. Errors: ERR_DATA when it has no metrics.jsonl, ERR_NOMEM. */
+charl_status charl__run_log_read(const char *path, charl__run_log *log) CHARL_MUST_CHECK;
+void charl__run_log_fini(charl__run_log *log);
+
+/** Read n of them: *out [n] is the caller's, for charl__run_logs_free. Runs of the same name get their paths for names. Errors: as above. */
+charl_status charl__run_logs_read(const char *const *path, int n, charl__run_log **out) CHARL_MUST_CHECK;
+void charl__run_logs_free(charl__run_log *log, int n); /* NULL is a no-op */
+
+/** The value of a key, or NULL. */
+const char *charl__run_setting_find(const charl__run_log *log, const char *key);
+/** The series of a metric, or NULL. */
+const charl__run_series *charl__run_series_find(const charl__run_rows *rows, const char *name);
+/** The last value of a series that is a number, or NaN; series may be NULL. */
+double charl__run_series_last(const charl__run_rows *rows, const charl__run_series *series);
+
+/** The best value of the metric that the run monitors. */
+typedef struct charl__run_best {
+    const char *monitor; /* such as val/loss */
+    bool max;            /* higher is better */
+    double value;        /* NaN: none */
+    int64_t step;
+} charl__run_best;
+charl__run_best charl__run_log_best(const charl__run_log *log);
+
+/** Milliseconds of a step, as means over the rows but the first, which warms caches up. */
+typedef struct charl__run_times {
+    double step_ms; /* NaN: no rows */
+    double data_ms; /* of it, the device waited for data */
+    double comm_ms; /* of it, the device waited for other ranks */
+    double samples_per_s;
+} charl__run_times;
+charl__run_times charl__run_log_times(const charl__run_log *log);
+
+#endif

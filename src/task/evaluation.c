@@ -1,0 +1,261 @@
+/* Metrics of an evaluation. */
+#include "task/evaluation.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "config/config_rows.h"
+
+enum { MOST_PAIRS = 4096 }; /* classes with a confusion matrix */
+
+/* What the rows of these data teach a model of this loss. */
+static charl_target_kind kind_of(const charl__loss *loss, const charl_data_schema *schema)
+{
+    return schema->kind == CHARL_DATASET_TOKENS ? CHARL_TARGET_TOKENS
+                                                : (charl_target_kind)(loss->targets & ~(unsigned)CHARL_TARGET_TOKENS);
+}
+
+/* Special tokens are no text. */
+static charl_status measure_token_bytes(const charl_data_schema *schema, charl__evaluation *e)
+{
+    const charl_tokenizer *t = schema->tokenizer;
+    const int64_t n = charl_tokenizer_get_vocab(t);
+
+    CHARL_TRY(charl__alloc_array(n > schema->classes ? n : schema->classes, sizeof *e->token_bytes, &e->token_bytes));
+    for (int64_t i = 0; i < n; i++) {
+        size_t bytes = 0;
+
+        if (!charl_tokenizer_is_special(t, i) && charl_tokenizer_get_token(t, i, &bytes)) {
+            e->token_bytes[i] = (int32_t)bytes;
+        }
+    }
+    e->data.token_bytes = e->token_bytes;
+    return CHARL_OK;
+}
+
+static charl_status check(const charl_config *config, const charl_data_schema *schema, const charl__metric *m,
+                          charl_target_kind kind)
+{
+    CHARL_REQUIRE(m->targets & kind, CHARL_ERR_CONFIG, "the metric %s is not defined for %s, which %s holds",
+                  m->row.name, charl_dataset_kind_name(schema->kind), config->data.path);
+    CHARL_REQUIRE(kind != CHARL_TARGET_TOKENS || !m->add || schema->tokenizer, CHARL_ERR_CONFIG,
+                  "the metric %s needs the tokenizer, which %s does not hold", m->row.name, config->data.path);
+    return CHARL_OK;
+}
+
+charl_status charl__evaluation_open(const charl_config *config, const charl_data_schema *schema, bool on_host,
+                                    bool report, charl__evaluation *e)
+{
+    const charl__loss *loss = charl__config_loss(config);
+    const charl_target_kind kind = kind_of(loss, schema);
+    const charl__metric *m, *monitor = charl__config_monitor(config);
+
+    *e = (charl__evaluation){.loss = loss,
+                             .loss_settings = config->train.loss_settings,
+                             .data.targets = kind,
+                             .names = kind == CHARL_TARGET_CLASS ? schema->class_names : schema->targets,
+                             .on_host = on_host};
+    for (int i = 0; (m = charl__metric_at(i)) != NULL; i++) {
+        const bool wanted = m == monitor || charl__config_measures(config, i, kind);
+
+        if (m == &charl__metric_loss || !(wanted || (report && (m->targets & kind) && m->detail))) {
+            continue; /* the loss is always measured */
+        }
+        CHARL_TRY(check(config, schema, m, kind));
+        CHARL_INVARIANT(e->n < CHARL_MAX_METRICS);
+        e->item[e->n++].type = m;
+        e->reads |= m->reads;
+    }
+    if (kind == CHARL_TARGET_TOKENS && e->reads) {
+        CHARL_TRY(measure_token_bytes(schema, e));
+    }
+    return CHARL_OK;
+}
+
+/* A table of all pairs of very many classes takes more memory than it is worth: leave it out of the report. */
+static void drop_wide_pairs(charl__evaluation *e)
+{
+    int n = 0;
+
+    for (int i = 0; i < e->n; i++) {
+        if (e->item[i].type->detail != CHARL__DETAIL_PAIRS || e->data.outputs <= MOST_PAIRS) {
+            e->item[n++] = e->item[i];
+        }
+    }
+    e->n = n;
+}
+
+/* Room for what the items collect. */
+static charl_status reserve(charl__evaluation *e)
+{
+    int64_t at = 0;
+
+    for (int i = 0; i < e->n; i++) {
+        charl__evaluation_item *item = &e->item[i];
+
+        item->size = (charl__metric_size){0};
+        if (item->type->size) {
+            item->type->size(&e->data, &item->size);
+        }
+        e->n_exact += item->size.counts + item->size.sums * CHARL__EXACT_LIMBS;
+    }
+    CHARL_TRY(charl__alloc_array(e->n_exact, sizeof *e->exact, &e->exact));
+    for (int i = 0; i < e->n; i++) {
+        charl__evaluation_item *item = &e->item[i];
+
+        item->state.counts = e->exact + at;
+        item->state.sums = item->state.counts + item->size.counts;
+        at += item->size.counts + item->size.sums * CHARL__EXACT_LIMBS;
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__evaluation_begin(charl__evaluation *e, int64_t outputs)
+{
+    if (!e->exact) {
+        e->data.outputs = outputs;
+        drop_wide_pairs(e);
+        CHARL_TRY(reserve(e));
+    }
+    CHARL_INVARIANT(e->data.outputs == outputs);
+    memset(e->exact, 0, (size_t)e->n_exact * sizeof *e->exact);
+    for (int i = 0; i < e->n; i++) {
+        e->item[i].state.n_kept = 0;
+        e->item[i].sum = 0.0;
+    }
+    e->rows = 0;
+    e->loss_sum = 0.0;
+    return CHARL_OK;
+}
+
+/* Let item->state.kept hold so many rows. */
+static charl_status reserve_rows(charl__evaluation_item *item, int64_t rows)
+{
+    int64_t capacity = item->capacity ? item->capacity : 1024;
+
+    while (capacity < rows) {
+        capacity *= 2;
+    }
+    if (capacity > item->capacity) {
+        CHARL_TRY(charl__realloc(sizeof(double) * (size_t)(capacity * item->size.kept), &item->state.kept));
+        item->capacity = capacity;
+    }
+    return CHARL_OK;
+}
+
+static charl_status add_row(charl__evaluation *e, const charl__eval_row *row)
+{
+    for (int i = 0; i < e->n; i++) {
+        charl__evaluation_item *item = &e->item[i];
+        charl__metric_state at = item->state;
+
+        if (item->size.kept > 0) {
+            CHARL_TRY(reserve_rows(item, item->state.n_kept + 1));
+            at.kept = item->state.kept + item->state.n_kept * item->size.kept;
+            item->state.n_kept++;
+        }
+        if (item->type->add) {
+            item->type->add(&e->data, row, &at);
+        }
+        if (e->on_host && item->type->reference) {
+            item->sum += item->type->reference(e->data.targets, row);
+        }
+    }
+    if (e->on_host) {
+        e->loss_sum += e->loss->reference(e->loss_settings, row);
+    }
+    e->rows++;
+    return CHARL_OK;
+}
+
+charl_status charl__evaluation_add(charl__evaluation *e, int64_t n, const float *outputs, charl_dtype dtype,
+                                   const void *targets, int64_t per_row, const float *weight)
+{
+    const bool tokens = e->data.targets == CHARL_TARGET_TOKENS;
+
+    for (int64_t r = 0; r < n; r++) {
+        charl__eval_row row = {.n = tokens ? per_row : e->data.outputs};
+
+        if (weight && !(weight[r] > 0.0F)) {
+            continue;
+        }
+        if (dtype == CHARL_I32) {
+            row.labels = (const int32_t *)targets + r * per_row;
+        } else {
+            row.numbers = (const float *)targets + r * per_row;
+        }
+        if (outputs) {
+            row.outputs = outputs + r * e->data.outputs;
+            row.predicted = e->data.targets == CHARL_TARGET_CLASS ? charl__largest(row.outputs, row.n) : 0;
+        }
+        CHARL_TRY(add_row(e, &row));
+    }
+    return CHARL_OK;
+}
+
+double charl__evaluation_loss(const charl__evaluation *e)
+{
+    return e->rows > 0 ? e->loss_sum / (double)e->rows : (double)NAN;
+}
+
+/* Values of one item, and its table in the report if there is one. */
+static charl_status finish_item(charl__evaluation *e, int i, double *value, charl_eval_report *report)
+{
+    const charl__metric *m = e->item[i].type;
+    double *details = NULL;
+
+    if (report && m->detail != CHARL__DETAIL_NONE) {
+        charl_metric_table *table = &report->tables[report->n_tables];
+        const bool pairs = m->detail == CHARL__DETAIL_PAIRS;
+
+        CHARL_TRY(charl__alloc_array(e->data.outputs * (pairs ? e->data.outputs : 1), sizeof *details, &details));
+        *table = (charl_metric_table){m->row.name, m->fraction, pairs, details};
+        report->n_tables++;
+    }
+    return m->finish(&e->data, &e->item[i].state, value, details);
+}
+
+charl_status charl__evaluation_finish(charl__evaluation *e, double loss, const double *means,
+                                      charl_metric_value values[CHARL_MAX_METRICS], int *n, charl_eval_report **report)
+{
+    charl_status st = CHARL_OK;
+    charl_eval_report *r = NULL;
+
+    *n = 0;
+    if (report) {
+        *report = NULL;
+        CHARL_TRY_CLEANUP(charl__alloc(sizeof *r, &r));
+        r->targets = e->data.targets;
+        r->n = e->data.targets == CHARL_TARGET_TOKENS ? 0 : e->data.outputs;
+        CHARL_TRY_CLEANUP(charl__strdup(e->names, &r->names));
+    }
+    for (int i = 0; i < e->n; i++) {
+        charl__evaluation_item *item = &e->item[i];
+        double value = (double)NAN;
+
+        item->state.loss = loss;
+        item->state.mean = means ? means[i] : e->rows > 0 ? item->sum / (double)e->rows : (double)NAN;
+        CHARL_TRY_CLEANUP(finish_item(e, i, &value, r));
+        if (!item->type->report_only) {
+            values[(*n)++] = (charl_metric_value){item->type->row.name, value, item->type->fraction};
+        }
+    }
+    if (report) {
+        *report = r;
+        r = NULL;
+    }
+cleanup:
+    charl_eval_report_destroy(r);
+    return st;
+}
+
+void charl__evaluation_fini(charl__evaluation *e)
+{
+    for (int i = 0; i < e->n; i++) {
+        charl_free(e->item[i].state.kept);
+    }
+    charl_free(e->exact);
+    charl_free(e->token_bytes);
+    *e = (charl__evaluation){0};
+}

@@ -1,0 +1,69 @@
+#ifndef CHARL_TASK_EVALUATION_H
+#define CHARL_TASK_EVALUATION_H
+/** The metrics of an evaluation: which ones, and what they have collected so far.
+ *
+ *      charl__evaluation_open(...)               when the data are known
+ *      charl__evaluation_begin(e, outputs)       before the first row
+ *          charl__evaluation_add(e, ...)         rows of a batch in host memory, if e->reads says so
+ *      ...                                       ranks add up e->exact, and join what items keep
+ *      charl__evaluation_finish(e, ...)          values, and a report
+ *
+ *  Local; it belongs to one thread. */
+#include "charl/config.h"
+#include "charl/data_schema.h"
+#include "nn/metric.h"
+
+typedef struct charl__evaluation_item {
+    const charl__metric *type;
+    charl__metric_size size;
+    charl__metric_state state; /* counts and sums lie in `exact` */
+    int64_t capacity;          /* rows that state.kept holds */
+    double sum;                /* of `reference`, where rows in host memory decide */
+} charl__evaluation_item;
+
+typedef struct charl__evaluation {
+    const charl__loss *loss;
+    const void *loss_settings; /* borrowed from the configuration */
+    charl__metric_data data;
+    const char *names; /* of classes, labels or targets; borrowed from the schema */
+    bool on_host;      /* all rows come to charl__evaluation_add, which computes loss and means too */
+    unsigned reads;    /* CHARL__READS_... bits: what charl__evaluation_add needs */
+    charl__evaluation_item item[CHARL_MAX_METRICS];
+    int n;
+    int64_t rows; /* added so far */
+    double loss_sum;
+    int64_t *exact; /* [n_exact] counts and sums of all items: ranks add them up */
+    int64_t n_exact;
+    int32_t *token_bytes; /* owned */
+} charl__evaluation;
+
+/** Choose the metrics: eval.metrics, checkpoint.monitor, and for a report all that the data allow. `schema` and `config` are borrowed.
+ *  Start from {0}. Errors: ERR_CONFIG  a metric does not fit the data; ERR_NOMEM. */
+charl_status charl__evaluation_open(const charl_config *config, const charl_data_schema *schema, bool on_host,
+                                    bool report, charl__evaluation *e) CHARL_MUST_CHECK;
+
+/** Forget what was collected. `outputs` of the model for a row; tokens: for a token. Errors: ERR_NOMEM. */
+charl_status charl__evaluation_begin(charl__evaluation *e, int64_t outputs) CHARL_MUST_CHECK;
+
+/** Add n rows. Rows of weight 0 are left out.
+ *
+ *  outputs  [n, outputs] f32   NULL: not read
+ *  targets  [n, per row] i32 or f32
+ *  weight   [n] f32, 0 or 1    NULL: all 1
+ *
+ *  Errors: ERR_NOMEM. */
+charl_status charl__evaluation_add(charl__evaluation *e, int64_t n, const float *outputs, charl_dtype dtype,
+                                   const void *targets, int64_t per_row, const float *weight) CHARL_MUST_CHECK;
+
+/** The values but the loss, in the order of the items. means [e->n]: of the items that have `build`; NULL: of the rows added.
+ *  loss: mean of the loss. report: NULL, or where to put one, owned by the caller. Errors: ERR_NOMEM. */
+charl_status charl__evaluation_finish(charl__evaluation *e, double loss, const double *means,
+                                      charl_metric_value values[CHARL_MAX_METRICS], int *n,
+                                      charl_eval_report **report) CHARL_MUST_CHECK;
+
+/** Mean of the loss of the rows added; NaN if there are none. */
+double charl__evaluation_loss(const charl__evaluation *e);
+
+void charl__evaluation_fini(charl__evaluation *e); /* {0} is a no-op */
+
+#endif

@@ -1,0 +1,100 @@
+/* Products too small to fill a device with the tiles of gemm_local.c: kernels/gemm/gemm_small.cl. */
+#include <limits.h>
+#include <stdio.h>
+
+#include "tensor/gemm/gemm_private.h"
+
+enum { TILE = 16, TILE_LARGE = 32, ROOMY = 64, PER_LANE = 4, SECOND = 192 };
+
+/* Operands are matrices, whose elements it counts in 31 bits. */
+static bool supports(charl_device *dev, const charl__gemm *p)
+{
+    const int64_t parts = charl__at_least_one(p->leaves > 1 ? p->leaves : p->segments);
+
+    return !charl__gemm_uses_tensor_cores(dev, p) && charl__gemm_is_local(dev, p) &&
+           (p->a_kind == CHARL_GEMM_PLAIN || p->a_kind == CHARL_GEMM_TRANSPOSED) &&
+           (p->b_kind == CHARL_GEMM_PLAIN || p->b_kind == CHARL_GEMM_TRANSPOSED) &&
+           p->k * parts <= INT_MAX / 2 / charl__at_least_one(p->m > p->n ? p->m : p->n) &&
+           (p->leaves <= 1 || p->segments <= 1);
+}
+
+static int64_t count_tiles(const charl__gemm *p, int extent)
+{
+    return charl__ceil_div(p->m, extent) * charl__ceil_div(p->n, extent) *
+           charl__at_least_one(p->leaves > 1 ? p->inner : p->count);
+}
+
+/* Where tiles of 64 would leave compute units idle: what a product waits for then is memory. */
+static bool suits(charl_device *dev, const charl__gemm *p)
+{
+    return p->form == CHARL_GEMM_LOCAL_SMALL ||
+           (p->form == CHARL_GEMM_AUTO && count_tiles(p, ROOMY) <= charl__gemm_units(dev));
+}
+
+static charl__gemm_plan plan_of(int extent)
+{
+    return (charl__gemm_plan){
+        .backend = &charl__gemm_small, .form = CHARL_GEMM_LOCAL_SMALL, .rows = extent, .columns = extent};
+}
+
+static int plans(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out)
+{
+    const bool large = count_tiles(p, TILE_LARGE) > 2 * charl__gemm_units(dev);
+
+    out[0] = plan_of(large ? TILE_LARGE : TILE);
+    out[1] = plan_of(large ? TILE : TILE_LARGE);
+    return 2;
+}
+
+/* A product in the kernel for small ones may share a launch with another
+ * (kernels/gemm/gemm_small.cl).
+ */
+static void offer_pair(const charl__gemm *p, charl__launch *l, char *second)
+{
+    const size_t bytes = SECOND;
+    const bool folds = p->leaves > 1 || p->a_sums;
+    int n;
+
+    if (p->a->dtype != CHARL_F32 || p->out->dtype != CHARL_F32) {
+        return;
+    }
+    l->pair_first = !folds;
+    if (p->epilogue) {
+        return;
+    }
+    n = snprintf(second, bytes,
+                 "#define A_KIND_2 %d\n#define B_KIND_2 %d\n#define BIAS_2 %d\n"
+                 "#define FOLD_2 %d\n#define A_SUMS_2 %d\n",
+                 (int)p->a_kind, (int)p->b_kind, (int)p->bias_kind, folds, p->a_sums != NULL);
+    if (folds) {
+        n += snprintf(second + n, bytes - (size_t)n, "#define M %d\n", CHARL__GEMM_LOCAL_LEAVES);
+        n += charl__gemm_define_rounding(p, second + n, bytes - (size_t)n);
+    }
+    CHARL_INVARIANT(n > 0 && (size_t)n < bytes);
+    l->pair_defines = second;
+}
+
+static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan)
+{
+    char text[CHARL__GEMM_DEFINES], second[SECOND];
+    const size_t bytes = sizeof text;
+    charl__launch l = {.file = "gemm/gemm_small", .entry = "gemm_small", .defines = text};
+    int n = charl__gemm_define_common(p, text, bytes);
+
+    n += charl__gemm_define_epilogue(p, 1, text + n, bytes - (size_t)n);
+    n += charl__gemm_define_leaves(p, text + n, bytes - (size_t)n);
+    snprintf(text + n, bytes - (size_t)n, "#define TILE %d\n", plan->rows);
+    charl__gemm_describe(p, &l);
+    if (p->a_sums) {
+        charl__launch_add(&l, charl__gemm_operand(CHARL_ARG_OUT, p->a_sums, p->a_sums_at));
+    }
+    l.local[0] = (size_t)(plan->rows * plan->columns / PER_LANE);
+    l.global[0] = (size_t)(charl__ceil_div(p->m, plan->rows) * charl__ceil_div(p->n, plan->columns) *
+                           charl__at_least_one(p->count)) *
+                  l.local[0];
+    offer_pair(p, &l, second);
+    return charl__launch_enqueue(dev, &l);
+}
+
+const charl__gemm_backend charl__gemm_small = {
+    .name = "small", .supports = supports, .suits = suits, .plans = plans, .enqueue = enqueue};

@@ -1,0 +1,15 @@
+/* The OpenCL objects behind devices and tensors (charl/opencl.h). */
+#include "charl/opencl.h"
+
+#include "tensor/tensor.h"
+
+void *charl_device_cl_queue(charl_device *dev)
+{
+    return charl__device_cl_queue(dev);
+}
+
+void *charl_tensor_cl_mem(const charl_tensor *t, size_t *offset)
+{
+    *offset = (size_t)t->offset * charl_dtype_size(t->dtype);
+    return charl__buffer_cl_mem(t->buffer);
+}

@@ -1,0 +1,130 @@
+/* What a run was made with, as JSON: env.json of a run directory, and `charl-train --env=json`. */
+#include "charl/environment.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/text/text.h"
+#include "charl/device.h"
+
+enum { MAX_DEVICES = 64 };
+
+static charl_status device_json(charl__text *t, const charl_device_info *d)
+{
+    CHARL_TRY(
+        charl__text_printf(t, "{\"index\":%d,\"kind\":\"%s\",\"name\":", d->index, charl_device_kind_name(d->kind)));
+    CHARL_TRY(charl__text_json(t, d->name));
+    CHARL_TRY(charl__text_printf(t, ",\"platform\":"));
+    CHARL_TRY(charl__text_json(t, d->platform));
+    CHARL_TRY(charl__text_printf(t, ",\"driver\":"));
+    CHARL_TRY(charl__text_json(t, d->driver));
+    CHARL_TRY(charl__text_printf(t, ",\"pci\":"));
+    CHARL_TRY(charl__text_json(t, d->pci));
+    CHARL_TRY(charl__text_printf(t, ",\"compute_units\":%d,\"bytes\":%" PRId64 "}", d->compute_units, d->global_bytes));
+    return CHARL_OK;
+}
+
+/* "model name : AMD EPYC ..." of /proc/cpuinfo; "" where there is none. */
+static void cpu_model(char *out, size_t size)
+{
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    char line[512];
+
+    out[0] = '\0';
+    while (f && !out[0] && fgets(line, sizeof line, f)) {
+        const char *colon = strncmp(line, "model name", 10) == 0 ? strchr(line, ':') : NULL;
+
+        if (colon) {
+            snprintf(out, size, "%s", colon + 1 + strspn(colon + 1, " "));
+            out[strcspn(out, "\n")] = '\0';
+        }
+    }
+    if (f) {
+        fclose(f);
+    }
+}
+
+static charl_status machine_json(charl__text *t)
+{
+    struct utsname u = {0};
+    char cpu[256];
+
+    uname(&u);
+    cpu_model(cpu, sizeof cpu);
+    CHARL_TRY(charl__text_printf(t, "{\"charl\":\"%s\",\"compiler\":", charl_version()));
+    CHARL_TRY(charl__text_json(t, __VERSION__));
+    CHARL_TRY(charl__text_printf(t, ",\"host\":"));
+    CHARL_TRY(charl__text_json(t, u.nodename));
+    CHARL_TRY(charl__text_printf(t, ",\"os\":"));
+    CHARL_TRY(charl__text_json(t, u.sysname));
+    CHARL_TRY(charl__text_printf(t, ",\"kernel\":"));
+    CHARL_TRY(charl__text_json(t, u.release));
+    CHARL_TRY(charl__text_printf(t, ",\"cpu\":"));
+    CHARL_TRY(charl__text_json(t, cpu));
+    CHARL_TRY(charl__text_printf(t, ",\"processors\":%ld,\"memory_bytes\":%lld,\"environment\":{",
+                                 sysconf(_SC_NPROCESSORS_ONLN),
+                                 (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE)));
+    return CHARL_OK;
+}
+
+/* Variables that change what a run does: all of charl, and some of what it runs on. */
+static charl_status variables_json(charl__text *t)
+{
+    static const char *const others[] = {
+        "SLURM_JOB_ID",           "SLURM_NTASKS",          "OMPI_COMM_WORLD_SIZE", "PMIX_RANK",
+        "POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT", "CUDA_VISIBLE_DEVICES",
+    };
+    const int n_others = (int)(sizeof others / sizeof *others);
+    const char *comma = "";
+
+    for (int i = 0; i < CHARL_ENV_COUNT + n_others; i++) {
+        const char *name = i < CHARL_ENV_COUNT ? charl__env_name((charl__env_id)i) : others[i - CHARL_ENV_COUNT];
+        const char *value = getenv(name);
+
+        if (value) {
+            CHARL_TRY(charl__text_printf(t, "%s\"%s\":", comma, name));
+            CHARL_TRY(charl__text_json(t, value));
+            comma = ",";
+        }
+    }
+    CHARL_TRY(charl__text_printf(t, "},\"devices\":["));
+    return CHARL_OK;
+}
+
+static charl_status environment_json(charl__text *t)
+{
+    charl_device_info d[MAX_DEVICES];
+    int n = 0;
+
+    /* A machine without devices still has an environment. */
+    if (charl_device_list(d, MAX_DEVICES, &n) != CHARL_OK) {
+        n = 0;
+    }
+    CHARL_TRY(machine_json(t));
+    CHARL_TRY(variables_json(t));
+    for (int i = 0; i < n && i < MAX_DEVICES; i++) {
+        CHARL_TRY(charl__text_printf(t, "%s", i > 0 ? "," : ""));
+        CHARL_TRY(device_json(t, &d[i]));
+    }
+    CHARL_TRY(charl__text_printf(t, "]}\n"));
+    return CHARL_OK;
+}
+
+charl_status charl_environment_json(char **out)
+{
+    charl_status st = CHARL_OK;
+    charl__text t = {0};
+
+    *out = NULL;
+    CHARL_TRY_CLEANUP(environment_json(&t));
+    *out = charl__text_steal(&t);
+cleanup:
+    charl__text_fini(&t);
+    return st;
+}

@@ -1,0 +1,82 @@
+/* The report of an evaluation as JSON. */
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/text/text.h"
+#include "charl/data_schema.h"
+#include "charl/train.h"
+
+static charl_status put_pairs(const charl_metric_table *table, int64_t n, charl__text *out)
+{
+    CHARL_TRY(charl__text_printf(out, ",\"%s\":[", table->name));
+    for (int64_t i = 0; i < n * n; i++) {
+        CHARL_TRY(charl__text_printf(out, "%s", i == 0 ? "[" : i % n == 0 ? "],[" : ","));
+        CHARL_TRY(charl__text_json_number(out, table->values[i]));
+    }
+    return charl__text_printf(out, "%s]", n > 0 ? "]" : "");
+}
+
+static charl_status put_each(const charl_eval_report *r, int64_t i, charl__text *out)
+{
+    charl_status st = CHARL_OK;
+    charl__text name = {0};
+    size_t length;
+    const char *at = charl_names_get(r->names, i, &length);
+
+    if (at) {
+        CHARL_TRY_CLEANUP(charl__text_append(&name, at, length));
+    } else { /* a number, where there are no names */
+        CHARL_TRY_CLEANUP(charl__text_printf(&name, "%" PRId64, i));
+    }
+    CHARL_TRY_CLEANUP(charl__text_printf(out, "%s{\"name\":", i > 0 ? "," : ""));
+    CHARL_TRY_CLEANUP(charl__text_json(out, charl__text_string(&name)));
+    for (int t = 0; t < r->n_tables; t++) {
+        if (!r->tables[t].pairs) {
+            CHARL_TRY_CLEANUP(charl__text_printf(out, ",\"%s\":", r->tables[t].name));
+            CHARL_TRY_CLEANUP(charl__text_json_number(out, r->tables[t].values[i]));
+        }
+    }
+    CHARL_TRY_CLEANUP(charl__text_printf(out, "}"));
+cleanup:
+    charl__text_fini(&name);
+    return st;
+}
+
+static charl_status put_report(const charl_eval_report *r, const charl_val_row *row, const char *split,
+                               charl__text *out)
+{
+    CHARL_TRY(charl__text_printf(out, "{\"split\":\"%s\",\"step\":%" PRId64 ",\"loss\":", split, row->step));
+    CHARL_TRY(charl__text_json_number(out, row->loss));
+    for (int i = 0; i < row->n_metrics; i++) {
+        CHARL_TRY(charl__text_printf(out, ",\"%s\":", row->metrics[i].name));
+        CHARL_TRY(charl__text_json_number(out, row->metrics[i].value));
+    }
+    CHARL_TRY(charl__text_printf(out, ",\"%s\":[",
+                                 r->targets == CHARL_TARGET_CLASS   ? "classes"
+                                 : r->targets == CHARL_TARGET_FLAGS ? "labels"
+                                                                    : "targets"));
+    for (int64_t i = 0; i < r->n; i++) {
+        CHARL_TRY(put_each(r, i, out));
+    }
+    CHARL_TRY(charl__text_printf(out, "]"));
+    for (int t = 0; t < r->n_tables; t++) {
+        if (r->tables[t].pairs) {
+            CHARL_TRY(put_pairs(&r->tables[t], r->n, out));
+        }
+    }
+    return charl__text_printf(out, "}\n");
+}
+
+charl_status charl_eval_report_json(const charl_eval_report *report, const charl_val_row *row, const char *split,
+                                    char **out)
+{
+    charl_status st = CHARL_OK;
+    charl__text t = {0};
+
+    *out = NULL;
+    CHARL_TRY_CLEANUP(put_report(report, row, split, &t));
+    *out = charl__text_steal(&t);
+cleanup:
+    charl__text_fini(&t);
+    return st;
+}

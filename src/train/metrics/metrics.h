@@ -1,0 +1,55 @@
+#ifndef CHARL_TRAIN_METRICS_METRICS_H
+#define CHARL_TRAIN_METRICS_METRICS_H
+/** Formats of metrics files (charl/metrics.h), and files that are written whole.
+ *
+ *  To add a format: a file with its row, the row's name in metrics.c, and the bit and the name of log.formats.
+ */
+#include "charl/metrics.h"
+
+/** What a format is opened with. */
+typedef struct charl__metrics_place {
+    const char *dir;
+    int64_t keep_step;          /* rows after it are dropped; 0: all of them */
+    const charl_config *config; /* or NULL */
+} charl__metrics_place;
+
+/** A format. Each function appends one row and flushes it; a format without a function has no such rows. */
+typedef struct charl__metrics_format {
+    const char *name; /* in log.formats */
+    unsigned bit;     /* CHARL_LOG_... */
+    charl_status (*open)(const charl__metrics_place *place, void **out);
+    charl_status (*train)(void *file, const charl_train_row *row);
+    charl_status (*val)(void *file, const charl_val_row *row);
+    charl_status (*balance)(void *file, const charl_balance_row *row);
+    charl_status (*histograms)(void *file, int64_t step, const charl_params *params, float gradient_scale);
+    void (*close)(void *file); /* NULL is a no-op */
+} charl__metrics_format;
+
+extern const charl__metrics_format charl__metrics_jsonl, charl__metrics_csv, charl__metrics_tensorboard;
+
+/** Format i, or NULL past the last. */
+const charl__metrics_format *charl__metrics_format_at(int i);
+
+/** A number of a row, as metrics.jsonl and TensorBoard name it. */
+typedef struct charl__metrics_value {
+    const char *name;
+    double value;
+    enum {
+        CHARL__METRICS_EXACT,
+        CHARL__METRICS_ROUNDED,
+        CHARL__METRICS_MS,
+        CHARL__METRICS_SECONDS,
+        CHARL__METRICS_COUNT
+    } kind;
+} charl__metrics_value;
+
+enum { CHARL__METRICS_VALUES = 8 + CHARL_MAX_METRICS };
+
+/** The numbers that a row has, in their order in metrics.jsonl; those that do not apply are left out. Returns how many. */
+int charl__metrics_train_values(const charl_train_row *row, charl__metrics_value out[CHARL__METRICS_VALUES]);
+int charl__metrics_val_values(const charl_val_row *row, charl__metrics_value out[CHARL__METRICS_VALUES]);
+
+/** Write `text` to dir/name whole or not at all. Errors: ERR_DISK. */
+charl_status charl__metrics_write_file(const char *dir, const char *name, const char *text) CHARL_MUST_CHECK;
+
+#endif

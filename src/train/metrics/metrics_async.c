@@ -1,0 +1,106 @@
+/* Rows of the log. */
+#include "train/metrics/metrics_async.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LAG = 2 }; /* steps behind a logged one: less than may be under way */
+
+charl_status charl__metrics_async_open(charl__trainer *t, charl__metrics_async *log)
+{
+    const size_t lanes = CHARL_MAX_SLICES * sizeof(float); /* of all passes: one each at most */
+    void *host = NULL;
+
+    CHARL_TRY(charl_pinned_create(t->session.dev, lanes + sizeof(charl__norm_record), &log->pinned, &host));
+    log->lanes = host;
+    log->norm = (charl__norm_record *)((char *)host + lanes);
+    return CHARL_OK;
+}
+
+void charl__metrics_async_close(charl__metrics_async *log)
+{
+    charl__event_release(log->arrived);
+    charl_pinned_destroy(log->pinned); /* waits for what is on its way */
+    *log = (charl__metrics_async){0};
+}
+
+charl_status charl__metrics_async_begin(charl__trainer *t, charl__metrics_async *log, charl__throughput *m)
+{
+    const charl_tensor *loss = charl__steps_loss(t->replica.steps);
+
+    log->steps = m->steps;
+    log->row = (charl_train_row){.step = t->replica.step,
+                                 .steps = t->end_step,
+                                 .epoch = charl__trainer_epoch(t),
+                                 .lr = charl_schedule_lr(&t->schedule, t->replica.step - 1),
+                                 .samples = t->replica.step * t->config->train.batch_size,
+                                 .mem_bytes = charl_device_get_memory(t->session.dev).in_use};
+    charl__phase_mark(t->comm, t->replica.step, CHARL__PHASE_DEVICE);
+    CHARL_TRY(charl__grad_reducer_verify(t->replica.reducer)); /* with a deadline; reading waits without one */
+    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, loss->buffer, (size_t)loss->offset * sizeof *log->lanes,
+                                 log->lanes, (size_t)charl__tensor_count(loss) * sizeof *log->lanes, false));
+    CHARL_TRY(charl__optimizer_read_norm(t->replica.optimizer, log->norm));
+    CHARL_TRY(charl__event_record(t->session.dev, CHARL_QUEUE_COMPUTE, &log->arrived));
+    return CHARL_OK;
+}
+
+bool charl__metrics_async_is_due(const charl__trainer *t, const charl__metrics_async *log)
+{
+    return log->arrived && (t->replica.reducer || t->replica.step >= log->row.step + LAG);
+}
+
+/* Loss of the batch, from the lanes that the step left. */
+static charl_status add_lanes(charl__trainer *t, const float *lanes, double *loss)
+{
+    float sum;
+
+    for (int i = 0; t->replica.accum && i < charl__grad_accum_count(t->replica.accum); i++) {
+        charl__grad_accum_fold_number(t->replica.accum, i, lanes);
+        lanes += charl__grad_accum_slices(t->replica.accum, i)->n_lanes;
+    }
+    CHARL_TRY(charl__grad_reducer_sum(t->replica.reducer,
+                                      t->replica.accum ? charl__grad_accum_number(t->replica.accum) : lanes, 1, &sum));
+    *loss = (double)(sum / (float)t->config->train.batch_size);
+    return CHARL_OK;
+}
+
+/* The times of the row are those of its steps: others have been enqueued since. */
+static void measure(const charl__trainer *t, charl__metrics_async *log, charl__throughput *m)
+{
+    const int64_t since = m->steps - log->steps;
+
+    m->steps = log->steps;
+    charl__throughput_row(t, m, &log->row);
+    m->steps = since;
+}
+
+charl_status charl__metrics_async_end(charl__trainer *t, charl__metrics_async *log, charl__throughput *m)
+{
+    charl_status st = CHARL_OK, written;
+    charl_train_row *row = &log->row;
+
+    if (!log->arrived) {
+        return st;
+    }
+    CHARL_TRY(charl__event_wait(log->arrived));
+    charl__event_release(log->arrived);
+    log->arrived = NULL;
+    CHARL_TRY(add_lanes(t, log->lanes, &row->loss));
+    row->grad_norm = (double)log->norm->norm;
+    if (!isfinite(row->loss) || charl__nonfinite_is_new(t, row->step, log->norm)) {
+        st = charl__nonfinite_judge(t, row->step, log->norm);
+    }
+    row->skipped = t->nonfinite.skipped;
+    row->overflowed = t->nonfinite.overflowed;
+    measure(t, log, m); /* now the device has done what the row is about */
+    log->rows++;
+    if (t->session.data.kind == CHARL_DATASET_TOKENS) {
+        row->tokens_per_s = row->samples_per_s * (double)t->session.data.x_shape.dim[0];
+    }
+    written = charl__trainer_trained(t, row); /* a row with the loss that ended the run is worth having */
+    st = st == CHARL_OK ? written : st;
+    CHARL_TRY(st);
+    return CHARL_OK;
+}

@@ -1,0 +1,656 @@
+/* TensorBoard event files: the folder tb of a run directory.
+ *
+ * A file is a sequence of records, each one protocol buffer of type Event:
+ *
+ *     length of the data          8 bytes, little-endian
+ *     checksum of the length      4 bytes
+ *     data                        Event: wall time, step, and a version, a Summary or a SessionLog
+ *     checksum of the data        4 bytes
+ *
+ * where a checksum is c = CRC-32C, rotated right by 15 bits, plus a282ead8 (TensorFlow, tsl/lib/io/record_writer.h). A row is one record,
+ * so it is there with all of its values or not at all. Field numbers: tensorboard/compat/proto/{event,summary,tensor}.proto and
+ * tensorboard/plugins/hparams/plugin_data.proto.
+ *
+ * A resumed run cuts each file off behind the last record of a step that it keeps, which removes a torn record too, and begins a new file.
+ * Its SessionLog says START at the next step: a TensorBoard that is watching then forgets the later steps that it has seen.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/numeric/hash.h"
+#include "base/text/protobuf.h"
+#include "config/config_visit.h"
+#include "io/commit.h"
+#include "train/metrics/metrics.h"
+
+enum {
+    EVENT_WALL_TIME = 1,
+    EVENT_STEP = 2,
+    EVENT_FILE_VERSION = 3,
+    EVENT_SUMMARY = 5,
+    EVENT_SESSION_LOG = 7,
+    SESSION_LOG_STATUS = 1,
+    SESSION_START = 1,
+    SUMMARY_VALUE = 1,
+    VALUE_TAG = 1,
+    VALUE_SIMPLE_VALUE = 2,
+    VALUE_TENSOR = 8,
+    VALUE_METADATA = 9,
+    METADATA_PLUGIN_DATA = 1,
+    METADATA_DATA_CLASS = 4,
+    DATA_CLASS_TENSOR = 2,
+    PLUGIN_DATA_NAME = 1,
+    PLUGIN_DATA_CONTENT = 2,
+    TENSOR_DTYPE = 1,
+    TENSOR_SHAPE = 2,
+    TENSOR_CONTENT = 4,
+    TENSOR_FLOAT = 5,
+    TENSOR_STRING = 8,
+    TYPE_FLOAT = 1,
+    TYPE_DOUBLE = 2,
+    TYPE_STRING = 7,
+    SHAPE_DIM = 2,
+    DIM_SIZE = 1,
+    HPARAMS_SESSION_START = 3,
+    SESSION_START_HPARAMS = 1,
+    SESSION_START_TIME = 5,
+    MAP_KEY = 1,
+    MAP_VALUE = 2,
+    JSON_NUMBER = 2,
+    JSON_STRING = 3,
+    JSON_BOOL = 4,
+};
+
+enum { HEAD_BYTES = 12, TAIL_BYTES = 4, RECORD_LIMIT = 1 << 28, NAME_BYTES = 512 };
+
+static const char name_prefix[] = "events.out.tfevents.", name_suffix[] = ".charl";
+
+typedef struct event_file {
+    FILE *f;
+    char *path;
+    charl__text summary, value, record;
+} event_file;
+
+static uint32_t masked_crc(const void *data, size_t bytes)
+{
+    const uint32_t crc = charl__crc32c(0, data, bytes);
+
+    return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+}
+
+static void store_le(unsigned char *out, uint64_t v, int bytes)
+{
+    for (int i = 0; i < bytes; i++) {
+        out[i] = (unsigned char)(v >> 8 * i);
+    }
+}
+
+static uint64_t load_le(const unsigned char *p, int bytes)
+{
+    uint64_t v = 0;
+
+    for (int i = 0; i < bytes; i++) {
+        v |= (uint64_t)p[i] << 8 * i;
+    }
+    return v;
+}
+
+/* Write one Event: its time, its step, and the fields in `rest`. */
+static charl_status put_event(event_file *e, int64_t step, const charl__text *rest)
+{
+    charl__text *r = &e->record;
+    unsigned char frame[HEAD_BYTES] = {0};
+
+    charl__text_clear(r);
+    CHARL_TRY(charl__text_append(r, frame, HEAD_BYTES));
+    CHARL_TRY(charl__protobuf_double(r, EVENT_WALL_TIME, charl__clock_wall_s()));
+    CHARL_TRY(charl__protobuf_int(r, EVENT_STEP, step));
+    CHARL_TRY(charl__text_append(r, rest->data, rest->length));
+    store_le(frame, r->length - HEAD_BYTES, 8);
+    store_le(frame + 8, masked_crc(frame, 8), 4);
+    memcpy(r->data, frame, HEAD_BYTES);
+    store_le(frame, masked_crc(r->data + HEAD_BYTES, r->length - HEAD_BYTES), TAIL_BYTES);
+    CHARL_TRY(charl__text_append(r, frame, TAIL_BYTES));
+    CHARL_REQUIRE(fwrite(r->data, 1, r->length, e->f) == r->length && fflush(e->f) == 0, CHARL_ERR_DISK,
+                  "cannot write %s: %s", e->path, strerror(errno));
+    return CHARL_OK;
+}
+
+/* The values that were collected, as one event. */
+static charl_status put_summary(event_file *e, int64_t step)
+{
+    charl__text_clear(&e->value);
+    CHARL_TRY(charl__protobuf_text(&e->value, EVENT_SUMMARY, &e->summary));
+    CHARL_TRY(put_event(e, step, &e->value));
+    return CHARL_OK;
+}
+
+static charl_status put_row(event_file *e, const char *event, int64_t step, const charl__metrics_value *values, int n)
+{
+    char tag[64];
+
+    charl__text_clear(&e->summary);
+    for (int i = 0; i < n; i++) {
+        charl__text_clear(&e->value);
+        snprintf(tag, sizeof tag, "%s/%s", event, values[i].name);
+        CHARL_TRY(charl__protobuf_string(&e->value, VALUE_TAG, tag));
+        CHARL_TRY(charl__protobuf_float(&e->value, VALUE_SIMPLE_VALUE, (float)values[i].value));
+        CHARL_TRY(charl__protobuf_text(&e->summary, SUMMARY_VALUE, &e->value));
+    }
+    CHARL_TRY(put_summary(e, step));
+    return CHARL_OK;
+}
+
+static charl_status tensorboard_train(void *file, const charl_train_row *row)
+{
+    charl__metrics_value values[CHARL__METRICS_VALUES];
+    const int n = charl__metrics_train_values(row, values);
+
+    return put_row(file, "train", row->step, values, n);
+}
+
+static charl_status tensorboard_val(void *file, const charl_val_row *row)
+{
+    charl__metrics_value values[CHARL__METRICS_VALUES];
+    const int n = charl__metrics_val_values(row, values);
+
+    return put_row(file, "val", row->step, values, n);
+}
+
+/* A value that a plugin shows, added to those collected: a tag, a tensor, and what the plugin is told. `tensor` and `content` are
+ * messages. */
+static charl_status add_plugin_value(event_file *e, const char *tag, const charl__text *tensor, const char *plugin,
+                                     const charl__text *content)
+{
+    charl_status st = CHARL_OK;
+    charl__text data = {0}, metadata = {0};
+
+    CHARL_TRY_CLEANUP(charl__protobuf_string(&data, PLUGIN_DATA_NAME, plugin));
+    CHARL_TRY_CLEANUP(charl__protobuf_text(&data, PLUGIN_DATA_CONTENT, content));
+    CHARL_TRY_CLEANUP(charl__protobuf_text(&metadata, METADATA_PLUGIN_DATA, &data));
+    CHARL_TRY_CLEANUP(charl__protobuf_int(&metadata, METADATA_DATA_CLASS, DATA_CLASS_TENSOR));
+    charl__text_clear(&e->value);
+    CHARL_TRY_CLEANUP(charl__protobuf_string(&e->value, VALUE_TAG, tag));
+    CHARL_TRY_CLEANUP(charl__protobuf_text(&e->value, VALUE_TENSOR, tensor));
+    CHARL_TRY_CLEANUP(charl__protobuf_text(&e->value, VALUE_METADATA, &metadata));
+    CHARL_TRY_CLEANUP(charl__protobuf_text(&e->summary, SUMMARY_VALUE, &e->value));
+cleanup:
+    charl__text_fini(&data);
+    charl__text_fini(&metadata);
+    return st;
+}
+
+/* The same as an event of its own. */
+static charl_status put_plugin_value(event_file *e, int64_t step, const char *tag, const charl__text *tensor,
+                                     const char *plugin, const charl__text *content)
+{
+    charl__text_clear(&e->summary);
+    CHARL_TRY(add_plugin_value(e, tag, tensor, plugin, content));
+    CHARL_TRY(put_summary(e, step));
+    return CHARL_OK;
+}
+
+/* The beginning of a tensor of one element. */
+static charl_status put_type(charl__text *tensor, int type)
+{
+    charl_status st = CHARL_OK;
+    charl__text dim = {0}, shape = {0};
+
+    CHARL_TRY_CLEANUP(charl__protobuf_int(&dim, DIM_SIZE, 1));
+    CHARL_TRY_CLEANUP(charl__protobuf_text(&shape, SHAPE_DIM, &dim));
+    CHARL_TRY_CLEANUP(charl__protobuf_int(tensor, TENSOR_DTYPE, type));
+    CHARL_TRY_CLEANUP(charl__protobuf_text(tensor, TENSOR_SHAPE, &shape));
+cleanup:
+    charl__text_fini(&dim);
+    charl__text_fini(&shape);
+    return st;
+}
+
+/* The configuration as text: Markdown, in which lines that begin with four spaces are shown as they are. */
+static charl_status put_config(event_file *e, int64_t step, const charl_config *config)
+{
+    charl_status st = CHARL_OK;
+    charl__text markdown = {0}, tensor = {0};
+    const charl__text nothing = {0};
+    char *printed = NULL;
+
+    CHARL_TRY_CLEANUP(charl_config_print(config, false, &printed));
+    for (const char *line = printed; *line;) {
+        const size_t n = strcspn(line, "\n");
+
+        CHARL_TRY_CLEANUP(charl__text_printf(&markdown, "    %.*s\n", (int)n, line));
+        line += n + (line[n] == '\n');
+    }
+    CHARL_TRY_CLEANUP(put_type(&tensor, TYPE_STRING));
+    CHARL_TRY_CLEANUP(charl__protobuf_text(&tensor, TENSOR_STRING, &markdown));
+    CHARL_TRY_CLEANUP(put_plugin_value(e, step, "config", &tensor, "text", &nothing));
+cleanup:
+    charl__text_fini(&markdown);
+    charl__text_fini(&tensor);
+    charl_free(printed);
+    return st;
+}
+
+/* One entry of a map<string, google.protobuf.Value>: a number, yes or no, or text. */
+static charl_status add_hparam(void *ctx, const char *section, const char *key, const char *value)
+{
+    charl_status st = CHARL_OK;
+    charl__text *start = ctx, name = {0}, entry = {0}, json = {0};
+    char *end;
+    const double number = strtod(value, &end);
+
+    if (end != value && !*end && isfinite(number)) {
+        CHARL_TRY_CLEANUP(charl__protobuf_double(&json, JSON_NUMBER, number));
+    } else if (strcmp(value, "yes") == 0 || strcmp(value, "no") == 0) {
+        CHARL_TRY_CLEANUP(charl__protobuf_int(&json, JSON_BOOL, strcmp(value, "yes") == 0));
+    } else {
+        CHARL_TRY_CLEANUP(charl__protobuf_string(&json, JSON_STRING, value));
+    }
+    CHARL_TRY_CLEANUP(charl__text_printf(&name, "%s.%s", section, key));
+    CHARL_TRY_CLEANUP(charl__protobuf_text(&entry, MAP_KEY, &name));
+    CHARL_TRY_CLEANUP(charl__protobuf_text(&entry, MAP_VALUE, &json));
+    CHARL_TRY_CLEANUP(charl__protobuf_text(start, SESSION_START_HPARAMS, &entry));
+cleanup:
+    charl__text_fini(&name);
+    charl__text_fini(&entry);
+    charl__text_fini(&json);
+    return st;
+}
+
+/* What the tab HParams compares runs by: every key that changes the result. */
+static charl_status put_hparams(event_file *e, int64_t step, const charl_config *config)
+{
+    charl_status st = CHARL_OK;
+    charl__text start = {0}, content = {0}, tensor = {0};
+
+    CHARL_TRY_CLEANUP(charl__config_visit(config, add_hparam, &start));
+    CHARL_TRY_CLEANUP(charl__protobuf_double(&start, SESSION_START_TIME, charl__clock_wall_s()));
+    CHARL_TRY_CLEANUP(charl__protobuf_text(&content, HPARAMS_SESSION_START, &start));
+    CHARL_TRY_CLEANUP(put_type(&tensor, TYPE_FLOAT));
+    CHARL_TRY_CLEANUP(charl__protobuf_float(&tensor, TENSOR_FLOAT, 0.0F)); /* not looked at, but must be there */
+    CHARL_TRY_CLEANUP(put_plugin_value(e, step, "_hparams_/session_start_info", &tensor, "hparams", &content));
+cleanup:
+    charl__text_fini(&start);
+    charl__text_fini(&content);
+    charl__text_fini(&tensor);
+    return st;
+}
+
+enum { BINS = 64 };
+
+/* Counts of n finite values in BINS bins of equal width from the least to the greatest; one bin where all are equal. */
+typedef struct histogram {
+    double low, high;
+    int64_t count[BINS];
+    int bins; /* 0: no value is finite */
+} histogram;
+
+static void count_values(const float *v, int64_t n, float scale, histogram *h)
+{
+    double width;
+
+    *h = (histogram){.low = (double)INFINITY, .high = (double)-INFINITY};
+    for (int64_t i = 0; i < n; i++) {
+        if (isfinite(v[i])) {
+            h->low = fmin(h->low, (double)v[i] / (double)scale);
+            h->high = fmax(h->high, (double)v[i] / (double)scale);
+        }
+    }
+    h->bins = h->low > h->high ? 0 : h->low == h->high ? 1 : BINS;
+    width = (h->high - h->low) / BINS;
+    for (int64_t i = 0; i < n; i++) {
+        if (isfinite(v[i])) {
+            const int bin = h->bins > 1 ? (int)(((double)v[i] / (double)scale - h->low) / width) : 0;
+
+            h->count[bin < BINS ? bin : BINS - 1]++;
+        }
+    }
+    if (h->bins == 1) {
+        h->low -= 0.5;
+        h->high += 0.5;
+    }
+}
+
+/* The tensor of the plugin: a row {left end, right end, count} of doubles for each bin. */
+static charl_status put_bins(charl__text *tensor, const histogram *h)
+{
+    charl_status st = CHARL_OK;
+    charl__text dim = {0}, shape = {0}, content = {0};
+    const double width = (h->high - h->low) / (h->bins > 0 ? h->bins : 1);
+
+    for (int i = 0; i < h->bins; i++) {
+        const double row[] = {h->low + i * width, i + 1 < h->bins ? h->low + (i + 1) * width : h->high,
+                              (double)h->count[i]};
+
+        for (int k = 0; k < 3; k++) {
+            unsigned char byte[8];
+            uint64_t u;
+
+            memcpy(&u, &row[k], sizeof u);
+            store_le(byte, u, 8);
+            CHARL_TRY_CLEANUP(charl__text_append(&content, byte, sizeof byte));
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        charl__text_clear(&dim);
+        CHARL_TRY_CLEANUP(charl__protobuf_int(&dim, DIM_SIZE, i == 0 ? h->bins : 3));
+        CHARL_TRY_CLEANUP(charl__protobuf_text(&shape, SHAPE_DIM, &dim));
+    }
+    CHARL_TRY_CLEANUP(charl__protobuf_int(tensor, TENSOR_DTYPE, TYPE_DOUBLE));
+    CHARL_TRY_CLEANUP(charl__protobuf_text(tensor, TENSOR_SHAPE, &shape));
+    CHARL_TRY_CLEANUP(charl__protobuf_text(tensor, TENSOR_CONTENT, &content));
+cleanup:
+    charl__text_fini(&dim);
+    charl__text_fini(&shape);
+    charl__text_fini(&content);
+    return st;
+}
+
+static charl_status add_histogram(event_file *e, const char *what, const char *name, const float *v, int64_t n,
+                                  float scale)
+{
+    charl_status st = CHARL_OK;
+    const charl__text nothing = {0};
+    charl__text tag = {0}, tensor = {0};
+    histogram h;
+
+    count_values(v, n, scale, &h);
+    CHARL_TRY_CLEANUP(charl__text_printf(&tag, "%s/%s", what, name));
+    CHARL_TRY_CLEANUP(put_bins(&tensor, &h));
+    CHARL_TRY_CLEANUP(add_plugin_value(e, charl__text_string(&tag), &tensor, "histograms", &nothing));
+cleanup:
+    charl__text_fini(&tag);
+    charl__text_fini(&tensor);
+    return st;
+}
+
+static charl_status tensorboard_histograms(void *file, int64_t step, const charl_params *params, float gradient_scale)
+{
+    charl_status st = CHARL_OK;
+    event_file *e = file;
+    float *v = NULL;
+    int64_t largest = 0;
+
+    for (int i = 0; i < charl_params_get_count(params); i++) {
+        const int64_t n = charl_shape_count(&charl_param_get_spec(charl_params_get(params, i))->shape);
+
+        largest = n > largest ? n : largest;
+    }
+    CHARL_TRY_CLEANUP(charl__alloc_array(largest, sizeof *v, &v));
+    charl__text_clear(&e->summary);
+    for (int i = 0; i < charl_params_get_count(params); i++) {
+        const charl_param *p = charl_params_get(params, i);
+        const charl_param_spec *spec = charl_param_get_spec(p);
+        const int64_t n = charl_shape_count(&spec->shape);
+
+        CHARL_TRY_CLEANUP(charl_param_read(p, v));
+        CHARL_TRY_CLEANUP(add_histogram(e, "parameters", spec->name, v, n, 1.0F));
+        if (spec->trainable) {
+            CHARL_TRY_CLEANUP(charl_param_read_gradient(p, v));
+            CHARL_TRY_CLEANUP(add_histogram(e, "gradients", spec->name, v, n, gradient_scale));
+        }
+    }
+    CHARL_TRY_CLEANUP(put_summary(e, step));
+cleanup:
+    charl_free(v);
+    return st;
+}
+
+/* A varint at *at, moved behind it; false when the data end in it. */
+static bool read_varint(const unsigned char *data, size_t bytes, size_t *at, uint64_t *out)
+{
+    *out = 0;
+    for (int shift = 0; shift < 64 && *at < bytes; shift += 7) {
+        const unsigned char byte = data[(*at)++];
+
+        *out |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The step of an Event, 0 where it has none; -1 when it is none. */
+static int64_t step_of(const unsigned char *data, size_t bytes)
+{
+    static const size_t fixed[] = {[1] = 8, [5] = 4};
+    int64_t step = 0;
+
+    for (size_t at = 0; at < bytes;) {
+        uint64_t key, v = 0;
+
+        if (!read_varint(data, bytes, &at, &key)) {
+            return -1;
+        }
+        switch (key & 7) {
+        case 0:
+            if (!read_varint(data, bytes, &at, &v)) {
+                return -1;
+            }
+            step = key >> 3 == EVENT_STEP ? (int64_t)v : step;
+            break;
+        case 1:
+        case 5:
+            at += fixed[key & 7];
+            break;
+        case 2:
+            if (!read_varint(data, bytes, &at, &v) || v > bytes - at) {
+                return -1;
+            }
+            at += (size_t)v;
+            break;
+        default:
+            return -1;
+        }
+    }
+    return step;
+}
+
+/* Bytes of the record that begins where f stands, when it is whole and of a step up to keep_step; else 0. */
+static charl_status kept_record(FILE *f, int64_t keep_step, charl__text *data, int64_t *bytes)
+{
+    unsigned char head[HEAD_BYTES];
+    uint64_t length;
+    const unsigned char *at;
+    int64_t step;
+
+    *bytes = 0;
+    if (fread(head, 1, sizeof head, f) != sizeof head || load_le(head + 8, 4) != masked_crc(head, 8)) {
+        return CHARL_OK;
+    }
+    length = load_le(head, 8);
+    if (length > RECORD_LIMIT) {
+        return CHARL_OK;
+    }
+    charl__text_clear(data);
+    CHARL_TRY(charl__text_reserve(data, (size_t)length + TAIL_BYTES));
+    at = (const unsigned char *)data->data;
+    if (fread(data->data, 1, (size_t)length + TAIL_BYTES, f) != (size_t)length + TAIL_BYTES ||
+        load_le(at + length, TAIL_BYTES) != masked_crc(at, (size_t)length)) {
+        return CHARL_OK;
+    }
+    step = step_of(at, (size_t)length);
+    if (step >= 0 && step <= keep_step) {
+        *bytes = (int64_t)length + HEAD_BYTES + TAIL_BYTES;
+    }
+    return CHARL_OK;
+}
+
+/* Cut a file off before the first record that is torn or of a later step. *records: how many are left. */
+static charl_status cut(const char *path, int64_t keep_step, int64_t *records)
+{
+    charl_status st = CHARL_OK;
+    charl__text data = {0};
+    int64_t end = 0, bytes;
+    FILE *f = fopen(path, "rb");
+
+    *records = 0;
+    CHARL_REQUIRE_CLEANUP(f, CHARL_ERR_DISK, "cannot read %s: %s", path, strerror(errno));
+    do {
+        CHARL_TRY_CLEANUP(kept_record(f, keep_step, &data, &bytes));
+        end += bytes;
+        *records += bytes > 0;
+    } while (bytes > 0);
+    CHARL_REQUIRE_CLEANUP(truncate(path, (off_t)end) == 0, CHARL_ERR_DISK, "cannot cut %s: %s", path, strerror(errno));
+cleanup:
+    if (f) {
+        fclose(f);
+    }
+    charl__text_fini(&data);
+    return st;
+}
+
+/* Keep what a file has up to keep_step. A file with nothing but its version is removed, and so is each with keep_step 0. */
+static charl_status keep_file(const char *path, int64_t keep_step, int *count)
+{
+    int64_t records = 0;
+    struct stat info;
+
+    CHARL_REQUIRE(lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_nlink == 1, CHARL_ERR_DISK,
+                  "%s: is not a file of its own; HINT remove it", path);
+    if (keep_step > 0) {
+        CHARL_TRY(cut(path, keep_step, &records));
+    }
+    if (records > 1) {
+        ++*count;
+    } else {
+        CHARL_REQUIRE(unlink(path) == 0, CHARL_ERR_DISK, "cannot remove %s: %s", path, strerror(errno));
+    }
+    return CHARL_OK;
+}
+
+/* keep_file for the event files that charl has written to `dir`. *count: how many are left; *newest: the last time in a name, or 0. */
+static charl_status keep_files(const char *dir, int64_t keep_step, int *count, int64_t *newest)
+{
+    charl_status st = CHARL_OK;
+    const struct dirent *entry;
+    char *path = NULL;
+    int64_t time;
+    DIR *d = NULL;
+
+    *count = 0;
+    *newest = 0;
+    CHARL_TRY_CLEANUP(charl__acquire("directory"));
+    d = opendir(dir);
+    if (!d) {
+        charl__drop();
+        CHARL_FAIL_CLEANUP(CHARL_ERR_DISK, "cannot read %s: %s", dir, strerror(errno));
+    }
+    while ((entry = readdir(d)) != NULL) {
+        if (strncmp(entry->d_name, name_prefix, strlen(name_prefix)) != 0 ||
+            !charl__ends_in(entry->d_name, name_suffix)) {
+            continue;
+        }
+        charl_free(path);
+        path = NULL;
+        CHARL_TRY_CLEANUP(charl__commit_join(dir, entry->d_name, &path));
+        CHARL_TRY_CLEANUP(keep_file(path, keep_step, count));
+        time = strtoll(entry->d_name + strlen(name_prefix), NULL, 10);
+        *newest = time > *newest ? time : *newest;
+    }
+cleanup:
+    if (d) {
+        closedir(d);
+        charl__drop();
+    }
+    charl_free(path);
+    return st;
+}
+
+/* A new file: TensorBoard reads the files of a folder in the order of their names, so its time is later than that of the others. */
+static charl_status create(event_file *e, const char *dir, int64_t newest)
+{
+    const int64_t now = (int64_t)charl__clock_wall_s();
+    char name[NAME_BYTES], host[256] = "localhost";
+
+    gethostname(host, sizeof host - 1);
+    snprintf(name, sizeof name, "%s%010" PRId64 ".%.255s.%ld%s", name_prefix, now > newest ? now : newest + 1, host,
+             (long)getpid(), name_suffix);
+    CHARL_TRY(charl__commit_join(dir, name, &e->path));
+    CHARL_TRY(charl__log_open(e->path, true, &e->f));
+    return CHARL_OK;
+}
+
+/* What a file begins with: the version, and that a session starts at `step`. */
+static charl_status put_start(event_file *e, int64_t step)
+{
+    charl_status st = CHARL_OK;
+    charl__text rest = {0}, session = {0};
+
+    CHARL_TRY_CLEANUP(charl__protobuf_string(&rest, EVENT_FILE_VERSION, "brain.Event:2"));
+    CHARL_TRY_CLEANUP(put_event(e, 0, &rest));
+    charl__text_clear(&rest);
+    CHARL_TRY_CLEANUP(charl__protobuf_int(&session, SESSION_LOG_STATUS, SESSION_START));
+    CHARL_TRY_CLEANUP(charl__protobuf_text(&rest, EVENT_SESSION_LOG, &session));
+    CHARL_TRY_CLEANUP(put_event(e, step, &rest));
+cleanup:
+    charl__text_fini(&rest);
+    charl__text_fini(&session);
+    return st;
+}
+
+static void close_events(void *file)
+{
+    event_file *e = file;
+
+    if (e) {
+        if (e->f) {
+            fclose(e->f);
+        }
+        charl__text_fini(&e->summary);
+        charl__text_fini(&e->value);
+        charl__text_fini(&e->record);
+        charl_free(e->path);
+        charl_free(e);
+    }
+}
+
+static charl_status open_events(const charl__metrics_place *place, void **out)
+{
+    charl_status st = CHARL_OK;
+    /* What is written now counts as of the first step to come: another resume at the same step replaces it. */
+    const int64_t first = place->keep_step > 0 ? place->keep_step + 1 : 0;
+    event_file *e = NULL;
+    char *dir = NULL;
+    int kept;
+    int64_t newest;
+
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *e, &e));
+    CHARL_TRY_CLEANUP(charl__commit_join(place->dir, "tb", &dir));
+    CHARL_REQUIRE_CLEANUP(mkdir(dir, 0777) == 0 || errno == EEXIST, CHARL_ERR_DISK, "%s: create failed: %s", dir,
+                          strerror(errno));
+    CHARL_TRY_CLEANUP(keep_files(dir, place->keep_step, &kept, &newest));
+    CHARL_TRY_CLEANUP(create(e, dir, newest));
+    CHARL_TRY_CLEANUP(put_start(e, first));
+    if (place->config) {
+        CHARL_TRY_CLEANUP(put_config(e, first, place->config));
+        if (kept == 0) { /* of several, TensorBoard shows the first */
+            CHARL_TRY_CLEANUP(put_hparams(e, first, place->config));
+        }
+    }
+    *out = e;
+    e = NULL;
+cleanup:
+    close_events(e);
+    charl_free(dir);
+    return st;
+}
+
+const charl__metrics_format charl__metrics_tensorboard = {.name = "tensorboard",
+                                                          .bit = CHARL_LOG_TENSORBOARD,
+                                                          .open = open_events,
+                                                          .train = tensorboard_train,
+                                                          .val = tensorboard_val,
+                                                          .histograms = tensorboard_histograms,
+                                                          .close = close_events};

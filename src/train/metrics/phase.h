@@ -1,0 +1,40 @@
+#ifndef CHARL_TRAIN_METRICS_PHASE_H
+#define CHARL_TRAIN_METRICS_PHASE_H
+/** Where a rank is in its work. Its peers quote it when it dies or falls silent, and at its
+ *  beginning a test can have the rank fail: CHARL_FAULT=train.PHASE.WAY@RANK:N, where N counts how
+ *  often this process has come there (docs/env.md).
+ */
+#include "charl/comm.h"
+#include "charl/params.h"
+
+/* id, PHASE of a fault, what peers are told */
+#define CHARL__PHASE_LIST(X)                                                                                           \
+    X(SETUP, "setup", "setup: data")                                                                                   \
+    X(KERNELS, "kernels", "setup: kernels")                                                                            \
+    X(RESUME, "resume", "resume")                                                                                      \
+    X(DATA, "data", "data")                                                                                            \
+    X(BACKWARD, "backward", "forward and backward")                                                                    \
+    X(DEVICE, "device", "waiting for the device")                                                                      \
+    X(ALLREDUCE, "allreduce", "all-reduce")                                                                            \
+    X(OPTIMIZER, "optimizer", "optimizer")                                                                             \
+    X(DIVISION, "division", "division of the batch")                                                                   \
+    X(EVALUATION, "evaluation", "evaluation")                                                                          \
+    X(CHECKPOINT, "checkpoint", "checkpoint")                                                                          \
+    X(WRITE, "write", "writing the checkpoint")                                                                        \
+    X(END, "end", "end")
+
+typedef enum charl__phase {
+#define X(id, word, text) CHARL__PHASE_##id,
+    CHARL__PHASE_LIST(X)
+#undef X
+        CHARL__PHASE_COUNT
+} charl__phase;
+
+/** Begin a phase of a step. params: what a fault may corrupt, or NULL. Local.
+ *  Errors: ERR_DEVICE when a fault asks for it; nothing else. */
+charl_status charl__phase_enter(charl_comm *c, int64_t step, charl__phase phase, charl_params *params) CHARL_MUST_CHECK;
+
+/** Only say so: for a phase that is come to in several places. Local. */
+void charl__phase_mark(charl_comm *c, int64_t step, charl__phase phase);
+
+#endif

@@ -1,0 +1,47 @@
+#ifndef CHARL_TRAIN_PARALLEL_GRAD_ACCUM_H
+#define CHARL_TRAIN_PARALLEL_GRAD_ACCUM_H
+/** Several forward and backward passes per step, where memory does not suffice for one: each over
+ *  some of a rank's slices.
+ *
+ *  A pass leaves the partial sums of its slices in an arena of its own. They are added up as a
+ *  binary counter counts, along the fixed tree over all slices (base/numeric/tree.h), so that the gradient
+ *  arena ends with the lanes that one pass would have left, to the bit; what the counter has to hold
+ *  meanwhile lies in further arenas, at most the logarithm of the slices.
+ */
+#include "base/numeric/tree.h"
+#include "tensor/params.h"
+
+typedef struct charl__grad_accum charl__grad_accum;
+
+/** Divide a rank's slices into `n` passes. Owned. Local. Errors: ERR_CONFIG when n is more than the
+ *  slices; ERR_NOMEM. */
+charl_status charl__grad_accum_create(const charl_slices *mine, int n, charl__grad_accum **out) CHARL_MUST_CHECK;
+void charl__grad_accum_destroy(charl__grad_accum *p); /* NULL is a no-op */
+
+int charl__grad_accum_count(const charl__grad_accum *p);
+/** The slices of pass i. */
+const charl_slices *charl__grad_accum_slices(const charl__grad_accum *p, int i);
+
+/** Allocate the arenas, and record the additions; the set has its gradients. Errors: ERR_NOMEM,
+ *  ERR_KERNEL, ERR_DEVICE. */
+charl_status charl__grad_accum_prepare(charl__grad_accum *p, charl_params *set) CHARL_MUST_CHECK;
+/** Where the passes leave their partial sums: lanes of set->gradient_elements
+ *  floats. Borrowed. */
+charl__buffer *charl__grad_accum_gradients(const charl__grad_accum *p);
+/** Enqueue the additions that follow pass i; after the last, the gradient arena of the set is
+ *  complete. Async. */
+charl_status charl__grad_accum_fold(charl__grad_accum *p, int i) CHARL_MUST_CHECK;
+
+/** Keep the loss of every pass: metrics[i] is what the graph of pass i leaves, a float per lane, in
+ *  memory that the next pass takes. From then on charl__grad_accum_fold copies it too, and *out,
+ *  borrowed, has the lanes of all passes in a row. The graphs have been compiled. Errors: ERR_NOMEM,
+ *  ERR_KERNEL, ERR_DEVICE. */
+charl_status charl__grad_accum_keep_loss(charl__grad_accum *p, const charl_tensor *const *metrics,
+                                         charl_tensor **out) CHARL_MUST_CHECK;
+
+/** The same for one number: `lanes` of pass i; after the last pass charl__grad_accum_number gives the
+ *  rank's lanes. */
+void charl__grad_accum_fold_number(charl__grad_accum *p, int i, const float *lanes);
+const float *charl__grad_accum_number(const charl__grad_accum *p);
+
+#endif

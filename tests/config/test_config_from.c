@@ -1,0 +1,196 @@
+/* [model] from: settings of config.json become those of the model, what the section says replaces them, and what charl does not have is
+ * refused by its name. */
+#include "support/support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "charl/config.h"
+#include "charl/nn.h"
+#include "charl/safetensors.h"
+
+static char *dir;
+
+static void write_json(const char *json)
+{
+    FILE *f = fopen(charl_test_path(dir, "config.json"), "w");
+
+    assert_non_null(f);
+    fputs(json, f);
+    fclose(f);
+}
+
+static charl_status parse(const char *rest, charl_config **out)
+{
+    char text[2048];
+
+    snprintf(text, sizeof text, "[data]\npath = x\n[model]\nfrom = %s\n%s", dir, rest);
+    return charl_config_parse("test.ini", text, strlen(text), NULL, 0, out);
+}
+
+static const char gpt2[] =
+    "{\"model_type\": \"gpt2\", \"n_layer\": 3, \"n_head\": 4, \"n_embd\": 32, \"n_positions\": 24,"
+    " \"vocab_size\": 300, \"n_inner\": null, \"layer_norm_epsilon\": 1e-06,"
+    " \"activation_function\": \"gelu_new\"%s}";
+static const char llama[] =
+    "{\"model_type\": \"llama\", \"num_hidden_layers\": 2, \"num_attention_heads\": 8,"
+    " \"num_key_value_heads\": 2, \"hidden_size\": 32, \"intermediate_size\": 80, \"head_dim\": 16,"
+    " \"max_position_embeddings\": 4096, \"vocab_size\": 300, \"rms_norm_eps\": 1e-05,"
+    " \"hidden_act\": \"silu\", \"attention_bias\": false, \"rope_scaling\": null%s}";
+
+static void json_of(const char *format, const char *more)
+{
+    char text[2048];
+
+    /* more is put in front of the last brace */
+    snprintf(text, sizeof text, "%.*s%s}", (int)(strlen(format) - strlen("%s}")), format, more);
+    write_json(text);
+}
+
+static void test_gpt2(void **state)
+{
+    charl_config *c = NULL;
+    const charl_gpt_config *g;
+
+    (void)state;
+    json_of(gpt2, "");
+    charl_assert_ok(parse("", &c));
+    assert_string_equal(c->model.type, "gpt");
+    g = c->model.settings;
+    assert_int_equal(g->n_layer, 3);
+    assert_int_equal(g->n_head, 4);
+    assert_int_equal(g->n_embd, 32);
+    assert_int_equal(g->block_size, 24);
+    assert_int_equal(g->vocab, 300);
+    assert_int_equal(g->hidden, 0);
+    assert_true(g->norm_eps == 1e-6);
+    assert_true(g->bias && g->tie_weights && !g->qkv_bias);
+    assert_int_equal(g->mlp, CHARL_BLOCK_GELU_TANH);
+    assert_int_equal(g->positions, CHARL_GPT_LEARNED);
+    charl_config_destroy(c);
+}
+
+/* rope_theta stands in either of two places. */
+static void test_llama(void **state)
+{
+    static const char *const places[] = {
+        ", \"rope_theta\": 500000.0", ", \"rope_parameters\": {\"rope_theta\": 500000.0, \"rope_type\": \"default\"}"};
+    charl_config *c = NULL;
+    const charl_gpt_config *g;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        json_of(llama, places[i]);
+        charl_assert_ok(parse("block_size = 64\ndropout = 0.1\n", &c)); /* the file is replaced */
+        g = c->model.settings;
+        assert_int_equal(g->block_size, 64);
+        assert_true(g->dropout == 0.1);
+        assert_int_equal(g->n_kv_head, 2);
+        assert_int_equal(g->head_dim, 16);
+        assert_int_equal(g->hidden, 80);
+        assert_true(g->rope_theta == 500000.0);
+        assert_true(!g->bias && !g->tie_weights && !g->qkv_bias);
+        assert_int_equal(g->norm, CHARL_BLOCK_RMS_NORM);
+        assert_int_equal(g->mlp, CHARL_BLOCK_SWIGLU);
+        assert_int_equal(g->positions, CHARL_GPT_ROTARY);
+        charl_config_destroy(c);
+    }
+}
+
+/* Llama 3.1's scaling of rotary positions. */
+static void test_scaling(void **state)
+{
+    charl_config *c = NULL;
+    const charl_gpt_config *g;
+
+    (void)state;
+    json_of(llama, ", \"rope_parameters\": {\"rope_type\": \"llama3\", \"factor\": 32.0,"
+                   " \"low_freq_factor\": 2.0, \"high_freq_factor\": 5.0,"
+                   " \"original_max_position_embeddings\": 4096}");
+    charl_assert_ok(parse("", &c));
+    g = c->model.settings;
+    assert_int_equal(g->rope.kind, CHARL_ROPE_SCALING_LLAMA3);
+    assert_true(g->rope.factor == 32 && g->rope.low == 2 && g->rope.high == 5);
+    assert_int_equal(g->rope.original, 4096);
+    charl_config_destroy(c);
+    charl_assert_status(parse("rope_high = 1\n", &c), CHARL_ERR_CONFIG);
+    charl_assert_message("rope_high: must be above rope_low = 2");
+}
+
+/* What is printed has the settings and not the folder: a checkpoint is read where the folder is not. */
+static void test_printed(void **state)
+{
+    charl_config *c = NULL, *again = NULL;
+    char *text = NULL, *origins = NULL, *differences = NULL;
+    bool model = true;
+
+    (void)state;
+    json_of(gpt2, "");
+    charl_assert_ok(parse("", &c));
+    charl_assert_ok(charl_config_print(c, false, &text));
+    assert_null(strstr(text, dir));
+    assert_non_null(strstr(text, "\nfrom = none\n"));
+    charl_assert_ok(charl_config_print(c, true, &origins));
+    assert_non_null(strstr(origins, "/config.json\n"));
+    assert_int_equal(remove(charl_test_path(dir, "config.json")), 0);
+    charl_assert_ok(charl_config_parse("again", text, strlen(text), NULL, 0, &again));
+    charl_assert_ok(charl_config_diff(again, text, &model, &differences));
+    assert_string_equal(differences, "");
+    free(text);
+    free(origins);
+    free(differences);
+    charl_config_destroy(c);
+    charl_config_destroy(again);
+}
+
+static void test_refused(void **state)
+{
+    static const struct {
+        const char *format, *more, *message;
+    } cases[] = {
+        {gpt2, ", \"scale_attn_by_inverse_layer_idx\": true",
+         "scale_attn_by_inverse_layer_idx = yes is not supported; charl has no"},
+        {gpt2, ", \"n_layer\": 4", "duplicate"},
+        {llama, ", \"mlp_bias\": true", "mlp_bias = yes is not supported"},
+        {llama, ", \"rope_parameters\": {\"rope_type\": \"yarn\"}",
+         "rope_scaling.rope_type = yarn is not supported; charl has default, llama3"},
+        {"{\"model_type\": \"bert\"%s}", "", "model_type = bert is not supported; charl has gpt2, llama, qwen2"},
+        {"{\"model_type\": \"gpt2\"%s}", "", "n_layer is missing"},
+        {"{\"a\": 1%s}", "", "model_type is missing"},
+        {"[1%s}", "", "config.json: line 1"},
+    };
+    charl_config *c = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        json_of(cases[i].format, cases[i].more);
+        charl_assert_status(parse("", &c), CHARL_ERR_CONFIG);
+        charl_assert_message("test.ini:4: [model] from: ");
+        charl_assert_message(cases[i].message);
+    }
+    json_of(gpt2, "");
+    charl_assert_status(parse("type = mlp\n", &c), CHARL_ERR_CONFIG);
+    charl_assert_message("config.json is of type = gpt, not mlp");
+    remove(charl_test_path(dir, "config.json"));
+    charl_assert_status(parse("", &c), CHARL_ERR_CONFIG);
+    charl_assert_message("config.json cannot be opened");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gpt2),    cmocka_unit_test(test_llama),   cmocka_unit_test(test_scaling),
+        cmocka_unit_test(test_printed), cmocka_unit_test(test_refused),
+    };
+    int code;
+
+    if (!charl_safetensors_can_read()) {
+        puts("skipped: built without libjansson");
+        return 77;
+    }
+    dir = charl_test_tempdir();
+    code = cmocka_run_group_tests(tests, NULL, NULL);
+    charl_test_tempdir_remove(dir);
+    return code;
+}

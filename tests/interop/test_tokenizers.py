@@ -1,0 +1,154 @@
+#!/usr/bin/python3
+"""Published tokenizers: charl gives the tokens that `tokenizers` and `tiktoken` give, for text in many scripts, and the text back.
+
+Small vocabularies are trained here with the patterns of Llama 3, GPT-4, GPT-4o, Qwen, DeepSeek and SmolLM. With $CHARL_TEST_DATA the files of
+GPT-2 and GPT-NeoX are compared too. Exit code 77: the packages are missing (pip install tokenizers tiktoken).
+"""
+import base64
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import unicodedata
+
+try:
+    import h5py
+    import tiktoken
+    import tiktoken.load
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+CHARL = pathlib.Path(os.environ.get("CHARL_BIN_DIR", "")) / "charl"
+CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+GPT4 = CONTRACTION + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+QWEN = GPT4.replace(r"\p{N}{1,3}", r"\p{N}")
+UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
+LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+GPT4O = (rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+{CONTRACTION}?|[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*{CONTRACTION}?"
+         r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+DEEPSEEK = (r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
+            r"""| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+""")
+# tiktoken's own patterns of r50k_base and cl100k_base
+R50K = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"""
+CL100K = (r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]"""
+          r"""|\s+(?!\S)|\s""")
+
+
+def split(pattern, behavior="isolated", invert=False):
+    return pre_tokenizers.Split(Regex(pattern), behavior, invert)
+
+
+def sequence(*steps):
+    return pre_tokenizers.Sequence([*steps, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+
+CASES = {
+    "llama3": {"pre": sequence(split(GPT4)), "ignore_merges": True},
+    "gpt4": {"pre": sequence(split(GPT4, "removed", True))},
+    "gpt4o": {"pre": sequence(split(GPT4O))},
+    "qwen": {"pre": sequence(split(QWEN)), "normalizer": normalizers.NFC()},
+    "deepseek": {"pre": sequence(split(r"\p{N}{1,3}"), split("[一-龥぀-ゟ゠-ヿ]+"), split(DEEPSEEK))},
+    "smollm": {"pre": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
+                                               pre_tokenizers.ByteLevel(add_prefix_space=False)])},
+}
+
+
+def make_text():
+    """Words of languages with and without spaces, then characters of every kind that Unicode 12 has."""
+    rng = random.Random(5)
+    words = ("the it's WE'LL They've naïve Straße ŒUVRE Ελλάδα Москва їжак Հայաստան საქართველო עברית العربية فارسی हिन्दी क्षत्रिय বাংলা தமிழ் "
+             "ภาษาไทย 日本語 東京タワー 漢字かな交じり文 简体中文 한국어 Việt İstanbul résumé e\u0301te\u0301 a\u0310\u0302 123 4567 ١٢٣ १२३ Ⅷ ½ x=f(y); "
+             "https://a.b/c?d=1 C++ --- ... ?! 👍🏽 👩‍👩‍👧‍👦 🇩🇪 ❤️ <|endoftext|> <think> ﬁ Å ſ 'ſ ’s \u180e \x85 \u2028 \ufeff \xa0 \x00 \x1f").split(" ")
+    between = [" ", " ", " ", "", "  ", "\n", "\r\n", "\n\n", " \n ", "\t", ", ", ". "]
+    parts = [rng.choice(words) * rng.choice([1, 1, 1, 2]) + rng.choice(between) for _ in range(14000)]
+    known = [chr(c) for c in range(0x20000) if unicodedata.category(chr(c)) not in ("Cn", "Cs", "Co")]
+    parts += [rng.choice(known) + rng.choice(["", " ", "a", "A", "1", "\n", "!"]) for _ in range(12000)]
+    parts += [c * 3000 + "." for c in ("a", "A", " ", "\n", "=", "é", "中", "1", "👍")]
+    return "".join(parts)
+
+
+def encode(tokenizer, text, special, folder):
+    """The tokens that charl gives."""
+    source, out = folder / "text.txt", folder / "text.h5"
+    source.write_bytes(text.encode())
+    done = subprocess.run([CHARL, "data", "import", "text", source, "--tokenizer", tokenizer, "--overwrite", "-o", out]
+                          + ["--special-tokens"] * special, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
+    if done.returncode != 0:
+        sys.exit(f"{tokenizer}: {done.stdout.decode()}")
+    with h5py.File(out) as f:
+        return f["train/tokens"][:].tolist()
+
+
+def compare(name, mine, theirs, token):
+    if mine == theirs:
+        print(f"{name}: {len(mine)} tokens")
+        return
+    at = next((i for i, (a, b) in enumerate(zip(mine, theirs)) if a != b), min(len(mine), len(theirs)))
+    sys.exit(f"{name}: token {at}: charl {[(t, token(t)) for t in mine[at - 2:at + 4]]}, "
+             f"published {[(t, token(t)) for t in theirs[at - 2:at + 4]]}")
+
+
+def compare_tokenizers(name, path, text, folder):
+    reference = Tokenizer.from_file(str(path))
+    if reference.normalizer:  # of another version of Unicode: where they differ, nothing can be compared
+        text = "\n".join(line for line in text.split("\n")
+                         if reference.normalizer.normalize_str(line) == unicodedata.normalize("NFC", line))
+        assert len(text) > 50000
+    for special in (False, True):
+        reference.encode_special_tokens = not special
+        compare(f"{name}, special {special}", encode(path, text, special, folder),
+                reference.encode(text, add_special_tokens=False).ids, reference.id_to_token)
+
+
+def compare_tiktoken(name, path, pattern, ranks, special_tokens, text, folder):
+    reference = tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens=special_tokens)
+    compare(f"{name}, special False", encode(path, text, False, folder), reference.encode(text, disallowed_special=()),
+            reference.decode_single_token_bytes)
+    compare(f"{name}, special True", encode(path, text, True, folder), reference.encode(text, allowed_special="all"),
+            reference.decode_single_token_bytes)
+
+
+def train(case, text):
+    t = Tokenizer(models.BPE(ignore_merges=case.get("ignore_merges", False)))
+    t.pre_tokenizer = case["pre"]
+    t.decoder = decoders.ByteLevel()
+    if "normalizer" in case:
+        t.normalizer = case["normalizer"]
+    t.train_from_iterator([text], trainers.BpeTrainer(vocab_size=900, show_progress=False, special_tokens=["<|endoftext|>"],
+                                                      initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    t.add_tokens([AddedToken("<think>", special=False, normalized=False), AddedToken("   ", special=False, normalized=True)])
+    return t
+
+
+def main():
+    text = make_text()
+    data = os.environ.get("CHARL_TEST_DATA")
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        for case, what in CASES.items():
+            path = folder / f"{case}.json"
+            train(what, text[:60000]).save(str(path))
+            compare_tokenizers(case, path, text, folder)
+        ranks = {bytes([i]): i for i in range(256)}
+        for word in text[:60000].split():
+            for n in range(2, len(word.encode()) + 1):
+                ranks.setdefault(word.encode()[:n], len(ranks))
+        for encoding, pattern, end in (("r50k_base", R50K, 0), ("cl100k_base", CL100K, 1), ("o200k_base", GPT4O, 1)):
+            path = folder / f"{encoding}-test.tiktoken"
+            path.write_bytes(b"".join(base64.b64encode(t) + b" %d\n" % i for t, i in ranks.items()))
+            compare_tiktoken(encoding, path, pattern, ranks, {"<|endoftext|>": len(ranks) + end}, text, folder)
+        if not data:
+            print("without $CHARL_TEST_DATA: GPT-2 and GPT-NeoX are not compared")
+            return
+        gpt2 = pathlib.Path(data) / "gpt2-tokenizer"
+        ranks = tiktoken.load.data_gym_to_mergeable_bpe_ranks(str(gpt2 / "vocab.bpe"), str(gpt2 / "encoder.json"))
+        compare_tiktoken("gpt2", gpt2, R50K, ranks, {"<|endoftext|>": 50256}, text, folder)
+        compare_tokenizers("gpt-neox", pathlib.Path(data) / "neox-tokenizer" / "tokenizer.json", text, folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+/* Importer of texts: documents out of files, folders, patterns, JSON and gzip. */
+#include "io/import_sample.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include "charl/dataset.h"
+#include "charl/safetensors.h"
+
+/* A charl without libjansson reads no JSON. */
+static void need_json(void)
+{
+    if (!charl_safetensors_can_read()) {
+        skip();
+    }
+}
+
+static void bytes_become_tokens(void **state)
+{
+    const char *path = text_file("text.txt", "to be or not to be, that is the question");
+    const charl_dataset_options opt = {.window = 4};
+    charl_dataset_info info;
+    charl_dataset *ds;
+    const int64_t row = 1;
+    int32_t x[4];
+    int32_t y[4];
+
+    (void)state;
+    charl_assert_ok(
+        charl_import_text(&path, 1, NULL, out, &(charl_import_options){.overwrite = true, .val_split = 0.25}));
+    ds = open_out(&opt, &info);
+    assert_int_equal(info.kind, CHARL_DATASET_TOKENS);
+    assert_int_equal(info.items[0], 30);
+    assert_int_equal(info.items[1], 10);
+    assert_int_equal(info.documents[0], 0);
+    assert_int_equal(info.classes, 256);
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, y));
+    assert_int_equal(x[0], 'e');
+    assert_int_equal(y[3], ' ');
+    charl_dataset_close(ds);
+}
+
+/* A folder with a folder in it: plain, packed, lines of JSON; hidden and other files are left out. */
+static const char *make_folder(void)
+{
+    static char folder[512];
+    char path[600];
+    gzFile gz;
+
+    snprintf(folder, sizeof folder, "%s", charl_test_path(dir, "texts"));
+    mkdir(folder, 0700);
+    snprintf(path, sizeof path, "%s/sub", folder);
+    mkdir(path, 0700);
+    text_file("texts/b.txt", "two words");
+    text_file("texts/.hidden.txt", "no");
+    text_file("texts/picture.png", "no");
+    text_file("texts/z.jsonl", "{\"text\": \"one\\n\\u00e9\", \"id\": 1}\n\n{\"text\": "
+                               "\"\"}\r\n{\"body\": 3, \"text\": \"last\"}");
+    snprintf(path, sizeof path, "%s/sub/a.txt.gz", folder);
+    gz = gzopen(path, "wb");
+    assert_int_equal(gzwrite(gz, "packed", 6), 6);
+    gzclose(gz);
+    return folder;
+}
+
+/* The documents in the order of their paths, and NUL between them. */
+static void documents_are_kept_apart(void **state)
+{
+    static const char want[] = "two words\0packed\0one\n\xc3\xa9\0last";
+    const size_t n = sizeof want - 1;
+    const char *folder = make_folder(), *val = charl_test_path(dir, "texts/*.jsonl");
+    const charl_text_options chars = {.tokenizer = "chars", .val_file = val};
+    const charl_dataset_options opt = {.window = 1};
+    charl_tokenizer *t = NULL;
+    charl_dataset_info info;
+    charl_dataset *ds;
+    unsigned char tokens[64];
+    int32_t wide[64];
+    char *text = NULL;
+    size_t bytes;
+
+    (void)state;
+    need_json();
+    charl_assert_ok(charl_import_text(&folder, 1, NULL, out, &replace));
+    ds = open_out(&opt, &info);
+    assert_int_equal(info.items[CHARL_SPLIT_TRAIN], n);
+    assert_int_equal(info.documents[CHARL_SPLIT_TRAIN], 4);
+    charl_assert_ok(charl_dataset_read_tokens(ds, CHARL_SPLIT_TRAIN, 0, (int64_t)n, tokens));
+    assert_memory_equal(tokens, want, n);
+    charl_assert_ok(charl_dataset_verify(ds));
+    charl_dataset_close(ds);
+
+    charl_assert_ok(charl_import_text(&folder, 1, &chars, out, &replace));
+    ds = open_out(&opt, &info);
+    assert_int_equal(info.items[CHARL_SPLIT_VAL], 10);
+    assert_int_equal(info.documents[CHARL_SPLIT_VAL], 2);
+    charl_assert_ok(charl_dataset_read_tokens(ds, CHARL_SPLIT_VAL, 0, 10, tokens));
+    charl_dataset_close(ds);
+    for (int i = 0; i < 10; i++) {
+        wide[i] = tokens[i];
+    }
+    charl_assert_ok(charl_tokenizer_load(out, &t));
+    charl_assert_ok(charl_tokenizer_decode(t, wide, 10, &text, &bytes));
+    assert_int_equal(bytes, 11);
+    assert_memory_equal(text, "one\n\xc3\xa9\0last", 11);
+    charl_free(text);
+    charl_tokenizer_destroy(t);
+}
+
+/* A text of several blocks has the tokens that it has as a whole: it is cut only where words end. */
+static void blocks_do_not_show(void **state)
+{
+    enum { BYTES = 5 << 19 };
+    static const char ends[] = "  \n'!,19\t";
+    const charl_text_options bpe = {.tokenizer = "bpe", .vocab = 400};
+    const charl_dataset_options opt = {.window = 1};
+    char *text = malloc(BYTES + 1);
+    const char *path;
+    charl_tokenizer *t = NULL;
+    charl_dataset_info info;
+    charl_dataset *ds;
+    int32_t *want = NULL;
+    uint16_t *have;
+    int64_t n;
+    charl_status st;
+
+    (void)state;
+    srand(1);
+    for (size_t i = 0; i < BYTES; i++) {
+        text[i] = rand() % 20 == 0 ? ends[(size_t)rand() % (sizeof ends - 1)] : "abc"[rand() % 3];
+    }
+    text[BYTES] = '\0';
+    path = text_file("long.txt", text);
+    st = charl_import_text(&path, 1, &bpe, out, &replace);
+    if (st == CHARL_ERR_CONFIG) {
+        charl_assert_message("without libpcre2");
+        free(text);
+        skip();
+    }
+    charl_assert_ok(st);
+    charl_assert_ok(charl_tokenizer_load(out, &t));
+    charl_assert_ok(charl_tokenizer_encode(t, text, BYTES, false, &want, &n));
+    ds = open_out(&opt, &info);
+    assert_int_equal(info.items[CHARL_SPLIT_TRAIN], n);
+    have = malloc((size_t)n * sizeof *have);
+    charl_assert_ok(charl_dataset_read_tokens(ds, CHARL_SPLIT_TRAIN, 0, n, have));
+    for (int64_t i = 0; i < n; i++) {
+        assert_int_equal(have[i], want[i]);
+    }
+    charl_dataset_close(ds);
+    charl_free(want);
+    charl_tokenizer_destroy(t);
+    free(have);
+    free(text);
+}
+
+/* A document that begins to train and goes on to validate, of several. */
+static void a_split_inside_a_document(void **state)
+{
+    const char *const paths[2] = {text_file("s1.txt", "abcdefgh"), text_file("s2.txt", "ijklmnop")};
+    const charl_dataset_options opt = {.window = 1};
+    const charl_import_options split = {.val_split = 0.25, .overwrite = true};
+    charl_dataset_info info;
+    charl_dataset *ds;
+
+    (void)state;
+    charl_assert_ok(charl_import_text(paths, 2, NULL, out, &split));
+    ds = open_out(&opt, &info);
+    assert_int_equal(info.items[CHARL_SPLIT_TRAIN], 13);
+    assert_int_equal(info.items[CHARL_SPLIT_VAL], 4);
+    assert_int_equal(info.documents[CHARL_SPLIT_TRAIN], 2);
+    assert_int_equal(info.documents[CHARL_SPLIT_VAL], 0);
+    charl_assert_ok(charl_dataset_verify(ds));
+    charl_dataset_close(ds);
+}
+
+static charl_status import_json(const char *text, const char *field)
+{
+    const char *path = text_file("bad.jsonl", text);
+
+    return charl_import_text(&path, 1, &(charl_text_options){.field = field}, out, &replace);
+}
+
+static void what_is_no_text_is_refused(void **state)
+{
+    const char *two[2] = {text_file("one.txt", "a"), NULL}, *folder = charl_test_path(dir, "empty");
+    const char *nul = charl_test_path(dir, "nul.txt");
+
+    (void)state;
+    need_json();
+    mkdir(folder, 0700);
+    charl_assert_status(charl_import_text(&folder, 1, NULL, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("empty: there are no files that end in .txt, .jsonl");
+    put_file(nul, "ab\0c", 4);
+    charl_assert_ok(charl_import_text(&nul, 1, NULL, out, &replace));
+    two[1] = nul;
+    charl_assert_status(charl_import_text(two, 2, NULL, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("nul.txt: byte 2 is NUL");
+    charl_assert_status(charl_import_text(two, 1, &(charl_text_options){.field = "text"}, out, &replace),
+                        CHARL_ERR_CONFIG);
+    charl_assert_message("none of the files is a .jsonl file");
+    charl_assert_status(import_json("{\"text\": \"a\"}\n{\"text\": \"b\"\n", NULL), CHARL_ERR_DATA);
+    charl_assert_message("bad.jsonl:2: not JSON at byte");
+    charl_assert_status(import_json("[1]", NULL), CHARL_ERR_DATA);
+    charl_assert_message("bad.jsonl:1: not a JSON object");
+    charl_assert_status(import_json("{\"body\": \"a\", \"n\": 1}", NULL), CHARL_ERR_DATA);
+    charl_assert_message("bad.jsonl:1: there is no field \"text\"; HINT --field NAME; here, text is in: body");
+    charl_assert_status(import_json("{\"n\": 1}", "n"), CHARL_ERR_DATA);
+    charl_assert_message("field \"n\" is not a string");
+    charl_assert_status(import_json("{\"text\": \"a\\u0000b\"}", NULL), CHARL_ERR_DATA);
+    charl_assert_message("holds NUL");
+    charl_assert_status(import_json("{\"text\": \"\"}", NULL), CHARL_ERR_DATA);
+    charl_assert_message("there is no text");
+}
+
+static charl_status import_folder(void *ctx)
+{
+    const char *path = ctx;
+    const charl_text_options chars = {.tokenizer = "chars", .val_file = path};
+
+    return charl_import_text(&path, 1, &chars, out, &replace);
+}
+
+static void every_acquisition_may_fail(void **state)
+{
+    (void)state;
+    need_json();
+    assert_true(charl_test_fail_every_acquisition(import_folder, (void *)(uintptr_t)make_folder()) > 60);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_become_tokens),        cmocka_unit_test(documents_are_kept_apart),
+        cmocka_unit_test(blocks_do_not_show),         cmocka_unit_test(a_split_inside_a_document),
+        cmocka_unit_test(what_is_no_text_is_refused), cmocka_unit_test(every_acquisition_may_fail),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown_dir);
+}
