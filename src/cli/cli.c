@@ -136,8 +136,9 @@ int charl__cli_begin(const char *program)
     charl_status st;
 
     program_name = program;
-    signal(SIGPIPE, SIG_DFL); /* the parent may ignore it; without a reader a command ends quietly */
-    signal(SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` is an error of write() */
+    setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* a line is one write: mpirun mixes in what others write between two */
+    signal(SIGPIPE, SIG_DFL);              /* the parent may ignore it; without a reader a command ends quietly */
+    signal(SIGXFSZ, SIG_IGN);              /* a file beyond `ulimit -f` is an error of write() */
     charl_log_set_callback(on_log, &program_name);
     st = charl_environment_check();
     charl_log_set_callback(on_log, NULL);

@@ -74,6 +74,7 @@ void charl__cli_compiling_erase(void)
 {
     if (is_drawn) {
         fputs("\r\033[K", stderr);
+        fflush(stderr);
         is_drawn = false;
     }
 }
