@@ -99,19 +99,31 @@ const charl__metric charl__metric_rmse = {
     .finish = finish_rmse,
 };
 
+/* The sum of (t - mean)^2 from the sums of t and of t^2: (n sum t^2 - (sum t)^2) / n. The two products are split into halves (product and
+ * rounding error, by fma), as their difference cancels, and it has the same bits on every processor. */
+static double spread_of(double n, double sum, double squares)
+{
+    const double a = n * squares, b = sum * sum;
+    int64_t difference[CHARL__EXACT_LIMBS] = {0};
+
+    charl__exact_add(difference, a);
+    charl__exact_add(difference, fma(n, squares, -a));
+    charl__exact_add(difference, -b);
+    charl__exact_add(difference, -fma(sum, sum, -b));
+    return charl__exact_value(difference) / n;
+}
+
 /* 1 - sum of error^2 / sum of (target - mean)^2. A target that never changes gives 1 if it is met exactly, else 0, as in scikit-learn. */
 static charl_status finish_r2(const charl__metric_data *d, const charl__metric_state *s, double *value, double *details)
 {
-    const long double n = (long double)s->counts[0];
     double total = 0.0;
 
     for (int64_t i = 0; i < d->outputs; i++) {
         const double errors = sum_at(s, i);
-        const long double sum = (long double)sum_at(s, d->outputs + i);
-        const long double squares = (long double)sum_at(s, 2 * d->outputs + i);
-        const double spread = (double)(squares - sum * sum / n);
+        const double squares = sum_at(s, 2 * d->outputs + i);
+        const double spread = spread_of((double)s->counts[0], sum_at(s, d->outputs + i), squares);
         /* What rounding leaves of a constant is not a spread. */
-        const bool varies = spread > 1e-14 * (double)squares;
+        const bool varies = spread > 1e-14 * squares;
         const double r2 = varies ? 1.0 - errors / spread : errors > 0 ? 0.0 : 1.0 - errors;
 
         total += r2;
