@@ -31,6 +31,7 @@
 #include "charl/optim.h"
 #include "charl/params.h"
 #include "charl/predict.h"
+#include "charl/replay.h"
 #include "charl/report.h"
 #include "charl/roofline.h"
 #include "charl/safetensors.h"

@@ -120,6 +120,41 @@ if [ -e x.h5 ]; then
     failed=1
 fi
 
+# The rows of steps: an epoch has every row once, whatever the slices; the next one another order.
+expect 0 'samples' data make digits r.h5 --train 40 --val 4
+printf '[data]\npath = r.h5\n[model]\ntype = mlp\n[train]\nbatch_size = 16\nslices = 4\n' >rows.ini
+rows() { # rows STEP SETTING...: the column `row` or `token`
+    step=$1
+    shift
+    "$charl" data rows rows.ini --step "$step" "$@" 2>err | awk '/^#/ { next } !at { for (i = 1; i <= NF; i++) if ($i == "row" || $i == "token") at = i; next } { print $at }'
+}
+{ rows 1; rows 2; rows 3; } >order
+[ "$(head -n 40 order | sort -n | tr '\n' ' ')" = "$(seq 0 39 | tr '\n' ' ')" ] || { echo "the rows of an epoch:"; cat order; failed=1; }
+expect 0 '^# step 3: 16 samples of .*r.h5, positions 32 to 47, epoch 0 and 1 of 40 samples$' data rows rows.ini --step 3
+expect 0 '^ *15      3      1 ' data rows rows.ini --step 3
+[ "$(rows 2 data.shuffle=no | tr '\n' ' ')" = "$(seq 16 31 | tr '\n' ' ')" ] || { echo "data.shuffle = no"; failed=1; }
+[ "$(rows 2 train.slices=8 train.grad_accum_steps=2)" = "$(rows 2)" ] || { echo "slices change the rows"; failed=1; }
+[ "$(rows 2 run.seed=2)" != "$(rows 2)" ] || { echo "the seed does not change the rows"; failed=1; }
+expect 0 '^ *3      0      0 .*  12 0\.[0-9]*$' data rows rows.ini --step 1 data.augment=mixup:0.4
+expect 2 'step is missing' data rows rows.ini
+expect 2 'step 0: must be' data rows rows.ini --step 0
+expect 2 'there is no step 9223372036854775807' data rows rows.ini --step 9223372036854775807
+expect 2 'batch_size = 64 is more than the 40 training rows' data rows rows.ini --step 1 train.batch_size=64
+expect 2 '4 slices do not divide batch_size = 18' data rows rows.ini --step 1 train.batch_size=18
+expect 3 'none.h5: .*No such file' data rows rows.ini --step 1 data.path=none.h5
+expect 2 'none.ini: ' data rows none.ini --step 1
+# Tokens: the text of a window of the first epoch is where the row says; in a mix, in the set that it says.
+seq 1 400 | tr '\n' ' ' >numbers.txt
+expect 0 'tokenizer  bytes' data import text numbers.txt -o tokens.h5
+expect 0 'tokenizer  bytes' data import text text.txt -o small.h5
+printf '[data]\npath = tokens.h5\n[model]\ntype = gpt\nn_layer = 1\nn_head = 1\nn_embd = 8\nblock_size = 4\n[train]\nbatch_size = 16\nslices = 4\n' >rows.ini
+expect 0 '^# a window: 4 tokens from' data rows rows.ini --step 1
+[ "$(rows 1 | awk '{ print $1 % 4 }' | sort -u | wc -l)" = 1 ] || { echo "windows of one epoch lie 4 tokens apart"; failed=1; }
+sed 's/^path = .*/mix = tokens.h5:0.5, small.h5:0.5/' rows.ini >mix.ini
+expect 0 '^# set 1: .*small.h5$' data rows mix.ini --step 2
+most=$("$charl" data rows mix.ini --step 2 | awk '/^#|index/ { next } $4 == 1 && $5 > m { m = $5 } END { print m }')
+[ "$most" -lt 31 ] || { echo "a row of the second set is not one of it: $most"; failed=1; }
+
 : >empty
 mkdir folder
 mkfifo pipe

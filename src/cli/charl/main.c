@@ -40,6 +40,7 @@ static const charl__cli_command data_commands[] = {
     {"make", "KIND OUT", "create a synthetic dataset", charl__data_make_main, NULL},
     {"info", "FILE", "describe a dataset", charl__data_info_main, NULL},
     {"verify", "FILE", "verify a dataset: checksums and values", charl__data_verify_main, NULL},
+    {"rows", "CONFIG --step N", "name the rows that a training step takes", charl__data_rows_main, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
