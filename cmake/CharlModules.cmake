@@ -23,6 +23,10 @@ if(CHARL_COVERAGE)
   target_link_options(charl_flags INTERFACE --coverage)
 endif()
 
+if(CHARL_FUZZ)
+  target_compile_options(charl_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 function(charl_module name)
   cmake_parse_arguments(M "" "" "DEPS;PRIVATE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)

@@ -146,7 +146,7 @@ static charl_status find(charl__words *w, const struct step *step, struct charl_
 /* The next piece that `step` and those before it leave of a run of UTF-8; *bytes = 0 at its end. */
 static charl_status next_piece(charl__words *w, int step, const unsigned char **piece, size_t *bytes)
 {
-    struct charl__words_level *l = &w->level[step];
+    struct charl__words_level *l;
     size_t begin, end;
 
     if (step < 0) { /* the run itself, once */
@@ -155,6 +155,7 @@ static charl_status next_piece(charl__words *w, int step, const unsigned char **
         w->at = w->valid;
         return CHARL_OK;
     }
+    l = &w->level[step];
     do {
         if (l->at == l->bytes) {
             l->at = l->match_end = 0;

@@ -1,0 +1,463 @@
+/* HDF5 files. Random bytes would test HDF5's own reader, which is known to crash on them; so an input is a list of changes to a valid file:
+ * objects and attributes removed, renamed, replaced by others of any type and shape, linked elsewhere, or overwritten. */
+#include "fuzz/fuzz.h"
+
+#include <hdf5.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "charl/api.h"
+#include "charl/checkpoint.h"
+#include "charl/dataset.h"
+#include "charl/tokenizer.h"
+
+enum { MAX_OBJECTS = 64, NAME = 128, MAX_CHANGES = 12, MAX_VALUES = 4096 };
+
+/* The rest of the input; past its end there are zeros. */
+typedef struct reader {
+    const unsigned char *data;
+    size_t left;
+} reader;
+
+static unsigned take(reader *r)
+{
+    if (r->left == 0) {
+        return 0;
+    }
+    r->left--;
+    return *r->data++;
+}
+
+/* The whole content of a file. */
+typedef struct image {
+    unsigned char *data;
+    size_t size;
+} image;
+
+static image load(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    image i = {NULL, 0};
+    long size = 0;
+
+    FUZZ_CHECK(f != NULL && fseek(f, 0, SEEK_END) == 0 && (size = ftell(f)) > 0 && fseek(f, 0, SEEK_SET) == 0,
+               "no valid file to begin with");
+    i.data = malloc((size_t)size);
+    i.size = (size_t)size;
+    FUZZ_CHECK(i.data != NULL && fread(i.data, 1, i.size, f) == i.size, "no valid file to begin with");
+    fclose(f);
+    return i;
+}
+
+typedef struct names {
+    char name[MAX_OBJECTS][NAME];
+    int n;
+} names;
+
+static herr_t add_name(hid_t root, const char *name, const H5O_info_t *info, void *ctx)
+{
+    names *all = ctx;
+
+    (void)root;
+    (void)info;
+    if (all->n < MAX_OBJECTS && strcmp(name, ".") != 0) {
+        snprintf(all->name[all->n++], NAME, "%s", name);
+    }
+    return 0;
+}
+
+static herr_t add_attribute(hid_t object, const char *name, const H5A_info_t *info, void *ctx)
+{
+    names *all = ctx;
+
+    (void)object;
+    (void)info;
+    if (all->n < MAX_OBJECTS) {
+        snprintf(all->name[all->n++], NAME, "%s", name);
+    }
+    return 0;
+}
+
+/* A type of the table below; those with a string or a compound are the caller's to close, as all are copies. */
+static hid_t type_of(reader *r)
+{
+    const hid_t plain[] = {H5T_NATIVE_UINT8, H5T_NATIVE_INT8,   H5T_NATIVE_UINT16, H5T_NATIVE_INT32,  H5T_NATIVE_UINT32,
+                           H5T_NATIVE_INT64, H5T_NATIVE_UINT64, H5T_NATIVE_FLOAT,  H5T_NATIVE_DOUBLE, H5T_STD_I32BE,
+                           H5T_IEEE_F64BE,   H5T_NATIVE_HBOOL,  H5T_STD_B16LE,     H5T_STD_U16BE};
+    const unsigned k = take(r) % 18;
+    hid_t type;
+
+    switch (k) {
+    case 14: /* a string of fixed length */
+        type = H5Tcopy(H5T_C_S1);
+        H5Tset_size(type, 1 + take(r) % 64);
+        return type;
+    case 15: /* of any length */
+        type = H5Tcopy(H5T_C_S1);
+        H5Tset_size(type, H5T_VARIABLE);
+        return type;
+    case 16: /* a compound */
+        type = H5Tcreate(H5T_COMPOUND, 8);
+        H5Tinsert(type, "r", 0, H5T_NATIVE_FLOAT);
+        H5Tinsert(type, "i", 4, H5T_NATIVE_FLOAT);
+        return type;
+    case 17: /* a half float */
+        type = H5Tcopy(H5T_IEEE_F32LE);
+        H5Tset_fields(type, 15, 10, 5, 0, 10);
+        H5Tset_size(type, 2);
+        H5Tset_ebias(type, 15);
+        return type;
+    default:
+        return H5Tcopy(plain[k]);
+    }
+}
+
+static hid_t space_of(reader *r, hsize_t dims[5], int *rank)
+{
+    const unsigned k = take(r);
+
+    *rank = (int)(k % 6);
+    if (k % 64 == 63) {
+        return H5Screate(H5S_NULL);
+    }
+    for (int i = 0; i < *rank; i++) {
+        const unsigned extent = take(r);
+
+        dims[i] = extent == 255 ? 100000 : extent % 33;
+    }
+    return *rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(*rank, dims, NULL);
+}
+
+/* Values out of the input, around and around; NULL for none or for too many. */
+static void *values_of(reader *r, hid_t type, hid_t space)
+{
+    const hssize_t n = H5Sget_simple_extent_npoints(space);
+    const size_t size = H5Tget_size(type);
+    unsigned char *values;
+
+    if (n < 1 || n > MAX_VALUES || H5Tis_variable_str(type) > 0) {
+        return NULL;
+    }
+    values = calloc((size_t)n, size);
+    FUZZ_CHECK(values != NULL, "no memory");
+    for (size_t i = 0, from = 0; r->left > 0 && i < (size_t)n * size && i < 4096; i++) {
+        values[i] = r->data[from];
+        from = (from + 1) % r->left;
+    }
+    return values;
+}
+
+static void replace_object(hid_t file, const char *name, reader *r)
+{
+    hsize_t dims[5] = {0}, chunk[5];
+    int rank;
+    const hid_t type = type_of(r), space = space_of(r, dims, &rank), plist = H5Pcreate(H5P_DATASET_CREATE);
+    const unsigned layout = take(r) % 6;
+    hid_t d;
+    void *values = values_of(r, type, space);
+
+    for (int i = 0; i < 5; i++) {
+        chunk[i] = i < rank && dims[i] > 0 ? (dims[i] + 1) / 2 : 1;
+    }
+    if (layout >= 2 && rank > 0) {
+        H5Pset_chunk(plist, rank, chunk);
+        if (layout >= 3) {
+            H5Pset_deflate(plist, 1);
+        }
+        if (layout == 4) {
+            H5Pset_shuffle(plist);
+        }
+        if (layout == 5) {
+            H5Pset_fletcher32(plist);
+        }
+    } else if (layout == 1) {
+        H5Pset_layout(plist, H5D_COMPACT);
+    }
+    H5Ldelete(file, name, H5P_DEFAULT);
+    d = H5Dcreate2(file, name, type, space, H5P_DEFAULT, plist, H5P_DEFAULT);
+    if (d >= 0) {
+        if (values) {
+            H5Dwrite(d, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values);
+        }
+        H5Dclose(d);
+    }
+    free(values);
+    H5Pclose(plist);
+    H5Sclose(space);
+    H5Tclose(type);
+}
+
+static void overwrite(hid_t file, const char *name, reader *r)
+{
+    const hid_t d = H5Dopen2(file, name, H5P_DEFAULT);
+
+    if (d >= 0) {
+        const hid_t type = H5Dget_type(d), space = H5Dget_space(d);
+        void *values = values_of(r, type, space);
+
+        if (values) {
+            H5Dwrite(d, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values);
+        }
+        free(values);
+        H5Sclose(space);
+        H5Tclose(type);
+        H5Dclose(d);
+    }
+}
+
+static void change_attribute(hid_t file, const char *object, reader *r)
+{
+    const hid_t o = H5Oopen(file, object, H5P_DEFAULT);
+    static names all;
+    hsize_t dims[5] = {0};
+    int rank;
+
+    if (o < 0) {
+        return;
+    }
+    all.n = 0;
+    H5Aiterate2(o, H5_INDEX_NAME, H5_ITER_INC, NULL, add_attribute, &all);
+    if (all.n > 0) {
+        const char *name = all.name[take(r) % (unsigned)all.n];
+        const unsigned how = take(r) % 4;
+
+        if (how == 1) { /* another value of the same type */
+            const hid_t a = H5Aopen(o, name, H5P_DEFAULT), type = H5Aget_type(a), space = H5Aget_space(a);
+            void *values = values_of(r, type, space);
+
+            if (values) {
+                H5Awrite(a, type, values);
+            }
+            free(values);
+            H5Sclose(space);
+            H5Tclose(type);
+            H5Aclose(a);
+        } else {
+            H5Adelete(o, name);
+        }
+        if (how >= 2) { /* another type too */
+            const hid_t type = type_of(r), space = space_of(r, dims, &rank);
+            void *values = values_of(r, type, space);
+            const hid_t a = H5Acreate2(o, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+
+            if (a >= 0 && values) {
+                H5Awrite(a, type, values);
+            }
+            if (a >= 0) {
+                H5Aclose(a);
+            }
+            free(values);
+            H5Sclose(space);
+            H5Tclose(type);
+        }
+    }
+    H5Oclose(o);
+}
+
+static void change(hid_t file, reader *r)
+{
+    static names all;
+    const unsigned what = take(r);
+    const char *name, *other;
+
+    all.n = 0;
+    H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_INC, add_name, &all, H5O_INFO_BASIC);
+    if (all.n == 0) {
+        return;
+    }
+    name = all.name[take(r) % (unsigned)all.n];
+    switch (what % 9) {
+    case 0:
+        H5Ldelete(file, name, H5P_DEFAULT);
+        break;
+    case 1:
+        other = all.name[take(r) % (unsigned)all.n];
+        if (strcmp(name, other) != 0 && strncmp(name, other, strlen(name)) != 0) {
+            H5Ldelete(file, other, H5P_DEFAULT);
+            H5Lmove(file, name, file, other, H5P_DEFAULT, H5P_DEFAULT);
+        }
+        break;
+    case 2:
+        other = all.name[take(r) % (unsigned)all.n];
+        if (strcmp(name, other) != 0 && strncmp(other, name, strlen(other)) != 0) {
+            H5Ldelete(file, other, H5P_DEFAULT);
+            H5Lcreate_hard(file, name, file, other, H5P_DEFAULT, H5P_DEFAULT);
+        }
+        break;
+    case 3:
+        other = all.name[take(r) % (unsigned)all.n];
+        H5Ldelete(file, name, H5P_DEFAULT);
+        if (take(r) % 2) {
+            H5Lcreate_soft(other, file, name, H5P_DEFAULT, H5P_DEFAULT);
+        } else {
+            H5Lcreate_external("other.h5", other, file, name, H5P_DEFAULT, H5P_DEFAULT);
+        }
+        break;
+    case 4:
+    case 5:
+        replace_object(file, name, r);
+        break;
+    case 6:
+        overwrite(file, name, r);
+        break;
+    case 7:
+        change_attribute(file, name, r);
+        break;
+    default:
+        change_attribute(file, "/", r);
+    }
+}
+
+/* One of the valid files, changed as the input says. */
+static const char *changed(const image *valid, unsigned n, reader *r)
+{
+    const image *from = &valid[take(r) % n];
+    const char *path = fuzz_put("in.h5", from->data, from->size);
+    hid_t file;
+
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+    FUZZ_CHECK(file >= 0, "the valid file does not open");
+    for (int i = 0; i < MAX_CHANGES && r->left > 0; i++) {
+        change(file, r);
+    }
+    H5Fclose(file);
+    return path;
+}
+
+static void use_tokenizer(const char *path)
+{
+    charl_tokenizer *t = NULL;
+    int32_t *tokens = NULL;
+    int64_t n = 0;
+
+    if (fuzz_accepts(charl_tokenizer_load(path, &t))) {
+        fuzz_accepts(charl_tokenizer_encode(t, "to be", 5, false, &tokens, &n));
+        charl_free(tokens);
+        charl_tokenizer_destroy(t);
+    }
+}
+
+static void make_datasets(image *out)
+{
+    static const char table[] = "a,b,species\n1,2,cat\n3,4.5,dog\n5,6,cat\n7,-8,dog\n";
+    static const char text[] = "to be or not to be, that is the question; to be or not";
+    const charl_make_options digits = {.kind = "digits", .n_train = 3, .n_val = 2, .overwrite = true};
+    const charl_csv_options csv = {.label = "species"};
+    const charl_import_options opt = {.overwrite = true, .val_split = 0.25};
+    const charl_text_options bpe = {.tokenizer = "bpe", .vocab = 270};
+    const char *out_path = fuzz_path("valid.h5");
+    char path[512];
+    const char *source;
+
+    snprintf(path, sizeof path, "%s", out_path);
+    FUZZ_CHECK(charl_dataset_make(path, &digits) == CHARL_OK, "no dataset");
+    out[0] = load(path);
+    source = fuzz_put("valid.csv", (const unsigned char *)table, sizeof table - 1);
+    FUZZ_CHECK(charl_import_csv(source, &csv, path, &opt) == CHARL_OK, "no dataset");
+    out[1] = load(path);
+    source = fuzz_put("valid.txt", (const unsigned char *)text, sizeof text - 1);
+    FUZZ_CHECK(charl_import_text(&source, 1, &bpe, path, &opt) == CHARL_OK, "no dataset");
+    out[2] = load(path);
+}
+
+void fuzz_dataset(const unsigned char *data, size_t size)
+{
+    static image valid[3];
+    const charl_dataset_options own = {.window = 4}, other = {.x = "/train/x", .y = "/train/y"};
+    reader r = {data, size};
+    charl_dataset *ds = NULL;
+    charl_dataset_info info;
+    const char *path;
+
+    if (!valid[0].data) {
+        make_datasets(valid);
+    }
+    path = changed(valid, 3, &r);
+    if (fuzz_accepts(charl_dataset_open(path, take(&r) % 4 == 3 ? &other : &own, &ds))) {
+        charl_dataset_get_info(ds, &info);
+        if (fuzz_accepts(charl_dataset_verify(ds))) {
+            fuzz_accepts(charl_dataset_check(ds));
+        }
+        charl_dataset_close(ds);
+    }
+    use_tokenizer(path);
+}
+
+static void make_checkpoints(image *out)
+{
+    static const float weight[6] = {1, 2, 3, 4, 5, 6}, mean[3] = {0}, std[3] = {1, 1, 1};
+    static const int64_t count = 7;
+    static char classes[] = "cat\ndog", columns[] = "a\nb\nc", targets[] = "species", layout[] = "rows", empty[] = "";
+    const charl_checkpoint_tensor tensors[] = {
+        {.group = "model", .name = "fc1.weight", .dtype = CHARL_F32, .shape = {2, {2, 3}}, .data = weight},
+        {.group = "model", .name = "bn1.num_batches_tracked", .dtype = CHARL_I64, .shape = {0}, .data = &count},
+        {.group = "optim/exp_avg", .name = "fc1.weight", .dtype = CHARL_F32, .shape = {2, {2, 3}}, .data = weight}};
+    float m[3], s[3];
+    charl_data_schema schema = {.kind = CHARL_DATASET_TABLE,
+                                .x_dtype = CHARL_F32,
+                                .x_shape = {1, {3}},
+                                .y_dtype = CHARL_I32,
+                                .classes = 2,
+                                .class_names = classes,
+                                .columns = columns,
+                                .targets = targets,
+                                .layout = layout,
+                                .fit = empty,
+                                .n_stats = 3,
+                                .mean = m,
+                                .std = s,
+                                .tokenizer_kind = empty};
+    charl_checkpoint c = {.state = {.step = 7,
+                                    .rng = "philox4x32-10",
+                                    .slices = 8,
+                                    .batch_size = 64,
+                                    .world_size = 1,
+                                    .optim_kind = "adamw",
+                                    .run_id = "0123456789abcdef0123456789abcdef"},
+                          .config_text = "[model]\ntype = mlp\n",
+                          .config_resolved = "model.type = mlp\n",
+                          .tensors = tensors,
+                          .n_tensors = 3,
+                          .schema = &schema};
+    char path[512];
+
+    memcpy(m, mean, sizeof m);
+    memcpy(s, std, sizeof s);
+    snprintf(path, sizeof path, "%s", fuzz_path("valid.h5"));
+    FUZZ_CHECK(charl_checkpoint_save(path, &c) == CHARL_OK, "no checkpoint");
+    out[0] = load(path);
+    c.schema = NULL;
+    FUZZ_CHECK(charl_checkpoint_save(path, &c) == CHARL_OK, "no checkpoint");
+    out[1] = load(path);
+}
+
+void fuzz_checkpoint(const unsigned char *data, size_t size)
+{
+    static image valid[2];
+    reader r = {data, size};
+    charl_checkpoint_reader *c = NULL;
+    char *report = NULL;
+    bool same;
+    const char *path;
+
+    if (!valid[0].data) {
+        make_checkpoints(valid);
+    }
+    path = changed(valid, 2, &r);
+    if (fuzz_accepts(charl_checkpoint_open(path, &c))) {
+        for (int64_t i = 0; i < charl_checkpoint_get_count(c); i++) {
+            const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(c, i);
+
+            FUZZ_CHECK(charl_checkpoint_find(c, t->group, t->name) == t, "a tensor is not found by its name");
+        }
+        charl_checkpoint_close(c);
+    }
+    fuzz_accepts(charl_checkpoint_verify(path));
+    if (fuzz_accepts(charl_checkpoint_diff(path, path, &same, &report))) {
+        FUZZ_CHECK(same, "a checkpoint differs from itself");
+    }
+    charl_free(report);
+    use_tokenizer(path);
+}

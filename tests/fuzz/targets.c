@@ -1,0 +1,368 @@
+/* One function for each reader of files and texts; those of HDF5 files are in hdf5.c. */
+#include "fuzz/fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "charl/api.h"
+#include "charl/config.h"
+#include "charl/image.h"
+#include "charl/import.h"
+#include "charl/report.h"
+#include "charl/safetensors.h"
+#include "charl/tokenizer.h"
+#include "io/json.h"
+#include "io/rows/rows.h"
+
+enum { LARGEST = 1 << 20 }; /* bytes of a tensor that is read back */
+
+/* The text of the input, with a NUL behind it; free it. */
+static char *text_of(const unsigned char *data, size_t size)
+{
+    char *text = malloc(size + 1);
+
+    FUZZ_CHECK(text != NULL, "no memory");
+    memcpy(text, data, size);
+    text[size] = '\0';
+    return text;
+}
+
+/* What is printed of a configuration can be read again and prints the same. */
+static void run_config(const unsigned char *data, size_t size)
+{
+    charl_config *cfg = NULL, *again = NULL;
+    char *print = NULL, *second = NULL;
+
+    if (fuzz_accepts(charl_config_parse("fuzz.ini", (const char *)data, size, NULL, 0, &cfg))) {
+        FUZZ_CHECK(charl_config_print(cfg, false, &print) == CHARL_OK, "an accepted configuration is not printed");
+        FUZZ_CHECK(charl_config_parse("printed", print, strlen(print), NULL, 0, &again) == CHARL_OK,
+                   "a printed configuration is refused");
+        FUZZ_CHECK(charl_config_print(again, false, &second) == CHARL_OK && strcmp(print, second) == 0,
+                   "a printed configuration reads as another one");
+        charl_config_destroy(again);
+    }
+    charl_config_destroy(cfg);
+    charl_free(print);
+    charl_free(second);
+}
+
+/* What has been imported is a sound dataset. */
+static void check_import(charl_status st)
+{
+    const charl_dataset_options options = {.window = 1}; /* of tokens */
+    charl_dataset *ds = NULL;
+
+    if (fuzz_accepts(st)) {
+        FUZZ_CHECK(charl_dataset_open(fuzz_path("out.h5"), &options, &ds) == CHARL_OK,
+                   "the imported dataset is refused");
+        FUZZ_CHECK(charl_dataset_verify(ds) == CHARL_OK, "the imported dataset is damaged");
+        charl_dataset_close(ds);
+    }
+}
+
+static void run_csv(const unsigned char *data, size_t size)
+{
+    static const char *const labels[] = {NULL, "0", "y", "-1,0"};
+    const uint64_t c = fuzz_choice(data, size);
+    const charl_csv_options csv = {.label = labels[c % 4],
+                                   .regression = c / 4 % 2,
+                                   .separator = c / 8 % 4 == 0 ? ';' : 0,
+                                   .header = (charl_csv_header)(c / 32 % 3)};
+    const charl_import_options opt = {.val_split = c / 128 % 2 ? 0.25 : 0.0};
+    const char *path = fuzz_put("in.csv", data, size);
+
+    check_import(charl_import_csv(path, &csv, fuzz_path("out.h5"), &opt));
+}
+
+/* Rows for a model of the columns a, b, c and the classes ant, bee and cat. */
+static void read_rows(const char *path, char separator, const char *id)
+{
+    static float mean[] = {0}, std[] = {1};
+    static char empty[] = "", classes[] = "ant\nbee\ncat", columns[] = "a\nb\nc", layout[] = "rows", target[] = "kind";
+    const charl_data_schema schema = {.kind = CHARL_DATASET_TABLE,
+                                      .x_dtype = CHARL_F32,
+                                      .x_shape = {1, {3}},
+                                      .y_dtype = CHARL_I32,
+                                      .classes = 3,
+                                      .class_names = classes,
+                                      .columns = columns,
+                                      .targets = target,
+                                      .layout = layout,
+                                      .fit = empty,
+                                      .n_stats = 1,
+                                      .mean = mean,
+                                      .std = std,
+                                      .tokenizer_kind = empty};
+    const char *const paths[] = {path};
+    const charl__rows_options o = {
+        .schema = &schema, .model = "model", .paths = paths, .n_paths = 1, .separator = separator, .id = id};
+    charl__rows *rows = NULL;
+    float x[4][3];
+    int32_t y[4];
+    int64_t n = 0;
+
+    if (fuzz_accepts(charl__rows_open(&o, &rows))) {
+        while (fuzz_accepts(charl__rows_next(rows, 4, x, y, &n)) && n > 0) {
+            for (int64_t i = 0; i < n && charl__rows_has_targets(rows); i++) {
+                FUZZ_CHECK(y[i] >= -1 && y[i] < 3, "a class that the model does not have");
+            }
+        }
+        charl_free(charl__rows_take_notes(rows, true));
+        charl_free(charl__rows_take_notes(rows, false));
+        charl__rows_close(rows);
+    }
+}
+
+static void run_rows(const unsigned char *data, size_t size)
+{
+    const uint64_t c = fuzz_choice(data, size);
+
+    read_rows(fuzz_put("rows", data, size), c % 4 == 0 ? ';' : 0, c / 4 % 2 ? "who" : NULL);
+}
+
+static void run_npy(const unsigned char *data, size_t size)
+{
+    fuzz_part part[2];
+    const char *x, *y;
+
+    fuzz_split(data, size, part, 2);
+    x = fuzz_put("x.npy", part[0].data, part[0].size);
+    y = fuzz_put("y.npy", part[1].data, part[1].size);
+    check_import(charl_import_npy(x, y, fuzz_path("out.h5"), NULL));
+}
+
+static void run_idx(const unsigned char *data, size_t size)
+{
+    fuzz_part part[2];
+    const char *images[2] = {NULL}, *labels[2] = {NULL};
+
+    fuzz_split(data, size, part, 2);
+    images[0] = fuzz_put("images", part[0].data, part[0].size);
+    labels[0] = fuzz_put("labels", part[1].data, part[1].size);
+    check_import(charl_import_idx(images, labels, fuzz_path("out.h5"), NULL));
+}
+
+static void run_cifar10(const unsigned char *data, size_t size)
+{
+    const char *train = fuzz_put("batch.bin", data, size);
+
+    check_import(charl_import_cifar10(&train, 1, NULL, fuzz_path("out.h5"), NULL));
+}
+
+static void run_image(const unsigned char *data, size_t size)
+{
+    const uint64_t c = fuzz_choice(data, size);
+    const charl_image_format format = {.channels = c % 2 ? 1 : 3,
+                                       .height = 1 + (int64_t)(c / 2 % 9),
+                                       .width = 1 + (int64_t)(c / 32 % 9),
+                                       .fit = (charl_image_fit)(c / 512 % CHARL_FIT_COUNT)};
+    unsigned char out[3 * 9 * 9];
+
+    fuzz_accepts(charl_image_read(fuzz_put("image", data, size), &format, out));
+}
+
+static void read_safetensors(const char *path)
+{
+    charl_safetensors *s = NULL;
+
+    if (fuzz_accepts(charl_safetensors_open(path, &s))) {
+        for (int64_t i = 0; i < charl_safetensors_get_count(s); i++) {
+            const charl_checkpoint_tensor *t = charl_safetensors_get(s, i);
+            const int64_t bytes = charl_shape_count(&t->shape) * (int64_t)charl_dtype_size(t->dtype);
+            void *values = bytes > 0 && bytes <= LARGEST ? malloc((size_t)bytes) : NULL;
+
+            FUZZ_CHECK(charl_safetensors_find(s, t->name) == t, "a tensor is not found by its name");
+            if (values) {
+                FUZZ_CHECK(charl_safetensors_read(s, t, values) == CHARL_OK, "an accepted tensor cannot be read");
+            }
+            free(values);
+        }
+        charl_safetensors_close(s);
+    }
+}
+
+static void run_safetensors(const unsigned char *data, size_t size)
+{
+    read_safetensors(fuzz_put("in.safetensors", data, size));
+}
+
+/* An index and the shard that it may name. */
+static void run_safetensors_index(const unsigned char *data, size_t size)
+{
+    fuzz_part part[2];
+
+    fuzz_split(data, size, part, 2);
+    fuzz_put("shard.safetensors", part[1].data, part[1].size);
+    read_safetensors(fuzz_put("model.safetensors.index.json", part[0].data, part[0].size));
+}
+
+static void run_json(const unsigned char *data, size_t size)
+{
+    static const char *const names[] = {"a", "a.b", "model_type", "rope_scaling.factor", ""};
+    charl__json *json = NULL;
+
+    if (fuzz_accepts(charl__json_open(fuzz_put("config.json", data, size), &json))) {
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+            charl__text text = {0};
+            bool found = false;
+
+            FUZZ_CHECK(charl__json_get(json, names[i], strlen(names[i]), &text, &found) == CHARL_OK,
+                       "a member is not read");
+            charl__text_fini(&text);
+        }
+        charl__json_close(json);
+    }
+}
+
+/* A schema that was accepted is printed and read back as the same. */
+static void run_schema(const unsigned char *data, size_t size)
+{
+    char *text = text_of(data, size), *print = NULL, *second = NULL;
+    charl_data_schema *s = NULL, *again = NULL;
+
+    if (fuzz_accepts(charl_data_schema_parse("schema", text, &s))) {
+        FUZZ_CHECK(charl_data_schema_print(s, &print) == CHARL_OK, "an accepted schema is not printed");
+        FUZZ_CHECK(charl_data_schema_parse("printed", print, &again) == CHARL_OK, "a printed schema is refused");
+        FUZZ_CHECK(charl_data_schema_print(again, &second) == CHARL_OK && strcmp(print, second) == 0,
+                   "a printed schema reads as another one");
+    }
+    charl_data_schema_destroy(s);
+    charl_data_schema_destroy(again);
+    charl_free(print);
+    charl_free(second);
+    free(text);
+}
+
+/* Tokens of a text give the text back, as long as the tokenizer does not normalize: all but ASCII may change then. */
+static void check_text(const charl_tokenizer *t, const char *text, size_t size, bool is_ascii)
+{
+    int32_t *tokens = NULL;
+    int64_t n = 0;
+    char *copy = NULL;
+    size_t length = 0;
+
+    if (fuzz_accepts(charl_tokenizer_encode(t, text, size, false, &tokens, &n))) {
+        FUZZ_CHECK(charl_tokenizer_decode(t, tokens, n, &copy, &length) == CHARL_OK, "tokens are not decoded");
+        if (is_ascii) {
+            FUZZ_CHECK(length == size && memcmp(copy, text, size) == 0, "the text of the tokens is another one");
+        }
+        charl_free(copy);
+    }
+    charl_free(tokens);
+}
+
+static void check_tokenizer(const char *path)
+{
+    static const char text[] = "The quick brown fox, it's 2026:\n\n  naive -- ok?",
+                      other[] = "\xc3\xa9\xff\xf0\x9f\x98\x80";
+    charl_tokenizer *t = NULL;
+
+    if (fuzz_accepts(charl_tokenizer_load(path, &t))) {
+        check_text(t, text, sizeof text - 1, true);
+        check_text(t, other, sizeof other - 1, false);
+        charl_tokenizer_find_special(t, "<|endoftext|>");
+        charl_tokenizer_get_end_of_text(t);
+        charl_tokenizer_destroy(t);
+    }
+}
+
+static void run_tokenizer_json(const unsigned char *data, size_t size)
+{
+    check_tokenizer(fuzz_put("tokenizer.json", data, size));
+}
+
+static void run_tiktoken(const unsigned char *data, size_t size)
+{
+    static const char *const names[] = {"cl100k_base-x.tiktoken", "gpt2-x.tiktoken", "o200k_base-x.tiktoken",
+                                        "llama3-x.tiktoken"};
+
+    check_tokenizer(fuzz_put(names[fuzz_choice(data, size) % 4], data, size));
+}
+
+static void run_merges(const unsigned char *data, size_t size)
+{
+    fuzz_part part[2];
+
+    fuzz_split(data, size, part, 2);
+    fuzz_put("merges.txt", part[1].data, part[1].size);
+    check_tokenizer(fuzz_put("vocab.json", part[0].data, part[0].size));
+}
+
+/* Text of any kind through a tokenizer that it was learnt from. */
+static void run_bpe(const unsigned char *data, size_t size)
+{
+    static const char *const types[] = {"bytes", "bpe", "chars"};
+    charl_tokenizer *t = NULL;
+
+    for (int i = 0; i < 3; i++) {
+        if (fuzz_accepts(charl_tokenizer_create(types[i], (const char *)data, size, 300, &t))) {
+            check_text(t, (const char *)data, size, true);
+            charl_tokenizer_destroy(t);
+        }
+        t = NULL;
+    }
+}
+
+static void run_text(const unsigned char *data, size_t size)
+{
+    static const char *const names[] = {"in.jsonl", "in.txt"};
+    static const char *const types[] = {"bytes", "chars", "bpe"};
+    const uint64_t c = fuzz_choice(data, size);
+    const charl_text_options text = {.tokenizer = types[c / 2 % 3], .vocab = 300};
+    const charl_import_options opt = {.val_split = c / 8 % 2 ? 0.25 : 0.0};
+    const char *path = fuzz_put(names[c % 2], data, size);
+
+    check_import(charl_import_text(&path, 1, &text, fuzz_path("out.h5"), &opt));
+}
+
+static void run_tokens(const unsigned char *data, size_t size)
+{
+    static const int32_t end = 2;
+    const uint64_t c = fuzz_choice(data, size);
+    const charl_tokens_options tokens = {
+        .vocab = c % 2 ? 512 : 0, .format = (charl_tokens_format)(c / 2 % 3), .end_of_text = c / 8 % 2 ? &end : NULL};
+    const char *path = fuzz_put("in.bin", data, size);
+
+    check_import(charl_import_tokens(&path, 1, &tokens, fuzz_path("out.h5"), NULL));
+}
+
+/* A run directory: metrics, and the configuration. */
+static void run_metrics(const unsigned char *data, size_t size)
+{
+    const char *const runs[] = {fuzz_dir()};
+    fuzz_part part[3];
+    char *table = NULL;
+
+    fuzz_split(data, size, part, 3);
+    fuzz_put("metrics.jsonl", part[0].data, part[0].size);
+    fuzz_put("config.ini", part[1].data, part[1].size);
+    fuzz_put("env.json", part[2].data, part[2].size);
+    if (fuzz_accepts(charl_report_write(runs, 1, fuzz_path("report.html")))) {
+        FUZZ_CHECK(charl_compare_runs(runs, 1, false, &table) == CHARL_OK, "a run has a report and no table");
+        charl_free(table);
+    }
+}
+
+const fuzz_target fuzz_targets[] = {
+    {"config", run_config},
+    {"csv", run_csv},
+    {"rows", run_rows},
+    {"npy", run_npy},
+    {"idx", run_idx},
+    {"cifar10", run_cifar10},
+    {"image", run_image},
+    {"safetensors", run_safetensors},
+    {"safetensors_index", run_safetensors_index},
+    {"json", run_json},
+    {"schema", run_schema},
+    {"tokenizer_json", run_tokenizer_json},
+    {"tiktoken", run_tiktoken},
+    {"merges", run_merges},
+    {"bpe", run_bpe},
+    {"text", run_text},
+    {"tokens", run_tokens},
+    {"metrics", run_metrics},
+    {"dataset", fuzz_dataset},
+    {"checkpoint", fuzz_checkpoint},
+    {NULL, NULL},
+};
