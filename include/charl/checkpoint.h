@@ -182,6 +182,18 @@ const char *charl_run_get_note(const charl_run *run);
  *  Errors: ERR_NOMEM. */
 charl_status charl_run_path(const char *dir, int64_t step, char **out) CHARL_MUST_CHECK;
 
+/** Steps of the checkpoints of a run directory. */
+typedef struct charl_run_steps {
+    int64_t *steps; /* [count] ascending; NULL: none */
+    int64_t count;
+} charl_run_steps;
+
+/** The steps whose checkpoints lie in DIR/checkpoints, by their names: what the files hold is not looked at. A directory that is not there has
+ *  none. list->steps is the caller's: free it with charl_free.
+ *
+ *  Blocks. Local. Errors: ERR_CHECKPOINT  the directory cannot be read; ERR_NOMEM. */
+charl_status charl_run_list(const char *dir, charl_run_steps *list) CHARL_MUST_CHECK;
+
 /** What charl_run_find found. */
 typedef struct charl_run_found {
     char *path;    /* NULL: there is no usable checkpoint */

@@ -1,20 +1,23 @@
 #ifndef CHARL_REPLAY_H
 #define CHARL_REPLAY_H
-/** What a step of a training saw: its samples, from the configuration alone.
+/** Steps of a training, computed again: what they were trained on, and what they computed.
  *
- *      charl_config_load("config.ini", NULL, 0, &config);
- *      charl_step_rows_create(config, 120, &rows);
- *      for (int64_t i = 0; i < rows->n; i++) {
- *          printf("%" PRId64 "\n", rows->sample[i].row);
+ *      static charl_status print(void *ctx, const charl_replay_row *row)
+ *      {
+ *          printf("%" PRId64 " %.9g %s\n", row->step, row->loss, row->hash);
+ *          return CHARL_OK;
  *      }
- *      charl_step_rows_destroy(rows);
  *
- *  Steps are counted from 1, as in the log: step N turns the weights after N - 1 steps into those after N.
+ *      charl_replay("runs/digits", &(charl_replay_options){.step = 120, .until = 125, .replayed = print});
+ *
+ *  Steps are counted from 1, as in the log: step N turns the weights after N - 1 steps into those after N. A replay has the bits of the
+ *  training, whatever its number of ranks was: docs/exactness.md.
  */
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "charl/config.h"
+#include "charl/device.h"
 
 CHARL_BEGIN_DECLS
 
@@ -34,6 +37,7 @@ typedef struct charl_step_rows {
     int64_t step;
     int64_t n; /* train.batch_size */
     int slices;
+    int n_sets;                /* of data.mix; 0: no mix */
     int64_t train_rows;        /* samples of an epoch */
     int64_t window;            /* tokens of a sample; 0: the samples are no tokens */
     charl_step_sample *sample; /* [n] */
@@ -50,6 +54,87 @@ typedef struct charl_step_rows {
 charl_status charl_step_rows_create(const charl_config *config, int64_t step, charl_step_rows **out) CHARL_MUST_CHECK;
 /** NULL is a no-op. */
 void charl_step_rows_destroy(charl_step_rows *rows);
+
+/** A parameter after a replayed step, or its gradient in it. */
+typedef struct charl_replay_tensor {
+    const char *name; /* of the parameter: "fc1.weight" */
+    int64_t count;    /* elements */
+    uint32_t crc32c;  /* of the f32 values, as `charl checkpoint show` prints it */
+    double norm;      /* root of the sum of their squares, in double; not finite: some value is not */
+} charl_replay_tensor;
+
+/** Whether the run has a checkpoint of a step, and whether it holds what the replay computed. */
+typedef enum charl_replay_record {
+    CHARL_REPLAY_UNRECORDED, /* there is none, or it cannot be read (a warning says why) */
+    CHARL_REPLAY_SAME,       /* every tensor: weights, their average, optimizer state */
+    CHARL_REPLAY_DIFFERS
+} charl_replay_record;
+
+/** A replayed step. Everything is borrowed for the call. */
+typedef struct charl_replay_row {
+    int64_t step;
+    double loss; /* of the batch: an exact f32, that of the log */
+    double lr, grad_norm;
+    bool skipped; /* the gradient was not finite: the step has changed nothing */
+    const charl_replay_tensor
+        *weights; /* [n_weights] after the step, running statistics included, in the order of checkpoints */
+    int n_weights;
+    char hash[65]; /* SHA-256 of those: of each the name, a NUL and the f32 values, little-endian */
+    const charl_replay_tensor
+        *gradients;  /* [n_gradients] before clipping, times the loss scale where there is one; norms without it */
+    int n_gradients; /* 0 unless asked for */
+    const charl_step_rows *rows; /* NULL unless `samples` */
+    const float *losses;         /* [rows->n], of the samples of the step; NULL unless asked for */
+    charl_replay_record recorded;
+    const char *differs; /* the first tensor that does, as "model/fc1.weight"; else "" */
+} charl_replay_row;
+
+/** Where a replay begins. Strings are borrowed for the call. */
+typedef struct charl_replay_start {
+    int64_t step;           /* done before it: 0, or that of the checkpoint */
+    const char *checkpoint; /* "": the run begins anew, from its seed or init.from */
+    const charl_device_info *device;
+} charl_replay_start;
+
+/** What to replay. Zero is the default of all members but `step`. */
+typedef struct charl_replay_options {
+    int64_t step;                           /* the first to report; required */
+    int64_t until;                          /* the last; 0: step */
+    bool grads;                             /* report gradients */
+    bool samples;                           /* report rows and their losses */
+    bool from_start;                        /* begin anew, not at a checkpoint */
+    int64_t after;                          /* do not begin at a checkpoint of a step after this; 0: no limit */
+    const char *device;                     /* `select` of charl_device_request; NULL: device.select of the run */
+    const charl_config_override *overrides; /* [n_overrides] of the configuration of the run, such as data.path */
+    int n_overrides;
+    /* Callbacks; any may be NULL. A status other than CHARL_OK ends the replay with it. */
+    void *ctx;
+    charl_status (*started)(void *ctx, const charl_replay_start *start);
+    charl_status (*replayed)(void *ctx, const charl_replay_row *row);
+    /* `what` says which operator of step `step`, the first reported whose loss or gradient is not finite, computed the first value that
+     * is not. That step is computed a second time for it. */
+    charl_status (*located)(void *ctx, int64_t step, const char *what);
+    void (*warned)(void *ctx, const char *text);
+    charl_compiling compiling;
+} charl_replay_options;
+
+/** Compute steps of the run in directory `run` again, in this process and on one device, and report them in order.
+ *
+ *  Starts from the newest checkpoint before options->step that can be read, or as the run began. The configuration is that of the first
+ *  checkpoint at or after options->step, or if there is none the config.ini of the directory. Writes nothing, and needs no lock: the run may go on
+ *  meanwhile.
+ *
+ *  The bits are those of the run if data, files of init.from, charl and overridden keys that matter are, and the device rounds alike
+ *  (docs/exactness.md); what is known to differ is a warning. dist.allreduce = mpi on several ranks has bits that cannot be replayed.
+ *
+ *  Blocks. Local: one rank, without MPI.
+ *  Errors: ERR_CONFIG      step or until are out of order, or beyond the end of the run
+ *          ERR_CHECKPOINT  there is nothing to start from
+ *          ERR_NONFINITE   a step was not finite and train.on_nonfinite = stop, so that the run ended there too
+ *          and those of charl_train_run
+ *  Cost: the steps since that checkpoint, one after another without overlap of host and device; for every reported step a copy of the
+ *  weights to the host, and with `grads` of the gradients. */
+charl_status charl_replay(const char *run, const charl_replay_options *options) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

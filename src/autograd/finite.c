@@ -1,4 +1,4 @@
-/* CHARL_CHECK_FINITE: a run that reads back the outputs of every operator and names the first one that produces a NaN or an infinity.
+/* CHARL_CHECK_FINITE, and charl__graph_check: a run that reads back the outputs of every operator and names the first one that produces a NaN or an infinity.
  * Slow; for debugging. The bits of the run are the same.
  */
 #include <math.h>
@@ -58,4 +58,14 @@ charl_status charl__graph_replay_checked(charl_graph *g, int first, int last)
         }
     }
     return CHARL_OK;
+}
+
+void charl__graph_set_checkable(charl_graph *g, bool checkable)
+{
+    g->checkable = checkable;
+}
+
+void charl__graph_check(charl_graph *g, bool on)
+{
+    g->checks = on && g->checkable;
 }

@@ -25,6 +25,12 @@ void charl__graph_use_gradients(charl_graph *g, charl__buffer *gradients);
 /** Reuse the activation memory of `other`, a compiled graph, as far as it suffices. A run of one graph then overwrites the values of the
  *  other, kept vars included. */
 void charl__graph_share_activations(charl_graph *g, const charl_graph *other);
+/** Keep the operators of g apart, without fusion, so that charl__graph_check can look at each. Before the graph is prepared. Its results have
+ *  the same bits. */
+void charl__graph_set_checkable(charl_graph *g, bool checkable);
+/** From the next run on: read back what every operator of a checkable graph computes, and end the run with ERR_NONFINITE at the first NaN
+ *  or infinity. The message names operator, formula and element. Slow. */
+void charl__graph_check(charl_graph *g, bool on);
 /** Name of a node that needs a sum over the whole batch within a run, or NULL. Prepared graphs only. */
 const char *charl__graph_collective(const charl_graph *g);
 

@@ -113,6 +113,8 @@ struct charl_graph {
     void *ready_ctx;
     int64_t bucket_elements;
 
+    bool checkable; /* every operator has launches of its own */
+    bool checks;    /* and a run looks at what each of them leaves */
     bool planned, placed, compiled;
     charl__buffer **segment;
     int64_t *segment_bytes;

@@ -263,6 +263,9 @@ static charl_status record_nodes(charl_graph *g)
             charl__recording_mark(g->recording); /* the halves can be replayed one by one */
             backward = charl__recording_count(g->recording);
         }
+        if (g->checkable) {
+            charl__recording_mark(g->recording);
+        }
         if (n->live && n->op == &charl__op_batch_sum && !charl__graph_is_whole(g)) {
             CHARL_REQUIRE_CLEANUP(g->collective, CHARL_ERR_INVALID,
                                   "%s: this graph has part of the batch, but nothing that sums over ranks", n->name);

@@ -55,7 +55,7 @@ static charl_status act(charl_graph *g, const charl__action *a)
 {
     switch (a->kind) {
     case CHARL_DO_REPLAY:
-        if (charl__env_is_on(CHARL_ENV_CHECK_FINITE)) {
+        if (charl__env_is_on(CHARL_ENV_CHECK_FINITE) || g->checks) {
             CHARL_TRY(charl__graph_replay_checked(g, a->first, a->last));
         } else {
             CHARL_TRY(charl__recording_replay(g->recording, a->first, a->last));

@@ -276,6 +276,10 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
     if (charl_graph_is_training(g)) {
         loss = charl_sum(g, rows, 0, false);
         task->sums = charl_reshape(g, loss, (charl_shape){1, {1}});
+        if (task->keeps_losses) {
+            task->losses = charl__as_dtype(g, rows, CHARL_F32);
+            charl_graph_keep(g, task->losses);
+        }
         if (charl__steps_scale(steps)) {
             charl_graph_backward(g, loss, scaled_seed(g, steps));
         } else if (rows) {

@@ -35,6 +35,8 @@ typedef struct charl__task {
     int64_t classes;                     /* of the data, if targets are classes: the model puts out at least so many */
     const charl__evaluation *evaluation; /* of evaluation graphs: the metrics; borrowed */
     charl_var *sums;                     /* training graphs: of the loss, [1] */
+    bool keeps_losses;                   /* set before: losses are wanted */
+    charl_var *losses;                   /* training graphs: of every sample, f32 [rows], kept; NULL: not wanted */
     charl_var *output;                   /* of the model, f32 [rows, ...]; kept in evaluation graphs, else NULL */
     charl_var *target;                   /* i32 or f32 [rows, ...] and f32 [rows]; kept where the metrics read them */
     charl_var *weight;

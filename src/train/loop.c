@@ -92,22 +92,6 @@ static charl_status push_record(charl__trainer *t)
     return charl__steps_push(t->replica.steps, &record);
 }
 
-/* Forward and backward. */
-static charl_status run_graphs(charl__trainer *t)
-{
-    CHARL_TRY(charl_graph_run(t->replica.train.g));
-    for (int i = 0; t->replica.accum && i < charl__grad_accum_count(t->replica.accum); i++) {
-        if (i > 0) {
-            CHARL_TRY(charl_graph_run(t->replica.more[i - 1].g));
-        }
-        CHARL_TRY(charl__grad_accum_fold(t->replica.accum, i));
-    }
-    if (t->replica.accum && t->replica.reducer) {
-        CHARL_TRY(charl__grad_reducer_ready_all(t->replica.reducer));
-    }
-    return CHARL_OK;
-}
-
 static bool is_logged(const charl__trainer *t, int64_t step)
 {
     return step % t->config->log.interval == 0 || step == t->end_step;
@@ -142,7 +126,7 @@ static charl_status run_step(charl__trainer *t)
     CHARL_TRY(push_record(t));
     CHARL_TRY(charl__optimizer_begin(t->replica.optimizer));
     CHARL_TRY(charl__balance_begin(t));
-    CHARL_TRY(run_graphs(t));
+    CHARL_TRY(charl__replica_run_graphs(&t->replica));
     CHARL_TRY(charl__balance_end(t));
     CHARL_TRY(charl__device_loader_used(t->replica.train_loader));
     CHARL_TRY(enter(t, CHARL__PHASE_DEVICE));
@@ -154,6 +138,13 @@ static charl_status run_step(charl__trainer *t)
     CHARL_TRY(charl__shard_publish(&t->replica));
     CHARL_TRY(charl__heterogeneous_step(&t->replica));
     t->replica.step++;
+    return CHARL_OK;
+}
+
+charl_status charl__trainer_step(charl__trainer *t)
+{
+    CHARL_TRY(next_batch(t));
+    CHARL_TRY(run_step(t));
     return CHARL_OK;
 }
 

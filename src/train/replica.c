@@ -130,6 +130,8 @@ static charl_status build_graph(charl__replica *r, const charl_slices *slices, b
     set_rows(r, slices, task);
     charl_graph_set_training(task->g, training);
     charl_graph_set_recompute(task->g, training && r->recomputes);
+    charl__graph_set_checkable(task->g, r->retrace && r->retrace->checkable);
+    task->keeps_losses = r->retrace && r->retrace->losses;
     task->classes = r->session->data.classes;
     task->evaluation = &r->evaluation;
     charl__task_build(r->config, r->session->model, r->session->params, training ? r->train_loader : r->eval_loader,
@@ -233,13 +235,18 @@ static charl_status choose_accumulation(charl__replica *r)
     return CHARL_OK;
 }
 
+static bool evaluates(const charl__replica *r)
+{
+    return r->session->data.rows[r->eval_split] > 0 && !r->retrace;
+}
+
 static charl_status build_graphs(charl__replica *r)
 {
     if (!r->session->infers) {
         CHARL_TRY(provide_loader(r, CHARL_SPLIT_TRAIN, true, &r->train_loader));
         CHARL_TRY(choose_accumulation(r));
     }
-    if (r->session->data.rows[r->eval_split] > 0) {
+    if (evaluates(r)) {
         CHARL_TRY(provide_loader(r, r->eval_split, false, &r->eval_loader));
         CHARL_TRY(build_graph(r, &r->slices, false, &r->eval));
     }
@@ -383,7 +390,7 @@ static void discard_graphs(charl__replica *r)
 static charl_status build_model(charl__replica *r)
 {
     CHARL_TRY(charl__session_create_model(r->session));
-    if (r->session->data.rows[r->eval_split] > 0) {
+    if (evaluates(r)) {
         CHARL_TRY(charl__evaluation_open(r->config, r->session->schema, false, r->reports, &r->evaluation));
     }
     r->session->params->reduce_dtype =
@@ -413,7 +420,7 @@ static charl_status open_alone(charl__replica *r)
     const int size = charl_comm_size(r->comm);
     charl_slices even;
 
-    CHARL_REQUIRE(!charl_comm_is_team(r->comm) || charl_dataset_is_thread_safe(), CHARL_ERR_CONFIG,
+    CHARL_REQUIRE(!charl_comm_is_team(r->comm) || size == 1 || charl_dataset_is_thread_safe(), CHARL_ERR_CONFIG,
                   "simulated ranks need an HDF5 library that was built thread-safe, which this one "
                   "was not: start %d ranks with mpirun",
                   size);
@@ -512,6 +519,32 @@ charl_status charl__replica_divide(charl__replica *r, int first, int count)
     CHARL_TRY(charl_comm_agree(r->comm, compile_again(r)));
     CHARL_TRY(check(r));
     return st;
+}
+
+/* The graph of one pass; its losses lie in memory that the next one takes. */
+static charl_status run_graph(const charl__replica *r, const charl__task *task)
+{
+    CHARL_TRY(charl_graph_run(task->g));
+    if (task->losses) {
+        CHARL_TRY(charl_tensor_read(charl_var_get_tensor(task->losses), r->retrace->losses + r->row0 + task->first,
+                                    (size_t)task->rows * sizeof *r->retrace->losses));
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__replica_run_graphs(charl__replica *r)
+{
+    CHARL_TRY(run_graph(r, &r->train));
+    for (int i = 0; r->accum && i < charl__grad_accum_count(r->accum); i++) {
+        if (i > 0) {
+            CHARL_TRY(run_graph(r, &r->more[i - 1]));
+        }
+        CHARL_TRY(charl__grad_accum_fold(r->accum, i));
+    }
+    if (r->accum && r->reducer) {
+        CHARL_TRY(charl__grad_reducer_ready_all(r->reducer));
+    }
+    return CHARL_OK;
 }
 
 /* Elements of the bucket of gradients that is final last. */

@@ -25,13 +25,21 @@
 
 typedef struct charl__shard charl__shard; /* train/parallel/optimizer_shard.h */
 
+/** What a replay (train/replay.c) asks of a training, which then writes nothing and does not evaluate. */
+typedef struct charl__retrace {
+    const char *checkpoint; /* to start from; NULL: as the run began */
+    float *losses;          /* [train.batch_size] where every step leaves the loss of each of its samples; NULL: not wanted */
+    bool checkable;         /* build graphs that charl__graph_check can look at */
+} charl__retrace;
+
 typedef struct charl__replica {
     charl__session *session;            /* borrowed */
     const charl_config *config;         /* the session's */
     const charl_train_options *options; /* borrowed */
     charl_comm *comm;                   /* borrowed */
     charl_split eval_split;
-    bool reports; /* an evaluation makes a report */
+    bool reports;                  /* an evaluation makes a report */
+    const charl__retrace *retrace; /* borrowed; NULL: no replay */
     int64_t step; /* optimizer steps completed; determines the position in the training data */
 
     charl_slices slices;
@@ -51,7 +59,7 @@ typedef struct charl__replica {
     charl_optimizer *optimizer;
 } charl__replica;
 
-/** Initialize with {.session, .config, .options, .comm, .eval_split, .reports}. Compares options, configuration,
+/** Initialize with {.session, .config, .options, .comm, .eval_split, .reports, .retrace}. Compares options, configuration,
  *  environment and kernel sources across ranks, divides the slices evenly, opens the data and compares them. Errors:
  *  ERR_CONFIG, ERR_DATA, ERR_IO, ERR_NOMEM. */
 charl_status charl__replica_open(charl__replica *r) CHARL_MUST_CHECK;
@@ -68,6 +76,9 @@ charl_status charl__replica_compile(charl__replica *r) CHARL_MUST_CHECK;
  *  on them. Weights, optimizer state and step are kept, and results of later steps do not change by a bit.
  *  Values that the last step left in the graphs are lost. Errors: as the functions above. */
 charl_status charl__replica_divide(charl__replica *r, int first, int count) CHARL_MUST_CHECK;
+
+/** Run the graphs of a step, pass after pass, up to the complete gradient of this rank. Async, unless a replay wants losses. Local. */
+charl_status charl__replica_run_graphs(charl__replica *r) CHARL_MUST_CHECK;
 
 /** Evaluate up to max_batches batches of the evaluation loader (0: all) and store loss and metrics in *out;
  *  epoch, best and times are not set. report: NULL, or where to put one if the replica reports. Collective. */

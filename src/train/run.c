@@ -9,7 +9,7 @@
 static charl_status train(charl__trainer *t, const charl_config *config, const charl_train_options *options,
                           charl_train_result *result)
 {
-    CHARL_TRY(charl__trainer_init(t, config, options));
+    CHARL_TRY(charl__trainer_init(t, config, options, NULL));
     CHARL_TRY(charl__trainer_resume(t));
     CHARL_TRY(charl__trainer_report(t));
     if (!options->dry_run) {

@@ -165,11 +165,15 @@ charl_status charl__trainer_begin(charl__trainer *t)
     const char *resume = t->config->run.resume;
     proposal p = {.path = ""};
 
-    t->writes = !t->options->dry_run && t->options->fast_dev_run == 0 && !t->options->overfit_batch;
+    t->writes = !t->options->dry_run && t->options->fast_dev_run == 0 && !t->options->overfit_batch && !t->retrace;
     CHARL_TRY(charl_comm_agree(t->comm, charl_comm_rank(t->comm) == 0 ? begin_run(t) : CHARL_OK));
     CHARL_TRY(charl_comm_broadcast(t->comm, t->run_id, sizeof t->run_id, 0));
     CHARL_TRY(charl_comm_broadcast(t->comm, t->run_dir_id, sizeof t->run_dir_id, 0));
-    if (t->writes && is_named(resume)) { /* each rank's own path: what it holds is compared */
+    if (t->retrace) {
+        CHARL_REQUIRE(snprintf(p.path, sizeof p.path, "%s", t->retrace->checkpoint ? t->retrace->checkpoint : "") <
+                          (int)sizeof p.path,
+                      CHARL_ERR_CONFIG, "the path %s is too long", t->retrace->checkpoint);
+    } else if (t->writes && is_named(resume)) { /* each rank's own path: what it holds is compared */
         st = (size_t)snprintf(p.path, sizeof p.path, "%s", resume) < sizeof p.path
                  ? CHARL_OK
                  : charl_error_set(CHARL_ERR_CONFIG, __FILE__, __LINE__, __func__, "run.resume is too long");

@@ -75,6 +75,7 @@ charl_status charl_step_rows_create(const charl_config *config, int64_t step, ch
     *rows = (charl_step_rows){.step = step,
                               .n = config->train.batch_size,
                               .slices = charl_config_slices(config),
+                              .n_sets = config->data.mix.count,
                               .train_rows = s.data.rows[CHARL_SPLIT_TRAIN],
                               .window = s.data.kind == CHARL_DATASET_TOKENS ? s.data.x_shape.dim[0] : 0};
     CHARL_TRY_CLEANUP(charl__alloc_array(rows->n, sizeof *rows->sample, &rows->sample));

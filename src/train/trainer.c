@@ -45,7 +45,7 @@ static charl_status plan_steps(charl__trainer *t)
 
 static charl_status check_patience(const charl__trainer *t)
 {
-    CHARL_REQUIRE(t->replica.eval.g || t->config->train.early_stopping_patience == 0, CHARL_ERR_CONFIG,
+    CHARL_REQUIRE(t->replica.eval.g || t->retrace || t->config->train.early_stopping_patience == 0, CHARL_ERR_CONFIG,
                   "train.early_stopping_patience needs a validation set, %s has none; HINT "
                   "data.val_split",
                   t->session.data.path);
@@ -112,12 +112,14 @@ charl_status charl__trainer_balanced(const charl__trainer *t, const charl_balanc
     return t->metrics ? charl_metrics_balance(t->metrics, row) : CHARL_OK;
 }
 
-charl_status charl__trainer_init(charl__trainer *t, const charl_config *config, const charl_train_options *options)
+charl_status charl__trainer_init(charl__trainer *t, const charl_config *config, const charl_train_options *options,
+                                 const charl__retrace *retrace)
 {
     const charl_train_events *e = &options->events;
 
     *t = (charl__trainer){.config = config,
                           .options = options,
+                          .retrace = retrace,
                           .comm = options->comm,
                           .best_metric = (double)NAN,
                           .best_step = -1,
@@ -126,8 +128,12 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config, 
                           .started_s = charl__clock_s()};
     t->session = (charl__session){
         .config = config, .warned = charl_comm_rank(t->comm) == 0 ? e->warned : NULL, .warned_ctx = e->ctx};
-    t->replica = (charl__replica){
-        .session = &t->session, .config = config, .options = options, .comm = t->comm, .eval_split = CHARL_SPLIT_VAL};
+    t->replica = (charl__replica){.session = &t->session,
+                                  .config = config,
+                                  .options = options,
+                                  .comm = t->comm,
+                                  .eval_split = CHARL_SPLIT_VAL,
+                                  .retrace = retrace};
     t->last_save_s = t->last_eval_s = t->started_s;
     CHARL_TRY(charl__replica_open(&t->replica));
     CHARL_TRY(charl_comm_agree(t->comm, charl__balance_init(t)));

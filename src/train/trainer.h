@@ -12,6 +12,7 @@ typedef struct charl__saving charl__saving; /* train/save.c */
 typedef struct charl__trainer {
     const charl_config *config;         /* borrowed */
     const charl_train_options *options; /* borrowed */
+    const charl__retrace *retrace;      /* borrowed; NULL: no replay */
     charl_comm *comm;                   /* borrowed */
     charl__session session;
     charl__replica replica;
@@ -48,10 +49,10 @@ typedef struct charl__trainer {
     double last_save_s, last_eval_s;
 } charl__trainer;
 
-/** Set up everything, including compiled graphs and the optimizer. Call charl__trainer_fini even after a failure.
- *  Collective; agreed. */
-charl_status charl__trainer_init(charl__trainer *t, const charl_config *config,
-                                 const charl_train_options *options) CHARL_MUST_CHECK;
+/** Set up everything, including compiled graphs and the optimizer. retrace: NULL, or what a replay asks for. Call charl__trainer_fini even
+ *  after a failure. Collective; agreed. */
+charl_status charl__trainer_init(charl__trainer *t, const charl_config *config, const charl_train_options *options,
+                                 const charl__retrace *retrace) CHARL_MUST_CHECK;
 void charl__trainer_fini(charl__trainer *t);
 
 /** Lock the run directory and decide where to start: sets session.origin, resumes and run_id.
@@ -62,6 +63,9 @@ charl_status charl__trainer_begin(charl__trainer *t) CHARL_MUST_CHECK;
 charl_status charl__trainer_resume(charl__trainer *t) CHARL_MUST_CHECK;
 /** Train from the current step until end_step, a request to stop, or early stopping. Collective. */
 charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result) CHARL_MUST_CHECK;
+/** Enqueue the next step: batch, graphs, all-reduce, update. The loader stands there (charl__device_loader_seek). Collective. Errors: not known
+ *  to other ranks. */
+charl_status charl__trainer_step(charl__trainer *t) CHARL_MUST_CHECK;
 /** Whether early stopping has triggered: too many evaluations without improvement. */
 bool charl__trainer_is_over(const charl__trainer *t);
 /** Open the metrics files, write config.ini and env.json, and report the plan of the run to the `started` event. Local. */

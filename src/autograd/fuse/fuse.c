@@ -33,8 +33,8 @@ static void mark_again(charl_graph *g)
 
 charl_status charl__graph_fuse(charl_graph *g)
 {
-    if (charl__env_is_on(CHARL_ENV_NO_FUSION) || charl__env_is_on(CHARL_ENV_CHECK_FINITE)) {
-        return CHARL_OK; /* the latter looks at what every operator computes */
+    if (charl__env_is_on(CHARL_ENV_NO_FUSION) || charl__env_is_on(CHARL_ENV_CHECK_FINITE) || g->checkable) {
+        return CHARL_OK; /* the last two look at what every operator computes */
     }
     CHARL_TRY(charl__fuse_losses(g));
     mark_again(g);

@@ -22,6 +22,7 @@ int charl__selftest_main(const char *path, int argc, char **argv);
 int charl__eval_main(const char *path, int argc, char **argv);
 int charl__predict_main(const char *path, int argc, char **argv);
 int charl__generate_main(const char *path, int argc, char **argv);
+int charl__replay_main(const char *path, int argc, char **argv);
 int charl__report_main(const char *path, int argc, char **argv);
 int charl__compare_main(const char *path, int argc, char **argv);
 

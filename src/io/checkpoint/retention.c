@@ -14,11 +14,6 @@
 #include "charl/checkpoint.h"
 #include "io/commit.h"
 
-typedef struct step_list {
-    int64_t *steps; /* ascending */
-    int64_t count;
-} step_list;
-
 charl_status charl_run_path(const char *dir, int64_t step, char **out)
 {
     char rest[64];
@@ -54,22 +49,20 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static charl_status add_step(step_list *list, int64_t step)
+static charl_status add_step(charl_run_steps *list, int64_t step)
 {
     CHARL_TRY(charl__grow(list->count, sizeof *list->steps, &list->steps));
     list->steps[list->count++] = step;
     return CHARL_OK;
 }
 
-/* The steps of `dir`/checkpoints; none where there is no such directory. list->steps is the
- * caller's. */
-static charl_status list_steps(const char *dir, step_list *list)
+charl_status charl_run_list(const char *dir, charl_run_steps *list)
 {
     charl_status st = CHARL_OK;
     char *path = NULL;
     DIR *d = NULL;
 
-    *list = (step_list){0};
+    *list = (charl_run_steps){0};
     CHARL_TRY_CLEANUP(charl__commit_join(dir, "checkpoints", &path));
     CHARL_TRY_CLEANUP(charl__acquire("directory"));
     d = opendir(path);
@@ -100,7 +93,7 @@ cleanup:
     charl_free(path);
     if (st != CHARL_OK) {
         charl_free(list->steps);
-        *list = (step_list){0};
+        *list = (charl_run_steps){0};
     }
     return st;
 }
@@ -124,11 +117,11 @@ charl_status charl_run_find(const char *dir, int64_t before, charl_run_found *fo
 {
     charl_status st = CHARL_OK;
     charl__text warning = {0};
-    step_list list = {0};
+    charl_run_steps list = {0};
     char *path = NULL;
 
     *found = (charl_run_found){.step = -1};
-    CHARL_TRY_CLEANUP(list_steps(dir, &list));
+    CHARL_TRY_CLEANUP(charl_run_list(dir, &list));
     for (int64_t i = list.count - 1; i >= 0 && !found->path; i--) {
         if (list.steps[i] >= before) {
             continue;
@@ -177,14 +170,14 @@ static bool keeps(const charl_run_policy *p, int64_t step, int64_t newer)
 charl_status charl_run_retain(const char *dir, const charl_run_policy *policy, int *removed)
 {
     charl_status st = CHARL_OK;
-    step_list list = {0};
+    charl_run_steps list = {0};
     char *path = NULL;
     char *folder = NULL;
     int64_t newer = 0; /* kept or not, of this history */
     int count = 0;
 
     CHARL_TRY_CLEANUP(charl__commit_join(dir, "checkpoints", &folder));
-    CHARL_TRY_CLEANUP(list_steps(dir, &list));
+    CHARL_TRY_CLEANUP(charl_run_list(dir, &list));
     for (int64_t i = list.count - 1; i >= 0; i--) {
         const int64_t step = list.steps[i];
 

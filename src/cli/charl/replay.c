@@ -1,0 +1,206 @@
+/* charl replay: steps of a run, computed again on one device. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <charl/replay.h>
+#include "cli/charl/commands.h"
+
+enum { MAX_OVERRIDES = 64, KEY_FROM_START = 0x100 };
+
+typedef struct request {
+    charl_replay_options options;
+    const char *run;
+    int64_t differing, bad; /* steps that are not as recorded; that are not finite */
+    bool begun;             /* the head of the table is printed */
+} request;
+
+static error_t parse_replay(int key, char *arg, struct argp_state *state)
+{
+    charl_replay_options *o = &((request *)state->input)->options;
+
+    switch (key) {
+    case 's':
+        return charl__cli_parse_int("--step", arg, 1, INT64_MAX, &o->step);
+    case 'u':
+        return charl__cli_parse_int("--until", arg, 1, INT64_MAX, &o->until);
+    case 'g':
+        o->grads = true;
+        return 0;
+    case 'l':
+        o->samples = true;
+        return 0;
+    case 'd':
+        o->device = arg;
+        return 0;
+    case KEY_FROM_START:
+        o->from_start = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static charl_status started(void *ctx, const charl_replay_start *start)
+{
+    const request *r = ctx;
+
+    charl__cli_compiling_done();
+    printf("# ");
+    charl__cli_put(r->run, 0);
+    printf(", from ");
+    if (start->checkpoint[0]) {
+        printf("step %" PRId64 ", ", start->step);
+        charl__cli_put(start->checkpoint, 0);
+    } else {
+        printf("its beginning");
+    }
+    printf(", on %s\n", start->device->name);
+    return CHARL_OK;
+}
+
+static void print_tensors(const char *what, const charl_replay_tensor *t, int n)
+{
+    printf("\n  %-40s %12s %14s  %s\n", what, "elements", "norm", "crc32c");
+    for (int i = 0; i < n; i++) {
+        printf("  ");
+        charl__cli_put(t[i].name, 0);
+        printf("%*s %12" PRId64 " %14.6g  %08" PRIx32 "%s\n",
+               (int)(strlen(t[i].name) < 40 ? 40 - strlen(t[i].name) : 0), "", t[i].count, t[i].norm, t[i].crc32c,
+               isfinite(t[i].norm) ? "" : "  not finite");
+    }
+}
+
+static void print_samples(const charl_step_rows *rows, const float *losses)
+{
+    const int64_t per_slice = rows->n / rows->slices;
+
+    printf("\n  %7s %6s %6s%s %12s %14s\n", "index", "slice", "epoch", rows->n_sets > 0 ? "  set" : "",
+           rows->window > 0 ? "token" : "row", "loss");
+    for (int64_t i = 0; i < rows->n; i++) {
+        const charl_step_sample *s = &rows->sample[i];
+
+        printf("  %7" PRId64 " %6" PRId64 " %6" PRId64, i, i / per_slice, s->epoch);
+        if (rows->n_sets > 0) {
+            printf(" %4d", s->set);
+        }
+        printf(" %12" PRId64 " %14.9g%s\n", s->row, (double)losses[i], isfinite(losses[i]) ? "" : "  not finite");
+    }
+}
+
+static charl_status replayed(void *ctx, const charl_replay_row *row)
+{
+    static const char *const recorded[] = {[CHARL_REPLAY_UNRECORDED] = "",
+                                           [CHARL_REPLAY_SAME] = "  as recorded",
+                                           [CHARL_REPLAY_DIFFERS] = "  not as recorded: "};
+    request *r = ctx;
+    const bool details = r->options.grads || r->options.samples;
+
+    if (!r->begun || details) {
+        printf("%s%8s %14s %14s %14s  %s\n", r->begun ? "\n" : "", "step", "loss", "grad_norm", "lr", "weights");
+    }
+    r->begun = true;
+    r->differing += row->recorded == CHARL_REPLAY_DIFFERS;
+    printf("%8" PRId64 " %14.9g %14.9g %14.9g  %.16s%s%s%s\n", row->step, row->loss, row->grad_norm, row->lr, row->hash,
+           recorded[row->recorded], row->differs, row->skipped ? "  skipped: the gradient is not finite" : "");
+    if (r->options.grads) {
+        print_tensors("gradient", row->gradients, row->n_gradients);
+        print_tensors("weights after the step", row->weights, row->n_weights);
+    }
+    if (r->options.samples) {
+        print_samples(row->rows, row->losses);
+    }
+    fflush(stdout);
+    return CHARL_OK;
+}
+
+static charl_status located(void *ctx, int64_t step, const char *what)
+{
+    request *r = ctx;
+
+    r->bad++;
+    printf("\nstep %" PRId64 " is not finite: ", step);
+    charl__cli_put(what, 0);
+    printf("\n");
+    return CHARL_OK;
+}
+
+static void warned(void *ctx, const char *text)
+{
+    (void)ctx;
+    charl__cli_say("warning", text);
+}
+
+static int finish(const request *r, charl_status st)
+{
+    charl__cli_compiling_done();
+    if (st != CHARL_OK) {
+        fflush(stdout);
+        return charl__cli_fail(st);
+    }
+    if (r->differing > 0) {
+        return charl__cli_error(
+            CHARL__EXIT_INTERNAL,
+            "another device, driver or version of charl, other data, or a fault of the device then or now",
+            "%" PRId64 " recorded step%s computed otherwise in this replay", r->differing,
+            r->differing == 1 ? " was" : "s were");
+    }
+    return CHARL__EXIT_OK;
+}
+
+int charl__replay_main(const char *path, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"step", 's', "N", 0, "The step, counted from 1 as in the log; required", 0},
+        {"until", 'u', "M", 0, "Go on to step M, and print every step on the way", 0},
+        {"grads", 'g', NULL, 0, "Print norm and checksum of every gradient, and of the weights after the step", 0},
+        {"samples", 'l', NULL, 0, "Print the rows of the step and the loss of each", 0},
+        {"from-start", KEY_FROM_START, NULL, 0, "Begin where the run began, not at a checkpoint", 0},
+        {"device", 'd', "SELECT", 0, "Device to use, as device.select has it (see `charl devices`)", 0},
+        {0}};
+    static const struct argp argp = {options,
+                                     parse_replay,
+                                     "RUN --step N [SECTION.KEY=VALUE...]",
+                                     "Compute step N of the run in directory RUN again, from the nearest checkpoint "
+                                     "before it, on one device and whatever the number of "
+                                     "ranks was. Prints loss, gradient norm and a hash of the weights after the step. "
+                                     "Where the run has a checkpoint of a step, all tensors are "
+                                     "compared with it: the exit status is 1 if they differ. For a step whose loss or "
+                                     "gradient is not finite, names the first operator "
+                                     "that computed a NaN or an infinity. Writes nothing.",
+                                     NULL,
+                                     NULL,
+                                     NULL};
+    charl__cli_operands operands = {.names = {"RUN"}, .max = 1 + MAX_OVERRIDES};
+    charl_config_override overrides[MAX_OVERRIDES] = {{NULL, NULL}};
+    request r = {.options = {.started = started,
+                             .replayed = replayed,
+                             .located = located,
+                             .warned = warned,
+                             .compiling = charl__cli_compiling_show}};
+    int code = charl__cli_parse(path, &argp, &operands, argc, argv, &r);
+
+    if (code >= 0) {
+        return code;
+    }
+    if (r.options.step == 0) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--step is missing: which step?");
+    }
+    if (r.options.until != 0 && r.options.until < r.options.step) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--until %" PRId64 " is before --step %" PRId64,
+                                r.options.until, r.options.step);
+    }
+    code = charl__cli_limits();
+    if (code != CHARL__EXIT_OK) {
+        return code;
+    }
+    for (int i = 1; i < operands.count; i++) {
+        overrides[i - 1].text = operands.values[i];
+    }
+    r.run = operands.values[0];
+    r.options.overrides = overrides;
+    r.options.n_overrides = operands.count - 1;
+    r.options.ctx = &r;
+    return finish(&r, charl_replay(r.run, &r.options));
+}

@@ -1,0 +1,489 @@
+/* Steps computed again: a trainer that writes nothing, on the whole batch, asked after every step. */
+#include "charl/replay.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "autograd/graph.h"
+#include "base/alloc.h"
+#include "train/metrics/metrics_async.h"
+#include "train/snapshot.h"
+#include "train/trainer.h"
+
+enum { TEXT_BYTES = 1600 };
+
+typedef struct replay {
+    const char *run; /* directory */
+    const charl_replay_options *options;
+    int64_t until;
+
+    charl_team *team;
+    charl_comm *comm;
+    charl_config *config;
+    char *content; /* of the data, as the checkpoint that config is from says; NULL: not known */
+    char *start;   /* checkpoint, or NULL */
+    int64_t start_step;
+    charl_train_options train;
+
+    charl__retrace retrace;
+    charl__trainer trainer;
+    charl__metrics_async log;
+    charl__throughput throughput;
+    float scale; /* loss scale of the step */
+
+    charl_step_rows *rows;
+    float *losses;
+    charl_replay_tensor *weights, *gradients; /* [number of parameters] */
+    char differs[640];
+    int64_t bad_step; /* first one reported that was not finite; 0: none */
+} replay;
+
+static void warn(const replay *r, const char *text)
+{
+    if (r->options->warned && text && text[0]) {
+        r->options->warned(r->options->ctx, text);
+    }
+}
+
+/* The configuration in the file config.ini of the run: its last start. */
+static charl_status load_config(replay *r)
+{
+    char path[4096];
+
+    CHARL_REQUIRE((size_t)snprintf(path, sizeof path, "%s/config.ini", r->run) < sizeof path, CHARL_ERR_CONFIG,
+                  "the path %s is too long", r->run);
+    CHARL_REQUIRE(access(path, R_OK) == 0, CHARL_ERR_CHECKPOINT,
+                  "%s has neither a checkpoint of step %" PRId64 " or later nor a config.ini: is it a run directory?",
+                  r->run, r->options->step);
+    return charl_config_load(path, r->options->overrides, r->options->n_overrides, &r->config);
+}
+
+/* The configuration and the data of the checkpoint of `step`. */
+static charl_status read_config(replay *r, int64_t step)
+{
+    charl_status st = CHARL_OK;
+    charl_checkpoint_reader *reader = NULL;
+    const charl_checkpoint_state *state;
+    const char *text;
+    char *path = NULL;
+
+    CHARL_TRY_CLEANUP(charl_run_path(r->run, step, &path));
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &reader));
+    text = charl_checkpoint_get_config_resolved(reader);
+    state = charl_checkpoint_get_state(reader);
+    st = charl_config_parse("/config/resolved", text, strlen(text), r->options->overrides, r->options->n_overrides,
+                            &r->config);
+    if (st == CHARL_ERR_CONFIG) {
+        charl__error_prefix("%s: ", path);
+    }
+    CHARL_TRY_CLEANUP(st);
+    CHARL_TRY_CLEANUP(charl__strdup(state->data_content_id, &r->content));
+    if (strcmp(r->config->dist.allreduce, "mpi") == 0 && state->world_size > 1) {
+        warn(r, "dist.allreduce = mpi sums in an order that depends on the number of ranks: this replay, on one rank, "
+                "differs by roundings");
+    }
+cleanup:
+    charl_checkpoint_close(reader);
+    charl_free(path);
+    return st;
+}
+
+/* The configuration that steps `step` to the next checkpoint were trained with: what that checkpoint says. */
+static charl_status find_config(replay *r)
+{
+    charl_status st = CHARL_OK;
+    charl_run_steps list = {0};
+    int64_t i = 0;
+
+    CHARL_TRY_CLEANUP(charl_run_list(r->run, &list));
+    while (i < list.count && list.steps[i] < r->options->step) {
+        i++;
+    }
+    st = i < list.count ? read_config(r, list.steps[i]) : CHARL_OK;
+    if (st == CHARL_ERR_CHECKPOINT) { /* damaged */
+        warn(r, charl_error_message());
+    }
+    if (!r->config) {
+        st = st == CHARL_OK || st == CHARL_ERR_CHECKPOINT ? load_config(r) : st;
+    }
+cleanup:
+    charl_free(list.steps);
+    return st;
+}
+
+/* A run that began at a checkpoint of another one, by run.resume = FILE. */
+static charl_status start_elsewhere(replay *r)
+{
+    charl_status st = CHARL_OK;
+    charl_checkpoint_reader *reader = NULL;
+    const char *path = r->config->run.resume;
+
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &reader));
+    r->start_step = charl_checkpoint_get_state(reader)->step;
+    CHARL_REQUIRE_CLEANUP(r->start_step < r->options->step, CHARL_ERR_CHECKPOINT,
+                          "the run begins after step %" PRId64 ", with %s (run.resume)", r->start_step, path);
+    CHARL_TRY_CLEANUP(charl__strdup(path, &r->start));
+cleanup:
+    charl_checkpoint_close(reader);
+    return st;
+}
+
+/* The newest checkpoint before the first step. */
+static charl_status find_start(replay *r)
+{
+    charl_status st = CHARL_OK;
+    const charl_replay_options *o = r->options;
+    const char *resume = r->config->run.resume;
+    const int64_t before = o->after > 0 && o->after < o->step ? o->after + 1 : o->step;
+    charl_run_found found = {0};
+
+    if (!o->from_start) {
+        CHARL_TRY_CLEANUP(charl_run_find(r->run, before, &found));
+        warn(r, found.warning);
+    }
+    if (found.path) {
+        CHARL_TRY_CLEANUP(charl__strdup(found.path, &r->start));
+        r->start_step = found.step;
+    } else if (strcmp(resume, "auto") != 0 && strcmp(resume, "must") != 0 && strcmp(resume, "never") != 0) {
+        CHARL_TRY_CLEANUP(start_elsewhere(r));
+    }
+cleanup:
+    charl_run_found_fini(&found);
+    return st;
+}
+
+static charl_status create_comm(replay *r)
+{
+    CHARL_TRY(charl_team_create(1, &r->team));
+    CHARL_TRY(charl_comm_create(&(charl_comm_options){.team = r->team}, &r->comm));
+    return CHARL_OK;
+}
+
+static charl_status plan(replay *r)
+{
+    const charl_replay_options *o = r->options;
+
+    CHARL_REQUIRE(o->step >= 1 && r->until >= o->step, CHARL_ERR_CONFIG,
+                  "steps %" PRId64 " to %" PRId64
+                  " cannot be replayed: the first step is 1, and the last is not before the first",
+                  o->step, r->until);
+    CHARL_TRY(find_config(r));
+    CHARL_TRY(find_start(r));
+    CHARL_TRY(create_comm(r));
+    r->train = (charl_train_options){.comm = r->comm, .device = o->device};
+    r->train.events = (charl_train_events){.ctx = o->ctx, .compiling = o->compiling, .warned = o->warned};
+    return CHARL_OK;
+}
+
+/* A trainer at the start of the replay. */
+static charl_status open_trainer(replay *r, bool checkable)
+{
+    charl__trainer *t = &r->trainer;
+
+    r->retrace = (charl__retrace){.checkpoint = r->start, .losses = r->losses, .checkable = checkable};
+    CHARL_TRY(charl__trainer_init(t, r->config, &r->train, &r->retrace));
+    CHARL_REQUIRE(r->until <= t->total_steps, CHARL_ERR_CONFIG,
+                  "the run has %" PRId64 " steps, there is no step %" PRId64, t->total_steps, r->until);
+    CHARL_TRY(charl__trainer_resume(t));
+    CHARL_TRY(charl__metrics_async_open(t, &r->log));
+    CHARL_TRY(charl__nonfinite_open(t));
+    CHARL_TRY(charl__device_loader_seek(t->replica.train_loader, t->replica.step));
+    r->throughput = (charl__throughput){0};
+    charl__throughput_start(t, &r->throughput);
+    return CHARL_OK;
+}
+
+static void close_trainer(replay *r)
+{
+    charl__metrics_async_close(&r->log);
+    charl__nonfinite_close(&r->trainer);
+    charl__trainer_fini(&r->trainer);
+}
+
+/* The next step, done. r->log.row has its numbers, also when it was not finite. */
+static charl_status take_step(replay *r)
+{
+    charl__trainer *t = &r->trainer;
+
+    CHARL_TRY(charl_steps_get_loss_scale(t->replica.steps, &r->scale)); /* the step may change it */
+    CHARL_TRY(charl__trainer_step(t));
+    r->throughput.steps++;
+    CHARL_TRY(charl__metrics_async_begin(t, &r->log, &r->throughput));
+    return charl__metrics_async_end(t, &r->log, &r->throughput);
+}
+
+static charl_replay_tensor describe(const char *name, const float *values, int64_t n, double scale)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        sum += (double)values[i] * (double)values[i];
+    }
+    return (charl_replay_tensor){.name = name,
+                                 .count = n,
+                                 .crc32c = charl__crc32c(0, values, (size_t)n * sizeof *values),
+                                 .norm = sqrt(sum) / scale};
+}
+
+/* Weights of the row, from the model in s. */
+static void add_weights(replay *r, const charl__snapshot *s, charl_replay_row *row)
+{
+    unsigned char digest[CHARL__SHA256_BYTES];
+    charl__sha256 sha;
+
+    charl__sha256_init(&sha);
+    for (int64_t i = 0; i < s->n; i++) {
+        const charl_checkpoint_tensor *t = &s->tensor[i];
+        const int64_t n = charl_shape_count(&t->shape);
+
+        if (strcmp(t->group, "model") == 0) {
+            charl__sha256_update(&sha, t->name, strlen(t->name) + 1);
+            charl__sha256_update(&sha, t->data, (size_t)n * sizeof(float));
+            r->weights[row->n_weights++] = describe(t->name, t->data, n, 1);
+        }
+    }
+    charl__sha256_final(&sha, digest);
+    charl__sha256_format(digest, row->hash);
+    row->weights = r->weights;
+}
+
+static charl_status add_gradients(replay *r, charl_replay_row *row)
+{
+    charl_status st = CHARL_OK;
+    const charl_params *params = r->trainer.session.params;
+    float *values = NULL;
+
+    for (int i = 0; i < charl_params_get_count(params); i++) {
+        const charl_param *p = charl_params_get(params, i);
+        const charl_param_spec *spec = charl_param_get_spec(p);
+        const int64_t n = charl_shape_count(&spec->shape);
+
+        if (spec->trainable) {
+            CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *values, &values));
+            CHARL_TRY_CLEANUP(charl_param_read_gradient(p, values));
+            r->gradients[row->n_gradients++] = describe(spec->name, values, n, (double)r->scale);
+            charl_free(values);
+            values = NULL;
+        }
+    }
+    row->gradients = r->gradients;
+cleanup:
+    charl_free(values);
+    return st;
+}
+
+/* Whether the file has the values of t. */
+static charl_status is_recorded(charl_checkpoint_reader *reader, const charl_checkpoint_tensor *t, bool *same)
+{
+    charl_status st = CHARL_OK;
+    const charl_checkpoint_tensor *stored = charl_checkpoint_find(reader, t->group, t->name);
+    const int64_t n = charl_shape_count(&t->shape);
+    float *values = NULL;
+
+    *same = false;
+    if (stored && stored->dtype == t->dtype && charl_shape_equal(&stored->shape, &t->shape)) {
+        CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *values, &values));
+        CHARL_TRY_CLEANUP(charl_checkpoint_read(reader, stored, values));
+        *same = memcmp(values, t->data, (size_t)n * sizeof *values) == 0;
+    }
+cleanup:
+    charl_free(values);
+    return st;
+}
+
+static charl_status compare(replay *r, const char *path, const charl__snapshot *s, charl_replay_row *row)
+{
+    charl_status st = CHARL_OK;
+    charl_checkpoint_reader *reader = NULL;
+    bool same = true;
+
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &reader));
+    for (int64_t i = 0; i < s->n && same; i++) {
+        CHARL_TRY_CLEANUP(is_recorded(reader, &s->tensor[i], &same));
+        if (!same) {
+            snprintf(r->differs, sizeof r->differs, "%s/%s", s->tensor[i].group, s->tensor[i].name);
+            row->differs = r->differs;
+        }
+    }
+    row->recorded = same ? CHARL_REPLAY_SAME : CHARL_REPLAY_DIFFERS;
+cleanup:
+    charl_checkpoint_close(reader);
+    if (st == CHARL_ERR_CHECKPOINT) { /* damaged: nothing to compare with */
+        warn(r, charl_error_message());
+        st = CHARL_OK;
+    }
+    return st;
+}
+
+/* The state after the step, compared with what the run has of it. */
+static charl_status add_state(replay *r, charl_replay_row *row)
+{
+    charl_status st = CHARL_OK;
+    charl__snapshot s = {.keeps = true};
+    char *path = NULL;
+
+    CHARL_TRY_CLEANUP(charl_run_path(r->run, row->step, &path));
+    if (access(path, F_OK) == 0) {
+        CHARL_TRY_CLEANUP(charl__snapshot_take(&r->trainer.replica, &s));
+        CHARL_TRY_CLEANUP(compare(r, path, &s, row));
+    } else {
+        CHARL_TRY_CLEANUP(charl__snapshot_take_model(&r->trainer.replica, &s));
+    }
+    add_weights(r, &s, row);
+    if (r->options->replayed) { /* the names are the snapshot's */
+        CHARL_TRY_CLEANUP(r->options->replayed(r->options->ctx, row));
+    }
+cleanup:
+    charl__snapshot_fini(&s);
+    charl_free(path);
+    return st;
+}
+
+static charl_status report(replay *r, bool skipped)
+{
+    const charl_replay_options *o = r->options;
+    const charl_train_row *logged = &r->log.row;
+    charl_replay_row row = {.step = logged->step,
+                            .loss = logged->loss,
+                            .lr = logged->lr,
+                            .grad_norm = logged->grad_norm,
+                            .skipped = skipped,
+                            .losses = r->losses,
+                            .differs = ""};
+
+    if (o->grads) {
+        CHARL_TRY(add_gradients(r, &row));
+    }
+    if (o->samples) {
+        CHARL_TRY(charl_step_rows_create(r->config, row.step, &r->rows));
+        row.rows = r->rows;
+    }
+    CHARL_TRY(add_state(r, &row));
+    charl_step_rows_destroy(r->rows);
+    r->rows = NULL;
+    return CHARL_OK;
+}
+
+/* Up to the last step, or the first that ends the training. */
+static charl_status run_steps(replay *r)
+{
+    const charl__trainer *t = &r->trainer;
+
+    while (t->replica.step < r->until) {
+        const int64_t skipped = t->nonfinite.skipped, overflowed = t->nonfinite.overflowed;
+        charl_status st = take_step(r), reported = CHARL_OK;
+        const bool is_bad = st == CHARL_ERR_NONFINITE || t->nonfinite.skipped > skipped || !isfinite(r->log.row.loss);
+        char why[TEXT_BYTES];
+
+        if (st != CHARL_OK && st != CHARL_ERR_NONFINITE) {
+            return st;
+        }
+        snprintf(why, sizeof why, "%s", st == CHARL_OK ? "" : charl_error_message());
+        if (is_bad && r->bad_step == 0 && t->replica.step >= r->options->step) {
+            r->bad_step = t->replica.step;
+        }
+        if (t->replica.step >= r->options->step) {
+            reported = report(r, t->nonfinite.skipped > skipped || t->nonfinite.overflowed > overflowed);
+        }
+        CHARL_TRY(reported);
+        CHARL_REQUIRE(st == CHARL_OK, CHARL_ERR_NONFINITE, "%s", why);
+    }
+    return CHARL_OK;
+}
+
+/* The buffers of the rows, whose sizes the model and the batch decide. */
+static charl_status create_buffers(replay *r)
+{
+    const int64_t n = charl_params_get_count(r->trainer.session.params);
+
+    CHARL_TRY(charl__alloc_array(n, sizeof *r->weights, &r->weights));
+    CHARL_TRY(charl__alloc_array(n, sizeof *r->gradients, &r->gradients));
+    return CHARL_OK;
+}
+
+static charl_status begin(replay *r)
+{
+    const charl_replay_start start = {.step = r->trainer.replica.step,
+                                      .checkpoint = r->start ? r->start : "",
+                                      .device = charl_device_get_info(r->trainer.session.dev)};
+    const char *now = r->trainer.session.data.content_id;
+    char text[TEXT_BYTES];
+
+    if (!r->start && r->content && strcmp(r->content, now) != 0) { /* else the trainer has warned */
+        snprintf(text, sizeof text,
+                 "%s is not the data that the run was trained on: a replay with it is another training",
+                 r->trainer.session.data.path);
+        warn(r, text);
+    }
+    return r->options->started ? r->options->started(r->options->ctx, &start) : CHARL_OK;
+}
+
+/* Which operator it was: the bad step again, operator by operator. */
+static charl_status locate(replay *r)
+{
+    charl__replica *replica = &r->trainer.replica;
+    char text[TEXT_BYTES];
+    charl_status st;
+
+    r->train.events.warned = NULL; /* it has been said */
+    CHARL_TRY(open_trainer(r, true));
+    while (replica->step < r->bad_step - 1) {
+        CHARL_TRY(take_step(r));
+    }
+    charl__graph_check(replica->train.g, true);
+    for (int i = 1; replica->accum && i < charl__grad_accum_count(replica->accum); i++) {
+        charl__graph_check(replica->more[i - 1].g, true);
+    }
+    st = charl__trainer_step(&r->trainer);
+    if (st == CHARL_ERR_NONFINITE) {
+        snprintf(text, sizeof text, "%s", charl_error_message());
+    } else {
+        CHARL_TRY(st);
+        snprintf(text, sizeof text, "every operator's output is finite: only a sum over the batch is not");
+    }
+    return r->options->located(r->options->ctx, r->bad_step, text);
+}
+
+static charl_status replay_all(replay *r)
+{
+    charl_status st = CHARL_OK, located = CHARL_OK;
+    char why[TEXT_BYTES];
+
+    CHARL_TRY(plan(r));
+    if (r->options->samples) {
+        CHARL_TRY(charl__alloc_array(r->config->train.batch_size, sizeof *r->losses, &r->losses));
+    }
+    CHARL_TRY(open_trainer(r, false));
+    CHARL_TRY(create_buffers(r));
+    CHARL_TRY(begin(r));
+    st = run_steps(r);
+    if (r->bad_step > 0 && r->options->located && (st == CHARL_OK || st == CHARL_ERR_NONFINITE)) {
+        snprintf(why, sizeof why, "%s", st == CHARL_OK ? "" : charl_error_message());
+        close_trainer(r);
+        located = locate(r);
+        CHARL_TRY(located);
+        CHARL_REQUIRE(st == CHARL_OK, CHARL_ERR_NONFINITE, "%s", why);
+    }
+    return st;
+}
+
+charl_status charl_replay(const char *run, const charl_replay_options *options)
+{
+    replay r = {.run = run, .options = options, .until = options->until > 0 ? options->until : options->step};
+    const charl_status st = replay_all(&r);
+
+    close_trainer(&r);
+    charl_step_rows_destroy(r.rows);
+    charl_free(r.losses);
+    charl_free(r.weights);
+    charl_free(r.gradients);
+    charl_comm_destroy(r.comm);
+    charl_team_destroy(r.team);
+    charl_config_destroy(r.config);
+    charl_free(r.content);
+    charl_free(r.start);
+    return st;
+}
