@@ -11,6 +11,7 @@ pkg_check_modules(JPEG IMPORTED_TARGET libjpeg)
 pkg_check_modules(PCRE2 IMPORTED_TARGET libpcre2-8) # optional: the words of byte pair encoding
 pkg_check_modules(JANSSON IMPORTED_TARGET jansson) # optional: reading safetensors and tokenizer.json
 pkg_check_modules(UTF8PROC IMPORTED_TARGET libutf8proc) # optional: tokenizers that normalize text
+pkg_check_modules(LZF IMPORTED_TARGET liblzf) # optional: HDF5 files compressed with h5py's lzf
 
 if(NOT TARGET charl_hdf5)
   add_library(charl_hdf5 INTERFACE)

@@ -8,7 +8,7 @@ set -euo pipefail
 packages=(gcc libc6-dev cmake ninja-build pkg-config
     ocl-icd-opencl-dev opencl-headers pocl-opencl-icd
     libopenmpi-dev openmpi-bin libhdf5-dev zlib1g-dev libjansson-dev
-    libpng-dev libjpeg-dev libpcre2-dev libutf8proc-dev)
+    libpng-dev libjpeg-dev libpcre2-dev libutf8proc-dev liblzf-dev)
 test_packages=(libcmocka-dev clang clang-format valgrind python3-h5py python3-numpy hdf5-tools)
 optional=()
 list_only=no

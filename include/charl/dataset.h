@@ -28,15 +28,19 @@ typedef enum charl_dataset_kind {
 /** How to open a file; all zero is right for a file in charl's layout. Strings are borrowed for the
  *  call. */
 typedef struct charl_dataset_options {
-    const char *x;    /* samples in a foreign file, as in "/images"; NULL: charl's layout */
-    const char *y;    /* targets in a foreign file; together with x */
-    double val_split; /* [0,1): this last part of the training rows is for validation, if the file
+    const char *x;       /* samples in a foreign file, as in "/images"; NULL: charl's layout */
+    const char *y;       /* targets in a foreign file; together with x */
+    double val_split;    /* [0,1): this last part of the training rows is for validation, if the file
                          has none */
-    int64_t classes;  /* number of classes the labels must stay below; 0: as stored, else counted */
-    bool unlabelled;  /* targets may be missing (y NULL with x, or no y in the file): to predict */
-    int64_t window;   /* tokens: predictions per sample (a sample reads one token more); ignored
+    int64_t classes;     /* number of classes the labels must stay below; 0: as stored, else counted */
+    bool unlabelled;     /* targets may be missing (y NULL with x, or no y in the file): to predict */
+    int64_t window;      /* tokens: predictions per sample (a sample reads one token more); ignored
                          otherwise */
+    int64_t cache_bytes; /* decoded chunks of chunked arrays that are kept in memory; 0: CHARL_DATASET_CACHE_BYTES */
+    int threads;         /* that decode chunks, the reading one among them; 0: CHARL_DATASET_THREADS */
 } charl_dataset_options;
+#define CHARL_DATASET_CACHE_BYTES ((int64_t)256 << 20)
+enum { CHARL_DATASET_THREADS = 2 };
 
 /** What an open dataset holds. Pointers are borrowed from the dataset. */
 typedef struct charl_dataset_info {
@@ -63,23 +67,22 @@ typedef struct charl_dataset_info {
     const char *targets;     /* names of the targets, newline-separated; "" if not stored */
     const char *tokenizer;   /* type of the tokenizer that made the tokens; "" if not stored */
     bool checksums;          /* the file carries block checksums */
-    bool native;             /* rows are read directly, not through HDF5 */
-    const char *note;        /* what is unusual and what it costs; "" if nothing */
-    char content_id[65];     /* hexadecimal digest of names, shapes and checksums: the same data, the
+    bool native;      /* HDF5 takes no part in reading, except for finding chunks: several threads can read at once */
+    const char *note; /* what is unusual and what it costs; "" if nothing */
+    char content_id[65]; /* hexadecimal digest of names, shapes and checksums: the same data, the
                             same id. Where there are no checksums they are formed when the file is
                             opened, of large arrays from a part: see charl_dataset_open */
 } charl_dataset_info;
 
 /** Open and check a dataset: arrays present, allocated, inside the file, of a known type, x and y
- *  equally long; nothing that leads out of the file (links, external storage) and nothing that needs
- *  a plugin. Owned: close it.
+ *  equally long; nothing that leads out of the file (links, external storage). Filters may be in plug-ins of HDF5's. Owned: close it.
  *
  *  Blocks. Local. `opt` may be NULL.
  *  Errors: ERR_DATA  not a regular HDF5 file, or refused; the message names file, array and reason
  *          ERR_IO    reading failed
  *  Cost: a few kB read; all labels when the number of classes is not stored. A file without
  *  checksums is read for content_id: arrays up to 1 GiB whole, of larger ones 1024 blocks of 1 MiB
- *  at even distances; arrays that HDF5 must convert or decompress up to 256 MiB.
+ *  at even distances; arrays that must be converted or decompressed up to 256 MiB.
  */
 charl_status charl_dataset_open(const char *path, const charl_dataset_options *opt,
                                 charl_dataset **out) CHARL_MUST_CHECK;

@@ -26,8 +26,14 @@ static void *run(void *arg)
 
 void charl__parallel(int64_t n, void (*work)(void *ctx, int64_t i), void *ctx)
 {
+    charl__parallel_by(MOST_THREADS, n, work, ctx);
+}
+
+void charl__parallel_by(int threads, int64_t n, void (*work)(void *ctx, int64_t i), void *ctx)
+{
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    const int64_t most = processors < MOST_THREADS ? processors : MOST_THREADS;
+    const int64_t allowed = threads < MOST_THREADS ? threads : MOST_THREADS;
+    const int64_t most = processors < allowed ? processors : allowed;
     pthread_t thread[MOST_THREADS];
     job j = {.work = work, .ctx = ctx, .n = n};
     int others = 0;

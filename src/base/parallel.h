@@ -10,4 +10,7 @@
  *  work is. */
 void charl__parallel(int64_t n, void (*work)(void *ctx, int64_t i), void *ctx);
 
+/** The same on at most `threads` threads, the caller's among them, and not more than there are processors. */
+void charl__parallel_by(int threads, int64_t n, void (*work)(void *ctx, int64_t i), void *ctx);
+
 #endif

@@ -24,6 +24,11 @@ void charl__h5_begin(void)
     H5PLset_loading_state(0);
 }
 
+void charl__h5_allow_plugins(void)
+{
+    H5PLset_loading_state(H5PL_FILTER_PLUGIN);
+}
+
 bool charl__h5_is_thread_safe(void)
 {
     hbool_t safe = false;

@@ -21,9 +21,12 @@ typedef struct charl__h5_site {
     const char *path;
 } charl__h5_site;
 
-/** Silence HDF5's own error printing on this thread and keep it from loading plugin libraries.
+/** Silence HDF5's own error printing on this thread and keep it from loading plug-in libraries.
  *  Cheap. Thread-safe. */
 void charl__h5_begin(void);
+
+/** Let HDF5 load filters from plug-in libraries on the next calls, until the next charl__h5_begin(): only where a file needs one. */
+void charl__h5_allow_plugins(void);
 
 /** Whether the library was built for several threads. */
 bool charl__h5_is_thread_safe(void);

@@ -109,7 +109,7 @@ static void print_info(const charl_dataset_info *info)
         print_floats("std", info->std, info->n_stats);
     }
     printf("  %-10s %s\n", "checksums", info->checksums ? "yes" : "no");
-    printf("  %-10s %s\n", "read", info->native ? "directly" : "through HDF5, by one thread");
+    printf("  %-10s %s\n", "read", info->native ? "by several threads" : "through HDF5, by one thread");
     printf("  %-10s %s\n", "content", info->content_id);
     if (info->note[0]) {
         printf("\n");

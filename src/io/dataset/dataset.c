@@ -293,7 +293,9 @@ static charl_status open_all(charl_dataset *ds, const char *path, const charl_da
     if (ds->kind == CHARL_DATASET_TOKENS) {
         CHARL_TRY(count_windows(ds));
     }
-    charl__file_seal(&ds->file, ds->arrays, CHARL__ARRAYS);
+    CHARL_TRY(charl__chunk_cache_create(opt->cache_bytes > 0 ? opt->cache_bytes : CHARL_DATASET_CACHE_BYTES,
+                                        opt->threads > 0 ? opt->threads : CHARL_DATASET_THREADS, &ds->cache));
+    CHARL_TRY(charl__file_seal(&ds->file, ds->arrays, CHARL__ARRAYS, ds->cache));
     CHARL_TRY(find_classes(ds, opt));
     CHARL_TRY(charl__dataset_identify(ds));
     return CHARL_OK;
@@ -314,7 +316,7 @@ charl_status charl_dataset_open(const char *path, const charl_dataset_options *o
     ds->file.fd = -1;
     ds->file.h5 = H5I_INVALID_HID;
     for (int i = 0; i < CHARL__ARRAYS; i++) {
-        ds->arrays[i].dataset = H5I_INVALID_HID;
+        ds->arrays[i].dataset = ds->arrays[i].type = H5I_INVALID_HID;
     }
     ds->window = opt->window;
     CHARL_TRY_CLEANUP(open_all(ds, path, opt));
@@ -350,6 +352,7 @@ void charl_dataset_close(charl_dataset *ds)
             charl__array_fini(&ds->arrays[i]);
         }
         charl__file_fini(&ds->file);
+        charl__chunk_cache_destroy(ds->cache);
     }
     charl_free(ds->mean);
     charl_free(ds->std);
@@ -410,7 +413,7 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
             const charl__array *a = i == 0 ? v->x : v->y;
 
             out->checksums = out->checksums && (!a || (a->n_blocks > 0 && !a->is_summed));
-            out->native = out->native && (!a || a->offset >= 0);
+            out->native = out->native && (!a || a->offset >= 0 || (a->chunks && !a->chunks->by_hdf5));
         }
     }
     memcpy(out->content_id, ds->content_id, sizeof out->content_id);

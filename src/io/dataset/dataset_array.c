@@ -1,6 +1,6 @@
-/* Reading rows of one array. Directly: pread at offset + row * item_bytes, after the checksums of
- * the blocks touched for the first time. Through HDF5: one hyperslab per run of rows, under the
- * file's lock. After either the file is looked at, for changes (dataset_change.c). */
+/* Reading rows of one array. Stored elements come from the file (pread at offset + row * bytes, after the checksums of the blocks
+ * touched for the first time), from chunks, or from HDF5: one hyperslab per run of rows. Then they are converted. After each read the
+ * file is looked at, for changes (dataset_change.c). */
 #include "io/dataset/dataset_file.h"
 
 #include <errno.h>
@@ -123,6 +123,7 @@ static charl_status read_checked(charl__file *f, charl__array *a, int64_t offset
     return CHARL_OK;
 }
 
+/* Stored elements of rows through HDF5. */
 static charl_status read_hdf5(charl__file *f, charl__array *a, int64_t first, int64_t n, void *dst)
 {
     charl_status st = CHARL_OK;
@@ -130,15 +131,8 @@ static charl_status read_hdf5(charl__file *f, charl__array *a, int64_t first, in
     hid_t mem_space = H5I_INVALID_HID;
     hsize_t start[CHARL_MAX_DIMS + 1] = {(hsize_t)first};
     hsize_t count[CHARL_MAX_DIMS + 1] = {(hsize_t)n};
-    const hid_t type = a->dtype == CHARL_U8    ? H5T_NATIVE_UINT8
-                       : a->dtype == CHARL_U16 ? H5T_NATIVE_UINT16
-                       : a->dtype == CHARL_U32 ? H5T_NATIVE_UINT32
-                       : a->dtype == CHARL_I32 ? H5T_NATIVE_INT32
-                       : a->dtype == CHARL_I64 ? H5T_NATIVE_INT64
-                                               : H5T_NATIVE_FLOAT;
 
-    pthread_mutex_lock(&f->lock);
-    charl__h5_begin();
+    charl__h5_lock();
     for (int i = 0; i < a->item.ndim; i++) {
         count[i + 1] = (hsize_t)a->item.dim[i];
     }
@@ -147,14 +141,80 @@ static charl_status read_hdf5(charl__file *f, charl__array *a, int64_t first, in
                           a->name);
     CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Sselect_hyperslab(file_space, H5S_SELECT_SET, start, NULL, count, NULL),
                      "%s: %s", f->path, a->name);
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Dread(a->dataset, type, mem_space, file_space, H5P_DEFAULT, dst),
+    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Dread(a->dataset, a->type, mem_space, file_space, H5P_DEFAULT, dst),
                      "%s: %s: rows %lld to %lld cannot be read", f->path, a->name, (long long)first,
                      (long long)(first + n - 1));
 cleanup:
     charl__h5_close(&mem_space);
     charl__h5_close(&file_space);
-    pthread_mutex_unlock(&f->lock);
+    charl__h5_unlock();
     return st;
+}
+
+static int64_t elements_of_row(const charl__array *a)
+{
+    return (int64_t)(a->item_bytes / charl_dtype_size(a->dtype));
+}
+
+/* Elements of rows as they are stored. */
+static charl_status read_stored(charl__file *f, charl__array *a, int64_t first, int64_t n, void *dst)
+{
+    const int64_t row = elements_of_row(a) * a->stored.bytes;
+
+    if (a->offset >= 0) {
+        return read_bytes(f, a, first * row, (size_t)(n * row), dst);
+    }
+    return a->chunks && a->chunks->cache ? charl__chunks_read(a->chunks, first, n, dst)
+                                         : read_hdf5(f, a, first, n, dst);
+}
+
+static charl_status convert(const charl__file *f, const charl__array *a, int64_t first, const void *stored, int64_t n,
+                            void *dst)
+{
+    const int64_t per_row = elements_of_row(a);
+    const int64_t bad = charl__element_convert(&a->stored, a->dtype, stored, n * per_row, dst);
+    char text[CHARL__ELEMENT_TEXT];
+
+    CHARL_REQUIRE(bad == n * per_row, CHARL_ERR_DATA,
+                  a->dtype == CHARL_F32
+                      ? "%s: %s: %s in row %lld (element %lld) is not exact in f32, which charl calculates with; "
+                        "HINT store the array as f32 if it may be rounded"
+                      : "%s: %s: %s in row %lld (element %lld) is too large for a label",
+                  f->path, a->name, charl__element_text(&a->stored, stored, bad, text),
+                  (long long)(first + bad / per_row), (long long)(bad % per_row));
+    return CHARL_OK;
+}
+
+/* Rows as they are delivered, unchecked. */
+static charl_status read_rows(charl__file *f, charl__array *a, int64_t first, int64_t n, void *dst)
+{
+    charl_status st = CHARL_OK;
+    const int64_t row = elements_of_row(a) * a->stored.bytes,
+                  part = row < CHARL__BLOCK_BYTES ? CHARL__BLOCK_BYTES / row : 1;
+    unsigned char *out = dst, *stored = NULL;
+
+    if (!a->converted) {
+        return read_stored(f, a, first, n, dst);
+    }
+    CHARL_TRY_CLEANUP(charl__alloc((size_t)((n < part ? n : part) * row), &stored));
+    while (n > 0) {
+        const int64_t k = n < part ? n : part;
+
+        CHARL_TRY_CLEANUP(read_stored(f, a, first, k, stored));
+        CHARL_TRY_CLEANUP(convert(f, a, first, stored, k, out));
+        out += (size_t)k * a->item_bytes;
+        first += k;
+        n -= k;
+    }
+cleanup:
+    charl_free(stored);
+    return st;
+}
+
+charl_status charl__array_prepare(charl__array *a, const int64_t *rows, int64_t first, int64_t n, int64_t *done)
+{
+    *done = n;
+    return a->chunks && a->chunks->cache ? charl__chunks_prepare(a->chunks, rows, first, n, done) : CHARL_OK;
 }
 
 /* The first of n floats that is infinite or NaN, whose exponent is all ones, or n: an integer test
@@ -197,11 +257,12 @@ charl_status charl__array_read(charl__file *f, charl__array *a, int64_t first, i
     }
     if (a->offset >= 0 && a->n_blocks > 0) {
         CHARL_TRY(read_checked(f, a, offset, bytes, dst));
-    } else if (a->offset >= 0) {
-        CHARL_TRY(read_bytes(f, a, offset, (size_t)bytes, dst));
-        atomic_store(&f->read_unchecked, atomic_load(&f->looks));
     } else {
-        CHARL_TRY(read_hdf5(f, a, first, n, dst));
+        for (int64_t done = 0, k; done < n;) {
+            CHARL_TRY(charl__array_prepare(a, NULL, first + done, n - done, &k));
+            CHARL_TRY(read_rows(f, a, first + done, k, (unsigned char *)dst + (size_t)done * a->item_bytes));
+            done += k;
+        }
         atomic_store(&f->read_unchecked, atomic_load(&f->looks));
     }
     if (a->dtype == CHARL_F32) {
@@ -244,11 +305,7 @@ charl_status charl__array_verify(charl__file *f, charl__array *a)
     for (int64_t row = 0; row < a->rows; row += step) {
         const int64_t n = a->rows - row < step ? a->rows - row : step;
 
-        if (a->offset >= 0) {
-            CHARL_TRY_CLEANUP(read_bytes(f, a, row * item, (size_t)(n * item), buffer));
-        } else {
-            CHARL_TRY_CLEANUP(read_hdf5(f, a, row, n, buffer));
-        }
+        CHARL_TRY_CLEANUP(read_rows(f, a, row, n, buffer));
         if (a->n_blocks > 0) {
             CHARL_TRY_CLEANUP(fold_checksums(f, a, buffer, row * item, n * item, &crc));
         }
@@ -358,7 +415,7 @@ cleanup:
     return st;
 }
 
-/* Of rows that only HDF5 can read: all, or pieces at even distances. */
+/* Of rows that do not lie in the file as they are delivered: all, or pieces at even distances. */
 static charl_status sum_rows(charl__file *f, charl__array *a, uint32_t *out)
 {
     charl_status st = CHARL_OK;
@@ -394,5 +451,5 @@ charl_status charl__array_sum(charl__file *f, charl__array *a, uint32_t *out)
         *out = charl__crc32c(0, a->block_crc, (size_t)a->n_blocks * sizeof *a->block_crc);
         return CHARL_OK;
     }
-    return a->offset >= 0 ? sum_bytes(f, a, out) : sum_rows(f, a, out);
+    return a->offset >= 0 && !a->converted ? sum_bytes(f, a, out) : sum_rows(f, a, out);
 }

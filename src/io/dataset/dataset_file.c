@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 
-enum { MAX_CHUNK_BYTES = 64 << 20, MAX_ITEM_BYTES = 1 << 30, MAX_TEXT = 65536 };
+enum { CACHE_BYTES = 64 << 20, MAX_ITEM_BYTES = 1 << 30, MAX_TEXT = 65536 };
 
 static charl__h5_site site_of(const charl__file *f)
 {
@@ -69,7 +69,6 @@ charl_status charl__file_init(charl__file *f, const char *path)
     struct stat info;
 
     *f = (charl__file){.fd = -1, .h5 = H5I_INVALID_HID};
-    pthread_mutex_init(&f->lock, NULL);
     pthread_mutex_init(&f->looking, NULL);
     atomic_store(&f->looks, CHARL__BLOCK_READ);
     f->good = CHARL__BLOCK_READ;
@@ -93,7 +92,6 @@ void charl__file_fini(charl__file *f)
     charl_free(f->path);
     f->path = NULL;
     pthread_mutex_destroy(&f->looking);
-    pthread_mutex_destroy(&f->lock);
 }
 
 charl_status charl__file_find(charl__file *f, const char *name, bool *found)
@@ -123,52 +121,16 @@ charl_status charl__file_find(charl__file *f, const char *name, bool *found)
     return CHARL_OK;
 }
 
-static hid_t memory_type(charl_dtype dtype)
+/* What the elements are delivered as. */
+static charl_status judge_type(const charl__file *f, charl__array *a, charl__role role, hid_t type)
 {
-    switch (dtype) {
-    case CHARL_U8:
-        return H5T_NATIVE_UINT8;
-    case CHARL_U16:
-        return H5T_NATIVE_UINT16;
-    case CHARL_U32:
-        return H5T_NATIVE_UINT32;
-    case CHARL_I32:
-        return H5T_NATIVE_INT32;
-    case CHARL_I64:
-        return H5T_NATIVE_INT64;
-    default:
-        return H5T_NATIVE_FLOAT;
-    }
-}
+    char text[CHARL__ELEMENT_TEXT];
 
-/* The element type to deliver for the stored `type`; *same when the stored bytes are that type
- * already. */
-static charl_status judge_type(const charl__file *f, charl__array *a, charl__role role, hid_t type, bool *same)
-{
-    const H5T_class_t cls = H5Tget_class(type);
-    const size_t bytes = H5Tget_size(type);
-    const bool is_signed = cls == H5T_INTEGER && H5Tget_sign(type) != H5T_SGN_NONE;
-    const bool ieee = cls == H5T_FLOAT && (H5Tequal(type, H5T_IEEE_F32LE) > 0 || H5Tequal(type, H5T_IEEE_F32BE) > 0 ||
-                                           H5Tequal(type, H5T_IEEE_F64LE) > 0 || H5Tequal(type, H5T_IEEE_F64BE) > 0);
-
-    if (ieee) {
-        a->dtype = CHARL_F32;
-    } else if (cls == H5T_INTEGER && role == CHARL__ROLE_TARGETS && bytes <= 8) {
-        a->dtype = CHARL_I64;
-        a->dtype = H5Tequal(type, H5T_NATIVE_UINT8) > 0 ? CHARL_U8 : a->dtype;
-        a->dtype = H5Tequal(type, H5T_NATIVE_INT32) > 0 ? CHARL_I32 : a->dtype;
-    } else if (cls == H5T_INTEGER && !is_signed && (bytes == 1 || bytes == 2 || bytes == 4)) {
-        a->dtype = bytes == 1 ? CHARL_U8 : bytes == 2 ? CHARL_U16 : CHARL_U32;
-    } else {
-        CHARL_FAIL(CHARL_ERR_DATA, "%s: %s: element type (%s of %zu bytes) is not supported; %s", f->path, a->name,
-                   cls == H5T_INTEGER ? (is_signed ? "signed integer" : "integer")
-                   : cls == H5T_FLOAT ? "float"
-                                      : "neither integer nor float",
-                   bytes,
-                   role == CHARL__ROLE_TARGETS ? "targets are integers or f32 or f64"
-                                               : "samples are u8, u16, u32, f32 or f64");
-    }
-    *same = H5Tequal(type, memory_type(a->dtype)) > 0;
+    CHARL_REQUIRE(charl__element_of(type, &a->stored, text), CHARL_ERR_DATA,
+                  "%s: %s holds %s; charl reads integers, floats of 16, 32 and 64 bits, bfloat16 and bool", f->path,
+                  a->name, text);
+    a->dtype = charl__element_dtype(&a->stored, role == CHARL__ROLE_TARGETS);
+    a->converted = !charl__element_is_native(&a->stored, a->dtype);
     return CHARL_OK;
 }
 
@@ -198,62 +160,17 @@ static charl_status judge_shape(const charl__file *f, charl__array *a, hid_t spa
     return CHARL_OK;
 }
 
-static charl_status judge_filters(const charl__file *f, const charl__array *a, hid_t plist)
+static charl_status judge_chunks(const charl__file *f, charl__array *a, hid_t plist)
 {
-    const int n = H5Pget_nfilters(plist);
-
-    CHARL_REQUIRE(n >= 0, CHARL_ERR_DATA, "%s: %s: filters cannot be read", f->path, a->name);
-    for (int i = 0; i < n; i++) {
-        unsigned flags = 0;
-        unsigned config = 0;
-        size_t n_values = 0;
-        char name[64] = "";
-        const H5Z_filter_t id = H5Pget_filter2(plist, (unsigned)i, &flags, &n_values, NULL, sizeof name, name, &config);
-
-        CHARL_REQUIRE(id == H5Z_FILTER_DEFLATE || id == H5Z_FILTER_SHUFFLE || id == H5Z_FILTER_FLETCHER32,
-                      CHARL_ERR_DATA,
-                      "%s: %s is compressed with filter %d (%s); only gzip, shuffle and fletcher32 "
-                      "are read; repack it with `h5repack -f NONE -l CONTI`",
-                      f->path, a->name, (int)id, name[0] ? name : "unnamed");
-        CHARL_REQUIRE(H5Zfilter_avail(id) > 0, CHARL_ERR_DATA,
-                      "%s: %s needs the filter %s, which this HDF5 library lacks", f->path, a->name, name);
-    }
+    CHARL_TRY(charl__alloc(sizeof *a->chunks, &a->chunks));
+    a->chunks->path = f->path;
+    a->chunks->name = a->name;
+    CHARL_TRY(charl__chunks_init(a->chunks, a->dataset, plist, a->type));
     return CHARL_OK;
 }
 
-/* Every chunk must have been written. They are counted, because HDF5's space status calls
- * compressed data partly allocated. */
-static charl_status judge_chunks(const charl__file *f, const charl__array *a, hid_t plist)
-{
-    charl_status st = CHARL_OK;
-    hsize_t dims[H5S_MAX_RANK];
-    uint64_t bytes = charl_dtype_size(a->dtype) > 4 ? 8 : 4;
-    hsize_t want = 1;
-    hsize_t have = 0;
-    hid_t space = H5I_INVALID_HID;
-    const int ndim = H5Pget_chunk(plist, H5S_MAX_RANK, dims);
-
-    CHARL_REQUIRE_CLEANUP(ndim == a->item.ndim + 1, CHARL_ERR_DATA, "%s: %s: malformed chunks", f->path, a->name);
-    for (int i = 0; i < ndim; i++) {
-        const hsize_t extent = (hsize_t)(i == 0 ? a->rows : a->item.dim[i - 1]);
-
-        CHARL_REQUIRE_CLEANUP(dims[i] > 0 && dims[i] <= MAX_CHUNK_BYTES / bytes, CHARL_ERR_DATA,
-                              "%s: %s: chunks larger than %d MiB", f->path, a->name, MAX_CHUNK_BYTES >> 20);
-        bytes *= dims[i];
-        want *= (extent - 1) / dims[i] + 1;
-    }
-    CHARL_TRY_CLEANUP(judge_filters(f, a, plist));
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, space, H5Dget_space(a->dataset), "%s: %s", f->path, a->name);
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Dget_num_chunks(a->dataset, space, &have), "%s: %s", f->path, a->name);
-    CHARL_REQUIRE_CLEANUP(have == want, CHARL_ERR_DATA, "%s: %s was %s written; unwritten parts would read as zeros",
-                          f->path, a->name, have ? "only partly" : "never");
-cleanup:
-    charl__h5_close(&space);
-    return st;
-}
-
 /* Where the bytes are. Sets a->offset when they can be read without HDF5. */
-static charl_status judge_storage(charl__file *f, charl__array *a, hid_t plist, bool same)
+static charl_status judge_storage(charl__file *f, charl__array *a, hid_t plist)
 {
     const H5D_layout_t layout = H5Pget_layout(plist);
     H5D_space_status_t allocated = H5D_SPACE_STATUS_ERROR;
@@ -275,58 +192,50 @@ static charl_status judge_storage(charl__file *f, charl__array *a, hid_t plist, 
                   "%s: %s was never written; it would read as zeros", f->path, a->name);
     CHARL_REQUIRE(offset <= (uint64_t)f->bytes && H5Dget_storage_size(a->dataset) <= (uint64_t)f->bytes - offset,
                   CHARL_ERR_DATA, "%s: %s reaches beyond the end of the file, which is truncated", f->path, a->name);
-    if (same && H5Dget_storage_size(a->dataset) == (uint64_t)a->rows * a->item_bytes) {
-        a->offset = (int64_t)offset;
-    }
+    CHARL_REQUIRE(H5Dget_storage_size(a->dataset) ==
+                      (uint64_t)a->rows * (a->item_bytes / charl_dtype_size(a->dtype)) * (uint64_t)a->stored.bytes,
+                  CHARL_ERR_DATA, "%s: %s: malformed storage", f->path, a->name);
+    a->offset = (int64_t)offset;
     return CHARL_OK;
 }
 
-static charl_status note_cost(charl__file *f, const charl__array *a, hid_t plist, bool same)
+/* What is unusual about an array and what it costs. */
+static charl_status note_cost(charl__file *f, const charl__array *a)
 {
-    const H5D_layout_t layout = H5Pget_layout(plist);
+    char filters[128];
 
-    CHARL_TRY(charl__text_printf(&f->note,
-                                 "%s%s is %s%s%s: it is read through HDF5 by one thread, 10 to 1000 times slower "
-                                 "for shuffled rows; %s",
-                                 f->note.length ? "\n" : "", a->name,
-                                 layout == H5D_CHUNKED   ? "chunked"
-                                 : layout == H5D_COMPACT ? "compact"
-                                                         : "contiguous",
-                                 layout == H5D_CHUNKED && H5Pget_nfilters(plist) > 0 ? " and compressed" : "",
-                                 same ? "" : " and stored in another element type or byte order",
-                                 same ? "repack it with `h5repack -f NONE -l CONTI IN OUT`"
-                                      : "store it as native u8, u16, u32 or f32 (labels: u8, i32, i64)"));
+    if (a->chunks && a->chunks->by_hdf5) {
+        CHARL_TRY(charl__text_printf(
+            &f->note,
+            "%s%s is compressed with %s, which is decoded by one thread; `charl data import hdf5` "
+            "writes it uncompressed",
+            f->note.length ? "\n" : "", a->name, charl__chunks_filters(a->chunks, filters, sizeof filters)));
+    }
     return CHARL_OK;
 }
 
 static charl_status open_array(charl__array *a, charl__file *f, charl__role role)
 {
     charl_status st = CHARL_OK;
-    hid_t type = H5I_INVALID_HID;
     hid_t space = H5I_INVALID_HID;
     hid_t plist = H5I_INVALID_HID;
     hid_t access = H5I_INVALID_HID;
-    bool same = false;
 
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, access, H5Pcreate(H5P_DATASET_ACCESS), "%s", f->path);
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Pset_chunk_cache(access, 10007, MAX_CHUNK_BYTES, 0.75), "%s", f->path);
+    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Pset_chunk_cache(access, 10007, CACHE_BYTES, 0.75), "%s", f->path);
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, a->dataset, H5Dopen2(f->h5, a->name, access), "%s: %s is not a dataset",
                           f->path, a->name);
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, type, H5Dget_type(a->dataset), "%s: %s", f->path, a->name);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, a->type, H5Dget_type(a->dataset), "%s: %s", f->path, a->name);
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, space, H5Dget_space(a->dataset), "%s: %s", f->path, a->name);
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, plist, H5Dget_create_plist(a->dataset), "%s: %s", f->path, a->name);
-    CHARL_TRY_CLEANUP(judge_type(f, a, role, type, &same));
-    a->converted = !same;
+    CHARL_TRY_CLEANUP(judge_type(f, a, role, a->type));
     CHARL_TRY_CLEANUP(judge_shape(f, a, space));
-    CHARL_TRY_CLEANUP(judge_storage(f, a, plist, same));
-    if (a->offset < 0) {
-        CHARL_TRY_CLEANUP(note_cost(f, a, plist, same));
-    }
+    CHARL_TRY_CLEANUP(judge_storage(f, a, plist));
+    CHARL_TRY_CLEANUP(note_cost(f, a));
 cleanup:
     charl__h5_close(&access);
     charl__h5_close(&plist);
     charl__h5_close(&space);
-    charl__h5_close(&type);
     return st;
 }
 
@@ -335,7 +244,7 @@ cleanup:
 static charl_status load_checksums(charl__array *a, charl__file *f)
 {
     charl_status st = CHARL_OK;
-    charl__array crc = {.dataset = H5I_INVALID_HID};
+    charl__array crc = {.dataset = H5I_INVALID_HID, .type = H5I_INVALID_HID};
     const int64_t bytes = a->rows * (int64_t)a->item_bytes;
     const int64_t blocks = (bytes + CHARL__BLOCK_BYTES - 1) / CHARL__BLOCK_BYTES;
     char name[CHARL__ARRAY_NAME + 8];
@@ -367,7 +276,7 @@ charl_status charl__array_init(charl__array *a, charl__file *f, const char *name
 {
     bool found = false;
 
-    *a = (charl__array){.offset = -1, .dataset = H5I_INVALID_HID};
+    *a = (charl__array){.offset = -1, .dataset = H5I_INVALID_HID, .type = H5I_INVALID_HID};
     CHARL_TRY(charl__file_find(f, name, &found));
     CHARL_REQUIRE(found, CHARL_ERR_DATA, "%s: there is no array %s", f->path, name);
     memcpy(a->name, name, strlen(name) + 1);
@@ -379,6 +288,12 @@ charl_status charl__array_init(charl__array *a, charl__file *f, const char *name
 void charl__array_fini(charl__array *a)
 {
     charl__h5_begin();
+    if (a->chunks) {
+        charl__chunks_fini(a->chunks);
+        charl_free(a->chunks);
+        a->chunks = NULL;
+    }
+    charl__h5_close(&a->type);
     charl__h5_close(&a->dataset);
     charl_free(a->block_crc);
     charl_free(a->block_state);
@@ -387,16 +302,20 @@ void charl__array_fini(charl__array *a)
     a->n_blocks = 0;
 }
 
-void charl__file_seal(charl__file *f, charl__array *arrays, int n)
+charl_status charl__file_seal(charl__file *f, charl__array *arrays, int n, charl__chunk_cache *cache)
 {
     bool needed = false;
 
     charl__h5_begin();
     for (int i = 0; i < n; i++) {
         if (arrays[i].offset >= 0) {
+            charl__h5_close(&arrays[i].type);
             charl__h5_close(&arrays[i].dataset);
         } else if (arrays[i].dataset >= 0) {
             needed = true;
+        }
+        if (arrays[i].chunks) {
+            CHARL_TRY(charl__chunks_attach(arrays[i].chunks, cache));
         }
     }
     if (!needed) {
@@ -404,6 +323,7 @@ void charl__file_seal(charl__file *f, charl__array *arrays, int n)
     }
     f->arrays = arrays;
     f->n_arrays = n;
+    return CHARL_OK;
 }
 
 static charl_status read_floats(charl__file *f, const char *object, const char *name, float **out, int *n)
@@ -444,7 +364,7 @@ static charl_status read_whole(charl__file *f, const char *name, charl_dtype dty
                                int64_t *n)
 {
     charl_status st = CHARL_OK;
-    charl__array a = {.dataset = H5I_INVALID_HID};
+    charl__array a = {.dataset = H5I_INVALID_HID, .type = H5I_INVALID_HID};
     void *data = NULL;
     bool found = false;
 

@@ -2,9 +2,13 @@
 #define CHARL_IO_DATASET_DATASET_FILE_H
 /** The arrays of a dataset file: checked once, then read by rows.
  *
- *  An array whose bytes lie in the file as the machine wants them is read with pread from a
- *  descriptor that was opened before HDF5 looked at the file; the others through HDF5, one thread at
- *  a time. After charl__file_seal reading is thread-safe.
+ *  The stored elements of an array come from one of three places and are then converted, if they are not what is to be delivered:
+ *
+ *      contiguous   pread, from a descriptor that was opened before HDF5 looked at the file
+ *      chunked      chunks that are decoded by several threads and kept (chunks.h)
+ *      otherwise    HDF5, one thread at a time: compact and virtual arrays
+ *
+ *  After charl__file_seal reading is thread-safe.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,7 +17,9 @@
 
 #include "base/text/text.h"
 #include "charl/shape.h"
+#include "io/dataset/chunks.h"
 #include "io/h5.h"
+#include "io/h5_element.h"
 
 enum { CHARL__ARRAY_NAME = 256, CHARL__BLOCK_BYTES = 1 << 20 };
 
@@ -28,7 +34,6 @@ typedef struct charl__file {
     int fd; /* -1: not open */
     hid_t h5;
     int64_t bytes;
-    pthread_mutex_t lock; /* around HDF5 */
     charl__text note;
     /* see dataset_change.c */
     struct charl__array *arrays; /* borrowed; since it was sealed */
@@ -48,8 +53,8 @@ enum { CHARL__BLOCK_UNKNOWN, CHARL__BLOCK_CHECKED, CHARL__BLOCK_READ };
 
 /** What an array may hold. */
 typedef enum charl__role {
-    CHARL__ROLE_SAMPLES, /* u8 u16 u32 f32; f64 is read as f32 */
-    CHARL__ROLE_TARGETS, /* u8 i32 i64 f32; other integers are read as i64, f64 as f32 */
+    CHARL__ROLE_SAMPLES, /* u8 u16 u32 f32 */
+    CHARL__ROLE_TARGETS, /* u8 i32 i64 f32 */
 } charl__role;
 
 typedef struct charl__array {
@@ -58,11 +63,13 @@ typedef struct charl__array {
     charl_shape item;             /* of one row */
     int64_t rows;
     size_t item_bytes;
-    bool converted;   /* stored in another element type: delivered bytes are not the stored ones */
-    int64_t offset;   /* of row 0 in the file; -1: only through HDF5 */
-    hid_t dataset;    /* only while offset is -1 or the file is not sealed */
-    int64_t n_blocks; /* 0: no checksums */
-    bool is_summed;   /* they are not the file's: charl__array_sum has formed them */
+    charl__element stored;
+    bool converted;        /* delivered bytes are not the stored ones */
+    int64_t offset;        /* of row 0 in the file; -1: not contiguous */
+    charl__chunks *chunks; /* NULL: not chunked */
+    hid_t dataset, type;   /* only while offset is -1 or the file is not sealed */
+    int64_t n_blocks;      /* 0: no checksums */
+    bool is_summed;        /* they are not the file's: charl__array_sum has formed them */
     uint32_t *block_crc;
     atomic_uint *block_state; /* CHARL__BLOCK_... */
 } charl__array;
@@ -80,9 +87,14 @@ charl_status charl__file_find(charl__file *f, const char *name, bool *found) CHA
 charl_status charl__array_init(charl__array *a, charl__file *f, const char *name, charl__role role) CHARL_MUST_CHECK;
 void charl__array_fini(charl__array *a);
 
-/** Close HDF5 unless one of the n arrays needs it. From here on changes of the file are noticed.
- *  The arrays are borrowed. */
-void charl__file_seal(charl__file *f, charl__array *arrays, int n);
+/** Close HDF5 unless one of the n arrays needs it. From here on changes of the file are noticed, and chunks are kept in `cache`.
+ *  The arrays are borrowed, and so is the cache. Errors: ERR_NOMEM. */
+charl_status charl__file_seal(charl__file *f, charl__array *arrays, int n, charl__chunk_cache *cache) CHARL_MUST_CHECK;
+
+/** Prepare reading n rows, of which row i is first + rows[i], or first + i where rows is NULL: *done is for how many, at least one. They
+ *  are then read fastest in this order. Thread-safe. Errors: as charl__array_read. */
+charl_status charl__array_prepare(charl__array *a, const int64_t *rows, int64_t first, int64_t n,
+                                  int64_t *done) CHARL_MUST_CHECK;
 
 /** Rows [first, first + n) into dst, checked: checksums of the blocks they touch, floats finite.
  *  Thread-safe. */

@@ -21,6 +21,7 @@ struct charl_dataset {
     int n_parts;
     int64_t *share; /* [n_parts] of CHARL__MIX_BLOCK */
     charl__file file;
+    charl__chunk_cache *cache; /* of chunks; NULL: a mix */
     charl__array
         arrays[CHARL__ARRAYS]; /* x and y of split s at 2 s and 2 s + 1; its doc_start at CHARL__DOC_START + s */
     charl__view views[CHARL_SPLIT_COUNT];

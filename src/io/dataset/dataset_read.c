@@ -250,8 +250,17 @@ charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int6
     if (ds->column_map || ds->target_map) {
         CHARL_TRY_CLEANUP(charl__alloc(v->x->item_bytes + (v->y ? v->y->item_bytes : 0) + y_bytes, &row));
     }
-    for (int64_t i = 0; i < n;) {
-        const int64_t k = run_length(rows + i, n - i);
+    for (int64_t i = 0, ready = 0; i < n;) {
+        int64_t k = n - i;
+
+        if (i == ready && px) {
+            CHARL_TRY_CLEANUP(charl__array_prepare(v->x, rows + i, v->first, k, &k));
+        }
+        if (i == ready && py) {
+            CHARL_TRY_CLEANUP(charl__array_prepare(v->y, rows + i, v->first, k, &k));
+        }
+        ready = i == ready ? i + k : ready;
+        k = run_length(rows + i, ready - i);
 
         if (px) {
             CHARL_TRY_CLEANUP(charl__array_read(&ds->file, v->x, v->first + rows[i], k, px));

@@ -1,0 +1,54 @@
+#ifndef CHARL_IO_H5_ELEMENT_H
+#define CHARL_IO_H5_ELEMENT_H
+/** Elements of an HDF5 array as they are stored, and as charl delivers them.
+ *
+ *  HDF5 hands out the stored bytes; this converts them. So elements of any type and byte order can be converted by several threads,
+ *  and a number that does not fit is an error, where HDF5 would round or clamp it.
+ */
+#include <stdbool.h>
+
+#include "charl/shape.h"
+#include "io/h5.h"
+
+typedef enum charl__element_kind {
+    CHARL__ELEMENT_UNSIGNED,
+    CHARL__ELEMENT_SIGNED,
+    CHARL__ELEMENT_BOOL, /* an enumeration of FALSE and TRUE, as h5py writes it */
+    CHARL__ELEMENT_FLOAT,
+    CHARL__ELEMENT_BF16,
+} charl__element_kind;
+
+typedef struct charl__element {
+    charl__element_kind kind;
+    int bytes;    /* 1, 2, 4 or 8 */
+    bool swapped; /* the bytes are in the other order than the machine's */
+} charl__element;
+
+enum { CHARL__ELEMENT_TEXT = 96 };
+
+/** The elements of `type`. False when charl does not read such elements: `text` then says what they are, to stand behind "holds". */
+bool charl__element_of(hid_t type, charl__element *out, char text[CHARL__ELEMENT_TEXT]);
+
+/** "i16", "bool", "big-endian f64": for people. */
+const char *charl__element_name(const charl__element *e, char text[CHARL__ELEMENT_TEXT]);
+
+/** What they are delivered as:
+ *
+ *               u8 bool  u16  u32  i32  other integers  floats
+ *      samples  u8       u16  u32  f32  f32             f32
+ *      targets  u8       i64  i64  i32  i64             f32
+ */
+charl_dtype charl__element_dtype(const charl__element *e, bool targets);
+
+/** Whether the stored bytes are those to deliver. */
+bool charl__element_is_native(const charl__element *e, charl_dtype dtype);
+
+/** n elements of src into dst. The number of the first that `dtype` cannot hold, and n when there is none: an integer that f32 would
+ *  round (beyond 2^24 and not a multiple of a sufficient power of two), or one beyond i64. f64 is rounded to f32; where it is too large,
+ *  to an infinity. Thread-safe. */
+int64_t charl__element_convert(const charl__element *e, charl_dtype dtype, const void *src, int64_t n, void *dst);
+
+/** Element i of src as text: for messages. */
+const char *charl__element_text(const charl__element *e, const void *src, int64_t i, char text[CHARL__ELEMENT_TEXT]);
+
+#endif

@@ -1,0 +1,238 @@
+#!/usr/bin/python3
+"""charl reads the same numbers as h5py, whatever the type, the byte order, the layout, the filters and the files that they are spread over; and
+refuses by name what it cannot read.
+
+Needs h5py, and hdf5plugin with the plug-ins for blosc and zstd, which comes from PyPI (environment.py). Exit code 77: they cannot be had.
+$CHARL_BIN_DIR holds the programs.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import environment
+
+environment.enter("h5py", ["hdf5plugin", "h5py", "numpy"])
+
+# pylint: disable=wrong-import-position
+try:
+    import h5py
+    import hdf5plugin
+    import numpy as np
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+READ = environment.BIN.parent.parent / "tests" / "interop" / "read_dataset"
+ROWS, SHAPE = 90, (3, 5)
+
+
+def read(path, x="/x", y="/y", threads=2, cache=0, env=None):
+    done = subprocess.run([READ, path, x, y, str(threads), str(cache)], stdout=subprocess.PIPE, check=True, text=True, timeout=120,
+                          env=dict(os.environ, **(env or {})))
+    return json.loads(done.stdout)
+
+
+def samples(dtype):
+    """Numbers that every type of this kind holds, and the extremes that f32 holds exactly."""
+    n = ROWS * int(np.prod(SHAPE))
+    x = (np.arange(n) * 7 % 127).astype(np.float64)
+    if dtype.kind == "f":
+        x = (x - 60) / 8
+    elif dtype.kind == "i":
+        x -= 60
+    elif dtype.kind == "b":
+        x %= 2
+    x = x.astype(dtype)
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        x[1] = info.min
+        x[2] = info.max if info.bits < 32 else 2**24 if dtype.kind == "i" or info.bits == 64 else info.max
+    if dtype.kind == "f":
+        x[3] = np.finfo(dtype).tiny if dtype.itemsize < 8 else 2.0**-126
+        x[4] = np.finfo(dtype).max if dtype.itemsize < 8 else np.finfo(np.float32).max
+        x[5] = np.float16(2.0**-24) if dtype.itemsize == 2 else 0.1
+        x[6] = -0.0
+    return x.reshape(ROWS, *SHAPE)
+
+
+def labels(dtype):
+    n = np.arange(ROWS)
+    return (n % 2 if dtype.kind == "b" else n % 5).astype(dtype)
+
+
+def bfloat16(order):
+    """HDF5's description of bfloat16 in a byte order."""
+    t = (h5py.h5t.IEEE_F32LE if order == "<" else h5py.h5t.IEEE_F32BE).copy()
+    t.set_fields(15, 7, 8, 0, 7)
+    t.set_size(2)
+    t.set_ebias(127)
+    return t
+
+
+def write_bfloat16(f, name, order, chunks=None):
+    """h5py has no such type: HDF5 converts from f32."""
+    x = samples(np.dtype("i1")).astype(np.float32) / 4
+    plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    if chunks:
+        plist.set_chunk(chunks)
+        plist.set_deflate(4)
+    d = h5py.h5d.create(f.id, name.encode(), bfloat16(order), h5py.h5s.create_simple(x.shape), plist)
+    d.write(h5py.h5s.ALL, h5py.h5s.ALL, x)
+    return x
+
+
+def same(got, x, y):
+    """The numbers of x and y, to the last bit of f32."""
+    assert "error" not in got, got["error"]
+    expected = x.astype(np.float32).reshape(-1) if got["x_dtype"] == "f32" else x.astype(np.int64).reshape(-1)
+    received = np.array(got["x"], dtype=expected.dtype)
+    assert np.array_equal(expected.view(np.int32) if expected.dtype == np.float32 else expected,
+                          received.view(np.int32) if expected.dtype == np.float32 else received), \
+        f"x differs first at {np.flatnonzero(expected != received)[:3]}: {received[:8]} for {expected[:8]}"
+    assert np.array_equal(np.asarray(got["y"]), y.astype(np.float64)), f"y differs: {got['y'][:8]} for {y[:8]}"
+
+
+def types():
+    for order in "<>":
+        for name in ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8"):
+            if order == "<" or name[1] != "1":
+                yield np.dtype(order + name)
+    yield np.dtype("?")
+
+
+def layouts(plugins):
+    """(what, type, options of h5py) of x."""
+    yield "chunked", "u1", {"chunks": (7, 3, 5)}
+    yield "rows of a chunk", ">i2", {"chunks": (1, 3, 5)}
+    yield "parts of a row", "f4", {"chunks": (8, 2, 2)}
+    yield "parts of a row, gzip", ">f8", {"chunks": (11, 1, 3), "compression": "gzip"}
+    yield "larger than the array", "u2", {"chunks": (64, 4, 8), "maxshape": (None, None, None), "compression": "gzip"}
+    yield "gzip", "u1", {"chunks": (16, 3, 5), "compression": "gzip", "compression_opts": 9}
+    yield "gzip, shuffle", "f4", {"chunks": (16, 3, 5), "compression": "gzip", "shuffle": True}
+    yield "gzip, shuffle, fletcher32", ">u4", {"chunks": (16, 3, 5), "compression": "gzip", "shuffle": True, "fletcher32": True}
+    yield "fletcher32", "f8", {"chunks": (7, 3, 5), "fletcher32": True}
+    yield "fletcher32 of odd bytes", "u1", {"chunks": (7, 3, 5), "fletcher32": True}
+    yield "shuffle", ">f2", {"chunks": (5, 3, 5), "shuffle": True}
+    yield "lzf", "i4", {"chunks": (16, 3, 5), "compression": "lzf"}
+    yield "lzf, shuffle, fletcher32", "f4", {"chunks": (9, 3, 5), "compression": "lzf", "shuffle": True, "fletcher32": True}
+    if h5py.h5z.filter_avail(h5py.h5z.FILTER_SZIP):
+        yield "szip", "u2", {"chunks": (16, 3, 5), "compression": "szip"}
+    yield "scale-offset", "i4", {"chunks": (16, 3, 5), "scaleoffset": 0}
+    for name, options in plugins:
+        yield name, "f4", {"chunks": (16, 3, 5), **options}
+
+
+def plugin_filters():
+    """Filters that HDF5 loads from plug-ins."""
+    return [(name, dict(getattr(hdf5plugin, name)())) for name in ("Blosc", "Zstd", "Bitshuffle", "LZ4")]
+
+
+def table():
+    plugins, env = plugin_filters(), {"HDF5_PLUGIN_PATH": hdf5plugin.PLUGINS_PATH}
+    n = 0
+    for dtype in types():
+        x, y = samples(dtype), labels(dtype)
+        with h5py.File("t.h5", "w") as f:
+            f["x"], f["y"] = x, y
+        same(read("t.h5"), x, y)
+        n += 1
+    for order in "<>":
+        for chunks in (None, (16, *SHAPE)):
+            with h5py.File("t.h5", "w") as f:
+                x, y = write_bfloat16(f, "x", order, chunks), labels(np.dtype(order + "i2"))
+                f["y"] = y
+            same(read("t.h5"), x, y)
+            n += 1
+    for what, dtype, options in layouts(plugins):
+        x, y = samples(np.dtype(dtype)), labels(np.dtype(">i4"))
+        with h5py.File("t.h5", "w") as f:
+            f.create_dataset("x", data=x, **options)
+            f.create_dataset("y", data=y, chunks=(13,), **({"compression": "gzip"} if "gzip" in what else {}))
+        for threads, cache in ((1, 1), (2, 0), (4, 3000)):
+            try:
+                same(read("t.h5", threads=threads, cache=cache, env=env), x, y)
+            except AssertionError as wrong:
+                raise AssertionError(f"{what}, {threads} threads, cache of {cache} bytes: {wrong}") from wrong
+        n += 1
+    compact = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    compact.set_layout(h5py.h5d.COMPACT)
+    x, y = samples(np.dtype(">u2")), labels(np.dtype("u1"))
+    with h5py.File("t.h5", "w") as f:
+        d = h5py.h5d.create(f.id, b"x", h5py.h5t.STD_U16BE, h5py.h5s.create_simple(x.shape), compact)
+        d.write(h5py.h5s.ALL, h5py.h5s.ALL, x)
+        f["y"] = y
+    same(read("t.h5"), x, y)
+    n += 1
+    with h5py.File("t.h5", "w", userblock_size=1024) as f:
+        f.create_dataset("x", data=x, chunks=(8, 3, 5), compression="gzip")
+        f["y"] = y
+    same(read("t.h5"), x, y)
+    return n + 1
+
+
+def refused(write, reason, env=None):
+    with h5py.File("t.h5", "w") as f:
+        f["x"], f["y"] = samples(np.dtype("u1")), labels(np.dtype("u1"))
+        write(f)
+    error = read("t.h5", env=env).get("error", "nothing")
+    assert reason in error and "t.h5" in error, f"refused with: {error}; expected: {reason}"
+
+
+def put(name, data, **options):
+    def write(f):
+        del f[name]
+        f.create_dataset(name, data=data, **options)
+    return write
+
+
+def refusals():
+    x = samples(np.dtype("i8"))
+    x[4, 1, 2] = 2**24 + 1
+    refused(put("x", x), "/x: 16777217 in row 4 (element 7) is not exact in f32")
+    x = samples(np.dtype(">u8"))
+    x[0, 0, 0] = 2**64 - 1
+    refused(put("x", x), "/x: 18446744073709551615 in row 0 (element 0) is not exact in f32")
+    y = labels(np.dtype("u8"))
+    y[5] = 2**63
+    refused(put("y", y), "/y: 9223372036854775808 in row 5 (element 0) is too large for a label")
+    y = labels(np.dtype("i8"))
+    y[6] = 2**31
+    refused(put("y", y), "/y: 2147483648 in row 6 is not a class")
+    refused(put("x", samples(np.dtype("f4")) * 1j), "/x holds complex numbers")
+    refused(put("x", np.zeros(ROWS, dtype=[("a", "f4"), ("b", "i4")])), "/x holds records of 2 fields")
+    refused(put("x", np.array([b"a"] * ROWS)), "/x holds text")
+    refused(put("y", ["cat"] * ROWS), "/y holds text")
+    refused(put("x", np.full((ROWS, *SHAPE), 1e300)), "/x: row 0 holds a NaN or an infinity")
+    refused(put("x", samples(np.dtype("f4")).astype(np.longdouble)), "/x holds floats of 16 bytes")
+
+    def half_written(f):
+        del f["x"]
+        f.create_dataset("x", (ROWS, *SHAPE), dtype="f4", chunks=(16, 3, 5), compression="gzip")[:20] = 1
+    refused(half_written, "/x was only partly written")
+
+    def damage(options, at):
+        """A byte of the first chunk is changed."""
+        with h5py.File("t.h5", "w") as f:
+            d = f.create_dataset("x", data=samples(np.dtype("u1")), chunks=(16, 3, 5), **options)
+            f["y"] = labels(np.dtype("u1"))
+            where = d.id.get_chunk_info(0).byte_offset + at
+        raw = bytearray(pathlib.Path("t.h5").read_bytes())
+        raw[where] ^= 0x10
+        pathlib.Path("t.h5").write_bytes(raw)
+        return read("t.h5").get("error", "nothing")
+
+    for options, reason in (({"fletcher32": True}, "its checksum differs: the file is damaged"),
+                            ({"compression": "gzip"}, "it cannot be inflated: the file is damaged")):
+        error = damage(options, 9)
+        assert "/x: rows 0 to 15 cannot be read: chunk 0" in error and reason in error, error
+
+
+with tempfile.TemporaryDirectory() as here:
+    os.chdir(here)
+    read_alike = table()
+    refusals()
+assert read_alike >= 40, f"only {read_alike} combinations"
+print(f"{read_alike} files of h5py's read alike")
