@@ -15,12 +15,19 @@
 
 CHARL_BEGIN_DECLS
 
-/* Written; files of version 1 are read too. */
-enum { CHARL_CHECKPOINT_VERSION = 2 };
+/* The newest format; older ones are read too. A file is written in version 2 unless it leaves weights to its base. */
+enum { CHARL_CHECKPOINT_VERSION = 3 };
+
+/** Group of a weight that is saved without its values, see charl_checkpoint_tensor. */
+#define CHARL_CHECKPOINT_BASE "base"
 
 /** A named tensor. `group` is "model", "ema" or "optim/STATE" (such as "optim/exp_avg"); `name` is
  *  a flat dotted name without '/' or white space. `data` is the caller's when saving and NULL in
- *  what a reader returns; `crc32c` is ignored when saving. Everything is borrowed. */
+ *  what a reader returns; `crc32c` is ignored when saving. Everything is borrowed.
+ *
+ *  A weight may be left to the base, which is what the training started from ([init] from): the file holds its name, shape and checksum but
+ *  not its values. Such a weight is saved with the group CHARL_CHECKPOINT_BASE, without data, with the CRC32C of its values. A reader
+ *  returns it in the group "model"; charl_checkpoint_is_in_base tells. */
 typedef struct charl_checkpoint_tensor {
     const char *group, *name;
     charl_dtype dtype;
@@ -113,12 +120,16 @@ const charl_checkpoint_tensor *charl_checkpoint_get_tensor(const charl_checkpoin
 const charl_checkpoint_tensor *charl_checkpoint_find(const charl_checkpoint_reader *r, const char *group,
                                                      const char *name);
 
+/** Whether the file leaves the values of t, which the reader returned, to its base. Local. */
+bool charl_checkpoint_is_in_base(const charl_checkpoint_reader *r, const charl_checkpoint_tensor *t);
+
 /** Read a tensor that charl_checkpoint_get_tensor or _find returned.
  *
  *  dst  [shape of t]  dtype of t  written
  *
  *  Blocks. Local. Checks the CRC; on failure dst is undefined.
- *  Errors: ERR_CHECKPOINT naming file and tensor: damaged or cut short since it was opened. */
+ *  Errors: ERR_CHECKPOINT naming file and tensor: damaged or cut short since it was opened; or in the base, which the functions that load
+ *          a model open for themselves. */
 charl_status charl_checkpoint_read(charl_checkpoint_reader *r, const charl_checkpoint_tensor *t,
                                    void *dst) CHARL_MUST_CHECK;
 
@@ -147,8 +158,9 @@ charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool 
  *  can be evaluated, exported and started from, but not resumed. `out` may be one of the files.
  *
  *  Blocks. Local. Deterministic.
+ *  Weights that all files leave to the same base stay there.
  *  Errors: as charl_checkpoint_open and charl_checkpoint_save; ERR_CHECKPOINT when the weights
- *  differ in names or shapes or are not f32, naming file and tensor.
+ *  differ in names or shapes or are not f32, or have different bases, naming file and tensor.
  *  Cost: reads every file's weights once; memory for the result and three tensors. */
 charl_status charl_checkpoint_average(const char *const *paths, int n, const char *out) CHARL_MUST_CHECK;
 

@@ -10,7 +10,8 @@ CHARL_BEGIN_DECLS
  *  format. .safetensors: every weight and buffer in f32 under its PyTorch name. .onnx: the whole
  *  computation of the evaluation graph, from rows as they lie in a data file to outputs as the loss
  *  reads them (for a checkpoint without a schema the data file is opened, for shape and statistics).
- *  `overrides` replace values of the checkpoint's configuration. ema: a charl_ema_choice.
+ *  `overrides` replace values of the checkpoint's configuration; init.from=PATH says where its base is now
+ *  (charl_checkpoint_tensor). ema: a charl_ema_choice.
  *
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_CONFIG  no such format, or a layer that it has no form for; ERR_DATA,
@@ -25,15 +26,33 @@ const char *charl_export_format(int i, const char **help);
 /* Bytes of a shard unless another number is given: 5 GB, as transformers writes them. */
 #define CHARL_EXPORT_SHARD_BYTES INT64_C(5000000000)
 
+/** How to write a folder for transformers or peft. All zero: as is usual. */
+typedef struct charl_export_options {
+    charl_ema_choice ema;
+    const char
+        *base; /* where the base of the checkpoint is now (charl_checkpoint_tensor); NULL: where it was in training */
+    int64_t shard_bytes; /* largest file of weights; 0: CHARL_EXPORT_SHARD_BYTES */
+} charl_export_options;
+
 /** Write a gpt as a folder that Hugging Face transformers loads: config.json, and the weights in f32 as model.safetensors or, above
- *  `shard_bytes` (0: CHARL_EXPORT_SHARD_BYTES), as several files with an index. The settings of the model decide whether it is a GPT-2,
- *  a Llama or a Qwen2; GPT-2's biases that the model does not have are zeros. `path` is a new or empty folder. ema: a charl_ema_choice.
+ *  a shard, as several files with an index. The settings of the model decide whether it is a GPT-2,
+ *  a Llama or a Qwen2; GPT-2's biases that the model does not have are zeros. Adapters (charl_lora) are added to their weights. `path` is a new or empty folder. `options` may be NULL.
  *
  *  Blocks. Local. Deterministic. Cost: a shard of memory.
  *  Errors: ERR_CONFIG      no such model has these settings; the message names them
  *          ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM */
-charl_status charl_export_huggingface(const char *checkpoint, int ema, int64_t shard_bytes,
+charl_status charl_export_huggingface(const char *checkpoint, const charl_export_options *options,
                                       const char *path) CHARL_MUST_CHECK;
+
+/** Write the low-rank adapters of a gpt as a folder that the Python package peft loads onto the model of transformers that they belong to:
+ *  adapter_config.json and adapter_model.safetensors. options->base is what the file names as that model; NULL: [init] from. The base is
+ *  not read. `path` is a new or empty folder. `options` may be NULL.
+ *
+ *  Blocks. Local. Deterministic.
+ *  Errors: ERR_CONFIG      there are no adapters, more than adapters was trained, or transformers has no such model
+ *          ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM */
+charl_status charl_export_peft(const char *checkpoint, const charl_export_options *options,
+                               const char *path) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

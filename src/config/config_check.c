@@ -197,6 +197,10 @@ static void check_metrics(checker *c)
                  monitor->higher ? "grows" : "falls", monitor->higher ? "max" : "min");
         wrong(c, "checkpoint", "mode", why);
     }
+    if (cfg->checkpoint.weights == CHARL_SAVED_TRAINED && !charl__config_init_from(cfg)) {
+        wrong(c, "checkpoint", "weights",
+              "= trained leaves frozen weights to those of [init] from, which is not given");
+    }
     if (cfg->train.early_stopping_patience > 0 && cfg->eval.interval.unit == CHARL_INTERVAL_OFF) {
         wrong(c, "train", "early_stopping_patience", "needs evaluations: [eval] interval is 0");
     }

@@ -7,7 +7,6 @@
 #include "base/text/text.h"
 #include "charl/export.h"
 #include "config/export_formats.h"
-#include "task/weights.h"
 
 #define ROW(name, help) {#name, charl__export_##name},
 static const struct {
@@ -21,6 +20,19 @@ const char *charl_export_format(int i, const char **help)
         *help = charl__export_help(i);
     }
     return charl__export_name(i);
+}
+
+const char *charl__export_base(const charl_config_override *overrides, int n)
+{
+    static const char key[] = "init.from=";
+    const char *base = NULL;
+
+    for (int i = 0; i < n; i++) {
+        if (strncmp(overrides[i].text, key, strlen(key)) == 0) {
+            base = overrides[i].text + strlen(key);
+        }
+    }
+    return base;
 }
 
 charl_status charl_export_model(const char *checkpoint, const charl_config_override *overrides, int n_overrides,
@@ -39,8 +51,7 @@ charl_status charl_export_model(const char *checkpoint, const charl_config_overr
     CHARL_REQUIRE_CLEANUP(i < sizeof exporters / sizeof *exporters, CHARL_ERR_CONFIG,
                           "%s: the name of an export ends in a dot and its format: %s", path,
                           charl__text_names(charl__export_name, names, sizeof names));
-    CHARL_TRY_CLEANUP(charl_checkpoint_open(checkpoint, &e.r));
-    CHARL_TRY_CLEANUP(charl__weights_group(e.r, checkpoint, ema, &e.group));
+    CHARL_TRY_CLEANUP(charl__export_open(&e, charl__export_base(overrides, n_overrides), ema));
     CHARL_TRY_CLEANUP(exporters[i].run(&e));
 cleanup:
     charl_checkpoint_close(e.r);

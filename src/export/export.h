@@ -12,11 +12,6 @@
 charl_status charl__export_beside(const char *checkpoint, const char *format, const char *dir,
                                   const char *name) CHARL_MUST_CHECK;
 
-/** Add the adapters among n f32 tensors to the weights that they adapt: W += alpha / rank * B @ A, summed in double. data[i] holds the
- *  values of t[i]. The adapters stay where they are. Cost: 2 * rank flop per element of W. Errors: ERR_CHECKPOINT if they do not fit. */
-charl_status charl__merge_adapters(const charl_lora *lora, const charl_checkpoint_tensor *t, float *const *data,
-                                   int64_t n) CHARL_MUST_CHECK;
-
 /** What is exported where. Borrowed. */
 typedef struct charl__export {
     charl_checkpoint_reader *r;
@@ -25,7 +20,20 @@ typedef struct charl__export {
     const charl_config_override *overrides;
     int n_overrides;
     const char *path;
+    bool adapters_only; /* the base is not needed */
+    charl_lora lora;    /* of the checkpoint's configuration; rank 0: none */
 } charl__export;
+
+/** The value of init.from among n overrides; NULL: none. */
+const char *charl__export_base(const charl_config_override *overrides, int n);
+
+/** Open e->checkpoint with its base (`base`, or as charl__weights_find_base finds it), choose the group of weights by ema, a
+ *  charl_ema_choice, and read the settings of adapters. The reader is the caller's to close, also after a failure. Errors: ERR_CHECKPOINT, ERR_CONFIG, ERR_NOMEM. */
+charl_status charl__export_open(charl__export *e, const char *base, int ema) CHARL_MUST_CHECK;
+
+/** Read the weight t of the checkpoint, f32, with its adapters added to it where it has any: W + alpha / rank * B @ A, summed in double.
+ *  Cost of an adapter: 2 * rank flop per element of W. Errors: ERR_CHECKPOINT if the adapters do not fit; ERR_NOMEM. */
+charl_status charl__export_read(const charl__export *e, const charl_checkpoint_tensor *t, float *dst) CHARL_MUST_CHECK;
 
 /** The exporters of config/export_formats.h, each in a file of its own. Errors: ERR_CONFIG, ERR_DATA, ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM. */
 #define CHARL__EXPORTER_RUN(name, help) charl_status charl__export_##name(const charl__export *e) CHARL_MUST_CHECK;

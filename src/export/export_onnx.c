@@ -11,12 +11,14 @@
 #include "base/alloc.h"
 #include "charl/data_schema.h"
 #include "charl/ops.h"
+#include "config/config_rows.h"
 #include "io/commit.h"
 #include "export/export.h"
 #include "task/schema.h"
 #include "task/session.h"
 #include "task/task.h"
 #include "task/weights.h"
+#include "task/weights_base.h"
 
 static const char shift_name[] = "input.shift", scale_name[] = "input.scale";
 
@@ -139,6 +141,8 @@ charl_status charl__export_onnx(const charl__export *e)
 
     CHARL_TRY_CLEANUP(charl__session_open_checkpoint(&x.session, e->checkpoint));
     CHARL_TRY_CLEANUP(charl__session_read_config(&x.session, e->overrides, e->n_overrides));
+    CHARL_TRY_CLEANUP(
+        charl__weights_find_base(x.session.reader, e->checkpoint, charl__config_init_from(x.session.config)));
     CHARL_TRY_CLEANUP(open_schema(&x));
     CHARL_TRY_CLEANUP(build(&x, &output));
     CHARL_TRY_CLEANUP(charl_data_schema_print(x.session.schema, &json));

@@ -18,6 +18,7 @@
 #include "charl/tokenizer.h"
 #include "config/config_rows.h"
 #include "export/export.h"
+#include "export/folder.h"
 #include "io/commit.h"
 #include "nn/layer.h"
 #include "nn/weights_layout.h"
@@ -35,11 +36,9 @@ typedef struct weight {
     int64_t block, shard;
 } weight;
 
+/* The weights of a model and the files that they go to. */
 typedef struct folder {
-    charl__export e;
-    charl_config *config;
-    void *settings; /* of the model, without autos */
-    const charl_weights_layout *layout;
+    charl__folder f;
     weight *weights;
     int64_t n, shards, bytes;
     charl__text map; /* weight_map of the index */
@@ -100,7 +99,7 @@ static void value_of(const charl_key *k, const void *settings, char *text)
 }
 
 /* The value of an auto: what it stands for in this model. */
-static bool is_auto_value(const folder *f, const charl_model_type *type, const charl_key *k)
+static bool is_auto_value(const charl__folder *f, const charl_model_type *type, const charl_key *k)
 {
     bool same = false;
     void *other = NULL;
@@ -132,7 +131,7 @@ static bool translate(const char *values, const char *own, char *word)
 }
 
 /* Whether the model's settings can be said in the layout; if not, reason[REASON] has the first that cannot. */
-static bool settings_fit(const folder *f, const charl_weights_layout *layout, char *reason)
+static bool settings_fit(const charl__folder *f, const charl_weights_layout *layout, char *reason)
 {
     for (int i = 0; i < layout->n_settings; i++) {
         const charl_weights_setting *s = &layout->settings[i];
@@ -158,7 +157,7 @@ static bool settings_fit(const folder *f, const charl_weights_layout *layout, ch
     return true;
 }
 
-static charl_status choose_layout(folder *f)
+static charl_status choose_layout(charl__folder *f)
 {
     charl_status st = CHARL_OK;
     const charl_model_type *type = charl__config_model(f->config);
@@ -186,7 +185,7 @@ cleanup:
     return st;
 }
 
-static charl_status read_settings(folder *f)
+static charl_status read_settings(charl__folder *f)
 {
     const char *text = charl_checkpoint_get_config_resolved(f->e.r);
     const charl_model_type *type;
@@ -203,19 +202,26 @@ static charl_status read_settings(folder *f)
     return CHARL_OK;
 }
 
+charl_status charl__folder_write(const charl__folder *f, const char *name, const charl__text *text)
+{
+    charl_status st = CHARL_OK;
+    char *path = NULL;
+
+    CHARL_TRY_CLEANUP(charl__commit_join(f->e.path, name, &path));
+    CHARL_TRY_CLEANUP(charl__commit_bytes(path, text->data, text->length));
+cleanup:
+    charl_free(path);
+    return st;
+}
+
 static charl_status add_weight(folder *f, const charl_checkpoint_tensor *t, const char *name, const charl_shape *shape)
 {
     weight *w = &f->weights[f->n];
 
     *w = (weight){.t = t, .shape = *shape};
-    w->rule = charl__layout_rule(f->layout, name, &w->block);
-    CHARL_REQUIRE(
-        !charl__is_adapter(name), CHARL_ERR_CONFIG,
-        "%s has low-rank adapters, which this layout does not have; HINT -o FILE.safetensors without --layout "
-        "merges them into the weights",
-        f->e.checkpoint);
-    CHARL_REQUIRE(w->rule, CHARL_ERR_CONFIG, "%s: layout %s has no weight like %s", f->e.checkpoint,
-                  f->layout->row.name, name);
+    w->rule = charl__layout_rule(f->f.layout, name, &w->block);
+    CHARL_REQUIRE(w->rule, CHARL_ERR_CONFIG, "%s: layout %s has no weight like %s", f->f.e.checkpoint,
+                  f->f.layout->row.name, name);
     CHARL_REQUIRE(strlen(name) < sizeof w->own, CHARL_ERR_CONFIG, "the name of %.100s is too long", name);
     memcpy(w->own, name, strlen(name) + 1);
     f->n++;
@@ -233,10 +239,10 @@ static charl_status add_zeros(folder *f, const charl_checkpoint_tensor *t)
 
     if (!charl__ends_in(t->name, weight_end) ||
         snprintf(bias, sizeof bias, "%.*s.bias", layer, t->name) >= (int)sizeof bias ||
-        charl_checkpoint_find(f->e.r, "model", bias)) {
+        charl_checkpoint_find(f->f.e.r, "model", bias)) {
         return CHARL_OK;
     }
-    rule = charl__layout_rule(f->layout, bias, &block);
+    rule = charl__layout_rule(f->f.layout, bias, &block);
     if (rule && rule->zeros) {
         CHARL_TRY(add_weight(f, NULL, bias, &(charl_shape){1, {t->shape.dim[0]}}));
     }
@@ -245,15 +251,15 @@ static charl_status add_zeros(folder *f, const charl_checkpoint_tensor *t)
 
 static charl_status list_weights(folder *f, int64_t shard_bytes)
 {
-    const int64_t n = charl_checkpoint_get_count(f->e.r);
+    const int64_t n = charl_checkpoint_get_count(f->f.e.r);
     int64_t used = 0;
 
     CHARL_TRY(charl__alloc_array(2 * n + 1, sizeof *f->weights, &f->weights));
     for (int64_t i = 0; i < n; i++) {
-        const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(f->e.r, i);
+        const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(f->f.e.r, i);
 
-        if (strcmp(t->group, "model") == 0) {
-            const charl_checkpoint_tensor *chosen = charl_checkpoint_find(f->e.r, f->e.group, t->name);
+        if (strcmp(t->group, "model") == 0 && !charl__is_adapter(t->name)) { /* these are added to their weights */
+            const charl_checkpoint_tensor *chosen = charl_checkpoint_find(f->f.e.r, f->f.e.group, t->name);
 
             CHARL_TRY(add_weight(f, chosen ? chosen : t, t->name, &t->shape));
             CHARL_TRY(add_zeros(f, t));
@@ -284,7 +290,7 @@ static charl_status read_weight(const folder *f, const weight *w, float **out)
     CHARL_TRY_CLEANUP(charl__alloc_array(n + 1, sizeof *value, &value));
     memset(value, 0, (size_t)n * sizeof *value);
     if (w->t) {
-        CHARL_TRY_CLEANUP(charl_checkpoint_read(f->e.r, w->t, value));
+        CHARL_TRY_CLEANUP(charl__export_read(&f->f.e, w->t, value));
     }
     if (w->rule->transposed && w->shape.ndim == 2) {
         const int64_t rows = w->shape.dim[0], columns = w->shape.dim[1];
@@ -314,7 +320,7 @@ static charl_status shard_path(const folder *f, int64_t shard, char **out)
     } else {
         snprintf(name, sizeof name, "model-%05" PRId64 "-of-%05" PRId64 ".safetensors", shard + 1, f->shards);
     }
-    return charl__commit_join(f->e.path, name, out);
+    return charl__commit_join(f->f.e.path, name, out);
 }
 
 static charl_status write_shard(folder *f, int64_t shard)
@@ -340,7 +346,7 @@ static charl_status write_shard(folder *f, int64_t shard)
         CHARL_TRY_CLEANUP(read_weight(f, w, &values[read]));
         at = values[read++];
         for (int k = 0; k < charl__layout_parts(w->rule); k++, n++) {
-            const charl_shape shape = charl__layout_part_shape(w->rule, f->settings, &w->shape, k);
+            const charl_shape shape = charl__layout_part_shape(w->rule, f->f.settings, &w->shape, k);
 
             CHARL_REQUIRE_CLEANUP(charl__layout_expand(w->rule->theirs[k], w->block, names[n]), CHARL_ERR_CONFIG,
                                   "the name of %.100s is too long", w->own);
@@ -352,7 +358,7 @@ static charl_status write_shard(folder *f, int64_t shard)
         }
     }
     CHARL_TRY_CLEANUP(
-        charl_safetensors_save(path, tensors, n, shard == 0 ? charl_checkpoint_get_schema(f->e.r) : NULL));
+        charl_safetensors_save(path, tensors, n, shard == 0 ? charl_checkpoint_get_schema(f->f.e.r) : NULL));
 cleanup:
     for (int64_t i = 0; i < read; i++) {
         charl_free(values[i]);
@@ -360,18 +366,6 @@ cleanup:
     charl_free(values);
     charl_free(tensors);
     charl_free(names);
-    charl_free(path);
-    return st;
-}
-
-static charl_status write_text(const folder *f, const char *name, const charl__text *text)
-{
-    charl_status st = CHARL_OK;
-    char *path = NULL;
-
-    CHARL_TRY_CLEANUP(charl__commit_join(f->e.path, name, &path));
-    CHARL_TRY_CLEANUP(charl__commit_bytes(path, text->data, text->length));
-cleanup:
     charl_free(path);
     return st;
 }
@@ -384,14 +378,14 @@ static charl_status write_index(const folder *f)
     CHARL_TRY_CLEANUP(
         charl__text_printf(&text, "{\n  \"metadata\": {\"total_size\": %" PRId64 "},\n  \"weight_map\": {%s\n  }\n}\n",
                            f->bytes, charl__text_string(&f->map)));
-    CHARL_TRY_CLEANUP(write_text(f, "model.safetensors.index.json", &text));
+    CHARL_TRY_CLEANUP(charl__folder_write(&f->f, "model.safetensors.index.json", &text));
 cleanup:
     charl__text_fini(&text);
     return st;
 }
 
 /* A setting as a member of an object in config.json. */
-static charl_status put_member(const folder *f, const charl_weights_setting *s, charl__text *out)
+static charl_status put_member(const charl__folder *f, const charl_weights_setting *s, charl__text *out)
 {
     const charl_key *k = s->own ? find_key(f->layout->model, s->own) : NULL;
     const char *name = s->theirs, *dot = memchr(name, '.', strcspn(name, "|"));
@@ -424,7 +418,7 @@ static size_t object_bytes(const charl_weights_setting *s)
 }
 
 /* Whether a setting has the value that is meant where the file has none. */
-static bool is_absent(const folder *f, const charl_weights_setting *s)
+static bool is_absent(const charl__folder *f, const charl_weights_setting *s)
 {
     char value[VALUE];
 
@@ -433,7 +427,7 @@ static bool is_absent(const folder *f, const charl_weights_setting *s)
 }
 
 /* The settings of an object follow one another; the first one tells whether the object is written. */
-static charl_status put_settings(const folder *f, charl__text *out)
+static charl_status put_settings(const charl__folder *f, charl__text *out)
 {
     const charl_weights_setting *s = f->layout->settings, *end = s + f->layout->n_settings;
 
@@ -467,7 +461,7 @@ static charl_status put_token(const char *key, int64_t token, charl__text *out)
                       : charl__text_printf(out, "  \"%s\": null,\n", key);
 }
 
-static charl_status write_config(const folder *f)
+static charl_status write_config(const charl__folder *f)
 {
     charl_status st = CHARL_OK;
     const charl_data_schema *schema = charl_checkpoint_get_schema(f->e.r);
@@ -480,14 +474,14 @@ static charl_status write_config(const folder *f)
     CHARL_TRY_CLEANUP(put_token("eos_token_id", end, &text));
     CHARL_TRY_CLEANUP(charl__text_printf(&text, "  \"model_type\": \"%s\",\n  \"torch_dtype\": \"float32\"\n}\n",
                                          f->layout->model_type));
-    CHARL_TRY_CLEANUP(write_text(f, "config.json", &text));
+    CHARL_TRY_CLEANUP(charl__folder_write(f, "config.json", &text));
 cleanup:
     charl__text_fini(&text);
     return st;
 }
 
-/* The folder is new or empty: what another export left would be loaded with this one. */
-static charl_status make_folder(const char *path)
+/* What another export left would be loaded with this one. */
+charl_status charl__folder_make(const char *path)
 {
     const struct dirent *d;
     bool empty = true;
@@ -507,30 +501,41 @@ static charl_status make_folder(const char *path)
     return CHARL_OK;
 }
 
-charl_status charl_export_huggingface(const char *checkpoint, int ema, int64_t shard_bytes, const char *path)
+charl_status charl__folder_open(charl__folder *f, const char *base, int ema)
+{
+    CHARL_TRY(charl__export_open(&f->e, base, ema));
+    CHARL_TRY(read_settings(f));
+    CHARL_TRY(choose_layout(f));
+    return CHARL_OK;
+}
+
+void charl__folder_fini(charl__folder *f)
+{
+    charl_free(f->settings);
+    charl_config_destroy(f->config);
+    charl_checkpoint_close(f->e.r);
+}
+
+charl_status charl_export_huggingface(const char *checkpoint, const charl_export_options *options, const char *path)
 {
     charl_status st = CHARL_OK;
-    folder f = {.e = {.checkpoint = checkpoint, .path = path}};
+    const charl_export_options o = options ? *options : (charl_export_options){.base = NULL};
+    folder f = {.f.e = {.checkpoint = checkpoint, .path = path}};
 
-    CHARL_REQUIRE_CLEANUP(shard_bytes >= 0, CHARL_ERR_INVALID, "shards of %lld bytes", (long long)shard_bytes);
-    CHARL_TRY_CLEANUP(charl_checkpoint_open(checkpoint, &f.e.r));
-    CHARL_TRY_CLEANUP(charl__weights_group(f.e.r, checkpoint, ema, &f.e.group));
-    CHARL_TRY_CLEANUP(read_settings(&f));
-    CHARL_TRY_CLEANUP(choose_layout(&f));
-    CHARL_TRY_CLEANUP(list_weights(&f, shard_bytes ? shard_bytes : CHARL_EXPORT_SHARD_BYTES));
-    CHARL_TRY_CLEANUP(make_folder(path));
+    CHARL_REQUIRE_CLEANUP(o.shard_bytes >= 0, CHARL_ERR_INVALID, "shards of %lld bytes", (long long)o.shard_bytes);
+    CHARL_TRY_CLEANUP(charl__folder_open(&f.f, o.base, (int)o.ema));
+    CHARL_TRY_CLEANUP(list_weights(&f, o.shard_bytes ? o.shard_bytes : CHARL_EXPORT_SHARD_BYTES));
+    CHARL_TRY_CLEANUP(charl__folder_make(path));
     for (int64_t i = 0; i < f.shards; i++) {
         CHARL_TRY_CLEANUP(write_shard(&f, i));
     }
     if (f.shards > 1) {
         CHARL_TRY_CLEANUP(write_index(&f));
     }
-    CHARL_TRY_CLEANUP(write_config(&f));
+    CHARL_TRY_CLEANUP(write_config(&f.f));
 cleanup:
     charl__text_fini(&f.map);
     charl_free(f.weights);
-    charl_free(f.settings);
-    charl_config_destroy(f.config);
-    charl_checkpoint_close(f.e.r);
+    charl__folder_fini(&f.f);
     return st;
 }

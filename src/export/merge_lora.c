@@ -1,21 +1,35 @@
-/* Low-rank adapters added to the weights that they adapt. */
+/* Weights of a checkpoint on their way into other programs: low-rank adapters are added to the weights that they adapt. */
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
+#include "base/alloc.h"
 #include "base/text/text.h"
 #include "export/export.h"
+#include "task/weights.h"
+#include "task/weights_base.h"
 
 enum { NAME_BYTES = 256 };
 
-static int64_t find(const charl_checkpoint_tensor *t, int64_t n, const char *name)
+charl_status charl__export_open(charl__export *e, const char *base, int ema)
 {
-    for (int64_t i = 0; i < n; i++) {
-        if (strcmp(t[i].name, name) == 0) {
-            return i;
-        }
+    charl_status st = CHARL_OK;
+    const char *text;
+    charl_config *config = NULL;
+
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(e->checkpoint, &e->r));
+    CHARL_TRY_CLEANUP(e->adapters_only ? CHARL_OK : charl__weights_find_base(e->r, e->checkpoint, base));
+    CHARL_TRY_CLEANUP(charl__weights_group(e->r, e->checkpoint, ema, &e->group));
+    text = charl_checkpoint_get_config_resolved(e->r);
+    st = charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, &config);
+    if (st == CHARL_OK) {
+        e->lora = config->lora;
+        e->lora.targets = NULL;          /* of the configuration */
+    } else if (st == CHARL_ERR_CONFIG) { /* of another program or version: it has no adapters that charl knows */
+        st = CHARL_OK;
     }
-    return -1;
+cleanup:
+    charl_config_destroy(config);
+    return st;
 }
 
 /* w [out, in] += scale * b [out, rank] @ a [rank, in], each element summed in double */
@@ -33,32 +47,48 @@ static void add_product(float *w, const float *b, const float *a, int64_t out, i
     }
 }
 
-charl_status charl__merge_adapters(const charl_lora *lora, const charl_checkpoint_tensor *t, float *const *data,
-                                   int64_t n)
+/* The adapter SUFFIX of the weight t, in the group that weights are taken from; NULL: it has none. */
+static const charl_checkpoint_tensor *adapter(const charl__export *e, const charl_checkpoint_tensor *t,
+                                              const char *suffix)
 {
-    static const char suffix[] = ".lora_A.weight";
+    static const char weight[] = ".weight";
+    const int layer = (int)(strlen(t->name) - strlen(weight));
+    const charl_checkpoint_tensor *found;
+    char name[NAME_BYTES];
 
-    for (int64_t i = 0; i < n; i++) {
-        const int layer = (int)(strlen(t[i].name) - strlen(suffix));
-        char name[NAME_BYTES];
-        int64_t up, weight;
-
-        if (!charl__ends_in(t[i].name, suffix)) {
-            continue;
-        }
-        snprintf(name, sizeof name, "%.*s.lora_B.weight", layer, t[i].name);
-        up = find(t, n, name);
-        snprintf(name, sizeof name, "%.*s.weight", layer, t[i].name);
-        weight = find(t, n, name);
-        CHARL_REQUIRE(lora && up >= 0 && weight >= 0 && t[i].shape.ndim == 2 && t[up].shape.ndim == 2 &&
-                          t[weight].shape.ndim == 2 && t[up].shape.dim[1] == t[i].shape.dim[0] &&
-                          t[weight].shape.dim[0] == t[up].shape.dim[0] && t[weight].shape.dim[1] == t[i].shape.dim[1],
-                      CHARL_ERR_CHECKPOINT,
-                      "%s does not adapt a weight of this checkpoint: lora.rank in its "
-                      "configuration, lora_B or the weight does not fit",
-                      t[i].name);
-        add_product(data[weight], data[up], data[i], t[weight].shape.dim[0], t[weight].shape.dim[1], t[i].shape.dim[0],
-                    lora->alpha / (double)lora->rank);
+    if (!charl__ends_in(t->name, weight) ||
+        snprintf(name, sizeof name, "%.*s.%s.weight", layer, t->name, suffix) >= (int)sizeof name) {
+        return NULL;
     }
-    return CHARL_OK;
+    found = charl_checkpoint_find(e->r, e->group, name);
+    return found ? found : charl_checkpoint_find(e->r, "model", name);
+}
+
+charl_status charl__export_read(const charl__export *e, const charl_checkpoint_tensor *t, float *dst)
+{
+    charl_status st = CHARL_OK;
+    const charl_checkpoint_tensor *down = adapter(e, t, "lora_A"), *up = adapter(e, t, "lora_B");
+    float *a = NULL, *b = NULL;
+
+    CHARL_TRY_CLEANUP(charl_checkpoint_read(e->r, t, dst));
+    if (!down && !up) {
+        goto cleanup;
+    }
+    CHARL_REQUIRE_CLEANUP(e->lora.rank > 0 && down && up && t->dtype == CHARL_F32 && down->dtype == CHARL_F32 &&
+                              up->dtype == CHARL_F32 && t->shape.ndim == 2 && down->shape.ndim == 2 &&
+                              up->shape.ndim == 2 && up->shape.dim[1] == down->shape.dim[0] &&
+                              up->shape.dim[0] == t->shape.dim[0] && down->shape.dim[1] == t->shape.dim[1],
+                          CHARL_ERR_CHECKPOINT,
+                          "%s: the adapters of %s do not fit: lora.rank in its configuration, lora_A, lora_B and the "
+                          "weight do not belong together",
+                          e->checkpoint, t->name);
+    CHARL_TRY_CLEANUP(charl__alloc_array(charl_shape_count(&down->shape) + 1, sizeof *a, &a));
+    CHARL_TRY_CLEANUP(charl__alloc_array(charl_shape_count(&up->shape) + 1, sizeof *b, &b));
+    CHARL_TRY_CLEANUP(charl_checkpoint_read(e->r, down, a));
+    CHARL_TRY_CLEANUP(charl_checkpoint_read(e->r, up, b));
+    add_product(dst, b, a, t->shape.dim[0], t->shape.dim[1], down->shape.dim[0], e->lora.alpha / (double)e->lora.rank);
+cleanup:
+    charl_free(a);
+    charl_free(b);
+    return st;
 }

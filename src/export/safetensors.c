@@ -46,13 +46,13 @@ typedef struct bundle {
     int64_t steps;
 } bundle;
 
-static charl_status add_weight(bundle *b, charl_checkpoint_reader *r, const charl_checkpoint_tensor *t)
+static charl_status add_weight(bundle *b, const charl__export *e, const charl_checkpoint_tensor *t)
 {
     CHARL_TRY(charl__alloc_array(charl_shape_count(&t->shape) + 1, charl_dtype_size(t->dtype), &b->data[b->n]));
     b->tensor[b->n] = *t;
     b->tensor[b->n].data = b->data[b->n];
     b->n++;
-    CHARL_TRY(charl_checkpoint_read(r, t, b->data[b->n - 1]));
+    CHARL_TRY(charl__export_read(e, t, b->data[b->n - 1]));
     if (batches_name(t->name, b->name[b->names], NAME_BYTES)) {
         b->tensor[b->n++] =
             (charl_checkpoint_tensor){.name = b->name[b->names++], .dtype = CHARL_I64, .data = &b->steps};
@@ -78,27 +78,6 @@ static void add_tie(bundle *b, const charl_model *model, int i)
     }
 }
 
-/* Adapters into the weights, so that the file is an ordinary model. */
-static charl_status merge(bundle *b, const charl_model *model)
-{
-    int64_t kept = 0;
-
-    CHARL_TRY(
-        charl__merge_adapters(model ? charl_model_get_lora(model) : NULL, b->tensor, (float *const *)b->data, b->n));
-    for (int64_t i = 0; i < b->n; i++) {
-        if (charl__is_adapter(b->tensor[i].name)) {
-            charl_free(b->data[i]);
-            b->data[i] = NULL;
-        } else if (kept++ < i) {
-            b->tensor[kept - 1] = b->tensor[i];
-            b->data[kept - 1] = b->data[i];
-            b->data[i] = NULL;
-        }
-    }
-    b->n = kept;
-    return CHARL_OK;
-}
-
 static void bundle_fini(bundle *b)
 {
     for (int64_t i = 0; b->data && i < b->n; i++) {
@@ -122,13 +101,12 @@ static charl_status write_weights(const charl__export *e, const charl_model *mod
     for (int64_t i = 0; i < count; i++) {
         const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(e->r, i);
 
-        if (strcmp(t->group, "model") == 0) {
+        if (strcmp(t->group, "model") == 0 && !charl__is_adapter(t->name)) { /* these are added to their weights */
             const charl_checkpoint_tensor *chosen = charl_checkpoint_find(e->r, e->group, t->name);
 
-            CHARL_TRY_CLEANUP(add_weight(&b, e->r, chosen ? chosen : t)); /* no average of statistics */
+            CHARL_TRY_CLEANUP(add_weight(&b, e, chosen ? chosen : t)); /* no average of statistics */
         }
     }
-    CHARL_TRY_CLEANUP(merge(&b, model));
     for (int i = 0; i < layers; i++) {
         add_tie(&b, model, i);
     }
@@ -160,8 +138,10 @@ charl_status charl__export_safetensors(const charl__export *e)
     charl_status st = CHARL_OK;
     charl_model *model = NULL;
 
-    CHARL_REQUIRE_CLEANUP(e->n_overrides == 0, CHARL_ERR_CONFIG,
-                          "%s: safetensors holds weights only, which no setting changes", e->path);
+    for (int i = 0; i < e->n_overrides; i++) {
+        CHARL_REQUIRE_CLEANUP(charl__export_base(e->overrides + i, 1), CHARL_ERR_CONFIG,
+                              "%s: safetensors holds weights only, which no setting but init.from changes", e->path);
+    }
     CHARL_TRY_CLEANUP(read_model(e->r, &model));
     CHARL_TRY_CLEANUP(write_weights(e, model));
 cleanup:

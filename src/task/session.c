@@ -5,12 +5,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "config/config_rows.h"
 #include "io/dataset/data_schema.h"
 #include "charl/safetensors.h"
 #include "charl/tokenizer.h"
 #include "task/schema.h"
 #include "task/task.h"
 #include "task/weights.h"
+#include "task/weights_base.h"
 #include "task/weights_load.h"
 #include "task/weights_source.h"
 
@@ -300,6 +302,7 @@ charl_status charl__session_load_weights(charl__session *s, const char *path, in
         CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &own));
         r = own;
     }
+    CHARL_TRY_CLEANUP(charl__weights_find_base(r, path, charl__config_init_from(s->config)));
     CHARL_TRY_CLEANUP(charl__weights_group(r, path, ema, &group));
     CHARL_TRY_CLEANUP(charl__weights_restore(s->params, r, path, group));
 cleanup:

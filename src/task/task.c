@@ -233,25 +233,33 @@ static charl_var *scaled_seed(charl_graph *g, charl_steps *steps)
     return charl_mul(g, seed, scale);
 }
 
-/* Before the first graph is differentiated; the others of a training share its parameters. */
-static void freeze(const charl_config *config, charl_graph *g, charl_params *params)
+charl_status charl__task_freeze(const charl_config *config, charl_params *params)
 {
     charl_status st = CHARL_OK;
     charl__text patterns = {0};
 
-    if (!charl_graph_is_training(g) || charl__params_is_laid_out(params)) {
-        return;
-    }
     CHARL_TRY_CLEANUP(charl__text_printf(&patterns, "%s%s",
                                          config->lora.rank > 0 ? "*, !*.lora_A.weight, !*.lora_B.weight, " : "",
                                          config->train.freeze));
     CHARL_TRY_CLEANUP(charl_params_freeze(params, charl__text_string(&patterns), NULL));
 cleanup:
+    charl__text_fini(&patterns);
+    return st;
+}
+
+/* Before the first graph is differentiated; the others of a training share its parameters. */
+static void freeze(const charl_config *config, charl_graph *g, charl_params *params)
+{
+    charl_status st;
+
+    if (!charl_graph_is_training(g) || charl__params_is_laid_out(params)) {
+        return;
+    }
+    st = charl__task_freeze(config, params);
     if (st != CHARL_OK) {
         charl__graph_fail(g, st == CHARL_ERR_INVALID ? CHARL_ERR_CONFIG : st, "[train] freeze: %s",
                           charl_error_message());
     }
-    charl__text_fini(&patterns);
 }
 
 void charl__task_build(const charl_config *config, const charl_model *model, charl_params *params,

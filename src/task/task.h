@@ -42,6 +42,10 @@ typedef struct charl__task {
     charl_var *weight;
 } charl__task;
 
+/** Freeze the parameters that the configuration does not train: train.freeze, and with adapters all but these. Local. Errors: as
+ *  charl_params_freeze. */
+charl_status charl__task_freeze(const charl_config *config, charl_params *params) CHARL_MUST_CHECK;
+
 /** Append data, model, loss and metrics to a graph that has been created, with the task's rows
  *  and classes set; for training also the gradients, seeded by the step record's loss_seed. The
  *  first error is the graph's. */

@@ -17,6 +17,7 @@
 #include "nn/weights_layout.h"
 #include "task/weights_names.h"
 #include "task/weights_source.h"
+#include "tensor/params.h"
 
 enum { LISTED = 1400, HINTS = 4 }; /* bytes of lines in a message; patterns in a hint */
 
@@ -433,7 +434,8 @@ static void transpose(const float *src, int64_t rows, int64_t columns, float *ds
     }
 }
 
-static charl_status read_target(const load *l, const target *t)
+/* The value of a parameter, made of its tensors; *out is the caller's. */
+static charl_status read_value(const load *l, const target *t, float **out)
 {
     charl_status st = CHARL_OK;
     int64_t all = charl_shape_count(&charl_param_get_spec(t->p)->shape), at = 0;
@@ -459,14 +461,29 @@ static charl_status read_target(const load *l, const target *t)
         }
         at += charl_shape_count(&x->shape);
     }
-    CHARL_TRY_CLEANUP(charl_param_write(t->p, value));
+    *out = value;
+    value = NULL;
 cleanup:
     charl_free(value);
     charl_free(other);
     return st;
 }
 
-static charl_status load_all(load *l, const char *path)
+static charl_status read_target(const load *l, const target *t)
+{
+    charl_status st = CHARL_OK;
+    float *value = NULL;
+
+    CHARL_TRY_CLEANUP(read_value(l, t, &value));
+    CHARL_TRY_CLEANUP(charl_param_write(t->p, value));
+    t->p->in_base = true;
+cleanup:
+    charl_free(value);
+    return st;
+}
+
+/* What of the file belongs to which parameter. */
+static charl_status plan_all(load *l, const char *path)
 {
     CHARL_TRY(charl__weights_skips_parse(l->words->skip, l->o->skip, &l->skips));
     CHARL_TRY(charl__weights_renames_parse(l->words->rename, l->o->rename, &l->renames));
@@ -478,6 +495,12 @@ static charl_status load_all(load *l, const char *path)
                   "%s has no parameter of this model; HINT model.from = FOLDER takes the settings "
                   "of the model from config.json",
                   path);
+    return CHARL_OK;
+}
+
+static charl_status load_all(load *l, const char *path)
+{
+    CHARL_TRY(plan_all(l, path));
     if (!l->o->by_name && l->r->missing + l->r->extra + l->r->misshapen > 0) {
         CHARL_TRY(refuse(l));
     }
@@ -491,20 +514,83 @@ static charl_status load_all(load *l, const char *path)
     return CHARL_OK;
 }
 
+static void load_fini(load *l)
+{
+    for (int64_t i = 0; i < l->n; i++) {
+        charl_free(l->tensors[i].name);
+    }
+    charl_free(l->tensors);
+    charl_free(l->targets);
+    charl__text_fini(&l->hints);
+    charl__weights_names_fini(&l->skips);
+    charl__weights_names_fini(&l->renames);
+    charl__weights_source_close(&l->source);
+}
+
 charl_status charl__weights_load(charl_params *set, const char *path, const charl_params_load_options *options,
                                  const charl__weights_words *words, charl_params_report *report, charl__text *text)
 {
     load l = {.set = set, .o = options, .words = words, .r = report, .text = text};
     const charl_status st = load_all(&l, path);
 
-    for (int64_t i = 0; i < l.n; i++) {
-        charl_free(l.tensors[i].name);
+    load_fini(&l);
+    return st;
+}
+
+struct charl__weights_plan {
+    load l;
+    charl_params_load_options o;
+    charl_params_report report;
+    charl__text text;
+};
+
+charl_status charl__weights_plan_open(charl_params *set, const char *path, const charl_params_load_options *options,
+                                      const charl__weights_words *words, charl__weights_plan **out)
+{
+    charl_status st = CHARL_OK;
+    charl__weights_plan *p = NULL;
+    const char *lines;
+
+    *out = NULL;
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *p, &p));
+    p->o = *options;
+    p->l = (load){.set = set, .o = &p->o, .words = words, .r = &p->report, .text = &p->text};
+    CHARL_TRY_CLEANUP(plan_all(&p->l, path));
+    lines = charl__text_string(&p->text);
+    for (const char *line = lines; *line;) {
+        const int length = (int)strcspn(line, "\n");
+
+        CHARL_REQUIRE_CLEANUP(strncmp(line, "missing: ", 9) != 0 && strncmp(line, "misshapen: ", 11) != 0,
+                              CHARL_ERR_CHECKPOINT, "%s: %.*s", path, length, line);
+        line += length + (line[length] == '\n');
     }
-    charl_free(l.tensors);
-    charl_free(l.targets);
-    charl__text_fini(&l.hints);
-    charl__weights_names_fini(&l.skips);
-    charl__weights_names_fini(&l.renames);
-    charl__weights_source_close(&l.source);
+    *out = p;
+    p = NULL;
+cleanup:
+    charl__weights_plan_close(p);
+    return st;
+}
+
+void charl__weights_plan_close(charl__weights_plan *p)
+{
+    if (p) {
+        load_fini(&p->l);
+        charl__text_fini(&p->text);
+        charl_free(p);
+    }
+}
+
+charl_status charl__weights_plan_read(charl__weights_plan *p, const char *name, float *dst)
+{
+    charl_status st = CHARL_OK;
+    const charl_param *wanted = charl_params_find(p->l.set, name);
+    float *value = NULL;
+
+    CHARL_REQUIRE_CLEANUP(wanted && p->l.targets[wanted->index].fits, CHARL_ERR_CHECKPOINT, "%s has no %s",
+                          p->l.source.path, name);
+    CHARL_TRY_CLEANUP(read_value(&p->l, &p->l.targets[wanted->index], &value));
+    memcpy(dst, value, (size_t)charl_shape_count(&wanted->spec.shape) * sizeof *dst);
+cleanup:
+    charl_free(value);
     return st;
 }

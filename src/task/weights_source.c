@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text/text.h"
 #include "task/weights.h"
+#include "task/weights_base.h"
 
 enum { BLOCK = 1024 };
 
@@ -25,7 +26,7 @@ charl_status charl__weights_source_open(const char *path, int ema, charl__weight
     if (charl__is_safetensors(path)) {
         CHARL_TRY(charl_safetensors_open(path, &s->tensors));
     } else {
-        CHARL_TRY(charl_checkpoint_open(path, &s->checkpoint));
+        CHARL_TRY(charl__weights_open(path, NULL, &s->checkpoint));
         CHARL_TRY(charl__weights_group(s->checkpoint, path, ema, &s->group));
     }
     return CHARL_OK;

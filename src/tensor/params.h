@@ -30,6 +30,7 @@ struct charl_param {
     charl_param_settings settings;
     charl_params *set;
     bool frozen;    /* then spec.trainable is false */
+    bool in_base;   /* its value, unless it is trained, is that in the weights that a run started from */
     int index;      /* order of declaration */
     int64_t offset; /* elements into its arena; -1 before layout */
     int n_shares;   /* gradients after the first */

@@ -1,13 +1,17 @@
 /* Resuming a run from a checkpoint, or starting a new one. */
+#define _DEFAULT_SOURCE /* realpath */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/numeric/hash.h"
 #include "base/text/text.h"
+#include "config/config_rows.h"
 #include "task/weights.h"
+#include "task/weights_base.h"
 #include "train/rank_check.h"
 #include "train/rundir.h"
 #include "train/snapshot.h"
@@ -226,6 +230,7 @@ static charl_status restore(charl__trainer *t, const char *path)
     CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
     s = charl_checkpoint_get_state(r);
     CHARL_TRY_CLEANUP(check_checkpoint(t, r, path));
+    CHARL_TRY_CLEANUP(charl__weights_find_base(r, path, charl__config_init_from(t->config)));
     CHARL_TRY_CLEANUP(charl__snapshot_restore(&t->replica, r, path));
     CHARL_TRY_CLEANUP(check_best(t, r));
     t->replica.step = s->step;
@@ -248,6 +253,28 @@ cleanup:
     return st;
 }
 
+/* Checkpoints cannot leave weights to a file that this run replaces. */
+static bool is_in_rundir(const char *path, const char *dir)
+{
+    char *file = realpath(path, NULL), *folder = realpath(dir, NULL);
+    const size_t n = folder ? strlen(folder) : 0;
+    const bool is = file && folder && strncmp(file, folder, n) == 0 && (file[n] == '/' || file[n] == '\0');
+
+    free(file);
+    free(folder);
+    return is;
+}
+
+static void keep_base(const charl__trainer *t)
+{
+    charl_params *params = t->session.params;
+
+    for (int i = 0; is_in_rundir(t->session.origin, t->config->run.output_dir) && i < charl_params_get_count(params);
+         i++) {
+        charl_params_get(params, i)->in_base = false;
+    }
+}
+
 /* Load the weights of init.from, and initialize at random what it does not give; a dry run needs no random weights. */
 static charl_status start_afresh(charl__trainer *t)
 {
@@ -256,6 +283,7 @@ static charl_status start_afresh(charl__trainer *t)
     }
     if (t->session.origin) {
         CHARL_TRY(charl__session_start_weights(&t->session));
+        keep_base(t);
     }
     CHARL_TRY(charl_optimizer_reset_ema(t->replica.optimizer));
     return CHARL_OK;

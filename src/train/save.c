@@ -169,6 +169,13 @@ static charl_status refuse_differing(const charl__trainer *t, charl_status st)
                t->replica.step, charl_error_message());
 }
 
+/* Whether checkpoints leave frozen weights to the weights that the run started from. */
+static bool leaves_base(const charl_config *config)
+{
+    return config->checkpoint.weights == CHARL_SAVED_TRAINED ||
+           (config->checkpoint.weights == CHARL_SAVED_AUTO && config->lora.rank > 0);
+}
+
 /* Copy the state and check that it is identical on all ranks, as it must be: every rank applied the same
  * gradients. */
 static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
@@ -178,6 +185,7 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
     charl__consensus facts = {0};
 
     s->keeps = charl_comm_rank(t->comm) == 0;
+    s->apart = leaves_base(t->config);
     st = charl__phase_enter(t->comm, t->replica.step, CHARL__PHASE_CHECKPOINT, t->session.params);
     if (st == CHARL_OK && t->run) { /* rank 0 */
         st = charl_run_check(t->run);

@@ -88,6 +88,27 @@ static void seal(charl__snapshot *s)
     }
 }
 
+/* The last tensor is left to the base: only its checksum stays. Its memory is taken by the next one. */
+static void leave_to_base(charl__snapshot *s)
+{
+    charl_checkpoint_tensor *t = &s->tensor[s->n - 1];
+    const int64_t n = charl_shape_count(&t->shape);
+
+    snprintf(s->group[s->n - 1], sizeof s->group[0], CHARL_CHECKPOINT_BASE);
+    t->crc32c = charl__crc32c(0, t->data, (size_t)n * sizeof(float));
+    if (s->crc) {
+        s->crc[s->n - 1] = t->crc32c;
+    }
+    t->data = s->data[s->n - 1] = NULL;
+    s->used -= n;
+}
+
+/* Whether a snapshot leaves p to the base. */
+static bool is_left(const charl__snapshot *s, const charl_param *p)
+{
+    return s->apart && p->frozen && p->in_base;
+}
+
 static void state_group(const charl_optimizer *o, int k, char text[48])
 {
     snprintf(text, 48, "optim/%s", charl_optimizer_get_state_name(o, k));
@@ -178,7 +199,11 @@ static charl_status add_model(charl__snapshot *s, const charl__replica *r, int n
 
         CHARL_TRY(add(s, "model", spec->name, &spec->shape, &data));
         CHARL_TRY(charl_param_read(p, data));
-        seal(s);
+        if (is_left(s, p)) {
+            leave_to_base(s);
+        } else {
+            seal(s);
+        }
     }
     return CHARL_OK;
 }
@@ -188,8 +213,8 @@ charl_status charl__snapshot_take_model(const charl__replica *r, charl__snapshot
     return add_model(s, r, 0);
 }
 
-/* Floats of all tensors and of the largest. */
-static void count_values(const charl__replica *r, int64_t *all, int64_t *largest)
+/* Floats of all tensors that are kept, and of the largest of all. */
+static void count_values(const charl__snapshot *s, const charl__replica *r, int64_t *all, int64_t *largest)
 {
     const bool has_ema = charl_optimizer_has_ema(r->optimizer);
 
@@ -200,7 +225,7 @@ static void count_values(const charl__replica *r, int64_t *all, int64_t *largest
         const int64_t n = charl_shape_count(&spec->shape);
         charl_shape shape;
 
-        *all += n * (1 + (has_ema && spec->trainable));
+        *all += is_left(s, p) ? 0 : n * (1 + (has_ema && spec->trainable));
         *largest = n > *largest ? n : *largest;
         for (int k = 0; k < charl_optimizer_get_state_count(r->optimizer); k++) {
             if (charl_optimizer_get_state_shape(r->optimizer, k, p, &shape)) {
@@ -219,9 +244,11 @@ charl_status charl__snapshot_take(const charl__replica *r, charl__snapshot *s)
     charl_status st = charl__fast_reads_begin(r->session->dev);
     int64_t all, largest;
 
-    count_values(r, &all, &largest);
-    if (st == CHARL_OK) {
-        st = charl__alloc_large((size_t)(s->keeps ? all : largest) * sizeof(float), &s->block);
+    count_values(s, r, &all, &largest);
+    if (st == CHARL_OK) { /* what is left to the base passes through memory too */
+        const int64_t n = !s->keeps ? largest : s->apart ? all + largest : all;
+
+        st = charl__alloc_large((size_t)n * sizeof(float), &s->block);
     }
     st = st == CHARL_OK ? add_model(s, r, n_states) : st;
     if (charl_optimizer_has_ema(r->optimizer)) {
@@ -297,6 +324,12 @@ charl_status charl__snapshot_restore(charl__replica *r, charl_checkpoint_reader 
     const charl_params *params = r->session->params;
 
     CHARL_TRY(charl__weights_restore(r->session->params, reader, path, "model"));
+    for (int i = 0; i < charl_params_get_count(params); i++) {
+        charl_param *p = charl_params_get(params, i);
+        const charl_checkpoint_tensor *t = charl_checkpoint_find(reader, "model", charl_param_get_spec(p)->name);
+
+        p->in_base = t && charl_checkpoint_is_in_base(reader, t);
+    }
     for (int i = 0; i < charl_params_get_count(params); i++) {
         for (int k = 0; k < charl_optimizer_get_state_count(r->optimizer); k++) {
             CHARL_TRY(restore_state(r->optimizer, k, charl_params_get(params, i), reader, path));

@@ -14,6 +14,7 @@ typedef struct charl__snapshot {
     float *block; /* memory of data, where the values are kept */
     int64_t used; /* floats of it */
     bool keeps;   /* set before: whether the values are kept, or only their checksums */
+    bool apart;   /* set before: frozen weights that the base has are left to it */
 } charl__snapshot;
 
 /** Copy parameters, their moving average if there is one, and optimizer state, and checksum them.

@@ -7,6 +7,8 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "base/numeric/hash.h"
+#include "io/checkpoint/checkpoint_read.h"
 #include "io/checkpoint_sample.h"
 #include "io/h5.h"
 #include "io/scratch.h"
@@ -245,7 +247,7 @@ static void test_tampered_attributes(void **state)
         int64_t value;
         const char *message;
     } cases[] = {
-        {"/", "charl_version", 7, "format version 7, this charl reads versions 1 to 2"},
+        {"/", "charl_version", 7, "format version 7, this charl reads versions 1 to 3"},
         {"/", "complete", 0, "incomplete"},
         {"/", "step", -3, "step is -3"},
         {"/state", "slices", 0, "slices is 0"},
@@ -547,14 +549,100 @@ static void test_diff(void **state)
     assert_null(report);
 }
 
-/* Files of every format version, which every later charl must load; `test_checkpoint --golden PATH`
+/* The base: what a checkpoint leaves to the weights that its run started from. */
+static const float base_values[4] = {1.5F, -2, 0.25F, 8};
+static int base_closed;
+
+static charl_status read_base(void *ctx, const char *name, const charl_shape *shape, float *dst)
+{
+    assert_string_equal(name, "wte.weight");
+    assert_int_equal(charl_shape_count(shape), 4);
+    memcpy(dst, ctx, sizeof base_values);
+    return CHARL_OK;
+}
+
+static void close_base(void *ctx)
+{
+    (void)ctx;
+    base_closed++;
+}
+
+static void base_sample(charl_checkpoint *c, charl_checkpoint_tensor t[2])
+{
+    sample_init(&s, 7);
+    *c = s.c;
+    t[0] = (charl_checkpoint_tensor){
+        CHARL_CHECKPOINT_BASE, "wte.weight", CHARL_F32,
+        {2, {2, 2}},           NULL,         charl__crc32c(0, base_values, sizeof base_values)};
+    t[1] = s.c.tensors[0];
+    c->tensors = t;
+    c->n_tensors = 2;
+}
+
+static void check_base(const char *path)
+{
+    charl_checkpoint_reader *r = NULL;
+    const charl_checkpoint_tensor *t;
+    float other[4] = {1.5F, -2, 0.25F, 8.5F}, got[4] = {0};
+    void *values = other;
+
+    charl_assert_ok(charl_checkpoint_verify(path));
+    charl_assert_ok(charl_checkpoint_open(path, &r));
+    t = charl_checkpoint_find(r, "model", "wte.weight");
+    assert_non_null(t);
+    assert_int_equal(t->shape.dim[1], 2);
+    assert_true(charl_checkpoint_is_in_base(r, t));
+    assert_false(charl_checkpoint_is_in_base(r, charl_checkpoint_get_tensor(r, 1)));
+    assert_true(charl__checkpoint_lacks_base(r));
+    charl_assert_status(charl_checkpoint_read(r, t, got), CHARL_ERR_CHECKPOINT);
+    charl_assert_message("holds only what was trained");
+    base_closed = 0;
+    charl__checkpoint_attach(r, &(charl__checkpoint_base){values, read_base, close_base});
+    assert_false(charl__checkpoint_lacks_base(r));
+    charl_assert_status(charl_checkpoint_read(r, t, got), CHARL_ERR_CHECKPOINT);
+    charl_assert_message("was trained on other weights: the checksum of wte.weight");
+    other[3] = base_values[3];
+    charl_assert_ok(charl_checkpoint_read(r, t, got));
+    charl_assert_same_bits(got, base_values, 4);
+    charl_checkpoint_close(r);
+    assert_int_equal(base_closed, 1);
+}
+
+static void test_base(void **state)
+{
+    const char *path = charl_test_path(dir, "a.h5");
+    charl_checkpoint c;
+    charl_checkpoint_tensor t[3];
+    charl_checkpoint_reader *r = NULL;
+    const char *paths[2] = {path, path};
+    char out[600];
+
+    (void)state;
+    base_sample(&c, t);
+    charl_assert_ok(charl_checkpoint_save(path, &c));
+    check_base(path);
+    check_base("checkpoints/golden-v3.h5");
+    snprintf(out, sizeof out, "%s.mean", path);
+    charl_assert_ok(charl_checkpoint_average(paths, 2, out)); /* what is in the base stays there */
+    charl_assert_ok(charl_checkpoint_open(out, &r));
+    assert_true(charl_checkpoint_is_in_base(r, charl_checkpoint_find(r, "model", "wte.weight")));
+    charl_checkpoint_close(r);
+    t[2] = t[0]; /* held and left to the base */
+    t[2].group = "model";
+    t[2].data = base_values;
+    c.n_tensors = 3;
+    charl_assert_status(charl_checkpoint_save(path, &c), CHARL_ERR_INVALID);
+    charl_assert_message("/model/wte.weight is given twice");
+}
+
+/* Files of every format version, which every later charl must load; `test_checkpoint --golden PATH` and, for version 3, `--golden-base PATH`
  * wrote them. */
 static void test_golden(void **state)
 {
     charl_checkpoint_reader *r = NULL;
 
     (void)state;
-    for (int version = 1; version <= CHARL_CHECKPOINT_VERSION; version++) {
+    for (int version = 1; version <= 2; version++) {
         char path[64];
 
         (version == 1 ? sample_init_v1 : sample_init)(&s, 7);
@@ -581,12 +669,20 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_read_errors, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(test_every_acquisition, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(test_diff, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_base, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(test_golden, setup, teardown_dir),
     };
 
     if (argc == 3 && strcmp(argv[1], "--golden") == 0) {
         sample_init(&s, 7);
         return charl_checkpoint_save(argv[2], &s.c) == CHARL_OK ? 0 : 1;
+    }
+    if (argc == 3 && strcmp(argv[1], "--golden-base") == 0) { /* version 3 */
+        charl_checkpoint c;
+        charl_checkpoint_tensor t[2];
+
+        base_sample(&c, t);
+        return charl_checkpoint_save(argv[2], &c) == CHARL_OK ? 0 : 1;
     }
     charl__h5_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,10 +54,71 @@ merged=$(sed -n 's/.*"event":"val".*"loss":\([0-9.]*\).*/\1/p' merged/metrics.js
 awk -v a="$merged" -v b="$(sed 's/loss=//' trained)" 'BEGIN { exit !(a > 0 && (a - b) * (a - b) < 1e-9) }' ||
     fail "merged: $merged, adapted: $(cat trained)"
 
-expect 2 "exported for transformers" "$bin/charl" checkpoint export one/last.h5 -o hf --layout huggingface
-says 1 "error: one/last.h5 has low-rank adapters"
+# evaluated RUN: the validation loss of the last evaluation in training.
+evaluated() {
+    sed -n 's/.*"event":"val".*"loss":\([0-9.]*\).*/\1/p' "$1/metrics.jsonl" | tail -n 1
+}
+expect 0 "exported for transformers" "$bin/charl" checkpoint export one/last.h5 -o hf --layout huggingface
+expect 0 "the folder" ranks 1 gpt.ini -q -o folder model.from=hf model.block_size=16 init.from=hf optimizer.learning_rate=1e-30 train.max_steps=1
 checks=$((checks + 1))
-[ -e hf ] && fail "a refused export leaves a folder"
+awk -v a="$(evaluated folder)" -v b="$merged" 'BEGIN { exit !(a > 0 && (a - b) * (a - b) < 1e-9) }' || fail "the folder: $(evaluated folder), merged: $merged"
+expect 0 "exported for peft" "$bin/charl" checkpoint export one/last.h5 -o peft --layout peft
+checks=$((checks + 1))
+grep -q '"r": 4,' peft/adapter_config.json && [ -s peft/adapter_model.safetensors ] || fail "exported for peft: $(ls peft)"
+expect 2 "no adapters" "$bin/charl" checkpoint export base/last.h5 -o nopeft --layout peft
+says 1 "error: base/last.h5 has no low-rank adapters"
+
+# A checkpoint holds what is trained, and leaves the rest to its base.
+expect 0 "verified" "$bin/charl" checkpoint verify one/last.h5
+expect 0 "shown" "$bin/charl" checkpoint show one/last.h5
+says 1 "model/wte.weight .* in the base"
+says 0 "lora_A.* in the base"
+expect 0 "with all weights" lora 1 -o all checkpoint.weights=all
+expect 1 "the same weights" "$bin/charl" checkpoint diff one/last.h5 all/last.h5
+says 0 "^(model|optim)/"
+checks=$((checks + 1))
+[ "$(stat -L -c %s all/last.h5)" -gt $((2 * $(stat -L -c %s one/last.h5))) ] || fail "adapters take as much as the model"
+cp -r all mixed && rm mixed/checkpoints/step-00000006.h5 mixed/last.h5 mixed/best.h5
+expect 0 "goes on from all weights" lora 2 -o mixed
+same "goes on from all weights" one mixed
+
+cp -L base/last.h5 moved.h5
+mv base gone
+expect 5 "without its base" "$bin/charl" eval gpt.ini one/last.h5 lora.rank=4 "lora.targets=*.attn.*, *.mlp.*"
+says 1 "error: .*one/last.h5 holds only what was trained; the other weights are in .*base/last.h5, which is not there"
+expect 0 "the base has moved" "$bin/charl" eval gpt.ini one/last.h5 lora.rank=4 "lora.targets=*.attn.*, *.mlp.*" init.from=moved.h5
+checks=$((checks + 1))
+grep -o 'loss=[0-9.]*' log | sort -u | cmp -s - trained || fail "the base has moved: $(cat log)"
+expect 0 "exported with its base" "$bin/charl" checkpoint export one/last.h5 -o again.safetensors --base moved.h5
+checks=$((checks + 1))
+cmp -s merged.safetensors again.safetensors || fail "exported with its base: another file"
+expect 5 "another base" "$bin/charl" checkpoint export one/last.h5 -o none.safetensors --base gone/checkpoints/step-00000003.h5
+says 1 "error: .*one/last.h5 was trained on other weights: the checksum of"
+expect 5 "a base of another shape" "$bin/charl" checkpoint export one/last.h5 -o none.safetensors --base peft/adapter_model.safetensors
+says 1 "error: .*one/last.h5 was trained on other weights than those of peft/adapter_model.safetensors"
+expect 0 "adapters as a start" ranks 1 gpt.ini -q -o second init.from=all/last.h5 lora.rank=4 "lora.targets=*.attn.*, *.mlp.*"
+expect 0 "a base with a base" ranks 1 gpt.ini -q -o third init.from=second/last.h5 lora.rank=4 "lora.targets=*.attn.*, *.mlp.*" train.max_steps=1
+expect 0 "its text" "$bin/charl" generate gpt.ini third/last.h5 lora.rank=4 "lora.targets=*.attn.*, *.mlp.*" --prompt "the " --tokens 5 --seed 1
+mv gone base
+
+# Frozen weights are left to the base where that is asked for, and never to a file of the run itself.
+frozen() { # frozen RANKS ARGUMENTS...
+    _r=$1
+    shift
+    ranks "$_r" gpt.ini -q init.from=base/last.h5 "train.freeze=*, !h.1.*, !ln_f.*" "$@"
+}
+expect 0 "frozen, all saved" frozen 1 -o frozen
+expect 0 "frozen, apart" frozen 2 -o apart checkpoint.weights=trained
+expect 1 "frozen" "$bin/charl" checkpoint diff frozen/last.h5 apart/last.h5
+says 0 "^(model|optim)/"
+"$bin/charl" checkpoint show apart/last.h5 >log
+says 1 "model/h.0.mlp.c_fc.weight .* in the base"
+expect 2 "nothing to leave it to" ranks 1 gpt.ini -q -o none checkpoint.weights=trained
+says 1 "error: .*weights.*\[init\] from"
+cp -r base inside
+expect 0 "the base in the run directory" lora 1 -o inside --overwrite init.from=inside/last.h5
+"$bin/charl" checkpoint show inside/last.h5 >log
+says 0 "in the base"
 
 # train.freeze says what else is trained.
 expect 0 "a norm too" lora 1 -o norm "train.freeze=!ln_f.*" train.max_steps=2

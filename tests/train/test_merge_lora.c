@@ -1,43 +1,90 @@
 /* Adapters added to weights: each element by its formula in double; what does not fit is refused by name. */
 #include "support/support.h"
 
+#include <stdio.h>
+
+#include "base/error.h"
 #include "export/export.h"
+
+static const char config[] = "[data]\npath = none.h5\n[model]\ntype = mlp\n[lora]\nrank = 2\nalpha = 8\n";
+static char *dir;
+static char path[512];
+
+static void save(const charl_checkpoint_tensor *t, int n, const char *text)
+{
+    charl_assert_ok(
+        charl_checkpoint_save(path, &(charl_checkpoint){.state = {.slices = 1, .batch_size = 1, .world_size = 1},
+                                                        .tensors = t,
+                                                        .n_tensors = n,
+                                                        .config_text = text,
+                                                        .config_resolved = text}));
+}
+
+/* Read the weight fc.weight of the file into w. */
+static charl_status read_weight(float *w)
+{
+    charl_status st = CHARL_OK;
+    charl__export e = {.checkpoint = path};
+
+    CHARL_TRY_CLEANUP(charl__export_open(&e, NULL, CHARL_EMA_AUTO));
+    CHARL_TRY_CLEANUP(charl__export_read(&e, charl_checkpoint_find(e.r, "model", "fc.weight"), w));
+cleanup:
+    charl_checkpoint_close(e.r);
+    return st;
+}
+
+static const float w[2 * 3] = {1, 2, 3, 4, 5, 6}, a[2 * 3] = {0.5F, -1, 2, 0, 0, 1}, b[2 * 2] = {3, 1, -0.25F, 0};
+static const charl_checkpoint_tensor whole[] = {
+    {.group = "model", .name = "fc.lora_A.weight", .shape = {2, {2, 3}}, .data = a},
+    {.group = "model", .name = "fc.lora_B.weight", .shape = {2, {2, 2}}, .data = b},
+    {.group = "model", .name = "fc.weight", .shape = {2, {2, 3}}, .data = w}};
 
 static void test_merged(void **state)
 {
-    float w[2 * 3] = {1, 2, 3, 4, 5, 6}, a[1 * 3] = {0.5F, -1, 2}, b[2 * 1] = {3, -0.25F};
-    const double expected[2 * 3] = {1 + 6, 2 - 12, 3 + 24, 4 - 0.5, 5 + 1, 6 - 2}; /* scale 8 / 2 = 4 */
-    const charl_lora lora = {.rank = 2, .alpha = 8.0};
-    const charl_checkpoint_tensor t[] = {{.name = "fc.lora_B.weight", .shape = {2, {2, 1}}},
-                                         {.name = "fc.weight", .shape = {2, {2, 3}}},
-                                         {.name = "fc.lora_A.weight", .shape = {2, {1, 3}}}};
-    float *const data[] = {b, w, a};
+    const double expected[2 * 3] = {1 + 6, 2 - 12, 3 + 24 + 4, 4 - 0.5, 5 + 1, 6 - 2}; /* scale 8 / 2 = 4 */
+    float out[2 * 3];
 
     (void)state;
-    charl_assert_ok(charl__merge_adapters(&lora, t, data, 3));
+    save(whole, 3, config);
+    charl_assert_ok(read_weight(out));
     for (int i = 0; i < 6; i++) {
-        assert_true((double)w[i] == expected[i]);
+        assert_true((double)out[i] == expected[i]);
     }
+    save(whole + 2, 1, config); /* without adapters the weight as it is */
+    charl_assert_ok(read_weight(out));
+    assert_memory_equal(out, w, sizeof w);
 }
 
 static void test_refused(void **state)
 {
-    float v[8] = {0};
-    const charl_lora lora = {.rank = 1, .alpha = 1.0};
-    const charl_checkpoint_tensor whole[] = {{.name = "fc.lora_A.weight", .shape = {2, {1, 3}}},
-                                             {.name = "fc.lora_B.weight", .shape = {2, {2, 1}}},
-                                             {.name = "fc.weight", .shape = {2, {2, 3}}}};
     charl_checkpoint_tensor bad[] = {whole[0], whole[1], whole[2]};
-    float *const data[] = {v, v, v};
+    float out[2 * 3];
 
     (void)state;
-    charl_assert_status(charl__merge_adapters(NULL, whole, data, 3), CHARL_ERR_CHECKPOINT);
-    charl_assert_message("fc.lora_A.weight does not adapt");
-    charl_assert_status(charl__merge_adapters(&lora, whole, data, 2), CHARL_ERR_CHECKPOINT); /* no weight */
-    bad[1].shape = (charl_shape){2, {2, 4}};                                                 /* another rank */
-    charl_assert_status(charl__merge_adapters(&lora, bad, data, 3), CHARL_ERR_CHECKPOINT);
+    save(whole, 3, "[data]\npath = none.h5\n[model]\ntype = mlp\n"); /* no rank */
+    charl_assert_status(read_weight(out), CHARL_ERR_CHECKPOINT);
+    charl_assert_message("the adapters of fc.weight do not fit");
+    bad[1].shape = (charl_shape){2, {4, 1}}; /* another rank */
+    save(bad, 3, config);
+    charl_assert_status(read_weight(out), CHARL_ERR_CHECKPOINT);
     bad[1].name = "fc.bias"; /* no B */
-    charl_assert_status(charl__merge_adapters(&lora, bad, data, 3), CHARL_ERR_CHECKPOINT);
+    save(bad, 3, config);
+    charl_assert_status(read_weight(out), CHARL_ERR_CHECKPOINT);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    dir = charl_test_tempdir();
+    snprintf(path, sizeof path, "%s", charl_test_path(dir, "lora.h5"));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    charl_test_tempdir_remove(dir);
+    return 0;
 }
 
 int main(void)
@@ -47,5 +94,5 @@ int main(void)
         cmocka_unit_test(test_refused),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -9,12 +9,14 @@
 #include <charl/export.h>
 #include "cli/charl/commands.h"
 
-enum { MAX_OVERRIDES = 64, KEY_EMA = 0x100, KEY_LAYOUT, KEY_SHARD };
+enum { MAX_OVERRIDES = 64, KEY_EMA = 0x100, KEY_LAYOUT, KEY_SHARD, KEY_BASE };
 
 typedef struct making {
     const char *out;
     int ema; /* of export */
-    bool huggingface;
+    charl_status (*layout)(const char *checkpoint, const charl_export_options *options,
+                           const char *path); /* NULL: a file */
+    const char *base;
     int64_t shard_bytes;
     char *const *values;
     int count;
@@ -31,10 +33,15 @@ static error_t parse_output(int key, char *arg, struct argp_state *state)
     case KEY_EMA:
         return charl__cli_parse_ema(arg, &m->ema);
     case KEY_LAYOUT:
-        m->huggingface = strcmp(arg, "huggingface") == 0;
-        return m->huggingface || strcmp(arg, "charl") == 0
+        m->layout = strcmp(arg, "huggingface") == 0 ? charl_export_huggingface
+                    : strcmp(arg, "peft") == 0      ? charl_export_peft
+                                                    : NULL;
+        return m->layout || strcmp(arg, "charl") == 0
                    ? 0
-                   : charl__cli_bad_option("--layout", arg, "charl or huggingface");
+                   : charl__cli_bad_option("--layout", arg, "charl, huggingface or peft");
+    case KEY_BASE:
+        m->base = arg;
+        return 0;
     case KEY_SHARD:
         return charl__cli_parse_int("--shard-size", arg, 1, INT64_C(1) << 50, &m->shard_bytes);
     default:
@@ -69,31 +76,43 @@ static int say_made(const char *path)
     return CHARL__EXIT_OK;
 }
 
-static int say_folder(const char *path)
+static int say_folder(const making *m)
 {
-    charl__cli_put(path, 0);
-    printf(": config.json and weights for transformers\n");
+    charl__cli_put(m->out, 0);
+    printf(m->layout == charl_export_peft ? ": adapters for peft\n" : ": config.json and weights for transformers\n");
     return CHARL__EXIT_OK;
 }
 
 static int export_file(void *ctx)
 {
     const making *m = ctx;
-    charl_config_override overrides[MAX_OVERRIDES] = {{NULL, NULL}};
+    charl_config_override overrides[MAX_OVERRIDES + 1] = {{NULL, NULL}};
+    char base[4200];
+    int n = 0;
     charl_status st;
 
-    if (m->huggingface) {
+    if (m->layout) {
         if (m->count > 1) {
-            return charl__cli_error(CHARL__EXIT_USAGE, NULL, "%s: with --layout huggingface no setting can be changed",
-                                    m->values[1]);
+            return charl__cli_error(CHARL__EXIT_USAGE, NULL,
+                                    "%s: with --layout huggingface or peft no setting can be changed", m->values[1]);
         }
-        st = charl_export_huggingface(m->values[0], m->ema, m->shard_bytes, m->out);
-        return st == CHARL_OK ? say_folder(m->out) : charl__cli_fail(st);
+        st = m->layout(
+            m->values[0],
+            &(charl_export_options){.ema = (charl_ema_choice)m->ema, .base = m->base, .shard_bytes = m->shard_bytes},
+            m->out);
+        return st == CHARL_OK ? say_folder(m) : charl__cli_fail(st);
     }
     for (int i = 1; i < m->count; i++) {
-        overrides[i - 1].text = m->values[i];
+        overrides[n++].text = m->values[i];
     }
-    st = charl_export_model(m->values[0], overrides, m->count - 1, m->ema, m->out);
+    if (m->base) {
+        if ((size_t)snprintf(base, sizeof base, "init.from=%s", m->base) >= sizeof base) {
+            return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--base: the path is too long");
+        }
+        overrides[n].text = base;
+        overrides[n++].origin = "--base";
+    }
+    st = charl_export_model(m->values[0], overrides, n, m->ema, m->out);
     return st == CHARL_OK ? say_made(m->out) : charl__cli_fail(st);
 }
 
@@ -102,7 +121,14 @@ int charl__checkpoint_export_main(const char *path, int argc, char **argv)
     static const struct argp_option options[] = {
         {"output", 'o', "FILE", 0, "Output file (required). Its extension selects the format, see below", 0},
         {"layout", KEY_LAYOUT, "LAYOUT", 0,
-         "huggingface: write a folder, FILE, that Hugging Face transformers loads; only for gpt", 0},
+         "huggingface: write a folder, FILE, that Hugging Face transformers loads, adapters added to the weights. "
+         "peft: write a folder "
+         "with the low-rank adapters alone, for the Python package peft. Both only for gpt",
+         0},
+        {"base", KEY_BASE, "PATH", 0,
+         "The weights that the run started from, if they have moved: a checkpoint that holds only what was trained "
+         "needs them",
+         0},
         {"shard-size", KEY_SHARD, "BYTES", 0,
          "With --layout huggingface: largest size of a file of weights (default 5000000000)", 0},
         {"ema", KEY_EMA, "WHICH", 0, CHARL__CLI_EMA_HELP, 0},

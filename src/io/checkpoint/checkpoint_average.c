@@ -52,6 +52,11 @@ static charl_status check_same(const average *a, int k, int64_t weights)
         CHARL_REQUIRE(charl_shape_equal(&t->shape, &same->shape), CHARL_ERR_CHECKPOINT,
                       "%s: /model/%s is %s, in %s it is %s: they are of different models", a->path[k], t->name,
                       charl_shape_format(&t->shape, other), a->path[0], charl_shape_format(&same->shape, first));
+        CHARL_REQUIRE(charl_checkpoint_is_in_base(a->reader[k], t) == charl_checkpoint_is_in_base(a->reader[0], same) &&
+                          (!charl_checkpoint_is_in_base(a->reader[k], t) || t->crc32c == same->crc32c),
+                      CHARL_ERR_CHECKPOINT,
+                      "%s and %s do not leave /model/%s to the same base: they are of different runs", a->path[k],
+                      a->path[0], t->name);
         weights--;
     }
     CHARL_REQUIRE(weights == 0, CHARL_ERR_CHECKPOINT, "%s lacks weights that %s has: they are of different models",
@@ -122,7 +127,10 @@ static charl_status add_all(average *a)
     for (int64_t i = 0; i < charl_checkpoint_get_count(a->reader[0]); i++) {
         const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(a->reader[0], i);
 
-        if (is_weight(t)) {
+        if (is_weight(t) && charl_checkpoint_is_in_base(a->reader[0], t)) {
+            a->tensor[a->count] = *t;
+            a->tensor[a->count++].group = CHARL_CHECKPOINT_BASE;
+        } else if (is_weight(t)) {
             CHARL_TRY(add_mean(a, t));
         }
     }

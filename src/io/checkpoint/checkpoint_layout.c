@@ -222,6 +222,12 @@ static bool is_schema(const loader *l, int64_t line, const charl_checkpoint_tens
            line == CHARL__CKPT_FIRST_TENSOR + l->out->n_schema && l->out->n_schema < CHARL__CKPT_SCHEMA_MOST;
 }
 
+/* A weight that the file leaves to its base: a line of the manifest and nothing else. */
+static bool is_base(const loader *l, const charl_checkpoint_tensor *t)
+{
+    return l->version >= 3 && strcmp(t->group, CHARL_CHECKPOINT_BASE) == 0;
+}
+
 /* Cut the manifest into entries. */
 static charl_status parse_manifest(loader *l, size_t length)
 {
@@ -246,10 +252,14 @@ static charl_status parse_manifest(loader *l, size_t length)
         CHARL_REQUIRE(i == 0                        ? is_config(&e->tensor, "text")
                       : i == 1                      ? is_config(&e->tensor, "resolved")
                       : is_schema(l, i, &e->tensor) ? true
-                                                    : charl__ckpt_is_group(e->tensor.group),
+                                                    : is_base(l, &e->tensor) || charl__ckpt_is_group(e->tensor.group),
                       CHARL_ERR_CHECKPOINT, "%s: /%s/%s is not expected in a checkpoint", l->path, e->tensor.group,
                       e->tensor.name);
         out->n_schema += is_schema(l, i, &e->tensor);
+        if (is_base(l, &e->tensor)) {
+            e->in_base = true;
+            e->tensor.group = "model";
+        }
         e->bytes = charl__ckpt_bytes(e->tensor.dtype, &e->tensor.shape);
         line = end + 1;
     }
@@ -311,7 +321,7 @@ static charl_status check_groups(loader *l)
             groups[g] = (group_count){group, 0};
             n_optim += strncmp(group, "optim/", 6) == 0 ? 1 : 0;
         }
-        groups[g].count++;
+        groups[g].count += !l->out->sorted[i]->in_base;
     }
     CHARL_TRY(check_link(l, "ema", &ema));
     CHARL_TRY(check_group(l, "/", 6 + (ema ? 1 : 0) + (l->out->n_schema > 0 ? 1 : 0)));
@@ -373,7 +383,7 @@ static charl_status check_overlap(loader *l)
     for (int64_t i = 0; i < l->out->n_entries; i++) {
         const charl__ckpt_entry *e = &l->out->entries[i];
 
-        if (e->bytes > 0) {
+        if (e->bytes > 0 && !e->in_base) {
             extents[n++] = (extent){e->offset, e->bytes, i};
         }
     }
@@ -442,7 +452,9 @@ static charl_status load_structure(loader *l)
     CHARL_TRY_CLEANUP(sort_entries(l));
     CHARL_TRY_CLEANUP(check_groups(l));
     for (int64_t i = 0; i < l->out->n_entries; i++) {
-        CHARL_TRY_CLEANUP(check_entry(l, i));
+        if (!l->out->entries[i].in_base) {
+            CHARL_TRY_CLEANUP(check_entry(l, i));
+        }
     }
     CHARL_TRY_CLEANUP(check_overlap(l));
     CHARL_TRY_CLEANUP(charl__alloc(CHARL__CKPT_TEXT, &text));

@@ -9,6 +9,7 @@ enum { CHARL__CKPT_FIRST_TENSOR = 2 }; /* lines 0 and 1 of the manifest are /con
 typedef struct charl__ckpt_entry {
     charl_checkpoint_tensor tensor; /* first member; names point into the layout's manifest */
     int64_t offset, bytes;
+    bool in_base; /* no dataset: the values are in the base */
 } charl__ckpt_entry;
 
 typedef struct charl__ckpt_layout {

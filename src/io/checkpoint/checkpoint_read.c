@@ -17,7 +17,8 @@ struct charl_checkpoint_reader {
     char *path;
     int fd; /* -1: none */
     charl__ckpt_layout layout;
-    char *config[2];           /* text, resolved */
+    char *config[2]; /* text, resolved */
+    charl__checkpoint_base base;
     charl_data_schema *schema; /* NULL: none */
 };
 
@@ -121,6 +122,9 @@ void charl_checkpoint_close(charl_checkpoint_reader *r)
     if (!r) {
         return;
     }
+    if (r->base.close) {
+        r->base.close(r->base.ctx);
+    }
     charl__regular_close(&r->fd);
     charl__ckpt_layout_fini(&r->layout);
     charl_free(r->config[0]);
@@ -183,11 +187,59 @@ static charl_status entry_of(const charl_checkpoint_reader *r, const charl_check
     return CHARL_OK;
 }
 
+bool charl_checkpoint_is_in_base(const charl_checkpoint_reader *r, const charl_checkpoint_tensor *t)
+{
+    const charl__ckpt_entry *e = charl__ckpt_layout_find(&r->layout, t->group, t->name);
+
+    return e && e->in_base;
+}
+
+bool charl__checkpoint_lacks_base(const charl_checkpoint_reader *r)
+{
+    for (int64_t i = 0; !r->base.read && i < r->layout.n_entries; i++) {
+        if (r->layout.entries[i].in_base) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void charl__checkpoint_attach(charl_checkpoint_reader *r, const charl__checkpoint_base *base)
+{
+    if (r->base.close) {
+        r->base.close(r->base.ctx);
+    }
+    r->base = *base;
+}
+
+static charl_status read_from_base(const charl_checkpoint_reader *r, const charl__ckpt_entry *e, void *dst)
+{
+    uint32_t crc;
+
+    CHARL_REQUIRE(
+        r->base.read, CHARL_ERR_CHECKPOINT,
+        "%s holds only what was trained: the values of %s are in the weights that the run started from ([init] from)",
+        r->path, e->tensor.name);
+    CHARL_REQUIRE(e->tensor.dtype == CHARL_F32, CHARL_ERR_CHECKPOINT, "%s: /%s/%s is %s; the weights of a base are f32",
+                  r->path, e->tensor.group, e->tensor.name, charl_dtype_name(e->tensor.dtype));
+    CHARL_TRY(r->base.read(r->base.ctx, e->tensor.name, &e->tensor.shape, dst));
+    crc = charl__crc32c(0, dst, (size_t)e->bytes);
+    CHARL_REQUIRE(
+        crc == e->tensor.crc32c, CHARL_ERR_CHECKPOINT,
+        "%s was trained on other weights: the checksum of %s is %08lx there and %08lx in its base; HINT init.from=PATH "
+        "names the weights that the run started from",
+        r->path, e->tensor.name, (unsigned long)e->tensor.crc32c, (unsigned long)crc);
+    return CHARL_OK;
+}
+
 charl_status charl_checkpoint_read(charl_checkpoint_reader *r, const charl_checkpoint_tensor *t, void *dst)
 {
     const charl__ckpt_entry *e = NULL;
 
     CHARL_TRY(entry_of(r, t, &e));
+    if (e->in_base) {
+        return read_from_base(r, e, dst);
+    }
     CHARL_TRY(read_checked(r, e, dst, NULL));
     return CHARL_OK;
 }
@@ -224,7 +276,9 @@ charl_status charl__checkpoint_verify(const char *path, const char *manifest_sha
                           CHARL_ERR_CHECKPOINT, "%s: the manifest is not the one expected", path);
     CHARL_TRY_CLEANUP(charl__alloc(CHARL__CKPT_BLOCK, &block));
     for (int64_t i = 0; i < r->layout.n_entries; i++) {
-        CHARL_TRY_CLEANUP(read_checked(r, &r->layout.entries[i], NULL, block));
+        if (!r->layout.entries[i].in_base) {
+            CHARL_TRY_CLEANUP(read_checked(r, &r->layout.entries[i], NULL, block));
+        }
     }
 cleanup:
     charl_free(block);

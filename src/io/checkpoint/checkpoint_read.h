@@ -3,6 +3,20 @@
 /** What other parts of io need from the checkpoint reader. */
 #include "charl/checkpoint.h"
 
+/** Where the values of weights are that a checkpoint leaves to its base. */
+typedef struct charl__checkpoint_base {
+    void *ctx; /* owned by the reader */
+    /* Read the weight `name` of `shape` as f32 into dst. Errors: ERR_CHECKPOINT, ERR_NOMEM. */
+    charl_status (*read)(void *ctx, const char *name, const charl_shape *shape, float *dst);
+    void (*close)(void *ctx);
+} charl__checkpoint_base;
+
+/** Whether the file leaves weights to a base that has not been attached. Local. */
+bool charl__checkpoint_lacks_base(const charl_checkpoint_reader *r);
+
+/** Read what the file leaves to its base from `base` from now on; checksums are compared. Local. */
+void charl__checkpoint_attach(charl_checkpoint_reader *r, const charl__checkpoint_base *base);
+
 /** charl_checkpoint_verify that also demands the manifest's SHA-256, unless it is NULL. */
 charl_status charl__checkpoint_verify(const char *path, const char *manifest_sha256) CHARL_MUST_CHECK;
 

@@ -50,11 +50,22 @@ static charl_status check_state(const charl_checkpoint_state *s)
     return CHARL_OK;
 }
 
+static bool is_base(const charl_checkpoint_tensor *t)
+{
+    return t->group && strcmp(t->group, CHARL_CHECKPOINT_BASE) == 0;
+}
+
+/* The group in which readers find it. */
+static const char *group_of(const charl_checkpoint_tensor *t)
+{
+    return is_base(t) ? "model" : t->group;
+}
+
 static int by_name(const void *a, const void *b)
 {
     const charl_checkpoint_tensor *x = *(const charl_checkpoint_tensor *const *)a;
     const charl_checkpoint_tensor *y = *(const charl_checkpoint_tensor *const *)b;
-    const int order = strcmp(x->group, y->group);
+    const int order = strcmp(group_of(x), group_of(y));
 
     return order ? order : strcmp(x->name, y->name);
 }
@@ -71,11 +82,21 @@ static charl_status check_unique(const charl_checkpoint *c)
     qsort(sorted, (size_t)c->n_tensors, sizeof *sorted, by_name);
     for (int64_t i = 1; i < c->n_tensors; i++) {
         CHARL_REQUIRE_CLEANUP(by_name(&sorted[i - 1], &sorted[i]) != 0, CHARL_ERR_INVALID,
-                              "checkpoint: tensor /%s/%s is given twice", sorted[i]->group, sorted[i]->name);
+                              "checkpoint: tensor /%s/%s is given twice", group_of(sorted[i]), sorted[i]->name);
     }
 cleanup:
     charl_free(sorted);
     return st;
+}
+
+static uint32_t version_of(const charl_checkpoint *c)
+{
+    for (int64_t i = 0; i < c->n_tensors; i++) {
+        if (is_base(&c->tensors[i])) {
+            return 3;
+        }
+    }
+    return 2;
 }
 
 static charl_status check(const charl_checkpoint *c)
@@ -87,12 +108,13 @@ static charl_status check(const charl_checkpoint *c)
         const charl_checkpoint_tensor *t = &c->tensors[i];
         const int64_t bytes = charl__ckpt_bytes(t->dtype, &t->shape);
 
-        CHARL_REQUIRE(charl__ckpt_is_group(t->group) && charl__ckpt_is_name(t->name), CHARL_ERR_INVALID,
+        CHARL_REQUIRE((is_base(t) || charl__ckpt_is_group(t->group)) && charl__ckpt_is_name(t->name), CHARL_ERR_INVALID,
                       "checkpoint: '%s/%s' cannot be the name of a tensor", t->group ? t->group : "",
                       t->name ? t->name : "");
         CHARL_REQUIRE(bytes >= 0, CHARL_ERR_INVALID, "checkpoint: /%s/%s: impossible element type or shape", t->group,
                       t->name);
-        CHARL_REQUIRE(bytes == 0 || t->data, CHARL_ERR_INVALID, "checkpoint: /%s/%s has no data", t->group, t->name);
+        CHARL_REQUIRE(bytes == 0 || t->data || is_base(t), CHARL_ERR_INVALID, "checkpoint: /%s/%s has no data",
+                      t->group, t->name);
     }
     CHARL_TRY(check_unique(c));
     return CHARL_OK;
@@ -112,7 +134,7 @@ static charl_checkpoint_tensor config_tensor(const char *name, const char *text)
 static int64_t room_of(const charl_checkpoint_tensor *t)
 {
     enum { ALIGNED = 4096, HEADER = 640 };
-    const int64_t bytes = charl__ckpt_bytes(t->dtype, &t->shape);
+    const int64_t bytes = is_base(t) ? 0 : charl__ckpt_bytes(t->dtype, &t->shape);
     const int64_t names = (int64_t)(strlen(t->group) + 2 * strlen(t->name));
 
     return bytes + (bytes >= ALIGNED ? ALIGNED : 0) + names + HEADER;
@@ -203,7 +225,8 @@ static charl_status make_groups(save *s)
     for (int64_t i = 0; i < s->c->n_tensors; i++) {
         const char *group = s->c->tensors[i].group;
 
-        if ((i == 0 || strcmp(group, s->c->tensors[i - 1].group) != 0) && H5Lexists(s->file, group, H5P_DEFAULT) <= 0) {
+        if (!is_base(&s->c->tensors[i]) && (i == 0 || strcmp(group, s->c->tensors[i - 1].group) != 0) &&
+            H5Lexists(s->file, group, H5P_DEFAULT) <= 0) {
             CHARL_TRY(make_group(s, group));
         }
     }
@@ -314,7 +337,7 @@ static bool is_set(const charl_checkpoint_state *state, const charl__ckpt_field 
 static charl_status write_attributes(save *s)
 {
     CHARL_TRY(charl__h5_set_text(&s->site, s->file, "charl_format", "checkpoint"));
-    CHARL_TRY(charl__h5_set_u32(&s->site, s->file, "charl_version", CHARL_CHECKPOINT_VERSION));
+    CHARL_TRY(charl__h5_set_u32(&s->site, s->file, "charl_version", version_of(s->c)));
     for (int i = 0; i < charl__ckpt_n_fields; i++) {
         const charl__ckpt_field *f = &charl__ckpt_fields[i];
 
@@ -342,7 +365,12 @@ static charl_status write_file(save *s)
         CHARL_TRY_CLEANUP(write_tensor(s, &s->schema[i], false));
     }
     for (int64_t i = 0; i < s->c->n_tensors; i++) {
-        CHARL_TRY_CLEANUP(write_tensor(s, &s->c->tensors[i], false));
+        if (is_base(&s->c->tensors[i])) { /* its line of the manifest only */
+            CHARL_TRY_CLEANUP(charl__ckpt_line_format(&s->manifest, &s->c->tensors[i]));
+            s->line++;
+        } else {
+            CHARL_TRY_CLEANUP(write_tensor(s, &s->c->tensors[i], false));
+        }
     }
     CHARL_TRY_CLEANUP(write_manifest(s));
     CHARL_TRY_CLEANUP(write_attributes(s));
