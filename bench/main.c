@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench/kernel.h"
+#include "cli/cli_describe.h"
 
 #define KERNEL_BENCH(name)                                                                                             \
     static int name##_main(const char *path, int argc, char **argv)                                                    \
@@ -36,13 +37,34 @@ static const charl__cli_command commands[] = {
     {"optimizer", "", "the update of all parameters", optimizer_main, NULL},
     {"copy", "", "copies within the device and between host and device", copy_main, NULL},
     {"launch", "", "the time that the host takes to launch a kernel", launch_main, NULL},
-    {NULL, NULL, NULL, NULL, NULL},
+    {NULL},
+};
+
+static const char *const examples[][2] = {
+    {"Matrix products of the device, beside its measured peak:", "charl-bench gemm"},
+    {"A training step of a configuration:", "charl-bench step launch/mnist-cnn.ini"},
+    {"All-reduce algorithms between four ranks:", "mpirun -n 4 charl-bench allreduce"},
+    {NULL, NULL},
+};
+
+static const charl__cli_self self = {
+    .name = "charl-bench",
+    .summary = "benchmarks of charl on this machine",
+    .description = "charl-bench measures kernels, training steps and all-reduce beside the measured peak of the device "
+                   "and, where they are "
+                   "installed, other libraries.",
+    .examples = examples,
+    .see_also = "charl 1, charl-train 1, charl-config 5",
+    .commands = commands,
 };
 
 int main(int argc, char **argv)
 {
     int code = charl__cli_begin("charl-bench");
 
+    if (code == CHARL__EXIT_OK && charl__cli_describe(&self, argc, argv, &code)) {
+        return charl__cli_end(code);
+    }
     if (code == CHARL__EXIT_OK && argc > 1 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)) {
         printf("charl-bench %s\n", charl_version());
     } else if (code == CHARL__EXIT_OK) {

@@ -10,6 +10,41 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/charl ${PROJECT_BINARY_DIR}/incl
   FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/launch/ DESTINATION ${CMAKE_INSTALL_DATADIR}/charl/launch FILES_MATCHING PATTERN "*.ini")
 
+# Manual pages, which the programs write themselves, and the completion of the shells.
+if(NOT CMAKE_CROSSCOMPILING)
+  find_program(GZIP gzip REQUIRED)
+  set(man_pages)
+  foreach(page charl:1:--man charl-train:1:--man charl-bench:1:--man charl-config:5:--man=config)
+    string(REPLACE ":" ";" page ${page})
+    list(GET page 0 name)
+    list(GET page 1 section)
+    list(GET page 2 option)
+    set(program ${name})
+    if(name STREQUAL "charl-config")
+      set(program charl-train)
+    endif()
+    set(out ${PROJECT_BINARY_DIR}/man/${name}.${section})
+    add_custom_command(OUTPUT ${out}.gz
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/man
+      COMMAND ${CMAKE_COMMAND} -E env ASAN_OPTIONS=detect_leaks=0 --unset=CHARL_FAULT $<TARGET_FILE:${program}> ${option} > ${out}
+      COMMAND ${GZIP} -9nkf ${out}
+      DEPENDS ${program} VERBATIM)
+    list(APPEND man_pages ${out}.gz)
+    install(FILES ${out}.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+  endforeach()
+  add_custom_target(man ALL DEPENDS ${man_pages})
+endif()
+set(completion ${PROJECT_SOURCE_DIR}/src/cli/charl/completion)
+set(zsh_folder site-functions)
+if(CMAKE_INSTALL_PREFIX STREQUAL "/usr") # where Debian's zsh looks for those of packages
+  set(zsh_folder vendor-completions)
+endif()
+install(FILES ${completion}/_charl DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${zsh_folder})
+foreach(program charl charl-train charl-bench) # bash and fish look for the name of the program
+  install(FILES ${completion}/charl.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME ${program})
+  install(FILES ${completion}/charl.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d RENAME ${program}.fish)
+endforeach()
+
 # Components of find_package(charl COMPONENTS ...): what this build could find.
 set(CHARL_COMPONENTS)
 foreach(component_needs "png PNG" "jpeg JPEG" "safetensors JANSSON" "bpe PCRE2" "nfc UTF8PROC")

@@ -5,7 +5,7 @@
 #   --list   print the packages that are missing and install nothing
 set -euo pipefail
 
-packages=(gcc libc6-dev cmake ninja-build pkg-config
+packages=(gcc libc6-dev cmake ninja-build pkg-config gzip
     ocl-icd-opencl-dev opencl-headers pocl-opencl-icd
     libopenmpi-dev openmpi-bin libhdf5-dev zlib1g-dev libjansson-dev
     libpng-dev libjpeg-dev libpcre2-dev libutf8proc-dev liblzf-dev)
@@ -17,7 +17,7 @@ for option in "$@"; do
     case $option in
     --tests)
         packages+=("${test_packages[@]}")
-        optional=(python3-torch python3-venv chromium)
+        optional=(python3-torch python3-venv chromium mandoc zsh fish)
         ;;
     --list) list_only=yes ;;
     *)

@@ -165,6 +165,36 @@ charl_status charl_config_diff(const charl_config *cfg, const char *text, bool *
  *          ERR_NOMEM */
 charl_status charl_config_help(const char *section, char **out) CHARL_MUST_CHECK;
 
+/* The key table for programs: manual pages, completion, editors. */
+
+/** A key. Strings are static. */
+typedef struct charl_config_key {
+    const char *section; /* "layer": of the [layer NAME] sections */
+    const char *name;
+    const char *help;
+    const char *values;  /* "integer", "yes or no"; "" where only the words of charl_config_key_word are accepted */
+    const char *range;   /* "[0,1)", of numbers; NULL: any */
+    const char *chooser; /* the key has an effect where the key `chooser` of the section is `choice`; NULL: always */
+    const char *choice;  /* NULL without chooser */
+    const char *choice_help; /* what it means, in one line; NULL without chooser */
+    bool is_required;        /* has no default */
+    bool is_path;            /* a file or folder, or one of the words */
+    bool is_list;            /* of words, separated by commas */
+    bool may_change;         /* when a run is resumed, with the same result */
+    char fallback[128];      /* the default, as text */
+} charl_config_key;
+
+/** *out = key `index` = 0, 1, ..., by section; in each section the keys that always have an effect come first, then those of each choice, and
+ *  layers last. Past the last, out->name is NULL. Types that a program has registered are included; the first call closes the registries.
+ *
+ *  Blocks. Local. Thread-safe.
+ *  Errors: ERR_NOMEM */
+charl_status charl_config_key_at(int index, charl_config_key *out) CHARL_MUST_CHECK;
+
+/** Word i = 0, 1, ... that key `index` accepts, copied to word[64]; *help: what it means, or NULL. False past the last, and for keys that
+ *  accept no words. Local. Thread-safe. */
+bool charl_config_key_word(int index, int i, char *word, const char **help);
+
 /* Layers: the [layer NAME] sections of a sequential model, in file order. */
 
 /** Reads one layer's keys with the functions below; may keep what it read through `user`. */

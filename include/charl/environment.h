@@ -18,6 +18,9 @@ CHARL_BEGIN_DECLS
  *  Errors: ERR_CONFIG  names the variable and what it accepts. */
 charl_status charl_environment_check(void) CHARL_MUST_CHECK;
 
+/** Name of variable i = 0, 1, ..., and *meaning in one line; NULL past the last. Static storage. Local. Thread-safe. */
+const char *charl_environment_variable(int i, const char **meaning);
+
 /** Version, compiler, machine, variables and devices as one line of JSON, ending in a newline: for the record of a run and
  *  for reports of defects. The caller owns it (charl_free). A machine without a device has an empty list. Local. Blocks.
  *  Errors: ERR_NOMEM. */

@@ -83,6 +83,14 @@ const char *charl__env_meaning(charl__env_id id)
     return (unsigned)id < CHARL_ENV_COUNT ? variables[id].meaning : "?";
 }
 
+const char *charl_environment_variable(int i, const char **meaning)
+{
+    const bool exists = i >= 0 && i < CHARL_ENV_COUNT;
+
+    *meaning = exists ? variables[i].meaning : NULL;
+    return exists ? variables[i].name : NULL;
+}
+
 const char *charl__env_shared(charl__env_id id)
 {
     const char *value = charl__env(id);

@@ -122,13 +122,15 @@ void charl__cli_compiling_erase(void);
 /** The command begins to print, or ends: says how long compiling took, if that was long. */
 void charl__cli_compiling_done(void);
 
-/** A node of the tree of commands: either `run` or `sub`, the end of a table has no name. */
+/** A node of the tree of commands: `run`, `sub` or `program`; the end of a table has no name. */
 typedef struct charl__cli_command {
     const char *name;
     const char *args; /* of `run`, for the list of commands */
     const char *summary;
     int (*run)(const char *path, int argc, char **argv); /* argv[0] is the command's own name */
     const struct charl__cli_command *sub;
+    const char *(*words)(int i); /* names of which argv[1] must be one; NULL: it need not */
+    const char *program; /* started with the rest of the command line, by `run` or, where that is NULL, at once */
 } charl__cli_command;
 
 /** Run the command of the table that argv[1] names. `path` is what was typed so far, "charl data".
@@ -151,6 +153,12 @@ typedef struct charl__cli_operands {
  *  here is the same on all ranks that a launcher has started, and the first prints it. */
 int charl__cli_parse(const char *path, const struct argp *argp, charl__cli_operands *operands, int argc, char **argv,
                      void *input);
+
+/** For manual pages and completion: from now on charl__cli_parse hands what it would parse to `take` and returns CHARL__EXIT_OK, so that a
+ *  command says what it takes and does nothing. take NULL: parse again. */
+typedef void (*charl__cli_take)(void *ctx, const char *path, const struct argp *argp,
+                                const charl__cli_operands *operands);
+void charl__cli_parse_instead(charl__cli_take take, void *ctx);
 
 /** For parsers: say what is wrong with an option's value and return what the parser returns. */
 error_t charl__cli_bad_option(const char *option, const char *value, const char *want);

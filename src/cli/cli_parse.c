@@ -9,7 +9,7 @@
 
 #include <charl/text.h>
 #include <charl/checkpoint.h>
-#include "cli/cli.h"
+#include "cli/cli_describe.h"
 #include <charl/dataset.h>
 
 enum { HINT_BYTES = 256 };
@@ -145,8 +145,8 @@ static const char *nearest_option(const struct argp_option *options, int argc, c
     return nearest;
 }
 
-int charl__cli_parse(const char *path, const struct argp *argp, charl__cli_operands *operands, int argc, char **argv,
-                     void *input)
+static int parse_line(const char *path, const struct argp *argp, charl__cli_operands *operands, int argc, char **argv,
+                      void *input)
 {
     static const struct argp_option options[] = {{"help", 'h', NULL, 0, "Show this help", -1}, {0}};
     const struct argp_child children[] = {{argp, 0, NULL, 0}, {0}};
@@ -178,6 +178,27 @@ int charl__cli_parse(const char *path, const struct argp *argp, charl__cli_opera
         fclose(kept.text);
     }
     return err != 0 ? CHARL__EXIT_USAGE : -1;
+}
+
+static struct {
+    charl__cli_take take;
+    void *ctx;
+} instead;
+
+void charl__cli_parse_instead(charl__cli_take take, void *ctx)
+{
+    instead.take = take;
+    instead.ctx = ctx;
+}
+
+int charl__cli_parse(const char *path, const struct argp *argp, charl__cli_operands *operands, int argc, char **argv,
+                     void *input)
+{
+    if (instead.take) {
+        instead.take(instead.ctx, path, argp, operands);
+        return CHARL__EXIT_OK;
+    }
+    return parse_line(path, argp, operands, argc, argv, input);
 }
 
 error_t charl__cli_bad_option(const char *option, const char *value, const char *want)
@@ -279,6 +300,17 @@ static int unknown_command(const char *path, const charl__cli_command *table, co
     return charl__cli_error(CHARL__EXIT_USAGE, hint, "%s: unknown command: %s", path, word);
 }
 
+/* Become the program that lies beside this one. */
+static int start_program(const char *name, char **argv)
+{
+    char program[4096];
+
+    argv[0] = charl__cli_beside(name, program);
+    execvp(program, argv); /* without a slash: as PATH has it */
+    return charl__cli_error(CHARL__EXIT_INTERNAL, "it is installed with charl", "cannot start %s: %s", program,
+                            strerror(errno));
+}
+
 int charl__cli_dispatch(const char *path, const charl__cli_command *table, int argc, char **argv)
 {
     char hint[HINT_BYTES];
@@ -299,8 +331,9 @@ int charl__cli_dispatch(const char *path, const charl__cli_command *table, int a
             char deeper[HINT_BYTES];
 
             snprintf(deeper, sizeof deeper, "%s %s", path, c->name);
-            return c->sub ? charl__cli_dispatch(deeper, c->sub, argc - 1, argv + 1)
-                          : c->run(deeper, argc - 1, argv + 1);
+            return c->sub   ? charl__cli_dispatch(deeper, c->sub, argc - 1, argv + 1)
+                   : c->run ? c->run(deeper, argc - 1, argv + 1)
+                            : start_program(c->program, argv + 1);
         }
     }
     return unknown_command(path, table, argv[1]);

@@ -109,7 +109,7 @@ cleanup:
     return st;
 }
 
-static const char *type_text(const charl__key *key)
+const char *charl__key_type_text(const charl__key *key)
 {
     static const char *const names[] = {
         [CHARL__KEY_STRING] = "text",
@@ -134,25 +134,40 @@ static const char *type_text(const charl__key *key)
 }
 
 /* The default of a key that a type owns stands in the type's settings. */
-static charl_status help_default(const charl__key *key, charl__text *t)
+charl_status charl__key_default_print(const charl__key *key, charl__text *t, bool *required)
 {
     const charl_row *row = key->owner ? key->owner->row : NULL;
 
+    *required = false;
     if (!row && key->fallback) {
-        return charl__text_printf(t, " = %s", key->fallback);
+        return charl__text_printf(t, "%s", key->fallback);
     }
     for (int i = 0; row && i < row->n_keys; i++) {
         if (row->keys[i].name == key->name && !row->keys[i].required) {
-            CHARL_TRY(charl__text_printf(t, " = "));
             return charl__config_value_print(key, (const char *)row->defaults + row->keys[i].offset, t);
         }
     }
-    return charl__text_printf(t, " (required)");
+    *required = true;
+    return CHARL_OK;
+}
+
+static charl_status help_default(const charl__key *key, charl__text *t)
+{
+    const size_t start = t->length;
+    bool required;
+
+    CHARL_TRY(charl__text_printf(t, " = "));
+    CHARL_TRY(charl__key_default_print(key, t, &required));
+    if (required) {
+        t->length = start;
+        return charl__text_printf(t, " (required)");
+    }
+    return CHARL_OK;
 }
 
 static charl_status help_key(const charl__key *key, charl__text *t)
 {
-    const char *type = type_text(key);
+    const char *type = charl__key_type_text(key);
     const int indent = key->owner ? 4 : 2;
     char choices[512];
 

@@ -80,6 +80,14 @@ enum { CHARL__WHY = CHARL_REASON_BYTES };
 charl_status charl__config_value_set(const charl__key *key, const char *text, charl__config_strings *strings,
                                      void *field, char *why) CHARL_MUST_CHECK;
 
+/** What values a key takes, "integer"; "" where only its choices. */
+const char *charl__key_type_text(const charl__key *key);
+/** Append the default as text; *required: there is none. Errors: ERR_NOMEM. */
+charl_status charl__key_default_print(const charl__key *key, charl__text *t, bool *required) CHARL_MUST_CHECK;
+/** The same of a key of layers, whose settings `defaults` holds. */
+const char *charl__layer_key_type_text(const charl_key *k);
+charl_status charl__layer_key_default_print(const charl_key *k, const void *defaults, charl__text *t) CHARL_MUST_CHECK;
+
 /** Append the field's value as text that sets the same value. */
 charl_status charl__config_value_print(const charl__key *key, const void *field, charl__text *out) CHARL_MUST_CHECK;
 

@@ -14,33 +14,34 @@ static const char *choice(const char *choices, int i, char *word, size_t size)
     return word;
 }
 
-static charl_status print_default(const charl_key *k, const void *at, charl__text *t)
+charl_status charl__layer_key_default_print(const charl_key *k, const void *defaults, charl__text *t)
 {
+    const void *at = (const char *)defaults + k->offset;
     const int64_t *n = at;
     const char *name;
     char word[64];
 
     switch (k->kind) {
     case CHARL_KEY_INT:
-        CHARL_TRY(charl__text_printf(t, " = %" PRId64, n[0]));
+        CHARL_TRY(charl__text_printf(t, "%" PRId64, n[0]));
         break;
     case CHARL_KEY_PAIR:
-        CHARL_TRY(charl__text_printf(t, " = %" PRId64 "x%" PRId64, n[0], n[1]));
+        CHARL_TRY(charl__text_printf(t, "%" PRId64 "x%" PRId64, n[0], n[1]));
         break;
     case CHARL_KEY_FLOAT:
-        CHARL_TRY(charl__text_printf(t, " = %g", *(const double *)at));
+        CHARL_TRY(charl__text_printf(t, "%g", *(const double *)at));
         break;
     case CHARL_KEY_BOOL:
-        CHARL_TRY(charl__text_printf(t, " = %s", *(const bool *)at ? "yes" : "no"));
+        CHARL_TRY(charl__text_printf(t, "%s", *(const bool *)at ? "yes" : "no"));
         break;
     case CHARL_KEY_CHOICE:
-        CHARL_TRY(charl__text_printf(t, " = %s", choice(k->choices, *(const int *)at, word, sizeof word)));
+        CHARL_TRY(charl__text_printf(t, "%s", choice(k->choices, *(const int *)at, word, sizeof word)));
         break;
     case CHARL_KEY_TEXT:
     case CHARL_KEY_LAYER:
     case CHARL_KEY_ACTIVATION:
         name = *(const char *const *)at;
-        CHARL_TRY(charl__text_printf(t, " = %s", name ? name : ""));
+        CHARL_TRY(charl__text_printf(t, "%s", name ? name : ""));
         break;
     case CHARL_KEY_SIZE:
     case CHARL_KEY_INTS: /* not of layers */
@@ -49,41 +50,36 @@ static charl_status print_default(const charl_key *k, const void *at, charl__tex
     return CHARL_OK;
 }
 
+const char *charl__layer_key_type_text(const charl_key *k)
+{
+    static const char *const names[] = {
+        [CHARL_KEY_INT] = "integer",
+        [CHARL_KEY_PAIR] = "an integer, or two as in 3x5,",
+        [CHARL_KEY_FLOAT] = "number",
+        [CHARL_KEY_BOOL] = "yes or no",
+        [CHARL_KEY_CHOICE] = "",
+        [CHARL_KEY_TEXT] = "text",
+        [CHARL_KEY_LAYER] = "name of a layer before; empty: none",
+        [CHARL_KEY_ACTIVATION] = "activation; empty: none",
+    };
+
+    return names[k->kind];
+}
+
 static charl_status print_values(const charl_key *k, charl__text *t)
 {
+    const bool is_number = k->kind == CHARL_KEY_INT || k->kind == CHARL_KEY_PAIR || k->kind == CHARL_KEY_FLOAT;
     char list[256];
 
     switch (k->kind) {
-    case CHARL_KEY_INT:
-        CHARL_TRY(charl__text_printf(t, "integer in %s", k->range ? k->range : "(-inf,inf)"));
-        break;
-    case CHARL_KEY_PAIR:
-        CHARL_TRY(charl__text_printf(t, "an integer, or two as in 3x5, in %s", k->range ? k->range : "(-inf,inf)"));
-        break;
-    case CHARL_KEY_FLOAT:
-        CHARL_TRY(charl__text_printf(t, "number in %s", k->range ? k->range : "(-inf,inf)"));
-        break;
-    case CHARL_KEY_BOOL:
-        CHARL_TRY(charl__text_printf(t, "yes or no"));
-        break;
     case CHARL_KEY_CHOICE:
-        CHARL_TRY(charl__text_printf(t, "%s", charl__choice_list(k->choices, list, sizeof list)));
-        break;
-    case CHARL_KEY_TEXT:
-        CHARL_TRY(charl__text_printf(t, "text"));
-        break;
-    case CHARL_KEY_LAYER:
-        CHARL_TRY(charl__text_printf(t, "name of a layer before; empty: none"));
-        break;
+        return charl__text_printf(t, "%s", charl__choice_list(k->choices, list, sizeof list));
     case CHARL_KEY_ACTIVATION:
-        CHARL_TRY(
-            charl__text_printf(t, "%s; empty: none", charl__text_names(charl_activation_name, list, sizeof list)));
-        break;
-    case CHARL_KEY_SIZE:
-    case CHARL_KEY_INTS:
-        break;
+        return charl__text_printf(t, "%s; empty: none", charl__text_names(charl_activation_name, list, sizeof list));
+    default:
+        CHARL_TRY(charl__text_printf(t, "%s", charl__layer_key_type_text(k)));
+        return is_number ? charl__text_printf(t, " in %s", k->range ? k->range : "(-inf,inf)") : CHARL_OK;
     }
-    return CHARL_OK;
 }
 
 charl_status charl__layer_help(charl__text *t)
@@ -100,7 +96,8 @@ charl_status charl__layer_help(charl__text *t)
             if (k->required) {
                 CHARL_TRY(charl__text_printf(t, " (required)"));
             } else {
-                CHARL_TRY(print_default(k, (const char *)type->row.defaults + k->offset, t));
+                CHARL_TRY(charl__text_printf(t, " = "));
+                CHARL_TRY(charl__layer_key_default_print(k, type->row.defaults, t));
             }
             CHARL_TRY(charl__text_printf(t, "\n        "));
             CHARL_TRY(print_values(k, t));

@@ -97,7 +97,7 @@ for name in $(version_has optimizers); do
     case " $(printf '%s' "${help##*not for }" | tr ',' ' ') " in *" $name "*) listed=2 ;; esac
     [ $code -eq $listed ] || fail "dist.shard_optimizer with $name: exit $code, but its help says ${help##*; }"
 done
-words=$(grep -A1 'It is for optimizers that treat every element by itself' "$root/docs/distributed.md" | tr -d '\n')
+words=$(grep -A1 'Only optimizers that update every element independently can be sharded' "$root/docs/distributed.md" | tr -d '\n')
 for name in $(version_has optimizers); do
     case $words in *"$name"*) ;; *) fail "docs/distributed.md does not say whether $name can be divided" ;; esac
 done

@@ -25,5 +25,8 @@ int charl__generate_main(const char *path, int argc, char **argv);
 int charl__replay_main(const char *path, int argc, char **argv);
 int charl__report_main(const char *path, int argc, char **argv);
 int charl__compare_main(const char *path, int argc, char **argv);
+int charl__completion_main(const char *path, int argc, char **argv);
+/** The shells that it knows; NULL past the last. */
+const char *charl__completion_shell(int i);
 
 #endif

@@ -1,47 +1,34 @@
 /* charl: the companion program of charl-train. Creates, inspects and verifies datasets and
  * checkpoints; evaluates trained models. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include <charl/dataset.h>
+#include <charl/import.h>
 #include "cli/charl/commands.h"
+#include "cli/cli_describe.h"
 
 static int version(const char *path, int argc, char **argv)
 {
-    (void)argc;
-    (void)argv;
-    (void)path;
-    printf("charl %s\n", charl_version());
-    return CHARL__EXIT_OK;
-}
+    static const struct argp argp = {NULL, NULL, "", "Print the version.", NULL, NULL, NULL};
+    charl__cli_operands none = {0};
+    const int code = charl__cli_parse(path, &argp, &none, argc, argv, NULL);
 
-/* charl-train, which lies beside this program. */
-static int train(const char *path, int argc, char **argv)
-{
-    static const char name[] = "charl-train";
-    char program[4096];
-    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - sizeof name);
-    char *slash;
-
-    (void)path;
-    (void)argc;
-    program[length > 0 ? length : 0] = '\0';
-    slash = strrchr(program, '/');
-    strcpy(slash ? slash + 1 : program, name);
-    argv[0] = program;
-    execvp(program, argv); /* without a slash: as PATH has it */
-    return charl__cli_error(CHARL__EXIT_INTERNAL, "it is installed with charl", "cannot start %s: %s", program,
-                            strerror(errno));
+    if (code < 0) {
+        printf("charl %s\n", charl_version());
+        return CHARL__EXIT_OK;
+    }
+    return code;
 }
 
 static const charl__cli_command data_commands[] = {
-    {"import", "FORMAT FILE... -o OUT", "convert data to charl's format", charl__data_import_main, NULL},
-    {"make", "KIND OUT", "create a synthetic dataset", charl__data_make_main, NULL},
+    {"import", "FORMAT FILE... -o OUT", "convert data to charl's format", charl__data_import_main, NULL,
+     charl_importer_name},
+    {"make", "KIND OUT", "create a synthetic dataset", charl__data_make_main, NULL, charl_make_kind_name},
     {"info", "FILE", "describe a dataset", charl__data_info_main, NULL},
     {"verify", "FILE", "verify a dataset: checksums and values", charl__data_verify_main, NULL},
     {"rows", "CONFIG --step N", "name the rows that a training step takes", charl__data_rows_main, NULL},
-    {NULL, NULL, NULL, NULL, NULL},
+    {NULL},
 };
 
 static const charl__cli_command checkpoint_commands[] = {
@@ -50,14 +37,14 @@ static const charl__cli_command checkpoint_commands[] = {
     {"diff", "A B", "compare two checkpoints", charl__checkpoint_diff_main, NULL},
     {"average", "A B... -o FILE", "average the weights of checkpoints", charl__checkpoint_average_main, NULL},
     {"export", "CHECKPOINT -o FILE", "export a model as ONNX or safetensors", charl__checkpoint_export_main, NULL},
-    {NULL, NULL, NULL, NULL, NULL},
+    {NULL},
 };
 
 /* All commands. To add one: its function in a file of this folder, its row here. */
 static const charl__cli_command commands[] = {
-    {"train", "CONFIG [SECTION.KEY=VALUE...]", "train the model of a configuration", train, NULL},
-    {"data", "", "", NULL, data_commands},
-    {"checkpoint", "", "", NULL, checkpoint_commands},
+    {"train", "CONFIG [SECTION.KEY=VALUE...]", "train the model of a configuration", NULL, NULL, NULL, "charl-train"},
+    {"data", "", "import, make and check datasets", NULL, data_commands},
+    {"checkpoint", "", "inspect, compare and export checkpoints", NULL, checkpoint_commands},
     {"devices", "", "list OpenCL devices", charl__devices_main, NULL},
     {"selftest", "[--device SEL] [--op NAME]", "test every operator on a device", charl__selftest_main, NULL},
     {"tune", "[CONFIG]", "tune kernels for this device and cache the result", charl__tune_main, NULL},
@@ -67,14 +54,41 @@ static const charl__cli_command commands[] = {
     {"replay", "RUN --step N", "compute steps of a run again, and look into them", charl__replay_main, NULL},
     {"report", "RUN... [-o FILE]", "write a page with the curves of runs", charl__report_main, NULL},
     {"compare", "RUN... [--seeds]", "print values, times and differences of runs", charl__compare_main, NULL},
+    {"completion", "SHELL", "print the completion function of a shell", charl__completion_main, NULL,
+     charl__completion_shell},
     {"version", "", "print the version", version, NULL},
-    {NULL, NULL, NULL, NULL, NULL},
+    {NULL},
+};
+
+static const char *const examples[][2] = {
+    {"List the devices of this machine:", "charl devices"},
+    {"Import a table, with a fifth of its rows for validation:",
+     "charl data import csv flowers.csv --label species --val-split 0.2 -o flowers.h5"},
+    {"Predict new rows with a trained model:", "charl predict runs/flowers/best.h5 new.csv -o answers.csv"},
+    {"Export a model:", "charl checkpoint export runs/photos/best.h5 -o photos.onnx"},
+    {NULL, NULL},
+};
+
+static const charl__cli_self self = {
+    .name = "charl",
+    .summary = "data, devices, checkpoints and predictions of charl",
+    .description =
+        "charl prepares data sets, inspects and exports checkpoints, evaluates and runs trained models, and tests and "
+        "tunes devices. charl-train, or `charl train`, trains.",
+    .examples = examples,
+    .see_also = "charl-bench 1, charl-train 1, charl-config 5",
+    .commands = commands,
 };
 
 static int dispatch(int argc, char **argv)
 {
+    int code;
+
+    if (charl__cli_describe(&self, argc, argv, &code)) {
+        return code;
+    }
     if (argc > 1 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)) {
-        return version("charl", argc, argv);
+        return version("charl", argc - 1, argv + 1);
     }
     if (argc == 1) {
         printf("First steps:\n\n"

@@ -4,6 +4,7 @@
  * MPI starts (so that help works without a launcher and prints once under one), and OpenCL comes
  * after MPI_Init.
  */
+#include "cli/cli_describe.h"
 #include "cli/train/train.h"
 
 #include <signal.h>
@@ -340,6 +341,32 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     return code;
 }
 
+static int read_line(const char *path, int argc, char **argv)
+{
+    charl__train_args args;
+
+    (void)path;
+    return charl__train_parse(argc, argv, &args);
+}
+
+static const char *const examples[][2] = {
+    {"Train on one device:", "charl-train flowers.ini"},
+    {"The same result on four ranks:", "mpirun -n 4 charl-train flowers.ini"},
+    {"Check data, device and model without training:", "charl-train --dry-run flowers.ini"},
+    {"Train with other values, into a folder of its own:",
+     "charl-train flowers.ini train.epochs=40 optimizer.learning_rate=3e-4 -o runs/longer"},
+    {NULL, NULL},
+};
+
+static const charl__cli_self self = {
+    .name = "charl-train",
+    .summary = "train neural networks on any OpenCL device",
+    .description = "",
+    .examples = examples,
+    .see_also = "charl 1, charl-bench 1, mpirun 1, charl-config 5",
+    .run = read_line,
+};
+
 int main(int argc, char **argv)
 {
     charl__train_args args;
@@ -349,6 +376,9 @@ int main(int argc, char **argv)
     code = charl__cli_begin("charl-train");
     if (code != 0) {
         return code;
+    }
+    if (charl__cli_describe(&self, argc, argv, &code)) {
+        return charl__cli_end(code);
     }
     code = charl__train_parse(argc, argv, &args);
     if (code >= 0) {

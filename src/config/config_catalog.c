@@ -1,0 +1,181 @@
+/* The key table for other programs: the schema, then the layers of sequential models. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "charl/layer.h"
+#include "config/config_private.h"
+#include "nn/layer.h"
+
+/* Key `index` of the layers: `type`, then the keys of each type. */
+typedef struct layer_place {
+    const charl_layer_type *type; /* NULL: the key `type` itself, or past the last */
+    const charl_key *key;
+} layer_place;
+
+static layer_place find_layer_key(int index)
+{
+    layer_place p = {0};
+    const charl_layer_type *type;
+
+    for (int i = 0; index > 0 && (type = charl__layer_type_at(i)) != NULL; i++) {
+        if (index <= type->row.n_keys) {
+            p = (layer_place){type, &type->row.keys[index - 1]};
+            break;
+        }
+        index -= type->row.n_keys;
+    }
+    return p;
+}
+
+/* A row that a key chooses by its name. */
+static const charl_row *chosen_row(const charl__key *key, const char *name)
+{
+    const charl__schema *s = charl__config_schema();
+
+    for (int i = 0; i < s->n_types; i++) {
+        const charl__type *t = &s->types[i];
+
+        if (strcmp(t->section, key->section) == 0 && strcmp(t->key, key->name) == 0 &&
+            strcmp(t->row->name, name) == 0) {
+            return t->row;
+        }
+    }
+    return NULL;
+}
+
+static void copy(const charl__text *t, char *out, size_t size)
+{
+    snprintf(out, size, "%s", charl__text_string(t));
+}
+
+static charl_status describe_key(const charl__key *key, charl_config_key *out)
+{
+    charl_status st = CHARL_OK;
+    charl__text t = {0};
+
+    *out = (charl_config_key){.section = key->section,
+                              .name = key->name,
+                              .help = key->help,
+                              .values = charl__key_type_text(key),
+                              .range = key->range,
+                              .is_path = key->type == CHARL__KEY_PATH || key->type == CHARL__KEY_MIX,
+                              .is_list = key->type == CHARL__KEY_SET,
+                              .may_change = key->effect != CHARL__KEY_RESULT};
+    if (key->owner) {
+        out->chooser = key->owner->key;
+        out->choice = key->owner->row->name;
+        out->choice_help = key->owner->row->help;
+    }
+    CHARL_TRY_CLEANUP(charl__key_default_print(key, &t, &out->is_required));
+    copy(&t, out->fallback, sizeof out->fallback);
+cleanup:
+    charl__text_fini(&t);
+    return st;
+}
+
+static charl_status describe_layer_key(int index, charl_config_key *out)
+{
+    charl_status st = CHARL_OK;
+    const layer_place p = find_layer_key(index);
+    charl__text t = {0};
+
+    *out = (charl_config_key){.section = "layer", .values = ""};
+    if (index == 0) {
+        out->name = "type";
+        out->help = "what the layer computes";
+        out->is_required = true;
+    } else if (p.key) {
+        out->name = p.key->name;
+        out->help = p.key->help;
+        out->values = charl__layer_key_type_text(p.key);
+        out->range = p.key->range;
+        out->chooser = "type";
+        out->choice = p.type->row.name;
+        out->choice_help = p.type->row.help;
+        out->is_required = p.key->required;
+        if (!p.key->required) {
+            CHARL_TRY_CLEANUP(charl__layer_key_default_print(p.key, p.type->row.defaults, &t));
+            copy(&t, out->fallback, sizeof out->fallback);
+        }
+    }
+cleanup:
+    charl__text_fini(&t);
+    return st;
+}
+
+charl_status charl_config_key_at(int index, charl_config_key *out)
+{
+    const charl__schema *s = charl__config_schema();
+
+    if (index < 0) {
+        *out = (charl_config_key){0};
+        return CHARL_OK;
+    }
+    return index < s->count ? describe_key(&s->keys[index], out) : describe_layer_key(index - s->count, out);
+}
+
+static bool put_word(const char *name, char *word)
+{
+    if (name && name != word) {
+        snprintf(word, 64, "%s", name);
+    }
+    return name != NULL;
+}
+
+static bool layer_word(int index, int i, char *word, const char **help)
+{
+    const charl_layer_type *type = index == 0 ? charl__layer_type_at(i) : NULL;
+    const charl_key *key = find_layer_key(index).key;
+    const char *choices;
+
+    if (type) {
+        *help = type->row.help;
+        return put_word(type->row.name, word);
+    }
+    if (key && key->kind == CHARL_KEY_ACTIVATION) {
+        return put_word(charl_activation_name(i), word);
+    }
+    if (key && key->kind == CHARL_KEY_BOOL) {
+        return put_word(i == 0 ? "yes" : i == 1 ? "no" : NULL, word);
+    }
+    choices = key ? key->choices : NULL;
+    while (charl__choice_next(&choices, word, 64)) {
+        if (i-- == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool charl_config_key_word(int index, int i, char *word, const char **help)
+{
+    const charl__schema *s = charl__config_schema();
+    const charl__key *key;
+    const charl_row *row;
+    const char *name, *cursor;
+    int named = i;
+    char skipped[64];
+
+    *help = NULL;
+    if (index < 0 || i < 0) {
+        return false;
+    }
+    if (index >= s->count) {
+        return layer_word(index - s->count, i, word, help);
+    }
+    key = &s->keys[index];
+    if (key->type == CHARL__KEY_BOOL) {
+        return put_word(i == 0 ? "yes" : i == 1 ? "no" : NULL, word);
+    }
+    name = charl__key_choice(key, i, word);
+    if (!name) {
+        return false;
+    }
+    for (cursor = key->choices; charl__choice_next(&cursor, skipped, sizeof skipped);) {
+        named--;
+    }
+    row = chosen_row(key, name);
+    *help = row ? row->help : key->help_at && named >= 0 ? key->help_at(named) : NULL;
+    return put_word(name, word);
+}
