@@ -9,7 +9,7 @@ packages=(gcc libc6-dev cmake ninja-build pkg-config gzip
     ocl-icd-opencl-dev opencl-headers pocl-opencl-icd
     libopenmpi-dev openmpi-bin libhdf5-dev zlib1g-dev libjansson-dev
     libpng-dev libjpeg-dev libpcre2-dev libutf8proc-dev liblzf-dev)
-test_packages=(libcmocka-dev clang clang-format valgrind python3-h5py python3-numpy hdf5-tools)
+test_packages=(libcmocka-dev clang clang-format valgrind python3-h5py python3-numpy hdf5-tools faketime)
 optional=()
 list_only=no
 

@@ -67,6 +67,7 @@ static void destroy(charl__job *job)
 charl_status charl__job_start(bool background, charl_status (*work)(void *ctx), void *ctx, charl__job **out)
 {
     charl__job *job = NULL;
+    pthread_condattr_t steady;
     charl_status st;
 
     *out = NULL;
@@ -74,7 +75,10 @@ charl_status charl__job_start(bool background, charl_status (*work)(void *ctx), 
     job->work = work;
     job->ctx = ctx;
     pthread_mutex_init(&job->lock, NULL);
-    pthread_cond_init(&job->ended, NULL);
+    pthread_condattr_init(&steady);
+    pthread_condattr_setclock(&steady, CLOCK_MONOTONIC); /* the wall clock may be set while somebody waits */
+    pthread_cond_init(&job->ended, &steady);
+    pthread_condattr_destroy(&steady);
     atomic_init(&job->done, false);
     if (background) {
         st = start_thread(job);
@@ -102,7 +106,7 @@ bool charl__job_wait(charl__job *job, double seconds)
     if (charl__job_is_done(job)) {
         return true;
     }
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     seconds += (double)until.tv_nsec * 1e-9;
     until.tv_sec += (time_t)seconds;
     until.tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9);

@@ -1,5 +1,9 @@
 /* A job runs beside its caller, or before it returns, and hands on its status with its message. */
+#define _DEFAULT_SOURCE 1 /* syscall */
 #include <stdatomic.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -38,6 +42,34 @@ static void test_background(void **state)
     assert_true(charl__job_is_done(job));
     charl_assert_ok(charl__job_end(job));
     assert_int_equal(w.done, 1);
+}
+
+/* Takes the place of the C library's: the wall clock is ahead of the kernel's by so many seconds. */
+static time_t ahead_s;
+
+__attribute__((visibility("default"))) int clock_gettime(clockid_t id, struct timespec *now)
+{
+    const int err = (int)syscall(SYS_clock_gettime, id, now);
+
+    now->tv_sec += id == CLOCK_REALTIME ? ahead_s : 0;
+    return err;
+}
+
+/* A wait that goes by the wall clock would take hours, and end in the timeout of this test. */
+static void test_wall_clock_set_back(void **state)
+{
+    work w = {.result = CHARL_OK};
+    charl__job *job = NULL;
+
+    (void)state;
+    charl_assert_ok(charl__job_start(true, wait_and_end, &w, &job));
+    ahead_s = 5 * 3600;
+    alarm(60);
+    assert_false(charl__job_wait(job, 0.002));
+    alarm(0);
+    ahead_s = 0;
+    atomic_store(&w.may_end, true);
+    charl_assert_ok(charl__job_end(job));
 }
 
 static void test_failure(void **state)
@@ -88,10 +120,8 @@ static void test_no_thread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_background),
-        cmocka_unit_test(test_failure),
-        cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_no_thread),
+        cmocka_unit_test(test_background), cmocka_unit_test(test_wall_clock_set_back), cmocka_unit_test(test_failure),
+        cmocka_unit_test(test_nothing),    cmocka_unit_test(test_no_thread),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Source files that documents name in backquotes exist, by the end of their path, and so do the files that they link to.
-# Decisions (docs/adr) speak of their time.
+# Decisions (docs/adr) speak of their time. Tests that docs/reliability.md names exist too.
 # Usage: paths.sh ROOT
 cd "$1" || exit 2
 failed=0
@@ -19,5 +19,17 @@ for doc in *.md datasets/*.md checkpoints/*.md $(find docs -name '*.md' ! -path 
             failed=1
         fi
     done
+done
+for test in $(grep -oE '`[a-z]+/[a-z0-9_]+`' docs/reliability.md 2>/dev/null | tr -d '`' | sort -u); do
+    folder=${test%%/*}
+    name=${test#*/}
+    case $folder in
+    fuzz) [ -d "tests/fuzz/corpus/$name" ] ;;
+    mpi) grep -q "(${name#mishap_} " tests/mpi/CMakeLists.txt ;;
+    *) ls "tests/$folder/test_$name".* >/dev/null 2>&1 ;;
+    esac || {
+        echo "docs/reliability.md: there is no test $test"
+        failed=1
+    }
 done
 exit $failed
