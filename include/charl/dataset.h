@@ -30,6 +30,7 @@ typedef enum charl_dataset_kind {
 typedef struct charl_dataset_options {
     const char *x;       /* samples in a foreign file, as in "/images"; NULL: charl's layout */
     const char *y;       /* targets in a foreign file; together with x */
+    const char *weights; /* weights of the targets in a foreign file; together with y; NULL: none */
     double val_split;    /* [0,1): this last part of the training rows is for validation, if the file
                          has none */
     int64_t classes;     /* number of classes the labels must stay below; 0: as stored, else counted */
@@ -50,23 +51,25 @@ typedef struct charl_dataset_info {
     charl_shape x_shape;              /* of one sample */
     charl_dtype stored_dtype;         /* of the samples in the file; tokens: u8, u16 or u32 */
     bool labelled;                    /* there are targets; else y_shape is a scalar */
-    charl_dtype y_dtype;              /* i32 class labels or next tokens, f32 regression targets */
+    charl_dtype y_dtype;              /* i32 class labels (-1: not counted) or next tokens, f32 regression targets */
     charl_shape y_shape;              /* of one target; a single label is a scalar */
     int64_t classes;                  /* classes or size of the vocabulary; 0 for regression */
     int64_t rows[CHARL_SPLIT_COUNT];  /* samples; 0: there is no such split */
     int64_t items[CHARL_SPLIT_COUNT]; /* stored rows; tokens: tokens */
     /* Tokens: documents that begin in the stored split; 0: the file does not tell. */
     int64_t documents[CHARL_SPLIT_COUNT];
-    int n_stats;             /* channels (images) or columns of mean and std; 0: not stored */
-    const float *mean;       /* [n_stats], in the units of x */
-    const float *std;        /* [n_stats], never 0 */
-    const char *layout;      /* "NCHW" ...; "" if not stored */
-    const char *fit;         /* images: how pictures were brought to size; "" if not stored */
-    const char *class_names; /* newline-separated; "" if not stored */
-    const char *columns;     /* names of a table's columns, newline-separated; "" if not stored */
-    const char *targets;     /* names of the targets, newline-separated; "" if not stored */
-    const char *tokenizer;   /* type of the tokenizer that made the tokens; "" if not stored */
-    bool checksums;          /* the file carries block checksums */
+    int64_t ignored[CHARL_SPLIT_COUNT]; /* labels that do not count; tokens: 0 */
+    bool weighted;                      /* not all targets count alike: charl_dataset_read_weights */
+    int n_stats;                        /* channels (images) or columns of mean and std; 0: not stored */
+    const float *mean;                  /* [n_stats], in the units of x */
+    const float *std;                   /* [n_stats], never 0 */
+    const char *layout;                 /* "NCHW" ...; "" if not stored */
+    const char *fit;                    /* images: how pictures were brought to size; "" if not stored */
+    const char *class_names;            /* newline-separated; "" if not stored */
+    const char *columns;                /* names of a table's columns, newline-separated; "" if not stored */
+    const char *targets;                /* names of the targets, newline-separated; "" if not stored */
+    const char *tokenizer;              /* type of the tokenizer that made the tokens; "" if not stored */
+    bool checksums;                     /* the file carries block checksums */
     bool native;      /* HDF5 takes no part in reading, except for finding chunks: several threads can read at once */
     const char *note; /* what is unusual and what it costs; "" if nothing */
     char content_id[65]; /* hexadecimal digest of names, shapes and checksums: the same data, the
@@ -80,7 +83,7 @@ typedef struct charl_dataset_info {
  *  Blocks. Local. `opt` may be NULL.
  *  Errors: ERR_DATA  not a regular HDF5 file, or refused; the message names file, array and reason
  *          ERR_IO    reading failed
- *  Cost: a few kB read; all labels when the number of classes is not stored. A file without
+ *  Cost: a few kB read; all labels when the number of classes is not stored or labels are stored as signed numbers. A file without
  *  checksums is read for content_id: arrays up to 1 GiB whole, of larger ones 1024 blocks of 1 MiB
  *  at even distances; arrays that must be converted or decompressed up to 256 MiB.
  */
@@ -134,7 +137,8 @@ const char *charl_split_name(charl_split split);
  *  x     [n, x_shape]   x_dtype, written; NULL: not wanted
  *  y     [n, y_shape]   y_dtype, written; NULL: not wanted
  *
- *  Row i of tokens is the window that begins at token i * window; its target is the window one token later.
+ *  Row i of tokens is the window that begins at token i * window; its target is the window one token later. A class label that is stored
+ *  as -1 or -100 does not count in the loss, and is delivered as -1.
  *
  *  Blocks. Local. Thread-safe. Deterministic.
  *  Errors: ERR_INVALID  a row is out of range, or there is no such split
@@ -153,6 +157,16 @@ charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int6
  */
 charl_status charl_dataset_read_at(charl_dataset *ds, charl_split split, const int64_t *starts, int64_t n, void *x,
                                    void *y) CHARL_MUST_CHECK;
+
+/** w[i] = how much the targets of sample i count in the loss: 0 for a label that does not count, else its stored weight, else 1.
+ *
+ *  places  [n]                read; row numbers, of tokens the first tokens of windows
+ *  w       [n] or [n, window] written
+ *
+ *  Blocks. Local. Thread-safe. Deterministic. Errors: as charl_dataset_read; ERR_DATA for a weight that is negative or not finite.
+ *  Cost: as charl_dataset_read of the targets. */
+charl_status charl_dataset_read_weights(charl_dataset *ds, charl_split split, const int64_t *places, int64_t n,
+                                        float *w) CHARL_MUST_CHECK;
 
 /** out[i] = token first + i of a split, for i < n, as stored (info.stored_dtype), checked against
  *  the vocabulary.

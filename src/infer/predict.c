@@ -259,7 +259,7 @@ static charl_status run_batch(predictor *p, int64_t n, charl_predict_result *res
         row.predicted = p->info.targets == CHARL_TARGET_CLASS ? charl__largest(row.outputs, p->info.n_outputs) : -1;
         if (p->info.has_targets && is_labelled(p, &row)) {
             CHARL_TRY(
-                charl__evaluation_add(&p->evaluation, 1, row.outputs, schema->y_dtype, y, p->info.n_targets, NULL));
+                charl__evaluation_add(&p->evaluation, 1, row.outputs, schema->y_dtype, y, p->info.n_targets, NULL, 1));
             result->labelled++;
         }
         CHARL_TRY(p->o->predicted(p->o->ctx, &row));

@@ -12,6 +12,7 @@ typedef struct charl__eval_row {
     int64_t predicted;     /* CLASS: the first of the largest outputs */
     const int32_t *labels; /* CLASS [1]; TOKENS, FLAGS, and NUMBERS that are integers [n] */
     const float *numbers;  /* [n] */
+    const float *weights;  /* TOKENS: [n] what each weighs; NULL: all 1 */
 } charl__eval_row;
 
 /** Target i of a row of flags or numbers. */

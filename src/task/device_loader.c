@@ -10,6 +10,7 @@
 #include "charl/ops.h"
 #include "io/dataset/loader.h"
 #include "io/dataset/stream.h"
+#include "io/dataset/weights.h"
 #include "task/augment.h"
 #include "task/loader_record.h"
 
@@ -19,17 +20,22 @@ struct charl__device_loader {
     charl__device_loader_options o;
     charl_dataset_info info;
     charl__stream stream;
-    int64_t n;      /* rows of the split */
-    int64_t window; /* 0: not tokens */
-    bool mixes;
+    int64_t n;          /* rows of the split */
+    int64_t window;     /* 0: not tokens */
+    bool mixes, counts; /* counts: targets have weights */
     int64_t step;
-    charl_tensor *x, *y; /* the source; tokens on the device: x is the sequence, no y */
+    double step_weight;
+    charl_tensor *x, *y;   /* the source; tokens on the device: x is the sequence, no y */
+    charl_tensor *w;       /* weights of the targets; NULL: all count alike */
+    void *weights;         /* of the whole split on the device, as there; else NULL */
+    float *window_weights; /* of one window or row, otherwise */
     charl_tensor *shift, *scale;
     charl__loader_record r; /* of the next step */
     /* Streaming. */
     charl__loader *loader;
-    charl_pinned *pinned_x[SLOTS], *pinned_y[SLOTS];
+    charl_pinned *pinned_x[SLOTS], *pinned_y[SLOTS], *pinned_w[SLOTS];
     void *host_x[SLOTS], *host_y[SLOTS];
+    float *host_w[SLOTS];
     charl__event *uploaded[SLOTS], *used[SLOTS];
     int slot, previous; /* of this step and of the one before; -1 for none */
     double waited_s;
@@ -51,12 +57,21 @@ static int64_t row_bytes(charl_dtype dtype, const charl_shape *shape)
     return charl_shape_count(shape) * (int64_t)charl_dtype_size(dtype);
 }
 
+/* Targets of a row that have weights of their own. */
+static int64_t weights_per_row(const charl__device_loader *f)
+{
+    return f->window > 0 ? f->window : 1;
+}
+
 int64_t charl__device_loader_split_bytes(const charl_dataset_info *info, charl_split split)
 {
+    const int64_t weight = info->weighted ? (int64_t)sizeof(float) : 0;
+
     if (info->kind == CHARL_DATASET_TOKENS) {
-        return info->items[split] * (int64_t)charl_dtype_size(info->stored_dtype);
+        return info->items[split] * ((int64_t)charl_dtype_size(info->stored_dtype) + weight);
     }
-    return info->rows[split] * (row_bytes(info->x_dtype, &info->x_shape) + row_bytes(info->y_dtype, &info->y_shape));
+    return info->rows[split] *
+           (row_bytes(info->x_dtype, &info->x_shape) + row_bytes(info->y_dtype, &info->y_shape) + weight);
 }
 
 static charl_status create_array(charl__device_loader *f, int64_t rows, charl_dtype dtype, const charl_shape *row,
@@ -102,11 +117,52 @@ static charl_status create_source(charl__device_loader *f)
 
     if (f->window > 0 && f->o.on_device) {
         CHARL_TRY(create_array(f, f->info.items[f->o.split], f->info.stored_dtype, &one, &f->x));
+        if (f->counts) {
+            CHARL_TRY(create_array(f, f->info.items[f->o.split], charl__dataset_weights_dtype(f->o.ds), &one, &f->w));
+        }
         return CHARL_OK;
     }
     CHARL_TRY(create_array(f, rows, f->info.x_dtype, &f->info.x_shape, &f->x));
     CHARL_TRY(create_array(f, rows, f->info.y_dtype, &f->info.y_shape, &f->y));
+    if (f->counts) {
+        CHARL_TRY(create_array(f, rows, CHARL_F32, f->window > 0 ? &f->info.y_shape : &one, &f->w));
+    }
     return CHARL_OK;
+}
+
+/* The weights of the whole split, in host memory and on the device. */
+static charl_status fill_weights(charl__device_loader *f)
+{
+    charl_status st = CHARL_OK;
+    const int64_t n = f->window > 0 ? f->info.items[f->o.split] : f->n;
+    const size_t size = charl_dtype_size(f->w->dtype);
+    int64_t *rows = NULL;
+    float *block = NULL;
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, size, &f->weights));
+    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_ROWS, sizeof *rows, &rows));
+    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_ROWS, sizeof *block, &block));
+    for (int64_t first = 0; first < n; first += BLOCK_ROWS) {
+        const int64_t m = n - first < BLOCK_ROWS ? n - first : BLOCK_ROWS;
+
+        for (int64_t i = 0; i < m; i++) {
+            rows[i] = first + i;
+        }
+        CHARL_TRY_CLEANUP(f->window > 0 ? charl__dataset_token_weights(f->o.ds, f->o.split, first, m, block)
+                                        : charl_dataset_read_weights(f->o.ds, f->o.split, rows, m, block));
+        for (int64_t i = 0; i < m; i++) {
+            if (size == 1) {
+                ((unsigned char *)f->weights)[first + i] = (unsigned char)block[i];
+            } else {
+                ((float *)f->weights)[first + i] = block[i];
+            }
+        }
+    }
+    CHARL_TRY_CLEANUP(charl_tensor_write(f->w, f->weights, (size_t)n * size));
+cleanup:
+    charl_free(rows);
+    charl_free(block);
+    return st;
 }
 
 /* Copy the tokens of the split to the device, block by block. */
@@ -148,6 +204,7 @@ static charl_status fill_source(charl__device_loader *f)
             rows[i] = first + i;
         }
         CHARL_TRY_CLEANUP(charl_dataset_read(f->o.ds, f->o.split, rows, m, x, y));
+        charl__clear_ignored(&f->info, y, f->counts ? m : 0);
         CHARL_TRY_CLEANUP(
             charl__buffer_write(CHARL_QUEUE_COMPUTE, f->x->buffer, (size_t)(first * xb), x, (size_t)(m * xb), true));
         CHARL_TRY_CLEANUP(
@@ -164,10 +221,17 @@ static charl_status create_slots(charl__device_loader *f)
 {
     const size_t xb = (size_t)(slot_rows(f) * row_bytes(f->info.x_dtype, &f->info.x_shape));
     const size_t yb = (size_t)(slot_rows(f) * row_bytes(f->info.y_dtype, &f->info.y_shape));
+    const size_t wb = (size_t)(slot_rows(f) * weights_per_row(f)) * sizeof(float);
 
     for (int s = 0; s < SLOTS; s++) {
         CHARL_TRY(charl_pinned_create(f->o.dev, xb, &f->pinned_x[s], &f->host_x[s]));
         CHARL_TRY(charl_pinned_create(f->o.dev, yb, &f->pinned_y[s], &f->host_y[s]));
+        if (f->counts) {
+            void *w = NULL;
+
+            CHARL_TRY(charl_pinned_create(f->o.dev, wb, &f->pinned_w[s], &w));
+            f->host_w[s] = w;
+        }
     }
     return CHARL_OK;
 }
@@ -198,6 +262,15 @@ charl_status charl__device_loader_create(const charl__device_loader_options *o, 
     f->window = f->info.kind == CHARL_DATASET_TOKENS ? f->info.x_shape.dim[0] : 0;
     charl__stream_init(&f->stream, o->ds, o->split, o->shuffle, o->seed);
     f->mixes = o->augment && o->augment->mixup > 0;
+    f->counts = f->info.weighted;
+    f->step_weight = (double)o->batch;
+    CHARL_REQUIRE_CLEANUP(
+        !(f->mixes && f->counts), CHARL_ERR_CONFIG,
+        "data.augment = mixup: targets with weights, as %s has them, are not mixed; HINT leave mixup out",
+        f->info.path);
+    if (f->counts) {
+        CHARL_TRY_CLEANUP(charl__alloc_array(weights_per_row(f), sizeof(float), &f->window_weights));
+    }
     if (o->augment) {
         CHARL_TRY_CLEANUP(charl__augment_check(o->augment, &f->info));
     }
@@ -207,6 +280,9 @@ charl_status charl__device_loader_create(const charl__device_loader_options *o, 
     if (f->o.on_device) {
         CHARL_TRY_CLEANUP(create_source(f));
         CHARL_TRY_CLEANUP(f->window > 0 ? fill_tokens(f) : fill_source(f));
+        if (f->counts) {
+            CHARL_TRY_CLEANUP(fill_weights(f));
+        }
         CHARL_TRY_CLEANUP(charl_dataset_check(o->ds)); /* what becomes of the file later is all the same */
     }
     CHARL_TRY_CLEANUP(create_part(f));
@@ -238,12 +314,14 @@ static void destroy_part(charl__device_loader *f)
     for (int s = 0; s < SLOTS; s++) {
         charl_pinned_destroy(f->pinned_x[s]);
         charl_pinned_destroy(f->pinned_y[s]);
-        f->pinned_x[s] = f->pinned_y[s] = NULL;
+        charl_pinned_destroy(f->pinned_w[s]);
+        f->pinned_x[s] = f->pinned_y[s] = f->pinned_w[s] = NULL;
     }
     if (!f->o.on_device) {
         charl_tensor_release(f->x);
         charl_tensor_release(f->y);
-        f->x = f->y = NULL;
+        charl_tensor_release(f->w);
+        f->x = f->y = f->w = NULL;
     }
     charl__loader_record_destroy(&f->r);
 }
@@ -262,8 +340,11 @@ void charl__device_loader_destroy(charl__device_loader *f)
         destroy_part(f);
         charl_tensor_release(f->x);
         charl_tensor_release(f->y);
+        charl_tensor_release(f->w);
         charl_tensor_release(f->shift);
         charl_tensor_release(f->scale);
+        charl_free(f->weights);
+        charl_free(f->window_weights);
         charl_free(f);
     }
 }
@@ -294,6 +375,18 @@ static charl_var *bound_rows(charl_graph *g, const char *name, charl_tensor *t, 
         return v;
     }
     return charl__graph_fail(g, st, "%s", charl_error_message());
+}
+
+/* The weights of the targets of rows, or of windows from the token after `row` on. */
+static charl_var *attach_weights(charl__device_loader *f, charl_graph *g, charl_var *row)
+{
+    charl_var *source = bound(g, "weights", f->w, CHARL_REPLICATED);
+
+    if (f->window > 0 && !f->y) {
+        source = charl_gather_windows(g, source, row, f->window, 1);
+        return f->w->dtype == CHARL_F32 ? source : charl_cast(g, source, CHARL_F32);
+    }
+    return charl_gather_rows(g, source, row, NULL, NULL);
 }
 
 static void attach_tokens(charl__device_loader *f, charl_graph *g, charl_var *source, charl_var *row,
@@ -345,6 +438,7 @@ void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_
         attach_rows(f, g, source, row, p, out);
     }
     out->weight = bound_rows(g, "weight", f->r.weight, p);
+    out->count = f->counts ? attach_weights(f, g, row) : NULL;
     charl_graph_scope_end(g);
 }
 
@@ -362,7 +456,8 @@ charl_status charl__device_loader_seek(charl__device_loader *f, int64_t step)
                                      .end_step = -1,
                                      .n_slots = SLOTS,
                                      .x = f->host_x,
-                                     .y = f->host_y};
+                                     .y = f->host_y,
+                                     .w = f->counts ? f->host_w : NULL};
 
     f->step = step;
     if (f->o.on_device) {
@@ -382,6 +477,7 @@ static charl_status upload(charl__device_loader *f)
 {
     const int64_t xb = slot_rows(f) * row_bytes(f->info.x_dtype, &f->info.x_shape);
     const int64_t yb = slot_rows(f) * row_bytes(f->info.y_dtype, &f->info.y_shape);
+    const size_t wb = (size_t)(slot_rows(f) * weights_per_row(f)) * sizeof(float);
     const double begin = charl__clock_s();
     int64_t step;
     int s;
@@ -393,6 +489,9 @@ static charl_status upload(charl__device_loader *f)
     }
     CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, f->x->buffer, (size_t)(s * xb), f->host_x[s], (size_t)xb, false));
     CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, f->y->buffer, (size_t)(s * yb), f->host_y[s], (size_t)yb, false));
+    if (f->counts) {
+        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, f->w->buffer, (size_t)s * wb, f->host_w[s], wb, false));
+    }
     charl__event_release(f->uploaded[s]);
     f->uploaded[s] = NULL;
     CHARL_TRY(charl__event_record(f->o.dev, CHARL_QUEUE_UPLOAD, &f->uploaded[s]));
@@ -446,6 +545,48 @@ static void choose_partners(charl__device_loader *f)
     }
 }
 
+/* The weights of the targets of a place: of one row, or of a window from the next token on. */
+static charl_status add_weights(charl__device_loader *f, int64_t place, double *sum)
+{
+    const int64_t n = weights_per_row(f), first = f->window > 0 ? place + 1 : place;
+
+    if (!f->weights) {
+        CHARL_TRY(charl_dataset_read_weights(f->o.ds, f->o.split, &place, 1, f->window_weights));
+    }
+    for (int64_t i = 0; i < n; i++) {
+        *sum += !f->weights                ? (double)f->window_weights[i]
+                : f->w->dtype == CHARL_F32 ? (double)((const float *)f->weights)[first + i]
+                                           : (double)((const unsigned char *)f->weights)[first + i];
+    }
+    return CHARL_OK;
+}
+
+/* What a step's targets weigh, added up in the order of the batch: the same on every rank, whichever rows it has. */
+static charl_status weigh_step(charl__device_loader *f)
+{
+    const int64_t first = f->step * f->o.batch;
+    int64_t place[CHOSEN];
+
+    if (!f->counts || !f->o.endless) { /* an evaluation adds up what it has computed */
+        return CHARL_OK;
+    }
+    f->step_weight = 0;
+    for (int64_t i = 0; i < f->o.batch; i += CHOSEN) {
+        const int64_t n = f->o.batch - i < CHOSEN ? f->o.batch - i : CHOSEN;
+
+        charl__stream_places(&f->stream, first + i, n, place);
+        for (int64_t k = 0; k < n; k++) {
+            CHARL_TRY(add_weights(f, place[k], &f->step_weight));
+        }
+    }
+    return CHARL_OK;
+}
+
+double charl__device_loader_step_weight(const charl__device_loader *f)
+{
+    return f->step_weight;
+}
+
 charl_status charl__device_loader_next(charl__device_loader *f)
 {
     const int64_t position = f->step * f->o.batch + f->o.row0;
@@ -454,6 +595,7 @@ charl_status charl__device_loader_next(charl__device_loader *f)
         CHARL_TRY(upload(f));
     }
     choose_rows(f, position);
+    CHARL_TRY(weigh_step(f));
     for (int64_t i = 0; i < f->o.rows; i++) {
         f->r.weights[i] = f->o.endless || position + i < f->n ? 1.0F : 0.0F;
     }

@@ -9,6 +9,10 @@
  *  A training feed may change its samples at random (task/augment.h). With mixup each row has a
  *  partner, whose row number is delivered as well.
  *
+ *  Where targets do not count alike (charl_dataset_info.weighted) the graph gets their weights, and the
+ *  feed knows what those of a step weigh over all ranks, by which the loss is divided. Labels that do not
+ *  count are delivered as 0, with weight 0.
+ *
  *  A row of tokens is a window: x the tokens from its start, y those one later. On the device lie
  *  the tokens as stored, and the numbers of a step are starts: multiples of the window, in training
  *  shifted by an amount that changes with the epoch (charl_order_shift).
@@ -48,6 +52,7 @@ typedef struct charl__device_loader_vars {
     charl_var *x;         /* f32 [rows, ...] normalised, or i32 [rows, T] tokens */
     charl_var *y;         /* i32 or f32 [rows, ...] */
     charl_var *weight;    /* f32 [rows]: 1, or 0 for rows past the end of the split */
+    charl_var *count;     /* f32 [rows], of tokens [rows, T]: how much each target counts; NULL: all alike */
     charl_var *partner_y; /* mixup: the targets of the samples that are mixed into x; else NULL */
     charl_var *share;     /* mixup: f32 [rows], the part of y; the partner has the rest */
 } charl__device_loader_vars;
@@ -65,6 +70,8 @@ charl_status charl__device_loader_seek(charl__device_loader *f, int64_t step) CH
 charl_status charl__device_loader_next(charl__device_loader *f) CHARL_MUST_CHECK;
 /** That run has been enqueued. */
 charl_status charl__device_loader_used(charl__device_loader *f) CHARL_MUST_CHECK;
+/** What the targets of the step delivered last weigh over all ranks together; o.batch where all count alike. */
+double charl__device_loader_step_weight(const charl__device_loader *f);
 /** Seconds spent waiting for data so far. */
 double charl__device_loader_waited_s(const charl__device_loader *f);
 

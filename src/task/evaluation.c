@@ -169,17 +169,28 @@ static charl_status add_row(charl__evaluation *e, const charl__eval_row *row)
     return CHARL_OK;
 }
 
+static bool is_left_out(const float *weight, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (weight[i] > 0.0F) {
+            return false;
+        }
+    }
+    return true;
+}
+
 charl_status charl__evaluation_add(charl__evaluation *e, int64_t n, const float *outputs, charl_dtype dtype,
-                                   const void *targets, int64_t per_row, const float *weight)
+                                   const void *targets, int64_t per_row, const float *weight, int64_t weights)
 {
     const bool tokens = e->data.targets == CHARL_TARGET_TOKENS;
 
     for (int64_t r = 0; r < n; r++) {
         charl__eval_row row = {.n = tokens ? per_row : e->data.outputs};
 
-        if (weight && !(weight[r] > 0.0F)) {
+        if (weight && is_left_out(weight + r * weights, weights)) {
             continue;
         }
+        row.weights = weight && weights > 1 ? weight + r * weights : NULL;
         if (dtype == CHARL_I32) {
             row.labels = (const int32_t *)targets + r * per_row;
         } else {

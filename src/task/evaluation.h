@@ -45,15 +45,16 @@ charl_status charl__evaluation_open(const charl_config *config, const charl_data
 /** Forget what was collected. `outputs` of the model for a row; tokens: for a token. Errors: ERR_NOMEM. */
 charl_status charl__evaluation_begin(charl__evaluation *e, int64_t outputs) CHARL_MUST_CHECK;
 
-/** Add n rows. Rows of weight 0 are left out.
+/** Add n rows. Rows of weight 0 are left out, and so are the tokens of weight 0 of a row.
  *
  *  outputs  [n, outputs] f32   NULL: not read
  *  targets  [n, per row] i32 or f32
- *  weight   [n] f32, 0 or 1    NULL: all 1
+ *  weight   [n, weights] f32   weights is 1, or as many as targets if these are tokens. NULL: all 1
  *
  *  Errors: ERR_NOMEM. */
 charl_status charl__evaluation_add(charl__evaluation *e, int64_t n, const float *outputs, charl_dtype dtype,
-                                   const void *targets, int64_t per_row, const float *weight) CHARL_MUST_CHECK;
+                                   const void *targets, int64_t per_row, const float *weight,
+                                   int64_t weights) CHARL_MUST_CHECK;
 
 /** The values but the loss, in the order of the items. means [e->n]: of the items that have `build`; NULL: of the rows added.
  *  loss: mean of the loss. report: NULL, or where to put one, owned by the caller. Errors: ERR_NOMEM. */

@@ -12,6 +12,7 @@
  *      charl__session_read_schema        schema of origin, if it has one
  *      charl__session_open_data          ds, data
  *      charl__session_match_data         ds delivers rows as the schema describes; schema, if it was NULL
+ *      charl__session_weigh_classes      weights of the training targets: train.class_weights
  *      charl__session_schema_of_data     schema of a version 1 checkpoint, from its data set
  *      charl__session_open_device        dev
  *      charl__session_create_model       model, params
@@ -67,6 +68,10 @@ charl_status charl__session_open_data(charl__session *s, charl_split split) CHAR
  *  and classes that do not match exactly, and about checkpoints too old to have a schema. Errors: ERR_DATA
  *  if the data cannot be matched, ERR_NOMEM. */
 charl_status charl__session_match_data(charl__session *s) CHARL_MUST_CHECK;
+
+/** Let training targets weigh what train.class_weights says. Reads all training labels for `balanced`. Errors: ERR_CONFIG where the data
+ *  have no classes, or another number of them; ERR_DATA, ERR_IO, ERR_NOMEM. */
+charl_status charl__session_weigh_classes(charl__session *s) CHARL_MUST_CHECK;
 
 /** Create the schema for `reader`, a checkpoint of version 1, which stores none, from the data set that the
  *  model was trained on: `path`, or data.path of `config` if NULL. The contents must be identical to the

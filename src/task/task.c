@@ -16,6 +16,7 @@ charl_dataset_options charl__task_dataset_options(const charl_config *c)
 
     return (charl_dataset_options){.x = c->data.x[0] ? c->data.x : NULL,
                                    .y = c->data.y[0] ? c->data.y : NULL,
+                                   .weights = c->data.weights[0] ? c->data.weights : NULL,
                                    .val_split = c->data.val_split,
                                    .window = window > 0           ? window
                                              : c->data.window > 0 ? c->data.window
@@ -48,12 +49,30 @@ static charl_status check_tokens(const charl_config *config, const charl_dataset
     return CHARL_OK;
 }
 
+/* A loss of numbers would take -1 for a number; data that always count must hold something that does. */
+static charl_status check_ignored(const charl__loss *loss, const charl_dataset_info *data)
+{
+    const char *name = loss->row.name;
+
+    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+        CHARL_REQUIRE(data->ignored[s] == 0 || !(loss->targets & CHARL_TARGET_NUMBERS), CHARL_ERR_CONFIG,
+                      "train.loss = %s learns numbers, but the labels of %s are classes, of which -1 and -100 do not "
+                      "count; HINT store the targets as floats",
+                      name, data->path);
+        CHARL_REQUIRE(data->ignored[s] == 0 || data->ignored[s] < data->rows[s], CHARL_ERR_DATA,
+                      "%s: no label of the split %s counts: all are -1 or -100", data->path,
+                      charl_split_name((charl_split)s));
+    }
+    return CHARL_OK;
+}
+
 charl_status charl__task_outputs(const charl_config *config, const charl_dataset_info *data, int64_t *out)
 {
     const charl__loss *loss = charl__config_loss(config);
     char names[128];
 
     CHARL_TRY(check_tokens(config, data));
+    CHARL_TRY(check_ignored(loss, data));
     if (data->kind == CHARL_DATASET_TOKENS) {
         *out = data->classes;
     } else if (loss->targets & CHARL_TARGET_CLASS) {
@@ -84,10 +103,13 @@ static charl_var *real_target(charl_graph *g, charl_var *out, charl_var *y)
     return out ? charl_reshape(g, y, charl_var_get_type(out).shape) : NULL;
 }
 
-/* One value per sample: of tokens the mean over the window. */
-static charl_var *per_sample(charl_graph *g, charl_var *v)
+/* One value per sample: of tokens the mean over the window, or, with the weights of the targets, the weighted sum. */
+static charl_var *per_sample(charl_graph *g, charl_var *v, charl_var *count)
 {
-    return v && charl_var_get_type(v).shape.ndim > 1 ? charl_mean(g, v, 1, false) : v;
+    if (!v || charl_var_get_type(v).shape.ndim == 1) {
+        return count ? charl_mul(g, v, count) : v;
+    }
+    return count ? charl_sum(g, charl_mul(g, v, count), 1, false) : charl_mean(g, v, 1, false);
 }
 
 charl_dtype charl__task_precision(const charl_config *config)
@@ -112,21 +134,23 @@ static charl_var *real_output(charl_graph *g, charl_var *out)
 /* Model's output and targets as the loss and the metrics take them. */
 typedef struct learned {
     charl_var *outputs, *targets, *partner; /* partner: of the sample that is mixed in, or NULL */
+    charl_var *count;                       /* weights of the targets, or NULL */
 } learned;
 
 static learned learned_from(const charl__loss *loss, charl_graph *g, charl_var *out,
                             const charl__device_loader_vars *in)
 {
     if (loss->targets & CHARL_TARGET_CLASS) {
-        return (learned){out, in->y, in->partner_y};
+        return (learned){out, in->y, in->partner_y, in->count};
     }
     out = real_output(g, out);
-    return (learned){out, real_target(g, out, in->y), in->share ? real_target(g, out, in->partner_y) : NULL};
+    return (learned){out, real_target(g, out, in->y), in->share ? real_target(g, out, in->partner_y) : NULL, in->count};
 }
 
-static charl_var *loss_rows(const charl_config *config, charl_graph *g, charl_var *outputs, charl_var *targets)
+static charl_var *loss_rows(const charl_config *config, charl_graph *g, const learned *l, charl_var *targets)
 {
-    return per_sample(g, charl__config_loss(config)->build(g, config->train.loss_settings, outputs, targets));
+    return per_sample(g, charl__config_loss(config)->build(g, config->train.loss_settings, l->outputs, targets),
+                      l->count);
 }
 
 /* A sum over the rows of the batch as a PARTIAL [1]. */
@@ -135,9 +159,9 @@ static charl_var *total(charl_graph *g, charl_var *rows)
     return charl_reshape(g, charl_sum(g, rows, 0, false), (charl_shape){1, {1}});
 }
 
-float charl__task_loss_seed(const charl_config *config)
+float charl__task_loss_seed(double weight)
 {
-    return (float)(1.0 / (double)config->train.batch_size);
+    return weight > 0 ? (float)(1.0 / weight) : 0.0F;
 }
 
 /* The model must end in what the loss reads; say so in terms of the model. */
@@ -170,6 +194,27 @@ static void check_output(const charl_config *config, charl_graph *g, const charl
     }
 }
 
+/* What the targets of each row weigh. */
+static charl_var *weights_of_rows(charl_graph *g, charl_var *count)
+{
+    return charl_var_get_type(count).shape.ndim > 1 ? charl_sum(g, count, 1, false) : count;
+}
+
+/* What decides for the host which targets of a row count: 0 for all past the end of the split. */
+static charl_var *target_weights(charl_graph *g, charl_var *count, charl_var *weight)
+{
+    charl_shape column = {2, {0, 1}};
+
+    if (!count || !weight) {
+        return weight;
+    }
+    if (charl_var_get_type(count).shape.ndim > 1) {
+        column.dim[0] = charl_var_get_type(weight).shape.dim[0];
+        weight = charl_reshape(g, weight, column);
+    }
+    return charl_mul(g, count, weight);
+}
+
 /* Weighted sums over the rows: of the loss, of 1, of the metrics that are means. */
 static charl_var *build_sums(const charl__evaluation *e, charl_graph *g, const learned *l, charl_var *rows,
                              charl_var *weight)
@@ -178,14 +223,14 @@ static charl_var *build_sums(const charl__evaluation *e, charl_graph *g, const l
     int n = 0;
 
     part[n++] = total(g, charl_mul(g, rows, weight));
-    part[n++] = total(g, weight);
+    part[n++] = total(g, l->count ? charl_mul(g, weights_of_rows(g, l->count), weight) : weight);
     for (int i = 0; i < e->n; i++) {
         const charl__metric *m = e->item[i].type;
 
         if (m->build) {
             charl_var *v = m->build(g, e->data.targets, l->outputs, l->targets);
 
-            part[n++] = total(g, charl_mul(g, per_sample(g, v), weight));
+            part[n++] = total(g, charl_mul(g, per_sample(g, v, l->count), weight));
         }
     }
     return charl_concat(g, part, n, 0);
@@ -195,13 +240,12 @@ static charl_var *build_sums(const charl__evaluation *e, charl_graph *g, const l
 static charl_var *mixed_loss_rows(const charl_config *config, charl_graph *g, const learned *l, charl_var *share)
 {
     if (!share) {
-        return loss_rows(config, g, l->outputs, l->targets);
+        return loss_rows(config, g, l, l->targets);
     }
     if (charl__config_loss(config)->targets & CHARL_TARGET_CLASS) {
-        return charl__mixup(g, loss_rows(config, g, l->outputs, l->targets),
-                            loss_rows(config, g, l->outputs, l->partner), share);
+        return charl__mixup(g, loss_rows(config, g, l, l->targets), loss_rows(config, g, l, l->partner), share);
     }
-    return loss_rows(config, g, l->outputs, charl__mixup(g, l->targets, l->partner, share));
+    return loss_rows(config, g, l, charl__mixup(g, l->targets, l->partner, share));
 }
 
 /* The gradient of the rows' losses: 1 / batch each, which no step changes. */
@@ -214,7 +258,7 @@ static charl_var *constant_seed(const charl_config *config, charl_graph *g, char
 
     CHARL_TRY_CLEANUP(
         charl_tensor_create(charl_tensor_get_device(charl__steps_tensor(steps)), CHARL_F32, &type.shape, &t));
-    CHARL_TRY_CLEANUP(charl_tensor_fill(t, (double)charl__task_loss_seed(config)));
+    CHARL_TRY_CLEANUP(charl_tensor_fill(t, (double)charl__task_loss_seed((double)config->train.batch_size)));
     seed = charl_input(g, "seed", CHARL_F32, type.shape, type.batch);
     charl__graph_bind_input(g, seed, t);
 cleanup:
@@ -222,13 +266,16 @@ cleanup:
     return st == CHARL_OK ? seed : charl__graph_fail(g, st, "%s", charl_error_message());
 }
 
-/* ... times the loss scale, which steps change. */
-static charl_var *scaled_seed(charl_graph *g, charl_steps *steps)
+/* The gradient of the sum of the losses where steps change it: by what their targets weigh, or by the loss scale. */
+static charl_var *step_seed(charl_graph *g, charl_steps *steps)
 {
-    charl_var *seed = charl_input(g, "seed", CHARL_F32, (charl_shape){0, {0}}, CHARL_REPLICATED);
-    charl_var *scale = charl_input(g, "scale", CHARL_F32, (charl_shape){0, {0}}, CHARL_REPLICATED);
+    charl_var *seed = charl_input(g, "seed", CHARL_F32, (charl_shape){0, {0}}, CHARL_REPLICATED), *scale;
 
     charl__graph_bind_input(g, seed, charl__steps_loss_seed(steps));
+    if (!charl__steps_scale(steps)) {
+        return seed;
+    }
+    scale = charl_input(g, "scale", CHARL_F32, (charl_shape){0, {0}}, CHARL_REPLICATED);
     charl__graph_bind_input(g, scale, charl__steps_scale(steps));
     return charl_mul(g, seed, scale);
 }
@@ -288,8 +335,8 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
             task->losses = charl__as_dtype(g, rows, CHARL_F32);
             charl_graph_keep(g, task->losses);
         }
-        if (charl__steps_scale(steps)) {
-            charl_graph_backward(g, loss, scaled_seed(g, steps));
+        if (charl__steps_scale(steps) || l.count) {
+            charl_graph_backward(g, loss, step_seed(g, steps));
         } else if (rows) {
             charl_graph_backward(g, rows, constant_seed(config, g, steps, rows));
         }
@@ -299,9 +346,9 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
         charl_graph_keep(g, task->output);
         if (task->evaluation->reads) {
             task->target = in.y;
-            task->weight = in.weight;
+            task->weight = target_weights(g, in.count, in.weight);
             charl_graph_keep(g, in.y);
-            charl_graph_keep(g, in.weight);
+            charl_graph_keep(g, task->weight);
         }
     }
     charl_graph_scope_end(g);

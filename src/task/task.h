@@ -38,8 +38,8 @@ typedef struct charl__task {
     bool keeps_losses;                   /* set before: losses are wanted */
     charl_var *losses;                   /* training graphs: of every sample, f32 [rows], kept; NULL: not wanted */
     charl_var *output;                   /* of the model, f32 [rows, ...]; kept in evaluation graphs, else NULL */
-    charl_var *target;                   /* i32 or f32 [rows, ...] and f32 [rows]; kept where the metrics read them */
-    charl_var *weight;
+    charl_var *target;                   /* i32 or f32 [rows, ...]; kept where the metrics read them */
+    charl_var *weight;                   /* f32 [rows], or of each token where these have weights; likewise */
 } charl__task;
 
 /** Freeze the parameters that the configuration does not train: train.freeze, and with adapters all but these. Local. Errors: as
@@ -51,7 +51,7 @@ charl_status charl__task_freeze(const charl_config *config, charl_params *params
  *  first error is the graph's. */
 void charl__task_build(const charl_config *config, const charl_model *model, charl_params *params,
                        charl__device_loader *feed, charl_steps *steps, charl__task *task);
-/** The gradient of a sample's loss: 1 / samples in the global batch. */
-float charl__task_loss_seed(const charl_config *config);
+/** The gradient of the sum of a step's losses: 1 / what its targets weigh over all ranks; 0 where none counts. */
+float charl__task_loss_seed(double weight);
 
 #endif

@@ -12,7 +12,7 @@
 
 /* Rows of a batch in host memory. */
 typedef struct rows {
-    int64_t n, outputs, per_row;
+    int64_t n, outputs, per_row, weights; /* weights of a row */
     charl_dtype dtype;
     void *output, *target, *weight;
     size_t output_bytes, target_bytes, weight_bytes;
@@ -38,11 +38,13 @@ static charl_status open_rows(charl__replica *r, rows *b)
     CHARL_TRY(charl__evaluation_begin(&r->evaluation, b->outputs));
     if (reads) {
         const charl_type target = charl_var_get_type(task->target);
+        const charl_shape weight = charl_var_get_type(task->weight).shape;
 
         b->dtype = target.dtype;
         b->per_row = charl_shape_count(&target.shape) / target.shape.dim[0];
         CHARL_TRY(open_buffer(task->output, (reads & CHARL__READS_OUTPUTS) != 0, &b->output, &b->output_bytes));
         CHARL_TRY(open_buffer(task->target, true, &b->target, &b->target_bytes));
+        b->weights = charl_shape_count(&weight) / b->n;
         CHARL_TRY(open_buffer(task->weight, true, &b->weight, &b->weight_bytes));
     }
     return CHARL_OK;
@@ -67,7 +69,8 @@ static charl_status add_rows(charl__replica *r, rows *b)
         CHARL_TRY(read_var(r->eval.output, b->output, b->output_bytes));
         CHARL_TRY(read_var(r->eval.target, b->target, b->target_bytes));
         CHARL_TRY(read_var(r->eval.weight, b->weight, b->weight_bytes));
-        CHARL_TRY(charl__evaluation_add(&r->evaluation, b->n, b->output, b->dtype, b->target, b->per_row, b->weight));
+        CHARL_TRY(charl__evaluation_add(&r->evaluation, b->n, b->output, b->dtype, b->target, b->per_row, b->weight,
+                                        b->weights));
     }
     return CHARL_OK;
 }
@@ -187,6 +190,9 @@ static charl_status evaluate(charl__replica *r, int64_t batches, rows *b, charl_
     mine = mine == CHARL_OK ? charl_dataset_check(r->session->ds) : mine;
     CHARL_TRY(charl_comm_agree(r->comm, mine));
     CHARL_TRY(join_ranks(r));
+    CHARL_REQUIRE(sum[CHARL__SUM_WEIGHT] > 0 || !r->session->data.weighted, CHARL_ERR_DATA,
+                  "%s: no target of the split %s counts, so there is no loss to measure", r->session->data.path,
+                  charl_split_name(r->eval_split));
     out->loss = sum[CHARL__SUM_LOSS] / sum[CHARL__SUM_WEIGHT];
     for (int i = 0, k = CHARL__SUM_METRICS; i < e->n; i++) {
         means[i] = e->item[i].type->build ? sum[k++] / sum[CHARL__SUM_WEIGHT] : (double)NAN;

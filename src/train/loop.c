@@ -85,7 +85,8 @@ static charl_status push_record(charl__trainer *t)
                                  .seed_hi = (uint32_t)(seed >> 32),
                                  .step_lo = (uint32_t)step,
                                  .step_hi = (uint32_t)(step >> 32),
-                                 .loss_seed = charl__task_loss_seed(t->config),
+                                 .loss_seed =
+                                     charl__task_loss_seed(charl__device_loader_step_weight(t->replica.train_loader)),
                                  .commit = 1};
 
     charl__optimizer_fill(t->replica.optimizer, (float)charl_schedule_lr(&t->schedule, t->replica.step), &record);

@@ -447,6 +447,9 @@ static charl_status build_alone(charl__replica *r)
         CHARL_TRY(charl__session_read_schema(r->session));
     }
     CHARL_TRY(charl__session_match_data(r->session));
+    if (!r->session->infers) {
+        CHARL_TRY(charl__session_weigh_classes(r->session));
+    }
     CHARL_TRY(open_device(r));
     CHARL_TRY(build_model(r));
     return CHARL_OK;

@@ -77,6 +77,12 @@ class Case:
         return nn.functional.cross_entropy(logits.flatten(0, -2), y.flatten(),
                                            label_smoothing=self.label_smoothing)
 
+    def validation(self, logits, y):
+        """The loss of an evaluation, how many predictions are right, and of how many."""
+        y = y.flatten()
+        return (nn.functional.cross_entropy(logits, y).item(),
+                int((logits.argmax(1) == y).sum()), len(y))
+
     def classes(self, y):
         return int(y.max()) + 1
 
@@ -251,14 +257,12 @@ def compare_validation(case, model, groups, data, row, deviation):
     model.eval()
     with torch.no_grad():
         logits = model(x).flatten(0, -2)
-    y = y.flatten()
-    loss = nn.functional.cross_entropy(logits, y).item()
+    loss, correct, count = case.validation(logits, y)
     deviation.number("val loss", f"of step {row['step']}", row["loss"], loss, case.loss_tolerance)
     top = logits.topk(2).values
     ties = int((top[:, 0] - top[:, 1] < 1e-4).sum())
-    correct = int((logits.argmax(1) == y).sum())
     deviation.add("accuracy", f"of step {row['step']}",
-                  abs(row["accuracy"] * len(y) - correct), ties + 1e-3)  # a count, from a mean in f32
+                  abs(row["accuracy"] * count - correct), ties + 1e-3)  # a count, from a mean in f32
 
 
 def compare(case, output, data, dtype):

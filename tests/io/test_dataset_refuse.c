@@ -318,7 +318,7 @@ static void labels_out_of_range_are_refused(void **state)
     charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 2, NULL, y), CHARL_ERR_DATA);
     charl_assert_message("/y: 4 in row 4 is not in [0, 4)");
     charl_dataset_close(ds);
-    labels[30] = -1;
+    labels[30] = -2;
     file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     add_array(file, "/x", &(array_spec){0});
     set = H5Dcreate2(file, "/y", H5T_NATIVE_INT32, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
@@ -326,7 +326,7 @@ static void labels_out_of_range_are_refused(void **state)
     H5Dclose(set);
     H5Fclose(file);
     H5Sclose(space);
-    expect_refusal(&named, "/y: -1 in row 30 is not a class");
+    expect_refusal(&named, "/y: -2 in row 30 is not a class");
 }
 
 static void values_that_are_not_finite_are_refused(void **state)

@@ -147,7 +147,7 @@ static void add_rows(charl__evaluation *e, const problem *p, int first, int n)
         }
     }
     charl_assert_ok(charl__evaluation_add(e, n + 1, x, p->dtype, p->dtype == CHARL_I32 ? (void *)label : number,
-                                          p->per_row, weight));
+                                          p->per_row, weight, 1));
 }
 
 /* What ranks do, without ranks: add up, and join what is kept. */
@@ -295,7 +295,7 @@ static charl_status life(void *ctx)
     CHARL_TRY_CLEANUP(charl__evaluation_open(config, &schema, true, true, &e));
     CHARL_TRY_CLEANUP(charl__evaluation_begin(&e, p->outputs));
     for (int i = 0; i < 60 * ROWS; i++) {
-        CHARL_TRY_CLEANUP(charl__evaluation_add(&e, 1, p->x[i % ROWS], p->dtype, p->label[i % ROWS], 1, NULL));
+        CHARL_TRY_CLEANUP(charl__evaluation_add(&e, 1, p->x[i % ROWS], p->dtype, p->label[i % ROWS], 1, NULL, 1));
     }
     CHARL_TRY_CLEANUP(charl__evaluation_finish(&e, 1.0, NULL, v, &n, &r));
 cleanup:
@@ -355,10 +355,10 @@ static void test_bits_per_byte(void **state)
     charl_assert_ok(charl__evaluation_open(config, &schema, false, false, &e));
     assert_int_equal(e.reads, CHARL__READS_TARGETS);
     charl_assert_ok(charl__evaluation_begin(&e, 3));
-    charl_assert_ok(charl__evaluation_add(&e, 2, NULL, CHARL_I32, tokens, 3, (const float[]){1, 1}));
+    charl_assert_ok(charl__evaluation_add(&e, 2, NULL, CHARL_I32, tokens, 3, (const float[]){1, 1}, 1));
     e.token_bytes[2] = 4; /* as if the character c had four bytes: 12 in all */
     charl_assert_ok(charl__evaluation_begin(&e, 3));
-    charl_assert_ok(charl__evaluation_add(&e, 2, NULL, CHARL_I32, tokens, 3, (const float[]){1, 1}));
+    charl_assert_ok(charl__evaluation_add(&e, 2, NULL, CHARL_I32, tokens, 3, (const float[]){1, 1}, 1));
     charl_assert_ok(charl__evaluation_finish(&e, log(8.0), (const double[]){0}, v, &n, NULL));
     assert_true(fabs(v[0].value - 3.0 * 6 / 12) < 1e-12);
     charl__evaluation_fini(&e);

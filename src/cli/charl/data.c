@@ -40,6 +40,9 @@ static void print_sizes(const charl_dataset_info *info)
         if (info->documents[s] > 0) {
             printf(", %s document%s", grouped(info->documents[s], b), info->documents[s] == 1 ? "" : "s");
         }
+        if (info->ignored[s] > 0) {
+            printf(", %s not counted", grouped(info->ignored[s], b));
+        }
         if (info->items[s] != info->rows[s] && info->kind != CHARL_DATASET_TOKENS) {
             printf(", %s used", grouped(info->rows[s], b));
         }

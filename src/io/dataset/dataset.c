@@ -107,6 +107,40 @@ static charl_status open_pair(charl_dataset *ds, charl_split split, const char *
     return CHARL_OK;
 }
 
+/* What targets weigh, if the file tells: one number for each, or for each token. */
+static charl_status open_weights(charl_dataset *ds, charl_split split, const char *name)
+{
+    charl__array *a = &ds->arrays[CHARL__WEIGHTS + split];
+    charl__view *v = &ds->views[split];
+    const bool tokens = ds->kind == CHARL_DATASET_TOKENS;
+
+    CHARL_REQUIRE(tokens || v->y, CHARL_ERR_DATA, "%s: %s weighs targets, but there are none", ds->file.path, name);
+    CHARL_TRY(charl__array_init(a, &ds->file, name, CHARL__ROLE_SAMPLES));
+    if (a->item.ndim == 1 && a->item.dim[0] == 1) {
+        a->item.ndim = 0;
+    }
+    CHARL_REQUIRE(a->item.ndim == 0 && (a->dtype == CHARL_F32 || a->dtype == CHARL_U8), CHARL_ERR_DATA,
+                  "%s: %s must be a list of f32 or u8, one for each %s", ds->file.path, name,
+                  tokens ? "token" : "sample");
+    CHARL_REQUIRE(a->rows == v->x->rows, CHARL_ERR_DATA, "%s: %s has %lld weights for %lld %s", ds->file.path, name,
+                  (long long)a->rows, (long long)v->x->rows, tokens ? "tokens" : "samples");
+    v->w = a;
+    return CHARL_OK;
+}
+
+static charl_status find_weights(charl_dataset *ds, charl_split split, bool unlabelled)
+{
+    char name[32];
+    bool found = false;
+
+    snprintf(name, sizeof name, "/%s/weights", charl_split_name(split));
+    CHARL_TRY(charl__file_find(&ds->file, name, &found));
+    if (found && ds->views[split].x && !(unlabelled && !ds->views[split].y)) {
+        CHARL_TRY(open_weights(ds, split, name));
+    }
+    return CHARL_OK;
+}
+
 /* Where documents begin, if the file tells. */
 static charl_status open_documents(charl_dataset *ds, charl_split split)
 {
@@ -139,6 +173,7 @@ static charl_status open_own(charl_dataset *ds, bool unlabelled)
         if (tokens) {
             CHARL_TRY(open_documents(ds, (charl_split)s));
         }
+        CHARL_TRY(find_weights(ds, (charl_split)s, unlabelled && !tokens));
     }
     return CHARL_OK;
 }
@@ -146,11 +181,13 @@ static charl_status open_own(charl_dataset *ds, bool unlabelled)
 static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options *opt)
 {
     const charl__array *x = &ds->arrays[0];
-    char names[2][CHARL__ARRAY_NAME];
-    const char *given[2] = {opt->x, opt->y};
+    char names[3][CHARL__ARRAY_NAME];
+    const char *given[3] = {opt->x, opt->y, opt->weights};
 
     CHARL_REQUIRE(opt->y || opt->unlabelled, CHARL_ERR_CONFIG, "%s: data.x is set but data.y is not", ds->file.path);
-    for (int i = 0; i < 2 && given[i]; i++) {
+    CHARL_REQUIRE(opt->y || !opt->weights, CHARL_ERR_CONFIG, "%s: data.weights is set but data.y is not",
+                  ds->file.path);
+    for (int i = 0; i < 3 && given[i]; i++) {
         const int len = snprintf(names[i], sizeof names[i], "%s%s", given[i][0] == '/' ? "" : "/", given[i]);
 
         CHARL_REQUIRE(len > 1 && len < CHARL__ARRAY_NAME, CHARL_ERR_CONFIG, "%s: \"%s\" is not the name of an array",
@@ -162,6 +199,9 @@ static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options 
     CHARL_TRY(charl__strdup("", &ds->targets));
     CHARL_TRY(charl__strdup("", &ds->tokenizer));
     CHARL_TRY(open_pair(ds, CHARL_SPLIT_TRAIN, names[0], opt->y ? names[1] : NULL, true, false));
+    if (opt->weights) {
+        CHARL_TRY(open_weights(ds, CHARL_SPLIT_TRAIN, names[2]));
+    }
     ds->kind = opt->y && ds->arrays[1].dtype == CHARL_F32 ? CHARL_DATASET_REGRESSION
                : x->item.ndim >= 2                        ? CHARL_DATASET_IMAGES
                                                           : CHARL_DATASET_TABLE;
@@ -249,34 +289,32 @@ static charl_status count_windows(charl_dataset *ds)
     return CHARL_OK;
 }
 
+/* Labels that may be negative: which of them do not count is found by reading all. */
+static bool is_signed_label(const charl__array *y)
+{
+    return y && y->item.ndim == 0 && (y->dtype == CHARL_I32 || y->dtype == CHARL_I64);
+}
+
 static charl_status find_classes(charl_dataset *ds, const charl_dataset_options *opt)
 {
-    charl_status st = CHARL_OK;
     const charl__view *train = &ds->views[CHARL_SPLIT_TRAIN];
     int64_t most = 0;
 
     ds->values = train->y && (train->y->dtype == CHARL_F32 || ds->kind == CHARL_DATASET_REGRESSION);
     if (ds->values || (!train->y && ds->kind != CHARL_DATASET_TOKENS)) {
-        ds->classes = 0;
-        goto cleanup;
+        ds->classes = ds->stored_classes = 0;
+        return CHARL_OK;
     }
     ds->classes = opt->classes > 0 ? opt->classes : ds->classes;
-    CHARL_REQUIRE_CLEANUP(ds->classes <= INT32_MAX, CHARL_ERR_CONFIG, "%s: too many classes", ds->file.path);
-    if (ds->classes > 0) {
-        goto cleanup; /* labels are compared with it whenever they are read */
+    CHARL_REQUIRE(ds->classes <= INT32_MAX, CHARL_ERR_CONFIG, "%s: too many classes", ds->file.path);
+    if (ds->classes == 0 || is_signed_label(train->y)) {
+        CHARL_TRY(charl__dataset_count_classes(ds, &most));
     }
-    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
-        int64_t n = 0;
-
-        if (ds->views[s].x) {
-            CHARL_TRY_CLEANUP(charl__view_count_classes(ds, &ds->views[s], &n));
-        }
-        most = n > most ? n : most;
+    if (ds->classes == 0) { /* else labels are compared with it whenever they are read */
+        ds->classes = most;
     }
-    ds->classes = most;
-cleanup:
     ds->stored_classes = ds->classes;
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status open_all(charl_dataset *ds, const char *path, const charl_dataset_options *opt)
@@ -285,7 +323,8 @@ static charl_status open_all(charl_dataset *ds, const char *path, const charl_da
     if (opt->x) {
         CHARL_TRY(open_foreign(ds, opt));
     } else {
-        CHARL_REQUIRE(!opt->y, CHARL_ERR_CONFIG, "%s: data.y is set but data.x is not", path);
+        CHARL_REQUIRE(!opt->y && !opt->weights, CHARL_ERR_CONFIG, "%s: data.%s is set but data.x is not", path,
+                      opt->y ? "y" : "weights");
         CHARL_TRY(open_own(ds, opt->unlabelled));
     }
     CHARL_TRY(read_stats(ds));
@@ -365,6 +404,7 @@ void charl_dataset_close(charl_dataset *ds)
     charl_free(ds->class_map);
     charl_free(ds->column_map);
     charl_free(ds->target_map);
+    charl_free(ds->class_weights);
     charl_free(ds);
 }
 
@@ -402,6 +442,7 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
         .checksums = true,
         .native = true,
         .note = charl__text_string(&ds->file.note),
+        .weighted = ds->class_weights != NULL,
     };
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
         const charl__view *v = &ds->views[s];
@@ -409,6 +450,8 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
         out->rows[s] = v->rows;
         out->items[s] = v->items;
         out->documents[s] = ds->arrays[CHARL__DOC_START + s].rows;
+        out->ignored[s] = v->ignored;
+        out->weighted = out->weighted || v->ignored > 0 || v->w;
         for (int i = 0; i < 2; i++) {
             const charl__array *a = i == 0 ? v->x : v->y;
 

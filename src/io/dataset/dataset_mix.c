@@ -191,6 +191,7 @@ void charl__mix_info(const charl_dataset *ds, charl_dataset_info *out)
         }
         out->checksums = out->checksums && part.checksums;
         out->native = out->native && part.native;
+        out->weighted = out->weighted || part.weighted;
         out->note = out->note[0] ? out->note : part.note;
     }
     out->path = ds->file.path;

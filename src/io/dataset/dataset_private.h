@@ -3,17 +3,25 @@
 /** The open dataset as its own source files see it. */
 #include "charl/dataset.h"
 #include "io/dataset/dataset_file.h"
+#include "io/dataset/weights.h"
 
 /** One split: rows [first, first + items) of two arrays, which several splits may share. */
 typedef struct charl__view {
     charl__array *x;
     charl__array *y; /* NULL for tokens */
+    charl__array *w; /* weights of the targets; NULL: none are stored */
     int64_t first;
     int64_t items;
-    int64_t rows; /* samples; differs from items for tokens */
+    int64_t rows;    /* samples; differs from items for tokens */
+    int64_t ignored; /* labels that do not count */
 } charl__view;
 
-enum { CHARL__DOC_START = 2 * CHARL_SPLIT_COUNT, CHARL__ARRAYS = 3 * CHARL_SPLIT_COUNT };
+/* x and y of split s are arrays 2 s and 2 s + 1 */
+enum {
+    CHARL__DOC_START = 2 * CHARL_SPLIT_COUNT,
+    CHARL__WEIGHTS = 3 * CHARL_SPLIT_COUNT,
+    CHARL__ARRAYS = 4 * CHARL_SPLIT_COUNT
+};
 
 /** A mix (dataset_mix.c) is sets and what they have in common; it has no file and no arrays. */
 struct charl_dataset {
@@ -22,8 +30,7 @@ struct charl_dataset {
     int64_t *share; /* [n_parts] of CHARL__MIX_BLOCK */
     charl__file file;
     charl__chunk_cache *cache; /* of chunks; NULL: a mix */
-    charl__array
-        arrays[CHARL__ARRAYS]; /* x and y of split s at 2 s and 2 s + 1; its doc_start at CHARL__DOC_START + s */
+    charl__array arrays[CHARL__ARRAYS];
     charl__view views[CHARL_SPLIT_COUNT];
     charl_dataset_kind kind;
     bool values;            /* targets are numbers, not classes */
@@ -41,16 +48,18 @@ struct charl_dataset {
     char *tokenizer;
     char content_id[65];
     /* How rows become those that a model takes (charl_dataset_map); NULL: they are. */
-    int64_t *class_map;  /* [stored_classes] the model's number of a label */
-    int64_t *column_map; /* [columns] where the model's column lies in a stored row */
-    int64_t *target_map; /* [targets] the same of targets */
+    int64_t *class_map;   /* [stored_classes] the model's number of a label */
+    int64_t *column_map;  /* [columns] where the model's column lies in a stored row */
+    int64_t *target_map;  /* [targets] the same of targets */
+    float *class_weights; /* [classes] as delivered, of training targets; NULL: all 1 */
 };
 
 /** The tokenizer that the data set carries, if any. Errors: as charl_tokenizer_load. */
 charl_status charl__dataset_tokenizer(const charl_dataset *ds, charl_tokenizer **out) CHARL_MUST_CHECK;
 
-/** Largest label of the view plus one. Errors: ERR_DATA for a negative label. */
-charl_status charl__view_count_classes(charl_dataset *ds, const charl__view *v, int64_t *out) CHARL_MUST_CHECK;
+/** Largest label of all splits plus one; sets the views' `ignored`. Errors: ERR_DATA for a label that is neither a class nor ignored,
+ *  and for labels that are -1 and 1 only. */
+charl_status charl__dataset_count_classes(charl_dataset *ds, int64_t *out) CHARL_MUST_CHECK;
 
 /** ds->content_id from what the arrays are and, without reading all of them, what they hold. */
 charl_status charl__dataset_identify(charl_dataset *ds) CHARL_MUST_CHECK;

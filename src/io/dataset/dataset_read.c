@@ -67,12 +67,13 @@ static charl_status to_classes(const charl_dataset *ds, const charl__array *a, i
 
     for (int64_t i = 0; i < n; i++) {
         const int64_t v = stored_integer(a->dtype, stored, i);
+        const bool counts = !charl__label_is_ignored(&a->item, v);
 
-        CHARL_REQUIRE(v >= 0 && v < ds->stored_classes, CHARL_ERR_DATA, "%s: %s: %lld in row %lld is not in [0, %lld)",
-                      ds->file.path, a->name, (long long)v, (long long)(first + i / per_row),
-                      (long long)ds->stored_classes);
+        CHARL_REQUIRE(!counts || (v >= 0 && v < ds->stored_classes), CHARL_ERR_DATA,
+                      "%s: %s: %lld in row %lld is not in [0, %lld)", ds->file.path, a->name, (long long)v,
+                      (long long)(first + i / per_row), (long long)ds->stored_classes);
         if (out) {
-            out[i] = (int32_t)(ds->class_map ? ds->class_map[v] : v);
+            out[i] = !counts ? -1 : (int32_t)(ds->class_map ? ds->class_map[v] : v);
         }
     }
     return CHARL_OK;
@@ -284,6 +285,121 @@ cleanup:
     return st;
 }
 
+/* n stored weights from row `first` of the view on. */
+static charl_status read_stored_weights(charl_dataset *ds, const charl__view *v, int64_t first, int64_t n, float *out)
+{
+    charl__array *a = v->w;
+
+    if (!a) {
+        for (int64_t i = 0; i < n; i++) {
+            out[i] = 1.0F;
+        }
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl__array_read(&ds->file, a, v->first + first, n, out));
+    if (a->dtype == CHARL_U8) { /* in place, from the end */
+        for (int64_t i = n - 1; i >= 0; i--) {
+            out[i] = (float)((const unsigned char *)out)[i];
+        }
+    }
+    for (int64_t i = 0; i < n; i++) {
+        CHARL_REQUIRE(out[i] >= 0.0F, CHARL_ERR_DATA, "%s: %s: %g in row %lld is not a weight", ds->file.path, a->name,
+                      (double)out[i], (long long)(v->first + first + i));
+    }
+    return CHARL_OK;
+}
+
+charl_dtype charl__dataset_weights_dtype(const charl_dataset *ds)
+{
+    for (int j = 0; j < ds->n_parts; j++) {
+        if (charl__dataset_weights_dtype(ds->part[j]) == CHARL_F32) {
+            return CHARL_F32;
+        }
+    }
+    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+        if (ds->views[s].w && ds->views[s].w->dtype == CHARL_F32) {
+            return CHARL_F32;
+        }
+    }
+    return CHARL_U8;
+}
+
+charl_status charl__dataset_token_weights(charl_dataset *ds, charl_split split, int64_t first, int64_t n, float *out)
+{
+    const charl__view *v = &ds->views[split];
+
+    for (int64_t end = first + n; ds->n_parts > 0 && first < end;) {
+        int64_t base, k;
+        charl_dataset *d = charl__mix_find(ds, split, first, &base);
+
+        CHARL_REQUIRE(d, CHARL_ERR_INVALID, "%s: token %lld of %lld in split %s", ds->file.path, (long long)first,
+                      (long long)base, charl_split_name(split));
+        k = base + d->views[split].items < end ? base + d->views[split].items - first : end - first;
+        CHARL_TRY(charl__dataset_token_weights(d, split, first - base, k, out));
+        out += k;
+        first += k;
+    }
+    if (ds->n_parts > 0) {
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE(first >= 0 && n >= 0 && n <= v->items && first <= v->items - n, CHARL_ERR_INVALID,
+                  "%s: tokens %lld to %lld of %lld in split %s", ds->file.path, (long long)first,
+                  (long long)(first + n), (long long)v->items, charl_split_name(split));
+    return read_stored_weights(ds, v, first, n, out);
+}
+
+/* Of samples: nothing where the label does not count, else what is stored times the weight of the class. */
+static charl_status read_sample_weights(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n, float *w)
+{
+    charl_status st = CHARL_OK;
+    const charl__view *v = &ds->views[split];
+    const float *of_class = split == CHARL_SPLIT_TRAIN ? ds->class_weights : NULL;
+    int32_t *labels = NULL;
+
+    CHARL_TRY_CLEANUP(check_rows(ds, split, rows, n, v->rows));
+    for (int64_t i = 0; i < n;) {
+        const int64_t k = run_length(rows + i, n - i);
+
+        CHARL_TRY_CLEANUP(read_stored_weights(ds, v, rows[i], k, w + i));
+        i += k;
+    }
+    if (v->ignored > 0 || of_class) {
+        CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *labels, &labels));
+        CHARL_TRY_CLEANUP(charl_dataset_read(ds, split, rows, n, NULL, labels));
+        for (int64_t i = 0; i < n; i++) {
+            w[i] = labels[i] < 0 ? 0.0F : of_class ? w[i] * of_class[labels[i]] : w[i];
+        }
+    }
+cleanup:
+    charl_free(labels);
+    return st;
+}
+
+charl_status charl_dataset_read_weights(charl_dataset *ds, charl_split split, const int64_t *places, int64_t n,
+                                        float *w)
+{
+    CHARL_REQUIRE((unsigned)split < CHARL_SPLIT_COUNT && n >= 0, CHARL_ERR_INVALID,
+                  "%s: no such split or a negative count", ds->file.path);
+    if (ds->kind != CHARL_DATASET_TOKENS) {
+        return read_sample_weights(ds, split, places, n, w);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        CHARL_TRY(charl__dataset_token_weights(ds, split, places[i] + 1, ds->window, w + i * ds->window));
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__dataset_weigh_classes(charl_dataset *ds, const float *weights)
+{
+    const size_t bytes = (size_t)ds->classes * sizeof *weights;
+
+    charl_free(ds->class_weights);
+    ds->class_weights = NULL;
+    CHARL_TRY(charl__alloc(bytes, &ds->class_weights));
+    memcpy(ds->class_weights, weights, bytes);
+    return CHARL_OK;
+}
+
 /* Call `each` for blocks of the view's targets (or tokens) as stored. */
 static charl_status scan(charl_dataset *ds, const charl__view *v,
                          charl_status (*each)(charl_dataset *ds, const charl__array *a, int64_t first, int64_t n,
@@ -308,25 +424,53 @@ cleanup:
     return st;
 }
 
-static charl_status note_largest(charl_dataset *ds, const charl__array *a, int64_t first, int64_t n, const void *stored,
-                                 void *user)
+/* What a scan learns of labels. */
+typedef struct labels_seen {
+    int64_t most;    /* the largest plus one */
+    int64_t ignored; /* how many do not count */
+    bool minus_100, zero;
+} labels_seen;
+
+static charl_status note_labels(charl_dataset *ds, const charl__array *a, int64_t first, int64_t n, const void *stored,
+                                void *user)
 {
-    int64_t *most = user;
+    labels_seen *seen = user;
 
     for (int64_t i = 0; i < n; i++) {
         const int64_t v = stored_integer(a->dtype, stored, i);
 
+        if (charl__label_is_ignored(&a->item, v)) {
+            seen->ignored++;
+            seen->minus_100 = seen->minus_100 || v == -100;
+            continue;
+        }
         CHARL_REQUIRE(v >= 0 && v < INT32_MAX, CHARL_ERR_DATA, "%s: %s: %lld in row %lld is not a class (0 to %d)",
                       ds->file.path, a->name, (long long)v, (long long)(first + i / per_item(a)), INT32_MAX - 1);
-        *most = v >= *most ? v + 1 : *most;
+        seen->most = v >= seen->most ? v + 1 : seen->most;
+        seen->zero = seen->zero || v == 0;
     }
     return CHARL_OK;
 }
 
-charl_status charl__view_count_classes(charl_dataset *ds, const charl__view *v, int64_t *out)
+charl_status charl__dataset_count_classes(charl_dataset *ds, int64_t *out)
 {
-    *out = 0;
-    return scan(ds, v, note_largest, out);
+    labels_seen seen = {0};
+
+    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+        const int64_t before = seen.ignored;
+
+        if (ds->views[s].x) {
+            CHARL_TRY(scan(ds, &ds->views[s], note_labels, &seen));
+            ds->views[s].ignored = seen.ignored - before;
+        }
+    }
+    /* Two classes written as -1 and 1 would lose one of them without a word. */
+    CHARL_REQUIRE(seen.ignored == 0 || seen.minus_100 || seen.zero || seen.most != 2, CHARL_ERR_DATA,
+                  "%s: the labels in %s are -1 and 1, but -1 marks samples that do not count; HINT number the "
+                  "classes 0 and 1",
+                  ds->file.path, ds->views[CHARL_SPLIT_TRAIN].y->name);
+    *out = seen.most;
+    return CHARL_OK;
 }
 
 static charl_status check_classes(charl_dataset *ds, const charl__array *a, int64_t first, int64_t n,
@@ -363,6 +507,21 @@ cleanup:
     return st;
 }
 
+static charl_status check_weights(charl_dataset *ds, const charl__view *v)
+{
+    charl_status st = CHARL_OK;
+    const int64_t step = SCAN_BYTES / (int64_t)sizeof(float);
+    float *w = NULL;
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(step, sizeof *w, &w));
+    for (int64_t i = 0; v->w && i < v->items; i += step) {
+        CHARL_TRY_CLEANUP(read_stored_weights(ds, v, i, v->items - i < step ? v->items - i : step, w));
+    }
+cleanup:
+    charl_free(w);
+    return st;
+}
+
 charl_status charl_dataset_verify(charl_dataset *ds)
 {
     charl_status st = CHARL_OK;
@@ -383,6 +542,9 @@ charl_status charl_dataset_verify(charl_dataset *ds)
         if (ds->arrays[CHARL__DOC_START + s].rows > 0) {
             CHARL_TRY_CLEANUP(check_documents(ds, (charl_split)s));
         }
+    }
+    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+        CHARL_TRY_CLEANUP(check_weights(ds, &ds->views[s]));
     }
     if (ds->tokenizer[0] && ds->n_parts == 0) {
         CHARL_TRY_CLEANUP(charl__tokenizer_of_dataset(ds->file.path, &tokenizer));

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "io/dataset/stream.h"
+#include "io/dataset/weights.h"
 
 enum { MESSAGE = 2048 };
 
@@ -17,7 +18,9 @@ struct charl__loader {
     charl__loader_options opt;
     void *x[CHARL__LOADER_MAX_SLOTS];
     void *y[CHARL__LOADER_MAX_SLOTS];
+    float *w[CHARL__LOADER_MAX_SLOTS];
     charl__stream stream;
+    charl_dataset_info info;
     int64_t *rows; /* of the batch being read */
     pthread_t thread;
     bool running;
@@ -59,7 +62,20 @@ static charl_status fill(charl__loader *l, int64_t index)
     } else {
         CHARL_TRY(charl_dataset_read(o->ds, o->split, l->rows, n, l->x[slot], l->y[slot]));
     }
+    if (o->w) {
+        CHARL_TRY(charl_dataset_read_weights(o->ds, o->split, l->rows, n, l->w[slot]));
+        charl__clear_ignored(&l->info, l->y[slot], n);
+    }
     return CHARL_OK;
+}
+
+void charl__clear_ignored(const charl_dataset_info *info, void *y, int64_t n)
+{
+    int32_t *label = y;
+
+    for (int64_t i = 0; info->y_dtype == CHARL_I32 && i < n * charl_shape_count(&info->y_shape); i++) {
+        label[i] = label[i] < 0 ? 0 : label[i];
+    }
 }
 
 static bool has_work(const charl__loader *l)
@@ -132,6 +148,10 @@ charl_status charl__loader_create(const charl__loader_options *opt, charl__loade
     if (opt->y) {
         memcpy(l->y, opt->y, (size_t)opt->n_slots * sizeof *l->y);
     }
+    if (opt->w) {
+        memcpy(l->w, opt->w, (size_t)opt->n_slots * sizeof *l->w);
+    }
+    charl_dataset_get_info(opt->ds, &l->info);
     charl__stream_init(&l->stream, opt->ds, opt->split, opt->shuffle, opt->seed);
     CHARL_TRY_CLEANUP(charl__alloc_array(slot_rows(opt), sizeof *l->rows, &l->rows));
     CHARL_TRY_CLEANUP(charl__acquire("thread"));

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "charl/dataset.h"
 #include "io/dataset/dataset_write.h"
+#include "io/dataset/weights.h"
 #include "io/import/importer.h"
 
 enum { MAX_HEADER = 65536, BLOCK_BYTES = 1 << 20, MAX_ROW = 1 << 28 };
@@ -190,8 +191,9 @@ static charl_status next_rows(charl__npy *a, int64_t n, bool classes, unsigned c
         if (classes) {
             const int64_t v = charl__npy_integer(a, p);
 
-            CHARL_REQUIRE(v >= 0 && v < INT32_MAX, CHARL_ERR_DATA, "%s: %lld in row %lld is not a class",
-                          charl__source_path(a->source), (long long)v, (long long)(a->done - n + i / a->per_row));
+            CHARL_REQUIRE((v >= 0 && v < INT32_MAX) || charl__label_is_ignored(&a->item, v), CHARL_ERR_DATA,
+                          "%s: %lld in row %lld is not a class", charl__source_path(a->source), (long long)v,
+                          (long long)(a->done - n + i / a->per_row));
             ((int32_t *)out)[i] = (int32_t)v;
         } else {
             ((float *)out)[i] = float_at(a, p);

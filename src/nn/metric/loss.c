@@ -46,9 +46,11 @@ static void size_bytes(const charl__metric_data *d, charl__metric_size *out)
 
 static void add_bytes(const charl__metric_data *d, const charl__eval_row *row, charl__metric_state *s)
 {
-    s->counts[0] += row->n;
     for (int64_t i = 0; i < row->n; i++) {
-        s->counts[1] += d->token_bytes[row->labels[i]];
+        if (!row->weights || row->weights[i] > 0.0F) {
+            s->counts[0]++;
+            s->counts[1] += d->token_bytes[row->labels[i]];
+        }
     }
 }
 

@@ -31,6 +31,7 @@ charl_status charl__metrics_async_begin(charl__trainer *t, charl__metrics_async 
     const charl_tensor *loss = charl__steps_loss(t->replica.steps);
 
     log->steps = m->steps;
+    log->weight = charl__device_loader_step_weight(t->replica.train_loader);
     log->row = (charl_train_row){.step = t->replica.step,
                                  .steps = t->end_step,
                                  .epoch = charl__trainer_epoch(t),
@@ -52,7 +53,7 @@ bool charl__metrics_async_is_due(const charl__trainer *t, const charl__metrics_a
 }
 
 /* Loss of the batch, from the lanes that the step left. */
-static charl_status add_lanes(charl__trainer *t, const float *lanes, double *loss)
+static charl_status add_lanes(charl__trainer *t, const float *lanes, double weight, double *loss)
 {
     float sum;
 
@@ -62,7 +63,7 @@ static charl_status add_lanes(charl__trainer *t, const float *lanes, double *los
     }
     CHARL_TRY(charl__grad_reducer_sum(t->replica.reducer,
                                       t->replica.accum ? charl__grad_accum_number(t->replica.accum) : lanes, 1, &sum));
-    *loss = (double)(sum / (float)t->config->train.batch_size);
+    *loss = weight > 0 ? (double)(sum / (float)weight) : 0;
     return CHARL_OK;
 }
 
@@ -87,7 +88,7 @@ charl_status charl__metrics_async_end(charl__trainer *t, charl__metrics_async *l
     CHARL_TRY(charl__event_wait(log->arrived));
     charl__event_release(log->arrived);
     log->arrived = NULL;
-    CHARL_TRY(add_lanes(t, log->lanes, &row->loss));
+    CHARL_TRY(add_lanes(t, log->lanes, log->weight, &row->loss));
     row->grad_norm = (double)log->norm->norm;
     if (!isfinite(row->loss) || charl__nonfinite_is_new(t, row->step, log->norm)) {
         st = charl__nonfinite_judge(t, row->step, log->norm);

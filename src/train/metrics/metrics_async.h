@@ -17,6 +17,7 @@ typedef struct charl__metrics_async {
     charl_train_row row;      /* of the step on its way, or logged last */
     int64_t steps;            /* since the row before */
     int64_t rows;             /* written so far */
+    double weight;            /* of the targets of that step */
 } charl__metrics_async;
 
 /** Local. Errors: ERR_NOMEM, ERR_DEVICE. */

@@ -1,5 +1,5 @@
-/* gather_windows: windows of a sequence of tokens on the device, at any positions. Not
- * differentiable: data have no gradient.
+/* gather_windows: windows of a sequence of tokens on the device, or of their weights, at any positions.
+ * Not differentiable: data have no gradient.
  */
 #include <stdio.h>
 
@@ -24,6 +24,8 @@ static const char *cl_type(charl_dtype d)
         return "uint";
     case CHARL_I32:
         return "int";
+    case CHARL_F32:
+        return "float";
     default:
         return NULL;
     }
@@ -40,7 +42,8 @@ static charl_status infer(charl__infer *inf)
     CHARL_REQUIRE(tokens->shape.ndim == 1 && tokens->batch == CHARL_REPLICATED && start->shape.ndim == 1,
                   CHARL_ERR_SHAPE, "windows of tokens %s at %s", charl_shape_format(&tokens->shape, a),
                   charl_shape_format(&start->shape, b));
-    inf->out[0] = (charl_type){CHARL_I32, {2, {start->shape.dim[0], attr->length}}, start->batch};
+    inf->out[0] = (charl_type){
+        tokens->dtype == CHARL_F32 ? CHARL_F32 : CHARL_I32, {2, {start->shape.dim[0], attr->length}}, start->batch};
     return CHARL_OK;
 }
 
@@ -56,7 +59,8 @@ static charl_status enqueue(const charl__enqueue *e)
                        .local = {GROUP, 1},
                        .label = e->label};
 
-    snprintf(defines, sizeof defines, "#define SRC %s\n", cl_type(e->in[0]->dtype));
+    snprintf(defines, sizeof defines, "#define SRC %s\n%s", cl_type(e->in[0]->dtype),
+             e->in[0]->dtype == CHARL_F32 ? "#define OUT float\n" : "");
     l.args[0] = charl__in(e->in[0]);
     l.args[1] = charl__in(e->in[1]);
     l.args[2] = charl__out(e->out[0]);
@@ -84,6 +88,7 @@ static const charl__op_sample samples[] = {
     {.in = {CHARL_R(U16, 200), CHARL_B(I32, 8)}, .attr = &next, .int_end = 134},
     {.in = {CHARL_R(U32, 9), CHARL_R(I32, 3)}, .attr = &seven, .int_end = 9}, /* beyond the end */
     {.in = {CHARL_R(I32, 1), CHARL_R(I32, 1)}, .attr = &one, .int_end = 1},
+    {.in = {CHARL_R(F32, 40), CHARL_B(I32, 16)}, .attr = &seven, .int_end = 36, .lo = -3, .hi = 3},
     {.in = {CHARL_R(U8, 5), CHARL_R(I32, 0)}, .attr = &seven, .int_end = 5},
 };
 

@@ -1,0 +1,24 @@
+#ifndef CHARL_IO_DATASET_WEIGHTS_H
+#define CHARL_IO_DATASET_WEIGHTS_H
+/** What targets weigh in the loss, and which do not count: what is not in charl/dataset.h. */
+#include "charl/dataset.h"
+
+/** Whether a target of shape `item` says that its sample does not count, as PyTorch and others write it. */
+static inline bool charl__label_is_ignored(const charl_shape *item, int64_t label)
+{
+    return item->ndim == 0 && (label == -1 || label == -100);
+}
+
+/** Make labels that do not count, of n samples, 0: whatever they were, their weight is 0. */
+void charl__clear_ignored(const charl_dataset_info *info, void *y, int64_t n);
+
+/** out[i] = what token first + i of a split weighs as a target, for i < n. Thread-safe. Errors: as charl_dataset_read_weights. */
+charl_status charl__dataset_token_weights(charl_dataset *ds, charl_split split, int64_t first, int64_t n,
+                                          float *out) CHARL_MUST_CHECK;
+/** u8 if all weights of a data set of tokens are integers, else f32. */
+charl_dtype charl__dataset_weights_dtype(const charl_dataset *ds);
+
+/** Let training targets of class i weigh weights[i] times as much: [info.classes], copied. Errors: ERR_NOMEM. */
+charl_status charl__dataset_weigh_classes(charl_dataset *ds, const float *weights) CHARL_MUST_CHECK;
+
+#endif

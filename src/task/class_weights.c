@@ -1,0 +1,99 @@
+/* train.class_weights: "balanced", or a number for each class. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/registry/key.h"
+#include "config/config_rows.h"
+#include "io/dataset/weights.h"
+#include "task/session.h"
+
+enum { BLOCK_ROWS = 4096, WORD = 64 };
+
+/* A class with fewer samples weighs more: samples / (classes * samples of the class), of classes that occur. */
+static charl_status balance(charl__session *s, float *out)
+{
+    charl_status st = CHARL_OK;
+    const int64_t n = s->data.rows[CHARL_SPLIT_TRAIN];
+    int64_t *rows = NULL, *count = NULL, samples = 0, occur = 0;
+    int32_t *label = NULL;
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_ROWS, sizeof *rows, &rows));
+    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_ROWS, sizeof *label, &label));
+    CHARL_TRY_CLEANUP(charl__alloc_array(s->data.classes, sizeof *count, &count));
+    for (int64_t first = 0; first < n; first += BLOCK_ROWS) {
+        const int64_t m = n - first < BLOCK_ROWS ? n - first : BLOCK_ROWS;
+
+        for (int64_t i = 0; i < m; i++) {
+            rows[i] = first + i;
+        }
+        CHARL_TRY_CLEANUP(charl_dataset_read(s->ds, CHARL_SPLIT_TRAIN, rows, m, NULL, label));
+        for (int64_t i = 0; i < m; i++) {
+            if (label[i] >= 0) {
+                occur += count[label[i]]++ == 0;
+                samples++;
+            }
+        }
+    }
+    for (int64_t c = 0; c < s->data.classes; c++) {
+        out[c] = count[c] > 0 ? (float)((double)samples / ((double)occur * (double)count[c])) : 1.0F;
+    }
+cleanup:
+    charl_free(rows);
+    charl_free(label);
+    charl_free(count);
+    return st;
+}
+
+static charl_status read_list(const charl__session *s, const char *text, float *out)
+{
+    int64_t n = 0;
+    char word[WORD];
+    double v, sum = 0;
+
+    for (size_t length; *text; text += length + (text[length] == ',')) {
+        length = strcspn(text, ",");
+        text += strspn(text, " ") < length ? strspn(text, " ") : 0;
+        length = strcspn(text, ", ");
+        snprintf(word, sizeof word, "%.*s", (int)length, text);
+        length += strspn(text + length, " ");
+        CHARL_REQUIRE(text[length] == ',' || text[length] == '\0', CHARL_ERR_CONFIG,
+                      "train.class_weights: a comma is missing behind \"%s\"", word);
+        CHARL_REQUIRE(
+            charl__parse_float(word, &v) && v >= 0 && v <= 1e30, CHARL_ERR_CONFIG,
+            "train.class_weights: \"%s\" is not a weight; write balanced, or a number from 0 on for each class", word);
+        if (n < s->data.classes) {
+            out[n] = (float)v;
+        }
+        sum += v;
+        n++;
+    }
+    CHARL_REQUIRE(n == s->data.classes, CHARL_ERR_CONFIG,
+                  "train.class_weights has %lld weights, but %s has %lld classes", (long long)n, s->data.path,
+                  (long long)s->data.classes);
+    CHARL_REQUIRE(sum > 0, CHARL_ERR_CONFIG, "train.class_weights are all 0");
+    return CHARL_OK;
+}
+
+charl_status charl__session_weigh_classes(charl__session *s)
+{
+    charl_status st = CHARL_OK;
+    const char *text = s->config->train.class_weights;
+    const bool has_classes = s->data.kind != CHARL_DATASET_TOKENS && s->data.labelled && s->data.classes > 0 &&
+                             s->data.y_dtype == CHARL_I32 && s->data.y_shape.ndim == 0;
+    float *weights = NULL;
+
+    if (!text[0]) {
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE_CLEANUP(has_classes && charl__config_loss(s->config)->targets & CHARL_TARGET_CLASS, CHARL_ERR_CONFIG,
+                          "train.class_weights weighs classes for cross_entropy; %s holds %s, and train.loss = %s",
+                          s->data.path, charl_dataset_kind_name(s->data.kind), s->config->train.loss);
+    CHARL_TRY_CLEANUP(charl__alloc_array(s->data.classes, sizeof *weights, &weights));
+    CHARL_TRY_CLEANUP(strcmp(text, "balanced") == 0 ? balance(s, weights) : read_list(s, text, weights));
+    CHARL_TRY_CLEANUP(charl__dataset_weigh_classes(s->ds, weights));
+    s->data.weighted = true;
+cleanup:
+    charl_free(weights);
+    return st;
+}
