@@ -30,6 +30,7 @@
 #include "charl/ops.h"
 #include "charl/optim.h"
 #include "charl/params.h"
+#include "charl/profile.h"
 #include "charl/predict.h"
 #include "charl/replay.h"
 #include "charl/report.h"

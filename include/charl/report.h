@@ -30,6 +30,11 @@ charl_status charl_report_write(const char *const *runs, int n_runs, const char 
  *  Errors: as charl_report_write; ERR_DATA also when by_seed finds fewer than two groups, or no seed in both of them. */
 charl_status charl_compare_runs(const char *const *runs, int n_runs, bool by_seed, char **out) CHARL_MUST_CHECK;
 
+/** Put time lines that charl_train_options.trace wrote into one, `path`, which may be one of them: the processes of each file after those of
+ *  the file before, named by their run, and moved to where the clocks of the machines place them. The file appears whole or not at all.
+ *  Blocks. Local. Errors: ERR_DATA (a file cannot be read or is no time line), ERR_INVALID (no files), ERR_DISK, ERR_NOMEM. */
+charl_status charl_trace_merge(const char *const *files, int n_files, const char *path) CHARL_MUST_CHECK;
+
 CHARL_END_DECLS
 
 #endif

@@ -19,6 +19,7 @@
 #include "charl/device.h"
 #include "charl/image.h"
 #include "charl/metric.h"
+#include "charl/profile.h"
 #include "charl/shape.h"
 
 #ifdef __cplusplus
@@ -63,6 +64,7 @@ typedef struct charl_train_info {
     int collectives;                       /* inside a step, besides the gradients */
     int64_t gradients;                     /* that travel between ranks: one per element and use of it ... */
     int64_t last_gradients;                /* ... those in the last bucket; 0: all are sent at the end */
+    int64_t trace_first, trace_last;       /* steps that are traced; 0: none */
 } charl_train_info;
 
 /** One logged training step; times are means since the last row. */
@@ -140,6 +142,8 @@ typedef struct charl_train_events {
     charl_status (*evaluated)(void *ctx, const charl_val_row *row);
     charl_status (*saved)(void *ctx, const charl_saved_row *row);
     charl_status (*balanced)(void *ctx, const charl_balance_row *row);
+    charl_status (*traced)(void *ctx, const charl_trace_row *row);
+    charl_status (*profiled)(void *ctx, const charl_profile *profile); /* on rank 0 */
     void (*warned)(void *ctx, const char *text);
     /* The communicator is broken and charl_error_message says why. Called before anything is freed,
      * which may wait for a device that hangs: the place to leave with charl_comm_exit. */
@@ -164,7 +168,14 @@ typedef struct charl_train_options {
     int fast_dev_run;       /* > 0: that many training and validation steps, nothing written */
     bool overfit_batch;     /* train on the first batch only; nothing written */
     bool overwrite;         /* ignore checkpoints in the run directory */
-    int ema;                /* charl_ema_choice, of charl_train_evaluate and charl_predict */
+    /* Look at some steps: the results stay the same, but the device takes times of all commands of the run. */
+    const char *
+        trace; /* write a time line of all ranks to this file; "": trace.json in the run directory, or in the working directory of a
+                          run without one; NULL: none */
+    bool profile; /* tell what layers and kernels take */
+    int64_t trace_first,
+        trace_last; /* the steps for both; 0: ten steps after the first ten, of a short run the second half */
+    int ema;        /* charl_ema_choice, of charl_train_evaluate and charl_predict */
 } charl_train_options;
 
 /** Train. Blocks. Collective on options->comm. The configuration is borrowed and read as training

@@ -152,6 +152,9 @@ static charl_status enqueue_node(charl_graph *g, charl__node *n)
         CHARL_TRY_CLEANUP(enqueue_lane(g, n, j));
     }
     n->launch_last = charl__recording_count(g->recording);
+    if (n->launch_last > 0) { /* its last launch may be one with that of another node */
+        charl__recording_add_flop(g->recording, n->launch_last - 1, charl__node_flop(g, n));
+    }
 cleanup:
     if (st != CHARL_OK) {
         charl__error_prefix("%s: ", n->name);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/trace.h"
 #include "device/device.h"
 
 enum { CHARL__MAX_DEVICES = 64, CHARL__FLUSH_EVERY = 32 };
@@ -86,6 +87,7 @@ struct charl_device {
     int unflushed;                                    /* launches since the last flush of the compute queue */
     bool sync;                                        /* CHARL_SYNC: wait after every launch */
     struct charl__timing *timing;                     /* CHARL_PROFILE: time every launch; NULL: off */
+    struct charl__tracing *tracing;                   /* request.traced; NULL: commands have no timestamps */
     charl__event event[CHARL__SPARE_EVENTS];          /* so that a step takes none from the heap */
     charl__event *spare;                              /* those not in use */
     charl__buffer *workspace[CHARL__WORKSPACE_COUNT]; /* workspace.c */
@@ -112,6 +114,7 @@ typedef struct charl__ready {
     const char *entry, *label;
     charl__queue queue;
     const charl__event *after; /* NULL: none */
+    double bytes, flop;        /* of its operands; of charl__recording_add_flop */
     bool compiles;             /* the driver compiles the kernel when this is launched */
 } charl__ready;
 
@@ -176,6 +179,20 @@ charl_status charl__timing_create(charl__timing **out) CHARL_MUST_CHECK;
 charl_status charl__timing_add(charl__timing *t, const charl__ready *r, cl_event event) CHARL_MUST_CHECK;
 /** Logs the table, longest first. NULL is a no-op. */
 void charl__timing_destroy(charl__timing *t);
+
+/* tracing.c */
+typedef struct charl__tracing charl__tracing;
+charl_status charl__tracing_create(charl__tracing **out) CHARL_MUST_CHECK;
+void charl__tracing_destroy(charl__tracing *t); /* NULL is a no-op */
+/** What a command is called in a trace; both texts are copied. */
+typedef struct charl__traced {
+    const char *name, *label;
+    double bytes, flop;
+} charl__traced;
+/** Whether commands leave their events: those enqueued meanwhile are asked for one. */
+bool charl__tracing_is_on(const charl_device *dev);
+/** Keep the event of a command of q; the caller still releases its own. Nothing where it is NULL or no trace is on. */
+void charl__tracing_note(charl_device *dev, charl__queue q, const charl__traced *what, cl_event event);
 
 /* probe.c */
 charl_status charl__device_probe(charl_device *dev, bool allow_tf32) CHARL_MUST_CHECK;

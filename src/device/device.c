@@ -24,6 +24,7 @@ static int64_t capacity_of(const charl_device_info *info, int sharers, int64_t l
 static charl_status open_queues(charl_device *dev)
 {
     cl_int err = CL_SUCCESS;
+    const bool is_timed = dev->timing || dev->tracing;
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)dev->platform, 0};
 
     CHARL_TRY(charl__acquire("OpenCL context"));
@@ -35,7 +36,7 @@ static charl_status open_queues(charl_device *dev)
     }
     for (int q = 0; q < CHARL_QUEUE_COUNT; q++) {
         CHARL_TRY(charl__acquire("command queue"));
-        dev->queue[q] = clCreateCommandQueue(dev->context, dev->id, dev->timing ? CL_QUEUE_PROFILING_ENABLE : 0, &err);
+        dev->queue[q] = clCreateCommandQueue(dev->context, dev->id, is_timed ? CL_QUEUE_PROFILING_ENABLE : 0, &err);
         if (err != CL_SUCCESS) {
             dev->queue[q] = NULL;
             charl__drop();
@@ -105,6 +106,9 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
     if (charl__env_is_on(CHARL_ENV_PROFILE)) {
         CHARL_TRY_CLEANUP(charl__timing_create(&dev->timing));
     }
+    if (request->traced) {
+        CHARL_TRY_CLEANUP(charl__tracing_create(&dev->tracing));
+    }
     CHARL_TRY_CLEANUP(charl__tuning_db_open(dev, request->tune));
     CHARL_TRY_CLEANUP(open_queues(dev));
     CHARL_TRY_CLEANUP(charl__device_probe(dev, request->allow_tf32));
@@ -141,6 +145,7 @@ void charl__device_release(charl_device *dev)
         }
     }
     charl__timing_destroy(dev->timing);
+    charl__tracing_destroy(dev->tracing);
     charl__programs_release(dev);
     for (int q = 0; q < CHARL_QUEUE_COUNT; q++) {
         if (dev->queue[q]) {

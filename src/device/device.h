@@ -10,6 +10,7 @@
  *  Queues are in-order; only events order work on different queues. All functions are called from the thread that owns the device.
  */
 #include "base/error.h"
+#include "base/trace.h"
 #include "charl/device.h"
 
 typedef struct charl__buffer charl__buffer; /* counted device memory */
@@ -220,6 +221,7 @@ typedef struct charl__launch {
     size_t local[3];     /* work-group; 0 means 1 */
     charl__arg args[CHARL_MAX_ARGS];
     const char *label; /* operator or layer, for traces and messages; NULL = entry */
+    double bytes;      /* it moves, for profiles; 0: what the counts of its operands say */
     charl__sm90a sm90a;
     /* 0 is CHARL_QUEUE_COMPUTE, whose launches are flushed in batches; other queues are flushed at once. */
     charl__queue queue;
@@ -255,6 +257,8 @@ charl_status charl__record_begin(charl_device *dev, charl__recording **out) CHAR
 /** so_far: status of the code that recorded; returned if it is an error. Errors: ERR_KERNEL, ERR_DEVICE. */
 charl_status charl__record_end(charl_device *dev, charl_status so_far) CHARL_MUST_CHECK;
 int charl__recording_count(const charl__recording *r); /* launches so far: an index while recording */
+/** Note that launch i computes `flop` floating-point operations more than noted so far: for profiles. */
+void charl__recording_add_flop(charl__recording *r, int i, double flop);
 /** While recording: later launches form no pair with earlier ones. */
 void charl__recording_mark(charl__recording *r);
 /** Enqueue launches [first, last) on their queues. Async. */
@@ -289,6 +293,15 @@ charl_status charl__tuning_set(charl_device *dev, const char *what, const char *
 charl_status charl__tuning_db_check(void) CHARL_MUST_CHECK;
 /** Save the results, merged with those that other processes have saved meanwhile. Errors: ERR_DISK, ERR_NOMEM. */
 charl_status charl__tuning_db_save(charl_device *dev) CHARL_MUST_CHECK;
+
+/** Spans of what this device and its helpers do, recorded between begin and end; NULL unless the request said `traced`. Borrowed. */
+charl__trace *charl__device_trace(const charl_device *dev);
+/** Record from now on, without a wait more than otherwise. Blocks: first everything enqueued is completed. Errors: ERR_INVALID  the device
+ *  was not opened for it   ERR_NOMEM, ERR_DEVICE. */
+charl_status charl__device_trace_begin(charl_device *dev) CHARL_MUST_CHECK;
+/** Complete what is enqueued, and add the times of all commands since begin to the trace, on the clock of charl__clock_s. *error_s: they are
+ *  off by that at most; *lost: spans for which there was no memory. Blocks. Errors: ERR_DEVICE. */
+charl_status charl__device_trace_end(charl_device *dev, double *error_s, int64_t *lost) CHARL_MUST_CHECK;
 
 /** Requests of the host to the device so far. Tests use them to show that a step allocates nothing, builds nothing and waits only for
  *  its own end. */

@@ -134,7 +134,8 @@ charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
     const cl_command_queue queue = dev->queue[r->queue];
     cl_event event = NULL;
     cl_int err = clEnqueueNDRangeKernel(queue, r->kernel, 3, NULL, r->global, r->local, r->after ? 1 : 0,
-                                        r->after ? &r->after->event : NULL, dev->timing ? &event : NULL);
+                                        r->after ? &r->after->event : NULL,
+                                        dev->timing || charl__tracing_is_on(dev) ? &event : NULL);
 
     if (err == CL_SUCCESS && dev->sync) {
         charl__commands_settled(dev); /* those before */
@@ -161,6 +162,9 @@ charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
     }
     dev->counters.launches++;
     dev->commands[r->queue]++;
+    charl__tracing_note(dev, r->queue,
+                        &(charl__traced){.name = r->entry, .label = r->label, .bytes = r->bytes, .flop = r->flop},
+                        event);
     if (dev->timing) {
         CHARL_TRY_CLEANUP(charl__timing_add(dev->timing, r, event));
     }
@@ -187,10 +191,28 @@ cleanup:
     return st;
 }
 
+/* What a launch reads and writes at least: each operand once, and one that is updated twice. */
+static double bytes_of(const charl__launch *l)
+{
+    double bytes = l->bytes;
+
+    for (int i = 0; l->bytes == 0 && i < CHARL_MAX_ARGS && l->args[i].kind != CHARL_ARG_END; i++) {
+        const charl__arg *a = &l->args[i];
+
+        if (charl__arg_is_buffer(a->kind) && a->buffer) {
+            bytes += (double)a->count * (double)a->size * (a->kind == CHARL_ARG_INOUT ? 2 : 1);
+        }
+    }
+    return bytes;
+}
+
 charl_status charl__ready_init(const charl_device *dev, const charl__launch *l, charl__ready *out)
 {
-    *out =
-        (charl__ready){.entry = l->entry, .label = l->label ? l->label : l->file, .queue = l->queue, .after = l->after};
+    *out = (charl__ready){.entry = l->entry,
+                          .label = l->label ? l->label : l->file,
+                          .queue = l->queue,
+                          .after = l->after,
+                          .bytes = bytes_of(l)};
     CHARL_TRY(check_geometry(dev, l, out));
     CHARL_TRY(check_args(dev, l));
     return CHARL_OK;

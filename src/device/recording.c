@@ -89,10 +89,14 @@ static charl_status join(charl__recording *rec, const charl__launch *l, bool l_l
     charl__text defines = rec->last_defines, second = rec->last_second;
     const charl__launch last = rec->last;
     char *text = rec->text[--rec->count];
+    const double flop = rec->item[rec->count].flop;
 
     rec->last_defines = rec->last_second = (charl__text){0};
     forget_last(rec);
     st = charl__launch_pair(rec->dev, l_leads ? l : &last, l_leads ? &last : l);
+    if (st == CHARL_OK) {
+        charl__recording_add_flop(rec, rec->count - 1, flop);
+    }
     charl__text_fini(&defines);
     charl__text_fini(&second);
     charl_free(text);
@@ -138,6 +142,11 @@ charl_status charl__recording_add(charl__recording *rec, const charl__launch *l,
         return join(rec, l, first == l);
     }
     return append(rec, l, r);
+}
+
+void charl__recording_add_flop(charl__recording *r, int i, double flop)
+{
+    r->item[i].flop += flop;
 }
 
 void charl__recording_mark(charl__recording *rec)

@@ -78,6 +78,8 @@ charl_status charl__ring_push(charl__ring *r, const void *record)
         charl__drop();
         CHARL_FAIL(charl__cl_status(err), "writing a step record: %s", charl__cl_name(err));
     }
+    charl__tracing_note(r->dev, CHARL_QUEUE_COMPUTE, &(charl__traced){.name = "write", .bytes = (double)r->bytes},
+                        r->busy[r->next]);
     r->dev->counters.transfers++;
     r->dev->commands[CHARL_QUEUE_COMPUTE]++;
     r->next = (r->next + 1) % r->depth;

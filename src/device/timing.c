@@ -4,12 +4,12 @@
  * the times is less than a step takes, but each time is the kernel's own. Layers that repeat are
  * one row: h.0.mlp.c_fc and h.1.mlp.c_fc are h.*.mlp.c_fc.
  */
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "device/cl_private.h"
+#include "device/layer_names.h"
 
 enum { SHOWN = 40 };
 
@@ -29,31 +29,13 @@ charl_status charl__timing_create(charl__timing **out)
     return charl__alloc(sizeof(charl__timing), out);
 }
 
-/* In place: a number between dots becomes a star. */
-static void merge_layers(char *label)
-{
-    char *to = label;
-
-    for (const char *from = label; *from;) {
-        const size_t digits = strspn(from, "0123456789");
-
-        if (digits > 0 && from[digits] == '.' && (from == label || !isalnum((unsigned char)from[-1]))) {
-            *to++ = '*';
-            from += digits;
-        } else {
-            *to++ = *from++;
-        }
-    }
-    *to = '\0';
-}
-
 static charl_status find_row(charl__timing *t, const char *entry, const char *label, row **out)
 {
     charl_status st = CHARL_OK;
     row r = {0};
 
     CHARL_TRY_CLEANUP(charl__strdup(label, &r.label));
-    merge_layers(r.label);
+    charl__layer_names_merge(r.label);
     for (int i = 0; i < t->count; i++) {
         *out = &t->row[i];
         if (strcmp((*out)->entry, entry) == 0 && strcmp((*out)->label, r.label) == 0) {

@@ -41,6 +41,20 @@ static void end_transfer(charl_device *dev, charl__queue q, bool wait, double be
     }
 }
 
+/* Where a command puts its event: NULL, unless a trace wants it. */
+static cl_event *event_slot(const charl_device *dev, cl_event *event)
+{
+    return charl__tracing_is_on(dev) ? event : NULL;
+}
+
+static void note(charl_device *dev, charl__queue q, const char *what, size_t bytes, cl_event *event)
+{
+    if (*event) {
+        charl__tracing_note(dev, q, &(charl__traced){.name = what, .bytes = (double)bytes}, *event);
+        clReleaseEvent(*event);
+    }
+}
+
 static charl_status check(const charl_device *dev, const char *what, cl_int err)
 {
     return err == CL_SUCCESS ? CHARL_OK : charl__device_failed(dev, what, err);
@@ -52,10 +66,13 @@ charl_status charl__buffer_write(charl__queue q, charl__buffer *b, size_t offset
     CHARL_TRY(check_range(b, offset, bytes));
     if (bytes > 0) {
         const double begin = count_transfer(b->dev, q, wait);
+        cl_event event = NULL;
 
         CHARL_TRY(charl__buffer_settle(b, q));
         CHARL_TRY(check(b->dev, "writing to a buffer",
-                        clEnqueueWriteBuffer(b->dev->queue[q], b->mem, wait, offset, bytes, src, 0, NULL, NULL)));
+                        clEnqueueWriteBuffer(b->dev->queue[q], b->mem, wait, offset, bytes, src, 0, NULL,
+                                             event_slot(b->dev, &event))));
+        note(b->dev, q, "write", bytes, &event);
         end_transfer(b->dev, q, wait, begin);
     }
     return CHARL_OK;
@@ -125,10 +142,13 @@ charl_status charl__buffer_read(charl__queue q, charl__buffer *b, size_t offset,
     }
     if (bytes > 0) {
         const double begin = count_transfer(b->dev, q, wait);
+        cl_event event = NULL;
 
         CHARL_TRY(charl__buffer_settle(b, q));
         CHARL_TRY(check(b->dev, "reading from a buffer",
-                        clEnqueueReadBuffer(b->dev->queue[q], b->mem, wait, offset, bytes, dst, 0, NULL, NULL)));
+                        clEnqueueReadBuffer(b->dev->queue[q], b->mem, wait, offset, bytes, dst, 0, NULL,
+                                            event_slot(b->dev, &event))));
+        note(b->dev, q, "read", bytes, &event);
         end_transfer(b->dev, q, wait, begin);
     }
     return CHARL_OK;
@@ -146,6 +166,7 @@ charl_status charl__buffer_fetch(charl__queue q, charl__buffer *b, size_t offset
     count_transfer(b->dev, q, false);
     CHARL_TRY(check(b->dev, "reading from a buffer",
                     clEnqueueReadBuffer(b->dev->queue[q], b->mem, CL_FALSE, offset, bytes, dst, 0, NULL, &event)));
+    charl__tracing_note(b->dev, q, &(charl__traced){.name = "read", .bytes = (double)bytes}, event);
     CHARL_TRY(charl__event_adopt(b->dev, q, event, out));
     return CHARL_OK;
 }

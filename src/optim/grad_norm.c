@@ -40,6 +40,7 @@ static charl_status sum_ranges(const charl_optimizer *o, charl__arg in, int64_t 
                                      .global = {in_lanes ? (items + GROUP - 1) / GROUP * GROUP : items / LANES},
                                      .local = {in_lanes ? GROUP : 1},
                                      .args = {in, out, charl__i64(n)},
+                                     .bytes = (double)n * sizeof(float),
                                      .label = "grad_norm",
                                  });
 }

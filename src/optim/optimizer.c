@@ -367,6 +367,17 @@ static void set_extent(const charl_optimizer *o, int64_t count, const charl__opt
     }
 }
 
+/* What an elementwise update of `count` elements moves: gradients are read, values and what is kept are updated, copies are written. */
+static double bytes_of(const charl_optimizer *o, const charl__launch *l, int64_t count)
+{
+    double each = 3 * sizeof(float);
+
+    for (int i = OWN; i < OWN + CHARL_OPTIM_MAX_OWN; i++) {
+        each += is_kept(o, &l->args[i]) ? 2 * sizeof(float) : 0;
+    }
+    return (double)count * (each + (l->args[5].buffer ? 2 : 0));
+}
+
 /* A range of the arena; kept_at is where it lies in what is kept. */
 static charl_status update_range(const charl_optimizer *o, charl__param_range range, int64_t kept_at,
                                  const charl__optimizer_update *u)
@@ -394,6 +405,7 @@ static charl_status update_range(const charl_optimizer *o, charl__param_range ra
             l.args[i].v.offset += kept_at;
         }
     }
+    l.bytes = u->elementwise ? bytes_of(o, &l, range.count) : 0;
     CHARL_TRY_CLEANUP(charl__launch_enqueue(o->set->dev, &l));
 cleanup:
     charl__text_fini(&defines);

@@ -457,7 +457,8 @@ charl_status charl__device_loader_seek(charl__device_loader *f, int64_t step)
                                      .n_slots = SLOTS,
                                      .x = f->host_x,
                                      .y = f->host_y,
-                                     .w = f->counts ? f->host_w : NULL};
+                                     .w = f->counts ? f->host_w : NULL,
+                                     .trace = charl__device_trace(f->o.dev)};
 
     f->step = step;
     if (f->o.on_device) {

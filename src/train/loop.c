@@ -108,6 +108,7 @@ static bool has_histograms(const charl__trainer *t, int64_t step)
 /* A phase of the step that is not done yet. */
 static charl_status enter(charl__trainer *t, charl__phase phase)
 {
+    charl__step_trace_phase(t, charl__phase_text(phase), false);
     return charl__phase_enter(t->comm, t->replica.step + 1, phase, t->session.params);
 }
 
@@ -265,8 +266,10 @@ static charl_status after_step(charl__trainer *t, charl__metrics_async *log, cha
     CHARL_TRY(charl__trainer_check_finite(t)); /* waits for the steps enqueued */
     charl__throughput_pause(t, m);
     if (evaluate) {
+        charl__step_trace_phase(t, charl__phase_text(CHARL__PHASE_EVALUATION), true);
         CHARL_TRY(evaluate_now(t, &best));
     }
+    charl__step_trace_phase(t, charl__phase_text(CHARL__PHASE_CHECKPOINT), true);
     if (save || (best && saves) || (charl__trainer_is_over(t) && t->writes)) {
         CHARL_TRY(charl__trainer_save(t, last || charl__trainer_is_over(t)));
     }
@@ -363,6 +366,7 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
         decision d;
         bool ordinary;
 
+        CHARL_TRY_CLEANUP(charl__step_trace_begin(t, &m));
         charl__step_counters_begin(t, &tally);
         st = next_batch(t);
         CHARL_TRY_CLEANUP(decide(t, st, &d));
@@ -384,9 +388,13 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
             break;
         }
         CHARL_TRY_CLEANUP(run_step(t));
+        charl__step_trace_phase(t, "log", false);
         CHARL_TRY_CLEANUP(finish_step(t, &log, &m, &ordinary));
+        ordinary = ordinary && !t->step_trace.is_on;
+        CHARL_TRY_CLEANUP(charl__step_trace_end(t, &m));
         charl__step_counters_end(t, &tally, ordinary && !d.saved);
     }
+    CHARL_TRY_CLEANUP(charl__step_trace_close(t, &m));
     CHARL_TRY_CLEANUP(charl__metrics_async_end(t, &log, &m));
     CHARL_TRY_CLEANUP(charl__trainer_check_finite(t));
     CHARL_TRY_CLEANUP(charl__trainer_finish_save(t, true));

@@ -38,7 +38,7 @@ static charl_status take_setting(void *ctx, const char *name, const char *value)
 static charl_status add_options(const charl__replica *r, charl__consensus *facts)
 {
     const charl_train_options *o = r->options;
-    char steps[32];
+    char steps[48];
 
     CHARL_TRY(take_setting(facts, "task", r->session->infers ? "evaluation" : "training"));
     CHARL_TRY(take_setting(facts, "--split", charl_split_name(r->eval_split)));
@@ -47,6 +47,10 @@ static charl_status add_options(const charl__replica *r, charl__consensus *facts
     CHARL_TRY(take_setting(facts, "--fast-dev-run", o->fast_dev_run ? steps : "no"));
     CHARL_TRY(take_setting(facts, "--overfit-batch", o->overfit_batch ? "yes" : "no"));
     CHARL_TRY(take_setting(facts, "--overwrite", o->overwrite ? "yes" : "no"));
+    CHARL_TRY(take_setting(facts, "--trace", o->trace ? "yes" : "no"));
+    CHARL_TRY(take_setting(facts, "--profile", o->profile ? "yes" : "no"));
+    snprintf(steps, sizeof steps, "%" PRId64 "-%" PRId64, o->trace_first, o->trace_last);
+    CHARL_TRY(take_setting(facts, "--trace-steps", o->trace_last > 0 ? steps : "default"));
     CHARL_TRY(take_setting(facts, "--ema", o->ema == CHARL_EMA_AUTO ? "auto" : o->ema == CHARL_EMA_YES ? "yes" : "no"));
     return CHARL_OK;
 }

@@ -40,7 +40,7 @@ static charl_status plan_steps(charl__trainer *t)
     }
     t->schedule = charl__config_schedule(c, t->total_steps);
     CHARL_TRY(charl_schedule_check(&t->schedule));
-    return CHARL_OK;
+    return charl__step_trace_check(t);
 }
 
 static charl_status check_patience(const charl__trainer *t)
@@ -59,6 +59,8 @@ static charl_status report(const charl__trainer *t, charl_status (*event)(void *
 
     info.steps = t->end_step;
     info.resumed = t->resumed ? t->resumed : "";
+    info.trace_first = t->step_trace.first;
+    info.trace_last = t->step_trace.last;
     return event ? event(t->options->events.ctx, &info) : CHARL_OK;
 }
 
@@ -82,6 +84,7 @@ cleanup:
 
 charl_status charl__trainer_report(charl__trainer *t)
 {
+    charl__step_trace_plan(t);
     if (t->writes && charl_comm_rank(t->comm) == 0) {
         CHARL_TRY(open_files(t));
     }

@@ -3,6 +3,7 @@
 /** The training loop and its policies, on top of a session and a replica: schedule, evaluations, checkpoints,
  *  metrics and events. It launches no kernels itself. */
 #include "train/metrics/metrics.h"
+#include "train/metrics/step_trace.h"
 #include "train/parallel/balance.h"
 #include "train/nonfinite.h"
 #include "train/replica.h"
@@ -43,6 +44,7 @@ typedef struct charl__trainer {
     int64_t saved_step;      /* step of the newest checkpoint saved or resumed by this process, or -1 */
     int save_failures;       /* consecutive */
 
+    charl__step_trace step_trace;
     float gradient_scale; /* loss scale of the last step with histograms */
     double flop;          /* of the matrix products of a step, on all ranks */
     double started_s;     /* monotonic */

@@ -24,6 +24,7 @@ int charl__predict_main(const char *path, int argc, char **argv);
 int charl__generate_main(const char *path, int argc, char **argv);
 int charl__replay_main(const char *path, int argc, char **argv);
 int charl__report_main(const char *path, int argc, char **argv);
+int charl__trace_merge_main(const char *path, int argc, char **argv);
 int charl__compare_main(const char *path, int argc, char **argv);
 int charl__completion_main(const char *path, int argc, char **argv);
 /** The shells that it knows; NULL past the last. */

@@ -40,6 +40,11 @@ static const charl__cli_command checkpoint_commands[] = {
     {NULL},
 };
 
+static const charl__cli_command trace_commands[] = {
+    {"merge", "FILE... [-o FILE]", "put time lines of runs into one", charl__trace_merge_main, NULL},
+    {NULL},
+};
+
 /* All commands. To add one: its function in a file of this folder, its row here. */
 static const charl__cli_command commands[] = {
     {"train", "CONFIG [SECTION.KEY=VALUE...]", "train the model of a configuration", NULL, NULL, NULL, "charl-train"},
@@ -54,6 +59,7 @@ static const charl__cli_command commands[] = {
     {"replay", "RUN --step N", "compute steps of a run again, and look into them", charl__replay_main, NULL},
     {"report", "RUN... [-o FILE]", "write a page with the curves of runs", charl__report_main, NULL},
     {"compare", "RUN... [--seeds]", "print values, times and differences of runs", charl__compare_main, NULL},
+    {"trace", "", "join time lines of training steps", NULL, trace_commands},
     {"completion", "SHELL", "print the completion function of a shell", charl__completion_main, NULL,
      charl__completion_shell},
     {"version", "", "print the version", version, NULL},

@@ -20,6 +20,9 @@ enum {
     OPT_HELP_CONFIG,
     OPT_LIST_DEVICES,
     OPT_ENV,
+    OPT_TRACE,
+    OPT_TRACE_STEPS,
+    OPT_PROFILE,
     OPT_PROGRESS,
     OPT_COLOR
 };
@@ -51,6 +54,15 @@ static const struct argp_option options[] = {
     {"list-devices", OPT_LIST_DEVICES, 0, 0, "List OpenCL devices and their indices", 2},
     {"env", OPT_ENV, "json", OPTION_ARG_OPTIONAL, "Print versions, devices and environment (for bug reports)", 2},
     {0, 0, 0, 0, "Output", 3},
+    {"trace", OPT_TRACE, "FILE", OPTION_ARG_OPTIONAL,
+     "Write a time line of some steps for Perfetto: kernels, copies, all-reduce, input and host of all ranks (default: "
+     "trace.json in the run "
+     "directory)",
+     3},
+    {"profile", OPT_PROFILE, 0, 0, "Print what layers and kernels take in some steps, beside the limits of the device",
+     3},
+    {"trace-steps", OPT_TRACE_STEPS, "A-B", 0,
+     "Steps for --trace and --profile (default: ten steps after the first ten)", 3},
     {"progress", OPT_PROGRESS, "STYLE", 0, "auto, bar, plain or none", 3},
     {"color", OPT_COLOR, "WHEN", 0, "auto, always or never (NO_COLOR is respected)", 3},
     {"quiet", 'q', 0, 0, "Print errors and warnings only", 3},
@@ -112,6 +124,23 @@ static error_t set_fast_dev_run(charl__train_args *a, const char *arg)
     return 0;
 }
 
+/* "11-20", or "11" */
+static error_t set_trace_steps(charl__train_args *a, const char *arg)
+{
+    char *end = NULL;
+
+    errno = 0;
+    a->trace_first = a->trace_last = strtoll(arg, &end, 10);
+    if (*end == '-' && end > arg) {
+        arg = end + 1;
+        a->trace_last = strtoll(arg, &end, 10);
+    }
+    if (*end || end == arg || errno != 0 || a->trace_first < 1 || a->trace_last < a->trace_first) {
+        return charl__cli_bad_option("--trace-steps", arg, "must be steps, as in 11-20 or 11; the first step is 1");
+    }
+    return 0;
+}
+
 /* "6", or "2x3". */
 static error_t set_simulated(charl__train_args *a, const char *arg)
 {
@@ -158,6 +187,10 @@ static error_t take_operands(const charl__cli_operands *o, void *input)
             a->config = arg;
         }
     }
+    if (a->trace_last > 0 && !a->trace && !a->profile) {
+        charl__cli_error(0, NULL, "--trace-steps says which steps --trace and --profile look at: give one of them");
+        return EINVAL;
+    }
     if (!a->config && (a->action == CHARL__TRAIN_RUN || a->action == CHARL__TRAIN_PRINT_CONFIG)) {
         charl__cli_error(0, NULL, "no configuration file (launch/ has examples)");
         return EINVAL;
@@ -189,6 +222,14 @@ static error_t parse_check(int key, const char *arg, charl__train_args *a)
         a->action = CHARL__TRAIN_ENV;
         a->json = arg && strcmp(arg, "json") == 0;
         return arg && !a->json ? charl__cli_bad_option("--env", arg, "must be json") : 0;
+    case OPT_TRACE:
+        a->trace = arg ? arg : "";
+        return arg && !arg[0] ? charl__cli_bad_option("--trace", arg, "must be a file") : 0;
+    case OPT_TRACE_STEPS:
+        return set_trace_steps(a, arg);
+    case OPT_PROFILE:
+        a->profile = true;
+        return 0;
     case OPT_PROGRESS:
         err = choose("--progress", arg, styles, 4, "must be auto, bar, plain or none", &at);
         a->progress = (charl__progress_style)at;

@@ -141,7 +141,11 @@ static int train(const job *j, charl_comm *comm, bool *leave)
                                    .dry_run = args->dry_run,
                                    .fast_dev_run = args->fast_dev_run,
                                    .overfit_batch = args->overfit_batch,
-                                   .overwrite = args->overwrite};
+                                   .overwrite = args->overwrite,
+                                   .trace = args->trace,
+                                   .profile = args->profile,
+                                   .trace_first = args->trace_first,
+                                   .trace_last = args->trace_last};
     charl_train_result result;
     int code = 0;
 

@@ -461,6 +461,44 @@ static charl_status on_saved(void *ctx, const charl_saved_row *r)
     return CHARL_OK;
 }
 
+static charl_status on_traced(void *ctx, const charl_trace_row *r)
+{
+    charl__output *o = ctx;
+    char hidden[48] = "", lost[48] = "";
+
+    if (o->rank != 0 || !r->path) {
+        return CHARL_OK;
+    }
+    erase_bar(o);
+    if (!isnan(r->hidden)) {
+        snprintf(hidden, sizeof hidden, " allreduce_hidden_percent=%.1f", 100 * r->hidden);
+    }
+    if (r->lost > 0) {
+        snprintf(lost, sizeof lost, " lost=%" PRId64, r->lost);
+    }
+    say_line(o, "trace steps=%" PRId64 "-%" PRId64 " file=%s spans=%" PRId64 "%s clock_error_us=%.0f ms=%.0f%s",
+             r->first, r->last, r->path, r->spans, hidden, r->clock_error_us, r->ms, lost);
+    if (o->bar && !is_quiet(o)) {
+        printf("  trace    steps %" PRId64 "-%" PRId64 " in %s", r->first, r->last, r->path);
+        if (!isnan(r->hidden)) {
+            printf("; %.1f %% of the all-reduce is hidden behind compute", 100 * r->hidden);
+        }
+        putchar('\n');
+    }
+    fflush(stdout);
+    return CHARL_OK;
+}
+
+static charl_status on_profiled(void *ctx, const charl_profile *p)
+{
+    charl__output *o = ctx;
+
+    erase_bar(o);
+    charl__train_print_profile(p, columns_of());
+    fflush(stdout);
+    return CHARL_OK;
+}
+
 static void on_warned(void *ctx, const char *text)
 {
     charl__output *o = ctx;
@@ -491,6 +529,8 @@ charl_train_events charl__output_events(charl__output *o)
                                 .evaluated = on_evaluated,
                                 .saved = on_saved,
                                 .balanced = on_balanced,
+                                .traced = on_traced,
+                                .profiled = on_profiled,
                                 .warned = on_warned};
 }
 

@@ -163,6 +163,13 @@ void charl__train_print_plan(const charl__output *o, const charl_train_info *i, 
     if (i->start_step > 0) {
         printf("  resumed  %s (step %s)\n", i->resumed, grouped(i->start_step, a));
     }
+    if (i->trace_last > 0) {
+        printf("  trace    steps %" PRId64 " to %" PRId64 " of %s", i->trace_first, i->trace_last,
+               grouped(i->steps, a));
+        printf("%s\n", o->args->trace && o->args->profile ? ", time line and profile"
+                       : o->args->profile                 ? ", profile"
+                                                          : ", time line");
+    }
     if (o->files) {
         printf("  output   %s  (touch %s/STOP: checkpoint and stop)\n", o->config->run.output_dir,
                o->config->run.output_dir);

@@ -38,8 +38,11 @@ typedef struct charl__train_args {
     int n_made;
     bool overwrite, dry_run, overfit_batch, json;
     int fast_dev_run;
-    int simulate_ranks;          /* 0: the ranks are those that the launcher started */
-    int simulate_ranks_per_node; /* 0: all are on one node */
+    const char *trace; /* NULL: none; "": the default file */
+    bool profile;
+    int64_t trace_first, trace_last; /* 0: the default */
+    int simulate_ranks;              /* 0: the ranks are those that the launcher started */
+    int simulate_ranks_per_node;     /* 0: all are on one node */
     charl__progress_style progress;
     int color;     /* -1 auto, 0 never, 1 always */
     int verbosity; /* -1 quiet, 0, 1 verbose */
@@ -107,6 +110,9 @@ typedef struct charl__device_text {
 void charl__train_print_title(const charl__output *o);
 void charl__train_print_model(const charl__output *o, const charl_train_info *i, const charl__device_text *devices);
 void charl__train_print_plan(const charl__output *o, const charl_train_info *i, int64_t all_bytes);
+
+/** The tables of --profile, as wide as `columns` allow. */
+void charl__train_print_profile(const charl_profile *p, int columns);
 
 /** Versions, features and devices, as text or JSON, on stdout. Returns the exit code. */
 int charl__train_print_env(bool json);

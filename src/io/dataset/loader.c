@@ -92,13 +92,17 @@ static void *work(void *user)
     pthread_mutex_lock(&l->lock);
     while (!l->stop && l->failed == CHARL_OK) {
         charl_status st;
+        double begun;
 
         if (!has_work(l)) {
             pthread_cond_wait(&l->changed, &l->lock);
             continue;
         }
         pthread_mutex_unlock(&l->lock);
+        begun = charl__trace_begin(l->opt.trace);
         st = fill(l, l->filled); /* only this thread changes filled */
+        charl__trace_end(l->opt.trace, CHARL__LANE_INPUT, l->opt.index_only ? "choose samples" : "read batch", "", 0,
+                         begun);
         pthread_mutex_lock(&l->lock);
         if (st == CHARL_OK) {
             l->filled++;

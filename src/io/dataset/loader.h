@@ -12,6 +12,7 @@
  *  A failure to read is reported by the next that would have delivered the step, and by every one
  *  after it.
  */
+#include "base/trace.h"
 #include "charl/dataset.h"
 
 typedef struct charl__loader charl__loader;
@@ -35,6 +36,7 @@ typedef struct charl__loader_options {
                         by its mirror image, row batch - 1 - i */
     bool index_only; /* deliver row numbers (tokens: first positions) of data the caller keeps
                         elsewhere */
+    charl__trace *trace; /* borrowed; NULL, or gets a span per step read */
 } charl__loader_options;
 
 /** Check the options and start the thread. The slots are borrowed until destroy.

@@ -76,6 +76,11 @@ static const struct {
 #undef X
 };
 
+const char *charl__phase_text(charl__phase phase)
+{
+    return phases[phase].text;
+}
+
 void charl__phase_mark(charl_comm *c, int64_t step, charl__phase phase)
 {
     charl_comm_mark(c, step, phases[phase].text);

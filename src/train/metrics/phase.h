@@ -34,6 +34,9 @@ typedef enum charl__phase {
  *  Errors: ERR_DEVICE when a fault asks for it; nothing else. */
 charl_status charl__phase_enter(charl_comm *c, int64_t step, charl__phase phase, charl_params *params) CHARL_MUST_CHECK;
 
+/** What peers are told. Static storage. */
+const char *charl__phase_text(charl__phase phase);
+
 /** Only say so: for a phase that is come to in several places. Local. */
 void charl__phase_mark(charl_comm *c, int64_t step, charl__phase phase);
 

@@ -238,10 +238,11 @@ charl_status charl__grad_reducer_ready_all(charl__grad_reducer *s)
 
 charl_status charl__grad_reducer_wait(charl__grad_reducer *s, int64_t ticket)
 {
-    const double begin = charl__clock_s();
+    const double begin = charl__clock_s(), begun = charl__trace_begin(charl__device_trace(s->dev));
     double waited;
 
     CHARL_TRY(charl_allreduce_wait(s->ar, ticket));
+    charl__trace_end(charl__device_trace(s->dev), CHARL__LANE_ALLREDUCE, "parameters", "", 0, begun);
     waited = charl__clock_s() - begin;
     s->waited_s += waited;
     s->busy_s += waited;
@@ -293,7 +294,7 @@ charl_status charl__grad_reducer_collective(void *ctx, charl_tensor *lanes, char
 {
     charl__grad_reducer *s = ctx;
     const int64_t n = charl__tensor_count(sum), all = n * s->n_lanes;
-    double begin, waited;
+    double begin, waited, begun;
 
     if (all > s->small_capacity) {
         CHARL_TRY(charl__realloc((size_t)all * sizeof *s->small, &s->small));
@@ -301,7 +302,10 @@ charl_status charl__grad_reducer_collective(void *ctx, charl_tensor *lanes, char
     }
     CHARL_TRY(charl_tensor_read(lanes, s->small, (size_t)all * sizeof *s->small));
     begin = charl__clock_s();
+    begun = charl__trace_begin(charl__device_trace(s->dev));
     CHARL_TRY(charl_reducer_sum(s->reducer, s->small, n, s->small));
+    charl__trace_end(charl__device_trace(s->dev), CHARL__LANE_SUMS, "batch statistics", "", (double)n * sizeof(float),
+                     begun);
     waited = charl__clock_s() - begin;
     s->waited_s += waited;
     s->busy_s += waited;
@@ -325,8 +329,11 @@ charl_status charl__grad_reducer_control(charl__grad_reducer *s, float *v, int c
 
     CHARL_INVARIANT(count <= 8);
     if (s && !charl__fault("train.control.skip")) {
+        const double begun = charl__trace_begin(charl__device_trace(s->dev));
+
         memcpy(lanes, v, (size_t)count * sizeof *v);
         CHARL_TRY(charl_reducer_sum(s->reducer, lanes, count, v));
+        charl__trace_end(charl__device_trace(s->dev), CHARL__LANE_SUMS, "control", "", 0, begun);
     }
     return CHARL_OK;
 }

@@ -65,6 +65,8 @@ static charl_status upload(charl__grad_reducer *s, int64_t completed)
     for (; s->n_summed < s->n_begun && s->chunk[s->n_summed].ticket < completed; s->n_summed++) {
         const charl__chunk *c = &s->chunk[s->n_summed];
 
+        charl__trace_end(charl__device_trace(s->dev), CHARL__LANE_ALLREDUCE, "gradients", "",
+                         (double)c->count * (double)s->element, c->begun);
         if (!s->sum_in_place) {
             const size_t at = (size_t)c->begin * s->element;
 
@@ -121,6 +123,7 @@ charl_status charl__grad_reducer_begin(charl__grad_reducer *s)
         if (s->shares_values && i == s->n_chunks - 1) {
             CHARL_TRY(charl_device_sync(s->dev));
         }
+        c->begun = charl__trace_begin(charl__device_trace(s->dev));
         CHARL_TRY(charl_allreduce_begin(s->ar, c->begin, c->count, &c->ticket));
         s->n_begun++;
         CHARL_TRY(help(s));

@@ -17,6 +17,7 @@ typedef struct charl__chunk {
     int64_t bucket;         /* ... and its values; else 0 */
     charl__event *copied;   /* lanes are on the host; NULL: they need not be copied */
     int64_t ticket;
+    double begun; /* charl__trace_begin */
 } charl__chunk;
 
 /* Values on their way, as the device and as the all-reduce has them. */

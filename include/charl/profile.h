@@ -1,0 +1,46 @@
+#ifndef CHARL_PROFILE_H
+#define CHARL_PROFILE_H
+/** Where the time of training steps goes: what charl_train_options.trace and .profile report of a window of steps. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "charl/status.h"
+
+CHARL_BEGIN_DECLS
+
+/** A time line has been written. */
+typedef struct charl_trace_row {
+    int64_t first, last; /* steps, counted as in charl_train_row */
+    const char *path;    /* NULL: it could not be written, a warning says why */
+    int64_t spans, lost; /* of all ranks; lost: there was no memory for them */
+    double
+        hidden; /* part of the time of all-reduces in which the rank's device computed, over all ranks; NaN without all-reduces */
+    double clock_error_us; /* times of different ranks, and of host and device, are off by that at most */
+    double ms;             /* that training stood still for it */
+} charl_trace_row;
+
+/** What a layer or a kernel took, per step. */
+typedef struct charl_profile_row {
+    const char *name;
+    double ms, launches;
+    double share; /* of the time of all kernels */
+    double flop,
+        bytes; /* of matrix products, convolutions and attention; of operands, each read or written once. 0: not known */
+    double roofline; /* the time that the device needs at best for flop and bytes, as a part of ms; 0: not known */
+    bool is_compute; /* flop limit that time; otherwise bytes do */
+} charl_profile_row;
+
+/** Of rank 0. */
+typedef struct charl_profile {
+    int64_t first, last;             /* steps */
+    double step_ms, kernel_ms;       /* a step, and the kernels in it */
+    const char *arithmetic;          /* "f32" or "bf16": what is multiplied */
+    double peak_flops, peak_bytes;   /* per second: the roofline, measured (charl/roofline.h) */
+    const charl_profile_row *layer;  /* [n_layers], longest first; numbered layers are one: h.*.mlp.c_fc */
+    const charl_profile_row *kernel; /* [n_kernels], longest first; the flop of a layer count at its longest kernel */
+    int n_layers, n_kernels;
+} charl_profile;
+
+CHARL_END_DECLS
+
+#endif

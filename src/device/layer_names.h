@@ -1,0 +1,8 @@
+#ifndef CHARL_DEVICE_LAYER_NAMES_H
+#define CHARL_DEVICE_LAYER_NAMES_H
+/** Labels of launches, in tables. */
+
+/** In place: numbers between dots become stars, so that layers that repeat are one row: h.0.mlp.c_fc and h.1.mlp.c_fc are h.*.mlp.c_fc. */
+void charl__layer_names_merge(char *label);
+
+#endif

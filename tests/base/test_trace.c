@@ -1,0 +1,113 @@
+/* Spans: what is kept, what is lost without memory, and threads that add at the same time. */
+#include "support/support.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/trace.h"
+
+static void test_spans(void **state)
+{
+    charl__trace *t = NULL;
+    double begun;
+
+    (void)state;
+    charl_assert_ok(charl__trace_create(&t));
+    assert_false(charl__trace_is_on(t));
+    assert_true(charl__trace_begin(t) < 0);
+    charl__trace_end(t, CHARL__LANE_HOST, "not recorded", "", 0, charl__trace_begin(t));
+    charl__trace_start(t);
+    begun = charl__trace_begin(t);
+    assert_true(begun > 0);
+    charl__trace_end(t, CHARL__LANE_HOST, "data", "", 0, begun);
+    charl__trace_set_aside(t, true);
+    charl__trace_end(t, CHARL__LANE_INPUT, "read", "data", 12, begun);
+    charl__trace_stop(t);
+    charl__trace_end(t, CHARL__LANE_HOST, "not recorded", "", 0, charl__trace_begin(t));
+    assert_int_equal(charl__trace_count(t), 2);
+    assert_string_equal(charl__trace_text(t, charl__trace_at(t, 0)->name), "data");
+    assert_int_equal(charl__trace_at(t, 1)->label, charl__trace_at(t, 0)->name); /* a text is kept once */
+    assert_true(charl__trace_at(t, 0)->begin_s == begun && charl__trace_at(t, 0)->end_s >= begun);
+    assert_true(charl__trace_at(t, 1)->is_aside && !charl__trace_at(t, 0)->is_aside);
+    assert_true(charl__trace_at(t, 1)->bytes == 12 && charl__trace_at(t, 1)->lane == CHARL__LANE_INPUT);
+    charl__trace_start(t);
+    assert_int_equal(charl__trace_count(t), 0);
+    assert_int_equal(charl__trace_texts(t), 0);
+    charl__trace_destroy(t);
+    charl__trace_destroy(NULL);
+    charl__trace_end(NULL, CHARL__LANE_HOST, "", "", 0, charl__trace_begin(NULL));
+}
+
+/* Whoever is watched does not fail: the span is lost, and counted. */
+static void test_without_memory(void **state)
+{
+    const long live = charl__live();
+
+    (void)state;
+    for (long nth = 1; nth <= 6; nth++) {
+        charl__trace *t = NULL;
+
+        charl_assert_ok(charl__trace_create(&t));
+        charl__trace_start(t);
+        charl__fault_after(nth);
+        for (int i = 0; i < 3; i++) {
+            charl__trace_end(t, CHARL__LANE_HOST, i == 1 ? "b" : "a", "c", 0, charl__trace_begin(t));
+        }
+        assert_int_equal(charl__trace_count(t) + charl__trace_lost(t), 3);
+        assert_true(charl__trace_lost(t) > 0 || charl__fault_pending() > 0);
+        charl__fault_after(0);
+        for (int64_t i = 0; i < charl__trace_count(t); i++) {
+            assert_true(strchr("ab", charl__trace_text(t, charl__trace_at(t, i)->name)[0]));
+            assert_string_equal(charl__trace_text(t, charl__trace_at(t, i)->label), "c");
+        }
+        charl__trace_destroy(t);
+        assert_int_equal(charl__live(), live);
+    }
+}
+
+enum { THREADS = 4, EACH = 2000 };
+
+static void *add(void *t)
+{
+    for (int i = 0; i < EACH; i++) {
+        charl__trace_end(t, CHARL__LANE_INPUT, i % 2 ? "odd" : "even", "", 1, charl__trace_begin(t));
+    }
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    charl__trace *t = NULL;
+    pthread_t thread[THREADS];
+    double bytes = 0;
+
+    (void)state;
+    charl_assert_ok(charl__trace_create(&t));
+    charl__trace_start(t);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&thread[i], NULL, add, t), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(thread[i], NULL);
+    }
+    assert_int_equal(charl__trace_count(t), THREADS * EACH);
+    assert_int_equal(charl__trace_texts(t), 3);
+    for (int64_t i = 0; i < charl__trace_count(t); i++) {
+        bytes += charl__trace_at(t, i)->bytes;
+    }
+    assert_true(bytes == THREADS * EACH);
+    charl__trace_destroy(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_spans),
+        cmocka_unit_test(test_without_memory),
+        cmocka_unit_test(test_threads),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
