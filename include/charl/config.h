@@ -195,7 +195,8 @@ charl_status charl_config_key_at(int index, charl_config_key *out) CHARL_MUST_CH
  *  accept no words. Local. Thread-safe. */
 bool charl_config_key_word(int index, int i, char *word, const char **help);
 
-/* Layers: the [layer NAME] sections of a sequential model, in file order. */
+/* Layers: those of a sequential model, each behind the layers that it reads. A [layer NAME] section is one, or with `repeat` or a block
+ * several, named NAME.0 or NAME.LAYER. */
 
 /** Reads one layer's keys with the functions below; may keep what it read through `user`. */
 typedef charl_status (*charl_config_layer_reader)(charl_config_layer *layer, void *user);
@@ -218,6 +219,10 @@ const char *charl_config_layer_name(const charl_config_layer *layer);
 
 /** The value of `type`. Borrowed from the configuration. Local. */
 const char *charl_config_layer_type(const charl_config_layer *layer);
+
+/** The layers that it reads, by name; CHARL_MODEL_INPUT for what the model reads. Returns their number, at least 1. Borrowed from the
+ *  configuration. Local. */
+int charl_config_layer_inputs(const charl_config_layer *layer, const char *const **names);
 
 /** Whether the key is given. Counts as asking for it. Local. */
 bool charl_config_layer_has(charl_config_layer *layer, const char *key);
@@ -267,6 +272,13 @@ charl_status charl_config_layer_choice(charl_config_layer *layer, const char *ke
  *  Errors: ERR_CONFIG */
 charl_status charl_config_layer_pair(charl_config_layer *layer, const char *key, int64_t fallback, int64_t min,
                                      int64_t max, int64_t out[2]) CHARL_MUST_CHECK;
+
+/** *out = a list of integers such as "8, 16", each within [min, max]; a missing key is a mistake.
+ *
+ *  Blocks. Local.
+ *  Errors: ERR_CONFIG */
+charl_status charl_config_layer_ints(charl_config_layer *layer, const char *key, int64_t min, int64_t max,
+                                     charl_int_list *out) CHARL_MUST_CHECK;
 
 /** A mistake of the layer as a whole, or of one key (NULL: the whole): sets the message with file
  *  and line.

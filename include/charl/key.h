@@ -31,7 +31,7 @@ typedef struct charl_int_list {
     int64_t values[CHARL_CONFIG_LIST];
 } charl_int_list;
 
-/** What a key sets. Keys of layers are not SIZE or INTS; keys of optimizers, schedulers and models are not PAIR, TEXT or LAYER. */
+/** What a key sets. Keys of layers are not SIZE; keys of optimizers, schedulers and models are not PAIR, TEXT or LAYER. */
 typedef enum charl_key_kind {
     CHARL_KEY_INT,        /* int64_t; the word in `choices`, such as "auto", stands for 0 */
     CHARL_KEY_SIZE,       /* int64_t; as INT, with k, M, G for powers of 1024 */

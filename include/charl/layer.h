@@ -31,14 +31,18 @@ typedef struct charl_layer_build {
     const char *name; /* of the layer */
     const void *settings;
     const charl_lora *lora; /* the model's adapters; NULL: none */
+    charl_var *const *in;   /* what the layer reads: x, then more in layers that take several */
+    int n_in;
 } charl_layer_build;
 
-enum { CHARL_LAYER_MAX_SETTINGS = 128 };
+enum { CHARL_LAYER_MAX_SETTINGS = 512, CHARL_LAYER_MAX_INPUTS = 8 };
 
 typedef struct charl_layer_type {
     charl_row row;
     bool
         is_block; /* composite: activations inside may be recomputed for the backward pass as a unit (train.recompute) */
+    /** 0: the layer reads one value, x. Otherwise 2 to so many, at most CHARL_LAYER_MAX_INPUTS. */
+    int max_inputs;
     /** Append the layer to b->g over x, which is BATCHED; return its output, NULL after an error of the graph. Called for the training and for
      *  the evaluation graph. */
     charl_var *(*build)(const charl_layer_build *b, charl_var *x);
@@ -52,7 +56,7 @@ charl_var *charl_layer_param(const charl_layer_build *b, const char *suffix, con
 charl_var *charl_layer_buffer(const charl_layer_build *b, const char *suffix, const charl_param_spec *spec);
 
 /** Make a layer known by its name, to charl_model_add and to [layer NAME] sections as `type`. Its settings have at most
- *  CHARL_LAYER_MAX_SETTINGS bytes; keys are not SIZE or INTS. Blocks. Local. Errors: ERR_INVALID  the name is taken, the description is malformed, a
+ *  CHARL_LAYER_MAX_SETTINGS bytes; keys are not SIZE, and are not named type, input or repeat. Blocks. Local. Errors: ERR_INVALID  the name is taken, the description is malformed, a
  *  configuration has been read */
 charl_status charl_register_layer(const charl_layer_type *type) CHARL_MUST_CHECK;
 

@@ -9,6 +9,7 @@
  *  type linear has fc1.weight [out, in] and fc1.bias [out].
  */
 #include "charl/graph.h"
+#include "charl/key.h"
 
 CHARL_BEGIN_DECLS
 
@@ -142,6 +143,64 @@ typedef struct charl_transformer_block_config {
     int mlp;       /* charl_block_mlp */
 } charl_transformer_block_config;
 
+/** Attention alone: x holds the queries of all heads, the keys and the values, as charl_attention reads them. */
+typedef struct charl_attention_config {
+    int64_t heads;    /* required */
+    int64_t kv_heads; /* of keys and values, a divisor of heads; default 0: heads */
+    double dropout;   /* of the attention weights; default 0 */
+    bool causal;      /* a position sees itself and those before it; default false */
+} charl_attention_config;
+
+typedef struct charl_class_token_config {
+    double init_std; /* of the normal initial values; default 0.02 */
+} charl_class_token_config;
+
+/** mean and max; concat, which has no keep. Axis 0 is the batch: axes count from 1, or from -1, the last. */
+typedef struct charl_axis_config {
+    int64_t axis; /* default 1 */
+    bool keep;    /* leave an extent of 1; default false */
+} charl_axis_config;
+
+typedef struct charl_slice_config {
+    int64_t axis;   /* as in charl_axis_config; default 1 */
+    int64_t start;  /* below 0: from the end; default 0 */
+    int64_t length; /* default 0: to the end */
+} charl_slice_config;
+
+typedef struct charl_reshape_config {
+    charl_int_list shape; /* of a row, without the batch; one extent may be -1. Required */
+} charl_reshape_config;
+
+typedef struct charl_permute_config {
+    charl_int_list order; /* extent i of a row, counted from 1, is extent order[i] of the input. Required */
+} charl_permute_config;
+
+typedef enum charl_upsample_mode { CHARL_UPSAMPLE_NEAREST, CHARL_UPSAMPLE_BILINEAR } charl_upsample_mode;
+
+typedef struct charl_upsample_config {
+    int64_t factor[2]; /* H, W; default 2 */
+    int mode;          /* charl_upsample_mode */
+} charl_upsample_config;
+
+typedef struct charl_conv1d_config {
+    int64_t channels; /* output channels; required */
+    int64_t kernel;   /* required */
+    int64_t stride;   /* default 1 */
+    int64_t padding;  /* default -1: (kernel - 1) * dilation / 2 */
+    int64_t dilation; /* default 1 */
+    int64_t groups;   /* default 1 */
+    bool bias;        /* default true */
+    bool
+        causal; /* all padding in front, (kernel - 1) * dilation: a step sees itself and those before it; default false */
+    const char *activation;
+} charl_conv1d_config;
+
+typedef struct charl_pool1d_config {
+    int64_t kernel;  /* required */
+    int64_t stride;  /* default 0: the kernel */
+    int64_t padding; /* default 0 */
+} charl_pool1d_config;
+
 typedef struct charl_rms_norm_config {
     double eps; /* default 1e-5 */
 } charl_rms_norm_config;
@@ -169,6 +228,16 @@ void charl_model_destroy(charl_model *m);
  *  Errors: ERR_CONFIG  unknown type, value out of range, name taken
  *          ERR_NOMEM */
 charl_status charl_model_add(charl_model *m, const char *name, const char *type, const void *config) CHARL_MUST_CHECK;
+
+/** The name that stands for what the model reads. */
+#define CHARL_MODEL_INPUT "input"
+
+/** The same for a layer that reads others than the one before it: `inputs` are names of layers of the model, or
+ *  CHARL_MODEL_INPUT; n_inputs 0: the layer before. Every layer but the last must be read by another. Blocks.
+ *  Local.
+ *  Errors: as charl_model_add; ERR_CONFIG  no such layer, or more or fewer inputs than the type takes */
+charl_status charl_model_add_after(charl_model *m, const char *name, const char *type, const void *config,
+                                   const char *const *inputs, int n_inputs) CHARL_MUST_CHECK;
 
 /** Low-rank adapters (LoRA, Hu et al. 2021): a linear layer with weight W [out, in] computes
  *

@@ -138,6 +138,19 @@ charl_var *charl_transpose(charl_graph *g, charl_var *x, const int *perm);
 charl_var *charl_concat(charl_graph *g, charl_var *const *x, int n, int axis);
 /** x[start : start + length] along an axis. */
 charl_var *charl_slice(charl_graph *g, charl_var *x, int axis, int64_t start, int64_t length);
+/** out[...] = x[...] broadcast to the shape of `like`, whose values are not used: a parameter for every row of the batch. Shapes as for
+ *  elementwise operators, `like` the full one; out has its type. Floats only; `like` gets no gradient. */
+charl_var *charl_expand_like(charl_graph *g, charl_var *like, charl_var *x);
+
+typedef struct charl_upsample2d_args {
+    int factor[2]; /* H, W: in [1, 1024] */
+    bool bilinear; /* else nearest */
+} charl_upsample2d_args;
+
+/** Images enlarged: x [B, C, H, W] -> [B, C, factor[0] H, factor[1] W], floats. As torch.nn.Upsample: nearest repeats pixels; bilinear
+ *  interpolates between the centres of pixels (align_corners = False), and the border continues outside.
+ *  Errors: ERR_INVALID  a factor out of range. Cost: nearest one read, bilinear four reads per element; one write. */
+charl_var *charl_upsample2d(charl_graph *g, charl_var *x, const charl_upsample2d_args *args);
 /** f32, bf16, f16, i32 or u8. Rounds to nearest even; integers saturate, and NaN becomes 0. Differentiable between
  *  floating-point types. */
 charl_var *charl_cast(charl_graph *g, charl_var *x, charl_dtype dtype);

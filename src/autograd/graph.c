@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text/text.h"
 
 charl_status charl__list_add(charl__list *l, void *item)
 {
@@ -185,6 +186,17 @@ charl_var *charl__graph_keep_error(charl_graph *g, charl_status st)
         }
     }
     return NULL;
+}
+
+charl_status charl__graph_explain(charl_graph *g, const char *origin, const char *after)
+{
+    charl__text text = {0};
+
+    CHARL_TRY(charl__text_printf(&text, "%s%s%s%s", origin ? origin : "", origin ? ": " : "",
+                                 g->message ? g->message : "", after));
+    charl_free(g->message);
+    g->message = charl__text_steal(&text);
+    return CHARL_OK;
 }
 
 charl_var *charl__graph_fail(charl_graph *g, charl_status st, const char *fmt, ...)

@@ -12,10 +12,10 @@
 #include "config/config_private.h"
 #include "config/ini.h"
 
-enum { MAX_LAYERS = 1000, MAX_LAYER_KEYS = 64 };
+enum { MAX_SECTIONS = 1000, MAX_LAYER_KEYS = 64 };
 
 typedef struct item {
-    const charl__key *key; /* NULL: a key of layer `layer` */
+    const charl__key *key; /* NULL: a key of section `layer` of layers */
     int layer;
     const char *name; /* as written */
     const char *value;
@@ -33,7 +33,7 @@ typedef struct loader {
     const char *directory;                 /* of the file; "" for the current one */
     char section[2 * CHARL__INI_NAME + 4]; /* being read; "" when its keys are to be ignored */
     bool in_section;
-    int layer; /* being read, or -1 */
+    int layer; /* being read, an index of detail->sections, or -1 */
     const charl__schema *schema;
     int *first_lines;   /* [schema->count], of the item in the file; 0: none */
     int *section_lines; /* [schema->count], at the first key of each section */
@@ -70,37 +70,41 @@ static charl_status add_item(loader *l, item it)
     return CHARL_OK;
 }
 
-static int find_layer(const charl_config_detail *d, const char *name)
+static bool is_layers(const char *section)
 {
-    for (int i = 0; i < d->n_layers; i++) {
-        if (strcmp(d->layers[i].name, name) == 0) {
+    return strncmp(section, "layer ", 6) == 0 || strncmp(section, "block ", 6) == 0;
+}
+
+static int find_layer(const charl_config_detail *d, const char *header)
+{
+    for (int i = 0; i < d->n_sections; i++) {
+        if (strcmp(d->sections[i].header, header) == 0) {
             return i;
         }
     }
     return -1;
 }
 
-static charl_status add_layer(loader *l, const char *section, charl__origin origin)
+static charl_status add_layer(loader *l, const char *header, charl__origin origin)
 {
     charl_config_detail *d = l->cfg->detail;
-    const char *name = section + strlen("layer ");
-    const int known = find_layer(d, name);
+    const int known = find_layer(d, header);
     char why[CHARL__WHY];
 
     l->layer = -1;
     if (known >= 0) {
-        snprintf(why, sizeof why, "section given twice (first on line %d)", d->layers[known].origin.line);
-        CHARL_TRY(add_mistake(l, origin, section, NULL, why));
+        snprintf(why, sizeof why, "section given twice (first on line %d)", d->sections[known].origin.line);
+        CHARL_TRY(add_mistake(l, origin, header, NULL, why));
         return CHARL_OK;
     }
-    if (d->n_layers == MAX_LAYERS) {
-        CHARL_TRY(add_mistake(l, origin, section, NULL, "more than 1000 layers"));
+    if (d->n_sections == MAX_SECTIONS) {
+        CHARL_TRY(add_mistake(l, origin, header, NULL, "more than 1000 sections; use repeat or a block"));
         return CHARL_OK;
     }
-    CHARL_TRY(charl__realloc(sizeof *d->layers * (size_t)(d->n_layers + 1), &d->layers));
-    d->layers[d->n_layers] = (charl_config_layer){.origin = origin};
-    CHARL_TRY(charl__strdup(name, &d->layers[d->n_layers].name));
-    l->layer = d->n_layers++;
+    CHARL_TRY(charl__grow(d->n_sections, sizeof *d->sections, &d->sections));
+    d->sections[d->n_sections] = (charl__section){.origin = origin};
+    CHARL_TRY(charl__strdup(header, &d->sections[d->n_sections].header));
+    l->layer = d->n_sections++;
     return CHARL_OK;
 }
 
@@ -127,7 +131,7 @@ static charl_status on_section(void *ctx, const char *section, int line)
     if (!section) {
         return CHARL_OK;
     }
-    if (strncmp(section, "layer ", 6) == 0) {
+    if (is_layers(section)) {
         CHARL_TRY(add_layer(l, section, origin));
         if (l->layer >= 0) {
             snprintf(l->section, sizeof l->section, "%s", section);
@@ -139,7 +143,10 @@ static charl_status on_section(void *ctx, const char *section, int line)
 
         snprintf(why, sizeof why, "unknown section%s%s%s", near ? " (did you mean [" : "", near ? near : "",
                  near ? "]?)" : "");
-        CHARL_TRY(add_mistake(l, origin, section, NULL, strcmp(section, "layer") == 0 ? "expected [layer NAME]" : why));
+        if (strcmp(section, "layer") == 0 || strcmp(section, "block") == 0) {
+            snprintf(why, sizeof why, "expected [%s NAME]", section);
+        }
+        CHARL_TRY(add_mistake(l, origin, section, NULL, why));
         return CHARL_OK;
     }
     first = &l->section_lines[first_key_of(l, section)];
@@ -237,13 +244,14 @@ static charl_status look_up_override(loader *l, char *section, const char *name,
 {
     char why[CHARL__WHY];
 
-    if (strncmp(section, "layer.", 6) == 0) {
+    if (strncmp(section, "layer.", 6) == 0 || strncmp(section, "block.", 6) == 0) {
         section[5] = ' ';
     }
-    if (strncmp(section, "layer ", 6) == 0) {
-        it->layer = find_layer(l->cfg->detail, section + 6);
+    if (is_layers(section)) {
+        it->layer = find_layer(l->cfg->detail, section);
         if (it->layer < 0) {
-            CHARL_TRY(add_mistake(l, it->origin, section, NULL, "the file has no such layer"));
+            snprintf(why, sizeof why, "the file has no such %.5s", section);
+            CHARL_TRY(add_mistake(l, it->origin, section, NULL, why));
         }
     } else if (!charl__key_section_known(section)) {
         const char *near = charl__key_nearest_section(section);
@@ -364,7 +372,7 @@ cleanup:
     return st;
 }
 
-static charl__layer_key *find_layer_key(const charl_config_layer *layer, const char *name)
+static charl__layer_key *find_layer_key(const charl__section *layer, const char *name)
 {
     for (int i = 0; i < layer->n_keys; i++) {
         if (strcmp(layer->keys[i].key, name) == 0) {
@@ -375,13 +383,13 @@ static charl__layer_key *find_layer_key(const charl_config_layer *layer, const c
 }
 
 /* A new key of a layer, NULL after a mistake. */
-static charl_status add_layer_key(loader *l, charl_config_layer *layer, const item *it, charl__layer_key **out)
+static charl_status add_layer_key(loader *l, charl__section *layer, const item *it, charl__layer_key **out)
 {
     charl__layer_key *k;
 
     *out = NULL;
     if (layer->n_keys == MAX_LAYER_KEYS) {
-        CHARL_TRY(add_mistake(l, it->origin, "layer", it->name, "more than 64 keys"));
+        CHARL_TRY(add_mistake(l, it->origin, layer->header, it->name, "more than 64 keys"));
         return CHARL_OK;
     }
     CHARL_TRY(charl__realloc(sizeof *layer->keys * (size_t)(layer->n_keys + 1), &layer->keys));
@@ -397,19 +405,17 @@ static charl_status add_layer_key(loader *l, charl_config_layer *layer, const it
 static charl_status apply_layer(loader *l, const item *it)
 {
     charl_status st = CHARL_OK;
-    charl_config_layer *layer = &l->cfg->detail->layers[it->layer];
+    charl__section *layer = &l->cfg->detail->sections[it->layer];
     charl__layer_key *k = find_layer_key(layer, it->name);
-    char section[2 * CHARL__INI_NAME + 4];
     char why[CHARL__WHY];
     char *value = NULL;
 
-    snprintf(section, sizeof section, "layer %s", layer->name);
     CHARL_TRY_CLEANUP(charl__config_expand(it->value, l->name, &value, why));
     if (why[0] == '\0' && k && it->origin.line > 0) {
         snprintf(why, sizeof why, "given twice (first on line %d)", k->origin.line);
     }
     if (why[0] != '\0') {
-        CHARL_TRY_CLEANUP(add_mistake(l, it->origin, section, it->name, why));
+        CHARL_TRY_CLEANUP(add_mistake(l, it->origin, layer->header, it->name, why));
         goto cleanup;
     }
     if (!k) {
@@ -421,7 +427,6 @@ static charl_status apply_layer(loader *l, const item *it)
         k->value = value;
         k->origin = it->origin;
         value = NULL;
-        layer->type = strcmp(k->key, "type") == 0 ? k->value : layer->type;
     }
 cleanup:
     charl_free(value);
@@ -572,6 +577,9 @@ static charl_status apply_all(loader *l)
     }
     settle_settings(l->cfg);
     CHARL_TRY(charl__config_check(l->cfg, &l->mistakes));
+    if (!charl__mistakes_in(&l->mistakes, l->mistakes.count, "layer")) {
+        CHARL_TRY(charl__config_expand_layers(l->cfg, &l->mistakes));
+    }
     return CHARL_OK;
 }
 

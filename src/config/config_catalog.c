@@ -7,9 +7,28 @@
 #include "config/config_private.h"
 #include "nn/layer.h"
 
-/* Key `index` of the layers: `type`, then the keys of each type. */
+/* The keys that every layer has. */
+static const charl_config_key common[] = {
+    {.section = "layer",
+     .name = "type",
+     .help = "what the layer computes; or the name of a block",
+     .values = "",
+     .is_required = true},
+    {.section = "layer",
+     .name = "input",
+     .help = "the layers that it reads, from above; the default is the layer above. input is what the model reads",
+     .values = "names of layers, separated by commas"},
+    {.section = "layer",
+     .name = "repeat",
+     .help = "copies one behind the other, named NAME.0, NAME.1 and so on",
+     .values = "integer",
+     .range = "[1,1000]"},
+};
+enum { N_COMMON = (int)(sizeof common / sizeof common[0]) };
+
+/* Key `index` of the layers: the common ones, then the keys of each type. */
 typedef struct layer_place {
-    const charl_layer_type *type; /* NULL: the key `type` itself, or past the last */
+    const charl_layer_type *type; /* NULL: a common key, or past the last */
     const charl_key *key;
 } layer_place;
 
@@ -18,6 +37,7 @@ static layer_place find_layer_key(int index)
     layer_place p = {0};
     const charl_layer_type *type;
 
+    index -= N_COMMON - 1;
     for (int i = 0; index > 0 && (type = charl__layer_type_at(i)) != NULL; i++) {
         if (index <= type->row.n_keys) {
             p = (layer_place){type, &type->row.keys[index - 1]};
@@ -80,12 +100,8 @@ static charl_status describe_layer_key(int index, charl_config_key *out)
     const layer_place p = find_layer_key(index);
     charl__text t = {0};
 
-    *out = (charl_config_key){.section = "layer", .values = ""};
-    if (index == 0) {
-        out->name = "type";
-        out->help = "what the layer computes";
-        out->is_required = true;
-    } else if (p.key) {
+    *out = index < N_COMMON ? common[index] : (charl_config_key){.section = "layer", .values = ""};
+    if (p.key) {
         out->name = p.key->name;
         out->help = p.key->help;
         out->values = charl__layer_key_type_text(p.key);

@@ -144,7 +144,12 @@ static void check_model(checker *c)
     const charl_config_detail *d = cfg->detail;
     const charl_model_type *type = charl__model_type_find(cfg->model.type);
 
-    if (!type->add && d->n_layers == 0) {
+    bool any = false;
+
+    for (int i = 0; i < d->n_sections; i++) {
+        any = any || strncmp(d->sections[i].header, "layer ", 6) == 0;
+    }
+    if (!type->add && !any) {
         missing(c, "model", "type", "sequential needs at least one [layer NAME] section");
     }
     if (type->window && cfg->data.window > 0 && cfg->data.window != type->window(cfg->model.settings)) {
@@ -154,16 +159,9 @@ static void check_model(checker *c)
                  type->row.name);
         wrong(c, "data", "window", why);
     }
-    for (int i = 0; i < d->n_layers && c->st == CHARL_OK; i++) {
-        char section[64];
-
-        snprintf(section, sizeof section, "layer %s", d->layers[i].name);
-        if (type->add) {
-            c->st = charl__mistake_add(c->mistakes, d->layers[i].origin, section, NULL,
-                                       "layers belong to model.type = sequential");
-        } else if (!d->layers[i].type) {
-            c->st = charl__mistake_add(c->mistakes, d->layers[i].origin, section, "type", "is missing");
-        }
+    for (int i = 0; i < d->n_sections && type->add && c->st == CHARL_OK; i++) {
+        c->st = charl__mistake_add(c->mistakes, d->sections[i].origin, d->sections[i].header, NULL,
+                                   "layers and blocks belong to model.type = sequential");
     }
 }
 

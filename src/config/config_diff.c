@@ -12,7 +12,8 @@ typedef struct differ {
 
 static charl_status say(differ *d, const char *section, const char *key, const char *now, const char *was)
 {
-    d->model = d->model || strcmp(section, "model") == 0 || strncmp(section, "layer ", 6) == 0;
+    d->model = d->model || strcmp(section, "model") == 0 || strncmp(section, "layer ", 6) == 0 ||
+               strncmp(section, "block ", 6) == 0;
     CHARL_TRY(charl__text_printf(&d->report, "%s[%s]%s%s", d->report.length > 0 ? "\n" : "", section, key ? " " : "",
                                  key ? key : ""));
     if (key && now) {
@@ -52,17 +53,17 @@ cleanup:
     return st;
 }
 
-static const charl_config_layer *find_layer(const charl_config *cfg, const char *name)
+static const charl__section *find_section(const charl_config *cfg, const char *header)
 {
-    for (int i = 0; i < cfg->detail->n_layers; i++) {
-        if (strcmp(cfg->detail->layers[i].name, name) == 0) {
-            return &cfg->detail->layers[i];
+    for (int i = 0; i < cfg->detail->n_sections; i++) {
+        if (strcmp(cfg->detail->sections[i].header, header) == 0) {
+            return &cfg->detail->sections[i];
         }
     }
     return NULL;
 }
 
-static const char *value_of(const charl_config_layer *layer, const char *key)
+static const char *value_of(const charl__section *layer, const char *key)
 {
     for (int i = 0; i < layer->n_keys; i++) {
         if (strcmp(layer->keys[i].key, key) == 0) {
@@ -72,8 +73,7 @@ static const char *value_of(const charl_config_layer *layer, const char *key)
     return NULL;
 }
 
-static charl_status diff_layer(differ *d, const char *section, const charl_config_layer *now,
-                               const charl_config_layer *was)
+static charl_status diff_layer(differ *d, const char *section, const charl__section *now, const charl__section *was)
 {
     for (int i = 0; i < now->n_keys; i++) {
         const char *old = value_of(was, now->keys[i].key);
@@ -92,29 +92,26 @@ static charl_status diff_layer(differ *d, const char *section, const charl_confi
 
 static charl_status diff_layers(differ *d, const charl_config *now, const charl_config *was)
 {
-    char section[64];
-    bool same_names = now->detail->n_layers == was->detail->n_layers;
+    bool same_names = now->detail->n_sections == was->detail->n_sections;
 
-    for (int i = 0; i < now->detail->n_layers; i++) {
-        const charl_config_layer *layer = &now->detail->layers[i];
-        const charl_config_layer *old = find_layer(was, layer->name);
+    for (int i = 0; i < now->detail->n_sections; i++) {
+        const charl__section *layer = &now->detail->sections[i];
+        const charl__section *old = find_section(was, layer->header);
 
-        snprintf(section, sizeof section, "layer %s", layer->name);
         if (old) {
-            CHARL_TRY(diff_layer(d, section, layer, old));
+            CHARL_TRY(diff_layer(d, layer->header, layer, old));
         } else {
-            CHARL_TRY(say(d, section, NULL, NULL, "is new"));
+            CHARL_TRY(say(d, layer->header, NULL, NULL, "is new"));
         }
         same_names = same_names && old;
     }
-    for (int i = 0; i < was->detail->n_layers; i++) {
-        const charl_config_layer *layer = &was->detail->layers[i];
+    for (int i = 0; i < was->detail->n_sections; i++) {
+        const charl__section *layer = &was->detail->sections[i];
 
-        snprintf(section, sizeof section, "layer %s", layer->name);
-        if (!find_layer(now, layer->name)) {
-            CHARL_TRY(say(d, section, NULL, NULL, "is gone"));
-        } else if (same_names && strcmp(layer->name, now->detail->layers[i].name) != 0) {
-            CHARL_TRY(say(d, section, NULL, NULL, "stands in another place"));
+        if (!find_section(now, layer->header)) {
+            CHARL_TRY(say(d, layer->header, NULL, NULL, "is gone"));
+        } else if (same_names && strcmp(layer->header, now->detail->sections[i].header) != 0) {
+            CHARL_TRY(say(d, layer->header, NULL, NULL, "stands in another place"));
         }
     }
     return CHARL_OK;

@@ -35,20 +35,34 @@ cleanup:
     return st;
 }
 
+static void keys_destroy(charl__layer_key *keys, int n)
+{
+    for (int k = 0; k < n; k++) {
+        charl_free(keys[k].key);
+        charl_free(keys[k].value);
+    }
+    charl_free(keys);
+}
+
 void charl_config_destroy(charl_config *cfg)
 {
     charl_config_detail *d = cfg ? cfg->detail : NULL;
 
     if (d) {
+        for (int i = 0; i < d->n_sections; i++) {
+            keys_destroy(d->sections[i].keys, d->sections[i].n_keys);
+            charl_free(d->sections[i].header);
+        }
+        charl_free(d->sections);
         for (int i = 0; i < d->n_layers; i++) {
             charl_config_layer *layer = &d->layers[i];
 
-            for (int k = 0; k < layer->n_keys; k++) {
-                charl_free(layer->keys[k].key);
-                charl_free(layer->keys[k].value);
+            keys_destroy(layer->keys, layer->n_keys);
+            for (int k = 0; k < layer->n_inputs; k++) {
+                charl_free(layer->inputs[k]);
             }
-            charl_free(layer->keys);
             charl_free(layer->name);
+            charl_free(layer->type);
             charl__text_fini(&layer->asked);
         }
         charl_free(d->layers);

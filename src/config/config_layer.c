@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "config/config_private.h"
+#include "config/config_rows.h"
 
 static charl_status refuse_at(const charl_config_layer *layer, charl__origin origin, const char *key,
                               const char *reason)
@@ -16,7 +17,7 @@ static charl_status refuse_at(const charl_config_layer *layer, charl__origin ori
     if (origin.line > 0) {
         snprintf(line, sizeof line, ":%d", origin.line);
     }
-    CHARL_FAIL(CHARL_ERR_CONFIG, "%s%s: [layer %s]%s%s: %s", origin.label, line, layer->name, key ? " " : "",
+    CHARL_FAIL(CHARL_ERR_CONFIG, "%s%s: [%s]%s%s: %s", origin.label, line, layer->header, key ? " " : "",
                key ? key : "", reason);
     return CHARL_OK;
 }
@@ -123,6 +124,32 @@ charl_status charl_config_layer_pair(charl_config_layer *layer, const char *key,
     return CHARL_OK;
 }
 
+charl_status charl_config_layer_ints(charl_config_layer *layer, const char *key, int64_t min, int64_t max,
+                                     charl_int_list *out)
+{
+    const char *cursor = ask(layer, key);
+    char word[64], why[CHARL__WHY];
+
+    if (!cursor) {
+        return refuse_int(layer, key, min, max);
+    }
+    *out = (charl_int_list){0};
+    while (charl__config_element(&cursor, word, sizeof word)) {
+        if (out->count == CHARL_CONFIG_LIST) {
+            snprintf(why, sizeof why, "more than %d values", CHARL_CONFIG_LIST);
+            return charl_config_layer_refuse(layer, key, why);
+        }
+        if (!charl__parse_int(word, &out->values[out->count]) || out->values[out->count] < min ||
+            out->values[out->count] > max) {
+            snprintf(why, sizeof why, "\"%.60s\" is not an integer from %" PRId64 " to %" PRId64, word, min, max);
+            return charl_config_layer_refuse(layer, key, why);
+        }
+        out->count++;
+    }
+    return out->count > 0 ? CHARL_OK
+                          : charl_config_layer_refuse(layer, key, "is empty; expected integers, as in 8, 16");
+}
+
 charl_status charl_config_layer_float(charl_config_layer *layer, const char *key, double fallback, const char *range,
                                       double *out)
 {
@@ -184,16 +211,13 @@ charl_status charl_config_layer_choice(charl_config_layer *layer, const char *ke
 /* Keys that the reader did not ask for. */
 static charl_status refuse_rest(const charl_config_layer *layer, charl__mistakes *mistakes)
 {
-    char section[64];
-
-    snprintf(section, sizeof section, "layer %s", layer->name);
     for (int i = 0; i < layer->n_keys; i++) {
         const charl__layer_key *k = &layer->keys[i];
         const char *near = NULL;
         int best = INT_MAX;
         char why[CHARL__WHY];
 
-        if (k->asked || strcmp(k->key, "type") == 0) {
+        if (k->asked) {
             continue;
         }
         for (size_t at = 0; at < layer->asked.length; at += strlen(layer->asked.data + at) + 1) {
@@ -203,7 +227,7 @@ static charl_status refuse_rest(const charl_config_layer *layer, charl__mistakes
         }
         snprintf(why, sizeof why, "unknown key for type = %s%s%s%s", layer->type, near ? " (did you mean " : "",
                  near ? near : "", near ? "?)" : "");
-        CHARL_TRY(charl__mistake_add(mistakes, k->origin, section, k->key, why));
+        CHARL_TRY(charl__mistake_add(mistakes, k->origin, layer->header, k->key, why));
     }
     return CHARL_OK;
 }
@@ -212,7 +236,6 @@ charl_status charl_config_read_layers(const charl_config *cfg, charl_config_laye
 {
     charl_status st = CHARL_OK;
     charl__mistakes mistakes = {0};
-    charl__text text = {0};
 
     for (int i = 0; i < cfg->detail->n_layers; i++) {
         charl_config_layer *layer = &cfg->detail->layers[i];
@@ -220,11 +243,7 @@ charl_status charl_config_read_layers(const charl_config *cfg, charl_config_laye
 
         if (one == CHARL_ERR_CONFIG) {
             /* The message carries its place already; the origin only sorts. */
-            charl__text_clear(&text);
-            CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s", charl_error_message()));
-            CHARL_TRY_CLEANUP(charl__mistake_add(&mistakes, layer->origin, NULL, NULL, ""));
-            charl_free(mistakes.items[mistakes.count - 1].text);
-            mistakes.items[mistakes.count - 1].text = charl__text_steal(&text);
+            CHARL_TRY_CLEANUP(charl__mistake_add_text(&mistakes, layer->origin, NULL, charl_error_message()));
         } else {
             CHARL_TRY_CLEANUP(one);
             CHARL_TRY_CLEANUP(refuse_rest(layer, &mistakes));
@@ -233,7 +252,6 @@ charl_status charl_config_read_layers(const charl_config *cfg, charl_config_laye
     CHARL_TRY_CLEANUP(charl__mistakes_report(&mistakes));
 cleanup:
     charl__mistakes_fini(&mistakes);
-    charl__text_fini(&text);
     return st;
 }
 
@@ -245,6 +263,22 @@ int charl_config_layer_count(const charl_config *cfg)
 const char *charl_config_layer_name(const charl_config_layer *layer)
 {
     return layer->name;
+}
+
+int charl_config_layer_inputs(const charl_config_layer *layer, const char *const **names)
+{
+    *names = (const char *const *)layer->inputs;
+    return layer->n_inputs;
+}
+
+const char *charl__config_layer_place(const charl_config_layer *layer, char *text, size_t size)
+{
+    if (layer->origin.line > 0) {
+        snprintf(text, size, "%s:%d", layer->origin.label, layer->origin.line);
+    } else {
+        snprintf(text, size, "%s", layer->origin.label);
+    }
+    return text;
 }
 
 const char *charl_config_layer_type(const charl_config_layer *layer)

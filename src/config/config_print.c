@@ -78,10 +78,10 @@ static charl_status print_keys(const charl_config *cfg, bool origins, const char
 
 static charl_status print_layers(const charl_config *cfg, bool origins, charl__text *t)
 {
-    for (int i = 0; i < cfg->detail->n_layers; i++) {
-        const charl_config_layer *layer = &cfg->detail->layers[i];
+    for (int i = 0; i < cfg->detail->n_sections; i++) {
+        const charl__section *layer = &cfg->detail->sections[i];
 
-        CHARL_TRY(charl__text_printf(t, "\n[layer %s]\n", layer->name));
+        CHARL_TRY(charl__text_printf(t, "\n[%s]\n", layer->header));
         for (int k = 0; k < layer->n_keys; k++) {
             const size_t start = t->length;
 

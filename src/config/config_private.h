@@ -21,11 +21,22 @@ typedef struct charl__layer_key {
     bool asked;
 } charl__layer_key;
 
-struct charl_config_layer {
-    char *name;
-    char *type; /* value of the key `type`; NULL until it is seen */
+/* A section of layers as it is written: "layer NAME", "block NAME" or "block NAME.LAYER". */
+typedef struct charl__section {
+    char *header;
     charl__origin origin;
-    charl__layer_key *keys; /* without `type` */
+    charl__layer_key *keys;
+    int n_keys;
+} charl__section;
+
+/* A layer of the model, blocks and repetitions written out (config_graph.c). */
+struct charl_config_layer {
+    const char *header; /* of the section that describes it */
+    char *name, *type;
+    char *inputs[8]; /* names of the layers that it reads, or "input" */
+    int n_inputs;
+    charl__origin origin;
+    charl__layer_key *keys; /* without type, input and repeat */
     int n_keys;
     charl__text asked; /* names a reader asked for, each with a NUL */
 };
@@ -40,7 +51,9 @@ struct charl_config_detail {
     size_t source_length;
     charl__config_strings strings; /* everything that the public struct points to */
     charl__config_strings notices;
-    charl__origin *origins; /* [of the table] */
+    charl__origin *origins;   /* [of the table] */
+    charl__section *sections; /* of layers and blocks, in the order of the file */
+    int n_sections;
     charl_config_layer *layers;
     int n_layers;
 };
@@ -65,6 +78,10 @@ void charl__config_strings_fini(charl__config_strings *list);
 /** Note "[section] key: reason". section NULL: only the reason; key NULL: without it. */
 charl_status charl__mistake_add(charl__mistakes *list, charl__origin origin, const char *section, const char *key,
                                 const char *reason) CHARL_MUST_CHECK;
+/** The same for a text that says everything, which is copied. A text that is in the list already is not added again: the layers of a block
+ *  that is used twice make the same mistake twice. */
+charl_status charl__mistake_add_text(charl__mistakes *list, charl__origin origin, const char *section,
+                                     const char *text) CHARL_MUST_CHECK;
 /** Whether one of the first n mistakes is in `section`, NULL: in none that is known. What follows
  *  from it need not be said. */
 bool charl__mistakes_in(const charl__mistakes *list, int n, const char *section);
@@ -122,6 +139,9 @@ charl_status charl__config_path(const char *directory, const char *path, char **
 
 /** Append the layer types with their keys and defaults, as the help text of [layer NAME]. */
 charl_status charl__layer_help(charl__text *t) CHARL_MUST_CHECK;
+
+/** Make cfg's layers from its sections. Adds mistakes. Errors: ERR_NOMEM. */
+charl_status charl__config_expand_layers(charl_config *cfg, charl__mistakes *mistakes) CHARL_MUST_CHECK;
 
 /** What single keys cannot tell: combinations. Adds mistakes and notices. */
 charl_status charl__config_check(charl_config *cfg, charl__mistakes *mistakes) CHARL_MUST_CHECK;

@@ -33,4 +33,7 @@ charl_optimizer_config charl__config_optimizer(const charl_config *cfg);
 /** The schedule of [scheduler] and [optimizer] for a run of `total_steps`. Borrows from the configuration. */
 charl_schedule charl__config_schedule(const charl_config *cfg, int64_t total_steps);
 
+/** "FILE:LINE" of the section that describes a layer, into text; returns text. */
+const char *charl__config_layer_place(const charl_config_layer *layer, char *text, size_t size);
+
 #endif

@@ -24,13 +24,13 @@ static charl_status take_key(const charl_config *cfg, const charl__key *key, cha
     return CHARL_OK;
 }
 
-static charl_status take_layer(const charl_config_layer *layer, charl__config_take take, void *ctx)
+static charl_status take_section(const charl__section *s, charl__config_take take, void *ctx)
 {
     char name[256];
 
-    for (int k = 0; k < layer->n_keys; k++) {
-        snprintf(name, sizeof name, "layer %s.%s", layer->name, layer->keys[k].key);
-        CHARL_TRY(take(ctx, name, layer->keys[k].value));
+    for (int k = 0; k < s->n_keys; k++) {
+        snprintf(name, sizeof name, "%s.%s", s->header, s->keys[k].key);
+        CHARL_TRY(take(ctx, name, s->keys[k].value));
     }
     return CHARL_OK;
 }
@@ -50,14 +50,17 @@ charl_status charl__config_each_shared(const charl_config *cfg, charl__config_ta
         }
     }
     charl__text_clear(&text);
-    for (int i = 0; i < d->n_layers; i++) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s%s", i > 0 ? ", " : "", d->layers[i].name));
+    for (int i = 0; i < d->n_sections; i++) {
+        const bool is_layer = strncmp(d->sections[i].header, "layer ", 6) == 0;
+
+        CHARL_TRY_CLEANUP(
+            charl__text_printf(&text, "%s%s", i > 0 ? ", " : "", d->sections[i].header + (is_layer ? 6 : 0)));
     }
-    if (d->n_layers > 0) {
+    if (d->n_sections > 0) {
         CHARL_TRY_CLEANUP(take(ctx, "layers", charl__text_string(&text)));
     }
-    for (int i = 0; i < d->n_layers; i++) {
-        CHARL_TRY_CLEANUP(take_layer(&d->layers[i], take, ctx));
+    for (int i = 0; i < d->n_sections; i++) {
+        CHARL_TRY_CLEANUP(take_section(&d->sections[i], take, ctx));
     }
 cleanup:
     charl__text_fini(&text);

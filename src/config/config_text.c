@@ -27,7 +27,7 @@ void charl__config_strings_fini(charl__config_strings *list)
 
 static const char *known_section(const char *section)
 {
-    if (section && strncmp(section, "layer ", 6) == 0) {
+    if (section && (strncmp(section, "layer ", 6) == 0 || strncmp(section, "block ", 6) == 0)) {
         return "layer";
     }
     for (int i = 0; section && i < charl__section_key_count; i++) {
@@ -38,13 +38,28 @@ static const char *known_section(const char *section)
     return NULL;
 }
 
+charl_status charl__mistake_add_text(charl__mistakes *list, charl__origin origin, const char *section, const char *text)
+{
+    char *copy;
+
+    for (int i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i].text, text) == 0) {
+            return CHARL_OK;
+        }
+    }
+    CHARL_TRY(charl__grow(list->count, sizeof *list->items, &list->items));
+    CHARL_TRY(charl__strdup(text, &copy));
+    list->items[list->count] = (charl__mistake){origin, known_section(section), list->count, copy};
+    list->count++;
+    return CHARL_OK;
+}
+
 charl_status charl__mistake_add(charl__mistakes *list, charl__origin origin, const char *section, const char *key,
                                 const char *reason)
 {
     charl_status st = CHARL_OK;
     charl__text text = {0};
 
-    CHARL_TRY_CLEANUP(charl__grow(list->count, sizeof *list->items, &list->items));
     CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s", origin.label));
     if (origin.line > 0) {
         CHARL_TRY_CLEANUP(charl__text_printf(&text, ":%d", origin.line));
@@ -53,8 +68,7 @@ charl_status charl__mistake_add(charl__mistakes *list, charl__origin origin, con
         CHARL_TRY_CLEANUP(charl__text_printf(&text, ": [%s]%s%s", section, key ? " " : "", key ? key : ""));
     }
     CHARL_TRY_CLEANUP(charl__text_printf(&text, ": %s", reason));
-    list->items[list->count] = (charl__mistake){origin, known_section(section), list->count, charl__text_steal(&text)};
-    list->count++;
+    CHARL_TRY_CLEANUP(charl__mistake_add_text(list, origin, section, charl__text_string(&text)));
 cleanup:
     charl__text_fini(&text);
     return st;

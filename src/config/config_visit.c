@@ -8,15 +8,11 @@
 
 static charl_status visit_layers(const charl_config *cfg, charl__config_visitor visit, void *ctx)
 {
-    char section[128];
+    for (int i = 0; i < cfg->detail->n_sections; i++) {
+        const charl__section *s = &cfg->detail->sections[i];
 
-    for (int i = 0; i < cfg->detail->n_layers; i++) {
-        const charl_config_layer *layer = &cfg->detail->layers[i];
-
-        snprintf(section, sizeof section, "layer %s", layer->name);
-        CHARL_TRY(visit(ctx, section, "type", layer->type ? layer->type : ""));
-        for (int k = 0; k < layer->n_keys; k++) {
-            CHARL_TRY(visit(ctx, section, layer->keys[k].key, layer->keys[k].value));
+        for (int k = 0; k < s->n_keys; k++) {
+            CHARL_TRY(visit(ctx, s->header, s->keys[k].key, s->keys[k].value));
         }
     }
     return CHARL_OK;

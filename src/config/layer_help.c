@@ -43,8 +43,12 @@ charl_status charl__layer_key_default_print(const charl_key *k, const void *defa
         name = *(const char *const *)at;
         CHARL_TRY(charl__text_printf(t, "%s", name ? name : ""));
         break;
-    case CHARL_KEY_SIZE:
-    case CHARL_KEY_INTS: /* not of layers */
+    case CHARL_KEY_INTS:
+        for (int i = 0; i < ((const charl_int_list *)at)->count; i++) {
+            CHARL_TRY(charl__text_printf(t, "%s%" PRId64, i ? ", " : "", ((const charl_int_list *)at)->values[i]));
+        }
+        break;
+    case CHARL_KEY_SIZE: /* not of layers */
         break;
     }
     return CHARL_OK;
@@ -55,6 +59,7 @@ const char *charl__layer_key_type_text(const charl_key *k)
     static const char *const names[] = {
         [CHARL_KEY_INT] = "integer",
         [CHARL_KEY_PAIR] = "an integer, or two as in 3x5,",
+        [CHARL_KEY_INTS] = "integers, as in 8, 16,",
         [CHARL_KEY_FLOAT] = "number",
         [CHARL_KEY_BOOL] = "yes or no",
         [CHARL_KEY_CHOICE] = "",
@@ -68,7 +73,8 @@ const char *charl__layer_key_type_text(const charl_key *k)
 
 static charl_status print_values(const charl_key *k, charl__text *t)
 {
-    const bool is_number = k->kind == CHARL_KEY_INT || k->kind == CHARL_KEY_PAIR || k->kind == CHARL_KEY_FLOAT;
+    const bool is_number = k->kind == CHARL_KEY_INT || k->kind == CHARL_KEY_PAIR || k->kind == CHARL_KEY_INTS ||
+                           k->kind == CHARL_KEY_FLOAT;
     char list[256];
 
     switch (k->kind) {
@@ -86,7 +92,21 @@ charl_status charl__layer_help(charl__text *t)
 {
     const charl_layer_type *type;
 
-    CHARL_TRY(charl__text_printf(t, "[layer NAME]\n"));
+    CHARL_TRY(charl__text_printf(
+        t,
+        "[layer NAME]\n"
+        "  input = NAME, ...\n"
+        "      the layers that it reads, from above; the default is the layer above. input is what the model reads\n"
+        "  repeat = N\n"
+        "      N copies, NAME.0 to NAME.N-1, each of which reads the one before\n"
+        "\n[block BLOCK], [block BLOCK.LAYER]\n"
+        "  A block is a type of one's own: its layers are [block BLOCK.LAYER], and a layer NAME of type = BLOCK stands "
+        "for\n"
+        "  layers NAME.LAYER. Keys of [block BLOCK] are its parameters with their defaults (none: must be given); "
+        "$KEY,\n"
+        "  4 * $KEY and $KEY / 2 stand for them in its layers. input, input2, ... are what the block reads; its last\n"
+        "  layer is what it puts out.\n\n"
+        "Types of layers:\n"));
     for (int i = 0; (type = charl__layer_type_at(i)) != NULL; i++) {
         CHARL_TRY(charl__text_printf(t, "  type = %s\n      %s\n", type->row.name, type->row.help));
         for (int j = 0; j < type->row.n_keys; j++) {

@@ -21,6 +21,8 @@ charl_var *charl__layer_param_of(const charl_layer_build *b, const char *layer, 
 charl_var *charl__graph_refuse(charl_graph *g, const char *reason);
 /** x through the activation named `name`; NULL name: x. */
 charl_var *charl__activate(charl_graph *g, const char *name, charl_var *x);
+/** A layer's key `axis`: extents are counted as in PyTorch, so 0, the batch, is none. Refuses others than those of x; -1 then. */
+int charl__layer_axis(const charl_layer_build *b, const charl_var *x, int64_t axis);
 /** The name itself in static memory, NULL if unknown. */
 const char *charl__activation_find(const char *name);
 
@@ -33,7 +35,9 @@ bool charl__is_adapter(const char *name);
     X(linear) X(conv2d) X(batch_norm) X(layer_norm) X(max_pool2d) X(avg_pool2d) \
     X(global_avg_pool) X(flatten) X(dropout) X(conv_transpose2d) X(group_norm) X(residual_block) \
     X(embedding) X(position_embedding) X(lstm) X(gru) X(transformer_block) X(rms_norm) X(relu) \
-    X(leaky_relu) X(elu) X(sigmoid) X(tanh) X(gelu) X(gelu_tanh) X(silu) X(softplus) X(swiglu)
+    X(leaky_relu) X(elu) X(sigmoid) X(tanh) X(gelu) X(gelu_tanh) X(silu) X(softplus) X(swiglu) \
+    X(add) X(multiply) X(concat) X(reshape) X(permute) X(slice) X(mean) X(max) X(upsample) \
+    X(class_token) X(attention) X(conv1d) X(max_pool1d) X(avg_pool1d)
 /* clang-format on */
 #define CHARL__LAYER_EXTERN(name) extern const charl_layer_type charl__layer_##name;
 CHARL__LAYERS(CHARL__LAYER_EXTERN)

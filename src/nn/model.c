@@ -1,5 +1,6 @@
-/* Models: lists of layers, and how they declare parameters in a set and append themselves to a
- * graph. */
+/* Models: layers and what each of them reads, and how they declare parameters in a set and append
+ * themselves to a graph. A layer reads layers before it, so the order of the list is one in which
+ * they can be built. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,12 +10,18 @@
 #include "base/registry/key.h"
 #include "base/text/text.h"
 #include "nn/layer.h"
+#include "nn/model.h"
 
 typedef struct charl__layer {
     char *name;
     const charl_layer_type *type;
+    int *from; /* layers that it reads; INPUT: what the model reads */
+    int n_from;
+    char *origin; /* where it is described, for messages; NULL: nowhere */
     _Alignas(8) unsigned char settings[CHARL_LAYER_MAX_SETTINGS];
 } charl__layer;
+
+enum { INPUT = -1 };
 
 struct charl_model {
     charl__layer *layer;
@@ -22,6 +29,13 @@ struct charl_model {
     charl_lora lora; /* targets are its own */
     char *lora_targets;
 };
+
+static void layer_fini(charl__layer *l)
+{
+    charl_free(l->name);
+    charl_free(l->from);
+    charl_free(l->origin);
+}
 
 charl_status charl_model_create(charl_model **out)
 {
@@ -32,7 +46,7 @@ void charl_model_destroy(charl_model *m)
 {
     if (m) {
         for (int i = 0; i < m->count; i++) {
-            charl_free(m->layer[i].name);
+            layer_fini(&m->layer[i]);
         }
         charl_free(m->layer);
         charl_free(m->lora_targets);
@@ -63,16 +77,24 @@ static charl_status adopt_activation(const charl_key *k, const char **name)
     return CHARL_OK;
 }
 
+static int find_layer(const charl_model *m, const char *name)
+{
+    for (int i = 0; i < m->count; i++) {
+        if (strcmp(m->layer[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 /* The layer's own name lives as long as the model. */
 static charl_status adopt_layer(const charl_model *m, const charl_key *k, const char **name)
 {
-    for (int i = 0; *name && i < m->count; i++) {
-        if (strcmp(m->layer[i].name, *name) == 0) {
-            *name = m->layer[i].name;
-            return CHARL_OK;
-        }
-    }
-    CHARL_REQUIRE(!*name, CHARL_ERR_CONFIG, "%s is %s; no layer before this one has that name", k->name, *name);
+    const int at = *name ? find_layer(m, *name) : -1;
+
+    CHARL_REQUIRE(!*name || at >= 0, CHARL_ERR_CONFIG, "%s is %s; no layer before this one has that name", k->name,
+                  *name);
+    *name = at >= 0 ? m->layer[at].name : NULL;
     return CHARL_OK;
 }
 
@@ -96,29 +118,95 @@ static charl_status take_settings(const charl_model *m, charl__layer *l)
     return CHARL_OK;
 }
 
+/* What a layer reads: the layers of these names, or without any the layer before. */
+static charl_status connect(const charl_model *m, charl__layer *l, const char *const *inputs, int n)
+{
+    const int least = l->type->max_inputs ? 2 : 1, most = l->type->max_inputs ? l->type->max_inputs : 1;
+
+    l->n_from = n > 0 ? n : 1;
+    CHARL_REQUIRE(most > 1 || n <= 1, CHARL_ERR_CONFIG, "input: %s reads one layer, not %d", l->type->row.name, n);
+    CHARL_REQUIRE(l->n_from >= least && l->n_from <= most, CHARL_ERR_CONFIG,
+                  "input: %s reads 2 to %d layers, not %d; name them, as in input = a, b", l->type->row.name, most,
+                  l->n_from);
+    CHARL_TRY(charl__alloc_array(l->n_from, sizeof *l->from, &l->from));
+    l->from[0] = m->count - 1;
+    for (int i = 0; i < n; i++) {
+        l->from[i] = strcmp(inputs[i], CHARL_MODEL_INPUT) == 0 ? INPUT : find_layer(m, inputs[i]);
+        CHARL_REQUIRE(l->from[i] != INPUT || strcmp(inputs[i], CHARL_MODEL_INPUT) == 0, CHARL_ERR_CONFIG,
+                      "input: no layer before this one is named %s", inputs[i]);
+    }
+    return CHARL_OK;
+}
+
 charl_status charl_model_add(charl_model *m, const char *name, const char *type, const void *config)
+{
+    return charl_model_add_after(m, name, type, config, NULL, 0);
+}
+
+charl_status charl_model_add_after(charl_model *m, const char *name, const char *type, const void *config,
+                                   const char *const *inputs, int n_inputs)
 {
     charl_status st = CHARL_OK;
     charl__layer l = {.type = charl__layer_type_find(type)};
 
-    CHARL_REQUIRE(l.type, CHARL_ERR_CONFIG, "layer %s: there is no layer type %s", name, type);
-    CHARL_REQUIRE(name[0], CHARL_ERR_CONFIG, "a layer needs a name");
-    for (int i = 0; i < m->count; i++) {
-        CHARL_REQUIRE(strcmp(m->layer[i].name, name) != 0, CHARL_ERR_CONFIG, "there are two layers named %s", name);
-    }
+    CHARL_REQUIRE_CLEANUP(l.type, CHARL_ERR_CONFIG, "layer %s: there is no layer type %s", name, type);
+    CHARL_REQUIRE_CLEANUP(name[0], CHARL_ERR_CONFIG, "a layer needs a name");
+    CHARL_REQUIRE_CLEANUP(strcmp(name, CHARL_MODEL_INPUT) != 0, CHARL_ERR_CONFIG,
+                          "a layer cannot be named " CHARL_MODEL_INPUT ": that is what the model reads");
+    CHARL_REQUIRE_CLEANUP(find_layer(m, name) < 0, CHARL_ERR_CONFIG, "there are two layers named %s", name);
     CHARL_INVARIANT(l.type->row.settings_size <= sizeof l.settings);
     if (l.type->row.settings_size) {
         memcpy(l.settings, config ? config : l.type->row.defaults, l.type->row.settings_size);
     }
     st = take_settings(m, &l);
+    st = st == CHARL_OK ? connect(m, &l, inputs, n_inputs) : st;
     if (st != CHARL_OK) {
         charl__error_prefix("layer %s: ", name);
-        return st;
     }
-    CHARL_TRY(charl__grow(m->count, sizeof *m->layer, &m->layer));
-    CHARL_TRY(charl__strdup(name, &l.name));
+    CHARL_TRY_CLEANUP(st);
+    CHARL_TRY_CLEANUP(charl__grow(m->count, sizeof *m->layer, &m->layer));
+    CHARL_TRY_CLEANUP(charl__strdup(name, &l.name));
     m->layer[m->count++] = l;
+    l = (charl__layer){0};
+cleanup:
+    layer_fini(&l);
     return st;
+}
+
+charl_status charl__model_locate(charl_model *m, const char *origin)
+{
+    CHARL_TRY(charl__strdup(origin, &m->layer[m->count - 1].origin));
+    return CHARL_OK;
+}
+
+/* The first layer that nothing reads, but for the last one; count - 1: there is none. */
+static int find_unread(const charl_model *m)
+{
+    for (int i = 0; i + 1 < m->count; i++) {
+        bool is_read = false;
+
+        for (int k = i + 1; k < m->count && !is_read; k++) {
+            for (int j = 0; j < m->layer[k].n_from; j++) {
+                is_read = is_read || m->layer[k].from[j] == i;
+            }
+        }
+        if (!is_read) {
+            return i;
+        }
+    }
+    return m->count - 1;
+}
+
+charl_status charl__model_check(const charl_model *m)
+{
+    const int unread = find_unread(m);
+    const charl__layer *l = unread >= 0 ? &m->layer[unread] : NULL;
+
+    CHARL_REQUIRE(unread == m->count - 1, CHARL_ERR_CONFIG,
+                  "%s%slayer %s: no layer reads it, and it is not the last one; name it in the input of another, or "
+                  "remove it",
+                  l->origin ? l->origin : "", l->origin ? ": " : "", l->name);
+    return CHARL_OK;
 }
 
 charl_status charl_model_set_lora(charl_model *m, const charl_lora *lora)
@@ -273,24 +361,76 @@ static charl_var *check_targets(const charl_model *m, charl_graph *g, const char
                              m->lora.targets);
 }
 
+/* Say where the layer is described, and what it was given. */
+static void explain(const charl__layer *l, const charl_model *m, charl_graph *g, charl_var *const *in)
+{
+    charl_status st = CHARL_OK;
+    charl__text after = {0};
+    char shape[CHARL_SHAPE_TEXT];
+
+    for (int i = 0; i < l->n_from; i++) {
+        const charl_shape s = charl_var_get_type(in[i]).shape;
+
+        CHARL_TRY_CLEANUP(charl__text_printf(&after, "%s %s %s", i == 0 ? "; it reads" : ",",
+                                             l->from[i] == INPUT ? "the model's input" : m->layer[l->from[i]].name,
+                                             charl_shape_format(&s, shape)));
+    }
+    CHARL_TRY_CLEANUP(charl__graph_explain(g, l->origin, charl__text_string(&after)));
+cleanup:
+    if (st != CHARL_OK) {
+        charl_error_clear(); /* the error stays as it is */
+    }
+    charl__text_fini(&after);
+}
+
+/* Append layer i, whose inputs are among out[-1 ...]. */
+static charl_var *build_layer(const charl_model *m, int i, charl_graph *g, charl_params *set, charl_var *const *out)
+{
+    const charl__layer *l = &m->layer[i];
+    charl_var *in[CHARL_LAYER_MAX_INPUTS], *y;
+    const charl_layer_build b = {.g = g,
+                                 .set = set,
+                                 .name = l->name,
+                                 .settings = l->settings,
+                                 .lora = m->lora.rank > 0 ? &m->lora : NULL,
+                                 .in = in,
+                                 .n_in = l->n_from};
+
+    for (int k = 0; k < l->n_from; k++) {
+        in[k] = out[l->from[k]];
+    }
+    charl_graph_scope_begin(g, l->name);
+    y = l->type->build(&b, in[0]);
+    charl_graph_scope_end(g);
+    if (!y) {
+        explain(l, m, g, in);
+    }
+    return y;
+}
+
 charl_var *charl_model_build(const charl_model *m, charl_graph *g, charl_params *set, charl_var *x)
 {
-    int length = 0; /* of the part */
+    charl_status st = CHARL_OK;
+    charl_var **out = NULL; /* of the model's input, then of each layer */
+    int length = 0;         /* of the part */
 
+    if (!x) {
+        return NULL;
+    }
+    CHARL_TRY_CLEANUP(charl__model_check(m));
+    CHARL_TRY_CLEANUP(charl__alloc_array(m->count + 1, sizeof *out, &out));
+    out[0] = x;
     for (int i = 0; i < m->count && x; i++) {
-        const charl__layer *l = &m->layer[i];
-        const charl_layer_build b = {
-            .g = g, .set = set, .name = l->name, .settings = l->settings, .lora = m->lora.rank > 0 ? &m->lora : NULL};
-
         if (begins_part(m, i, length)) {
             charl_graph_part_begin(g);
             length = 0;
         }
         length++;
-        charl_graph_scope_begin(g, l->name);
-        x = l->type->build(&b, x);
-        charl_graph_scope_end(g);
+        x = out[i + 1] = build_layer(m, i, g, set, out + 1);
     }
     charl_graph_part_end(g);
-    return x && m->lora.rank > 0 ? check_targets(m, g, set, x) : x;
+    x = x && m->lora.rank > 0 ? check_targets(m, g, set, x) : x;
+cleanup:
+    charl_free(out);
+    return st == CHARL_OK ? x : charl__graph_fail(g, st, "%s", charl_error_message());
 }

@@ -7,6 +7,11 @@
 const charl_model_type *charl__model_type_at(int i);
 const charl_model_type *charl__model_type_find(const char *name);
 
+/** Say where the last layer added is described, "FILE:LINE": messages about it begin with that. Errors: ERR_NOMEM. */
+charl_status charl__model_locate(charl_model *m, const char *origin) CHARL_MUST_CHECK;
+/** Whether the layers are connected. Errors: ERR_CONFIG  a layer that nothing reads. */
+charl_status charl__model_check(const charl_model *m) CHARL_MUST_CHECK;
+
 /** The only list of models: charl__model_NAME is the row in its file. */
 /* clang-format off */
 #define CHARL__MODELS(X) \

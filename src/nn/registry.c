@@ -1,6 +1,8 @@
 /* The registries of layers and models. */
 #include "base/registry/registry.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "nn/layer.h"
 #include "nn/model.h"
@@ -34,13 +36,20 @@ charl_status charl_register_layer(const charl_layer_type *type)
 {
     CHARL_REQUIRE(type->build, CHARL_ERR_INVALID, "layer %s has no function that builds it",
                   type->row.name ? type->row.name : "");
+    CHARL_REQUIRE(type->max_inputs != 1 && type->max_inputs >= 0 && type->max_inputs <= CHARL_LAYER_MAX_INPUTS,
+                  CHARL_ERR_INVALID, "layer %s: max_inputs is %d; it can be 0, or 2 to %d",
+                  type->row.name ? type->row.name : "", type->max_inputs, CHARL_LAYER_MAX_INPUTS);
     CHARL_REQUIRE(type->row.settings_size <= CHARL_LAYER_MAX_SETTINGS, CHARL_ERR_INVALID,
                   "layer %s has settings of %zu bytes; it can have %d", type->row.name ? type->row.name : "",
                   type->row.settings_size, CHARL_LAYER_MAX_SETTINGS);
     for (int i = 0; i < type->row.n_keys; i++) {
-        CHARL_REQUIRE(type->row.keys[i].kind != CHARL_KEY_SIZE && type->row.keys[i].kind != CHARL_KEY_INTS,
-                      CHARL_ERR_INVALID, "layer %s: keys of layers are not SIZE or INTS",
-                      type->row.name ? type->row.name : "");
+        const char *key = type->row.keys[i].name;
+
+        CHARL_REQUIRE(type->row.keys[i].kind != CHARL_KEY_SIZE, CHARL_ERR_INVALID,
+                      "layer %s: keys of layers are not SIZE", type->row.name ? type->row.name : "");
+        CHARL_REQUIRE(!key || (strcmp(key, "input") != 0 && strcmp(key, "repeat") != 0), CHARL_ERR_INVALID,
+                      "layer %s: a key cannot be named %s, as every layer has one",
+                      type->row.name ? type->row.name : "", key);
     }
     return charl__registry_add(&layers, &type->row);
 }

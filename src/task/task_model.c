@@ -6,6 +6,7 @@
 #include "base/registry/key.h"
 #include "config/config_rows.h"
 #include "nn/layer.h"
+#include "nn/model.h"
 #include "task/task.h"
 
 /* The end of a range of whole numbers. */
@@ -41,8 +42,12 @@ static charl_status read_key(charl_config_layer *layer, const charl_key *k, unsi
     case CHARL_KEY_CHOICE:
         CHARL_TRY(charl_config_layer_choice(layer, k->name, *(int *)at, k->choices, at));
         break;
-    case CHARL_KEY_SIZE:
-    case CHARL_KEY_INTS: /* not of layers */
+    case CHARL_KEY_INTS:
+        if (k->required || charl_config_layer_has(layer, k->name)) {
+            CHARL_TRY(charl_config_layer_ints(layer, k->name, whole(low), whole(high), at));
+        }
+        break;
+    case CHARL_KEY_SIZE: /* not of layers */
         break;
     case CHARL_KEY_TEXT:
     case CHARL_KEY_LAYER:
@@ -73,6 +78,9 @@ static charl_status add_layer(charl_config_layer *layer, void *user)
     charl_model *model = user;
     const charl_layer_type *t = charl__layer_type_find(charl_config_layer_type(layer));
     _Alignas(8) unsigned char config[CHARL_LAYER_MAX_SETTINGS] = {0};
+    const char *const *inputs;
+    char place[512];
+    const int n_inputs = charl_config_layer_inputs(layer, &inputs);
 
     if (!t) {
         CHARL_TRY(refuse_type(layer));
@@ -83,7 +91,7 @@ static charl_status add_layer(charl_config_layer *layer, void *user)
     for (int i = 0; i < t->row.n_keys; i++) {
         CHARL_TRY(read_key(layer, &t->row.keys[i], config));
     }
-    st = charl_model_add(model, charl_config_layer_name(layer), t->row.name, config);
+    st = charl_model_add_after(model, charl_config_layer_name(layer), t->row.name, config, inputs, n_inputs);
     if (st == CHARL_ERR_CONFIG) {
         char reason[512];
 
@@ -91,7 +99,7 @@ static charl_status add_layer(charl_config_layer *layer, void *user)
         CHARL_TRY(charl_config_layer_refuse(layer, NULL, reason));
     }
     CHARL_TRY(st);
-    return CHARL_OK;
+    return charl__model_locate(model, charl__config_layer_place(layer, place, sizeof place));
 }
 
 static charl_status add_layers(const charl_config *config, charl_model *m)
@@ -100,7 +108,7 @@ static charl_status add_layers(const charl_config *config, charl_model *m)
                   "model.type = sequential needs [layer NAME] sections; or set model.type to a whole model "
                   "(charl-train --help-config=model)");
     CHARL_TRY(charl_config_read_layers(config, add_layer, m));
-    return CHARL_OK;
+    return charl__model_check(m);
 }
 
 charl_status charl__task_model(const charl_config *config, int64_t outputs, charl_model **out)

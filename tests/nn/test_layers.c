@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "nn/layer.h"
+#include "nn/model.h"
 #include "nn/net.h"
 
 enum { MAX_PARAMS = 20 };
@@ -40,6 +41,26 @@ static const charl_residual_block_config plain = {.channels = 4, .stride = 1, .g
                                                     .groups = 2};
 static const charl_pool2d_config pool = {.kernel = {2, 2}};
 static const charl_pool2d_config wide = {.kernel = {3, 3}, .stride = {1, 2}, .padding = {1, 1}};
+
+static const charl_reshape_config rows_of_6 = {.shape = {2, {6, -1}}};
+static const charl_permute_config swapped = {.order = {2, {2, 1}}}, twice_1 = {.order = {2, {1, 1}}};
+static const charl_slice_config tail = {.axis = -1, .start = -2}, beyond = {.axis = 1, .start = 2, .length = 9},
+                                of_batch = {.axis = 0};
+static const charl_axis_config over_last = {.axis = -1, .keep = true}, over_batch = {.axis = 0};
+static const charl_upsample_config larger = {.factor = {2, 3}, .mode = CHARL_UPSAMPLE_BILINEAR};
+static const charl_class_token_config token = {.init_std = 0.5};
+static const charl_attention_config heads = {.heads = 3, .kv_heads = 3};
+static const charl_conv1d_config
+    conv_1d = {.channels = 8,
+               .kernel = 3,
+               .stride = 2,
+               .padding = -1,
+               .dilation = 1,
+               .groups = 2,
+               .bias = true,
+               .activation = "gelu"},
+    conv_causal = {.channels = 4, .kernel = 3, .stride = 1, .padding = -1, .dilation = 2, .groups = 1, .causal = true};
+static const charl_pool1d_config pool_1d = {.kernel = 3, .stride = 2, .padding = 1};
 
 /* Parameters of a convolution, and of the batch norm after it. */
 #define KAIMING(name, deviation, ...)                                                                                  \
@@ -251,6 +272,24 @@ static const struct layer_case {
     {"silu", NULL, {1, {5}}, {1, {5}}, {{0}}},
     {"softplus", NULL, {1, {5}}, {1, {5}}, {{0}}},
     {"swiglu", NULL, {2, {3, 10}}, {2, {3, 5}}, {{0}}},
+    {"reshape", &rows_of_6, {2, {4, 9}}, {2, {6, 6}}, {{0}}},
+    {"permute", &swapped, {2, {3, 5}}, {2, {5, 3}}, {{0}}},
+    {"slice", &tail, {2, {3, 5}}, {2, {3, 2}}, {{0}}},
+    {"mean", &over_last, {2, {3, 5}}, {2, {3, 1}}, {{0}}},
+    {"mean", NULL, {3, {3, 5, 2}}, {2, {5, 2}}, {{0}}},
+    {"max", NULL, {2, {3, 5}}, {1, {5}}, {{0}}},
+    {"upsample", &larger, {3, {2, 3, 4}}, {3, {2, 6, 12}}, {{0}}},
+    {"upsample", NULL, {3, {2, 3, 4}}, {3, {2, 6, 8}}, {{0}}},
+    {"class_token", &token, {2, {5, 60}}, {2, {6, 60}}, {{"l.weight", {1, {60}}, 0, 0, false, 0.5}}},
+    {"attention", &heads, {2, {5, 36}}, {2, {5, 12}}, {{0}}},
+    {"conv1d",
+     &conv_1d,
+     {2, {4, 9}},
+     {2, {8, 5}},
+     {{"l.weight", {3, {8, 2, 3}}, 0.40824829, 0, false}, {"l.bias", {1, {8}}, 0.40824829, 0, false}}},
+    {"conv1d", &conv_causal, {2, {2, 9}}, {2, {4, 9}}, {{"l.weight", {3, {4, 2, 3}}, 0.40824829, 0, false}}},
+    {"max_pool1d", &pool_1d, {2, {3, 9}}, {2, {3, 5}}, {{0}}},
+    {"avg_pool1d", &pool_1d, {2, {3, 9}}, {2, {3, 5}}, {{0}}},
 };
 
 static void check_initial_value(const charl_params *set, const expected_param *want)
@@ -336,6 +375,103 @@ static void check_layer(const struct layer_case *c)
     net_fini(&n);
 }
 
+/* Two layers that read the input, and one that reads both: values, and a gradient that comes from both. */
+static void test_layers_of_several(void **state)
+{
+    static const charl_axis_config by_channels = {.axis = 1}, by_last = {.axis = -1};
+    static const char *const both[] = {"a", "input", "b"}, *const input[] = {"input"};
+    static const struct {
+        const char *type;
+        const void *config;
+        charl_shape out;
+    } cases[] = {
+        {"add", NULL, {2, {3, 5}}},
+        {"multiply", NULL, {2, {3, 5}}},
+        {"concat", &by_channels, {2, {9, 5}}},
+        {"concat", &by_last, {2, {3, 15}}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        charl_shape want = batch_of(cases[i].out), have;
+        const int64_t n_want = charl_shape_count(&want);
+        float *x, *y;
+        net n;
+
+        net_init(&n);
+        charl_assert_ok(charl_model_add(n.model, "a", "tanh", NULL));
+        charl_assert_ok(charl_model_add_after(n.model, "b", "sigmoid", NULL, input, 1));
+        charl_assert_ok(charl_model_add_after(n.model, "y", cases[i].type, cases[i].config, both, 3));
+        net_build(&n, (charl_shape){2, {3, 5}});
+        charl_assert_ok(charl_graph_status(n.g));
+        have = charl_var_get_type(n.out).shape;
+        assert_true(charl_shape_equal(&have, &want));
+        n.loss = charl_batch_mean(n.g, charl_sum(n.g, charl_flatten(n.g, n.out), 1, false));
+        charl_graph_keep(n.g, n.out);
+        charl_graph_backward(n.g, n.loss, NULL);
+        charl_assert_ok(charl_graph_compile(n.g));
+        write_input(&n);
+        charl_assert_ok(charl_graph_run(n.g));
+        x = values_of(charl_var_get_tensor(n.x));
+        y = values_of(charl_var_get_tensor(n.out));
+        for (int64_t k = 0; k < n_want; k++) {
+            const bool joins = strcmp(cases[i].type, "concat") == 0, last = cases[i].config == &by_last;
+            const int64_t part = last ? k / 5 % 3 : k / 15 % 3, at = last ? k / 15 * 5 + k % 5 : k / 45 * 15 + k % 15;
+            const double v = (double)x[joins ? at : k], a = tanh(v), b = 1.0 / (1.0 + exp(-v));
+
+            assert_true(fabs((double)y[k] - (joins                     ? (part == 0   ? a
+                                                                          : part == 1 ? v
+                                                                                      : b)
+                                             : cases[i].type[0] == 'a' ? a + v + b
+                                                                       : a * v * b)) < 1e-6);
+        }
+        check_gradient(n.x);
+        charl_free(x);
+        charl_free(y);
+        net_fini(&n);
+    }
+}
+
+/* What is wrong with a graph is told when it is made, or with the shapes on both sides. */
+static void test_wrong_graphs(void **state)
+{
+    static const char *const unknown[] = {"z"}, *const two[] = {"a", "b"}, *const of_a[] = {"a"},
+                             *const input[] = {"input"};
+    static const charl_linear_config narrow = {.out = 4, .bias = true};
+    net n;
+
+    (void)state;
+    net_init(&n);
+    charl_assert_status(charl_model_add(n.model, "input", "relu", NULL), CHARL_ERR_CONFIG);
+    charl_assert_message("cannot be named input");
+    charl_assert_ok(charl_model_add(n.model, "a", "relu", NULL));
+    charl_assert_status(charl_model_add_after(n.model, "b", "relu", NULL, unknown, 1), CHARL_ERR_CONFIG);
+    charl_assert_message("layer b: input: no layer before this one is named z");
+    charl_assert_status(charl_model_add(n.model, "b", "add", NULL), CHARL_ERR_CONFIG);
+    charl_assert_message("layer b: input: add reads 2 to 8 layers, not 1; name them, as in input = a, b");
+    charl_assert_ok(charl_model_add_after(n.model, "b", "linear", &narrow, input, 1));
+    charl_assert_status(charl_model_add_after(n.model, "c", "relu", NULL, two, 2), CHARL_ERR_CONFIG);
+    charl_assert_message("layer c: input: relu reads one layer, not 2");
+    charl_assert_ok(charl_model_add_after(n.model, "c", "relu", NULL, of_a, 1));
+    net_build(&n, (charl_shape){1, {5}});
+    assert_null(n.out);
+    charl_assert_status(charl_graph_compile(n.g), CHARL_ERR_CONFIG);
+    charl_assert_message("layer b: no layer reads it, and it is not the last one");
+    net_fini(&n);
+
+    net_init(&n);
+    charl_assert_ok(charl_model_add(n.model, "a", "relu", NULL));
+    charl_assert_ok(charl_model_add_after(n.model, "b", "linear", &narrow, input, 1));
+    charl_assert_ok(charl_model_add_after(n.model, "sum", "add", NULL, two, 2));
+    charl_assert_ok(charl__model_locate(n.model, "net.ini:17"));
+    net_build(&n, (charl_shape){1, {5}});
+    assert_null(n.out);
+    charl_assert_status(charl_graph_compile(n.g), CHARL_ERR_SHAPE);
+    charl_assert_message("net.ini:17: sum.add: ");
+    charl_assert_message("; it reads a [4, 5], b [4, 4]");
+    net_fini(&n);
+}
+
 static void test_every_layer_type(void **state)
 {
     (void)state;
@@ -349,7 +485,7 @@ static void test_every_layer_type(void **state)
                 used++;
             }
         }
-        if (used == 0) {
+        if (used == 0 && (t->max_inputs == 0 || !strstr("add multiply concat", t->row.name))) {
             fail_msg("no case of layer type %s: nothing tests it", t->row.name);
         }
         assert_ptr_equal(charl__layer_type_find(t->row.name), t);
@@ -392,6 +528,22 @@ static void test_refused_inputs(void **state)
         {"max_pool2d", &large, {3, {1, 4, 4}}, "block.0"},
         {"avg_pool2d", &pool, {1, {5}}, "block.0"},
         {"global_avg_pool", NULL, {1, {5}}, "block.0"},
+        {"reshape",
+         &rows_of_6,
+         {2, {4, 5}},
+         "block.0.reshape: [4, 4, 5] does not reshape to [4, 6, -1]; it reads the model's"},
+        {"permute", &twice_1, {2, {4, 5}}, "block.0: permute: order needs each of the axes 1 to 2 once"},
+        {"permute", &swapped, {1, {4}}, "block.0: permute: order needs each of the axes 1 to 1 once"},
+        {"slice", &beyond, {2, {4, 5}}, "block.0: slice: start = 2, length = 9 leave axis 1, which has 4 elements"},
+        {"slice", &of_batch, {2, {4, 5}}, "block.0: axis = 0: axis 0 is the batch, and there are axes up to 2"},
+        {"mean", &over_batch, {2, {4, 5}}, "block.0: axis = 0: axis 0 is the batch"},
+        {"max", NULL, {0, {0}}, "block.0: axis = 1: axis 0 is the batch, and there are axes up to 0"},
+        {"upsample", NULL, {2, {4, 5}}, "block.0.upsample2d: x [4, 4, 5] is not [B, C, H, W]"},
+        {"class_token", NULL, {1, {5}}, "block.0: class_token needs"},
+        {"attention", &heads, {1, {5}}, "block.0: attention needs"},
+        {"conv1d", &conv_1d, {3, {4, 5, 5}}, "block.0: conv1d needs"},
+        {"conv1d", &conv_1d, {2, {3, 5}}, "block.0: conv1d: groups"},
+        {"max_pool1d", &pool_1d, {1, {5}}, "block.0: pooling over time needs"},
     };
 
     (void)state;
@@ -413,6 +565,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_layer_type),
+        cmocka_unit_test(test_layers_of_several),
+        cmocka_unit_test(test_wrong_graphs),
         cmocka_unit_test(test_refused_inputs),
     };
 

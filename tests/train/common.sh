@@ -135,6 +135,108 @@ interval = 1
 share = yes
 INI
 
+# A graph: a U-Net and a small transformer behind it, of blocks.
+cat >graph.ini <<'INI'
+[run]
+output_dir = run
+seed = 5
+[data]
+path = digits.h5
+[model]
+type = sequential
+[block conv]
+channels =
+[block conv.c]
+type = conv2d
+channels = $channels
+kernel = 3
+bias = no
+[block conv.n]
+type = batch_norm
+activation = relu
+[block encoder]
+width =
+[block encoder.norm]
+type = layer_norm
+[block encoder.qkv]
+type = linear
+out = 3 * $width
+[block encoder.attention]
+type = attention
+heads = 2
+dropout = 0.1
+[block encoder.proj]
+type = linear
+out = $width
+[block encoder.sum]
+type = add
+input = proj, input
+[layer in]
+type = conv
+channels = 4
+[layer down]
+type = max_pool2d
+kernel = 2
+[layer deep]
+type = conv
+channels = 6
+repeat = 2
+[layer up]
+type = upsample
+mode = bilinear
+[layer skip]
+type = concat
+input = up, in
+[layer out]
+type = conv
+channels = 4
+[layer patches]
+type = conv2d
+channels = 16
+kernel = 4
+stride = 4
+padding = 0
+[layer rows]
+type = reshape
+shape = 16, -1
+[layer sequence]
+type = permute
+order = 2, 1
+[layer class]
+type = class_token
+[layer positions]
+type = position_embedding
+block_size = 64
+[layer encoder]
+type = encoder
+width = 16
+repeat = 2
+[layer first]
+type = slice
+length = 1
+[layer flat]
+type = flatten
+[layer mean]
+type = mean
+input = encoder
+[layer both]
+type = add
+input = flat, mean
+[layer head]
+type = linear
+out = 10
+[train]
+epochs = 2
+batch_size = 64
+slices = 8
+[optimizer]
+learning_rate = 2e-3
+[log]
+interval = 1
+[device]
+share = yes
+INI
+
 # make_text: text.h5, numbers as text.
 make_text() {
     seq 1 1500 >text.txt

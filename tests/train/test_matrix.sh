@@ -37,6 +37,11 @@ if [ -z "$short" ]; then
     variant "no overlap" 2 cnn dist.overlap=no
 fi
 
+# A graph of layers, also where activations are computed again, and where it was stopped.
+expect 0 "graph on 1 rank" ranks 1 graph.ini -q -o graph-1
+variant "3 ranks" 3 graph
+variant "2 ranks, activations recomputed" 2 graph train.recompute=yes
+
 # Every algorithm, rank count, size of buckets, whole and divided optimizer.
 if [ -n "$long" ]; then
     for mb in 0.01 25; do
@@ -100,7 +105,7 @@ else
     stopped cnn 3 1 3
     stopped mlp 5 3 8
     stopped cnn 4 2 4
-    stopped cnn 6 2 1
+    stopped graph 6 2 1
     stopped mlp 0 1 2
 fi
 

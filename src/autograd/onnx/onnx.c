@@ -10,8 +10,8 @@
 
 /* Fields of NodeProto and AttributeProto. */
 enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_TYPE = 4, NODE_ATTRIBUTE = 5 };
-enum { ATTR_NAME = 1, ATTR_F = 2, ATTR_I = 3, ATTR_INTS = 8, ATTR_TYPE = 20 };
-enum { ATTR_IS_FLOAT = 1, ATTR_IS_INT = 2, ATTR_IS_INTS = 7 };
+enum { ATTR_NAME = 1, ATTR_F = 2, ATTR_I = 3, ATTR_S = 4, ATTR_INTS = 8, ATTR_TYPE = 20 };
+enum { ATTR_IS_FLOAT = 1, ATTR_IS_INT = 2, ATTR_IS_TEXT = 3, ATTR_IS_INTS = 7 };
 
 const char *charl__onnx_keep_error(charl__onnx *x, charl_status st)
 {
@@ -68,6 +68,8 @@ static charl_status put_attr(charl__text *node, const charl__onnx_attr *a)
     CHARL_TRY_CLEANUP(charl__protobuf_string(&t, ATTR_NAME, a->name));
     if (a->is_float) {
         CHARL_TRY_CLEANUP(charl__protobuf_float(&t, ATTR_F, a->f));
+    } else if (a->text) {
+        CHARL_TRY_CLEANUP(charl__protobuf_string(&t, ATTR_S, a->text));
     } else if (a->n == 0) {
         CHARL_TRY_CLEANUP(charl__protobuf_int(&t, ATTR_I, a->i));
     }
@@ -76,6 +78,7 @@ static charl_status put_attr(charl__text *node, const charl__onnx_attr *a)
     }
     CHARL_TRY_CLEANUP(charl__protobuf_int(&t, ATTR_TYPE,
                                           a->is_float ? ATTR_IS_FLOAT
+                                          : a->text   ? ATTR_IS_TEXT
                                           : a->n      ? ATTR_IS_INTS
                                                       : ATTR_IS_INT));
     CHARL_TRY_CLEANUP(charl__protobuf_text(node, NODE_ATTRIBUTE, &t));

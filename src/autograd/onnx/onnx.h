@@ -31,7 +31,7 @@ typedef struct charl__onnx_node {
     const charl_type *out_type;
 } charl__onnx_node;
 
-/** An attribute of an ONNX node: ints if n > 0, f if `is_float`, else i. */
+/** An attribute of an ONNX node: ints if n > 0, f if `is_float`, text if there is one, else i. */
 typedef struct charl__onnx_attr {
     const char *name;
     int64_t i;
@@ -39,6 +39,7 @@ typedef struct charl__onnx_attr {
     const int64_t *ints;
     bool is_float;
     float f;
+    const char *text;
 } charl__onnx_attr;
 
 /** An ONNX node. Lists end with NULL. */

@@ -7,6 +7,7 @@
 #include "autograd/op/norm/channels.h"
 #include "autograd/launch/map.h"
 #include "autograd/launch/rows.h"
+#include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
 
 typedef struct plan {
@@ -116,6 +117,19 @@ static void reference(const charl__reference *r)
     }
 }
 
+/* What is repeated, summed; the other operand only lends its shape. */
+static void backward_like(const charl__backward *b)
+{
+    const charl_type t = charl_var_get_type(b->in[1]);
+
+    b->gin[1] = b->needed[1] ? charl__sum_like(b->g, b->gout[0], &t) : NULL;
+}
+
+static void onnx_like(const charl__onnx_node *n)
+{
+    charl__onnx_op(n, "Expand", n->in[1], charl__onnx_op(n, "Shape", n->in[0], NULL, NULL), n->out);
+}
+
 static charl_status infer_like(charl__infer *inf)
 {
     int64_t inner, count;
@@ -153,7 +167,9 @@ const charl__op charl_op_expand_like = {
     .mixed = true,
     .infer = infer_like,
     .enqueue = enqueue_like,
+    .backward = backward_like,
     .reference = reference_like,
+    .onnx = onnx_like,
     CHARL_SAMPLES(samples_like),
 };
 
@@ -189,6 +205,11 @@ const charl__op charl_op_sum_to = {
     .reference = reference,
     CHARL_SAMPLES(samples),
 };
+
+charl_var *charl_expand_like(charl_graph *g, charl_var *like, charl_var *x)
+{
+    return charl__apply2(g, &charl_op_expand_like, NULL, like, x);
+}
 
 charl_var *charl_sum_to(charl_graph *g, charl_var *x, int axis)
 {

@@ -1,0 +1,212 @@
+/* upsample2d: images enlarged by whole factors, and its gradient, which is its transpose.
+ *
+ *      nearest    a pixel becomes a block of equal pixels
+ *      bilinear   pixels lie at the centres of their squares; between them values are interpolated, and the border continues outside.
+ *                 That is PyTorch's align_corners = False
+ */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "autograd/launch/map.h"
+#include "autograd/onnx/onnx.h"
+#include "charl/ops.h"
+
+typedef charl_upsample2d_args args;
+
+static charl_status check(const charl__infer *inf, int64_t by[2])
+{
+    const args *a = inf->attr;
+    const charl_type *x = &inf->in[0];
+    char text[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(charl__is_float(x->dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
+                  charl_dtype_name(x->dtype));
+    CHARL_REQUIRE(x->shape.ndim == 4, CHARL_ERR_SHAPE, "x %s is not [B, C, H, W]", charl_shape_format(&x->shape, text));
+    for (int d = 0; d < 2; d++) {
+        CHARL_REQUIRE(a->factor[d] >= 1 && a->factor[d] <= 1024, CHARL_ERR_INVALID,
+                      "factor %d in %s; it must lie in [1, 1024]", a->factor[d], d == 0 ? "H" : "W");
+        by[d] = a->factor[d];
+    }
+    return CHARL_OK;
+}
+
+static charl_status infer(charl__infer *inf)
+{
+    int64_t by[2];
+    char text[CHARL_SHAPE_TEXT];
+
+    CHARL_TRY(check(inf, by));
+    inf->out[0] = inf->in[0];
+    for (int d = 0; d < 2; d++) {
+        inf->out[0].shape.dim[2 + d] *= by[d];
+    }
+    CHARL_REQUIRE(inf->out[0].shape.dim[2] < INT_MAX / 4 && inf->out[0].shape.dim[3] < INT_MAX / 4 &&
+                      inf->out[0].shape.dim[2] * inf->out[0].shape.dim[3] <= INT_MAX,
+                  CHARL_ERR_SHAPE, "the image would be %s", charl_shape_format(&inf->out[0].shape, text));
+    return charl__infer_rows(inf);
+}
+
+static charl_status infer_grad(charl__infer *inf)
+{
+    int64_t by[2];
+    char text[CHARL_SHAPE_TEXT];
+
+    CHARL_TRY(check(inf, by));
+    inf->out[0] = inf->in[0];
+    for (int d = 0; d < 2; d++) {
+        CHARL_REQUIRE(inf->in[0].shape.dim[2 + d] % by[d] == 0, CHARL_ERR_SHAPE, "%s is no multiple of the factor %d",
+                      charl_shape_format(&inf->in[0].shape, text), (int)by[d]);
+        inf->out[0].shape.dim[2 + d] /= by[d];
+    }
+    return charl__infer_rows(inf);
+}
+
+static charl_status launch(const charl__enqueue *e, const char *entry, const charl_shape *small)
+{
+    const args *a = e->attr;
+    const int64_t total = charl__tensor_count(e->out[0]), span = charl__span(e->dev, total, 1);
+    char defines[128];
+    charl__launch l = {.file = "shape/upsample2d", .entry = entry, .defines = defines, .label = e->label};
+
+    snprintf(defines, sizeof defines, "#define FH %d\n#define FW %d\n#define BILINEAR %d\n%s", a->factor[0],
+             a->factor[1], a->bilinear ? 1 : 0, charl__act_define(e->out[0]->dtype));
+    l.args[0] = charl__in(e->in[0]);
+    l.args[1] = charl__out(e->out[0]);
+    l.args[2] = charl__i64(total);
+    l.args[3] = charl__i64(span);
+    l.args[4] = charl__i32((int32_t)small->dim[2]);
+    l.args[5] = charl__i32((int32_t)small->dim[3]);
+    charl__span_launch(e->dev, total, span, &l);
+    return total > 0 ? charl__launch_enqueue(e->dev, &l) : CHARL_OK;
+}
+
+static charl_status enqueue(const charl__enqueue *e)
+{
+    return launch(e, "charl_upsample", &e->in[0]->shape);
+}
+
+static charl_status enqueue_grad(const charl__enqueue *e)
+{
+    return launch(e, "charl_upsample_gradient", &e->out[0]->shape);
+}
+
+static void backward(const charl__backward *b)
+{
+    b->gin[0] = charl__apply1(b->g, &charl_op_upsample2d_grad, b->attr, b->gout[0]);
+}
+
+static void backward_grad(const charl__backward *b)
+{
+    b->gin[0] = charl__apply1(b->g, &charl_op_upsample2d, b->attr, b->gout[0]);
+}
+
+/* to[a] += weight * from[b] for all pairs of a pixel of the small image and one of the large image. */
+static void spread(const charl__reference *r, const charl_shape *small, bool gradient)
+{
+    const args *a = r->attr;
+    const int64_t h = small->dim[2], w = small->dim[3], H = h * a->factor[0], W = w * a->factor[1];
+
+    for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
+        r->out[0][i] = 0.0;
+    }
+    for (int64_t i = 0; i < small->dim[0] * small->dim[1] * H * W; i++) {
+        const int64_t plane = i / (H * W), at[2] = {i / W % H, i % W}, extent[2] = {h, w};
+        double share[2];
+        int64_t near[2][2];
+
+        for (int d = 0; d < 2; d++) {
+            double place = ((double)at[d] + 0.5) / a->factor[d] - 0.5;
+
+            place = a->bilinear ? fmax(place, 0.0) : floor((double)at[d] / a->factor[d]);
+            near[d][0] = (int64_t)floor(place);
+            near[d][1] = near[d][0] + 1 < extent[d] ? near[d][0] + 1 : extent[d] - 1;
+            share[d] = place - floor(place);
+        }
+        for (int k = 0; k < 4; k++) {
+            const double weight = (k / 2 ? share[0] : 1 - share[0]) * (k % 2 ? share[1] : 1 - share[1]);
+            const int64_t s = plane * h * w + near[0][k / 2] * w + near[1][k % 2];
+
+            if (weight != 0.0) {
+                r->out[0][gradient ? s : i] += weight * r->in[0][gradient ? i : s];
+            }
+        }
+    }
+}
+
+static void reference(const charl__reference *r)
+{
+    spread(r, &r->in_type[0].shape, false);
+}
+
+static void reference_grad(const charl__reference *r)
+{
+    spread(r, &r->out_type[0].shape, true);
+}
+
+static void onnx(const charl__onnx_node *n)
+{
+    const args *a = n->attr;
+    const charl_shape four = {1, {4}};
+    const float scales[4] = {1.0F, 1.0F, (float)a->factor[0], (float)a->factor[1]};
+
+    charl__onnx_write_call(n, &(charl__onnx_call){.type = "Resize",
+                                                  .in = {n->in[0], "", charl__onnx_floats(n, &four, scales)},
+                                                  .out = n->out,
+                                                  .attr = {{"mode", .text = a->bilinear ? "linear" : "nearest"},
+                                                           {"coordinate_transformation_mode",
+                                                            .text = a->bilinear ? "half_pixel" : "asymmetric"},
+                                                           {"nearest_mode", .text = "floor"}}});
+}
+
+static const args twice = {{2, 2}, false}, uneven = {{3, 1}, false}, smooth = {{2, 2}, true}, odd = {{3, 5}, true},
+                  same = {{1, 1}, true};
+/* clang-format off */
+static const charl__op_sample samples[] = {
+    {.in = {CHARL_B(F32, 8, 3, 5, 4)}, .attr = &twice, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 2, 3, 4, 7)}, .attr = &uneven, .lo = -3, .hi = 3},
+    {.in = {CHARL_B(F32, 8, 3, 5, 4)}, .attr = &smooth, .lo = -3, .hi = 3, .terms = 4},
+    {.in = {CHARL_R(F32, 2, 30, 9, 8)}, .attr = &odd, .lo = -3, .hi = 3, .terms = 4},
+    {.in = {CHARL_R(F32, 2, 1, 1, 1)}, .attr = &odd, .lo = -3, .hi = 3, .terms = 4},
+    {.in = {CHARL_R(F32, 1, 2, 1, 6)}, .attr = &same, .lo = -3, .hi = 3, .terms = 4},
+};
+static const charl__op_sample samples_grad[] = {
+    {.in = {CHARL_B(F32, 8, 3, 10, 8)}, .attr = &twice, .lo = -3, .hi = 3, .terms = 4},
+    {.in = {CHARL_R(F32, 2, 3, 12, 7)}, .attr = &uneven, .lo = -3, .hi = 3, .terms = 3},
+    {.in = {CHARL_B(F32, 8, 3, 10, 8)}, .attr = &smooth, .lo = -3, .hi = 3, .terms = 16},
+    {.in = {CHARL_R(F32, 2, 30, 9, 10)}, .attr = &odd, .lo = -3, .hi = 3, .terms = 60},
+    {.in = {CHARL_R(F32, 2, 1, 3, 5)}, .attr = &odd, .lo = -3, .hi = 3, .terms = 15},
+};
+/* clang-format on */
+
+const charl__op charl_op_upsample2d = {
+    .name = "upsample2d",
+    .formula = "out = x enlarged by whole factors, nearest or bilinear",
+    .n_in = 1,
+    .attr_size = sizeof(args),
+    .half = CHARL_HALF(0),
+    .infer = infer,
+    .enqueue = enqueue,
+    .backward = backward,
+    .reference = reference,
+    .onnx = onnx,
+    CHARL_SAMPLES(samples),
+};
+
+const charl__op charl_op_upsample2d_grad = {
+    .name = "upsample2d_grad",
+    .formula = "out[p] = sum of g over the enlarged image, with the weights that p has there",
+    .n_in = 1,
+    .attr_size = sizeof(args),
+    .half = CHARL_HALF(0),
+    .infer = infer_grad,
+    .enqueue = enqueue_grad,
+    .backward = backward_grad,
+    .reference = reference_grad,
+    CHARL_SAMPLES(samples_grad),
+};
+
+charl_var *charl_upsample2d(charl_graph *g, charl_var *x, const charl_upsample2d_args *a)
+{
+    return charl__apply1(g, &charl_op_upsample2d, a, x);
+}

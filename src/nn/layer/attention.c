@@ -1,0 +1,64 @@
+/* attention and class_token: parts of transformers that are wired in the configuration. */
+#include "nn/layer.h"
+
+static charl_var *build_attention(const charl_layer_build *b, charl_var *x)
+{
+    const charl_attention_config *c = b->settings;
+    const charl_attention_args args = {
+        .heads = (int)c->heads, .kv_heads = (int)c->kv_heads, .causal = c->causal, .dropout = (float)c->dropout};
+
+    if (charl_var_get_type(x).shape.ndim != 3) {
+        return charl__graph_refuse(b->g, "attention needs [batch, positions, features]");
+    }
+    return charl_attention(b->g, x, &args);
+}
+
+/* A learned row in front of every sequence. */
+static charl_var *build_class_token(const charl_layer_build *b, charl_var *x)
+{
+    const charl_class_token_config *c = b->settings;
+    const charl_shape in = charl_var_get_type(x).shape;
+    charl_var *token, *both[2];
+
+    if (in.ndim != 3 || in.dim[1] < 1) {
+        return charl__graph_refuse(b->g, "class_token needs [batch, positions, features]");
+    }
+    token = charl_layer_param(
+        b, "weight",
+        &(charl_param_spec){.shape = {1, {in.dim[2]}}, .init = {CHARL_INIT_NORMAL, 0.0F, (float)c->init_std}});
+    both[0] = charl_expand_like(b->g, charl_slice(b->g, x, 1, 0, 1), token);
+    both[1] = x;
+    return charl_concat(b->g, both, 2, 1);
+}
+
+static const charl_attention_config attention_defaults = {.heads = 0};
+static const charl_key attention_keys[] = {
+    {"heads", CHARL_KEY_INT, offsetof(charl_attention_config, heads), "[1,65536]", true, "attention heads", NULL},
+    {"kv_heads", CHARL_KEY_INT, offsetof(charl_attention_config, kv_heads), "[0,65536]", false,
+     "heads of keys and values; 0: as many as heads", NULL},
+    {"dropout", CHARL_KEY_FLOAT, offsetof(charl_attention_config, dropout), "[0,1)", false,
+     "probability to drop attention weights", NULL},
+    {"causal", CHARL_KEY_BOOL, offsetof(charl_attention_config, causal), NULL, false,
+     "a position sees only itself and those before it", NULL},
+};
+static const charl_class_token_config token_defaults = {.init_std = 0.02};
+static const charl_key token_keys[] = {
+    {"init_std", CHARL_KEY_FLOAT, offsetof(charl_class_token_config, init_std), "[0,1e6)", false,
+     "standard deviation of the initial values", NULL},
+};
+
+const charl_layer_type charl__layer_attention = {
+    .row.name = "attention",
+    .row.help = "of what a linear layer puts out: queries of all heads, keys, values, side by side",
+    .build = build_attention,
+    CHARL_DEFAULTS(attention_defaults),
+    CHARL_KEYS(attention_keys),
+};
+
+const charl_layer_type charl__layer_class_token = {
+    .row.name = "class_token",
+    .row.help = "a learned position in front of a sequence: [B, T, C] -> [B, T + 1, C]",
+    .build = build_class_token,
+    CHARL_DEFAULTS(token_defaults),
+    CHARL_KEYS(token_keys),
+};

@@ -1,0 +1,181 @@
+/* reshape, permute, slice, mean, max and upsample: layers without parameters that change the shape. Axes
+ * count as in PyTorch: 0 is the batch, which they leave alone. */
+#include <stdio.h>
+
+#include "nn/layer.h"
+
+int charl__layer_axis(const charl_layer_build *b, const charl_var *x, int64_t axis)
+{
+    const int ndim = charl_var_get_type(x).shape.ndim;
+    const int64_t at = axis < 0 ? axis + ndim : axis;
+    char text[128];
+
+    if (at < 1 || at >= ndim) {
+        snprintf(text, sizeof text, "axis = %lld: axis 0 is the batch, and there are axes up to %d", (long long)axis,
+                 ndim - 1);
+        charl__graph_refuse(b->g, text);
+        return -1;
+    }
+    return (int)at;
+}
+
+static charl_var *build_reshape(const charl_layer_build *b, charl_var *x)
+{
+    const charl_reshape_config *c = b->settings;
+    const charl_shape in = charl_var_get_type(x).shape;
+    charl_shape s = {.ndim = c->shape.count + 1, .dim = {in.ndim > 0 ? in.dim[0] : 0}};
+
+    if (c->shape.count >= CHARL_MAX_DIMS || in.ndim == 0) {
+        return charl__graph_refuse(b->g, "reshape: a row has at most 5 extents");
+    }
+    for (int i = 0; i < c->shape.count; i++) {
+        s.dim[i + 1] = c->shape.values[i];
+    }
+    return charl_reshape(b->g, x, s);
+}
+
+static charl_var *build_permute(const charl_layer_build *b, charl_var *x)
+{
+    const charl_permute_config *c = b->settings;
+    const int ndim = charl_var_get_type(x).shape.ndim;
+    int perm[CHARL_MAX_DIMS] = {0};
+    unsigned seen = 0;
+    char text[128];
+
+    for (int i = 0; i < c->order.count && c->order.count == ndim - 1; i++) {
+        perm[i + 1] = (int)c->order.values[i];
+        seen |= 1U << (c->order.values[i] & 31);
+    }
+    if (c->order.count != ndim - 1 || seen != (1U << ndim) - 2U) {
+        snprintf(text, sizeof text, "permute: order needs each of the axes 1 to %d once", ndim - 1);
+        return charl__graph_refuse(b->g, text);
+    }
+    return charl_transpose(b->g, x, perm);
+}
+
+static charl_var *build_slice(const charl_layer_build *b, charl_var *x)
+{
+    const charl_slice_config *c = b->settings;
+    const int axis = charl__layer_axis(b, x, c->axis);
+    const int64_t extent = axis > 0 ? charl_var_get_type(x).shape.dim[axis] : 0;
+    const int64_t start = c->start < 0 ? c->start + extent : c->start;
+    const int64_t length = c->length ? c->length : extent - start;
+    char text[160];
+
+    if (axis < 0) {
+        return NULL;
+    }
+    if (start < 0 || length < 1 || length > extent - start) {
+        snprintf(text, sizeof text, "slice: start = %lld, length = %lld leave axis %d, which has %lld elements",
+                 (long long)c->start, (long long)c->length, axis, (long long)extent);
+        return charl__graph_refuse(b->g, text);
+    }
+    return charl_slice(b->g, x, axis, start, length);
+}
+
+static charl_var *build_mean(const charl_layer_build *b, charl_var *x)
+{
+    const charl_axis_config *c = b->settings;
+    const charl_dtype dtype = charl_var_get_type(x).dtype;
+    const int axis = charl__layer_axis(b, x, c->axis);
+    charl_var *y = axis > 0 ? charl_mean(b->g, x, axis, c->keep) : NULL;
+
+    return y && charl_var_get_type(y).dtype != dtype ? charl_cast(b->g, y, dtype) : y; /* a sum is f32 */
+}
+
+static charl_var *build_max(const charl_layer_build *b, charl_var *x)
+{
+    const charl_axis_config *c = b->settings;
+    const int axis = charl__layer_axis(b, x, c->axis);
+
+    return axis > 0 ? charl_max(b->g, x, axis, c->keep) : NULL;
+}
+
+static charl_var *build_upsample(const charl_layer_build *b, charl_var *x)
+{
+    const charl_upsample_config *c = b->settings;
+    const charl_upsample2d_args args = {{(int)c->factor[0], (int)c->factor[1]}, c->mode == CHARL_UPSAMPLE_BILINEAR};
+
+    return charl_upsample2d(b->g, x, &args);
+}
+
+static const charl_reshape_config reshape_defaults = {.shape = {0, {0}}};
+static const charl_key reshape_keys[] = {
+    {"shape", CHARL_KEY_INTS, offsetof(charl_reshape_config, shape), "[-1,1e9]", true,
+     "extents of a row, without the batch, as in 64, -1; -1 is what is left", NULL},
+};
+static const charl_permute_config permute_defaults = {.order = {0, {0}}};
+static const charl_key permute_keys[] = {
+    {"order", CHARL_KEY_INTS, offsetof(charl_permute_config, order), "[1,5]", true,
+     "axes of the input in their new order, without the batch: 2, 1 exchanges channels and positions", NULL},
+};
+static const charl_slice_config slice_defaults = {.axis = 1};
+static const charl_key slice_keys[] = {
+    {"axis", CHARL_KEY_INT, offsetof(charl_slice_config, axis), "[-6,5]", false,
+     "the extent that is cut; 0 is the batch", NULL},
+    {"start", CHARL_KEY_INT, offsetof(charl_slice_config, start), "[-1e9,1e9]", false,
+     "first element; below 0: counted from the end", NULL},
+    {"length", CHARL_KEY_INT, offsetof(charl_slice_config, length), "[0,1e9]", false, "elements; 0: to the end", NULL},
+};
+static const charl_axis_config axis_defaults = {.axis = 1};
+static const charl_key axis_keys[] = {
+    {"axis", CHARL_KEY_INT, offsetof(charl_axis_config, axis), "[-6,5]", false,
+     "the extent that goes away: 1 for channels or positions, -1 for the last; 0 is the batch", NULL},
+    {"keep", CHARL_KEY_BOOL, offsetof(charl_axis_config, keep), NULL, false, "leave an extent of 1", NULL},
+};
+static const charl_upsample_config upsample_defaults = {.factor = {2, 2}};
+static const charl_key upsample_keys[] = {
+    {"factor", CHARL_KEY_PAIR, offsetof(charl_upsample_config, factor), "[1,1024]", false,
+     "how many times higher and wider", NULL},
+    {"mode", CHARL_KEY_CHOICE, offsetof(charl_upsample_config, mode), NULL, false,
+     "repeat pixels, or interpolate between their centres as PyTorch does with align_corners = False",
+     "nearest|bilinear"},
+};
+
+const charl_layer_type charl__layer_reshape = {
+    .row.name = "reshape",
+    .row.help = "the same elements in another shape",
+    .build = build_reshape,
+    CHARL_DEFAULTS(reshape_defaults),
+    CHARL_KEYS(reshape_keys),
+};
+
+const charl_layer_type charl__layer_permute = {
+    .row.name = "permute",
+    .row.help = "axes in another order",
+    .build = build_permute,
+    CHARL_DEFAULTS(permute_defaults),
+    CHARL_KEYS(permute_keys),
+};
+
+const charl_layer_type charl__layer_slice = {
+    .row.name = "slice",
+    .row.help = "a range of an axis",
+    .build = build_slice,
+    CHARL_DEFAULTS(slice_defaults),
+    CHARL_KEYS(slice_keys),
+};
+
+const charl_layer_type charl__layer_mean = {
+    .row.name = "mean",
+    .row.help = "mean over an axis",
+    .build = build_mean,
+    CHARL_DEFAULTS(axis_defaults),
+    CHARL_KEYS(axis_keys),
+};
+
+const charl_layer_type charl__layer_max = {
+    .row.name = "max",
+    .row.help = "largest element over an axis",
+    .build = build_max,
+    CHARL_DEFAULTS(axis_defaults),
+    CHARL_KEYS(axis_keys),
+};
+
+const charl_layer_type charl__layer_upsample = {
+    .row.name = "upsample",
+    .row.help = "images enlarged by whole factors",
+    .build = build_upsample,
+    CHARL_DEFAULTS(upsample_defaults),
+    CHARL_KEYS(upsample_keys),
+};

@@ -1,0 +1,265 @@
+/* Layers from sections: what each of them reads, repetitions, blocks with their parameters, and every mistake that can be made there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "charl/config.h"
+
+static charl_status parse(const char *text, charl_config **out)
+{
+    return charl_config_parse("t.ini", text, strlen(text), NULL, 0, out);
+}
+
+#define HEAD "[data]\npath=d.h5\n" /* two lines */
+
+typedef struct seen {
+    char text[4096];
+} seen;
+
+/* "NAME type(inputs) key=value; " */
+static charl_status note(charl_config_layer *layer, void *user)
+{
+    static const char *const keys[] = {"out", "channels", "kernel", "tie"};
+    seen *s = user;
+    const char *const *in, *value;
+    const int n = charl_config_layer_inputs(layer, &in);
+    size_t used = strlen(s->text);
+
+    used += (size_t)snprintf(s->text + used, sizeof s->text - used, "%s %s(", charl_config_layer_name(layer),
+                             charl_config_layer_type(layer));
+    for (int i = 0; i < n; i++) {
+        used += (size_t)snprintf(s->text + used, sizeof s->text - used, "%s%s", i ? ", " : "", in[i]);
+    }
+    used += (size_t)snprintf(s->text + used, sizeof s->text - used, ")");
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (charl_config_layer_has(layer, keys[i])) {
+            assert_int_equal(charl_config_layer_string(layer, keys[i], NULL, NULL, &value), CHARL_OK);
+            used += (size_t)snprintf(s->text + used, sizeof s->text - used, " %s=%s", keys[i], value);
+        }
+    }
+    snprintf(s->text + used, sizeof s->text - used, "; ");
+    return CHARL_OK;
+}
+
+static const struct {
+    const char *text, *layers;
+} good[] = {
+    {"[layer a]\ntype=relu\n[layer b]\ntype=relu\n", "a relu(input); b relu(a); "},
+    {"[layer a]\ntype=relu\n[layer b]\ntype=add\ninput=a, input\n[layer c]\ntype=tanh\ninput=a\n[layer d]\ntype=add\n"
+     "input = b,\n  c\n",
+     "a relu(input); b add(a, input); c tanh(a); d add(b, c); "},
+    {"[layer a]\ntype=relu\nrepeat=3\n[layer b]\ntype=add\ninput=a, a.0\n",
+     "a.0 relu(input); a.1 relu(a.0); a.2 relu(a.1); b add(a.2, a.0); "},
+    {"[layer a]\ntype=relu\nrepeat=1\n", "a.0 relu(input); "},
+    /* a block is used twice, and repeated; parameters with and without defaults; products and quotients */
+    {"[block pair]\nwidth=\nhalf=$width / 2\nkernel=3\n"
+     "[block pair.conv]\ntype=conv2d\nchannels=$width\nkernel=$kernel, 2 * $half\n"
+     "[block pair.out]\ntype=add\ninput=conv, input\n"
+     "[layer first]\ntype=pair\nwidth=8\n"
+     "[layer rest]\ntype=pair\nwidth=16\nkernel=5\nrepeat=2\n",
+     "first.conv conv2d(input) channels=8 kernel=3,8; first.out add(first.conv, input); "
+     "rest.0.conv conv2d(first.out) channels=16 kernel=5,16; rest.0.out add(rest.0.conv, first.out); "
+     "rest.1.conv conv2d(rest.0.out) channels=16 kernel=5,16; rest.1.out add(rest.1.conv, rest.0.out); "},
+    /* several inputs; only the first goes from copy to copy */
+    {"[block up]\n[block up.mix]\ntype=concat\ninput=input2, input\n[block up.act]\ntype=relu\n"
+     "[layer a]\ntype=relu\n[layer b]\ntype=tanh\n[layer c]\ntype=up\ninput=b, a\nrepeat=2\n",
+     "a relu(input); b tanh(a); c.0.mix concat(a, b); c.0.act relu(c.0.mix); c.1.mix concat(a, c.0.act); "
+     "c.1.act relu(c.1.mix); "},
+    /* blocks in blocks, which hand parameters on; a type that is a parameter; tie within a block and to the outside */
+    {"[block inner]\nact=relu\n[block inner.a]\ntype=$act\n[block inner.fc]\ntype=linear\nout=4\n"
+     "[block inner.again]\ntype=linear\nout=4\ntie=fc\n[block inner.far]\ntype=linear\nout=4\ntie=first\n"
+     "[block outer]\nact=gelu\nn=2\n[block outer.in]\ntype=inner\nact=$act\nrepeat=$n\n[block outer.end]\ntype=tanh\n"
+     "[layer first]\ntype=linear\nout=4\n[layer x]\ntype=outer\nn=1\n[layer y]\ntype=relu\ninput=x.in.0.fc\n"
+     "[layer z]\ntype=add\ninput=x, y\n",
+     "first linear(input) out=4; x.in.0.a gelu(first); x.in.0.fc linear(x.in.0.a) out=4; "
+     "x.in.0.again linear(x.in.0.fc) out=4 tie=x.in.0.fc; x.in.0.far linear(x.in.0.again) out=4 tie=first; "
+     "x.end tanh(x.in.0.far); y relu(x.in.0.fc); z add(x.end, y); "},
+    /* a dollar sign outside of a block is one */
+    {"[layer a]\ntype=linear\nout=$x\n", "a linear(input) out=$x; "},
+};
+
+static void test_layers_from_sections(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        char text[2048];
+        charl_config *c = NULL, *again = NULL;
+        char *printed = NULL;
+        seen s = {""}, t = {""};
+
+        snprintf(text, sizeof text, HEAD "%s", good[i].text);
+        if (parse(text, &c) != CHARL_OK) {
+            fail_msg("%s", charl_error_message());
+        }
+        assert_int_equal(charl_config_read_layers(c, note, &s), CHARL_OK);
+        assert_string_equal(s.text, good[i].layers);
+        /* and the printed form, which checkpoints keep, has the same ones */
+        assert_int_equal(charl_config_print(c, false, &printed), CHARL_OK);
+        assert_int_equal(parse(printed, &again), CHARL_OK);
+        assert_int_equal(charl_config_read_layers(again, note, &t), CHARL_OK);
+        assert_string_equal(t.text, s.text);
+        charl_free(printed);
+        charl_config_destroy(c);
+        charl_config_destroy(again);
+    }
+}
+
+#define BLOCK "[block b]\nwidth=\n[block b.l]\ntype=linear\nout=$width\n" /* lines 3 to 7 */
+
+static const struct {
+    const char *text, *message;
+} bad[] = {
+    {"[layer a]\ntype=relu\n[layer c]\ntype=tanh\ninput=q\n", "t.ini:7: [layer c] input: there is no layer q"},
+    {"[layer conv1]\ntype=relu\n[layer c]\ntype=tanh\ninput=con1\n",
+     "t.ini:7: [layer c] input: there is no layer con1 (did you mean conv1?)"},
+    {"[layer a]\ntype=add\ninput=input, c\n[layer c]\ntype=tanh\n",
+     "t.ini:5: [layer a] input: layer c stands below, on line 6; layers read those above them, so that there are no "
+     "cycles"},
+    {"[layer a]\ntype=add\ninput=input, a\n", "t.ini:5: [layer a] input: a: a layer cannot read itself"},
+    {"[layer a]\ntype=add\ninput=input, input2\n",
+     "t.ini:5: [layer a] input: input2: the model reads one value, which is named input"},
+    {"[layer a]\ntype=relu\ninput=\n",
+     "t.ini:5: [layer a] input: names no layer; leave it out to read the layer above"},
+    {"[layer a]\ntype=add\ninput=input,input,input,input,input,input,input,input,input\n",
+     "t.ini:5: [layer a] input: a layer reads at most 8 others"},
+    {"[layer a]\ntype=relu\nrepeat=0\n", "t.ini:5: [layer a] repeat: \"0\" is not an integer from 1 to 1000"},
+    {"[layer a]\ntype=relu\nrepeat=x\n", "t.ini:5: [layer a] repeat: \"x\" is not an integer from 1 to 1000"},
+    {"[layer input]\ntype=relu\n",
+     "t.ini:3: [layer input]: a layer cannot be named input, input2, ...: these stand for what is read"},
+    {"[layer a]\nout=5\n", "t.ini:3: [layer a] type: is missing"},
+    {BLOCK "[layer a]\ntype=b\n", "t.ini:8: [layer a]: width is missing: block b needs it"},
+    {BLOCK "[layer a]\ntype=b\nwidth=3\nwidht=4\n",
+     "t.ini:11: [layer a] widht: block b has no such parameter (did you mean width?)"},
+    {BLOCK "[layer a]\ntype=b\nwidth=3\n[layer c]\ntype=b\nwidth=2\ninput=a,input\n",
+     "t.ini:14: [layer c] input: block b does not read input 2 of 2, input"},
+    {"[block b]\n[block b.l]\ntype=add\ninput=input, input2\n[layer a]\ntype=b\nrepeat=3\n",
+     "t.ini:6: [block b.l] input: input2: block b reads 1 layer where it is used as a.0"},
+    {"[block b.l]\ntype=linear\nout=$width\n[layer a]\ntype=b\n",
+     "t.ini:5: [block b.l] out: $width: the block has no such parameter; [block NAME] lists them"},
+    {"[block b]\nw=5\n[block b.l]\ntype=linear\nout=$w / 2\n[layer a]\ntype=b\nrepeat=4\n",
+     "t.ini:7: [block b.l] out: 5 / 2 is not a whole number"},
+    {"[block b.l]\ntype=c\n[block c.l]\ntype=b\n[layer a]\ntype=b\n",
+     "t.ini:6: [block c.l] type: block b contains itself"},
+    {"[block linear.l]\ntype=relu\n[layer a]\ntype=relu\n",
+     "t.ini:3: [block linear.l]: there is a layer type linear; give the block another name"},
+    {"[block b]\n[layer a]\ntype=relu\n", "t.ini:3: [block b]: has no layers; they are sections [block b.LAYER]"},
+    {"[block b]\ntype=relu\n[block b.l]\ntype=relu\n[layer a]\ntype=b\n",
+     "t.ini:4: [block b] type: a parameter of a block cannot have this name; layers of the block are [block "
+     "NAME.LAYER]"},
+    {"[block b.l]\ntype=add\ninput=input, q\n[layer a]\ntype=b\n",
+     "t.ini:5: [block b.l] input: there is no layer q in block b"},
+    {"[block]\n[layer a]\ntype=relu\n", "t.ini:3: [block]: expected [block NAME]"},
+    {"[block b.l]\ntype=relu\n[block b.l]\ntype=tanh\n[layer a]\ntype=b\n",
+     "t.ini:5: [block b.l]: section given twice (first on line 3)"},
+    {"[block b.l]\ntype=relu\nrepeat=1000\n[layer a]\ntype=b\nrepeat=1000\n",
+     "t.ini:3: [block b.l]: the blocks make more than 10000 layers"},
+    /* two mistakes, both told */
+    {"[layer a]\ntype=relu\ninput=q\n[layer c]\ntype=add\ninput=a, r\n",
+     "t.ini:5: [layer a] input: there is no layer q\nt.ini:8: [layer c] input: there is no layer r"},
+};
+
+static void test_mistakes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char text[2048];
+        charl_config *c = NULL;
+
+        snprintf(text, sizeof text, HEAD "%s", bad[i].text);
+        if (parse(text, &c) == CHARL_OK) {
+            fail_msg("accepted: %s", bad[i].text);
+        }
+        assert_null(c);
+        assert_string_equal(charl_error_message(), bad[i].message);
+    }
+}
+
+/* A mistake that a block makes in every copy is told once. */
+static charl_status refuse(charl_config_layer *layer, void *user)
+{
+    int64_t v;
+
+    (void)user;
+    return charl_config_layer_int(layer, "out", 1, 1, 3, &v);
+}
+
+static void test_mistakes_are_told_once(void **state)
+{
+    charl_config *c = NULL;
+
+    (void)state;
+    assert_int_equal(parse(HEAD BLOCK "[layer a]\ntype=b\nwidth=9\nrepeat=3\n", &c), CHARL_OK);
+    assert_int_equal(charl_config_read_layers(c, refuse, NULL), CHARL_ERR_CONFIG);
+    assert_string_equal(charl_error_message(), "t.ini:7: [block b.l] out: \"9\" is not an integer from 1 to 3");
+    charl_config_destroy(c);
+    c = NULL;
+    assert_int_equal(parse(HEAD "[block b.l]\ntype=linear\nouut=2\n[layer a]\ntype=b\nrepeat=3\n", &c), CHARL_OK);
+    assert_int_equal(charl_config_read_layers(c, refuse, NULL), CHARL_ERR_CONFIG);
+    assert_string_equal(charl_error_message(),
+                        "t.ini:5: [block b.l] ouut: unknown key for type = linear (did you mean out?)");
+    charl_config_destroy(c);
+}
+
+static void test_overrides(void **state)
+{
+    static const charl_config_override o[] = {
+        {"block.b.width=7", NULL}, {"block.b.l.type=relu", NULL}, {"layer.a.repeat=2", NULL}};
+    static const charl_config_override unknown = {"block.b.m.out=7", NULL};
+    static const char text[] = HEAD "[block b]\nwidth=3\n[block b.l]\ntype=linear\nout=$width\n[layer a]\ntype=b\n";
+    charl_config *c = NULL;
+    seen s = {""};
+
+    (void)state;
+    assert_int_equal(charl_config_parse("t.ini", text, strlen(text), o, 3, &c), CHARL_OK);
+    assert_int_equal(charl_config_read_layers(c, note, &s), CHARL_OK);
+    assert_string_equal(s.text, "a.0.l relu(input) out=7; a.1.l relu(a.0.l) out=7; ");
+    charl_config_destroy(c);
+    c = NULL;
+    assert_int_equal(charl_config_parse("t.ini", text, strlen(text), &unknown, 1, &c), CHARL_ERR_CONFIG);
+    assert_string_equal(charl_error_message(), "command line: [block b.m]: the file has no such block");
+}
+
+static void test_every_acquisition_fails(void **state)
+{
+    static const char text[] =
+        HEAD BLOCK "[block c]\nw=2\n[block c.one]\ntype=b\nwidth=2 * $w\nrepeat=2\n"
+                   "[block c.two]\ntype=add\ninput=one, input, input2\n"
+                   "[layer a]\ntype=relu\n[layer x]\ntype=c\nrepeat=2\ninput=a, input\nwrong=1\n";
+    const long live = charl__live();
+
+    (void)state;
+    for (long n = 1; n < 2000; n++) {
+        charl_config *c = NULL;
+        charl_status st;
+
+        charl__fault_after(n);
+        st = parse(text, &c);
+        charl__fault_after(0);
+        charl_config_destroy(c);
+        assert_int_equal(charl__live(), live);
+        if (st == CHARL_ERR_CONFIG) { /* the parameter that there is not, told in the end */
+            assert_true(n > 100);
+            return;
+        }
+        assert_int_equal(st, CHARL_ERR_NOMEM);
+    }
+    fail();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_layers_from_sections),    cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_mistakes_are_told_once),  cmocka_unit_test(test_overrides),
+        cmocka_unit_test(test_every_acquisition_fails),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
