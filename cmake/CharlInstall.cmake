@@ -1,14 +1,19 @@
-# cmake --install: programs, library, headers, and what find_package and pkg-config need to find them.
+# cmake --install: programs, library, headers, and what find_package and pkg-config need to find them. The components are the packages that
+# CharlPackage.cmake makes: programs, library, development.
 include(CMakePackageConfigHelpers)
 
 # The programs find the library beside them, wherever the prefix is moved to.
 file(RELATIVE_PATH CHARL_BIN_TO_LIB /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
-set_target_properties(charl charl-train charl-bench PROPERTIES INSTALL_RPATH "$ORIGIN/${CHARL_BIN_TO_LIB}")
-install(TARGETS charl charl-train charl-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(TARGETS charl_shared EXPORT charlTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr") # there the loader looks by itself
+  set_target_properties(charl charl-train charl-bench PROPERTIES INSTALL_RPATH "$ORIGIN/${CHARL_BIN_TO_LIB}")
+endif()
+install(TARGETS charl charl-train charl-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
+install(TARGETS charl_shared EXPORT charlTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/charl ${PROJECT_BINARY_DIR}/include/charl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/launch/ DESTINATION ${CMAKE_INSTALL_DATADIR}/charl/launch FILES_MATCHING PATTERN "*.ini")
+  COMPONENT development FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/launch/ DESTINATION ${CMAKE_INSTALL_DATADIR}/charl/launch
+  COMPONENT programs FILES_MATCHING PATTERN "*.ini")
 
 # Manual pages, which the programs write themselves, and the completion of the shells.
 if(NOT CMAKE_CROSSCOMPILING)
@@ -30,7 +35,7 @@ if(NOT CMAKE_CROSSCOMPILING)
       COMMAND ${GZIP} -9nkf ${out}
       DEPENDS ${program} VERBATIM)
     list(APPEND man_pages ${out}.gz)
-    install(FILES ${out}.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+    install(FILES ${out}.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} COMPONENT programs)
   endforeach()
   add_custom_target(man ALL DEPENDS ${man_pages})
 endif()
@@ -39,10 +44,12 @@ set(zsh_folder site-functions)
 if(CMAKE_INSTALL_PREFIX STREQUAL "/usr") # where Debian's zsh looks for those of packages
   set(zsh_folder vendor-completions)
 endif()
-install(FILES ${completion}/_charl DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${zsh_folder})
+install(FILES ${completion}/_charl DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${zsh_folder} COMPONENT programs)
 foreach(program charl charl-train charl-bench) # bash and fish look for the name of the program
-  install(FILES ${completion}/charl.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME ${program})
-  install(FILES ${completion}/charl.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d RENAME ${program}.fish)
+  install(FILES ${completion}/charl.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME ${program}
+    COMPONENT programs)
+  install(FILES ${completion}/charl.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d RENAME ${program}.fish
+    COMPONENT programs)
 endforeach()
 
 # Components of find_package(charl COMPONENTS ...): what this build could find.
@@ -59,9 +66,9 @@ set(package ${CMAKE_INSTALL_LIBDIR}/cmake/charl)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/charlConfig.cmake.in ${PROJECT_BINARY_DIR}/cmake/charlConfig.cmake
   INSTALL_DESTINATION ${package} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/cmake/charlConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(EXPORT charlTargets NAMESPACE charl:: DESTINATION ${package})
-install(FILES ${PROJECT_BINARY_DIR}/cmake/charlConfig.cmake ${PROJECT_BINARY_DIR}/cmake/charlConfigVersion.cmake DESTINATION ${package})
+install(EXPORT charlTargets NAMESPACE charl:: DESTINATION ${package} COMPONENT development)
+install(FILES ${PROJECT_BINARY_DIR}/cmake/charlConfig.cmake ${PROJECT_BINARY_DIR}/cmake/charlConfigVersion.cmake DESTINATION ${package} COMPONENT development)
 
 file(RELATIVE_PATH CHARL_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/charl.pc.in ${PROJECT_BINARY_DIR}/cmake/charl.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/cmake/charl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${PROJECT_BINARY_DIR}/cmake/charl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)

@@ -17,7 +17,7 @@ for option in "$@"; do
     case $option in
     --tests)
         packages+=("${test_packages[@]}")
-        optional=(python3-torch python3-venv chromium mandoc zsh fish)
+        optional=(python3-torch python3-venv chromium mandoc zsh fish dpkg-dev lintian)
         ;;
     --list) list_only=yes ;;
     *)
