@@ -1,11 +1,12 @@
 /* optimizer.groups, optimizer.decay_1d and the matrices at the edges of a model. */
 #include "config/config_groups.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
+#include "base/alloc.h"
 #include "base/text/text.h"
 #include "config/config_private.h"
 #include "nn/model.h"
@@ -103,7 +104,79 @@ static void apply_defaults(const charl_config *config, charl_params *set, int64_
     }
 }
 
-charl_status charl__groups_apply(const charl_config *config, charl_params *set, int64_t outputs)
+/* The layer of the model that `name` is a parameter of; -1: none. */
+static int layer_of(const charl_model *model, const char *name)
+{
+    int found = -1;
+    size_t longest = 0;
+
+    for (int i = 0; i < charl_model_get_count(model); i++) {
+        const char *layer = charl_model_get_layer_name(model, i);
+        const size_t n = strlen(layer);
+
+        if (n > longest && strncmp(name, layer, n) == 0 && name[n] == '.') {
+            found = i;
+            longest = n;
+        }
+    }
+    return found;
+}
+
+/* Level of every parameter of the set into level[], counted from the first layer; the number of levels. */
+static int find_levels(const charl_model *model, const charl_params *set, int *level)
+{
+    const int count = charl_params_get_count(set);
+    int n = 0, layer = -1;
+    bool embedding = false;
+
+    for (int i = 0; i < count; i++) {
+        const charl_param_spec *spec = charl_param_get_spec(charl_params_get(set, i));
+        const int own = layer_of(model, spec->name);
+
+        if (spec->trainable && spec->shape.ndim > 1 && own != layer && !(embedding && spec->embedding)) {
+            n++;
+        }
+        if (spec->trainable && spec->shape.ndim > 1) {
+            layer = own;
+            embedding = spec->embedding;
+        }
+        level[i] = n;
+    }
+    for (int i = count - 2; i >= 0; i--) { /* a layer's vectors may stand before its matrix */
+        const char *name = charl_param_get_spec(charl_params_get(set, i))->name;
+        const char *next = charl_param_get_spec(charl_params_get(set, i + 1))->name;
+
+        level[i] = layer_of(model, name) == layer_of(model, next) && level[i] > 0 ? level[i + 1] : level[i];
+    }
+    return n;
+}
+
+static charl_status apply_depth(const charl_config *config, const charl_model *model, charl_params *set)
+{
+    charl_status st = CHARL_OK;
+    const int count = charl_params_get_count(set);
+    int *level = NULL, n;
+
+    if (config->optimizer.layer_decay >= 1.0) {
+        goto cleanup;
+    }
+    CHARL_TRY_CLEANUP(charl__alloc_array(count + 1, sizeof *level, &level));
+    n = find_levels(model, set, level);
+    for (int i = 0; i < count; i++) {
+        charl_param *p = charl_params_get(set, i);
+        charl_param_settings s = charl_param_get_settings(p);
+
+        s.lr_scale =
+            (float)((double)s.lr_scale * pow(config->optimizer.layer_decay, n - (level[i] > 0 ? level[i] : 1)));
+        charl_param_set_settings(p, s);
+    }
+cleanup:
+    charl_free(level);
+    return st;
+}
+
+charl_status charl__groups_apply(const charl_config *config, const charl_model *model, charl_params *set,
+                                 int64_t outputs)
 {
     charl__group group[CHARL__MAX_GROUPS];
     char why[CHARL__WHY];
@@ -132,5 +205,6 @@ charl_status charl__groups_apply(const charl_config *config, charl_params *set, 
                       "checkpoint, such as fc1.weight",
                       group[k].pattern);
     }
+    CHARL_TRY(apply_depth(config, model, set));
     return CHARL_OK;
 }

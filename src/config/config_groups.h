@@ -2,6 +2,7 @@
 #define CHARL_CONFIG_CONFIG_GROUPS_H
 /** Which parameters get a learning rate and a weight decay of their own: optimizer.groups. */
 #include "charl/config.h"
+#include "charl/nn.h"
 #include "charl/params.h"
 
 enum { CHARL__MAX_GROUPS = 32, CHARL__GROUP_NAME = 128 };
@@ -19,7 +20,12 @@ void charl__groups_parse(const char *text, charl__group *out, int *n, char *why,
 /** Give every trainable parameter of the set the settings that the configuration asks for. A later
  *  rule of optimizer.groups replaces what an earlier one says. `outputs` tells the last layer: the
  *  matrix declared last, when it has so many rows.
+ *
+ *  The rate is multiplied by optimizer.layer_decay to the power of the number of levels above the parameter's. Every layer of `model` that has
+ *  a trained matrix begins a level; embeddings together are one, and a layer without a matrix, such as a norm, belongs to the level
+ *  before it.
  *  Errors: ERR_CONFIG  a pattern matches no parameter */
-charl_status charl__groups_apply(const charl_config *config, charl_params *set, int64_t outputs) CHARL_MUST_CHECK;
+charl_status charl__groups_apply(const charl_config *config, const charl_model *model, charl_params *set,
+                                 int64_t outputs) CHARL_MUST_CHECK;
 
 #endif

@@ -65,7 +65,7 @@ static charl_param *add(charl_params *set, const char *name, charl_shape shape, 
 
 static void test_settings(void **state)
 {
-    charl_config c = {.optimizer.groups = ""};
+    charl_config c = {.optimizer.groups = "", .optimizer.layer_decay = 1.0};
     charl_params *set = NULL;
     charl_param *wte, *w, *bias, *head;
 
@@ -75,26 +75,64 @@ static void test_settings(void **state)
     w = add(set, "fc.weight", (charl_shape){2, {8, 8}}, false);
     bias = add(set, "fc.bias", (charl_shape){1, {8}}, false);
     head = add(set, "head.weight", (charl_shape){2, {10, 8}}, false);
-    charl_assert_ok(charl__groups_apply(&c, set, 10));
+    charl_assert_ok(charl__groups_apply(&c, NULL, set, 10));
     assert_true(charl_param_get_settings(wte).edge && charl_param_get_settings(head).edge);
     assert_false(charl_param_get_settings(w).edge);
     assert_true(charl_param_get_settings(bias).weight_decay < 0.0F);
     c.model.type = "gpt";
-    charl_assert_ok(charl__groups_apply(&c, set, 20));
+    charl_assert_ok(charl__groups_apply(&c, NULL, set, 20));
     assert_false(charl_param_get_settings(head).edge); /* of another size: something in the middle */
     assert_true(charl_param_get_settings(bias).weight_decay == 0.0F);
     assert_true(charl_param_get_settings(w).weight_decay < 0.0F);
     c.optimizer.groups = "fc.* lr_scale=2 weight_decay=0.5, *.bias lr_scale=3";
-    charl_assert_ok(charl__groups_apply(&c, set, 20));
+    charl_assert_ok(charl__groups_apply(&c, NULL, set, 20));
     assert_true(charl_param_get_settings(w).lr_scale == 2.0F);
     assert_true(charl_param_get_settings(w).weight_decay == 0.5F);
     assert_true(charl_param_get_settings(bias).lr_scale == 3.0F);
     assert_true(charl_param_get_settings(bias).weight_decay == 0.5F);
     assert_true(charl_param_get_settings(wte).lr_scale == 1.0F);
     c.optimizer.groups = "conv* lr_scale=2";
-    charl_assert_status(charl__groups_apply(&c, set, 20), CHARL_ERR_CONFIG);
+    charl_assert_status(charl__groups_apply(&c, NULL, set, 20), CHARL_ERR_CONFIG);
     charl_assert_message("no parameter is called conv*");
     charl_params_destroy(set);
+}
+
+/* A transformer with two blocks: embeddings, blocks, the norm with the last block, the head. */
+static void test_depth(void **state)
+{
+    static const struct {
+        const char *name;
+        charl_shape shape;
+        bool embedding;
+        int above; /* levels */
+    } want[] = {{"wte.weight", {2, {20, 8}}, true, 3},      {"wpe.weight", {2, {4, 8}}, true, 3},
+                {"h.0.ln_1.weight", {1, {8}}, false, 2},    {"h.0.attn.weight", {2, {8, 8}}, false, 2},
+                {"h.0.mlp.weight", {2, {8, 8}}, false, 2},  {"h.1.ln_1.weight", {1, {8}}, false, 1},
+                {"h.1.attn.weight", {2, {8, 8}}, false, 1}, {"ln_f.weight", {1, {8}}, false, 1},
+                {"lm_head.weight", {2, {20, 8}}, false, 0}};
+    charl_config c = {.optimizer.groups = "h.1.attn.* lr_scale=3", .optimizer.layer_decay = 0.5};
+    charl_model *model = NULL;
+    charl_params *set = NULL;
+
+    (void)state;
+    charl_assert_ok(charl_model_create(&model));
+    charl_assert_ok(charl_model_add_gpt(
+        model, &(charl_gpt_config){.n_layer = 2, .n_head = 1, .n_embd = 8, .block_size = 4, .vocab = 20}));
+    charl_assert_ok(charl_params_create(&set));
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        add(set, want[i].name, want[i].shape, want[i].embedding);
+    }
+    charl_assert_ok(charl__groups_apply(&c, model, set, 20));
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        const float scale = charl_param_get_settings(charl_params_find(set, want[i].name)).lr_scale;
+        const float more = strcmp(want[i].name, "h.1.attn.weight") == 0 ? 3.0F : 1.0F;
+
+        if (scale != more / (float)(1 << want[i].above)) {
+            fail_msg("%s: lr_scale %g", want[i].name, (double)scale);
+        }
+    }
+    charl_params_destroy(set);
+    charl_model_destroy(model);
 }
 
 int main(void)
@@ -103,6 +141,7 @@ int main(void)
         cmocka_unit_test(test_patterns),
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_depth),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,18 +9,20 @@ CACHE = os.environ.get("CHARL_CACHE_DIR")
 HOME = pathlib.Path(CACHE).parent if CACHE else BIN.parent.parent
 
 
-def enter(name, packages, system=False):
+def enter(name, packages, system=False, alone=()):
     """Go on as the Python of the environment `name`, made first where there is none. Exit code 77: it cannot be made.
-    system: the packages of the distribution are seen too."""
+    system: the packages of the distribution are seen too. alone: packages without those that they ask for, such as a
+    PyTorch newer than the distribution's."""
     venv = HOME / f"{name}{sys.version_info.major}.{sys.version_info.minor}"
     if pathlib.Path(sys.prefix) == venv.absolute():
         return
     complete = venv / "complete"
     if not complete.exists():
+        install = [venv / "bin" / "python", "-m", "pip", "install", "-q", "--retries", "1", "--disable-pip-version-check"]
         for command in ([sys.executable, "-m", "venv", "--clear",
                          *(["--system-site-packages"] if system else []), venv],
-                        [venv / "bin" / "python", "-m", "pip", "install", "-q", "--retries", "1",
-                         "--disable-pip-version-check", *packages]):
+                        [*install, *packages],
+                        *([[*install, "--no-deps", *alone]] if alone else [])):
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
             if done.returncode != 0:
                 print(f"skipped: {' '.join(map(str, command))}: {done.stdout[-400:]}")

@@ -105,7 +105,7 @@ mv gone base
 frozen() { # frozen RANKS ARGUMENTS...
     _r=$1
     shift
-    ranks "$_r" gpt.ini -q init.from=base/last.h5 "train.freeze=*, !h.1.*, !ln_f.*" "$@"
+    ranks "$_r" gpt.ini -q init.from=base/last.h5 "train.freeze=*, !h.1.*, !ln_f.*" optimizer.layer_decay=0.8 "$@"
 }
 expect 0 "frozen, all saved" frozen 1 -o frozen
 expect 0 "frozen, apart" frozen 2 -o apart checkpoint.weights=trained
