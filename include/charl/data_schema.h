@@ -30,6 +30,7 @@ typedef struct charl_data_schema {
     char *class_names;          /* name i is that of label i */
     char *columns;              /* of a table, in the order of x */
     char *targets;              /* in the order of y; of a single label the name of its column */
+    char *recipe;               /* of a table: how fields of a CSV file become columns; "": each is a number */
     char *layout;               /* "NCHW", "rows" or "tokens" */
     char *fit;                  /* images: "crop", "stretch" or "pad" */
     int64_t n_stats;            /* 1, or channels (images) or columns (tables); 0: not normalised (tokens) */

@@ -68,6 +68,7 @@ typedef struct charl_dataset_info {
     const char *class_names;            /* newline-separated; "" if not stored */
     const char *columns;                /* names of a table's columns, newline-separated; "" if not stored */
     const char *targets;                /* names of the targets, newline-separated; "" if not stored */
+    const char *recipe;                 /* how a table was made of a CSV file (charl_data_schema); "" if of numbers alone */
     const char *tokenizer;              /* type of the tokenizer that made the tokens; "" if not stored */
     bool checksums;                     /* the file carries block checksums */
     bool native;      /* HDF5 takes no part in reading, except for finding chunks: several threads can read at once */
@@ -198,15 +199,22 @@ void charl_order_rows(uint64_t seed, int64_t n, bool shuffle, int64_t position, 
  *  0 without shuffle. Local. Thread-safe. */
 int64_t charl_order_shift(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t window);
 
-/** The separator of a CSV file as a user writes it: one character, or "tab" or "\\t". False: it CHARL_CSV_SEPARATOR. Local.
- *  Thread-safe. */
+/** The separator of a CSV file as a user writes it: one character, "tab" or "\\t", or "auto" for 0: to be found. False: it
+ *  CHARL_CSV_SEPARATOR. Local. Thread-safe. */
 bool charl_csv_separator(const char *text, char *out);
-#define CHARL_CSV_SEPARATOR "must be one character, or tab"
+#define CHARL_CSV_SEPARATOR "must be one character, tab or auto"
 
-/** Common to all importers. */
+/** Common to all importers. All zero: no validation set, no replacing, no notes. */
 typedef struct charl_import_options {
-    double val_split; /* [0,1): the last part of the training rows becomes the validation set */
-    bool overwrite;   /* replace an existing file */
+    double
+        val_split; /* [0,1): this part of the training rows becomes the validation set. Of CSV files: rows that the seed chooses, of
+                         each class in proportion; of other formats the last ones */
+    bool in_order;  /* CSV: the last rows instead */
+    uint64_t seed;  /* of that choice */
+    bool overwrite; /* replace an existing file */
+    /* Lines that the user should read: what was decided on the way. May be NULL. */
+    void (*noted)(void *ctx, const char *text);
+    void *ctx;
 } charl_import_options;
 
 /** Convert IDX files (plain or gzip) of images [n,h,w] u8 and labels [n] u8 to images [n,1,h,w] in
@@ -230,13 +238,32 @@ charl_status charl_import_cifar10(const char *const *train, int n_train, const c
 
 /** What a CSV file means. */
 typedef enum charl_csv_header { CHARL_CSV_HEADER_AUTO, CHARL_CSV_HEADER_YES, CHARL_CSV_HEADER_NO } charl_csv_header;
+typedef enum charl_csv_decimal {
+    CHARL_CSV_DECIMAL_AUTO,
+    CHARL_CSV_DECIMAL_POINT,
+    CHARL_CSV_DECIMAL_COMMA
+} charl_csv_decimal;
+/** Which of day and month comes first in 05/06/2024. */
+typedef enum charl_csv_dates { CHARL_CSV_DATES_AUTO, CHARL_CSV_DATES_DMY, CHARL_CSV_DATES_MDY } charl_csv_dates;
 
+/** All zero: the last column is the target, and the rest is found. A list of columns is names, or indexes from 0 (negative: from the
+ *  end), with commas between them; a name with a comma in it is a list of its own. */
 typedef struct charl_csv_options {
-    const char *label;       /* column of the target, by header name or index from 0 (negative: from the
-                          end); NULL: the last; or several columns with commas between them */
+    const char *label;       /* column of the target; NULL: the last; or a list of several */
     bool regression;         /* targets are numbers; else one is a class, and several are each 0 or 1 */
-    char separator;          /* 0: comma */
+    char separator;          /* 0: found, of comma, semicolon, tab and | */
     charl_csv_header header; /* whether the first line holds the names of the columns */
+    const char *columns;     /* a list: take these alone; NULL: all */
+    const char *drop;        /* a list: leave these out; NULL: none */
+    const char *words;       /* a list: values of these are categories, numbers too; NULL: none */
+    const char *
+        missing; /* METHOD, or COLUMN:METHOD, or several of these with commas: what becomes of missing values. drop: the row
+                                  is left out; mean, median: of the column; flag: the mean, and a column NAME_missing of 0 and 1. NULL:
+                                  a missing value is an error */
+    const char *na; /* texts that stand for a missing value, with commas; NULL: none beside the usual ones */
+    charl_csv_decimal
+        decimal; /* AUTO: a comma where numbers have commas, none has a point, and fields are not separated by commas */
+    charl_csv_dates dates; /* AUTO: as a date of the column shows that has a day after the 12th */
 } charl_csv_options;
 
 /** Convert a CSV file (RFC 4180) to a table of f32 [n,k] with class labels or regression targets.
@@ -246,11 +273,20 @@ typedef struct charl_csv_options {
  *  are numbers and others are not is an error: it may be a row with a typing error. The columns of
  *  a header have different names.
  *
- *  Class labels that are not all integers from 0 are names, at most 100,000; they are stored, and
- *  numbered in the order of their bytes (strcmp), whatever row comes first. The file is read twice.
+ *  A column of numbers is one column of x. A column of words is one of 0 and 1 for each word that the training rows have, in the order of
+ *  their bytes, called NAME=WORD; a word that they do not have is 0 in all. A column of dates is NAME_days since 1970-01-01, NAME_month (1
+ *  to 12), NAME_weekday (0: Monday) and, where it has times, NAME_hour. Means, medians and words are those of the training rows. A column
+ *  with numbers and words is an error, as are more than 256 different words, or more than one for every second row, unless `words` names
+ *  the column. A first column without a name that counts the rows is left out.
  *
- *  Blocks. Local. Errors: as charl_import_idx; ERR_DATA names the line for missing, surplus or
- *  non-numeric fields. */
+ *  What became of each column is the recipe of the data set (charl_data_schema.recipe).
+ *
+ *  Class labels that are not all integers from 0 are names, at most 100,000; they are stored, and
+ *  numbered in the order of their bytes (strcmp), whatever row comes first. The file is read two or three times.
+ *
+ *  Blocks. Local. Memory: 5 bytes per row, 8 more for each column whose median is asked for. Errors: as charl_import_idx; ERR_DATA names the
+ *  line for surplus fields, and for missing or non-numeric ones that no option provides for; ERR_CONFIG names the column that a list has and
+ *  the file has not. */
 charl_status charl_import_csv(const char *path, const charl_csv_options *csv, const char *out,
                               const charl_import_options *opt) CHARL_MUST_CHECK;
 

@@ -18,6 +18,7 @@ typedef struct charl_importer {
     charl_row row;
     const char *files; /* operands, for people: "IMAGES LABELS [IMAGES LABELS]" */
     int group, most;   /* operands come in groups of so many, and are at most so many; 0: no limit */
+    bool shuffles;     /* validation rows are chosen by seed and class, unless in_order */
     const char *note;  /* shown below the options in --help; NULL: none */
     /** Import the n files; settings are as the keys describe, checked. Errors: as charl_import_idx. */
     charl_status (*run)(const void *settings, const char *const *files, int n, const char *out,

@@ -66,7 +66,8 @@ typedef struct charl_predict_options {
     const char *x, *y;                      /* arrays in an HDF5 file that is not in charl's layout; y NULL:
                                  without targets. x NULL: data.x and data.y of the overrides, else
                                  of the checkpoint's configuration where the file has them */
-    char separator;                         /* of a CSV file; 0: comma */
+    char separator;                         /* of a CSV file; 0: found */
+    char decimal;                           /* of numbers in a CSV file, '.' or ','; 0: that of the training data */
     const char *id;                         /* column of a CSV file that names the rows; NULL: none */
     const char *trained_on;                 /* the data set that a checkpoint of version 1, which has no schema, was
                                trained on; NULL: the one its configuration names */

@@ -167,7 +167,7 @@ error_t charl__cli_bad_option(const char *option, const char *value, const char 
 error_t charl__cli_parse_int(const char *option, const char *value, int64_t lo, int64_t hi, int64_t *out);
 error_t charl__cli_parse_fraction(const char *option, const char *value, double *out);
 
-/** For parsers of --separator: one character, or "tab". 0, or what the parser returns. */
+/** For parsers of --separator: one character, "tab" or "auto". 0, or what the parser returns. */
 error_t charl__cli_parse_separator(const char *value, char *out);
 
 /** For parsers of --ema=auto|yes|no: one of charl_ema_choice. 0, or what the parser returns. */

@@ -136,6 +136,7 @@ static charl_status open_rows(predictor *p)
                                 .paths = given ? p->o->paths : &own,
                                 .n_paths = given ? p->o->n_paths : 1,
                                 .separator = p->o->separator,
+                                .decimal = p->o->decimal,
                                 .id = p->o->id,
                                 .split = given || p->o->split ? p->o->split : "val",
                                 .dataset = charl__task_dataset_options(p->session.config)};

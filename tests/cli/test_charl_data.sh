@@ -19,7 +19,13 @@ expect 8 'No such file or directory' data make digits no/such/folder.h5 --train 
 printf 'a,b,kind\n1,2,cat\n3,4,dog\n5,6,cat\n7,9,dog\n' >t.csv
 expect 0 'classes    cat dog' data import csv t.csv -o t.h5
 expect 0 'val        1 samples' data import csv t.csv -o t.h5 --overwrite --label kind --val-split 0.25
-expect 3 't.csv:2: column "kind": "cat" is not a number' data import csv t.csv -o x.h5 --label -2 --regression
+expect 0 'columns    a kind=cat kind=dog' data import csv t.csv -o words.h5 --label -2 --regression
+expect 0 'note: column "kind" holds words: a column of 0 and 1 for each of 2' data import csv t.csv -o words.h5 --label b --overwrite
+printf 'a,y\n1,0\n3,0\n5,0\n2,0\n8,0\n1,0\n3,0\n5,0\n2,0\n8,0\n7,1\n' >uneven.csv
+expect 0 'warning: the classes are uneven: the largest has 10 of 11 training samples' data import csv uneven.csv -o uneven.h5
+expect 0 'per class  0 10, 1 1 in train' data info uneven.h5
+printf 'a,b\n1,2\nx,3\n' >typing.csv
+expect 3 'typing.csv:3: column "a": "x" is not a number, but "1" in line 2 is' data import csv typing.csv -o x.h5
 printf '1;2\n3;5\n4;4\n' >s.csv
 expect 0 ': regression' data import csv s.csv -o s.h5 --separator ';' --regression --label 0
 expect 2 'no column "colour"' data import csv t.csv -o x.h5 --label colour

@@ -194,8 +194,11 @@ expect 0 'warning: data.normalize is not what .* was trained with; its mean and 
 check "the same numbers" cmp normalized.out bare.out
 printf 'height;width;age\n1000;0.01;1\n' >semi.csv
 expect 0 'rows=1 file=' predict $model semi.csv --separator ';' -o semi.out
-expect 3 'semi.csv has no column' predict $model semi.csv -o no.out
-hint 'is the separator no comma?'
+expect 0 'rows=1 file=' predict $model semi.csv -o found.out
+cmp semi.out found.out || { echo "FAIL: the separator is found"; failed=1; }
+printf 'height width age\n1000 0.01 1\n' >blank.csv
+expect 3 'blank.csv has no column' predict $model blank.csv -o no.out
+hint 'which separator has it? --separator'
 check "a failure leaves no file" sh -c '! ls | grep -e "^no\." -e tmp'
 
 # A checkpoint of version 1 does not know its data: with them it answers the same, without them or with others it does not answer.

@@ -403,6 +403,7 @@ static void make_checkpoints(image *out)
                                 .class_names = classes,
                                 .columns = columns,
                                 .targets = targets,
+                                .recipe = empty,
                                 .layout = layout,
                                 .fit = empty,
                                 .n_stats = 3,

@@ -62,21 +62,30 @@ static void check_import(charl_status st)
 
 static void run_csv(const unsigned char *data, size_t size)
 {
-    static const char *const labels[] = {NULL, "0", "y", "-1,0"};
+    static const char *const labels[] = {NULL, "0", "y", "-1,0"}, *const missing[] = {NULL, "drop", "mean",
+                                                                                      "median,0:flag"};
     const uint64_t c = fuzz_choice(data, size);
     const charl_csv_options csv = {.label = labels[c % 4],
                                    .regression = c / 4 % 2,
                                    .separator = c / 8 % 4 == 0 ? ';' : 0,
-                                   .header = (charl_csv_header)(c / 32 % 3)};
-    const charl_import_options opt = {.val_split = c / 128 % 2 ? 0.25 : 0.0};
+                                   .header = (charl_csv_header)(c / 32 % 3),
+                                   .missing = missing[c / 256 % 4],
+                                   .words = c / 1024 % 4 == 0 ? "0" : NULL,
+                                   .drop = c / 4096 % 4 == 0 ? "1" : NULL,
+                                   .na = c / 16384 % 2 ? "?,-" : NULL,
+                                   .decimal = (charl_csv_decimal)(c / 32768 % 3),
+                                   .dates = (charl_csv_dates)(c / 131072 % 3)};
+    const charl_import_options opt = {.val_split = c / 128 % 2 ? 0.25 : 0.0, .in_order = c / 1048576 % 2};
     const char *path = fuzz_put("in.csv", data, size);
 
     check_import(charl_import_csv(path, &csv, fuzz_path("out.h5"), &opt));
 }
 
 /* Rows for a model of the columns a, b, c and the classes ant, bee and cat. */
-static void read_rows(const char *path, char separator, const char *id)
+static void read_rows(const char *path, char separator, const char *id, bool cooked)
 {
+    static char cook[] =
+        "decimal\t.\nmissing\t?\nnumber\ta\tflag\t1\t2.5\ndropped\td\nwords\tb\terror\t0\tant\ntarget\tkind\n";
     static float mean[] = {0}, std[] = {1};
     static char empty[] = "", classes[] = "ant\nbee\ncat", columns[] = "a\nb\nc", layout[] = "rows", target[] = "kind";
     const charl_data_schema schema = {.kind = CHARL_DATASET_TABLE,
@@ -87,6 +96,7 @@ static void read_rows(const char *path, char separator, const char *id)
                                       .class_names = classes,
                                       .columns = columns,
                                       .targets = target,
+                                      .recipe = cooked ? cook : empty,
                                       .layout = layout,
                                       .fit = empty,
                                       .n_stats = 1,
@@ -117,7 +127,7 @@ static void run_rows(const unsigned char *data, size_t size)
 {
     const uint64_t c = fuzz_choice(data, size);
 
-    read_rows(fuzz_put("rows", data, size), c % 4 == 0 ? ';' : 0, c / 4 % 2 ? "who" : NULL);
+    read_rows(fuzz_put("rows", data, size), c % 4 == 0 ? ';' : 0, c / 4 % 2 ? "who" : NULL, c / 8 % 2);
 }
 
 static void run_npy(const unsigned char *data, size_t size)

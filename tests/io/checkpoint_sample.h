@@ -76,6 +76,7 @@ static inline void sample_schema(sample *s)
                                     .class_names = sample_text("cat\nd\xc3\xb6g"),
                                     .columns = sample_text("age\nheight, m\n"),
                                     .targets = sample_text("species"),
+                                    .recipe = sample_text(""),
                                     .layout = sample_text("rows"),
                                     .fit = sample_text(""),
                                     .n_stats = 3,
@@ -152,7 +153,7 @@ static inline bool sample_same_schema(const charl_data_schema *a, const charl_da
            charl_shape_equal(&a->x_shape, &b->x_shape) && charl_shape_equal(&a->y_shape, &b->y_shape) &&
            a->classes == b->classes && strcmp(a->class_names, b->class_names) == 0 &&
            strcmp(a->columns, b->columns) == 0 && strcmp(a->targets, b->targets) == 0 &&
-           strcmp(a->layout, b->layout) == 0 && strcmp(a->fit, b->fit) == 0 &&
+           strcmp(a->recipe, b->recipe) == 0 && strcmp(a->layout, b->layout) == 0 && strcmp(a->fit, b->fit) == 0 &&
            strcmp(a->tokenizer_kind, b->tokenizer_kind) == 0 && a->n_stats == b->n_stats &&
            (a->n_stats == 0 || (memcmp(a->mean, b->mean, (size_t)a->n_stats * sizeof(float)) == 0 &&
                                 memcmp(a->std, b->std, (size_t)a->n_stats * sizeof(float)) == 0));

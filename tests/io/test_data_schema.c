@@ -327,6 +327,7 @@ static void test_json(void **state)
     check_json(&with.schema);
     with.schema.class_names = sample_text("a \"quoted\" name\n\xe2\x80\xae\n");
     with.schema.classes = 3;
+    with.schema.recipe = sample_text("decimal\t,\nmissing\t?\n");
     check_json(&with.schema);
     charl_assert_ok(charl_data_schema_create(text, 0, NULL, NULL, &s));
     check_json(s);

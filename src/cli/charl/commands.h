@@ -1,6 +1,7 @@
 #ifndef CHARL_CLI_CHARL_COMMANDS_H
 #define CHARL_CLI_CHARL_COMMANDS_H
 /** The commands of `charl`: main.c has them as rows, each file here runs one or a few. */
+#include <charl/dataset.h>
 #include "cli/cli.h"
 
 int charl__checkpoint_show_main(const char *path, int argc, char **argv);
@@ -15,6 +16,9 @@ int charl__data_verify_main(const char *path, int argc, char **argv);
 int charl__data_rows_main(const char *path, int argc, char **argv);
 /** Print what the dataset at `path` holds; returns an exit code. */
 int charl__data_show(const char *path);
+/** Print how many samples of each class each split has, where a sample has one class; with `warns` also a warning where they are uneven.
+ *  Errors: as charl_dataset_read. */
+charl_status charl__data_show_labels(charl_dataset *ds, const charl_dataset_info *info, bool warns);
 
 int charl__devices_main(const char *path, int argc, char **argv);
 int charl__tune_main(const char *path, int argc, char **argv);

@@ -178,6 +178,7 @@ typedef struct look {
     charl_dataset_options open;
     const char *path;
     bool verify;
+    bool warns; /* of uneven classes */
 } look;
 
 static error_t parse_look(int key, char *arg, struct argp_state *state)
@@ -213,7 +214,8 @@ static int look_at(void *ctx)
             st = charl_dataset_verify(ds);
         } else {
             print_info(&info);
-            st = info.tokenizer[0] ? print_sample(ds, &info) : CHARL_OK;
+            st = charl__data_show_labels(ds, &info, l->warns);
+            st = st == CHARL_OK && info.tokenizer[0] ? print_sample(ds, &info) : st;
         }
     }
     if (st == CHARL_OK && l->verify) {
@@ -260,7 +262,7 @@ int charl__data_verify_main(const char *path, int argc, char **argv)
 
 int charl__data_show(const char *path)
 {
-    look l = {.path = path, .open.window = 1};
+    look l = {.path = path, .open.window = 1, .warns = true};
 
     return look_at(&l);
 }

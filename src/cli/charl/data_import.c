@@ -8,7 +8,16 @@
 
 #include "cli/charl/commands.h"
 
-enum { MANY = 1 << 20, MOST_KEYS = 16, FIRST_KEY = 0x100, OPTION_BYTES = 48, DOC_BYTES = 1024 };
+enum {
+    MANY = 1 << 20,
+    COMMON = 5,
+    MOST_KEYS = 16,
+    KEY_IN_ORDER = 0x100,
+    KEY_SEED,
+    FIRST_KEY,
+    OPTION_BYTES = 48,
+    DOC_BYTES = 1024
+};
 
 typedef struct import {
     const charl_importer *importer;
@@ -60,6 +69,8 @@ static error_t parse_key(import *o, int i, const char *arg)
 static error_t parse_import(int key, char *arg, struct argp_state *state)
 {
     import *o = state->input;
+    int64_t seed = 0;
+    error_t code;
 
     switch (key) {
     case 'o':
@@ -70,6 +81,13 @@ static error_t parse_import(int key, char *arg, struct argp_state *state)
     case 'w':
         o->common.overwrite = true;
         return 0;
+    case KEY_IN_ORDER:
+        o->common.in_order = true;
+        return 0;
+    case KEY_SEED:
+        code = charl__cli_parse_int("--seed", arg, 0, INT64_MAX, &seed);
+        o->common.seed = (uint64_t)seed;
+        return code;
     default:
         return key >= FIRST_KEY && key < FIRST_KEY + o->importer->row.n_keys ? parse_key(o, key - FIRST_KEY, arg)
                                                                              : ARGP_ERR_UNKNOWN;
@@ -104,25 +122,38 @@ static bool is_complete(const import *o, int n)
     return true;
 }
 
+static const char *val_split_help(const charl_importer *t)
+{
+    return t->shuffles ? "Use this fraction of the rows for validation, chosen by --seed, the same part of every class"
+                       : "Use this fraction, from the end of the training set, for validation";
+}
+
 /* Read the command line. Returns -1 to go on. */
 static int parse(import *o, const char *path, int argc, char **argv, charl__cli_operands *files)
 {
     const charl_importer *t = o->importer;
-    struct argp_option options[3 + MOST_KEYS + 1] = {
+    struct argp_option options[COMMON + MOST_KEYS + 1] = {
         {"output", 'o', "FILE", 0, "The dataset to write (required)", 1},
         {"overwrite", 'w', NULL, 0, "Replace an existing file", 1},
-        {"val-split", 'v', "FRACTION", 0, "Use this fraction, from the end of the training set, for validation", 1},
+        {"val-split", 'v', "FRACTION", 0, val_split_help(t), 1},
     };
+    int n_common = COMMON - 2;
     option_words words[MOST_KEYS];
     char operands[DOC_BYTES], doc[DOC_BYTES];
     const struct argp argp = {options, parse_import, operands, doc, NULL, NULL, NULL};
     int code;
 
     assert(t->row.n_keys <= MOST_KEYS);
+    if (t->shuffles) {
+        options[n_common++] = (struct argp_option){
+            "in-order", KEY_IN_ORDER, NULL, 0, "Use the last rows for validation, instead of rows chosen by the seed",
+            1};
+        options[n_common++] = (struct argp_option){"seed", KEY_SEED, "N", 0, "Seed of that choice (default: 0)", 1};
+    }
     for (int i = 0; i < t->row.n_keys; i++) {
         const charl_key *k = &t->row.keys[i];
 
-        options[3 + i] = (struct argp_option){
+        options[n_common + i] = (struct argp_option){
             option_name(k->name, words[i].name), FIRST_KEY + i, option_value(k, words[i].value), 0, k->help, 2};
     }
     snprintf(operands, sizeof operands, "%s -o OUT", t->files);
@@ -135,9 +166,15 @@ static int parse(import *o, const char *path, int argc, char **argv, charl__cli_
     return is_complete(o, files->count) ? -1 : CHARL__EXIT_USAGE;
 }
 
+static void on_noted(void *ctx, const char *text)
+{
+    (void)ctx;
+    charl__cli_say("note", text);
+}
+
 static int run(const charl_importer *t, int argc, char **argv)
 {
-import o = {.importer = t };
+import o = {.importer = t, .common.noted = on_noted };
     charl__cli_operands files = {.names = {"FILE"}, .max = MANY};
     char path[OPTION_BYTES + 32];
     charl_status st = charl__cli_alloc(1, t->row.settings_size + 1, &o.settings);

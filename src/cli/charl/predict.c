@@ -13,7 +13,7 @@
 
 enum { MAX_OPERANDS = 1 << 20 };
 
-enum { KEY_FORMAT = 0x100, KEY_ALL, KEY_EMA, KEY_ID, KEY_SEPARATOR, KEY_DATA };
+enum { KEY_FORMAT = 0x100, KEY_ALL, KEY_EMA, KEY_ID, KEY_SEPARATOR, KEY_DECIMAL, KEY_DATA };
 
 typedef struct prediction {
     charl_predict_options o;
@@ -62,6 +62,11 @@ static error_t parse_predict(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_SEPARATOR:
         return charl__cli_parse_separator(arg, &p->o.separator);
+    case KEY_DECIMAL:
+        p->o.decimal = strcmp(arg, "comma") == 0 ? ',' : '.';
+        return strcmp(arg, "comma") == 0 || strcmp(arg, "point") == 0
+                   ? 0
+                   : charl__cli_bad_option("--decimal", arg, "must be point or comma");
     case 'x':
         p->o.x = arg;
         return 0;
@@ -241,7 +246,10 @@ int charl__predict_main(const char *path, int argc, char **argv)
          1},
         {"all", KEY_ALL, NULL, 0, "Also write the probabilities of all classes", 1},
         {"id", KEY_ID, "COLUMN", 0, "CSV: column that identifies rows (default: row number)", 2},
-        {"separator", KEY_SEPARATOR, "C", 0, "CSV: field separator (default: comma); tab for tabs", 2},
+        {"separator", KEY_SEPARATOR, "C", 0,
+         "CSV: field separator; tab for tabs (default: auto, found in the first lines)", 2},
+        {"decimal", KEY_DECIMAL, "point|comma", 0, "CSV: decimal sign of numbers (default: that of the training data)",
+         2},
         {"split", 's', "NAME", 0, "Dataset: val, train or test (default: val if it exists, otherwise train)", 2},
         {"x", 'x', "NAME", 0, "Name of the input array in an HDF5 file that charl did not write, e.g. /images", 2},
         {"y", 'y', "NAME", 0, "Name of the target array, if any", 2},

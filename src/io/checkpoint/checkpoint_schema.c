@@ -15,7 +15,8 @@ static const struct list {
     size_t offset;
 } lists[] = {{"class_names", offsetof(charl_data_schema, class_names)},
              {"columns", offsetof(charl_data_schema, columns)},
-             {"targets", offsetof(charl_data_schema, targets)}};
+             {"targets", offsetof(charl_data_schema, targets)},
+             {"recipe", offsetof(charl_data_schema, recipe)}};
 
 enum { LISTS = sizeof lists / sizeof lists[0] };
 

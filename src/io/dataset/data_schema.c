@@ -17,6 +17,7 @@ static const struct text_field {
     {"class names", offsetof(charl_data_schema, class_names)},
     {"columns", offsetof(charl_data_schema, columns)},
     {"targets", offsetof(charl_data_schema, targets)},
+    {"recipe", offsetof(charl_data_schema, recipe)},
     {"layout", offsetof(charl_data_schema, layout)},
     {"fit", offsetof(charl_data_schema, fit)},
     {"tokenizer", offsetof(charl_data_schema, tokenizer_kind)},
@@ -107,6 +108,7 @@ charl_status charl_data_schema_create(const charl_dataset *ds, int64_t n_stats, 
     CHARL_TRY_CLEANUP(set_text(info.class_names, &s->class_names));
     CHARL_TRY_CLEANUP(set_text(info.columns, &s->columns));
     CHARL_TRY_CLEANUP(set_text(info.targets, &s->targets));
+    CHARL_TRY_CLEANUP(set_text(info.recipe, &s->recipe));
     CHARL_TRY_CLEANUP(set_text(info.layout, &s->layout));
     CHARL_TRY_CLEANUP(set_text(info.fit, &s->fit));
     CHARL_TRY_CLEANUP(set_text(info.tokenizer, &s->tokenizer_kind));
@@ -195,6 +197,7 @@ void charl_data_schema_get_info(const charl_data_schema *s, const char *path, ch
                                 .class_names = s->class_names,
                                 .columns = s->columns,
                                 .targets = s->targets,
+                                .recipe = s->recipe,
                                 .tokenizer = s->tokenizer_kind,
                                 .note = ""};
 }

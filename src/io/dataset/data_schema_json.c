@@ -96,6 +96,9 @@ charl_status charl_data_schema_print(const charl_data_schema *s, char **out)
     CHARL_TRY_CLEANUP(put_names(&t, "class_names", s->class_names));
     CHARL_TRY_CLEANUP(put_names(&t, "columns", s->columns));
     CHARL_TRY_CLEANUP(put_names(&t, "targets", s->targets));
+    if (s->recipe[0]) {
+        CHARL_TRY_CLEANUP(put_text(&t, "recipe", s->recipe));
+    }
     CHARL_TRY_CLEANUP(put_text(&t, "layout", s->layout));
     CHARL_TRY_CLEANUP(put_text(&t, "fit", s->fit));
     CHARL_TRY_CLEANUP(put_floats(&t, "mean", s->mean, s->n_stats));
@@ -266,6 +269,9 @@ static charl_status read_object(const source *o, charl_data_schema *s)
     CHARL_TRY(get_names(o, "class_names", &s->class_names));
     CHARL_TRY(get_names(o, "columns", &s->columns));
     CHARL_TRY(get_names(o, "targets", &s->targets));
+    if (json_object_get(o->root, "recipe")) {
+        CHARL_TRY(get_text(o, "recipe", &s->recipe));
+    }
     CHARL_TRY(get_text(o, "layout", &s->layout));
     CHARL_TRY(get_text(o, "fit", &s->fit));
     CHARL_TRY(get_text(o, "tokenizer", &s->tokenizer_kind));

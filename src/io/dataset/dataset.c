@@ -67,6 +67,7 @@ static charl_status read_attributes(charl_dataset *ds)
     CHARL_TRY_CLEANUP(charl__file_names(&ds->file, "class_names", &ds->class_names));
     CHARL_TRY_CLEANUP(charl__file_names(&ds->file, "columns", &ds->columns));
     CHARL_TRY_CLEANUP(charl__file_names(&ds->file, "targets", &ds->targets));
+    CHARL_TRY_CLEANUP(charl__file_names(&ds->file, "recipe", &ds->recipe));
     CHARL_TRY_CLEANUP(charl__file_text(&ds->file, "/", "tokenizer", &ds->tokenizer));
 cleanup:
     charl__h5_close(&root);
@@ -197,6 +198,7 @@ static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options 
     CHARL_TRY(charl__strdup("", &ds->class_names));
     CHARL_TRY(charl__strdup("", &ds->columns));
     CHARL_TRY(charl__strdup("", &ds->targets));
+    CHARL_TRY(charl__strdup("", &ds->recipe));
     CHARL_TRY(charl__strdup("", &ds->tokenizer));
     CHARL_TRY(open_pair(ds, CHARL_SPLIT_TRAIN, names[0], opt->y ? names[1] : NULL, true, false));
     if (opt->weights) {
@@ -400,6 +402,7 @@ void charl_dataset_close(charl_dataset *ds)
     charl_free(ds->class_names);
     charl_free(ds->columns);
     charl_free(ds->targets);
+    charl_free(ds->recipe);
     charl_free(ds->tokenizer);
     charl_free(ds->class_map);
     charl_free(ds->column_map);
@@ -438,6 +441,7 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
         .class_names = ds->class_names,
         .columns = ds->columns,
         .targets = ds->targets,
+        .recipe = ds->recipe,
         .tokenizer = ds->tokenizer,
         .checksums = true,
         .native = true,

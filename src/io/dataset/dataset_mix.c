@@ -128,6 +128,7 @@ static charl_status describe(charl_dataset *ds)
     CHARL_TRY_CLEANUP(charl__strdup("", &ds->class_names));
     CHARL_TRY_CLEANUP(charl__strdup("", &ds->columns));
     CHARL_TRY_CLEANUP(charl__strdup("", &ds->targets));
+    CHARL_TRY_CLEANUP(charl__strdup("", &ds->recipe));
 cleanup:
     charl__text_fini(&name);
     charl__text_fini(&id);

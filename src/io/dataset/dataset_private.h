@@ -45,6 +45,7 @@ struct charl_dataset {
     char *class_names;
     char *columns;
     char *targets;
+    char *recipe;
     char *tokenizer;
     char content_id[65];
     /* How rows become those that a model takes (charl_dataset_map); NULL: they are. */

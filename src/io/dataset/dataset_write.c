@@ -65,11 +65,17 @@ static charl_status add_output(charl__writer *w, output *o, charl_dtype dtype, c
 static charl_status plan_segments(charl__writer *w, double val_split)
 {
     const int64_t n = w->spec.rows;
-    const int64_t val = (int64_t)((double)n * val_split + 0.5);
+    int64_t val = (int64_t)((double)n * val_split + 0.5);
 
     CHARL_REQUIRE(val_split >= 0 && val_split < 1, CHARL_ERR_CONFIG,
                   "val_split must be at least 0 and less than 1, not %g", val_split);
     CHARL_REQUIRE(n >= 1 && w->spec.more >= 0, CHARL_ERR_DATA, "%s: there are no samples", w->path);
+    if (w->spec.val) {
+        val = 0;
+        for (int64_t i = 0; i < n; i++) {
+            val += w->spec.val[i];
+        }
+    }
     CHARL_REQUIRE(val < n && (val > 0 || val_split <= 0), CHARL_ERR_CONFIG,
                   "val_split %g of %lld samples leaves nothing to %s", val_split, (long long)n,
                   val < n ? "validate on" : "train on");
@@ -326,21 +332,37 @@ cleanup:
     return st;
 }
 
+/* Where the next of n samples goes, and how many after it go there too. */
+static charl_split next_split(const charl__writer *w, int64_t n, int64_t *run)
+{
+    const uint8_t *val = w->spec.val;
+    int s = 0;
+
+    if (val && w->put < w->spec.rows) {
+        for (*run = 1; *run < n && w->put + *run < w->spec.rows && val[w->put + *run] == val[w->put];) {
+            ++*run;
+        }
+        return val[w->put] ? CHARL_SPLIT_VAL : CHARL_SPLIT_TRAIN;
+    }
+    while (w->segment[s] == w->x[s].array.done) {
+        s++;
+    }
+    *run = w->segment[s] - w->x[s].array.done < n ? w->segment[s] - w->x[s].array.done : n;
+    return (charl_split)s;
+}
+
 charl_status charl__writer_put(charl__writer *w, const void *x, const void *y, int64_t n)
 {
     const unsigned char *px = x;
     const unsigned char *py = y;
 
     CHARL_TRY(check_put(w, x, y, n));
-    for (int s = 0; s < CHARL_SPLIT_COUNT && n > 0; s++) {
-        const int64_t room = w->segment[s] - w->x[s].array.done;
-        const int64_t k = room < n ? room : n;
+    while (n > 0) {
+        int64_t k;
+        const charl_split s = next_split(w, n, &k);
 
-        if (k == 0) {
-            continue;
-        }
         if (s == CHARL_SPLIT_TRAIN) {
-            fold_stats(w, px, k, w->put == 0);
+            fold_stats(w, px, k, w->x[s].array.done == 0);
         }
         CHARL_TRY(append(w, &w->x[s], px, k));
         px += (size_t)k * w->x[s].item_bytes;

@@ -19,7 +19,10 @@ typedef struct charl__writer_spec {
     charl_shape y_item;  /* one target */
     int64_t rows;        /* of the first source */
     int64_t more;        /* of the second source: validation, or test if val_split > 0 */
-    int64_t classes;     /* at least; 0: largest label + 1. Tokens: size of the vocabulary */
+    const uint8_t *
+        val; /* [rows] 1: this one of the first source is for validation (split.h); NULL: the last ones are. Borrowed until
+                            finish */
+    int64_t classes; /* at least; 0: largest label + 1. Tokens: size of the vocabulary */
 } charl__writer_spec;
 
 /** Start writing `path`. Errors: ERR_CONFIG (exists, bad val_split), ERR_DISK. */

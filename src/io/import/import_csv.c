@@ -1,35 +1,60 @@
-/* CSV to a dataset. The first pass counts the rows and collects the classes; the second parses
- * numbers and writes. */
+/* CSV to a dataset. The first pass looks at every field: it counts the rows, collects the classes, and shows what each column is. Where
+ * means, medians or words are to come from the training rows alone, a second one fits the recipe; the last converts and writes.
+ *
+ *      open, header -> look (import_look.c) -> decide -> split -> fit (import_fit.c) -> write
+ */
+#include "io/import/import_csv.h"
+
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/numeric/hash.h"
-#include "base/text/text.h"
-#include "charl/dataset.h"
+#include "charl/data_schema.h"
 #include "io/dataset/dataset_write.h"
-#include "io/import/import_csv.h"
-#include "io/import/import_table.h"
+#include "io/dataset/split.h"
+#include "io/import/import_fit.h"
+#include "io/import/import_look.h"
 #include "io/import/importer.h"
+#include "io/import/recipe.h"
 
-enum { MAX_CLASSES = 100000, SLOTS = 1 << 18, MAX_ID = 100000, BLOCK_ROWS = 256 };
+enum { MAX_CLASSES = 100000, MAX_ID = 100000, BLOCK_ROWS = 256, MANY_WORDS = 256, FEW_ROWS = 32, COUNTING_ROWS = 10 };
 
 typedef struct csv_import {
     const char *path;
+    const charl_csv_options *o;
+    const charl_import_options *common;
     charl__table table;
-    bool regression;
     int *label; /* [n_labels] columns of the targets */
     int n_labels;
-    bool named;     /* a label was found by its name, not by its index */
-    bool *is_label; /* [n_columns] */
-    int64_t rows;
-    bool ids;       /* every class is an integer from 0: the label itself */
-    int n_classes;  /* distinct class names */
-    char **names;   /* [n_classes]; after the first pass sorted by their bytes: class i is names[i] */
-    int32_t *slots; /* [SLOTS] hash table of names: index + 1 */
+    bool named;             /* a label was found by its name, not by its index */
+    charl__recipe recipe;   /* of all columns of the file */
+    charl__look *look;      /* [columns] */
+    bool *is_asked;         /* [columns] --missing names the column */
+    charl__missing missing; /* of columns that it does not name */
+    int64_t rows, left_out; /* rows that are taken, and those with a missing value that are not */
+    bool ids;               /* every class is an integer from 0: the label itself */
+    charl__name_set classes;
+    int32_t *class_of; /* [rows] of one label: its number in `classes`, later the class */
+    uint8_t *val;      /* [rows] 1: a row of the validation set; NULL: none, or the last ones */
 } csv_import;
+
+static void note(const csv_import *c, const char *fmt, ...) CHARL_PRINTF(2, 3);
+
+static void note(const csv_import *c, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+
+    if (c->common->noted) {
+        va_start(ap, fmt);
+        vsnprintf(text, sizeof text, fmt, ap);
+        va_end(ap);
+        c->common->noted(c->common->ctx, text);
+    }
+}
 
 static bool parse_index(const char *text, long *out)
 {
@@ -40,105 +65,180 @@ static bool parse_index(const char *text, long *out)
     return text[0] && *end == '\0' && errno == 0;
 }
 
-/* Keep the name of a class once. */
-static charl_status add_class(csv_import *c, const char *name)
+static bool is_target(const csv_import *c, int column)
 {
-    uint64_t slot = charl__fnv1a64_string(name) % SLOTS;
-    const char *why = charl__name_fault(name);
-
-    for (; c->slots[slot]; slot = (slot + 1) % SLOTS) {
-        if (strcmp(c->names[c->slots[slot] - 1], name) == 0) {
-            return CHARL_OK;
-        }
-    }
-    CHARL_REQUIRE(c->n_classes < MAX_CLASSES, CHARL_ERR_DATA,
-                  "%s: the labels in column %s have more than %d different values, too many for "
-                  "classes; HINT a target that is a number needs --regression",
-                  charl__table_place(&c->table), charl__table_column(&c->table, c->label[0]), MAX_CLASSES);
-    CHARL_REQUIRE(!why, CHARL_ERR_DATA, "%s: a class name %s", charl__table_place(&c->table), why);
-    CHARL_TRY(charl__strdup(name, &c->names[c->n_classes]));
-    c->slots[slot] = ++c->n_classes;
-    return CHARL_OK;
+    return c->recipe.column[column].kind == CHARL__COLUMN_TARGET;
 }
 
-static int by_name(const void *a, const void *b)
+/* Whether a column becomes part of x. */
+static bool is_taken(const csv_import *c, int column)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static charl_status find_class(const csv_import *c, const char *name, int32_t *id)
-{
-    char *const *found = bsearch(&name, c->names, (size_t)c->n_classes, sizeof *c->names, by_name);
-
-    CHARL_REQUIRE(found, CHARL_ERR_DATA, "%s: the file changed while it was being read", c->path);
-    *id = (int32_t)(found - c->names);
-    return CHARL_OK;
+    return c->recipe.column[column].kind <= CHARL__COLUMN_WORDS;
 }
 
 /* Which column `wanted` means, given the first record. */
-static charl_status find_label(csv_import *c, const char *wanted, int *column)
+static charl_status find_column(csv_import *c, const char *wanted, int *column, bool *by_name)
 {
     const int n = c->table.n_columns;
     long index = -1;
 
-    *column = -1;
-    for (int i = 0; wanted && i < n; i++) {
+    for (int i = 0; i < n; i++) {
         if (strcmp(charl__table_field(&c->table, i), wanted) == 0) {
             *column = i;
-            c->named = c->named || !charl__is_number(wanted);
+            *by_name = !charl__parse_number(wanted, '.', NULL);
             return CHARL_OK;
         }
     }
-    CHARL_REQUIRE(!wanted || parse_index(wanted, &index), CHARL_ERR_CONFIG, "%s: there is no column \"%s\"", c->path,
-                  wanted);
+    *by_name = false;
+    CHARL_REQUIRE(parse_index(wanted, &index), CHARL_ERR_CONFIG, "%s: there is no column \"%s\"", c->path, wanted);
     index = index < 0 ? index + n : index;
-    CHARL_REQUIRE(index >= 0 && index < n, CHARL_ERR_CONFIG, "%s: column %s of %d columns", c->path,
-                  wanted ? wanted : "-1", n);
+    CHARL_REQUIRE(index >= 0 && index < n, CHARL_ERR_CONFIG, "%s: column %s of %d columns", c->path, wanted, n);
     *column = (int)index;
     return CHARL_OK;
 }
 
-static charl_status add_label(csv_import *c, const char *name)
+/* What an option says of one column. */
+typedef charl_status take_column(csv_import *c, const char *text, int column);
+
+/* Every column of a list. A text with a comma in it is one column where there is such a one. */
+static charl_status for_columns(csv_import *c, const char *list, take_column *take)
 {
+    charl_status st = CHARL_OK;
+    char *copy = NULL;
+    bool one = false, by_name;
     int column;
 
-    CHARL_TRY(find_label(c, name, &column));
-    CHARL_REQUIRE(!c->is_label[column], CHARL_ERR_CONFIG, "%s: column %s is a target twice", c->path, name);
-    c->is_label[column] = true;
+    CHARL_TRY_CLEANUP(charl__strdup(list, &copy));
+    for (int i = 0; i < c->table.n_columns; i++) {
+        one = one || strcmp(charl__table_field(&c->table, i), list) == 0;
+    }
+    for (char *name = copy, *next; name; name = next) {
+        next = one ? NULL : strchr(name, ',');
+        if (next) {
+            *next++ = '\0';
+        }
+        CHARL_TRY_CLEANUP(find_column(c, name, &column, &by_name));
+        c->named = c->named || by_name;
+        CHARL_TRY_CLEANUP(take(c, name, column));
+    }
+cleanup:
+    charl_free(copy);
+    return st;
+}
+
+static charl_status take_label(csv_import *c, const char *text, int column)
+{
+    CHARL_REQUIRE(!is_target(c, column), CHARL_ERR_CONFIG, "%s: column %s is a target twice", c->path, text);
+    c->recipe.column[column].kind = CHARL__COLUMN_TARGET;
     c->label[c->n_labels++] = column;
     return CHARL_OK;
 }
 
-/* The columns of the targets. A name with a comma in it is one column where there is such a one. */
-static charl_status find_labels(csv_import *c, const char *wanted)
+static charl_status take_kept(csv_import *c, const char *text, int column)
+{
+    CHARL_REQUIRE(!is_target(c, column), CHARL_ERR_CONFIG, "%s: --columns %s: it is the target", c->path, text);
+    c->recipe.column[column].kind = CHARL__COLUMN_NUMBER;
+    return CHARL_OK;
+}
+
+static charl_status take_dropped(csv_import *c, const char *text, int column)
+{
+    CHARL_REQUIRE(!is_target(c, column), CHARL_ERR_CONFIG, "%s: --drop %s: it is the target", c->path, text);
+    c->recipe.column[column].kind = CHARL__COLUMN_DROPPED;
+    return CHARL_OK;
+}
+
+static charl_status take_words(csv_import *c, const char *text, int column)
+{
+    CHARL_REQUIRE(is_taken(c, column), CHARL_ERR_CONFIG, "%s: --words %s: it is %s", c->path, text,
+                  is_target(c, column) ? "the target" : "left out");
+    c->recipe.column[column].kind = CHARL__COLUMN_WORDS;
+    c->look[column].collects = true;
+    return CHARL_OK;
+}
+
+/* "METHOD" or "COLUMN:METHOD". */
+static charl_status take_missing(csv_import *c, char *entry)
+{
+    char *colon = strrchr(entry, ':');
+    const char *name = colon ? colon + 1 : entry;
+    const charl__missing method = charl__missing_of(name);
+    bool by_name;
+    int column;
+
+    CHARL_REQUIRE(method != CHARL__MISSING_METHODS, CHARL_ERR_CONFIG,
+                  "--missing %s: \"%s\" is none of drop, mean, median and flag; HINT --missing mean, or for single "
+                  "columns --missing "
+                  "age:median,town:flag",
+                  entry, name);
+    if (!colon) {
+        c->missing = method;
+        return CHARL_OK;
+    }
+    *colon = '\0';
+    CHARL_TRY(find_column(c, entry, &column, &by_name));
+    CHARL_REQUIRE(!is_target(c, column) || method == CHARL__MISSING_DROP, CHARL_ERR_CONFIG,
+                  "--missing %s:%s: a missing target can only be dropped", entry, name);
+    c->recipe.column[column].missing = method;
+    c->is_asked[column] = true;
+    return CHARL_OK;
+}
+
+static charl_status read_missing(csv_import *c)
 {
     charl_status st = CHARL_OK;
-    const int n = c->table.n_columns;
-    bool one = !wanted || !strchr(wanted, ',');
     char *copy = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *c->label, &c->label));
-    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *c->is_label, &c->is_label));
-    for (int i = 0; wanted && i < n; i++) {
-        one = one || strcmp(charl__table_field(&c->table, i), wanted) == 0;
-    }
-    if (one) {
-        CHARL_TRY_CLEANUP(add_label(c, wanted));
-        goto cleanup;
-    }
-    CHARL_TRY_CLEANUP(charl__strdup(wanted, &copy));
-    for (char *name = copy, *next; name; name = next) {
-        next = strchr(name, ',');
+    CHARL_TRY_CLEANUP(charl__strdup(c->o->missing, &copy));
+    for (char *entry = copy, *next; entry; entry = next) {
+        next = strchr(entry, ',');
         if (next) {
             *next++ = '\0';
         }
-        CHARL_TRY_CLEANUP(add_label(c, name));
+        CHARL_TRY_CLEANUP(take_missing(c, entry));
     }
-    CHARL_REQUIRE_CLEANUP(c->n_labels < n, CHARL_ERR_CONFIG,
-                          "%s: every column is a target, and nothing is left to tell it from", c->path);
+    for (int i = 0; i < c->recipe.n; i++) {
+        if (!c->is_asked[i] && (!is_target(c, i) || c->missing == CHARL__MISSING_DROP)) {
+            c->recipe.column[i].missing = c->missing;
+        }
+    }
 cleanup:
     charl_free(copy);
     return st;
+}
+
+/* The options that name columns, given the first record. */
+static charl_status read_columns(csv_import *c)
+{
+    const int n = c->table.n_columns;
+
+    CHARL_TRY(charl__recipe_init(&c->recipe, n));
+    CHARL_TRY(charl__alloc_array(n, sizeof *c->label, &c->label));
+    CHARL_TRY(charl__alloc_array(n, sizeof *c->look, &c->look));
+    CHARL_TRY(charl__alloc_array(n, sizeof *c->is_asked, &c->is_asked));
+    for (int i = 0; c->o->columns && i < n; i++) {
+        c->recipe.column[i].kind = CHARL__COLUMN_DROPPED;
+    }
+    if (c->o->label) {
+        CHARL_TRY(for_columns(c, c->o->label, take_label));
+    } else {
+        CHARL_TRY(take_label(c, "the last", n - 1));
+    }
+    if (c->o->columns) {
+        CHARL_TRY(for_columns(c, c->o->columns, take_kept));
+    }
+    if (c->o->drop) {
+        CHARL_TRY(for_columns(c, c->o->drop, take_dropped));
+    }
+    if (c->o->words) {
+        CHARL_TRY(for_columns(c, c->o->words, take_words));
+    }
+    if (c->o->missing) {
+        CHARL_TRY(read_missing(c));
+    }
+    CHARL_REQUIRE(c->n_labels < n, CHARL_ERR_CONFIG,
+                  "%s: every column is a target, and nothing is left to tell it from", c->path);
+    return CHARL_OK;
 }
 
 /* Names are not numbers. A line with some of each may be a header or a row with a typing error:
@@ -150,9 +250,9 @@ static charl_status has_header(const csv_import *c, charl_csv_header asked, bool
     for (int i = c->table.n_columns - 1; i >= 0; i--) {
         const char *field = charl__table_field(&c->table, i);
 
-        if (field[0] && charl__is_number(field)) {
+        if (field[0] && (charl__parse_number(field, '.', NULL) || charl__parse_number(field, ',', NULL))) {
             number = i;
-        } else if (field[0] && !c->is_label[i]) {
+        } else if (field[0] && !is_target(c, i)) {
             text = i;
         }
     }
@@ -170,66 +270,308 @@ static charl_status has_header(const csv_import *c, charl_csv_header asked, bool
     return CHARL_OK;
 }
 
-static charl_status read_first(csv_import *c, const charl_csv_options *csv)
+static charl_status read_first(csv_import *c)
 {
     bool header;
 
     CHARL_REQUIRE(c->table.n_columns >= 2, CHARL_ERR_DATA,
                   "%s: %d column; a table needs a target and at least one more", c->path, c->table.n_columns);
-    CHARL_TRY(find_labels(c, csv->label));
-    CHARL_TRY(has_header(c, csv->header, &header));
+    CHARL_TRY(read_columns(c));
+    CHARL_TRY(has_header(c, c->o->header, &header));
     if (header) {
         CHARL_TRY(charl__table_take_header(&c->table));
+        for (int i = 0; i < c->recipe.n; i++) {
+            charl_free(c->recipe.column[i].name);
+            c->recipe.column[i].name = NULL;
+            CHARL_TRY(charl__strdup(c->table.names[i], &c->recipe.column[i].name));
+        }
     }
     return CHARL_OK;
 }
 
-static charl_status note_row(csv_import *c)
+/* Whether the row at hand has no missing value for which rows are left out. */
+static bool is_kept(const csv_import *c)
+{
+    for (int i = 0; i < c->recipe.n; i++) {
+        if (c->recipe.column[i].kind != CHARL__COLUMN_DROPPED && c->recipe.column[i].missing == CHARL__MISSING_DROP &&
+            charl__table_is_missing(&c->table, charl__table_field(&c->table, i))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The next row that is taken; *more is false at the end. */
+static charl_status next_row(csv_import *c, bool *more)
+{
+    do {
+        CHARL_TRY(charl__table_next(&c->table, more));
+    } while (*more && !is_kept(c));
+    return CHARL_OK;
+}
+
+/* Whether the target is one class. */
+static bool is_class(const csv_import *c)
+{
+    return !c->o->regression && c->n_labels == 1;
+}
+
+static charl_status note_class(csv_import *c)
 {
     const char *label = charl__table_field(&c->table, c->label[0]);
+    int64_t index;
     long id = 0;
 
-    c->rows++;
-    if (c->regression || c->n_labels > 1) {
-        return CHARL_OK;
-    }
-    CHARL_REQUIRE(label[0], CHARL_ERR_DATA, "%s: the label is missing", charl__table_place(&c->table));
+    CHARL_REQUIRE(label[0], CHARL_ERR_DATA, "%s: the label is missing; HINT --missing drop leaves such rows out",
+                  charl__table_place(&c->table));
     c->ids = c->ids && parse_index(label, &id) && id >= 0 && id < MAX_ID;
-    CHARL_TRY(add_class(c, label));
+    CHARL_TRY(charl__name_set_add(&c->classes, label, &index));
+    if (index == c->classes.n - 1) {
+        const char *why = charl__name_fault(label);
+
+        CHARL_REQUIRE(c->classes.n <= MAX_CLASSES, CHARL_ERR_DATA,
+                      "%s: the labels in column %s have more than %d different values, too many for "
+                      "classes; HINT a target that is a number needs --regression",
+                      charl__table_place(&c->table), charl__table_column(&c->table, c->label[0]), MAX_CLASSES);
+        CHARL_REQUIRE(!why, CHARL_ERR_DATA, "%s: a class name %s", charl__table_place(&c->table), why);
+    }
+    CHARL_TRY(charl__grow(c->rows, sizeof *c->class_of, &c->class_of));
+    c->class_of[c->rows] = (int32_t)index;
     return CHARL_OK;
 }
 
-static charl_status first_pass(csv_import *c, const charl_csv_options *csv)
+static charl_status look(csv_import *c)
 {
     bool more;
 
     c->ids = true;
-    CHARL_TRY(read_first(c, csv));
+    CHARL_TRY(read_first(c));
     for (;;) {
         CHARL_TRY(charl__table_next(&c->table, &more));
         if (!more) {
             break;
         }
-        CHARL_TRY(note_row(c));
+        if (!is_kept(c)) {
+            c->left_out++;
+            continue;
+        }
+        for (int i = 0; i < c->recipe.n; i++) {
+            if (is_taken(c, i) || (is_target(c, i) && !is_class(c))) {
+                CHARL_TRY(charl__look_add(&c->look[i], &c->table, i));
+            }
+        }
+        if (is_class(c)) {
+            CHARL_TRY(note_class(c));
+        }
+        c->rows++;
     }
+    CHARL_REQUIRE(c->rows > 0 || c->left_out == 0, CHARL_ERR_DATA,
+                  "%s: every row has a missing value and is left out; HINT --missing mean, median or flag", c->path);
     CHARL_REQUIRE(c->rows > 0, CHARL_ERR_DATA, "%s: a header but no rows", c->path);
-    if (c->n_classes > 0) {
-        qsort(c->names, (size_t)c->n_classes, sizeof *c->names, by_name);
+    if (c->left_out > 0) {
+        note(c, "%lld of %lld rows have missing values and are left out", (long long)c->left_out,
+             (long long)(c->rows + c->left_out));
     }
     return CHARL_OK;
 }
 
-static charl_status parse_class(csv_import *c, int32_t *y)
+/* Point or comma: what all columns together show. */
+static charl_status decide_decimal(csv_import *c)
 {
-    const char *label = charl__table_field(&c->table, c->label[0]);
-    long id = 0;
+    int point = -1, comma = -1;
 
-    if (c->ids && parse_index(label, &id)) {
-        *y = (int32_t)id;
-    } else {
-        CHARL_TRY(find_class(c, label, y));
+    for (int i = c->recipe.n - 1; i >= 0; i--) {
+        point = c->look[i].points > 0 ? i : point;
+        comma = c->look[i].commas > 0 ? i : comma;
+    }
+    if (c->o->decimal != CHARL_CSV_DECIMAL_AUTO) {
+        c->recipe.decimal = c->o->decimal == CHARL_CSV_DECIMAL_COMMA ? ',' : '.';
+    } else if (comma >= 0 && point < 0 && c->table.separator != ',') {
+        c->recipe.decimal = ',';
+        note(c, "numbers have a decimal comma");
+    }
+    c->table.decimal = c->recipe.decimal;
+    for (int i = 0; i < c->recipe.n; i++) {
+        const bool is_comma = c->recipe.decimal == ',';
+        const charl__look_at *other = is_comma ? &c->look[i].first_point : &c->look[i].first_comma;
+
+        CHARL_REQUIRE(other->line == 0 || c->recipe.column[i].kind == CHARL__COLUMN_WORDS, CHARL_ERR_DATA,
+                      "%s:%lld: column %s: \"%s\" has a %s; numbers of this file have a decimal %s; HINT --decimal %s, "
+                      "or take the "
+                      "signs between thousands away",
+                      c->path, (long long)other->line, charl__table_column(&c->table, i), other->text,
+                      is_comma ? "point" : "comma", is_comma ? "comma" : "point", is_comma ? "point" : "comma");
     }
     return CHARL_OK;
+}
+
+static charl_status decide_dates(csv_import *c, int i)
+{
+    const charl__look *l = &c->look[i];
+    charl__recipe_column *column = &c->recipe.column[i];
+
+    column->kind = CHARL__COLUMN_DATE;
+    column->clock = l->clock;
+    column->order = c->o->dates;
+    if (l->has_xxy && column->order == CHARL_CSV_DATES_AUTO) {
+        CHARL_REQUIRE((l->most[0] > 12) != (l->most[1] > 12), CHARL_ERR_DATA,
+                      "%s: column %s: dates such as \"%s\" do not tell whether the day or the month comes first; HINT "
+                      "--dates dmy or "
+                      "--dates mdy",
+                      c->path, charl__table_column(&c->table, i), l->first_word.text);
+        column->order = l->most[0] > 12 ? CHARL_CSV_DATES_DMY : CHARL_CSV_DATES_MDY;
+    }
+    note(c, "column %s holds dates: days since 1970-01-01, month, weekday%s", charl__table_column(&c->table, i),
+         l->clock ? ", hour" : "");
+    return CHARL_OK;
+}
+
+/* More words than help a model: names, numbers of tickets, texts. */
+static bool are_too_many(const charl__look *l)
+{
+    return l->set.n > MANY_WORDS || (l->fields >= FEW_ROWS && l->set.n > l->fields / 2);
+}
+
+/* Whether the header has a name for other columns, but none for this one. */
+static bool is_nameless(const csv_import *c, int i)
+{
+    return c->table.names && !c->table.names[i][0];
+}
+
+/* What a column is, from its fields. */
+static charl_status decide_column(csv_import *c, int i, charl__text *too_many)
+{
+    const charl__look *l = &c->look[i];
+    charl__recipe_column *column = &c->recipe.column[i];
+    const int64_t numbers = charl__look_numbers(l, c->recipe.decimal);
+    const char *name = charl__table_column(&c->table, i);
+
+    CHARL_REQUIRE(!is_nameless(c, i) || (numbers > 0 && charl__look_counts(l)), CHARL_ERR_DATA,
+                  "%s:1: column %d has no name; HINT name it in the header, or leave it out: --drop %d", c->path, i, i);
+    if (column->kind == CHARL__COLUMN_WORDS) {
+        CHARL_REQUIRE(!l->overflows, CHARL_ERR_DATA, "%s: column %s has more than %d different words", c->path, name,
+                      CHARL__MOST_WORDS);
+    } else if (l->missing == l->fields) {
+        column->kind = CHARL__COLUMN_DROPPED;
+        note(c, "column %s has no values and is left out", name);
+    } else if (numbers > 0 && l->words + l->dates > 0) {
+        CHARL_FAIL(CHARL_ERR_DATA,
+                   "%s:%lld: column %s: \"%s\" is not a number, but \"%s\" in line %lld is; HINT correct it; or --na "
+                   "\"%s\" if it "
+                   "stands for a missing value, --words if the values are categories, --drop to leave the column out",
+                   c->path, (long long)l->first_word.line, name, l->first_word.text,
+                   l->first_number.line ? l->first_number.text : l->first_comma.text,
+                   (long long)(l->first_number.line ? l->first_number.line : l->first_comma.line), l->first_word.text);
+    } else if (numbers > 0) {
+        if (is_nameless(c, i)) {
+            column->kind = CHARL__COLUMN_DROPPED;
+            note(c, "column %d has no name and counts the rows: it is left out", i);
+        } else if (charl__look_counts(l) && l->fields >= COUNTING_ROWS) {
+            note(c, "column %s counts the rows, which tells nothing about new ones; --drop leaves it out", name);
+        }
+    } else if (l->words == 0) {
+        return decide_dates(c, i);
+    } else {
+        column->kind = CHARL__COLUMN_WORDS;
+        if (are_too_many(l)) {
+            return charl__text_printf(too_many, "%s%s", too_many->length ? "," : "", charl__table_column(&c->table, i));
+        }
+    }
+    return CHARL_OK;
+}
+
+/* Every column with missing values for which there is no way. */
+static charl_status check_missing(csv_import *c)
+{
+    charl_status st = CHARL_OK;
+    charl__text others = {0};
+    int first = -1;
+
+    for (int i = 0; i < c->recipe.n; i++) {
+        const charl__recipe_column *column = &c->recipe.column[i];
+        const bool words = column->kind == CHARL__COLUMN_WORDS;
+
+        if (column->kind == CHARL__COLUMN_DROPPED || (is_target(c, i) && is_class(c))) {
+            continue;
+        }
+        CHARL_REQUIRE_CLEANUP(
+            !words || !c->is_asked[i] ||
+                (column->missing != CHARL__MISSING_MEAN && column->missing != CHARL__MISSING_MEDIAN),
+            CHARL_ERR_CONFIG,
+            "%s: column %s holds words, which have no mean and no median; HINT --missing flag or drop", c->path,
+            charl__table_column(&c->table, i));
+        if (c->look[i].missing == 0 || column->missing != CHARL__MISSING_ERROR) {
+            continue;
+        }
+        if (first < 0 || c->look[i].first_missing.line < c->look[first].first_missing.line) {
+            first = i;
+        }
+    }
+    for (int i = 0; i < c->recipe.n; i++) {
+        if (i != first && c->look[i].missing > 0 && c->recipe.column[i].missing == CHARL__MISSING_ERROR &&
+            c->recipe.column[i].kind != CHARL__COLUMN_DROPPED) {
+            CHARL_TRY_CLEANUP(charl__text_printf(&others, "%s%s", others.length ? ", " : "; so are values of ",
+                                                 charl__table_column(&c->table, i)));
+        }
+    }
+    CHARL_REQUIRE_CLEANUP(
+        first < 0, CHARL_ERR_DATA,
+        "%s:%lld: column %s is missing%s; HINT --missing drop leaves such rows out, --missing mean, median or flag "
+        "fills the gaps; --missing COLUMN:METHOD is for a single column",
+        c->path, (long long)c->look[first].first_missing.line, charl__table_column(&c->table, first),
+        charl__text_string(&others));
+cleanup:
+    charl__text_fini(&others);
+    return st;
+}
+
+static charl_status decide(csv_import *c)
+{
+    charl_status st = CHARL_OK;
+    charl__text too_many = {0};
+
+    CHARL_TRY_CLEANUP(decide_decimal(c));
+    for (int i = 0; i < c->recipe.n; i++) {
+        if (is_taken(c, i)) {
+            CHARL_TRY_CLEANUP(decide_column(c, i, &too_many));
+        }
+    }
+    CHARL_REQUIRE_CLEANUP(
+        !too_many.length, CHARL_ERR_DATA,
+        "%s: the words of these columns are too many for categories: %s; HINT leave them out with --drop, or say with "
+        "--words that they are categories",
+        c->path, charl__text_string(&too_many));
+    CHARL_TRY_CLEANUP(check_missing(c));
+    charl_free(c->recipe.missing);
+    c->recipe.missing = NULL;
+    CHARL_TRY_CLEANUP(charl__strdup(c->table.missing, &c->recipe.missing));
+cleanup:
+    charl__text_fini(&too_many);
+    return st;
+}
+
+/* Classes get the numbers of their places in the order of their bytes, or those that they are. */
+static charl_status number_classes(csv_import *c, char ***sorted)
+{
+    charl_status st = CHARL_OK;
+    int64_t *order = NULL;
+    int32_t *number = NULL;
+
+    *sorted = NULL;
+    CHARL_TRY_CLEANUP(charl__name_set_sort(&c->classes, &order));
+    CHARL_TRY_CLEANUP(charl__alloc_array(c->classes.n, sizeof *number, &number));
+    CHARL_TRY_CLEANUP(charl__alloc_array(c->classes.n, sizeof **sorted, sorted));
+    for (int64_t i = 0; i < c->classes.n; i++) {
+        (*sorted)[i] = c->classes.names[order[i]];
+        number[order[i]] = c->ids ? (int32_t)strtol((*sorted)[i], NULL, 10) : (int32_t)i;
+    }
+    for (int64_t r = 0; r < c->rows; r++) {
+        c->class_of[r] = number[c->class_of[r]];
+    }
+cleanup:
+    charl_free(order);
+    charl_free(number);
+    return st;
 }
 
 /* One of several labels: yes or no. */
@@ -245,46 +587,57 @@ static charl_status parse_flag(const csv_import *c, int column, int32_t *y)
     return CHARL_OK;
 }
 
-/* The current row. y is i32 or f32 [n_labels]. */
-static charl_status parse_row(csv_import *c, float *x, uint32_t *y)
+/* The current row, which is row r. y is i32 or f32 [n_labels]. */
+static charl_status convert_row(csv_import *c, int64_t r, double *wide, float *x, uint32_t *y)
 {
-    for (int i = 0; i < c->table.n_columns; i++) {
-        if (!c->is_label[i]) {
-            CHARL_TRY(charl__table_number(&c->table, i, x++));
+    int64_t at = 0;
+    bool known;
+
+    for (int i = 0; i < c->recipe.n; i++) {
+        if (is_taken(c, i)) {
+            CHARL_TRY(charl__recipe_read(&c->recipe, i, &c->table, i, wide + at, &known));
+            at += charl__recipe_column_width(&c->recipe.column[i]);
         }
     }
+    for (int64_t k = 0; k < at; k++) {
+        x[k] = (float)wide[k];
+    }
     for (int i = 0; i < c->n_labels; i++) {
-        void *at = &y[i];
+        void *to = &y[i];
 
-        if (c->regression) {
-            CHARL_TRY(charl__table_number(&c->table, c->label[i], at));
+        if (c->o->regression) {
+            CHARL_TRY(charl__table_number(&c->table, c->label[i], to));
         } else if (c->n_labels > 1) {
-            CHARL_TRY(parse_flag(c, c->label[i], at));
+            CHARL_TRY(parse_flag(c, c->label[i], to));
         } else {
-            CHARL_TRY(parse_class(c, at));
+            y[0] = (uint32_t)c->class_of[r];
         }
     }
     return CHARL_OK;
 }
 
-static charl_status second_pass(csv_import *c, charl__writer *w)
+static charl_status write_rows(csv_import *c, charl__writer *w)
 {
     charl_status st = CHARL_OK;
-    const int k = c->table.n_columns - c->n_labels, m = c->n_labels;
+    const int64_t k = charl__recipe_width(&c->recipe);
+    const int m = c->n_labels;
+    double *wide = NULL;
     float *x = NULL;
     uint32_t *y = NULL; /* i32 or f32 */
     int filled = 0;
     bool more;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array((int64_t)k * BLOCK_ROWS, sizeof *x, &x));
+    CHARL_TRY_CLEANUP(charl__alloc_array(k, sizeof *wide, &wide));
+    CHARL_TRY_CLEANUP(charl__alloc_array(k * BLOCK_ROWS, sizeof *x, &x));
     CHARL_TRY_CLEANUP(charl__alloc_array((int64_t)m * BLOCK_ROWS, sizeof *y, &y));
     CHARL_TRY_CLEANUP(charl__table_rewind(&c->table));
-    for (;;) {
-        CHARL_TRY_CLEANUP(charl__table_next(&c->table, &more));
+    for (int64_t r = 0;; r++) {
+        CHARL_TRY_CLEANUP(next_row(c, &more));
         if (!more) {
             break;
         }
-        CHARL_TRY_CLEANUP(parse_row(c, x + (ptrdiff_t)k * filled, y + (ptrdiff_t)m * filled));
+        CHARL_REQUIRE_CLEANUP(r < c->rows, CHARL_ERR_DATA, "%s: the file changed while it was being read", c->path);
+        CHARL_TRY_CLEANUP(convert_row(c, r, wide, x + k * filled, y + (ptrdiff_t)m * filled));
         if (++filled == BLOCK_ROWS) {
             CHARL_TRY_CLEANUP(charl__writer_put(w, x, y, filled));
             filled = 0;
@@ -292,18 +645,19 @@ static charl_status second_pass(csv_import *c, charl__writer *w)
     }
     CHARL_TRY_CLEANUP(charl__writer_put(w, x, y, filled));
 cleanup:
+    charl_free(wide);
     charl_free(y);
     charl_free(x);
     return st;
 }
 
 /* Names as a list, one per line. */
-static charl_status write_list(charl__writer *w, const char *name, char *const *names, int n)
+static charl_status write_list(charl__writer *w, const char *name, char *const *names, int64_t n)
 {
     charl_status st = CHARL_OK;
     charl__text list = {0};
 
-    for (int i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         CHARL_TRY_CLEANUP(charl__text_printf(&list, "%s%s", i ? "\n" : "", names[i]));
     }
     CHARL_TRY_CLEANUP(charl__writer_text(w, name, charl__text_string(&list)));
@@ -312,43 +666,139 @@ cleanup:
     return st;
 }
 
-static charl_status write_names(const csv_import *c, charl__writer *w)
+static charl_status write_targets(const csv_import *c, charl__writer *w)
 {
     charl_status st = CHARL_OK;
     char **names = NULL;
-    int n = 0;
 
-    if (c->table.names) {
-        CHARL_TRY_CLEANUP(charl__alloc_array(c->table.n_columns, sizeof *names, &names));
-        for (int i = 0; i < c->table.n_columns; i++) {
-            if (!c->is_label[i]) {
-                names[n++] = c->table.names[i];
-            }
-        }
-        CHARL_TRY_CLEANUP(write_list(w, "columns", names, n));
-        for (int i = 0; i < c->n_labels; i++) {
-            names[i] = c->table.names[c->label[i]];
-        }
-        CHARL_TRY_CLEANUP(write_list(w, "targets", names, c->n_labels));
+    CHARL_TRY_CLEANUP(charl__alloc_array(c->n_labels, sizeof *names, &names));
+    for (int i = 0; i < c->n_labels; i++) {
+        names[i] = c->table.names[c->label[i]];
     }
-    if (!c->regression && c->n_labels == 1 && !c->ids) {
-        CHARL_TRY_CLEANUP(write_list(w, "class_names", c->names, c->n_classes));
-    }
+    CHARL_TRY_CLEANUP(write_list(w, "targets", names, c->n_labels));
 cleanup:
     charl_free(names);
     return st;
 }
 
+/* Of a table of numbers alone the names say everything. */
+static charl_status write_names(const csv_import *c, charl__writer *w, char *const *classes)
+{
+    charl_status st = CHARL_OK;
+    const bool plain = charl__recipe_is_plain(&c->recipe);
+    charl__text columns = {0}, recipe = {0};
+    int64_t *places = NULL;
+    char *missing = NULL;
+
+    if (c->table.names || !plain) {
+        CHARL_TRY_CLEANUP(charl__recipe_names(&c->recipe, &columns));
+        CHARL_TRY_CLEANUP(
+            charl_names_match(charl__text_string(&columns), charl__text_string(&columns), &places, &missing));
+        CHARL_TRY_CLEANUP(charl__writer_text(w, "columns", charl__text_string(&columns)));
+    }
+    if (c->table.names) {
+        CHARL_TRY_CLEANUP(write_targets(c, w));
+    }
+    if (is_class(c) && !c->ids) {
+        CHARL_TRY_CLEANUP(write_list(w, "class_names", classes, c->classes.n));
+    }
+    if (!plain) {
+        CHARL_TRY_CLEANUP(charl__recipe_print(&c->recipe, &recipe));
+        CHARL_TRY_CLEANUP(charl__writer_text(w, "recipe", charl__text_string(&recipe)));
+    }
+cleanup:
+    charl__text_fini(&columns);
+    charl__text_fini(&recipe);
+    charl_free(places);
+    charl_free(missing);
+    return st;
+}
+
 static void close_import(csv_import *c)
 {
-    charl__table_close(&c->table);
-    for (int i = 0; i < c->n_classes; i++) {
-        charl_free(c->names[i]);
+    for (int i = 0; c->look && i < c->recipe.n; i++) {
+        charl__look_fini(&c->look[i]);
     }
-    charl_free(c->names);
-    charl_free(c->slots);
+    charl__table_close(&c->table);
+    charl__recipe_fini(&c->recipe);
+    charl__name_set_fini(&c->classes);
+    charl_free(c->look);
+    charl_free(c->is_asked);
     charl_free(c->label);
-    charl_free(c->is_label);
+    charl_free(c->class_of);
+    charl_free(c->val);
+}
+
+/* What stands for a missing value, as a list. */
+static charl_status open_table(csv_import *c, char **na)
+{
+    if (c->o->na) {
+        CHARL_TRY(charl__strdup(c->o->na, na));
+        for (char *at = *na; *at; at++) {
+            CHARL_REQUIRE(*at != '\n' && *at != '\t', CHARL_ERR_CONFIG, "--na: a text with a tab or line end");
+            *at = *at == ',' ? '\n' : *at;
+        }
+    }
+    CHARL_TRY(charl__table_open(&c->table, c->path, c->o->separator));
+    c->table.missing = *na ? *na : "";
+    if (!c->o->separator && c->table.separator != ',') {
+        note(c, c->table.separator == '\t' ? "fields are separated by tabs" : "fields are separated by %c",
+             c->table.separator);
+    }
+    return CHARL_OK;
+}
+
+/* Whether a pass over the training rows decides anything. */
+static bool must_fit(const csv_import *c)
+{
+    for (int i = 0; i < c->recipe.n; i++) {
+        if (c->recipe.column[i].kind == CHARL__COLUMN_WORDS ||
+            (is_taken(c, i) && c->recipe.column[i].missing > CHARL__MISSING_DROP)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static charl_status fit(csv_import *c)
+{
+    charl_status st = CHARL_OK;
+    charl__fit f = {0};
+    bool more;
+
+    if (!must_fit(c)) {
+        return CHARL_OK;
+    }
+    CHARL_TRY_CLEANUP(charl__fit_begin(&f, &c->recipe, c->look));
+    CHARL_TRY_CLEANUP(charl__table_rewind(&c->table));
+    for (int64_t r = 0;; r++) {
+        CHARL_TRY_CLEANUP(next_row(c, &more));
+        if (!more) {
+            break;
+        }
+        if (r < c->rows && !(c->val && c->val[r])) {
+            CHARL_TRY_CLEANUP(charl__fit_add(&f, &c->table));
+        }
+    }
+    CHARL_TRY_CLEANUP(charl__fit_end(&f, &c->table));
+    for (int i = 0; i < c->recipe.n; i++) {
+        const charl__recipe_column *column = &c->recipe.column[i];
+        const char *name = charl__table_column(&c->table, i);
+
+        if (column->kind == CHARL__COLUMN_WORDS) {
+            note(c, "column %s holds words: a column of 0 and 1 for each of %lld%s", name, (long long)column->n_words,
+                 column->flagged ? ", and one for missing values" : "");
+        } else if (f.column[i].missing > 0 && column->kind == CHARL__COLUMN_NUMBER) {
+            note(c, "column %s: %lld missing, filled with %.6g%s", name, (long long)f.column[i].missing,
+                 column->fill[0], column->flagged ? " and flagged by another column" : "");
+        } else if (f.column[i].missing > 0) {
+            note(c, "column %s: %lld missing, filled%s", name, (long long)f.column[i].missing,
+                 column->flagged ? " and flagged by another column" : "");
+        }
+    }
+cleanup:
+    charl__fit_fini(&f);
+    return st;
 }
 
 charl_status charl_import_csv(const char *path, const charl_csv_options *csv, const char *out,
@@ -356,29 +806,37 @@ charl_status charl_import_csv(const char *path, const charl_csv_options *csv, co
 {
     charl_status st = CHARL_OK;
     const charl_csv_options none = {0};
-    csv_import c = {.path = path};
+    const charl_import_options no_options = {0};
+    csv_import c = {.path = path, .o = csv ? csv : &none, .common = opt ? opt : &no_options};
     charl__writer_spec spec = {.x_dtype = CHARL_F32};
     charl__writer *w = NULL;
+    char **classes = NULL, *na = NULL;
 
-    csv = csv ? csv : &none;
-    c.regression = csv->regression;
-    CHARL_TRY_CLEANUP(charl__alloc_array(MAX_CLASSES, sizeof *c.names, &c.names));
-    CHARL_TRY_CLEANUP(charl__alloc_array(SLOTS, sizeof *c.slots, &c.slots));
-    CHARL_TRY_CLEANUP(charl__table_open(&c.table, path, csv->separator));
-    CHARL_TRY_CLEANUP(first_pass(&c, csv));
-    spec.kind = c.regression ? CHARL_DATASET_REGRESSION : CHARL_DATASET_TABLE;
-    spec.values = c.regression;
-    spec.x_item = (charl_shape){1, {c.table.n_columns - c.n_labels}};
-    spec.y_item = (charl_shape){c.regression || c.n_labels > 1, {c.n_labels}};
-    spec.classes = c.n_labels > 1 && !c.regression ? 2 : 0;
+    CHARL_TRY_CLEANUP(open_table(&c, &na));
+    CHARL_TRY_CLEANUP(look(&c));
+    CHARL_TRY_CLEANUP(decide(&c));
+    if (is_class(&c)) {
+        CHARL_TRY_CLEANUP(number_classes(&c, &classes));
+    }
+    CHARL_TRY_CLEANUP(charl__split_choose(path, is_class(&c) ? c.class_of : NULL, c.rows, c.common, &c.val));
+    CHARL_TRY_CLEANUP(fit(&c));
+    spec.kind = c.o->regression ? CHARL_DATASET_REGRESSION : CHARL_DATASET_TABLE;
+    spec.values = c.o->regression;
+    spec.x_item = (charl_shape){1, {charl__recipe_width(&c.recipe)}};
+    spec.y_item = (charl_shape){c.o->regression || c.n_labels > 1, {c.n_labels}};
+    spec.classes = c.n_labels > 1 && !c.o->regression ? 2 : 0;
     spec.rows = c.rows;
+    spec.val = c.val;
+    CHARL_REQUIRE_CLEANUP(spec.x_item.dim[0] > 0, CHARL_ERR_DATA, "%s: every column but the target is left out", path);
     CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
-    CHARL_TRY_CLEANUP(write_names(&c, w));
-    CHARL_TRY_CLEANUP(second_pass(&c, w));
+    CHARL_TRY_CLEANUP(write_names(&c, w, classes));
+    CHARL_TRY_CLEANUP(write_rows(&c, w));
     CHARL_TRY_CLEANUP(charl__writer_finish(w));
 cleanup:
     charl__writer_destroy(w);
+    charl_free(classes);
     close_import(&c);
+    charl_free(na);
     return st;
 }
 
@@ -410,18 +868,33 @@ static charl_status run_csv(const void *settings, const char *const *files, int 
 
 static const charl_key keys[] = {
     {"label", CHARL_KEY_TEXT, offsetof(csv_settings, csv.label), NULL, false,
-     "target column, by name or index from 0 (default: the last); A,B,C: several binary targets "
-     "or, "
-     "with --regression, several numbers",
+     "target column, by name or index from 0 (default: the last); A,B,C: several binary targets or, with --regression, "
+     "several numbers",
      NULL},
     {"regression", CHARL_KEY_BOOL, offsetof(csv_settings, csv.regression), NULL, false,
      "the target is a number instead of a class", NULL},
+    {"columns", CHARL_KEY_TEXT, offsetof(csv_settings, csv.columns), NULL, false,
+     "use these columns alone, A,B,C by name or index (default: all but the target)", NULL},
+    {"drop", CHARL_KEY_TEXT, offsetof(csv_settings, csv.drop), NULL, false, "leave these columns out", NULL},
+    {"words", CHARL_KEY_TEXT, offsetof(csv_settings, csv.words), NULL, false,
+     "the values of these columns are categories, numbers too", NULL},
+    {"missing", CHARL_KEY_TEXT, offsetof(csv_settings, csv.missing), NULL, false,
+     "what becomes of missing values: drop (leave the row out), mean, median, or flag (the mean, and a column "
+     "NAME_missing); of a single "
+     "column COLUMN:METHOD, as in mean,town:flag (default: an error)",
+     NULL},
+    {"na", CHARL_KEY_TEXT, offsetof(csv_settings, csv.na), NULL, false,
+     "texts that stand for a missing value besides NA, NaN, null and the like, as in ?,-", NULL},
     {"separator", CHARL_KEY_TEXT, offsetof(csv_settings, separator), NULL, false,
-     "field separator (default: comma); tab for tabs", NULL},
+     "field separator; tab for tabs (default: auto, found in the first lines)", NULL},
+    {"decimal", CHARL_KEY_CHOICE, offsetof(csv_settings, csv.decimal), NULL, false,
+     "decimal sign of numbers (default: auto)", "auto|point|comma"},
+    {"dates", CHARL_KEY_CHOICE, offsetof(csv_settings, csv.dates), NULL, false,
+     "whether day or month comes first in dates such as 05/06/2024 (default: auto, if they tell)", "auto|dmy|mdy"},
     {"header", CHARL_KEY_CHOICE, offsetof(csv_settings, csv.header), NULL, false,
      "whether the first line names the columns (default: auto, yes if it contains no numbers)", "auto|yes|no"},
 };
-static const csv_settings defaults = {.separator = ","};
+static const csv_settings defaults = {.separator = "auto"};
 
 const charl_importer charl__importer_csv = {
     .row.name = "csv",
@@ -432,5 +905,9 @@ const charl_importer charl__importer_csv = {
     .files = "FILE",
     .group = 1,
     .most = 1,
+    .shuffles = true,
+    .note = "Words become a column of 0 and 1 each, dates days since 1970, month and weekday. A model keeps how, and "
+            "`charl predict` "
+            "applies it to new rows.",
     .run = run_csv,
 };

@@ -27,9 +27,10 @@ struct charl__csv {
 bool charl_csv_separator(const char *text, char *out)
 {
     const bool tab = strcmp(text, "\\t") == 0 || strcmp(text, "tab") == 0;
+    const bool found = strcmp(text, "auto") == 0;
 
-    *out = tab ? '\t' : text[0];
-    return tab || (text[0] && !text[1] && !strchr("\"\r\n", text[0]));
+    *out = tab ? '\t' : found ? '\0' : text[0];
+    return tab || found || (text[0] && !text[1] && !strchr("\"\r\n", text[0]));
 }
 
 charl_status charl__csv_create(charl__source *s, char separator, charl__csv **out)
@@ -159,6 +160,9 @@ static charl_status skip_to_record(charl__csv *c, int *byte)
     const bool first = c->record_line == 0;
 
     CHARL_TRY(next_byte(c, byte));
+    CHARL_REQUIRE(!first || (*byte != 0xff && *byte != 0xfe), CHARL_ERR_DATA,
+                  "%s:1: this text is UTF-16; HINT convert it: iconv -f UTF-16 -t UTF-8",
+                  charl__source_path(c->source));
     if (first && *byte == 0xef) {
         int mark[2];
 

@@ -22,7 +22,8 @@ typedef struct charl__rows_options {
     const char *model; /* what has the schema, for messages */
     const char *const *paths;
     int64_t n_paths;               /* >= 1; several, or a folder, only of images */
-    char separator;                /* CSV; 0: comma */
+    char separator;                /* CSV; 0: found */
+    char decimal;                  /* CSV: '.' or ','; 0: that of the model's training data */
     const char *id;                /* CSV: the column that names rows; NULL: none */
     const char *split;             /* of a data set; NULL: val where it has one, else train */
     charl_dataset_options dataset; /* how a data set is opened ... */

@@ -1,11 +1,12 @@
-/* Rows of a CSV file. Columns are found by the names in its header; a column with the name of a
- * target brings targets, where it has them. */
+/* Rows of a CSV file. Columns are found by the names in its header, and become those of the model by its recipe (io/import/recipe.h); a
+ * column with the name of a target brings targets, where it has them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "io/import/import_table.h"
+#include "io/import/recipe.h"
 #include "io/rows/rows_private.h"
 
 typedef struct class_name {
@@ -16,8 +17,13 @@ typedef struct class_name {
 
 typedef struct csv_rows {
     charl__table table;
-    int64_t n_columns; /* that the model takes */
-    int64_t *column;   /* [n_columns] where they are in the file */
+    charl__recipe recipe; /* of the model; where it has none, a number for each of its columns */
+    int64_t n_columns;    /* of a file that the recipe takes */
+    int *taken;           /* [n_columns] which of the recipe's they are */
+    int64_t *column;      /* [n_columns] where they are in the file */
+    double *wide;         /* [x_shape] of a row */
+    int64_t strange;      /* words that the recipe does not have */
+    charl__text first_strange;
     int64_t n_targets; /* 0: the file has none */
     int64_t *target;   /* [n_targets] where they are */
     int64_t n_classes; /* names of classes, sorted */
@@ -52,24 +58,27 @@ static bool has_field(const charl__table *t, const char *name, size_t length)
 }
 
 /* Whether the first line holds names: none is a number, or the model's columns are among them. */
-static bool is_header(const charl__rows *r, const charl__table *t)
+static bool is_header(const charl__recipe *recipe, const charl__table *t)
 {
-    const char *name = r->s->columns;
-    bool numbers = false;
+    bool numbers = false, named = false;
 
     for (int i = 0; i < t->n_columns; i++) {
-        numbers = numbers || charl__is_number(charl__table_field(t, i));
+        const char *field = charl__table_field(t, i);
+
+        numbers = numbers || charl__parse_number(field, '.', NULL) || charl__parse_number(field, ',', NULL);
     }
-    if (!numbers || !*name) {
-        return !numbers;
-    }
-    for (size_t length; *name; name += length + (name[length] == '\n')) {
-        length = strcspn(name, "\n");
-        if (!has_field(t, name, length)) {
+    for (int i = 0; numbers && i < recipe->n; i++) {
+        const charl__recipe_column *c = &recipe->column[i];
+
+        if (c->kind > CHARL__COLUMN_WORDS) {
+            continue;
+        }
+        if (!has_field(t, c->name, strlen(c->name))) {
             return false;
         }
+        named = c->name[0];
     }
-    return true;
+    return !numbers || named;
 }
 
 static charl_status find_targets(charl__rows *r, csv_rows *c, const char *header)
@@ -117,6 +126,11 @@ static charl_status note_ignored(charl__rows *r, const csv_rows *c)
     if (c->id >= 0) {
         used[c->id] = true;
     }
+    for (int i = 0; i < c->recipe.n; i++) { /* what training left out, too, needs no word */
+        for (int k = 0; c->recipe.column[i].kind == CHARL__COLUMN_DROPPED && k < c->table.n_columns; k++) {
+            used[k] = used[k] || strcmp(c->table.names[k], c->recipe.column[i].name) == 0;
+        }
+    }
     for (int i = 0; i < c->table.n_columns; i++) {
         if (!used[i] && n++ < SHOWN) {
             CHARL_TRY_CLEANUP(charl__text_printf(&names, "%s%s", n > 1 ? ", " : "", c->table.names[i]));
@@ -135,31 +149,64 @@ cleanup:
     return st;
 }
 
+/* Whether the recipe finds its columns by name. */
+static bool has_names(const csv_rows *c)
+{
+    return c->recipe.column[c->taken[0]].name[0];
+}
+
 /* Names on both sides: any order, and more columns than the model takes. */
 static charl_status find_by_name(charl__rows *r, csv_rows *c, const char *header)
 {
     charl_status st = CHARL_OK;
+    charl__text names = {0};
     char *missing = NULL;
 
-    CHARL_TRY_CLEANUP(charl_names_match(r->s->columns, header, &c->column, &missing));
+    for (int64_t i = 0; i < c->n_columns; i++) {
+        CHARL_TRY_CLEANUP(charl__text_printf(&names, "%s%s", i ? "\n" : "", c->recipe.column[c->taken[i]].name));
+    }
+    CHARL_TRY_CLEANUP(charl_names_match(charl__text_string(&names), header, &c->column, &missing));
     CHARL_REQUIRE_CLEANUP(!missing, CHARL_ERR_DATA, "%s has no column %s, which %s was trained on; HINT %s", r->path,
                           missing, r->o.model,
                           c->table.n_columns == 1 && c->n_columns > 1
-                              ? "it has a single column: is the separator no comma? --separator"
+                              ? "it has a single column: which separator has it? --separator"
                               : "its first line must hold the names of the columns, in any order");
     CHARL_TRY_CLEANUP(note_ignored(r, c));
 cleanup:
+    charl__text_fini(&names);
     charl_free(missing);
     return st;
 }
 
-/* Places: the columns that are no targets, one for one. */
-static charl_status find_by_place(charl__rows *r, csv_rows *c)
+/* Which columns of the file stand for those of the recipe: all of them, all but the targets, or those that it takes. */
+static bool stands_in(const charl__recipe_column *c, charl__column_kind last)
 {
-    const int64_t have = c->table.n_columns - c->n_targets - (c->id >= 0);
+    return c->kind <= last;
+}
+
+static int64_t count_columns(const charl__recipe *r, charl__column_kind last)
+{
     int64_t n = 0;
 
-    CHARL_REQUIRE(have == c->n_columns, CHARL_ERR_DATA, "%s has %lld columns, %s takes %lld; HINT %s", r->path,
+    for (int i = 0; i < r->n; i++) {
+        n += stands_in(&r->column[i], last);
+    }
+    return n;
+}
+
+/* Places: the columns of the training's file in its order, with or without its targets and what it left out. */
+static charl_status find_by_place(charl__rows *r, csv_rows *c)
+{
+    static const charl__column_kind lasts[] = {CHARL__COLUMN_WORDS, CHARL__COLUMN_DROPPED, CHARL__COLUMN_TARGET};
+    enum { LASTS = sizeof lasts / sizeof *lasts };
+    const int64_t have = c->table.n_columns - c->n_targets - (c->id >= 0);
+    int64_t n = 0;
+    int which = 0, at = 0;
+
+    while (which < LASTS && count_columns(&c->recipe, lasts[which]) != have) {
+        which++;
+    }
+    CHARL_REQUIRE(which < LASTS, CHARL_ERR_DATA, "%s has %lld columns, %s takes %lld; HINT %s", r->path,
                   (long long)have, r->o.model, (long long)c->n_columns,
                   r->s->columns[0] ? "with a first line of names the columns are found by name, and "
                                      "others are left out"
@@ -172,11 +219,17 @@ static charl_status find_by_place(charl__rows *r, csv_rows *c)
         for (int64_t k = 0; k < c->n_targets; k++) {
             taken = taken || c->target[k] == i;
         }
-        if (!taken) {
+        if (taken) {
+            continue;
+        }
+        while (!stands_in(&c->recipe.column[at], lasts[which])) {
+            at++;
+        }
+        if (c->recipe.column[at++].kind <= CHARL__COLUMN_WORDS) {
             c->column[n++] = i;
         }
     }
-    if (c->table.names || r->s->columns[0]) {
+    if (c->table.names || has_names(c)) {
         CHARL_TRY(
             charl__rows_warn(r,
                              "%s names no columns, %s does: they are taken by position, which is right only if they "
@@ -221,6 +274,44 @@ static charl_status sort_classes(const charl__rows *r, csv_rows *c)
     return CHARL_OK;
 }
 
+/* The schema's recipe, or a number for each column. */
+static charl_status read_recipe(charl__rows *r, csv_rows *c)
+{
+    const char *name = r->s->columns;
+    const int64_t width = r->s->x_shape.dim[0];
+
+    if (r->s->recipe[0]) {
+        CHARL_TRY(charl__recipe_parse(r->o.model, r->s->recipe, &c->recipe));
+    } else {
+        CHARL_REQUIRE(!name[0] || charl_names_count(name) == width, CHARL_ERR_DATA,
+                      "%s has %lld names for %lld columns", r->o.model, (long long)charl_names_count(name),
+                      (long long)width);
+        CHARL_TRY(charl__recipe_init(&c->recipe, (int)width));
+        for (int i = 0; name[0] && i < c->recipe.n; i++) {
+            const size_t length = strcspn(name, "\n");
+            charl__text one = {0};
+            const charl_status st = charl__text_printf(&one, "%.*s", (int)length, name);
+
+            charl_free(c->recipe.column[i].name);
+            c->recipe.column[i].name = charl__text_steal(&one);
+            CHARL_TRY(st);
+            name += length + (name[length] == '\n');
+        }
+    }
+    CHARL_REQUIRE(charl__recipe_width(&c->recipe) == width, CHARL_ERR_DATA,
+                  "%s takes %lld columns, and its recipe gives %lld", r->o.model, (long long)width,
+                  (long long)charl__recipe_width(&c->recipe));
+    CHARL_TRY(charl__alloc_array(c->recipe.n, sizeof *c->taken, &c->taken));
+    CHARL_TRY(charl__alloc_array(width, sizeof *c->wide, &c->wide));
+    for (int i = 0; i < c->recipe.n; i++) {
+        if (c->recipe.column[i].kind <= CHARL__COLUMN_WORDS) {
+            c->taken[c->n_columns++] = i;
+        }
+    }
+    CHARL_REQUIRE(c->n_columns > 0, CHARL_ERR_DATA, "%s: its recipe takes no column", r->o.model);
+    return CHARL_OK;
+}
+
 static charl_status open_csv(charl__rows *r)
 {
     charl_status st = CHARL_OK;
@@ -234,19 +325,19 @@ static charl_status open_csv(charl__rows *r)
                                            : "give it a .npy array or an HDF5 file");
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *c, &c));
     r->self = c;
+    CHARL_TRY_CLEANUP(read_recipe(r, c));
     CHARL_TRY_CLEANUP(charl__table_open(&c->table, r->path, r->o.separator));
-    if (is_header(r, &c->table)) {
+    c->table.decimal = r->o.decimal ? r->o.decimal : c->recipe.decimal;
+    c->recipe.decimal = c->table.decimal;
+    c->table.missing = c->recipe.missing;
+    if (is_header(&c->recipe, &c->table)) {
         CHARL_TRY_CLEANUP(charl__table_take_header(&c->table));
     }
     CHARL_TRY_CLEANUP(list_names(&c->table, &header));
     CHARL_TRY_CLEANUP(find_id(r, c));
     CHARL_TRY_CLEANUP(find_targets(r, c, charl__text_string(&header)));
     CHARL_TRY_CLEANUP(sort_classes(r, c));
-    c->n_columns = r->s->x_shape.dim[0];
-    CHARL_REQUIRE_CLEANUP(!r->s->columns[0] || charl_names_count(r->s->columns) == c->n_columns, CHARL_ERR_DATA,
-                          "%s has %lld names for %lld columns", r->o.model, (long long)charl_names_count(r->s->columns),
-                          (long long)c->n_columns);
-    if (c->table.names && r->s->columns[0]) {
+    if (c->table.names && has_names(c)) {
         CHARL_TRY_CLEANUP(find_by_name(r, c, charl__text_string(&header)));
     } else {
         CHARL_TRY_CLEANUP(find_by_place(r, c));
@@ -273,17 +364,29 @@ static charl_status count_csv(charl__rows *r, int64_t *n)
     return CHARL_OK;
 }
 
-static charl_status read_columns(const charl__rows *r, const csv_rows *c, void *x, int64_t row)
+static charl_status read_columns(const charl__rows *r, csv_rows *c, void *x, int64_t row)
 {
+    const int64_t width = r->s->x_shape.dim[0];
+    int64_t at = 0;
+    bool known;
+
     for (int64_t i = 0; i < c->n_columns; i++) {
         const int column = (int)c->column[i];
-        float v = 0;
 
-        CHARL_TRY(charl__table_number(&c->table, column, &v));
-        CHARL_REQUIRE(charl__put_number(r->s->x_dtype, (double)v, x, row * c->n_columns + i), CHARL_ERR_DATA,
-                      "%s: column %s: %s is no %s, which %s takes", charl__table_place(&c->table),
-                      charl__table_column(&c->table, column), charl__table_field(&c->table, column),
-                      charl_dtype_name(r->s->x_dtype), r->o.model);
+        CHARL_TRY(charl__recipe_read(&c->recipe, c->taken[i], &c->table, column, c->wide + at, &known));
+        if (!known && c->strange++ == 0) {
+            CHARL_TRY(charl__text_printf(&c->first_strange, "%s: column %s: \"%.40s\"", charl__table_place(&c->table),
+                                         charl__table_column(&c->table, column),
+                                         charl__table_field(&c->table, column)));
+        }
+        for (const int64_t end = at + charl__recipe_column_width(&c->recipe.column[c->taken[i]]); at < end; at++) {
+            CHARL_REQUIRE(charl__put_number(r->s->x_dtype,
+                                            r->s->x_dtype == CHARL_F32 ? (double)(float)c->wide[at] : c->wide[at], x,
+                                            row * width + at),
+                          CHARL_ERR_DATA, "%s: column %s: %s is no %s, which %s takes", charl__table_place(&c->table),
+                          charl__table_column(&c->table, column), charl__table_field(&c->table, column),
+                          charl_dtype_name(r->s->x_dtype), r->o.model);
+        }
     }
     return CHARL_OK;
 }
@@ -314,10 +417,13 @@ static charl_status read_targets(charl__rows *r, csv_rows *c, void *y, int64_t r
         float v = NAN;
         int32_t class = -1;
 
-        if (!field[0]) {
+        const bool given = !charl__table_is_missing(&c->table, field);
+        double number = 0;
+
+        if (!given) {
             ;
         } else if (values) {
-            v = charl__is_number(field) ? strtof(field, NULL) : NAN;
+            v = charl__parse_number(field, c->table.decimal, &number) ? (float)number : NAN;
         } else {
             class = find_class(r, c, field);
         }
@@ -326,7 +432,7 @@ static charl_status read_targets(charl__rows *r, csv_rows *c, void *y, int64_t r
         } else {
             ((int32_t *)y)[at] = class;
         }
-        if (field[0] && (values ? !isfinite(v) : class < 0) && c->unknown++ == 0) {
+        if (given && (values ? !isfinite(v) : class < 0) && c->unknown++ == 0) {
             CHARL_TRY(charl__text_printf(&c->first_unknown, "%s: \"%.40s\"", charl__table_place(&c->table), field));
         }
     }
@@ -376,6 +482,12 @@ static charl_status next_csv(charl__rows *r, int64_t most, void *x, void *y, int
                                    (long long)c->unknown, r->o.model, charl__text_string(&c->first_unknown)));
         c->unknown = 0;
     }
+    if (!more && c->strange > 0) {
+        CHARL_TRY(charl__rows_warn(r,
+                                   "%s was not trained on %lld of the words, and takes them for none; the first is %s",
+                                   r->o.model, (long long)c->strange, charl__text_string(&c->first_strange)));
+        c->strange = 0;
+    }
     return CHARL_OK;
 }
 
@@ -392,6 +504,10 @@ static void close_csv(charl__rows *r)
 
     if (c) {
         charl__table_close(&c->table);
+        charl__recipe_fini(&c->recipe);
+        charl_free(c->taken);
+        charl_free(c->wide);
+        charl__text_fini(&c->first_strange);
         charl_free(c->column);
         charl_free(c->target);
         charl_free(c->classes);

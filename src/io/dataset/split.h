@@ -1,0 +1,16 @@
+#ifndef CHARL_IO_DATASET_SPLIT_H
+#define CHARL_IO_DATASET_SPLIT_H
+/** Which rows of an import are for validation. */
+#include "charl/dataset.h"
+
+/** Choose round(rows * opt->val_split) rows by opt->seed, of each class as near to its part of them as whole rows allow, and of none all.
+ *  Integer arithmetic only: the same on every machine.
+ *
+ *  labels  [rows] classes from 0, or NULL: there are none
+ *  val     [rows] new, charl_free: 1 for a validation row; NULL where opt->val_split is 0 or opt->in_order
+ *
+ *  `path` is for messages. Errors: ERR_CONFIG  val_split is not in [0,1), or leaves a part without rows; ERR_NOMEM. */
+charl_status charl__split_choose(const char *path, const int32_t *labels, int64_t rows, const charl_import_options *opt,
+                                 uint8_t **val) CHARL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,335 @@
+/* CSV files as they come: what columns become, and that new rows become the same. */
+#include "io/import_sample.h"
+
+#include <math.h>
+
+#include "base/error.h"
+#include "charl/data_schema.h"
+#include "io/import/recipe.h"
+#include "io/rows/rows.h"
+
+static char said[4096];
+
+static void remember(void *ctx, const char *text)
+{
+    (void)ctx;
+    snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", text);
+}
+
+static charl_dataset *import_text(const char *text, const charl_csv_options *csv, double val_split,
+                                  charl_dataset_info *info)
+{
+    const charl_import_options o = {.overwrite = true, .noted = remember, .val_split = val_split};
+
+    said[0] = '\0';
+    charl_assert_ok(charl_import_csv(text_file("t.csv", text), csv, out, &o));
+    return open_out(NULL, info);
+}
+
+static void refuse(const char *text, const charl_csv_options *csv, charl_status status, const char *message)
+{
+    charl_assert_status(charl_import_csv(text_file("t.csv", text), csv, out, &replace), status);
+    charl_assert_message(message);
+}
+
+static void assert_rows(charl_dataset *ds, charl_split split, int64_t n, int64_t columns, const float *wanted)
+{
+    float x[64];
+    int64_t rows[16];
+
+    for (int64_t i = 0; i < n; i++) {
+        rows[i] = i;
+    }
+    charl_assert_ok(charl_dataset_read(ds, split, rows, n, x, NULL));
+    for (int64_t i = 0; i < n * columns; i++) {
+        if (memcmp(&x[i], &wanted[i], sizeof(float)) != 0) {
+            print_error("value %d is %.9g, not %.9g\n", (int)i, (double)x[i], (double)wanted[i]);
+            fail();
+        }
+    }
+}
+
+/* Semicolons, decimal commas, CRLF, a byte order mark, an index without a name, quotes, words, dates, gaps. */
+static const char awkward[] = "\xef\xbb\xbf;width;\"the; town\";day;kind\r\n"
+                              "0;1,5;Ulm;2024-03-01;a\r\n"
+                              "1;NA;\"new \"\"York\"\"\";1970-01-01;b\r\n"
+                              "2;3;Ulm;;a\r\n"
+                              "3;2,5;?;2000-02-29;b\r\n";
+static const charl_csv_options fills = {.missing = "mean,day:median", .na = "?,-"};
+
+static const char awkward_columns[] =
+    "width\nthe; town=Ulm\nthe; town=new \"York\"\nthe; town_missing\nday_days\nday_month\nday_weekday";
+/* 1970-01-01 was a Thursday, weekday 3; the median of the three days is that of February. */
+static const float awkward_rows[] = {
+    1.5F, 1, 0, 0, 19783, 3, 4, (float)(7.0 / 3), 0, 1, 0, 0, 1, 3, 3, 1, 0, 0, 11016, 2, 3,
+    2.5F, 0, 0, 1, 11016, 2, 1};
+
+static void awkward_file_is_a_table(void **state)
+{
+    charl_dataset_info info;
+    charl_dataset *ds = import_text(awkward, &fills, 0, &info);
+
+    (void)state;
+    assert_string_equal(info.columns, awkward_columns);
+    assert_string_equal(info.targets, "kind");
+    assert_string_equal(info.class_names, "a\nb");
+    assert_non_null(strstr(said, "separated by ;"));
+    assert_non_null(strstr(said, "decimal comma"));
+    assert_non_null(strstr(said, "column 0 has no name and counts the rows"));
+    assert_non_null(strstr(said, "column \"width\": 1 missing, filled with 2.33333"));
+    assert_rows(ds, CHARL_SPLIT_TRAIN, 4, 7, awkward_rows);
+    charl_dataset_close(ds);
+}
+
+static charl_status read_new(const charl_data_schema *s, const char *text, int64_t *n, float *x, int32_t *y,
+                             char **warnings)
+{
+    charl_status st = CHARL_OK;
+    const char *paths[] = {text_file("new.csv", text)};
+    const charl__rows_options o = {.schema = s, .model = "m.h5", .paths = paths, .n_paths = 1};
+    charl__rows *rows = NULL;
+    int64_t none = 0;
+
+    *warnings = NULL;
+    CHARL_TRY_CLEANUP(charl__rows_open(&o, &rows));
+    CHARL_TRY_CLEANUP(charl__rows_next(rows, 8, x, y, n));
+    CHARL_TRY_CLEANUP(charl__rows_next(rows, 8, x, y, &none));
+    *warnings = charl__rows_take_notes(rows, true);
+cleanup:
+    charl__rows_close(rows);
+    return st;
+}
+
+/* What training made of a file, prediction makes of it and of others; if it did not, a model would see other numbers. */
+static void new_rows_become_the_same(void **state)
+{
+    charl_dataset_info info;
+    charl_dataset *ds = import_text(awkward, &fills, 0, &info);
+    charl_data_schema *s = NULL;
+    float x[64];
+    int32_t y[8];
+    int64_t n = 0;
+    char *warnings = NULL;
+
+    (void)state;
+    charl_assert_ok(charl_data_schema_create(ds, info.n_stats, info.mean, info.std, &s));
+    charl_assert_ok(read_new(s, awkward, &n, x, y, &warnings));
+    assert_int_equal(n, 4);
+    assert_memory_equal(x, awkward_rows, sizeof awkward_rows);
+    assert_int_equal(y[1], 1);
+    assert_null(warnings);
+    /* Other order and separator, no target, a word that training did not see. */
+    charl_assert_ok(read_new(s, "day|the; town|width|more\n2024-03-01|Rome|-|1\n|Ulm|1,5|2\n", &n, x, y, &warnings));
+    assert_int_equal(n, 2);
+    assert_non_null(strstr(warnings, "m.h5 was not trained on 1 of the words"));
+    assert_non_null(strstr(warnings, "new.csv:2: column \"the; town\": \"Rome\""));
+    assert_memory_equal(x, ((const float[]){(float)(7.0 / 3), 0, 0, 0, 19783, 3, 4, 1.5F, 1, 0, 0, 11016, 2, 3}),
+                        14 * sizeof(float));
+    charl_free(warnings);
+    charl_assert_status(read_new(s, "day;the; town;width\n1;Ulm;2\n", &n, x, y, &warnings), CHARL_ERR_DATA);
+    charl_assert_message("new.csv");
+    charl_assert_status(read_new(s, "day;\"the; town\";width\nsoon;Ulm;2\n", &n, x, y, &warnings), CHARL_ERR_DATA);
+    charl_assert_message("new.csv:2: column \"day\": \"soon\" is not a date");
+    charl_data_schema_destroy(s);
+    charl_dataset_close(ds);
+}
+
+static void recipe_stands_in_a_text(void **state)
+{
+    static const char *const bad[] = {
+        "decimal\t.\n",
+        "decimal\t;\nmissing\n",
+        "decimal\t.\nmissing\nnumber\ta\terror\t0\n",
+        "decimal\t.\nmissing\nnumber\ta\tnever\t0\t0\n",
+        "decimal\t.\nmissing\nnumber\ta\terror\t0\t0\t1\n",
+        "decimal\t.\nmissing\nwords\ta\terror\t0\tb\ta\n",
+        "decimal\t.\nmissing\ndate\ta\terror\t0\tdmy\t0\t1\t2\n",
+        "decimal\t.\nmissing\ntarget\ta\tb\n",
+        "decimal\t.\nmissing\nnumber\ta\terror\t0\t0",
+    };
+    static const char good[] =
+        "decimal\t,\nmissing\t?\t-\nnumber\ta\tflag\t1\t0.10000000000000001\nwords\tb\terror\t0\tx\ty\n"
+        "date\tc\tdrop\t0\tmdy\t1\t1\t2\t3\t4.5\ndropped\td\ntarget\te\n";
+    charl__recipe r;
+    charl__text text = {0};
+
+    (void)state;
+    charl_assert_ok(charl__recipe_parse("m", good, &r));
+    charl_assert_ok(charl__recipe_print(&r, &text));
+    assert_string_equal(charl__text_string(&text), good);
+    assert_int_equal(charl__recipe_width(&r), 2 + 2 + 4);
+    charl__text_fini(&text);
+    charl__recipe_fini(&r);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        charl_assert_status(charl__recipe_parse("m", bad[i], &r), CHARL_ERR_DATA);
+        charl_assert_message("m: ");
+        charl__recipe_fini(&r);
+    }
+}
+
+static void columns_are_chosen(void **state)
+{
+    static const char text[] = "a,\"b,c\",d,e\n1,2,3,0\n4,5,6,1\n";
+    charl_dataset_info info;
+    charl_dataset *ds = import_text(text, &(charl_csv_options){.columns = "d,a"}, 0, &info);
+
+    (void)state;
+    assert_string_equal(info.columns, "a\nd"); /* in the order of the file */
+    assert_rows(ds, CHARL_SPLIT_TRAIN, 2, 2, (const float[]){1, 3, 4, 6});
+    charl_dataset_close(ds);
+    ds = import_text(text, &(charl_csv_options){.drop = "b,c", .words = "2"}, 0, &info);
+    assert_string_equal(info.columns, "a\nd=3\nd=6");
+    charl_dataset_close(ds);
+    refuse(text, &(charl_csv_options){.columns = "x"}, CHARL_ERR_CONFIG, "there is no column \"x\"");
+    refuse(text, &(charl_csv_options){.drop = "e"}, CHARL_ERR_CONFIG, "--drop e: it is the target");
+    refuse(text, &(charl_csv_options){.drop = "a", .words = "a"}, CHARL_ERR_CONFIG, "--words a: it is left out");
+    refuse(text, &(charl_csv_options){.drop = "0,1,2"}, CHARL_ERR_DATA, "every column but the target is left out");
+}
+
+static void missing_values_are_filled(void **state)
+{
+    static const char text[] = "a,b,y\n1,,0\n,4,1\n3,6,0\n7,null,1\n";
+    charl_dataset_info info;
+    charl_dataset *ds = import_text(text, &(charl_csv_options){.missing = "drop"}, 0, &info);
+
+    (void)state;
+    assert_int_equal(info.rows[0], 1);
+    assert_non_null(strstr(said, "3 of 4 rows have missing values and are left out"));
+    charl_dataset_close(ds);
+    ds = import_text(text, &(charl_csv_options){.missing = "a:median,b:flag"}, 0, &info);
+    assert_string_equal(info.columns, "a\nb\nb_missing");
+    assert_rows(ds, CHARL_SPLIT_TRAIN, 4, 3, (const float[]){1, 5, 1, 3, 4, 0, 3, 6, 0, 7, 5, 1});
+    charl_dataset_close(ds);
+    ds = import_text("a,y\n1,0\n2,\n", &(charl_csv_options){.missing = "y:drop"}, 0, &info);
+    assert_int_equal(info.rows[0], 1);
+    charl_dataset_close(ds);
+    refuse(text, NULL, CHARL_ERR_DATA, "t.csv:2: column \"b\" is missing; so are values of \"a\"; HINT --missing drop");
+    refuse(text, &(charl_csv_options){.missing = "a:mode"}, CHARL_ERR_CONFIG,
+           "\"mode\" is none of drop, mean, median and flag");
+    refuse(text, &(charl_csv_options){.missing = "c:mean"}, CHARL_ERR_CONFIG, "there is no column \"c\"");
+    refuse(text, &(charl_csv_options){.missing = "y:mean"}, CHARL_ERR_CONFIG, "a missing target can only be dropped");
+    refuse("a,y\nx,0\n,1\n", &(charl_csv_options){.missing = "a:mean"}, CHARL_ERR_CONFIG, "words, which have no mean");
+    refuse("a,y\n,0\n,1\n", &(charl_csv_options){.missing = "drop"}, CHARL_ERR_DATA, "every row has a missing value");
+}
+
+static void decimal_signs_and_separators_are_found(void **state)
+{
+    static const struct {
+        const char *text;
+        float x[2];
+    } found[] = {
+        {"1,5;2,5;0\n3;4;1\n", {1.5F, 2.5F}}, {"1.5\t2.5\t0\n3\t4\t1\n", {1.5F, 2.5F}}, {"a;b;y\n1;2;0\n", {1, 2}},
+        {"a|b|y\n1|2,5|0\n", {1, 2.5F}},      {"\"1,5\",2,0\n3,4,1\n", {1.5F, 2}},
+    };
+    charl_dataset_info info;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof found / sizeof *found; i++) {
+        const bool last = i + 1 == sizeof found / sizeof *found; /* between commas only where it is said */
+        const charl_csv_options csv = {.decimal = last ? CHARL_CSV_DECIMAL_COMMA : CHARL_CSV_DECIMAL_AUTO};
+        charl_dataset *ds = import_text(found[i].text, &csv, 0, &info);
+
+        assert_rows(ds, CHARL_SPLIT_TRAIN, 1, 2, found[i].x);
+        charl_dataset_close(ds);
+    }
+    refuse("a,y\n\"1,234\",0\n5,1\n", NULL, CHARL_ERR_DATA, "t.csv:2: column \"a\": \"1,234\" has a comma");
+    refuse("a;b;y\n1,5;2.5;0\n", NULL, CHARL_ERR_DATA, "column \"a\": \"1,5\" has a comma");
+    refuse("\xff\xfe"
+           "a",
+           NULL, CHARL_ERR_DATA, "this text is UTF-16");
+}
+
+static void words_and_typing_errors_are_told_apart(void **state)
+{
+    char many[4096] = "id,name,y\n";
+
+    (void)state;
+    refuse("a,y\n1,0\n2.x,1\n", NULL, CHARL_ERR_DATA,
+           "t.csv:3: column \"a\": \"2.x\" is not a number, but \"1\" in line 2 is");
+    refuse("a,y\n1970-01-01,0\n7,1\n", NULL, CHARL_ERR_DATA, "\"1970-01-01\" is not a number");
+    refuse("a,y\n2024-02-30,0\n", NULL, CHARL_ERR_DATA, "t.csv:2: column \"a\": \"2024-02-30\" is not a date");
+    refuse("a,y\n01/02/2024,0\n", NULL, CHARL_ERR_DATA, "--dates dmy or --dates mdy");
+    refuse("a,a=x,y\nx,1,0\n", NULL, CHARL_ERR_DATA, "\"a=x\" stands twice");
+    for (int i = 0; i < 40; i++) {
+        snprintf(many + strlen(many), sizeof many - strlen(many), "%d,n%d,%d\n", i, i, i % 2);
+    }
+    refuse(many, NULL, CHARL_ERR_DATA, "too many for categories: \"name\"; HINT");
+}
+
+/* Validation rows come from every class in proportion, and statistics from the others alone. */
+static void split_is_stratified(void **state)
+{
+    char text[8192] = "a,b,y\n";
+    charl_dataset_info info;
+    charl_dataset *ds;
+    int64_t rows[64], n = 0;
+    int32_t y[64];
+    float x[192];
+    double sum = 0;
+    int of_class[3] = {0};
+
+    (void)state;
+    for (int i = 0; i < 80; i++) { /* 40 of p, 32 of q, 8 of r, one after the other; a word for every tenth row */
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%d,%s,%s\n", i * i, i % 10 ? "no" : "yes",
+                 i < 40   ? "p"
+                 : i < 72 ? "q"
+                          : "r");
+    }
+    ds = import_text(text, NULL, 0.25, &info);
+    assert_int_equal(info.rows[CHARL_SPLIT_VAL], 20);
+    for (int64_t i = 0; i < 20; i++) {
+        rows[i] = i;
+    }
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_VAL, rows, 20, NULL, y));
+    for (int i = 0; i < 20; i++) {
+        of_class[y[i]]++;
+    }
+    assert_int_equal(of_class[0], 10);
+    assert_int_equal(of_class[1], 8);
+    assert_int_equal(of_class[2], 2);
+    for (int64_t i = 0; i < 60; i++) {
+        rows[i] = i;
+    }
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 60, x, NULL));
+    for (int i = 0; i < 60; i++) {
+        n += i > 0 && x[3 * i] < x[3 * i - 3]; /* in the order of the file */
+        sum += (double)x[3 * i];
+    }
+    assert_int_equal(n, 0);
+    assert_true(fabs(sum / 60 - (double)info.mean[0]) < 1e-3);
+    charl_dataset_close(ds);
+    charl_assert_ok(charl_import_csv(text_file("t.csv", text), NULL, out,
+                                     &(charl_import_options){.overwrite = true, .val_split = 0.25, .in_order = true}));
+    ds = open_out(NULL, &info);
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_VAL, rows, 1, x, NULL));
+    assert_true(x[0] == 3600.0F); /* row 60 */
+    charl_dataset_close(ds);
+}
+
+static charl_status import_once(void *ctx)
+{
+    return charl_import_csv(ctx, &fills, out, &(charl_import_options){.overwrite = true, .val_split = 0.25});
+}
+
+static void every_acquisition_may_fail(void **state)
+{
+    (void)state;
+    assert_true(charl_test_fail_every_acquisition(import_once, (void *)(uintptr_t)text_file("t.csv", awkward)) > 60);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(awkward_file_is_a_table),
+        cmocka_unit_test(new_rows_become_the_same),
+        cmocka_unit_test(recipe_stands_in_a_text),
+        cmocka_unit_test(columns_are_chosen),
+        cmocka_unit_test(missing_values_are_filled),
+        cmocka_unit_test(decimal_signs_and_separators_are_found),
+        cmocka_unit_test(words_and_typing_errors_are_told_apart),
+        cmocka_unit_test(split_is_stratified),
+        cmocka_unit_test(every_acquisition_may_fail),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown_dir);
+}
