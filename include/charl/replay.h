@@ -89,11 +89,13 @@ typedef struct charl_replay_row {
     const char *differs; /* the first tensor that does, as "model/fc1.weight"; else "" */
 } charl_replay_row;
 
-/** Where a replay begins. Strings are borrowed for the call. */
+/** Where a replay begins. Everything is borrowed for the call. */
 typedef struct charl_replay_start {
     int64_t step;           /* done before it: 0, or that of the checkpoint */
     const char *checkpoint; /* "": the run begins anew, from its seed or init.from */
     const charl_device_info *device;
+    const charl_replay_tensor *weights; /* [n_weights] to begin with */
+    int n_weights;
 } charl_replay_start;
 
 /** What to replay. Zero is the default of all members but `step`. */
@@ -104,6 +106,7 @@ typedef struct charl_replay_options {
     bool samples;                           /* report rows and their losses */
     bool from_start;                        /* begin anew, not at a checkpoint */
     int64_t after;                          /* do not begin at a checkpoint of a step after this; 0: no limit */
+    const char *trace;                      /* write what is replayed to this file, for charl_bisect; NULL: do not */
     const char *device;                     /* `select` of charl_device_request; NULL: device.select of the run */
     const charl_config_override *overrides; /* [n_overrides] of the configuration of the run, such as data.path */
     int n_overrides;
@@ -121,8 +124,8 @@ typedef struct charl_replay_options {
 /** Compute steps of the run in directory `run` again, in this process and on one device, and report them in order.
  *
  *  Starts from the newest checkpoint before options->step that can be read, or as the run began. The configuration is that of the first
- *  checkpoint at or after options->step, or if there is none the config.ini of the directory. Writes nothing, and needs no lock: the run may go on
- *  meanwhile.
+ *  checkpoint at or after options->step, or if there is none the config.ini of the directory. Writes nothing to it, and needs no lock: the run may go
+ *  on meanwhile.
  *
  *  The bits are those of the run if data, files of init.from, charl and overridden keys that matter are, and the device rounds alike
  *  (docs/exactness.md); what is known to differ is a warning. dist.allreduce = mpi on several ranks has bits that cannot be replayed.
@@ -135,6 +138,54 @@ typedef struct charl_replay_options {
  *  Cost: the steps since that checkpoint, one after another without overlap of host and device; for every reported step a copy of the
  *  weights to the host, and with `grads` of the gradients. */
 charl_status charl_replay(const char *run, const charl_replay_options *options) CHARL_MUST_CHECK;
+
+/** What of two runs differs first. Later ones follow from earlier ones. */
+typedef enum charl_bisect_what {
+    CHARL_BISECT_NOTHING,
+    CHARL_BISECT_START,     /* the weights that they begin with: `name` is a parameter */
+    CHARL_BISECT_RATE,      /* the learning rate of the step */
+    CHARL_BISECT_ROWS,      /* which samples the step takes: `name` is the first index in the batch */
+    CHARL_BISECT_SAMPLES,   /* the loss of samples: `name` is the first index in the batch */
+    CHARL_BISECT_LOSS,      /* the loss of the batch */
+    CHARL_BISECT_GRADIENTS, /* `name` is the parameter nearest to the loss whose gradient differs */
+    CHARL_BISECT_WEIGHTS,   /* `name` is the first parameter that differs after the step */
+    CHARL_BISECT_RECORD /* the replays agree, but a checkpoint of run `run` is not what its replay computes: `name` is a tensor of it */
+} charl_bisect_what;
+
+/** Where two runs part. */
+typedef struct charl_bisect_result {
+    charl_bisect_what what;
+    int64_t step;     /* in which they part; RECORD: of that checkpoint; NOTHING: the last one compared */
+    int64_t equal_at; /* step of the last common checkpoint with the same tensors; 0: the beginning */
+    int run;          /* RECORD: 0 or 1 */
+    char name[512];
+    char *text; /* all of it in sentences, one per line; charl_bisect_result_fini */
+} charl_bisect_result;
+
+/** How to compare. Zero is the default of all members. */
+typedef struct charl_bisect_options {
+    const char *device[2]; /* for the replays of either run, as in charl_replay_options */
+    int64_t
+        until; /* compare up to this step; 0: up to the first common checkpoint that differs, or the last step that both have */
+    void *ctx;
+    void (*warned)(void *ctx, const char *text);
+    charl_compiling compiling;
+} charl_bisect_options;
+
+/** Find where two runs part: the first common checkpoint whose tensors differ, then by replay from the one before it the step, and what of the
+ *  step differs first.
+ *
+ *  a, b  run directories; or files that charl_replay has written as `trace`, perhaps on other machines, devices or versions of charl
+ *
+ *  Where the loss of samples differs although both take the same rows, the contents of those rows are compared too, and `text` names those that
+ *  differ. `out` needs charl_bisect_result_fini on every path.
+ *
+ *  Blocks. Local. Errors: as charl_replay; ERR_CHECKPOINT  a or b is neither a run directory nor a trace; ERR_CONFIG  traces of different steps.
+ *  Cost: the steps between two checkpoints, for each of the runs. Memory: a line per tensor and sample of those. */
+charl_status charl_bisect(const char *a, const char *b, const charl_bisect_options *options,
+                          charl_bisect_result *out) CHARL_MUST_CHECK;
+/** Local. */
+void charl_bisect_result_fini(charl_bisect_result *result);
 
 CHARL_END_DECLS
 

@@ -1,5 +1,5 @@
 /* Steps computed again: a trainer that writes nothing, on the whole batch, asked after every step. */
-#include "charl/replay.h"
+#include "train/replay.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -9,8 +9,10 @@
 
 #include "autograd/graph.h"
 #include "base/alloc.h"
+#include "io/commit.h"
 #include "train/metrics/metrics_async.h"
 #include "train/snapshot.h"
+#include "train/trace.h"
 #include "train/trainer.h"
 
 enum { TEXT_BYTES = 1600 };
@@ -38,6 +40,7 @@ typedef struct replay {
     float *losses;
     charl_replay_tensor *weights, *gradients; /* [number of parameters] */
     char differs[640];
+    charl__text trace;
     int64_t bad_step; /* first one reported that was not finite; 0: none */
 } replay;
 
@@ -91,7 +94,7 @@ cleanup:
     return st;
 }
 
-/* The configuration that steps `step` to the next checkpoint were trained with: what that checkpoint says. */
+/* The configuration that the steps up to the next checkpoint were trained with: what that checkpoint says. */
 static charl_status find_config(replay *r)
 {
     charl_status st = CHARL_OK;
@@ -228,11 +231,12 @@ static charl_replay_tensor describe(const char *name, const float *values, int64
                                  .norm = sqrt(sum) / scale};
 }
 
-/* Weights of the row, from the model in s. */
-static void add_weights(replay *r, const charl__snapshot *s, charl_replay_row *row)
+/* The weights in s into r->weights; hash gets their digest. Returns their number. */
+static int describe_weights(replay *r, const charl__snapshot *s, char hash[CHARL__SHA256_TEXT])
 {
     unsigned char digest[CHARL__SHA256_BYTES];
     charl__sha256 sha;
+    int count = 0;
 
     charl__sha256_init(&sha);
     for (int64_t i = 0; i < s->n; i++) {
@@ -242,12 +246,12 @@ static void add_weights(replay *r, const charl__snapshot *s, charl_replay_row *r
         if (strcmp(t->group, "model") == 0) {
             charl__sha256_update(&sha, t->name, strlen(t->name) + 1);
             charl__sha256_update(&sha, t->data, (size_t)n * sizeof(float));
-            r->weights[row->n_weights++] = describe(t->name, t->data, n, 1);
+            r->weights[count++] = describe(t->name, t->data, n, 1);
         }
     }
     charl__sha256_final(&sha, digest);
-    charl__sha256_format(digest, row->hash);
-    row->weights = r->weights;
+    charl__sha256_format(digest, hash);
+    return count;
 }
 
 static charl_status add_gradients(replay *r, charl_replay_row *row)
@@ -332,8 +336,12 @@ static charl_status add_state(replay *r, charl_replay_row *row)
     } else {
         CHARL_TRY_CLEANUP(charl__snapshot_take_model(&r->trainer.replica, &s));
     }
-    add_weights(r, &s, row);
-    if (r->options->replayed) { /* the names are the snapshot's */
+    row->weights = r->weights;
+    row->n_weights = describe_weights(r, &s, row->hash); /* with names of the snapshot */
+    if (r->options->trace) {
+        CHARL_TRY_CLEANUP(charl__trace_row(&r->trace, row));
+    }
+    if (r->options->replayed) {
         CHARL_TRY_CLEANUP(r->options->replayed(r->options->ctx, row));
     }
 cleanup:
@@ -354,10 +362,10 @@ static charl_status report(replay *r, bool skipped)
                             .losses = r->losses,
                             .differs = ""};
 
-    if (o->grads) {
+    if (o->grads || o->trace) {
         CHARL_TRY(add_gradients(r, &row));
     }
-    if (o->samples) {
+    if (r->losses) {
         CHARL_TRY(charl_step_rows_create(r->config, row.step, &r->rows));
         row.rows = r->rows;
     }
@@ -406,19 +414,32 @@ static charl_status create_buffers(replay *r)
 
 static charl_status begin(replay *r)
 {
-    const charl_replay_start start = {.step = r->trainer.replica.step,
-                                      .checkpoint = r->start ? r->start : "",
-                                      .device = charl_device_get_info(r->trainer.session.dev)};
+    charl_status st = CHARL_OK;
+    charl__snapshot s = {.keeps = true};
+    charl_replay_start start = {.step = r->trainer.replica.step,
+                                .checkpoint = r->start ? r->start : "",
+                                .device = charl_device_get_info(r->trainer.session.dev),
+                                .weights = r->weights};
     const char *now = r->trainer.session.data.content_id;
-    char text[TEXT_BYTES];
+    char text[TEXT_BYTES], hash[CHARL__SHA256_TEXT];
 
+    CHARL_TRY_CLEANUP(charl__snapshot_take_model(&r->trainer.replica, &s));
+    start.n_weights = describe_weights(r, &s, hash);
     if (!r->start && r->content && strcmp(r->content, now) != 0) { /* else the trainer has warned */
         snprintf(text, sizeof text,
                  "%s is not the data that the run was trained on: a replay with it is another training",
                  r->trainer.session.data.path);
         warn(r, text);
     }
-    return r->options->started ? r->options->started(r->options->ctx, &start) : CHARL_OK;
+    if (r->options->trace) {
+        CHARL_TRY_CLEANUP(charl__trace_start(&r->trace, &start));
+    }
+    if (r->options->started) {
+        CHARL_TRY_CLEANUP(r->options->started(r->options->ctx, &start));
+    }
+cleanup:
+    charl__snapshot_fini(&s);
+    return st;
 }
 
 /* Which operator it was: the bad step again, operator by operator. */
@@ -453,13 +474,17 @@ static charl_status replay_all(replay *r)
     char why[TEXT_BYTES];
 
     CHARL_TRY(plan(r));
-    if (r->options->samples) {
+    if (r->options->samples || r->options->trace) {
         CHARL_TRY(charl__alloc_array(r->config->train.batch_size, sizeof *r->losses, &r->losses));
     }
     CHARL_TRY(open_trainer(r, false));
     CHARL_TRY(create_buffers(r));
     CHARL_TRY(begin(r));
     st = run_steps(r);
+    if (r->options->trace && (st == CHARL_OK || st == CHARL_ERR_NONFINITE)) {
+        CHARL_TRY(charl__text_printf(&r->trace, CHARL__TRACE_END));
+        CHARL_TRY(charl__commit_bytes(r->options->trace, charl__text_string(&r->trace), r->trace.length));
+    }
     if (r->bad_step > 0 && r->options->located && (st == CHARL_OK || st == CHARL_ERR_NONFINITE)) {
         snprintf(why, sizeof why, "%s", st == CHARL_OK ? "" : charl_error_message());
         close_trainer(r);
@@ -470,11 +495,23 @@ static charl_status replay_all(replay *r)
     return st;
 }
 
+charl_status charl__replay_config(const char *run, int64_t step, charl_config **out)
+{
+    const charl_replay_options options = {.step = step};
+    replay r = {.run = run, .options = &options};
+    const charl_status st = find_config(&r);
+
+    charl_free(r.content);
+    *out = r.config;
+    return st;
+}
+
 charl_status charl_replay(const char *run, const charl_replay_options *options)
 {
     replay r = {.run = run, .options = options, .until = options->until > 0 ? options->until : options->step};
     const charl_status st = replay_all(&r);
 
+    charl__text_fini(&r.trace);
     close_trainer(&r);
     charl_step_rows_destroy(r.rows);
     charl_free(r.losses);

@@ -28,8 +28,8 @@ typedef struct charl__shard charl__shard; /* train/parallel/optimizer_shard.h */
 /** What a replay (train/replay.c) asks of a training, which then writes nothing and does not evaluate. */
 typedef struct charl__retrace {
     const char *checkpoint; /* to start from; NULL: as the run began */
-    float *losses;          /* [train.batch_size] where every step leaves the loss of each of its samples; NULL: not wanted */
-    bool checkable;         /* build graphs that charl__graph_check can look at */
+    float *losses;  /* [train.batch_size] where every step leaves the loss of each of its samples; NULL: not wanted */
+    bool checkable; /* build graphs that charl__graph_check can look at */
 } charl__retrace;
 
 typedef struct charl__replica {
@@ -40,7 +40,7 @@ typedef struct charl__replica {
     charl_split eval_split;
     bool reports;                  /* an evaluation makes a report */
     const charl__retrace *retrace; /* borrowed; NULL: no replay */
-    int64_t step; /* optimizer steps completed; determines the position in the training data */
+    int64_t step;                  /* optimizer steps completed; determines the position in the training data */
 
     charl_slices slices;
     int64_t rows, row0; /* this rank's part of the batch */

@@ -57,6 +57,7 @@ static const charl__cli_command commands[] = {
     {"predict", "MODEL [DATA...]", "run a trained model on new data", charl__predict_main, NULL},
     {"generate", "CONFIG CHECKPOINT --prompt TEXT", "generate text with a language model", charl__generate_main, NULL},
     {"replay", "RUN --step N", "compute steps of a run again, and look into them", charl__replay_main, NULL},
+    {"bisect", "RUN1 RUN2", "find the step in which two runs part", charl__bisect_main, NULL},
     {"report", "RUN... [-o FILE]", "write a page with the curves of runs", charl__report_main, NULL},
     {"compare", "RUN... [--seeds]", "print values, times and differences of runs", charl__compare_main, NULL},
     {"trace", "", "join time lines of training steps", NULL, trace_commands},

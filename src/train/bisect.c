@@ -1,0 +1,560 @@
+/* Where two runs part: from their checkpoints, then from replays of both, compared line by line (train/trace.h). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "io/dataset/stream.h"
+#include "io/regular.h"
+#include "task/session.h"
+#include "train/replay.h"
+#include "train/trace.h"
+
+enum { LINE = 640, SHOWN_ROWS = 8 };
+
+/* One of the two. */
+typedef struct side {
+    const char *path;
+    bool is_trace;
+    charl__text trace;
+    charl_run_steps steps; /* of its checkpoints */
+    int64_t wrong_step;    /* first checkpoint that its replay contradicts; 0: none */
+    char wrong[LINE];      /* the tensor */
+    int64_t last_step;     /* of its replay */
+    struct bisect *all;
+} side;
+
+typedef struct bisect {
+    const charl_bisect_options *options;
+    charl_bisect_result *out;
+    charl__text text;
+    side side[2];
+} bisect;
+
+static charl_status read_trace(side *s)
+{
+    charl_status st = CHARL_OK;
+    int64_t bytes = 0;
+    int fd = -1;
+
+    CHARL_TRY_CLEANUP(charl__regular_open(s->path, &fd, &bytes));
+    CHARL_TRY_CLEANUP(charl__text_reserve(&s->trace, (size_t)bytes));
+    for (int64_t at = 0; at < bytes;) {
+        char block[4096];
+        const int64_t n =
+            charl__regular_read(fd, block, bytes - at < (int64_t)sizeof block ? bytes - at : (int64_t)sizeof block, at);
+
+        CHARL_REQUIRE_CLEANUP(n > 0, CHARL_ERR_CHECKPOINT, "%s: reading failed", s->path);
+        CHARL_TRY_CLEANUP(charl__text_append(&s->trace, block, (size_t)n));
+        at += n;
+    }
+    CHARL_REQUIRE_CLEANUP(
+        strncmp(charl__text_string(&s->trace), CHARL__TRACE_HEAD, strlen(CHARL__TRACE_HEAD)) == 0 &&
+            s->trace.data[s->trace.length - 1] == '\n',
+        CHARL_ERR_CHECKPOINT,
+        "%s is neither a run directory nor a whole trace; HINT `charl replay --trace FILE` writes one", s->path);
+cleanup:
+    charl__regular_close(&fd);
+    return st;
+}
+
+static charl_status open_side(bisect *b, side *s, const char *path)
+{
+    struct stat info;
+
+    *s = (side){.path = path, .all = b};
+    CHARL_REQUIRE(stat(path, &info) == 0, CHARL_ERR_CHECKPOINT, "%s: there is no such run", path);
+    s->is_trace = !S_ISDIR(info.st_mode);
+    return s->is_trace ? read_trace(s) : charl_run_list(path, &s->steps);
+}
+
+static charl_status open_at(const side *s, int64_t step, charl_checkpoint_reader **out)
+{
+    charl_status st = CHARL_OK;
+    char *path = NULL;
+
+    CHARL_TRY_CLEANUP(charl_run_path(s->path, step, &path));
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(path, out));
+cleanup:
+    charl_free(path);
+    return st;
+}
+
+/* Whether both runs have the same tensors at `step`, by their checksums. */
+static charl_status is_equal_at(const bisect *b, int64_t step, bool *equal)
+{
+    charl_status st = CHARL_OK;
+    charl_checkpoint_reader *r[2] = {NULL, NULL};
+
+    CHARL_TRY_CLEANUP(open_at(&b->side[0], step, &r[0]));
+    CHARL_TRY_CLEANUP(open_at(&b->side[1], step, &r[1]));
+    *equal = charl_checkpoint_get_count(r[0]) == charl_checkpoint_get_count(r[1]);
+    for (int64_t i = 0; i < charl_checkpoint_get_count(r[0]) && *equal; i++) {
+        const charl_checkpoint_tensor *x = charl_checkpoint_get_tensor(r[0], i);
+        const charl_checkpoint_tensor *y = charl_checkpoint_find(r[1], x->group, x->name);
+
+        *equal = y && charl_shape_equal(&x->shape, &y->shape) && x->crc32c == y->crc32c;
+    }
+cleanup:
+    charl_checkpoint_close(r[0]);
+    charl_checkpoint_close(r[1]);
+    return st;
+}
+
+/* The steps between which the runs part. */
+typedef struct interval {
+    int64_t equal, end; /* checkpoints: the last that is the same, 0: none; up to where to replay */
+    bool parted;        /* that of `end` differs */
+} interval;
+
+static charl_status find_span(const bisect *b, interval *out)
+{
+    const charl_run_steps *x = &b->side[0].steps, *y = &b->side[1].steps;
+    const int64_t last_x = x->count > 0 ? x->steps[x->count - 1] : 0,
+                  last_y = y->count > 0 ? y->steps[y->count - 1] : 0;
+
+    *out = (interval){0};
+    for (int64_t i = 0, j = 0; i < x->count && j < y->count && !out->parted;) {
+        if (x->steps[i] != y->steps[j]) {
+            if (x->steps[i] < y->steps[j]) {
+                i++;
+            } else {
+                j++;
+            }
+            continue;
+        }
+        if (x->steps[i] > 0) {
+            bool equal;
+
+            CHARL_TRY(is_equal_at(b, x->steps[i], &equal));
+            out->parted = !equal;
+            out->end = x->steps[i];
+            out->equal = equal ? x->steps[i] : out->equal;
+        }
+        i++;
+        j++;
+    }
+    if (out->end == 0) {
+        out->end = last_x < last_y ? last_x : last_y;
+    }
+    if (b->options->until > 0) {
+        out->parted = false;
+        out->end = b->options->until;
+        out->equal = out->equal < out->end ? out->equal : 0;
+    }
+    CHARL_REQUIRE(out->end > 0, CHARL_ERR_CHECKPOINT,
+                  "%s and %s have no checkpoint of a step to compare; HINT --until N compares the first N steps",
+                  b->side[0].path, b->side[1].path);
+    return CHARL_OK;
+}
+
+static charl_status on_start(void *ctx, const charl_replay_start *start)
+{
+    side *s = ctx;
+
+    return charl__trace_start(&s->trace, start);
+}
+
+static charl_status on_row(void *ctx, const charl_replay_row *row)
+{
+    side *s = ctx;
+
+    s->last_step = row->step;
+    if (row->recorded == CHARL_REPLAY_DIFFERS && s->wrong_step == 0) {
+        s->wrong_step = row->step;
+        snprintf(s->wrong, sizeof s->wrong, "%s", row->differs);
+    }
+    return charl__trace_row(&s->trace, row);
+}
+
+static void on_warning(void *ctx, const char *text)
+{
+    const side *s = ctx;
+    const charl_bisect_options *o = s->all->options;
+    char line[2400];
+
+    if (o->warned) {
+        snprintf(line, sizeof line, "%s: %s", s->path, text);
+        o->warned(o->ctx, line);
+    }
+}
+
+/* Both from the same checkpoint, so that their traces begin alike. */
+static charl_status replay_side(const bisect *b, side *s, const interval *span)
+{
+    const charl_replay_options o = {.step = span->equal + 1,
+                                    .until = span->end,
+                                    .grads = true,
+                                    .samples = true,
+                                    .from_start = span->equal == 0,
+                                    .device = b->options->device[s - b->side],
+                                    .ctx = s,
+                                    .started = on_start,
+                                    .replayed = on_row,
+                                    .warned = on_warning,
+                                    .compiling = b->options->compiling};
+    const charl_status st = charl_replay(s->path, &o);
+
+    if (st == CHARL_ERR_NONFINITE) { /* the run ended there, and so does its trace */
+        return CHARL_OK;
+    }
+    return st;
+}
+
+/* A line of a trace: its first word, and the rest. */
+typedef struct line {
+    const char *at, *next;
+    int length;
+} line;
+
+static line line_at(const char *at)
+{
+    const int length = (int)strcspn(at, "\n");
+
+    return (line){at, at + length + (at[length] == '\n'), length};
+}
+
+static bool is_same(const line *a, const line *b)
+{
+    return a->length == b->length && memcmp(a->at, b->at, (size_t)a->length) == 0;
+}
+
+static bool is_kind(const line *l, const char *kind)
+{
+    const int n = (int)strlen(kind);
+
+    return l->length > n && strncmp(l->at, kind, (size_t)n) == 0 && l->at[n] == ' ';
+}
+
+/* The second word. */
+static void name_of(const line *l, char *text, size_t size)
+{
+    const int first = (int)strcspn(l->at, " \n");
+    const int n = l->at[first] == ' ' ? (int)strcspn(l->at + first + 1, " \n") : 0;
+
+    snprintf(text, size, "%.*s", n, l->at + first + 1);
+}
+
+/* Lines of one kind in a step of both traces, from where the traces stand. */
+typedef struct tally {
+    int64_t lines, differing;
+    char first[512], last[512]; /* names of those that differ */
+} tally;
+
+static tally count(const char *a, const char *b, const char *kind)
+{
+    tally t = {0};
+    line x = line_at(a), y = line_at(b);
+
+    while (x.length > 0 && y.length > 0 && !is_kind(&x, "step") && !is_kind(&y, "step")) {
+        if (is_kind(&x, kind) || is_kind(&y, kind)) {
+            t.lines++;
+            if (!is_same(&x, &y)) {
+                t.differing++;
+                name_of(&x, t.last, sizeof t.last);
+                if (t.differing == 1) {
+                    name_of(&x, t.first, sizeof t.first);
+                }
+            }
+        }
+        x = line_at(x.next);
+        y = line_at(y.next);
+    }
+    return t;
+}
+
+static const struct {
+    const char *kind, *words, *which;
+    charl_bisect_what what;
+} kinds[] = {
+    {"lr", "the learning rate", "", CHARL_BISECT_RATE},
+    {"row", "the rows of the step", "the first at index", CHARL_BISECT_ROWS},
+    {"sample", "the losses of samples", "the first at index", CHARL_BISECT_SAMPLES},
+    {"loss", "the loss of the batch", "", CHARL_BISECT_LOSS},
+    {"gradient", "gradients", "nearest to the loss, and so computed first,", CHARL_BISECT_GRADIENTS},
+    {"weight", "weights after the step", "the first", CHARL_BISECT_WEIGHTS},
+};
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+/* The step that begins at a and b: what of it differs, and how much. */
+static charl_status tell_step(bisect *b, const char *x, const char *y)
+{
+    charl_bisect_result *out = b->out;
+
+    for (int k = 0; k < KINDS; k++) {
+        const tally t = count(x, y, kinds[k].kind);
+
+        if (t.differing == 0) {
+            continue;
+        }
+        if (out->what == CHARL_BISECT_NOTHING) {
+            out->what = kinds[k].what;
+            /* the gradient nearest to the loss is computed first */
+            snprintf(out->name, sizeof out->name, "%s", out->what == CHARL_BISECT_GRADIENTS ? t.last : t.first);
+        }
+        CHARL_TRY(charl__text_printf(&b->text, "  %s", kinds[k].words));
+        if (t.lines > 1) {
+            CHARL_TRY(charl__text_printf(&b->text, ": %" PRId64 " of %" PRId64 ", %s %s", t.differing, t.lines,
+                                         kinds[k].which, kinds[k].what == CHARL_BISECT_GRADIENTS ? t.last : t.first));
+        }
+        CHARL_TRY(charl__text_printf(&b->text, "\n"));
+    }
+    return CHARL_OK;
+}
+
+static charl_status tell_start(bisect *b, const char *x, const char *y)
+{
+    const tally t = count(x, y, "weight");
+
+    b->out->what = CHARL_BISECT_START;
+    snprintf(b->out->name, sizeof b->out->name, "%s", t.first);
+    return charl__text_printf(&b->text,
+                              "they begin with different weights: %" PRId64 " of %" PRId64 " tensors, from %s to %s\n",
+                              t.differing, t.lines, t.first, t.last);
+}
+
+static int64_t number_of(const line *l)
+{
+    char text[32];
+
+    name_of(l, text, sizeof text);
+    return strtoll(text, NULL, 10);
+}
+
+/* Find the first line that differs, and tell the step around it. */
+static charl_status compare_traces(bisect *b)
+{
+    line x = line_at(charl__text_string(&b->side[0].trace)), y = line_at(charl__text_string(&b->side[1].trace));
+    const char *step_x = NULL, *step_y = NULL;
+
+    for (; x.length > 0 && y.length > 0; x = line_at(x.next), y = line_at(y.next)) {
+        if (is_kind(&x, "start") && !is_same(&x, &y)) {
+            CHARL_FAIL(CHARL_ERR_CONFIG,
+                       "%s begins after step %" PRId64 ", %s after step %" PRId64 ": they cannot be compared",
+                       b->side[0].path, number_of(&x), b->side[1].path, number_of(&y));
+        }
+        if (is_kind(&x, "step") && is_same(&x, &y)) {
+            b->out->step = number_of(&x);
+            step_x = x.next;
+            step_y = y.next;
+        } else if (!is_same(&x, &y) && step_x) {
+            CHARL_TRY(charl__text_printf(
+                &b->text, "they part in step %" PRId64 ". What differs in it, in the order in which it is computed:\n",
+                b->out->step));
+            return tell_step(b, step_x, step_y);
+        } else if (!is_same(&x, &y)) {
+            const char *start_x = line_at(line_at(charl__text_string(&b->side[0].trace)).next).next;
+            const char *start_y = line_at(line_at(charl__text_string(&b->side[1].trace)).next).next;
+
+            return tell_start(b, start_x, start_y);
+        }
+    }
+    return CHARL_OK;
+}
+
+/* The contents of the rows of the step where the samples' losses differ. */
+typedef struct contents {
+    charl_config *config;
+    charl__session session;
+    int64_t *places;
+    void *x, *y;
+    size_t x_bytes, y_bytes; /* of one */
+} contents;
+
+static charl_status open_contents(const side *s, int64_t step, contents *c)
+{
+    charl__stream stream;
+    const charl_dataset_info *d = &c->session.data;
+    int64_t n;
+
+    CHARL_TRY(charl__replay_config(s->path, step, &c->config));
+    c->session.config = c->config;
+    CHARL_TRY(charl__session_open_data(&c->session, CHARL_SPLIT_TRAIN));
+    n = c->config->train.batch_size;
+    c->x_bytes = (size_t)charl_shape_count(&d->x_shape) * charl_dtype_size(d->x_dtype);
+    c->y_bytes = (size_t)charl_shape_count(&d->y_shape) * charl_dtype_size(d->y_dtype);
+    CHARL_TRY(charl__alloc_array(n, sizeof *c->places, &c->places));
+    CHARL_TRY(charl__alloc_array(n, c->x_bytes, &c->x));
+    CHARL_TRY(charl__alloc_array(n, c->y_bytes, &c->y));
+    charl__stream_init(&stream, c->session.ds, CHARL_SPLIT_TRAIN, c->config->data.shuffle,
+                       (uint64_t)c->config->run.seed);
+    charl__stream_places(&stream, (step - 1) * n, n, c->places);
+    return d->kind == CHARL_DATASET_TOKENS
+               ? charl_dataset_read_at(c->session.ds, CHARL_SPLIT_TRAIN, c->places, n, c->x, c->y)
+               : charl_dataset_read(c->session.ds, CHARL_SPLIT_TRAIN, c->places, n, c->x, c->y);
+}
+
+static void close_contents(contents *c)
+{
+    charl_free(c->places);
+    charl_free(c->x);
+    charl_free(c->y);
+    charl__session_fini(&c->session);
+    charl_config_destroy(c->config);
+}
+
+static charl_status compare_contents(bisect *b)
+{
+    charl_status st = CHARL_OK;
+    contents c[2] = {{0}, {0}};
+    charl_step_rows *rows = NULL;
+    int64_t differing = 0;
+
+    for (int k = 0; k < 2; k++) {
+        CHARL_TRY_CLEANUP(open_contents(&b->side[k], b->out->step, &c[k]));
+    }
+    if (c[0].x_bytes != c[1].x_bytes || c[0].y_bytes != c[1].y_bytes) {
+        CHARL_TRY_CLEANUP(charl__text_printf(&b->text, "the samples of the two runs have different shapes or types\n"));
+        goto cleanup;
+    }
+    CHARL_TRY_CLEANUP(charl_step_rows_create(c[0].config, b->out->step, &rows));
+    for (int64_t i = 0; i < rows->n; i++) {
+        const bool x = memcmp((char *)c[0].x + (size_t)i * c[0].x_bytes, (char *)c[1].x + (size_t)i * c[0].x_bytes,
+                              c[0].x_bytes) != 0;
+        const bool y = memcmp((char *)c[0].y + (size_t)i * c[0].y_bytes, (char *)c[1].y + (size_t)i * c[0].y_bytes,
+                              c[0].y_bytes) != 0;
+
+        differing += x || y;
+        if ((x || y) && differing <= SHOWN_ROWS) {
+            CHARL_TRY_CLEANUP(charl__text_printf(
+                &b->text, "the data differ: index %" PRId64 " of the batch, %s %" PRId64 " of %s, its %s\n", i,
+                rows->window > 0 ? "the window from token" : "row", rows->sample[i].row,
+                rows->n_sets > 0 ? c[0].config->data.mix.path[rows->sample[i].set] : c[0].session.data.path,
+                x && y ? "input and target"
+                : x    ? "input"
+                       : "target"));
+        }
+    }
+    if (differing > SHOWN_ROWS) {
+        CHARL_TRY_CLEANUP(
+            charl__text_printf(&b->text, "and %" PRId64 " more rows of the step\n", differing - SHOWN_ROWS));
+    } else if (differing == 0) {
+        CHARL_TRY_CLEANUP(charl__text_printf(&b->text, "the data of these rows are the same\n"));
+    }
+cleanup:
+    charl_step_rows_destroy(rows);
+    close_contents(&c[0]);
+    close_contents(&c[1]);
+    return st;
+}
+
+/* Settings that may be the reason. */
+static charl_status compare_settings(bisect *b)
+{
+    charl_status st = CHARL_OK;
+    charl_config *config[2] = {NULL, NULL};
+    char *text = NULL, *changes = NULL;
+    bool model;
+
+    for (int k = 0; k < 2; k++) {
+        CHARL_TRY_CLEANUP(charl__replay_config(b->side[k].path, b->out->step, &config[k]));
+    }
+    CHARL_TRY_CLEANUP(charl_config_print(config[0], false, &text));
+    CHARL_TRY_CLEANUP(charl_config_diff(config[1], text, &model, &changes));
+    if (changes[0]) {
+        CHARL_TRY_CLEANUP(charl__text_printf(&b->text, "settings of the second run that differ from the first:\n%s%s",
+                                             changes, changes[strlen(changes) - 1] == '\n' ? "" : "\n"));
+    }
+cleanup:
+    charl_free(text);
+    charl_free(changes);
+    charl_config_destroy(config[0]);
+    charl_config_destroy(config[1]);
+    return st;
+}
+
+/* The replays agree, or part later than one of the runs has left its own replay. */
+static charl_status tell_record(bisect *b, int run)
+{
+    const side *s = &b->side[run];
+    charl_bisect_result *out = b->out;
+
+    out->what = CHARL_BISECT_RECORD;
+    out->run = run;
+    out->step = s->wrong_step;
+    snprintf(out->name, sizeof out->name, "%s", s->wrong);
+    charl__text_clear(&b->text);
+    return charl__text_printf(
+        &b->text,
+        "%s is not what its replay computes: its checkpoint of step %" PRId64
+        " differs from the replay, first in %s, and "
+        "the one before it does not.\nThe run was computed otherwise than now: by another device, driver or version of "
+        "charl, with other data, or with a fault. Traces (charl replay --trace) of both of these, where they were "
+        "computed, find the step.\n",
+        s->path, s->wrong_step, s->wrong);
+}
+
+static charl_status bisect_runs(bisect *b)
+{
+    interval span;
+
+    CHARL_TRY(find_span(b, &span));
+    b->out->equal_at = span.equal;
+    if (!span.parted && span.equal == span.end) {
+        b->out->step = span.equal;
+        return charl__text_printf(
+            &b->text, "no difference up to step %" PRId64 ", the last checkpoint that both have\n", span.equal);
+    }
+    for (int k = 0; k < 2; k++) {
+        CHARL_TRY(replay_side(b, &b->side[k], &span));
+    }
+    CHARL_TRY(compare_traces(b));
+    for (int k = 0; k < 2; k++) {
+        const int64_t wrong = b->side[k].wrong_step;
+
+        if (wrong > 0 && (b->out->what == CHARL_BISECT_NOTHING || wrong < b->out->step)) {
+            return tell_record(b, k);
+        }
+    }
+    if (b->out->what == CHARL_BISECT_NOTHING) {
+        return charl__text_printf(&b->text, "no difference up to step %" PRId64 "\n", span.end);
+    }
+    if (b->out->what == CHARL_BISECT_SAMPLES) {
+        CHARL_TRY(compare_contents(b));
+    }
+    return compare_settings(b);
+}
+
+static charl_status run(bisect *b, const char *x, const char *y)
+{
+    CHARL_TRY(open_side(b, &b->side[0], x));
+    CHARL_TRY(open_side(b, &b->side[1], y));
+    CHARL_REQUIRE(b->side[0].is_trace == b->side[1].is_trace, CHARL_ERR_CONFIG,
+                  "%s is a %s and %s is not; HINT `charl replay --trace FILE` writes the trace of a run",
+                  b->side[0].path, b->side[0].is_trace ? "trace" : "run directory", b->side[1].path);
+    if (!b->side[0].is_trace) {
+        return bisect_runs(b);
+    }
+    CHARL_TRY(compare_traces(b));
+    if (b->out->what == CHARL_BISECT_NOTHING) {
+        CHARL_TRY(charl__text_printf(&b->text, "no difference up to step %" PRId64 "\n", b->out->step));
+    }
+    return CHARL_OK;
+}
+
+charl_status charl_bisect(const char *a, const char *b, const charl_bisect_options *options, charl_bisect_result *out)
+{
+    const charl_bisect_options none = {0};
+    bisect all = {.options = options ? options : &none, .out = out};
+    charl_status st;
+
+    *out = (charl_bisect_result){0};
+    st = run(&all, a, b);
+    for (int k = 0; k < 2; k++) {
+        charl__text_fini(&all.side[k].trace);
+        charl_free(all.side[k].steps.steps);
+    }
+    if (st == CHARL_OK) {
+        out->text = charl__text_steal(&all.text);
+    }
+    charl__text_fini(&all.text);
+    return st;
+}
+
+void charl_bisect_result_fini(charl_bisect_result *result)
+{
+    charl_free(result->text);
+    *result = (charl_bisect_result){0};
+}

@@ -1,0 +1,94 @@
+#!/bin/sh
+# Where two runs part (charl bisect): planted differences are found in their step, in what they are in; and what is no difference is none.
+here=$(dirname "$0")
+. "$here/common.sh"
+if ! /usr/bin/python3 -c 'import h5py' 2>/dev/null; then
+    echo "skipped: /usr/bin/python3 has no h5py"
+    exit 77
+fi
+all="checkpoint.interval=5 checkpoint.keep_last=100 checkpoint.keep_every=1 eval.interval=0 train.max_steps=10"
+normalize="data.x=/x data.y=/y data.normalize=0.5/0.25 data.val_split=0.1"
+
+# bisect CODE WHAT ARGUMENTS...: its output in log
+bisect() {
+    _code=$1 _what=$2
+    shift 2
+    expect "$_code" "$_what" timeout 600 "$bin/charl" bisect "$@"
+}
+# train NAME RANKS SETTINGS...
+train() {
+    _name=$1 _ranks=$2
+    shift 2
+    # shellcheck disable=SC2086
+    expect 0 "$_name" ranks 1 --simulate-ranks "$_ranks" cnn.ini -q -o "$_name" $all $normalize "$@"
+}
+
+# The same data but for one pixel of row 137.
+/usr/bin/python3 -c "
+import h5py
+with h5py.File('digits.h5') as f:
+    for name in 'same.h5', 'other.h5':
+        with h5py.File(name, 'w') as g:
+            g['x'], g['y'] = f['train/x'][...], f['train/y'][...]
+            if name == 'other.h5':
+                g['x'][137, 0, 4, 4] ^= 1" || exit 1
+train a 1 data.path=same.h5
+train b 3 data.path=same.h5
+train c 1 data.path=other.h5
+bisect 0 "ranks" a b
+says 1 '^no difference up to step 10, '
+for step in 1 2 3 4 5; do
+    "$bin/charl" data rows a/config.ini --step $step data.path="$PWD/same.h5" >rows
+    at=$(awk '!/^#/ && $4 == 137 { print $1 }' rows)
+    [ -n "$at" ] && break
+done
+bisect 1 "one row of the data" a c
+says 1 "^they part in step $step\\."
+says 1 "^the data differ: index $at of the batch, row 137 of .*same.h5, its input\$"
+says 0 'weights after the step: 0'
+says 0 '^settings'
+
+# A setting: nothing but the update differs in the first step.
+train d 1 data.path=same.h5 optimizer.momentum=0.8
+bisect 1 "a setting" a d
+says 1 '^they part in step 2\.|^they part in step 1\.'
+says 1 'momentum = 0.8 \(was 0.9\)'
+says 0 'the losses of samples|gradients'
+train e 1 data.path=same.h5 run.seed=5
+bisect 1 "a seed" a e
+says 1 '^they begin with different weights'
+
+# Another kernel from step 6 on: the gradient of batch norm with respect to its input, off by a thousandth. The weights above it get none of that.
+cp -r "$here/../../kernels" kernels
+sed -e 's/PER_CHANNEL(sums + sums_at) \* scale,/PER_CHANNEL(sums + sums_at) * (scale * 1.001f),/' \
+    -e 's/CHARL_SPLAT(sums\[sums_at + c\] \* scale)/CHARL_SPLAT(sums[sums_at + c] * (scale * 1.001f))/' \
+    "$here/../../kernels/norm/batch_norm.cl" >kernels/norm/batch_norm.cl
+cmp -s kernels/norm/batch_norm.cl "$here/../../kernels/norm/batch_norm.cl" && fail "the kernel is not changed"
+cp -r a f
+rm f/checkpoints/step-00000010.h5
+export CHARL_KERNEL_DIR="$PWD/kernels"
+train f 1 data.path=same.h5
+expect 0 "a trace with the changed kernel" "$bin/charl" replay f --step 6 --until 10 --trace f.trace
+says 1 'as recorded$'
+unset CHARL_KERNEL_DIR
+bisect 1 "a run of another kernel" a f
+says 1 '^f is not what its replay computes: its checkpoint of step 10 differs from the replay, first in model/conv1.weight'
+expect 0 "a trace" "$bin/charl" replay a --step 6 --until 10 --trace a.trace
+bisect 1 "traces of two kernels" a.trace f.trace
+says 1 '^they part in step 6\.'
+says 1 '^  gradients: [0-9]+ of [0-9]+, nearest to the loss, and so computed first, fc1.weight$'
+says 0 'losses of samples'
+bisect 0 "a trace and itself" a.trace a.trace
+says 1 '^no difference up to step 10$'
+
+bisect 2 "a trace and a run" a.trace a
+bisect 5 "no run" a nowhere
+bisect 5 "no trace" a.trace cnn.ini
+says 1 'cnn.ini is neither a run directory nor a whole trace'
+head -c 500 a.trace >cut.trace
+bisect 5 "a trace cut short" a.trace cut.trace
+expect 0 "a trace of other steps" "$bin/charl" replay a --step 2 --trace early.trace
+bisect 2 "traces of other steps" a.trace early.trace
+says 1 'a.trace begins after step 5, early.trace after step 0'
+expect 8 "no room for a trace" "$bin/charl" replay a --step 2 --trace nowhere/a.trace
+finish
