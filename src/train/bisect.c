@@ -33,6 +33,14 @@ typedef struct bisect {
     side side[2];
 } bisect;
 
+static bool is_whole(const charl__text *trace)
+{
+    const char *text = charl__text_string(trace);
+
+    return strncmp(text, CHARL__TRACE_HEAD, strlen(CHARL__TRACE_HEAD)) == 0 &&
+           charl__ends_in(text, "\n" CHARL__TRACE_END) && strlen(text) == trace->length;
+}
+
 static charl_status read_trace(side *s)
 {
     charl_status st = CHARL_OK;
@@ -51,10 +59,10 @@ static charl_status read_trace(side *s)
         at += n;
     }
     CHARL_REQUIRE_CLEANUP(
-        strncmp(charl__text_string(&s->trace), CHARL__TRACE_HEAD, strlen(CHARL__TRACE_HEAD)) == 0 &&
-            s->trace.data[s->trace.length - 1] == '\n',
-        CHARL_ERR_CHECKPOINT,
+        is_whole(&s->trace), CHARL_ERR_CHECKPOINT,
         "%s is neither a run directory nor a whole trace; HINT `charl replay --trace FILE` writes one", s->path);
+    s->trace.length -= strlen(CHARL__TRACE_END);
+    s->trace.data[s->trace.length] = '\0';
 cleanup:
     charl__regular_close(&fd);
     return st;
@@ -350,6 +358,10 @@ static charl_status compare_traces(bisect *b)
 
             return tell_start(b, start_x, start_y);
         }
+    }
+    if (x.length > 0 || y.length > 0) { /* one of the runs was not finite, or fewer steps of it were replayed */
+        CHARL_TRY(charl__text_printf(&b->text, "%s ends with step %" PRId64 ", %s goes on\n",
+                                     b->side[x.length > 0].path, b->out->step, b->side[x.length == 0].path));
     }
     return CHARL_OK;
 }

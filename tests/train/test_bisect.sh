@@ -81,11 +81,15 @@ says 0 'losses of samples'
 bisect 0 "a trace and itself" a.trace a.trace
 says 1 '^no difference up to step 10$'
 
+expect 0 "a shorter trace" "$bin/charl" replay a --step 6 --until 8 --trace short.trace
+bisect 0 "a trace and a shorter one" a.trace short.trace
+says 1 '^short.trace ends with step 8, a.trace goes on$'
+
 bisect 2 "a trace and a run" a.trace a
 bisect 5 "no run" a nowhere
 bisect 5 "no trace" a.trace cnn.ini
 says 1 'cnn.ini is neither a run directory nor a whole trace'
-head -c 500 a.trace >cut.trace
+grep -v '^end' a.trace | head -n 60 >cut.trace
 bisect 5 "a trace cut short" a.trace cut.trace
 expect 0 "a trace of other steps" "$bin/charl" replay a --step 2 --trace early.trace
 bisect 2 "traces of other steps" a.trace early.trace
