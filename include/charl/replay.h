@@ -100,14 +100,14 @@ typedef struct charl_replay_start {
 
 /** What to replay. Zero is the default of all members but `step`. */
 typedef struct charl_replay_options {
-    int64_t step;                           /* the first to report; required */
-    int64_t until;                          /* the last; 0: step */
-    bool grads;                             /* report gradients */
-    bool samples;                           /* report rows and their losses */
-    bool from_start;                        /* begin anew, not at a checkpoint */
-    int64_t after;                          /* do not begin at a checkpoint of a step after this; 0: no limit */
-    const char *trace;                      /* write what is replayed to this file, for charl_bisect; NULL: do not */
-    const char *device;                     /* `select` of charl_device_request; NULL: device.select of the run */
+    int64_t step;          /* the first to report; required */
+    int64_t until;         /* the last; 0: step */
+    bool grads;            /* report gradients */
+    bool samples;          /* report rows and their losses */
+    bool from_start;       /* begin anew, not at a checkpoint */
+    int64_t after;         /* do not begin at a checkpoint of a step after this; 0: no limit */
+    const char *checksums; /* write checksums of what is replayed to this file, for charl_bisect; NULL: do not */
+    const char *device;    /* `select` of charl_device_request; NULL: device.select of the run */
     const charl_config_override *overrides; /* [n_overrides] of the configuration of the run, such as data.path */
     int n_overrides;
     /* Callbacks; any may be NULL. A status other than CHARL_OK ends the replay with it. */
@@ -175,12 +175,12 @@ typedef struct charl_bisect_options {
 /** Find where two runs part: the first common checkpoint whose tensors differ, then by replay from the one before it the step, and what of the
  *  step differs first.
  *
- *  a, b  run directories; or files that charl_replay has written as `trace`, perhaps on other machines, devices or versions of charl
+ *  a, b  run directories; or files that charl_replay has written as `checksums`, perhaps on other machines, devices or versions of charl
  *
  *  Where the loss of samples differs although both take the same rows, the contents of those rows are compared too, and `text` names those that
  *  differ. `out` needs charl_bisect_result_fini on every path.
  *
- *  Blocks. Local. Errors: as charl_replay; ERR_CHECKPOINT  a or b is neither a run directory nor a trace; ERR_CONFIG  traces of different steps.
+ *  Blocks. Local. Errors: as charl_replay; ERR_CHECKPOINT  a or b is neither a run directory nor such a file; ERR_CONFIG  files of different steps.
  *  Cost: the steps between two checkpoints, for each of the runs. Memory: a line per tensor and sample of those. */
 charl_status charl_bisect(const char *a, const char *b, const charl_bisect_options *options,
                           charl_bisect_result *out) CHARL_MUST_CHECK;

@@ -1,4 +1,4 @@
-/* Where two runs part: from their checkpoints, then from replays of both, compared line by line (train/trace.h). */
+/* Where two runs part: from their checkpoints, then from replays of both, compared line by line (train/checksums.h). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,15 +10,15 @@
 #include "io/regular.h"
 #include "task/session.h"
 #include "train/replay.h"
-#include "train/trace.h"
+#include "train/checksums.h"
 
 enum { LINE = 640, SHOWN_ROWS = 8 };
 
 /* One of the two. */
 typedef struct side {
     const char *path;
-    bool is_trace;
-    charl__text trace;
+    bool is_file;
+    charl__text checksums;
     charl_run_steps steps; /* of its checkpoints */
     int64_t wrong_step;    /* first checkpoint that its replay contradicts; 0: none */
     char wrong[LINE];      /* the tensor */
@@ -33,36 +33,37 @@ typedef struct bisect {
     side side[2];
 } bisect;
 
-static bool is_whole(const charl__text *trace)
+static bool is_whole(const charl__text *sums)
 {
-    const char *text = charl__text_string(trace);
+    const char *text = charl__text_string(sums);
 
-    return strncmp(text, CHARL__TRACE_HEAD, strlen(CHARL__TRACE_HEAD)) == 0 &&
-           charl__ends_in(text, "\n" CHARL__TRACE_END) && strlen(text) == trace->length;
+    return strncmp(text, CHARL__CHECKSUMS_HEAD, strlen(CHARL__CHECKSUMS_HEAD)) == 0 &&
+           charl__ends_in(text, "\n" CHARL__CHECKSUMS_END) && strlen(text) == sums->length;
 }
 
-static charl_status read_trace(side *s)
+static charl_status read_checksums(side *s)
 {
     charl_status st = CHARL_OK;
     int64_t bytes = 0;
     int fd = -1;
 
     CHARL_TRY_CLEANUP(charl__regular_open(s->path, &fd, &bytes));
-    CHARL_TRY_CLEANUP(charl__text_reserve(&s->trace, (size_t)bytes));
+    CHARL_TRY_CLEANUP(charl__text_reserve(&s->checksums, (size_t)bytes));
     for (int64_t at = 0; at < bytes;) {
         char block[4096];
         const int64_t n =
             charl__regular_read(fd, block, bytes - at < (int64_t)sizeof block ? bytes - at : (int64_t)sizeof block, at);
 
         CHARL_REQUIRE_CLEANUP(n > 0, CHARL_ERR_CHECKPOINT, "%s: reading failed", s->path);
-        CHARL_TRY_CLEANUP(charl__text_append(&s->trace, block, (size_t)n));
+        CHARL_TRY_CLEANUP(charl__text_append(&s->checksums, block, (size_t)n));
         at += n;
     }
     CHARL_REQUIRE_CLEANUP(
-        is_whole(&s->trace), CHARL_ERR_CHECKPOINT,
-        "%s is neither a run directory nor a whole trace; HINT `charl replay --trace FILE` writes one", s->path);
-    s->trace.length -= strlen(CHARL__TRACE_END);
-    s->trace.data[s->trace.length] = '\0';
+        is_whole(&s->checksums), CHARL_ERR_CHECKPOINT,
+        "%s is neither a run directory nor a whole file of checksums; HINT `charl replay --checksums FILE` writes one",
+        s->path);
+    s->checksums.length -= strlen(CHARL__CHECKSUMS_END);
+    s->checksums.data[s->checksums.length] = '\0';
 cleanup:
     charl__regular_close(&fd);
     return st;
@@ -74,8 +75,8 @@ static charl_status open_side(bisect *b, side *s, const char *path)
 
     *s = (side){.path = path, .all = b};
     CHARL_REQUIRE(stat(path, &info) == 0, CHARL_ERR_CHECKPOINT, "%s: there is no such run", path);
-    s->is_trace = !S_ISDIR(info.st_mode);
-    return s->is_trace ? read_trace(s) : charl_run_list(path, &s->steps);
+    s->is_file = !S_ISDIR(info.st_mode);
+    return s->is_file ? read_checksums(s) : charl_run_list(path, &s->steps);
 }
 
 static charl_status open_at(const side *s, int64_t step, charl_checkpoint_reader **out)
@@ -162,7 +163,7 @@ static charl_status on_start(void *ctx, const charl_replay_start *start)
 {
     side *s = ctx;
 
-    return charl__trace_start(&s->trace, start);
+    return charl__checksums_start(&s->checksums, start);
 }
 
 static charl_status on_row(void *ctx, const charl_replay_row *row)
@@ -174,7 +175,7 @@ static charl_status on_row(void *ctx, const charl_replay_row *row)
         s->wrong_step = row->step;
         snprintf(s->wrong, sizeof s->wrong, "%s", row->differs);
     }
-    return charl__trace_row(&s->trace, row);
+    return charl__checksums_row(&s->checksums, row);
 }
 
 static void on_warning(void *ctx, const char *text)
@@ -189,7 +190,7 @@ static void on_warning(void *ctx, const char *text)
     }
 }
 
-/* Both from the same checkpoint, so that their traces begin alike. */
+/* Both from the same checkpoint, so that their checksums begin alike. */
 static charl_status replay_side(const bisect *b, side *s, const interval *span)
 {
     const charl_replay_options o = {.step = span->equal + 1,
@@ -205,13 +206,13 @@ static charl_status replay_side(const bisect *b, side *s, const interval *span)
                                     .compiling = b->options->compiling};
     const charl_status st = charl_replay(s->path, &o);
 
-    if (st == CHARL_ERR_NONFINITE) { /* the run ended there, and so does its trace */
+    if (st == CHARL_ERR_NONFINITE) { /* the run ended there, and so do its checksums */
         return CHARL_OK;
     }
     return st;
 }
 
-/* A line of a trace: its first word, and the rest. */
+/* A line of checksums: its first word, and the rest. */
 typedef struct line {
     const char *at, *next;
     int length;
@@ -245,7 +246,7 @@ static void name_of(const line *l, char *text, size_t size)
     snprintf(text, size, "%.*s", n, l->at + first + 1);
 }
 
-/* Lines of one kind in a step of both traces, from where the traces stand. */
+/* Lines of one kind in a step of both, from where they stand. */
 typedef struct tally {
     int64_t lines, differing;
     char first[512], last[512]; /* names of those that differ */
@@ -332,9 +333,9 @@ static int64_t number_of(const line *l)
 }
 
 /* Find the first line that differs, and tell the step around it. */
-static charl_status compare_traces(bisect *b)
+static charl_status compare_checksums(bisect *b)
 {
-    line x = line_at(charl__text_string(&b->side[0].trace)), y = line_at(charl__text_string(&b->side[1].trace));
+    line x = line_at(charl__text_string(&b->side[0].checksums)), y = line_at(charl__text_string(&b->side[1].checksums));
     const char *step_x = NULL, *step_y = NULL;
 
     for (; x.length > 0 && y.length > 0; x = line_at(x.next), y = line_at(y.next)) {
@@ -353,8 +354,8 @@ static charl_status compare_traces(bisect *b)
                 b->out->step));
             return tell_step(b, step_x, step_y);
         } else if (!is_same(&x, &y)) {
-            const char *start_x = line_at(line_at(charl__text_string(&b->side[0].trace)).next).next;
-            const char *start_y = line_at(line_at(charl__text_string(&b->side[1].trace)).next).next;
+            const char *start_x = line_at(line_at(charl__text_string(&b->side[0].checksums)).next).next;
+            const char *start_y = line_at(line_at(charl__text_string(&b->side[1].checksums)).next).next;
 
             return tell_start(b, start_x, start_y);
         }
@@ -493,7 +494,7 @@ static charl_status tell_record(bisect *b, int run)
         "%s is not what its replay computes: its checkpoint of step %" PRId64
         " differs from the replay, first in %s, and "
         "the one before it does not.\nThe run was computed otherwise than now: by another device, driver or version of "
-        "charl, with other data, or with a fault. Traces (charl replay --trace) of both of these, where they were "
+        "charl, with other data, or with a fault. Checksums (charl replay --checksums), written where either was "
         "computed, find the step.\n",
         s->path, s->wrong_step, s->wrong);
 }
@@ -512,7 +513,7 @@ static charl_status bisect_runs(bisect *b)
     for (int k = 0; k < 2; k++) {
         CHARL_TRY(replay_side(b, &b->side[k], &span));
     }
-    CHARL_TRY(compare_traces(b));
+    CHARL_TRY(compare_checksums(b));
     for (int k = 0; k < 2; k++) {
         const int64_t wrong = b->side[k].wrong_step;
 
@@ -533,13 +534,13 @@ static charl_status run(bisect *b, const char *x, const char *y)
 {
     CHARL_TRY(open_side(b, &b->side[0], x));
     CHARL_TRY(open_side(b, &b->side[1], y));
-    CHARL_REQUIRE(b->side[0].is_trace == b->side[1].is_trace, CHARL_ERR_CONFIG,
-                  "%s is a %s and %s is not; HINT `charl replay --trace FILE` writes the trace of a run",
-                  b->side[0].path, b->side[0].is_trace ? "trace" : "run directory", b->side[1].path);
-    if (!b->side[0].is_trace) {
+    CHARL_REQUIRE(b->side[0].is_file == b->side[1].is_file, CHARL_ERR_CONFIG,
+                  "%s is a %s and %s is not; HINT `charl replay --checksums FILE` writes the checksums of a run",
+                  b->side[0].path, b->side[0].is_file ? "file of checksums" : "run directory", b->side[1].path);
+    if (!b->side[0].is_file) {
         return bisect_runs(b);
     }
-    CHARL_TRY(compare_traces(b));
+    CHARL_TRY(compare_checksums(b));
     if (b->out->what == CHARL_BISECT_NOTHING) {
         CHARL_TRY(charl__text_printf(&b->text, "no difference up to step %" PRId64 "\n", b->out->step));
     }
@@ -555,7 +556,7 @@ charl_status charl_bisect(const char *a, const char *b, const charl_bisect_optio
     *out = (charl_bisect_result){0};
     st = run(&all, a, b);
     for (int k = 0; k < 2; k++) {
-        charl__text_fini(&all.side[k].trace);
+        charl__text_fini(&all.side[k].checksums);
         charl_free(all.side[k].steps.steps);
     }
     if (st == CHARL_OK) {

@@ -12,7 +12,7 @@
 #include "io/commit.h"
 #include "train/metrics/metrics_async.h"
 #include "train/snapshot.h"
-#include "train/trace.h"
+#include "train/checksums.h"
 #include "train/trainer.h"
 
 enum { TEXT_BYTES = 1600 };
@@ -40,7 +40,7 @@ typedef struct replay {
     float *losses;
     charl_replay_tensor *weights, *gradients; /* [number of parameters] */
     char differs[640];
-    charl__text trace;
+    charl__text checksums;
     int64_t bad_step; /* first one reported that was not finite; 0: none */
 } replay;
 
@@ -338,8 +338,8 @@ static charl_status add_state(replay *r, charl_replay_row *row)
     }
     row->weights = r->weights;
     row->n_weights = describe_weights(r, &s, row->hash); /* with names of the snapshot */
-    if (r->options->trace) {
-        CHARL_TRY_CLEANUP(charl__trace_row(&r->trace, row));
+    if (r->options->checksums) {
+        CHARL_TRY_CLEANUP(charl__checksums_row(&r->checksums, row));
     }
     if (r->options->replayed) {
         CHARL_TRY_CLEANUP(r->options->replayed(r->options->ctx, row));
@@ -362,7 +362,7 @@ static charl_status report(replay *r, bool skipped)
                             .losses = r->losses,
                             .differs = ""};
 
-    if (o->grads || o->trace) {
+    if (o->grads || o->checksums) {
         CHARL_TRY(add_gradients(r, &row));
     }
     if (r->losses) {
@@ -431,8 +431,8 @@ static charl_status begin(replay *r)
                  r->trainer.session.data.path);
         warn(r, text);
     }
-    if (r->options->trace) {
-        CHARL_TRY_CLEANUP(charl__trace_start(&r->trace, &start));
+    if (r->options->checksums) {
+        CHARL_TRY_CLEANUP(charl__checksums_start(&r->checksums, &start));
     }
     if (r->options->started) {
         CHARL_TRY_CLEANUP(r->options->started(r->options->ctx, &start));
@@ -474,16 +474,16 @@ static charl_status replay_all(replay *r)
     char why[TEXT_BYTES];
 
     CHARL_TRY(plan(r));
-    if (r->options->samples || r->options->trace) {
+    if (r->options->samples || r->options->checksums) {
         CHARL_TRY(charl__alloc_array(r->config->train.batch_size, sizeof *r->losses, &r->losses));
     }
     CHARL_TRY(open_trainer(r, false));
     CHARL_TRY(create_buffers(r));
     CHARL_TRY(begin(r));
     st = run_steps(r);
-    if (r->options->trace && (st == CHARL_OK || st == CHARL_ERR_NONFINITE)) {
-        CHARL_TRY(charl__text_printf(&r->trace, CHARL__TRACE_END));
-        CHARL_TRY(charl__commit_bytes(r->options->trace, charl__text_string(&r->trace), r->trace.length));
+    if (r->options->checksums && (st == CHARL_OK || st == CHARL_ERR_NONFINITE)) {
+        CHARL_TRY(charl__text_printf(&r->checksums, CHARL__CHECKSUMS_END));
+        CHARL_TRY(charl__commit_bytes(r->options->checksums, charl__text_string(&r->checksums), r->checksums.length));
     }
     if (r->bad_step > 0 && r->options->located && (st == CHARL_OK || st == CHARL_ERR_NONFINITE)) {
         snprintf(why, sizeof why, "%s", st == CHARL_OK ? "" : charl_error_message());
@@ -511,7 +511,7 @@ charl_status charl_replay(const char *run, const charl_replay_options *options)
     replay r = {.run = run, .options = options, .until = options->until > 0 ? options->until : options->step};
     const charl_status st = replay_all(&r);
 
-    charl__text_fini(&r.trace);
+    charl__text_fini(&r.checksums);
     close_trainer(&r);
     charl_step_rows_destroy(r.rows);
     charl_free(r.losses);

@@ -68,31 +68,31 @@ cp -r a f
 rm f/checkpoints/step-00000010.h5
 export CHARL_KERNEL_DIR="$PWD/kernels"
 train f 1 data.path=same.h5
-expect 0 "a trace with the changed kernel" "$bin/charl" replay f --step 6 --until 10 --trace f.trace
+expect 0 "checksums with the changed kernel" "$bin/charl" replay f --step 6 --until 10 --checksums f.sums
 says 1 'as recorded$'
 unset CHARL_KERNEL_DIR
 bisect 1 "a run of another kernel" a f
 says 1 '^f is not what its replay computes: its checkpoint of step 10 differs from the replay, first in model/conv1.weight'
-expect 0 "a trace" "$bin/charl" replay a --step 6 --until 10 --trace a.trace
-bisect 1 "traces of two kernels" a.trace f.trace
+expect 0 "checksums" "$bin/charl" replay a --step 6 --until 10 --checksums a.sums
+bisect 1 "checksums of two kernels" a.sums f.sums
 says 1 '^they part in step 6\.'
 says 1 '^  gradients: [0-9]+ of [0-9]+, nearest to the loss, and so computed first, fc1.weight$'
 says 0 'losses of samples'
-bisect 0 "a trace and itself" a.trace a.trace
+bisect 0 "checksums and itself" a.sums a.sums
 says 1 '^no difference up to step 10$'
 
-expect 0 "a shorter trace" "$bin/charl" replay a --step 6 --until 8 --trace short.trace
-bisect 0 "a trace and a shorter one" a.trace short.trace
-says 1 '^short.trace ends with step 8, a.trace goes on$'
+expect 0 "fewer steps" "$bin/charl" replay a --step 6 --until 8 --checksums short.sums
+bisect 0 "checksums and a shorter one" a.sums short.sums
+says 1 '^short.sums ends with step 8, a.sums goes on$'
 
-bisect 2 "a trace and a run" a.trace a
+bisect 2 "checksums and a run" a.sums a
 bisect 5 "no run" a nowhere
-bisect 5 "no trace" a.trace cnn.ini
-says 1 'cnn.ini is neither a run directory nor a whole trace'
-grep -v '^end' a.trace | head -n 60 >cut.trace
-bisect 5 "a trace cut short" a.trace cut.trace
-expect 0 "a trace of other steps" "$bin/charl" replay a --step 2 --trace early.trace
-bisect 2 "traces of other steps" a.trace early.trace
-says 1 'a.trace begins after step 5, early.trace after step 0'
-expect 8 "no room for a trace" "$bin/charl" replay a --step 2 --trace nowhere/a.trace
+bisect 5 "no checksums" a.sums cnn.ini
+says 1 'cnn.ini is neither a run directory nor a whole file of checksums'
+grep -v '^end' a.sums | head -n 60 >cut.sums
+bisect 5 "checksums cut short" a.sums cut.sums
+expect 0 "checksums of other steps" "$bin/charl" replay a --step 2 --checksums early.sums
+bisect 2 "checksums of other steps" a.sums early.sums
+says 1 'a.sums begins after step 5, early.sums after step 0'
+expect 8 "no room for checksums" "$bin/charl" replay a --step 2 --checksums nowhere/a.sums
 finish

@@ -44,7 +44,7 @@ int charl__bisect_main(const char *path, int argc, char **argv)
         "of samples, gradients or "
         "weights. Compares the checkpoints of both run directories, and then replays both from the last one that is "
         "the same. RUN1 and RUN2 "
-        "can also be files that `charl replay --trace` has written, on other machines or by other versions. "
+        "can also be files that `charl replay --checksums` has written, on other machines or by other versions. "
         "The exit status is 0 if there is no difference and 1 if there is one.",
         NULL,
         NULL,

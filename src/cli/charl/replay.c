@@ -7,7 +7,7 @@
 #include <charl/replay.h>
 #include "cli/charl/commands.h"
 
-enum { MAX_OVERRIDES = 64, KEY_FROM_START = 0x100 };
+enum { MAX_OVERRIDES = 64, KEY_FROM_START = 0x100, KEY_CHECKSUMS };
 
 typedef struct request {
     charl_replay_options options;
@@ -34,8 +34,8 @@ static error_t parse_replay(int key, char *arg, struct argp_state *state)
     case 'd':
         o->device = arg;
         return 0;
-    case 't':
-        o->trace = arg;
+    case KEY_CHECKSUMS:
+        o->checksums = arg;
         return 0;
     case KEY_FROM_START:
         o->from_start = true;
@@ -160,7 +160,8 @@ int charl__replay_main(const char *path, int argc, char **argv)
         {"grads", 'g', NULL, 0, "Print norm and checksum of every gradient, and of the weights after the step", 0},
         {"samples", 'l', NULL, 0, "Print the rows of the step and the loss of each", 0},
         {"from-start", KEY_FROM_START, NULL, 0, "Begin where the run began, not at a checkpoint", 0},
-        {"trace", 't', "FILE", 0, "Also write all that is computed to FILE, for `charl bisect`", 0},
+        {"checksums", KEY_CHECKSUMS, "FILE", 0,
+         "Also write checksums of all that is computed to FILE, for `charl bisect`", 0},
         {"device", 'd', "SELECT", 0, "Device to use, as device.select has it (see `charl devices`)", 0},
         {0}};
     static const struct argp argp = {options,

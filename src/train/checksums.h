@@ -1,6 +1,6 @@
-#ifndef CHARL_TRAIN_TRACE_H
-#define CHARL_TRAIN_TRACE_H
-/** Replays as text, to be compared line by line (train/bisect.c). A trace begins with CHARL__TRACE_HEAD; then there is a line for each fact, in
+#ifndef CHARL_TRAIN_CHECKSUMS_H
+#define CHARL_TRAIN_CHECKSUMS_H
+/** Replays as text, to be compared line by line (train/bisect.c). The text begins with CHARL__CHECKSUMS_HEAD; then there is a line for each fact, in
  *  the order in which a step computes them, numbers with all their bits:
  *
  *      start STEP              the replay begins behind this step
@@ -13,17 +13,17 @@
  *      gradient NAME CRC32C
  *      weight NAME CRC32C      after it
  *
- *  CHARL__TRACE_END closes a file.
+ *  CHARL__CHECKSUMS_END closes a file.
  */
 #include "base/text/text.h"
 #include "charl/replay.h"
 
-#define CHARL__TRACE_HEAD "charl-trace 1\n"
-#define CHARL__TRACE_END "end\n"
+#define CHARL__CHECKSUMS_HEAD "charl-checksums 1\n"
+#define CHARL__CHECKSUMS_END "end\n"
 
 /** Append the head and the beginning of a replay. Errors: ERR_NOMEM. */
-charl_status charl__trace_start(charl__text *trace, const charl_replay_start *start) CHARL_MUST_CHECK;
+charl_status charl__checksums_start(charl__text *sums, const charl_replay_start *start) CHARL_MUST_CHECK;
 /** Append a step that was replayed with gradients and samples. Errors: ERR_NOMEM. */
-charl_status charl__trace_row(charl__text *trace, const charl_replay_row *row) CHARL_MUST_CHECK;
+charl_status charl__checksums_row(charl__text *sums, const charl_replay_row *row) CHARL_MUST_CHECK;
 
 #endif
