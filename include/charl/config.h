@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "charl/dataset.h"
 #include "charl/key.h"
 #include "charl/nn.h"
 

@@ -17,6 +17,10 @@ typedef struct charl_dataset charl_dataset;
 
 typedef enum charl_split { CHARL_SPLIT_TRAIN, CHARL_SPLIT_VAL, CHARL_SPLIT_TEST, CHARL_SPLIT_COUNT } charl_split;
 
+/** How the training stream is shuffled: not at all, all rows (charl_order_rows), or blocks of rows that lie together in the file and then
+ *  rows (charl_order_blocks). */
+typedef enum charl_shuffle { CHARL_SHUFFLE_NO, CHARL_SHUFFLE_ROWS, CHARL_SHUFFLE_BLOCKS } charl_shuffle;
+
 typedef enum charl_dataset_kind {
     CHARL_DATASET_IMAGES,
     CHARL_DATASET_TOKENS,
@@ -28,17 +32,19 @@ typedef enum charl_dataset_kind {
 /** How to open a file; all zero is right for a file in charl's layout. Strings are borrowed for the
  *  call. */
 typedef struct charl_dataset_options {
-    const char *x;       /* samples in a foreign file, as in "/images"; NULL: charl's layout */
-    const char *y;       /* targets in a foreign file; together with x */
-    const char *weights; /* weights of the targets in a foreign file; together with y; NULL: none */
-    double val_split;    /* [0,1): this last part of the training rows is for validation, if the file
+    const char *x;          /* samples in a foreign file, as in "/images"; NULL: charl's layout */
+    const char *y;          /* targets in a foreign file; together with x */
+    const char *weights;    /* weights of the targets in a foreign file; together with y; NULL: none */
+    double val_split;       /* [0,1): this last part of the training rows is for validation, if the file
                          has none */
-    int64_t classes;     /* number of classes the labels must stay below; 0: as stored, else counted */
-    bool unlabelled;     /* targets may be missing (y NULL with x, or no y in the file): to predict */
-    int64_t window;      /* tokens: predictions per sample (a sample reads one token more); ignored
+    int64_t classes;        /* number of classes the labels must stay below; 0: as stored, else counted */
+    bool unlabelled;        /* targets may be missing (y NULL with x, or no y in the file): to predict */
+    int64_t window;         /* tokens: predictions per sample (a sample reads one token more); ignored
                          otherwise */
-    int64_t cache_bytes; /* decoded chunks of chunked arrays that are kept in memory; 0: CHARL_DATASET_CACHE_BYTES */
-    int threads;         /* that decode chunks, the reading one among them; 0: CHARL_DATASET_THREADS */
+    int64_t shuffle_window; /* rows that CHARL_SHUFFLE_BLOCKS shuffles at a time; 0: those of 64 MiB */
+    int64_t
+        cache_bytes; /* decoded chunks of chunked arrays that are kept in memory; 0: CHARL_DATASET_CACHE_BYTES, or three times shuffle_window if that is more */
+    int threads;     /* that decode chunks, the reading one among them; 0: CHARL_DATASET_THREADS */
 } charl_dataset_options;
 #define CHARL_DATASET_CACHE_BYTES ((int64_t)256 << 20)
 enum { CHARL_DATASET_THREADS = 2 };
@@ -59,20 +65,24 @@ typedef struct charl_dataset_info {
     /* Tokens: documents that begin in the stored split; 0: the file does not tell. */
     int64_t documents[CHARL_SPLIT_COUNT];
     int64_t ignored[CHARL_SPLIT_COUNT]; /* labels that do not count; tokens: 0 */
-    bool weighted;                      /* not all targets count alike: charl_dataset_read_weights */
-    int n_stats;                        /* channels (images) or columns of mean and std; 0: not stored */
-    const float *mean;                  /* [n_stats], in the units of x */
-    const float *std;                   /* [n_stats], never 0 */
-    const char *layout;                 /* "NCHW" ...; "" if not stored */
-    const char *fit;                    /* images: how pictures were brought to size; "" if not stored */
-    const char *class_names;            /* newline-separated; "" if not stored */
-    const char *columns;                /* names of a table's columns, newline-separated; "" if not stored */
-    const char *targets;                /* names of the targets, newline-separated; "" if not stored */
-    const char *recipe;                 /* how a table was made of a CSV file (charl_data_schema); "" if of numbers alone */
-    const char *tokenizer;              /* type of the tokenizer that made the tokens; "" if not stored */
-    bool checksums;                     /* the file carries block checksums */
+    /* Rows that CHARL_SHUFFLE_BLOCKS keeps together, as a chunk of the training samples does; and how many it shuffles at a time. */
+    int64_t block_rows, shuffle_window;
+    bool weighted;           /* not all targets count alike: charl_dataset_read_weights */
+    int n_stats;             /* channels (images) or columns of mean and std; 0: not stored */
+    const float *mean;       /* [n_stats], in the units of x */
+    const float *std;        /* [n_stats], never 0 */
+    const char *layout;      /* "NCHW" ...; "" if not stored */
+    const char *fit;         /* images: how pictures were brought to size; "" if not stored */
+    const char *class_names; /* newline-separated; "" if not stored */
+    const char *columns;     /* names of a table's columns, newline-separated; "" if not stored */
+    const char *targets;     /* names of the targets, newline-separated; "" if not stored */
+    const char *recipe;      /* how a table was made of a CSV file (charl_data_schema); "" if of numbers alone */
+    const char *tokenizer;   /* type of the tokenizer that made the tokens; "" if not stored */
+    bool checksums;          /* the file carries block checksums */
     bool native;      /* HDF5 takes no part in reading, except for finding chunks: several threads can read at once */
     const char *note; /* what is unusual and what it costs; "" if nothing */
+    const char
+        *rows_note;      /* what it costs to read the training rows in the order of CHARL_SHUFFLE_ROWS; "" if nothing */
     char content_id[65]; /* hexadecimal digest of names, shapes and checksums: the same data, the
                             same id. Where there are no checksums they are formed when the file is
                             opened, of large arrays from a part: see charl_dataset_open */
@@ -194,6 +204,12 @@ int64_t charl_order_row(uint64_t seed, int64_t n, bool shuffle, int64_t position
 /** The same for `count` positions from `position` on, at a third of the cost each, into out. Local.
  *  Thread-safe. */
 void charl_order_rows(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t count, int64_t *out);
+
+/** The rows of those positions where an epoch is shuffled in blocks, so that few rows far apart in a file are needed at a time: blocks of
+ *  `block` consecutive rows are put in an order keyed by (seed, epoch), and the rows of each `window` / `block` blocks in that order, at
+ *  least one, are shuffled among themselves. Every row comes once in an epoch. n, block >= 1. Local. Thread-safe. */
+void charl_order_blocks(uint64_t seed, int64_t n, int64_t block, int64_t window, int64_t position, int64_t count,
+                        int64_t *out);
 
 /** Where the windows of epoch `position / n` begin: a shift in [0, window) keyed by (seed, epoch);
  *  0 without shuffle. Local. Thread-safe. */

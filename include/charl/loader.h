@@ -27,7 +27,7 @@ typedef struct charl_loader charl_loader;
 typedef struct charl_loader_options {
     charl_split split;
     int64_t batch_size; /* rows of a step over all ranks, a multiple of the slices; required */
-    bool shuffle;
+    charl_shuffle shuffle;
     uint64_t seed;      /* of the shuffling */
     int64_t first_step; /* first step to deliver */
     int64_t end_step;   /* one past the last step; 0: no limit */

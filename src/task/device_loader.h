@@ -29,7 +29,7 @@ typedef struct charl__device_loader_options {
     const charl_data_schema *schema; /* borrowed: what rows look like, and their mean and std */
     const charl_augment *augment;    /* borrowed; NULL: none */
     charl_split split;
-    bool shuffle;
+    charl_shuffle shuffle;
     bool endless; /* epoch after epoch; otherwise rows past the end of the split have weight 0 */
     uint64_t seed;
     int64_t batch;      /* rows of a step over all ranks */

@@ -18,6 +18,9 @@ charl_dataset_options charl__task_dataset_options(const charl_config *c)
                                    .y = c->data.y[0] ? c->data.y : NULL,
                                    .weights = c->data.weights[0] ? c->data.weights : NULL,
                                    .val_split = c->data.val_split,
+                                   .shuffle_window = c->data.shuffle_window,
+                                   .cache_bytes = c->data.read_cache_mb << 20,
+                                   .threads = (int)c->data.threads,
                                    .window = window > 0           ? window
                                              : c->data.window > 0 ? c->data.window
                                                                   : DEFAULT_WINDOW};

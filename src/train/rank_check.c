@@ -100,6 +100,7 @@ static charl_status add_data(const charl__replica *r, charl__consensus *facts)
 {
     const charl_dataset_info *d = &r->session->data;
     const size_t stats = (size_t)d->n_stats * sizeof(float);
+    char shuffle[CHARL__SHUFFLE_TEXT];
     charl__fact fact = {.status = CHARL_ERR_DATA, .note = d->path, .hint = data_hint};
 
     CHARL_TRY(charl__consensus_print(facts, &fact, "data", "%" PRId64 " + %" PRId64 " + %" PRId64 " rows, digest %s",
@@ -113,6 +114,8 @@ static charl_status add_data(const charl__replica *r, charl__consensus *facts)
                                      d->n_stats,
                                      stats ? charl__crc32c(charl__crc32c(0, d->mean, stats), d->std, stats) : 0));
     CHARL_TRY(charl__consensus_print(facts, &fact, "tokenizer of the data", "%.60s", d->tokenizer));
+    CHARL_TRY(charl__consensus_print(facts, &fact, "order of the samples", "%s",
+                                     charl__shuffle_name(r->session->config->data.shuffle, d, shuffle)));
     return CHARL_OK;
 }
 

@@ -101,7 +101,7 @@ static charl_status provide_loader(charl__replica *r, charl_split split, bool tr
                                             .schema = r->session->schema,
                                             .augment = augments ? &r->config->data.augment : NULL,
                                             .split = split,
-                                            .shuffle = training && r->config->data.shuffle,
+                                            .shuffle = training ? r->config->data.shuffle : CHARL_SHUFFLE_NO,
                                             .endless = training,
                                             .seed = (uint64_t)r->config->run.seed,
                                             .batch = r->config->train.batch_size,
@@ -562,6 +562,16 @@ static int64_t last_bucket(const charl_graph *g)
     return count;
 }
 
+/* What is unusual about the data, as they are read here. */
+static const char *data_note(const charl__replica *r)
+{
+    const charl_dataset_info *data = &r->session->data;
+    const bool by_rows = !r->session->infers && r->config->data.shuffle == CHARL_SHUFFLE_ROWS &&
+                         !charl__device_loader_is_on_device(r->train_loader);
+
+    return data->note[0] || !by_rows ? data->note : data->rows_note;
+}
+
 charl_train_info charl__replica_info(const charl__replica *r)
 {
     const charl_device_memory memory = charl_device_get_memory(r->session->dev);
@@ -583,7 +593,7 @@ charl_train_info charl__replica_info(const charl__replica *r)
         .val_rows = r->session->data.rows[CHARL_SPLIT_VAL],
         .window = r->session->data.kind == CHARL_DATASET_TOKENS ? r->session->data.x_shape.dim[0] : 0,
         .data_on_device = charl__device_loader_is_on_device(r->session->infers ? r->eval_loader : r->train_loader),
-        .data_note = r->session->data.note,
+        .data_note = data_note(r),
         .batch_size = r->config->train.batch_size,
         .local_rows = r->rows,
         .slices = r->slices.total,

@@ -33,7 +33,6 @@ static charl_status check_strict(const charl__trainer *t, const charl_checkpoint
 {
     charl_status st = CHARL_OK;
     const charl_checkpoint_state *s = charl_checkpoint_get_state(r);
-    const char *shuffle = t->config->data.shuffle ? charl__shuffle_name : "none";
     charl__text text = {0};
     char *changes = NULL;
     bool model;
@@ -57,8 +56,9 @@ static charl_status check_strict(const charl__trainer *t, const charl_checkpoint
     if (strcmp(s->rng, charl__rng_name) != 0) {
         CHARL_TRY_CLEANUP(charl__text_printf(&text, "\nrandom numbers: %s (was %s)", charl__rng_name, s->rng));
     }
-    if (strcmp(s->data_shuffle, shuffle) != 0) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&text, "\norder of the samples: %s (was %s)", shuffle, s->data_shuffle));
+    if (strcmp(s->data_shuffle, t->shuffle) != 0) {
+        CHARL_TRY_CLEANUP(
+            charl__text_printf(&text, "\norder of the samples: %s (was %s)", t->shuffle, s->data_shuffle));
     }
     if (is_other_run(t, s)) {
         CHARL_TRY_CLEANUP(
@@ -136,6 +136,13 @@ static charl_status check_state(const charl__trainer *t, const charl_checkpoint_
                  "%s is not the data that %s was trained on: training continues with the new data, "
                  "and looks for a new best checkpoint",
                  t->session.data.path, path);
+        charl__trainer_warn(t, text);
+    }
+    if (t->config->data.shuffle == CHARL_SHUFFLE_BLOCKS && strcmp(s->data_shuffle, t->shuffle) != 0) {
+        snprintf(text, sizeof text,
+                 "samples come in another order than before, as the chunks of the file or data.shuffle are others: %s "
+                 "(was %s)",
+                 t->shuffle, s->data_shuffle);
         charl__trainer_warn(t, text);
     }
     if (is_other_run(t, s)) {

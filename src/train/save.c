@@ -53,7 +53,7 @@ static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scal
                                     .data_path = t->session.data.path,
                                     .data_n_samples = n,
                                     .data_content_id = t->session.data.content_id,
-                                    .data_shuffle = t->config->data.shuffle ? charl__shuffle_name : "none",
+                                    .data_shuffle = t->shuffle,
                                     .optim_kind = t->config->optimizer.type,
                                     .optim_t = charl_optimizer_get_steps(t->replica.optimizer),
                                     .run_id = t->run_id};

@@ -1,6 +1,7 @@
 /* The tensors of a checkpoint. */
 #include "train/snapshot.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +10,18 @@
 #include "task/weights.h"
 #include "train/parallel/optimizer_shard.h"
 
-const char charl__rng_name[] = "philox4x32-10", charl__shuffle_name[] = "feistel6-v1";
+const char charl__rng_name[] = "philox4x32-10";
+
+const char *charl__shuffle_name(charl_shuffle shuffle, const charl_dataset_info *data, char text[CHARL__SHUFFLE_TEXT])
+{
+    if (shuffle == CHARL_SHUFFLE_BLOCKS) {
+        snprintf(text, CHARL__SHUFFLE_TEXT, "feistel6-blocks-v1, %" PRId64 " of %" PRId64 " rows", data->shuffle_window,
+                 data->block_rows);
+    } else {
+        snprintf(text, CHARL__SHUFFLE_TEXT, "%s", shuffle == CHARL_SHUFFLE_ROWS ? "feistel6-v1" : "none");
+    }
+    return text;
+}
 
 void charl__snapshot_fini(charl__snapshot *s)
 {

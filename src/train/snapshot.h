@@ -35,7 +35,12 @@ charl_status charl__snapshot_facts(const charl__snapshot *s, const char *group, 
 charl_status charl__snapshot_restore(charl__replica *r, charl_checkpoint_reader *reader,
                                      const char *path) CHARL_MUST_CHECK;
 
-/** How random numbers are drawn and samples shuffled, as checkpoints name it. */
-extern const char charl__rng_name[], charl__shuffle_name[];
+/** How random numbers are drawn, as checkpoints name it. */
+extern const char charl__rng_name[];
+
+enum { CHARL__SHUFFLE_TEXT = 80 };
+
+/** How samples are shuffled, as checkpoints name it: the same name, the same order of the same rows. Returns `text`. */
+const char *charl__shuffle_name(charl_shuffle shuffle, const charl_dataset_info *data, char text[CHARL__SHUFFLE_TEXT]);
 
 #endif

@@ -28,6 +28,7 @@ static charl_status plan_steps(charl__trainer *t)
     const charl_config *c = t->config;
     const int64_t n = t->session.data.rows[CHARL_SPLIT_TRAIN], batch = c->train.batch_size;
 
+    charl__shuffle_name(c->data.shuffle, &t->session.data, t->shuffle);
     CHARL_REQUIRE(batch <= n, CHARL_ERR_CONFIG, "train.batch_size = %lld is more than the %lld training rows",
                   (long long)batch, (long long)n);
     t->total_steps = (c->train.epochs * n + batch - 1) / batch;

@@ -7,6 +7,7 @@
 #include "train/parallel/balance.h"
 #include "train/nonfinite.h"
 #include "train/replica.h"
+#include "train/snapshot.h"
 
 typedef struct charl__saving charl__saving; /* train/save.c */
 
@@ -29,9 +30,10 @@ typedef struct charl__trainer {
     int64_t stale_evals; /* evaluations since the best */
     charl__nonfinite nonfinite;
 
-    bool new_best;       /* the checkpoint's best metric is not comparable: remove best.h5 */
-    char run_id[33];     /* hexadecimal digits */
-    char run_dir_id[33]; /* of the run that owns the run directory; "": unknown */
+    bool new_best;                     /* the checkpoint's best metric is not comparable: remove best.h5 */
+    char run_id[33];                   /* hexadecimal digits */
+    char shuffle[CHARL__SHUFFLE_TEXT]; /* charl__shuffle_name */
+    char run_dir_id[33];               /* of the run that owns the run directory; "": unknown */
 
     charl_run *run;         /* rank 0 only */
     bool writes;            /* this run writes its directory: checkpoints, metrics, configuration, environment */

@@ -37,6 +37,68 @@ static void every_epoch_is_a_permutation(void **state)
     }
 }
 
+/* Every row once; the rows of a window are those of a few blocks; other epochs have another order. */
+static void blocks_stay_together(void **state)
+{
+    static const struct {
+        int64_t n, block, window;
+    } cases[] = {{1, 1, 2},    {7, 10, 20},   {10, 10, 20},  {100, 10, 40},      {103, 10, 40},
+                 {103, 1, 40}, {1000, 7, 21}, {999, 128, 1}, {5000, 64, 100000}, {20011, 100, 800}};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const int64_t n = cases[k].n, block = cases[k].block;
+        const int64_t per_window = cases[k].window / block > 1 ? cases[k].window / block : 1;
+        int64_t *row = calloc((size_t)(3 * n), sizeof *row), same = 0;
+        unsigned char *seen = calloc((size_t)(n / block + 1), 1), *once = calloc((size_t)n, 1);
+
+        assert_true(row && seen && once);
+        charl_order_blocks(9, n, block, cases[k].window, 0, 3 * n, row);
+        for (int64_t i = 0; i < 3 * n; i++) {
+            assert_in_range(row[i], 0, n - 1);
+            assert_int_equal(once[row[i]]++, i / n);
+            same += i >= n && row[i] == row[i % n];
+        }
+        assert_true(n < 100 || same < 2 * n / 5); /* not the order of the first epoch */
+        for (int64_t first = 0; first + block * per_window <= n; first += block * per_window) {
+            int64_t blocks = 0;
+
+            memset(seen, 0, (size_t)(n / block + 1));
+            for (int64_t i = first; i < first + block * per_window; i++) {
+                blocks += !seen[row[i] / block]++;
+            }
+            assert_in_range(blocks, 1, 2 * per_window); /* behind the short block windows begin within these pieces */
+        }
+        for (int64_t i = 0; i < n; i++) {
+            int64_t one;
+
+            charl_order_blocks(9, n, block, cases[k].window, n + i, 1, &one);
+            assert_int_equal(one, row[n + i]);
+        }
+        free(once);
+        free(seen);
+        free(row);
+    }
+}
+
+/* Any row may come first, and is as likely as any other. */
+static void blocks_go_everywhere(void **state)
+{
+    enum { N = 60, BLOCK = 8, WINDOW = 16, SEEDS = 6000 };
+    static int count[N];
+
+    (void)state;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        int64_t row;
+
+        charl_order_blocks(seed, N, BLOCK, WINDOW, 3, 1, &row);
+        count[row]++;
+    }
+    for (int i = 0; i < N; i++) {
+        assert_in_range(count[i], SEEDS / N / 2, SEEDS / N * 2); /* 100 expected, deviation 10 */
+    }
+}
+
 /* Many at once are those asked for one by one, across the ends of epochs. */
 static void rows_are_those_of_their_positions(void **state)
 {
@@ -161,6 +223,8 @@ int main(void)
         cmocka_unit_test(every_epoch_is_a_permutation),
         cmocka_unit_test(without_shuffle_it_is_the_identity),
         cmocka_unit_test(rows_are_those_of_their_positions),
+        cmocka_unit_test(blocks_stay_together),
+        cmocka_unit_test(blocks_go_everywhere),
         cmocka_unit_test(epochs_and_seeds_differ),
         cmocka_unit_test(rows_are_uniform),
         cmocka_unit_test(position_and_row_are_not_correlated),

@@ -42,6 +42,20 @@ expect 0 "graph on 1 rank" ranks 1 graph.ini -q -o graph-1
 variant "3 ranks" 3 graph
 variant "2 ranks, activations recomputed" 2 graph train.recompute=yes
 
+# Rows shuffled in blocks: another order, and the same bits in every way.
+blocks="data.shuffle=blocks data.shuffle_window=96"
+expect 0 "blocks on 1 rank" ranks 1 mlp.ini -q -o blocks-1 $blocks
+cmp -s mlp-1/checkpoints/step-00000010.h5 blocks-1/checkpoints/step-00000010.h5 && fail "blocks: the order of yes"
+expect 0 "blocks on 3 ranks" ranks 3 mlp.ini -q -o v $blocks data.cache=none data.threads=1
+same "blocks on 3 ranks" blocks-1 v
+rm -rf v s
+export CHARL_FAULT="train.stop:4"
+expect 75 "blocks, stopped" ranks 2 mlp.ini -q -o s $blocks
+unset CHARL_FAULT
+expect 0 "blocks, resumed" ranks 1 mlp.ini -q -o s $blocks data.cache=none data.read_cache_mb=1 data.threads=4
+same "blocks, resumed" blocks-1 s
+rm -rf s
+
 # Every algorithm, rank count, size of buckets, whole and divided optimizer.
 if [ -n "$long" ]; then
     for mb in 0.01 25; do

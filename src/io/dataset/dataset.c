@@ -291,6 +291,53 @@ static charl_status count_windows(charl_dataset *ds)
     return CHARL_OK;
 }
 
+/* Which rows lie together, and how many rows are shuffled at a time where blocks are. Chunks that are small are taken together: each costs
+ * something to find. */
+static void plan_blocks(charl_dataset *ds, const charl_dataset_options *opt)
+{
+    enum { BLOCK_BYTES = 1 << 18, WINDOW_BYTES = 64 << 20, BLOCKS = 8 };
+    const charl__array *x = ds->views[CHARL_SPLIT_TRAIN].x;
+    const int64_t tokens = ds->kind == CHARL_DATASET_TOKENS ? ds->window : 1;
+    const int64_t row = (int64_t)x->item_bytes * tokens,
+                  together = row < BLOCK_BYTES ? (BLOCK_BYTES + row - 1) / row : 1;
+    const int64_t wanted = opt->shuffle_window > 0 ? opt->shuffle_window : row < WINDOW_BYTES ? WINDOW_BYTES / row : 1;
+    int64_t block = wanted / BLOCKS < together ? wanted / BLOCKS : together;
+
+    if (x->chunks && x->chunks->dim[0] > tokens) {
+        const int64_t chunk = x->chunks->dim[0] / tokens;
+
+        block = block > chunk ? block / chunk * chunk : chunk;
+    }
+    ds->block_rows = block > 1 ? block : 1;
+    ds->shuffle_window = wanted / ds->block_rows > 2 ? wanted / ds->block_rows * ds->block_rows : 2 * ds->block_rows;
+}
+
+/* Room for the rows that are shuffled at a time, the next ones, and some. */
+static int64_t default_cache_bytes(const charl_dataset *ds)
+{
+    const charl__array *x = ds->views[CHARL_SPLIT_TRAIN].x;
+    const int64_t tokens = ds->kind == CHARL_DATASET_TOKENS ? ds->window : 1;
+    const int64_t bytes = 3 * ds->shuffle_window * tokens * (int64_t)x->item_bytes;
+
+    return bytes > CHARL_DATASET_CACHE_BYTES ? bytes : CHARL_DATASET_CACHE_BYTES;
+}
+
+/* Rows in any order are slow where decoded chunks do not stay until their next row is needed. */
+static charl_status note_rows(charl_dataset *ds, int64_t cache_bytes)
+{
+    const charl__array *x = ds->views[CHARL_SPLIT_TRAIN].x;
+    const double bytes = (double)x->rows * (double)x->item_bytes;
+
+    if (!x->chunks || x->chunks->dim[0] == 1 || bytes <= (double)cache_bytes) {
+        return CHARL_OK;
+    }
+    return charl__text_printf(
+        &ds->rows_note,
+        "%s is chunked and larger (%.3g GB) than the memory for its chunks (data.read_cache_mb, %.3g GB), so nearly "
+        "every shuffled row costs a chunk; data.shuffle = blocks needs each chunk once",
+        x->name, bytes * 1e-9, (double)cache_bytes * 1e-9);
+}
+
 /* Labels that may be negative: which of them do not count is found by reading all. */
 static bool is_signed_label(const charl__array *y)
 {
@@ -321,6 +368,8 @@ static charl_status find_classes(charl_dataset *ds, const charl_dataset_options 
 
 static charl_status open_all(charl_dataset *ds, const char *path, const charl_dataset_options *opt)
 {
+    int64_t cache_bytes;
+
     CHARL_TRY(charl__file_init(&ds->file, path));
     if (opt->x) {
         CHARL_TRY(open_foreign(ds, opt));
@@ -334,8 +383,11 @@ static charl_status open_all(charl_dataset *ds, const char *path, const charl_da
     if (ds->kind == CHARL_DATASET_TOKENS) {
         CHARL_TRY(count_windows(ds));
     }
-    CHARL_TRY(charl__chunk_cache_create(opt->cache_bytes > 0 ? opt->cache_bytes : CHARL_DATASET_CACHE_BYTES,
-                                        opt->threads > 0 ? opt->threads : CHARL_DATASET_THREADS, &ds->cache));
+    plan_blocks(ds, opt);
+    cache_bytes = opt->cache_bytes > 0 ? opt->cache_bytes : default_cache_bytes(ds);
+    CHARL_TRY(note_rows(ds, cache_bytes));
+    CHARL_TRY(
+        charl__chunk_cache_create(cache_bytes, opt->threads > 0 ? opt->threads : CHARL_DATASET_THREADS, &ds->cache));
     CHARL_TRY(charl__file_seal(&ds->file, ds->arrays, CHARL__ARRAYS, ds->cache));
     CHARL_TRY(find_classes(ds, opt));
     CHARL_TRY(charl__dataset_identify(ds));
@@ -395,6 +447,7 @@ void charl_dataset_close(charl_dataset *ds)
         charl__file_fini(&ds->file);
         charl__chunk_cache_destroy(ds->cache);
     }
+    charl__text_fini(&ds->rows_note);
     charl_free(ds->mean);
     charl_free(ds->std);
     charl_free(ds->layout);
@@ -433,6 +486,8 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
                    : train->y ? train->y->item
                               : (charl_shape){0},
         .classes = ds->classes,
+        .block_rows = ds->block_rows,
+        .shuffle_window = ds->shuffle_window,
         .n_stats = ds->n_stats,
         .mean = ds->mean,
         .std = ds->std,
@@ -447,6 +502,7 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
         .native = true,
         .note = charl__text_string(&ds->file.note),
         .weighted = ds->class_weights != NULL,
+        .rows_note = charl__text_string(&ds->rows_note),
     };
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
         const charl__view *v = &ds->views[s];

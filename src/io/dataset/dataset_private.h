@@ -30,6 +30,7 @@ struct charl_dataset {
     int64_t *share; /* [n_parts] of CHARL__MIX_BLOCK */
     charl__file file;
     charl__chunk_cache *cache; /* of chunks; NULL: a mix */
+    charl__text rows_note;
     charl__array arrays[CHARL__ARRAYS];
     charl__view views[CHARL_SPLIT_COUNT];
     charl_dataset_kind kind;
@@ -37,6 +38,7 @@ struct charl_dataset {
     int64_t classes;        /* as delivered */
     int64_t stored_classes; /* labels in the file are below */
     int64_t window;
+    int64_t block_rows, shuffle_window; /* of charl_order_blocks */
     float *mean;
     float *std;
     int n_stats;

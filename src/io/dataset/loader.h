@@ -22,7 +22,7 @@ enum { CHARL__LOADER_MAX_SLOTS = 64 };
 typedef struct charl__loader_options {
     charl_dataset *ds; /* borrowed; outlives the loader */
     charl_split split;
-    bool shuffle;
+    charl_shuffle shuffle;
     uint64_t seed;
     int64_t batch;      /* rows of one step over all ranks */
     int64_t row0, rows; /* this rank's part of them */

@@ -125,6 +125,74 @@ int64_t charl_order_row(uint64_t seed, int64_t n, bool shuffle, int64_t position
     return row;
 }
 
+/* An epoch in blocks. Its blocks stand in slots; the one that is short, at the end of the rows, stands in slot `shorter`. */
+typedef struct block_order {
+    int64_t block, rest; /* rows of a block, and of the short one; 0: none is short */
+    int64_t full, slots; /* blocks that are not short; all */
+    int64_t shorter;     /* slots where there is none */
+    int64_t per_window;  /* slots */
+    uint64_t key;
+    epoch_order blocks;
+} block_order;
+
+static block_order blocks_of(uint64_t seed, int64_t n, int64_t block, int64_t window, int64_t epoch)
+{
+    block_order b = {
+        .block = block, .rest = n % block, .full = n / block, .per_window = window / block > 1 ? window / block : 1};
+
+    b.key = mix(epoch_key(seed, (uint64_t)epoch) ^ UINT64_C(0x626c6f636b73));
+    b.slots = b.full + (b.rest > 0);
+    b.shorter = b.rest > 0 ? (int64_t)(mix(b.key) % (uint64_t)b.slots) : b.slots;
+    b.blocks = order_of(b.key, b.full > 0 ? b.full : 1, -1);
+    return b;
+}
+
+/* The place in the epoch at which a slot begins. */
+static int64_t slot_begin(const block_order *b, int64_t slot)
+{
+    return slot * b->block - (slot > b->shorter ? b->block - b->rest : 0);
+}
+
+static int64_t slot_at(const block_order *b, int64_t at)
+{
+    if (at < b->shorter * b->block) {
+        return at / b->block;
+    }
+    return at < slot_begin(b, b->shorter + 1) ? b->shorter : (at - b->rest) / b->block + 1;
+}
+
+static int64_t row_in_blocks(const block_order *b, int64_t at)
+{
+    const int64_t window = slot_at(b, at) / b->per_window, first = window * b->per_window;
+    const int64_t end = first + b->per_window < b->slots ? first + b->per_window : b->slots;
+    const int64_t begin = slot_begin(b, first);
+    const epoch_order rows = order_of(b->key, slot_begin(b, end) - begin, window);
+    int64_t place, slot, block;
+
+    permute(&rows, at - begin, 1, &place);
+    place += begin;
+    slot = slot_at(b, place);
+    block = b->full;
+    if (slot != b->shorter) {
+        permute(&b->blocks, slot - (slot > b->shorter), 1, &block);
+    }
+    return block * b->block + place - slot_begin(b, slot);
+}
+
+void charl_order_blocks(uint64_t seed, int64_t n, int64_t block, int64_t window, int64_t position, int64_t count,
+                        int64_t *out)
+{
+    block_order b;
+
+    for (int64_t i = 0, epoch = -1; i < count; i++) {
+        if ((position + i) / n != epoch) {
+            epoch = (position + i) / n;
+            b = blocks_of(seed, n, block, window, epoch);
+        }
+        out[i] = row_in_blocks(&b, (position + i) % n);
+    }
+}
+
 int64_t charl_order_shift(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t window)
 {
     if (!shuffle) {

@@ -2,8 +2,8 @@
 #define CHARL_IO_DATASET_STREAM_H
 /** Which sample stands at a position of a stream, and where it lies.
  *
- *  A place is a row of the split, of tokens the first token of a window. The stream of a data set is charl_order_row, with windows shifted
- *  by charl_order_shift where it trains. The training stream of a mix (charl_dataset_open_mix) takes from each set in proportion to its
+ *  A place is a row of the split, of tokens the first token of a window. The stream of a data set is charl_order_rows or charl_order_blocks,
+ *  with windows shifted by charl_order_shift where it trains. The training stream of a mix (charl_dataset_open_mix) takes from each set in proportion to its
  *  weight: a block of CHARL__MIX_BLOCK positions holds as many samples of each set as its weight says, in an order that the seed and the
  *  block decide, and the samples of a set come in the order that they have without the others. So a place depends on the seed and the
  *  position only. Other streams of a mix take one set after another.
@@ -15,19 +15,23 @@ enum { CHARL__MIX_MOST = 32, CHARL__MIX_BLOCK = 10000 };
 /** Set j of a mix: its rows; rows and places of the sets before it; its samples in a block are [block, block of set j + 1). */
 typedef struct charl__stream_part {
     int64_t rows, first_row, first_place, block;
+    int64_t block_rows, shuffle_window;
 } charl__stream_part;
 
 typedef struct charl__stream {
     uint64_t seed;
     int64_t n;      /* rows of the split */
     int64_t window; /* 0: not tokens */
-    bool shuffle, trains;
-    int n_parts; /* 0: not a mix */
+    charl_shuffle shuffle;
+    bool trains;
+    int64_t block, shuffle_window; /* of charl_order_blocks */
+    int n_parts;                   /* 0: not a mix */
     charl__stream_part part[CHARL__MIX_MOST + 1];
 } charl__stream;
 
 /** The stream of a split; borrows nothing. */
-void charl__stream_init(charl__stream *s, const charl_dataset *ds, charl_split split, bool shuffle, uint64_t seed);
+void charl__stream_init(charl__stream *s, const charl_dataset *ds, charl_split split, charl_shuffle shuffle,
+                        uint64_t seed);
 
 /** Places of positions [position, position + count). Thread-safe. */
 void charl__stream_places(const charl__stream *s, int64_t position, int64_t count, int64_t *out);
