@@ -8,8 +8,9 @@
 /** Number of this thread's last failure. Each CHARL_FAIL begins a new one; a prefix does not. Local. */
 uint64_t charl__error_number(void);
 
-/** Put text in front of the current message, as in "layer fc1: inner extents 3 and 4 differ". */
+/** Put text in front of the current message, as in "layer fc1: inner extents 3 and 4 differ"; or behind it. */
 void charl__error_prefix(const char *fmt, ...) CHARL_PRINTF(1, 2);
+void charl__error_append(const char *text);
 
 /** Broken internal invariant: logs an error that asks for a report, then abort(). Never for input. */
 void charl__panic(const char *file, int line, const char *what) CHARL_NORETURN;

@@ -114,6 +114,13 @@ void charl__error_prefix(const char *fmt, ...)
     }
 }
 
+void charl__error_append(const char *text)
+{
+    const size_t used = strlen(last_message);
+
+    snprintf(last_message + used, sizeof last_message - used, "%s", text);
+}
+
 void charl__panic(const char *file, int line, const char *what)
 {
     charl__log(CHARL_LOG_ERROR,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "config/config_place.h"
 #include "config/config_rows.h"
 #include "io/dataset/data_schema.h"
 #include "charl/safetensors.h"
@@ -99,18 +100,27 @@ cleanup:
     return st;
 }
 
-charl_status charl__session_open_data(charl__session *s, charl_split split)
+static charl_status open_dataset(charl__session *s)
 {
     const charl_mix *mix = &s->config->data.mix;
     const char *path = s->config->data.path;
     const charl_dataset_options o = charl__task_dataset_options(s->config);
+    charl_status st;
 
-    if (mix->count > 0) {
-        CHARL_TRY(charl_dataset_open_mix(mix->path, mix->weight, mix->count, &o, &s->ds));
-    } else {
-        CHARL_REQUIRE(path[0], CHARL_ERR_CONFIG, "[data] path is missing: which file holds the data?");
-        CHARL_TRY(charl_dataset_open(path, &o, &s->ds));
+    CHARL_REQUIRE(mix->count > 0 || path[0], CHARL_ERR_CONFIG, "[data] path is missing: which file holds the data?");
+    st = mix->count > 0 ? charl_dataset_open_mix(mix->path, mix->weight, mix->count, &o, &s->ds)
+                        : charl_dataset_open(path, &o, &s->ds);
+    if ((st == CHARL_ERR_DATA || st == CHARL_ERR_IO) && !s->own_config) {
+        charl__config_blame(s->config, "data", mix->count > 0 ? "mix" : "path");
     }
+    return st;
+}
+
+charl_status charl__session_open_data(charl__session *s, charl_split split)
+{
+    const char *path;
+
+    CHARL_TRY(open_dataset(s));
     charl_dataset_get_info(s->ds, &s->data);
     path = s->data.path;
     CHARL_REQUIRE(s->infers || s->data.rows[CHARL_SPLIT_TRAIN] > 0, CHARL_ERR_DATA, "%s has no training rows", path);

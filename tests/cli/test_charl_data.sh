@@ -162,18 +162,25 @@ most=$("$charl" data rows mix.ini --step 2 | awk '/^#|index/ { next } $4 == 1 &&
 [ "$most" -lt 31 ] || { echo "a row of the second set is not one of it: $most"; failed=1; }
 
 : >empty
-mkdir folder
+mkdir -p folder photos/cats
+: >photos/cats/1.JPG
 mkfifo pipe
 head -c 3000 t.h5 >short.h5
 for command in info verify; do
     expect 3 'none: .*No such file' data $command none
     expect 3 'empty: the file is empty' data $command empty
-    expect 3 'folder: not a regular file' data $command folder
+    expect 3 'folder: is a folder, not a dataset' data $command folder
     expect 3 'pipe: not a regular file' data $command pipe
     expect 3 'short.h5: ' data $command short.h5
-    expect 3 't.csv: ' data $command t.csv
+    expect 3 't.csv: not an HDF5 file' data $command t.csv
+    hint 'convert it: `charl data import csv t.csv -o t.h5`'
     expect 2 'x requires -y' data $command t.h5 -x /train/x
 done
+expect 3 'photos/: is a folder' data info photos/
+hint 'charl data import images photos --size 64x64 -o photos.h5`'
+printf '\223NUMPY\001\000' >array
+expect 3 'array: not an HDF5 file' data info array
+hint 'charl data import npy X.npy Y.npy'
 expect 0 'train      [34] samples' data info t.h5 -x /train/x -y /train/y
 CHARL_FAULT=cli.guard.raise:1:11 expect 3 'damaged: reading it crashes (signal 11' data info t.h5
 # A wrong byte in the middle of the samples, which are nearly all of the file.

@@ -68,7 +68,10 @@ says 1 "warning: .*CHARL_NO_SUCH"
 # Data
 head -c 20000 digits.h5 >cut.h5
 head -c 20000 /dev/urandom >noise.h5
-refuses 3 "no-file.h5" "no data" mlp.ini data.path=no-file.h5
+refuses 3 "command line: \[data\] path: no-file.h5: cannot be opened" "no data" mlp.ini data.path=no-file.h5
+sed 's/^path = .*/path = my #digits.h5/' mlp.ini >comment.ini
+refuses 3 "comment.ini:5: \[data\] path: my: cannot be opened" "a value cut by a comment" comment.ini
+says 1 "hint: the value ends where a comment begins"
 refuses 3 "cut.h5" "data cut short" mlp.ini data.path=cut.h5
 refuses 3 "noise.h5" "data that are none" mlp.ini data.path=noise.h5
 foreign() {

@@ -366,7 +366,7 @@ static void what_is_not_a_dataset_is_refused(void **state)
     expect_refusal(NULL, "not a regular file");
     unlink(path);
     assert_int_equal(mkdir(path, 0700), 0);
-    expect_refusal(NULL, "a directory");
+    expect_refusal(NULL, "is a folder, not a dataset");
     rmdir(path);
     f = fopen(path, "w");
     fclose(f);
@@ -376,7 +376,7 @@ static void what_is_not_a_dataset_is_refused(void **state)
     fclose(f);
     expect_refusal(NULL, "not an HDF5 file");
     make_file(&(array_spec){0}, NULL);
-    expect_refusal(NULL, "not a charl dataset");
+    expect_refusal(NULL, "an HDF5 file, but not in charl's layout; HINT it has");
     expect_refusal(&(charl_dataset_options){.x = "/z", .y = "/y"}, "no array /z");
     expect_refusal(&(charl_dataset_options){.x = "/x/deeper", .y = "/y"}, "no array /x/deeper");
     charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.x = "/x"}, &ds), CHARL_ERR_CONFIG);

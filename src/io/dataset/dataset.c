@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "io/dataset/data_schema.h"
+#include "io/dataset/dataset_hint.h"
 #include "io/dataset/dataset_mix.h"
 #include "io/dataset/dataset_private.h"
 #include "io/h5.h"
@@ -28,13 +29,11 @@ const char *charl_split_name(charl_split split)
 static charl_status read_kind(charl_dataset *ds, hid_t root)
 {
     const charl__h5_site site = {CHARL_ERR_DATA, ds->file.path};
-    char text[32];
+    char text[32], hint[CHARL__DATASET_HINT];
     int64_t version = 0;
 
-    CHARL_REQUIRE(charl__h5_has(root, "charl_format"), CHARL_ERR_DATA,
-                  "%s: not a charl dataset; name its arrays with data.x and data.y, or convert it "
-                  "with `charl data import`",
-                  site.path);
+    CHARL_REQUIRE(charl__h5_has(root, "charl_format"), CHARL_ERR_DATA, "%s: an HDF5 file, but not in charl's layout%s",
+                  site.path, charl__dataset_hint_arrays(ds->file.h5, hint));
     CHARL_TRY(charl__h5_get_text(&site, root, "charl_format", text, sizeof text));
     CHARL_REQUIRE(strcmp(text, "dataset") == 0, CHARL_ERR_DATA, "%s: this charl file is a %s, not a dataset", site.path,
                   text);

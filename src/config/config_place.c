@@ -1,0 +1,51 @@
+/* Where a value stands. */
+#include "config/config_place.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "config/config_private.h"
+
+/* Whether a comment follows the value in a line of the file. */
+static bool has_comment(const charl_config_detail *d, int line)
+{
+    const char *at = d->source, *end = d->source + d->source_length;
+    bool has_value = false;
+
+    for (int i = 1; i < line && at && at < end; i++) {
+        at = memchr(at, '\n', (size_t)(end - at));
+        at = at ? at + 1 : NULL;
+    }
+    for (; at && at + 1 < end && *at != '\n' && *at != '"'; at++) {
+        has_value = has_value || *at == '=';
+        if (has_value && (at[0] == ' ' || at[0] == '\t') && (at[1] == '#' || at[1] == ';')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void charl__config_blame(const charl_config *cfg, const char *section, const char *key)
+{
+    const charl__schema *schema = charl__config_schema();
+    const charl_config_detail *d = cfg->detail;
+
+    for (int i = 0; i < schema->count; i++) {
+        const charl__key *k = &schema->keys[i];
+
+        if (strcmp(k->section, section) == 0 && strcmp(k->name, key) == 0 && d->origins[i].label) {
+            const charl__origin *o = &d->origins[i];
+            char line[16] = "";
+
+            if (o->line > 0) {
+                snprintf(line, sizeof line, ":%d", o->line);
+            }
+            if (o->line > 0 && has_comment(d, o->line) && !strstr(charl_error_message(), "HINT")) {
+                charl__error_append("; HINT the value ends where a comment begins: quote it if # or ; belongs to it");
+            }
+            charl__error_prefix("%s%s: [%s] %s: ", o->label, line, section, key);
+            return;
+        }
+    }
+}
