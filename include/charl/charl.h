@@ -40,6 +40,7 @@
 #include "charl/slices.h"
 #include "charl/status.h"
 #include "charl/steps.h"
+#include "charl/summary.h"
 #include "charl/tensor.h"
 #include "charl/text.h"
 #include "charl/tokenizer.h"

@@ -35,7 +35,7 @@ typedef struct charl_layer_build {
     int n_in;
 } charl_layer_build;
 
-enum { CHARL_LAYER_MAX_SETTINGS = 512, CHARL_LAYER_MAX_INPUTS = 8 };
+enum { CHARL_LAYER_MAX_SETTINGS = 512, CHARL_LAYER_MAX_INPUTS = CHARL_MODEL_MAX_INPUTS };
 
 typedef struct charl_layer_type {
     charl_row row;

@@ -231,6 +231,7 @@ charl_status charl_model_add(charl_model *m, const char *name, const char *type,
 
 /** The name that stands for what the model reads. */
 #define CHARL_MODEL_INPUT "input"
+enum { CHARL_MODEL_MAX_INPUTS = 8 }; /* of a layer */
 
 /** The same for a layer that reads others than the one before it: `inputs` are names of layers of the model, or
  *  CHARL_MODEL_INPUT; n_inputs 0: the layer before. Every layer but the last must be read by another. Blocks.

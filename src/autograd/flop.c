@@ -37,12 +37,46 @@ double charl__node_flop(const charl_graph *g, const charl__node *n)
     return n->live && n->op->flop ? n->op->flop(&inf) : 0;
 }
 
+static double node_flop(const charl_graph *g, const charl__node *n)
+{
+    charl_type in[CHARL_OP_MAX_IN];
+    charl__infer inf = {
+        .op = n->op, .attr = n->attr, .n_in = n->n_in, .in = in, .n_slices = g->slices.count, .n_out = n->n_out};
+
+    for (int k = 0; k < n->n_in; k++) {
+        in[k] = n->in[k]->type;
+    }
+    for (int k = 0; k < n->n_out; k++) {
+        inf.out[k] = n->out[k]->type;
+    }
+    return n->op->flop ? n->op->flop(&inf) : 0;
+}
+
 double charl__graph_flop(const charl_graph *g)
 {
     double sum = 0;
 
     for (int i = 0; i < g->nodes.count; i++) {
-        sum += charl__node_flop(g, charl__graph_node(g, i));
+        sum += charl__graph_node(g, i)->live ? node_flop(g, charl__graph_node(g, i)) : 0;
     }
     return sum;
+}
+
+int charl__graph_count(const charl_graph *g)
+{
+    return g->nodes.count;
+}
+
+void charl__graph_cost(const charl_graph *g, int first, int end, double *flop, int64_t *bytes)
+{
+    *flop = 0;
+    *bytes = 0;
+    for (int i = first; i < end; i++) {
+        const charl__node *n = charl__graph_node(g, i);
+
+        *flop += node_flop(g, n);
+        for (int k = n->op->view ? 1 : 0; k < n->n_out; k++) {
+            *bytes += charl_shape_count(&n->out[k]->type.shape) * (int64_t)charl_dtype_size(n->out[k]->type.dtype);
+        }
+    }
 }

@@ -46,6 +46,11 @@ charl_status charl__graph_prepare(charl_graph *g) CHARL_MUST_CHECK;
 /** Bytes of activations that the graph will need, before any are allocated. Prepares the graph. */
 charl_status charl__graph_measure(charl_graph *g, int64_t *bytes) CHARL_MUST_CHECK;
 
+/** Number of nodes so far. What nodes [first, end) cost: floating-point operations of their products, and bytes of the values that they
+ *  compute. Of graphs that need not be compiled. */
+int charl__graph_count(const charl_graph *g);
+void charl__graph_cost(const charl_graph *g, int first, int end, double *flop, int64_t *bytes);
+
 /** Number of buckets that one run reports, and their ranges in the order reported. Compiled graphs
  *  only. */
 int charl__graph_bucket_count(const charl_graph *g);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "autograd/graph.h"
 #include "autograd/op.h"
 #include "base/alloc.h"
 #include "base/registry/key.h"
@@ -410,6 +411,27 @@ static charl_var *build_layer(const charl_model *m, int i, charl_graph *g, charl
 
 charl_var *charl_model_build(const charl_model *m, charl_graph *g, charl_params *set, charl_var *x)
 {
+    return charl__model_build_noting(m, g, set, x, NULL);
+}
+
+const char *charl__model_layer_type(const charl_model *m, int i)
+{
+    return m->layer[i].type->row.name;
+}
+
+int charl__model_layer_inputs(const charl_model *m, int i, const char **names)
+{
+    const charl__layer *l = &m->layer[i];
+
+    for (int k = 0; k < l->n_from; k++) {
+        names[k] = l->from[k] == INPUT ? CHARL_MODEL_INPUT : m->layer[l->from[k]].name;
+    }
+    return l->n_from;
+}
+
+charl_var *charl__model_build_noting(const charl_model *m, charl_graph *g, charl_params *set, charl_var *x,
+                                     charl__layer_built *built)
+{
     charl_status st = CHARL_OK;
     charl_var **out = NULL; /* of the model's input, then of each layer */
     int length = 0;         /* of the part */
@@ -426,7 +448,16 @@ charl_var *charl_model_build(const charl_model *m, charl_graph *g, charl_params 
             length = 0;
         }
         length++;
+        if (built) {
+            built[i] =
+                (charl__layer_built){.first_node = charl__graph_count(g), .first_param = charl_params_get_count(set)};
+        }
         x = out[i + 1] = build_layer(m, i, g, set, out + 1);
+        if (built && x) {
+            built[i].end_node = charl__graph_count(g);
+            built[i].end_param = charl_params_get_count(set);
+            built[i].shape = charl_var_get_type(x).shape;
+        }
     }
     charl_graph_part_end(g);
     x = x && m->lora.rank > 0 ? check_targets(m, g, set, x) : x;

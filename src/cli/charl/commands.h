@@ -20,6 +20,8 @@ int charl__data_show(const char *path);
  *  Errors: as charl_dataset_read. */
 charl_status charl__data_show_labels(charl_dataset *ds, const charl_dataset_info *info, bool warns);
 
+int charl__model_show_main(const char *path, int argc, char **argv);
+
 int charl__devices_main(const char *path, int argc, char **argv);
 int charl__tune_main(const char *path, int argc, char **argv);
 int charl__selftest_main(const char *path, int argc, char **argv);

@@ -40,6 +40,11 @@ static const charl__cli_command checkpoint_commands[] = {
     {NULL},
 };
 
+static const charl__cli_command model_commands[] = {
+    {"show", "CONFIG", "list layers with shapes, parameters and costs, or draw them", charl__model_show_main, NULL},
+    {NULL},
+};
+
 static const charl__cli_command trace_commands[] = {
     {"merge", "FILE... [-o FILE]", "put time lines of runs into one", charl__trace_merge_main, NULL},
     {NULL},
@@ -49,6 +54,7 @@ static const charl__cli_command trace_commands[] = {
 static const charl__cli_command commands[] = {
     {"train", "CONFIG [SECTION.KEY=VALUE...]", "train the model of a configuration", NULL, NULL, NULL, "charl-train"},
     {"data", "", "import, make and check datasets", NULL, data_commands},
+    {"model", "", "look at the model of a configuration", NULL, model_commands},
     {"checkpoint", "", "inspect, compare and export checkpoints", NULL, checkpoint_commands},
     {"devices", "", "list OpenCL devices", charl__devices_main, NULL},
     {"selftest", "[--device SEL] [--op NAME]", "test every operator on a device", charl__selftest_main, NULL},

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <charl/device.h>
+#include "cli/cli_summary.h"
 #include "cli/train/train.h"
 #include "cli/cli.h"
 
@@ -175,6 +176,20 @@ static void on_compiling(void *ctx, const charl_compile_progress *p)
     fflush(stdout);
 }
 
+/* What `charl model show` prints. The plan is good without it. */
+static void print_layers(const charl__output *o)
+{
+    charl_summary *s = NULL;
+
+    if (charl_summary_create(o->config, NULL, &s) == CHARL_OK) {
+        charl__cli_print_summary(s);
+    } else {
+        charl__cli_say("warning", charl_error_message());
+        charl_error_clear();
+    }
+    charl_summary_destroy(s);
+}
+
 static charl_status on_built(void *ctx, const charl_train_info *i)
 {
     charl_status st = CHARL_OK;
@@ -188,6 +203,9 @@ static charl_status on_built(void *ctx, const charl_train_info *i)
     if (o->rank == 0 && prints_plan(o)) {
         erase_bar(o);
         charl__train_print_model(o, i, devices);
+        if (o->args->dry_run && o->args->verbosity > 0) {
+            print_layers(o);
+        }
     }
 cleanup:
     free(devices);

@@ -1,0 +1,209 @@
+/* charl model show: the layers of a configuration's model, as a table or as a picture. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <charl/summary.h>
+#include "cli/charl/commands.h"
+#include "cli/cli_summary.h"
+
+enum { KEY_DOT = 256, KEY_SVG, KEY_TOKENS, MAX_OVERRIDES = 256 };
+
+typedef struct request {
+    bool dot, svg, given;
+    charl_summary_input input;
+} request;
+
+/* "3x224x224" */
+static error_t parse_shape(struct argp_state *state, const char *text, charl_shape *out)
+{
+    const char *at = text;
+    char *end;
+
+    *out = (charl_shape){0};
+    while (out->ndim + 1 < CHARL_MAX_DIMS) {
+        errno = 0;
+        out->dim[out->ndim] = strtoll(at, &end, 10);
+        if (end == at || errno != 0 || out->dim[out->ndim] < 1 || (*end != 'x' && *end != '\0')) {
+            break;
+        }
+        out->ndim++;
+        if (*end == '\0') {
+            return 0;
+        }
+        at = end + 1;
+    }
+    argp_error(state, "--input %s: expected the extents of a sample, at most 5 of them, as in 3x224x224", text);
+    return EINVAL;
+}
+
+static error_t parse_count(struct argp_state *state, const char *name, const char *text, int64_t *out)
+{
+    char *end;
+
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0 || *out < 1) {
+        argp_error(state, "--%s %s: expected an integer of at least 1", name, text);
+        return EINVAL;
+    }
+    return 0;
+}
+
+static error_t parse_show(int key, char *arg, struct argp_state *state)
+{
+    request *r = state->input;
+
+    switch (key) {
+    case KEY_DOT:
+        r->dot = true;
+        return 0;
+    case KEY_SVG:
+        r->svg = true;
+        return 0;
+    case 'i':
+        r->given = true;
+        return parse_shape(state, arg, &r->input.shape);
+    case KEY_TOKENS:
+        r->given = r->input.tokens = true;
+        r->input.shape.ndim = 1;
+        return parse_count(state, "tokens", arg, &r->input.shape.dim[0]);
+    case 'n':
+        return parse_count(state, "outputs", arg, &r->input.outputs);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* Text inside of quotes (dot) or an element (SVG): names have letters, digits, dots, hyphens and underscores only. */
+static void print_dot(const charl_summary *s)
+{
+    char shape[64];
+
+    printf("digraph model {\n  node [shape=box, fontname=\"sans-serif\", fontsize=10];\n  edge [arrowsize=0.6];\n"
+           "  \"%s\" [style=rounded, label=\"%s\\n%s\"];\n",
+           CHARL_MODEL_INPUT, CHARL_MODEL_INPUT, charl__cli_extents(&s->input, shape, sizeof shape));
+    for (int i = 0; i < s->count; i++) {
+        const charl_layer_summary *l = &s->layer[i];
+
+        printf("  \"%s\" [label=\"%s\\n%s\\n%s\"];\n", l->name, l->name, l->type,
+               charl__cli_extents(&l->shape, shape, sizeof shape));
+        for (int k = 0; k < l->n_inputs; k++) {
+            printf("  \"%s\" -> \"%s\";\n", l->inputs[k], l->name);
+        }
+    }
+    printf("}\n");
+}
+
+/* Row of a layer in the picture: the input is row 0. */
+static int row_of(const charl_summary *s, const char *name, int before)
+{
+    for (int i = 0; i < before; i++) {
+        if (strcmp(s->layer[i].name, name) == 0) {
+            return i + 1;
+        }
+    }
+    return 0;
+}
+
+/* Layers one below the other in their order; what reads the layer above has a straight line, what reads another an arc beside the boxes, the
+ * further out the longer it is. */
+static void print_svg(const charl_summary *s)
+{
+    enum { STEP = 44, BOX = 30, WIDTH = 360, LEFT = 10 };
+    int longest = 0;
+    char shape[64];
+
+    for (int i = 0; i < s->count; i++) {
+        for (int k = 0; k < s->layer[i].n_inputs; k++) {
+            const int reach = i + 1 - row_of(s, s->layer[i].inputs[k], i);
+
+            longest = reach > longest ? reach : longest;
+        }
+    }
+    longest = longest > 40 ? 40 : longest;
+    printf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
+           "font-size=\"11\">\n"
+           "<style>rect{fill:#f4f6f8;stroke:#456}path{fill:none;stroke:#456}</style>\n",
+           LEFT + WIDTH + 40 + 6 * longest, (s->count + 1) * STEP + 10);
+    for (int i = -1; i < s->count; i++) {
+        const charl_layer_summary *l = i >= 0 ? &s->layer[i] : NULL;
+        const int y = (i + 1) * STEP + 5;
+
+        printf("<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"4\"/>\n"
+               "<text x=\"%d\" y=\"%d\">%s</text><text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s  %s</text>\n",
+               LEFT, y, WIDTH, BOX, LEFT + 8, y + 19, l ? l->name : CHARL_MODEL_INPUT, LEFT + WIDTH - 8, y + 19,
+               l ? l->type : charl_dtype_name(s->dtype),
+               charl__cli_extents(l ? &l->shape : &s->input, shape, sizeof shape));
+        for (int k = 0; l && k < l->n_inputs; k++) {
+            const int from = row_of(s, l->inputs[k], i), reach = i + 1 - from;
+            const int out = LEFT + WIDTH + 14 + 6 * (reach > longest ? longest : reach);
+
+            if (reach == 1) {
+                printf("<path d=\"M%d %d V%d\"/>\n", LEFT + WIDTH / 2, y - STEP + BOX, y);
+            } else {
+                printf("<path d=\"M%d %d C%d %d %d %d %d %d\"/>\n", LEFT + WIDTH, from * STEP + 5 + BOX / 2, out,
+                       from * STEP + 5 + BOX / 2, out, y + BOX / 2, LEFT + WIDTH, y + BOX / 2);
+            }
+        }
+    }
+    printf("</svg>\n");
+}
+
+int charl__model_show_main(const char *path, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"input", 'i', "SHAPE", 0, "Extents of a sample, as in 3x224x224, instead of those of the data", 0},
+        {"tokens", KEY_TOKENS, "N", 0, "A sample is N tokens", 0},
+        {"outputs", 'n', "N", 0, "With --input or --tokens: classes, values per target, or size of the vocabulary", 0},
+        {"dot", KEY_DOT, NULL, 0, "Print the graph for Graphviz", 0},
+        {"svg", KEY_SVG, NULL, 0, "Print a picture", 0},
+        {0}};
+    static const struct argp argp = {
+        options,
+        parse_show,
+        "CONFIG [SECTION.KEY=VALUE...]",
+        "List the layers of the configuration's model: what each reads (where that is not the layer "
+        "above), the shape of its output for one sample, its parameters, the floating-point "
+        "operations of its matrix products, and the memory of the values that it computes. Needs "
+        "no device, and of the data only their shape.",
+        NULL,
+        NULL,
+        NULL};
+    charl__cli_operands operands = {.names = {"CONFIG"}, .max = 1 + MAX_OVERRIDES};
+    charl_config_override overrides[MAX_OVERRIDES] = {{NULL, NULL}};
+    request r = {0};
+    charl_config *config = NULL;
+    charl_summary *s = NULL;
+    charl_status st;
+    const int code = charl__cli_parse(path, &argp, &operands, argc, argv, &r);
+
+    if (code >= 0) {
+        return code;
+    }
+    if (r.dot && r.svg) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--dot and --svg: choose one");
+    }
+    if (r.given != (r.input.outputs > 0)) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL,
+                                r.given ? "--outputs is missing: how many classes, values or tokens?"
+                                        : "--outputs needs --input or --tokens");
+    }
+    for (int i = 1; i < operands.count; i++) {
+        overrides[i - 1].text = operands.values[i];
+    }
+    st = charl_config_load(operands.values[0], overrides, operands.count - 1, &config);
+    st = st == CHARL_OK ? charl_summary_create(config, r.given ? &r.input : NULL, &s) : st;
+    if (st == CHARL_OK) {
+        (r.dot ? print_dot : r.svg ? print_svg : charl__cli_print_summary)(s);
+    }
+    charl_summary_destroy(s);
+    charl_config_destroy(config);
+    if (st == CHARL_ERR_DATA && !r.given) {
+        return charl__cli_error(CHARL__EXIT_DATA, "without the data: --input 3x224x224 --outputs 10, or --tokens 128",
+                                "%s", charl_error_message());
+    }
+    return st == CHARL_OK ? CHARL__EXIT_OK : charl__cli_fail(st);
+}

@@ -1,0 +1,105 @@
+/* The layers of a model as a table. */
+#include "cli/cli_summary.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+const char *charl__cli_extents(const charl_shape *s, char *text, size_t size)
+{
+    size_t used = 0;
+
+    snprintf(text, size, "1");
+    for (int i = 0; i < s->ndim && used < size; i++) {
+        used += (size_t)snprintf(text + used, size - used, "%s%" PRId64, i ? "x" : "", s->dim[i]);
+    }
+    return text;
+}
+
+/* 1234567 as "1.23 M"; "" for 0. */
+static const char *scaled(double v, double unit, const char *const *names, char *text, size_t size)
+{
+    int k = 0;
+
+    while (v >= unit && names[k + 1]) {
+        v /= unit;
+        k++;
+    }
+    if (v == 0) {
+        text[0] = '\0';
+    } else {
+        snprintf(text, size, "%.*f %s", k == 0 ? 0 : v < 10 ? 2 : v < 100 ? 1 : 0, v, names[k]);
+    }
+    return text;
+}
+
+static const char *flop_text(double v, char *text, size_t size)
+{
+    static const char *const names[] = {"", "k", "M", "G", "T", NULL};
+
+    return scaled(v, 1000, names, text, size);
+}
+
+static const char *bytes_text(int64_t v, char *text, size_t size)
+{
+    static const char *const names[] = {"B", "KiB", "MiB", "GiB", NULL};
+
+    return scaled((double)v, 1024, names, text, size);
+}
+
+/* The inputs, where they are not just the layer above. */
+static void print_inputs(const charl_summary *s, int i)
+{
+    const charl_layer_summary *l = &s->layer[i];
+    const char *above = i > 0 ? s->layer[i - 1].name : CHARL_MODEL_INPUT;
+
+    if (l->n_inputs > 1 || strcmp(l->inputs[0], above) != 0) {
+        printf("  <-");
+        for (int k = 0; k < l->n_inputs; k++) {
+            printf("%s ", k ? "," : "");
+            charl__cli_put(l->inputs[k], 0);
+        }
+    }
+}
+
+void charl__cli_print_summary(const charl_summary *s)
+{
+    int wide = 8, type = 5;
+    char shape[64], flop[32], bytes[32];
+
+    for (int i = 0; i < s->count; i++) {
+        const int name_length = (int)strlen(s->layer[i].name), type_length = (int)strlen(s->layer[i].type);
+
+        wide = name_length > wide ? name_length : wide;
+        type = type_length > type ? type_length : type;
+    }
+    printf("  %-*s  %-*s  %-14s %11s %8s %9s\n", wide, "layer", type, "type", "output", "parameters", "flop", "memory");
+    printf("  %-*s  %-*s  %-14s\n", wide, CHARL_MODEL_INPUT, type, charl_dtype_name(s->dtype),
+           charl__cli_extents(&s->input, shape, sizeof shape));
+    for (int i = 0; i < s->count; i++) {
+        const charl_layer_summary *l = &s->layer[i];
+        char parameters[32] = "";
+
+        if (l->parameters > 0) {
+            snprintf(parameters, sizeof parameters, "%" PRId64, l->parameters);
+        }
+        printf("  ");
+        charl__cli_put(l->name, 0);
+        printf("%*s  %-*s  %-14s %11s %8s %9s", wide - (int)strlen(l->name), "", type, l->type,
+               charl__cli_extents(&l->shape, shape, sizeof shape), parameters, flop_text(l->flop, flop, sizeof flop),
+               bytes_text(l->bytes, bytes, sizeof bytes));
+        print_inputs(s, i);
+        putchar('\n');
+    }
+    snprintf(shape, sizeof shape, "%d layers", s->count);
+    printf("  %-*s  %-*s  %-14s %11" PRId64 " %8s %9s\n", wide, shape, type, "", "", s->parameters,
+           flop_text(s->flop, flop, sizeof flop), bytes_text(s->bytes, bytes, sizeof bytes));
+    printf(
+        "  Flop and memory are those of the forward pass for one sample; memory is all values, before they share it.");
+    if (s->buffers > 0) {
+        printf("\n  %" PRId64 " numbers more are not trained, such as running statistics.", s->buffers);
+    }
+    putchar('\n');
+}
