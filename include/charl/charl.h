@@ -3,6 +3,7 @@
 /** All of charl. docs/library.md is the guide; each header explains its subject. */
 #include "charl/api.h"
 #include "charl/checkpoint.h"
+#include "charl/choices.h"
 #include "charl/comm.h"
 #include "charl/config.h"
 #include "charl/data_parallel.h"

@@ -7,13 +7,14 @@
 
 #include <charl/error.h>
 #include <charl/checkpoint.h>
+#include <charl/choices.h>
 #include <charl/train.h>
 #include "cli/charl/commands.h"
 #include "cli/cli_ranks.h"
 
 enum { MAX_OVERRIDES = 64 };
 
-enum { KEY_EMA = 0x100, KEY_REPORT };
+enum { KEY_EMA = 0x100, KEY_REPORT, KEY_CHOICES, KEY_TOKENIZER };
 
 enum { MAX_PAIRS = 24 }; /* classes of a confusion matrix that is printed as a table */
 
@@ -25,6 +26,7 @@ typedef struct evaluation {
     report_format report;
     charl_config *config;
     const char *checkpoint;
+    const char *choices, *tokenizer; /* files */
 } evaluation;
 
 static error_t parse_eval(int key, char *arg, struct argp_state *state)
@@ -37,6 +39,12 @@ static error_t parse_eval(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_EMA:
         return charl__cli_parse_ema(arg, &e->ema);
+    case KEY_CHOICES:
+        e->choices = arg;
+        return 0;
+    case KEY_TOKENIZER:
+        e->tokenizer = arg;
+        return 0;
     case KEY_REPORT:
         e->report = !arg || strcmp(arg, "table") == 0 ? REPORT_TABLE : REPORT_JSON;
         return e->report == REPORT_TABLE || strcmp(arg, "json") == 0
@@ -220,6 +228,51 @@ static int evaluate(void *ctx, charl_comm *comm)
     return st == CHARL_OK ? CHARL__EXIT_OK : charl__ranks_fail(comm, st);
 }
 
+/* A question of --report, as a line of JSON. */
+static charl_status print_choice(void *ctx, const charl_choice *c)
+{
+    (void)ctx;
+    charl__cli_compiling_done();
+    printf("{\"line\":%" PRId64 ",\"right\":%d,\"chosen\":%d,\"chosen_norm\":%d,\"log_likelihood\":[", c->line,
+           c->right, c->chosen, c->chosen_norm);
+    for (int k = 0; k < c->n; k++) {
+        printf("%s%.9g", k ? "," : "", c->log_likelihood[k]);
+    }
+    printf("]}\n");
+    return CHARL_OK;
+}
+
+static void warn(void *ctx, const char *text)
+{
+    (void)ctx;
+    charl__cli_say("warning", text);
+}
+
+static int answer_choices(const evaluation *e)
+{
+    const charl_choices_options options = {.ema = (charl_ema_choice)e->ema,
+                                           .tokenizer = e->tokenizer,
+                                           .answered = e->report ? print_choice : NULL,
+                                           .warned = warn,
+                                           .compiling = charl__cli_compiling_show};
+    charl_choices_result r;
+    const charl_status st = charl_choices(e->config, e->checkpoint, e->choices, &options, &r);
+
+    if (st != CHARL_OK) {
+        return charl__cli_fail(st);
+    }
+    charl__cli_compiling_done();
+    if (r.cut > 0) {
+        fprintf(stderr,
+                "charl: %" PRId64
+                " choices are longer with their context than the window of the model: its beginning was left out\n",
+                r.cut);
+    }
+    printf("choices questions=%" PRId64 " accuracy=%.6f accuracy_norm=%.6f\n", r.questions,
+           (double)r.right / (double)r.questions, (double)r.right_norm / (double)r.questions);
+    return CHARL__EXIT_OK;
+}
+
 int charl__eval_main(const char *path, int argc, char **argv)
 {
     static const struct argp_option options[] = {
@@ -230,6 +283,13 @@ int charl__eval_main(const char *path, int argc, char **argv)
          "one JSON object",
          0},
         {"ema", KEY_EMA, "WHICH", 0, CHARL__CLI_EMA_HELP, 0},
+        {"choices", KEY_CHOICES, "FILE", 0,
+         "Instead of a dataset, answer the multiple-choice questions of FILE: lines of JSON in the form of HellaSwag "
+         "or ARC. Prints the "
+         "accuracy of the most probable choice, and by probability for each character; with --report also every answer",
+         0},
+        {"tokenizer", KEY_TOKENIZER, "FILE", 0,
+         "With --choices: file or folder of the tokenizer, for a model that was trained on token numbers", 0},
         {0}};
     static const struct argp argp = {options,
                                      parse_eval,
@@ -248,6 +308,9 @@ int charl__eval_main(const char *path, int argc, char **argv)
     if (code >= 0) {
         return code;
     }
+    if (e.tokenizer && !e.choices) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--tokenizer goes with --choices");
+    }
     for (int i = 2; i < operands.count; i++) {
         overrides[i - 2].text = operands.values[i];
     }
@@ -256,7 +319,7 @@ int charl__eval_main(const char *path, int argc, char **argv)
         return charl__cli_fail_alike(st);
     }
     e.checkpoint = operands.values[1];
-    code = charl__with_ranks(e.config, evaluate, &e, &argc, &argv);
+    code = e.choices ? answer_choices(&e) : charl__with_ranks(e.config, evaluate, &e, &argc, &argv);
     charl_config_destroy(e.config);
     return code;
 }

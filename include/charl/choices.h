@@ -1,0 +1,56 @@
+#ifndef CHARL_CHOICES_H
+#define CHARL_CHOICES_H
+/** Multiple choice: which ending of a text does a language model hold for the most probable? */
+#include "charl/checkpoint.h"
+#include "charl/config.h"
+#include "charl/device.h"
+
+CHARL_BEGIN_DECLS
+
+/** A question that has been answered. Borrowed for the call. */
+typedef struct charl_choice {
+    int64_t line; /* of the file */
+    int n, right; /* choices; the right one */
+    /* The choice with the largest log-likelihood, and with the largest one for each of its characters; the first of equals */
+    int chosen, chosen_norm;
+    const double *log_likelihood; /* [n] natural logarithms */
+} charl_choice;
+
+/** All zero is right for a checkpoint that holds its tokenizer. */
+typedef struct charl_choices_options {
+    charl_ema_choice ema;
+    const char *tokenizer; /* of a checkpoint that holds none (charl_tokenizer_load) */
+    int64_t max_rows;      /* endings that are computed together; 0: 16. The result does not depend on it */
+    charl_status (*answered)(void *ctx, const charl_choice *choice); /* NULL: none; an error ends it */
+    void *ctx;
+    void (*warned)(void *ctx, const char *text);
+    void *warned_ctx;
+    charl_compiling compiling;
+    void *compiling_ctx;
+} charl_choices_options;
+
+typedef struct charl_choices_result {
+    int64_t questions;
+    int64_t right, right_norm; /* by log-likelihood, and by log-likelihood for each character */
+    int64_t cut; /* endings whose context was longer than the model's window: its beginning was left out */
+} charl_choices_result;
+
+/** Answer the questions of a file of JSON lines with the weights of a checkpoint. A line has HellaSwag's form, {"ctx": "...", "endings":
+ *  [...], "label": 2}, or ARC's, {"question": "...", "choices": {"text": [...], "label": [...]}, "answerKey": "B"}, which is asked as
+ *  "Question: ...\nAnswer:".
+ *
+ *  An ending's log-likelihood is the sum over its tokens of log p(token | all before). Context and ending, with a space before it, become
+ *  tokens each for itself. The characters of an ending are counted without that space, as the EleutherAI harness does it.
+ *
+ *  Blocks. Local. Deterministic.
+ *  Errors: ERR_DATA        the file: line and what is wrong; an ending longer than the window; no tokenizer
+ *          ERR_CONFIG      the model does not read tokens; built without libjansson
+ *          ERR_NONFINITE   the model's output is not finite
+ *          ERR_CHECKPOINT, ERR_DEVICE, ERR_KERNEL, ERR_NOMEM
+ *  Cost: a pass over the longest ending with its context, at most the window, for each ending. */
+charl_status charl_choices(const charl_config *config, const char *checkpoint, const char *path,
+                           const charl_choices_options *options, charl_choices_result *result) CHARL_MUST_CHECK;
+
+CHARL_END_DECLS
+
+#endif

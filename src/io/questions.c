@@ -1,0 +1,169 @@
+/* Multiple-choice questions from JSON lines, read with libjansson where the build found it. */
+#include "io/questions.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/text.h"
+#include "io/import/import_source.h"
+
+void charl__questions_fini(charl__questions *q)
+{
+    for (int64_t i = 0; i < q->count; i++) {
+        for (int k = 0; q->items[i].endings && k < q->items[i].n; k++) {
+            charl_free(q->items[i].endings[k]);
+        }
+        charl_free(q->items[i].endings);
+        charl_free(q->items[i].context);
+    }
+    charl_free(q->items);
+    *q = (charl__questions){0};
+}
+
+#ifdef CHARL_HAVE_JANSSON
+
+#include <jansson.h>
+
+enum { BLOCK = 1 << 16, MOST = 64 };
+
+/* The texts of a JSON list into q. */
+static charl_status take_endings(const json_t *list, const char *where, charl__question *q)
+{
+    const size_t n = json_array_size(list);
+
+    CHARL_REQUIRE(json_is_array(list) && n >= 2 && n <= MOST, CHARL_ERR_DATA,
+                  "%s: there must be a list of 2 to %d choices", where, MOST);
+    CHARL_TRY(charl__alloc_array((int64_t)n, sizeof *q->endings, &q->endings));
+    q->n = (int)n;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *v = json_array_get(list, i);
+
+        CHARL_REQUIRE(json_is_string(v) && json_string_length(v) > 0, CHARL_ERR_DATA, "%s: choice %zu is not a text",
+                      where, i + 1);
+        CHARL_TRY(charl__strdup(json_string_value(v), &q->endings[i]));
+    }
+    return CHARL_OK;
+}
+
+/* {"ctx": "...", "endings": [...], "label": 2}; the label may be a text */
+static charl_status read_hellaswag(const json_t *object, const char *where, charl__question *q)
+{
+    const json_t *context = json_object_get(object, "ctx"), *label = json_object_get(object, "label");
+    long long answer = json_is_integer(label) ? (long long)json_integer_value(label) : -1;
+    char extra;
+
+    CHARL_REQUIRE(json_is_string(context) && json_string_length(context) > 0, CHARL_ERR_DATA,
+                  "%s: \"ctx\" is not a text", where);
+    CHARL_TRY(charl__strdup(json_string_value(context), &q->context));
+    CHARL_TRY(take_endings(json_object_get(object, "endings"), where, q));
+    if (json_is_string(label) && sscanf(json_string_value(label), "%lld%c", &answer, &extra) != 1) {
+        answer = -1;
+    }
+    CHARL_REQUIRE(answer >= 0 && answer < q->n, CHARL_ERR_DATA, "%s: \"label\" is not the number of a choice, 0 to %d",
+                  where, q->n - 1);
+    q->answer = (int)answer;
+    return CHARL_OK;
+}
+
+/* {"question": "...", "choices": {"text": [...], "label": [...]}, "answerKey": "B"} */
+static charl_status read_arc(const json_t *object, const char *where, charl__question *q)
+{
+    charl_status st = CHARL_OK;
+    const json_t *question = json_object_get(object, "question"), *choices = json_object_get(object, "choices");
+    const json_t *labels = json_object_get(choices, "label"), *key = json_object_get(object, "answerKey");
+    charl__text context = {0};
+
+    CHARL_REQUIRE_CLEANUP(json_is_string(question) && json_string_length(question) > 0, CHARL_ERR_DATA,
+                          "%s: \"question\" is not a text", where);
+    CHARL_TRY_CLEANUP(charl__text_printf(&context, "Question: %s\nAnswer:", json_string_value(question)));
+    CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&context), &q->context));
+    CHARL_TRY_CLEANUP(take_endings(json_object_get(choices, "text"), where, q));
+    q->answer = -1;
+    for (int i = 0; json_is_string(key) && i < q->n; i++) {
+        const json_t *label = json_array_get(labels, (size_t)i);
+
+        if (json_is_string(label) && strcmp(json_string_value(label), json_string_value(key)) == 0) {
+            q->answer = i;
+        }
+    }
+    CHARL_REQUIRE_CLEANUP(q->answer >= 0, CHARL_ERR_DATA, "%s: \"answerKey\" is none of the labels of \"choices\"",
+                          where);
+cleanup:
+    charl__text_fini(&context);
+    return st;
+}
+
+static charl_status read_line(const char *path, int64_t line, const char *text, size_t n, charl__questions *out)
+{
+    charl_status st = CHARL_OK;
+    json_error_t error;
+    json_t *object = NULL;
+    charl__question *q;
+    char where[1100];
+
+    if (strspn(text, " \t\r") >= n) {
+        return CHARL_OK;
+    }
+    snprintf(where, sizeof where, "%.1000s:%lld", path, (long long)line);
+    object = json_loadb(text, n, 0, &error);
+    CHARL_REQUIRE_CLEANUP(json_is_object(object), CHARL_ERR_DATA, "%s: not a JSON object%s%s", where,
+                          object ? "" : ": ", object ? "" : error.text);
+    CHARL_TRY_CLEANUP(charl__grow(out->count, sizeof *out->items, &out->items));
+    q = &out->items[out->count++];
+    *q = (charl__question){.line = line};
+    CHARL_REQUIRE_CLEANUP(
+        json_object_get(object, "endings") || json_object_get(object, "choices"), CHARL_ERR_DATA,
+        "%s: neither HellaSwag's form (\"ctx\", \"endings\", \"label\") nor ARC's (\"question\", \"choices\", "
+        "\"answerKey\")",
+        where);
+    CHARL_TRY_CLEANUP(json_object_get(object, "endings") ? read_hellaswag(object, where, q)
+                                                         : read_arc(object, where, q));
+cleanup:
+    json_decref(object);
+    return st;
+}
+
+charl_status charl__questions_read(const char *path, charl__questions *out)
+{
+    charl_status st = CHARL_OK;
+    charl__source *source = NULL;
+    charl__text all = {0};
+    char *block = NULL;
+    size_t got;
+    int64_t line = 1;
+
+    *out = (charl__questions){0};
+    CHARL_TRY_CLEANUP(charl__source_open(path, &source));
+    CHARL_TRY_CLEANUP(charl__alloc(BLOCK, &block));
+    do {
+        CHARL_TRY_CLEANUP(charl__source_some(source, block, BLOCK, &got));
+        CHARL_TRY_CLEANUP(charl__text_append(&all, block, got));
+    } while (got > 0);
+    for (const char *p = charl__text_string(&all), *end = p + all.length; p < end; line++) {
+        const char *stop = memchr(p, '\n', (size_t)(end - p));
+        const size_t n = (size_t)((stop ? stop : end) - p);
+
+        CHARL_TRY_CLEANUP(read_line(path, line, p, n, out));
+        p += n + 1;
+    }
+    CHARL_REQUIRE_CLEANUP(out->count > 0, CHARL_ERR_DATA, "%s has no questions", path);
+cleanup:
+    charl__source_close(source);
+    charl__text_fini(&all);
+    charl_free(block);
+    return st;
+}
+
+#else
+
+charl_status charl__questions_read(const char *path, charl__questions *out)
+{
+    *out = (charl__questions){0};
+    CHARL_FAIL(
+        CHARL_ERR_CONFIG,
+        "%s: this charl was built without libjansson, which reads JSON; HINT install libjansson-dev and build again",
+        path);
+}
+
+#endif
