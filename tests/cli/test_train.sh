@@ -141,6 +141,8 @@ says out " train step=2/8 epoch=0.50 loss="
 says out " val step=4 epoch=1 loss="
 says out " checkpoint step=8 file=checkpoints/step-00000008.h5"
 says out " done step=8 epoch=2 best_val_loss="
+says out "/best.h5  (best val/loss: "
+says out "  next     charl predict "
 check "no carriage return in a log" sh -c "! grep -q '$(printf '\r')' '$dir/out'"
 for f in config.ini env.json train.log metrics.jsonl metrics.csv last.h5 best.h5; do
     check "$f is written" test -s "$run/$f"

@@ -84,7 +84,7 @@ done
 if [ -n "$long" ]; then
     for balance in even speed; do
         slow 1:3 0 "1:3 $balance" ranks 2 cnn.ini -o "r-$balance" dist.balance=$balance train.slices=64 train.epochs=40
-        tail -n 1 "$T/log" | grep -o 'samples_per_s=.*' | sed "s/^/a rank 3 times slower, $balance: /"
+        grep ' done ' "$T/log" | grep -o 'samples_per_s=.*' | sed "s/^/a rank 3 times slower, $balance: /"
     done
     same "a rank 3 times slower" r-even r-speed
 fi

@@ -552,6 +552,40 @@ charl_train_events charl__output_events(charl__output *o)
                                 .warned = on_warned};
 }
 
+/* The checkpoint to use, and what with. */
+static void say_next(const charl__output *o, const charl_train_result *r)
+{
+    const char *dir = o->config->run.output_dir;
+    char path[4096], best[96] = "";
+
+    if (is_quiet(o) || !o->files || r->stopped) {
+        return;
+    }
+    snprintf(path, sizeof path, "%s/best.h5", dir);
+    if (access(path, R_OK) != 0) {
+        snprintf(path, sizeof path, "%s/last.h5", dir);
+    } else if (!isnan(r->best_metric)) {
+        snprintf(best, sizeof best, "  (best %s: %.6g at step %" PRId64 ")", o->config->checkpoint.monitor,
+                 r->best_metric, r->best_step);
+    }
+    printf("  model    ");
+    charl__cli_write(stdout, path, strlen(path));
+    printf("%s\n  next     charl ", best);
+    if (o->window > 0) { /* a language model */
+        printf("generate ");
+        charl__cli_write(stdout, dir, strlen(dir));
+        printf("/config.ini ");
+        charl__cli_write(stdout, path, strlen(path));
+        printf(" --prompt TEXT, charl report ");
+    } else {
+        printf("predict ");
+        charl__cli_write(stdout, path, strlen(path));
+        printf(" [DATA...], charl report ");
+    }
+    charl__cli_write(stdout, dir, strlen(dir));
+    printf("\n");
+}
+
 void charl__output_done(charl__output *o, const charl_train_result *r)
 {
     char best[96] = "", wall[32], tokens[48] = "", skipped[48] = "", overflowed[48] = "";
@@ -591,6 +625,7 @@ void charl__output_done(charl__output *o, const charl_train_result *r)
                duration_text(r->wall_s, wall, sizeof wall),
                r->stopped && o->files ? "; the same command continues" : "");
     }
+    say_next(o, r);
     fflush(stdout);
 }
 
