@@ -67,7 +67,7 @@ check "only one section" test "$(grep -c '^\[' "$dir/out")" -eq 1
 expect help-layer 0 "$train" --help-config=layer
 says out "type = embedding"
 says out "standard deviation of the initial values"
-check "nothing but layers" test "$(grep -c '^\[' "$dir/out")" -eq 1
+check "nothing but layers and blocks" test "$(grep -c "^\[" "$dir/out")" -eq 2
 expect help-nothing 2 "$train" --help-config=evl
 says err "did you mean eval?"
 expect env 0 "$train" --env=json
