@@ -12,8 +12,8 @@ install(TARGETS charl_shared EXPORT charlTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/charl ${PROJECT_BINARY_DIR}/include/charl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   COMPONENT development FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/launch/ DESTINATION ${CMAKE_INSTALL_DATADIR}/charl/launch
-  COMPONENT programs FILES_MATCHING PATTERN "*.ini")
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/launch/ DESTINATION ${CMAKE_INSTALL_DATADIR}/charl/launch COMPONENT programs USE_SOURCE_PERMISSIONS
+  FILES_MATCHING PATTERN "*.ini" PATTERN "*.sbatch" PATTERN "*.yaml" PATTERN "run-local.sh" PATTERN "hostfile.example")
 
 # Manual pages, which the programs write themselves, and the completion of the shells.
 if(NOT CMAKE_CROSSCOMPILING)

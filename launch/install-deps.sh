@@ -17,7 +17,8 @@ for option in "$@"; do
     case $option in
     --tests)
         packages+=("${test_packages[@]}")
-        optional=(python3-torch python3-venv chromium mandoc zsh fish dpkg-dev lintian)
+        optional=(python3-torch python3-venv chromium mandoc zsh fish dpkg-dev lintian
+            slurmctld slurmd slurm-client munge python3-jsonschema python3-yaml)
         ;;
     --list) list_only=yes ;;
     *)

@@ -62,7 +62,7 @@ step "install"
 inside 'apt-get update -q; dpkg-query -W -f "\${Package}\n" | sort >/before'
 inside 'apt-get install -y -q /packages/charl_*.deb /packages/libcharl0_*.deb'
 step "train"
-inside 'mkdir -p /work; cd /work; charl devices; charl data make digits digits.h5 -t 640 -v 200
+inside 'rm -rf /work; mkdir /work; cd /work; charl devices; charl data make digits digits.h5 -t 640 -v 200
         charl-train /usr/share/charl/launch/digits.ini data.path=digits.h5 train.epochs=2 -o one --progress=plain
         mpirun -q --oversubscribe --bind-to none -n 2 charl-train /usr/share/charl/launch/digits.ini data.path=digits.h5 train.epochs=2 -o two device.share=yes --progress=none
         charl checkpoint diff one/last.h5 two/last.h5 | grep -v ^config/ && exit 1

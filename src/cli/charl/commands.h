@@ -33,6 +33,7 @@ int charl__bisect_main(const char *path, int argc, char **argv);
 int charl__report_main(const char *path, int argc, char **argv);
 int charl__trace_merge_main(const char *path, int argc, char **argv);
 int charl__compare_main(const char *path, int argc, char **argv);
+int charl__launch_main(const char *path, int argc, char **argv);
 int charl__completion_main(const char *path, int argc, char **argv);
 /** The shells that it knows; NULL past the last. */
 const char *charl__completion_shell(int i);

@@ -53,6 +53,8 @@ static const charl__cli_command trace_commands[] = {
 /* All commands. To add one: its function in a file of this folder, its row here. */
 static const charl__cli_command commands[] = {
     {"train", "CONFIG [SECTION.KEY=VALUE...]", "train the model of a configuration", NULL, NULL, NULL, "charl-train"},
+    {"launch", "[OPTION...] CONFIG [ARGUMENT...]", "train on several ranks, starting again after a loss",
+     charl__launch_main, NULL, NULL, "charl-train"},
     {"data", "", "import, make and check datasets", NULL, data_commands},
     {"model", "", "look at the model of a configuration", NULL, model_commands},
     {"checkpoint", "", "inspect, compare and export checkpoints", NULL, checkpoint_commands},

@@ -1,0 +1,413 @@
+/* charl launch: starts a training under mpirun and keeps it going. After a rank, a node or mpirun itself has died, the same command is started
+ * again and resumes from the last checkpoint; hosts that no longer answer are left out.
+ *
+ * The supervisor itself opens no device and no MPI: nothing that kills a training kills it. */
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/charl/commands.h"
+#include "cli/cli_describe.h"
+
+enum {
+    HOST_BYTES = 256,
+    MAX_HOSTS = 4096,
+    KEY_RESTARTS = 256,
+    KEY_MIN_RANKS,
+    KEY_MPIRUN,
+    KEY_SSH,
+    STOPPED = 75,
+    LINE = 1024
+};
+
+typedef struct host {
+    char name[HOST_BYTES];
+    int64_t slots;
+} host;
+
+typedef struct launch {
+    int64_t ranks; /* 0: not given */
+    int64_t restarts, min_ranks;
+    const char *hostfile, *mpirun, *ssh;
+    host *hosts; /* owned */
+    int n_hosts;
+    char used[512]; /* the hostfile that mpirun reads; "": none */
+} launch;
+
+/* mpirun while it runs, for the handler of signals. */
+static volatile sig_atomic_t child, stopping;
+
+/* A stop is passed on as SIGUSR2, on which the ranks save; mpirun kills them two seconds after a SIGTERM. A second one is meant. */
+static void on_signal(int sig)
+{
+    const pid_t pid = (pid_t)child;
+    const bool again = stopping != 0;
+
+    stopping = stopping ? stopping : sig;
+    if (pid > 0) {
+        kill(pid, again && (sig == SIGTERM || sig == SIGINT || sig == SIGHUP) ? SIGTERM : SIGUSR2);
+    }
+}
+
+static void watch_signals(void)
+{
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
+    struct sigaction action = {.sa_handler = on_signal};
+
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        sigaction(signals[i], &action, NULL);
+    }
+}
+
+static error_t parse_launch(int key, char *arg, struct argp_state *state)
+{
+    launch *l = state->input;
+
+    switch (key) {
+    case 'n':
+        return charl__cli_parse_int("--ranks", arg, 1, 1 << 20, &l->ranks);
+    case 'f':
+        l->hostfile = arg;
+        return 0;
+    case KEY_RESTARTS:
+        return charl__cli_parse_int("--restarts", arg, 0, 1000000, &l->restarts);
+    case KEY_MIN_RANKS:
+        return charl__cli_parse_int("--min-ranks", arg, 1, 1 << 20, &l->min_ranks);
+    case KEY_MPIRUN:
+        l->mpirun = arg;
+        return 0;
+    case KEY_SSH:
+        l->ssh = arg;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* "gpu07 slots=4", with comments; a host alone has one slot. */
+static int read_hostfile(launch *l)
+{
+    FILE *f = fopen(l->hostfile, "r");
+    char line[LINE];
+    int number = 0, code = CHARL__EXIT_OK;
+
+    if (!f) {
+        return charl__cli_error(CHARL__EXIT_USAGE, "a line is HOST slots=RANKS", "%s: %s", l->hostfile,
+                                strerror(errno));
+    }
+    while (code == CHARL__EXIT_OK && fgets(line, sizeof line, f)) {
+        char *name = line + strspn(line, " \t"), *rest;
+        host h = {.slots = 1};
+        host *grown;
+        int used = 0;
+
+        number++;
+        line[strcspn(line, "#\r\n")] = '\0';
+        if (!*name) {
+            continue;
+        }
+        rest = name + strcspn(name, " \t");
+        snprintf(h.name, sizeof h.name, "%.*s", (int)(rest - name), name);
+        rest += strspn(rest, " \t");
+        if (rest - name >= HOST_BYTES || h.name[0] == '-' ||
+            (*rest && (sscanf(rest, "slots=%" SCNd64 " %n", &h.slots, &used) != 1 || rest[used] || h.slots < 1))) {
+            code = charl__cli_error(CHARL__EXIT_USAGE, NULL, "%s:%d: \"%s\": a line is HOST slots=RANKS", l->hostfile,
+                                    number, name);
+            break;
+        }
+        grown = l->n_hosts < MAX_HOSTS ? realloc(l->hosts, (size_t)(l->n_hosts + 1) * sizeof *l->hosts) : NULL;
+        if (!grown) {
+            code = charl__cli_error(CHARL__EXIT_INTERNAL, NULL, "%s: too many hosts", l->hostfile);
+            break;
+        }
+        l->hosts = grown;
+        l->hosts[l->n_hosts++] = h;
+    }
+    fclose(f);
+    if (code == CHARL__EXIT_OK && l->n_hosts == 0) {
+        code = charl__cli_error(CHARL__EXIT_USAGE, "a line is HOST slots=RANKS", "%s: names no host", l->hostfile);
+    }
+    return code;
+}
+
+/* Run argv and wait. The status as a shell has it, 127 where it cannot be started. */
+static int run_and_wait(char *const *argv, bool quiet)
+{
+    int status = 0;
+    const pid_t pid = fork();
+
+    if (pid == 0) {
+        if (quiet && (!freopen("/dev/null", "r", stdin) || !freopen("/dev/null", "w", stdout) ||
+                      !freopen("/dev/null", "w", stderr))) {
+            _exit(127);
+        }
+        setpgid(0, 0); /* a Ctrl-C at the terminal comes to the supervisor, which passes it on */
+        execvp(argv[0], argv);
+        fprintf(stderr, "charl: error: cannot start %s: %s\n", argv[0], strerror(errno));
+        _exit(127);
+    }
+    if (pid < 0) {
+        return 127;
+    }
+    if (!quiet) {
+        child = pid;
+        if (stopping) { /* it came before there was somebody to pass it to */
+            kill(pid, SIGUSR2);
+        }
+    }
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    child = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static bool is_here(const char *name)
+{
+    char own[HOST_BYTES] = "";
+    size_t n;
+
+    gethostname(own, sizeof own - 1);
+    n = strcspn(own, ".");
+    return strcmp(name, "localhost") == 0 || strcmp(name, own) == 0 ||
+           (strlen(name) == n && strncmp(name, own, n) == 0);
+}
+
+/* Leave out the hosts that ssh does not reach, and write the others for mpirun. Returns their ranks, -1 after saying what failed. */
+static int64_t find_hosts(launch *l)
+{
+    const char *tmp = getenv("TMPDIR");
+    int64_t ranks = 0;
+    FILE *f;
+    int fd;
+
+    for (int i = 0; i < l->n_hosts; i++) {
+        char option[] = "-o", batch[] = "BatchMode=yes", timeout[] = "ConnectTimeout=10", what[] = "true", ssh[LINE];
+        char *const argv[] = {ssh, option, batch, option, timeout, l->hosts[i].name, what, NULL};
+
+        snprintf(ssh, sizeof ssh, "%s", l->ssh);
+        if (is_here(l->hosts[i].name) || run_and_wait(argv, true) == 0) {
+            ranks += l->hosts[i].slots;
+            continue;
+        }
+        snprintf(ssh, sizeof ssh, "%s does not answer %s and is left out", l->hosts[i].name, l->ssh);
+        charl__cli_say("warning", ssh);
+        l->hosts[i] = l->hosts[--l->n_hosts];
+        i--;
+    }
+    if (l->used[0]) {
+        unlink(l->used);
+    }
+    snprintf(l->used, sizeof l->used, "%s/charl-XXXXXX", tmp && strlen(tmp) < sizeof l->used - 20 ? tmp : "/tmp");
+    fd = mkstemp(l->used);
+    f = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (!f) {
+        l->used[0] = '\0';
+        charl__cli_error(0, NULL, "the list of hosts cannot be written: %s", strerror(errno));
+        return -1;
+    }
+    for (int i = 0; i < l->n_hosts; i++) {
+        fprintf(f, "%s slots=%" PRId64 "\n", l->hosts[i].name, l->hosts[i].slots);
+    }
+    return fclose(f) == 0 ? ranks : -1;
+}
+
+/* GPUs of this machine, or 1. In a process of its own: drivers start threads and handle signals. */
+static int64_t count_devices(void)
+{
+    int status = 0;
+    const pid_t pid = fork();
+
+    if (pid == 0) {
+        charl_device_info devices[64];
+        int count = 0, gpus = 0;
+
+        if (charl_device_list(devices, 64, &count) == CHARL_OK) {
+            for (int i = 0; i < count && i < 64; i++) {
+                gpus += devices[i].kind == CHARL_DEVICE_GPU;
+            }
+        }
+        _exit(gpus);
+    }
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) > 0 ? WEXITSTATUS(status) : 1;
+}
+
+/* The command line: mpirun, and behind it the program with what it was given. Quiet, mpirun keeps its pages of text to itself, also on why it
+ * starts nothing. */
+static int start(launch *l, int64_t ranks, bool quiet, const charl__cli_operands *operands)
+{
+    char program[4096], number[32], mpirun[LINE];
+    /* clang-format off */
+    char silent[] = "-q", bind[] = "--bind-to", none[] = "none", over[] = "--oversubscribe", root[] = "--allow-run-as-root",
+         n[] = "-n", file[] = "--hostfile", topology[] = "-x", hwloc[] = "HWLOC_COMPONENTS=-opencl";
+    /* clang-format on */
+    char **argv = NULL;
+    int i = 0, code;
+
+    if (charl__cli_alloc(operands->count + 20, sizeof *argv, &argv) != CHARL_OK) {
+        return charl__cli_fail(CHARL_ERR_NOMEM);
+    }
+    charl__cli_beside("charl-train", program);
+    snprintf(number, sizeof number, "%" PRId64, ranks);
+    snprintf(mpirun, sizeof mpirun, "%s", l->mpirun);
+    if (ranks > 1 || l->n_hosts > 0) {
+        argv[i++] = mpirun;
+        if (quiet) {
+            argv[i++] = silent;
+        }
+        argv[i++] = bind; /* a rank chooses the processors of its device (device.cpu_bind) */
+        argv[i++] = none;
+        argv[i++] = topology;
+        argv[i++] = hwloc;
+        if (geteuid() == 0) {
+            argv[i++] = root;
+        }
+        if (l->n_hosts > 0) {
+            argv[i++] = file;
+            argv[i++] = l->used;
+        } else {
+            argv[i++] = over;
+        }
+        argv[i++] = n;
+        argv[i++] = number;
+    }
+    argv[i++] = program;
+    for (int k = 0; k < operands->count; k++) {
+        argv[i++] = operands->values[k];
+    }
+    code = run_and_wait(argv, false);
+    free(argv);
+    return code;
+}
+
+/* What a start with the same command could mend: everything but mistakes, data, and what was asked for. */
+static bool is_worth_a_restart(int code)
+{
+    return code == CHARL__EXIT_INTERNAL || code == CHARL__EXIT_DEVICE || code == CHARL__EXIT_COMM ||
+           code == CHARL__EXIT_DISK || code > 128;
+}
+
+static int supervise(launch *l, const charl__cli_operands *operands)
+{
+    int code = CHARL__EXIT_OK;
+    char text[LINE];
+
+    for (int64_t tried = 0;; tried++) {
+        int64_t ranks = l->n_hosts > 0 ? find_hosts(l) : l->ranks > 0 ? l->ranks : count_devices();
+
+        if (ranks < 0) {
+            return CHARL__EXIT_DISK;
+        }
+        if (l->ranks > 0 && ranks > l->ranks) {
+            ranks = l->ranks;
+        }
+        if (ranks < l->min_ranks) {
+            return charl__cli_error(CHARL__EXIT_COMM, "bring hosts back, or allow fewer with --min-ranks",
+                                    "%" PRId64 " rank%s can be started, at least %" PRId64 " are wanted", ranks,
+                                    ranks == 1 ? "" : "s", l->min_ranks);
+        }
+        code = start(l, ranks, code != CHARL__EXIT_INTERNAL, operands);
+        if (stopping || !is_worth_a_restart(code)) {
+            return code;
+        }
+        if (tried == l->restarts) {
+            return charl__cli_error(code, "the same command continues from the last checkpoint",
+                                    "exit status %d; it was started again %" PRId64 " time%s", code, tried,
+                                    tried == 1 ? "" : "s");
+        }
+        snprintf(text, sizeof text, "exit status %d: starting again (%" PRId64 " of %" PRId64 ")", code, tried + 1,
+                 l->restarts);
+        charl__cli_say("warning", text);
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL); /* a signal ends it */
+        if (stopping) {
+            return STOPPED;
+        }
+    }
+}
+
+/* argp takes options anywhere in a line; those behind CONFIG are charl-train's. The count of arguments up to CONFIG. */
+static int own_arguments(int argc, char **argv)
+{
+    static const char *const with_value[] = {"-n",         "-f",          "--ranks",  "--hostfile",
+                                             "--restarts", "--min-ranks", "--mpirun", "--ssh"};
+
+    for (int i = 1; i < argc; i++) {
+        bool takes = false;
+
+        if (argv[i][0] != '-') {
+            return i;
+        }
+        for (size_t k = 0; k < sizeof with_value / sizeof with_value[0]; k++) {
+            takes = takes || strcmp(argv[i], with_value[k]) == 0;
+        }
+        i += takes;
+    }
+    return argc;
+}
+
+int charl__launch_main(const char *path, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"ranks", 'n', "N", 0, "Ranks (default: the slots of the hostfile, else a rank for each GPU)", 1},
+        {"hostfile", 'f', "FILE", 0, "Hosts and their numbers of ranks, one `HOST slots=N` per line", 1},
+        {"restarts", KEY_RESTARTS, "N", 0, "Start again up to N times after a rank or a host was lost (default 3)", 2},
+        {"min-ranks", KEY_MIN_RANKS, "N", 0, "Go on without lost hosts while there are N ranks left (default 1)", 2},
+        {"mpirun", KEY_MPIRUN, "FILE", 0, "mpirun of Open MPI (default: the one in PATH)", 3},
+        {"ssh", KEY_SSH, "FILE", 0, "Program that asks whether a host answers (default: ssh)", 3},
+        {0}};
+    static const struct argp argp = {options,
+                                     parse_launch,
+                                     "CONFIG [ARGUMENT...]",
+                                     "Start charl-train on several ranks and keep it going. CONFIG and what follows is "
+                                     "the command line of charl-train.\v"
+                                     "The ranks are started by mpirun, without binding: each one takes a device of its "
+                                     "host and the processors near it. When a rank or "
+                                     "a host is lost, or a device fails, the same command is started again and "
+                                     "continues from the last checkpoint, with the same "
+                                     "result; hosts that do not answer are left out. Mistakes in the configuration or "
+                                     "the data, and a loss that diverges, end it.\n"
+                                     "SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 let the ranks save a checkpoint and "
+                                     "end with status 75; a second SIGTERM, SIGINT "
+                                     "or SIGHUP ends them at once.",
+                                     NULL,
+                                     NULL,
+                                     NULL};
+    const int own = own_arguments(argc, argv);
+    charl__cli_operands none = {0};
+    const charl__cli_operands rest = {.count = argc - own, .values = argv + own};
+    launch l = {.restarts = 3, .min_ranks = 1, .mpirun = "mpirun", .ssh = "ssh"};
+    int code = charl__cli_parse(path, &argp, &none, own, argv, &l);
+
+    if (code >= 0) {
+        return code;
+    }
+    if (rest.count == 0) {
+        return charl__cli_error(CHARL__EXIT_USAGE, "see `charl launch --help`", "CONFIG is missing");
+    }
+    if (charl_launcher_size() > 1) {
+        return charl__cli_speaks() ? charl__cli_error(CHARL__EXIT_USAGE, "start it once, or charl-train under mpirun",
+                                                      "charl launch starts mpirun itself")
+                                   : CHARL__EXIT_USAGE;
+    }
+    if (l.hostfile) {
+        code = read_hostfile(&l);
+        if (code != CHARL__EXIT_OK) {
+            free(l.hosts);
+            return code;
+        }
+    }
+    watch_signals();
+    code = supervise(&l, &rest);
+    if (l.used[0]) {
+        unlink(l.used);
+    }
+    free(l.hosts);
+    return code;
+}

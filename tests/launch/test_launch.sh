@@ -1,0 +1,69 @@
+#!/bin/sh
+# charl launch: a lost rank costs nothing, and the bits are those of an undisturbed run; a host that is gone is left out; mistakes and stops are
+# not started again. launch/run-local.sh.
+here=$(cd "$(dirname "$0")" && pwd)
+launch=$(cd "$here/../../launch" && pwd)
+. "$here/../train/common.sh"
+PATH=$bin:$PATH
+set -- mlp.ini -q checkpoint.interval=2 train.max_steps=8
+expect 0 "the undisturbed run" ranks 1 "$@" -o whole
+
+# Dies in its sixth step; the second start has four steps left and does not come to it.
+CHARL_FAULT=train.backward.kill@1:6 expect 0 "a rank is killed" timeout 300 charl launch -n 2 "$@" -o killed
+says 1 "^charl: warning: exit status 137: starting again [(]1 of 3[)]"
+same "a rank was killed" whole killed
+CHARL_FAULT=train.backward.kill@1:1 expect 137 "killed again and again" timeout 300 charl launch -n 2 --restarts=1 "$@" -o again
+says 1 "starting again"
+says 1 "^charl: error: exit status 137; it was started again 1 time"
+
+# What another start does not mend.
+expect 2 "no configuration" charl launch -n 2 nothing.ini
+says 0 "starting again"
+expect 2 "nothing" charl launch
+says 1 "CONFIG is missing"
+expect 6 "a loss that is not finite" timeout 300 env CHARL_FAULT=train.device.nan@0:3 charl launch -n 2 "$@" -o nan
+says 0 "starting again"
+
+# A stop is passed on: a checkpoint and 75; the same command continues.
+CHARL_FAULT='train.data.hang:4:2' charl launch -n 2 "$@" -o stopped >log 2>&1 &
+pid=$!
+for _i in $(seq 600); do
+    grep -qs '"step":3' stopped/metrics.jsonl && break
+    sleep 0.05
+done
+kill -TERM $pid
+wait $pid
+code=$?
+checks=$((checks + 1))
+[ $code -eq 75 ] || { fail "SIGTERM: exit code $code, not 75"; cat log; }
+expect 0 "after the stop" timeout 300 charl launch -n 1 "$@" -o stopped
+same "after the stop" whole stopped
+
+# Hosts: one answers, one does not. The ssh of this test is told which.
+printf '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift 2; done\n[ "$1" != gone ]\n' >fake-ssh
+chmod +x fake-ssh
+printf '# two hosts\nlocalhost slots=2 # here\n\ngone slots=2\n' >hosts
+expect 0 "a host is gone" timeout 300 charl launch --ssh=./fake-ssh -f hosts "$@" -o hosts_run
+says 1 "warning: gone does not answer ./fake-ssh and is left out"
+same "a host is gone" whole hosts_run
+grep -q '"ranks":2' hosts_run/metrics.jsonl hosts_run/env.json || grep -q "ranks=2" hosts_run/train.log || fail "the host that is left has two ranks"
+expect 7 "too few ranks are left" charl launch --ssh=./fake-ssh -f hosts --min-ranks=3 "$@" -o few
+says 1 "2 ranks can be started, at least 3 are wanted"
+printf 'localhost slots=two\n' >hosts
+expect 2 "a hostfile with a mistake" charl launch -f hosts "$@"
+says 1 "^charl: error: hosts:1: "
+printf 'localhost slots=2\nlocalhost slots=2\n' >hosts # which Open MPI refuses
+expect 1 "mpirun starts nothing" charl launch --restarts=1 -f hosts "$@" -o none
+says 1 "multiple definitions"
+expect 2 "no hostfile" charl launch -f none "$@"
+sed -e '/^gpu08/d' -e 's/^gpu07/localhost/' "$launch/hostfile.example" >hosts
+expect 0 "the example of a hostfile" timeout 300 charl launch -n 2 -f hosts "$@" -o example
+same "the example of a hostfile" whole example
+
+for n in 1 2; do
+    expect 0 "run-local.sh $n" timeout 300 "$launch/run-local.sh" $n "$@" -o local$n
+    same "run-local.sh $n" whole local$n
+done
+expect 2 "run-local.sh without a number" "$launch/run-local.sh" mlp.ini
+says 1 "^usage: "
+finish
