@@ -118,6 +118,16 @@ bool charl_device_has_tensor_cores(const charl_device *dev, charl_dtype dtype);
 /** Bytes in use now, their peak and the budget. Local. */
 charl_device_memory charl_device_get_memory(const charl_device *dev);
 
+/** Memory in use, by purpose. */
+typedef struct charl_device_use {
+    const char *what; /* "activations", ...; static storage */
+    int64_t bytes;
+} charl_device_use;
+
+/** What the memory in use is for: up to `capacity` of them into out, all bytes together charl_device_memory.in_use. Returns their number, also
+ *  when it is larger. Local. */
+int charl_device_get_uses(const charl_device *dev, charl_device_use *out, int capacity);
+
 /** Wait until everything enqueued on any queue is done. Blocks. Local. Errors: ERR_DEVICE. */
 charl_status charl_device_sync(charl_device *dev) CHARL_MUST_CHECK;
 

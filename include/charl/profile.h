@@ -1,9 +1,12 @@
 #ifndef CHARL_PROFILE_H
 #define CHARL_PROFILE_H
-/** Where the time of training steps goes: what charl_train_options.trace and .profile report of a window of steps. */
+/** Where time and memory of a training go: what charl_train_options.trace and .profile report of a window of steps, and
+ *  charl_train_events.memory before the first. */
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "charl/device.h"
+#include "charl/shape.h"
 #include "charl/status.h"
 
 CHARL_BEGIN_DECLS
@@ -40,6 +43,37 @@ typedef struct charl_profile {
     const charl_profile_row *kernel; /* [n_kernels], longest first; the flop of a layer count at its longest kernel */
     int n_layers, n_kernels;
 } charl_profile;
+
+/** An activation, or workspace, that is alive when most are. */
+typedef struct charl_memory_activation {
+    const char *name;
+    charl_dtype dtype; /* of workspace: CHARL_U8 */
+    charl_shape shape;
+    int64_t bytes; /* with all lanes, rounded up to 256 */
+} charl_memory_activation;
+
+typedef struct charl_memory_parameter {
+    const char *name;
+    charl_shape shape;
+    bool is_trained;
+    int64_t bytes;                   /* f32; the gradient of a trained one takes as many per lane (charl/slices.h) */
+    int64_t copy_bytes, state_bytes; /* in half precision; of the optimizer, before it is divided over ranks */
+} charl_memory_parameter;
+
+/** What a training takes on the device of a rank. */
+typedef struct charl_memory {
+    const charl_device_info *device;
+    charl_device_memory device_memory;
+    const charl_device_use *use; /* [n_uses], largest first; all together device_memory.in_use */
+    int n_uses;
+    const charl_memory_parameter *parameter; /* [n_parameters], in their order */
+    int n_parameters;
+    const char *peak_layer; /* when most activations of a training step are alive */
+    bool peak_is_backward;
+    int64_t peak_bytes, arena_bytes;           /* alive then; what is reserved for all of them, with gaps */
+    const charl_memory_activation *activation; /* [n_activations] alive then, largest first */
+    int n_activations;
+} charl_memory;
 
 CHARL_END_DECLS
 

@@ -137,6 +137,8 @@ typedef struct charl_train_events {
     charl_status (*built)(void *ctx, const charl_train_info *info);
     /* Before the first step. Called on all ranks, which may communicate in it. */
     charl_status (*started)(void *ctx, const charl_train_info *info);
+    /* What the training takes, after `started`. On every rank; rarely wanted but with dry_run. */
+    charl_status (*memory)(void *ctx, const charl_memory *memory);
     charl_status (*trained)(void *ctx, const charl_train_row *row);
     charl_status (*progressed)(void *ctx, int64_t step, double loss); /* every step; loss NaN between rows */
     charl_status (*evaluated)(void *ctx, const charl_val_row *row);

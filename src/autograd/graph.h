@@ -51,6 +51,18 @@ charl_status charl__graph_measure(charl_graph *g, int64_t *bytes) CHARL_MUST_CHE
 int charl__graph_count(const charl_graph *g);
 void charl__graph_cost(const charl_graph *g, int first, int end, double *flop, int64_t *bytes);
 
+/** The node during which most activations are alive. */
+typedef struct charl__peak {
+    const char *name; /* borrowed from the graph */
+    int64_t bytes;    /* of all of them; the arena may be larger, as they leave gaps */
+    bool is_backward;
+} charl__peak;
+/** A value that is alive then: its name, type and bytes, with all lanes; type NULL: workspace of the node of that name. */
+typedef charl_status (*charl__alive_fn)(void *ctx, const char *name, const charl_type *type, int64_t bytes);
+/** Visit the values that are alive at the peak. Compiled graphs only. Errors: ERR_NOMEM, those of visit. */
+charl_status charl__graph_peak(const charl_graph *g, charl__alive_fn visit, void *ctx,
+                               charl__peak *out) CHARL_MUST_CHECK;
+
 /** Number of buckets that one run reports, and their ranges in the order reported. Compiled graphs
  *  only. */
 int charl__graph_bucket_count(const charl_graph *g);

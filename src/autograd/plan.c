@@ -239,3 +239,40 @@ charl_status charl__graph_plan_memory(charl_graph *g)
     }
     return CHARL_OK;
 }
+
+charl_status charl__graph_peak(const charl_graph *g, charl__alive_fn visit, void *ctx, charl__peak *out)
+{
+    charl_status st = CHARL_OK;
+    int64_t *bytes = NULL;
+    int at = 0;
+
+    *out = (charl__peak){.name = ""};
+    CHARL_TRY_CLEANUP(charl__alloc_array(g->nodes.count + 1, sizeof *bytes, &bytes));
+    for (int i = 0; i < g->vars.count; i++) {
+        const charl_var *v = charl__var(g, i);
+        const int last = v->last < g->nodes.count ? v->last : g->nodes.count - 1;
+
+        for (int k = v->first; in_arena(v) && k <= last; k++) {
+            bytes[k] += v->bytes;
+        }
+    }
+    for (int k = 0; k < g->nodes.count; k++) {
+        at = bytes[k] > bytes[at] ? k : at;
+    }
+    if (g->nodes.count > 0) {
+        out->name = charl__graph_node(g, at)->name;
+        out->bytes = bytes[at];
+        out->is_backward = g->has_gradients && at >= g->first_backward;
+    }
+    for (int i = 0; i < g->vars.count; i++) {
+        const charl_var *v = charl__var(g, i);
+
+        if (in_arena(v) && v->first <= at && at <= v->last) {
+            CHARL_TRY_CLEANUP(visit(ctx, v->node ? charl_var_get_name(v) : charl__graph_node(g, v->first)->name,
+                                    v->node ? &v->type : NULL, v->bytes));
+        }
+    }
+cleanup:
+    charl_free(bytes);
+    return st;
+}

@@ -82,9 +82,14 @@ static charl_status bind_kept(charl_graph *g, charl_var *v)
 
 static charl_status bind(charl_graph *g)
 {
-    for (int i = 0; i < g->vars.count; i++) {
-        CHARL_TRY(bind_leaf(g, charl__var(g, i)));
+    const char *purpose = charl__device_set_purpose(g->dev, "inputs and constants of graphs");
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < g->vars.count && st == CHARL_OK; i++) {
+        st = bind_leaf(g, charl__var(g, i));
     }
+    charl__device_set_purpose(g->dev, purpose);
+    CHARL_TRY(st);
     for (int i = 0; i < g->vars.count; i++) {
         charl_var *v = charl__var(g, i);
         charl_var *root = charl__var_root(v);

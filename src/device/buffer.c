@@ -1,6 +1,7 @@
 /* Buffers, counted against a budget of the device: PoCL allocates lazily and never reports a shortage. */
 #include "device/cl_private.h"
 
+#include <string.h>
 #include <sys/mman.h>
 
 enum { PAGE = 4096, GRAIN = 64 };
@@ -24,12 +25,60 @@ charl_status charl__budget_check(const charl_device *dev, size_t bytes, const ch
     return CHARL_OK;
 }
 
-void charl__budget_add(charl_device *dev, int64_t bytes)
+/* Where `what` is counted. Names are literals, so they live; the last place takes all that find none. */
+static charl_device_use *use_of(charl_device *dev, const char *what)
+{
+    int i = 0;
+
+    while (i < CHARL__DEVICE_USES - 1 && dev->use[i].what && strcmp(dev->use[i].what, what) != 0) {
+        i++;
+    }
+    if (!dev->use[i].what) {
+        dev->use[i].what = i < CHARL__DEVICE_USES - 1 ? what : "other";
+    }
+    return &dev->use[i];
+}
+
+charl_device_use *charl__budget_add(charl_device *dev, const char *what, int64_t bytes)
 {
     charl_device_memory *m = &dev->memory;
+    charl_device_use *use = use_of(dev, dev->purpose ? dev->purpose : what);
 
+    use->bytes += bytes;
     m->in_use += bytes;
     m->peak = m->in_use > m->peak ? m->in_use : m->peak;
+    return use;
+}
+
+void charl__budget_drop(charl_device *dev, charl_device_use *use, int64_t bytes)
+{
+    dev->memory.in_use -= bytes;
+    if (use) {
+        use->bytes -= bytes;
+    }
+}
+
+const char *charl__device_set_purpose(charl_device *dev, const char *purpose)
+{
+    const char *before = dev->purpose;
+
+    dev->purpose = purpose;
+    return before;
+}
+
+int charl_device_get_uses(const charl_device *dev, charl_device_use *out, int capacity)
+{
+    int n = 0;
+
+    for (int i = 0; i < CHARL__DEVICE_USES && dev->use[i].what; i++) {
+        if (dev->use[i].bytes > 0) {
+            if (n < capacity) {
+                out[n] = dev->use[i];
+            }
+            n++;
+        }
+    }
+    return n;
 }
 
 static charl_status create(charl_device *dev, void *host, size_t bytes, const char *what, charl__buffer **out)
@@ -71,7 +120,7 @@ charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *w
     CHARL_TRY_CLEANUP(create(dev, NULL, rounded, what, &b));
     b->bytes = rounded;
     b->counted = (int64_t)rounded;
-    charl__budget_add(dev, b->counted);
+    b->use = charl__budget_add(dev, what, b->counted);
     charl__large_pages(dev, b->mem, rounded);
     err = clEnqueueFillBuffer(dev->queue[CHARL_QUEUE_COMPUTE], b->mem, zero, sizeof zero, 0, rounded, 0, NULL, NULL);
     if (charl__cl_is_fault(err) && err != CL_OUT_OF_RESOURCES) {
@@ -104,7 +153,7 @@ charl_status charl__buffer_wrap(charl_device *dev, void *host, size_t bytes, cha
     (*out)->bytes = bytes;
     (*out)->wrapped = true;
     (*out)->counted = dev->facts.zero_copy ? 0 : (int64_t)bytes;
-    charl__budget_add(dev, (*out)->counted);
+    (*out)->use = charl__budget_add(dev, what, (*out)->counted);
     return CHARL_OK;
 }
 
@@ -145,7 +194,7 @@ void charl__buffer_release(charl__buffer *b)
         if (b->mapping) {
             munmap(b->mapping, b->bytes);
         }
-        b->dev->memory.in_use -= b->counted;
+        charl__budget_drop(b->dev, b->use, b->counted);
         charl__device_release(b->dev);
         charl_free(b);
     }

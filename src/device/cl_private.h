@@ -8,7 +8,7 @@
 #include "base/trace.h"
 #include "device/device.h"
 
-enum { CHARL__MAX_DEVICES = 64, CHARL__FLUSH_EVERY = 32 };
+enum { CHARL__MAX_DEVICES = 64, CHARL__FLUSH_EVERY = 32, CHARL__DEVICE_USES = 48 };
 
 /** One device of one platform. */
 typedef struct charl__found {
@@ -75,6 +75,8 @@ struct charl_device {
     cl_command_queue queue[CHARL_QUEUE_COUNT];
     int64_t commands[CHARL_QUEUE_COUNT]; /* enqueued so far, without markers and barriers */
     charl_device_memory memory;
+    charl_device_use use[CHARL__DEVICE_USES]; /* of memory.in_use; those after the last one have no name */
+    const char *purpose;                      /* charl__device_set_purpose */
     charl__device_counters counters;
     charl__program *programs;
     charl_compiling compiling; /* NULL: nothing is reported */
@@ -100,11 +102,12 @@ struct charl__buffer {
     int refs;
     charl_device *dev; /* retained */
     cl_mem mem;
-    size_t bytes;    /* what the caller asked for */
-    int64_t counted; /* bytes of the budget */
-    bool wrapped;    /* over host memory of the caller */
-    void *mapping;   /* of shared memory, to be unmapped; or NULL */
-    bool filling;    /* zeros may still be on their way on the compute queue */
+    size_t bytes;          /* what the caller asked for */
+    int64_t counted;       /* bytes of the budget */
+    charl_device_use *use; /* where they are counted */
+    bool wrapped;          /* over host memory of the caller */
+    void *mapping;         /* of shared memory, to be unmapped; or NULL */
+    bool filling;          /* zeros may still be on their way on the compute queue */
 };
 
 /** A launch whose kernel has its arguments. */
@@ -205,7 +208,10 @@ void charl__large_pages(charl_device *dev, cl_mem mem, size_t bytes);
 
 /* buffer.c */
 charl_status charl__budget_check(const charl_device *dev, size_t bytes, const char *what) CHARL_MUST_CHECK;
-void charl__budget_add(charl_device *dev, int64_t bytes);
+/** Count bytes of `what`, a literal. Returns where they are counted, for charl__budget_drop. */
+charl_device_use *charl__budget_add(charl_device *dev, const char *what, int64_t bytes);
+/** use NULL: nothing was counted. */
+void charl__budget_drop(charl_device *dev, charl_device_use *use, int64_t bytes);
 /** Before queue q touches b: the zeros of a new buffer have arrived. */
 charl_status charl__buffer_settle(charl__buffer *b, charl__queue q) CHARL_MUST_CHECK;
 

@@ -58,6 +58,9 @@ charl__device_facts charl__device_set_facts(charl_device *dev, charl__device_fac
  *  The budget is checked before the driver is asked: PoCL never reports a shortage. */
 charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *what,
                                   charl__buffer **out) CHARL_MUST_CHECK;
+/** From now on memory is counted as taken for `purpose`, a string literal, whatever its own name is (charl_device_get_uses). NULL: for what
+ *  it is named. Returns the purpose so far, to be put back. */
+const char *charl__device_set_purpose(charl_device *dev, const char *purpose);
 /** A buffer over page-aligned host memory of the caller, which must outlive the buffer. If facts.zero_copy, the host may use its own
  *  pointer between finished launches; otherwise it uses charl__buffer_map. */
 charl_status charl__buffer_wrap(charl_device *dev, void *host, size_t bytes, charl__buffer **out) CHARL_MUST_CHECK;

@@ -22,6 +22,7 @@ struct charl__device_export {
     charl_device *dev; /* retained */
     size_t bytes;
     int64_t counted;
+    charl_device_use *use;
     int fd;
     charl__cuda_block cuda;
 };
@@ -95,7 +96,7 @@ charl_status charl__export_create(charl_device *dev, size_t bytes, const char *w
     }
     CHARL_TRY_CLEANUP(st);
     e->counted = (int64_t)bytes;
-    charl__budget_add(dev, e->counted);
+    e->use = charl__budget_add(dev, what, e->counted);
     *out = e;
     e = NULL;
 cleanup:
@@ -116,7 +117,7 @@ void charl__export_destroy(charl__device_export *e)
             charl__drop();
         }
         charl__cuda_release(&e->cuda);
-        e->dev->memory.in_use -= e->counted;
+        charl__budget_drop(e->dev, e->use, e->counted);
         charl__device_release(e->dev);
         charl_free(e);
     }

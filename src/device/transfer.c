@@ -204,6 +204,7 @@ struct charl_pinned {
     cl_mem mem;
     void *host;
     int64_t counted;
+    charl_device_use *use;
 };
 
 /* Map the memory for its whole lifetime; the mapping is what pins it. */
@@ -260,7 +261,7 @@ charl_status charl_pinned_create(charl_device *dev, size_t bytes, charl_pinned *
     CHARL_TRY(pinned_open(dev, NULL, size, what, out));
     memset((*out)->host, 0, size);
     (*out)->counted = dev->facts.zero_copy ? (int64_t)size : 0;
-    charl__budget_add(dev, (*out)->counted);
+    (*out)->use = charl__budget_add(dev, what, (*out)->counted);
     *host = (*out)->host;
     return CHARL_OK;
 }
@@ -290,7 +291,7 @@ void charl_pinned_destroy(charl_pinned *p)
         clReleaseMemObject(p->mem);
         charl__drop();
     }
-    p->dev->memory.in_use -= p->counted;
+    charl__budget_drop(p->dev, p->use, p->counted);
     charl__device_release(p->dev);
     charl_free(p);
 }

@@ -110,8 +110,13 @@ static charl_status provide_loader(charl__replica *r, charl_split split, bool tr
                                             .on_device = fits_device(r, split),
                                             .steps = training ? r->steps : NULL,
                                             .fixed = training && r->options->overfit_batch};
+    const char *purpose;
+    charl_status st;
 
-    return *out ? charl__device_loader_divide(*out, r->row0, r->rows) : charl__device_loader_create(&o, out);
+    purpose = charl__device_set_purpose(r->session->dev, training ? "training data" : "validation data");
+    st = *out ? charl__device_loader_divide(*out, r->row0, r->rows) : charl__device_loader_create(&o, out);
+    charl__device_set_purpose(r->session->dev, purpose);
+    return st;
 }
 
 /* The rows of some slices within this rank's part of the batch. */
@@ -364,9 +369,14 @@ static charl_status compile_training(charl__replica *r)
 
 static charl_status compile_graphs(charl__replica *r)
 {
+    const char *purpose;
+    charl_status st;
+
     CHARL_TRY(compile_training(r));
-    CHARL_TRY(compile(r, &r->eval, false));
-    return CHARL_OK;
+    purpose = charl__device_set_purpose(r->session->dev, "activations of the evaluation");
+    st = compile(r, &r->eval, false);
+    charl__device_set_purpose(r->session->dev, purpose);
+    return st;
 }
 
 static charl_status check(charl__replica *r)

@@ -12,6 +12,7 @@ static charl_status train(charl__trainer *t, const charl_config *config, const c
     CHARL_TRY(charl__trainer_init(t, config, options, NULL));
     CHARL_TRY(charl__trainer_resume(t));
     CHARL_TRY(charl__trainer_report(t));
+    CHARL_TRY(options->events.memory ? charl__memory_report(t) : CHARL_OK);
     if (!options->dry_run) {
         CHARL_TRY(charl__trainer_loop(t, result));
     }

@@ -74,6 +74,8 @@ charl_status charl__trainer_step(charl__trainer *t) CHARL_MUST_CHECK;
 bool charl__trainer_is_over(const charl__trainer *t);
 /** Open the metrics files, write config.ini and env.json, and report the plan of the run to the `started` event. Local. */
 charl_status charl__trainer_report(charl__trainer *t) CHARL_MUST_CHECK;
+/** What the training takes, to the event `memory`. Local. Errors: ERR_NOMEM, those of the event. */
+charl_status charl__memory_report(const charl__trainer *t) CHARL_MUST_CHECK;
 /** Report a row to its event and append it to the metrics. Local. Errors: those of the event; ERR_DISK. */
 charl_status charl__trainer_trained(const charl__trainer *t, const charl_train_row *row) CHARL_MUST_CHECK;
 charl_status charl__trainer_evaluated(const charl__trainer *t, const charl_val_row *row) CHARL_MUST_CHECK;

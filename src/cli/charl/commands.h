@@ -31,6 +31,7 @@ int charl__generate_main(const char *path, int argc, char **argv);
 int charl__replay_main(const char *path, int argc, char **argv);
 int charl__bisect_main(const char *path, int argc, char **argv);
 int charl__report_main(const char *path, int argc, char **argv);
+int charl__model_memory_main(const char *path, int argc, char **argv);
 int charl__trace_merge_main(const char *path, int argc, char **argv);
 int charl__compare_main(const char *path, int argc, char **argv);
 int charl__launch_main(const char *path, int argc, char **argv);

@@ -42,6 +42,7 @@ static const charl__cli_command checkpoint_commands[] = {
 
 static const charl__cli_command model_commands[] = {
     {"show", "CONFIG", "list layers with shapes, parameters and costs, or draw them", charl__model_show_main, NULL},
+    {"memory", "CONFIG", "show what a training takes on the device, by tensor", charl__model_memory_main, NULL},
     {NULL},
 };
 

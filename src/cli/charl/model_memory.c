@@ -1,0 +1,208 @@
+/* charl model memory: what a training takes on the device. */
+#include <stdio.h>
+#include <string.h>
+
+#include <charl/train.h>
+#include "cli/charl/commands.h"
+#include "cli/cli_ranks.h"
+
+enum { MAX_OVERRIDES = 64, SHOWN = 20, NUMBERS = 50, NAME_LEAST = 20, NAME_MOST = 60, NAME_SIZE = 128 };
+
+typedef struct memory_view {
+    charl_config *config;
+    charl_comm *comm;
+    bool all; /* tensors, not only the largest */
+} memory_view;
+
+static error_t parse_memory(int key, char *arg, struct argp_state *state)
+{
+    memory_view *v = state->input;
+
+    (void)arg;
+    if (key != 'a') {
+        return ARGP_ERR_UNKNOWN;
+    }
+    v->all = true;
+    return 0;
+}
+
+/* "12.3 MiB", into text of 32 bytes */
+static const char *bytes_text(int64_t bytes, char *text)
+{
+    if (bytes >= 1 << 28) {
+        snprintf(text, 32, "%.2f GiB", (double)bytes / 1073741824.0);
+    } else if (bytes >= 1 << 18) {
+        snprintf(text, 32, "%.2f MiB", (double)bytes / 1048576.0);
+    } else {
+        snprintf(text, 32, "%.2f KiB", (double)bytes / 1024.0);
+    }
+    return text;
+}
+
+static int name_width(void)
+{
+    const int columns = charl__cli_columns(stdout), room = (columns > 0 ? columns : 80) - NUMBERS;
+
+    return room < NAME_LEAST ? NAME_LEAST : room > NAME_MOST ? NAME_MOST : room;
+}
+
+/* Cut in the middle where it is too long. */
+static const char *fit(const char *name, int width, char text[NAME_SIZE])
+{
+    const int length = (int)strlen(name), tail = (width - 2) / 2;
+
+    if (length > width) {
+        snprintf(text, NAME_SIZE, "%.*s..%s", width - 2 - tail, name, name + length - tail);
+    } else {
+        snprintf(text, NAME_SIZE, "%s", name);
+    }
+    return text;
+}
+
+static void print_uses(const charl_memory *m)
+{
+    char a[32], b[32];
+    int64_t sum = 0;
+
+    printf("%s: %s of %s\n\n", m->device->name, bytes_text(m->device_memory.in_use, a),
+           bytes_text(m->device_memory.capacity, b));
+    for (int i = 0; i < m->n_uses; i++) {
+        printf("  %-34s %12s %6.1f %%\n", m->use[i].what, bytes_text(m->use[i].bytes, a),
+               100.0 * (double)m->use[i].bytes / (double)m->device_memory.in_use);
+        sum += m->use[i].bytes;
+    }
+    printf("  %-34s %12s\n", "all", bytes_text(sum, a));
+    if (m->device_memory.peak > m->device_memory.in_use) {
+        printf("  %-34s %12s  at most, while it is set up\n", "", bytes_text(m->device_memory.peak, a));
+    }
+}
+
+static void print_activations(const charl_memory *m, const memory_view *v, int width)
+{
+    char text[NAME_SIZE], shape[CHARL_SHAPE_TEXT], a[32], b[32];
+    const int shown = v->all || m->n_activations <= SHOWN ? m->n_activations : SHOWN;
+    int64_t rest = 0;
+
+    printf("\nactivations: %s in use at most, %s reserved\n", bytes_text(m->peak_bytes, a),
+           bytes_text(m->arena_bytes, b));
+    printf("in use at that moment, in the %s pass, %s:\n\n", m->peak_is_backward ? "backward" : "forward",
+           m->peak_layer);
+    for (int i = 0; i < shown; i++) {
+        const charl_memory_activation *t = &m->activation[i];
+
+        printf("  %-*s %-4s %-20s %12s\n", width, fit(t->name, width, text), charl_dtype_name(t->dtype),
+               charl_shape_format(&t->shape, shape), bytes_text(t->bytes, a));
+    }
+    for (int i = shown; i < m->n_activations; i++) {
+        rest += m->activation[i].bytes;
+    }
+    if (shown < m->n_activations) {
+        snprintf(text, sizeof text, "%d smaller ones", m->n_activations - shown);
+        printf("  %-*s %-4s %-20s %12s\n", width, text, "", "", bytes_text(rest, a));
+    }
+}
+
+static void print_parameters(const charl_memory *m, const memory_view *v, int width)
+{
+    char text[NAME_SIZE], shape[CHARL_SHAPE_TEXT], a[32], b[32];
+    const int shown = v->all || m->n_parameters <= SHOWN ? m->n_parameters : SHOWN;
+    int64_t values = 0, states = 0;
+
+    printf("\n%-*s %-20s %12s %12s\n", width + 2, "parameters", "", "values", "optimizer");
+    for (int i = 0; i < m->n_parameters; i++) {
+        const charl_memory_parameter *p = &m->parameter[i];
+
+        if (i == shown) {
+            values = states = 0;
+        }
+        values += p->bytes + p->copy_bytes;
+        states += p->state_bytes;
+        if (i < shown) {
+            printf("  %-*s %-20s %12s %12s\n", width, fit(p->name, width, text), charl_shape_format(&p->shape, shape),
+                   bytes_text(p->bytes + p->copy_bytes, a),
+                   p->is_trained ? bytes_text(p->state_bytes, b) : "not trained");
+        }
+    }
+    if (shown < m->n_parameters) {
+        snprintf(text, sizeof text, "%d more; --all shows them", m->n_parameters - shown);
+        printf("  %-*s %-20s %12s %12s\n", width, text, "", bytes_text(values, a), bytes_text(states, b));
+    }
+}
+
+static charl_status on_memory(void *ctx, const charl_memory *m)
+{
+    const memory_view *v = ctx;
+
+    charl__cli_compiling_done();
+    if (charl_comm_rank(v->comm) == 0) {
+        const int width = name_width();
+
+        print_uses(m);
+        print_activations(m, v, width);
+        print_parameters(m, v, width);
+    }
+    return CHARL_OK;
+}
+
+static void on_warned(void *ctx, const char *text)
+{
+    charl__ranks_warn(((const memory_view *)ctx)->comm, text);
+}
+
+static void on_lost(void *ctx, charl_status st)
+{
+    charl__ranks_lost(((const memory_view *)ctx)->comm, st);
+}
+
+static int show_memory(void *ctx, charl_comm *comm)
+{
+    memory_view *v = ctx;
+    const charl_train_options options = {.comm = comm,
+                                         .dry_run = true,
+                                         .overwrite = true,
+                                         .events = {.ctx = v,
+                                                    .compiling = charl__cli_compiling_show,
+                                                    .memory = on_memory,
+                                                    .warned = on_warned,
+                                                    .lost = on_lost}};
+    charl_train_result result;
+    charl_status st;
+
+    v->comm = comm;
+    st = charl_train_run(v->config, &options, &result);
+    return st == CHARL_OK ? CHARL__EXIT_OK : charl__ranks_fail(comm, st);
+}
+
+int charl__model_memory_main(const char *path, int argc, char **argv)
+{
+    static const struct argp_option options[] = {{"all", 'a', NULL, 0, "Show all tensors, not only some", 0}, {0}};
+    static const struct argp argp = {
+        options,
+        parse_memory,
+        "CONFIG [SECTION.KEY=VALUE...]",
+        "Show what the training of CONFIG takes on the device: by purpose, as `charl-train --dry-run` sums it up; the "
+        "activations that are alive "
+        "when most are; and the parameters. Nothing is trained or written. Under mpirun, of rank 0.",
+        NULL,
+        NULL,
+        NULL};
+    charl__cli_operands operands = {.names = {"CONFIG"}, .max = 1 + MAX_OVERRIDES};
+    charl_config_override overrides[MAX_OVERRIDES] = {{NULL, NULL}};
+    memory_view v = {0};
+    charl_status st;
+    int code = charl__cli_parse(path, &argp, &operands, argc, argv, &v);
+
+    if (code >= 0) {
+        return code;
+    }
+    for (int i = 1; i < operands.count; i++) {
+        overrides[i - 1].text = operands.values[i];
+    }
+    st = charl_config_load(operands.values[0], overrides, operands.count - 1, &v.config);
+    if (st != CHARL_OK) {
+        return charl__cli_fail_alike(st);
+    }
+    code = charl__with_ranks(v.config, show_memory, &v, &argc, &argv);
+    charl_config_destroy(v.config);
+    return code;
+}

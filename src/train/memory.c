@@ -1,0 +1,97 @@
+/* What a training takes on the device, by purpose and by tensor. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "autograd/graph.h"
+#include "base/alloc.h"
+#include "tensor/params.h"
+#include "train/trainer.h"
+
+enum { MOST_USES = 64 };
+
+typedef struct activations {
+    charl_memory_activation *item;
+    int count;
+} activations;
+
+static charl_status add_activation(void *ctx, const char *name, const charl_type *type, int64_t bytes)
+{
+    activations *all = ctx;
+
+    CHARL_TRY(charl__grow(all->count, sizeof *all->item, &all->item));
+    all->item[all->count++] = (charl_memory_activation){.name = name,
+                                                        .dtype = type ? type->dtype : CHARL_U8,
+                                                        .shape = type ? type->shape : (charl_shape){1, {bytes}},
+                                                        .bytes = bytes};
+    return CHARL_OK;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const charl_memory_activation *x = a, *y = b;
+
+    return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : strcmp(x->name, y->name);
+}
+
+static int use_by_bytes(const void *a, const void *b)
+{
+    const charl_device_use *x = a, *y = b;
+
+    return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : strcmp(x->what, y->what);
+}
+
+static charl_memory_parameter describe(const charl__trainer *t, const charl_param *p)
+{
+    const charl_param_spec *spec = charl_param_get_spec(p);
+    const int64_t n = charl_shape_count(&spec->shape);
+    charl_memory_parameter out = {.name = spec->name,
+                                  .shape = spec->shape,
+                                  .is_trained = spec->trainable,
+                                  .bytes = n * (int64_t)sizeof(float),
+                                  .copy_bytes = p->half ? n * 2 : 0};
+
+    for (int k = 0; k < charl_optimizer_get_state_count(t->replica.optimizer); k++) {
+        charl_shape shape;
+
+        if (spec->trainable && charl_optimizer_get_state_shape(t->replica.optimizer, k, p, &shape)) {
+            out.state_bytes += charl_shape_count(&shape) * (int64_t)sizeof(float);
+        }
+    }
+    return out;
+}
+
+charl_status charl__memory_report(const charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    charl_device *dev = t->session.dev;
+    const charl_params *set = t->session.params;
+    charl_device_use use[MOST_USES];
+    charl__peak peak;
+    activations alive = {0};
+    charl_memory_parameter *parameter = NULL;
+    charl_memory m = {.device = charl_device_get_info(dev),
+                      .device_memory = charl_device_get_memory(dev),
+                      .use = use,
+                      .n_uses = charl_device_get_uses(dev, use, MOST_USES),
+                      .n_parameters = charl_params_get_count(set),
+                      .arena_bytes = charl_graph_get_info(t->replica.train.g).activation_bytes};
+
+    qsort(use, (size_t)m.n_uses, sizeof *use, use_by_bytes);
+    CHARL_TRY_CLEANUP(charl__alloc_array(m.n_parameters + 1, sizeof *parameter, &parameter));
+    for (int i = 0; i < m.n_parameters; i++) {
+        parameter[i] = describe(t, charl_params_get(set, i));
+    }
+    CHARL_TRY_CLEANUP(charl__graph_peak(t->replica.train.g, add_activation, &alive, &peak));
+    qsort(alive.item, (size_t)alive.count, sizeof *alive.item, by_bytes);
+    m.parameter = parameter;
+    m.peak_layer = peak.name;
+    m.peak_is_backward = peak.is_backward;
+    m.peak_bytes = peak.bytes;
+    m.activation = alive.item;
+    m.n_activations = alive.count;
+    CHARL_TRY_CLEANUP(t->options->events.memory(t->options->events.ctx, &m));
+cleanup:
+    charl_free(alive.item);
+    charl_free(parameter);
+    return st;
+}
