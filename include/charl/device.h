@@ -96,6 +96,23 @@ typedef struct charl_device_memory {
  *  or none has a device (the message says what to install). */
 charl_status charl_device_list(charl_device_info *out, int capacity, int *count) CHARL_MUST_CHECK;
 
+/** State of a GPU; 0 for what its driver does not tell. */
+typedef struct charl_device_health {
+    double power_w, power_limit_w;
+    double temperature_c;
+    double clock_mhz, max_clock_mhz; /* of its processors */
+    bool is_slowed;                  /* the clock is low because it is too hot or gets too little power */
+    int nvlinks;                     /* that are active */
+} charl_device_health;
+
+/** The state of a device now. Of NVIDIA's GPUs, from the library of their driver (NVML). Returns false, and zeros, where nothing is known.
+ *  Blocks, for less than a millisecond. Local. */
+bool charl_device_get_health(const charl_device_info *device, charl_device_health *out);
+
+/** Directory in which compiled kernels are kept, made if need be: *out is owned by the caller (charl_free), or NULL where there is none or it
+ *  cannot be used, and the log says why (docs/env.md). Blocks. Local. Errors: ERR_NOMEM. */
+charl_status charl_device_get_cache(char **out) CHARL_MUST_CHECK;
+
 /** Open the device that `request` gives this rank: local rank r takes the r-th of the matching
  *  GPUs; without GPUs all ranks share the CPU device. Owned: close with charl_device_close.
  *

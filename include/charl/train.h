@@ -75,11 +75,12 @@ typedef struct charl_train_row {
     double lr, grad_norm;
     int64_t samples; /* seen since the beginning */
     double samples_per_s, step_ms, data_ms;
-    double comm_ms;         /* gradients or sums of a step were on their way */
-    double comm_exposed_ms; /* of it: the device had nothing left to compute meanwhile */
-    double tokens_per_s;    /* 0 when the samples are no tokens */
-    double tflops;          /* 1e12 floating-point operations of matrix products per second, of all ranks */
-    double mfu;             /* tflops as a part of log.peak_tflops of all ranks; 0 when that is not known */
+    double comm_ms;                /* gradients or sums of a step were on their way */
+    double comm_exposed_ms;        /* of it: the device had nothing left to compute meanwhile */
+    double tokens_per_s;           /* 0 when the samples are no tokens */
+    double tflops;                 /* 1e12 floating-point operations of matrix products per second, of all ranks */
+    double mfu;                    /* tflops as a part of log.peak_tflops of all ranks; 0 when that is not known */
+    double power_w, temperature_c; /* of this rank's device (charl_device_health), at most a second old; 0: not known */
     int64_t mem_bytes;
     int64_t skipped;    /* steps left out so far, because their gradient was not finite */
     int64_t overflowed; /* and those left out because they overflowed under a dynamic loss scale */

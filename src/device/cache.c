@@ -366,3 +366,8 @@ cleanup:
     charl__text_fini(&path);
     return st;
 }
+
+charl_status charl_device_get_cache(char **out)
+{
+    return charl__cache_open(out);
+}

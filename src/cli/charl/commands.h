@@ -22,6 +22,9 @@ charl_status charl__data_show_labels(charl_dataset *ds, const charl_dataset_info
 
 int charl__model_show_main(const char *path, int argc, char **argv);
 
+/** Whether NVIDIA's OpenCL library is installed, but none of the devices is of it. */
+bool charl__nvidia_is_hidden(const charl_device_info *devices, int count);
+int charl__doctor_main(const char *path, int argc, char **argv);
 int charl__devices_main(const char *path, int argc, char **argv);
 int charl__tune_main(const char *path, int argc, char **argv);
 int charl__selftest_main(const char *path, int argc, char **argv);

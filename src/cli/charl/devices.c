@@ -23,7 +23,7 @@ static void print_device(const charl_device_info *d)
 }
 
 /* Containers often bring NVIDIA's library without the file that makes OpenCL find it. */
-static bool nvidia_is_hidden(const charl_device_info *devices, int count)
+bool charl__nvidia_is_hidden(const charl_device_info *devices, int count)
 {
     void *library;
 
@@ -62,7 +62,7 @@ int charl__devices_main(const char *path, int argc, char **argv)
     for (int i = 0; i < count && i < MAX_LISTED; i++) {
         print_device(&devices[i]);
     }
-    if (nvidia_is_hidden(devices, count)) {
+    if (charl__nvidia_is_hidden(devices, count)) {
         fflush(stdout);
         fprintf(stderr, "  hint: NVIDIA's OpenCL library is installed but not registered: echo "
                         "libnvidia-opencl.so.1 > /etc/OpenCL/vendors/nvidia.icd\n");

@@ -60,6 +60,7 @@ static const charl__cli_command commands[] = {
     {"model", "", "look at the model of a configuration", NULL, model_commands},
     {"checkpoint", "", "inspect, compare and export checkpoints", NULL, checkpoint_commands},
     {"devices", "", "list OpenCL devices", charl__devices_main, NULL},
+    {"doctor", "", "look for what is wrong with this machine, and say how to mend it", charl__doctor_main, NULL},
     {"selftest", "[--device SEL] [--op NAME]", "test every operator on a device", charl__selftest_main, NULL},
     {"tune", "[CONFIG]", "tune kernels for this device and cache the result", charl__tune_main, NULL},
     {"eval", "CONFIG CHECKPOINT", "evaluate a checkpoint on a dataset split", charl__eval_main, NULL},
@@ -108,7 +109,7 @@ static int dispatch(int argc, char **argv)
     }
     if (argc == 1) {
         printf("First steps:\n\n"
-               "  $ charl devices\n"
+               "  $ charl doctor\n"
                "  $ charl data make digits digits.h5\n"
                "  $ charl train launch/digits.ini data.path=digits.h5\n\n");
     }

@@ -265,7 +265,7 @@ static double unsigned_nan(double v)
 static charl_status on_trained(void *ctx, const charl_train_row *r)
 {
     charl__output *o = ctx;
-    char eta[32], tokens[48] = "", flop[32] = "", mfu[32] = "";
+    char eta[32], tokens[48] = "", flop[32] = "", mfu[32] = "", power[64] = "";
 
     if (o->rank != 0) {
         return CHARL_OK;
@@ -277,6 +277,9 @@ static charl_status on_trained(void *ctx, const charl_train_row *r)
     if (r->mfu > 0) {
         snprintf(mfu, sizeof mfu, " mfu=%.4g", r->mfu);
     }
+    if (r->power_w > 0) {
+        snprintf(power, sizeof power, " power_w=%.0f temperature_c=%.0f", r->power_w, r->temperature_c);
+    }
     if (r->tokens_per_s > 0) {
         o->rate = r->tokens_per_s;
         snprintf(tokens, sizeof tokens, " tokens_per_s=%.0f", r->tokens_per_s);
@@ -287,9 +290,9 @@ static charl_status on_trained(void *ctx, const charl_train_row *r)
     say_line(o,
              "train step=%" PRId64 "/%" PRId64
              " epoch=%.2f loss=%.6g lr=%.2e grad_norm=%.4g samples_per_s=%.0f%s%s%s step_ms=%.3f "
-             "data_ms=%.3f comm_ms=%.3f comm_exposed_ms=%.3f mem_gib=%.2f eta=%s",
+             "data_ms=%.3f comm_ms=%.3f comm_exposed_ms=%.3f%s mem_gib=%.2f eta=%s",
              r->step, r->steps, r->epoch, unsigned_nan(r->loss), r->lr, unsigned_nan(r->grad_norm), r->samples_per_s,
-             tokens, flop, mfu, r->step_ms, r->data_ms, r->comm_ms, r->comm_exposed_ms,
+             tokens, flop, mfu, r->step_ms, r->data_ms, r->comm_ms, r->comm_exposed_ms, power,
              (double)r->mem_bytes / 1073741824.0, duration_text(r->eta_s, eta, sizeof eta));
     return CHARL_OK;
 }

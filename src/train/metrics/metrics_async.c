@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
+
 enum { LAG = 2 }; /* steps behind a logged one: less than may be under way */
 
 charl_status charl__metrics_async_open(charl__trainer *t, charl__metrics_async *log)
@@ -67,6 +69,19 @@ static charl_status add_lanes(charl__trainer *t, const float *lanes, double weig
     return CHARL_OK;
 }
 
+/* Asking the driver takes as long as a short step. */
+static void look_at_device(const charl__trainer *t, charl__metrics_async *log)
+{
+    const double now = charl__clock_s();
+
+    if (charl_comm_rank(t->comm) == 0 && (log->looked_s == 0 || now - log->looked_s >= 1)) {
+        (void)charl_device_get_health(charl_device_get_info(t->session.dev), &log->health);
+        log->looked_s = now;
+    }
+    log->row.power_w = log->health.power_w;
+    log->row.temperature_c = log->health.temperature_c;
+}
+
 /* The times of the row are those of its steps: others have been enqueued since. */
 static void measure(const charl__trainer *t, charl__metrics_async *log, charl__throughput *m)
 {
@@ -95,6 +110,7 @@ charl_status charl__metrics_async_end(charl__trainer *t, charl__metrics_async *l
     }
     row->skipped = t->nonfinite.skipped;
     row->overflowed = t->nonfinite.overflowed;
+    look_at_device(t, log);
     measure(t, log, m); /* now the device has done what the row is about */
     log->rows++;
     if (t->session.data.kind == CHARL_DATASET_TOKENS) {

@@ -18,6 +18,8 @@ typedef struct charl__metrics_async {
     int64_t steps;            /* since the row before */
     int64_t rows;             /* written so far */
     double weight;            /* of the targets of that step */
+    charl_device_health health;
+    double looked_s; /* when health was read; 0: not yet */
 } charl__metrics_async;
 
 /** Local. Errors: ERR_NOMEM, ERR_DEVICE. */

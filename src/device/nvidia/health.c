@@ -1,0 +1,100 @@
+/* State of NVIDIA's GPUs: power, temperature, clocks, NVLink, from NVML.
+ *
+ * libnvidia-ml.so.1 belongs to the driver. It is loaded at the first question, so charl needs neither it nor its headers to build and run; what
+ * is declared here is the part of its stable binary interface that is used. It is never unloaded. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include "base/fault.h"
+#include "device/cl_private.h"
+
+enum { TEMPERATURE_GPU = 0, CLOCK_SM = 1, MOST_LINKS = 18 };
+
+/* Reasons for which a clock is lower than it could be: too hot, or too little power. */
+static const unsigned long long slowed =
+    0x08 | 0x20 | 0x40 | 0x80; /* hardware slowdown, software thermal, hardware thermal, power brake */
+
+/* result, name, parameters */
+#define FUNCTIONS(X)                                                                                                   \
+    X(nvmlInit_v2, (void))                                                                                             \
+    X(nvmlDeviceGetHandleByPciBusId_v2, (const char *, void **))                                                       \
+    X(nvmlDeviceGetPowerUsage, (void *, unsigned *))                                                                   \
+    X(nvmlDeviceGetEnforcedPowerLimit, (void *, unsigned *))                                                           \
+    X(nvmlDeviceGetTemperature, (void *, int, unsigned *))                                                             \
+    X(nvmlDeviceGetClockInfo, (void *, int, unsigned *))                                                               \
+    X(nvmlDeviceGetMaxClockInfo, (void *, int, unsigned *))                                                            \
+    X(nvmlDeviceGetCurrentClocksThrottleReasons, (void *, unsigned long long *))                                       \
+    X(nvmlDeviceGetNvLinkState, (void *, unsigned, int *))
+
+static struct {
+#define X(name, parameters) int(*name) parameters;
+    FUNCTIONS(X)
+#undef X
+    bool works;
+} nvml;
+
+/* Functions that an old driver lacks stay NULL. */
+static void load(void)
+{
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+
+    if (library) {
+#define X(name, parameters) *(void **)&nvml.name = dlsym(library, #name);
+        FUNCTIONS(X)
+#undef X
+        nvml.works = nvml.nvmlInit_v2 && nvml.nvmlDeviceGetHandleByPciBusId_v2 && nvml.nvmlInit_v2() == 0;
+    }
+}
+
+static double number(int (*get)(void *, unsigned *), void *gpu, double unit)
+{
+    unsigned v = 0;
+
+    return get && get(gpu, &v) == 0 ? (double)v * unit : 0;
+}
+
+static double clock_of(int (*get)(void *, int, unsigned *), void *gpu, int which)
+{
+    unsigned v = 0;
+
+    return get && get(gpu, which, &v) == 0 ? (double)v : 0;
+}
+
+static int links_of(void *gpu)
+{
+    int links = 0;
+
+    for (unsigned i = 0; nvml.nvmlDeviceGetNvLinkState && i < MOST_LINKS; i++) {
+        int active = 0;
+
+        links += nvml.nvmlDeviceGetNvLinkState(gpu, i, &active) == 0 && active;
+    }
+    return links;
+}
+
+bool charl_device_get_health(const charl_device_info *device, charl_device_health *out)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    const char *pci = charl__fault("device.health") ? "0000:3b:00.0" : device->pci;
+    unsigned long long reasons = 0;
+    void *gpu = NULL;
+
+    *out = (charl_device_health){0};
+    if (!pci[0]) {
+        return false;
+    }
+    pthread_once(&once, load);
+    if (!nvml.works || nvml.nvmlDeviceGetHandleByPciBusId_v2(pci, &gpu) != 0) {
+        return false;
+    }
+    out->power_w = number(nvml.nvmlDeviceGetPowerUsage, gpu, 1e-3);
+    out->power_limit_w = number(nvml.nvmlDeviceGetEnforcedPowerLimit, gpu, 1e-3);
+    out->temperature_c = clock_of(nvml.nvmlDeviceGetTemperature, gpu, TEMPERATURE_GPU);
+    out->clock_mhz = clock_of(nvml.nvmlDeviceGetClockInfo, gpu, CLOCK_SM);
+    out->max_clock_mhz = clock_of(nvml.nvmlDeviceGetMaxClockInfo, gpu, CLOCK_SM);
+    out->is_slowed = nvml.nvmlDeviceGetCurrentClocksThrottleReasons &&
+                     nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu, &reasons) == 0 && (reasons & slowed) != 0;
+    out->nvlinks = links_of(gpu);
+    return true;
+}
