@@ -107,7 +107,7 @@ def programs():
         check("optimizer.beta1=" in offered(*train, "c.ini", "optimizer.type=adamw", "optimizer."), "the optimizer of the command line")
         check("optimizer.beta1=" in offered(*train, "optimizer."), "without a file, all keys")
         check("optimizer.type=adamw" in offered(*train, "c.ini", "optimizer.type=ad"), "values")
-        check(set(offered(*train, "c.ini", "data.shuffle=")) == {"data.shuffle=yes", "data.shuffle=no"}, "yes and no")
+        check(set(offered(*train, "c.ini", "device.share=")) == {"device.share=yes", "device.share=no"}, "yes and no")
         check({"layer.first.one.", "layer.flat."} <= set(offered(*train, "c.ini", "layer.")), "layers")
         found = offered(*train, "c.ini", "layer.first.one.")
         check({"layer.first.one.channels=", "layer.first.one.kernel="} <= set(found) and "layer.first.one.p=" not in found, "keys of a layer")
