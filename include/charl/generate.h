@@ -70,6 +70,19 @@ typedef charl_status (*charl_generated)(void *ctx, const char *text, size_t byte
 charl_status charl_generate(const charl_config *config, const char *checkpoint, const charl_generate_options *options,
                             charl_generated generated, void *ctx) CHARL_MUST_CHECK;
 
+/** Gets a prompt and its text as a line of JSON, {"prompt": "...", "text": "..."}, without its end; text is what was generated, of
+ *  `tokens` tokens. Bytes that are not UTF-8 are U+FFFD. Borrowed for the call. An error ends generation with it. */
+typedef charl_status (*charl_generated_line)(void *ctx, const char *json, int64_t tokens);
+
+/** Continue every prompt of the file `path`, one after another on the same model: one a line or, in a .jsonl file, {"prompt": "..."}; both may
+ *  be .gz, and empty lines are left out. Each text is what charl_generate makes of the prompt with the same options, whatever the others are;
+ *  options->prompt is not used.
+ *
+ *  Blocks. Local. Deterministic. Errors: as charl_generate; ERR_DATA  the file, with the line. */
+charl_status charl_generate_file(const charl_config *config, const char *checkpoint, const char *path,
+                                 const charl_generate_options *options, charl_generated_line done,
+                                 void *ctx) CHARL_MUST_CHECK;
+
 CHARL_END_DECLS
 
 #endif

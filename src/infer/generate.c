@@ -18,6 +18,7 @@
 #include "charl/checkpoint.h"
 #include "charl/tokenizer.h"
 #include "infer/sample.h"
+#include "io/questions.h"
 #include "task/session.h"
 #include "task/task.h"
 
@@ -48,7 +49,8 @@ typedef struct generator {
     charl_tensor *token, *position;
     charl__kv_cache *cache; /* NULL: every token costs the window */
     piece begin, next;
-    int32_t *tokens;        /* prompt and what has been generated */
+    int32_t *tokens; /* prompt and what has been generated */
+    int64_t n_prompt;
     int64_t n, first, held; /* tokens; the first of the window in the cache, and how many it holds */
     float *logits;          /* [vocab] */
     bool *seen;             /* [vocab]: in the window */
@@ -83,8 +85,6 @@ static charl_status check_options(const charl_config *config, const charl_genera
 
     CHARL_REQUIRE(model->input != CHARL_MODEL_READS_NUMBERS, CHARL_ERR_CONFIG,
                   "model.type = %s does not generate text; gpt does", model->row.name);
-    CHARL_REQUIRE(o->prompt_bytes > 0, CHARL_ERR_CONFIG,
-                  "the prompt is empty: give the model at least one character to continue");
     CHARL_REQUIRE(
         o->tokens >= 0 && o->temperature >= 0.0 && o->top_k >= 0 && o->top_p > 0.0 && o->top_p <= 1.0 &&
             o->min_p >= 0.0 && o->min_p <= 1.0 &&
@@ -154,16 +154,28 @@ static charl_status find_tokenizer(generator *t)
     return CHARL_OK;
 }
 
-/* Tokens of the prompt, and room for the text. */
-static charl_status read_prompt(generator *t)
+/* Tokens of the prompt, and room for the text; nothing of a prompt before it is left. */
+static charl_status take_prompt(generator *t, const char *prompt, size_t bytes)
 {
     const charl_generate_options *o = t->options;
 
+    CHARL_REQUIRE(bytes > 0, CHARL_ERR_CONFIG,
+                  "the prompt is empty: give the model at least one character to continue");
+    charl_free(t->tokens);
+    t->tokens = NULL;
+    t->n = t->first = t->held = 0;
+    charl__text_clear(&t->pending);
+    CHARL_TRY(charl_tokenizer_encode(t->tokenizer, prompt, bytes, o->special_tokens, &t->tokens, &t->n));
+    t->n_prompt = t->n;
+    CHARL_TRY(charl__realloc((size_t)(t->n + o->tokens) * sizeof *t->tokens, &t->tokens));
+    return CHARL_OK;
+}
+
+static charl_status read_vocabulary(generator *t)
+{
     CHARL_TRY(find_tokenizer(t));
     t->vocab = charl_tokenizer_get_vocab(t->tokenizer);
     t->width = charl__config_vocab(t->session.config, t->classes);
-    CHARL_TRY(charl_tokenizer_encode(t->tokenizer, o->prompt, o->prompt_bytes, o->special_tokens, &t->tokens, &t->n));
-    CHARL_TRY(charl__realloc((size_t)(t->n + o->tokens) * sizeof *t->tokens, &t->tokens));
     CHARL_TRY(charl__alloc_array(t->vocab, sizeof *t->logits, &t->logits));
     CHARL_TRY(charl__alloc_array(t->vocab, sizeof *t->seen, &t->seen));
     return CHARL_OK;
@@ -367,16 +379,20 @@ static charl_status report(generator *t, int32_t token, charl_generated generate
     return CHARL_OK;
 }
 
-static charl_status generate(generator *t, charl_generated generated, void *ctx)
+/* Continue the prompt. Its graphs serve the next one too. */
+static charl_status generate(generator *t, const char *prompt, size_t bytes, charl_generated generated, void *ctx)
 {
     const charl_generate_options *o = t->options;
     bool stopped = false;
 
-    CHARL_TRY(piece_init(t, rows_for(t, t->n), true, &t->begin));
-    if (t->cache) {
+    CHARL_TRY(take_prompt(t, prompt, bytes));
+    if (t->begin.rows < rows_for(t, t->n)) {
+        CHARL_TRY(piece_init(t, rows_for(t, t->n), true, &t->begin));
+    }
+    if (t->cache && !t->next.g) {
         CHARL_TRY(piece_init(t, 1, false, &t->next));
     }
-    CHARL_TRY(generated(ctx, o->prompt, o->prompt_bytes));
+    CHARL_TRY(generated(ctx, prompt, bytes));
     for (int64_t i = 0; i < o->tokens && !stopped; i++) {
         int32_t *token = &t->tokens[t->n];
 
@@ -405,26 +421,99 @@ static charl_status check_vocab(const generator *t)
     return CHARL_OK;
 }
 
-charl_status charl_generate(const charl_config *config, const char *checkpoint, const charl_generate_options *options,
-                            charl_generated generated, void *ctx)
+/* Everything that does not depend on the prompt. Call generator_fini also after a failure. */
+static charl_status generator_init(generator *t, const charl_config *config, const char *checkpoint,
+                                   const charl_generate_options *options)
 {
-    charl_status st = CHARL_OK;
-    generator t = {
+    *t = (generator){
         .session = {.config = config, .infers = true, .warned = options->warned, .warned_ctx = options->warned_ctx},
         .options = options,
         .checkpoint = checkpoint,
         .window = charl__config_model_window(config)};
+    t->window = t->window > 0 ? t->window : config->data.window;
+    CHARL_TRY(check_options(config, options));
+    CHARL_TRY(charl__session_open_checkpoint(&t->session, checkpoint));
+    CHARL_TRY(read_vocabulary(t));
+    CHARL_TRY(check_vocab(t));
+    t->session.data = (charl_dataset_info){.kind = CHARL_DATASET_TOKENS, .classes = t->classes, .path = checkpoint};
+    CHARL_TRY(charl__session_create_model(&t->session));
+    CHARL_TRY(open_device(t));
+    return CHARL_OK;
+}
 
-    t.window = t.window > 0 ? t.window : config->data.window;
-    CHARL_TRY_CLEANUP(check_options(config, options));
-    CHARL_TRY_CLEANUP(charl__session_open_checkpoint(&t.session, checkpoint));
-    CHARL_TRY_CLEANUP(read_prompt(&t));
-    CHARL_TRY_CLEANUP(check_vocab(&t));
-    t.session.data = (charl_dataset_info){.kind = CHARL_DATASET_TOKENS, .classes = t.classes, .path = checkpoint};
-    CHARL_TRY_CLEANUP(charl__session_create_model(&t.session));
-    CHARL_TRY_CLEANUP(open_device(&t));
-    CHARL_TRY_CLEANUP(generate(&t, generated, ctx));
+charl_status charl_generate(const charl_config *config, const char *checkpoint, const charl_generate_options *options,
+                            charl_generated generated, void *ctx)
+{
+    charl_status st = CHARL_OK;
+    generator t = {.options = options};
+
+    CHARL_REQUIRE_CLEANUP(options->prompt_bytes > 0, CHARL_ERR_CONFIG,
+                          "the prompt is empty: give the model at least one character to continue");
+    CHARL_TRY_CLEANUP(generator_init(&t, config, checkpoint, options));
+    CHARL_TRY_CLEANUP(generate(&t, options->prompt, options->prompt_bytes, generated, ctx));
 cleanup:
+    generator_fini(&t);
+    return st;
+}
+
+static charl_status collect(void *ctx, const char *text, size_t bytes)
+{
+    return charl__text_append(ctx, text, bytes);
+}
+
+/* `bytes` bytes, NULs among them, as a JSON string. */
+static charl_status put_json(const char *text, size_t bytes, charl__text *out)
+{
+    charl_status st = CHARL_OK;
+    charl__text part = {0};
+
+    CHARL_TRY_CLEANUP(charl__text_printf(out, "\""));
+    for (const char *end = text + bytes; text <= end;
+         text += strlen(text) + 1) { /* a NUL stands behind the last byte too */
+        charl__text_clear(&part);
+        CHARL_TRY_CLEANUP(charl__text_json(&part, text));
+        CHARL_TRY_CLEANUP(charl__text_append(out, part.data + 1, part.length - 2)); /* without its quotes */
+        CHARL_TRY_CLEANUP(text + strlen(text) < end ? charl__text_printf(out, "\\u0000") : CHARL_OK);
+    }
+    CHARL_TRY_CLEANUP(charl__text_printf(out, "\""));
+cleanup:
+    charl__text_fini(&part);
+    return st;
+}
+
+static charl_status continue_prompt(generator *t, const char *prompt, charl_generated_line done, void *ctx)
+{
+    charl_status st = CHARL_OK;
+    const size_t bytes = strlen(prompt);
+    charl__text all = {0}, line = {0};
+
+    CHARL_TRY_CLEANUP(generate(t, prompt, bytes, collect, &all));
+    CHARL_TRY_CLEANUP(charl__text_printf(&line, "{\"prompt\":"));
+    CHARL_TRY_CLEANUP(put_json(prompt, bytes, &line));
+    CHARL_TRY_CLEANUP(charl__text_printf(&line, ",\"text\":"));
+    CHARL_TRY_CLEANUP(put_json(all.data + bytes, all.length - bytes, &line));
+    CHARL_TRY_CLEANUP(charl__text_printf(&line, "}"));
+    CHARL_TRY_CLEANUP(done(ctx, charl__text_string(&line), t->n - t->n_prompt));
+cleanup:
+    charl__text_fini(&all);
+    charl__text_fini(&line);
+    return st;
+}
+
+charl_status charl_generate_file(const charl_config *config, const char *checkpoint, const char *path,
+                                 const charl_generate_options *options, charl_generated_line done, void *ctx)
+{
+    charl_status st = CHARL_OK;
+    generator t = {.options = options};
+    charl__prompts prompts = {0};
+
+    CHARL_TRY_CLEANUP(charl__prompts_read(path, &prompts));
+    CHARL_TRY_CLEANUP(generator_init(&t, config, checkpoint, options));
+    for (int64_t i = 0; i < prompts.count; i++) {
+        CHARL_TRY_CLEANUP(continue_prompt(&t, prompts.items[i], done, ctx));
+    }
+cleanup:
+    charl__prompts_fini(&prompts);
     generator_fini(&t);
     return st;
 }

@@ -1,4 +1,4 @@
-/* Multiple-choice questions from JSON lines, read with libjansson where the build found it. */
+/* Multiple-choice questions and prompts from files of lines. JSON is read with libjansson where the build found it. */
 #include "io/questions.h"
 
 #include <stdio.h>
@@ -21,11 +21,87 @@ void charl__questions_fini(charl__questions *q)
     *q = (charl__questions){0};
 }
 
+void charl__prompts_fini(charl__prompts *p)
+{
+    for (int64_t i = 0; i < p->count; i++) {
+        charl_free(p->items[i]);
+    }
+    charl_free(p->items);
+    *p = (charl__prompts){0};
+}
+
+enum { BLOCK = 1 << 16 };
+
+/* Gets a line without its end, and where it stands, "FILE:LINE". */
+typedef charl_status (*take_line)(void *ctx, const char *where, int64_t line, const char *text, size_t n);
+
+static charl_status read_lines(const char *path, take_line take, void *ctx)
+{
+    charl_status st = CHARL_OK;
+    charl__source *source = NULL;
+    charl__text all = {0};
+    char *block = NULL;
+    char where[1100];
+    size_t got;
+    int64_t line = 1;
+
+    CHARL_TRY_CLEANUP(charl__source_open(path, &source));
+    CHARL_TRY_CLEANUP(charl__alloc(BLOCK, &block));
+    do {
+        CHARL_TRY_CLEANUP(charl__source_some(source, block, BLOCK, &got));
+        CHARL_TRY_CLEANUP(charl__text_append(&all, block, got));
+    } while (got > 0);
+    for (const char *p = charl__text_string(&all), *end = p + all.length; p < end; line++) {
+        const char *stop = memchr(p, '\n', (size_t)(end - p));
+        const size_t whole = (size_t)((stop ? stop : end) - p),
+                     n = whole > 0 && p[whole - 1] == '\r' ? whole - 1 : whole;
+
+        snprintf(where, sizeof where, "%.1000s:%lld", path, (long long)line);
+        CHARL_TRY_CLEANUP(take(ctx, where, line, p, n));
+        p += whole + 1;
+    }
+cleanup:
+    charl__source_close(source);
+    charl__text_fini(&all);
+    charl_free(block);
+    return st;
+}
+
+static charl_status add_prompt(charl__prompts *p, const char *where, const char *text, size_t n)
+{
+    char *copy = NULL;
+
+    CHARL_REQUIRE(!memchr(text, '\0', n), CHARL_ERR_DATA, "%s: a prompt has no NUL byte", where);
+    CHARL_TRY(charl__grow(p->count, sizeof *p->items, &p->items));
+    CHARL_TRY(charl__alloc(n + 1, &copy));
+    memcpy(copy, text, n);
+    p->items[p->count++] = copy;
+    return CHARL_OK;
+}
+
+static charl_status take_prompt(void *ctx, const char *where, int64_t line, const char *text, size_t n)
+{
+    (void)line;
+    return n > 0 ? add_prompt(ctx, where, text, n) : CHARL_OK;
+}
+
+static charl_status take_json_prompt(void *ctx, const char *where, int64_t line, const char *text, size_t n);
+
+charl_status charl__prompts_read(const char *path, charl__prompts *out)
+{
+    const bool json = charl__ends_in(path, ".jsonl") || charl__ends_in(path, ".jsonl.gz");
+
+    *out = (charl__prompts){0};
+    CHARL_TRY(read_lines(path, json ? take_json_prompt : take_prompt, out));
+    CHARL_REQUIRE(out->count > 0, CHARL_ERR_DATA, "%s has no prompts", path);
+    return CHARL_OK;
+}
+
 #ifdef CHARL_HAVE_JANSSON
 
 #include <jansson.h>
 
-enum { BLOCK = 1 << 16, MOST = 64 };
+enum { MOST = 64 };
 
 /* The texts of a JSON list into q. */
 static charl_status take_endings(const json_t *list, const char *where, charl__question *q)
@@ -94,21 +170,32 @@ cleanup:
     return st;
 }
 
-static charl_status read_line(const char *path, int64_t line, const char *text, size_t n, charl__questions *out)
+/* *out: the object of a line, NULL for an empty one; counted. */
+static charl_status read_object(const char *where, const char *text, size_t n, json_t **out)
 {
-    charl_status st = CHARL_OK;
     json_error_t error;
-    json_t *object = NULL;
-    charl__question *q;
-    char where[1100];
 
+    *out = NULL;
     if (strspn(text, " \t\r") >= n) {
         return CHARL_OK;
     }
-    snprintf(where, sizeof where, "%.1000s:%lld", path, (long long)line);
-    object = json_loadb(text, n, 0, &error);
-    CHARL_REQUIRE_CLEANUP(json_is_object(object), CHARL_ERR_DATA, "%s: not a JSON object%s%s", where,
-                          object ? "" : ": ", object ? "" : error.text);
+    *out = json_loadb(text, n, 0, &error);
+    CHARL_REQUIRE(*out, CHARL_ERR_DATA, "%s: not a JSON object: %s", where, error.text);
+    CHARL_REQUIRE(json_is_object(*out), CHARL_ERR_DATA, "%s: not a JSON object", where);
+    return CHARL_OK;
+}
+
+static charl_status take_question(void *ctx, const char *where, int64_t line, const char *text, size_t n)
+{
+    charl_status st = CHARL_OK;
+    charl__questions *out = ctx;
+    json_t *object = NULL;
+    charl__question *q;
+
+    CHARL_TRY_CLEANUP(read_object(where, text, n, &object));
+    if (!object) {
+        goto cleanup;
+    }
     CHARL_TRY_CLEANUP(charl__grow(out->count, sizeof *out->items, &out->items));
     q = &out->items[out->count++];
     *q = (charl__question){.line = line};
@@ -126,44 +213,50 @@ cleanup:
 
 charl_status charl__questions_read(const char *path, charl__questions *out)
 {
-    charl_status st = CHARL_OK;
-    charl__source *source = NULL;
-    charl__text all = {0};
-    char *block = NULL;
-    size_t got;
-    int64_t line = 1;
-
     *out = (charl__questions){0};
-    CHARL_TRY_CLEANUP(charl__source_open(path, &source));
-    CHARL_TRY_CLEANUP(charl__alloc(BLOCK, &block));
-    do {
-        CHARL_TRY_CLEANUP(charl__source_some(source, block, BLOCK, &got));
-        CHARL_TRY_CLEANUP(charl__text_append(&all, block, got));
-    } while (got > 0);
-    for (const char *p = charl__text_string(&all), *end = p + all.length; p < end; line++) {
-        const char *stop = memchr(p, '\n', (size_t)(end - p));
-        const size_t n = (size_t)((stop ? stop : end) - p);
+    CHARL_TRY(read_lines(path, take_question, out));
+    CHARL_REQUIRE(out->count > 0, CHARL_ERR_DATA, "%s has no questions", path);
+    return CHARL_OK;
+}
 
-        CHARL_TRY_CLEANUP(read_line(path, line, p, n, out));
-        p += n + 1;
+static charl_status take_json_prompt(void *ctx, const char *where, int64_t line, const char *text, size_t n)
+{
+    charl_status st = CHARL_OK;
+    json_t *object = NULL;
+    const json_t *prompt;
+
+    (void)line;
+    CHARL_TRY_CLEANUP(read_object(where, text, n, &object));
+    if (!object) {
+        goto cleanup;
     }
-    CHARL_REQUIRE_CLEANUP(out->count > 0, CHARL_ERR_DATA, "%s has no questions", path);
+    prompt = json_object_get(object, "prompt");
+    CHARL_REQUIRE_CLEANUP(json_is_string(prompt) && json_string_length(prompt) > 0, CHARL_ERR_DATA,
+                          "%s: \"prompt\" is not a text", where);
+    CHARL_TRY_CLEANUP(add_prompt(ctx, where, json_string_value(prompt), json_string_length(prompt)));
 cleanup:
-    charl__source_close(source);
-    charl__text_fini(&all);
-    charl_free(block);
+    json_decref(object);
     return st;
 }
 
 #else
 
+#define NO_JSON                                                                                                        \
+    "%s: this charl was built without libjansson, which reads JSON; HINT install libjansson-dev and build again"
+
 charl_status charl__questions_read(const char *path, charl__questions *out)
 {
     *out = (charl__questions){0};
-    CHARL_FAIL(
-        CHARL_ERR_CONFIG,
-        "%s: this charl was built without libjansson, which reads JSON; HINT install libjansson-dev and build again",
-        path);
+    CHARL_FAIL(CHARL_ERR_CONFIG, NO_JSON, path);
+}
+
+static charl_status take_json_prompt(void *ctx, const char *where, int64_t line, const char *text, size_t n)
+{
+    (void)ctx;
+    (void)line;
+    (void)text;
+    (void)n;
+    CHARL_FAIL(CHARL_ERR_CONFIG, NO_JSON, where);
 }
 
 #endif

@@ -1,6 +1,6 @@
 #ifndef CHARL_IO_QUESTIONS_H
 #define CHARL_IO_QUESTIONS_H
-/** Multiple-choice questions from a file of JSON lines, plain or gzip. */
+/** What a language model is asked: multiple-choice questions, and prompts, from files of lines. */
 #include <stdint.h>
 
 #include "charl/status.h"
@@ -23,5 +23,15 @@ typedef struct charl__questions {
  *  libjansson; ERR_NOMEM. */
 charl_status charl__questions_read(const char *path, charl__questions *out) CHARL_MUST_CHECK;
 void charl__questions_fini(charl__questions *q);
+
+/** Prompts of a file, plain or gzip, one a line without its end; empty lines are left out. In a file named .jsonl or .jsonl.gz a line is an
+ *  object with a text "prompt". Start from {0}; call charl__prompts_fini also after a failure. Blocks. Errors: as charl__questions_read. */
+typedef struct charl__prompts {
+    char **items; /* [count] not empty */
+    int64_t count;
+} charl__prompts;
+
+charl_status charl__prompts_read(const char *path, charl__prompts *out) CHARL_MUST_CHECK;
+void charl__prompts_fini(charl__prompts *p);
 
 #endif

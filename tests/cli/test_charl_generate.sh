@@ -77,6 +77,24 @@ if [ "$(wc -c <greedy)" -ne 48 ] || [ "$(head -c 7 greedy)" != "The dog" ]; then
 fi
 grep -q '^charl: 40 tokens, the first after .* s, then .* per second$' err || { echo "FAIL: no rate"; failed=1; }
 
+# Many prompts: each text is the one that its prompt gets alone, whatever came before it.
+printf 'The dog\nThe quick brown fox 3 jumps over the lazy\n\nTh\n' >prompts.txt
+printf '{"prompt": "The dog"}\n{"prompt": "The quick brown fox 3 jumps over the lazy", "id": 7}\n{"prompt": "Th"}\n' >prompts.jsonl
+write many c.ini $ck --prompts prompts.txt --tokens 30 --seed 5
+grep -q '^charl: 90 tokens after .* s$' err || { echo "FAIL: no count of tokens"; cat err; failed=1; }
+write objects c.ini $ck --prompts prompts.jsonl --tokens 30 --seed 5
+same many objects "objects give other texts than lines"
+: >alone
+while read -r prompt; do
+    [ -z "$prompt" ] && continue
+    write one c.ini $ck --prompt "$prompt" --tokens 30 --seed 5
+    printf '{"prompt":"%s","text":"%s"}\n' "$prompt" "$(sed "1s/^$prompt//" one | awk '{ printf "%s%s", s, $0; s = "\\n" }')" >>alone # no quotes in it
+done <prompts.txt
+same many alone "many prompts give other texts than one"
+echo '{"text": "x"}' >bad.jsonl
+expect 3 'bad.jsonl:1: "prompt" is not a text' generate c.ini $ck --prompts bad.jsonl
+expect 2 'exclude each other' generate c.ini $ck --prompts prompts.txt --prompt x
+
 # Sampling: the seed decides, by default run.seed.
 write a c.ini $ck -p 'The dog' -n 40
 write b c.ini $ck -p 'The dog' -n 40 --seed 42

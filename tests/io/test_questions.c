@@ -70,6 +70,40 @@ static void test_refused(void **state)
     }
 }
 
+static charl_status read_prompts(void *ctx)
+{
+    charl__prompts p;
+    const charl_status st = charl__prompts_read(path, &p);
+
+    (void)ctx;
+    charl__prompts_fini(&p);
+    return st;
+}
+
+static void test_prompts(void **state)
+{
+    static const char *const want[] = {"a b", "{\"c\""};
+    charl__prompts p;
+
+    (void)state;
+    write_lines("{\"prompt\": \"a b\", \"n\": 1}\n\n{\"prompt\": \"{\\\"c\\\"\"}\n");
+    for (int lines = 0; lines < 2; lines++) {
+        charl_assert_ok(charl__prompts_read(path, &p));
+        assert_int_equal(p.count, 2);
+        for (int i = 0; i < 2; i++) {
+            assert_string_equal(p.items[i], want[i]);
+        }
+        charl__prompts_fini(&p);
+        assert_true(charl_test_fail_every_acquisition(read_prompts, NULL) > 5);
+        snprintf(path, sizeof path, "%s", charl_test_path(dir, "p.txt"));
+        write_lines("a b\r\n\n{\"c\"");
+    }
+    write_lines("\n");
+    charl_assert_status(read_prompts(NULL), CHARL_ERR_DATA);
+    charl_assert_message("p.txt has no prompts");
+    snprintf(path, sizeof path, "%s", charl_test_path(dir, "q.jsonl"));
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -90,6 +124,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forms),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_prompts),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -25,15 +25,17 @@ enum {
     KEY_MIN_P,
     KEY_PENALTY,
     KEY_STOP,
-    KEY_IGNORE_END
+    KEY_IGNORE_END,
+    KEY_PROMPTS
 };
 
 typedef struct generation {
     charl_generate_options options;
     const char *stop[MAX_STOPS];
-    int64_t seed;     /* -1: run.seed */
-    bool to_terminal; /* where control characters would steer it */
-    char part[4];     /* of a character, on its way to a terminal */
+    const char *prompts; /* file of them; NULL: one prompt */
+    int64_t seed;        /* -1: run.seed */
+    bool to_terminal;    /* where control characters would steer it */
+    char part[4];        /* of a character, on its way to a terminal */
     size_t part_bytes;
     int64_t pieces; /* of text so far; the first is the prompt */
     double first_s; /* when the first token was there */
@@ -88,6 +90,9 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state)
                             &g->options.repetition_penalty);
     case KEY_STOP:
         return add_stop(g, arg);
+    case KEY_PROMPTS:
+        g->prompts = arg;
+        return 0;
     case KEY_IGNORE_END:
         g->options.ignore_end = true;
         return 0;
@@ -166,6 +171,20 @@ static void say_rate(const generation *g, double begun_s)
     fprintf(stderr, "\n");
 }
 
+static charl_status put_line(void *ctx, const char *json, int64_t tokens)
+{
+    generation *g = ctx;
+
+    if (g->pieces == 0) {
+        charl__cli_compiling_done();
+        g->pieces = 1; /* as the prompt counts in the rate */
+    }
+    g->pieces += tokens;
+    puts(json);
+    CHARL_REQUIRE(fflush(stdout) == 0, CHARL_ERR_DISK, "standard output could not be written: %s", strerror(errno));
+    return CHARL_OK;
+}
+
 static void warn(void *ctx, const char *text)
 {
     (void)ctx;
@@ -192,13 +211,18 @@ static int load_and_generate(generation *g, const charl__cli_operands *operands)
     }
     g->options.stop = g->stop;
     g->options.seed = (uint64_t)(g->seed >= 0 ? g->seed : config->run.seed);
-    st = charl_generate(config, operands->values[1], &g->options, put, g);
+    st = g->prompts ? charl_generate_file(config, operands->values[1], g->prompts, &g->options, put_line, g)
+                    : charl_generate(config, operands->values[1], &g->options, put, g);
     charl_config_destroy(config);
-    if (g->pieces > 0) {
+    if (g->pieces > 0 && !g->prompts) {
         putchar('\n');
     }
     if (st != CHARL_OK) {
         return charl__cli_fail(st);
+    }
+    if (g->prompts) {
+        fprintf(stderr, "charl: %" PRId64 " tokens after %.2f s\n", g->pieces - 1, charl__cli_clock_s() - begun_s);
+        return CHARL__EXIT_OK;
     }
     fflush(stdout);
     say_rate(g, begun_s);
@@ -209,6 +233,11 @@ int charl__generate_main(const char *path, int argc, char **argv)
 {
     static const struct argp_option options[] = {
         {"prompt", 'p', "TEXT", 0, "The text to continue", 1},
+        {"prompts", KEY_PROMPTS, "FILE", 0,
+         "Continue each line of FILE or, if its name ends in .jsonl, the \"prompt\" of each object; prints lines of "
+         "JSON. Each text is the "
+         "one that --prompt gives with the same seed",
+         1},
         {"tokens", 'n', "N", 0, "Number of tokens to generate (default 200)", 1},
         {"temperature", KEY_TEMPERATURE, "T", 0,
          "Sampling temperature; 0: always the most probable token (default 0.8)", 2},
@@ -253,7 +282,10 @@ int charl__generate_main(const char *path, int argc, char **argv)
     if (code >= 0) {
         return code;
     }
-    if (g.options.prompt_bytes == 0) {
+    if (g.prompts && g.options.prompt) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--prompt and --prompts exclude each other");
+    }
+    if (g.options.prompt_bytes == 0 && !g.prompts) {
         return charl__cli_error(CHARL__EXIT_USAGE, "add --prompt \"Once upon a time\"",
                                 g.options.prompt ? "--prompt is empty" : "--prompt is missing");
     }
