@@ -392,7 +392,9 @@ static const char config_syntax[] = "A configuration is a text file. A line [SEC
                                     "and ${name} for the run's name.\n"
                                     "The layers of model.type = sequential are the sections [layer NAME], in the order "
                                     "of the file. NAME is the prefix of the layer's "
-                                    "parameters in checkpoints.\n"
+                                    "parameters in checkpoints. The sections [block BLOCK] and [block BLOCK.LAYER] "
+                                    "declare a block of layers, which layers then name as their "
+                                    "type; `charl-train --help-config=layer` tells how.\n"
                                     "A command line replaces single values: train.epochs=5, or layer.conv1.channels=64 "
                                     "for a layer. `charl-train --print-config CONFIG` "
                                     "prints all values and where each comes from.";
