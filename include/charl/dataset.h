@@ -67,18 +67,21 @@ typedef struct charl_dataset_info {
     int64_t ignored[CHARL_SPLIT_COUNT]; /* labels that do not count; tokens: 0 */
     /* Rows that CHARL_SHUFFLE_BLOCKS keeps together, as a chunk of the training samples does; and how many it shuffles at a time. */
     int64_t block_rows, shuffle_window;
-    bool weighted;           /* not all targets count alike: charl_dataset_read_weights */
-    int n_stats;             /* channels (images) or columns of mean and std; 0: not stored */
-    const float *mean;       /* [n_stats], in the units of x */
-    const float *std;        /* [n_stats], never 0 */
-    const char *layout;      /* "NCHW" ...; "" if not stored */
-    const char *fit;         /* images: how pictures were brought to size; "" if not stored */
-    const char *class_names; /* newline-separated; "" if not stored */
-    const char *columns;     /* names of a table's columns, newline-separated; "" if not stored */
-    const char *targets;     /* names of the targets, newline-separated; "" if not stored */
-    const char *recipe;      /* how a table was made of a CSV file (charl_data_schema); "" if of numbers alone */
-    const char *tokenizer;   /* type of the tokenizer that made the tokens; "" if not stored */
-    bool checksums;          /* the file carries block checksums */
+    bool weighted;            /* not all targets count alike: charl_dataset_read_weights */
+    int n_stats;              /* channels (images) or columns of mean and std; 0: not stored */
+    const float *mean;        /* [n_stats], in the units of x */
+    const float *std;         /* [n_stats], never 0 */
+    int n_target_stats;       /* numbers of a target, each with a mean and std; 0: not stored */
+    const float *target_mean; /* [n_target_stats], in the units of y */
+    const float *target_std;  /* [n_target_stats], never 0 */
+    const char *layout;       /* "NCHW" ...; "" if not stored */
+    const char *fit;          /* images: how pictures were brought to size; "" if not stored */
+    const char *class_names;  /* newline-separated; "" if not stored */
+    const char *columns;      /* names of a table's columns, newline-separated; "" if not stored */
+    const char *targets;      /* names of the targets, newline-separated; "" if not stored */
+    const char *recipe;       /* how a table was made of a CSV file (charl_data_schema); "" if of numbers alone */
+    const char *tokenizer;    /* type of the tokenizer that made the tokens; "" if not stored */
+    bool checksums;           /* the file carries block checksums */
     bool native;      /* HDF5 takes no part in reading, except for finding chunks: several threads can read at once */
     const char *note; /* what is unusual and what it costs; "" if nothing */
     const char

@@ -20,7 +20,8 @@
 #include "task/weights.h"
 #include "task/weights_base.h"
 
-static const char shift_name[] = "input.shift", scale_name[] = "input.scale";
+static const char shift_name[] = "input.shift", scale_name[] = "input.scale", mean_name[] = "output.mean",
+                  std_name[] = "output.std";
 
 typedef struct onnx_export {
     const charl__export *e;
@@ -36,10 +37,12 @@ static charl_status read_value(void *ctx, const charl_param_spec *spec, float *d
     float *stored = NULL;
     const float *own = strcmp(spec->name, shift_name) == 0   ? x->session.schema->mean
                        : strcmp(spec->name, scale_name) == 0 ? x->scale
+                       : strcmp(spec->name, mean_name) == 0  ? x->session.schema->target_mean
+                       : strcmp(spec->name, std_name) == 0   ? x->session.schema->target_std
                                                              : NULL;
 
     if (own) {
-        memcpy(dst, own, (size_t)x->session.schema->n_stats * sizeof *own);
+        memcpy(dst, own, (size_t)charl_shape_count(&spec->shape) * sizeof *own);
     } else {
         CHARL_TRY_CLEANUP(charl__weights_read(x->session.reader, x->e->checkpoint,
                                               spec->trainable ? x->e->group : "model", spec->name, &spec->shape,
@@ -87,6 +90,22 @@ static charl_var *factor(onnx_export *x, const char *name)
     return st == CHARL_OK ? charl_parameter(x->g, p) : charl__graph_fail(x->g, st, "%s", charl_error_message());
 }
 
+/* The output in units of the data. */
+static charl_var *unscaled(onnx_export *x, charl_var *output)
+{
+    charl_var *f[2] = {NULL};
+
+    for (int i = 0; i < 2 && x->session.schema->n_target_stats > 0; i++) {
+        const charl_param_spec spec = {.name = i == 0 ? mean_name : std_name,
+                                       .shape = {1, {x->session.schema->n_target_stats}}};
+        charl_param *p = NULL;
+        const charl_status st = charl_params_add(x->session.params, &spec, &p);
+
+        f[i] = st == CHARL_OK ? charl_parameter(x->g, p) : charl__graph_fail(x->g, st, "%s", charl_error_message());
+    }
+    return f[0] ? charl_add(x->g, charl_mul(x->g, output, f[1]), f[0]) : output;
+}
+
 /* The input as the data file holds it (what ONNX has no use for as f32), and normalised. */
 static charl_var *input(onnx_export *x)
 {
@@ -113,7 +132,7 @@ static charl_status build(onnx_export *x, charl_var **output)
     CHARL_TRY(charl__session_create_model(&x->session));
     CHARL_TRY(charl_graph_create(NULL, NULL, &x->g));
     charl_graph_set_training(x->g, false);
-    *output = charl_model_build(x->session.model, x->g, x->session.params, input(x));
+    *output = unscaled(x, charl_model_build(x->session.model, x->g, x->session.params, input(x)));
     st = charl_graph_status(x->g);
     if (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE) { /* layers that do not fit the data */
         st = CHARL_ERR_CONFIG;

@@ -28,6 +28,7 @@ struct charl_inference {
     int64_t max_rows, n_outputs;
     charl_graph *g;
     charl_tensor *source, *index, *shift, *scale;
+    charl_tensor *target_mean, *target_std; /* NULL: targets were not scaled */
     charl_var *output;
     unsigned char *x; /* [max_rows, x_shape] */
     float *outputs;   /* [max_rows, n_outputs] */
@@ -95,7 +96,7 @@ static charl_status create_inputs(charl_inference *m)
 {
     charl_status st = CHARL_OK;
     const charl_data_schema *s = m->session->schema;
-    const charl_shape rows = {1, {m->max_rows}}, stats = {1, {s->n_stats}};
+    const charl_shape rows = {1, {m->max_rows}}, stats = {1, {s->n_stats}}, targets = {1, {s->n_target_stats}};
     charl_shape shape = {s->x_shape.ndim + 1, {m->max_rows}};
     int32_t *index = NULL;
     float *scale = NULL;
@@ -115,6 +116,10 @@ static charl_status create_inputs(charl_inference *m)
     CHARL_TRY_CLEANUP(create_tensor(m, CHARL_I32, &rows, index, &m->index));
     CHARL_TRY_CLEANUP(create_tensor(m, CHARL_F32, &stats, s->mean, &m->shift));
     CHARL_TRY_CLEANUP(create_tensor(m, CHARL_F32, &stats, scale, &m->scale));
+    if (s->n_target_stats > 0) {
+        CHARL_TRY_CLEANUP(create_tensor(m, CHARL_F32, &targets, s->target_mean, &m->target_mean));
+        CHARL_TRY_CLEANUP(create_tensor(m, CHARL_F32, &targets, s->target_std, &m->target_std));
+    }
     CHARL_TRY_CLEANUP(charl__alloc_array(charl_shape_count(&shape), charl_dtype_size(s->x_dtype), &m->x));
 cleanup:
     charl_free(index);
@@ -161,6 +166,10 @@ static charl_status build_graph(charl_inference *m)
                           bound(g, "shift", m->shift, CHARL_REPLICATED), bound(g, "scale", m->scale, CHARL_REPLICATED));
     x = charl__as_dtype(g, x, charl_graph_get_precision(g));
     m->output = charl__as_dtype(g, charl_model_build(m->session->model, g, m->session->params, x), CHARL_F32);
+    if (m->target_mean) {
+        m->output = charl__task_unscale(g, m->output, bound(g, "target_mean", m->target_mean, CHARL_REPLICATED),
+                                        bound(g, "target_std", m->target_std, CHARL_REPLICATED));
+    }
     charl_graph_keep(g, m->output);
     st = charl_graph_status(g);
     if (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE) { /* layers that do not fit: the user's */
@@ -246,6 +255,8 @@ void charl_inference_close(charl_inference *m)
     charl_tensor_release(m->index);
     charl_tensor_release(m->shift);
     charl_tensor_release(m->scale);
+    charl_tensor_release(m->target_mean);
+    charl_tensor_release(m->target_std);
     charl__session_fini(&m->own);
     charl_free(m->x);
     charl_free(m->outputs);

@@ -30,7 +30,8 @@ struct charl__device_loader {
     void *weights;         /* of the whole split on the device, as there; else NULL */
     float *window_weights; /* of one window or row, otherwise */
     charl_tensor *shift, *scale;
-    charl__loader_record r; /* of the next step */
+    charl_tensor *target_shift, *target_scale, *target_std; /* NULL: targets are not scaled */
+    charl__loader_record r;                                 /* of the next step */
     /* Streaming. */
     charl__loader *loader;
     charl_pinned *pinned_x[SLOTS], *pinned_y[SLOTS], *pinned_w[SLOTS];
@@ -88,26 +89,40 @@ static charl_status create_array(charl__device_loader *f, int64_t rows, charl_dt
     return CHARL_OK;
 }
 
-/* (x - mean) * (1 / std), per channel or with one of each for all. */
-static charl_status create_normalization(charl__device_loader *f)
+/* (v - mean) * (1 / std), per channel or column, or with one of each for all. */
+static charl_status create_stats(charl__device_loader *f, int64_t n, const float *mean, const float *std,
+                                 charl_tensor **shift, charl_tensor **scale)
 {
     charl_status st = CHARL_OK;
-    const charl_data_schema *s = f->o.schema;
-    const charl_shape shape = {1, {s->n_stats}};
-    const size_t bytes = (size_t)s->n_stats * sizeof(float);
-    float *scale = NULL;
+    const charl_shape shape = {1, {n}};
+    const size_t bytes = (size_t)n * sizeof(float);
+    float *inverse = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(s->n_stats, sizeof *scale, &scale));
-    for (int64_t i = 0; i < s->n_stats; i++) {
-        scale[i] = 1.0F / s->std[i];
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *inverse, &inverse));
+    for (int64_t i = 0; i < n; i++) {
+        inverse[i] = 1.0F / std[i];
     }
-    CHARL_TRY_CLEANUP(charl_tensor_create(f->o.dev, CHARL_F32, &shape, &f->shift));
-    CHARL_TRY_CLEANUP(charl_tensor_create(f->o.dev, CHARL_F32, &shape, &f->scale));
-    CHARL_TRY_CLEANUP(charl_tensor_write(f->shift, s->mean, bytes));
-    CHARL_TRY_CLEANUP(charl_tensor_write(f->scale, scale, bytes));
+    CHARL_TRY_CLEANUP(charl_tensor_create(f->o.dev, CHARL_F32, &shape, shift));
+    CHARL_TRY_CLEANUP(charl_tensor_create(f->o.dev, CHARL_F32, &shape, scale));
+    CHARL_TRY_CLEANUP(charl_tensor_write(*shift, mean, bytes));
+    CHARL_TRY_CLEANUP(charl_tensor_write(*scale, inverse, bytes));
 cleanup:
-    charl_free(scale);
+    charl_free(inverse);
     return st;
+}
+
+static charl_status create_normalization(charl__device_loader *f)
+{
+    const charl_data_schema *s = f->o.schema;
+
+    CHARL_TRY(create_stats(f, s->n_stats, s->mean, s->std, &f->shift, &f->scale));
+    if (s->n_target_stats > 0) {
+        CHARL_TRY(
+            create_stats(f, s->n_target_stats, s->target_mean, s->target_std, &f->target_shift, &f->target_scale));
+        CHARL_TRY(charl_tensor_create(f->o.dev, CHARL_F32, &(charl_shape){1, {s->n_target_stats}}, &f->target_std));
+        CHARL_TRY(charl_tensor_write(f->target_std, s->target_std, (size_t)s->n_target_stats * sizeof(float)));
+    }
+    return CHARL_OK;
 }
 
 static charl_status create_source(charl__device_loader *f)
@@ -343,6 +358,9 @@ void charl__device_loader_destroy(charl__device_loader *f)
         charl_tensor_release(f->w);
         charl_tensor_release(f->shift);
         charl_tensor_release(f->scale);
+        charl_tensor_release(f->target_shift);
+        charl_tensor_release(f->target_scale);
+        charl_tensor_release(f->target_std);
         charl_free(f->weights);
         charl_free(f->window_weights);
         charl_free(f);
@@ -408,17 +426,25 @@ static void attach_rows(charl__device_loader *f, charl_graph *g, charl_var *sour
     charl_var *shift = bound(g, "shift", f->shift, CHARL_REPLICATED);
     charl_var *scale = bound(g, "scale", f->scale, CHARL_REPLICATED);
     charl_var *y = bound(g, "y", f->y, CHARL_REPLICATED), *partner, *partner_x;
+    charl_var *target_shift = NULL, *target_scale = NULL;
 
     out->x = charl_gather_rows(g, source, row, shift, scale);
     out->x = charl__augment_images(augment, g, out->x, shift, scale, 0);
-    out->y = charl_gather_rows(g, y, row, NULL, NULL);
+    out->y = out->scaled_y = charl_gather_rows(g, y, row, NULL, NULL);
+    if (f->target_shift) {
+        target_shift = bound(g, "target_shift", f->target_shift, CHARL_REPLICATED);
+        target_scale = bound(g, "target_scale", f->target_scale, CHARL_REPLICATED);
+        out->scaled_y = charl_gather_rows(g, y, row, target_shift, target_scale);
+        out->target_mean = target_shift;
+        out->target_std = bound(g, "target_std", f->target_std, CHARL_REPLICATED);
+    }
     if (f->mixes) {
         partner = bound_rows(g, "partner", f->r.partner, p);
         partner_x = charl_gather_rows(g, source, partner, shift, scale);
         partner_x = charl__augment_images(augment, g, partner_x, shift, scale, f->o.batch);
         out->share = bound_rows(g, "share", f->r.share, p);
         out->x = charl__mixup(g, out->x, partner_x, out->share);
-        out->partner_y = charl_gather_rows(g, y, partner, NULL, NULL);
+        out->partner_y = charl_gather_rows(g, y, partner, target_shift, target_scale);
     }
 }
 
@@ -437,6 +463,7 @@ void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_
     } else {
         attach_rows(f, g, source, row, p, out);
     }
+    out->scaled_y = out->scaled_y ? out->scaled_y : out->y;
     out->weight = bound_rows(g, "weight", f->r.weight, p);
     out->count = f->counts ? attach_weights(f, g, row) : NULL;
     charl_graph_scope_end(g);

@@ -49,12 +49,15 @@ charl_status charl__device_loader_divide(charl__device_loader *f, int64_t row0, 
 
 /** Inputs of a graph, borrowed from it. */
 typedef struct charl__device_loader_vars {
-    charl_var *x;         /* f32 [rows, ...] normalised, or i32 [rows, T] tokens */
-    charl_var *y;         /* i32 or f32 [rows, ...] */
-    charl_var *weight;    /* f32 [rows]: 1, or 0 for rows past the end of the split */
-    charl_var *count;     /* f32 [rows], of tokens [rows, T]: how much each target counts; NULL: all alike */
-    charl_var *partner_y; /* mixup: the targets of the samples that are mixed into x; else NULL */
-    charl_var *share;     /* mixup: f32 [rows], the part of y; the partner has the rest */
+    charl_var *x;                        /* f32 [rows, ...] normalised, or i32 [rows, T] tokens */
+    charl_var *y;                        /* i32 or f32 [rows, ...] in units of the data */
+    charl_var *scaled_y;                 /* y as the loss sees it; y itself where targets are not scaled */
+    charl_var *target_mean, *target_std; /* f32 [targets]; NULL: targets are not scaled */
+    charl_var *weight;                   /* f32 [rows]: 1, or 0 for rows past the end of the split */
+    charl_var *count; /* f32 [rows], of tokens [rows, T]: how much each target counts; NULL: all alike */
+    charl_var
+        *partner_y;   /* mixup: the targets, as the loss sees them, of the samples that are mixed into x; else NULL */
+    charl_var *share; /* mixup: f32 [rows], the part of y; the partner has the rest */
 } charl__device_loader_vars;
 /** Let g read rows [first, first + rows) of this rank's part of a batch. */
 void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_t first, int64_t rows,

@@ -56,6 +56,10 @@ charl_status charl__evaluation_open(const charl_config *config, const charl_data
                              .data.targets = kind,
                              .names = kind == CHARL_TARGET_CLASS ? schema->class_names : schema->targets,
                              .on_host = on_host};
+    if (on_host && schema->n_target_stats > 0) {
+        e->scaled_by = schema;
+        CHARL_TRY(charl__alloc_array(schema->n_target_stats, 2 * sizeof *e->scaled, &e->scaled));
+    }
     for (int i = 0; (m = charl__metric_at(i)) != NULL; i++) {
         const bool wanted = m == monitor || charl__config_measures(config, i, kind);
 
@@ -144,6 +148,23 @@ static charl_status reserve_rows(charl__evaluation_item *item, int64_t rows)
     return CHARL_OK;
 }
 
+/* The row as the loss sees it. */
+static charl__eval_row scaled_row(charl__evaluation *e, const charl__eval_row *row)
+{
+    const charl_data_schema *s = e->scaled_by;
+    charl__eval_row scaled = *row;
+
+    for (int64_t i = 0; s && i < row->n; i++) {
+        e->scaled[i] = (row->outputs[i] - s->target_mean[i]) / s->target_std[i];
+        e->scaled[row->n + i] = (row->numbers[i] - s->target_mean[i]) / s->target_std[i];
+    }
+    if (s) {
+        scaled.outputs = e->scaled;
+        scaled.numbers = e->scaled + row->n;
+    }
+    return scaled;
+}
+
 static charl_status add_row(charl__evaluation *e, const charl__eval_row *row)
 {
     for (int i = 0; i < e->n; i++) {
@@ -163,7 +184,9 @@ static charl_status add_row(charl__evaluation *e, const charl__eval_row *row)
         }
     }
     if (e->on_host) {
-        e->loss_sum += e->loss->reference(e->loss_settings, row);
+        const charl__eval_row scaled = scaled_row(e, row);
+
+        e->loss_sum += e->loss->reference(e->loss_settings, &scaled);
     }
     e->rows++;
     return CHARL_OK;
@@ -268,5 +291,6 @@ void charl__evaluation_fini(charl__evaluation *e)
     }
     charl_free(e->exact);
     charl_free(e->token_bytes);
+    charl_free(e->scaled);
     *e = (charl__evaluation){0};
 }

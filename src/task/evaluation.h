@@ -35,6 +35,9 @@ typedef struct charl__evaluation {
     int64_t *exact; /* [n_exact] counts and sums of all items: ranks add them up */
     int64_t n_exact;
     int32_t *token_bytes; /* owned */
+    /* Outputs and targets come in units of the data, and the loss sees them scaled by these. NULL: it sees them as they are. Borrowed. */
+    const charl_data_schema *scaled_by;
+    float *scaled; /* [2, targets] of a row */
 } charl__evaluation;
 
 /** Choose the metrics: eval.metrics, checkpoint.monitor, and for a report all that the data allow. `schema` and `config` are borrowed.

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "config/config_rows.h"
+#include "io/dataset/data_schema.h"
 
 /* Numbers, borrowed from the configuration or the data. */
 typedef struct numbers {
@@ -39,6 +41,9 @@ charl_status charl__task_schema(const charl_config *config, const charl_dataset 
     charl_dataset_get_info(ds, &info);
     CHARL_TRY(resolve(&config->data.normalize, &info, &n));
     CHARL_TRY(charl_data_schema_create(ds, n.n, n.mean, n.std, out));
+    if (!config->data.scale_targets || !(charl__config_loss(config)->targets & CHARL_TARGET_NUMBERS)) {
+        charl__schema_drop_target_stats(*out);
+    }
     return CHARL_OK;
 }
 

@@ -147,7 +147,8 @@ static learned learned_from(const charl__loss *loss, charl_graph *g, charl_var *
         return (learned){out, in->y, in->partner_y, in->count};
     }
     out = real_output(g, out);
-    return (learned){out, real_target(g, out, in->y), in->share ? real_target(g, out, in->partner_y) : NULL, in->count};
+    return (learned){out, real_target(g, out, in->scaled_y), in->share ? real_target(g, out, in->partner_y) : NULL,
+                     in->count};
 }
 
 static charl_var *loss_rows(const charl_config *config, charl_graph *g, const learned *l, charl_var *targets)
@@ -312,6 +313,31 @@ static void freeze(const charl_config *config, charl_graph *g, charl_params *par
     }
 }
 
+charl_var *charl__task_unscale(charl_graph *g, charl_var *out, charl_var *mean, charl_var *std)
+{
+    const charl_shape shape = out ? charl_var_get_type(out).shape : (charl_shape){0};
+    const charl_shape flat = {
+        2, {shape.dim[0], shape.ndim > 0 && shape.dim[0] > 0 ? charl_shape_count(&shape) / shape.dim[0] : 0}};
+
+    if (!out || !mean) {
+        return out;
+    }
+    out = charl_add(g, charl_mul(g, charl_reshape(g, out, flat), std), mean);
+    return charl_reshape(g, out, shape);
+}
+
+/* Output and targets in the units of the data, as the metrics take them. */
+static learned in_units(charl_graph *g, const learned *l, const charl__device_loader_vars *in)
+{
+    learned units = *l;
+
+    if (in->target_mean) {
+        units.outputs = charl__task_unscale(g, l->outputs, in->target_mean, in->target_std);
+        units.targets = real_target(g, units.outputs, in->y);
+    }
+    return units;
+}
+
 void charl__task_build(const charl_config *config, const charl_model *model, charl_params *params,
                        charl__device_loader *feed, charl_steps *steps, charl__task *task)
 {
@@ -344,8 +370,10 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
             charl_graph_backward(g, rows, constant_seed(config, g, steps, rows));
         }
     } else {
-        task->sums = build_sums(task->evaluation, g, &l, rows, in.weight);
-        task->output = charl__as_dtype(g, out, CHARL_F32);
+        const learned units = in_units(g, &l, &in);
+
+        task->sums = build_sums(task->evaluation, g, &units, rows, in.weight);
+        task->output = in.target_mean ? units.outputs : charl__as_dtype(g, out, CHARL_F32);
         charl_graph_keep(g, task->output);
         if (task->evaluation->reads) {
             task->target = in.y;

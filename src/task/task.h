@@ -46,6 +46,11 @@ typedef struct charl__task {
  *  charl_params_freeze. */
 charl_status charl__task_freeze(const charl_config *config, charl_params *params) CHARL_MUST_CHECK;
 
+/** Outputs of a model whose targets were scaled, in units of the data: out * std + mean, of the columns of each row.
+ *
+ *  out  f32 [rows, ...]    mean, std  f32 [targets]; mean NULL: out itself */
+charl_var *charl__task_unscale(charl_graph *g, charl_var *out, charl_var *mean, charl_var *std);
+
 /** Append data, model, loss and metrics to a graph that has been created, with the task's rows
  *  and classes set; for training also the gradients, seeded by the step record's loss_seed. The
  *  first error is the graph's. */

@@ -146,6 +146,11 @@ static charl_status add_schema(const charl__replica *r, charl__consensus *facts,
     if (stats) {
         crc = charl__crc32c(charl__crc32c(crc, s->mean, stats), s->std, stats);
     }
+    if (s->n_target_stats > 0) {
+        const size_t bytes = (size_t)s->n_target_stats * sizeof(float);
+
+        crc = charl__crc32c(charl__crc32c(crc, s->target_mean, bytes), s->target_std, bytes);
+    }
     return charl__consensus_print(facts, &fact, "names, mean and std of the model's data", "checksum %08" PRIx32, crc);
 }
 

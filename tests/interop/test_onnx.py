@@ -220,7 +220,7 @@ n_embd = 16
 block_size = 24
 dropout = 0.1
 """
-DIGITS, NUMBERS, TEXT = "digits.h5", "numbers.h5", "text.h5"
+DIGITS, NUMBERS, SCALED, TEXT = "digits.h5", "numbers.h5", "scaled.h5", "text.h5"
 MODELS = {
     "mlp": (DIGITS, "[model]\ntype = mlp\nhidden = 24, 12\nactivation = silu\ndropout = 0.1\n", []),
     "cnn": (DIGITS, "[model]\ntype = cnn\nchannels = 4, 8\nhidden = 16\nbatch_norm = yes\n", []),
@@ -229,6 +229,7 @@ MODELS = {
     "resnet": (DIGITS, "[model]\ntype = resnet\ndepth = 20\nwidth = 4\n", []),
     "regression": (NUMBERS, "[model]\ntype = mlp\nhidden = 16\nactivation = tanh\n",
                    ["train.loss=mse"]),
+    "scaled": (SCALED, "[model]\ntype = mlp\nhidden = 16\n", ["train.loss=mse"]),
     "tokens": (TEXT, TOKENS, ["data.window=24"]),
     "lstm": (TEXT, SEQUENCE.format("lstm"), ["data.window=24"]),
     "gru": (TEXT, SEQUENCE.format("gru"), ["data.window=24"]),
@@ -248,11 +249,11 @@ def softmax(x):
 def by_predictions(output, data):
     """Deviation from what charl predicts of every validation row."""
     said = run(0, BIN / "charl", "predict", output / "last.h5", "--format", "jsonl",
-               *([] if data.name == NUMBERS else ["--all"]))
+               *([] if data.name in (NUMBERS, SCALED) else ["--all"]))
     rows = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
     with h5py.File(data) as f:
         got = run_model(output / "m.onnx", f["val/x"][...])
-    if data.name == NUMBERS:
+    if data.name in (NUMBERS, SCALED):
         return deviation(got.flatten(), np.array([r["prediction"] for r in rows]))
     return deviation(softmax(got), np.array([r["probabilities"] for r in rows]))
 
@@ -301,6 +302,9 @@ def check_model(folder, name):
 def make_data(folder):
     run(0, BIN / "charl", "data", "make", "digits", folder / DIGITS, "--train", 64, "--val", 40)
     run(0, BIN / "charl", "data", "make", "regression", folder / NUMBERS, "--train", 64, "--val", 40)
+    rows = np.random.RandomState(1).standard_normal((80, 3))
+    np.savetxt(folder / "scaled.csv", np.c_[rows, 2e5 + 3e4 * rows[:, 0]], delimiter=",")
+    run(0, BIN / "charl", "data", "import", "csv", folder / "scaled.csv", "--regression", "--val-split", "0.5", "-o", folder / SCALED)
     (folder / "text.txt").write_text("\n".join(str(i) for i in range(700)))
     run(0, BIN / "charl", "data", "import", "text", folder / "text.txt", "-o", folder / TEXT,
         "--val-split", "0.2")

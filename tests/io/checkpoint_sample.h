@@ -153,7 +153,11 @@ static inline bool sample_same_schema(const charl_data_schema *a, const charl_da
            charl_shape_equal(&a->x_shape, &b->x_shape) && charl_shape_equal(&a->y_shape, &b->y_shape) &&
            a->classes == b->classes && strcmp(a->class_names, b->class_names) == 0 &&
            strcmp(a->columns, b->columns) == 0 && strcmp(a->targets, b->targets) == 0 &&
-           strcmp(a->recipe, b->recipe) == 0 && strcmp(a->layout, b->layout) == 0 && strcmp(a->fit, b->fit) == 0 &&
+           strcmp(a->recipe, b->recipe) == 0 && a->n_target_stats == b->n_target_stats &&
+           (a->n_target_stats == 0 ||
+            (memcmp(a->target_mean, b->target_mean, (size_t)a->n_target_stats * sizeof(float)) == 0 &&
+             memcmp(a->target_std, b->target_std, (size_t)a->n_target_stats * sizeof(float)) == 0)) &&
+           strcmp(a->layout, b->layout) == 0 && strcmp(a->fit, b->fit) == 0 &&
            strcmp(a->tokenizer_kind, b->tokenizer_kind) == 0 && a->n_stats == b->n_stats &&
            (a->n_stats == 0 || (memcmp(a->mean, b->mean, (size_t)a->n_stats * sizeof(float)) == 0 &&
                                 memcmp(a->std, b->std, (size_t)a->n_stats * sizeof(float)) == 0));

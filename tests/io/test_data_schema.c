@@ -321,6 +321,8 @@ static void test_json(void **state)
     charl_data_schema *s = NULL;
     sample with;
     charl_safetensors *file = NULL;
+    charl_checkpoint_reader *reader = NULL;
+    float target_mean[2] = {2e5F, -0.1F}, target_std[2] = {3e4F, 0.3F};
 
     (void)state;
     sample_init(&with, 7);
@@ -329,6 +331,17 @@ static void test_json(void **state)
     with.schema.classes = 3;
     with.schema.recipe = sample_text("decimal\t,\nmissing\t?\n");
     check_json(&with.schema);
+    sample_init(&with, 7);
+    with.schema.y_dtype = CHARL_F32;
+    with.schema.y_shape = (charl_shape){1, {2}};
+    with.schema.n_target_stats = 2;
+    with.schema.target_mean = target_mean;
+    with.schema.target_std = target_std;
+    check_json(&with.schema);
+    charl_assert_ok(charl_checkpoint_save(in("m.h5"), &with.c));
+    charl_assert_ok(charl_checkpoint_open(in("m.h5"), &reader));
+    assert_true(sample_same_schema(charl_checkpoint_get_schema(reader), &with.schema));
+    charl_checkpoint_close(reader);
     charl_assert_ok(charl_data_schema_create(text, 0, NULL, NULL, &s));
     check_json(s);
     charl_assert_ok(charl_safetensors_save(in("m.safetensors"), &with.tensors[0], 1, &with.schema));

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Targets that are not one class: several numbers, several yes-or-no labels; and tables normalised by what is stored with
+# Targets that are not one class: several numbers, scaled for the loss and back for everything else, several yes-or-no labels; and tables normalised by what is stored with
 # them, in training, evaluation and prediction, a constant column too.
 here=$(dirname "$0")
 . "$here/common.sh"
@@ -23,7 +23,7 @@ with open("t.csv", "w") as f:
     f.write("big,same,small,plain,left,right,p,q,s\n")
     for v in x:
         labels = [int(v[0] > 0), int(v[2] + v[3] > 0), int(v[3] > 1)]
-        row = [5e5 + 1e4 * v[0], 7, 1e-3 * v[2], v[3], 2 * v[0] - v[2], v[3] + 1] + labels
+        row = [5e5 + 1e4 * v[0], 7, 1e-3 * v[2], v[3], 2e5 + 3e4 * (2 * v[0] - v[2]), 1e-2 * (v[3] + 1)] + labels
         f.write(",".join("%.9g" % n for n in row) + "\n")
 PY
 expect 0 "numbers" "$bin/charl" data import csv t.csv -o n.h5 --label left,right --regression --val-split 0.25
@@ -54,6 +54,13 @@ says 30 " val .* mae=[0-9.]"
 expect 0 "regression on 3 ranks" ranks 3 linear.ini -q -o three train.slices=5
 expect 0 "regression again" ranks 1 linear.ini -q -o one train.slices=5
 same "regression" one three
+expect 0 "regression in two parts" ranks 1 linear.ini -q -o parts train.slices=5 train.epochs=12
+expect 0 "regression resumed" ranks 3 linear.ini -q -o parts train.slices=5
+same "regression resumed" one parts
+expect 0 "regression as it is" ranks 1 linear.ini -q -o raw train.max_steps=2 data.scale_targets=no log.interval=1
+expect 0 "streamed, with mixup" ranks 1 linear.ini -q -o mixed1 train.epochs=2 train.slices=5 data.cache=none data.augment=mixup:0.4
+expect 0 "with mixup on 2 ranks" ranks 2 linear.ini -q -o mixed2 train.epochs=2 train.slices=5 data.augment=mixup:0.4
+same "mixup" mixed1 mixed2
 expect 0 "evaluation" "$bin/charl" eval linear.ini run/last.h5
 cp "$T/log" eval.log
 expect 0 "evaluation in 5 slices" "$bin/charl" eval linear.ini run/last.h5 train.slices=5
@@ -61,6 +68,7 @@ cp "$T/log" one.log
 expect 0 "evaluation on 3 ranks" mpirun -q --oversubscribe --bind-to none -n 3 "$bin/charl" eval linear.ini run/last.h5 train.slices=5
 cmp -s "$T/log" one.log || { fail "3 ranks say something else"; diff "$T/log" one.log; }
 expect 0 "prediction" "$bin/charl" predict run/last.h5 -o p.csv
+cp "$T/log" predict.log
 expect 0 "one step" ranks 1 linear.ini -q -o first train.max_steps=1 train.batch_size=300 data.shuffle=no \
     optimizer.learning_rate=1e-30 optimizer.weight_decay=0 log.interval=1
 check "what the formula says" <<'PY'
@@ -68,24 +76,30 @@ import csv, h5py, json, numpy, re
 with h5py.File("n.h5") as f:
     train, val, y, yv = (f[n][:].astype("f8") for n in ("train/x", "val/x", "train/y", "val/y"))
     mean, std = f["train/x"].attrs["mean"], f["train/x"].attrs["std"]
+    t_mean, t_std = f.attrs["target_mean"].astype("f8"), f.attrs["target_std"].astype("f8")
+assert numpy.allclose(t_mean, y.mean(0), rtol=1e-5) and numpy.allclose(t_std, y.std(0), rtol=1e-5), (t_mean, t_std)
 assert std[1] == 1 and abs(mean[1] - 7) < 1e-6, (mean, std)
 assert numpy.allclose(mean, train.mean(0), rtol=1e-5) and numpy.allclose(std[[0, 2, 3]], train.std(0)[[0, 2, 3]], rtol=1e-4)
 def model(path, x):
     with h5py.File(path) as f:
-        return (x - mean) / std @ f["model/fc.weight"][:].T.astype("f8") + f["model/fc.bias"][:]
+        assert (f["schema/target_mean"][:] == t_mean.astype("f4")).all() and (f["schema/target_std"][:] == t_std.astype("f4")).all()
+        return ((x - mean) / std @ f["model/fc.weight"][:].T.astype("f8") + f["model/fc.bias"][:]) * t_std + t_mean
 want = model("run/last.h5", val)
 rows = list(csv.DictReader(open("p.csv")))
 got = numpy.array([[float(r["prediction_" + k]) for k in ("left", "right")] for r in rows])
-assert numpy.allclose(got, want, atol=1e-4), numpy.abs(got - want).max()
-mse, mae = ((want - yv) ** 2).mean(), numpy.abs(want - yv).mean()
+assert numpy.allclose(got, want, rtol=1e-4, atol=1e-5), numpy.abs(got - want).max()
+mse, mae = (((want - yv) / t_std) ** 2).mean(), numpy.abs(want - yv).mean()
 loss, error, rmse, r2 = (float(re.search(" " + k + r"=([-+.0-9e]+)", open("eval.log").read()).group(1)) for k in ("loss", "mae", "rmse", "r2"))
 assert numpy.isclose(loss, mse, rtol=1e-3) and numpy.isclose(error, mae, rtol=1e-3), (loss, mse, error, mae)
 errors = (want - yv) ** 2
 assert numpy.isclose(rmse, numpy.sqrt(errors.mean(0)).mean(), rtol=1e-3), rmse
 assert numpy.isclose(r2, (1 - errors.sum(0) / ((yv - yv.mean(0)) ** 2).sum(0)).mean(), rtol=1e-5), r2
-assert mae < 0.05, "not learned: %g" % mae
+assert (numpy.abs(want - yv).mean(0) < 0.05 * t_std).all(), "not learned: %g" % mae
 first = json.loads(open("first/metrics.jsonl").readline())
-assert first["event"] == "train" and numpy.isclose(first["loss"], ((model("first/last.h5", train) - y) ** 2).mean(), rtol=1e-4)
+assert first["event"] == "train" and numpy.isclose(first["loss"], (((model("first/last.h5", train) - y) / t_std) ** 2).mean(), rtol=1e-4)
+summary = float(re.search(r" loss=([-+.0-9e]+)", open("predict.log").read()).group(1))
+assert numpy.isclose(summary, loss, rtol=1e-4), (summary, loss) # of prediction, formed on the host
+assert json.loads(open("raw/metrics.jsonl").readline())["loss"] > 1e8, "targets are scaled in spite of data.scale_targets"
 PY
 
 sed -e 's/n.h5/l.h5/' -e 's/= run/= lrun/' -e 's/= mse/= bce/' -e 's/out = 2/out = 3/' -e '/monitor/s/.*/monitor = val\/f1_micro/' -e 's/rmse, r2/f1, f1_micro, auc/' \

@@ -55,6 +55,10 @@ charl_status charl__ckpt_schema_tensors(const charl_data_schema *s, charl__text 
         out[(*n)++] = tensor("mean", CHARL_F32, s->n_stats, s->mean);
         out[(*n)++] = tensor("std", CHARL_F32, s->n_stats, s->std);
     }
+    if (s->n_target_stats > 0) {
+        out[(*n)++] = tensor("target_mean", CHARL_F32, s->n_target_stats, s->target_mean);
+        out[(*n)++] = tensor("target_std", CHARL_F32, s->n_target_stats, s->target_std);
+    }
     if (s->tokenizer) {
         out[(*n)++] = tensor("tokenizer", s->tokenizer->type->dtype, s->tokenizer->n, s->tokenizer->state);
     }
@@ -116,15 +120,15 @@ static charl_status load_list(const char *path, const charl_checkpoint_tensor *t
     return CHARL_OK;
 }
 
-static charl_status load_stats(const char *path, const charl_checkpoint_tensor *t, charl_data_schema *s, float **out)
+/* A mean or std; the other one may be there already. */
+static charl_status load_stats(const char *path, const charl_checkpoint_tensor *t, const float *other, int64_t *n,
+                               float **out)
 {
-    const float *other = out == &s->std ? s->mean : s->std;
-
-    CHARL_REQUIRE(t->dtype == CHARL_F32 && t->shape.ndim == 1 && !*out && (!other || s->n_stats == t->shape.dim[0]),
+    CHARL_REQUIRE(t->dtype == CHARL_F32 && t->shape.ndim == 1 && !*out && (!other || *n == t->shape.dim[0]),
                   CHARL_ERR_CHECKPOINT, "%s: /schema/%s is not a list of f32", path, t->name);
-    s->n_stats = t->shape.dim[0];
-    CHARL_TRY(charl__alloc_array(s->n_stats + 1, sizeof **out, out));
-    memcpy(*out, t->data, (size_t)s->n_stats * sizeof **out);
+    *n = t->shape.dim[0];
+    CHARL_TRY(charl__alloc_array(*n + 1, sizeof **out, out));
+    memcpy(*out, t->data, (size_t)*n * sizeof **out);
     return CHARL_OK;
 }
 
@@ -149,10 +153,16 @@ static charl_status load_one(const char *path, const charl_checkpoint_tensor *t,
         }
     }
     if (strcmp(t->name, "mean") == 0) {
-        return load_stats(path, t, s, &s->mean);
+        return load_stats(path, t, s->std, &s->n_stats, &s->mean);
     }
     if (strcmp(t->name, "std") == 0) {
-        return load_stats(path, t, s, &s->std);
+        return load_stats(path, t, s->mean, &s->n_stats, &s->std);
+    }
+    if (strcmp(t->name, "target_mean") == 0) {
+        return load_stats(path, t, s->target_std, &s->n_target_stats, &s->target_mean);
+    }
+    if (strcmp(t->name, "target_std") == 0) {
+        return load_stats(path, t, s->target_mean, &s->n_target_stats, &s->target_std);
     }
     if (strcmp(t->name, "tokenizer") == 0) {
         return load_tokenizer(path, t, s);
@@ -177,7 +187,7 @@ charl_status charl__ckpt_schema_load(const char *path, const charl_checkpoint_te
     for (int i = 1; i < n; i++) {
         CHARL_TRY_CLEANUP(load_one(path, &tensors[i], s));
     }
-    CHARL_REQUIRE_CLEANUP(!s->mean == !s->std, CHARL_ERR_CHECKPOINT,
+    CHARL_REQUIRE_CLEANUP(!s->mean == !s->std && !s->target_mean == !s->target_std, CHARL_ERR_CHECKPOINT,
                           "%s: /schema has a mean or a std without the other", path);
     CHARL_TRY_CLEANUP(charl__schema_check(s, path, CHARL_ERR_CHECKPOINT));
     *out = s;

@@ -62,6 +62,8 @@ void charl_data_schema_destroy(charl_data_schema *s)
     }
     charl_free(s->mean);
     charl_free(s->std);
+    charl_free(s->target_mean);
+    charl_free(s->target_std);
     charl_tokenizer_destroy(s->tokenizer);
     charl_free(s);
 }
@@ -89,6 +91,28 @@ static charl_status set_stats(charl_data_schema *s, int64_t n, const float *mean
     return CHARL_OK;
 }
 
+void charl__schema_drop_target_stats(charl_data_schema *s)
+{
+    charl_free(s->target_mean);
+    charl_free(s->target_std);
+    s->target_mean = s->target_std = NULL;
+    s->n_target_stats = 0;
+}
+
+static charl_status set_target_stats(charl_data_schema *s, int64_t n, const float *mean, const float *std)
+{
+    charl__schema_drop_target_stats(s);
+    if (n == 0) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl__alloc_array(n, sizeof *s->target_mean, &s->target_mean));
+    CHARL_TRY(charl__alloc_array(n, sizeof *s->target_std, &s->target_std));
+    memcpy(s->target_mean, mean, (size_t)n * sizeof *mean);
+    memcpy(s->target_std, std, (size_t)n * sizeof *std);
+    s->n_target_stats = n;
+    return CHARL_OK;
+}
+
 charl_status charl_data_schema_create(const charl_dataset *ds, int64_t n_stats, const float *mean, const float *std,
                                       charl_data_schema **out)
 {
@@ -113,6 +137,7 @@ charl_status charl_data_schema_create(const charl_dataset *ds, int64_t n_stats, 
     CHARL_TRY_CLEANUP(set_text(info.fit, &s->fit));
     CHARL_TRY_CLEANUP(set_text(info.tokenizer, &s->tokenizer_kind));
     CHARL_TRY_CLEANUP(set_stats(s, n_stats, mean, std));
+    CHARL_TRY_CLEANUP(set_target_stats(s, info.n_target_stats, info.target_mean, info.target_std));
     if (info.kind == CHARL_DATASET_TOKENS && info.tokenizer[0]) {
         CHARL_TRY_CLEANUP(charl__dataset_tokenizer(ds, &s->tokenizer));
     }
@@ -136,6 +161,7 @@ charl_status charl__schema_take_outputs(charl_data_schema *s, const charl_datase
     s->classes = own->classes;
     CHARL_TRY_CLEANUP(set_text(own->class_names, &s->class_names));
     CHARL_TRY_CLEANUP(set_text(own->targets, &s->targets));
+    CHARL_TRY_CLEANUP(set_target_stats(s, own->n_target_stats, own->target_mean, own->target_std));
     CHARL_TRY_CLEANUP(set_text(own->tokenizer_kind, &s->tokenizer_kind));
     charl_tokenizer_destroy(s->tokenizer);
     s->tokenizer = own->tokenizer;
@@ -163,6 +189,7 @@ charl_status charl_data_schema_normalized(const charl_data_schema *s, int64_t n_
         CHARL_TRY_CLEANUP(set_text(get_text(s, i), text_of(c, i)));
     }
     CHARL_TRY_CLEANUP(set_stats(c, n_stats, mean, std));
+    CHARL_TRY_CLEANUP(set_target_stats(c, s->n_target_stats, s->target_mean, s->target_std));
     if (s->tokenizer) {
         c->tokenizer = charl_tokenizer_share(s->tokenizer);
     }
@@ -191,6 +218,9 @@ void charl_data_schema_get_info(const charl_data_schema *s, const char *path, ch
                                 .classes = s->classes,
                                 .n_stats = (int)s->n_stats,
                                 .mean = s->mean,
+                                .n_target_stats = (int)s->n_target_stats,
+                                .target_mean = s->target_mean,
+                                .target_std = s->target_std,
                                 .std = s->std,
                                 .layout = s->layout,
                                 .fit = s->fit,
@@ -227,6 +257,14 @@ charl_status charl__schema_check(const charl_data_schema *s, const char *path, c
         CHARL_REQUIRE(isfinite(s->mean[i]) && isfinite(s->std[i]) && s->std[i] > 0, code,
                       "%s: schema: mean %g and std %g of channel %lld cannot be used", path, (double)s->mean[i],
                       (double)s->std[i], (long long)i);
+    }
+    CHARL_REQUIRE(s->n_target_stats == 0 ||
+                      (s->y_dtype == CHARL_F32 && s->y_shape.ndim == 1 && s->n_target_stats == s->y_shape.dim[0]),
+                  code, "%s: schema: %lld means do not fit the targets", path, (long long)s->n_target_stats);
+    for (int64_t i = 0; i < s->n_target_stats; i++) {
+        CHARL_REQUIRE(isfinite(s->target_mean[i]) && isfinite(s->target_std[i]) && s->target_std[i] > 0, code,
+                      "%s: schema: mean %g and std %g of target %lld cannot be used", path, (double)s->target_mean[i],
+                      (double)s->target_std[i], (long long)i);
     }
     for (int i = 0; i < TEXTS; i++) {
         const char *text = get_text(s, i);
@@ -268,6 +306,10 @@ charl_status charl__schema_diff(const charl_data_schema *a, const charl_data_sch
     if (a->n_stats != b->n_stats || !same_floats(a->mean, b->mean, a->n_stats) ||
         !same_floats(a->std, b->std, a->n_stats)) {
         CHARL_TRY(charl__text_printf(out, "schema: mean or std differs\n"));
+    }
+    if (a->n_target_stats != b->n_target_stats || !same_floats(a->target_mean, b->target_mean, a->n_target_stats) ||
+        !same_floats(a->target_std, b->target_std, a->n_target_stats)) {
+        CHARL_TRY(charl__text_printf(out, "schema: mean or std of the targets differs\n"));
     }
     if (!charl__tokenizer_equal(a->tokenizer, b->tokenizer)) {
         CHARL_TRY(charl__text_printf(out, "schema: the tokenizer differs\n"));

@@ -17,6 +17,9 @@ charl_dataset_kind charl__dataset_kind_of(const char *name);
 /** From now on `s` describes the targets, classes and tokens of `ds`. Errors: as charl_data_schema_create; then s is to be destroyed. */
 charl_status charl__schema_take_outputs(charl_data_schema *s, const charl_dataset *ds) CHARL_MUST_CHECK;
 
+/** From now on targets are not scaled. */
+void charl__schema_drop_target_stats(charl_data_schema *s);
+
 /** Append a line for everything in which two schemas differ; either may be NULL. Errors: ERR_NOMEM.
  */
 charl_status charl__schema_diff(const charl_data_schema *a, const charl_data_schema *b,

@@ -103,6 +103,10 @@ charl_status charl_data_schema_print(const charl_data_schema *s, char **out)
     CHARL_TRY_CLEANUP(put_text(&t, "fit", s->fit));
     CHARL_TRY_CLEANUP(put_floats(&t, "mean", s->mean, s->n_stats));
     CHARL_TRY_CLEANUP(put_floats(&t, "std", s->std, s->n_stats));
+    if (s->n_target_stats > 0) {
+        CHARL_TRY_CLEANUP(put_floats(&t, "target_mean", s->target_mean, s->n_target_stats));
+        CHARL_TRY_CLEANUP(put_floats(&t, "target_std", s->target_std, s->n_target_stats));
+    }
     CHARL_TRY_CLEANUP(put_tokenizer(&t, s));
     CHARL_TRY_CLEANUP(charl__text_printf(&t, "}"));
     *out = charl__text_steal(&t);
@@ -279,6 +283,13 @@ static charl_status read_object(const source *o, charl_data_schema *s)
     CHARL_TRY(get_floats(o, "std", &s->std, &n));
     if (n != s->n_stats) {
         return bad(o, "std");
+    }
+    if (json_object_get(o->root, "target_mean")) {
+        CHARL_TRY(get_floats(o, "target_mean", &s->target_mean, &s->n_target_stats));
+        CHARL_TRY(get_floats(o, "target_std", &s->target_std, &n));
+        if (n != s->n_target_stats) {
+            return bad(o, "target_std");
+        }
     }
     CHARL_TRY(get_tokenizer(o, s));
     CHARL_TRY(charl__schema_check(s, o->path, CHARL_ERR_CHECKPOINT));

@@ -216,6 +216,25 @@ static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options 
     return CHARL_OK;
 }
 
+/* One for each number of a target. */
+static charl_status read_target_stats(charl_dataset *ds)
+{
+    const charl__array *y = ds->views[CHARL_SPLIT_TRAIN].y;
+    int n_std = 0;
+
+    CHARL_TRY(charl__file_stats(&ds->file, "/", "target_mean", &ds->target_mean, &ds->n_target_stats));
+    CHARL_TRY(charl__file_stats(&ds->file, "/", "target_std", &ds->target_std, &n_std));
+    CHARL_REQUIRE(ds->n_target_stats == n_std &&
+                      (n_std == 0 || !y || (y->dtype == CHARL_F32 && y->item.ndim == 1 && n_std == y->item.dim[0])),
+                  CHARL_ERR_DATA, "%s: %d means and %d deviations of targets do not fit the targets", ds->file.path,
+                  ds->n_target_stats, n_std);
+    for (int i = 0; i < n_std; i++) {
+        CHARL_REQUIRE(isfinite(ds->target_mean[i]) && isfinite(ds->target_std[i]) && ds->target_std[i] > 0,
+                      CHARL_ERR_DATA, "%s: mean or std of target %d is not usable", ds->file.path, i);
+    }
+    return CHARL_OK;
+}
+
 static charl_status read_stats(charl_dataset *ds)
 {
     const charl__array *x = ds->views[CHARL_SPLIT_TRAIN].x;
@@ -232,7 +251,7 @@ static charl_status read_stats(charl_dataset *ds)
         CHARL_REQUIRE(isfinite(ds->mean[i]) && isfinite(ds->std[i]) && ds->std[i] > 0, CHARL_ERR_DATA,
                       "%s: %s: mean or std of channel %d is not usable", ds->file.path, x->name, i);
     }
-    return CHARL_OK;
+    return ds->kind == CHARL_DATASET_TOKENS ? CHARL_OK : read_target_stats(ds);
 }
 
 /* The splits must look alike; a validation set is cut off the end of the training rows where there
@@ -448,6 +467,8 @@ void charl_dataset_close(charl_dataset *ds)
     }
     charl__text_fini(&ds->rows_note);
     charl_free(ds->mean);
+    charl_free(ds->target_mean);
+    charl_free(ds->target_std);
     charl_free(ds->std);
     charl_free(ds->layout);
     charl_free(ds->fit);
@@ -488,6 +509,9 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
         .block_rows = ds->block_rows,
         .shuffle_window = ds->shuffle_window,
         .n_stats = ds->n_stats,
+        .n_target_stats = ds->n_target_stats,
+        .target_mean = ds->target_mean,
+        .target_std = ds->target_std,
         .mean = ds->mean,
         .std = ds->std,
         .layout = ds->layout,

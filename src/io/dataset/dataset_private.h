@@ -42,6 +42,9 @@ struct charl_dataset {
     float *mean;
     float *std;
     int n_stats;
+    float *target_mean;
+    float *target_std;
+    int n_target_stats;
     char *layout;
     char *fit;
     char *class_names;

@@ -43,6 +43,8 @@ struct charl__writer {
     double *shift; /* [n_stats] values of the first sample */
     double *sum;   /* of x - shift over the training samples */
     double *square;
+    int n_target_stats;
+    double *target[3]; /* [n_target_stats] shift, sum and square of the targets */
 };
 
 static charl_status add_output(charl__writer *w, output *o, charl_dtype dtype, const charl_shape *item)
@@ -125,6 +127,21 @@ static charl_status add_stats(charl__writer *w)
     return CHARL_OK;
 }
 
+/* Of targets that are lists of numbers. */
+static charl_status add_target_stats(charl__writer *w)
+{
+    const charl_shape *item = &w->spec.y_item;
+
+    if (!w->spec.values || !w->spec.scales || item->ndim != 1 || item->dim[0] > MOST_STATS) {
+        return CHARL_OK;
+    }
+    for (int i = 0; i < 3; i++) {
+        CHARL_TRY(charl__alloc_array(item->dim[0], sizeof(double), &w->target[i]));
+    }
+    w->n_target_stats = (int)item->dim[0];
+    return CHARL_OK;
+}
+
 static charl_status open_file(charl__writer *w, bool overwrite)
 {
     charl_status st = CHARL_OK;
@@ -168,6 +185,7 @@ charl_status charl__writer_create(const char *path, const charl__writer_spec *sp
     CHARL_TRY_CLEANUP(charl__strdup(path, &w->path));
     CHARL_TRY_CLEANUP(plan_segments(w, opt->val_split));
     CHARL_TRY_CLEANUP(add_stats(w));
+    CHARL_TRY_CLEANUP(add_target_stats(w));
     CHARL_TRY_CLEANUP(open_file(w, opt->overwrite));
     CHARL_TRY_CLEANUP(add_outputs(w));
     *out = w;
@@ -281,6 +299,23 @@ static void fold_stats(charl__writer *w, const void *x, int64_t n, bool first)
     }
 }
 
+/* As fold_stats. */
+static void fold_target_stats(charl__writer *w, const void *y, int64_t n, bool first)
+{
+    const int64_t m = w->n_target_stats;
+    const float *values = y;
+
+    for (int64_t c = 0; first && c < m; c++) {
+        w->target[0][c] = (double)values[c];
+    }
+    for (int64_t i = 0; i < n * m; i++) {
+        const double d = (double)values[i] - w->target[0][i % m];
+
+        w->target[1][i % m] += d;
+        w->target[2][i % m] += d * d;
+    }
+}
+
 static charl_status check_put(charl__writer *w, const void *x, const void *y, int64_t n)
 {
     const int64_t x_count = charl_shape_count(&w->spec.x_item);
@@ -363,6 +398,7 @@ charl_status charl__writer_put(charl__writer *w, const void *x, const void *y, i
 
         if (s == CHARL_SPLIT_TRAIN) {
             fold_stats(w, px, k, w->x[s].array.done == 0);
+            fold_target_stats(w, py, k, w->x[s].array.done == 0);
         }
         CHARL_TRY(append(w, &w->x[s], px, k));
         px += (size_t)k * w->x[s].item_bytes;
@@ -425,6 +461,31 @@ static charl_status write_stats(charl__writer *w)
     }
     CHARL_TRY_CLEANUP(write_floats(w, x->array.dataset, "mean", values, w->n_stats));
     CHARL_TRY_CLEANUP(write_floats(w, x->array.dataset, "std", values + w->n_stats, w->n_stats));
+cleanup:
+    charl_free(values);
+    return st;
+}
+
+static charl_status write_target_stats(charl__writer *w)
+{
+    charl_status st = CHARL_OK;
+    const double n = (double)w->x[CHARL_SPLIT_TRAIN].array.rows;
+    const int m = w->n_target_stats;
+    float *values = NULL;
+
+    if (m == 0) {
+        goto cleanup;
+    }
+    CHARL_TRY_CLEANUP(charl__alloc_array(m, 2 * sizeof *values, &values));
+    for (int c = 0; c < m; c++) {
+        const double mean = w->target[1][c] / n, variance = w->target[2][c] / n - mean * mean;
+        const float std = (float)sqrt(variance > 0 ? variance : 0);
+
+        values[c] = (float)(w->target[0][c] + mean);
+        values[m + c] = std > 0 ? std : 1.0F;
+    }
+    CHARL_TRY_CLEANUP(write_floats(w, w->h5, "target_mean", values, m));
+    CHARL_TRY_CLEANUP(write_floats(w, w->h5, "target_std", values + m, m));
 cleanup:
     charl_free(values);
     return st;
@@ -501,6 +562,7 @@ charl_status charl__writer_finish(charl__writer *w)
                                     w->spec.classes > labels ? w->spec.classes : labels));
     }
     CHARL_TRY(write_stats(w));
+    CHARL_TRY(write_target_stats(w));
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
         CHARL_TRY(write_checksums(w, &w->x[s]));
         CHARL_TRY(write_checksums(w, &w->y[s]));
@@ -527,6 +589,9 @@ void charl__writer_destroy(charl__writer *w)
     charl_free(w->shift);
     charl_free(w->sum);
     charl_free(w->square);
+    for (int i = 0; i < 3; i++) {
+        charl_free(w->target[i]);
+    }
     charl_free(w->path);
     charl_free(w);
 }

@@ -19,9 +19,9 @@ typedef struct charl__writer_spec {
     charl_shape y_item;  /* one target */
     int64_t rows;        /* of the first source */
     int64_t more;        /* of the second source: validation, or test if val_split > 0 */
-    const uint8_t *
-        val; /* [rows] 1: this one of the first source is for validation (split.h); NULL: the last ones are. Borrowed until
-                            finish */
+    /* [rows] 1: this one of the first source is for validation (split.h); NULL: the last ones are. Borrowed until finish. */
+    const uint8_t *val;
+    bool scales;     /* values: store the mean and std of each target too, by which training scales them */
     int64_t classes; /* at least; 0: largest label + 1. Tokens: size of the vocabulary */
 } charl__writer_spec;
 

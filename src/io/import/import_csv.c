@@ -821,7 +821,7 @@ charl_status charl_import_csv(const char *path, const charl_csv_options *csv, co
     CHARL_TRY_CLEANUP(charl__split_choose(path, is_class(&c) ? c.class_of : NULL, c.rows, c.common, &c.val));
     CHARL_TRY_CLEANUP(fit(&c));
     spec.kind = c.o->regression ? CHARL_DATASET_REGRESSION : CHARL_DATASET_TABLE;
-    spec.values = c.o->regression;
+    spec.values = spec.scales = c.o->regression;
     spec.x_item = (charl_shape){1, {charl__recipe_width(&c.recipe)}};
     spec.y_item = (charl_shape){c.o->regression || c.n_labels > 1, {c.n_labels}};
     spec.classes = c.n_labels > 1 && !c.o->regression ? 2 : 0;
