@@ -91,7 +91,8 @@ typedef struct charl_dataset_info {
                             opened, of large arrays from a part: see charl_dataset_open */
 } charl_dataset_info;
 
-/** Open and check a dataset: arrays present, allocated, inside the file, of a known type, x and y
+/** Open and check a dataset: a file, or where there is none of this name and it holds one of *?[, all files that match, whose rows then
+ *  follow one another in the order of the bytes of their names. Checked are: arrays present, allocated, inside the file, of a known type, x and y
  *  equally long; nothing that leads out of the file (links, external storage). Filters may be in plug-ins of HDF5's. Owned: close it.
  *
  *  Blocks. Local. `opt` may be NULL.

@@ -170,7 +170,23 @@ def table():
         f.create_dataset("x", data=x, chunks=(8, 3, 5), compression="gzip")
         f["y"] = y
     same(read("t.h5"), x, y)
-    return n + 1
+    n += 1
+    for dtype, options in (("u1", {}), (">f4", {"chunks": (8, 3, 5), "compression": "gzip"}), ("i2", {"chunks": (5, 2, 2)})):
+        x, y = samples(np.dtype(dtype)), labels(np.dtype("i8"))
+        for part, (first, end) in enumerate(((0, 13), (13, 14), (14, ROWS))):
+            with h5py.File(f"part-{part}.h5", "w") as f:
+                f.create_dataset("x", data=x[first:end], **(options if end - first > 8 else {}))
+                f["y"] = y[first:end]
+        for threads, cache in ((1, 1), (2, 0), (3, 2000)):
+            same(read("part-*.h5", threads=threads, cache=cache), x, y)
+        n += 1
+    with h5py.File("part-9.h5", "w") as f:
+        f["x"], f["y"] = x[:, :2], y
+    error = read("part-*.h5").get("error", "nothing")
+    assert "part-9.h5: rows of /x differ in type or shape from those of part-0.h5" in error, error
+    pathlib.Path("part-9.h5").unlink()
+    assert "no file matches" in read("none-*.h5")["error"]
+    return n
 
 
 def refused(write, reason, env=None):

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "io/dataset/data_schema.h"
@@ -11,6 +12,7 @@
 #include "io/dataset/dataset_mix.h"
 #include "io/dataset/dataset_private.h"
 #include "io/h5.h"
+#include "io/import/import_paths.h"
 
 const char *charl_dataset_kind_name(charl_dataset_kind kind)
 {
@@ -309,6 +311,12 @@ static charl_status count_windows(charl_dataset *ds)
     return CHARL_OK;
 }
 
+/* The chunks that samples lie in; NULL: none. */
+static const charl__chunks *chunks_of(const charl__array *x)
+{
+    return x->n_parts > 0 ? x->part[0].array->chunks : x->chunks;
+}
+
 /* Which rows lie together, and how many rows are shuffled at a time where blocks are. Chunks that are small are taken together: each costs
  * something to find. */
 static void plan_blocks(charl_dataset *ds, const charl_dataset_options *opt)
@@ -319,10 +327,11 @@ static void plan_blocks(charl_dataset *ds, const charl_dataset_options *opt)
     const int64_t row = (int64_t)x->item_bytes * tokens,
                   together = row < BLOCK_BYTES ? (BLOCK_BYTES + row - 1) / row : 1;
     const int64_t wanted = opt->shuffle_window > 0 ? opt->shuffle_window : row < WINDOW_BYTES ? WINDOW_BYTES / row : 1;
+    const charl__chunks *chunks = chunks_of(x);
     int64_t block = wanted / BLOCKS < together ? wanted / BLOCKS : together;
 
-    if (x->chunks && x->chunks->dim[0] > tokens) {
-        const int64_t chunk = x->chunks->dim[0] / tokens;
+    if (chunks && chunks->dim[0] > tokens) {
+        const int64_t chunk = chunks->dim[0] / tokens;
 
         block = block > chunk ? block / chunk * chunk : chunk;
     }
@@ -344,9 +353,10 @@ static int64_t default_cache_bytes(const charl_dataset *ds)
 static charl_status note_rows(charl_dataset *ds, int64_t cache_bytes)
 {
     const charl__array *x = ds->views[CHARL_SPLIT_TRAIN].x;
+    const charl__chunks *chunks = chunks_of(x);
     const double bytes = (double)x->rows * (double)x->item_bytes;
 
-    if (!x->chunks || x->chunks->dim[0] == 1 || bytes <= (double)cache_bytes) {
+    if (!chunks || chunks->dim[0] == 1 || bytes <= (double)cache_bytes) {
         return CHARL_OK;
     }
     return charl__text_printf(
@@ -384,10 +394,35 @@ static charl_status find_classes(charl_dataset *ds, const charl_dataset_options 
     return CHARL_OK;
 }
 
-static charl_status open_all(charl_dataset *ds, const char *path, const charl_dataset_options *opt)
+static charl_status seal(charl_dataset *ds, const charl_dataset_options *opt, int64_t cache_bytes)
+{
+    CHARL_TRY(
+        charl__chunk_cache_create(cache_bytes, opt->threads > 0 ? opt->threads : CHARL_DATASET_THREADS, &ds->cache));
+    CHARL_TRY(charl__file_seal(&ds->file, ds->arrays, CHARL__ARRAYS, ds->cache));
+    return CHARL_OK;
+}
+
+charl_status charl__dataset_complete(charl_dataset *ds, const charl_dataset_options *opt)
 {
     int64_t cache_bytes;
 
+    CHARL_TRY(make_views(ds, opt));
+    if (ds->kind == CHARL_DATASET_TOKENS) {
+        CHARL_TRY(count_windows(ds));
+    }
+    plan_blocks(ds, opt);
+    cache_bytes = opt->cache_bytes > 0 ? opt->cache_bytes : default_cache_bytes(ds);
+    CHARL_TRY(note_rows(ds, cache_bytes));
+    if (ds->n_joined == 0) {
+        CHARL_TRY(seal(ds, opt, cache_bytes));
+    }
+    CHARL_TRY(find_classes(ds, opt));
+    CHARL_TRY(charl__dataset_identify(ds));
+    return CHARL_OK;
+}
+
+static charl_status open_all(charl_dataset *ds, const char *path, const charl_dataset_options *opt)
+{
     CHARL_TRY(charl__file_init(&ds->file, path));
     if (opt->x) {
         CHARL_TRY(open_foreign(ds, opt));
@@ -397,18 +432,21 @@ static charl_status open_all(charl_dataset *ds, const char *path, const charl_da
         CHARL_TRY(open_own(ds, opt->unlabelled));
     }
     CHARL_TRY(read_stats(ds));
-    CHARL_TRY(make_views(ds, opt));
-    if (ds->kind == CHARL_DATASET_TOKENS) {
-        CHARL_TRY(count_windows(ds));
+    CHARL_TRY(charl__dataset_complete(ds, opt));
+    return CHARL_OK;
+}
+
+charl_status charl__dataset_create(charl_dataset **out)
+{
+    charl_dataset *ds;
+
+    CHARL_TRY(charl__alloc(sizeof *ds, out));
+    ds = *out;
+    ds->file.fd = -1;
+    ds->file.h5 = H5I_INVALID_HID;
+    for (int i = 0; i < CHARL__ARRAYS; i++) {
+        ds->arrays[i].dataset = ds->arrays[i].type = H5I_INVALID_HID;
     }
-    plan_blocks(ds, opt);
-    cache_bytes = opt->cache_bytes > 0 ? opt->cache_bytes : default_cache_bytes(ds);
-    CHARL_TRY(note_rows(ds, cache_bytes));
-    CHARL_TRY(
-        charl__chunk_cache_create(cache_bytes, opt->threads > 0 ? opt->threads : CHARL_DATASET_THREADS, &ds->cache));
-    CHARL_TRY(charl__file_seal(&ds->file, ds->arrays, CHARL__ARRAYS, ds->cache));
-    CHARL_TRY(find_classes(ds, opt));
-    CHARL_TRY(charl__dataset_identify(ds));
     return CHARL_OK;
 }
 
@@ -417,23 +455,26 @@ charl_status charl_dataset_open(const char *path, const charl_dataset_options *o
     charl_status st = CHARL_OK;
     const charl_dataset_options none = {0};
     charl_dataset *ds = NULL;
+    charl__paths paths = {0};
 
     *out = NULL;
     opt = opt ? opt : &none;
     CHARL_REQUIRE_CLEANUP(opt->val_split >= 0 && opt->val_split < 1, CHARL_ERR_CONFIG,
                           "val_split must be at least 0 and less than 1, not %g", opt->val_split);
     CHARL_REQUIRE_CLEANUP(opt->classes >= 0, CHARL_ERR_CONFIG, "classes must not be negative");
-    CHARL_TRY_CLEANUP(charl__alloc(sizeof *ds, &ds));
-    ds->file.fd = -1;
-    ds->file.h5 = H5I_INVALID_HID;
-    for (int i = 0; i < CHARL__ARRAYS; i++) {
-        ds->arrays[i].dataset = ds->arrays[i].type = H5I_INVALID_HID;
+    if (strpbrk(path, "*?[") && access(path, F_OK) != 0) {
+        CHARL_TRY_CLEANUP(charl__paths_add(&paths, path, ".h5|.hdf5"));
+        CHARL_REQUIRE_CLEANUP(paths.n <= INT32_MAX, CHARL_ERR_DATA, "%s: too many files", path);
+        CHARL_TRY_CLEANUP(charl__dataset_open_joined(path, paths.path, (int)paths.n, opt, out));
+        goto cleanup;
     }
+    CHARL_TRY_CLEANUP(charl__dataset_create(&ds));
     ds->window = opt->window;
     CHARL_TRY_CLEANUP(open_all(ds, path, opt));
     *out = ds;
     ds = NULL;
 cleanup:
+    charl__paths_fini(&paths);
     charl_dataset_close(ds);
     return st;
 }
@@ -443,7 +484,10 @@ charl_status charl_dataset_check(charl_dataset *ds)
     for (int j = 0; j < ds->n_parts; j++) {
         CHARL_TRY(charl_dataset_check(ds->part[j]));
     }
-    return ds->n_parts > 0 ? CHARL_OK : charl__file_look(&ds->file, true);
+    for (int j = 0; j < ds->n_joined; j++) {
+        CHARL_TRY(charl_dataset_check(ds->joined[j]));
+    }
+    return ds->n_parts > 0 || ds->n_joined > 0 ? CHARL_OK : charl__file_look(&ds->file, true);
 }
 
 bool charl_dataset_is_thread_safe(void)
@@ -464,6 +508,10 @@ void charl_dataset_close(charl_dataset *ds)
         }
         charl__file_fini(&ds->file);
         charl__chunk_cache_destroy(ds->cache);
+        for (int j = 0; j < ds->n_joined; j++) {
+            charl_dataset_close(ds->joined[j]);
+        }
+        charl_free(ds->joined);
     }
     charl__text_fini(&ds->rows_note);
     charl_free(ds->mean);
@@ -541,6 +589,14 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
             out->checksums = out->checksums && (!a || (a->n_blocks > 0 && !a->is_summed));
             out->native = out->native && (!a || a->offset >= 0 || (a->chunks && !a->chunks->by_hdf5));
         }
+    }
+    for (int j = 0; j < ds->n_joined; j++) {
+        charl_dataset_info part;
+
+        charl_dataset_get_info(ds->joined[j], &part);
+        out->checksums = j == 0 ? part.checksums : out->checksums && part.checksums;
+        out->native = j == 0 ? part.native : out->native && part.native;
+        out->note = out->note[0] ? out->note : part.note;
     }
     memcpy(out->content_id, ds->content_id, sizeof out->content_id);
 }

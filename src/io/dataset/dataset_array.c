@@ -211,8 +211,95 @@ cleanup:
     return st;
 }
 
+charl_status charl__array_join(charl__array *a, charl__file *f, charl__array *more)
+{
+    const int64_t rows = a->rows;
+
+    CHARL_REQUIRE(a->n_parts == 0 || (a->dtype == more->dtype && charl_shape_equal(&a->item, &more->item)),
+                  CHARL_ERR_DATA, "%s: rows of %s differ in type or shape from those of %s", f->path, more->name,
+                  a->n_parts ? a->part[0].file->path : "");
+    CHARL_TRY(charl__grow(a->n_parts, sizeof *a->part, &a->part));
+    if (a->n_parts == 0) {
+        struct charl__array_part *part = a->part;
+
+        *a = (charl__array){.part = part,
+                            .dtype = more->dtype,
+                            .item = more->item,
+                            .item_bytes = more->item_bytes,
+                            .offset = -1,
+                            .dataset = H5I_INVALID_HID,
+                            .type = H5I_INVALID_HID};
+        memcpy(a->name, more->name, sizeof a->name);
+    }
+    a->part[a->n_parts++] = (charl__array_part){f, more, rows};
+    a->rows = rows + more->rows;
+    return CHARL_OK;
+}
+
+/* The part that holds a row. */
+static const charl__array_part *part_of(const charl__array *a, int64_t row)
+{
+    int low = 0, high = a->n_parts;
+
+    while (high - low > 1) {
+        const int middle = (low + high) / 2;
+
+        *(a->part[middle].first <= row ? &low : &high) = middle;
+    }
+    return &a->part[low];
+}
+
+static charl_status read_parts(charl__array *a, int64_t first, int64_t n, void *dst)
+{
+    while (n > 0) {
+        const charl__array_part *p = part_of(a, first);
+        const int64_t left = p->first + p->array->rows - first, k = left < n ? left : n;
+
+        CHARL_TRY(charl__array_read(p->file, p->array, first - p->first, k, dst));
+        dst = (unsigned char *)dst + (size_t)k * a->item_bytes;
+        first += k;
+        n -= k;
+    }
+    return CHARL_OK;
+}
+
+/* Each part prepares the rows that are its own; what all have prepared is a beginning of the list. */
+static charl_status prepare_parts(charl__array *a, const int64_t *rows, int64_t first, int64_t n, int64_t *done)
+{
+    charl_status st = CHARL_OK;
+    int64_t *own = NULL, *at = NULL;
+
+    *done = n;
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *own, &own));
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *at, &at));
+    for (int p = 0; p < a->n_parts; p++) {
+        const charl__array_part *part = &a->part[p];
+        int64_t k = 0, prepared = 0;
+
+        for (int64_t i = 0; part->array->chunks && i < *done; i++) {
+            const int64_t row = first + (rows ? rows[i] : i) - part->first;
+
+            if (row >= 0 && row < part->array->rows) {
+                at[k] = i;
+                own[k++] = row;
+            }
+        }
+        if (k > 0) {
+            CHARL_TRY_CLEANUP(charl__array_prepare(part->array, own, 0, k, &prepared));
+            *done = prepared < k ? at[prepared] : *done;
+        }
+    }
+cleanup:
+    charl_free(at);
+    charl_free(own);
+    return st;
+}
+
 charl_status charl__array_prepare(charl__array *a, const int64_t *rows, int64_t first, int64_t n, int64_t *done)
 {
+    if (a->n_parts > 0 && n > 1) {
+        return prepare_parts(a, rows, first, n, done);
+    }
     *done = n;
     return a->chunks && a->chunks->cache ? charl__chunks_prepare(a->chunks, rows, first, n, done) : CHARL_OK;
 }
@@ -254,6 +341,9 @@ charl_status charl__array_read(charl__file *f, charl__array *a, int64_t first, i
                   f->path, a->name, (long long)first, (long long)n, (long long)a->rows);
     if (n == 0) {
         return CHARL_OK;
+    }
+    if (a->n_parts > 0) {
+        return read_parts(a, first, n, dst);
     }
     if (a->offset >= 0 && a->n_blocks > 0) {
         CHARL_TRY(read_checked(f, a, offset, bytes, dst));
@@ -301,6 +391,12 @@ charl_status charl__array_verify(charl__file *f, charl__array *a)
     const int64_t step = item < CHARL__BLOCK_BYTES ? CHARL__BLOCK_BYTES / item : 1;
     uint32_t crc = 0;
 
+    for (int i = 0; i < a->n_parts; i++) {
+        CHARL_TRY_CLEANUP(charl__array_verify(a->part[i].file, a->part[i].array));
+    }
+    if (a->n_parts > 0) {
+        goto cleanup;
+    }
     CHARL_TRY_CLEANUP(charl__alloc_array(step, a->item_bytes, &buffer));
     for (int64_t row = 0; row < a->rows; row += step) {
         const int64_t n = a->rows - row < step ? a->rows - row : step;
@@ -447,6 +543,16 @@ cleanup:
 
 charl_status charl__array_sum(charl__file *f, charl__array *a, uint32_t *out)
 {
+    if (a->n_parts > 0) {
+        *out = 0;
+        for (int i = 0; i < a->n_parts; i++) {
+            uint32_t crc;
+
+            CHARL_TRY(charl__array_sum(a->part[i].file, a->part[i].array, &crc));
+            *out = charl__crc32c(*out, &crc, sizeof crc);
+        }
+        return CHARL_OK;
+    }
     if (a->n_blocks > 0) {
         *out = charl__crc32c(0, a->block_crc, (size_t)a->n_blocks * sizeof *a->block_crc);
         return CHARL_OK;

@@ -300,6 +300,8 @@ void charl__array_fini(charl__array *a)
     }
     charl__h5_close(&a->type);
     charl__h5_close(&a->dataset);
+    charl_free(a->part);
+    a->part = NULL;
     charl_free(a->block_crc);
     charl_free(a->block_state);
     a->block_crc = NULL;

@@ -64,15 +64,28 @@ typedef struct charl__array {
     int64_t rows;
     size_t item_bytes;
     charl__element stored;
-    bool converted;        /* delivered bytes are not the stored ones */
-    int64_t offset;        /* of row 0 in the file; -1: not contiguous */
-    charl__chunks *chunks; /* NULL: not chunked */
-    hid_t dataset, type;   /* only while offset is -1 or the file is not sealed */
-    int64_t n_blocks;      /* 0: no checksums */
-    bool is_summed;        /* they are not the file's: charl__array_sum has formed them */
+    bool converted;                 /* delivered bytes are not the stored ones */
+    int64_t offset;                 /* of row 0 in the file; -1: not contiguous */
+    charl__chunks *chunks;          /* NULL: not chunked */
+    struct charl__array_part *part; /* [n_parts] of an array that lies in several files; NULL: in one */
+    int n_parts;
+    hid_t dataset, type; /* only while offset is -1 or the file is not sealed */
+    int64_t n_blocks;    /* 0: no checksums */
+    bool is_summed;      /* they are not the file's: charl__array_sum has formed them */
     uint32_t *block_crc;
     atomic_uint *block_state; /* CHARL__BLOCK_... */
 } charl__array;
+
+/** Rows of an array that lies in several files: those of one of them. */
+typedef struct charl__array_part {
+    charl__file *file;   /* borrowed */
+    charl__array *array; /* borrowed */
+    int64_t first;       /* row of the whole */
+} charl__array_part;
+
+/** Add the rows of `more` to those of `a`, which begins as all zero. Both are borrowed. Errors: ERR_DATA when its rows are of another
+ *  type or shape; ERR_NOMEM. */
+charl_status charl__array_join(charl__array *a, charl__file *f, charl__array *more) CHARL_MUST_CHECK;
 
 /** Open `path`, a regular HDF5 file, for reading. f is caller's storage; fini also after a failure.
  *  Errors: ERR_DATA, ERR_IO. */

@@ -29,7 +29,9 @@ struct charl_dataset {
     int n_parts;
     int64_t *share; /* [n_parts] of CHARL__MIX_BLOCK */
     charl__file file;
-    charl__chunk_cache *cache; /* of chunks; NULL: a mix */
+    charl__chunk_cache *cache;     /* of chunks; NULL: a mix */
+    struct charl_dataset **joined; /* [n_joined] files whose rows are one after another here; NULL: one file */
+    int n_joined;
     charl__text rows_note;
     charl__array arrays[CHARL__ARRAYS];
     charl__view views[CHARL_SPLIT_COUNT];
@@ -59,6 +61,15 @@ struct charl_dataset {
     int64_t *target_map;  /* [targets] the same of targets */
     float *class_weights; /* [classes] as delivered, of training targets; NULL: all 1 */
 };
+
+/** Open the rows of all files that `paths` names as one set. Errors: as charl_dataset_open; ERR_DATA when they hold other things. */
+charl_status charl__dataset_open_joined(const char *pattern, char *const *paths, int n,
+                                        const charl_dataset_options *opt, charl_dataset **out) CHARL_MUST_CHECK;
+
+/** The parts of opening a set that follow when its arrays are there. */
+charl_status charl__dataset_complete(charl_dataset *ds, const charl_dataset_options *opt) CHARL_MUST_CHECK;
+/** An empty data set. */
+charl_status charl__dataset_create(charl_dataset **out) CHARL_MUST_CHECK;
 
 /** The tokenizer that the data set carries, if any. Errors: as charl_tokenizer_load. */
 charl_status charl__dataset_tokenizer(const charl_dataset *ds, charl_tokenizer **out) CHARL_MUST_CHECK;

@@ -1,0 +1,156 @@
+/* Several files as one set: their rows one after another, split by split. Each file is a data set of its own, whose arrays are borrowed. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "io/dataset/dataset_private.h"
+
+/* A text that all files must have alike. */
+static charl_status take_text(const charl_dataset *ds, const char *what, size_t offset, char **out)
+{
+    const char *first = *(char *const *)((const char *)ds->joined[0] + offset);
+
+    for (int j = 1; j < ds->n_joined; j++) {
+        const char *other = *(char *const *)((const char *)ds->joined[j] + offset);
+
+        CHARL_REQUIRE(strcmp(first, other) == 0, CHARL_ERR_DATA,
+                      "%s and %s differ in their %s; HINT import them in one go", ds->joined[0]->file.path,
+                      ds->joined[j]->file.path, what);
+    }
+    return charl__strdup(first, out);
+}
+
+static charl_status take_texts(charl_dataset *ds)
+{
+    static const struct {
+        const char *what;
+        size_t offset;
+    } texts[] = {
+        {"layout", offsetof(charl_dataset, layout)},
+        {"fit", offsetof(charl_dataset, fit)},
+        {"names of classes", offsetof(charl_dataset, class_names)},
+        {"names of columns", offsetof(charl_dataset, columns)},
+        {"names of targets", offsetof(charl_dataset, targets)},
+        {"recipe", offsetof(charl_dataset, recipe)},
+        {"tokenizer", offsetof(charl_dataset, tokenizer)},
+    };
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        CHARL_TRY(take_text(ds, texts[i].what, texts[i].offset, (char **)((char *)ds + texts[i].offset)));
+    }
+    return CHARL_OK;
+}
+
+/* Mean and deviation over the training rows of all files: E[x] and E[x^2] - E[x]^2. None where a file has none. */
+static charl_status take_stats(charl_dataset *ds)
+{
+    const int n = ds->joined[0]->n_stats;
+    double rows = 0;
+
+    for (int j = 0; j < ds->n_joined; j++) {
+        const charl_dataset *d = ds->joined[j];
+
+        if (d->n_stats == 0 || d->n_stats != n) {
+            return CHARL_OK;
+        }
+        rows += (double)d->views[CHARL_SPLIT_TRAIN].rows;
+    }
+    CHARL_TRY(charl__alloc_array(n, sizeof *ds->mean, &ds->mean));
+    CHARL_TRY(charl__alloc_array(n, sizeof *ds->std, &ds->std));
+    for (int c = 0; c < n; c++) {
+        double mean = 0, square = 0;
+
+        for (int j = 0; j < ds->n_joined; j++) {
+            mean += (double)ds->joined[j]->mean[c] * ((double)ds->joined[j]->views[CHARL_SPLIT_TRAIN].rows / rows);
+        }
+        for (int j = 0; j < ds->n_joined; j++) {
+            const charl_dataset *d = ds->joined[j];
+            const double off = (double)d->mean[c] - mean, share = (double)d->views[CHARL_SPLIT_TRAIN].rows / rows;
+
+            square += ((double)d->std[c] * (double)d->std[c] + off * off) * share;
+        }
+        ds->mean[c] = (float)mean;
+        ds->std[c] = (float)sqrt(square);
+    }
+    ds->n_stats = n;
+    return CHARL_OK;
+}
+
+static charl_status join_arrays(charl_dataset *ds)
+{
+    for (int j = 0; j < ds->n_joined; j++) {
+        charl_dataset *d = ds->joined[j];
+
+        for (int i = 0; i < CHARL__ARRAYS; i++) {
+            if (d->arrays[i].rows > 0) {
+                CHARL_TRY(charl__array_join(&ds->arrays[i], &d->file, &d->arrays[i]));
+            }
+        }
+    }
+    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+        charl__view *v = &ds->views[s];
+        charl__array *x = &ds->arrays[2 * s], *y = &ds->arrays[2 * s + 1], *w = &ds->arrays[CHARL__WEIGHTS + s];
+
+        if (x->rows == 0) {
+            continue;
+        }
+        CHARL_REQUIRE(y->rows == 0 || y->rows == x->rows, CHARL_ERR_DATA,
+                      "%s: some of the files have targets, others none", ds->file.path);
+        CHARL_REQUIRE(w->rows == 0 || w->rows == x->rows, CHARL_ERR_DATA,
+                      "%s: some of the files have weights, others none", ds->file.path);
+        v->x = x;
+        v->y = y->rows > 0 ? y : NULL;
+        v->w = w->rows > 0 ? w : NULL;
+        v->items = v->rows = x->rows;
+    }
+    return CHARL_OK;
+}
+
+/* Open the files; each keeps its part of the memory for chunks. */
+static charl_status open_files(charl_dataset *ds, char *const *paths, int n, const charl_dataset_options *opt)
+{
+    enum { LEAST_BYTES = 16 << 20 };
+    charl_dataset_options one = *opt;
+    const int64_t share = (opt->cache_bytes > 0 ? opt->cache_bytes : CHARL_DATASET_CACHE_BYTES) / n;
+
+    one.val_split = 0;
+    one.cache_bytes = opt->cache_bytes > 0 || share > LEAST_BYTES ? share + 1 : LEAST_BYTES;
+    for (int j = 0; j < n; j++) {
+        const charl_dataset *first = ds->joined[0];
+        charl_dataset *d;
+
+        CHARL_TRY(charl_dataset_open(paths[j], &one, &ds->joined[j]));
+        ds->n_joined = j + 1;
+        d = ds->joined[j];
+        first = ds->joined[0];
+        CHARL_REQUIRE(d->kind != CHARL_DATASET_TOKENS, CHARL_ERR_DATA,
+                      "%s holds tokens; several sets of tokens are named by data.mix, or imported in one go", paths[j]);
+        CHARL_REQUIRE(d->kind == first->kind, CHARL_ERR_DATA, "%s holds %s, %s holds %s", paths[j],
+                      charl_dataset_kind_name(d->kind), paths[0], charl_dataset_kind_name(first->kind));
+        ds->classes = d->classes > ds->classes ? d->classes : ds->classes;
+    }
+    ds->kind = ds->joined[0]->kind;
+    return CHARL_OK;
+}
+
+charl_status charl__dataset_open_joined(const char *pattern, char *const *paths, int n,
+                                        const charl_dataset_options *opt, charl_dataset **out)
+{
+    charl_status st = CHARL_OK;
+    charl_dataset *ds = NULL;
+
+    *out = NULL;
+    CHARL_TRY_CLEANUP(charl__dataset_create(&ds));
+    CHARL_TRY_CLEANUP(charl__strdup(pattern, &ds->file.path));
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof(charl_dataset *), &ds->joined));
+    CHARL_TRY_CLEANUP(open_files(ds, paths, n, opt));
+    CHARL_TRY_CLEANUP(take_texts(ds));
+    CHARL_TRY_CLEANUP(take_stats(ds));
+    CHARL_TRY_CLEANUP(join_arrays(ds));
+    CHARL_TRY_CLEANUP(charl__dataset_complete(ds, opt));
+    *out = ds;
+    ds = NULL;
+cleanup:
+    charl_dataset_close(ds);
+    return st;
+}
