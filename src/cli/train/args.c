@@ -1,6 +1,7 @@
 /* The command line of charl-train. */
 #include <argp.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@ enum {
     OPT_HELP_CONFIG,
     OPT_LIST_DEVICES,
     OPT_ENV,
+    OPT_LOG_RANKS,
     OPT_TRACE,
     OPT_TRACE_STEPS,
     OPT_PROFILE,
@@ -54,6 +56,10 @@ static const struct argp_option options[] = {
     {"list-devices", OPT_LIST_DEVICES, 0, 0, "List OpenCL devices and their indices", 2},
     {"env", OPT_ENV, "json", OPTION_ARG_OPTIONAL, "Print versions, devices and environment (for bug reports)", 2},
     {0, 0, 0, 0, "Output", 3},
+    {"log-ranks", OPT_LOG_RANKS, "RANKS", 0,
+     "all, or a list such as 1,4-7: these ranks log too, to the output with their number in front and to "
+     "train-rankN.log (default: 0)",
+     3},
     {"trace", OPT_TRACE, "FILE", OPTION_ARG_OPTIONAL,
      "Write a time line of some steps for Perfetto: kernels, copies, all-reduce, input and host of all ranks (default: "
      "trace.json in the run "
@@ -122,6 +128,50 @@ static error_t set_fast_dev_run(charl__train_args *a, const char *arg)
     }
     a->fast_dev_run = (int)n;
     return 0;
+}
+
+bool charl__train_logs(const char *ranks, int rank)
+{
+    if (!ranks || strcmp(ranks, "all") == 0) {
+        return ranks != NULL || rank == 0;
+    }
+    for (const char *at = ranks; *at; at += *at == ',') {
+        char *end = NULL;
+        const long first = strtol(at, &end, 10), last = *end == '-' ? strtol(end + 1, &end, 10) : first;
+
+        if (rank >= first && rank <= last) {
+            return true;
+        }
+        at = end;
+    }
+    return rank == 0; /* always */
+}
+
+/* "all", "0" or "1,4-7" */
+static error_t set_log_ranks(charl__train_args *a, const char *arg)
+{
+    const char *at = arg;
+    bool is_good = arg[0] != '\0';
+
+    a->log_ranks = arg;
+    if (strcmp(arg, "all") == 0) {
+        return 0;
+    }
+    while (is_good && *at) {
+        char *end = NULL;
+        const long first = strtol(at, &end, 10);
+        long last = first;
+
+        is_good = *at >= '0' && *at <= '9';
+        if (is_good && *end == '-') {
+            at = end + 1;
+            last = strtol(at, &end, 10);
+            is_good = *at >= '0' && *at <= '9' && last >= first;
+        }
+        is_good = is_good && last < INT_MAX && (*end == '\0' || (*end == ',' && end[1]));
+        at = is_good && *end == ',' ? end + 1 : end;
+    }
+    return is_good ? 0 : charl__cli_bad_option("--log-ranks", arg, "must be all or ranks, as in 1,4-7");
 }
 
 /* "11-20", or "11" */
@@ -222,6 +272,8 @@ static error_t parse_check(int key, const char *arg, charl__train_args *a)
         a->action = CHARL__TRAIN_ENV;
         a->json = arg && strcmp(arg, "json") == 0;
         return arg && !a->json ? charl__cli_bad_option("--env", arg, "must be json") : 0;
+    case OPT_LOG_RANKS:
+        return set_log_ranks(a, arg);
     case OPT_TRACE:
         a->trace = arg ? arg : "";
         return arg && !arg[0] ? charl__cli_bad_option("--trace", arg, "must be a file") : 0;

@@ -36,6 +36,7 @@ void charl__output_init(charl__output *o, const charl_config *config, const char
                          .files = !args->dry_run && args->fast_dev_run == 0 && !args->overfit_batch,
                          .last_loss = (double)NAN,
                          .epoch_s = charl__cli_clock_s()};
+    o->logs = charl__train_logs(args->log_ranks, o->rank);
     o->bar = args->progress == CHARL__PROGRESS_BAR || (args->progress == CHARL__PROGRESS_AUTO && terminal);
     o->color = args->color == 1 || (args->color == -1 && terminal && !(no_color && no_color[0]));
 }
@@ -101,6 +102,9 @@ static CHARL_PRINTF(2, 3) void say_line(charl__output *o, const char *fmt, ...)
     now_text(stamp, sizeof stamp);
     o->said_s = charl__cli_clock_s();
     if (!o->bar && !is_quiet(o)) {
+        if (o->rank > 0) {
+            printf("[rank %d] ", o->rank);
+        }
         printf("%s ", stamp);
         va_start(ap, fmt);
         vprintf(fmt, ap);
@@ -118,16 +122,19 @@ static CHARL_PRINTF(2, 3) void say_line(charl__output *o, const char *fmt, ...)
     }
 }
 
-/* train.log in the run directory, which exists and is locked by now. A link is not followed, and nothing is emptied that has another
+/* train.log, or of another rank train-rankN.log, in the run directory, which exists and is locked by now. A link is not followed, and nothing is emptied that has another
  * name too: either could be somebody's file. */
 static charl_status open_log(charl__output *o, bool afresh)
 {
     const char *dir = o->config->run.output_dir;
-    char path[4096];
+    char path[4096], name[32] = "train.log";
     struct stat s;
     int fd;
 
-    CHARL_REQUIRE((size_t)snprintf(path, sizeof path, "%s/train.log", dir) < sizeof path, CHARL_ERR_DISK,
+    if (o->rank > 0) {
+        snprintf(name, sizeof name, "train-rank%d.log", o->rank);
+    }
+    CHARL_REQUIRE((size_t)snprintf(path, sizeof path, "%s/%s", dir, name) < sizeof path, CHARL_ERR_DISK,
                   "the path %s is too long", dir);
     fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     CHARL_REQUIRE(fd >= 0, CHARL_ERR_DISK, "%s: %s", path,
@@ -212,6 +219,16 @@ cleanup:
     return st;
 }
 
+/* Of a rank that logs beside the first. */
+static charl_status start_rank(charl__output *o, const charl_train_info *i)
+{
+    CHARL_TRY(open_log(o, i->start_step == 0));
+    say_line(o, "start step=%" PRId64 "/%" PRId64 " host=%s pid=%" PRId64 " device=%s%s%s rows=%" PRId64, i->start_step,
+             i->steps, charl_comm_host(o->comm, o->rank), charl_comm_pid(o->comm, o->rank), i->device->name,
+             i->device->pci[0] ? " " : "", i->device->pci, i->local_rows);
+    return CHARL_OK;
+}
+
 static charl_status on_started(void *ctx, const charl_train_info *i)
 {
     charl__output *o = ctx;
@@ -221,7 +238,7 @@ static charl_status on_started(void *ctx, const charl_train_info *i)
 
     CHARL_TRY(charl_comm_reduce_i64(o->comm, CHARL_COMM_SUM, &all_bytes, 1));
     if (o->rank != 0) {
-        return CHARL_OK;
+        return o->logs && o->files ? start_rank(o, i) : CHARL_OK;
     }
     o->steps = i->steps;
     o->window = i->window;
@@ -267,7 +284,7 @@ static charl_status on_trained(void *ctx, const charl_train_row *r)
     charl__output *o = ctx;
     char eta[32], tokens[48] = "", flop[32] = "", mfu[32] = "", power[64] = "";
 
-    if (o->rank != 0) {
+    if (!o->logs) {
         return CHARL_OK;
     }
     o->rate = r->samples_per_s;
@@ -593,6 +610,9 @@ void charl__output_done(charl__output *o, const charl_train_result *r)
 {
     char best[96] = "", wall[32], tokens[48] = "", skipped[48] = "", overflowed[48] = "";
 
+    if (o->rank != 0 && o->logs && !o->args->dry_run) {
+        say_line(o, "%s step=%" PRId64 " wall_s=%.1f", r->stopped ? "stopped" : "done", r->step, r->wall_s);
+    }
     if (o->rank != 0 || o->args->dry_run) {
         return;
     }

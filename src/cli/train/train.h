@@ -38,7 +38,8 @@ typedef struct charl__train_args {
     int n_made;
     bool overwrite, dry_run, overfit_batch, json;
     int fast_dev_run;
-    const char *trace; /* NULL: none; "": the default file */
+    const char *log_ranks; /* NULL: the first only */
+    const char *trace;     /* NULL: none; "": the default file */
     bool profile;
     int64_t trace_first, trace_last; /* 0: the default */
     int simulate_ranks;              /* 0: the ranks are those that the launcher started */
@@ -47,6 +48,9 @@ typedef struct charl__train_args {
     int color;     /* -1 auto, 0 never, 1 always */
     int verbosity; /* -1 quiet, 0, 1 verbose */
 } charl__train_args;
+
+/** Whether --log-ranks=`ranks`, which charl__train_parse has accepted, names `rank`; rank 0 always logs. */
+bool charl__train_logs(const char *ranks, int rank);
 
 /** Read the command line before anything else starts. Returns as charl__cli_parse does. */
 int charl__train_parse(int argc, char **argv, charl__train_args *out);
@@ -77,6 +81,7 @@ typedef struct charl__output {
     charl_comm *comm; /* borrowed */
     int rank, size, nodes;
     bool files; /* the run directory is written */
+    bool logs;  /* this rank says what it does */
     bool bar;   /* a terminal */
     bool color;
     bool bar_drawn; /* or another line that is rewritten */
