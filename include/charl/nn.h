@@ -285,7 +285,7 @@ typedef struct charl_cnn_config {
 /** Local. Errors: as charl_model_add. */
 charl_status charl_model_add_cnn(charl_model *m, const charl_cnn_config *config) CHARL_MUST_CHECK;
 
-#define CHARL_RESNET_DEPTHS "18, 34, 50, or for small images 20, 32, 44, 56"
+#define CHARL_RESNET_DEPTHS "18, 34, 50, 101, 152, or for small images 20, 32, 44, 56"
 
 typedef enum charl_resnet_stem {
     CHARL_RESNET_STEM_AUTO,     /* cifar for the depths for small images, else imagenet */

@@ -19,9 +19,10 @@ static const struct variant {
     int blocks[MAX_GROUPS];
     bool small_images;
 } variants[] = {
-    {18, CHARL_RESIDUAL_BASIC, {2, 2, 2, 2}, false},      {34, CHARL_RESIDUAL_BASIC, {3, 4, 6, 3}, false},
-    {50, CHARL_RESIDUAL_BOTTLENECK, {3, 4, 6, 3}, false}, {20, CHARL_RESIDUAL_BASIC, {3, 3, 3, 0}, true},
-    {32, CHARL_RESIDUAL_BASIC, {5, 5, 5, 0}, true},       {44, CHARL_RESIDUAL_BASIC, {7, 7, 7, 0}, true},
+    {18, CHARL_RESIDUAL_BASIC, {2, 2, 2, 2}, false},        {34, CHARL_RESIDUAL_BASIC, {3, 4, 6, 3}, false},
+    {50, CHARL_RESIDUAL_BOTTLENECK, {3, 4, 6, 3}, false},   {101, CHARL_RESIDUAL_BOTTLENECK, {3, 4, 23, 3}, false},
+    {152, CHARL_RESIDUAL_BOTTLENECK, {3, 8, 36, 3}, false}, {20, CHARL_RESIDUAL_BASIC, {3, 3, 3, 0}, true},
+    {32, CHARL_RESIDUAL_BASIC, {5, 5, 5, 0}, true},         {44, CHARL_RESIDUAL_BASIC, {7, 7, 7, 0}, true},
     {56, CHARL_RESIDUAL_BASIC, {9, 9, 9, 0}, true},
 };
 
@@ -118,7 +119,7 @@ static bool check(const void *settings, const char **key, char *reason)
 }
 
 static const charl_key keys[] = {
-    {"depth", CHARL_KEY_INT, offsetof(charl_resnet_config, depth), "[18,56]", false,
+    {"depth", CHARL_KEY_INT, offsetof(charl_resnet_config, depth), "[18,152]", false,
      "number of layers with weights: " CHARL_RESNET_DEPTHS, NULL},
     {"width", CHARL_KEY_INT, offsetof(charl_resnet_config, width), "[1,100000]", false,
      "channels of the first stage; auto: 64, or 16 for the depths made for small images", "auto"},

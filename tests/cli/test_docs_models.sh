@@ -15,6 +15,14 @@ for _ in 1 2 3 4; do
 done
 "$bin/charl" data import cifar10 batch.bin --test batch.bin -o cifar10.h5 >/dev/null || exit 1
 
+# Images and masks, by the program that the page shows.
+sed -n '/^```python$/,/^```$/p' "$root/docs/models/unet.md" | grep -v '^```' >masks.py
+if /usr/bin/python3 -c 'import h5py, numpy' 2>/dev/null; then
+    expect 0 "unet.md, its data" /usr/bin/python3 masks.py
+else
+    skipped unet.md "no h5py"
+fi
+
 # blocks PAGE: its ini blocks as PAGE-1.ini, PAGE-2.ini, ...
 blocks() {
     awk -v page="$(basename "$1" .md)" '/^```/ { inside = $0 == "```ini"; n += inside; next }
@@ -27,6 +35,7 @@ for page in "$root"/docs/models/*.md; do
     for config in ./*-[0-9].ini; do
         [ -e "$config" ] || continue
         found=$((found + 1))
+        grep -q '^path = masks.h5$' "$config" && [ ! -e masks.h5 ] && continue
         expect 0 "$(basename "$page"), configuration $found" ranks 1 --dry-run "$config" train.batch_size=8
     done
     checks=$((checks + 1))

@@ -161,7 +161,7 @@ static const struct {
     {"[data]\npath=d\nnormalize=1/0\n[model]\ntype=mlp\n",
      "conf/t.ini:3: [data] normalize: deviations must be positive"},
     {"[data]\npath=d\n[model]\ntype=resnet\ndepth=19\n",
-     "conf/t.ini:5: [model] depth: can be 18, 34, 50, or for small images 20, 32, 44, 56"},
+     "conf/t.ini:5: [model] depth: can be 18, 34, 50, 101, 152, or for small images 20, 32, 44, 56"},
     {"[data]\npath=d\n[model]\ntype=gpt\nn_embd=100\n",
      "conf/t.ini:5: [model] n_embd: 100 does not divide among n_head = 12 heads"},
     {"[data]\npath=d\n[model]\ntype=gpt\nn_embd=36\npositions=rotary\n",

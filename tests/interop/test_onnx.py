@@ -212,6 +212,95 @@ type = flatten
 type = linear
 out = 10
 """
+GRAPH = """[block encoder]
+width =
+[block encoder.norm]
+type = layer_norm
+[block encoder.qkv]
+type = linear
+out = 3 * $width
+[block encoder.attention]
+type = attention
+heads = 2
+[block encoder.proj]
+type = linear
+out = $width
+[block encoder.sum]
+type = add
+input = proj, input
+[layer in]
+type = conv2d
+channels = 4
+kernel = 3
+activation = relu
+[layer down]
+type = max_pool2d
+kernel = 4
+[layer smooth]
+type = upsample
+factor = 2
+mode = bilinear
+[layer large]
+type = upsample
+factor = 2x2
+[layer gate]
+type = sigmoid
+input = in
+[layer gated]
+type = multiply
+input = large, gate
+[layer skip]
+type = concat
+input = gated, in
+[layer patches]
+type = conv2d
+channels = 12
+kernel = 4
+stride = 4
+padding = 0
+[layer rows]
+type = reshape
+shape = 12, -1
+[layer time]
+type = conv1d
+channels = 12
+kernel = 3
+causal = yes
+[layer pool]
+type = max_pool1d
+kernel = 3
+stride = 1
+padding = 1
+[layer sequence]
+type = permute
+order = 2, 1
+[layer class]
+type = class_token
+[layer place]
+type = position_embedding
+block_size = 50
+[layer encoder]
+type = encoder
+width = 12
+repeat = 2
+[layer first]
+type = slice
+length = 1
+[layer flat]
+type = flatten
+[layer mean]
+type = mean
+input = encoder
+[layer largest]
+type = max
+input = encoder
+[layer both]
+type = concat
+input = flat, mean, largest
+[layer head]
+type = linear
+out = 10
+"""
 GPT = """[model]
 type = gpt
 n_layer = 2
@@ -234,6 +323,7 @@ MODELS = {
     "lstm": (TEXT, SEQUENCE.format("lstm"), ["data.window=24"]),
     "gru": (TEXT, SEQUENCE.format("gru"), ["data.window=24"]),
     "upsample": (DIGITS, UPSAMPLE, []),
+    "graph": (DIGITS, GRAPH, []),
     "gpt": (TEXT, GPT + "bias = yes\n", []),
     "gpt llama": (TEXT, GPT + "positions = rotary\nnorm = rms\nmlp = swiglu\n", []),
     "gpt rotary": (TEXT, GPT + "positions = rotary\nn_kv_head = 2\ntie_weights = no\n", []),

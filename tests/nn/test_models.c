@@ -182,6 +182,8 @@ static void test_resnet_sizes(void **state)
         {{.depth = 18, .outputs = 1000}, 64, 11689512},
         {{.depth = 34, .outputs = 1000}, 64, 21797672},
         {{.depth = 50, .outputs = 1000}, 64, 25557032},
+        {{.depth = 101, .outputs = 1000}, 64, 44549160},
+        {{.depth = 152, .outputs = 1000}, 64, 60192808},
         {{.depth = 18, .outputs = 10, .stem = CHARL_RESNET_STEM_CIFAR}, 32, 11173962},
         {{.depth = 20, .outputs = 10}, 32, 269722 + 16 * 32 + 2 * 32 + 32 * 64 + 2 * 64},
         {{.depth = 56, .outputs = 10}, 32, 853018 + 16 * 32 + 2 * 32 + 32 * 64 + 2 * 64},
