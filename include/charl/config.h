@@ -39,6 +39,7 @@ typedef enum charl_nonfinite_rule { CHARL_NONFINITE_STOP, CHARL_NONFINITE_SKIP }
 typedef enum charl_decay_1d { CHARL_DECAY_1D_AUTO, CHARL_DECAY_1D_YES, CHARL_DECAY_1D_NO } charl_decay_1d;
 typedef enum charl_cache_place { CHARL_CACHE_AUTO, CHARL_CACHE_DEVICE, CHARL_CACHE_NONE } charl_cache_place;
 typedef enum charl_saved_weights { CHARL_SAVED_AUTO, CHARL_SAVED_ALL, CHARL_SAVED_TRAINED } charl_saved_weights;
+typedef enum charl_documents { CHARL_DOCUMENTS_CROSS, CHARL_DOCUMENTS_SEPARATE } charl_documents;
 typedef enum charl_monitor_mode { CHARL_MONITOR_AUTO, CHARL_MONITOR_MIN, CHARL_MONITOR_MAX } charl_monitor_mode;
 typedef enum charl_normalize_kind {
     CHARL_NORMALIZE_AUTO,

@@ -39,6 +39,7 @@ typedef struct charl_dataset_options {
                          has none */
     int64_t classes;        /* number of classes the labels must stay below; 0: as stored, else counted */
     bool unlabelled;        /* targets may be missing (y NULL with x, or no y in the file): to predict */
+    bool separate;          /* tokens: documents are apart: the first token of each is no target */
     int64_t window;         /* tokens: predictions per sample (a sample reads one token more); ignored
                          otherwise */
     int64_t shuffle_window; /* rows that CHARL_SHUFFLE_BLOCKS shuffles at a time; 0: those of 64 MiB */
@@ -173,7 +174,8 @@ charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int6
 charl_status charl_dataset_read_at(charl_dataset *ds, charl_split split, const int64_t *starts, int64_t n, void *x,
                                    void *y) CHARL_MUST_CHECK;
 
-/** w[i] = how much the targets of sample i count in the loss: 0 for a label that does not count, else its stored weight, else 1.
+/** w[i] = how much the targets of sample i count in the loss: 0 for a label that does not count, and for the first token of a
+ *  document where these are separate, else its stored weight, else 1.
  *
  *  places  [n]                read; row numbers, of tokens the first tokens of windows
  *  w       [n] or [n, window] written

@@ -173,6 +173,18 @@ charl_var *charl_gather_rows(charl_graph *g, charl_var *source, charl_var *row, 
  *  Errors: ERR_INVALID  length below 1, offset below 0 */
 charl_var *charl_gather_windows(charl_graph *g, charl_var *tokens, charl_var *start, int64_t length, int64_t offset);
 
+/** Where the document of each token begins, in windows of a sequence: out[r, t] = max(0, d - row[r]), d being the last document that begins
+ *  at or before token row[r] + t, or the first one. As `start` of charl_attention_args. Not differentiable.
+ *
+ *    document  [D] i32, ascending, at least one; REPLICATED
+ *    row       [B] i32, the first tokens of the windows
+ *    out       [B, length] i32
+ *
+ *  Errors: ERR_INVALID */
+charl_var *charl_document_starts(charl_graph *g, charl_var *document, charl_var *row, int64_t length);
+/** Position of each token in its document: out[r, t] = max(0, t - start[r, t]), i32 [B, T]. Not differentiable. */
+charl_var *charl_document_positions(charl_graph *g, charl_var *start);
+
 /** A window over H and W. */
 typedef struct charl_window {
     int kernel[2], stride[2], padding[2], dilation[2]; /* H, W */
@@ -284,6 +296,9 @@ typedef struct charl_attention_args {
     bool causal;   /* query q sees keys k <= q */
     float scale;   /* 0: 1 / sqrt(D) */
     float dropout; /* of the weights, in [0, 1); in training only, drawn as charl_dropout draws */
+    charl_var *
+        start; /* i32 [B, T], with causal: query q of row b sees keys from start[b, q] on, and always itself: where documents
+                         share a row. NULL: from 0 on */
 } charl_attention_args;
 
 /** Scaled dot-product attention: out[q] = sum over k of softmax over k of (scale * Q[q] . K[k]) * V[k], for each head.

@@ -2,7 +2,7 @@
  *
  *   charl_queries   dq of 64 queries of one head           charl_keys   dk and dv of 64 keys of one key head
  *
- * Specialised by   ACT, D, CAUSAL, DROP: see attention.clh; GLSE: see attention_vector_grad.cl
+ * Specialised by   ACT, D, CAUSAL, DROP, STARTS: see attention.clh; GLSE: see attention_vector_grad.cl
  * Launch           one group of 256 per tile; by tile, head (charl_keys: key head), row of the batch. Scores are computed in both.
  * Numerics         see attention.clh: the bits of attention_vector_grad.cl.
  */
@@ -16,6 +16,7 @@
 typedef struct {
     global const ACT *gout, *qkv;
     global const float *lse, *dots, *glse;
+    global const int *start; /* with STARTS */
     int t_all, heads, kv_heads;
     float scale;
     ulong row, key, step; /* of dropout; row: of the global batch */
@@ -26,7 +27,11 @@ typedef struct {
 /* Score s of (q, k) and dp = gout . v become the weight, as v's gradient takes it, and the score's gradient. 0 outside. */
 static inline void differentiate(const inputs *x, int b, int h, int q, int k, float *s, float *dp)
 {
+#if STARTS
+    const bool good = q < x->t_all && k <= q && k >= first_key(x->start, b, x->t_all, q);
+#else
     const bool good = q < x->t_all && k <= (CAUSAL ? q : x->t_all - 1);
+#endif
     const long row = ((long)b * x->heads + h) * x->t_all + (good ? q : 0);
     float delta = x->dots[((long)b * x->t_all + (good ? q : 0)) * x->heads + h];
     const float w = charl_exp(fma(*s, x->scale, -x->lse[row]));
@@ -43,7 +48,8 @@ static inline void differentiate(const inputs *x, int b, int h, int q, int k, fl
 }
 
 /* The same for this work-item's part of a tile, whose rows are queries from q0 on, or keys (q0, k0 as usual). */
-static inline void differentiate_tile(const inputs *x, int b, int h, int q0, int k0, bool rows_are_queries, float4 s[4], float4 dp[4])
+static inline void differentiate_tile(const inputs *x, int b, int h, int q0, int k0, bool rows_are_queries, float4 s[4],
+                                      float4 dp[4])
 {
     const int lane = (int)get_local_id(0), tx = lane % 16, ty = lane / 16;
 
@@ -56,7 +62,8 @@ static inline void differentiate_tile(const inputs *x, int b, int h, int q0, int
         for (int r = 0; r < 4; r++) {
             const int row = 4 * ty + r, column = tx + 16 * c;
 
-            differentiate(x, b, h, q0 + (rows_are_queries ? row : column), k0 + (rows_are_queries ? column : row), &u[r], &v[r]);
+            differentiate(x, b, h, q0 + (rows_are_queries ? row : column), k0 + (rows_are_queries ? column : row),
+                          &u[r], &v[r]);
         }
         s[c] = vload4(0, u);
         dp[c] = vload4(0, v);
@@ -66,12 +73,12 @@ static inline void differentiate_tile(const inputs *x, int b, int h, int q0, int
 #define GRAD_ARGS                                                                                                      \
     global const ACT *gout, ulong gout_at, global const ACT *qkv, ulong qkv_at, global const float *lse, ulong lse_at, \
         global const float *dots, ulong dots_at, global const float *glse, ulong glse_at, global float *sums,          \
-        ulong sums_at, global ACT *dqkv, ulong dqkv_at, ATTENTION_ARGS
+        ulong sums_at, global ACT *dqkv, ulong dqkv_at, START_OPERAND ATTENTION_ARGS
 
 #if DROP
 #define RANDOM(x)                                                                                                      \
     {                                                                                                                  \
-        global const charl_step_params *now = charl_step_at(record, record_at);                                               \
+        global const charl_step_params *now = charl_step_at(record, record_at);                                        \
                                                                                                                        \
         x.key = ((ulong)now->seed_hi << 32 | now->seed_lo) ^ name_hash;                                                \
         x.step = (ulong)now->step_hi << 32 | now->step_lo;                                                             \
@@ -80,9 +87,28 @@ static inline void differentiate_tile(const inputs *x, int b, int h, int q0, int
 #define RANDOM(x) (void)record, (void)record_at, (void)name_hash;
 #endif
 
+#if STARTS
+#define FIRST_START (start + start_at)
+#else
+#define FIRST_START 0
+#endif
+
 #define GATHER(x, b)                                                                                                   \
-    inputs x = {gout + gout_at, qkv + qkv_at, lse + lse_at, dots + dots_at, glse + glse_at, t_all, heads, kv_heads,    \
-                scale, first_row + (ulong)b, 0, 0, threshold, keep_scale};                                             \
+    inputs x = {gout + gout_at,                                                                                        \
+                qkv + qkv_at,                                                                                          \
+                lse + lse_at,                                                                                          \
+                dots + dots_at,                                                                                        \
+                glse + glse_at,                                                                                        \
+                FIRST_START,                                                                                           \
+                t_all,                                                                                                 \
+                heads,                                                                                                 \
+                kv_heads,                                                                                              \
+                scale,                                                                                                 \
+                first_row + (ulong)b,                                                                                  \
+                0,                                                                                                     \
+                0,                                                                                                     \
+                threshold,                                                                                             \
+                keep_scale};                                                                                           \
     (void)sums, (void)sums_at; /* dq stays in registers */                                                             \
     RANDOM(x)
 
@@ -104,7 +130,8 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_queries(GRA
         global const ACT *keys = x.qkv + element(b, t_all, k0, columns, hk);
 
         dot_tiles(s, x.qkv + element(b, t_all, q0, columns, h), pitch, n_q, keys, pitch, n, stage);
-        dot_tiles(dp, x.gout + element(b, t_all, q0, heads, h), (long)heads * D, n_q, keys + (long)kv_heads * D, pitch, n, stage);
+        dot_tiles(dp, x.gout + element(b, t_all, q0, heads, h), (long)heads * D, n_q, keys + (long)kv_heads * D, pitch,
+                  n, stage);
         differentiate_tile(&x, b, h, q0, k0, true, s, dp);
         keep_tile(dp, tile);
         add_tile(dq, tile, keys, pitch, n, CAUSAL && k0 == q0, true, stage);
@@ -119,7 +146,8 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_keys(GRAD_A
     const ulong item = get_group_id(0);
     const int k0 = (int)(item % (ulong)tiles) * TILE, kv = (int)(item / (ulong)tiles % (ulong)kv_heads);
     const int b = (int)(item / (ulong)tiles / (ulong)kv_heads), n_k = min(TILE, t_all - k0);
-    const long pitch = (long)columns * D, k_at = element(b, t_all, k0, columns, heads + kv), v_at = k_at + (long)kv_heads * D;
+    const long pitch = (long)columns * D, k_at = element(b, t_all, k0, columns, heads + kv),
+               v_at = k_at + (long)kv_heads * D;
     float4 s[4], dp[4], dk[DC], dv[DC];
 
     GATHER(x, b)

@@ -1,6 +1,6 @@
 /* attention_vector: attention on CPUs; see attention.clh and attention_lanes.clh.
  *
- * Specialised by   ACT, D, CAUSAL, DROP: see attention.clh; CHARL_VEC
+ * Specialised by   ACT, D, CAUSAL, DROP, STARTS: see attention.clh; CHARL_VEC
  * Launch           one work-item per LANES queries of one head, groups of 1; by block, head, row of the batch. The queries are
  *                  lanes. Scores of a tile of keys, outputs and the tile's rows lie in private memory, which the cache holds.
  * Numerics         see attention.clh.
@@ -35,10 +35,18 @@ static inline void draw_weights(charl_real factor[4], ulong block, int t_all, ul
 }
 #endif
 
+/* What a lane sees of row i of a tile, where its first one is `first`. */
+#if STARTS
+#define SEEN(i) ((lane >= (i)) & (first[side] <= (i)))
+#else
+#define SEEN(i) (lane >= (i))
+#endif
+
 /* Scores block[0 .. n) become weights exp(s - m), masked ones 0; where all of a vector are, they stay as they are. Lane l of a causal tile sees
- * rows i <= l + diagonal. */
-static inline void weigh(float *block, int rows, int diagonal, float scale, softmax_state *s)
+ * rows i <= l + diagonal, and with STARTS i >= first only. */
+static inline void weigh(float *block, int rows, int diagonal, float scale, const charl_int first[2], softmax_state *s)
 {
+    (void)first;
     for (int side = 0; side < 2; side++) {
         const int n = CAUSAL ? min(rows, (side + 1) * CHARL_VEC + diagonal) : rows;
         const charl_int lane = lane_numbers(side * CHARL_VEC) + diagonal;
@@ -48,9 +56,12 @@ static inline void weigh(float *block, int rows, int diagonal, float scale, soft
         for (int i = 0; i < n; i++) {
             const charl_real x = CHARL_VLOAD(column + i * LANES);
 
-            m = charl_maximum(m, CAUSAL ? select(CHARL_SPLAT(-INFINITY), x, lane >= i) : x);
+            m = charl_maximum(m, CAUSAL ? select(CHARL_SPLAT(-INFINITY), x, SEEN(i)) : x);
         }
         shift = m * scale;
+#if STARTS
+        shift = select(shift, CHARL_SPLAT(0.0f), m == -INFINITY); /* it has not seen a key yet */
+#endif
         for (int w = 0; w < 4; w++) {
             part[w] = CHARL_SPLAT(0.0f);
         }
@@ -60,7 +71,7 @@ static inline void weigh(float *block, int rows, int diagonal, float scale, soft
                 if (i + w < n) {
                     charl_real p = charl_exp(fma(CHARL_VLOAD(column + (i + w) * LANES), CHARL_SPLAT(scale), -shift));
 
-                    p = CAUSAL ? select(CHARL_SPLAT(0.0f), p, lane >= i + w) : p;
+                    p = CAUSAL ? select(CHARL_SPLAT(0.0f), p, SEEN(i + w)) : p;
                     part[w] = part[w] + p;
                     CHARL_VSTORE(p, column + (i + w) * LANES);
                 }
@@ -73,7 +84,7 @@ static inline void weigh(float *block, int rows, int diagonal, float scale, soft
 }
 
 kernel void attention_vector(global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_at, global float *lse,
-                             ulong lse_at, ATTENTION_ARGS)
+                             ulong lse_at, START_OPERAND ATTENTION_ARGS)
 {
     float queries[DP * LANES], sums[DP * LANES], block[TILE * LANES], rows[TILE * DP];
     const int blocks = (t_all + LANES - 1) / LANES, columns = heads + 2 * kv_heads;
@@ -85,7 +96,20 @@ kernel void attention_vector(global const ACT *qkv, ulong qkv_at, global ACT *ou
     softmax_state s;
     charl_real factor[2];
     float row_lse[LANES];
+    charl_int first[2] = {0, 0}; /* key that each query sees */
+    int k_begin = 0;
 
+#if STARTS
+    int begin[LANES];
+
+    start += start_at;
+    for (int l = 0; l < LANES; l++) {
+        begin[l] = l < n_q ? first_key(start, b, t_all, q0 + l) : q0;
+    }
+    first[0] = CHARL_VLOAD(begin);
+    first[1] = CHARL_VLOAD(begin + CHARL_VEC);
+    k_begin = first_key_of(start, b, t_all, q0, n_q) / TILE * TILE;
+#endif
 #if DROP
     global const charl_step_params *step = charl_step_at(record, record_at);
     const ulong key = ((ulong)step->seed_hi << 32 | step->seed_lo) ^ name_hash;
@@ -102,28 +126,28 @@ kernel void attention_vector(global const ACT *qkv, ulong qkv_at, global ACT *ou
     for (int i = 0; i < DP * LANES; i += CHARL_VEC) {
         CHARL_VSTORE(CHARL_SPLAT(0.0f), sums + i);
     }
-    for (int k0 = 0; k0 < n_k; k0 += TILE) {
+    for (int k0 = k_begin; k0 < n_k; k0 += TILE) {
+        const charl_int first_here[2] = {first[0] - k0, first[1] - k0};
         const int n = min(TILE, n_k - k0), diagonal = q0 - k0, seen_by_all = CAUSAL ? min(n, diagonal + 1) : n;
 
         pack_rows(rows, qkv + element(b, t_all, k0, columns, hk), pitch, n);
         dot_rows(rows, queries, block, n);
-        weigh(block, n, diagonal, scale, &s);
+        weigh(block, n, diagonal, scale, first_here, &s);
 #if DROP
         for (int i = 0; i < n; i += 4) {
             for (int side = 0; side < 2; side++) {
                 charl_real kept[4];
                 float *const column = block + i * LANES + side * CHARL_VEC;
 
-                draw_weights(kept,
-                             weight_block(first_row + (ulong)b, h, q0 + side * CHARL_VEC, k0 + i, heads, t_all), t_all,
-                             key, number, threshold, keep_scale);
+                draw_weights(kept, weight_block(first_row + (ulong)b, h, q0 + side * CHARL_VEC, k0 + i, heads, t_all),
+                             t_all, key, number, threshold, keep_scale);
                 for (int w = 0; w < 4; w++) {
                     CHARL_VSTORE(CHARL_VLOAD(column + w * LANES) * kept[w], column + w * LANES);
                 }
             }
         }
 #endif
-        for (int i = 0; k0 > 0 && i < DP * LANES; i += LANES) {
+        for (int i = 0; k0 > k_begin && i < DP * LANES; i += LANES) {
             CHARL_VSTORE(CHARL_VLOAD(sums + i) * s.scale_down[0], sums + i);
             CHARL_VSTORE(CHARL_VLOAD(sums + i + CHARL_VEC) * s.scale_down[1], sums + i + CHARL_VEC);
         }

@@ -3,7 +3,7 @@
  *   dv[k] = sum over q of p[q][k] f[q][k] gout[q]      ds = scale p (f (gout . v) - delta)      f: the factor of dropout
  *   dk[k] = sum over q of ds[q][k] q[q]                dq[q] = sum over k of ds[q][k] k[k]      delta = gout . out (- glse)
  *
- * Specialised by   ACT, D, CAUSAL, DROP: see attention.clh; CHARL_VEC; GLSE  1: there is a gradient glse of lse
+ * Specialised by   ACT, D, CAUSAL, DROP, STARTS: see attention.clh; CHARL_VEC; GLSE  1: there is a gradient glse of lse
  * Launch           one work-item per key head of a row of the batch, groups of 1. The keys are lanes, LANES at a time; for each the
  *                  queries of all its heads go by. dq grows in global memory from one block of keys to the next: in place, or
  *                  in sums [B, T, heads * D], f32, where ACT would round it each time.
@@ -22,11 +22,11 @@
 /* sums[i] += sum over keys j < n_k of ds[i][j] * keys[j] for 8 queries from i on, of which `left` exist; from 0 if `first`, to dq if
  * `last`.
  * CAUSAL: query i + r sees keys j <= i + r + diagonal. */
-static inline void add_queries(global float *sums, long sums_pitch, global ACT *dq, long pitch, const float *ds, const float *keys,
-                               int n_k, int left, int seen, bool first, bool last)
+static inline void add_queries(global float *sums, long sums_pitch, global ACT *dq, long pitch, const float *ds,
+                               const float *keys, int n_k, int left, int seen, bool first, bool last)
 {
 #define TAKE(r) charl_real x##r = first || r >= left ? CHARL_SPLAT(0.0f) : charl_load(sums + r * sums_pitch + c, D - c);
-#define MAC(r)  x##r = fma(CHARL_SPLAT(ds[r * LANES + j]), key, x##r);
+#define MAC(r) x##r = fma(CHARL_SPLAT(ds[r * LANES + j]), key, x##r);
 #define GIVE(r)                                                                                                        \
     if (r < left && last) {                                                                                            \
         charl_store(x##r, dq + r * pitch + c, D - c);                                                                  \
@@ -73,7 +73,8 @@ static inline void draw_two_rows(uint bits[4 * CHARL_VEC], ulong block, int t_al
 #endif
 
 /* One query's scores and products with gout become its weights and their gradients, for CHARL_VEC keys. */
-static inline void differentiate(float *p, float *ds, charl_int seen, float row_lse, float delta, float scale, charl_real factor)
+static inline void differentiate(float *p, float *ds, charl_int seen, float row_lse, float delta, float scale,
+                                 charl_real factor)
 {
     const charl_real w = charl_exp(fma(CHARL_VLOAD(p), CHARL_SPLAT(scale), CHARL_SPLAT(-row_lse)));
     const charl_real dw = w * (factor * CHARL_VLOAD(ds) - delta) * scale;
@@ -84,8 +85,8 @@ static inline void differentiate(float *p, float *ds, charl_int seen, float row_
 
 kernel void attention_vector_grad(global const ACT *gout, ulong gout_at, global const ACT *qkv, ulong qkv_at,
                                   global const float *lse, ulong lse_at, global const float *dots, ulong dots_at,
-                                  global const float *glse, ulong glse_at, global float *sums, ulong sums_at, global ACT *dqkv,
-                                  ulong dqkv_at, ATTENTION_ARGS)
+                                  global const float *glse, ulong glse_at, global float *sums, ulong sums_at,
+                                  global ACT *dqkv, ulong dqkv_at, START_OPERAND ATTENTION_ARGS)
 {
     float keys[DP * LANES], values[DP * LANES], dk[DP * LANES], dv[DP * LANES], key_rows[LANES * DP];
     float query_rows[LANES * DP], gout_rows[LANES * DP], p[LANES * LANES], ds[LANES * LANES];
@@ -104,6 +105,9 @@ kernel void attention_vector_grad(global const ACT *gout, ulong gout_at, global 
 #endif
 #if !GLSE
     (void)glse, (void)glse_at;
+#endif
+#if STARTS
+    start += start_at;
 #endif
     gout += gout_at;
     qkv += qkv_at;
@@ -125,7 +129,8 @@ kernel void attention_vector_grad(global const ACT *gout, ulong gout_at, global 
                 const int n = min(LANES, t_all - q0), masked = CAUSAL && q0 == k0 ? n : 0;
                 const bool last = sizeof(ACT) != sizeof(float) && (CAUSAL ? q0 == k0 : k0 + LANES >= t_all);
                 global ACT *dq = dqkv + element(b, t_all, q0, columns, h);
-                global float *sum = sums + (sums_pitch == pitch ? element(b, t_all, q0, columns, h) : element(b, t_all, q0, heads, h));
+                global float *sum =
+                    sums + (sums_pitch == pitch ? element(b, t_all, q0, columns, h) : element(b, t_all, q0, heads, h));
                 const ulong row = (ulong)(((long)b * heads + h) * t_all + q0);
 
                 pack_rows(query_rows, qkv + element(b, t_all, q0, columns, h), pitch, n);
@@ -149,16 +154,20 @@ kernel void attention_vector_grad(global const ACT *gout, ulong gout_at, global 
 #endif
                     for (int side = 0; side < LANES; side += CHARL_VEC) {
                         charl_real factor = CHARL_SPLAT(1.0f);
+                        charl_int seen = lane_numbers(side) <= i + q0 - k0;
 
                         if (CAUSAL && side > i + q0 - k0) {
                             continue; /* these are not used */
                         }
+#if STARTS
+                        seen = seen & (lane_numbers(side) >= first_key(start, b, t_all, q0 + i) - k0);
+#endif
 #if DROP
                         factor = select(CHARL_SPLAT(0.0f), CHARL_SPLAT(keep_scale),
                                         CHARL_VLOAD(bits + i % 2 * LANES + side) >> 8 >= threshold);
 #endif
-                        differentiate(p + i * LANES + side, ds + i * LANES + side, lane_numbers(side) <= i + q0 - k0,
-                                      lse[lse_at + row + (ulong)i], delta, scale, factor);
+                        differentiate(p + i * LANES + side, ds + i * LANES + side, seen, lse[lse_at + row + (ulong)i],
+                                      delta, scale, factor);
                     }
                 }
                 add_rows_masked(dv, gout_rows, p, 0, masked, 0, false);

@@ -38,6 +38,13 @@ const char *charl__graph_collective(const charl_graph *g);
  *  ring. */
 void charl__graph_bind_input(charl_graph *g, charl_var *v, charl_tensor *t);
 
+/** The sequences of the batch hold documents that do not see each other: starts, i32 [B, T], as in charl_attention_args. Attention that is
+ *  appended from now on keeps to it. NULL: one document each. */
+void charl__graph_set_starts(charl_graph *g, charl_var *starts);
+charl_var *charl__graph_starts(const charl_graph *g);
+/** Positions in their documents, i32 [B, T]; NULL where there are no starts. */
+charl_var *charl__graph_document_positions(charl_graph *g);
+
 /** First part of compile: remove dead nodes, lay out and allocate the parameters. Afterwards the
  *  sizes of the arenas are known, and the caller may allocate the gradients itself
  *  (charl__params_allocate_gradients). */

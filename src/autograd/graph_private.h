@@ -101,6 +101,8 @@ struct charl_graph {
     bool begins;                   /* the sequence in the cache */
     int n_cached;                  /* attention layers that have their place in the cache */
     charl_var *position;           /* of the row that continues the sequence; made when asked for */
+    charl_var *starts;             /* charl__graph_set_starts */
+    charl_var *positions;          /* in documents; made when asked for */
 
     charl_steps *steps; /* borrowed, or own_steps */
     charl_steps *own_steps;

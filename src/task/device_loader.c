@@ -34,9 +34,12 @@ struct charl__device_loader {
     charl__loader_record r;                                 /* of the next step */
     /* Streaming. */
     charl__loader *loader;
-    charl_pinned *pinned_x[SLOTS], *pinned_y[SLOTS], *pinned_w[SLOTS];
+    charl_tensor
+        *starts; /* of documents: on the device all of the split, else of windows; NULL: they are not separate */
+    charl_pinned *pinned_x[SLOTS], *pinned_y[SLOTS], *pinned_w[SLOTS], *pinned_starts[SLOTS];
     void *host_x[SLOTS], *host_y[SLOTS];
     float *host_w[SLOTS];
+    int32_t *host_starts[SLOTS];
     charl__event *uploaded[SLOTS], *used[SLOTS];
     int slot, previous; /* of this step and of the one before; -1 for none */
     double waited_s;
@@ -142,6 +145,9 @@ static charl_status create_source(charl__device_loader *f)
     if (f->counts) {
         CHARL_TRY(create_array(f, rows, CHARL_F32, f->window > 0 ? &f->info.y_shape : &one, &f->w));
     }
+    if (f->o.separate) {
+        CHARL_TRY(create_array(f, rows, CHARL_I32, &f->info.y_shape, &f->starts));
+    }
     return CHARL_OK;
 }
 
@@ -177,6 +183,20 @@ static charl_status fill_weights(charl__device_loader *f)
 cleanup:
     charl_free(rows);
     charl_free(block);
+    return st;
+}
+
+static charl_status fill_starts(charl__device_loader *f)
+{
+    charl_status st = CHARL_OK;
+    int32_t *starts = NULL;
+    int64_t n;
+
+    CHARL_TRY_CLEANUP(charl__dataset_starts(f->o.ds, f->o.split, &starts, &n));
+    CHARL_TRY_CLEANUP(charl_tensor_create(f->o.dev, CHARL_I32, &(charl_shape){1, {n}}, &f->starts));
+    CHARL_TRY_CLEANUP(charl_tensor_write(f->starts, starts, (size_t)n * sizeof *starts));
+cleanup:
+    charl_free(starts);
     return st;
 }
 
@@ -247,6 +267,12 @@ static charl_status create_slots(charl__device_loader *f)
             CHARL_TRY(charl_pinned_create(f->o.dev, wb, &f->pinned_w[s], &w));
             f->host_w[s] = w;
         }
+        if (f->o.separate) {
+            void *starts = NULL;
+
+            CHARL_TRY(charl_pinned_create(f->o.dev, wb, &f->pinned_starts[s], &starts));
+            f->host_starts[s] = starts;
+        }
     }
     return CHARL_OK;
 }
@@ -298,6 +324,9 @@ charl_status charl__device_loader_create(const charl__device_loader_options *o, 
         if (f->counts) {
             CHARL_TRY_CLEANUP(fill_weights(f));
         }
+        if (f->o.separate) {
+            CHARL_TRY_CLEANUP(fill_starts(f));
+        }
         CHARL_TRY_CLEANUP(charl_dataset_check(o->ds)); /* what becomes of the file later is all the same */
     }
     CHARL_TRY_CLEANUP(create_part(f));
@@ -330,13 +359,15 @@ static void destroy_part(charl__device_loader *f)
         charl_pinned_destroy(f->pinned_x[s]);
         charl_pinned_destroy(f->pinned_y[s]);
         charl_pinned_destroy(f->pinned_w[s]);
-        f->pinned_x[s] = f->pinned_y[s] = f->pinned_w[s] = NULL;
+        charl_pinned_destroy(f->pinned_starts[s]);
+        f->pinned_x[s] = f->pinned_y[s] = f->pinned_w[s] = f->pinned_starts[s] = NULL;
     }
     if (!f->o.on_device) {
         charl_tensor_release(f->x);
         charl_tensor_release(f->y);
         charl_tensor_release(f->w);
-        f->x = f->y = f->w = NULL;
+        charl_tensor_release(f->starts);
+        f->x = f->y = f->w = f->starts = NULL;
     }
     charl__loader_record_destroy(&f->r);
 }
@@ -356,6 +387,7 @@ void charl__device_loader_destroy(charl__device_loader *f)
         charl_tensor_release(f->x);
         charl_tensor_release(f->y);
         charl_tensor_release(f->w);
+        charl_tensor_release(f->starts);
         charl_tensor_release(f->shift);
         charl_tensor_release(f->scale);
         charl_tensor_release(f->target_shift);
@@ -405,6 +437,13 @@ static charl_var *attach_weights(charl__device_loader *f, charl_graph *g, charl_
         return f->w->dtype == CHARL_F32 ? source : charl_cast(g, source, CHARL_F32);
     }
     return charl_gather_rows(g, source, row, NULL, NULL);
+}
+
+static charl_var *attach_starts(charl__device_loader *f, charl_graph *g, charl_var *row)
+{
+    charl_var *source = bound(g, "documents", f->starts, CHARL_REPLICATED);
+
+    return f->y ? charl_gather_rows(g, source, row, NULL, NULL) : charl_document_starts(g, source, row, f->window);
 }
 
 static void attach_tokens(charl__device_loader *f, charl_graph *g, charl_var *source, charl_var *row,
@@ -466,6 +505,7 @@ void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_
     out->scaled_y = out->scaled_y ? out->scaled_y : out->y;
     out->weight = bound_rows(g, "weight", f->r.weight, p);
     out->count = f->counts ? attach_weights(f, g, row) : NULL;
+    out->starts = f->o.separate ? attach_starts(f, g, row) : NULL;
     charl_graph_scope_end(g);
 }
 
@@ -485,6 +525,7 @@ charl_status charl__device_loader_seek(charl__device_loader *f, int64_t step)
                                      .x = f->host_x,
                                      .y = f->host_y,
                                      .w = f->counts ? f->host_w : NULL,
+                                     .starts = f->o.separate ? f->host_starts : NULL,
                                      .trace = charl__device_trace(f->o.dev)};
 
     f->step = step;
@@ -519,6 +560,10 @@ static charl_status upload(charl__device_loader *f)
     CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, f->y->buffer, (size_t)(s * yb), f->host_y[s], (size_t)yb, false));
     if (f->counts) {
         CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, f->w->buffer, (size_t)s * wb, f->host_w[s], wb, false));
+    }
+    if (f->o.separate) {
+        CHARL_TRY(
+            charl__buffer_write(CHARL_QUEUE_UPLOAD, f->starts->buffer, (size_t)s * wb, f->host_starts[s], wb, false));
     }
     charl__event_release(f->uploaded[s]);
     f->uploaded[s] = NULL;

@@ -35,6 +35,7 @@ typedef struct charl__device_loader_options {
     int64_t batch;      /* rows of a step over all ranks */
     int64_t row0, rows; /* this rank's part */
     bool on_device;     /* keep the whole split there */
+    bool separate;      /* tokens: deliver where documents begin */
     bool fixed;         /* the first batch for ever */
     charl_steps *steps; /* borrowed; NULL, or their records carry what this feed sends with every
                            step: then whoever calls charl__device_loader_next pushes one behind it */
@@ -56,8 +57,9 @@ typedef struct charl__device_loader_vars {
     charl_var *weight;                   /* f32 [rows]: 1, or 0 for rows past the end of the split */
     charl_var *count; /* f32 [rows], of tokens [rows, T]: how much each target counts; NULL: all alike */
     charl_var
-        *partner_y;   /* mixup: the targets, as the loss sees them, of the samples that are mixed into x; else NULL */
-    charl_var *share; /* mixup: f32 [rows], the part of y; the partner has the rest */
+        *partner_y;    /* mixup: the targets, as the loss sees them, of the samples that are mixed into x; else NULL */
+    charl_var *share;  /* mixup: f32 [rows], the part of y; the partner has the rest */
+    charl_var *starts; /* i32 [rows, T]: where the document of each token begins; NULL: they are not separate */
 } charl__device_loader_vars;
 /** Let g read rows [first, first + rows) of this rank's part of a batch. */
 void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_t first, int64_t rows,

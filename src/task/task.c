@@ -21,6 +21,7 @@ charl_dataset_options charl__task_dataset_options(const charl_config *c)
                                    .shuffle_window = c->data.shuffle_window,
                                    .cache_bytes = c->data.read_cache_mb << 20,
                                    .threads = (int)c->data.threads,
+                                   .separate = c->data.documents == CHARL_DOCUMENTS_SEPARATE,
                                    .window = window > 0           ? window
                                              : c->data.window > 0 ? c->data.window
                                                                   : DEFAULT_WINDOW};
@@ -349,6 +350,7 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
     charl_graph_set_steps(g, steps);
     charl_graph_set_precision(g, charl__task_precision(config));
     charl__device_loader_attach(feed, g, task->first, task->rows, &in);
+    charl__graph_set_starts(g, in.starts);
     out = charl_model_build(model, g, params, activations(g, in.x));
     if (out) {
         freeze(config, g, params);

@@ -109,6 +109,8 @@ static charl_status provide_loader(charl__replica *r, charl_split split, bool tr
                                             .rows = r->rows,
                                             .on_device = fits_device(r, split),
                                             .steps = training ? r->steps : NULL,
+                                            .separate = r->session->data.kind == CHARL_DATASET_TOKENS &&
+                                                        r->config->data.documents == CHARL_DOCUMENTS_SEPARATE,
                                             .fixed = training && r->options->overfit_batch};
     const char *purpose;
     charl_status st;

@@ -221,8 +221,8 @@ static void test_movement(void **state)
     refused(charl_concat(g, many, 9, 1), CHARL_ERR_INVALID, "9 operands");
     refused(charl_cast(g, IN(I64, REPLICATED, 3), CHARL_F32), CHARL_ERR_DTYPE, "cannot cast i64");
     refused(charl_dropout(g, IN(F32, REPLICATED, 3), 1.0F), CHARL_ERR_INVALID, "p = 1");
-    refused(charl_gather_windows(g, IN(F32, REPLICATED, 30), IN(I32, BATCHED, 8), 4, 0), CHARL_ERR_DTYPE,
-            "tokens of f32");
+    refused(charl_gather_windows(g, IN(U8, REPLICATED, 30), IN(U8, BATCHED, 8), 4, 0), CHARL_ERR_DTYPE,
+            "at positions of u8");
     refused(charl_gather_windows(g, IN(U8, REPLICATED, 3, 10), IN(I32, BATCHED, 8), 4, 0), CHARL_ERR_SHAPE,
             "windows of tokens [3, 10]");
     refused(charl_gather_windows(g, IN(U8, REPLICATED, 30), IN(I32, BATCHED, 8), 0, 0), CHARL_ERR_INVALID,

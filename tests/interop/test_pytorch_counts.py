@@ -4,13 +4,14 @@ tokens, where the parts of a batch count unevenly, and with label smoothing.
 
 How they are compared: pytorch_case.py. A target is a pair of label and weight.
 """
+import json
 import pathlib
 import shutil
 import sys
 import tempfile
 
 from pytorch_case import BIN, SHORT, Case, compare_cases, compare_ranks, h5py, nn, np, run, torch
-from test_pytorch_gpt import Gpt, WINDOW, write_text
+from test_pytorch_gpt import Attention, Gpt, Llama, Model, WINDOW, write_text
 
 functional = nn.functional
 RANKS = [3] if SHORT else [2, 3, 4]
@@ -97,12 +98,54 @@ class Masked(Counted, Gpt):
         return x, torch.stack([y.double(), w[1: rows * WINDOW + 1].view(rows, WINDOW)], -1).to(dtype)
 
 
+class Separate:
+    """Documents that share windows: a token sees and predicts its own only. A sample is tokens and starts."""
+
+    def ini(self, data, output):
+        return super().ini(data, output).replace("shuffle = no", "shuffle = no\ndocuments = separate")
+
+    def build_model(self, x, classes):
+        class Apart(Model):
+            def forward(self, x):
+                tokens, Attention.start = x.unbind(-1)
+                out = super().forward(tokens)
+                Attention.start = None
+                return out
+        return Apart(self, classes)
+
+    def read_data(self, path, split, dtype):
+        x, y = super().read_data(path, split, dtype)
+        at = torch.arange(x.numel() + 1)
+        with h5py.File(path, "r") as f:
+            begins = torch.tensor(f[f"{split}/doc_start"][...])
+        document = torch.searchsorted(begins, at, right=True) - 1
+        start = torch.where(document < 0, 0, begins[document.clamp(min=0)])[:-1].view_as(x)
+        start = (start - at[:-1].view_as(x)[:, :1]).clamp(min=0)
+        weight = (~torch.isin(at, begins))[1:].view_as(x).double()
+        if y.dim() > x.dim():  # with weights of its own
+            y[..., 1] *= weight.to(dtype)
+        else:
+            y = torch.stack([y.double(), weight], -1).to(dtype)
+        return torch.stack([x, start], -1), y
+
+
+class SeparateGpt(Separate, Masked):
+    pass
+
+
+class SeparateLlama(Separate, Counted, Llama):
+    pass
+
+
 LABELS = [Labels("ignored labels", "sgd", 0.05, 0.0),
           Labels("label smoothing", "adamw", 1e-3, 0.1, label_smoothing=0.1),
           Balanced("balanced classes", "sgd", 0.05, 0.0),
           Listed("weights of classes", "adamw", 1e-3, 0.1)]
 MASKS = [Masked("masked tokens", "adamw", 1e-3, 0.1, grad_clip=1.0)]
 WEIGHTS = [Masked("weighted tokens", "sgd", 0.05, 0.0)]
+
+DOCUMENTS = [SeparateGpt("separate, masked", "sgd", 0.05, 0.0, grad_clip=1.0)]
+ROTARY = [SeparateLlama("separate, rotary", "sgd", 0.05, 0.0)]
 
 
 def change(source, target, edit):
@@ -136,21 +179,37 @@ def weigh(node, draw):
     node["weights"] = draw.random(len(node["tokens"])).astype("f4")
 
 
+def write_documents(text, path):
+    """The words of a text as documents of 1 to 12 words."""
+    draw, words = np.random.default_rng(2), text.read_text().split()
+    lines = []
+    while words:
+        n = int(draw.integers(1, 13))
+        lines.append(json.dumps({"text": " ".join(words[:n])}))
+        words = words[n:]
+    path.write_text("\n".join(lines))
+
+
 def main():
     failures = 0
     with tempfile.TemporaryDirectory(prefix="charl-interop-") as folder:
         folder = pathlib.Path(folder)
         images, text, words = folder / "images.h5", folder / "words.txt", folder / "words.h5"
+        lines, documents = folder / "lines.jsonl", folder / "lines.h5"
         run(BIN / "charl", "data", "make", "digits", images, "-t", 1280, "-v", 300)
         write_text(text)
         run(BIN / "charl", "data", "import", "text", text, "--val-split", 0.1, "-o", words)
+        write_documents(text, lines)
+        run(BIN / "charl", "data", "import", "text", lines, "--val-split", 0.1, "-o", documents)
         for name, source, edit, cases in (("labels", images, drop_labels, LABELS[:1] if SHORT else LABELS),
-                                          ("masks", words, mask, MASKS), ("weights", words, weigh, WEIGHTS)):
+                                          ("masks", words, mask, MASKS), ("weights", words, weigh, WEIGHTS),
+                                          ("documents", documents, mask, DOCUMENTS),
+                                          ("rotary", documents, lambda node, draw: None, ROTARY)):
             data = change(source, folder / f"{name}.h5", edit)
             place = folder / name
             outputs, failed = compare_cases(cases, data, place)
             failures += failed
-            for ranks in RANKS if name != "weights" else []:
+            for ranks in [] if name in ("weights", "rotary") else RANKS:
                 (place / f"{ranks}").mkdir(parents=True, exist_ok=True)
                 failures += compare_ranks(cases[0], data, place / f"{ranks}", outputs[cases[0].name], ranks=ranks)
     if failures:

@@ -45,6 +45,8 @@ def rotate(x):
 
 
 class Attention(nn.Module):
+    start = None  # [B, T]: where the document of each token begins
+
     def __init__(self, case):
         super().__init__()
         self.rotary, self.kv_heads = case.rotary, case.kv_heads
@@ -61,6 +63,8 @@ class Attention(nn.Module):
         k, v = (t.repeat_interleave(HEADS // self.kv_heads, 1) for t in (k, v))
         score = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
         mask = torch.ones(length, length, dtype=torch.bool).triu(1)
+        if Attention.start is not None:
+            mask = mask | (torch.arange(length) < Attention.start[:, None, :, None])
         out = score.masked_fill(mask, float("-inf")).softmax(-1) @ v
         return self.c_proj(out.transpose(1, 2).reshape(batch, length, WIDTH))
 
@@ -104,7 +108,8 @@ class Model(nn.Module):
     def forward(self, tokens):
         x = self.wte(tokens)
         if self.wpe is not None:
-            x = x + self.wpe.weight[: tokens.shape[1]]
+            position = torch.arange(tokens.shape[1])
+            x = x + self.wpe.weight[position if Attention.start is None else position - Attention.start]
         for block in self.h:
             x = block(x)
         head = self.wte if self.lm_head is None else self.lm_head

@@ -160,6 +160,30 @@ static charl_status open_documents(charl_dataset *ds, charl_split split)
     return CHARL_OK;
 }
 
+/* Where documents begin, if they are to be apart. A split may be part of one. */
+static charl_status read_starts(charl_dataset *ds)
+{
+    int64_t known = 0;
+
+    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+        charl__array *a = &ds->arrays[CHARL__DOC_START + s];
+
+        if (a->rows > 0) {
+            CHARL_TRY(charl__dataset_check_documents(ds, (charl_split)s));
+            CHARL_TRY(charl__alloc_array(a->rows, sizeof *ds->starts[s], &ds->starts[s]));
+            CHARL_TRY(charl__array_read(&ds->file, a, 0, a->rows, ds->starts[s]));
+            ds->views[s].starts = ds->starts[s];
+            ds->views[s].n_starts = a->rows;
+            known += a->rows;
+        }
+    }
+    CHARL_REQUIRE(known > 0, CHARL_ERR_CONFIG,
+                  "data.documents = separate, but %s does not say where documents begin; HINT import several files, "
+                  "lines of .jsonl, or tokens with --end-of-text",
+                  ds->file.path);
+    return CHARL_OK;
+}
+
 static charl_status open_own(charl_dataset *ds, bool unlabelled)
 {
     CHARL_TRY(read_attributes(ds));
@@ -432,6 +456,9 @@ static charl_status open_all(charl_dataset *ds, const char *path, const charl_da
         CHARL_TRY(open_own(ds, opt->unlabelled));
     }
     CHARL_TRY(read_stats(ds));
+    if (opt->separate && ds->kind == CHARL_DATASET_TOKENS) {
+        CHARL_TRY(read_starts(ds));
+    }
     CHARL_TRY(charl__dataset_complete(ds, opt));
     return CHARL_OK;
 }
@@ -503,6 +530,9 @@ void charl_dataset_close(charl_dataset *ds)
     if (ds->part) {
         charl__mix_fini(ds);
     } else {
+        for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+            charl_free(ds->starts[s]);
+        }
         for (int i = 0; i < CHARL__ARRAYS; i++) {
             charl__array_fini(&ds->arrays[i]);
         }
@@ -582,7 +612,7 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
         out->items[s] = v->items;
         out->documents[s] = ds->arrays[CHARL__DOC_START + s].rows;
         out->ignored[s] = v->ignored;
-        out->weighted = out->weighted || v->ignored > 0 || v->w;
+        out->weighted = out->weighted || v->ignored > 0 || v->w || v->starts;
         for (int i = 0; i < 2; i++) {
             const charl__array *a = i == 0 ? v->x : v->y;
 

@@ -12,8 +12,10 @@ typedef struct charl__view {
     charl__array *w; /* weights of the targets; NULL: none are stored */
     int64_t first;
     int64_t items;
-    int64_t rows;    /* samples; differs from items for tokens */
-    int64_t ignored; /* labels that do not count */
+    int64_t rows;          /* samples; differs from items for tokens */
+    int64_t ignored;       /* labels that do not count */
+    const int64_t *starts; /* tokens at which documents begin, in the array, ascending; NULL: they are not separate */
+    int64_t n_starts;
 } charl__view;
 
 /* x and y of split s are arrays 2 s and 2 s + 1 */
@@ -49,6 +51,7 @@ struct charl_dataset {
     int n_target_stats;
     char *layout;
     char *fit;
+    int64_t *starts[CHARL_SPLIT_COUNT]; /* of the arrays; NULL: not read */
     char *class_names;
     char *columns;
     char *targets;
@@ -77,6 +80,9 @@ charl_status charl__dataset_tokenizer(const charl_dataset *ds, charl_tokenizer *
 /** Largest label of all splits plus one; sets the views' `ignored`. Errors: ERR_DATA for a label that is neither a class nor ignored,
  *  and for labels that are -1 and 1 only. */
 charl_status charl__dataset_count_classes(charl_dataset *ds, int64_t *out) CHARL_MUST_CHECK;
+
+/** Whether the documents of a split begin one after another, inside it. Errors: ERR_DATA, ERR_IO. */
+charl_status charl__dataset_check_documents(charl_dataset *ds, charl_split split) CHARL_MUST_CHECK;
 
 /** ds->content_id from what the arrays are and, without reading all of them, what they hold. */
 charl_status charl__dataset_identify(charl_dataset *ds) CHARL_MUST_CHECK;

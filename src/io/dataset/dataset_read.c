@@ -309,6 +309,75 @@ static charl_status read_stored_weights(charl_dataset *ds, const charl__view *v,
     return CHARL_OK;
 }
 
+/* The last document of a view that begins at or before `token` of the array; -1: none. */
+static int64_t document_of(const charl__view *v, int64_t token)
+{
+    int64_t low = -1, high = v->n_starts;
+
+    while (high - low > 1) {
+        const int64_t middle = (low + high) / 2;
+
+        if (v->starts[middle] <= token) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+charl_status charl__dataset_starts(const charl_dataset *ds, charl_split split, int32_t **out, int64_t *n)
+{
+    charl_status st = CHARL_OK;
+    const int parts = ds->n_parts > 0 ? ds->n_parts : 1;
+    int64_t base = 0, count = 0;
+    int32_t *starts = NULL;
+
+    *out = NULL;
+    *n = 0;
+    for (int j = 0; j < parts; j++) {
+        count += (ds->n_parts > 0 ? ds->part[j] : ds)->views[split].n_starts;
+    }
+    CHARL_TRY_CLEANUP(charl__alloc_array(count + parts, sizeof *starts, &starts));
+    count = 0;
+    for (int j = 0; j < parts; j++) {
+        const charl__view *v = &(ds->n_parts > 0 ? ds->part[j] : ds)->views[split];
+
+        CHARL_REQUIRE_CLEANUP(base + v->items <= INT32_MAX, CHARL_ERR_DATA,
+                              "%s: too many tokens for data.documents = separate with data.cache = device",
+                              ds->file.path);
+        starts[count++] = (int32_t)base; /* a split begins with a document, or the rest of one */
+        for (int64_t i = document_of(v, v->first) + 1; i < v->n_starts && v->starts[i] < v->first + v->items; i++) {
+            starts[count++] = (int32_t)(base + v->starts[i] - v->first);
+        }
+        base += v->items;
+    }
+    *out = starts;
+    *n = count;
+    starts = NULL;
+cleanup:
+    charl_free(starts);
+    return st;
+}
+
+void charl__dataset_window_starts(const charl_dataset *ds, charl_split split, int64_t first, int64_t n, int32_t *out)
+{
+    const charl__view *v = &ds->views[split];
+    int64_t base = 0, at;
+
+    if (ds->n_parts > 0) { /* a window lies in one set */
+        const charl_dataset *d = charl__mix_find(ds, split, first, &base);
+
+        v = d ? &d->views[split] : v;
+    }
+    first += v->first - base;
+    at = document_of(v, first);
+    for (int64_t i = 0; i < n; i++) {
+        at += at + 1 < v->n_starts && v->starts[at + 1] == first + i;
+        out[i] = at >= 0 && v->starts[at] > first ? (int32_t)(v->starts[at] - first) : 0;
+    }
+}
+
 charl_dtype charl__dataset_weights_dtype(const charl_dataset *ds)
 {
     for (int j = 0; j < ds->n_parts; j++) {
@@ -345,7 +414,12 @@ charl_status charl__dataset_token_weights(charl_dataset *ds, charl_split split, 
     CHARL_REQUIRE(first >= 0 && n >= 0 && n <= v->items && first <= v->items - n, CHARL_ERR_INVALID,
                   "%s: tokens %lld to %lld of %lld in split %s", ds->file.path, (long long)first,
                   (long long)(first + n), (long long)v->items, charl_split_name(split));
-    return read_stored_weights(ds, v, first, n, out);
+    CHARL_TRY(read_stored_weights(ds, v, first, n, out));
+    for (int64_t i = document_of(v, v->first + first - 1) + 1; i < v->n_starts && v->starts[i] < v->first + first + n;
+         i++) {
+        out[v->starts[i] - v->first - first] = 0.0F; /* what comes before it says nothing of it */
+    }
+    return CHARL_OK;
 }
 
 /* Of samples: nothing where the label does not count, else what is stored times the weight of the class. */
@@ -481,7 +555,7 @@ static charl_status check_classes(charl_dataset *ds, const charl__array *a, int6
 }
 
 /* Documents begin one after another, inside their split. */
-static charl_status check_documents(charl_dataset *ds, charl_split split)
+charl_status charl__dataset_check_documents(charl_dataset *ds, charl_split split)
 {
     charl_status st = CHARL_OK;
     charl__array *a = &ds->arrays[CHARL__DOC_START + split];
@@ -540,7 +614,7 @@ charl_status charl_dataset_verify(charl_dataset *ds)
             CHARL_TRY_CLEANUP(scan(ds, &ds->views[s], check_classes, NULL));
         }
         if (ds->arrays[CHARL__DOC_START + s].rows > 0) {
-            CHARL_TRY_CLEANUP(check_documents(ds, (charl_split)s));
+            CHARL_TRY_CLEANUP(charl__dataset_check_documents(ds, (charl_split)s));
         }
     }
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {

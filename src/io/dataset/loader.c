@@ -19,6 +19,7 @@ struct charl__loader {
     void *x[CHARL__LOADER_MAX_SLOTS];
     void *y[CHARL__LOADER_MAX_SLOTS];
     float *w[CHARL__LOADER_MAX_SLOTS];
+    int32_t *starts[CHARL__LOADER_MAX_SLOTS];
     charl__stream stream;
     charl_dataset_info info;
     int64_t *rows; /* of the batch being read */
@@ -65,6 +66,10 @@ static charl_status fill(charl__loader *l, int64_t index)
     if (o->w) {
         CHARL_TRY(charl_dataset_read_weights(o->ds, o->split, l->rows, n, l->w[slot]));
         charl__clear_ignored(&l->info, l->y[slot], n);
+    }
+    for (int64_t i = 0; o->starts && i < n; i++) {
+        charl__dataset_window_starts(o->ds, o->split, l->rows[i], l->stream.window,
+                                     l->starts[slot] + i * l->stream.window);
     }
     return CHARL_OK;
 }
@@ -154,6 +159,9 @@ charl_status charl__loader_create(const charl__loader_options *opt, charl__loade
     }
     if (opt->w) {
         memcpy(l->w, opt->w, (size_t)opt->n_slots * sizeof *l->w);
+    }
+    if (opt->starts) {
+        memcpy(l->starts, opt->starts, (size_t)opt->n_slots * sizeof *l->starts);
     }
     charl_dataset_get_info(opt->ds, &l->info);
     charl__stream_init(&l->stream, opt->ds, opt->split, opt->shuffle, opt->seed);

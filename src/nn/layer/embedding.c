@@ -2,6 +2,7 @@
  * Initial values as torch.nn.Embedding: normal. */
 #include <stdio.h>
 
+#include "autograd/graph.h"
 #include "autograd/kv_cache.h"
 #include "nn/layer.h"
 
@@ -43,6 +44,8 @@ static charl_var *build_position_embedding(const charl_layer_build *b, charl_var
     position = charl__graph_position(b->g);
     if (position) {
         w = charl_embedding(b->g, position, w);
+    } else if (charl__graph_starts(b->g)) { /* each document has positions of its own */
+        w = charl_embedding(b->g, charl__graph_document_positions(b->g), w);
     } else if (in.dim[1] < c->block_size) {
         w = charl_slice(b->g, w, 0, 0, in.dim[1]);
     }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "autograd/graph.h"
 #include "nn/layer.h"
 
 typedef struct weights {
@@ -64,6 +65,10 @@ static charl_var *build(const charl_layer_build *b, charl_var *x, int64_t gates,
     if (in.ndim == 4 && in.dim[1] == 1) { /* an image with one channel: a series of its rows */
         in = (charl_shape){3, {in.dim[0], in.dim[2], in.dim[3]}};
         x = charl_reshape(b->g, x, in);
+    }
+    if (charl__graph_starts(b->g)) {
+        return charl__graph_refuse(b->g, "a recurrent layer carries its state from one document to the next; "
+                                         "data.documents = separate is for attention");
     }
     if (in.ndim != 3 || in.dim[1] < 1 || in.dim[2] < 1) {
         return charl__graph_refuse(b->g, "a recurrent layer needs [batch, time, features]");

@@ -10,6 +10,7 @@
 
 #include "autograd/op/attention/attention.h"
 #include "autograd/onnx/onnx.h"
+#include "autograd/graph.h"
 #include "autograd/kv_cache.h"
 #include "autograd/launch/map.h"
 #include "autograd/launch/rows.h"
@@ -18,7 +19,7 @@
 #include "base/numeric/rng.h"
 #include "charl/ops.h"
 
-enum { MAX_D = 256, LANES = 32, DEFINES = 160 };
+enum { MAX_D = 256, LANES = 32, DEFINES = 192 };
 enum { TILE = 64, GROUP = 256, LOCAL_BYTES = 40960 }; /* of the form with work-groups */
 
 typedef charl__attention_attr attention_attr;
@@ -52,6 +53,20 @@ charl_status charl__attention_check(const charl__infer *inf, int k)
     return CHARL_OK;
 }
 
+/* The last operand says where queries begin to see, where the attribute says that there is one. */
+static charl_status check_starts(const charl__infer *inf, const extents *x)
+{
+    const attention_attr *a = inf->attr;
+    const charl_type *start = &inf->in[inf->n_in - 1];
+    char text[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(!a->starts || (start->dtype == CHARL_I32 && start->shape.ndim == 2 && start->shape.dim[0] == x->b &&
+                                 start->shape.dim[1] == x->t),
+                  CHARL_ERR_SHAPE, "start, %s %s, is not i32 [%lld, %lld]", charl_dtype_name(start->dtype),
+                  charl_shape_format(&start->shape, text), (long long)x->b, (long long)x->t);
+    return CHARL_OK;
+}
+
 static charl_status infer(charl__infer *inf)
 {
     const attention_attr *a = inf->attr;
@@ -59,6 +74,7 @@ static charl_status infer(charl__infer *inf)
 
     CHARL_TRY(charl__attention_check(inf, 0));
     x = charl__attention_extents_get(&inf->in[0].shape, a);
+    CHARL_TRY(check_starts(inf, &x));
     inf->n_out = 2;
     inf->out[0] = inf->out[1] = inf->in[0];
     inf->out[0].shape = (charl_shape){3, {x.b, x.t, a->heads * x.d}};
@@ -97,8 +113,12 @@ static void specialise(const charl__enqueue *e, extents x, const char *extra, ch
 {
     const attention_attr *a = e->attr;
 
-    snprintf(defines, DEFINES, "%s%s#define D %lld\n#define CAUSAL %d\n#define DROP %d\n#define CHARL_VEC %d\n", extra,
-             charl__act_define(e->out[0]->dtype), (long long)x.d, a->causal, a->p > 0.0F, in_groups(e->dev) ? 1 : 16);
+    snprintf(defines, DEFINES, "%s%s%s#define D %lld\n#define CAUSAL %d\n#define DROP %d\n#define CHARL_VEC %d\n",
+             extra, a->starts ? "#define STARTS 1\n" : "", charl__act_define(e->out[0]->dtype), (long long)x.d,
+             a->causal, a->p > 0.0F, in_groups(e->dev) ? 1 : 16);
+    if (a->starts) {
+        l->args[n++] = charl__in(e->in[e->n_in - 1]);
+    }
     l->defines = defines;
     l->label = e->label;
     charl__attention_arguments(e, x, l, n);
@@ -125,7 +145,7 @@ charl_status charl__attention_forward(const charl__enqueue *e, const charl_tenso
                        .entry = local ? "attention_local" : "attention_vector",
                        .args = {charl__in(qkv), charl__out(out), lse}};
 
-    if (charl__attention_is_wgmma(e->dev, qkv->dtype, x.d)) {
+    if (!a->starts && charl__attention_is_wgmma(e->dev, qkv->dtype, x.d)) {
         return charl__attention_wgmma(e, qkv, out, lse);
     }
     share_out(e, x, a->heads, LANES, &l);
@@ -141,10 +161,13 @@ static charl_status enqueue(const charl__enqueue *e)
 static void backward(const charl__backward *b)
 {
     charl_var *const gout = b->gout[0] ? b->gout[0] : charl_scale(b->g, b->out[0], 0.0F, 0.0F);
-    charl_var *const in[] = {gout, b->in[0], b->out[0], b->out[1], b->gout[1]};
+    charl_var *in[] = {gout, b->in[0], b->out[0], b->out[1], b->gout[1], NULL};
     charl_var *out[CHARL_OP_MAX_OUT];
 
-    charl__apply(b->g, &charl_op_attention_grad, b->attr, in, 5, out);
+    if (b->n_in > 1) {
+        in[b->gout[1] ? 5 : 4] = b->in[1];
+    }
+    charl__apply(b->g, &charl_op_attention_grad, b->attr, in, 6, out);
     b->gin[0] = out[0];
 }
 
@@ -153,6 +176,7 @@ typedef struct query_case {
     const attention_attr *a;
     extents x;
     const double *q, *k, *v; /* k, v: of key 0; a key is `pitch` elements after the one before */
+    const double *start;     /* [B, T], or NULL */
     int64_t pitch, n_keys;
     double *weight, *factor; /* [T] scores, then weights; factors of dropout */
 } query_case;
@@ -172,6 +196,9 @@ static void set_query(query_case *c, const double *qkv, int64_t b, int64_t h, in
         c->weight[k] = 0.0;
         for (int64_t i = 0; i < d; i++) {
             c->weight[k] += (double)a->scale * c->q[i] * c->k[k * c->pitch + i];
+        }
+        if (c->start && k < q && (double)k < c->start[b * c->x.t + q]) {
+            c->weight[k] = -(double)INFINITY;
         }
     }
 }
@@ -212,7 +239,8 @@ static double normalise(const query_case *c)
 static void reference(const charl__reference *r)
 {
     const attention_attr *a = r->attr;
-    query_case c = {.a = a, .x = charl__attention_extents_get(&r->in_type[0].shape, a)};
+    query_case c = {
+        .a = a, .x = charl__attention_extents_get(&r->in_type[0].shape, a), .start = a->starts ? r->in[1] : NULL};
 
     if (charl__alloc_array(2 * c.x.t, sizeof(double), &c.weight) != CHARL_OK) {
         return;
@@ -242,22 +270,45 @@ static const attention_attr one_head = {.heads = 1, .kv_heads = 1, .scale = 0.25
 static const attention_attr one_open = {.heads = 1, .kv_heads = 1, .scale = 0.25F};
 static const attention_attr dropped = {
     .heads = 2, .kv_heads = 1, .scale = 0.5F, .p = 0.3F, .causal = true, .batched = true, .key = 7};
+static const attention_attr starts = {
+    .heads = 4, .kv_heads = 2, .scale = 0.35F, .causal = true, .batched = true, .starts = true};
+static const attention_attr starts_dropped = {
+    .heads = 2, .kv_heads = 1, .scale = 0.5F, .p = 0.3F, .causal = true, .batched = true, .key = 7, .starts = true};
+static const attention_attr starts_long = {.heads = 1, .kv_heads = 1, .scale = 0.25F, .causal = true, .starts = true};
 static const attention_attr dropped_one = {
     .heads = 1, .kv_heads = 1, .scale = 0.5F, .p = 0.5F, .causal = true, .key = 0x123456789abcdef0};
 
 /* T below, at and above the blocks of 32 queries and tiles of 64 keys; D beside multiples of 16. */
 static const charl__op_sample samples[] = {
-    {.in = {CHARL_B(F32, 8, 5, 120)}, .attr = &plain, .lo = -2, .hi = 2, .terms = 20},
-    {.in = {CHARL_B(F32, 8, 1, 180)}, .attr = &causal, .lo = -2, .hi = 2, .terms = 20},
-    {.in = {CHARL_B(F32, 8, 33, 180)}, .attr = &causal, .lo = -2, .hi = 2, .terms = 33},
-    {.in = {CHARL_B(F32, 8, 12, 160)}, .attr = &grouped, .lo = -2, .hi = 2, .terms = 20},
-    {.in = {CHARL_B(F32, 8, 9, 80)}, .attr = &dropped, .lo = -2, .hi = 2, .terms = 20},
-    {.in = {CHARL_R(F32, 1, 203, 60)}, .attr = &one_head, .lo = -4, .hi = 4, .terms = 203},
-    {.in = {CHARL_R(F32, 1, 64, 60)}, .attr = &one_head, .lo = -4, .hi = 4, .terms = 64},
-    {.in = {CHARL_R(F32, 2, 131, 60)}, .attr = &one_open, .lo = -3, .hi = 3, .terms = 131},
-    {.in = {CHARL_R(F32, 1, 70, 60)}, .attr = &dropped_one, .lo = -2, .hi = 2, .terms = 70},
-    {.in = {CHARL_R(F32, 1, 1, 60)}, .attr = &one_open, .lo = -2, .hi = 2, .terms = 20},
-    {.in = {CHARL_R(F32, 2, 0, 60)}, .attr = &one_open, .lo = -2, .hi = 2},
+    {.n_in = 1, .in = {CHARL_B(F32, 8, 5, 120)}, .attr = &plain, .lo = -2, .hi = 2, .terms = 20},
+    {.n_in = 1, .in = {CHARL_B(F32, 8, 1, 180)}, .attr = &causal, .lo = -2, .hi = 2, .terms = 20},
+    {.n_in = 1, .in = {CHARL_B(F32, 8, 33, 180)}, .attr = &causal, .lo = -2, .hi = 2, .terms = 33},
+    {.n_in = 1, .in = {CHARL_B(F32, 8, 12, 160)}, .attr = &grouped, .lo = -2, .hi = 2, .terms = 20},
+    {.n_in = 1, .in = {CHARL_B(F32, 8, 9, 80)}, .attr = &dropped, .lo = -2, .hi = 2, .terms = 20},
+    {.n_in = 1, .in = {CHARL_R(F32, 1, 203, 60)}, .attr = &one_head, .lo = -4, .hi = 4, .terms = 203},
+    {.n_in = 1, .in = {CHARL_R(F32, 1, 64, 60)}, .attr = &one_head, .lo = -4, .hi = 4, .terms = 64},
+    {.n_in = 1, .in = {CHARL_R(F32, 2, 131, 60)}, .attr = &one_open, .lo = -3, .hi = 3, .terms = 131},
+    {.n_in = 1, .in = {CHARL_R(F32, 1, 70, 60)}, .attr = &dropped_one, .lo = -2, .hi = 2, .terms = 70},
+    {.n_in = 1, .in = {CHARL_R(F32, 1, 1, 60)}, .attr = &one_open, .lo = -2, .hi = 2, .terms = 20},
+    {.in = {CHARL_B(F32, 8, 12, 160), CHARL_B(I32, 8, 12)},
+     .attr = &starts,
+     .lo = -2,
+     .hi = 2,
+     .int_end = 12,
+     .terms = 20},
+    {.in = {CHARL_B(F32, 8, 9, 80), CHARL_B(I32, 8, 9)},
+     .attr = &starts_dropped,
+     .lo = -2,
+     .hi = 2,
+     .int_end = 9,
+     .terms = 20},
+    {.in = {CHARL_R(F32, 1, 203, 60), CHARL_R(I32, 1, 203)},
+     .attr = &starts_long,
+     .lo = -4,
+     .hi = 4,
+     .int_end = 203,
+     .terms = 203},
+    {.n_in = 1, .in = {CHARL_R(F32, 2, 0, 60)}, .attr = &one_open, .lo = -2, .hi = 2},
 };
 
 /* Part of qkv as [B, kv_heads, group, T, D]: `heads` heads from column `first` on. `last` is the
@@ -293,8 +344,9 @@ static void onnx(const charl__onnx_node *n)
     const int64_t t = n->in_type[0].shape.dim[1];
     const char *s;
 
-    if (a->p > 0.0F) {
-        charl__onnx_fail(n, "attention with dropout is for training");
+    if (a->p > 0.0F || a->starts) {
+        charl__onnx_fail(n, a->starts ? "attention within documents is for training"
+                                      : "attention with dropout is for training");
         return;
     }
     s = charl__onnx_op(n, "MatMul", onnx_heads(n, 0, a->heads, false), onnx_heads(n, a->heads, a->kv_heads, true),
@@ -323,8 +375,9 @@ static double flop(const charl__infer *inf)
 const charl__op charl_op_attention = {
     .name = "attention",
     .flop = flop,
-    .formula = "out[q] = sum over keys k of softmax(scale * Q[q] . K[k]) * V[k], per head",
-    .n_in = 1,
+    .formula = "out[q] = sum over keys k >= start[q] of softmax(scale * Q[q] . K[k]) * V[k], per head",
+    .n_in = 2,
+    .n_optional = 1,
     .attr_size = sizeof(attention_attr),
     .half = CHARL_HALF(0),
     .narrows = true,
@@ -336,7 +389,12 @@ const charl__op charl_op_attention = {
     CHARL_SAMPLES(samples),
 };
 
-/* attention_grad(gout, qkv, out, lse[, glse]) */
+/* attention_grad(gout, qkv, out, lse[, glse][, start]) */
+static bool has_glse(const attention_attr *a, int n_in)
+{
+    return n_in - a->starts > 4;
+}
+
 static int64_t row_count(const extents *x, const attention_attr *a)
 {
     return x->b * x->t * a->heads;
@@ -348,7 +406,7 @@ static charl_status infer_grad(charl__infer *inf)
     extents x;
 
     CHARL_TRY(charl__attention_check(inf, 1));
-    for (int i = 0; i < inf->n_in; i++) {
+    for (int i = 0; i < inf->n_in - a->starts; i++) {
         CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float", i,
                       charl_dtype_name(inf->in[i].dtype));
     }
@@ -356,8 +414,9 @@ static charl_status infer_grad(charl__infer *inf)
     CHARL_REQUIRE(charl_shape_equal(&inf->in[0].shape, &inf->in[2].shape) &&
                       charl_shape_count(&inf->in[0].shape) == row_count(&x, a) * x.d &&
                       charl_shape_count(&inf->in[3].shape) == row_count(&x, a) &&
-                      charl_shape_equal(&inf->in[3].shape, &inf->in[inf->n_in > 4 ? 4 : 3].shape),
+                      charl_shape_equal(&inf->in[3].shape, &inf->in[has_glse(a, inf->n_in) ? 4 : 3].shape),
                   CHARL_ERR_SHAPE, "gout, qkv, out and lse do not fit");
+    CHARL_TRY(check_starts(inf, &x));
     inf->out[0] = inf->in[1];
     inf->workspace = row_count(&x, a) * (int64_t)sizeof(float);
     if (inf->in[1].dtype != CHARL_F32) { /* dq, before it is rounded */
@@ -385,16 +444,17 @@ static charl_status dot_rows(const charl__enqueue *e, const extents *x)
 
 static charl_status launch_grad(const charl__enqueue *e, const extents *x, charl__launch l)
 {
+    const bool glse = has_glse(e->attr, e->n_in);
     char defines[DEFINES];
 
     l.args[0] = charl__in(e->in[0]);
     l.args[1] = charl__in(e->in[1]);
     l.args[2] = charl__in(e->in[3]);
     l.args[3] = charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0);
-    l.args[4] = charl__in(e->n_in > 4 ? e->in[4] : NULL);
+    l.args[4] = charl__in(glse ? e->in[4] : NULL);
     l.args[5] = charl__scratch_arg(CHARL_ARG_INOUT, e->workspace, row_count(x, e->attr));
     l.args[6] = charl__out(e->out[0]);
-    specialise(e, *x, e->n_in > 4 ? "#define GLSE 1\n" : "", &l, defines, 7);
+    specialise(e, *x, glse ? "#define GLSE 1\n" : "", &l, defines, 7);
     return charl__launch_enqueue(e->dev, &l);
 }
 
@@ -409,7 +469,7 @@ static charl_status enqueue_grad(const charl__enqueue *e)
     if (row_count(&x, a) == 0) {
         return CHARL_OK;
     }
-    if (charl__attention_is_wgmma(e->dev, e->in[1]->dtype, x.d)) {
+    if (!a->starts && charl__attention_is_wgmma(e->dev, e->in[1]->dtype, x.d)) {
         return charl__attention_wgmma_grad(e);
     }
     CHARL_TRY(dot_rows(e, &x));
@@ -435,7 +495,7 @@ static void add_query(const query_case *c, const charl__reference *r, int64_t i)
     const double *gout = r->in[0] + row, *out = r->in[2] + row;
     double *dq = r->out[0] + (c->q - r->in[1]), *dk = r->out[0] + (c->k - r->in[1]);
     double *dv = r->out[0] + (c->v - r->in[1]);
-    double delta = r->n_in > 4 ? -r->in[4][i] : 0.0;
+    double delta = has_glse(a, r->n_in) ? -r->in[4][i] : 0.0;
 
     for (int64_t d = 0; d < c->x.d; d++) {
         delta += gout[d] * out[d];
@@ -459,7 +519,9 @@ static void add_query(const query_case *c, const charl__reference *r, int64_t i)
 static void reference_grad(const charl__reference *r)
 {
     const attention_attr *a = r->attr;
-    query_case c = {.a = a, .x = charl__attention_extents_get(&r->in_type[1].shape, a)};
+    query_case c = {.a = a,
+                    .x = charl__attention_extents_get(&r->in_type[1].shape, a),
+                    .start = a->starts ? r->in[r->n_in - 1] : NULL};
 
     if (charl__alloc_array(2 * c.x.t, sizeof(double), &c.weight) != CHARL_OK) {
         return;
@@ -485,17 +547,26 @@ static void reference_grad(const charl__reference *r)
             CHARL_##KIND(F32, B, H, T), CHARL_##KIND(F32, B, H, T)                                                     \
     }
 
+#define GRAD_STARTS(KIND, B, T, H, C, D)                                                                               \
+    {                                                                                                                  \
+        CHARL_##KIND(F32, B, T, (H) * (D)), CHARL_##KIND(F32, B, T, (C) * (D)), CHARL_##KIND(F32, B, T, (H) * (D)),    \
+            CHARL_##KIND(F32, B, H, T), CHARL_##KIND(F32, B, H, T), CHARL_##KIND(I32, B, T)                            \
+    }
+
 static const charl__op_sample samples_grad[] = {
-    {.in = GRAD(B, 8, 7, 2, 6, 20), .attr = &plain, .lo = -1, .hi = 1, .terms = 20},
-    {.in = GRAD(B, 8, 1, 3, 9, 20), .attr = &causal, .lo = -1, .hi = 1, .terms = 20},
-    {.in = GRAD(B, 8, 33, 3, 9, 20), .attr = &causal, .lo = -1, .hi = 1, .terms = 99},
-    {.in = GRAD(B, 8, 12, 4, 8, 20), .attr = &grouped, .lo = -1, .hi = 1, .terms = 48},
-    {.in = GRAD(B, 8, 9, 2, 4, 20), .attr = &dropped, .lo = -1, .hi = 1, .terms = 36},
-    {.in = GRAD(R, 1, 203, 1, 3, 20), .attr = &one_head, .lo = -1, .hi = 1, .terms = 812},
-    {.in = GRAD(R, 2, 131, 1, 3, 20), .attr = &one_open, .lo = -1, .hi = 1, .terms = 512},
-    {.in = GRAD(R, 1, 70, 1, 3, 20), .attr = &dropped_one, .lo = -1, .hi = 1, .terms = 280},
-    {.in = GRAD(R, 1, 1, 1, 3, 20), .attr = &one_open, .lo = -1, .hi = 1, .terms = 20},
-    {.in = GRAD(R, 2, 0, 1, 3, 20), .attr = &one_open, .lo = -1, .hi = 1},
+    {.n_in = 5, .in = GRAD(B, 8, 7, 2, 6, 20), .attr = &plain, .lo = -1, .hi = 1, .terms = 20},
+    {.n_in = 5, .in = GRAD(B, 8, 1, 3, 9, 20), .attr = &causal, .lo = -1, .hi = 1, .terms = 20},
+    {.n_in = 5, .in = GRAD(B, 8, 33, 3, 9, 20), .attr = &causal, .lo = -1, .hi = 1, .terms = 99},
+    {.n_in = 5, .in = GRAD(B, 8, 12, 4, 8, 20), .attr = &grouped, .lo = -1, .hi = 1, .terms = 48},
+    {.n_in = 5, .in = GRAD(B, 8, 9, 2, 4, 20), .attr = &dropped, .lo = -1, .hi = 1, .terms = 36},
+    {.n_in = 5, .in = GRAD(R, 1, 203, 1, 3, 20), .attr = &one_head, .lo = -1, .hi = 1, .terms = 812},
+    {.n_in = 5, .in = GRAD(R, 2, 131, 1, 3, 20), .attr = &one_open, .lo = -1, .hi = 1, .terms = 512},
+    {.n_in = 5, .in = GRAD(R, 1, 70, 1, 3, 20), .attr = &dropped_one, .lo = -1, .hi = 1, .terms = 280},
+    {.n_in = 5, .in = GRAD(R, 1, 1, 1, 3, 20), .attr = &one_open, .lo = -1, .hi = 1, .terms = 20},
+    {.in = GRAD_STARTS(B, 8, 12, 4, 8, 20), .attr = &starts, .lo = -1, .hi = 1, .int_end = 12, .terms = 48},
+    {.in = GRAD_STARTS(B, 8, 9, 2, 4, 20), .attr = &starts_dropped, .lo = -1, .hi = 1, .int_end = 9, .terms = 36},
+    {.in = GRAD_STARTS(R, 1, 203, 1, 3, 20), .attr = &starts_long, .lo = -1, .hi = 1, .int_end = 203, .terms = 812},
+    {.n_in = 5, .in = GRAD(R, 2, 0, 1, 3, 20), .attr = &one_open, .lo = -1, .hi = 1},
 };
 
 /* Five products where the forward pass has two. */
@@ -508,8 +579,8 @@ const charl__op charl_op_attention_grad = {
     .name = "attention_grad",
     .flop = flop_grad,
     .formula = "dv = (f p)^T gout, dk = ds^T q, dq = ds k, ds = scale p (f gout . v - gout . out)",
-    .n_in = 5,
-    .n_optional = 1,
+    .n_in = 6,
+    .n_optional = 2,
     .attr_size = sizeof(attention_attr),
     .half = CHARL_HALF(0) | CHARL_HALF(1) | CHARL_HALF(2),
     .narrows = true,
@@ -540,8 +611,13 @@ static charl_var *continue_sequence(charl_graph *g, charl_var *qkv, attention_at
 charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention_args *args)
 {
     const int kv_heads = args->kv_heads > 0 ? args->kv_heads : args->heads;
-    attention_attr a = {
-        .heads = args->heads, .kv_heads = kv_heads, .scale = args->scale, .p = args->dropout, .causal = args->causal};
+    charl_var *const start = args->start ? args->start : charl__graph_starts(g);
+    attention_attr a = {.heads = args->heads,
+                        .kv_heads = kv_heads,
+                        .scale = args->scale,
+                        .p = args->dropout,
+                        .causal = args->causal,
+                        .starts = start != NULL};
     charl_var *out[CHARL_OP_MAX_OUT];
     char name[256];
 
@@ -553,6 +629,11 @@ charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention
         return charl__graph_fail(g, CHARL_ERR_INVALID,
                                  "attention: dropout = %g is not in [0, 1) or scale = %g is negative", (double)a.p,
                                  (double)a.scale);
+    }
+    if (a.starts && (!a.causal || charl__graph_has_cache(g))) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID,
+                                 "attention within documents (data.documents = separate) must be causal, and cannot "
+                                 "continue a sequence");
     }
     if (!qkv) {
         return NULL;
@@ -566,6 +647,6 @@ charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention
     a.p = charl_graph_is_training(g) ? a.p : 0.0F;
     a.batched = charl_var_get_type(qkv).batch == CHARL_BATCHED;
     a.key = charl__fnv1a64_string(charl__graph_next_name(g, "attention", name, sizeof name));
-    charl__apply(g, &charl_op_attention, &a, &qkv, 1, out);
+    charl__apply(g, &charl_op_attention, &a, (charl_var *[]){qkv, start}, 2, out);
     return out[0];
 }

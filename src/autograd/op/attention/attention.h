@@ -12,6 +12,7 @@ typedef struct charl__attention_attr {
     bool batched; /* rows are rows of the batch */
     uint64_t key; /* hash of the layer's name */
     bool begins;  /* attention_cached: the rows are positions 0, 1, ... */
+    bool starts;  /* the last operand, i32 [B, T], says from which key on a query sees; causal only */
 } charl__attention_attr;
 
 /** Rows, positions and elements of a head. */
