@@ -249,7 +249,7 @@ cleanup:
 static charl_status load_checksums(charl__array *a, charl__file *f)
 {
     charl_status st = CHARL_OK;
-    charl__array crc = {.dataset = H5I_INVALID_HID, .type = H5I_INVALID_HID};
+    charl__array crc = CHARL__ARRAY_CLOSED;
     const int64_t bytes = a->rows * (int64_t)a->item_bytes;
     const int64_t blocks = (bytes + CHARL__BLOCK_BYTES - 1) / CHARL__BLOCK_BYTES;
     char name[CHARL__ARRAY_NAME + 8];
@@ -281,7 +281,7 @@ charl_status charl__array_init(charl__array *a, charl__file *f, const char *name
 {
     bool found = false;
 
-    *a = (charl__array){.offset = -1, .dataset = H5I_INVALID_HID, .type = H5I_INVALID_HID};
+    *a = (charl__array)CHARL__ARRAY_CLOSED;
     CHARL_TRY(charl__file_find(f, name, &found));
     CHARL_REQUIRE(found, CHARL_ERR_DATA, "%s: there is no array %s", f->path, name);
     memcpy(a->name, name, strlen(name) + 1);
@@ -371,7 +371,7 @@ static charl_status read_whole(charl__file *f, const char *name, charl_dtype dty
                                int64_t *n)
 {
     charl_status st = CHARL_OK;
-    charl__array a = {.dataset = H5I_INVALID_HID, .type = H5I_INVALID_HID};
+    charl__array a = CHARL__ARRAY_CLOSED;
     void *data = NULL;
     bool found = false;
 

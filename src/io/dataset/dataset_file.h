@@ -76,6 +76,12 @@ typedef struct charl__array {
     atomic_uint *block_state; /* CHARL__BLOCK_... */
 } charl__array;
 
+/* Not open: what charl__array_fini can take. */
+#define CHARL__ARRAY_CLOSED                                                                                            \
+    {                                                                                                                  \
+        .offset = -1, .dataset = H5I_INVALID_HID, .type = H5I_INVALID_HID                                              \
+    }
+
 /** Rows of an array that lies in several files: those of one of them. */
 typedef struct charl__array_part {
     charl__file *file;   /* borrowed */

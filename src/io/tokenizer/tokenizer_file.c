@@ -43,7 +43,7 @@ static charl_status read_state(charl__file *f, const charl__tokenizer_type *type
 {
     charl_status st = CHARL_OK;
     const charl_shape item = row_shape(type);
-    charl__array a = {.dataset = H5I_INVALID_HID};
+    charl__array a = CHARL__ARRAY_CLOSED;
     array_name name;
     void *state = NULL;
     bool found = false;
