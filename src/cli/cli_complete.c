@@ -334,13 +334,41 @@ static int first_operand(int n, char **words)
     return i;
 }
 
+/* The first operand behind options and their values. */
+typedef struct search {
+    char *const *words;
+    int n, operand;
+} search;
+
+static void search_operand(void *ctx, const char *path, const struct argp *argp, const charl__cli_operands *operands)
+{
+    search *s = ctx;
+
+    (void)path;
+    (void)operands;
+    for (s->operand = 0; s->operand < s->n && s->words[s->operand][0] == '-'; s->operand++) {
+        const struct argp_option *o = find_option(argp->options, s->words[s->operand]);
+
+        if (o && o->arg && !(o->flags & OPTION_ARG_OPTIONAL) && !strchr(s->words[s->operand], '=')) {
+            s->operand++; /* its value */
+        }
+    }
+}
+
 static int complete_command(const char *path, const charl__cli_command *c, int n, char **words)
 {
     completion x = {.word = words[n - 1], .before = words, .n = n - 1};
     const int operand = first_operand(n - 1, words);
 
-    if (c->program && !c->run) {
-        return ask(c->program, n, words);
+    if (c->program) {
+        search s = {.words = words, .n = n - 1};
+
+        if (c->run) {
+            charl__cli_describe_command(path, c->run, NULL, search_operand, &s);
+        }
+        if (!c->run || s.operand < n - 1) {
+            return ask(c->program, n - s.operand, words + s.operand);
+        }
     }
     if (c->words && operand == n - 1 && words[n - 1][0] != '-') {
         const char *word;

@@ -95,6 +95,9 @@ def programs():
     check(set(offered("charl", "predict", "m.h5", "--format=")) == {"--format=csv", "--format=jsonl", "--format=hdf5"}, "values of an option")
     check(set(offered("charl", "predict", "m.h5", "--format", "")) == {"csv", "jsonl", "hdf5"}, "values of an option, apart")
     check(set(offered("charl-bench", "ste")) == {"step"}, "charl-bench")
+    launch = ["charl", "launch", "-n", "4", "--restarts=2"]
+    check("--min-ranks" in offered(*launch, "--") and "--dry-run" not in offered(*launch, "--"), "options of charl launch")
+    check("--dry-run" in offered(*launch, "c.ini", "--") and "optimizer.type=adam" in offered(*launch, "c.ini", "optimizer.type="), "what charl launch starts")
     check(offered("charl", "nonsense", "") == {}, "an unknown command")
     for train in (["charl-train"], ["charl", "train"]):
         check("--dry-run" in offered(*train, "--"), "options of " + train[-1])

@@ -43,7 +43,8 @@ mkdir "$root/dev/pts" "$root/dev/shm"
 for node in null zero random urandom tty; do
     cp -a "/dev/$node" "$root/dev/$node"
 done
-mount -t devpts devpts "$root/dev/pts"
+mount -t devpts -o newinstance,ptmxmode=666 devpts "$root/dev/pts"
+ln -s pts/ptmx "$root/dev/ptmx"
 mount -t tmpfs -o size=512m shm "$root/dev/shm"
 rm -rf "$root/packages"
 mkdir "$root/packages"

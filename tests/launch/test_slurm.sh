@@ -107,18 +107,21 @@ printf '%s\n' "$* train.max_steps=4 -o array1" "$* train.max_steps=4 -o array2 o
 submit --array=1-2%4 slurm-array.sbatch configs.txt
 array=$job
 
-# A job that was queued again waits two minutes for what is left of it to end: here, ten seconds.
+# A job that was queued again waits two minutes for what is left of it to end: here, until it has been seen pending 30 times.
 are_done() {
+    _running=
     for _j in $by_srun $by_mpirun; do
         scontrol -o show job "$_j" >job.$_j
         _s=$(sed -n 's/.* JobState=\([A-Z_]*\).*/\1/p' job.$_j)
-        _r=$(sed -n 's/.* Restarts=\([0-9]*\).*/\1/p' job.$_j)
-        if [ "$_s" = PENDING ] && [ "$_r" -gt 0 ] && [ ! -e "seen.$_j.$_r" ]; then
-            scontrol update JobId="$_j" StartTime=now+10 && : >"seen.$_j.$_r"
+        if [ "$_s" = PENDING ]; then
+            echo pending >>pending.$_j
+            [ "$(wc -l <pending.$_j)" -ne 30 ] || scontrol update JobId="$_j" StartTime=now
+        else
+            rm -f pending.$_j
         fi
-        case $_s in PENDING | RUNNING | COMPLETING | REQUEUED) return 1 ;; esac
+        case $_s in COMPLETED | FAILED | TIMEOUT | NODE_FAIL) ;; *) _running=yes ;; esac
     done
-    ! squeue -h -j "$array" -o %i | grep -q .
+    [ -z "$_running" ] && ! squeue -h -j "$array" -o %i | grep -q .
 }
 until_is 600 are_done || { scontrol show job; fail "the jobs do not end"; }
 
