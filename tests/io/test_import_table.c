@@ -200,6 +200,11 @@ static void missing_values_are_filled(void **state)
     assert_string_equal(info.columns, "a\nb\nb_missing");
     assert_rows(ds, CHARL_SPLIT_TRAIN, 4, 3, (const float[]){1, 5, 1, 3, 4, 0, 3, 6, 0, 7, 5, 1});
     charl_dataset_close(ds);
+    ds = import_text(",a,y\n1,3,0\n2,,1\n3,4,0\n4,9,1\n", &(charl_csv_options){.missing = "drop"}, 0, &info);
+    assert_string_equal(info.columns, "a"); /* the index counts the row that is left out, too */
+    charl_dataset_close(ds);
+    refuse("a,y\n1,0\n2,\n", &(charl_csv_options){.regression = true}, CHARL_ERR_DATA,
+           "t.csv:3: column \"y\" is missing; HINT a row without a target");
     ds = import_text("a,y\n1,0\n2,\n", &(charl_csv_options){.missing = "y:drop"}, 0, &info);
     assert_int_equal(info.rows[0], 1);
     charl_dataset_close(ds);

@@ -27,6 +27,8 @@ with open("t.csv", "w") as f:
         f.write(",".join("%.9g" % n for n in row) + "\n")
 PY
 expect 0 "numbers" "$bin/charl" data import csv t.csv -o n.h5 --label left,right --regression --val-split 0.25
+expect 0 "the data" "$bin/charl" data info n.h5
+grep -q '^  y mean  *[12][0-9][0-9][0-9][0-9]' "$T/log" || fail "data info does not say the means of the targets"
 expect 0 "labels" "$bin/charl" data import csv t.csv -o l.h5 --label p,q,s --val-split 0.25
 cat >linear.ini <<'INI'
 [run]
@@ -67,6 +69,8 @@ expect 0 "evaluation in 5 slices" "$bin/charl" eval linear.ini run/last.h5 train
 cp "$T/log" one.log
 expect 0 "evaluation on 3 ranks" mpirun -q --oversubscribe --bind-to none -n 3 "$bin/charl" eval linear.ini run/last.h5 train.slices=5
 cmp -s "$T/log" one.log || { fail "3 ranks say something else"; diff "$T/log" one.log; }
+expect 0 "the checkpoint" "$bin/charl" checkpoint show run/last.h5
+grep -q 'target std  *6' "$T/log" || fail "checkpoint show does not say the deviations of the targets"
 expect 0 "prediction" "$bin/charl" predict run/last.h5 -o p.csv
 cp "$T/log" predict.log
 expect 0 "one step" ranks 1 linear.ini -q -o first train.max_steps=1 train.batch_size=300 data.shuffle=no \

@@ -104,6 +104,10 @@ static void print_schema(const charl_data_schema *s)
         print_numbers("mean", s->mean, s->n_stats);
         print_numbers("std", s->std, s->n_stats);
     }
+    if (s->n_target_stats > 0) {
+        print_numbers("target mean", s->target_mean, s->n_target_stats);
+        print_numbers("target std", s->target_std, s->n_target_stats);
+    }
     if (s->fit[0]) {
         print_text("fit", s->fit);
     }

@@ -111,6 +111,10 @@ static void print_info(const charl_dataset_info *info)
         print_floats("mean", info->mean, info->n_stats);
         print_floats("std", info->std, info->n_stats);
     }
+    if (info->n_target_stats > 0) {
+        print_floats("y mean", info->target_mean, info->n_target_stats);
+        print_floats("y std", info->target_std, info->n_target_stats);
+    }
     printf("  %-10s %s\n", "checksums", info->checksums ? "yes" : "no");
     printf("  %-10s %s\n", "read", info->native ? "by several threads" : "through HDF5, by one thread");
     printf("  %-10s %s\n", "content", info->content_id);

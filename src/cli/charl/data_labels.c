@@ -80,6 +80,10 @@ static void warn(const charl_dataset_info *info, const int64_t *counts)
         most = counts[i] > counts[most] ? i : most;
         all += counts[i];
     }
+    if (all < 2 * info->classes) {
+        charl__cli_say("warning", "most classes have a single sample; a target that is a number needs --regression");
+        return;
+    }
     if (counts[most] < SKEWED * counts[least] || all == 0) {
         return;
     }

@@ -353,6 +353,9 @@ static charl_status look(csv_import *c)
         }
         if (!is_kept(c)) {
             c->left_out++;
+            for (int i = 0; i < c->recipe.n; i++) {
+                charl__look_count(&c->look[i], &c->table, i);
+            }
             continue;
         }
         for (int i = 0; i < c->recipe.n; i++) {
@@ -514,6 +517,11 @@ static charl_status check_missing(csv_import *c)
                                                  charl__table_column(&c->table, i)));
         }
     }
+    CHARL_REQUIRE_CLEANUP(
+        first < 0 || !is_target(c, first), CHARL_ERR_DATA,
+        "%s:%lld: column %s is missing%s; HINT a row without a target is left out by --missing COLUMN:drop", c->path,
+        (long long)c->look[first].first_missing.line, charl__table_column(&c->table, first),
+        charl__text_string(&others));
     CHARL_REQUIRE_CLEANUP(
         first < 0, CHARL_ERR_DATA,
         "%s:%lld: column %s is missing%s; HINT --missing drop leaves such rows out, --missing mean, median or flag "

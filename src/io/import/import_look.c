@@ -11,13 +11,15 @@ static void remember(charl__look_at *at, const charl__table *t, const char *fiel
     }
 }
 
-/* Whether the field goes on counting. */
-static void count_on(charl__look *l, double value)
+void charl__look_count(charl__look *l, const charl__table *t, int column)
 {
-    if (l->fields == 0) {
-        l->first = value;
+    double value = 0;
+
+    if (charl__parse_number(charl__table_field(t, column), '.', &value)) {
+        l->first = l->rows == 0 ? value : l->first;
+        l->counted += l->counted == l->rows && value == l->first + (double)l->rows;
     }
-    l->counted += l->counted == l->fields && value == l->first + (double)l->fields;
+    l->rows++;
 }
 
 /* What is more than the most is left out: so many words are none (charl__look.overflows). */
@@ -45,12 +47,12 @@ static void add_date(charl__look *l, const charl__date *d)
 charl_status charl__look_add(charl__look *l, const charl__table *t, int column)
 {
     const char *field = charl__table_field(t, column);
-    double value = 0;
 
+    charl__look_count(l, t, column);
     if (charl__table_is_missing(t, field)) {
         l->missing++;
         remember(&l->first_missing, t, field);
-    } else if (charl__parse_number(field, '.', &value)) {
+    } else if (charl__parse_number(field, '.', NULL)) {
         const bool point = strchr(field, '.');
 
         l->points += point;
@@ -59,7 +61,6 @@ charl_status charl__look_add(charl__look *l, const charl__table *t, int column)
         if (point) {
             remember(&l->first_point, t, field);
         }
-        count_on(l, value);
         if (l->collects) {
             CHARL_TRY(add_word(l, field));
         }
@@ -96,5 +97,5 @@ int64_t charl__look_numbers(const charl__look *l, char decimal)
 
 bool charl__look_counts(const charl__look *l)
 {
-    return l->fields >= 3 && l->counted == l->fields && (l->first == 0 || l->first == 1);
+    return l->rows >= 3 && l->counted == l->rows && (l->first == 0 || l->first == 1);
 }

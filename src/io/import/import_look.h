@@ -16,6 +16,7 @@ typedef struct charl__look {
     int64_t integers; /* numbers without a decimal sign */
     int64_t points, commas, dates, words;
     charl__look_at first_missing, first_number, first_point, first_comma, first_word;
+    int64_t rows;    /* so far, those that are left out too */
     int64_t counted; /* this many fields from the first count up by one */
     double first;    /* the number that they begin with */
     int most[2];     /* of a date whose order is not known: largest first and second number */
@@ -29,6 +30,8 @@ enum { CHARL__MOST_WORDS = 10000 };
 
 /** Take in the column's field of the row at hand. Errors: ERR_NOMEM. */
 charl_status charl__look_add(charl__look *l, const charl__table *t, int column) CHARL_MUST_CHECK;
+/** Take in a field of a row that is left out: it counts only as one of all rows. */
+void charl__look_count(charl__look *l, const charl__table *t, int column);
 void charl__look_fini(charl__look *l);
 
 /** Numbers among the fields, with this decimal sign. */
