@@ -9,7 +9,9 @@
 
 #include "autograd/graph.h"
 #include "base/alloc.h"
+#include "config/config_rows.h"
 #include "io/commit.h"
+#include "task/weights_base.h"
 #include "train/metrics/metrics_async.h"
 #include "train/snapshot.h"
 #include "train/checksums.h"
@@ -304,7 +306,7 @@ static charl_status compare(replay *r, const char *path, const charl__snapshot *
     charl_checkpoint_reader *reader = NULL;
     bool same = true;
 
-    CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &reader));
+    CHARL_TRY_CLEANUP(charl__weights_open(path, charl__config_init_from(r->config), &reader));
     for (int64_t i = 0; i < s->n && same; i++) {
         CHARL_TRY_CLEANUP(is_recorded(reader, &s->tensor[i], &same));
         if (!same) {

@@ -82,6 +82,8 @@ cp -r all mixed && rm mixed/checkpoints/step-00000006.h5 mixed/last.h5 mixed/bes
 expect 0 "goes on from all weights" lora 2 -o mixed
 same "goes on from all weights" one mixed
 
+expect 0 "replayed" "$bin/charl" replay one --step 6
+says 1 '^ *6 .*  as recorded$'
 cp -L base/last.h5 moved.h5
 mv base gone
 expect 5 "without its base" "$bin/charl" eval gpt.ini one/last.h5 lora.rank=4 "lora.targets=*.attn.*, *.mlp.*"
