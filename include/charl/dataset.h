@@ -351,6 +351,37 @@ typedef struct charl_text_options {
 charl_status charl_import_text(const char *const *paths, int n, const charl_text_options *text, const char *out,
                                const charl_import_options *opt) CHARL_MUST_CHECK;
 
+/** What to do with a conversation that is longer than the window. */
+typedef enum charl_chat_longer { CHARL_CHAT_REFUSE, CHARL_CHAT_CUT, CHARL_CHAT_SKIP } charl_chat_longer;
+
+/** How conversations become tokens. Zero is the default of all members.
+ *
+ *  tokenizer      path of a published tokenizer, or "bytes"; NULL: "bytes"
+ *  template_name  "chatml", "llama3", "alpaca", or the path of a JSON object: {"begin": "...", "system": {"before": "...", "after": "..."},
+ *                 "user": {...}, "assistant": {...}}, where {end} is the end-of-text token; NULL: "chatml"
+ *  window         pack conversations into windows of so many tokens, which cut none; 0: one after another
+ *  longer         a charl_chat_longer: refuse a longer conversation, cut off its end, or leave it out
+ *  val_file       the validation set, named as `paths` are; NULL: none, or by val_split */
+typedef struct charl_chat_options {
+    const char *tokenizer;
+    const char *template_name;
+    int64_t window;
+    int longer;
+    const char *val_file;
+} charl_chat_options;
+
+/** Convert conversations, lines of JSON, to tokens with weights: what the assistant says weighs 1, and what ends it, the rest 0. Each is a
+ *  document. A line is an object with `messages` (role, content), `conversations` (from, value), `instruction`, `input` and `output`, or
+ *  `prompt` and `completion` or `response`. Special tokens are recognized in the template only. With a window the data set can be read with
+ *  that window only, and windows do not begin at a random token.
+ *
+ *  paths  [n] files, folders and patterns of .jsonl, as with charl_import_text
+ *
+ *  `chat` may be NULL. val_split takes the last conversations. Blocks. Local. Memory: 5 bytes for each token, twice with val_split.
+ *  Errors: as charl_import_text; ERR_DATA names the line of what is no conversation, and of one that is too long. */
+charl_status charl_import_chat(const char *const *paths, int n, const charl_chat_options *chat, const char *out,
+                               const charl_import_options *opt) CHARL_MUST_CHECK;
+
 /** Layouts of token files.
  *
  *  AUTO     llm.c's where the file begins as such, else nanoGPT's

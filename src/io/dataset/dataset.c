@@ -64,6 +64,11 @@ static charl_status read_attributes(charl_dataset *ds)
         CHARL_REQUIRE_CLEANUP(ds->classes >= 0 && ds->classes <= INT32_MAX, CHARL_ERR_DATA, "%s: attribute %s is %lld",
                               site.path, count, (long long)ds->classes);
     }
+    if (ds->kind == CHARL_DATASET_TOKENS && charl__h5_has(root, "window")) {
+        CHARL_TRY_CLEANUP(charl__h5_get_i64(&site, root, "window", &ds->packed));
+        CHARL_REQUIRE_CLEANUP(ds->packed > 0, CHARL_ERR_DATA, "%s: attribute window is %lld", site.path,
+                              (long long)ds->packed);
+    }
     CHARL_TRY_CLEANUP(charl__file_text(&ds->file, "/", "fit", &ds->fit));
     CHARL_TRY_CLEANUP(charl__file_names(&ds->file, "class_names", &ds->class_names));
     CHARL_TRY_CLEANUP(charl__file_names(&ds->file, "columns", &ds->columns));
@@ -302,6 +307,11 @@ static charl_status make_views(charl_dataset *ds, const charl_dataset_options *o
                       train->y->name);
     }
     if (!val->x && opt->val_split > 0) {
+        CHARL_REQUIRE(
+            !ds->packed, CHARL_ERR_CONFIG,
+            "%s: data.val_split would cut a window that documents were packed into; HINT charl data import chat "
+            "--val-split",
+            ds->file.path);
         const int64_t n = (int64_t)((double)train->items * opt->val_split + 0.5);
 
         CHARL_REQUIRE(n >= 1 && n < train->items, CHARL_ERR_CONFIG,
@@ -320,6 +330,11 @@ static charl_status count_windows(charl_dataset *ds)
 {
     CHARL_REQUIRE(ds->window >= 1, CHARL_ERR_CONFIG, "%s: tokens need a window (got %lld)", ds->file.path,
                   (long long)ds->window);
+    CHARL_REQUIRE(
+        ds->packed == 0 || ds->packed == ds->window || ds->window == 1, CHARL_ERR_CONFIG,
+        "%s: documents were packed into windows of %lld tokens, but data.window (for gpt: model.block_size) is "
+        "%lld; HINT set it to %lld, or import with --window %lld",
+        ds->file.path, (long long)ds->packed, (long long)ds->window, (long long)ds->packed, (long long)ds->window);
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
         charl__view *v = &ds->views[s];
 
@@ -328,7 +343,7 @@ static charl_status count_windows(charl_dataset *ds)
         }
         CHARL_REQUIRE(v->x->item.ndim == 0 && v->x->dtype != CHARL_F32, CHARL_ERR_DATA,
                       "%s: %s must be a list of u8, u16 or u32", ds->file.path, v->x->name);
-        v->rows = s == CHARL_SPLIT_TRAIN ? v->items / ds->window - 1 : (v->items - 1) / ds->window;
+        v->rows = s == CHARL_SPLIT_TRAIN && !ds->packed ? v->items / ds->window - 1 : (v->items - 1) / ds->window;
         CHARL_REQUIRE(v->rows >= 1, CHARL_ERR_DATA, "%s: %s: %lld tokens are too few for windows of %lld",
                       ds->file.path, charl_split_name((charl_split)s), (long long)v->items, (long long)ds->window);
     }

@@ -64,6 +64,9 @@ static charl_status check_part(const charl_dataset *first, const charl_dataset *
                   "%s has a vocabulary of %lld tokens, %s one of %lld; HINT import both with the "
                   "same --tokenizer or --vocab",
                   d->file.path, (long long)d->classes, first->file.path, (long long)first->classes);
+    CHARL_REQUIRE(d->packed == first->packed, CHARL_ERR_DATA,
+                  "of %s and %s only one was packed into windows; HINT import both with the same --window",
+                  d->file.path, first->file.path);
     CHARL_REQUIRE(x->dtype == y->dtype, CHARL_ERR_DATA, "%s stores tokens as %s, %s as %s", d->file.path,
                   charl_dtype_name(y->dtype), first->file.path, charl_dtype_name(x->dtype));
     return CHARL_OK;
@@ -112,6 +115,7 @@ static charl_status describe(charl_dataset *ds)
     ds->kind = first->kind;
     ds->classes = ds->stored_classes = first->classes;
     ds->window = first->window;
+    ds->packed = first->packed;
     CHARL_TRY_CLEANUP(charl__text_printf(&id, "mix\n"));
     for (int j = 0; j < ds->n_parts; j++) {
         const charl_dataset *d = ds->part[j];

@@ -217,6 +217,13 @@ const char *charl__name_fault(const char *name)
     return NULL;
 }
 
+charl_status charl__writer_number(charl__writer *w, const char *name, int64_t value)
+{
+    const charl__h5_site site = {CHARL_ERR_DISK, w->path};
+
+    return charl__h5_set_i64(&site, w->h5, name, value);
+}
+
 charl_status charl__writer_text(charl__writer *w, const char *name, const char *text)
 {
     const charl__h5_site site = {CHARL_ERR_DISK, w->path};

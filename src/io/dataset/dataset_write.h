@@ -37,6 +37,9 @@ const char *charl__name_fault(const char *name);
  *  where it is longer than HDF5 allows one to be (64 kB). Nothing for "". Errors: ERR_DISK. */
 charl_status charl__writer_text(charl__writer *w, const char *name, const char *text) CHARL_MUST_CHECK;
 
+/** A number of the file, an attribute. Errors: ERR_DISK. */
+charl_status charl__writer_number(charl__writer *w, const char *name, int64_t value) CHARL_MUST_CHECK;
+
 /** A whole array beside the samples, with checksums: `rows` rows of shape `item`. Errors: ERR_DISK.
  */
 charl_status charl__writer_array(charl__writer *w, const char *name, charl_dtype dtype, const charl_shape *item,

@@ -17,6 +17,7 @@ void charl__stream_init(charl__stream *s, const charl_dataset *ds, charl_split s
                          .trains = split == CHARL_SPLIT_TRAIN,
                          .block = info.block_rows,
                          .shuffle_window = info.shuffle_window,
+                         .packed = ds->packed > 0,
                          .n_parts = ds->n_parts};
     for (int j = 0; j < ds->n_parts; j++) {
         charl_dataset_get_info(ds->part[j], &info);
@@ -47,7 +48,7 @@ static int64_t place_of(const charl__stream *s, uint64_t seed, int64_t n, int64_
     if (s->window == 0) {
         return row;
     }
-    return row * s->window + charl_order_shift(seed, n, s->shuffle && s->trains, position, s->window);
+    return row * s->window + charl_order_shift(seed, n, s->shuffle && s->trains && !s->packed, position, s->window);
 }
 
 /* The sample at a position of a mix that trains: `slot` says whose it is, and which of that set in this block. */

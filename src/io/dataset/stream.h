@@ -25,6 +25,7 @@ typedef struct charl__stream {
     charl_shuffle shuffle;
     bool trains;
     int64_t block, shuffle_window; /* of charl_order_blocks */
+    bool packed;                   /* windows begin where documents were packed into them, whatever the epoch */
     int n_parts;                   /* 0: not a mix */
     charl__stream_part part[CHARL__MIX_MOST + 1];
 } charl__stream;

@@ -76,9 +76,6 @@ static charl_status read_line(const charl__documents *d, const char *path, int64
     bool held = false;
     char hint[256];
 
-    if (n == 0 || strspn(text, " \t\r") == n) {
-        goto cleanup;
-    }
     CHARL_TRY_CLEANUP(charl__acquire("JSON"));
     held = true;
     object = json_loadb(text, n, JSON_ALLOW_NUL, &error);
@@ -108,6 +105,31 @@ cleanup:
     return st;
 }
 
+#else
+
+static charl_status read_line(const charl__documents *d, const char *path, int64_t line, const char *text, size_t n,
+                              const charl__document_sink *sink)
+{
+    (void)d;
+    (void)line;
+    (void)text;
+    (void)n;
+    (void)sink;
+    CHARL_FAIL(CHARL_ERR_CONFIG, "%s: this charl was built without libjansson and reads no JSON", path);
+}
+
+#endif
+
+static charl_status take_line(const charl__documents *d, const char *path, int64_t line, const charl__text *text,
+                              const charl__document_sink *sink)
+{
+    if (text->length == 0 || strspn(text->data, " \t\r") == text->length) {
+        return CHARL_OK;
+    }
+    return d->line ? d->line(sink->ctx, path, line, text->data, text->length)
+                   : read_line(d, path, line, text->data, text->length, sink);
+}
+
 static charl_status read_json(const charl__documents *d, charl__source *s, unsigned char *block,
                               const charl__document_sink *sink)
 {
@@ -128,7 +150,7 @@ static charl_status read_json(const charl__documents *d, charl__source *s, unsig
             CHARL_TRY_CLEANUP(charl__text_append(&line, block + at, n));
             at += n;
             if (newline) {
-                CHARL_TRY_CLEANUP(read_line(d, path, number, line.data, line.length, sink));
+                CHARL_TRY_CLEANUP(take_line(d, path, number, &line, sink));
                 charl__text_clear(&line);
                 number++;
                 at++;
@@ -136,26 +158,12 @@ static charl_status read_json(const charl__documents *d, charl__source *s, unsig
         }
     } while (got > 0);
     if (line.length > 0) {
-        CHARL_TRY_CLEANUP(read_line(d, path, number, line.data, line.length, sink));
+        CHARL_TRY_CLEANUP(take_line(d, path, number, &line, sink));
     }
 cleanup:
     charl__text_fini(&line);
     return st;
 }
-
-#else
-
-static charl_status read_json(const charl__documents *d, charl__source *s, unsigned char *block,
-                              const charl__document_sink *sink)
-{
-    (void)d;
-    (void)block;
-    (void)sink;
-    CHARL_FAIL(CHARL_ERR_CONFIG, "%s: this charl was built without libjansson and reads no JSON",
-               charl__source_path(s));
-}
-
-#endif
 
 static bool is_json(const char *path)
 {
@@ -181,7 +189,8 @@ charl_status charl__documents_read(const charl__documents *d, const charl__docum
     CHARL_TRY_CLEANUP(charl__alloc(BLOCK_BYTES, &block));
     for (int64_t i = 0; i < d->paths->n; i++) {
         CHARL_TRY_CLEANUP(charl__source_open(d->paths->path[i], &s));
-        CHARL_TRY_CLEANUP(is_json(d->paths->path[i]) ? read_json(d, s, block, sink) : read_plain(d, s, block, sink));
+        CHARL_TRY_CLEANUP(d->line || is_json(d->paths->path[i]) ? read_json(d, s, block, sink)
+                                                                : read_plain(d, s, block, sink));
         charl__source_close(s);
         s = NULL;
     }

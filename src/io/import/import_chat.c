@@ -1,0 +1,550 @@
+/* Importer of conversations and instructions: lines of JSON, written out by a template, of which what the assistant says counts.
+ *
+ * The pieces of a template are encoded with their special tokens; what people wrote is not, so that nobody's text can end a turn. A
+ * conversation is a document. With a window, conversations are packed: as many as have room, in their order, then end-of-text tokens
+ * that do not count, so that no window cuts one.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "charl/dataset.h"
+#include "io/dataset/dataset_write.h"
+#include "io/import/import_documents.h"
+#include "io/import/importer.h"
+#include "io/json.h"
+#include "io/tokenizer/tokenizer_private.h"
+
+enum { SYSTEM, USER, ASSISTANT, ROLES };
+
+/* What stands around the text of a role. {end} is the end-of-text token. */
+typedef struct surroundings {
+    const char *before, *after;
+} surroundings;
+
+typedef struct chat_template {
+    const char *name, *begin; /* begin: of a conversation */
+    surroundings role[ROLES];
+} chat_template;
+
+static const char *const role_names[ROLES] = {"system", "user", "assistant"};
+static const chat_template templates[] = {
+    {"chatml",
+     "",
+     {{"<|im_start|>system\n", "<|im_end|>\n"},
+      {"<|im_start|>user\n", "<|im_end|>\n"},
+      {"<|im_start|>assistant\n", "<|im_end|>\n"}}},
+    {"llama3",
+     "<|begin_of_text|>",
+     {{"<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>"},
+      {"<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>"},
+      {"<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"}}},
+    {"alpaca", "", {{"", "\n\n"}, {"### Instruction:\n", "\n\n"}, {"### Response:\n", "{end}"}}},
+};
+enum { TEMPLATES = sizeof templates / sizeof *templates };
+
+/* The tokens of all conversations, for training and then for validation, and which of them count. */
+typedef struct chat {
+    const charl_chat_options *o;
+    chat_template t;
+    charl__text text[1 + 2 * ROLES]; /* of a template that was read */
+    charl_tokenizer *tokenizer;
+    charl__encoder *plain, *special; /* special: recognizes special tokens */
+    int32_t end;
+    int32_t *tokens;
+    unsigned char *counts;
+    int64_t n_tokens;
+    int64_t *starts, *ends, n_starts; /* of conversations */
+    int64_t first;                    /* token of the conversation that is being read */
+    int64_t base;                     /* token of the split that is being read */
+    bool counting;
+} chat;
+
+static charl_status take_tokens(void *ctx, const int32_t *tokens, int64_t n)
+{
+    chat *c = ctx;
+
+    for (int64_t i = 0; i < n; i++) {
+        CHARL_TRY(charl__grow(c->n_tokens, sizeof *c->tokens, &c->tokens));
+        CHARL_TRY(charl__grow(c->n_tokens, sizeof *c->counts, &c->counts));
+        c->tokens[c->n_tokens] = tokens[i];
+        c->counts[c->n_tokens++] = c->counting;
+    }
+    return CHARL_OK;
+}
+
+/* A part of the template. */
+static charl_status put_template(chat *c, const char *text)
+{
+    for (const char *end; *text; text = end) {
+        end = strstr(text, "{end}");
+        if (end == text) {
+            CHARL_TRY(take_tokens(c, &c->end, 1));
+            end += strlen("{end}");
+            continue;
+        }
+        end = end ? end : text + strlen(text);
+        CHARL_TRY(charl__encoder_run(c->special, text, (size_t)(end - text), take_tokens, c));
+    }
+    return CHARL_OK;
+}
+
+static charl_status put_message(chat *c, int role, const char *text, size_t bytes)
+{
+    CHARL_TRY(put_template(c, c->t.role[role].before));
+    c->counting = role == ASSISTANT;
+    if (bytes > 0) {
+        CHARL_TRY(charl__encoder_run(c->plain, text, bytes, take_tokens, c));
+    }
+    CHARL_TRY(put_template(c, c->t.role[role].after));
+    c->counting = false;
+    return CHARL_OK;
+}
+
+/* Room in the window for the n tokens of the conversation from c->first on: what stands there is filled up if there is none. */
+static charl_status pack(chat *c)
+{
+    const int64_t window = c->o->window, n = c->n_tokens - c->first, used = (c->first - c->base) % window;
+    const int64_t fill = used + n > window ? window - used : 0;
+
+    if (fill == 0) {
+        return CHARL_OK;
+    }
+    for (int64_t i = 0; i < fill; i++) { /* behind the conversation, which then moves over them */
+        CHARL_TRY(take_tokens(c, &c->end, 1));
+    }
+    memmove(c->tokens + c->first + fill, c->tokens + c->first, (size_t)n * sizeof *c->tokens);
+    memmove(c->counts + c->first + fill, c->counts + c->first, (size_t)n);
+    for (int64_t i = 0; i < fill; i++) {
+        c->tokens[c->first + i] = c->end;
+        c->counts[c->first + i] = 0;
+    }
+    c->first += fill;
+    return CHARL_OK;
+}
+
+/* The conversation that has been written out. */
+static charl_status end_conversation(chat *c, const char *path, int64_t line)
+{
+    const int64_t n = c->n_tokens - c->first, window = c->o->window;
+
+    if (window > 0 && n > window && c->o->longer == CHARL_CHAT_CUT) {
+        c->n_tokens = c->first + window;
+    } else if (window > 0 && n > window && c->o->longer == CHARL_CHAT_SKIP) {
+        c->n_tokens = c->first;
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE(
+        window == 0 || c->n_tokens - c->first <= window, CHARL_ERR_DATA,
+        "%s:%lld: a conversation of %lld tokens is longer than the window of %lld; HINT --window, or --longer "
+        "cut or skip",
+        path, (long long)line, (long long)n, (long long)window);
+    if (window > 0) {
+        CHARL_TRY(pack(c));
+    }
+    CHARL_TRY(charl__grow(c->n_starts, sizeof *c->starts, &c->starts));
+    CHARL_TRY(charl__grow(c->n_starts, sizeof *c->ends, &c->ends));
+    c->starts[c->n_starts] = c->first;
+    c->ends[c->n_starts++] = c->n_tokens;
+    return CHARL_OK;
+}
+
+#ifdef CHARL_HAVE_JANSSON
+
+#include <jansson.h>
+
+static charl_status role_of(const char *path, int64_t line, const char *name, int *out)
+{
+    static const struct {
+        const char *name;
+        int role;
+    } names[] = {{"system", SYSTEM},       {"user", USER},     {"human", USER},     {"prompter", USER},
+                 {"assistant", ASSISTANT}, {"gpt", ASSISTANT}, {"model", ASSISTANT}};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(name, names[i].name) == 0) {
+            *out = names[i].role;
+            return CHARL_OK;
+        }
+    }
+    CHARL_FAIL(CHARL_ERR_DATA, "%s:%lld: \"%.60s\" is not a role; roles are system, user (human) and assistant (gpt)",
+               path, (long long)line, name);
+}
+
+/* A text of an object, which must be there unless `optional`. */
+static charl_status get_text(const char *path, int64_t line, json_t *object, const char *name, bool optional,
+                             json_t **out)
+{
+    *out = json_object_get(object, name);
+    CHARL_REQUIRE(optional || *out, CHARL_ERR_DATA, "%s:%lld: there is no field \"%s\"", path, (long long)line, name);
+    CHARL_REQUIRE(!*out || json_is_string(*out), CHARL_ERR_DATA, "%s:%lld: field \"%s\" is not a string", path,
+                  (long long)line, name);
+    return CHARL_OK;
+}
+
+static charl_status put_text(chat *c, int role, const json_t *text)
+{
+    return put_message(c, role, json_string_value(text), json_string_length(text));
+}
+
+/* {"role": ..., "content": ...}, or from and value. */
+static charl_status put_messages(chat *c, const char *path, int64_t line, json_t *list, const char *role_field,
+                                 const char *text_field)
+{
+    bool answered = false;
+    json_t *role, *text;
+
+    CHARL_REQUIRE(json_is_array(list) && json_array_size(list) > 0, CHARL_ERR_DATA,
+                  "%s:%lld: the messages are not a list of {\"%s\": ..., \"%s\": ...}", path, (long long)line,
+                  role_field, text_field);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        int r = USER;
+
+        CHARL_TRY(get_text(path, line, json_array_get(list, i), role_field, false, &role));
+        CHARL_TRY(get_text(path, line, json_array_get(list, i), text_field, false, &text));
+        CHARL_TRY(role_of(path, line, json_string_value(role), &r));
+        CHARL_TRY(put_text(c, r, text));
+        answered = answered || r == ASSISTANT;
+    }
+    CHARL_REQUIRE(answered, CHARL_ERR_DATA, "%s:%lld: the assistant says nothing, so nothing counts", path,
+                  (long long)line);
+    return CHARL_OK;
+}
+
+/* instruction, perhaps input, and output. */
+static charl_status put_instruction(chat *c, const char *path, int64_t line, json_t *object)
+{
+    charl_status st = CHARL_OK;
+    json_t *system, *instruction, *input, *output;
+    charl__text user = {0};
+
+    CHARL_TRY_CLEANUP(get_text(path, line, object, "system", true, &system));
+    CHARL_TRY_CLEANUP(get_text(path, line, object, "instruction", false, &instruction));
+    CHARL_TRY_CLEANUP(get_text(path, line, object, "input", true, &input));
+    CHARL_TRY_CLEANUP(get_text(path, line, object, "output", false, &output));
+    CHARL_TRY_CLEANUP(charl__text_append(&user, json_string_value(instruction), json_string_length(instruction)));
+    if (input && json_string_length(input) > 0) {
+        CHARL_TRY_CLEANUP(charl__text_append(&user, "\n\n", 2));
+        CHARL_TRY_CLEANUP(charl__text_append(&user, json_string_value(input), json_string_length(input)));
+    }
+    if (system && json_string_length(system) > 0) {
+        CHARL_TRY_CLEANUP(put_text(c, SYSTEM, system));
+    }
+    CHARL_TRY_CLEANUP(put_message(c, USER, user.data, user.length));
+    CHARL_TRY_CLEANUP(put_text(c, ASSISTANT, output));
+cleanup:
+    charl__text_fini(&user);
+    return st;
+}
+
+static charl_status put_object(chat *c, const char *path, int64_t line, json_t *object)
+{
+    json_t *list, *prompt, *answer;
+
+    if ((list = json_object_get(object, "messages")) != NULL) {
+        return put_messages(c, path, line, list, "role", "content");
+    }
+    if ((list = json_object_get(object, "conversations")) != NULL) {
+        return put_messages(c, path, line, list, "from", "value");
+    }
+    if (json_object_get(object, "instruction")) {
+        return put_instruction(c, path, line, object);
+    }
+    CHARL_REQUIRE(json_object_get(object, "prompt"), CHARL_ERR_DATA,
+                  "%s:%lld: not a conversation; a line has messages, conversations, instruction and output, or prompt "
+                  "and completion",
+                  path, (long long)line);
+    CHARL_TRY(get_text(path, line, object, "prompt", false, &prompt));
+    CHARL_TRY(
+        get_text(path, line, object, json_object_get(object, "response") ? "response" : "completion", false, &answer));
+    CHARL_TRY(put_text(c, USER, prompt));
+    CHARL_TRY(put_text(c, ASSISTANT, answer));
+    return CHARL_OK;
+}
+
+static charl_status take_line(void *ctx, const char *path, int64_t line, const char *text, size_t n)
+{
+    charl_status st = CHARL_OK;
+    chat *c = ctx;
+    json_error_t error;
+    json_t *object = NULL;
+    bool held = false;
+
+    CHARL_TRY_CLEANUP(charl__acquire("JSON"));
+    held = true;
+    object = json_loadb(text, n, JSON_ALLOW_NUL, &error);
+    CHARL_REQUIRE_CLEANUP(object, CHARL_ERR_DATA, "%s:%lld: not JSON at byte %d of the line: %s", path, (long long)line,
+                          error.position, error.text);
+    CHARL_REQUIRE_CLEANUP(json_is_object(object), CHARL_ERR_DATA, "%s:%lld: not a JSON object", path, (long long)line);
+    c->first = c->n_tokens;
+    CHARL_TRY_CLEANUP(put_template(c, c->t.begin));
+    CHARL_TRY_CLEANUP(put_object(c, path, line, object));
+    CHARL_TRY_CLEANUP(end_conversation(c, path, line));
+cleanup:
+    json_decref(object);
+    if (held) {
+        charl__drop();
+    }
+    return st;
+}
+
+#else
+
+static charl_status take_line(void *ctx, const char *path, int64_t line, const char *text, size_t n)
+{
+    (void)ctx, (void)line, (void)text, (void)n, (void)end_conversation, (void)put_message, (void)role_names;
+    CHARL_FAIL(CHARL_ERR_CONFIG, "%s: this charl was built without libjansson and reads no JSON", path);
+}
+
+#endif
+
+/* A piece of a template in a file: empty where the file has none. */
+static charl_status read_piece(const charl__json *j, const char *name, charl__text *out, const char **piece)
+{
+    bool found;
+
+    CHARL_TRY(charl__json_get(j, name, strlen(name), out, &found));
+    *piece = charl__text_string(out);
+    return CHARL_OK;
+}
+
+/* {"begin": ..., "user": {"before": ..., "after": ...}, ...} */
+static charl_status read_template(chat *c, const char *path)
+{
+    charl_status st = CHARL_OK;
+    charl__json *j = NULL;
+    char name[32];
+
+    CHARL_TRY_CLEANUP(charl__json_open(path, &j));
+    CHARL_TRY_CLEANUP(read_piece(j, "begin", &c->text[0], &c->t.begin));
+    for (int r = 0; r < ROLES; r++) {
+        snprintf(name, sizeof name, "%s.before", role_names[r]);
+        CHARL_TRY_CLEANUP(read_piece(j, name, &c->text[1 + 2 * r], &c->t.role[r].before));
+        snprintf(name, sizeof name, "%s.after", role_names[r]);
+        CHARL_TRY_CLEANUP(read_piece(j, name, &c->text[2 + 2 * r], &c->t.role[r].after));
+    }
+    CHARL_REQUIRE_CLEANUP(c->t.role[ASSISTANT].after[0], CHARL_ERR_CONFIG,
+                          "%s: assistant.after is missing: a model must learn where an answer ends; HINT "
+                          "\"assistant\": {\"before\": \"...\", \"after\": \"{end}\"}",
+                          path);
+cleanup:
+    charl__json_close(j);
+    return st;
+}
+
+static charl_status find_template(chat *c)
+{
+    const char *name = c->o->template_name ? c->o->template_name : templates[0].name;
+    charl_status st;
+
+    for (int i = 0; i < TEMPLATES; i++) {
+        if (strcmp(name, templates[i].name) == 0) {
+            c->t = templates[i];
+            return CHARL_OK;
+        }
+    }
+    st = read_template(c, name);
+    if (st == CHARL_ERR_CONFIG) {
+        charl__error_prefix("template: chatml, llama3, alpaca or a file: ");
+    }
+    return st;
+}
+
+static charl_status open_tokenizer(chat *c)
+{
+    const char *name = c->o->tokenizer ? c->o->tokenizer : "bytes";
+    const charl__tokenizer_type *type = NULL;
+
+    CHARL_TRY(charl__tokenizer_open(name, &type, &c->tokenizer));
+    CHARL_REQUIRE(!type || type == &charl__tokenizer_bytes, CHARL_ERR_CONFIG,
+                  "tokenizer %s: conversations take a published tokenizer (its file or folder), or bytes", name);
+    if (type) {
+        CHARL_TRY(charl_tokenizer_create(name, NULL, 0, 0, &c->tokenizer));
+    }
+    c->end = type ? 0 : (int32_t)charl_tokenizer_get_end_of_text(c->tokenizer);
+    CHARL_REQUIRE(c->end >= 0, CHARL_ERR_DATA, "%s has no end-of-text token, which fills windows", name);
+    CHARL_TRY(charl__encoder_create(c->tokenizer, false, &c->plain));
+    CHARL_TRY(charl__encoder_create(c->tokenizer, true, &c->special));
+    return CHARL_OK;
+}
+
+/* The conversations of some files, as a split that begins at c->base. A window's last target is the token behind it. */
+static charl_status end_split(chat *c)
+{
+    const int64_t window = c->o->window, n = c->n_tokens - c->base;
+    const int64_t fill = window > 0 && n > 0 ? (window - n % window) % window + 1 : 0;
+
+    for (int64_t i = 0; i < fill; i++) {
+        CHARL_TRY(take_tokens(c, &c->end, 1));
+    }
+    return CHARL_OK;
+}
+
+static charl_status read_conversations(chat *c, const charl__paths *paths)
+{
+    const charl__documents d = {.paths = paths, .field = "messages", .line = take_line};
+
+    return charl__documents_read(&d, &(charl__document_sink){.ctx = c});
+}
+
+/* The last part of the conversations is for validation: they are packed anew, as a split of their own. */
+static charl_status split_off(chat *c, double val_split, int64_t *train)
+{
+    const int64_t n = c->n_starts, keep = n - (int64_t)((double)n * val_split + 0.5);
+    charl_status st = CHARL_OK;
+    int64_t *starts = c->starts, *ends = c->ends;
+    unsigned char *counts = c->counts;
+    int32_t *tokens = c->tokens;
+    const char *leaves;
+
+    leaves = keep <= 0 ? "train on" : keep >= n ? "validate on" : NULL;
+    CHARL_REQUIRE(val_split > 0 && val_split < 1 && !leaves, CHARL_ERR_CONFIG,
+                  "val_split %g of %lld conversations leaves nothing to %s", val_split, (long long)n,
+                  leaves ? leaves : "train on");
+    c->starts = c->ends = NULL;
+    c->tokens = NULL;
+    c->counts = NULL;
+    c->n_starts = c->n_tokens = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (i == keep) {
+            CHARL_TRY_CLEANUP(end_split(c));
+            *train = c->base = c->n_tokens;
+        }
+        c->first = c->n_tokens;
+        for (int64_t k = starts[i]; k < ends[i]; k++) {
+            c->counting = counts[k];
+            CHARL_TRY_CLEANUP(take_tokens(c, &tokens[k], 1));
+        }
+        c->counting = false;
+        CHARL_TRY_CLEANUP(end_conversation(c, "", 0));
+    }
+cleanup:
+    charl_free(starts);
+    charl_free(ends);
+    charl_free(tokens);
+    charl_free(counts);
+    return st;
+}
+
+static charl_status write_tokens(chat *c, const char *out, int64_t train, bool overwrite)
+{
+    charl_status st = CHARL_OK;
+    const int64_t vocab = charl_tokenizer_get_vocab(c->tokenizer);
+    const charl_shape one = {0, {0}};
+    charl__writer_spec spec = {
+        .kind = CHARL_DATASET_TOKENS, .classes = vocab, .rows = train, .more = c->n_tokens - train};
+    charl__writer *w = NULL;
+
+    spec.x_dtype = vocab <= 1 << 8 ? CHARL_U8 : vocab <= 1 << 16 ? CHARL_U16 : CHARL_U32;
+    for (int64_t i = 0; i < c->n_tokens; i++) { /* in place */
+        if (spec.x_dtype == CHARL_U8) {
+            ((unsigned char *)c->tokens)[i] = (unsigned char)c->tokens[i];
+        } else if (spec.x_dtype == CHARL_U16) {
+            ((uint16_t *)(void *)c->tokens)[i] = (uint16_t)c->tokens[i];
+        }
+    }
+    CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, &(charl_import_options){.overwrite = overwrite}, &w));
+    CHARL_TRY_CLEANUP(charl__writer_put(w, c->tokens, NULL, c->n_tokens));
+    CHARL_TRY_CLEANUP(charl__writer_documents(w, c->starts, c->n_starts));
+    CHARL_TRY_CLEANUP(charl__writer_array(w, "/train/weights", CHARL_U8, &one, train, c->counts));
+    if (spec.more > 0) {
+        CHARL_TRY_CLEANUP(charl__writer_array(w, "/val/weights", CHARL_U8, &one, spec.more, c->counts + train));
+    }
+    if (c->o->window > 0) {
+        CHARL_TRY_CLEANUP(charl__writer_number(w, "window", c->o->window));
+    }
+    CHARL_TRY_CLEANUP(charl__tokenizer_store(c->tokenizer, w));
+    CHARL_TRY_CLEANUP(charl__writer_finish(w));
+cleanup:
+    charl__writer_destroy(w);
+    return st;
+}
+
+charl_status charl_import_chat(const char *const *paths, int n, const charl_chat_options *chat_options, const char *out,
+                               const charl_import_options *opt)
+{
+    static const charl_chat_options none = {0};
+    static const charl_import_options plain = {0};
+    charl_status st = CHARL_OK;
+    charl__paths files[2] = {{0}, {0}};
+    chat c = {.o = chat_options ? chat_options : &none};
+    int64_t train;
+
+    opt = opt ? opt : &plain;
+    CHARL_REQUIRE_CLEANUP(n >= 1, CHARL_ERR_INVALID, "no conversations to import");
+    CHARL_REQUIRE_CLEANUP(!c.o->val_file || opt->val_split == 0, CHARL_ERR_CONFIG,
+                          "val_file and val_split are both given; use one of them");
+    CHARL_REQUIRE_CLEANUP(c.o->longer == CHARL_CHAT_REFUSE || c.o->window > 0, CHARL_ERR_CONFIG,
+                          "longer: conversations have any length where there is no window");
+    for (int i = 0; i < n; i++) {
+        CHARL_TRY_CLEANUP(charl__paths_add(&files[0], paths[i], ".jsonl"));
+    }
+    if (c.o->val_file) {
+        CHARL_TRY_CLEANUP(charl__paths_add(&files[1], c.o->val_file, ".jsonl"));
+    }
+    CHARL_TRY_CLEANUP(find_template(&c));
+    CHARL_TRY_CLEANUP(open_tokenizer(&c));
+    CHARL_TRY_CLEANUP(read_conversations(&c, &files[0]));
+    CHARL_REQUIRE_CLEANUP(c.n_starts > 0, CHARL_ERR_DATA, "%s: there are no conversations%s", files[0].path[0],
+                          c.o->longer == CHARL_CHAT_SKIP ? " that fit the window" : "");
+    train = c.n_tokens;
+    if (opt->val_split > 0) {
+        CHARL_TRY_CLEANUP(split_off(&c, opt->val_split, &train));
+    } else if (files[1].n > 0) {
+        CHARL_TRY_CLEANUP(end_split(&c));
+        train = c.base = c.n_tokens;
+        CHARL_TRY_CLEANUP(read_conversations(&c, &files[1]));
+    }
+    CHARL_TRY_CLEANUP(end_split(&c));
+    CHARL_TRY_CLEANUP(write_tokens(&c, out, c.base > 0 ? train : c.n_tokens, opt->overwrite));
+cleanup:
+    charl__encoder_destroy(c.plain);
+    charl__encoder_destroy(c.special);
+    charl_tokenizer_destroy(c.tokenizer);
+    for (int i = 0; i < 1 + 2 * ROLES; i++) {
+        charl__text_fini(&c.text[i]);
+    }
+    charl__paths_fini(&files[0]);
+    charl__paths_fini(&files[1]);
+    charl_free(c.tokens);
+    charl_free(c.counts);
+    charl_free(c.starts);
+    charl_free(c.ends);
+    return st;
+}
+
+static charl_status run_chat(const void *settings, const char *const *files, int n, const char *out,
+                             const charl_import_options *opt)
+{
+    return charl_import_chat(files, n, settings, out, opt);
+}
+
+static const charl_key keys[] = {
+    {"tokenizer", CHARL_KEY_TEXT, offsetof(charl_chat_options, tokenizer), NULL, false,
+     "the file or folder of a published tokenizer, or bytes (default)", NULL},
+    {"template", CHARL_KEY_TEXT, offsetof(charl_chat_options, template_name), NULL, false,
+     "how a conversation is written out: chatml (default), llama3, alpaca, or a JSON file", NULL},
+    {"window", CHARL_KEY_INT, offsetof(charl_chat_options, window), "[1,1000000]", false,
+     "pack conversations into windows of so many tokens, none cut: data.window, or model.block_size, of the training",
+     NULL},
+    {"longer", CHARL_KEY_CHOICE, offsetof(charl_chat_options, longer), NULL, false,
+     "what to do with a conversation that is longer than the window (default: refuse)", "refuse|cut|skip"},
+    {"val_file", CHARL_KEY_TEXT, offsetof(charl_chat_options, val_file), NULL, false,
+     "a file, folder or pattern to validate on, instead of --val-split", NULL},
+};
+static const charl_chat_options defaults = {0};
+
+const charl_importer charl__importer_chat = {
+    .row.name = "chat",
+    .row.help = "conversations and instructions: .jsonl, plain or .gz; files, folders and patterns",
+    CHARL_KEYS(keys),
+    CHARL_DEFAULTS(defaults),
+    .files = "PATH...",
+    .group = 1,
+    .note = "A line is {\"messages\": [{\"role\": \"user\", \"content\": ...}, ...]}, {\"conversations\": [{\"from\": "
+            "\"human\", "
+            "\"value\": ...}, ...]}, {\"instruction\": ..., \"input\": ..., \"output\": ...} or {\"prompt\": ..., "
+            "\"completion\": ...}. Only what the assistant says counts in the loss, and the end of it. Train with "
+            "data.documents = separate.",
+    .run = run_chat,
+};
