@@ -145,6 +145,21 @@ typedef struct charl_device_use {
  *  when it is larger. Local. */
 int charl_device_get_uses(const charl_device *dev, charl_device_use *out, int capacity);
 
+/** A property of f32 arithmetic without which a device rounds otherwise than others. */
+typedef struct charl_arithmetic {
+    const char *name, *meaning; /* "divide", "a / b is rounded to nearest even"; static */
+    int64_t tried, wrong;       /* operations; those whose bits are not what IEEE 754 says */
+    float first[3], got, want;  /* operands of the first wrong one, its result, and what that should be */
+} charl_arithmetic;
+
+enum { CHARL_ARITHMETIC_COUNT = 8 };
+
+/** Compute some ten thousand f32 operations on the device and compare their bits with the host's, which follow IEEE 754: sums, products,
+ *  quotients, square roots, fma, conversions, all with normal numbers and with denormals. Devices without a wrong one give the same bits in f32
+ *  (docs/exactness.md). Blocks. Local. Deterministic. Errors: ERR_KERNEL, ERR_DEVICE, ERR_NOMEM. */
+charl_status charl_device_check_arithmetic(charl_device *dev,
+                                           charl_arithmetic table[CHARL_ARITHMETIC_COUNT]) CHARL_MUST_CHECK;
+
 /** Wait until everything enqueued on any queue is done. Blocks. Local. Errors: ERR_DEVICE. */
 charl_status charl_device_sync(charl_device *dev) CHARL_MUST_CHECK;
 

@@ -216,6 +216,9 @@ typedef struct charl_operator_report {
     int gradients; /* number of these whose gradients were checked */
     double ulp;    /* largest error of an output, in units of the last place */
     double used;   /* largest ratio of error to tolerance: at most 1 */
+    char hash
+        [65]; /* SHA-256 of the bits of the outputs of all samples, with every NaN as one; the same for the same seed on devices that
+                      round alike. "" after a failure */
 } charl_operator_report;
 
 /** Check the operator `name`, charl's or a registered one, with all its samples:
@@ -235,6 +238,17 @@ typedef struct charl_operator_report {
  *          ERR_KERNEL, ERR_DEVICE, ERR_NOMEM */
 charl_status charl_operator_check(charl_device *dev, const char *name, const charl_operator_check_options *options,
                                   charl_operator_report *report) CHARL_MUST_CHECK;
+
+/** One digest of what a device computes in f32: SHA-256 over a line "NAME HASH" for every operator, charl's and then registered ones, with the hash
+ *  that charl_operator_check reports for `seed`. Devices with the same digest have computed the same bits.
+ *
+ *  each  NULL, or called with the hash of every operator
+ *  hash  [65] hexadecimal digits; the caller's
+ *
+ *  Blocks. Local. Deterministic. Errors: as charl_operator_check. */
+charl_status charl_operator_hash(charl_device *dev, uint64_t seed,
+                                 void (*each)(void *ctx, const char *name, const char *hash), void *ctx,
+                                 char hash[65]) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

@@ -106,6 +106,25 @@ static void check_batch(checker *c)
     }
 }
 
+/* Settings whose rounding differs from device to device, or from one number of ranks to another. */
+static void check_exact(checker *c)
+{
+    const charl_config *cfg = c->cfg;
+
+    if (cfg->train.exact != CHARL_EXACT_ANYWHERE) {
+        return;
+    }
+    if (cfg->train.precision != CHARL_PRECISION_F32) {
+        wrong(c, "train", "exact",
+              "anywhere needs train.precision = f32: devices add products of bf16 and f16 in different orders");
+    } else if (cfg->device.allow_tf32) {
+        wrong(c, "train", "exact", "anywhere needs device.allow_tf32 = no: only some devices round to tf32");
+    } else if (strcmp(cfg->dist.allreduce, "mpi") == 0) {
+        wrong(c, "train", "exact",
+              "anywhere needs another dist.allreduce than mpi: that sums in an order that depends on the ranks");
+    }
+}
+
 static void check_optimizer(checker *c)
 {
     const charl_config *cfg = c->cfg;
@@ -267,6 +286,7 @@ charl_status charl__config_check(charl_config *cfg, charl__mistakes *mistakes)
     }
     check_needed(&c);
     check_batch(&c);
+    check_exact(&c);
     check_precision(&c);
     check_types(&c);
     check_optimizer(&c);

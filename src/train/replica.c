@@ -44,6 +44,26 @@ static void on_compiling(void *ctx, const charl_compile_progress *p)
     }
 }
 
+/* What train.exact = anywhere asks of the device; the configuration's part of it was checked when it was read. */
+static charl_status require_exact(const charl__replica *r)
+{
+    charl_arithmetic table[CHARL_ARITHMETIC_COUNT];
+
+    if (r->config->train.exact != CHARL_EXACT_ANYWHERE || r->session->infers) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl_device_check_arithmetic(r->session->dev, table));
+    for (int k = 0; k < CHARL_ARITHMETIC_COUNT; k++) {
+        CHARL_REQUIRE(table[k].wrong == 0, CHARL_ERR_DEVICE,
+                      "train.exact = anywhere: on %s it does not hold that %s (%lld of %lld are not so); HINT `charl "
+                      "selftest --hash` shows "
+                      "more; train.exact = device takes devices as they are",
+                      charl_device_get_info(r->session->dev)->name, table[k].meaning, (long long)table[k].wrong,
+                      (long long)table[k].tried);
+    }
+    return CHARL_OK;
+}
+
 static charl_status open_device(charl__replica *r)
 {
     const bool is_team = charl_comm_is_team(r->comm); /* simulated: all on the devices of this node */
@@ -63,6 +83,7 @@ static charl_status open_device(charl__replica *r)
     }
     CHARL_TRY(charl_comm_cpu_limit(r->comm));
     CHARL_TRY(charl__session_open_device(r->session, &request));
+    CHARL_TRY(require_exact(r));
     CHARL_TRY(charl__steps_create_with(
         r->session->dev, RUN_AHEAD,
         r->session->infers ? 0 : charl__loader_record_bytes(r->rows, r->config->data.augment.mixup > 0), &r->steps));

@@ -27,6 +27,22 @@ expect 4 'device.select = 99' selftest --device 99
 hint 'charl devices'
 expect 4 'device.select = name:nonsense' selftest --device name:nonsense
 
+# The bits of a device: the same on every one whose arithmetic is that of IEEE 754 (docs/exactness.md).
+if "$charl" selftest --hash --op relu >out 2>err; then
+    [ "$(grep -c '  *yes  ' out)" = 8 ] || { echo "not all of the arithmetic was looked at:"; cat out; failed=1; }
+    while read -r op hash; do
+        expect 0 "^$op  *$hash\$" selftest --hash --op $op
+    done <<HASHES
+relu c29b9d0d700b9657dcfc7f704d7173b1
+softmax 300e7d5b05bf842b4cf0aa71070b88d9
+cross_entropy 0a55b845f3e88528ba8199ccc39a0c02
+matmul 8d10a38b9cb843c692ef578012c4ffd8
+HASHES
+    CHARL_FAULT=device.arithmetic:1 expect 1 '^divide  *NO   a / b is rounded to nearest even (1 of 4096 are not; with a = ' selftest --hash --op relu
+else
+    skipped "the hash of a device" "its arithmetic is not that of IEEE 754"
+fi
+
 # Choices between kernels are found, kept, listed and forgotten.
 tune() { # tune CODE TEXT ARGUMENT...
     CHARL_CACHE_DIR=$dir/tuned expect "$1" "$2" tune $3

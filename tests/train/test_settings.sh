@@ -65,6 +65,17 @@ expect 2 "no cache on the host" ranks 1 mlp.ini --dry-run data.cache=host
 says 1 "data. cache: .host. is not one of auto, device, none"
 expect 0 "the binding is left alone" ranks 2 mlp.ini --dry-run device.cpu_bind=none
 
+# The same bits anywhere: settings and devices that round otherwise are refused.
+expect 2 "half precision anywhere" ranks 1 mlp.ini --dry-run train.exact=anywhere train.precision=bf16
+says 1 "exact: anywhere needs train.precision = f32"
+expect 2 "tf32 anywhere" ranks 1 mlp.ini --dry-run train.exact=anywhere device.allow_tf32=yes
+says 1 "exact: anywhere needs device.allow_tf32 = no"
+expect 2 "MPI's sums anywhere" ranks 1 mlp.ini --dry-run train.exact=anywhere dist.allreduce=mpi
+says 1 "exact: anywhere needs another dist.allreduce"
+CHARL_FAULT=device.arithmetic@1:1 expect 4 "a device that divides otherwise" ranks 2 mlp.ini --dry-run train.exact=anywhere
+says 1 "error: .*train.exact = anywhere: on .* it does not hold that a / b is rounded to nearest even \(1 of 4096"
+CHARL_FAULT=device.arithmetic:1 expect 0 "the same where nobody asks" ranks 1 mlp.ini --dry-run
+
 # Rows of metrics are JSON.
 expect 0 "rows" ranks 1 mlp.ini eval.interval=1 checkpoint.interval=1 eval.metrics="loss, perplexity"
 says 10 " val .* perplexity="

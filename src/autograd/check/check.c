@@ -12,6 +12,7 @@
 #include "autograd/graph.h"
 #include "base/alloc.h"
 #include "base/env.h"
+#include "base/numeric/hash.h"
 #include "base/numeric/rng.h"
 #include "charl/ops.h"
 
@@ -26,6 +27,7 @@ typedef struct checking {
     charl__op_case c;
     const charl_operator_check_options *options;
     charl_operator_report *report; /* of this sample */
+    charl__sha256 sha;             /* of the outputs so far */
 } checking;
 
 typedef struct outputs {
@@ -68,13 +70,33 @@ bool charl__op_check_takes(const charl__op_case *c, charl_dtype precision, bool 
     return takes;
 }
 
-static charl_status check_forward(checking *t, const char *what)
+/* Devices differ in the sign and the digits of a NaN. */
+static void hash_output(checking *t, int k, const void *raw)
+{
+    const size_t bytes = charl__op_case_bytes(&t->c, &t->whole, k);
+    const float *value = raw;
+
+    if (t->c.out_type[k].dtype != CHARL_F32) {
+        charl__sha256_update(&t->sha, raw, bytes);
+        return;
+    }
+    for (size_t i = 0; i < bytes / sizeof *value; i++) {
+        const float x = isnan(value[i]) ? (float)NAN : value[i];
+
+        charl__sha256_update(&t->sha, &x, sizeof x);
+    }
+}
+
+static charl_status check_forward(checking *t, const char *what, bool hashes)
 {
     charl_status st = CHARL_OK;
     outputs o = {{NULL}};
     charl__op_error worst;
 
     CHARL_TRY_CLEANUP(charl__op_case_run(t->dev, &t->c, &t->whole, 0, o.raw));
+    for (int k = 0; k < t->c.n_out && hashes; k++) {
+        hash_output(t, k, o.raw[k]);
+    }
     worst = charl__op_case_compare(&t->c, o.raw);
     t->report->ulp = fmax(t->report->ulp, worst.ulp);
     t->report->used = fmax(t->report->used, worst.allowed);
@@ -102,7 +124,7 @@ static charl_status check_nan(checking *t)
         saved = c->in[i][0];
         c->in[i][0] = (double)NAN;
         charl__op_case_reference(c);
-        st = check_forward(t, "with a NaN");
+        st = check_forward(t, "with a NaN", false);
         c->in[i][0] = saved;
         charl__op_case_reference(c);
         CHARL_TRY(st);
@@ -446,7 +468,7 @@ static charl_status check_sample(checking *t, bool *sliced)
 {
     const charl__op *op = t->c.op;
 
-    CHARL_TRY(check_forward(t, "forward"));
+    CHARL_TRY(check_forward(t, "forward", true));
     t->report->samples++;
     if (t->options->outputs_only) {
         return check_offsets_and_repeats(t, 1);
@@ -490,6 +512,9 @@ static charl_status check_all(charl_device *dev, const charl__op *op, const char
     checking t = {.dev = dev, .precision = o->precision, .options = o};
     bool sliced = false, alone = false;
 
+    unsigned char digest[CHARL__SHA256_BYTES];
+
+    charl__sha256_init(&t.sha);
     CHARL_TRY(charl_slices_block(1, 0, 1, &t.whole));
     CHARL_REQUIRE(op->n_samples >= 1, CHARL_ERR_INVALID, "%s declares no samples, so nothing can be checked", op->name);
     CHARL_REQUIRE(takes(op, o->precision), CHARL_ERR_INVALID, "%s does not take %s", op->name,
@@ -515,6 +540,8 @@ static charl_status check_all(charl_device *dev, const charl__op *op, const char
     }
     CHARL_REQUIRE(sliced || o->outputs_only, CHARL_ERR_INVALID,
                   "%s has no sample with BATCHED operands of a multiple of %d rows", op->name, SLICES);
+    charl__sha256_final(&t.sha, digest);
+    charl__sha256_format(digest, report->hash);
     return CHARL_OK;
 }
 
@@ -532,4 +559,31 @@ charl_status charl_operator_check(charl_device *dev, const char *name, const cha
         *report = own;
     }
     return st;
+}
+
+charl_status charl_operator_hash(charl_device *dev, uint64_t seed,
+                                 void (*each)(void *ctx, const char *name, const char *hash), void *ctx, char hash[65])
+{
+    const charl_operator_check_options o = {.precision = CHARL_F32, .seed = seed, .outputs_only = true};
+    unsigned char digest[CHARL__SHA256_BYTES];
+    charl__sha256 sha;
+    const char *name;
+
+    charl__sha256_init(&sha);
+    for (int i = 0; (name = charl_operator_name(i)) != NULL; i++) {
+        charl_operator_report report;
+        char line[256];
+
+        if (!charl_operator_takes(name, CHARL_F32)) {
+            continue;
+        }
+        CHARL_TRY(charl_operator_check(dev, name, &o, &report));
+        charl__sha256_update(&sha, line, (size_t)snprintf(line, sizeof line, "%.128s %s\n", name, report.hash));
+        if (each) {
+            each(ctx, name, report.hash);
+        }
+    }
+    charl__sha256_final(&sha, digest);
+    charl__sha256_format(digest, hash);
+    return CHARL_OK;
 }

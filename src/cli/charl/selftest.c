@@ -2,18 +2,20 @@
  * must agree with the reference and the bits with each other. Where the device has tensor cores, the operators that take
  * half types run with bf16 too. */
 #include <charl/device.h>
+#include <charl/error.h>
 #include <charl/operator.h>
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/charl/commands.h"
 
-enum { SEED = 1 };
+enum { SEED = 1, KEY_HASH = 0x100 };
 
 typedef struct selftest {
     const char *device, *op;
-    bool verbose;
+    bool verbose, hash;
 } selftest;
 
 static bool is_operator(const char *name)
@@ -34,6 +36,9 @@ static error_t parse_selftest(int key, char *arg, struct argp_state *state)
             return charl__cli_bad_option("--op", arg, "no such operator");
         }
         s->op = arg;
+        return 0;
+    case KEY_HASH:
+        s->hash = true;
         return 0;
     case 'v':
         s->verbose = true;
@@ -81,6 +86,69 @@ static void check_type(charl_device *dev, const selftest *s, charl_dtype dtype, 
     }
 }
 
+/* What the device must have to compute the same bits in f32 as others; returns how much of it it has not. */
+static charl_status check_arithmetic(charl_device *dev, int *missing)
+{
+    charl_arithmetic table[CHARL_ARITHMETIC_COUNT];
+
+    *missing = 0;
+    CHARL_TRY(charl_device_check_arithmetic(dev, table));
+    printf("f32 arithmetic, beside IEEE 754\n");
+    for (int k = 0; k < CHARL_ARITHMETIC_COUNT; k++) {
+        const charl_arithmetic *row = &table[k];
+
+        printf("%-16s %s  %s", row->name, row->wrong == 0 ? "yes" : "NO ", row->meaning);
+        if (row->wrong > 0) {
+            printf(" (%" PRId64 " of %" PRId64 " are not; with a = %a, b = %a, c = %a it is %a, not %a)", row->wrong,
+                   row->tried, (double)row->first[0], (double)row->first[1], (double)row->first[2], (double)row->got,
+                   (double)row->want);
+        }
+        printf("\n");
+        *missing += row->wrong > 0;
+    }
+    printf("\n");
+    return CHARL_OK;
+}
+
+static void print_hash(void *ctx, const char *name, const char *hash)
+{
+    (void)ctx;
+    printf("%-26s %.32s\n", name, hash);
+    fflush(stdout);
+}
+
+/* One line for the device: a digest of the outputs of all operators in f32. With --verbose one for each before it, to see where two devices
+ * differ. */
+static charl_status print_hashes(charl_device *dev, const selftest *s)
+{
+    const charl_operator_check_options one = {.precision = CHARL_F32, .seed = SEED, .outputs_only = true};
+    charl_operator_report report;
+    char hash[65];
+
+    if (s->op) {
+        CHARL_TRY(charl_operator_check(dev, s->op, &one, &report));
+        print_hash(NULL, s->op, report.hash);
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl_operator_hash(dev, SEED, s->verbose ? print_hash : NULL, NULL, hash));
+    printf("hash of f32, charl %s: %s\n", charl_version(), hash);
+    return CHARL_OK;
+}
+
+/* With --hash: the two lines that say whether the device computes what others do. */
+static int compare_device(charl_device *dev, const selftest *s)
+{
+    int missing = 0;
+    charl_status st = check_arithmetic(dev, &missing);
+
+    st = st == CHARL_OK ? print_hashes(dev, s) : st;
+    charl__cli_compiling_done();
+    if (st != CHARL_OK) {
+        return charl__cli_fail(st);
+    }
+    return missing > 0 ? CHARL__EXIT_INTERNAL : CHARL__EXIT_OK;
+}
+
 static int check_all(charl_device *dev, const selftest *s)
 {
     const double begun = charl__cli_clock_s();
@@ -101,7 +169,9 @@ int charl__selftest_main(const char *path, int argc, char **argv)
         {"device", 'd', "SELECT", 0,
          "auto, gpu, cpu, INDEX, pci:ADDRESS, name:TEXT or platform:TEXT (see `charl devices`)", 0},
         {"op", 'o', "NAME", 0, "Test only this operator", 0},
-        {"verbose", 'v', NULL, 0, "Print the result of every sample", 0},
+        {"hash", KEY_HASH, NULL, 0,
+         "Print what of IEEE 754 the device has, and a hash of the bits that it computes in f32", 0},
+        {"verbose", 'v', NULL, 0, "Print the result of every sample; with --hash the hash of every operator", 0},
         {0}};
     static const struct argp argp = {
         options,
@@ -110,7 +180,9 @@ int charl__selftest_main(const char *path, int argc, char **argv)
         "Run every operator on its test samples: twice, comparing bits, and against a "
         "double-precision reference within a bound on the rounding error. On devices with tensor "
         "cores, operators that support bf16 are also tested in bf16. The exit status is 0 if all "
-        "tests pass, otherwise 1.",
+        "tests pass, otherwise 1. With --hash: devices that print the same hash train to the same bits in f32; the "
+        "exit status is 1 if the "
+        "device's arithmetic is not that of IEEE 754.",
         NULL,
         NULL,
         NULL};
@@ -135,7 +207,7 @@ int charl__selftest_main(const char *path, int argc, char **argv)
     }
     printf("device %d: %s, %s, driver %s\n\n", charl_device_get_info(dev)->index, charl_device_get_info(dev)->name,
            charl_device_get_info(dev)->platform, charl_device_get_info(dev)->driver);
-    code = check_all(dev, &s);
+    code = s.hash ? compare_device(dev, &s) : check_all(dev, &s);
     charl_device_close(dev);
     return code;
 }
