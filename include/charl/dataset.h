@@ -318,6 +318,21 @@ charl_status charl_import_csv(const char *path, const charl_csv_options *csv, co
 charl_status charl_import_npy(const char *x, const char *y, const char *out,
                               const charl_import_options *opt) CHARL_MUST_CHECK;
 
+/** The arrays of HDF5 files that charl did not write; NULL: files in charl's layout. Both or none. */
+typedef struct charl_hdf5_options {
+    const char *x, *y;
+} charl_hdf5_options;
+
+/** Convert the rows of HDF5 files, one file after another, to one file in charl's layout: uncompressed, with checksums and statistics.
+ *  Files in that layout are merged, split by split. `hdf5` may be NULL.
+ *
+ *  files  [n] files, folders, patterns
+ *
+ *  Blocks. Local. Errors: as charl_dataset_open and charl_import_idx; ERR_DATA also for tokens, weights and test splits, which are not
+ *  imported. */
+charl_status charl_import_hdf5(const char *const *files, int n, const charl_hdf5_options *hdf5, const char *out,
+                               const charl_import_options *opt) CHARL_MUST_CHECK;
+
 /** How a text becomes tokens. Zero is the default of all members.
  *
  *  tokenizer       "bytes", "chars", "bpe", or the path of a tokenizer (charl_tokenizer_load); NULL: "bytes"

@@ -103,6 +103,18 @@ expect 2 "unrecognized option '--fit'" data import csv t.csv -o x.h5 --fit pad
 head -c 50 set/cat/1.png >set/dog/5.png
 expect 3 'dog/5.png: damaged or truncated PNG' data import images set -o x.h5 --size 4
 
+expect 0 'train      60 samples' data make digits d1.h5 --train 60 --val 20
+content=$("$bin/charl" data info d1.h5 | grep content)
+expect 0 "$content" data import hdf5 d1.h5 -o repacked.h5
+expect 0 'train      120 samples' data import hdf5 d1.h5 repacked.h5 -o merged.h5
+expect 0 'val        40 samples' data info merged.h5
+expect 0 '^merged.h5: good$' data verify merged.h5
+expect 0 'train      105 samples' data import hdf5 'd1.h[5]' repacked.h5 --x /train/x --y /train/y -o mine.h5 --val-split 0.125
+expect 2 'x also needs --y' data import hdf5 d1.h5 -o x.h5 --x /train/x
+expect 3 'no array /images' data import hdf5 d1.h5 -o x.h5 --x /images --y /labels
+expect 3 'w.h5 holds tokens' data import hdf5 w.h5 -o x.h5
+expect 3 't.h5 holds table, d1.h5 holds images' data import hdf5 d1.h5 t.h5 -o x.h5
+
 expect 2 'unknown format: parquet' data import parquet t.csv -o x.h5
 hint 'charl data import --help'
 expect 2 '--output is missing' data import csv t.csv

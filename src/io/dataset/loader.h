@@ -37,7 +37,7 @@ typedef struct charl__loader_options {
                         by its mirror image, row batch - 1 - i */
     bool index_only;        /* deliver row numbers (tokens: first positions) of data the caller keeps
                         elsewhere */
-    charl__trace *trace; /* borrowed; NULL, or gets a span per step read */
+    charl__trace *trace;    /* borrowed; NULL, or gets a span per step read */
 } charl__loader_options;
 
 /** Check the options and start the thread. The slots are borrowed until destroy.
