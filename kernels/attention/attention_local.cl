@@ -52,17 +52,16 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(g
         barrier(CLK_LOCAL_MEM_FENCE);
         before = m;
         for (int k = fourth; k < seen; k += 4) {
-            m = !STARTS || k >= unseen ? charl_max1(m, weight[k * PITCH + mine]) : m;
+            m = k >= unseen ? charl_max1(m, weight[k * PITCH + mine]) : m;
         }
         part[lane] = m;
         barrier(CLK_LOCAL_MEM_FENCE);
         m = charl_max1(charl_max1(part[4 * mine], part[4 * mine + 1]),
                        charl_max1(part[4 * mine + 2], part[4 * mine + 3]));
-        shift = STARTS && m == -INFINITY ? 0.0f : m * scale; /* it has not seen a key yet */
+        shift = (STARTS ? m == -INFINITY : 0) ? 0.0f : m * scale; /* it has not seen a key yet */
         own = 0.0f;
         for (int k = fourth; k < n; k += 4) {
-            float p =
-                k < seen && (!STARTS || k >= unseen) ? charl_exp(fma(weight[k * PITCH + mine], scale, -shift)) : 0.0f;
+            float p = k >= unseen && k < seen ? charl_exp(fma(weight[k * PITCH + mine], scale, -shift)) : 0.0f;
 
             own = own + p;
 #if DROP

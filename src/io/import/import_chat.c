@@ -387,20 +387,30 @@ static charl_status read_conversations(chat *c, const charl__paths *paths)
     return charl__documents_read(&d, &(charl__document_sink){.ctx = c});
 }
 
-/* The last part of the conversations is for validation: they are packed anew, as a split of their own. */
-static charl_status split_off(chat *c, double val_split, int64_t *train)
+/* How many conversations train. */
+static charl_status count_training(const chat *c, double val_split, int64_t *keep)
 {
-    const int64_t n = c->n_starts, keep = n - (int64_t)((double)n * val_split + 0.5);
+    const int64_t n = c->n_starts;
+    const char *leaves;
+
+    CHARL_REQUIRE(val_split >= 0 && val_split < 1, CHARL_ERR_CONFIG,
+                  "val_split must be at least 0 and less than 1, not %g", val_split);
+    *keep = n - (int64_t)((double)n * val_split + 0.5);
+    leaves = *keep <= 0 ? "train on" : *keep >= n ? "validate on" : NULL;
+    CHARL_REQUIRE(!leaves, CHARL_ERR_CONFIG, "val_split %g of %lld conversations leaves nothing to %s", val_split,
+                  (long long)n, leaves);
+    return CHARL_OK;
+}
+
+/* The last part of the conversations is for validation: they are packed anew, as a split of their own. */
+static charl_status split_off(chat *c, int64_t keep, int64_t *train)
+{
+    const int64_t n = c->n_starts;
     charl_status st = CHARL_OK;
     int64_t *starts = c->starts, *ends = c->ends;
     unsigned char *counts = c->counts;
     int32_t *tokens = c->tokens;
-    const char *leaves;
 
-    leaves = keep <= 0 ? "train on" : keep >= n ? "validate on" : NULL;
-    CHARL_REQUIRE(val_split > 0 && val_split < 1 && !leaves, CHARL_ERR_CONFIG,
-                  "val_split %g of %lld conversations leaves nothing to %s", val_split, (long long)n,
-                  leaves ? leaves : "train on");
     c->starts = c->ends = NULL;
     c->tokens = NULL;
     c->counts = NULL;
@@ -468,7 +478,7 @@ charl_status charl_import_chat(const char *const *paths, int n, const charl_chat
     charl_status st = CHARL_OK;
     charl__paths files[2] = {{0}, {0}};
     chat c = {.o = chat_options ? chat_options : &none};
-    int64_t train;
+    int64_t train, keep = 0;
 
     opt = opt ? opt : &plain;
     CHARL_REQUIRE_CLEANUP(n >= 1, CHARL_ERR_INVALID, "no conversations to import");
@@ -488,8 +498,9 @@ charl_status charl_import_chat(const char *const *paths, int n, const charl_chat
     CHARL_REQUIRE_CLEANUP(c.n_starts > 0, CHARL_ERR_DATA, "%s: there are no conversations%s", files[0].path[0],
                           c.o->longer == CHARL_CHAT_SKIP ? " that fit the window" : "");
     train = c.n_tokens;
-    if (opt->val_split > 0) {
-        CHARL_TRY_CLEANUP(split_off(&c, opt->val_split, &train));
+    if (opt->val_split != 0) {
+        CHARL_TRY_CLEANUP(count_training(&c, opt->val_split, &keep));
+        CHARL_TRY_CLEANUP(split_off(&c, keep, &train));
     } else if (files[1].n > 0) {
         CHARL_TRY_CLEANUP(end_split(&c));
         train = c.base = c.n_tokens;
