@@ -3,7 +3,8 @@
 # a network; nothing outside of FOLDER is changed, and FOLDER is removed at the end.
 # Usage: chroot.sh [-k] SUITE FOLDER PACKAGE.deb...      chroot.sh bookworm /var/tmp/bare build/package/*.deb
 #   -k      keep FOLDER; where it holds a system of a former run, use it
-#   MIRROR  the archive of the suite (default: http://deb.debian.org/debian)
+#   MIRROR, COMPONENTS  the archive of the suite and its parts (default: http://deb.debian.org/debian, main); packages made on one distribution
+#           are for that one
 set -eu
 keep=
 if [ "${1:-}" = -k ]; then
@@ -30,9 +31,7 @@ trap 'exit 1' INT TERM
 
 if [ ! -x "$root/usr/bin/apt-get" ]; then
     [ ! -e "$root" ] || { echo "chroot.sh: $root exists and holds no system" >&2; trap - EXIT; exit 2; }
-    debootstrap --variant=minbase --components=main,universe "$suite" "$root" "${MIRROR:-http://deb.debian.org/debian}" >"$root.log" ||
-        debootstrap --variant=minbase "$suite" "$root" "${MIRROR:-http://deb.debian.org/debian}"
-    rm -f "$root.log"
+    debootstrap --variant=minbase --components="${COMPONENTS:-main}" "$suite" "$root" "${MIRROR:-http://deb.debian.org/debian}"
 fi
 root=$(cd "$root" && pwd)
 cp -L /etc/resolv.conf "$root/etc/resolv.conf" 2>/dev/null || true
