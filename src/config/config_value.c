@@ -247,8 +247,12 @@ charl_status charl__config_value_set(const charl__key *key, const char *text, ch
         set_float(key, text, field, why);
         break;
     case CHARL__KEY_ENUM: {
-        const int i = charl__key_choice_index(key, text);
+        int i = charl__key_choice_index(key, text);
+        bool on;
 
+        if (i < 0 && charl__parse_bool(text, &on)) { /* true or off, where yes and no are among the choices */
+            i = charl__key_choice_index(key, on ? "yes" : "no");
+        }
         if (i < 0) {
             why_choice(key, text, why);
         } else {

@@ -1,15 +1,10 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/numeric/bf16.h"
 #include "base/numeric/tree.h"
+#include "support/support.h"
 
 enum { N = 3 };
 

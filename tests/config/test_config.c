@@ -1,11 +1,4 @@
 /* The configuration as users meet it: values, overrides, notices, layers and the printed form. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +12,7 @@
 #include "charl/optim.h"
 #include "nn/layer.h"
 #include "config/keys.h"
+#include "support/support.h"
 
 static const char GOOD[] = "[run]\n"
                            "name = demo\n"
@@ -232,6 +226,24 @@ static void test_former_names(void **state)
                            &c),
                      CHARL_OK);
     charl_config_destroy(c);
+}
+
+/* A key that was yes or no and has more choices now takes what it took before. */
+static void test_choices_with_yes_and_no(void **state)
+{
+    static const char *const words[] = {"yes", "true", "on", "no", "false", "off"};
+    charl_config *c = NULL;
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        char text[128];
+
+        snprintf(text, sizeof text, "[data]\npath=d.h5\nshuffle=%s\n[model]\ntype=mlp\n", words[i]);
+        assert_int_equal(parse(text, &c), CHARL_OK);
+        assert_int_equal(c->data.shuffle, i < 3 ? CHARL_SHUFFLE_ROWS : CHARL_SHUFFLE_NO);
+        charl_config_destroy(c);
+    }
+    assert_int_equal(parse(HEAD "[device]\nallow_tf32 = blocks\n", &c), CHARL_ERR_CONFIG);
 }
 
 static void test_environment_and_home(void **state)
@@ -606,6 +618,7 @@ int main(void)
         cmocka_unit_test(test_keys_of_a_loss),
         cmocka_unit_test(test_former_default_metrics),
         cmocka_unit_test(test_former_names),
+        cmocka_unit_test(test_choices_with_yes_and_no),
         cmocka_unit_test(test_environment_and_home),
         cmocka_unit_test(test_print_reads_back),
         cmocka_unit_test(test_differences),

@@ -1,16 +1,10 @@
 /* Layers from sections: what each of them reads, repetitions, blocks with their parameters, and every mistake that can be made there. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "charl/config.h"
+#include "support/support.h"
 
 static charl_status parse(const char *text, charl_config **out)
 {

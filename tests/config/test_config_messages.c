@@ -1,16 +1,10 @@
 /* Every mistake of a configuration and the exact message that it gets. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "charl/config.h"
+#include "support/support.h"
 
 static charl_status parse(const char *text, charl_config **out)
 {

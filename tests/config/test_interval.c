@@ -1,16 +1,10 @@
 /* Intervals and durations: every form, every refusal, and when one is due. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "config/interval.h"
+#include "support/support.h"
 
 static void test_intervals(void **state)
 {
