@@ -102,6 +102,7 @@ void charl__cli_say(const char *level, const char *text)
 {
     charl__cli_compiling_erase();
     fflush(stdout);
+    flockfile(stderr);
     while (*text) {
         const size_t length = strcspn(text, "\n");
 
@@ -109,6 +110,7 @@ void charl__cli_say(const char *level, const char *text)
         put_line(stderr, text, length);
         text += length + (text[length] == '\n');
     }
+    funlockfile(stderr);
 }
 
 static void say_hint(const char *hint)

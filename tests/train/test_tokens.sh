@@ -129,7 +129,7 @@ says 1 "windows of 64 tokens"
 expect 2 "augmentation" ranks 1 lm.ini --dry-run data.augment=flip
 sed 's/^type = embedding/type = relu/; /^vocab/d; /^dim/d' lm.ini >float.ini
 expect 2 "no embedding" ranks 1 float.ini --dry-run
-says 1 "error: embed"
+says 1 "error: float.ini:[0-9]*: embed"
 sed 's/^\[layer hidden\]/[layer flat]\ntype = flatten\n&/' lm.ini >flat.ini
 expect 2 "one prediction per window" ranks 1 flat.ini --dry-run
 says 1 "error: .*output \[24, 256\] does not fit the loss: it needs \[batch, window, vocabulary\]"

@@ -102,6 +102,7 @@ static CHARL_PRINTF(2, 3) void say_line(charl__output *o, const char *fmt, ...)
     now_text(stamp, sizeof stamp);
     o->said_s = charl__cli_clock_s();
     if (!o->bar && !is_quiet(o)) {
+        flockfile(stdout); /* simulated ranks are threads */
         if (o->rank > 0) {
             printf("[rank %d] ", o->rank);
         }
@@ -111,6 +112,7 @@ static CHARL_PRINTF(2, 3) void say_line(charl__output *o, const char *fmt, ...)
         va_end(ap);
         putchar('\n');
         fflush(stdout);
+        funlockfile(stdout);
     }
     if (o->log) {
         fprintf(o->log, "%s ", stamp);
@@ -122,8 +124,8 @@ static CHARL_PRINTF(2, 3) void say_line(charl__output *o, const char *fmt, ...)
     }
 }
 
-/* train.log, or of another rank train-rankN.log, in the run directory, which exists and is locked by now. A link is not followed, and nothing is emptied that has another
- * name too: either could be somebody's file. */
+/* train.log, or of another rank train-rankN.log, in the run directory, which exists and is locked by now. A link is not followed, and nothing
+ * is emptied that has another name too: either could be somebody's file. */
 static charl_status open_log(charl__output *o, bool afresh)
 {
     const char *dir = o->config->run.output_dir;
@@ -543,6 +545,7 @@ static void on_warned(void *ctx, const char *text)
 
     erase_bar(o);
     fflush(stdout);
+    flockfile(stderr);
     while (*text) {
         const int length = (int)strcspn(text, "\n");
 
@@ -554,6 +557,7 @@ static void on_warned(void *ctx, const char *text)
         fputc('\n', stderr);
         text += length + (text[length] == '\n');
     }
+    funlockfile(stderr);
 }
 
 charl_train_events charl__output_events(charl__output *o)
