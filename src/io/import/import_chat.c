@@ -547,7 +547,7 @@ static const charl_chat_options defaults = {0};
 
 const charl_importer charl__importer_chat = {
     .row.name = "chat",
-    .row.help = "conversations and instructions: .jsonl, also .gz; files, folders, patterns",
+    .row.help = "chats and instructions: .jsonl, plain or .gz; files, folders and patterns",
     CHARL_KEYS(keys),
     CHARL_DEFAULTS(defaults),
     .files = "PATH...",
