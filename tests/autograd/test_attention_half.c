@@ -59,7 +59,7 @@ static void create(const problem *p, bool gradient, charl_dtype half, charl__att
                                  .p = p->p,
                                  .causal = p->causal,
                                  .key = 0x123456789abcdef0};
-    *s = (charl__op_sample){.in = {type_of(qkv)}, .attr = a, .lo = -1, .hi = 1, .terms = p->t + p->d};
+    *s = (charl__op_sample){.n_in = 1, .in = {type_of(qkv)}, .attr = a, .lo = -1, .hi = 1, .terms = p->t + p->d};
     if (gradient) {
         *s = (charl__op_sample){.in = {out, type_of(qkv), out, lse, lse},
                                 .n_in = p->no_glse ? 4 : 5,

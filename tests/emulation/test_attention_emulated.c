@@ -196,11 +196,12 @@ static void against_the_reference(const char *name)
                                          .key = 0x123456789abcdef0};
         const charl_type qkv = type_of(b, t, (heads + 2 * kv_heads) * f->d);
         const charl_type out = type_of(b, t, heads * f->d), lse = type_of(b, heads, t);
-        charl__op_sample s = {.attr = &a, .lo = -1, .hi = 1, .terms = heads * t + f->d};
+        charl__op_sample s = {.n_in = 1, .attr = &a, .lo = -1, .hi = 1, .terms = heads * t + f->d};
         charl__op_case c;
 
         s.in[0] = qkv;
         if (strcmp(name, "attention_grad") == 0) {
+            s.n_in = 5;
             memcpy(s.in, (charl_type[]){out, qkv, out, lse, lse}, 5 * sizeof out);
         }
         charl_assert_ok(charl__op_case_create(charl__op_find(name), &s, f->type, SEED, &c));
