@@ -12,6 +12,7 @@
 #include "charl/safetensors.h"
 #include "charl/tokenizer.h"
 #include "io/json.h"
+#include "io/questions.h"
 #include "io/rows/rows.h"
 
 enum { LARGEST = 1 << 20 }; /* bytes of a tensor that is read back */
@@ -46,10 +47,10 @@ static void run_config(const unsigned char *data, size_t size)
     charl_free(second);
 }
 
-/* What has been imported is a sound dataset. */
-static void check_import(charl_status st)
+/* What has been imported is a sound dataset; `window` is for tokens. */
+static void check_windows(charl_status st, int64_t window)
 {
-    const charl_dataset_options options = {.window = 1}; /* of tokens */
+    const charl_dataset_options options = {.window = window};
     charl_dataset *ds = NULL;
 
     if (fuzz_accepts(st)) {
@@ -58,6 +59,11 @@ static void check_import(charl_status st)
         FUZZ_CHECK(charl_dataset_verify(ds) == CHARL_OK, "the imported dataset is damaged");
         charl_dataset_close(ds);
     }
+}
+
+static void check_import(charl_status st)
+{
+    check_windows(st, 1);
 }
 
 static void run_csv(const unsigned char *data, size_t size)
@@ -353,6 +359,53 @@ static void run_metrics(const unsigned char *data, size_t size)
     }
 }
 
+/* Conversations, and the template that an input may bring. */
+static void run_chat(const unsigned char *data, size_t size)
+{
+    static const char *const names[] = {NULL, "llama3", "alpaca"};
+    const uint64_t c = fuzz_choice(data, size);
+    charl_chat_options chat = {.template_name = names[c % 3], .window = c / 4 % 2 ? 32 : 0, .longer = (int)(c / 8 % 3)};
+    const charl_import_options opt = {.val_split = c / 32 % 2 ? 0.25 : 0.0};
+    fuzz_part part[2];
+    const char *path;
+
+    fuzz_split(data, size, part, 2);
+    path = fuzz_put("in.jsonl", part[0].data, part[0].size);
+    if (part[1].size > 0) {
+        chat.template_name = fuzz_put("template.json", part[1].data, part[1].size);
+    }
+    check_windows(charl_import_chat(&path, 1, &chat, fuzz_path("out.h5"), &opt), chat.window > 0 ? chat.window : 1);
+}
+
+static void run_questions(const unsigned char *data, size_t size)
+{
+    charl__questions questions = {0};
+
+    fuzz_accepts(charl__questions_read(fuzz_put("in.jsonl", data, size), &questions));
+    charl__questions_fini(&questions);
+}
+
+static void run_prompts(const unsigned char *data, size_t size)
+{
+    charl__prompts prompts = {0};
+
+    fuzz_accepts(
+        charl__prompts_read(fuzz_put(fuzz_choice(data, size) % 2 ? "in.jsonl" : "in.txt", data, size), &prompts));
+    charl__prompts_fini(&prompts);
+}
+
+/* Time lines of several programs, in one file; what is written can be merged again. */
+static void run_trace(const unsigned char *data, size_t size)
+{
+    const char *files[2];
+
+    files[0] = files[1] = fuzz_put("trace.json", data, size);
+    if (fuzz_accepts(charl_trace_merge(files, 2, fuzz_path("both.json")))) {
+        files[1] = fuzz_path("both.json");
+        FUZZ_CHECK(charl_trace_merge(files, 2, fuzz_path("all.json")) == CHARL_OK, "a merged time line is refused");
+    }
+}
+
 const fuzz_target fuzz_targets[] = {
     {"config", run_config},
     {"csv", run_csv},
@@ -372,6 +425,10 @@ const fuzz_target fuzz_targets[] = {
     {"text", run_text},
     {"tokens", run_tokens},
     {"metrics", run_metrics},
+    {"chat", run_chat},
+    {"questions", run_questions},
+    {"prompts", run_prompts},
+    {"trace", run_trace},
     {"dataset", fuzz_dataset},
     {"checkpoint", fuzz_checkpoint},
     {NULL, NULL},
