@@ -1,4 +1,4 @@
-/* Recipes: printed, parsed, applied. What decides them is import_csv_fit.c. */
+/* Recipes: printed, parsed, applied. What decides them is import_fit.c. */
 #include "io/import/recipe.h"
 
 #include <math.h>
