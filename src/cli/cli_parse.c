@@ -159,7 +159,7 @@ static int parse_line(const char *path, const struct argp *argp, charl__cli_oper
 
     snprintf(getopt_name, sizeof getopt_name, "%s: error", charl__cli_program());
     argv[0] = getopt_name;
-    err = argp_parse(&common, argc, argv, ARGP_NO_HELP, NULL, &p);
+    err = argp_parse(&common, argc, argv, ARGP_NO_HELP | (operands->program ? ARGP_IN_ORDER : 0), NULL, &p);
     argv[0] = own_name;
     if (err != 0) {
         const char *nearest = nearest_option(argp->options, argc, argv);

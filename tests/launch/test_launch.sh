@@ -12,7 +12,7 @@ expect 0 "the undisturbed run" ranks 1 "$@" -o whole
 CHARL_FAULT=train.backward.kill@1:6 expect 0 "a rank is killed" timeout 300 charl launch -n 2 "$@" -o killed
 says 1 "^charl: warning: exit status 137: starting again [(]1 of 3[)]"
 same "a rank was killed" whole killed
-CHARL_FAULT=train.backward.kill@1:1 expect 137 "killed again and again" timeout 300 charl launch -n 2 --restarts=1 "$@" -o again
+CHARL_FAULT=train.backward.kill@1:1 expect 137 "killed again and again" timeout 300 charl launch -n 2 --rest 1 "$@" -o again
 says 1 "starting again"
 says 1 "^charl: error: exit status 137; it was started again 1 time"
 
@@ -21,6 +21,8 @@ expect 2 "no configuration" charl launch -n 2 nothing.ini
 says 0 "starting again"
 expect 2 "nothing" charl launch
 says 1 "CONFIG is missing"
+expect 2 "an option of charl-train before CONFIG" charl launch --dry-run "$@"
+expect 0 "the same behind it" charl launch -n 1 "$@" --dry-run -o dry
 expect 6 "a loss that is not finite" timeout 300 env CHARL_FAULT=train.device.nan@0:3 charl launch -n 2 "$@" -o nan
 says 0 "starting again"
 

@@ -2,9 +2,9 @@
  * again and resumes from the last checkpoint; hosts that no longer answer are left out.
  *
  * The supervisor itself opens no device and no MPI: nothing that kills a training kills it. */
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -332,26 +332,6 @@ static int supervise(launch *l, const charl__cli_operands *operands)
     }
 }
 
-/* argp takes options anywhere in a line; those behind CONFIG are charl-train's. The count of arguments up to CONFIG. */
-static int own_arguments(int argc, char **argv)
-{
-    static const char *const with_value[] = {"-n",         "-f",          "--ranks",  "--hostfile",
-                                             "--restarts", "--min-ranks", "--mpirun", "--ssh"};
-
-    for (int i = 1; i < argc; i++) {
-        bool takes = false;
-
-        if (argv[i][0] != '-') {
-            return i;
-        }
-        for (size_t k = 0; k < sizeof with_value / sizeof with_value[0]; k++) {
-            takes = takes || strcmp(argv[i], with_value[k]) == 0;
-        }
-        i += takes;
-    }
-    return argc;
-}
-
 int charl__launch_main(const char *path, int argc, char **argv)
 {
     static const struct argp_option options[] = {
@@ -379,17 +359,12 @@ int charl__launch_main(const char *path, int argc, char **argv)
                                      NULL,
                                      NULL,
                                      NULL};
-    const int own = own_arguments(argc, argv);
-    charl__cli_operands none = {0};
-    const charl__cli_operands rest = {.count = argc - own, .values = argv + own};
+    charl__cli_operands command = {.names = {"CONFIG"}, .max = INT_MAX, .program = true};
     launch l = {.restarts = 3, .min_ranks = 1, .mpirun = "mpirun", .ssh = "ssh"};
-    int code = charl__cli_parse(path, &argp, &none, own, argv, &l);
+    int code = charl__cli_parse(path, &argp, &command, argc, argv, &l);
 
     if (code >= 0) {
         return code;
-    }
-    if (rest.count == 0) {
-        return charl__cli_error(CHARL__EXIT_USAGE, "see `charl launch --help`", "CONFIG is missing");
     }
     if (charl_launcher_size() > 1) {
         return charl__cli_speaks() ? charl__cli_error(CHARL__EXIT_USAGE, "start it once, or charl-train under mpirun",
@@ -404,7 +379,7 @@ int charl__launch_main(const char *path, int argc, char **argv)
         }
     }
     watch_signals();
-    code = supervise(&l, &rest);
+    code = supervise(&l, &command);
     if (l.used[0]) {
         unlink(l.used);
     }
