@@ -35,7 +35,7 @@ typedef enum charl_precision { CHARL_PRECISION_F32, CHARL_PRECISION_BF16, CHARL_
 typedef enum charl_recompute { CHARL_RECOMPUTE_AUTO, CHARL_RECOMPUTE_NO, CHARL_RECOMPUTE_YES } charl_recompute;
 typedef enum charl_reduce { CHARL_REDUCE_F32, CHARL_REDUCE_BF16 } charl_reduce;
 typedef enum charl_balance { CHARL_BALANCE_EVEN, CHARL_BALANCE_SPEED } charl_balance;
-typedef enum charl_exact { CHARL_EXACT_DEVICE, CHARL_EXACT_ANYWHERE } charl_exact;
+typedef enum charl_exact { CHARL_EXACT_AUTO, CHARL_EXACT_DEVICE, CHARL_EXACT_ANYWHERE } charl_exact;
 typedef enum charl_nonfinite_rule { CHARL_NONFINITE_STOP, CHARL_NONFINITE_SKIP } charl_nonfinite_rule;
 typedef enum charl_decay_1d { CHARL_DECAY_1D_AUTO, CHARL_DECAY_1D_YES, CHARL_DECAY_1D_NO } charl_decay_1d;
 typedef enum charl_cache_place { CHARL_CACHE_AUTO, CHARL_CACHE_DEVICE, CHARL_CACHE_NONE } charl_cache_place;

@@ -37,7 +37,7 @@ typedef struct charl_train_info {
     int rank, size;
     const char *allreduce; /* algorithm; "" with one rank */
     bool invariant;        /* same bits with any rank count up to slices */
-    bool mixed;            /* ranks have devices of different models: equal up to rounding only */
+    bool mixed;            /* ranks have devices that may round differently: equal up to rounding only */
     int layers;
     int64_t parameters;           /* trained elements */
     int64_t frozen_parameters;    /* elements */

@@ -106,22 +106,27 @@ static void check_batch(checker *c)
     }
 }
 
-/* Settings whose rounding differs from device to device, or from one number of ranks to another. */
+const char *charl__config_inexact(const charl_config *cfg)
+{
+    if (cfg->train.precision != CHARL_PRECISION_F32) {
+        return "train.precision = f32: devices add products of bf16 and f16 in different orders";
+    }
+    if (cfg->device.allow_tf32) {
+        return "device.allow_tf32 = no: only some devices round to tf32";
+    }
+    return strcmp(cfg->dist.allreduce, "mpi") == 0
+               ? "another dist.allreduce than mpi: that sums in an order that depends on the ranks"
+               : NULL;
+}
+
 static void check_exact(checker *c)
 {
-    const charl_config *cfg = c->cfg;
+    const char *needed = charl__config_inexact(c->cfg);
+    char text[160];
 
-    if (cfg->train.exact != CHARL_EXACT_ANYWHERE) {
-        return;
-    }
-    if (cfg->train.precision != CHARL_PRECISION_F32) {
-        wrong(c, "train", "exact",
-              "anywhere needs train.precision = f32: devices add products of bf16 and f16 in different orders");
-    } else if (cfg->device.allow_tf32) {
-        wrong(c, "train", "exact", "anywhere needs device.allow_tf32 = no: only some devices round to tf32");
-    } else if (strcmp(cfg->dist.allreduce, "mpi") == 0) {
-        wrong(c, "train", "exact",
-              "anywhere needs another dist.allreduce than mpi: that sums in an order that depends on the ranks");
+    if (c->cfg->train.exact == CHARL_EXACT_ANYWHERE && needed) {
+        snprintf(text, sizeof text, "anywhere needs %s", needed);
+        wrong(c, "train", "exact", text);
     }
 }
 

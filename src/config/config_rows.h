@@ -33,6 +33,9 @@ charl_optimizer_config charl__config_optimizer(const charl_config *cfg);
 /** The schedule of [scheduler] and [optimizer] for a run of `total_steps`. Borrows from the configuration. */
 charl_schedule charl__config_schedule(const charl_config *cfg, int64_t total_steps);
 
+/** The setting that must change for the same bits on devices of any kind, and why; NULL: none. Static. */
+const char *charl__config_inexact(const charl_config *cfg);
+
 /** "FILE:LINE" of the section that describes a layer, into text; returns text. */
 const char *charl__config_layer_place(const charl_config_layer *layer, char *text, size_t size);
 

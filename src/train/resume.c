@@ -109,9 +109,25 @@ cleanup:
     return st;
 }
 
-/* Reject another batch size, number of slices or number of samples; warn about other data, run or device. */
-static charl_status check_state(const charl__trainer *t, const charl_checkpoint_state *s, const char *path)
+/* Whether all devices, before and now, were asked to round as IEEE 754 says. */
+static bool is_exact_anywhere(const charl__trainer *t, const charl_checkpoint_reader *r)
 {
+    const char *text = charl_checkpoint_get_config_resolved(r);
+    charl_config *was = NULL;
+    bool both = false;
+
+    if (t->config->train.exact == CHARL_EXACT_ANYWHERE &&
+        charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, &was) == CHARL_OK) {
+        both = was->train.exact == CHARL_EXACT_ANYWHERE;
+        charl_config_destroy(was);
+    }
+    return both;
+}
+
+/* Reject another batch size, number of slices or number of samples; warn about other data, run or device. */
+static charl_status check_state(const charl__trainer *t, const charl_checkpoint_reader *r, const char *path)
+{
+    const charl_checkpoint_state *s = charl_checkpoint_get_state(r);
     const charl_device_info *d = charl_device_get_info(t->session.dev);
     char text[1600];
 
@@ -150,7 +166,8 @@ static charl_status check_state(const charl__trainer *t, const charl_checkpoint_
                  s->run_id, t->config->run.output_dir, t->run_dir_id);
         charl__trainer_warn(t, text);
     }
-    if (strcmp(s->device, t->replica.mixed.models) != 0 || strcmp(s->driver, d->driver) != 0) {
+    if ((strcmp(s->device, t->replica.mixed.models) != 0 || strcmp(s->driver, d->driver) != 0) &&
+        !is_exact_anywhere(t, r)) {
         snprintf(text, sizeof text,
                  "resumed on another device (%s %s, was %s %s): equal up to rounding, not to the bit",
                  t->replica.mixed.models, d->driver, s->device, s->driver);
@@ -221,7 +238,7 @@ static charl_status check_checkpoint(const charl__trainer *t, const charl_checkp
         CHARL_TRY(check_strict(t, r, path));
     }
     CHARL_TRY(check_config(t, r, path));
-    CHARL_TRY(check_state(t, s, path));
+    CHARL_TRY(check_state(t, r, path));
     CHARL_REQUIRE(strcmp(s->optim_kind, t->config->optimizer.type) == 0, CHARL_ERR_CHECKPOINT,
                   "%s was trained with %s, now optimizer.type is %s; HINT set it back, " AFRESH, path, s->optim_kind,
                   t->config->optimizer.type);

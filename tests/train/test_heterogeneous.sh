@@ -1,6 +1,6 @@
 #!/bin/sh
-# Different devices in one job: a rule of device.select for every rank; replicas do not drift apart, although their
-# devices round differently. Faults stand for both, another model and another rounding: kernels for a second device take
+# Different devices in one job: a rule of device.select for every rank; the bits are those of one device, or, where devices round
+# differently, replicas do not drift apart. Faults stand for both, another model and another rounding: kernels for a second device take
 # long to compile, and PoCL's kinds of CPU device round alike. CHARL_TEST_LONG=1: two kinds of PoCL's.
 here=$(dirname "$0")
 . "$here/common.sh"
@@ -10,11 +10,31 @@ cpu=$("$bin/charl" devices | sed -n 's/^\([0-9]*\)  .*, cpu$/\1/p' | head -n 1)
 sed -i '/^share/d' mlp.ini
 other='train.model@1:1'
 
+# In f32, devices that round as IEEE 754 says compute the same bits: no parameters are taken over, and a difference is damage.
+expect 0 "one device" ranks 1 mlp.ini -q -o one device.select=cpu
 export CHARL_FAULT="$other"
-expect 0 "two models" ranks 3 mlp.ini -o c device.select="$cpu, cpu" dist.balance=speed
-says 1 "^  bits +equal up to rounding, as the devices differ"
+expect 0 "two models" ranks 3 mlp.ini -o c device.select="$cpu, cpu" dist.balance=speed train.slices=8
+says 1 "^  bits +the same with any number of ranks"
+expect 0 "two models, the same bits" ranks 2 mlp.ini -q -o two
+same "two models" one two
 export CHARL_FAULT="$other,train.optimizer.flip@1:8"
-expect 0 "one that rounds differently" ranks 2 mlp.ini -q -o d
+expect 6 "one that rounds differently, unseen" ranks 2 mlp.ini -q -o d
+says 1 "error: .*the ranks no longer train the same model"
+
+# Otherwise the replicas are brought together, where a device is found out, is not to be asked, or cannot be.
+for how in "a device.arithmetic@1:1 auto f32" "b - device f32" "h - auto bf16"; do
+    # shellcheck disable=SC2086
+    set -- $how
+    export CHARL_FAULT="$other,train.optimizer.flip@1:8"
+    [ "$2" = - ] || CHARL_FAULT="$CHARL_FAULT,$2"
+    expect 0 "one that rounds differently: $how" ranks 2 mlp.ini -o "round-$1" train.exact="$3" train.precision="$4"
+    says 1 "^  bits +equal up to rounding, as the devices differ"
+done
+export CHARL_FAULT="$other"
+expect 0 "two models, anywhere" ranks 2 mlp.ini -q -o e1 train.exact=anywhere
+unset CHARL_FAULT
+expect 0 "one model after two, anywhere" ranks 1 mlp.ini -o e1 train.exact=anywhere train.epochs=3
+says 0 "resumed on another device"
 # Where devices are alike that is damage.
 export CHARL_FAULT=train.optimizer.flip@1:8
 expect 6 "replicas that differ" ranks 2 mlp.ini -o e
@@ -38,7 +58,7 @@ elif [ "$("$bin/charl" devices | grep -c -E '^[01]  (basic|pthread)-.*, cpu$')" 
 fi
 expect 0 "two kinds of device" ranks 3 mlp.ini -o k device.select="0, 1" dist.balance=speed
 says 1 "devices  r0 basic-.* · r1 pthread-.* · r2 pthread-"
-says 1 "equal up to rounding"
+says 1 "^  bits +the same with any number of ranks"
 expect 0 "one kind after two" ranks 1 mlp.ini -o k device.select=1 train.slices=8 train.epochs=3
 says 1 "resumed on another device .pthread-.*, was basic-.* [+] pthread-"
 finish

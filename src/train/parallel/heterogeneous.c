@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "config/config_rows.h"
 #include "train/replica.h"
 
 typedef struct device_model {
@@ -36,6 +37,25 @@ static void list_models(const device_model *all, int size, charl__heterogeneous 
     }
 }
 
+/* Whether every rank's device rounds as IEEE 754 says, so that they compute the same bits. Collective; agreed. */
+static charl_status compute_alike(const charl__replica *r, bool *alike)
+{
+    charl_arithmetic table[CHARL_ARITHMETIC_COUNT];
+    int64_t wrong = 0;
+
+    *alike = false;
+    if (r->config->train.exact == CHARL_EXACT_DEVICE || charl__config_inexact(r->config)) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl_comm_agree(r->comm, charl_device_check_arithmetic(r->session->dev, table)));
+    for (int k = 0; k < CHARL_ARITHMETIC_COUNT; k++) {
+        wrong += table[k].wrong;
+    }
+    CHARL_TRY(charl_comm_reduce_i64(r->comm, CHARL_COMM_SUM, &wrong, 1));
+    *alike = wrong == 0;
+    return CHARL_OK;
+}
+
 charl_status charl__heterogeneous_init(charl__replica *r)
 {
     charl_status st = CHARL_OK;
@@ -49,6 +69,12 @@ charl_status charl__heterogeneous_init(charl__replica *r)
     CHARL_TRY_CLEANUP(charl_comm_agree(r->comm, st));
     CHARL_TRY_CLEANUP(charl_comm_allgather(r->comm, &mine, sizeof mine, all));
     list_models(all, size, &r->mixed);
+    if (r->mixed.on && !r->session->infers) {
+        bool alike;
+
+        CHARL_TRY_CLEANUP(compute_alike(r, &alike));
+        r->mixed.on = !alike;
+    }
     if (r->mixed.on && !r->session->infers) {
         st = charl__alloc_array(r->session->params->elements + r->session->params->buffer_elements,
                                 sizeof *r->mixed.copy, &r->mixed.copy);
