@@ -141,7 +141,7 @@ int charl__cli_dispatch(const char *path, const charl__cli_command *table, int a
 typedef struct charl__cli_operands {
     const char *names[4]; /* one per required operand */
     int max;              /* at most; 0: as many as are required */
-    bool program;         /* the first one begins another program's command line: options behind it are that program's */
+    bool program; /* the first one begins another program's command line: options behind it are that program's */
     int count;
     char **values; /* into argv */
     /* What else they must be, or NULL: 0, or EINVAL after saying what is wrong. `input` is the

@@ -16,7 +16,7 @@
 enum { CHARL__MODELS_BYTES = 512 };
 
 typedef struct charl__heterogeneous {
-    bool on; /* devices of different models, which may round differently */
+    bool on;                          /* devices of different models, which may round differently */
     char models[CHARL__MODELS_BYTES]; /* "A + B": the devices' names, each once, by first rank */
     float *copy;                      /* host: what rank 0 has */
 } charl__heterogeneous;
