@@ -25,18 +25,19 @@ typedef struct problem {
     int heads, kv_heads;
     bool causal;
     float p;
-    bool no_glse;
+    bool no_glse, starts;
 } problem;
 
 static const problem problems[] = {
-    {2, 1, 64, 2, 2, true, 0.0F, false},     {2, 63, 64, 3, 3, true, 0.0F, false},
-    {1, 64, 64, 2, 1, true, 0.0F, true},     {2, 65, 64, 2, 2, true, 0.2F, false},
-    {1, 127, 64, 4, 2, true, 0.0F, false},   {1, 128, 64, 2, 2, false, 0.0F, true},
-    {1, 129, 64, 2, 2, false, 0.5F, false},  {1, 1000, 64, 2, 1, true, 0.0F, false},
-    {1, 515, 64, 2, 2, true, 0.1F, true},    {1, 300, 128, 2, 2, true, 0.0F, false},
-    {2, 130, 128, 4, 2, false, 0.3F, false}, {1, 200, 32, 3, 3, true, 0.0F, false},
-    {1, 190, 96, 2, 2, true, 0.25F, false},  {1, 77, 40, 2, 1, true, 0.0F, false},
-    {1, 140, 80, 2, 2, false, 0.0F, false},
+    {2, 1, 64, 2, 2, true, 0.0F, false},         {2, 63, 64, 3, 3, true, 0.0F, false},
+    {1, 64, 64, 2, 1, true, 0.0F, true},         {2, 65, 64, 2, 2, true, 0.2F, false},
+    {1, 127, 64, 4, 2, true, 0.0F, false},       {1, 128, 64, 2, 2, false, 0.0F, true},
+    {1, 129, 64, 2, 2, false, 0.5F, false},      {1, 1000, 64, 2, 1, true, 0.0F, false},
+    {1, 515, 64, 2, 2, true, 0.1F, true},        {1, 300, 128, 2, 2, true, 0.0F, false},
+    {2, 130, 128, 4, 2, false, 0.3F, false},     {1, 200, 32, 3, 3, true, 0.0F, false},
+    {1, 190, 96, 2, 2, true, 0.25F, false},      {1, 77, 40, 2, 1, true, 0.0F, false},
+    {1, 140, 80, 2, 2, false, 0.0F, false},      {1, 300, 64, 2, 1, true, 0.1F, false, true},
+    {2, 200, 128, 4, 2, true, 0.0F, true, true},
 };
 enum { N_PROBLEMS = sizeof problems / sizeof problems[0] };
 
@@ -52,12 +53,14 @@ static void create(const problem *p, bool gradient, charl_dtype half, charl__att
     const charl_shape qkv = {3, {p->b, p->t, (p->heads + 2 * p->kv_heads) * p->d}};
     const charl_type out = type_of((charl_shape){3, {p->b, p->t, p->heads * p->d}});
     const charl_type lse = type_of((charl_shape){3, {p->b, p->heads, p->t}});
+    const charl_type start = {CHARL_I32, {2, {p->b, p->t}}, CHARL_REPLICATED};
 
     *a = (charl__attention_attr){.heads = p->heads,
                                  .kv_heads = p->kv_heads,
                                  .scale = 0.2F,
                                  .p = p->p,
                                  .causal = p->causal,
+                                 .starts = p->starts,
                                  .key = 0x123456789abcdef0};
     *s = (charl__op_sample){.n_in = 1, .in = {type_of(qkv)}, .attr = a, .lo = -1, .hi = 1, .terms = p->t + p->d};
     if (gradient) {
@@ -67,6 +70,10 @@ static void create(const problem *p, bool gradient, charl_dtype half, charl__att
                                 .lo = -1,
                                 .hi = 1,
                                 .terms = p->t * p->heads + p->d};
+    }
+    if (p->starts) {
+        s->in[s->n_in++] = start;
+        s->int_end = p->t;
     }
     charl_assert_ok(charl__op_case_create(charl__op_find(gradient ? "attention_grad" : "attention"), s, half, SEED, c));
 }

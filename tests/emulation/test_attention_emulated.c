@@ -12,16 +12,20 @@
 #include "base/alloc.h"
 #include "emulation/lanes.h"
 
-enum { SEED = 11, GROUP = 128, MOST = 5 };
+enum { SEED = 11, GROUP = 128, MOST = 6 };
 
 #define TAIL                                                                                                           \
     int t_all, int heads, int kv_heads, float scale, const uint32_t *record, unsigned long record_at,                  \
         unsigned long first_row, unsigned long name_hash, uint32_t threshold, float keep_scale
 #define AT(type, name) type *name, unsigned long name##_at
-#define FORWARD(name) void name(AT(const uint16_t, qkv), AT(uint16_t, out), AT(float, lse), TAIL)
-#define GRADIENT(name)                                                                                                 \
-    void name(AT(const uint16_t, gout), AT(const uint16_t, qkv), AT(const uint16_t, out), AT(const float, lse),        \
-              AT(const float, glse), AT(float, deltas), AT(uint16_t, dqkv), TAIL)
+#define FORWARD_ARGS AT(const uint16_t, qkv), AT(uint16_t, out), AT(float, lse)
+#define GRADIENT_ARGS                                                                                                  \
+    AT(const uint16_t, gout), AT(const uint16_t, qkv), AT(const uint16_t, out), AT(const float, lse),                  \
+        AT(const float, glse), AT(float, deltas), AT(uint16_t, dqkv)
+#define FORWARD(name) void name(FORWARD_ARGS, TAIL)
+#define GRADIENT(name) void name(GRADIENT_ARGS, TAIL)
+#define FORWARD_STARTS(name) void name(FORWARD_ARGS, AT(const int32_t, start), TAIL)
+#define GRADIENT_STARTS(name) void name(GRADIENT_ARGS, AT(const int32_t, start), TAIL)
 
 /* As tests/CMakeLists.txt compiles them. */
 #define SPECIALISED(n)                                                                                                 \
@@ -31,11 +35,17 @@ enum { SEED = 11, GROUP = 128, MOST = 5 };
 SPECIALISED(0)
 SPECIALISED(1)
 SPECIALISED(2)
+FORWARD_STARTS(forward_3);
+GRADIENT_STARTS(queries_3);
+GRADIENT_STARTS(keys_3);
 
 typedef struct specialised {
     FORWARD((*forward));
     GRADIENT((*queries));
     GRADIENT((*keys));
+    FORWARD_STARTS((*forward_starts));
+    GRADIENT_STARTS((*queries_starts));
+    GRADIENT_STARTS((*keys_starts));
     charl_dtype type;
     int64_t d;
     bool causal;
@@ -43,18 +53,27 @@ typedef struct specialised {
     int shift; /* elements before each operand of a half type */
 } specialised;
 
-#define FUNCTIONS(n) forward_##n, queries_##n, keys_##n
+#define FUNCTIONS(n) .forward = forward_##n, .queries = queries_##n, .keys = keys_##n
 static const specialised forms[] = {
-    {FUNCTIONS(0), CHARL_BF16, 64, true, 0.25F, 8},
-    {FUNCTIONS(1), CHARL_F16, 40, false, 0.25F, 24},
-    {FUNCTIONS(2), CHARL_BF16, 128, true, 0.0F, 0},
+    {FUNCTIONS(0), .type = CHARL_BF16, .d = 64, .causal = true, .p = 0.25F, .shift = 8},
+    {FUNCTIONS(1), .type = CHARL_F16, .d = 40, .p = 0.25F, .shift = 24},
+    {FUNCTIONS(2), .type = CHARL_BF16, .d = 128, .causal = true},
+    {.forward_starts = forward_3,
+     .queries_starts = queries_3,
+     .keys_starts = keys_3,
+     .type = CHARL_BF16,
+     .d = 64,
+     .causal = true,
+     .p = 0.25F,
+     .shift = 8},
 };
 
 static const struct {
     int64_t b, t;
     int heads, kv_heads;
     int form;
-} problems[] = {{1, 66, 2, 1, 0}, {2, 1, 1, 1, 0}, {1, 129, 2, 2, 1}, {1, 65, 1, 1, 2}};
+} problems[] = {{1, 66, 2, 1, 0}, {2, 1, 1, 1, 0},   {1, 129, 2, 2, 1},
+                {1, 65, 1, 1, 2}, {1, 200, 2, 1, 3}, {2, 70, 1, 1, 3}};
 enum { N_PROBLEMS = sizeof problems / sizeof problems[0] };
 
 /* One launch. */
@@ -62,7 +81,8 @@ typedef struct call {
     const specialised *f;
     const charl__attention_attr *a;
     int t;
-    void *x[MOST + 2]; /* operands in the kernel's order */
+    void *x[MOST + 2]; /* operands in the kernel's order, but for start */
+    const int32_t *start;
     enum { IS_FORWARD, IS_QUERIES, IS_KEYS } kind;
 } call;
 
@@ -77,7 +97,12 @@ static void work(void *ctx)
     const charl__attention_attr *a = c->a;
     const unsigned long s = (unsigned long)c->f->shift;
 
-    if (c->kind == IS_FORWARD) {
+    if (c->start && c->kind == IS_FORWARD) {
+        c->f->forward_starts(c->x[0], s, c->x[1], s, c->x[2], 0, c->start, 0, LAST);
+    } else if (c->start) {
+        (c->kind == IS_QUERIES ? c->f->queries_starts : c->f->keys_starts)(
+            c->x[0], s, c->x[1], s, c->x[2], s, c->x[3], 0, c->x[4], 0, c->x[5], 0, c->x[6], s, c->start, 0, LAST);
+    } else if (c->kind == IS_FORWARD) {
         c->f->forward(c->x[0], s, c->x[1], s, c->x[2], 0, LAST);
     } else if (c->kind == IS_QUERIES) {
         c->f->queries(c->x[0], s, c->x[1], s, c->x[2], s, c->x[3], 0, c->x[4], 0, c->x[5], 0, c->x[6], s, LAST);
@@ -127,12 +152,18 @@ static void run(const charl__op_case *oc, const charl__attention_attr *a, int pr
 {
     const specialised *f = &forms[problems[problem].form];
     const int64_t b = problems[problem].b;
-    const bool gradient = oc->n_in > 1;
+    const int n_in = oc->n_in - a->starts;
+    const bool gradient = n_in > 1;
     call c = {.f = f, .a = a, .t = (int)problems[problem].t};
     int n = 0;
-    void *outputs;
+    void *outputs, *start = NULL;
 
-    for (int i = 0; i < oc->n_in; i++, n++) {
+    if (a->starts) {
+        start = poisoned(&oc->in_type[n_in], 0);
+        charl_dtype_encode(CHARL_I32, oc->in[n_in], charl_shape_count(&oc->in_type[n_in].shape), start);
+        c.start = start;
+    }
+    for (int i = 0; i < n_in; i++, n++) {
         const charl_type *t = &oc->in_type[i];
         const int shift = t->dtype == CHARL_F32 ? 0 : f->shift;
 
@@ -159,6 +190,7 @@ static void run(const charl__op_case *oc, const charl__attention_attr *a, int pr
     while (n > 0) {
         free(c.x[--n]);
     }
+    free(start);
 }
 
 /* As it is drawn, and with a NaN in the first element of each operand, which must go no further
@@ -167,7 +199,7 @@ static void check(charl__op_case *c, const charl__attention_attr *a, int problem
 {
     run(c, a, problem, false);
     run(c, a, problem, true);
-    for (int i = 0; i < c->n_in; i++) {
+    for (int i = 0; i < c->n_in - a->starts; i++) {
         const double saved = c->in[i][0];
 
         c->in[i][0] = (double)NAN;
@@ -175,6 +207,19 @@ static void check(charl__op_case *c, const charl__attention_attr *a, int problem
         run(c, a, problem, true);
         c->in[i][0] = saved;
     }
+}
+
+/* Documents of 70 positions, in place of what was drawn. */
+static void set_documents(charl__op_case *c)
+{
+    const charl_type *type = &c->in_type[c->n_in - 1];
+
+    for (int64_t i = 0; i < charl_shape_count(&type->shape); i++) {
+        const int64_t q = i % type->shape.dim[1];
+
+        c->in[c->n_in - 1][i] = (double)(q - q % 70);
+    }
+    charl__op_case_reference(c);
 }
 
 static charl_type type_of(int64_t i, int64_t j, int64_t k)
@@ -193,10 +238,11 @@ static void against_the_reference(const char *name)
                                          .scale = 0.25F,
                                          .p = f->p,
                                          .causal = f->causal,
+                                         .starts = f->forward_starts != NULL,
                                          .key = 0x123456789abcdef0};
         const charl_type qkv = type_of(b, t, (heads + 2 * kv_heads) * f->d);
         const charl_type out = type_of(b, t, heads * f->d), lse = type_of(b, heads, t);
-        charl__op_sample s = {.n_in = 1, .attr = &a, .lo = -1, .hi = 1, .terms = heads * t + f->d};
+        charl__op_sample s = {.n_in = 1, .attr = &a, .lo = -1, .hi = 1, .int_end = t, .terms = heads * t + f->d};
         charl__op_case c;
 
         s.in[0] = qkv;
@@ -204,7 +250,13 @@ static void against_the_reference(const char *name)
             s.n_in = 5;
             memcpy(s.in, (charl_type[]){out, qkv, out, lse, lse}, 5 * sizeof out);
         }
+        if (a.starts) {
+            s.in[s.n_in++] = (charl_type){CHARL_I32, {2, {b, t}}, CHARL_REPLICATED};
+        }
         charl_assert_ok(charl__op_case_create(charl__op_find(name), &s, f->type, SEED, &c));
+        if (a.starts && b == 1) {
+            set_documents(&c);
+        }
         check(&c, &a, i);
         charl__op_case_destroy(&c);
     }

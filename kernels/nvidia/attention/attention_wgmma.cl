@@ -1,7 +1,7 @@
 /* attention_wgmma: attention of bf16 or f16 on the tensor cores of NVIDIA devices of compute capability 9.0; see ../attention.clh.
  *
  * Specialised by   IS_F16   0: the operands are bf16, 1: f16
- *                  D        a multiple of 8, at most 128; CAUSAL, DROP: see ../attention.clh
+ *                  D        a multiple of 8, at most 128; CAUSAL, DROP, STARTS: see ../attention.clh
  *                  WARPGROUPS   of four warps, in a work-group
  * Operands         qkv and out begin at multiples of 16 bytes.
  * Launch           groups of LANES; one per ROWS queries of one head; by tile, head, row of the batch. The last queries of a head come first:
@@ -14,7 +14,8 @@
  *                  known of those), exponentials those of the device (2 ulp). A weight that enters the product with the values is rounded to the
  *                  type of the operands, unlike the one that the normaliser adds; the factor of dropout is applied to sums. A query's
  *                  bits depend on its row of the batch alone: not on ROWS, the other queries, or how the operands are aligned. What is
- *                  not finite in a value makes NaN of what sees it.
+ *                  not finite in a value makes NaN of what sees it. Keys before a start weigh 0, and tiles that no query of a group sees
+ *                  are passed over.
  */
 #ifndef IS_F16
 #define IS_F16 0
@@ -62,7 +63,7 @@ static inline float2 soften(float s[32], float top[2], float sum[2], float facto
             top[h] = SUM_ROW(i) == h ? fmax(top[h], s[i]) : top[h];
         }
         top[h] = max_of_row(top[h]);
-        shift = top[h] * factor;
+        shift = (STARTS ? top[h] == -INFINITY : 0) ? 0.0f : top[h] * factor; /* it has not seen a key yet */
         shrink[h] = exp2_near(fma(before, factor, -shift));
 #pragma unroll
         for (int i = 0; i < 32; i++) {
@@ -77,7 +78,8 @@ static inline float2 soften(float s[32], float top[2], float sum[2], float facto
 }
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
-attention_wgmma(global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_at, global float *lse, ulong lse_at, ATTENTION_ARGS)
+attention_wgmma(global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_at, global float *lse, ulong lse_at,
+                START_OPERAND ATTENTION_ARGS)
 {
     local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
     const address base = LOCAL_ADDRESS(stages);
@@ -99,8 +101,16 @@ attention_wgmma(global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_
 #if DROP
     const ulong drawn = weight_block(first_row + (ulong)b, h, q0 + mine + DRAWN_ROW(lane), 4 * DRAWN_BLOCK(lane), heads, t_all);
 #endif
-    copy_rows(base, keys, pitch, t_all, work_item);
-    copy_rows(base + TILE_BYTES, values, pitch, t_all, work_item);
+#if STARTS
+    start += start_at;
+    const int2 first_of_all = first_keys(start, b, t_all, q0, ROWS, lane);
+    const int2 first = (int2)(first_key(start, b, t_all, min(row, t_all - 1)), first_key(start, b, t_all, min(row + 8, t_all - 1)));
+    const int k_begin = first_of_all.x & ~63;
+#else
+    const int k_begin = 0;
+#endif
+    copy_rows(base, keys + k_begin * pitch, pitch, t_all - k_begin, work_item);
+    copy_rows(base + TILE_BYTES, values + k_begin * pitch, pitch, t_all - k_begin, work_item);
     COMMIT_COPIES;
     load_words(words, qkv + qkv_at + element(b, t_all, q0 + mine, columns, h), pitch, n_q, lane);
 #pragma unroll
@@ -108,7 +118,7 @@ attention_wgmma(global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_
         clear_sums(o[block]);
     }
 #pragma nounroll
-    for (int k0 = 0; k0 < n_k; k0 += 64) {
+    for (int k0 = k_begin; k0 < n_k; k0 += 64) {
         const address key_tile = base + use, value_tile = key_tile + TILE_BYTES;
         float s[32];
         uint weights[16];
@@ -144,6 +154,11 @@ attention_wgmma(global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_
                 s[i] = k <= (CAUSAL ? min(q, t_all - 1) : t_all - 1) ? s[i] : -INFINITY;
             }
         }
+#if STARTS
+        if (k0 < first_of_all.y) {
+            mask_unseen(s, first - k0, -INFINITY, lane);
+        }
+#endif
         shrink = soften(s, top, sum, factor);
 #pragma unroll
         for (int i = 0; i < 32; i += 2) {

@@ -5,7 +5,7 @@
  *
  *   dv = sum over q of f p gout      ds = p (f (gout . v) - delta)      dq = scale sum over k of ds k      dk = scale sum over q of ds q
  *
- * Specialised by   IS_F16, D, CAUSAL, DROP: see attention_wgmma.cl, also for where operands begin; GLSE  1: there is a gradient glse of lse
+ * Specialised by   IS_F16, D, CAUSAL, DROP, STARTS: see attention_wgmma.cl, also for where operands begin; GLSE  1: there is a gradient glse of lse
  *                  KEYS     which of the two kernels is built
  * Launch           as attention_wgmma.cl; by tile of ROWS queries or keys, head or key head, row of the batch; charl_queries first.
  * Building         for the target sm_90a with the local array enlarged to LOCAL_BYTES: charl__launch.local_bytes.

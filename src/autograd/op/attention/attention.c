@@ -145,7 +145,7 @@ charl_status charl__attention_forward(const charl__enqueue *e, const charl_tenso
                        .entry = local ? "attention_local" : "attention_vector",
                        .args = {charl__in(qkv), charl__out(out), lse}};
 
-    if (!a->starts && charl__attention_is_wgmma(e->dev, qkv->dtype, x.d)) {
+    if (charl__attention_is_wgmma(e->dev, qkv->dtype, x.d)) {
         return charl__attention_wgmma(e, qkv, out, lse);
     }
     share_out(e, x, a->heads, LANES, &l);
@@ -469,7 +469,7 @@ static charl_status enqueue_grad(const charl__enqueue *e)
     if (row_count(&x, a) == 0) {
         return CHARL_OK;
     }
-    if (!a->starts && charl__attention_is_wgmma(e->dev, e->in[1]->dtype, x.d)) {
+    if (charl__attention_is_wgmma(e->dev, e->in[1]->dtype, x.d)) {
         return charl__attention_wgmma_grad(e);
     }
     CHARL_TRY(dot_rows(e, &x));

@@ -5,7 +5,7 @@
 #include "autograd/op/attention/attention.h"
 #include "autograd/launch/rows.h"
 
-enum { MAX_D = 128, CHUNK = 8, BLOCK = 64, BLOCK_BYTES = 8192, WARPGROUP = 128, DEFINES = 256 };
+enum { MAX_D = 128, CHUNK = 8, BLOCK = 64, BLOCK_BYTES = 8192, WARPGROUP = 128, STATE_BYTES = 512, DEFINES = 256 };
 
 /* How a kernel uses local memory and a compute unit. */
 typedef struct form {
@@ -14,7 +14,7 @@ typedef struct form {
     int warpgroups;    /* 64 rows each */
     int tiles;         /* of 64 rows in local memory */
     int more_bytes;    /* there, per 64 elements of a head */
-    int states;        /* bytes there, of 64 queries twice */
+    int states;        /* words there of each of 64 queries, twice; one more where they have a first key */
     int narrow_groups; /* on a compute unit, for heads of at most 64 elements */
     int wide_groups;
 } form;
@@ -41,7 +41,7 @@ static const form keys_form = {.file = "nvidia/attention/attention_wgmma_grad",
                                .warpgroups = 1,
                                .tiles = 6,
                                .more_bytes = 512,
-                               .states = 1024,
+                               .states = 2,
                                .narrow_groups = 3,
                                .wide_groups = 2};
 
@@ -69,22 +69,27 @@ static charl_status launch(const charl__enqueue *e, const form *f, charl__attent
 {
     const charl__attention_attr *a = e->attr;
     const int64_t rows = (int64_t)BLOCK * f->warpgroups;
+    const int states = f->states + (f->states > 0 && a->starts ? 1 : 0);
     const int blocks = x.d > BLOCK ? 2 : 1;
     char defines[DEFINES];
 
     snprintf(defines, sizeof defines,
              "#define IS_F16 %d\n#define D %lld\n#define CAUSAL %d\n#define DROP %d\n"
-             "#define GLSE %d\n%s",
-             e->out[0]->dtype == CHARL_F16, (long long)x.d, a->causal, a->p > 0.0F, e->n_in > 4, f->extra);
+             "#define STARTS %d\n#define GLSE %d\n%s",
+             e->out[0]->dtype == CHARL_F16, (long long)x.d, a->causal, a->p > 0.0F, a->starts, e->n_in - a->starts > 4,
+             f->extra);
     l->file = f->file;
     l->entry = f->entry;
     l->defines = defines;
     l->label = e->label;
     l->local[0] = (size_t)(WARPGROUP * f->warpgroups);
     l->global[0] = (size_t)(x.b * heads * ((x.t + rows - 1) / rows)) * l->local[0];
-    l->sm90a.shared_bytes = blocks * (f->tiles * BLOCK_BYTES + f->more_bytes) + f->states;
+    l->sm90a.shared_bytes = blocks * (f->tiles * BLOCK_BYTES + f->more_bytes) + states * STATE_BYTES;
     l->sm90a.min_blocks = blocks > 1 ? f->wide_groups : f->narrow_groups;
     CHARL_TRY(check_places(l, n));
+    if (a->starts) {
+        l->args[n++] = charl__in(e->in[e->n_in - 1]);
+    }
     charl__attention_arguments(e, x, l, n);
     CHARL_TRY(charl__launch_enqueue(e->dev, l));
     return CHARL_OK;
@@ -99,14 +104,14 @@ charl_status charl__attention_wgmma(const charl__enqueue *e, const charl_tensor 
     return launch(e, &forward_form, charl__attention_extents_get(&qkv->shape, a), a->heads, 3, &l);
 }
 
-/* attention_grad(gout, qkv, out, lse[, glse]): the first kernel leaves gout . out for the second.
+/* attention_grad(gout, qkv, out, lse[, glse][, start]): the first kernel leaves gout . out for the second.
  */
 charl_status charl__attention_wgmma_grad(const charl__enqueue *e)
 {
     const charl__attention_attr *a = e->attr;
     const charl__attention_extents x = charl__attention_extents_get(&e->in[1]->shape, a);
     charl__launch l = {.args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->in[2]), charl__in(e->in[3]),
-                                charl__in(e->n_in > 4 ? e->in[4] : NULL),
+                                charl__in(e->n_in - a->starts > 4 ? e->in[4] : NULL),
                                 charl__scratch_arg(CHARL_ARG_INOUT, e->workspace, 0), charl__out(e->out[0])}};
 
     CHARL_TRY(launch(e, &queries_form, x, a->heads, 7, &l));
