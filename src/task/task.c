@@ -376,7 +376,9 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
 
         task->sums = build_sums(task->evaluation, g, &units, rows, in.weight);
         task->output = in.target_mean ? units.outputs : charl__as_dtype(g, out, CHARL_F32);
-        charl_graph_keep(g, task->output);
+        if (task->evaluation->reads & CHARL__READS_OUTPUTS) {
+            charl_graph_keep(g, task->output);
+        }
         if (task->evaluation->reads) {
             task->target = in.y;
             task->weight = target_weights(g, in.count, in.weight);

@@ -324,16 +324,18 @@ int64_t charl__replica_bucket(const charl__replica *r)
                                               : 1;
 }
 
-static charl_status compile(charl__replica *r, charl__task *task, bool training)
+static charl_status compile(charl__replica *r, charl__task *task)
 {
-    if (!task->g) {
-        return CHARL_OK;
-    }
+    const bool trains = task != &r->eval;
+
     if (r->reducer) {
         charl__graph_on_collective(task->g, charl__grad_reducer_collective, r->reducer);
     }
-    if (r->reducer && training && !r->accum) {
+    if (r->reducer && trains && !r->accum) {
         charl__graph_on_ready(task->g, charl__grad_reducer_ready, r->reducer, charl__replica_bucket(r));
+    }
+    if (r->accum && trains) {
+        charl__graph_use_gradients(task->g, charl__grad_accum_gradients(r->accum));
     }
     CHARL_TRY(charl_graph_compile(task->g));
     CHARL_TRY(charl_graph_warm_up(task->g));
@@ -367,39 +369,44 @@ cleanup:
     return st;
 }
 
-/* The passes of a step run one after another, so they share the memory of the largest, which is the
- * last. */
-static charl_status compile_training(charl__replica *r)
+/* Task i: a pass of a step, or after those the evaluation. */
+static charl__task *task_of(charl__replica *r, int i, int passes)
 {
-    const int n = r->accum ? charl__grad_accum_count(r->accum) : 1;
-    const charl_graph *largest = n > 1 ? r->more[n - 2].g : NULL;
+    return i == passes ? &r->eval : i == 0 ? &r->train : &r->more[i - 1];
+}
 
+/* Graphs run one after another, so they share the memory of the largest, which comes first. */
+static charl_status compile_graphs(charl__replica *r)
+{
+    const int passes = r->accum ? charl__grad_accum_count(r->accum) : 1;
+    charl__task *largest = &r->train;
+    int64_t bytes, most = -1;
+
+    for (int i = 0; i <= passes; i++) {
+        charl__task *task = task_of(r, i, passes);
+
+        if (task->g) {
+            CHARL_TRY(charl__graph_measure(task->g, &bytes));
+            largest = bytes > most ? task : largest;
+            most = bytes > most ? bytes : most;
+        }
+    }
     if (r->accum) {
         CHARL_TRY(charl__grad_accum_prepare(r->accum, r->session->params));
     }
-    for (int i = n - 1; i >= 0; i--) {
-        charl__task *task = i > 0 ? &r->more[i - 1] : &r->train;
+    if (largest->g) {
+        CHARL_TRY(compile(r, largest));
+    }
+    for (int i = 0; i <= passes; i++) {
+        charl__task *task = task_of(r, i, passes);
 
-        if (r->accum && task->g) {
-            charl__graph_use_gradients(task->g, charl__grad_accum_gradients(r->accum));
-            charl__graph_share_activations(task->g, task->g == largest ? NULL : largest);
+        if (task->g && task != largest) {
+            charl__graph_share_activations(task->g, largest->g);
+            CHARL_TRY(compile(r, task));
         }
-        CHARL_TRY(compile(r, task, true));
     }
     CHARL_TRY(watch_loss(r));
     return CHARL_OK;
-}
-
-static charl_status compile_graphs(charl__replica *r)
-{
-    const char *purpose;
-    charl_status st;
-
-    CHARL_TRY(compile_training(r));
-    purpose = charl__device_set_purpose(r->session->dev, "activations of the evaluation");
-    st = compile(r, &r->eval, false);
-    charl__device_set_purpose(r->session->dev, purpose);
-    return st;
 }
 
 static charl_status check(charl__replica *r)
