@@ -32,7 +32,12 @@ typedef struct charl_interval {
 
 /* The values of a choice, in the order in which the key table lists them. */
 typedef enum charl_precision { CHARL_PRECISION_F32, CHARL_PRECISION_BF16, CHARL_PRECISION_F16 } charl_precision;
-typedef enum charl_recompute { CHARL_RECOMPUTE_AUTO, CHARL_RECOMPUTE_NO, CHARL_RECOMPUTE_YES } charl_recompute;
+typedef enum charl_recompute {
+    CHARL_RECOMPUTE_AUTO,
+    CHARL_RECOMPUTE_NO,
+    CHARL_RECOMPUTE_CHEAP,
+    CHARL_RECOMPUTE_YES
+} charl_recompute;
 typedef enum charl_reduce { CHARL_REDUCE_F32, CHARL_REDUCE_BF16 } charl_reduce;
 typedef enum charl_balance { CHARL_BALANCE_EVEN, CHARL_BALANCE_SPEED } charl_balance;
 typedef enum charl_exact { CHARL_EXACT_AUTO, CHARL_EXACT_DEVICE, CHARL_EXACT_ANYWHERE } charl_exact;

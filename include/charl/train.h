@@ -47,11 +47,11 @@ typedef struct charl_train_info {
     const char *data_note;          /* what is unusual about the data file; "" if nothing */
     int64_t batch_size, local_rows; /* samples per step, over all ranks and on this one */
     int slices;
-    int64_t steps;           /* of the whole run */
-    int passes;              /* per step, on this rank */
-    bool recomputes;         /* activations are computed again for the backward pass */
-    int64_t recompute_saves; /* bytes of them that need not be kept */
-    double flop;             /* of the matrix products of a step, on this rank */
+    int64_t steps;             /* of the whole run */
+    int passes;                /* per step, on this rank */
+    charl_recompute recompute; /* of activations, for the backward pass: not AUTO */
+    int64_t recompute_saves;   /* bytes of them that need not be kept */
+    double flop;               /* of the matrix products of a step, on this rank */
 
     int64_t start_step;                    /* done already: 0, or where the run resumes */
     const char *resumed;                   /* checkpoint path, or "" */

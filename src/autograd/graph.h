@@ -25,6 +25,10 @@ void charl__graph_use_gradients(charl_graph *g, charl__buffer *gradients);
 /** Reuse the activation memory of `other`, a compiled graph, as far as it suffices. A run of one graph then overwrites the values of the
  *  other, kept vars included. */
 void charl__graph_share_activations(charl_graph *g, const charl_graph *other);
+/** Values of elementwise operators and norms that the backward pass reads are computed again before it does, where their operands are kept
+ *  anyway: less memory, some passes over memory more, the same bits. Before the graph is prepared; without effect on a graph that recomputes
+ *  its parts. Local. */
+void charl__graph_set_recompute_cheap(charl_graph *g, bool recompute);
 /** Keep the operators of g apart, without fusion, so that charl__graph_check can look at each. Before the graph is prepared. Its results have
  *  the same bits. */
 void charl__graph_set_checkable(charl_graph *g, bool checkable);

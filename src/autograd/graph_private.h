@@ -94,6 +94,7 @@ struct charl_graph {
     int n_forward;             /* nodes before the gradients were appended */
     int first_backward;        /* node that the backward pass begins with */
     bool recompute;            /* activations of a part are recomputed before its backward pass */
+    bool recompute_cheap;      /* cheap values are recomputed in the backward pass; not with recompute */
     int parts, part;           /* parts begun; the current one, or 0 */
     int first_part_recomputed; /* the backward pass has handled this part and all later ones */
 
@@ -169,6 +170,7 @@ void charl__graph_recompute_part(charl_graph *g, const charl__node *n);
 
 /* The passes of compile, in order. */
 void charl__graph_mark_live(charl_graph *g);
+charl_status charl__graph_recompute_cheap(charl_graph *g) CHARL_MUST_CHECK; /* where it is asked for */
 charl_status charl__graph_fuse(charl_graph *g) CHARL_MUST_CHECK;
 charl_status charl__graph_plan_memory(charl_graph *g) CHARL_MUST_CHECK;
 charl_status charl__graph_record(charl_graph *g) CHARL_MUST_CHECK;

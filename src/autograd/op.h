@@ -146,6 +146,9 @@ struct charl__op {
     /* how many of the first outputs may overwrite inputs of the same size that are not used later; true: output 0 */
     int in_place;
     charl__op_layout layout; /* of images */
+    bool cheap; /* costs a few passes over memory, as elementwise operators do: may be recomputed rather than kept */
+    /* cheap; computes output 1 in f32, not rounded on the way, from output 0 and operands 2 and after; or NULL */
+    const charl__op *again;
 
     /* Fusion. */
     /* one matrix product per output element: enqueue passes e->epilogue to charl__gemm_enqueue */

@@ -317,6 +317,7 @@ static charl_status prepare(charl_graph *g)
     link_views(g);
     CHARL_TRY_CLEANUP(settle_gradients(g));
     charl__graph_mark_live(g);
+    CHARL_TRY_CLEANUP(charl__graph_recompute_cheap(g));
     g->planned = true;
     if (g->params && !charl__params_is_laid_out(g->params)) {
         CHARL_TRY_CLEANUP(lay_out(g));

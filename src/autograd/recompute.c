@@ -1,15 +1,27 @@
-/* Activation recomputation, or checkpointing (Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost).
+/* Activation recomputation, or checkpointing (Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost), of whole parts of a model,
+ * or of what is cheap. The bits are the same, because operators, attributes (with the keys of random numbers) and operands are.
  *
- * A model is built in parts. When the backward pass reaches a part, its forward nodes are appended a second time, and the gradient rules
- * use the new values. So the original values die during the forward pass, and only the inputs of a part are kept. The bits are the same,
- * because operators, attributes (with the keys of random numbers) and operands are.
+ * Parts. When the backward pass reaches a part, its forward nodes are appended a second time, and the gradient rules use the new values. So
+ * the original values die during the forward pass, and only the inputs of a part are kept. Not recomputed: sums over the batch and what
+ * follows from them, which are small and would have to be completed over ranks twice; operators with an effect; the last part, whose
+ * backward pass follows immediately.
  *
- * Not recomputed: sums over the batch and what follows from them, which are small and would have to be completed over ranks twice;
- * operators with an effect; the last part, whose backward pass follows immediately.
+ * Cheap values. A complete graph tells which values the backward pass reads. Those of elementwise operators and norms are computed again
+ * just before their first use there, if their operands are kept anyway:
+ *
+ *      forward     fc = linear(x)    h = gelu(fc)     y = linear(h)
+ *      backward    h' = gelu(fc)     dw = wgrad(dy, h')      dfc = gelu_grad(fc, dh)
+ *
+ * What is computed again may go through values that nobody keeps, but not through others that are computed again for a later product: in
+ * a chain of residual blocks every second sum is kept, or all would be alive at the first use of the last.
  */
+#include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "autograd/fuse/uses.h"
 #include "autograd/graph_private.h"
+#include "base/alloc.h"
 
 void charl_graph_set_recompute(charl_graph *g, bool recompute)
 {
@@ -36,15 +48,24 @@ static bool is_repeatable(const charl__node *n)
     return !n->op->effect;
 }
 
-static void repeat(charl_graph *g, const charl__node *n)
+/* op on what `in` are the second time. */
+static void apply_again(charl_graph *g, const charl__node *n, const charl__op *op, charl_var *const *in, int n_in,
+                        charl_var **out)
 {
-    charl_var *in[CHARL_OP_MAX_IN], *out[CHARL_OP_MAX_OUT];
+    charl_var *again[CHARL_OP_MAX_IN];
 
-    for (int i = 0; i < n->n_in; i++) {
-        in[i] = n->in[i]->recomputed ? n->in[i]->recomputed : n->in[i];
+    for (int i = 0; i < n_in; i++) {
+        again[i] = in[i]->recomputed ? in[i]->recomputed : in[i];
     }
     snprintf(g->scope, sizeof g->scope, "%s", n->name);
-    charl__apply(g, n->op, n->attr, in, n->n_in, out);
+    charl__apply(g, op, n->attr, again, n_in, out);
+}
+
+static void repeat(charl_graph *g, const charl__node *n)
+{
+    charl_var *out[CHARL_OP_MAX_OUT];
+
+    apply_again(g, n, n->op, n->in, n->n_in, out);
     for (int k = 0; k < n->n_out; k++) {
         n->out[k]->recomputed = out[k];
     }
@@ -63,4 +84,221 @@ void charl__graph_recompute_part(charl_graph *g, const charl__node *n)
             repeat(g, charl__graph_node(g, i));
         }
     }
+}
+
+enum { SMALL = 16 }; /* a value so many times smaller than one that is formed of it may be kept for that */
+enum { KEPT = -1 };
+
+typedef struct cheap {
+    charl_graph *g;
+    charl__uses uses;
+    int *products; /* of a node: products before it */
+    /* of a root, by id */
+    int *until; /* KEPT; or may be computed again, when so many products are done; INT_MAX: neither */
+    int *at;    /* node before which it is computed again; INT_MAX: it is not */
+} cheap;
+
+void charl__graph_set_recompute_cheap(charl_graph *g, bool recompute)
+{
+    g->recompute_cheap = recompute;
+}
+
+/* Last node of the forward pass that reads or computes the root v; *read: first of the backward pass. */
+static int last_forward_use(const cheap *c, const charl_var *v, int *read)
+{
+    int last = v->node->position;
+
+    *read = INT_MAX;
+    for (int u = c->uses.first[v->id]; u < c->uses.first[v->id + 1] && *read == INT_MAX; u++) {
+        if (c->uses.at[u] < c->g->first_backward) {
+            last = c->uses.at[u];
+        } else {
+            *read = c->uses.at[u];
+        }
+    }
+    return last;
+}
+
+/* Whether n computes output k at the cost of a few passes over memory. */
+static bool is_cheap(const charl__node *n, int k)
+{
+    const bool again = n->op->again && k == 1 && n->out[0]->type.dtype == CHARL_F32;
+    charl__expr x;
+
+    return is_repeatable(n) && (again || (n->n_out == 1 && (n->op->cheap || charl__is_fusible(n, &x))));
+}
+
+/* What output k of n is computed from the second time; returns the number of operands. */
+static int sources(const charl__node *n, charl_var **in)
+{
+    if (!n->op->again) {
+        memcpy(in, n->in, sizeof n->in);
+        return n->n_in;
+    }
+    in[0] = n->out[0];
+    memcpy(in + 1, n->in + 2, (size_t)(n->n_in - 2) * sizeof *in);
+    return n->n_in - 1;
+}
+
+/* The latest `until` of the operands of n, beside parameters and small ones. */
+static int operands_until(const cheap *c, const charl__node *n, int64_t bytes)
+{
+    charl_var *in[CHARL_OP_MAX_IN];
+    const int n_in = sources(n, in);
+    int until = KEPT;
+
+    for (int i = 0; i < n_in; i++) {
+        charl_var *root = charl__var_root(in[i]);
+        const bool is_small = charl__var_bytes(root) <= bytes / SMALL;
+
+        if (root->leaf != CHARL_LEAF_NONE ? charl__is_changed(c->g, root)
+                                          : c->until[root->id] == INT_MAX && !is_small) {
+            return INT_MAX;
+        }
+        if (root->leaf == CHARL_LEAF_NONE && c->until[root->id] != INT_MAX && c->until[root->id] > until) {
+            until = c->until[root->id];
+        }
+    }
+    return until;
+}
+
+/* Decide about the root v, output k of n, whose operands have been decided about. */
+static void decide(cheap *c, const charl__node *n, int k, charl_var *v)
+{
+    const int until = is_cheap(n, k) ? operands_until(c, n, charl__var_bytes(v)) : INT_MAX;
+    int read;
+    const int last = last_forward_use(c, v, &read);
+    const bool pays = read < INT_MAX && c->products[read] > c->products[last + 1];
+
+    if (v->keep || (read < INT_MAX && !(pays && until <= c->products[read]))) {
+        c->until[v->id] = KEPT;
+    } else if (read < INT_MAX) {
+        c->until[v->id] = c->products[read];
+        c->at[v->id] = read;
+    } else {
+        c->until[v->id] = until > 0 ? until : 0; /* only on the way to others */
+    }
+}
+
+static void choose(cheap *c)
+{
+    charl_graph *g = c->g;
+    charl_var *in[CHARL_OP_MAX_IN];
+
+    for (int i = 0; i < g->nodes.count; i++) {
+        c->products[i + 1] = c->products[i] + (charl__graph_node(g, i)->live && charl__graph_node(g, i)->op->flop);
+    }
+    for (int i = 0; i < g->vars.count; i++) {
+        c->until[i] = c->at[i] = INT_MAX;
+    }
+    for (int i = 0; i < g->first_backward; i++) {
+        const charl__node *n = charl__graph_node(g, i);
+
+        for (int k = 0; n->live && !charl__is_alias(n) && k < n->n_out; k++) {
+            decide(c, n, k, n->out[k]);
+        }
+    }
+    for (int i = g->first_backward - 1; i >= 0; i--) { /* what they go through is computed no later than they are */
+        const charl__node *n = charl__graph_node(g, i);
+        const int at = n->live && !charl__is_alias(n) ? c->at[n->out[n->n_out - 1]->id] : INT_MAX;
+        const int n_in = at < INT_MAX ? sources(n, in) : 0;
+
+        for (int j = 0; j < n_in; j++) {
+            const charl_var *root = charl__var_root(in[j]);
+            const int until = root->leaf == CHARL_LEAF_NONE ? c->until[root->id] : KEPT;
+
+            if (until != KEPT && until != INT_MAX && at < c->at[root->id]) {
+                c->at[root->id] = at;
+            }
+        }
+    }
+}
+
+/* Append what n computes, or the view that it is, a second time, to be moved before node `at`. */
+static charl_status append_again(charl_graph *g, const charl__node *n, int at)
+{
+    const charl__op *op = n->op->again ? n->op->again : n->op;
+    charl_var *in[CHARL_OP_MAX_IN], *out[CHARL_OP_MAX_OUT], *v = n->out[n->n_out - 1];
+    const int n_in = sources(n, in);
+
+    apply_again(g, n, op, in, n_in, out);
+    CHARL_TRY(charl_graph_status(g));
+    v->recomputed = out[0];
+    out[0]->channels_last = v->channels_last;
+    out[0]->root_link = charl__is_alias(n) ? out[0]->node->in[0] : NULL;
+    out[0]->node->position = at;
+    return CHARL_OK;
+}
+
+/* Put nodes from number `first` on before the ones that their positions name. */
+static charl_status move_new(charl_graph *g, int first)
+{
+    void **order = NULL;
+    int n = 0;
+
+    CHARL_TRY(charl__alloc_array(g->nodes.count, sizeof *order, &order));
+    for (int i = 0; i < first; i++) {
+        for (int k = first; i >= g->first_backward && k < g->nodes.count; k++) {
+            if (charl__graph_node(g, k)->position == i) {
+                order[n++] = g->nodes.item[k];
+            }
+        }
+        order[n++] = g->nodes.item[i];
+    }
+    for (int i = 0; i < n; i++) {
+        g->nodes.item[i] = order[i];
+        charl__graph_node(g, i)->position = i;
+    }
+    charl_free(order);
+    return CHARL_OK;
+}
+
+static charl_status compute_again(const cheap *c)
+{
+    charl_graph *g = c->g;
+    const int n_nodes = g->nodes.count;
+    char scope[sizeof g->scope];
+    charl_status st = CHARL_OK;
+
+    memcpy(scope, g->scope, sizeof scope);
+    for (int i = 0; i < g->first_backward && st == CHARL_OK; i++) {
+        const charl__node *n = charl__graph_node(g, i);
+        const int at = n->live && n->n_out > 0 ? c->at[charl__var_root(n->out[n->n_out - 1])->id] : INT_MAX;
+
+        st = at < INT_MAX ? append_again(g, n, at) : CHARL_OK;
+    }
+    memcpy(g->scope, scope, sizeof scope);
+    CHARL_TRY(st);
+    for (int i = g->first_backward; i < n_nodes; i++) {
+        charl__node *n = charl__graph_node(g, i);
+
+        for (int k = 0; k < n->n_in; k++) {
+            n->in[k] = n->in[k]->recomputed ? n->in[k]->recomputed : n->in[k];
+        }
+    }
+    CHARL_TRY(move_new(g, n_nodes));
+    charl__graph_mark_live(g);
+    return CHARL_OK;
+}
+
+charl_status charl__graph_recompute_cheap(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+    cheap c = {.g = g};
+
+    if (!g->recompute_cheap || g->recompute || !g->has_gradients) {
+        return CHARL_OK;
+    }
+    CHARL_TRY_CLEANUP(charl__uses_find(g, &c.uses));
+    CHARL_TRY_CLEANUP(charl__alloc_array(g->nodes.count + 1, sizeof *c.products, &c.products));
+    CHARL_TRY_CLEANUP(charl__alloc_array(g->vars.count, sizeof *c.until, &c.until));
+    CHARL_TRY_CLEANUP(charl__alloc_array(g->vars.count, sizeof *c.at, &c.at));
+    choose(&c);
+    CHARL_TRY_CLEANUP(compute_again(&c));
+cleanup:
+    charl__uses_fini(&c.uses);
+    charl_free(c.products);
+    charl_free(c.until);
+    charl_free(c.at);
+    return st;
 }

@@ -158,7 +158,8 @@ static charl_status build_graph(charl__replica *r, const charl_slices *slices, b
     CHARL_TRY(charl_graph_create(r->session->dev, slices, &task->g));
     set_rows(r, slices, task);
     charl_graph_set_training(task->g, training);
-    charl_graph_set_recompute(task->g, training && r->recomputes);
+    charl_graph_set_recompute(task->g, training && r->recompute == CHARL_RECOMPUTE_YES);
+    charl__graph_set_recompute_cheap(task->g, training && r->recompute == CHARL_RECOMPUTE_CHEAP);
     charl__graph_set_checkable(task->g, r->retrace && r->retrace->checkable);
     task->keeps_losses = r->retrace && r->retrace->losses;
     task->classes = r->session->data.classes;
@@ -185,28 +186,26 @@ static bool has_room(const charl__replica *r, int64_t activations)
     return !charl__fault("train.memory") && activations + arenas <= m.capacity - m.in_use;
 }
 
-/* The graph of the first pass; one that computes activations again where that is asked for or they
- * have no room. */
+/* The graph of the first pass; one that computes activations again where that is asked for, or the first that has room. */
 static charl_status build_first(charl__replica *r, bool *room)
 {
     const charl_slices *first = r->accum ? charl__grad_accum_slices(r->accum, 0) : &r->slices;
-    const int mode = r->config->train.recompute;
-    int64_t kept, again;
+    const charl_recompute mode = r->config->train.recompute;
+    int64_t kept = 0, bytes;
 
-    CHARL_TRY(build_graph(r, first, true, &r->train));
-    CHARL_TRY(charl__graph_measure(r->train.g, &kept));
-    *room = has_room(r, kept);
-    if (mode == CHARL_RECOMPUTE_NO || (mode == CHARL_RECOMPUTE_AUTO && *room)) {
-        return CHARL_OK;
+    for (;;) {
+        CHARL_TRY(build_graph(r, first, true, &r->train));
+        CHARL_TRY(charl__graph_measure(r->train.g, &bytes));
+        kept = r->recompute == CHARL_RECOMPUTE_NO ? bytes : kept;
+        r->recompute_saves = kept - bytes;
+        *room = has_room(r, bytes);
+        if (mode == CHARL_RECOMPUTE_AUTO ? *room || r->recompute == CHARL_RECOMPUTE_YES : r->recompute == mode) {
+            return CHARL_OK;
+        }
+        charl_graph_destroy(r->train.g);
+        r->train = (charl__task){0};
+        r->recompute = mode == CHARL_RECOMPUTE_AUTO ? r->recompute + 1 : mode;
     }
-    charl_graph_destroy(r->train.g);
-    r->train = (charl__task){0};
-    r->recomputes = true;
-    CHARL_TRY(build_graph(r, first, true, &r->train));
-    CHARL_TRY(charl__graph_measure(r->train.g, &again));
-    r->recompute_saves = kept - again;
-    *room = has_room(r, again);
-    return CHARL_OK;
 }
 
 static void discard_training(charl__replica *r)
@@ -222,7 +221,7 @@ static void discard_training(charl__replica *r)
     charl__grad_accum_destroy(r->accum);
     r->train = (charl__task){0};
     r->accum = NULL;
-    r->recomputes = false;
+    r->recompute = CHARL_RECOMPUTE_NO;
     r->recompute_saves = 0;
 }
 
@@ -638,7 +637,7 @@ charl_train_info charl__replica_info(const charl__replica *r)
         .local_rows = r->rows,
         .slices = r->slices.total,
         .passes = r->accum_steps,
-        .recomputes = r->recomputes,
+        .recompute = r->recompute,
         .recompute_saves = r->recompute_saves,
         .flop = g.flop * r->accum_steps,
         .start_step = r->step,

@@ -51,7 +51,7 @@ typedef struct charl__replica {
     int accum_steps;                        /* gradient accumulation, on this rank */
     charl__grad_accum *accum;               /* train is its first pass; NULL: no accumulation */
     charl__task more[CHARL_MAX_SLICES - 1]; /* the passes after the first */
-    bool recomputes;                        /* activations are recomputed in the backward pass */
+    charl_recompute recompute;              /* of activations in the backward pass: not AUTO */
     int64_t recompute_saves;                /* bytes saved by recomputation */
     charl__grad_reducer *reducer;           /* NULL: one rank */
     charl__heterogeneous mixed;             /* ranks with different devices */

@@ -11,6 +11,8 @@
 
 enum { ROWS = 16, FEATURES = 24, LAYERS = 6 };
 
+typedef enum mode { KEEP, PARTS, CHEAP } mode;
+
 typedef struct net {
     charl_params *params;
     charl_graph *g;
@@ -52,7 +54,7 @@ static charl_var *block(net *n, int i, charl_var *x)
     return h;
 }
 
-static void net_init(net *n, bool recompute, bool keep)
+static void net_init(net *n, mode how, bool keep)
 {
     charl_slices slices;
     charl_var *h;
@@ -60,7 +62,8 @@ static void net_init(net *n, bool recompute, bool keep)
     charl_assert_ok(charl_slices_block(8, 0, 1, &slices));
     charl_assert_ok(charl_params_create(&n->params));
     charl_assert_ok(charl_graph_create(dev, &slices, &n->g));
-    charl_graph_set_recompute(n->g, recompute);
+    charl_graph_set_recompute(n->g, how == PARTS);
+    charl__graph_set_recompute_cheap(n->g, how == CHEAP);
     n->x = charl_input(n->g, "x", CHARL_F32, (charl_shape){2, {ROWS, FEATURES}}, CHARL_BATCHED);
     n->y = charl_input(n->g, "y", CHARL_I32, (charl_shape){1, {ROWS}}, CHARL_BATCHED);
     h = n->x;
@@ -101,13 +104,13 @@ static float *gradients(net *n)
     return g;
 }
 
-static void check(bool keep)
+static void check(mode how, bool keep)
 {
     net plain, again;
     float *want, *got;
 
-    net_init(&plain, false, keep);
-    net_init(&again, true, keep);
+    net_init(&plain, KEEP, keep);
+    net_init(&again, how, keep);
     want = gradients(&plain);
     got = gradients(&again);
     assert_int_equal(plain.params->elements, again.params->elements);
@@ -123,30 +126,58 @@ static void check(bool keep)
 static void test_same_bits(void **state)
 {
     (void)state;
-    check(false);
-    check(true);
+    for (int keep = 0; keep < 2; keep++) {
+        check(PARTS, keep);
+        check(CHEAP, keep);
+    }
+}
+
+static int count(const net *n, const char *op)
+{
+    int sum = 0;
+
+    for (int i = 0; i < n->g->nodes.count; i++) {
+        sum += charl__graph_node(n->g, i)->live && strcmp(charl__graph_node(n->g, i)->op->name, op) == 0;
+    }
+    return sum;
+}
+
+static void net_init_apart(net *n, mode how)
+{
+    charl__env_set(CHARL_ENV_NO_FUSION, "1");
+    net_init(n, how, false);
+    charl__env_set(CHARL_ENV_NO_FUSION, NULL);
 }
 
 /* What a part computes is computed once more, except in the last one and what is not per sample. */
 static void test_what_is_repeated(void **state)
 {
-    int gelu = 0, dropout = 0, sums = 0;
     net n;
 
     (void)state;
-    charl__env_set(CHARL_ENV_NO_FUSION, "1");
-    net_init(&n, true, false);
-    charl__env_set(CHARL_ENV_NO_FUSION, NULL);
-    for (int i = 0; i < n.g->nodes.count; i++) {
-        const charl__node *node = charl__graph_node(n.g, i);
+    net_init_apart(&n, PARTS);
+    assert_int_equal(count(&n, "gelu"), 2 * LAYERS - 1);
+    assert_int_equal(count(&n, "dropout"), 3 * LAYERS - 1); /* one is the gradient */
+    assert_true(count(&n, "batch_sum") > 0);
+    net_fini(&n);
+}
 
-        gelu += node->live && strcmp(node->op->name, "gelu") == 0;
-        dropout += node->live && strcmp(node->op->name, "dropout") == 0;
-        sums += node->live && node->op == &charl__op_batch_sum;
-    }
-    assert_int_equal(gelu, 2 * LAYERS - 1);
-    assert_int_equal(dropout, 3 * LAYERS - 1); /* one is the gradient */
-    assert_true(sums > 0);
+/* What enters the second product of a block is formed again from the result of the first. Of the sums that the blocks hand on every second
+ * one is kept, and the last, which the loss reads at once. */
+static void test_what_is_cheap(void **state)
+{
+    net plain, n;
+
+    (void)state;
+    net_init_apart(&plain, KEEP);
+    net_init_apart(&n, CHEAP);
+    assert_int_equal(count(&n, "gelu"), count(&plain, "gelu") + LAYERS);
+    assert_int_equal(count(&n, "dropout"), count(&plain, "dropout") + LAYERS);
+    assert_int_equal(count(&n, "sub"), count(&plain, "sub") + LAYERS);
+    assert_int_equal(count(&n, "add"), count(&plain, "add") + LAYERS / 2);
+    assert_int_equal(count(&n, "tanh"), count(&plain, "tanh"));
+    assert_int_equal(count(&n, "linear"), count(&plain, "linear"));
+    net_fini(&plain);
     net_fini(&n);
 }
 
@@ -174,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_what_is_repeated),
+        cmocka_unit_test(test_what_is_cheap),
         cmocka_unit_test(test_measure),
     };
 

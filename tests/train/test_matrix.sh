@@ -41,6 +41,7 @@ fi
 expect 0 "graph on 1 rank" ranks 1 graph.ini -q -o graph-1
 variant "3 ranks" 3 graph
 variant "2 ranks, activations recomputed" 2 graph train.recompute=yes
+variant "3 ranks, cheap activations recomputed" 3 graph train.recompute=cheap
 
 # Rows shuffled in blocks: another order, and the same bits in every way.
 blocks="data.shuffle=blocks data.shuffle_window=96"

@@ -34,9 +34,9 @@ INI
 for model in gpt cnn; do
     set -- $model.ini -q eval.interval=0 train.max_steps=3 log.interval=1
     expect 0 "$model" ranks 1 "$@" run.output_dir=whole train.recompute=no
-    for n in 1 2; do
-        expect 0 "$model, $n ranks" ranks $n "$@" train.recompute=yes
-        same "$model on $n ranks" whole run
+    for case in 1:yes 2:yes 2:cheap; do # ranks:what
+        expect 0 "$model, $case" ranks ${case%:*} "$@" train.recompute=${case#*:}
+        same "$model, $case" whole run
         rm -rf run
     done
     rm -rf whole
@@ -81,6 +81,8 @@ says 1 "blocks are recomputed for the backward pass, which saves 0.[1-9] MiB"
 expect 0 "the plan with room" ranks 1 gpt.ini --dry-run
 says 0 "recomputed"
 expect 0 "the plan without room" env CHARL_FAULT=train.memory:1 "$bin/charl-train" gpt.ini --dry-run
+says 1 "elementwise layers and norms are recomputed for the backward pass, which saves 0.[1-9] MiB"
+expect 0 "the plan without room for cheap values" env CHARL_FAULT=train.memory:* "$bin/charl-train" gpt.ini --dry-run train.grad_accum_steps=1
 says 1 "blocks are recomputed for the backward pass, which saves 0.[1-9] MiB"
 expect 0 "the plan without room for blocks either" env CHARL_FAULT=train.memory:* "$bin/charl-train" mlp.ini --dry-run
 says 1 "passes   8 per step"

@@ -29,24 +29,6 @@ static bool is_whole(const charl__node *reader, const charl_var *v)
     return charl_shape_count(&v->type.shape) == charl_shape_count(&reader->in[0]->type.shape);
 }
 
-/* Whether v, a parameter or an input, may have changed before the reader runs. */
-static bool is_changed(const charl_graph *g, charl_var *v)
-{
-    if (charl__var_root(v)->leaf == CHARL_LEAF_NONE) {
-        return false;
-    }
-    for (int i = 0; i < g->nodes.count; i++) {
-        const charl__node *n = charl__graph_node(g, i);
-
-        for (int k = 0; n->live && n->op->effect && k < n->n_in; k++) {
-            if (charl__var_root(n->in[k]) == charl__var_root(v)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 static bool is_own_operand(const charl__node *reader, charl_var *v)
 {
     for (int i = 1; i < reader->n_in; i++) {
@@ -63,7 +45,7 @@ static bool is_small(const charl_graph *g, const charl__node *reader, charl_var 
     const int64_t n = charl_shape_count(&v->type.shape);
 
     return v->type.dtype == CHARL_F32 && v->type.batch == CHARL_REPLICATED &&
-           (n == 1 || n == reader->in[0]->type.shape.dim[1]) && !is_changed(g, v);
+           (n == 1 || n == reader->in[0]->type.shape.dim[1]) && !charl__is_changed(g, v);
 }
 
 static bool may_form(const charl__node *reader, const charl__node *n)

@@ -57,6 +57,22 @@ bool charl__is_fusible(const charl__node *n, charl__expr *x)
     return true;
 }
 
+bool charl__is_changed(const charl_graph *g, charl_var *v)
+{
+    const charl_var *root = charl__var_root(v);
+
+    for (int i = 0; root->leaf != CHARL_LEAF_NONE && i < g->nodes.count; i++) {
+        const charl__node *n = charl__graph_node(g, i);
+
+        for (int k = 0; n->live && n->op->effect && k < n->n_in; k++) {
+            if (charl__var_root(n->in[k]) == root) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 bool charl__has_effect_between(const charl_graph *g, int first, int last)
 {
     for (int i = first + 1; i < last; i++) {

@@ -23,6 +23,9 @@ void charl__uses_fini(charl__uses *u);
  *  expression in *x. */
 bool charl__is_fusible(const charl__node *n, charl__expr *x);
 
+/** Whether an effect of the graph changes v, a parameter or an input. */
+bool charl__is_changed(const charl_graph *g, charl_var *v);
+
 /** Whether a live node strictly between two positions changes an operand. */
 bool charl__has_effect_between(const charl_graph *g, int first, int last);
 

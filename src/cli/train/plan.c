@@ -144,8 +144,9 @@ void charl__train_print_model(const charl__output *o, const charl_train_info *i,
     if (i->passes > 1) {
         printf("  passes   %d per step\n", i->passes);
     }
-    if (i->recomputes) {
-        printf("  again    blocks are recomputed for the backward pass, which saves %s\n",
+    if (i->recompute > CHARL_RECOMPUTE_NO) {
+        printf("  again    %s are recomputed for the backward pass, which saves %s\n",
+               i->recompute == CHARL_RECOMPUTE_CHEAP ? "elementwise layers and norms" : "blocks",
                bytes_text(i->recompute_saves > 0 ? i->recompute_saves : 0, a));
     }
     fflush(stdout);

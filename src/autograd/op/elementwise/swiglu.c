@@ -96,6 +96,7 @@ const charl__op charl_op_swiglu = {
     .name = "swiglu",
     .formula = "out[..., j] = silu(x[..., j]) * x[..., F + j]",
     .n_in = 1,
+    .cheap = true,
     .half = CHARL_HALF(0),
     .infer = infer,
     .enqueue = enqueue,

@@ -223,8 +223,9 @@ static const charl__op_sample samples_add[] = {
 };
 
 #define NORM(word)                                                                                                     \
-    .name = (word), .attr_size = sizeof(float), .half = CHARL_HALF(0), .infer = infer, .enqueue = enqueue,             \
-    .backward = charl__row_norm_backward, .reference = reference, .onnx = charl__row_norm_onnx, CHARL_SAMPLES(samples)
+    .name = (word), .attr_size = sizeof(float), .cheap = true, .half = CHARL_HALF(0), .infer = infer,                  \
+    .enqueue = enqueue, .backward = charl__row_norm_backward, .reference = reference, .onnx = charl__row_norm_onnx,    \
+    CHARL_SAMPLES(samples)
 
 #define ADD_NORM(word)                                                                                                 \
     .name = (word), .attr_size = sizeof(float), .in_place = true, .half = CHARL_HALF(0) | CHARL_HALF(1),               \
@@ -251,6 +252,7 @@ const charl__op charl_op_add_layer_norm = {
     ADD_NORM("add_layer_norm"),
     .formula = "out0 = a + b, out1 = layer_norm(out0)",
     .row = &charl__row_norm_layer,
+    .again = &charl_op_layer_norm,
     .n_in = 4,
     .n_optional = 1,
 };
@@ -259,6 +261,7 @@ const charl__op charl_op_add_rms_norm = {
     ADD_NORM("add_rms_norm"),
     .formula = "out0 = a + b, out1 = rms_norm(out0)",
     .row = &charl__row_norm_rms,
+    .again = &charl_op_rms_norm,
     .n_in = 3,
 };
 
