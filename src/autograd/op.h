@@ -303,8 +303,8 @@ typedef struct charl__fold_input {
  *  input that moves. */
 charl_status charl__fold_inputs(const charl__enqueue *e, const charl__fold_input *in, int n_in) CHARL_MUST_CHECK;
 bool charl__fold_is_direct(const charl__enqueue *e); /* one slice, one lane */
-/** Defines of kernels/shared/tree.clh that fold so many leaves into a lane of output k. */
-void charl__fold_defines(const charl__enqueue *e, int k, int leaves, char *text, size_t bytes);
+/** Set the parameters of kernels/shared/tree.clh that fold so many leaves into a lane of output k. */
+void charl__fold_params(const charl__enqueue *e, int k, int leaves, charl__launch *l);
 /** Where results of slices are written: output k if direct, else the workspace (at least slices->count * n floats). */
 charl_tensor *charl__fold_target(const charl__enqueue *e, int k);
 

@@ -202,7 +202,15 @@ static inline charl__arg charl__raw(charl__arg_kind kind, charl__buffer *b)
     return (charl__arg){.kind = kind, .buffer = b};
 }
 
-enum { CHARL_MAX_ARGS = 64 };
+enum { CHARL_MAX_ARGS = 64, CHARL_MAX_KERNEL_PARAMS = 48, CHARL_PAIR_PARAMS = 8 };
+
+/** A parameter of a kernel file: a macro that the file uses, and for most of which it has a default (#ifndef). */
+typedef struct charl__kernel_param {
+    const char *name;
+    int64_t value;
+    /* Used instead of value: a type or code of OpenCL C, of which line breaks become spaces. Borrowed until the launch is enqueued. */
+    const char *text;
+} charl__kernel_param;
 
 /** How a program is built for NVIDIA's target sm_90a; only where facts.wgmma. */
 typedef struct charl__sm90a {
@@ -218,8 +226,10 @@ typedef struct charl__launch {
     const char *file; /* "elementwise/map" for kernels/elementwise/map.cl */
     /* Text used instead of the file, which must outlive the device; `file` is then its name in messages. NULL: the file. */
     const char *source;
-    const char *entry;   /* kernel function */
-    const char *defines; /* text put in front of the source: "#define N 4\n..."; NULL for none */
+    const char *entry; /* kernel function */
+    /* Up to the first without a name. The file must use each, and a number must not stand where its default is a type or code. */
+    charl__kernel_param params[CHARL_MAX_KERNEL_PARAMS];
+    const char *defines; /* generated text put in front of the source: "#define N 4\n..."; NULL for none */
     size_t global[3];    /* work-items; 0 in [1] or [2] means 1; global[0] = 0 launches nothing */
     size_t local[3];     /* work-group; 0 means 1 */
     charl__arg args[CHARL_MAX_ARGS];
@@ -229,16 +239,21 @@ typedef struct charl__launch {
     /* 0 is CHARL_QUEUE_COMPUTE, whose launches are flushed in batches; other queues are flushed at once. */
     charl__queue queue;
     /* Horizontal fusion, while recording (launch_pair.c): two consecutive launches of the same kernel, of which neither touches what the
-     * other writes, become one launch of the kernel ENTRY_pair. Its defines are those of the first, then pair_defines of the second; its
+     * other writes, become one launch of the kernel ENTRY_pair. Its parameters are those of the first, then pair_params of the second; its
      * arguments are those of both, then the number of work-groups of the first, as int. One dimension. */
-    bool pair_first;          /* may be the first */
-    const char *pair_defines; /* may be the second; NULL: may not */
+    bool pair_first, pair_second; /* may be the first; the second */
+    charl__kernel_param pair_params[CHARL_PAIR_PARAMS];
     /* Starts after this event, of any queue; NULL: none. Cheaper than charl__queue_wait, which enqueues a command. Not while recording. */
     const charl__event *after;
 } charl__launch;
 
 /** Append an argument. */
 void charl__launch_add(charl__launch *l, charl__arg arg);
+/** Append a parameter: a number; a text. */
+void charl__launch_set(charl__launch *l, const char *name, int64_t value);
+void charl__launch_set_text(charl__launch *l, const char *name, const char *text);
+/** Append the parameters of a list, which ends at the first without a name; NULL for none. */
+void charl__launch_set_all(charl__launch *l, const charl__kernel_param *list);
 
 /** Enqueue a launch, or append it to the recording in progress. The program is built on first use and cached in memory and on disk.
  *  Async. Errors: ERR_KERNEL with the build log; ERR_DEVICE with call, error, kernel and label; ERR_INVALID when an output overlaps

@@ -52,6 +52,34 @@ void charl__launch_add(charl__launch *l, charl__arg arg)
     l->args[n] = arg;
 }
 
+static void append(charl__launch *l, charl__kernel_param p)
+{
+    int n = 0;
+
+    while (l->params[n].name) {
+        n++;
+    }
+    CHARL_INVARIANT(n + 1 < CHARL_MAX_KERNEL_PARAMS);
+    l->params[n] = p;
+}
+
+void charl__launch_set(charl__launch *l, const char *name, int64_t value)
+{
+    append(l, (charl__kernel_param){.name = name, .value = value});
+}
+
+void charl__launch_set_text(charl__launch *l, const char *name, const char *text)
+{
+    append(l, (charl__kernel_param){.name = name, .text = text});
+}
+
+void charl__launch_set_all(charl__launch *l, const charl__kernel_param *list)
+{
+    for (; list && list->name; list++) {
+        append(l, *list);
+    }
+}
+
 typedef struct range {
     uint64_t first, end; /* bytes */
 } range;

@@ -54,7 +54,7 @@ static bool are_apart(const charl__launch *x, const charl__launch *y)
 
 static bool fits(const charl__launch *first, const charl__launch *second)
 {
-    return first->pair_first && second->pair_defines && strcmp(first->file, second->file) == 0 &&
+    return first->pair_first && second->pair_second && strcmp(first->file, second->file) == 0 &&
            strcmp(first->entry, second->entry) == 0 && first->queue == second->queue &&
            first->local[0] == second->local[0] && first->global[1] <= 1 && second->global[1] <= 1;
 }
@@ -70,11 +70,11 @@ charl_status charl__launch_pair(charl_device *dev, const charl__launch *first, c
 {
     charl_status st = CHARL_OK;
     charl__launch both = *first;
-    charl__text defines = {0}, entry = {0}, label = {0};
+    charl__text entry = {0}, label = {0};
     int n = count_args(first);
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&defines, "%s%s#define PAIR 1\n", first->defines ? first->defines : "",
-                                         second->pair_defines));
+    charl__launch_set_all(&both, second->pair_params);
+    charl__launch_set(&both, "PAIR", 1);
     CHARL_TRY_CLEANUP(charl__text_printf(&entry, "%s_pair", first->entry));
     CHARL_TRY_CLEANUP(charl__text_printf(&label, "%s & %s", first->label ? first->label : first->file,
                                          second->label ? second->label : second->file));
@@ -83,14 +83,11 @@ charl_status charl__launch_pair(charl_device *dev, const charl__launch *first, c
     }
     both.args[n] = charl__i32((int32_t)(first->global[0] / first->local[0]));
     both.global[0] += second->global[0];
-    both.defines = charl__text_string(&defines);
     both.entry = charl__text_string(&entry);
     both.label = charl__text_string(&label);
-    both.pair_first = false;
-    both.pair_defines = NULL;
+    both.pair_first = both.pair_second = false;
     CHARL_TRY_CLEANUP(charl__launch_enqueue(dev, &both));
 cleanup:
-    charl__text_fini(&defines);
     charl__text_fini(&entry);
     charl__text_fini(&label);
     return st;

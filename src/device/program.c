@@ -1,5 +1,6 @@
 /* Programs and kernels: defines, the prelude and the file's text, compiled once per process and,
  * where there is a cache directory or the driver has its own, once per machine. */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -247,6 +248,72 @@ cleanup:
     return st;
 }
 
+/* The parameters of a launch as text, one a line, then its defines. */
+static charl_status write_defines(const charl__launch *l, charl__text *out)
+{
+    for (const charl__kernel_param *p = l->params; p->name; p++) {
+        if (p->text) {
+            const size_t from = out->length;
+
+            CHARL_TRY(charl__text_printf(out, "#define %s %s", p->name, p->text));
+            for (size_t i = from; i < out->length; i++) {
+                out->data[i] = out->data[i] == '\n' || out->data[i] == '\r' ? ' ' : out->data[i];
+            }
+            CHARL_TRY(charl__text_append(out, "\n", 1));
+        } else {
+            CHARL_TRY(charl__text_printf(out, p->value < 0 ? "#define %s (%lld)\n" : "#define %s %lld\n", p->name,
+                                         (long long)p->value));
+        }
+    }
+    return charl__text_append(out, l->defines ? l->defines : "", l->defines ? strlen(l->defines) : 0);
+}
+
+static bool is_of_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* What follows `name` in the text, comments left out: after a #define its default, "" where it is used otherwise, NULL where it does not
+ * occur. */
+static const char *find_default(const char *text, const char *name)
+{
+    const size_t length = strlen(name);
+    const char *used = NULL;
+
+    for (const char *at = text; *at; at++) {
+        if (strncmp(at, "/*", 2) == 0) {
+            at = strstr(at, "*/") ? strstr(at, "*/") + 1 : at + strlen(at) - 1;
+        } else if (strncmp(at, name, length) == 0 && !is_of_word(at[length]) && (at == text || !is_of_word(at[-1]))) {
+            if (at - text >= 8 && strncmp(at - 8, "#define ", 8) == 0) {
+                return at + length;
+            }
+            used = "";
+        }
+    }
+    return used;
+}
+
+/* Parameters that the file does not have would be without effect. source: as of charl__program_create. */
+static charl_status check_params(const charl__launch *l, const char *const source[3])
+{
+    for (const charl__kernel_param *p = l->params; p->name; p++) {
+        const size_t length = strcspn(p->name, "(");
+        char name[64];
+        const char *by_default;
+
+        CHARL_INVARIANT(length < sizeof name);
+        memcpy(name, p->name, length);
+        name[length] = '\0';
+        by_default = find_default(source[2], name);
+        by_default = by_default ? by_default : find_default(source[1], name);
+        CHARL_REQUIRE(by_default, CHARL_ERR_INVALID, "kernels/%s.cl has no parameter %s", l->file, name);
+        CHARL_REQUIRE(p->text || !islower((unsigned char)by_default[strspn(by_default, " (")]), CHARL_ERR_INVALID,
+                      "parameter %s of kernels/%s.cl is a type or code, %lld is given", name, l->file,
+                      (long long)p->value);
+    }
+    return CHARL_OK;
+}
+
 /* From the cache, or built and put there. options: what the key must tell apart beside the source;
  * sm90a.shared_bytes > 0: built for sm_90a. */
 static charl_status load_or_build(charl_device *dev, const charl__program *p, const char *const source[3],
@@ -276,7 +343,7 @@ cleanup:
     return st;
 }
 
-static charl_status load(charl_device *dev, charl__program *p)
+static charl_status load(charl_device *dev, const charl__launch *l, charl__program *p)
 {
     charl_status st = CHARL_OK;
     charl__text common = {0}, text = {0}, name = {0}, options = {0};
@@ -292,6 +359,7 @@ static charl_status load(charl_device *dev, charl__program *p)
     }
     source[1] = charl__text_string(&common);
     source[2] = charl__text_string(&text);
+    CHARL_TRY_CLEANUP(check_params(l, source));
     if (p->sm90a.shared_bytes > 0) {
         CHARL_TRY_CLEANUP(charl__text_printf(&options, "%s, sm_90a %d, %lld bytes, %d groups",
                                              charl__sm90a_options(dev), CHARL__PTX_VERSION,
@@ -338,11 +406,15 @@ static void destroy(charl__program *p)
 charl_status charl__program_get(charl_device *dev, const charl__launch *l, charl__program **out)
 {
     charl_status st = CHARL_OK;
-    const char *defines = l->defines ? l->defines : "";
-    const uint64_t hash = charl__fnv1a64_string(l->file) * 31 + charl__fnv1a64_string(defines);
+    charl__text text = {0};
+    const char *defines;
+    uint64_t hash;
     charl__program *p = NULL;
 
     *out = NULL;
+    CHARL_TRY_CLEANUP(write_defines(l, &text));
+    defines = charl__text_string(&text);
+    hash = charl__fnv1a64_string(l->file) * 31 + charl__fnv1a64_string(defines);
     for (charl__program *q = dev->programs; q; q = q->next) {
         if (q->hash == hash && q->sm90a.shared_bytes == l->sm90a.shared_bytes &&
             q->sm90a.min_blocks == l->sm90a.min_blocks && q->source == l->source && strcmp(q->file, l->file) == 0 &&
@@ -357,13 +429,14 @@ charl_status charl__program_get(charl_device *dev, const charl__launch *l, charl
     p->source = l->source;
     CHARL_TRY_CLEANUP(charl__strdup(l->file, &p->file));
     CHARL_TRY_CLEANUP(charl__strdup(defines, &p->defines));
-    CHARL_TRY_CLEANUP(load(dev, p));
+    CHARL_TRY_CLEANUP(load(dev, l, p));
     p->next = dev->programs;
     dev->programs = p;
     *out = p;
     p = NULL;
 cleanup:
     destroy(p);
+    charl__text_fini(&text);
     return st;
 }
 

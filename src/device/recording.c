@@ -13,8 +13,8 @@ struct charl__recording {
     int n_held;
     /* the launch recorded last, where another may join it and it has no kernel yet; else file is NULL */
     charl__launch last;
-    charl__text last_defines, last_second;
-    bool is_marked; /* after it */
+    charl__text last_text; /* defines and texts of its parameters, NUL after each */
+    bool is_marked;        /* after it */
 };
 
 static charl_status hold(charl__recording *rec, charl__buffer *b)
@@ -37,22 +37,41 @@ static charl_status grow(charl__recording *rec)
 
 static void forget_last(charl__recording *rec)
 {
-    charl__text_fini(&rec->last_defines);
-    charl__text_fini(&rec->last_second);
+    charl__text_fini(&rec->last_text);
     rec->last = (charl__launch){.file = NULL};
     rec->is_marked = false;
 }
 
-/* The launch with texts of its own: the caller's strings may die first. */
+static charl_status keep_text(charl__recording *rec, const char *text)
+{
+    return text ? charl__text_append(&rec->last_text, text, strlen(text) + 1) : CHARL_OK;
+}
+
+/* The kept text at *at, which moves on; NULL where there was none. */
+static const char *next_text(const char **at, const char *text)
+{
+    const char *const kept = text ? *at : NULL;
+
+    *at += text ? strlen(text) + 1 : 0;
+    return kept;
+}
+
+/* The launch with texts of its own: the caller's strings may die first. Texts of pair_params are literals. */
 static charl_status keep_last(charl__recording *rec, const charl__launch *l)
 {
-    const char *text = rec->text[rec->count - 1];
+    const char *text = rec->text[rec->count - 1], *at;
+    charl__kernel_param *const p = rec->last.params;
 
-    CHARL_TRY(charl__text_printf(&rec->last_defines, "%s", l->defines ? l->defines : ""));
-    CHARL_TRY(charl__text_printf(&rec->last_second, "%s", l->pair_defines ? l->pair_defines : ""));
     rec->last = *l;
-    rec->last.defines = charl__text_string(&rec->last_defines);
-    rec->last.pair_defines = l->pair_defines ? charl__text_string(&rec->last_second) : NULL;
+    CHARL_TRY(keep_text(rec, l->defines));
+    for (int i = 0; p[i].name; i++) {
+        CHARL_TRY(keep_text(rec, p[i].text));
+    }
+    at = charl__text_string(&rec->last_text);
+    rec->last.defines = next_text(&at, l->defines);
+    for (int i = 0; p[i].name; i++) {
+        p[i].text = next_text(&at, p[i].text);
+    }
     rec->last.entry = text;
     rec->last.label = text + strlen(text) + 1;
     return CHARL_OK;
@@ -86,19 +105,18 @@ cleanup:
 static charl_status join(charl__recording *rec, const charl__launch *l, bool l_leads)
 {
     charl_status st = CHARL_OK;
-    charl__text defines = rec->last_defines, second = rec->last_second;
+    charl__text kept = rec->last_text;
     const charl__launch last = rec->last;
     char *text = rec->text[--rec->count];
     const double flop = rec->item[rec->count].flop;
 
-    rec->last_defines = rec->last_second = (charl__text){0};
+    rec->last_text = (charl__text){0};
     forget_last(rec);
     st = charl__launch_pair(rec->dev, l_leads ? l : &last, l_leads ? &last : l);
     if (st == CHARL_OK) {
         charl__recording_add_flop(rec, rec->count - 1, flop);
     }
-    charl__text_fini(&defines);
-    charl__text_fini(&second);
+    charl__text_fini(&kept);
     charl_free(text);
     return st;
 }
@@ -107,7 +125,7 @@ static charl_status append(charl__recording *rec, const charl__launch *l, charl_
 {
     charl_status st = CHARL_OK;
     const size_t entry = strlen(r.entry) + 1, label = strlen(r.label) + 1;
-    const bool may_pair = l->pair_first || l->pair_defines;
+    const bool may_pair = l->pair_first || l->pair_second;
     char *text = NULL;
 
     CHARL_TRY_CLEANUP(settle(rec));

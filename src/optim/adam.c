@@ -9,7 +9,7 @@ static int count_states(const charl_optimizer_config *c)
     return 2;
 }
 
-static charl_status enqueue(const charl_optimizer *o, const char *defines)
+static charl_status enqueue(const charl_optimizer *o, bool decoupled)
 {
     const charl_optimizer_config *c = &o->config;
 
@@ -19,7 +19,7 @@ static charl_status enqueue(const charl_optimizer *o, const char *defines)
             .file = "optim/adam",
             .entry = "charl_adam",
             .elementwise = true,
-            .defines = defines,
+            .params = {{"DECOUPLED", decoupled}},
             .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]), charl__raw(CHARL_ARG_INOUT, o->state[1]),
                     charl__f32((float)(1.0 - c->beta1)), charl__f32((float)c->beta2),
                     charl__f32((float)(1.0 - c->beta2)), charl__f32((float)c->eps)},
@@ -28,12 +28,12 @@ static charl_status enqueue(const charl_optimizer *o, const char *defines)
 
 static charl_status enqueue_adam(const charl_optimizer *o)
 {
-    return enqueue(o, "#define DECOUPLED 0\n");
+    return enqueue(o, false);
 }
 
 static charl_status enqueue_adamw(const charl_optimizer *o)
 {
-    return enqueue(o, "#define DECOUPLED 1\n");
+    return enqueue(o, true);
 }
 
 static void reference(const charl__optimizer_reference *r, bool decoupled)

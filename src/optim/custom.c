@@ -1,4 +1,4 @@
-/* Optimizers that a program has registered: their settings and their update become defines of kernels/optim/custom.cl. */
+/* Optimizers that a program has registered: their settings and their update become parameters of kernels/optim/custom.cl. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -72,37 +72,25 @@ static charl_status declare(const charl_key *k, const void *settings, charl__tex
     }
 }
 
-/* A define is one line. */
-static charl_status append_line(charl__text *t, const char *code)
-{
-    const size_t from = t->length;
-
-    CHARL_TRY(charl__text_printf(t, "%s\n", code));
-    for (size_t i = from; i + 1 < t->length; i++) {
-        t->data[i] = t->data[i] == '\n' || t->data[i] == '\r' ? ' ' : t->data[i];
-    }
-    return CHARL_OK;
-}
-
 charl_status charl__custom_enqueue(const charl_optimizer *o)
 {
     charl_status st = CHARL_OK;
     const charl_optimizer_type *type = o->type->custom;
-    charl__optimizer_update u = {.file = "optim/custom", .entry = "charl_custom", .elementwise = true};
-    charl__text t = {0};
+    charl__text settings = {0};
+    charl__optimizer_update u = {.file = "optim/custom",
+                                 .entry = "charl_custom",
+                                 .elementwise = true,
+                                 .params = {{"CHARL_STATES", type->n_states}, {"CHARL_UPDATE", .text = type->update}}};
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&t, "#define CHARL_STATES %d\n#define CHARL_SETTINGS ", type->n_states));
     for (int i = 0; i < type->row.n_keys; i++) {
-        CHARL_TRY_CLEANUP(declare(&type->row.keys[i], o->config.settings, &t));
+        CHARL_TRY_CLEANUP(declare(&type->row.keys[i], o->config.settings, &settings));
     }
-    CHARL_TRY_CLEANUP(charl__text_printf(&t, "\n#define CHARL_UPDATE "));
-    CHARL_TRY_CLEANUP(append_line(&t, type->update));
     for (int k = 0; k < type->n_states; k++) {
         u.own[k] = charl__raw(CHARL_ARG_INOUT, o->state[k]);
     }
-    u.defines = charl__text_string(&t);
+    u.params[2] = (charl__kernel_param){"CHARL_SETTINGS", .text = charl__text_string(&settings)};
     CHARL_TRY_CLEANUP(charl__optimizer_update_enqueue(o, NULL, &u));
 cleanup:
-    charl__text_fini(&t);
+    charl__text_fini(&settings);
     return st;
 }

@@ -27,35 +27,31 @@ static charl_status sum_ranges(const charl_optimizer *o, charl__arg in, int64_t 
     charl__arg out = charl__raw(CHARL_ARG_OUT, o->partial);
     const bool in_lanes = charl__device_facts_get(o->set->dev)->group > 1;
     const size_t items = (size_t)ranges(n) * LANES;
-    char defines[48];
 
     out.v.offset = out_at;
-    snprintf(defines, sizeof defines, "#define SQUARE %d\n#define CHARL_VEC %d\n", in.buffer != o->partial,
-             in_lanes ? 1 : LANES);
-    return charl__launch_enqueue(o->set->dev,
-                                 &(charl__launch){
-                                     .file = "optim/grad_norm",
-                                     .entry = "charl_range_sum",
-                                     .defines = defines,
-                                     .global = {in_lanes ? (items + GROUP - 1) / GROUP * GROUP : items / LANES},
-                                     .local = {in_lanes ? GROUP : 1},
-                                     .args = {in, out, charl__i64(n)},
-                                     .bytes = (double)n * sizeof(float),
-                                     .label = "grad_norm",
-                                 });
+    return charl__launch_enqueue(
+        o->set->dev, &(charl__launch){
+                         .file = "optim/grad_norm",
+                         .entry = "charl_range_sum",
+                         .params = {{"SQUARE", in.buffer != o->partial}, {"CHARL_VEC", in_lanes ? 1 : LANES}},
+                         .global = {in_lanes ? (items + GROUP - 1) / GROUP * GROUP : items / LANES},
+                         .local = {in_lanes ? GROUP : 1},
+                         .args = {in, out, charl__i64(n)},
+                         .bytes = (double)n * sizeof(float),
+                         .label = "grad_norm",
+                     });
 }
 
 /* Norm, clip factor and finiteness from the last n sums of squares. */
 static charl_status finish(const charl_optimizer *o, charl__arg last, int64_t n)
 {
     const charl_tensor *scale = charl__steps_scale(o->steps), *loss = charl__steps_loss(o->steps);
-    char defines[64];
     int a = 8;
     const int interval = charl__steps_scale_is_dynamic(o->steps) ? CHARL_SCALE_STEPS : 0;
     charl__launch l = {
         .file = "optim/grad_norm",
         .entry = "charl_norm",
-        .defines = defines,
+        .params = {{"SCALED", scale != NULL}, {"SKIP", o->config.skip_nonfinite}, {"LOSS", loss != NULL}},
         .global = {LANES},
         .local = {LANES},
         .args = {last, charl__i64(n), charl__raw(CHARL_ARG_IN, o->partial), charl__raw(CHARL_ARG_IN, o->set->sum),
@@ -64,8 +60,6 @@ static charl_status finish(const charl_optimizer *o, charl__arg last, int64_t n)
         .label = "grad_norm",
     };
 
-    snprintf(defines, sizeof defines, "#define SCALED %d\n#define SKIP %d\n#define LOSS %d\n", scale != NULL,
-             o->config.skip_nonfinite, loss != NULL);
     if (scale) {
         l.args[a++] = charl__inout(scale);
         l.args[a++] = charl__i32(interval);

@@ -91,7 +91,7 @@ static charl_status adamw(const charl_optimizer *o, const charl_param *p)
         &(charl__optimizer_update){
             .file = "optim/adam",
             .entry = "charl_adam",
-            .defines = "#define DECOUPLED 1\n",
+            .params = {{"DECOUPLED", 1}},
             .own = {charl__optimizer_state(o, EXP_AVG, p), charl__optimizer_state(o, EXP_AVG_SQ, p),
                     charl__f32((float)(1.0 - c->beta1)), charl__f32((float)c->beta2),
                     charl__f32((float)(1.0 - c->beta2)), charl__f32((float)c->eps)},

@@ -344,14 +344,6 @@ static int vector_of(const charl_optimizer *o, const charl__optimizer_update *u)
     return !u->elementwise ? 1 : grouped ? 8 : 16;
 }
 
-static charl_status write_defines(const charl_optimizer *o, const charl__optimizer_update *u, bool copies,
-                                  charl__text *out)
-{
-    return charl__text_printf(out, "%s#define COPIES %d\n#define HALF %s\n#define CHARL_VEC %d\n",
-                              u->defines ? u->defines : "", copies,
-                              charl__kernel_type(copies ? o->set->half_type : CHARL_BF16), vector_of(o, u));
-}
-
 /* Work-items for `count` elements, a multiple of CHARL_PARAM_ALIGN, or as many as u says. */
 static void set_extent(const charl_optimizer *o, int64_t count, const charl__optimizer_update *u, charl__launch *l)
 {
@@ -382,19 +374,21 @@ static double bytes_of(const charl_optimizer *o, const charl__launch *l, int64_t
 static charl_status update_range(const charl_optimizer *o, charl__param_range range, int64_t kept_at,
                                  const charl__optimizer_update *u)
 {
-    charl_status st = CHARL_OK;
     const bool copies = u->elementwise && o->type->elementwise && o->set->half && !o->is_divided;
-    charl__text defines = {0};
     charl__launch l = {.file = u->file,
                        .entry = u->entry,
+                       .params = {{"CHARL_VEC", vector_of(o, u)}},
                        .args = {charl__raw(CHARL_ARG_INOUT, o->set->value), charl__raw(CHARL_ARG_IN, o->set->sum),
                                 charl__raw(CHARL_ARG_IN, o->table), charl__raw(CHARL_ARG_IN, o->norm),
                                 charl__in(charl__steps_tensor(o->steps)),
                                 charl__raw(CHARL_ARG_OUT, copies ? o->set->half : NULL), charl__i64(range.count)},
                        .label = o->type->row.name};
 
-    CHARL_TRY_CLEANUP(write_defines(o, u, copies, &defines));
-    l.defines = charl__text_string(&defines);
+    charl__launch_set_all(&l, u->params);
+    if (copies) {
+        charl__launch_set(&l, "COPIES", 1);
+        charl__launch_set_text(&l, "HALF", charl__kernel_type(o->set->half_type));
+    }
     l.args[0].v.offset = l.args[1].v.offset = range.begin;
     l.args[5].v.offset = copies ? range.begin : 0;
     l.args[2].v.offset = 2 * (range.begin / CHARL_PARAM_ALIGN);
@@ -406,10 +400,8 @@ static charl_status update_range(const charl_optimizer *o, charl__param_range ra
         }
     }
     l.bytes = u->elementwise ? bytes_of(o, &l, range.count) : 0;
-    CHARL_TRY_CLEANUP(charl__launch_enqueue(o->set->dev, &l));
-cleanup:
-    charl__text_fini(&defines);
-    return st;
+    CHARL_TRY(charl__launch_enqueue(o->set->dev, &l));
+    return CHARL_OK;
 }
 
 charl_status charl__optimizer_update_enqueue(const charl_optimizer *o, const charl_param *p,

@@ -7,7 +7,7 @@
 #include "tensor/params.h"
 #include "tensor/step_params.h"
 
-enum { CHARL_OPTIM_MAX_SCRATCH = 4, CHARL_OPTIM_MAX_OWN = 10 };
+enum { CHARL_OPTIM_MAX_SCRATCH = 4, CHARL_OPTIM_MAX_OWN = 10, CHARL_OPTIM_MAX_PARAMS = 4 };
 
 /** One step for one parameter, in double: the definition. param and state[k] are updated in place.
  */
@@ -122,7 +122,8 @@ typedef struct charl__norm_record {
 
 /** A launch of a kernel whose parameters are those of kernels/optim/optim.clh, then `own`. */
 typedef struct charl__optimizer_update {
-    const char *file, *entry, *defines;
+    const char *file, *entry;
+    charl__kernel_param params[CHARL_OPTIM_MAX_PARAMS];
     bool elementwise; /* the kernel takes any number of elements at a time, and writes the working
                          copy */
     size_t global[3]; /* work-items in groups of 64; zeros: one per element */

@@ -16,13 +16,12 @@ static charl_status enqueue(const charl_optimizer *o)
         .file = "optim/rmsprop",
         .entry = "charl_rmsprop",
         .elementwise = true,
-        .defines = "#define MOMENTUM 0\n",
+        .params = {{"MOMENTUM", o->n_states > 1}},
         .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]), charl__f32((float)c->beta2),
                 charl__f32((float)(1.0 - c->beta2)), charl__f32((float)c->eps)},
     };
 
     if (o->n_states > 1) {
-        u.defines = "#define MOMENTUM 1\n";
         u.own[4] = charl__raw(CHARL_ARG_INOUT, o->state[1]);
         u.own[5] = charl__f32((float)c->momentum);
     }

@@ -11,10 +11,10 @@ static int count_states(const charl_optimizer_config *c)
 static charl_status enqueue(const charl_optimizer *o)
 {
     charl__optimizer_update u = {
-        .file = "optim/sgd", .entry = "charl_sgd", .elementwise = true, .defines = "#define MOMENTUM 0\n"};
+        .file = "optim/sgd", .entry = "charl_sgd", .elementwise = true, .params = {{"MOMENTUM", 0}}};
 
     if (o->n_states > 0) {
-        u.defines = o->config.nesterov ? "#define NESTEROV 1\n" : "#define NESTEROV 0\n";
+        u.params[0] = (charl__kernel_param){"NESTEROV", o->config.nesterov};
         u.own[0] = charl__raw(CHARL_ARG_INOUT, o->state[0]);
         u.own[1] = charl__f32((float)o->config.momentum);
     }

@@ -2,8 +2,6 @@
  */
 #include "charl/roofline.h"
 
-#include <stdio.h>
-
 #include "base/alloc.h"
 #include "tensor/tensor.h"
 
@@ -15,7 +13,6 @@ struct charl_roofline {
     charl_device *dev;
     double amount;
     charl__buffer *from, *to;
-    char defines[96];
     charl__launch launch;
 };
 
@@ -24,16 +21,17 @@ struct charl_roofline {
 static void specialise(charl_roofline *c, int *lanes, int *each, int *chains)
 {
     const charl__device_facts *facts = charl__device_facts_get(c->dev);
+    static const char *const vector[] = {[2] = "float2", [4] = "float4", [8] = "float8", [16] = "float16"};
     const bool is_wide = facts->group == 1;
 
     *lanes = is_wide ? facts->vector_width : 4;
     *lanes = *lanes < 2 ? 2 : *lanes > 16 ? 16 : *lanes;
     *each = is_wide ? 256 : 4;
     *chains = is_wide ? 12 : 4;
-    snprintf(c->defines, sizeof c->defines, "#define V float%d\n#define EACH %d\n#define CHAINS %d\n", *lanes, *each,
-             *chains);
     c->launch.file = "device/roofline";
-    c->launch.defines = c->defines;
+    charl__launch_set_text(&c->launch, "V", vector[*lanes]);
+    charl__launch_set(&c->launch, "EACH", *each);
+    charl__launch_set(&c->launch, "CHAINS", *chains);
     c->launch.local[0] = is_wide ? 1 : 256;
 }
 
@@ -93,11 +91,10 @@ static charl_status prepare_wgmma(charl_roofline *c, charl_dtype dtype)
     const int64_t groups = charl_device_get_info(c->dev)->compute_units;
 
     CHARL_TRY(charl__buffer_create(c->dev, (size_t)groups * WGMMA_GROUP * 4, "benchmark", &c->to));
-    snprintf(c->defines, sizeof c->defines, "#define IS_F16 %d\n", dtype == CHARL_F16);
     c->amount = 2.0 * 2 * 64 * 256 * 64 * WGMMA_ROUNDS * (double)groups;
     c->launch = (charl__launch){.file = "nvidia/device/roofline_wgmma",
                                 .entry = "roofline_wgmma",
-                                .defines = c->defines,
+                                .params = {{"IS_F16", dtype == CHARL_F16}},
                                 .global = {(size_t)groups * WGMMA_GROUP},
                                 .local = {WGMMA_GROUP},
                                 .sm90a.shared_bytes = WGMMA_BYTES,
@@ -111,11 +108,10 @@ static charl_status prepare_mma(charl_roofline *c, charl_dtype dtype)
     const int64_t groups = 2 * (int64_t)charl_device_get_info(c->dev)->compute_units;
 
     CHARL_TRY(charl__buffer_create(c->dev, (size_t)groups * MMA_GROUP * 4, "benchmark", &c->to));
-    snprintf(c->defines, sizeof c->defines, "#define SIZE %d\n#define IS_F16 %d\n", size, dtype == CHARL_F16);
     c->amount = 2.0 * 8 * 8 * 16 * 8 * (32.0 / size) * MMA_ROUNDS * (double)groups;
     c->launch = (charl__launch){.file = "nvidia/device/roofline_mma",
                                 .entry = "roofline_mma",
-                                .defines = c->defines,
+                                .params = {{"SIZE", size}, {"IS_F16", dtype == CHARL_F16}},
                                 .global = {(size_t)groups * MMA_GROUP},
                                 .local = {MMA_GROUP},
                                 .args = {charl__raw(CHARL_ARG_OUT, c->to), charl__i32(MMA_ROUNDS)}};

@@ -2,7 +2,6 @@
 #include "tensor/tensor.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -205,16 +204,14 @@ static charl_status launch_copy(charl_tensor *dst, const char *entry, charl__arg
     const int64_t n = charl__tensor_count(dst) / each;
     const size_t fit = (size_t)charl__device_facts_get(dst->dev)->group, group = fit > GROUP ? fit : GROUP;
     charl__arg to = charl__out(dst);
-    char defines[48];
 
     to.v.offset /= each;
     to.count /= each;
     to.size = size;
-    snprintf(defines, sizeof defines, "#define BITS %s\n", types[size]);
     return charl__launch_enqueue(dst->dev, &(charl__launch){
                                                .file = "tensor/copy",
                                                .entry = entry,
-                                               .defines = defines,
+                                               .params = {{"BITS", .text = types[size]}},
                                                .global = {((size_t)n + group - 1) / group * group},
                                                .local = {group},
                                                .args = {from, to, charl__i64(n)},
@@ -258,19 +255,18 @@ charl_status charl__tensor_convert(const charl_tensor *src, charl_tensor *dst)
 {
     const bool cpu = charl__device_facts_get(dst->dev)->group <= 1;
     const int64_t n = charl__tensor_count(dst), span = cpu ? 4096 : 8;
-    char defines[96];
 
     CHARL_REQUIRE(charl__is_float(src->dtype) && charl__is_float(dst->dtype), CHARL_ERR_DTYPE,
                   "a conversion from %s to %s", charl_dtype_name(src->dtype), charl_dtype_name(dst->dtype));
     CHARL_REQUIRE(charl__tensor_count(src) == n, CHARL_ERR_SHAPE, "a conversion from %lld to %lld elements",
                   (long long)charl__tensor_count(src), (long long)n);
-    snprintf(defines, sizeof defines, "#define CHARL_VEC %d\n#define A_T %s\n#define OUT_T %s\n", cpu ? 16 : 8,
-             charl__kernel_type(src->dtype), charl__kernel_type(dst->dtype));
     CHARL_TRY(
         charl__launch_enqueue(dst->dev, &(charl__launch){
                                             .file = "elementwise/map",
                                             .entry = "charl_map",
-                                            .defines = defines,
+                                            .params = {{"CHARL_VEC", cpu ? 16 : 8},
+                                                       {"A_T", .text = charl__kernel_type(src->dtype)},
+                                                       {"OUT_T", .text = charl__kernel_type(dst->dtype)}},
                                             .global = {(size_t)((n + span * GROUP - 1) / (span * GROUP) * GROUP)},
                                             .local = {GROUP},
                                             .args = {charl__in(src), charl__i64(1), charl__i64(n), charl__out(dst),

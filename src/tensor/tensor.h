@@ -61,12 +61,6 @@ static inline const char *charl__kernel_type(charl_dtype dtype)
     return dtype == CHARL_BF16 ? "ushort" : dtype == CHARL_F16 ? "half" : "float";
 }
 
-/** Define of ACT, the type of activations in a kernel; nothing for f32, the default. */
-static inline const char *charl__act_define(charl_dtype dtype)
-{
-    return dtype == CHARL_BF16 ? "#define ACT ushort\n" : dtype == CHARL_F16 ? "#define ACT half\n" : "";
-}
-
 /* NULL gives the kernel a null pointer and offset 0. Each takes two kernel parameters: pointer,
  * ulong offset. */
 static inline charl__arg charl__in(const charl_tensor *t)

@@ -364,7 +364,7 @@ static void test_pairs(void **state)
     lead.pair_first = true;
     l = charl_test_copy_launch(b, 0, b, 150, 50);
     assert_false(charl__launch_pair_fits(&lead, &l, &first)); /* neither may be the second */
-    l.pair_defines = "";
+    l.pair_second = true;
     assert_true(charl__launch_pair_fits(&lead, &l, &first));
     assert_ptr_equal(first, &lead);
     assert_true(charl__launch_pair_fits(&l, &lead, &first));
@@ -384,7 +384,7 @@ static void test_pairs(void **state)
     l.args[1].count = 0; /* does not say how many */
     assert_false(charl__launch_pair_fits(&lead, &l, &first));
     l = charl_test_fill_launch(other, 0, 1, 50);
-    l.pair_defines = "";
+    l.pair_second = true;
     assert_false(charl__launch_pair_fits(&lead, &l, &first)); /* another kernel */
 }
 

@@ -401,6 +401,55 @@ static void test_defines(void **state)
     charl_test_each_device(check_defines);
 }
 
+/* A parameter that the file does not have, or has for something else, would be without effect, or a compiler's riddle. */
+static void check_params(charl_device *dev)
+{
+    static const char text[] = "/* ABSENT */\n"
+                               "#ifndef T\n#define T int\n#endif\n"
+                               "#ifndef N\n#define N 5\n#endif\n"
+                               "kernel void n(global T *x, ulong at) { x[at] = (T)(N SUM(1, 2)); }\n";
+    static const struct {
+        charl__kernel_param params[4];
+        const char *problem; /* NULL: builds, and gives `value` */
+        int32_t value;
+    } rows[] = {
+        {{{"SUM(a, b)", .text = "+ a\n + b"}}, NULL, 8},
+        {{{"N", -7}, {"SUM(a, b)", .text = ""}}, NULL, -7},
+        {{{"T", .text = "uint"}, {"N", 4}, {"SUM(a, b)", .text = ""}}, NULL, 4},
+        {{{"SUM(a, b)", .text = ""}, {"ABSENT", 1}}, "kernels/n.cl has no parameter ABSENT", 0},
+        {{{"SUM(a, b)", .text = ""}, {"NN", 1}}, "kernels/n.cl has no parameter NN", 0},
+        {{{"SUM(a, b)", .text = ""}, {"T", 4}}, "parameter T of kernels/n.cl is a type or code, 4 is given", 0},
+    };
+    char *dir = charl_test_kernel_dir("n.cl", text);
+    charl__buffer *b = charl_test_buffer(dev, 64);
+    int32_t got = 0;
+
+    charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        charl__launch l = {.file = "n", .entry = "n", .global = {1}, .args = {charl__raw(CHARL_ARG_OUT, b)}};
+
+        charl__launch_set_all(&l, rows[i].params);
+        if (rows[i].problem) {
+            assert_int_equal(charl__launch_enqueue(dev, &l), CHARL_ERR_INVALID);
+            assert_non_null(strstr(charl_error_message(), rows[i].problem));
+            charl_error_clear();
+            continue;
+        }
+        charl_assert_ok(charl__launch_enqueue(dev, &l));
+        charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, &got, 4, true));
+        assert_int_equal(got, rows[i].value);
+    }
+    charl__env_set(CHARL_ENV_KERNEL_DIR, NULL);
+    charl__buffer_release(b);
+    charl_test_tempdir_remove(dir);
+}
+
+static void test_params(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_params);
+}
+
 /* The prelude forbids contraction: a*b+c rounds twice. */
 static void check_contraction(charl_device *dev)
 {
@@ -564,6 +613,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_retarget),
         cmocka_unit_test(test_defines),
+        cmocka_unit_test(test_params),
         cmocka_unit_test(test_contraction),
         cmocka_unit_test(test_compiling),
         cmocka_unit_test(test_faults),

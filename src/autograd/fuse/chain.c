@@ -185,32 +185,31 @@ static charl_status launch(const charl__enqueue *e, const charl__chain *c)
     charl_status st = CHARL_OK;
     const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
     const charl__whole kinds = how_whole(e, c, vec);
-    const int whole = charl__whole_define(&kinds);
-    charl__launch l = {.file = "elementwise/chain", .entry = "charl_chain", .label = e->label};
+    const int whole = charl__whole_kind(&kinds);
+    charl__launch l = {
+        .file = "elementwise/chain",
+        .entry = "charl_chain",
+        .params = {{"CHARL_VEC", vec}, {"INDEX", .text = c->n < INT32_MAX ? "uint" : "ulong"}, {"WHOLE", whole}},
+        .label = e->label};
     writer w = {.e = e, .c = c, .l = &l, .period = period_of(e, c, whole)};
     int64_t span = charl__span(e->dev, c->n, vec);
-    charl__text defines = {0};
 
     CHARL_TRY_CLEANUP(write_all(&w));
-    CHARL_TRY_CLEANUP(charl__text_printf(&defines,
-                                         "%s#define CHARL_VEC %d\n#define INDEX %s\n#define USES_RNG %d\n"
-                                         "#define WHOLE %d\n#define STRIDED %d\n",
-                                         charl__text_string(&w.extra), vec, c->n < INT32_MAX ? "uint" : "ulong",
-                                         w.n_draws, whole, w.period > 0));
-    CHARL_TRY_CLEANUP(charl__text_printf(&defines, "#define OPERANDS %s\n#define BEFORE %s\n#define BODY %s\n",
-                                         charl__text_string(&w.operands), charl__text_string(&w.before),
-                                         charl__text_string(&w.body)));
+    l.defines = charl__text_string(&w.extra);
+    charl__launch_set(&l, "USES_RNG", w.n_draws);
+    charl__launch_set(&l, "STRIDED", w.period > 0);
+    charl__launch_set_text(&l, "OPERANDS", charl__text_string(&w.operands));
+    charl__launch_set_text(&l, "BEFORE", charl__text_string(&w.before));
+    charl__launch_set_text(&l, "BODY", charl__text_string(&w.body));
     if (w.period > 0) {
         span = launch_strided(e, c->n, w.period, vec, &l);
     } else {
         charl__span_launch(e->dev, c->n, span, &l);
     }
-    l.defines = charl__text_string(&defines);
     charl__launch_add(&l, charl__i64(c->n));
     charl__launch_add(&l, charl__i64(span));
     CHARL_TRY_CLEANUP(charl__launch_enqueue(e->dev, &l));
 cleanup:
-    charl__text_fini(&defines);
     charl__chain_text_fini(&w);
     return st;
 }

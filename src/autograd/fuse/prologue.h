@@ -16,10 +16,18 @@ typedef struct charl__prologue {
 
 extern const charl__op charl__op_prologue;
 
-/** Append to a launch of e what computes operand 0: arguments, which come before all others, and defines (the statements of `chain`, see
+/** Code of a prologue, which a launch borrows. */
+typedef struct charl__prologue_text {
+    charl__chain_text chain;
+    charl__text channels, fetch,
+        result; /* once for some channels; for each of their elements; what the chain computes from them */
+} charl__prologue_text;
+
+/** Append to a launch of e what computes operand 0: arguments, which come before all others, and parameters (the statements of `chain`, see
  *  kernels/norm/prologue.clh). Images are channels-last. known[i] is the kernel's own name for operand i of the operator, if it has read it.
- *  Appends nothing if operand 0 is in memory. */
+ *  Appends nothing if operand 0 is in memory. *text is zero, and finalised by the caller. */
 charl_status charl__prologue_write(const charl__enqueue *e, const char *const known[CHARL_OP_MAX_IN],
-                                   charl__text *defines, charl__launch *l) CHARL_MUST_CHECK;
+                                   charl__prologue_text *text, charl__launch *l) CHARL_MUST_CHECK;
+void charl__prologue_text_fini(charl__prologue_text *text);
 
 #endif

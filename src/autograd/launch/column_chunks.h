@@ -5,10 +5,10 @@
 #include "autograd/op.h"
 
 /** Launch l over `rows` rows of `columns` elements. l has file, entry, `n_args` arguments and maybe
- *  defines; the rest is set here, ACT from `act`, and rows, columns and span become its last
+ *  parameters; the rest is set here, ACT from `act`, and rows, columns and span become its last
  *  arguments. Async.
  *  Errors: ERR_KERNEL, ERR_DEVICE. */
-charl_status charl__column_chunks_launch(const charl__enqueue *e, charl__launch *l, int n_args, int64_t rows,
+charl_status charl__column_chunks_launch(const charl__enqueue *e, const charl__launch *l, int n_args, int64_t rows,
                                          int64_t columns, charl_dtype act) CHARL_MUST_CHECK;
 
 #endif

@@ -1,6 +1,4 @@
 /* Folding the slices of every lane in tree order. */
-#include <stdio.h>
-
 #include "autograd/op.h"
 
 bool charl__fold_is_direct(const charl__enqueue *e)
@@ -13,15 +11,16 @@ charl_tensor *charl__fold_target(const charl__enqueue *e, int k)
     return charl__fold_is_direct(e) ? e->out[k] : e->workspace;
 }
 
-void charl__fold_defines(const charl__enqueue *e, int k, int leaves, char *text, size_t bytes)
+void charl__fold_params(const charl__enqueue *e, int k, int leaves, charl__launch *l)
 {
-    int n = snprintf(text, bytes, "#define M %d\n", leaves), level = 0;
+    int level = 0;
 
+    charl__launch_set(l, "M", leaves);
     while (1 << level < e->parts) {
         level++;
     }
     if (e->rounds[k]) {
-        snprintf(text + n, bytes - (size_t)n, "#define ROUND %d\n", level);
+        charl__launch_set(l, "ROUND", level);
     }
 }
 
@@ -46,13 +45,13 @@ static charl_status fold_lane(const charl__enqueue *e, const charl__fold_input *
     const int group = move ? 256 : 64; /* neighbours share what they read */
     const int vec = is_in_fours(e, &in[0]) && is_in_fours(e, &in[n_in - 1]) ? 4 : 1;
     const int64_t leaf = s->lane_lo[j] - s->first; /* first leaf among this rank's */
-    char defines[160];
-    const int n = snprintf(defines, sizeof defines, "#define CHARL_VEC %d\n#define TWO %d\n#define MOVED %d\n", vec,
-                           n_in == 2, move != NULL);
-    charl__launch l = {
-        .file = "reduce/fold", .entry = "charl_fold", .defines = defines, .local = {(size_t)group}, .label = e->label};
+    charl__launch l = {.file = "reduce/fold",
+                       .entry = "charl_fold",
+                       .params = {{"CHARL_VEC", vec}, {"TWO", n_in == 2}, {"MOVED", move != NULL}},
+                       .local = {(size_t)group},
+                       .label = e->label};
 
-    charl__fold_defines(e, in[0].k, s->lane_hi[j] - s->lane_lo[j], defines + n, sizeof defines - (size_t)n);
+    charl__fold_params(e, in[0].k, s->lane_hi[j] - s->lane_lo[j], &l);
     for (int i = 0; i < n_in; i++) {
         charl__arg part = in[i].part, out = charl__raw(CHARL_ARG_OUT, e->out[in[i].k]->buffer);
 

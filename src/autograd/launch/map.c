@@ -7,35 +7,29 @@
 
 #include "autograd/fuse/chain.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "charl/ops.h"
 
-enum { CPU_SPAN = 4096, DEFINES = 1024 };
+enum { CPU_SPAN = 4096 };
 
 bool charl__is_ungrouped(const charl_device *dev)
 {
     return charl__device_facts_get(dev)->group <= 1;
 }
 
-const char *charl__word_define(charl_dtype dtype)
+const char *charl__word_type(charl_dtype dtype)
 {
     switch (charl_dtype_size(dtype)) {
     case 1:
-        return "#define T uchar\n";
+        return "uchar";
     case 2:
-        return "#define T ushort\n";
+        return "ushort";
     case 8:
-        return "#define T ulong\n";
+        return "ulong";
     default:
-        return "#define T uint\n";
+        return "uint";
     }
-}
-
-int charl__define_type(char *text, char name, charl_dtype dtype)
-{
-    return dtype == CHARL_F32 ? 0 : snprintf(text, 32, "#define %c_T %s\n", name, charl__kernel_type(dtype));
 }
 
 int64_t charl__span(const charl_device *dev, int64_t n, int64_t gpu)
@@ -79,7 +73,7 @@ void charl__whole_add(charl__whole *w, const charl_tensor *t, int64_t inner, int
     }
 }
 
-int charl__whole_define(const charl__whole *w)
+int charl__whole_kind(const charl__whole *w)
 {
     return !w->all || (w->elements && w->neighbours) ? 0 : w->neighbours ? 2 : 1;
 }
@@ -89,18 +83,23 @@ charl_status charl__map_run(const charl__enqueue *e, const charl__map *m)
     const int64_t n = charl__tensor_count(m->out);
     const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
     const int64_t span = charl__span(e->dev, n, vec);
-    char defines[DEFINES];
-    charl__launch l = {.file = "elementwise/map", .entry = "charl_map", .defines = defines, .label = e->label};
+    static const char *const type[] = {"A_T", "B_T", "C_T", "D_T", "E_T", "F_T"};
+    static const char *const mode[] = {"MODE_A", "MODE_B", "MODE_C", "MODE_D", "MODE_E", "MODE_F"};
+    charl__launch l = {.file = "elementwise/map",
+                       .entry = "charl_map",
+                       .params = {{"CHARL_VEC", vec},
+                                  {"N_IN", m->n_in},
+                                  {"EXPR", .text = m->expr},
+                                  {"INDEX", .text = n < INT32_MAX ? "uint" : "ulong"}},
+                       .defines = m->extra,
+                       .label = e->label};
     charl__whole whole = charl__whole_begin(e->dev, n, vec);
-    int used = 0, a = 0;
+    int a = 0;
 
     CHARL_INVARIANT(m->n_in >= 1 && m->n_in <= CHARL_MAP_MAX_IN);
     if (n == 0) {
         return CHARL_OK;
     }
-    used = snprintf(defines, sizeof defines,
-                    "%s#define CHARL_VEC %d\n#define N_IN %d\n#define EXPR (%s)\n#define INDEX %s\n",
-                    m->extra ? m->extra : "", vec, m->n_in, m->expr, n < INT32_MAX ? "uint" : "ulong");
     for (int i = 0; i < m->n_in; i++) {
         int64_t inner = 1, count = n;
         char full[CHARL_SHAPE_TEXT], part[CHARL_SHAPE_TEXT];
@@ -108,10 +107,9 @@ charl_status charl__map_run(const charl__enqueue *e, const charl__map *m)
         CHARL_REQUIRE(charl__broadcast_in(m->out->channels_last, &m->out->shape, &m->in[i]->shape, &inner, &count),
                       CHARL_ERR_SHAPE, "operand %d %s does not broadcast to %s", i,
                       charl_shape_format(&m->in[i]->shape, part), charl_shape_format(&m->out->shape, full));
-        CHARL_INVARIANT(used > 0 && used < DEFINES - 64);
-        used += charl__define_type(defines + used, (char)('A' + i), m->in[i]->dtype);
+        charl__launch_set_text(&l, type[i], charl__kernel_type(m->in[i]->dtype));
         if (count < n) {
-            used += snprintf(defines + used, sizeof defines - (size_t)used, "#define MODE_%c 1\n", 'A' + i);
+            charl__launch_set(&l, mode[i], 1);
         }
         l.args[a++] = charl__in(m->in[i]);
         l.args[a++] = charl__i64(inner);
@@ -119,8 +117,8 @@ charl_status charl__map_run(const charl__enqueue *e, const charl__map *m)
         charl__whole_add(&whole, m->in[i], inner, count);
     }
     charl__whole_add(&whole, m->out, 1, n);
-    snprintf(defines + used, sizeof defines - (size_t)used, "#define OUT_T %s\n#define WHOLE %d\n",
-             charl__kernel_type(m->out->dtype), charl__whole_define(&whole));
+    charl__launch_set_text(&l, "OUT_T", charl__kernel_type(m->out->dtype));
+    charl__launch_set(&l, "WHOLE", charl__whole_kind(&whole));
     l.args[a++] = charl__out(m->out);
     l.args[a++] = charl__i64(n);
     l.args[a++] = charl__i64(span);

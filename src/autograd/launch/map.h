@@ -36,18 +36,15 @@ typedef struct charl__whole {
 
 charl__whole charl__whole_begin(const charl_device *dev, int64_t n, int vec);
 void charl__whole_add(charl__whole *w, const charl_tensor *t, int64_t inner, int64_t count);
-int charl__whole_define(const charl__whole *w);
+int charl__whole_kind(const charl__whole *w);
 
 /** Work-items of a 1-D launch in which each handles `span` of n elements, and their group. */
 void charl__span_launch(const charl_device *dev, int64_t n, int64_t span, charl__launch *l);
 /** A span for n elements: a few thousand on a device without groups, `gpu` elsewhere. A multiple of
  *  16 or `gpu`. */
 int64_t charl__span(const charl_device *dev, int64_t n, int64_t gpu);
-/** Define of T, an unsigned type as large as an element, for kernels that only move data. */
-const char *charl__word_define(charl_dtype dtype);
-/** Append `#define A_T type` for operand `name` where its type is not f32, the kernels' default;
- *  returns the characters written, at most 24. */
-int charl__define_type(char *text, char name, charl_dtype dtype);
+/** T, an unsigned type as large as an element, for kernels that only move data. */
+const char *charl__word_type(charl_dtype dtype);
 /** Simple kernels run without groups, vectorised inside a work-item. */
 bool charl__is_ungrouped(const charl_device *dev);
 

@@ -37,38 +37,28 @@ int charl__rows_width(int64_t n)
     return width;
 }
 
-charl_status charl__rows_plan(const charl_device *dev, int64_t rows, int64_t n, const char *extra, charl__row_plan *out)
+charl_status charl__rows_launch(const charl_device *dev, int64_t rows, int64_t n, charl__launch *l, int64_t *per_item)
 {
     const bool one_item = charl__rows_have_one_item(dev);
     const int width = charl__rows_width(n);
-    int used;
 
     CHARL_REQUIRE(n <= INT_MAX / 2, CHARL_ERR_SHAPE, "a row of %lld elements is too long", (long long)n);
     if (one_item) {
-        out->per_item = at_least_one(charl__span(dev, rows * at_least_one(n), 1) / at_least_one(n));
-        out->local = 1;
-        out->global = (size_t)ceil_div(rows, out->per_item);
-        used = snprintf(out->defines, sizeof out->defines, "%s#define CHARL_VEC %d\n#define CHARL_ROW_ACCS %d\n",
-                        extra ? extra : "", VEC, width / VEC);
+        *per_item = at_least_one(charl__span(dev, rows * at_least_one(n), 1) / at_least_one(n));
+        l->local[0] = 1;
+        l->global[0] = (size_t)ceil_div(rows, *per_item);
+        charl__launch_set(l, "CHARL_VEC", VEC);
+        charl__launch_set(l, "CHARL_ROW_ACCS", width / VEC);
     } else {
         const int items = width / CHARL_GPU_VEC;
 
-        out->per_item = 1;
-        out->local = ROW_GROUP;
-        out->global = (size_t)(ceil_div(rows, ROW_GROUP / items) * ROW_GROUP);
-        used = snprintf(out->defines, sizeof out->defines, "%s#define CHARL_VEC %d\n#define CHARL_ROW_ITEMS %d\n",
-                        extra ? extra : "", CHARL_GPU_VEC, items);
+        *per_item = 1;
+        l->local[0] = ROW_GROUP;
+        l->global[0] = (size_t)(ceil_div(rows, ROW_GROUP / items) * ROW_GROUP);
+        charl__launch_set(l, "CHARL_VEC", CHARL_GPU_VEC);
+        charl__launch_set(l, "CHARL_ROW_ITEMS", items);
     }
-    CHARL_INVARIANT(used > 0 && used < CHARL_ROWS_DEFINES);
     return CHARL_OK;
-}
-
-void charl__rows_store(charl__row_plan *plan, charl_dtype act)
-{
-    const size_t used = strlen(plan->defines);
-
-    CHARL_INVARIANT(used + 24 < sizeof plan->defines);
-    snprintf(plan->defines + used, sizeof plan->defines - used, "%s", charl__act_define(act));
 }
 
 charl__arg charl__scratch_arg(charl__arg_kind kind, const charl_tensor *workspace, int64_t offset)
@@ -124,9 +114,15 @@ int64_t charl__reduce_scratch(int64_t outer, int64_t n, int64_t inner)
     return floats;
 }
 
+/* The operands, their types and EXPR. */
 static int add_operands(const charl_reduce *r, charl__launch *l)
 {
     int a = 0;
+
+    charl__launch_set(l, "N_IN", r->n_in);
+    charl__launch_set_text(l, "EXPR", r->expr ? r->expr : "a");
+    charl__launch_set_text(l, "A_T", charl__kernel_type(r->a_type));
+    charl__launch_set_text(l, "B_T", charl__kernel_type(r->b_type));
 
     l->args[a++] = r->a;
     if (r->n_in > 1) {
@@ -136,39 +132,36 @@ static int add_operands(const charl_reduce *r, charl__launch *l)
     return a;
 }
 
-static charl_status launch_rows(const charl__enqueue *e, const charl_reduce *r, const char *extra, int64_t chunks)
+static charl_status launch_rows(const charl__enqueue *e, const charl_reduce *r, int64_t chunks)
 {
-    charl__row_plan plan;
-    charl__launch l = {
-        .file = "reduce/reduce", .entry = "charl_reduce_rows", .label = e->label, .defines = plan.defines};
+    charl__launch l = {.file = "reduce/reduce", .entry = "charl_reduce_rows", .label = e->label};
     int a = add_operands(r, &l);
+    int64_t per_item;
 
-    CHARL_TRY(charl__rows_plan(e->dev, r->outer * chunks, r->n < ROW_CHUNK ? r->n : ROW_CHUNK, extra, &plan));
+    CHARL_TRY(charl__rows_launch(e->dev, r->outer * chunks, r->n < ROW_CHUNK ? r->n : ROW_CHUNK, &l, &per_item));
     l.args[a++] = charl__i64(r->outer * chunks);
-    l.args[a++] = charl__i64(plan.per_item);
+    l.args[a++] = charl__i64(per_item);
     l.args[a++] = charl__i64(r->n);
     l.args[a++] = charl__i64(chunks);
     l.args[a++] = charl__f32(r->scale);
     l.args[a++] = charl__f32(r->p);
     l.args[a++] = charl__f32(r->q);
-    l.global[0] = plan.global;
-    l.local[0] = plan.local;
     CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }
 
-static charl_status launch_columns(const charl__enqueue *e, const charl_reduce *r, const char *extra, int64_t chunks)
+static charl_status launch_columns(const charl__enqueue *e, const charl_reduce *r, int64_t chunks)
 {
     const bool cpu = charl__is_ungrouped(e->dev);
     const int64_t height = at_least_one(r->n < COLUMN_CHUNK ? r->n : COLUMN_CHUNK);
     const int64_t wide = at_least_one(4096 / height / VEC) * VEC; /* columns that make a few thousand elements */
     const int64_t span = cpu ? wide : 1;
-    char defines[CHARL_ROWS_DEFINES];
-    charl__launch l = {.file = "reduce/reduce", .entry = "charl_reduce_columns", .label = e->label, .defines = defines};
+    charl__launch l = {.file = "reduce/reduce",
+                       .entry = "charl_reduce_columns",
+                       .label = e->label,
+                       .params = {{"CHARL_VEC", cpu ? VEC : 1}}};
     int a = add_operands(r, &l);
-    const int used = snprintf(defines, sizeof defines, "%s#define CHARL_VEC %d\n", extra, cpu ? VEC : 1);
 
-    CHARL_INVARIANT(used > 0 && used < CHARL_ROWS_DEFINES);
     l.args[a++] = charl__i64(r->outer);
     l.args[a++] = charl__i64(r->n);
     l.args[a++] = charl__i64(r->inner);
@@ -181,16 +174,6 @@ static charl_status launch_columns(const charl__enqueue *e, const charl_reduce *
     return charl__launch_enqueue(e->dev, &l);
 }
 
-/* EXPR and the types of the operands. */
-static void define_operands(const charl_reduce *r, char *text, size_t bytes)
-{
-    int used = snprintf(text, bytes, "#define N_IN %d\n#define EXPR (%s)\n", r->n_in, r->expr ? r->expr : "a");
-
-    CHARL_INVARIANT(used > 0 && (size_t)used < bytes - 64);
-    used += charl__define_type(text + used, 'A', r->a_type);
-    charl__define_type(text + used, 'B', r->b_type);
-}
-
 charl_status charl__reduce_sum(const charl__enqueue *e, const charl_reduce *r)
 {
     charl_reduce level = *r;
@@ -201,13 +184,11 @@ charl_status charl__reduce_sum(const charl__enqueue *e, const charl_reduce *r)
     }
     for (bool last = false; !last;) {
         const int64_t chunks = chunks_of(level.n, r->inner);
-        char extra[256];
 
-        define_operands(&level, extra, sizeof extra);
         last = chunks == 1;
         level.out = last ? r->out : charl__scratch_arg(CHARL_ARG_OUT, e->workspace, scratch);
         level.scale = last ? r->scale : 1.0F;
-        CHARL_TRY(r->inner == 1 ? launch_rows(e, &level, extra, chunks) : launch_columns(e, &level, extra, chunks));
+        CHARL_TRY(r->inner == 1 ? launch_rows(e, &level, chunks) : launch_columns(e, &level, chunks));
         level.a = level.out;
         level.a.kind = CHARL_ARG_IN;
         level.n_in = 1;
@@ -222,8 +203,7 @@ charl_status charl__reduce_sum(const charl__enqueue *e, const charl_reduce *r)
 /* How columns of a fold, `width` of each output, go to work-items: where there are few, leaves and
  * accumulators of a leaf go side by side; else, and on devices without groups, a work-item has
  * whole columns. */
-static void shape_fold(const charl__enqueue *e, const charl_reduce *r, int leaves, charl__launch *l,
-                       charl__row_plan *plan)
+static void shape_fold(const charl__enqueue *e, const charl_reduce *r, int leaves, charl__launch *l)
 {
     const bool cpu = charl__is_ungrouped(e->dev);
     const int vec = cpu ? VEC : CHARL_GPU_VEC, accs = FOLD_COLUMNS * FOLD_ACCS;
@@ -231,14 +211,14 @@ static void shape_fold(const charl__enqueue *e, const charl_reduce *r, int leave
     const int side = max < FOLD_LEAVES ? max : FOLD_LEAVES;
     const int64_t width = r->inner / r->outputs,
                   wide = cpu ? at_least_one(4096 / at_least_one(r->n * leaves) / VEC) * VEC : vec;
-    const size_t used = strlen(plan->defines), room = sizeof plan->defines - used;
 
     if (cpu || side == 0 || width >= MANY_COLUMNS) {
-        snprintf(plan->defines + used, room, "#define CHARL_VEC %d\n", vec);
+        charl__launch_set(l, "CHARL_VEC", vec);
         charl__span_launch(e->dev, r->outputs * ceil_div(width, wide), 1, l);
     } else {
-        snprintf(plan->defines + used, room, "#define CHARL_VEC 1\n#define FOLD_COLUMNS %d\n#define FOLD_LEAVES %d\n",
-                 FOLD_COLUMNS, side);
+        charl__launch_set(l, "CHARL_VEC", 1);
+        charl__launch_set(l, "FOLD_COLUMNS", FOLD_COLUMNS);
+        charl__launch_set(l, "FOLD_LEAVES", side);
         l->local[0] = (size_t)(accs * side);
         l->global[0] = (size_t)(r->outputs * ceil_div(width, FOLD_COLUMNS)) * l->local[0];
     }
@@ -259,15 +239,16 @@ static charl_status launch_fold(const charl__enqueue *e, const charl_reduce *r, 
 {
     const bool rounds = e->rounds[k] && !charl__fold_is_direct(e);
     const int64_t skipped = first * r->n * r->inner;
-    char extra[320];
-    charl__row_plan plan;
-    charl__launch l = {.file = "reduce/reduce_slices", .label = e->label, .defines = plan.defines};
+    charl__launch l = {.file = "reduce/reduce_slices",
+                       .label = e->label,
+                       .params = {{"LEAVES", CHARL_MAX_SLICES}, {"OUTPUTS", r->outputs}}};
     charl_reduce at = *r;
+    int64_t per_item;
 
     CHARL_INVARIANT(r->outputs == 1 || e->rounds[k] == e->rounds[k + 1]);
-    define_operands(r, extra, sizeof extra);
-    snprintf(extra + strlen(extra), sizeof extra - strlen(extra), "#define LEAVES %d\n#define OUTPUTS %d\n%s",
-             CHARL_MAX_SLICES, r->outputs, rounds ? "#define ROUND 0\n" : "");
+    if (rounds) {
+        charl__launch_set(&l, "ROUND", 0);
+    }
     at.a.v.offset += skipped;
     at.b.v.offset += skipped;
     at.a.count = at.b.count = 0;
@@ -279,13 +260,12 @@ static charl_status launch_fold(const charl__enqueue *e, const charl_reduce *r, 
     charl__launch_add(&l, charl__i32(leaves));
     charl__launch_add(&l, charl__i64(r->n));
     if (r->inner == 1) {
-        CHARL_TRY(charl__rows_plan(e->dev, 1, r->n, extra, &plan));
+        CHARL_TRY(charl__rows_launch(e->dev, 1, r->n, &l, &per_item));
         l.entry = "charl_fold_rows";
-        l.global[0] = l.local[0] = plan.local;
+        l.global[0] = l.local[0];
     } else {
-        memcpy(plan.defines, extra, sizeof extra);
         l.entry = "charl_fold_columns";
-        shape_fold(e, r, leaves, &l, &plan);
+        shape_fold(e, r, leaves, &l);
     }
     charl__launch_add(&l, charl__f32(r->scale));
     charl__launch_add(&l, charl__f32(r->p));

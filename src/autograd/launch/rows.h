@@ -7,26 +7,14 @@
  */
 #include "autograd/op.h"
 
-enum { CHARL_ROWS_DEFINES = 512 };
-
-/** How `rows` rows of n elements are launched. */
-typedef struct charl__row_plan {
-    char defines[CHARL_ROWS_DEFINES];
-    int64_t per_item; /* kernel argument: rows of a work-item, where a row has one */
-    size_t global, local;
-} charl__row_plan;
-
 /** Accumulators of a row of n elements (kernels/prelude/rows.clh). */
 int charl__rows_width(int64_t n);
 /** One work-item computes a row, else up to 32 do. */
 bool charl__rows_have_one_item(const charl_device *dev);
-/** `extra` is put in front of the defines; NULL for none. Errors: ERR_SHAPE when n does not fit an
- *  int. */
-charl_status charl__rows_plan(const charl_device *dev, int64_t rows, int64_t n, const char *extra,
-                              charl__row_plan *out) CHARL_MUST_CHECK;
-
-/** Let the kernel know the type of activations, ACT. */
-void charl__rows_store(charl__row_plan *plan, charl_dtype act);
+/** Let l run over `rows` rows of n elements: its work-items and the parameters of rows.clh. *per_item, an argument of such kernels: rows of
+ *  a work-item, where a row has one. Errors: ERR_SHAPE when n does not fit an int. */
+charl_status charl__rows_launch(const charl_device *dev, int64_t rows, int64_t n, charl__launch *l,
+                                int64_t *per_item) CHARL_MUST_CHECK;
 
 /** out [outer, inner] f32 = scale * sum over j < n of EXPR(a, b) at [outer, j, inner]. */
 typedef struct charl_reduce {

@@ -17,15 +17,16 @@ enum { M = 200, N = 136, K = 264, LOCAL_BYTES = 98304, MOST_ITEMS = 256, TILES =
 enum { A_MULTIPLIER = 7919, B_MULTIPLIER = 104729 };
 
 typedef struct kernel {
-    const char *file, *entry, *defines;
+    const char *file, *entry;
+    charl__kernel_param param;
     int64_t shared_bytes;
     size_t items; /* of a work-group */
     size_t size;  /* bytes of an element: 2, bf16; 4, f32 */
 } kernel;
 
-static const kernel wgmma = {"nvidia/gemm/gemm_wgmma", "gemm_wgmma", "#define ACT ushort\n", LOCAL_BYTES, 256, 2},
-                    mma = {"nvidia/gemm/gemm_mma", "gemm_mma", "#define ACT ushort\n", 0, 128, 2},
-                    tf32 = {"nvidia/gemm/gemm_mma", "gemm_mma", "#define SIZE 4\n", 0, 128, 4};
+static const kernel wgmma = {"nvidia/gemm/gemm_wgmma", "gemm_wgmma", {"ACT", .text = "ushort"}, LOCAL_BYTES, 256, 2},
+                    mma = {"nvidia/gemm/gemm_mma", "gemm_mma", {"ACT", .text = "ushort"}, 0, 128, 2},
+                    tf32 = {"nvidia/gemm/gemm_mma", "gemm_mma", {"SIZE", 4}, 0, 128, 4};
 
 /* Compute capability times 10; 0 if tensor cores are not used. */
 static int capability(const charl_device *dev)
@@ -91,7 +92,7 @@ static charl_status multiply(charl_device *dev, const kernel *k, charl__buffer *
         dev, &(charl__launch){
                  .file = k->file,
                  .entry = k->entry,
-                 .defines = k->defines,
+                 .params = {k->param},
                  .global = {GROUPS * k->items},
                  .local = {k->items},
                  .sm90a.shared_bytes = k->shared_bytes,

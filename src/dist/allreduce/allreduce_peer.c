@@ -51,8 +51,8 @@ typedef struct peer_state {
     charl__window page;
     charl__event *end; /* of the ranges before `ended`; NULL until somebody asks */
     int64_t ended;
-    char *defines;
-    int local, packs; /* work-items of a group; packs of four floats of each in flight */
+    charl__text each_rank, owners, adds; /* parameters of kernels */
+    int local, packs;                    /* work-items of a group; packs of four floats of each in flight */
     charl__peer_tuning tuning;
     int64_t epoch;   /* of the next meeting */
     int64_t behind;  /* commands of the compute queue that the last kernel has waited for */
@@ -100,37 +100,37 @@ static void shape_choose(charl_allreduce *ar, peer_state *s)
     }
 }
 
-static charl_status defines_write(const charl_allreduce *ar, peer_state *s)
+static charl_status params_write(const charl_allreduce *ar, peer_state *s)
 {
-    charl_status st = CHARL_OK;
-    charl__text t = {0};
+    for (int r = 0; r < ar->c->size; r++) {
+        CHARL_TRY(charl__text_printf(&s->each_rank, " X(%d)", r));
+    }
+    for (int l = 0; l < ar->map.n; l++) {
+        CHARL_TRY(charl__text_printf(&s->owners, " %d,", ar->map.rank[l]));
+    }
+    for (int r = 0; r < ar->c->size; r++) {
+        CHARL_TRY(charl__text_printf(&s->owners, " %d,", r));
+    }
+    for (int k = 0; k < ar->map.n - 1; k++) {
+        CHARL_TRY(charl__text_printf(&s->adds, " ADD(%d, %d)", ar->map.adds[k].dst, ar->map.adds[k].src));
+    }
+    return CHARL_OK;
+}
+
+/* Parameters of all kernels. */
+static void set_params(const charl_allreduce *ar, const peer_state *s, charl__launch *l)
+{
     const char *why;
 
-    CHARL_TRY_CLEANUP(
-        charl__text_printf(&t,
-                           "%s#define RANKS %d\n#define LANES %d\n#define LOCAL %d\n"
-                           "#define PACKS %d\n#define GROUPS %d\n#define EACH_RANK(X)",
-                           charl__export_kind(s->dev, &why) == CHARL_SHARED_CUDA ? "#define CHARL_PTX\n" : "",
-                           ar->c->size, ar->map.n, s->local, s->packs, s->tuning.groups));
-    for (int r = 0; r < ar->c->size; r++) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&t, " X(%d)", r));
+    charl__launch_set(l, "RANKS", ar->c->size);
+    charl__launch_set_text(l, "EACH_RANK(X)", charl__text_string(&s->each_rank));
+    charl__launch_set(l, "LANES", ar->map.n);
+    charl__launch_set(l, "LOCAL", s->local);
+    charl__launch_set(l, "PACKS", s->packs);
+    charl__launch_set(l, "GROUPS", s->tuning.groups);
+    if (charl__export_kind(s->dev, &why) == CHARL_SHARED_CUDA) {
+        charl__launch_set(l, "CHARL_PTX", 1);
     }
-    CHARL_TRY_CLEANUP(charl__text_printf(&t, "\n#define OWNERS"));
-    for (int l = 0; l < ar->map.n; l++) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&t, " %d,", ar->map.rank[l]));
-    }
-    for (int r = 0; r < ar->c->size; r++) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&t, " %d,", r));
-    }
-    CHARL_TRY_CLEANUP(charl__text_printf(&t, "\n#define ADDS"));
-    for (int k = 0; k < ar->map.n - 1; k++) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&t, " ADD(%d, %d)", ar->map.adds[k].dst, ar->map.adds[k].src));
-    }
-    CHARL_TRY_CLEANUP(charl__text_printf(&t, "\n"));
-    s->defines = charl__text_steal(&t);
-cleanup:
-    charl__text_fini(&t);
-    return st;
 }
 
 /* Host memory where the device uses it in place: then the host may look at any time. */
@@ -160,7 +160,7 @@ static charl_status memory_create(charl_allreduce *ar, peer_state *s)
         CHARL_TRY(charl_pinned_create(s->dev, 2 * sizeof *s->seen, &s->seen_owner, &seen));
         s->seen = seen;
     }
-    CHARL_TRY(defines_write(ar, s));
+    CHARL_TRY(params_write(ar, s));
     CHARL_TRY(charl__export_create(s->dev, box_bytes(ar, s), "all-reduce", &s->export));
     return CHARL_OK;
 }
@@ -180,13 +180,13 @@ static charl_status block_write(const charl_allreduce *ar, const peer_state *s)
 {
     charl__launch l = {.file = "peer/peer_block",
                        .entry = "charl_peer_block",
-                       .defines = s->defines,
                        .queue = CHARL_QUEUE_COMM,
                        .label = "all-reduce",
                        .global = {1},
                        .local = {1}};
     const int rank = ar->c->rank;
 
+    set_params(ar, s, &l);
     for (int r = 0; r < ar->c->size; r++) {
         charl__launch_add(&l, charl__raw(CHARL_ARG_INOUT, s->box[r]));
     }
@@ -207,12 +207,16 @@ static charl_status ways_prepare(charl_allreduce *ar, peer_state *s)
     for (int w = 0; w < WAYS; w++) {
         charl__launch l = {.file = w == TILES ? "peer/peer" : "peer/peer_words",
                            .entry = w == TILES ? "charl_peer_sum" : "charl_peer_words",
-                           .defines = s->defines,
                            .queue = CHARL_QUEUE_COMM,
                            .label = "all-reduce",
                            .global = {(size_t)s->local},
                            .local = {(size_t)s->local}};
 
+        set_params(ar, s, &l);
+        charl__launch_set_text(&l, "ADDS", charl__text_string(&s->adds));
+        if (w != TILES) {
+            charl__launch_set_text(&l, "OWNERS", charl__text_string(&s->owners));
+        }
         charl__launch_add(&l, charl__raw(CHARL_ARG_IN, s->block));
         for (int i = 0; i < 4; i++) {
             charl__launch_add(&l, charl__i64(0));
@@ -518,7 +522,9 @@ static void peer_destroy(charl_allreduce *ar)
     charl__buffer_release(s->state);
     charl__export_destroy(s->export);
     charl__window_destroy(ar->c, &s->page);
-    charl_free(s->defines);
+    charl__text_fini(&s->each_rank);
+    charl__text_fini(&s->owners);
+    charl__text_fini(&s->adds);
     charl_free(s->words);
     charl_free(s->host);
     charl_free(s);

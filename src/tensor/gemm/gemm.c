@@ -3,7 +3,6 @@
 #include "tensor/gemm/gemm_private.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -85,43 +84,49 @@ static charl_status check(const charl__gemm *p)
     return CHARL_OK;
 }
 
-int charl__gemm_define_common(const charl__gemm *p, char *text, size_t bytes)
+void charl__gemm_set_common(const charl__gemm *p, charl__launch *l)
 {
     const charl__gemm_window *w = &p->window;
     const int a_kind = p->a_kind == CHARL_GEMM_TAPS ? 2 : (int)p->a_kind;
     const int b_kind = p->b_kind == CHARL_GEMM_WINDOW ? 2 : p->b_kind == CHARL_GEMM_WINDOW_T ? 3 : (int)p->b_kind;
-    int n = snprintf(text, bytes, "#define A_KIND %d\n#define B_KIND %d\n#define BIAS %d\n%s", a_kind, b_kind,
-                     (int)p->bias_kind, charl__act_define(p->a->dtype));
+    const charl__kernel_param window[] = {{"KW", w->taps[1]},
+                                          {"TAPS", (int64_t)w->taps[0] * w->taps[1]},
+                                          {"STEP_H", w->step[0]},
+                                          {"STEP_W", w->step[1]},
+                                          {"SHIFT_H", w->shift[0]},
+                                          {"SHIFT_W", w->shift[1]},
+                                          {"TAP_H", w->tap_step[0]},
+                                          {"TAP_W", w->tap_step[1]},
+                                          {"DIV_H", w->divide[0]},
+                                          {"DIV_W", w->divide[1]},
+                                          {NULL}};
 
-    if (p->out->dtype != CHARL_F32) {
-        n += snprintf(text + n, bytes - (size_t)n, "#define OUT_T %s\n", charl__kernel_type(p->out->dtype));
-    }
-    if (a_kind >= 2 || b_kind >= 2) {
-        n += snprintf(text + n, bytes - (size_t)n,
-                      "#define KW %d\n#define TAPS %d\n#define STEP_H %d\n#define STEP_W %d\n"
-                      "#define SHIFT_H (%d)\n#define SHIFT_W (%d)\n#define TAP_H (%d)\n#define TAP_W (%d)\n"
-                      "#define DIV_H %d\n#define DIV_W %d\n",
-                      w->taps[1], w->taps[0] * w->taps[1], w->step[0], w->step[1], w->shift[0], w->shift[1],
-                      w->tap_step[0], w->tap_step[1], w->divide[0], w->divide[1]);
-    }
-    return n;
+    charl__launch_set(l, "A_KIND", a_kind);
+    charl__launch_set(l, "B_KIND", b_kind);
+    charl__launch_set(l, "BIAS", (int)p->bias_kind);
+    charl__launch_set_text(l, "ACT", charl__kernel_type(p->a->dtype));
+    charl__launch_set_text(l, "OUT_T", charl__kernel_type(p->out->dtype));
+    charl__launch_set_all(l, a_kind >= 2 || b_kind >= 2 ? window : NULL);
 }
 
-int charl__gemm_define_rounding(const charl__gemm *p, char *text, size_t bytes)
+int charl__gemm_rounded_level(const charl__gemm *p)
 {
     int level = 0;
 
     while (1 << level < p->rounded) {
         level++;
     }
-    return p->leaves > 1 && p->rounded > 0 ? snprintf(text, bytes, "#define ROUND %d\n", level) : 0;
+    return p->leaves > 1 && p->rounded > 0 ? level : -1;
 }
 
-int charl__gemm_define_fold(const charl__gemm *p, char *text, size_t bytes)
+void charl__gemm_set_fold(const charl__gemm *p, charl__launch *l)
 {
-    const int n = snprintf(text, bytes, "#define FOLD %d\n", p->leaves > 1 || p->a_sums);
+    const int level = charl__gemm_rounded_level(p);
 
-    return n + charl__gemm_define_rounding(p, text + n, bytes - (size_t)n);
+    charl__launch_set(l, "FOLD", p->leaves > 1 || p->a_sums);
+    if (level >= 0) {
+        charl__launch_set(l, "ROUND", level);
+    }
 }
 
 int64_t charl__gemm_image_elements(const charl__gemm *p)
@@ -133,16 +138,13 @@ int64_t charl__gemm_image_elements(const charl__gemm *p)
     return channels * w->image[0] * w->image[1];
 }
 
-int charl__gemm_define_leaves(const charl__gemm *p, char *text, size_t bytes)
+void charl__gemm_set_leaves(const charl__gemm *p, charl__launch *l)
 {
-    int n;
-
     if (p->leaves <= 1 && !p->a_sums) {
-        return 0;
+        return;
     }
-    n = charl__gemm_define_fold(p, text, bytes); /* a tree of one leaf, where a lane is one slice */
-    return n + snprintf(text + n, bytes - (size_t)n, "#define M %d\n#define A_SUMS %d\n", CHARL__GEMM_LOCAL_LEAVES,
-                        p->a_sums != NULL);
+    charl__gemm_set_fold(p, l); /* a tree of one leaf, where a lane is one slice */
+    charl__launch_set(l, "M", CHARL__GEMM_LOCAL_LEAVES);
 }
 
 void charl__gemm_describe(const charl__gemm *p, charl__launch *l)

@@ -1,6 +1,4 @@
-/* Epilogues: defines and arguments of the kernels of matrix products. */
-#include <stdio.h>
-
+/* Epilogues: parameters and arguments of the kernels of matrix products. */
 #include "tensor/gemm/gemm_private.h"
 
 charl_status charl__gemm_check_epilogue(const charl__gemm *p)
@@ -23,26 +21,25 @@ charl_status charl__gemm_check_epilogue(const charl__gemm *p)
     return CHARL_OK;
 }
 
-int charl__gemm_define_epilogue(const charl__gemm *p, int vec, char *text, size_t bytes)
+void charl__gemm_set_epilogue(const charl__gemm *p, int vec, charl__launch *l)
 {
     const charl__gemm_epilogue *e = p->epilogue;
-    int n;
 
     if (!e) {
-        return 0;
+        return;
     }
-    n = snprintf(text, bytes,
-                 "%s#define EXPR (%s)\n#define CHARL_VEC %d\n#define PRODUCT_T %s\n#define WITH_B_T "
-                 "%s\n#define WITH_C_T %s\n#define N_WITH %d\n#define KEEP %d\n#define USES_RNG %d\n",
-                 e->extra ? e->extra : "", e->expr, vec, charl__kernel_type(e->type),
-                 e->n_in > 0 ? charl__kernel_type(e->in[0]->dtype) : "float",
-                 e->n_in > 1 ? charl__kernel_type(e->in[1]->dtype) : "float", e->n_in,
-                 e->product ? 1 + e->keeps_first : 0, e->record != NULL);
-    if (e->then && (size_t)n < bytes) {
-        n += snprintf(text + n, bytes - (size_t)n, "#define THEN (%s)\n", e->then);
+    l->defines = e->extra;
+    charl__launch_set_text(l, "EXPR", e->expr);
+    charl__launch_set(l, "CHARL_VEC", vec);
+    charl__launch_set_text(l, "PRODUCT_T", charl__kernel_type(e->type));
+    charl__launch_set_text(l, "WITH_B_T", e->n_in > 0 ? charl__kernel_type(e->in[0]->dtype) : "float");
+    charl__launch_set_text(l, "WITH_C_T", e->n_in > 1 ? charl__kernel_type(e->in[1]->dtype) : "float");
+    charl__launch_set(l, "N_WITH", e->n_in);
+    charl__launch_set(l, "KEEP", e->product ? 1 + e->keeps_first : 0);
+    charl__launch_set(l, "USES_RNG", e->record != NULL);
+    if (e->then) {
+        charl__launch_set_text(l, "THEN", e->then);
     }
-    CHARL_INVARIANT(n > 0 && (size_t)n < bytes);
-    return n;
 }
 
 void charl__gemm_add_epilogue(const charl__gemm *p, charl__launch *l)

@@ -1,7 +1,6 @@
 /* Products by tiles in local memory: kernels/gemm/gemm_local.cl. */
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "tensor/gemm/gemm_private.h"
 
@@ -154,33 +153,37 @@ static int plans(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out)
     return n;
 }
 
-static int define_tile(const charl__gemm *p, const charl__gemm_plan *plan, bool joins, char *text, size_t bytes)
+static void set_tile(const charl__gemm *p, const charl__gemm_plan *plan, bool joins, charl__launch *l)
 {
     const bool out = !p->epilogue && is_by_vectors(p->out, p->out_at, p->n, p->out_outer | p->out_inner);
+    const charl__kernel_param params[] = {{"TM", plan->rows},
+                                          {"TN", plan->columns},
+                                          {"PM", plan->part_rows},
+                                          {"PN", plan->part_columns},
+                                          {"BK", plan->depth},
+                                          {"A_V", elements_at_a_time(p, true)},
+                                          {"B_V", elements_at_a_time(p, false)},
+                                          {"OUT_V", out ? VECTOR : 1},
+                                          {"JOIN", joins},
+                                          {"WHOLE_K", p->k % plan->depth == 0},
+                                          {p->epilogue ? NULL : "CHARL_VEC", VECTOR},
+                                          {NULL}};
 
-    return snprintf(text, bytes,
-                    "%s#define TM %d\n#define TN %d\n#define PM %d\n#define PN %d\n#define BK %d\n"
-                    "#define A_V %d\n#define B_V %d\n#define OUT_V %d\n#define JOIN %d\n"
-                    "#define WHOLE_K %d\n",
-                    p->epilogue ? "" : "#define CHARL_VEC 4\n", plan->rows, plan->columns, plan->part_rows,
-                    plan->part_columns, plan->depth, elements_at_a_time(p, true), elements_at_a_time(p, false),
-                    out ? VECTOR : 1, joins, p->k % plan->depth == 0);
+    charl__launch_set_all(l, params);
 }
 
 static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan)
 {
     const int64_t joined = charl__gemm_joined(p, plan->columns), columns = p->n * joined;
-    char text[CHARL__GEMM_DEFINES];
-    const size_t bytes = sizeof text;
-    charl__launch l = {.file = "gemm/gemm_local", .entry = "gemm_local", .defines = text};
-    int n = charl__gemm_define_common(p, text, bytes);
+    charl__launch l = {.file = "gemm/gemm_local", .entry = "gemm_local"};
 
     CHARL_INVARIANT(p->leaves <= CHARL__GEMM_LOCAL_LEAVES && !p->a_sums);
     CHARL_REQUIRE(p->b_kind < CHARL_GEMM_WINDOW || charl__gemm_image_elements(p) <= INT_MAX, CHARL_ERR_SHAPE,
                   "convolution of an image of %lld elements: beyond 2^31", (long long)charl__gemm_image_elements(p));
-    n += charl__gemm_define_epilogue(p, VECTOR, text + n, bytes - (size_t)n);
-    n += charl__gemm_define_leaves(p, text + n, bytes - (size_t)n);
-    define_tile(p, plan, joined > 1, text + n, bytes - (size_t)n);
+    charl__gemm_set_common(p, &l);
+    charl__gemm_set_epilogue(p, VECTOR, &l);
+    charl__gemm_set_leaves(p, &l);
+    set_tile(p, plan, joined > 1, &l);
     charl__gemm_describe(p, &l);
     charl__launch_add(&l, charl__i32((int32_t)columns));
     l.local[0] = (size_t)(plan->rows / plan->part_rows * (plan->columns / plan->part_columns));

@@ -1,6 +1,4 @@
 /* Convolutions with one channel in and out per product, on CPUs: kernels/gemm/gemm_plane.cl. */
-#include <stdio.h>
-
 #include "tensor/gemm/gemm_private.h"
 
 enum { LONGEST_LINE = 1024 };
@@ -37,16 +35,14 @@ static int plans(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out)
 
 static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan)
 {
-    char text[CHARL__GEMM_DEFINES];
-    const int n = charl__gemm_define_common(p, text, sizeof text);
     charl__launch l = {.file = "gemm/gemm_plane",
                        .entry = "gemm_plane",
-                       .defines = text,
+                       .params = {{"LINE", plane_line(&p->window)}},
                        .global = {(size_t)charl__at_least_one(p->count)},
                        .local = {1}};
 
     (void)plan;
-    snprintf(text + n, sizeof text - (size_t)n, "#define LINE %d\n", (int)plane_line(&p->window));
+    charl__gemm_set_common(p, &l);
     charl__gemm_describe(p, &l);
     return charl__launch_enqueue(dev, &l);
 }

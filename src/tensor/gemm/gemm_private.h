@@ -4,8 +4,6 @@
 #include "tensor/gemm/gemm.h"
 #include "tensor/gemm/gemm_tune.h"
 
-enum { CHARL__GEMM_DEFINES = 2048 };
-
 /* Extents stay this far below 2^31, so that the last tile of any kernel ends below it. */
 enum { CHARL__GEMM_MARGIN = 4096 };
 
@@ -92,17 +90,16 @@ const char *charl__gemm_key(charl_device *dev, const charl__gemm *p, char *text)
 charl_status charl__gemm_launch(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan) CHARL_MUST_CHECK;
 /** Arguments that all kernels but those for tensor cores begin with, the epilogue's behind them, and p's label. A kernel's own follow. */
 void charl__gemm_describe(const charl__gemm *p, charl__launch *l);
-/** Defines of operands' layouts and types; of the tree over leaves. Return the characters written.
- */
-int charl__gemm_define_common(const charl__gemm *p, char *text, size_t bytes);
-int charl__gemm_define_fold(const charl__gemm *p, char *text, size_t bytes);
-int charl__gemm_define_rounding(const charl__gemm *p, char *text, size_t bytes);
-/** Defines of a tree over leaves in registers; nothing where there is none. */
-int charl__gemm_define_leaves(const charl__gemm *p, char *text, size_t bytes);
+/** Set the parameters of operands' layouts and types; of the tree over leaves. */
+void charl__gemm_set_common(const charl__gemm *p, charl__launch *l);
+void charl__gemm_set_fold(const charl__gemm *p, charl__launch *l);
+/** The level of the tree from which on sums are rounded, ROUND; -1: none. */
+int charl__gemm_rounded_level(const charl__gemm *p);
+/** Set the parameters of a tree over leaves in registers; nothing where there is none. */
+void charl__gemm_set_leaves(const charl__gemm *p, charl__launch *l);
 
-/** Defines of p's epilogue, after `text`; returns the characters written, 0 without one. `vec`:
- *  elements that the kernel takes at a time. */
-int charl__gemm_define_epilogue(const charl__gemm *p, int vec, char *text, size_t bytes);
+/** Set the parameters of p's epilogue; nothing without one. `vec`: elements that the kernel takes at a time. */
+void charl__gemm_set_epilogue(const charl__gemm *p, int vec, charl__launch *l);
 
 /** Append the epilogue's operands, if there is one, to a launch that has all others. */
 void charl__gemm_add_epilogue(const charl__gemm *p, charl__launch *l);

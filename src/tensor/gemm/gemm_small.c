@@ -1,10 +1,10 @@
 /* Products too small to fill a device with the tiles of gemm_local.c: kernels/gemm/gemm_small.cl. */
 #include <limits.h>
-#include <stdio.h>
+#include <string.h>
 
 #include "tensor/gemm/gemm_private.h"
 
-enum { TILE = 16, TILE_LARGE = 32, ROOMY = 64, PER_LANE = 4, SECOND = 192 };
+enum { TILE = 16, TILE_LARGE = 32, ROOMY = 64, PER_LANE = 4 };
 
 /* Operands are matrices, whose elements it counts in 31 bits. */
 static bool supports(charl_device *dev, const charl__gemm *p)
@@ -49,41 +49,35 @@ static int plans(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out)
 /* A product in the kernel for small ones may share a launch with another
  * (kernels/gemm/gemm_small.cl).
  */
-static void offer_pair(const charl__gemm *p, charl__launch *l, char *second)
+static void offer_pair(const charl__gemm *p, charl__launch *l)
 {
-    const size_t bytes = SECOND;
     const bool folds = p->leaves > 1 || p->a_sums;
-    int n;
+    const int level = charl__gemm_rounded_level(p);
+    const charl__kernel_param second[CHARL_PAIR_PARAMS] = {{"A_KIND_2", p->a_kind},
+                                                           {"B_KIND_2", p->b_kind},
+                                                           {"BIAS_2", p->bias_kind},
+                                                           {"FOLD_2", folds},
+                                                           {"A_SUMS_2", p->a_sums != NULL},
+                                                           {folds ? "M" : NULL, CHARL__GEMM_LOCAL_LEAVES},
+                                                           {level >= 0 ? "ROUND" : NULL, level}};
 
     if (p->a->dtype != CHARL_F32 || p->out->dtype != CHARL_F32) {
         return;
     }
     l->pair_first = !folds;
-    if (p->epilogue) {
-        return;
-    }
-    n = snprintf(second, bytes,
-                 "#define A_KIND_2 %d\n#define B_KIND_2 %d\n#define BIAS_2 %d\n"
-                 "#define FOLD_2 %d\n#define A_SUMS_2 %d\n",
-                 (int)p->a_kind, (int)p->b_kind, (int)p->bias_kind, folds, p->a_sums != NULL);
-    if (folds) {
-        n += snprintf(second + n, bytes - (size_t)n, "#define M %d\n", CHARL__GEMM_LOCAL_LEAVES);
-        n += charl__gemm_define_rounding(p, second + n, bytes - (size_t)n);
-    }
-    CHARL_INVARIANT(n > 0 && (size_t)n < bytes);
-    l->pair_defines = second;
+    l->pair_second = !p->epilogue;
+    memcpy(l->pair_params, second, sizeof second);
 }
 
 static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan)
 {
-    char text[CHARL__GEMM_DEFINES], second[SECOND];
-    const size_t bytes = sizeof text;
-    charl__launch l = {.file = "gemm/gemm_small", .entry = "gemm_small", .defines = text};
-    int n = charl__gemm_define_common(p, text, bytes);
+    charl__launch l = {.file = "gemm/gemm_small",
+                       .entry = "gemm_small",
+                       .params = {{"TILE", plan->rows}, {"A_SUMS", p->a_sums != NULL}}};
 
-    n += charl__gemm_define_epilogue(p, 1, text + n, bytes - (size_t)n);
-    n += charl__gemm_define_leaves(p, text + n, bytes - (size_t)n);
-    snprintf(text + n, bytes - (size_t)n, "#define TILE %d\n", plan->rows);
+    charl__gemm_set_common(p, &l);
+    charl__gemm_set_epilogue(p, 1, &l);
+    charl__gemm_set_leaves(p, &l);
     charl__gemm_describe(p, &l);
     if (p->a_sums) {
         charl__launch_add(&l, charl__gemm_operand(CHARL_ARG_OUT, p->a_sums, p->a_sums_at));
@@ -92,7 +86,7 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
     l.global[0] = (size_t)(charl__ceil_div(p->m, plan->rows) * charl__ceil_div(p->n, plan->columns) *
                            charl__at_least_one(p->count)) *
                   l.local[0];
-    offer_pair(p, &l, second);
+    offer_pair(p, &l);
     return charl__launch_enqueue(dev, &l);
 }
 

@@ -1,6 +1,4 @@
 /* Products on CPUs: kernels/gemm/gemm_vector.cl. */
-#include <stdio.h>
-
 #include "tensor/gemm/gemm_private.h"
 
 enum {
@@ -126,15 +124,15 @@ static int plans(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out)
 static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan)
 {
     const micro_tile t = tile_of(dev, p);
-    char text[CHARL__GEMM_DEFINES];
-    const size_t bytes = sizeof text;
-    charl__launch l = {.file = "gemm/gemm_vector", .entry = "gemm_vector", .defines = text, .local = {1}};
-    int n = charl__gemm_define_common(p, text, bytes), mi = plan->rows, nj = plan->columns;
+    charl__launch l = {.file = "gemm/gemm_vector",
+                       .entry = "gemm_vector",
+                       .params = {{"MR", t.rows}, {"NR", t.columns}, {"IN_PLACE", reads_in_place(p, t)}},
+                       .local = {1}};
+    int mi = plan->rows, nj = plan->columns;
 
-    n += charl__gemm_define_epilogue(p, 16, text + n, bytes - (size_t)n);
-    n += charl__gemm_define_fold(p, text + n, bytes - (size_t)n);
-    snprintf(text + n, bytes - (size_t)n, "#define MR %d\n#define NR %d\n#define IN_PLACE %d\n", t.rows, t.columns,
-             reads_in_place(p, t));
+    charl__gemm_set_common(p, &l);
+    charl__gemm_set_epilogue(p, 16, &l);
+    charl__gemm_set_fold(p, &l);
     if (plan->rows == 0) {
         choose_block(dev, p, t, &mi, &nj);
     }

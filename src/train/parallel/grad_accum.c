@@ -148,12 +148,13 @@ static charl_status enqueue_step(const charl__grad_accum *p, const fold_step *s)
                        .global = {(size_t)p->set->gradient_elements},
                        .local = {CHARL_PARAM_ALIGN},
                        .args = {slot_of(p, CHARL_ARG_INOUT, s->to)},
-                       .defines = p->set->reduce_dtype == CHARL_BF16 ? "#define ROUND 1\n" : NULL,
                        .label = "passes"};
 
     from.v.offset = s->lane * p->set->gradient_elements;
     l.args[1] = s->kind == MERGE ? slot_of(p, CHARL_ARG_IN, s->to + 1) : from;
-    if (s->kind == TAKE) {
+    if (s->kind != TAKE) {
+        charl__launch_set(&l, "ROUND", p->set->reduce_dtype == CHARL_BF16);
+    } else {
         l.file = "tensor/copy";
         l.entry = "charl_copy";
         l.args[1] = l.args[0];

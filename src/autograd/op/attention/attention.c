@@ -19,7 +19,7 @@
 #include "base/numeric/rng.h"
 #include "charl/ops.h"
 
-enum { MAX_D = 256, LANES = 32, DEFINES = 192 };
+enum { MAX_D = 256, LANES = 32 };
 enum { TILE = 64, GROUP = 256, LOCAL_BYTES = 40960 }; /* of the form with work-groups */
 
 typedef charl__attention_attr attention_attr;
@@ -108,18 +108,22 @@ void charl__attention_arguments(const charl__enqueue *e, extents x, charl__launc
     l->args[n++] = charl__f32(1.0F / (1.0F - a->p));
 }
 
-/* What stands in front of every kernel, and the arguments that end every list. */
-static void specialise(const charl__enqueue *e, extents x, const char *extra, charl__launch *l, char *defines, int n)
+/* Parameters of every kernel, and the arguments that end every list. */
+static void specialise(const charl__enqueue *e, extents x, charl__launch *l, int n)
 {
     const attention_attr *a = e->attr;
+    const charl__kernel_param params[] = {{"STARTS", a->starts},
+                                          {"ACT", .text = charl__kernel_type(e->out[0]->dtype)},
+                                          {"D", x.d},
+                                          {"CAUSAL", a->causal},
+                                          {"DROP", a->p > 0.0F},
+                                          {"CHARL_VEC", in_groups(e->dev) ? 1 : 16},
+                                          {NULL}};
 
-    snprintf(defines, DEFINES, "%s%s%s#define D %lld\n#define CAUSAL %d\n#define DROP %d\n#define CHARL_VEC %d\n",
-             extra, a->starts ? "#define STARTS 1\n" : "", charl__act_define(e->out[0]->dtype), (long long)x.d,
-             a->causal, a->p > 0.0F, in_groups(e->dev) ? 1 : 16);
+    charl__launch_set_all(l, params);
     if (a->starts) {
         l->args[n++] = charl__in(e->in[e->n_in - 1]);
     }
-    l->defines = defines;
     l->label = e->label;
     charl__attention_arguments(e, x, l, n);
 }
@@ -139,7 +143,6 @@ charl_status charl__attention_forward(const charl__enqueue *e, const charl_tenso
 {
     const attention_attr *a = e->attr;
     const extents x = charl__attention_extents_get(&qkv->shape, a);
-    char defines[DEFINES];
     const bool local = in_groups(e->dev);
     charl__launch l = {.file = local ? "attention/attention_local" : "attention/attention_vector",
                        .entry = local ? "attention_local" : "attention_vector",
@@ -149,7 +152,7 @@ charl_status charl__attention_forward(const charl__enqueue *e, const charl_tenso
         return charl__attention_wgmma(e, qkv, out, lse);
     }
     share_out(e, x, a->heads, LANES, &l);
-    specialise(e, x, "", &l, defines, 3);
+    specialise(e, x, &l, 3);
     return charl__launch_enqueue(e->dev, &l);
 }
 
@@ -445,8 +448,8 @@ static charl_status dot_rows(const charl__enqueue *e, const extents *x)
 static charl_status launch_grad(const charl__enqueue *e, const extents *x, charl__launch l)
 {
     const bool glse = has_glse(e->attr, e->n_in);
-    char defines[DEFINES];
 
+    charl__launch_set(&l, "GLSE", glse);
     l.args[0] = charl__in(e->in[0]);
     l.args[1] = charl__in(e->in[1]);
     l.args[2] = charl__in(e->in[3]);
@@ -454,7 +457,7 @@ static charl_status launch_grad(const charl__enqueue *e, const extents *x, charl
     l.args[4] = charl__in(glse ? e->in[4] : NULL);
     l.args[5] = charl__scratch_arg(CHARL_ARG_INOUT, e->workspace, row_count(x, e->attr));
     l.args[6] = charl__out(e->out[0]);
-    specialise(e, *x, glse ? "#define GLSE 1\n" : "", &l, defines, 7);
+    specialise(e, *x, &l, 7);
     return charl__launch_enqueue(e->dev, &l);
 }
 

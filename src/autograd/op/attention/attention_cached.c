@@ -11,7 +11,7 @@
 #include "autograd/launch/rows.h"
 #include "base/alloc.h"
 
-enum { QUERIES = 8, DEFINES = 64 };
+enum { QUERIES = 8 };
 
 typedef charl__attention_attr attention_attr;
 typedef charl__attention_extents extents;
@@ -50,16 +50,14 @@ static charl__arg position_of(const charl__enqueue *e)
 static charl_status keep(const charl__enqueue *e, const extents *x, int64_t positions)
 {
     const attention_attr *a = e->attr;
-    char defines[DEFINES];
     charl__launch l = {
         .file = "attention/attention_cached",
         .entry = "charl_take_in",
-        .defines = defines,
+        .params = {{"D", x->d}, {"BEGINS", a->begins}},
         .args = {charl__in(e->in[0]), charl__inout(e->in[1]), position_of(e), charl__i32((int32_t)x->t),
                  charl__i32((int32_t)positions), charl__i32((int32_t)(a->heads * x->d))},
     };
 
-    snprintf(defines, sizeof defines, "#define D %lld\n#define BEGINS %d\n", (long long)x->d, a->begins);
     return charl__column_chunks_launch(e, &l, 6, x->b * x->t, 2 * a->kv_heads * x->d, e->in[0]->dtype);
 }
 
@@ -68,7 +66,6 @@ static charl_status enqueue(const charl__enqueue *e)
     const attention_attr *a = e->attr;
     const extents x = charl__attention_extents_get(&e->in[0]->shape, a);
     const int64_t positions = e->in[1]->shape.dim[1];
-    char defines[DEFINES];
 
     if (x.b * x.t == 0) {
         return CHARL_OK;
@@ -78,13 +75,11 @@ static charl_status enqueue(const charl__enqueue *e)
         CHARL_TRY(charl__attention_forward(e, e->in[0], e->out[0], charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0)));
         return CHARL_OK;
     }
-    snprintf(defines, sizeof defines, "%s#define D %lld\n#define CHARL_VEC 16\n", charl__act_define(e->in[0]->dtype),
-             (long long)x.d);
     CHARL_TRY(charl__launch_enqueue(
         e->dev, &(charl__launch){
                     .file = "attention/attention_cached",
                     .entry = "charl_continue",
-                    .defines = defines,
+                    .params = {{"ACT", .text = charl__kernel_type(e->in[0]->dtype)}, {"D", x.d}, {"CHARL_VEC", 16}},
                     .global = {(size_t)(x.b * a->heads * ((x.t + QUERIES - 1) / QUERIES))},
                     .local = {1},
                     .args = {charl__in(e->in[0]), charl__in(e->in[1]), position_of(e), charl__out(e->out[0]),

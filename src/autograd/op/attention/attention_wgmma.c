@@ -1,16 +1,16 @@
 /* Attention of half types on NVIDIA's tensor cores. What is chosen here (tiles, how operands are
  * copied) changes no bits: kernels/nvidia/attention/attention_wgmma.cl says why. */
-#include <stdio.h>
+#include <string.h>
 
 #include "autograd/op/attention/attention.h"
 #include "autograd/launch/rows.h"
 
-enum { MAX_D = 128, CHUNK = 8, BLOCK = 64, BLOCK_BYTES = 8192, WARPGROUP = 128, STATE_BYTES = 512, DEFINES = 256 };
+enum { MAX_D = 128, CHUNK = 8, BLOCK = 64, BLOCK_BYTES = 8192, WARPGROUP = 128, STATE_BYTES = 512 };
 
 /* How a kernel uses local memory and a compute unit. */
 typedef struct form {
     const char *file, *entry;
-    const char *extra; /* defines */
+    charl__kernel_param part;
     int warpgroups;    /* 64 rows each */
     int tiles;         /* of 64 rows in local memory */
     int more_bytes;    /* there, per 64 elements of a head */
@@ -21,7 +21,7 @@ typedef struct form {
 
 static const form forward_form = {.file = "nvidia/attention/attention_wgmma",
                                   .entry = "attention_wgmma",
-                                  .extra = "#define WARPGROUPS 1\n",
+                                  .part = {"WARPGROUPS", 1},
                                   .warpgroups = 1,
                                   .tiles = 4,
                                   .more_bytes = 256,
@@ -29,7 +29,7 @@ static const form forward_form = {.file = "nvidia/attention/attention_wgmma",
                                   .wide_groups = 3};
 static const form queries_form = {.file = "nvidia/attention/attention_wgmma_grad",
                                   .entry = "charl_queries",
-                                  .extra = "#define KEYS 0\n",
+                                  .part = {"KEYS", 0},
                                   .warpgroups = 1,
                                   .tiles = 4,
                                   .more_bytes = 256,
@@ -37,7 +37,7 @@ static const form queries_form = {.file = "nvidia/attention/attention_wgmma_grad
                                   .wide_groups = 2};
 static const form keys_form = {.file = "nvidia/attention/attention_wgmma_grad",
                                .entry = "charl_keys",
-                               .extra = "#define KEYS 1\n",
+                               .part = {"KEYS", 1},
                                .warpgroups = 1,
                                .tiles = 6,
                                .more_bytes = 512,
@@ -71,16 +71,19 @@ static charl_status launch(const charl__enqueue *e, const form *f, charl__attent
     const int64_t rows = (int64_t)BLOCK * f->warpgroups;
     const int states = f->states + (f->states > 0 && a->starts ? 1 : 0);
     const int blocks = x.d > BLOCK ? 2 : 1;
-    char defines[DEFINES];
+    const charl__kernel_param params[] = {{"IS_F16", e->out[0]->dtype == CHARL_F16},
+                                          {"D", x.d},
+                                          {"CAUSAL", a->causal},
+                                          {"DROP", a->p > 0.0F},
+                                          {"STARTS", a->starts},
+                                          f->part,
+                                          {f == &forward_form ? NULL : "GLSE", e->n_in - a->starts > 4},
+                                          {NULL}};
 
-    snprintf(defines, sizeof defines,
-             "#define IS_F16 %d\n#define D %lld\n#define CAUSAL %d\n#define DROP %d\n"
-             "#define STARTS %d\n#define GLSE %d\n%s",
-             e->out[0]->dtype == CHARL_F16, (long long)x.d, a->causal, a->p > 0.0F, a->starts, e->n_in - a->starts > 4,
-             f->extra);
     l->file = f->file;
     l->entry = f->entry;
-    l->defines = defines;
+    memset(l->params, 0, sizeof l->params); /* those of the launch before */
+    charl__launch_set_all(l, params);
     l->label = e->label;
     l->local[0] = (size_t)(WARPGROUP * f->warpgroups);
     l->global[0] = (size_t)(x.b * heads * ((x.t + rows - 1) / rows)) * l->local[0];

@@ -62,11 +62,11 @@ static charl_status enqueue(const charl__enqueue *e)
     const charl_rotary_args *a = &attr->args;
     const charl_shape *s = &e->in[0]->shape;
     const int64_t rows = charl_shape_count(s) / a->head_dim;
-    char defines[ENTRY * MAX_HEAD_DIM / 2 + 64];
-    int used = snprintf(defines, sizeof defines, "#define FIRST %d\n#define FREQUENCY ", e->n_in > 1);
+    char frequency[ENTRY * MAX_HEAD_DIM / 2 + 1];
+    int used = 0;
     charl__launch l = {.file = "attention/rotary",
                        .entry = "charl_rotary",
-                       .defines = defines,
+                       .params = {{"FIRST", e->n_in > 1}, {"FREQUENCY", .text = frequency}},
                        .args = {charl__in(e->in[0]), charl__in(e->n_in > 1 ? e->in[1] : NULL), charl__out(e->out[0]),
                                 charl__i64(s->dim[s->ndim - 2]), charl__i64(s->dim[s->ndim - 1] / a->head_dim),
                                 charl__i64(a->heads)}};
@@ -74,10 +74,9 @@ static charl_status enqueue(const charl__enqueue *e)
     for (int64_t i = 0; i < a->head_dim / 2; i++) {
         const uint64_t turns = (uint64_t)ldexp(turns_of(a, i), 64);
 
-        used += snprintf(defines + used, sizeof defines - (size_t)used, "%s0x%" PRIx64 "ul", i > 0 ? "," : "",
+        used += snprintf(frequency + used, sizeof frequency - (size_t)used, "%s0x%" PRIx64 "ul", i > 0 ? "," : "",
                          attr->back ? 0 - turns : turns);
     }
-    snprintf(defines + used, sizeof defines - (size_t)used, "\n");
     return charl__column_chunks_launch(e, &l, 6, rows, a->head_dim / 2, e->in[0]->dtype);
 }
 

@@ -36,13 +36,17 @@ int64_t charl__conv_phases_workspace(const charl__conv *c)
     return c->stride[0] == 1 && c->stride[1] == 1 ? 0 : (phase_elements(c) + weights) * (int64_t)sizeof(float);
 }
 
-static int define_window(const charl__conv *c, const char *type, char *text, size_t bytes)
+static void set_window(const charl__conv *c, charl__launch *l)
 {
-    return snprintf(text, bytes,
-                    "%s#define KH %d\n#define KW %d\n#define SH %d\n#define SW %d\n#define PH %d\n"
-                    "#define PW %d\n#define DH %d\n#define DW %d\n",
-                    type, c->kernel[0], c->kernel[1], c->stride[0], c->stride[1], c->padding[0], c->padding[1],
-                    c->dilation[0], c->dilation[1]);
+    charl__launch_set_all(l, (charl__kernel_param[]){{"KH", c->kernel[0]},
+                                                     {"KW", c->kernel[1]},
+                                                     {"SH", c->stride[0]},
+                                                     {"SW", c->stride[1]},
+                                                     {"PH", c->padding[0]},
+                                                     {"PW", c->padding[1]},
+                                                     {"DH", c->dilation[0]},
+                                                     {"DW", c->dilation[1]},
+                                                     {NULL}});
 }
 
 /* The taps of a phase, one after another, as a weight of their own. */
@@ -51,17 +55,16 @@ static charl_status pick(const charl__enqueue *e, const charl__conv *c, const ch
 {
     const int64_t count = c->o * (c->c / c->groups) * p->count[0] * p->count[1];
     const int64_t span = charl__span(e->dev, count, 1);
-    char defines[256];
     charl__launch l = {.file = "conv/conv_phase",
                        .entry = "charl_pick",
-                       .defines = defines,
+                       .params = {{"T", .text = charl__word_type(e->in[1]->dtype)}},
                        .args = {charl__in(e->in[1]), charl__tensor_arg(CHARL_ARG_OUT, taps), charl__i64(count),
                                 charl__i64(span), charl__i32(p->first[0]), charl__i32(p->first[1]),
                                 charl__i32(p->step[0]), charl__i32(p->step[1]), charl__i32(p->count[0]),
                                 charl__i32(p->count[1])},
                        .label = e->label};
 
-    define_window(c, charl__word_define(e->in[1]->dtype), defines, sizeof defines);
+    set_window(c, &l);
     charl__span_launch(e->dev, count, span, &l);
     return charl__launch_enqueue(e->dev, &l);
 }
@@ -96,16 +99,15 @@ static charl_status merge(const charl__enqueue *e, const charl__conv *c)
     const int64_t chunk = ceil_div(elements < c->w ? elements : c->w, c->stride[1]) * c->stride[1];
     const int64_t across = ceil_div(c->w, chunk);
     const int64_t span = across > 1 ? 1 : ceil_div(elements, c->w);
-    char defines[256];
     charl__launch l = {.file = "conv/conv_phase",
                        .entry = "charl_merge",
-                       .defines = defines,
+                       .params = {{"ACT", .text = charl__kernel_type(e->out[0]->dtype)}},
                        .args = {charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0), charl__out(e->out[0]),
                                 charl__i64(planes), charl__i64(span), charl__i32((int32_t)across),
                                 charl__i32((int32_t)chunk), charl__i32((int32_t)c->h), charl__i32((int32_t)c->w)},
                        .label = e->label};
 
-    define_window(c, charl__act_define(e->out[0]->dtype), defines, sizeof defines);
+    set_window(c, &l);
     charl__span_launch(e->dev, ceil_div(rows, span) * across, 1, &l);
     return charl__launch_enqueue(e->dev, &l);
 }

@@ -49,17 +49,15 @@ static int64_t first_row(const charl__enqueue *e)
     return attr->batched ? e->in[0]->shape.dim[0] / e->slices->count * e->slices->first : 0;
 }
 
-static charl_status draw(const charl__enqueue *e, const char *defines)
+static charl_status draw(const charl__enqueue *e, const charl__kernel_param *params)
 {
     const augment2d_attr *attr = e->attr;
     const charl_shape *s = &e->in[0]->shape;
-    charl__launch l = {.file = "data/augment2d",
-                       .entry = "charl_augment2d_draw",
-                       .defines = defines,
-                       .global = {(size_t)s->dim[0]},
-                       .label = e->label};
+    charl__launch l = {
+        .file = "data/augment2d", .entry = "charl_augment2d_draw", .global = {(size_t)s->dim[0]}, .label = e->label};
     int a = 0;
 
+    charl__launch_set_all(&l, params);
     l.args[a++] = charl__in(e->step);
     l.args[a++] = charl__out(e->workspace);
     l.args[a++] = charl__i64(s->dim[0]);
@@ -78,10 +76,9 @@ static charl_status enqueue(const charl__enqueue *e)
     const augment2d_attr *attr = e->attr;
     const charl_shape *s = &e->in[0]->shape;
     const size_t pixels = (size_t)(s->dim[2] * s->dim[3]);
-    char defines[96];
     charl__launch l = {.file = "data/augment2d",
                        .entry = "charl_augment2d",
-                       .defines = defines,
+                       .params = {{"ROTATE", attr->rotate > 0.0F}, {"CUTOUT", attr->cutout}, {"FILL", e->n_in == 3}},
                        .global = {(pixels + GROUP - 1) / GROUP * GROUP, (size_t)s->dim[0]},
                        .local = {GROUP, 1},
                        .label = e->label};
@@ -90,9 +87,7 @@ static charl_status enqueue(const charl__enqueue *e)
     if (charl__tensor_count(e->in[0]) == 0) {
         return CHARL_OK;
     }
-    snprintf(defines, sizeof defines, "#define ROTATE %d\n#define CUTOUT %d\n#define FILL %d\n", attr->rotate > 0.0F,
-             attr->cutout, e->n_in == 3);
-    CHARL_TRY(draw(e, defines));
+    CHARL_TRY(draw(e, l.params));
     l.args[a++] = charl__in(e->in[0]);
     if (e->n_in == 3) {
         l.args[a++] = charl__in(e->in[1]);

@@ -68,11 +68,11 @@ static int64_t inner_of(const charl_shape *source, int64_t channels)
     return inner > 0 ? inner : 1;
 }
 
-/* What the kernel must be told to gather such elements beside those of another source: they are
- * words, of which one stands for rows that are not there. NULL: they are not. */
-static const char *words_of(charl_dtype d)
+/* Such elements may be gathered beside those of another source if they are words, of which this one stands for rows that are not there;
+ * NULL: they are not. */
+static const char *bad_word(charl_dtype d)
 {
-    return d == CHARL_I32 ? "#define BAD_2 0xffffffffu\n" : d == CHARL_F32 ? "#define BAD_2 as_uint(NAN)\n" : NULL;
+    return d == CHARL_I32 ? "0xffffffffu" : d == CHARL_F32 ? "as_uint(NAN)" : NULL;
 }
 
 static charl_status enqueue(const charl__enqueue *e)
@@ -81,22 +81,21 @@ static charl_status enqueue(const charl__enqueue *e)
     const int64_t rows = row->shape.dim[0];
     const int64_t n = rows > 0 ? charl__tensor_count(e->out[0]) / rows : 0;
     const bool norm = e->n_in == 4;
-    char defines[160];
     charl__launch l = {.file = "data/gather_rows",
                        .entry = "charl_gather_rows",
-                       .defines = defines,
+                       .params = {{"SRC", .text = cl_type(source->dtype)},
+                                  {"DST", .text = is_integer_target(source->dtype) ? "int" : "float"},
+                                  {"DST_IS_FLOAT", !is_integer_target(source->dtype)},
+                                  {"NORM", norm},
+                                  {"INDEX", .text = n <= UINT32_MAX ? "uint" : "ulong"}},
                        .global = {(size_t)rows * (((size_t)n + GROUP - 1) / GROUP * GROUP)},
                        .local = {GROUP},
                        .pair_first = true,
-                       .pair_defines = norm ? NULL : words_of(source->dtype),
+                       .pair_second = !norm && bad_word(source->dtype),
+                       .pair_params = {{"BAD_2", .text = bad_word(source->dtype)}},
                        .label = e->label};
     int a = 0;
 
-    snprintf(defines, sizeof defines,
-             "#define SRC %s\n#define DST %s\n#define DST_IS_FLOAT %d\n#define NORM %d\n"
-             "#define INDEX %s\n",
-             cl_type(source->dtype), is_integer_target(source->dtype) ? "int" : "float",
-             !is_integer_target(source->dtype), norm, n <= UINT32_MAX ? "uint" : "ulong");
     l.args[a++] = charl__in(source);
     l.args[a++] = charl__in(row);
     if (norm) {

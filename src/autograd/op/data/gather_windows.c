@@ -51,16 +51,14 @@ static charl_status enqueue(const charl__enqueue *e)
 {
     const windows_attr *attr = e->attr;
     const int64_t rows = e->out[0]->shape.dim[0];
-    char defines[64];
     charl__launch l = {.file = "data/gather_windows",
                        .entry = "charl_gather_windows",
-                       .defines = defines,
+                       .params = {{"SRC", .text = cl_type(e->in[0]->dtype)},
+                                  {"OUT", .text = e->in[0]->dtype == CHARL_F32 ? "float" : "int"}},
                        .global = {rows > 0 ? ((size_t)attr->length + GROUP - 1) / GROUP * GROUP : 0, (size_t)rows},
                        .local = {GROUP, 1},
                        .label = e->label};
 
-    snprintf(defines, sizeof defines, "#define SRC %s\n%s", cl_type(e->in[0]->dtype),
-             e->in[0]->dtype == CHARL_F32 ? "#define OUT float\n" : "");
     l.args[0] = charl__in(e->in[0]);
     l.args[1] = charl__in(e->in[1]);
     l.args[2] = charl__out(e->out[0]);

@@ -41,13 +41,14 @@ static charl_status enqueue(const charl__enqueue *e)
 {
     const charl_dtype from = e->in[0]->dtype, to = e->out[0]->dtype;
     const int64_t total = charl__tensor_count(e->out[0]), span = charl__span(e->dev, total, 4);
-    char defines[64];
-    charl__launch l = {.file = "elementwise/cast", .entry = "charl_cast", .defines = defines, .label = e->label};
+    charl__launch l = {.file = "elementwise/cast",
+                       .entry = "charl_cast",
+                       .params = {{"FROM", code_of(from)}, {"TO", code_of(to)}},
+                       .label = e->label};
 
     if (charl__is_float(from) && charl__is_float(to)) {
         return charl__map_expr(e, &(charl__expr){.text = "a"});
     }
-    snprintf(defines, sizeof defines, "#define FROM %d\n#define TO %d\n", code_of(from), code_of(to));
     l.args[0] = charl__in(e->in[0]);
     l.args[1] = charl__out(e->out[0]);
     l.args[2] = charl__i64(total);

@@ -166,13 +166,11 @@ static charl_status sort_alone(const charl__enqueue *e, int64_t slices, int64_t 
 {
     const int group = charl__device_facts_get(e->dev)->group;
     const int items = group > 1 ? group : 1;
-    char defines[32];
 
-    snprintf(defines, sizeof defines, "#define GROUP %d\n", items);
     return charl__launch_enqueue(
         e->dev, &(charl__launch){.file = "embedding/embedding",
                                  .entry = "charl_sort",
-                                 .defines = defines,
+                                 .params = {{"GROUP", items}},
                                  .label = e->label,
                                  .global = {(size_t)(slices * items)},
                                  .local = {(size_t)items},
@@ -186,14 +184,13 @@ static charl_status sort_shared(const charl__enqueue *e, int64_t slices, int64_t
     const int64_t keys = places_in(e, slices).keys;
     const charl__arg n = charl__i32((int32_t)positions), v = charl__i32((int32_t)vocab);
     int group = MOST_GROUP;
-    char defines[64];
-    charl__launch l = {.file = "embedding/embedding_rank", .defines = defines, .label = e->label};
+    charl__launch l = {.file = "embedding/embedding_rank", .label = e->label};
 
     while (group > charl__device_facts_get(e->dev)->group) {
         group /= 2;
     }
-    snprintf(defines, sizeof defines, "#define GROUP %d\n%s", group,
-             (vocab + 2) * positions <= UINT32_MAX ? "#define KEY uint\n" : "");
+    charl__launch_set(&l, "GROUP", group);
+    charl__launch_set_text(&l, "KEY", (vocab + 2) * positions <= UINT32_MAX ? "uint" : "ulong");
     l.global[0] = (size_t)(slices * ((positions + group - 1) / group) * group);
     l.local[0] = (size_t)group;
     l.entry = "charl_sort_blocks";
@@ -238,7 +235,7 @@ static charl__arg lane_out(const charl__enqueue *e, const lane *n)
 
 /* A work-group has as many rows of the table as leave all compute units with something to do. In a
  * table of less than that a row is shared by groups, and none is left to others. */
-static charl_status launch_shared(const charl__enqueue *e, const lane *n, const char *defines)
+static charl_status launch_shared(const charl__enqueue *e, const lane *n)
 {
     const int64_t vocab = e->out[0]->shape.dim[0], columns = e->out[0]->shape.dim[1];
     const int64_t enough = GROUPS_OF_A_UNIT * charl_device_get_info(e->dev)->compute_units;
@@ -250,10 +247,13 @@ static charl_status launch_shared(const charl__enqueue *e, const lane *n, const 
     const int64_t parts = is_small ? blocks : 1;
     const int64_t found = places_in(e, n->slices).found;
     const int64_t pieces = vocab * ((columns + CHARL_GPU_VEC - 1) / CHARL_GPU_VEC);
-    char text[256];
     charl__launch l = {.file = "embedding/embedding_sum",
                        .entry = "charl_sum_many",
-                       .defines = text,
+                       .params = {{"ACT", .text = charl__kernel_type(e->in[0]->dtype)},
+                                  {"GROUP", group},
+                                  {"ROWS", rows},
+                                  {"FEW", is_small ? 0 : FEW},
+                                  {"CHARL_VEC", CHARL_GPU_VEC}},
                        .label = e->label,
                        .global = {(size_t)((vocab + rows - 1) / rows * parts * group)},
                        .local = {(size_t)group},
@@ -265,19 +265,19 @@ static charl_status launch_shared(const charl__enqueue *e, const lane *n, const 
     if (vocab * columns == 0) {
         return CHARL_OK;
     }
-    snprintf(text, sizeof text, "%s%s#define GROUP %d\n#define ROWS %d\n#define FEW %d\n#define CHARL_VEC %d\n",
-             defines, charl__act_define(e->in[0]->dtype), group, (int)rows, is_small ? 0 : FEW, CHARL_GPU_VEC);
+    charl__fold_params(e, 0, n->leaves, &l);
     CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     if (!is_small) {
-        CHARL_TRY(charl__launch_enqueue(
-            e->dev, &(charl__launch){.file = "embedding/embedding_sum",
-                                     .entry = "charl_sum_few",
-                                     .defines = text,
-                                     .label = e->label,
-                                     .global = {(size_t)((pieces - 1) / group + 1) * (size_t)group},
-                                     .local = {(size_t)group},
-                                     .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, found), lane_out(e, n),
-                                              charl__i64(vocab), charl__i64(columns)}}));
+        charl__launch few = {.file = "embedding/embedding_sum",
+                             .entry = "charl_sum_few",
+                             .label = e->label,
+                             .global = {(size_t)((pieces - 1) / group + 1) * (size_t)group},
+                             .local = {(size_t)group},
+                             .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, found), lane_out(e, n),
+                                      charl__i64(vocab), charl__i64(columns)}};
+
+        charl__launch_set_all(&few, l.params);
+        CHARL_TRY(charl__launch_enqueue(e->dev, &few));
     }
     return CHARL_OK;
 }
@@ -285,15 +285,13 @@ static charl_status launch_shared(const charl__enqueue *e, const lane *n, const 
 static charl_status sum_lane(const charl__enqueue *e, const lane *n)
 {
     const charl_shape *s = &e->out[0]->shape;
-    char defines[64];
     charl__launch l = {.file = "embedding/embedding",
                        .entry = "charl_sum",
-                       .defines = defines,
                        .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, 0), lane_out(e, n), charl__i64(n->first),
                                 charl__i64(n->slices), charl__i64(charl__tensor_count(e->in[1]) / n->slices)}};
 
-    charl__fold_defines(e, 0, n->leaves, defines, sizeof defines);
-    return is_shared(e) ? launch_shared(e, n, defines)
+    charl__fold_params(e, 0, n->leaves, &l);
+    return is_shared(e) ? launch_shared(e, n)
                         : charl__column_chunks_launch(e, &l, 6, s->dim[0], s->dim[1], e->in[0]->dtype);
 }
 

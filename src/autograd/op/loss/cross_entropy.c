@@ -49,31 +49,24 @@ static charl_status infer(charl__infer *inf)
     return CHARL_OK;
 }
 
-static const char *defines_of(bool weight, float smoothing)
-{
-    static const char *const defines[2][2] = {{"", "#define SMOOTHING 1\n"},
-                                              {"#define WEIGHT 1\n", "#define WEIGHT 1\n#define SMOOTHING 1\n"}};
-
-    return defines[weight][smoothing != 0.0F];
-}
-
-charl_status charl__cross_entropy_plan(const charl__enqueue *e, const charl_tensor *logits, bool weight,
-                                       const char *extra, charl__row_plan *plan)
+charl_status charl__cross_entropy_rows(const charl__enqueue *e, const charl_tensor *logits, bool weight,
+                                       charl__launch *l, int64_t *per_item)
 {
     const bool one_item = charl__rows_have_one_item(e->dev);
     int64_t rows, n, inner, chunk, width;
-    char defines[192];
 
     charl__split_axis(&logits->shape, logits->shape.ndim - 1, &rows, &n, &inner);
     chunk = n < CHUNK ? n : CHUNK;
     width = charl__rows_width(chunk);
-    snprintf(defines, sizeof defines, "%s%s#define CHUNKS %d\n#define KEEP %d\n",
-             defines_of(weight, *(const float *)e->attr), extra, n > CHUNK, (int)((chunk + width - 1) / width));
-    CHARL_TRY(charl__rows_plan(e->dev, rows, n, defines, plan));
+    charl__launch_set(l, "WEIGHT", weight);
+    charl__launch_set(l, "SMOOTHING", *(const float *)e->attr != 0.0F);
+    charl__launch_set(l, "CHUNKS", n > CHUNK);
+    charl__launch_set(l, "KEEP", (chunk + width - 1) / width);
+    charl__launch_set_text(l, "ACT", charl__kernel_type(logits->dtype));
+    CHARL_TRY(charl__rows_launch(e->dev, rows, n, l, per_item));
     if (n > CHUNK && !one_item) {
-        plan->global = (size_t)rows * plan->local;
+        l->global[0] = (size_t)rows * l->local[0];
     }
-    charl__rows_store(plan, logits->dtype);
     return CHARL_OK;
 }
 
@@ -81,27 +74,24 @@ static charl_status enqueue(const charl__enqueue *e)
 {
     const charl_tensor *logits = e->in[0];
     const float smoothing = *(const float *)e->attr;
-    charl__row_plan plan;
-    charl__launch l = {.file = "loss/cross_entropy", .entry = "charl_loss", .defines = plan.defines, .label = e->label};
-    int64_t rows, n, inner;
+    charl__launch l = {.file = "loss/cross_entropy", .entry = "charl_loss", .label = e->label};
+    int64_t rows, n, inner, per_item;
     int a = 0;
 
     charl__split_axis(&logits->shape, logits->shape.ndim - 1, &rows, &n, &inner);
     if (rows == 0) {
         return CHARL_OK;
     }
-    CHARL_TRY(charl__cross_entropy_plan(e, logits, e->n_in > 2, "", &plan));
+    CHARL_TRY(charl__cross_entropy_rows(e, logits, e->n_in > 2, &l, &per_item));
     for (int i = 0; i < e->n_in; i++) {
         l.args[a++] = charl__in(e->in[i]);
     }
     l.args[a++] = charl__out(e->out[0]);
     l.args[a++] = charl__out(e->out[1]);
     l.args[a++] = charl__i64(rows);
-    l.args[a++] = charl__i64(plan.per_item);
+    l.args[a++] = charl__i64(per_item);
     l.args[a++] = charl__i64(n);
     l.args[a++] = charl__f32(smoothing);
-    l.global[0] = plan.global;
-    l.local[0] = plan.local;
     CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }
@@ -185,19 +175,20 @@ static charl_status infer_grad(charl__infer *inf)
 }
 
 /* Where rows are shared among work-items, a work-group has a stretch of one. */
-static charl_status plan_gradient(const charl__enqueue *e, int64_t rows, int64_t n, charl__row_plan *plan,
-                                  int64_t *stretches)
+static charl_status shape_gradient(const charl__enqueue *e, int64_t rows, int64_t n, charl__launch *l,
+                                   int64_t *per_item, int64_t *stretches)
 {
-    const float smoothing = *(const float *)e->attr;
     const int64_t one = ROW_GROUP * CHARL_GPU_VEC;
     const int vectors = n > 2 * one ? 4 : n > one ? 2 : 1;
-    char defines[64];
 
-    snprintf(defines, sizeof defines, "%s#define VECTORS %d\n", defines_of(e->n_in > 4, smoothing), vectors);
-    CHARL_TRY(charl__rows_plan(e->dev, rows, n, defines, plan));
+    charl__launch_set(l, "WEIGHT", e->n_in > 4);
+    charl__launch_set(l, "SMOOTHING", *(const float *)e->attr != 0.0F);
+    charl__launch_set(l, "VECTORS", vectors);
+    charl__launch_set_text(l, "ACT", charl__kernel_type(e->in[1]->dtype));
+    CHARL_TRY(charl__rows_launch(e->dev, rows, n, l, per_item));
     *stretches = (n + CHARL_GPU_VEC - 2) / (vectors * one) + 1; /* a row may begin within a vector */
     if (!charl__rows_have_one_item(e->dev)) {
-        plan->global = (size_t)(rows * *stretches) * plan->local;
+        l->global[0] = (size_t)(rows * *stretches) * l->local[0];
     }
     return CHARL_OK;
 }
@@ -205,29 +196,24 @@ static charl_status plan_gradient(const charl__enqueue *e, int64_t rows, int64_t
 static charl_status enqueue_grad(const charl__enqueue *e)
 {
     const charl_tensor *x = e->in[1];
-    charl__row_plan plan;
-    charl__launch l = {
-        .file = "loss/cross_entropy_grad", .entry = "charl_gradient", .defines = plan.defines, .label = e->label};
-    int64_t rows, n, inner, stretches;
+    charl__launch l = {.file = "loss/cross_entropy_grad", .entry = "charl_gradient", .label = e->label};
+    int64_t rows, n, inner, per_item, stretches;
     int a = 0;
 
     charl__split_axis(&x->shape, x->shape.ndim - 1, &rows, &n, &inner);
     if (rows == 0) {
         return CHARL_OK;
     }
-    CHARL_TRY(plan_gradient(e, rows, n, &plan, &stretches));
-    charl__rows_store(&plan, x->dtype);
+    CHARL_TRY(shape_gradient(e, rows, n, &l, &per_item, &stretches));
     for (int i = 0; i < e->n_in; i++) {
         l.args[a++] = charl__in(e->in[i]);
     }
     l.args[a++] = charl__out(e->out[0]);
     l.args[a++] = charl__f32(*(const float *)e->attr);
     l.args[a++] = charl__i64(rows);
-    l.args[a++] = charl__i64(plan.per_item);
+    l.args[a++] = charl__i64(per_item);
     l.args[a++] = charl__i64(stretches);
     l.args[a++] = charl__i64(n);
-    l.global[0] = plan.global;
-    l.local[0] = plan.local;
     CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }

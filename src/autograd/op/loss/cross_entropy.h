@@ -7,10 +7,10 @@
 
 enum { CHARL__CROSS_ENTROPY_CHUNK = 1024 }; /* as in kernels/loss/cross_entropy.clh */
 
-/** How a row's sums are launched, kernels/loss/cross_entropy.clh, with `extra` among the defines: a
+/** charl__rows_launch for a row's sums, with the parameters of kernels/loss/cross_entropy.clh: a
  *  row of more than a chunk has a work-group, where it does not have a single work-item. Errors:
- *  ERR_SHAPE as charl__rows_plan. */
-charl_status charl__cross_entropy_plan(const charl__enqueue *e, const charl_tensor *logits, bool weight,
-                                       const char *extra, charl__row_plan *plan) CHARL_MUST_CHECK;
+ *  ERR_SHAPE. */
+charl_status charl__cross_entropy_rows(const charl__enqueue *e, const charl_tensor *logits, bool weight,
+                                       charl__launch *l, int64_t *per_item) CHARL_MUST_CHECK;
 
 #endif

@@ -61,41 +61,39 @@ static int64_t local_bytes(const charl__enqueue *e, int64_t n)
 
 /* With a kernel that keeps rows in local memory: a work-group has rows one after the other, which
  * overlap, but few, so that all are done at about the same time. */
-static void plan_local(const charl__enqueue *e, int64_t rows, charl__row_plan *plan)
+static void shape_local(const charl__enqueue *e, int64_t rows, charl__launch *l, int64_t *per_item)
 {
     const int64_t places = LOCAL_GROUPS * charl_device_get_info(e->dev)->compute_units;
     const int64_t turns = (rows + places * LOCAL_ROWS - 1) / (places * LOCAL_ROWS);
 
-    plan->per_item = (rows + places * turns - 1) / (places * turns);
-    plan->local = LOCAL_GROUP;
-    plan->global = (size_t)((rows + plan->per_item - 1) / plan->per_item) * plan->local;
+    *per_item = (rows + places * turns - 1) / (places * turns);
+    l->local[0] = LOCAL_GROUP;
+    l->global[0] = (size_t)((rows + *per_item - 1) / *per_item) * l->local[0];
 }
 
 static charl_status enqueue(const charl__enqueue *e)
 {
     const charl_tensor *logits = e->in[1];
-    charl__row_plan plan;
-    charl__launch l = {
-        .file = "loss/cross_entropy_with_grad", .entry = "charl_both", .defines = plan.defines, .label = e->label};
-    int64_t rows, n, inner;
-    char extra[96];
+    charl__launch l = {.file = "loss/cross_entropy_with_grad", .entry = "charl_both", .label = e->label};
+    int64_t rows, n, inner, per_item;
     int a = 0;
 
     charl__split_axis(&logits->shape, logits->shape.ndim - 1, &rows, &n, &inner);
     if (rows == 0) {
         return CHARL_OK;
     }
-    snprintf(extra, sizeof extra, "#define VECTORS %d\n", n > VECTORS * 256 ? VECTORS : 1);
     l.sm90a.shared_bytes = local_bytes(e, n);
     if (l.sm90a.shared_bytes > 0) {
         l.file = "nvidia/loss/cross_entropy_local";
         l.sm90a.min_blocks = LOCAL_GROUPS;
-        snprintf(extra, sizeof extra, "#define CHARL_ROW_GROUP %d\n#define ROW_CHUNKS %lld\n", LOCAL_GROUP,
-                 (long long)chunks_of(n));
+        charl__launch_set(&l, "CHARL_ROW_GROUP", LOCAL_GROUP);
+        charl__launch_set(&l, "ROW_CHUNKS", chunks_of(n));
+    } else {
+        charl__launch_set(&l, "VECTORS", n > VECTORS * 256 ? VECTORS : 1);
     }
-    CHARL_TRY(charl__cross_entropy_plan(e, logits, e->n_in > 3, extra, &plan));
+    CHARL_TRY(charl__cross_entropy_rows(e, logits, e->n_in > 3, &l, &per_item));
     if (l.sm90a.shared_bytes > 0) {
-        plan_local(e, rows, &plan);
+        shape_local(e, rows, &l, &per_item);
     }
     for (int i = 0; i < e->n_in; i++) {
         l.args[a++] = charl__in(e->in[i]);
@@ -104,11 +102,9 @@ static charl_status enqueue(const charl__enqueue *e)
         l.args[a++] = charl__out(e->out[k]);
     }
     l.args[a++] = charl__i64(rows);
-    l.args[a++] = charl__i64(plan.per_item);
+    l.args[a++] = charl__i64(per_item);
     l.args[a++] = charl__i64(n);
     l.args[a++] = charl__f32(*(const float *)e->attr);
-    l.local[0] = plan.local;
-    l.global[0] = plan.global;
     CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }

@@ -25,26 +25,24 @@ static charl_status infer(charl__infer *inf)
 static charl_status enqueue(const charl__enqueue *e)
 {
     const charl_shape *x = &e->in[0]->shape;
-    int64_t rows, n, inner;
-    charl__row_plan plan;
-    charl__launch l = {
-        .file = "metric/top_k_correct", .entry = "charl_top_k_correct", .defines = plan.defines, .label = e->label};
+    int64_t rows, n, inner, per_item;
+    charl__launch l = {.file = "metric/top_k_correct",
+                       .entry = "charl_top_k_correct",
+                       .params = {{"ACT", .text = charl__kernel_type(e->in[0]->dtype)}},
+                       .label = e->label};
 
     charl__split_axis(x, x->ndim - 1, &rows, &n, &inner);
     if (rows == 0) {
         return CHARL_OK;
     }
-    CHARL_TRY(charl__rows_plan(e->dev, rows, n, NULL, &plan));
-    charl__rows_store(&plan, e->in[0]->dtype);
+    CHARL_TRY(charl__rows_launch(e->dev, rows, n, &l, &per_item));
     l.args[0] = charl__in(e->in[0]);
     l.args[1] = charl__in(e->in[1]);
     l.args[2] = charl__out(e->out[0]);
     l.args[3] = charl__i64(rows);
-    l.args[4] = charl__i64(plan.per_item);
+    l.args[4] = charl__i64(per_item);
     l.args[5] = charl__i64(n);
     l.args[6] = charl__i32(*(const int *)e->attr);
-    l.global[0] = plan.global;
-    l.local[0] = plan.local;
     CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }

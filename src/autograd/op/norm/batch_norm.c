@@ -32,7 +32,14 @@ static charl_status enqueue_grad(const charl__enqueue *e)
 {
     const charl__norm *t = e->attr;
     const charl__norm_shape s = charl__norm_shape_get(&e->in[1]->shape);
-    charl__row_plan plan;
+    charl__launch l = {.file = "norm/batch_norm",
+                       .entry = "charl_gradient",
+                       .params = {{"WEIGHT", e->n_in > 5}, {"ACT", .text = charl__kernel_type(e->in[1]->dtype)}},
+                       .args = {charl__in(e->in[1]), charl__in(e->in[0]), charl__in(e->in[2]), charl__in(e->in[3]),
+                                charl__in(e->n_in > 5 ? e->in[5] : NULL), charl__in(e->in[4]), charl__out(e->out[0]),
+                                charl__i64(s.rows), charl__i64(s.channels), charl__i64(s.inner)},
+                       .label = e->label};
+    int64_t per_item;
 
     if (charl__tensor_count(e->out[0]) == 0) {
         return CHARL_OK;
@@ -41,21 +48,10 @@ static charl_status enqueue_grad(const charl__enqueue *e)
         CHARL_TRY(charl__channels_gradient(e, t->count));
         return CHARL_OK;
     }
-    CHARL_TRY(charl__norm_plan(e, s.rows, s, e->n_in > 5 ? "#define WEIGHT 1\n" : "", &plan));
-    charl__rows_store(&plan, e->in[1]->dtype);
-    CHARL_TRY(charl__launch_enqueue(
-        e->dev, &(charl__launch){
-                    .file = "norm/batch_norm",
-                    .entry = "charl_gradient",
-                    .defines = plan.defines,
-                    .global = {plan.global},
-                    .local = {plan.local},
-                    .args = {charl__in(e->in[1]), charl__in(e->in[0]), charl__in(e->in[2]), charl__in(e->in[3]),
-                             charl__in(e->n_in > 5 ? e->in[5] : NULL), charl__in(e->in[4]), charl__out(e->out[0]),
-                             charl__i64(s.rows), charl__i64(s.channels), charl__i64(s.inner), charl__i64(plan.per_item),
-                             charl__f32((float)(1.0 / t->count))},
-                    .label = e->label,
-                }));
+    CHARL_TRY(charl__norm_plan(e, s.rows, s, &l, &per_item));
+    charl__launch_add(&l, charl__i64(per_item));
+    charl__launch_add(&l, charl__f32((float)(1.0 / t->count)));
+    CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }
 

@@ -34,21 +34,18 @@ charl_status charl__norm_check(const charl__infer *inf, int x, int first, int la
     return CHARL_OK;
 }
 
-charl_status charl__norm_plan(const charl__enqueue *e, int64_t units, charl__norm_shape s, const char *extra,
-                              charl__row_plan *plan)
+charl_status charl__norm_plan(const charl__enqueue *e, int64_t units, charl__norm_shape s, charl__launch *l,
+                              int64_t *per_item)
 {
     const int vec = charl__is_ungrouped(e->dev) ? 16 : 1;
-    charl__launch l = {0};
 
     if (s.inner != 1) {
-        CHARL_TRY(charl__rows_plan(e->dev, units * s.channels, s.inner, extra, plan));
+        CHARL_TRY(charl__rows_launch(e->dev, units * s.channels, s.inner, l, per_item));
     } else {
-        charl__span_launch(e->dev, units * ((s.channels + vec - 1) / vec), 1, &l);
-        plan->global = l.global[0];
-        plan->local = l.local[0];
-        plan->per_item = 1;
-        CHARL_INVARIANT(snprintf(plan->defines, sizeof plan->defines, "%s#define COLUMNS 1\n#define CHARL_VEC %d\n",
-                                 extra, vec) < CHARL_ROWS_DEFINES);
+        charl__span_launch(e->dev, units * ((s.channels + vec - 1) / vec), 1, l);
+        *per_item = 1;
+        charl__launch_set(l, "COLUMNS", 1);
+        charl__launch_set(l, "CHARL_VEC", vec);
     }
     return CHARL_OK;
 }

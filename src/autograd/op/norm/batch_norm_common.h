@@ -29,7 +29,7 @@ charl_status charl__norm_check(const charl__infer *inf, int x, int first, int la
 
 /** Geometry of a kernel of batch_norm.cl over `units` times the channels, each of s.inner elements;
  *  where that is 1, over vectors of channels. */
-charl_status charl__norm_plan(const charl__enqueue *e, int64_t units, charl__norm_shape s, const char *extra,
-                              charl__row_plan *plan) CHARL_MUST_CHECK;
+charl_status charl__norm_plan(const charl__enqueue *e, int64_t units, charl__norm_shape s, charl__launch *l,
+                              int64_t *per_item) CHARL_MUST_CHECK;
 
 #endif

@@ -32,27 +32,23 @@ static charl_status enqueue_channel_sums(const charl__enqueue *e, const charl_te
     const bool partial = charl__is_partial(e, 0);
     const int64_t slices = partial ? e->slices->count : 1;
     charl_tensor *part = partial ? charl__fold_target(e, 0) : e->out[0];
-    charl__row_plan plan;
+    charl__launch l = {.file = "norm/batch_norm",
+                       .entry = "charl_sums",
+                       .params = {{"WHAT", g != NULL}, {"ACT", .text = charl__kernel_type(x->dtype)}},
+                       .args = {charl__in(x), charl__in(g), charl__in(mean), charl__in(invstd), charl__out(part),
+                                charl__i64(slices), charl__i64(s.rows / slices), charl__i64(s.channels),
+                                charl__i64(s.inner)},
+                       .label = e->label};
+    int64_t per_item;
 
     if (x->channels_last) {
         CHARL_TRY(charl__channels_sums(e, &(charl__channels){.x = x, .g = g, .mean = mean, .invstd = invstd}));
         return CHARL_OK;
     }
-    CHARL_TRY(charl__norm_plan(e, slices, s, g ? "#define WHAT 1\n" : "", &plan));
-    charl__rows_store(&plan, x->dtype);
+    CHARL_TRY(charl__norm_plan(e, slices, s, &l, &per_item));
+    charl__launch_add(&l, charl__i64(per_item));
     if (s.channels > 0) {
-        CHARL_TRY(charl__launch_enqueue(
-            e->dev, &(charl__launch){
-                        .file = "norm/batch_norm",
-                        .entry = "charl_sums",
-                        .defines = plan.defines,
-                        .global = {plan.global},
-                        .local = {plan.local},
-                        .args = {charl__in(x), charl__in(g), charl__in(mean), charl__in(invstd), charl__out(part),
-                                 charl__i64(slices), charl__i64(s.rows / slices), charl__i64(s.channels),
-                                 charl__i64(s.inner), charl__i64(plan.per_item)},
-                        .label = e->label,
-                    }));
+        CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     }
     if (partial) {
         CHARL_TRY(charl__fold(e, part, charl__tensor_count(e->out[0]), 0));

@@ -46,19 +46,21 @@ int64_t charl__channels_workspace(const charl_shape *x, int n_slices, int quanti
 
 /* With the parameters that form g, where it is formed, in front: of x, the statistics and, in the
  * gradient, the weight, as the kernels call them. */
-static charl_status launch(const charl__enqueue *e, charl__launch *l, charl__text *defines, const charl__arg *args,
-                           int n)
+static charl_status launch(const charl__enqueue *e, charl__launch *l, const charl__arg *args, int n)
 {
+    charl_status st = CHARL_OK;
+    charl__prologue_text text = {.chain.e = NULL};
     static const char *const known[CHARL_OP_MAX_IN] = {NULL, "(X)", "m", "v", NULL, "weight"};
 
-    CHARL_TRY(charl__prologue_write(e, known, defines, l));
-    CHARL_TRY(charl__text_printf(defines, "#define CHARL_VEC %d\n", LANES));
+    CHARL_TRY_CLEANUP(charl__prologue_write(e, known, &text, l));
+    charl__launch_set(l, "CHARL_VEC", LANES);
     for (int i = 0; i < n; i++) {
         charl__launch_add(l, args[i]);
     }
-    l->defines = charl__text_string(defines);
-    CHARL_TRY(charl__launch_enqueue(e->dev, l));
-    return CHARL_OK;
+    CHARL_TRY_CLEANUP(charl__launch_enqueue(e->dev, l));
+cleanup:
+    charl__prologue_text_fini(&text);
+    return st;
 }
 
 int64_t charl__channels_blocks(const charl_shape *x, int n_slices)
@@ -110,7 +112,6 @@ static int what_is_summed(const charl__channels *c)
 
 charl_status charl__channels_sums(const charl__enqueue *e, const charl__channels *c)
 {
-    charl_status st = CHARL_OK;
     const block_sums s = begin_sums(e, &c->x->shape);
     const cut k = s.cut;
     const charl__arg args[] = {charl__in(c->x),
@@ -126,20 +127,16 @@ charl_status charl__channels_sums(const charl__enqueue *e, const charl__channels
                                charl__i32(k.lines),
                                charl__out(c->moments)};
     const int n_args = (int)(sizeof args / sizeof args[0]) - (c->moments == NULL);
-    charl__text defines = {0};
     charl__launch l = {.file = "norm/channels",
                        .entry = "charl_channel_sums",
+                       .params = {{"ACT", .text = charl__kernel_type(c->x->dtype)}, {"WHAT", what_is_summed(c)}},
                        .global = {(size_t)(s.slices * k.blocks * k.across * GROUP)},
                        .local = {GROUP},
                        .label = e->label};
 
-    CHARL_TRY_CLEANUP(
-        charl__text_printf(&defines, "%s#define WHAT %d\n", charl__act_define(c->x->dtype), what_is_summed(c)));
-    CHARL_TRY_CLEANUP(launch(e, &l, &defines, args, n_args));
-    CHARL_TRY_CLEANUP(end_sums(e, &s));
-cleanup:
-    charl__text_fini(&defines);
-    return st;
+    CHARL_TRY(launch(e, &l, args, n_args));
+    CHARL_TRY(end_sums(e, &s));
+    return CHARL_OK;
 }
 
 charl_status charl__channels_squares(const charl__enqueue *e, const charl_shape *x, const charl_tensor *moments,
@@ -161,7 +158,6 @@ charl_status charl__channels_squares(const charl__enqueue *e, const charl_shape 
 
 charl_status charl__channels_gradient(const charl__enqueue *e, double count)
 {
-    charl_status st = CHARL_OK;
     const charl_shape *x = &e->in[1]->shape;
     const int64_t rows = x->dim[0] * x->dim[2] * x->dim[3], channels = x->dim[1];
     const bool weight = e->n_in > 5;
@@ -176,14 +172,11 @@ charl_status charl__channels_gradient(const charl__enqueue *e, double count)
                                charl__i64(channels),
                                charl__i64(GRADIENT_ROWS),
                                charl__f32((float)(1.0 / count))};
-    charl__text defines = {0};
-    charl__launch l = {.file = "norm/channels", .entry = "charl_channel_gradient", .label = e->label};
+    charl__launch l = {.file = "norm/channels",
+                       .entry = "charl_channel_gradient",
+                       .params = {{"ACT", .text = charl__kernel_type(e->in[1]->dtype)}, {"WEIGHT", weight}},
+                       .label = e->label};
 
-    CHARL_TRY_CLEANUP(
-        charl__text_printf(&defines, "%s#define WEIGHT %d\n", charl__act_define(e->in[1]->dtype), weight));
     charl__span_launch(e->dev, ceil_div(rows, GRADIENT_ROWS) * channels / LANES, 1, &l);
-    CHARL_TRY_CLEANUP(launch(e, &l, &defines, args, (int)(sizeof args / sizeof args[0])));
-cleanup:
-    charl__text_fini(&defines);
-    return st;
+    return launch(e, &l, args, (int)(sizeof args / sizeof args[0]));
 }

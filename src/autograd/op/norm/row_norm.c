@@ -71,35 +71,29 @@ int charl__row_norm_register_blocks(const charl_device *dev, int64_t n, charl_dt
     return charl__rows_have_one_item(dev) || blocks > MAX_IN_REGISTERS ? 0 : (int)blocks;
 }
 
-charl_status charl__row_norm_plan(const charl__enqueue *e, const charl_tensor *x, const char *defines,
-                                  charl__row_plan *out)
+charl_status charl__row_norm_rows(const charl__enqueue *e, const charl_tensor *x, charl__launch *l, int64_t *per_item)
 {
     const int64_t n = charl__row_norm_length(&x->shape), rows = charl__row_norm_count(&x->shape);
     const int width = charl__row_norm_width(e->dev, n, x->dtype);
-    char extra[192];
 
-    snprintf(extra, sizeof extra, "#define CENTRED %d\n#define KEEP %d\n%s", charl__row_norm_of(e->op)->centred,
-             charl__row_norm_register_blocks(e->dev, n, x->dtype), defines);
-    CHARL_TRY(charl__rows_plan(e->dev, rows, width < charl__rows_width(n) ? width : n, extra, out));
-    charl__rows_store(out, x->dtype);
+    charl__launch_set(l, "CENTRED", charl__row_norm_of(e->op)->centred);
+    charl__launch_set(l, "KEEP", charl__row_norm_register_blocks(e->dev, n, x->dtype));
+    charl__launch_set_text(l, "ACT", charl__kernel_type(x->dtype));
+    CHARL_TRY(charl__rows_launch(e->dev, rows, width < charl__rows_width(n) ? width : n, l, per_item));
     return CHARL_OK;
 }
 
-charl_status charl__row_norm_launch(const charl__enqueue *e, const char *entry, const charl_tensor *x,
-                                    const char *defines, charl__launch *l)
+charl_status charl__row_norm_launch(const charl__enqueue *e, const char *entry, const charl_tensor *x, charl__launch *l)
 {
-    charl__row_plan plan;
+    int64_t per_item;
 
-    CHARL_TRY(charl__row_norm_plan(e, x, defines, &plan));
+    CHARL_TRY(charl__row_norm_rows(e, x, l, &per_item));
     l->entry = entry;
-    l->defines = plan.defines;
     l->label = e->label;
     charl__launch_add(l, charl__i64(charl__row_norm_count(&x->shape)));
-    charl__launch_add(l, charl__i64(plan.per_item));
+    charl__launch_add(l, charl__i64(per_item));
     charl__launch_add(l, charl__i64(charl__row_norm_length(&x->shape)));
     charl__launch_add(l, charl__f32(*(const float *)e->attr));
-    l->global[0] = plan.global;
-    l->local[0] = plan.local;
     CHARL_TRY(charl__launch_enqueue(e->dev, l));
     return CHARL_OK;
 }
@@ -115,12 +109,11 @@ static charl_status infer(charl__infer *inf)
 static charl_status enqueue(const charl__enqueue *e)
 {
     charl__launch l = {.file = "norm/row_norm",
+                       .params = {{"AFFINE", e->n_in - 1}},
                        .args = {charl__in(e->in[0]), charl__in(e->n_in > 1 ? e->in[1] : NULL),
                                 charl__in(e->n_in > 2 ? e->in[2] : NULL), charl__out(e->out[0])}};
-    char defines[32];
 
-    snprintf(defines, sizeof defines, "#define AFFINE %d\n", e->n_in - 1);
-    return charl__row_norm_launch(e, "charl_normalize", e->in[0], defines, &l);
+    return charl__row_norm_launch(e, "charl_normalize", e->in[0], &l);
 }
 
 static charl_status infer_add(charl__infer *inf)
@@ -135,13 +128,12 @@ static charl_status infer_add(charl__infer *inf)
 static charl_status enqueue_add(const charl__enqueue *e)
 {
     charl__launch l = {.file = "norm/row_norm",
+                       .params = {{"ADD", 1}, {"AFFINE", e->n_in - 2}},
                        .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->in[2]),
                                 charl__in(e->n_in > 3 ? e->in[3] : NULL), charl__out(e->out[0]),
                                 charl__out(e->out[1])}};
-    char defines[64];
 
-    snprintf(defines, sizeof defines, "#define ADD 1\n#define AFFINE %d\n", e->n_in - 2);
-    return charl__row_norm_launch(e, "charl_normalize", e->in[0], defines, &l);
+    return charl__row_norm_launch(e, "charl_normalize", e->in[0], &l);
 }
 
 void charl__row_norm_statistics(const charl__reference *r, const double *x, int64_t n, double *mean, double *invstd)

@@ -43,12 +43,12 @@ int charl__row_norm_width(const charl_device *dev, int64_t n, charl_dtype dtype)
 /** On a device with groups the work-items of a row of n elements keep it in registers, so many
  *  blocks of its width; longer ones they read again. 0: they keep none. */
 int charl__row_norm_register_blocks(const charl_device *dev, int64_t n, charl_dtype dtype);
-/** charl__rows_plan for the rows of x, with what all these kernels are specialised by. */
-charl_status charl__row_norm_plan(const charl__enqueue *e, const charl_tensor *x, const char *defines,
-                                  charl__row_plan *out) CHARL_MUST_CHECK;
-/** Launch `entry` over the rows of x; l has its operands, and geometry and eps follow. */
+/** charl__rows_launch for the rows of x, with the parameters of all these kernels. */
+charl_status charl__row_norm_rows(const charl__enqueue *e, const charl_tensor *x, charl__launch *l,
+                                  int64_t *per_item) CHARL_MUST_CHECK;
+/** Launch `entry` over the rows of x; l has its operands and parameters, and geometry and eps follow. */
 charl_status charl__row_norm_launch(const charl__enqueue *e, const char *entry, const charl_tensor *x,
-                                    const char *defines, charl__launch *l) CHARL_MUST_CHECK;
+                                    charl__launch *l) CHARL_MUST_CHECK;
 /** Mean, 0 for rms_norm, and 1 / deviation of a row x of n elements. */
 void charl__row_norm_statistics(const charl__reference *r, const double *x, int64_t n, double *mean, double *invstd);
 

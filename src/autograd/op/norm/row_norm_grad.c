@@ -95,13 +95,13 @@ static charl_status infer_grad(charl__infer *inf)
     return CHARL_OK;
 }
 
-/* Operands of row_norm_grad.cl, and what they say about how it is specialised. */
-static charl__launch grad_launch(const charl__enqueue *e, char *defines, size_t bytes)
+/* Operands of row_norm_grad.cl, and the parameters that follow from them. */
+static charl__launch grad_launch(const charl__enqueue *e)
 {
     charl__launch l = {.file = "norm/row_norm_grad",
+                       .params = {{"EXTRA", e->n_in > 3}, {"AFFINE", e->n_in > 2}},
                        .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->n_in > 2 ? e->in[2] : NULL)}};
 
-    snprintf(defines, bytes, "#define EXTRA %d\n#define AFFINE %d\n", e->n_in > 3, e->n_in > 2);
     if (e->n_in > 3) {
         charl__launch_add(&l, charl__in(e->in[3]));
     }
@@ -111,10 +111,9 @@ static charl__launch grad_launch(const charl__enqueue *e, char *defines, size_t 
 
 static charl_status enqueue_grad(const charl__enqueue *e)
 {
-    char defines[64];
-    charl__launch l = grad_launch(e, defines, sizeof defines);
+    charl__launch l = grad_launch(e);
 
-    return charl__row_norm_launch(e, "charl_gradient", e->in[1], defines, &l);
+    return charl__row_norm_launch(e, "charl_gradient", e->in[1], &l);
 }
 
 /* Outputs that are sums over rows: layer_norm has a bias. */
@@ -204,22 +203,19 @@ static charl_status sum_blocks(const charl__enqueue *e, const sums_plan *p)
 {
     const charl_tensor *x = e->in[1];
     const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
-    char defines[96];
     charl__launch stats = {.file = "norm/row_norm",
                            .args = {charl__in(x), charl__scratch_arg(CHARL_ARG_OUT, e->workspace, p->of_rows)}};
-    charl__launch l = {.file = "norm/row_norm_sums",
-                       .entry = "charl_sums",
-                       .defines = defines,
-                       .label = e->label,
-                       .args = {charl__in(e->in[0]), charl__in(x),
-                                charl__scratch_arg(CHARL_ARG_IN, e->workspace, p->of_rows),
-                                charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0), charl__i64(p->slices),
-                                charl__i64(p->height), charl__i64(p->block), charl__i64(p->n)}};
+    charl__launch l = {
+        .file = "norm/row_norm_sums",
+        .entry = "charl_sums",
+        .params = {{"CHARL_VEC", vec}, {"CENTRED", p->sums > 1}, {"ACT", .text = charl__kernel_type(x->dtype)}},
+        .label = e->label,
+        .args = {charl__in(e->in[0]), charl__in(x), charl__scratch_arg(CHARL_ARG_IN, e->workspace, p->of_rows),
+                 charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0), charl__i64(p->slices), charl__i64(p->height),
+                 charl__i64(p->block), charl__i64(p->n)}};
 
-    snprintf(defines, sizeof defines, "#define CHARL_VEC %d\n#define CENTRED %d\n%s", vec, p->sums > 1,
-             charl__act_define(x->dtype));
     charl__span_launch(e->dev, p->slices * p->blocks * ceil_div(p->n, vec), 1, &l);
-    CHARL_TRY(charl__row_norm_launch(e, "charl_stats", x, "", &stats));
+    CHARL_TRY(charl__row_norm_launch(e, "charl_stats", x, &stats));
     CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }
@@ -256,18 +252,16 @@ static bool takes_one_pass(const charl__enqueue *e)
 
 static charl_status launch_one_pass(const charl__enqueue *e, const sums_plan *p)
 {
-    char defines[96];
-    charl__launch l = grad_launch(e, defines, sizeof defines);
+    charl__launch l = grad_launch(e);
     const int width = charl__row_norm_width(e->dev, p->n, e->in[1]->dtype);
     const int64_t per_group = GROUP / (TEAMS * width / CHARL_GPU_VEC); /* blocks of rows */
-    charl__row_plan plan;
+    int64_t per_item;
 
-    snprintf(defines + strlen(defines), sizeof defines - strlen(defines), "#define FULL %d\n#define BLOCK %lld\n",
-             p->n % width == 0 ? 2 : 1, (long long)p->block);
-    CHARL_TRY(charl__row_norm_plan(e, e->in[1], defines, &plan));
+    charl__launch_set(&l, "FULL", p->n % width == 0 ? 2 : 1);
+    charl__launch_set(&l, "BLOCK", p->block);
+    CHARL_TRY(charl__row_norm_rows(e, e->in[1], &l, &per_item));
     l.file = "norm/row_norm_grads";
     l.entry = "charl_gradients";
-    l.defines = plan.defines;
     l.label = e->label;
     charl__launch_add(&l, charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0));
     charl__launch_add(&l, charl__i64(p->slices));

@@ -105,18 +105,24 @@ static charl_status launch(const charl__enqueue *e, const pool_run *r)
     const charl_window *w = &((const charl__pool *)e->attr)->win;
     const charl_shape *in = &e->in[0]->shape, *out = &e->out[0]->shape;
     const charl_shape *image = r->gradient ? out : in, *small = r->gradient ? in : out;
-    char defines[256];
     int a = 0;
-    charl__launch l = {.file = r->file, .entry = r->entry, .defines = defines, .label = e->label};
+    charl__launch l = {.file = r->file,
+                       .entry = r->entry,
+                       .params = {{"KH", w->kernel[0]},
+                                  {"KW", w->kernel[1]},
+                                  {"SH", w->stride[0]},
+                                  {"SW", w->stride[1]},
+                                  {"PH", w->padding[0]},
+                                  {"PW", w->padding[1]},
+                                  {"DH", w->dilation[0]},
+                                  {"DW", w->dilation[1]},
+                                  {"ACT", .text = charl__kernel_type(e->out[0]->dtype)},
+                                  {r->rows ? "CHARL_VEC" : NULL, 16}},
+                       .label = e->label};
 
     if (r->count == 0) {
         return CHARL_OK;
     }
-    snprintf(defines, sizeof defines,
-             "#define KH %d\n#define KW %d\n#define SH %d\n#define SW %d\n#define PH %d\n#define PW %d\n"
-             "#define DH %d\n#define DW %d\n%s%s",
-             w->kernel[0], w->kernel[1], w->stride[0], w->stride[1], w->padding[0], w->padding[1], w->dilation[0],
-             w->dilation[1], charl__act_define(e->out[0]->dtype), r->rows ? "#define CHARL_VEC 16\n" : "");
     for (int i = 0; i < e->n_in; i++) {
         l.args[a++] = charl__in(e->in[i]);
     }

@@ -13,7 +13,6 @@ enum {
     LOCAL_DECLARED = 49152, /* local memory that NVIDIA's compiler accepts */
     LOCAL_MOST = 212992,    /* of the 227 KB that a program for sm_90a can have; the rest is for
                                kernels of other queues */
-    DEFINES = 512
 };
 
 /* In the order in which they are tried. Of tiles with the same area, the one with fewer rows reads
@@ -96,17 +95,19 @@ charl_status charl__persistent_launch(const charl__enqueue *e, const charl__recu
                                       const charl__persistent_plan *plan, charl__launch *l)
 {
     const bool fits = plan->local_bytes <= LOCAL_DECLARED;
-    char defines[DEFINES];
+    const charl__kernel_param params[] = {{"ACT", .text = charl__kernel_type(r->act)},
+                                          {"GATES", r->gates},
+                                          {"H", r->hidden},
+                                          {"ROWS", plan->rows},
+                                          {"UNITS", plan->units},
+                                          {"CHUNK", plan->chunk},
+                                          {"BUFFERS", BUFFERS},
+                                          {"LOCAL_BYTES", fits ? plan->local_bytes : LOCAL_DECLARED},
+                                          {NULL}};
 
-    CHARL_INVARIANT(snprintf(defines, sizeof defines,
-                             "%s%s#define GATES %d\n#define H %lld\n#define ROWS %d\n#define UNITS %d\n"
-                             "#define CHUNK %d\n#define BUFFERS %d\n#define LOCAL_BYTES %lld\n",
-                             l->defines ? l->defines : "", charl__act_define(r->act), r->gates, (long long)r->hidden,
-                             plan->rows, plan->units, plan->chunk, BUFFERS,
-                             (long long)(fits ? plan->local_bytes : LOCAL_DECLARED)) < DEFINES);
+    charl__launch_set_all(l, params);
     l->file = back ? "nvidia/recurrent/persistent_gradient" : "nvidia/recurrent/persistent";
     l->entry = back ? "charl_persistent_gradient" : "charl_persistent";
-    l->defines = defines;
     l->label = e->label;
     l->local[0] = (size_t)(plan->rows * plan->units / CELLS);
     l->global[0] = (size_t)group_count(r, plan->rows, plan->units) * l->local[0];

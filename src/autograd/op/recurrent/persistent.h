@@ -26,7 +26,7 @@ typedef struct charl__persistent_plan {
  *  units or too little local memory. */
 bool charl__persistent_plan_of(charl_device *dev, const charl__recurrence *r, bool back, charl__persistent_plan *out);
 
-/** Enqueue it. `l` has the operands and outputs of the operator, and defines or NULL; this adds the
+/** Enqueue it. `l` has the operands and outputs of the operator, and maybe parameters; this adds the
  *  rest. Async. Errors: ERR_KERNEL, ERR_DEVICE. */
 charl_status charl__persistent_launch(const charl__enqueue *e, const charl__recurrence *r, bool back,
                                       const charl__persistent_plan *plan, charl__launch *l) CHARL_MUST_CHECK;

@@ -34,7 +34,7 @@ int64_t charl__recurrence_workspace(int64_t batch, const charl_type *w);
 /** Extents and workspace parts of an operator whose operands are as checked. */
 charl__recurrence charl__recurrence_of(const charl__enqueue *e, const charl_shape *series, const charl_tensor *w);
 
-/** All steps; `cell` has file, entry, defines and n_args arguments and gets, in this order, `ulong
+/** All steps; `cell` has file, entry, parameters and n_args arguments and gets, in this order, `ulong
  *  steps, ulong t` and those of charl__column_chunks_launch over [B, H]. From the last step to the first
  *  when `back`. Async. Errors: ERR_KERNEL, ERR_DEVICE, ERR_SHAPE. */
 charl_status charl__recurrence_run(const charl__enqueue *e, const charl__recurrence *r, bool back,

@@ -67,7 +67,7 @@ static charl_status infer(charl__infer *inf)
 static charl_status enqueue_persistent(const charl__enqueue *e, const charl__recurrence *r,
                                        const charl__persistent_plan *plan)
 {
-    charl__launch l = {.defines = e->n_in > 2 ? "#define BIAS 1\n" : NULL};
+    charl__launch l = {.params = {{"BIAS", e->n_in > 2}}};
 
     for (int i = 0; i < e->n_in; i++) {
         charl__launch_add(&l, charl__in(e->in[i]));
@@ -91,7 +91,7 @@ static charl_status enqueue(const charl__enqueue *e)
         return enqueue_persistent(e, &r, &plan);
     }
     if (e->n_in > 2) {
-        l.defines = "#define BIAS 1\n";
+        charl__launch_set(&l, "BIAS", 1);
         l.args[a++] = charl__in(e->in[2]);
     }
     l.args[a++] = charl__out(e->out[0]);
@@ -174,7 +174,7 @@ static charl_status enqueue_grad(const charl__enqueue *e)
         l.args[a++] = charl__in(e->in[i]);
     }
     if (e->n_in > 3 + c->h) {
-        l.defines = "#define SAVED_GRADIENT 1\n";
+        charl__launch_set(&l, "SAVED_GRADIENT", 1);
         l.args[a++] = charl__in(e->in[3 + c->h]);
     }
     l.args[a++] = charl__in(&r.state);

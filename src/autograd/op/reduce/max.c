@@ -43,8 +43,10 @@ static charl_status enqueue(const charl__enqueue *e)
 {
     const max_attr *attr = e->attr;
     const int64_t total = charl__tensor_count(e->out[0]);
-    charl__launch l = {
-        .file = "reduce/max", .entry = "charl_max", .defines = charl__act_define(e->out[0]->dtype), .label = e->label};
+    charl__launch l = {.file = "reduce/max",
+                       .entry = "charl_max",
+                       .params = {{"ACT", .text = charl__kernel_type(e->out[0]->dtype)}},
+                       .label = e->label};
     int64_t outer, n, inner;
 
     charl__split_axis(&e->in[0]->shape, charl__axis(&e->in[0]->shape, attr->axis), &outer, &n, &inner);
@@ -109,7 +111,7 @@ static charl_status enqueue_grad(const charl__enqueue *e)
     const int64_t total = charl__tensor_count(e->out[0]);
     charl__launch l = {.file = "reduce/max",
                        .entry = "charl_gradient",
-                       .defines = charl__act_define(e->out[0]->dtype),
+                       .params = {{"ACT", .text = charl__kernel_type(e->out[0]->dtype)}},
                        .label = e->label};
     int64_t outer, n, inner;
 

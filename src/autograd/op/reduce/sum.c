@@ -47,7 +47,7 @@ static charl_status enqueue_expand(const charl__enqueue *e)
     const int64_t total = charl__tensor_count(e->out[0]), span = charl__span(e->dev, total, 4);
     charl__launch l = {.file = "shape/strided_copy",
                        .entry = "charl_repeat",
-                       .defines = charl__word_define(e->out[0]->dtype),
+                       .params = {{"T", .text = charl__word_type(e->out[0]->dtype)}},
                        .label = e->label};
     int64_t outer, n, inner;
 

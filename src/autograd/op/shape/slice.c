@@ -33,7 +33,7 @@ charl_status charl__strided_copy_enqueue(const charl__enqueue *e, const charl__s
     const int64_t total = s->outer * s->length, span = charl__span(e->dev, total, 4);
     charl__launch l = {.file = "shape/strided_copy",
                        .entry = "charl_copy",
-                       .defines = charl__word_define(e->out[0]->dtype),
+                       .params = {{"T", .text = charl__word_type(e->out[0]->dtype)}},
                        .label = e->label};
 
     l.args[0] = charl__in(s->from);
@@ -104,7 +104,7 @@ static charl_status enqueue_grad(const charl__enqueue *e)
     const int64_t total = charl__tensor_count(e->out[0]), span = charl__span(e->dev, total, 4);
     charl__launch l = {.file = "shape/strided_copy",
                        .entry = "charl_pad",
-                       .defines = charl__word_define(e->out[0]->dtype),
+                       .params = {{"T", .text = charl__word_type(e->out[0]->dtype)}},
                        .label = e->label};
     int64_t outer, n, inner;
 

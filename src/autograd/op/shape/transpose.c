@@ -73,7 +73,7 @@ static charl_status enqueue_swap(const charl__enqueue *e, int64_t outer, int64_t
     const int64_t tiles = outer * ((rows + tile - 1) / tile) * ((cols + tile - 1) / tile);
     charl__launch l = {.file = "shape/transpose",
                        .entry = groups ? "charl_swap_local" : "charl_swap",
-                       .defines = charl__word_define(e->in[0]->dtype),
+                       .params = {{"T", .text = charl__word_type(e->in[0]->dtype)}},
                        .label = e->label};
     int a = 0;
 
@@ -98,7 +98,7 @@ static charl_status enqueue_permute(const charl__enqueue *e, const layout *m)
     const int64_t total = charl__tensor_count(e->out[0]), span = charl__span(e->dev, total, 1);
     charl__launch l = {.file = "shape/transpose",
                        .entry = "charl_permute",
-                       .defines = charl__word_define(e->in[0]->dtype),
+                       .params = {{"T", .text = charl__word_type(e->in[0]->dtype)}},
                        .label = e->label};
     const int absent = CHARL_MAX_DIMS - m->n; /* leading extents of 1 */
     int a = 0;

@@ -66,11 +66,14 @@ static charl_status launch(const charl__enqueue *e, const char *entry, const cha
 {
     const args *a = e->attr;
     const int64_t total = charl__tensor_count(e->out[0]), span = charl__span(e->dev, total, 1);
-    char defines[128];
-    charl__launch l = {.file = "shape/upsample2d", .entry = entry, .defines = defines, .label = e->label};
+    charl__launch l = {.file = "shape/upsample2d",
+                       .entry = entry,
+                       .params = {{"FH", a->factor[0]},
+                                  {"FW", a->factor[1]},
+                                  {"BILINEAR", a->bilinear},
+                                  {"ACT", .text = charl__kernel_type(e->out[0]->dtype)}},
+                       .label = e->label};
 
-    snprintf(defines, sizeof defines, "#define FH %d\n#define FW %d\n#define BILINEAR %d\n%s", a->factor[0],
-             a->factor[1], a->bilinear ? 1 : 0, charl__act_define(e->out[0]->dtype));
     l.args[0] = charl__in(e->in[0]);
     l.args[1] = charl__out(e->out[0]);
     l.args[2] = charl__i64(total);

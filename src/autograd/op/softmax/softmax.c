@@ -40,30 +40,26 @@ static charl_status infer(charl__infer *inf)
 
 static charl_status enqueue(const charl__enqueue *e)
 {
-    charl__row_plan plan;
     const softmax *t = e->op->row;
     charl__launch l = {.file = "softmax/softmax",
                        .entry = t->grad ? "charl_softmax" : "charl_gradient",
-                       .defines = plan.defines,
+                       .params = {{"LOG", t->log}, {"ACT", .text = charl__kernel_type(e->out[0]->dtype)}},
                        .label = e->label};
-    int64_t rows, n;
+    int64_t rows, n, per_item;
     int a = 0;
 
     split_rows(&e->in[0]->shape, &rows, &n);
     if (rows == 0) {
         return CHARL_OK;
     }
-    CHARL_TRY(charl__rows_plan(e->dev, rows, n, t->log ? "#define LOG 1\n" : NULL, &plan));
-    charl__rows_store(&plan, e->out[0]->dtype);
+    CHARL_TRY(charl__rows_launch(e->dev, rows, n, &l, &per_item));
     for (int i = 0; i < e->n_in; i++) {
         l.args[a++] = charl__in(e->in[i]);
     }
     l.args[a++] = charl__out(e->out[0]);
     l.args[a++] = charl__i64(rows);
-    l.args[a++] = charl__i64(plan.per_item);
+    l.args[a++] = charl__i64(per_item);
     l.args[a++] = charl__i64(n);
-    l.global[0] = plan.global;
-    l.local[0] = plan.local;
     CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }

@@ -3,7 +3,6 @@
 #include "tensor/conv/nvidia/conv_wgmma.h"
 
 #include <limits.h>
-#include <stdio.h>
 
 #include "tensor/gemm/gemm_private.h"
 
@@ -144,28 +143,24 @@ static charl_status check(const charl__conv_product *p, int64_t tiles)
     return CHARL_OK;
 }
 
-static void define(const charl__conv_product *p, const tile *t, char *text, size_t bytes)
-{
-    const int eight = 8 / (int)charl_dtype_size(p->out.dtype);
-
-    snprintf(text, bytes,
-             "%s#define IS_F16 %d\n#define OUT_T %s\n#define GRAD %d\n#define BIAS %d\n"
-             "#define BN %d\n#define STAGES %d\n#define OVERLAP %d\n#define OUT_BY_8 %d\n",
-             charl__act_define(p->a.dtype), p->a.dtype == CHARL_F16, charl__kernel_type(p->out.dtype), p->is_gradient,
-             p->bias != NULL, t->columns, t->stages, t->overlap,
-             p->is_gradient || (p->n % eight == 0 && p->out.offset % eight == 0));
-}
-
 charl_status charl__conv_wgmma(charl_device *dev, const charl__conv_product *p)
 {
     const tile *t = choose_tile(dev, p);
     const int64_t tiles = count_tiles(p, t);
     const int64_t most = (int64_t)t->groups * charl_device_get_info(dev)->compute_units;
-    char defines[512];
+    const int eight = 8 / (int)charl_dtype_size(p->out.dtype);
     charl__launch l = {
         .file = "nvidia/conv/conv_wgmma",
         .entry = "conv_wgmma",
-        .defines = defines,
+        .params = {{"ACT", .text = charl__kernel_type(p->a.dtype)},
+                   {"IS_F16", p->a.dtype == CHARL_F16},
+                   {"OUT_T", .text = charl__kernel_type(p->out.dtype)},
+                   {"GRAD", p->is_gradient},
+                   {"BIAS", p->bias != NULL},
+                   {"BN", t->columns},
+                   {"STAGES", t->stages},
+                   {"OVERLAP", t->overlap},
+                   {"OUT_BY_8", p->is_gradient || (p->n % eight == 0 && p->out.offset % eight == 0)}},
         .global = {(size_t)((tiles < most ? tiles : most) * GROUP)},
         .local = {GROUP},
         .sm90a.shared_bytes = (int64_t)t->stages * (ROWS + t->columns) * STAGE_K * HALF_BYTES,
@@ -197,7 +192,6 @@ charl_status charl__conv_wgmma(charl_device *dev, const charl__conv_product *p)
         return CHARL_OK;
     }
     CHARL_TRY(check(p, tiles));
-    define(p, t, defines, sizeof defines);
     CHARL_TRY(charl__launch_enqueue(dev, &l));
     return CHARL_OK;
 }

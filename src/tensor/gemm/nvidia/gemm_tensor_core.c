@@ -1,7 +1,6 @@
 /* Products on NVIDIA's tensor cores. The choices made here (tile, how operands are copied) change
  * no bits: kernels/nvidia/gemm/gemm_wgmma.cl and gemm_mma.cl say why. */
 #include <limits.h>
-#include <stdio.h>
 
 #include "tensor/gemm/gemm_private.h"
 
@@ -185,24 +184,31 @@ typedef struct plan {
     charl__matrix a, b;
 } plan;
 
-static void define(const charl__gemm *p, const plan *x, char *text, size_t bytes)
+static void set_params(const charl__gemm *p, const plan *x, charl__launch *l)
 {
     const tile *t = x->tile;
     const int size = (int)charl_dtype_size(p->a->dtype);
-    int n = charl__gemm_define_epilogue(p, 4, text, bytes);
+    const charl__kernel_param params[] = {{"ACT", .text = charl__kernel_type(p->a->dtype)},
+                                          {"IS_F16", p->a->dtype == CHARL_F16},
+                                          {"OUT_T", .text = charl__kernel_type(p->out->dtype)},
+                                          {"A_KIND", p->a_kind},
+                                          {"B_KIND", p->b_kind},
+                                          {"BIAS", p->bias_kind},
+                                          {"A_BY_16", charl__matrix_is_aligned(&x->a, CHUNK_BYTES / size)},
+                                          {"B_BY_16", charl__matrix_is_aligned(&x->b, CHUNK_BYTES / size)},
+                                          {"OUT_BY_8", writes_by_8(p)},
+                                          {"SPLIT", x->deal.is_split},
+                                          {"A_SUMS", p->a_sums != NULL},
+                                          {"BN", t->columns},
+                                          {"STAGES", t->stages},
+                                          {"SIZE", size},
+                                          {"OUT_BY_16", writes_by_16(p)},
+                                          {"WHOLE_ROWS", is_by_rows(p, t)},
+                                          {t == &wide ? "ROWS_BY_16" : NULL, is_by(p, p->out, p->out_at, 16)},
+                                          {NULL}};
 
-    n += snprintf(
-        text + n, bytes - (size_t)n,
-        "%s#define IS_F16 %d\n#define OUT_T %s\n#define A_KIND %d\n#define B_KIND %d\n"
-        "#define BIAS %d\n#define A_BY_16 %d\n#define B_BY_16 %d\n#define OUT_BY_8 %d\n"
-        "#define SPLIT %d\n#define A_SUMS %d\n",
-        charl__act_define(p->a->dtype), p->a->dtype == CHARL_F16, charl__kernel_type(p->out->dtype), (int)p->a_kind,
-        (int)p->b_kind, (int)p->bias_kind, charl__matrix_is_aligned(&x->a, CHUNK_BYTES / size),
-        charl__matrix_is_aligned(&x->b, CHUNK_BYTES / size), writes_by_8(p), x->deal.is_split, p->a_sums != NULL);
-    snprintf(text + n, bytes - (size_t)n,
-             "#define BN %d\n#define STAGES %d\n#define SIZE %d\n#define OUT_BY_16 %d\n"
-             "#define WHOLE_ROWS %d\n#define ROWS_BY_16 %d\n",
-             t->columns, t->stages, size, writes_by_16(p), is_by_rows(p, t), is_by(p, p->out, p->out_at, 16));
+    charl__gemm_set_epilogue(p, 4, l);
+    charl__launch_set_all(l, params);
 }
 
 static plan make_plan(charl_device *dev, const charl__gemm *p)
@@ -223,11 +229,9 @@ static charl_status launch(charl_device *dev, const charl__gemm *p, const plan *
 {
     const tile *t = x->tile;
     const bool mma = t == &of_mma;
-    char defines[CHARL__GEMM_DEFINES];
     charl__launch l = {
         .file = t->file,
         .entry = t->entry,
-        .defines = defines,
         .global = {(size_t)(x->deal.groups * t->items)},
         .local = {(size_t)t->items},
         .sm90a.shared_bytes = mma ? 0 : (int64_t)t->stages * (ROWS + t->columns) * STAGE_BYTES + t->words,
@@ -241,7 +245,7 @@ static charl_status launch(charl_device *dev, const charl__gemm *p, const plan *
         .label = p->label,
     };
 
-    define(p, x, defines, sizeof defines);
+    set_params(p, x, &l);
     charl__gemm_add_epilogue(p, &l);
     if (p->a_sums) {
         charl__launch_add(&l, charl__gemm_operand(CHARL_ARG_OUT, p->a_sums, p->a_sums_at));
