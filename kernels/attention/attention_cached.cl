@@ -37,9 +37,9 @@ kernel void charl_take_in(global const ACT *qkv, ulong qkv_at, global ACT *cache
 #else
     const int first = position[position_at];
 #endif
-    CHARL_EACH_CHUNK(u)
+    CHARL_EACH_CHUNK(u, rows, size, span)
     {
-        const ulong r = CHARL_CHUNK_ROW(u), c = CHARL_CHUNK_COLUMN(u);
+        const ulong r = CHARL_CHUNK_ROW(u, size), c = CHARL_CHUNK_COLUMN(u, size);
         const ulong to = r / (ulong)t_all * (ulong)n_all + (ulong)(first + (int)(r % (ulong)t_all));
 
         if (fits(first, t_all, n_all)) {

@@ -48,9 +48,9 @@ kernel void charl_rotary(global const ACT *in, ulong in_at, global const int *fi
 
     (void)first, (void)first_at;
 #endif
-    CHARL_EACH_CHUNK(u)
+    CHARL_EACH_CHUNK(u, rows, size, span)
     {
-        const ulong r = CHARL_CHUNK_ROW(u), c = CHARL_CHUNK_COLUMN(u), at = 2 * r * size + c;
+        const ulong r = CHARL_CHUNK_ROW(u, size), c = CHARL_CHUNK_COLUMN(u, size), at = 2 * r * size + c;
         const long left = (long)(size - c);
         charl_real x = charl_load(in + in_at + at, left), y = charl_load(in + in_at + at + size, left);
 

@@ -58,7 +58,8 @@
 #include "elementwise/broadcast.clh"
 
 #define OPERAND(x, T) global const T *x##_ptr, ulong x##_at, ulong x##_inner, ulong x##_count,
-#define FETCH(x, mode)                                                                                                 \
+/* Elements i .. of operand x, of which `left` exist. */
+#define FETCH(x, mode, i, left)                                                                                        \
     const charl_real x =                                                                                               \
         mode == 0 ? charl_read(WHOLE > 0, x##_ptr + x##_at + i, left) : broadcast(x##_ptr + x##_at, i, x##_inner, x##_count)
 
@@ -87,21 +88,21 @@ kernel void charl_map(OPERAND(a, A_T)
     (void)q;
     for (ulong i = first; i < end; i += CHARL_VEC) {
         const long left = (long)(n - i);
-        FETCH(a, MODE_A);
+        FETCH(a, MODE_A, i, left);
 #if N_IN > 1
-        FETCH(b, MODE_B);
+        FETCH(b, MODE_B, i, left);
 #endif
 #if N_IN > 2
-        FETCH(c, MODE_C);
+        FETCH(c, MODE_C, i, left);
 #endif
 #if N_IN > 3
-        FETCH(d, MODE_D);
+        FETCH(d, MODE_D, i, left);
 #endif
 #if N_IN > 4
-        FETCH(e, MODE_E);
+        FETCH(e, MODE_E, i, left);
 #endif
 #if N_IN > 5
-        FETCH(f, MODE_F);
+        FETCH(f, MODE_F, i, left);
 #endif
         charl_write(WHOLE > 0, CHARL_SPLAT(EXPR), out + out_at + i, left);
     }

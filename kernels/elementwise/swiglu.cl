@@ -11,9 +11,9 @@
 
 kernel void charl_swiglu(global const ACT *x, ulong x_at, global ACT *out, ulong out_at, ulong rows, ulong size, ulong span)
 {
-    CHARL_EACH_CHUNK(u)
+    CHARL_EACH_CHUNK(u, rows, size, span)
     {
-        const ulong r = CHARL_CHUNK_ROW(u), c = CHARL_CHUNK_COLUMN(u);
+        const ulong r = CHARL_CHUNK_ROW(u, size), c = CHARL_CHUNK_COLUMN(u, size);
         const long left = (long)(size - c);
         global const ACT *gate = x + x_at + 2 * r * size + c;
         const charl_real a = charl_load(gate, left), b = charl_load(gate + size, left);
@@ -25,9 +25,9 @@ kernel void charl_swiglu(global const ACT *x, ulong x_at, global ACT *out, ulong
 kernel void charl_gradient(global const ACT *g, ulong g_at, global const ACT *x, ulong x_at, global ACT *out, ulong out_at,
                            ulong rows, ulong size, ulong span)
 {
-    CHARL_EACH_CHUNK(u)
+    CHARL_EACH_CHUNK(u, rows, size, span)
     {
-        const ulong r = CHARL_CHUNK_ROW(u), c = CHARL_CHUNK_COLUMN(u);
+        const ulong r = CHARL_CHUNK_ROW(u, size), c = CHARL_CHUNK_COLUMN(u, size);
         const long left = (long)(size - c);
         global const ACT *gate = x + x_at + 2 * r * size + c;
         global ACT *to = out + out_at + 2 * r * size + c;

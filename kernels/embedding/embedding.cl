@@ -27,9 +27,9 @@
 kernel void charl_lookup(global const int *token, ulong token_at, global const ACT *weight, ulong weight_at, global ACT *out,
                          ulong out_at, ulong vocab, ulong rows, ulong size, ulong span)
 {
-    CHARL_EACH_CHUNK(u)
+    CHARL_EACH_CHUNK(u, rows, size, span)
     {
-        const ulong p = CHARL_CHUNK_ROW(u), c = CHARL_CHUNK_COLUMN(u);
+        const ulong p = CHARL_CHUNK_ROW(u, size), c = CHARL_CHUNK_COLUMN(u, size);
         const int v = token[token_at + p];
         const long left = (long)(size - c);
         charl_real row = CHARL_SPLAT(NAN);
@@ -137,9 +137,9 @@ static inline charl_real sum_of(global const ACT *g, global const int *order, in
 kernel void charl_sum(global const ACT *g, ulong g_at, global const int *scratch, ulong scratch_at, global float *out, ulong out_at,
                       ulong first, ulong slices, ulong positions, ulong rows, ulong size, ulong span)
 {
-    CHARL_EACH_CHUNK(u)
+    CHARL_EACH_CHUNK(u, rows, size, span)
     {
-        const ulong v = CHARL_CHUNK_ROW(u), c = CHARL_CHUNK_COLUMN(u);
+        const ulong v = CHARL_CHUNK_ROW(u, size), c = CHARL_CHUNK_COLUMN(u, size);
         const long left = (long)(size - c);
         charl_real level[CHARL_TREE_LEVELS];
 

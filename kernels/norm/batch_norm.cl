@@ -30,8 +30,6 @@ static inline charl_real gradient(charl_real g, charl_real d, charl_real w, char
 
 #if COLUMNS
 
-#define PER_CHANNEL(p) charl_load(p + c, left)
-
 kernel void charl_sums(global const ACT *x, ulong x_at, global const ACT *g, ulong g_at, global const float *mean,
                        ulong mean_at, global const float *invstd, ulong invstd_at, global float *out, ulong out_at, ulong slices,
                        ulong rows, ulong channels, ulong n, ulong per_item)
@@ -45,9 +43,9 @@ kernel void charl_sums(global const ACT *x, ulong x_at, global const ACT *g, ulo
     if (s >= slices) {
         return;
     }
-    const charl_real m = PER_CHANNEL(mean + mean_at);
+    const charl_real m = charl_load(mean + mean_at + c, left);
 #if WHAT
-    const charl_real v = PER_CHANNEL(invstd + invstd_at);
+    const charl_real v = charl_load(invstd + invstd_at + c, left);
 #endif
     for (int k = 0; k < 4; k++) {
         a[k] = b[k] = CHARL_SPLAT(0.0f);
@@ -90,13 +88,13 @@ kernel void charl_gradient(global const ACT *x, ulong x_at, global const ACT *g,
         return;
     }
 #if WEIGHT
-    const charl_real wc = PER_CHANNEL(w + w_at);
+    const charl_real wc = charl_load(w + w_at + c, left);
 #else
     const charl_real wc = CHARL_SPLAT(1.0f);
 #endif
-    charl_store(gradient(charl_load(g + g_at + i, left), charl_load(x + x_at + i, left) - PER_CHANNEL(mean + mean_at), wc,
-                         PER_CHANNEL(invstd + invstd_at), PER_CHANNEL(sums + sums_at) * scale,
-                         PER_CHANNEL(sums + sums_at + channels) * scale),
+    charl_store(gradient(charl_load(g + g_at + i, left), charl_load(x + x_at + i, left) - charl_load(mean + mean_at + c, left), wc,
+                         charl_load(invstd + invstd_at + c, left), charl_load(sums + sums_at + c, left) * scale,
+                         charl_load(sums + sums_at + channels + c, left) * scale),
                 out + out_at + i, left);
 }
 
@@ -139,14 +137,15 @@ static inline void sum_unit(global const ACT *x, global const ACT *g, float mean
 #endif
 }
 
+/* Unit u of `units`, of which a work-item has per_item where it has whole ones, t its place among those that share one. */
 #if CHARL_ROW_ITEMS == 1
-#define UNITS(u, units)                                                                                                          \
+#define UNITS(u, units, per_item, t, scratch)                                                                                                          \
     const ulong first = get_global_id(0) * per_item;                                                                             \
     int t = 0;                                                                                                                   \
     local float *scratch = 0;                                                                                                    \
     for (ulong u = first; u < min(first + per_item, units); u++)
 #else
-#define UNITS(u, units)                                                                                                          \
+#define UNITS(u, units, per_item, t, scratch)                                                                                                          \
     local float memory[CHARL_ROW_SCRATCH];                                                                                         \
     local float *scratch = memory;                                                                                               \
     const int t = (int)get_local_id(0) % CHARL_ROW_ITEMS;                                                                        \
@@ -160,7 +159,7 @@ kernel void charl_sums(global const ACT *x, ulong x_at, global const ACT *g, ulo
                        ulong rows, ulong channels, ulong n, ulong per_item)
 {
     (void)invstd, (void)invstd_at;
-    UNITS(u, slices * channels)
+    UNITS(u, slices * channels, per_item, t, scratch)
     {
         const bool exists = u < slices * channels;
         const ulong s = exists ? u / channels : 0, c = exists ? u % channels : 0;
@@ -188,7 +187,7 @@ kernel void charl_gradient(global const ACT *x, ulong x_at, global const ACT *g,
                            ulong channels, ulong n, ulong per_item, float scale)
 {
     (void)w, (void)w_at;
-    UNITS(u, rows * channels)
+    UNITS(u, rows * channels, per_item, t, scratch)
     {
         const ulong c = u % channels, at = u * n;
 

@@ -16,9 +16,6 @@
  */
 #if KEEP > 0 && !ADD /* what is not added need not be kept as numbers */
 #include "norm/pack_half.clh"
-#define PIECE(j) charl_pack(whole, r.x + (j), n - (j))
-#else
-#define PIECE(j) value(whole, r.x, r.y, j, n)
 #endif
 #include "norm/row_norm.clh"
 
@@ -28,9 +25,15 @@ static inline __attribute__((always_inline)) float2 read_row(bool whole, const r
 #if KEEP
     const int n = r.n, t = r.t;
 
-    ALL(i, j)
+    ALL(i, j, whole, n, t)
     {
-        kept[i] = PIECE(PLACE(j));
+        const int at = place(whole, j, n);
+
+#if ADD
+        kept[i] = value(whole, r.x, r.y, at, n);
+#else
+        kept[i] = charl_pack(whole, r.x + at, n - at);
+#endif
     }
 #endif
     return stats(whole, kept, r);
@@ -45,7 +48,7 @@ static inline __attribute__((always_inline)) void normalize(bool whole, const ro
     if (!r.exists) {
         return;
     }
-    EACH(i, j, k)
+    EACH(i, j, k, n, t)
     {
         const charl_real v = KEPT(kept, i, value(whole, r.x, r.y, j, n));
         charl_real h = (v - s.x) * s.y;
@@ -63,25 +66,24 @@ static inline __attribute__((always_inline)) void normalize(bool whole, const ro
     }
 }
 
+kernel void charl_normalize(global const ACT *x, ulong x_at,
 #if ADD
-#define AND_Y       global const ACT *y, ulong y_at,
-#define AND_SUM     global ACT *sum, ulong sum_at,
-#define Y_OF(r)     y + y_at + AT_ROW(r)
-#define SUM_OF(r)   sum + sum_at + AT_ROW(r)
-#else
-#define AND_Y
-#define AND_SUM
-#define Y_OF(r)     0
-#define SUM_OF(r)   0
+                            global const ACT *y, ulong y_at,
 #endif
-kernel void charl_normalize(global const ACT *x, ulong x_at, AND_Y global const float *w, ulong w_at, global const float *b, ulong b_at,
-                            AND_SUM global ACT *out, ulong out_at, ulong rows, ulong per_item, ulong size, float eps)
+                            global const float *w, ulong w_at, global const float *b, ulong b_at,
+#if ADD
+                            global ACT *sum, ulong sum_at,
+#endif
+                            global ACT *out, ulong out_at, ulong rows, ulong per_item, ulong size, float eps)
 {
-    ROWS(r)
+    ROWS(r, rows, per_item, t, scratch)
     {
-        const row one = {.x = x + x_at + AT_ROW(r), .y = Y_OF(r), .w = AFFINE > 0 ? w + w_at : 0, .b = AFFINE > 1 ? b + b_at : 0,
-                         .out = out + out_at + AT_ROW(r), .sum = SUM_OF(r), .n = (int)size, .t = t, .exists = r < rows, .eps = eps,
-                         .scratch = scratch};
+        const ulong at = begin_of(r, rows, size);
+        const row one = {.x = x + x_at + at, .w = AFFINE > 0 ? w + w_at : 0, .b = AFFINE > 1 ? b + b_at : 0, .out = out + out_at + at,
+#if ADD
+                         .y = y + y_at + at, .sum = sum + sum_at + at,
+#endif
+                         .n = (int)size, .t = t, .exists = r < rows, .eps = eps, .scratch = scratch};
 
         if (is_whole(one, size)) {
             normalize(true, one);
@@ -94,9 +96,9 @@ kernel void charl_normalize(global const ACT *x, ulong x_at, AND_Y global const 
 kernel void charl_stats(global const ACT *x, ulong x_at, global float *out, ulong out_at, ulong rows, ulong per_item, ulong size,
                         float eps)
 {
-    ROWS(r)
+    ROWS(r, rows, per_item, t, scratch)
     {
-        const row one = {.x = x + x_at + AT_ROW(r), .n = (int)size, .t = t, .exists = r < rows, .eps = eps, .scratch = scratch};
+        const row one = {.x = x + x_at + begin_of(r, rows, size), .n = (int)size, .t = t, .exists = r < rows, .eps = eps, .scratch = scratch};
         piece kept[KEEP + 1];
         const float2 s = is_whole(one, size) ? read_row(true, one, kept) : read_row(false, one, kept);
 

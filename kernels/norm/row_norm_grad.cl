@@ -23,9 +23,10 @@ static inline __attribute__((always_inline)) void differentiate(bool whole, cons
     if (!r.exists) {
         return;
     }
-    EACH(i, j, k)
+    EACH(i, j, k, n, t)
     {
-        charl_real v = slope(U(j), H(j), s);
+        const charl_real u = weighted(whole, r, gradient_of(whole, r, l, i, j), j);
+        charl_real v = slope(u, normal_of(whole, r, l, i, j, s.xy), s);
 
 #if EXTRA
         v = v + KEPT(l->extra, i, charl_read(whole, r.extra + j, n - j));
@@ -36,9 +37,14 @@ static inline __attribute__((always_inline)) void differentiate(bool whole, cons
 
 kernel void charl_gradient(OPERANDS, ulong rows, ulong per_item, ulong size, float eps)
 {
-    ROWS(r)
+    ROWS(r, rows, per_item, t, scratch)
     {
-        const row one = ROW(r);
+        const ulong at = begin_of(r, rows, size);
+        const row one = {.x = x + x_at + at, .g = g + g_at + at, .w = AFFINE > 0 ? w + w_at : 0, .out = out + out_at + at,
+#if EXTRA
+                         .extra = extra + extra_at + at,
+#endif
+                         .n = (int)size, .t = t, .exists = r < rows, .eps = eps, .scratch = scratch};
 
         if (is_whole(one, size)) {
             differentiate(true, one);

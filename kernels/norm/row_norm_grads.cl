@@ -35,17 +35,16 @@ typedef struct {
 
 static inline __attribute__((always_inline)) void add_row(const row r, line *l, columns *c)
 {
-    const bool whole = true;
     const int n = r.n, t = r.t;
     const float4 s = means(true, r, l);
 
     if (!r.exists) {
         return;
     }
-    EACH(i, j, k)
+    EACH(i, j, k, n, t)
     {
-        const charl_real g = G(j), h = H(j);
-        charl_real v = slope(U(j), h, s);
+        const charl_real g = gradient_of(true, r, l, i, j), h = normal_of(true, r, l, i, j, s.xy);
+        charl_real v = slope(weighted(true, r, g, j), h, s);
 
 #if EXTRA
         v = v + VALUE(l->extra[i]);
@@ -154,7 +153,10 @@ kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void charl_gradients(O
     const ulong begin = block / of_slice * height + block % of_slice * BLOCK;
     const ulong end = min(begin + BLOCK, (block / of_slice + 1) * height);
     const int steps = (int)(min(height, (ulong)BLOCK) + TEAMS - 1) / TEAMS;
-    const row r = {.x = x + x_at, .g = g + g_at, EXTRA_OF(0).w = AFFINE > 0 ? w + w_at : 0, .out = out + out_at,
+    const row r = {.x = x + x_at, .g = g + g_at, .w = AFFINE > 0 ? w + w_at : 0, .out = out + out_at,
+#if EXTRA
+                   .extra = extra + extra_at,
+#endif
                    .n = (int)size, .t = t, .eps = eps, .scratch = scratch};
     columns c;
 

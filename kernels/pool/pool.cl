@@ -24,12 +24,11 @@
 #define DW 1
 #endif
 
+/* Whether (a, b) is in an image of h * w: without padding all windows are. */
 #if PH == 0 && PW == 0
-#define INSIDE(a, b) true /* without padding all windows are inside */
-#define FIRST        (y * w + z)
+#define INSIDE(a, b, h, w) true
 #else
-#define INSIDE(a, b) ((a) >= 0 & (a) < h & (b) >= 0 & (b) < w)
-#define FIRST        (-1)
+#define INSIDE(a, b, h, w) ((a) >= 0 & (a) < (h) & (b) >= 0 & (b) < (w))
 #endif
 
 /* An element of planes of some height and width; counted on, because dividing for every element costs more than a window. */
@@ -57,8 +56,8 @@ static inline void advance(place *at, int height, int width)
     }
 }
 
-/* This work-item's elements i of planes of that size. */
-#define EACH(i, at, height, width)                                                                                     \
+/* The elements i of planes of that size, `span` of `count`, that this work-item has. */
+#define EACH(i, at, height, width, span, count)                                                                        \
     ulong i = get_global_id(0) * span;                                                                                 \
     const ulong end = min(i + span, count);                                                                            \
     for (place at = place_of(i, height, width); i < end; i++, advance(&at, height, width))
@@ -66,12 +65,12 @@ static inline void advance(place *at, int height, int width)
 kernel void charl_max(global const ACT *x, ulong x_at, global ACT *out, ulong out_at, global int *arg, ulong arg_at,
                       ulong count, ulong span, int h, int w, int oh, int ow)
 {
-    EACH(i, to, oh, ow)
+    EACH(i, to, oh, ow, span, count)
     {
         const int y = to.y * SH - PH, z = to.x * SW - PW;
         global const ACT *in = x + x_at + to.plane * (ulong)h * (ulong)w;
         float best = -INFINITY;
-        int at = FIRST;
+        int at = (PH | PW) == 0 ? y * w + z : -1;
 
 #pragma unroll
         for (int r = 0; r < KH; r++) {
@@ -79,7 +78,7 @@ kernel void charl_max(global const ACT *x, ulong x_at, global ACT *out, ulong ou
             for (int s = 0; s < KW; s++) {
                 const int a = y + r * DH, b = z + s * DW;
 
-                if (INSIDE(a, b)) {
+                if (INSIDE(a, b, h, w)) {
                     const float v = charl_get(in + a * w + b);
 
                     const bool larger = (v > best) | (v != v) | (at < 0); /* no branch: it would be a guess */
@@ -97,7 +96,7 @@ kernel void charl_max(global const ACT *x, ulong x_at, global ACT *out, ulong ou
 kernel void charl_mean(global const ACT *x, ulong x_at, global ACT *out, ulong out_at, ulong count, ulong span, int h, int w,
                        int oh, int ow)
 {
-    EACH(i, to, oh, ow)
+    EACH(i, to, oh, ow, span, count)
     {
         const int y = to.y * SH - PH, z = to.x * SW - PW;
         global const ACT *in = x + x_at + to.plane * (ulong)h * (ulong)w;
@@ -109,7 +108,7 @@ kernel void charl_mean(global const ACT *x, ulong x_at, global ACT *out, ulong o
             for (int s = 0; s < KW; s++) {
                 const int a = y + r * DH, b = z + s * DW;
 
-                if (INSIDE(a, b)) {
+                if (INSIDE(a, b, h, w)) {
                     sum += charl_get(in + a * w + b);
                 }
             }
@@ -129,7 +128,7 @@ static inline int window_of(int at, int tap, int stride, int windows)
 kernel void charl_max_gradient(global const ACT *g, ulong g_at, global const int *arg, ulong arg_at, global ACT *out,
                                ulong out_at, ulong count, ulong span, int h, int w, int oh, int ow)
 {
-    EACH(i, to, h, w)
+    EACH(i, to, h, w, span, count)
     {
         const ulong from = to.plane * (ulong)oh * (ulong)ow;
         const int p = to.y * w + to.x, y = to.y + PH, z = to.x + PW;
@@ -164,7 +163,7 @@ static inline bool covers(int y, int z, int p, int h, int w)
         for (int s = 0; s < KW; s++) {
             const int a = y + r * DH, b = z + s * DW;
 
-            any |= INSIDE(a, b) & (a * w + b == p);
+            any |= INSIDE(a, b, h, w) & (a * w + b == p);
         }
     }
     return any;
@@ -197,7 +196,7 @@ kernel void charl_max_scatter(global const ACT *g, ulong g_at, global const int 
 kernel void charl_mean_gradient(global const ACT *g, ulong g_at, global ACT *out, ulong out_at, ulong count, ulong span,
                                 int h, int w, int oh, int ow)
 {
-    EACH(i, to, h, w)
+    EACH(i, to, h, w, span, count)
     {
         const ulong from = to.plane * (ulong)oh * (ulong)ow;
         const int y = to.y + PH, z = to.x + PW;

@@ -26,43 +26,42 @@
 #include "shared/column_chunks.clh"
 #include "recurrent/cell.clh"
 
-#define LOAD(p)     charl_load(p, left)
-#define STORE(x, p) charl_store(x, p, left)
-
-/* Row r, columns c .., of [B, T, parts * H] at step t; and of [B, parts * H]. */
-#define SERIES(x, parts) (x + x##_at + (r * steps + t) * (parts) * size + c)
-#define STEP(x, parts)   (x + x##_at + r * (parts) * size + c)
+/* Where a row of [.., parts * size] begins. Row r of [B, T, ..] at step t is r * steps + t. */
+static inline ulong begin_of(ulong row, int parts, ulong size)
+{
+    return row * parts * size;
+}
 
 kernel void charl_lstm(global const ACT *pre, ulong pre_at, global const float *inner, ulong inner_at, global ACT *h, ulong h_at,
                        global float *saved, ulong saved_at, global float *step, ulong step_at, ulong steps, ulong t, ulong rows,
                        ulong size, ulong span)
 {
-    CHARL_EACH_CHUNK(u)
+    CHARL_EACH_CHUNK(u, rows, size, span)
     {
-        const ulong r = CHARL_CHUNK_ROW(u), c = CHARL_CHUNK_COLUMN(u);
+        const ulong r = CHARL_CHUNK_ROW(u, size), c = CHARL_CHUNK_COLUMN(u, size);
         const long left = (long)(size - c);
-        global const ACT *p = SERIES(pre, 4);
-        global const float *q = STEP(inner, 4);
-        global float *s = SERIES(saved, 5);
-        charl_real i = LOAD(p), f = LOAD(p + size), g = LOAD(p + 2 * size), o = LOAD(p + 3 * size), y;
+        global const ACT *p = pre + pre_at + begin_of(r * steps + t, 4, size) + c;
+        global const float *q = inner + inner_at + begin_of(r, 4, size) + c;
+        global float *s = saved + saved_at + begin_of(r * steps + t, 5, size) + c;
+        charl_real i = charl_load(p, left), f = charl_load(p + size, left), g = charl_load(p + 2 * size, left), o = charl_load(p + 3 * size, left), y;
         lstm_gates now;
 
         if (t > 0) {
-            i = i + LOAD(q);
-            f = f + LOAD(q + size);
-            g = g + LOAD(q + 2 * size);
-            o = o + LOAD(q + 3 * size);
+            i = i + charl_load(q, left);
+            f = f + charl_load(q + size, left);
+            g = g + charl_load(q + 2 * size, left);
+            o = o + charl_load(q + 3 * size, left);
         }
         /* c of the step before is the last part of what it saved */
-        now = lstm_gates_of(i, f, g, o, t == 0, t > 0 ? LOAD(s - size) : CHARL_SPLAT(0.0f));
+        now = lstm_gates_of(i, f, g, o, t == 0, t > 0 ? charl_load(s - size, left) : CHARL_SPLAT(0.0f));
         y = lstm_output(now);
-        STORE(now.i, s);
-        STORE(now.f, s + size);
-        STORE(now.g, s + 2 * size);
-        STORE(now.o, s + 3 * size);
-        STORE(now.c, s + 4 * size);
-        STORE(y, SERIES(h, 1));
-        STORE(y, STEP(step, 1));
+        charl_store(now.i, s, left);
+        charl_store(now.f, s + size, left);
+        charl_store(now.g, s + 2 * size, left);
+        charl_store(now.o, s + 3 * size, left);
+        charl_store(now.c, s + 4 * size, left);
+        charl_store(y, h + h_at + begin_of(r * steps + t, 1, size) + c, left);
+        charl_store(y, step + step_at + begin_of(r, 1, size) + c, left);
     }
 }
 
@@ -74,37 +73,37 @@ kernel void charl_lstm_gradient(global const ACT *gh, ulong gh_at, global const 
                                 ulong inner_at, global ACT *out, ulong out_at, ulong steps, ulong t, ulong rows, ulong size,
                                 ulong span)
 {
-    CHARL_EACH_CHUNK(u)
+    CHARL_EACH_CHUNK(u, rows, size, span)
     {
-        const ulong r = CHARL_CHUNK_ROW(u), c = CHARL_CHUNK_COLUMN(u);
+        const ulong r = CHARL_CHUNK_ROW(u, size), c = CHARL_CHUNK_COLUMN(u, size);
         const long left = (long)(size - c);
-        global const float *s = SERIES(saved, 5);
-        global ACT *to = SERIES(out, 4);
-        global float *q = STEP(inner, 4);
-        const lstm_gates now = {LOAD(s), LOAD(s + size), LOAD(s + 2 * size), LOAD(s + 3 * size), LOAD(s + 4 * size)};
-        const charl_real before = t > 0 ? LOAD(s - size) : CHARL_SPLAT(0.0f);
+        global const float *s = saved + saved_at + begin_of(r * steps + t, 5, size) + c;
+        global ACT *to = out + out_at + begin_of(r * steps + t, 4, size) + c;
+        global float *q = inner + inner_at + begin_of(r, 4, size) + c;
+        const lstm_gates now = {charl_load(s, left), charl_load(s + size, left), charl_load(s + 2 * size, left), charl_load(s + 3 * size, left), charl_load(s + 4 * size, left)};
+        const charl_real before = t > 0 ? charl_load(s - size, left) : CHARL_SPLAT(0.0f);
         const bool last = t + 1 == steps;
-        charl_real dh = LOAD(SERIES(gh, 1));
+        charl_real dh = charl_load(gh + gh_at + begin_of(r * steps + t, 1, size) + c, left);
         lstm_gates given = now, d;
 
         if (!last) {
-            dh = dh + LOAD(STEP(step, 1));
+            dh = dh + charl_load(step + step_at + begin_of(r, 1, size) + c, left);
         }
 #if SAVED_GRADIENT
-        global const float *gs = SERIES(gsaved, 5);
+        global const float *gs = gsaved + gsaved_at + begin_of(r * steps + t, 5, size) + c;
 
-        given = (lstm_gates){LOAD(gs), LOAD(gs + size), LOAD(gs + 2 * size), LOAD(gs + 3 * size), LOAD(gs + 4 * size)};
+        given = (lstm_gates){charl_load(gs, left), charl_load(gs + size, left), charl_load(gs + 2 * size, left), charl_load(gs + 3 * size, left), charl_load(gs + 4 * size, left)};
 #endif
-        d = lstm_slopes_of(now, before, dh, last, last ? CHARL_SPLAT(0.0f) : LOAD(STEP(carry, 1)), SAVED_GRADIENT, given);
-        STORE(d.c, STEP(carry, 1));
-        STORE(d.i, to);
-        STORE(d.f, to + size);
-        STORE(d.g, to + 2 * size);
-        STORE(d.o, to + 3 * size);
-        STORE(d.i, q);
-        STORE(d.f, q + size);
-        STORE(d.g, q + 2 * size);
-        STORE(d.o, q + 3 * size);
+        d = lstm_slopes_of(now, before, dh, last, last ? CHARL_SPLAT(0.0f) : charl_load(carry + carry_at + begin_of(r, 1, size) + c, left), SAVED_GRADIENT, given);
+        charl_store(d.c, carry + carry_at + begin_of(r, 1, size) + c, left);
+        charl_store(d.i, to, left);
+        charl_store(d.f, to + size, left);
+        charl_store(d.g, to + 2 * size, left);
+        charl_store(d.o, to + 3 * size, left);
+        charl_store(d.i, q, left);
+        charl_store(d.f, q + size, left);
+        charl_store(d.g, q + 2 * size, left);
+        charl_store(d.o, q + 3 * size, left);
     }
 }
 
@@ -115,30 +114,30 @@ kernel void charl_gru(global const ACT *pre, ulong pre_at, global const float *i
                       global ACT *h, ulong h_at, global float *saved, ulong saved_at, global float *step, ulong step_at, ulong steps,
                       ulong t, ulong rows, ulong size, ulong span)
 {
-    CHARL_EACH_CHUNK(u)
+    CHARL_EACH_CHUNK(u, rows, size, span)
     {
-        const ulong r = CHARL_CHUNK_ROW(u), c = CHARL_CHUNK_COLUMN(u);
+        const ulong r = CHARL_CHUNK_ROW(u, size), c = CHARL_CHUNK_COLUMN(u, size);
         const long left = (long)(size - c);
-        global const ACT *p = SERIES(pre, 3);
-        global float *s = SERIES(saved, 4);
-        const charl_real before = t > 0 ? LOAD(STEP(step, 1)) : CHARL_SPLAT(0.0f);
+        global const ACT *p = pre + pre_at + begin_of(r * steps + t, 3, size) + c;
+        global float *s = saved + saved_at + begin_of(r * steps + t, 4, size) + c;
+        const charl_real before = t > 0 ? charl_load(step + step_at + begin_of(r, 1, size) + c, left) : CHARL_SPLAT(0.0f);
         charl_real q[3], y;
         gru_gates now;
 
         for (int k = 0; k < 3; k++) {
-            q[k] = t > 0 ? LOAD(STEP(inner, 3) + k * (long)size) : CHARL_SPLAT(0.0f);
+            q[k] = t > 0 ? charl_load(inner + inner_at + begin_of(r, 3, size) + c + k * (long)size, left) : CHARL_SPLAT(0.0f);
 #if BIAS
-            q[k] = q[k] + LOAD(bias + bias_at + c + k * (long)size);
+            q[k] = q[k] + charl_load(bias + bias_at + c + k * (long)size, left);
 #endif
         }
-        now = gru_gates_of(LOAD(p), LOAD(p + size), LOAD(p + 2 * size), q[0], q[1], q[2]);
+        now = gru_gates_of(charl_load(p, left), charl_load(p + size, left), charl_load(p + 2 * size, left), q[0], q[1], q[2]);
         y = gru_output(now, before);
-        STORE(now.r, s);
-        STORE(now.z, s + size);
-        STORE(now.n, s + 2 * size);
-        STORE(now.q, s + 3 * size);
-        STORE(y, SERIES(h, 1));
-        STORE(y, STEP(step, 1));
+        charl_store(now.r, s, left);
+        charl_store(now.z, s + size, left);
+        charl_store(now.n, s + 2 * size, left);
+        charl_store(now.q, s + 3 * size, left);
+        charl_store(y, h + h_at + begin_of(r * steps + t, 1, size) + c, left);
+        charl_store(y, step + step_at + begin_of(r, 1, size) + c, left);
     }
 }
 
@@ -151,34 +150,34 @@ kernel void charl_gru_gradient(global const ACT *gh, ulong gh_at, global const A
                                ulong inner_at, global ACT *out, ulong out_at, global ACT *out_inner, ulong out_inner_at,
                                ulong steps, ulong t, ulong rows, ulong size, ulong span)
 {
-    CHARL_EACH_CHUNK(u)
+    CHARL_EACH_CHUNK(u, rows, size, span)
     {
-        const ulong r = CHARL_CHUNK_ROW(u), c = CHARL_CHUNK_COLUMN(u);
+        const ulong r = CHARL_CHUNK_ROW(u, size), c = CHARL_CHUNK_COLUMN(u, size);
         const long left = (long)(size - c);
-        global const float *s = SERIES(saved, 4);
-        const gru_gates now = {LOAD(s), LOAD(s + size), LOAD(s + 2 * size), LOAD(s + 3 * size)};
-        const charl_real before = t > 0 ? LOAD(SERIES(h, 1) - size) : CHARL_SPLAT(0.0f);
-        charl_real dh = LOAD(SERIES(gh, 1));
+        global const float *s = saved + saved_at + begin_of(r * steps + t, 4, size) + c;
+        const gru_gates now = {charl_load(s, left), charl_load(s + size, left), charl_load(s + 2 * size, left), charl_load(s + 3 * size, left)};
+        const charl_real before = t > 0 ? charl_load(h + h_at + begin_of(r * steps + t, 1, size) + c - size, left) : CHARL_SPLAT(0.0f);
+        charl_real dh = charl_load(gh + gh_at + begin_of(r * steps + t, 1, size) + c, left);
         gru_gates given = now, d;
 
         if (t + 1 < steps) {
-            dh = dh + (LOAD(STEP(step, 1)) + LOAD(STEP(carry, 1)));
+            dh = dh + (charl_load(step + step_at + begin_of(r, 1, size) + c, left) + charl_load(carry + carry_at + begin_of(r, 1, size) + c, left));
         }
 #if SAVED_GRADIENT
-        global const float *gs = SERIES(gsaved, 4);
+        global const float *gs = gsaved + gsaved_at + begin_of(r * steps + t, 4, size) + c;
 
-        given = (gru_gates){LOAD(gs), LOAD(gs + size), LOAD(gs + 2 * size), LOAD(gs + 3 * size)};
+        given = (gru_gates){charl_load(gs, left), charl_load(gs + size, left), charl_load(gs + 2 * size, left), charl_load(gs + 3 * size, left)};
 #endif
         d = gru_slopes_of(now, before, dh, SAVED_GRADIENT, given);
-        STORE(dh * now.z, STEP(carry, 1));
-        STORE(d.r, SERIES(out, 3));
-        STORE(d.z, SERIES(out, 3) + size);
-        STORE(d.n, SERIES(out, 3) + 2 * size);
-        STORE(d.r, SERIES(out_inner, 3));
-        STORE(d.z, SERIES(out_inner, 3) + size);
-        STORE(d.q, SERIES(out_inner, 3) + 2 * size);
-        STORE(d.r, STEP(inner, 3));
-        STORE(d.z, STEP(inner, 3) + size);
-        STORE(d.q, STEP(inner, 3) + 2 * size);
+        charl_store(dh * now.z, carry + carry_at + begin_of(r, 1, size) + c, left);
+        charl_store(d.r, out + out_at + begin_of(r * steps + t, 3, size) + c, left);
+        charl_store(d.z, out + out_at + begin_of(r * steps + t, 3, size) + c + size, left);
+        charl_store(d.n, out + out_at + begin_of(r * steps + t, 3, size) + c + 2 * size, left);
+        charl_store(d.r, out_inner + out_inner_at + begin_of(r * steps + t, 3, size) + c, left);
+        charl_store(d.z, out_inner + out_inner_at + begin_of(r * steps + t, 3, size) + c + size, left);
+        charl_store(d.q, out_inner + out_inner_at + begin_of(r * steps + t, 3, size) + c + 2 * size, left);
+        charl_store(d.r, inner + inner_at + begin_of(r, 3, size) + c, left);
+        charl_store(d.z, inner + inner_at + begin_of(r, 3, size) + c + size, left);
+        charl_store(d.q, inner + inner_at + begin_of(r, 3, size) + c + 2 * size, left);
     }
 }
