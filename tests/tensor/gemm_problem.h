@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/numeric/tree.h"
 #include "tensor/gemm/gemm_private.h"
 
 enum { GUARD = 40, POISON = 0xFF }; /* elements: rows stay at multiples of 16 bytes; NaN */
@@ -17,6 +18,7 @@ static bool is_tf32; /* f32 is multiplied as tf32, where dev can */
 
 typedef struct problem {
     int64_t m, n, k, count;
+    int levels;       /* > 0: results are sums over 2^levels products, in the tree, by tensor cores */
     int64_t segments; /* stretches of k elements that a product is summed over; 0: one */
     bool ta, tb;
     charl__gemm_bias bias;
@@ -107,7 +109,7 @@ static int64_t b_size(const problem *p)
 
 static int64_t out_size(const problem *p)
 {
-    return p->m * p->n * p->count;
+    return p->m * p->n * (p->count >> p->levels);
 }
 
 static int64_t bias_size(const problem *p)
@@ -145,6 +147,7 @@ static void run_form(const problem *p, charl__gemm_form form, int64_t shift, flo
     charl_tensor *b = place(p->b, b_size(p), p->type, shift / 2);
     charl_tensor *c = place(p->c, bias_size(p), CHARL_F32, shift);
     charl_tensor *o = place(NULL, out_size(p), p->out, shift);
+    charl_tensor *levels = NULL;
     charl_tensor *sums = p->a_sums ? place(NULL, p->m * p->count, CHARL_F32, 0) : NULL;
     charl__gemm g = {.a = a,
                      .b = b,
@@ -159,7 +162,7 @@ static void run_form(const problem *p, charl__gemm_form form, int64_t shift, flo
                      .segments = p->segments,
                      .a_segment = p->m * p->k,
                      .b_segment = p->k * p->n,
-                     .count = p->count,
+                     .count = p->count >> p->levels,
                      .a_outer = p->m * depth_of(p),
                      .b_outer = depth_of(p) * p->n,
                      .out_outer = p->m * p->n,
@@ -168,12 +171,20 @@ static void run_form(const problem *p, charl__gemm_form form, int64_t shift, flo
                      .form = form,
                      .label = "test"};
 
+    if (p->levels > 0) {
+        charl_assert_ok(
+            charl_tensor_create(dev, CHARL_F32, &(charl_shape){1, {charl__gemm_levels(dev, p->levels)}}, &levels));
+        charl_assert_ok(charl_tensor_fill(levels, (double)NAN));
+        g.levels = levels;
+        g.leaves = 1 << p->levels;
+    }
     charl_assert_ok(p->plan ? charl__gemm_launch(dev, &g, p->plan) : charl__gemm_enqueue(dev, &g));
     fetch(o, out_size(p), shift, out);
     if (sums) {
         fetch(sums, p->m * p->count, 0, p->a_sums);
     }
     charl_tensor_release(sums);
+    charl_tensor_release(levels);
     charl_tensor_release(a);
     charl_tensor_release(b);
     charl_tensor_release(c);
@@ -191,6 +202,39 @@ static inline void expect_same(const problem *p, const float *got, const float *
                      (double)got[e], (double)want[e]);
         }
     }
+}
+
+/* Sums over 2, 4, ... of p's products on tensor cores have the bits of adding up their results in the tree. Sums of A as well. */
+static inline void check_levels(problem p, const charl__gemm_form *form, int forms)
+{
+    const int64_t one = p.m * p.n, row = p.ta ? p.m * p.count : 0;
+    float *want, *got, *sums;
+
+    p.bias = CHARL_GEMM_NO_BIAS;
+    draw(&p, false);
+    charl_assert_ok(charl__alloc_array(p.count * one, sizeof *want, &want));
+    charl_assert_ok(charl__alloc_array(p.count * one, sizeof *got, &got));
+    charl_assert_ok(charl__alloc_array(2 * row, sizeof *sums, &sums));
+    p.a_sums = row > 0 ? sums : NULL;
+    run_form(&p, form[0], 0, want);
+    p.a_sums = row > 0 ? sums + row : NULL;
+    for (p.levels = 1; p.count >> p.levels > 0; p.levels++) {
+        for (int64_t z = 0; z < p.count >> p.levels; z++) {
+            float *const part[] = {want + 2 * z * one, want + (2 * z + 1) * one};
+
+            charl__tree_fold(part, 2, one);
+            memmove(want + z * one, part[0], (size_t)one * sizeof *want);
+        }
+        for (int v = 0; v < forms; v++) {
+            run_form(&p, form[v], 0, got);
+            expect_same(&p, got, want, "sums in the tree");
+            assert_true(row == 0 || memcmp(sums + row, sums, (size_t)row * sizeof *sums) == 0);
+        }
+    }
+    charl_free(want);
+    charl_free(got);
+    charl_free(sums);
+    release(&p);
 }
 
 static const struct {

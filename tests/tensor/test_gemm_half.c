@@ -232,6 +232,21 @@ static void sums_of_a_change_nothing(void **state)
     }
 }
 
+/* Sums over products where these are computed: also of copied operands, and with sums of A. */
+static void sums_of_leaves_are_those_of_the_tree(void **state)
+{
+    static const int64_t shape[][3] = {{300, 520, 200}, {129, 257, 65}, {1100, 1296, 72}};
+    static const charl__gemm_form form[] = {CHARL_GEMM_AUTO, CHARL_GEMM_TENSOR_CORE_PADDED};
+
+    (void)state;
+    if (!charl__device_facts_get(dev)->wgmma) {
+        skip();
+    }
+    for (int t = 0; t < 12; t++) {
+        check_levels(make(shape[t / 4], t % 4, 8), form, 2);
+    }
+}
+
 /* Anywhere: the copies that tensor cores read, and the memory for them, which grows and stays. */
 static void rows_are_copied_to_whole_chunks(void **state)
 {
@@ -321,6 +336,7 @@ int main(void)
         cmocka_unit_test(rows_do_not_matter),
         cmocka_unit_test(repeats_give_the_same_bits),
         cmocka_unit_test(sums_of_a_change_nothing),
+        cmocka_unit_test(sums_of_leaves_are_those_of_the_tree),
         cmocka_unit_test(rows_are_copied_to_whole_chunks),
         AS_TF32(every_layout_and_edge),
         AS_TF32(many_products),

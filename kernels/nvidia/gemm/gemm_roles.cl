@@ -4,6 +4,10 @@
  *                  SPLIT       1: the last tiles are shared out in equal parts: see tile_order.clh
  *                  WHOLE_ROWS  1: out, of a half type, is stored through local memory: see tile_rows.clh; not with A_SUMS
  *                  ROWS_BY_16  with it, 1: every row of out begins at a multiple of 16 bytes
+ *                  EDGE        64 or 128: the last tile of a row has so many columns, of which only the last ones are not there; only those are
+ *                              copied and multiplied
+ *                  LEVELS      > 0: out is the sum over 2^LEVELS products, in the fixed tree: see roles_fold.clh; `inner` is 1, there is no
+ *                              EXPR, no SPLIT and no WHOLE_ROWS
  * Launch           groups of 384 work-items, one per compute unit or fewer, which share the tiles out as they go: see
  *                  roles_deal.clh. The word COUNT of `split_k` is 0 before and after.
  * Building         for the target sm_90a: charl__launch.sm90a.min_blocks 1, shared_bytes LOCAL_BYTES + WORDS_BYTES, with A_SUMS
@@ -22,6 +26,12 @@
 #endif
 #ifndef STAGES
 #define STAGES 4
+#endif
+#ifndef EDGE
+#define EDGE 0
+#endif
+#ifndef LEVELS
+#define LEVELS 0
 #endif
 
 #include "nvidia/gemm/tile_parameters.clh"
@@ -47,6 +57,13 @@
 #define COPIERS_REGISTERS "88"
 #endif
 #define COPY_ROWS (COPIERS / 8)
+#if EDGE > 0
+#define IS_EDGE(j) (n - (j) <= EDGE)
+#define MULTIPLY WGMMA_64_OR_EDGE
+#else
+#define IS_EDGE(j) 0
+#define MULTIPLY WGMMA_64
+#endif
 #define BARRIER ASM volatile("bar.sync %0, 128;" ::"r"(1 + (lane >> 7)) : "memory") /* of four warps that multiply */
 #define COPIERS_BARRIER ASM volatile("bar.sync 3, 128;" ::: "memory")
 #define WORDS_BYTES 256 /* of stages, 64, and DEALS_BYTES */
@@ -56,6 +73,7 @@
 #include "nvidia/gemm/tile_copy.clh"
 #include "nvidia/gemm/roles_copy.clh"
 #include "nvidia/gemm/tile_order.clh"
+#include "nvidia/gemm/roles_fold.clh"
 #include "nvidia/gemm/roles_deal.clh"
 #include "nvidia/gemm/tile_next.clh"
 #include "nvidia/gemm/tile_epilogue.clh"
@@ -65,7 +83,7 @@
 /* The next stage; nothing once they are through. The dealer does so when at most one more stage of the piece is left. */
 #define COPY_NEXT                                                                                                      \
     if (lane == 0 && k_left <= BK && dealt == coming && is_more) {                                                     \
-        dealt = deal(deals, dealt, COUNT, steps, tiles, rounds);                                                       \
+        dealt = DEAL_MORE;                                                                                             \
     }                                                                                                                  \
     if (k_left <= 0 && is_more) {                                                                                      \
         const piece next = piece_dealt(deals, coming++);                                                               \
@@ -89,7 +107,7 @@
     }
 
 kernel __attribute__((reqd_work_group_size(LANES + COPIERS, 1, 1))) void
-gemm_roles(PRODUCT_ARGS)
+gemm_roles(PRODUCT_ARGS FOLD_ARGS)
 {
     local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
     const uint base = (uint)(ulong)stages, deals = base + LOCAL_BYTES + 16 * STAGES;
@@ -115,6 +133,7 @@ gemm_roles(PRODUCT_ARGS)
         bool is_more = true;
         uint fill = 0, fill_parity = 0;
         place corner = {0, 0, 0, 0};
+        PREPARE_DEAL;
         CHUNKS_OF_A;
         CHUNKS_OF_B;
 
@@ -151,6 +170,7 @@ gemm_roles(PRODUCT_ARGS)
         for (int q = 0;; q++) {
             const piece now = piece_dealt(deals, q);
             uint last = STAGES;
+            const int is_edge = IS_EDGE(place_of(now.tile, m, n, inner).j);
 
             if (now.tile < 0) {
                 break;
@@ -164,7 +184,7 @@ gemm_roles(PRODUCT_ARGS)
 
                 wait_phase(FULL(use), use_parity);
                 ASM volatile("fence.proxy.async.shared::cta;" ::: "memory");
-                ASM volatile(WGMMA_64 : SUMS : "l"(x), "l"(y), "r"(1) : "memory");
+                ASM volatile(MULTIPLY : SUMS : "l"(x), "l"(y), "r"(1), "r"(is_edge) : "memory");
                 ASM volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); /* the stage before is read */
                 if (last < STAGES && (lane & 31) == 0) {
                     arrive(FREE(last));
@@ -178,7 +198,8 @@ gemm_roles(PRODUCT_ARGS)
                 arrive(FREE(last));
             }
             PASS_SUMS_ON(now);
-            END_TILE(place_of(now.tile, m, n, inner));
+            FOLD_LEAF(now);
+            END_TILE(place_of(SUM_OF(now.tile), m, n, inner));
         }
     }
 }

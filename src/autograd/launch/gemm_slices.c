@@ -3,7 +3,7 @@
 #include "autograd/launch/gemm_slices.h"
 #include "autograd/launch/rows.h"
 
-enum { MOST_PARTS = 64 };
+enum { MOST_PARTS = 64, MOST_LEVELS = 6, VECTOR = 4 };
 
 /* A sum is cut where there are too few tiles of this size, as long as its parts stay long. */
 typedef struct cut_rule {
@@ -107,14 +107,53 @@ static charl_status fold_inside(const charl__enqueue *e, const charl__gemm *p, i
     return CHARL_OK;
 }
 
-/* The products of `leaves`, then the fold; sums of A, where wanted, likewise into output 1. */
+/* Levels of the tree whose nodes every lane consists of. */
+static int whole_levels(const charl_slices *s)
+{
+    int all = 0, levels = 0;
+
+    for (int j = 0; j < s->n_lanes; j++) {
+        all |= (s->lane_lo[j] - s->first) | (s->lane_hi[j] - s->first);
+    }
+    while (levels < MOST_LEVELS && (all >> levels & 1) == 0) {
+        levels++;
+    }
+    return levels;
+}
+
+/* The nodes of 2^levels of them. */
+static charl_slices nodes_of(const charl_slices *s, int levels)
+{
+    charl_slices nodes = *s;
+
+    nodes.first = 0;
+    nodes.count >>= levels;
+    for (int j = 0; j < s->n_lanes; j++) {
+        nodes.lane_lo[j] = (s->lane_lo[j] - s->first) >> levels;
+        nodes.lane_hi[j] = (s->lane_hi[j] - s->first) >> levels;
+    }
+    return nodes;
+}
+
+/* The products of `leaves`, some levels of the tree in the same launch where that is faster, then the fold; sums of A, where wanted, likewise
+ * into output 1. */
 static charl_status fold_after(const charl__enqueue *leaves, const charl__gemm *p, int64_t elements, int k,
                                bool with_a_sums)
 {
+    const int levels = leaves->rounds[k] ? 0 : charl__gemm_fold_levels(leaves->dev, p, whole_levels(leaves->slices));
+    const charl_slices slices = nodes_of(leaves->slices, levels);
     const int64_t behind = leaves->slices->count * elements;
+    charl__enqueue nodes = *leaves;
     charl__gemm q = *p;
 
-    q.out = charl__fold_target(leaves, k);
+    nodes.slices = &slices;
+    q.out = charl__fold_target(&nodes, k);
+    if (levels > 0) {
+        q.leaves = 1 << levels;
+        q.count = slices.count;
+        q.levels = leaves->workspace;
+        q.levels_at = charl__fold_is_direct(&nodes) ? 0 : ceil_div(slices.count * elements, VECTOR) * VECTOR;
+    }
     if (with_a_sums) {
         q.a_sums = charl__fold_target(leaves, 1);
         q.a_sums_at = charl__fold_is_direct(leaves) ? 0 : behind;
@@ -124,7 +163,15 @@ static charl_status fold_after(const charl__enqueue *leaves, const charl__gemm *
         const charl__fold_input in[] = {{charl__scratch_arg(CHARL_ARG_IN, leaves->workspace, 0), elements, k, NULL},
                                         {charl__scratch_arg(CHARL_ARG_IN, leaves->workspace, behind), p->m, 1, NULL}};
 
-        CHARL_TRY(charl__fold_inputs(leaves, in, with_a_sums ? 2 : 1));
+        if (levels == 0) {
+            return charl__fold_inputs(leaves, in, with_a_sums ? 2 : 1);
+        }
+        if (!charl__fold_is_direct(&nodes)) {
+            CHARL_TRY(charl__fold_inputs(&nodes, in, 1));
+        }
+        if (with_a_sums) {
+            CHARL_TRY(charl__fold_inputs(leaves, in + 1, 1));
+        }
     }
     return CHARL_OK;
 }

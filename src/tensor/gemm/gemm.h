@@ -98,6 +98,10 @@ typedef struct charl__gemm {
     /* > 1: out is the sum over this many products, x_outer apart, in the fixed tree; count is then
      * inner. Needs charl__gemm_folds. */
     int leaves;
+    /* NULL; or charl__gemm_fold_levels gave the binary logarithm of leaves: each of `count` products is such a sum, and nodes of its tree
+     * wait in charl__gemm_levels elements of f32 from levels_at on. inner is 1; a_sums stay those of each leaf. */
+    const charl_tensor *levels;
+    int64_t levels_at;
     /* with leaves: nodes of the tree over so many leaves (a power of two) and more are rounded to bf16; 0: none */
     int rounded;
     /* NULL; or gets, from element a_sums_at on, sum_k A[z](i, k) as f32 [count, m], for which
@@ -124,6 +128,12 @@ bool charl__gemm_sums_a(charl_device *dev, const charl__gemm *p);
  *  the sum over leaves, in the tree, of what kernels/reduce/reduce.cl makes of a column. Local
  *  memory; A TRANSPOSED. */
 bool charl__gemm_folds_sums(charl_device *dev, const charl__gemm *p);
+
+/** The levels of the tree, at most `most`, that tensor cores should fold where they compute p->count leaves; 0: none.
+ *  The others are left to another launch. Changes no bits. */
+int charl__gemm_fold_levels(charl_device *dev, const charl__gemm *p, int most);
+/** Elements that charl__gemm.levels needs for any product with so many levels. */
+int64_t charl__gemm_levels(charl_device *dev, int levels);
 
 /** True where `leaves` is supported and worth it for this product: partial sums then never touch
  *  memory. */

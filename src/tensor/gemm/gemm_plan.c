@@ -115,11 +115,12 @@ static charl_status keep(charl_device *dev)
     return st;
 }
 
-/* Sums of A have one kernel. On tensor cores an epilogue takes as long as a short product, and
- * trials have none. */
+/* Sums of A have one kernel, and so have sums of leaves on tensor cores. There an epilogue takes as long as a short product, and trials have
+ * none. */
 static bool has_tuning(charl_device *dev, const charl__gemm *p)
 {
-    return p->form == CHARL_GEMM_AUTO && !p->a_sums && !(p->epilogue && charl__gemm_uses_tensor_cores(dev, p));
+    return p->form == CHARL_GEMM_AUTO && !p->a_sums && !p->levels &&
+           !(p->epilogue && charl__gemm_uses_tensor_cores(dev, p));
 }
 
 charl_status charl__gemm_plan_of(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out)

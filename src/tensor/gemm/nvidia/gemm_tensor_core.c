@@ -1,17 +1,22 @@
 /* Products on NVIDIA's tensor cores. The choices made here (tile, how operands are copied) change
  * no bits: kernels/nvidia/gemm/gemm_wgmma.cl and gemm_mma.cl say why. */
 #include <limits.h>
+#include <math.h>
 
 #include "tensor/gemm/gemm_private.h"
 
 enum {
     ROWS = 128,
     STAGE_K = 64,
+    EDGE = 64,
     STAGE_BYTES = 128, /* of a row of tiles for wgmma */
     CHUNK_BYTES = 16,
     SPLIT_COST = 16,
     NARROW_TILES = 4, /* of a group, where that is enough of them */
     SHORT_K = 512,
+    LEVEL_COST = 9, /* steps in the time in which a node goes to memory and another comes back */
+    STORE_COST = 4, /* in which a tile is stored */
+    FOLD_COST = 6,  /* in which its part of a matrix is read by another launch */
     A_SUMS_BYTES = 4096,
     ROWS_BYTES = 32768
 };
@@ -39,7 +44,8 @@ bool charl__gemm_uses_tensor_cores(charl_device *dev, const charl__gemm *p)
 
     return form && is_type(charl__device_facts_get(dev), p->a->dtype) &&
            (p->a_kind == CHARL_GEMM_PLAIN || p->a_kind == CHARL_GEMM_TRANSPOSED) &&
-           (p->b_kind == CHARL_GEMM_PLAIN || p->b_kind == CHARL_GEMM_TRANSPOSED) && p->segments <= 1 && p->leaves <= 1;
+           (p->b_kind == CHARL_GEMM_PLAIN || p->b_kind == CHARL_GEMM_TRANSPOSED) && p->segments <= 1 &&
+           (p->leaves <= 1 || p->levels);
 }
 
 bool charl__gemm_has_rng(charl_device *dev, charl_dtype type)
@@ -63,15 +69,29 @@ static int64_t count_tiles(const charl__gemm *p, const tile *t)
     return charl__ceil_div(p->m, ROWS) * charl__ceil_div(p->n, t->columns) * charl__at_least_one(p->count);
 }
 
+/* Columns of the last wide tile of a row, where that is a number for which there are instructions; else 0. */
+static int edge_of(const charl__gemm *p)
+{
+    const int64_t columns = charl__ceil_div(p->n % wide.columns, EDGE) * EDGE;
+
+    return columns <= 2 * EDGE ? (int)columns : 0;
+}
+
+/* Columns that wide tiles of a row multiply. */
+static int64_t wide_columns(const charl__gemm *p)
+{
+    const int edge = edge_of(p);
+
+    return edge > 0 ? p->n / wide.columns * wide.columns + edge : charl__ceil_div(p->n, wide.columns) * wide.columns;
+}
+
 /* The wide tile reads a quarter less per product, so it is taken wherever it is filled and there is
  * one for every compute unit. But nothing runs beside its epilogue, and beside a narrow one another
  * group multiplies: so not where there is one behind short sums. With sums over 768 the wide one is
  * faster nevertheless (docs/benchmarks.md); shorter ones have not been measured. */
 static bool is_wide(charl_device *dev, const charl__gemm *p)
 {
-    const int64_t columns = charl__ceil_div(p->n, wide.columns) * wide.columns;
-
-    return 8 * columns <= 9 * p->n && !(p->epilogue && p->k <= SHORT_K) &&
+    return 8 * wide_columns(p) <= 9 * p->n && !(p->epilogue && p->k <= SHORT_K) &&
            count_tiles(p, &wide) >= charl_device_get_info(dev)->compute_units;
 }
 
@@ -79,6 +99,9 @@ static const tile *choose_tile(charl_device *dev, const charl__gemm *p)
 {
     if (is_mma(dev, p)) {
         return &of_mma;
+    }
+    if (p->levels) {
+        return &wide;
     }
     switch (p->form) {
     case CHARL_GEMM_TENSOR_CORE:
@@ -89,6 +112,46 @@ static const tile *choose_tile(charl_device *dev, const charl__gemm *p)
     default:
         return is_wide(dev, p) ? &wide : &narrow;
     }
+}
+
+int64_t charl__gemm_levels(charl_device *dev, int levels)
+{
+    return (int64_t)levels * charl_device_get_info(dev)->compute_units * ROWS * wide.columns;
+}
+
+/* Time of so many leaves if nodes of 2^levels of them are formed where they are computed, in steps of a work-group: its tiles, and its part
+ * of the launch that adds up the nodes. */
+static double fold_cost(charl_device *dev, const charl__gemm *p, int leaves, int levels)
+{
+    const int inside = 1 << levels, nodes = leaves / inside;
+    const double units = charl_device_get_info(dev)->compute_units;
+    const double tiles = (double)(charl__ceil_div(p->m, ROWS) * wide_columns(p)) / wide.columns;
+    const double one = inside * (double)charl__ceil_div(p->k, STAGE_K) + (inside - 1) * LEVEL_COST + STORE_COST;
+    const double each = tiles * nodes / units;
+    const double rounds = levels > 0 ? ceil(each) : each + SPLIT_COST / one;
+
+    return rounds * one + (nodes > 1 ? (nodes + 1) * tiles / units * FOLD_COST : 0.0);
+}
+
+int charl__gemm_fold_levels(charl_device *dev, const charl__gemm *p, int most)
+{
+    double least = 0.9 * fold_cost(dev, p, (int)p->count, 0); /* an estimate: only what is clearly less */
+    int best = 0;
+
+    if (p->form != CHARL_GEMM_AUTO || !charl__gemm_uses_tensor_cores(dev, p) || is_mma(dev, p) || !is_wide(dev, p) ||
+        p->inner > 1 || p->out_outer != p->m * p->n) {
+        return 0;
+    }
+    for (int levels = 1; levels <= most; levels++) {
+        const int64_t nodes = p->count >> levels, beside = nodes > 1 ? nodes : 0;
+        const double cost = fold_cost(dev, p, (int)p->count, levels);
+
+        if ((p->count - beside) * p->out_outer >= charl__gemm_levels(dev, levels) + CHUNK_BYTES && cost < least) {
+            least = cost;
+            best = levels;
+        }
+    }
+    return best;
 }
 
 /* How a launch deals out its tiles: kernels/nvidia/gemm/tile_order.clh. */
@@ -109,7 +172,7 @@ static deal deal_tiles(charl_device *dev, const charl__gemm *p, const tile *t, i
 {
     const int64_t most = (int64_t)t->groups * charl_device_get_info(dev)->compute_units;
     const int64_t steps = charl__ceil_div(p->k, STAGE_K);
-    const bool can_split = t != &of_mma || !p->a_sums; /* it does not pass sums of A on */
+    const bool can_split = !p->levels && (t != &of_mma || !p->a_sums); /* which does not pass sums of A on */
     deal d = {.groups = tiles < most ? tiles : most};
 
     if (p->form == CHARL_GEMM_TENSOR_CORE_SPLIT && can_split) {
@@ -184,6 +247,16 @@ typedef struct plan {
     charl__matrix a, b;
 } plan;
 
+static int levels_of(const charl__gemm *p)
+{
+    int levels = 0;
+
+    while (1 << levels < p->leaves) {
+        levels++;
+    }
+    return levels;
+}
+
 static void set_params(const charl__gemm *p, const plan *x, charl__launch *l)
 {
     const tile *t = x->tile;
@@ -205,6 +278,8 @@ static void set_params(const charl__gemm *p, const plan *x, charl__launch *l)
                                           {"OUT_BY_16", writes_by_16(p)},
                                           {"WHOLE_ROWS", is_by_rows(p, t)},
                                           {t == &wide ? "ROWS_BY_16" : NULL, is_by(p, p->out, p->out_at, 16)},
+                                          {"LEVELS", levels_of(p)},
+                                          {"EDGE", edge_of(p)},
                                           {NULL}};
 
     charl__gemm_set_epilogue(p, 4, l);
@@ -258,6 +333,9 @@ static charl_status launch(charl_device *dev, const charl__gemm *p, const plan *
         charl__launch_add(&l, charl__i32(x->deal.rounds));
         charl__launch_add(&l, charl__raw(CHARL_ARG_INOUT, charl__workspace_split_k(dev)));
     }
+    if (p->levels) {
+        charl__launch_add(&l, charl__gemm_operand(CHARL_ARG_INOUT, p->levels, p->levels_at));
+    }
     return charl__launch_enqueue(dev, &l);
 }
 
@@ -278,17 +356,19 @@ static int plans(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out)
 
 static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *chosen)
 {
-    charl__gemm q = *p;
+    charl__gemm q = *p, leaves = *p;
     plan x;
 
     CHARL_INVARIANT(!p->epilogue || !p->epilogue->record);
     q.form = chosen->form;
     x = make_plan(dev, &q);
-    CHARL_REQUIRE(x.tiles + x.deal.groups <= INT_MAX, CHARL_ERR_SHAPE,
+    leaves.form = q.form;
+    leaves.count = charl__at_least_one(p->count) * charl__at_least_one(p->leaves);
+    CHARL_REQUIRE(x.tiles * charl__at_least_one(p->leaves) + x.deal.groups <= INT_MAX, CHARL_ERR_SHAPE,
                   "matrix product of %lld x %lld x %lld, %lld times: %lld tiles are beyond 2^31", (long long)p->m,
                   (long long)p->n, (long long)p->k, (long long)charl__at_least_one(p->count), (long long)x.tiles);
     if (p->a->dtype != CHARL_F32) { /* single elements of f32 can be copied beside the products */
-        CHARL_TRY(charl__gemm_pad(dev, &q, &x.a, &x.b));
+        CHARL_TRY(charl__gemm_pad(dev, &leaves, &x.a, &x.b));
     }
     CHARL_TRY(launch(dev, &q, &x));
     return CHARL_OK;
