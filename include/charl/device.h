@@ -103,6 +103,7 @@ typedef struct charl_device_health {
     double clock_mhz, max_clock_mhz; /* of its processors */
     bool is_slowed;                  /* the clock is low because it is too hot or gets too little power */
     int nvlinks;                     /* that are active */
+    int64_t memory_bytes;            /* in use, by all programs and by the driver for them */
 } charl_device_health;
 
 /** The state of a device now. Of NVIDIA's GPUs, from the library of their driver (NVML). Returns false, and zeros, where nothing is known.

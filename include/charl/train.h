@@ -56,6 +56,7 @@ typedef struct charl_train_info {
     int64_t start_step;                    /* done already: 0, or where the run resumes */
     const char *resumed;                   /* checkpoint path, or "" */
     int64_t memory_bytes, memory_capacity; /* planned on this device */
+    int64_t memory_reported;               /* in use on it now, by all programs (charl_device_health); 0: not known */
     int64_t activation_bytes;
     int64_t shard_saves;                   /* bytes of optimizer state that only other ranks keep */
     int launches;                          /* per training step: of the forward pass, the gradients, the update */

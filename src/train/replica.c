@@ -615,9 +615,11 @@ charl_train_info charl__replica_info(const charl__replica *r)
 {
     const charl_device_memory memory = charl_device_get_memory(r->session->dev);
     const charl_graph_info g = charl_graph_get_info(r->session->infers ? r->eval.g : r->train.g);
+    charl_device_health health;
     const int times = r->accum_steps > 1 ? r->accum_steps : 1;
     const int update = charl__optimizer_launches(r->optimizer);
 
+    (void)charl_device_get_health(charl_device_get_info(r->session->dev), &health);
     return (charl_train_info){
         .device = charl_device_get_info(r->session->dev),
         .rank = charl_comm_rank(r->comm),
@@ -644,6 +646,7 @@ charl_train_info charl__replica_info(const charl__replica *r)
         .resumed = "",
         .memory_bytes = memory.peak,
         .memory_capacity = memory.capacity,
+        .memory_reported = health.memory_bytes,
         .activation_bytes = g.activation_bytes,
         .shard_saves = charl__shard_saves(r),
         .launches = times * g.launches + update,

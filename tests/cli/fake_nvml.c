@@ -4,6 +4,11 @@
 
 #pragma GCC visibility push(default) /* charl opens it: all functions are exported */
 
+struct memory {
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+};
+
 int nvmlInit_v2(void);
 int nvmlDeviceGetHandleByPciBusId_v2(const char *pci, void **gpu);
 int nvmlDeviceGetPowerUsage(void *gpu, unsigned *milliwatt);
@@ -13,6 +18,7 @@ int nvmlDeviceGetClockInfo(void *gpu, int which, unsigned *mhz);
 int nvmlDeviceGetMaxClockInfo(void *gpu, int which, unsigned *mhz);
 int nvmlDeviceGetCurrentClocksThrottleReasons(void *gpu, unsigned long long *reasons);
 int nvmlDeviceGetNvLinkState(void *gpu, unsigned link, int *active);
+int nvmlDeviceGetMemoryInfo_v2(void *gpu, struct memory *out);
 
 static int gpu_0;
 
@@ -68,4 +74,13 @@ int nvmlDeviceGetNvLinkState(void *gpu, unsigned link, int *active)
 {
     *active = link != 3;
     return gpu == &gpu_0 && link < 6 ? 0 : 2;
+}
+
+int nvmlDeviceGetMemoryInfo_v2(void *gpu, struct memory *out)
+{
+    if (gpu != &gpu_0 || out->version != 0x2000028) { /* 40 bytes, version 2 */
+        return 2;
+    }
+    out->used = 3ULL << 30;
+    return 0;
 }

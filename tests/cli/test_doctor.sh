@@ -98,8 +98,10 @@ expect 0 "training" with_gpu "$bin/charl-train" mlp.ini -o hot train.max_steps=3
 says 3 " train step=.* power_w=512 temperature_c=61 "
 checks=$((checks + 2))
 [ "$(grep -c '"power_w":512.345,"temperature_c":61,' hot/metrics.jsonl)" -eq 3 ] || { fail "metrics.jsonl"; cat hot/metrics.jsonl; }
+expect 0 "a plan" with_gpu "$bin/charl-train" mlp.ini --dry-run
+says 1 "^  memory .* of it activations; with the driver and other programs 3.0 GiB$"
 expect 0 "without one" "$bin/charl-train" mlp.ini -o cold train.max_steps=3
-says 0 "power_w"
+says 0 "power_w|other programs"
 ! grep -q power_w cold/metrics.jsonl || fail "power of no GPU"
 same "the power is only looked at" hot cold
 finish

@@ -114,6 +114,9 @@ static void print_memory(const charl_train_info *i)
 
     printf("  memory   %s of %s on this device, %s of it activations", bytes_text(i->memory_bytes, a),
            bytes_text(i->memory_capacity, b), bytes_text(i->activation_bytes, c));
+    if (i->memory_reported > 0) {
+        printf("; with the driver and other programs %s", bytes_text(i->memory_reported, a));
+    }
     if (i->shard_saves > 0) {
         printf("; %s saved by dividing the optimizer", bytes_text(i->shard_saves, a));
     }

@@ -1,4 +1,4 @@
-/* State of NVIDIA's GPUs: power, temperature, clocks, NVLink, from NVML.
+/* State of NVIDIA's GPUs: power, temperature, clocks, NVLink, memory, from NVML.
  *
  * libnvidia-ml.so.1 belongs to the driver. It is loaded at the first question, so charl needs neither it nor its headers to build and run; what
  * is declared here is the part of its stable binary interface that is used. It is never unloaded. */
@@ -15,6 +15,12 @@ enum { TEMPERATURE_GPU = 0, CLOCK_SM = 1, MOST_LINKS = 18 };
 static const unsigned long long slowed =
     0x08 | 0x20 | 0x40 | 0x80; /* hardware slowdown, software thermal, hardware thermal, power brake */
 
+/* nvmlMemory_v2_t: what the driver keeps for itself, whether or not a program runs, is not among `used`. */
+typedef struct memory_info {
+    unsigned version; /* of this struct: its size and 2 in the upper byte */
+    unsigned long long total, reserved, free, used;
+} memory_info;
+
 /* result, name, parameters */
 #define FUNCTIONS(X)                                                                                                   \
     X(nvmlInit_v2, (void))                                                                                             \
@@ -25,7 +31,8 @@ static const unsigned long long slowed =
     X(nvmlDeviceGetClockInfo, (void *, int, unsigned *))                                                               \
     X(nvmlDeviceGetMaxClockInfo, (void *, int, unsigned *))                                                            \
     X(nvmlDeviceGetCurrentClocksThrottleReasons, (void *, unsigned long long *))                                       \
-    X(nvmlDeviceGetNvLinkState, (void *, unsigned, int *))
+    X(nvmlDeviceGetNvLinkState, (void *, unsigned, int *))                                                             \
+    X(nvmlDeviceGetMemoryInfo_v2, (void *, memory_info *))
 
 static struct {
 #define X(name, parameters) int(*name) parameters;
@@ -73,6 +80,13 @@ static int links_of(void *gpu)
     return links;
 }
 
+static int64_t memory_of(void *gpu)
+{
+    memory_info m = {.version = (unsigned)sizeof m | 2U << 24};
+
+    return nvml.nvmlDeviceGetMemoryInfo_v2 && nvml.nvmlDeviceGetMemoryInfo_v2(gpu, &m) == 0 ? (int64_t)m.used : 0;
+}
+
 bool charl_device_get_health(const charl_device_info *device, charl_device_health *out)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -96,5 +110,6 @@ bool charl_device_get_health(const charl_device_info *device, charl_device_healt
     out->is_slowed = nvml.nvmlDeviceGetCurrentClocksThrottleReasons &&
                      nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu, &reasons) == 0 && (reasons & slowed) != 0;
     out->nvlinks = links_of(gpu);
+    out->memory_bytes = memory_of(gpu);
     return true;
 }
