@@ -266,7 +266,7 @@ static charl_var *apply_cross_entropy(charl_graph *g, const int64_t *e, charl_va
 {
     (void)w, (void)bias;
     return charl_cross_entropy(g, x, charl_input(g, "label", CHARL_I32, (charl_shape){1, {e[0]}}, CHARL_BATCHED), NULL,
-                               0.0F);
+                               NULL);
 }
 
 static charl_status cross_entropy_begin(charl__bench_case *c)

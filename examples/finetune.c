@@ -104,7 +104,7 @@ int main(int argc, char **argv)
     charl_var *x = charl_input(g, "x", CHARL_I32, tokens, CHARL_BATCHED);
     charl_var *y = charl_input(g, "y", CHARL_I32, tokens, CHARL_BATCHED);
     charl_var *logits = charl_model_build(model, g, params, x); /* declares the parameters */
-    charl_var *rows = charl_mean(g, charl_cross_entropy(g, logits, y, NULL, 0.0F), 1, false);
+    charl_var *rows = charl_mean(g, charl_cross_entropy(g, logits, y, NULL, NULL), 1, false);
     charl_var *loss = charl_batch_mean(g, rows);
 
     charl_graph_keep(g, loss);

@@ -90,7 +90,7 @@ int main(int argc, char **argv)
     charl_var *y = charl_input(g, "y", CHARL_I32, (charl_shape){1, {rows}}, CHARL_BATCHED);
     charl_var *x = charl_scale(g, charl_cast(g, bytes, CHARL_F32), 1.0F / 255.0F, 0.0F);
     charl_var *loss = charl_batch_mean(
-        g, charl_cross_entropy(g, charl_model_build(model, g, params, x), y, NULL, 0.0F));
+        g, charl_cross_entropy(g, charl_model_build(model, g, params, x), y, NULL, NULL));
 
     charl_graph_keep(g, loss);
     charl_graph_backward(g, loss, NULL);

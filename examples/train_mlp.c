@@ -25,8 +25,8 @@ static charl_var *two_views_loss(charl_graph *g, charl_model *model, charl_param
 {
     charl_var *image = charl_model_build(model, g, params, x);
     charl_var *negative = charl_model_build(model, g, params, charl_scale(g, x, -1.0F, 1.0F));
-    charl_var *both = charl_add(g, charl_cross_entropy(g, image, y, NULL, 0.0F),
-                                charl_cross_entropy(g, negative, y, NULL, 0.0F));
+    charl_var *both = charl_add(g, charl_cross_entropy(g, image, y, NULL, NULL),
+                                charl_cross_entropy(g, negative, y, NULL, NULL));
 
     return charl_batch_mean(g, charl_scale(g, both, 0.5F, 0.0F));
 }

@@ -100,14 +100,23 @@ charl_var *charl_log_softmax(charl_graph *g, charl_var *x);
 
 /* Losses: one f32 value per row. Reduce them with charl_batch_mean or charl_sum. */
 
-/** out[...] = weight[...] * -sum over c of q[..., c] * log_softmax(logits)[..., c],
- *  where q is smoothing / C everywhere, and 1 - smoothing more at the label.
+typedef struct charl_cross_entropy_args {
+    float label_smoothing; /* s, in [0, 1] */
+    float z_loss;          /* z, at least 0 */
+} charl_cross_entropy_args;
+
+/** out[...] = weight[...] * (z * lse[...]^2 - sum over c of q[..., c] * log_softmax(logits)[..., c]),
+ *  where q is s / C everywhere, and 1 - s more at the label, and lse = log(sum over c of exp(logits[..., c])).
  *
  *    logits  [..., C], with at least one extent before C
  *    label   [...] i32, in [0, C); one outside gives NaN
  *    weight  [...], or NULL
- *    out     [...] */
-charl_var *charl_cross_entropy(charl_graph *g, charl_var *logits, charl_var *label, charl_var *weight, float smoothing);
+ *    args    NULL: both 0
+ *    out     [...]
+ *
+ *  Errors: ERR_INVALID for settings out of range. */
+charl_var *charl_cross_entropy(charl_graph *g, charl_var *logits, charl_var *label, charl_var *weight,
+                               const charl_cross_entropy_args *args);
 /** out[b] = mean over the rest of (x - target)^2 */
 charl_var *charl_mse(charl_graph *g, charl_var *x, charl_var *target);
 /** out[b] = mean over the rest of |x - target| */

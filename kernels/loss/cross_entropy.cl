@@ -1,6 +1,7 @@
 /* cross_entropy: loss of rows of n logits against a class each.
  *
- *   charl_loss  out[r] = w * (log(s) - (1 - smooth) * (x[label] - m) - smooth / n * sum of (x - m)),  lse[r] = m + log(s)
+ *   charl_loss  out[r] = w * (log(s) - (1 - smooth) * (x[label] - m) - smooth / n * sum of (x - m) + z * lse[r]^2)
+ *              lse[r] = m + log(s)
  *
  * with m = max of the row, s = sum of exp(x - m), w = weight[r] or 1. A label outside 0 .. n - 1 gives NaN; so does a NaN logit.
  *
@@ -16,7 +17,7 @@
 
 kernel void charl_loss(global const ACT *x, ulong x_at, global const int *label, ulong label_at,
                        WEIGHT_OPERAND global float *out, ulong out_at, global float *lse, ulong lse_at, ulong rows, ulong per_item,
-                       ulong n, float smooth)
+                       ulong n, float smooth, float z)
 {
     SHARED part of[CHUNKS ? PARTS : 1];
 #if CHARL_ROW_ITEMS == 1
@@ -25,7 +26,7 @@ kernel void charl_loss(global const ACT *x, ulong x_at, global const int *label,
     for (ulong r = first; r < min(first + per_item, rows); r++) {
         global const ACT *xr = x + x_at + r * n;
         const int cls = label[label_at + r];
-        const float2 y = loss_of(logit_of(xr, cls, (int)n), sums_of((row_place){xr, (int)n, 0}, of, 0), cls, smooth, (int)n);
+        const float2 y = loss_of(logit_of(xr, cls, (int)n), sums_of((row_place){xr, (int)n, 0}, of, 0), cls, smooth, z, (int)n);
 
         out[out_at + r] = y.x * WEIGHT_OF(r);
         lse[lse_at + r] = y.y;
@@ -41,7 +42,7 @@ kernel void charl_loss(global const ACT *x, ulong x_at, global const int *label,
 
     (void)per_item;
     if (place < rows && (CHUNKS ? (int)get_local_id(0) : t) == 0) {
-        const float2 y = loss_of(logit, row, cls, smooth, (int)n);
+        const float2 y = loss_of(logit, row, cls, smooth, z, (int)n);
 
         out[out_at + r] = y.x * WEIGHT_OF(r);
         lse[lse_at + r] = y.y;

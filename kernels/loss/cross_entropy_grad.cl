@@ -1,6 +1,7 @@
 /* cross_entropy_grad: gradient of cross_entropy.cl's loss.
  *
- *   out[r, c] = g * w * (exp(x[c] - lse[r]) - q[c]),  q[c] = (1 - smooth if c is the label) + smooth / n,  w = weight[r] or 1
+ *   out[r, c] = g * w * ((1 + 2 z lse[r]) exp(x[c] - lse[r]) - q[c]),  w = weight[r] or 1,
+ *                                                           q[c] = (1 - smooth if c is the label) + smooth / n
  *
  * A label outside 0 .. n - 1 gives NaN; so does a NaN logit.
  *
@@ -16,7 +17,7 @@
 
 kernel void charl_gradient(global const float *g, ulong g_at, global const ACT *x, ulong x_at, global const int *label,
                            ulong label_at, global const float *lse, ulong lse_at, WEIGHT_OPERAND global ACT *out, ulong out_at,
-                           float smooth, ulong rows, ulong per_item, ulong stretches, ulong size)
+                           float smooth, float z, ulong rows, ulong per_item, ulong stretches, ulong size)
 {
 #if CHARL_ROW_ITEMS == 1
     const ulong begin = get_global_id(0) * per_item, end = min(begin + per_item, rows);
@@ -31,7 +32,7 @@ kernel void charl_gradient(global const float *g, ulong g_at, global const ACT *
         global ACT *to = out + out_at + i * size;
         const int cls = label[label_at + i];
         const float logit = logit_of(xi, cls, (int)size); /* only one that has not been overwritten is used */
-        const target r = target_of(lse[lse_at + i], g[g_at + i] * WEIGHT_OF(i), smooth, logit, cls, (int)size);
+        const target r = target_of(lse[lse_at + i], g[g_at + i] * WEIGHT_OF(i), smooth, z, logit, cls, (int)size);
 
 #if CHARL_ROW_ITEMS == 1
         for (int c = 0; c < r.size; c += CHARL_VEC) {

@@ -150,7 +150,7 @@ static charl_status build(quiz *q)
     q->x = charl_input(q->g, "tokens", CHARL_I32, shape, CHARL_BATCHED);
     q->y = charl_input(q->g, "next", CHARL_I32, shape, CHARL_BATCHED);
     logits = charl_model_build(q->session.model, q->g, q->session.params, q->x);
-    q->loss = charl_cross_entropy(q->g, logits, q->y, NULL, 0.0F);
+    q->loss = charl_cross_entropy(q->g, logits, q->y, NULL, NULL);
     charl_graph_keep(q->g, q->loss);
     st = charl_graph_status(q->g);
     if (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE) { /* layers that do not fit: the user's */

@@ -136,7 +136,8 @@ static void rank_init(rank *r, model_fn model, int i, int size)
     r->x = charl_input(r->g, "x", CHARL_F32, shape, CHARL_BATCHED);
     r->y = charl_input(r->g, "y", CHARL_I32, (charl_shape){1, {shape.dim[0]}}, CHARL_BATCHED);
     logits = model(r->g, r->params, r->x);
-    r->loss = charl_batch_mean(r->g, charl_cross_entropy(r->g, logits, r->y, NULL, 0.1F));
+    r->loss = charl_batch_mean(
+        r->g, charl_cross_entropy(r->g, logits, r->y, NULL, &(charl_cross_entropy_args){.label_smoothing = 0.1F}));
     charl_graph_keep(r->g, r->loss);
     charl_graph_backward(r->g, r->loss, NULL);
     charl_assert_ok(charl_graph_compile(r->g));

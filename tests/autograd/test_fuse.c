@@ -201,7 +201,8 @@ static charl_var *losses(charl_graph *g, charl_var **x)
 
     *x = input(g, ROWS);
     charl_graph_require_gradient(g, *x);
-    return charl_cross_entropy(g, charl_softmax(g, *x), label, weight, 0.1F);
+    return charl_cross_entropy(g, charl_softmax(g, *x), label, weight,
+                               &(charl_cross_entropy_args){.label_smoothing = 0.1F});
 }
 
 /* A classifier's loss comes with its gradient where the gradient of the loss can be had before it:
@@ -299,7 +300,8 @@ static unsigned char *run_loss(bool fused, int64_t rows, int64_t classes, size_t
     charl__env_set(CHARL_ENV_NO_FUSION, fused ? NULL : "1");
     label = charl_input(g, "label", CHARL_I32, (charl_shape){1, {rows}}, CHARL_BATCHED);
     charl_graph_require_gradient(g, x);
-    y = charl_cross_entropy(g, charl_cast(g, x, CHARL_BF16), label, NULL, 0.1F);
+    y = charl_cross_entropy(g, charl_cast(g, x, CHARL_BF16), label, NULL,
+                            &(charl_cross_entropy_args){.label_smoothing = 0.1F});
     charl_graph_keep(g, y);
     charl_graph_backward(g, charl_sum(g, y, 0, false), charl_constant(g, 3.0F));
     charl_graph_keep(g, charl_var_gradient(x));

@@ -90,7 +90,7 @@ static charl_status build_net(net *n, bool batch_norm)
     h = charl_dropout(n->g, charl_gelu(n->g, charl_linear(n->g, h, w1, b1), false), 0.25F);
     charl_graph_scope_end(n->g);
     h = charl_linear(n->g, h, w2, NULL);
-    n->loss = charl_batch_mean(n->g, charl_cross_entropy(n->g, h, n->y, NULL, 0.0F));
+    n->loss = charl_batch_mean(n->g, charl_cross_entropy(n->g, h, n->y, NULL, NULL));
     charl_graph_keep(n->g, n->loss);
     charl_graph_backward(n->g, n->loss, n->distort != 0.0F ? charl_constant(n->g, n->distort) : NULL);
     return CHARL_OK;

@@ -55,7 +55,7 @@ static charl_var *build(charl_graph *g)
     charl_var *b = charl_parameter(g, charl_params_find(params, "fc.bias"));
     charl_var *h = charl_gelu(g, charl_linear(g, x, w, b), true);
 
-    charl_cross_entropy(g, h, y, NULL, 0);
+    charl_cross_entropy(g, h, y, NULL, NULL);
     return charl_softmax(g, h);
 }
 

@@ -103,16 +103,20 @@ static void test_losses(void **state)
     charl_var *x;
 
     (void)state;
-    refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 5), IN(F32, BATCHED, 8), NULL, 0), CHARL_ERR_DTYPE,
+    refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 5), IN(F32, BATCHED, 8), NULL, NULL), CHARL_ERR_DTYPE,
             "labels i32");
-    refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 5), IN(I32, BATCHED, 8, 1), NULL, 0), CHARL_ERR_SHAPE,
+    refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 5), IN(I32, BATCHED, 8, 1), NULL, NULL), CHARL_ERR_SHAPE,
             "[..., C] and [...]");
-    refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 0), IN(I32, BATCHED, 8), NULL, 0), CHARL_ERR_SHAPE,
+    refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 0), IN(I32, BATCHED, 8), NULL, NULL), CHARL_ERR_SHAPE,
             "no classes");
     x = IN(F32, BATCHED, 8, 5);
-    refused(charl_cross_entropy(g, x, IN(I32, BATCHED, 8), IN(F32, BATCHED, 8, 1), 0), CHARL_ERR_SHAPE, "weight");
-    refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 5), IN(I32, BATCHED, 8), NULL, 1.5F), CHARL_ERR_INVALID,
-            "smoothing 1.5");
+    refused(charl_cross_entropy(g, x, IN(I32, BATCHED, 8), IN(F32, BATCHED, 8, 1), NULL), CHARL_ERR_SHAPE, "weight");
+    x = IN(F32, BATCHED, 8, 5);
+    refused(charl_cross_entropy(g, x, IN(I32, BATCHED, 8), NULL, &(charl_cross_entropy_args){.label_smoothing = 1.5F}),
+            CHARL_ERR_INVALID, "smoothing 1.5");
+    x = IN(F32, BATCHED, 8, 5);
+    refused(charl_cross_entropy(g, x, IN(I32, BATCHED, 8), NULL, &(charl_cross_entropy_args){.z_loss = -1.0F}),
+            CHARL_ERR_INVALID, "z-loss -1");
     refused(charl_top_k_correct(g, IN(F32, BATCHED, 8, 5), IN(I32, BATCHED, 8), 0), CHARL_ERR_INVALID, "k is 0");
     refused(charl_top_k_correct(g, IN(F32, BATCHED, 8, 5), IN(F32, BATCHED, 8), 1), CHARL_ERR_DTYPE, "labels i32");
     refused(charl_top_k_correct(g, IN(F32, BATCHED, 8, 5), IN(I32, REPLICATED, 9), 1), CHARL_ERR_SHAPE,

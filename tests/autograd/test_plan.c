@@ -51,7 +51,7 @@ static void net_init(net *n, bool keep_all)
         h = charl_add(n->g, charl_tanh(n->g, h), charl_scale(n->g, h, 0.5F, 0.1F));
         h = charl_reshape(n->g, h, (charl_shape){2, {ROWS, FEATURES}});
     }
-    n->loss = charl_batch_mean(n->g, charl_cross_entropy(n->g, h, n->y, NULL, 0.0F));
+    n->loss = charl_batch_mean(n->g, charl_cross_entropy(n->g, h, n->y, NULL, NULL));
     charl_graph_keep(n->g, n->loss);
     charl_graph_backward(n->g, n->loss, NULL);
     for (int i = 0; keep_all && i < n->g->vars.count; i++) {

@@ -73,7 +73,7 @@ static void net_init(net *n, mode how, bool keep)
             charl_graph_keep(n->g, h);
         }
     }
-    n->loss = charl_batch_mean(n->g, charl_cross_entropy(n->g, h, n->y, NULL, 0.0F));
+    n->loss = charl_batch_mean(n->g, charl_cross_entropy(n->g, h, n->y, NULL, NULL));
     charl_graph_keep(n->g, n->loss);
     charl_graph_backward(n->g, n->loss, NULL);
     charl_assert_ok(charl_graph_compile(n->g));

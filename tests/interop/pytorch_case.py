@@ -53,6 +53,7 @@ class Case:
         self.nesterov = more.get("nesterov", False)
         self.grad_clip = more.get("grad_clip", 0.0)
         self.label_smoothing = more.get("label_smoothing", 0.0)
+        self.z_loss = more.get("z_loss", 0.0)
         self.min_lr = more.get("min_lr")  # cosine schedule down to it
 
     def model_ini(self):
@@ -100,6 +101,7 @@ class Case:
                  "[data]", f"path = {data}", "shuffle = no", "[model]", *self.model_ini(),
                  "[train]", f"batch_size = {self.batch}", f"slices = {self.slices}", f"max_steps = {STEPS}",
                  f"grad_clip = {self.grad_clip}", f"label_smoothing = {self.label_smoothing}",
+                 *([f"z_loss = {self.z_loss}"] if self.z_loss else []),
                  "[optimizer]", f"type = {self.optimizer}", f"learning_rate = {self.lr}",
                  f"weight_decay = {self.weight_decay}"]
         if self.optimizer == "rmsprop":

@@ -17,11 +17,12 @@ functional = nn.functional
 RANKS = [3] if SHORT else [2, 3, 4]
 
 
-def weighted(logits, target, smoothing=0.0):
+def weighted(logits, target, smoothing=0.0, z_loss=0.0):
     """Sum of weight times loss, divided by the sum of the weights, as CrossEntropyLoss does for classes."""
+    logits = logits.flatten(0, -2)
     label, weight = target[..., 0].flatten().long(), target[..., 1].flatten()
-    each = functional.cross_entropy(logits.flatten(0, -2), label, ignore_index=-1, reduction="none",
-                                    label_smoothing=smoothing)
+    each = functional.cross_entropy(logits, label, ignore_index=-1, reduction="none",
+                                    label_smoothing=smoothing) + z_loss * logits.logsumexp(1) ** 2
     return (each * weight).sum() / weight.sum()
 
 
@@ -29,7 +30,7 @@ class Counted:
     """What a case of weights changes."""
 
     def loss(self, logits, y):
-        return weighted(logits, y, self.label_smoothing)
+        return weighted(logits, y, self.label_smoothing, self.z_loss)
 
     def validation(self, logits, y):
         label, weight = y[..., 0].flatten().long(), y[..., 1].flatten()
@@ -138,10 +139,10 @@ class SeparateLlama(Separate, Counted, Llama):
 
 
 LABELS = [Labels("ignored labels", "sgd", 0.05, 0.0),
-          Labels("label smoothing", "adamw", 1e-3, 0.1, label_smoothing=0.1),
+          Labels("label smoothing, z-loss", "adamw", 1e-3, 0.1, label_smoothing=0.1, z_loss=0.5),
           Balanced("balanced classes", "sgd", 0.05, 0.0),
           Listed("weights of classes", "adamw", 1e-3, 0.1)]
-MASKS = [Masked("masked tokens", "adamw", 1e-3, 0.1, grad_clip=1.0)]
+MASKS = [Masked("masked tokens, z-loss", "adamw", 1e-3, 0.1, grad_clip=1.0, z_loss=0.1)]
 WEIGHTS = [Masked("weighted tokens", "sgd", 0.05, 0.0)]
 
 DOCUMENTS = [SeparateGpt("separate, masked", "sgd", 0.05, 0.0, grad_clip=1.0)]

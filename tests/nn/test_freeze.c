@@ -39,7 +39,7 @@ static void build(run *r, charl_dtype precision, bool freeze)
     labels = charl_input(r->g, "y", CHARL_I32, (charl_shape){1, {ROWS}}, CHARL_BATCHED);
     r->loss = charl_batch_mean(
         r->g, charl_cross_entropy(r->g, charl_model_build(r->model, r->g, r->params, charl_cast(r->g, in, precision)),
-                                  labels, NULL, 0.0F));
+                                  labels, NULL, NULL));
     charl_graph_keep(r->g, r->loss);
     if (freeze) {
         int count = 0;

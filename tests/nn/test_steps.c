@@ -41,7 +41,7 @@ static void open_run(run *r, charl_steps_options o, double dropout, charl_dtype 
     labels = charl_input(r->g, "y", CHARL_I32, (charl_shape){1, {ROWS}}, CHARL_BATCHED);
     r->loss = charl_batch_mean(
         r->g, charl_cross_entropy(r->g, charl_model_build(r->model, r->g, r->params, charl_cast(r->g, in, precision)),
-                                  labels, NULL, 0.0F));
+                                  labels, NULL, NULL));
     charl_graph_keep(r->g, r->loss);
     charl_graph_backward(r->g, r->loss, charl_graph_loss_scale(r->g));
     charl_assert_ok(charl_graph_compile(r->g));

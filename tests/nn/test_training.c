@@ -37,7 +37,7 @@ static charl_status build(training *t, const char *optimizer)
     charl_graph_set_steps(t->g, t->steps);
     t->x = charl_input(t->g, "x", CHARL_F32, (charl_shape){2, {ROWS, FEATURES}}, CHARL_BATCHED);
     t->y = charl_input(t->g, "y", CHARL_I32, (charl_shape){1, {ROWS}}, CHARL_BATCHED);
-    rows = charl_cross_entropy(t->g, charl_model_build(t->model, t->g, t->params, t->x), t->y, NULL, 0.0F);
+    rows = charl_cross_entropy(t->g, charl_model_build(t->model, t->g, t->params, t->x), t->y, NULL, NULL);
     t->loss = charl_batch_mean(t->g, rows);
     charl_graph_keep(t->g, t->loss);
     charl_graph_backward(t->g, t->loss, NULL);

@@ -456,9 +456,9 @@ static void test_rows_on_the_device(void **state)
             }
             problems_of++;
             check_row_values(&problems[i], loss, loss->row.defaults, NULL);
-            if (loss->row.n_keys > 0) { /* each has one key, a number */
-                assert_int_equal(loss->row.settings_size, sizeof(double));
-                check_row_values(&problems[i], loss, &(const double){0.3}, NULL);
+            if (loss->row.n_keys > 0) { /* each has one or two keys, numbers */
+                assert_int_equal(loss->row.settings_size, (size_t)loss->row.n_keys * sizeof(double));
+                check_row_values(&problems[i], loss, (const double[]){0.3, 0.3}, NULL);
             }
             for (int m = 0; l < 3 && (metric = charl__metric_at(m)) != NULL; m++) {
                 if (metric->build && metric->targets & loss->targets &&

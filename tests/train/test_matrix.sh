@@ -57,6 +57,23 @@ expect 0 "blocks, resumed" ranks 1 mlp.ini -q -o s $blocks data.cache=none data.
 same "blocks, resumed" blocks-1 s
 rm -rf s
 
+# option NAME SETTINGS...: mlp.ini with them ends elsewhere, and in the same place on 3 ranks and when it stops on 2 and goes on with 1
+option() {
+    _name=$1
+    shift
+    expect 0 "$_name on 1 rank" ranks 1 mlp.ini -q -o o1 "$@"
+    cmp -s mlp-1/checkpoints/step-00000010.h5 o1/checkpoints/step-00000010.h5 && fail "$_name changes nothing"
+    expect 0 "$_name on 3 ranks" ranks 3 mlp.ini -q -o o3 "$@"
+    same "$_name on 3 ranks" o1 o3
+    export CHARL_FAULT="train.stop:7"
+    expect 75 "$_name, stopped" ranks 2 mlp.ini -q -o o2 "$@"
+    unset CHARL_FAULT
+    expect 0 "$_name, resumed" ranks 1 mlp.ini -q -o o2 "$@"
+    same "$_name, resumed" o1 o2
+    rm -rf o1 o2 o3
+}
+option "z-loss" train.z_loss=0.1
+
 # Every algorithm, rank count, size of buckets, whole and divided optimizer.
 if [ -n "$long" ]; then
     for mb in 0.01 25; do

@@ -104,7 +104,7 @@ static inline void put_chunk(local const uint4 *quads, global ACT *to, int skew,
 kernel __attribute__((reqd_work_group_size(CHARL_ROW_GROUP, 1, 1))) void charl_both(
     global const float *g, ulong g_at, global const ACT *x, ulong x_at, global const int *label, ulong label_at,
     WEIGHT_OPERAND global ACT *out, ulong out_at, global float *loss, ulong loss_at, global float *lse, ulong lse_at, ulong rows,
-    ulong per_item, ulong n, float smooth)
+    ulong per_item, ulong n, float smooth, float z)
 {
     local uint4 quads[LOCAL_DECLARED / 16] __attribute__((aligned(128)));
     local part *of = (local part *)(quads + ROW_CHUNKS * STRIDE);
@@ -121,8 +121,8 @@ kernel __attribute__((reqd_work_group_size(CHARL_ROW_GROUP, 1, 1))) void charl_b
         const ulong after = min(r + 1, stop - 1);
         global const ACT *xr = x + x_at + r * n;
         const facts at = next;
-        const float2 y = loss_of(at.logit, sums_of(place_of(quads, xr, size, t), of, 0), at.label, smooth, size);
-        const target q = target_of(y.y, at.scale * at.weight, smooth, at.logit, at.label, size);
+        const float2 y = loss_of(at.logit, sums_of(place_of(quads, xr, size, t), of, 0), at.label, smooth, z, size);
+        const target q = target_of(y.y, at.scale * at.weight, smooth, z, at.logit, at.label, size);
 
         next = (facts){.weight = WEIGHT_OF(after), .scale = g[g_at + after], .label = label[label_at + after]};
         barrier(CLK_GLOBAL_MEM_FENCE); /* all have read the logit of the label, of which out takes the place */

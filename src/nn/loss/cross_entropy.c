@@ -4,19 +4,22 @@
 #include "nn/loss.h"
 
 typedef struct settings {
-    double label_smoothing;
+    double label_smoothing, z_loss;
 } settings;
-static const settings defaults = {.label_smoothing = 0.0};
+static const settings defaults = {0};
 static const charl_key keys[] = {
     {"label_smoothing", CHARL_KEY_FLOAT, offsetof(settings, label_smoothing), "[0,1)", false,
      "label smoothing in training: probability spread evenly over all classes", NULL},
+    {"z_loss", CHARL_KEY_FLOAT, offsetof(settings, z_loss), "[0,inf)", false,
+     "z-loss in training: so many times log(sum of exp(outputs))^2 of each prediction is added to the loss", NULL},
 };
 
 static charl_var *build(charl_graph *g, const void *config, charl_var *outputs, charl_var *targets)
 {
-    const double smoothing = ((const settings *)config)->label_smoothing;
+    const settings *s = config;
+    const charl_cross_entropy_args args = {.label_smoothing = (float)s->label_smoothing, .z_loss = (float)s->z_loss};
 
-    return charl_cross_entropy(g, outputs, targets, NULL, charl_graph_is_training(g) ? (float)smoothing : 0.0F);
+    return charl_cross_entropy(g, outputs, targets, NULL, charl_graph_is_training(g) ? &args : NULL);
 }
 
 /* log(sum of exp(outputs)) - outputs[label], shifted by the largest output. */

@@ -1,7 +1,9 @@
-/* cross_entropy: of rows of logits against a class each, with weights and label smoothing.
+/* cross_entropy: of rows of logits against a class each, with weights, label smoothing and z-loss.
  *
- *  out[b] = w[b] * -sum over c of q[b, c] log_softmax(x)[b, c],  q = (1 - s) at the label, plus s /
- * C everywhere d/dx   = w[b] * (softmax(x) - q),  d/dw = out / w
+ *  out[b] = w[b] * (z lse[b]^2 - sum over c of q[b, c] log_softmax(x)[b, c])
+ *  d/dx   = w[b] * ((1 + 2 z lse[b]) softmax(x) - q),  d/dw = out / w
+ *
+ * with q = 1 - s at the label, plus s / C everywhere.
  *
  * Output 1, the logarithm of the sum of exp(x) of each row, is kept for the gradient, which is one
  * pass over the logits and may take their place in memory: there is never a softmax beside them.
@@ -52,6 +54,7 @@ static charl_status infer(charl__infer *inf)
 charl_status charl__cross_entropy_rows(const charl__enqueue *e, const charl_tensor *logits, bool weight,
                                        charl__launch *l, int64_t *per_item)
 {
+    const charl_cross_entropy_args *args = e->attr;
     const bool one_item = charl__rows_have_one_item(e->dev);
     int64_t rows, n, inner, chunk, width;
 
@@ -59,7 +62,8 @@ charl_status charl__cross_entropy_rows(const charl__enqueue *e, const charl_tens
     chunk = n < CHUNK ? n : CHUNK;
     width = charl__rows_width(chunk);
     charl__launch_set(l, "WEIGHT", weight);
-    charl__launch_set(l, "SMOOTHING", *(const float *)e->attr != 0.0F);
+    charl__launch_set(l, "SMOOTHING", args->label_smoothing != 0.0F);
+    charl__launch_set(l, "Z_LOSS", args->z_loss != 0.0F);
     charl__launch_set(l, "CHUNKS", n > CHUNK);
     charl__launch_set(l, "KEEP", (chunk + width - 1) / width);
     charl__launch_set_text(l, "ACT", charl__kernel_type(logits->dtype));
@@ -73,7 +77,7 @@ charl_status charl__cross_entropy_rows(const charl__enqueue *e, const charl_tens
 static charl_status enqueue(const charl__enqueue *e)
 {
     const charl_tensor *logits = e->in[0];
-    const float smoothing = *(const float *)e->attr;
+    const charl_cross_entropy_args *args = e->attr;
     charl__launch l = {.file = "loss/cross_entropy", .entry = "charl_loss", .label = e->label};
     int64_t rows, n, inner, per_item;
     int a = 0;
@@ -91,7 +95,8 @@ static charl_status enqueue(const charl__enqueue *e)
     l.args[a++] = charl__i64(rows);
     l.args[a++] = charl__i64(per_item);
     l.args[a++] = charl__i64(n);
-    l.args[a++] = charl__f32(smoothing);
+    l.args[a++] = charl__f32(args->label_smoothing);
+    l.args[a++] = charl__f32(args->z_loss);
     CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }
@@ -107,11 +112,10 @@ static charl_var *through_lse(const charl__backward *b)
 
 static void backward(const charl__backward *b)
 {
-    const float smoothing = *(const float *)b->attr;
     charl_var *out[CHARL_OP_MAX_OUT];
 
     if (b->needed[0] && b->gout[0]) {
-        charl__apply(b->g, &charl_op_cross_entropy_grad, &smoothing,
+        charl__apply(b->g, &charl_op_cross_entropy_grad, b->attr,
                      (charl_var *[]){b->gout[0], b->in[0], b->in[1], b->out[1], b->n_in > 2 ? b->in[2] : NULL}, 5, out);
         b->gin[0] = out[0];
     }
@@ -119,7 +123,7 @@ static void backward(const charl__backward *b)
         b->gin[0] = b->gin[0] ? charl_add(b->g, b->gin[0], through_lse(b)) : through_lse(b);
     }
     if (b->n_in > 2 && b->needed[2] && b->gout[0]) {
-        b->gin[2] = charl_mul(b->g, b->gout[0], charl_cross_entropy(b->g, b->in[0], b->in[1], NULL, smoothing));
+        b->gin[2] = charl_mul(b->g, b->gout[0], charl_cross_entropy(b->g, b->in[0], b->in[1], NULL, b->attr));
     }
 }
 
@@ -145,17 +149,18 @@ static double target(double label, int64_t c, int64_t n, double smoothing)
 
 static void reference(const charl__reference *r)
 {
-    const double smoothing = (double)*(const float *)r->attr;
+    const charl_cross_entropy_args *args = r->attr;
+    const double z = (double)args->z_loss;
     const charl_shape *x = &r->in_type[0].shape;
     int64_t rows, n, inner;
 
     charl__split_axis(x, x->ndim - 1, &rows, &n, &inner);
     for (int64_t i = 0; i < rows; i++) {
         const double *row = r->in[0] + i * n, lse = log_sum_exp(row, n);
-        double sum = 0.0;
+        double sum = z * lse * lse;
 
         for (int64_t c = 0; c < n; c++) {
-            sum -= target(r->in[1][i], c, n, smoothing) * (row[c] - lse);
+            sum -= target(r->in[1][i], c, n, (double)args->label_smoothing) * (row[c] - lse);
         }
         r->out[1][i] = lse;
         r->out[0][i] = sum * (r->n_in > 2 ? r->in[2][i] : 1.0);
@@ -178,11 +183,13 @@ static charl_status infer_grad(charl__infer *inf)
 static charl_status shape_gradient(const charl__enqueue *e, int64_t rows, int64_t n, charl__launch *l,
                                    int64_t *per_item, int64_t *stretches)
 {
+    const charl_cross_entropy_args *args = e->attr;
     const int64_t one = ROW_GROUP * CHARL_GPU_VEC;
     const int vectors = n > 2 * one ? 4 : n > one ? 2 : 1;
 
     charl__launch_set(l, "WEIGHT", e->n_in > 4);
-    charl__launch_set(l, "SMOOTHING", *(const float *)e->attr != 0.0F);
+    charl__launch_set(l, "SMOOTHING", args->label_smoothing != 0.0F);
+    charl__launch_set(l, "Z_LOSS", args->z_loss != 0.0F);
     charl__launch_set(l, "VECTORS", vectors);
     charl__launch_set_text(l, "ACT", charl__kernel_type(e->in[1]->dtype));
     CHARL_TRY(charl__rows_launch(e->dev, rows, n, l, per_item));
@@ -195,6 +202,7 @@ static charl_status shape_gradient(const charl__enqueue *e, int64_t rows, int64_
 
 static charl_status enqueue_grad(const charl__enqueue *e)
 {
+    const charl_cross_entropy_args *args = e->attr;
     const charl_tensor *x = e->in[1];
     charl__launch l = {.file = "loss/cross_entropy_grad", .entry = "charl_gradient", .label = e->label};
     int64_t rows, n, inner, per_item, stretches;
@@ -209,7 +217,8 @@ static charl_status enqueue_grad(const charl__enqueue *e)
         l.args[a++] = charl__in(e->in[i]);
     }
     l.args[a++] = charl__out(e->out[0]);
-    l.args[a++] = charl__f32(*(const float *)e->attr);
+    l.args[a++] = charl__f32(args->label_smoothing);
+    l.args[a++] = charl__f32(args->z_loss);
     l.args[a++] = charl__i64(rows);
     l.args[a++] = charl__i64(per_item);
     l.args[a++] = charl__i64(stretches);
@@ -220,21 +229,24 @@ static charl_status enqueue_grad(const charl__enqueue *e)
 
 static void reference_grad(const charl__reference *r)
 {
-    const double smoothing = (double)*(const float *)r->attr;
+    const charl_cross_entropy_args *args = r->attr;
+    const double z = (double)args->z_loss;
     const charl_shape *x = &r->in_type[1].shape;
     int64_t rows, n, inner;
 
     charl__split_axis(x, x->ndim - 1, &rows, &n, &inner);
     for (int64_t i = 0; i < rows; i++) {
-        const double g = r->in[0][i] * (r->n_in > 4 ? r->in[4][i] : 1.0);
+        const double g = r->in[0][i] * (r->n_in > 4 ? r->in[4][i] : 1.0), lse = r->in[3][i];
 
         for (int64_t c = 0; c < n; c++) {
-            r->out[0][i * n + c] = g * (exp(r->in[1][i * n + c] - r->in[3][i]) - target(r->in[2][i], c, n, smoothing));
+            r->out[0][i * n + c] = g * ((1.0 + 2.0 * z * lse) * exp(r->in[1][i * n + c] - lse) -
+                                        target(r->in[2][i], c, n, (double)args->label_smoothing));
         }
     }
 }
 
-static const float plain = 0.0F, smooth = 0.1F;
+static const charl_cross_entropy_args plain = {0}, smooth = {.label_smoothing = 0.1F}, z_loss = {.z_loss = 0.01F},
+                                      both = {.label_smoothing = 0.1F, .z_loss = 0.5F};
 static const charl__op_sample samples_grad[] = {
     {.in = {CHARL_R(F32, 3), CHARL_R(F32, 3, 5), CHARL_R(I32, 3), CHARL_R(F32, 3)},
      .n_in = 4,
@@ -266,7 +278,7 @@ static const charl__op_sample samples_grad[] = {
      .hi = 3},
     {.in = {CHARL_B(F32, 8, 5), CHARL_B(F32, 8, 5, 37), CHARL_B(I32, 8, 5), CHARL_B(F32, 8, 5)},
      .n_in = 4,
-     .attr = &plain,
+     .attr = &z_loss,
      .int_end = 37,
      .terms = 37,
      .lo = -3,
@@ -282,10 +294,10 @@ static const charl__op_sample samples_grad[] = {
 
 const charl__op charl_op_cross_entropy_grad = {
     .name = "cross_entropy_grad",
-    .formula = "out = g * w * (exp(x - lse) - q)",
+    .formula = "out = g * w * ((1 + 2 z lse) exp(x - lse) - q)",
     .n_in = 5,
     .n_optional = 1,
-    .attr_size = sizeof(float), /* label smoothing */
+    .attr_size = sizeof(charl_cross_entropy_args),
     .in_place = true,
     .half = CHARL_HALF(1),
     .infer = infer_grad,
@@ -365,9 +377,16 @@ static const charl__op_sample samples[] = {
      .skip_gradient = true},
     {.in = {CHARL_B(F32, 8, 5, 37), CHARL_B(I32, 8, 5), CHARL_B(F32, 8, 5)},
      .n_in = 3,
-     .attr = &plain,
+     .attr = &both,
      .int_end = 37,
      .terms = 37,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_B(F32, 8, 1303), CHARL_B(I32, 8)}, /* several chunks */
+     .n_in = 2,
+     .attr = &z_loss,
+     .int_end = 1303,
+     .terms = 1303,
      .lo = -3,
      .hi = 3},
     {.in = {CHARL_B(F32, 8, 2, 2051), CHARL_B(I32, 8, 2)}, /* rows begin anywhere */
@@ -389,11 +408,11 @@ static const charl__op_sample samples[] = {
 
 const charl__op charl_op_cross_entropy = {
     .name = "cross_entropy",
-    .formula = "out0[...] = -w[...] * sum over c of q[..., c] log_softmax(x)[..., c], out1 = log "
-               "sum exp(x)",
+    .formula = "out1 = lse = log sum exp(x), out0[...] = w[...] * (z lse[...]^2 - sum over c of q[..., c] "
+               "log_softmax(x)[..., c])",
     .n_in = 3,
     .n_optional = 1,
-    .attr_size = sizeof(float), /* label smoothing */
+    .attr_size = sizeof(charl_cross_entropy_args),
     .half = CHARL_HALF(0),
     .infer = infer,
     .enqueue = enqueue,
@@ -402,14 +421,20 @@ const charl__op charl_op_cross_entropy = {
     CHARL_SAMPLES(samples),
 };
 
-charl_var *charl_cross_entropy(charl_graph *g, charl_var *logits, charl_var *label, charl_var *weight, float smoothing)
+charl_var *charl_cross_entropy(charl_graph *g, charl_var *logits, charl_var *label, charl_var *weight,
+                               const charl_cross_entropy_args *args)
 {
     charl_var *out[CHARL_OP_MAX_OUT];
 
-    if (!(smoothing >= 0.0F && smoothing <= 1.0F)) {
+    args = args ? args : &plain;
+    if (!(args->label_smoothing >= 0.0F && args->label_smoothing <= 1.0F)) {
         return charl__graph_fail(g, CHARL_ERR_INVALID, "cross_entropy: label smoothing %g is not in [0, 1]",
-                                 (double)smoothing);
+                                 (double)args->label_smoothing);
     }
-    charl__apply(g, &charl_op_cross_entropy, &smoothing, (charl_var *[]){logits, label, weight}, 3, out);
+    if (!(args->z_loss >= 0.0F && args->z_loss < INFINITY)) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "cross_entropy: z-loss %g is not a number of at least 0",
+                                 (double)args->z_loss);
+    }
+    charl__apply(g, &charl_op_cross_entropy, args, (charl_var *[]){logits, label, weight}, 3, out);
     return out[0];
 }

@@ -1,7 +1,7 @@
 #ifndef CHARL_AUTOGRAD_OP_LOSS_CROSS_ENTROPY_H
 #define CHARL_AUTOGRAD_OP_LOSS_CROSS_ENTROPY_H
 /** What the operators of a classifier's loss share: cross_entropy, cross_entropy_grad and
- *  cross_entropy_with_grad, whose attribute is the label smoothing, a float.
+ *  cross_entropy_with_grad, whose attribute is a charl_cross_entropy_args.
  */
 #include "autograd/launch/rows.h"
 

@@ -73,6 +73,7 @@ static void shape_local(const charl__enqueue *e, int64_t rows, charl__launch *l,
 
 static charl_status enqueue(const charl__enqueue *e)
 {
+    const charl_cross_entropy_args *args = e->attr;
     const charl_tensor *logits = e->in[1];
     charl__launch l = {.file = "loss/cross_entropy_with_grad", .entry = "charl_both", .label = e->label};
     int64_t rows, n, inner, per_item;
@@ -104,7 +105,8 @@ static charl_status enqueue(const charl__enqueue *e)
     l.args[a++] = charl__i64(rows);
     l.args[a++] = charl__i64(per_item);
     l.args[a++] = charl__i64(n);
-    l.args[a++] = charl__f32(*(const float *)e->attr);
+    l.args[a++] = charl__f32(args->label_smoothing);
+    l.args[a++] = charl__f32(args->z_loss);
     CHARL_TRY(charl__launch_enqueue(e->dev, &l));
     return CHARL_OK;
 }
@@ -126,7 +128,8 @@ static void reference(const charl__reference *r)
     charl_op_cross_entropy_grad.reference(&grad);
 }
 
-static const float plain = 0.0F, smooth = 0.1F;
+static const charl_cross_entropy_args plain = {0}, smooth = {.label_smoothing = 0.1F},
+                                      both = {.label_smoothing = 0.1F, .z_loss = 0.5F};
 static const charl__op_sample samples[] = {
     {.in = {CHARL_B(F32, 8, 5), CHARL_B(F32, 8, 5, 37), CHARL_B(I32, 8, 5), CHARL_B(F32, 8, 5)},
      .attr = &smooth,
@@ -142,7 +145,7 @@ static const charl__op_sample samples[] = {
      .lo = -30,
      .hi = 30},
     {.in = {CHARL_B(F32, 8), CHARL_B(F32, 8, 24577), CHARL_B(I32, 8), CHARL_B(F32, 8)},
-     .attr = &smooth,
+     .attr = &both,
      .int_end = 24577, /* one more than full chunks */
      .terms = 24577,
      .lo = -3,
@@ -157,10 +160,10 @@ static const charl__op_sample samples[] = {
 
 const charl__op charl_op_cross_entropy_with_grad = {
     .name = "cross_entropy_with_grad",
-    .formula = "out0 = gout * w * (exp(x - out2) - q), out1 and out2 of cross_entropy",
+    .formula = "out0 = gout * w * ((1 + 2 z out2) exp(x - out2) - q), out1 and out2 of cross_entropy",
     .n_in = 4,
     .n_optional = 1,
-    .attr_size = sizeof(float), /* label smoothing */
+    .attr_size = sizeof(charl_cross_entropy_args),
     .in_place = 1,
     .half = CHARL_HALF(1),
     .infer = infer,
