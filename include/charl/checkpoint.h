@@ -20,6 +20,9 @@ enum { CHARL_CHECKPOINT_VERSION = 3 };
 
 /** Group of a weight that is saved without its values, see charl_checkpoint_tensor. */
 #define CHARL_CHECKPOINT_BASE "base"
+/** Group and name of the gradient norms that train.on_spike compares with: the one tensor that belongs to no parameter. */
+#define CHARL_CHECKPOINT_SPIKE "optim/spike"
+#define CHARL_CHECKPOINT_NORMS "grad_norms"
 
 /** A named tensor. `group` is "model", "ema" or "optim/STATE" (such as "optim/exp_avg"); `name` is
  *  a flat dotted name without '/' or white space. `data` is the caller's when saving and NULL in
@@ -51,6 +54,7 @@ typedef struct charl_checkpoint_state {
     int64_t stale_evals;      /* evaluations since the best */
     int64_t skipped_steps;    /* whose loss or gradient was not finite */
     int64_t overflowed_steps; /* left out because they overflowed under a dynamic loss scale */
+    int64_t spike_steps;      /* whose gradient norm was a spike */
     int64_t world_size;
     const char *device, *driver;
     const char *data_path;

@@ -15,6 +15,7 @@
 #include "charl/dataset.h"
 #include "charl/key.h"
 #include "charl/nn.h"
+#include "charl/optim.h"
 
 CHARL_BEGIN_DECLS
 

@@ -14,6 +14,17 @@ CHARL_BEGIN_DECLS
 
 typedef struct charl_optimizer charl_optimizer;
 
+/** What follows when the gradient norm is a spike: above mean + spike_threshold * standard deviation of the norms of the last spike_window
+ *  steps that were finite, of which a spike counts as that limit. The first spike_window steps are never spikes. */
+typedef enum charl_spike_rule {
+    CHARL_SPIKE_OFF,
+    CHARL_SPIKE_WARN, /* the report says so */
+    CHARL_SPIKE_SKIP, /* and the step changes nothing */
+    CHARL_SPIKE_STOP  /* and nothing changes from this step on */
+} charl_spike_rule;
+
+enum { CHARL_MAX_SPIKE_WINDOW = 1024 };
+
 /** Settings by PyTorch's names; those that a type does not use have no effect. */
 typedef struct charl_optimizer_config {
     const char *type;     /* a charl_optimizer_name */
@@ -29,6 +40,11 @@ typedef struct charl_optimizer_config {
     bool skip_nonfinite;  /* leave out a step whose gradient is not finite; otherwise nothing changes
                             from such a step on */
     const void *settings; /* of a registered type, whose own keys stand there; NULL: its defaults. Copied */
+
+    charl_spike_rule
+        on_spike; /* unless OFF with a window of 2 to CHARL_MAX_SPIKE_WINDOW, and a threshold of at least 1 */
+    int spike_window;
+    float spike_threshold;
 } charl_optimizer_config;
 
 /** What the last step found. */
@@ -36,6 +52,7 @@ typedef struct charl_optimizer_report {
     float grad_norm;              /* 2-norm before clipping */
     bool finite;                  /* false: the step changed nothing, because its gradient (or without
                           skip_nonfinite an earlier one) was not finite */
+    bool spike;                   /* its gradient norm was a spike */
     int64_t bad_steps;            /* with skip_nonfinite: left out so far; else 0 or 1 */
     int64_t bad_step;             /* the last that was left out, and of several in a row the first, as the step
                           record numbers it */

@@ -75,7 +75,7 @@ typedef struct charl_replay_row {
     int64_t step;
     double loss; /* of the batch: an exact f32, that of the log */
     double lr, grad_norm;
-    bool skipped; /* the gradient was not finite: the step has changed nothing */
+    bool skipped; /* the gradient was not finite, or a spike that is left out: the step has changed nothing */
     const charl_replay_tensor
         *weights; /* [n_weights] after the step, running statistics included, in the order of checkpoints */
     int n_weights;

@@ -85,6 +85,7 @@ typedef struct charl_train_row {
     int64_t mem_bytes;
     int64_t skipped;    /* steps left out so far, because their gradient was not finite */
     int64_t overflowed; /* and those left out because they overflowed under a dynamic loss scale */
+    int64_t spikes;     /* steps so far whose gradient norm was a spike (train.on_spike) */
     double elapsed_s, eta_s;
 } charl_train_row;
 
@@ -123,7 +124,7 @@ typedef struct charl_train_result {
     bool stopped;    /* early, on purpose: the same command continues */
     bool early;      /* train.early_stopping_patience has ended training */
     int64_t skipped; /* as in charl_train_row */
-    int64_t overflowed;
+    int64_t overflowed, spikes;
     double loss;        /* of the last logged step; NaN if none */
     double best_metric; /* the monitored one; NaN if none */
     int64_t best_step;  /* -1 if none */

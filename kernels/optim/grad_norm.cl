@@ -7,6 +7,7 @@
  *                  SCALED 0|1 (default 0): there is a loss scale
  *                  SKIP 0|1 (default 0): a bad step is left out instead of being the last that counts
  *                  LOSS 0|1 (default 0): this rank's part of the loss is there to be looked at
+ *                  SPIKE 0|1|2|3 (default 0): 1 notes a norm that is a spike, 2 leaves its step out too, 3 and all after it
  *                  CHARL_VEC 16: a work-item of charl_range_sum has all lanes of a range, for CPUs
  * Launch           charl_range_sum: 16 work-items per range, work-group 64, or one. charl_norm: one work-group of 16. charl_restore: one per element.
  * Numerics         fma per square; the order depends on the number of elements only.
@@ -22,6 +23,9 @@
 #endif
 #ifndef LOSS
 #define LOSS 0
+#endif
+#ifndef SPIKE
+#define SPIKE 0
 #endif
 #define RANGE 1024
 #define LANES 16
@@ -104,6 +108,34 @@ static ulong first_bad(global const float *range, global const float *grad, ulon
 #define LOSS_OPERAND
 #endif
 
+#if SPIKE
+#define SPIKE_OPERAND , global float *norms, ulong norms_at, uint window, float threshold
+
+/* The norm above which one is a spike: mean + threshold * standard deviation of the last ones, x[0 .. window - 1]; infinity while there are
+ * fewer. x[window] is where the next one goes, in the place of the oldest; negative: of none. */
+static inline float limit_of(global const float *x, uint window, float threshold)
+{
+    float sum = 0.0f, squares = 0.0f, mean;
+
+    for (uint i = 0; i < window; i++) {
+        sum += x[i];
+    }
+    mean = sum / (float)window;
+    for (uint i = 0; i < window; i++) {
+        squares = fma(x[i] - mean, x[i] - mean, squares);
+    }
+    return x[(uint)x[window]] >= 0.0f && squares > 0.0f ? mean + threshold * sqrt(squares / (float)window) : INFINITY;
+}
+#else
+#define SPIKE_OPERAND
+#endif
+
+/* Whether a step before this one was the last that counts. word: charl_norm's out. */
+static inline bool is_over(global const uint *word)
+{
+    return ((SKIP ? 0 : word[3]) | (SPIKE == 3 ? word[14] | word[15] : 0)) != 0;
+}
+
 /* 64 bits in two words: those of the steps before move up, bit 0 is this step's. */
 static inline void push_bit(global uint *mask, bool bit)
 {
@@ -117,8 +149,10 @@ static inline void push_bit(global uint *mask, bool bit)
  *     3       number of steps that were not finite (without SKIP at most 1: it is sticky, so that steps already enqueued after a
  *             bad one do nothing)
  *     4..7    step, and first element that was not finite, of the first in the last row of bad steps
- *     8..13   the last 64 steps, a bit each in three masks: left out; of those, left out to halve the scale; this rank's loss was
- *             not finite. The host reads them now and then and misses no step.
+ *     8..15   the last 64 steps, a bit each in four masks: left out, or behind the last that counts; of those, left out to halve the
+ *             scale; this rank's loss was not finite; the norm was a spike. The host reads them now and then and misses no step.
+ *     16, 17  as float: norm and limit of the last spike. A spike is remembered as the limit: one does not hide the next, and a
+ *             level that lasts is taken for the usual one after a while.
  *
  * range: sums of the ranges of grad.
  *
@@ -128,7 +162,7 @@ static inline void push_bit(global uint *mask, bool bit)
  * finite, which then only skips the step and is not counted, and doubled, up to 2^24, at steps that are a multiple of the interval. */
 kernel void charl_norm(global const float *last, ulong last_at, long n_last, global const float *range, ulong range_at,
                        global const float *grad, ulong grad_at, global float *out, ulong out_at, global const uint *record,
-                       ulong record_at, float max_norm, long n SCALE_OPERAND LOSS_OPERAND)
+                       ulong record_at, float max_norm, long n SCALE_OPERAND LOSS_OPERAND SPIKE_OPERAND)
 {
     local float part[LANES];
     const float sum = sum_range(last + last_at, 0, (ulong)n_last, false, part);
@@ -143,8 +177,8 @@ kernel void charl_norm(global const float *last, ulong last_at, long n_last, glo
     const bool forgiven = false;
 #endif
     const float factor = max_norm / (norm + 1e-6f);
-    const bool bad = commits && !isfinite(norm), over = !SKIP && word[3] != 0, counts = !(forgiven || over);
-    bool bad_loss = false;
+    const bool bad = commits && !isfinite(norm), over = is_over(word), counts = !(forgiven || over);
+    bool bad_loss = false, spike = false, leaves = bad || over;
 
     if (get_local_id(0) != 0) {
         return;
@@ -165,10 +199,27 @@ kernel void charl_norm(global const float *last, ulong last_at, long n_last, glo
         bad_loss = bad_loss || !isfinite(loss[loss_at + i]);
     }
 #endif
+#if SPIKE
+    if (commits && !bad && !over) {
+        global float *x = norms + norms_at;
+        const uint at = (uint)x[window];
+        const float limit = limit_of(x, window, threshold);
+
+        spike = norm > limit;
+        leaves = SPIKE > 1 ? spike : false;
+        if (spike) {
+            out[out_at + 16] = norm;
+            out[out_at + 17] = limit;
+        }
+        x[at] = spike ? limit : norm;
+        x[window] = at + 1 < window ? (float)(at + 1) : 0.0f;
+    }
+#endif
     if (commits) {
         push_bit(word + 8, bad || over);
         push_bit(word + 10, bad && !over && forgiven);
         push_bit(word + 12, bad_loss);
+        push_bit(word + 14, spike);
     }
 #if SCALED
     if (interval != 0 && commits) {
@@ -179,7 +230,7 @@ kernel void charl_norm(global const float *last, ulong last_at, long n_last, glo
 #endif
     out[out_at] = norm;
     out[out_at + 1] = (max_norm > 0.0f && factor < 1.0f ? factor : 1.0f) / s;
-    out[out_at + 2] = bad || over ? 0.0f : 1.0f;
+    out[out_at + 2] = leaves ? 0.0f : 1.0f;
 }
 
 /* Running statistics as they were before a step that is left out. */

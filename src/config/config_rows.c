@@ -70,6 +70,9 @@ charl_optimizer_config charl__config_optimizer(const charl_config *cfg)
     o.grad_clip = (float)cfg->train.grad_clip;
     o.ema_decay = cfg->train.ema_decay;
     o.skip_nonfinite = cfg->train.on_nonfinite == CHARL_NONFINITE_SKIP;
+    o.on_spike = cfg->train.on_spike;
+    o.spike_window = (int)cfg->train.spike_window;
+    o.spike_threshold = (float)cfg->train.spike_threshold;
     return o;
 }
 

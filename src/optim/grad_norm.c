@@ -22,6 +22,38 @@ int64_t charl__grad_norm_scratch(int64_t elements)
     return total * 4;
 }
 
+int64_t charl__optimizer_count_norms(const charl_optimizer *o)
+{
+    return o->config.on_spike == CHARL_SPIKE_OFF ? 0 : o->config.spike_window + 1;
+}
+
+charl_status charl__optimizer_get_norms(const charl_optimizer *o, float *dst)
+{
+    return charl__buffer_read(CHARL_QUEUE_COMPUTE, o->norms, 0, dst,
+                              (size_t)charl__optimizer_count_norms(o) * sizeof *dst, true);
+}
+
+charl_status charl__optimizer_set_norms(charl_optimizer *o, const float *src)
+{
+    return charl__buffer_write(CHARL_QUEUE_COMPUTE, o->norms, 0, src,
+                               (size_t)charl__optimizer_count_norms(o) * sizeof *src, true);
+}
+
+charl_status charl__norms_create(charl_optimizer *o)
+{
+    const int64_t n = charl__optimizer_count_norms(o);
+    float none[CHARL_MAX_SPIKE_WINDOW + 1];
+
+    if (n == 0) {
+        return CHARL_OK;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        none[i] = i < n - 1 ? -1.0F : 0.0F;
+    }
+    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)n * sizeof *none, "gradient norm", &o->norms));
+    return charl__optimizer_set_norms(o, none);
+}
+
 static charl_status sum_ranges(const charl_optimizer *o, charl__arg in, int64_t n, int64_t out_at)
 {
     charl__arg out = charl__raw(CHARL_ARG_OUT, o->partial);
@@ -51,7 +83,10 @@ static charl_status finish(const charl_optimizer *o, charl__arg last, int64_t n)
     charl__launch l = {
         .file = "optim/grad_norm",
         .entry = "charl_norm",
-        .params = {{"SCALED", scale != NULL}, {"SKIP", o->config.skip_nonfinite}, {"LOSS", loss != NULL}},
+        .params = {{"SCALED", scale != NULL},
+                   {"SKIP", o->config.skip_nonfinite},
+                   {"LOSS", loss != NULL},
+                   {"SPIKE", o->config.on_spike}},
         .global = {LANES},
         .local = {LANES},
         .args = {last, charl__i64(n), charl__raw(CHARL_ARG_IN, o->partial), charl__raw(CHARL_ARG_IN, o->set->sum),
@@ -67,6 +102,11 @@ static charl_status finish(const charl_optimizer *o, charl__arg last, int64_t n)
     if (loss) {
         l.args[a++] = charl__in(loss);
         l.args[a++] = charl__i32((int32_t)charl__tensor_count(loss));
+    }
+    if (o->norms) {
+        l.args[a++] = charl__raw(CHARL_ARG_INOUT, o->norms);
+        l.args[a++] = charl__i32(o->config.spike_window);
+        l.args[a++] = charl__f32(o->config.spike_threshold);
     }
     return charl__launch_enqueue(o->set->dev, &l);
 }

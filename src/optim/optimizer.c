@@ -72,6 +72,11 @@ static charl_status check(const charl_optimizer_config *c)
                   (double)c->grad_clip);
     CHARL_REQUIRE(c->ema_decay >= 0 && c->ema_decay < 1, CHARL_ERR_CONFIG, "train.ema_decay must lie in [0, 1): %g",
                   c->ema_decay);
+    CHARL_REQUIRE(c->on_spike == CHARL_SPIKE_OFF ||
+                      (c->spike_window >= 2 && c->spike_window <= CHARL_MAX_SPIKE_WINDOW && c->spike_threshold >= 1),
+                  CHARL_ERR_CONFIG,
+                  "train.spike_window must lie in [2, %d] and train.spike_threshold be at least 1: %d, %g",
+                  CHARL_MAX_SPIKE_WINDOW, c->spike_window, (double)c->spike_threshold);
     if (!t->custom) {
         return charl__settings_check(&t->row, c, "optimizer.");
     }
@@ -139,7 +144,10 @@ static charl_status allocate(charl_optimizer *o)
     CHARL_TRY(
         charl__buffer_create(dev, (size_t)charl__grad_norm_scratch(o->set->elements), "gradient norm", &o->partial));
     CHARL_TRY(charl__buffer_create(dev, sizeof(charl__norm_record), "gradient norm", &o->norm));
-    if ((o->config.skip_nonfinite || charl__steps_scale_is_dynamic(o->steps)) && o->set->buffer_elements > 0) {
+    CHARL_TRY(charl__norms_create(o));
+    if ((o->config.skip_nonfinite || o->config.on_spike == CHARL_SPIKE_SKIP ||
+         charl__steps_scale_is_dynamic(o->steps)) &&
+        o->set->buffer_elements > 0) {
         CHARL_TRY(charl__buffer_create(dev, (size_t)o->set->buffer_elements * 4, "running statistics", &o->before));
     }
     if (o->config.ema_decay > 0) {
@@ -289,6 +297,7 @@ void charl_optimizer_destroy(charl_optimizer *o)
         charl__buffer_release(o->table);
         charl__buffer_release(o->partial);
         charl__buffer_release(o->norm);
+        charl__buffer_release(o->norms);
         charl__buffer_release(o->ema);
         charl__buffer_release(o->before);
         charl__steps_destroy(o->own_steps);
@@ -464,7 +473,8 @@ charl_status charl__optimizer_fetch_norm(charl_optimizer *o, charl__norm_record 
 void charl__optimizer_judge(const charl_optimizer *o, const charl__norm_record *r, charl_optimizer_report *out)
 {
     *out = (charl_optimizer_report){.grad_norm = r->norm, .bad_steps = r->bad_steps};
-    out->finite = o->config.skip_nonfinite ? r->may_change != 0.0F : r->bad_steps == 0;
+    out->finite = o->config.skip_nonfinite ? (r->left_out[0] & 1) == 0 : r->bad_steps == 0;
+    out->spike = (r->spiked[0] & 1) != 0;
     if (r->bad_steps > 0 || r->left_out[0] != 0 || r->left_out[1] != 0) {
         const int64_t at = (int64_t)((uint64_t)r->element_hi << 32 | r->element_lo);
 

@@ -99,6 +99,7 @@ struct charl_optimizer {
     charl__buffer *table;    /* f32 [2] per 64 elements: weight decay, factor of the learning rate */
     charl__buffer *partial;  /* sums of ranges, level by level */
     charl__buffer *norm;     /* charl__norm_record */
+    charl__buffer *norms;    /* f32 [spike_window + 1]: norms of the last steps, and where the next one goes; or NULL */
     charl__buffer *ema;      /* as a state, or NULL */
     charl__param_range *own; /* [n_own] of the arena, which this process updates */
     int n_own;
@@ -115,9 +116,11 @@ struct charl_optimizer {
 typedef struct charl__norm_record {
     float norm, factor, may_change;
     uint32_t bad_steps, step_lo, step_hi, element_lo, element_hi;
-    uint32_t left_out[2];   /* steps that changed nothing */
+    uint32_t left_out[2];   /* steps that changed nothing, but for spikes */
     uint32_t overflowed[2]; /* of those, they overflowed under a loss scale that was halved then */
     uint32_t bad_loss[2];   /* this rank's part of the loss was not finite */
+    uint32_t spiked[2];     /* the norm was a spike */
+    float spike, limit;     /* norm of the last spike, and what it should not have exceeded */
 } charl__norm_record;
 
 /** A launch of a kernel whose parameters are those of kernels/optim/optim.clh, then `own`. */
@@ -167,6 +170,12 @@ charl_status charl__optimizer_warm_up(charl_optimizer *o) CHARL_MUST_CHECK;
 /** The gradient norm of the arena (grad_norm.c): bytes of scratch, and its launches. */
 int64_t charl__grad_norm_scratch(int64_t elements);
 charl_status charl__grad_norm_enqueue(const charl_optimizer *o) CHARL_MUST_CHECK;
+/** Norms that are remembered to find spikes, as a checkpoint has them: how many floats (0: none), and their values. Blocks. Local. */
+int64_t charl__optimizer_count_norms(const charl_optimizer *o);
+charl_status charl__optimizer_get_norms(const charl_optimizer *o, float *dst) CHARL_MUST_CHECK;
+charl_status charl__optimizer_set_norms(charl_optimizer *o, const float *src) CHARL_MUST_CHECK;
+/** Create them: none has been seen. Nothing where spikes are not looked for. */
+charl_status charl__norms_create(charl_optimizer *o) CHARL_MUST_CHECK;
 /** Undo what a step that is skipped did to the running statistics. */
 charl_status charl__restore_enqueue(const charl_optimizer *o) CHARL_MUST_CHECK;
 /** Before the graph of a step runs: remember the running statistics where steps may be skipped.

@@ -70,9 +70,9 @@ static charl_status check_names(const charl_params *params, const charl_checkpoi
     for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
         const charl_checkpoint_tensor *c = charl_checkpoint_get_tensor(r, i);
 
-        CHARL_REQUIRE(charl_params_find(params, c->name), CHARL_ERR_CHECKPOINT,
-                      "%s has /%s/%s, which the model does not have: it belongs to another model", path, c->group,
-                      c->name);
+        CHARL_REQUIRE(charl_params_find(params, c->name) || strcmp(c->group, CHARL_CHECKPOINT_SPIKE) == 0,
+                      CHARL_ERR_CHECKPOINT, "%s has /%s/%s, which the model does not have: it belongs to another model",
+                      path, c->group, c->name);
     }
     return CHARL_OK;
 }

@@ -52,7 +52,14 @@ static uint64_t new_steps(const charl__trainer *t, int64_t step)
 
 bool charl__nonfinite_is_new(const charl__trainer *t, int64_t step, const charl__norm_record *record)
 {
-    return (mask_of(record->left_out) & new_steps(t, step)) != 0;
+    return ((mask_of(record->left_out) | mask_of(record->spiked)) & new_steps(t, step)) != 0;
+}
+
+int64_t charl__nonfinite_left_out(const charl__trainer *t)
+{
+    const charl__nonfinite *n = &t->nonfinite;
+
+    return n->skipped + n->overflowed + (t->config->train.on_spike >= CHARL_SPIKE_SKIP ? n->spikes : 0);
 }
 
 charl_status charl__nonfinite_poll(charl__trainer *t)
@@ -68,8 +75,8 @@ charl_status charl__nonfinite_poll(charl__trainer *t)
         }
         charl__event_release(n->arrived);
         n->arrived = NULL;
-        n->found =
-            n->found || ((mask_of(n->record->left_out) | mask_of(n->record->bad_loss)) & new_steps(t, n->polled)) != 0;
+        n->found = n->found || charl__nonfinite_is_new(t, n->polled, n->record) ||
+                   (mask_of(n->record->bad_loss) & new_steps(t, n->polled)) != 0;
     }
     if (t->replica.step - n->polled >= POLL_STEPS || now - n->polled_s >= POLL_S) {
         n->polled = t->replica.step;
@@ -194,6 +201,32 @@ static charl_status warn(charl__trainer *t, const charl__bad_step *v, const char
     return CHARL_OK;
 }
 
+/* A spike. The record has the numbers of the last one. */
+static charl_status report_spike(charl__trainer *t, int64_t step, bool is_last, const charl__norm_record *record)
+{
+    const charl_spike_rule rule = t->config->train.on_spike;
+    char numbers[128] = "", samples[TEXT_BYTES], text[2 * TEXT_BYTES];
+
+    if (rule != CHARL_SPIKE_STOP && (!is_worth_it(t->nonfinite.spikes) || charl_comm_rank(t->comm) != 0)) {
+        return CHARL_OK;
+    }
+    if (is_last) {
+        snprintf(numbers, sizeof numbers, ", %.4g; up to %.4g is usual after the last %" PRId64 " steps",
+                 (double)record->spike, (double)record->limit, t->config->train.spike_window);
+    }
+    CHARL_TRY(describe_samples(t, step, samples, sizeof samples));
+    CHARL_REQUIRE(rule != CHARL_SPIKE_STOP, CHARL_ERR_NONFINITE,
+                  "step %" PRId64 ": the gradient norm is a spike%s; the weights are those before this step. Its "
+                  "samples: %s. HINT look at these samples, lower optimizer.learning_rate, or set train.grad_clip; "
+                  "train.on_spike = skip leaves such steps out",
+                  step, numbers, samples);
+    snprintf(text, sizeof text,
+             "step %" PRId64 " was %s: the gradient norm is a spike%s; its samples: %s (%" PRId64 " spikes so far)",
+             step, rule == CHARL_SPIKE_SKIP ? "skipped" : "taken", numbers, samples, t->nonfinite.spikes);
+    charl__trainer_warn(t, text);
+    return CHARL_OK;
+}
+
 static charl_status fail_evaluation(const charl__trainer *t)
 {
     CHARL_FAIL(CHARL_ERR_NONFINITE,
@@ -245,7 +278,8 @@ charl_status charl__nonfinite_judge(charl__trainer *t, int64_t step, const charl
     charl__nonfinite *n = &t->nonfinite;
     const int64_t limit =
         t->config->train.on_nonfinite == CHARL_NONFINITE_SKIP ? t->config->train.max_nonfinite_steps : 1;
-    const uint64_t left_out = mask_of(record->left_out), overflowed = mask_of(record->overflowed);
+    const uint64_t left_out = mask_of(record->left_out), overflowed = mask_of(record->overflowed),
+                   spiked = mask_of(record->spiked);
     uint64_t bad_loss = mask_of(record->bad_loss);
 
     n->found = false;
@@ -276,6 +310,10 @@ charl_status charl__nonfinite_judge(charl__trainer *t, int64_t step, const charl
             CHARL_TRY(warn(t, &v, record));
         } else {
             n->in_row = 0;
+        }
+        if (spiked & bit) {
+            n->spikes++;
+            CHARL_TRY(charl_comm_agreed(t->comm, report_spike(t, v.step, (spiked & (bit - 1)) == 0, record)));
         }
     }
     return CHARL_OK;

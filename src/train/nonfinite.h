@@ -1,6 +1,6 @@
 #ifndef CHARL_TRAIN_NONFINITE_H
 #define CHARL_TRAIN_NONFINITE_H
-/** Steps whose loss or gradient is not finite.
+/** Steps whose loss or gradient is not finite, and steps whose gradient norm is a spike.
  *
  *  The device leaves such a step out by itself, before the weights change, and notes it in the
  *  masks of charl__norm_record. The host reads those without waiting, every few steps. Where a rank
@@ -10,6 +10,8 @@
  *     the same, and the loss scale can be halved      the gradient overflowed: no bad step, unless the loss of any rank
  *                                                     was not finite either, which no scale can mend
  *     loss not finite, gradient finite                a bad step that the device has taken
+ *
+ *     gradient norm a spike (charl/optim.h)           no bad step; what the device does with it says train.on_spike
  *
  *  train.on_nonfinite = stop ends training at the first bad step; skip warns, counts, and ends it
  *  after train.max_nonfinite_steps of them in a row.
@@ -29,6 +31,7 @@ typedef struct charl__bad_step {
 
 typedef struct charl__nonfinite {
     int64_t skipped, overflowed;  /* so far, with those of processes before this one */
+    int64_t spikes;               /* likewise */
     bool found;                   /* on this rank: all should look */
     int64_t judged;               /* steps up to this one have been looked at, by all ranks */
     int64_t in_row;               /* bad steps up to that one without a good one between ... */
@@ -53,7 +56,9 @@ charl_status charl__nonfinite_poll(struct charl__trainer *t) CHARL_MUST_CHECK;
  *  bad_loss. Collective. Errors: ERR_NONFINITE, known to all ranks; ERR_COMM. */
 charl_status charl__nonfinite_judge(struct charl__trainer *t, int64_t step,
                                     const charl__norm_record *record) CHARL_MUST_CHECK;
-/** Whether `record`, of `step`, has steps that were left out and not judged yet: the same on all
+/** Steps so far that changed nothing. */
+int64_t charl__nonfinite_left_out(const struct charl__trainer *t);
+/** Whether `record`, of `step`, has steps that were left out or spikes, and not judged yet: the same on all
  *  ranks. */
 bool charl__nonfinite_is_new(const struct charl__trainer *t, int64_t step, const charl__norm_record *record);
 /** The mean loss of an evaluation, the same on all ranks: stop, or warn. Local. Errors:

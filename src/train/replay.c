@@ -383,7 +383,7 @@ static charl_status run_steps(replay *r)
     const charl__trainer *t = &r->trainer;
 
     while (t->replica.step < r->until) {
-        const int64_t skipped = t->nonfinite.skipped, overflowed = t->nonfinite.overflowed;
+        const int64_t left_out = charl__nonfinite_left_out(t), skipped = t->nonfinite.skipped;
         charl_status st = take_step(r), reported = CHARL_OK;
         const bool is_bad = st == CHARL_ERR_NONFINITE || t->nonfinite.skipped > skipped || !isfinite(r->log.row.loss);
         char why[TEXT_BYTES];
@@ -396,7 +396,7 @@ static charl_status run_steps(replay *r)
             r->bad_step = t->replica.step;
         }
         if (t->replica.step >= r->options->step) {
-            reported = report(r, t->nonfinite.skipped > skipped || t->nonfinite.overflowed > overflowed);
+            reported = report(r, charl__nonfinite_left_out(t) > left_out);
         }
         CHARL_TRY(reported);
         CHARL_REQUIRE(st == CHARL_OK, CHARL_ERR_NONFINITE, "%s", why);

@@ -262,6 +262,7 @@ static charl_status restore(charl__trainer *t, const char *path)
     t->stale_evals = t->new_best ? 0 : s->stale_evals;
     t->nonfinite.skipped = s->skipped_steps;
     t->nonfinite.overflowed = s->overflowed_steps;
+    t->nonfinite.spikes = s->spike_steps;
     charl_optimizer_set_steps(t->replica.optimizer, s->optim_t);
     CHARL_TRY_CLEANUP(restore_scale(t, s->loss_scale));
     if (s->run_id[0]) {
@@ -339,6 +340,7 @@ static charl_status add_counters(const charl__trainer *t, charl__consensus *fact
                                     : charl__consensus_print(facts, &form, "best metric", "%.17g", t->best_metric));
     CHARL_TRY(charl__consensus_print(facts, &form, "evaluations since the best", "%" PRId64, t->stale_evals));
     CHARL_TRY(charl__consensus_print(facts, &form, "skipped steps", "%" PRId64, t->nonfinite.skipped));
+    CHARL_TRY(charl__consensus_print(facts, &form, "spikes", "%" PRId64, t->nonfinite.spikes));
     CHARL_TRY(charl__consensus_print(facts, &form, "contents of the checkpoint", "%016" PRIx64, t->resumed_digest));
     CHARL_TRY(charl__consensus_print(facts, &form, "run id", "%s", t->run_id));
     CHARL_TRY(charl__consensus_print(facts, &form, "optimizer steps", "%" PRId64,

@@ -197,7 +197,7 @@ static charl_status add_model(charl__snapshot *s, const charl__replica *r, int n
 {
     const int n_params = charl_params_get_count(r->session->params);
 
-    s->capacity = (int64_t)n_params * (2 + n_states);
+    s->capacity = (int64_t)n_params * (2 + n_states) + 1; /* that of spikes */
     CHARL_TRY(charl__alloc_array(s->capacity, sizeof *s->tensor, &s->tensor));
     CHARL_TRY(charl__alloc_array(s->capacity, sizeof *s->data, &s->data));
     if (charl_comm_size(r->comm) > 1) {
@@ -225,12 +225,42 @@ charl_status charl__snapshot_take_model(const charl__replica *r, charl__snapshot
     return add_model(s, r, 0);
 }
 
+static charl_status add_norms(charl__snapshot *s, const charl_optimizer *o)
+{
+    const charl_shape shape = {1, {charl__optimizer_count_norms(o)}};
+    float *data;
+
+    if (shape.dim[0] > 0) {
+        CHARL_TRY(add(s, CHARL_CHECKPOINT_SPIKE, CHARL_CHECKPOINT_NORMS, &shape, &data));
+        CHARL_TRY(charl__optimizer_get_norms(o, data));
+        seal(s);
+    }
+    return CHARL_OK;
+}
+
+/* Norms of as many steps continue; others start afresh. */
+static charl_status restore_norms(charl_optimizer *o, charl_checkpoint_reader *r, const char *path)
+{
+    charl_status st = CHARL_OK;
+    const charl_checkpoint_tensor *t = charl_checkpoint_find(r, CHARL_CHECKPOINT_SPIKE, CHARL_CHECKPOINT_NORMS);
+    const charl_shape shape = {1, {charl__optimizer_count_norms(o)}};
+    float *v = NULL;
+
+    if (shape.dim[0] > 0 && t && charl_shape_equal(&t->shape, &shape)) {
+        CHARL_TRY_CLEANUP(charl__weights_read(r, path, CHARL_CHECKPOINT_SPIKE, CHARL_CHECKPOINT_NORMS, &shape, &v));
+        CHARL_TRY_CLEANUP(charl__optimizer_set_norms(o, v));
+    }
+cleanup:
+    charl_free(v);
+    return st;
+}
+
 /* Floats of all tensors that are kept, and of the largest of all. */
 static void count_values(const charl__snapshot *s, const charl__replica *r, int64_t *all, int64_t *largest)
 {
     const bool has_ema = charl_optimizer_has_ema(r->optimizer);
 
-    *all = *largest = 0;
+    *all = *largest = charl__optimizer_count_norms(r->optimizer);
     for (int i = 0; i < charl_params_get_count(r->session->params); i++) {
         const charl_param *p = charl_params_get(r->session->params, i);
         const charl_param_spec *spec = charl_param_get_spec(p);
@@ -263,6 +293,7 @@ charl_status charl__snapshot_take(const charl__replica *r, charl__snapshot *s)
         st = charl__alloc_large((size_t)n * sizeof(float), &s->block);
     }
     st = st == CHARL_OK ? add_model(s, r, n_states) : st;
+    st = st == CHARL_OK ? add_norms(s, r->optimizer) : st;
     if (charl_optimizer_has_ema(r->optimizer)) {
         st = add_kept(s, r, st, n_states);
     }
@@ -347,6 +378,7 @@ charl_status charl__snapshot_restore(charl__replica *r, charl_checkpoint_reader 
             CHARL_TRY(restore_state(r->optimizer, k, charl_params_get(params, i), reader, path));
         }
     }
+    CHARL_TRY(restore_norms(r->optimizer, reader, path));
     if (charl_optimizer_has_ema(r->optimizer) && charl__weights_have_average(reader)) {
         CHARL_TRY(restore_ema(r, reader, path));
     } else {

@@ -158,13 +158,84 @@ static void test_stopping(void **state)
     end();
 }
 
+/* A step whose gradient is that of step t times scale: whether it changed the weights. */
+static bool changes(int t, float scale)
+{
+    static float before[MAX_ELEMENTS], after[MAX_ELEMENTS], g[MAX_ELEMENTS];
+
+    make_gradient(kind, t, scale, g);
+    write_gradient(set, g);
+    read_arena(set->value, before, set->elements);
+    charl_assert_ok(charl__optimizer_begin(o));
+    charl_assert_ok(charl_optimizer_step(o, lr_of(t)));
+    read_arena(set->value, after, set->elements);
+    return memcmp(before, after, (size_t)set->elements * sizeof *after) != 0;
+}
+
+static bool is_spike(void)
+{
+    charl_optimizer_report r;
+
+    charl_assert_ok(charl_optimizer_get_report(o, &r));
+    assert_true(r.finite);
+    return r.spike;
+}
+
+/* mean + 3 standard deviations of 4 norms */
+static double limit_of(const float *norm)
+{
+    double mean = 0, squares = 0;
+
+    for (int i = 0; i < 4; i++) {
+        mean += (double)norm[i] / 4;
+    }
+    for (int i = 0; i < 4; i++) {
+        squares += ((double)norm[i] - mean) * ((double)norm[i] - mean) / 4;
+    }
+    return mean + 3 * sqrt(squares);
+}
+
+static void test_spikes(void **state)
+{
+    static const charl_spike_rule rules[] = {CHARL_SPIKE_WARN, CHARL_SPIKE_SKIP, CHARL_SPIKE_STOP};
+    charl_optimizer_config config = {.type = "sgd", .spike_window = 4, .spike_threshold = 3.0F};
+    float norm[5], kept[5];
+
+    (void)state;
+    begin(0.0, false);
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        charl_optimizer_destroy(o);
+        config.on_spike = rules[i];
+        charl_assert_ok(charl_optimizer_create(set, &config, &o));
+        assert_true(changes(0, 1000.0F)); /* nothing to compare it with */
+        for (int t = 1; t < 5; t++) {
+            assert_true(changes(t, 1.0F + 0.1F * (float)t));
+            assert_false(is_spike());
+        }
+        charl_assert_ok(charl__optimizer_get_norms(o, norm));
+        assert_true(norm[4] == 1.0F); /* 0 holds the last one, 1 the oldest */
+        assert_true(norm[0] > norm[3] && norm[3] > norm[2] && norm[2] > norm[1]);
+        assert_int_equal(changes(5, 1e6F), rules[i] == CHARL_SPIKE_WARN);
+        assert_true(is_spike());
+        charl_assert_ok(charl__optimizer_get_norms(o, kept));
+        assert_true(fabs((double)kept[1] - limit_of(norm)) < 1e-5 * limit_of(norm));
+        assert_int_equal(changes(6, 1.0F), rules[i] != CHARL_SPIKE_STOP);
+        charl_assert_ok(charl__optimizer_set_norms(o, norm)); /* as when training resumes */
+        assert_int_equal(changes(7, 2e6F), rules[i] == CHARL_SPIKE_WARN);
+    }
+    config.spike_window = 1;
+    charl_optimizer_destroy(o);
+    o = NULL;
+    charl_assert_status(charl_optimizer_create(set, &config, &o), CHARL_ERR_CONFIG);
+    charl_assert_message("train.spike_window must lie in [2, 1024]");
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_average),
-        cmocka_unit_test(test_no_average),
-        cmocka_unit_test(test_skipping),
-        cmocka_unit_test(test_stopping),
+        cmocka_unit_test(test_average),  cmocka_unit_test(test_no_average), cmocka_unit_test(test_skipping),
+        cmocka_unit_test(test_stopping), cmocka_unit_test(test_spikes),
     };
 
     return charl_test_optim(tests, sizeof tests / sizeof tests[0]);

@@ -73,6 +73,7 @@ option() {
     rm -rf o1 o2 o3
 }
 option "z-loss" train.z_loss=0.1
+option "spikes" train.on_spike=skip train.spike_window=2 train.spike_threshold=1
 
 # Every algorithm, rank count, size of buckets, whole and divided optimizer.
 if [ -n "$long" ]; then

@@ -106,7 +106,8 @@ static charl_status replayed(void *ctx, const charl_replay_row *row)
     r->begun = true;
     r->differing += row->recorded == CHARL_REPLAY_DIFFERS;
     printf("%8" PRId64 " %14.9g %14.9g %14.9g  %.16s%s%s%s\n", row->step, row->loss, row->grad_norm, row->lr, row->hash,
-           recorded[row->recorded], row->differs, row->skipped ? "  skipped: the gradient is not finite" : "");
+           recorded[row->recorded], row->differs,
+           row->skipped ? "  skipped: the gradient is a spike, or not finite" : "");
     if (r->options.grads) {
         print_tensors("gradient", row->gradients, row->n_gradients);
         print_tensors("weights after the step", row->weights, row->n_weights);

@@ -42,6 +42,7 @@ const charl__ckpt_field charl__ckpt_fields[] = {
     OPTIONAL("/state", "stale_evals", stale_evals),
     OPTIONAL("/state", "skipped_steps", skipped_steps),
     OPTIONAL("/state", "overflowed_steps", overflowed_steps),
+    OPTIONAL("/state", "spike_steps", spike_steps),
     FIELD("/state", "world_size", I64, world_size, 1, true),
     FIELD("/state", "device", STRING, device, 0, true),
     FIELD("/state", "driver", STRING, driver, 0, true),

@@ -138,6 +138,7 @@ static const field train_fields[] = {
     {"mem_bytes", T(mem_bytes), CHARL__METRICS_COUNT, ALWAYS},
     {"skipped", T(skipped), CHARL__METRICS_COUNT, POSITIVE},
     {"overflowed", T(overflowed), CHARL__METRICS_COUNT, POSITIVE},
+    {"spikes", T(spikes), CHARL__METRICS_COUNT, POSITIVE},
     {"elapsed_s", T(elapsed_s), CHARL__METRICS_SECONDS, ALWAYS},
 };
 #undef T

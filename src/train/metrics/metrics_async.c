@@ -110,6 +110,7 @@ charl_status charl__metrics_async_end(charl__trainer *t, charl__metrics_async *l
     }
     row->skipped = t->nonfinite.skipped;
     row->overflowed = t->nonfinite.overflowed;
+    row->spikes = t->nonfinite.spikes;
     look_at_device(t, log);
     measure(t, log, m); /* now the device has done what the row is about */
     log->rows++;
