@@ -97,6 +97,9 @@ typedef struct charl_val_row {
     int n_metrics;
     bool best;
     double elapsed_s;
+
+    /* eval.sample_prompt and its continuation: UTF-8, of control characters only line ends and tabs; or NULL */
+    const char *sample;
 } charl_val_row;
 
 /** A checkpoint is on the disk. It is written while training continues, so later steps may have been

@@ -184,6 +184,18 @@ static bool is_best(charl__trainer *t, const charl_val_row *row)
     return true;
 }
 
+/* Text of the present weights, on rank 0. */
+static charl_status sample_text(charl__trainer *t, charl_val_row *row)
+{
+    charl_status st;
+
+    if (!t->config->eval.sample_prompt[0]) {
+        return CHARL_OK;
+    }
+    st = t->sampler ? charl__sampler_run(t->sampler, &row->sample) : CHARL_OK;
+    return charl_comm_agree(t->comm, st);
+}
+
 static charl_status evaluate_now(charl__trainer *t, bool *best)
 {
     const int64_t limit = t->options->fast_dev_run > 0 ? t->options->fast_dev_run : t->config->eval.max_batches;
@@ -192,6 +204,7 @@ static charl_status evaluate_now(charl__trainer *t, bool *best)
     *best = false;
     CHARL_TRY(exchange_ema(t)); /* what is kept as the best is the average */
     CHARL_TRY(charl__replica_evaluate(&t->replica, limit, &row, NULL));
+    CHARL_TRY(sample_text(t, &row));
     CHARL_TRY(exchange_ema(t));
     row.best = *best = is_best(t, &row);
     t->last_eval_s = charl__clock_s();

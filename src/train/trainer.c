@@ -53,6 +53,18 @@ static charl_status check_patience(const charl__trainer *t)
     return CHARL_OK;
 }
 
+static charl_status open_sampler(charl__trainer *t)
+{
+    if (!t->config->eval.sample_prompt[0] || t->retrace || charl_comm_rank(t->comm) != 0) {
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE(t->replica.eval.g, CHARL_ERR_CONFIG,
+                  "eval.sample_prompt is continued at evaluations, which need a validation set: %s has none; HINT "
+                  "data.val_split",
+                  t->session.data.path);
+    return charl__sampler_create(&t->session, (uint64_t)t->config->run.seed, &t->sampler);
+}
+
 /* The plan of the run, to one of the callbacks that take it. */
 static charl_status report(const charl__trainer *t, charl_status (*event)(void *, const charl_train_info *))
 {
@@ -147,6 +159,7 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config, 
     CHARL_TRY(charl_comm_agreed(t->comm, check_patience(t)));
     CHARL_TRY(report(t, e->built));
     CHARL_TRY(charl__replica_compile(&t->replica));
+    CHARL_TRY(charl_comm_agree(t->comm, open_sampler(t)));
     t->flop = charl__replica_info(&t->replica).flop;
     CHARL_TRY(charl_comm_reduce_f64(t->comm, CHARL_COMM_SUM, &t->flop, 1));
     return CHARL_OK;
@@ -155,6 +168,7 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config, 
 void charl__trainer_fini(charl__trainer *t)
 {
     charl__trainer_abandon_save(t);
+    charl__sampler_destroy(t->sampler);
     charl__replica_fini(&t->replica);
     charl__session_fini(&t->session);
     charl_metrics_close(t->metrics);

@@ -2,6 +2,7 @@
 #define CHARL_TRAIN_TRAINER_H
 /** The training loop and its policies, on top of a session and a replica: schedule, evaluations, checkpoints,
  *  metrics and events. It launches no kernels itself. */
+#include "infer/sampler.h"
 #include "train/metrics/metrics.h"
 #include "train/metrics/step_trace.h"
 #include "train/parallel/balance.h"
@@ -46,6 +47,7 @@ typedef struct charl__trainer {
     int64_t saved_step;      /* step of the newest checkpoint saved or resumed by this process, or -1 */
     int save_failures;       /* consecutive */
 
+    charl__sampler *sampler; /* rank 0 of a run that writes; NULL: no samples of text */
     charl__step_trace step_trace;
     float gradient_scale; /* loss scale of the last step with histograms */
     double flop;          /* of the matrix products of a step, on all ranks */

@@ -17,11 +17,11 @@ BEGIN {
     allow["config"] = allow["nn"] "optim dist io config "
     allow["task"] = allow["config"] "task "
     allow["export"] = allow["task"] "export "
-    allow["train"] = allow["export"] "dist train "
     allow["infer"] = allow["task"] "infer "
+    allow["train"] = allow["export"] "infer dist train "
     allow["report"] = allow["config"] "io report "
     allow["cli"] = " cli "
-    allow["all"] = allow["train"] "infer report " # charl.h
+    allow["all"] = allow["train"] "report " # charl.h
     allow["bench"] = " cli bench "
     is_program["cli"] = is_program["bench"] = 1
     # shape.h holds plain values (element types, extents) that every layer speaks of

@@ -440,6 +440,18 @@ static const char *metrics_text(const charl_val_row *r, bool for_people, char te
     return text;
 }
 
+/* Text of a model, a line of the log for each of its lines. */
+static void say_sample(charl__output *o, const charl_val_row *r)
+{
+    for (const char *line = r->sample, *end; line; line = *end ? end + 1 : NULL) {
+        end = line + strcspn(line, "\n");
+        say_line(o, "sample step=%" PRId64 " | %.*s", r->step, (int)(end - line), line);
+        if (o->bar && !is_quiet(o)) {
+            printf("            | %.*s\n", (int)(end - line), line);
+        }
+    }
+}
+
 static charl_status on_evaluated(void *ctx, const charl_val_row *r)
 {
     charl__output *o = ctx;
@@ -454,6 +466,7 @@ static charl_status on_evaluated(void *ctx, const charl_val_row *r)
         erase_bar(o);
         printf("          val  loss %.4f%s%s\n", r->loss, metrics_text(r, true, text), r->best ? "  best" : "");
     }
+    say_sample(o, r);
     return CHARL_OK;
 }
 

@@ -159,14 +159,6 @@ static charl_status tensorboard_train(void *file, const charl_train_row *row)
     return put_row(file, "train", row->step, values, n);
 }
 
-static charl_status tensorboard_val(void *file, const charl_val_row *row)
-{
-    charl__metrics_value values[CHARL__METRICS_VALUES];
-    const int n = charl__metrics_val_values(row, values);
-
-    return put_row(file, "val", row->step, values, n);
-}
-
 /* A value that a plugin shows, added to those collected: a tag, a tensor, and what the plugin is told. `tensor` and `content` are
  * messages. */
 static charl_status add_plugin_value(event_file *e, const char *tag, const charl__text *tensor, const char *plugin,
@@ -216,16 +208,14 @@ cleanup:
     return st;
 }
 
-/* The configuration as text: Markdown, in which lines that begin with four spaces are shown as they are. */
-static charl_status put_config(event_file *e, int64_t step, const charl_config *config)
+/* A text under a tag: Markdown, in which lines that begin with four spaces are shown as they are. */
+static charl_status put_text(event_file *e, int64_t step, const char *tag, const char *text)
 {
     charl_status st = CHARL_OK;
     charl__text markdown = {0}, tensor = {0};
     const charl__text nothing = {0};
-    char *printed = NULL;
 
-    CHARL_TRY_CLEANUP(charl_config_print(config, false, &printed));
-    for (const char *line = printed; *line;) {
+    for (const char *line = text; *line;) {
         const size_t n = strcspn(line, "\n");
 
         CHARL_TRY_CLEANUP(charl__text_printf(&markdown, "    %.*s\n", (int)n, line));
@@ -233,12 +223,31 @@ static charl_status put_config(event_file *e, int64_t step, const charl_config *
     }
     CHARL_TRY_CLEANUP(put_type(&tensor, TYPE_STRING));
     CHARL_TRY_CLEANUP(charl__protobuf_text(&tensor, TENSOR_STRING, &markdown));
-    CHARL_TRY_CLEANUP(put_plugin_value(e, step, "config", &tensor, "text", &nothing));
+    CHARL_TRY_CLEANUP(put_plugin_value(e, step, tag, &tensor, "text", &nothing));
 cleanup:
     charl__text_fini(&markdown);
     charl__text_fini(&tensor);
+    return st;
+}
+
+static charl_status put_config(event_file *e, int64_t step, const charl_config *config)
+{
+    charl_status st;
+    char *printed = NULL;
+
+    CHARL_TRY(charl_config_print(config, false, &printed));
+    st = put_text(e, step, "config", printed);
     charl_free(printed);
     return st;
+}
+
+static charl_status tensorboard_val(void *file, const charl_val_row *row)
+{
+    charl__metrics_value values[CHARL__METRICS_VALUES];
+    const int n = charl__metrics_val_values(row, values);
+
+    CHARL_TRY(put_row(file, "val", row->step, values, n));
+    return row->sample ? put_text(file, row->step, "sample", row->sample) : CHARL_OK;
 }
 
 /* One entry of a map<string, google.protobuf.Value>: a number, yes or no, or text. */
