@@ -9,45 +9,16 @@
 
 #include "base/alloc.h"
 #include "charl/dataset.h"
+#include "io/chat_template.h"
 #include "io/dataset/dataset_write.h"
 #include "io/import/import_documents.h"
 #include "io/import/importer.h"
-#include "io/json.h"
 #include "io/tokenizer/tokenizer_private.h"
-
-enum { SYSTEM, USER, ASSISTANT, ROLES };
-
-/* What stands around the text of a role. {end} is the end-of-text token. */
-typedef struct surroundings {
-    const char *before, *after;
-} surroundings;
-
-typedef struct chat_template {
-    const char *name, *begin; /* begin: of a conversation */
-    surroundings role[ROLES];
-} chat_template;
-
-static const char *const role_names[ROLES] = {"system", "user", "assistant"};
-static const chat_template templates[] = {
-    {"chatml",
-     "",
-     {{"<|im_start|>system\n", "<|im_end|>\n"},
-      {"<|im_start|>user\n", "<|im_end|>\n"},
-      {"<|im_start|>assistant\n", "<|im_end|>\n"}}},
-    {"llama3",
-     "<|begin_of_text|>",
-     {{"<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>"},
-      {"<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>"},
-      {"<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"}}},
-    {"alpaca", "", {{"", "\n\n"}, {"### Instruction:\n", "\n\n"}, {"### Response:\n", "{end}"}}},
-};
-enum { TEMPLATES = sizeof templates / sizeof *templates };
 
 /* The tokens of all conversations, for training and then for validation, and which of them count. */
 typedef struct chat {
     const charl_chat_options *o;
-    chat_template t;
-    charl__text text[1 + 2 * ROLES]; /* of a template that was read */
+    charl__chat_template t;
     charl_tokenizer *tokenizer;
     charl__encoder *plain, *special; /* special: recognizes special tokens */
     int32_t end;
@@ -73,30 +44,14 @@ static charl_status take_tokens(void *ctx, const int32_t *tokens, int64_t n)
     return CHARL_OK;
 }
 
-/* A part of the template. */
-static charl_status put_template(chat *c, const char *text)
-{
-    for (const char *end; *text; text = end) {
-        end = strstr(text, "{end}");
-        if (end == text) {
-            CHARL_TRY(take_tokens(c, &c->end, 1));
-            end += strlen("{end}");
-            continue;
-        }
-        end = end ? end : text + strlen(text);
-        CHARL_TRY(charl__encoder_run(c->special, text, (size_t)(end - text), take_tokens, c));
-    }
-    return CHARL_OK;
-}
-
 static charl_status put_message(chat *c, int role, const char *text, size_t bytes)
 {
-    CHARL_TRY(put_template(c, c->t.role[role].before));
-    c->counting = role == ASSISTANT;
+    CHARL_TRY(charl__chat_template_put(c->t.role[role].before, c->end, c->special, take_tokens, c));
+    c->counting = role == CHARL__CHAT_ASSISTANT;
     if (bytes > 0) {
         CHARL_TRY(charl__encoder_run(c->plain, text, bytes, take_tokens, c));
     }
-    CHARL_TRY(put_template(c, c->t.role[role].after));
+    CHARL_TRY(charl__chat_template_put(c->t.role[role].after, c->end, c->special, take_tokens, c));
     c->counting = false;
     return CHARL_OK;
 }
@@ -158,8 +113,9 @@ static charl_status role_of(const char *path, int64_t line, const char *name, in
     static const struct {
         const char *name;
         int role;
-    } names[] = {{"system", SYSTEM},       {"user", USER},     {"human", USER},     {"prompter", USER},
-                 {"assistant", ASSISTANT}, {"gpt", ASSISTANT}, {"model", ASSISTANT}};
+    } names[] = {{"system", CHARL__CHAT_SYSTEM},  {"user", CHARL__CHAT_USER},           {"human", CHARL__CHAT_USER},
+                 {"prompter", CHARL__CHAT_USER},  {"assistant", CHARL__CHAT_ASSISTANT}, {"gpt", CHARL__CHAT_ASSISTANT},
+                 {"model", CHARL__CHAT_ASSISTANT}};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(name, names[i].name) == 0) {
@@ -198,13 +154,13 @@ static charl_status put_messages(chat *c, const char *path, int64_t line, json_t
                   "%s:%lld: the messages are not a list of {\"%s\": ..., \"%s\": ...}", path, (long long)line,
                   role_field, text_field);
     for (size_t i = 0; i < json_array_size(list); i++) {
-        int r = USER;
+        int r = CHARL__CHAT_USER;
 
         CHARL_TRY(get_text(path, line, json_array_get(list, i), role_field, false, &role));
         CHARL_TRY(get_text(path, line, json_array_get(list, i), text_field, false, &text));
         CHARL_TRY(role_of(path, line, json_string_value(role), &r));
         CHARL_TRY(put_text(c, r, text));
-        answered = answered || r == ASSISTANT;
+        answered = answered || r == CHARL__CHAT_ASSISTANT;
     }
     CHARL_REQUIRE(answered, CHARL_ERR_DATA, "%s:%lld: the assistant says nothing, so nothing counts", path,
                   (long long)line);
@@ -228,10 +184,10 @@ static charl_status put_instruction(chat *c, const char *path, int64_t line, jso
         CHARL_TRY_CLEANUP(charl__text_append(&user, json_string_value(input), json_string_length(input)));
     }
     if (system && json_string_length(system) > 0) {
-        CHARL_TRY_CLEANUP(put_text(c, SYSTEM, system));
+        CHARL_TRY_CLEANUP(put_text(c, CHARL__CHAT_SYSTEM, system));
     }
-    CHARL_TRY_CLEANUP(put_message(c, USER, user.data, user.length));
-    CHARL_TRY_CLEANUP(put_text(c, ASSISTANT, output));
+    CHARL_TRY_CLEANUP(put_message(c, CHARL__CHAT_USER, user.data, user.length));
+    CHARL_TRY_CLEANUP(put_text(c, CHARL__CHAT_ASSISTANT, output));
 cleanup:
     charl__text_fini(&user);
     return st;
@@ -257,8 +213,8 @@ static charl_status put_object(chat *c, const char *path, int64_t line, json_t *
     CHARL_TRY(get_text(path, line, object, "prompt", false, &prompt));
     CHARL_TRY(
         get_text(path, line, object, json_object_get(object, "response") ? "response" : "completion", false, &answer));
-    CHARL_TRY(put_text(c, USER, prompt));
-    CHARL_TRY(put_text(c, ASSISTANT, answer));
+    CHARL_TRY(put_text(c, CHARL__CHAT_USER, prompt));
+    CHARL_TRY(put_text(c, CHARL__CHAT_ASSISTANT, answer));
     return CHARL_OK;
 }
 
@@ -277,7 +233,7 @@ static charl_status take_line(void *ctx, const char *path, int64_t line, const c
                           error.position, error.text);
     CHARL_REQUIRE_CLEANUP(json_is_object(object), CHARL_ERR_DATA, "%s:%lld: not a JSON object", path, (long long)line);
     c->first = c->n_tokens;
-    CHARL_TRY_CLEANUP(put_template(c, c->t.begin));
+    CHARL_TRY_CLEANUP(charl__chat_template_put(c->t.begin, c->end, c->special, take_tokens, c));
     CHARL_TRY_CLEANUP(put_object(c, path, line, object));
     CHARL_TRY_CLEANUP(end_conversation(c, path, line));
 cleanup:
@@ -292,63 +248,11 @@ cleanup:
 
 static charl_status take_line(void *ctx, const char *path, int64_t line, const char *text, size_t n)
 {
-    (void)ctx, (void)line, (void)text, (void)n, (void)end_conversation, (void)put_message, (void)role_names;
+    (void)ctx, (void)line, (void)text, (void)n, (void)end_conversation, (void)put_message, (void)charl__chat_role_names;
     CHARL_FAIL(CHARL_ERR_CONFIG, "%s: this charl was built without libjansson and reads no JSON", path);
 }
 
 #endif
-
-/* A piece of a template in a file: empty where the file has none. */
-static charl_status read_piece(const charl__json *j, const char *name, charl__text *out, const char **piece)
-{
-    bool found;
-
-    CHARL_TRY(charl__json_get(j, name, strlen(name), out, &found));
-    *piece = charl__text_string(out);
-    return CHARL_OK;
-}
-
-/* {"begin": ..., "user": {"before": ..., "after": ...}, ...} */
-static charl_status read_template(chat *c, const char *path)
-{
-    charl_status st = CHARL_OK;
-    charl__json *j = NULL;
-    char name[32];
-
-    CHARL_TRY_CLEANUP(charl__json_open(path, &j));
-    CHARL_TRY_CLEANUP(read_piece(j, "begin", &c->text[0], &c->t.begin));
-    for (int r = 0; r < ROLES; r++) {
-        snprintf(name, sizeof name, "%s.before", role_names[r]);
-        CHARL_TRY_CLEANUP(read_piece(j, name, &c->text[1 + 2 * r], &c->t.role[r].before));
-        snprintf(name, sizeof name, "%s.after", role_names[r]);
-        CHARL_TRY_CLEANUP(read_piece(j, name, &c->text[2 + 2 * r], &c->t.role[r].after));
-    }
-    CHARL_REQUIRE_CLEANUP(c->t.role[ASSISTANT].after[0], CHARL_ERR_CONFIG,
-                          "%s: assistant.after is missing: a model must learn where an answer ends; HINT "
-                          "\"assistant\": {\"before\": \"...\", \"after\": \"{end}\"}",
-                          path);
-cleanup:
-    charl__json_close(j);
-    return st;
-}
-
-static charl_status find_template(chat *c)
-{
-    const char *name = c->o->template_name ? c->o->template_name : templates[0].name;
-    charl_status st;
-
-    for (int i = 0; i < TEMPLATES; i++) {
-        if (strcmp(name, templates[i].name) == 0) {
-            c->t = templates[i];
-            return CHARL_OK;
-        }
-    }
-    st = read_template(c, name);
-    if (st == CHARL_ERR_CONFIG) {
-        charl__error_prefix("template: chatml, llama3, alpaca or a file: ");
-    }
-    return st;
-}
 
 static charl_status open_tokenizer(chat *c)
 {
@@ -492,7 +396,7 @@ charl_status charl_import_chat(const char *const *paths, int n, const charl_chat
     if (c.o->val_file) {
         CHARL_TRY_CLEANUP(charl__paths_add(&files[1], c.o->val_file, ".jsonl"));
     }
-    CHARL_TRY_CLEANUP(find_template(&c));
+    CHARL_TRY_CLEANUP(charl__chat_template_find(c.o->template_name, &c.t));
     CHARL_TRY_CLEANUP(open_tokenizer(&c));
     CHARL_TRY_CLEANUP(read_conversations(&c, &files[0]));
     CHARL_REQUIRE_CLEANUP(c.n_starts > 0, CHARL_ERR_DATA, "%s: there are no conversations%s", files[0].path[0],
@@ -512,9 +416,7 @@ cleanup:
     charl__encoder_destroy(c.plain);
     charl__encoder_destroy(c.special);
     charl_tokenizer_destroy(c.tokenizer);
-    for (int i = 0; i < 1 + 2 * ROLES; i++) {
-        charl__text_fini(&c.text[i]);
-    }
+    charl__chat_template_fini(&c.t);
     charl__paths_fini(&files[0]);
     charl__paths_fini(&files[1]);
     charl_free(c.tokens);
