@@ -8,10 +8,13 @@ CHARL_BEGIN_DECLS
 
 /** How tokens are drawn, and what is reported. Zero is the default of all members but tokens and top_p.
  *
- *  prompt          [prompt_bytes] text that is continued, not empty
+ *  prompt          [prompt_bytes] charl_generate: text that is continued, not empty; charl_generate_chat: what the system says, may be empty
+ *  chat_template   charl_generate_chat: as template_name of charl_chat_options; NULL: "chatml"
  *  tokenizer       path of the tokenizer (charl_tokenizer_load), for a checkpoint that holds none; NULL: none
  *  special_tokens  special tokens in the prompt, such as <|endoftext|>, stand for themselves
  *  tokens          to generate
+ *  batch           charl_generate_file: prompts that are continued at a time, which share the work on every weight; each takes device memory for
+ *                  its keys and values. 0: 16
  *  temperature     0: always the most probable token
  *  top_k           only the k most probable tokens; 0: all
  *  top_p           only the most probable tokens that reach this probability; 1: all
@@ -27,9 +30,11 @@ CHARL_BEGIN_DECLS
 typedef struct charl_generate_options {
     const char *prompt;
     size_t prompt_bytes;
+    const char *chat_template;
     const char *tokenizer;
     bool special_tokens;
     int64_t tokens;
+    int64_t batch;
     double temperature;
     int64_t top_k;
     double top_p;
@@ -58,7 +63,8 @@ typedef charl_status (*charl_generated)(void *ctx, const char *text, size_t byte
  *
  *  The model sees a window of at most block_size tokens, which slides on when it is full. Keys and
  *  values of the window stay on the device, so that a token costs one position; once the window
- *  slides, and in models of type sequential (which must be causal), it costs the whole window.
+ *  slides, and in models of type sequential (which must be causal), it costs the whole window. Computes in train.precision, in which
+ *  keys and values are kept too.
  *
  *  Blocks. Local. Deterministic: each token is drawn in double from (seed, number of the token).
  *  Errors: ERR_CONFIG      the model does not generate text, or options that make no sense
@@ -74,7 +80,7 @@ charl_status charl_generate(const charl_config *config, const char *checkpoint, 
  *  `tokens` tokens. Bytes that are not UTF-8 are U+FFFD. Borrowed for the call. An error ends generation with it. */
 typedef charl_status (*charl_generated_line)(void *ctx, const char *json, int64_t tokens);
 
-/** Continue every prompt of the file `path`, one after another on the same model: one a line or, in a .jsonl file, {"prompt": "..."}; both may
+/** Continue every prompt of the file `path`, options->batch of them at a time, in lines in the order of the file: one a line or, in a .jsonl file, {"prompt": "..."}; both may
  *  be .gz, and empty lines are left out. Each text is what charl_generate makes of the prompt with the same options, whatever the others are;
  *  options->prompt is not used.
  *
@@ -82,6 +88,23 @@ typedef charl_status (*charl_generated_line)(void *ctx, const char *json, int64_
 charl_status charl_generate_file(const charl_config *config, const char *checkpoint, const char *path,
                                  const charl_generate_options *options, charl_generated_line done,
                                  void *ctx) CHARL_MUST_CHECK;
+
+/** Gets what the user says next into *text [*bytes], borrowed until the next call; NULL ends the conversation. A status other than CHARL_OK
+ *  ends it with that. */
+typedef charl_status (*charl_chat_message)(void *ctx, const char **text, size_t *bytes);
+
+/** Hold a conversation: to each message of the user the model generates an answer, of at most options->tokens. Messages are written out by a
+ *  template, that of the data on which the model was trained (charl_import_chat); special tokens are recognized in the template only. An
+ *  answer ends at what the template has after it, at an end-of-text token or at a stop text. The window slides over the conversation as
+ *  charl_generate says.
+ *
+ *  message    gives the messages
+ *  generated  gets the answers, without prompts
+ *
+ *  Blocks. Local. Deterministic. Errors: as charl_generate; ERR_CONFIG  the template. */
+charl_status charl_generate_chat(const charl_config *config, const char *checkpoint,
+                                 const charl_generate_options *options, charl_chat_message message,
+                                 charl_generated generated, void *ctx) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS
 

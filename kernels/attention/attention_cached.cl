@@ -1,13 +1,15 @@
-/* attention_cached: attention that continues a sequence; see attention.clh.
+/* attention_cached: attention that continues sequences; see attention.clh.
  *
- *   charl_take_in   keys and values of positions first .. first + T - 1, from qkv into cache [B, N, 2 kv_heads * D]
- *   charl_continue  out of those positions' queries over all keys of the cache up to their own
+ *   charl_take_in   keys and values of `rows` rows of qkv [rows, (heads + 2 kv_heads) * D] into cache [S, N, 2 kv_heads * D]. With BEGINS the rows are
+ *                   positions 0, 1, ... of sequence at[0], else row r is position at[r] of sequence r
+ *   charl_continue  out [rows, heads * D]: row r's queries over the keys of sequence r up to position at[r]
  *
- * first = position[0], or 0 with BEGINS. What does not fit into the cache is not written, and its out is NaN.
+ * What does not fit into the cache is not written, and its out is NaN.
  *
  * Specialised by   ACT (also of the cache), D: see attention.clh; CHARL_VEC; BEGINS
- * Launch           charl_take_in: column_chunks.clh over the B * T rows of 2 kv_heads * D columns. charl_continue: one work-item per 8 queries
- *                  of one head, groups of 1; by eight, head, row of the batch. The keys are lanes, LANES at a time.
+ * Launch           charl_take_in: column_chunks.clh over the rows of 2 kv_heads * D columns. charl_continue, for devices without work-groups: one
+ *                  work-item per 8 query heads that share a key head, groups of 1; by eight, key head, row. The keys are lanes, LANES
+ *                  at a time. Where there are groups: attention_cached_local.cl.
  * Numerics         see attention.clh: the bits of attention over the whole sequence.
  */
 #ifndef BEGINS
@@ -22,29 +24,17 @@
 
 #define QUERIES 8
 
-static inline bool fits(int first, int t_all, int n_all)
+kernel void charl_take_in(global const ACT *qkv, ulong qkv_at, global ACT *cache, ulong cache_at, global const int *at, ulong at_at,
+                       int sequences, int n_all, int skip, ulong rows, ulong size, ulong span)
 {
-    return first >= 0 && first <= n_all - t_all;
-}
-
-kernel void charl_take_in(global const ACT *qkv, ulong qkv_at, global ACT *cache, ulong cache_at, global const int *position,
-                       ulong position_at, int t_all, int n_all, int skip, ulong rows, ulong size, ulong span)
-{
-#if BEGINS
-    const int first = 0;
-
-    (void)position, (void)position_at;
-#else
-    const int first = position[position_at];
-#endif
     CHARL_EACH_CHUNK(u, rows, size, span)
     {
         const ulong r = CHARL_CHUNK_ROW(u, size), c = CHARL_CHUNK_COLUMN(u, size);
-        const ulong to = r / (ulong)t_all * (ulong)n_all + (ulong)(first + (int)(r % (ulong)t_all));
+        const int sequence = BEGINS ? at[at_at] : (int)r, position = BEGINS ? (int)r : at[at_at + r];
 
-        if (fits(first, t_all, n_all)) {
+        if (sequence >= 0 && sequence < sequences && position >= 0 && position < n_all) {
             charl_store(charl_load(qkv + qkv_at + r * (size + (ulong)skip) + (ulong)skip + c, (long)(size - c)),
-                        cache + cache_at + to * size + c, (long)(size - c));
+                        cache + cache_at + ((ulong)sequence * (ulong)n_all + (ulong)position) * size + c, (long)(size - c));
         }
     }
 }
@@ -89,56 +79,51 @@ static inline void add_values(float *sums, const float *weight, global const ACT
     }
 }
 
-kernel void charl_continue(global const ACT *qkv, ulong qkv_at, global const ACT *cache, ulong cache_at, global const int *position,
-                           ulong position_at, global ACT *out, ulong out_at, int t_all, int n_all, int heads, int kv_heads,
-                           float scale)
+kernel void charl_continue(global const ACT *qkv, ulong qkv_at, global const ACT *cache, ulong cache_at, global const int *at,
+                           ulong at_at, global ACT *out, ulong out_at, int n_all, int heads, int kv_heads, float scale)
 {
     float queries[QUERIES * DP], panel[DP * LANES], block[QUERIES * LANES], weight[QUERIES * TILE], sums[QUERIES * DP];
     float m[QUERIES], sum[QUERIES];
-    const int eights = (t_all + QUERIES - 1) / QUERIES, columns = heads + 2 * kv_heads;
+    const int sharing = heads / kv_heads, eights = (sharing + QUERIES - 1) / QUERIES;
     const ulong item = get_global_id(0);
-    const int q0 = (int)(item % (ulong)eights) * QUERIES, h = (int)(item / (ulong)eights % (ulong)heads);
-    const int b = (int)(item / (ulong)eights / (ulong)heads), kv = h / (heads / kv_heads);
-    const int n_q = min(QUERIES, t_all - q0), first = position[position_at];
-    const bool good = fits(first, t_all, n_all);
-    const int n_k = good ? first + q0 + n_q : 0; /* keys that the last query sees */
+    const int eight = (int)(item % (ulong)eights) * QUERIES, kv = (int)(item / (ulong)eights % (ulong)kv_heads);
+    const int r = (int)(item / (ulong)eights / (ulong)kv_heads), h = kv * sharing + eight;
+    const int n_q = min(QUERIES, sharing - eight), position = at[at_at + (ulong)r];
+    const bool fits = position >= 0 && position < n_all;
+    const int n_k = fits ? position + 1 : 0;
     const long pitch = 2 * (long)kv_heads * D;
 
-    pack_rows(queries, qkv + qkv_at + element(b, t_all, q0, columns, h), (long)columns * D, n_q);
+    pack_rows(queries, qkv + qkv_at + element(r, 1, 0, heads + 2 * kv_heads, h), D, n_q);
     for (int i = 0; i < QUERIES * DP; i += CHARL_VEC) {
         CHARL_VSTORE(CHARL_SPLAT(0.0f), sums + i);
     }
-    for (int r = 0; r < QUERIES; r++) {
-        m[r] = -INFINITY;
-        sum[r] = good ? 0.0f : NAN;
+    for (int q = 0; q < QUERIES; q++) {
+        m[q] = -INFINITY;
+        sum[q] = fits ? 0.0f : NAN;
     }
     for (int k0 = 0; k0 < n_k; k0 += TILE) {
-        global const ACT *keys = cache + cache_at + element(b, n_all, k0, 2 * kv_heads, kv);
+        global const ACT *keys = cache + cache_at + element(r, n_all, k0, 2 * kv_heads, kv);
         const int n = min(TILE, n_k - k0);
 
         for (int i = 0; i < n; i += LANES) {
             pack_panel(panel, keys + i * pitch, pitch, min(LANES, n - i));
-            dot_rows(queries, panel, block, QUERIES);
-            for (int r = 0; r < QUERIES; r++) {
+            dot_rows(queries, panel, block, n_q);
+            for (int q = 0; q < n_q; q++) {
                 for (int l = 0; l < LANES; l += CHARL_VEC) {
-                    CHARL_VSTORE(CHARL_VLOAD(block + r * LANES + l), weight + r * TILE + i + l);
+                    CHARL_VSTORE(CHARL_VLOAD(block + q * LANES + l), weight + q * TILE + i + l);
                 }
             }
         }
-        for (int r = 0; r < n_q; r++) {
-            const int seen = min(TILE, first + q0 + r + 1 - k0);
+        for (int q = 0; q < n_q; q++) {
+            const float scale_down = weigh(weight + q * TILE, n, scale, &m[q], &sum[q]);
 
-            if (seen > 0) {
-                const float scale_down = weigh(weight + r * TILE, seen, scale, &m[r], &sum[r]);
-
-                add_values(sums + r * DP, weight + r * TILE, keys + kv_heads * D, pitch, seen, scale_down, k0 == 0);
-            }
+            add_values(sums + q * DP, weight + q * TILE, keys + kv_heads * D, pitch, n, scale_down, k0 == 0);
         }
     }
-    for (int r = 0; r < n_q; r++) {
+    for (int q = 0; q < n_q; q++) {
         for (int c = 0; c < D; c += CHARL_VEC) {
-            charl_store(CHARL_VLOAD(sums + r * DP + c) * (1.0f / sum[r]),
-                        out + out_at + element(b, t_all, q0 + r, heads, h) + c, D - c);
+            charl_store(CHARL_VLOAD(sums + q * DP + c) * (1.0f / sum[q]), out + out_at + element(r, 1, 0, heads, h + q) + c,
+                        D - c);
         }
     }
 }

@@ -9,7 +9,7 @@
  *
  * Specialised by   FREQUENCY  list of `size` integers: 2^64 times the turns of one step, negative (modulo 2^64) to turn back
  *                  ACT        type of in and out
- *                  FIRST      1: row 0 of positions is position first[0], not 0
+ *                  FIRST      1: row 0 of sequence b is position first[b], not 0
  *                  CHARL_VEC  see math.clh
  * Launch           column_chunks.clh: one row for each head.
  */
@@ -41,11 +41,7 @@ static inline void turn(ulong t, ulong c, long left, charl_real *sine, charl_rea
 kernel void charl_rotary(global const ACT *in, ulong in_at, global const int *first, ulong first_at, global ACT *out, ulong out_at,
                          ulong positions, ulong heads, ulong turned, ulong rows, ulong size, ulong span)
 {
-#if FIRST
-    const ulong start = (ulong)first[first_at];
-#else
-    const ulong start = 0;
-
+#if !FIRST
     (void)first, (void)first_at;
 #endif
     CHARL_EACH_CHUNK(u, rows, size, span)
@@ -55,10 +51,11 @@ kernel void charl_rotary(global const ACT *in, ulong in_at, global const int *fi
         charl_real x = charl_load(in + in_at + at, left), y = charl_load(in + in_at + at + size, left);
 
         if (r % heads < turned) {
+            const ulong row = r / heads, start = FIRST ? (ulong)first[first_at + row / positions] : 0;
             const charl_real x0 = x;
             charl_real sine, cosine;
 
-            turn(start + r / heads % positions, c, left, &sine, &cosine);
+            turn(start + row % positions, c, left, &sine, &cosine);
             x = x * cosine - y * sine;
             y = y * cosine + x0 * sine;
         }

@@ -99,9 +99,9 @@ struct charl_graph {
     int first_part_recomputed; /* the backward pass has handled this part and all later ones */
 
     struct charl__kv_cache *cache; /* borrowed; NULL: none */
-    bool begins;                   /* the sequence in the cache */
+    bool begins;                   /* a sequence in the cache */
     int n_cached;                  /* attention layers that have their place in the cache */
-    charl_var *position;           /* of the row that continues the sequence; made when asked for */
+    charl_var *cache_at;           /* where in the cache the rows belong; made when asked for */
     charl_var *starts;             /* charl__graph_set_starts */
     charl_var *positions;          /* in documents; made when asked for */
 

@@ -282,6 +282,9 @@ static inline charl_dtype charl__gradient_dtype(const charl_type *t)
 }
 /** v converted to another float type; v itself if it has that type. */
 charl_var *charl__as_dtype(charl_graph *g, charl_var *v, charl_dtype dtype);
+
+/** charl_max with the axis kept, and where along it the largest is: *index, i32. */
+charl_var *charl__max_index(charl_graph *g, charl_var *x, int axis, charl_var **index);
 /** Complete a reduction. `part` holds e->slices->count consecutive partial results of n elements; the slices of every lane are folded in
  *  the fixed tree into output k, rounded if e->rounds[k]. With a single slice in all an operator writes its output directly
  *  (charl__fold_is_direct), and the reader of the lane rounds it. */

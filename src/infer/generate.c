@@ -1,40 +1,55 @@
 /* Text from a language model.
  *
- * Two graphs of the model work on one window of tokens. One begins it: its rows are the positions
- * 0, 1, ..., as many as there are tokens and some for nothing behind them, which causal attention
- * never sees. The other continues it by one position, on the keys and values that both leave in a
- * cache; token and position reach it as a record, so that its launches are always the same.
+ * Two graphs of the model work on windows of tokens. One begins a sequence: its rows are the
+ * positions 0, 1, ..., as many as there are tokens and some for nothing behind them, which causal
+ * attention never sees. The other continues many sequences by one position each, on the keys and
+ * values that both leave in a cache; tokens and positions reach it as a record, so that its launches
+ * are always the same. A sequence that has ended leaves its place in the cache to the next prompt.
  */
 #include "charl/generate.h"
 
+#include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "autograd/graph.h"
 #include "autograd/kv_cache.h"
+#include "autograd/op.h"
 #include "base/alloc.h"
 #include "base/text/text.h"
 #include "config/config_rows.h"
 #include "charl/checkpoint.h"
+#include "charl/ops.h"
 #include "charl/tokenizer.h"
 #include "infer/sample.h"
+#include "io/chat_template.h"
 #include "io/questions.h"
 #include "task/session.h"
 #include "task/task.h"
 
-enum { FEWEST_ROWS = 32, RECORDS = 4 };
+enum { FEWEST_ROWS = 32, RECORDS = 4, BATCH = 16 };
 
-/* A graph over `rows` positions. */
+/* A graph over `rows` positions of one sequence, or one position of `rows`. */
 typedef struct piece {
     charl_graph *g;
-    charl_var *x, *logits; /* i32 [1, rows]; f32 [1, rows, vocab] */
+    charl_var *x, *logits;     /* i32 and f32, for each row [vocab] */
+    charl_var *largest, *best; /* NULL; or for each row the largest logit, and its token */
     int64_t rows;
 } piece;
 
-/* What the continuing graph reads: {token, position}. */
-typedef struct record {
-    int32_t token, position;
-} record;
+/* A prompt and what has been generated. */
+typedef struct sequence {
+    const char *prompt;
+    size_t bytes;
+    int32_t *tokens;
+    int64_t n, drawn, left; /* tokens; of them drawn; yet to be drawn */
+    int64_t first, held;    /* the first token of the window in the cache, and how many of it the cache holds */
+    charl__text pending;    /* generated, not reported: may begin a stop text */
+    size_t cut;             /* bytes at the end of the last tokens from which a stop text on is not reported */
+    charl__text text;       /* for charl_generate_file: what was reported */
+    bool ended;
+} sequence;
 
 typedef struct generator {
     charl__session session; /* without a data set */
@@ -45,16 +60,22 @@ typedef struct generator {
     int64_t vocab, window;
     int64_t classes; /* tokens that the model was trained on: the vocabulary may have more than the tokenizer */
     int64_t width;   /* logits of a token: some may belong to no token */
+    sequence *sequences;
+    int64_t count, taken, reported; /* of sequences: all; begun; whose text has been passed on */
+    int64_t places;                 /* sequences that are continued at a time */
+    sequence **place;               /* [places] NULL: free */
     charl__ring *ring;
-    charl_tensor *token, *position;
-    charl__kv_cache *cache; /* NULL: every token costs the window */
+    int32_t *best;                          /* [places] tokens that `next` found */
+    int32_t *record;                        /* [places] tokens, [places] positions: what `next` reads */
+    charl_tensor *token, *position, *begun; /* `begun`: the place that `begin` works for */
+    charl__kv_cache *cache;                 /* NULL: every token costs the window */
     piece begin, next;
-    int32_t *tokens; /* prompt and what has been generated */
-    int64_t n_prompt;
-    int64_t n, first, held; /* tokens; the first of the window in the cache, and how many it holds */
-    float *logits;          /* [vocab] */
-    bool *seen;             /* [vocab]: in the window */
-    charl__text pending;    /* generated, not reported: may begin a stop text */
+    charl_pinned *pinned;
+    float *logits; /* [places, width] */
+    bool *seen;    /* [vocab]: in the window */
+    charl_generated generated;
+    charl_generated_line done;
+    void *ctx; /* of either */
 } generator;
 
 static void piece_fini(piece *p)
@@ -70,13 +91,21 @@ static void generator_fini(generator *t)
     charl__kv_cache_destroy(t->cache);
     charl_tensor_release(t->token);
     charl_tensor_release(t->position);
+    charl_tensor_release(t->begun);
     charl__ring_destroy(t->ring);
+    charl_pinned_destroy(t->pinned);
+    for (int64_t i = 0; t->sequences && i < t->count; i++) {
+        charl_free(t->sequences[i].tokens);
+        charl__text_fini(&t->sequences[i].pending);
+        charl__text_fini(&t->sequences[i].text);
+    }
     charl__session_fini(&t->session);
     charl_tokenizer_destroy(t->tokenizer);
-    charl_free(t->tokens);
-    charl_free(t->logits);
+    charl_free(t->sequences);
+    charl_free(t->place);
+    charl_free(t->record);
+    charl_free(t->best);
     charl_free(t->seen);
-    charl__text_fini(&t->pending);
 }
 
 static charl_status check_options(const charl_config *config, const charl_generate_options *o)
@@ -86,12 +115,13 @@ static charl_status check_options(const charl_config *config, const charl_genera
     CHARL_REQUIRE(model->input != CHARL_MODEL_READS_NUMBERS, CHARL_ERR_CONFIG,
                   "model.type = %s does not generate text; gpt does", model->row.name);
     CHARL_REQUIRE(
-        o->tokens >= 0 && o->temperature >= 0.0 && o->top_k >= 0 && o->top_p > 0.0 && o->top_p <= 1.0 &&
-            o->min_p >= 0.0 && o->min_p <= 1.0 &&
+        o->tokens >= 0 && o->batch >= 0 && o->batch <= INT16_MAX && o->temperature >= 0.0 && o->top_k >= 0 &&
+            o->top_p > 0.0 && o->top_p <= 1.0 && o->min_p >= 0.0 && o->min_p <= 1.0 &&
             (o->repetition_penalty == 0.0 || (o->repetition_penalty >= 1.0 && o->repetition_penalty <= 1000.0)),
         CHARL_ERR_CONFIG,
-        "%lld tokens, temperature %g, top_k %lld, top_p %g, min_p %g, repetition_penalty %g: out of range",
-        (long long)o->tokens, o->temperature, (long long)o->top_k, o->top_p, o->min_p, o->repetition_penalty);
+        "%lld tokens, batch %lld, temperature %g, top_k %lld, top_p %g, min_p %g, repetition_penalty %g: out of range",
+        (long long)o->tokens, (long long)o->batch, o->temperature, (long long)o->top_k, o->top_p, o->min_p,
+        o->repetition_penalty);
     for (int i = 0; i < o->n_stop; i++) {
         CHARL_REQUIRE(o->stop[i][0], CHARL_ERR_CONFIG, "stop text %d is empty", i + 1);
     }
@@ -154,20 +184,16 @@ static charl_status find_tokenizer(generator *t)
     return CHARL_OK;
 }
 
-/* Tokens of the prompt, and room for the text; nothing of a prompt before it is left. */
-static charl_status take_prompt(generator *t, const char *prompt, size_t bytes)
+/* Tokens of the prompt, and room for the text. */
+static charl_status take_prompt(generator *t, sequence *q)
 {
     const charl_generate_options *o = t->options;
 
-    CHARL_REQUIRE(bytes > 0, CHARL_ERR_CONFIG,
+    CHARL_REQUIRE(q->bytes > 0, CHARL_ERR_CONFIG,
                   "the prompt is empty: give the model at least one character to continue");
-    charl_free(t->tokens);
-    t->tokens = NULL;
-    t->n = t->first = t->held = 0;
-    charl__text_clear(&t->pending);
-    CHARL_TRY(charl_tokenizer_encode(t->tokenizer, prompt, bytes, o->special_tokens, &t->tokens, &t->n));
-    t->n_prompt = t->n;
-    CHARL_TRY(charl__realloc((size_t)(t->n + o->tokens) * sizeof *t->tokens, &t->tokens));
+    CHARL_TRY(charl_tokenizer_encode(t->tokenizer, q->prompt, q->bytes, o->special_tokens, &q->tokens, &q->n));
+    q->left = o->tokens;
+    CHARL_TRY(charl__realloc((size_t)(q->n + o->tokens) * sizeof *q->tokens, &q->tokens));
     return CHARL_OK;
 }
 
@@ -176,79 +202,8 @@ static charl_status read_vocabulary(generator *t)
     CHARL_TRY(find_tokenizer(t));
     t->vocab = charl_tokenizer_get_vocab(t->tokenizer);
     t->width = charl__config_vocab(t->session.config, t->classes);
-    CHARL_TRY(charl__alloc_array(t->vocab, sizeof *t->logits, &t->logits));
     CHARL_TRY(charl__alloc_array(t->vocab, sizeof *t->seen, &t->seen));
     return CHARL_OK;
-}
-
-static charl_status open_device(generator *t)
-{
-    const charl_device_request r = {.select = t->session.config->device.select,
-                                    .local_size = 1,
-                                    .allow_tf32 = t->session.config->device.allow_tf32,
-                                    .compiling = t->options->compiling,
-                                    .compiling_ctx = t->options->compiling_ctx};
-    const charl_shape one = {1, {1}};
-
-    CHARL_TRY(charl__session_open_device(&t->session, &r));
-    CHARL_TRY(charl__ring_create(t->session.dev, sizeof(record), RECORDS, &t->ring));
-    CHARL_TRY(charl__tensor_view(charl__ring_buffer(t->ring), CHARL_I32, &one, 0, &t->token));
-    CHARL_TRY(charl__tensor_view(charl__ring_buffer(t->ring), CHARL_I32, &one, 1, &t->position));
-    if (charl__config_model(t->session.config)->has_kv_cache && !t->options->no_cache) {
-        CHARL_TRY(charl__kv_cache_create(t->session.dev, t->window, t->position, &t->cache));
-    }
-    return CHARL_OK;
-}
-
-static charl_status check_logits(const generator *t, const charl_var *logits, int64_t rows)
-{
-    const charl_shape s = charl_var_get_type(logits).shape;
-    char text[CHARL_SHAPE_TEXT];
-
-    CHARL_REQUIRE(s.ndim == 3 && s.dim[1] == rows && s.dim[2] == t->width, CHARL_ERR_CONFIG,
-                  "the model's output for %lld tokens is %s; to generate text of %lld tokens "
-                  "it must be [batch, window, vocabulary]",
-                  (long long)rows, charl_shape_format(&s, text), (long long)t->vocab);
-    return CHARL_OK;
-}
-
-static charl_status piece_init(generator *t, int64_t rows, bool begins, piece *p)
-{
-    charl_status st = CHARL_OK;
-
-    piece_fini(p);
-    p->rows = rows;
-    CHARL_TRY(charl_graph_create(t->session.dev, NULL, &p->g));
-    charl_graph_set_training(p->g, false);
-    charl__graph_set_cache(p->g, t->cache, begins);
-    p->x = charl_input(p->g, "tokens", CHARL_I32, (charl_shape){2, {1, rows}}, CHARL_REPLICATED);
-    if (!begins) {
-        charl__graph_bind_input(p->g, p->x, t->token);
-    }
-    p->logits = charl_model_build(t->session.model, p->g, t->session.params, p->x);
-    charl_graph_keep(p->g, p->logits);
-    st = charl_graph_status(p->g);
-    if (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE) { /* layers that do not fit: the user's */
-        st = CHARL_ERR_CONFIG;
-    }
-    CHARL_TRY(st);
-    CHARL_TRY(check_logits(t, p->logits, rows));
-    CHARL_TRY(charl_graph_compile(p->g));
-    if (!t->loaded) { /* the first graph has laid the parameters out */
-        CHARL_TRY(charl__session_load_weights(&t->session, t->checkpoint, CHARL_EMA_AUTO));
-        t->loaded = true;
-    }
-    CHARL_TRY(charl_graph_warm_up(p->g));
-    return st;
-}
-
-/* The last of the tokens that the model is to see. */
-static charl_status read_logits(generator *t, const piece *p, int64_t row)
-{
-    const charl_tensor *all = charl_var_get_tensor(p->logits);
-
-    return charl__buffer_read(CHARL_QUEUE_COMPUTE, all->buffer, (size_t)(all->offset + row * t->width) * sizeof(float),
-                              t->logits, (size_t)t->vocab * sizeof(float), true);
 }
 
 /* Rows for n tokens: a power of two, so that few graphs are built; a sequential model may only take
@@ -263,67 +218,136 @@ static int64_t rows_for(const generator *t, int64_t n)
     return rows < t->window ? rows : t->window;
 }
 
-/* The window from token `first` on, afresh. */
-static charl_status run_begin(generator *t, int64_t first)
+/* Places for sequences that are continued together, and what passes between host and device for them; each has room for
+ * `positions`. */
+static charl_status create_places(generator *t, int64_t positions)
 {
-    charl_status st = CHARL_OK;
-    const int64_t n = t->n - first;
-    int32_t *x = NULL;
+    const int64_t batch = t->options->batch > 0 ? t->options->batch : BATCH;
+    const bool cached = charl__config_model(t->session.config)->has_kv_cache && !t->options->no_cache;
+    charl_device *dev = t->session.dev;
+    charl_shape each = {2, {0, 1}};
+    void *logits;
 
-    if (n > t->begin.rows) {
-        CHARL_TRY_CLEANUP(piece_init(t, rows_for(t, n), true, &t->begin));
+    t->places = !cached ? 1 : t->count < batch ? t->count : batch;
+    each.dim[0] = t->places;
+    CHARL_TRY(charl__alloc_array(t->places, sizeof *t->place, &t->place));
+    CHARL_TRY(charl__alloc_array(2 * t->places, sizeof *t->record, &t->record));
+    CHARL_TRY(charl__alloc_array(t->places, sizeof *t->best, &t->best));
+    CHARL_TRY(charl_pinned_create(dev, (size_t)(t->places * t->width) * sizeof(float), &t->pinned, &logits));
+    t->logits = logits;
+    CHARL_TRY(charl__ring_create(dev, (size_t)(2 * t->places) * sizeof(int32_t), RECORDS, &t->ring));
+    CHARL_TRY(charl__tensor_view(charl__ring_buffer(t->ring), CHARL_I32, &each, 0, &t->token));
+    CHARL_TRY(charl__tensor_view(charl__ring_buffer(t->ring), CHARL_I32, &each, t->places, &t->position));
+    CHARL_TRY(charl_tensor_create(dev, CHARL_I32, &(charl_shape){1, {1}}, &t->begun));
+    if (cached) {
+        CHARL_TRY(charl__kv_cache_create(dev, positions, t->begun, t->position, &t->cache));
     }
-    CHARL_TRY_CLEANUP(charl__alloc_array(t->begin.rows, sizeof *x, &x)); /* zeros behind the tokens */
-    memcpy(x, t->tokens + first, (size_t)n * sizeof *x);
-    CHARL_TRY_CLEANUP(charl_tensor_write(charl_var_get_tensor(t->begin.x), x, (size_t)t->begin.rows * sizeof *x));
-    CHARL_TRY_CLEANUP(charl_graph_run(t->begin.g));
-    CHARL_TRY_CLEANUP(read_logits(t, &t->begin, n - 1));
-    t->first = first;
-    t->held = n;
-cleanup:
-    charl_free(x);
-    return st;
-}
-
-/* One more token on what the cache holds. */
-static charl_status run_next(generator *t)
-{
-    const record r = {t->tokens[t->n - 1], (int32_t)t->held};
-
-    CHARL_TRY(charl__ring_push(t->ring, &r));
-    CHARL_TRY(charl_graph_run(t->next.g));
-    CHARL_TRY(read_logits(t, &t->next, 0));
-    t->held++;
     return CHARL_OK;
 }
 
-/* Logits of the token that comes after the present ones. */
-static charl_status predict(generator *t)
+static charl_status open_device(generator *t)
 {
-    const int64_t first = t->n > t->window ? t->n - t->window : 0;
-    const bool goes_on = t->cache && t->held > 0 && first == t->first && t->held == t->n - 1 - first;
+    const charl_device_request r = {.select = t->session.config->device.select,
+                                    .local_size = 1,
+                                    .allow_tf32 = t->session.config->device.allow_tf32,
+                                    .compiling = t->options->compiling,
+                                    .compiling_ctx = t->options->compiling_ctx};
 
-    return goes_on ? run_next(t) : run_begin(t, first);
+    CHARL_TRY(charl__session_open_device(&t->session, &r));
+    return CHARL_OK;
+}
+
+static charl_status check_logits(const generator *t, const piece *p)
+{
+    const charl_shape s = charl_var_get_type(p->logits).shape;
+    char text[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(s.ndim == 3 && s.dim[0] * s.dim[1] == p->rows && s.dim[2] == t->width, CHARL_ERR_CONFIG,
+                  "the model's output for %lld tokens is %s; to generate text of %lld tokens "
+                  "it must be [batch, window, vocabulary]",
+                  (long long)p->rows, charl_shape_format(&s, text), (long long)t->vocab);
+    return CHARL_OK;
+}
+
+static charl_status piece_init(generator *t, int64_t rows, bool begins, piece *p)
+{
+    const charl_shape one = {2, {1, rows}}, each = {2, {rows, 1}};
+    charl_status st = CHARL_OK;
+
+    piece_fini(p);
+    p->rows = rows;
+    CHARL_TRY(charl_graph_create(t->session.dev, NULL, &p->g));
+    charl_graph_set_training(p->g, false);
+    charl_graph_set_precision(p->g, charl__task_precision(t->session.config));
+    charl__graph_set_cache(p->g, t->cache, begins);
+    p->x = charl_input(p->g, "tokens", CHARL_I32, begins ? one : each, CHARL_REPLICATED);
+    if (!begins) {
+        charl__graph_bind_input(p->g, p->x, t->token);
+    }
+    p->logits = charl__as_dtype(p->g, charl_model_build(t->session.model, p->g, t->session.params, p->x), CHARL_F32);
+    charl_graph_keep(p->g, p->logits);
+    if (!begins && t->options->temperature == 0.0 && t->options->repetition_penalty <= 1.0) {
+        charl_var *tokens = t->width > t->vocab ? charl_slice(p->g, p->logits, 2, 0, t->vocab) : p->logits;
+
+        p->largest = charl__max_index(p->g, tokens, 2, &p->best);
+        charl_graph_keep(p->g, p->largest);
+        charl_graph_keep(p->g, p->best);
+    }
+    st = charl_graph_status(p->g);
+    if (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE) { /* layers that do not fit: the user's */
+        st = CHARL_ERR_CONFIG;
+    }
+    CHARL_TRY(st);
+    CHARL_TRY(check_logits(t, p));
+    CHARL_TRY(charl_graph_compile(p->g));
+    if (!t->loaded) { /* the first graph has laid the parameters out */
+        CHARL_TRY(charl__session_load_weights(&t->session, t->checkpoint, CHARL_EMA_AUTO));
+        t->loaded = true;
+    }
+    CHARL_TRY(charl_graph_warm_up(p->g));
+    return st;
+}
+
+/* The logits of n rows from `row` on. */
+static charl_status read_logits(generator *t, const piece *p, int64_t row, int64_t n)
+{
+    const charl_tensor *all = charl_var_get_tensor(p->logits);
+
+    return charl__buffer_read(CHARL_QUEUE_COMPUTE, all->buffer, (size_t)(all->offset + row * t->width) * sizeof(float),
+                              t->logits, (size_t)(n * t->width) * sizeof(float), true);
+}
+
+/* The first token that the model is to see. */
+static int64_t window_of(const generator *t, const sequence *q)
+{
+    return q->n > t->window ? q->n - t->window : 0;
+}
+
+/* Whether the cache holds a beginning of the window. */
+static bool goes_on(const generator *t, const sequence *q)
+{
+    const int64_t first = window_of(t, q);
+
+    return t->cache && q->held > 0 && first == q->first && q->held < q->n - first;
 }
 
 /* Tokens of the window become less probable. */
-static void penalize(generator *t)
+static void penalize(generator *t, const sequence *q, float *logits)
 {
     const double penalty = t->options->repetition_penalty;
-    const int64_t first = t->n > t->window ? t->n - t->window : 0;
 
     if (penalty <= 1.0) {
         return;
     }
     memset(t->seen, 0, (size_t)t->vocab * sizeof *t->seen);
-    for (int64_t i = first; i < t->n; i++) {
-        const int32_t token = t->tokens[i];
+    for (int64_t i = window_of(t, q); i < q->n; i++) {
+        const int32_t token = q->tokens[i];
 
         if (!t->seen[token]) {
-            const double logit = (double)t->logits[token];
+            const double logit = (double)logits[token];
 
             t->seen[token] = true;
-            t->logits[token] = (float)(logit > 0.0 ? logit / penalty : logit * penalty);
+            logits[token] = (float)(logit > 0.0 ? logit / penalty : logit * penalty);
         }
     }
 }
@@ -360,105 +384,123 @@ static size_t before_stop(const charl_generate_options *o, const char *text, siz
     return begins;
 }
 
-/* Report a token's text, but what may begin a stop text; *stopped when one is complete. */
-static charl_status report(generator *t, int32_t token, charl_generated generated, void *ctx, bool *stopped)
+static charl_status put(generator *t, sequence *q, const char *text, size_t bytes)
+{
+    return t->done ? charl__text_append(&q->text, text, bytes) : t->generated(t->ctx, text, bytes);
+}
+
+/* Report a token's text, but what may begin a stop text; the sequence ends when one is complete. */
+static charl_status report(generator *t, sequence *q, int32_t token)
 {
     size_t bytes, ready;
     const char *text = charl_tokenizer_get_token(t->tokenizer, token, &bytes);
 
     if (text) {
-        CHARL_TRY(charl__text_append(&t->pending, text, bytes));
+        CHARL_TRY(charl__text_append(&q->pending, text, bytes));
     }
-    if (t->pending.length == 0) {
-        return generated(ctx, "", 0);
+    if (q->pending.length == 0) {
+        return put(t, q, "", 0);
     }
-    ready = before_stop(t->options, t->pending.data, t->pending.length, stopped);
-    CHARL_TRY(generated(ctx, t->pending.data, ready));
-    t->pending.length -= ready;
-    memmove(t->pending.data, t->pending.data + ready, t->pending.length + 1);
+    ready = before_stop(t->options, q->pending.data, q->pending.length, &q->ended);
+    CHARL_TRY(put(t, q, q->pending.data, ready));
+    q->cut = q->ended ? q->pending.length - ready : 0;
+    q->pending.length = q->ended ? 0 : q->pending.length - ready;
+    memmove(q->pending.data, q->pending.data + ready, q->pending.length + 1);
     return CHARL_OK;
 }
 
-/* Continue the prompt. Its graphs serve the next one too. */
-static charl_status generate(generator *t, const char *prompt, size_t bytes, charl_generated generated, void *ctx)
+/* A token has been drawn. */
+static charl_status take(generator *t, sequence *q, int32_t token)
 {
-    const charl_generate_options *o = t->options;
-    bool stopped = false;
-
-    CHARL_TRY(take_prompt(t, prompt, bytes));
-    if (t->begin.rows < rows_for(t, t->n)) {
-        CHARL_TRY(piece_init(t, rows_for(t, t->n), true, &t->begin));
+    q->tokens[q->n] = token;
+    if (!t->options->ignore_end && ends_text(t, token)) {
+        q->ended = true;
+    } else {
+        q->n++;
+        q->drawn++;
+        CHARL_TRY(report(t, q, token));
+        q->ended = q->ended || --q->left == 0;
     }
-    if (t->cache && !t->next.g) {
-        CHARL_TRY(piece_init(t, 1, false, &t->next));
-    }
-    CHARL_TRY(generated(ctx, prompt, bytes));
-    for (int64_t i = 0; i < o->tokens && !stopped; i++) {
-        int32_t *token = &t->tokens[t->n];
-
-        CHARL_TRY(predict(t));
-        penalize(t);
-        CHARL_TRY(charl__sample(o, t->logits, t->vocab, (uint64_t)i, token));
-        if (!o->ignore_end && ends_text(t, *token)) {
-            break;
-        }
-        t->n++;
-        CHARL_TRY(report(t, *token, generated, ctx, &stopped));
-    }
-    return stopped || t->pending.length == 0 ? CHARL_OK : generated(ctx, t->pending.data, t->pending.length);
+    return q->ended && q->pending.length > 0 ? put(t, q, q->pending.data, q->pending.length) : CHARL_OK;
 }
 
-/* A gpt of another vocabulary: said before anything is built. */
-static charl_status check_vocab(const generator *t)
+/* The token that comes next, by its logits. */
+static charl_status draw(generator *t, sequence *q, float *logits)
 {
-    const charl_config *config = t->session.config;
-    const charl_checkpoint_tensor *wte = charl_checkpoint_find(t->session.reader, "model", "wte.weight");
+    int32_t token;
 
-    CHARL_REQUIRE(!charl__config_model(config)->vocab || !wte || wte->shape.dim[0] == t->width, CHARL_ERR_CHECKPOINT,
-                  "%s was trained on %lld tokens, the tokenizer of %s has %lld; HINT data.path=FILE "
-                  "names the data it was trained on",
-                  t->checkpoint, (long long)wte->shape.dim[0], config->data.path, (long long)t->vocab);
-    return CHARL_OK;
+    penalize(t, q, logits);
+    CHARL_TRY(charl__sample(t->options, logits, t->vocab, (uint64_t)q->drawn, &token));
+    return take(t, q, token);
 }
 
-/* Everything that does not depend on the prompt. Call generator_fini also after a failure. */
-static charl_status generator_init(generator *t, const charl_config *config, const char *checkpoint,
-                                   const charl_generate_options *options)
-{
-    *t = (generator){
-        .session = {.config = config, .infers = true, .warned = options->warned, .warned_ctx = options->warned_ctx},
-        .options = options,
-        .checkpoint = checkpoint,
-        .window = charl__config_model_window(config)};
-    t->window = t->window > 0 ? t->window : config->data.window;
-    CHARL_TRY(check_options(config, options));
-    CHARL_TRY(charl__session_open_checkpoint(&t->session, checkpoint));
-    CHARL_TRY(read_vocabulary(t));
-    CHARL_TRY(check_vocab(t));
-    t->session.data = (charl_dataset_info){.kind = CHARL_DATASET_TOKENS, .classes = t->classes, .path = checkpoint};
-    CHARL_TRY(charl__session_create_model(&t->session));
-    CHARL_TRY(open_device(t));
-    return CHARL_OK;
-}
-
-charl_status charl_generate(const charl_config *config, const char *checkpoint, const charl_generate_options *options,
-                            charl_generated generated, void *ctx)
+/* The window afresh, and the token after it. */
+static charl_status run_begin(generator *t, int64_t place)
 {
     charl_status st = CHARL_OK;
-    generator t = {.options = options};
+    sequence *q = t->place[place];
+    const int64_t first = window_of(t, q), n = q->n - first;
+    const int32_t number = (int32_t)place;
+    int32_t *x = NULL;
 
-    CHARL_REQUIRE_CLEANUP(options->prompt_bytes > 0, CHARL_ERR_CONFIG,
-                          "the prompt is empty: give the model at least one character to continue");
-    CHARL_TRY_CLEANUP(generator_init(&t, config, checkpoint, options));
-    CHARL_TRY_CLEANUP(generate(&t, options->prompt, options->prompt_bytes, generated, ctx));
+    if (n > t->begin.rows) {
+        CHARL_TRY_CLEANUP(piece_init(t, rows_for(t, n), true, &t->begin));
+    }
+    CHARL_TRY_CLEANUP(charl__alloc_array(t->begin.rows, sizeof *x, &x)); /* zeros behind the tokens */
+    memcpy(x, q->tokens + first, (size_t)n * sizeof *x);
+    CHARL_TRY_CLEANUP(charl_tensor_write(t->begun, &number, sizeof number));
+    CHARL_TRY_CLEANUP(charl_tensor_write(charl_var_get_tensor(t->begin.x), x, (size_t)t->begin.rows * sizeof *x));
+    CHARL_TRY_CLEANUP(charl_graph_run(t->begin.g));
+    CHARL_TRY_CLEANUP(read_logits(t, &t->begin, n - 1, 1));
+    q->first = first;
+    q->held = n;
+    CHARL_TRY_CLEANUP(draw(t, q, t->logits));
 cleanup:
-    generator_fini(&t);
+    charl_free(x);
     return st;
 }
 
-static charl_status collect(void *ctx, const char *text, size_t bytes)
+/* The tokens with the largest logits, which the device has found. */
+static charl_status read_best(generator *t)
 {
-    return charl__text_append(ctx, text, bytes);
+    const size_t bytes = (size_t)t->places * sizeof(int32_t);
+
+    CHARL_TRY(charl_tensor_read(charl_var_get_tensor(t->next.best), t->best, bytes));
+    CHARL_TRY(charl_tensor_read(charl_var_get_tensor(t->next.largest), t->logits, bytes));
+    for (int64_t i = 0; i < t->places; i++) {
+        CHARL_REQUIRE(t->record[t->places + i] == 0 || isfinite(t->logits[i]), CHARL_ERR_NONFINITE,
+                      "the model's output is not finite: %g for token %d", (double)t->logits[i], (int)t->best[i]);
+    }
+    return CHARL_OK;
+}
+
+/* One more token for all sequences that the cache holds; a row of another place is computed for nothing, at a position of its own. */
+static charl_status run_next(generator *t)
+{
+    int64_t n = 0;
+
+    for (int64_t i = 0; i < t->places; i++) {
+        const sequence *q = t->place[i];
+        const bool counts = q && goes_on(t, q);
+
+        t->record[i] = counts ? q->tokens[q->first + q->held] : 0;
+        t->record[t->places + i] = counts ? (int32_t)q->held : 0;
+        n += counts;
+    }
+    if (n == 0) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl__ring_push(t->ring, t->record));
+    CHARL_TRY(charl_graph_run(t->next.g));
+    CHARL_TRY(t->next.best ? read_best(t) : read_logits(t, &t->next, 0, t->places));
+    for (int64_t i = 0; i < t->places; i++) {
+        sequence *q = t->place[i];
+
+        if (t->record[t->places + i] > 0 && q->first + ++q->held == q->n) {
+            CHARL_TRY(t->next.best ? take(t, q, t->best[i]) : draw(t, q, t->logits + i * t->width));
+        }
+    }
+    return CHARL_OK;
 }
 
 /* `bytes` bytes, NULs among them, as a JSON string. */
@@ -481,22 +523,130 @@ cleanup:
     return st;
 }
 
-static charl_status continue_prompt(generator *t, const char *prompt, charl_generated_line done, void *ctx)
+static charl_status report_line(generator *t, sequence *q)
 {
     charl_status st = CHARL_OK;
-    const size_t bytes = strlen(prompt);
-    charl__text all = {0}, line = {0};
+    charl__text line = {0};
 
-    CHARL_TRY_CLEANUP(generate(t, prompt, bytes, collect, &all));
     CHARL_TRY_CLEANUP(charl__text_printf(&line, "{\"prompt\":"));
-    CHARL_TRY_CLEANUP(put_json(prompt, bytes, &line));
+    CHARL_TRY_CLEANUP(put_json(q->prompt, q->bytes, &line));
     CHARL_TRY_CLEANUP(charl__text_printf(&line, ",\"text\":"));
-    CHARL_TRY_CLEANUP(put_json(all.data + bytes, all.length - bytes, &line));
+    CHARL_TRY_CLEANUP(put_json(charl__text_string(&q->text), q->text.length, &line));
     CHARL_TRY_CLEANUP(charl__text_printf(&line, "}"));
-    CHARL_TRY_CLEANUP(done(ctx, charl__text_string(&line), t->n - t->n_prompt));
+    CHARL_TRY_CLEANUP(t->done(t->ctx, charl__text_string(&line), q->drawn));
 cleanup:
-    charl__text_fini(&all);
     charl__text_fini(&line);
+    charl__text_fini(&q->text);
+    return st;
+}
+
+/* Places of sequences that have ended go to the next ones; lines appear in the order of the prompts. Returns whether any are left. */
+static charl_status change_places(generator *t, bool *more)
+{
+    *more = false;
+    for (int64_t i = 0; i < t->places; i++) {
+        if (!t->place[i] || t->place[i]->ended) {
+            t->place[i] = t->taken < t->count ? &t->sequences[t->taken++] : NULL;
+        }
+        *more = *more || t->place[i];
+    }
+    while (t->done && t->reported < t->count && t->sequences[t->reported].ended) {
+        CHARL_TRY(report_line(t, &t->sequences[t->reported++]));
+    }
+    return CHARL_OK;
+}
+
+/* Continue all sequences. */
+static charl_status generate(generator *t)
+{
+    bool more;
+
+    CHARL_TRY(change_places(t, &more));
+    while (more) {
+        CHARL_TRY(run_next(t));
+        for (int64_t i = 0; i < t->places; i++) {
+            sequence *q = t->place[i];
+
+            if (q && !q->ended && !goes_on(t, q)) {
+                CHARL_TRY(run_begin(t, i));
+            }
+        }
+        CHARL_TRY(change_places(t, &more));
+    }
+    return CHARL_OK;
+}
+
+/* A gpt of another vocabulary: said before anything is built. */
+static charl_status check_vocab(const generator *t)
+{
+    const charl_config *config = t->session.config;
+    const charl_checkpoint_tensor *wte = charl_checkpoint_find(t->session.reader, "model", "wte.weight");
+
+    CHARL_REQUIRE(!charl__config_model(config)->vocab || !wte || wte->shape.dim[0] == t->width, CHARL_ERR_CHECKPOINT,
+                  "%s was trained on %lld tokens, the tokenizer of %s has %lld; HINT data.path=FILE "
+                  "names the data it was trained on",
+                  t->checkpoint, (long long)wte->shape.dim[0], config->data.path, (long long)t->vocab);
+    return CHARL_OK;
+}
+
+/* Everything that does not depend on prompts. Call generator_fini also after a failure. */
+static charl_status open_model(generator *t, const charl_config *config)
+{
+    t->session = (charl__session){
+        .config = config, .infers = true, .warned = t->options->warned, .warned_ctx = t->options->warned_ctx};
+    t->window = charl__config_model_window(config);
+    t->window = t->window > 0 ? t->window : config->data.window;
+    CHARL_TRY(check_options(config, t->options));
+    CHARL_TRY(charl__session_open_checkpoint(&t->session, t->checkpoint));
+    CHARL_TRY(read_vocabulary(t));
+    CHARL_TRY(check_vocab(t));
+    t->session.data = (charl_dataset_info){.kind = CHARL_DATASET_TOKENS, .classes = t->classes, .path = t->checkpoint};
+    CHARL_TRY(charl__session_create_model(&t->session));
+    CHARL_TRY(open_device(t));
+    return CHARL_OK;
+}
+
+/* The graphs: one that begins sequences of n tokens, one that continues them up to `most`. */
+static charl_status build(generator *t, int64_t n, int64_t most)
+{
+    const int64_t rows = rows_for(t, n);
+
+    most = most < t->window ? most : t->window;
+    CHARL_TRY(create_places(t, rows > most ? rows : most));
+    CHARL_TRY(piece_init(t, rows, true, &t->begin));
+    return t->cache ? piece_init(t, t->places, false, &t->next) : CHARL_OK;
+}
+
+/* Everything for the sequences, whose prompts are known. */
+static charl_status prepare(generator *t, const charl_config *config)
+{
+    int64_t longest = 0;
+
+    CHARL_TRY(open_model(t, config));
+    for (int64_t i = 0; i < t->count; i++) {
+        sequence *q = &t->sequences[i];
+
+        q->ended = t->options->tokens == 0;
+        CHARL_TRY(take_prompt(t, q));
+        longest = q->n > longest ? q->n : longest;
+    }
+    return build(t, longest, longest + t->options->tokens);
+}
+
+charl_status charl_generate(const charl_config *config, const char *checkpoint, const charl_generate_options *options,
+                            charl_generated generated, void *ctx)
+{
+    charl_status st = CHARL_OK;
+    generator t = {.options = options, .checkpoint = checkpoint, .count = 1, .generated = generated, .ctx = ctx};
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(t.count, sizeof *t.sequences, &t.sequences));
+    t.sequences[0].prompt = options->prompt;
+    t.sequences[0].bytes = options->prompt_bytes;
+    CHARL_TRY_CLEANUP(prepare(&t, config));
+    CHARL_TRY_CLEANUP(generated(ctx, options->prompt, options->prompt_bytes));
+    CHARL_TRY_CLEANUP(generate(&t));
+cleanup:
+    generator_fini(&t);
     return st;
 }
 
@@ -504,16 +654,157 @@ charl_status charl_generate_file(const charl_config *config, const char *checkpo
                                  const charl_generate_options *options, charl_generated_line done, void *ctx)
 {
     charl_status st = CHARL_OK;
-    generator t = {.options = options};
+    generator t = {.options = options, .checkpoint = checkpoint, .done = done, .ctx = ctx};
     charl__prompts prompts = {0};
 
     CHARL_TRY_CLEANUP(charl__prompts_read(path, &prompts));
-    CHARL_TRY_CLEANUP(generator_init(&t, config, checkpoint, options));
-    for (int64_t i = 0; i < prompts.count; i++) {
-        CHARL_TRY_CLEANUP(continue_prompt(&t, prompts.items[i], done, ctx));
+    CHARL_TRY_CLEANUP(charl__alloc_array(prompts.count, sizeof *t.sequences, &t.sequences));
+    t.count = prompts.count;
+    for (int64_t i = 0; i < t.count; i++) {
+        t.sequences[i].prompt = prompts.items[i];
+        t.sequences[i].bytes = strlen(prompts.items[i]);
     }
+    CHARL_TRY_CLEANUP(prepare(&t, config));
+    CHARL_TRY_CLEANUP(generate(&t));
 cleanup:
     charl__prompts_fini(&prompts);
     generator_fini(&t);
+    return st;
+}
+
+/* A conversation, whose tokens one sequence holds. */
+typedef struct conversation {
+    generator g;
+    charl_generate_options o;
+    charl__chat_template t;
+    charl__encoder *plain, *special;
+    int32_t end;
+    const char **stop; /* of the options, and what ends an answer */
+    charl__text after;
+} conversation;
+
+static charl_status take_tokens(void *ctx, const int32_t *tokens, int64_t n)
+{
+    conversation *c = ctx;
+    sequence *q = c->g.sequences;
+
+    CHARL_TRY(
+        charl__realloc((size_t)(q->n + n + c->o.tokens) * sizeof *q->tokens, &q->tokens)); /* and room for an answer */
+    memcpy(q->tokens + q->n, tokens, (size_t)n * sizeof *tokens);
+    q->n += n;
+    return CHARL_OK;
+}
+
+static charl_status put_piece(conversation *c, const char *text)
+{
+    return charl__chat_template_put(text, c->end, c->special, take_tokens, c);
+}
+
+static charl_status put_message(conversation *c, charl__chat_role role, const char *text, size_t bytes)
+{
+    CHARL_TRY(put_piece(c, c->t.role[role].before));
+    CHARL_TRY(bytes > 0 ? charl__encoder_run(c->plain, text, bytes, take_tokens, c) : CHARL_OK);
+    CHARL_TRY(put_piece(c, c->t.role[role].after));
+    return CHARL_OK;
+}
+
+/* An answer ends with the text that the template has after it, without white space around that; an end-of-text token ends it anyway. */
+static charl_status add_stop(conversation *c)
+{
+    charl_generate_options *o = &c->o;
+    const char *after = c->t.role[CHARL__CHAT_ASSISTANT].after, *end = strstr(after, CHARL__CHAT_END);
+    size_t n = end ? (size_t)(end - after) : strlen(after), trimmed = n;
+
+    while (trimmed > 0 && isspace((unsigned char)after[trimmed - 1])) {
+        trimmed--;
+    }
+    n = trimmed > 0 ? trimmed : n;
+    CHARL_TRY(charl__alloc_array(o->n_stop + 1, sizeof *c->stop, &c->stop));
+    for (int i = 0; i < o->n_stop; i++) {
+        c->stop[i] = o->stop[i];
+    }
+    if (n > 0) {
+        CHARL_TRY(charl__text_append(&c->after, after, n));
+        c->stop[o->n_stop++] = charl__text_string(&c->after);
+    }
+    o->stop = c->stop;
+    return CHARL_OK;
+}
+
+/* Of the text that ended the answer nothing stays: what follows it is the template's. */
+static charl_status end_answer(conversation *c)
+{
+    sequence *q = c->g.sequences;
+    const char *text = NULL;
+    size_t bytes = 0;
+
+    while (q->cut > 0) {
+        text = charl_tokenizer_get_token(c->g.tokenizer, q->tokens[--q->n], &bytes);
+        bytes = text ? bytes : 0;
+        if (bytes >= q->cut) { /* what stands before it in its first token is of the answer */
+            CHARL_TRY(bytes > q->cut ? charl__encoder_run(c->plain, text, bytes - q->cut, take_tokens, c) : CHARL_OK);
+            bytes = q->cut;
+        }
+        q->cut -= bytes;
+    }
+    q->held = q->held < q->n ? q->held : q->n;
+    return put_piece(c, c->t.role[CHARL__CHAT_ASSISTANT].after);
+}
+
+/* A message of the user, and the answer. */
+static charl_status take_turn(conversation *c, const char *text, size_t bytes)
+{
+    sequence *q = c->g.sequences;
+
+    CHARL_TRY(put_message(c, CHARL__CHAT_USER, text, bytes));
+    CHARL_TRY(put_piece(c, c->t.role[CHARL__CHAT_ASSISTANT].before));
+    q->ended = false;
+    q->left = c->o.tokens;
+    c->g.taken = 0;
+    CHARL_TRY(generate(&c->g));
+    return end_answer(c);
+}
+
+static charl_status begin_conversation(conversation *c, const charl_config *config)
+{
+    CHARL_TRY(charl__chat_template_find(c->o.chat_template, &c->t));
+    CHARL_TRY(add_stop(c));
+    CHARL_TRY(charl__alloc_array(c->g.count, sizeof *c->g.sequences, &c->g.sequences));
+    CHARL_TRY(open_model(&c->g, config));
+    CHARL_TRY(build(&c->g, 1, c->g.window));
+    CHARL_TRY(charl__encoder_create(c->g.tokenizer, false, &c->plain));
+    CHARL_TRY(charl__encoder_create(c->g.tokenizer, true, &c->special));
+    c->end = (int32_t)charl_tokenizer_get_end_of_text(c->g.tokenizer);
+    c->end = c->end < 0 ? 0 : c->end; /* of bytes: NUL */
+    CHARL_TRY(put_piece(c, c->t.begin));
+    return c->o.prompt_bytes > 0 ? put_message(c, CHARL__CHAT_SYSTEM, c->o.prompt, c->o.prompt_bytes) : CHARL_OK;
+}
+
+charl_status charl_generate_chat(const charl_config *config, const char *checkpoint,
+                                 const charl_generate_options *options, charl_chat_message message,
+                                 charl_generated generated, void *ctx)
+{
+    charl_status st = CHARL_OK;
+    conversation c = {.o = *options, .g = {.checkpoint = checkpoint, .count = 1, .generated = generated, .ctx = ctx}};
+    const char *text = NULL;
+    size_t bytes;
+
+    c.g.options = &c.o;
+    CHARL_REQUIRE_CLEANUP(options->tokens > 0, CHARL_ERR_CONFIG, "answers of %lld tokens", (long long)options->tokens);
+    CHARL_TRY_CLEANUP(begin_conversation(&c, config));
+    for (;;) {
+        CHARL_TRY_CLEANUP(message(ctx, &text, &bytes));
+        if (!text) {
+            break;
+        }
+        CHARL_TRY_CLEANUP(take_turn(&c, text, bytes));
+    }
+cleanup:
+    charl__encoder_destroy(c.plain);
+    charl__encoder_destroy(c.special);
+    charl__chat_template_fini(&c.t);
+    charl__text_fini(&c.after);
+    charl_free(c.stop);
+    generator_fini(&c.g);
     return st;
 }

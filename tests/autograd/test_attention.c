@@ -201,68 +201,91 @@ static charl_var *two_layers(charl_graph *graph, charl_var *x)
                      charl_attention(graph, charl_scale(graph, x, 0.5F, 0.0F), &args));
 }
 
-/* A graph over `rows` positions; cache NULL: the whole sequence. */
-static void build(charl__kv_cache *cache, bool begins, int64_t rows, charl_graph **graph, charl_var **x, charl_var **y)
+/* A graph over `rows` positions of `sequences`; cache NULL: of a whole sequence. */
+static void build(charl__kv_cache *cache, int64_t sequences, int64_t rows, charl_graph **graph, charl_var **x,
+                  charl_var **y)
 {
     charl_assert_ok(charl_graph_create(dev, NULL, graph));
     charl_graph_set_training(*graph, false);
-    charl__graph_set_cache(*graph, cache, begins);
-    *x = charl_input(*graph, "x", CHARL_F32, SHAPE(1, rows, WIDTH), CHARL_REPLICATED);
+    charl__graph_set_cache(*graph, cache, rows > 1);
+    *x = charl_input(*graph, "x", CHARL_F32, SHAPE(sequences, rows, WIDTH), CHARL_REPLICATED);
     *y = two_layers(*graph, *x);
     charl_graph_keep(*graph, *y);
     charl_assert_ok(charl_graph_compile(*graph));
 }
 
-/* A sequence that begins with 66 rows and goes on row by row has the bits of one graph over all. */
-static void a_sequence_goes_on(void **state)
+static charl_tensor *positions(int64_t n)
 {
-    enum { OUT = WIDTH / 2 };
-    static float in[POSITIONS * WIDTH], want[POSITIONS * OUT], got[POSITIONS * OUT];
+    charl_tensor *t;
+
+    charl_assert_ok(charl_tensor_create(dev, CHARL_I32, &SHAPE(n, 1), &t));
+    return t;
+}
+
+/* Sequences that begin one by one, with 66 rows, and go on together, each from a position of its own, have the bits of one graph over
+ * all their rows. */
+static void sequences_go_on(void **state)
+{
+    enum { OUT = WIDTH / 2, SEQUENCES = 3 };
+    static float in[SEQUENCES][POSITIONS * WIDTH], want[SEQUENCES][POSITIONS * OUT], got[SEQUENCES][POSITIONS * OUT];
+    static const int32_t begun[SEQUENCES] = {BEGIN, BEGIN - 9, BEGIN - 1};
     charl_graph *all, *first, *next;
     charl_var *x[3], *y[3];
-    charl_tensor *position;
+    charl_tensor *const sequence = positions(1), *const position = positions(SEQUENCES);
     charl__kv_cache *cache;
 
     (void)state;
-    charl_assert_ok(charl_tensor_create(dev, CHARL_I32, &SHAPE(1), &position));
-    charl_assert_ok(charl__kv_cache_create(dev, POSITIONS, position, &cache));
-    build(NULL, false, POSITIONS, &all, &x[0], &y[0]);
-    build(cache, true, BEGIN, &first, &x[1], &y[1]);
-    build(cache, false, 1, &next, &x[2], &y[2]);
-    fill(in, POSITIONS * WIDTH);
+    charl_assert_ok(charl__kv_cache_create(dev, POSITIONS, sequence, position, &cache));
+    build(NULL, 1, POSITIONS, &all, &x[0], &y[0]);
+    build(cache, 1, BEGIN, &first, &x[1], &y[1]);
+    build(cache, SEQUENCES, 1, &next, &x[2], &y[2]);
+    fill(&in[0][0], SEQUENCES * POSITIONS * WIDTH);
     for (int run = 0; run < 2; run++) { /* a second sequence forgets the first */
-        write(x[0], in, POSITIONS * WIDTH);
-        charl_assert_ok(charl_graph_run(all));
-        read(y[0], want, POSITIONS * OUT);
-        write(x[1], in, BEGIN * WIDTH);
-        charl_assert_ok(charl_graph_run(first));
-        read(y[1], got, BEGIN * OUT);
-        for (int32_t p = BEGIN; p < POSITIONS; p++) {
-            charl_assert_ok(charl_tensor_write(position, &p, sizeof p));
-            write(x[2], in + p * WIDTH, WIDTH);
+        for (int32_t s = 0; s < SEQUENCES; s++) {
+            write(x[0], in[s], POSITIONS * WIDTH);
+            charl_assert_ok(charl_graph_run(all));
+            read(y[0], want[s], POSITIONS * OUT);
+            charl_assert_ok(charl_tensor_write(sequence, &s, sizeof s));
+            write(x[1], in[s], BEGIN * WIDTH);
+            charl_assert_ok(charl_graph_run(first));
+            read(y[1], got[s], BEGIN * OUT);
+        }
+        for (int32_t p = 0; p < POSITIONS - begun[1]; p++) {
+            float rows[SEQUENCES * WIDTH], out[SEQUENCES * OUT];
+            int32_t at[SEQUENCES];
+
+            for (int s = 0; s < SEQUENCES; s++) { /* what is complete stays where it is */
+                at[s] = begun[s] + p < POSITIONS ? begun[s] + p : POSITIONS - 1;
+                memcpy(rows + s * WIDTH, in[s] + at[s] * WIDTH, sizeof(float) * WIDTH);
+            }
+            charl_assert_ok(charl_tensor_write(position, at, sizeof at));
+            write(x[2], rows, SEQUENCES * WIDTH);
             charl_assert_ok(charl_graph_run(next));
-            read(y[2], got + p * OUT, OUT);
+            read(y[2], out, SEQUENCES * OUT);
+            for (int s = 0; s < SEQUENCES; s++) {
+                memcpy(got[s] + at[s] * OUT, out + s * OUT, sizeof(float) * OUT);
+            }
         }
         assert_memory_equal(got, want, sizeof want);
-        in[0] = -in[0] - 1.0F;
+        in[1][0] = -in[1][0] - 1.0F;
     }
     charl_graph_destroy(all);
     charl_graph_destroy(first);
     charl_graph_destroy(next);
     charl__kv_cache_destroy(cache);
+    charl_tensor_release(sequence);
     charl_tensor_release(position);
 }
 
 static void caches_refuse(void **state)
 {
-    charl_tensor *position;
+    charl_tensor *const sequence = positions(1), *const position = positions(1);
     charl__kv_cache *cache;
     charl_graph *first;
     charl_var *x, *y;
 
-    charl_assert_ok(charl_tensor_create(dev, CHARL_I32, &SHAPE(1), &position));
-    charl_assert_ok(charl__kv_cache_create(dev, 8, position, &cache));
-    build(cache, true, 4, &first, &x, &y);
+    charl_assert_ok(charl__kv_cache_create(dev, 8, sequence, position, &cache));
+    build(cache, 1, 4, &first, &x, &y);
     charl__graph_set_cache(g, cache, false);
     x = charl_input(g, "x", CHARL_F32, SHAPE(1, 1, 12), CHARL_REPLICATED);
     assert_null(charl_attention(g, x, &(charl_attention_args){.heads = 1, .causal = true}));
@@ -281,11 +304,12 @@ static void caches_refuse(void **state)
     x = charl_input(g, "x", CHARL_F32, SHAPE(1, 9, WIDTH), CHARL_REPLICATED);
     assert_null(two_layers(g, x));
     charl_assert_status(charl_graph_compile(g), CHARL_ERR_SHAPE);
-    charl_assert_message("the cache [1, 8, 40] is not [1, N, 40] with N >= 9");
+    charl_assert_message("the cache [1, 8, 40] is not [S, N, 40] for 9 positions");
     charl_graph_destroy(first);
     end(state);
     begin(state);
     charl__kv_cache_destroy(cache);
+    charl_tensor_release(sequence);
     charl_tensor_release(position);
 }
 
@@ -297,7 +321,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(no_dropout_at_inference, begin, end),
         cmocka_unit_test_setup_teardown(causal_sees_nothing_ahead, begin, end),
         cmocka_unit_test_setup_teardown(gradient_of_lse, begin, end),
-        cmocka_unit_test(a_sequence_goes_on),
+        cmocka_unit_test(sequences_go_on),
         cmocka_unit_test_setup_teardown(caches_refuse, begin, end),
     };
 

@@ -91,6 +91,25 @@ while read -r prompt; do
     printf '{"prompt":"%s","text":"%s"}\n' "$prompt" "$(sed "1s/^$prompt//" one | awk '{ printf "%s%s", s, $0; s = "\\n" }')" >>alone # no quotes in it
 done <prompts.txt
 same many alone "many prompts give other texts than one"
+for batch in 1 2; do
+    write other c.ini $ck --prompts prompts.txt --tokens 30 --seed 5 --batch $batch
+    same many other "a batch of $batch gives other texts"
+done
+# Texts that end at different times, by a stop text or a window that slides, leave their places to others.
+i=1
+while [ $i -le 11 ]; do
+    printf '%s\n' "The quick brown fox jumps over the lazy dog" | cut -c $i-$((2 * i + 3))
+    i=$((i + 1))
+done >prompts.txt
+write many c.ini $ck --prompts prompts.txt --tokens 30 --seed 7 --stop e --top-p 0.9 --batch 4
+write other c.ini $ck --prompts prompts.txt --tokens 30 --seed 7 --stop e --top-p 0.9 --batch 1
+same many other "texts that end early depend on the batch"
+write other c.ini $ck --prompts prompts.txt --tokens 30 --seed 7 --stop e --top-p 0.9 --no-cache
+same many other "the cache changes the texts of a batch"
+write many c.ini $ck --prompts prompts.txt --tokens 12 --temperature 0 train.precision=bf16
+write other c.ini $ck --prompts prompts.txt --tokens 12 --temperature 0 train.precision=bf16 --batch 3
+same many other "texts in bf16 depend on the batch"
+expect 2 '--batch' generate c.ini $ck --prompts prompts.txt --batch 0
 echo '{"text": "x"}' >bad.jsonl
 expect 3 'bad.jsonl:1: "prompt" is not a text' generate c.ini $ck --prompts bad.jsonl
 expect 2 'exclude each other' generate c.ini $ck --prompts prompts.txt --prompt x
@@ -151,12 +170,15 @@ tail -c 30 a >a.end
 tail -c 30 b >b.end
 same a.end b.end "what lies before the window matters"
 
-# Rotary positions and shared keys; a sequential model, without a cache.
+# Rotary positions and shared keys, also of many prompts; a sequential model, without a cache.
 config r.ini rotary 'positions = rotary' 'n_kv_head = 1'
 train r.ini
 write a r.ini rotary/last.h5 -p 'The' -n 30 --temperature 0
 write b r.ini rotary/last.h5 -p 'The' -n 30 --temperature 0 --no-cache
 same a b "the cache changes the text of a model with rotary positions"
+write many r.ini rotary/last.h5 --prompts prompts.txt --tokens 20 --repeat-penalty 1.1
+write other r.ini rotary/last.h5 --prompts prompts.txt --tokens 20 --repeat-penalty 1.1 --batch 1
+same many other "rotary positions depend on the batch"
 cat >s.ini <<'INI'
 [run]
 output_dir = bigram
@@ -178,6 +200,47 @@ vocab=$("$charl" data info t.h5 | sed -n 's/.*vocabulary of \([0-9]*\).*/\1/p')
 sed -i "s/43/$vocab/" s.ini
 train s.ini
 write a s.ini bigram/last.h5 -p 'The' -n 30
+
+# A conversation: the second answer depends on the first message; an answer ends at the template's text, which is not printed.
+cat >chat.json <<'JSON'
+{"user": {"before": "U", "after": "|"}, "assistant": {"before": "A", "after": "#{end}"}}
+JSON
+i=0
+while [ $i -lt 200 ]; do
+    printf '%s\n' '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "bcd"}, {"role": "user", "content": "x"}, {"role": "assistant", "content": "yz"}]}'
+    printf '%s\n' '{"messages": [{"role": "user", "content": "k\nl"}, {"role": "assistant", "content": "mno"}, {"role": "user", "content": "x"}, {"role": "assistant", "content": "wv"}]}'
+    i=$((i + 1))
+done >chat.jsonl
+expect 0 'tokenizer  bytes' data import chat chat.jsonl --template chat.json --window 24 -o chat.h5
+sed 's/t.h5/chat.h5/; s/^output_dir.*/output_dir = chat/; s/^.data.$/&\ndocuments = separate/; s/^max_steps.*/max_steps = 150/; s/^batch_size.*/batch_size = 16/; s/3e-3/1e-2/' c.ini >chat.ini
+train chat.ini
+# chat MESSAGES ANSWERS OPTION...
+chat() {
+    printf '%s' "$1" | "$charl" generate chat.ini chat/last.h5 --chat --template chat.json --temperature 0 ${3-} >out 2>err || failed=1
+    printf '%s\n' "$2" >want
+    same out want "a conversation, ${3-}"
+}
+both='a
+x'
+lines='k\
+l
+x
+'
+chat "$both" 'bcd
+yz'
+chat "$lines" 'mno
+wv'
+chat "$both" 'bcd
+yz' --no-cache
+chat "$both" 'bcd
+yz' '--stop never -n 9 train.precision=bf16'
+chat "$both" 'bc
+yz' '--stop d'
+"$charl" generate chat.ini chat/last.h5 --chat --template chat.json </dev/null >out 2>err || failed=1
+[ -s out ] && { echo "FAIL: an answer to nothing"; failed=1; }
+expect 2 'exclude each other' generate chat.ini chat/last.h5 --chat -p x
+expect 2 'are for conversations' generate chat.ini chat/last.h5 -p x --system x
+expect 2 'template: chatml, llama3, alpaca or a file: .*none.json' generate chat.ini chat/last.h5 --chat --template none.json
 
 # The tokenizer is in the checkpoint: the data set need not be there. One of format version 1 has none.
 "$bin/../../tests/cli/make_checkpoint" --version-1 $ck v1.h5 || exit 1

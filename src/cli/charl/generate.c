@@ -26,16 +26,26 @@ enum {
     KEY_PENALTY,
     KEY_STOP,
     KEY_IGNORE_END,
-    KEY_PROMPTS
+    KEY_PROMPTS,
+    KEY_BATCH,
+    KEY_CHAT,
+    KEY_TEMPLATE,
+    KEY_SYSTEM
 };
 
 typedef struct generation {
     charl_generate_options options;
     const char *stop[MAX_STOPS];
     const char *prompts; /* file of them; NULL: one prompt */
-    int64_t seed;        /* -1: run.seed */
-    bool to_terminal;    /* where control characters would steer it */
-    char part[4];        /* of a character, on its way to a terminal */
+    const char *system;  /* of a conversation */
+    bool chats;
+    bool from_terminal; /* messages */
+    bool answered;
+    char *line, *message; /* of the user: a line of input; those that belong together */
+    size_t line_size;
+    int64_t seed;     /* -1: run.seed */
+    bool to_terminal; /* where control characters would steer it */
+    char part[4];     /* of a character, on its way to a terminal */
     size_t part_bytes;
     int64_t pieces; /* of text so far; the first is the prompt */
     double first_s; /* when the first token was there */
@@ -92,6 +102,17 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state)
         return add_stop(g, arg);
     case KEY_PROMPTS:
         g->prompts = arg;
+        return 0;
+    case KEY_BATCH:
+        return charl__cli_parse_int("--batch", arg, 1, INT16_MAX, &g->options.batch);
+    case KEY_CHAT:
+        g->chats = true;
+        return 0;
+    case KEY_TEMPLATE:
+        g->options.chat_template = arg;
+        return 0;
+    case KEY_SYSTEM:
+        g->system = arg;
         return 0;
     case KEY_IGNORE_END:
         g->options.ignore_end = true;
@@ -185,6 +206,47 @@ static charl_status put_line(void *ctx, const char *json, int64_t tokens)
     return CHARL_OK;
 }
 
+/* A message is a line; one that ends in a backslash goes on with the next. */
+static charl_status next_message(void *ctx, const char **text, size_t *bytes)
+{
+    generation *g = ctx;
+    size_t n = 0;
+    bool goes_on = true;
+
+    if (g->answered) {
+        putchar('\n');
+    }
+    g->answered = true;
+    *text = NULL;
+    while (goes_on) {
+        ssize_t got;
+        char *longer;
+
+        if (g->from_terminal) {
+            fputs(n > 0 ? ". " : "> ", stdout);
+        }
+        CHARL_REQUIRE(fflush(stdout) == 0, CHARL_ERR_DISK, "standard output could not be written: %s", strerror(errno));
+        got = getline(&g->line, &g->line_size, stdin);
+        CHARL_REQUIRE(got >= 0 || feof(stdin), CHARL_ERR_IO, "standard input: %s", strerror(errno));
+        if (got < 0) {
+            break;
+        }
+        got -= got > 0 && g->line[got - 1] == '\n';
+        goes_on = got > 0 && g->line[got - 1] == '\\';
+        if (goes_on) {
+            g->line[got - 1] = '\n';
+        }
+        longer = realloc(g->message, n + (size_t)got + 1);
+        CHARL_REQUIRE(longer, CHARL_ERR_NOMEM, "a message of %zu bytes", n + (size_t)got);
+        g->message = longer;
+        memcpy(g->message + n, g->line, (size_t)got);
+        n += (size_t)got;
+        *text = g->message;
+    }
+    *bytes = n;
+    return CHARL_OK;
+}
+
 static void warn(void *ctx, const char *text)
 {
     (void)ctx;
@@ -212,9 +274,12 @@ static int load_and_generate(generation *g, const charl__cli_operands *operands)
     g->options.stop = g->stop;
     g->options.seed = (uint64_t)(g->seed >= 0 ? g->seed : config->run.seed);
     st = g->prompts ? charl_generate_file(config, operands->values[1], g->prompts, &g->options, put_line, g)
+         : g->chats ? charl_generate_chat(config, operands->values[1], &g->options, next_message, put, g)
                     : charl_generate(config, operands->values[1], &g->options, put, g);
     charl_config_destroy(config);
-    if (g->pieces > 0 && !g->prompts) {
+    free(g->line);
+    free(g->message);
+    if (g->pieces > 0 && !g->prompts && !g->chats) {
         putchar('\n');
     }
     if (st != CHARL_OK) {
@@ -225,7 +290,9 @@ static int load_and_generate(generation *g, const charl__cli_operands *operands)
         return CHARL__EXIT_OK;
     }
     fflush(stdout);
-    say_rate(g, begun_s);
+    if (!g->chats) {
+        say_rate(g, begun_s);
+    }
     return CHARL__EXIT_OK;
 }
 
@@ -237,6 +304,22 @@ int charl__generate_main(const char *path, int argc, char **argv)
          "Continue each line of FILE or, if its name ends in .jsonl, the \"prompt\" of each object; prints lines of "
          "JSON. Each text is the "
          "one that --prompt gives with the same seed",
+         1},
+        {"chat", KEY_CHAT, NULL, 0,
+         "Hold a conversation: each line of standard input is a message, to which the model answers. A line that ends "
+         "in \\ "
+         "goes on with the next; Ctrl-D ends the conversation",
+         1},
+        {"template", KEY_TEMPLATE, "NAME", 0,
+         "With --chat: how messages are written out: chatml (default), llama3, alpaca or a JSON file, as in the "
+         "training "
+         "data",
+         1},
+        {"system", KEY_SYSTEM, "TEXT", 0, "With --chat: the message of the system, in front of all others", 1},
+        {"batch", KEY_BATCH, "N", 0,
+         "With --prompts: continue N prompts at a time (default 16). The texts do not depend on it; more are faster on "
+         "a "
+         "GPU and take more memory",
          1},
         {"tokens", 'n', "N", 0, "Number of tokens to generate (default 200)", 1},
         {"temperature", KEY_TEMPERATURE, "T", 0,
@@ -261,11 +344,12 @@ int charl__generate_main(const char *path, int argc, char **argv)
         options,
         parse_generate,
         "CONFIG CHECKPOINT [SECTION.KEY=VALUE...]",
-        "Continue a prompt with a trained language model. Prints each token as it is generated.\v"
+        "Continue a prompt with a trained language model, or hold a conversation with it. Prints each token as it is "
+        "generated.\v"
         "The tokenizer is read from the checkpoint. A checkpoint of format version 1 has none: "
         "the dataset is read instead; if it has moved, add data.path=FILE. The context is the "
         "last block_size tokens (data.window for sequential models). Once the text is longer, "
-        "each token costs a pass over the whole context.",
+        "each token costs a pass over the whole context. train.precision=bf16 computes in half precision.",
         NULL,
         NULL,
         NULL};
@@ -276,16 +360,23 @@ int charl__generate_main(const char *path, int argc, char **argv)
                                 .warned = warn,
                                 .compiling = charl__cli_compiling_show},
                     .seed = -1,
-                    .to_terminal = isatty(STDOUT_FILENO)};
+                    .to_terminal = isatty(STDOUT_FILENO),
+                    .from_terminal = isatty(STDIN_FILENO)};
     const int code = charl__cli_parse(path, &argp, &operands, argc, argv, &g);
 
     if (code >= 0) {
         return code;
     }
-    if (g.prompts && g.options.prompt) {
-        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--prompt and --prompts exclude each other");
+    if ((g.prompts != NULL) + (g.options.prompt != NULL) + g.chats > 1) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--prompt, --prompts and --chat exclude each other");
     }
-    if (g.options.prompt_bytes == 0 && !g.prompts) {
+    if ((g.options.chat_template || g.system) && !g.chats) {
+        return charl__cli_error(CHARL__EXIT_USAGE, "add --chat", "--template and --system are for conversations");
+    }
+    if (g.chats) {
+        g.options.prompt = g.system;
+        g.options.prompt_bytes = g.system ? strlen(g.system) : 0;
+    } else if (g.options.prompt_bytes == 0 && !g.prompts) {
         return charl__cli_error(CHARL__EXIT_USAGE, "add --prompt \"Once upon a time\"",
                                 g.options.prompt ? "--prompt is empty" : "--prompt is missing");
     }

@@ -20,7 +20,7 @@
 #include "charl/ops.h"
 
 enum { MAX_D = 256, LANES = 32 };
-enum { TILE = 64, GROUP = 256, LOCAL_BYTES = 40960 }; /* of the form with work-groups */
+enum { TILE = 64, GROUP = CHARL__ATTENTION_GROUP, LOCAL_BYTES = 40960 }; /* of the form with work-groups */
 
 typedef charl__attention_attr attention_attr;
 typedef charl__attention_extents extents;
@@ -85,7 +85,7 @@ static charl_status infer(charl__infer *inf)
 }
 
 /* Both forms give the same bits. */
-static bool in_groups(const charl_device *dev)
+bool charl__attention_in_groups(const charl_device *dev)
 {
     const charl_device_info *info = charl_device_get_info(dev);
 
@@ -117,7 +117,7 @@ static void specialise(const charl__enqueue *e, extents x, charl__launch *l, int
                                           {"D", x.d},
                                           {"CAUSAL", a->causal},
                                           {"DROP", a->p > 0.0F},
-                                          {"CHARL_VEC", in_groups(e->dev) ? 1 : 16},
+                                          {"CHARL_VEC", charl__attention_in_groups(e->dev) ? 1 : 16},
                                           {NULL}};
 
     charl__launch_set_all(l, params);
@@ -131,7 +131,7 @@ static void specialise(const charl__enqueue *e, extents x, charl__launch *l, int
 /* A work-item per `cpu` rows of each of `heads` heads, or a group per tile of them. */
 static void share_out(const charl__enqueue *e, extents x, int heads, int64_t cpu, charl__launch *l)
 {
-    const bool groups = in_groups(e->dev);
+    const bool groups = charl__attention_in_groups(e->dev);
     const int64_t rows = groups ? TILE : cpu;
 
     l->local[0] = groups ? GROUP : 1;
@@ -143,7 +143,7 @@ charl_status charl__attention_forward(const charl__enqueue *e, const charl_tenso
 {
     const attention_attr *a = e->attr;
     const extents x = charl__attention_extents_get(&qkv->shape, a);
-    const bool local = in_groups(e->dev);
+    const bool local = charl__attention_in_groups(e->dev);
     charl__launch l = {.file = local ? "attention/attention_local" : "attention/attention_vector",
                        .entry = local ? "attention_local" : "attention_vector",
                        .args = {charl__in(qkv), charl__out(out), lse}};
@@ -480,7 +480,7 @@ static charl_status enqueue_grad(const charl__enqueue *e)
     share_out(e, x, a->kv_heads, x.t, &keys);
     all.global[0] = keys.global[0]; /* without groups a work-item has all rows of a key head */
     all.local[0] = keys.local[0];
-    if (!in_groups(e->dev)) {
+    if (!charl__attention_in_groups(e->dev)) {
         CHARL_TRY(launch_grad(e, &x, all));
     } else {
         CHARL_TRY(launch_grad(e, &x, queries));
@@ -593,12 +593,11 @@ const charl__op charl_op_attention_grad = {
     CHARL_SAMPLES(samples_grad),
 };
 
-/* Inference with a cache: the rows of qkv are positions of a sequence, processed in order. */
-static charl_var *continue_sequence(charl_graph *g, charl_var *qkv, attention_attr *a)
+/* Inference with a cache: the rows of qkv are positions of a sequence, or the next ones of several. */
+static charl_var *continue_sequences(charl_graph *g, charl_var *qkv, attention_attr *a)
 {
     const charl_shape s = charl_var_get_type(qkv).shape;
     const int64_t columns = a->heads + 2 * a->kv_heads;
-    charl_var *position = charl__graph_position(g);
 
     if (!a->causal) {
         return charl__graph_fail(g, CHARL_ERR_INVALID,
@@ -606,9 +605,10 @@ static charl_var *continue_sequence(charl_graph *g, charl_var *qkv, attention_at
                                  "causal");
     }
     a->p = 0.0F;
-    a->begins = !position;
-    return charl__attention_cached(
-        g, qkv, charl__graph_next_cache(g, s.ndim == 3 ? s.dim[2] / columns * 2 * a->kv_heads : 1), position, a);
+    a->begins = !charl__graph_position(g);
+    return charl__attention_cached(g, qkv,
+                                   charl__graph_next_cache(g, s.ndim == 3 ? s.dim[2] / columns * 2 * a->kv_heads : 1),
+                                   charl__graph_cache_at(g), a);
 }
 
 charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention_args *args)
@@ -645,7 +645,7 @@ charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention
         a.scale = (float)(1.0 / sqrt((double)(charl_var_get_type(qkv).shape.dim[2] / (a.heads + 2 * a.kv_heads))));
     }
     if (charl__graph_has_cache(g)) {
-        return continue_sequence(g, qkv, &a);
+        return continue_sequences(g, qkv, &a);
     }
     a.p = charl_graph_is_training(g) ? a.p : 0.0F;
     a.batched = charl_var_get_type(qkv).batch == CHARL_BATCHED;

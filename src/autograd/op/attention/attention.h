@@ -11,7 +11,7 @@ typedef struct charl__attention_attr {
     bool causal;
     bool batched; /* rows are rows of the batch */
     uint64_t key; /* hash of the layer's name */
-    bool begins;  /* attention_cached: the rows are positions 0, 1, ... */
+    bool begins;  /* attention_cached: the rows are positions 0, 1, ... of one sequence */
     bool starts;  /* the last operand, i32 [B, T], says from which key on a query sees; causal only */
 } charl__attention_attr;
 
@@ -34,6 +34,10 @@ charl_status charl__attention_forward(const charl__enqueue *e, const charl_tenso
 /** The arguments that end every kernel's list, from args[n] on. */
 void charl__attention_arguments(const charl__enqueue *e, charl__attention_extents x, charl__launch *l, int n);
 
+/** Whether attention on dev is computed by work-groups of CHARL__ATTENTION_GROUP, in local memory. */
+enum { CHARL__ATTENTION_GROUP = 256 };
+bool charl__attention_in_groups(const charl_device *dev);
+
 /** The same on NVIDIA's tensor cores (attention_wgmma.c), which take every half type and heads of a
  *  multiple of 8, at most 128 elements where facts.wgmma:
  *  kernels/nvidia/attention/attention_wgmma.cl says what differs.
@@ -44,10 +48,10 @@ charl_status charl__attention_wgmma(const charl__enqueue *e, const charl_tensor 
 /** attention_grad. */
 charl_status charl__attention_wgmma_grad(const charl__enqueue *e) CHARL_MUST_CHECK;
 
-/** attention in a graph that begins or continues a sequence (autograd/kv_cache.h): the keys and
- *  values of its rows are kept in `cache` [B, N, 2 kv_heads * D]. NULL position: they are the first
- *  ones. */
-charl_var *charl__attention_cached(charl_graph *g, charl_var *qkv, charl_var *cache, charl_var *position,
+/** attention in a graph that begins or continues sequences (autograd/kv_cache.h): the keys and values of its rows are kept in `cache`
+ *  [S, N, 2 kv_heads * D]. With a->begins, qkv [1, T, (heads + 2 kv_heads) * D] are positions 0, 1, ... of sequence at[0], `at` i32 of one
+ *  element; else row s of qkv [S, 1, ...] is position at[s] of sequence s, `at` i32 of S elements. What does not fit into the cache is NaN. */
+charl_var *charl__attention_cached(charl_graph *g, charl_var *qkv, charl_var *cache, charl_var *at,
                                    const charl__attention_attr *a);
 
 #endif

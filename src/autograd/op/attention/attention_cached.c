@@ -1,6 +1,9 @@
 /* attention_cached: causal attention over the keys and values of earlier positions, which a cache
  * on the device holds, and those of the rows at hand, which it takes in. Its launches never change:
- * the position is data. Inference only.
+ * sequence and positions are data. Inference only.
+ *
+ *   begins      qkv [1, T, ...] are positions 0, 1, ... of sequence at[0] of the cache
+ *   otherwise   qkv [S, 1, ...]: row s is position at[s] of sequence s
  */
 #include <math.h>
 #include <stdio.h>
@@ -20,86 +23,109 @@ static charl_status infer(charl__infer *inf)
 {
     const attention_attr *a = inf->attr;
     const charl_shape *cache = &inf->in[1].shape;
+    const charl_type *at = &inf->in[2];
     char text[CHARL_SHAPE_TEXT];
     extents x;
 
     CHARL_TRY(charl__attention_check(inf, 0));
     x = charl__attention_extents_get(&inf->in[0].shape, a);
-    CHARL_REQUIRE(charl__is_float(inf->in[1].dtype) && cache->ndim == 3 && cache->dim[0] == x.b &&
-                      cache->dim[1] >= x.t && cache->dim[2] == 2 * a->kv_heads * x.d &&
-                      inf->in[1].batch == inf->in[0].batch,
-                  CHARL_ERR_SHAPE, "the cache %s is not [%lld, N, %lld] with N >= %lld",
-                  charl_shape_format(cache, text), (long long)x.b, (long long)(2 * a->kv_heads * x.d), (long long)x.t);
-    CHARL_REQUIRE(a->begins ? inf->n_in == 2
-                            : inf->n_in == 3 && inf->in[2].dtype == CHARL_I32 &&
-                                  charl_shape_count(&inf->in[2].shape) == 1 && inf->in[2].batch == CHARL_REPLICATED,
-                  CHARL_ERR_SHAPE, "the position is not one i32");
+    CHARL_REQUIRE((a->begins ? x.b : x.t) == 1 && (!a->begins || inf->in[0].batch == CHARL_REPLICATED), CHARL_ERR_SHAPE,
+                  "%s is neither a sequence that begins, [1, T, features], nor one position of each, [S, 1, features]",
+                  charl_shape_format(&inf->in[0].shape, text));
+    CHARL_REQUIRE(charl__is_float(inf->in[1].dtype) && cache->ndim == 3 && cache->dim[2] == 2 * a->kv_heads * x.d &&
+                      (a->begins ? cache->dim[1] >= x.t : cache->dim[0] == x.b) && inf->in[1].batch == inf->in[0].batch,
+                  CHARL_ERR_SHAPE, "the cache %s is not [%s, %lld] for %lld %s", charl_shape_format(cache, text),
+                  a->begins ? "S, N" : "sequences, N", (long long)(2 * a->kv_heads * x.d),
+                  (long long)(a->begins ? x.t : x.b), a->begins ? "positions" : "sequences");
+    CHARL_REQUIRE(at->dtype == CHARL_I32 && charl_shape_count(&at->shape) == x.b && at->batch == inf->in[0].batch,
+                  CHARL_ERR_SHAPE, "%s is not %s", charl_shape_format(&at->shape, text),
+                  a->begins ? "one sequence, i32" : "an i32 position for each sequence");
     inf->out[0] = inf->in[0];
     inf->out[0].shape.dim[2] = a->heads * x.d;
-    inf->workspace = a->begins ? x.b * x.t * a->heads * (int64_t)sizeof(float) : 0;
+    inf->workspace = a->begins ? x.t * a->heads * (int64_t)sizeof(float) : 0;
     CHARL_TRY(charl__infer_rows(inf));
     return CHARL_OK;
 }
 
-static charl__arg position_of(const charl__enqueue *e)
-{
-    return charl__in(e->n_in > 2 ? e->in[2] : NULL);
-}
-
 /* The keys and values of the rows at hand into the cache. */
-static charl_status keep(const charl__enqueue *e, const extents *x, int64_t positions)
+static charl_status keep(const charl__enqueue *e, const extents *x)
 {
     const attention_attr *a = e->attr;
+    const charl_shape *cache = &e->in[1]->shape;
     charl__launch l = {
         .file = "attention/attention_cached",
         .entry = "charl_take_in",
         .params = {{"D", x->d}, {"BEGINS", a->begins}},
-        .args = {charl__in(e->in[0]), charl__inout(e->in[1]), position_of(e), charl__i32((int32_t)x->t),
-                 charl__i32((int32_t)positions), charl__i32((int32_t)(a->heads * x->d))},
+        .args = {charl__in(e->in[0]), charl__inout(e->in[1]), charl__in(e->in[2]), charl__i32((int32_t)cache->dim[0]),
+                 charl__i32((int32_t)cache->dim[1]), charl__i32((int32_t)(a->heads * x->d))},
     };
 
     return charl__column_chunks_launch(e, &l, 6, x->b * x->t, 2 * a->kv_heads * x->d, e->in[0]->dtype);
+}
+
+static charl_status continue_rows(const charl__enqueue *e, const extents *x)
+{
+    const attention_attr *a = e->attr;
+    const bool local = charl__attention_in_groups(e->dev);
+    const int sharing = a->heads / a->kv_heads;
+    const size_t head = (size_t)x->d * charl_dtype_size(e->in[1]->dtype);
+    const int64_t groups = x->b * (local ? a->heads : (int64_t)a->kv_heads * ((sharing + QUERIES - 1) / QUERIES));
+    charl__launch l = {
+        .file = local ? "attention/attention_cached_local" : "attention/attention_cached",
+        .entry = local ? "charl_continue_local" : "charl_continue",
+        .params = {{"ACT", .text = charl__kernel_type(e->in[0]->dtype)}, {"D", x->d}, {"CHARL_VEC", local ? 1 : 16}},
+        .local = {local ? CHARL__ATTENTION_GROUP : 1},
+        .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->in[2]), charl__out(e->out[0]),
+                 charl__i32((int32_t)e->in[1]->shape.dim[1]), charl__i32(a->heads), charl__i32(a->kv_heads),
+                 charl__f32(a->scale)},
+        .label = e->label,
+    };
+
+    l.global[0] = (size_t)groups * l.local[0];
+    if (local) {
+        charl__launch_set(&l, "BY_16",
+                          head % 16 == 0 && (size_t)e->in[1]->offset * charl_dtype_size(e->in[1]->dtype) % 16 == 0);
+    }
+    return charl__launch_enqueue(e->dev, &l);
 }
 
 static charl_status enqueue(const charl__enqueue *e)
 {
     const attention_attr *a = e->attr;
     const extents x = charl__attention_extents_get(&e->in[0]->shape, a);
-    const int64_t positions = e->in[1]->shape.dim[1];
 
     if (x.b * x.t == 0) {
         return CHARL_OK;
     }
-    CHARL_TRY(keep(e, &x, positions));
-    if (a->begins) {
-        CHARL_TRY(charl__attention_forward(e, e->in[0], e->out[0], charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0)));
-        return CHARL_OK;
-    }
-    CHARL_TRY(charl__launch_enqueue(
-        e->dev, &(charl__launch){
-                    .file = "attention/attention_cached",
-                    .entry = "charl_continue",
-                    .params = {{"ACT", .text = charl__kernel_type(e->in[0]->dtype)}, {"D", x.d}, {"CHARL_VEC", 16}},
-                    .global = {(size_t)(x.b * a->heads * ((x.t + QUERIES - 1) / QUERIES))},
-                    .local = {1},
-                    .args = {charl__in(e->in[0]), charl__in(e->in[1]), position_of(e), charl__out(e->out[0]),
-                             charl__i32((int32_t)x.t), charl__i32((int32_t)positions), charl__i32(a->heads),
-                             charl__i32(a->kv_heads), charl__f32(a->scale)},
-                    .label = e->label,
-                }));
-    return CHARL_OK;
+    CHARL_TRY(keep(e, &x));
+    return a->begins
+               ? charl__attention_forward(e, e->in[0], e->out[0], charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0))
+               : continue_rows(e, &x);
 }
 
-/* Key (or with `value` its value) k of head h in row b: one of the rows at hand from `first` on. */
-static const double *key_of(const charl__reference *r, int64_t k, int64_t b, int64_t h, bool value)
+/* Row r of qkv is position `position` of `sequence`, which the cache holds up to `held`. */
+typedef struct place {
+    int64_t sequence, position, held;
+} place;
+
+static place place_of(const charl__reference *r, int64_t row)
+{
+    const attention_attr *a = r->attr;
+    const int64_t at = (int64_t)r->in[2][a->begins ? 0 : row];
+
+    return a->begins ? (place){at, row, 0} : (place){row, at, at};
+}
+
+/* Key (or with `value` its value) k of head h for a row: of the cache, or of the rows at hand. */
+static const double *key_of(const charl__reference *r, int64_t k, int64_t row, int64_t h, bool value)
 {
     const attention_attr *a = r->attr;
     const extents x = charl__attention_extents_get(&r->in_type[0].shape, a);
-    const int64_t first = a->begins ? 0 : (int64_t)r->in[2][0];
+    const place p = place_of(r, row);
     const int64_t kv = h / (a->heads / a->kv_heads) + (value ? a->kv_heads : 0);
 
-    return k < first ? r->in[1] + ((b * r->in_type[1].shape.dim[1] + k) * 2 * a->kv_heads + kv) * x.d
-                     : r->in[0] + ((b * x.t + k - first) * (a->heads + 2 * a->kv_heads) + a->heads + kv) * x.d;
+    return k < p.held ? r->in[1] + ((p.sequence * r->in_type[1].shape.dim[1] + k) * 2 * a->kv_heads + kv) * x.d
+                      : r->in[0] + ((a->begins ? k : row) * (a->heads + 2 * a->kv_heads) + a->heads + kv) * x.d;
 }
 
 static double score(const charl__reference *r, const double *q, const double *k, int64_t d)
@@ -113,13 +139,13 @@ static double score(const charl__reference *r, const double *q, const double *k,
 }
 
 /* Weights of n keys for one query, normalised. */
-static void weigh(const charl__reference *r, const double *q, int64_t b, int64_t h, int64_t n, double *weight)
+static void weigh(const charl__reference *r, const double *q, int64_t row, int64_t h, int64_t n, double *weight)
 {
     const int64_t d = charl__attention_extents_get(&r->in_type[0].shape, r->attr).d;
     double m = -(double)INFINITY, sum = 0.0;
 
     for (int64_t k = 0; k < n; k++) {
-        weight[k] = score(r, q, key_of(r, k, b, h, false), d);
+        weight[k] = score(r, q, key_of(r, k, row, h, false), d);
         m = weight[k] > m || isnan(weight[k]) ? weight[k] : m;
     }
     for (int64_t k = 0; k < n; k++) {
@@ -135,26 +161,25 @@ static void reference(const charl__reference *r)
 {
     const attention_attr *a = r->attr;
     const extents x = charl__attention_extents_get(&r->in_type[0].shape, a);
-    const int64_t first = a->begins ? 0 : (int64_t)r->in[2][0];
-    const bool fits = first + x.t <= r->in_type[1].shape.dim[1];
+    const int64_t positions = r->in_type[1].shape.dim[1];
     double *weight;
 
-    if (charl__alloc_array(first + x.t, sizeof *weight, &weight) != CHARL_OK) {
+    if (charl__alloc_array(positions, sizeof *weight, &weight) != CHARL_OK) {
         return;
     }
     for (int64_t i = 0; i < x.b * x.t * a->heads; i++) {
-        const int64_t b = i / a->heads / x.t, t = i / a->heads % x.t, h = i % a->heads;
-        const double *q = r->in[0] + ((b * x.t + t) * (a->heads + 2 * a->kv_heads) + h) * x.d;
+        const int64_t row = i / a->heads, h = i % a->heads, n = place_of(r, row).position + 1;
+        const bool fits = n >= 1 && n <= positions;
 
         for (int64_t d = 0; d < x.d; d++) {
             r->out[0][i * x.d + d] = fits ? 0.0 : (double)NAN;
         }
         if (fits) {
-            weigh(r, q, b, h, first + t + 1, weight);
+            weigh(r, r->in[0] + (row * (a->heads + 2 * a->kv_heads) + h) * x.d, row, h, n, weight);
         }
-        for (int64_t k = 0; fits && k <= first + t; k++) {
+        for (int64_t k = 0; fits && k < n; k++) {
             for (int64_t d = 0; d < x.d; d++) {
-                r->out[0][i * x.d + d] += weight[k] * key_of(r, k, b, h, true)[d];
+                r->out[0][i * x.d + d] += weight[k] * key_of(r, k, row, h, true)[d];
             }
         }
     }
@@ -162,49 +187,55 @@ static void reference(const charl__reference *r)
 }
 
 static const attention_attr grouped = {.heads = 4, .kv_heads = 2, .scale = 0.35F, .causal = true},
+                            many = {.heads = 18, .kv_heads = 2, .scale = 0.3F, .causal = true},
                             one = {.heads = 1, .kv_heads = 1, .scale = 0.25F, .causal = true},
                             begins = {.heads = 2, .kv_heads = 2, .scale = 0.3F, .causal = true, .begins = true};
 
-/* Position 64 + something: beyond the first tile; in the last but one sample perhaps outside. */
+/* Positions within a tile, beyond the first one and beyond 256 keys; in the fifth sample perhaps outside. */
 static const charl__op_sample samples[] = {
-    {.in = {CHARL_B(F32, 8, 1, 160), CHARL_B(F32, 8, 40, 80), CHARL_R(I32, 1)},
+    {.in = {CHARL_B(F32, 8, 1, 160), CHARL_B(F32, 8, 40, 80), CHARL_B(I32, 8)},
      .attr = &grouped,
      .lo = -2,
      .hi = 2,
      .int_end = 40,
      .terms = 40},
-    {.in = {CHARL_B(F32, 8, 11, 160), CHARL_B(F32, 8, 130, 80), CHARL_R(I32, 1)},
-     .attr = &grouped,
+    {.in = {CHARL_R(F32, 5, 1, 176), CHARL_R(F32, 5, 130, 32), CHARL_R(I32, 5)},
+     .attr = &many,
      .lo = -2,
      .hi = 2,
-     .int_end = 119,
+     .int_end = 130,
      .terms = 130},
-    {.in = {CHARL_R(F32, 1, 1, 60), CHARL_R(F32, 1, 203, 40), CHARL_R(I32, 1)},
+    {.in = {CHARL_R(F32, 4, 1, 60), CHARL_R(F32, 4, 603, 40), CHARL_R(I32, 4)},
      .attr = &one,
      .lo = -3,
      .hi = 3,
-     .int_end = 203,
-     .terms = 203},
-    {.in = {CHARL_R(F32, 1, 2, 60), CHARL_R(F32, 1, 2, 40), CHARL_R(I32, 1)},
+     .int_end = 603,
+     .terms = 603},
+    {.in = {CHARL_R(F32, 2, 1, 768), CHARL_R(F32, 2, 90, 512), CHARL_R(I32, 2)},
+     .attr = &one,
+     .lo = -0.5,
+     .hi = 0.5,
+     .int_end = 90,
+     .terms = 256},
+    {.in = {CHARL_R(F32, 3, 1, 63), CHARL_R(F32, 3, 2, 42), CHARL_R(I32, 3)},
      .attr = &one,
      .lo = -3,
      .hi = 3,
-     .int_end = 100,
-     .terms = 20},
-    {.in = {CHARL_B(F32, 8, 33, 120), CHARL_B(F32, 8, 40, 80)},
-     .n_in = 2,
+     .int_end = 4,
+     .terms = 21},
+    {.in = {CHARL_R(F32, 1, 33, 120), CHARL_R(F32, 3, 40, 80), CHARL_R(I32, 1)},
      .attr = &begins,
      .lo = -2,
      .hi = 2,
+     .int_end = 4,
      .terms = 33},
-    {.in = {CHARL_R(F32, 0, 2, 60), CHARL_R(F32, 0, 2, 40), CHARL_R(I32, 1)}, .attr = &one, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 0, 1, 60), CHARL_R(F32, 0, 2, 40), CHARL_R(I32, 0)}, .attr = &one, .lo = -3, .hi = 3},
 };
 
 const charl__op charl_op_attention_cached = {
     .name = "attention_cached",
-    .formula = "cache[position ..] = keys and values of qkv; out = causal attention over the cache",
+    .formula = "cache[at] = keys and values of qkv; out = causal attention over the cache",
     .n_in = 3,
-    .n_optional = 1,
     .attr_size = sizeof(attention_attr),
     .half = CHARL_HALF(0) | CHARL_HALF(1),
     .effect = true,
@@ -214,11 +245,11 @@ const charl__op charl_op_attention_cached = {
     CHARL_SAMPLES(samples),
 };
 
-charl_var *charl__attention_cached(charl_graph *g, charl_var *qkv, charl_var *cache, charl_var *position,
+charl_var *charl__attention_cached(charl_graph *g, charl_var *qkv, charl_var *cache, charl_var *at,
                                    const charl__attention_attr *a)
 {
     charl_var *out[CHARL_OP_MAX_OUT];
 
-    charl__apply(g, &charl_op_attention_cached, a, (charl_var *[]){qkv, cache, position}, 3, out);
+    charl__apply(g, &charl_op_attention_cached, a, (charl_var *[]){qkv, cache, at}, 3, out);
     return out[0];
 }

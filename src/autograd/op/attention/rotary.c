@@ -2,8 +2,8 @@
  * position (RoFormer, Su et al. 2021), the pair of i being i + D/2. The gradient turns back.
  *
  * The turns of one step are computed here in double, as integers modulo 2^64, and become part of
- * the program's text: see kernels/attention/rotary.cl. The optional second operand is the position
- * of row 0.
+ * the program's text: see kernels/attention/rotary.cl. The optional second operand is, for each
+ * row of the batch, the position that its rows begin with.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -41,14 +41,19 @@ static charl_status infer(charl__infer *inf)
     const charl_rotary_args *a = &((const rotary_attr *)inf->attr)->args;
     const charl_shape *s = &inf->in[0].shape;
     char text[CHARL_SHAPE_TEXT];
-    int64_t width;
+    int64_t width, sequences = 1;
 
     CHARL_TRY(charl__infer_same(inf));
     CHARL_REQUIRE(s->ndim >= (inf->in[0].batch == CHARL_BATCHED ? 3 : 2), CHARL_ERR_SHAPE,
                   "x %s is not [..., time, heads * head_dim]", charl_shape_format(s, text));
-    CHARL_REQUIRE(inf->n_in < 2 || (inf->in[1].dtype == CHARL_I32 && charl_shape_count(&inf->in[1].shape) == 1 &&
-                                    inf->in[1].batch == CHARL_REPLICATED),
-                  CHARL_ERR_SHAPE, "the first position is not one i32");
+    for (int i = 0; i < s->ndim - 2; i++) {
+        sequences *= s->dim[i];
+    }
+    CHARL_REQUIRE(inf->n_in < 2 ||
+                      (inf->in[1].dtype == CHARL_I32 && charl_shape_count(&inf->in[1].shape) == sequences &&
+                       inf->in[1].batch == inf->in[0].batch),
+                  CHARL_ERR_SHAPE, "x %s does not begin with an i32 position for each of %lld sequences",
+                  charl_shape_format(s, text), (long long)sequences);
     width = s->dim[s->ndim - 1];
     CHARL_REQUIRE(width % a->head_dim == 0 && a->heads <= width / a->head_dim, CHARL_ERR_SHAPE,
                   "x %s does not hold %lld heads of %lld", charl_shape_format(s, text), (long long)a->heads,
@@ -124,7 +129,8 @@ static void reference(const charl__reference *r)
     for (int64_t k = 0; k < charl_shape_count(s) / a->head_dim; k++) {
         const double *in = r->in[0] + k * a->head_dim;
         double *out = r->out[0] + k * a->head_dim;
-        const double t = ((double)(k / heads % positions) + (r->n_in > 1 ? r->in[1][0] : 0)) * (attr->back ? -1 : 1);
+        const double first = r->n_in > 1 ? r->in[1][k / heads / positions] : 0;
+        const double t = ((double)(k / heads % positions) + first) * (attr->back ? -1 : 1);
 
         for (int64_t i = 0; i < half; i++) {
             const double angle = k % heads < a->heads ? t * angle_of(a, i, half) : 0;
@@ -151,7 +157,7 @@ static const charl__op_sample samples[] = {
      .hi = 2,
      .terms = 2,
      .skip_gradient = true},
-    {.in = {CHARL_B(F32, 8, 3, 48), CHARL_R(I32, 1)}, .attr = &usual, .lo = -2, .hi = 2, .int_end = 9, .terms = 2},
+    {.in = {CHARL_B(F32, 8, 3, 48), CHARL_B(I32, 8)}, .attr = &usual, .lo = -2, .hi = 2, .int_end = 9, .terms = 2},
     {.n_in = 1, .in = {CHARL_B(F32, 8, 9, 48)}, .attr = &scaled, .lo = -2, .hi = 2, .terms = 2},
     {.n_in = 1, .in = {CHARL_R(F32, 0, 32)}, .attr = &usual, .lo = -2, .hi = 2},
 };

@@ -5,6 +5,8 @@
 #include "autograd/launch/rows.h"
 #include "charl/ops.h"
 
+enum { GROUP = 256, LONG_ROW = 1024 };
+
 typedef struct max_attr {
     int axis; /* may count from the end */
     bool keep;
@@ -53,10 +55,18 @@ static charl_status enqueue(const charl__enqueue *e)
     l.args[0] = charl__in(e->in[0]);
     l.args[1] = charl__out(e->out[0]);
     l.args[2] = charl__out(e->out[1]);
-    l.args[3] = charl__i64(total);
-    l.args[4] = charl__i64(n);
-    l.args[5] = charl__i64(inner);
-    charl__span_launch(e->dev, total, 1, &l);
+    if (inner == 1 && n >= LONG_ROW && !charl__is_ungrouped(e->dev) &&
+        charl_device_get_info(e->dev)->max_group >= GROUP) {
+        l.entry = "charl_max_row";
+        l.args[3] = charl__i32((int32_t)n);
+        l.local[0] = GROUP;
+        l.global[0] = (size_t)total * GROUP;
+    } else {
+        l.args[3] = charl__i64(total);
+        l.args[4] = charl__i64(n);
+        l.args[5] = charl__i64(inner);
+        charl__span_launch(e->dev, total, 1, &l);
+    }
     return total > 0 ? charl__launch_enqueue(e->dev, &l) : CHARL_OK;
 }
 
@@ -167,6 +177,7 @@ static const charl__op_sample samples[] = {
     {.in = {CHARL_R(F32, 0, 4)}, .attr = &axis1, .lo = -3, .hi = 3},
     {.in = {CHARL_B(F32, 16, 37)}, .attr = &axis1, .lo = -3, .hi = 3},
     {.in = {CHARL_B(F32, 16, 7, 6)}, .attr = &last, .lo = -3, .hi = 3},
+    {.in = {CHARL_B(F32, 16, 1300)}, .attr = &last, .lo = -3, .hi = 3, .skip_gradient = true},
 };
 
 static void onnx(const charl__onnx_node *n)
@@ -198,4 +209,13 @@ const charl__op charl_op_max = {
 charl_var *charl_max(charl_graph *g, charl_var *x, int axis, bool keep)
 {
     return charl__apply1(g, &charl_op_max, &(max_attr){axis, keep, 0}, x);
+}
+
+charl_var *charl__max_index(charl_graph *g, charl_var *x, int axis, charl_var **index)
+{
+    charl_var *out[CHARL_OP_MAX_OUT];
+
+    charl__apply(g, &charl_op_max, &(max_attr){axis, true, 0}, &x, 1, out);
+    *index = out[1];
+    return out[0];
 }
