@@ -252,6 +252,7 @@ typedef struct charl_lora {
     double dropout; /* of the adapters' input, in training; [0, 1) */
     const char
         *targets; /* patterns of names of linear layers, as charl_params_freeze takes them: "*.c_attn, *.c_proj" */
+    charl_packing base; /* for charl_params_pack, of the frozen rest */
 } charl_lora;
 
 /** Give the model's linear layers adapters; before its first build. Copied; NULL or rank 0: none. Blocks. Local.

@@ -37,6 +37,8 @@ typedef struct charl_optimizer_config {
     double eps;           /* all but sgd and lion; adafactor: of the second moment's root */
     float grad_clip;      /* largest global 2-norm of the gradient; 0 = off */
     double ema_decay;     /* of a moving average of the weights, [0, 1); 0 = none */
+    charl_packing state;  /* what the state tensors are kept in between steps, f32, bf16 or int8; elementwise types
+                             only. Updates compute in f32, and what they leave is rounded up or down at random */
     bool skip_nonfinite;  /* leave out a step whose gradient is not finite; otherwise nothing changes
                             from such a step on */
     const void *settings; /* of a registered type, whose own keys stand there; NULL: its defaults. Copied */
@@ -129,7 +131,8 @@ int64_t charl_optimizer_get_steps(const charl_optimizer *o);
 void charl_optimizer_set_steps(charl_optimizer *o, int64_t steps);
 
 /** State tensors per parameter: their number, the PyTorch name of the k-th ("exp_avg"), its shape
- *  for parameter p (false: p has no such state), and its values (f32). Local. Reading and writing
+ *  for parameter p (false: p has no such state), and its values (f32, whatever it is kept in; packed ones are
+ *  written as they are read, to the bit). Local. Reading and writing
  *  Blocks; ERR_INVALID where there is no such state. */
 int charl_optimizer_get_state_count(const charl_optimizer *o);
 const char *charl_optimizer_get_state_name(const charl_optimizer *o, int k);

@@ -18,6 +18,15 @@
 
 CHARL_BEGIN_DECLS
 
+/** Numbers in fewer bits: frozen weights (charl_params_pack) and the state of an optimizer (charl_optimizer_config.state). int8 and int4 are
+ *  codes in blocks of 64 with one f32 scale each, 8.5 and 4.5 bits a number. */
+typedef enum charl_packing {
+    CHARL_PACKING_F32,
+    CHARL_PACKING_BF16,
+    CHARL_PACKING_INT8,
+    CHARL_PACKING_INT4
+} charl_packing;
+
 typedef struct charl_params charl_params;
 typedef struct charl_param charl_param;
 
@@ -92,6 +101,13 @@ void charl_param_set_settings(charl_param *p, charl_param_settings settings);
  *  NULL. Local. Errors: ERR_INVALID  a pattern matches no parameter, or the arenas are already
  *  allocated. */
 charl_status charl_params_freeze(charl_params *set, const char *patterns, int *count) CHARL_MUST_CHECK;
+
+/** Keep the frozen matrices of the set in fewer bits, as QLoRA does: int4 has the 16 values of its NF4, int8 127 equal steps to each side.
+ *  Operators get them unpacked in the precision of the graph, into memory that they have for themselves; so no more than one matrix is
+ *  unpacked at a time. What charl_param_write gives is rounded to the nearest, and charl_param_read returns it. Embeddings, of which rows
+ *  are looked up, and with bf16 everything, have the precision of a graph in bf16 or f16, without a copy in f32; in f32 embeddings stay f32.
+ *  To be called when the parameters are frozen, alike on all ranks. Blocks. Local. Errors: ERR_INVALID  the arenas are already allocated. */
+charl_status charl_params_pack(charl_params *set, charl_packing packing) CHARL_MUST_CHECK;
 
 /** Whether p was frozen; charl_param_get_spec then says that it is not trainable. Local. */
 bool charl_param_is_frozen(const charl_param *p);

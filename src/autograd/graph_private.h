@@ -28,6 +28,7 @@ struct charl_var {
     charl__node *node; /* producer */
     char *name;        /* of an input */
     charl_param *param;
+    int packed; /* of a parameter: 0 its value, 1 the codes that it is packed in, 2 their scales */
     float constant;
     bool keep, wants_gradient;
     bool differentiable; /* depends on a var that wants a gradient */
@@ -163,6 +164,9 @@ extern const charl__op charl__op_spread;    /* a finished gradient into the lane
 
 /** Choose which values are channels-last and set the layouts of their operators. */
 charl_status charl__graph_choose_layouts(charl_graph *g) CHARL_MUST_CHECK;
+
+/** Let every operator that takes a packed parameter have it unpacked by a node of its own, in front (unpack.c). */
+charl_status charl__graph_unpack_params(charl_graph *g) CHARL_MUST_CHECK;
 
 /** Append the forward nodes of n's part of the model a second time, unless that is done or the part is the last. Their original vars then
  *  have `recomputed`. */

@@ -313,6 +313,10 @@ static charl_status prepare(charl_graph *g)
 
     CHARL_REQUIRE_CLEANUP(!g->params || !g->params->dev || g->params->dev == g->dev, CHARL_ERR_INVALID,
                           "the parameters of this graph lie on another device");
+    if (g->params && !charl__params_is_laid_out(g->params)) {
+        charl__params_choose_formats(g->params, g->precision);
+    }
+    CHARL_TRY_CLEANUP(charl__graph_unpack_params(g));
     CHARL_TRY_CLEANUP(charl__graph_choose_layouts(g));
     link_views(g);
     CHARL_TRY_CLEANUP(settle_gradients(g));

@@ -7,6 +7,21 @@
 #include "autograd/graph_private.h"
 #include "base/alloc.h"
 
+static charl_status bind_param(const charl_graph *g, charl_var *v)
+{
+    const charl_param *p = v->param;
+    charl_tensor *t = v->type.dtype == CHARL_F32 ? p->value : p->half;
+
+    if (v->packed) {
+        t = v->packed == 1 ? p->codes : p->scales;
+    } else if (charl__param_is_packed(p, g->precision)) {
+        return CHARL_OK; /* no operator takes it as it is */
+    }
+    CHARL_REQUIRE(t, CHARL_ERR_INVALID, "parameter %s is kept for graphs of another precision", p->spec.name);
+    v->tensor = charl_tensor_retain(t);
+    return CHARL_OK;
+}
+
 static charl_status bind_leaf(charl_graph *g, charl_var *v)
 {
     switch (v->leaf) {
@@ -21,7 +36,7 @@ static charl_status bind_leaf(charl_graph *g, charl_var *v)
         CHARL_TRY(charl_tensor_write(v->tensor, &v->constant, sizeof v->constant));
         break;
     case CHARL_LEAF_PARAM:
-        v->tensor = charl_tensor_retain(v->type.dtype == CHARL_F32 ? v->param->value : v->param->half);
+        CHARL_TRY(bind_param(g, v));
         break;
     case CHARL_LEAF_NONE:
         break;

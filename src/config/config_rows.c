@@ -69,6 +69,7 @@ charl_optimizer_config charl__config_optimizer(const charl_config *cfg)
     o.weight_decay = (float)cfg->optimizer.weight_decay;
     o.grad_clip = (float)cfg->train.grad_clip;
     o.ema_decay = cfg->train.ema_decay;
+    o.state = cfg->optimizer.state;
     o.skip_nonfinite = cfg->train.on_nonfinite == CHARL_NONFINITE_SKIP;
     o.on_spike = cfg->train.on_spike;
     o.spike_window = (int)cfg->train.spike_window;

@@ -48,5 +48,6 @@ const charl__optimizer_rule charl__optim_adagrad = {
     .count_states = count_states,
     .enqueue = enqueue,
     .elementwise = true,
+    .nonnegative = 1U << 0,
     .reference = reference,
 };

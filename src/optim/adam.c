@@ -83,6 +83,7 @@ const charl__optimizer_rule charl__optim_adam = {
     .count_states = count_states,
     .enqueue = enqueue_adam,
     .elementwise = true,
+    .nonnegative = 1U << 1,
     .reference = reference_adam,
 };
 
@@ -98,5 +99,6 @@ const charl__optimizer_rule charl__optim_adamw = {
     .count_states = count_states,
     .enqueue = enqueue_adamw,
     .elementwise = true,
+    .nonnegative = 1U << 1,
     .reference = reference_adamw,
 };

@@ -65,14 +65,14 @@ static charl_status check(const charl_optimizer *o, const charl_param *p)
 charl_status charl_optimizer_read_ema(const charl_optimizer *o, const charl_param *p, float *dst)
 {
     CHARL_TRY(check(o, p));
-    CHARL_TRY(charl__own_read(o, o->ema, p, dst));
+    CHARL_TRY(charl__own_read(o, o->n_states, p, dst));
     return CHARL_OK;
 }
 
 charl_status charl_optimizer_write_ema(charl_optimizer *o, const charl_param *p, const float *src)
 {
     CHARL_TRY(check(o, p));
-    CHARL_TRY(charl__own_write(o, o->ema, p, src));
+    CHARL_TRY(charl__own_write(o, o->n_states, p, src));
     return CHARL_OK;
 }
 

@@ -70,6 +70,10 @@ static charl_status check(const charl_optimizer_config *c)
                   "optimizer.weight_decay must not be negative: %g", (double)c->weight_decay);
     CHARL_REQUIRE(c->grad_clip >= 0, CHARL_ERR_CONFIG, "train.grad_clip must not be negative: %g",
                   (double)c->grad_clip);
+    CHARL_REQUIRE(c->state <= CHARL_PACKING_INT8, CHARL_ERR_CONFIG, "optimizer.state can be f32, bf16 or int8");
+    CHARL_REQUIRE(c->state == CHARL_PACKING_F32 || t->elementwise, CHARL_ERR_CONFIG,
+                  "optimizer.state = %s: %s updates whole tensors, and keeps its state in f32",
+                  c->state == CHARL_PACKING_BF16 ? "bf16" : "int8", c->type);
     CHARL_REQUIRE(c->ema_decay >= 0 && c->ema_decay < 1, CHARL_ERR_CONFIG, "train.ema_decay must lie in [0, 1): %g",
                   c->ema_decay);
     CHARL_REQUIRE(c->on_spike == CHARL_SPIKE_OFF ||
@@ -286,6 +290,8 @@ void charl_optimizer_destroy(charl_optimizer *o)
         charl__recording_destroy(o->recording);
         for (int k = 0; k < CHARL_OPTIM_MAX_STATES; k++) {
             charl__buffer_release(o->state[k]);
+            charl__buffer_release(o->codes[k]);
+            charl__buffer_release(o->scales[k]);
         }
         for (int k = 0; k < CHARL_OPTIM_MAX_SCRATCH; k++) {
             charl__buffer_release(o->scratch[k]);
@@ -413,9 +419,39 @@ static charl_status update_range(const charl_optimizer *o, charl__param_range ra
     return CHARL_OK;
 }
 
+static bool uses(const charl__optimizer_update *u, const charl__buffer *b)
+{
+    for (int i = 0; i < CHARL_OPTIM_MAX_OWN; i++) {
+        if (b && u->own[i].buffer == b) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A range whose states are packed, a workspace at a time. */
+static charl_status update_packed(const charl_optimizer *o, charl__param_range range, int64_t kept_at,
+                                  const charl__optimizer_update *u)
+{
+    for (int64_t at = 0; at < range.count; at += CHARL_OPTIM_PACKED_AT_ONCE) {
+        const int64_t left = range.count - at,
+                      n = left < CHARL_OPTIM_PACKED_AT_ONCE ? left : CHARL_OPTIM_PACKED_AT_ONCE;
+
+        for (int k = 0; k < o->n_states; k++) {
+            CHARL_TRY(charl__optimizer_unpack_state(o, k, kept_at + at, n));
+        }
+        CHARL_TRY(update_range(o, (charl__param_range){range.begin + at, n}, 0, u));
+        for (int k = 0; k < o->n_states; k++) {
+            CHARL_TRY(charl__optimizer_pack_state(o, k, kept_at + at, n));
+        }
+    }
+    return CHARL_OK;
+}
+
 charl_status charl__optimizer_update_enqueue(const charl_optimizer *o, const charl_param *p,
                                              const charl__optimizer_update *u)
 {
+    const bool packed = o->codes[0] && uses(u, o->state[0]);
     int64_t kept_at = 0;
 
     if (p) {
@@ -424,7 +460,7 @@ charl_status charl__optimizer_update_enqueue(const charl_optimizer *o, const cha
     }
     for (int i = 0; i < o->n_own; i++) {
         if (o->own[i].count > 0) {
-            CHARL_TRY(update_range(o, o->own[i], kept_at, u));
+            CHARL_TRY((packed ? update_packed : update_range)(o, o->own[i], kept_at, u));
         }
         kept_at += o->own[i].count;
     }
@@ -437,7 +473,8 @@ charl_status charl_optimizer_step(charl_optimizer *o, float lr)
                   "charl_optimizer_begin opens a step, before the graph runs");
     o->begun = false;
     if (o->own_steps) {
-        charl__step_params step = {.commit = 1};
+        const uint64_t t = (uint64_t)o->t;
+        charl__step_params step = {.step_lo = (uint32_t)t, .step_hi = (uint32_t)(t >> 32), .commit = 1};
 
         charl__optimizer_fill(o, lr, &step);
         CHARL_TRY(charl__steps_push(o->own_steps, &step));

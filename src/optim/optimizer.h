@@ -4,10 +4,16 @@
 #include "base/registry/registry.h"
 #include "charl/optim.h"
 #include "optim/tensor_sums.h"
+#include "tensor/packed.h"
 #include "tensor/params.h"
 #include "tensor/step_params.h"
 
-enum { CHARL_OPTIM_MAX_SCRATCH = 4, CHARL_OPTIM_MAX_OWN = 10, CHARL_OPTIM_MAX_PARAMS = 4 };
+enum {
+    CHARL_OPTIM_MAX_SCRATCH = 4,
+    CHARL_OPTIM_MAX_OWN = 10,
+    CHARL_OPTIM_MAX_PARAMS = 4,
+    CHARL_OPTIM_PACKED_AT_ONCE = 1 << 22 /* elements of packed states that an update takes at a time */
+};
 
 /** One step for one parameter, in double: the definition. param and state[k] are updated in place.
  */
@@ -32,6 +38,7 @@ typedef struct charl__optimizer_rule {
     /** Updates each element by itself: ranks can divide its state, and the update writes the working copy of the parameters where there
      *  is one. */
     bool elementwise;
+    unsigned nonnegative; /* bit k: state k is never negative */
     int (*count_states)(const charl_optimizer_config *c);
     /** Shape of state k of p, which is preset in *out; false: p has none. NULL: every state is an arena like the parameters'. */
     bool (*state_shape)(int k, const charl_param *p, charl_shape *out);
@@ -92,9 +99,12 @@ struct charl_optimizer {
     charl_steps *steps; /* borrowed or own */
     charl_steps *own_steps;
     int n_states;
+    /* f32 [own_elements], or where states are packed a workspace for so many elements as an update takes at a time */
     charl__buffer *state[CHARL_OPTIM_MAX_STATES];
-    int64_t *state_at;        /* [n_states, parameters]: element where a state begins; -1: there is none */
-    charl__tensor_sums *sums; /* of the rules that need them, else NULL */
+    charl__buffer *codes[CHARL_OPTIM_MAX_STATES],
+        *scales[CHARL_OPTIM_MAX_STATES]; /* of a packed state; NULL: it is not */
+    int64_t *state_at;                   /* [n_states, parameters]: element where a state begins; -1: there is none */
+    charl__tensor_sums *sums;            /* of the rules that need them, else NULL */
     charl__buffer *scratch[CHARL_OPTIM_MAX_SCRATCH]; /* the rule's own */
     charl__buffer *table;    /* f32 [2] per 64 elements: weight decay, factor of the learning rate */
     charl__buffer *partial;  /* sums of ranges, level by level */
@@ -141,6 +151,14 @@ charl_status charl__optimizer_update_enqueue(const charl_optimizer *o, const cha
 charl__arg charl__optimizer_state(const charl_optimizer *o, int k, const charl_param *p);
 /** Lay out and allocate the states (optimizer_state.c). */
 charl_status charl__optimizer_create_states(charl_optimizer *o) CHARL_MUST_CHECK;
+/** What state k is kept in; what it would be with optimizer.state = packing. */
+charl__format charl__optimizer_format(const charl_optimizer *o, int k);
+charl__format charl__optimizer_format_with(const charl_optimizer *o, int k, charl_packing packing);
+/** Bytes of n elements of state k. */
+int64_t charl__optimizer_state_bytes(const charl_optimizer *o, int k, int64_t n);
+/** Enqueue or record: elements [at, at + n) of packed state k into its workspace, and back after an update. */
+charl_status charl__optimizer_unpack_state(const charl_optimizer *o, int k, int64_t at, int64_t n) CHARL_MUST_CHECK;
+charl_status charl__optimizer_pack_state(const charl_optimizer *o, int k, int64_t at, int64_t n) CHARL_MUST_CHECK;
 
 /** charl_optimizer_create with the step record of a training: charl_optimizer_step then pushes
  *  none, the caller does. own: what this process updates, NULL: everything. Then nobody else's
@@ -184,11 +202,9 @@ charl_status charl__optimizer_begin(charl_optimizer *o) CHARL_MUST_CHECK;
 
 /** What this process keeps (own.c). */
 charl_status charl__own_create(charl_optimizer *o, const charl__param_ranges *own) CHARL_MUST_CHECK;
-/** Read or write what `arena`, a state or the average, has of p. Blocks. */
-charl_status charl__own_read(const charl_optimizer *o, charl__buffer *arena, const charl_param *p,
-                             float *dst) CHARL_MUST_CHECK;
-charl_status charl__own_write(const charl_optimizer *o, charl__buffer *arena, const charl_param *p,
-                              const float *src) CHARL_MUST_CHECK;
+/** Read or write what is kept of state k of p; k = number of states: of the average. Blocks. */
+charl_status charl__own_read(const charl_optimizer *o, int k, const charl_param *p, float *dst) CHARL_MUST_CHECK;
+charl_status charl__own_write(const charl_optimizer *o, int k, const charl_param *p, const float *src) CHARL_MUST_CHECK;
 /** All that is kept of state k, own_elements floats; k = number of states: of the average. Blocks.
  */
 charl_status charl__optimizer_read_own(const charl_optimizer *o, int k, float *dst) CHARL_MUST_CHECK;

@@ -1,17 +1,100 @@
 /* The state tensors of an optimizer: where they lie, and how they come and go.
  *
  * A state that every parameter has in its own shape is an arena laid out like the parameters', so
- * that one launch covers all; others are packed, each tensor on blocks of its own.
+ * that one launch covers all; others follow one another, each tensor on blocks of its own.
+ *
+ * The first kind may be packed (tensor/packed.h). An update then takes CHARL_OPTIM_PACKED_AT_ONCE elements at a time: it unpacks them into
+ * a workspace, where the kernel of the optimizer finds them as if they were the state, and packs them again. Blocks do not cross
+ * parameters, so the bits depend neither on the layout of the arena nor on how ranks divide it.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "optim/optimizer.h"
 
+enum { GROUP = 64 };
+
 static bool shape_of(const charl_optimizer *o, int k, const charl_param *p, charl_shape *out)
 {
     *out = p->spec.shape;
     return p->spec.trainable && (!o->type->state_shape || o->type->state_shape(k, p, out));
+}
+
+charl__format charl__optimizer_format(const charl_optimizer *o, int k)
+{
+    return charl__optimizer_format_with(o, k, o->config.state);
+}
+
+charl__format charl__optimizer_format_with(const charl_optimizer *o, int k, charl_packing packing)
+{
+    switch (packing) {
+    case CHARL_PACKING_BF16:
+        return CHARL__FORMAT_BF16;
+    case CHARL_PACKING_INT8:
+        return o->type->nonnegative >> k & 1U ? CHARL__FORMAT_UFLOAT8 : CHARL__FORMAT_FLOAT8;
+    default:
+        return CHARL__FORMAT_F32;
+    }
+}
+
+int64_t charl__optimizer_state_bytes(const charl_optimizer *o, int k, int64_t n)
+{
+    const charl__format f = charl__optimizer_format(o, k);
+
+    return charl__packed_bytes(f, n) + charl__packed_scales(f, n) * (int64_t)sizeof(float);
+}
+
+static charl_status create_packed(charl_optimizer *o, int k, int64_t n)
+{
+    const charl__format f = charl__optimizer_format(o, k);
+    const int64_t scales = charl__packed_scales(f, n);
+
+    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)charl__packed_bytes(f, n), "optimizer state", &o->codes[k]));
+    if (scales > 0) {
+        CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)scales * 4, "optimizer state", &o->scales[k]));
+    }
+    return CHARL_OK;
+}
+
+/* Codes and scales of elements from `at` on, as arguments. */
+static void locate_packed(const charl_optimizer *o, int k, int64_t at, charl__arg_kind kind, charl__arg out[2])
+{
+    out[0] = charl__raw(kind, o->codes[k]);
+    out[0].v.offset = at;
+    out[1] = charl__raw(kind, o->scales[k]);
+    out[1].v.offset = o->scales[k] ? at / CHARL_PACK_BLOCK : 0;
+}
+
+charl_status charl__optimizer_unpack_state(const charl_optimizer *o, int k, int64_t at, int64_t n)
+{
+    charl__arg packed[2];
+
+    locate_packed(o, k, at, CHARL_ARG_IN, packed);
+    return charl__unpack_enqueue(o->set->dev, charl__optimizer_format(o, k), CHARL_F32, packed,
+                                 charl__raw(CHARL_ARG_OUT, o->state[k]), n, "unpack");
+}
+
+charl_status charl__optimizer_pack_state(const charl_optimizer *o, int k, int64_t at, int64_t n)
+{
+    const size_t blocks = (size_t)(n / CHARL_PACK_BLOCK);
+    const charl__format f = charl__optimizer_format(o, k);
+    charl__arg packed[2];
+    char defines[32];
+
+    locate_packed(o, k, at, CHARL_ARG_INOUT, packed);
+    snprintf(defines, sizeof defines, "#define FORMAT %d\n", (int)f);
+    return charl__launch_enqueue(o->set->dev,
+                                 &(charl__launch){.file = "optim/pack_state",
+                                                  .entry = "charl_pack_state",
+                                                  .defines = defines,
+                                                  .global = {(blocks + GROUP - 1) / GROUP * GROUP},
+                                                  .local = {GROUP},
+                                                  .args = {charl__raw(CHARL_ARG_IN, o->state[k]), packed[0], packed[1],
+                                                           charl__raw(CHARL_ARG_IN, o->norm),
+                                                           charl__in(charl__steps_tensor(o->steps)), charl__i64(n)},
+                                                  .bytes = (double)(charl__optimizer_state_bytes(o, k, n) + 4 * n),
+                                                  .label = "pack"});
 }
 
 static charl_status create_state(charl_optimizer *o, int k)
@@ -26,6 +109,10 @@ static charl_status create_state(charl_optimizer *o, int k)
         end += has ? charl__param_round(charl_shape_count(&shape)) : 0;
     }
     end = o->type->state_shape ? end : o->own_elements;
+    if (charl__optimizer_format(o, k) != CHARL__FORMAT_F32) {
+        CHARL_TRY(create_packed(o, k, end));
+        end = end < CHARL_OPTIM_PACKED_AT_ONCE ? end : CHARL_OPTIM_PACKED_AT_ONCE;
+    }
     CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)end * 4, "optimizer state", &o->state[k]));
     return CHARL_OK;
 }
@@ -81,7 +168,7 @@ charl_status charl_optimizer_read_state(const charl_optimizer *o, int k, const c
 
     CHARL_TRY(locate(o, k, p, &offset, &bytes));
     if (!o->type->state_shape) {
-        return charl__own_read(o, o->state[k], p, dst);
+        return charl__own_read(o, k, p, dst);
     }
     CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, o->state[k], offset, dst, bytes, true));
     return CHARL_OK;
@@ -93,7 +180,7 @@ charl_status charl_optimizer_write_state(charl_optimizer *o, int k, const charl_
 
     CHARL_TRY(locate(o, k, p, &offset, &bytes));
     if (!o->type->state_shape) {
-        return charl__own_write(o, o->state[k], p, src);
+        return charl__own_write(o, k, p, src);
     }
     CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->state[k], offset, src, bytes, true));
     return CHARL_OK;

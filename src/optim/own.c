@@ -31,12 +31,12 @@ charl_status charl__own_create(charl_optimizer *o, const charl__param_ranges *ow
     return CHARL_OK;
 }
 
-/* What p has in an own range: where it lies in an arena that this process keeps, and in p's values.
- */
-typedef charl_status (*visit_fn)(charl__buffer *arena, size_t own_at, size_t bytes, float *host);
+/* Between host memory and elements [at, at + n) of state k or, for k = number of states, of the average. `at` is a multiple of
+ * CHARL_PARAM_ALIGN. */
+typedef charl_status (*visit_fn)(const charl_optimizer *o, int k, int64_t at, int64_t n, float *host);
 
-static charl_status each_piece(const charl_optimizer *o, charl__buffer *arena, const charl_param *p, float *host,
-                               visit_fn visit)
+/* What p has in the own ranges. */
+static charl_status each_piece(const charl_optimizer *o, int k, const charl_param *p, float *host, visit_fn visit)
 {
     const int64_t begin = p->offset, end = begin + charl_shape_count(&p->spec.shape);
     int64_t own_at = 0;
@@ -47,38 +47,100 @@ static charl_status each_piece(const charl_optimizer *o, charl__buffer *arena, c
         const int64_t to = r->begin + r->count < end ? r->begin + r->count : end;
 
         if (from < to) {
-            CHARL_TRY(visit(arena, (size_t)(own_at + from - r->begin) * sizeof(float),
-                            (size_t)(to - from) * sizeof(float), host + (from - begin)));
+            CHARL_TRY(visit(o, k, own_at + from - r->begin, to - from, host + (from - begin)));
         }
         own_at += r->count;
     }
     return CHARL_OK;
 }
 
-static charl_status read_piece(charl__buffer *arena, size_t at, size_t bytes, float *host)
+static charl__buffer *arena_of(const charl_optimizer *o, int k)
 {
-    return charl__buffer_read(CHARL_QUEUE_COMPUTE, arena, at, host, bytes, true);
+    return k < o->n_states ? o->state[k] : o->ema;
 }
 
-static charl_status write_piece(charl__buffer *arena, size_t at, size_t bytes, float *host)
+static bool is_packed(const charl_optimizer *o, int k)
 {
-    return charl__buffer_write(CHARL_QUEUE_COMPUTE, arena, at, host, bytes, true);
+    return k < o->n_states && o->codes[k];
 }
 
-charl_status charl__own_read(const charl_optimizer *o, charl__buffer *arena, const charl_param *p, float *dst)
+/* Memory for packed elements: codes, then scales. */
+static charl_status allocate_packed(charl__format f, int64_t n, void **codes, float **scales)
 {
-    return each_piece(o, arena, p, dst, read_piece);
+    const int64_t bytes = charl__param_round(charl__packed_bytes(f, n));
+
+    CHARL_TRY(charl__alloc((size_t)bytes + (size_t)charl__packed_scales(f, n) * sizeof **scales, codes));
+    *scales = (float *)(void *)((char *)*codes + bytes);
+    return CHARL_OK;
 }
 
-charl_status charl__own_write(const charl_optimizer *o, charl__buffer *arena, const charl_param *p, const float *src)
+static charl_status read_packed(const charl_optimizer *o, int k, int64_t at, int64_t n, float *host)
 {
-    return each_piece(o, arena, p, (float *)(uintptr_t)src, write_piece);
+    charl_status st = CHARL_OK;
+    const charl__format f = charl__optimizer_format(o, k);
+    float *scales = NULL;
+    void *codes = NULL;
+
+    CHARL_TRY_CLEANUP(allocate_packed(f, n, &codes, &scales));
+    CHARL_TRY_CLEANUP(charl__buffer_read(CHARL_QUEUE_COMPUTE, o->codes[k], (size_t)charl__packed_bytes(f, at), codes,
+                                         (size_t)charl__packed_bytes(f, n), true));
+    if (o->scales[k]) {
+        CHARL_TRY_CLEANUP(charl__buffer_read(CHARL_QUEUE_COMPUTE, o->scales[k],
+                                             (size_t)charl__packed_scales(f, at) * sizeof *scales, scales,
+                                             (size_t)charl__packed_scales(f, n) * sizeof *scales, true));
+    }
+    charl__unpack(f, codes, scales, n, host);
+cleanup:
+    charl_free(codes);
+    return st;
+}
+
+static charl_status write_packed(const charl_optimizer *o, int k, int64_t at, int64_t n, const float *host)
+{
+    charl_status st = CHARL_OK;
+    const charl__format f = charl__optimizer_format(o, k);
+    float *scales = NULL;
+    void *codes = NULL;
+
+    CHARL_TRY_CLEANUP(allocate_packed(f, n, &codes, &scales));
+    charl__pack(f, host, n, codes, scales);
+    CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->codes[k], (size_t)charl__packed_bytes(f, at), codes,
+                                          (size_t)charl__packed_bytes(f, n), true));
+    if (o->scales[k]) {
+        CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->scales[k],
+                                              (size_t)charl__packed_scales(f, at) * sizeof *scales, scales,
+                                              (size_t)charl__packed_scales(f, n) * sizeof *scales, true));
+    }
+cleanup:
+    charl_free(codes);
+    return st;
+}
+
+static charl_status read_piece(const charl_optimizer *o, int k, int64_t at, int64_t n, float *host)
+{
+    return is_packed(o, k) ? read_packed(o, k, at, n, host)
+                           : charl__buffer_read(CHARL_QUEUE_COMPUTE, arena_of(o, k), (size_t)at * sizeof *host, host,
+                                                (size_t)n * sizeof *host, true);
+}
+
+static charl_status write_piece(const charl_optimizer *o, int k, int64_t at, int64_t n, float *host)
+{
+    return is_packed(o, k) ? write_packed(o, k, at, n, host)
+                           : charl__buffer_write(CHARL_QUEUE_COMPUTE, arena_of(o, k), (size_t)at * sizeof *host, host,
+                                                 (size_t)n * sizeof *host, true);
+}
+
+charl_status charl__own_read(const charl_optimizer *o, int k, const charl_param *p, float *dst)
+{
+    return each_piece(o, k, p, dst, read_piece);
+}
+
+charl_status charl__own_write(const charl_optimizer *o, int k, const charl_param *p, const float *src)
+{
+    return each_piece(o, k, p, (float *)(uintptr_t)src, write_piece);
 }
 
 charl_status charl__optimizer_read_own(const charl_optimizer *o, int k, float *dst)
 {
-    charl__buffer *arena = k < o->n_states ? o->state[k] : o->ema;
-    const size_t bytes = (size_t)o->own_elements * sizeof *dst;
-
-    return bytes > 0 ? charl__buffer_read(CHARL_QUEUE_COMPUTE, arena, 0, dst, bytes, true) : CHARL_OK;
+    return o->own_elements > 0 ? read_piece(o, k, 0, o->own_elements, dst) : CHARL_OK;
 }

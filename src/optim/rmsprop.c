@@ -64,5 +64,6 @@ const charl__optimizer_rule charl__optim_rmsprop = {
     .count_states = count_states,
     .enqueue = enqueue,
     .elementwise = true,
+    .nonnegative = 1U << 0,
     .reference = reference,
 };

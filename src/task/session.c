@@ -289,7 +289,10 @@ cleanup:
 
 charl_status charl__session_open_device(charl__session *s, const charl_device_request *request)
 {
-    return charl_device_open(request, &s->dev);
+    charl_device_request limited = *request;
+
+    limited.memory_limit = s->config->device.memory_limit << 20;
+    return charl_device_open(&limited, &s->dev);
 }
 
 charl_status charl__session_create_model(charl__session *s)

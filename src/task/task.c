@@ -299,15 +299,20 @@ cleanup:
     return st;
 }
 
-/* Before the first graph is differentiated; the others of a training share its parameters. */
+/* Before the first graph is differentiated; the others of a training share its parameters. Without a training only what is packed need
+ * be frozen. */
 static void freeze(const charl_config *config, charl_graph *g, charl_params *params)
 {
     charl_status st;
+    const bool packs = config->lora.rank > 0 && config->lora.base != CHARL_PACKING_F32;
 
-    if (!charl_graph_is_training(g) || charl__params_is_laid_out(params)) {
+    if ((!charl_graph_is_training(g) && !packs) || charl__params_is_laid_out(params)) {
         return;
     }
     st = charl__task_freeze(config, params);
+    if (st == CHARL_OK && packs) {
+        st = charl_params_pack(params, config->lora.base);
+    }
     if (st != CHARL_OK) {
         charl__graph_fail(g, st == CHARL_ERR_INVALID ? CHARL_ERR_CONFIG : st, "[train] freeze: %s",
                           charl_error_message());

@@ -25,6 +25,8 @@ static void param_destroy(charl_param *p)
     if (p) {
         charl_tensor_release(p->value);
         charl_tensor_release(p->half);
+        charl_tensor_release(p->codes);
+        charl_tensor_release(p->scales);
         charl_free((void *)(uintptr_t)p->spec.name);
         charl_free(p);
     }
@@ -181,6 +183,46 @@ charl_status charl_params_freeze(charl_params *set, const char *patterns, int *c
     return CHARL_OK;
 }
 
+charl_status charl_params_pack(charl_params *set, charl_packing packing)
+{
+    CHARL_REQUIRE(!charl__params_is_laid_out(set), CHARL_ERR_INVALID,
+                  "parameters are packed too late: a graph of this set is already compiled");
+    set->packing = packing;
+    return CHARL_OK;
+}
+
+static charl__format choose_format(const charl_param *p, charl_dtype precision)
+{
+    const charl__format half = precision == CHARL_BF16  ? CHARL__FORMAT_BF16
+                               : precision == CHARL_F16 ? CHARL__FORMAT_F16
+                                                        : CHARL__FORMAT_F32;
+
+    if (!p->frozen || p->set->packing == CHARL_PACKING_F32 || !charl__param_is_halved(p)) {
+        return CHARL__FORMAT_F32;
+    }
+    if (p->spec.embedding || (p->set->packing == CHARL_PACKING_BF16 && half != CHARL__FORMAT_F32)) {
+        return half;
+    }
+    return p->set->packing == CHARL_PACKING_BF16   ? CHARL__FORMAT_BF16
+           : p->set->packing == CHARL_PACKING_INT8 ? CHARL__FORMAT_INT8
+                                                   : CHARL__FORMAT_NF4;
+}
+
+void charl__params_choose_formats(charl_params *set, charl_dtype precision)
+{
+    CHARL_INVARIANT(!charl__params_is_laid_out(set));
+    for (int i = 0; i < set->count; i++) {
+        set->param[i]->format = choose_format(set->param[i], precision);
+    }
+}
+
+int64_t charl__param_bytes(const charl_param *p)
+{
+    const int64_t n = charl_shape_count(&p->spec.shape);
+
+    return charl__packed_bytes(p->format, n) + charl__packed_scales(p->format, n) * (int64_t)sizeof(float);
+}
+
 bool charl_param_is_frozen(const charl_param *p)
 {
     return p->frozen;
@@ -190,7 +232,9 @@ static void place(charl_params *set, charl_param *p)
 {
     int64_t *end = p->spec.trainable ? &set->elements : p->frozen ? &set->frozen_elements : &set->buffer_elements;
 
-    if (p->offset < 0) {
+    if (p->format != CHARL__FORMAT_F32) {
+        p->offset = 0;
+    } else if (p->offset < 0) {
         p->offset = *end;
         *end += charl__param_blocks(p) * CHARL_PARAM_ALIGN;
     }
@@ -217,13 +261,36 @@ charl_status charl__params_layout(charl_params *set, const int *order, int n_ord
 void charl__params_free_values(charl_params *set)
 {
     for (int i = 0; i < set->count; i++) {
-        charl_tensor_release(set->param[i]->value);
-        set->param[i]->value = NULL;
+        charl_param *p = set->param[i];
+
+        charl_tensor_release(p->value);
+        charl_tensor_release(p->codes);
+        charl_tensor_release(p->scales);
+        p->value = p->codes = p->scales = NULL;
     }
     charl__buffer_release(set->value);
     charl__buffer_release(set->buffers);
     charl__buffer_release(set->frozen);
     set->value = set->buffers = set->frozen = NULL;
+}
+
+/* Memory of a packed parameter. */
+static charl_status allocate_packed(charl_param *p, charl_device *dev)
+{
+    const int64_t n = charl_shape_count(&p->spec.shape);
+    const char *before = charl__device_set_purpose(dev, "frozen parameters");
+    const charl_dtype dtype = p->format == CHARL__FORMAT_BF16  ? CHARL_BF16
+                              : p->format == CHARL__FORMAT_F16 ? CHARL_F16
+                                                               : CHARL_U8;
+    const charl_shape flat = {1, {charl__packed_bytes(p->format, n)}},
+                      scales = {1, {charl__packed_scales(p->format, n)}};
+    charl_status st = charl_tensor_create(dev, dtype, dtype == CHARL_U8 ? &flat : &p->spec.shape, &p->codes);
+
+    if (st == CHARL_OK && scales.dim[0] > 0) {
+        st = charl_tensor_create(dev, CHARL_F32, &scales, &p->scales);
+    }
+    charl__device_set_purpose(dev, before);
+    return st;
 }
 
 charl_status charl__params_allocate(charl_params *set, charl_device *dev)
@@ -237,6 +304,10 @@ charl_status charl__params_allocate(charl_params *set, charl_device *dev)
     for (int i = 0; i < set->count; i++) {
         charl_param *p = set->param[i];
 
+        if (p->format != CHARL__FORMAT_F32) {
+            CHARL_TRY_CLEANUP(allocate_packed(p, dev));
+            continue;
+        }
         CHARL_TRY_CLEANUP(charl__tensor_view(p->spec.trainable ? set->value
                                              : p->frozen       ? set->frozen
                                                                : set->buffers,
@@ -309,7 +380,9 @@ static charl_status view_half(charl_params *set)
     for (int i = 0; i < set->count; i++) {
         charl_param *p = set->param[i];
 
-        if (charl__param_is_halved(p)) {
+        if (p->codes && p->codes->dtype == set->half_type) {
+            p->half = charl_tensor_retain(p->codes);
+        } else if (charl__param_is_halved(p) && !p->codes) {
             CHARL_TRY(charl__tensor_view(p->frozen ? set->frozen_half : set->half, set->half_type, &p->spec.shape,
                                          p->offset, &p->half));
             if (p->frozen) { /* later changes are charl_param_write's */
@@ -455,8 +528,57 @@ cleanup:
     return st;
 }
 
+/* Memory for packed values: codes, then scales. */
+static charl_status packed_memory(const charl_param *p, void **codes, float **scales)
+{
+    const size_t bytes = charl__tensor_bytes(p->codes);
+
+    CHARL_TRY(charl__alloc_large(bytes + 4 + (size_t)charl__param_bytes(p), codes));
+    *scales = (float *)(void *)((char *)*codes + (bytes + 3) / 4 * 4);
+    return CHARL_OK;
+}
+
+static charl_status write_packed(charl_param *p, const float *src)
+{
+    charl_status st = CHARL_OK;
+    const int64_t n = charl_shape_count(&p->spec.shape);
+    float *scales = NULL;
+    void *codes = NULL;
+
+    CHARL_TRY_CLEANUP(packed_memory(p, &codes, &scales));
+    charl__pack(p->format, src, n, codes, scales);
+    CHARL_TRY_CLEANUP(charl_tensor_write(p->codes, codes, charl__tensor_bytes(p->codes)));
+    if (p->scales) {
+        CHARL_TRY_CLEANUP(charl_tensor_write(p->scales, scales, charl__tensor_bytes(p->scales)));
+    }
+    p->source_crc32c = charl__crc32c(0, src, (size_t)n * sizeof *src);
+cleanup:
+    charl_free(codes);
+    return st;
+}
+
+static charl_status read_packed(const charl_param *p, float *dst)
+{
+    charl_status st = CHARL_OK;
+    float *scales = NULL;
+    void *codes = NULL;
+
+    CHARL_TRY_CLEANUP(packed_memory(p, &codes, &scales));
+    CHARL_TRY_CLEANUP(charl_tensor_read(p->codes, codes, charl__tensor_bytes(p->codes)));
+    if (p->scales) {
+        CHARL_TRY_CLEANUP(charl_tensor_read(p->scales, scales, charl__tensor_bytes(p->scales)));
+    }
+    charl__unpack(p->format, codes, scales, charl_shape_count(&p->spec.shape), dst);
+cleanup:
+    charl_free(codes);
+    return st;
+}
+
 charl_status charl_param_write(charl_param *p, const float *src)
 {
+    if (p->codes) {
+        return write_packed(p, src);
+    }
     CHARL_REQUIRE(p->value, CHARL_ERR_INVALID, "parameter %s has no memory before compiling", p->spec.name);
     CHARL_TRY(charl_tensor_write(p->value, src, charl__tensor_bytes(p->value)));
     if (p->half) {
@@ -476,6 +598,9 @@ charl_status charl_param_read_gradient(const charl_param *p, float *dst)
 
 charl_status charl_param_read(const charl_param *p, float *dst)
 {
+    if (p->codes) {
+        return read_packed(p, dst);
+    }
     CHARL_REQUIRE(p->value, CHARL_ERR_INVALID, "parameter %s has no memory before compiling", p->spec.name);
     CHARL_TRY(charl_tensor_read(p->value, dst, charl__tensor_bytes(p->value)));
     return CHARL_OK;

@@ -16,9 +16,11 @@
  *  Training in bf16 or f16 has one arena more, of the same layout in that type: a working copy of
  *  the parameters with two and more extents, rounded from the f32 values after every change of them.
  *  Vectors (biases, weights of norms) are few, and stay f32.
+ *
+ *  Frozen matrices that are packed (charl_params_pack) are in no arena: each has memory of its own, so that a device needs no large piece.
  */
 #include "charl/params.h"
-#include "tensor/tensor.h"
+#include "tensor/packed.h"
 
 enum {
     CHARL_PARAM_ALIGN = 64,  /* floats: where a parameter starts */
@@ -29,14 +31,17 @@ struct charl_param {
     charl_param_spec spec;
     charl_param_settings settings;
     charl_params *set;
-    bool frozen;    /* then spec.trainable is false */
-    bool in_base;   /* its value, unless it is trained, is that in the weights that a run started from */
-    int index;      /* order of declaration */
-    int64_t offset; /* elements into its arena; -1 before layout */
-    int n_shares;   /* gradients after the first */
-    int64_t shares; /* where they start in a lane, each in whole blocks */
-    charl_tensor *value;
-    charl_tensor *half; /* working copy; NULL: the value itself is used */
+    bool frozen;                  /* then spec.trainable is false */
+    bool in_base;                 /* its value, unless it is trained, is that in the weights that a run started from */
+    int index;                    /* order of declaration */
+    int64_t offset;               /* elements into its arena; -1 before layout */
+    int n_shares;                 /* gradients after the first */
+    int64_t shares;               /* where they start in a lane, each in whole blocks */
+    charl_tensor *value;          /* NULL: it is packed */
+    charl_tensor *half;           /* working copy; NULL: the value itself is used */
+    charl__format format;         /* not f32: it is packed */
+    charl_tensor *codes, *scales; /* then; `half` may be the codes */
+    uint32_t source_crc32c;       /* then: of the f32 values that it was written with */
 };
 
 struct charl_params {
@@ -53,6 +58,7 @@ struct charl_params {
     charl__buffer *value, *buffers, *frozen; /* arenas */
     charl__buffer *half, *frozen_half;       /* of the working copies, or NULL */
     charl_dtype half_type;
+    charl_packing packing;
     charl__buffer *grad; /* n_lanes * gradient_elements partial sums; NULL for inference */
     /* gradient_elements: completed gradients; the same buffer as grad with one rank and one lane */
     charl__buffer *sum;
@@ -108,6 +114,15 @@ int64_t charl__params_range(const charl_params *set, int64_t *begin, int64_t lea
 /** sum of p += each of its shares, in order, for every p. Launches that can be recorded; none where
  *  nothing is shared. Async. */
 charl_status charl__params_join(charl_params *set) CHARL_MUST_CHECK;
+/** Choose how frozen parameters are kept; once, before the layout. precision: of the graphs. */
+void charl__params_choose_formats(charl_params *set, charl_dtype precision);
+/** Whether operators get p unpacked. */
+static inline bool charl__param_is_packed(const charl_param *p, charl_dtype precision)
+{
+    return p->format >= CHARL__FORMAT_INT8 || (p->format == CHARL__FORMAT_BF16 && precision == CHARL_F32);
+}
+/** Bytes that the value of p takes, its working copy not included. */
+int64_t charl__param_bytes(const charl_param *p);
 /** Allocate values and buffers on dev (zero-filled). Once. */
 charl_status charl__params_allocate(charl_params *set, charl_device *dev) CHARL_MUST_CHECK;
 /** Move the values to `memory`, `elements` floats of host memory that the device uses in place,

@@ -47,14 +47,14 @@ static charl_memory_parameter describe(const charl__trainer *t, const charl_para
     charl_memory_parameter out = {.name = spec->name,
                                   .shape = spec->shape,
                                   .is_trained = spec->trainable,
-                                  .bytes = n * (int64_t)sizeof(float),
-                                  .copy_bytes = p->half ? n * 2 : 0};
+                                  .bytes = charl__param_bytes(p),
+                                  .copy_bytes = p->half && p->half != p->codes ? n * 2 : 0};
 
     for (int k = 0; k < charl_optimizer_get_state_count(t->replica.optimizer); k++) {
         charl_shape shape;
 
         if (spec->trainable && charl_optimizer_get_state_shape(t->replica.optimizer, k, p, &shape)) {
-            out.state_bytes += charl_shape_count(&shape) * (int64_t)sizeof(float);
+            out.state_bytes += charl__optimizer_state_bytes(t->replica.optimizer, k, charl_shape_count(&shape));
         }
     }
     return out;

@@ -100,14 +100,14 @@ static void seal(charl__snapshot *s)
     }
 }
 
-/* The last tensor is left to the base: only its checksum stays. Its memory is taken by the next one. */
-static void leave_to_base(charl__snapshot *s)
+/* The last tensor, the value of p, is left to the base: only its checksum stays. Its memory is taken by the next one. */
+static void leave_to_base(charl__snapshot *s, const charl_param *p)
 {
     charl_checkpoint_tensor *t = &s->tensor[s->n - 1];
     const int64_t n = charl_shape_count(&t->shape);
 
     snprintf(s->group[s->n - 1], sizeof s->group[0], CHARL_CHECKPOINT_BASE);
-    t->crc32c = charl__crc32c(0, t->data, (size_t)n * sizeof(float));
+    t->crc32c = p->codes ? p->source_crc32c : charl__crc32c(0, t->data, (size_t)n * sizeof(float));
     if (s->crc) {
         s->crc[s->n - 1] = t->crc32c;
     }
@@ -155,6 +155,45 @@ static charl_status add_ema(charl__snapshot *s, const charl__replica *r, const f
     return CHARL_OK;
 }
 
+/* A packed state in a file: bf16 in the shape of the parameter, or u8 [blocks, BLOCK_BYTES], the codes of a block and then its scale. */
+enum { BLOCK_BYTES = CHARL_PACK_BLOCK + sizeof(float) };
+
+/* Let the last tensor, values of a state, be in the file as the optimizer keeps them. */
+static charl_status pack_last(charl__snapshot *s, charl__format f)
+{
+    charl_checkpoint_tensor *t = &s->tensor[s->n - 1];
+    const int64_t n = charl_shape_count(&t->shape), blocks = charl__packed_scales(f, n);
+    const int64_t bytes = blocks > 0 ? blocks * BLOCK_BYTES : charl__packed_bytes(f, n);
+    float *data = s->data[s->n - 1], *scales;
+    unsigned char *codes = NULL;
+
+    if (f == CHARL__FORMAT_F32 || !data) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl__alloc((size_t)(blocks * BLOCK_BYTES + charl__packed_bytes(f, n)), &codes));
+    scales = (float *)(void *)codes;
+    charl__pack(f, data, n, scales + blocks, scales);
+    if (blocks == 0) {
+        memcpy(data, codes, (size_t)bytes);
+        t->dtype = CHARL_BF16;
+    } else {
+        const unsigned char *from = (const unsigned char *)(scales + blocks);
+
+        memset(data, 0, (size_t)bytes);
+        for (int64_t i = 0; i < blocks; i++) {
+            const int64_t left = n - i * CHARL_PACK_BLOCK;
+            unsigned char *to = (unsigned char *)data + i * BLOCK_BYTES;
+
+            memcpy(to, from + i * CHARL_PACK_BLOCK, (size_t)(left < CHARL_PACK_BLOCK ? left : CHARL_PACK_BLOCK));
+            memcpy(to + CHARL_PACK_BLOCK, scales + i, sizeof *scales);
+        }
+        t->dtype = CHARL_U8;
+        t->shape = (charl_shape){2, {blocks, BLOCK_BYTES}};
+    }
+    charl_free(codes);
+    return CHARL_OK;
+}
+
 static charl_status add_states(charl__snapshot *s, const charl__replica *r, int k, const float *collected)
 {
     char group[48];
@@ -173,6 +212,7 @@ static charl_status add_states(charl__snapshot *s, const charl__replica *r, int 
                 CHARL_TRY(charl_optimizer_read_state(r->optimizer, k, p, data));
             }
             seal(s);
+            CHARL_TRY(pack_last(s, charl__optimizer_format(r->optimizer, k)));
         }
     }
     return CHARL_OK;
@@ -212,7 +252,7 @@ static charl_status add_model(charl__snapshot *s, const charl__replica *r, int n
         CHARL_TRY(add(s, "model", spec->name, &spec->shape, &data));
         CHARL_TRY(charl_param_read(p, data));
         if (is_left(s, p)) {
-            leave_to_base(s);
+            leave_to_base(s, p);
         } else {
             seal(s);
         }
@@ -344,6 +384,42 @@ cleanup:
     return st;
 }
 
+/* Values of a packed state, whatever the optimizer keeps its state in now. */
+static charl_status read_packed(const charl_optimizer *o, int k, charl_checkpoint_reader *r,
+                                const charl_checkpoint_tensor *t, int64_t n, float *dst)
+{
+    charl_status st = CHARL_OK;
+    const charl__format f =
+        charl__optimizer_format_with(o, k, t->dtype == CHARL_BF16 ? CHARL_PACKING_BF16 : CHARL_PACKING_INT8);
+    unsigned char *from = NULL;
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(charl_shape_count(&t->shape) + 1, charl_dtype_size(t->dtype), &from));
+    CHARL_TRY_CLEANUP(charl_checkpoint_read(r, t, from));
+    if (t->dtype == CHARL_BF16) {
+        charl__unpack(f, from, NULL, n, dst);
+    }
+    for (int64_t i = 0; t->dtype == CHARL_U8 && i < t->shape.dim[0]; i++) {
+        const int64_t left = n - i * CHARL_PACK_BLOCK;
+        float scale;
+
+        memcpy(&scale, from + i * BLOCK_BYTES + CHARL_PACK_BLOCK, sizeof scale);
+        charl__unpack(f, from + i * BLOCK_BYTES, &scale, left < CHARL_PACK_BLOCK ? left : CHARL_PACK_BLOCK,
+                      dst + i * CHARL_PACK_BLOCK);
+    }
+cleanup:
+    charl_free(from);
+    return st;
+}
+
+/* Whether t holds a packed state of this shape. */
+static bool is_packed(const charl_checkpoint_tensor *t, const charl_shape *shape)
+{
+    const charl_shape blocks = {2, {charl__packed_scales(CHARL__FORMAT_INT8, charl_shape_count(shape)), BLOCK_BYTES}};
+
+    return t && ((t->dtype == CHARL_BF16 && charl_shape_equal(&t->shape, shape)) ||
+                 (t->dtype == CHARL_U8 && charl_shape_equal(&t->shape, &blocks)));
+}
+
 static charl_status restore_state(charl_optimizer *o, int k, const charl_param *p, charl_checkpoint_reader *r,
                                   const char *path)
 {
@@ -353,8 +429,16 @@ static charl_status restore_state(charl_optimizer *o, int k, const charl_param *
     float *v = NULL;
 
     if (charl_optimizer_get_state_shape(o, k, p, &shape)) {
+        const charl_checkpoint_tensor *t;
+
         state_group(o, k, group);
-        CHARL_TRY_CLEANUP(charl__weights_read(r, path, group, charl_param_get_spec(p)->name, &shape, &v));
+        t = charl_checkpoint_find(r, group, charl_param_get_spec(p)->name);
+        if (is_packed(t, &shape)) {
+            CHARL_TRY_CLEANUP(charl__alloc_array(charl_shape_count(&shape), sizeof *v, &v));
+            CHARL_TRY_CLEANUP(read_packed(o, k, r, t, charl_shape_count(&shape), v));
+        } else {
+            CHARL_TRY_CLEANUP(charl__weights_read(r, path, group, charl_param_get_spec(p)->name, &shape, &v));
+        }
         CHARL_TRY_CLEANUP(charl_optimizer_write_state(o, k, p, v));
     }
 cleanup:

@@ -39,6 +39,7 @@ static void build(net *n, const charl_lora *lora, bool train)
     charl_graph_keep(n->g, n->out);
     if (train) {
         charl_assert_ok(charl_params_freeze(n->params, "*, !*.lora_?.weight", NULL));
+        charl_assert_ok(charl_params_pack(n->params, lora->base));
         charl_graph_backward(
             n->g, charl_sum(n->g, charl_sum(n->g, charl_mul(n->g, n->out, n->out), 1, false), 0, false), NULL);
     }
@@ -141,6 +142,61 @@ static void test_gradients(void **state)
     fini(&n);
 }
 
+static void read_gradient(net *n, const char *name, float *out, size_t bytes)
+{
+    charl_var *gradient = charl_var_gradient(charl_parameter(n->g, charl_params_find(n->params, name)));
+
+    charl_assert_ok(charl_tensor_read(charl_var_get_tensor(gradient), out, bytes));
+}
+
+/* Outputs and gradients on packed weights have the bits of those on the same weights in f32; the weights are near those that they were
+ * packed from, and packing them again changes nothing. */
+static void check_packed(charl_packing packing, float tolerance)
+{
+    charl_lora lora = {.rank = RANK, .alpha = ALPHA, .targets = "*", .base = packing};
+    float w[HIDDEN * FEATURES], packed[HIDDEN * FEATURES], again[HIDDEN * FEATURES], b[HIDDEN * RANK];
+    float out[2][ROWS * CLASSES], grad[2][HIDDEN * RANK], most = 0.0F;
+    net n[2];
+
+    build(&n[1], &lora, true);
+    lora.base = CHARL_PACKING_F32;
+    build(&n[0], &lora, true);
+    charl_assert_ok(charl_param_read(charl_params_find(n[0].params, "fc1.weight"), w));
+    charl_assert_ok(charl_param_read(charl_params_find(n[1].params, "fc1.weight"), packed));
+    for (int i = 0; i < HIDDEN * FEATURES; i++) {
+        most = fmaxf(most, fabsf(w[i]));
+    }
+    for (int i = 0; i < HIDDEN * FEATURES; i++) {
+        assert_true(fabsf(packed[i] - w[i]) <= tolerance * most);
+    }
+    assert_memory_not_equal(packed, w, sizeof w);
+    charl_assert_ok(charl_param_write(charl_params_find(n[1].params, "fc1.weight"), packed));
+    charl_assert_ok(charl_param_read(charl_params_find(n[1].params, "fc1.weight"), again));
+    charl_assert_same_bits(again, packed, HIDDEN * FEATURES);
+
+    charl_test_fill(b, HIDDEN * RANK, -1.0F, 1.0F, 9);
+    for (int i = 0; i < 2; i++) {
+        charl_assert_ok(charl_param_read(charl_params_find(n[1].params, "fc2.weight"), w));
+        charl_assert_ok(charl_param_write(charl_params_find(n[i].params, "fc1.weight"), packed));
+        charl_assert_ok(charl_param_write(charl_params_find(n[i].params, "fc2.weight"), w));
+        charl_assert_ok(charl_param_write(charl_params_find(n[i].params, "fc1.lora_B.weight"), b));
+        output(&n[i], out[i]);
+        read_gradient(&n[i], "fc1.lora_B.weight", grad[i], sizeof grad[i]);
+    }
+    charl_assert_same_bits(out[1], out[0], ROWS * CLASSES);
+    charl_assert_same_bits(grad[1], grad[0], HIDDEN * RANK);
+    fini(&n[0]);
+    fini(&n[1]);
+}
+
+static void test_packed(void **state)
+{
+    (void)state;
+    check_packed(CHARL_PACKING_BF16, 1.0F / 256);
+    check_packed(CHARL_PACKING_INT8, 0.51F / 127);
+    check_packed(CHARL_PACKING_INT4, 0.16F);
+}
+
 static void test_errors(void **state)
 {
     charl_model *m;
@@ -170,6 +226,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_adapted),
         cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_packed),
         cmocka_unit_test(test_errors),
     };
 

@@ -94,7 +94,7 @@ static void hand_over(const part *one, part *p)
     }
 }
 
-static void check_type(const char *type)
+static void check_type(const char *type, charl_packing packing)
 {
     static float g[MAX_ELEMENTS], a[MAX_ELEMENTS], b[MAX_ELEMENTS];
     static int kind[MAX_ELEMENTS];
@@ -104,6 +104,7 @@ static void check_type(const char *type)
     config.momentum = 0.9F; /* of sgd and rmsprop: a state more */
     config.grad_clip = 3.0F;
     config.ema_decay = 0.9;
+    config.state = packing;
     charl_assert_ok(open_set(&one.set));
     charl_assert_ok(charl_optimizer_create(one.set, &config, &one.o));
     charl_assert_ok(charl_optimizer_reset_ema(one.o));
@@ -153,7 +154,9 @@ static void test_elementwise_types_divide(void **state)
     (void)state;
     for (int i = 0; charl_optimizer_name(i); i++) {
         if (charl_optimizer_is_elementwise(charl_optimizer_name(i))) {
-            check_type(charl_optimizer_name(i));
+            for (charl_packing packing = CHARL_PACKING_F32; packing <= CHARL_PACKING_INT8; packing++) {
+                check_type(charl_optimizer_name(i), packing);
+            }
             n++;
         }
     }

@@ -203,7 +203,7 @@ static void test_defaults_are_pytorch(void **state)
 }
 
 /* A bad gradient changes nothing, and neither does a good one after it. */
-static void check_nonfinite(const char *type, float bad)
+static void check_nonfinite(const char *type, charl_packing packing, float bad)
 {
     static float g[MAX_ELEMENTS], value[2][MAX_ELEMENTS], states[2][CHARL_OPTIM_MAX_STATES * MAX_ELEMENTS];
     static int kind[MAX_ELEMENTS];
@@ -213,6 +213,7 @@ static void check_nonfinite(const char *type, float bad)
     charl_optimizer *o = NULL;
     int64_t n;
 
+    config.state = packing;
     config.momentum = 0.9F;
     config.grad_clip = 1.0F;
     charl_assert_ok(open_set(&set));
@@ -243,9 +244,11 @@ static void test_nonfinite_gradients(void **state)
 {
     (void)state;
     for (int i = 0; charl_optimizer_name(i); i++) {
-        check_nonfinite(charl_optimizer_name(i), NAN);
-        check_nonfinite(charl_optimizer_name(i), INFINITY);
-        check_nonfinite(charl_optimizer_name(i), -INFINITY);
+        const bool packs = charl_optimizer_is_elementwise(charl_optimizer_name(i));
+
+        check_nonfinite(charl_optimizer_name(i), CHARL_PACKING_F32, NAN);
+        check_nonfinite(charl_optimizer_name(i), packs ? CHARL_PACKING_BF16 : CHARL_PACKING_F32, INFINITY);
+        check_nonfinite(charl_optimizer_name(i), packs ? CHARL_PACKING_INT8 : CHARL_PACKING_F32, -INFINITY);
     }
 }
 

@@ -18,14 +18,15 @@ static void copy_states(const charl_optimizer *from, charl_optimizer *to)
     charl_optimizer_set_steps(to, charl_optimizer_get_steps(from));
 }
 
-static void check_moving(const char *type)
+static void check_moving(const char *type, charl_packing packing)
 {
     static float g[MAX_ELEMENTS], a[MAX_ELEMENTS], b[MAX_ELEMENTS];
     static int kind[MAX_ELEMENTS];
-    const charl_optimizer_config config = charl_optimizer_defaults(type);
+    charl_optimizer_config config = charl_optimizer_defaults(type);
     charl_params *one = NULL, *two = NULL;
     charl_optimizer *o = NULL, *resumed = NULL;
 
+    config.state = packing;
     charl_assert_ok(open_set(&one));
     charl_assert_ok(open_set(&two));
     charl_assert_ok(charl_optimizer_create(one, &config, &o));
@@ -62,7 +63,11 @@ static void test_state_moves_over(void **state)
 {
     (void)state;
     for (int i = 0; charl_optimizer_name(i); i++) {
-        check_moving(charl_optimizer_name(i));
+        const bool packs = charl_optimizer_is_elementwise(charl_optimizer_name(i));
+
+        for (int packing = 0; packing <= (packs ? CHARL_PACKING_INT8 : CHARL_PACKING_F32); packing++) {
+            check_moving(charl_optimizer_name(i), (charl_packing)packing);
+        }
     }
 }
 

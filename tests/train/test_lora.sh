@@ -46,6 +46,35 @@ checks=$((checks + 1))
 [ -s trained ] && cmp -s evaluated trained || fail "evaluation: $(cat evaluated), in training: $(cat trained)"
 expect 0 "text" "$bin/charl" generate gpt.ini one/last.h5 lora.rank=4 "lora.targets=*.attn.*, *.mlp.*" --prompt "the " --tokens 5 --seed 1
 
+# The base in fewer bits: losses are near those in full, the bits do not depend on ranks, and the base is left where it is.
+loss_of() {
+    sed -n 's/.*"event":"val".*"loss":\([0-9.]*\).*/\1/p' "$1/metrics.jsonl" | tail -n 1
+}
+for base in bf16 int8 int4; do
+    expect 0 "$base" lora 1 -o packed lora.base=$base
+    export CHARL_FAULT="train.stop:4"
+    expect 75 "$base stopped on 2 ranks" lora 2 -o more$base lora.base=$base
+    unset CHARL_FAULT
+    expect 0 "$base gone on with 1" lora 1 -o more$base lora.base=$base
+    same "$base" packed more$base
+    checks=$((checks + 1))
+    awk -v a="$(loss_of packed)" -v b="$(loss_of one)" 'BEGIN { d = a - b; exit !(a > 0 && a != b && d * d < 0.0009) }' ||
+        fail "$base: $(loss_of packed), in f32 $(loss_of one)"
+    expect 0 "$base evaluated" "$bin/charl" eval gpt.ini packed/last.h5 lora.rank=4 "lora.targets=*.attn.*, *.mlp.*" lora.base=$base
+    says 1 "loss=$(loss_of packed | cut -c 1-6)"
+    expect 0 "$base shown" "$bin/charl" checkpoint show packed/last.h5
+    says 1 "model/h.0.attn.c_attn.weight .* in the base"
+    expect 0 "$base verified" "$bin/charl" checkpoint verify packed/last.h5
+    rm -rf packed more$base
+done
+expect 0 "int4 in bf16, all weights" lora 1 -o packed lora.base=int4 train.precision=bf16 checkpoint.weights=all
+cp -r packed again && rm again/checkpoints/step-00000006.h5 again/last.h5 again/best.h5
+expect 0 "gone on with packed weights" lora 1 -o again lora.base=int4 train.precision=bf16 checkpoint.weights=all
+same "gone on with packed weights" packed again
+expect 0 "text of a packed base" "$bin/charl" generate gpt.ini packed/last.h5 lora.rank=4 "lora.targets=*.attn.*, *.mlp.*" lora.base=int4 \
+    --prompt "the " --tokens 5 --seed 1
+rm -rf packed again
+
 # Exported, they are part of the weights: a model without adapters computes the same.
 expect 0 "exported" "$bin/charl" checkpoint export one/last.h5 -o merged.safetensors
 expect 0 "the merged model" ranks 1 gpt.ini -q -o merged init.from=merged.safetensors optimizer.learning_rate=1e-30 train.max_steps=1

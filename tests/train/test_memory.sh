@@ -76,6 +76,12 @@ for passes in 1 2; do
     says 1 "error: .*gradients in more than 256 ranges: a weight is used too many times"
 done
 
+# A device of which less may be used.
+expect 4 "a device of 1 MiB" ranks 1 cnn.ini --dry-run device.memory_limit=1
+says 1 "error: .*out of device memory: .* of 1.0 MiB are in use"
+expect 0 "a device of 64 MiB" ranks 2 cnn.ini --dry-run device.memory_limit=64
+says 1 "memory .* of 64.0 MiB on this device"
+
 expect 0 "the plan" ranks 1 gpt.ini --dry-run train.recompute=yes
 says 1 "blocks are recomputed for the backward pass, which saves 0.[1-9] MiB"
 expect 0 "the plan with room" ranks 1 gpt.ini --dry-run

@@ -21,6 +21,18 @@ check adafactor optimizer.type=adafactor
 check "muon and groups" optimizer.type=muon "optimizer.groups=*.bias weight_decay=0, conv1.* lr_scale=0.5" \
     optimizer.decay_1d=no
 
+# State in 8 bits: a checkpoint holds it as it is, and it can be resumed in f32.
+expect 0 "8 bits" ranks 1 cnn.ini -q optimizer.type=adam optimizer.state=int8 train.max_steps=3
+expect 0 "shown" "$bin/charl" checkpoint show run/last.h5
+says 1 "optim/exp_avg_sq/fc1.weight  *u8 \[[0-9]+, 68\]"
+expect 0 "in f32 from now on" ranks 1 cnn.ini -q optimizer.type=adam train.max_steps=6
+says 1 "optimizer.state"
+expect 0 "in f32" "$bin/charl" checkpoint show run/last.h5
+says 1 "optim/exp_avg_sq/fc1.weight  *f32"
+rm -rf run
+expect 2 "whole tensors" ranks 2 cnn.ini optimizer.type=muon optimizer.state=bf16 run.output_dir=other
+says 1 "error: .*optimizer.*state = bf16: muon updates whole tensors"
+
 # A factor of 0 leaves a layer as it was.
 expect 0 "a frozen layer" ranks 1 cnn.ini -q "optimizer.groups=fc1.* lr_scale=0" train.max_steps=2 checkpoint.interval=1
 expect 1 "what changed" "$bin/charl" checkpoint diff run/checkpoints/step-00000001.h5 run/checkpoints/step-00000002.h5

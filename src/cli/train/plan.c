@@ -127,10 +127,12 @@ void charl__train_print_model(const charl__output *o, const charl_train_info *i,
 {
     char a[32], b[32], windows[64] = "", frozen[64] = "";
     const bool half = o->config->train.precision != CHARL_PRECISION_F32;
+    const charl_packing base = o->config->lora.rank > 0 ? o->config->lora.base : CHARL_PACKING_F32;
 
     print_devices(devices, o->size);
     if (i->frozen_parameters > 0) {
-        snprintf(frozen, sizeof frozen, " (%s of them frozen)", grouped(i->frozen_parameters, b));
+        snprintf(frozen, sizeof frozen, " (%s of them frozen%s%s)", grouped(i->frozen_parameters, b),
+                 base ? ", in " : "", base ? charl_config_choice_name("lora", "base", base) : "");
     }
     printf("  model    %d layers, %s parameters%s%s%s\n", i->layers, grouped(i->parameters + i->frozen_parameters, a),
            frozen, half ? " with a copy in " : "",

@@ -222,9 +222,12 @@ cleanup:
 
 int64_t charl__shard_saves(const charl__replica *r)
 {
-    const int arenas = r->shard && r->optimizer
-                           ? charl_optimizer_get_state_count(r->optimizer) + charl_optimizer_has_ema(r->optimizer)
-                           : 0;
+    const charl_optimizer *o = r->shard ? r->optimizer : NULL;
+    const int64_t n = o ? r->session->params->elements - o->own_elements : 0;
+    int64_t bytes = o && charl_optimizer_has_ema(o) ? 4 * n : 0;
 
-    return arenas > 0 ? 4 * arenas * (r->session->params->elements - r->optimizer->own_elements) : 0;
+    for (int k = 0; o && k < charl_optimizer_get_state_count(o); k++) {
+        bytes += charl__optimizer_state_bytes(o, k, n);
+    }
+    return bytes;
 }
