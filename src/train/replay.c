@@ -281,19 +281,24 @@ cleanup:
     return st;
 }
 
-/* Whether the file has the values of t. */
-static charl_status is_recorded(charl_checkpoint_reader *reader, const charl_checkpoint_tensor *t, bool *same)
+/* Whether the file has the values of t; where it leaves a packed parameter to its base, the values that were packed. */
+static charl_status is_recorded(const replay *r, charl_checkpoint_reader *reader, const charl_checkpoint_tensor *t,
+                                bool *same)
 {
     charl_status st = CHARL_OK;
     const charl_checkpoint_tensor *stored = charl_checkpoint_find(reader, t->group, t->name);
+    const charl_param *p = charl_params_find(r->trainer.session.params, t->name);
     const int64_t n = charl_shape_count(&t->shape);
-    float *values = NULL;
+    const size_t size = charl_dtype_size(t->dtype);
+    char *values = NULL;
 
     *same = false;
-    if (stored && stored->dtype == t->dtype && charl_shape_equal(&stored->shape, &t->shape)) {
-        CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *values, &values));
+    if (stored && p->codes && charl_checkpoint_is_in_base(reader, stored)) {
+        *same = stored->crc32c == p->source_crc32c;
+    } else if (stored && stored->dtype == t->dtype && charl_shape_equal(&stored->shape, &t->shape)) {
+        CHARL_TRY_CLEANUP(charl__alloc_array(n, size, &values));
         CHARL_TRY_CLEANUP(charl_checkpoint_read(reader, stored, values));
-        *same = memcmp(values, t->data, (size_t)n * sizeof *values) == 0;
+        *same = memcmp(values, t->data, (size_t)n * size) == 0;
     }
 cleanup:
     charl_free(values);
@@ -308,7 +313,7 @@ static charl_status compare(replay *r, const char *path, const charl__snapshot *
 
     CHARL_TRY_CLEANUP(charl__weights_open(path, charl__config_init_from(r->config), &reader));
     for (int64_t i = 0; i < s->n && same; i++) {
-        CHARL_TRY_CLEANUP(is_recorded(reader, &s->tensor[i], &same));
+        CHARL_TRY_CLEANUP(is_recorded(r, reader, &s->tensor[i], &same));
         if (!same) {
             snprintf(r->differs, sizeof r->differs, "%s/%s", s->tensor[i].group, s->tensor[i].name);
             row->differs = r->differs;

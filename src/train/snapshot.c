@@ -35,14 +35,27 @@ void charl__snapshot_fini(charl__snapshot *s)
     charl_free(s->tensor);
 }
 
+/* A packed state in a file: bf16 in the shape of the parameter, or u8 [blocks, BLOCK_BYTES], the codes of a block and then its scale. */
+enum { BLOCK_BYTES = CHARL_PACK_BLOCK + sizeof(float) };
+
+/* Floats that a tensor of n elements needs, also after pack_last: the last block is whole. */
+static int64_t room_for(int64_t n)
+{
+    const int64_t packed = charl__packed_scales(CHARL__FORMAT_INT8, n) * BLOCK_BYTES / (int64_t)sizeof(float);
+
+    return n > packed ? n : packed;
+}
+
 /* Room for one more tensor; *data is to be filled in. */
 static charl_status add(charl__snapshot *s, const char *group, const char *name, const charl_shape *shape, float **data)
 {
+    const int64_t room = room_for(charl_shape_count(shape));
+
     if (s->block) {
         s->data[s->n] = s->block + s->used;
-        s->used += charl_shape_count(shape);
+        s->used += room;
     } else {
-        CHARL_TRY(charl__alloc_array(charl_shape_count(shape), sizeof(float), &s->data[s->n]));
+        CHARL_TRY(charl__alloc_array(room, sizeof(float), &s->data[s->n]));
     }
     *data = s->data[s->n];
     snprintf(s->group[s->n], sizeof s->group[0], "%s", group);
@@ -112,7 +125,7 @@ static void leave_to_base(charl__snapshot *s, const charl_param *p)
         s->crc[s->n - 1] = t->crc32c;
     }
     t->data = s->data[s->n - 1] = NULL;
-    s->used -= n;
+    s->used -= room_for(n);
 }
 
 /* Whether a snapshot leaves p to the base. */
@@ -154,9 +167,6 @@ static charl_status add_ema(charl__snapshot *s, const charl__replica *r, const f
     }
     return CHARL_OK;
 }
-
-/* A packed state in a file: bf16 in the shape of the parameter, or u8 [blocks, BLOCK_BYTES], the codes of a block and then its scale. */
-enum { BLOCK_BYTES = CHARL_PACK_BLOCK + sizeof(float) };
 
 /* Let the last tensor, values of a state, be in the file as the optimizer keeps them. */
 static charl_status pack_last(charl__snapshot *s, charl__format f)
@@ -304,14 +314,14 @@ static void count_values(const charl__snapshot *s, const charl__replica *r, int6
     for (int i = 0; i < charl_params_get_count(r->session->params); i++) {
         const charl_param *p = charl_params_get(r->session->params, i);
         const charl_param_spec *spec = charl_param_get_spec(p);
-        const int64_t n = charl_shape_count(&spec->shape);
+        const int64_t n = room_for(charl_shape_count(&spec->shape));
         charl_shape shape;
 
         *all += is_left(s, p) ? 0 : n * (1 + (has_ema && spec->trainable));
         *largest = n > *largest ? n : *largest;
         for (int k = 0; k < charl_optimizer_get_state_count(r->optimizer); k++) {
             if (charl_optimizer_get_state_shape(r->optimizer, k, p, &shape)) {
-                const int64_t m = charl_shape_count(&shape);
+                const int64_t m = room_for(charl_shape_count(&shape));
 
                 *all += m;
                 *largest = m > *largest ? m : *largest;

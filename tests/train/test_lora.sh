@@ -64,6 +64,8 @@ for base in bf16 int8 int4; do
     says 1 "loss=$(loss_of packed | cut -c 1-6)"
     expect 0 "$base shown" "$bin/charl" checkpoint show packed/last.h5
     says 1 "model/h.0.attn.c_attn.weight .* in the base"
+    expect 0 "$base replayed" "$bin/charl" replay packed --step 6
+    says 1 '^ *6 .*  as recorded$'
     expect 0 "$base verified" "$bin/charl" checkpoint verify packed/last.h5
     rm -rf packed more$base
 done
