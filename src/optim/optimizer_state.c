@@ -7,7 +7,6 @@
  * a workspace, where the kernel of the optimizer finds them as if they were the state, and packs them again. Blocks do not cross
  * parameters, so the bits depend neither on the layout of the arena nor on how ranks divide it.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -80,14 +79,12 @@ charl_status charl__optimizer_pack_state(const charl_optimizer *o, int k, int64_
     const size_t blocks = (size_t)(n / CHARL_PACK_BLOCK);
     const charl__format f = charl__optimizer_format(o, k);
     charl__arg packed[2];
-    char defines[32];
 
     locate_packed(o, k, at, CHARL_ARG_INOUT, packed);
-    snprintf(defines, sizeof defines, "#define FORMAT %d\n", (int)f);
     return charl__launch_enqueue(o->set->dev,
                                  &(charl__launch){.file = "optim/pack_state",
                                                   .entry = "charl_pack_state",
-                                                  .defines = defines,
+                                                  .params = {{"FORMAT", (int)f}},
                                                   .global = {(blocks + GROUP - 1) / GROUP * GROUP},
                                                   .local = {GROUP},
                                                   .args = {charl__raw(CHARL_ARG_IN, o->state[k]), packed[0], packed[1],

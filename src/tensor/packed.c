@@ -2,7 +2,6 @@
 #include "tensor/packed.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/parallel.h"
@@ -189,16 +188,16 @@ charl_status charl__unpack_enqueue(charl_device *dev, charl__format f, charl_dty
 {
     const int span = charl__device_facts_get(dev)->group <= 1 ? CHARL_PACK_BLOCK : 8;
     const size_t items = (size_t)((n + span - 1) / span);
-    char defines[96];
 
-    snprintf(defines, sizeof defines, "#define FORMAT %d\n#define SPAN %d\n%s", (int)f, span, charl__act_define(dtype));
-    return charl__launch_enqueue(dev, &(charl__launch){.file = "tensor/unpack",
-                                                       .entry = "charl_unpack",
-                                                       .defines = defines,
-                                                       .global = {(items + GROUP - 1) / GROUP * GROUP},
-                                                       .local = {GROUP},
-                                                       .args = {packed[0], packed[1], out, charl__i64(n)},
-                                                       .label = label});
+    return charl__launch_enqueue(
+        dev,
+        &(charl__launch){.file = "tensor/unpack",
+                         .entry = "charl_unpack",
+                         .params = {{"FORMAT", (int)f}, {"SPAN", span}, {"ACT", .text = charl__kernel_type(dtype)}},
+                         .global = {(items + GROUP - 1) / GROUP * GROUP},
+                         .local = {GROUP},
+                         .args = {packed[0], packed[1], out, charl__i64(n)},
+                         .label = label});
 }
 
 void charl__pack(charl__format f, const float *src, int64_t n, void *codes, float *scales)
