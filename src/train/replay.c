@@ -293,7 +293,7 @@ static charl_status is_recorded(const replay *r, charl_checkpoint_reader *reader
     char *values = NULL;
 
     *same = false;
-    if (stored && p->codes && charl_checkpoint_is_in_base(reader, stored)) {
+    if (stored && p && p->codes && charl_checkpoint_is_in_base(reader, stored)) {
         *same = stored->crc32c == p->source_crc32c;
     } else if (stored && stored->dtype == t->dtype && charl_shape_equal(&stored->shape, &t->shape)) {
         CHARL_TRY_CLEANUP(charl__alloc_array(n, size, &values));

@@ -310,7 +310,7 @@ static void count_values(const charl__snapshot *s, const charl__replica *r, int6
 {
     const bool has_ema = charl_optimizer_has_ema(r->optimizer);
 
-    *all = *largest = charl__optimizer_count_norms(r->optimizer);
+    *all = *largest = room_for(charl__optimizer_count_norms(r->optimizer));
     for (int i = 0; i < charl_params_get_count(r->session->params); i++) {
         const charl_param *p = charl_params_get(r->session->params, i);
         const charl_param_spec *spec = charl_param_get_spec(p);
