@@ -20,8 +20,9 @@
 CHARL_BEGIN_DECLS
 
 enum {
-    CHARL_MAX_SLICES = 64,
-    CHARL_MAX_LANES = 12 /* of one rank */
+    CHARL_MAX_SLICES = 4096, /* of a batch */
+    CHARL_GRAPH_SLICES = 64, /* of one graph: a trainer with more runs one several times, and adds up */
+    CHARL_MAX_LANES = 24     /* of one rank */
 };
 
 /** The slices [first, first + count) of one rank. Its lanes are the largest subtrees of the tree

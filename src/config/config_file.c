@@ -90,7 +90,7 @@ const char *charl_config_notice(const charl_config *cfg, int index)
 
 int charl_config_slices(const charl_config *cfg)
 {
-    int slices = cfg->dist.balance == CHARL_BALANCE_SPEED ? CHARL_MAX_SLICES : 8;
+    int slices = cfg->dist.balance == CHARL_BALANCE_SPEED ? CHARL_GRAPH_SLICES : 8;
 
     if (cfg->train.slices > 0) {
         return (int)cfg->train.slices;

@@ -14,6 +14,7 @@
 #include "charl/version.h"
 #include "dist/liveness/heartbeat.h"
 
+enum { YIELDS = 1000, CROWD = 8 /* ranks of a core that may wait awake */ };
 static const double default_timeout_s = 60;
 
 /* Several programs started by srun without an MPI plugin each believe to be alone, and would all
@@ -116,23 +117,22 @@ cleanup:
     return st;
 }
 
-/* Other versions lay out differently what ranks exchange next, so this comes first. */
-static charl_status versions_compare(charl_comm *c, charl__group *all)
+typedef struct build {
+    char version[32], host[CHARL__HOST_BYTES];
+} build;
+
+/* Other versions lay out differently what ranks exchange next, so this comes first. every: zeros, for all ranks. */
+static charl_status versions_compare(charl_comm *c, charl__group *all, build *every)
 {
-    typedef struct build {
-        char version[32], host[CHARL__HOST_BYTES];
-    } build;
-    build every[CHARL_MAX_SLICES] = {{"", ""}};
     build *own = &every[all->rank];
-    int sizes[CHARL_MAX_SLICES], at[CHARL_MAX_SLICES];
     charl__request request;
 
     snprintf(own->version, sizeof own->version, "%s%s", CHARL_VERSION, charl__fault("comm.version") ? "-other" : "");
     if (gethostname(own->host, sizeof own->host - 1) != 0) {
         snprintf(own->host, sizeof own->host, "unknown host");
     }
-    charl__parts_equal(all->size, sizeof *own, sizes, at);
-    CHARL_TRY(all->transport->allgather(all, &(charl__parts){every, 1, sizes, at}, &request));
+    charl__parts_equal(all->size, sizeof *own, c->counts, c->places);
+    CHARL_TRY(all->transport->allgather(all, &(charl__parts){every, 1, c->counts, c->places}, &request));
     CHARL_TRY(charl__comm_finish(c, all, &request, "exchange of versions"));
     for (int r = 1; r < all->size; r++) {
         CHARL_REQUIRE(strcmp(every[r].version, every[0].version) == 0, CHARL_ERR_CONFIG,
@@ -164,28 +164,53 @@ static charl_status peers_exchange(charl_comm *c, int leader)
         snprintf(me.host, sizeof me.host, "unknown host");
     }
     me.host[sizeof me.host - 1] = '\0';
-    charl__process_read(me.task, &state, &me.started);
+    charl__process_read(&me, &state, &me.started);
     CHARL_TRY(charl_comm_allgather(c, &me, sizeof me, c->peer));
     for (int r = 0; r < c->size; r++) {
         int64_t started = 0;
 
-        c->n_nodes += r == 0 || c->peer[r].leader != c->peer[r - 1].leader;
+        if (r == 0 || c->peer[r].leader != c->peer[r - 1].leader) {
+            c->node_first[c->n_nodes++] = r;
+        }
         c->peer[r].node = c->n_nodes - 1;
-        c->is_visible[r] = c->peer[r].leader == leader && charl__process_read(c->peer[r].task, &state, &started) &&
-                           started == c->peer[r].started;
+        c->is_visible[r] =
+            c->peer[r].leader == leader &&
+            (c->is_team || (charl__process_read(&c->peer[r], &state, &started) && started == c->peer[r].started));
     }
+    c->node_first[c->n_nodes] = c->size;
     return CHARL_OK;
+}
+
+/* How `n` ranks of this node wait for others: where they are many for its cores, those that poll would keep those from running that
+ * work. */
+static void choose_waiting(charl_comm *c, int n)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const double crowd = cores > 0 ? (double)n / (double)(CROWD * cores) : 1;
+
+    c->spins = cores >= n ? 100 : 0; /* two ranks may still share a core */
+    c->yields = crowd > 1 ? 1 : YIELDS;
+    c->nap_s = 500e-6 * (crowd > 1 ? crowd : 1);
 }
 
 static charl_status board_create(charl_comm *c)
 {
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-
     CHARL_TRY(charl__window_create(c, sizeof(charl__board) + (size_t)c->size * sizeof(charl__slot),
                                    "the ranks' status page", &c->page));
     c->board = (charl__board *)(void *)c->page.base;
     c->me = charl__slot_of(c, c->rank);
-    c->spins = cores >= c->local_size ? 100 : 0; /* two ranks may still share a core */
+    choose_waiting(c, c->local_size);
+    return CHARL_OK;
+}
+
+static charl_status arrays_create(charl_comm *c, int size)
+{
+    CHARL_TRY(charl__alloc_array(size, sizeof *c->peer, &c->peer));
+    CHARL_TRY(charl__alloc_array(size, sizeof *c->is_visible, &c->is_visible));
+    CHARL_TRY(charl__alloc_array(size + 1, sizeof *c->node_first, &c->node_first));
+    CHARL_TRY(charl__alloc_array(size, sizeof *c->counts, &c->counts));
+    CHARL_TRY(charl__alloc_array(size, sizeof *c->places, &c->places));
+    CHARL_TRY(charl__alloc_array(size, CHARL__GATHERED * sizeof *c->gathered, &c->gathered));
     return CHARL_OK;
 }
 
@@ -195,6 +220,7 @@ charl_status charl_comm_create(const charl_comm_options *options, charl_comm **o
     const charl_comm_options o = options ? *options : (charl_comm_options){.timeout_s = 0};
     charl_comm *c = NULL;
     charl__group *all = NULL;
+    build *every = NULL;
     int leader = 0;
 
     *out = NULL;
@@ -203,11 +229,15 @@ charl_status charl_comm_create(const charl_comm_options *options, charl_comm **o
     c->still_s = o.still_s;
     c->is_team = o.team != NULL;
     atomic_init(&c->dead, -1);
+    choose_waiting(c, 1);
     CHARL_TRY_CLEANUP(o.team ? charl__team_world(o.team, o.rank, &all) : charl__mpi_world(&all));
     CHARL_REQUIRE_CLEANUP(all->size <= CHARL_MAX_SLICES, CHARL_ERR_CONFIG,
                           "%d ranks; charl runs on at most %d, one per slice of the batch", all->size,
                           CHARL_MAX_SLICES);
-    CHARL_TRY_CLEANUP(versions_compare(c, all));
+    choose_waiting(c, o.team ? all->size : 1);
+    CHARL_TRY_CLEANUP(arrays_create(c, all->size));
+    CHARL_TRY_CLEANUP(charl__alloc_array(all->size, sizeof *every, &every));
+    CHARL_TRY_CLEANUP(versions_compare(c, all, every));
     CHARL_TRY_CLEANUP(node_split(c, all, o.ranks_per_node, &leader));
     (o.team ? charl__fault_thread_rank_set : charl__fault_rank_set)(c->rank);
     CHARL_TRY_CLEANUP(peers_exchange(c, leader));
@@ -216,6 +246,7 @@ charl_status charl_comm_create(const charl_comm_options *options, charl_comm **o
     *out = c;
     c = NULL;
 cleanup:
+    charl_free(every);
     charl__group_destroy(all, st != CHARL_OK);
     if (c) { /* the failure may be this rank's alone: nothing collective to free what there is */
         c->is_broken = c->is_broken || c->size > 1 || !c->world;
@@ -238,6 +269,12 @@ void charl_comm_destroy(charl_comm *c)
     charl__window_destroy(c, &c->page);
     charl__group_destroy(c->node, c->is_broken);
     charl__group_destroy(c->world, c->is_broken);
+    charl_free(c->peer);
+    charl_free(c->is_visible);
+    charl_free(c->node_first);
+    charl_free(c->counts);
+    charl_free(c->places);
+    charl_free(c->gathered);
     charl_free(c);
 }
 

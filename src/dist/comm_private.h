@@ -10,7 +10,7 @@
 #include "charl/comm.h"
 #include "dist/transport.h"
 
-enum { CHARL__HOST_BYTES = 64, CHARL__PHASE_WORDS = 6, CHARL__LINE = 128, CHARL__PAGE = 4096 };
+enum { CHARL__HOST_BYTES = 64, CHARL__PHASE_WORDS = 6, CHARL__LINE = 128, CHARL__PAGE = 4096, CHARL__GATHERED = 4 };
 
 /* What every rank knows of every other one; travels as bytes at creation. */
 typedef struct charl__peer {
@@ -44,13 +44,19 @@ struct charl_comm {
     charl__group *world, *node;
     bool is_team; /* its ranks are threads of this process */
     int rank, size, local_rank, local_size, n_nodes;
-    charl__peer peer[CHARL_MAX_SLICES];
-    bool is_visible[CHARL_MAX_SLICES]; /* on this node and in this pid namespace */
+    charl__peer *peer;    /* [size] */
+    bool *is_visible;     /* [size]: on this node and in this pid namespace */
+    int *node_first;      /* [n_nodes + 1]: ranks of node m are node_first[m] .. node_first[m+1] */
+    int *counts, *places; /* [size]: of the charl__parts of a gather that blocks */
+    double *gathered;     /* [size * CHARL__GATHERED]: values of all ranks */
+    int looked;           /* peers of the node looked after so far, by turns */
     charl__window page;
     charl__board *board;
     charl__slot *me;
     double timeout_s, still_s;
-    int spins;       /* polls before giving up the processor */
+    int spins;  /* polls before giving up the processor */
+    int yields; /* ... for others that wait to run; then they sleep */
+    double nap_s;
     atomic_int dead; /* rank that the watching thread found dead, or -1 */
     bool is_broken;
     uint64_t agreed_error; /* charl__error_number of the last failure that all ranks know */
@@ -97,6 +103,10 @@ static inline charl__slot *charl__slot_of(const charl_comm *c, int rank)
     return &c->board->slot[rank];
 }
 
+/** Number of peers on its node that a rank looks after at a time: of few all, of many in turns, so that the looks of a node do not grow
+ *  with the square of its ranks. */
+int charl__looks(const charl_comm *c);
+
 /** Whether a peer's process has ended: observed on this node, or reported by another. */
 bool charl__peer_is_dead(const charl_comm *c, int rank);
 
@@ -116,8 +126,8 @@ int64_t charl__life_sum(const charl_comm *c, int without);
 /** Its last mark, "step 40, backward", or "start-up"; text of at least 96 bytes. */
 const char *charl__peer_place(const charl_comm *c, int rank, char *text, size_t bytes);
 
-/** State letter and start time of a process or thread, from /proc. False when it is gone. */
-bool charl__process_read(int64_t task, char *state, int64_t *started);
+/** State letter and start time of the thread that is the rank, from /proc. False when it is gone. */
+bool charl__process_read(const charl__peer *p, char *state, int64_t *started);
 
 /** Zeroed shared memory of `bytes` (equal on all ranks of a node), `what` names it in messages.
  *  Collective on c; agreed. Errors: ERR_NOMEM, ERR_COMM. */
@@ -131,29 +141,31 @@ static inline size_t charl__round_up(size_t value, size_t unit)
 
 /* All lanes of all ranks, in slice order, and the adds that complete the sum. */
 typedef struct charl__lane_map {
-    int n, max_of_rank, total;                           /* of slices */
-    int rank[CHARL_MAX_SLICES], index[CHARL_MAX_SLICES]; /* lane k is lane index[k] of rank[k] */
-    int lo[CHARL_MAX_SLICES];                            /* its first slice */
-    int first[CHARL_MAX_SLICES + 1];                     /* lanes of rank r: first[r] .. first[r+1] */
-    charl__tree_add adds[CHARL_MAX_SLICES];
+    int n, max_of_rank, total; /* of slices */
+    int *rank, *index;         /* lane k is lane index[k] of rank[k] */
+    int *lo;                   /* its first slice */
+    int *first;                /* lanes of rank r: first[r] .. first[r+1] */
+    charl__tree_add *adds;
 } charl__lane_map;
 
-/** Collective on c; agreed. Errors: ERR_INVALID, ERR_CONFIG, ERR_COMM. */
+/** Collective on c; agreed. Release it also after a failure. Errors: ERR_INVALID, ERR_CONFIG, ERR_COMM, ERR_NOMEM. */
 charl_status charl__lane_map_init(charl_comm *c, const charl_slices *mine, charl__lane_map *map) CHARL_MUST_CHECK;
+void charl__lane_map_fini(charl__lane_map *map); /* {0} is a no-op */
 
 /* The same one level up: a node's ranks own one block of slices too, so a node has lanes as a rank
  * has, each the tree over some lanes of its ranks. */
 typedef struct charl__node_map {
-    int n_nodes, n;                  /* n: lanes of all nodes */
-    int rank[CHARL_MAX_SLICES + 1];  /* ranks of node m: rank[m] .. rank[m+1] */
-    int first[CHARL_MAX_SLICES + 1]; /* lanes of node m: first[m] .. first[m+1] */
-    charl__tree_add adds[CHARL_MAX_SLICES];
-    int leaf[CHARL_MAX_SLICES + 1];          /* node lane k adds lanes leaf[k] .. leaf[k+1] of the ranks */
-    charl__tree_add inner[CHARL_MAX_SLICES]; /* node lane k, by the adds from inner[leaf[k]] on */
+    int n_nodes, n;  /* n: lanes of all nodes */
+    const int *rank; /* ranks of node m: rank[m] .. rank[m+1]; the communicator's */
+    int *first;      /* lanes of node m: first[m] .. first[m+1] */
+    charl__tree_add *adds;
+    int *leaf;              /* node lane k adds lanes leaf[k] .. leaf[k+1] of the ranks */
+    charl__tree_add *inner; /* node lane k, by the adds from inner[leaf[k]] on */
 } charl__node_map;
 
-/** Local. Errors: ERR_INVALID. */
+/** Local. Release it also after a failure. Errors: ERR_INVALID, ERR_NOMEM. */
 charl_status charl__node_map_init(const charl_comm *c, const charl__lane_map *lanes,
                                   charl__node_map *map) CHARL_MUST_CHECK;
+void charl__node_map_fini(charl__node_map *map); /* {0} is a no-op */
 
 #endif

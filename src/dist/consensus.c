@@ -1,7 +1,7 @@
 /* Facts travel as text, one after another: status, label, value, note and hint, each with its NUL.
  *
- * The ranks first exchange a digest of labels and values, and stop there when all are equal. Else
- * each gets the text of all ranks, so that all of them compose the same message. */
+ * The ranks first reduce a digest of labels and values to its smallest and largest, and stop there when these are equal.
+ * Else each gets the text of all ranks, so that all of them compose the same message. */
 #include "dist/consensus.h"
 
 #include <stdarg.h>
@@ -12,13 +12,14 @@
 #include "base/numeric/hash.h"
 #include "dist/comm_private.h"
 
-enum { PARTS = 5, SHOWN_VALUE = 120, SHOWN_RANKS = 3, SHOWN_LABELS = 5, SENTENCE = 1536 };
-
-/* What every rank tells of itself at first. */
-typedef struct summary {
-    int64_t status, bytes;
-    unsigned char digest[CHARL__SHA256_BYTES];
-} summary;
+enum {
+    WORDS = CHARL__SHA256_BYTES / 8,
+    PARTS = 5,
+    SHOWN_VALUE = 120,
+    SHOWN_RANKS = 3,
+    SHOWN_LABELS = 5,
+    SENTENCE = 1536
+};
 
 /* The facts of a rank, and where the last one was found: ranks list them in the same order. */
 typedef struct fact_list {
@@ -101,22 +102,22 @@ static bool find_fact(fact_list *l, const char *label, charl__fact *out)
     return find_between(l, next, l->end, label, out) || find_between(l, l->begin, next, label, out);
 }
 
-static void summarize(const charl__consensus *c, charl_status mine, summary *out)
+/* SHA-256 of labels and values. */
+static void digest(const charl__consensus *c, int64_t out[WORDS])
 {
     const char *at = charl__text_string(&c->facts);
     const char *end = at + c->facts.length;
+    unsigned char bytes[CHARL__SHA256_BYTES];
     charl__sha256 sha;
     charl__fact fact;
 
-    memset(out, 0, sizeof *out);
-    out->status = (int64_t)mine;
-    out->bytes = (int64_t)c->facts.length;
     charl__sha256_init(&sha);
     while (read_fact(&at, end, &fact)) {
         charl__sha256_update(&sha, fact.label, strlen(fact.label) + 1);
         charl__sha256_update(&sha, fact.value, strlen(fact.value) + 1);
     }
-    charl__sha256_final(&sha, out->digest);
+    charl__sha256_final(&sha, bytes);
+    memcpy(out, bytes, sizeof bytes);
 }
 
 /* Equal values of one fact: which ranks have it, by the lowest one. */
@@ -199,32 +200,49 @@ static charl_status show_value(const charl__fact *fact, const char *label, charl
 /* One fact that differs; fact[r] is rank r's. */
 static charl_status explain(const charl_comm *comm, const char *label, const charl__fact *fact, charl__text *out)
 {
-    camp camps[CHARL_MAX_SLICES];
-    int camp_of[CHARL_MAX_SLICES];
+    charl_status st = CHARL_OK;
+    camp *camps = NULL;
+    int *camp_of = NULL, n;
     bool is_majority;
-    const int n = divide(fact, comm->size, camps, camp_of, &is_majority);
 
+    CHARL_TRY_CLEANUP(charl__alloc_array(comm->size, sizeof *camps, &camps));
+    CHARL_TRY_CLEANUP(charl__alloc_array(comm->size, sizeof *camp_of, &camp_of));
+    n = divide(fact, comm->size, camps, camp_of, &is_majority);
     for (int k = 0; k < n; k++) {
-        CHARL_TRY(charl__text_printf(out, "%s", k > 0 ? ", " : ""));
+        CHARL_TRY_CLEANUP(charl__text_printf(out, "%s", k > 0 ? ", " : ""));
         if (is_majority && k == n - 1) {
-            CHARL_TRY(charl__text_printf(out, "the other %d ranks have", camps[k].count));
+            CHARL_TRY_CLEANUP(charl__text_printf(out, "the other %d ranks have", camps[k].count));
         } else {
-            CHARL_TRY(name_camp(comm, camp_of, k, camps[k].count, out));
+            CHARL_TRY_CLEANUP(name_camp(comm, camp_of, k, camps[k].count, out));
         }
-        CHARL_TRY(show_value(&fact[camps[k].first], k == 0 ? label : NULL, out));
+        CHARL_TRY_CLEANUP(show_value(&fact[camps[k].first], k == 0 ? label : NULL, out));
     }
-    return CHARL_OK;
+cleanup:
+    charl_free(camps);
+    charl_free(camp_of);
+    return st;
 }
 
-/* What the ranks' lists differ in, as one sentence, and the status and hint of the first. */
-static charl_status compare_lists(const charl_comm *comm, fact_list *list, charl_status *code, const char **hint,
-                                  charl__text *out)
+/* A list that says what the one before says has nothing new. */
+static bool is_repeated(const fact_list *list, int r)
 {
-    charl__fact fact[CHARL_MAX_SLICES];
+    const size_t n = (size_t)(list[r].end - list[r].begin);
+
+    return r > 0 && (size_t)(list[r - 1].end - list[r - 1].begin) == n &&
+           memcmp(list[r].begin, list[r - 1].begin, n) == 0;
+}
+
+/* What the ranks' lists differ in, as one sentence, and the status and hint of the first. fact: room for one of every rank. */
+static charl_status compare_lists(const charl_comm *comm, fact_list *list, charl__fact *fact, charl_status *code,
+                                  const char **hint, charl__text *out)
+{
     charl__fact own;
     int found = 0;
 
     for (int r = 0; r < comm->size; r++) {
+        if (is_repeated(list, r)) {
+            continue;
+        }
         for (const char *at = list[r].begin; read_fact(&at, list[r].end, &own);) {
             bool differs = false, is_known = false;
 
@@ -255,56 +273,65 @@ static charl_status compare_lists(const charl_comm *comm, fact_list *list, charl
 }
 
 /* The ranks' facts are not equal: gather all of them and fail with what differs. */
-static charl_status fail_different(const charl__consensus *c, const summary *all, charl_comm *comm)
+static charl_status fail_different(const charl__consensus *c, charl_comm *comm)
 {
     charl_status st = CHARL_OK;
     charl_status code = CHARL_ERR_INVALID;
-    fact_list list[CHARL_MAX_SLICES];
+    const int64_t own = (int64_t)c->facts.length;
+    fact_list *list = NULL;
+    charl__fact *fact = NULL;
     charl__text sentence = {0};
     const char *hint = "";
     char *texts = NULL;
-    int64_t most = 1;
+    int64_t most = own > 0 ? own : 1, *bytes = NULL;
 
-    for (int r = 0; r < comm->size; r++) {
-        most = all[r].bytes > most ? all[r].bytes : most;
-    }
+    CHARL_TRY_CLEANUP(charl_comm_reduce_i64(comm, CHARL_COMM_MAX, &most, 1));
     st = charl__alloc_array(comm->size, (size_t)most, &texts);
+    st = st == CHARL_OK ? charl__alloc_array(comm->size, sizeof *bytes, &bytes) : st;
+    st = st == CHARL_OK ? charl__alloc_array(comm->size, sizeof *list, &list) : st;
+    st = st == CHARL_OK ? charl__alloc_array(comm->size, sizeof *fact, &fact) : st;
     CHARL_TRY_CLEANUP(charl_comm_agree(comm, st));
+    CHARL_TRY_CLEANUP(charl_comm_allgather(comm, &own, sizeof own, bytes));
     memcpy(texts + comm->rank * most, charl__text_string(&c->facts), c->facts.length);
     CHARL_TRY_CLEANUP(charl_comm_allgather(comm, texts + comm->rank * most, (size_t)most, texts));
     for (int r = 0; r < comm->size; r++) {
         list[r].begin = list[r].next = texts + r * most;
-        list[r].end = list[r].begin + all[r].bytes;
+        list[r].end = list[r].begin + bytes[r];
     }
-    CHARL_TRY_CLEANUP(charl_comm_agree(comm, compare_lists(comm, list, &code, &hint, &sentence)));
+    CHARL_TRY_CLEANUP(charl_comm_agree(comm, compare_lists(comm, list, fact, &code, &hint, &sentence)));
     CHARL_FAIL_CLEANUP(code, "%.*s%s%s", SENTENCE,
                        sentence.length > 0 ? charl__text_string(&sentence) : "the order of facts differs",
                        hint[0] ? "; HINT " : "", hint);
 cleanup:
     charl__text_fini(&sentence);
     charl_free(texts);
+    charl_free(bytes);
+    charl_free(list);
+    charl_free(fact);
     return st;
 }
 
 charl_status charl__consensus_reach(charl__consensus *c, charl_status mine, charl_comm *comm)
 {
-    summary own, all[CHARL_MAX_SLICES];
-    bool failed = false, differ = false;
+    int64_t v[1 + 2 * WORDS] = {mine != CHARL_OK}; /* then the largest digest, and the complement of the smallest */
+    bool differ = false;
 
     if (comm->size == 1 || (comm->is_broken && mine != CHARL_OK)) {
         return mine; /* no others, or none that could be asked */
     }
-    summarize(c, mine, &own);
-    CHARL_TRY(charl_comm_allgather(comm, &own, sizeof own, all));
-    for (int r = 0; r < comm->size; r++) {
-        failed = failed || all[r].status != CHARL_OK;
-        differ = differ || memcmp(all[r].digest, all[0].digest, sizeof own.digest) != 0;
+    digest(c, v + 1);
+    for (int i = 0; i < WORDS; i++) {
+        v[1 + WORDS + i] = ~v[1 + i];
     }
-    if (failed) {
+    CHARL_TRY(charl_comm_reduce_i64(comm, CHARL_COMM_MAX, v, 1 + 2 * WORDS));
+    for (int i = 0; i < WORDS; i++) {
+        differ = differ || v[1 + i] != ~v[1 + WORDS + i];
+    }
+    if (v[0] > 0) {
         CHARL_TRY(charl_comm_agree(comm, mine));
     }
     if (differ) {
-        CHARL_TRY(charl_comm_agreed(comm, fail_different(c, all, comm)));
+        CHARL_TRY(charl_comm_agreed(comm, fail_different(c, comm)));
     }
     return CHARL_OK;
 }

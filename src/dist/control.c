@@ -8,33 +8,30 @@
 
 #include "base/alloc.h"
 
-enum { MESSAGE_BYTES = 2048, VALUES = 16 /* reduced at once */ };
+enum { MESSAGE_BYTES = 2048, VALUES = 512 /* reduced at once */ };
 
 charl_status charl_comm_allgather(charl_comm *c, const void *mine, size_t bytes, void *all)
 {
-    int sizes[CHARL_MAX_SLICES], at[CHARL_MAX_SLICES];
     charl__request request;
 
     CHARL_REQUIRE(bytes <= INT_MAX / (size_t)c->size, CHARL_ERR_INVALID, "all-gather of %zu bytes", bytes);
     CHARL_TRY(charl__comm_check(c));
-    charl__parts_equal(c->size, bytes, sizes, at);
+    charl__parts_equal(c->size, bytes, c->counts, c->places);
     if (bytes > 0) {
-        memmove((unsigned char *)all + at[c->rank], mine, bytes);
+        memmove((unsigned char *)all + c->places[c->rank], mine, bytes);
     }
     charl__comm_enter(c);
-    CHARL_TRY(c->world->transport->allgather(c->world, &(charl__parts){all, 1, sizes, at}, &request));
+    CHARL_TRY(c->world->transport->allgather(c->world, &(charl__parts){all, 1, c->counts, c->places}, &request));
     CHARL_TRY(charl__comm_finish(c, c->world, &request, "all-gather"));
     return CHARL_OK;
 }
 
-/* No rank has a byte of every rank before every rank has arrived. */
+/* No rank has the sum over all before every rank has arrived. */
 charl_status charl_comm_barrier(charl_comm *c)
 {
-    const char here = 1;
-    char all[CHARL_MAX_SLICES];
+    int64_t here = 1;
 
-    CHARL_TRY(charl_comm_allgather(c, &here, sizeof here, all));
-    return CHARL_OK;
+    return charl_comm_reduce_i64(c, CHARL_COMM_SUM, &here, 1);
 }
 
 charl_status charl_comm_broadcast(charl_comm *c, void *data, size_t bytes, int root)
@@ -74,9 +71,10 @@ bool charl_comm_is_agreed(const charl_comm *c)
 
 charl_status charl_comm_agree(charl_comm *c, charl_status mine)
 {
-    charl_status all[CHARL_MAX_SLICES];
     char text[MESSAGE_BYTES], name[160];
-    int worst = 0;
+    int64_t worst = (int64_t)mine * c->size + (c->size - 1 - c->rank); /* of equal ones the lowest rank */
+    charl_status status;
+    int rank;
 
     if (c->is_broken && mine != CHARL_OK) {
         return mine; /* the others cannot be asked */
@@ -86,61 +84,60 @@ charl_status charl_comm_agree(charl_comm *c, charl_status mine)
         return mine;
     }
     snprintf(text, sizeof text, "%s", mine == CHARL_OK ? "" : charl_error_message());
-    CHARL_TRY(charl_comm_allgather(c, &mine, sizeof mine, all));
-    for (int r = 1; r < c->size; r++) {
-        worst = all[r] > all[worst] ? r : worst;
-    }
-    if (all[worst] == CHARL_OK) {
+    CHARL_TRY(charl_comm_reduce_i64(c, CHARL_COMM_MAX, &worst, 1));
+    status = (charl_status)(worst / c->size);
+    rank = c->size - 1 - (int)(worst % c->size);
+    if (status == CHARL_OK) {
         return CHARL_OK;
     }
-    CHARL_TRY(charl_comm_broadcast(c, text, sizeof text, worst));
-    return charl_comm_agreed(c, charl_error_set(all[worst], __FILE__, __LINE__, __func__, "%s: %s",
-                                                charl__peer_name(c, worst, name, sizeof name), text));
+    CHARL_TRY(charl_comm_broadcast(c, text, sizeof text, rank));
+    return charl_comm_agreed(c, charl_error_set(status, __FILE__, __LINE__, __func__, "%s: %s",
+                                                charl__peer_name(c, rank, name, sizeof name), text));
 }
 
-static void fold_i64(charl_comm_op op, void *to, const void *from)
+static charl_status check_reduction(charl_comm_op op, int count)
 {
-    int64_t *a = to;
-    const int64_t b = *(const int64_t *)from;
-
-    *a = op == CHARL_COMM_SUM ? *a + b : (op == CHARL_COMM_MIN) == (b < *a) ? b : *a;
-}
-
-static void fold_f64(charl_comm_op op, void *to, const void *from)
-{
-    double *a = to;
-    const double b = *(const double *)from;
-
-    *a = op == CHARL_COMM_SUM ? *a + b : (op == CHARL_COMM_MIN) == (b < *a) ? b : *a;
-}
-
-/* Every rank folds the values of all, in the order of the ranks. */
-static charl_status reduce_any(charl_comm *c, charl_comm_op op, unsigned char *v, int count,
-                               void (*fold)(charl_comm_op, void *, const void *))
-{
-    enum { VALUE = 8 };
-    _Alignas(VALUE) unsigned char all[CHARL_MAX_SLICES * VALUES * VALUE];
-
     CHARL_REQUIRE((unsigned)op < CHARL_COMM_OP_COUNT && count >= 0, CHARL_ERR_INVALID, "reduction %d of %d values",
                   (int)op, count);
+    return CHARL_OK;
+}
+
+/* Integers have the same sum in any order: the transport adds them on the way. */
+charl_status charl_comm_reduce_i64(charl_comm *c, charl_comm_op op, int64_t *v, int count)
+{
+    int64_t mine[VALUES];
+
+    CHARL_TRY(check_reduction(op, count));
     for (int at = 0; at < count; at += VALUES) {
         const int n = count - at < VALUES ? count - at : VALUES;
+        charl__request request;
 
-        CHARL_TRY(charl_comm_allgather(c, v + at * VALUE, (size_t)n * VALUE, all));
-        memcpy(v + at * VALUE, all, (size_t)n * VALUE);
-        for (int k = n; k < n * c->size; k++) {
-            fold(op, v + (at + k % n) * VALUE, all + k * VALUE);
-        }
+        CHARL_TRY(charl__comm_check(c));
+        memcpy(mine, v + at, (size_t)n * sizeof *v);
+        charl__comm_enter(c);
+        CHARL_TRY(c->world->transport->reduce(c->world, op, mine, v + at, n, &request));
+        CHARL_TRY(charl__comm_finish(c, c->world, &request, "reduction"));
     }
     return CHARL_OK;
 }
 
-charl_status charl_comm_reduce_i64(charl_comm *c, charl_comm_op op, int64_t *v, int count)
+static void fold_f64(charl_comm_op op, double *a, double b)
 {
-    return reduce_any(c, op, (unsigned char *)v, count, fold_i64);
+    *a = op == CHARL_COMM_SUM ? *a + b : (op == CHARL_COMM_MIN) == (b < *a) ? b : *a;
 }
 
+/* Every rank folds the values of all, in the order of the ranks. */
 charl_status charl_comm_reduce_f64(charl_comm *c, charl_comm_op op, double *v, int count)
 {
-    return reduce_any(c, op, (unsigned char *)v, count, fold_f64);
+    CHARL_TRY(check_reduction(op, count));
+    for (int at = 0; at < count; at += CHARL__GATHERED) {
+        const int n = count - at < CHARL__GATHERED ? count - at : CHARL__GATHERED;
+
+        CHARL_TRY(charl_comm_allgather(c, v + at, (size_t)n * sizeof *v, c->gathered));
+        memcpy(v + at, c->gathered, (size_t)n * sizeof *v);
+        for (int k = n; k < n * c->size; k++) {
+            fold_f64(op, v + at + k % n, c->gathered[k]);
+        }
+    }
+    return CHARL_OK;
 }

@@ -32,6 +32,7 @@ typedef enum charl__operation {
     CHARL__BROADCAST,
     CHARL__ALLGATHER,
     CHARL__ALLTOALL,
+    CHARL__REDUCE,
     CHARL__SEND,
     CHARL__RECEIVE
 } charl__operation;
@@ -54,7 +55,10 @@ typedef struct charl__request {
     /* of threads: what the others are to find here */
     charl__parts send, receive;
     size_t bytes;
+    charl_comm_op op;
+    const int64_t *values; /* of this rank, reduced to send.data */
     int root;
+    int seen;                    /* ranks that have shown the operation, or taken it: a poll goes on behind them */
     int64_t number;              /* of the operation in its group */
     bool is_taken;               /* everything from the others is here */
     atomic_bool is_read;         /* the message has been received */
@@ -86,6 +90,9 @@ struct charl__transport {
     charl_status (*allgather)(charl__group *g, const charl__parts *all, charl__request *r);
     /* Part k of `send` to rank k, from which part k of `receive` comes. */
     charl_status (*alltoall)(charl__group *g, const charl__parts *send, const charl__parts *receive, charl__request *r);
+    /* out[i] = over all ranks' mine[i]. */
+    charl_status (*reduce)(charl__group *g, charl_comm_op op, const int64_t *mine, int64_t *out, int count,
+                           charl__request *r);
     /* To one rank, from one rank. A message of another length than is expected is ERR_COMM. */
     charl_status (*send)(charl__group *g, const charl__message *m, charl__request *r);
     charl_status (*receive)(charl__group *g, const charl__message *m, charl__request *r);

@@ -128,6 +128,16 @@ static charl_status mpi_alltoall(charl__group *g, const charl__parts *send, cons
     return CHARL_OK;
 }
 
+static charl_status mpi_reduce(charl__group *g, charl_comm_op op, const int64_t *mine, int64_t *out, int count,
+                               charl__request *r)
+{
+    const MPI_Op of = op == CHARL_COMM_SUM ? MPI_SUM : op == CHARL_COMM_MIN ? MPI_MIN : MPI_MAX;
+
+    *r = (charl__request){.operation = CHARL__REDUCE};
+    CHARL_MPI(MPI_Iallreduce(mine, out, count, MPI_INT64_T, of, own(g)->comm, &r->mpi));
+    return CHARL_OK;
+}
+
 static charl_status mpi_send(charl__group *g, const charl__message *m, charl__request *r)
 {
     *r = (charl__request){.operation = CHARL__SEND, .message = *m};
@@ -208,6 +218,7 @@ static const charl__transport mpi = {
     .broadcast = mpi_broadcast,
     .allgather = mpi_allgather,
     .alltoall = mpi_alltoall,
+    .reduce = mpi_reduce,
     .send = mpi_send,
     .receive = mpi_receive,
     .test = mpi_test,

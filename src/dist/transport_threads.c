@@ -190,6 +190,29 @@ static unsigned char *part_at(const charl__parts *parts, int k)
     return (unsigned char *)parts->data + (size_t)parts->at[k] * parts->unit;
 }
 
+static charl_status threads_reduce(charl__group *g, charl_comm_op op, const int64_t *mine, int64_t *out, int count,
+                                   charl__request *r)
+{
+    *r = (charl__request){.operation = CHARL__REDUCE,
+                          .send = {.data = out},
+                          .values = mine,
+                          .bytes = (size_t)count * sizeof *mine,
+                          .op = op};
+    return begin(g, r);
+}
+
+/* out: what rank 0 shows, then with what the others show. */
+static void fold(charl_comm_op op, const int64_t *from, size_t count, bool is_first, int64_t *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        const int64_t b = from[i];
+
+        out[i] = is_first               ? b
+                 : op == CHARL_COMM_SUM ? out[i] + b
+                                        : ((op == CHARL_COMM_MIN) == (b < out[i]) ? b : out[i]);
+    }
+}
+
 /* What rank p shows is of the same operation and size as what this rank expects. */
 static charl_status match(const charl__group *g, const charl__request *r, int p, const charl__request *theirs)
 {
@@ -203,7 +226,7 @@ static charl_status match(const charl__group *g, const charl__request *r, int p,
         sent = part_bytes(&theirs->send, g->rank);
         expected = part_bytes(&r->receive, p);
     }
-    CHARL_REQUIRE(alike && theirs->root == r->root && sent == expected, CHARL_ERR_COMM,
+    CHARL_REQUIRE(alike && theirs->root == r->root && theirs->op == r->op && sent == expected, CHARL_ERR_COMM,
                   "rank %d is in another collective operation than rank %d: operation %d of %zu "
                   "bytes, here %d of %zu",
                   p, g->rank, (int)theirs->operation, sent, (int)r->operation, expected);
@@ -222,6 +245,9 @@ static void take_from(const charl__group *g, charl__request *r, int p, const cha
             memcpy(r->send.data, theirs->send.data, r->bytes);
         }
         break;
+    case CHARL__REDUCE:
+        fold(r->op, theirs->values, r->bytes / sizeof *r->values, p == 0, r->send.data);
+        break;
     case CHARL__ALLGATHER:
         if (p != g->rank && r->send.count[p] > 0) {
             memcpy(part_at(&r->send, p), part_at(&theirs->send, p), part_bytes(&r->send, p));
@@ -236,15 +262,16 @@ static void take_from(const charl__group *g, charl__request *r, int p, const cha
 }
 
 /* Whether all ranks have shown (or have taken) the operation. */
-static bool all_have(const thread_group *g, int64_t number, bool taken)
+static bool all_have(const thread_group *g, charl__request *r, bool taken)
 {
-    for (int p = 0; p < g->base.size; p++) {
-        place *at = place_of(g, p, number);
+    for (; r->seen < g->base.size; r->seen++) {
+        place *at = place_of(g, r->seen, r->number);
 
-        if (atomic_load_explicit(taken ? &at->taken : &at->shown, memory_order_acquire) < number) {
+        if (atomic_load_explicit(taken ? &at->taken : &at->shown, memory_order_acquire) < r->number) {
             return false;
         }
     }
+    r->seen = 0;
     return true;
 }
 
@@ -255,7 +282,7 @@ static charl_status collective_test(thread_group *g, charl__request *r)
     place *mine = place_of(g, rank, r->number);
 
     if (!r->is_taken) {
-        if (!all_have(g, r->number, false)) {
+        if (!all_have(g, r, false)) {
             return CHARL_OK;
         }
         for (int p = 0; p < g->base.size; p++) {
@@ -267,7 +294,7 @@ static charl_status collective_test(thread_group *g, charl__request *r)
         r->is_taken = true;
         atomic_store_explicit(&mine->taken, r->number, memory_order_release);
     }
-    r->is_over = all_have(g, r->number, true);
+    r->is_over = all_have(g, r, true);
     mine->is_open = !r->is_over;
     return CHARL_OK;
 }
@@ -351,11 +378,10 @@ cleanup:
 /* Values of `bytes` from all ranks. Blocks. */
 static charl_status exchange(charl_comm *c, charl__group *g, void *all, size_t bytes)
 {
-    int sizes[CHARL_MAX_SLICES], at[CHARL_MAX_SLICES];
     charl__request r;
 
-    charl__parts_equal(g->size, bytes, sizes, at);
-    CHARL_TRY(threads_allgather(g, &(charl__parts){all, 1, sizes, at}, &r));
+    charl__parts_equal(g->size, bytes, c->counts, c->places);
+    CHARL_TRY(threads_allgather(g, &(charl__parts){all, 1, c->counts, c->places}, &r));
     CHARL_TRY(charl__comm_finish(c, g, &r, "meeting of the ranks"));
     return CHARL_OK;
 }
@@ -485,6 +511,7 @@ static const charl__transport threads = {
     .broadcast = threads_broadcast,
     .allgather = threads_allgather,
     .alltoall = threads_alltoall,
+    .reduce = threads_reduce,
     .send = threads_send,
     .receive = threads_receive,
     .test = threads_test,

@@ -170,12 +170,9 @@ static void write_inputs(rank *r)
 static void add_lanes(const float *const *lanes, const int *lo, int m, int64_t n, float *out)
 {
     charl__tree_add adds[MAX_LANES_OF_ALL];
-    float *scratch;
 
     assert_int_equal(charl__tree_combine(TOTAL, lo, m, adds), m - 1);
-    charl_assert_ok(charl__alloc_array(m, CHARL_TREE_BLOCK * sizeof *scratch, &scratch));
-    charl__tree_apply(adds, m, lanes, n, scratch, out);
-    charl_free(scratch);
+    charl__tree_apply(adds, m, lanes, n, out);
 }
 
 static void collective(rank *r, int size, int action)
@@ -233,11 +230,9 @@ static void add_lanes_bf16(float *const *lanes, const int *lo, int m, int64_t n,
 {
     const uint16_t *half[MAX_LANES_OF_ALL];
     charl__tree_add adds[MAX_LANES_OF_ALL];
-    float *scratch;
     uint16_t *sum;
 
     assert_int_equal(charl__tree_combine(TOTAL, lo, m, adds), m - 1);
-    charl_assert_ok(charl__alloc_array(m, CHARL_TREE_BLOCK * sizeof *scratch, &scratch));
     charl_assert_ok(charl__alloc_array(n, (size_t)m * sizeof *sum, &sum));
     for (int k = 0; k < m; k++) {
         for (int64_t i = 0; i < n; i++) {
@@ -245,12 +240,11 @@ static void add_lanes_bf16(float *const *lanes, const int *lo, int m, int64_t n,
         }
         half[k] = sum + k * n;
     }
-    charl__tree_apply_bf16(adds, m, half, n, scratch, sum);
+    charl__tree_apply_bf16(adds, m, half, n, sum);
     for (int64_t i = 0; i < n; i++) {
         out[i] = charl__bf16_load(sum[i]);
     }
     charl_free(sum);
-    charl_free(scratch);
 }
 
 /* What charl__params_join does, on the host. */

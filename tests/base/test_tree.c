@@ -6,7 +6,7 @@
 #include "base/numeric/tree.h"
 #include "support/support.h"
 
-enum { N = 3 };
+enum { N = 3, MOST = 64 /* where every number of slices is tried */ };
 
 /* Values whose sum depends on the order of adding. */
 static float value(int slice, int i)
@@ -40,7 +40,7 @@ static float node(int total, int lo, int span, int i)
 
 static void check_ranks(int total, int size, const float *want)
 {
-    float data[CHARL_MAX_SLICES][N], scratch[CHARL_MAX_SLICES * CHARL_TREE_BLOCK], out[N];
+    float data[CHARL_MAX_SLICES][N], out[N];
     float *part[CHARL_MAX_SLICES];
     const float *leaf[CHARL_MAX_SLICES];
     int lo[CHARL_MAX_SLICES], n = 0, next = 0;
@@ -65,41 +65,55 @@ static void check_ranks(int total, int size, const float *want)
     }
     assert_int_equal(next, total);
     assert_int_equal(charl__tree_combine(total, lo, n, adds), n - 1);
-    charl__tree_apply(adds, n, leaf, N, scratch, out);
+    charl__tree_apply(adds, n, leaf, N, out);
     assert_memory_equal(out, want, sizeof out);
+}
+
+/* What any number of ranks that divide `total` slices get. */
+static void wanted(int total, float want[N])
+{
+    float data[CHARL_MAX_SLICES][N];
+    float *part[CHARL_MAX_SLICES];
+    int span = 1;
+
+    while (span < total) {
+        span *= 2;
+    }
+    leaves_fill(total, data, part);
+    charl__tree_fold(part, total, N);
+    for (int i = 0; i < N; i++) {
+        want[i] = node(total, 0, span, i);
+    }
+    assert_memory_equal(data[0], want, N * sizeof *want);
 }
 
 static void test_any_rank_count_gives_the_same_bits(void **state)
 {
-    (void)state;
-    for (int total = 1; total <= CHARL_MAX_SLICES; total++) {
-        float data[CHARL_MAX_SLICES][N];
-        float *part[CHARL_MAX_SLICES];
-        float want[N];
-        int span = 1;
+    static const int many[] = {65, 127, 1000, 1024, 4095, CHARL_MAX_SLICES};
+    float want[N];
 
-        while (span < total) {
-            span *= 2;
-        }
-        leaves_fill(total, data, part);
-        charl__tree_fold(part, total, N);
-        for (int i = 0; i < N; i++) {
-            want[i] = node(total, 0, span, i);
-        }
-        assert_memory_equal(data[0], want, sizeof want);
+    (void)state;
+    for (int total = 1; total <= MOST; total++) {
+        wanted(total, want);
         for (int size = 1; size <= total; size++) {
             check_ranks(total, size, want);
         }
+    }
+    for (size_t k = 0; k < sizeof many / sizeof *many; k++) {
+        wanted(many[k], want);
+        for (int size = 1; size <= many[k]; size = 3 * size + 1) {
+            check_ranks(many[k], size, want);
+        }
+        check_ranks(many[k], many[k], want);
     }
 }
 
 static void test_unequal_blocks_give_the_same_bits(void **state)
 {
     (void)state;
-    for (int total = 2; total <= CHARL_MAX_SLICES; total++) {
+    for (int total = 2; total <= MOST; total++) {
         for (int cut = 0; cut <= total; cut++) {
             float data[CHARL_MAX_SLICES][N], all[CHARL_MAX_SLICES][N], out[N];
-            float scratch[CHARL_MAX_SLICES * CHARL_TREE_BLOCK];
             float *part[CHARL_MAX_SLICES], *whole[CHARL_MAX_SLICES];
             const float *leaf[CHARL_MAX_SLICES];
             int lo[CHARL_MAX_SLICES], n = 0;
@@ -119,7 +133,7 @@ static void test_unequal_blocks_give_the_same_bits(void **state)
                 }
             }
             charl__tree_combine(total, lo, n, adds);
-            charl__tree_apply(adds, n, leaf, N, scratch, out);
+            charl__tree_apply(adds, n, leaf, N, out);
             assert_memory_equal(out, all[0], sizeof out);
         }
     }
@@ -130,7 +144,7 @@ static void test_every_block_fits_the_lanes(void **state)
     charl_slices s;
 
     (void)state;
-    for (int total = 1; total <= CHARL_MAX_SLICES; total++) {
+    for (int total = 1; total <= MOST; total++) {
         for (int first = 0; first <= total; first++) {
             for (int count = 0; count <= total - first; count++) {
                 int covered = first;
@@ -150,7 +164,6 @@ static void test_long_vectors_cross_blocks(void **state)
 {
     enum { LEN = 2 * CHARL_TREE_BLOCK + 17 };
     static float data[4][LEN], out[LEN];
-    static float scratch[4 * CHARL_TREE_BLOCK];
     const float *leaf[4] = {data[0], data[1], data[2], data[3]};
     const int lo[4] = {0, 1, 2, 3};
     charl__tree_add adds[3];
@@ -162,14 +175,14 @@ static void test_long_vectors_cross_blocks(void **state)
         }
     }
     assert_int_equal(charl__tree_combine(4, lo, 4, adds), 3);
-    charl__tree_apply(adds, 4, leaf, LEN, scratch, out);
+    charl__tree_apply(adds, 4, leaf, LEN, out);
     for (int i = 0; i < LEN; i++) {
         const float left = value(0, i) + value(1, i), right = value(2, i) + value(3, i);
         const float want = left + right;
 
         assert_memory_equal(&out[i], &want, sizeof want);
     }
-    charl__tree_apply(adds, 1, leaf, LEN, scratch, out);
+    charl__tree_apply(adds, 1, leaf, LEN, out);
     assert_memory_equal(out, data[0], sizeof out);
 }
 
@@ -210,7 +223,6 @@ static void test_nodes_in_bf16(void **state)
 {
     enum { LEN = CHARL_TREE_BLOCK + 17 };
     static uint16_t data[3][LEN], out[LEN];
-    static float scratch[3 * CHARL_TREE_BLOCK];
     const uint16_t *leaf[3] = {data[0], data[1], data[2]};
     const int lo[3] = {0, 1, 2};
     charl__tree_add adds[2];
@@ -222,13 +234,13 @@ static void test_nodes_in_bf16(void **state)
         }
     }
     assert_int_equal(charl__tree_combine(3, lo, 3, adds), 2);
-    charl__tree_apply_bf16(adds, 3, leaf, LEN, scratch, out);
+    charl__tree_apply_bf16(adds, 3, leaf, LEN, out);
     for (int i = 0; i < LEN; i++) {
         const uint16_t left = nearest_bf16(charl__bf16_load(data[0][i]) + charl__bf16_load(data[1][i]));
 
         assert_int_equal(out[i], nearest_bf16(charl__bf16_load(left) + charl__bf16_load(data[2][i])));
     }
-    charl__tree_apply_bf16(adds, 1, leaf, LEN, scratch, out);
+    charl__tree_apply_bf16(adds, 1, leaf, LEN, out);
     assert_memory_equal(out, data[0], sizeof out);
 }
 
@@ -239,7 +251,6 @@ static void test_very_long_vectors(void **state)
     float *leaf[2] = {malloc(LEN * sizeof *leaf[0]), malloc(LEN * sizeof *leaf[0])};
     float *out = malloc((LEN + 8) * sizeof *out);
     const float *const view[2] = {leaf[0], leaf[1]};
-    float scratch[2 * CHARL_TREE_BLOCK];
     const int lo[2] = {0, 1};
     charl__tree_add add;
 
@@ -254,7 +265,7 @@ static void test_very_long_vectors(void **state)
     assert_int_equal(charl__tree_combine(2, lo, 2, &add), 1);
     for (int shift = 0; shift <= 4; shift++) {
         memset(out, 0, (LEN + 8) * sizeof *out);
-        charl__tree_apply(&add, 2, view, LEN, scratch, out + shift);
+        charl__tree_apply(&add, 2, view, LEN, out + shift);
         for (int i = 0; i < LEN; i++) {
             const float want = leaf[0][i] + leaf[1][i];
 
@@ -275,11 +286,11 @@ static void test_bad_arguments_are_named(void **state)
     assert_int_equal(charl_slices_block(8, 0, 9, &s), CHARL_ERR_CONFIG);
     assert_non_null(strstr(charl_error_message(), "train.slices"));
     assert_int_equal(charl_slices_block(0, 0, 1, &s), CHARL_ERR_CONFIG);
-    assert_int_equal(charl_slices_block(65, 0, 1, &s), CHARL_ERR_CONFIG);
+    assert_int_equal(charl_slices_block(CHARL_MAX_SLICES + 1, 0, 1, &s), CHARL_ERR_CONFIG);
     assert_int_equal(charl_slices_block(8, 2, 2, &s), CHARL_ERR_INVALID);
     assert_int_equal(charl_slices_range(8, 5, 4, &s), CHARL_ERR_INVALID);
     assert_int_equal(charl_slices_range(8, -1, 4, &s), CHARL_ERR_INVALID);
-    assert_int_equal(charl_slices_range(65, 0, 4, &s), CHARL_ERR_INVALID);
+    assert_int_equal(charl_slices_range(CHARL_MAX_SLICES + 1, 0, 4, &s), CHARL_ERR_INVALID);
 }
 
 int main(void)

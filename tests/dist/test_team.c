@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -262,7 +263,7 @@ static void create_only(member *m)
 /* From the first meeting on, what one rank cannot do ends all of them at once. */
 static void test_a_lone_failure_ends_both(void **state)
 {
-    const long before = 6; /* the team, and what each rank makes before it meets the other */
+    const long before = 20; /* the team, and what each rank makes before it meets the other */
     int failures = 0;
 
     (void)state;
@@ -283,6 +284,116 @@ static void test_a_lone_failure_ends_both(void **state)
     assert_int_equal(charl__live(), 0);
 }
 
+/* Many ranks: everything that a training's ranks do together, the sum in the fixed tree. CHARL_TEST_LONG=1: 1024 of them. */
+enum { MOST = 1024, VALUES = 200 };
+
+static int many = 256;
+
+static float part_of(int slice, int i)
+{
+    return (float)((slice * 7919 + i * 104729) % 65537) * 1.37e-3F - 31.0F;
+}
+
+static void add_all(float *out)
+{
+    float *data, **part;
+
+    charl_assert_ok(charl__alloc_array(many, VALUES * sizeof *data, &data));
+    charl_assert_ok(charl__alloc_array(many, sizeof *part, &part));
+    for (int s = 0; s < many; s++) {
+        part[s] = data + (ptrdiff_t)s * VALUES;
+        for (int i = 0; i < VALUES; i++) {
+            part[s][i] = part_of(s, i);
+        }
+    }
+    charl__tree_fold(part, many, VALUES);
+    memcpy(out, part[0], VALUES * sizeof *out);
+    charl_free(part);
+    charl_free(data);
+}
+
+static float tree_of_many[VALUES];
+static int ranks_per_node;
+
+static charl_status meet(member *m, charl_comm *c)
+{
+    charl_status st = CHARL_OK;
+    int64_t v[2] = {m->rank, 1};
+    float mine[VALUES], sum[VALUES];
+    charl_slices slices;
+    charl_allreduce *ar = NULL;
+    charl_reducer *r = NULL;
+    int64_t ticket;
+
+    charl_comm_timeout_set(c, 300);
+    CHARL_TRY_CLEANUP(charl_comm_reduce_i64(c, CHARL_COMM_SUM, v, 2));
+    CHARL_REQUIRE_CLEANUP(v[0] == (int64_t)many * (many - 1) / 2 && v[1] == many, CHARL_ERR_INVALID, "a sum of ranks");
+    st = charl_comm_agree(c, m->rank % 1000 == 7 ? CHARL_ERR_DATA : CHARL_OK);
+    CHARL_REQUIRE_CLEANUP(st == CHARL_ERR_DATA && strstr(charl_error_message(), "rank 7 of "), CHARL_ERR_INVALID,
+                          "agreed on %d", (int)st);
+    for (int i = 0; i < VALUES; i++) {
+        mine[i] = part_of(m->rank, i);
+    }
+    CHARL_TRY_CLEANUP(charl_slices_block(many, charl_comm_rank(c), many, &slices));
+    CHARL_TRY_CLEANUP(charl_reducer_create(c, &slices, &r));
+    CHARL_TRY_CLEANUP(charl_reducer_sum(r, mine, VALUES, sum));
+    CHARL_REQUIRE_CLEANUP(memcmp(sum, tree_of_many, sizeof sum) == 0, CHARL_ERR_INVALID, "a small sum");
+    CHARL_TRY_CLEANUP(charl_allreduce_create(c, VALUES, &slices, NULL, &ar));
+    CHARL_TRY_CLEANUP(charl_allreduce_write_lane(ar, 0, 0, VALUES, mine));
+    CHARL_TRY_CLEANUP(charl_allreduce_begin(ar, 0, VALUES, &ticket));
+    CHARL_TRY_CLEANUP(charl_allreduce_wait(ar, ticket));
+    CHARL_TRY_CLEANUP(charl_allreduce_read_sum(ar, 0, VALUES, sum));
+    CHARL_REQUIRE_CLEANUP(memcmp(sum, tree_of_many, sizeof sum) == 0, CHARL_ERR_INVALID, "an all-reduce by %s",
+                          charl_allreduce_name(ar));
+    CHARL_TRY_CLEANUP(charl_comm_barrier(c));
+cleanup:
+    charl_allreduce_destroy(ar);
+    charl_reducer_destroy(r);
+    return st;
+}
+
+static void be_one_of_many(member *m)
+{
+    const charl_comm_options options = {
+        .timeout_s = 300, .team = m->team, .rank = m->rank, .ranks_per_node = {ranks_per_node}};
+    charl_comm *c = NULL;
+
+    m->status = charl_comm_create(&options, &c);
+    m->status = m->status == CHARL_OK ? meet(m, c) : m->status;
+    charl_comm_destroy(c);
+}
+
+static void test_many_ranks(void **state)
+{
+    static member m[MOST];
+    pthread_t *thread;
+
+    (void)state;
+    many = getenv("CHARL_TEST_LONG") ? MOST : many;
+    add_all(tree_of_many);
+    charl_assert_ok(charl__alloc_array(many, sizeof *thread, &thread));
+    for (ranks_per_node = 0; ranks_per_node <= 32; ranks_per_node += 32) { /* of one node, of 32 */
+        charl_team *team = NULL;
+
+        charl_assert_ok(charl_team_create(many, &team));
+        for (int r = 0; r < many; r++) {
+            m[r] = (member){.team = team, .rank = r, .work = be_one_of_many};
+            assert_int_equal(pthread_create(&thread[r], NULL, member_run, &m[r]), 0);
+        }
+        for (int r = 0; r < many; r++) {
+            assert_int_equal(pthread_join(thread[r], NULL), 0);
+        }
+        for (int r = 0; r < many; r++) {
+            if (m[r].status != CHARL_OK) {
+                fail_msg("rank %d: %s", r, m[r].message);
+            }
+        }
+        charl_team_destroy(team);
+    }
+    charl_free(thread);
+    assert_int_equal(charl__live(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -294,6 +405,7 @@ int main(void)
         cmocka_unit_test(test_a_thread_that_ends_is_a_rank_that_died),
         cmocka_unit_test(test_a_silent_thread_is_named),
         cmocka_unit_test(test_a_lone_failure_ends_both),
+        cmocka_unit_test(test_many_ranks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,8 +90,11 @@ static void lanes_suffice(void **state)
 
     (void)state;
     for (int total = 1; total <= CHARL_MAX_SLICES; total++) {
-        for (int first = 0; first < total; first++) {
-            for (int end = first + 1; end <= total; end++) {
+        const int step =
+            total <= 64 ? 1 : total - 2; /* of many the block that leaves out both ends: nothing needs more */
+
+        for (int first = 0; first < total; first += first == 0 ? 1 : step) {
+            for (int end = first + 1; end <= total; end += end == first + 1 ? step : 1) {
                 charl_slices s;
 
                 assert_int_equal(charl_slices_range(total, first, end - first, &s), CHARL_OK);

@@ -56,8 +56,8 @@ says 1 "error: .*waiting for rank 1 of 3 .*: sleeping, last seen in step 3, forw
 says 1 "error:"
 expect 2 "more ranks than slices" simulated 9 mlp.ini -q -o f
 says 1 "set train.slices to at least 9"
-expect 2 "no number of ranks" simulated 65 mlp.ini -q -o f
-says 1 "simulate-ranks.65: must be 1 to 64 ranks"
+expect 2 "no number of ranks" simulated 4097 mlp.ini -q -o f
+says 1 "simulate-ranks.4097: must be 1 to 4096 ranks"
 expect 2 "no number of ranks and nodes" simulated 2x mlp.ini -q -o f
 expect 2 "simulated ranks and real ones" ranks 2 mlp.ini --simulate-ranks=2 -q -o f
 says 1 "error: rank . of 2 .*: --simulate-ranks=2: all ranks are in one process, but the launcher has started 2"

@@ -241,7 +241,7 @@ static charl_status launch_fold(const charl__enqueue *e, const charl_reduce *r, 
     const int64_t skipped = first * r->n * r->inner;
     charl__launch l = {.file = "reduce/reduce_slices",
                        .label = e->label,
-                       .params = {{"LEAVES", CHARL_MAX_SLICES}, {"OUTPUTS", r->outputs}}};
+                       .params = {{"LEAVES", CHARL_GRAPH_SLICES}, {"OUTPUTS", r->outputs}}};
     charl_reduce at = *r;
     int64_t per_item;
 

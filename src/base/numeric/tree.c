@@ -1,7 +1,6 @@
 /* The fixed summation tree. Everything follows from one schedule: pairs at distance 1, 2, 4, ... */
 #include "base/numeric/tree.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #ifdef __SSE2__
@@ -72,6 +71,16 @@ int charl__slices_lane(const charl_slices *s, int slice)
     return -1;
 }
 
+bool charl__slices_are_alike(const charl_slices *a, const charl_slices *b)
+{
+    bool alike = a->count == b->count && a->n_lanes == b->n_lanes;
+
+    for (int j = 0; j < a->n_lanes && alike; j++) {
+        alike = a->lane_hi[j] - a->first == b->lane_hi[j] - b->first;
+    }
+    return alike;
+}
+
 void charl__tree_fold(float *const *part, int m, int64_t n)
 {
     for (int step = 1; step < m; step *= 2) {
@@ -86,26 +95,26 @@ void charl__tree_fold(float *const *part, int m, int64_t n)
     }
 }
 
+bool charl__tree_are_siblings(int total, int lo, int middle, int hi)
+{
+    const int span = middle - lo;
+
+    return (span & (span - 1)) == 0 && lo % (2 * span) == 0 && hi == min_int(lo + 2 * span, total);
+}
+
 int charl__tree_combine(int total, const int *lo, int n, charl__tree_add *adds)
 {
-    int at[CHARL_MAX_SLICES]; /* the lane that starts at a slice and has not been added to another
-                                 one yet */
+    int open[CHARL_MAX_LANES], depth = 0; /* lanes that wait for their siblings */
     int n_adds = 0;
 
-    for (int s = 0; s < total; s++) {
-        at[s] = -1;
-    }
     for (int j = 0; j < n; j++) {
-        at[lo[j]] = j;
-    }
-    /* A lane that starts at s + step cannot be longer than step, and then the one at s is not
-     * longer either: so both are complete subtrees when their turn comes. */
-    for (int step = 1; step < total; step *= 2) {
-        for (int s = 0; s + step < total; s += 2 * step) {
-            if (at[s] >= 0 && at[s + step] >= 0) {
-                adds[n_adds++] = (charl__tree_add){at[s], at[s + step]};
-                at[s + step] = -1;
-            }
+        const int hi = j + 1 < n ? lo[j + 1] : total;
+
+        CHARL_INVARIANT(depth < CHARL_MAX_LANES);
+        open[depth++] = j;
+        while (depth > 1 && charl__tree_are_siblings(total, lo[open[depth - 2]], lo[open[depth - 1]], hi)) {
+            depth--;
+            adds[n_adds++] = (charl__tree_add){open[depth - 1], open[depth]};
         }
     }
     return n_adds;
@@ -162,10 +171,22 @@ static void stream_end(void)
 #endif
 }
 
-void charl__tree_apply(const charl__tree_add *adds, int m, const float *const *leaf, int64_t n, float *scratch,
-                       float *out)
+float *charl__tree_place(float (*place)[CHARL_TREE_BLOCK], int *used, const float *a, const float *b)
+{
+    const float *last = *used > 0 ? place[*used - 1] : NULL, *before = *used > 1 ? place[*used - 2] : NULL;
+
+    if (last && before && b == last && a == before) {
+        --*used;
+    } else if (!last || (a != last && b != last)) {
+        ++*used;
+    }
+    return place[*used - 1];
+}
+
+void charl__tree_apply(const charl__tree_add *adds, int m, const float *const *leaf, int64_t n, float *out)
 {
     const float *value[CHARL_MAX_SLICES];
+    float place[CHARL_TREE_DEPTH][CHARL_TREE_BLOCK];
     const bool streams = (m + 1) * n * (int64_t)sizeof *out >= STREAM_BYTES;
 
     if (m == 1) {
@@ -176,12 +197,13 @@ void charl__tree_apply(const charl__tree_add *adds, int m, const float *const *l
     }
     for (int64_t at = 0; at < n; at += CHARL_TREE_BLOCK) {
         const int64_t left = n - at < CHARL_TREE_BLOCK ? n - at : CHARL_TREE_BLOCK;
+        int used = 0;
 
         for (int j = 0; j < m; j++) {
             value[j] = leaf[j] + at;
         }
         for (int k = 0; k < m - 2; k++) {
-            float *to = scratch + (int64_t)adds[k].dst * CHARL_TREE_BLOCK;
+            float *to = charl__tree_place(place, &used, value[adds[k].dst], value[adds[k].src]);
 
             add_block(value[adds[k].dst], value[adds[k].src], left, to);
             value[adds[k].dst] = to;

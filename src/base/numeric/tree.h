@@ -15,11 +15,13 @@
  *
  *  No state: thread-safe.
  */
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "charl/slices.h"
 
-enum { CHARL_TREE_BLOCK = 1024 }; /* floats of scratch per leaf that charl__tree_apply needs */
+/* Partial sums that are held at once, for up to CHARL_MAX_SLICES leaves; and floats of one while it is added up. */
+enum { CHARL_TREE_DEPTH = 14, CHARL_TREE_BLOCK = 1024 };
 
 /** leaf[dst] += leaf[src] */
 typedef struct charl__tree_add {
@@ -29,24 +31,33 @@ typedef struct charl__tree_add {
 /** The lane that holds slice `slice`, or -1 when another rank owns it. */
 int charl__slices_lane(const charl_slices *s, int slice);
 
+/** Whether a and b are as many slices in lanes of the same lengths, whatever place they have in batches. */
+bool charl__slices_are_alike(const charl_slices *a, const charl_slices *b);
+
 /** Fold part[0..m), each n floats, in tree order into part[0]; all others are overwritten. m >= 1.
  *  The parts are the slices of one lane, or of the whole batch. */
 void charl__tree_fold(float *const *part, int m, int64_t n);
 
+/** Whether slices [lo, middle) and [middle, hi) are the two children of a node of the tree over `total`. */
+bool charl__tree_are_siblings(int total, int lo, int middle, int hi);
+
 /** The adds that complete the sum from all lanes of all ranks, which start at slices lo[0] = 0 <
- *  lo[1] < ... < lo[n-1] and together cover the batch. The sum ends in leaf 0. adds has room for n -
- *  1; returns how many (n - 1). */
+ *  lo[1] < ... < lo[n-1] and together cover the batch, as a binary counter makes them: whoever applies them in order
+ *  holds at most CHARL_TREE_DEPTH partial sums at a time. The sum ends in leaf 0. adds has room for n - 1; returns how
+ *  many (n - 1). */
 int charl__tree_combine(int total, const int *lo, int n, charl__tree_add *adds);
+
+/** Where the sum of a and b goes while adds of charl__tree_combine are applied: the place of one that is a sum already, else a new
+ *  one. `used` places hold sums; of two sums the second is the last. */
+float *charl__tree_place(float (*place)[CHARL_TREE_BLOCK], int *used, const float *a, const float *b);
 
 /** out[i] = the tree over leaf[0..m)[i], i < n, by the adds of charl__tree_combine; the leaves are
  *  only read, so they may lie in memory that others read too. out overlaps no leaf, except that it
- *  may be one itself. scratch holds m * CHARL_TREE_BLOCK floats. */
-void charl__tree_apply(const charl__tree_add *adds, int m, const float *const *leaf, int64_t n, float *scratch,
-                       float *out);
+ *  may be one itself. Takes 90 KB of the stack. */
+void charl__tree_apply(const charl__tree_add *adds, int m, const float *const *leaf, int64_t n, float *out);
 
 /** The same for leaves in bf16 (base/numeric/bf16.h): every node is added in f32 and rounded to bf16. Of
  *  leaves that are sums themselves all nodes must have been rounded. */
-void charl__tree_apply_bf16(const charl__tree_add *adds, int m, const uint16_t *const *leaf, int64_t n, float *scratch,
-                            uint16_t *out);
+void charl__tree_apply_bf16(const charl__tree_add *adds, int m, const uint16_t *const *leaf, int64_t n, uint16_t *out);
 
 #endif

@@ -155,8 +155,6 @@ charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices
     ar->stride = (int64_t)(charl__round_up(n > 0 ? (size_t)n : 1, 4096 / ar->element));
     CHARL_TRY_CLEANUP(charl__lane_map_init(c, mine, &ar->map));
     ar->my_lanes = ar->map.first[c->rank + 1] - ar->map.first[c->rank];
-    CHARL_TRY_CLEANUP(
-        charl_comm_agree(c, charl__alloc_array(ar->map.n * CHARL_TREE_BLOCK, sizeof(float), &ar->scratch)));
     ar->algorithm = alg;
     CHARL_TRY_CLEANUP(algorithm_create(ar, &d));
     *out = ar;
@@ -176,7 +174,7 @@ void charl_allreduce_destroy(charl_allreduce *ar)
     }
     charl__window_destroy(ar->c, &ar->window);
     charl__event_release(ar->written);
-    charl_free(ar->scratch);
+    charl__lane_map_fini(&ar->map);
     charl_free(ar);
 }
 
@@ -266,14 +264,14 @@ void charl__allreduce_add(const charl_allreduce *ar, const charl__tree_add *adds
         for (int k = 0; k < m; k++) {
             half[k] = leaf[k];
         }
-        charl__tree_apply_bf16(adds, m, half, n, ar->scratch, out);
+        charl__tree_apply_bf16(adds, m, half, n, out);
     } else {
         const float *full[CHARL_MAX_SLICES];
 
         for (int k = 0; k < m; k++) {
             full[k] = leaf[k];
         }
-        charl__tree_apply(adds, m, full, n, ar->scratch, out);
+        charl__tree_apply(adds, m, full, n, out);
     }
 }
 

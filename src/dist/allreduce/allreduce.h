@@ -50,7 +50,6 @@ struct charl_allreduce {
     charl__event *written;                    /* ... what the last range waits for, or NULL */
     int64_t begun, completed;
     charl__range range[CHARL__RANGES];
-    float *scratch; /* for charl__tree_apply */
     void *own;
 };
 

@@ -53,7 +53,7 @@ typedef struct piece {
 typedef struct nodes_state {
     charl__node_map map;
     charl__flags *flags;
-    void *lane[CHARL_MAX_SLICES]; /* of this node's ranks, by index in the map of lanes */
+    void **lane; /* of this node's ranks, by index in the map of lanes */
     int node;
     int64_t part_most;
     piece piece[PIECES];    /* piece k in [k % PIECES] */
@@ -200,6 +200,7 @@ static charl_status state_create(charl_allreduce *ar)
     CHARL_TRY(charl__alloc(sizeof *s, &s));
     ar->own = s;
     CHARL_TRY(charl__node_map_init(ar->c, &ar->map, &s->map));
+    CHARL_TRY(charl__alloc_array(ar->map.n, sizeof(void *), &s->lane));
     s->node = charl_comm_node(ar->c);
     s->part_most = most / s->map.n_nodes / ar->c->local_size + SLACK;
     for (int i = 0; i < PIECES; i++) {
@@ -247,6 +248,10 @@ static void nodes_destroy(charl_allreduce *ar)
         charl_free(s->piece[i].received);
         charl_free(s->piece[i].scatter.request);
         charl_free(s->piece[i].gather.request);
+    }
+    if (s) {
+        charl__node_map_fini(&s->map);
+        charl_free(s->lane);
     }
     charl_free(s);
 }

@@ -20,8 +20,7 @@ typedef struct message_state {
     int64_t at; /* within range ar->completed */
     charl__request request;
     unsigned char *send, *receive;
-    int send_count[CHARL_MAX_SLICES], send_at[CHARL_MAX_SLICES];
-    int receive_count[CHARL_MAX_SLICES], receive_at[CHARL_MAX_SLICES];
+    int *send_count, *send_at, *receive_count, *receive_at; /* [size]; of the first all */
 } message_state;
 
 static const char *always_available(const charl_comm *c)
@@ -60,6 +59,10 @@ static charl_status memory_create(charl_allreduce *ar, bool has_staging)
 
     CHARL_TRY(charl__alloc(sizeof *s, &s));
     ar->own = s;
+    CHARL_TRY(charl__alloc_array(4 * ar->c->size, sizeof(int), &s->send_count));
+    s->send_at = s->send_count + ar->c->size;
+    s->receive_count = s->send_at + ar->c->size;
+    s->receive_at = s->receive_count + ar->c->size;
     CHARL_TRY(charl__alloc_aligned(4096, (size_t)(ar->my_lanes + 1) * charl__lane_bytes(ar) + charl__gathered_bytes(ar),
                                    &ar->window.owned));
     ar->window.base = ar->window.owned;
@@ -92,6 +95,7 @@ static void message_destroy(charl_allreduce *ar)
     if (s) {
         charl_free(s->send);
         charl_free(s->receive);
+        charl_free(s->send_count);
         charl_free(s);
     }
 }

@@ -15,9 +15,9 @@
 
 typedef struct window_state {
     charl__flags *flags; /* [local_size] */
-    void *lane[CHARL_MAX_SLICES];
-    int64_t added;     /* ranges of which this rank has added its part */
-    int64_t all_ready; /* at least so many ranges are ready on every rank */
+    void **lane;         /* [lanes of all ranks] */
+    int64_t added;       /* ranges of which this rank has added its part */
+    int64_t all_ready;   /* at least so many ranges are ready on every rank */
 } window_state;
 
 static const char *window_unavailable(const charl_comm *c)
@@ -35,6 +35,7 @@ static charl_status window_create(charl_allreduce *ar)
 
     st = charl__alloc(sizeof *s, &s);
     ar->own = s; /* also where another rank got none */
+    st = st == CHARL_OK ? charl__alloc_array(ar->map.n, sizeof(void *), &s->lane) : st;
     CHARL_TRY(charl_comm_agree(c, st));
     CHARL_TRY(charl__window_create(c,
                                    head + (size_t)(ar->map.n + 1) * charl__lane_bytes(ar) + charl__gathered_bytes(ar),
@@ -54,7 +55,12 @@ static charl_status window_create(charl_allreduce *ar)
 
 static void window_destroy(charl_allreduce *ar)
 {
-    charl_free(ar->own);
+    window_state *s = ar->own;
+
+    if (s) {
+        charl_free(s->lane);
+        charl_free(s);
+    }
 }
 
 static charl_status window_begin(charl_allreduce *ar, int64_t ticket)

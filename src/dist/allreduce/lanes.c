@@ -6,45 +6,87 @@
 
 #include "base/alloc.h"
 
-static charl_status fill(const charl_comm *c, const charl_slices *all, charl__lane_map *map)
+/* What a rank tells of its slices. */
+typedef struct block {
+    int total, first, count;
+} block;
+
+static charl_status check(const charl_comm *c, const block *all)
 {
     int next = 0;
 
     for (int r = 0; r < c->size; r++) {
-        const charl_slices *s = &all[r];
+        const block *b = &all[r];
 
-        CHARL_REQUIRE(s->total == all[0].total && s->first == next && s->count >= 0 && s->n_lanes <= CHARL_MAX_LANES,
-                      CHARL_ERR_INVALID, "rank %d brings slices %d to %d of %d where slice %d of %d comes next", r,
-                      s->first, s->first + s->count, s->total, next, all[0].total);
+        CHARL_REQUIRE(b->total == all[0].total && b->first == next && b->count >= 0, CHARL_ERR_INVALID,
+                      "rank %d brings slices %d to %d of %d where slice %d of %d comes next", r, b->first,
+                      b->first + b->count, b->total, next, all[0].total);
+        next += b->count;
+    }
+    CHARL_REQUIRE(next == all[0].total && next > 0, CHARL_ERR_INVALID, "the ranks own %d of %d slices", next,
+                  all[0].total);
+    return CHARL_OK;
+}
+
+/* Without arrays the lanes are only counted. */
+static charl_status fill(const charl_comm *c, const block *all, charl__lane_map *map)
+{
+    map->n = 0;
+    map->total = all[0].total;
+    for (int r = 0; r < c->size; r++) {
+        charl_slices s;
+
+        CHARL_TRY(charl_slices_range(all[r].total, all[r].first, all[r].count, &s));
         map->first[r] = map->n;
-        for (int j = 0; j < s->n_lanes; j++) {
-            map->lo[map->n] = s->lane_lo[j];
-            map->rank[map->n] = r;
-            map->index[map->n++] = j;
+        for (int j = 0; j < s.n_lanes && map->lo; j++) {
+            map->lo[map->n + j] = s.lane_lo[j];
+            map->rank[map->n + j] = r;
+            map->index[map->n + j] = j;
         }
-        next += s->count;
-        map->max_of_rank = s->n_lanes > map->max_of_rank ? s->n_lanes : map->max_of_rank;
+        map->n += s.n_lanes;
+        map->max_of_rank = s.n_lanes > map->max_of_rank ? s.n_lanes : map->max_of_rank;
     }
     map->first[c->size] = map->n;
-    CHARL_REQUIRE(next == all[0].total && map->n > 0, CHARL_ERR_INVALID, "the ranks own %d of %d slices", next,
-                  all[0].total);
-    map->total = next;
-    CHARL_INVARIANT(charl__tree_combine(next, map->lo, map->n, map->adds) == map->n - 1);
+    return CHARL_OK;
+}
+
+static charl_status lanes_alloc(const charl_comm *c, const block *all, charl__lane_map *map)
+{
+    CHARL_TRY(charl__alloc_array(c->size + 1, sizeof *map->first, &map->first));
+    CHARL_TRY(fill(c, all, map));
+    CHARL_TRY(charl__alloc_array(map->n, sizeof *map->rank, &map->rank));
+    CHARL_TRY(charl__alloc_array(map->n, sizeof *map->index, &map->index));
+    CHARL_TRY(charl__alloc_array(map->n, sizeof *map->adds, &map->adds));
+    CHARL_TRY(charl__alloc_array(map->n, sizeof *map->lo, &map->lo));
     return CHARL_OK;
 }
 
 charl_status charl__lane_map_init(charl_comm *c, const charl_slices *mine, charl__lane_map *map)
 {
     charl_status st = CHARL_OK;
-    charl_slices *all = NULL;
+    const block own = {mine->total, mine->first, mine->count};
+    block *all = NULL;
 
     memset(map, 0, sizeof *map);
     CHARL_TRY_CLEANUP(charl_comm_agree(c, charl__alloc_array(c->size, sizeof *all, &all)));
-    CHARL_TRY_CLEANUP(charl_comm_allgather(c, mine, sizeof *mine, all));
-    CHARL_TRY_CLEANUP(fill(c, all, map)); /* the same on all ranks */
+    CHARL_TRY_CLEANUP(charl_comm_allgather(c, &own, sizeof own, all));
+    CHARL_TRY_CLEANUP(check(c, all)); /* the same on all ranks */
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, lanes_alloc(c, all, map)));
+    CHARL_TRY_CLEANUP(fill(c, all, map));
+    CHARL_INVARIANT(charl__tree_combine(map->total, map->lo, map->n, map->adds) == map->n - 1);
 cleanup:
     charl_free(all);
     return st;
+}
+
+void charl__lane_map_fini(charl__lane_map *map)
+{
+    charl_free(map->rank);
+    charl_free(map->index);
+    charl_free(map->lo);
+    charl_free(map->first);
+    charl_free(map->adds);
+    *map = (charl__lane_map){0};
 }
 
 /* Lane k of the map: a complete subtree, so the ranks' lanes in it are combined as if it began at
@@ -67,25 +109,34 @@ charl_status charl__node_map_init(const charl_comm *c, const charl__lane_map *la
 {
     int lo[CHARL_MAX_SLICES];
 
-    memset(map, 0, sizeof *map);
-    for (int r = 0; r < c->size; r++) {
-        map->rank[c->peer[r].node + 1] = r + 1;
-    }
-    map->n_nodes = c->n_nodes;
+    *map = (charl__node_map){.n_nodes = c->n_nodes, .rank = c->node_first};
+    CHARL_TRY(charl__alloc_array(c->n_nodes + 1, sizeof *map->first, &map->first));
+    CHARL_TRY(charl__alloc_array(lanes->n, sizeof *map->adds, &map->adds));
+    CHARL_TRY(charl__alloc_array(lanes->n + 1, sizeof *map->leaf, &map->leaf));
+    CHARL_TRY(charl__alloc_array(lanes->n, sizeof *map->inner, &map->inner));
     for (int m = 0; m < map->n_nodes; m++) {
         const int begin = lanes->first[map->rank[m]], end = lanes->first[map->rank[m + 1]];
         const int first = begin < lanes->n ? lanes->lo[begin] : lanes->total;
         const int next = end < lanes->n ? lanes->lo[end] : lanes->total;
-        charl_slices block;
+        charl_slices here;
 
-        CHARL_TRY(charl_slices_range(lanes->total, first, next - first, &block));
+        CHARL_TRY(charl_slices_range(lanes->total, first, next - first, &here));
         map->first[m] = map->n;
-        for (int j = 0; j < block.n_lanes; j++) {
-            node_lane_init(lanes, map->n, block.lane_lo[j], block.lane_hi[j], map);
-            lo[map->n++] = block.lane_lo[j];
+        for (int j = 0; j < here.n_lanes; j++) {
+            node_lane_init(lanes, map->n, here.lane_lo[j], here.lane_hi[j], map);
+            lo[map->n++] = here.lane_lo[j];
         }
     }
     map->first[map->n_nodes] = map->n;
     CHARL_INVARIANT(charl__tree_combine(lanes->total, lo, map->n, map->adds) == map->n - 1);
     return CHARL_OK;
+}
+
+void charl__node_map_fini(charl__node_map *map)
+{
+    charl_free(map->first);
+    charl_free(map->adds);
+    charl_free(map->leaf);
+    charl_free(map->inner);
+    *map = (charl__node_map){0};
 }

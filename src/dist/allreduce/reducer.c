@@ -24,20 +24,8 @@ struct charl_reducer {
     reducer_flag *flags; /* [size]; NULL where messages carry the lanes */
     float *slots;        /* [size][2][SLOT_FLOATS] */
     float *gathered;     /* messages: [lanes of all ranks][piece] */
-    float *scratch;
     int64_t sums, piece;
 };
-
-static charl_status memory_create(charl_reducer *r)
-{
-    const int lanes = r->map.n;
-
-    CHARL_TRY(charl__alloc_array(lanes * CHARL_TREE_BLOCK, sizeof(float), &r->scratch));
-    if (r->c->n_nodes > 1) {
-        CHARL_TRY(charl__alloc_array(lanes * r->piece, sizeof(float), &r->gathered));
-    }
-    return CHARL_OK;
-}
 
 charl_status charl_reducer_create(charl_comm *c, const charl_slices *mine, charl_reducer **out)
 {
@@ -50,7 +38,9 @@ charl_status charl_reducer_create(charl_comm *c, const charl_slices *mine, charl
     r->c = c;
     CHARL_TRY_CLEANUP(charl__lane_map_init(c, mine, &r->map));
     r->piece = SLOT_FLOATS / r->map.max_of_rank;
-    CHARL_TRY_CLEANUP(charl_comm_agree(c, memory_create(r)));
+    if (c->n_nodes > 1) {
+        CHARL_TRY_CLEANUP(charl_comm_agree(c, charl__alloc_array(r->map.n * r->piece, sizeof(float), &r->gathered)));
+    }
     if (c->size > 1 && c->n_nodes == 1) {
         CHARL_TRY_CLEANUP(charl__window_create(c, head + (size_t)c->size * 2 * SLOT_FLOATS * sizeof(float),
                                                "the shared memory of small sums", &r->window));
@@ -69,7 +59,7 @@ void charl_reducer_destroy(charl_reducer *r)
     if (r) {
         charl__window_destroy(r->c, &r->window);
         charl_free(r->gathered);
-        charl_free(r->scratch);
+        charl__lane_map_fini(&r->map);
         charl_free(r);
     }
 }
@@ -135,7 +125,7 @@ static charl_status sum_shared(charl_reducer *r, const float *lanes, int64_t str
     for (int k = 0; k < r->map.n; k++) {
         leaf[k] = r->slots + (2 * r->map.rank[k] + half) * SLOT_FLOATS + r->map.index[k] * count;
     }
-    charl__tree_apply(r->map.adds, r->map.n, leaf, count, r->scratch, out);
+    charl__tree_apply(r->map.adds, r->map.n, leaf, count, out);
     return CHARL_OK;
 }
 
@@ -143,22 +133,21 @@ static charl_status sum_messages(charl_reducer *r, const float *lanes, int64_t s
 {
     charl_comm *c = r->c;
     const float *leaf[CHARL_MAX_SLICES];
-    int counts[CHARL_MAX_SLICES], at[CHARL_MAX_SLICES];
     charl__request request;
 
     for (int p = 0; p < c->size; p++) {
-        counts[p] = (int)count * (r->map.first[p + 1] - r->map.first[p]);
-        at[p] = (int)count * r->map.first[p];
+        c->counts[p] = (int)count * (r->map.first[p + 1] - r->map.first[p]);
+        c->places[p] = (int)count * r->map.first[p];
     }
-    lanes_pack(r, lanes, stride, count, r->gathered + at[c->rank]);
+    lanes_pack(r, lanes, stride, count, r->gathered + c->places[c->rank]);
     charl__comm_enter(c);
-    CHARL_TRY(
-        c->world->transport->allgather(c->world, &(charl__parts){r->gathered, sizeof(float), counts, at}, &request));
+    CHARL_TRY(c->world->transport->allgather(
+        c->world, &(charl__parts){r->gathered, sizeof(float), c->counts, c->places}, &request));
     CHARL_TRY(charl__comm_finish(c, c->world, &request, "sum over the batch"));
     for (int k = 0; k < r->map.n; k++) {
         leaf[k] = r->gathered + k * count;
     }
-    charl__tree_apply(r->map.adds, r->map.n, leaf, count, r->scratch, out);
+    charl__tree_apply(r->map.adds, r->map.n, leaf, count, out);
     return CHARL_OK;
 }
 

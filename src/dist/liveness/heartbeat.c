@@ -48,12 +48,7 @@ typedef struct connection {
     int address;    /* of the other node, the next one to try */
     double since_s; /* in this state */
     size_t received, sent, to_send;
-    union {
-        charl__heartbeat_message message;
-        handshake handshake;
-        unsigned char bytes[sizeof(charl__heartbeat_message)];
-    } in;
-    unsigned char out[2 * sizeof(charl__heartbeat_message)];
+    unsigned char *in, *out; /* the message that arrives; a handshake and two messages to send */
 } connection;
 
 /* An accepted connection that has not authenticated yet. */
@@ -66,12 +61,13 @@ typedef struct pending {
 
 typedef struct charl__heartbeat {
     pthread_mutex_t mutex;
-    charl__node_address address[CHARL_MAX_SLICES]; /* by node */
+    charl__node_address *address; /* by node */
     int listener, node;
     int n_pending;
     pending pending[MAX_PENDING];
     double begun_s;
-    connection connection[CHARL_MAX_SLICES]; /* by node */
+    connection *connection;            /* by node */
+    charl__heartbeat_message *message; /* to send */
 } charl__heartbeat;
 
 /* Exchange the addresses of all nodes; a node without one is not connected. */
@@ -91,6 +87,44 @@ cleanup:
     return st;
 }
 
+static void heartbeat_free(const charl_comm *c, charl__heartbeat *l)
+{
+    for (int m = 0; l->connection && m < c->n_nodes; m++) {
+        charl_free(l->connection[m].in);
+        charl_free(l->connection[m].out);
+    }
+    charl_free(l->connection);
+    charl_free(l->address);
+    charl_free(l->message);
+    charl_free(l);
+}
+
+static charl_status heartbeat_alloc(const charl_comm *c, charl__heartbeat **out)
+{
+    charl_status st = CHARL_OK;
+    const size_t own = charl__heartbeat_message_bytes(c->local_size);
+    charl__heartbeat *l = NULL;
+
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *l, &l));
+    CHARL_TRY_CLEANUP(charl__alloc_array(c->n_nodes, sizeof *l->address, &l->address));
+    CHARL_TRY_CLEANUP(charl__alloc_array(c->n_nodes, sizeof *l->connection, &l->connection));
+    CHARL_TRY_CLEANUP(charl__alloc(own, &l->message));
+    for (int m = 0; m < c->n_nodes; m++) {
+        const size_t theirs = charl__heartbeat_message_bytes(charl__node_size(c, m));
+
+        l->connection[m].fd = -1;
+        CHARL_TRY_CLEANUP(charl__alloc(theirs > sizeof(handshake) ? theirs : sizeof(handshake), &l->connection[m].in));
+        CHARL_TRY_CLEANUP(charl__alloc(sizeof(handshake) + 2 * own, &l->connection[m].out));
+    }
+    *out = l;
+    l = NULL;
+cleanup:
+    if (l) {
+        heartbeat_free(c, l);
+    }
+    return st;
+}
+
 charl_status charl__heartbeat_create(charl_comm *c)
 {
     charl_status st = CHARL_OK;
@@ -101,16 +135,17 @@ charl_status charl__heartbeat_create(charl_comm *c)
         return st;
     }
     if (c->local_rank == 0) {
-        st = charl__alloc(sizeof *l, &l);
+        st = heartbeat_alloc(c, &l);
     }
-    CHARL_TRY(charl_comm_agree(c, st));
+    st = charl_comm_agree(c, st);
+    if (st != CHARL_OK && l) {
+        heartbeat_free(c, l);
+    }
+    CHARL_TRY(st);
     if (l) {
         pthread_mutex_init(&l->mutex, NULL);
         l->node = charl_comm_node(c);
         l->listener = charl__node_listen(&mine);
-        for (int m = 0; m < CHARL_MAX_SLICES; m++) {
-            l->connection[m].fd = -1;
-        }
         c->heartbeat = l;
     }
     if (c->rank == 0 && getrandom(mine.token, sizeof mine.token, 0) != sizeof mine.token) {
@@ -134,7 +169,7 @@ void charl__heartbeat_destroy(charl_comm *c)
             charl__socket_close(&l->connection[m].fd);
         }
         pthread_mutex_destroy(&l->mutex);
-        charl_free(l);
+        heartbeat_free(c, l);
         c->heartbeat = NULL;
     }
 }
@@ -214,7 +249,7 @@ static void connection_lost(charl_comm *c, int m, bool is_closed)
 static void message_read(charl_comm *c, int m)
 {
     connection *k = &c->heartbeat->connection[m];
-    const charl__heartbeat_message *r = &k->in.message;
+    const charl__heartbeat_message *r = (const charl__heartbeat_message *)(const void *)k->in;
 
     if (!charl__heartbeat_message_read(c, m, r)) {
         charl__log(CHARL_LOG_WARN, "malformed heartbeat from node %d (%s); connection ignored", m,
@@ -227,7 +262,7 @@ static void message_read(charl_comm *c, int m)
 
 static void handshake_read(charl__heartbeat *l, int m)
 {
-    const handshake *g = &l->connection[m].in.handshake;
+    const handshake *g = (const handshake *)(const void *)l->connection[m].in;
     const bool is_ours = g->token == l->address[m].token[1] && g->from == m && g->to == l->node;
 
     connection_set(&l->connection[m], is_ours ? UP : IDLE);
@@ -241,7 +276,7 @@ static void connection_read(charl_comm *c, int m)
     while (k->state == HANDSHAKE || k->state == UP || k->state == IGNORED) {
         const size_t want =
             k->state == HANDSHAKE ? sizeof(handshake) : charl__heartbeat_message_bytes(charl__node_size(c, m));
-        const ssize_t n = recv(k->fd, k->in.bytes + k->received, want - k->received, 0);
+        const ssize_t n = recv(k->fd, k->in + k->received, want - k->received, 0);
 
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
             return;
@@ -484,13 +519,12 @@ static void wait_for_close(const charl_comm *c)
 void charl__heartbeat_send(charl_comm *c, bool is_last)
 {
     charl__heartbeat *l = c->heartbeat;
-    charl__heartbeat_message r;
 
     if (!l) {
         return;
     }
-    charl__heartbeat_message_make(c, is_last, &r);
     pthread_mutex_lock(&l->mutex);
+    charl__heartbeat_message_make(c, is_last, l->message);
     for (int m = 0; m < c->n_nodes; m++) {
         connection *k = &l->connection[m];
 
@@ -501,7 +535,7 @@ void charl__heartbeat_send(charl_comm *c, bool is_last)
             continue;
         }
         if (k->to_send == 0 || is_last) { /* otherwise the previous one has not been sent yet */
-            connection_append(k, &r, charl__heartbeat_message_bytes(r.ranks));
+            connection_append(k, l->message, charl__heartbeat_message_bytes(c->local_size));
         }
         if (!connection_flush(k)) {
             connection_lost(c, m, errno == ECONNRESET || errno == EPIPE);

@@ -9,27 +9,17 @@ static const uint32_t magic = 0x6368726c;
 
 int charl__first_rank(const charl_comm *c, int node)
 {
-    int r = 0;
-
-    while (c->peer[r].node != node) {
-        r++;
-    }
-    return r;
+    return c->node_first[node];
 }
 
 int charl__node_size(const charl_comm *c, int node)
 {
-    int n = 0;
-
-    for (int r = 0; r < c->size; r++) {
-        n += c->peer[r].node == node;
-    }
-    return n;
+    return c->node_first[node + 1] - c->node_first[node];
 }
 
 size_t charl__heartbeat_message_bytes(int ranks)
 {
-    return sizeof(charl__heartbeat_message) - (size_t)(CHARL_MAX_SLICES - ranks) * sizeof(charl__rank_status);
+    return sizeof(charl__heartbeat_message) + (size_t)ranks * sizeof(charl__rank_status);
 }
 
 static void status_write(charl__slot *s, const charl__rank_status *w, int64_t now_ms)
@@ -80,7 +70,7 @@ static void status_make(const charl_comm *c, int rank, charl__rank_status *w)
     }
     if (charl__peer_is_dead(c, rank)) {
         w->state = 'X';
-    } else if (c->is_visible[rank] && charl__process_read(c->peer[rank].task, &state, &started)) {
+    } else if (c->is_visible[rank] && charl__process_read(&c->peer[rank], &state, &started)) {
         w->state = state;
     }
     w->is_leaving = atomic_load(&s->leaving) != 0;
@@ -89,7 +79,7 @@ static void status_make(const charl_comm *c, int rank, charl__rank_status *w)
 
 void charl__heartbeat_message_make(const charl_comm *c, bool is_last, charl__heartbeat_message *out)
 {
-    memset(out, 0, sizeof *out);
+    memset(out, 0, charl__heartbeat_message_bytes(c->local_size));
     out->magic = magic + charl__fault("comm.report");
     out->ranks = c->local_size;
     out->has_reported = atomic_load(&c->board->has_reported);

@@ -17,7 +17,7 @@ typedef struct charl__heartbeat_message {
     int32_t ranks;
     int32_t has_reported; /* a rank of the node has printed the error that ends the job */
     int32_t is_last;      /* the sender shuts down */
-    charl__rank_status rank[CHARL_MAX_SLICES];
+    charl__rank_status rank[];
 } charl__heartbeat_message;
 
 /** Ranks of a node, and the first of them. Local. */
@@ -27,7 +27,7 @@ int charl__first_rank(const charl_comm *c, int node);
 /** Size of a message with this number of ranks. */
 size_t charl__heartbeat_message_bytes(int ranks);
 
-/** The message of this node. Local. */
+/** The message of this node, of charl__heartbeat_message_bytes(local_size). Local. */
 void charl__heartbeat_message_make(const charl_comm *c, bool is_last, charl__heartbeat_message *out);
 
 /** Write the message of node m to the page of this node. False, and nothing written, if it is

@@ -15,17 +15,18 @@
 
 #include "base/clock.h"
 
-enum { YIELDS = 1000, LOOK_EVERY = 64, RECENT_MS = 1000 };
-static const double patience_s = 2, turn_s = 0.3;
+enum { LOOK_EVERY = 64, RECENT_MS = 1000, FEW = 16, LOOKS = 256 };
+static const double patience_s = 2, turn_s = 0.3, look_s = 0.1;
 
-bool charl__process_read(int64_t task, char *state, int64_t *started)
+bool charl__process_read(const charl__peer *peer, char *state, int64_t *started)
 {
     char path[64], text[1024];
     const char *p;
     ssize_t n;
     int fd;
 
-    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)task);
+    /* the thread's own: what is of a process costs more with each of its threads */
+    snprintf(path, sizeof path, "/proc/%lld/task/%lld/stat", (long long)peer->pid, (long long)peer->task);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return false;
@@ -72,6 +73,11 @@ bool charl__peer_is_waiting(const charl_comm *c, int rank)
     return charl__now_ms() - atomic_load(&charl__slot_of(c, rank)->waited_ms) < RECENT_MS && !is_unheard(c, rank);
 }
 
+int charl__looks(const charl_comm *c)
+{
+    return c->local_size <= FEW ? c->local_size : c->local_size < LOOKS ? LOOKS / c->local_size : 1;
+}
+
 bool charl__peer_is_dead(const charl_comm *c, int rank)
 {
     char state = '?';
@@ -83,7 +89,7 @@ bool charl__peer_is_dead(const charl_comm *c, int rank)
     if (rank == c->rank || !c->is_visible[rank] || atomic_load(&charl__slot_of(c, rank)->leaving)) {
         return false;
     }
-    if (charl__process_read(c->peer[rank].task, &state, &started) && started == c->peer[rank].started && state != 'Z' &&
+    if (charl__process_read(&c->peer[rank], &state, &started) && started == c->peer[rank].started && state != 'Z' &&
         state != 'X') {
         return false;
     }
@@ -223,7 +229,7 @@ static char state_letter(const charl_comm *c, int rank)
         return (char)atomic_load(&charl__slot_of(c, rank)->state);
     }
     if (c->is_visible[rank]) {
-        charl__process_read(c->peer[rank].task, &state, &started);
+        charl__process_read(&c->peer[rank], &state, &started);
         return state;
     }
     return '\0';
@@ -316,7 +322,7 @@ static charl_status look(charl_comm *c, charl__waiter *w)
 {
     const double now = charl__clock_s();
     const int dead = atomic_load(&c->dead);
-    const int64_t life = charl__life_sum(c, c->rank);
+    int64_t life;
 
     if (c->me) {
         atomic_store_explicit(&c->me->waited_ms, (int64_t)(now * 1e3), memory_order_relaxed);
@@ -326,20 +332,23 @@ static charl_status look(charl_comm *c, charl__waiter *w)
     }
     if (w->start_s <= 0) {
         w->start_s = w->still_since_s = w->looked_s = now;
-        w->life = life;
+        w->life = charl__life_sum(c, c->rank);
     }
+    if (now - w->looked_s < look_s * (1 + c->local_size / LOOKS) && now - w->looked_s < c->timeout_s / 4) {
+        return CHARL_OK;
+    }
+    w->looked_s = now;
+    life = charl__life_sum(c, c->rank);
     if (life != w->life) {
         w->life = life;
         w->still_since_s = now;
     }
-    if (now - w->looked_s >= 0.1) {
-        w->looked_s = now;
-        for (int l = 0; c->me && l < c->local_size; l++) {
-            const int r = charl__comm_local_peer(c, l);
+    for (int i = 0; c->me && i < charl__looks(c); i++) {
+        const int r = charl__comm_local_peer(c, (c->local_rank + c->looked) % c->local_size);
 
-            if (charl__peer_is_dead(c, r)) {
-                CHARL_TRY(fail_dead(c, w, r));
-            }
+        c->looked = (c->looked + 1) % c->local_size;
+        if (charl__peer_is_dead(c, r)) {
+            CHARL_TRY(fail_dead(c, w, r));
         }
     }
     if (is_hopeless(c, w, now - w->still_since_s)) {
@@ -361,12 +370,12 @@ charl_status charl__wait_pause(charl_comm *c, charl__waiter *w)
 
     if (polls <= 0) {
         cpu_relax();
-    } else if (polls <= YIELDS) {
+    } else if (polls <= c->yields) {
         sched_yield();
     } else {
-        charl__sleep_s(polls <= 2 * YIELDS ? 50e-6 : 500e-6);
+        charl__sleep_s(polls <= 2 * c->yields ? c->nap_s / 10 : c->nap_s);
     }
-    if (polls > YIELDS || (polls > 0 && polls % LOOK_EVERY == 0)) {
+    if (polls > c->yields || (polls > 0 && polls % LOOK_EVERY == 0)) {
         CHARL_TRY(look(c, w));
     }
     return CHARL_OK;

@@ -26,9 +26,10 @@ typedef struct charl__watch {
     pthread_t thread;
     int wake; /* descriptor of an event */
     atomic_bool stop;
-    int64_t beat[CHARL_MAX_SLICES]; /* last seen, by rank */
-    double changed_s[CHARL_MAX_SLICES], dead_s[CHARL_MAX_SLICES];
-    int64_t life; /* of all ranks, this one too; as it was for the first time at still_since_s */
+    int looked;                 /* peers of the node looked after so far, by turns */
+    int64_t *beat;              /* [size]: last seen */
+    double *changed_s, *dead_s; /* [size] */
+    int64_t life;               /* of all ranks, this one too; as it was for the first time at still_since_s */
     double still_since_s;
 } charl__watch;
 
@@ -62,6 +63,15 @@ static bool is_lost(charl__watch *w, int rank)
         return is_unheard(w, rank);
     }
     return node == here || now - w->dead_s[rank] > (charl__node_size(c, node) > 1 ? others_s : turn_s * here);
+}
+
+/* A rank of this node is looked after now, or by another rank of the node. */
+static bool is_its_turn(const charl__watch *w, int rank)
+{
+    const charl_comm *c = w->c;
+    const int n = c->local_size, behind = rank - c->rank + n; /* in the order of the ranks */
+
+    return c->peer[rank].node != charl_comm_node(c) || (behind + n - w->looked) % n < charl__looks(c);
 }
 
 static void report(charl__watch *w, int rank)
@@ -118,11 +128,12 @@ static void *watch_run(void *arg)
         atomic_fetch_add(&c->me->beat, 1);
         charl__heartbeat_send(c, false);
         for (int r = 0; r < c->size && !atomic_load(&w->stop) && !is_reported; r++) {
-            if (is_lost(w, r)) {
+            if (is_its_turn(w, r) && is_lost(w, r)) {
                 report(w, r);
                 is_reported = true;
             }
         }
+        w->looked = (w->looked + charl__looks(c)) % c->local_size;
         if (!is_reported && is_all_still(w)) {
             report_all(w);
             is_reported = true;
@@ -156,6 +167,9 @@ static void watch_free(charl__watch *w)
             close(w->wake);
             charl__drop();
         }
+        charl_free(w->beat);
+        charl_free(w->changed_s);
+        charl_free(w->dead_s);
         charl_free(w);
     }
 }
@@ -183,7 +197,10 @@ charl_status charl_comm_watch_begin(charl_comm *c, charl_comm_on_death on_death,
     w->ctx = ctx;
     w->wake = -1;
     w->life = -1;
-    for (int r = 0; r < CHARL_MAX_SLICES; r++) {
+    CHARL_TRY_CLEANUP(charl__alloc_array(c->size, sizeof *w->beat, &w->beat));
+    CHARL_TRY_CLEANUP(charl__alloc_array(c->size, sizeof *w->changed_s, &w->changed_s));
+    CHARL_TRY_CLEANUP(charl__alloc_array(c->size, sizeof *w->dead_s, &w->dead_s));
+    for (int r = 0; r < c->size; r++) {
         w->changed_s[r] = w->dead_s[r] = charl__clock_s();
     }
     CHARL_TRY_CLEANUP(wake_create(w));

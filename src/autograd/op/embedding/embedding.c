@@ -148,7 +148,7 @@ static charl_status infer_wgrad(charl__infer *inf)
 /* Many work-items can share the work; a group of them has one for each slice at least. */
 static bool is_shared(const charl__enqueue *e)
 {
-    return charl__device_facts_get(e->dev)->group >= CHARL_MAX_SLICES;
+    return charl__device_facts_get(e->dev)->group >= CHARL_GRAPH_SLICES;
 }
 
 static places places_in(const charl__enqueue *e, int64_t slices)
