@@ -29,6 +29,9 @@ void charl__graph_share_activations(charl_graph *g, const charl_graph *other);
  *  anyway: less memory, some passes over memory more, the same bits. Before the graph is prepared; without effect on a graph that recomputes
  *  its parts. Local. */
 void charl__graph_set_recompute_cheap(charl_graph *g, bool recompute);
+/** Run over the slices [first, first + count) from now on, in place of those that g was created for: as many, in lanes of the same lengths.
+ *  Only random draws depend on it. Compiled graphs only. Errors: ERR_DEVICE. */
+charl_status charl__graph_move(charl_graph *g, const charl_slices *slices) CHARL_MUST_CHECK;
 /** Keep the operators of g apart, without fusion, so that charl__graph_check can look at each. Before the graph is prepared. Its results have
  *  the same bits. */
 void charl__graph_set_checkable(charl_graph *g, bool checkable);

@@ -280,6 +280,13 @@ static inline charl_dtype charl__gradient_dtype(const charl_type *t)
 {
     return t->batch == CHARL_BATCHED ? t->dtype : CHARL_F32;
 }
+/** Argument: the place in the global batch of the first of n elements, which the slices of e share equally; 0 if they are not of the batch. */
+static inline charl__arg charl__batch_position(const charl__enqueue *e, bool batched, int64_t n)
+{
+    const int64_t per_slice = batched ? n / e->slices->count : 0;
+
+    return charl__position(per_slice * e->slices->first, per_slice);
+}
 /** v converted to another float type; v itself if it has that type. */
 charl_var *charl__as_dtype(charl_graph *g, charl_var *v, charl_dtype dtype);
 

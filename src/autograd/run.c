@@ -97,6 +97,12 @@ charl_status charl_graph_run(charl_graph *g)
     return CHARL_OK;
 }
 
+charl_status charl__graph_move(charl_graph *g, const charl_slices *slices)
+{
+    CHARL_INVARIANT(g->compiled && charl__slices_are_alike(&g->slices, slices));
+    return charl__recording_move(g->recording, slices->first - g->slices.first);
+}
+
 static charl_status replay_half(charl_graph *g, bool backward)
 {
     int all, middle;

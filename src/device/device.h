@@ -172,7 +172,8 @@ typedef struct charl__arg {
     } v;
     /* elements used from offset on; 0: not told, so neither bounds nor aliasing are checked */
     int64_t count;
-    size_t size; /* bytes per element */
+    size_t size;       /* bytes per element */
+    int64_t per_slice; /* of an i64: what charl__recording_move adds to it for every slice */
 } charl__arg;
 
 static inline charl__arg charl__i32(int32_t x)
@@ -183,6 +184,12 @@ static inline charl__arg charl__i32(int32_t x)
 static inline charl__arg charl__i64(int64_t x)
 {
     return (charl__arg){.kind = CHARL_ARG_I64, .v.i64 = x};
+}
+
+/** The same for a position in the batch: of the first slice of a graph, which has `per_slice` elements in each. */
+static inline charl__arg charl__position(int64_t x, int64_t per_slice)
+{
+    return (charl__arg){.kind = CHARL_ARG_I64, .v.i64 = x, .per_slice = per_slice};
 }
 
 static inline charl__arg charl__f32(float x)
@@ -281,6 +288,9 @@ void charl__recording_add_flop(charl__recording *r, int i, double flop);
 void charl__recording_mark(charl__recording *r);
 /** Enqueue launches [first, last) on their queues. Async. */
 charl_status charl__recording_replay(charl__recording *r, int first, int last) CHARL_MUST_CHECK;
+/** Let later replays have their positions (charl__position) `slices` further along the batch than recorded. Costs nothing if they
+ * are there already, else a call of the driver for each. Errors: ERR_DEVICE. */
+charl_status charl__recording_move(charl__recording *r, int slices) CHARL_MUST_CHECK;
 void charl__recording_destroy(charl__recording *r); /* NULL is a no-op */
 
 /* Step record: `bytes` of device memory rewritten by an in-order copy before the launches of a

@@ -1,8 +1,16 @@
-/* Recordings: launches stored with kernel objects of their own, so that a replay sets no arguments and allocates nothing. */
+/* Recordings: launches stored with kernel objects of their own, so that a replay allocates nothing and sets no arguments but positions
+ * in the batch, where it is moved along it. */
 #include <string.h>
 
 #include "base/text/text.h"
 #include "device/cl_private.h"
+
+/* An argument of item `item` that says where in the batch the recording is. */
+typedef struct position {
+    int item;
+    cl_uint index;
+    charl__arg arg;
+} position;
 
 struct charl__recording {
     charl_device *dev; /* retained */
@@ -11,6 +19,8 @@ struct charl__recording {
     int count;
     charl__buffer **held; /* retained, each once */
     int n_held;
+    position *position;
+    int n_positions, moved; /* moved: slices */
     /* the launch recorded last, where another may join it and it has no kernel yet; else file is NULL */
     charl__launch last;
     charl__text last_text; /* defines and texts of its parameters, NUL after each */
@@ -77,13 +87,29 @@ static charl_status keep_last(charl__recording *rec, const charl__launch *l)
     return CHARL_OK;
 }
 
-static charl_status prepare(charl__recording *rec, const charl__launch *l, charl__ready *r)
+/* Note the positions among the arguments of item `item`. */
+static charl_status note_positions(charl__recording *rec, const charl__launch *l, int item)
+{
+    cl_uint at = 0;
+
+    for (int i = 0; i < CHARL_MAX_ARGS && l->args[i].kind != CHARL_ARG_END; i++) {
+        if (l->args[i].per_slice != 0) {
+            CHARL_TRY(charl__grow(rec->n_positions, sizeof *rec->position, &rec->position));
+            rec->position[rec->n_positions++] = (position){item, at, l->args[i]};
+        }
+        at += charl__arg_is_buffer(l->args[i].kind) ? 2 : 1;
+    }
+    return CHARL_OK;
+}
+
+static charl_status prepare(charl__recording *rec, const charl__launch *l, int item, charl__ready *r)
 {
     charl__program *program = NULL;
 
     CHARL_TRY(charl__program_get(rec->dev, l, &program));
     CHARL_TRY(charl__kernel_create(rec->dev, program, l->entry, &r->kernel));
     CHARL_TRY(charl__args_set(r->kernel, l));
+    CHARL_TRY(note_positions(rec, l, item));
     CHARL_TRY(charl__kernel_is_new(rec->dev, program, l->entry, r->local, &r->compiles));
     return CHARL_OK;
 }
@@ -94,7 +120,7 @@ static charl_status settle(charl__recording *rec)
     charl_status st = CHARL_OK;
 
     if (rec->last.file) {
-        CHARL_TRY_CLEANUP(prepare(rec, &rec->last, &rec->item[rec->count - 1]));
+        CHARL_TRY_CLEANUP(prepare(rec, &rec->last, rec->count - 1, &rec->item[rec->count - 1]));
     }
 cleanup:
     forget_last(rec);
@@ -129,7 +155,7 @@ static charl_status append(charl__recording *rec, const charl__launch *l, charl_
     char *text = NULL;
 
     CHARL_TRY_CLEANUP(settle(rec));
-    CHARL_TRY_CLEANUP(may_pair ? CHARL_OK : prepare(rec, l, &r));
+    CHARL_TRY_CLEANUP(may_pair ? CHARL_OK : prepare(rec, l, rec->count, &r));
     CHARL_TRY_CLEANUP(grow(rec));
     CHARL_TRY_CLEANUP(charl__alloc(entry + label, &text));
     memcpy(text, r.entry, entry);
@@ -226,6 +252,20 @@ charl_status charl__recording_replay(charl__recording *r, int first, int last)
     return CHARL_OK;
 }
 
+charl_status charl__recording_move(charl__recording *r, int slices)
+{
+    for (int i = 0; i < r->n_positions && slices != r->moved; i++) {
+        const position *p = &r->position[i];
+        charl__arg arg = p->arg;
+        cl_uint at = p->index;
+
+        arg.v.i64 += slices * arg.per_slice;
+        CHARL_TRY(charl__arg_set(r->item[p->item].kernel, r->item[p->item].entry, &arg, &at));
+    }
+    r->moved = slices;
+    return CHARL_OK;
+}
+
 void charl__recording_destroy(charl__recording *r)
 {
     if (!r) {
@@ -243,6 +283,7 @@ void charl__recording_destroy(charl__recording *r)
         charl__buffer_release(r->held[i]);
     }
     charl_free(r->held);
+    charl_free(r->position);
     charl_free(r->item);
     charl_free(r->text);
     charl__device_release(r->dev);

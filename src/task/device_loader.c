@@ -20,10 +20,10 @@ struct charl__device_loader {
     charl__device_loader_options o;
     charl_dataset_info info;
     charl__stream stream;
-    int64_t n;          /* rows of the split */
-    int64_t window;     /* 0: not tokens */
-    bool mixes, counts; /* counts: targets have weights */
-    int64_t step;
+    int64_t n;               /* rows of the split */
+    int64_t window;          /* 0: not tokens */
+    bool mixes, counts;      /* counts: targets have weights */
+    int64_t step, delivered; /* delivered: the step before, or the same if it is fixed */
     double step_weight;
     charl_tensor *x, *y;   /* the source; tokens on the device: x is the sequence, no y */
     charl_tensor *w;       /* weights of the targets; NULL: all count alike */
@@ -31,7 +31,7 @@ struct charl__device_loader {
     float *window_weights; /* of one window or row, otherwise */
     charl_tensor *shift, *scale;
     charl_tensor *target_shift, *target_scale, *target_std; /* NULL: targets are not scaled */
-    charl__loader_record r;                                 /* of the next step */
+    charl__loader_record r;                                 /* of the next run of a graph */
     /* Streaming. */
     charl__loader *loader;
     charl_tensor
@@ -277,10 +277,16 @@ static charl_status create_slots(charl__device_loader *f)
     return CHARL_OK;
 }
 
+/* Rows that are delivered at a time. */
+static int64_t pass_rows(const charl__device_loader *f)
+{
+    return f->o.pass_rows > 0 && f->o.pass_rows < f->o.rows ? f->o.pass_rows : f->o.rows;
+}
+
 /* What is made for the rows of this rank. */
 static charl_status create_part(charl__device_loader *f)
 {
-    CHARL_TRY(charl__loader_record_create(f->o.dev, f->o.steps, f->o.rows, f->mixes, &f->r));
+    CHARL_TRY(charl__loader_record_create(f->o.dev, f->o.steps, pass_rows(f), f->mixes, &f->r));
     if (f->o.on_device) {
         return CHARL_OK;
     }
@@ -380,6 +386,13 @@ charl_status charl__device_loader_divide(charl__device_loader *f, int64_t row0, 
     return create_part(f);
 }
 
+charl_status charl__device_loader_set_pass(charl__device_loader *f, int64_t rows)
+{
+    f->o.pass_rows = rows;
+    charl__loader_record_destroy(&f->r);
+    return charl__loader_record_create(f->o.dev, f->o.steps, pass_rows(f), f->mixes, &f->r);
+}
+
 void charl__device_loader_destroy(charl__device_loader *f)
 {
     if (f) {
@@ -407,17 +420,12 @@ static charl_var *bound(charl_graph *g, const char *name, charl_tensor *t, charl
     return v;
 }
 
-/* Rows [first, first + rows) of what a feed delivers for each step. */
-typedef struct part {
-    int64_t first, rows;
-} part;
-
-static charl_var *bound_rows(charl_graph *g, const char *name, charl_tensor *t, part p)
+/* The first n of what is delivered for each run. */
+static charl_var *bound_rows(charl_graph *g, const char *name, charl_tensor *t, int64_t n)
 {
     charl_tensor *rows = NULL;
     charl_var *v = NULL;
-    const charl_status st =
-        charl__tensor_view(t->buffer, t->dtype, &(charl_shape){1, {p.rows}}, t->offset + p.first, &rows);
+    const charl_status st = charl__tensor_view(t->buffer, t->dtype, &(charl_shape){1, {n}}, t->offset, &rows);
 
     if (st == CHARL_OK) {
         v = bound(g, name, rows, CHARL_BATCHED);
@@ -458,7 +466,7 @@ static void attach_tokens(charl__device_loader *f, charl_graph *g, charl_var *so
     }
 }
 
-static void attach_rows(charl__device_loader *f, charl_graph *g, charl_var *source, charl_var *row, part p,
+static void attach_rows(charl__device_loader *f, charl_graph *g, charl_var *source, charl_var *row, int64_t n,
                         charl__device_loader_vars *out)
 {
     const charl_augment none = {.flip = false}, *augment = f->o.augment ? f->o.augment : &none;
@@ -478,32 +486,30 @@ static void attach_rows(charl__device_loader *f, charl_graph *g, charl_var *sour
         out->target_std = bound(g, "target_std", f->target_std, CHARL_REPLICATED);
     }
     if (f->mixes) {
-        partner = bound_rows(g, "partner", f->r.partner, p);
+        partner = bound_rows(g, "partner", f->r.partner, n);
         partner_x = charl_gather_rows(g, source, partner, shift, scale);
         partner_x = charl__augment_images(augment, g, partner_x, shift, scale, f->o.batch);
-        out->share = bound_rows(g, "share", f->r.share, p);
+        out->share = bound_rows(g, "share", f->r.share, n);
         out->x = charl__mixup(g, out->x, partner_x, out->share);
         out->partner_y = charl_gather_rows(g, y, partner, target_shift, target_scale);
     }
 }
 
-void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_t first, int64_t rows,
-                                 charl__device_loader_vars *out)
+void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_t rows, charl__device_loader_vars *out)
 {
-    const part p = {first, rows};
     charl_var *row, *source;
 
     *out = (charl__device_loader_vars){NULL};
     charl_graph_scope_begin(g, "data");
-    row = bound_rows(g, "row", f->r.row, p);
+    row = bound_rows(g, "row", f->r.row, rows);
     source = bound(g, "x", f->x, CHARL_REPLICATED);
     if (f->window > 0) {
         attach_tokens(f, g, source, row, out);
     } else {
-        attach_rows(f, g, source, row, p, out);
+        attach_rows(f, g, source, row, rows, out);
     }
     out->scaled_y = out->scaled_y ? out->scaled_y : out->y;
-    out->weight = bound_rows(g, "weight", f->r.weight, p);
+    out->weight = bound_rows(g, "weight", f->r.weight, rows);
     out->count = f->counts ? attach_weights(f, g, row) : NULL;
     out->starts = f->o.separate ? attach_starts(f, g, row) : NULL;
     charl_graph_scope_end(g);
@@ -583,38 +589,42 @@ void charl__device_loader_samples(const charl__device_loader *f, int64_t step, i
     charl__stream_places(&f->stream, f->o.fixed ? 0 : step * f->o.batch, f->o.batch, out);
 }
 
-/* The rows of a step: those of the slot, or some at a time. */
-static void choose_rows(charl__device_loader *f, int64_t position)
+/* Rows [first, first + n) of this rank: those of the slot, or some at a time. */
+static void choose_rows(charl__device_loader *f, int64_t first, int64_t n)
 {
+    const int64_t position = f->delivered * f->o.batch + f->o.row0 + first;
     int64_t row[CHOSEN];
 
-    for (int64_t i = 0; i < f->o.rows && !f->o.on_device; i++) {
-        f->r.rows[i] = (int32_t)(f->slot * slot_rows(f) + i);
+    for (int64_t i = 0; i < n && !f->o.on_device; i++) {
+        f->r.rows[i] = (int32_t)(f->slot * slot_rows(f) + first + i);
     }
-    for (int64_t first = 0; first < f->o.rows && f->o.on_device; first += CHOSEN) {
-        const int64_t end = first + CHOSEN < f->o.rows ? CHOSEN : f->o.rows - first;
+    for (int64_t at = 0; at < n && f->o.on_device; at += CHOSEN) {
+        const int64_t some = at + CHOSEN < n ? CHOSEN : n - at;
 
-        charl__stream_places(&f->stream, position + first, end, row);
-        for (int64_t i = 0; i < end; i++) {
-            f->r.rows[first + i] = (int32_t)row[i];
+        charl__stream_places(&f->stream, position + at, some, row);
+        for (int64_t i = 0; i < some; i++) {
+            f->r.rows[at + i] = (int32_t)row[i];
         }
+    }
+    for (int64_t i = 0; i < n; i++) {
+        f->r.weights[i] = f->o.endless || position + i < f->n ? 1.0F : 0.0F;
     }
 }
 
 /* Row i of this rank is mixed with the mirror image of its place in the global batch. */
-static void choose_partners(charl__device_loader *f)
+static void choose_partners(charl__device_loader *f, int64_t first, int64_t n)
 {
-    const int64_t last = f->o.batch - 1 - f->o.row0, n = f->o.rows;
+    const int64_t last = f->o.batch - 1 - f->o.row0, rows = f->o.rows;
 
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t in_slot = is_mirrored(f) ? n + i : n - 1 - i;
+    for (int64_t i = first; i < first + n; i++) {
+        const int64_t in_slot = is_mirrored(f) ? rows + i : rows - 1 - i;
         int64_t row = f->slot * slot_rows(f) + in_slot;
 
         if (f->o.on_device) {
-            charl__stream_places(&f->stream, f->step * f->o.batch + last - i, 1, &row);
+            charl__stream_places(&f->stream, f->delivered * f->o.batch + last - i, 1, &row);
         }
-        f->r.partners[i] = (int32_t)row;
-        f->r.shares[i] = charl__mixup_share(f->o.augment->mixup, f->o.seed, f->step, f->o.row0 + i);
+        f->r.partners[i - first] = (int32_t)row;
+        f->r.shares[i - first] = charl__mixup_share(f->o.augment->mixup, f->o.seed, f->delivered, f->o.row0 + i);
     }
 }
 
@@ -660,21 +670,31 @@ double charl__device_loader_step_weight(const charl__device_loader *f)
     return f->step_weight;
 }
 
+/* Write what the next run reads, for rows from `first` on. */
+static void choose(charl__device_loader *f, int64_t first)
+{
+    const int64_t n = pass_rows(f) < f->o.rows - first ? pass_rows(f) : f->o.rows - first;
+
+    choose_rows(f, first, n);
+    if (f->mixes) {
+        choose_partners(f, first, n);
+    }
+}
+
+charl_status charl__device_loader_pass(charl__device_loader *f, int64_t first)
+{
+    choose(f, first);
+    return f->r.steps ? charl__steps_push_again(f->r.steps) : charl__loader_record_push(&f->r);
+}
+
 charl_status charl__device_loader_next(charl__device_loader *f)
 {
-    const int64_t position = f->step * f->o.batch + f->o.row0;
-
     if (!f->o.on_device && !(f->o.fixed && f->slot >= 0)) {
         CHARL_TRY(upload(f));
     }
-    choose_rows(f, position);
+    f->delivered = f->step;
+    choose(f, 0);
     CHARL_TRY(weigh_step(f));
-    for (int64_t i = 0; i < f->o.rows; i++) {
-        f->r.weights[i] = f->o.endless || position + i < f->n ? 1.0F : 0.0F;
-    }
-    if (f->mixes) {
-        choose_partners(f);
-    }
     CHARL_TRY(charl__loader_record_push(&f->r));
     if (!f->o.fixed) {
         f->step++;

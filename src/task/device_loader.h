@@ -34,6 +34,7 @@ typedef struct charl__device_loader_options {
     uint64_t seed;
     int64_t batch;      /* rows of a step over all ranks */
     int64_t row0, rows; /* this rank's part */
+    int64_t pass_rows;  /* of it, at most, that one run of a graph reads; 0: all */
     bool on_device;     /* keep the whole split there */
     bool separate;      /* tokens: deliver where documents begin */
     bool fixed;         /* the first batch for ever */
@@ -47,6 +48,8 @@ void charl__device_loader_destroy(charl__device_loader *f); /* NULL is a no-op *
 /** Deliver another part of every batch from the next charl__device_loader_seek on; no graph that f was
  *  attached to is left. Data on the device stay there. Blocks. Local. Errors: ERR_NOMEM. */
 charl_status charl__device_loader_divide(charl__device_loader *f, int64_t row0, int64_t rows) CHARL_MUST_CHECK;
+/** Set pass_rows; no graph that f was attached to is left. Local. Errors: ERR_NOMEM, ERR_DEVICE. */
+charl_status charl__device_loader_set_pass(charl__device_loader *f, int64_t pass_rows) CHARL_MUST_CHECK;
 
 /** Inputs of a graph, borrowed from it. */
 typedef struct charl__device_loader_vars {
@@ -61,9 +64,8 @@ typedef struct charl__device_loader_vars {
     charl_var *share;  /* mixup: f32 [rows], the part of y; the partner has the rest */
     charl_var *starts; /* i32 [rows, T]: where the document of each token begins; NULL: they are not separate */
 } charl__device_loader_vars;
-/** Let g read rows [first, first + rows) of this rank's part of a batch. */
-void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_t first, int64_t rows,
-                                 charl__device_loader_vars *out);
+/** Let every run of g read the first `rows` rows of those delivered last. */
+void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_t rows, charl__device_loader_vars *out);
 
 /** Which samples step `step`, from 0, delivers to all ranks together: o.batch row numbers of the
  *  split; of tokens the numbers of the first tokens of the windows. Local. */
@@ -71,9 +73,11 @@ void charl__device_loader_samples(const charl__device_loader *f, int64_t step, i
 
 /** Deliver steps from `step` on. */
 charl_status charl__device_loader_seek(charl__device_loader *f, int64_t step) CHARL_MUST_CHECK;
-/** Enqueue what the graph's next run reads. Waits only when the loader is behind. */
+/** Enqueue what the graph's next run reads: the first rows of the next step. Waits only when the loader is behind. */
 charl_status charl__device_loader_next(charl__device_loader *f) CHARL_MUST_CHECK;
-/** That run has been enqueued. */
+/** The same for another part of that step, from row `first` of this rank's on. */
+charl_status charl__device_loader_pass(charl__device_loader *f, int64_t first) CHARL_MUST_CHECK;
+/** The runs of that step have been enqueued. */
 charl_status charl__device_loader_used(charl__device_loader *f) CHARL_MUST_CHECK;
 /** What the targets of the step delivered last weigh over all ranks together; o.batch where all count alike. */
 double charl__device_loader_step_weight(const charl__device_loader *f);

@@ -354,7 +354,7 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
 
     charl_graph_set_steps(g, steps);
     charl_graph_set_precision(g, charl__task_precision(config));
-    charl__device_loader_attach(feed, g, task->first, task->rows, &in);
+    charl__device_loader_attach(feed, g, task->rows, &in);
     charl__graph_set_starts(g, in.starts);
     out = charl_model_build(model, g, params, activations(g, in.x));
     if (out) {

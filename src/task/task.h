@@ -31,7 +31,7 @@ enum {
 
 typedef struct charl__task {
     charl_graph *g;
-    int64_t first, rows;                 /* of this rank's part of a batch */
+    int64_t rows;                        /* of a run */
     int64_t classes;                     /* of the data, if targets are classes: the model puts out at least so many */
     const charl__evaluation *evaluation; /* of evaluation graphs: the metrics; borrowed */
     charl_var *sums;                     /* training graphs: of the loss, [1] */

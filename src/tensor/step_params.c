@@ -74,6 +74,11 @@ charl_status charl__steps_push(charl_steps *s, const charl__step_params *record)
     return charl__ring_push(s->ring, s->next);
 }
 
+charl_status charl__steps_push_again(charl_steps *s)
+{
+    return charl__ring_push(s->ring, s->next);
+}
+
 charl_status charl__steps_use_scale(charl_steps *s, float scale, bool dynamic)
 {
     charl_device *dev = charl_tensor_get_device(s->tensor);

@@ -35,6 +35,8 @@ uint32_t *charl__steps_carried(const charl_steps *s);
 void charl__steps_destroy(charl_steps *s); /* NULL is a no-op */
 /** Launches enqueued from now on see `record`. Async. */
 charl_status charl__steps_push(charl_steps *s, const charl__step_params *record) CHARL_MUST_CHECK;
+/** The record pushed last once more, with what it carries now: for the next of several runs in a step. Async. */
+charl_status charl__steps_push_again(charl_steps *s) CHARL_MUST_CHECK;
 /** The record's loss_seed as an f32 scalar, borrowed. */
 charl_tensor *charl__steps_loss_seed(const charl_steps *s);
 /** Let gradients be computed times a factor, so that small ones survive in f16: a power of two on

@@ -10,29 +10,41 @@
 #include "base/alloc.h"
 #include "train/replica.h"
 
-/* Rows of a batch in host memory. */
+/* Rows of a pass in host memory, and sums of a batch. */
 typedef struct rows {
-    int64_t n, outputs, per_row, weights; /* weights of a row */
+    int64_t outputs, per_row, weights; /* weights of a row */
     charl_dtype dtype;
     void *output, *target, *weight;
-    size_t output_bytes, target_bytes, weight_bytes;
+    float *slots; /* of several passes: [charl__grad_accum_depth][sums] */
 } rows;
 
-static charl_status open_buffer(charl_var *v, bool wanted, void *out, size_t *bytes)
+static size_t bytes_of(const charl_var *v)
 {
     const charl_type type = charl_var_get_type(v);
 
-    *bytes = wanted ? (size_t)charl_shape_count(&type.shape) * charl_dtype_size(type.dtype) : 0;
-    return wanted ? charl__alloc(*bytes, out) : CHARL_OK;
+    return (size_t)charl_shape_count(&type.shape) * charl_dtype_size(type.dtype);
 }
 
-static charl_status open_rows(charl__replica *r, rows *b)
+/* The pass with most rows. */
+static const charl__task *largest(const charl__replica *r)
 {
-    const charl__task *task = &r->eval;
+    const charl__task *task = r->eval;
+
+    for (int k = 1; k < charl__replica_shapes(r); k++) {
+        task = r->eval[k].rows > task->rows ? &r->eval[k] : task;
+    }
+    return task;
+}
+
+static charl_status open_rows(charl__replica *r, rows *b, int sums)
+{
+    const charl__task *task = largest(r);
     const charl_shape out = charl_var_get_type(task->output).shape;
     const unsigned reads = r->evaluation.reads;
 
-    b->n = task->rows;
+    if (r->accum) {
+        CHARL_TRY(charl__alloc_array(charl__grad_accum_depth(r->accum) * (int64_t)sums, sizeof(float), &b->slots));
+    }
     b->outputs = r->evaluation.data.targets == CHARL_TARGET_TOKENS ? out.dim[out.ndim - 1]
                                                                    : charl_shape_count(&out) / out.dim[0];
     CHARL_TRY(charl__evaluation_begin(&r->evaluation, b->outputs));
@@ -42,10 +54,10 @@ static charl_status open_rows(charl__replica *r, rows *b)
 
         b->dtype = target.dtype;
         b->per_row = charl_shape_count(&target.shape) / target.shape.dim[0];
-        CHARL_TRY(open_buffer(task->output, (reads & CHARL__READS_OUTPUTS) != 0, &b->output, &b->output_bytes));
-        CHARL_TRY(open_buffer(task->target, true, &b->target, &b->target_bytes));
-        b->weights = charl_shape_count(&weight) / b->n;
-        CHARL_TRY(open_buffer(task->weight, true, &b->weight, &b->weight_bytes));
+        CHARL_TRY(reads & CHARL__READS_OUTPUTS ? charl__alloc(bytes_of(task->output), &b->output) : CHARL_OK);
+        CHARL_TRY(charl__alloc(bytes_of(task->target), &b->target));
+        b->weights = charl_shape_count(&weight) / task->rows;
+        CHARL_TRY(charl__alloc(bytes_of(task->weight), &b->weight));
     }
     return CHARL_OK;
 }
@@ -55,58 +67,61 @@ static void close_rows(rows *b)
     charl_free(b->output);
     charl_free(b->target);
     charl_free(b->weight);
+    charl_free(b->slots);
 }
 
-static charl_status read_var(charl_var *v, void *out, size_t bytes)
+static charl_status read_var(charl_var *v, void *out)
 {
-    return bytes > 0 ? charl_tensor_read(charl_var_get_tensor(v), out, bytes) : CHARL_OK;
+    return charl_tensor_read(charl_var_get_tensor(v), out, bytes_of(v));
 }
 
-/* Let the metrics see the rows of the batch that has run. */
-static charl_status add_rows(charl__replica *r, rows *b)
+/* Let the metrics see the rows of the pass that has run. */
+static charl_status add_rows(charl__replica *r, const charl__task *task, rows *b)
 {
     if (r->evaluation.reads) {
-        CHARL_TRY(read_var(r->eval.output, b->output, b->output_bytes));
-        CHARL_TRY(read_var(r->eval.target, b->target, b->target_bytes));
-        CHARL_TRY(read_var(r->eval.weight, b->weight, b->weight_bytes));
-        CHARL_TRY(charl__evaluation_add(&r->evaluation, b->n, b->output, b->dtype, b->target, b->per_row, b->weight,
-                                        b->weights));
+        CHARL_TRY(b->output ? read_var(task->output, b->output) : CHARL_OK);
+        CHARL_TRY(read_var(task->target, b->target));
+        CHARL_TRY(read_var(task->weight, b->weight));
+        CHARL_TRY(charl__evaluation_add(&r->evaluation, task->rows, b->output, b->dtype, b->target, b->per_row,
+                                        b->weight, b->weights));
     }
     return CHARL_OK;
 }
 
-/* The sums of one batch, completed over ranks. */
-static charl_status read_sums(charl__replica *r, float *lanes, int n, float *out)
-{
-    charl_tensor *v = charl_var_get_tensor(r->eval.sums);
-
-    CHARL_TRY(charl_tensor_read(v, lanes, (size_t)(n * r->slices.n_lanes) * sizeof *lanes));
-    CHARL_TRY(charl__grad_reducer_sum(r->reducer, lanes, n, out));
-    return CHARL_OK;
-}
-
-static charl_status run_batch(charl__replica *r)
+/* Run a batch, and add up n sums over it and over ranks. */
+static charl_status run_batch(charl__replica *r, rows *b, int n, float *out, charl_status *mine)
 {
     const charl__step_params idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
+    float lanes[CHARL__SUM_MAX * CHARL_MAX_LANES];
 
     CHARL_TRY(charl__steps_push(r->steps, &idle));
     CHARL_TRY(charl__device_loader_next(r->eval_loader));
-    CHARL_TRY(charl_graph_run(r->eval.g));
+    for (int i = 0; i < charl__replica_passes(r); i++) {
+        const charl__task *task;
+        const charl_tensor *sums;
+
+        CHARL_TRY(charl__replica_begin_pass(r, false, i, &task));
+        CHARL_TRY(charl_graph_run(task->g));
+        sums = charl_var_get_tensor(task->sums);
+        *mine = *mine == CHARL_OK ? add_rows(r, task, b) : *mine;
+        CHARL_TRY(charl_tensor_read(sums, lanes, (size_t)charl__tensor_count(sums) * sizeof *lanes));
+        if (b->slots) {
+            charl__grad_accum_fold_numbers(r->accum, i, lanes, n, b->slots);
+        }
+    }
     CHARL_TRY(charl__device_loader_used(r->eval_loader));
-    return CHARL_OK;
+    return charl__grad_reducer_sum(r->reducer, b->slots ? b->slots : lanes, n, out);
 }
 
 /* Run the batches and add up their sums. What goes wrong in host memory on one rank is kept in *mine until all ranks can hear of it. */
 static charl_status run_batches(charl__replica *r, int64_t batches, rows *b, int count, double *sum, charl_status *mine)
 {
-    float lanes[CHARL__SUM_MAX * CHARL_MAX_LANES], part[CHARL__SUM_MAX];
+    float part[CHARL__SUM_MAX];
 
     CHARL_TRY(charl__device_loader_seek(r->eval_loader, 0));
     for (int64_t i = 0; i < batches; i++) {
         charl__phase_mark(r->comm, r->step, CHARL__PHASE_EVALUATION);
-        CHARL_TRY(run_batch(r));
-        *mine = *mine == CHARL_OK ? add_rows(r, b) : *mine;
-        CHARL_TRY(read_sums(r, lanes, count, part));
+        CHARL_TRY(run_batch(r, b, count, part, mine));
         for (int k = 0; k < count; k++) {
             sum[k] += (double)part[k];
         }
@@ -180,10 +195,10 @@ static charl_status join_ranks(charl__replica *r)
 static charl_status evaluate(charl__replica *r, int64_t batches, rows *b, charl_val_row *out,
                              charl_eval_report **report)
 {
-    const int count = (int)charl_var_get_type(r->eval.sums).shape.dim[0];
+    const int count = (int)charl_var_get_type(r->eval->sums).shape.dim[0];
     charl__evaluation *e = &r->evaluation;
     double sum[CHARL__SUM_MAX] = {0}, means[CHARL_MAX_METRICS];
-    charl_status mine = open_rows(r, b);
+    charl_status mine = open_rows(r, b, count);
 
     CHARL_TRY(charl_comm_agree(r->comm, mine));
     CHARL_TRY(run_batches(r, batches, b, count, sum, &mine));

@@ -260,7 +260,7 @@ static charl_status after_step(charl__trainer *t, charl__metrics_async *log, cha
 {
     const bool last = t->replica.step == t->end_step;
     const bool saves = t->writes && t->config->checkpoint.interval.unit != CHARL_INTERVAL_OFF;
-    const bool evaluates = t->replica.eval.g && t->config->eval.interval.unit != CHARL_INTERVAL_OFF;
+    const bool evaluates = t->replica.eval && t->config->eval.interval.unit != CHARL_INTERVAL_OFF;
     bool evaluate = false, save = false, best = false;
 
     if (evaluates) {

@@ -74,14 +74,14 @@ charl_status charl__memory_report(const charl__trainer *t)
                       .use = use,
                       .n_uses = charl_device_get_uses(dev, use, MOST_USES),
                       .n_parameters = charl_params_get_count(set),
-                      .arena_bytes = charl_graph_get_info(t->replica.train.g).activation_bytes};
+                      .arena_bytes = charl_graph_get_info(t->replica.train->g).activation_bytes};
 
     qsort(use, (size_t)m.n_uses, sizeof *use, use_by_bytes);
     CHARL_TRY_CLEANUP(charl__alloc_array(m.n_parameters + 1, sizeof *parameter, &parameter));
     for (int i = 0; i < m.n_parameters; i++) {
         parameter[i] = describe(t, charl_params_get(set, i));
     }
-    CHARL_TRY_CLEANUP(charl__graph_peak(t->replica.train.g, add_activation, &alive, &peak));
+    CHARL_TRY_CLEANUP(charl__graph_peak(t->replica.train->g, add_activation, &alive, &peak));
     qsort(alive.item, (size_t)alive.count, sizeof *alive.item, by_bytes);
     m.parameter = parameter;
     m.peak_layer = peak.name;

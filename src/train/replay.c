@@ -461,9 +461,8 @@ static charl_status locate(replay *r)
     while (replica->step < r->bad_step - 1) {
         CHARL_TRY(take_step(r));
     }
-    charl__graph_check(replica->train.g, true);
-    for (int i = 1; replica->accum && i < charl__grad_accum_count(replica->accum); i++) {
-        charl__graph_check(replica->more[i - 1].g, true);
+    for (int k = 0; k < charl__replica_shapes(replica); k++) {
+        charl__graph_check(replica->train[k].g, true);
     }
     st = charl__trainer_step(&r->trainer);
     if (st == CHARL_ERR_NONFINITE) {

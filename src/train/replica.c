@@ -66,6 +66,8 @@ static charl_status require_exact(const charl__replica *r)
 
 static charl_status open_device(charl__replica *r)
 {
+    const int64_t passes = r->config->train.grad_accum_steps > 1 ? r->config->train.grad_accum_steps : 1;
+    const int64_t most = (r->slices.count + passes - 1) / passes * (r->rows / r->slices.count); /* rows of a pass */
     const bool is_team = charl_comm_is_team(r->comm); /* simulated: all on the devices of this node */
     charl_device_request request = {.select = r->config->device.select,
                                     .local_rank = is_team ? charl_comm_rank(r->comm) : charl_comm_local_rank(r->comm),
@@ -86,7 +88,7 @@ static charl_status open_device(charl__replica *r)
     CHARL_TRY(require_exact(r));
     CHARL_TRY(charl__steps_create_with(
         r->session->dev, RUN_AHEAD,
-        r->session->infers ? 0 : charl__loader_record_bytes(r->rows, r->config->data.augment.mixup > 0), &r->steps));
+        r->session->infers ? 0 : charl__loader_record_bytes(most, r->config->data.augment.mixup > 0), &r->steps));
     if (r->config->train.precision == CHARL_PRECISION_F16) {
         const int64_t fixed = r->config->train.loss_scale;
 
@@ -142,21 +144,44 @@ static charl_status provide_loader(charl__replica *r, charl_split split, bool tr
     return st;
 }
 
-/* The rows of some slices within this rank's part of the batch. */
-static void set_rows(const charl__replica *r, const charl_slices *slices, charl__task *task)
+int charl__replica_passes(const charl__replica *r)
 {
-    const int64_t rows = r->rows / r->slices.count;
-
-    task->first = (slices->first - r->slices.first) * rows;
-    task->rows = slices->count * rows;
+    return r->accum ? charl__grad_accum_count(r->accum) : 1;
 }
 
-static charl_status build_graph(charl__replica *r, const charl_slices *slices, bool training, charl__task *task)
+int charl__replica_shapes(const charl__replica *r)
+{
+    return r->accum ? charl__grad_accum_shapes(r->accum) : 1;
+}
+
+static int shape_of(const charl__replica *r, int pass)
+{
+    return r->accum ? charl__grad_accum_shape(r->accum, pass) : 0;
+}
+
+static const charl_slices *slices_of(const charl__replica *r, int pass)
+{
+    return r->accum ? charl__grad_accum_slices(r->accum, pass) : &r->slices;
+}
+
+/* The first pass of a shape. */
+static int first_pass(const charl__replica *r, int shape)
+{
+    int i = 0;
+
+    while (shape_of(r, i) != shape) {
+        i++;
+    }
+    return i;
+}
+
+static charl_status build_graph(charl__replica *r, int shape, bool training, charl__task *task)
 {
     charl_status st = CHARL_OK;
+    const charl_slices *slices = slices_of(r, first_pass(r, shape));
 
     CHARL_TRY(charl_graph_create(r->session->dev, slices, &task->g));
-    set_rows(r, slices, task);
+    task->rows = slices->count * (r->rows / r->slices.count);
     charl_graph_set_training(task->g, training);
     charl_graph_set_recompute(task->g, training && r->recompute == CHARL_RECOMPUTE_YES);
     charl__graph_set_recompute_cheap(task->g, training && r->recompute == CHARL_RECOMPUTE_CHEAP);
@@ -189,96 +214,135 @@ static bool has_room(const charl__replica *r, int64_t activations)
 /* The graph of the first pass; one that computes activations again where that is asked for, or the first that has room. */
 static charl_status build_first(charl__replica *r, bool *room)
 {
-    const charl_slices *first = r->accum ? charl__grad_accum_slices(r->accum, 0) : &r->slices;
     const charl_recompute mode = r->config->train.recompute;
     int64_t kept = 0, bytes;
 
     for (;;) {
-        CHARL_TRY(build_graph(r, first, true, &r->train));
-        CHARL_TRY(charl__graph_measure(r->train.g, &bytes));
+        CHARL_TRY(build_graph(r, 0, true, r->train));
+        CHARL_TRY(charl__graph_measure(r->train->g, &bytes));
         kept = r->recompute == CHARL_RECOMPUTE_NO ? bytes : kept;
         r->recompute_saves = kept - bytes;
         *room = has_room(r, bytes);
         if (mode == CHARL_RECOMPUTE_AUTO ? *room || r->recompute == CHARL_RECOMPUTE_YES : r->recompute == mode) {
             return CHARL_OK;
         }
-        charl_graph_destroy(r->train.g);
-        r->train = (charl__task){0};
+        charl_graph_destroy(r->train->g);
+        *r->train = (charl__task){0};
         r->recompute = mode == CHARL_RECOMPUTE_AUTO ? r->recompute + 1 : mode;
     }
 }
 
-static void discard_training(charl__replica *r)
+static void discard_tasks(const charl__replica *r, charl__task **tasks)
+{
+    for (int k = 0; *tasks && k < charl__replica_shapes(r); k++) {
+        charl_graph_destroy((*tasks)[k].g);
+    }
+    charl_free(*tasks);
+    *tasks = NULL;
+}
+
+static void discard_graphs(charl__replica *r)
 {
     if (r->steps) {
         charl__steps_watch_loss(r->steps, NULL); /* it lies in the memory of the graphs */
     }
-    charl_graph_destroy(r->train.g);
-    for (int i = 0; r->accum && i < charl__grad_accum_count(r->accum) - 1; i++) {
-        charl_graph_destroy(r->more[i].g);
-        r->more[i] = (charl__task){0};
-    }
+    discard_tasks(r, &r->train);
+    discard_tasks(r, &r->eval);
     charl__grad_accum_destroy(r->accum);
-    r->train = (charl__task){0};
     r->accum = NULL;
     r->recompute = CHARL_RECOMPUTE_NO;
     r->recompute_saves = 0;
 }
 
-/* The graphs of a step, in place of those there are. With several passes on any rank all have the
- * gradients of a pass added up, even those of one. */
+/* Divide the slices into passes, in place of graphs and passes there are. With several passes on any rank all
+ * have the gradients of a pass added up, even those of one. */
+static charl_status divide_passes(charl__replica *r, int passes, bool several)
+{
+    discard_graphs(r);
+    r->accum_steps = passes;
+    if (several) {
+        CHARL_TRY(charl__grad_accum_create(&r->slices, passes, &r->accum));
+    }
+    return CHARL_OK;
+}
+
+/* Let a loader deliver the rows of a pass at a time, and allocate tasks for graphs over them. */
+static charl_status begin_tasks(charl__replica *r, charl__device_loader *loader, charl__task **tasks)
+{
+    const int most = (r->slices.count + charl__replica_passes(r) - 1) / charl__replica_passes(r);
+
+    CHARL_TRY(charl__device_loader_set_pass(loader, most * (r->rows / r->slices.count)));
+    return charl__alloc_array(charl__replica_shapes(r), sizeof **tasks, tasks);
+}
+
+/* The graphs of a step. */
 static charl_status build_training(charl__replica *r, int passes, bool several, bool *room)
 {
     const char *name;
 
-    discard_training(r);
-    if (several) {
-        CHARL_TRY(charl__grad_accum_create(&r->slices, passes, &r->accum));
-    }
+    CHARL_TRY(divide_passes(r, passes, several));
+    CHARL_TRY(begin_tasks(r, r->train_loader, &r->train));
     CHARL_TRY(build_first(r, room));
-    for (int i = 1; i < passes; i++) {
-        CHARL_TRY(build_graph(r, charl__grad_accum_slices(r->accum, i), true, &r->more[i - 1]));
+    for (int k = 1; k < charl__replica_shapes(r); k++) {
+        CHARL_TRY(build_graph(r, k, true, &r->train[k]));
     }
-    name = several ? charl__graph_collective(r->train.g) : NULL;
+    name = several ? charl__graph_collective(r->train->g) : NULL;
     CHARL_REQUIRE(!name, CHARL_ERR_CONFIG,
                   "train.grad_accum_steps = %d: %s is a sum over the whole batch in the middle of a step, as "
-                  "batch norm needs it; HINT train.recompute saves memory too",
-                  passes, name);
+                  "batch norm needs it; HINT %s",
+                  passes, name,
+                  passes > charl__grad_accum_least(r->slices.count)
+                      ? "train.recompute saves memory too"
+                      : "a pass takes at most 64 slices: start more ranks, or choose fewer train.slices");
     return CHARL_OK;
+}
+
+/* Passes that are asked for, or the fewest. */
+static int given_passes(const charl__replica *r)
+{
+    const int given = (int)r->config->train.grad_accum_steps, least = charl__grad_accum_least(r->slices.count);
+
+    return given > least ? given : least;
 }
 
 /* As many passes as are asked for, or the fewest that have room. */
 static charl_status choose_accumulation(charl__replica *r)
 {
-    const int given = (int)r->config->train.grad_accum_steps;
     bool room;
-    int n = given > 0 ? given : 1;
+    int n = given_passes(r);
 
     CHARL_TRY(build_training(r, n, n > 1, &room));
-    while (given == 0 && !room && n < r->slices.count && !charl__graph_collective(r->train.g)) {
+    while (r->config->train.grad_accum_steps == 0 && !room && n < r->slices.count &&
+           !charl__graph_collective(r->train->g)) {
         n = 2 * n < r->slices.count ? 2 * n : r->slices.count;
         CHARL_TRY(build_training(r, n, true, &room));
     }
-    r->accum_steps = n;
     return CHARL_OK;
 }
 
-static bool evaluates(const charl__replica *r)
+/* An evaluation takes the passes of the training, so what has room in one has room in the other. */
+static charl_status build_evaluation(charl__replica *r)
 {
-    return r->session->data.rows[r->eval_split] > 0 && !r->retrace;
+    if (r->session->data.rows[r->eval_split] == 0 || r->retrace) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(provide_loader(r, r->eval_split, false, &r->eval_loader));
+    CHARL_TRY(begin_tasks(r, r->eval_loader, &r->eval));
+    for (int k = 0; k < charl__replica_shapes(r); k++) {
+        CHARL_TRY(build_graph(r, k, false, &r->eval[k]));
+    }
+    return CHARL_OK;
 }
 
 static charl_status build_graphs(charl__replica *r)
 {
-    if (!r->session->infers) {
+    if (r->session->infers) {
+        CHARL_TRY(divide_passes(r, given_passes(r), given_passes(r) > 1));
+    } else {
         CHARL_TRY(provide_loader(r, CHARL_SPLIT_TRAIN, true, &r->train_loader));
         CHARL_TRY(choose_accumulation(r));
     }
-    if (evaluates(r)) {
-        CHARL_TRY(provide_loader(r, r->eval_split, false, &r->eval_loader));
-        CHARL_TRY(build_graph(r, &r->slices, false, &r->eval));
-    }
-    return CHARL_OK;
+    return build_evaluation(r);
 }
 
 /* The ranks may have chosen differently. */
@@ -288,13 +352,13 @@ static charl_status settle_accumulation(charl__replica *r)
     charl_status st = CHARL_OK;
     bool room;
 
-    if (r->session->infers || r->config->train.grad_accum_steps > 0) {
+    if (r->session->infers || r->config->train.grad_accum_steps > 1) {
         return CHARL_OK;
     }
     CHARL_TRY(charl_comm_reduce_i64(r->comm, CHARL_COMM_MAX, &most, 1));
     if (most > 1 && r->accum_steps < most) {
-        r->accum_steps = most < r->slices.count ? (int)most : r->slices.count;
-        st = build_training(r, r->accum_steps, true, &room);
+        st = build_training(r, most < r->slices.count ? (int)most : r->slices.count, true, &room);
+        st = st == CHARL_OK ? build_evaluation(r) : st;
     }
     return charl_comm_agree(r->comm, st);
 }
@@ -323,10 +387,8 @@ int64_t charl__replica_bucket(const charl__replica *r)
                                               : 1;
 }
 
-static charl_status compile(charl__replica *r, charl__task *task)
+static charl_status compile(charl__replica *r, const charl__task *task, bool trains)
 {
-    const bool trains = task != &r->eval;
-
     if (r->reducer) {
         charl__graph_on_collective(task->g, charl__grad_reducer_collective, r->reducer);
     }
@@ -345,66 +407,61 @@ static charl_status compile(charl__replica *r, charl__task *task)
 static charl_status watch_loss(charl__replica *r)
 {
     charl_status st = CHARL_OK;
-    const charl_tensor *metrics[CHARL_MAX_SLICES];
     const charl_shape lanes = {1, {r->slices.n_lanes}};
-    charl_tensor *loss = NULL;
+    charl_tensor **sums = NULL, *loss = NULL;
 
-    if (!r->train.g) {
-        return CHARL_OK;
+    CHARL_TRY_CLEANUP(charl__alloc_array(charl__replica_shapes(r), sizeof(charl_tensor *), &sums));
+    for (int k = 0; k < charl__replica_shapes(r); k++) {
+        sums[k] = charl_var_get_tensor(r->train[k].sums);
     }
-    metrics[0] = charl_var_get_tensor(r->train.sums);
-    if (r->accum) {
-        for (int i = 1; i < charl__grad_accum_count(r->accum); i++) {
-            metrics[i] = charl_var_get_tensor(r->more[i - 1].sums);
-        }
-        CHARL_TRY_CLEANUP(charl__grad_accum_keep_loss(r->accum, metrics, &loss));
-        charl_tensor_retain(loss);
-    } else {
-        CHARL_TRY_CLEANUP(charl__tensor_view(metrics[0]->buffer, CHARL_F32, &lanes, metrics[0]->offset, &loss));
-    }
+    CHARL_TRY_CLEANUP(r->accum ? charl__grad_accum_keep_loss(r->accum, sums, &loss)
+                               : charl__tensor_view(sums[0]->buffer, CHARL_F32, &lanes, sums[0]->offset, &loss));
     charl__steps_watch_loss(r->steps, loss);
 cleanup:
     charl_tensor_release(loss);
+    charl_free(sums);
     return st;
 }
 
-/* Task i: a pass of a step, or after those the evaluation. */
-static charl__task *task_of(charl__replica *r, int i, int passes)
+/* Task i of `shapes` of the training, or after those of the evaluation; NULL where there is none. */
+static const charl__task *task_of(const charl__replica *r, int i, int shapes)
 {
-    return i == passes ? &r->eval : i == 0 ? &r->train : &r->more[i - 1];
+    const charl__task *tasks = i < shapes ? r->train : r->eval;
+
+    return tasks ? &tasks[i % shapes] : NULL;
 }
 
 /* Graphs run one after another, so they share the memory of the largest, which comes first. */
 static charl_status compile_graphs(charl__replica *r)
 {
-    const int passes = r->accum ? charl__grad_accum_count(r->accum) : 1;
-    charl__task *largest = &r->train;
+    const int shapes = charl__replica_shapes(r);
     int64_t bytes, most = -1;
+    int largest = 0;
 
-    for (int i = 0; i <= passes; i++) {
-        charl__task *task = task_of(r, i, passes);
+    for (int i = 0; i < 2 * shapes; i++) {
+        const charl__task *task = task_of(r, i, shapes);
 
-        if (task->g) {
+        if (task) {
             CHARL_TRY(charl__graph_measure(task->g, &bytes));
-            largest = bytes > most ? task : largest;
+            largest = bytes > most ? i : largest;
             most = bytes > most ? bytes : most;
         }
     }
-    if (r->accum) {
+    if (r->accum && r->train) {
         CHARL_TRY(charl__grad_accum_prepare(r->accum, r->session->params));
     }
-    if (largest->g) {
-        CHARL_TRY(compile(r, largest));
-    }
-    for (int i = 0; i <= passes; i++) {
-        charl__task *task = task_of(r, i, passes);
+    for (int k = 0; k < 2 * shapes; k++) {
+        const int i = (largest + k) % (2 * shapes);
+        const charl__task *task = task_of(r, i, shapes);
 
-        if (task->g && task != largest) {
-            charl__graph_share_activations(task->g, largest->g);
-            CHARL_TRY(compile(r, task));
+        if (task && k > 0) {
+            charl__graph_share_activations(task->g, task_of(r, largest, shapes)->g);
+        }
+        if (task) {
+            CHARL_TRY(compile(r, task, i < shapes));
         }
     }
-    CHARL_TRY(watch_loss(r));
+    CHARL_TRY(r->train ? watch_loss(r) : CHARL_OK);
     return CHARL_OK;
 }
 
@@ -413,24 +470,17 @@ static charl_status check(charl__replica *r)
     charl_status st = CHARL_OK;
 
     if (!r->session->infers) {
-        st = charl__grad_reducer_check(r->reducer, r->train.g);
+        st = charl__grad_reducer_check(r->reducer, r->train->g);
         CHARL_TRY(st);
     }
     return st;
-}
-
-static void discard_graphs(charl__replica *r)
-{
-    discard_training(r);
-    charl_graph_destroy(r->eval.g);
-    r->eval = (charl__task){0};
 }
 
 /* Model and graphs. */
 static charl_status build_model(charl__replica *r)
 {
     CHARL_TRY(charl__session_create_model(r->session));
-    if (evaluates(r)) {
+    if (r->session->data.rows[r->eval_split] > 0 && !r->retrace) {
         CHARL_TRY(charl__evaluation_open(r->config, r->session->schema, false, r->reports, &r->evaluation));
     }
     r->session->params->reduce_dtype =
@@ -564,12 +614,27 @@ charl_status charl__replica_divide(charl__replica *r, int first, int count)
     return st;
 }
 
-/* The graph of one pass; its losses lie in memory that the next one takes. */
-static charl_status run_graph(const charl__replica *r, const charl__task *task)
+/* First row of a pass in this rank's part of the batch. */
+static int64_t row_of(const charl__replica *r, int pass)
 {
-    CHARL_TRY(charl_graph_run(task->g));
+    return (slices_of(r, pass)->first - r->slices.first) * (r->rows / r->slices.count);
+}
+
+charl_status charl__replica_begin_pass(charl__replica *r, bool training, int i, const charl__task **out)
+{
+    *out = &(training ? r->train : r->eval)[shape_of(r, i)];
+    CHARL_TRY(charl__graph_move((*out)->g, slices_of(r, i)));
+    if (i > 0) { /* the first rows came with the step */
+        CHARL_TRY(charl__device_loader_pass(training ? r->train_loader : r->eval_loader, row_of(r, i)));
+    }
+    return CHARL_OK;
+}
+
+/* The losses of samples lie in memory that the next pass takes. */
+static charl_status keep_losses(const charl__replica *r, const charl__task *task, int pass)
+{
     if (task->losses) {
-        CHARL_TRY(charl_tensor_read(charl_var_get_tensor(task->losses), r->retrace->losses + r->row0 + task->first,
+        CHARL_TRY(charl_tensor_read(charl_var_get_tensor(task->losses), r->retrace->losses + r->row0 + row_of(r, pass),
                                     (size_t)task->rows * sizeof *r->retrace->losses));
     }
     return CHARL_OK;
@@ -577,12 +642,13 @@ static charl_status run_graph(const charl__replica *r, const charl__task *task)
 
 charl_status charl__replica_run_graphs(charl__replica *r)
 {
-    CHARL_TRY(run_graph(r, &r->train));
-    for (int i = 0; r->accum && i < charl__grad_accum_count(r->accum); i++) {
-        if (i > 0) {
-            CHARL_TRY(run_graph(r, &r->more[i - 1]));
-        }
-        CHARL_TRY(charl__grad_accum_fold(r->accum, i));
+    for (int i = 0; i < charl__replica_passes(r); i++) {
+        const charl__task *task;
+
+        CHARL_TRY(charl__replica_begin_pass(r, true, i, &task));
+        CHARL_TRY(charl_graph_run(task->g));
+        CHARL_TRY(keep_losses(r, task, i));
+        CHARL_TRY(r->accum ? charl__grad_accum_fold(r->accum, i) : CHARL_OK);
     }
     if (r->accum && r->reducer) {
         CHARL_TRY(charl__grad_reducer_ready_all(r->reducer));
@@ -614,7 +680,7 @@ static const char *data_note(const charl__replica *r)
 charl_train_info charl__replica_info(const charl__replica *r)
 {
     const charl_device_memory memory = charl_device_get_memory(r->session->dev);
-    const charl_graph_info g = charl_graph_get_info(r->session->infers ? r->eval.g : r->train.g);
+    const charl_graph_info g = charl_graph_get_info(r->session->infers ? r->eval->g : r->train->g);
     charl_device_health health;
     const int times = r->accum_steps > 1 ? r->accum_steps : 1;
     const int update = charl__optimizer_launches(r->optimizer);
@@ -655,7 +721,7 @@ charl_train_info charl__replica_info(const charl__replica *r)
         .fused = times * g.fused,
         .collectives = g.collectives,
         .gradients = r->session->params->gradient_elements,
-        .last_gradients = last_bucket(r->train.g)};
+        .last_gradients = last_bucket(r->session->infers ? NULL : r->train->g)};
 }
 
 /* A failure that the other ranks do not know of: they wait where this one no longer comes. */

@@ -46,16 +46,16 @@ typedef struct charl__replica {
     int64_t rows, row0; /* this rank's part of the batch */
     charl_steps *steps;
     charl__device_loader *train_loader, *eval_loader;
-    charl__task train, eval;                /* eval.g NULL: no validation data */
-    charl__evaluation evaluation;           /* metrics of eval */
-    int accum_steps;                        /* gradient accumulation, on this rank */
-    charl__grad_accum *accum;               /* train is its first pass; NULL: no accumulation */
-    charl__task more[CHARL_MAX_SLICES - 1]; /* the passes after the first */
-    charl_recompute recompute;              /* of activations in the backward pass: not AUTO */
-    int64_t recompute_saves;                /* bytes saved by recomputation */
-    charl__grad_reducer *reducer;           /* NULL: one rank */
-    charl__heterogeneous mixed;             /* ranks with different devices */
-    charl__shard *shard;                    /* NULL: optimizer state is not sharded */
+    int accum_steps;          /* gradient accumulation, on this rank */
+    charl__grad_accum *accum; /* NULL: no accumulation */
+    charl__task *train,
+        *eval; /* by shape of pass (charl__grad_accum_shape); train NULL: inference, eval NULL: no validation data */
+    charl__evaluation evaluation; /* metrics of eval */
+    charl_recompute recompute;    /* of activations in the backward pass: not AUTO */
+    int64_t recompute_saves;      /* bytes saved by recomputation */
+    charl__grad_reducer *reducer; /* NULL: one rank */
+    charl__heterogeneous mixed;   /* ranks with different devices */
+    charl__shard *shard;          /* NULL: optimizer state is not sharded */
     charl_optimizer *optimizer;
 } charl__replica;
 
@@ -76,6 +76,13 @@ charl_status charl__replica_compile(charl__replica *r) CHARL_MUST_CHECK;
  *  on them. Weights, optimizer state and step are kept, and results of later steps do not change by a bit.
  *  Values that the last step left in the graphs are lost. Errors: as the functions above. */
 charl_status charl__replica_divide(charl__replica *r, int first, int count) CHARL_MUST_CHECK;
+
+/** Passes of a step, and shapes of passes: graphs. Local. */
+int charl__replica_passes(const charl__replica *r);
+int charl__replica_shapes(const charl__replica *r);
+/** Make the graph of pass i of r->train or r->eval ready to run on the rows that the loader delivered last. Async. Local. */
+charl_status charl__replica_begin_pass(charl__replica *r, bool training, int i,
+                                       const charl__task **out) CHARL_MUST_CHECK;
 
 /** Run the graphs of a step, pass after pass, up to the complete gradient of this rank. Async, unless a replay wants losses. Local. */
 charl_status charl__replica_run_graphs(charl__replica *r) CHARL_MUST_CHECK;

@@ -46,7 +46,7 @@ static charl_status plan_steps(charl__trainer *t)
 
 static charl_status check_patience(const charl__trainer *t)
 {
-    CHARL_REQUIRE(t->replica.eval.g || t->retrace || t->config->train.early_stopping_patience == 0, CHARL_ERR_CONFIG,
+    CHARL_REQUIRE(t->replica.eval || t->retrace || t->config->train.early_stopping_patience == 0, CHARL_ERR_CONFIG,
                   "train.early_stopping_patience needs a validation set, %s has none; HINT "
                   "data.val_split",
                   t->session.data.path);
@@ -58,7 +58,7 @@ static charl_status open_sampler(charl__trainer *t)
     if (!t->config->eval.sample_prompt[0] || t->retrace || charl_comm_rank(t->comm) != 0) {
         return CHARL_OK;
     }
-    CHARL_REQUIRE(t->replica.eval.g, CHARL_ERR_CONFIG,
+    CHARL_REQUIRE(t->replica.eval, CHARL_ERR_CONFIG,
                   "eval.sample_prompt is continued at evaluations, which need a validation set: %s has none; HINT "
                   "data.val_split",
                   t->session.data.path);

@@ -48,7 +48,7 @@ static const struct {
     {HEAD "[train]\nprecision = f64\n", "conf/t.ini:6: [train] precision: \"f64\" is not one of f32, bf16, f16"},
     {HEAD "[train]\nloss_scale = 8\n", "conf/t.ini:6: [train] loss_scale: needs precision = f16"},
     {HEAD "[train]\nprecision = f16\nloss_scale = 12\n", "conf/t.ini:7: [train] loss_scale: must be a power of two"},
-    {HEAD "[train]\ngrad_accum_steps = 0\n", "conf/t.ini:6: [train] grad_accum_steps: 0 is outside [1,64]"},
+    {HEAD "[train]\ngrad_accum_steps = 0\n", "conf/t.ini:6: [train] grad_accum_steps: 0 is outside [1,4096]"},
     {HEAD "[train]\nrecompute = maybe\n",
      "conf/t.ini:6: [train] recompute: \"maybe\" is not one of auto, no, cheap, yes"},
     {HEAD "[train]\nema_decay = 1\n", "conf/t.ini:6: [train] ema_decay: 1 is outside [0,1)"},

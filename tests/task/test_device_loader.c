@@ -57,7 +57,7 @@ static charl_status attach(bench *b, int64_t rows)
 
     b->rows = rows;
     CHARL_TRY(charl_graph_create(dev, NULL, &b->g));
-    charl__device_loader_attach(b->feed, b->g, 0, rows, &in);
+    charl__device_loader_attach(b->feed, b->g, rows, &in);
     b->x = in.x;
     b->y = in.y;
     b->weight = in.weight;

@@ -66,7 +66,7 @@ static void open_layer(layer *l)
                                          .keeps_first = true,
                                          .record = l->step,
                                          .key = KEY,
-                                         .draw_at = FIRST};
+                                         .draw_at = charl__i64(FIRST)};
     l->input = (charl__gemm){.a = l->g,
                              .b = l->w,
                              .out = l->gx,

@@ -58,7 +58,6 @@ static charl_status write_numbers(writer *w, const charl__expr *x)
 
 static charl_status write_draw(writer *w, const charl__expr *x)
 {
-    const charl_slices *s = w->e->slices;
     const int k = w->n_draws++;
 
     if (k == 0) {
@@ -68,7 +67,7 @@ static charl_status write_draw(writer *w, const charl__expr *x)
     CHARL_TRY(charl__text_printf(&w->operands, "ulong key%d, ulong base%d, ", k, k));
     CHARL_TRY(charl__text_printf(&w->body, "DRAW(%d, key%d, base%d); ", k, k, k));
     charl__launch_add(w->l, charl__i64((int64_t)x->key));
-    charl__launch_add(w->l, charl__i64(x->batched ? w->c->n / s->count * s->first : 0));
+    charl__launch_add(w->l, charl__batch_position(w->e, x->batched, w->c->n));
     return CHARL_OK;
 }
 

@@ -26,11 +26,9 @@ static charl_status write_step(const charl__product_step *s, const char *name, c
 /* What the one step that draws is to know. */
 static void use_draws(const charl__enqueue *e, const charl__expr *x, charl__gemm_epilogue *after)
 {
-    const charl_slices *s = e->slices;
-
     after->record = e->step;
     after->key = x->key;
-    after->draw_at = x->batched ? charl__tensor_count(e->out[0]) / s->count * s->first : 0;
+    after->draw_at = charl__batch_position(e, x->batched, charl__tensor_count(e->out[0]));
 }
 
 static charl_status enqueue(const charl__enqueue *e)

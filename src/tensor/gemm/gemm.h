@@ -72,11 +72,11 @@ typedef struct charl__gemm_epilogue {
     const char *then;
     bool keeps_first;
     /* Where charl__gemm_has_rng: the step record, for expressions that name draw (charl__expr), of
-     * the layer `key`; the first element of out is element draw_at of the global batch. NULL: none
-     * does. */
+     * the layer `key`; the first element of out is element draw_at of the global batch, an argument.
+     * NULL: none does. */
     const charl_tensor *record;
     uint64_t key;
-    int64_t draw_at;
+    charl__arg draw_at;
 } charl__gemm_epilogue;
 
 typedef struct charl__gemm {

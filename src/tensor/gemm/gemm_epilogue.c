@@ -56,6 +56,6 @@ void charl__gemm_add_epilogue(const charl__gemm *p, charl__launch *l)
     if (e->record) {
         charl__launch_add(l, charl__in(e->record));
         charl__launch_add(l, charl__i64((int64_t)e->key));
-        charl__launch_add(l, charl__i64(e->draw_at));
+        charl__launch_add(l, e->draw_at);
     }
 }

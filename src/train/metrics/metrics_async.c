@@ -12,7 +12,7 @@ enum { LAG = 2 }; /* steps behind a logged one: less than may be under way */
 
 charl_status charl__metrics_async_open(charl__trainer *t, charl__metrics_async *log)
 {
-    const size_t lanes = CHARL_MAX_SLICES * sizeof(float); /* of all passes: one each at most */
+    const size_t lanes = CHARL_MAX_LANES * sizeof(float);
     void *host = NULL;
 
     CHARL_TRY(charl_pinned_create(t->session.dev, lanes + sizeof(charl__norm_record), &log->pinned, &host));
@@ -59,12 +59,7 @@ static charl_status add_lanes(charl__trainer *t, const float *lanes, double weig
 {
     float sum;
 
-    for (int i = 0; t->replica.accum && i < charl__grad_accum_count(t->replica.accum); i++) {
-        charl__grad_accum_fold_number(t->replica.accum, i, lanes);
-        lanes += charl__grad_accum_slices(t->replica.accum, i)->n_lanes;
-    }
-    CHARL_TRY(charl__grad_reducer_sum(t->replica.reducer,
-                                      t->replica.accum ? charl__grad_accum_number(t->replica.accum) : lanes, 1, &sum));
+    CHARL_TRY(charl__grad_reducer_sum(t->replica.reducer, lanes, 1, &sum));
     *loss = weight > 0 ? (double)(sum / (float)weight) : 0;
     return CHARL_OK;
 }

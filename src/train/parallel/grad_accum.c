@@ -1,82 +1,120 @@
-/* Several passes per step. */
+/* Several passes per step.
+ *
+ * What follows a pass is a few of always the same additions, each recorded once:
+ *
+ *     pass     0      1      2      3            slots after it, of 4 slices
+ *              TAKE 0                            [0]
+ *                     ADD 0                      [0+1]
+ *                            TAKE 1              [0+1] [2]
+ *                                   ADD 1        [0+1] [2+3]
+ *                                   MERGE 0      [0+1+2+3]
+ */
 #include "train/parallel/grad_accum.h"
+
+#include <string.h>
 
 #include "base/alloc.h"
 
-/* slot[to] takes, or adds, a lane of the pass or the slot behind. */
+/* slot[to] takes, or adds, a lane of a pass of some shape, or the slot behind. */
 typedef struct fold_step {
     enum { TAKE, ADD, MERGE } kind;
-    int to, lane;
+    int to, lane, shape;
 } fold_step;
 
 typedef struct pass {
     charl_slices slices;
+    int shape;
     int first, last; /* steps */
-    charl__recording *recording, *keep_loss;
 } pass;
 
 struct charl__grad_accum {
     charl_slices mine;
-    int n;
-    pass pass[CHARL_MAX_SLICES];
-    fold_step step[2 * CHARL_MAX_SLICES];
+    int n, n_shapes;
+    pass *pass;
+    fold_step *kind; /* different steps: launches of the recordings */
+    int n_kinds;
+    int *step; /* numbers of kinds, pass after pass */
     int n_steps;
     int depth; /* slots in use at once, at most: the rank's lanes first */
     int most_lanes;
     charl_params *set; /* borrowed */
     charl__buffer *partial, *counter;
-    charl_tensor *loss; /* f32: the lanes of all passes, one pass after another */
-    float number[CHARL_MAX_SLICES];
+    charl_tensor *loss; /* f32 [depth] */
+    charl__recording *gradients, *losses;
 };
 
 typedef struct node {
     int lo, hi;
 } node;
 
-/* Left and right child of a node of the tree over `total` slices. */
 static bool are_siblings(const node *a, const node *b, int total)
 {
-    const int span = a->hi - a->lo, end = a->lo + 2 * span;
-
-    return a->hi == b->lo && (span & (span - 1)) == 0 && a->lo % (2 * span) == 0 &&
-           b->hi == (end < total ? end : total);
+    return a->hi == b->lo && charl__tree_are_siblings(total, a->lo, b->lo, b->hi);
 }
 
-static void add_step(charl__grad_accum *p, fold_step s)
+static charl_status add_step(charl__grad_accum *p, fold_step s)
 {
-    CHARL_INVARIANT(p->n_steps < 2 * CHARL_MAX_SLICES);
-    p->step[p->n_steps++] = s;
+    int k = 0;
+
+    while (k < p->n_kinds && memcmp(&p->kind[k], &s, sizeof s) != 0) {
+        k++;
+    }
+    if (k == p->n_kinds) {
+        CHARL_TRY(charl__grow(p->n_kinds, sizeof *p->kind, &p->kind));
+        p->kind[p->n_kinds++] = s;
+    }
+    CHARL_TRY(charl__grow(p->n_steps, sizeof *p->step, &p->step));
+    p->step[p->n_steps++] = k;
+    return CHARL_OK;
+}
+
+/* That of an earlier pass, or a new one. */
+static int find_shape(charl__grad_accum *p, const pass *q)
+{
+    for (const pass *earlier = p->pass; earlier < q; earlier++) {
+        if (charl__slices_are_alike(&earlier->slices, &q->slices)) {
+            return earlier->shape;
+        }
+    }
+    return p->n_shapes++;
 }
 
 /* Count: each lane joins its sibling at the top of the stack, or becomes the top. */
-static void plan_pass(charl__grad_accum *p, pass *q, node *stack, int *depth)
+static charl_status plan_pass(charl__grad_accum *p, pass *q, node *stack, int *depth)
 {
+    q->shape = find_shape(p, q);
     q->first = p->n_steps;
     for (int j = 0; j < q->slices.n_lanes; j++) {
         const node lane = {q->slices.lane_lo[j], q->slices.lane_hi[j]};
 
         if (*depth > 0 && are_siblings(&stack[*depth - 1], &lane, p->mine.total)) {
-            add_step(p, (fold_step){ADD, *depth - 1, j});
+            CHARL_TRY(add_step(p, (fold_step){ADD, *depth - 1, j, q->shape}));
             stack[*depth - 1].hi = lane.hi;
         } else {
-            add_step(p, (fold_step){TAKE, *depth, j});
+            CHARL_TRY(add_step(p, (fold_step){TAKE, *depth, j, q->shape}));
             stack[(*depth)++] = lane;
             p->depth = *depth > p->depth ? *depth : p->depth;
         }
         while (*depth > 1 && are_siblings(&stack[*depth - 2], &stack[*depth - 1], p->mine.total)) {
-            add_step(p, (fold_step){MERGE, *depth - 2, 0});
+            CHARL_TRY(add_step(p, (fold_step){MERGE, *depth - 2, 0, 0}));
             stack[*depth - 2].hi = stack[*depth - 1].hi;
             --*depth;
         }
     }
     q->last = p->n_steps;
+    return CHARL_OK;
+}
+
+int charl__grad_accum_least(int slices)
+{
+    return (slices + CHARL_GRAPH_SLICES - 1) / CHARL_GRAPH_SLICES;
 }
 
 charl_status charl__grad_accum_create(const charl_slices *mine, int n, charl__grad_accum **out)
 {
     charl_status st = CHARL_OK;
     charl__grad_accum *p = NULL;
-    node stack[CHARL_MAX_SLICES];
+    node stack[2 * CHARL_MAX_LANES];
     int depth = 0;
 
     *out = NULL;
@@ -84,14 +122,16 @@ charl_status charl__grad_accum_create(const charl_slices *mine, int n, charl__gr
                           "train.grad_accum_steps = %d, but a rank here has %d of the %d slices; a "
                           "pass takes at least one",
                           n, mine->count, mine->total);
+    CHARL_INVARIANT(n >= charl__grad_accum_least(mine->count));
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *p, &p));
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *p->pass, &p->pass));
     p->mine = *mine;
     p->n = n;
     for (int i = 0; i < n; i++) {
         const int first = mine->first + mine->count * i / n, end = mine->first + mine->count * (i + 1) / n;
 
         CHARL_TRY_CLEANUP(charl_slices_range(mine->total, first, end - first, &p->pass[i].slices));
-        plan_pass(p, &p->pass[i], stack, &depth);
+        CHARL_TRY_CLEANUP(plan_pass(p, &p->pass[i], stack, &depth));
         p->most_lanes = p->pass[i].slices.n_lanes > p->most_lanes ? p->pass[i].slices.n_lanes : p->most_lanes;
     }
     CHARL_INVARIANT(depth == mine->n_lanes);
@@ -105,10 +145,11 @@ cleanup:
 void charl__grad_accum_destroy(charl__grad_accum *p)
 {
     if (p) {
-        for (int i = 0; i < p->n; i++) {
-            charl__recording_destroy(p->pass[i].recording);
-            charl__recording_destroy(p->pass[i].keep_loss);
-        }
+        charl__recording_destroy(p->gradients);
+        charl__recording_destroy(p->losses);
+        charl_free(p->pass);
+        charl_free(p->kind);
+        charl_free(p->step);
         charl__buffer_release(p->partial);
         charl__buffer_release(p->counter);
         charl_tensor_release(p->loss);
@@ -126,11 +167,27 @@ const charl_slices *charl__grad_accum_slices(const charl__grad_accum *p, int i)
     return &p->pass[i].slices;
 }
 
+int charl__grad_accum_shapes(const charl__grad_accum *p)
+{
+    return p->n_shapes;
+}
+
+int charl__grad_accum_shape(const charl__grad_accum *p, int i)
+{
+    return p->pass[i].shape;
+}
+
+int charl__grad_accum_depth(const charl__grad_accum *p)
+{
+    return p->depth;
+}
+
 charl__buffer *charl__grad_accum_gradients(const charl__grad_accum *p)
 {
     return p->partial;
 }
 
+/* Slot k of the gradients, at its first element. */
 static charl__arg slot_of(const charl__grad_accum *p, charl__arg_kind kind, int k)
 {
     const bool own = k < p->mine.n_lanes;
@@ -140,39 +197,41 @@ static charl__arg slot_of(const charl__grad_accum *p, charl__arg_kind kind, int 
     return a;
 }
 
-static charl_status enqueue_step(const charl__grad_accum *p, const fold_step *s)
+/* to = from, or to += from, of n elements in work-groups of `group` (0: any). */
+static charl_status enqueue_step(const charl__grad_accum *p, const fold_step *s, int64_t n, size_t group, bool rounds,
+                                 charl__arg to, charl__arg from)
 {
-    charl__arg from = charl__raw(CHARL_ARG_IN, p->partial);
     charl__launch l = {.file = "tensor/accumulate",
                        .entry = "charl_accumulate",
-                       .global = {(size_t)p->set->gradient_elements},
-                       .local = {CHARL_PARAM_ALIGN},
-                       .args = {slot_of(p, CHARL_ARG_INOUT, s->to)},
+                       .global = {(size_t)n},
+                       .local = {group},
+                       .args = {to, from},
                        .label = "passes"};
 
-    from.v.offset = s->lane * p->set->gradient_elements;
-    l.args[1] = s->kind == MERGE ? slot_of(p, CHARL_ARG_IN, s->to + 1) : from;
     if (s->kind != TAKE) {
-        charl__launch_set(&l, "ROUND", p->set->reduce_dtype == CHARL_BF16);
+        charl__launch_set(&l, "ROUND", rounds);
     } else {
         l.file = "tensor/copy";
         l.entry = "charl_copy";
-        l.args[1] = l.args[0];
         l.args[0] = from;
-        l.args[2] = charl__i64(p->set->gradient_elements);
+        l.args[1] = to;
+        l.args[2] = charl__i64(n);
     }
     return charl__launch_enqueue(p->set->dev, &l);
 }
 
-static charl_status record(charl__grad_accum *p, pass *q)
+static charl_status enqueue_gradients(const charl__grad_accum *p)
 {
-    charl_status st = CHARL_OK;
+    const int64_t n = p->set->gradient_elements;
 
-    CHARL_TRY(charl__record_begin(p->set->dev, &q->recording));
-    for (int k = q->first; k < q->last && st == CHARL_OK; k++) {
-        st = enqueue_step(p, &p->step[k]);
+    for (const fold_step *s = p->kind; s < p->kind + p->n_kinds; s++) {
+        charl__arg from = charl__raw(CHARL_ARG_IN, p->partial);
+
+        from.v.offset = s->lane * n;
+        CHARL_TRY(enqueue_step(p, s, n, CHARL_PARAM_ALIGN, p->set->reduce_dtype == CHARL_BF16,
+                               slot_of(p, s->kind == TAKE ? CHARL_ARG_OUT : CHARL_ARG_INOUT, s->to),
+                               s->kind == MERGE ? slot_of(p, CHARL_ARG_IN, s->to + 1) : from));
     }
-    CHARL_TRY(charl__record_end(p->set->dev, st));
     return CHARL_OK;
 }
 
@@ -186,82 +245,59 @@ charl_status charl__grad_accum_prepare(charl__grad_accum *p, charl_params *set)
     if (more > 0) {
         CHARL_TRY(charl__buffer_create(set->dev, bytes * (size_t)more, "partial sums of passes", &p->counter));
     }
-    for (int i = 0; i < p->n; i++) {
-        CHARL_TRY(record(p, &p->pass[i]));
+    CHARL_TRY(charl__record_begin(set->dev, &p->gradients));
+    return charl__record_end(set->dev, enqueue_gradients(p));
+}
+
+static charl__arg element(const charl_tensor *t, charl__arg_kind kind, int k)
+{
+    charl__arg a = charl__raw(kind, t->buffer);
+
+    a.v.offset = t->offset + k;
+    return a;
+}
+
+static charl_status enqueue_losses(const charl__grad_accum *p, charl_tensor *const *losses)
+{
+    for (const fold_step *s = p->kind; s < p->kind + p->n_kinds; s++) {
+        CHARL_TRY(enqueue_step(p, s, 1, 0, false,
+                               element(p->loss, s->kind == TAKE ? CHARL_ARG_OUT : CHARL_ARG_INOUT, s->to),
+                               s->kind == MERGE ? element(p->loss, CHARL_ARG_IN, s->to + 1)
+                                                : element(losses[s->shape], CHARL_ARG_IN, s->lane)));
     }
     return CHARL_OK;
 }
 
-/* Record the copy of n floats, of a pass, to element `at` of the loss. */
-static charl_status record_copy(const charl__grad_accum *p, const charl_tensor *metrics, int64_t at, int64_t n,
-                                charl__recording **out)
+charl_status charl__grad_accum_keep_loss(charl__grad_accum *p, charl_tensor *const *losses, charl_tensor **out)
 {
-    charl_status st = CHARL_OK;
-    const charl_shape shape = {1, {n}};
-    charl_tensor *from = NULL, *to = NULL;
+    const charl_shape slots = {1, {p->depth}}, lanes = {1, {p->mine.n_lanes}};
 
-    CHARL_TRY_CLEANUP(charl__tensor_view(metrics->buffer, CHARL_F32, &shape, metrics->offset, &from));
-    CHARL_TRY_CLEANUP(charl__tensor_view(p->loss->buffer, CHARL_F32, &shape, at, &to));
-    CHARL_TRY_CLEANUP(charl__record_begin(p->set->dev, out));
-    st = charl_tensor_copy(from, to);
-    CHARL_TRY_CLEANUP(charl__record_end(p->set->dev, st));
-cleanup:
-    charl_tensor_release(from);
-    charl_tensor_release(to);
-    return st;
-}
-
-charl_status charl__grad_accum_keep_loss(charl__grad_accum *p, const charl_tensor *const *metrics, charl_tensor **out)
-{
-    charl_shape shape = {1, {0}};
-    int64_t at = 0;
-
-    for (int i = 0; i < p->n; i++) {
-        shape.dim[0] += p->pass[i].slices.n_lanes;
-    }
-    CHARL_TRY(charl_tensor_create(p->set->dev, CHARL_F32, &shape, &p->loss));
-    for (int i = 0; i < p->n; i++) {
-        const int n = p->pass[i].slices.n_lanes;
-
-        CHARL_TRY(record_copy(p, metrics[i], at, n, &p->pass[i].keep_loss));
-        at += n;
-    }
-    *out = p->loss;
-    return CHARL_OK;
-}
-
-static charl_status replay(charl__recording *r)
-{
-    return r ? charl__recording_replay(r, 0, charl__recording_count(r)) : CHARL_OK;
+    CHARL_TRY(charl_tensor_create(p->set->dev, CHARL_F32, &slots, &p->loss));
+    CHARL_TRY(charl__record_begin(p->set->dev, &p->losses));
+    CHARL_TRY(charl__record_end(p->set->dev, enqueue_losses(p, losses)));
+    return charl__tensor_view(p->loss->buffer, CHARL_F32, &lanes, p->loss->offset, out);
 }
 
 charl_status charl__grad_accum_fold(charl__grad_accum *p, int i)
 {
-    CHARL_TRY(replay(p->pass[i].keep_loss));
-    CHARL_TRY(replay(p->pass[i].recording));
+    for (int k = p->pass[i].first; k < p->pass[i].last; k++) {
+        const int kind = p->step[k];
+
+        CHARL_TRY(p->losses ? charl__recording_replay(p->losses, kind, kind + 1) : CHARL_OK);
+        CHARL_TRY(charl__recording_replay(p->gradients, kind, kind + 1));
+    }
     return CHARL_OK;
 }
 
-void charl__grad_accum_fold_number(charl__grad_accum *p, int i, const float *lanes)
+void charl__grad_accum_fold_numbers(const charl__grad_accum *p, int i, const float *lanes, int n, float *slots)
 {
     for (int k = p->pass[i].first; k < p->pass[i].last; k++) {
-        const fold_step *s = &p->step[k];
+        const fold_step *s = &p->kind[p->step[k]];
+        const float *from = s->kind == MERGE ? slots + (ptrdiff_t)(s->to + 1) * n : lanes + (ptrdiff_t)s->lane * n;
+        float *to = slots + (ptrdiff_t)s->to * n;
 
-        switch (s->kind) {
-        case TAKE:
-            p->number[s->to] = lanes[s->lane];
-            break;
-        case ADD:
-            p->number[s->to] += lanes[s->lane];
-            break;
-        case MERGE:
-            p->number[s->to] += p->number[s->to + 1];
-            break;
+        for (int e = 0; e < n; e++) {
+            to[e] = s->kind == TAKE ? from[e] : to[e] + from[e];
         }
     }
-}
-
-const float *charl__grad_accum_number(const charl__grad_accum *p)
-{
-    return p->number;
 }

@@ -7,20 +7,28 @@
  *  binary counter counts, along the fixed tree over all slices (base/numeric/tree.h), so that the gradient
  *  arena ends with the lanes that one pass would have left, to the bit; what the counter has to hold
  *  meanwhile lies in further arenas, at most the logarithm of the slices.
+ *
+ *  Passes of the same shape, as many slices in lanes of the same lengths, share a graph. Where slices and passes
+ *  are powers of two there is one shape; there are never more than twice the slices of a pass.
  */
 #include "base/numeric/tree.h"
 #include "tensor/params.h"
 
 typedef struct charl__grad_accum charl__grad_accum;
 
-/** Divide a rank's slices into `n` passes. Owned. Local. Errors: ERR_CONFIG when n is more than the
- *  slices; ERR_NOMEM. */
+/** The fewest passes that `slices` slices need: a graph takes CHARL_GRAPH_SLICES. */
+int charl__grad_accum_least(int slices);
+/** Divide a rank's slices into `n` passes, at least charl__grad_accum_least. Owned. Local. Errors: ERR_CONFIG
+ *  when n is more than the slices; ERR_NOMEM. */
 charl_status charl__grad_accum_create(const charl_slices *mine, int n, charl__grad_accum **out) CHARL_MUST_CHECK;
 void charl__grad_accum_destroy(charl__grad_accum *p); /* NULL is a no-op */
 
 int charl__grad_accum_count(const charl__grad_accum *p);
 /** The slices of pass i. */
 const charl_slices *charl__grad_accum_slices(const charl__grad_accum *p, int i);
+/** Shapes are numbered in the order of the passes: the first has shape 0. */
+int charl__grad_accum_shapes(const charl__grad_accum *p);
+int charl__grad_accum_shape(const charl__grad_accum *p, int i); /* of pass i */
 
 /** Allocate the arenas, and record the additions; the set has its gradients. Errors: ERR_NOMEM,
  *  ERR_KERNEL, ERR_DEVICE. */
@@ -32,16 +40,15 @@ charl__buffer *charl__grad_accum_gradients(const charl__grad_accum *p);
  *  complete. Async. */
 charl_status charl__grad_accum_fold(charl__grad_accum *p, int i) CHARL_MUST_CHECK;
 
-/** Keep the loss of every pass: metrics[i] is what the graph of pass i leaves, a float per lane, in
- *  memory that the next pass takes. From then on charl__grad_accum_fold copies it too, and *out,
- *  borrowed, has the lanes of all passes in a row. The graphs have been compiled. Errors: ERR_NOMEM,
- *  ERR_KERNEL, ERR_DEVICE. */
-charl_status charl__grad_accum_keep_loss(charl__grad_accum *p, const charl_tensor *const *metrics,
+/** Add up the loss in the same way: losses[k] is what the graph of shape k leaves, a float per lane, in
+ *  memory that the next pass takes. From then on charl__grad_accum_fold adds it too, and after the last pass
+ *  *out has the rank's lanes. Owned. The graphs have been compiled. Errors: ERR_NOMEM, ERR_KERNEL, ERR_DEVICE. */
+charl_status charl__grad_accum_keep_loss(charl__grad_accum *p, charl_tensor *const *losses,
                                          charl_tensor **out) CHARL_MUST_CHECK;
 
-/** The same for one number: `lanes` of pass i; after the last pass charl__grad_accum_number gives the
- *  rank's lanes. */
-void charl__grad_accum_fold_number(charl__grad_accum *p, int i, const float *lanes);
-const float *charl__grad_accum_number(const charl__grad_accum *p);
+/** The same for n numbers in host memory: lanes [lanes of pass i][n] are added into slots
+ *  [charl__grad_accum_depth][n], of which the first are the rank's lanes after the last pass. */
+void charl__grad_accum_fold_numbers(const charl__grad_accum *p, int i, const float *lanes, int n, float *slots);
+int charl__grad_accum_depth(const charl__grad_accum *p);
 
 #endif

@@ -95,14 +95,13 @@ bool charl__attention_in_groups(const charl_device *dev)
 void charl__attention_arguments(const charl__enqueue *e, extents x, charl__launch *l, int n)
 {
     const attention_attr *a = e->attr;
-    const int64_t first = a->batched ? x.b / e->slices->count * e->slices->first : 0;
 
     l->args[n++] = charl__i32((int32_t)x.t);
     l->args[n++] = charl__i32(a->heads);
     l->args[n++] = charl__i32(a->kv_heads);
     l->args[n++] = charl__f32(a->scale);
     l->args[n++] = charl__in(e->step);
-    l->args[n++] = charl__i64(first);
+    l->args[n++] = charl__batch_position(e, a->batched, x.b);
     l->args[n++] = charl__i64((int64_t)a->key);
     l->args[n++] = charl__i32((int32_t)threshold_of(a->p));
     l->args[n++] = charl__f32(1.0F / (1.0F - a->p));

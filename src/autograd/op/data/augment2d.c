@@ -42,13 +42,6 @@ static charl_status infer(charl__infer *inf)
     return CHARL_OK;
 }
 
-static int64_t first_row(const charl__enqueue *e)
-{
-    const augment2d_attr *attr = e->attr;
-
-    return attr->batched ? e->in[0]->shape.dim[0] / e->slices->count * e->slices->first : 0;
-}
-
 static charl_status draw(const charl__enqueue *e, const charl__kernel_param *params)
 {
     const augment2d_attr *attr = e->attr;
@@ -61,7 +54,7 @@ static charl_status draw(const charl__enqueue *e, const charl__kernel_param *par
     l.args[a++] = charl__in(e->step);
     l.args[a++] = charl__out(e->workspace);
     l.args[a++] = charl__i64(s->dim[0]);
-    l.args[a++] = charl__i64(first_row(e));
+    l.args[a++] = charl__batch_position(e, attr->batched, s->dim[0]);
     l.args[a++] = charl__i64(attr->reversed_rows);
     l.args[a++] = charl__i64((int64_t)attr->key);
     l.args[a++] = charl__i32(attr->crop);
