@@ -19,10 +19,11 @@
 #define SIZE ((int)sizeof(ACT))
 #if BY_16
 typedef uint4 piece;
+#define PIECE (16 / SIZE) /* elements */
 #else
-typedef ACT piece;
+typedef float piece; /* not ACT: without cl_khr_fp16 there are no variables of type half */
+#define PIECE 1
 #endif
-#define PIECE    ((int)sizeof(piece) / SIZE) /* elements */
 #define PER_ROW  (D / PIECE)
 #define PITCH    (D + 4 / SIZE)              /* of a row in local memory: an odd number of words, where rows are whole words */
 #define ROOM     38000                       /* bytes of local memory for rows */
@@ -47,6 +48,24 @@ CHARL_OVERLOAD float value_at(local const ushort *p)
     return bf16_load(*p);
 }
 
+#if !BY_16
+/* x, which is a value of the type of *p. */
+CHARL_OVERLOAD void put_value(float x, local float *p)
+{
+    *p = x;
+}
+
+CHARL_OVERLOAD void put_value(float x, local half *p)
+{
+    vstore_half(x, 0, p);
+}
+
+CHARL_OVERLOAD void put_value(float x, local ushort *p)
+{
+    *p = (ushort)(as_uint(x) >> 16);
+}
+#endif
+
 /* The n rows from `from` on, at most KEYS. */
 CHARL_IN_KERNEL void fetch(piece x[PIECES], global const ACT *from, long pitch, int n)
 {
@@ -57,7 +76,13 @@ CHARL_IN_KERNEL void fetch(piece x[PIECES], global const ACT *from, long pitch, 
         const int u = lane + i * LANES, row = u / PER_ROW;
 
         if (row < n) {
-            x[i] = *(global const piece *)(from + row * pitch + u % PER_ROW * PIECE);
+            global const ACT *at = from + row * pitch + u % PER_ROW * PIECE;
+
+#if BY_16
+            x[i] = *(global const uint4 *)at;
+#else
+            x[i] = charl_get(at);
+#endif
         }
     }
 }
@@ -82,7 +107,7 @@ CHARL_IN_KERNEL void lay_down(const piece x[PIECES], local ACT *rows, int n)
             words[2] = x[i].z;
             words[3] = x[i].w;
 #else
-            *to = x[i];
+            put_value(x[i], to);
 #endif
         }
     }

@@ -72,7 +72,7 @@ static void test_table(void **state)
     assert_non_null(strstr(logged, "2 x "));
     assert_non_null(strstr(logged, "  h.*.fc1.linear (charl_fill)"));
     assert_non_null(strstr(logged, "  h2.linear (charl_fill)"));
-    assert_non_null(strstr(logged, " ms in 1 kernels"));
+    assert_non_null(strstr(logged, " ms in ")); /* and so many kernels; to open some devices takes more than the one */
     assert_non_null(strstr(logged, "6 x "));
     assert_non_null(strstr(logged, "  all (charl_fill)"));
     logged[0] = '\0';
