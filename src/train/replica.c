@@ -275,10 +275,24 @@ static charl_status begin_tasks(charl__replica *r, charl__device_loader *loader,
     return charl__alloc_array(charl__replica_shapes(r), sizeof **tasks, tasks);
 }
 
-/* The graphs of a step. */
-static charl_status build_training(charl__replica *r, int passes, bool several, bool *room)
+/* The graphs of an evaluation, in the passes of the training. */
+static charl_status build_evaluation(charl__replica *r)
 {
-    const char *name;
+    if (r->session->data.rows[r->eval_split] == 0 || r->retrace) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(provide_loader(r, r->eval_split, false, &r->eval_loader));
+    CHARL_TRY(begin_tasks(r, r->eval_loader, &r->eval));
+    for (int k = 0; k < charl__replica_shapes(r); k++) {
+        CHARL_TRY(build_graph(r, k, false, &r->eval[k]));
+    }
+    return CHARL_OK;
+}
+
+/* All graphs. *room: whether the activations of the first, and with it of the largest, have room. */
+static charl_status build_passes(charl__replica *r, int passes, bool several, bool *room)
+{
+    int64_t bytes;
 
     CHARL_TRY(divide_passes(r, passes, several));
     CHARL_TRY(begin_tasks(r, r->train_loader, &r->train));
@@ -286,6 +300,21 @@ static charl_status build_training(charl__replica *r, int passes, bool several, 
     for (int k = 1; k < charl__replica_shapes(r); k++) {
         CHARL_TRY(build_graph(r, k, true, &r->train[k]));
     }
+    CHARL_TRY(build_evaluation(r));
+    if (r->eval) {
+        CHARL_TRY(charl__graph_measure(r->eval->g, &bytes));
+        *room = *room && has_room(r, bytes);
+    }
+    return CHARL_OK;
+}
+
+/* The same, for a number of passes that the model must bear. */
+static charl_status build_training(charl__replica *r, int passes, bool several)
+{
+    const char *name;
+    bool room;
+
+    CHARL_TRY(build_passes(r, passes, several, &room));
     name = several ? charl__graph_collective(r->train->g) : NULL;
     CHARL_REQUIRE(!name, CHARL_ERR_CONFIG,
                   "train.grad_accum_steps = %d: %s is a sum over the whole batch in the middle of a step, as "
@@ -305,44 +334,32 @@ static int given_passes(const charl__replica *r)
     return given > least ? given : least;
 }
 
-/* As many passes as are asked for, or the fewest that have room. */
+/* As many passes as are asked for, or the fewest that have room. A model that takes the batch in one pass stays with that. */
 static charl_status choose_accumulation(charl__replica *r)
 {
-    bool room;
-    int n = given_passes(r);
+    const int given = given_passes(r);
+    bool room = false, bears = true;
 
-    CHARL_TRY(build_training(r, n, n > 1, &room));
-    while (r->config->train.grad_accum_steps == 0 && !room && n < r->slices.count &&
-           !charl__graph_collective(r->train->g)) {
-        n = 2 * n < r->slices.count ? 2 * n : r->slices.count;
-        CHARL_TRY(build_training(r, n, true, &room));
+    if (r->config->train.grad_accum_steps > 0) {
+        return build_training(r, given, given > 1);
     }
-    return CHARL_OK;
-}
-
-/* An evaluation takes the passes of the training, so what has room in one has room in the other. */
-static charl_status build_evaluation(charl__replica *r)
-{
-    if (r->session->data.rows[r->eval_split] == 0 || r->retrace) {
-        return CHARL_OK;
+    for (int n = given; !room && bears; n = 2 * n) {
+        n = n < r->slices.count ? n : r->slices.count;
+        CHARL_TRY(build_passes(r, n, n > 1, &room));
+        bears = n < r->slices.count && (n == 1 || !charl__graph_collective(r->train->g));
     }
-    CHARL_TRY(provide_loader(r, r->eval_split, false, &r->eval_loader));
-    CHARL_TRY(begin_tasks(r, r->eval_loader, &r->eval));
-    for (int k = 0; k < charl__replica_shapes(r); k++) {
-        CHARL_TRY(build_graph(r, k, false, &r->eval[k]));
-    }
-    return CHARL_OK;
+    return charl__replica_passes(r) > 1 && charl__graph_collective(r->train->g) ? build_training(r, given, given > 1)
+                                                                                : CHARL_OK;
 }
 
 static charl_status build_graphs(charl__replica *r)
 {
     if (r->session->infers) {
         CHARL_TRY(divide_passes(r, given_passes(r), given_passes(r) > 1));
-    } else {
-        CHARL_TRY(provide_loader(r, CHARL_SPLIT_TRAIN, true, &r->train_loader));
-        CHARL_TRY(choose_accumulation(r));
+        return build_evaluation(r);
     }
-    return build_evaluation(r);
+    CHARL_TRY(provide_loader(r, CHARL_SPLIT_TRAIN, true, &r->train_loader));
+    return choose_accumulation(r);
 }
 
 /* The ranks may have chosen differently. */
@@ -350,15 +367,13 @@ static charl_status settle_accumulation(charl__replica *r)
 {
     int64_t most = r->accum_steps;
     charl_status st = CHARL_OK;
-    bool room;
 
     if (r->session->infers || r->config->train.grad_accum_steps > 1) {
         return CHARL_OK;
     }
     CHARL_TRY(charl_comm_reduce_i64(r->comm, CHARL_COMM_MAX, &most, 1));
     if (most > 1 && r->accum_steps < most) {
-        st = build_training(r, most < r->slices.count ? (int)most : r->slices.count, true, &room);
-        st = st == CHARL_OK ? build_evaluation(r) : st;
+        st = build_training(r, most < r->slices.count ? (int)most : r->slices.count, true);
     }
     return charl_comm_agree(r->comm, st);
 }

@@ -92,6 +92,11 @@ expect 0 "the plan without room for cheap values" env CHARL_FAULT=train.memory:*
 says 1 "blocks are recomputed for the backward pass, which saves 0.[1-9] MiB"
 expect 0 "the plan without room for blocks either" env CHARL_FAULT=train.memory:* "$bin/charl-train" mlp.ini --dry-run
 says 1 "passes   8 per step"
+expect 0 "nor a gpt" env CHARL_FAULT=train.memory:* "$bin/charl-train" gpt.ini --dry-run
+says 1 "passes   8 per step"
+expect 0 "nor batch norm, which takes one pass" env CHARL_FAULT=train.memory:* "$bin/charl-train" cnn.ini --dry-run
+says 0 "passes "
+says 0 "error"
 CHARL_FAULT=train.memory@1:*
 export CHARL_FAULT
 expect 0 "one rank without room" ranks 2 mlp.ini -q eval.interval=0 train.max_steps=3 log.interval=1 train.grad_clip=0.5
