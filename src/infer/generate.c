@@ -189,8 +189,6 @@ static charl_status take_prompt(generator *t, sequence *q)
 {
     const charl_generate_options *o = t->options;
 
-    CHARL_REQUIRE(q->bytes > 0, CHARL_ERR_CONFIG,
-                  "the prompt is empty: give the model at least one character to continue");
     CHARL_TRY(charl_tokenizer_encode(t->tokenizer, q->prompt, q->bytes, o->special_tokens, &q->tokens, &q->n));
     q->left = o->tokens;
     CHARL_TRY(charl__realloc((size_t)(q->n + o->tokens) * sizeof *q->tokens, &q->tokens));
@@ -622,6 +620,10 @@ static charl_status prepare(generator *t, const charl_config *config)
 {
     int64_t longest = 0;
 
+    for (int64_t i = 0; i < t->count; i++) {
+        CHARL_REQUIRE(t->sequences[i].bytes > 0, CHARL_ERR_CONFIG,
+                      "the prompt is empty: give the model at least one character to continue");
+    }
     CHARL_TRY(open_model(t, config));
     for (int64_t i = 0; i < t->count; i++) {
         sequence *q = &t->sequences[i];
