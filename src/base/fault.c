@@ -28,7 +28,6 @@ typedef struct rule {
     when_kind when;
     int64_t nth;
     int64_t arg;
-    int64_t passed[CHARL_MAX_SLICES]; /* by rank: several may be threads of this process */
 } rule;
 
 typedef struct rule_set {
@@ -40,6 +39,7 @@ typedef struct rule_set {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static rule_set current;
+static int64_t passed[MAX_RULES][CHARL_MAX_SLICES]; /* how often, by rule and rank: several may be threads of this process */
 static int own_rank;
 static _Thread_local int thread_rank = ANY_RANK;
 static atomic_bool active;
@@ -142,6 +142,7 @@ static void install(const rule_set *set)
 {
     pthread_mutex_lock(&lock);
     current = *set;
+    memset(passed, 0, sizeof passed[0] * (size_t)set->count);
     atomic_store(&active, set->count > 0);
     pthread_mutex_unlock(&lock);
     if (set->alloc_nth > 0) {
@@ -198,14 +199,14 @@ void charl__fault_thread_rank_set(int rank)
 static bool fires(rule *r)
 {
     const int rank = thread_rank != ANY_RANK ? thread_rank : own_rank;
-    int64_t passed;
+    int64_t times;
 
     if (r->rank != ANY_RANK && r->rank != rank) {
         return false;
     }
-    passed = ++r->passed[rank];
-    return r->when == WHEN_ALWAYS || (r->when == WHEN_ONCE && passed == r->nth) ||
-           (r->when == WHEN_FROM && passed >= r->nth);
+    times = ++passed[r - current.rules][rank];
+    return r->when == WHEN_ALWAYS || (r->when == WHEN_ONCE && times == r->nth) ||
+           (r->when == WHEN_FROM && times >= r->nth);
 }
 
 bool charl__fault_any(void)

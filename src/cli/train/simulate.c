@@ -1,9 +1,9 @@
 /* --simulate-ranks: the ranks of a run as threads of this process. Each does what a real rank does,
  * from its communicator to its device context, and one that fails alone ends the process. */
 #include <pthread.h>
+#include <stdlib.h>
 
 #include <charl/error.h>
-#include <charl/slices.h>
 #include "cli/train/train.h"
 #include "cli/cli.h"
 
@@ -36,10 +36,13 @@ int charl__train_simulate(const charl__train_args *args, charl_comm *alone, int 
 {
     charl_status st = CHARL_OK;
     const int n = args->simulate_ranks;
-    simulated_rank ranks[CHARL_MAX_SLICES];
-    pthread_t threads[CHARL_MAX_SLICES];
+    simulated_rank *ranks = NULL;
+    pthread_t *threads = NULL;
     charl_team *team = NULL;
+    int code = CHARL__EXIT_OK;
 
+    CHARL_TRY_CLEANUP(charl__cli_alloc(n, sizeof *ranks, &ranks));
+    CHARL_TRY_CLEANUP(charl__cli_alloc(n, sizeof *threads, &threads));
     CHARL_TRY_CLEANUP(charl_comm_cpu_limit(alone)); /* they share what this process may use */
     CHARL_TRY_CLEANUP(charl_team_create(n, &team));
     for (int r = 0; r < n; r++) {
@@ -56,7 +59,10 @@ int charl__train_simulate(const charl__train_args *args, charl_comm *alone, int 
     for (int r = 0; r < n; r++) {
         pthread_join(threads[r], NULL);
     }
+    code = ranks[0].code;
 cleanup:
     charl_team_destroy(team);
-    return st == CHARL_OK ? ranks[0].code : charl__cli_fail(st);
+    free(threads);
+    free(ranks);
+    return st == CHARL_OK ? code : charl__cli_fail(st);
 }
