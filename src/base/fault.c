@@ -39,8 +39,8 @@ typedef struct rule_set {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static rule_set current;
-static int64_t passed[MAX_RULES]
-                     [CHARL_MAX_SLICES]; /* how often, by rule and rank: several may be threads of this process */
+/* How often, by rule and rank: several may be threads of this process. */
+static int64_t passed[MAX_RULES][CHARL_MAX_SLICES];
 static int own_rank;
 static _Thread_local int thread_rank = ANY_RANK;
 static atomic_bool active;
