@@ -152,7 +152,7 @@ typedef enum charl_bisect_what {
     CHARL_BISECT_RECORD /* the replays agree, but a checkpoint of run `run` is not what its replay computes: `name` is a tensor of it */
 } charl_bisect_what;
 
-/** Where two runs part. */
+/** Where two runs diverge. */
 typedef struct charl_bisect_result {
     charl_bisect_what what;
     int64_t step;     /* in which they part; RECORD: of that checkpoint; NOTHING: the last one compared */
@@ -172,7 +172,7 @@ typedef struct charl_bisect_options {
     charl_compiling compiling;
 } charl_bisect_options;
 
-/** Find where two runs part: the first common checkpoint whose tensors differ, then by replay from the one before it the step, and what of the
+/** Find where two runs diverge: the first common checkpoint whose tensors differ, then by replay from the one before it the step, and what of the
  *  step differs first.
  *
  *  a, b  run directories; or files that charl_replay has written as `checksums`, perhaps on other machines, devices or versions of charl

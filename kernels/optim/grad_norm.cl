@@ -1,13 +1,13 @@
-/* grad_norm: the sum of squares of the arena in a fixed order, then norm, clip factor and finiteness.
+/* grad_norm: sums the squares of the arena in a fixed order, then computes norm and clip factor and checks that they are finite.
  *
- * A range of RANGE elements is summed in 16 lanes (lane l takes l, l + 16, ...), the lanes are added as a binary tree; ranges are
- * summed by the same kernel again, until one range is left, which charl_norm sums.
+ * A range of RANGE elements is summed in 16 lanes (lane l takes l, l + 16, ...), which are then added in a binary tree. The same
+ * kernel sums the sums of ranges, until one range is left, which charl_norm sums.
  *
  * Specialised by   SQUARE 0|1 (default 1): square the elements first
  *                  SCALED 0|1 (default 0): there is a loss scale
- *                  SKIP 0|1 (default 0): a bad step is left out instead of being the last that counts
- *                  LOSS 0|1 (default 0): this rank's part of the loss is there to be looked at
- *                  SPIKE 0|1|2|3 (default 0): 1 notes a norm that is a spike, 2 leaves its step out too, 3 and all after it
+ *                  SKIP 0|1 (default 0): skip a bad step; otherwise no step after it counts
+ *                  LOSS 0|1 (default 0): also check this rank's part of the loss
+ *                  SPIKE 0|1|2|3 (default 0): 1 records a norm that is a spike, 2 also skips its step, 3 also skips all steps after it
  *                  CHARL_VEC 16: a work-item of charl_range_sum has all lanes of a range, for CPUs
  * Launch           charl_range_sum: 16 work-items per range, work-group 64, or one. charl_norm: one work-group of 16. charl_restore: one per element.
  * Numerics         fma per square; the order depends on the number of elements only.
@@ -31,7 +31,7 @@
 #define LANES 16
 #define GROUP 64
 
-/* The sum of a range of x, for the first of its lanes; every work-item of a group must come. */
+/* The sum of a range of x, returned to the first of its lanes; every work-item of a group must call it. */
 static inline float sum_range(global const float *x, ulong range, ulong n, bool square, local float *part)
 {
     const int item = (int)get_local_id(0), lane = item % LANES;
@@ -130,7 +130,7 @@ static inline float limit_of(global const float *x, uint window, float threshold
 #define SPIKE_OPERAND
 #endif
 
-/* Whether a step before this one was the last that counts. word: charl_norm's out. */
+/* Whether training has ended before this step, which then counts for nothing. word: charl_norm's out. */
 static inline bool is_over(global const uint *word)
 {
     return ((SKIP ? 0 : word[3]) | (SPIKE == 3 ? word[14] | word[15] : 0)) != 0;
@@ -149,14 +149,14 @@ static inline void push_bit(global uint *mask, bool bit)
  *     3       number of steps that were not finite (without SKIP at most 1: it is sticky, so that steps already enqueued after a
  *             bad one do nothing)
  *     4..7    step, and first element that was not finite, of the first in the last row of bad steps
- *     8..15   the last 64 steps, a bit each in four masks: left out, or behind the last that counts; of those, left out to halve the
+ *     8..15   the last 64 steps, a bit each in four masks: skipped, or after the last that counts; of those, skipped to halve the
  *             scale; this rank's loss was not finite; the norm was a spike. The host reads them now and then and misses no step.
- *     16, 17  as float: norm and limit of the last spike. A spike is remembered as the limit: one does not hide the next, and a
- *             level that lasts is taken for the usual one after a while.
+ *     16, 17  as float: norm and limit of the last spike. A spike enters the window as the limit, so one spike does not hide the
+ *             next, and a level that lasts becomes the usual one after a while.
  *
  * range: sums of the ranges of grad.
  *
- * last: the sums of ranges, n_last of them, whose sum is that of all squares.
+ * last: n_last sums of ranges, which add up to the sum of all squares.
  *
  * SCALED: gradients are times *scale, a power of two. Where there is an interval it is halved, down to 2, when a gradient is not
  * finite, which then only skips the step and is not counted, and doubled, up to 2^24, at steps that are a multiple of the interval. */

@@ -1,10 +1,10 @@
-/* Text from a language model.
+/* Generates text with a language model.
  *
- * Two graphs of the model work on windows of tokens. One begins a sequence: its rows are the
- * positions 0, 1, ..., as many as there are tokens and some for nothing behind them, which causal
- * attention never sees. The other continues many sequences by one position each, on the keys and
- * values that both leave in a cache; tokens and positions reach it as a record, so that its launches
- * are always the same. A sequence that has ended leaves its place in the cache to the next prompt.
+ * There are two graphs of the model. `begin` starts one sequence: its rows are the positions 0, 1, ...,
+ * one for each token, followed by padding that causal attention never sees. `next` continues many
+ * sequences by one position each, with the keys and values that both graphs store in a cache. It reads
+ * tokens and positions from a record, so its launches are always the same. When a sequence ends, the
+ * next prompt takes its place in the cache.
  */
 #include "charl/generate.h"
 
@@ -43,11 +43,11 @@ typedef struct sequence {
     const char *prompt;
     size_t bytes;
     int32_t *tokens;
-    int64_t n, drawn, left; /* tokens; of them drawn; yet to be drawn */
-    int64_t first, held;    /* the first token of the window in the cache, and how many of it the cache holds */
-    charl__text pending;    /* generated, not reported: may begin a stop text */
-    size_t cut;             /* bytes at the end of the last tokens from which a stop text on is not reported */
-    charl__text text;       /* for charl_generate_file: what was reported */
+    int64_t n, drawn, left; /* number of tokens; how many of them were drawn; how many are still to be drawn */
+    int64_t first, held;    /* the first token of the window in the cache, and how many of its tokens are cached */
+    charl__text pending;    /* generated but not reported yet: it may be the beginning of a stop text */
+    size_t cut;       /* bytes at the end of the last tokens that are not reported: the stop text and what follows */
+    charl__text text; /* for charl_generate_file: what was reported */
     bool ended;
 } sequence;
 
@@ -58,24 +58,24 @@ typedef struct generator {
     bool loaded; /* the weights */
     charl_tokenizer *tokenizer;
     int64_t vocab, window;
-    int64_t classes; /* tokens that the model was trained on: the vocabulary may have more than the tokenizer */
-    int64_t width;   /* logits of a token: some may belong to no token */
+    int64_t classes; /* tokens that the model was trained on; may be more than the tokenizer has */
+    int64_t width;   /* logits of a position; some may belong to no token */
     sequence *sequences;
-    int64_t count, taken, reported; /* of sequences: all; begun; whose text has been passed on */
-    int64_t places;                 /* sequences that are continued at a time */
+    int64_t count, taken, reported; /* sequences: all; begun; reported to the caller */
+    int64_t places;                 /* number of sequences that are continued at the same time */
     sequence **place;               /* [places] NULL: free */
     charl__ring *ring;
     int32_t *best;                          /* [places] tokens that `next` found */
     int32_t *record;                        /* [places] tokens, [places] positions: what `next` reads */
     charl_tensor *token, *position, *begun; /* `begun`: the place that `begin` works for */
-    charl__kv_cache *cache;                 /* NULL: every token costs the window */
+    charl__kv_cache *cache;                 /* NULL: every token costs a pass over the window */
     piece begin, next;
     charl_pinned *pinned;
     float *logits; /* [places, width] */
     bool *seen;    /* [vocab]: in the window */
     charl_generated generated;
     charl_generated_line done;
-    void *ctx; /* of either */
+    void *ctx; /* passed to either callback */
 } generator;
 
 static void piece_fini(piece *p)
@@ -134,13 +134,14 @@ static charl_status tokenizer_of_data(generator *t)
     char text[1200];
 
     CHARL_REQUIRE(path[0], CHARL_ERR_CONFIG,
-                  "%s was written by an older charl and does not hold its tokenizer; HINT "
+                  "%s was written by an older charl and does not contain its tokenizer; HINT "
                   "data.path=FILE names the data set that it was trained on",
                   t->checkpoint);
     CHARL_TRY(charl_tokenizer_load(path, &t->tokenizer));
     t->classes = charl_tokenizer_get_vocab(t->tokenizer);
-    snprintf(text, sizeof text, "%s was written by an older charl and does not hold its tokenizer: that of %s is used",
-             t->checkpoint, path);
+    snprintf(text, sizeof text,
+             "%s was written by an older charl and does not contain its tokenizer: using the one in %s", t->checkpoint,
+             path);
     charl__session_warn(&t->session, text);
     return CHARL_OK;
 }
@@ -170,7 +171,7 @@ static charl_status find_tokenizer(generator *t)
     CHARL_REQUIRE(s->kind == CHARL_DATASET_TOKENS, CHARL_ERR_DATA, "%s was trained on %s, not on a text", t->checkpoint,
                   charl_dataset_kind_name(s->kind));
     CHARL_REQUIRE(!s->tokenizer || !t->options->tokenizer, CHARL_ERR_CONFIG,
-                  "%s holds its tokenizer, of type %s; HINT leave %s out", t->checkpoint, s->tokenizer_kind,
+                  "%s contains its own tokenizer, of type %s; HINT leave %s out", t->checkpoint, s->tokenizer_kind,
                   t->options->tokenizer);
     if (t->options->tokenizer) {
         return given_tokenizer(t, s);
@@ -184,7 +185,7 @@ static charl_status find_tokenizer(generator *t)
     return CHARL_OK;
 }
 
-/* Tokens of the prompt, and room for the text. */
+/* Encode the prompt, with room for the text to generate. */
 static charl_status take_prompt(generator *t, sequence *q)
 {
     const charl_generate_options *o = t->options;
@@ -216,8 +217,8 @@ static int64_t rows_for(const generator *t, int64_t n)
     return rows < t->window ? rows : t->window;
 }
 
-/* Places for sequences that are continued together, and what passes between host and device for them; each has room for
- * `positions`. */
+/* Allocate the places for sequences that are continued together, and their buffers on host and device. Each place has
+ * room for `positions`. */
 static charl_status create_places(generator *t, int64_t positions)
 {
     const int64_t batch = t->options->batch > 0 ? t->options->batch : BATCH;
@@ -315,13 +316,13 @@ static charl_status read_logits(generator *t, const piece *p, int64_t row, int64
                               t->logits, (size_t)(n * t->width) * sizeof(float), true);
 }
 
-/* The first token that the model is to see. */
+/* The first token that the model sees: the beginning of the window. */
 static int64_t window_of(const generator *t, const sequence *q)
 {
     return q->n > t->window ? q->n - t->window : 0;
 }
 
-/* Whether the cache holds a beginning of the window. */
+/* Whether the cache holds the beginning of the window, so that the sequence can continue from it. */
 static bool goes_on(const generator *t, const sequence *q)
 {
     const int64_t first = window_of(t, q);
@@ -329,7 +330,7 @@ static bool goes_on(const generator *t, const sequence *q)
     return t->cache && q->held > 0 && first == q->first && q->held < q->n - first;
 }
 
-/* Tokens of the window become less probable. */
+/* Make the tokens of the window less probable. */
 static void penalize(generator *t, const sequence *q, float *logits)
 {
     const double penalty = t->options->repetition_penalty;
@@ -387,7 +388,7 @@ static charl_status put(generator *t, sequence *q, const char *text, size_t byte
     return t->done ? charl__text_append(&q->text, text, bytes) : t->generated(t->ctx, text, bytes);
 }
 
-/* Report a token's text, but what may begin a stop text; the sequence ends when one is complete. */
+/* Report the text of a token, except an end that may begin a stop text; a complete stop text ends the sequence. */
 static charl_status report(generator *t, sequence *q, int32_t token)
 {
     size_t bytes, ready;
@@ -407,7 +408,7 @@ static charl_status report(generator *t, sequence *q, int32_t token)
     return CHARL_OK;
 }
 
-/* A token has been drawn. */
+/* Append a token that has been drawn. */
 static charl_status take(generator *t, sequence *q, int32_t token)
 {
     q->tokens[q->n] = token;
@@ -422,7 +423,7 @@ static charl_status take(generator *t, sequence *q, int32_t token)
     return q->ended && q->pending.length > 0 ? put(t, q, q->pending.data, q->pending.length) : CHARL_OK;
 }
 
-/* The token that comes next, by its logits. */
+/* Draw the next token from its logits. */
 static charl_status draw(generator *t, sequence *q, float *logits)
 {
     int32_t token;
@@ -432,7 +433,7 @@ static charl_status draw(generator *t, sequence *q, float *logits)
     return take(t, q, token);
 }
 
-/* The window afresh, and the token after it. */
+/* Recompute the whole window, and draw the token after it. */
 static charl_status run_begin(generator *t, int64_t place)
 {
     charl_status st = CHARL_OK;
@@ -444,7 +445,7 @@ static charl_status run_begin(generator *t, int64_t place)
     if (n > t->begin.rows) {
         CHARL_TRY_CLEANUP(piece_init(t, rows_for(t, n), true, &t->begin));
     }
-    CHARL_TRY_CLEANUP(charl__alloc_array(t->begin.rows, sizeof *x, &x)); /* zeros behind the tokens */
+    CHARL_TRY_CLEANUP(charl__alloc_array(t->begin.rows, sizeof *x, &x)); /* zeros after the tokens */
     memcpy(x, q->tokens + first, (size_t)n * sizeof *x);
     CHARL_TRY_CLEANUP(charl_tensor_write(t->begun, &number, sizeof number));
     CHARL_TRY_CLEANUP(charl_tensor_write(charl_var_get_tensor(t->begin.x), x, (size_t)t->begin.rows * sizeof *x));
@@ -472,7 +473,7 @@ static charl_status read_best(generator *t)
     return CHARL_OK;
 }
 
-/* One more token for all sequences that the cache holds; a row of another place is computed for nothing, at a position of its own. */
+/* Draw one more token for each sequence in the cache. The rows of other places are computed in vain, at position 0. */
 static charl_status run_next(generator *t)
 {
     int64_t n = 0;
@@ -501,7 +502,7 @@ static charl_status run_next(generator *t)
     return CHARL_OK;
 }
 
-/* `bytes` bytes, NULs among them, as a JSON string. */
+/* Append `bytes` bytes, which may include NULs, as a JSON string. */
 static charl_status put_json(const char *text, size_t bytes, charl__text *out)
 {
     charl_status st = CHARL_OK;
@@ -509,7 +510,7 @@ static charl_status put_json(const char *text, size_t bytes, charl__text *out)
 
     CHARL_TRY_CLEANUP(charl__text_printf(out, "\""));
     for (const char *end = text + bytes; text <= end;
-         text += strlen(text) + 1) { /* a NUL stands behind the last byte too */
+         text += strlen(text) + 1) { /* the last byte is followed by a NUL, too */
         charl__text_clear(&part);
         CHARL_TRY_CLEANUP(charl__text_json(&part, text));
         CHARL_TRY_CLEANUP(charl__text_append(out, part.data + 1, part.length - 2)); /* without its quotes */
@@ -538,7 +539,8 @@ cleanup:
     return st;
 }
 
-/* Places of sequences that have ended go to the next ones; lines appear in the order of the prompts. Returns whether any are left. */
+/* Give the places of sequences that have ended to the next ones, and report lines in the order of the prompts.
+ * *more: any are left. */
 static charl_status change_places(generator *t, bool *more)
 {
     *more = false;
@@ -574,7 +576,7 @@ static charl_status generate(generator *t)
     return CHARL_OK;
 }
 
-/* A gpt of another vocabulary: said before anything is built. */
+/* Refuse a gpt with another vocabulary before anything is built. */
 static charl_status check_vocab(const generator *t)
 {
     const charl_config *config = t->session.config;
@@ -587,7 +589,7 @@ static charl_status check_vocab(const generator *t)
     return CHARL_OK;
 }
 
-/* Everything that does not depend on prompts. Call generator_fini also after a failure. */
+/* Open everything that does not depend on the prompts. Call generator_fini even after a failure. */
 static charl_status open_model(generator *t, const charl_config *config)
 {
     t->session = (charl__session){
@@ -604,7 +606,7 @@ static charl_status open_model(generator *t, const charl_config *config)
     return CHARL_OK;
 }
 
-/* The graphs: one that begins sequences of n tokens, one that continues them up to `most`. */
+/* Build both graphs: one begins sequences of n tokens, the other continues them up to `most`. */
 static charl_status build(generator *t, int64_t n, int64_t most)
 {
     const int64_t rows = rows_for(t, n);
@@ -615,7 +617,7 @@ static charl_status build(generator *t, int64_t n, int64_t most)
     return t->cache ? piece_init(t, t->places, false, &t->next) : CHARL_OK;
 }
 
-/* Everything for the sequences, whose prompts are known. */
+/* Open the model, encode the prompts and build the graphs. */
 static charl_status prepare(generator *t, const charl_config *config)
 {
     int64_t longest = 0;
@@ -674,14 +676,14 @@ cleanup:
     return st;
 }
 
-/* A conversation, whose tokens one sequence holds. */
+/* A conversation: one sequence holds all its tokens. */
 typedef struct conversation {
     generator g;
     charl_generate_options o;
     charl__chat_template t;
     charl__encoder *plain, *special;
     int32_t end;
-    const char **stop; /* of the options, and what ends an answer */
+    const char **stop; /* the stop texts of the options, and the text that ends an answer */
     charl__text after;
 } conversation;
 
@@ -710,7 +712,8 @@ static charl_status put_message(conversation *c, charl__chat_role role, const ch
     return CHARL_OK;
 }
 
-/* An answer ends with the text that the template has after it, without white space around that; an end-of-text token ends it anyway. */
+/* An answer ends at the text that the template puts after it, without trailing white space. An end-of-text token always
+ * ends it. */
 static charl_status add_stop(conversation *c)
 {
     charl_generate_options *o = &c->o;
@@ -733,7 +736,7 @@ static charl_status add_stop(conversation *c)
     return CHARL_OK;
 }
 
-/* Of the text that ended the answer nothing stays: what follows it is the template's. */
+/* Remove the text that ended the answer, and append the template's instead. */
 static charl_status end_answer(conversation *c)
 {
     sequence *q = c->g.sequences;
@@ -743,7 +746,7 @@ static charl_status end_answer(conversation *c)
     while (q->cut > 0) {
         text = charl_tokenizer_get_token(c->g.tokenizer, q->tokens[--q->n], &bytes);
         bytes = text ? bytes : 0;
-        if (bytes >= q->cut) { /* what stands before it in its first token is of the answer */
+        if (bytes >= q->cut) { /* its first token may begin with the end of the answer: keep that */
             CHARL_TRY(bytes > q->cut ? charl__encoder_run(c->plain, text, bytes - q->cut, take_tokens, c) : CHARL_OK);
             bytes = q->cut;
         }
@@ -753,7 +756,7 @@ static charl_status end_answer(conversation *c)
     return put_piece(c, c->t.role[CHARL__CHAT_ASSISTANT].after);
 }
 
-/* A message of the user, and the answer. */
+/* Take a message from the user, and generate the answer. */
 static charl_status take_turn(conversation *c, const char *text, size_t bytes)
 {
     sequence *q = c->g.sequences;

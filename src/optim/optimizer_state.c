@@ -1,11 +1,13 @@
-/* The state tensors of an optimizer: where they lie, and how they come and go.
+/* The state tensors of an optimizer: where they are stored, and how they are read and written.
  *
- * A state that every parameter has in its own shape is an arena laid out like the parameters', so
- * that one launch covers all; others follow one another, each tensor on blocks of its own.
+ * If every parameter has a state of its own shape (as with adam), the states form an arena laid out like the
+ * parameters', so that one launch covers all. Otherwise (as with adafactor) the tensors follow one another, each in its
+ * own blocks.
  *
- * The first kind may be packed (tensor/packed.h). An update then takes CHARL_OPTIM_PACKED_AT_ONCE elements at a time: it unpacks them into
- * a workspace, where the kernel of the optimizer finds them as if they were the state, and packs them again. Blocks do not cross
- * parameters, so the bits depend neither on the layout of the arena nor on how ranks divide it.
+ * States of the first kind can be packed (tensor/packed.h). An update then handles CHARL_OPTIM_PACKED_AT_ONCE elements
+ * at a time: it unpacks them into a workspace, on which the kernel of the optimizer works as if it were the state, and
+ * packs them again. Blocks do not cross parameters, so the bits depend neither on the layout of the arena nor on how
+ * ranks divide it.
  */
 #include <string.h>
 
@@ -56,7 +58,7 @@ static charl_status create_packed(charl_optimizer *o, int k, int64_t n)
     return CHARL_OK;
 }
 
-/* Codes and scales of elements from `at` on, as arguments. */
+/* The codes and scales from element `at` on, as kernel arguments. */
 static void locate_packed(const charl_optimizer *o, int k, int64_t at, charl__arg_kind kind, charl__arg out[2])
 {
     out[0] = charl__raw(kind, o->codes[k]);

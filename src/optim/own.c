@@ -1,5 +1,5 @@
-/* What this process keeps of the arenas that are updated element by element: everything, or some
- * ranges, one after another. */
+/* The part of the elementwise arenas (state and average) that this process owns: everything, or some
+ * ranges, stored one after another. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -31,11 +31,11 @@ charl_status charl__own_create(charl_optimizer *o, const charl__param_ranges *ow
     return CHARL_OK;
 }
 
-/* Between host memory and elements [at, at + n) of state k or, for k = number of states, of the average. `at` is a multiple of
- * CHARL_PARAM_ALIGN. */
+/* Copies between host memory and elements [at, at + n) of state k or, if k is the number of states, of the average.
+ * `at` is a multiple of CHARL_PARAM_ALIGN. */
 typedef charl_status (*visit_fn)(const charl_optimizer *o, int k, int64_t at, int64_t n, float *host);
 
-/* What p has in the own ranges. */
+/* Visit the elements of p in the ranges that this process owns. */
 static charl_status each_piece(const charl_optimizer *o, int k, const charl_param *p, float *host, visit_fn visit)
 {
     const int64_t begin = p->offset, end = begin + charl_shape_count(&p->spec.shape);

@@ -27,29 +27,31 @@ charl_dataset_options charl__task_dataset_options(const charl_config *c)
                                                                   : DEFAULT_WINDOW};
 }
 
-/* Models, losses and settings that take tokens, or that take nothing else. */
+/* Models, losses and settings that accept tokens, or that accept only tokens. */
 static charl_status check_tokens(const charl_config *config, const charl_dataset_info *data)
 {
     const charl_model_type *model = charl__config_model(config);
     char names[128];
 
     if (data->kind != CHARL_DATASET_TOKENS) {
-        CHARL_REQUIRE(model->input != CHARL_MODEL_READS_TOKENS, CHARL_ERR_CONFIG,
-                      "model.type = %s reads tokens, %s holds %s; HINT charl data import text", model->row.name,
-                      data->path, charl_dataset_kind_name(data->kind));
-        CHARL_REQUIRE(config->data.window == 0, CHARL_ERR_CONFIG, "data.window is of tokens, %s holds %s", data->path,
+        CHARL_REQUIRE(
+            model->input != CHARL_MODEL_READS_TOKENS, CHARL_ERR_CONFIG,
+            "model.type = %s reads tokens, but %s contains %s; HINT import text with `charl data import text`",
+            model->row.name, data->path, charl_dataset_kind_name(data->kind));
+        CHARL_REQUIRE(config->data.window == 0, CHARL_ERR_CONFIG,
+                      "data.window applies to tokens only, but %s contains %s", data->path,
                       charl_dataset_kind_name(data->kind));
         return CHARL_OK;
     }
     CHARL_REQUIRE(model->input != CHARL_MODEL_READS_NUMBERS, CHARL_ERR_CONFIG,
-                  "model.type = %s reads numbers, %s holds tokens; use gpt, or sequential with an "
+                  "model.type = %s reads numbers, but %s contains tokens; use gpt, or sequential with an "
                   "embedding as the first layer",
                   model->row.name, data->path);
     CHARL_REQUIRE(charl__config_loss(config)->targets & CHARL_TARGET_TOKENS, CHARL_ERR_CONFIG,
                   "train.loss = %s does not learn from tokens; use %s", config->train.loss,
                   charl__loss_names(CHARL_TARGET_TOKENS, names, sizeof names));
     CHARL_REQUIRE(config->data.normalize.kind != CHARL_NORMALIZE_GIVEN, CHARL_ERR_CONFIG,
-                  "data.normalize: %s holds tokens, which are not normalised", data->path);
+                  "data.normalize: %s contains tokens, which are not normalised", data->path);
     return CHARL_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Where two runs part: from their checkpoints, then from replays of both, compared line by line (train/checksums.h). */
+/* Where two runs diverge: from their checkpoints, then from replays of both, compared line by line (train/checksums.h). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -287,7 +287,7 @@ static const struct {
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-/* The step that begins at a and b: what of it differs, and how much. */
+/* Report what differs in the step that begins at x and y, and how much. */
 static charl_status tell_step(bisect *b, const char *x, const char *y)
 {
     charl_bisect_result *out = b->out;
@@ -319,9 +319,9 @@ static charl_status tell_start(bisect *b, const char *x, const char *y)
 
     b->out->what = CHARL_BISECT_START;
     snprintf(b->out->name, sizeof b->out->name, "%s", t.first);
-    return charl__text_printf(&b->text,
-                              "they begin with different weights: %" PRId64 " of %" PRId64 " tensors, from %s to %s\n",
-                              t.differing, t.lines, t.first, t.last);
+    return charl__text_printf(
+        &b->text, "the runs begin with different weights: %" PRId64 " of %" PRId64 " tensors, from %s to %s\n",
+        t.differing, t.lines, t.first, t.last);
 }
 
 static int64_t number_of(const line *l)
@@ -332,7 +332,7 @@ static int64_t number_of(const line *l)
     return strtoll(text, NULL, 10);
 }
 
-/* Find the first line that differs, and tell the step around it. */
+/* Find the first line that differs, and report its step. */
 static charl_status compare_checksums(bisect *b)
 {
     line x = line_at(charl__text_string(&b->side[0].checksums)), y = line_at(charl__text_string(&b->side[1].checksums));
@@ -350,7 +350,7 @@ static charl_status compare_checksums(bisect *b)
             step_y = y.next;
         } else if (!is_same(&x, &y) && step_x) {
             CHARL_TRY(charl__text_printf(
-                &b->text, "they part in step %" PRId64 ". What differs in it, in the order in which it is computed:\n",
+                &b->text, "the runs diverge in step %" PRId64 ". What differs, in the order of computation:\n",
                 b->out->step));
             return tell_step(b, step_x, step_y);
         } else if (!is_same(&x, &y)) {
@@ -361,7 +361,7 @@ static charl_status compare_checksums(bisect *b)
         }
     }
     if (x.length > 0 || y.length > 0) { /* one of the runs was not finite, or fewer steps of it were replayed */
-        CHARL_TRY(charl__text_printf(&b->text, "%s ends with step %" PRId64 ", %s goes on\n",
+        CHARL_TRY(charl__text_printf(&b->text, "%s ends with step %" PRId64 ", %s continues\n",
                                      b->side[x.length > 0].path, b->out->step, b->side[x.length == 0].path));
     }
     return CHARL_OK;

@@ -1,4 +1,4 @@
-/* What the device notes of steps that are not finite, and what follows from it. */
+/* Reads what the device has recorded about steps that are not finite and about spikes, and warns or ends the run. */
 #include "train/nonfinite.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "train/trainer.h"
 
-/* How often the record is read: it remembers MASK steps, and reading it takes the device some
+/* How often to read the record: it covers the last MASK steps, and a read costs the device some
  * microseconds. The host is less than MASK - POLL_STEPS steps ahead of the device. */
 enum { MASK = 64, POLL_STEPS = 32 };
 static const double POLL_S = 0.01;
@@ -32,7 +32,7 @@ charl_status charl__nonfinite_open(charl__trainer *t)
 void charl__nonfinite_close(charl__trainer *t)
 {
     charl__event_release(t->nonfinite.arrived);
-    charl_pinned_destroy(t->nonfinite.pinned); /* waits for what is on its way */
+    charl_pinned_destroy(t->nonfinite.pinned); /* waits for a copy in flight */
     t->nonfinite.arrived = NULL;
     t->nonfinite.pinned = NULL;
 }
@@ -135,7 +135,7 @@ static void describe(const charl__trainer *t, const charl__bad_step *v, const ch
         return;
     }
     charl__optimizer_judge(t->replica.optimizer, record, &report);
-    if (report.bad_step + 1 != v->step) { /* the record is of another one */
+    if (report.bad_step + 1 != v->step) { /* the record is of another step */
         snprintf(gradient, sizeof gradient, "the gradient");
     } else if (report.bad_param) {
         snprintf(gradient, sizeof gradient, "the gradient of %s", charl_param_get_spec(report.bad_param)->name);
@@ -155,11 +155,11 @@ static const char *advice(const charl__trainer *t)
     return t->config->train.precision == CHARL_PRECISION_F16
                ? "look at these samples, lower optimizer.learning_rate, set train.grad_clip, or "
                  "set "
-                 "train.precision = bf16: numbers in f16 end at 65504"
+                 "train.precision = bf16: the largest number in f16 is 65504"
                : "look at these samples, lower optimizer.learning_rate, or set train.grad_clip";
 }
 
-/* Training ends because of v. */
+/* End training because of v. */
 static charl_status fail(const charl__trainer *t, const charl__bad_step *v, const charl__norm_record *record)
 {
     char what[TEXT_BYTES], samples[TEXT_BYTES];
@@ -173,8 +173,8 @@ static charl_status fail(const charl__trainer *t, const charl__bad_step *v, cons
                    t->nonfinite.in_row, v->step, what, samples, advice(t));
     }
     CHARL_FAIL(CHARL_ERR_NONFINITE,
-               "step %" PRId64 ": %s; %s. Its samples: %s. HINT %s; train.on_nonfinite = skip "
-               "leaves such steps out",
+               "step %" PRId64 ": %s; %s. Its samples: %s. HINT %s; to skip such "
+               "steps, set train.on_nonfinite = skip",
                v->step, what,
                v->gradient ? "the weights are those before this step" : "no checkpoint has been written since", samples,
                advice(t));
@@ -201,7 +201,7 @@ static charl_status warn(charl__trainer *t, const charl__bad_step *v, const char
     return CHARL_OK;
 }
 
-/* A spike. The record has the numbers of the last one. */
+/* Report a spike. The record has the norm and the limit of the last one only. */
 static charl_status report_spike(charl__trainer *t, int64_t step, bool is_last, const charl__norm_record *record)
 {
     const charl_spike_rule rule = t->config->train.on_spike;
@@ -211,14 +211,14 @@ static charl_status report_spike(charl__trainer *t, int64_t step, bool is_last, 
         return CHARL_OK;
     }
     if (is_last) {
-        snprintf(numbers, sizeof numbers, ", %.4g; up to %.4g is usual after the last %" PRId64 " steps",
-                 (double)record->spike, (double)record->limit, t->config->train.spike_window);
+        snprintf(numbers, sizeof numbers, ", %.4g; the limit after the last %" PRId64 " steps is %.4g",
+                 (double)record->spike, t->config->train.spike_window, (double)record->limit);
     }
     CHARL_TRY(describe_samples(t, step, samples, sizeof samples));
     CHARL_REQUIRE(rule != CHARL_SPIKE_STOP, CHARL_ERR_NONFINITE,
                   "step %" PRId64 ": the gradient norm is a spike%s; the weights are those before this step. Its "
                   "samples: %s. HINT look at these samples, lower optimizer.learning_rate, or set train.grad_clip; "
-                  "train.on_spike = skip leaves such steps out",
+                  "to skip such steps, set train.on_spike = skip",
                   step, numbers, samples);
     snprintf(text, sizeof text,
              "step %" PRId64 " was %s: the gradient norm is a spike%s; its samples: %s (%" PRId64 " spikes so far)",
@@ -235,7 +235,7 @@ static charl_status fail_evaluation(const charl__trainer *t)
                "train.on_nonfinite = skip continues with a warning",
                t->replica.step, charl_split_name(t->replica.eval_split),
                t->config->train.precision == CHARL_PRECISION_F16
-                   ? "; numbers in f16 end at 65504, those of train.precision = bf16 do not"
+                   ? "; the largest number in f16 is 65504, but train.precision = bf16 has the range of f32"
                    : "");
 }
 
@@ -257,7 +257,7 @@ charl_status charl__nonfinite_evaluation(charl__trainer *t, double loss)
     return CHARL_OK;
 }
 
-/* Bits of any rank. */
+/* A bit that is set on any rank becomes set on all. */
 static charl_status unite(charl__trainer *t, uint64_t *mask)
 {
     int64_t bit[MASK];
@@ -287,7 +287,7 @@ charl_status charl__nonfinite_judge(charl__trainer *t, int64_t step, const charl
         return CHARL_OK;
     }
     CHARL_TRY(unite(t, &bad_loss));
-    if (step - n->judged > MASK) { /* what the mask has lost was good: a rank would have found it */
+    if (step - n->judged > MASK) { /* steps older than the mask were good: a rank would have found a bad one in time */
         n->judged = step - MASK;
         n->in_row = 0;
     }

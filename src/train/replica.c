@@ -44,7 +44,7 @@ static void on_compiling(void *ctx, const charl_compile_progress *p)
     }
 }
 
-/* What train.exact = anywhere asks of the device; the configuration's part of it was checked when it was read. */
+/* Check the device for train.exact = anywhere; the settings were checked when the configuration was read. */
 static charl_status require_exact(const charl__replica *r)
 {
     charl_arithmetic table[CHARL_ARITHMETIC_COUNT];
@@ -54,12 +54,12 @@ static charl_status require_exact(const charl__replica *r)
     }
     CHARL_TRY(charl_device_check_arithmetic(r->session->dev, table));
     for (int k = 0; k < CHARL_ARITHMETIC_COUNT; k++) {
-        CHARL_REQUIRE(table[k].wrong == 0, CHARL_ERR_DEVICE,
-                      "train.exact = anywhere: on %s it does not hold that %s (%lld of %lld are not so); HINT `charl "
-                      "selftest --hash` shows "
-                      "more; train.exact = device takes devices as they are",
-                      charl_device_get_info(r->session->dev)->name, table[k].meaning, (long long)table[k].wrong,
-                      (long long)table[k].tried);
+        CHARL_REQUIRE(
+            table[k].wrong == 0, CHARL_ERR_DEVICE,
+            "train.exact = anywhere: %s violates \"%s\" (%lld of %lld results are wrong); HINT `charl selftest "
+            "--hash` shows more; train.exact = device accepts the device as it is",
+            charl_device_get_info(r->session->dev)->name, table[k].meaning, (long long)table[k].wrong,
+            (long long)table[k].tried);
     }
     return CHARL_OK;
 }

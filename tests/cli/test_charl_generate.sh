@@ -247,7 +247,7 @@ expect 2 'template: chatml, llama3, alpaca or a file: .*none.json' generate chat
 write one c.ini $ck -p 'The' -n 12
 write other c.ini v1.h5 -p 'The' -n 12
 same one other "version 1 generates the same text"
-grep -q 'warning: v1.h5 was written by an older charl and does not hold its tokenizer: that of .*t.h5 is used' err || { echo "FAIL: no warning"; cat err; failed=1; }
+grep -q 'warning: v1.h5 was written by an older charl and does not contain its tokenizer: using the one in .*t.h5' err || { echo "FAIL: no warning"; cat err; failed=1; }
 mv t.h5 moved.h5
 write other c.ini $ck -p 'The' -n 12
 mv moved.h5 t.h5
@@ -287,7 +287,7 @@ nk=numbers/checkpoints/step-00000020.h5
 expect 3 'was trained on token numbers without a tokenizer' generate n.ini $nk -p T
 hint '--tokenizer FILE'
 expect 0 'T' generate n.ini $nk -p T -n 3 --tokenizer r50k_base-test.tiktoken
-expect 2 'holds its tokenizer, of type pretrained' generate p.ini $pk -p T --tokenizer r50k_base-test.tiktoken
+expect 2 'contains its own tokenizer, of type pretrained' generate p.ini $pk -p T --tokenizer r50k_base-test.tiktoken
 expect 3 'no-such-folder: No such file' generate n.ini $nk -p T --tokenizer no-such-folder
 expect 0 'vocabulary of 260' data import tokens t.bin --vocab 260 -o t.h5 --overwrite
 config f.ini few

@@ -276,7 +276,7 @@ static void test_budget(void **state)
         assert_int_equal(charl_device_get_memory(dev).capacity, kept + (1 << 20));
         charl_assert_ok(charl__buffer_create(dev, 768 << 10, "activations", &a));
         charl_assert_status(charl__buffer_create(dev, 512 << 10, "gradients", &b), CHARL_ERR_NOMEM);
-        snprintf(text, sizeof text, "gradients needs 0.5 MiB, %.1f of %.1f MiB", (double)kept / mib + 0.75,
+        snprintf(text, sizeof text, "0.5 MiB for gradients do not fit, %.1f of %.1f MiB", (double)kept / mib + 0.75,
                  (double)kept / mib + 1.0);
         charl_assert_message(text);
         assert_null(b);
@@ -297,7 +297,7 @@ static void check_too_large(charl_device *dev)
     charl__buffer *b = NULL;
 
     charl_assert_status(charl__buffer_create(dev, (size_t)info->max_alloc_bytes + 1, "arena", &b), CHARL_ERR_NOMEM);
-    charl_assert_message("arena needs");
+    charl_assert_message("MiB for arena do not fit");
     charl_assert_message("in one piece");
     charl_assert_status(charl__buffer_create(dev, SIZE_MAX, "arena", &b), CHARL_ERR_NOMEM);
     assert_null(b);

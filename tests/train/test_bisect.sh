@@ -1,5 +1,5 @@
 #!/bin/sh
-# Where two runs part (charl bisect): planted differences are found in their step, in what they are in; and what is no difference is none.
+# Where two runs diverge (charl bisect): planted differences are found in their step, in what they are in; and what is no difference is none.
 here=$(dirname "$0")
 . "$here/common.sh"
 if ! /usr/bin/python3 -c 'import h5py' 2>/dev/null; then
@@ -43,7 +43,7 @@ for step in 1 2 3 4 5; do
     [ -n "$at" ] && break
 done
 bisect 1 "one row of the data" a c
-says 1 "^they part in step $step\\."
+says 1 "^the runs diverge in step $step\\."
 says 1 "^the data differ: index $at of the batch, row 137 of .*same.h5, its input\$"
 says 0 'weights after the step: 0'
 says 0 '^settings'
@@ -51,12 +51,12 @@ says 0 '^settings'
 # A setting: nothing but the update differs in the first step.
 train d 1 data.path=same.h5 optimizer.momentum=0.8
 bisect 1 "a setting" a d
-says 1 '^they part in step 2\.|^they part in step 1\.'
+says 1 '^the runs diverge in step 2\.|^the runs diverge in step 1\.'
 says 1 'momentum = 0.8 \(was 0.9\)'
 says 0 'the losses of samples|gradients'
 train e 1 data.path=same.h5 run.seed=5
 bisect 1 "a seed" a e
-says 1 '^they begin with different weights'
+says 1 '^the runs begin with different weights'
 
 # Another kernel from step 6 on: the gradient of batch norm with respect to its input, off by a thousandth. The weights above it get none of that.
 cp -r "$here/../../kernels" kernels
@@ -75,7 +75,7 @@ bisect 1 "a run of another kernel" a f
 says 1 '^f is not what its replay computes: its checkpoint of step 10 differs from the replay, first in model/conv1.weight'
 expect 0 "checksums" "$bin/charl" replay a --step 6 --until 10 --checksums a.sums
 bisect 1 "checksums of two kernels" a.sums f.sums
-says 1 '^they part in step 6\.'
+says 1 '^the runs diverge in step 6\.'
 says 1 '^  gradients: [0-9]+ of [0-9]+, nearest to the loss, and so computed first, fc1.weight$'
 says 0 'losses of samples'
 bisect 0 "checksums and itself" a.sums a.sums
@@ -83,7 +83,7 @@ says 1 '^no difference up to step 10$'
 
 expect 0 "fewer steps" "$bin/charl" replay a --step 6 --until 8 --checksums short.sums
 bisect 0 "checksums and a shorter one" a.sums short.sums
-says 1 '^short.sums ends with step 8, a.sums goes on$'
+says 1 '^short.sums ends with step 8, a.sums continues$'
 
 bisect 2 "checksums and a run" a.sums a
 bisect 5 "no run" a nowhere

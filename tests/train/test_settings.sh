@@ -73,7 +73,7 @@ says 1 "exact: anywhere needs device.allow_tf32 = no"
 expect 2 "MPI's sums anywhere" ranks 1 mlp.ini --dry-run train.exact=anywhere dist.allreduce=mpi
 says 1 "exact: anywhere needs another dist.allreduce"
 CHARL_FAULT=device.arithmetic@1:1 expect 4 "a device that divides otherwise" ranks 2 mlp.ini --dry-run train.exact=anywhere
-says 1 "error: .*train.exact = anywhere: on .* it does not hold that a / b is rounded to nearest even \(1 of 4096"
+says 1 "error: .*train.exact = anywhere: .* violates \"a / b is rounded to nearest even\" \(1 of 4096"
 CHARL_FAULT=device.arithmetic:1 expect 0 "the same where nobody asks" ranks 1 mlp.ini --dry-run
 
 # Rows of metrics are JSON.

@@ -60,5 +60,5 @@ for fault in train.checkpoint.fail train.collect; do
 done
 
 expect 0 "the saving is shown" ranks 2 mlp.ini --dry-run dist.shard_optimizer=yes
-says 1 "memory .*; [0-9.]* [KM]iB saved by dividing the optimizer"
+says 1 "memory .*; [0-9.]* [KM]iB saved by sharding the optimizer"
 finish

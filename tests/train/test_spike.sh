@@ -17,7 +17,7 @@ with h5py.File('digits.h5') as f, h5py.File('large.h5', 'w') as g:
     g['x'], g['y'] = x, f['train/y'][...]" || exit 1
 set -- data.path=large.h5 data.x=/x data.y=/y data.val_split=0.2 data.shuffle=no data.normalize=none eval.interval=0 log.interval=1 \
     scheduler.type=constant train.spike_window=3 train.spike_threshold=50
-numbers="[0-9.e+]*; up to [0-9.e+]* is usual after the last 3 steps"
+numbers="[0-9.e+]*; the limit after the last 3 steps is [0-9.e+]*"
 rows="rows 192 to 255 of train"
 
 expect 0 "off" ranks 1 mlp.ini "$@" -o off

@@ -1,4 +1,4 @@
-/* charl bisect: where two runs part. */
+/* charl bisect: find where two runs diverge. */
 #include <stdio.h>
 
 #include <charl/api.h>

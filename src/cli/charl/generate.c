@@ -307,19 +307,16 @@ int charl__generate_main(const char *path, int argc, char **argv)
          1},
         {"chat", KEY_CHAT, NULL, 0,
          "Hold a conversation: each line of standard input is a message, to which the model answers. A line that ends "
-         "in \\ "
-         "goes on with the next; Ctrl-D ends the conversation",
+         "in \\ continues on the next; Ctrl-D ends the conversation",
          1},
         {"template", KEY_TEMPLATE, "NAME", 0,
-         "With --chat: how messages are written out: chatml (default), llama3, alpaca or a JSON file, as in the "
-         "training "
-         "data",
+         "With --chat: the format of messages, the same as in the training data: chatml (default), llama3, alpaca or a "
+         "JSON file",
          1},
-        {"system", KEY_SYSTEM, "TEXT", 0, "With --chat: the message of the system, in front of all others", 1},
+        {"system", KEY_SYSTEM, "TEXT", 0, "With --chat: the system message, before all others", 1},
         {"batch", KEY_BATCH, "N", 0,
-         "With --prompts: continue N prompts at a time (default 16). The texts do not depend on it; more are faster on "
-         "a "
-         "GPU and take more memory",
+         "With --prompts: continue N prompts at a time (default 16). The texts do not depend on N; a larger N is "
+         "faster on a GPU and takes more memory",
          1},
         {"tokens", 'n', "N", 0, "Number of tokens to generate (default 200)", 1},
         {"temperature", KEY_TEMPERATURE, "T", 0,
@@ -331,9 +328,10 @@ int charl__generate_main(const char *path, int argc, char **argv)
          "Sample from tokens with at least P times the probability of the most probable one (default 0: all)", 2},
         {"repeat-penalty", KEY_PENALTY, "X", 0,
          "Make tokens of the context less probable: divide their positive logits by X (default 1: off)", 2},
-        {"stop", KEY_STOP, "TEXT", 0, "End in front of TEXT; can be repeated", 1},
-        {"ignore-end", KEY_IGNORE_END, NULL, 0, "Go on past the end-of-text token, which otherwise ends the text", 1},
-        {"seed", KEY_SEED, "N", 0, "Seed of the sampling (default: run.seed)", 2},
+        {"stop", KEY_STOP, "TEXT", 0, "End before TEXT; can be repeated", 1},
+        {"ignore-end", KEY_IGNORE_END, NULL, 0, "Continue past the end-of-text token, which otherwise ends the text",
+         1},
+        {"seed", KEY_SEED, "N", 0, "Seed for sampling (default: run.seed)", 2},
         {"tokenizer", KEY_TOKENIZER, "FILE", 0,
          "File or folder of the tokenizer, for a model that was trained on token numbers", 1},
         {"special-tokens", KEY_SPECIAL_TOKENS, NULL, 0, "Recognize special tokens in the prompt, such as <|endoftext|>",
@@ -347,7 +345,7 @@ int charl__generate_main(const char *path, int argc, char **argv)
         "Continue a prompt with a trained language model, or hold a conversation with it. Prints each token as it is "
         "generated.\v"
         "The tokenizer is read from the checkpoint. A checkpoint of format version 1 has none: "
-        "the dataset is read instead; if it has moved, add data.path=FILE. The context is the "
+        "then the dataset's is read; if the dataset has moved, add data.path=FILE. The context is the "
         "last block_size tokens (data.window for sequential models). Once the text is longer, "
         "each token costs a pass over the whole context. train.precision=bf16 computes in half precision.",
         NULL,

@@ -337,25 +337,24 @@ int charl__launch_main(const char *path, int argc, char **argv)
     static const struct argp_option options[] = {
         {"ranks", 'n', "N", 0, "Ranks (default: the slots of the hostfile, else a rank for each GPU)", 1},
         {"hostfile", 'f', "FILE", 0, "Hosts and their numbers of ranks, one `HOST slots=N` per line", 1},
-        {"restarts", KEY_RESTARTS, "N", 0, "Start again up to N times after a rank or a host was lost (default 3)", 2},
-        {"min-ranks", KEY_MIN_RANKS, "N", 0, "Go on without lost hosts while there are N ranks left (default 1)", 2},
+        {"restarts", KEY_RESTARTS, "N", 0, "Restart up to N times after a rank or a host is lost (default 3)", 2},
+        {"min-ranks", KEY_MIN_RANKS, "N", 0, "Continue without lost hosts while at least N ranks are left (default 1)",
+         2},
         {"mpirun", KEY_MPIRUN, "FILE", 0, "mpirun of Open MPI (default: the one in PATH)", 3},
-        {"ssh", KEY_SSH, "FILE", 0, "Program that asks whether a host answers (default: ssh)", 3},
+        {"ssh", KEY_SSH, "FILE", 0, "Program that checks whether a host answers (default: ssh)", 3},
         {0}};
     static const struct argp argp = {options,
                                      parse_launch,
                                      "CONFIG [ARGUMENT...]",
-                                     "Start charl-train on several ranks and keep it going. CONFIG and what follows is "
-                                     "the command line of charl-train.\v"
-                                     "The ranks are started by mpirun, without binding: each one takes a device of its "
-                                     "host and the processors near it. When a rank or "
-                                     "a host is lost, or a device fails, the same command is started again and "
-                                     "continues from the last checkpoint, with the same "
-                                     "result; hosts that do not answer are left out. Mistakes in the configuration or "
-                                     "the data, and a loss that diverges, end it.\n"
-                                     "SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 let the ranks save a checkpoint and "
-                                     "end with status 75; a second SIGTERM, SIGINT "
-                                     "or SIGHUP ends them at once.",
+                                     "Run charl-train on several ranks, and restart it after a failure. CONFIG and the "
+                                     "arguments after it are passed to charl-train.\v"
+                                     "mpirun starts the ranks, without binding: each rank takes a device of its host "
+                                     "and the processors near it. If a rank or a host is lost, or a device fails, "
+                                     "charl launch restarts the same command, which continues from the last checkpoint "
+                                     "with the same result; hosts that do not answer are left out. It does not restart "
+                                     "after mistakes in the configuration or the data, or when the loss diverges.\n"
+                                     "On SIGTERM, SIGINT, SIGHUP, SIGUSR1 or SIGUSR2, the ranks save a checkpoint and "
+                                     "exit with status 75; a second SIGTERM, SIGINT or SIGHUP ends them at once.",
                                      NULL,
                                      NULL,
                                      NULL};

@@ -42,35 +42,35 @@ static const charl__cli_command checkpoint_commands[] = {
 
 static const charl__cli_command model_commands[] = {
     {"show", "CONFIG", "list layers with shapes, parameters and costs, or draw them", charl__model_show_main, NULL},
-    {"memory", "CONFIG", "show what a training takes on the device, by tensor", charl__model_memory_main, NULL},
+    {"memory", "CONFIG", "show the device memory that training takes, by tensor", charl__model_memory_main, NULL},
     {NULL},
 };
 
 static const charl__cli_command trace_commands[] = {
-    {"merge", "FILE... [-o FILE]", "put time lines of runs into one", charl__trace_merge_main, NULL},
+    {"merge", "FILE... [-o FILE]", "merge time lines of runs into one", charl__trace_merge_main, NULL},
     {NULL},
 };
 
 /* All commands. To add one: its function in a file of this folder, its row here. */
 static const charl__cli_command commands[] = {
     {"train", "CONFIG [SECTION.KEY=VALUE...]", "train the model of a configuration", NULL, NULL, NULL, "charl-train"},
-    {"launch", "[OPTION...] CONFIG [ARGUMENT...]", "train on several ranks, starting again after a loss",
+    {"launch", "[OPTION...] CONFIG [ARGUMENT...]", "train on several ranks, restarting after a failure",
      charl__launch_main, NULL, NULL, "charl-train"},
     {"data", "", "import, make and check datasets", NULL, data_commands},
-    {"model", "", "look at the model of a configuration", NULL, model_commands},
+    {"model", "", "inspect the model of a configuration", NULL, model_commands},
     {"checkpoint", "", "inspect, compare and export checkpoints", NULL, checkpoint_commands},
     {"devices", "", "list OpenCL devices", charl__devices_main, NULL},
-    {"doctor", "", "look for what is wrong with this machine, and say how to mend it", charl__doctor_main, NULL},
+    {"doctor", "", "find problems with this machine, and say how to fix them", charl__doctor_main, NULL},
     {"selftest", "[--device SEL] [--op NAME]", "test every operator on a device", charl__selftest_main, NULL},
     {"tune", "[CONFIG]", "tune kernels for this device and cache the result", charl__tune_main, NULL},
     {"eval", "CONFIG CHECKPOINT", "evaluate a checkpoint on a dataset split", charl__eval_main, NULL},
     {"predict", "MODEL [DATA...]", "run a trained model on new data", charl__predict_main, NULL},
     {"generate", "CONFIG CHECKPOINT --prompt TEXT", "generate text with a language model", charl__generate_main, NULL},
-    {"replay", "RUN --step N", "compute steps of a run again, and look into them", charl__replay_main, NULL},
-    {"bisect", "RUN1 RUN2", "find the step in which two runs part", charl__bisect_main, NULL},
+    {"replay", "RUN --step N", "recompute steps of a run, and inspect them", charl__replay_main, NULL},
+    {"bisect", "RUN1 RUN2", "find the first step in which two runs differ", charl__bisect_main, NULL},
     {"report", "RUN... [-o FILE]", "write a page with the curves of runs", charl__report_main, NULL},
     {"compare", "RUN... [--seeds]", "print values, times and differences of runs", charl__compare_main, NULL},
-    {"trace", "", "join time lines of training steps", NULL, trace_commands},
+    {"trace", "", "merge time lines of training steps", NULL, trace_commands},
     {"completion", "SHELL", "print the completion function of a shell", charl__completion_main, NULL,
      charl__completion_shell},
     {"version", "", "print the version", version, NULL},

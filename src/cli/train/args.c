@@ -57,7 +57,7 @@ static const struct argp_option options[] = {
     {"env", OPT_ENV, "json", OPTION_ARG_OPTIONAL, "Print versions, devices and environment (for bug reports)", 2},
     {0, 0, 0, 0, "Output", 3},
     {"log-ranks", OPT_LOG_RANKS, "RANKS", 0,
-     "all, or a list such as 1,4-7: these ranks log too, to the output with their number in front and to "
+     "Also log these ranks: all, or a list such as 1,4-7. Their lines go to the output, with the rank in front, and to "
      "train-rankN.log (default: 0)",
      3},
     {"trace", OPT_TRACE, "FILE", OPTION_ARG_OPTIONAL,
@@ -65,8 +65,8 @@ static const struct argp_option options[] = {
      "trace.json in the run "
      "directory)",
      3},
-    {"profile", OPT_PROFILE, 0, 0, "Print what layers and kernels take in some steps, beside the limits of the device",
-     3},
+    {"profile", OPT_PROFILE, 0, 0,
+     "Print the time of layers and kernels in some steps, next to the limits of the device", 3},
     {"trace-steps", OPT_TRACE_STEPS, "A-B", 0,
      "Steps for --trace and --profile (default: ten steps after the first ten)", 3},
     {"progress", OPT_PROGRESS, "STYLE", 0, "auto, bar, plain or none", 3},
@@ -238,7 +238,7 @@ static error_t take_operands(const charl__cli_operands *o, void *input)
         }
     }
     if (a->trace_last > 0 && !a->trace && !a->profile) {
-        charl__cli_error(0, NULL, "--trace-steps says which steps --trace and --profile look at: give one of them");
+        charl__cli_error(0, NULL, "--trace-steps selects the steps for --trace or --profile: add one of these");
         return EINVAL;
     }
     if (!a->config && (a->action == CHARL__TRAIN_RUN || a->action == CHARL__TRAIN_PRINT_CONFIG)) {

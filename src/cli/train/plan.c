@@ -1,4 +1,4 @@
-/* The block that a run begins with: what was read, built and measured. */
+/* The lines that a run prints first: what was read, built and measured. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static const char *bytes_text(int64_t bytes, char *text)
     return text;
 }
 
-/* "r0 NVIDIA H200 3b:00.0 · r1 3c:00.0": a name is said when it changes. */
+/* "r0 NVIDIA H200 3b:00.0 · r1 3c:00.0": a name is printed only when it changes. */
 static void print_devices(const charl__device_text *all, int size)
 {
     enum { SHOWN = 16 };
@@ -104,7 +104,7 @@ static void print_batch(const charl_train_info *i)
            i->slices == 1 ? "" : "s", grouped(i->local_rows, b), grouped(i->steps, c), i->steps == 1 ? "" : "s", epochs,
            epochs == 1 ? "" : "s");
     printf("  bits     %s\n", i->mixed       ? "equal up to rounding, as the devices differ"
-                              : i->invariant ? "the same with any number of ranks up to the slices"
+                              : i->invariant ? "the same with any number of ranks, up to one per slice"
                                              : "they depend on the number of ranks");
 }
 
@@ -118,7 +118,7 @@ static void print_memory(const charl_train_info *i)
         printf("; with the driver and other programs %s", bytes_text(i->memory_reported, a));
     }
     if (i->shard_saves > 0) {
-        printf("; %s saved by dividing the optimizer", bytes_text(i->shard_saves, a));
+        printf("; %s saved by sharding the optimizer", bytes_text(i->shard_saves, a));
     }
     printf("\n");
 }
@@ -150,7 +150,7 @@ void charl__train_print_model(const charl__output *o, const charl_train_info *i,
         printf("  passes   %d per step\n", i->passes);
     }
     if (i->recompute > CHARL_RECOMPUTE_NO) {
-        printf("  again    %s are recomputed for the backward pass, which saves %s\n",
+        printf("  recompute %s in the backward pass, which saves %s\n",
                i->recompute == CHARL_RECOMPUTE_CHEAP ? "elementwise layers and norms" : "blocks",
                bytes_text(i->recompute_saves > 0 ? i->recompute_saves : 0, a));
     }

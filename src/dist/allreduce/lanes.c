@@ -1,12 +1,11 @@
-/* Who owns which lanes, ranks and nodes: gathered once, checked, and turned into schedules of adds.
- */
+/* Which rank and node owns which lanes: gathered once, checked, and turned into schedules of additions. */
 #include "dist/comm_private.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 
-/* What a rank tells of its slices. */
+/* The slices of a rank, as it sends them to the others. */
 typedef struct block {
     int total, first, count;
 } block;
@@ -19,7 +18,7 @@ static charl_status check(const charl_comm *c, const block *all)
         const block *b = &all[r];
 
         CHARL_REQUIRE(b->total == all[0].total && b->first == next && b->count >= 0, CHARL_ERR_INVALID,
-                      "rank %d brings slices %d to %d of %d where slice %d of %d comes next", r, b->first,
+                      "rank %d has slices %d to %d of %d, but the next slice is %d of %d", r, b->first,
                       b->first + b->count, b->total, next, all[0].total);
         next += b->count;
     }

@@ -80,10 +80,10 @@ static charl_status check_root(loader *l)
     int64_t value = 0;
 
     CHARL_REQUIRE(charl__h5_has(l->file, "charl_format"), CHARL_ERR_CHECKPOINT,
-                  "%s: is an HDF5 file but not a charl checkpoint (no attribute charl_format)", l->path);
+                  "%s: an HDF5 file, but not a charl checkpoint (no attribute charl_format)", l->path);
     CHARL_TRY(charl__h5_get_text(&l->site, l->file, "charl_format", format, sizeof format));
     CHARL_REQUIRE(strcmp(format, "checkpoint") == 0, CHARL_ERR_CHECKPOINT,
-                  "%s: is not a checkpoint: charl_format is '%s'", l->path, format);
+                  "%s: not a checkpoint: its charl_format is '%s'", l->path, format);
     CHARL_TRY(charl__h5_get_i64(&l->site, l->file, "charl_version", &value));
     CHARL_REQUIRE(value >= 1 && value <= CHARL_CHECKPOINT_VERSION, CHARL_ERR_CHECKPOINT,
                   "%s: has format version %lld, this charl reads versions 1 to %d", l->path, (long long)value,

@@ -11,7 +11,7 @@ static const charl_key keys[] = {
     {"label_smoothing", CHARL_KEY_FLOAT, offsetof(settings, label_smoothing), "[0,1)", false,
      "label smoothing in training: probability spread evenly over all classes", NULL},
     {"z_loss", CHARL_KEY_FLOAT, offsetof(settings, z_loss), "[0,inf)", false,
-     "z-loss in training: so many times log(sum of exp(outputs))^2 of each prediction is added to the loss", NULL},
+     "z-loss in training: adds this factor times log(sum of exp(outputs))^2 to the loss of each prediction", NULL},
 };
 
 static charl_var *build(charl_graph *g, const void *config, charl_var *outputs, charl_var *targets)

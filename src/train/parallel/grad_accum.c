@@ -1,6 +1,6 @@
 /* Several passes per step.
  *
- * What follows a pass is a few of always the same additions, each recorded once:
+ * A pass is followed by a few additions. The different ones are recorded once:
  *
  *     pass     0      1      2      3            slots after it, of 4 slices
  *              TAKE 0                            [0]
@@ -15,7 +15,7 @@
 
 #include "base/alloc.h"
 
-/* slot[to] takes, or adds, a lane of a pass of some shape, or the slot behind. */
+/* TAKE: slot[to] = a lane of a pass of this shape. ADD: slot[to] += such a lane. MERGE: slot[to] += slot[to + 1]. */
 typedef struct fold_step {
     enum { TAKE, ADD, MERGE } kind;
     int to, lane, shape;
@@ -31,11 +31,11 @@ struct charl__grad_accum {
     charl_slices mine;
     int n, n_shapes;
     pass *pass;
-    fold_step *kind; /* different steps: launches of the recordings */
+    fold_step *kind; /* the different steps: the launches of the recordings */
     int n_kinds;
-    int *step; /* numbers of kinds, pass after pass */
+    int *step; /* for each step of each pass, its index in `kind` */
     int n_steps;
-    int depth; /* slots in use at once, at most: the rank's lanes first */
+    int depth; /* the most slots in use at the same time; the rank's lanes come first */
     int most_lanes;
     charl_params *set; /* borrowed */
     charl__buffer *partial, *counter;
@@ -68,7 +68,7 @@ static charl_status add_step(charl__grad_accum *p, fold_step s)
     return CHARL_OK;
 }
 
-/* That of an earlier pass, or a new one. */
+/* The shape of an earlier, equal pass, or a new one. */
 static int find_shape(charl__grad_accum *p, const pass *q)
 {
     for (const pass *earlier = p->pass; earlier < q; earlier++) {
@@ -79,7 +79,7 @@ static int find_shape(charl__grad_accum *p, const pass *q)
     return p->n_shapes++;
 }
 
-/* Count: each lane joins its sibling at the top of the stack, or becomes the top. */
+/* Count like a binary counter: each lane is added to its sibling at the top of the stack, or becomes the top. */
 static charl_status plan_pass(charl__grad_accum *p, pass *q, node *stack, int *depth)
 {
     q->shape = find_shape(p, q);

@@ -1,15 +1,16 @@
 #ifndef CHARL_TRAIN_PARALLEL_GRAD_ACCUM_H
 #define CHARL_TRAIN_PARALLEL_GRAD_ACCUM_H
-/** Several forward and backward passes per step, where memory does not suffice for one: each over
- *  some of a rank's slices.
+/** Gradient accumulation: several forward and backward passes per step, each over some of a rank's slices, for
+ *  models whose activations do not fit in memory in one pass.
  *
- *  A pass leaves the partial sums of its slices in an arena of its own. They are added up as a
- *  binary counter counts, along the fixed tree over all slices (base/numeric/tree.h), so that the gradient
- *  arena ends with the lanes that one pass would have left, to the bit; what the counter has to hold
- *  meanwhile lies in further arenas, at most the logarithm of the slices.
+ *  A pass writes the partial sums of its slices to an arena of its own. They are added like the carries of a
+ *  binary counter, along the fixed tree over all slices (base/numeric/tree.h). The gradient arena therefore ends
+ *  up with exactly the lanes that a single pass would have produced, bit for bit. Intermediate sums are kept in
+ *  further arenas, at most the logarithm of the number of slices.
  *
- *  Passes of the same shape, as many slices in lanes of the same lengths, share a graph. Where slices and passes
- *  are powers of two there is one shape; there are never more than twice the slices of a pass.
+ *  Passes of the same shape (the same number of slices, in lanes of the same lengths) share a graph. If the numbers
+ *  of slices and passes are powers of two, there is one shape; there are never more shapes than twice the slices of
+ *  a pass.
  */
 #include "base/numeric/tree.h"
 #include "tensor/params.h"
@@ -36,13 +37,13 @@ charl_status charl__grad_accum_prepare(charl__grad_accum *p, charl_params *set) 
 /** Where the passes leave their partial sums: lanes of set->gradient_elements
  *  floats. Borrowed. */
 charl__buffer *charl__grad_accum_gradients(const charl__grad_accum *p);
-/** Enqueue the additions that follow pass i; after the last, the gradient arena of the set is
+/** Enqueue the additions that follow pass i; after those of the last pass, the gradient arena of the set is
  *  complete. Async. */
 charl_status charl__grad_accum_fold(charl__grad_accum *p, int i) CHARL_MUST_CHECK;
 
-/** Add up the loss in the same way: losses[k] is what the graph of shape k leaves, a float per lane, in
- *  memory that the next pass takes. From then on charl__grad_accum_fold adds it too, and after the last pass
- *  *out has the rank's lanes. Owned. The graphs have been compiled. Errors: ERR_NOMEM, ERR_KERNEL, ERR_DEVICE. */
+/** Add up the loss in the same way: losses[k] is the output of the graph of shape k, a float per lane, in memory
+ *  that the next pass overwrites. From now on charl__grad_accum_fold adds it too; after the last pass, *out holds
+ *  the rank's lanes. Owned. The graphs must have been compiled. Errors: ERR_NOMEM, ERR_KERNEL, ERR_DEVICE. */
 charl_status charl__grad_accum_keep_loss(charl__grad_accum *p, charl_tensor *const *losses,
                                          charl_tensor **out) CHARL_MUST_CHECK;
 
