@@ -149,7 +149,7 @@ static charl_status build(quiz *q)
     charl_graph_set_training(q->g, false);
     q->x = charl_input(q->g, "tokens", CHARL_I32, shape, CHARL_BATCHED);
     q->y = charl_input(q->g, "next", CHARL_I32, shape, CHARL_BATCHED);
-    logits = charl_model_build(q->session.model, q->g, q->session.params, q->x);
+    logits = charl__task_build_model(q->session.config, q->session.model, q->session.params, q->g, q->x);
     q->loss = charl_cross_entropy(q->g, logits, q->y, NULL, NULL);
     charl_graph_keep(q->g, q->loss);
     st = charl_graph_status(q->g);

@@ -283,7 +283,8 @@ static charl_status piece_init(generator *t, int64_t rows, bool begins, piece *p
     if (!begins) {
         charl__graph_bind_input(p->g, p->x, t->token);
     }
-    p->logits = charl__as_dtype(p->g, charl_model_build(t->session.model, p->g, t->session.params, p->x), CHARL_F32);
+    p->logits = charl__as_dtype(
+        p->g, charl__task_build_model(t->session.config, t->session.model, t->session.params, p->g, p->x), CHARL_F32);
     charl_graph_keep(p->g, p->logits);
     if (!begins && t->options->temperature == 0.0 && t->options->repetition_penalty <= 1.0) {
         charl_var *tokens = t->width > t->vocab ? charl_slice(p->g, p->logits, 2, 0, t->vocab) : p->logits;
@@ -420,7 +421,11 @@ static charl_status take(generator *t, sequence *q, int32_t token)
         CHARL_TRY(report(t, q, token));
         q->ended = q->ended || --q->left == 0;
     }
-    return q->ended && q->pending.length > 0 ? put(t, q, q->pending.data, q->pending.length) : CHARL_OK;
+    if (q->ended && q->pending.length > 0) {
+        CHARL_TRY(put(t, q, q->pending.data, q->pending.length));
+        charl__text_clear(&q->pending); /* an answer may follow */
+    }
+    return CHARL_OK;
 }
 
 /* Draw the next token from its logits. */
@@ -746,13 +751,13 @@ static charl_status end_answer(conversation *c)
     while (q->cut > 0) {
         text = charl_tokenizer_get_token(c->g.tokenizer, q->tokens[--q->n], &bytes);
         bytes = text ? bytes : 0;
-        if (bytes >= q->cut) { /* its first token may begin with the end of the answer: keep that */
+        q->held = q->held < q->n ? q->held : q->n; /* other tokens come in the place of these */
+        if (bytes >= q->cut) {                     /* its first token may begin with the end of the answer: keep that */
             CHARL_TRY(bytes > q->cut ? charl__encoder_run(c->plain, text, bytes - q->cut, take_tokens, c) : CHARL_OK);
             bytes = q->cut;
         }
         q->cut -= bytes;
     }
-    q->held = q->held < q->n ? q->held : q->n;
     return put_piece(c, c->t.role[CHARL__CHAT_ASSISTANT].after);
 }
 

@@ -165,7 +165,8 @@ static charl_status build_graph(charl_inference *m)
     x = charl_gather_rows(g, bound(g, "x", m->source, CHARL_REPLICATED), bound(g, "row", m->index, CHARL_BATCHED),
                           bound(g, "shift", m->shift, CHARL_REPLICATED), bound(g, "scale", m->scale, CHARL_REPLICATED));
     x = charl__as_dtype(g, x, charl_graph_get_precision(g));
-    m->output = charl__as_dtype(g, charl_model_build(m->session->model, g, m->session->params, x), CHARL_F32);
+    m->output = charl__as_dtype(
+        g, charl__task_build_model(m->session->config, m->session->model, m->session->params, g, x), CHARL_F32);
     if (m->target_mean) {
         m->output = charl__task_unscale(g, m->output, bound(g, "target_mean", m->target_mean, CHARL_REPLICATED),
                                         bound(g, "target_std", m->target_std, CHARL_REPLICATED));

@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "autograd/graph.h"
+#include "autograd/op.h"
 #include "base/alloc.h"
 #include "base/text/utf8.h"
 #include "charl/tokenizer.h"
 #include "config/config_rows.h"
 #include "infer/sample.h"
+#include "task/task.h"
 
 struct charl__sampler {
     const charl__session *session; /* borrowed */
@@ -45,8 +47,10 @@ static charl_status build(charl__sampler *s)
 
     CHARL_TRY(charl_graph_create(session->dev, NULL, &s->g));
     charl_graph_set_training(s->g, false);
+    charl_graph_set_precision(s->g, charl__task_precision(session->config));
     s->x = charl_input(s->g, "tokens", CHARL_I32, shape, CHARL_REPLICATED);
-    s->logits = charl_model_build(session->model, s->g, session->params, s->x);
+    s->logits = charl__as_dtype(
+        s->g, charl__task_build_model(session->config, session->model, session->params, s->g, s->x), CHARL_F32);
     charl_graph_keep(s->g, s->logits);
     CHARL_TRY(charl_graph_status(s->g));
     out = charl_var_get_type(s->logits).shape;

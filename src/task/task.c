@@ -301,7 +301,7 @@ cleanup:
     return st;
 }
 
-/* Before the first graph is differentiated; the others of a training share its parameters. Without a training only what is packed need
+/* Before the first graph is compiled; the others share its parameters. Without a training only what is packed need
  * be frozen. */
 static void freeze(const charl_config *config, charl_graph *g, charl_params *params)
 {
@@ -319,6 +319,17 @@ static void freeze(const charl_config *config, charl_graph *g, charl_params *par
         charl__graph_fail(g, st == CHARL_ERR_INVALID ? CHARL_ERR_CONFIG : st, "[train] freeze: %s",
                           charl_error_message());
     }
+}
+
+charl_var *charl__task_build_model(const charl_config *config, const charl_model *model, charl_params *params,
+                                   charl_graph *g, charl_var *x)
+{
+    charl_var *out = charl_model_build(model, g, params, x);
+
+    if (out) {
+        freeze(config, g, params);
+    }
+    return out;
 }
 
 charl_var *charl__task_unscale(charl_graph *g, charl_var *out, charl_var *mean, charl_var *std)
@@ -358,10 +369,7 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
     charl_graph_set_precision(g, charl__task_precision(config));
     charl__device_loader_attach(feed, g, task->rows, &in);
     charl__graph_set_starts(g, in.starts);
-    out = charl_model_build(model, g, params, activations(g, in.x));
-    if (out) {
-        freeze(config, g, params);
-    }
+    out = charl__task_build_model(config, model, params, g, activations(g, in.x));
     check_output(config, g, out, in.y, task->classes);
     charl_graph_scope_begin(g, "loss");
     l = learned_from(charl__config_loss(config), g, out, &in);

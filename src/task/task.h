@@ -46,6 +46,11 @@ typedef struct charl__task {
  *  charl_params_freeze. */
 charl_status charl__task_freeze(const charl_config *config, charl_params *params) CHARL_MUST_CHECK;
 
+/** The model on x, with its parameters kept as the configuration says: frozen by train.freeze and [lora], packed by lora.base. Every graph of
+ *  a model that trains, evaluates or infers is built with it. Errors are the graph's. */
+charl_var *charl__task_build_model(const charl_config *config, const charl_model *model, charl_params *params,
+                                   charl_graph *g, charl_var *x);
+
 /** Outputs of a model whose targets were scaled, in units of the data: out * std + mean, of the columns of each row.
  *
  *  out  f32 [rows, ...]    mean, std  f32 [targets]; mean NULL: out itself */

@@ -294,10 +294,14 @@ static charl_status restore_norms(charl_optimizer *o, charl_checkpoint_reader *r
     charl_status st = CHARL_OK;
     const charl_checkpoint_tensor *t = charl_checkpoint_find(r, CHARL_CHECKPOINT_SPIKE, CHARL_CHECKPOINT_NORMS);
     const charl_shape shape = {1, {charl__optimizer_count_norms(o)}};
-    float *v = NULL;
+    float *v = NULL, next;
 
     if (shape.dim[0] > 0 && t && charl_shape_equal(&t->shape, &shape)) {
         CHARL_TRY_CLEANUP(charl__weights_read(r, path, CHARL_CHECKPOINT_SPIKE, CHARL_CHECKPOINT_NORMS, &shape, &v));
+        next = v[shape.dim[0] - 1];
+        CHARL_REQUIRE_CLEANUP(next >= 0.0F && next < (float)(shape.dim[0] - 1), CHARL_ERR_CHECKPOINT,
+                              "%s: the next of %lld gradient norms goes to %g", path, (long long)(shape.dim[0] - 1),
+                              (double)next);
         CHARL_TRY_CLEANUP(charl__optimizer_set_norms(o, v));
     }
 cleanup:

@@ -236,9 +236,29 @@ chat "$both" 'bcd
 yz' '--stop never -n 9 train.precision=bf16'
 chat "$both" 'bc
 yz' '--stop d'
+# What might have begun a stop text when an answer reached its length is not said again.
+chat "$both" 'bc
+yz' '--stop cZ -n 2'
 "$charl" generate chat.ini chat/last.h5 --chat --template chat.json </dev/null >out 2>err || failed=1
 [ -s out ] && { echo "FAIL: an answer to nothing"; failed=1; }
 expect 2 'exclude each other' generate chat.ini chat/last.h5 --chat -p x
+# A stop text that begins within a token: other tokens take the place of those that held it, in the cache too.
+i=0
+while [ $i -lt 200 ]; do
+    echo "he went to the inn and then he said to me that we met there at ten in the evening $i"
+    i=$((i + 1))
+done >words.txt
+expect 0 'tokenizer  bpe' data import text words.txt --tokenizer bpe --vocab 290 -o words.h5
+sed 's/t.h5/words.h5/; s/^output_dir.*/output_dir = words/; s/^max_steps.*/max_steps = 40/; s/^block_size.*/block_size = 128/; s/3e-3/1e-2/' c.ini >words.ini
+train words.ini
+printf 'he went\nto the inn\nat ten\n' >messages
+for stop in 'e t' 'n t' 't t' 'e e' 'd t'; do
+    for cache in '' --no-cache; do
+        "$charl" generate words.ini words/last.h5 --chat --template chat.json --stop "$stop" -n 20 --temperature 1 --seed 2 $cache \
+            <messages >"said$cache" 2>err || { echo "FAIL: a conversation with --stop '$stop'"; cat err; failed=1; }
+    done
+    same said said--no-cache "a conversation that ends at '$stop', with and without the cache"
+done
 expect 2 'are for conversations' generate chat.ini chat/last.h5 -p x --system x
 expect 2 'template: chatml, llama3, alpaca or a file: .*none.json' generate chat.ini chat/last.h5 --chat --template none.json
 

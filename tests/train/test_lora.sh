@@ -67,6 +67,12 @@ for base in bf16 int8 int4; do
     expect 0 "$base replayed" "$bin/charl" replay packed --step 6
     says 1 '^ *6 .*  as recorded$'
     expect 0 "$base verified" "$bin/charl" checkpoint verify packed/last.h5
+    for kept in $base f32; do
+        "$bin/charl" generate gpt.ini packed/last.h5 lora.rank=4 "lora.targets=*.attn.*, *.mlp.*" lora.base=$kept --prompt "the " --tokens 400 \
+            --temperature 2 --seed 1 2>/dev/null >text$kept || fail "$base: generate"
+    done
+    checks=$((checks + 1))
+    [ $base != int4 ] || { cmp -s textint4 textf32 && fail "generate has not packed the base"; }
     rm -rf packed more$base
 done
 expect 0 "int4 in bf16, all weights" lora 1 -o packed lora.base=int4 train.precision=bf16 checkpoint.weights=all

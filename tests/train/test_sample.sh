@@ -42,6 +42,21 @@ for step in 8 24; do
     # both hide bytes that are no text, each in its way
     [ "$(samples one | sed -n "s/^step=$step | //p" | tr -cd '0-9\n')" = "$(tr -cd '0-9\n' <text)" ] || fail "step $step: generate writes another text: $(cat text)"
 done
+# In other precisions too, and where the weights are packed.
+sample_as_generated() { # NAME KEY=VALUE...
+    _name=$1
+    shift
+    expect 0 "$_name" ranks 1 gpt.ini -q -o other eval.sample_prompt=17 eval.sample_tokens=40 "$@"
+    "$bin/charl" generate gpt.ini other/last.h5 --prompt 17 --tokens 40 --no-cache "$@" 2>/dev/null >text || fail "$_name: generate"
+    checks=$((checks + 1))
+    [ "$(samples other | sed -n 's/^step=24 | //p' | tr -cd '0-9\n')" = "$(tr -cd '0-9\n' <text)" ] ||
+        fail "$_name: generate writes another text: $(cat text)"
+    rm -rf other
+}
+sample_as_generated "bf16" train.precision=bf16
+for base in bf16 int4; do
+    sample_as_generated "f16 on a base in $base" train.precision=f16 init.from=one/last.h5 lora.rank=4 lora.base=$base
+done
 samples one | sed -n 's/^step=24 | /    /p' | head -n 1 >line
 checks=$((checks + 1))
 grep -q -a -F -f line one/tb/events.out.tfevents.* || fail "TensorBoard has no sample"
