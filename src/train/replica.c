@@ -205,8 +205,9 @@ static bool has_room(const charl__replica *r, int64_t activations)
 {
     const charl_device_memory m = charl_device_get_memory(r->session->dev);
     const int others = r->optimizer ? 1 : 6;
+    const int gradients = r->slices.n_lanes + (r->accum ? charl__grad_accum_arenas(r->accum) : 0);
     const int64_t arenas =
-        4 * (r->session->params->elements * others + r->session->params->gradient_elements * r->slices.n_lanes);
+        4 * (r->session->params->elements * others + r->session->params->gradient_elements * gradients);
 
     return !charl__fault("train.memory") && activations + arenas <= m.capacity - m.in_use;
 }
@@ -275,13 +276,17 @@ static charl_status begin_tasks(charl__replica *r, charl__device_loader *loader,
     return charl__alloc_array(charl__replica_shapes(r), sizeof **tasks, tasks);
 }
 
+static bool evaluates(const charl__replica *r)
+{
+    return r->session->data.rows[r->eval_split] > 0 && !r->retrace;
+}
+
 /* The graphs of an evaluation, in the passes of the training. */
 static charl_status build_evaluation(charl__replica *r)
 {
-    if (r->session->data.rows[r->eval_split] == 0 || r->retrace) {
+    if (!evaluates(r)) {
         return CHARL_OK;
     }
-    CHARL_TRY(provide_loader(r, r->eval_split, false, &r->eval_loader));
     CHARL_TRY(begin_tasks(r, r->eval_loader, &r->eval));
     for (int k = 0; k < charl__replica_shapes(r); k++) {
         CHARL_TRY(build_graph(r, k, false, &r->eval[k]));
@@ -354,11 +359,16 @@ static charl_status choose_accumulation(charl__replica *r)
 
 static charl_status build_graphs(charl__replica *r)
 {
+    if (!r->session->infers) {
+        CHARL_TRY(provide_loader(r, CHARL_SPLIT_TRAIN, true, &r->train_loader));
+    }
+    if (evaluates(r)) { /* before it is asked what has room */
+        CHARL_TRY(provide_loader(r, r->eval_split, false, &r->eval_loader));
+    }
     if (r->session->infers) {
         CHARL_TRY(divide_passes(r, given_passes(r), given_passes(r) > 1));
         return build_evaluation(r);
     }
-    CHARL_TRY(provide_loader(r, CHARL_SPLIT_TRAIN, true, &r->train_loader));
     return choose_accumulation(r);
 }
 
@@ -495,7 +505,7 @@ static charl_status check(charl__replica *r)
 static charl_status build_model(charl__replica *r)
 {
     CHARL_TRY(charl__session_create_model(r->session));
-    if (r->session->data.rows[r->eval_split] > 0 && !r->retrace) {
+    if (evaluates(r)) {
         CHARL_TRY(charl__evaluation_open(r->config, r->session->schema, false, r->reports, &r->evaluation));
     }
     r->session->params->reduce_dtype =

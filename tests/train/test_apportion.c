@@ -39,7 +39,7 @@ static void nearly_the_best(void **state)
         for (int r = 0; r < size; r++) {
             cost[r] = 0.1 + 4.0 * (double)charl__rng_uniform(&rng, drawn++);
         }
-        charl__apportion(total, least, size, cost, count);
+        charl__apportion(total, least, total, size, cost, count);
         for (int r = 0; r < size; r++) {
             assert_true(count[r] >= least);
             sum += count[r];
@@ -53,28 +53,31 @@ static void nearly_the_best(void **state)
 static void as_expected(void **state)
 {
     static const struct {
-        int total, least, size;
+        int total, least, most, size;
         double cost[RANKS];
         int count[RANKS];
     } cases[] = {
-        {8, 1, 1, {2}, {8}},
-        {8, 1, 2, {1, 1}, {4, 4}},
-        {8, 1, 2, {1, 3}, {6, 2}},
-        {64, 1, 2, {1, 2}, {44, 20}}, /* 43 and 21 have three lanes more */
-        {64, 1, 2, {1, 3}, {48, 16}}, /* a border at a quarter */
-        {64, 1, 4, {1, 1, 1, 1}, {16, 16, 16, 16}},
-        {64, 1, 2, {1, 1e6}, {63, 1}}, /* everyone has one */
-        {64, 4, 2, {1, 1e6}, {60, 4}}, /* or as many as there are passes */
-        {3, 1, 3, {1, 50, 1}, {1, 1, 1}},
-        {7, 1, 2, {1, 1}, {4, 3}}, /* equals: the first */
-        {24, 1, 3, {1, 1, 2}, {10, 10, 4}},
+        {8, 1, 8, 1, {2}, {8}},
+        {8, 1, 8, 2, {1, 1}, {4, 4}},
+        {8, 1, 8, 2, {1, 3}, {6, 2}},
+        {64, 1, 64, 2, {1, 2}, {44, 20}}, /* 43 and 21 have three lanes more */
+        {64, 1, 64, 2, {1, 3}, {48, 16}}, /* a border at a quarter */
+        {64, 1, 64, 4, {1, 1, 1, 1}, {16, 16, 16, 16}},
+        {64, 1, 64, 2, {1, 1e6}, {63, 1}}, /* everyone has one */
+        {64, 4, 64, 2, {1, 1e6}, {60, 4}}, /* or as many as there are passes */
+        {3, 1, 3, 3, {1, 50, 1}, {1, 1, 1}},
+        {7, 1, 7, 2, {1, 1}, {4, 3}}, /* equals: the first */
+        {24, 1, 24, 3, {1, 1, 2}, {10, 10, 4}},
+        {128, 1, 64, 2, {1, 9}, {64, 64}}, /* nobody has more than fit into a pass */
+        {96, 1, 64, 2, {1, 9}, {64, 32}},
+        {97, 1, 64, 3, {1, 2, 1e6}, {64, 32, 1}},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int count[RANKS];
 
-        charl__apportion(cases[i].total, cases[i].least, cases[i].size, cases[i].cost, count);
+        charl__apportion(cases[i].total, cases[i].least, cases[i].most, cases[i].size, cases[i].cost, count);
         for (int r = 0; r < cases[i].size; r++) {
             if (count[r] != cases[i].count[r]) {
                 fail_msg("case %zu: rank %d gets %d slices, expected %d", i, r, count[r], cases[i].count[r]);

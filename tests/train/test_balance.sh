@@ -46,6 +46,13 @@ expect 0 "cnn on 2 ranks" ranks 2 cnn.ini -o cnn-2 $mixup dist.balance=speed dis
 says 1 " balance step=7 slices=6,2 "
 says 1 " balance step=20 slices=5,3 "
 same "cnn on 2 ranks" cnn-1 cnn-2
+# What has been one pass stays one: 64 slices at most.
+batch="train.batch_size=96 train.slices=96 train.max_steps=9 train.epochs=9"
+expect 0 "batch norm on 3 ranks" ranks 3 cnn.ini -q -o cnn-3 $batch
+export CHARL_FAULT=train.measured@0:1:100,train.measured@1:1:900
+expect 0 "batch norm and a slow rank" ranks 2 cnn.ini -o cnn-4 $batch dist.balance=speed
+says 1 " balance step=7 slices=64,32 "
+same "batch norm and a slow rank" cnn-3 cnn-4
 export CHARL_FAULT=train.measured@0:1:100,train.measured@1:1:105
 expect 0 "not worth it" ranks 2 mlp.ini -o n $speed
 says 0 " balance step="

@@ -34,6 +34,7 @@ static void check(const charl_slices *mine, int n, const float *slice)
         float lanes[CHARL_MAX_LANES];
 
         assert_true(s->first == next && s->count >= 1 && s->total == mine->total);
+        assert_true(s->count <= charl__grad_accum_slices(p, 0)->count); /* the first tells what all need */
         next += s->count;
         for (int j = 0; j < s->n_lanes; j++) {
             lanes[j] = fold(slice, s->lane_lo[j], s->lane_hi[j]);

@@ -97,6 +97,25 @@ says 1 "passes   8 per step"
 expect 0 "nor batch norm, which takes one pass" env CHARL_FAULT=train.memory:* "$bin/charl-train" cnn.ini --dry-run
 says 0 "passes "
 says 0 "error"
+# Where the most passes have room, auto finds passes that do: of unequal size, beside what an evaluation takes and many sums.
+"$bin/charl" data make digits many.h5 -t 3072 -v 64 >/dev/null || exit 1
+found=0
+# fits SLICES LIMITS KEY=VALUE...
+fits() {
+    slices=$1 limits=$2
+    shift 2
+    set -- mlp.ini --dry-run data.path=many.h5 data.cache=none train.batch_size=3072 train.slices=$slices "$@"
+    for limit in $limits; do
+        if "$bin/charl-train" "$@" device.memory_limit=$limit train.grad_accum_steps=$slices >"$T/log" 2>&1; then
+            found=$((found + 1))
+            expect 0 "$slices slices in $limit MiB" "$bin/charl-train" "$@" device.memory_limit=$limit
+        fi
+    done
+}
+fits 3 "36 38 42" model.hidden=64,64,64,64
+fits 1536 "74 86" model.hidden=600,600 train.recompute=no
+checks=$((checks + 1))
+[ $found -gt 0 ] || fail "no limit shows anything"
 CHARL_FAULT=train.memory@1:*
 export CHARL_FAULT
 expect 0 "one rank without room" ranks 2 mlp.ini -q eval.interval=0 train.max_steps=3 log.interval=1 train.grad_clip=0.5

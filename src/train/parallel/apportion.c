@@ -23,38 +23,45 @@ double charl__apportion_time(int size, const double *cost, const int *count)
     return longest;
 }
 
-/* Whole units of slices; false when every rank's least takes more than there is. */
-static bool divide(int total, int unit, int least, int size, const double *cost, int *count)
+/* Whole units of slices; false when every rank's least takes more than there is, or its most less. */
+static bool divide(int total, int unit, int least, int most, int size, const double *cost, int *count)
 {
     const int first = (least + unit - 1) / unit * unit;
 
+    if (first > most) {
+        return false;
+    }
     for (int r = 0; r < size; r++) {
         count[r] = first;
     }
     for (int left = total - first * size; left != 0; left -= unit) {
-        int next = 0;
+        int next = -1;
 
-        if (left < 0) {
-            return false;
+        for (int r = 0; r < size && left > 0; r++) {
+            if (count[r] + unit <= most &&
+                (next < 0 || (count[r] + unit) * cost[r] < (count[next] + unit) * cost[next])) {
+                next = r;
+            }
         }
-        for (int r = 1; r < size; r++) {
-            next = (count[r] + unit) * cost[r] < (count[next] + unit) * cost[next] ? r : next;
+        if (next < 0) {
+            return false;
         }
         count[next] += unit;
     }
     return true;
 }
 
-void charl__apportion(int total, int least, int size, const double *cost, int *count)
+void charl__apportion(int total, int least, int most, int size, const double *cost, int *count)
 {
     int coarse[CHARL_MAX_SLICES];
-    const bool fits = divide(total, 1, least, size, cost, count);
+    const bool fits = divide(total, 1, least, most, size, cost, count);
     double limit;
 
     CHARL_INVARIANT(fits);
     limit = TOLERANCE * charl__apportion_time(size, cost, count);
     for (int unit = 2; total % unit == 0; unit *= 2) {
-        if (divide(total, unit, least, size, cost, coarse) && charl__apportion_time(size, cost, coarse) <= limit) {
+        if (divide(total, unit, least, most, size, cost, coarse) &&
+            charl__apportion_time(size, cost, coarse) <= limit) {
             memcpy(count, coarse, (size_t)size * sizeof *count);
         }
     }

@@ -3,7 +3,7 @@
 /** How many slices of the batch each rank of unequal speed gets. Pure arithmetic: equal inputs give
  *  equal answers on every rank. */
 
-/** count[r] = slices of rank r of `size`, at least `least` each and `total` together, so that the
+/** count[r] = slices of rank r of `size`, `least` to `most` each and `total` together, so that the
  *  slowest is done as soon as possible: the largest count[r] * cost[r] is within 5 % of the
  *  smallest there is.
  *
@@ -15,9 +15,9 @@
  *  gradients as there are lanes: 64 slices divided 43 to 21 have 4 and 3 of them, 44 to 20 have 3
  *  and 2, and differ by 2 % of a step.
  *
- *  size * least <= total <= CHARL_MAX_SLICES. Local. Deterministic. Cost: total * size * log(total)
+ *  size * least <= total <= size * most, and total <= CHARL_MAX_SLICES. Local. Deterministic. Cost: total * size * log(total)
  *  comparisons. */
-void charl__apportion(int total, int least, int size, const double *cost, int *count);
+void charl__apportion(int total, int least, int most, int size, const double *cost, int *count);
 
 /** The largest count[r] * cost[r]. Local. */
 double charl__apportion_time(int size, const double *cost, const int *count);

@@ -162,6 +162,8 @@ charl_status charl__balance_divide(charl__trainer *t)
     charl__balance *b = &t->balance;
     const int size = charl_comm_size(t->comm);
     const int least = t->config->train.grad_accum_steps > 1 ? (int)t->config->train.grad_accum_steps : 1;
+    /* What has been one pass stays one, as batch norm needs it; the ranks are alike in that. */
+    const int most = t->replica.accum ? t->replica.slices.total : CHARL_GRAPH_SLICES;
     const double begin = charl__clock_s(), mine = measured(b);
     double time[CHARL_MAX_SLICES];
     charl_balance_row row = {.step = t->replica.step, .size = size, .slices = b->count, .step_ms = time};
@@ -174,7 +176,7 @@ charl_status charl__balance_divide(charl__trainer *t)
         b->cost[r] = b->cost[r] > 0.0 ? 0.5 * (b->cost[r] + cost) : cost;
         time[r] *= 1e3;
     }
-    charl__apportion(t->replica.slices.total, least, size, b->cost, count);
+    charl__apportion(t->replica.slices.total, least, most, size, b->cost, count);
     b->n = 0;
     b->skip = STEADY;
     if (charl__apportion_time(size, b->cost, count) > GAIN * charl__apportion_time(size, b->cost, b->count)) {

@@ -110,6 +110,12 @@ int charl__grad_accum_least(int slices)
     return (slices + CHARL_GRAPH_SLICES - 1) / CHARL_GRAPH_SLICES;
 }
 
+/* Where pass i of n begins: no pass has more slices than the first. */
+static int cut(const charl_slices *mine, int i, int n)
+{
+    return mine->first + (mine->count * i + n - 1) / n;
+}
+
 charl_status charl__grad_accum_create(const charl_slices *mine, int n, charl__grad_accum **out)
 {
     charl_status st = CHARL_OK;
@@ -128,7 +134,7 @@ charl_status charl__grad_accum_create(const charl_slices *mine, int n, charl__gr
     p->mine = *mine;
     p->n = n;
     for (int i = 0; i < n; i++) {
-        const int first = mine->first + mine->count * i / n, end = mine->first + mine->count * (i + 1) / n;
+        const int first = cut(mine, i, n), end = cut(mine, i + 1, n);
 
         CHARL_TRY_CLEANUP(charl_slices_range(mine->total, first, end - first, &p->pass[i].slices));
         CHARL_TRY_CLEANUP(plan_pass(p, &p->pass[i], stack, &depth));
@@ -180,6 +186,11 @@ int charl__grad_accum_shape(const charl__grad_accum *p, int i)
 int charl__grad_accum_depth(const charl__grad_accum *p)
 {
     return p->depth;
+}
+
+int charl__grad_accum_arenas(const charl__grad_accum *p)
+{
+    return p->most_lanes + p->depth - p->mine.n_lanes;
 }
 
 charl__buffer *charl__grad_accum_gradients(const charl__grad_accum *p)

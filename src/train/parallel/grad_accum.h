@@ -25,7 +25,7 @@ charl_status charl__grad_accum_create(const charl_slices *mine, int n, charl__gr
 void charl__grad_accum_destroy(charl__grad_accum *p); /* NULL is a no-op */
 
 int charl__grad_accum_count(const charl__grad_accum *p);
-/** The slices of pass i. */
+/** The slices of pass i; no pass has more than the first. */
 const charl_slices *charl__grad_accum_slices(const charl__grad_accum *p, int i);
 /** Shapes are numbered in the order of the passes: the first has shape 0. */
 int charl__grad_accum_shapes(const charl__grad_accum *p);
@@ -34,6 +34,8 @@ int charl__grad_accum_shape(const charl__grad_accum *p, int i); /* of pass i */
 /** Allocate the arenas, and record the additions; the set has its gradients. Errors: ERR_NOMEM,
  *  ERR_KERNEL, ERR_DEVICE. */
 charl_status charl__grad_accum_prepare(charl__grad_accum *p, charl_params *set) CHARL_MUST_CHECK;
+/** How many arenas of gradients that allocates. Local. */
+int charl__grad_accum_arenas(const charl__grad_accum *p);
 /** Where the passes leave their partial sums: lanes of set->gradient_elements
  *  floats. Borrowed. */
 charl__buffer *charl__grad_accum_gradients(const charl__grad_accum *p);
