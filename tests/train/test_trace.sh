@@ -94,7 +94,7 @@ for wrong in 0 3-2 x 4- -4 ''; do
     says 1 "trace-steps"
 done
 expect 2 "steps for nothing" ranks 1 mlp.ini --dry-run --trace-steps=2
-says 1 "give one of them"
+says 1 "add one of these"
 expect 0 "no such folder" ranks 1 mlp.ini -o unwritten train.max_steps=4 --trace=nowhere/trace.json
 says 1 "warning: the trace is not written: nowhere/trace.json"
 expect 0 "a full disk" env CHARL_FAULT=io.write@0:*:28 "$bin/charl-train" mlp.ini --fast-dev-run=4 --trace=full.json
