@@ -94,7 +94,7 @@ charl_status charl_generate_file(const charl_config *config, const char *checkpo
 typedef charl_status (*charl_chat_message)(void *ctx, const char **text, size_t *bytes);
 
 /** Hold a conversation: to each message of the user the model generates an answer, of at most options->tokens. Messages are written out by a
- *  template, that of the data on which the model was trained (charl_import_chat); special tokens are recognized in the template only. An
+ *  template, which should be the one that the training data were written with (charl_import_chat); special tokens are recognized in the template only. An
  *  answer ends at what the template has after it, at an end-of-text token or at a stop text. The window slides over the conversation as
  *  charl_generate says.
  *

@@ -81,7 +81,7 @@ static charl_status take_layer(charl__kv_cache *c, int k, charl_dtype dtype, con
     *out = c->layers.item[k];
     CHARL_REQUIRE_CLEANUP(charl_shape_equal(charl_tensor_get_shape(*out), shape) &&
                               charl_tensor_get_dtype(*out) == dtype,
-                          CHARL_ERR_INVALID, "attention %d: the cache is that of another model", k);
+                          CHARL_ERR_INVALID, "attention %d: the cache belongs to another model", k);
 cleanup:
     charl_tensor_release(made);
     return st;

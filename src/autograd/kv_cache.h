@@ -5,7 +5,7 @@
  *
  *  A cache holds several sequences and serves two kinds of graphs of one model. One begins a sequence: its input is [1, T], positions 0, 1, ...
  *  of one sequence. The other continues all sequences by one position per run: its input is [S, 1], the next position of each. All are
- *  inference graphs of one precision, which is that of the cache. Results have the bits of one graph over the whole sequence, where attention
+ *  inference graphs of the same precision as the cache. Results have the bits of one graph over the whole sequence, where attention
  *  does not run on tensor cores, and never depend on the other sequences.
  */
 #include "charl/graph.h"

@@ -290,7 +290,7 @@ static void caches_refuse(void **state)
     x = charl_input(g, "x", CHARL_F32, SHAPE(1, 1, 12), CHARL_REPLICATED);
     assert_null(charl_attention(g, x, &(charl_attention_args){.heads = 1, .causal = true}));
     charl_assert_status(charl_graph_compile(g), CHARL_ERR_INVALID);
-    charl_assert_message("the cache is that of another model");
+    charl_assert_message("the cache belongs to another model");
     end(state);
     begin(state);
     charl__graph_set_cache(g, cache, false);

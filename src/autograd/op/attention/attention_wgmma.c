@@ -82,7 +82,7 @@ static charl_status launch(const charl__enqueue *e, const form *f, charl__attent
 
     l->file = f->file;
     l->entry = f->entry;
-    memset(l->params, 0, sizeof l->params); /* those of the launch before */
+    memset(l->params, 0, sizeof l->params); /* set for the previous launch */
     charl__launch_set_all(l, params);
     l->label = e->label;
     l->local[0] = (size_t)(WARPGROUP * f->warpgroups);

@@ -21,7 +21,7 @@ static charl_status infer(charl__infer *inf)
                       charl_shape_count(&codes->shape) == charl__packed_bytes(attr->format, n) &&
                       charl_shape_count(&scales->shape) == charl__packed_scales(attr->format, n) &&
                       (codes->batch != CHARL_BATCHED || n % (shape.dim[0] * CHARL_PACK_BLOCK) == 0),
-                  CHARL_ERR_SHAPE, "codes %s and scales %s are not those of %lld numbers",
+                  CHARL_ERR_SHAPE, "codes %s and scales %s do not fit %lld numbers",
                   charl_shape_format(&codes->shape, a), charl_shape_format(&scales->shape, b), (long long)n);
     inf->out[0] = (charl_type){attr->dtype, shape, codes->batch};
     return CHARL_OK;
