@@ -80,8 +80,9 @@ charl_status charl_generate(const charl_config *config, const char *checkpoint, 
  *  `tokens` tokens. Bytes that are not UTF-8 are U+FFFD. Borrowed for the call. An error ends generation with it. */
 typedef charl_status (*charl_generated_line)(void *ctx, const char *json, int64_t tokens);
 
-/** Continue every prompt of the file `path`, options->batch of them at a time, in lines in the order of the file: one a line or, in a .jsonl file, {"prompt": "..."}; both may
- *  be .gz, and empty lines are left out. Each text is what charl_generate makes of the prompt with the same options, whatever the others are;
+/** Continue every prompt of the file `path`, options->batch of them at a time, and report them in the order of the file. A line is a prompt or,
+ *  in a .jsonl file, {"prompt": "..."}; both may be .gz, and empty lines are left out. Each text is what charl_generate makes of the prompt with
+ *  the same options, whatever the others are.
  *  options->prompt is not used.
  *
  *  Blocks. Local. Deterministic. Errors: as charl_generate; ERR_DATA  the file, with the line. */
@@ -94,8 +95,8 @@ charl_status charl_generate_file(const charl_config *config, const char *checkpo
 typedef charl_status (*charl_chat_message)(void *ctx, const char **text, size_t *bytes);
 
 /** Hold a conversation: to each message of the user the model generates an answer, of at most options->tokens. Messages are written out by a
- *  template, which should be the one that the training data were written with (charl_import_chat); special tokens are recognized in the template only. An
- *  answer ends at what the template has after it, at an end-of-text token or at a stop text. The window slides over the conversation as
+ *  template, which should be the one that the training data were written with (charl_import_chat). Special tokens are recognized in the
+ *  template only. An answer ends at what the template has after it, at an end-of-text token or at a stop text. The window slides over the conversation as
  *  charl_generate says.
  *
  *  message    gives the messages

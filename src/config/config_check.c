@@ -130,6 +130,15 @@ static void check_exact(checker *c)
     }
 }
 
+static void check_lora(checker *c)
+{
+    const charl_lora *lora = &c->cfg->lora;
+
+    if (lora->base != CHARL_PACKING_F32 && lora->rank == 0) {
+        wrong(c, "lora", "base", "only the weights under adapters are packed: set lora.rank");
+    }
+}
+
 static void check_optimizer(checker *c)
 {
     const charl_config *cfg = c->cfg;
@@ -292,6 +301,7 @@ charl_status charl__config_check(charl_config *cfg, charl__mistakes *mistakes)
     check_needed(&c);
     check_batch(&c);
     check_exact(&c);
+    check_lora(&c);
     check_precision(&c);
     check_types(&c);
     check_optimizer(&c);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "autograd/graph.h"
+#include "autograd/op.h"
 #include "base/alloc.h"
 #include "base/text/text.h"
 #include "charl/ops.h"
@@ -147,9 +148,11 @@ static charl_status build(quiz *q)
     CHARL_TRY(charl__session_open_device(&q->session, &request));
     CHARL_TRY(charl_graph_create(q->session.dev, NULL, &q->g));
     charl_graph_set_training(q->g, false);
+    charl_graph_set_precision(q->g, charl__task_precision(q->session.config));
     q->x = charl_input(q->g, "tokens", CHARL_I32, shape, CHARL_BATCHED);
     q->y = charl_input(q->g, "next", CHARL_I32, shape, CHARL_BATCHED);
-    logits = charl__task_build_model(q->session.config, q->session.model, q->session.params, q->g, q->x);
+    logits = charl__as_dtype(
+        q->g, charl__task_build_model(q->session.config, q->session.model, q->session.params, q->g, q->x), CHARL_F32);
     q->loss = charl_cross_entropy(q->g, logits, q->y, NULL, NULL);
     charl_graph_keep(q->g, q->loss);
     st = charl_graph_status(q->g);

@@ -149,7 +149,7 @@ static charl_status allocate(charl_optimizer *o)
         charl__buffer_create(dev, (size_t)charl__grad_norm_scratch(o->set->elements), "gradient norm", &o->partial));
     CHARL_TRY(charl__buffer_create(dev, sizeof(charl__norm_record), "gradient norm", &o->norm));
     CHARL_TRY(charl__norms_create(o));
-    if ((o->config.skip_nonfinite || o->config.on_spike == CHARL_SPIKE_SKIP ||
+    if ((o->config.skip_nonfinite || o->config.on_spike >= CHARL_SPIKE_SKIP ||
          charl__steps_scale_is_dynamic(o->steps)) &&
         o->set->buffer_elements > 0) {
         CHARL_TRY(charl__buffer_create(dev, (size_t)o->set->buffer_elements * 4, "running statistics", &o->before));

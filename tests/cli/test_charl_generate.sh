@@ -259,6 +259,7 @@ for stop in 'e t' 'n t' 't t' 'e e' 'd t'; do
     done
     same said said--no-cache "a conversation that ends at '$stop', with and without the cache"
 done
+expect 2 'batch is for several prompts' generate chat.ini chat/last.h5 -p x --batch 2
 expect 2 'are for conversations' generate chat.ini chat/last.h5 -p x --system x
 expect 2 'template: chatml, llama3, alpaca or a file: .*none.json' generate chat.ini chat/last.h5 --chat --template none.json
 

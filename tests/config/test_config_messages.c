@@ -70,6 +70,8 @@ static const struct {
     {HEAD "[optimizer]\ntype = sgd\nnesterov = on\nmomentum = 0\n",
      "conf/t.ini:7: [optimizer] nesterov: needs momentum above 0"},
     {HEAD "[optimizer]\nnesterov = maybe\n", "conf/t.ini:6: [optimizer] nesterov: \"maybe\" is not yes or no"},
+    {HEAD "[lora]\nbase = int4\n",
+     "conf/t.ini:6: [lora] base: only the weights under adapters are packed: set lora.rank"},
     {HEAD "[scheduler]\ntype = multistep\n", "conf/t.ini: [scheduler] milestones: multistep needs at least one"},
     {HEAD "[scheduler]\ntype = multistep\nmilestones = 3, 2\n",
      "conf/t.ini:7: [scheduler] milestones: must ascend: 2 follows 3"},

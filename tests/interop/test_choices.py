@@ -122,6 +122,11 @@ def main():
         print(f"log-likelihoods differ by {worst:.1e} of theirs at most; {summary}")
         if len(lines) != n or summary != want or not worst < 1e-5 or "its beginning was left out" not in done.stderr:
             sys.exit(f"{len(lines)} answers, {summary}, not {want}; {done.stderr}")
+        half = run(0, BIN / "charl", "eval", "gpt.ini", "run/last.h5", "--choices", "q.jsonl", "--report", "train.precision=bf16", folder=folder)
+        pairs = [pair for a, b in zip(lines, half.stdout.splitlines()) for pair in zip(json.loads(a)["log_likelihood"], json.loads(b)["log_likelihood"])]
+        apart = max(abs(a - b) / abs(a) for a, b in pairs)
+        if not 1e-5 < apart < 0.05:
+            sys.exit(f"in bf16 log-likelihoods differ by {apart}")
         for bad, message in (('{"ctx": "a", "endings": ["b", "c"], "label": 2}', "bad.jsonl:1: \"label\" is not the number"),
                              ('{"question": "a", "choices": {"text": ["b", "c"], "label": ["A", "B"]}, "answerKey": "C"}',
                               "bad.jsonl:1: \"answerKey\" is none of the labels"),

@@ -172,6 +172,13 @@ static void test_whole_tensors_are_refused(void **state)
         charl_assert_message("optimizer.state = int8");
         charl_assert_message(types[i]);
     }
+    {
+        charl_optimizer_config config = charl_optimizer_defaults("adamw");
+
+        config.state = CHARL_PACKING_INT4;
+        charl_assert_status(charl_optimizer_create(set, &config, &o), CHARL_ERR_CONFIG);
+        charl_assert_message("optimizer.state can be f32, bf16 or int8");
+    }
     charl_params_destroy(set);
 }
 

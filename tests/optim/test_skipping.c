@@ -158,18 +158,26 @@ static void test_stopping(void **state)
     end();
 }
 
-/* A step whose gradient is that of step t times scale: whether it changed the weights. */
+/* A step whose gradient is that of step t times scale: whether it changed the weights, and with them the running statistics. */
 static bool changes(int t, float scale)
 {
     static float before[MAX_ELEMENTS], after[MAX_ELEMENTS], g[MAX_ELEMENTS];
+    const float statistics[4] = {(float)t, (float)t, (float)t, (float)t};
+    float kept[4], got[4];
+    bool changed;
 
     make_gradient(kind, t, scale, g);
     write_gradient(set, g);
     read_arena(set->value, before, set->elements);
+    charl_assert_ok(charl_param_read(set->param[1], kept));
     charl_assert_ok(charl__optimizer_begin(o));
+    charl_assert_ok(charl_param_write(set->param[1], statistics)); /* as the graph of the step does */
     charl_assert_ok(charl_optimizer_step(o, lr_of(t)));
     read_arena(set->value, after, set->elements);
-    return memcmp(before, after, (size_t)set->elements * sizeof *after) != 0;
+    changed = memcmp(before, after, (size_t)set->elements * sizeof *after) != 0;
+    charl_assert_ok(charl_param_read(set->param[1], got));
+    charl_assert_same_bits(got, changed ? statistics : kept, 4);
+    return changed;
 }
 
 static bool is_spike(void)

@@ -89,6 +89,8 @@ static void test_refused_declarations(void **state)
     charl_assert_status(charl__params_layout(set, NULL, 0), CHARL_ERR_INVALID);
     charl_assert_status(charl_params_add(set, &(charl_param_spec){.name = "late"}, &p), CHARL_ERR_INVALID);
     charl_assert_message("late");
+    charl_assert_status(charl_params_pack(set, CHARL_PACKING_INT8), CHARL_ERR_INVALID);
+    charl_assert_message("parameters are packed too late");
     charl_params_destroy(set);
 }
 

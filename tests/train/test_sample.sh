@@ -70,6 +70,10 @@ checks=$((checks + 1))
 expect 2 "no text" ranks 1 mlp.ini -q -o bad eval.sample_prompt=17
 says 1 "eval.sample_prompt is continued by models of text; digits.h5 holds"
 "$bin/charl" data import text text.txt -o whole.h5 >/dev/null || fail "import"
+for _i in $(seq 400); do printf '\001\000\002\000\003\000'; done >numbers.bin
+"$bin/charl" data import tokens numbers.bin --vocab 9 --val-split 0.2 -o numbers.h5 >/dev/null || fail "import of token numbers"
+expect 2 "no tokenizer" ranks 2 gpt.ini -q -o bad data.path=numbers.h5 "$@"
+says 1 "eval.sample_prompt needs a tokenizer, which numbers.h5 does not hold"
 expect 2 "no validation set" ranks 2 gpt.ini -q -o bad data.path=whole.h5 "$@"
 says 1 "eval.sample_prompt is continued at evaluations, which need a validation set: whole.h5 has none"
 finish

@@ -371,6 +371,9 @@ int charl__generate_main(const char *path, int argc, char **argv)
     if ((g.options.chat_template || g.system) && !g.chats) {
         return charl__cli_error(CHARL__EXIT_USAGE, "add --chat", "--template and --system are for conversations");
     }
+    if (g.options.batch > 0 && !g.prompts) {
+        return charl__cli_error(CHARL__EXIT_USAGE, "add --prompts FILE", "--batch is for several prompts");
+    }
     if (g.chats) {
         g.options.prompt = g.system;
         g.options.prompt_bytes = g.system ? strlen(g.system) : 0;
