@@ -25,9 +25,9 @@ void charl__graph_use_gradients(charl_graph *g, charl__buffer *gradients);
 /** Reuse the activation memory of `other`, a compiled graph, as far as it suffices. A run of one graph then overwrites the values of the
  *  other, kept vars included. */
 void charl__graph_share_activations(charl_graph *g, const charl_graph *other);
-/** Values of elementwise operators and norms that the backward pass reads are computed again before it does, where their operands are kept
- *  anyway: less memory, some passes over memory more, the same bits. Before the graph is prepared; without effect on a graph that recomputes
- *  its parts. Local. */
+/** Recompute the values of elementwise operators and norms just before the backward pass reads them, where their operands are kept
+ *  anyway: less memory, a few more passes over memory, the same bits. Call it before the graph is prepared. No effect on a graph that
+ *  recomputes its parts. Local. */
 void charl__graph_set_recompute_cheap(charl_graph *g, bool recompute);
 /** Run over the slices [first, first + count) from now on, in place of those that g was created for: as many, in lanes of the same lengths.
  *  Only random draws depend on it. Compiled graphs only. Errors: ERR_DEVICE. */

@@ -6,7 +6,7 @@
  * follows from them, which are small and would have to be completed over ranks twice; operators with an effect; the last part, whose
  * backward pass follows immediately.
  *
- * Cheap values. A complete graph tells which values the backward pass reads. Those of elementwise operators and norms are computed again
+ * Cheap values. The complete graph shows which values the backward pass reads. Results of elementwise operators and norms are recomputed
  * just before their first use there, if their operands are kept anyway:
  *
  *      forward     fc = linear(x)    h = gelu(fc)     y = linear(h)

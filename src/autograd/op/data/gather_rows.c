@@ -68,8 +68,8 @@ static int64_t inner_of(const charl_shape *source, int64_t channels)
     return inner > 0 ? inner : 1;
 }
 
-/* Such elements may be gathered beside those of another source if they are words, of which this one stands for rows that are not there;
- * NULL: they are not. */
+/* The word that the kernel writes for a missing row when it gathers elements of this type beside those of another source; NULL: it gathers
+ * only words of 32 bits beside others. */
 static const char *bad_word(charl_dtype d)
 {
     return d == CHARL_I32 ? "0xffffffffu" : d == CHARL_F32 ? "as_uint(NAN)" : NULL;
