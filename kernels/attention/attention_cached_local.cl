@@ -57,7 +57,7 @@ CHARL_OVERLOAD void put_value(float x, local float *p)
 
 CHARL_OVERLOAD void put_value(float x, local half *p)
 {
-    vstore_half(x, 0, p);
+    vstore_half_rte(x, 0, p);
 }
 
 CHARL_OVERLOAD void put_value(float x, local ushort *p)
