@@ -51,12 +51,8 @@ static charl_status infer_types(charl_graph *g, const charl__op *op, const void 
     for (int i = 0; i < operands->n_in; i++) {
         type[i] = operands->in[i]->type;
     }
-    *inf = (charl__infer){.attr = attr,
-                          .n_in = operands->n_in,
-                          .in = type,
-                          .n_slices = g->slices.count,
-                          .wgmma = g->dev && charl__device_facts_get(g->dev)->wgmma,
-                          .n_out = 1};
+    *inf = (charl__infer){
+        .attr = attr, .n_in = operands->n_in, .in = type, .n_slices = g->slices.count, .dev = g->dev, .n_out = 1};
     CHARL_TRY_CLEANUP(charl__op_infer(op, inf));
     CHARL_TRY_CLEANUP(check_outputs(inf));
 cleanup:

@@ -18,12 +18,7 @@ charl_status charl__run_op(charl_device *dev, const charl__op *op, const void *a
 {
     charl_status st = CHARL_OK;
     charl_type type[CHARL_OP_MAX_IN];
-    charl__infer inf = {.attr = attr,
-                        .n_in = n_in,
-                        .in = type,
-                        .n_slices = 1,
-                        .wgmma = charl__device_facts_get(dev)->wgmma,
-                        .n_out = 1};
+    charl__infer inf = {.attr = attr, .n_in = n_in, .in = type, .n_slices = 1, .dev = dev, .n_out = 1};
     charl_slices whole;
     charl_tensor *made[CHARL_OP_MAX_OUT] = {0}, *workspace = NULL, *step = NULL;
     charl__enqueue e = {

@@ -66,7 +66,7 @@ static charl_status ask(const charl__node *n, bool channels_last, charl__infer *
                           .n_in = n->n_in,
                           .in = type,
                           .n_slices = n->in[0]->g->slices.count,
-                          .wgmma = true,
+                          .dev = n->in[0]->g->dev,
                           .channels_last = channels_last,
                           .n_out = 1};
     CHARL_TRY(charl__op_infer(n->op, inf));
@@ -202,7 +202,7 @@ charl_status charl__graph_choose_layouts(charl_graph *g)
     charl_status st = CHARL_OK;
     layouts l = {.g = g};
 
-    if (!charl__device_facts_get(g->dev)->wgmma) {
+    if (!charl__device_facts_get(g->dev)->nvidia.wgmma) {
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl__alloc_array(g->vars.count, sizeof *l.group, &l.group));

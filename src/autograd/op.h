@@ -45,7 +45,7 @@ typedef struct charl__infer {
     int n_in;
     const charl_type *in;
     int n_slices;            /* slices of this rank: BATCHED extents are multiples of it */
-    bool wgmma;              /* fact of the device; may change the workspace and nothing else */
+    const charl_device *dev; /* or NULL; may change the workspace and nothing else */
     bool channels_last;      /* operands of four dimensions are channels-last; likewise */
     charl__op_layout layout; /* preset to op->layout; the rule may narrow it for these operands */
     int n_out;               /* preset to 1 */

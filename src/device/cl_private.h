@@ -309,7 +309,7 @@ charl_status charl__sm90a_build(charl_device *dev, const char *file, const char 
                                 const charl__sm90a *target, cl_program *out) CHARL_MUST_CHECK;
 
 /* probe_ptx.c */
-/** Set facts.ptx. Errors: ERR_NOMEM and those of transfers; a kernel that does not build or run is not an error. */
+/** Set facts.nvidia.ptx. Errors: ERR_NOMEM and those of transfers; a kernel that does not build or run is not an error. */
 charl_status charl__probe_ptx(charl_device *dev) CHARL_MUST_CHECK;
 
 /* workspace.c */
@@ -320,7 +320,7 @@ charl_status charl__workspace_replace(charl_device *dev, int k, size_t bytes, co
 bool charl__workspace_release_one(charl_device *dev);
 
 /* probe_tensor_cores.c */
-/** Set facts.wgmma, mma and, if allowed, tf32. Call after charl__probe_ptx. Errors: ERR_NOMEM and those of transfers; a kernel that does
+/** Set facts.nvidia.wgmma, mma and, if allowed, tf32. Call after charl__probe_ptx. Errors: ERR_NOMEM and those of transfers; a kernel that does
  *  not build or computes wrong results is not an error. */
 charl_status charl__probe_tensor_cores(charl_device *dev, bool allow_tf32) CHARL_MUST_CHECK;
 

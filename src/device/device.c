@@ -112,7 +112,7 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
     CHARL_TRY_CLEANUP(charl__tuning_db_open(dev, request->tune));
     CHARL_TRY_CLEANUP(open_queues(dev));
     CHARL_TRY_CLEANUP(charl__device_probe(dev, request->allow_tf32));
-    if (request->allow_tf32 && !dev->facts.tf32) { /* said once where ranks share a node */
+    if (request->allow_tf32 && !dev->facts.nvidia.tf32) { /* said once where ranks share a node */
         charl__log(request->local_rank == 0 ? CHARL_LOG_WARN : CHARL_LOG_INFO,
                    "%s has no tensor cores for tf32: f32 is multiplied as f32", dev->info.name);
     }
@@ -188,7 +188,8 @@ bool charl_device_has_tensor_cores(const charl_device *dev, charl_dtype dtype)
 {
     const charl__device_facts *f = &dev->facts;
 
-    return dtype == CHARL_BF16 || dtype == CHARL_F16 ? f->wgmma || f->mma : dtype == CHARL_F32 && f->tf32;
+    return dtype == CHARL_BF16 || dtype == CHARL_F16 ? f->nvidia.wgmma || f->nvidia.mma
+                                                     : dtype == CHARL_F32 && f->nvidia.tf32;
 }
 
 charl_device_memory charl_device_get_memory(const charl_device *dev)

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/trace.h"
 #include "charl/device.h"
+#include "device/nvidia/facts.h"
 
 typedef struct charl__buffer charl__buffer; /* counted device memory */
 typedef struct charl__event charl__event;   /* a point in a queue; counted by hand */
@@ -38,11 +39,7 @@ typedef struct charl__device_facts {
     /* Kernels stage tiles in local memory: not on CPUs, whose caches hold them. Also on GPUs without local memory of their own (Arm
      * Mali), where it is slower, because the form for CPUs needs a megabyte per work-item. */
     bool tiles_in_local;
-    /* Half-precision matrix products on the tensor cores of compute capability 9.0 are right, in programs for sm_90a ... */
-    bool wgmma;
-    bool mma;         /* ... or else on those of compute capability 8.0 and higher */
-    bool tf32;        /* f32 may be multiplied there too, rounded to tf32 */
-    bool ptx;         /* inline PTX of compute capability 8.0 works: CHARL_PTX is defined in kernels */
+    charl__nvidia_facts nvidia;
     int vector_width; /* preferred floats per vector */
     int group;        /* work-group size of simple kernels; 1 on CPUs, which vectorise work-items */
 } charl__device_facts;
@@ -74,7 +71,7 @@ charl_device *charl__buffer_device(const charl__buffer *b);
  *      uint  [CHARL_SPLIT_K_WORDS]                    flags, 0 between launches
  *      float [compute units][CHARL_SPLIT_K_FLOATS]    sums
  *
- *  Borrowed from the device. NULL unless facts.wgmma, mma or tf32. */
+ *  Borrowed from the device. NULL on devices without tensor cores. */
 charl__buffer *charl__workspace_split_k(const charl_device *dev);
 /** Workspace for copies of operands, written and read by consecutive launches on the compute queue: every call may return the same
  *  buffer. Borrowed until the next call; recordings retain it. Errors: ERR_NOMEM. */
@@ -218,16 +215,6 @@ typedef struct charl__kernel_param {
     /* Used instead of value: a type or code of OpenCL C, of which line breaks become spaces. Borrowed until the launch is enqueued. */
     const char *text;
 } charl__kernel_param;
-
-/** How a program is built for NVIDIA's target sm_90a; only where facts.wgmma. */
-typedef struct charl__sm90a {
-    int64_t
-        /* size of the first array that the kernel declares in local memory: the device has 227 KB, and the compiler accepts 48. 0: an
-         * ordinary program */
-        shared_bytes;
-    /* work-groups per compute unit for which registers must suffice; 0: as the compiler chooses */
-    int min_blocks;
-} charl__sm90a;
 
 typedef struct charl__launch {
     const char *file; /* "elementwise/map" for kernels/elementwise/map.cl */

@@ -22,7 +22,7 @@ static const char *options_of(const charl_device *dev)
     cl_device_fp_config config = 0;
 
     clGetDeviceInfo(dev->id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, NULL);
-    if (dev->facts.ptx) { /* with -cl-std asm is no keyword */
+    if (dev->facts.nvidia.ptx) { /* with -cl-std asm is no keyword */
         return config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT
                    ? "-w -DCHARL_PTX -DASM=asm -cl-fp32-correctly-rounded-divide-sqrt"
                    : "-w -DCHARL_PTX -DASM=asm";

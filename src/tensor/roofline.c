@@ -127,7 +127,7 @@ charl_status charl_roofline_multiply(charl_device *dev, charl_dtype dtype, charl
 
     *out = NULL;
     CHARL_TRY_CLEANUP(create(dev, &c));
-    CHARL_TRY_CLEANUP(facts->wgmma && is_half                     ? prepare_wgmma(c, dtype)
+    CHARL_TRY_CLEANUP(facts->nvidia.wgmma && is_half              ? prepare_wgmma(c, dtype)
                       : charl_device_has_tensor_cores(dev, dtype) ? prepare_mma(c, dtype)
                                                                   : prepare_fma(c));
     *out = c;

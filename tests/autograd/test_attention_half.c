@@ -187,7 +187,7 @@ static int skip_without_tensor_cores(void)
     int wgmma = 0;
 
     if (charl_device_open(&(charl_device_request){.local_size = 1}, &dev) == CHARL_OK) {
-        wgmma = charl__device_facts_get(dev)->wgmma;
+        wgmma = charl__device_facts_get(dev)->nvidia.wgmma;
         charl_device_close(dev);
         dev = NULL;
     }

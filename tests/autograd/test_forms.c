@@ -19,7 +19,7 @@ static void compare_forms(const charl__op *op, int sample, const charl_slices *s
     /* An NVIDIA compiler does not take what is written for CPUs (kernels/prelude/vectors.clh). */
     static const int groups[] = {1, 64, 256};
     const charl__device_facts facts = *charl__device_facts_get(dev);
-    const size_t begin = facts.ptx ? 1 : 0;
+    const size_t begin = facts.nvidia.ptx ? 1 : 0;
     const size_t n_groups = begin > 0 || charl__env_is_on(CHARL_ENV_TEST_LONG) ? 3 : 2;
     charl__op_case c;
     void *first[CHARL_OP_MAX_OUT] = {NULL};

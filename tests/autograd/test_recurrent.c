@@ -49,7 +49,7 @@ static void run(const charl__op_case *c, bool by_steps, void **raw, int64_t *lau
     const int64_t before = charl__device_counters_get(dev).launches;
     charl__device_facts form = facts;
 
-    form.ptx = facts.ptx && !by_steps;
+    form.nvidia.ptx = facts.nvidia.ptx && !by_steps;
     charl__device_set_facts(dev, form);
     charl_assert_ok(charl__op_case_run(dev, c, &whole, 0, raw));
     charl__device_set_facts(dev, facts);
@@ -90,7 +90,7 @@ static void test_bits(void **state)
 {
     const row *r = *state;
 
-    if (!charl__device_facts_get(dev)->ptx || !charl__workspace_split_k(dev)) {
+    if (!charl__device_facts_get(dev)->nvidia.ptx || !charl__workspace_split_k(dev)) {
         skipped = true;
         skip(); /* tests/emulation runs the kernels */
     }

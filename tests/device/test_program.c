@@ -340,7 +340,7 @@ static void check_retarget(charl_device *dev)
     l.sm90a.shared_bytes = 65536;
     charl_assert_status(charl__launch_enqueue(dev, &l), CHARL_ERR_KERNEL);
     charl_assert_message("copy.cl for sm_90a on");
-    charl_assert_message(charl__device_facts_get(dev)->wgmma ? "no array" : "no PTX");
+    charl_assert_message(charl__device_facts_get(dev)->nvidia.wgmma ? "no array" : "no PTX");
     charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
     l.file = "bad";
     charl_assert_status(charl__launch_enqueue(dev, &l), CHARL_ERR_KERNEL);

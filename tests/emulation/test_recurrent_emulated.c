@@ -130,7 +130,7 @@ static void check(const form *f, bool late)
     const charl__device_facts as_is = facts;
     charl__op_case x;
 
-    facts.ptx = false;
+    facts.nvidia.ptx = false;
     charl_assert_ok(charl__op_case_create(f->op, &f->sample, CHARL_F32, 3, &x));
     charl__device_set_facts(dev, facts);
     charl_assert_ok(charl__op_case_run(dev, &x, &whole, 0, want));

@@ -35,7 +35,7 @@ static inline bool has_tensor_cores(void)
 {
     const charl__device_facts *facts = charl__device_facts_get(dev);
 
-    return is_tf32 ? facts->tf32 : facts->wgmma || facts->mma;
+    return is_tf32 ? facts->nvidia.tf32 : facts->nvidia.wgmma || facts->nvidia.mma;
 }
 
 /* n elements at element GUARD + shift of a poisoned buffer of their own; values of `src` in `type`,

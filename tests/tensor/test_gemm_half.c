@@ -239,7 +239,7 @@ static void sums_of_leaves_are_those_of_the_tree(void **state)
     static const charl__gemm_form form[] = {CHARL_GEMM_AUTO, CHARL_GEMM_TENSOR_CORE_PADDED};
 
     (void)state;
-    if (!charl__device_facts_get(dev)->wgmma) {
+    if (!charl__device_facts_get(dev)->nvidia.wgmma) {
         skip();
     }
     for (int t = 0; t < 12; t++) {

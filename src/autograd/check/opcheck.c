@@ -306,7 +306,7 @@ charl_status charl__op_case_run(charl_device *dev, const charl__op_case *c, cons
                         .n_in = c->n_in,
                         .in = type,
                         .n_slices = slices->count,
-                        .wgmma = charl__device_facts_get(dev)->wgmma,
+                        .dev = dev,
                         .channels_last = c->channels_last,
                         .n_out = 1};
     op_run r = {0};

@@ -35,7 +35,7 @@ static bool takes_epilogue(const charl__node *n)
                         .attr = n->attr,
                         .n_in = n->n_in,
                         .in = in,
-                        .wgmma = charl__device_facts_get(n->out[0]->g->dev)->wgmma,
+                        .dev = n->out[0]->g->dev,
                         .channels_last = n->out[0]->channels_last,
                         .n_out = 1,
                         .out = {n->out[0]->type}};

@@ -1,4 +1,4 @@
-/* Detects facts.ptx: whether inline PTX works in OpenCL C as the kernels use it under CHARL_PTX. A small kernel runs every such
+/* Detects facts.nvidia.ptx: whether inline PTX works in OpenCL C as the kernels use it under CHARL_PTX. A small kernel runs every such
  * instruction on numbers with exact results. */
 #include <string.h>
 
@@ -47,7 +47,7 @@ charl_status charl__probe_ptx(charl_device *dev)
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl__buffer_create(dev, sizeof got, "probe", &b));
-    dev->facts.ptx = true; /* the program is built as all others will be */
+    dev->facts.nvidia.ptx = true; /* the program is built as all others will be */
     st = charl__launch_enqueue(dev, &(charl__launch){.file = "nvidia/device/probe_ptx",
                                                      .entry = "charl_probe_ptx",
                                                      .global = {ITEMS},
@@ -56,8 +56,8 @@ charl_status charl__probe_ptx(charl_device *dev)
     if (st == CHARL_OK) {
         st = charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, got, sizeof got, true);
     }
-    dev->facts.ptx = st == CHARL_OK && is_right(got);
-    if (!dev->facts.ptx) {
+    dev->facts.nvidia.ptx = st == CHARL_OK && is_right(got);
+    if (!dev->facts.nvidia.ptx) {
         charl__log(CHARL_LOG_INFO, "%s: no inline PTX: %s", dev->info.name,
                    st == CHARL_OK ? "the results are wrong" : charl_error_message());
     }

@@ -1,4 +1,4 @@
-/* Detects facts.wgmma, mma and tf32: whether kernels/nvidia/gemm/gemm_wgmma.cl or gemm_mma.cl give right results.
+/* Detects facts.nvidia.wgmma, mma and tf32: whether kernels/nvidia/gemm/gemm_wgmma.cl or gemm_mma.cl give right results.
  *
  * One product of small integers, whose sums are exact, exercises what the kernels rely on: operands of both orientations and partial
  * tiles; for gemm_wgmma also the program for sm_90a and more than 48 KB of local memory.
@@ -138,18 +138,18 @@ cleanup:
 charl_status charl__probe_tensor_cores(charl_device *dev, bool allow_tf32)
 {
     const int cc = capability(dev);
-    const bool has_mma = cc >= 80 && dev->facts.ptx;
+    const bool has_mma = cc >= 80 && dev->facts.nvidia.ptx;
 
     if (cc == 90 && !charl__env_is_on(CHARL_ENV_NO_WGMMA)) {
-        CHARL_TRY(try_kernel(dev, &wgmma, "half types", &dev->facts.wgmma));
+        CHARL_TRY(try_kernel(dev, &wgmma, "half types", &dev->facts.nvidia.wgmma));
     }
-    if (has_mma && !dev->facts.wgmma) {
-        CHARL_TRY(try_kernel(dev, &mma, "half types", &dev->facts.mma));
+    if (has_mma && !dev->facts.nvidia.wgmma) {
+        CHARL_TRY(try_kernel(dev, &mma, "half types", &dev->facts.nvidia.mma));
     }
     if (has_mma && allow_tf32) {
-        CHARL_TRY(try_kernel(dev, &tf32, "tf32", &dev->facts.tf32));
+        CHARL_TRY(try_kernel(dev, &tf32, "tf32", &dev->facts.nvidia.tf32));
     }
-    if (dev->facts.wgmma || dev->facts.mma || dev->facts.tf32) {
+    if (dev->facts.nvidia.wgmma || dev->facts.nvidia.mma || dev->facts.nvidia.tf32) {
         CHARL_TRY(charl__workspace_replace(
             dev, CHARL__WORKSPACE_SPLIT_K,
             (CHARL_SPLIT_K_WORDS + (size_t)dev->info.compute_units * CHARL_SPLIT_K_FLOATS) * sizeof(float),

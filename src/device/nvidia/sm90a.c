@@ -11,8 +11,8 @@
  * ones. */
 const char *charl__sm90a_options(const charl_device *dev)
 {
-    return dev->facts.ptx ? "-w -DASM=asm -DCHARL_PTX -cl-fp32-correctly-rounded-divide-sqrt"
-                          : "-w -DASM=asm -cl-fp32-correctly-rounded-divide-sqrt";
+    return dev->facts.nvidia.ptx ? "-w -DASM=asm -DCHARL_PTX -cl-fp32-correctly-rounded-divide-sqrt"
+                                 : "-w -DASM=asm -cl-fp32-correctly-rounded-divide-sqrt";
 }
 
 /* The program's binary as a string; "" if it has none, as some drivers return an error after a failed build. */

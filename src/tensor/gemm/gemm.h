@@ -9,7 +9,7 @@
  *
  *  Numerics. Each element is one chain of fma in ascending k, then one addition of the bias: its bits are the same on every device, for
  *  every tile and at every position. Tensor cores are the exception. They take PLAIN and TRANSPOSED operands with one segment, of bf16 or
- *  f16 (facts.wgmma, facts.mma), and f32 if allowed (facts.tf32). kernels/nvidia/gemm/gemm_wgmma.cl and gemm_mma.cl define their sum; its
+ *  f16 (facts.nvidia: wgmma, mma), and f32 if allowed (tf32). kernels/nvidia/gemm/gemm_wgmma.cl and gemm_mma.cl define their sum; its
  *  bits are the same for every tile and at every position on that device.
  */
 #include "tensor/tensor.h"
@@ -47,7 +47,7 @@ typedef enum charl__gemm_form {
     CHARL_GEMM_VECTOR_SMALL,
     CHARL_GEMM_VECTOR_NARROW,    /* the micro-tile of vectors shorter than 16 */
     CHARL_GEMM_TENSOR_CORE,      /* tensor cores, if facts and operands allow */
-    CHARL_GEMM_TENSOR_CORE_WIDE, /* with facts.mma or tf32 there is one tile for all of these */
+    CHARL_GEMM_TENSOR_CORE_WIDE, /* with facts.nvidia.mma or tf32 there is one tile for all of these */
     /* the wide tile; the last tiles are split into equal parts (stream-K) */
     CHARL_GEMM_TENSOR_CORE_SPLIT,
     CHARL_GEMM_TENSOR_CORE_PADDED /* rows that are not aligned to 16 bytes are copied first */

@@ -39,7 +39,7 @@ enum { CHARL__ATTENTION_GROUP = 256 };
 bool charl__attention_in_groups(const charl_device *dev);
 
 /** The same on NVIDIA's tensor cores (attention_wgmma.c), which take every half type and heads of a
- *  multiple of 8, at most 128 elements where facts.wgmma:
+ *  multiple of 8, at most 128 elements where facts.nvidia.wgmma:
  *  kernels/nvidia/attention/attention_wgmma.cl says what differs.
  */
 bool charl__attention_is_wgmma(const charl_device *dev, charl_dtype dtype, int64_t d);

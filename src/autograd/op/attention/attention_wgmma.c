@@ -47,8 +47,8 @@ static const form keys_form = {.file = "nvidia/attention/attention_wgmma_grad",
 
 bool charl__attention_is_wgmma(const charl_device *dev, charl_dtype dtype, int64_t d)
 {
-    return charl__device_facts_get(dev)->wgmma && (dtype == CHARL_BF16 || dtype == CHARL_F16) && d % CHUNK == 0 &&
-           d <= MAX_D;
+    return charl__device_facts_get(dev)->nvidia.wgmma && (dtype == CHARL_BF16 || dtype == CHARL_F16) &&
+           d % CHUNK == 0 && d <= MAX_D;
 }
 
 /* The kernels copy 16 bytes at a time. The memory plan places every value so. */

@@ -77,7 +77,7 @@ static charl_status output_shape(const charl__conv_attr *t, const charl_shape *x
 /* Whether it goes to tensor cores, which take images in any layout. */
 static bool choose_tensor_cores(charl__infer *inf, int groups)
 {
-    const bool cores = charl__conv_is_wgmma(inf->wgmma, inf->in[0].dtype, groups);
+    const bool cores = charl__conv_is_wgmma(inf->dev, inf->in[0].dtype, groups);
 
     inf->layout = cores ? CHARL_LAYOUT_ANY : CHARL_LAYOUT_ROWS;
     return cores;
@@ -107,7 +107,7 @@ static charl_status infer(charl__infer *inf)
 
 static bool is_on_tensor_cores(const charl__enqueue *e, const charl__conv *c)
 {
-    return charl__conv_is_wgmma(charl__device_facts_get(e->dev)->wgmma, e->in[0]->dtype, c->groups);
+    return charl__conv_is_wgmma(e->dev, e->in[0]->dtype, c->groups);
 }
 
 static charl_status enqueue(const charl__enqueue *e)

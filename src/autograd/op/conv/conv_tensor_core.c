@@ -30,7 +30,7 @@ static bool is_product(const charl__conv *c, bool of_x)
 
 bool charl__conv_tensor_core_input_is_product(const charl__infer *inf, const charl__conv *c)
 {
-    return inf->channels_last && charl__conv_is_wgmma(inf->wgmma, inf->in[0].dtype, c->groups) && is_product(c, true);
+    return inf->channels_last && charl__conv_is_wgmma(inf->dev, inf->in[0].dtype, c->groups) && is_product(c, true);
 }
 
 /* The gradient of the weight then: outer products of pixels, `rows` samples to a slice. */

@@ -53,7 +53,7 @@ static int64_t local_bytes(const charl__enqueue *e, int64_t n)
     const charl_tensor *x = e->in[1], *out = e->out[0];
     const int64_t bytes = chunks_of(n) * (CHARL__CROSS_ENTROPY_CHUNK * 2 + 16 + 12);
 
-    return facts->wgmma && facts->ptx && charl_dtype_size(x->dtype) == 2 &&
+    return facts->nvidia.wgmma && facts->nvidia.ptx && charl_dtype_size(x->dtype) == 2 &&
                    (x->offset - out->offset) % CHARL_GPU_VEC == 0 && bytes >= LOCAL_LEAST && bytes <= LOCAL_MOST
                ? bytes
                : 0;

@@ -55,7 +55,8 @@ static int64_t local_bytes(const charl__recurrence *r, bool back, int rows, int 
 /* The largest chunk that leaves room for the weights; 0: there is none. */
 static int chunk_of(charl_device *dev, const charl__recurrence *r, bool back, int rows, int units)
 {
-    const int64_t room = charl__device_facts_get(dev)->wgmma ? LOCAL_MOST : charl_device_get_info(dev)->local_bytes;
+    const int64_t room =
+        charl__device_facts_get(dev)->nvidia.wgmma ? LOCAL_MOST : charl_device_get_info(dev)->local_bytes;
 
     for (int i = 0; i < COUNT(chunks); i++) {
         const bool is_whole = chunks[i] <= depth_of(r, back) || i + 1 == COUNT(chunks);
@@ -73,8 +74,9 @@ bool charl__persistent_plan_of(charl_device *dev, const charl__recurrence *r, bo
 
     /* The words that count arrivals are those of split-K products, which devices have that run
      * this PTX. Kernels count in int. */
-    if (!charl__device_facts_get(dev)->ptx || !charl__workspace_split_k(dev) || r->steps < 2 || r->hidden % 4 != 0 ||
-        r->batch > INT_MAX || r->steps * r->hidden > INT_MAX || r->hidden * r->hidden * r->gates > INT_MAX) {
+    if (!charl__device_facts_get(dev)->nvidia.ptx || !charl__workspace_split_k(dev) || r->steps < 2 ||
+        r->hidden % 4 != 0 || r->batch > INT_MAX || r->steps * r->hidden > INT_MAX ||
+        r->hidden * r->hidden * r->gates > INT_MAX) {
         return false;
     }
     for (int i = 0; i < COUNT(tiles); i++) {

@@ -35,7 +35,7 @@ static const tile of_mma = {"nvidia/gemm/gemm_mma", "gemm_mma", 128, 3, 128, 2, 
 /* Whether they take products of this type. */
 static bool is_type(const charl__device_facts *facts, charl_dtype dtype)
 {
-    return dtype == CHARL_F32 ? facts->tf32 : facts->wgmma || facts->mma;
+    return dtype == CHARL_F32 ? facts->nvidia.tf32 : facts->nvidia.wgmma || facts->nvidia.mma;
 }
 
 bool charl__gemm_uses_tensor_cores(charl_device *dev, const charl__gemm *p)
@@ -56,7 +56,7 @@ bool charl__gemm_has_rng(charl_device *dev, charl_dtype type)
 /* Of what goes to tensor cores: whether by gemm_mma.cl. */
 static bool is_mma(charl_device *dev, const charl__gemm *p)
 {
-    return p->a->dtype == CHARL_F32 || !charl__device_facts_get(dev)->wgmma;
+    return p->a->dtype == CHARL_F32 || !charl__device_facts_get(dev)->nvidia.wgmma;
 }
 
 bool charl__gemm_sums_a(charl_device *dev, const charl__gemm *p)
