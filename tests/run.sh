@@ -2,8 +2,9 @@
 # Everything a change must pass, in one command: install what is missing, build both presets, run all tests of both.
 #   dev      debug, sanitizers, warnings are errors: lint and all tests but those under valgrind
 #   release  optimised: all tests but lint
-# Before release, dev takes the long tests in a short form (CHARL_TEST_SHORT) and leaves out what is labelled once: what the
-# sanitizers have nothing to say about, or see in other tests. Both presets keep their compiled kernels in one place.
+# Where both run, each test runs in one of them: in dev, or in release if it is labelled once, because the sanitizers have nothing
+# to say about it or see the same code in other tests. Tests labelled both run in dev in a short form (CHARL_TEST_SHORT) and whole in
+# release. Both presets keep their compiled kernels in one place.
 # At the end: the seconds of the tests by label, beside tests/budget.txt. Over budget is no failure: the machine may be busy.
 # Usage: tests/run.sh [dev|release ...]      CHARL_JOBS=n limits parallel compilation
 set -uo pipefail
@@ -76,11 +77,12 @@ finish() {
     exit 0
 }
 
-# run_tests PRESET EXCLUDED_LABELS SHORT
+# run_tests PRESET SHORT SELECTION...: of ctest
 run_tests() {
-    local preset=$1 log=build/$1/tests.log passed skipped bad
+    local preset=$1 short=$2 log=build/$1/tests.log passed skipped bad
+    shift 2
     # Most of the time is spent compiling kernels, on one core each; tests whose ranks compute together run alone.
-    CHARL_TEST_SHORT=$3 ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure -LE "$2" 2>&1 | tee "$log"
+    CHARL_TEST_SHORT=$short ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure "$@" 2>&1 | tee "$log"
     local rc=${PIPESTATUS[0]}
     passed=$(grep -cE ' Test +#[0-9]+:.* Passed ' "$log")
     skipped=$(grep -cE ' Test +#[0-9]+:.*\*\*\*Skipped ' "$log")
@@ -113,15 +115,11 @@ for preset in "${presets[@]}"; do
         failed=1
         continue
     fi
-    case $preset in
-    dev)
-        if [[ " ${presets[*]} " == *" release "* ]]; then
-            run_tests dev '^(valgrind|once)$' 1
-        else
-            run_tests dev '^valgrind$' ''
-        fi
-        ;;
-    *) run_tests "$preset" '^lint$' '' ;;
+    case "$preset of ${presets[*]}" in
+    "dev of dev release") run_tests dev 1 -LE '^(valgrind|once)$' ;;
+    "release of dev release") run_tests release '' -L '^(valgrind|once|both)$' ;;
+    dev*) run_tests dev '' -LE '^valgrind$' ;;
+    *) run_tests "$preset" '' -LE '^lint$' ;;
     esac
 done
 finish
