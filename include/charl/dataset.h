@@ -234,6 +234,7 @@ typedef struct charl_import_options {
     bool in_order;  /* CSV: the last rows instead */
     uint64_t seed;  /* of that choice */
     bool overwrite; /* replace an existing file */
+    bool skip_bad;  /* folders of images: leave out files that cannot be read */
     /* Lines that the user should read: what was decided on the way. May be NULL. */
     void (*noted)(void *ctx, const char *text);
     void *ctx;

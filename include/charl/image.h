@@ -2,8 +2,9 @@
 #define CHARL_IMAGE_H
 /** Image files: decoding PNG and JPEG to samples of one size, and importing folders of them.
  *
- *  What a library is missing for at build time is refused when it is met. Colours are read as sRGB;
- *  a picture with transparency is put on white; 16-bit channels are rounded to 8. JPEG files are
+ *  What a library is missing for at build time is refused when it is met. Colours are read as sRGB,
+ *  CMYK without a profile (R = (255 - C) (255 - K) / 255); a picture with transparency is put on white;
+ *  16-bit channels are rounded to 8. JPEG files are
  *  turned as their Exif orientation asks. Nothing here is collective.
  */
 #include "charl/dataset.h"
@@ -35,7 +36,7 @@ typedef struct charl_image_format {
  *  averaging when shrinking, bilinear when growing); a picture of the right size is copied exactly.
  *
  *  Blocks. Local. Thread-safe. Deterministic. Memory: the file and its pixels.
- *  Errors: ERR_DATA   missing, not regular, truncated, damaged, CMYK, of more than 2^26 pixels, or of a format that this
+ *  Errors: ERR_DATA   missing, not regular, truncated, damaged, of more than 2^26 pixels, or of a format that this
  *                     build cannot read; the message names the file
  *          ERR_NOMEM */
 charl_status charl_image_read(const char *path, const charl_image_format *format, unsigned char *out) CHARL_MUST_CHECK;
@@ -58,6 +59,9 @@ void charl_image_files_fini(charl_image_files *files);
  *              labels.csv with a file name and a label on each line, perhaps after a header. Labels
  *              that are not all integers from 0 are class names, numbered by name
  *  folders[1]  or NULL: validation, or test if val_split > 0; with the same classes
+ *
+ *  All files that cannot be read are found before the import fails; the first 20 are noted (opt->noted). With
+ *  opt->skip_bad they are left out instead, which costs decoding all files twice.
  *
  *  Samples are stored in a fixed random order, so that val_split takes some of every class. The fit
  *  is stored. Blocks. Local. Errors: as charl_import_idx and charl_image_read. Memory: the names of

@@ -102,6 +102,9 @@ expect 2 'fit zoom: must be one of crop, stretch, pad' data import images set -o
 expect 2 "unrecognized option '--fit'" data import csv t.csv -o x.h5 --fit pad
 head -c 50 set/cat/1.png >set/dog/5.png
 expect 3 'dog/5.png: damaged or truncated PNG' data import images set -o x.h5 --size 4
+expect 3 '1 of the 9 images of set cannot be read, and --skip-bad leaves' data import images set -o x.h5 --size 4
+expect 0 'left out, 8 remain' data import images set -o good.h5 --size 4 --skip-bad
+expect 0 'train      8 samples' data info good.h5
 
 expect 0 'train      60 samples' data make digits d1.h5 --train 60 --val 20
 content=$("$bin/charl" data info d1.h5 | grep content)

@@ -282,9 +282,33 @@ static void damaged_files_are_refused(void **state)
         charl_assert_status(read_as("cut.jpg", f, out), CHARL_ERR_DATA);
         charl_assert_message("cut.jpg: damaged or truncated JPEG file");
     }
-    put_jpeg(path_of("print.jpg"), 8, 8, JCS_CMYK, false, pixels);
+}
+
+/* Ink to light, R = (255 - C) (255 - K) / 255, of files that hold 255 - ink; the damaged one leaks nothing. */
+static void pictures_for_print_are_read(void **state)
+{
+    static const unsigned char ink[4][4] = {{255, 255, 255, 255}, {200, 100, 50, 128}, {0, 90, 255, 255}, {9, 9, 9, 0}};
+    static unsigned char data[65536], pixels[8 * 8 * 4];
+    const charl_image_format f = size(3, 8, 8);
+    unsigned char out[192];
+    size_t n;
+
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        for (size_t i = 0; i < sizeof pixels; i++) {
+            pixels[i] = ink[k][i % 4];
+        }
+        put_jpeg(path_of("print.jpg"), 8, 8, JCS_CMYK, false, pixels);
+        charl_assert_ok(read_as("print.jpg", f, out));
+        for (int c = 0; c < 3; c++) {
+            const int want = ink[k][c] * ink[k][3] / 255;
+
+            assert_in_range(out[64 * c + 27], want > 2 ? want - 2 : 0, want + 2);
+        }
+    }
+    n = get_file(path_of("print.jpg"), data, sizeof data);
+    put_file(path_of("print.jpg"), data, n - 9);
     charl_assert_status(read_as("print.jpg", f, out), CHARL_ERR_DATA);
-    charl_assert_message("print.jpg: CMYK colours");
 }
 
 static void other_things_are_refused(void **state)
@@ -370,6 +394,7 @@ int main(void)
         cmocka_unit_test(a_mean_keeps_its_brightness),
         cmocka_unit_test(huge_pictures_are_refused_unread),
         cmocka_unit_test(damaged_files_are_refused),
+        cmocka_unit_test(pictures_for_print_are_read),
         cmocka_unit_test(other_things_are_refused),
         cmocka_unit_test(files_of_a_folder_are_sorted),
         cmocka_unit_test(every_acquisition_may_fail),

@@ -186,6 +186,63 @@ static void bad_folders_are_refused(void **state)
     charl_assert_message("a.png: class \"void\" is not among those of the training images");
 }
 
+static void keep_note(void *ctx, const char *text)
+{
+    char(*notes)[160] = ctx;
+    int n = 0;
+
+    while (notes[n][0]) {
+        n++;
+    }
+    assert_in_range(n, 0, 30);
+    snprintf(notes[n], sizeof notes[n], "%s", text);
+}
+
+/* All bad files of a folder are noted at once, or left out where that is wanted. */
+static void bad_files_are_counted_or_left_out(void **state)
+{
+    const char *folders[2] = {NULL};
+    char name[32], notes[32][160] = {""};
+    charl_import_options o = {.overwrite = true, .noted = keep_note, .ctx = notes};
+    charl_dataset *ds = NULL;
+    charl_dataset_info info;
+    int n = 0;
+
+    (void)state;
+    make_classes("mixed", 30);
+    for (int i = 0; i < 23; i++) {
+        snprintf(name, sizeof name, "mixed/bee/%02d.png", i);
+        put_text(name, "not a picture");
+    }
+    folders[0] = charl_test_path(dir, "mixed");
+    charl_assert_status(charl_import_images(folders, &tiny, out, &o), CHARL_ERR_DATA);
+    charl_assert_message("23 of the 60 images of ");
+    charl_assert_message(".png: neither a PNG nor a JPEG file");
+    while (notes[n][0]) {
+        assert_non_null(strstr(notes[n++], "neither"));
+    }
+    assert_int_equal(n, 20);
+    put_text("mixed/ant/a.webp", "another kind");
+    put_text("mixed/ant/b.gif", "another kind");
+    charl_assert_status(charl_import_images(folders, &tiny, out, &o), CHARL_ERR_DATA);
+    charl_assert_message("2 of the 62 images of "); /* their names say enough */
+    memset(notes, 0, sizeof notes);
+    o.skip_bad = true;
+    charl_assert_ok(charl_import_images(folders, &tiny, out, &o));
+    assert_string_equal(notes[20], "25 images that cannot be read were left out, 37 remain");
+    charl_assert_ok(charl_dataset_open(out, NULL, &ds));
+    charl_dataset_get_info(ds, &info);
+    assert_int_equal(info.rows[0], 37);
+    assert_int_equal(check_samples(ds, CHARL_SPLIT_TRAIN, 37), 29 * 30 / 2 + 7 * 126);
+    charl_dataset_close(ds);
+    make_classes("worse", 1);
+    put_text("worse/ant/00.png", "no");
+    put_text("worse/bee/00.png", "no");
+    folders[0] = charl_test_path(dir, "worse");
+    charl_assert_status(charl_import_images(folders, &tiny, out, &o), CHARL_ERR_DATA);
+    charl_assert_message("worse: none of the images can be read");
+}
+
 static void bad_formats_are_refused(void **state)
 {
     static const charl_image_format bad[] = {
@@ -220,9 +277,10 @@ static void every_acquisition_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sub_folders_are_classes), cmocka_unit_test(a_list_gives_labels),
-        cmocka_unit_test(bad_lists_are_refused),   cmocka_unit_test(bad_folders_are_refused),
-        cmocka_unit_test(bad_formats_are_refused), cmocka_unit_test(every_acquisition_may_fail),
+        cmocka_unit_test(sub_folders_are_classes),    cmocka_unit_test(a_list_gives_labels),
+        cmocka_unit_test(bad_lists_are_refused),      cmocka_unit_test(bad_folders_are_refused),
+        cmocka_unit_test(bad_formats_are_refused),    cmocka_unit_test(bad_files_are_counted_or_left_out),
+        cmocka_unit_test(every_acquisition_may_fail),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown_dir);

@@ -115,7 +115,7 @@ bool charl__is_image_name(const char *name)
     return ends_in_one_of(name, endings, sizeof endings / sizeof *endings);
 }
 
-static bool is_foreign_image_name(const char *name)
+bool charl__is_foreign_image_name(const char *name)
 {
     static const char *const endings[] = {"gif",  "bmp",  "webp", "tif", "tiff", "heic",
                                           "avif", "jfif", "ppm",  "pgm", "jp2"};
@@ -139,9 +139,10 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-charl_status charl__folder_list(const char *folder, bool folders, charl_image_files *out)
+charl_status charl__folder_list(const char *folder, charl__folder_entries what, charl_image_files *out)
 {
     charl_status st = CHARL_OK;
+    const bool folders = what == CHARL__FOLDER_FOLDERS;
     const int64_t first = out->count;
     const struct dirent *entry;
     DIR *dir = NULL;
@@ -153,16 +154,19 @@ charl_status charl__folder_list(const char *folder, bool folders, charl_image_fi
         CHARL_FAIL_CLEANUP(CHARL_ERR_DATA, "%s: cannot be read: %s", folder, strerror(errno));
     }
     while ((entry = readdir(dir)) != NULL) {
+        const char *name = entry->d_name;
+        const bool foreign = !folders && charl__is_foreign_image_name(name);
         struct stat s;
 
-        if (entry->d_name[0] == '.' || (!folders && !charl__is_image_name(entry->d_name))) {
-            CHARL_REQUIRE_CLEANUP(folders || !is_foreign_image_name(entry->d_name), CHARL_ERR_DATA,
+        if (name[0] == '.' ||
+            (!folders && !charl__is_image_name(name) && !(foreign && what == CHARL__FOLDER_ALL_IMAGES))) {
+            CHARL_REQUIRE_CLEANUP(!foreign, CHARL_ERR_DATA,
                                   "%s/%s: only .png, .jpg and .jpeg images are read; HINT convert it or "
                                   "move it out of the folder",
-                                  folder, entry->d_name);
+                                  folder, name);
             continue;
         }
-        CHARL_TRY_CLEANUP(charl__files_append(out, folder, entry->d_name));
+        CHARL_TRY_CLEANUP(charl__files_append(out, folder, name));
         if (folders && (stat(out->paths[out->count - 1], &s) != 0 || !S_ISDIR(s.st_mode))) {
             charl_free(out->paths[--out->count]);
         }
@@ -188,7 +192,7 @@ charl_status charl_image_files_add(charl_image_files *files, const char *path)
         CHARL_TRY(charl__files_append(files, "", path));
         return CHARL_OK;
     }
-    CHARL_TRY(charl__folder_list(path, false, files));
+    CHARL_TRY(charl__folder_list(path, CHARL__FOLDER_IMAGES, files));
     CHARL_REQUIRE(files->count > before, CHARL_ERR_DATA, "%s: there are no .png, .jpg or .jpeg files in this folder",
                   path);
     return CHARL_OK;
@@ -201,8 +205,8 @@ static charl_status add_tree(charl_image_files *files, const char *folder, int d
 
     CHARL_REQUIRE_CLEANUP(depth < MAX_DEPTH, CHARL_ERR_DATA,
                           "%s: more than %d folders deep (a link to a folder above?)", folder, MAX_DEPTH);
-    CHARL_TRY_CLEANUP(charl__folder_list(folder, false, files));
-    CHARL_TRY_CLEANUP(charl__folder_list(folder, true, &below));
+    CHARL_TRY_CLEANUP(charl__folder_list(folder, CHARL__FOLDER_IMAGES, files));
+    CHARL_TRY_CLEANUP(charl__folder_list(folder, CHARL__FOLDER_FOLDERS, &below));
     for (int64_t i = 0; i < below.count; i++) {
         CHARL_TRY_CLEANUP(add_tree(files, below.paths[i], depth + 1));
     }

@@ -9,9 +9,20 @@ bool charl__is_image_name(const char *name);
 /** Append "folder/name", or name alone where folder is "". Errors: ERR_NOMEM. */
 charl_status charl__files_append(charl_image_files *f, const char *folder, const char *name) CHARL_MUST_CHECK;
 
-/** Append the paths of the images in a folder, or of the folders in it, sorted by name and without
- *  hidden ones. May append none. Errors: ERR_DATA, ERR_NOMEM. */
-charl_status charl__folder_list(const char *folder, bool folders, charl_image_files *out) CHARL_MUST_CHECK;
+/** Whether it ends as those of other kinds of images do: .gif, .webp, ... */
+bool charl__is_foreign_image_name(const char *name);
+
+/** What of a folder is listed. */
+typedef enum charl__folder_entries {
+    CHARL__FOLDER_IMAGES,     /* .png, .jpg and .jpeg; foreign images are an error */
+    CHARL__FOLDER_ALL_IMAGES, /* foreign ones too */
+    CHARL__FOLDER_FOLDERS
+} charl__folder_entries;
+
+/** Append the paths of what is in a folder, sorted by name and without hidden ones. May append none.
+ *  Errors: ERR_DATA, ERR_NOMEM. */
+charl_status charl__folder_list(const char *folder, charl__folder_entries what,
+                                charl_image_files *out) CHARL_MUST_CHECK;
 
 /** charl_image_files_add, and folders with all that is in them, however deep: images of a folder
  *  sorted by name, then those of its sub-folders. Hidden files and folders are left out. Errors: as

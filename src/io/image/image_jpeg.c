@@ -1,7 +1,7 @@
 /* JPEG through libjpeg. It reports failures by longjmp, so what must be released then lives in a
  * struct of the caller; and it calls a damaged file a warning and invents the rest, so warnings of
  * damage are failures here. */
-#include "base/error.h"
+#include "base/alloc.h"
 #include "io/image/image_pixels.h"
 
 #ifdef CHARL_HAVE_JPEG
@@ -22,6 +22,7 @@ typedef struct decoder {
     char message[JMSG_LENGTH_MAX];
     const char *path;
     charl__pixels *out;
+    unsigned char *cmyk; /* a row of a picture for print, owned; else NULL */
     int orientation;
     charl_status st;
 } decoder;
@@ -70,13 +71,36 @@ static int find_orientation(const decoder *d)
 
 static charl_status begin(decoder *d)
 {
-    CHARL_REQUIRE(d->jpeg.jpeg_color_space != JCS_CMYK && d->jpeg.jpeg_color_space != JCS_YCCK, CHARL_ERR_DATA,
-                  "%s: CMYK colours, as for print; HINT convert it to RGB", d->path);
+    const bool prints = d->jpeg.jpeg_color_space == JCS_CMYK || d->jpeg.jpeg_color_space == JCS_YCCK;
+
     CHARL_TRY(charl__pixels_create(d->path, d->jpeg.image_height, d->jpeg.image_width, d->out));
     d->orientation = find_orientation(d);
-    d->jpeg.out_color_space = JCS_RGB;
+    if (prints) {
+        CHARL_TRY(charl__alloc_array(d->jpeg.image_width, 4, &d->cmyk));
+    }
+    d->jpeg.out_color_space = prints ? JCS_CMYK : JCS_RGB;
     d->jpeg.dct_method = JDCT_ISLOW; /* exact integer arithmetic */
     return CHARL_OK;
+}
+
+/* a * b / 255, rounded. */
+static int product(int a, int b)
+{
+    const int v = a * b + 128;
+
+    return (v + (v >> 8)) >> 8;
+}
+
+/* Ink to light without a colour profile, as Pillow does. Files hold 255 - ink, by Adobe's convention. */
+static void cmyk_to_rgb(const unsigned char *cmyk, int64_t n, unsigned char *rgb)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const int white = cmyk[4 * i + 3];
+
+        for (int c = 0; c < 3; c++) {
+            rgb[3 * i + c] = (unsigned char)(white - product(255 - cmyk[4 * i + c], white));
+        }
+    }
 }
 
 /* False after a jump. */
@@ -98,7 +122,10 @@ static bool run(decoder *d, const unsigned char *data, size_t bytes)
     while (d->jpeg.output_scanline < d->jpeg.output_height) {
         unsigned char *row = d->out->rgb + (size_t)d->jpeg.output_scanline * (size_t)d->out->width * 3;
 
-        jpeg_read_scanlines(&d->jpeg, &row, 1);
+        jpeg_read_scanlines(&d->jpeg, d->cmyk ? &d->cmyk : &row, 1);
+        if (d->cmyk) {
+            cmyk_to_rgb(d->cmyk, d->out->width, row);
+        }
     }
     jpeg_finish_decompress(&d->jpeg);
     return true;
@@ -117,6 +144,7 @@ charl_status charl__jpeg_decode(const char *path, const unsigned char *data, siz
     d.progress.progress_monitor = on_progress;
     good = run(&d, data, bytes);
     jpeg_destroy_decompress(&d.jpeg);
+    charl_free(d.cmyk);
     CHARL_REQUIRE(good, CHARL_ERR_DATA, "%s: damaged or truncated JPEG file: %s", path, d.message);
     CHARL_TRY(d.st);
     CHARL_TRY(charl__pixels_orient(out, d.orientation));

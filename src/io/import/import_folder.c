@@ -13,7 +13,7 @@
 #include "io/import/import_csv.h"
 #include "io/import/importer.h"
 
-enum { MAX_CLASSES = 100000, MAX_ID = 100000, BLOCK_BYTES = 1 << 20, MAX_SIDE = 4096 };
+enum { MAX_CLASSES = 100000, MAX_ID = 100000, BLOCK_BYTES = 1 << 20, MAX_SIDE = 4096, NOTED = 20 };
 
 /* The images of one folder: paths, and for each its label, a number or a name. */
 typedef struct collection {
@@ -22,6 +22,8 @@ typedef struct collection {
     charl_image_files images;
     charl_image_files labels; /* texts */
     int32_t *label;           /* [images.count] */
+    int64_t bad;              /* images that cannot be read, found so far */
+    char first_bad[512];      /* why not the first of them */
 } collection;
 
 typedef struct classes {
@@ -89,21 +91,32 @@ cleanup:
     return st;
 }
 
+/* A class: the images of a folder. */
+static charl_status collect_class(collection *c, const char *folder)
+{
+    const int64_t before = c->images.count;
+
+    CHARL_TRY(charl__folder_list(folder, CHARL__FOLDER_ALL_IMAGES, &c->images));
+    CHARL_REQUIRE(c->images.count > before, CHARL_ERR_DATA, "%s: there are no .png, .jpg or .jpeg files in this folder",
+                  folder);
+    while (c->labels.count < c->images.count) {
+        CHARL_TRY(charl__files_append(&c->labels, "", base_name(folder)));
+    }
+    return CHARL_OK;
+}
+
 static charl_status collect_classes(collection *c)
 {
     charl_status st = CHARL_OK;
     charl_image_files folders = {0};
 
-    CHARL_TRY_CLEANUP(charl__folder_list(c->folder, true, &folders));
+    CHARL_TRY_CLEANUP(charl__folder_list(c->folder, CHARL__FOLDER_FOLDERS, &folders));
     CHARL_REQUIRE_CLEANUP(folders.count > 0, CHARL_ERR_DATA,
                           "%s: neither a labels.csv (file name and label on each line) nor sub-folders, one "
                           "for each class",
                           c->folder);
     for (int64_t i = 0; i < folders.count; i++) {
-        CHARL_TRY_CLEANUP(charl_image_files_add(&c->images, folders.paths[i]));
-        while (c->labels.count < c->images.count) {
-            CHARL_TRY_CLEANUP(charl__files_append(&c->labels, "", base_name(folders.paths[i])));
-        }
+        CHARL_TRY_CLEANUP(collect_class(c, folders.paths[i]));
     }
 cleanup:
     charl_image_files_fini(&folders);
@@ -189,7 +202,97 @@ static charl_status number_labels(collection *c, const classes *k)
     return CHARL_OK;
 }
 
-static charl_status copy(const collection *c, const charl_image_format *format, charl__writer *w)
+/* Note the failure that the thread has just had with an image of c. */
+static void note_bad(collection *c, const charl_import_options *opt)
+{
+    if (c->bad == 0) {
+        snprintf(c->first_bad, sizeof c->first_bad, "%s", charl_error_message());
+    }
+    if (c->bad++ < NOTED && opt && opt->noted) {
+        opt->noted(opt->ctx, charl_error_message());
+    }
+    charl_error_clear();
+}
+
+static charl_status check_bad(const collection *c)
+{
+    CHARL_REQUIRE(c->bad == 0, CHARL_ERR_DATA,
+                  "%lld of the %lld images of %s cannot be read, and --skip-bad leaves such images out; the first: %s",
+                  (long long)c->bad, (long long)c->images.count, c->folder, c->first_bad);
+    return CHARL_OK;
+}
+
+/* Read an image; *good is false for one that cannot be read, which is noted. */
+static charl_status read_image(collection *c, int64_t i, const charl_image_format *format,
+                               const charl_import_options *opt, unsigned char *x, bool *good)
+{
+    const charl_status st = charl_image_read(c->images.paths[i], format, x);
+
+    *good = st == CHARL_OK;
+    if (st == CHARL_ERR_DATA) {
+        note_bad(c, opt);
+        return CHARL_OK;
+    }
+    CHARL_TRY(st);
+    return CHARL_OK;
+}
+
+/* Foreign images are known by their names, long before the others are decoded. */
+static charl_status check_names(collection *c, const charl_import_options *opt)
+{
+    for (int64_t i = 0; i < c->images.count; i++) {
+        if (charl__is_foreign_image_name(c->images.paths[i])) {
+            (void)!charl_fail(CHARL_ERR_DATA, "%s: only .png, .jpg and .jpeg images are read", c->images.paths[i]);
+            note_bad(c, opt);
+        }
+    }
+    CHARL_TRY(check_bad(c));
+    return CHARL_OK;
+}
+
+/* Leave out what cannot be read. */
+static charl_status drop_bad(collection *c, const charl_image_format *format, const charl_import_options *opt)
+{
+    charl_status st = CHARL_OK;
+    unsigned char *x = NULL;
+    int64_t kept = 0;
+    char text[128];
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(format->channels * format->height, (size_t)format->width, &x));
+    for (int64_t i = 0; i < c->images.count; i++) {
+        char *const path = c->images.paths[i];
+        bool good;
+
+        CHARL_TRY_CLEANUP(read_image(c, i, format, opt, x, &good));
+        if (good) {
+            c->images.paths[i] = c->images.paths[kept];
+            c->images.paths[kept] = path;
+            c->label[kept++] = c->label[i];
+        }
+    }
+    CHARL_REQUIRE_CLEANUP(kept > 0, CHARL_ERR_DATA, "%s: none of the images can be read; the first: %s", c->folder,
+                          c->first_bad);
+    while (c->images.count > kept) {
+        charl_free(c->images.paths[--c->images.count]);
+    }
+    if (c->bad > 0 && opt->noted) {
+        snprintf(text, sizeof text, "%lld images that cannot be read were left out, %lld remain", (long long)c->bad,
+                 (long long)kept);
+        opt->noted(opt->ctx, text);
+    }
+    c->bad = 0;
+cleanup:
+    charl_free(x);
+    return st;
+}
+
+static charl_status look_for_bad(collection *c, const charl_image_format *format, const charl_import_options *opt)
+{
+    return opt && opt->skip_bad ? drop_bad(c, format, opt) : check_names(c, opt);
+}
+
+static charl_status copy(collection *c, const charl_image_format *format, const charl_import_options *opt,
+                         charl__writer *w)
 {
     charl_status st = CHARL_OK;
     const int64_t bytes = format->channels * format->height * format->width;
@@ -203,13 +306,19 @@ static charl_status copy(const collection *c, const charl_image_format *format, 
     for (int64_t i = 0; i < c->images.count; i++) {
         const int64_t k = charl_order_row(0, c->images.count, true, i);
 
-        CHARL_TRY_CLEANUP(charl_image_read(c->images.paths[k], format, x + filled * bytes));
+        bool good;
+
+        CHARL_TRY_CLEANUP(read_image(c, k, format, opt, x + filled * bytes, &good));
+        if (c->bad > 0) { /* only to find the other bad ones */
+            continue;
+        }
         y[filled++] = c->label[k];
         if (filled == block || i + 1 == c->images.count) {
             CHARL_TRY_CLEANUP(charl__writer_put(w, x, y, filled));
             filled = 0;
         }
     }
+    CHARL_TRY_CLEANUP(check_bad(c));
 cleanup:
     charl_free(x);
     charl_free(y);
@@ -261,15 +370,19 @@ charl_status charl_import_images(const char *const folders[2], const charl_image
         CHARL_TRY_CLEANUP(collect(&c[1]));
         CHARL_TRY_CLEANUP(number_labels(&c[1], &k));
     }
+    CHARL_TRY_CLEANUP(look_for_bad(&c[0], format, opt));
+    if (folders[1]) {
+        CHARL_TRY_CLEANUP(look_for_bad(&c[1], format, opt));
+    }
     spec.x_item = (charl_shape){3, {format->channels, format->height, format->width}};
     spec.rows = c[0].images.count;
     spec.more = c[1].images.count;
     spec.classes = k.ids ? 0 : k.count;
     CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
     CHARL_TRY_CLEANUP(write_texts(&k, format, w));
-    CHARL_TRY_CLEANUP(copy(&c[0], format, w));
+    CHARL_TRY_CLEANUP(copy(&c[0], format, opt, w));
     if (folders[1]) {
-        CHARL_TRY_CLEANUP(copy(&c[1], format, w));
+        CHARL_TRY_CLEANUP(copy(&c[1], format, opt, w));
     }
     CHARL_TRY_CLEANUP(charl__writer_finish(w));
 cleanup:
@@ -284,16 +397,19 @@ typedef struct images_settings {
     int64_t size[2]; /* height, width */
     int channels;    /* 0: 1, 1: 3 */
     int fit;         /* charl_image_fit */
+    bool skip_bad;
 } images_settings;
 
 static charl_status run_images(const void *settings, const char *const *files, int n, const char *out,
                                const charl_import_options *opt)
 {
     const images_settings *s = settings;
+    charl_import_options common = opt ? *opt : (charl_import_options){.overwrite = false};
     const charl_image_format format = {
         .channels = s->channels ? 3 : 1, .height = s->size[0], .width = s->size[1], .fit = (charl_image_fit)s->fit};
 
-    return charl_import_images((const char *const[2]){files[0], n == 2 ? files[1] : NULL}, &format, out, opt);
+    common.skip_bad = s->skip_bad;
+    return charl_import_images((const char *const[2]){files[0], n == 2 ? files[1] : NULL}, &format, out, &common);
 }
 
 static const charl_key keys[] = {
@@ -303,6 +419,8 @@ static const charl_key keys[] = {
      "1 for grayscale, 3 for RGB (default 3)", "1|3"},
     {"fit", CHARL_KEY_CHOICE, offsetof(images_settings, fit), NULL, false,
      "how to handle another aspect ratio: crop (center crop, default), stretch or pad", "crop|stretch|pad"},
+    {"skip_bad", CHARL_KEY_BOOL, offsetof(images_settings, skip_bad), NULL, false,
+     "leave out files that cannot be read; otherwise they are listed and nothing is imported", NULL},
 };
 static const images_settings defaults = {.channels = 1};
 
