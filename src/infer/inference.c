@@ -273,6 +273,11 @@ charl_inference_info charl_inference_get_info(const charl_inference *m)
                                   .max_rows = m->max_rows};
 }
 
+charl_shape charl__inference_output_shape(const charl_inference *m)
+{
+    return charl_var_get_type(m->output).shape;
+}
+
 charl_status charl_inference_run(charl_inference *m, const void *x, int64_t n, float *outputs)
 {
     const size_t row =

@@ -18,4 +18,7 @@ charl_status charl__inference_create(charl__session *s, const char *path, int64_
 /** Run every launch once. Errors: ERR_DEVICE, ERR_KERNEL. */
 charl_status charl__inference_begin(charl_inference *m) CHARL_MUST_CHECK;
 
+/** Shape of the model's output, [max_rows, ...]. Local. */
+charl_shape charl__inference_output_shape(const charl_inference *m);
+
 #endif

@@ -208,13 +208,15 @@ static charl_status build(predictor *p)
                                     .compiling = p->o->compiling,
                                     .compiling_ctx = p->o->ctx};
     const char *group;
+    charl_shape out;
 
     CHARL_TRY(charl__weights_group(p->session.reader, p->checkpoint, p->o->ema, &group));
     CHARL_TRY(charl__inference_create(&p->session, p->checkpoint, p->batch, &r, &p->model));
     p->info.n_outputs = charl_inference_get_info(p->model).n_outputs;
     CHARL_TRY(charl__alloc_array(p->batch * p->info.n_outputs, sizeof *p->outputs, &p->outputs));
     CHARL_TRY(charl__alloc_array(p->info.n_outputs, sizeof *p->answers, &p->answers));
-    CHARL_TRY(charl__evaluation_begin(&p->evaluation, p->info.n_outputs));
+    out = charl__inference_output_shape(p->model);
+    CHARL_TRY(charl__evaluation_begin(&p->evaluation, &out));
     CHARL_TRY(charl__session_load_weights(&p->session, p->checkpoint, p->o->ema));
     CHARL_TRY(charl__inference_begin(p->model));
     return CHARL_OK;

@@ -9,6 +9,7 @@
 typedef struct charl__eval_row {
     const float *outputs; /* [n]; TOKENS: NULL */
     int64_t n;
+    int64_t classes;       /* FLAGS that are masks: channels, n / classes pixels each; else n */
     int64_t predicted;     /* CLASS: the first of the largest outputs */
     const int32_t *labels; /* CLASS [1]; TOKENS, FLAGS, and NUMBERS that are integers [n] */
     const float *numbers;  /* [n] */
@@ -33,12 +34,12 @@ extern const charl__answer charl__answer_identity; /* predictions of numbers */
 /** A row of the registry. Its keys are keys of [train]. */
 typedef struct charl__loss {
     charl_row row;
-    /** Bits of charl_target_kind: CLASS, FLAGS or NUMBERS, and TOKENS if it learns from windows of tokens too. */
+    /** Bits of charl_target_kind: CLASS, FLAGS, NUMBERS or PROBABILITIES, and TOKENS if it learns from windows of tokens too. */
     unsigned targets;
     /** The loss of each row, f32 [rows] or [rows, window].
      *
      *  CLASS, TOKENS   outputs [rows, (window,) classes] any float   targets i32 [rows(, window)]
-     *  FLAGS, NUMBERS  outputs f32 [rows, ...]                       targets f32, the same shape */
+     *  others          outputs f32 [rows, ...]                       targets f32, the same shape */
     charl_var *(*build)(charl_graph *g, const void *settings, charl_var *outputs, charl_var *targets);
     /** The same for one row outside of training, in double: the definition. */
     double (*reference)(const void *settings, const charl__eval_row *row);
@@ -48,7 +49,7 @@ typedef struct charl__loss {
 /** The only list of losses: charl__loss_NAME is the row in its file. */
 /* clang-format off */
 #define CHARL__LOSSES(X) \
-    X(cross_entropy) X(mse) X(bce) X(huber) X(l1) X(smooth_l1)
+    X(cross_entropy) X(mse) X(bce) X(huber) X(l1) X(smooth_l1) X(dice) X(focal) X(kl)
 /* clang-format on */
 #define CHARL__LOSS_EXTERN(name) extern const charl__loss charl__loss_##name;
 CHARL__LOSSES(CHARL__LOSS_EXTERN)

@@ -20,6 +20,7 @@
 typedef struct charl__metric_data {
     charl_target_kind targets;
     int64_t outputs;            /* values per row: classes, labels or numbers; TOKENS: size of the vocabulary */
+    int64_t classes;            /* outputs; FLAGS that are masks, images or volumes [channels, ...]: their channels */
     const int32_t *token_bytes; /* TOKENS: [outputs] bytes of text that each token stands for; NULL: unknown */
 } charl__metric_data;
 
@@ -43,7 +44,7 @@ typedef struct charl__metric_state {
 /** What a metric says of each output besides its value. */
 typedef enum charl__metric_detail {
     CHARL__DETAIL_NONE,
-    CHARL__DETAIL_EACH, /* one number for each of data.outputs */
+    CHARL__DETAIL_EACH, /* one number for each of data.classes */
     CHARL__DETAIL_PAIRS /* one for each pair of them */
 } charl__metric_detail;
 
@@ -72,7 +73,8 @@ typedef struct charl__metric {
 /* clang-format off */
 #define CHARL__METRICS(X) \
     X(loss) X(accuracy) X(top2) X(top3) X(top5) X(top10) X(perplexity) X(bits_per_byte) X(mae) X(rmse) X(r2) \
-    X(precision) X(recall) X(f1) X(precision_micro) X(recall_micro) X(f1_micro) X(auc) X(support) X(confusion)
+    X(precision) X(recall) X(f1) X(precision_micro) X(recall_micro) X(f1_micro) X(iou) X(iou_micro) X(dice) \
+    X(dice_micro) X(auc) X(support) X(confusion)
 /* clang-format on */
 #define CHARL__METRIC_EXTERN(name) extern const charl__metric charl__metric_##name;
 CHARL__METRICS(CHARL__METRIC_EXTERN)

@@ -86,9 +86,10 @@ charl_status charl__session_weigh_classes(charl__session *s)
     if (!text[0]) {
         return CHARL_OK;
     }
-    CHARL_REQUIRE_CLEANUP(has_classes && charl__config_loss(s->config)->targets & CHARL_TARGET_CLASS, CHARL_ERR_CONFIG,
-                          "train.class_weights weighs classes for cross_entropy; %s holds %s, and train.loss = %s",
-                          s->data.path, charl_dataset_kind_name(s->data.kind), s->config->train.loss);
+    CHARL_REQUIRE_CLEANUP(
+        has_classes && charl__config_loss(s->config)->targets & CHARL_TARGET_CLASS, CHARL_ERR_CONFIG,
+        "train.class_weights weighs classes for cross_entropy or focal; %s holds %s, and train.loss = %s", s->data.path,
+        charl_dataset_kind_name(s->data.kind), s->config->train.loss);
     CHARL_TRY_CLEANUP(charl__alloc_array(s->data.classes, sizeof *weights, &weights));
     CHARL_TRY_CLEANUP(strcmp(text, "balanced") == 0 ? balance(s, weights) : read_list(s, text, weights));
     CHARL_TRY_CLEANUP(charl__dataset_weigh_classes(s->ds, weights));

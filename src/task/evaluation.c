@@ -115,10 +115,15 @@ static charl_status reserve(charl__evaluation *e)
     return CHARL_OK;
 }
 
-charl_status charl__evaluation_begin(charl__evaluation *e, int64_t outputs)
+charl_status charl__evaluation_begin(charl__evaluation *e, const charl_shape *out)
 {
+    const int64_t outputs =
+        e->data.targets == CHARL_TARGET_TOKENS ? out->dim[out->ndim - 1] : charl_shape_count(out) / out->dim[0];
+    const bool masks = e->data.targets == CHARL_TARGET_FLAGS && out->ndim > 3;
+
     if (!e->exact) {
         e->data.outputs = outputs;
+        e->data.classes = masks ? out->dim[1] : outputs;
         drop_wide_pairs(e);
         CHARL_TRY(reserve(e));
     }
@@ -208,7 +213,7 @@ charl_status charl__evaluation_add(charl__evaluation *e, int64_t n, const float 
     const bool tokens = e->data.targets == CHARL_TARGET_TOKENS;
 
     for (int64_t r = 0; r < n; r++) {
-        charl__eval_row row = {.n = tokens ? per_row : e->data.outputs};
+        charl__eval_row row = {.n = tokens ? per_row : e->data.outputs, .classes = e->data.classes};
 
         if (weight && is_left_out(weight + r * weights, weights)) {
             continue;
@@ -243,7 +248,7 @@ static charl_status finish_item(charl__evaluation *e, int i, double *value, char
         charl_metric_table *table = &report->tables[report->n_tables];
         const bool pairs = m->detail == CHARL__DETAIL_PAIRS;
 
-        CHARL_TRY(charl__alloc_array(e->data.outputs * (pairs ? e->data.outputs : 1), sizeof *details, &details));
+        CHARL_TRY(charl__alloc_array(e->data.classes * (pairs ? e->data.classes : 1), sizeof *details, &details));
         *table = (charl_metric_table){m->row.name, m->fraction, pairs, details};
         report->n_tables++;
     }
@@ -261,8 +266,9 @@ charl_status charl__evaluation_finish(charl__evaluation *e, double loss, const d
         *report = NULL;
         CHARL_TRY_CLEANUP(charl__alloc(sizeof *r, &r));
         r->targets = e->data.targets;
-        r->n = e->data.targets == CHARL_TARGET_TOKENS ? 0 : e->data.outputs;
-        CHARL_TRY_CLEANUP(charl__strdup(e->names, &r->names));
+        r->n = e->data.targets == CHARL_TARGET_TOKENS ? 0 : e->data.classes;
+        /* the names of targets are not those of masks */
+        CHARL_TRY_CLEANUP(charl__strdup(e->data.classes < e->data.outputs ? "" : e->names, &r->names));
     }
     for (int i = 0; i < e->n; i++) {
         charl__evaluation_item *item = &e->item[i];

@@ -3,7 +3,7 @@
 /** The metrics of an evaluation: which ones, and what they have collected so far.
  *
  *      charl__evaluation_open(...)               when the data are known
- *      charl__evaluation_begin(e, outputs)       before the first row
+ *      charl__evaluation_begin(e, &shape)        before the first row
  *          charl__evaluation_add(e, ...)         rows of a batch in host memory, if e->reads says so
  *      ...                                       ranks add up e->exact, and join what items keep
  *      charl__evaluation_finish(e, ...)          values, and a report
@@ -45,8 +45,8 @@ typedef struct charl__evaluation {
 charl_status charl__evaluation_open(const charl_config *config, const charl_data_schema *schema, bool on_host,
                                     bool report, charl__evaluation *e) CHARL_MUST_CHECK;
 
-/** Forget what was collected. `outputs` of the model for a row; tokens: for a token. Errors: ERR_NOMEM. */
-charl_status charl__evaluation_begin(charl__evaluation *e, int64_t outputs) CHARL_MUST_CHECK;
+/** Forget what was collected. `out` is the shape of the model's output, [rows, ...]. Errors: ERR_NOMEM. */
+charl_status charl__evaluation_begin(charl__evaluation *e, const charl_shape *out) CHARL_MUST_CHECK;
 
 /** Add n rows. Rows of weight 0 are left out, and so are the tokens of weight 0 of a row.
  *

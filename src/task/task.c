@@ -79,6 +79,12 @@ charl_status charl__task_outputs(const charl_config *config, const charl_dataset
 
     CHARL_TRY(check_tokens(config, data));
     CHARL_TRY(check_ignored(loss, data));
+    CHARL_REQUIRE(
+        !(loss->targets & CHARL_TARGET_PROBABILITIES) ||
+            (data->y_dtype != CHARL_I32 && charl_shape_count(&data->y_shape) > 1),
+        CHARL_ERR_CONFIG,
+        "train.loss = %s learns the probabilities of classes: it needs one float per class and sample, %s has %s",
+        loss->row.name, data->path, data->y_dtype == CHARL_I32 ? "integers" : "one");
     if (data->kind == CHARL_DATASET_TOKENS) {
         *out = data->classes;
     } else if (loss->targets & CHARL_TARGET_CLASS) {
@@ -89,7 +95,7 @@ charl_status charl__task_outputs(const charl_config *config, const charl_dataset
                       charl__loss_names(CHARL_TARGET_NUMBERS | CHARL_TARGET_FLAGS, names, sizeof names));
         *out = data->classes;
     } else {
-        CHARL_REQUIRE(loss->targets & CHARL_TARGET_NUMBERS || data->y_dtype != CHARL_I32 || data->classes <= 2,
+        CHARL_REQUIRE(!(loss->targets & CHARL_TARGET_FLAGS) || data->y_dtype != CHARL_I32 || data->classes <= 2,
                       CHARL_ERR_CONFIG,
                       "train.loss = %s: labels are 0 or 1, those of %s go up to %lld; %s is for "
                       "classes",

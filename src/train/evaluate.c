@@ -12,7 +12,7 @@
 
 /* Rows of a pass in host memory, and sums of a batch. */
 typedef struct rows {
-    int64_t outputs, per_row, weights; /* weights of a row */
+    int64_t per_row, weights; /* weights of a row */
     charl_dtype dtype;
     void *output, *target, *weight;
     float *slots; /* of several passes: [charl__grad_accum_depth][sums] */
@@ -45,9 +45,7 @@ static charl_status open_rows(charl__replica *r, rows *b, int sums)
     if (r->accum) {
         CHARL_TRY(charl__alloc_array(charl__grad_accum_depth(r->accum) * (int64_t)sums, sizeof(float), &b->slots));
     }
-    b->outputs = r->evaluation.data.targets == CHARL_TARGET_TOKENS ? out.dim[out.ndim - 1]
-                                                                   : charl_shape_count(&out) / out.dim[0];
-    CHARL_TRY(charl__evaluation_begin(&r->evaluation, b->outputs));
+    CHARL_TRY(charl__evaluation_begin(&r->evaluation, &out));
     if (reads) {
         const charl_type target = charl_var_get_type(task->target);
         const charl_shape weight = charl_var_get_type(task->weight).shape;

@@ -43,7 +43,7 @@ if ! mpirun -n 2 "$charl" eval c.ini $checkpoint >two 2>err || ! cmp -s one two;
 fi
 
 # Every metric of classes: the same on 3 ranks, whose parts of a batch differ, and what the definitions give from the predictions.
-metrics=eval.metrics=auto,top2,top3,precision,recall,f1,precision_micro,recall_micro,f1_micro,auc
+metrics=eval.metrics=auto,top2,top3,precision,recall,f1,precision_micro,recall_micro,f1_micro,iou,iou_micro,dice,auc
 expect 0 '^val step=2 loss=.* accuracy=.* auc=0\.[0-9]*$' eval c.ini $checkpoint $metrics --report
 cp out one
 if ! mpirun --oversubscribe --bind-to none -n 3 "$charl" eval c.ini $checkpoint $metrics --report device.share=yes >three 2>err || ! cmp -s one three; then
@@ -68,13 +68,15 @@ def near(what, got, want):
     assert abs(got - want) <= 1e-6, (what, got, want)
 confusion = [[sum(y == a and h == b for y, h in zip(label, hit)) for b in range(10)] for a in range(10)]
 assert report["confusion"] == confusion, report["confusion"]
-total = {"precision": [], "recall": [], "f1": [], "auc": []}
+total = {"precision": [], "recall": [], "f1": [], "iou": [], "dice": [], "auc": []}
 for k, c in enumerate(report["classes"]):
     right, predicted, actual = confusion[k][k], sum(r[k] for r in confusion), sum(confusion[k])
     assert c["name"] == str(k) and c["support"] == actual, c
     yes, no = ([q[k] for q, y in zip(p, label) if (y == k) == is_k] for is_k in (True, False))
     want = {"precision": right / predicted if predicted else 0, "recall": right / actual if actual else 0,
             "f1": 2 * right / (predicted + actual) if predicted + actual else 0,
+            "iou": right / (predicted + actual - right) if predicted + actual else 0,
+            "dice": 2 * right / (predicted + actual) if predicted + actual else 0,
             "auc": sum((a > b) + (a == b) / 2 for a in yes for b in no) / len(yes) / len(no)}
     for name, v in want.items():
         near((name, k), c[name], v)
@@ -84,22 +86,23 @@ for name, v in total.items():
 accuracy = sum(y == h for y, h in zip(label, hit)) / len(rows)
 for name in "accuracy", "precision_micro", "recall_micro", "f1_micro":
     near(name, report[name], accuracy)
+near("iou_micro", report["iou_micro"], accuracy / (2 - accuracy))
 for k in 2, 3:
     near(k, report["top%d" % k], sum(y in sorted(range(10), key=lambda i: -q[i])[:k] for y, q in zip(label, p)) / len(rows))
 PY
 fi
 
 # Any metric decides which checkpoint is the best.
-if ! "$bin/charl-train" c.ini -q -o monitored train.epochs=6 checkpoint.monitor=val/f1 optimizer.learning_rate=0.02 >out 2>&1; then
-    echo "checkpoint.monitor=val/f1:"
+if ! "$bin/charl-train" c.ini -q -o monitored train.epochs=6 checkpoint.monitor=val/iou optimizer.learning_rate=0.02 >out 2>&1; then
+    echo "checkpoint.monitor=val/iou:"
     cat out
     failed=1
 fi
 awk '/"event":"val"/ {
-    match($0, /"f1":[0-9.e-]*/); v = substr($0, RSTART + 5, RLENGTH - 5) + 0
+    match($0, /"iou":[0-9.e-]*/); v = substr($0, RSTART + 6, RLENGTH - 6) + 0
     if (($0 ~ /"best":true/) != (n++ == 0 || v > most)) { print; bad = 1 }
     most = n == 1 || v > most ? v : most
 }
-END { exit bad || n != 6 }' monitored/metrics.jsonl || { echo "the best is not that of the best f1"; failed=1; }
+END { exit bad || n != 6 }' monitored/metrics.jsonl || { echo "the best is not that of the best iou"; failed=1; }
 expect 2 'mae needs loss = mse, huber, l1 or smooth_l1' eval c.ini $checkpoint eval.metrics=mae
 exit $failed

@@ -14,7 +14,7 @@ static charl_status parse(const char *text, charl_config **out)
 #define HEAD "[data]\npath=d.h5\n[model]\ntype=mlp\n" /* four lines */
 #define METRICS                                                                                                        \
     "auto, loss, accuracy, top2, top3, top5, top10, perplexity, bits_per_byte, mae, rmse, r2, "                        \
-    "precision, recall, f1, precision_micro, recall_micro, f1_micro, auc"
+    "precision, recall, f1, precision_micro, recall_micro, f1_micro, iou, iou_micro, dice, dice_micro, auc"
 
 static const struct {
     const char *text;
@@ -44,7 +44,7 @@ static const struct {
     {HEAD "[train]\ngrad_clip = 0x10\n", "conf/t.ini:6: [train] grad_clip: \"0x10\" is not a number"},
     {HEAD "[train]\ngrad_clip = 1e999\n", "conf/t.ini:6: [train] grad_clip: \"1e999\" is not a number"},
     {HEAD "[train]\nloss = nll\n", "conf/t.ini:6: [train] loss: \"nll\" is not one of "
-                                   "cross_entropy, mse, bce, huber, l1, smooth_l1"},
+                                   "cross_entropy, mse, bce, huber, l1, smooth_l1, dice, focal, kl"},
     {HEAD "[train]\nprecision = f64\n", "conf/t.ini:6: [train] precision: \"f64\" is not one of f32, bf16, f16"},
     {HEAD "[train]\nloss_scale = 8\n", "conf/t.ini:6: [train] loss_scale: needs precision = f16"},
     {HEAD "[train]\nprecision = f16\nloss_scale = 12\n", "conf/t.ini:7: [train] loss_scale: must be a power of two"},
@@ -84,9 +84,9 @@ static const struct {
     {HEAD "[eval]\nmetrics = f1, support\n", /* has no value: for reports only */
      "conf/t.ini:6: [eval] metrics: \"support\" is not one of " METRICS},
     {HEAD "[eval]\nmetrics = auc\n[train]\nloss = l1\n",
-     "conf/t.ini:6: [eval] metrics: auc needs loss = cross_entropy or bce"},
+     "conf/t.ini:6: [eval] metrics: auc needs loss = cross_entropy, bce, dice or focal"},
     {HEAD "[eval]\nmetrics = perplexity\n[train]\nloss = mse\n",
-     "conf/t.ini:6: [eval] metrics: perplexity needs loss = cross_entropy"},
+     "conf/t.ini:6: [eval] metrics: perplexity needs loss = cross_entropy or focal"},
     {HEAD "[log]\nformats = jsonl, parquet\n",
      "conf/t.ini:6: [log] formats: \"parquet\" is not one of jsonl, csv, tensorboard"},
     {HEAD "[checkpoint]\nexport = pt\n",
@@ -102,9 +102,9 @@ static const struct {
      "conf/t.ini:6: [checkpoint] monitor: \"accuracy\" is not one of val/loss, "
      "val/accuracy, val/top2, val/top3, val/top5, val/top10, val/perplexity, val/bits_per_byte, "
      "val/mae, val/rmse, val/r2, val/precision, val/recall, val/f1, val/precision_micro, "
-     "val/recall_micro, val/f1_micro, val/auc"},
+     "val/recall_micro, val/f1_micro, val/iou, val/iou_micro, val/dice, val/dice_micro, val/auc"},
     {HEAD "[checkpoint]\nmonitor = val/accuracy\nmode = max\n[train]\nloss = huber\n",
-     "conf/t.ini:6: [checkpoint] monitor: val/accuracy needs loss = cross_entropy or bce"},
+     "conf/t.ini:6: [checkpoint] monitor: val/accuracy needs loss = cross_entropy, bce, dice or focal"},
     {HEAD "[checkpoint]\nmonitor = val/mae\n",
      "conf/t.ini:6: [checkpoint] monitor: val/mae needs loss = mse, huber, l1 or smooth_l1"},
     {HEAD "[checkpoint]\nmonitor = val/mae\nmode = max\n[train]\nloss = mse\n",

@@ -11,7 +11,7 @@
 #include "nn/metric.h"
 #include "task/evaluation.h"
 
-enum { ROWS = 23, MAX_OUTPUTS = 6, MAX_EXPECTED = 16, MAX_PARTS = 3 };
+enum { ROWS = 23, MAX_OUTPUTS = 6, MAX_EXPECTED = 20, MAX_PARTS = 3 };
 
 static charl_device *dev;
 
@@ -41,10 +41,11 @@ typedef struct problem {
     const char *loss;
     int outputs, per_row;
     charl_dtype dtype;
+    int channels; /* masks: the outputs are images of so many */
     float x[ROWS][MAX_OUTPUTS];
     int32_t label[ROWS][MAX_OUTPUTS];
     float number[ROWS][MAX_OUTPUTS];
-    expected expected[MAX_EXPECTED]; /* as scikit-learn 1.9 computes them from the same numbers */
+    expected expected[MAX_EXPECTED]; /* as scikit-learn 1.9, and torchmetrics for iou and dice, define them */
 } problem;
 
 /* Of six classes one is never seen, and one neither seen nor predicted. */
@@ -89,21 +90,42 @@ static problem problems[] = {
         {"precision", 0.18333333333333332}, {"precision_micro", 0.21739130434782608},
         {"recall", 0.12857142857142856}, {"recall_micro", 0.21739130434782608},
         {"f1", 0.15064935064935064}, {"f1_micro", 0.21739130434782608},
+        {"iou", 0.1}, {"iou_micro", 0.12195121951219512},
+        {"dice", 0.15064935064935064}, {"dice_micro", 0.21739130434782608},
         {"auc", 0.42098997493734336}, {"perplexity", 9.1062199129644874}}},
     {"two classes", "cross_entropy", 2, 1, CHARL_I32, .expected = {
         {"accuracy", 0.82608695652173914}, {"precision", 0.8257575757575758},
         {"recall", 0.8257575757575758}, {"f1", 0.8257575757575758},
-        {"f1_micro", 0.82608695652173914}, {"auc", 0.87878787878787867},
+        {"f1_micro", 0.82608695652173914}, {"iou", 0.70329670329670324},
+        {"iou_micro", 0.70370370370370372}, {"auc", 0.87878787878787867},
         {"perplexity", 1.5568456559026485}}},
     {"labels", "bce", 3, 3, CHARL_I32, .expected = {
         {"accuracy", 0.46376811594202899},
         {"precision", 0.35141941391941395}, {"precision_micro", 0.34883720930232559},
         {"recall", 0.63161375661375663}, {"recall_micro", 0.625},
-        {"f1", 0.44913419913419911}, {"f1_micro", 0.44776119402985076}, {"auc", 0.47294973544973545}}},
+        {"f1", 0.44913419913419911}, {"f1_micro", 0.44776119402985076},
+        {"iou", 0.28992518059855521}, {"iou_micro", 0.28846153846153844},
+        {"dice", 0.44913419913419911}, {"dice_micro", 0.44776119402985076}, {"auc", 0.47294973544973545}}},
     {"numbers", "mse", 3, 3, CHARL_F32, .expected = {
         {"mae", 0.4390851449275362}, {"rmse", 0.5189693691220002}, {"r2", 0.5400676834249869}}},
+    {"masks", "bce", 6, 6, CHARL_I32, .channels = 2, .expected = {
+        {"precision", 0.34547123623011017}, {"recall", 0.58333333333333326},
+        {"iou", 0.27688383045525899}, {"iou_micro", 0.27722772277227725},
+        {"dice", 0.4335580163697641}, {"dice_micro", 0.43410852713178294}, {"auc", 0.4775462962962963}}},
+    {"probabilities", "kl", 5, 5, CHARL_F32},
 };
 /* clang-format on */
+
+/* Two targets of a row are 0. */
+static void fill_probabilities(problem *p)
+{
+    for (int i = 0; i < ROWS; i++) {
+        for (int k = 0; k < p->outputs; k++) {
+            p->x[i][k] = output_of(i, k, 1.0);
+            p->number[i][k] = k == i % 5 ? 0.625F : k == (i + 2) % 5 ? 0.25F : k == (i + 3) % 5 ? 0.125F : 0.0F;
+        }
+    }
+}
 
 static void fill_all(void)
 {
@@ -111,6 +133,8 @@ static void fill_all(void)
     fill_classes(&problems[1]);
     fill_flags(&problems[2]);
     fill_numbers(&problems[3]);
+    fill_flags(&problems[4]);
+    fill_probabilities(&problems[5]);
 }
 
 static charl_config *config_of(const problem *p)
@@ -123,6 +147,7 @@ static charl_config *config_of(const problem *p)
     for (int i = 0; i < MAX_EXPECTED && p->expected[i].metric; i++) {
         n += snprintf(text + n, sizeof text - (size_t)n, "%s%s", i > 0 ? ", " : "", p->expected[i].metric);
     }
+    snprintf(text + n, sizeof text - (size_t)n, "%s\n", p->expected[0].metric ? "" : "auto");
     charl_assert_ok(charl_config_parse("t.ini", text, strlen(text), NULL, 0, &c));
     return c;
 }
@@ -187,6 +212,20 @@ static void check_values(const problem *p, const charl_metric_value *v, int n)
     assert_int_equal(checked, n);
 }
 
+/* Of the output for all rows. */
+static charl_shape shape_of(const problem *p)
+{
+    return p->channels > 0 ? (charl_shape){4, {ROWS, p->channels, 1, p->outputs / p->channels}}
+                           : (charl_shape){2, {ROWS, p->outputs}};
+}
+
+static charl_status begin(charl__evaluation *e, const problem *p)
+{
+    const charl_shape out = shape_of(p);
+
+    return charl__evaluation_begin(e, &out);
+}
+
 static void evaluate(const problem *p, const int *parts, int n_parts, bool report, charl_metric_value *v, int *n,
                      charl_eval_report **out)
 {
@@ -198,7 +237,7 @@ static void evaluate(const problem *p, const int *parts, int n_parts, bool repor
 
     for (int i = 0; i < n_parts; i++) {
         charl_assert_ok(charl__evaluation_open(config, &schema, true, report, &e[i]));
-        charl_assert_ok(charl__evaluation_begin(&e[i], p->outputs));
+        charl_assert_ok(begin(&e[i], p));
         add_rows(&e[i], p, first, parts[i]);
         first += parts[i];
     }
@@ -274,6 +313,12 @@ static void test_report(void **state)
         assert_true(fabs(table_of(r, "r2")->values[i] - r2[i]) < 1e-9);
     }
     charl_eval_report_destroy(r);
+    evaluate(&problems[4], whole, 1, true, v, &n, &r); /* a row of the report is a channel */
+    assert_int_equal(r->n, 2);
+    assert_string_equal(r->names, "");
+    assert_true(table_of(r, "support")->values[1] == 24);
+    assert_true(fabs(table_of(r, "iou")->values[0] - 15.0 / 52) < 1e-12);
+    charl_eval_report_destroy(r);
     charl_eval_report_destroy(NULL);
 }
 
@@ -293,7 +338,7 @@ static charl_status life(void *ctx)
 
     CHARL_TRY_CLEANUP(charl_config_parse("t.ini", text, strlen(text), NULL, 0, &config));
     CHARL_TRY_CLEANUP(charl__evaluation_open(config, &schema, true, true, &e));
-    CHARL_TRY_CLEANUP(charl__evaluation_begin(&e, p->outputs));
+    CHARL_TRY_CLEANUP(begin(&e, p));
     for (int i = 0; i < 60 * ROWS; i++) {
         CHARL_TRY_CLEANUP(charl__evaluation_add(&e, 1, p->x[i % ROWS], p->dtype, p->label[i % ROWS], 1, NULL, 1));
     }
@@ -325,7 +370,7 @@ static void test_report_of_many_classes(void **state)
         int pairs = 0;
 
         charl_assert_ok(charl__evaluation_open(config, &schema, true, true, &e));
-        charl_assert_ok(charl__evaluation_begin(&e, outputs[k]));
+        charl_assert_ok(charl__evaluation_begin(&e, &(charl_shape){2, {ROWS, outputs[k]}}));
         for (int i = 0; i < e.n; i++) {
             pairs += e.item[i].type->detail == CHARL__DETAIL_PAIRS;
         }
@@ -354,10 +399,10 @@ static void test_bits_per_byte(void **state)
     charl_assert_ok(charl_tokenizer_create("chars", text, strlen(text), 0, &schema.tokenizer));
     charl_assert_ok(charl__evaluation_open(config, &schema, false, false, &e));
     assert_int_equal(e.reads, CHARL__READS_TARGETS);
-    charl_assert_ok(charl__evaluation_begin(&e, 3));
+    charl_assert_ok(charl__evaluation_begin(&e, &(charl_shape){3, {2, 3, 3}}));
     charl_assert_ok(charl__evaluation_add(&e, 2, NULL, CHARL_I32, tokens, 3, (const float[]){1, 1}, 1));
     e.token_bytes[2] = 4; /* as if the character c had four bytes: 12 in all */
-    charl_assert_ok(charl__evaluation_begin(&e, 3));
+    charl_assert_ok(charl__evaluation_begin(&e, &(charl_shape){3, {2, 3, 3}}));
     charl_assert_ok(charl__evaluation_add(&e, 2, NULL, CHARL_I32, tokens, 3, (const float[]){1, 1}, 1));
     charl_assert_ok(charl__evaluation_finish(&e, log(8.0), (const double[]){0}, v, &n, NULL));
     assert_true(fabs(v[0].value - 3.0 * 6 / 12) < 1e-12);
@@ -408,7 +453,7 @@ static void check_row_values(const problem *p, const charl__loss *loss, const vo
 {
     const charl_target_kind kind = (charl_target_kind)(loss->targets & ~(unsigned)CHARL_TARGET_TOKENS);
     const bool classes = kind == CHARL_TARGET_CLASS;
-    const charl_shape wide = {2, {ROWS, p->outputs}}, lone = {1, {ROWS}};
+    const charl_shape wide = shape_of(p), lone = {1, {ROWS}};
     float x[ROWS * MAX_OUTPUTS], y[ROWS * MAX_OUTPUTS], got[ROWS];
     int32_t label[ROWS];
     charl_graph *g = NULL;
@@ -429,6 +474,7 @@ static void check_row_values(const problem *p, const charl__loss *loss, const vo
     for (int i = 0; i < ROWS; i++) {
         const charl__eval_row row = {.outputs = p->x[i],
                                      .n = p->outputs,
+                                     .classes = p->channels > 0 ? p->channels : p->outputs,
                                      .labels = p->dtype == CHARL_I32 ? p->label[i] : NULL,
                                      .numbers = p->dtype == CHARL_I32 ? NULL : p->number[i]};
         const double want = metric ? metric->reference(kind, &row) : loss->reference(settings, &row);

@@ -120,6 +120,8 @@ CASES = [
     ("mse", REGRESSION, ["train.loss=mse"]),
     ("huber", REGRESSION, ["train.loss=huber"]),
     ("bce", ini("labels.h5", "type = mlp\nhidden = 16\nactivation = sigmoid"), ["train.loss=bce"]),
+    ("dice", ini("labels.h5", "type = mlp\nhidden = 16\nactivation = sigmoid"), ["train.loss=dice"]),
+    ("focal", MLP, ["train.loss=focal"]),
     ("mlp", MLP, ["model.hidden=32, 24", "model.batch_norm=yes", "model.activation=gelu", "model.dropout=0.2"]),
     ("cnn-streamed", CNN, ["data.cache=none", "model.dropout=0.2", "train.batch_size=24", "train.slices=3"]),
     ("augment", CNN, ["data.augment=flip, crop:3, rotate:15, cutout:6"]),

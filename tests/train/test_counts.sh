@@ -122,5 +122,5 @@ says 1 "train.class_weights has 2 weights, but .*digits.h5 has 10 classes"
 expect 2 "no class weight" ranks 1 mlp.ini -o r train.class_weights=even
 says 1 'train.class_weights: "even" is not a weight'
 expect 2 "class weights of tokens" ranks 1 gpt.ini -o r train.class_weights=balanced
-says 1 "train.class_weights weighs classes for cross_entropy; .*text.h5 holds tokens"
+says 1 "train.class_weights weighs classes for cross_entropy or focal; .*text.h5 holds tokens"
 finish

@@ -70,9 +70,10 @@ static double area(scored *v, int64_t n)
     return positives > 0 && below > 0 ? (double)twice / 2.0 / ((double)positives * (double)below) : (double)NAN;
 }
 
-/* The samples as class or label i sees them. */
+/* The samples as class or label i sees them; of masks the pixels of channel i. */
 static void pick(const charl__metric_data *d, const charl__metric_state *s, int64_t i, scored *out)
 {
+    const int64_t pixels = d->outputs / d->classes;
     charl__metric_size size = {0};
 
     size_scores(d, &size);
@@ -80,7 +81,11 @@ static void pick(const charl__metric_data *d, const charl__metric_state *s, int6
         const double *kept = s->kept + k * size.kept;
 
         if (d->targets == CHARL_TARGET_FLAGS) {
-            out[k] = (scored){kept[2 * i + 1], kept[2 * i] > 0.5};
+            for (int64_t p = 0; p < pixels; p++) {
+                const double *at = kept + 2 * (i * pixels + p);
+
+                out[k * pixels + p] = (scored){at[1], at[0] > 0.5};
+            }
         } else if (d->outputs == 2) {
             out[k] = (scored){i == 1 ? kept[1] : -kept[1], (int64_t)kept[0] == i};
         } else {
@@ -92,16 +97,17 @@ static void pick(const charl__metric_data *d, const charl__metric_state *s, int6
 static charl_status finish_auc(const charl__metric_data *d, const charl__metric_state *s, double *value,
                                double *details)
 {
+    const int64_t samples = s->n_kept * (d->outputs / d->classes);
     double total = 0.0;
     int64_t defined = 0;
     scored *v = NULL;
 
-    CHARL_TRY(charl__alloc_array(s->n_kept, sizeof *v, &v));
-    for (int64_t i = 0; i < d->outputs; i++) {
+    CHARL_TRY(charl__alloc_array(samples, sizeof *v, &v));
+    for (int64_t i = 0; i < d->classes; i++) {
         double auc;
 
         pick(d, s, i, v);
-        auc = area(v, s->n_kept);
+        auc = area(v, samples);
         total += isnan(auc) ? 0.0 : auc;
         defined += !isnan(auc);
         if (details) {

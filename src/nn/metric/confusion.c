@@ -1,6 +1,7 @@
-/* Precision, recall and F1 of classes or of labels that are 0 or 1, and the confusion matrix.
+/* Precision, recall, F1 and overlap of classes or of labels that are 0 or 1, and the confusion matrix.
  *
- *     precision = right / predicted      recall = right / actual      f1 = 2 right / (predicted + actual)
+ *     precision = right / predicted      f1 = dice = 2 right / (predicted + actual)
+ *     recall = right / actual            iou = right / (predicted + actual - right)
  *
  * each 0 where nothing is divided by nothing. macro is the mean over the classes, of which those that are neither predicted nor actual are
  * left out, or over the labels; micro adds up right, predicted and actual first. */
@@ -11,11 +12,11 @@
 /* counts of output i: [i] predicted and actual, [n + i] predicted, [2 n + i] actual */
 enum { PARTS = 3 };
 
-typedef enum ratio { PRECISION, RECALL, F1 } ratio;
+typedef enum ratio { PRECISION, RECALL, F1, IOU } ratio;
 
 static void size_parts(const charl__metric_data *d, charl__metric_size *out)
 {
-    out->counts = PARTS * d->outputs;
+    out->counts = PARTS * d->classes;
 }
 
 static void count(charl__metric_state *s, int64_t n, int64_t i, bool predicted, bool actual)
@@ -27,7 +28,7 @@ static void count(charl__metric_state *s, int64_t n, int64_t i, bool predicted, 
 
 static void add_parts(const charl__metric_data *d, const charl__eval_row *row, charl__metric_state *s)
 {
-    const int64_t n = d->outputs;
+    const int64_t n = d->classes;
 
     if (d->targets == CHARL_TARGET_CLASS) {
         count(s, n, row->predicted, true, row->predicted == row->labels[0]);
@@ -36,15 +37,18 @@ static void add_parts(const charl__metric_data *d, const charl__eval_row *row, c
         }
         return;
     }
-    for (int64_t i = 0; i < n; i++) {
-        count(s, n, i, row->outputs[i] > 0.0F, charl__eval_target(row, i) > 0.5);
+    for (int64_t i = 0; i < row->n; i++) {
+        count(s, n, i / (row->n / n), row->outputs[i] > 0.0F, charl__eval_target(row, i) > 0.5);
     }
 }
 
 static double ratio_of(ratio what, int64_t right, int64_t predicted, int64_t actual)
 {
     const int64_t up = what == F1 ? 2 * right : right;
-    const int64_t down = what == PRECISION ? predicted : what == RECALL ? actual : predicted + actual;
+    const int64_t down = what == PRECISION ? predicted
+                         : what == RECALL  ? actual
+                         : what == F1      ? predicted + actual
+                                           : predicted + actual - right;
 
     return down > 0 ? (double)up / (double)down : 0.0;
 }
@@ -52,7 +56,7 @@ static double ratio_of(ratio what, int64_t right, int64_t predicted, int64_t act
 static charl_status finish_macro(ratio what, const charl__metric_data *d, const charl__metric_state *s, double *value,
                                  double *details)
 {
-    const int64_t n = d->outputs, *c = s->counts;
+    const int64_t n = d->classes, *c = s->counts;
     double total = 0.0;
     int64_t used = 0;
 
@@ -74,8 +78,8 @@ static charl_status finish_micro(ratio what, const charl__metric_data *d, const 
 {
     int64_t sum[PARTS] = {0};
 
-    for (int64_t i = 0; i < PARTS * d->outputs; i++) {
-        sum[i / d->outputs] += s->counts[i];
+    for (int64_t i = 0; i < PARTS * d->classes; i++) {
+        sum[i / d->classes] += s->counts[i];
     }
     *value = ratio_of(what, sum[0], sum[1], sum[2]);
     return CHARL_OK;
@@ -120,20 +124,22 @@ static charl_status finish_micro(ratio what, const charl__metric_data *d, const 
 RATIO(precision, PRECISION, "part of what is predicted to be a class that is of it")
 RATIO(recall, RECALL, "part of a class that is predicted to be of it")
 RATIO(f1, F1, "harmonic mean of precision and recall")
+RATIO(iou, IOU, "intersection of prediction and truth over their union")
+RATIO(dice, F1, "twice the intersection of prediction and truth over the sum of their sizes, which is f1")
 
 static charl_status finish_support(const charl__metric_data *d, const charl__metric_state *s, double *value,
                                    double *details)
 {
     *value = (double)NAN;
-    for (int64_t i = 0; details && i < d->outputs; i++) {
-        details[i] = (double)s->counts[2 * d->outputs + i];
+    for (int64_t i = 0; details && i < d->classes; i++) {
+        details[i] = (double)s->counts[2 * d->classes + i];
     }
     return CHARL_OK;
 }
 
 const charl__metric charl__metric_support = {
     .row.name = "support",
-    .row.help = "number of samples of each class or label",
+    .row.help = "number of samples of each class or label; of masks: number of pixels",
     .report_only = true,
     .targets = CHARL_TARGET_CLASS | CHARL_TARGET_FLAGS,
     .reads = CHARL__READS_OUTPUTS | CHARL__READS_TARGETS,
