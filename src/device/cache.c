@@ -1,16 +1,18 @@
+#define _GNU_SOURCE /* F_OFD_SETLK */
 /* Compiled programs on disk, shared by all processes of a user.
  *
  * They are executed, so nothing is read from where another user could have put it: directory and
  * file must belong to this user or to root, and only the owner may write to them.
  *
  * An entry is named after the SHA-256 of everything the compiler sees and of the driver, and
- * appears by rename, so ranks may start together. It carries its length and checksum; whatever does
- * not fit is ignored and written anew.
+ * appears by rename, so ranks may start together; one of them builds a program, the others wait for
+ * its entry. It carries its length and checksum; whatever does not fit is ignored and written anew.
  *
  * PoCL has a cache of its own, of what it compiles at a kernel's first launch for the size of its
  * work-groups. Asked for a program's binary it compiles every kernel once more, for work-groups of
  * any size, which no launch here uses. So there are no entries of its programs, unless
- * POCL_KERNEL_CACHE=0 has it keep none. */
+ * POCL_KERNEL_CACHE=0 has it keep none. (Then each process needs a POCL_CACHE_DIR of its own: PoCL 3.1
+ * aborts where two load the same binary at once.) */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -18,8 +20,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/env.h"
 #include "base/numeric/hash.h"
 #include "base/log.h"
@@ -33,6 +37,8 @@ typedef struct header {
 } header;
 
 static const char magic[8] = "charlcl1";
+enum { LOCK_DIGITS = 15, LOCK_PATIENCE_S = 300 };
+
 static const uint64_t largest = (uint64_t)1 << 30;
 
 static bool make_dir(const char *path)
@@ -316,6 +322,40 @@ cleanup:
     charl_free(data);
     charl__text_fini(&path);
     return st;
+}
+
+/* One file for all programs: a program is the byte at the offset that its key names. Locks of open files, as ranks may be threads of
+ * one process. The kernel releases them when their holder dies. */
+int charl__cache_lock(const charl_device *dev, const char *key)
+{
+    static const struct timespec pause = {.tv_nsec = 5000000};
+    const double begun = charl__clock_s();
+    struct flock byte = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+    char path[4096], digits[LOCK_DIGITS + 1] = "";
+    int fd;
+
+    if (!dev->cache_dir || dev->pocl_keeps ||
+        snprintf(path, sizeof path, "%s/lock", dev->cache_dir) >= (int)sizeof path) {
+        return -1;
+    }
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    memcpy(digits, key, LOCK_DIGITS);
+    byte.l_start = (off_t)strtoll(digits, NULL, 16);
+    while (fd >= 0 && fcntl(fd, F_OFD_SETLK, &byte) != 0) {
+        if ((errno != EAGAIN && errno != EACCES) || charl__clock_s() - begun > LOCK_PATIENCE_S) {
+            close(fd); /* a file system without locks, or a holder that is stopped */
+            return -1;
+        }
+        nanosleep(&pause, NULL);
+    }
+    return fd;
+}
+
+void charl__cache_unlock(int lock)
+{
+    if (lock >= 0) {
+        close(lock);
+    }
 }
 
 /* The file under a name of our own, then renamed. */

@@ -292,6 +292,9 @@ charl_status charl__cache_load(charl_device *dev, const char *key, const char *o
 charl_status charl__program_of_binary(charl_device *dev, const unsigned char *data, size_t bytes, const char *options,
                                       cl_program *out) CHARL_MUST_CHECK;
 charl_status charl__cache_store(charl_device *dev, const char *key, cl_program program) CHARL_MUST_CHECK;
+/** Waits until no other rank or process builds the program `key`. -1: there is nothing to wait for, or no lock. */
+int charl__cache_lock(const charl_device *dev, const char *key);
+void charl__cache_unlock(int lock);
 
 /* tuning_db.c */
 typedef struct charl__tuning_db charl__tuning_db;

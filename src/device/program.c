@@ -314,20 +314,25 @@ static charl_status check_params(const charl__launch *l, const char *const sourc
     return CHARL_OK;
 }
 
-/* From the cache, or built and put there. options: what the key must tell apart beside the source;
+/* From the cache, or built and put there: by one of the ranks that want it. options: what the key must tell apart beside the source;
  * sm90a.shared_bytes > 0: built for sm_90a. */
 static charl_status load_or_build(charl_device *dev, const charl__program *p, const char *const source[3],
                                   const char *options, cl_program *out)
 {
     charl_status st = CHARL_OK;
+    const char *build_options = p->sm90a.shared_bytes > 0 ? "" : options;
     char key[CHARL__CACHE_KEY];
     cl_program program = NULL;
+    int lock = -1;
 
     charl__cache_key(dev, source, options, key);
     if (charl__env(CHARL_ENV_DUMP_KERNELS)) {
         CHARL_TRY_CLEANUP(dump(p->file, key, source));
     }
-    CHARL_TRY_CLEANUP(charl__cache_load(dev, key, p->sm90a.shared_bytes > 0 ? "" : options, &program));
+    CHARL_TRY_CLEANUP(charl__cache_load(dev, key, build_options, &program));
+    if (!program && (lock = charl__cache_lock(dev, key)) >= 0) { /* the rank that held it may have built it */
+        CHARL_TRY_CLEANUP(charl__cache_load(dev, key, build_options, &program));
+    }
     if (!program) {
         if (p->sm90a.shared_bytes > 0) {
             CHARL_TRY_CLEANUP(charl__sm90a_build(dev, p->file, source, &p->sm90a, &program));
@@ -339,6 +344,7 @@ static charl_status load_or_build(charl_device *dev, const charl__program *p, co
     *out = program;
     program = NULL;
 cleanup:
+    charl__cache_unlock(lock);
     charl__program_release(program);
     return st;
 }
