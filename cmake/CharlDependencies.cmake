@@ -1,6 +1,20 @@
 # Third-party libraries, each an imported target that exactly one module links (src/CMakeLists.txt).
 find_package(OpenCL REQUIRED)
 find_package(MPI REQUIRED COMPONENTS C)
+# MPI is opened at run time (src/dist/mpi.h): its headers, and the name by which the loader knows the library.
+list(GET MPI_C_LIBRARIES 0 CHARL_MPI_LIBRARY)
+execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${CHARL_MPI_LIBRARY} OUTPUT_VARIABLE header)
+if(NOT header MATCHES "SONAME +([^ \n]+)")
+  message(FATAL_ERROR "${CHARL_MPI_LIBRARY} is not a shared library; charl opens MPI at run time")
+endif()
+set(CHARL_MPI_SONAME ${CMAKE_MATCH_1})
+add_library(charl_mpi_headers INTERFACE)
+target_include_directories(charl_mpi_headers SYSTEM INTERFACE ${MPI_C_INCLUDE_DIRS})
+target_compile_definitions(charl_mpi_headers INTERFACE ${MPI_C_COMPILE_DEFINITIONS})
+if(CHARL_PORTABLE)
+  set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
+  set(HDF5_USE_STATIC_LIBRARIES ON)
+endif()
 find_package(HDF5 REQUIRED COMPONENTS C)
 find_package(ZLIB REQUIRED)
 find_package(Threads REQUIRED)
@@ -11,8 +25,17 @@ pkg_check_modules(JPEG IMPORTED_TARGET libjpeg)
 pkg_check_modules(PCRE2 IMPORTED_TARGET libpcre2-8) # optional: the words of byte pair encoding
 pkg_check_modules(JANSSON IMPORTED_TARGET jansson) # optional: reading safetensors and tokenizer.json
 pkg_check_modules(UTF8PROC IMPORTED_TARGET libutf8proc) # optional: tokenizers that normalize text
-pkg_check_modules(LZF IMPORTED_TARGET liblzf) # optional: HDF5 files compressed with h5py's lzf
+if(NOT CHARL_PORTABLE) # Debian has no static one
+  pkg_check_modules(LZF IMPORTED_TARGET liblzf) # optional: HDF5 files compressed with h5py's lzf
+endif()
 
+if(CHARL_PORTABLE) # HDF5 without its driver for S3, which charl does not use, and what that needs
+  list(FILTER HDF5_C_LIBRARIES INCLUDE REGEX "/lib(hdf5|sz|z)[.]a$")
+  find_library(AEC aec) # sz needs it
+  if(AEC)
+    list(APPEND HDF5_C_LIBRARIES ${AEC})
+  endif()
+endif()
 if(NOT TARGET charl_hdf5)
   add_library(charl_hdf5 INTERFACE)
   target_include_directories(charl_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})

@@ -4,14 +4,14 @@ include(CMakePackageConfigHelpers)
 
 # The programs find the library beside them, wherever the prefix is moved to.
 file(RELATIVE_PATH CHARL_BIN_TO_LIB /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
-if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr") # there the loader looks by itself
-  set_target_properties(charl charl-train charl-bench PROPERTIES INSTALL_RPATH "$ORIGIN/${CHARL_BIN_TO_LIB}")
+set(programs charl charl-train)
+if(TARGET charl-bench)
+  list(APPEND programs charl-bench)
 endif()
-install(TARGETS charl charl-train charl-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
-install(TARGETS charl_shared EXPORT charlTargets
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/charl ${PROJECT_BINARY_DIR}/include/charl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  COMPONENT development FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
+if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr") # there the loader looks by itself
+  set_target_properties(${programs} PROPERTIES INSTALL_RPATH "$ORIGIN/${CHARL_BIN_TO_LIB}")
+endif()
+install(TARGETS ${programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/launch/ DESTINATION ${CMAKE_INSTALL_DATADIR}/charl/launch COMPONENT programs USE_SOURCE_PERMISSIONS
   FILES_MATCHING PATTERN "*.ini" PATTERN "*.sbatch" PATTERN "*.yaml" PATTERN "run-local.sh" PATTERN "hostfile.example")
 
@@ -27,6 +27,9 @@ if(NOT CMAKE_CROSSCOMPILING)
     set(program ${name})
     if(name STREQUAL "charl-config")
       set(program charl-train)
+    endif()
+    if(NOT TARGET ${program})
+      continue()
     endif()
     set(out ${PROJECT_BINARY_DIR}/man/${name}.${section})
     add_custom_command(OUTPUT ${out}.gz
@@ -45,12 +48,30 @@ if(CMAKE_INSTALL_PREFIX STREQUAL "/usr") # where Debian's zsh looks for those of
   set(zsh_folder vendor-completions)
 endif()
 install(FILES ${completion}/_charl DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${zsh_folder} COMPONENT programs)
-foreach(program charl charl-train charl-bench) # bash and fish look for the name of the program
+foreach(program ${programs}) # bash and fish look for the name of the program
   install(FILES ${completion}/charl.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME ${program}
     COMPONENT programs)
   install(FILES ${completion}/charl.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d RENAME ${program}.fish
     COMPONENT programs)
 endforeach()
+
+if(CHARL_PORTABLE)
+  # OpenCL's loader finds the drivers of the machine; LD_LIBRARY_PATH puts another before it.
+  file(REAL_PATH ${OpenCL_LIBRARY} loader)
+  install(FILES ${loader} DESTINATION ${CMAKE_INSTALL_LIBDIR} RENAME libOpenCL.so.1 COMPONENT programs)
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/charl COMPONENT programs)
+  foreach(package ocl-icd-libopencl1 libhdf5-dev libaec-dev zlib1g-dev libpng-dev libjpeg62-turbo-dev libjpeg-turbo8-dev libjansson-dev libpcre2-dev libutf8proc-dev)
+    if(EXISTS /usr/share/doc/${package}/copyright) # Debian's and Ubuntu's
+      install(FILES /usr/share/doc/${package}/copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/charl/licenses RENAME ${package} COMPONENT programs)
+    endif()
+  endforeach()
+  return()
+endif()
+
+install(TARGETS charl_shared EXPORT charlTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/charl ${PROJECT_BINARY_DIR}/include/charl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  COMPONENT development FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
 
 # Components of find_package(charl COMPONENTS ...): what this build could find.
 set(CHARL_COMPONENTS)

@@ -1,5 +1,5 @@
 # cpack -G DEB: the packages charl, libcharl0 and libcharl-dev, by Debian's rules as far as lintian checks them. The preset `package` has the
-# prefix /usr, which they are for.
+# prefix /usr, which they are for. With CHARL_PORTABLE (the preset `tarball`): one archive that runs wherever it is unpacked.
 set(CHARL_MAINTAINER "charl maintainers <maintainers@charl.invalid>" CACHE STRING "who is named in Debian packages")
 set(library_package libcharl${PROJECT_VERSION_MAJOR})
 
@@ -8,8 +8,14 @@ set(CPACK_PACKAGE_VENDOR charl)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
-set(CPACK_GENERATOR DEB)
 set(CPACK_STRIP_FILES ON)
+if(CHARL_PORTABLE)
+  set(CPACK_GENERATOR TGZ)
+  string(TOLOWER charl-${PROJECT_VERSION}-${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR} CPACK_PACKAGE_FILE_NAME)
+  include(CPack)
+  return()
+endif()
+set(CPACK_GENERATOR DEB)
 set(CPACK_COMPONENTS_ALL programs library development)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
@@ -38,6 +44,7 @@ models. charl-bench measures the machine.")
 
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME ${library_package})
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_RECOMMENDS openmpi-bin) # opened at run time
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian/triggers CONTENT "activate-noawait ldconfig\n")
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian/shlibs
   CONTENT "libcharl ${PROJECT_VERSION_MAJOR} ${library_package} (>= ${PROJECT_VERSION})\n")

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/log.h"
 #include "base/text/utf8.h"
 #include "charl/version.h"
 #include "dist/liveness/heartbeat.h"
@@ -30,18 +31,32 @@ static charl_status singletons_refuse(void)
                   "with mpirun (to run "
                   "one process on purpose: unset SLURM_NTASKS)",
                   tasks);
+    CHARL_REQUIRE(size > 1 || charl_launcher_size() <= 1, CHARL_ERR_CONFIG,
+                  "the launcher started %d processes but MPI sees one: this charl uses %s; HINT start them with the "
+                  "mpirun of that MPI",
+                  charl_launcher_size(), charl_comm_mpi_version());
     return CHARL_OK;
 }
 
 charl_status charl_comm_init(int *argc, char ***argv)
 {
     int is_started = 0, provided = 0;
+    const char *missing;
 
     /* Else MPI's topology library opens OpenCL before charl has limited its threads. */
     CHARL_REQUIRE(setenv("HWLOC_COMPONENTS", "-opencl", 0) == 0, CHARL_ERR_NOMEM, "setenv failed");
     /* A process that no launcher has started gets a daemon from Open MPI, so that it may start
      * others: charl does not. */
     CHARL_REQUIRE(setenv("OMPI_MCA_ess_singleton_isolated", "1", 0) == 0, CHARL_ERR_NOMEM, "setenv failed");
+    missing = charl__mpi_load();
+    CHARL_REQUIRE(!missing || charl_launcher_size() <= 1, CHARL_ERR_CONFIG,
+                  "the launcher started %d processes, but charl found no MPI: %s; HINT install the MPI that this charl "
+                  "was built for, or put its folder into LD_LIBRARY_PATH",
+                  charl_launcher_size(), missing);
+    if (missing) {
+        charl__log(CHARL_LOG_INFO, "one rank without MPI: %s", missing);
+        return CHARL_OK;
+    }
     CHARL_MPI(MPI_Initialized(&is_started));
     CHARL_REQUIRE(!is_started, CHARL_ERR_INVALID, "MPI is started already");
     CHARL_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided));
@@ -57,6 +72,9 @@ void charl_comm_fini(void)
 {
     int is_started = 0, is_ended = 0;
 
+    if (charl__mpi_load()) {
+        return;
+    }
     MPI_Initialized(&is_started);
     MPI_Finalized(&is_ended);
     if (is_started && !is_ended) {
@@ -114,6 +132,18 @@ static charl_status node_split(charl_comm *c, charl__group *all, const int *size
     c->size = c->world->size;
 cleanup:
     charl__group_destroy(near, c->is_broken);
+    return st;
+}
+
+/* The only rank of a machine without an MPI library: a team of one. */
+static charl_status alone_world(charl__group **out)
+{
+    charl_team *team;
+    charl_status st;
+
+    CHARL_TRY(charl_team_create(1, &team));
+    st = charl__team_world(team, 0, out);
+    charl_team_destroy(team);
     return st;
 }
 
@@ -230,7 +260,9 @@ charl_status charl_comm_create(const charl_comm_options *options, charl_comm **o
     c->is_team = o.team != NULL;
     atomic_init(&c->dead, -1);
     choose_waiting(c, 1);
-    CHARL_TRY_CLEANUP(o.team ? charl__team_world(o.team, o.rank, &all) : charl__mpi_world(&all));
+    CHARL_TRY_CLEANUP(o.team              ? charl__team_world(o.team, o.rank, &all)
+                      : charl__mpi_load() ? alone_world(&all)
+                                          : charl__mpi_world(&all));
     CHARL_REQUIRE_CLEANUP(all->size <= CHARL_MAX_SLICES, CHARL_ERR_CONFIG,
                           "%d ranks; charl runs on at most %d, one per slice of the batch", all->size,
                           CHARL_MAX_SLICES);

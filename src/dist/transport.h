@@ -4,7 +4,6 @@
  *  they are threads of one process. All else in dist stands on these few operations, so that it runs
  *  the same over both. None of them waits, except where it says so: waiting is charl__comm_finish's.
  */
-#include <mpi.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,6 +11,7 @@
 
 #include "base/error.h"
 #include "charl/comm.h"
+#include "dist/mpi.h"
 
 typedef struct charl__transport charl__transport;
 

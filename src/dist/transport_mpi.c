@@ -231,6 +231,9 @@ const char *charl_comm_mpi_version(void)
     static _Thread_local char text[MPI_MAX_LIBRARY_VERSION_STRING];
     int length = 0;
 
+    if (charl__mpi_load()) {
+        return "no MPI library (" CHARL_MPI_SONAME ")";
+    }
     if (MPI_Get_library_version(text, &length) != MPI_SUCCESS) {
         snprintf(text, sizeof text, "unknown");
     }

@@ -1,7 +1,9 @@
 #!/bin/sh
-# Try the Debian packages on a bare system: install them with apt, train, build a program, remove them. By hand, as root, with debootstrap and
-# a network; nothing outside of FOLDER is changed, and FOLDER is removed at the end.
+# Try what is handed out on a bare system: the Debian packages (install them with apt, train, build a program, remove them), or the tarball
+# (unpack it, train without MPI, then with it). By hand, as root, with debootstrap and a network; nothing outside of FOLDER is changed, and
+# FOLDER is removed at the end.
 # Usage: chroot.sh [-k] SUITE FOLDER PACKAGE.deb...      chroot.sh bookworm /var/tmp/bare build/package/*.deb
+#        chroot.sh [-k] SUITE FOLDER charl-*.tar.gz      chroot.sh bookworm /var/tmp/bare build/tarball/charl-*.tar.gz
 #   -k      keep FOLDER; where it holds a system of a former run, use it
 #   MIRROR, COMPONENTS  the archive of the suite and its parts (default: http://deb.debian.org/debian, main); packages made on one distribution
 #           are for that one
@@ -11,7 +13,7 @@ if [ "${1:-}" = -k ]; then
     keep=yes
     shift
 fi
-[ $# -ge 3 ] || { sed -n 's/^# Usage: //p' "$0" >&2; exit 2; }
+[ $# -ge 3 ] || { sed -n 's/^# Usage: //p; s/^#  *\(chroot.sh \[\)/\1/p' "$0" >&2; exit 2; }
 suite=$1 root=$2
 shift 2
 [ "$(id -u)" -eq 0 ] || { echo "chroot.sh: run it as root" >&2; exit 2; }
@@ -57,6 +59,28 @@ inside() {
 step() {
     echo "== $1"
 }
+
+case $1 in
+*.tar.gz)
+    step "unpack"
+    inside 'rm -rf /opt/*; cd /opt; gzip -dc /packages/charl-*.tar.gz | tar x; mv charl-* charl; /opt/charl/bin/charl doctor || true'
+    step "train without MPI, on PoCL"
+    inside 'apt-get update -q; apt-get install -y -q --no-install-recommends pocl-opencl-icd >/dev/null'
+    inside 'export PATH=/opt/charl/bin:$PATH; cd /opt; ! ls /usr/lib/*/libmpi.so.* 2>/dev/null
+            charl data make digits digits.h5 -t 640 -v 200; charl-train --version
+            charl-train charl/share/charl/launch/digits.ini data.path=digits.h5 train.epochs=2 -o one --progress=plain
+            charl predict one/best.h5 digits.h5 -o answers.csv; test "$(wc -l <answers.csv)" -ge 200
+            OMPI_COMM_WORLD_SIZE=2 charl-train charl/share/charl/launch/digits.ini data.path=digits.h5 -o two 2>&1 | grep "charl found no MPI"'
+    step "train with the MPI of the system"
+    inside 'apt-get install -y -q --no-install-recommends openmpi-bin >/dev/null
+            export PATH=/opt/charl/bin:$PATH; cd /opt
+            mpirun -q --oversubscribe --bind-to none -n 2 charl-train charl/share/charl/launch/digits.ini data.path=digits.h5 train.epochs=2 -o two device.share=yes --progress=none
+            charl checkpoint diff one/last.h5 two/last.h5 | grep -v ^config/ && exit 1
+            charl doctor | grep "Open MPI"'
+    echo "== the tarball trains with and without MPI, with the same bits"
+    exit
+    ;;
+esac
 
 step "install"
 inside 'apt-get update -q; dpkg-query -W -f "\${Package}\n" | sort >/before'

@@ -292,6 +292,10 @@ static void check_mpi(doctor *d)
     if (!text[0]) {
         say(d, WARNING, "mpi", "one rank needs no mpirun; for more: apt-get install openmpi-bin",
             "%s; mpirun is not in PATH", library);
+    } else if (strncmp(library, "no ", 3) == 0) {
+        say(d, WARNING, "mpi",
+            "for several ranks: install the MPI that charl was built for, or put its folder into LD_LIBRARY_PATH",
+            "%s, but mpirun is %s", library, text);
     } else if (strstr(text, "Open MPI") &&
                (strncmp(mine, launcher, (size_t)length) != 0 || (int)strspn(launcher, "0123456789.") != length)) {
         say(d, WARNING, "mpi", "put the mpirun of the library first in PATH: ranks may not find each other",
