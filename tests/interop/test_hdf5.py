@@ -130,6 +130,63 @@ def plugin_filters():
     return [(name, dict(getattr(hdf5plugin, name)())) for name in ("Blosc", "Zstd", "Bitshuffle", "LZ4")]
 
 
+def virtual_file(x, y, per, options):
+    """virtual/v.h5 shows rows of two other files and of itself, which hold spare rows too; a row of it is `per` rows of theirs."""
+    os.makedirs("virtual", exist_ok=True)
+    shown = {"x": h5py.VirtualLayout(x.shape, x.dtype), "y": h5py.VirtualLayout(y.shape, y.dtype)}
+    for path, first, end in (("v.h5", 40, ROWS), ("a.h5", 0, 13), ("b.h5", 13, 40)):
+        with h5py.File("virtual/" + path, "w") as f:
+            for name, data in (("x", x), ("y", y)):
+                held = np.concatenate([data[-2:], data[first:end], data[:3]])
+                held = held.reshape(-1, *data.shape[2:]) if name == "x" and per > 1 else held
+                own = f.create_dataset(f"held/{name}", data=held, **(options if name == "x" else {}))
+                begin, count = (2 * per, (end - first) * per) if name == "x" else (2, end - first)
+                shown[name][first:end] = h5py.VirtualSource("." if path == "v.h5" else path, f"held/{name}", own.shape)[begin:begin + count]
+    with h5py.File("virtual/v.h5", "a") as v:
+        for name, layout in shown.items():
+            v.create_virtual_dataset(name, layout, fillvalue=0)
+
+
+def virtual_refusals():
+    x, y = samples(np.dtype("u1")), labels(np.dtype("u1"))
+
+    def refused_virtual(change, reason):
+        virtual_file(x, y, 1, {})
+        change()
+        error = read("virtual/v.h5").get("error", "nothing")
+        assert reason in error, f"refused with: {error}; expected: {reason}"
+
+    def redo(layout):
+        with h5py.File("virtual/v.h5", "a") as f:
+            del f["x"]
+            f.create_virtual_dataset("x", layout, fillvalue=0)
+
+    def layout(shown, taken, path="a.h5", dtype="u1"):
+        v = h5py.VirtualLayout(x.shape, dtype)
+        v[shown] = h5py.VirtualSource(path, "held/x", (13 + 5, *SHAPE), dtype="u1")[taken]
+        return v
+
+    refused_virtual(lambda: pathlib.Path("virtual/a.h5").unlink(), "/x is virtual, and its source a.h5 is missing")
+    refused_virtual(lambda: redo(layout(np.s_[0:13], np.s_[0:13])), "/x is virtual, and row 13 has no source or several")
+    refused_virtual(lambda: redo(layout(np.s_[0:26:2], np.s_[0:13])), "shows other than whole rows of virtual/a.h5/held/x")
+    refused_virtual(lambda: redo(layout(np.s_[0:13, 0:2], np.s_[0:13, 0:2])), "shows other than whole rows of virtual/a.h5/held/x")
+    refused_virtual(lambda: redo(layout(np.s_[0:10], np.s_[0:15, 0:2])), "shows other than whole rows of virtual/a.h5/held/x")
+    refused_virtual(lambda: redo(layout(np.s_[0:13], np.s_[0:13], dtype="f4")), "/x is virtual and holds f32, but its source")
+    refused_virtual(lambda: redo(layout(np.s_[0:13], np.s_[0:13], path="part-0.h5")), "part-0.h5: there is no array /held/x")
+
+    def shorter():
+        with h5py.File("virtual/a.h5", "w") as f:
+            f["held/x"], f["held/y"] = x[:9], y[:9]
+    refused_virtual(shorter, "shows rows of virtual/a.h5/held/x up to 15, which has 9")
+
+    def nested():
+        with h5py.File("virtual/a.h5", "w") as f:
+            v = h5py.VirtualLayout((18, *SHAPE), "u1")
+            v[:] = h5py.VirtualSource("b.h5", "held/x", (32, *SHAPE))[0:18]
+            f.create_virtual_dataset("held/x", v)
+    refused_virtual(nested, "/held/x, the source of a virtual array, is virtual itself")
+
+
 def table():
     plugins, env = plugin_filters(), {"HDF5_PLUGIN_PATH": hdf5plugin.PLUGINS_PATH}
     n = 0
@@ -179,6 +236,12 @@ def table():
                 f["y"] = y[first:end]
         for threads, cache in ((1, 1), (2, 0), (3, 2000)):
             same(read("part-*.h5", threads=threads, cache=cache), x, y)
+        n += 1
+    for what, dtype, options in (("rows", "u1", {}), ("rows", ">f4", {"chunks": (8, 3, 5), "compression": "gzip"}), ("parts of a row", "i2", {})):
+        x, y = samples(np.dtype(dtype)), labels(np.dtype("i8"))
+        virtual_file(x, y, 1 if what == "rows" else 3, options)
+        for threads, cache in ((1, 1), (2, 0), (3, 2000)):
+            same(read("virtual/v.h5", threads=threads, cache=cache), x, y)
         n += 1
     with h5py.File("part-9.h5", "w") as f:
         f["x"], f["y"] = x[:, :2], y
@@ -250,5 +313,6 @@ with tempfile.TemporaryDirectory() as here:
     os.chdir(here)
     read_alike = table()
     refusals()
+    virtual_refusals()
 assert read_alike >= 40, f"only {read_alike} combinations"
 print(f"{read_alike} files of h5py's read alike")

@@ -279,7 +279,8 @@ static void links_out_of_the_file_are_refused(void **state)
     expect_refusal(&(charl_dataset_options){.x = "far/x", .y = "/y"}, "/far is an external link");
 }
 
-static void virtual_data_are_refused(void **state)
+/* path: /x shows /held of the file `source`. */
+static void make_virtual(const char *source)
 {
     const hsize_t dims[2] = {ROWS, COLUMNS};
     const hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
@@ -287,8 +288,7 @@ static void virtual_data_are_refused(void **state)
     hid_t file;
     hid_t set;
 
-    (void)state;
-    assert_true(H5Pset_virtual(plist, space, "other.h5", "/x", space) >= 0);
+    assert_true(H5Pset_virtual(plist, space, source, "/held", space) >= 0);
     file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     set = H5Dcreate2(file, "/x", H5T_NATIVE_UINT8, space, H5P_DEFAULT, plist, H5P_DEFAULT);
     assert_true(set >= 0);
@@ -297,7 +297,42 @@ static void virtual_data_are_refused(void **state)
     H5Fclose(file);
     H5Sclose(space);
     H5Pclose(plist);
-    expect_refusal(&named, "/x is virtual");
+}
+
+static charl_status open_and_verify(void *ctx)
+{
+    charl_status st;
+    charl_dataset *ds = NULL;
+
+    (void)ctx;
+    st = charl_dataset_open(path, &named, &ds);
+    if (st == CHARL_OK) {
+        st = charl_dataset_verify(ds);
+    }
+    charl_dataset_close(ds);
+    return st;
+}
+
+static void virtual_data_follow_their_sources(void **state)
+{
+    const char *source = charl_test_path(dir, "held.h5");
+    charl_dataset *ds = NULL;
+    hid_t file;
+
+    (void)state;
+    make_virtual("held.h5");
+    expect_refusal(&named, "/x is virtual, and its source held.h5 is missing");
+    file = H5Fcreate(source, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    add_array(file, "/held", &(array_spec){.chunk = 8, .gzip = 1});
+    H5Fclose(file);
+    expect_content(true, "");
+    assert_true(charl_test_fail_every_acquisition(open_and_verify, NULL) > 10);
+    charl_assert_ok(charl_dataset_open(path, &named, &ds));
+    charl_assert_ok(charl_dataset_check(ds));
+    assert_int_equal(truncate(source, 100), 0);
+    charl_assert_status(charl_dataset_check(ds), CHARL_ERR_DATA);
+    charl_assert_message("held.h5: the file was cut while it was in use");
+    charl_dataset_close(ds);
 }
 
 static void labels_out_of_range_are_refused(void **state)
@@ -543,7 +578,7 @@ int main(void)
         cmocka_unit_test(bad_arrays_are_refused),
         cmocka_unit_test(a_filter_charl_lacks_is_refused),
         cmocka_unit_test(links_out_of_the_file_are_refused),
-        cmocka_unit_test(virtual_data_are_refused),
+        cmocka_unit_test(virtual_data_follow_their_sources),
         cmocka_unit_test(labels_out_of_range_are_refused),
         cmocka_unit_test(values_that_are_not_finite_are_refused),
         cmocka_unit_test(what_is_not_a_dataset_is_refused),

@@ -577,6 +577,28 @@ void charl_dataset_close(charl_dataset *ds)
     charl_free(ds);
 }
 
+/* Whether the file stores checksums of the array, or all files of its parts do. */
+static bool has_checksums(const charl__array *a)
+{
+    bool all = true;
+
+    for (int i = 0; i < a->n_parts; i++) {
+        all = all && has_checksums(a->part[i].array);
+    }
+    return a->n_parts > 0 ? all : a->n_blocks > 0 && !a->is_summed;
+}
+
+/* Whether several threads read it. */
+static bool is_native(const charl__array *a)
+{
+    bool all = true;
+
+    for (int i = 0; i < a->n_parts; i++) {
+        all = all && is_native(a->part[i].array);
+    }
+    return a->n_parts > 0 ? all : a->offset >= 0 || (a->chunks && !a->chunks->by_hdf5);
+}
+
 void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
 {
     const charl__view *train = &ds->views[CHARL_SPLIT_TRAIN];
@@ -631,16 +653,14 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
         for (int i = 0; i < 2; i++) {
             const charl__array *a = i == 0 ? v->x : v->y;
 
-            out->checksums = out->checksums && (!a || (a->n_blocks > 0 && !a->is_summed));
-            out->native = out->native && (!a || a->offset >= 0 || (a->chunks && !a->chunks->by_hdf5));
+            out->checksums = out->checksums && (!a || has_checksums(a));
+            out->native = out->native && (!a || is_native(a));
         }
     }
     for (int j = 0; j < ds->n_joined; j++) {
         charl_dataset_info part;
 
         charl_dataset_get_info(ds->joined[j], &part);
-        out->checksums = j == 0 ? part.checksums : out->checksums && part.checksums;
-        out->native = j == 0 ? part.native : out->native && part.native;
         out->note = out->note[0] ? out->note : part.note;
     }
     memcpy(out->content_id, ds->content_id, sizeof out->content_id);

@@ -231,7 +231,8 @@ charl_status charl__array_join(charl__array *a, charl__file *f, charl__array *mo
                             .type = H5I_INVALID_HID};
         memcpy(a->name, more->name, sizeof a->name);
     }
-    a->part[a->n_parts++] = (charl__array_part){f, more, rows};
+    a->part[a->n_parts++] =
+        (charl__array_part){.file = f, .array = more, .first = rows, .rows = more->rows, .per = 1};
     a->rows = rows + more->rows;
     return CHARL_OK;
 }
@@ -253,9 +254,9 @@ static charl_status read_parts(charl__array *a, int64_t first, int64_t n, void *
 {
     while (n > 0) {
         const charl__array_part *p = part_of(a, first);
-        const int64_t left = p->first + p->array->rows - first, k = left < n ? left : n;
+        const int64_t left = p->first + p->rows - first, k = left < n ? left : n;
 
-        CHARL_TRY(charl__array_read(p->file, p->array, first - p->first, k, dst));
+        CHARL_TRY(charl__array_read(p->file, p->array, p->from + (first - p->first) * p->per, k * p->per, dst));
         dst = (unsigned char *)dst + (size_t)k * a->item_bytes;
         first += k;
         n -= k;
@@ -276,12 +277,12 @@ static charl_status prepare_parts(charl__array *a, const int64_t *rows, int64_t 
         const charl__array_part *part = &a->part[p];
         int64_t k = 0, prepared = 0;
 
-        for (int64_t i = 0; part->array->chunks && i < *done; i++) {
+        for (int64_t i = 0; part->array->chunks && part->per == 1 && i < *done; i++) {
             const int64_t row = first + (rows ? rows[i] : i) - part->first;
 
-            if (row >= 0 && row < part->array->rows) {
+            if (row >= 0 && row < part->rows) {
                 at[k] = i;
-                own[k++] = row;
+                own[k++] = part->from + row;
             }
         }
         if (k > 0) {
@@ -391,7 +392,10 @@ charl_status charl__array_verify(charl__file *f, charl__array *a)
     const int64_t step = item < CHARL__BLOCK_BYTES ? CHARL__BLOCK_BYTES / item : 1;
     uint32_t crc = 0;
 
-    for (int i = 0; i < a->n_parts; i++) {
+    for (int i = 0; i < a->n_sources; i++) {
+        CHARL_TRY_CLEANUP(charl__array_verify(&a->source[i]->file, &a->source[i]->array));
+    }
+    for (int i = 0; i < a->n_parts && a->n_sources == 0; i++) {
         CHARL_TRY_CLEANUP(charl__array_verify(a->part[i].file, a->part[i].array));
     }
     if (a->n_parts > 0) {
@@ -541,8 +545,35 @@ cleanup:
     return st;
 }
 
+/* Of the sources, and of which rows of them there are. */
+static charl_status sum_virtual(charl__array *a, uint32_t *out)
+{
+    *out = 0;
+    for (int i = 0; i < a->n_sources; i++) {
+        uint32_t crc;
+
+        CHARL_TRY(charl__array_sum(&a->source[i]->file, &a->source[i]->array, &crc));
+        *out = charl__crc32c(*out, &crc, sizeof crc);
+    }
+    for (int i = 0; i < a->n_parts; i++) {
+        const charl__array_part *p = &a->part[i];
+        const int64_t rows[] = {p->first, p->rows, p->from, p->per};
+
+        *out = charl__crc32c(*out, rows, sizeof rows);
+        for (int j = 0; j < a->n_sources; j++) {
+            if (p->array == &a->source[j]->array) {
+                *out = charl__crc32c(*out, &j, sizeof j);
+            }
+        }
+    }
+    return CHARL_OK;
+}
+
 charl_status charl__array_sum(charl__file *f, charl__array *a, uint32_t *out)
 {
+    if (a->n_sources > 0) {
+        return sum_virtual(a, out);
+    }
     if (a->n_parts > 0) {
         *out = 0;
         for (int i = 0; i < a->n_parts; i++) {

@@ -144,5 +144,10 @@ charl_status charl__file_look(charl__file *f, bool now)
     atomic_store(&f->looked_ms, now_ms());
     st = look(f);
     pthread_mutex_unlock(&f->looking);
+    for (int i = 0; now && st == CHARL_OK && i < f->n_arrays; i++) {
+        for (int j = 0; st == CHARL_OK && j < f->arrays[i].n_sources; j++) {
+            st = charl__file_look(&f->arrays[i].source[j]->file, true);
+        }
+    }
     return st;
 }

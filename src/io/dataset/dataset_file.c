@@ -175,14 +175,15 @@ static charl_status judge_chunks(const charl__file *f, charl__array *a, hid_t pl
 }
 
 /* Where the bytes are. Sets a->offset when they can be read without HDF5. */
-static charl_status judge_storage(charl__file *f, charl__array *a, hid_t plist)
+static charl_status judge_storage(charl__file *f, charl__array *a, charl__role role, hid_t plist)
 {
     const H5D_layout_t layout = H5Pget_layout(plist);
     H5D_space_status_t allocated = H5D_SPACE_STATUS_ERROR;
     haddr_t offset;
 
-    CHARL_REQUIRE(layout != H5D_VIRTUAL, CHARL_ERR_DATA,
-                  "%s: %s is virtual: its data lie in other files; copy them into one file", f->path, a->name);
+    if (layout == H5D_VIRTUAL) {
+        return charl__array_open_virtual(a, f, role, plist);
+    }
     CHARL_REQUIRE(H5Pget_external_count(plist) == 0, CHARL_ERR_DATA,
                   "%s: %s is external: its data lie in another file; copy them into one file", f->path, a->name);
     if (layout == H5D_CHUNKED) {
@@ -235,7 +236,7 @@ static charl_status open_array(charl__array *a, charl__file *f, charl__role role
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, plist, H5Dget_create_plist(a->dataset), "%s: %s", f->path, a->name);
     CHARL_TRY_CLEANUP(judge_type(f, a, role, a->type));
     CHARL_TRY_CLEANUP(judge_shape(f, a, space));
-    CHARL_TRY_CLEANUP(judge_storage(f, a, plist));
+    CHARL_TRY_CLEANUP(judge_storage(f, a, role, plist));
     CHARL_TRY_CLEANUP(note_cost(f, a));
 cleanup:
     charl__h5_close(&access);
@@ -300,8 +301,10 @@ void charl__array_fini(charl__array *a)
     }
     charl__h5_close(&a->type);
     charl__h5_close(&a->dataset);
+    charl__array_close_sources(a);
     charl_free(a->part);
     a->part = NULL;
+    a->n_parts = 0;
     charl_free(a->block_crc);
     charl_free(a->block_state);
     a->block_crc = NULL;
@@ -315,7 +318,12 @@ charl_status charl__file_seal(charl__file *f, charl__array *arrays, int n, charl
 
     charl__h5_begin();
     for (int i = 0; i < n; i++) {
-        if (arrays[i].offset >= 0) {
+        for (int j = 0; j < arrays[i].n_sources; j++) {
+            charl__array_source *source = arrays[i].source[j];
+
+            CHARL_TRY(charl__file_seal(&source->file, &source->array, 1, cache));
+        }
+        if (arrays[i].offset >= 0 || arrays[i].n_sources > 0) {
             charl__h5_close(&arrays[i].type);
             charl__h5_close(&arrays[i].dataset);
         } else if (arrays[i].dataset >= 0) {

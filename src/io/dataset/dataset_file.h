@@ -6,7 +6,9 @@
  *
  *      contiguous   pread, from a descriptor that was opened before HDF5 looked at the file
  *      chunked      chunks that are decoded by several threads and kept (chunks.h)
- *      otherwise    HDF5, one thread at a time: compact and virtual arrays
+ *      otherwise    HDF5, one thread at a time: compact arrays
+ *
+ *  The rows of a virtual array, and those of several files that are one set, are read from the arrays that hold them.
  *
  *  After charl__file_seal reading is thread-safe.
  */
@@ -34,6 +36,7 @@ typedef struct charl__file {
     int fd; /* -1: not open */
     hid_t h5;
     int64_t bytes;
+    bool is_source; /* of a virtual array */
     charl__text note;
     /* see dataset_change.c */
     struct charl__array *arrays; /* borrowed; since it was sealed */
@@ -69,6 +72,8 @@ typedef struct charl__array {
     charl__chunks *chunks;          /* NULL: not chunked */
     struct charl__array_part *part; /* [n_parts] of an array that lies in several files; NULL: in one */
     int n_parts;
+    struct charl__array_source **source; /* [n_sources] of a virtual array */
+    int n_sources;
     hid_t dataset, type; /* only while offset is -1 or the file is not sealed */
     int64_t n_blocks;    /* 0: no checksums */
     bool is_summed;      /* they are not the file's: charl__array_sum has formed them */
@@ -86,8 +91,21 @@ typedef struct charl__array {
 typedef struct charl__array_part {
     charl__file *file;   /* borrowed */
     charl__array *array; /* borrowed */
-    int64_t first;       /* row of the whole */
+    int64_t first, rows; /* of the whole: rows [first, first + rows) */
+    int64_t from, per;   /* of `array`: row `from` is the first, and `per` rows of it are one of the whole */
 } charl__array_part;
+
+/** An array whose rows a virtual array shows. */
+typedef struct charl__array_source {
+    charl__file file;
+    charl__array array;
+} charl__array_source;
+
+/** Open the arrays whose rows the virtual array `a` shows; they become its parts. plist: its creation property list. Errors: ERR_DATA when
+ *  a source is missing or not as the virtual array says, is virtual itself, when rows have no source, or when a source gives
+ *  other than whole rows, one after another; those of charl__file_init and charl__array_init. */
+charl_status charl__array_open_virtual(charl__array *a, charl__file *f, charl__role role, hid_t plist) CHARL_MUST_CHECK;
+void charl__array_close_sources(charl__array *a);
 
 /** Add the rows of `more` to those of `a`, which begins as all zero. Both are borrowed. Errors: ERR_DATA when its rows are of another
  *  type or shape; ERR_NOMEM. */
