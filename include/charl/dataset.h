@@ -329,10 +329,32 @@ typedef struct charl_hdf5_options {
  *
  *  files  [n] files, folders, patterns
  *
- *  Blocks. Local. Errors: as charl_dataset_open and charl_import_idx; ERR_DATA also for tokens, weights and test splits, which are not
- *  imported. */
+ *  Blocks. Local. Errors: as charl_dataset_open and charl_dataset_sample. */
 charl_status charl_import_hdf5(const char *const *files, int n, const charl_hdf5_options *hdf5, const char *out,
                                const charl_import_options *opt) CHARL_MUST_CHECK;
+
+/** Write n training rows of a data set, 0: all, and its other splits to `out`, in charl's layout. Rows keep their order, classes, columns
+ *  and targets their names, samples their weights; statistics are those of the rows that are written.
+ *
+ *  opt  seed      chooses the rows, of each class as near to its part as whole rows allow
+ *       val_split this part of them becomes the validation set, chosen in the same way
+ *       in_order  the first n rows instead, and the last of them for validation
+ *       May be NULL.
+ *
+ *  Blocks. Local. Memory: 13 bytes per row. Errors: as charl_dataset_read and charl_import_idx; ERR_DATA for tokens; ERR_CONFIG when there
+ *  are fewer rows, and for val_split where there is a validation set. */
+charl_status charl_dataset_sample(charl_dataset *ds, int64_t n, const char *out,
+                                  const charl_import_options *opt) CHARL_MUST_CHECK;
+
+/** Divide the rows of a data set among `parts` new files, each as charl_dataset_sample writes it.
+ *
+ *  fractions  [parts] of the rows of each split, > 0, with the sum 1
+ *  outs       [parts]
+ *
+ *  opt->seed and opt->in_order choose the rows as in charl_dataset_sample; opt->val_split is 0. Blocks. Local. Errors: as there; ERR_CONFIG
+ *  for other fractions, and for one that leaves a file without training rows. Files that were complete before an error stay. */
+charl_status charl_dataset_divide(charl_dataset *ds, const double *fractions, const char *const *outs, int parts,
+                                  const charl_import_options *opt) CHARL_MUST_CHECK;
 
 /** How a text becomes tokens. Zero is the default of all members.
  *

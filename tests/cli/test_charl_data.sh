@@ -118,6 +118,22 @@ expect 3 'no array /images' data import hdf5 d1.h5 -o x.h5 --x /images --y /labe
 expect 3 'w.h5 holds tokens' data import hdf5 w.h5 -o x.h5
 expect 3 't.h5 holds table, d1.h5 holds images' data import hdf5 d1.h5 t.h5 -o x.h5
 
+expect 0 'train      12 samples' data sample d1.h5 -n 12 -o few.h5 --seed 2
+expect 0 'per class  0 ., 1 ., 2 ., 3 ., 4 ., 5 ., 6 ., 7 ., 8 ., 9 . in train' data info few.h5
+expect 2 '--number is missing' data sample d1.h5 -o x.h5
+expect 2 'd1.h5 has 60 training samples, not 61' data sample d1.h5 -n 61 -o x.h5
+expect 0 'p2.h5: images' data split d1.h5 -o p1.h5 -o p2.h5 --fractions 0.75,0.25
+expect 0 'train      45 samples' data info p1.h5
+expect 0 'train      60 samples' data merge 'p[12].h5' -o parts.h5
+expect 0 'val        6 samples' data split d1.h5 --x /train/x --y /train/y -o part.h5 --val-split 0.1
+expect 2 'd1.h5 has a validation set' data split d1.h5 -o x.h5 --val-split 0.1
+expect 2 'give either --fractions, or --val-split' data split d1.h5 -o x.h5
+expect 2 '2 fractions, but 1 file' data split d1.h5 -o x.h5 --fractions 0.5,0.5
+hint 'give -o once for each fraction'
+expect 2 'fractions 0.5,2: must be numbers between 0 and 1' data split d1.h5 -o x.h5 --fractions 0.5,2
+expect 2 'the fractions must sum to 1, not 0.8' data split d1.h5 -o x.h5 -o x2.h5 --fractions 0.4,0.4
+expect 3 'w.h5 holds tokens' data sample w.h5 -n 3 -o x.h5
+
 expect 2 'unknown format: parquet' data import parquet t.csv -o x.h5
 hint 'charl data import --help'
 expect 2 '--output is missing' data import csv t.csv

@@ -13,6 +13,9 @@ int charl__data_import_main(const char *path, int argc, char **argv);
 int charl__data_make_main(const char *path, int argc, char **argv);
 int charl__data_info_main(const char *path, int argc, char **argv);
 int charl__data_verify_main(const char *path, int argc, char **argv);
+int charl__data_sample_main(const char *path, int argc, char **argv);
+int charl__data_split_main(const char *path, int argc, char **argv);
+int charl__data_merge_main(const char *path, int argc, char **argv);
 int charl__data_rows_main(const char *path, int argc, char **argv);
 /** Print what the dataset at `path` holds; returns an exit code. */
 int charl__data_show(const char *path);

@@ -27,6 +27,10 @@ static const charl__cli_command data_commands[] = {
     {"make", "KIND OUT", "create a synthetic dataset", charl__data_make_main, NULL, charl_make_kind_name},
     {"info", "FILE", "describe a dataset", charl__data_info_main, NULL},
     {"verify", "FILE", "verify a dataset: checksums and values", charl__data_verify_main, NULL},
+    {"sample", "FILE -n N -o OUT", "write some samples of a dataset to a new one", charl__data_sample_main, NULL},
+    {"split", "FILE -o OUT...", "divide a dataset into training and validation, or into files", charl__data_split_main,
+     NULL},
+    {"merge", "FILE... -o OUT", "write the samples of several datasets to one", charl__data_merge_main, NULL},
     {"rows", "CONFIG --step N", "name the rows that a training step takes", charl__data_rows_main, NULL},
     {NULL},
 };

@@ -231,8 +231,7 @@ charl_status charl__array_join(charl__array *a, charl__file *f, charl__array *mo
                             .type = H5I_INVALID_HID};
         memcpy(a->name, more->name, sizeof a->name);
     }
-    a->part[a->n_parts++] =
-        (charl__array_part){.file = f, .array = more, .first = rows, .rows = more->rows, .per = 1};
+    a->part[a->n_parts++] = (charl__array_part){.file = f, .array = more, .first = rows, .rows = more->rows, .per = 1};
     a->rows = rows + more->rows;
     return CHARL_OK;
 }

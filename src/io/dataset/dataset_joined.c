@@ -41,38 +41,52 @@ static charl_status take_texts(charl_dataset *ds)
     return CHARL_OK;
 }
 
-/* Mean and deviation over the training rows of all files: E[x] and E[x^2] - E[x]^2. None where a file has none. */
-static charl_status take_stats(charl_dataset *ds)
+/* Mean and deviation of one kind, of a set. */
+typedef struct stats {
+    float **mean, **std;
+    int *n;
+} stats;
+
+static stats stats_of(charl_dataset *ds, bool targets)
 {
-    const int n = ds->joined[0]->n_stats;
+    return targets ? (stats){&ds->target_mean, &ds->target_std, &ds->n_target_stats}
+                   : (stats){&ds->mean, &ds->std, &ds->n_stats};
+}
+
+/* Of samples or targets, over the training rows of all files: E[x] and E[x^2] - E[x]^2. None where a file has none. */
+static charl_status take_stats(charl_dataset *ds, bool targets)
+{
+    const stats all = stats_of(ds, targets);
+    const int n = *stats_of(ds->joined[0], targets).n;
     double rows = 0;
 
     for (int j = 0; j < ds->n_joined; j++) {
-        const charl_dataset *d = ds->joined[j];
-
-        if (d->n_stats == 0 || d->n_stats != n) {
+        if (n == 0 || *stats_of(ds->joined[j], targets).n != n) {
             return CHARL_OK;
         }
-        rows += (double)d->views[CHARL_SPLIT_TRAIN].rows;
+        rows += (double)ds->joined[j]->views[CHARL_SPLIT_TRAIN].rows;
     }
-    CHARL_TRY(charl__alloc_array(n, sizeof *ds->mean, &ds->mean));
-    CHARL_TRY(charl__alloc_array(n, sizeof *ds->std, &ds->std));
+    CHARL_TRY(charl__alloc_array(n, sizeof **all.mean, all.mean));
+    CHARL_TRY(charl__alloc_array(n, sizeof **all.std, all.std));
     for (int c = 0; c < n; c++) {
         double mean = 0, square = 0;
 
         for (int j = 0; j < ds->n_joined; j++) {
-            mean += (double)ds->joined[j]->mean[c] * ((double)ds->joined[j]->views[CHARL_SPLIT_TRAIN].rows / rows);
+            const double share = (double)ds->joined[j]->views[CHARL_SPLIT_TRAIN].rows / rows;
+
+            mean += (double)(*stats_of(ds->joined[j], targets).mean)[c] * share;
         }
         for (int j = 0; j < ds->n_joined; j++) {
-            const charl_dataset *d = ds->joined[j];
-            const double off = (double)d->mean[c] - mean, share = (double)d->views[CHARL_SPLIT_TRAIN].rows / rows;
+            const stats one = stats_of(ds->joined[j], targets);
+            const double off = (double)(*one.mean)[c] - mean, std = (double)(*one.std)[c],
+                         share = (double)ds->joined[j]->views[CHARL_SPLIT_TRAIN].rows / rows;
 
-            square += ((double)d->std[c] * (double)d->std[c] + off * off) * share;
+            square += (std * std + off * off) * share;
         }
-        ds->mean[c] = (float)mean;
-        ds->std[c] = (float)sqrt(square);
+        (*all.mean)[c] = (float)mean;
+        (*all.std)[c] = (float)sqrt(square);
     }
-    ds->n_stats = n;
+    *all.n = n;
     return CHARL_OK;
 }
 
@@ -145,7 +159,8 @@ charl_status charl__dataset_open_joined(const char *pattern, char *const *paths,
     CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof(charl_dataset *), &ds->joined));
     CHARL_TRY_CLEANUP(open_files(ds, paths, n, opt));
     CHARL_TRY_CLEANUP(take_texts(ds));
-    CHARL_TRY_CLEANUP(take_stats(ds));
+    CHARL_TRY_CLEANUP(take_stats(ds, false));
+    CHARL_TRY_CLEANUP(take_stats(ds, true));
     CHARL_TRY_CLEANUP(join_arrays(ds));
     CHARL_TRY_CLEANUP(charl__dataset_complete(ds, opt));
     *out = ds;

@@ -130,12 +130,13 @@ static charl_status add_part(charl__array *a, const charl__file *f, charl__array
     const int64_t item = charl_shape_count(&a->item), own = charl_shape_count(&s->array.item);
     int64_t shown, taken, n, n_taken;
 
-    CHARL_REQUIRE(find_run(a, m->shown, &shown, &n) && find_run(&s->array, m->taken, &taken, &n_taken) &&
-                      n == n_taken && shown % item == 0 && n % item == 0 && taken % own == 0 && item % own == 0,
-                  CHARL_ERR_DATA,
-                  "%s: %s is virtual, and shows other than whole rows of %s%s, one after another; HINT copy them into an "
-                  "array",
-                  f->path, a->name, s->file.path, s->array.name);
+    CHARL_REQUIRE(
+        find_run(a, m->shown, &shown, &n) && find_run(&s->array, m->taken, &taken, &n_taken) && n == n_taken &&
+            shown % item == 0 && n % item == 0 && taken % own == 0 && item % own == 0,
+        CHARL_ERR_DATA,
+        "%s: %s is virtual, and shows other than whole rows of %s%s, one after another; HINT copy them into an "
+        "array",
+        f->path, a->name, s->file.path, s->array.name);
     CHARL_REQUIRE(taken + n <= s->array.rows * own, CHARL_ERR_DATA,
                   "%s: %s is virtual, and shows rows of %s%s up to %lld, which has %lld", f->path, a->name,
                   s->file.path, s->array.name, (long long)((taken + n) / own), (long long)s->array.rows);
@@ -164,8 +165,8 @@ charl_status charl__array_open_virtual(charl__array *a, charl__file *f, charl__r
     int64_t rows = 0;
 
     CHARL_REQUIRE_CLEANUP(!f->is_source, CHARL_ERR_DATA,
-                          "%s: %s, the source of a virtual array, is virtual itself; HINT copy it into an array", f->path,
-                          a->name);
+                          "%s: %s, the source of a virtual array, is virtual itself; HINT copy it into an array",
+                          f->path, a->name);
     CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Pget_virtual_count(plist, &count), "%s: %s", f->path, a->name);
     for (size_t i = 0; i < count; i++) {
         charl__array_source *s = NULL;

@@ -47,6 +47,11 @@ struct charl__writer {
     double *target[3]; /* [n_target_stats] shift, sum and square of the targets */
 };
 
+static int64_t announced(const charl__writer *w)
+{
+    return w->spec.rows + w->spec.more + w->spec.test;
+}
+
 static charl_status add_output(charl__writer *w, output *o, charl_dtype dtype, const charl_shape *item)
 {
     const int64_t count = charl_shape_count(item);
@@ -83,7 +88,7 @@ static charl_status plan_segments(charl__writer *w, double val_split)
                   val < n ? "validate on" : "train on");
     w->segment[CHARL_SPLIT_TRAIN] = n - val;
     w->segment[CHARL_SPLIT_VAL] = val > 0 ? val : w->spec.more;
-    w->segment[CHARL_SPLIT_TEST] = val > 0 ? w->spec.more : 0;
+    w->segment[CHARL_SPLIT_TEST] = val > 0 ? w->spec.more : w->spec.test;
     return CHARL_OK;
 }
 
@@ -328,8 +333,7 @@ static charl_status check_put(charl__writer *w, const void *x, const void *y, in
     const int64_t x_count = charl_shape_count(&w->spec.x_item);
     const int64_t y_count = charl_shape_count(&w->spec.y_item);
 
-    CHARL_REQUIRE(n >= 0 && n <= w->spec.rows + w->spec.more - w->put, CHARL_ERR_DATA,
-                  "%s: more samples came than declared", w->path);
+    CHARL_REQUIRE(n >= 0 && n <= announced(w) - w->put, CHARL_ERR_DATA, "%s: more samples came than declared", w->path);
     for (int64_t i = 0; w->spec.x_dtype == CHARL_F32 && i < n * x_count; i++) {
         CHARL_REQUIRE(isfinite(((const float *)x)[i]), CHARL_ERR_DATA, "%s: sample %lld holds a NaN or an infinity",
                       w->path, (long long)(w->put + i / x_count));
@@ -560,9 +564,8 @@ charl_status charl__writer_finish(charl__writer *w)
     const bool tokens = w->spec.kind == CHARL_DATASET_TOKENS;
     const int64_t labels = w->max_label + 1;
 
-    CHARL_REQUIRE(w->put == w->spec.rows + w->spec.more, CHARL_ERR_DATA,
-                  "%s: %lld samples were announced but %lld came", w->path, (long long)(w->spec.rows + w->spec.more),
-                  (long long)w->put);
+    CHARL_REQUIRE(w->put == announced(w), CHARL_ERR_DATA, "%s: %lld samples were announced but %lld came", w->path,
+                  (long long)announced(w), (long long)w->put);
     charl__h5_begin();
     if (tokens || !w->spec.values) {
         CHARL_TRY(charl__h5_set_i64(&site, w->h5, tokens ? "vocab" : "classes",

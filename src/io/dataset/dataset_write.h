@@ -19,6 +19,7 @@ typedef struct charl__writer_spec {
     charl_shape y_item;  /* one target */
     int64_t rows;        /* of the first source */
     int64_t more;        /* of the second source: validation, or test if val_split > 0 */
+    int64_t test;        /* of a third source; without val_split */
     /* [rows] 1: this one of the first source is for validation (split.h); NULL: the last ones are. Borrowed until finish. */
     const uint8_t *val;
     bool scales;     /* values: store the mean and std of each target too, by which training scales them */

@@ -54,27 +54,17 @@ static void allot(share *s, int64_t classes, int64_t rows, int64_t n)
     qsort(s, (size_t)classes, sizeof *s, by_class);
 }
 
-charl_status charl__split_choose(const char *path, const int32_t *labels, int64_t rows, const charl_import_options *opt,
-                                 uint8_t **val)
+charl_status charl__split_rows(const int32_t *labels, int64_t rows, int64_t n, uint64_t seed, uint8_t **chosen)
 {
     charl_status st = CHARL_OK;
-    const double fraction = opt->val_split;
-    const int64_t n = (int64_t)((double)rows * fraction + 0.5);
     int64_t classes = 1, *first = NULL, *row_of = NULL;
     share *s = NULL;
 
-    *val = NULL;
-    CHARL_REQUIRE_CLEANUP(fraction >= 0 && fraction < 1, CHARL_ERR_CONFIG,
-                          "val_split must be at least 0 and less than 1, not %g", fraction);
-    if (fraction == 0 || opt->in_order) {
-        goto cleanup;
-    }
-    CHARL_REQUIRE_CLEANUP(n >= 1 && n < rows, CHARL_ERR_CONFIG, "%s: val_split %g of %lld samples leaves nothing to %s",
-                          path, fraction, (long long)rows, n < 1 ? "validate on" : "train on");
+    *chosen = NULL;
     for (int64_t r = 0; labels && r < rows; r++) {
         classes = labels[r] >= classes ? labels[r] + 1 : classes;
     }
-    CHARL_TRY_CLEANUP(charl__alloc_array(rows, 1, val));
+    CHARL_TRY_CLEANUP(charl__alloc_array(rows, 1, chosen));
     CHARL_TRY_CLEANUP(charl__alloc_array(classes, sizeof *s, &s));
     CHARL_TRY_CLEANUP(charl__alloc_array(classes + 1, sizeof *first, &first));
     CHARL_TRY_CLEANUP(charl__alloc_array(rows, sizeof *row_of, &row_of));
@@ -93,16 +83,33 @@ charl_status charl__split_choose(const char *path, const int32_t *labels, int64_
     }
     for (int64_t c = 0, at = 0; c < classes; at += s[c].rows, c++) {
         for (int64_t i = 0; i < s[c].val; i++) {
-            (*val)[row_of[at + charl_order_row(opt->seed + (uint64_t)c, s[c].rows, true, i)]] = 1;
+            (*chosen)[row_of[at + charl_order_row(seed + (uint64_t)c, s[c].rows, true, i)]] = 1;
         }
     }
 cleanup:
     if (st != CHARL_OK) {
-        charl_free(*val);
-        *val = NULL;
+        charl_free(*chosen);
+        *chosen = NULL;
     }
     charl_free(s);
     charl_free(first);
     charl_free(row_of);
     return st;
+}
+
+charl_status charl__split_choose(const char *path, const int32_t *labels, int64_t rows, const charl_import_options *opt,
+                                 uint8_t **val)
+{
+    const double fraction = opt->val_split;
+    const int64_t n = (int64_t)((double)rows * fraction + 0.5);
+
+    *val = NULL;
+    CHARL_REQUIRE(fraction >= 0 && fraction < 1, CHARL_ERR_CONFIG,
+                  "val_split must be at least 0 and less than 1, not %g", fraction);
+    if (fraction == 0 || opt->in_order) {
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE(n >= 1 && n < rows, CHARL_ERR_CONFIG, "%s: val_split %g of %lld samples leaves nothing to %s", path,
+                  fraction, (long long)rows, n < 1 ? "validate on" : "train on");
+    return charl__split_rows(labels, rows, n, opt->seed, val);
 }
