@@ -47,6 +47,7 @@
 #include "charl/tokenizer.h"
 #include "charl/train.h"
 #include "charl/tune.h"
+#include "charl/verify.h"
 #include "charl/version.h"
 #include "charl/weights.h"
 #include "charl/weights_layout.h"

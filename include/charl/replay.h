@@ -79,7 +79,8 @@ typedef struct charl_replay_row {
     const charl_replay_tensor
         *weights; /* [n_weights] after the step, running statistics included, in the order of checkpoints */
     int n_weights;
-    char hash[65]; /* SHA-256 of those: of each the name, a NUL and the f32 values, little-endian */
+    char hash[65];       /* SHA-256 of those: of each the name, a NUL and the f32 values, little-endian */
+    const char *tensors; /* hash of all tensors of a checkpoint, as in run.lock (charl/verify.h); "" unless asked for */
     const charl_replay_tensor
         *gradients;  /* [n_gradients] before clipping, times the loss scale where there is one; norms without it */
     int n_gradients; /* 0 unless asked for */
@@ -100,10 +101,13 @@ typedef struct charl_replay_start {
 
 /** What to replay. Zero is the default of all members but `step`. */
 typedef struct charl_replay_options {
-    int64_t step;          /* the first to report; required */
-    int64_t until;         /* the last; 0: step */
-    bool grads;            /* report gradients */
-    bool samples;          /* report rows and their losses */
+    int64_t step;        /* the first to report; required */
+    int64_t until;       /* the last; 0: step */
+    bool grads;          /* report gradients */
+    bool samples;        /* report rows and their losses */
+    bool tensors;        /* report the hash of all tensors */
+    const int64_t *only; /* [n_only] ascending: report these steps alone; NULL: all */
+    int64_t n_only;
     bool from_start;       /* begin anew, not at a checkpoint */
     int64_t after;         /* do not begin at a checkpoint of a step after this; 0: no limit */
     const char *checksums; /* write checksums of what is replayed to this file, for charl_bisect; NULL: do not */

@@ -21,6 +21,7 @@ typedef struct charl__export {
     int n_overrides;
     const char *path;
     bool adapters_only; /* the base is not needed */
+    char lock[65];      /* hash of the line of run.lock that records the checkpoint; "": there is none */
     charl_lora lora;    /* of the checkpoint's configuration; rank 0: none */
 } charl__export;
 

@@ -14,6 +14,7 @@
 #include "config/config_rows.h"
 #include "io/commit.h"
 #include "export/export.h"
+#include "io/checkpoint/run_lock.h"
 #include "task/schema.h"
 #include "task/session.h"
 #include "task/task.h"
@@ -154,6 +155,7 @@ charl_status charl__export_onnx(const charl__export *e)
     charl_status st = CHARL_OK;
     onnx_export x = {.e = e, .session = {.infers = true}};
     charl_var *output = NULL;
+    const char *metadata[][2] = {{"charl.schema", NULL}, {CHARL__EXPORT_LOCK, e->lock}};
     charl__onnx_model model = {0};
     charl__commit c = {.fd = -1};
     char *json = NULL;
@@ -165,10 +167,11 @@ charl_status charl__export_onnx(const charl__export *e)
     CHARL_TRY_CLEANUP(open_schema(&x));
     CHARL_TRY_CLEANUP(build(&x, &output));
     CHARL_TRY_CLEANUP(charl_data_schema_print(x.session.schema, &json));
+    metadata[0][1] = json;
     CHARL_TRY_CLEANUP(charl__graph_onnx(x.g,
                                         &(charl__onnx_export){.name = x.session.config->run.name,
-                                                              .metadata_key = "charl.schema",
-                                                              .metadata = json,
+                                                              .metadata = metadata,
+                                                              .n_metadata = sizeof metadata / sizeof *metadata,
                                                               .outputs = &output,
                                                               .output_names = &output_name,
                                                               .n_outputs = 1,

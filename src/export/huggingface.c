@@ -14,12 +14,12 @@
 #include "base/alloc.h"
 #include "base/text/text.h"
 #include "charl/export.h"
-#include "charl/safetensors.h"
 #include "charl/tokenizer.h"
 #include "config/config_rows.h"
 #include "export/export.h"
 #include "export/folder.h"
 #include "io/commit.h"
+#include "io/safetensors.h"
 #include "nn/layer.h"
 #include "nn/weights_layout.h"
 #include "task/task.h"
@@ -357,8 +357,8 @@ static charl_status write_shard(folder *f, int64_t shard)
             CHARL_TRY_CLEANUP(charl__text_printf(&f->map, ": \"%s\"", strrchr(path, '/') + 1));
         }
     }
-    CHARL_TRY_CLEANUP(
-        charl_safetensors_save(path, tensors, n, shard == 0 ? charl_checkpoint_get_schema(f->f.e.r) : NULL));
+    CHARL_TRY_CLEANUP(charl__safetensors_save(path, tensors, n,
+                                              shard == 0 ? charl_checkpoint_get_schema(f->f.e.r) : NULL, f->f.e.lock));
 cleanup:
     for (int64_t i = 0; i < read; i++) {
         charl_free(values[i]);

@@ -11,10 +11,10 @@
 #include "base/alloc.h"
 #include "base/text/text.h"
 #include "charl/export.h"
-#include "charl/safetensors.h"
 #include "config/config_rows.h"
 #include "export/folder.h"
 #include "io/commit.h"
+#include "io/safetensors.h"
 #include "nn/layer.h"
 #include "task/task.h"
 
@@ -190,7 +190,7 @@ charl_status charl_export_peft(const char *checkpoint, const charl_export_option
     CHARL_TRY_CLEANUP(check_trained(&f));
     CHARL_TRY_CLEANUP(charl__folder_make(path));
     CHARL_TRY_CLEANUP(charl__commit_join(path, "adapter_model.safetensors", &file));
-    CHARL_TRY_CLEANUP(charl_safetensors_save(file, b.tensor, b.n, NULL));
+    CHARL_TRY_CLEANUP(charl__safetensors_save(file, b.tensor, b.n, NULL, f.e.lock));
     CHARL_TRY_CLEANUP(write_config(&f, &b, o.base));
 cleanup:
     charl_free(file);

@@ -4,7 +4,7 @@
  * The one thing that charl does not keep is the number of batches that a batch norm has seen. It is
  * the number of steps, so it is written from there.
  */
-#include "charl/safetensors.h"
+#include "io/safetensors.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -110,7 +110,7 @@ static charl_status write_weights(const charl__export *e, const charl_model *mod
     for (int i = 0; i < layers; i++) {
         add_tie(&b, model, i);
     }
-    CHARL_TRY_CLEANUP(charl_safetensors_save(e->path, b.tensor, b.n, charl_checkpoint_get_schema(e->r)));
+    CHARL_TRY_CLEANUP(charl__safetensors_save(e->path, b.tensor, b.n, charl_checkpoint_get_schema(e->r), e->lock));
 cleanup:
     bundle_fini(&b);
     return st;

@@ -3,6 +3,7 @@
 /** Reading files that hold weights: regular files only, with pread. */
 #include <stdint.h>
 
+#include "base/text/text.h"
 #include "charl/status.h"
 
 /** Open a regular, non-empty file for reading, without waiting for the other end of a FIFO. *fd is
@@ -16,5 +17,8 @@ void charl__regular_close(int *fd);
 /** Read `bytes` bytes at `at` through signals and short transfers. Returns the bytes read, fewer at
  *  the end of the file, or -1. Fault point: io.read. */
 int64_t charl__regular_read(int fd, void *dst, int64_t bytes, int64_t at);
+
+/** Append a whole regular file of at most `most` bytes to `out`. Errors: ERR_CHECKPOINT, naming the file; ERR_NOMEM. */
+charl_status charl__regular_read_all(const char *path, int64_t most, charl__text *out) CHARL_MUST_CHECK;
 
 #endif

@@ -2,6 +2,7 @@
 #define CHARL_IO_SAFETENSORS_H
 /** What writing and reading of safetensors share, and where JSON comes in. */
 #include "charl/safetensors.h"
+#include "io/checkpoint/run_lock.h"
 
 enum { CHARL__SAFETENSORS_HEADER = 100000000 }; /* the most bytes of JSON */
 
@@ -16,6 +17,10 @@ const char *charl__safetensors_dtype(charl_dtype dtype);
 
 /* The key of the schema in the metadata. */
 #define CHARL__SAFETENSORS_SCHEMA "charl.schema"
+
+/** charl_safetensors_save with the hash of a line of run.lock in the metadata, as CHARL__EXPORT_LOCK; NULL or "": none. */
+charl_status charl__safetensors_save(const char *path, const charl_checkpoint_tensor *tensors, int64_t n_tensors,
+                                     const charl_data_schema *schema, const char *lock) CHARL_MUST_CHECK;
 
 /** Take the header apart: names, types, shapes, and offsets that agree with them; the schema, NULL
  *  where there is none. Where the bytes lie is the caller's to check. `path` is for messages. All

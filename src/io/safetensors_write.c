@@ -67,7 +67,7 @@ static charl_status put_entry(charl__text *t, item tensor, int64_t begin)
     return CHARL_OK;
 }
 
-static charl_status put_metadata(charl__text *t, const charl_data_schema *schema)
+static charl_status put_metadata(charl__text *t, const charl_data_schema *schema, const char *lock)
 {
     charl_status st = CHARL_OK;
     char *json = NULL;
@@ -78,18 +78,22 @@ static charl_status put_metadata(charl__text *t, const charl_data_schema *schema
         CHARL_TRY_CLEANUP(charl__text_printf(t, ",\"%s\":", CHARL__SAFETENSORS_SCHEMA));
         CHARL_TRY_CLEANUP(charl__text_json(t, json));
     }
+    if (lock && lock[0]) {
+        CHARL_TRY_CLEANUP(charl__text_printf(t, ",\"" CHARL__EXPORT_LOCK "\":\"%s\"", lock));
+    }
     CHARL_TRY_CLEANUP(charl__text_append(t, "}", 1));
 cleanup:
     charl_free(json);
     return st;
 }
 
-static charl_status put_header(charl__text *t, const item *sorted, int64_t n, const charl_data_schema *schema)
+static charl_status put_header(charl__text *t, const item *sorted, int64_t n, const charl_data_schema *schema,
+                               const char *lock)
 {
     int64_t at = 0;
 
     CHARL_TRY(charl__text_append(t, "{", 1));
-    CHARL_TRY(put_metadata(t, schema));
+    CHARL_TRY(put_metadata(t, schema, lock));
     for (int64_t i = 0; i < n; i++) {
         CHARL_TRY(put_entry(t, sorted[i], at));
         at += charl__ckpt_bytes(sorted[i]->dtype, &sorted[i]->shape);
@@ -127,6 +131,12 @@ cleanup:
 charl_status charl_safetensors_save(const char *path, const charl_checkpoint_tensor *tensors, int64_t n_tensors,
                                     const charl_data_schema *schema)
 {
+    return charl__safetensors_save(path, tensors, n_tensors, schema, NULL);
+}
+
+charl_status charl__safetensors_save(const char *path, const charl_checkpoint_tensor *tensors, int64_t n_tensors,
+                                     const charl_data_schema *schema, const char *lock)
+{
     charl_status st = CHARL_OK;
     charl__text header = {0};
     item *sorted = NULL;
@@ -137,7 +147,7 @@ charl_status charl_safetensors_save(const char *path, const charl_checkpoint_ten
     }
     CHARL_TRY_CLEANUP(check(sorted, n_tensors));
     qsort(sorted, (size_t)n_tensors, sizeof *sorted, by_width);
-    CHARL_TRY_CLEANUP(put_header(&header, sorted, n_tensors, schema));
+    CHARL_TRY_CLEANUP(put_header(&header, sorted, n_tensors, schema, lock));
     CHARL_TRY_CLEANUP(write_file(path, &header, sorted, n_tensors));
 cleanup:
     charl__text_fini(&header);

@@ -43,30 +43,14 @@ static bool is_whole(const charl__text *sums)
 
 static charl_status read_checksums(side *s)
 {
-    charl_status st = CHARL_OK;
-    int64_t bytes = 0;
-    int fd = -1;
-
-    CHARL_TRY_CLEANUP(charl__regular_open(s->path, &fd, &bytes));
-    CHARL_TRY_CLEANUP(charl__text_reserve(&s->checksums, (size_t)bytes));
-    for (int64_t at = 0; at < bytes;) {
-        char block[4096];
-        const int64_t n =
-            charl__regular_read(fd, block, bytes - at < (int64_t)sizeof block ? bytes - at : (int64_t)sizeof block, at);
-
-        CHARL_REQUIRE_CLEANUP(n > 0, CHARL_ERR_CHECKPOINT, "%s: reading failed", s->path);
-        CHARL_TRY_CLEANUP(charl__text_append(&s->checksums, block, (size_t)n));
-        at += n;
-    }
-    CHARL_REQUIRE_CLEANUP(
+    CHARL_TRY(charl__regular_read_all(s->path, INT64_MAX / 2, &s->checksums));
+    CHARL_REQUIRE(
         is_whole(&s->checksums), CHARL_ERR_CHECKPOINT,
         "%s is neither a run directory nor a whole file of checksums; HINT `charl replay --checksums FILE` writes one",
         s->path);
     s->checksums.length -= strlen(CHARL__CHECKSUMS_END);
     s->checksums.data[s->checksums.length] = '\0';
-cleanup:
-    charl__regular_close(&fd);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status open_side(bisect *b, side *s, const char *path)

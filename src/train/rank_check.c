@@ -55,18 +55,28 @@ static charl_status add_options(const charl__replica *r, charl__consensus *facts
     return CHARL_OK;
 }
 
-/* Of the sources that this program was built with. */
+void charl__hash_kernels(char hash[CHARL__SHA256_TEXT])
+{
+    unsigned char digest[CHARL__SHA256_BYTES];
+    charl__sha256 sha;
+
+    charl__sha256_init(&sha);
+    for (const charl__kernel_source *s = charl__kernel_sources; s->name; s++) {
+        charl__sha256_update(&sha, s->name, strlen(s->name) + 1);
+        charl__sha256_update(&sha, s->text, strlen(s->text) + 1);
+    }
+    charl__sha256_final(&sha, digest);
+    charl__sha256_format(digest, hash);
+}
+
 static charl_status add_kernels(charl__consensus *facts)
 {
     const charl__fact form = {.status = CHARL_ERR_CONFIG,
                               .hint = "the ranks run different builds of charl: install one on every node"};
-    uint32_t crc = 0;
+    char hash[CHARL__SHA256_TEXT];
 
-    for (const charl__kernel_source *s = charl__kernel_sources; s->name; s++) {
-        crc = charl__crc32c(crc, s->name, strlen(s->name) + 1);
-        crc = charl__crc32c(crc, s->text, strlen(s->text) + 1);
-    }
-    return charl__consensus_print(facts, &form, "kernel sources", "%08" PRIx32, crc);
+    charl__hash_kernels(hash);
+    return charl__consensus_print(facts, &form, "kernel sources", "%.16s", hash);
 }
 
 charl_status charl__rank_check_settings(charl__replica *r, charl_status mine)

@@ -5,6 +5,7 @@
  *  docs/distributed.md lists what is compared.
  *
  *  Unless marked Local, functions are collective and agreed. `mine` is the caller's status so far; it is agreed too. */
+#include "base/numeric/hash.h"
 #include "dist/consensus.h"
 #include "train/replica.h"
 
@@ -15,6 +16,9 @@ charl_status charl__rank_check_settings(charl__replica *r, charl_status mine) CH
 /** Compare the opened data: contents, split, classes, names and statistics. Call before kernels are
  *  compiled. Errors: ERR_DATA; those of charl_comm_agree. */
 charl_status charl__rank_check_data(charl__replica *r, charl_status mine) CHARL_MUST_CHECK;
+
+/** SHA-256 of the kernel sources in this program: of each the name, a NUL, the text, a NUL. Local. */
+void charl__hash_kernels(char hash[CHARL__SHA256_TEXT]);
 
 /** The fields that all facts about the state share. `path` is the file that the state was loaded from; NULL:
  *  initial weights. Local. */

@@ -41,7 +41,7 @@ typedef struct replay {
     charl_step_rows *rows;
     float *losses;
     charl_replay_tensor *weights, *gradients; /* [number of parameters] */
-    char differs[640];
+    char differs[640], tensors[CHARL__SHA256_TEXT];
     charl__text checksums;
     int64_t bad_step; /* first one reported that was not finite; 0: none */
 } replay;
@@ -335,16 +335,23 @@ static charl_status add_state(replay *r, charl_replay_row *row)
     charl_status st = CHARL_OK;
     charl__snapshot s = {.keeps = true};
     char *path = NULL;
+    bool is_saved;
 
     CHARL_TRY_CLEANUP(charl_run_path(r->run, row->step, &path));
-    if (access(path, F_OK) == 0) {
-        CHARL_TRY_CLEANUP(charl__snapshot_take(&r->trainer.replica, &s));
+    is_saved = access(path, F_OK) == 0;
+    CHARL_TRY_CLEANUP(is_saved || r->options->tensors ? charl__snapshot_take(&r->trainer.replica, &s)
+                                                      : charl__snapshot_take_model(&r->trainer.replica, &s));
+    if (is_saved) {
         CHARL_TRY_CLEANUP(compare(r, path, &s, row));
-    } else {
-        CHARL_TRY_CLEANUP(charl__snapshot_take_model(&r->trainer.replica, &s));
     }
     row->weights = r->weights;
     row->n_weights = describe_weights(r, &s, row->hash); /* with names of the snapshot */
+    if (r->options->tensors) {
+        if (charl__leaves_base(r->config)) {
+            charl__snapshot_leave_base(&s, &r->trainer.replica);
+        }
+        CHARL_TRY_CLEANUP(charl__lock_tensors(s.tensor, s.n, r->tensors));
+    }
     if (r->options->checksums) {
         CHARL_TRY_CLEANUP(charl__checksums_row(&r->checksums, row));
     }
@@ -366,6 +373,7 @@ static charl_status report(replay *r, bool skipped)
                             .lr = logged->lr,
                             .grad_norm = logged->grad_norm,
                             .skipped = skipped,
+                            .tensors = r->tensors,
                             .losses = r->losses,
                             .differs = ""};
 
@@ -380,6 +388,16 @@ static charl_status report(replay *r, bool skipped)
     charl_step_rows_destroy(r->rows);
     r->rows = NULL;
     return CHARL_OK;
+}
+
+static bool is_wanted(const charl_replay_options *o, int64_t step)
+{
+    int64_t i = 0;
+
+    while (i < o->n_only && o->only[i] < step) {
+        i++;
+    }
+    return step >= o->step && (!o->only || (i < o->n_only && o->only[i] == step));
 }
 
 /* Up to the last step, or the first that ends the training. */
@@ -400,7 +418,7 @@ static charl_status run_steps(replay *r)
         if (is_bad && r->bad_step == 0 && t->replica.step >= r->options->step) {
             r->bad_step = t->replica.step;
         }
-        if (t->replica.step >= r->options->step) {
+        if (is_wanted(r->options, t->replica.step)) {
             reported = report(r, charl__nonfinite_left_out(t) > left_out);
         }
         CHARL_TRY(reported);

@@ -1,15 +1,19 @@
 /* Resuming a run from a checkpoint, or starting a new one. */
 #define _DEFAULT_SOURCE /* realpath */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/numeric/hash.h"
 #include "base/text/text.h"
+#include "charl/version.h"
 #include "config/config_rows.h"
+#include "io/commit.h"
 #include "task/weights.h"
 #include "task/weights_base.h"
 #include "train/rank_check.h"
@@ -314,8 +318,79 @@ static charl_status start_afresh(charl__trainer *t)
     return CHARL_OK;
 }
 
+static charl_status hash_checkpoint(const char *path, char hash[CHARL__SHA256_TEXT])
+{
+    charl_status st = CHARL_OK;
+    charl_checkpoint_reader *r = NULL;
+
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
+    CHARL_TRY_CLEANUP(charl__lock_checkpoint(r, hash));
+cleanup:
+    charl_checkpoint_close(r);
+    return st;
+}
+
+/* What run.lock holds so far. A file that is not as charl left it is moved aside: training goes on without its proof. */
+static charl_status read_lock(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    char *path = NULL, *aside = NULL;
+    charl__text wrong = {0};
+
+    CHARL_TRY_CLEANUP(charl__commit_join(t->config->run.output_dir, CHARL__LOCK_FILE, &path));
+    if (access(path, F_OK) != 0) { /* a run of an older version, or a checkpoint of another run */
+        goto cleanup;
+    }
+    st = charl__lock_read(t->config->run.output_dir, &t->lock, &wrong);
+    CHARL_REQUIRE_CLEANUP(st == CHARL_OK || st == CHARL_ERR_CHECKPOINT, st, "%s", charl_error_message());
+    if (st == CHARL_ERR_CHECKPOINT) {
+        CHARL_TRY_CLEANUP(charl__text_printf(&wrong, "%s\n", charl_error_message()));
+    }
+    st = CHARL_OK;
+    if (wrong.length > 0) {
+        charl__lock_fini(&t->lock);
+        CHARL_TRY_CLEANUP(charl__commit_join(t->config->run.output_dir, CHARL__LOCK_FILE ".damaged", &aside));
+        CHARL_REQUIRE_CLEANUP(rename(path, aside) == 0, CHARL_ERR_DISK, "cannot rename %s: %s", path, strerror(errno));
+        CHARL_TRY_CLEANUP(charl__text_printf(&wrong, "renamed to %s, and a new one begins\n", aside));
+        charl__session_warn_lines(&t->session, charl__text_string(&wrong));
+    }
+cleanup:
+    charl__text_fini(&wrong);
+    charl_free(path);
+    charl_free(aside);
+    return st;
+}
+
+/* The line of this start in run.lock. */
+static charl_status begin_lock(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    charl__lock_line line = {.kind = t->resumes ? CHARL__LOCK_RESUME : CHARL__LOCK_START, .step = t->replica.step};
+    charl__lock_history history = {0};
+    charl__text wrong = {0};
+    char *config = NULL;
+
+    if (t->resumes) {
+        CHARL_TRY_CLEANUP(read_lock(t));
+        CHARL_TRY_CLEANUP(hash_checkpoint(t->resumed, line.value[CHARL__LOCK_TENSORS]));
+    }
+    CHARL_TRY_CLEANUP(charl_config_print(t->config, false, &config));
+    snprintf(line.value[CHARL__LOCK_VERSION], sizeof line.value[0], "%s", charl_version());
+    charl__hash_kernels(line.value[CHARL__LOCK_KERNELS]);
+    charl__sha256_text(config, strlen(config), line.value[CHARL__LOCK_CONFIG]);
+    memcpy(line.value[CHARL__LOCK_DATA], t->session.data.content_id, CHARL__SHA256_TEXT);
+    CHARL_TRY_CLEANUP(charl__lock_append(t->config->run.output_dir, &t->lock, &line));
+    CHARL_TRY_CLEANUP(charl__lock_trace(&t->lock, &history, &wrong));
+    charl__session_warn_lines(&t->session, charl__text_string(&wrong));
+cleanup:
+    charl_free(config);
+    charl_free(history.line);
+    charl__text_fini(&wrong);
+    return st;
+}
+
 /* Make the run directory belong to this run. */
-static charl_status claim_rundir(const charl__trainer *t)
+static charl_status claim_rundir(charl__trainer *t)
 {
     const char *dir = t->config->run.output_dir;
 
@@ -325,7 +400,7 @@ static charl_status claim_rundir(const charl__trainer *t)
     if (strcmp(t->run_id, t->run_dir_id) != 0) {
         CHARL_TRY(charl__rundir_write_id(dir, t->run_id));
     }
-    return CHARL_OK;
+    return begin_lock(t);
 }
 
 /* Add the trainer's counters to the facts that the ranks compare. */

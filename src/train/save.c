@@ -3,8 +3,8 @@
  *      take_alike      all ranks: copy the state to the host and compare its checksums across ranks, so
  *                      that an inconsistent state is never saved
  *      start_alone     rank 0: start a job that writes the copy; training continues
- *      (the job)       write, verify and rename the file; rename superseded checkpoints; update links;
- *                      delete old checkpoints; export
+ *      (the job)       append to run.lock; write, verify and rename the file; rename superseded checkpoints;
+ *                      update links; delete old checkpoints; export
  *      finish_save     all ranks: agree on the result, after the job has ended, before the next save, or
  *                      before training ends, whichever is first
  */
@@ -72,6 +72,7 @@ struct charl__saving {
     charl_checkpoint checkpoint;
     char *resolved;
     const char *dir;
+    charl__lock *lock;
     int rank;
     charl_run_policy policy;
     bool is_best, forgets_best, supersedes;
@@ -135,6 +136,15 @@ static void tidy(charl__saving *s)
     }
 }
 
+/* Before the checkpoint: one that is not recorded is none of this run. A failure is only a warning. */
+static charl_status record(charl__saving *s)
+{
+    charl__lock_line line = {.kind = CHARL__LOCK_CHECKPOINT, .step = s->step};
+
+    CHARL_TRY(charl__lock_tensors(s->checkpoint.tensors, s->checkpoint.n_tensors, line.value[CHARL__LOCK_TENSORS]));
+    return charl__lock_append(s->dir, s->lock, &line);
+}
+
 /* The job: write the checkpoint, then clean up the directory. */
 static charl_status write_checkpoint(void *ctx)
 {
@@ -143,6 +153,9 @@ static charl_status write_checkpoint(void *ctx)
 
     charl__fault_thread_rank_set(s->rank);
     charl__progress_set(on_progress, s);
+    if (record(s) != CHARL_OK) {
+        note(s);
+    }
     CHARL_TRY_CLEANUP(charl_checkpoint_save(s->path, &s->checkpoint));
     if (s->supersedes) {
         supersede(s);
@@ -170,13 +183,6 @@ static charl_status refuse_differing(const charl__trainer *t, charl_status st)
                t->replica.step, charl_error_message());
 }
 
-/* Whether checkpoints leave frozen weights to the weights that the run started from. */
-static bool leaves_base(const charl_config *config)
-{
-    return config->checkpoint.weights == CHARL_SAVED_TRAINED ||
-           (config->checkpoint.weights == CHARL_SAVED_AUTO && config->lora.rank > 0);
-}
-
 /* Copy the state and check that it is identical on all ranks, as it must be: every rank applied the same
  * gradients. */
 static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
@@ -186,7 +192,7 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
     charl__consensus facts = {0};
 
     s->keeps = charl_comm_rank(t->comm) == 0;
-    s->apart = leaves_base(t->config);
+    s->apart = charl__leaves_base(t->config);
     st = charl__phase_enter(t->comm, t->replica.step, CHARL__PHASE_CHECKPOINT, t->session.params);
     if (st == CHARL_OK && t->run) { /* rank 0 */
         st = charl_run_check(t->run);
@@ -238,6 +244,7 @@ static charl_status start_alone(charl__trainer *t, charl__saving *s)
                                        .config_text = charl_config_source(t->config, &(size_t){0}),
                                        .config_resolved = s->resolved};
     s->dir = t->config->run.output_dir;
+    s->lock = &t->lock;
     s->rank = charl_comm_rank(t->comm);
     s->is_best = t->best_step == s->step;
     s->forgets_best = t->new_best;

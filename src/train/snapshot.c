@@ -113,19 +113,35 @@ static void seal(charl__snapshot *s)
     }
 }
 
-/* The last tensor, the value of p, is left to the base: only its checksum stays. Its memory is taken by the next one. */
-static void leave_to_base(charl__snapshot *s, const charl_param *p)
+/* Tensor i, the value of p, is left to the base: only its checksum stays. */
+static void leave_to_base(charl__snapshot *s, int64_t i, const charl_param *p)
 {
-    charl_checkpoint_tensor *t = &s->tensor[s->n - 1];
-    const int64_t n = charl_shape_count(&t->shape);
+    charl_checkpoint_tensor *t = &s->tensor[i];
 
-    snprintf(s->group[s->n - 1], sizeof s->group[0], CHARL_CHECKPOINT_BASE);
-    t->crc32c = p->codes ? p->source_crc32c : charl__crc32c(0, t->data, (size_t)n * sizeof(float));
+    snprintf(s->group[i], sizeof s->group[0], CHARL_CHECKPOINT_BASE);
+    t->crc32c =
+        p->codes ? p->source_crc32c : charl__crc32c(0, t->data, (size_t)charl_shape_count(&t->shape) * sizeof(float));
     if (s->crc) {
-        s->crc[s->n - 1] = t->crc32c;
+        s->crc[i] = t->crc32c;
     }
-    t->data = s->data[s->n - 1] = NULL;
-    s->used -= room_for(n);
+    t->data = s->data[i] = NULL;
+}
+
+bool charl__leaves_base(const charl_config *config)
+{
+    return config->checkpoint.weights == CHARL_SAVED_TRAINED ||
+           (config->checkpoint.weights == CHARL_SAVED_AUTO && config->lora.rank > 0);
+}
+
+void charl__snapshot_leave_base(charl__snapshot *s, const charl__replica *r)
+{
+    for (int64_t i = 0; i < s->n; i++) {
+        const charl_param *p = charl_params_find(r->session->params, s->tensor[i].name);
+
+        if (strcmp(s->group[i], "model") == 0 && p->frozen && p->in_base) {
+            leave_to_base(s, i, p);
+        }
+    }
 }
 
 /* Whether a snapshot leaves p to the base. */
@@ -262,7 +278,8 @@ static charl_status add_model(charl__snapshot *s, const charl__replica *r, int n
         CHARL_TRY(add(s, "model", spec->name, &spec->shape, &data));
         CHARL_TRY(charl_param_read(p, data));
         if (is_left(s, p)) {
-            leave_to_base(s, p);
+            leave_to_base(s, s->n - 1, p);
+            s->used -= room_for(charl_shape_count(&spec->shape)); /* the next one takes its memory */
         } else {
             seal(s);
         }

@@ -25,6 +25,11 @@ void charl__snapshot_fini(charl__snapshot *s);
 /** The same of the parameters alone. Local. */
 charl_status charl__snapshot_take_model(const charl__replica *r, charl__snapshot *s) CHARL_MUST_CHECK;
 
+/** Whether checkpoints leave frozen weights to the weights that the run started from. Local. */
+bool charl__leaves_base(const charl_config *config);
+/** Leave those weights to the base in a snapshot that charl__snapshot_take has taken with all values. Local. */
+void charl__snapshot_leave_base(charl__snapshot *s, const charl__replica *r);
+
 /** Add the checksum of every tensor, or of those of one group, to what ranks compare; `form` has
  *  all of a fact but label and value. Local. Errors: ERR_NOMEM. */
 charl_status charl__snapshot_facts(const charl__snapshot *s, const char *group, const charl__fact *form,

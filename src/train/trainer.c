@@ -173,6 +173,7 @@ void charl__trainer_fini(charl__trainer *t)
     charl__session_fini(&t->session);
     charl_metrics_close(t->metrics);
     charl_run_close(t->run);
+    charl__lock_fini(&t->lock);
     charl_free(t->resumed);
     *t = (charl__trainer){0};
 }

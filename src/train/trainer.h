@@ -3,6 +3,7 @@
 /** The training loop and its policies, on top of a session and a replica: schedule, evaluations, checkpoints,
  *  metrics and events. It launches no kernels itself. */
 #include "infer/sampler.h"
+#include "io/checkpoint/run_lock.h"
 #include "train/metrics/metrics.h"
 #include "train/metrics/step_trace.h"
 #include "train/parallel/balance.h"
@@ -39,6 +40,7 @@ typedef struct charl__trainer {
     charl_run *run;         /* rank 0 only */
     bool writes;            /* this run writes its directory: checkpoints, metrics, configuration, environment */
     charl_metrics *metrics; /* rank 0 of a run that writes; else NULL */
+    charl__lock lock;       /* run.lock, where this run writes; of the job while a save is in progress */
     char *resumed;          /* path of the checkpoint, or NULL */
     int64_t resumed_step;
     uint64_t resumed_digest; /* of the tensors of that checkpoint; 0: none */

@@ -62,6 +62,7 @@ while [ "$killed" -lt "$kills" ] && [ "$tries" -lt $((3 * kills)) ]; do
     wait "$job" 2>/dev/null
     [ $? -ne 0 ] && killed=$((killed + 1))
     leave "kill $killed"
+    [ -e run/run.lock ] && expect 0 "run.lock after kill $killed" "$bin/charl" verify run
     steps="${steps:-} $(readlink run/last.h5 2>/dev/null | tr -dc '0-9' | sed 's/5$//; s/^0*//')"
 done
 echo "$killed kills in $tries runs, at steps:$steps"

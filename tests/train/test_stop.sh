@@ -213,11 +213,11 @@ fault() {
     expect "$@"
     unset CHARL_FAULT
 }
-# Six files are written before the first checkpoint: two probes, metrics.jsonl, metrics.csv, config.ini and env.json.
-fault "io.fsync@0:9:5" 0 "one failed save" ranks 2 mlp.ini -o h checkpoint.interval=1
+# Seven files are written before the first checkpoint: two probes, run.lock, metrics.jsonl, metrics.csv, config.ini and env.json; then run.lock again.
+fault "io.fsync@0:10:5" 0 "one failed save" ranks 2 mlp.ini -o h checkpoint.interval=1
 says 1 "warning: no checkpoint at step .*training continues"
 same "one failed save" a h
-fault "io.fsync@0:9+:5" 8 "a disk that is gone" ranks 2 mlp.ini -o i checkpoint.interval=1
+fault "io.fsync@0:10+:5" 8 "a disk that is gone" ranks 2 mlp.ini -o i checkpoint.interval=1
 says 2 "warning: no checkpoint at step"
 says 1 "charl-train: error: "
 fault "io.write@0:*:28" 8 "a full disk" ranks 1 mlp.ini -o j checkpoint.interval=0

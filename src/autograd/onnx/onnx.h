@@ -95,8 +95,10 @@ bool charl__onnx_knows(const charl__op *op);
 
 /** What is exported of a graph. Borrowed for the call. */
 typedef struct charl__onnx_export {
-    const char *name;                    /* of the model */
-    const char *metadata_key, *metadata; /* a text that travels along; NULL: none */
+    const char *name; /* of the model */
+    /* [n_metadata] keys, and texts that travel along; a text of NULL or "" is left out */
+    const char *(*metadata)[2];
+    int n_metadata;
     charl_var *const *outputs;
     const char *const *output_names;
     int n_outputs;

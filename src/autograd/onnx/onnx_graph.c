@@ -206,6 +206,8 @@ static size_t weight_bytes(const walk *w)
 
 static charl_status put_graph(walk *w)
 {
+    size_t metadata = 0;
+
     CHARL_TRY(charl__text_reserve(&w->x.graph, weight_bytes(w) + SPARE));
     CHARL_TRY(charl__protobuf_string(&w->x.graph, ONNX_GRAPH_NAME, w->e->name));
     CHARL_TRY(put_leaves(w));
@@ -227,9 +229,11 @@ static charl_status put_graph(walk *w)
         CHARL_TRY(w->x.status);
         CHARL_TRY(put_value(&w->x.graph, ONNX_GRAPH_OUTPUT, w->e->output_names[i], w->e->outputs[i]));
     }
-    CHARL_REQUIRE(w->x.graph.length + (w->e->metadata ? strlen(w->e->metadata) : 0) < INT32_MAX - 4096,
-                  CHARL_ERR_CONFIG, "ONNX: the model takes %zu bytes; a file of this format holds less than 2 GiB",
-                  w->x.graph.length);
+    for (int i = 0; i < w->e->n_metadata; i++) {
+        metadata += w->e->metadata[i][1] ? strlen(w->e->metadata[i][1]) : 0;
+    }
+    CHARL_REQUIRE(w->x.graph.length + metadata < INT32_MAX - 4096, CHARL_ERR_CONFIG,
+                  "ONNX: the model takes %zu bytes; a file of this format holds less than 2 GiB", w->x.graph.length);
     return CHARL_OK;
 }
 
@@ -245,10 +249,15 @@ static charl_status put_head(const charl__onnx_export *e, size_t graph_bytes, ch
     CHARL_TRY_CLEANUP(charl__protobuf_string(out, MODEL_PRODUCER, "charl"));
     CHARL_TRY_CLEANUP(charl__protobuf_string(out, MODEL_VERSION, CHARL_VERSION));
     CHARL_TRY_CLEANUP(charl__protobuf_text(out, MODEL_OPSET, &opset));
-    if (e->metadata) {
-        CHARL_TRY_CLEANUP(charl__protobuf_string(&entry, ENTRY_KEY, e->metadata_key));
-        CHARL_TRY_CLEANUP(charl__protobuf_string(&entry, ENTRY_VALUE, e->metadata));
-        CHARL_TRY_CLEANUP(charl__protobuf_text(out, MODEL_METADATA, &entry));
+    for (int i = 0; i < e->n_metadata; i++) {
+        const char *text = e->metadata[i][1];
+
+        if (text && text[0]) {
+            charl__text_clear(&entry);
+            CHARL_TRY_CLEANUP(charl__protobuf_string(&entry, ENTRY_KEY, e->metadata[i][0]));
+            CHARL_TRY_CLEANUP(charl__protobuf_string(&entry, ENTRY_VALUE, text));
+            CHARL_TRY_CLEANUP(charl__protobuf_text(out, MODEL_METADATA, &entry));
+        }
     }
     CHARL_TRY_CLEANUP(charl__protobuf_begin(out, MODEL_GRAPH, graph_bytes));
 cleanup:

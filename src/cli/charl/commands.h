@@ -36,6 +36,7 @@ int charl__predict_main(const char *path, int argc, char **argv);
 int charl__generate_main(const char *path, int argc, char **argv);
 int charl__replay_main(const char *path, int argc, char **argv);
 int charl__bisect_main(const char *path, int argc, char **argv);
+int charl__verify_main(const char *path, int argc, char **argv);
 int charl__report_main(const char *path, int argc, char **argv);
 int charl__model_memory_main(const char *path, int argc, char **argv);
 int charl__trace_merge_main(const char *path, int argc, char **argv);

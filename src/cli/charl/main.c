@@ -72,6 +72,8 @@ static const charl__cli_command commands[] = {
     {"generate", "CONFIG CHECKPOINT --prompt TEXT", "generate text with a language model", charl__generate_main, NULL},
     {"replay", "RUN --step N", "recompute steps of a run, and inspect them", charl__replay_main, NULL},
     {"bisect", "RUN1 RUN2", "find the first step in which two runs differ", charl__bisect_main, NULL},
+    {"verify", "RUN [--segments K]", "compare a run with its run.lock, and replay parts of it", charl__verify_main,
+     NULL},
     {"report", "RUN... [-o FILE]", "write a page with the curves of runs", charl__report_main, NULL},
     {"compare", "RUN... [--seeds]", "print values, times and differences of runs", charl__compare_main, NULL},
     {"trace", "", "merge time lines of training steps", NULL, trace_commands},

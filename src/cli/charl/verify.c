@@ -1,0 +1,146 @@
+/* charl verify: a run against its run.lock, and random parts of it computed again. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <charl/api.h>
+#include <charl/verify.h>
+#include "cli/charl/commands.h"
+
+enum { MAX_OVERRIDES = 64, KEY_SEED = 0x100, KEY_HASH };
+
+typedef struct request {
+    charl_verify_options options;
+    int64_t seed;
+} request;
+
+static error_t parse_verify(int key, char *arg, struct argp_state *state)
+{
+    request *r = state->input;
+
+    switch (key) {
+    case 'k':
+        return charl__cli_parse_int("--segments", arg, 0, INT64_MAX, &r->options.segments);
+    case KEY_SEED:
+        return charl__cli_parse_int("--seed", arg, 0, INT64_MAX, &r->seed);
+    case KEY_HASH:
+        if (strlen(arg) != 64 || strspn(arg, "0123456789abcdef") != 64) {
+            argp_error(state, "--hash takes 64 hexadecimal digits, not %s", arg);
+            return EINVAL;
+        }
+        r->options.hash = arg;
+        return 0;
+    case 'd':
+        r->options.device = arg;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void wrong(void *ctx, const char *text)
+{
+    (void)ctx;
+    charl__cli_compiling_done();
+    charl__cli_put(text, 0);
+    printf("\n");
+}
+
+static void replayed(void *ctx, const charl_verify_segment *s)
+{
+    static const char *const words[] = {[CHARL_VERIFY_SAME] = "same",
+                                        [CHARL_VERIFY_DIFFERS] = "different: ",
+                                        [CHARL_VERIFY_UNKNOWN] = "not replayed: "};
+
+    (void)ctx;
+    charl__cli_compiling_done();
+    printf("steps %" PRId64 " to %" PRId64 ": %s", s->from + 1, s->until, words[s->outcome]);
+    charl__cli_put(s->text, 0);
+    if (s->outcome == CHARL_VERIFY_SAME) {
+        printf(", %" PRId64 " checkpoint%s, on %s", s->compared, s->compared == 1 ? "" : "s", s->device);
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
+static void warned(void *ctx, const char *text)
+{
+    (void)ctx;
+    charl__cli_say("warning", text);
+}
+
+static int finish(const request *r, charl_status st, const charl_verify_result *out)
+{
+    charl__cli_compiling_done();
+    if (st != CHARL_OK) {
+        fflush(stdout);
+        return charl__cli_fail(st);
+    }
+    printf("%" PRId64 " lines, the last with hash %s\n", out->lines, out->hash);
+    printf("%" PRId64 " checkpoint%s recorded, %" PRId64 " kept; %" PRId64 " of %" PRId64 " segments replayed, %" PRId64
+           " the same",
+           out->recorded, out->recorded == 1 ? "" : "s", out->kept, out->replayed, out->segments, out->same);
+    if (r->options.segments > 0 && r->options.segments < out->segments) {
+        printf(" (--seed %" PRId64 ")", r->seed);
+    }
+    printf("\n");
+    if (out->wrong > 0 || out->unknown > 0) {
+        return charl__cli_error(CHARL__EXIT_INTERNAL, NULL,
+                                "the run is not what run.lock records: %" PRId64 " difference%s, %" PRId64
+                                " segment%s not replayed",
+                                out->wrong, out->wrong == 1 ? "" : "s", out->unknown, out->unknown == 1 ? "" : "s");
+    }
+    return CHARL__EXIT_OK;
+}
+
+int charl__verify_main(const char *path, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"segments", 'k', "K", 0, "Replay K segments of the training, drawn at random; the default is 0", 0},
+        {"seed", KEY_SEED, "S", 0, "Draw the segments from seed S; without it, from the clock", 0},
+        {"hash", KEY_HASH, "HASH", 0, "Require a line with this hash, such as charl.lock in the metadata of an export",
+         0},
+        {"device", 'd', "SELECT", 0, "Device to use, as device.select has it (see `charl devices`)", 0},
+        {0}};
+    static const struct argp argp = {
+        options,
+        parse_verify,
+        "RUN [SECTION.KEY=VALUE...]",
+        "Compare the run in directory RUN with its run.lock: the chain of its lines, the configuration, the data, and "
+        "the checkpoints that are kept. With --segments, also compute parts of the training again, each from one of "
+        "these "
+        "checkpoints to the next, on one device and whatever the number of ranks was, and compare the tensors with "
+        "every "
+        "checkpoint that was saved on the way, whether or not it is kept. The exit status is 0 if all is as recorded "
+        "and "
+        "1 if not. Writes nothing.",
+        NULL,
+        NULL,
+        NULL};
+    charl__cli_operands operands = {.names = {"RUN"}, .max = 1 + MAX_OVERRIDES};
+    charl_config_override overrides[MAX_OVERRIDES] = {{NULL, NULL}};
+    request r = {
+        .options = {.wrong = wrong, .replayed = replayed, .warned = warned, .compiling = charl__cli_compiling_show},
+        .seed = -1};
+    charl_verify_result result;
+    charl_status st;
+    int code = charl__cli_parse(path, &argp, &operands, argc, argv, &r);
+
+    if (code >= 0) {
+        return code;
+    }
+    code = charl__cli_limits();
+    if (code != CHARL__EXIT_OK) {
+        return code;
+    }
+    for (int i = 1; i < operands.count; i++) {
+        overrides[i - 1].text = operands.values[i];
+    }
+    r.seed = r.seed < 0 ? (int64_t)time(NULL) : r.seed;
+    r.options.seed = (uint64_t)r.seed;
+    r.options.overrides = overrides;
+    r.options.n_overrides = operands.count - 1;
+    st = charl_verify(operands.values[0], &r.options, &result);
+    return finish(&r, st, &result);
+}
