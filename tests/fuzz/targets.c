@@ -10,7 +10,11 @@
 #include "charl/import.h"
 #include "charl/report.h"
 #include "charl/safetensors.h"
+#include "charl/replay.h"
 #include "charl/tokenizer.h"
+#include "cli/charl/hostfile.h"
+#include "io/checkpoint/run_lock.h"
+#include "io/import/recipe.h"
 #include "io/json.h"
 #include "io/questions.h"
 #include "io/rows/rows.h"
@@ -406,6 +410,97 @@ static void run_trace(const unsigned char *data, size_t size)
     }
 }
 
+/* What is printed of a recipe can be read again and prints the same. */
+static void run_recipe(const unsigned char *data, size_t size)
+{
+    char *text = text_of(data, size);
+    charl__recipe r = {0}, again = {0};
+    charl__text print = {0}, second = {0}, names = {0};
+
+    if (fuzz_accepts(charl__recipe_parse("recipe", text, &r))) {
+        FUZZ_CHECK(charl__recipe_width(&r) >= 0 && charl__recipe_names(&r, &names) == CHARL_OK,
+                   "columns without names");
+        FUZZ_CHECK(charl__recipe_print(&r, &print) == CHARL_OK, "an accepted recipe is not printed");
+        FUZZ_CHECK(charl__recipe_parse("printed", charl__text_string(&print), &again) == CHARL_OK,
+                   "a printed recipe is refused");
+        FUZZ_CHECK(charl__recipe_print(&again, &second) == CHARL_OK &&
+                       strcmp(charl__text_string(&print), charl__text_string(&second)) == 0,
+                   "a printed recipe reads as another one");
+        for (int i = 0; i < r.n; i++) {
+            double out[64];
+
+            if (charl__recipe_column_width(&r.column[i]) <= 64 && r.column[i].kind <= CHARL__COLUMN_WORDS) {
+                charl__recipe_convert(&r, &r.column[i], "2026-11-23 10:30", out);
+                charl__recipe_convert(&r, &r.column[i], "1.5", out);
+            }
+        }
+    }
+    charl__recipe_fini(&r);
+    charl__recipe_fini(&again);
+    charl__text_fini(&print);
+    charl__text_fini(&second);
+    charl__text_fini(&names);
+    free(text);
+}
+
+/* What is read without a complaint is a chain that can be continued. */
+static void run_run_lock(const unsigned char *data, size_t size)
+{
+    charl__lock lock = {0}, again = {0};
+    charl__lock_history history = {0};
+    charl__text wrong = {0};
+
+    fuzz_put(CHARL__LOCK_FILE, data, size);
+    if (fuzz_accepts(charl__lock_read(fuzz_dir(), &lock, &wrong)) &&
+        fuzz_accepts(charl__lock_trace(&lock, &history, &wrong)) && wrong.length == 0) {
+        const charl__lock_line next = lock.line[lock.count - 1];
+
+        FUZZ_CHECK(charl__lock_append(fuzz_dir(), &lock, &next) == CHARL_OK, "run.lock cannot be continued");
+        FUZZ_CHECK(charl__lock_read(fuzz_dir(), &again, &wrong) == CHARL_OK && wrong.length == 0,
+                   "a continued run.lock is damaged");
+        FUZZ_CHECK(again.count == lock.count, "a line is lost");
+    }
+    charl_free(history.line);
+    charl__text_fini(&wrong);
+    charl__lock_fini(&lock);
+    charl__lock_fini(&again);
+}
+
+/* Two files of checksums; one and itself never differ. */
+static void run_checksums(const unsigned char *data, size_t size)
+{
+    const charl_bisect_options options = {0};
+    charl_bisect_result result;
+    fuzz_part part[2];
+    const char *a, *b;
+
+    fuzz_split(data, size, part, 2);
+    a = fuzz_put("a.sums", part[0].data, part[0].size);
+    b = fuzz_put("b.sums", part[1].data, part[1].size);
+    fuzz_accepts(charl_bisect(a, b, &options, &result));
+    charl_bisect_result_fini(&result);
+    if (fuzz_accepts(charl_bisect(a, a, &options, &result))) {
+        FUZZ_CHECK(result.what == CHARL_BISECT_NOTHING, "a file differs from itself");
+    }
+    charl_bisect_result_fini(&result);
+}
+
+static void run_hostfile(const unsigned char *data, size_t size)
+{
+    charl__host *hosts = NULL;
+    int n = 0;
+
+    if (fuzz_accepts(charl__hostfile_read(fuzz_put("hosts", data, size), &hosts, &n))) {
+        FUZZ_CHECK(n >= 1 && n <= CHARL__MAX_HOSTS, "a number of hosts that cannot be");
+        for (int i = 0; i < n; i++) {
+            FUZZ_CHECK(hosts[i].name[0] && hosts[i].name[0] != '-' && hosts[i].slots >= 1 &&
+                           hosts[i].slots <= CHARL__MAX_SLOTS,
+                       "a host that ssh or mpirun would misread");
+        }
+    }
+    free(hosts);
+}
+
 const fuzz_target fuzz_targets[] = {
     {"config", run_config},
     {"csv", run_csv},
@@ -429,6 +524,10 @@ const fuzz_target fuzz_targets[] = {
     {"questions", run_questions},
     {"prompts", run_prompts},
     {"trace", run_trace},
+    {"recipe", run_recipe},
+    {"run_lock", run_run_lock},
+    {"checksums", run_checksums},
+    {"hostfile", run_hostfile},
     {"dataset", fuzz_dataset},
     {"checkpoint", fuzz_checkpoint},
     {NULL, NULL},

@@ -54,6 +54,12 @@ says 1 "2 ranks can be started, at least 3 are wanted"
 printf 'localhost slots=two\n' >hosts
 expect 2 "a hostfile with a mistake" charl launch -f hosts "$@"
 says 1 "^charl: error: hosts:1: "
+printf 'localhost slots=9223372036854775807\nlocalhost slots=2\n' >hosts
+expect 2 "slots that cannot be added up" charl launch -f hosts "$@"
+says 1 "^charl: error: hosts:1: "
+printf 'localhost %01500d slots=2\n' 0 | tr 0 ' ' >hosts # the rest of a line is no host
+expect 2 "a line that is too long" charl launch -f hosts "$@"
+says 1 "^charl: error: hosts:1: "
 printf 'localhost slots=2\nlocalhost slots=2\n' >hosts # which Open MPI refuses
 expect 1 "mpirun starts nothing" charl launch --restarts=1 -f hosts "$@" -o none
 says 1 "multiple definitions"

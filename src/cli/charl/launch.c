@@ -13,29 +13,16 @@
 #include <unistd.h>
 
 #include "cli/charl/commands.h"
+#include "cli/charl/hostfile.h"
 #include "cli/cli_describe.h"
 
-enum {
-    HOST_BYTES = 256,
-    MAX_HOSTS = 4096,
-    KEY_RESTARTS = 256,
-    KEY_MIN_RANKS,
-    KEY_MPIRUN,
-    KEY_SSH,
-    STOPPED = 75,
-    LINE = 1024
-};
-
-typedef struct host {
-    char name[HOST_BYTES];
-    int64_t slots;
-} host;
+enum { KEY_RESTARTS = 256, KEY_MIN_RANKS, KEY_MPIRUN, KEY_SSH, STOPPED = 75, LINE = 1024 };
 
 typedef struct launch {
     int64_t ranks; /* 0: not given */
     int64_t restarts, min_ranks;
     const char *hostfile, *mpirun, *ssh;
-    host *hosts; /* owned */
+    charl__host *hosts; /* owned */
     int n_hosts;
     char used[512]; /* the hostfile that mpirun reads; "": none */
 } launch;
@@ -90,52 +77,6 @@ static error_t parse_launch(int key, char *arg, struct argp_state *state)
     }
 }
 
-/* "gpu07 slots=4", with comments; a host alone has one slot. */
-static int read_hostfile(launch *l)
-{
-    FILE *f = fopen(l->hostfile, "r");
-    char line[LINE];
-    int number = 0, code = CHARL__EXIT_OK;
-
-    if (!f) {
-        return charl__cli_error(CHARL__EXIT_USAGE, "a line is HOST slots=RANKS", "%s: %s", l->hostfile,
-                                strerror(errno));
-    }
-    while (code == CHARL__EXIT_OK && fgets(line, sizeof line, f)) {
-        char *name = line + strspn(line, " \t"), *rest;
-        host h = {.slots = 1};
-        host *grown;
-        int used = 0;
-
-        number++;
-        line[strcspn(line, "#\r\n")] = '\0';
-        if (!*name) {
-            continue;
-        }
-        rest = name + strcspn(name, " \t");
-        snprintf(h.name, sizeof h.name, "%.*s", (int)(rest - name), name);
-        rest += strspn(rest, " \t");
-        if (rest - name >= HOST_BYTES || h.name[0] == '-' ||
-            (*rest && (sscanf(rest, "slots=%" SCNd64 " %n", &h.slots, &used) != 1 || rest[used] || h.slots < 1))) {
-            code = charl__cli_error(CHARL__EXIT_USAGE, NULL, "%s:%d: \"%s\": a line is HOST slots=RANKS", l->hostfile,
-                                    number, name);
-            break;
-        }
-        grown = l->n_hosts < MAX_HOSTS ? realloc(l->hosts, (size_t)(l->n_hosts + 1) * sizeof *l->hosts) : NULL;
-        if (!grown) {
-            code = charl__cli_error(CHARL__EXIT_INTERNAL, NULL, "%s: too many hosts", l->hostfile);
-            break;
-        }
-        l->hosts = grown;
-        l->hosts[l->n_hosts++] = h;
-    }
-    fclose(f);
-    if (code == CHARL__EXIT_OK && l->n_hosts == 0) {
-        code = charl__cli_error(CHARL__EXIT_USAGE, "a line is HOST slots=RANKS", "%s: names no host", l->hostfile);
-    }
-    return code;
-}
-
 /* Run argv and wait. The status as a shell has it, 127 where it cannot be started. */
 static int run_and_wait(char *const *argv, bool quiet)
 {
@@ -169,7 +110,7 @@ static int run_and_wait(char *const *argv, bool quiet)
 
 static bool is_here(const char *name)
 {
-    char own[HOST_BYTES] = "";
+    char own[CHARL__HOST_BYTES] = "";
     size_t n;
 
     gethostname(own, sizeof own - 1);
@@ -371,10 +312,11 @@ int charl__launch_main(const char *path, int argc, char **argv)
                                    : CHARL__EXIT_USAGE;
     }
     if (l.hostfile) {
-        code = read_hostfile(&l);
-        if (code != CHARL__EXIT_OK) {
+        const charl_status st = charl__hostfile_read(l.hostfile, &l.hosts, &l.n_hosts);
+
+        if (st != CHARL_OK) {
             free(l.hosts);
-            return code;
+            return charl__cli_fail(st);
         }
     }
     watch_signals();
