@@ -239,3 +239,14 @@ void charl__cli_put(const char *text, int indent)
         }
     }
 }
+
+void charl__cli_shorten(const char *name, int width, char *out)
+{
+    const int length = (int)strlen(name), tail = (width - 2) / 2;
+
+    if (length > width) {
+        snprintf(out, (size_t)width + 1, "%.*s..%s", width - 2 - tail, name, name + length - tail);
+    } else {
+        snprintf(out, (size_t)width + 1, "%s", name);
+    }
+}

@@ -87,6 +87,10 @@ void charl__cli_write(FILE *f, const char *text, size_t length);
  *  spaces. */
 void charl__cli_put(const char *text, int indent);
 
+/** The name, or what fits in `width` columns of it: both ends, as the end of a layer's name tells more than its middle. `out` has room for
+ *  width + 1 bytes. */
+void charl__cli_shorten(const char *name, int width, char *out);
+
 /** Every line of `text` on standard error as "program: LEVEL: line", LEVEL being "warning", "note"
  *  and the like. */
 void charl__cli_say(const char *level, const char *text);

@@ -22,10 +22,12 @@ int charl__cli_columns(FILE *f)
 
 const char *charl__cli_compiling_count(const charl_compile_progress *p, bool slash, char text[32])
 {
+    const int now = p->current && p->done != p->known ? p->done + 1 : p->done;
+
     if (p->known > 0) {
-        snprintf(text, 32, "%d%s%d", p->done, slash ? "/" : " of ", p->known);
+        snprintf(text, 32, "%d%s%d", now, slash ? "/" : " of ", p->known);
     } else {
-        snprintf(text, 32, "%d", p->done);
+        snprintf(text, 32, "%d", now);
     }
     return text;
 }

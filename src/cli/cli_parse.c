@@ -297,7 +297,7 @@ static int unknown_command(const char *path, const charl__cli_command *table, co
     } else {
         snprintf(hint, sizeof hint, "`%s --help` lists the commands", path);
     }
-    return charl__cli_error(CHARL__EXIT_USAGE, hint, "%s: unknown command: %s", path, word);
+    return charl__cli_error(CHARL__EXIT_USAGE, hint, "unknown command: %s %s", path, word);
 }
 
 /* Become the program that lies beside this one. */
@@ -320,7 +320,7 @@ int charl__cli_dispatch(const char *path, const charl__cli_command *table, int a
             print_help(path, table);
         }
         snprintf(hint, sizeof hint, "`%s --help` lists the commands", path);
-        return charl__cli_error(CHARL__EXIT_USAGE, hint, "%s: a command is missing", path);
+        return charl__cli_error(CHARL__EXIT_USAGE, hint, "a command is missing: %s ...", path);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
         print_help(path, table);

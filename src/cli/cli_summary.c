@@ -66,7 +66,9 @@ static void print_inputs(const charl_summary *s, int i)
 
 void charl__cli_print_summary(const charl_summary *s)
 {
-    int wide = 8, type = 5;
+    enum { NAME_LEAST = 16, NAME_MOST = 256, OTHERS = 53 /* columns of a row beside name and type */ };
+    const int columns = charl__cli_columns(stdout);
+    int wide = 8, type = 5, room;
     char shape[64], flop[32], bytes[32];
 
     for (int i = 0; i < s->count; i++) {
@@ -75,19 +77,21 @@ void charl__cli_print_summary(const charl_summary *s)
         wide = name_length > wide ? name_length : wide;
         type = type_length > type ? type_length : type;
     }
+    room = columns > 0 ? columns - type - OTHERS : NAME_MOST; /* in a file names stay whole */
+    room = room < NAME_LEAST ? NAME_LEAST : room;
+    wide = wide > room ? room : wide;
     printf("  %-*s  %-*s  %-14s %11s %8s %9s\n", wide, "layer", type, "type", "output", "parameters", "flop", "memory");
     printf("  %-*s  %-*s  %-14s\n", wide, CHARL_MODEL_INPUT, type, charl_dtype_name(s->dtype),
            charl__cli_extents(&s->input, shape, sizeof shape));
     for (int i = 0; i < s->count; i++) {
         const charl_layer_summary *l = &s->layer[i];
-        char parameters[32] = "";
+        char parameters[32] = "", name[NAME_MOST + 1];
 
         if (l->parameters > 0) {
             snprintf(parameters, sizeof parameters, "%" PRId64, l->parameters);
         }
-        printf("  ");
-        charl__cli_put(l->name, 0);
-        printf("%*s  %-*s  %-14s %11s %8s %9s", wide - (int)strlen(l->name), "", type, l->type,
+        charl__cli_shorten(l->name, wide, name);
+        printf("  %-*s  %-*s  %-14s %11s %8s %9s", wide, name, type, l->type,
                charl__cli_extents(&l->shape, shape, sizeof shape), parameters, flop_text(l->flop, flop, sizeof flop),
                bytes_text(l->bytes, bytes, sizeof bytes));
         print_inputs(s, i);

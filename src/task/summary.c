@@ -37,15 +37,17 @@ static charl_status build(summarizer *z)
     charl_status st = CHARL_OK;
     charl_shape batch = {z->s->input.ndim + 1, {1}};
     const int n = charl_model_get_count(z->session.model);
+    const charl_dtype precision = charl__task_precision(z->session.config);
+    const charl_dtype dtype = z->s->dtype == CHARL_F32 ? precision : z->s->dtype; /* as a training converts it */
     charl__layer_built *built = NULL;
 
     CHARL_REQUIRE_CLEANUP(z->s->input.ndim < CHARL_MAX_DIMS, CHARL_ERR_DATA, "samples have too many extents");
     memcpy(batch.dim + 1, z->s->input.dim, (size_t)z->s->input.ndim * sizeof batch.dim[0]);
     CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *built, &built));
     CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *z->s->layer, &z->s->layer));
-    charl_graph_set_precision(z->g, charl__task_precision(z->session.config));
+    charl_graph_set_precision(z->g, precision);
     charl__model_build_noting(z->session.model, z->g, z->session.params,
-                              charl_input(z->g, "x", z->s->dtype, batch, CHARL_BATCHED), built);
+                              charl_input(z->g, "x", dtype, batch, CHARL_BATCHED), built);
     st = charl_graph_status(z->g);
     if (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE) { /* layers that do not fit the data */
         st = CHARL_ERR_CONFIG;

@@ -42,8 +42,8 @@ if grep '^  charl' out | grep -v '^  charl-bench .\{34\}  [a-zA-Z]'; then
     echo "a command stands out of its column"
     failed=1
 fi
-expect 2 'charl-bench: a command is missing'
-expect 2 'unknown command: gem$' gem
+expect 2 'a command is missing: charl-bench'
+expect 2 'unknown command: charl-bench gem$' gem
 hint 'did you mean `charl-bench gemm`?'
 for command in allreduce scaling step gemm linear conv attention layernorm cross-entropy embedding optimizer copy launch; do
     expect 0 "^Usage: charl-bench $command " $command --help

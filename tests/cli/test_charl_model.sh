@@ -17,6 +17,20 @@ checks=$((checks + 1))
 cmp -s log table || fail "the same shape gives another table"
 expect 0 "other channels, more classes" $show -i 3x24x28 -n 100
 says 1 '^  positions +position_embedding +43x16 '
+expect 0 "in bf16" $show train.precision=bf16
+says 1 '^  31 layers +5466 '
+long=a_layer_whose_name_is_very_long
+printf '[data]\npath = digits.h5\n[model]\ntype = sequential\n[layer flat]\ntype = flatten\n[layer %s]\ntype = linear\nout = 10\n' "$long" >long.ini
+expect 0 "a long name in a file" "$bin/charl" model show long.ini
+says 1 "^  $long  linear "
+if command -v script >/dev/null; then
+    expect 0 "a long name on a terminal" env TERM=xterm script -qec "stty cols 78; '$bin/charl' model show long.ini" /dev/null
+    says 1 '^  a_layer_[a-z_]*[.][.][a-z_]*ery_long  linear '
+    checks=$((checks + 1))
+    [ "$(awk '{ sub(/ *\r$/, "") } / linear / { print length }' log)" -le 78 ] || fail "the table is wider than the terminal: $(cat log)"
+else
+    skipped "a long name on a terminal" "there is no script"
+fi
 rm digits.h5
 expect 3 "without data" $show
 says 1 'digits.h5'

@@ -10,23 +10,23 @@ fi
 expect 0 '^  charl checkpoint diff ' -h
 expect 0 '^charl [0-9]*\.[0-9]*\.[0-9]*$' --version
 expect 0 '^charl [0-9]' version
-expect 2 'charl: a command is missing'
+expect 2 'charl: error: a command is missing: charl [.][.][.]$'
 hint 'charl --help'
 grep -q '^  \$ charl train ' out && grep -q '^  charl data import ' out || { echo "charl alone does not show the way"; failed=1; }
 expect 0 '^Usage: charl-train ' train --help
-expect 2 'unknown command: trian$' trian
+expect 2 'charl: error: unknown command: charl trian$' trian
 hint 'did you mean `charl train`?'
 expect 2 "unrecognized option '--verbos3=1'" tune --verbos3=1
 hint 'did you mean --verbose? See `charl tune --help`'
 expect 2 'separator xx: must be one character' predict a.h5 --separator=xx
 hint 'see `charl predict --help`'
-expect 2 'unknown command: dat$' dat
+expect 2 'unknown command: charl dat$' dat
 hint 'did you mean `charl data`?'
-expect 2 'unknown command: xylophone' xylophone
+expect 2 'unknown command: charl xylophone' xylophone
 hint 'charl --help'
-expect 2 'charl checkpoint: a command is missing' checkpoint
+expect 2 'a command is missing: charl checkpoint [.][.][.]$' checkpoint
 expect 0 'charl data verify' data --help
-expect 2 'unknown command: verfy' data verfy x
+expect 2 'unknown command: charl data verfy' data verfy x
 hint 'did you mean `charl data verify`'
 expect 0 '^Usage: charl data import FORMAT' data import --help
 if awk 'length > 79' out | grep .; then
@@ -48,7 +48,7 @@ for command in $(printf 'data_import_%s ' $formats) 'data make' 'data info' 'dat
     hint "charl $command --help"
 done
 
-expect 2 'unknown command: tunee' tunee
+expect 2 'unknown command: charl tunee' tunee
 hint 'did you mean `charl tune`'
 
 if [ -w /dev/full ]; then

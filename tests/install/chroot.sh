@@ -63,7 +63,8 @@ step() {
 case $1 in
 *.tar.gz)
     step "unpack"
-    inside 'rm -rf /opt/*; cd /opt; gzip -dc /packages/charl-*.tar.gz | tar x; mv charl-* charl; /opt/charl/bin/charl doctor || true'
+    inside 'rm -rf /opt/*; cd /opt; gzip -dc /packages/charl-*.tar.gz | tar x; mv charl-* charl; /opt/charl/bin/charl doctor || true
+            /opt/charl/bin/charl 2>&1 | grep "charl train /opt/charl/share/charl/launch/digits.ini"'
     step "train without MPI, on PoCL"
     inside 'apt-get update -q; apt-get install -y -q --no-install-recommends pocl-opencl-icd >/dev/null'
     inside 'export PATH=/opt/charl/bin:$PATH; cd /opt; ! ls /usr/lib/*/libmpi.so.* 2>/dev/null

@@ -41,6 +41,8 @@ for program in charl charl-train charl-bench; do
     expect 0 "manual page of $program" test -s "root/usr/share/man/man1/$program.1.gz"
     expect 0 "completion of $program" test -s "root/usr/share/bash-completion/completions/$program"
 done
+expect 2 "first steps" root/usr/bin/charl
+says 1 "charl train $T/root/usr/share/charl/launch/digits.ini "
 expect 0 "charl-config(5)" gzip -t root/usr/share/man/man5/charl-config.5.gz
 expect 0 "an example of the package" root/usr/bin/charl-train --dry-run root/usr/share/charl/launch/digits.ini data.path=digits.h5
 

@@ -85,6 +85,16 @@ kill -TERM $(rank_pids) && kill -TERM $(rank_pids) "$job" # a wrapper forwards w
 ended 1 "SIGTERM to both ranks twice and to mpirun"
 saved "SIGTERM to both ranks twice and to mpirun"
 
+# While kernels are compiled there is nothing to save: the process ends at once.
+rm -rf run
+CHARL_CACHE_DIR=$T/cold POCL_CACHE_DIR=$T/cold_pocl "$bin/charl-train" long.ini >"$T/job" 2>&1 &
+job=$!
+wait_for "$T/cold"
+kill -TERM "$job"
+ended 75 "SIGTERM before the first step"
+checks=$((checks + 1))
+grep -q "stopped before the first step" "$T/job" || fail "SIGTERM before the first step: no word of it"
+
 # A second request ends the process where it stands, here in a save that hangs; the checkpoint before it stands.
 begin 1
 touch run/STOP

@@ -2,6 +2,7 @@
  * checkpoints; evaluates trained models. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <charl/dataset.h>
 #include <charl/import.h>
@@ -103,8 +104,24 @@ static const charl__cli_self self = {
     .commands = commands,
 };
 
+/* The example: where charl is installed, else as a checkout has it. */
+static const char *example_config(char path[4096])
+{
+    static const char bin[] = "/bin/", installed[] = "/share/charl/launch/digits.ini";
+    const size_t length = strlen(charl__cli_beside("", path)), end = sizeof bin - 1;
+
+    if (length > end && strcmp(path + length - end, bin) == 0 && length - end + sizeof installed <= 4096) {
+        strcpy(path + length - end, installed);
+        if (access(path, R_OK) == 0) {
+            return path;
+        }
+    }
+    return "launch/digits.ini";
+}
+
 static int dispatch(int argc, char **argv)
 {
+    char path[4096];
     int code;
 
     if (charl__cli_describe(&self, argc, argv, &code)) {
@@ -117,7 +134,8 @@ static int dispatch(int argc, char **argv)
         printf("First steps:\n\n"
                "  $ charl doctor\n"
                "  $ charl data make digits digits.h5\n"
-               "  $ charl train launch/digits.ini data.path=digits.h5\n\n");
+               "  $ charl train %s data.path=digits.h5 -o runs/digits\n\n",
+               example_config(path));
     }
     return charl__cli_dispatch("charl", commands, argc, argv);
 }

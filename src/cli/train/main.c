@@ -307,7 +307,7 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     wait.timeout_s = config->dist.stage_timeout_s;
     wait.still_s = 2 * config->dist.stage_timeout_s;
     charl__cli_deadline_begin(wait.timeout_s, "a rank has not started");
-    st = charl__train_watch_signals(&stop);
+    st = charl__train_watch_signals(&stop, !args->dry_run && args->fast_dev_run == 0 && !args->overfit_batch);
     if (st == CHARL_OK) {
         st = charl_fault("train.init");
     }

@@ -238,6 +238,7 @@ static charl_status on_started(void *ctx, const charl_train_info *i)
     const bool compiled_long = compiled_s >= CHARL__COMPILE_LONG_S;
     int64_t all_bytes = i->memory_bytes;
 
+    charl__train_begun();
     CHARL_TRY(charl_comm_reduce_i64(o->comm, CHARL_COMM_SUM, &all_bytes, 1));
     if (o->rank != 0) {
         return o->logs && o->files ? start_rank(o, i) : CHARL_OK;

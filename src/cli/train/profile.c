@@ -33,16 +33,9 @@ static const char *giga(double amount, double ms, char *text)
 
 static void print_row(const charl_profile_row *r, int width)
 {
-    const int length = (int)strlen(r->name);
     char flop[32], bytes[32], roofline[32] = "-", name[NAME_MOST + 1];
 
-    if (length > width) { /* the end of a name tells more than its middle */
-        const int tail = (width - 2) / 2;
-
-        snprintf(name, sizeof name, "%.*s..%s", width - 2 - tail, r->name, r->name + length - tail);
-    } else {
-        snprintf(name, sizeof name, "%s", r->name);
-    }
+    charl__cli_shorten(r->name, width, name);
     if (r->roofline > 0) {
         snprintf(roofline, sizeof roofline, "%.0f %% %s", 100 * r->roofline, r->is_compute ? "flop" : "byte");
     }

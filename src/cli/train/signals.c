@@ -4,6 +4,8 @@
  * print and end the process where a handler may not.
  *
  *     TERM, INT, HUP, USR1, USR2     finish the step, save, leave
+ *     TERM, INT, HUP                 before the first step of a job of one process: end now, as there is nothing to save and compiling
+ *                                    kernels may take minutes. Several ranks end together, after the first step
  *     a second TERM, INT or HUP      within SAME_REQUEST_S of the first: the same request, because
  *                                    terminals, shells, wrappers and launchers often deliver one
  *                                    request twice; later: end now, without saving
@@ -29,10 +31,12 @@ static const double SAME_REQUEST_S = 1.0;
 static const double STOPPED_S = 0.5; /* a thread that looked away for so long was stopped */
 
 static atomic_int first_signal;
+static atomic_bool has_begun, resumes;
 
 /* Of the launcher, read before the thread starts: MPI changes the environment while it runs. */
 static bool under_mpirun;
 static int launcher_rank;
+static bool is_alone;
 
 static sigset_t stop_signals(void)
 {
@@ -56,6 +60,7 @@ void charl__train_block_signals(void)
 
     under_mpirun = getenv("OMPI_COMM_WORLD_SIZE") != NULL;
     launcher_rank = charl_launcher_rank();
+    is_alone = charl_launcher_size() < 2;
     set = stop_signals();
     pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
@@ -124,6 +129,11 @@ static void *take_signals(void *ctx)
         const double now = charl__cli_clock_s();
         int none = 0;
 
+        if (insists && is_alone && !atomic_load(&has_begun)) {
+            say(isatty(STDERR_FILENO) ? "\n" : ""); /* below the line of the compiler */
+            say("charl-train: stopped before the first step\n");
+            _exit(atomic_load(&resumes) ? CHARL__EXIT_STOPPED : 128 + r.sig);
+        }
         if (insists && first_s >= 0 && now - first_s > SAME_REQUEST_S) {
             say("charl-train: stopped at once; the last checkpoint stands\n");
             _exit(128 + r.sig);
@@ -138,14 +148,20 @@ static void *take_signals(void *ctx)
     return NULL;
 }
 
-charl_status charl__train_watch_signals(atomic_int *stop)
+charl_status charl__train_watch_signals(atomic_int *stop, bool will_resume)
 {
     pthread_t thread;
 
+    atomic_store(&resumes, will_resume);
     CHARL_REQUIRE(pthread_create(&thread, NULL, take_signals, stop) == 0, CHARL_ERR_NOMEM,
                   "cannot start the signal thread");
     pthread_detach(thread);
     return CHARL_OK;
+}
+
+void charl__train_begun(void)
+{
+    atomic_store(&has_begun, true);
 }
 
 int charl__train_first_signal(void)

@@ -63,8 +63,12 @@ void charl__train_block_signals(void);
 void charl__train_unblock_signals(void);
 /** Take the blocked signals in a thread from now on: the first asks for a checkpoint and a stop; a
  *  second TERM, INT or HUP ends the process at once with 128 + its number, unless it comes so soon
- *  that it is the first one delivered twice. QUIT keeps its default action. */
-charl_status charl__train_watch_signals(atomic_int *stop) CHARL_MUST_CHECK;
+ *  that it is the first one delivered twice. Before the first step of a job of one process the first TERM, INT or HUP ends it at once:
+ *  with CHARL__EXIT_STOPPED if it `resumes`, so that whoever starts jobs again does, else with 128 + its number. QUIT keeps its default
+ *  action. */
+charl_status charl__train_watch_signals(atomic_int *stop, bool resumes) CHARL_MUST_CHECK;
+/** The first step begins. */
+void charl__train_begun(void);
 /** The signal that asked for a stop; 0 when none did. */
 int charl__train_first_signal(void);
 
