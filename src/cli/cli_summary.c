@@ -100,8 +100,8 @@ void charl__cli_print_summary(const charl_summary *s)
     snprintf(shape, sizeof shape, "%d layers", s->count);
     printf("  %-*s  %-*s  %-14s %11" PRId64 " %8s %9s\n", wide, shape, type, "", "", s->parameters,
            flop_text(s->flop, flop, sizeof flop), bytes_text(s->bytes, bytes, sizeof bytes));
-    printf(
-        "  Flop and memory are those of the forward pass for one sample; memory is all values, before they share it.");
+    printf("  Flop and memory are those of the forward pass for one sample;\n  memory is all values, before they share "
+           "it.");
     if (s->buffers > 0) {
         printf("\n  %" PRId64 " numbers more are not trained, such as running statistics.", s->buffers);
     }
