@@ -21,6 +21,10 @@ typedef enum charl_split { CHARL_SPLIT_TRAIN, CHARL_SPLIT_VAL, CHARL_SPLIT_TEST,
  *  rows (charl_order_blocks). */
 typedef enum charl_shuffle { CHARL_SHUFFLE_NO, CHARL_SHUFFLE_ROWS, CHARL_SHUFFLE_BLOCKS } charl_shuffle;
 
+/** Which rows an epoch of the training stream takes, as many as there are: each once, or with replacement, in proportion to the weights of
+ *  the samples or each class as often as any other. Weights that choose rows do not count in the loss too. */
+typedef enum charl_sampling { CHARL_SAMPLING_ONCE, CHARL_SAMPLING_WEIGHTED, CHARL_SAMPLING_BALANCED } charl_sampling;
+
 typedef enum charl_dataset_kind {
     CHARL_DATASET_IMAGES,
     CHARL_DATASET_TOKENS,
@@ -32,14 +36,15 @@ typedef enum charl_dataset_kind {
 /** How to open a file; all zero is right for a file in charl's layout. Strings are borrowed for the
  *  call. */
 typedef struct charl_dataset_options {
-    const char *x;          /* samples in a foreign file, as in "/images"; NULL: charl's layout */
-    const char *y;          /* targets in a foreign file; together with x */
-    const char *weights;    /* weights of the targets in a foreign file; together with y; NULL: none */
-    double val_split;       /* [0,1): this last part of the training rows is for validation, if the file
+    const char *x;       /* samples in a foreign file, as in "/images"; NULL: charl's layout */
+    const char *y;       /* targets in a foreign file; together with x */
+    const char *weights; /* weights of the targets in a foreign file; together with y; NULL: none */
+    double val_split;    /* [0,1): this last part of the training rows is for validation, if the file
                          has none */
-    int64_t classes;        /* number of classes the labels must stay below; 0: as stored, else counted */
-    bool unlabelled;        /* targets may be missing (y NULL with x, or no y in the file): to predict */
-    bool separate;          /* tokens: documents are apart: the first token of each is no target */
+    int64_t classes;     /* number of classes the labels must stay below; 0: as stored, else counted */
+    bool unlabelled;     /* targets may be missing (y NULL with x, or no y in the file): to predict */
+    bool separate;       /* tokens: documents are apart: the first token of each is no target */
+    charl_sampling sampling;
     int64_t window;         /* tokens: predictions per sample (a sample reads one token more); ignored
                          otherwise */
     int64_t shuffle_window; /* rows that CHARL_SHUFFLE_BLOCKS shuffles at a time; 0: those of 64 MiB */
@@ -68,6 +73,7 @@ typedef struct charl_dataset_info {
     int64_t ignored[CHARL_SPLIT_COUNT]; /* labels that do not count; tokens: 0 */
     /* Rows that CHARL_SHUFFLE_BLOCKS keeps together, as a chunk of the training samples does; and how many it shuffles at a time. */
     int64_t block_rows, shuffle_window;
+    charl_sampling sampling;  /* of the training stream where it is shuffled */
     bool weighted;            /* not all targets count alike: charl_dataset_read_weights */
     int n_stats;              /* channels (images) or columns of mean and std; 0: not stored */
     const float *mean;        /* [n_stats], in the units of x */

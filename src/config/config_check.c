@@ -250,6 +250,9 @@ static void check_data(checker *c)
     if (cfg->data.mix.count > 0 && cfg->data.x[0]) {
         wrong(c, "data", "x", "names an array of one file, not of a mix");
     }
+    if (cfg->data.sampling != CHARL_SAMPLING_ONCE && cfg->data.shuffle != CHARL_SHUFFLE_ROWS) {
+        wrong(c, "data", "sampling", "draws samples in random order: shuffle must be yes");
+    }
 }
 
 static void check_log(checker *c)

@@ -104,8 +104,10 @@ static charl_status open_dataset(charl__session *s)
 {
     const charl_mix *mix = &s->config->data.mix;
     const char *path = s->config->data.path;
-    const charl_dataset_options o = charl__task_dataset_options(s->config);
+    charl_dataset_options o = charl__task_dataset_options(s->config);
     charl_status st;
+
+    o.sampling = s->infers ? CHARL_SAMPLING_ONCE : s->config->data.sampling;
 
     CHARL_REQUIRE(mix->count > 0 || path[0], CHARL_ERR_CONFIG, "[data] path is missing: which file holds the data?");
     st = mix->count > 0 ? charl_dataset_open_mix(mix->path, mix->weight, mix->count, &o, &s->ds)

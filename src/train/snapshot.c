@@ -14,7 +14,10 @@ const char charl__rng_name[] = "philox4x32-10";
 
 const char *charl__shuffle_name(charl_shuffle shuffle, const charl_dataset_info *data, char text[CHARL__SHUFFLE_TEXT])
 {
-    if (shuffle == CHARL_SHUFFLE_BLOCKS) {
+    if (data->sampling != CHARL_SAMPLING_ONCE) {
+        snprintf(text, CHARL__SHUFFLE_TEXT, "%s-v1",
+                 data->sampling == CHARL_SAMPLING_WEIGHTED ? "weighted" : "balanced");
+    } else if (shuffle == CHARL_SHUFFLE_BLOCKS) {
         snprintf(text, CHARL__SHUFFLE_TEXT, "feistel6-blocks-v1, %" PRId64 " of %" PRId64 " rows", data->shuffle_window,
                  data->block_rows);
     } else {

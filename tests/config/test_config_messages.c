@@ -150,6 +150,8 @@ static const struct {
     {"[data]\npath=d\naugment=cutout:8, cutout:9\n[model]\ntype=mlp\n",
      "conf/t.ini:3: [data] augment: cutout is given twice"},
     {"[data]\npath=d\nx=/a\n[model]\ntype=mlp\n", "conf/t.ini: [data] y: x and y are given together"},
+    {"[data]\npath=d\nsampling=balanced\nshuffle=blocks\n[model]\ntype=mlp\n",
+     "conf/t.ini:3: [data] sampling: draws samples in random order: shuffle must be yes"},
     {"[data]\npath=d\nnormalize=minmax\n[model]\ntype=mlp\n",
      "conf/t.ini:3: [data] normalize: \"minmax\" is not auto, none or MEANS / DEVIATIONS"},
     {"[data]\npath=d\nnormalize=1,2/3\n[model]\ntype=mlp\n",

@@ -81,6 +81,7 @@ compared() {
 }
 compared "labels" mlp.ini data.path=labels.h5 data.shuffle=no
 compared "classes" mlp.ini data.path=labels.h5 train.class_weights=balanced
+compared "samples drawn by weight" mlp.ini data.path=labels.h5 data.sampling=weighted
 compared "masked tokens" gpt.ini data.path=masks.h5
 compared "weighted tokens" gpt.ini data.path=weights.h5
 

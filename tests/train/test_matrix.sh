@@ -74,6 +74,7 @@ option() {
 }
 option "z-loss" train.z_loss=0.1
 option "focal loss" train.loss=focal train.focal_gamma=1.5
+option "balanced sampling" data.sampling=balanced
 option "spikes" train.on_spike=skip train.spike_window=2 train.spike_threshold=1
 option "state in 8 bits" optimizer.type=adamw optimizer.state=int8 dist.shard_optimizer=yes
 option "state in bf16" optimizer.type=adamw optimizer.state=bf16

@@ -457,7 +457,7 @@ charl_status charl__dataset_complete(charl_dataset *ds, const charl_dataset_opti
     }
     CHARL_TRY(find_classes(ds, opt));
     CHARL_TRY(charl__dataset_identify(ds));
-    return CHARL_OK;
+    return charl__dataset_draw(ds, opt->sampling);
 }
 
 static charl_status open_all(charl_dataset *ds, const char *path, const charl_dataset_options *opt)
@@ -574,6 +574,7 @@ void charl_dataset_close(charl_dataset *ds)
     charl_free(ds->column_map);
     charl_free(ds->target_map);
     charl_free(ds->class_weights);
+    charl_free(ds->draws);
     charl_free(ds);
 }
 
@@ -640,6 +641,7 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
         .native = true,
         .note = charl__text_string(&ds->file.note),
         .weighted = ds->class_weights != NULL,
+        .sampling = ds->sampling,
         .rows_note = charl__text_string(&ds->rows_note),
     };
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {

@@ -44,6 +44,8 @@ struct charl_dataset {
     int64_t window;
     int64_t packed;                     /* windows that documents were packed into; 0: none */
     int64_t block_rows, shuffle_window; /* of charl_order_blocks */
+    charl_sampling sampling;
+    uint64_t *draws; /* charl__order_draws of the training rows; NULL: each once */
     float *mean;
     float *std;
     int n_stats;
@@ -84,6 +86,10 @@ charl_status charl__dataset_count_classes(charl_dataset *ds, int64_t *out) CHARL
 
 /** Whether the documents of a split begin one after another, inside it. Errors: ERR_DATA, ERR_IO. */
 charl_status charl__dataset_check_documents(charl_dataset *ds, charl_split split) CHARL_MUST_CHECK;
+
+/** Draw training rows as `sampling` says. Errors: ERR_CONFIG when the data have no weights or classes, or hold tokens; those of reading
+ *  them; ERR_NOMEM. */
+charl_status charl__dataset_draw(charl_dataset *ds, charl_sampling sampling) CHARL_MUST_CHECK;
 
 /** ds->content_id from what the arrays are and, without reading all of them, what they hold. */
 charl_status charl__dataset_identify(charl_dataset *ds) CHARL_MUST_CHECK;

@@ -4,6 +4,8 @@
  * from, so small sets are shuffled explicitly instead. */
 #include "charl/dataset.h"
 
+#include "io/dataset/stream.h"
+
 enum { ROUNDS = 6, SMALL = 128, BLOCK = 128 };
 
 /* Finaliser of splitmix64: every input bit moves every output bit. */
@@ -199,4 +201,29 @@ int64_t charl_order_shift(uint64_t seed, int64_t n, bool shuffle, int64_t positi
         return 0;
     }
     return (int64_t)(mix(epoch_key(seed, (uint64_t)(position / n)) ^ UINT64_C(0x746f6b656e73)) % (uint64_t)window);
+}
+
+/* The upper half of a product. */
+static uint64_t multiply_high(uint64_t a, uint64_t b)
+{
+    const uint64_t low = UINT32_MAX, middle = (a >> 32) * (b & low) + ((a & low) * (b & low) >> 32);
+
+    return (a >> 32) * (b >> 32) + (middle >> 32) + (((middle & low) + (a & low) * (b >> 32)) >> 32);
+}
+
+void charl__order_draws(uint64_t seed, int64_t n, const uint64_t *sums, int64_t position, int64_t count, int64_t *out)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const uint64_t epoch = (uint64_t)((position + i) / n), at = (uint64_t)((position + i) % n);
+        const uint64_t key = mix(epoch_key(seed, epoch) ^ UINT64_C(0x6472617773));
+        const uint64_t t = multiply_high(mix(key + at * UINT64_C(0x9e3779b97f4a7c15)), sums[n]);
+        int64_t low = 0, high = n; /* sums[low] <= t < sums[high] */
+
+        while (high - low > 1) {
+            const int64_t middle = low + (high - low) / 2;
+
+            *(sums[middle] <= t ? &low : &high) = middle;
+        }
+        out[i] = low;
+    }
 }

@@ -18,6 +18,7 @@ void charl__stream_init(charl__stream *s, const charl_dataset *ds, charl_split s
                          .block = info.block_rows,
                          .shuffle_window = info.shuffle_window,
                          .packed = ds->packed > 0,
+                         .draws = split == CHARL_SPLIT_TRAIN && shuffle == CHARL_SHUFFLE_ROWS ? ds->draws : NULL,
                          .n_parts = ds->n_parts};
     for (int j = 0; j < ds->n_parts; j++) {
         charl_dataset_get_info(ds->part[j], &info);
@@ -85,6 +86,10 @@ void charl__stream_places(const charl__stream *s, int64_t position, int64_t coun
         for (int64_t i = 0; i < count; i++) {
             out[i] = mixed_place(s, position + i);
         }
+        return;
+    }
+    if (s->draws) {
+        charl__order_draws(s->seed, s->n, s->draws, position, count, out);
         return;
     }
     order_rows(s->shuffle, s->seed, s->n, s->block, s->shuffle_window, position, count, out);
