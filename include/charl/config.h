@@ -282,6 +282,10 @@ charl_status charl_config_layer_choice(charl_config_layer *layer, const char *ke
 charl_status charl_config_layer_pair(charl_config_layer *layer, const char *key, int64_t fallback, int64_t min,
                                      int64_t max, int64_t out[2]) CHARL_MUST_CHECK;
 
+/** The same for three, such as "1x3x3", or one number for all. Blocks. Local. Errors: ERR_CONFIG */
+charl_status charl_config_layer_triple(charl_config_layer *layer, const char *key, int64_t fallback, int64_t min,
+                                       int64_t max, int64_t out[3]) CHARL_MUST_CHECK;
+
 /** *out = a list of integers such as "8, 16", each within [min, max]; a missing key is a mistake.
  *
  *  Blocks. Local.

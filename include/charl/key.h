@@ -31,11 +31,13 @@ typedef struct charl_int_list {
     int64_t values[CHARL_CONFIG_LIST];
 } charl_int_list;
 
-/** What a key sets. Keys of layers are not SIZE; keys of optimizers, schedulers and models are not PAIR, TEXT or LAYER. */
+/** What a key sets. Keys of layers are not SIZE; keys of optimizers, schedulers and models are not PAIR, TRIPLE, TEXT or
+ *  LAYER. */
 typedef enum charl_key_kind {
     CHARL_KEY_INT,        /* int64_t; the word in `choices`, such as "auto", stands for 0 */
     CHARL_KEY_SIZE,       /* int64_t; as INT, with k, M, G for powers of 1024 */
     CHARL_KEY_PAIR,       /* int64_t[2], "3x5", or one number for both */
+    CHARL_KEY_TRIPLE,     /* int64_t[3], "1x3x3", or one number for all; of layers only */
     CHARL_KEY_INTS,       /* charl_int_list */
     CHARL_KEY_FLOAT,      /* double */
     CHARL_KEY_BOOL,       /* bool */

@@ -85,6 +85,36 @@ typedef struct charl_pool2d_config {
     int64_t padding[2]; /* default 0 */
 } charl_pool2d_config;
 
+/** Layers of volumes [B, C, D, H, W]: as those of images. */
+typedef struct charl_conv3d_config {
+    int64_t channels;    /* output channels; required */
+    int64_t kernel[3];   /* D, H, W; required */
+    int64_t stride[3];   /* default 1 */
+    int64_t padding[3];  /* default -1: (kernel - 1) * dilation / 2 */
+    int64_t dilation[3]; /* default 1 */
+    int64_t groups;      /* default 1 */
+    bool bias;           /* default true */
+    const char *activation;
+} charl_conv3d_config;
+
+typedef struct charl_conv_transpose3d_config {
+    int64_t channels;          /* output channels; required */
+    int64_t kernel[3];         /* D, H, W; required */
+    int64_t stride[3];         /* default 1 */
+    int64_t padding[3];        /* default 0 */
+    int64_t output_padding[3]; /* default 0; less than the stride */
+    int64_t dilation[3];       /* default 1 */
+    int64_t groups;            /* default 1 */
+    bool bias;                 /* default true */
+    const char *activation;
+} charl_conv_transpose3d_config;
+
+typedef struct charl_pool3d_config {
+    int64_t kernel[3];  /* required */
+    int64_t stride[3];  /* default 0: the kernel */
+    int64_t padding[3]; /* default 0 */
+} charl_pool3d_config;
+
 typedef struct charl_dropout_config {
     double p; /* probability to drop, [0, 1); default 0.5 */
 } charl_dropout_config;
@@ -175,10 +205,15 @@ typedef struct charl_permute_config {
     charl_int_list order; /* extent i of a row, counted from 1, is extent order[i] of the input. Required */
 } charl_permute_config;
 
-typedef enum charl_upsample_mode { CHARL_UPSAMPLE_NEAREST, CHARL_UPSAMPLE_BILINEAR } charl_upsample_mode;
+typedef enum charl_upsample_mode {
+    CHARL_UPSAMPLE_NEAREST,
+    CHARL_UPSAMPLE_BILINEAR, /* of images */
+    CHARL_UPSAMPLE_TRILINEAR /* of volumes */
+} charl_upsample_mode;
 
 typedef struct charl_upsample_config {
     int64_t factor[2]; /* H, W; default 2 */
+    int64_t depth;     /* of volumes: factor of D; default 0: that of H */
     int mode;          /* charl_upsample_mode */
 } charl_upsample_config;
 

@@ -235,7 +235,50 @@ charl_var *charl_conv_transpose2d(charl_graph *g, charl_var *x, charl_var *w, ch
 charl_var *charl_max_pool2d(charl_graph *g, charl_var *x, const charl_window *win);
 /** out = sum under the window / (KH * KW). Padding counts as zeros, as is PyTorch's default. Errors: ERR_INVALID. */
 charl_var *charl_avg_pool2d(charl_graph *g, charl_var *x, const charl_window *win);
-/** Mean over H and W: [B, C, H, W] -> [B, C] */
+/* Volumes. These are made of the operators for images, along two extents at a time. */
+
+/** A window over D, H and W. */
+typedef struct charl_window3d {
+    int kernel[3], stride[3], padding[3], dilation[3]; /* D, H, W */
+} charl_window3d;
+
+/** Convolution of volumes, as in PyTorch.
+ *
+ *    x     [B, C, D, H, W]
+ *    w     [O, C/groups, KD, KH, KW]
+ *    bias  [O], or NULL
+ *    out   [B, O, OD, OH, OW], extents as in charl_conv2d
+ *
+ *  Errors: ERR_INVALID  a window that makes no sense
+ *  Cost: 2*B*O*OD*OH*OW*C/groups*KD*KH*KW flop, as much for each of the two gradients; memory for KH / (stride of H) times x, and with a
+ *  stride of D for KD / (stride of D) times as much. */
+charl_var *charl_conv3d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias, const charl_window3d *win,
+                        int groups);
+
+typedef struct charl_conv_transpose3d_args {
+    charl_window3d win;
+    int output_padding[3]; /* D, H, W: added at the end of the output; less than the stride */
+    int groups;
+} charl_conv_transpose3d_args;
+
+/** Transposed convolution of volumes, as in PyTorch: x [B, C, D, H, W], w [C, O/groups, KD, KH, KW], bias [O] or NULL -> [B, O, OD, OH, OW],
+ *  extents as in charl_conv_transpose2d. Errors and cost: as charl_conv3d, memory for KH times the output. */
+charl_var *charl_conv_transpose3d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias,
+                                  const charl_conv_transpose3d_args *args);
+
+/** charl_max_pool2d and charl_avg_pool2d over D, H and W. */
+charl_var *charl_max_pool3d(charl_graph *g, charl_var *x, const charl_window3d *win);
+charl_var *charl_avg_pool3d(charl_graph *g, charl_var *x, const charl_window3d *win);
+
+typedef struct charl_upsample3d_args {
+    int factor[3];  /* D, H, W: in [1, 1024] */
+    bool trilinear; /* else nearest */
+} charl_upsample3d_args;
+
+/** charl_upsample2d over D, H and W: [B, C, D, H, W] -> [B, C, factor[0] D, factor[1] H, factor[2] W]. */
+charl_var *charl_upsample3d(charl_graph *g, charl_var *x, const charl_upsample3d_args *args);
+
+/** Mean over H and W, of a volume over D too: [B, C, (D,) H, W] -> [B, C] */
 charl_var *charl_global_avg_pool(charl_graph *g, charl_var *x);
 
 typedef struct charl_batch_norm_args {

@@ -90,38 +90,54 @@ charl_status charl_config_layer_int(charl_config_layer *layer, const char *key, 
     return CHARL_OK;
 }
 
-charl_status charl_config_layer_pair(charl_config_layer *layer, const char *key, int64_t fallback, int64_t min,
-                                     int64_t max, int64_t out[2])
+/* n integers, "3x5" or "3, 5", or one for all. */
+static charl_status read_extents(charl_config_layer *layer, const char *key, int64_t fallback, int64_t min, int64_t max,
+                                 int n, int64_t *out)
 {
     const char *value = ask(layer, key);
-    char first[32];
-    size_t n;
+    int found = 0;
 
-    out[0] = out[1] = fallback;
+    for (int i = 0; i < n; i++) {
+        out[i] = fallback;
+    }
     if (!value) {
         return fallback == CHARL_CONFIG_REQUIRED ? refuse_int(layer, key, min, max) : CHARL_OK;
     }
-    n = strcspn(value, "x, ");
-    snprintf(first, sizeof first, "%.*s", (int)(n < 31 ? n : 31), value);
-    value += n;
-    if (!charl__parse_int(first, &out[0])) {
-        return refuse_int(layer, key, min, max);
-    }
-    out[1] = out[0];
-    if (*value != '\0') {
-        value += strspn(value, " ");
+    do {
+        const size_t length = strcspn(value, "x, ");
+        char number[32];
+
+        snprintf(number, sizeof number, "%.*s", (int)(length < 31 ? length : 31), value);
+        value += length + strspn(value + length, " ");
+        if (!charl__parse_int(number, &out[found]) || out[found] < min || out[found] > max) {
+            return refuse_int(layer, key, min, max);
+        }
+        found++;
+        if (*value == '\0') {
+            break;
+        }
         value += *value == 'x' || *value == ',';
         value += strspn(value, " ");
-        if (!charl__parse_int(value, &out[1])) {
-            return refuse_int(layer, key, min, max);
-        }
+    } while (found < n);
+    if (*value != '\0' || (found > 1 && found < n)) {
+        return refuse_int(layer, key, min, max);
     }
-    for (int i = 0; i < 2; i++) {
-        if (out[i] < min || out[i] > max) {
-            return refuse_int(layer, key, min, max);
-        }
+    for (int i = found; i < n; i++) {
+        out[i] = out[0];
     }
     return CHARL_OK;
+}
+
+charl_status charl_config_layer_pair(charl_config_layer *layer, const char *key, int64_t fallback, int64_t min,
+                                     int64_t max, int64_t out[2])
+{
+    return read_extents(layer, key, fallback, min, max, 2, out);
+}
+
+charl_status charl_config_layer_triple(charl_config_layer *layer, const char *key, int64_t fallback, int64_t min,
+                                       int64_t max, int64_t out[3])
+{
+    return read_extents(layer, key, fallback, min, max, 3, out);
 }
 
 charl_status charl_config_layer_ints(charl_config_layer *layer, const char *key, int64_t min, int64_t max,

@@ -28,6 +28,9 @@ charl_status charl__layer_key_default_print(const charl_key *k, const void *defa
     case CHARL_KEY_PAIR:
         CHARL_TRY(charl__text_printf(t, "%" PRId64 "x%" PRId64, n[0], n[1]));
         break;
+    case CHARL_KEY_TRIPLE:
+        CHARL_TRY(charl__text_printf(t, "%" PRId64 "x%" PRId64 "x%" PRId64, n[0], n[1], n[2]));
+        break;
     case CHARL_KEY_FLOAT:
         CHARL_TRY(charl__text_printf(t, "%g", *(const double *)at));
         break;
@@ -59,6 +62,7 @@ const char *charl__layer_key_type_text(const charl_key *k)
     static const char *const names[] = {
         [CHARL_KEY_INT] = "integer",
         [CHARL_KEY_PAIR] = "an integer, or two as in 3x5,",
+        [CHARL_KEY_TRIPLE] = "an integer, or three as in 1x3x3,",
         [CHARL_KEY_INTS] = "integers, as in 8, 16,",
         [CHARL_KEY_FLOAT] = "number",
         [CHARL_KEY_BOOL] = "yes or no",
@@ -73,8 +77,8 @@ const char *charl__layer_key_type_text(const charl_key *k)
 
 static charl_status print_values(const charl_key *k, charl__text *t)
 {
-    const bool is_number = k->kind == CHARL_KEY_INT || k->kind == CHARL_KEY_PAIR || k->kind == CHARL_KEY_INTS ||
-                           k->kind == CHARL_KEY_FLOAT;
+    const bool is_number = k->kind == CHARL_KEY_INT || k->kind == CHARL_KEY_PAIR || k->kind == CHARL_KEY_TRIPLE ||
+                           k->kind == CHARL_KEY_INTS || k->kind == CHARL_KEY_FLOAT;
     char list[256];
 
     switch (k->kind) {

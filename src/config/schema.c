@@ -80,6 +80,7 @@ static charl__key_type type_of(charl_key_kind kind)
     case CHARL_KEY_ACTIVATION:
         return CHARL__KEY_CHOICE;
     case CHARL_KEY_PAIR:
+    case CHARL_KEY_TRIPLE:
     case CHARL_KEY_TEXT:
     case CHARL_KEY_LAYER:
         break;

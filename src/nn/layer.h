@@ -37,7 +37,8 @@ bool charl__is_adapter(const char *name);
     X(embedding) X(position_embedding) X(lstm) X(gru) X(transformer_block) X(rms_norm) X(relu) \
     X(leaky_relu) X(elu) X(sigmoid) X(tanh) X(gelu) X(gelu_tanh) X(silu) X(softplus) X(swiglu) \
     X(add) X(multiply) X(concat) X(reshape) X(permute) X(slice) X(mean) X(max) X(upsample) \
-    X(class_token) X(attention) X(conv1d) X(max_pool1d) X(avg_pool1d)
+    X(class_token) X(attention) X(conv1d) X(max_pool1d) X(avg_pool1d) X(conv3d) X(conv_transpose3d) \
+    X(max_pool3d) X(avg_pool3d)
 /* clang-format on */
 #define CHARL__LAYER_EXTERN(name) extern const charl_layer_type charl__layer_##name;
 CHARL__LAYERS(CHARL__LAYER_EXTERN)

@@ -76,9 +76,10 @@ charl_status charl_register_model(const charl_model_type *type)
     CHARL_REQUIRE(type->add, CHARL_ERR_INVALID, "model %s has no function that adds its layers",
                   type->row.name ? type->row.name : "");
     for (int i = 0; i < type->row.n_keys; i++) {
-        CHARL_REQUIRE(type->row.keys[i].kind != CHARL_KEY_PAIR && type->row.keys[i].kind != CHARL_KEY_LAYER,
-                      CHARL_ERR_INVALID, "model %s: keys of models are not PAIR or LAYER",
-                      type->row.name ? type->row.name : "");
+        const charl_key_kind kind = type->row.keys[i].kind;
+
+        CHARL_REQUIRE(kind != CHARL_KEY_PAIR && kind != CHARL_KEY_TRIPLE && kind != CHARL_KEY_LAYER, CHARL_ERR_INVALID,
+                      "model %s: keys of models are not PAIR, TRIPLE or LAYER", type->row.name ? type->row.name : "");
     }
     return charl__registry_add(&models, &type->row);
 }

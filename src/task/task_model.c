@@ -33,6 +33,10 @@ static charl_status read_key(charl_config_layer *layer, const charl_key *k, unsi
         CHARL_TRY(charl_config_layer_pair(layer, k->name, required ? CHARL_CONFIG_REQUIRED : pair[0], whole(low),
                                           whole(high), at));
         break;
+    case CHARL_KEY_TRIPLE:
+        CHARL_TRY(charl_config_layer_triple(layer, k->name, required ? CHARL_CONFIG_REQUIRED : pair[0], whole(low),
+                                            whole(high), at));
+        break;
     case CHARL_KEY_FLOAT:
         CHARL_TRY(charl_config_layer_float(layer, k->name, *(double *)at, k->range, at));
         break;

@@ -270,6 +270,8 @@ def compare_validation(case, model, groups, data, row, deviation):
         logits = model(x).flatten(0, -2)
     loss, correct, count = case.validation(logits, y)
     deviation.number("val loss", f"of step {row['step']}", row["loss"], loss, case.loss_tolerance)
+    if correct is None:
+        return
     top = logits.topk(2).values
     ties = int((top[:, 0] - top[:, 1] < 1e-4).sum())
     deviation.add("accuracy", f"of step {row['step']}",

@@ -301,6 +301,59 @@ input = flat, mean, largest
 type = linear
 out = 10
 """
+VOLUMES = """[model]
+type = sequential
+[layer in]
+type = conv3d
+channels = 4
+kernel = 3x3x2
+padding = 1x1x0
+[layer bn]
+type = batch_norm
+activation = relu
+[layer down]
+type = max_pool3d
+kernel = 2
+[layer deep]
+type = conv3d
+channels = 6
+kernel = 3
+stride = 1x2x1
+activation = silu
+[layer fine]
+type = conv3d
+channels = 6
+kernel = 2
+stride = 2x1x1
+dilation = 1x2x1
+padding = 1
+groups = 2
+[layer up]
+type = conv_transpose3d
+channels = 4
+kernel = 3
+stride = 2
+padding = 1
+output_padding = 1x0x1
+[layer smooth]
+type = upsample
+factor = 1x2
+depth = 2
+mode = trilinear
+[layer wide]
+type = conv_transpose3d
+channels = 3
+kernel = 2x3x2
+bias = no
+[layer mean]
+type = avg_pool3d
+kernel = 2x2x1
+[layer all]
+type = global_avg_pool
+[layer head]
+type = linear
+out = 4
+"""
 GPT = """[model]
 type = gpt
 n_layer = 2
@@ -309,7 +362,7 @@ n_embd = 16
 block_size = 24
 dropout = 0.1
 """
-DIGITS, NUMBERS, SCALED, TEXT = "digits.h5", "numbers.h5", "scaled.h5", "text.h5"
+DIGITS, NUMBERS, SCALED, TEXT, VOXELS = "digits.h5", "numbers.h5", "scaled.h5", "text.h5", "voxels.h5"
 MODELS = {
     "mlp": (DIGITS, "[model]\ntype = mlp\nhidden = 24, 12\nactivation = silu\ndropout = 0.1\n", []),
     "cnn": (DIGITS, "[model]\ntype = cnn\nchannels = 4, 8\nhidden = 16\nbatch_norm = yes\n", []),
@@ -324,6 +377,7 @@ MODELS = {
     "gru": (TEXT, SEQUENCE.format("gru"), ["data.window=24"]),
     "upsample": (DIGITS, UPSAMPLE, []),
     "graph": (DIGITS, GRAPH, []),
+    "volumes": (VOXELS, VOLUMES, []),
     "gpt": (TEXT, GPT + "bias = yes\n", []),
     "gpt llama": (TEXT, GPT + "positions = rotary\nnorm = rms\nmlp = swiglu\n", []),
     "gpt rotary": (TEXT, GPT + "positions = rotary\nn_kv_head = 2\ntie_weights = no\n", []),
@@ -395,6 +449,11 @@ def make_data(folder):
     rows = np.random.RandomState(1).standard_normal((80, 3))
     np.savetxt(folder / "scaled.csv", np.c_[rows, 2e5 + 3e4 * rows[:, 0]], delimiter=",")
     run(0, BIN / "charl", "data", "import", "csv", folder / "scaled.csv", "--regression", "--val-split", "0.5", "-o", folder / SCALED)
+    with h5py.File(folder / VOXELS, "w") as f:
+        f.attrs["charl_format"], f.attrs["charl_version"], f.attrs["kind"] = np.bytes_("dataset"), 1, np.bytes_("images")
+        for split in ("train", "val"):
+            f[f"{split}/x"] = np.random.RandomState(2).standard_normal((64, 2, 6, 7, 8)).astype("f4")
+            f[f"{split}/y"] = np.arange(64, dtype="i4") % 4
     (folder / "text.txt").write_text("\n".join(str(i) for i in range(700)))
     run(0, BIN / "charl", "data", "import", "text", folder / "text.txt", "-o", folder / TEXT,
         "--val-split", "0.2")

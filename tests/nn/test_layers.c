@@ -60,6 +60,25 @@ static const charl_conv1d_config
                .bias = true,
                .activation = "gelu"},
     conv_causal = {.channels = 4, .kernel = 3, .stride = 1, .padding = -1, .dilation = 2, .groups = 1, .causal = true};
+static const charl_conv3d_config conv_3d = {.channels = 6,
+                                            .kernel = {3, 2, 3},
+                                            .stride = {2, 1, 1},
+                                            .padding = {-1, 1, 0},
+                                            .dilation = {1, 1, 2},
+                                            .groups = 2,
+                                            .bias = true,
+                                            .activation = "relu"};
+static const charl_conv_transpose3d_config up_3d = {.channels = 3,
+                                                    .kernel = {3, 2, 2},
+                                                    .stride = {2, 2, 1},
+                                                    .padding = {1, 0, 1},
+                                                    .output_padding = {1, 0, 0},
+                                                    .dilation = {1, 1, 1},
+                                                    .groups = 1,
+                                                    .bias = true};
+static const charl_pool3d_config pool_3d = {.kernel = {2, 3, 2}, .stride = {0, 1, 2}, .padding = {0, 1, 0}};
+static const charl_upsample_config deeper = {.factor = {2, 1}, .depth = 3, .mode = CHARL_UPSAMPLE_TRILINEAR},
+                                   flat_only = {.factor = {2, 2}, .mode = CHARL_UPSAMPLE_BILINEAR};
 static const charl_pool1d_config pool_1d = {.kernel = 3, .stride = 2, .padding = 1};
 
 /* Parameters of a convolution, and of the batch norm after it. */
@@ -287,6 +306,20 @@ static const struct layer_case {
      {2, {4, 9}},
      {2, {8, 5}},
      {{"l.weight", {3, {8, 2, 3}}, 0.40824829, 0, false}, {"l.bias", {1, {8}}, 0.40824829, 0, false}}},
+    {"conv3d",
+     &conv_3d,
+     {4, {4, 5, 4, 7}},
+     {4, {6, 3, 5, 3}},
+     {{"l.weight", {5, {6, 2, 3, 2, 3}}, 0.16666667, 0, false}, {"l.bias", {1, {6}}, 0.16666667, 0, false}}},
+    {"conv_transpose3d",
+     &up_3d,
+     {4, {4, 2, 3, 4}},
+     {4, {3, 4, 6, 3}},
+     {{"l.weight", {5, {4, 3, 3, 2, 2}}, 0.16666667, 0, false}, {"l.bias", {1, {3}}, 0.16666667, 0, false}}},
+    {"max_pool3d", &pool_3d, {4, {2, 4, 5, 6}}, {4, {2, 2, 5, 3}}, {{0}}},
+    {"avg_pool3d", &pool_3d, {4, {2, 4, 5, 6}}, {4, {2, 2, 5, 3}}, {{0}}},
+    {"upsample", &deeper, {4, {2, 2, 3, 4}}, {4, {2, 6, 6, 4}}, {{0}}},
+    {"global_avg_pool", NULL, {4, {2, 2, 3, 4}}, {1, {2}}, {{0}}},
     {"conv1d", &conv_causal, {2, {2, 9}}, {2, {4, 9}}, {{"l.weight", {3, {4, 2, 3}}, 0.40824829, 0, false}}},
     {"max_pool1d", &pool_1d, {2, {3, 9}}, {2, {3, 5}}, {{0}}},
     {"avg_pool1d", &pool_1d, {2, {3, 9}}, {2, {3, 5}}, {{0}}},
@@ -542,6 +575,12 @@ static void test_refused_inputs(void **state)
         {"class_token", NULL, {1, {5}}, "block.0: class_token needs"},
         {"attention", &heads, {1, {5}}, "block.0: attention needs"},
         {"conv1d", &conv_1d, {3, {4, 5, 5}}, "block.0: conv1d needs"},
+        {"conv3d", &conv_3d, {3, {4, 5, 5}}, "block.0: conv3d needs volumes"},
+        {"conv3d", &conv_3d, {4, {3, 5, 5, 5}}, "block.0: conv3d: groups"},
+        {"conv3d", &conv_3d, {4, {4, 5, 5, 4}}, "block.0: conv3d: kernel 3 x 2 x 3 is larger"},
+        {"max_pool3d", &pool_3d, {3, {4, 5, 5}}, "block.0: max_pool3d: x [4, 4, 5, 5] is not [B, C, D, H, W]"},
+        {"upsample", &flat_only, {4, {4, 5, 5, 5}}, "block.0: upsample: bilinear is for images"},
+        {"upsample", &deeper, {3, {4, 5, 5}}, "block.0: upsample: trilinear and depth"},
         {"conv1d", &conv_1d, {2, {3, 5}}, "block.0: conv1d: groups"},
         {"max_pool1d", &pool_1d, {1, {5}}, "block.0: pooling over time needs"},
     };

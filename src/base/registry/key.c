@@ -103,7 +103,8 @@ static charl_status check_key(const charl_key *k, const void *settings, const ch
         holds = (k->choices && v == 0.0) || charl__range_holds(k->range, v);
         break;
     case CHARL_KEY_PAIR:
-        for (int i = 0; i < 2 && holds; i++) {
+    case CHARL_KEY_TRIPLE:
+        for (int i = 0; i < (k->kind == CHARL_KEY_PAIR ? 2 : 3) && holds; i++) {
             v = (double)((const int64_t *)at)[i];
             holds = charl__range_holds(k->range, v);
         }
@@ -260,6 +261,7 @@ bool charl_key_parse(const charl_key *k, const char *text, void *settings, char 
     case CHARL_KEY_TEXT:
         *(const char **)at = text;
         return true;
+    case CHARL_KEY_TRIPLE:
     case CHARL_KEY_SIZE:
     case CHARL_KEY_INTS:
     case CHARL_KEY_ACTIVATION:

@@ -59,6 +59,8 @@ static size_t size_of(charl_key_kind kind)
         return sizeof(int64_t);
     case CHARL_KEY_PAIR:
         return 2 * sizeof(int64_t);
+    case CHARL_KEY_TRIPLE:
+        return 3 * sizeof(int64_t);
     case CHARL_KEY_INTS:
         return sizeof(charl_int_list);
     case CHARL_KEY_FLOAT:

@@ -60,6 +60,6 @@ const charl_layer_type charl__layer_avg_pool2d = {
 
 const charl_layer_type charl__layer_global_avg_pool = {
     .row.name = "global_avg_pool",
-    .row.help = "mean of each channel: [B, C, H, W] -> [B, C]",
+    .row.help = "mean of each channel: [B, C, H, W] or [B, C, D, H, W] -> [B, C]",
     .build = build_global,
 };

@@ -94,9 +94,17 @@ static charl_var *build_max(const charl_layer_build *b, charl_var *x)
 static charl_var *build_upsample(const charl_layer_build *b, charl_var *x)
 {
     const charl_upsample_config *c = b->settings;
-    const charl_upsample2d_args args = {{(int)c->factor[0], (int)c->factor[1]}, c->mode == CHARL_UPSAMPLE_BILINEAR};
+    const bool volume = charl_var_get_type(x).shape.ndim == 5;
+    const int h = (int)c->factor[0], w = (int)c->factor[1], d = c->depth > 0 ? (int)c->depth : h;
+    const charl_upsample2d_args image_args = {{h, w}, c->mode == CHARL_UPSAMPLE_BILINEAR};
+    const charl_upsample3d_args volume_args = {{d, h, w}, c->mode == CHARL_UPSAMPLE_TRILINEAR};
 
-    return charl_upsample2d(b->g, x, &args);
+    if (volume ? c->mode == CHARL_UPSAMPLE_BILINEAR : c->mode == CHARL_UPSAMPLE_TRILINEAR || c->depth > 0) {
+        return charl__graph_refuse(b->g,
+                                   volume ? "upsample: bilinear is for images; of volumes it is trilinear"
+                                          : "upsample: trilinear and depth are for volumes; of images it is bilinear");
+    }
+    return volume ? charl_upsample3d(b->g, x, &volume_args) : charl_upsample2d(b->g, x, &image_args);
 }
 
 static const charl_reshape_config reshape_defaults = {.shape = {0, {0}}};
@@ -127,9 +135,12 @@ static const charl_upsample_config upsample_defaults = {.factor = {2, 2}};
 static const charl_key upsample_keys[] = {
     {"factor", CHARL_KEY_PAIR, offsetof(charl_upsample_config, factor), "[1,1024]", false,
      "how many times higher and wider", NULL},
+    {"depth", CHARL_KEY_INT, offsetof(charl_upsample_config, depth), "[0,1024]", false,
+     "how many times deeper, of volumes; 0 = as much as higher", NULL},
     {"mode", CHARL_KEY_CHOICE, offsetof(charl_upsample_config, mode), NULL, false,
-     "repeat pixels, or interpolate between their centres as PyTorch does with align_corners = False",
-     "nearest|bilinear"},
+     "repeat pixels, or interpolate between their centres as PyTorch does with align_corners = False: bilinear for "
+     "images, trilinear for volumes",
+     "nearest|bilinear|trilinear"},
 };
 
 const charl_layer_type charl__layer_reshape = {
@@ -174,7 +185,7 @@ const charl_layer_type charl__layer_max = {
 
 const charl_layer_type charl__layer_upsample = {
     .row.name = "upsample",
-    .row.help = "images enlarged by whole factors",
+    .row.help = "images or volumes enlarged by whole factors",
     .build = build_upsample,
     CHARL_DEFAULTS(upsample_defaults),
     CHARL_KEYS(upsample_keys),
