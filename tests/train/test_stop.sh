@@ -145,8 +145,8 @@ for _i in $(seq 400); do grep -qs " train step=" "$T/job" && break; sleep 0.1; d
 kill -INT "$job"
 ended 130 "SIGINT with --overfit-batch"
 
-begin 2 --max-time 2s
-ended 75 "--max-time"
+rm -rf run
+expect 75 "--max-time" ranks 2 long.ini --max-time 2s
 saved "--max-time"
 
 # resume
