@@ -212,7 +212,12 @@ class Unet(Case):
     batch = 32
     loss_tolerance = 1e-4
     gradient_tolerance = 0.1
-    parameter_tolerance = {"sgd": 0.01, "adamw": 0.02}
+    parameter_tolerance = {"sgd": 1e-4}
+
+    def comparable(self, name, array):
+        """The biases of batch norm start at 0 and are 1e-4 after 20 steps: rounding is 4e-3 of that, in PyTorch's f32 5e-3. Compared is
+        how far the mean of a channel, whose deviation is about 1, is off."""
+        return array + 1 if re.search(r"bn\d\.bias$", name) and "/" not in name else array
 
     def model_ini(self):
         lines = page("unet")
