@@ -81,6 +81,7 @@ int charl__bench_config_main(const char *path, const struct argp *argp, int argc
 /* The commands that need a configuration or ranks. */
 int charl__bench_allreduce_main(const char *path, int argc, char **argv);
 int charl__bench_scaling_main(const char *path, int argc, char **argv);
+int charl__bench_data_main(const char *path, int argc, char **argv);
 int charl__bench_step_main(const char *path, int argc, char **argv);
 
 #endif

@@ -27,6 +27,7 @@ static const charl__cli_command commands[] = {
      NULL},
     {"scaling", "CONFIG", "predict the time of a training step on more ranks", charl__bench_scaling_main, NULL},
     {"step", "CONFIG", "a training step as configured", charl__bench_step_main, NULL},
+    {"data", "CONFIG", "reading training samples: rows and GB per second", charl__bench_data_main, NULL},
     {"gemm", "", "matrix products; baselines OpenBLAS (CPU) and CLBlast", gemm_main, NULL},
     {"linear", "", "linear layers and their gradients", linear_main, NULL},
     {"conv", "", "convolutions and their gradients", conv_main, NULL},

@@ -131,6 +131,10 @@ charl_status charl_config_parse(const char *label, const char *text, size_t leng
 /** NULL is a no-op. Local. */
 void charl_config_destroy(charl_config *cfg);
 
+/** How the configuration has its data opened (charl_dataset_open). Strings are the configuration's. Every row once: a program that trains
+ *  as data.sampling says sets the member. Local. */
+charl_dataset_options charl_config_dataset_options(const charl_config *cfg);
+
 /** The file's text as it was read, `*length` bytes and a NUL. Borrowed. Local. */
 const char *charl_config_source(const charl_config *cfg, size_t *length);
 

@@ -5,6 +5,8 @@
 
 #include "optim/optimizer.h"
 
+enum { DEFAULT_WINDOW = 64 }; /* tokens of a sample, where data.window says nothing */
+
 const charl_model_type *charl__config_model(const charl_config *cfg)
 {
     const charl_model_type *t = charl__model_type_find(cfg->model.type);
@@ -18,6 +20,23 @@ int64_t charl__config_model_window(const charl_config *cfg)
     const charl_model_type *t = charl__config_model(cfg);
 
     return t->window ? t->window(cfg->model.settings) : 0;
+}
+
+charl_dataset_options charl_config_dataset_options(const charl_config *c)
+{
+    const int64_t window = charl__config_model_window(c);
+
+    return (charl_dataset_options){.x = c->data.x[0] ? c->data.x : NULL,
+                                   .y = c->data.y[0] ? c->data.y : NULL,
+                                   .weights = c->data.weights[0] ? c->data.weights : NULL,
+                                   .val_split = c->data.val_split,
+                                   .shuffle_window = c->data.shuffle_window,
+                                   .cache_bytes = c->data.read_cache_mb << 20,
+                                   .threads = (int)c->data.threads,
+                                   .separate = c->data.documents == CHARL_DOCUMENTS_SEPARATE,
+                                   .window = window > 0           ? window
+                                             : c->data.window > 0 ? c->data.window
+                                                                  : DEFAULT_WINDOW};
 }
 
 const char *charl__config_init_from(const charl_config *cfg)

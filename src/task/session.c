@@ -104,7 +104,7 @@ static charl_status open_dataset(charl__session *s)
 {
     const charl_mix *mix = &s->config->data.mix;
     const char *path = s->config->data.path;
-    charl_dataset_options o = charl__task_dataset_options(s->config);
+    charl_dataset_options o = charl_config_dataset_options(s->config);
     charl_status st;
 
     o.sampling = s->infers ? CHARL_SAMPLING_ONCE : s->config->data.sampling;
@@ -255,7 +255,7 @@ charl_status charl__session_schema_of_data(charl__session *s, const charl_config
                                            const char *hint)
 {
     charl_status st = CHARL_OK;
-    const charl_dataset_options how = charl__task_dataset_options(config);
+    const charl_dataset_options how = charl_config_dataset_options(config);
     const char *trained_on = charl_checkpoint_get_state(s->reader)->data_content_id;
     charl_dataset *ds = NULL;
     charl_dataset_info info;

@@ -8,25 +8,6 @@
 #include "tensor/params.h"
 #include "task/augment.h"
 
-enum { DEFAULT_WINDOW = 64 }; /* tokens of a sample, where data.window says nothing */
-
-charl_dataset_options charl__task_dataset_options(const charl_config *c)
-{
-    const int64_t window = charl__config_model_window(c);
-
-    return (charl_dataset_options){.x = c->data.x[0] ? c->data.x : NULL,
-                                   .y = c->data.y[0] ? c->data.y : NULL,
-                                   .weights = c->data.weights[0] ? c->data.weights : NULL,
-                                   .val_split = c->data.val_split,
-                                   .shuffle_window = c->data.shuffle_window,
-                                   .cache_bytes = c->data.read_cache_mb << 20,
-                                   .threads = (int)c->data.threads,
-                                   .separate = c->data.documents == CHARL_DOCUMENTS_SEPARATE,
-                                   .window = window > 0           ? window
-                                             : c->data.window > 0 ? c->data.window
-                                                                  : DEFAULT_WINDOW};
-}
-
 /* Models, losses and settings that accept tokens, or that accept only tokens. */
 static charl_status check_tokens(const charl_config *config, const charl_dataset_info *data)
 {

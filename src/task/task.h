@@ -7,9 +7,6 @@
 #include "task/device_loader.h"
 #include "task/evaluation.h"
 
-/** How the configuration has its data file opened; strings are the configuration's. */
-charl_dataset_options charl__task_dataset_options(const charl_config *c);
-
 /** The model of [model] and [layer NAME]. `outputs` is what the data ask for: classes, or values
  *  per target. Errors: ERR_CONFIG with file, line and layer. */
 charl_status charl__task_model(const charl_config *config, int64_t outputs, charl_model **out) CHARL_MUST_CHECK;

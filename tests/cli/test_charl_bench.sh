@@ -45,7 +45,7 @@ fi
 expect 2 'a command is missing: charl-bench'
 expect 2 'unknown command: charl-bench gem$' gem
 hint 'did you mean `charl-bench gemm`?'
-for command in allreduce scaling step gemm linear conv attention layernorm cross-entropy embedding optimizer copy launch; do
+for command in allreduce scaling step data gemm linear conv attention layernorm cross-entropy embedding optimizer copy launch; do
     expect 0 "^Usage: charl-bench $command " $command --help
     if awk 'length > 79' out | grep . || grep '^[a-z]* *$' out | grep .; then
         echo "charl-bench $command --help: lines that wrap"
@@ -169,6 +169,11 @@ slices = 8
 share = yes
 INI
 expect 2 'CONFIG is missing' scaling
+expect 0 '^ *images  in order ' data mlp.ini -r 1 --steps 2
+expect 0 '^shuffled: [0-9.e+]* rows/s$' data mlp.ini -r 1 --steps 2 data.sampling=balanced
+expect 0 '^data,1,images,64,in blocks,' data mlp.ini -r 1 --steps 2 -f csv
+on 2 0 '"ranks":2,"case":"images","size":32,"subject":"shuffled"' data mlp.ini -r 1 --steps 2 -f jsonl
+expect 3 'nowhere.h5' data mlp.ini data.path=nowhere.h5
 expect 2 'repeat 65: must be an integer from 1 to 64' step mlp.ini -r 65
 expect 2 'type: "nonsense" is not one of' step mlp.ini optimizer.type=nonsense
 expect 2 'near 5: must be microseconds and GB per second' scaling mlp.ini --near 5

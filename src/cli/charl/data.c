@@ -118,10 +118,14 @@ static void print_info(const charl_dataset_info *info)
     printf("  %-10s %s\n", "checksums", info->checksums ? "yes" : "no");
     printf("  %-10s %s\n", "read", info->native ? "by several threads" : "through HDF5, by one thread");
     printf("  %-10s %s\n", "content", info->content_id);
-    if (info->note[0]) {
-        printf("\n");
-        charl__cli_put(info->note, 2);
-        printf("\n");
+    for (int i = 0; i < 2; i++) {
+        const char *note = i == 0 ? info->note : info->rows_note;
+
+        if (note[0]) {
+            printf("\n");
+            charl__cli_put(note, 2);
+            printf("\n");
+        }
     }
 }
 
