@@ -70,11 +70,14 @@ typedef struct charl_mix {
 
 /** Random changes of the training samples; all zero: none. All but mixup are for images. */
 typedef struct charl_augment {
-    bool flip;     /* mirrored left to right, every other one */
-    double crop;   /* whole pixels */
-    double rotate; /* degrees */
-    double cutout; /* whole pixels */
-    double mixup;  /* alpha of Beta(alpha, alpha) */
+    bool flip;           /* mirrored left to right, every other one */
+    double crop;         /* whole pixels */
+    double rotate;       /* degrees */
+    double cutout;       /* whole pixels */
+    double mixup;        /* alpha of Beta(alpha, alpha) */
+    double cutmix;       /* likewise */
+    double resized_crop; /* the smallest part of the area */
+    double erase;        /* probability */
 } charl_augment;
 
 /* Bits of the keys that hold a set. */

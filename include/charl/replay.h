@@ -27,8 +27,8 @@ typedef struct charl_step_sample {
     int64_t epoch;    /* from 0; of data.mix: epoch of all sets together */
     int set;          /* of data.mix, from 0; else 0 */
     int64_t row;      /* of the training split of that set; of tokens the first token of the window */
-    int64_t partner;  /* data.mixup: index in `sample` of the one that is mixed in; else the sample's own index */
-    float share;      /* of the sample itself, the partner has the rest; 1 without data.mixup */
+    int64_t partner;  /* mixup or cutmix: index in `sample` of the one that is mixed in; else the sample's own index */
+    float share;      /* of the sample itself, the partner has the rest; 1 without them */
 } charl_step_sample;
 
 /** The samples of a step, in the order of the global batch: slice s of `slices` has [s * n / slices, (s + 1) * n / slices).

@@ -1,4 +1,4 @@
-/* data.augment: "flip, crop:4, rotate:10, cutout:8, mixup:0.2" to its settings and back. */
+/* data.augment: "flip, crop:4, mixup:0.2" to its settings and back. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,14 +7,15 @@
 #include "config/config_private.h"
 
 /* The changes that take an amount; flip takes none. */
-enum { CROP, ROTATE, CUTOUT, MIXUP, N_CHANGES };
+enum { CROP, ROTATE, CUTOUT, MIXUP, CUTMIX, RESIZED_CROP, ERASE, N_CHANGES };
 
-static const char *const names[] = {"crop", "rotate", "cutout", "mixup"};
-static const char *const ranges[] = {"[1,1024]", "(0,180]", "[1,1024]", "(0,100]"}; /* as of keys */
+static const char *const names[] = {"crop", "rotate", "cutout", "mixup", "cutmix", "resized_crop", "erase"};
+static const char *const ranges[] = {"[1,1024]", "(0,180]", "[1,1024]", "(0,100]",
+                                     "(0,100]",  "(0,1]",   "(0,1]"}; /* as of keys */
 
 static double *amount_of(charl_augment *v, int change)
 {
-    double *const at[] = {&v->crop, &v->rotate, &v->cutout, &v->mixup};
+    double *const at[] = {&v->crop, &v->rotate, &v->cutout, &v->mixup, &v->cutmix, &v->resized_crop, &v->erase};
 
     return at[change];
 }
@@ -52,7 +53,9 @@ static void set_change(const char *word, charl_augment *v, char *why)
             return;
         }
     }
-    snprintf(why, CHARL__WHY, "\"%.100s\" is not flip, crop:PIXELS, rotate:DEGREES, cutout:PIXELS or mixup:ALPHA",
+    snprintf(why, CHARL__WHY,
+             "\"%.100s\" is not flip, crop:PIXELS, rotate:DEGREES, cutout:PIXELS, mixup:ALPHA, cutmix:ALPHA, "
+             "resized_crop:AREA or erase:PROBABILITY",
              word);
 }
 

@@ -7,10 +7,44 @@
 #include "base/numeric/hash.h"
 #include "base/numeric/rng.h"
 #include "charl/ops.h"
+#include "task/loader_record.h"
+
+/* Random blocks of a row: one per try, and one for what is drawn once. */
+enum { TRIES = 10, BLOCKS = 16, BOX = 4 };
+
+/* What charl_augment2d does. */
+static bool moves_pixels(const charl_augment *a)
+{
+    return a->flip || a->crop > 0 || a->rotate > 0 || a->cutout > 0;
+}
 
 static bool changes_images(const charl_augment *a)
 {
-    return a->flip || a->crop > 0 || a->rotate > 0 || a->cutout > 0;
+    return moves_pixels(a) || a->resized_crop > 0 || a->erase > 0 || a->cutmix > 0;
+}
+
+bool charl__augment_mixes(const charl_augment *a)
+{
+    return a->mixup > 0 || a->cutmix > 0;
+}
+
+void charl__augment_widths(const charl_augment *a, int *width)
+{
+    const charl_augment none = {.flip = false};
+    const bool mixes = a && charl__augment_mixes(a);
+
+    a = a ? a : &none;
+    for (int i = 0; i < CHARL__RECORD_PARTS; i++) {
+        width[i] = 0;
+    }
+    width[CHARL__RECORD_ROW] = width[CHARL__RECORD_WEIGHT] = 1;
+    width[CHARL__RECORD_PARTNER] = width[CHARL__RECORD_SHARE] = mixes ? 1 : 0;
+    width[CHARL__RECORD_BLEND] = a->mixup > 0 && a->cutmix > 0 ? 1 : 0;
+    width[CHARL__RECORD_PASTE] = a->cutmix > 0 ? BOX : 0;
+    width[CHARL__RECORD_CROP] = a->resized_crop > 0 ? BOX : 0;
+    width[CHARL__RECORD_ERASE] = a->erase > 0 ? BOX : 0;
+    width[CHARL__RECORD_PARTNER_CROP] = mixes ? width[CHARL__RECORD_CROP] : 0;
+    width[CHARL__RECORD_PARTNER_ERASE] = mixes ? width[CHARL__RECORD_ERASE] : 0;
 }
 
 charl_status charl__augment_check(const charl_augment *a, const charl_dataset_info *data)
@@ -20,8 +54,7 @@ charl_status charl__augment_check(const charl_augment *a, const charl_dataset_in
     char text[CHARL_SHAPE_TEXT];
 
     CHARL_REQUIRE(!changes_images(a) || (x->ndim == 3 && !tokens), CHARL_ERR_CONFIG,
-                  "data.augment: flip, crop, rotate and cutout change images [channels, height, "
-                  "width]; the samples of %s are %s",
+                  "data.augment: all but mixup change images [channels, height, width]; the samples of %s are %s",
                   data->path, charl_shape_format(x, text));
     CHARL_REQUIRE(!changes_images(a) || (a->crop < (double)x->dim[1] && a->crop < (double)x->dim[2]), CHARL_ERR_CONFIG,
                   "data.augment: crop:%g shifts images of %lld x %lld out of sight", a->crop, (long long)x->dim[1],
@@ -31,17 +64,22 @@ charl_status charl__augment_check(const charl_augment *a, const charl_dataset_in
     return CHARL_OK;
 }
 
-charl_var *charl__augment_images(const charl_augment *a, charl_graph *g, charl_var *x, charl_var *shift,
-                                 charl_var *scale, int64_t reversed_rows)
+charl_var *charl__augment_images(const charl_augment *a, charl_graph *g, charl_var *x, const charl__augment_vars *v)
 {
     const charl_augment2d_args args = {.rotate = (float)a->rotate,
                                        .crop = (int)a->crop,
                                        .flip = a->flip,
                                        .cutout = (int)a->cutout,
-                                       .reversed_rows = reversed_rows,
+                                       .reversed_rows = v->reversed_rows,
                                        .name = "data.augment"};
 
-    return changes_images(a) ? charl_augment2d(g, x, shift, scale, &args) : x;
+    if (v->crop && x) {
+        const charl_shape s = charl_var_get_type(x).shape;
+
+        x = charl_resized_crop2d(g, x, v->crop, s.dim[2], s.dim[3]);
+    }
+    x = moves_pixels(a) ? charl_augment2d(g, x, v->shift, v->scale, &args) : x;
+    return v->erase ? charl_paste2d(g, x, NULL, v->erase) : x;
 }
 
 /* 53 bits of two words, in (0, 1]. */
@@ -50,19 +88,148 @@ static double unit(uint32_t lo, uint32_t hi)
     return 1.0 - (double)((((uint64_t)hi << 32) | lo) >> 11) * 0x1p-53;
 }
 
+/* Uniform in [lo, hi). */
+static double between(uint32_t word, double lo, double hi)
+{
+    return lo + (hi - lo) * ((double)word * 0x1p-32);
+}
+
+/* Uniform in 0 .. n - 1. */
+static int64_t below(uint32_t word, int64_t n)
+{
+    return (int64_t)((uint64_t)word * (uint64_t)n >> 32);
+}
+
+static charl__rng stream_of(const char *name, uint64_t seed, int64_t step)
+{
+    return charl__rng_key(seed, (uint64_t)step, charl__fnv1a64_string(name));
+}
+
+/* Boxes of a random part of the area of an image, with a random width / height. */
+typedef struct box_range {
+    double area[2], ratio[2];
+    int64_t most_h, most_w;
+} box_range;
+
+static void set_box(float box[4], int64_t top, int64_t left, int64_t h, int64_t w)
+{
+    box[0] = (float)top;
+    box[1] = (float)left;
+    box[2] = (float)h;
+    box[3] = (float)w;
+}
+
+/* The first of TRIES boxes that fits; false: none. */
+static bool draw_box(const charl__rng *rng, int64_t row, const box_range *r, const charl_shape *s, float box[4])
+{
+    const double all = (double)(s->dim[1] * s->dim[2]);
+    uint32_t word[4];
+
+    for (int i = 0; i < TRIES; i++) {
+        double area, ratio, h, w;
+
+        charl__rng_u32x4(rng, (uint64_t)(row * BLOCKS + i), word);
+        area = all * between(word[0], r->area[0], r->area[1]);
+        ratio = exp(between(word[1], log(r->ratio[0]), log(r->ratio[1])));
+        h = rint(sqrt(area / ratio));
+        w = rint(sqrt(area * ratio));
+        if (h >= 1 && w >= 1 && h <= (double)r->most_h && w <= (double)r->most_w) {
+            set_box(box, below(word[2], s->dim[1] - (int64_t)h + 1), below(word[3], s->dim[2] - (int64_t)w + 1),
+                    (int64_t)h, (int64_t)w);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* As torchvision's RandomResizedCrop. */
+static void draw_crop(double least, const charl_shape *s, const charl__rng *rng, int64_t row, float box[4])
+{
+    const int64_t h = s->dim[1], w = s->dim[2];
+    const box_range r = {{least, 1.0}, {3.0 / 4.0, 4.0 / 3.0}, h, w};
+    const double ratio = fmin(fmax((double)w / (double)h, r.ratio[0]), r.ratio[1]);
+    const int64_t middle_h = (int64_t)fmin((double)h, rint((double)w / ratio));
+    const int64_t middle_w = (int64_t)fmin((double)w, rint((double)h * ratio));
+
+    if (!draw_box(rng, row, &r, s, box)) {
+        set_box(box, (h - middle_h) / 2, (w - middle_w) / 2, middle_h, middle_w);
+    }
+}
+
+/* As its RandomErasing. */
+static void draw_erase(double chance, const charl_shape *s, const charl__rng *rng, int64_t row, float box[4])
+{
+    const box_range r = {{0.02, 0.33}, {1.0 / 3.3, 1.0 / 0.3}, s->dim[1] - 1, s->dim[2] - 1};
+    uint32_t word[4];
+
+    charl__rng_u32x4(rng, (uint64_t)(row * BLOCKS + TRIES), word);
+    if (between(word[0], 0.0, 1.0) < chance) {
+        (void)draw_box(rng, row, &r, s, box);
+    }
+}
+
 /* A symmetric beta variate from two uniform ones: Student's t by Bailey's polar method (Mathematics
  * of Computation 62, 1994), squeezed to [0, 1] (Devroye, WSC 1996). */
-float charl__mixup_share(double alpha, uint64_t seed, int64_t step, int64_t row)
+static double beta(double alpha, const charl__rng *rng, int64_t row)
 {
     const double two_pi = 6.283185307179586476925;
-    const charl__rng rng = charl__rng_key(seed, (uint64_t)step, charl__fnv1a64_string("data.mixup"));
     uint32_t b[4];
     double c, w;
 
-    charl__rng_u32x4(&rng, (uint64_t)row, b);
+    charl__rng_u32x4(rng, (uint64_t)row, b);
     c = cos(two_pi * unit(b[2], b[3]));
     w = expm1(-log(unit(b[0], b[1])) / alpha) * c * c;
-    return (float)(0.5 + copysign(0.5, c) * sqrt(1.0 / (1.0 + 1.0 / w)));
+    return 0.5 + copysign(0.5, c) * sqrt(1.0 / (1.0 + 1.0 / w));
+}
+
+float charl__mixup_share(double alpha, uint64_t seed, int64_t step, int64_t row)
+{
+    const charl__rng rng = stream_of("data.mixup", seed, step);
+
+    return (float)beta(alpha, &rng, row);
+}
+
+/* As torchvision's CutMix. */
+static void draw_paste(double alpha, const charl_shape *s, const charl__rng *rng, int64_t row,
+                       charl__augment_draws *out)
+{
+    const int64_t h = s->dim[1], w = s->dim[2];
+    const double r = 0.5 * sqrt(1.0 - beta(alpha, rng, 2 * row));
+    const int64_t half_h = (int64_t)(r * (double)h), half_w = (int64_t)(r * (double)w);
+    uint32_t word[4];
+    int64_t top, left, bottom, right;
+
+    charl__rng_u32x4(rng, (uint64_t)(2 * row + 1), word);
+    top = below(word[0], h);
+    left = below(word[1], w);
+    bottom = top + half_h < h ? top + half_h : h;
+    right = left + half_w < w ? left + half_w : w;
+    top = top > half_h ? top - half_h : 0;
+    left = left > half_w ? left - half_w : 0;
+    set_box(out->paste, top, left, bottom - top, right - left);
+    out->share = (float)(1.0 - (double)((bottom - top) * (right - left)) / (double)(h * w));
+}
+
+void charl__augment_draw(const charl_augment *a, const charl_shape *shape, uint64_t seed, int64_t step, int64_t row,
+                         charl__augment_draws *out)
+{
+    const charl__rng crop = stream_of("data.crop", seed, step), erase = stream_of("data.erase", seed, step);
+    const charl__rng cutmix = stream_of("data.cutmix", seed, step), choice = stream_of("data.mix", seed, step);
+    uint32_t word[4];
+
+    *out = (charl__augment_draws){.blend = 1.0F, .share = 1.0F};
+    charl__rng_u32x4(&choice, (uint64_t)row, word);
+    if (a->resized_crop > 0) {
+        draw_crop(a->resized_crop, shape, &crop, row, out->crop);
+    }
+    if (a->erase > 0) {
+        draw_erase(a->erase, shape, &erase, row, out->erase);
+    }
+    if (a->cutmix > 0 && (!(a->mixup > 0) || word[0] >> 31)) {
+        draw_paste(a->cutmix, shape, &cutmix, row, out);
+    } else if (a->mixup > 0) {
+        out->blend = out->share = charl__mixup_share(a->mixup, seed, step, row);
+    }
 }
 
 charl_var *charl__mixup(charl_graph *g, charl_var *own, charl_var *partner, charl_var *share)

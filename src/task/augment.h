@@ -4,9 +4,12 @@
  *
  *  Everything is a function of the seed, the step and the row of the global batch, so neither the
  *  number of ranks nor a stop and a resume shows. Images are changed on the device
- *  (charl_augment2d). Mixup mixes the sample in row i of a global batch of B with the one in row B -
- *  1 - i, changed as it is changed there, and mixes their losses or targets alike. The share of a
- *  row's own sample is drawn from Beta(alpha, alpha).
+ *  (charl_augment2d, charl_resized_crop2d, charl_paste2d). Mixup and CutMix mix the sample in row i of a
+ *  global batch of B with the one in row B - 1 - i, changed as it is changed there, and mix their
+ *  losses or targets alike. The share of a row's own sample is drawn from Beta(alpha, alpha).
+ *
+ *  What augment2d does it draws itself; the rest is drawn here and sent with every step
+ *  (task/loader_record.h).
  */
 #include "autograd/graph.h"
 #include "charl/config.h"
@@ -15,12 +18,42 @@
 /** Whether the settings fit the data. Errors: ERR_CONFIG. */
 charl_status charl__augment_check(const charl_augment *a, const charl_dataset_info *data) CHARL_MUST_CHECK;
 
-/** x f32 [rows, C, H, W] changed as the settings say. shift and scale normalised it.
- *  reversed_rows: 0, or the rows of the global batch for samples in the opposite order. */
-charl_var *charl__augment_images(const charl_augment *a, charl_graph *g, charl_var *x, charl_var *shift,
-                                 charl_var *scale, int64_t reversed_rows);
+/** What a changed image reads of the record; NULL: not drawn. */
+typedef struct charl__augment_vars {
+    charl_var *shift, *scale; /* they normalised it */
+    charl_var *crop, *erase;  /* f32 [rows, 4] */
+    int64_t reversed_rows;    /* 0, or the rows of the global batch for samples in the opposite order */
+} charl__augment_vars;
 
-/** Share of the sample in row `row` of a global batch, in [0, 1]. */
+/** x f32 [rows, C, H, W] changed as the settings say. */
+charl_var *charl__augment_images(const charl_augment *a, charl_graph *g, charl_var *x, const charl__augment_vars *v);
+
+/** Whether samples are mixed. */
+bool charl__augment_mixes(const charl_augment *a);
+/** Values per row that the settings send with every step: width[CHARL__RECORD_PARTS]. a may be NULL: no changes. */
+void charl__augment_widths(const charl_augment *a, int *width);
+
+/** What the sample in row `row` of a global batch draws. A box is top, left, height, width in pixels; one of height 0 is none. */
+typedef struct charl__augment_draws {
+    float crop[4];  /* of the sample: what of it is seen */
+    float erase[4]; /* set to the mean */
+    float paste[4]; /* taken from the partner */
+    float blend;    /* what its own pixels count elsewhere */
+    float share;    /* what its own target counts */
+} charl__augment_draws;
+
+/** shape: [channels, height, width] of images; of other samples only blend and share are drawn.
+ *
+ *  crop   part of the area uniform in [resized_crop, 1], logarithm of width / height uniform in that of [3/4, 4/3]; of ten boxes the
+ *         first that fits, else the largest in the middle that has such a ratio
+ *  erase  with probability `erase`: part uniform in [0.02, 0.33], ratio of height to width in [0.3, 3.3]; of ten boxes the first that
+ *         fits, else none
+ *  paste  sides sqrt(1 - Beta(cutmix, cutmix)) of those of the image, rounded down to an even number of pixels, around a
+ *         pixel drawn uniformly; cut where it leaves the image. With mixup too, every other row has one of the two. */
+void charl__augment_draw(const charl_augment *a, const charl_shape *shape, uint64_t seed, int64_t step, int64_t row,
+                         charl__augment_draws *out);
+
+/** A draw from Beta(alpha, alpha), the share of the sample in row `row` of a global batch. */
 float charl__mixup_share(double alpha, uint64_t seed, int64_t step, int64_t row);
 
 /** x = share * own + (1 - share) * partner, row by row. own, partner [rows, ...]  share [rows]. */

@@ -283,10 +283,19 @@ static int64_t pass_rows(const charl__device_loader *f)
     return f->o.pass_rows > 0 && f->o.pass_rows < f->o.rows ? f->o.pass_rows : f->o.rows;
 }
 
+static charl_status create_record(charl__device_loader *f)
+{
+    int width[CHARL__RECORD_PARTS];
+
+    charl__augment_widths(f->o.augment, width);
+    CHARL_TRY(charl__loader_record_create(f->o.dev, f->o.steps, pass_rows(f), width, &f->r));
+    return CHARL_OK;
+}
+
 /* What is made for the rows of this rank. */
 static charl_status create_part(charl__device_loader *f)
 {
-    CHARL_TRY(charl__loader_record_create(f->o.dev, f->o.steps, pass_rows(f), f->mixes, &f->r));
+    CHARL_TRY(create_record(f));
     if (f->o.on_device) {
         return CHARL_OK;
     }
@@ -308,12 +317,12 @@ charl_status charl__device_loader_create(const charl__device_loader_options *o, 
     f->n = f->info.rows[o->split];
     f->window = f->info.kind == CHARL_DATASET_TOKENS ? f->info.x_shape.dim[0] : 0;
     charl__stream_init(&f->stream, o->ds, o->split, o->shuffle, o->seed);
-    f->mixes = o->augment && o->augment->mixup > 0;
+    f->mixes = o->augment && charl__augment_mixes(o->augment);
     f->counts = f->info.weighted;
     f->step_weight = (double)o->batch;
     CHARL_REQUIRE_CLEANUP(
         !(f->mixes && f->counts), CHARL_ERR_CONFIG,
-        "data.augment = mixup: targets with weights, as %s has them, are not mixed; HINT leave mixup out",
+        "data.augment: mixup and cutmix do not mix targets with weights, as %s has them; HINT leave them out",
         f->info.path);
     if (f->counts) {
         CHARL_TRY_CLEANUP(charl__alloc_array(weights_per_row(f), sizeof(float), &f->window_weights));
@@ -390,7 +399,7 @@ charl_status charl__device_loader_set_pass(charl__device_loader *f, int64_t rows
 {
     f->o.pass_rows = rows;
     charl__loader_record_destroy(&f->r);
-    return charl__loader_record_create(f->o.dev, f->o.steps, pass_rows(f), f->mixes, &f->r);
+    return create_record(f);
 }
 
 void charl__device_loader_destroy(charl__device_loader *f)
@@ -420,13 +429,20 @@ static charl_var *bound(charl_graph *g, const char *name, charl_tensor *t, charl
     return v;
 }
 
-/* The first n of what is delivered for each run. */
-static charl_var *bound_rows(charl_graph *g, const char *name, charl_tensor *t, int64_t n)
+/* The first n of what is delivered for each run; NULL where nothing is. */
+static charl_var *bound_rows(charl_graph *g, const char *name, const charl_tensor *t, int64_t n)
 {
     charl_tensor *rows = NULL;
     charl_var *v = NULL;
-    const charl_status st = charl__tensor_view(t->buffer, t->dtype, &(charl_shape){1, {n}}, t->offset, &rows);
+    charl_shape shape;
+    charl_status st;
 
+    if (!t) {
+        return NULL;
+    }
+    shape = t->shape;
+    shape.dim[0] = n;
+    st = charl__tensor_view(t->buffer, t->dtype, &shape, t->offset, &rows);
     if (st == CHARL_OK) {
         v = bound(g, name, rows, CHARL_BATCHED);
         charl_tensor_release(rows); /* the graph has its own hold */
@@ -473,10 +489,16 @@ static void attach_rows(charl__device_loader *f, charl_graph *g, charl_var *sour
     charl_var *shift = bound(g, "shift", f->shift, CHARL_REPLICATED);
     charl_var *scale = bound(g, "scale", f->scale, CHARL_REPLICATED);
     charl_var *y = bound(g, "y", f->y, CHARL_REPLICATED), *partner, *partner_x;
-    charl_var *target_shift = NULL, *target_scale = NULL;
+    charl_var *target_shift = NULL, *target_scale = NULL, *blend;
+    charl_tensor *const *part = f->r.part;
 
     out->x = charl_gather_rows(g, source, row, shift, scale);
-    out->x = charl__augment_images(augment, g, out->x, shift, scale, 0);
+    out->x =
+        charl__augment_images(augment, g, out->x,
+                              &(charl__augment_vars){.shift = shift,
+                                                     .scale = scale,
+                                                     .crop = bound_rows(g, "crop", part[CHARL__RECORD_CROP], n),
+                                                     .erase = bound_rows(g, "erase", part[CHARL__RECORD_ERASE], n)});
     out->y = out->scaled_y = charl_gather_rows(g, y, row, NULL, NULL);
     if (f->target_shift) {
         target_shift = bound(g, "target_shift", f->target_shift, CHARL_REPLICATED);
@@ -486,11 +508,23 @@ static void attach_rows(charl__device_loader *f, charl_graph *g, charl_var *sour
         out->target_std = bound(g, "target_std", f->target_std, CHARL_REPLICATED);
     }
     if (f->mixes) {
-        partner = bound_rows(g, "partner", f->r.partner, n);
+        partner = bound_rows(g, "partner", part[CHARL__RECORD_PARTNER], n);
         partner_x = charl_gather_rows(g, source, partner, shift, scale);
-        partner_x = charl__augment_images(augment, g, partner_x, shift, scale, f->o.batch);
-        out->share = bound_rows(g, "share", f->r.share, n);
-        out->x = charl__mixup(g, out->x, partner_x, out->share);
+        partner_x = charl__augment_images(
+            augment, g, partner_x,
+            &(charl__augment_vars){.shift = shift,
+                                   .scale = scale,
+                                   .crop = bound_rows(g, "partner_crop", part[CHARL__RECORD_PARTNER_CROP], n),
+                                   .erase = bound_rows(g, "partner_erase", part[CHARL__RECORD_PARTNER_ERASE], n),
+                                   .reversed_rows = f->o.batch});
+        out->share = bound_rows(g, "share", part[CHARL__RECORD_SHARE], n);
+        blend = augment->cutmix > 0 ? bound_rows(g, "blend", part[CHARL__RECORD_BLEND], n) : out->share;
+        if (augment->cutmix > 0) {
+            out->x = charl_paste2d(g, out->x, partner_x, bound_rows(g, "paste", part[CHARL__RECORD_PASTE], n));
+        }
+        if (augment->mixup > 0) {
+            out->x = charl__mixup(g, out->x, partner_x, blend);
+        }
         out->partner_y = charl_gather_rows(g, y, partner, target_shift, target_scale);
     }
 }
@@ -501,7 +535,7 @@ void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_
 
     *out = (charl__device_loader_vars){NULL};
     charl_graph_scope_begin(g, "data");
-    row = bound_rows(g, "row", f->r.row, rows);
+    row = bound_rows(g, "row", f->r.part[CHARL__RECORD_ROW], rows);
     source = bound(g, "x", f->x, CHARL_REPLICATED);
     if (f->window > 0) {
         attach_tokens(f, g, source, row, out);
@@ -509,7 +543,7 @@ void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_
         attach_rows(f, g, source, row, rows, out);
     }
     out->scaled_y = out->scaled_y ? out->scaled_y : out->y;
-    out->weight = bound_rows(g, "weight", f->r.weight, rows);
+    out->weight = bound_rows(g, "weight", f->r.part[CHARL__RECORD_WEIGHT], rows);
     out->count = f->counts ? attach_weights(f, g, row) : NULL;
     out->starts = f->o.separate ? attach_starts(f, g, row) : NULL;
     charl_graph_scope_end(g);
@@ -593,21 +627,23 @@ void charl__device_loader_samples(const charl__device_loader *f, int64_t step, i
 static void choose_rows(charl__device_loader *f, int64_t first, int64_t n)
 {
     const int64_t position = f->delivered * f->o.batch + f->o.row0 + first;
+    int32_t *number = f->r.ints[CHARL__RECORD_ROW];
+    float *weight = f->r.floats[CHARL__RECORD_WEIGHT];
     int64_t row[CHOSEN];
 
     for (int64_t i = 0; i < n && !f->o.on_device; i++) {
-        f->r.rows[i] = (int32_t)(f->slot * slot_rows(f) + first + i);
+        number[i] = (int32_t)(f->slot * slot_rows(f) + first + i);
     }
     for (int64_t at = 0; at < n && f->o.on_device; at += CHOSEN) {
         const int64_t some = at + CHOSEN < n ? CHOSEN : n - at;
 
         charl__stream_places(&f->stream, position + at, some, row);
         for (int64_t i = 0; i < some; i++) {
-            f->r.rows[at + i] = (int32_t)row[i];
+            number[at + i] = (int32_t)row[i];
         }
     }
     for (int64_t i = 0; i < n; i++) {
-        f->r.weights[i] = f->o.endless || position + i < f->n ? 1.0F : 0.0F;
+        weight[i] = f->o.endless || position + i < f->n ? 1.0F : 0.0F;
     }
 }
 
@@ -623,8 +659,38 @@ static void choose_partners(charl__device_loader *f, int64_t first, int64_t n)
         if (f->o.on_device) {
             charl__stream_places(&f->stream, f->delivered * f->o.batch + last - i, 1, &row);
         }
-        f->r.partners[i - first] = (int32_t)row;
-        f->r.shares[i - first] = charl__mixup_share(f->o.augment->mixup, f->o.seed, f->delivered, f->o.row0 + i);
+        f->r.ints[CHARL__RECORD_PARTNER][i - first] = (int32_t)row;
+    }
+}
+
+/* The values of row i of a part, if it is sent. */
+static void put(charl__device_loader *f, charl__record_part part, int64_t i, const float *value, int width)
+{
+    if (f->r.floats[part]) {
+        memcpy(f->r.floats[part] + i * width, value, (size_t)width * sizeof *value);
+    }
+}
+
+/* How the samples are changed and mixed. */
+static void draw_changes(charl__device_loader *f, int64_t first, int64_t n)
+{
+    const charl_augment *a = f->o.augment;
+    charl__augment_draws own, partner;
+
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t row = f->o.row0 + first + i;
+
+        charl__augment_draw(a, &f->info.x_shape, f->o.seed, f->delivered, row, &own);
+        put(f, CHARL__RECORD_SHARE, i, &own.share, 1);
+        put(f, CHARL__RECORD_BLEND, i, &own.blend, 1);
+        put(f, CHARL__RECORD_PASTE, i, own.paste, 4);
+        put(f, CHARL__RECORD_CROP, i, own.crop, 4);
+        put(f, CHARL__RECORD_ERASE, i, own.erase, 4);
+        if (f->r.floats[CHARL__RECORD_PARTNER_CROP] || f->r.floats[CHARL__RECORD_PARTNER_ERASE]) {
+            charl__augment_draw(a, &f->info.x_shape, f->o.seed, f->delivered, f->o.batch - 1 - row, &partner);
+            put(f, CHARL__RECORD_PARTNER_CROP, i, partner.crop, 4);
+            put(f, CHARL__RECORD_PARTNER_ERASE, i, partner.erase, 4);
+        }
     }
 }
 
@@ -678,6 +744,9 @@ static void choose(charl__device_loader *f, int64_t first)
     choose_rows(f, first, n);
     if (f->mixes) {
         choose_partners(f, first, n);
+    }
+    if (f->o.augment) {
+        draw_changes(f, first, n);
     }
 }
 

@@ -6,23 +6,27 @@
 
 enum { DEPTH = 4, WORDS = 16 }; /* parts begin at multiples of so many words */
 
-static int64_t stride_of(int64_t rows)
+static int64_t stride_of(int64_t rows, int width)
 {
-    return (rows + WORDS - 1) / WORDS * WORDS;
+    return (rows * width + WORDS - 1) / WORDS * WORDS;
 }
 
-int64_t charl__loader_record_bytes(int64_t rows, bool mixes)
+int64_t charl__loader_record_bytes(int64_t rows, const int *width)
 {
-    return (mixes ? 4 : 2) * stride_of(rows) * (int64_t)sizeof(uint32_t);
+    int64_t words = 0;
+
+    for (int i = 0; i < CHARL__RECORD_PARTS; i++) {
+        words += stride_of(rows, width[i]);
+    }
+    return words * (int64_t)sizeof(uint32_t);
 }
 
-charl_status charl__loader_record_create(charl_device *dev, charl_steps *steps, int64_t rows, bool mixes,
+charl_status charl__loader_record_create(charl_device *dev, charl_steps *steps, int64_t rows, const int *width,
                                          charl__loader_record *r)
 {
-    const charl_shape shape = {1, {rows}};
-    const int64_t stride = stride_of(rows), bytes = charl__loader_record_bytes(rows, mixes);
-    charl_tensor **const part[4] = {&r->row, &r->weight, &r->partner, &r->share};
+    const int64_t bytes = charl__loader_record_bytes(rows, width);
     charl__buffer *buffer;
+    uint32_t *host;
     int64_t at = 0;
 
     if (steps && charl__steps_room(steps) >= bytes) {
@@ -35,22 +39,27 @@ charl_status charl__loader_record_create(charl_device *dev, charl_steps *steps, 
         CHARL_TRY(charl__ring_create(dev, (size_t)bytes, DEPTH, &r->ring));
         buffer = charl__ring_buffer(r->ring);
     }
-    r->rows = (int32_t *)r->host;
-    r->weights = (float *)(r->host + stride);
-    r->partners = mixes ? (int32_t *)(r->host + 2 * stride) : NULL;
-    r->shares = mixes ? (float *)(r->host + 3 * stride) : NULL;
-    for (int i = 0; i < (mixes ? 4 : 2); i++) {
-        CHARL_TRY(charl__tensor_view(buffer, i % 2 ? CHARL_F32 : CHARL_I32, &shape, at + i * stride, part[i]));
+    host = r->host;
+    for (int i = 0; i < CHARL__RECORD_PARTS; i++) {
+        const bool counts = i == CHARL__RECORD_ROW || i == CHARL__RECORD_PARTNER;
+        const charl_shape shape = {width[i] > 1 ? 2 : 1, {rows, width[i]}};
+
+        if (width[i] > 0) {
+            r->ints[i] = counts ? (int32_t *)host : NULL;
+            r->floats[i] = counts ? NULL : (float *)host;
+            CHARL_TRY(charl__tensor_view(buffer, counts ? CHARL_I32 : CHARL_F32, &shape, at, &r->part[i]));
+        }
+        host += stride_of(rows, width[i]);
+        at += stride_of(rows, width[i]);
     }
     return CHARL_OK;
 }
 
 void charl__loader_record_destroy(charl__loader_record *r)
 {
-    charl_tensor_release(r->row);
-    charl_tensor_release(r->weight);
-    charl_tensor_release(r->partner);
-    charl_tensor_release(r->share);
+    for (int i = 0; i < CHARL__RECORD_PARTS; i++) {
+        charl_tensor_release(r->part[i]);
+    }
     charl__ring_destroy(r->ring);
     if (!r->steps) {
         charl_free(r->host);

@@ -11,6 +11,7 @@
 #include "base/fault.h"
 #include "config/config_groups.h"
 #include "config/config_rows.h"
+#include "task/augment.h"
 #include "task/loader_record.h"
 #include "train/parallel/optimizer_shard.h"
 #include "train/rank_check.h"
@@ -69,6 +70,7 @@ static charl_status open_device(charl__replica *r)
     const int64_t passes = r->config->train.grad_accum_steps > 1 ? r->config->train.grad_accum_steps : 1;
     const int64_t most = (r->slices.count + passes - 1) / passes * (r->rows / r->slices.count); /* rows of a pass */
     const bool is_team = charl_comm_is_team(r->comm); /* simulated: all on the devices of this node */
+    int width[CHARL__RECORD_PARTS];
     charl_device_request request = {.select = r->config->device.select,
                                     .local_rank = is_team ? charl_comm_rank(r->comm) : charl_comm_local_rank(r->comm),
                                     .local_size = is_team ? charl_comm_size(r->comm) : charl_comm_local_size(r->comm),
@@ -85,10 +87,10 @@ static charl_status open_device(charl__replica *r)
     }
     CHARL_TRY(charl_comm_cpu_limit(r->comm));
     CHARL_TRY(charl__session_open_device(r->session, &request));
+    charl__augment_widths(&r->config->data.augment, width);
     CHARL_TRY(require_exact(r));
-    CHARL_TRY(charl__steps_create_with(
-        r->session->dev, RUN_AHEAD,
-        r->session->infers ? 0 : charl__loader_record_bytes(most, r->config->data.augment.mixup > 0), &r->steps));
+    CHARL_TRY(charl__steps_create_with(r->session->dev, RUN_AHEAD,
+                                       r->session->infers ? 0 : charl__loader_record_bytes(most, width), &r->steps));
     if (r->config->train.precision == CHARL_PRECISION_F16) {
         const int64_t fixed = r->config->train.loss_scale;
 

@@ -45,7 +45,8 @@ static charl_status fill(const charl_config *c, const charl__session *s, charl_s
     charl__stream_places(&stream, first, rows->n, places);
     for (int64_t i = 0; i < rows->n; i++) {
         charl_step_sample *sample = &rows->sample[i];
-        const bool mixes = c->data.augment.mixup > 0;
+        const bool mixes = charl__augment_mixes(&c->data.augment);
+        charl__augment_draws draws;
 
         *sample = (charl_step_sample){.position = first + i,
                                       .epoch = (first + i) / rows->train_rows,
@@ -54,7 +55,8 @@ static charl_status fill(const charl_config *c, const charl__session *s, charl_s
         sample->set = set_of(&stream, &places[i]);
         sample->row = places[i];
         if (mixes) {
-            sample->share = charl__mixup_share(c->data.augment.mixup, seed, rows->step - 1, i);
+            charl__augment_draw(&c->data.augment, &s->data.x_shape, seed, rows->step - 1, i, &draws);
+            sample->share = draws.share;
         }
     }
 cleanup:

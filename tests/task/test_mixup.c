@@ -1,5 +1,5 @@
-/* Shares of mixup: Beta(alpha, alpha), a function of seed, step and row; and which settings fit
- * which data. */
+/* What augmentation draws: shares of mixup from Beta(alpha, alpha), boxes of images, all a function of seed, step and
+ * row; and which settings fit which data. */
 #include "support/support.h"
 
 #include <math.h>
@@ -43,22 +43,92 @@ static void shares_are_functions_of_their_place(void **state)
     assert_true(one != charl__mixup_share(0.4, 1, 2, 9));
 }
 
+static const charl_shape wide = {3, {3, 40, 60}};
+
+static bool is_inside(const float *box)
+{
+    return box[0] >= 0 && box[1] >= 0 && box[2] >= 1 && box[3] >= 1 && box[0] + box[2] <= 40 && box[1] + box[3] <= 60;
+}
+
+/* Areas are uniform in [0.08, 1], but for those that do not fit; where all fit, the logarithms of the ratios are even about 0. 0.370
+ * and 0.396 are what torchvision's algorithm gives in Python. */
+static void crops_are_drawn_as_published(void **state)
+{
+    const charl_augment a = {.resized_crop = 0.08};
+    double small = 0, area = 0, ratio = 0;
+
+    (void)state;
+    for (int64_t i = 0; i < DRAWS; i++) {
+        charl__augment_draws d;
+        double r;
+
+        charl__augment_draw(&a, &wide, 7, i / 100, i % 100, &d);
+        r = log((double)d.crop[3] / (double)d.crop[2]);
+        assert_true(is_inside(d.crop));
+        assert_true(fabs(r) < log(4.0 / 3.0) + 0.1 || d.crop[2] < 14); /* of whole pixels */
+        assert_true(d.share == 1.0F && d.blend == 1.0F && d.erase[2] == 0.0F && d.paste[2] == 0.0F);
+        area += (double)(d.crop[2] * d.crop[3]) / 2400.0;
+        if (d.crop[2] * d.crop[3] < 0.31F * 2400.0F) {
+            small++;
+            ratio += r;
+        }
+    }
+    assert_true(fabs(ratio / small) < 0.01);
+    assert_true(fabs(small / DRAWS - 0.370) < 0.01);
+    assert_true(fabs(area / DRAWS - 0.396) < 0.01);
+}
+
+/* A picture that no box fits shows its middle. */
+static void narrow_pictures_show_their_middle(void **state)
+{
+    const charl_shape narrow = {3, {1, 4, 90}};
+    const charl_augment a = {.resized_crop = 1.0};
+    charl__augment_draws d;
+
+    (void)state;
+    charl__augment_draw(&a, &narrow, 1, 2, 3, &d);
+    assert_true(d.crop[0] == 0 && d.crop[2] == 4 && d.crop[3] == 5 && d.crop[1] == 42);
+}
+
+static void boxes_are_erased_and_pasted(void **state)
+{
+    const charl_augment a = {.erase = 0.25, .cutmix = 1, .mixup = 0.4};
+    double erased = 0, pasted = 0, part = 0;
+
+    (void)state;
+    for (int64_t i = 0; i < DRAWS; i++) {
+        charl__augment_draws d;
+
+        charl__augment_draw(&a, &wide, 7, i / 100, i % 100, &d);
+        assert_true(d.erase[2] == 0.0F || (is_inside(d.erase) && d.erase[2] < 40 && d.erase[3] < 60));
+        erased += d.erase[2] > 0;
+        part += (double)(d.erase[2] * d.erase[3]) / 2400.0;
+        assert_true(d.blend == 1.0F ? fabsf(1.0F - d.paste[2] * d.paste[3] / 2400.0F - d.share) < 1e-6F
+                                    : d.blend == d.share && d.paste[2] == 0.0F);
+        pasted += d.blend == 1.0F;
+    }
+    assert_true(fabs(erased / DRAWS - 0.25) < 0.02);
+    assert_true(part / erased > 0.14 && part / erased < 0.19);
+    assert_true(fabs(pasted / DRAWS - 0.5) < 0.03);
+}
+
 static void settings_must_fit_the_data(void **state)
 {
     const charl_dataset_info images = {.path = "i.h5", .x_shape = {3, {3, 32, 24}}};
     const charl_dataset_info table = {.path = "t.h5", .kind = CHARL_DATASET_TABLE, .x_shape = {1, {8}}};
     const charl_dataset_info tokens = {.path = "w.h5", .kind = CHARL_DATASET_TOKENS, .x_shape = {1, {8}}};
     const charl_augment none = {.flip = false}, mixup = {.mixup = 0.2}, flip = {.flip = true}, crop = {.crop = 23},
-                        wide = {.crop = 24};
+                        far = {.crop = 24}, cutmix = {.cutmix = 1};
 
     (void)state;
     charl_assert_ok(charl__augment_check(&none, &tokens));
     charl_assert_ok(charl__augment_check(&mixup, &table));
     charl_assert_ok(charl__augment_check(&crop, &images));
-    charl_assert_status(charl__augment_check(&wide, &images), CHARL_ERR_CONFIG);
+    charl_assert_status(charl__augment_check(&far, &images), CHARL_ERR_CONFIG);
     charl_assert_message("crop:24 shifts images of 32 x 24 out of sight");
     charl_assert_status(charl__augment_check(&flip, &table), CHARL_ERR_CONFIG);
     charl_assert_message("the samples of t.h5 are [8]");
+    charl_assert_status(charl__augment_check(&cutmix, &table), CHARL_ERR_CONFIG);
     charl_assert_status(charl__augment_check(&mixup, &tokens), CHARL_ERR_CONFIG);
     charl_assert_message("w.h5 holds tokens");
 }
@@ -68,6 +138,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shares_are_beta),
         cmocka_unit_test(shares_are_functions_of_their_place),
+        cmocka_unit_test(crops_are_drawn_as_published),
+        cmocka_unit_test(narrow_pictures_show_their_middle),
+        cmocka_unit_test(boxes_are_erased_and_pasted),
         cmocka_unit_test(settings_must_fit_the_data),
     };
 

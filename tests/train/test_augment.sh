@@ -4,7 +4,7 @@
 here=$(dirname "$0")
 . "$here/common.sh"
 
-all="data.augment=flip,crop:3,rotate:12,cutout:6,mixup:0.4"
+all="data.augment=flip,crop:3,rotate:12,cutout:6,resized_crop:0.3,erase:0.5,mixup:0.4,cutmix:1"
 steps="train.batch_size=48 train.max_steps=9" # an epoch has 6 2/3 steps
 
 expect 0 "augmented" ranks 1 cnn.ini -q -o one "$all" $steps
@@ -28,7 +28,7 @@ same "stopped in an epoch" one more
 
 # Every change changes something, and mixed targets work with numbers as with classes.
 expect 0 "plain" ranks 1 mlp.ini -q -o plain train.max_steps=1 eval.interval=0
-for change in flip crop:1 rotate:5 cutout:2 mixup:1; do
+for change in flip crop:1 rotate:5 cutout:2 mixup:1 cutmix:1 resized_crop:0.2 erase:1; do
     expect 0 "$change" ranks 1 mlp.ini -q -o changed "data.augment=$change" train.max_steps=1 eval.interval=0
     losses plain >a.csv
     losses changed >b.csv
@@ -51,7 +51,7 @@ checks=$((checks + 1))
 awk "BEGIN { exit !(${loss:-9} < 0.1) }" || fail "a batch learned by heart has loss ${loss:-?}"
 
 expect 2 "images only" ranks 1 mlp.ini -q -o x data.path=table.h5 train.loss=mse data.augment=flip
-says 1 "flip, crop, rotate and cutout change images .channels, height, width.; the samples of .*table.h5 are .8."
+says 1 "all but mixup change images .channels, height, width.; the samples of .*table.h5 are .8."
 expect 2 "out of sight" ranks 1 mlp.ini -q -o x data.augment=crop:28
 says 1 "crop:28 shifts images of 28 x 28 out of sight"
 finish

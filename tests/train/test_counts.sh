@@ -117,7 +117,7 @@ says 1 "none.h5: no label of the split train counts: all are -1 or -100"
 expect 3 "a negative weight" ranks 1 mlp.ini -o r data.path=bad.h5
 says 1 "bad.h5: /train/weights: -1 in row 0 is not a weight"
 expect 2 "mixup" ranks 1 mlp.ini -o r data.path=labels.h5 data.augment=mixup:0.2
-says 1 "mixup: targets with weights, as .*labels.h5 has them, are not mixed"
+says 1 "mixup and cutmix do not mix targets with weights, as .*labels.h5 has them"
 expect 2 "too few class weights" ranks 1 mlp.ini -o r train.class_weights=1,2
 says 1 "train.class_weights has 2 weights, but .*digits.h5 has 10 classes"
 expect 2 "no class weight" ranks 1 mlp.ini -o r train.class_weights=even

@@ -44,7 +44,7 @@ static void print_head(const charl_config *c, const charl_step_rows *rows)
 static void print_rows(const charl_config *c, const charl_step_rows *rows)
 {
     const int64_t per_slice = rows->n / rows->slices;
-    const bool mixes = c->data.augment.mixup > 0, several = rows->n_sets > 0;
+    const bool mixes = c->data.augment.mixup > 0 || c->data.augment.cutmix > 0, several = rows->n_sets > 0;
 
     print_head(c, rows);
     printf("%7s %6s %6s", "index", "slice", "epoch");
