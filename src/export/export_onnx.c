@@ -13,6 +13,7 @@
 #include "charl/ops.h"
 #include "config/config_rows.h"
 #include "io/commit.h"
+#include "task/augment.h"
 #include "export/export.h"
 #include "io/checkpoint/run_lock.h"
 #include "task/schema.h"
@@ -107,7 +108,7 @@ static charl_var *unscaled(onnx_export *x, charl_var *output)
     return f[0] ? charl_add(x->g, charl_mul(x->g, output, f[1]), f[0]) : output;
 }
 
-/* The input as the data file holds it (what ONNX has no use for as f32), and normalised. */
+/* The input as the data file holds it (what ONNX has no use for as f32), and as the model sees it. */
 static charl_var *input(onnx_export *x)
 {
     charl_shape shape = {x->session.data.x_shape.ndim + 1, {1}};
@@ -121,6 +122,7 @@ static charl_var *input(onnx_export *x)
         return v;
     }
     v = dtype == CHARL_U8 ? charl_cast(x->g, v, CHARL_F32) : v;
+    v = charl__center_crop(x->g, v, x->session.config->data.image_size);
     v = charl_sub(x->g, v, factor(x, shift_name));
     return charl_mul(x->g, v, factor(x, scale_name));
 }

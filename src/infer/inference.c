@@ -18,6 +18,7 @@
 #include "charl/safetensors.h"
 #include "charl/weights.h"
 #include "config/config_rows.h"
+#include "task/augment.h"
 #include "task/task.h"
 
 enum { MAX_ROWS = 64 };
@@ -164,6 +165,7 @@ static charl_status build_graph(charl_inference *m)
     charl_graph_set_precision(g, charl__task_precision(m->session->config));
     x = charl_gather_rows(g, bound(g, "x", m->source, CHARL_REPLICATED), bound(g, "row", m->index, CHARL_BATCHED),
                           bound(g, "shift", m->shift, CHARL_REPLICATED), bound(g, "scale", m->scale, CHARL_REPLICATED));
+    x = charl__center_crop(g, x, m->session->config->data.image_size);
     x = charl__as_dtype(g, x, charl_graph_get_precision(g));
     m->output = charl__as_dtype(
         g, charl__task_build_model(m->session->config, m->session->model, m->session->params, g, x), CHARL_F32);

@@ -47,7 +47,7 @@ void charl__augment_widths(const charl_augment *a, int *width)
     width[CHARL__RECORD_PARTNER_ERASE] = mixes ? width[CHARL__RECORD_ERASE] : 0;
 }
 
-charl_status charl__augment_check(const charl_augment *a, const charl_dataset_info *data)
+charl_status charl__augment_check(const charl_augment *a, const charl_dataset_info *data, const charl_shape *seen)
 {
     const charl_shape *x = &data->x_shape;
     const bool tokens = data->kind == CHARL_DATASET_TOKENS;
@@ -56,12 +56,22 @@ charl_status charl__augment_check(const charl_augment *a, const charl_dataset_in
     CHARL_REQUIRE(!changes_images(a) || (x->ndim == 3 && !tokens), CHARL_ERR_CONFIG,
                   "data.augment: all but mixup change images [channels, height, width]; the samples of %s are %s",
                   data->path, charl_shape_format(x, text));
-    CHARL_REQUIRE(!changes_images(a) || (a->crop < (double)x->dim[1] && a->crop < (double)x->dim[2]), CHARL_ERR_CONFIG,
-                  "data.augment: crop:%g shifts images of %lld x %lld out of sight", a->crop, (long long)x->dim[1],
-                  (long long)x->dim[2]);
+    CHARL_REQUIRE(!changes_images(a) || (a->crop < (double)seen->dim[1] && a->crop < (double)seen->dim[2]),
+                  CHARL_ERR_CONFIG, "data.augment: crop:%g shifts images of %lld x %lld out of sight", a->crop,
+                  (long long)seen->dim[1], (long long)seen->dim[2]);
     CHARL_REQUIRE(a->mixup <= 0 || !tokens, CHARL_ERR_CONFIG, "data.augment: mixup mixes numbers, %s holds tokens",
                   data->path);
     return CHARL_OK;
+}
+
+charl_var *charl__center_crop(charl_graph *g, charl_var *x, int64_t size)
+{
+    for (int axis = 2; x && size > 0 && axis < 4; axis++) {
+        const int64_t n = charl_var_get_type(x).shape.dim[axis];
+
+        x = n == size ? x : charl_slice(g, x, axis, (n - size) / 2, size);
+    }
+    return x;
 }
 
 charl_var *charl__augment_images(const charl_augment *a, charl_graph *g, charl_var *x, const charl__augment_vars *v)
@@ -76,7 +86,9 @@ charl_var *charl__augment_images(const charl_augment *a, charl_graph *g, charl_v
     if (v->crop && x) {
         const charl_shape s = charl_var_get_type(x).shape;
 
-        x = charl_resized_crop2d(g, x, v->crop, s.dim[2], s.dim[3]);
+        x = charl_resized_crop2d(g, x, v->crop, v->size ? v->size : s.dim[2], v->size ? v->size : s.dim[3]);
+    } else {
+        x = charl__center_crop(g, x, v->size);
     }
     x = moves_pixels(a) ? charl_augment2d(g, x, v->shift, v->scale, &args) : x;
     return v->erase ? charl_paste2d(g, x, NULL, v->erase) : x;
@@ -210,8 +222,8 @@ static void draw_paste(double alpha, const charl_shape *s, const charl__rng *rng
     out->share = (float)(1.0 - (double)((bottom - top) * (right - left)) / (double)(h * w));
 }
 
-void charl__augment_draw(const charl_augment *a, const charl_shape *shape, uint64_t seed, int64_t step, int64_t row,
-                         charl__augment_draws *out)
+void charl__augment_draw(const charl_augment *a, const charl_shape *shape, const charl_shape *seen, uint64_t seed,
+                         int64_t step, int64_t row, charl__augment_draws *out)
 {
     const charl__rng crop = stream_of("data.crop", seed, step), erase = stream_of("data.erase", seed, step);
     const charl__rng cutmix = stream_of("data.cutmix", seed, step), choice = stream_of("data.mix", seed, step);
@@ -223,10 +235,10 @@ void charl__augment_draw(const charl_augment *a, const charl_shape *shape, uint6
         draw_crop(a->resized_crop, shape, &crop, row, out->crop);
     }
     if (a->erase > 0) {
-        draw_erase(a->erase, shape, &erase, row, out->erase);
+        draw_erase(a->erase, seen, &erase, row, out->erase);
     }
     if (a->cutmix > 0 && (!(a->mixup > 0) || word[0] >> 31)) {
-        draw_paste(a->cutmix, shape, &cutmix, row, out);
+        draw_paste(a->cutmix, seen, &cutmix, row, out);
     } else if (a->mixup > 0) {
         out->blend = out->share = charl__mixup_share(a->mixup, seed, step, row);
     }

@@ -15,13 +15,18 @@
 #include "charl/config.h"
 #include "charl/dataset.h"
 
-/** Whether the settings fit the data. Errors: ERR_CONFIG. */
-charl_status charl__augment_check(const charl_augment *a, const charl_dataset_info *data) CHARL_MUST_CHECK;
+/** Whether the settings fit the data, of which the model sees samples of a shape. Errors: ERR_CONFIG. */
+charl_status charl__augment_check(const charl_augment *a, const charl_dataset_info *data,
+                                  const charl_shape *seen) CHARL_MUST_CHECK;
+
+/** The middle of x [rows, channels, h, w], of height and width `size`; 0: x itself. */
+charl_var *charl__center_crop(charl_graph *g, charl_var *x, int64_t size);
 
 /** What a changed image reads of the record; NULL: not drawn. */
 typedef struct charl__augment_vars {
     charl_var *shift, *scale; /* they normalised it */
     charl_var *crop, *erase;  /* f32 [rows, 4] */
+    int64_t size;             /* height and width of the result; 0: of x */
     int64_t reversed_rows;    /* 0, or the rows of the global batch for samples in the opposite order */
 } charl__augment_vars;
 
@@ -42,7 +47,8 @@ typedef struct charl__augment_draws {
     float share;    /* what its own target counts */
 } charl__augment_draws;
 
-/** shape: [channels, height, width] of images; of other samples only blend and share are drawn.
+/** shape: [channels, height, width] of images in the data, seen: as the model sees them. Of other samples only blend
+ *  and share are drawn.
  *
  *  crop   part of the area uniform in [resized_crop, 1], logarithm of width / height uniform in that of [3/4, 4/3]; of ten boxes the
  *         first that fits, else the largest in the middle that has such a ratio
@@ -50,8 +56,8 @@ typedef struct charl__augment_draws {
  *         fits, else none
  *  paste  sides sqrt(1 - Beta(cutmix, cutmix)) of those of the image, rounded down to an even number of pixels, around a
  *         pixel drawn uniformly; cut where it leaves the image. With mixup too, every other row has one of the two. */
-void charl__augment_draw(const charl_augment *a, const charl_shape *shape, uint64_t seed, int64_t step, int64_t row,
-                         charl__augment_draws *out);
+void charl__augment_draw(const charl_augment *a, const charl_shape *shape, const charl_shape *seen, uint64_t seed,
+                         int64_t step, int64_t row, charl__augment_draws *out);
 
 /** A draw from Beta(alpha, alpha), the share of the sample in row `row` of a global batch. */
 float charl__mixup_share(double alpha, uint64_t seed, int64_t step, int64_t row);

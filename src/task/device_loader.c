@@ -22,6 +22,7 @@ struct charl__device_loader {
     charl__stream stream;
     int64_t n;               /* rows of the split */
     int64_t window;          /* 0: not tokens */
+    charl_shape seen;        /* of a sample, by the model */
     bool mixes, counts;      /* counts: targets have weights */
     int64_t step, delivered; /* delivered: the step before, or the same if it is fixed */
     double step_weight;
@@ -314,6 +315,10 @@ charl_status charl__device_loader_create(const charl__device_loader_options *o, 
     f->o = *o;
     f->slot = f->previous = -1;
     charl_dataset_get_info(o->ds, &f->info);
+    f->seen = f->info.x_shape;
+    if (o->image_size > 0) {
+        f->seen.dim[1] = f->seen.dim[2] = o->image_size;
+    }
     f->n = f->info.rows[o->split];
     f->window = f->info.kind == CHARL_DATASET_TOKENS ? f->info.x_shape.dim[0] : 0;
     charl__stream_init(&f->stream, o->ds, o->split, o->shuffle, o->seed);
@@ -328,7 +333,7 @@ charl_status charl__device_loader_create(const charl__device_loader_options *o, 
         CHARL_TRY_CLEANUP(charl__alloc_array(weights_per_row(f), sizeof(float), &f->window_weights));
     }
     if (o->augment) {
-        CHARL_TRY_CLEANUP(charl__augment_check(o->augment, &f->info));
+        CHARL_TRY_CLEANUP(charl__augment_check(o->augment, &f->info, &f->seen));
     }
     if (f->window == 0) {
         CHARL_TRY_CLEANUP(create_normalization(f));
@@ -497,6 +502,7 @@ static void attach_rows(charl__device_loader *f, charl_graph *g, charl_var *sour
         charl__augment_images(augment, g, out->x,
                               &(charl__augment_vars){.shift = shift,
                                                      .scale = scale,
+                                                     .size = f->o.image_size,
                                                      .crop = bound_rows(g, "crop", part[CHARL__RECORD_CROP], n),
                                                      .erase = bound_rows(g, "erase", part[CHARL__RECORD_ERASE], n)});
     out->y = out->scaled_y = charl_gather_rows(g, y, row, NULL, NULL);
@@ -514,6 +520,7 @@ static void attach_rows(charl__device_loader *f, charl_graph *g, charl_var *sour
             augment, g, partner_x,
             &(charl__augment_vars){.shift = shift,
                                    .scale = scale,
+                                   .size = f->o.image_size,
                                    .crop = bound_rows(g, "partner_crop", part[CHARL__RECORD_PARTNER_CROP], n),
                                    .erase = bound_rows(g, "partner_erase", part[CHARL__RECORD_PARTNER_ERASE], n),
                                    .reversed_rows = f->o.batch});
@@ -680,14 +687,14 @@ static void draw_changes(charl__device_loader *f, int64_t first, int64_t n)
     for (int64_t i = 0; i < n; i++) {
         const int64_t row = f->o.row0 + first + i;
 
-        charl__augment_draw(a, &f->info.x_shape, f->o.seed, f->delivered, row, &own);
+        charl__augment_draw(a, &f->info.x_shape, &f->seen, f->o.seed, f->delivered, row, &own);
         put(f, CHARL__RECORD_SHARE, i, &own.share, 1);
         put(f, CHARL__RECORD_BLEND, i, &own.blend, 1);
         put(f, CHARL__RECORD_PASTE, i, own.paste, 4);
         put(f, CHARL__RECORD_CROP, i, own.crop, 4);
         put(f, CHARL__RECORD_ERASE, i, own.erase, 4);
         if (f->r.floats[CHARL__RECORD_PARTNER_CROP] || f->r.floats[CHARL__RECORD_PARTNER_ERASE]) {
-            charl__augment_draw(a, &f->info.x_shape, f->o.seed, f->delivered, f->o.batch - 1 - row, &partner);
+            charl__augment_draw(a, &f->info.x_shape, &f->seen, f->o.seed, f->delivered, f->o.batch - 1 - row, &partner);
             put(f, CHARL__RECORD_PARTNER_CROP, i, partner.crop, 4);
             put(f, CHARL__RECORD_PARTNER_ERASE, i, partner.erase, 4);
         }

@@ -28,6 +28,7 @@ typedef struct charl__device_loader_options {
     charl_dataset *ds;               /* borrowed */
     const charl_data_schema *schema; /* borrowed: what rows look like, and their mean and std */
     const charl_augment *augment;    /* borrowed; NULL: none */
+    int64_t image_size;              /* height and width that the model sees; 0: as in the data */
     charl_split split;
     charl_shuffle shuffle;
     bool endless; /* epoch after epoch; otherwise rows past the end of the split have weight 0 */

@@ -36,6 +36,28 @@ static charl_status check_tokens(const charl_config *config, const charl_dataset
     return CHARL_OK;
 }
 
+static charl_status check_image_size(const charl_config *config, const charl_dataset_info *data)
+{
+    const charl_shape *x = &data->x_shape;
+    const int64_t size = config->data.image_size;
+    char text[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(size == 0 || (x->ndim == 3 && size <= x->dim[1] && size <= x->dim[2]), CHARL_ERR_CONFIG,
+                  "data.image_size = %lld: the samples of %s are %s; they must be images of at least that size",
+                  (long long)size, data->path, charl_shape_format(x, text));
+    return CHARL_OK;
+}
+
+charl_shape charl__task_input_shape(const charl_config *config, const charl_shape *x)
+{
+    charl_shape s = *x;
+
+    if (config->data.image_size > 0) {
+        s.dim[1] = s.dim[2] = config->data.image_size;
+    }
+    return s;
+}
+
 /* A loss of numbers would take -1 for a number; data that always count must hold something that does. */
 static charl_status check_ignored(const charl__loss *loss, const charl_dataset_info *data)
 {
@@ -59,6 +81,7 @@ charl_status charl__task_outputs(const charl_config *config, const charl_dataset
     char names[128];
 
     CHARL_TRY(check_tokens(config, data));
+    CHARL_TRY(check_image_size(config, data));
     CHARL_TRY(check_ignored(loss, data));
     CHARL_REQUIRE(
         !(loss->targets & CHARL_TARGET_PROBABILITIES) ||

@@ -17,6 +17,8 @@ charl_status charl__task_outputs(const charl_config *config, const charl_dataset
 
 /** Type of activations and of the working copy of the parameters: train.precision. */
 charl_dtype charl__task_precision(const charl_config *config);
+/** What the model sees of a sample of shape x: data.image_size. */
+charl_shape charl__task_input_shape(const charl_config *config, const charl_shape *x);
 
 /* Sums over the batch that an evaluation graph leaves in `sums`, PARTIAL f32 [n]; then those of the evaluation's items that have `build`. */
 enum {

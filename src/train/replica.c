@@ -125,6 +125,7 @@ static charl_status provide_loader(charl__replica *r, charl_split split, bool tr
                                             .ds = r->session->ds,
                                             .schema = r->session->schema,
                                             .augment = augments ? &r->config->data.augment : NULL,
+                                            .image_size = r->config->data.image_size,
                                             .split = split,
                                             .shuffle = training ? r->config->data.shuffle : CHARL_SHUFFLE_NO,
                                             .endless = training,

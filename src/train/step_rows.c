@@ -7,6 +7,7 @@
 #include "io/dataset/stream.h"
 #include "task/augment.h"
 #include "task/session.h"
+#include "task/task.h"
 
 /* The set of a mix that `place` is in; the place within it remains in *place. */
 static int set_of(const charl__stream *s, int64_t *place)
@@ -37,6 +38,7 @@ static charl_status fill(const charl_config *c, const charl__session *s, charl_s
     charl_status st = CHARL_OK;
     const uint64_t seed = (uint64_t)c->run.seed;
     const int64_t first = (rows->step - 1) * rows->n;
+    const charl_shape seen = charl__task_input_shape(c, &s->data.x_shape);
     charl__stream stream;
     int64_t *places = NULL;
 
@@ -55,7 +57,7 @@ static charl_status fill(const charl_config *c, const charl__session *s, charl_s
         sample->set = set_of(&stream, &places[i]);
         sample->row = places[i];
         if (mixes) {
-            charl__augment_draw(&c->data.augment, &s->data.x_shape, seed, rows->step - 1, i, &draws);
+            charl__augment_draw(&c->data.augment, &s->data.x_shape, &seen, seed, rows->step - 1, i, &draws);
             sample->share = draws.share;
         }
     }

@@ -62,7 +62,7 @@ static void crops_are_drawn_as_published(void **state)
         charl__augment_draws d;
         double r;
 
-        charl__augment_draw(&a, &wide, 7, i / 100, i % 100, &d);
+        charl__augment_draw(&a, &wide, &wide, 7, i / 100, i % 100, &d);
         r = log((double)d.crop[3] / (double)d.crop[2]);
         assert_true(is_inside(d.crop));
         assert_true(fabs(r) < log(4.0 / 3.0) + 0.1 || d.crop[2] < 14); /* of whole pixels */
@@ -86,7 +86,7 @@ static void narrow_pictures_show_their_middle(void **state)
     charl__augment_draws d;
 
     (void)state;
-    charl__augment_draw(&a, &narrow, 1, 2, 3, &d);
+    charl__augment_draw(&a, &narrow, &narrow, 1, 2, 3, &d);
     assert_true(d.crop[0] == 0 && d.crop[2] == 4 && d.crop[3] == 5 && d.crop[1] == 42);
 }
 
@@ -99,7 +99,7 @@ static void boxes_are_erased_and_pasted(void **state)
     for (int64_t i = 0; i < DRAWS; i++) {
         charl__augment_draws d;
 
-        charl__augment_draw(&a, &wide, 7, i / 100, i % 100, &d);
+        charl__augment_draw(&a, &wide, &wide, 7, i / 100, i % 100, &d);
         assert_true(d.erase[2] == 0.0F || (is_inside(d.erase) && d.erase[2] < 40 && d.erase[3] < 60));
         erased += d.erase[2] > 0;
         part += (double)(d.erase[2] * d.erase[3]) / 2400.0;
@@ -121,15 +121,15 @@ static void settings_must_fit_the_data(void **state)
                         far = {.crop = 24}, cutmix = {.cutmix = 1};
 
     (void)state;
-    charl_assert_ok(charl__augment_check(&none, &tokens));
-    charl_assert_ok(charl__augment_check(&mixup, &table));
-    charl_assert_ok(charl__augment_check(&crop, &images));
-    charl_assert_status(charl__augment_check(&far, &images), CHARL_ERR_CONFIG);
+    charl_assert_ok(charl__augment_check(&none, &tokens, &tokens.x_shape));
+    charl_assert_ok(charl__augment_check(&mixup, &table, &table.x_shape));
+    charl_assert_ok(charl__augment_check(&crop, &images, &images.x_shape));
+    charl_assert_status(charl__augment_check(&far, &images, &images.x_shape), CHARL_ERR_CONFIG);
     charl_assert_message("crop:24 shifts images of 32 x 24 out of sight");
-    charl_assert_status(charl__augment_check(&flip, &table), CHARL_ERR_CONFIG);
+    charl_assert_status(charl__augment_check(&flip, &table, &table.x_shape), CHARL_ERR_CONFIG);
     charl_assert_message("the samples of t.h5 are [8]");
-    charl_assert_status(charl__augment_check(&cutmix, &table), CHARL_ERR_CONFIG);
-    charl_assert_status(charl__augment_check(&mixup, &tokens), CHARL_ERR_CONFIG);
+    charl_assert_status(charl__augment_check(&cutmix, &table, &table.x_shape), CHARL_ERR_CONFIG);
+    charl_assert_status(charl__augment_check(&mixup, &tokens, &tokens.x_shape), CHARL_ERR_CONFIG);
     charl_assert_message("w.h5 holds tokens");
 }
 

@@ -50,6 +50,37 @@ loss=$(sed -n 's/.*train step=60\/60 .*loss=\([^ ]*\).*/\1/p' log)
 checks=$((checks + 1))
 awk "BEGIN { exit !(${loss:-9} < 0.1) }" || fail "a batch learned by heart has loss ${loss:-?}"
 
+# The model sees the middle of larger images: the same as of data that were cropped before, in training, evaluation and prediction.
+if /usr/bin/python3 -c 'import h5py' 2>/dev/null; then
+    cat >crop.py <<'PY'
+import h5py
+with h5py.File("digits.h5") as d, h5py.File("middle.h5", "w") as o:
+    for name in "train/x", "train/y", "val/x", "val/y":
+        o[name] = d[name][:, :, 4:24, 4:24] if name.endswith("x") else d[name][:]
+    o.attrs.update({k: v for k, v in d.attrs.items() if not k.startswith("sha256")})
+PY
+    /usr/bin/python3 crop.py || fail "no cropped data"
+    small="data.normalize=80/90 train.max_steps=4 eval.interval=2"
+    expect 0 "the middle" ranks 3 cnn.ini -q -o seen data.image_size=20 $small
+    expect 0 "cropped before" ranks 1 cnn.ini -q -o cropped data.path=middle.h5 $small
+    losses seen >a.csv
+    losses cropped >b.csv
+    checks=$((checks + 1))
+    cmp a.csv b.csv || fail "the middle of an image: other losses"
+    expect 0 "predictions for images" "$bin/charl" predict seen/last.h5 digits.h5 --split val -o seen.csv
+    expect 0 "predictions for their middles" "$bin/charl" predict cropped/last.h5 middle.h5 --split val -o cropped.csv
+    checks=$((checks + 1))
+    cmp -s seen.csv cropped.csv || fail "charl predict sees something else"
+    expect 0 "boxes of another size" ranks 1 cnn.ini -q -o r1 data.image_size=20 data.augment=resized_crop:0.2,erase:1,cutmix:1 $small
+    expect 0 "boxes of another size, 3 ranks" ranks 3 cnn.ini -q -o r3 data.image_size=20 data.augment=resized_crop:0.2,erase:1,cutmix:1 $small
+    same "boxes of another size" r1 r3
+    expect 0 "the model" "$bin/charl" model show cnn.ini data.image_size=20
+    says 1 "1 x 20 x 20|1, 20, 20|1x20x20"
+else
+    skipped "data.image_size" "python3 has no h5py"
+fi
+expect 2 "too small" ranks 1 mlp.ini -q -o x data.image_size=29
+says 1 "data.image_size = 29: the samples of .*digits.h5 are .1, 28, 28.; they must be images of at least that size"
 expect 2 "images only" ranks 1 mlp.ini -q -o x data.path=table.h5 train.loss=mse data.augment=flip
 says 1 "all but mixup change images .channels, height, width.; the samples of .*table.h5 are .8."
 expect 2 "out of sight" ranks 1 mlp.ini -q -o x data.augment=crop:28
