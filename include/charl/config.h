@@ -70,14 +70,17 @@ typedef struct charl_mix {
 
 /** Random changes of the training samples; all zero: none. All but mixup are for images. */
 typedef struct charl_augment {
-    bool flip;           /* mirrored left to right, every other one */
-    double crop;         /* whole pixels */
-    double rotate;       /* degrees */
-    double cutout;       /* whole pixels */
-    double mixup;        /* alpha of Beta(alpha, alpha) */
-    double cutmix;       /* likewise */
-    double resized_crop; /* the smallest part of the area */
-    double erase;        /* probability */
+    bool flip;                                    /* mirrored left to right, every other one */
+    double crop;                                  /* whole pixels */
+    double rotate;                                /* degrees */
+    double cutout;                                /* whole pixels */
+    double mixup;                                 /* alpha of Beta(alpha, alpha) */
+    double cutmix;                                /* likewise */
+    double resized_crop;                          /* the smallest part of the area */
+    double erase;                                 /* probability */
+    double brightness, contrast, saturation, hue; /* the most of each */
+    double randaugment;                           /* how many changes */
+    double magnitude;                             /* of these; 0: 9 */
 } charl_augment;
 
 /* Bits of the keys that hold a set. */

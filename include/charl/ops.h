@@ -408,6 +408,32 @@ charl_var *charl_augment2d(charl_graph *g, charl_var *x, charl_var *shift, charl
  *  bilinear where it grows, as Pillow and torchvision (antialias) do before they round. Boxes lie within the image; one of the size
  *  [h, w] is copied exactly. Cost: one write, (2 max(1, height / h) + 1)(2 max(1, width / w) + 1) reads at most per element. */
 charl_var *charl_resized_crop2d(charl_graph *g, charl_var *x, charl_var *box, int64_t h, int64_t w);
+/** What becomes of an image. v: a level, 0 to 255; a: the amounts. Results are cut to [0, 255]. */
+typedef enum charl_transform {
+    CHARL_TRANSFORM_NONE,
+    CHARL_TRANSFORM_BRIGHTNESS,   /* floor(a0 v) */
+    CHARL_TRANSFORM_CONTRAST,     /* floor(a0 v + (1 - a0) mean of gray) */
+    CHARL_TRANSFORM_POSTERIZE,    /* the a0 highest of 8 bits */
+    CHARL_TRANSFORM_SOLARIZE,     /* v < 255 a0 ? v : 255 - v */
+    CHARL_TRANSFORM_AUTOCONTRAST, /* each channel stretched to 0 .. 255 */
+    CHARL_TRANSFORM_EQUALIZE,     /* each channel's histogram made even */
+    CHARL_TRANSFORM_SATURATION,   /* floor(a0 v + (1 - a0) gray) */
+    CHARL_TRANSFORM_HUE,          /* turned by a0 of the circle */
+    CHARL_TRANSFORM_SHARPNESS, /* floor(a0 v + (1 - a0) blurred), blurred: 3 x 3 pixels with the weight 1, the middle 5; the rim stays */
+    CHARL_TRANSFORM_AFFINE, /* from (a0 dx + a1 dy + a2, a3 dx + a4 dy + a5), bilinear, 0 outside; dx, dy: column, row from the centre */
+    CHARL_TRANSFORM_COUNT
+} charl_transform;
+enum { CHARL_TRANSFORM_AMOUNTS = 6 };
+
+/** Images x [B, C, H, W] of 256 levels from 0 to `white`, C 1 or 3, sample r changed as kind[r, index] and its amounts say, with the
+ *  definitions of torchvision for bytes (kernels/data/transform2d.cl).
+ *
+ *    kind    i32 [B, n], charl_transform; [B] is n = 1
+ *    amount  f32 [B, 6 n]
+ *
+ *  Not differentiable. Errors: ERR_INVALID for index or white out of range. Cost: one read, one write; twice where a kind asks for the
+ *  levels of the whole image. */
+charl_var *charl_transform2d(charl_graph *g, charl_var *x, charl_var *kind, charl_var *amount, int index, float white);
 /** x [B, C, H, W], in the boxes patch of the same type, or 0 where patch is NULL. Height 0: no box. */
 charl_var *charl_paste2d(charl_graph *g, charl_var *x, charl_var *patch, charl_var *box);
 

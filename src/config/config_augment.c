@@ -7,15 +7,35 @@
 #include "config/config_private.h"
 
 /* The changes that take an amount; flip takes none. */
-enum { CROP, ROTATE, CUTOUT, MIXUP, CUTMIX, RESIZED_CROP, ERASE, N_CHANGES };
+enum {
+    CROP,
+    ROTATE,
+    CUTOUT,
+    MIXUP,
+    CUTMIX,
+    RESIZED_CROP,
+    ERASE,
+    BRIGHTNESS,
+    CONTRAST,
+    SATURATION,
+    HUE,
+    RANDAUGMENT,
+    MAGNITUDE,
+    N_CHANGES
+};
 
-static const char *const names[] = {"crop", "rotate", "cutout", "mixup", "cutmix", "resized_crop", "erase"};
-static const char *const ranges[] = {"[1,1024]", "(0,180]", "[1,1024]", "(0,100]",
-                                     "(0,100]",  "(0,1]",   "(0,1]"}; /* as of keys */
+static const char *const names[] = {"crop",         "rotate",      "cutout",     "mixup",    "cutmix",
+                                    "resized_crop", "erase",       "brightness", "contrast", "saturation",
+                                    "hue",          "randaugment", "magnitude"};
+static const char *const ranges[] = {
+    "[1,1024]", "(0,180]", "[1,1024]", "(0,100]", "(0,100]", "(0,1]", "(0,1]",
+    "(0,1]",    "(0,1]",   "(0,1]",    "(0,0.5]", "[1,8]",   "[1,30]"}; /* as of keys */
 
 static double *amount_of(charl_augment *v, int change)
 {
-    double *const at[] = {&v->crop, &v->rotate, &v->cutout, &v->mixup, &v->cutmix, &v->resized_crop, &v->erase};
+    double *const at[] = {&v->crop,         &v->rotate,      &v->cutout,     &v->mixup,    &v->cutmix,
+                          &v->resized_crop, &v->erase,       &v->brightness, &v->contrast, &v->saturation,
+                          &v->hue,          &v->randaugment, &v->magnitude};
 
     return at[change];
 }
@@ -23,7 +43,7 @@ static double *amount_of(charl_augment *v, int change)
 /* The text after "NAME:" of one change. */
 static void set_amount(int change, const char *text, double *amount, char *why)
 {
-    const bool whole = change == CROP || change == CUTOUT;
+    const bool whole = change == CROP || change == CUTOUT || change == RANDAUGMENT || change == MAGNITUDE;
     const char *name = names[change];
     double v = 0;
 
@@ -53,10 +73,12 @@ static void set_change(const char *word, charl_augment *v, char *why)
             return;
         }
     }
-    snprintf(why, CHARL__WHY,
-             "\"%.100s\" is not flip, crop:PIXELS, rotate:DEGREES, cutout:PIXELS, mixup:ALPHA, cutmix:ALPHA, "
-             "resized_crop:AREA or erase:PROBABILITY",
-             word);
+    snprintf(
+        why, CHARL__WHY,
+        "\"%.100s\" is not flip, crop:PIXELS, rotate:DEGREES, cutout:PIXELS, mixup:ALPHA, cutmix:ALPHA, "
+        "resized_crop:AREA, erase:PROBABILITY, brightness, contrast, saturation or hue:AMOUNT, randaugment:CHANGES or "
+        "magnitude:LEVEL",
+        word);
 }
 
 void charl__config_augment_set(const char *text, charl_augment *field, char *why)

@@ -10,7 +10,9 @@
 #include "task/loader_record.h"
 
 /* Random blocks of a row: one per try, and one for what is drawn once. */
-enum { TRIES = 10, BLOCKS = 16, BOX = 4 };
+enum { TRIES = 10, BLOCKS = 16, BOX = 4, RANDOM_CHANGES = 14, MAGNITUDE = 9 };
+
+static const float WHITE = 255.0F; /* of images of bytes */
 
 /* What charl_augment2d does. */
 static bool moves_pixels(const charl_augment *a)
@@ -20,7 +22,18 @@ static bool moves_pixels(const charl_augment *a)
 
 static bool changes_images(const charl_augment *a)
 {
-    return moves_pixels(a) || a->resized_crop > 0 || a->erase > 0 || a->cutmix > 0;
+    return moves_pixels(a) || a->resized_crop > 0 || a->erase > 0 || a->cutmix > 0 || charl__augment_levels(a) > 0;
+}
+
+/* Changes of colours that are not 0. */
+static int jitters(const charl_augment *a)
+{
+    return (a->brightness > 0) + (a->contrast > 0) + (a->saturation > 0) + (a->hue > 0);
+}
+
+int charl__augment_levels(const charl_augment *a)
+{
+    return jitters(a) + (int)a->randaugment;
 }
 
 bool charl__augment_mixes(const charl_augment *a)
@@ -43,6 +56,10 @@ void charl__augment_widths(const charl_augment *a, int *width)
     width[CHARL__RECORD_PASTE] = a->cutmix > 0 ? BOX : 0;
     width[CHARL__RECORD_CROP] = a->resized_crop > 0 ? BOX : 0;
     width[CHARL__RECORD_ERASE] = a->erase > 0 ? BOX : 0;
+    width[CHARL__RECORD_KINDS] = charl__augment_levels(a);
+    width[CHARL__RECORD_AMOUNTS] = CHARL_TRANSFORM_AMOUNTS * width[CHARL__RECORD_KINDS];
+    width[CHARL__RECORD_PARTNER_KINDS] = mixes ? width[CHARL__RECORD_KINDS] : 0;
+    width[CHARL__RECORD_PARTNER_AMOUNTS] = mixes ? width[CHARL__RECORD_AMOUNTS] : 0;
     width[CHARL__RECORD_PARTNER_CROP] = mixes ? width[CHARL__RECORD_CROP] : 0;
     width[CHARL__RECORD_PARTNER_ERASE] = mixes ? width[CHARL__RECORD_ERASE] : 0;
 }
@@ -59,6 +76,12 @@ charl_status charl__augment_check(const charl_augment *a, const charl_dataset_in
     CHARL_REQUIRE(!changes_images(a) || (a->crop < (double)seen->dim[1] && a->crop < (double)seen->dim[2]),
                   CHARL_ERR_CONFIG, "data.augment: crop:%g shifts images of %lld x %lld out of sight", a->crop,
                   (long long)seen->dim[1], (long long)seen->dim[2]);
+    CHARL_REQUIRE(
+        charl__augment_levels(a) == 0 || (data->x_dtype == CHARL_U8 && (x->dim[0] == 1 || x->dim[0] == 3)),
+        CHARL_ERR_CONFIG,
+        "data.augment: brightness, contrast, saturation, hue and randaugment change images of bytes with 1 or 3 "
+        "channels; the samples of %s are %s %s",
+        data->path, charl_dtype_name(data->x_dtype), charl_shape_format(x, text));
     CHARL_REQUIRE(a->mixup <= 0 || !tokens, CHARL_ERR_CONFIG, "data.augment: mixup mixes numbers, %s holds tokens",
                   data->path);
     return CHARL_OK;
@@ -72,6 +95,18 @@ charl_var *charl__center_crop(charl_graph *g, charl_var *x, int64_t size)
         x = n == size ? x : charl_slice(g, x, axis, (n - size) / 2, size);
     }
     return x;
+}
+
+/* (x - shift) * scale, per channel or for all. */
+static charl_var *normalized(charl_graph *g, charl_var *x, const charl__augment_vars *v)
+{
+    charl_shape shape;
+
+    if (!x || !v->shift) {
+        return NULL;
+    }
+    shape = (charl_shape){4, {1, charl_var_get_type(v->shift).shape.dim[0], 1, 1}};
+    return charl_mul(g, charl_sub(g, x, charl_reshape(g, v->shift, shape)), charl_reshape(g, v->scale, shape));
 }
 
 charl_var *charl__augment_images(const charl_augment *a, charl_graph *g, charl_var *x, const charl__augment_vars *v)
@@ -89,6 +124,12 @@ charl_var *charl__augment_images(const charl_augment *a, charl_graph *g, charl_v
         x = charl_resized_crop2d(g, x, v->crop, v->size ? v->size : s.dim[2], v->size ? v->size : s.dim[3]);
     } else {
         x = charl__center_crop(g, x, v->size);
+    }
+    if (v->kinds) {
+        for (int i = 0; i < charl__augment_levels(a); i++) {
+            x = charl_transform2d(g, x, v->kinds, v->amounts, i, WHITE);
+        }
+        x = normalized(g, x, v);
     }
     x = moves_pixels(a) ? charl_augment2d(g, x, v->shift, v->scale, &args) : x;
     return v->erase ? charl_paste2d(g, x, NULL, v->erase) : x;
@@ -180,6 +221,100 @@ static void draw_erase(double chance, const charl_shape *s, const charl__rng *rn
     }
 }
 
+static void add_change(charl__augment_draws *out, int *n, charl_transform kind, double amount)
+{
+    out->kinds[*n] = (int32_t)kind;
+    out->amounts[(*n)++][0] = (float)amount;
+}
+
+/* As torchvision's ColorJitter. */
+static void draw_jitter(const charl_augment *a, const charl__rng *rng, int64_t row, charl__augment_draws *out)
+{
+    static const charl_transform kind[] = {CHARL_TRANSFORM_BRIGHTNESS, CHARL_TRANSFORM_CONTRAST,
+                                           CHARL_TRANSFORM_SATURATION, CHARL_TRANSFORM_HUE};
+    const double most[] = {a->brightness, a->contrast, a->saturation, a->hue};
+    int order[] = {0, 1, 2, 3}, n = 0;
+    uint32_t word[4], swap[4];
+
+    charl__rng_u32x4(rng, (uint64_t)(row * BLOCKS), word);
+    charl__rng_u32x4(rng, (uint64_t)(row * BLOCKS + 1), swap);
+    for (int i = 0; i < 4; i++) {
+        const int from = i + (int)below(swap[i], 4 - i), k = order[from];
+
+        order[from] = order[i];
+        if (most[k] > 0) {
+            add_change(out, &n, kind[k], between(word[k], -most[k], most[k]) + (k < 3 ? 1.0 : 0.0));
+        }
+    }
+}
+
+/* The place dx, dy from the centre of an image of h x w comes from (x, y): row_x, row_y are what dx, dy and 1 count for them. */
+static void add_affine(charl__augment_draws *out, int *n, const double row_x[3], const double row_y[3])
+{
+    for (int i = 0; i < 3; i++) {
+        out->amounts[*n][i] = (float)row_x[i];
+        out->amounts[*n][3 + i] = (float)row_y[i];
+    }
+    out->kinds[(*n)++] = CHARL_TRANSFORM_AFFINE;
+}
+
+/* One change of torchvision's RandAugment: number `which` of its table. m: magnitude in [-1, 1]. */
+static void add_random(int which, double m, const charl_shape *seen, charl__augment_draws *out, int *n)
+{
+    static const charl_transform blends[] = {CHARL_TRANSFORM_BRIGHTNESS, CHARL_TRANSFORM_SATURATION,
+                                             CHARL_TRANSFORM_CONTRAST, CHARL_TRANSFORM_SHARPNESS};
+    const double h = (double)seen->dim[1], w = (double)seen->dim[2], shear = 0.3 * m, part = 150.0 / 331.0 * m;
+    const double angle = m * 30.0 / 180.0 * 3.14159265358979323846;
+
+    switch (which) {
+    case 0:
+        add_change(out, n, CHARL_TRANSFORM_NONE, 0);
+        break;
+    case 1: /* sheared about the corner above on the left */
+        add_affine(out, n, (const double[]){1, shear, shear * 0.5 * h}, (const double[]){0, 1, 0});
+        break;
+    case 2:
+        add_affine(out, n, (const double[]){1, 0, 0}, (const double[]){shear, 1, shear * 0.5 * w});
+        break;
+    case 3:
+        add_affine(out, n, (const double[]){1, 0, -trunc(part * w)}, (const double[]){0, 1, 0});
+        break;
+    case 4:
+        add_affine(out, n, (const double[]){1, 0, 0}, (const double[]){0, 1, -trunc(part * h)});
+        break;
+    case 5:
+        add_affine(out, n, (const double[]){cos(angle), -sin(angle), 0}, (const double[]){sin(angle), cos(angle), 0});
+        break;
+    case 10:
+        add_change(out, n, CHARL_TRANSFORM_POSTERIZE, 8.0 - rint(4.0 * fabs(m)));
+        break;
+    case 11:
+        add_change(out, n, CHARL_TRANSFORM_SOLARIZE, 1.0 - fabs(m));
+        break;
+    case 12:
+        add_change(out, n, CHARL_TRANSFORM_AUTOCONTRAST, 0);
+        break;
+    case 13:
+        add_change(out, n, CHARL_TRANSFORM_EQUALIZE, 0);
+        break;
+    default:
+        add_change(out, n, blends[which - 6], 1.0 + 0.9 * m);
+    }
+}
+
+static void draw_random(const charl_augment *a, const charl_shape *seen, const charl__rng *rng, int64_t row,
+                        charl__augment_draws *out)
+{
+    const double most = a->magnitude > 0 ? a->magnitude : MAGNITUDE;
+    int n = jitters(a);
+    uint32_t word[4];
+
+    for (int i = 0; i < (int)a->randaugment; i++) {
+        charl__rng_u32x4(rng, (uint64_t)(row * BLOCKS + i), word);
+        add_random((int)below(word[0], RANDOM_CHANGES), most / 30.0 * (word[1] >> 31 ? -1.0 : 1.0), seen, out, &n);
+    }
+}
+
 /* A symmetric beta variate from two uniform ones: Student's t by Bailey's polar method (Mathematics
  * of Computation 62, 1994), squeezed to [0, 1] (Devroye, WSC 1996). */
 static double beta(double alpha, const charl__rng *rng, int64_t row)
@@ -227,6 +362,7 @@ void charl__augment_draw(const charl_augment *a, const charl_shape *shape, const
 {
     const charl__rng crop = stream_of("data.crop", seed, step), erase = stream_of("data.erase", seed, step);
     const charl__rng cutmix = stream_of("data.cutmix", seed, step), choice = stream_of("data.mix", seed, step);
+    const charl__rng jitter = stream_of("data.jitter", seed, step), random = stream_of("data.randaugment", seed, step);
     uint32_t word[4];
 
     *out = (charl__augment_draws){.blend = 1.0F, .share = 1.0F};
@@ -237,6 +373,8 @@ void charl__augment_draw(const charl_augment *a, const charl_shape *shape, const
     if (a->erase > 0) {
         draw_erase(a->erase, seen, &erase, row, out->erase);
     }
+    draw_jitter(a, &jitter, row, out);
+    draw_random(a, seen, &random, row, out);
     if (a->cutmix > 0 && (!(a->mixup > 0) || word[0] >> 31)) {
         draw_paste(a->cutmix, seen, &cutmix, row, out);
     } else if (a->mixup > 0) {

@@ -14,6 +14,7 @@
 #include "autograd/graph.h"
 #include "charl/config.h"
 #include "charl/dataset.h"
+#include "charl/ops.h"
 
 /** Whether the settings fit the data, of which the model sees samples of a shape. Errors: ERR_CONFIG. */
 charl_status charl__augment_check(const charl_augment *a, const charl_dataset_info *data,
@@ -26,11 +27,14 @@ charl_var *charl__center_crop(charl_graph *g, charl_var *x, int64_t size);
 typedef struct charl__augment_vars {
     charl_var *shift, *scale; /* they normalised it */
     charl_var *crop, *erase;  /* f32 [rows, 4] */
+    charl_var *kinds;         /* i32 [rows, changes] */
+    charl_var *amounts;       /* f32 [rows, 6 changes] */
     int64_t size;             /* height and width of the result; 0: of x */
     int64_t reversed_rows;    /* 0, or the rows of the global batch for samples in the opposite order */
 } charl__augment_vars;
 
-/** x f32 [rows, C, H, W] changed as the settings say. */
+/** x f32 [rows, C, H, W], rows of the data, normalised and changed as the settings say. It comes normalised unless
+ *  charl__augment_levels(a) > 0: changes of levels need those of the data. */
 charl_var *charl__augment_images(const charl_augment *a, charl_graph *g, charl_var *x, const charl__augment_vars *v);
 
 /** Whether samples are mixed. */
@@ -38,13 +42,19 @@ bool charl__augment_mixes(const charl_augment *a);
 /** Values per row that the settings send with every step: width[CHARL__RECORD_PARTS]. a may be NULL: no changes. */
 void charl__augment_widths(const charl_augment *a, int *width);
 
+/** Changes of levels of each sample (charl_transform2d): brightness, contrast, saturation, hue, randaugment. */
+int charl__augment_levels(const charl_augment *a);
+enum { CHARL__LEVELS_MAX = 4 + 8 };
+
 /** What the sample in row `row` of a global batch draws. A box is top, left, height, width in pixels; one of height 0 is none. */
 typedef struct charl__augment_draws {
-    float crop[4];  /* of the sample: what of it is seen */
-    float erase[4]; /* set to the mean */
-    float paste[4]; /* taken from the partner */
-    float blend;    /* what its own pixels count elsewhere */
-    float share;    /* what its own target counts */
+    float crop[4];                    /* of the sample: what of it is seen */
+    float erase[4];                   /* set to the mean */
+    float paste[4];                   /* taken from the partner */
+    float blend;                      /* what its own pixels count elsewhere */
+    float share;                      /* what its own target counts */
+    int32_t kinds[CHARL__LEVELS_MAX]; /* the first charl__augment_levels(a): charl_transform ... */
+    float amounts[CHARL__LEVELS_MAX][CHARL_TRANSFORM_AMOUNTS];
 } charl__augment_draws;
 
 /** shape: [channels, height, width] of images in the data, seen: as the model sees them. Of other samples only blend
@@ -54,6 +64,8 @@ typedef struct charl__augment_draws {
  *         first that fits, else the largest in the middle that has such a ratio
  *  erase  with probability `erase`: part uniform in [0.02, 0.33], ratio of height to width in [0.3, 3.3]; of ten boxes the first that
  *         fits, else none
+ *  kinds  brightness, contrast and saturation by a factor uniform in [1 - b, 1 + b], hue turned by a part of the circle uniform in
+ *         [-h, h], in a random order; then `randaugment` changes, each one of 14 (docs/images.md), up or down by the magnitude
  *  paste  sides sqrt(1 - Beta(cutmix, cutmix)) of those of the image, rounded down to an even number of pixels, around a
  *         pixel drawn uniformly; cut where it leaves the image. With mixup too, every other row has one of the two. */
 void charl__augment_draw(const charl_augment *a, const charl_shape *shape, const charl_shape *seen, uint64_t seed,

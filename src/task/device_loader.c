@@ -23,7 +23,8 @@ struct charl__device_loader {
     int64_t n;               /* rows of the split */
     int64_t window;          /* 0: not tokens */
     charl_shape seen;        /* of a sample, by the model */
-    bool mixes, counts;      /* counts: targets have weights */
+    bool mixes, draws;       /* draws: how samples are changed or mixed is sent with every step */
+    bool counts;             /* targets have weights */
     int64_t step, delivered; /* delivered: the step before, or the same if it is fixed */
     double step_weight;
     charl_tensor *x, *y;   /* the source; tokens on the device: x is the sequence, no y */
@@ -289,6 +290,10 @@ static charl_status create_record(charl__device_loader *f)
     int width[CHARL__RECORD_PARTS];
 
     charl__augment_widths(f->o.augment, width);
+    f->draws = false;
+    for (int i = CHARL__RECORD_SHARE; i < CHARL__RECORD_PARTS; i++) {
+        f->draws = f->draws || width[i] > 0;
+    }
     CHARL_TRY(charl__loader_record_create(f->o.dev, f->o.steps, pass_rows(f), width, &f->r));
     return CHARL_OK;
 }
@@ -487,24 +492,34 @@ static void attach_tokens(charl__device_loader *f, charl_graph *g, charl_var *so
     }
 }
 
+/* Samples of the data, normalised and changed: those of `row`, or their partners. */
+static charl_var *attach_images(charl__device_loader *f, charl_graph *g, charl_var *source, charl_var *row, int64_t n,
+                                charl__augment_vars v, bool partner)
+{
+    const charl_augment none = {.flip = false}, *augment = f->o.augment ? f->o.augment : &none;
+    const bool raw = charl__augment_levels(augment) > 0;
+    charl_tensor *const *part = f->r.part + (partner ? CHARL__RECORD_PARTNER_CROP - CHARL__RECORD_CROP : 0);
+
+    v.size = f->o.image_size;
+    v.crop = bound_rows(g, partner ? "partner_crop" : "crop", part[CHARL__RECORD_CROP], n);
+    v.erase = bound_rows(g, partner ? "partner_erase" : "erase", part[CHARL__RECORD_ERASE], n);
+    v.kinds = bound_rows(g, partner ? "partner_kinds" : "kinds", part[CHARL__RECORD_KINDS], n);
+    v.amounts = bound_rows(g, partner ? "partner_amounts" : "amounts", part[CHARL__RECORD_AMOUNTS], n);
+    v.reversed_rows = partner ? f->o.batch : 0;
+    return charl__augment_images(augment, g,
+                                 charl_gather_rows(g, source, row, raw ? NULL : v.shift, raw ? NULL : v.scale), &v);
+}
+
 static void attach_rows(charl__device_loader *f, charl_graph *g, charl_var *source, charl_var *row, int64_t n,
                         charl__device_loader_vars *out)
 {
-    const charl_augment none = {.flip = false}, *augment = f->o.augment ? f->o.augment : &none;
-    charl_var *shift = bound(g, "shift", f->shift, CHARL_REPLICATED);
-    charl_var *scale = bound(g, "scale", f->scale, CHARL_REPLICATED);
+    const charl__augment_vars v = {.shift = bound(g, "shift", f->shift, CHARL_REPLICATED),
+                                   .scale = bound(g, "scale", f->scale, CHARL_REPLICATED)};
     charl_var *y = bound(g, "y", f->y, CHARL_REPLICATED), *partner, *partner_x;
-    charl_var *target_shift = NULL, *target_scale = NULL, *blend;
+    charl_var *target_shift = NULL, *target_scale = NULL;
     charl_tensor *const *part = f->r.part;
 
-    out->x = charl_gather_rows(g, source, row, shift, scale);
-    out->x =
-        charl__augment_images(augment, g, out->x,
-                              &(charl__augment_vars){.shift = shift,
-                                                     .scale = scale,
-                                                     .size = f->o.image_size,
-                                                     .crop = bound_rows(g, "crop", part[CHARL__RECORD_CROP], n),
-                                                     .erase = bound_rows(g, "erase", part[CHARL__RECORD_ERASE], n)});
+    out->x = attach_images(f, g, source, row, n, v, false);
     out->y = out->scaled_y = charl_gather_rows(g, y, row, NULL, NULL);
     if (f->target_shift) {
         target_shift = bound(g, "target_shift", f->target_shift, CHARL_REPLICATED);
@@ -515,22 +530,15 @@ static void attach_rows(charl__device_loader *f, charl_graph *g, charl_var *sour
     }
     if (f->mixes) {
         partner = bound_rows(g, "partner", part[CHARL__RECORD_PARTNER], n);
-        partner_x = charl_gather_rows(g, source, partner, shift, scale);
-        partner_x = charl__augment_images(
-            augment, g, partner_x,
-            &(charl__augment_vars){.shift = shift,
-                                   .scale = scale,
-                                   .size = f->o.image_size,
-                                   .crop = bound_rows(g, "partner_crop", part[CHARL__RECORD_PARTNER_CROP], n),
-                                   .erase = bound_rows(g, "partner_erase", part[CHARL__RECORD_PARTNER_ERASE], n),
-                                   .reversed_rows = f->o.batch});
+        partner_x = attach_images(f, g, source, partner, n, v, true);
         out->share = bound_rows(g, "share", part[CHARL__RECORD_SHARE], n);
-        blend = augment->cutmix > 0 ? bound_rows(g, "blend", part[CHARL__RECORD_BLEND], n) : out->share;
-        if (augment->cutmix > 0) {
+        if (part[CHARL__RECORD_PASTE]) {
             out->x = charl_paste2d(g, out->x, partner_x, bound_rows(g, "paste", part[CHARL__RECORD_PASTE], n));
         }
-        if (augment->mixup > 0) {
-            out->x = charl__mixup(g, out->x, partner_x, blend);
+        if (f->o.augment->mixup > 0) {
+            charl_var *blend = bound_rows(g, "blend", part[CHARL__RECORD_BLEND], n);
+
+            out->x = charl__mixup(g, out->x, partner_x, blend ? blend : out->share);
         }
         out->partner_y = charl_gather_rows(g, y, partner, target_shift, target_scale);
     }
@@ -670,33 +678,45 @@ static void choose_partners(charl__device_loader *f, int64_t first, int64_t n)
     }
 }
 
-/* The values of row i of a part, if it is sent. */
-static void put(charl__device_loader *f, charl__record_part part, int64_t i, const float *value, int width)
+/* Row i of a part gets what stands at `value`, if the part is sent. */
+static void put(charl__device_loader *f, int part, int64_t i, const void *value)
 {
-    if (f->r.floats[part]) {
-        memcpy(f->r.floats[part] + i * width, value, (size_t)width * sizeof *value);
+    uint32_t *words = f->r.ints[part] ? (uint32_t *)f->r.ints[part] : (uint32_t *)f->r.floats[part];
+
+    if (words) {
+        const int64_t width = charl__tensor_count(f->r.part[part]) / f->r.part[part]->shape.dim[0];
+
+        memcpy(words + i * width, value, (size_t)width * sizeof *words);
     }
+}
+
+static void put_changes(charl__device_loader *f, int64_t i, const charl__augment_draws *d, bool partner)
+{
+    const int part = partner ? CHARL__RECORD_PARTNER_CROP - CHARL__RECORD_CROP : 0;
+
+    put(f, part + CHARL__RECORD_CROP, i, d->crop);
+    put(f, part + CHARL__RECORD_ERASE, i, d->erase);
+    put(f, part + CHARL__RECORD_KINDS, i, d->kinds);
+    put(f, part + CHARL__RECORD_AMOUNTS, i, d->amounts);
 }
 
 /* How the samples are changed and mixed. */
 static void draw_changes(charl__device_loader *f, int64_t first, int64_t n)
 {
     const charl_augment *a = f->o.augment;
-    charl__augment_draws own, partner;
+    charl__augment_draws d;
 
     for (int64_t i = 0; i < n; i++) {
         const int64_t row = f->o.row0 + first + i;
 
-        charl__augment_draw(a, &f->info.x_shape, &f->seen, f->o.seed, f->delivered, row, &own);
-        put(f, CHARL__RECORD_SHARE, i, &own.share, 1);
-        put(f, CHARL__RECORD_BLEND, i, &own.blend, 1);
-        put(f, CHARL__RECORD_PASTE, i, own.paste, 4);
-        put(f, CHARL__RECORD_CROP, i, own.crop, 4);
-        put(f, CHARL__RECORD_ERASE, i, own.erase, 4);
-        if (f->r.floats[CHARL__RECORD_PARTNER_CROP] || f->r.floats[CHARL__RECORD_PARTNER_ERASE]) {
-            charl__augment_draw(a, &f->info.x_shape, &f->seen, f->o.seed, f->delivered, f->o.batch - 1 - row, &partner);
-            put(f, CHARL__RECORD_PARTNER_CROP, i, partner.crop, 4);
-            put(f, CHARL__RECORD_PARTNER_ERASE, i, partner.erase, 4);
+        charl__augment_draw(a, &f->info.x_shape, &f->seen, f->o.seed, f->delivered, row, &d);
+        put(f, CHARL__RECORD_SHARE, i, &d.share);
+        put(f, CHARL__RECORD_BLEND, i, &d.blend);
+        put(f, CHARL__RECORD_PASTE, i, d.paste);
+        put_changes(f, i, &d, false);
+        if (f->mixes) {
+            charl__augment_draw(a, &f->info.x_shape, &f->seen, f->o.seed, f->delivered, f->o.batch - 1 - row, &d);
+            put_changes(f, i, &d, true);
         }
     }
 }
@@ -752,7 +772,7 @@ static void choose(charl__device_loader *f, int64_t first)
     if (f->mixes) {
         choose_partners(f, first, n);
     }
-    if (f->o.augment) {
+    if (f->draws) {
         draw_changes(f, first, n);
     }
 }

@@ -41,7 +41,8 @@ charl_status charl__loader_record_create(charl_device *dev, charl_steps *steps, 
     }
     host = r->host;
     for (int i = 0; i < CHARL__RECORD_PARTS; i++) {
-        const bool counts = i == CHARL__RECORD_ROW || i == CHARL__RECORD_PARTNER;
+        const bool counts = i == CHARL__RECORD_ROW || i == CHARL__RECORD_PARTNER || i == CHARL__RECORD_KINDS ||
+                            i == CHARL__RECORD_PARTNER_KINDS;
         const charl_shape shape = {width[i] > 1 ? 2 : 1, {rows, width[i]}};
 
         if (width[i] > 0) {

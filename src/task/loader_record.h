@@ -16,8 +16,12 @@ typedef enum charl__record_part {
     CHARL__RECORD_PASTE, /* a box of the partner's pixels */
     CHARL__RECORD_CROP,
     CHARL__RECORD_ERASE,
+    CHARL__RECORD_KINDS, /* i32 */
+    CHARL__RECORD_AMOUNTS,
     CHARL__RECORD_PARTNER_CROP,
     CHARL__RECORD_PARTNER_ERASE,
+    CHARL__RECORD_PARTNER_KINDS, /* i32 */
+    CHARL__RECORD_PARTNER_AMOUNTS,
     CHARL__RECORD_PARTS
 } charl__record_part;
 

@@ -140,7 +140,9 @@ static const struct {
     {"[data]\npath=\n[model]\ntype=mlp\n", "conf/t.ini:2: [data] path: a path is missing"},
     {"[data]\npath=d\naugment=flip, blur:2\n[model]\ntype=mlp\n",
      "conf/t.ini:3: [data] augment: \"blur:2\" is not flip, crop:PIXELS, rotate:DEGREES, "
-     "cutout:PIXELS, mixup:ALPHA, cutmix:ALPHA, resized_crop:AREA or erase:PROBABILITY"},
+     "cutout:PIXELS, mixup:ALPHA, cutmix:ALPHA, resized_crop:AREA, erase:PROBABILITY, brightness, contrast, saturation "
+     "or "
+     "hue:AMOUNT, randaugment:CHANGES or magnitude:LEVEL"},
     {"[data]\npath=d\naugment=crop:2.5\n[model]\ntype=mlp\n",
      "conf/t.ini:3: [data] augment: crop needs an integer, as in crop:4, not \"2.5\""},
     {"[data]\npath=d\naugment=mixup\n[model]\ntype=mlp\n",

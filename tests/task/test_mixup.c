@@ -112,13 +112,83 @@ static void boxes_are_erased_and_pasted(void **state)
     assert_true(fabs(pasted / DRAWS - 0.5) < 0.03);
 }
 
+/* Each in turn comes first, by a factor in its range; what is not wanted is not drawn. */
+static void colours_are_jittered_in_any_order(void **state)
+{
+    const charl_augment a = {.brightness = 0.4, .contrast = 0.2, .saturation = 1, .hue = 0.1};
+    const charl_augment two = {.contrast = 0.2, .hue = 0.5};
+    static const double middle[CHARL_TRANSFORM_COUNT] = {
+        [CHARL_TRANSFORM_BRIGHTNESS] = 1, [CHARL_TRANSFORM_CONTRAST] = 1, [CHARL_TRANSFORM_SATURATION] = 1};
+    static const double most[CHARL_TRANSFORM_COUNT] = {[CHARL_TRANSFORM_BRIGHTNESS] = 0.4,
+                                                       [CHARL_TRANSFORM_CONTRAST] = 0.2,
+                                                       [CHARL_TRANSFORM_SATURATION] = 1,
+                                                       [CHARL_TRANSFORM_HUE] = 0.1};
+    int first[CHARL_TRANSFORM_COUNT] = {0};
+    charl__augment_draws d;
+
+    (void)state;
+    assert_int_equal(charl__augment_levels(&a), 4);
+    assert_int_equal(charl__augment_levels(&two), 2);
+    for (int64_t i = 0; i < DRAWS; i++) {
+        unsigned seen = 0;
+
+        charl__augment_draw(&a, &wide, &wide, 7, i / 100, i % 100, &d);
+        first[d.kinds[0]]++;
+        for (int k = 0; k < 4; k++) {
+            seen |= 1U << d.kinds[k];
+            assert_true(fabs((double)d.amounts[k][0] - middle[d.kinds[k]]) <= most[d.kinds[k]] + 1e-6);
+        }
+        assert_int_equal(seen, 1U << CHARL_TRANSFORM_BRIGHTNESS | 1U << CHARL_TRANSFORM_CONTRAST |
+                                   1U << CHARL_TRANSFORM_SATURATION | 1U << CHARL_TRANSFORM_HUE);
+    }
+    assert_in_range(first[CHARL_TRANSFORM_BRIGHTNESS], DRAWS / 4 - 300, DRAWS / 4 + 300);
+    assert_in_range(first[CHARL_TRANSFORM_HUE], DRAWS / 4 - 300, DRAWS / 4 + 300);
+    charl__augment_draw(&two, &wide, &wide, 7, 1, 1, &d);
+    assert_int_equal(d.kinds[0] + d.kinds[1], CHARL_TRANSFORM_CONTRAST + CHARL_TRANSFORM_HUE);
+}
+
+/* RandAugment with the magnitude 15 of 30: half of the largest amounts, up and down; 5 of 14 changes move the image. */
+static void random_changes_have_their_magnitude(void **state)
+{
+    const charl_augment a = {.hue = 0.1, .randaugment = 2, .magnitude = 15};
+    int count[CHARL_TRANSFORM_COUNT] = {0}, up = 0;
+
+    (void)state;
+    for (int64_t i = 0; i < DRAWS; i++) {
+        charl__augment_draws d;
+
+        charl__augment_draw(&a, &wide, &wide, 7, i / 100, i % 100, &d);
+        assert_int_equal(d.kinds[0], CHARL_TRANSFORM_HUE);
+        for (int k = 1; k < 3; k++) {
+            const float *v = d.amounts[k];
+
+            count[d.kinds[k]]++;
+            if (d.kinds[k] == CHARL_TRANSFORM_SHARPNESS || d.kinds[k] == CHARL_TRANSFORM_CONTRAST) {
+                assert_true(fabsf(fabsf(v[0] - 1.0F) - 0.45F) < 1e-6F);
+                up += v[0] > 1.0F;
+            } else if (d.kinds[k] == CHARL_TRANSFORM_POSTERIZE) {
+                assert_true(v[0] == 6.0F);
+            } else if (d.kinds[k] == CHARL_TRANSFORM_SOLARIZE) {
+                assert_true(v[0] == 0.5F);
+            } else if (d.kinds[k] == CHARL_TRANSFORM_AFFINE && v[0] == 1.0F && v[1] == 0.0F && v[3] == 0.0F) {
+                assert_true(fabsf(v[2]) == 13.0F || fabsf(v[5]) == 9.0F); /* 150 / 331 / 2 of 60 and 40, cut */
+            }
+        }
+    }
+    assert_in_range(up, 2 * 2 * DRAWS / 14 / 2 - 200, 2 * 2 * DRAWS / 14 / 2 + 200);
+    assert_in_range(count[CHARL_TRANSFORM_AFFINE], 10 * DRAWS / 14 - 400, 10 * DRAWS / 14 + 400);
+    for (int k = 0; k < CHARL_TRANSFORM_COUNT; k++) {
+        assert_true(count[k] > DRAWS / 14 || k == CHARL_TRANSFORM_HUE);
+    }
+}
+
 static void settings_must_fit_the_data(void **state)
 {
-    const charl_dataset_info images = {.path = "i.h5", .x_shape = {3, {3, 32, 24}}};
+    const charl_dataset_info images = {.path = "i.h5", .x_dtype = CHARL_F32, .x_shape = {3, {3, 32, 24}}};
     const charl_dataset_info table = {.path = "t.h5", .kind = CHARL_DATASET_TABLE, .x_shape = {1, {8}}};
     const charl_dataset_info tokens = {.path = "w.h5", .kind = CHARL_DATASET_TOKENS, .x_shape = {1, {8}}};
     const charl_augment none = {.flip = false}, mixup = {.mixup = 0.2}, flip = {.flip = true}, crop = {.crop = 23},
-                        far = {.crop = 24}, cutmix = {.cutmix = 1};
+                        far = {.crop = 24}, cutmix = {.cutmix = 1}, hue = {.hue = 0.1};
 
     (void)state;
     charl_assert_ok(charl__augment_check(&none, &tokens, &tokens.x_shape));
@@ -126,6 +196,8 @@ static void settings_must_fit_the_data(void **state)
     charl_assert_ok(charl__augment_check(&crop, &images, &images.x_shape));
     charl_assert_status(charl__augment_check(&far, &images, &images.x_shape), CHARL_ERR_CONFIG);
     charl_assert_message("crop:24 shifts images of 32 x 24 out of sight");
+    charl_assert_status(charl__augment_check(&hue, &images, &images.x_shape), CHARL_ERR_CONFIG);
+    charl_assert_message("change images of bytes with 1 or 3 channels; the samples of i.h5 are f32 [3, 32, 24]");
     charl_assert_status(charl__augment_check(&flip, &table, &table.x_shape), CHARL_ERR_CONFIG);
     charl_assert_message("the samples of t.h5 are [8]");
     charl_assert_status(charl__augment_check(&cutmix, &table, &table.x_shape), CHARL_ERR_CONFIG);
@@ -141,6 +213,8 @@ int main(void)
         cmocka_unit_test(crops_are_drawn_as_published),
         cmocka_unit_test(narrow_pictures_show_their_middle),
         cmocka_unit_test(boxes_are_erased_and_pasted),
+        cmocka_unit_test(colours_are_jittered_in_any_order),
+        cmocka_unit_test(random_changes_have_their_magnitude),
         cmocka_unit_test(settings_must_fit_the_data),
     };
 

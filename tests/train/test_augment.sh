@@ -4,7 +4,7 @@
 here=$(dirname "$0")
 . "$here/common.sh"
 
-all="data.augment=flip,crop:3,rotate:12,cutout:6,resized_crop:0.3,erase:0.5,mixup:0.4,cutmix:1"
+all="data.augment=flip,crop:3,rotate:12,cutout:6,resized_crop:0.3,erase:0.5,mixup:0.4,cutmix:1,contrast:0.4,randaugment:2,magnitude:12"
 steps="train.batch_size=48 train.max_steps=9" # an epoch has 6 2/3 steps
 
 expect 0 "augmented" ranks 1 cnn.ini -q -o one "$all" $steps
@@ -28,7 +28,7 @@ same "stopped in an epoch" one more
 
 # Every change changes something, and mixed targets work with numbers as with classes.
 expect 0 "plain" ranks 1 mlp.ini -q -o plain train.max_steps=1 eval.interval=0
-for change in flip crop:1 rotate:5 cutout:2 mixup:1 cutmix:1 resized_crop:0.2 erase:1; do
+for change in flip crop:1 rotate:5 cutout:2 mixup:1 cutmix:1 resized_crop:0.2 erase:1 brightness:0.5 randaugment:2; do
     expect 0 "$change" ranks 1 mlp.ini -q -o changed "data.augment=$change" train.max_steps=1 eval.interval=0
     losses plain >a.csv
     losses changed >b.csv

@@ -77,7 +77,7 @@ option "focal loss" train.loss=focal train.focal_gamma=1.5
 option "balanced sampling" data.sampling=balanced
 option "spikes" train.on_spike=skip train.spike_window=2 train.spike_threshold=1
 option "state in 8 bits" optimizer.type=adamw optimizer.state=int8 dist.shard_optimizer=yes
-option "boxes of images" data.augment=resized_crop:0.2,erase:0.5,cutmix:1,mixup:0.4
+option "random images" data.augment=resized_crop:0.2,brightness:0.4,randaugment:1,erase:0.5,cutmix:1,mixup:0.4
 option "state in bf16" optimizer.type=adamw optimizer.state=bf16
 
 # Every algorithm, rank count, size of buckets, whole and divided optimizer.
