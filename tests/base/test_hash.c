@@ -11,6 +11,7 @@ static void check_sha256(const void *data, size_t bytes, const char *want)
     char text[CHARL__SHA256_TEXT];
 
     assert_string_equal(charl__sha256_text(data, bytes, text), want);
+    assert_string_equal(charl__sha256_portable(data, bytes, text), want);
 }
 
 /* FIPS 180-4 examples. */
@@ -49,6 +50,7 @@ static void test_sha256_in_pieces(void **state)
         }
         charl__sha256_final(&s, digest);
         assert_string_equal(charl__sha256_format(digest, pieces), charl__sha256_text(data, bytes, whole));
+        assert_string_equal(pieces, charl__sha256_portable(data, bytes, whole));
     }
 }
 

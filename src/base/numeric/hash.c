@@ -4,6 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <cpuid.h>
+#include <immintrin.h>
+#include <pthread.h>
+#define HAS_INSTRUCTION 1
+#else
+#define HAS_INSTRUCTION 0
+#endif
+
 static const uint32_t round_constants[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -64,6 +73,71 @@ static void compress(uint32_t state[8], const unsigned char *block)
     state[7] += h;
 }
 
+#if HAS_INSTRUCTION
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool use_instruction;
+
+static void init(void)
+{
+    unsigned a, b = 0, c, d;
+
+    use_instruction = __builtin_cpu_supports("sse4.1") && __get_cpuid_count(7, 0, &a, &b, &c, &d) && b >> 29 & 1;
+}
+
+/* n blocks with the instructions of SHA-NI, which keep the state as two vectors: f e b a and h g d c, the last in the highest lane. Each
+ * sha256rnds2 does two rounds and takes their sums of message and constant from the lower half of its third operand. */
+__attribute__((target("sha,sse4.1"))) static void compress_instruction(uint32_t state[8], const unsigned char *data,
+                                                                       size_t n)
+{
+    const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+    const __m128i abcd = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)(const void *)state), 0x1b);
+    const __m128i efgh = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)(const void *)(state + 4)), 0x1b);
+    __m128i abef = _mm_unpackhi_epi64(efgh, abcd), cdgh = _mm_unpacklo_epi64(efgh, abcd);
+
+    for (; n > 0; n--, data += 64) {
+        const __m128i abef_was = abef, cdgh_was = cdgh;
+        __m128i w[4];
+
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++) {
+            __m128i *now = &w[i % 4], sum;
+
+            if (i < 4) {
+                *now = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(data + 16 * i)), swap);
+            } else { /* w[-16] + s0(w[-15]) + w[-7] + s1(w[-2]) */
+                const __m128i before = w[(i + 3) % 4];
+
+                *now = _mm_add_epi32(_mm_sha256msg1_epu32(*now, w[(i + 1) % 4]),
+                                     _mm_alignr_epi8(before, w[(i + 2) % 4], 4));
+                *now = _mm_sha256msg2_epu32(*now, before);
+            }
+            sum = _mm_add_epi32(*now, _mm_loadu_si128((const __m128i *)(const void *)(round_constants + 4 * i)));
+            cdgh = _mm_sha256rnds2_epu32(cdgh, abef, sum);
+            abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(sum, 0x0e));
+        }
+        abef = _mm_add_epi32(abef, abef_was);
+        cdgh = _mm_add_epi32(cdgh, cdgh_was);
+    }
+    _mm_storeu_si128((__m128i *)(void *)state, _mm_shuffle_epi32(_mm_unpackhi_epi64(cdgh, abef), 0x1b));
+    _mm_storeu_si128((__m128i *)(void *)(state + 4), _mm_shuffle_epi32(_mm_unpacklo_epi64(cdgh, abef), 0x1b));
+}
+#endif
+
+/* n whole blocks. */
+static void compress_all(charl__sha256 *s, const unsigned char *blocks, size_t n)
+{
+#if HAS_INSTRUCTION
+    pthread_once(&once, init);
+    if (use_instruction && !s->portable) {
+        compress_instruction(s->state, blocks, n);
+        return;
+    }
+#endif
+    for (; n > 0; n--, blocks += 64) {
+        compress(s->state, blocks);
+    }
+}
+
 void charl__sha256_init(charl__sha256 *s)
 {
     static const uint32_t start[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
@@ -80,14 +154,15 @@ void charl__sha256_update(charl__sha256 *s, const void *data, size_t bytes)
 
     s->bytes += bytes;
     while (bytes > 0) {
-        const size_t n = bytes < 64 - used ? bytes : 64 - used;
+        size_t n = bytes < 64 - used ? bytes : 64 - used;
 
-        if (n == 64) {
-            compress(s->state, p); /* a whole block needs no copy */
+        if (n == 64) { /* whole blocks need no copy */
+            n = bytes / 64 * 64;
+            compress_all(s, p, n / 64);
         } else {
             memcpy(s->block + used, p, n);
             if (used + n == 64) {
-                compress(s->state, s->block);
+                compress_all(s, s->block, 1);
             }
         }
         used = (used + n) % 64;
@@ -121,15 +196,26 @@ const char *charl__sha256_format(const unsigned char *digest, char *text)
     return text;
 }
 
-const char *charl__sha256_text(const void *data, size_t bytes, char *text)
+static const char *text_of(const void *data, size_t bytes, bool portable, char *text)
 {
     charl__sha256 s;
     unsigned char digest[CHARL__SHA256_BYTES];
 
     charl__sha256_init(&s);
+    s.portable = portable;
     charl__sha256_update(&s, data, bytes);
     charl__sha256_final(&s, digest);
     return charl__sha256_format(digest, text);
+}
+
+const char *charl__sha256_text(const void *data, size_t bytes, char *text)
+{
+    return text_of(data, bytes, false, text);
+}
+
+const char *charl__sha256_portable(const void *data, size_t bytes, char *text)
+{
+    return text_of(data, bytes, true, text);
 }
 
 static const uint64_t fnv_start = 0xcbf29ce484222325u, fnv_prime = 0x100000001b3u;
