@@ -328,7 +328,7 @@ static void run_text(const unsigned char *data, size_t size)
     static const char *const names[] = {"in.jsonl", "in.txt"};
     static const char *const types[] = {"bytes", "chars", "bpe"};
     const uint64_t c = fuzz_choice(data, size);
-    const charl_text_options text = {.tokenizer = types[c / 2 % 3], .vocab = 300};
+    const charl_text_options text = {.tokenizer = types[c / 2 % 3], .vocab = c / 2 % 3 == 2 ? 300 : 0};
     const charl_import_options opt = {.val_split = c / 8 % 2 ? 0.25 : 0.0};
     const char *path = fuzz_put(names[c % 2], data, size);
 
@@ -350,13 +350,14 @@ static void run_tokens(const unsigned char *data, size_t size)
 static void run_metrics(const unsigned char *data, size_t size)
 {
     const char *const runs[] = {fuzz_dir()};
-    fuzz_part part[3];
+    fuzz_part part[4];
     char *table = NULL;
 
-    fuzz_split(data, size, part, 3);
+    fuzz_split(data, size, part, 4);
     fuzz_put("metrics.jsonl", part[0].data, part[0].size);
     fuzz_put("config.ini", part[1].data, part[1].size);
     fuzz_put("env.json", part[2].data, part[2].size);
+    fuzz_put("train.log", part[3].data, part[3].size);
     if (fuzz_accepts(charl_report_write(runs, 1, fuzz_path("report.html")))) {
         FUZZ_CHECK(charl_compare_runs(runs, 1, false, &table) == CHARL_OK, "a run has a report and no table");
         charl_free(table);
