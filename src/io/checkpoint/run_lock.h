@@ -1,5 +1,5 @@
-#ifndef CHARL_IO_RUN_LOCK_H
-#define CHARL_IO_RUN_LOCK_H
+#ifndef CHARL_IO_CHECKPOINT_RUN_LOCK_H
+#define CHARL_IO_CHECKPOINT_RUN_LOCK_H
 /** run.lock: a line for every start and every checkpoint of a run, chained by hashes.
  *
  *      start charl=0.1.0 kernels=K config=C data=D previous=P hash=H             the run begins
