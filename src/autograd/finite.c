@@ -47,17 +47,55 @@ static charl_status check_node(charl_graph *g, const charl__node *n)
     return CHARL_OK;
 }
 
+static bool is_in(const charl__node *n, int first, int last)
+{
+    return n->live && n->launch_last > n->launch_first && n->launch_first >= first && n->launch_last <= last;
+}
+
 charl_status charl__graph_replay_checked(charl_graph *g, int first, int last)
 {
     for (int i = 0; i < g->nodes.count; i++) {
         const charl__node *n = charl__graph_node(g, i);
 
-        if (n->live && n->launch_last > n->launch_first && n->launch_first >= first && n->launch_last <= last) {
+        if (is_in(n, first, last)) {
             CHARL_TRY(charl__recording_replay(g->recording, n->launch_first, n->launch_last));
             CHARL_TRY(check_node(g, n));
         }
     }
     return CHARL_OK;
+}
+
+charl_status charl__graph_replay_flipped(charl_graph *g, int first, int last, int64_t arg)
+{
+    charl_status st = CHARL_OK;
+    const charl__node *node = NULL;
+    charl_tensor *t = NULL;
+    int nodes = 0;
+    size_t at;
+    uint8_t byte;
+
+    for (int i = 0; i < g->nodes.count; i++) {
+        nodes += is_in(charl__graph_node(g, i), first, last);
+    }
+    for (int i = 0, k = 0; i < g->nodes.count && nodes > 0; i++) {
+        const charl__node *n = charl__graph_node(g, i);
+
+        node = is_in(n, first, last) && k++ == (int)(arg % nodes) ? n : node;
+    }
+    if (!node) {
+        return charl__recording_replay(g->recording, first, last);
+    }
+    CHARL_TRY_CLEANUP(charl__recording_replay(g->recording, first, node->launch_last));
+    CHARL_TRY_CLEANUP(charl__var_lane(node->out[0], 0, &t));
+    arg /= nodes;
+    at = (size_t)t->offset * charl_dtype_size(t->dtype) + (size_t)(arg / 8) % charl__tensor_bytes(t);
+    CHARL_TRY_CLEANUP(charl__buffer_read(CHARL_QUEUE_COMPUTE, t->buffer, at, &byte, 1, true));
+    byte ^= (uint8_t)(1U << arg % 8);
+    CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, t->buffer, at, &byte, 1, true));
+    CHARL_TRY_CLEANUP(charl__recording_replay(g->recording, node->launch_last, last));
+cleanup:
+    charl_tensor_release(t);
+    return st;
 }
 
 void charl__graph_set_checkable(charl_graph *g, bool checkable)

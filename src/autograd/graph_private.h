@@ -184,6 +184,10 @@ charl_status charl__var_lane(charl_var *v, int j, charl_tensor **out) CHARL_MUST
 /** Replay and check every output. Errors: ERR_NONFINITE naming the first operator. */
 charl_status charl__graph_replay_checked(charl_graph *g, int first, int last) CHARL_MUST_CHECK;
 
+/** Replay with one bit flipped on the way, as a device that errs would: bit arg / n % 8 of byte arg / n / 8 (from the start again behind the
+ *  end) in the first output of operator arg % n, of the n in the range. For tests. */
+charl_status charl__graph_replay_flipped(charl_graph *g, int first, int last, int64_t arg) CHARL_MUST_CHECK;
+
 /** Floating-point operations of all products of a run; of node n, 0 where it is not run. */
 double charl__node_flop(const charl_graph *g, const charl__node *n);
 double charl__graph_flop(const charl_graph *g);

@@ -5,6 +5,7 @@
 #include "autograd/graph_private.h"
 #include "base/alloc.h"
 #include "base/env.h"
+#include "base/fault.h"
 
 static charl_status compile(charl_graph *g)
 {
@@ -53,9 +54,13 @@ charl_status charl_graph_warm_up(charl_graph *g)
 
 static charl_status act(charl_graph *g, const charl__action *a)
 {
+    int64_t arg;
+
     switch (a->kind) {
     case CHARL_DO_REPLAY:
-        if (charl__env_is_on(CHARL_ENV_CHECK_FINITE) || g->checks) {
+        if (charl__fault_arg("graph.flip", &arg)) {
+            CHARL_TRY(charl__graph_replay_flipped(g, a->first, a->last, arg));
+        } else if (charl__env_is_on(CHARL_ENV_CHECK_FINITE) || g->checks) {
             CHARL_TRY(charl__graph_replay_checked(g, a->first, a->last));
         } else {
             CHARL_TRY(charl__recording_replay(g->recording, a->first, a->last));

@@ -5,41 +5,54 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/error.h"
 #include "base/fault.h"
 #include "tensor/params.h"
 
-typedef charl_status (*way_of_failing)(charl_params *params);
+typedef charl_status (*way_of_failing)(charl_params *params, int64_t arg);
 
-/* A bit of the first value of the first parameter, as a weak memory cell would: of the mantissa the
- * highest, as the roundings of the updates may swallow the lowest. */
-static charl_status way_flip(charl_params *params)
+/* A bit of an arena laid out as the parameters, as a weak memory cell would: bit arg % 32 of float arg / 32, counted from the highest bit
+ * of the mantissa of the first parameter, as the roundings of the updates may swallow the lowest. */
+static charl_status flip(const charl_params *set, charl__buffer *arena, int64_t arg)
 {
-    charl_status st = CHARL_OK;
-    charl_param *p = params ? charl_params_get(params, 0) : NULL;
+    const charl_param *p = charl_params_get(set, 0);
+    const int64_t first = p->spec.trainable ? p->offset : 0;
+    const size_t at = (size_t)((first + arg / 32) % set->elements) * sizeof(uint32_t);
     uint32_t bits;
-    float *v = NULL;
 
-    if (p) {
-        CHARL_TRY_CLEANUP(charl__alloc_array(charl_shape_count(&charl_param_get_spec(p)->shape), sizeof *v, &v));
-        CHARL_TRY_CLEANUP(charl_param_read(p, v));
-        memcpy(&bits, v, sizeof bits);
-        bits ^= 1U << 22;
-        memcpy(v, &bits, sizeof bits);
-        CHARL_TRY_CLEANUP(charl_param_write(p, v));
+    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, arena, at, &bits, sizeof bits, true));
+    bits ^= 1U << (arg + 22) % 32;
+    return charl__buffer_write(CHARL_QUEUE_COMPUTE, arena, at, &bits, sizeof bits, true);
+}
+
+static charl_status way_flip(charl_params *params, int64_t arg)
+{
+    if (!params || !params->value || params->elements == 0) {
+        return CHARL_OK;
     }
-cleanup:
-    charl_free(v);
-    return st;
+    CHARL_TRY(flip(params, params->value, arg));
+    return charl__params_refresh(params);
+}
+
+/* Of this rank's first lane: from the phase `device` on it is computed, from `optimizer` on added up. */
+static charl_status way_flip_gradient(charl_params *params, int64_t arg)
+{
+    return params && params->grad ? flip(params, params->grad, arg) : CHARL_OK;
+}
+
+/* Of the sums, which are there in the phase `optimizer`. */
+static charl_status way_flip_sum(charl_params *params, int64_t arg)
+{
+    return params && params->sum ? flip(params, params->sum, arg) : CHARL_OK;
 }
 
 /* The first gradient of this rank, before those of all are added up (but for GPUs that began to).
  */
-static charl_status way_nan(charl_params *params)
+static charl_status way_nan(charl_params *params, int64_t arg)
 {
     static const float nan = NAN;
 
+    (void)arg;
     return params && params->grad ? charl__buffer_write(CHARL_QUEUE_COMPUTE, params->grad, 0, &nan, sizeof nan, true)
                                   : CHARL_OK;
 }
@@ -47,12 +60,13 @@ static charl_status way_nan(charl_params *params)
 static const struct {
     const char *name;
     way_of_failing corrupt;
-} ways[] = {{"flip", way_flip}, {"nan", way_nan}};
+} ways[] = {{"flip", way_flip}, {"flip_gradient", way_flip_gradient}, {"flip_sum", way_flip_sum}, {"nan", way_nan}};
 
 /* What a fault asks for, as train.WORD.FAULT. */
 static charl_status pass_fault(const char *word, charl_params *params)
 {
     char point[48];
+    int64_t arg;
 
     if (!charl__fault_any()) {
         return CHARL_OK;
@@ -61,8 +75,8 @@ static charl_status pass_fault(const char *word, charl_params *params)
     CHARL_TRY(charl_fault(point));
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         snprintf(point, sizeof point, "train.%s.%s", word, ways[i].name);
-        if (charl__fault(point)) {
-            CHARL_TRY(ways[i].corrupt(params));
+        if (charl__fault_arg(point, &arg)) {
+            CHARL_TRY(ways[i].corrupt(params, arg));
         }
     }
     return CHARL_OK;
