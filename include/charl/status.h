@@ -26,7 +26,8 @@ CHARL_BEGIN_DECLS
     X(ERR_KERNEL, "kernel failed to build")                                                                            \
     X(ERR_NONFINITE, "loss or gradient is not finite")                                                                 \
     X(ERR_DISK, "file could not be written")                                                                           \
-    X(ERR_COMM, "MPI failure, or a rank died or fell silent")
+    X(ERR_COMM, "MPI failure, or a rank died or fell silent")                                                          \
+    X(ERR_AUDIT, "ranks computed different values of the same data")
 
 typedef enum charl_status {
 #define X(id, text) CHARL_##id,

@@ -128,6 +128,8 @@ typedef struct charl_train_result {
     bool early;      /* train.early_stopping_patience has ended training */
     int64_t skipped; /* as in charl_train_row */
     int64_t overflowed, spikes;
+    int64_t audits;     /* dist.audit */
+    double audit_s;     /* that they took, on this rank */
     double loss;        /* of the last logged step; NaN if none */
     double best_metric; /* the monitored one; NaN if none */
     int64_t best_step;  /* -1 if none */

@@ -73,6 +73,8 @@ int charl__cli_exit_code(charl_status st)
         return CHARL__EXIT_COMM;
     case CHARL_ERR_DISK:
         return CHARL__EXIT_DISK;
+    case CHARL_ERR_AUDIT:
+        return CHARL__EXIT_AUDIT;
     default:
         return CHARL__EXIT_INTERNAL;
     }

@@ -24,6 +24,7 @@ enum {
     CHARL__EXIT_NONFINITE = 6,
     CHARL__EXIT_COMM = 7,
     CHARL__EXIT_DISK = 8,
+    CHARL__EXIT_AUDIT = 9,
 };
 
 /** Seconds since some fixed moment; never goes back. */

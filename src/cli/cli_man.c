@@ -319,6 +319,7 @@ static void put_exit_codes(void)
         {"6", "diverged: the loss or a gradient is not finite"},
         {"7", "a rank died or fell silent; the same command continues"},
         {"8", "a file could not be written"},
+        {"9", "a device computes wrong values (dist.audit); the same command continues"},
         {"75", "stopped on request, checkpoint saved; the same command continues"},
         {"128+n", "killed by signal n"},
     };

@@ -154,6 +154,9 @@ static void check_optimizer(checker *c)
         snprintf(why, sizeof why, "%s updates whole tensors, which ranks cannot divide", cfg->optimizer.type);
         wrong(c, "dist", "shard_optimizer", why);
     }
+    if (cfg->dist.audit > 0 && cfg->dist.balance == CHARL_BALANCE_SPEED) {
+        wrong(c, "dist", "audit", "needs ranks with as many slices as each other: dist.balance = even");
+    }
     if (((const charl_schedule *)cfg->scheduler.settings)->min_lr > cfg->optimizer.learning_rate) {
         wrong(c, "scheduler", "min_lr", "is larger than learning_rate");
     }

@@ -596,6 +596,12 @@ charl_status charl__device_loader_seek(charl__device_loader *f, int64_t step)
     return CHARL_OK;
 }
 
+charl_status charl__device_loader_move(charl__device_loader *f, int64_t row0, int64_t step)
+{
+    f->o.row0 = row0;
+    return charl__device_loader_seek(f, step);
+}
+
 /* The next slot of the loader: upload it once the device has finished reading its old contents. */
 static charl_status upload(charl__device_loader *f)
 {

@@ -74,6 +74,8 @@ void charl__device_loader_samples(const charl__device_loader *f, int64_t step, i
 
 /** Deliver steps from `step` on. */
 charl_status charl__device_loader_seek(charl__device_loader *f, int64_t step) CHARL_MUST_CHECK;
+/** The same, and from there on the rows from row0 of every batch on, as many as before. */
+charl_status charl__device_loader_move(charl__device_loader *f, int64_t row0, int64_t step) CHARL_MUST_CHECK;
 /** Enqueue what the graph's next run reads: the first rows of the next step. Waits only when the loader is behind. */
 charl_status charl__device_loader_next(charl__device_loader *f) CHARL_MUST_CHECK;
 /** The same for another part of that step, from row `first` of this rank's on. */

@@ -78,7 +78,7 @@ static charl_status decide(charl__trainer *t, charl_status mine, decision *out)
     return CHARL_OK;
 }
 
-static charl_status push_record(charl__trainer *t)
+charl_status charl__trainer_push_record(charl__trainer *t, bool commit)
 {
     const uint64_t seed = (uint64_t)t->config->run.seed, step = (uint64_t)t->replica.step;
     charl__step_params record = {.seed_lo = (uint32_t)seed,
@@ -87,7 +87,7 @@ static charl_status push_record(charl__trainer *t)
                                  .step_hi = (uint32_t)(step >> 32),
                                  .loss_seed =
                                      charl__task_loss_seed(charl__device_loader_step_weight(t->replica.train_loader)),
-                                 .commit = 1};
+                                 .commit = commit};
 
     charl__optimizer_fill(t->replica.optimizer, (float)charl_schedule_lr(&t->schedule, t->replica.step), &record);
     return charl__steps_push(t->replica.steps, &record);
@@ -125,17 +125,19 @@ static charl_status run_step(charl__trainer *t)
     if (has_histograms(t, t->replica.step + 1)) { /* the optimizer's step may change the scale */
         CHARL_TRY(charl_steps_get_loss_scale(t->replica.steps, &t->gradient_scale));
     }
-    CHARL_TRY(push_record(t));
+    CHARL_TRY(charl__trainer_push_record(t, true));
     CHARL_TRY(charl__optimizer_begin(t->replica.optimizer));
     CHARL_TRY(charl__balance_begin(t));
     CHARL_TRY(charl__replica_run_graphs(&t->replica));
     CHARL_TRY(charl__balance_end(t));
     CHARL_TRY(charl__device_loader_used(t->replica.train_loader));
     CHARL_TRY(enter(t, CHARL__PHASE_DEVICE));
+    CHARL_TRY(charl__audit_take(t));
     CHARL_TRY(charl__grad_reducer_begin(t->replica.reducer));
     CHARL_TRY(enter(t, CHARL__PHASE_ALLREDUCE));
     CHARL_TRY(charl__grad_reducer_finish(t->replica.reducer));
     CHARL_TRY(enter(t, CHARL__PHASE_OPTIMIZER));
+    CHARL_TRY(charl__audit_compare(t));
     CHARL_TRY(charl_optimizer_step(t->replica.optimizer, 0.0F)); /* the rate stands in the step record */
     CHARL_TRY(charl__shard_publish(&t->replica));
     CHARL_TRY(charl__heterogeneous_step(&t->replica));
@@ -304,6 +306,16 @@ static charl_status divide_anew(charl__trainer *t, charl__metrics_async *log, ch
     return CHARL_OK;
 }
 
+/* What an audit of the next step does before it. */
+static charl_status begin_audit(charl__trainer *t, charl__metrics_async *log, charl__throughput *m)
+{
+    CHARL_TRY(charl__metrics_async_end(t, log, m)); /* the graphs run again and leave another loss */
+    charl__throughput_pause(t, m);
+    CHARL_TRY(charl__audit_begin(t));
+    charl__throughput_resume(t, m);
+    return CHARL_OK;
+}
+
 /* Log the step just run, where it is to be logged, and one before it whose numbers are there.
  * *loss: of the step logged, else NaN. */
 static charl_status log_steps(charl__trainer *t, charl__metrics_async *log, charl__throughput *m, double *loss)
@@ -376,9 +388,11 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
     CHARL_TRY_CLEANUP(charl__device_loader_seek(t->replica.train_loader, t->replica.step));
     charl__throughput_start(t, &m);
     while (t->replica.step < t->end_step && !charl__trainer_is_over(t)) {
+        const bool audited = charl__audit_is_due(t);
         decision d;
         bool ordinary;
 
+        CHARL_TRY_CLEANUP(audited ? begin_audit(t, &log, &m) : CHARL_OK);
         CHARL_TRY_CLEANUP(charl__step_trace_begin(t, &m));
         charl__step_counters_begin(t, &tally);
         st = next_batch(t);
@@ -403,7 +417,7 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
         CHARL_TRY_CLEANUP(run_step(t));
         charl__step_trace_phase(t, "log", false);
         CHARL_TRY_CLEANUP(finish_step(t, &log, &m, &ordinary));
-        ordinary = ordinary && !t->step_trace.is_on;
+        ordinary = ordinary && !audited && !t->step_trace.is_on;
         CHARL_TRY_CLEANUP(charl__step_trace_end(t, &m));
         charl__step_counters_end(t, &tally, ordinary && !d.saved);
     }

@@ -417,11 +417,15 @@ int64_t charl__replica_bucket(const charl__replica *r)
 
 static charl_status compile(charl__replica *r, const charl__task *task, bool trains)
 {
+    const bool audits = r->audit && trains;
+    void *ctx = audits ? (void *)r->audit : (void *)r->reducer;
+
     if (r->reducer) {
-        charl__graph_on_collective(task->g, charl__grad_reducer_collective, r->reducer);
+        charl__graph_on_collective(task->g, audits ? charl__audit_collective : charl__grad_reducer_collective, ctx);
     }
     if (r->reducer && trains && !r->accum) {
-        charl__graph_on_ready(task->g, charl__grad_reducer_ready, r->reducer, charl__replica_bucket(r));
+        charl__graph_on_ready(task->g, audits ? charl__audit_ready : charl__grad_reducer_ready, ctx,
+                              charl__replica_bucket(r));
     }
     if (r->accum && trains) {
         charl__graph_use_gradients(task->g, charl__grad_accum_gradients(r->accum));
@@ -584,6 +588,7 @@ charl_status charl__replica_build(charl__replica *r)
 static charl_status compile_alone(charl__replica *r)
 {
     CHARL_TRY(charl__phase_enter(r->comm, 0, CHARL__PHASE_KERNELS, NULL));
+    CHARL_TRY(charl__audit_create(r));
     CHARL_TRY(compile_graphs(r));
     if (!r->session->infers) {
         CHARL_TRY(create_optimizer(r));
@@ -650,8 +655,11 @@ static int64_t row_of(const charl__replica *r, int pass)
 
 charl_status charl__replica_begin_pass(charl__replica *r, bool training, int i, const charl__task **out)
 {
+    charl_slices slices = *slices_of(r, i);
+
     *out = &(training ? r->train : r->eval)[shape_of(r, i)];
-    CHARL_TRY(charl__graph_move((*out)->g, slices_of(r, i)));
+    CHARL_TRY(charl_slices_range(slices.total, slices.first + charl__audit_shift(r->audit), slices.count, &slices));
+    CHARL_TRY(charl__graph_move((*out)->g, &slices));
     if (i > 0) { /* the first rows came with the step */
         CHARL_TRY(charl__device_loader_pass(training ? r->train_loader : r->eval_loader, row_of(r, i)));
     }
@@ -678,7 +686,7 @@ charl_status charl__replica_run_graphs(charl__replica *r)
         CHARL_TRY(keep_losses(r, task, i));
         CHARL_TRY(r->accum ? charl__grad_accum_fold(r->accum, i) : CHARL_OK);
     }
-    if (r->accum && r->reducer) {
+    if (r->accum && r->reducer && !charl__audit_is_trial(r->audit)) {
         CHARL_TRY(charl__grad_reducer_ready_all(r->reducer));
     }
     return CHARL_OK;
@@ -800,6 +808,7 @@ void charl__replica_fini(charl__replica *r)
     charl__evaluation_fini(&r->evaluation);
     charl_params_destroy(r->session->params); /* before the all-reduce whose memory they may use */
     r->session->params = NULL;
+    charl__audit_destroy(r->audit);
     charl__grad_reducer_destroy(r->reducer);
     charl__steps_destroy(r->steps);
     *r = (charl__replica){0};

@@ -18,6 +18,7 @@
 #include "optim/optimizer.h"
 #include "task/session.h"
 #include "task/task.h"
+#include "train/parallel/audit.h"
 #include "train/parallel/grad_accum.h"
 #include "train/parallel/grad_reducer.h"
 #include "train/parallel/heterogeneous.h"
@@ -54,6 +55,7 @@ typedef struct charl__replica {
     charl_recompute recompute;    /* of activations in the backward pass: not AUTO */
     int64_t recompute_saves;      /* bytes saved by recomputation */
     charl__grad_reducer *reducer; /* NULL: one rank */
+    charl__audit *audit;          /* NULL: none */
     charl__heterogeneous mixed;   /* ranks with different devices */
     charl__shard *shard;          /* NULL: optimizer state is not sharded */
     charl_optimizer *optimizer;

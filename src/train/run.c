@@ -40,6 +40,8 @@ charl_status charl_train_run(const charl_config *config, const charl_train_optio
     result->skipped = t.nonfinite.skipped;
     result->overflowed = t.nonfinite.overflowed;
     result->spikes = t.nonfinite.spikes;
+    result->audits = charl__audit_count(t.replica.audit);
+    result->audit_s = charl__audit_seconds(t.replica.audit);
     st = charl__replica_leave(&t.replica, st);
     charl__trainer_fini(&t);
     result->wall_s = charl__clock_s() - begin;

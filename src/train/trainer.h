@@ -74,6 +74,8 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result) 
 /** Enqueue the next step: batch, graphs, all-reduce, update. The loader stands there (charl__device_loader_seek). Collective. Errors: not known
  *  to other ranks. */
 charl_status charl__trainer_step(charl__trainer *t) CHARL_MUST_CHECK;
+/** Let launches see the parameters of the next step; without `commit` they change no persistent state. Async. Local. */
+charl_status charl__trainer_push_record(charl__trainer *t, bool commit) CHARL_MUST_CHECK;
 /** Whether early stopping has triggered: too many evaluations without improvement. */
 bool charl__trainer_is_over(const charl__trainer *t);
 /** Open the metrics files, write config.ini and env.json, and report the plan of the run to the `started` event. Local. */

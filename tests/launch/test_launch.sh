@@ -25,6 +25,9 @@ expect 2 "an option of charl-train before CONFIG" charl launch --dry-run "$@"
 expect 0 "the same behind it" charl launch -n 1 "$@" --dry-run -o dry
 expect 6 "a loss that is not finite" timeout 300 env CHARL_FAULT=train.device.nan@0:3 charl launch -n 2 "$@" -o nan
 says 0 "starting again"
+expect 9 "an audit finds something" timeout 300 env CHARL_FAULT=train.device.flip_gradient@1:3 charl launch -n 2 "$@" -o audited dist.audit=3
+says 0 "starting again"
+says 1 "^charl: error: not started again: an audit has found a device"
 
 # A stop is passed on: a checkpoint and 75; the same command continues.
 CHARL_FAULT='train.data.hang:4:2' charl launch -n 2 "$@" -o stopped >log 2>&1 &

@@ -29,6 +29,8 @@ variant "streamed on 3 ranks" 3 cnn data.cache=none
 variant "on the device" 1 cnn data.cache=device
 variant "p2p, small buckets" 2 cnn dist.allreduce=p2p dist.bucket_mb=0.01
 variant "the devices alone" 2 cnn dist.allreduce=peer dist.bucket_mb=0.01
+variant "audited" 4 mlp dist.audit=1 train.grad_accum_steps=2
+variant "audited, streamed" 2 cnn dist.audit=2 data.cache=none
 if [ -z "$short" ]; then
     variant "streamed" 1 mlp data.cache=none
     variant "p2p" 3 cnn dist.allreduce=p2p

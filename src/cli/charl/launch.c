@@ -255,6 +255,11 @@ static int supervise(launch *l, const charl__cli_operands *operands)
                                     ranks == 1 ? "" : "s", l->min_ranks);
         }
         code = start(l, ranks, code != CHARL__EXIT_INTERNAL, operands);
+        if (code == CHARL__EXIT_AUDIT && !stopping) { /* the same devices would be started again */
+            return charl__cli_error(code,
+                                    "take that device or its host out of the job; the same command then continues",
+                                    "not started again: an audit has found a device that computes wrong values");
+        }
         if (stopping || !is_worth_a_restart(code)) {
             return code;
         }

@@ -626,7 +626,8 @@ static void say_next(const charl__output *o, const charl_train_result *r)
 
 void charl__output_done(charl__output *o, const charl_train_result *r)
 {
-    char best[96] = "", wall[32], tokens[48] = "", skipped[48] = "", overflowed[48] = "", spikes[48] = "";
+    char best[96] = "", wall[32], tokens[48] = "", skipped[48] = "", overflowed[48] = "", spikes[48] = "",
+         audits[64] = "";
 
     if (o->rank != 0 && o->logs && !o->args->dry_run) {
         say_line(o, "%s step=%" PRId64 " wall_s=%.1f", r->stopped ? "stopped" : "done", r->step, r->wall_s);
@@ -657,12 +658,15 @@ void charl__output_done(charl__output *o, const charl_train_result *r)
     if (r->spikes > 0) {
         snprintf(spikes, sizeof spikes, " spikes=%" PRId64, r->spikes);
     }
+    if (r->audits > 0) {
+        snprintf(audits, sizeof audits, " audits=%" PRId64 " audit_s=%.1f", r->audits, r->audit_s);
+    }
     if (r->early) {
         say_line(o, "early stopping: no better value for %" PRId64 " evaluations",
                  o->config->train.early_stopping_patience);
     }
-    say_line(o, "%s step=%" PRId64 " epoch=%.4g%s%s%s%s%s wall_s=%.1f samples_per_s=%.0f%s",
-             r->stopped ? "stopped" : "done", r->step, r->epoch, best, skipped, overflowed, spikes,
+    say_line(o, "%s step=%" PRId64 " epoch=%.4g%s%s%s%s%s%s wall_s=%.1f samples_per_s=%.0f%s",
+             r->stopped ? "stopped" : "done", r->step, r->epoch, best, skipped, overflowed, spikes, audits,
              r->early ? " early_stopping=yes" : "", r->wall_s, r->samples_per_s, tokens);
     if (o->bar && !is_quiet(o)) {
         printf("%s at step %" PRId64 " after %s%s\n", r->stopped ? "stopped" : "done", r->step,

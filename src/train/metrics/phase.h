@@ -12,6 +12,7 @@
     X(SETUP, "setup", "setup: data")                                                                                   \
     X(KERNELS, "kernels", "setup: kernels")                                                                            \
     X(RESUME, "resume", "resume")                                                                                      \
+    X(AUDIT, "audit", "audit")                                                                                         \
     X(DATA, "data", "data")                                                                                            \
     X(BACKWARD, "backward", "forward and backward")                                                                    \
     X(DEVICE, "device", "waiting for the device")                                                                      \

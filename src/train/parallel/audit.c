@@ -1,0 +1,546 @@
+/* Audits: runs of the graphs on slices of other ranks, hashes, and the vote. */
+#include "train/parallel/audit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/numeric/hash.h"
+#include "base/numeric/tree.h"
+#include "base/text/text.h"
+#include "config/config_rows.h"
+#include "train/parallel/optimizer_shard.h"
+#include "train/rundir.h"
+#include "train/trainer.h"
+
+enum { BLOCK = 1 << 16, SHOWN = 4 }; /* floats that are read at a time; ranks in a message */
+
+typedef enum run_kind {
+    ORDINARY, /* a step that is not audited */
+    SUMS,     /* own slices, for the sums in the middle of a step */
+    OTHER,    /* slices of another rank, with those sums */
+    OWN       /* the step itself, with those sums */
+} run_kind;
+
+/* Hashes of what was computed of some slices. The sums in the middle are those of the run SUMS, so of it is `batch`. */
+typedef struct result {
+    uint32_t batch; /* of what went into sums in the middle of the step */
+    uint32_t gradient, loss;
+} result;
+
+/* What the ranks tell each other. */
+typedef struct report {
+    uint32_t weights;
+    result own, other; /* other: of the next rank's slices */
+    result third;      /* of the slices of the rank after that, where there was something to decide */
+    uint32_t kept;     /* of the gradient once more, after the all-reduce */
+    uint32_t sum;      /* of the gradients of all ranks */
+    uint32_t is_wrong; /* whether that is not what another all-reduce gives */
+    char device[128], pci[16];
+} report;
+
+struct charl__audit {
+    charl__grad_reducer *reducer; /* borrowed; NULL: one rank */
+    run_kind kind;
+    int shift;
+    uint32_t batch;          /* of this run, so far */
+    float *sums;             /* in the order in which a step asks for them */
+    int64_t n, capacity, at; /* floats of them; at: used in this run */
+    float *block;            /* [(lanes + 2) * BLOCK] */
+    report mine, *all;       /* all: [ranks] */
+    bool *suspect;           /* [ranks] */
+    int64_t confirmed;       /* training is right up to this step, as far as audits can tell */
+    int64_t count;
+    double seconds;
+};
+
+void charl__audit_destroy(charl__audit *a)
+{
+    if (a) {
+        charl_free(a->sums);
+        charl_free(a->block);
+        charl_free(a->all);
+        charl_free(a->suspect);
+        charl_free(a);
+    }
+}
+
+/* Slices of one rank can be computed by another: all have the same number, in lanes of the same lengths. */
+static charl_status require_alike(const charl__replica *r)
+{
+    const int size = charl_comm_size(r->comm);
+    charl_slices other;
+
+    CHARL_REQUIRE(!r->mixed.on, CHARL_ERR_CONFIG,
+                  "dist.audit: the devices %s do not compute the same bits, so that nothing can be compared; HINT "
+                  "dist.audit = 0",
+                  r->mixed.models);
+    for (int q = 0; q < size; q++) {
+        CHARL_TRY(charl_slices_block(r->slices.total, q, size, &other));
+        CHARL_REQUIRE(charl__slices_are_alike(&other, &r->slices), CHARL_ERR_CONFIG,
+                      "dist.audit: %d slices on %d ranks, so that ranks cannot compute what others compute; HINT set "
+                      "train.slices to the number of ranks times a power of two",
+                      r->slices.total, size);
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__audit_create(charl__replica *r)
+{
+    charl_status st = CHARL_OK;
+    charl__audit *a = NULL;
+    const charl_device_info *d = charl_device_get_info(r->session->dev);
+    const int size = charl_comm_size(r->comm);
+
+    if (r->config->dist.audit == 0 || r->retrace || r->session->infers) {
+        return CHARL_OK;
+    }
+    CHARL_TRY_CLEANUP(require_alike(r));
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *a, &a));
+    CHARL_TRY_CLEANUP(charl__alloc_array((r->slices.n_lanes + 2) * (int64_t)BLOCK, sizeof *a->block, &a->block));
+    CHARL_TRY_CLEANUP(charl__alloc_array(size, sizeof *a->all, &a->all));
+    CHARL_TRY_CLEANUP(charl__alloc_array(size, sizeof *a->suspect, &a->suspect));
+    a->reducer = r->reducer;
+    snprintf(a->mine.device, sizeof a->mine.device, "%s", d->name);
+    snprintf(a->mine.pci, sizeof a->mine.pci, "%s", d->pci);
+    r->audit = a;
+    a = NULL;
+cleanup:
+    charl__audit_destroy(a);
+    return st;
+}
+
+int charl__audit_shift(const charl__audit *a)
+{
+    return a ? a->shift : 0;
+}
+
+bool charl__audit_is_trial(const charl__audit *a)
+{
+    return a && (a->kind == SUMS || a->kind == OTHER);
+}
+
+int64_t charl__audit_count(const charl__audit *a)
+{
+    return a ? a->count : 0;
+}
+
+double charl__audit_seconds(const charl__audit *a)
+{
+    return a ? a->seconds : 0.0;
+}
+
+bool charl__audit_is_due(const charl__trainer *t)
+{
+    const int64_t next = t->replica.step + 1;
+
+    return t->replica.audit && (next % t->config->dist.audit == 0 || next == t->end_step);
+}
+
+charl_status charl__audit_ready(void *ctx, int64_t begin, int64_t count)
+{
+    const charl__audit *a = ctx;
+
+    return charl__audit_is_trial(a) ? CHARL_OK : charl__grad_reducer_ready(a->reducer, begin, count);
+}
+
+/* Add the hash of a tensor's lanes to what this run has given to sums. */
+static charl_status hash_lanes(charl__audit *a, const charl_tensor *lanes)
+{
+    charl_status st = CHARL_OK;
+    const size_t bytes = (size_t)charl__tensor_count(lanes) * sizeof(float);
+    float *v = NULL;
+
+    CHARL_TRY_CLEANUP(charl__alloc(bytes, &v));
+    CHARL_TRY_CLEANUP(charl_tensor_read(lanes, v, bytes));
+    a->batch = charl__crc32c(a->batch, v, bytes);
+cleanup:
+    charl_free(v);
+    return st;
+}
+
+charl_status charl__audit_collective(void *ctx, charl_tensor *lanes, charl_tensor *sum)
+{
+    charl__audit *a = ctx;
+    const int64_t n = charl__tensor_count(sum);
+    const size_t bytes = (size_t)n * sizeof(float);
+
+    if (a->kind == ORDINARY) {
+        return charl__grad_reducer_collective(a->reducer, lanes, sum);
+    }
+    if (charl__audit_is_trial(a)) {
+        CHARL_TRY(hash_lanes(a, lanes));
+    }
+    if (a->kind == SUMS) {
+        if (a->n + n > a->capacity) {
+            CHARL_TRY(charl__realloc(2 * (size_t)(a->n + n) * sizeof *a->sums, &a->sums));
+            a->capacity = 2 * (a->n + n);
+        }
+        CHARL_TRY(charl__grad_reducer_collective(a->reducer, lanes, sum));
+        CHARL_TRY(charl_tensor_read(sum, a->sums + a->n, bytes));
+        a->n += n;
+        return CHARL_OK;
+    }
+    CHARL_INVARIANT(a->at + n <= a->n);
+    CHARL_TRY(charl_tensor_write(sum, a->sums + a->at, bytes));
+    a->at += n;
+    return CHARL_OK;
+}
+
+static charl_status hash_floats(charl__audit *a, charl__buffer *b, int64_t count, uint32_t *crc)
+{
+    for (int64_t at = 0; b && at < count; at += BLOCK) {
+        const size_t bytes = (size_t)(count - at < BLOCK ? count - at : BLOCK) * sizeof(float);
+
+        CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, (size_t)at * sizeof(float), a->block, bytes, true));
+        *crc = charl__crc32c(*crc, a->block, bytes);
+    }
+    return CHARL_OK;
+}
+
+static charl_status hash_gradient(charl__audit *a, const charl_params *set, uint32_t *crc)
+{
+    *crc = 0;
+    return hash_floats(a, set->grad, set->n_lanes * set->gradient_elements, crc);
+}
+
+/* Of the run just enqueued. */
+static charl_status take_result(charl__trainer *t, result *out)
+{
+    charl__audit *a = t->replica.audit;
+    const charl_tensor *loss = charl__steps_loss(t->replica.steps);
+    float v[CHARL_MAX_LANES];
+
+    CHARL_INVARIANT(charl__tensor_bytes(loss) <= sizeof v);
+    CHARL_TRY(charl_tensor_read(loss, v, charl__tensor_bytes(loss)));
+    out->loss = charl__crc32c(0, v, charl__tensor_bytes(loss));
+    return hash_gradient(a, t->session.params, &out->gradient);
+}
+
+/* What is run next: `kind`, of the slices of rank `of`. The loader begins again, with the rows of those slices. */
+static charl_status turn_to(charl__trainer *t, run_kind kind, int of)
+{
+    charl__replica *r = &t->replica;
+    charl__audit *a = r->audit;
+    charl_slices slices;
+
+    CHARL_TRY(charl_slices_block(r->slices.total, of, charl_comm_size(t->comm), &slices));
+    a->kind = kind;
+    a->shift = slices.first - r->slices.first;
+    a->batch = 0;
+    a->at = 0;
+    return charl__device_loader_move(r->train_loader, r->rows / r->slices.count * slices.first,
+                                     t->options->overfit_batch ? 0 : r->step);
+}
+
+static charl_status try(charl__trainer *t, run_kind kind, int of, result *out)
+{
+    charl__replica *r = &t->replica;
+
+    CHARL_TRY(turn_to(t, kind, of));
+    CHARL_TRY(charl__device_loader_next(r->train_loader));
+    CHARL_TRY(charl__trainer_push_record(t, false));
+    CHARL_TRY(charl__replica_run_graphs(r));
+    CHARL_TRY(charl__device_loader_used(r->train_loader));
+    out->batch = r->audit->batch;
+    return take_result(t, out);
+}
+
+charl_status charl__audit_begin(charl__trainer *t)
+{
+    charl__replica *r = &t->replica;
+    charl__audit *a = r->audit;
+    const charl_params *set = t->session.params;
+    const int size = charl_comm_size(t->comm), me = charl_comm_rank(t->comm);
+    const double begin = charl__clock_s();
+
+    CHARL_TRY(charl__phase_enter(t->comm, r->step + 1, CHARL__PHASE_AUDIT, t->session.params));
+    a->confirmed = a->count > 0 ? a->confirmed : t->resumed_step > 0 ? t->resumed_step : 0;
+    a->mine.weights = 0;
+    CHARL_TRY(hash_floats(a, set->value, set->elements, &a->mine.weights));
+    CHARL_TRY(hash_floats(a, set->buffers, set->buffer_elements, &a->mine.weights));
+    a->n = 0;
+    if (a->reducer && charl__graph_collective(r->train->g)) {
+        CHARL_TRY(try(t, SUMS, me, &a->mine.own));
+    }
+    CHARL_TRY(try(t, OTHER, (me + 1) % size, &a->mine.other));
+    CHARL_TRY(turn_to(t, OWN, me));
+    a->seconds += charl__clock_s() - begin;
+    return CHARL_OK;
+}
+
+charl_status charl__audit_take(charl__trainer *t)
+{
+    charl__audit *a = t->replica.audit;
+    const double begin = charl__clock_s();
+
+    if (a && a->kind == OWN) {
+        CHARL_TRY(take_result(t, &a->mine.own));
+        a->seconds += charl__clock_s() - begin;
+    }
+    return CHARL_OK;
+}
+
+/* Whether every gradient is summed on every rank, in f32 along the tree over the lanes. */
+static bool has_whole_sum(const charl__replica *r)
+{
+    return r->reducer && !charl__shard_is_on(r);
+}
+
+static bool has_tree_sum(const charl__replica *r)
+{
+    const charl_params *set = r->session->params;
+
+    return has_whole_sum(r) && charl__grad_reducer_is_invariant(r->reducer) && set->reduce_dtype == CHARL_F32 &&
+           set->gradient_elements == set->elements;
+}
+
+/* Add the gradients up once more, in the way of small sums. */
+static charl_status sum_again(charl__replica *r)
+{
+    charl__audit *a = r->audit;
+    const charl_params *set = r->session->params;
+    const int64_t stride = set->gradient_elements;
+
+    a->mine.is_wrong = 0;
+    for (int64_t at = 0; has_tree_sum(r) && at < stride; at += BLOCK) {
+        const int64_t n = stride - at < BLOCK ? stride - at : BLOCK;
+        const size_t bytes = (size_t)n * sizeof(float);
+        float *sum = a->block + set->n_lanes * n, *again = sum + n;
+
+        for (int j = 0; j < set->n_lanes; j++) {
+            CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, set->grad, (size_t)(j * stride + at) * sizeof(float),
+                                         a->block + j * n, bytes, true));
+        }
+        CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, set->sum, (size_t)at * sizeof(float), sum, bytes, true));
+        CHARL_TRY(charl__grad_reducer_sum(a->reducer, a->block, n, again));
+        a->mine.is_wrong |= memcmp(sum, again, bytes) != 0;
+    }
+    return CHARL_OK;
+}
+
+/* Suspect every rank whose value is not that of more than half of the ranks; all, where there is no such value. Whether
+ * the values differ. `offset`: of a uint32_t in a report. */
+static bool vote(const charl__audit *a, int size, size_t offset)
+{
+    bool differs = false;
+
+    for (int q = 0; q < size; q++) {
+        const void *mine = (const char *)&a->all[q] + offset;
+        int alike = 0;
+
+        for (int p = 0; p < size; p++) {
+            alike += memcmp((const char *)&a->all[p] + offset, mine, sizeof(uint32_t)) == 0;
+        }
+        a->suspect[q] = 2 * alike <= size;
+        differs = differs || alike < size;
+    }
+    return differs;
+}
+
+static bool is_same(const result *a, const result *b)
+{
+    return a->batch == b->batch && a->gradient == b->gradient && a->loss == b->loss;
+}
+
+/* Whether the rank before q has computed something else of q's slices. */
+static bool is_disputed(const charl__audit *a, int size, int q)
+{
+    return !is_same(&a->all[q].own, &a->all[(q + size - 1) % size].other);
+}
+
+/* Suspect the ranks that are in the minority of those that have computed the same slices. The first slices in dispute: of
+ * rank *of. */
+static void decide(const charl__audit *a, int size, int *of)
+{
+    *of = -1;
+    memset(a->suspect, 0, (size_t)size * sizeof *a->suspect);
+    for (int q = 0; q < size; q++) {
+        const int second = (q + size - 1) % size, third = (q + size - 2) % size;
+        const result *own = &a->all[q].own, *other = &a->all[second].other, *judge = &a->all[third].third;
+
+        if (!is_disputed(a, size, q)) {
+            continue;
+        }
+        *of = *of < 0 ? q : *of;
+        if (size > 2 && is_same(judge, own)) {
+            a->suspect[second] = true;
+        } else if (size > 2 && is_same(judge, other)) {
+            a->suspect[q] = true;
+        } else {
+            a->suspect[q] = a->suspect[second] = true;
+            a->suspect[third] = a->suspect[third] || size > 2;
+        }
+    }
+}
+
+/* "rank 2 of 4 (gpu07, pid 77, NVIDIA H200 at 0000:3b:00.0), rank 3 ..."; *n: how many. */
+static charl_status name_suspects(const charl__trainer *t, charl__text *out, int *n)
+{
+    const charl__audit *a = t->replica.audit;
+    const int size = charl_comm_size(t->comm);
+
+    *n = 0;
+    for (int q = 0; q < size; q++) {
+        if (a->suspect[q] && ++*n <= SHOWN) {
+            CHARL_TRY(charl__text_printf(out, "%srank %d of %d (%s, pid %" PRId64 ", %s%s%s)", *n > 1 ? ", " : "", q,
+                                         size, charl_comm_host(t->comm, q), charl_comm_pid(t->comm, q),
+                                         a->all[q].device, a->all[q].pci[0] ? " at " : "", a->all[q].pci));
+        }
+    }
+    return *n > SHOWN ? charl__text_printf(out, " and %d more ranks", *n - SHOWN) : CHARL_OK;
+}
+
+/* Suspect the ranks whose gradient is no longer what it was before the all-reduce; whether there are any. */
+static bool find_changed(const charl__audit *a, int size)
+{
+    bool any = false;
+
+    for (int q = 0; q < size; q++) {
+        a->suspect[q] = a->all[q].kept != a->all[q].own.gradient;
+        any = any || a->suspect[q];
+    }
+    return any;
+}
+
+/* Where ranks have computed different values of the same slices, let a third one compute them, and suspect the minority. */
+static charl_status settle(charl__trainer *t, charl__text *out, bool *disputed)
+{
+    charl__audit *a = t->replica.audit;
+    const int size = charl_comm_size(t->comm), count = t->replica.slices.count;
+    int of;
+
+    *disputed = false;
+    for (int q = 0; q < size; q++) {
+        *disputed = *disputed || is_disputed(a, size, q);
+    }
+    if (!*disputed) {
+        return CHARL_OK;
+    }
+    if (size > 2) {
+        CHARL_TRY(try(t, OTHER, (charl_comm_rank(t->comm) + 2) % size, &a->mine.third));
+        CHARL_TRY(charl_comm_allgather(t->comm, &a->mine, sizeof a->mine, a->all));
+    }
+    decide(a, size, &of);
+    return charl__text_printf(out, "slices %d to %d: ", of * count, of * count + count - 1);
+}
+
+/* What the ranks differ in, as a sentence; *found false: nothing. */
+static charl_status find(charl__trainer *t, charl__text *out, bool *found)
+{
+    const charl__replica *r = &t->replica;
+    const charl__audit *a = r->audit;
+    const int size = charl_comm_size(t->comm);
+    const char *one = NULL, *several = NULL;
+    bool disputed = false, wrong = false;
+    int n;
+
+    for (int q = 0; q < size; q++) {
+        wrong = wrong || a->all[q].is_wrong;
+    }
+    if (vote(a, size, offsetof(report, weights))) {
+        one = "has other weights than the other ranks";
+        several = "have different weights";
+    } else {
+        CHARL_TRY(settle(t, out, &disputed));
+    }
+    if (disputed) {
+        one = size == 1 ? "computed two different gradients" : "computed another loss or gradient than two other ranks";
+        several = "computed different losses or gradients, and no other two ranks agree";
+    } else if (!one && find_changed(a, size)) {
+        one = several = "had the right gradient, which changed in memory before it was added up";
+    } else if (!one && has_whole_sum(r) && vote(a, size, offsetof(report, sum))) {
+        one = "received another sum of gradients than the other ranks";
+        several = "received different sums of gradients";
+    } else if (!one && wrong) {
+        several = "all ranks received the same wrong sum of right gradients; which rank or link failed is not known";
+    }
+    *found = several != NULL;
+    if (*found) {
+        CHARL_TRY(name_suspects(t, out, &n));
+        CHARL_TRY(charl__text_printf(out, "%s%s", n > 0 ? " " : "", n == 1 ? one : several));
+    }
+    return CHARL_OK;
+}
+
+/* Keep a resumed training from checkpoints that may hold wrong values. */
+static void reject_checkpoints(charl__trainer *t)
+{
+    const char *dir = t->config->run.output_dir;
+    charl_run_steps left = {NULL, 0};
+    char text[256];
+    int moved = 0;
+
+    if (charl_comm_rank(t->comm) != 0 || !t->writes) {
+        return;
+    }
+    charl__trainer_abandon_save(t);
+    if (charl__rundir_supersede(dir, t->replica.audit->confirmed, -1, &moved) != CHARL_OK ||
+        charl_run_list(dir, &left) != CHARL_OK ||
+        (moved > 0 && left.count > 0 && charl_run_link(dir, "last.h5", left.steps[left.count - 1]) != CHARL_OK)) {
+        charl__trainer_warn(t, charl_error_message());
+    }
+    if (moved > 0) {
+        snprintf(text, sizeof text,
+                 "%d checkpoint%s after step %" PRId64 ", of which no audit has confirmed the values: renamed to "
+                 "step-....h5.superseded",
+                 moved, moved == 1 ? "" : "s", t->replica.audit->confirmed);
+        charl__trainer_warn(t, text);
+    }
+    charl_free(left.steps);
+}
+
+static charl_status refuse(const charl__trainer *t, const char *what)
+{
+    CHARL_FAIL(CHARL_ERR_AUDIT,
+               "step %" PRId64
+               ", audit: %s. HINT leave out a device that is named again; the same command continues from a "
+               "checkpoint up to step %" PRId64 ", the last that is confirmed",
+               t->replica.step + 1, what, t->replica.audit->confirmed);
+}
+
+static charl_status compare(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    charl__replica *r = &t->replica;
+    charl__audit *a = r->audit;
+    charl__text text = {0};
+    bool found;
+
+    CHARL_TRY_CLEANUP(hash_gradient(a, t->session.params, &a->mine.kept));
+    a->mine.sum = 0;
+    CHARL_TRY_CLEANUP(hash_floats(a, t->session.params->sum, t->session.params->gradient_elements, &a->mine.sum));
+    CHARL_TRY_CLEANUP(sum_again(r));
+    CHARL_TRY_CLEANUP(charl_comm_allgather(t->comm, &a->mine, sizeof a->mine, a->all));
+    CHARL_TRY_CLEANUP(find(t, &text, &found));
+    if (found) {
+        reject_checkpoints(t);
+        CHARL_TRY_CLEANUP(charl_comm_agreed(t->comm, refuse(t, charl__text_string(&text))));
+    }
+    a->confirmed = r->step + 1;
+    a->count++;
+    if (charl_comm_rank(t->comm) == 0) {
+        charl__log(CHARL_LOG_INFO, "audit of step %" PRId64 ": %d rank%s", a->confirmed, charl_comm_size(t->comm),
+                   charl_comm_size(t->comm) == 1 ? " agrees with itself" : "s agree");
+    }
+cleanup:
+    charl__text_fini(&text);
+    return st;
+}
+
+charl_status charl__audit_compare(charl__trainer *t)
+{
+    charl__audit *a = t->replica.audit;
+    const double begin = charl__clock_s();
+
+    if (a && a->kind == OWN) {
+        CHARL_TRY(compare(t));
+        a->kind = ORDINARY;
+        a->seconds += charl__clock_s() - begin;
+    }
+    return CHARL_OK;
+}

@@ -1,0 +1,31 @@
+#!/bin/sh
+# dist.audit from outside: what is named, what becomes of the checkpoints, and that the same command continues with the bits of an undisturbed
+# run. Random faults: test_audit.c.
+here=$(dirname "$0")
+. "$here/common.sh"
+
+set -- mlp.ini -q checkpoint.interval=1 checkpoint.keep_last=20
+expect 0 "the undisturbed run" ranks 1 "$@" -o whole
+says 0 audits
+
+# A device that errs from its second step on: after step 2 nothing is confirmed any more.
+CHARL_FAULT=train.device.flip_gradient@1:3+:800 expect 9 "a wrong gradient" ranks 4 "$@" -o wrong dist.audit=2
+says 1 "error: step 4, audit: slices 2 to 3: rank 1 of 4 [(].*[)] computed another loss or gradient than two other ranks"
+says 1 "hint: .* continues from a checkpoint up to step 2, the last that is confirmed"
+says 1 "warning: 1 checkpoint after step 2, .*: renamed to step-....h5.superseded"
+checks=$((checks + 1))
+[ "$(readlink wrong/last.h5)" = checkpoints/step-00000002.h5 ] || fail "last.h5 is not the checkpoint that is confirmed"
+expect 0 "the same command without it" ranks 2 "$@" dist.audit=2 -o wrong
+same "continued after an audit" whole wrong
+
+# One that errs at the end only: the last step is audited, whatever N.
+CHARL_FAULT=train.device.flip_gradient@1:10+:800 expect 9 "wrong at the end" ranks 2 "$@" -o late dist.audit=7
+says 1 "error: step 10, audit: slices 4 to 7: rank 0 of 2 .*, rank 1 of 2 .* no other two ranks agree"
+
+expect 0 "how many audits" ranks 2 mlp.ini -o count dist.audit=3
+says 1 " done step=10 .* audits=4 audit_s="
+expect 2 "ranks with different numbers of slices" ranks 3 "$@" -o refused dist.audit=2
+says 1 "error: .*8 slices on 3 ranks"
+expect 2 "slices by speed" ranks 2 "$@" -o refused dist.audit=2 dist.balance=speed
+says 1 "audit: needs ranks with as many slices as each other"
+finish
