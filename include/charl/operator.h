@@ -80,7 +80,7 @@ typedef struct charl_operator_reference {
 } charl_operator_reference;
 
 /** Inputs to test with. Float operands are drawn at random from [lo, hi) with |x| >= away (to avoid kinks and
- *  poles at 0), integers from [0, int_end). At least one sample must have BATCHED operands whose number of rows is
+ *  poles at 0), integers from [int_begin, int_end). At least one sample must have BATCHED operands whose number of rows is
  *  a multiple of 8. */
 typedef struct charl_operator_sample {
     charl_type in[CHARL_OPERATOR_MAX_IN];
@@ -88,6 +88,7 @@ typedef struct charl_operator_sample {
     const void *attr;
     double lo, hi, away;
     int64_t int_end;    /* 0: 2 */
+    int64_t int_begin;
     int64_t terms;      /* length of the longest sum in an output element; scales the tolerance. 0: 1 */
     double ulp;         /* allowed error in units of the last place; 0: 4 */
     bool skip_gradient; /* the derivative does not exist everywhere in the range */

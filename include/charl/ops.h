@@ -194,6 +194,19 @@ charl_var *charl_document_starts(charl_graph *g, charl_var *document, charl_var 
 /** Position of each token in its document: out[r, t] = max(0, t - start[r, t]), i32 [B, T]. Not differentiable. */
 charl_var *charl_document_positions(charl_graph *g, charl_var *start);
 
+/** Sequences of tokens that are padded to one length: tokens = max(x, 0), which an embedding can look up, and where each sequence ends.
+ *  Not differentiable.
+ *
+ *    x        [B, T] i32; -1 behind the end of a sequence
+ *    tokens   [B, T] i32
+ *    *length  [B] i32: `before` + the numbers of the row before its first negative one, which are taken for at least one
+ *
+ *  Errors: ERR_INVALID  before is negative. Cost: one read, one write. */
+charl_var *charl_padded_sequences(charl_graph *g, charl_var *x, int before, charl_var **length);
+/** out[b, t] = t < length[b] ? 1 : 0, with `last` t == length[b] - 1 ? 1 : 0, f32 [B, positions]. Not differentiable.
+ *  Errors: ERR_INVALID  positions below 1 */
+charl_var *charl_sequence_mask(charl_graph *g, charl_var *length, int64_t positions, bool last);
+
 /** A window over H and W. */
 typedef struct charl_window {
     int kernel[2], stride[2], padding[2], dilation[2]; /* H, W */
@@ -351,6 +364,7 @@ typedef struct charl_attention_args {
     charl_var *
         start; /* i32 [B, T], with causal: query q of row b sees keys from start[b, q] on, and always itself: where documents
                          share a row. NULL: from 0 on */
+    charl_var *length; /* i32 [B], without causal: keys of a row, from the first on; the rest is padding. At least one is seen. NULL: all */
 } charl_attention_args;
 
 /** Scaled dot-product attention: out[q] = sum over k of softmax over k of (scale * Q[q] . K[k]) * V[k], for each head.

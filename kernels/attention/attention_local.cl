@@ -1,6 +1,6 @@
 /* attention_local: attention on devices with work-groups; see attention.clh and attention_tiles.clh.
  *
- * Specialised by   ACT, D, CAUSAL, DROP, STARTS: see attention.clh
+ * Specialised by   ACT, D, CAUSAL, DROP, STARTS, LENGTHS: see attention.clh
  * Launch           one group of 256 per 64 queries of one head; by tile, head, row of the batch. Four work-items share a query's
  *                  maximum and normaliser, each with the keys k mod 4.
  * Numerics         see attention.clh: the bits of attention_vector.cl.
@@ -11,7 +11,7 @@
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(global const ACT *qkv, ulong qkv_at,
                                                                                global ACT *out, ulong out_at,
                                                                                global float *lse, ulong lse_at,
-                                                                               START_OPERAND ATTENTION_ARGS)
+                                                                               MASK_OPERAND ATTENTION_ARGS)
 {
     local float stage[STAGE], weight[TILE * PITCH], part[LANES], down[TILE];
     const int lane = (int)get_local_id(0), ty = lane / 16, mine = lane / 4, fourth = lane % 4;
@@ -19,7 +19,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(g
     const ulong item = get_group_id(0);
     const int q0 = (int)(item % (ulong)tiles) * TILE, h = (int)(item / (ulong)tiles % (ulong)heads);
     const int b = (int)(item / (ulong)tiles / (ulong)heads), hk = heads + h / (heads / kv_heads);
-    const int n_q = min(TILE, t_all - q0), n_k = CAUSAL ? q0 + n_q : t_all;
+    const int n_q = min(TILE, t_all - q0), n_k = CAUSAL ? q0 + n_q : KEYS_OF(b);
     const long pitch = (long)columns * D;
     float4 s[4], acc[DC];
     float m = -INFINITY, sum = 0.0f; /* of query `mine` */

@@ -2,7 +2,7 @@
  *
  *   charl_queries   dq of 64 queries of one head           charl_keys   dk and dv of 64 keys of one key head
  *
- * Specialised by   ACT, D, CAUSAL, DROP, STARTS: see attention.clh; GLSE: see attention_vector_grad.cl
+ * Specialised by   ACT, D, CAUSAL, DROP, STARTS, LENGTHS: see attention.clh; GLSE: see attention_vector_grad.cl
  * Launch           one group of 256 per tile; by tile, head (charl_keys: key head), row of the batch. Scores are computed in both.
  * Numerics         see attention.clh: the bits of attention_vector_grad.cl.
  */
@@ -17,7 +17,7 @@ typedef struct {
     global const ACT *gout, *qkv;
     global const float *lse, *dots, *glse;
     global const int *start; /* with STARTS */
-    int t_all, heads, kv_heads;
+    int t_all, n_keys, heads, kv_heads;
     float scale;
     ulong row, key, step; /* of dropout; row: of the global batch */
     uint threshold;
@@ -30,7 +30,7 @@ static inline void differentiate(const inputs *x, int b, int h, int q, int k, fl
 #if STARTS
     const bool good = q < x->t_all && k <= q && k >= first_key(x->start, b, x->t_all, q);
 #else
-    const bool good = q < x->t_all && k <= (CAUSAL ? q : x->t_all - 1);
+    const bool good = q < x->t_all && k <= (CAUSAL ? q : x->n_keys - 1);
 #endif
     const long row = ((long)b * x->heads + h) * x->t_all + (good ? q : 0);
     float delta = x->dots[((long)b * x->t_all + (good ? q : 0)) * x->heads + h];
@@ -73,7 +73,7 @@ static inline void differentiate_tile(const inputs *x, int b, int h, int q0, int
 #define GRAD_ARGS                                                                                                      \
     global const ACT *gout, ulong gout_at, global const ACT *qkv, ulong qkv_at, global const float *lse, ulong lse_at, \
         global const float *dots, ulong dots_at, global const float *glse, ulong glse_at, global float *sums,          \
-        ulong sums_at, global ACT *dqkv, ulong dqkv_at, START_OPERAND ATTENTION_ARGS
+        ulong sums_at, global ACT *dqkv, ulong dqkv_at, MASK_OPERAND ATTENTION_ARGS
 
 #if DROP
 #define RANDOM(x)                                                                                                      \
@@ -101,6 +101,7 @@ static inline void differentiate_tile(const inputs *x, int b, int h, int q0, int
                 glse + glse_at,                                                                                        \
                 FIRST_START,                                                                                           \
                 t_all,                                                                                                 \
+                KEYS_OF(b),                                                                                            \
                 heads,                                                                                                 \
                 kv_heads,                                                                                              \
                 scale,                                                                                                 \
@@ -119,7 +120,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_queries(GRA
     const ulong item = get_group_id(0);
     const int q0 = (int)(item % (ulong)tiles) * TILE, h = (int)(item / (ulong)tiles % (ulong)heads);
     const int b = (int)(item / (ulong)tiles / (ulong)heads), hk = heads + h / (heads / kv_heads);
-    const int n_q = min(TILE, t_all - q0), n_k = CAUSAL ? q0 + n_q : t_all;
+    const int n_q = min(TILE, t_all - q0), n_k = CAUSAL ? q0 + n_q : KEYS_OF(b);
     const long pitch = (long)columns * D;
     float4 s[4], dp[4], dq[DC];
 
@@ -154,7 +155,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_keys(GRAD_A
     clear_tile(dk);
     clear_tile(dv);
     for (int h = kv * group; h < (kv + 1) * group; h++) {
-        for (int q0 = CAUSAL ? k0 : 0; q0 < t_all; q0 += TILE) {
+        for (int q0 = CAUSAL ? k0 : 0; q0 < t_all && k0 < x.n_keys; q0 += TILE) {
             const int n = min(TILE, t_all - q0);
             const bool diagonal = CAUSAL && q0 == k0;
             global const ACT *queries = x.qkv + element(b, t_all, q0, columns, h);
@@ -169,6 +170,10 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_keys(GRAD_A
             add_tile(dk, tile, queries, pitch, n, diagonal, false, stage);
         }
     }
+#if LENGTHS
+    clear_rows(dk, x.n_keys - k0);
+    clear_rows(dv, x.n_keys - k0);
+#endif
     put_tile(dk, 0, dqkv + dqkv_at + k_at, pitch, n_k);
     put_tile(dv, 0, dqkv + dqkv_at + v_at, pitch, n_k);
 }

@@ -1,6 +1,6 @@
 /* attention_vector: attention on CPUs; see attention.clh and attention_lanes.clh.
  *
- * Specialised by   ACT, D, CAUSAL, DROP, STARTS: see attention.clh; CHARL_VEC
+ * Specialised by   ACT, D, CAUSAL, DROP, STARTS, LENGTHS: see attention.clh; CHARL_VEC
  * Launch           one work-item per LANES queries of one head, groups of 1; by block, head, row of the batch. The queries are
  *                  lanes. Scores of a tile of keys, outputs and the tile's rows lie in private memory, which the cache holds.
  * Numerics         see attention.clh.
@@ -84,14 +84,14 @@ static inline void weigh(float *block, int rows, int diagonal, float scale, cons
 }
 
 kernel void attention_vector(global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_at, global float *lse,
-                             ulong lse_at, START_OPERAND ATTENTION_ARGS)
+                             ulong lse_at, MASK_OPERAND ATTENTION_ARGS)
 {
     float queries[DP * LANES], sums[DP * LANES], block[TILE * LANES], rows[TILE * DP];
     const int blocks = (t_all + LANES - 1) / LANES, columns = heads + 2 * kv_heads;
     const ulong item = get_global_id(0);
     const int q0 = (int)(item % (ulong)blocks) * LANES, h = (int)(item / (ulong)blocks % (ulong)heads);
     const int b = (int)(item / (ulong)blocks / (ulong)heads), hk = heads + h / (heads / kv_heads);
-    const int n_q = min(LANES, t_all - q0), n_k = CAUSAL ? q0 + n_q : t_all;
+    const int n_q = min(LANES, t_all - q0), n_k = CAUSAL ? q0 + n_q : KEYS_OF(b);
     const long pitch = (long)columns * D;
     softmax_state s;
     charl_real factor[2];

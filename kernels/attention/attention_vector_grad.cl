@@ -3,7 +3,7 @@
  *   dv[k] = sum over q of p[q][k] f[q][k] gout[q]      ds = scale p (f (gout . v) - delta)      f: the factor of dropout
  *   dk[k] = sum over q of ds[q][k] q[q]                dq[q] = sum over k of ds[q][k] k[k]      delta = gout . out (- glse)
  *
- * Specialised by   ACT, D, CAUSAL, DROP, STARTS: see attention.clh; CHARL_VEC; GLSE  1: there is a gradient glse of lse
+ * Specialised by   ACT, D, CAUSAL, DROP, STARTS, LENGTHS: see attention.clh; CHARL_VEC; GLSE  1: there is a gradient glse of lse
  * Launch           one work-item per key head of a row of the batch, groups of 1. The keys are lanes, LANES at a time; for each the
  *                  queries of all its heads go by. dq grows in global memory from one block of keys to the next: in place, or
  *                  in sums [B, T, heads * D], f32, where ACT would round it each time.
@@ -79,19 +79,20 @@ static inline void differentiate(float *p, float *ds, charl_int seen, float row_
     const charl_real w = charl_exp(fma(CHARL_VLOAD(p), CHARL_SPLAT(scale), CHARL_SPLAT(-row_lse)));
     const charl_real dw = w * (factor * CHARL_VLOAD(ds) - delta) * scale;
 
-    CHARL_VSTORE(CAUSAL ? select(CHARL_SPLAT(0.0f), w * factor, seen) : w * factor, p);
-    CHARL_VSTORE(CAUSAL ? select(CHARL_SPLAT(0.0f), dw, seen) : dw, ds);
+    CHARL_VSTORE(CAUSAL || LENGTHS ? select(CHARL_SPLAT(0.0f), w * factor, seen) : w * factor, p);
+    CHARL_VSTORE(CAUSAL || LENGTHS ? select(CHARL_SPLAT(0.0f), dw, seen) : dw, ds);
 }
 
 kernel void attention_vector_grad(global const ACT *gout, ulong gout_at, global const ACT *qkv, ulong qkv_at,
                                   global const float *lse, ulong lse_at, global const float *dots, ulong dots_at,
                                   global const float *glse, ulong glse_at, global float *sums, ulong sums_at,
-                                  global ACT *dqkv, ulong dqkv_at, START_OPERAND ATTENTION_ARGS)
+                                  global ACT *dqkv, ulong dqkv_at, MASK_OPERAND ATTENTION_ARGS)
 {
     float keys[DP * LANES], values[DP * LANES], dk[DP * LANES], dv[DP * LANES], key_rows[LANES * DP];
     float query_rows[LANES * DP], gout_rows[LANES * DP], p[LANES * LANES], ds[LANES * LANES];
     const int columns = heads + 2 * kv_heads, group = heads / kv_heads;
     const int b = (int)(get_global_id(0) / (ulong)kv_heads), kv = (int)(get_global_id(0) % (ulong)kv_heads);
+    const int n_keys = KEYS_OF(b);
     const long pitch = (long)columns * D, out_pitch = (long)heads * D;
     const long sums_pitch = sizeof(ACT) == sizeof(float) ? pitch : out_pitch;
     const charl_real one[2] = {CHARL_SPLAT(1.0f), CHARL_SPLAT(1.0f)};
@@ -114,7 +115,7 @@ kernel void attention_vector_grad(global const ACT *gout, ulong gout_at, global 
     dqkv += dqkv_at;
     sums = sizeof(ACT) == sizeof(float) ? (global float *)dqkv : sums + sums_at;
     for (int k0 = 0; k0 < t_all; k0 += LANES) {
-        const int n_k = min(LANES, t_all - k0);
+        const int n_k = min(LANES, t_all - k0), n_seen = min(n_k, n_keys - k0);
         const long k_at = element(b, t_all, k0, columns, heads + kv), v_at = k_at + (long)kv_heads * D;
 
         pack_panel(keys, qkv + k_at, pitch, n_k);
@@ -125,9 +126,9 @@ kernel void attention_vector_grad(global const ACT *gout, ulong gout_at, global 
             CHARL_VSTORE(CHARL_SPLAT(0.0f), dv + i);
         }
         for (int h = kv * group; h < (kv + 1) * group; h++) {
-            for (int q0 = CAUSAL ? k0 : 0; q0 < t_all; q0 += LANES) {
+            for (int q0 = CAUSAL ? k0 : 0; q0 < t_all && n_seen > 0; q0 += LANES) {
                 const int n = min(LANES, t_all - q0), masked = CAUSAL && q0 == k0 ? n : 0;
-                const bool last = sizeof(ACT) != sizeof(float) && (CAUSAL ? q0 == k0 : k0 + LANES >= t_all);
+                const bool last = sizeof(ACT) != sizeof(float) && (CAUSAL ? q0 == k0 : k0 + LANES >= n_keys);
                 global ACT *dq = dqkv + element(b, t_all, q0, columns, h);
                 global float *sum =
                     sums + (sums_pitch == pitch ? element(b, t_all, q0, columns, h) : element(b, t_all, q0, heads, h));
@@ -154,7 +155,7 @@ kernel void attention_vector_grad(global const ACT *gout, ulong gout_at, global 
 #endif
                     for (int side = 0; side < LANES; side += CHARL_VEC) {
                         charl_real factor = CHARL_SPLAT(1.0f);
-                        charl_int seen = lane_numbers(side) <= i + q0 - k0;
+                        charl_int seen = lane_numbers(side) <= (CAUSAL ? i + q0 - k0 : n_seen - 1);
 
                         if (CAUSAL && side > i + q0 - k0) {
                             continue; /* these are not used */
@@ -175,11 +176,15 @@ kernel void attention_vector_grad(global const ACT *gout, ulong gout_at, global 
                 add_rows_masked(dk, query_rows, ds, 0, masked, 0, false);
                 add_rows(dk, query_rows, ds, masked, n);
                 for (int i = 0; i < n; i += 8) {
-                    add_queries(sum + i * sums_pitch, sums_pitch, dq + i * pitch, pitch, ds + i * LANES, key_rows, n_k,
-                                n - i, CAUSAL ? i + q0 - k0 + 1 : n_k, k0 == 0, last);
+                    add_queries(sum + i * sums_pitch, sums_pitch, dq + i * pitch, pitch, ds + i * LANES, key_rows,
+                                n_seen, n - i, CAUSAL ? i + q0 - k0 + 1 : n_seen, k0 == 0, last);
                 }
             }
         }
+#if LENGTHS
+        clear_lanes(dk, n_seen);
+        clear_lanes(dv, n_seen);
+#endif
         unpack_panel(dk, one, dqkv + k_at, pitch, n_k);
         unpack_panel(dv, one, dqkv + v_at, pitch, n_k);
     }

@@ -52,6 +52,15 @@ charl_var *charl__graph_starts(const charl_graph *g);
 /** Positions in their documents, i32 [B, T]; NULL where there are no starts. */
 charl_var *charl__graph_document_positions(charl_graph *g);
 
+/** The sequences of the batch are padded: x, i32 [B, T], as in charl_padded_sequences, whose tokens are returned. Attention that is appended
+ *  from now on leaves out what is behind the end of a sequence. */
+charl_var *charl__graph_set_padded(charl_graph *g, charl_var *x);
+bool charl__graph_has_padding(const charl_graph *g);
+/** Whether a value of shape s, [B, T, C] or [B, T + 1, C] with a position in front (class_token), has the positions of padded sequences. */
+bool charl__graph_is_padded(const charl_graph *g, const charl_shape *s);
+/** Its positions that are no padding, i32 [B]; NULL: all of them. */
+charl_var *charl__graph_lengths(charl_graph *g, const charl_shape *s);
+
 /** First part of compile: remove dead nodes, lay out and allocate the parameters. Afterwards the
  *  sizes of the arenas are known, and the caller may allocate the gradients itself
  *  (charl__params_allocate_gradients). */

@@ -105,6 +105,8 @@ struct charl_graph {
     charl_var *cache_at;           /* where in the cache the rows belong; made when asked for */
     charl_var *starts;             /* charl__graph_set_starts */
     charl_var *positions;          /* in documents; made when asked for */
+    charl_var *padded;             /* charl__graph_set_padded */
+    charl_var *lengths[2];         /* of its sequences; with a position in front, made when asked for */
 
     charl_steps *steps; /* borrowed, or own_steps */
     charl_steps *own_steps;

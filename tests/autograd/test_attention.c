@@ -85,6 +85,12 @@ static void refused(void **state)
     assert_null(
         charl_attention(g, charl_input(g, "x", CHARL_I32, SHAPE(2, 4, 12), CHARL_BATCHED), &(charl_attention_args){2}));
     charl_assert_status(charl_graph_compile(g), CHARL_ERR_DTYPE);
+    end(state);
+    begin(state);
+    charl__graph_set_padded(g, charl_input(g, "tokens", CHARL_I32, SHAPE(2, 6), CHARL_BATCHED));
+    assert_null(charl_attention(g, input(SHAPE(2, 4, 12)), &(charl_attention_args){2}));
+    charl_assert_status(charl_graph_compile(g), CHARL_ERR_SHAPE);
+    charl_assert_message("attention over 4 positions, which are not those of the padded sequences");
 }
 
 /* Scale 0 is 1 / sqrt(D), and no key heads are as many as heads. */
@@ -126,6 +132,44 @@ static void no_dropout_at_inference(void **state)
     read(a, first, 200);
     read(b, second, 200);
     assert_memory_equal(first, second, sizeof first);
+}
+
+/* Padding changes nothing: 5 positions of which 3 count have the bits of 3 positions. */
+static void padding_changes_nothing(void **state)
+{
+    enum { LONG = 5, SHORT = 3, C = 60 };
+    charl_var *wide = input(SHAPE(1, LONG, C)), *narrow, *x, *length, *out[2], *grad[2];
+    float in[LONG * C], dx[2][LONG * C];
+    int32_t tokens[LONG] = {4, 0, 2, -1, -1};
+
+    (void)state;
+    x = charl_input(g, "tokens", CHARL_I32, SHAPE(1, LONG), CHARL_BATCHED);
+    narrow = input(SHAPE(1, SHORT, C));
+    charl_graph_require_gradient(g, wide);
+    charl_graph_require_gradient(g, narrow);
+    (void)!charl_padded_sequences(g, x, 0, &length);
+    out[0] = charl_attention(g, narrow, &(charl_attention_args){.heads = 1});
+    out[1] = charl_attention(g, wide, &(charl_attention_args){.heads = 1, .length = length});
+    for (int i = 0; i < 2; i++) {
+        charl_graph_keep(g, out[i]);
+        out[i] = i == 1 ? charl_slice(g, out[i], 1, 0, SHORT) : out[i];
+        out[i] = charl_sum(g, charl_sum(g, charl_flatten(g, out[i]), 1, false), 0, false);
+    }
+    charl_graph_backward(g, charl_batch_sum(g, charl_add(g, out[0], out[1])), NULL);
+    charl_assert_ok(charl_graph_compile(g));
+    fill(in, LONG * C);
+    write(wide, in, LONG * C);
+    write(narrow, in, SHORT * C);
+    charl_assert_ok(charl_tensor_write(charl_var_get_tensor(x), tokens, sizeof tokens));
+    charl_assert_ok(charl_graph_run(g));
+    grad[0] = charl_var_gradient(narrow);
+    grad[1] = charl_var_gradient(wide);
+    read(grad[0], dx[0], SHORT * C);
+    read(grad[1], dx[1], LONG * C);
+    assert_memory_equal(dx[0], dx[1], SHORT * C * sizeof(float));
+    for (int i = SHORT * C; i < LONG * C; i++) {
+        assert_true(dx[1][i] == 0.0F);
+    }
 }
 
 /* A NaN at position 70 of 75 reaches no earlier query, forward, and no earlier query's gradient. */
@@ -319,6 +363,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(refused, begin, end),
         cmocka_unit_test_setup_teardown(defaults, begin, end),
         cmocka_unit_test_setup_teardown(no_dropout_at_inference, begin, end),
+        cmocka_unit_test_setup_teardown(padding_changes_nothing, begin, end),
         cmocka_unit_test_setup_teardown(causal_sees_nothing_ahead, begin, end),
         cmocka_unit_test_setup_teardown(gradient_of_lse, begin, end),
         cmocka_unit_test(sequences_go_on),

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "autograd/graph.h"
 #include "base/alloc.h"
 #include "nn/layer.h"
 #include "nn/model.h"
@@ -530,6 +531,66 @@ static void test_every_layer_type(void **state)
     assert_null(charl__layer_type_find("perceptron"));
 }
 
+/* Of padded sequences the padding is in no mean, and is never the last position. */
+static void test_padding(void **state)
+{
+    enum { POSITIONS = 5, FEATURES = 2 };
+    static const charl_slice_config last = {.axis = 1, .start = -1}, last_two = {.axis = 1, .start = -2};
+    static const struct {
+        const char *type;
+        const void *config;
+        const char *message;
+    } cases[] = {{"mean", NULL, NULL},
+                 {"slice", &last, NULL},
+                 {"slice", &last_two, "slice: of padded sequences there is the last position"},
+                 {"max", NULL, "max over the positions of padded sequences would see the padding"}};
+    static const int length[ROWS] = {5, 1, 3, 2};
+    int32_t tokens[ROWS * POSITIONS];
+
+    (void)state;
+    for (int i = 0; i < ROWS * POSITIONS; i++) {
+        tokens[i] = i % POSITIONS < length[i / POSITIONS] ? i % 3 : -1;
+    }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        charl_var *padded;
+        float *x, *y;
+        net n;
+
+        net_init(&n);
+        padded = charl_input(n.g, "tokens", CHARL_I32, (charl_shape){2, {ROWS, POSITIONS}}, CHARL_BATCHED);
+        (void)!charl__graph_set_padded(n.g, padded);
+        charl_assert_ok(charl_model_add(n.model, "l", cases[i].type, cases[i].config));
+        net_build(&n, (charl_shape){2, {POSITIONS, FEATURES}});
+        if (cases[i].message) {
+            charl_assert_status(charl_graph_compile(n.g), CHARL_ERR_SHAPE);
+            charl_assert_message(cases[i].message);
+            net_fini(&n);
+            continue;
+        }
+        n.loss = charl_batch_mean(n.g, charl_sum(n.g, charl_flatten(n.g, n.out), 1, false));
+        charl_graph_keep(n.g, n.out);
+        charl_graph_backward(n.g, n.loss, NULL);
+        charl_assert_ok(charl_graph_compile(n.g));
+        charl_assert_ok(charl_tensor_write(charl_var_get_tensor(padded), tokens, sizeof tokens));
+        write_input(&n);
+        charl_assert_ok(charl_graph_run(n.g));
+        x = values_of(charl_var_get_tensor(n.x));
+        y = values_of(charl_var_get_tensor(n.out));
+        for (int k = 0; k < ROWS * FEATURES; k++) {
+            const int row = k / FEATURES, first = cases[i].config ? length[row] - 1 : 0;
+            double want = 0.0;
+
+            for (int t = first; t < length[row]; t++) {
+                want += (double)x[(row * POSITIONS + t) * FEATURES + k % FEATURES] / (length[row] - first);
+            }
+            assert_true(fabs((double)y[k] - want) < 1e-6);
+        }
+        charl_free(x);
+        charl_free(y);
+        net_fini(&n);
+    }
+}
+
 /* What only the input's shape shows: the message names the layer. */
 static void test_refused_inputs(void **state)
 {
@@ -606,6 +667,7 @@ int main(void)
         cmocka_unit_test(test_every_layer_type),
         cmocka_unit_test(test_layers_of_several),
         cmocka_unit_test(test_wrong_graphs),
+        cmocka_unit_test(test_padding),
         cmocka_unit_test(test_refused_inputs),
     };
 

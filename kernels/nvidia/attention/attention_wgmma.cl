@@ -79,7 +79,7 @@ static inline float2 soften(float s[32], float top[2], float sum[2], float facto
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
 attention_wgmma(global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_at, global float *lse, ulong lse_at,
-                START_OPERAND ATTENTION_ARGS)
+                MASK_OPERAND ATTENTION_ARGS)
 {
     local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
     const address base = LOCAL_ADDRESS(stages);

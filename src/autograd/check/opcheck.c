@@ -20,7 +20,8 @@ static double draw(const charl__op_sample *s, charl_dtype dtype, const charl__rn
     double x;
 
     if (!charl__is_float(dtype)) {
-        return floor((double)charl__rng_uniform(rng, (*i)++) * (double)(s->int_end ? s->int_end : 2));
+        return (double)s->int_begin +
+               floor((double)charl__rng_uniform(rng, (*i)++) * (double)((s->int_end ? s->int_end : 2) - s->int_begin));
     }
     do {
         x = s->lo + (s->hi - s->lo) * (double)charl__rng_uniform(rng, (*i)++);

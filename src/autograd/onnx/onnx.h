@@ -69,6 +69,8 @@ const char *charl__onnx_int(const charl__onnx_node *n, int64_t value);
 const char *charl__onnx_floats(const charl__onnx_node *n, const charl_shape *shape, const float *values);
 const char *charl__onnx_fill(const charl__onnx_node *n, float value, int64_t count);
 const char *charl__onnx_ints(const charl__onnx_node *n, const int64_t *values, int count);
+/** 0, 1, ..., count - 1: int64. */
+const char *charl__onnx_range(const charl__onnx_node *n, int64_t count);
 
 /** `a` under the shape of `type`, whose batch extent stays what it is. */
 const char *charl__onnx_reshape(const charl__onnx_node *n, const char *a, const charl_type *type, const char *out);

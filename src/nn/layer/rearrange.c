@@ -2,6 +2,7 @@
  * count as in PyTorch: 0 is the batch, which they leave alone. */
 #include <stdio.h>
 
+#include "autograd/graph.h"
 #include "nn/layer.h"
 
 int charl__layer_axis(const charl_layer_build *b, const charl_var *x, int64_t axis)
@@ -70,7 +71,53 @@ static charl_var *build_slice(const charl_layer_build *b, charl_var *x)
                  (long long)c->start, (long long)c->length, axis, (long long)extent);
         return charl__graph_refuse(b->g, text);
     }
+    if (axis == 1 && c->start < 0 && charl__layer_lengths(b, x)) {
+        return c->start == -1 ? charl__layer_last_position(b, x, true)
+                              : charl__graph_refuse(b->g, "slice: of padded sequences there is the last position, "
+                                                          "start = -1, and those from the first one on");
+    }
     return charl_slice(b->g, x, axis, start, length);
+}
+
+charl_var *charl__layer_lengths(const charl_layer_build *b, const charl_var *x)
+{
+    const charl_shape s = charl_var_get_type(x).shape;
+
+    return charl__graph_lengths(b->g, &s);
+}
+
+/* A sum is f32. */
+static charl_var *in_type(const charl_layer_build *b, charl_var *y, charl_dtype dtype)
+{
+    return y && charl_var_get_type(y).dtype != dtype ? charl_cast(b->g, y, dtype) : y;
+}
+
+/* x [B, T, C] summed over the positions that the mask of `length` marks. */
+static charl_var *sum_of_positions(const charl_layer_build *b, charl_var *x, charl_var *mask, bool keep)
+{
+    charl_shape s = charl_var_get_type(x).shape;
+
+    s.dim[2] = 1;
+    mask = in_type(b, charl_reshape(b->g, mask, s), charl_var_get_type(x).dtype);
+    return charl_sum(b->g, charl_mul(b->g, x, mask), 1, keep);
+}
+
+static charl_var *mean_of_positions(const charl_layer_build *b, charl_var *x, charl_var *length, bool keep)
+{
+    const charl_shape s = charl_var_get_type(x).shape;
+    charl_var *mask = charl_sequence_mask(b->g, length, s.dim[1], false);
+    charl_var *count = charl_sum(b->g, mask, 1, true);
+
+    count = keep && count ? charl_reshape(b->g, count, (charl_shape){3, {s.dim[0], 1, 1}}) : count;
+    return charl_div(b->g, sum_of_positions(b, x, mask, keep), count);
+}
+
+charl_var *charl__layer_last_position(const charl_layer_build *b, charl_var *x, bool keep)
+{
+    const charl_type t = charl_var_get_type(x);
+    charl_var *mask = charl_sequence_mask(b->g, charl__layer_lengths(b, x), t.shape.dim[1], true);
+
+    return in_type(b, sum_of_positions(b, x, mask, keep), t.dtype);
 }
 
 static charl_var *build_mean(const charl_layer_build *b, charl_var *x)
@@ -78,9 +125,10 @@ static charl_var *build_mean(const charl_layer_build *b, charl_var *x)
     const charl_axis_config *c = b->settings;
     const charl_dtype dtype = charl_var_get_type(x).dtype;
     const int axis = charl__layer_axis(b, x, c->axis);
-    charl_var *y = axis > 0 ? charl_mean(b->g, x, axis, c->keep) : NULL;
+    charl_var *length = axis == 1 ? charl__layer_lengths(b, x) : NULL, *y;
 
-    return y && charl_var_get_type(y).dtype != dtype ? charl_cast(b->g, y, dtype) : y; /* a sum is f32 */
+    y = length ? mean_of_positions(b, x, length, c->keep) : axis > 0 ? charl_mean(b->g, x, axis, c->keep) : NULL;
+    return in_type(b, y, dtype);
 }
 
 static charl_var *build_max(const charl_layer_build *b, charl_var *x)
@@ -88,6 +136,10 @@ static charl_var *build_max(const charl_layer_build *b, charl_var *x)
     const charl_axis_config *c = b->settings;
     const int axis = charl__layer_axis(b, x, c->axis);
 
+    if (axis == 1 && charl__layer_lengths(b, x)) {
+        return charl__graph_refuse(b->g, "max over the positions of padded sequences would see the padding; mean does "
+                                         "not");
+    }
     return axis > 0 ? charl_max(b->g, x, axis, c->keep) : NULL;
 }
 
@@ -122,13 +174,14 @@ static const charl_key slice_keys[] = {
     {"axis", CHARL_KEY_INT, offsetof(charl_slice_config, axis), "[-6,5]", false,
      "the extent that is cut; 0 is the batch", NULL},
     {"start", CHARL_KEY_INT, offsetof(charl_slice_config, start), "[-1e9,1e9]", false,
-     "first element; below 0: counted from the end", NULL},
+     "first element; below 0: counted from the end; -1: the last, before any padding", NULL},
     {"length", CHARL_KEY_INT, offsetof(charl_slice_config, length), "[0,1e9]", false, "elements; 0: to the end", NULL},
 };
 static const charl_axis_config axis_defaults = {.axis = 1};
 static const charl_key axis_keys[] = {
     {"axis", CHARL_KEY_INT, offsetof(charl_axis_config, axis), "[-6,5]", false,
-     "the extent that goes away: 1 for channels or positions, -1 for the last; 0 is the batch", NULL},
+     "the extent that goes away: 1 for channels or positions (padding not counted), -1 for the last; 0 is the batch",
+     NULL},
     {"keep", CHARL_KEY_BOOL, offsetof(charl_axis_config, keep), NULL, false, "leave an extent of 1", NULL},
 };
 static const charl_upsample_config upsample_defaults = {.factor = {2, 2}};

@@ -79,6 +79,9 @@ static charl_var *build(const charl_layer_build *b, charl_var *x, int64_t gates,
         x = layer > 0 ? charl_dropout(b->g, x, (float)c->dropout) : x;
         x = apply(b->g, x, &w);
     }
+    if (c->last && x && charl__layer_lengths(b, x)) {
+        return charl__layer_last_position(b, x, false);
+    }
     return c->last ? last_step(b->g, x) : x;
 }
 
@@ -102,7 +105,7 @@ static const charl_key keys[] = {
      "probability to drop an element between two layers", NULL},
     {"bias", CHARL_KEY_BOOL, offsetof(charl_recurrent_config, bias), NULL, false, "add biases", NULL},
     {"last", CHARL_KEY_BOOL, offsetof(charl_recurrent_config, last), NULL, false,
-     "return the last step only, as classification needs", NULL},
+     "return the last step before any padding only, as classification needs", NULL},
 };
 
 const charl_layer_type charl__layer_lstm = {

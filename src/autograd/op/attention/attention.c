@@ -53,8 +53,13 @@ charl_status charl__attention_check(const charl__infer *inf, int k)
     return CHARL_OK;
 }
 
-/* The last operand says where queries begin to see, where the attribute says that there is one. */
-static charl_status check_starts(const charl__infer *inf, const extents *x)
+/* Whether the last operand says what queries see. */
+static bool has_mask(const attention_attr *a)
+{
+    return a->starts || a->lengths;
+}
+
+static charl_status check_mask(const charl__infer *inf, const extents *x)
 {
     const attention_attr *a = inf->attr;
     const charl_type *start = &inf->in[inf->n_in - 1];
@@ -64,6 +69,9 @@ static charl_status check_starts(const charl__infer *inf, const extents *x)
                                  start->shape.dim[1] == x->t),
                   CHARL_ERR_SHAPE, "start, %s %s, is not i32 [%lld, %lld]", charl_dtype_name(start->dtype),
                   charl_shape_format(&start->shape, text), (long long)x->b, (long long)x->t);
+    CHARL_REQUIRE(!a->lengths || (start->dtype == CHARL_I32 && start->shape.ndim == 1 && start->shape.dim[0] == x->b),
+                  CHARL_ERR_SHAPE, "length, %s %s, is not i32 [%lld]", charl_dtype_name(start->dtype),
+                  charl_shape_format(&start->shape, text), (long long)x->b);
     return CHARL_OK;
 }
 
@@ -74,7 +82,7 @@ static charl_status infer(charl__infer *inf)
 
     CHARL_TRY(charl__attention_check(inf, 0));
     x = charl__attention_extents_get(&inf->in[0].shape, a);
-    CHARL_TRY(check_starts(inf, &x));
+    CHARL_TRY(check_mask(inf, &x));
     inf->n_out = 2;
     inf->out[0] = inf->out[1] = inf->in[0];
     inf->out[0].shape = (charl_shape){3, {x.b, x.t, a->heads * x.d}};
@@ -112,6 +120,7 @@ static void specialise(const charl__enqueue *e, extents x, charl__launch *l, int
 {
     const attention_attr *a = e->attr;
     const charl__kernel_param params[] = {{"STARTS", a->starts},
+                                          {"LENGTHS", a->lengths},
                                           {"ACT", .text = charl__kernel_type(e->out[0]->dtype)},
                                           {"D", x.d},
                                           {"CAUSAL", a->causal},
@@ -120,7 +129,7 @@ static void specialise(const charl__enqueue *e, extents x, charl__launch *l, int
                                           {NULL}};
 
     charl__launch_set_all(l, params);
-    if (a->starts) {
+    if (has_mask(a)) {
         l->args[n++] = charl__in(e->in[e->n_in - 1]);
     }
     l->label = e->label;
@@ -147,7 +156,7 @@ charl_status charl__attention_forward(const charl__enqueue *e, const charl_tenso
                        .entry = local ? "attention_local" : "attention_vector",
                        .args = {charl__in(qkv), charl__out(out), lse}};
 
-    if (charl__attention_is_wgmma(e->dev, qkv->dtype, x.d)) {
+    if (charl__attention_is_wgmma(e->dev, a, qkv->dtype, x.d)) {
         return charl__attention_wgmma(e, qkv, out, lse);
     }
     share_out(e, x, a->heads, LANES, &l);
@@ -178,7 +187,7 @@ typedef struct query_case {
     const attention_attr *a;
     extents x;
     const double *q, *k, *v; /* k, v: of key 0; a key is `pitch` elements after the one before */
-    const double *start;     /* [B, T], or NULL */
+    const double *mask;      /* start [B, T] or length [B], or NULL */
     int64_t pitch, n_keys;
     double *weight, *factor; /* [T] scores, then weights; factors of dropout */
 } query_case;
@@ -194,12 +203,15 @@ static void set_query(query_case *c, const double *qkv, int64_t b, int64_t h, in
     c->k = qkv + (b * c->x.t * columns + kv) * d;
     c->v = c->k + a->kv_heads * d;
     c->n_keys = a->causal ? q + 1 : c->x.t;
+    if (a->lengths && c->mask[b] < (double)c->x.t) {
+        c->n_keys = c->mask[b] > 1.0 ? (int64_t)c->mask[b] : 1;
+    }
     for (int64_t k = 0; k < c->n_keys; k++) {
         c->weight[k] = 0.0;
         for (int64_t i = 0; i < d; i++) {
             c->weight[k] += (double)a->scale * c->q[i] * c->k[k * c->pitch + i];
         }
-        if (c->start && k < q && (double)k < c->start[b * c->x.t + q]) {
+        if (a->starts && k < q && (double)k < c->mask[b * c->x.t + q]) {
             c->weight[k] = -(double)INFINITY;
         }
     }
@@ -242,7 +254,7 @@ static void reference(const charl__reference *r)
 {
     const attention_attr *a = r->attr;
     query_case c = {
-        .a = a, .x = charl__attention_extents_get(&r->in_type[0].shape, a), .start = a->starts ? r->in[1] : NULL};
+        .a = a, .x = charl__attention_extents_get(&r->in_type[0].shape, a), .mask = has_mask(a) ? r->in[1] : NULL};
 
     if (charl__alloc_array(2 * c.x.t, sizeof(double), &c.weight) != CHARL_OK) {
         return;
@@ -276,6 +288,10 @@ static const attention_attr starts = {
     .heads = 4, .kv_heads = 2, .scale = 0.35F, .causal = true, .batched = true, .starts = true};
 static const attention_attr starts_dropped = {
     .heads = 2, .kv_heads = 1, .scale = 0.5F, .p = 0.3F, .causal = true, .batched = true, .key = 7, .starts = true};
+static const attention_attr lengths = {.heads = 4, .kv_heads = 2, .scale = 0.35F, .batched = true, .lengths = true};
+static const attention_attr lengths_dropped = {
+    .heads = 2, .kv_heads = 1, .scale = 0.5F, .p = 0.3F, .batched = true, .key = 7, .lengths = true};
+static const attention_attr lengths_long = {.heads = 1, .kv_heads = 1, .scale = 0.25F, .lengths = true};
 static const attention_attr starts_long = {.heads = 1, .kv_heads = 1, .scale = 0.25F, .causal = true, .starts = true};
 static const attention_attr dropped_one = {
     .heads = 1, .kv_heads = 1, .scale = 0.5F, .p = 0.5F, .causal = true, .key = 0x123456789abcdef0};
@@ -310,6 +326,24 @@ static const charl__op_sample samples[] = {
      .hi = 4,
      .int_end = 203,
      .terms = 203},
+    {.in = {CHARL_B(F32, 16, 12, 160), CHARL_B(I32, 16)},
+     .attr = &lengths,
+     .lo = -2,
+     .hi = 2,
+     .int_end = 14, /* 0 is taken for 1, 13 for 12 */
+     .terms = 20},
+    {.in = {CHARL_B(F32, 8, 9, 80), CHARL_B(I32, 8)},
+     .attr = &lengths_dropped,
+     .lo = -2,
+     .hi = 2,
+     .int_end = 10,
+     .terms = 20},
+    {.in = {CHARL_R(F32, 3, 203, 60), CHARL_R(I32, 3)},
+     .attr = &lengths_long,
+     .lo = -4,
+     .hi = 4,
+     .int_end = 204,
+     .terms = 203},
     {.n_in = 1, .in = {CHARL_R(F32, 2, 0, 60)}, .attr = &one_open, .lo = -2, .hi = 2},
 };
 
@@ -338,6 +372,18 @@ static const char *onnx_mask(const charl__onnx_node *n, int64_t t)
         n, &(charl__onnx_call){.type = "Trilu", .in = {hidden, charl__onnx_int(n, 1)}, .attr = {{"upper", .i = 1}}});
 }
 
+/* Scores [B, kv_heads, group, T, T] with minus infinity for the keys behind the end of a row. */
+static const char *onnx_keys(const charl__onnx_node *n, const char *scores, int64_t t)
+{
+    const char *length = charl__onnx_op(n, "Max", n->in[1], charl__onnx_int(n, 1), NULL);
+
+    length = charl__onnx_op(n, "Unsqueeze", length, charl__onnx_ints(n, (const int64_t[]){1, 2, 3, 4}, 4), NULL);
+    return charl__onnx_write_call(
+        n, &(charl__onnx_call){.type = "Where",
+                               .in = {charl__onnx_op(n, "Less", charl__onnx_range(n, t), length, NULL), scores,
+                                      charl__onnx_float(n, -(double)INFINITY)}});
+}
+
 /* The T x T weights do exist here: runtimes know how to fuse this pattern. */
 static void onnx(const charl__onnx_node *n)
 {
@@ -355,6 +401,7 @@ static void onnx(const charl__onnx_node *n)
                        NULL);
     s = charl__onnx_op(n, "Mul", s, charl__onnx_float(n, (double)a->scale), NULL);
     s = a->causal ? charl__onnx_op(n, "Add", s, onnx_mask(n, t), NULL) : s;
+    s = a->lengths ? onnx_keys(n, s, t) : s;
     s = charl__onnx_write_call(n, &(charl__onnx_call){.type = "Softmax", .in = {s}, .attr = {{"axis", .i = -1}}});
     s = charl__onnx_op(n, "MatMul", s, onnx_heads(n, a->heads + a->kv_heads, a->kv_heads, false), NULL);
     s = charl__onnx_transpose(n, s, back, 5, NULL);
@@ -377,7 +424,7 @@ static double flop(const charl__infer *inf)
 const charl__op charl_op_attention = {
     .name = "attention",
     .flop = flop,
-    .formula = "out[q] = sum over keys k >= start[q] of softmax(scale * Q[q] . K[k]) * V[k], per head",
+    .formula = "out[q] = sum over keys start[q] <= k < length of softmax(scale * Q[q] . K[k]) * V[k], per head",
     .n_in = 2,
     .n_optional = 1,
     .attr_size = sizeof(attention_attr),
@@ -391,10 +438,10 @@ const charl__op charl_op_attention = {
     CHARL_SAMPLES(samples),
 };
 
-/* attention_grad(gout, qkv, out, lse[, glse][, start]) */
+/* attention_grad(gout, qkv, out, lse[, glse][, start or length]) */
 static bool has_glse(const attention_attr *a, int n_in)
 {
-    return n_in - a->starts > 4;
+    return n_in - has_mask(a) > 4;
 }
 
 static int64_t row_count(const extents *x, const attention_attr *a)
@@ -408,7 +455,7 @@ static charl_status infer_grad(charl__infer *inf)
     extents x;
 
     CHARL_TRY(charl__attention_check(inf, 1));
-    for (int i = 0; i < inf->n_in - a->starts; i++) {
+    for (int i = 0; i < inf->n_in - has_mask(a); i++) {
         CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float", i,
                       charl_dtype_name(inf->in[i].dtype));
     }
@@ -418,7 +465,7 @@ static charl_status infer_grad(charl__infer *inf)
                       charl_shape_count(&inf->in[3].shape) == row_count(&x, a) &&
                       charl_shape_equal(&inf->in[3].shape, &inf->in[has_glse(a, inf->n_in) ? 4 : 3].shape),
                   CHARL_ERR_SHAPE, "gout, qkv, out and lse do not fit");
-    CHARL_TRY(check_starts(inf, &x));
+    CHARL_TRY(check_mask(inf, &x));
     inf->out[0] = inf->in[1];
     inf->workspace = row_count(&x, a) * (int64_t)sizeof(float);
     if (inf->in[1].dtype != CHARL_F32) { /* dq, before it is rounded */
@@ -471,7 +518,7 @@ static charl_status enqueue_grad(const charl__enqueue *e)
     if (row_count(&x, a) == 0) {
         return CHARL_OK;
     }
-    if (charl__attention_is_wgmma(e->dev, e->in[1]->dtype, x.d)) {
+    if (charl__attention_is_wgmma(e->dev, a, e->in[1]->dtype, x.d)) {
         return charl__attention_wgmma_grad(e);
     }
     CHARL_TRY(dot_rows(e, &x));
@@ -523,7 +570,7 @@ static void reference_grad(const charl__reference *r)
     const attention_attr *a = r->attr;
     query_case c = {.a = a,
                     .x = charl__attention_extents_get(&r->in_type[1].shape, a),
-                    .start = a->starts ? r->in[r->n_in - 1] : NULL};
+                    .mask = has_mask(a) ? r->in[r->n_in - 1] : NULL};
 
     if (charl__alloc_array(2 * c.x.t, sizeof(double), &c.weight) != CHARL_OK) {
         return;
@@ -555,6 +602,12 @@ static void reference_grad(const charl__reference *r)
             CHARL_##KIND(F32, B, H, T), CHARL_##KIND(F32, B, H, T), CHARL_##KIND(I32, B, T)                            \
     }
 
+#define GRAD_LENGTHS(KIND, B, T, H, C, D)                                                                              \
+    {                                                                                                                  \
+        CHARL_##KIND(F32, B, T, (H) * (D)), CHARL_##KIND(F32, B, T, (C) * (D)), CHARL_##KIND(F32, B, T, (H) * (D)),    \
+            CHARL_##KIND(F32, B, H, T), CHARL_##KIND(F32, B, H, T), CHARL_##KIND(I32, B)                               \
+    }
+
 static const charl__op_sample samples_grad[] = {
     {.n_in = 5, .in = GRAD(B, 8, 7, 2, 6, 20), .attr = &plain, .lo = -1, .hi = 1, .terms = 20},
     {.n_in = 5, .in = GRAD(B, 8, 1, 3, 9, 20), .attr = &causal, .lo = -1, .hi = 1, .terms = 20},
@@ -568,6 +621,9 @@ static const charl__op_sample samples_grad[] = {
     {.in = GRAD_STARTS(B, 8, 12, 4, 8, 20), .attr = &starts, .lo = -1, .hi = 1, .int_end = 12, .terms = 48},
     {.in = GRAD_STARTS(B, 8, 9, 2, 4, 20), .attr = &starts_dropped, .lo = -1, .hi = 1, .int_end = 9, .terms = 36},
     {.in = GRAD_STARTS(R, 1, 203, 1, 3, 20), .attr = &starts_long, .lo = -1, .hi = 1, .int_end = 203, .terms = 812},
+    {.in = GRAD_LENGTHS(B, 16, 12, 4, 8, 20), .attr = &lengths, .lo = -1, .hi = 1, .int_end = 14, .terms = 48},
+    {.in = GRAD_LENGTHS(B, 8, 9, 2, 4, 20), .attr = &lengths_dropped, .lo = -1, .hi = 1, .int_end = 10, .terms = 36},
+    {.in = GRAD_LENGTHS(R, 3, 203, 1, 3, 20), .attr = &lengths_long, .lo = -1, .hi = 1, .int_end = 204, .terms = 812},
     {.n_in = 5, .in = GRAD(R, 2, 0, 1, 3, 20), .attr = &one_open, .lo = -1, .hi = 1},
 };
 
@@ -613,13 +669,13 @@ static charl_var *continue_sequences(charl_graph *g, charl_var *qkv, attention_a
 charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention_args *args)
 {
     const int kv_heads = args->kv_heads > 0 ? args->kv_heads : args->heads;
-    charl_var *const start = args->start ? args->start : charl__graph_starts(g);
+    charl_var *mask = args->start ? args->start : charl__graph_starts(g);
     attention_attr a = {.heads = args->heads,
                         .kv_heads = kv_heads,
                         .scale = args->scale,
                         .p = args->dropout,
                         .causal = args->causal,
-                        .starts = start != NULL};
+                        .starts = mask != NULL};
     charl_var *out[CHARL_OP_MAX_OUT];
     char name[256];
 
@@ -637,6 +693,10 @@ charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention
                                  "attention within documents (data.documents = separate) must be causal, and cannot "
                                  "continue a sequence");
     }
+    if (a.causal && args->length) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID,
+                                 "attention: causal queries see no later key, so that padding needs no length");
+    }
     if (!qkv) {
         return NULL;
     }
@@ -646,9 +706,21 @@ charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention
     if (charl__graph_has_cache(g)) {
         return continue_sequences(g, qkv, &a);
     }
+    if (!a.causal) {
+        const charl_shape s = charl_var_get_type(qkv).shape;
+
+        mask = args->length ? args->length : charl__graph_lengths(g, &s);
+        a.lengths = mask != NULL;
+        if (!mask && charl__graph_has_padding(g)) {
+            return charl__graph_fail(g, CHARL_ERR_SHAPE,
+                                     "attention over %lld positions, which are not those of the padded sequences of "
+                                     "the data: where these end is not known",
+                                     (long long)s.dim[1]);
+        }
+    }
     a.p = charl_graph_is_training(g) ? a.p : 0.0F;
     a.batched = charl_var_get_type(qkv).batch == CHARL_BATCHED;
     a.key = charl__fnv1a64_string(charl__graph_next_name(g, "attention", name, sizeof name));
-    charl__apply(g, &charl_op_attention, &a, (charl_var *[]){qkv, start}, 2, out);
+    charl__apply(g, &charl_op_attention, &a, (charl_var *[]){qkv, mask}, 2, out);
     return out[0];
 }

@@ -13,6 +13,7 @@ typedef struct charl__attention_attr {
     uint64_t key; /* hash of the layer's name */
     bool begins;  /* attention_cached: the rows are positions 0, 1, ... of one sequence */
     bool starts;  /* the last operand, i32 [B, T], says from which key on a query sees; causal only */
+    bool lengths; /* the last operand, i32 [B], says how many keys a row has; not causal */
 } charl__attention_attr;
 
 /** Rows, positions and elements of a head. */
@@ -39,10 +40,10 @@ enum { CHARL__ATTENTION_GROUP = 256 };
 bool charl__attention_in_groups(const charl_device *dev);
 
 /** The same on NVIDIA's tensor cores (attention_wgmma.c), which take every half type and heads of a
- *  multiple of 8, at most 128 elements where facts.nvidia.wgmma:
+ *  multiple of 8, at most 128 elements where facts.nvidia.wgmma, and no lengths:
  *  kernels/nvidia/attention/attention_wgmma.cl says what differs.
  */
-bool charl__attention_is_wgmma(const charl_device *dev, charl_dtype dtype, int64_t d);
+bool charl__attention_is_wgmma(const charl_device *dev, const charl__attention_attr *a, charl_dtype dtype, int64_t d);
 charl_status charl__attention_wgmma(const charl__enqueue *e, const charl_tensor *qkv, const charl_tensor *out,
                                     charl__arg lse) CHARL_MUST_CHECK;
 /** attention_grad. */

@@ -45,10 +45,10 @@ static const form keys_form = {.file = "nvidia/attention/attention_wgmma_grad",
                                .narrow_groups = 3,
                                .wide_groups = 2};
 
-bool charl__attention_is_wgmma(const charl_device *dev, charl_dtype dtype, int64_t d)
+bool charl__attention_is_wgmma(const charl_device *dev, const charl__attention_attr *a, charl_dtype dtype, int64_t d)
 {
     return charl__device_facts_get(dev)->nvidia.wgmma && (dtype == CHARL_BF16 || dtype == CHARL_F16) &&
-           d % CHUNK == 0 && d <= MAX_D;
+           d % CHUNK == 0 && d <= MAX_D && !a->lengths;
 }
 
 /* The kernels copy 16 bytes at a time. The memory plan places every value so. */

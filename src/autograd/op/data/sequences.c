@@ -1,0 +1,226 @@
+/* padded_sequences and sequence_mask: which positions of padded sequences hold tokens. Not
+ * differentiable: data have no gradient.
+ */
+#include "autograd/graph_private.h"
+#include "autograd/onnx/onnx.h"
+#include "autograd/op.h"
+#include "charl/ops.h"
+
+enum { GROUP = 64 };
+
+static charl_status infer_padded(charl__infer *inf)
+{
+    const charl_type *x = &inf->in[0];
+    char text[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(x->dtype == CHARL_I32 && x->shape.ndim == 2 && x->shape.dim[1] < INT32_MAX / 2, CHARL_ERR_SHAPE,
+                  "sequences %s %s are not i32 [B, T]", charl_dtype_name(x->dtype),
+                  charl_shape_format(&x->shape, text));
+    inf->n_out = 2;
+    inf->out[0] = inf->out[1] = *x;
+    inf->out[1].shape.ndim = 1;
+    return CHARL_OK;
+}
+
+static charl_status enqueue_padded(const charl__enqueue *e)
+{
+    const charl_shape *s = &e->in[0]->shape;
+    const charl__launch l = {.file = "data/sequences",
+                             .entry = "charl_padded_sequences",
+                             .args = {charl__in(e->in[0]), charl__out(e->out[0]), charl__out(e->out[1]),
+                                      charl__i32((int32_t)s->dim[1]), charl__i32(*(const int32_t *)e->attr)},
+                             .global = {(size_t)s->dim[0] * GROUP},
+                             .local = {GROUP},
+                             .label = e->label};
+
+    return charl__launch_enqueue(e->dev, &l);
+}
+
+static void reference_padded(const charl__reference *r)
+{
+    const int64_t n = r->in_type[0].shape.dim[1];
+
+    for (int64_t b = 0; b < r->in_type[0].shape.dim[0]; b++) {
+        int64_t end = n;
+
+        for (int64_t t = n; t-- > 0;) {
+            const double x = r->in[0][b * n + t];
+
+            r->out[0][b * n + t] = x > 0.0 ? x : 0.0;
+            end = x < 0.0 ? t : end;
+        }
+        r->out[1][b] = (double)(*(const int32_t *)r->attr + (end > 1 ? end : 1));
+    }
+}
+
+static const int32_t none = 0, one = 1;
+static const charl__op_sample samples_padded[] = {
+    {.in = {CHARL_B(I32, 16, 7)}, .attr = &none, .int_begin = -3, .int_end = 9},
+    {.in = {CHARL_R(I32, 3, 130)}, .attr = &one, .int_begin = -4, .int_end = 300},
+    {.in = {CHARL_R(I32, 1, 1)}, .attr = &none, .int_begin = -3, .int_end = 0},
+    {.in = {CHARL_R(I32, 0, 4)}, .attr = &none, .int_end = 4},
+};
+
+/* Padding follows the tokens, so they are as many as the numbers that are not negative. */
+static void onnx_padded(const charl__onnx_node *n)
+{
+    const char *zero = charl__onnx_int(n, 0), *axis = charl__onnx_ints(n, (const int64_t[]){1}, 1), *count;
+
+    if (n->outs[0]) {
+        charl__onnx_op(n, "Max", n->in[0], zero, n->outs[0]);
+    }
+    if (n->outs[1]) {
+        count = charl__onnx_op(n, "GreaterOrEqual", n->in[0], zero, NULL);
+        count = charl__onnx_write_call(
+            n, &(charl__onnx_call){
+                   .type = "Cast", .in = {count}, .attr = {{"to", .i = charl__onnx_dtype(CHARL_I32)}}});
+        count = charl__onnx_write_call(n, &(charl__onnx_call){.type = "ReduceSum",
+                                                              .in = {count, axis},
+                                                              .attr = {{"keepdims", .i = 0}}});
+        count = charl__onnx_op(n, "Max", count, charl__onnx_int(n, 1), NULL);
+        charl__onnx_op(n, "Add", count, charl__onnx_int(n, *(const int32_t *)n->attr), n->outs[1]);
+    }
+}
+
+const charl__op charl_op_padded_sequences = {
+    .name = "padded_sequences",
+    .formula = "tokens = max(x, 0), length[b] = before + max(1, the numbers of row b before its first negative one)",
+    .n_in = 1,
+    .attr_size = sizeof(int32_t),
+    .infer = infer_padded,
+    .enqueue = enqueue_padded,
+    .reference = reference_padded,
+    .onnx = onnx_padded,
+    CHARL_SAMPLES(samples_padded),
+};
+
+charl_var *charl_padded_sequences(charl_graph *g, charl_var *x, int before, charl_var **length)
+{
+    const int32_t attr = before;
+    charl_var *out[CHARL_OP_MAX_OUT] = {NULL};
+
+    *length = NULL;
+    if (before < 0) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "padded_sequences: %d positions in front", before);
+    }
+    charl__apply(g, &charl_op_padded_sequences, &attr, (charl_var *[]){x}, 1, out);
+    *length = out[1];
+    return out[0];
+}
+
+typedef struct mask_attr {
+    int32_t positions;
+    bool last;
+} mask_attr;
+
+static charl_status infer_mask(charl__infer *inf)
+{
+    const charl_type *length = &inf->in[0];
+    char text[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(length->dtype == CHARL_I32 && length->shape.ndim == 1, CHARL_ERR_SHAPE,
+                  "lengths %s %s are not i32 [B]", charl_dtype_name(length->dtype),
+                  charl_shape_format(&length->shape, text));
+    inf->out[0] = (charl_type){CHARL_F32, {2, {length->shape.dim[0], ((const mask_attr *)inf->attr)->positions}},
+                            length->batch};
+    return CHARL_OK;
+}
+
+static charl_status enqueue_mask(const charl__enqueue *e)
+{
+    const charl_shape *s = &e->out[0]->shape;
+    const charl__launch l = {
+        .file = "data/sequences",
+        .entry = "charl_sequence_mask",
+        .args = {charl__in(e->in[0]), charl__out(e->out[0]), charl__i32((int32_t)s->dim[1]),
+                 charl__i32(((const mask_attr *)e->attr)->last)},
+        .global = {s->dim[0] > 0 ? ((size_t)s->dim[1] + GROUP - 1) / GROUP * GROUP : 0, (size_t)s->dim[0]},
+        .local = {GROUP, 1},
+        .label = e->label};
+
+    return charl__launch_enqueue(e->dev, &l);
+}
+
+static void reference_mask(const charl__reference *r)
+{
+    const int64_t n = r->out_type[0].shape.dim[1];
+    const bool last = ((const mask_attr *)r->attr)->last;
+
+    for (int64_t i = 0; i < r->out_type[0].shape.dim[0] * n; i++) {
+        const double left = r->in[0][i / n] - (double)(i % n);
+
+        r->out[0][i] = left > 0.0 && (!last || left < 2.0) ? 1.0 : 0.0;
+    }
+}
+
+static const mask_attr seven = {7, false}, seven_last = {7, true}, single = {1, false}, long_row = {130, true};
+static const charl__op_sample samples_mask[] = {
+    {.in = {CHARL_B(I32, 16)}, .attr = &seven, .int_end = 9},
+    {.in = {CHARL_R(I32, 3)}, .attr = &long_row, .int_end = 140},
+    {.in = {CHARL_B(I32, 16)}, .attr = &seven_last, .int_end = 9},
+    {.in = {CHARL_R(I32, 1)}, .attr = &single, .int_end = 2},
+    {.in = {CHARL_R(I32, 0)}, .attr = &seven, .int_end = 4},
+};
+
+static void onnx_mask(const charl__onnx_node *n)
+{
+    const mask_attr *a = n->attr;
+    const char *t = charl__onnx_op(n, "Unsqueeze", n->in[0], charl__onnx_ints(n, (const int64_t[]){1}, 1), NULL);
+
+    t = a->last ? charl__onnx_op(n, "Sub", t, charl__onnx_int(n, 1), NULL) : t;
+    t = charl__onnx_op(n, a->last ? "Equal" : "Less", charl__onnx_range(n, a->positions), t, NULL);
+    charl__onnx_write_call(n, &(charl__onnx_call){.type = "Cast",
+                                                  .in = {t},
+                                                  .out = n->out,
+                                                  .attr = {{"to", .i = charl__onnx_dtype(CHARL_F32)}}});
+}
+
+const charl__op charl_op_sequence_mask = {
+    .name = "sequence_mask",
+    .formula = "out[b, t] = t < length[b] ? 1 : 0, or t == length[b] - 1 ? 1 : 0",
+    .n_in = 1,
+    .attr_size = sizeof(mask_attr),
+    .infer = infer_mask,
+    .enqueue = enqueue_mask,
+    .reference = reference_mask,
+    .onnx = onnx_mask,
+    CHARL_SAMPLES(samples_mask),
+};
+
+charl_var *charl_sequence_mask(charl_graph *g, charl_var *length, int64_t positions, bool last)
+{
+    const mask_attr attr = {(int32_t)positions, last};
+
+    if (positions < 1 || positions > INT32_MAX / 2) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "sequence_mask: %lld positions", (long long)positions);
+    }
+    return charl__apply1(g, &charl_op_sequence_mask, &attr, length);
+}
+
+charl_var *charl__graph_set_padded(charl_graph *g, charl_var *x)
+{
+    g->padded = x;
+    return charl_padded_sequences(g, x, 0, &g->lengths[0]);
+}
+
+bool charl__graph_has_padding(const charl_graph *g)
+{
+    return g->padded != NULL;
+}
+
+bool charl__graph_is_padded(const charl_graph *g, const charl_shape *s)
+{
+    const int64_t more = g->padded && s->ndim == 3 ? s->dim[1] - g->padded->type.shape.dim[1] : -1;
+
+    return more == 0 || more == 1;
+}
+
+charl_var *charl__graph_lengths(charl_graph *g, const charl_shape *s)
+{
+    const bool more = charl__graph_is_padded(g, s) && s->dim[1] != g->padded->type.shape.dim[1];
+
+    if (more && !g->lengths[1]) {
+        charl_padded_sequences(g, g->padded, 1, &g->lengths[1]);
+    }
+    return charl__graph_is_padded(g, s) ? g->lengths[more] : NULL;
+}
