@@ -30,6 +30,7 @@ typedef enum charl_dataset_kind {
     CHARL_DATASET_TOKENS,
     CHARL_DATASET_TABLE,
     CHARL_DATASET_REGRESSION,
+    CHARL_DATASET_SEQUENCES, /* of tokens, one class or target each; the largest number of x_dtype is padding */
     CHARL_DATASET_KIND_COUNT
 } charl_dataset_kind;
 
@@ -148,6 +149,9 @@ void charl_dataset_close(charl_dataset *ds);
 
 /** What is in it. Local. */
 void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out);
+
+/** Whether samples are made of tokens, which are not normalised: TOKENS and SEQUENCES. Local. */
+bool charl_dataset_kind_has_tokens(charl_dataset_kind kind);
 
 /** "images" ... and "train" ...; "?" outside the enum. Local. */
 const char *charl_dataset_kind_name(charl_dataset_kind kind);
@@ -425,6 +429,31 @@ typedef struct charl_chat_options {
  *  Errors: as charl_import_text; ERR_DATA names the line of what is no conversation, and of one that is too long. */
 charl_status charl_import_chat(const char *const *paths, int n, const charl_chat_options *chat, const char *out,
                                const charl_import_options *opt) CHARL_MUST_CHECK;
+
+/** How texts with a class each become rows of tokens. Zero is the default of all members.
+ *
+ *  text, label     columns of CSV files, fields of JSON objects; NULL: "text" and "label"
+ *  tokenizer       a type, or path of a published tokenizer, as in charl_text_options; NULL: "bytes"
+ *  special_tokens  recognize special tokens in the texts
+ *  vocab           of a tokenizer that learns; 0: 4096
+ *  window          tokens of a row; 0: those of the longest text, at most 512
+ *  val_file        the validation set, named as `paths` are; NULL: none, or by val_split */
+typedef struct charl_text_classes_options {
+    const char *text, *label, *tokenizer;
+    bool special_tokens;
+    int64_t vocab, window;
+    const char *val_file;
+} charl_text_classes_options;
+
+/** Convert texts with a class each to padded sequences: CSV files with a header, and lines of JSON objects. Classes are the labels in the
+ *  order of their bytes. A tokenizer that learns does so from all texts. val_split chooses rows of each class.
+ *
+ *  paths  [n] files, folders and patterns of .csv, .tsv and .jsonl, as with charl_import_text
+ *
+ *  `options` may be NULL. Blocks. Local. Memory: 5 bytes for each text, and all texts where a tokenizer learns.
+ *  Errors: as charl_import_text; ERR_DATA names the line of a row without text or label. */
+charl_status charl_import_text_classes(const char *const *paths, int n, const charl_text_classes_options *options,
+                                       const char *out, const charl_import_options *opt) CHARL_MUST_CHECK;
 
 /** Layouts of token files.
  *

@@ -173,6 +173,13 @@ charl_var *charl_cast(charl_graph *g, charl_var *x, charl_dtype dtype);
  *    out           [B, ...] f32, or i32 of i32 */
 charl_var *charl_gather_rows(charl_graph *g, charl_var *source, charl_var *row, charl_var *shift, charl_var *scale);
 
+/** Rows of a data set of padded sequences: out[r, t] = source[row[r], t]. Not differentiable.
+ *
+ *    source  [N, T] u8, u16 or u32, REPLICATED; the largest number of the type is padding
+ *    row     [B] i32
+ *    out     [B, T] i32; -1 for padding, and in a row outside [0, N) */
+charl_var *charl_gather_tokens(charl_graph *g, charl_var *source, charl_var *row);
+
 /** Windows of a sequence of tokens: out[r, j] = tokens[start[r] + offset + j]. Not differentiable.
  *
  *    tokens  [N] u8, u16, u32 or i32, REPLICATED
@@ -364,7 +371,8 @@ typedef struct charl_attention_args {
     charl_var *
         start; /* i32 [B, T], with causal: query q of row b sees keys from start[b, q] on, and always itself: where documents
                          share a row. NULL: from 0 on */
-    charl_var *length; /* i32 [B], without causal: keys of a row, from the first on; the rest is padding. At least one is seen. NULL: all */
+    charl_var *
+        length; /* i32 [B], without causal: keys of a row, from the first on; the rest is padding. At least one is seen. NULL: all */
 } charl_attention_args;
 
 /** Scaled dot-product attention: out[q] = sum over k of softmax over k of (scale * Q[q] . K[k]) * V[k], for each head.

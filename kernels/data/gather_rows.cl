@@ -3,6 +3,7 @@
  * Specialised by   SRC   element type of the source (default float)
  *                  DST   element type of out: float or int (default float)
  *                  NORM  0|1: shift and scale (default 0: the value converted)
+ *                  PADDED 1, with int from unsigned numbers: the largest one is padding and becomes -1
  *                  INDEX type that holds the number of an element in its row (default ulong)
  *                  PAIR  1: charl_gather_rows_pair, which gathers words of 32 bits from a second source in the same launch, BAD_2 where
  *                        there is no such row; the first `groups` work-groups are those of the first source
@@ -21,6 +22,9 @@
 #endif
 #ifndef NORM
 #define NORM 0
+#endif
+#ifndef PADDED
+#define PADDED 0
 #endif
 #ifndef INDEX
 #define INDEX ulong
@@ -84,6 +88,8 @@ static inline void gather(uint group, GATHER_ARGS)
 
         *out = ((float)*source - shift[shift_at + c]) * scale[scale_at + c];
     }
+#elif PADDED
+    *out = *source == (SRC)-1 ? -1 : (DST)*source;
 #else
     *out = (DST)*source;
 #endif

@@ -52,10 +52,12 @@ charl_var *charl__graph_starts(const charl_graph *g);
 /** Positions in their documents, i32 [B, T]; NULL where there are no starts. */
 charl_var *charl__graph_document_positions(charl_graph *g);
 
-/** The sequences of the batch are padded: x, i32 [B, T], as in charl_padded_sequences, whose tokens are returned. Attention that is appended
- *  from now on leaves out what is behind the end of a sequence. */
-charl_var *charl__graph_set_padded(charl_graph *g, charl_var *x);
+/** The sequences of the batch are padded: x, i32 [B, T], as in charl_padded_sequences, whose tokens, all below `vocab` (0: not known), are
+ *  returned. Attention that is appended from now on leaves out what is behind the end of a sequence. */
+charl_var *charl__graph_set_padded(charl_graph *g, charl_var *x, int64_t vocab);
 bool charl__graph_has_padding(const charl_graph *g);
+/** What set_padded was told; 0: nothing. */
+int64_t charl__graph_vocab(const charl_graph *g);
 /** Whether a value of shape s, [B, T, C] or [B, T + 1, C] with a position in front (class_token), has the positions of padded sequences. */
 bool charl__graph_is_padded(const charl_graph *g, const charl_shape *s);
 /** Its positions that are no padding, i32 [B]; NULL: all of them. */

@@ -106,6 +106,7 @@ struct charl_graph {
     charl_var *starts;             /* charl__graph_set_starts */
     charl_var *positions;          /* in documents; made when asked for */
     charl_var *padded;             /* charl__graph_set_padded */
+    int64_t vocab;                 /* its tokens are below; 0: not known */
     charl_var *lengths[2];         /* of its sequences; with a position in front, made when asked for */
 
     charl_steps *steps; /* borrowed, or own_steps */

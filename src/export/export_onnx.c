@@ -112,14 +112,14 @@ static charl_var *unscaled(onnx_export *x, charl_var *output)
 static charl_var *input(onnx_export *x)
 {
     charl_shape shape = {x->session.data.x_shape.ndim + 1, {1}};
-    const bool tokens = x->session.data.kind == CHARL_DATASET_TOKENS;
+    const bool tokens = charl_dataset_kind_has_tokens(x->session.data.kind);
     const charl_dtype dtype = tokens ? CHARL_I32 : x->session.data.x_dtype == CHARL_U8 ? CHARL_U8 : CHARL_F32;
     charl_var *v;
 
     memcpy(shape.dim + 1, x->session.data.x_shape.dim, (size_t)x->session.data.x_shape.ndim * sizeof shape.dim[0]);
     v = charl_input(x->g, "input", dtype, shape, CHARL_BATCHED);
     if (tokens) {
-        return v;
+        return x->session.data.kind == CHARL_DATASET_SEQUENCES ? charl__graph_set_padded(x->g, v, 0) : v;
     }
     v = dtype == CHARL_U8 ? charl_cast(x->g, v, CHARL_F32) : v;
     v = charl__center_crop(x->g, v, x->session.config->data.image_size);

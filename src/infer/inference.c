@@ -152,6 +152,21 @@ static charl_status check_output(charl_inference *m, const charl_shape *out)
     return CHARL_OK;
 }
 
+static charl_var *model_input(const charl_inference *m)
+{
+    charl_graph *const g = m->g;
+    charl_var *source = bound(g, "x", m->source, CHARL_REPLICATED), *row = bound(g, "row", m->index, CHARL_BATCHED), *x;
+
+    if (m->session->schema->kind == CHARL_DATASET_SEQUENCES) {
+        return charl__graph_set_padded(g, charl_gather_tokens(g, source, row),
+                                       charl_tokenizer_get_vocab(m->session->schema->tokenizer));
+    }
+    x = charl_gather_rows(g, source, row, bound(g, "shift", m->shift, CHARL_REPLICATED),
+                          bound(g, "scale", m->scale, CHARL_REPLICATED));
+    x = charl__center_crop(g, x, m->session->config->data.image_size);
+    return charl__as_dtype(g, x, charl_graph_get_precision(g));
+}
+
 static charl_status build_graph(charl_inference *m)
 {
     charl_graph *g = NULL;
@@ -163,10 +178,7 @@ static charl_status build_graph(charl_inference *m)
     g = m->g;
     charl_graph_set_training(g, false);
     charl_graph_set_precision(g, charl__task_precision(m->session->config));
-    x = charl_gather_rows(g, bound(g, "x", m->source, CHARL_REPLICATED), bound(g, "row", m->index, CHARL_BATCHED),
-                          bound(g, "shift", m->shift, CHARL_REPLICATED), bound(g, "scale", m->scale, CHARL_REPLICATED));
-    x = charl__center_crop(g, x, m->session->config->data.image_size);
-    x = charl__as_dtype(g, x, charl_graph_get_precision(g));
+    x = model_input(m);
     m->output = charl__as_dtype(
         g, charl__task_build_model(m->session->config, m->session->model, m->session->params, g, x), CHARL_F32);
     if (m->target_mean) {

@@ -67,7 +67,7 @@ void charl__augment_widths(const charl_augment *a, int *width)
 charl_status charl__augment_check(const charl_augment *a, const charl_dataset_info *data, const charl_shape *seen)
 {
     const charl_shape *x = &data->x_shape;
-    const bool tokens = data->kind == CHARL_DATASET_TOKENS;
+    const bool tokens = charl_dataset_kind_has_tokens(data->kind);
     char text[CHARL_SHAPE_TEXT];
 
     CHARL_REQUIRE(!changes_images(a) || (x->ndim == 3 && !tokens), CHARL_ERR_CONFIG,

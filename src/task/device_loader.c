@@ -340,7 +340,7 @@ charl_status charl__device_loader_create(const charl__device_loader_options *o, 
     if (o->augment) {
         CHARL_TRY_CLEANUP(charl__augment_check(o->augment, &f->info, &f->seen));
     }
-    if (f->window == 0) {
+    if (!charl_dataset_kind_has_tokens(f->info.kind)) {
         CHARL_TRY_CLEANUP(create_normalization(f));
     }
     if (f->o.on_device) {
@@ -554,6 +554,10 @@ void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_
     source = bound(g, "x", f->x, CHARL_REPLICATED);
     if (f->window > 0) {
         attach_tokens(f, g, source, row, out);
+    } else if (f->info.kind == CHARL_DATASET_SEQUENCES) {
+        out->x = charl__graph_set_padded(g, charl_gather_tokens(g, source, row),
+                                         charl_tokenizer_get_vocab(f->o.schema->tokenizer));
+        out->y = charl_gather_rows(g, bound(g, "y", f->y, CHARL_REPLICATED), row, NULL, NULL);
     } else {
         attach_rows(f, g, source, row, rows, out);
     }

@@ -54,7 +54,8 @@ charl_status charl__device_loader_set_pass(charl__device_loader *f, int64_t pass
 
 /** Inputs of a graph, borrowed from it. */
 typedef struct charl__device_loader_vars {
-    charl_var *x;                        /* f32 [rows, ...] normalised, or i32 [rows, T] tokens */
+    charl_var *
+        x; /* f32 [rows, ...] normalised, or i32 [rows, T] tokens; those of padded sequences: charl__graph_set_padded */
     charl_var *y;                        /* i32 or f32 [rows, ...] in units of the data */
     charl_var *scaled_y;                 /* y as the loss sees it; y itself where targets are not scaled */
     charl_var *target_mean, *target_std; /* f32 [targets]; NULL: targets are not scaled */

@@ -17,7 +17,7 @@ static charl_status resolve(const charl_normalize *given, const charl_dataset_in
 {
     static const float zero = 0.0F, one = 1.0F, byte = 255.0F;
 
-    if (info->kind == CHARL_DATASET_TOKENS) {
+    if (charl_dataset_kind_has_tokens(info->kind)) {
         *out = (numbers){0, NULL, NULL};
     } else if (given->kind == CHARL_NORMALIZE_GIVEN) {
         *out = (numbers){given->count, given->mean, given->std};

@@ -241,7 +241,7 @@ charl_status charl__session_match_data(charl__session *s)
         CHARL_TRY_CLEANUP(charl__task_schema(s->config, s->ds, &s->schema));
         s->schema->classes = s->data.classes;
     }
-    if (s->starts && s->origin && s->schema->kind == CHARL_DATASET_TOKENS) {
+    if (s->starts && s->origin && charl_dataset_kind_has_tokens(s->schema->kind)) {
         CHARL_TRY_CLEANUP(check_tokenizer(s));
     }
 cleanup:

@@ -28,7 +28,7 @@ static charl_status read_data(summarizer *z, const charl_summary_input *input, i
     CHARL_TRY(charl__session_open_data(&z->session, CHARL_SPLIT_TRAIN));
     CHARL_TRY(charl__task_outputs(z->session.config, data, outputs));
     z->s->input = charl__task_input_shape(z->session.config, &data->x_shape);
-    z->s->dtype = data->kind == CHARL_DATASET_TOKENS ? CHARL_I32 : CHARL_F32;
+    z->s->dtype = charl_dataset_kind_has_tokens(data->kind) ? CHARL_I32 : CHARL_F32;
     return CHARL_OK;
 }
 

@@ -19,6 +19,11 @@ static charl_status check_tokens(const charl_config *config, const charl_dataset
             model->input != CHARL_MODEL_READS_TOKENS, CHARL_ERR_CONFIG,
             "model.type = %s reads tokens, but %s contains %s; HINT import text with `charl data import text`",
             model->row.name, data->path, charl_dataset_kind_name(data->kind));
+        CHARL_REQUIRE(model->input != CHARL_MODEL_READS_NUMBERS || data->kind != CHARL_DATASET_SEQUENCES,
+                      CHARL_ERR_CONFIG,
+                      "model.type = %s reads numbers, but %s contains tokens; use sequential with an embedding as the "
+                      "first layer",
+                      model->row.name, data->path);
         CHARL_REQUIRE(config->data.window == 0, CHARL_ERR_CONFIG,
                       "data.window applies to tokens only, but %s contains %s", data->path,
                       charl_dataset_kind_name(data->kind));

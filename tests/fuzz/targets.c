@@ -382,6 +382,17 @@ static void run_chat(const unsigned char *data, size_t size)
     check_windows(charl_import_chat(&path, 1, &chat, fuzz_path("out.h5"), &opt), chat.window > 0 ? chat.window : 1);
 }
 
+/* Texts with a class each, as CSV or as lines of JSON. */
+static void run_text_classes(const unsigned char *data, size_t size)
+{
+    const uint64_t c = fuzz_choice(data, size);
+    const charl_text_classes_options options = {.tokenizer = c / 2 % 2 ? "chars" : NULL, .window = c / 4 % 2 ? 3 : 0};
+    const charl_import_options opt = {.val_split = c / 8 % 2 ? 0.25 : 0.0};
+    const char *path = fuzz_put(c % 2 ? "in.csv" : "in.jsonl", data, size);
+
+    check_import(charl_import_text_classes(&path, 1, &options, fuzz_path("out.h5"), &opt));
+}
+
 static void run_questions(const unsigned char *data, size_t size)
 {
     charl__questions questions = {0};
@@ -522,6 +533,7 @@ const fuzz_target fuzz_targets[] = {
     {"tokens", run_tokens},
     {"metrics", run_metrics},
     {"chat", run_chat},
+    {"text_classes", run_text_classes},
     {"questions", run_questions},
     {"prompts", run_prompts},
     {"trace", run_trace},

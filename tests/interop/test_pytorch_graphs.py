@@ -2,7 +2,7 @@
 """Graphs give the same numbers as PyTorch: the configurations of docs/models, with small widths.
 
 vit: timm's names, written with torch.nn, and the logits of transformers' ViT. unet: torch.nn. bert: transformers' BERT itself, with and
-without a causal mask. layers: what these do not use. Parameter counts of the usual sizes are timm's and the papers'.
+without a causal mask, and as a classifier of padded texts. layers: what these do not use. Parameter counts of the usual sizes are timm's and the papers'.
 
 How they are compared: pytorch_case.py. transformers comes from PyPI, beside the distribution's PyTorch; exit code 77 means that either
 is missing. CHARL_TEST_SHORT=1: vit and bert only.
@@ -323,6 +323,68 @@ class Encoder(Case):
         return super().ini(data, output).replace("shuffle = no", f"shuffle = no\nwindow = {WINDOW}")
 
 
+class Classifier(Encoder):
+    """BertForSequenceClassification, to which a mask tells what is padding."""
+
+    def __init__(self, *common, **more):
+        super().__init__(False, *common, **more)
+        self.name = "bert of texts"
+
+    def model_ini(self):
+        lines = super().model_ini()
+        return lines[:lines.index("[layer cls.predictions.transform.dense]")] + f"""[layer first]
+type = slice
+length = 1
+[layer flat]
+type = flatten
+[layer bert.pooler.dense]
+type = linear
+out = {WIDTH}
+init_std = 0.02
+activation = tanh
+[layer classifier]
+type = linear
+out = 3
+init_std = 0.02""".splitlines()
+
+    def build_model(self, x, classes):
+        config = transformers.BertConfig(
+            vocab_size=VOCAB, hidden_size=WIDTH, num_hidden_layers=2, num_attention_heads=4, intermediate_size=4 * WIDTH,
+            max_position_embeddings=WINDOW, type_vocab_size=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+            num_labels=3)
+        inner = transformers.BertForSequenceClassification(config)
+        inner.bert.embeddings.token_type_embeddings = NoSegments()
+
+        class Bert(type(inner)):
+            def forward(self, tokens):  # pylint: disable=arguments-differ
+                return super().forward(tokens.clamp(min=0), attention_mask=(tokens >= 0).long()).logits
+
+        inner.__class__ = Bert
+        return inner
+
+    def classes(self, y):
+        return 3
+
+    def read_data(self, path, split, dtype):
+        with h5py.File(path, "r") as f:
+            x = f[f"{split}/x"][...]
+            tokens = np.where(x == np.iinfo(x.dtype).max, -1, x.astype(np.int64))
+            return torch.tensor(tokens), torch.tensor(f[f"{split}/y"][...].astype(np.int64))
+
+    def ini(self, data, output):
+        return super().ini(data, output).replace(f"window = {WINDOW}\n", "")
+
+
+def write_texts(path):
+    """Texts of 1 to 2 WINDOW letters; the class is what the number of a's leaves when it is divided by 3."""
+    random = np.random.default_rng(1)
+    with open(path, "w", encoding="utf-8") as f:
+        print("text,label", file=f)
+        for _ in range(240):
+            text = "".join(random.choice(list("abc ")) for _ in range(random.integers(1, 2 * WINDOW))).strip() or "a"
+            print(f"{text},{text.count('a') % 3}", file=f)
+
+
 # other layers
 
 class LayersModule(nn.Module):
@@ -498,7 +560,11 @@ def main():
         failures += compare_ranks(vit, digits, folder, outputs["vit"])
         _, more = compare_cases([Encoder(False, "adamw", 1e-3, 0.01)]
                                 + ([] if SHORT else [Encoder(True, "sgd", 0.05, 0.0)]), text, folder / "text")
-        failures += more + check_counts(folder)
+        write_texts(folder / "texts.csv")
+        run(BIN / "charl", "data", "import", "text-classes", folder / "texts.csv", "--window", WINDOW, "-o", folder / "texts.h5",
+            "--val-split", "0.2")
+        _, classified = compare_cases([Classifier("adamw", 1e-3, 0.01)], folder / "texts.h5", folder / "texts")
+        failures += more + classified + check_counts(folder)
     if failures:
         print(f"{failures} comparisons failed")
     return 1 if failures else 0

@@ -558,7 +558,7 @@ static void test_padding(void **state)
 
         net_init(&n);
         padded = charl_input(n.g, "tokens", CHARL_I32, (charl_shape){2, {ROWS, POSITIONS}}, CHARL_BATCHED);
-        (void)!charl__graph_set_padded(n.g, padded);
+        (void)!charl__graph_set_padded(n.g, padded, 3);
         charl_assert_ok(charl_model_add(n.model, "l", cases[i].type, cases[i].config));
         net_build(&n, (charl_shape){2, {POSITIONS, FEATURES}});
         if (cases[i].message) {
@@ -664,10 +664,8 @@ static void test_refused_inputs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_layer_type),
-        cmocka_unit_test(test_layers_of_several),
-        cmocka_unit_test(test_wrong_graphs),
-        cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_every_layer_type), cmocka_unit_test(test_layers_of_several),
+        cmocka_unit_test(test_wrong_graphs),     cmocka_unit_test(test_padding),
         cmocka_unit_test(test_refused_inputs),
     };
 

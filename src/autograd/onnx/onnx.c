@@ -179,8 +179,8 @@ const char *charl__onnx_floats(const charl__onnx_node *n, const charl_shape *sha
 const char *charl__onnx_range(const charl__onnx_node *n, int64_t count)
 {
     return charl__onnx_write_call(
-        n, &(charl__onnx_call){
-               .type = "Range", .in = {charl__onnx_int(n, 0), charl__onnx_int(n, count), charl__onnx_int(n, 1)}});
+        n, &(charl__onnx_call){.type = "Range",
+                               .in = {charl__onnx_int(n, 0), charl__onnx_int(n, count), charl__onnx_int(n, 1)}});
 }
 
 const char *charl__onnx_fill(const charl__onnx_node *n, float value, int64_t count)

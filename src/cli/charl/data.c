@@ -223,7 +223,8 @@ static int look_at(void *ctx)
         } else {
             print_info(&info);
             st = charl__data_show_labels(ds, &info, l->warns);
-            st = st == CHARL_OK && info.tokenizer[0] ? print_sample(ds, &info) : st;
+            st =
+                st == CHARL_OK && info.kind == CHARL_DATASET_TOKENS && info.tokenizer[0] ? print_sample(ds, &info) : st;
         }
     }
     if (st == CHARL_OK && l->verify) {

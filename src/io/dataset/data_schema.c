@@ -138,7 +138,7 @@ charl_status charl_data_schema_create(const charl_dataset *ds, int64_t n_stats, 
     CHARL_TRY_CLEANUP(set_text(info.tokenizer, &s->tokenizer_kind));
     CHARL_TRY_CLEANUP(set_stats(s, n_stats, mean, std));
     CHARL_TRY_CLEANUP(set_target_stats(s, info.n_target_stats, info.target_mean, info.target_std));
-    if (info.kind == CHARL_DATASET_TOKENS && info.tokenizer[0]) {
+    if (charl_dataset_kind_has_tokens(info.kind) && info.tokenizer[0]) {
         CHARL_TRY_CLEANUP(charl__dataset_tokenizer(ds, &s->tokenizer));
     }
     CHARL_TRY_CLEANUP(charl__schema_check(s, info.path, CHARL_ERR_DATA));
@@ -244,7 +244,7 @@ charl_dataset_kind charl__dataset_kind_of(const char *name)
 
 charl_status charl__schema_check(const charl_data_schema *s, const char *path, charl_status code)
 {
-    const bool tokens = s->kind == CHARL_DATASET_TOKENS;
+    const bool tokens = charl_dataset_kind_has_tokens(s->kind);
     const int64_t channels = s->x_shape.ndim > 0 ? s->x_shape.dim[0] : 1;
 
     CHARL_REQUIRE(s->kind < CHARL_DATASET_KIND_COUNT, code, "%s: schema: unknown kind of data", path);
@@ -272,8 +272,9 @@ charl_status charl__schema_check(const charl_data_schema *s, const char *path, c
         CHARL_REQUIRE(charl__utf8_valid(text, strlen(text)) == strlen(text), code, "%s: the %s are not UTF-8", path,
                       texts[i].name);
     }
-    CHARL_REQUIRE(!s->tokenizer || (tokens && charl_tokenizer_get_vocab(s->tokenizer) <= s->classes), code,
-                  "%s: schema: the tokenizer does not fit the data", path);
+    CHARL_REQUIRE(!s->tokenizer || s->kind == CHARL_DATASET_SEQUENCES ||
+                      (tokens && charl_tokenizer_get_vocab(s->tokenizer) <= s->classes),
+                  code, "%s: schema: the tokenizer does not fit the data", path);
     return CHARL_OK;
 }
 

@@ -16,9 +16,14 @@
 
 const char *charl_dataset_kind_name(charl_dataset_kind kind)
 {
-    static const char *const names[] = {"images", "tokens", "table", "regression"};
+    static const char *const names[] = {"images", "tokens", "table", "regression", "sequences"};
 
     return (unsigned)kind < CHARL_DATASET_KIND_COUNT ? names[kind] : "?";
+}
+
+bool charl_dataset_kind_has_tokens(charl_dataset_kind kind)
+{
+    return kind == CHARL_DATASET_TOKENS || kind == CHARL_DATASET_SEQUENCES;
 }
 
 const char *charl_split_name(charl_split split)
@@ -45,7 +50,7 @@ static charl_status read_kind(charl_dataset *ds, hid_t root)
     CHARL_TRY(charl__h5_get_text(&site, root, "kind", text, sizeof text));
     ds->kind = charl__dataset_kind_of(text);
     CHARL_REQUIRE(ds->kind < CHARL_DATASET_KIND_COUNT, CHARL_ERR_DATA,
-                  "%s: unknown kind \"%s\" (images, tokens, table or regression)", site.path, text);
+                  "%s: unknown kind \"%s\" (images, tokens, table, regression or sequences)", site.path, text);
     return CHARL_OK;
 }
 
@@ -325,6 +330,16 @@ static charl_status make_views(charl_dataset *ds, const charl_dataset_options *o
     return CHARL_OK;
 }
 
+/* Rows of tokens. */
+static charl_status check_sequences(const charl_dataset *ds)
+{
+    const charl__array *x = ds->views[CHARL_SPLIT_TRAIN].x;
+
+    CHARL_REQUIRE(x->item.ndim == 1 && x->item.dim[0] > 0 && x->dtype != CHARL_F32, CHARL_ERR_DATA,
+                  "%s: %s must be rows of u8, u16 or u32", ds->file.path, x->name);
+    return CHARL_OK;
+}
+
 /* Windows that fit whatever the epoch's shift (training), or that tile the tokens (evaluation). */
 static charl_status count_windows(charl_dataset *ds)
 {
@@ -448,6 +463,8 @@ charl_status charl__dataset_complete(charl_dataset *ds, const charl_dataset_opti
     CHARL_TRY(make_views(ds, opt));
     if (ds->kind == CHARL_DATASET_TOKENS) {
         CHARL_TRY(count_windows(ds));
+    } else if (ds->kind == CHARL_DATASET_SEQUENCES) {
+        CHARL_TRY(check_sequences(ds));
     }
     plan_blocks(ds, opt);
     cache_bytes = opt->cache_bytes > 0 ? opt->cache_bytes : default_cache_bytes(ds);

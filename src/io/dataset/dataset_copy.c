@@ -6,6 +6,7 @@
 #include "io/dataset/dataset_private.h"
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/split.h"
+#include "io/tokenizer/tokenizer_private.h"
 
 enum { PART_BYTES = 4 << 20, MOST_PARTS = 255 };
 
@@ -82,6 +83,23 @@ cleanup:
     return st;
 }
 
+/* Rows of tokens are nothing without what made them. */
+static charl_status copy_tokenizer(const charl_dataset *ds, const charl_dataset_info *info, charl__writer *w)
+{
+    charl_status st = CHARL_OK;
+    charl_tokenizer *t = NULL;
+
+    if (info->kind != CHARL_DATASET_SEQUENCES || !info->tokenizer[0]) {
+        goto cleanup;
+    }
+    CHARL_TRY_CLEANUP(charl__dataset_tokenizer(ds, &t));
+    CHARL_TRY_CLEANUP(charl__writer_number(w, "vocab", charl_tokenizer_get_vocab(t)));
+    CHARL_TRY_CLEANUP(charl__tokenizer_store(t, w));
+cleanup:
+    charl_tokenizer_destroy(t);
+    return st;
+}
+
 static charl_status write_file(charl_dataset *ds, const charl_dataset_info *info, const choice *c, const char *out,
                                const charl_import_options *opt)
 {
@@ -109,6 +127,7 @@ static charl_status write_file(charl_dataset *ds, const charl_dataset_info *info
     CHARL_TRY_CLEANUP(charl__writer_text(w, "columns", info->columns));
     CHARL_TRY_CLEANUP(charl__writer_text(w, "targets", info->targets));
     CHARL_TRY_CLEANUP(charl__writer_text(w, "recipe", info->recipe));
+    CHARL_TRY_CLEANUP(copy_tokenizer(ds, info, w));
     CHARL_TRY_CLEANUP(copy_rows(ds, info, c, w));
     CHARL_TRY_CLEANUP(copy_weights(ds, c, w));
     CHARL_TRY_CLEANUP(charl__writer_finish(w));

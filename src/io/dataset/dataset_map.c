@@ -79,14 +79,19 @@ static charl_status check_samples(mapping *m)
     const bool tokens = m->s->kind == CHARL_DATASET_TOKENS;
 
     charl_dataset_get_info(m->ds, &own);
-    CHARL_REQUIRE((own.kind == CHARL_DATASET_TOKENS) == tokens, CHARL_ERR_DATA, "%s holds %s, %s was trained on %s",
-                  own.path, charl_dataset_kind_name(own.kind), m->model, charl_dataset_kind_name(m->s->kind));
+    CHARL_REQUIRE((own.kind == CHARL_DATASET_TOKENS) == tokens &&
+                      (own.kind == CHARL_DATASET_SEQUENCES) == (m->s->kind == CHARL_DATASET_SEQUENCES),
+                  CHARL_ERR_DATA, "%s holds %s, %s was trained on %s", own.path, charl_dataset_kind_name(own.kind),
+                  m->model, charl_dataset_kind_name(m->s->kind));
     if (tokens) {
         return CHARL_OK; /* of any window */
     }
-    if (!own.columns[0] || !m->s->columns[0]) { /* else names tell more */
+    if (own.kind == CHARL_DATASET_SEQUENCES || !own.columns[0] || !m->s->columns[0]) { /* else names tell more */
         CHARL_TRY(check_shape(m));
     }
+    CHARL_REQUIRE(own.kind != CHARL_DATASET_SEQUENCES || own.x_dtype == m->s->x_dtype, CHARL_ERR_DATA,
+                  "tokens of %s are %s, those that %s was trained on %s", own.path, charl_dtype_name(own.x_dtype),
+                  m->model, charl_dtype_name(m->s->x_dtype));
     if (own.x_dtype != m->s->x_dtype) {
         CHARL_TRY(note(m,
                        "samples of %s are %s, those that %s was trained on %s: right only if "
@@ -206,7 +211,7 @@ static charl_status check_tokenizer(mapping *m)
     charl_tokenizer *own = NULL;
     bool named;
 
-    CHARL_REQUIRE_CLEANUP(m->ds->stored_classes <= m->s->classes, CHARL_ERR_DATA,
+    CHARL_REQUIRE_CLEANUP(m->s->kind != CHARL_DATASET_TOKENS || m->ds->stored_classes <= m->s->classes, CHARL_ERR_DATA,
                           "%s has a vocabulary of %lld tokens, %s was trained on %lld", path,
                           (long long)m->ds->stored_classes, m->model, (long long)m->s->classes);
     CHARL_TRY_CLEANUP(is_named(m, "tokenizer", "number", m->ds->tokenizer, m->s->tokenizer_kind, &named));
@@ -243,7 +248,7 @@ static charl_status map_all(mapping *m)
     charl_dataset *ds = m->ds;
 
     CHARL_TRY(check_samples(m));
-    if (ds->kind == CHARL_DATASET_TOKENS) {
+    if (charl_dataset_kind_has_tokens(ds->kind)) {
         CHARL_TRY(check_tokenizer(m));
     } else {
         CHARL_TRY(map_columns(m));

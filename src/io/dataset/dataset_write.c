@@ -121,7 +121,7 @@ static charl_status add_stats(charl__writer *w)
     const charl_shape *item = &w->spec.x_item;
     const int64_t n = item->ndim == 1 || item->ndim >= 3 ? item->dim[0] : 1;
 
-    if (w->spec.kind == CHARL_DATASET_TOKENS) {
+    if (charl_dataset_kind_has_tokens(w->spec.kind)) {
         return CHARL_OK;
     }
     CHARL_REQUIRE(n <= INT_MAX, CHARL_ERR_DATA, "%s: %lld columns are too many", w->path, (long long)n);
@@ -446,7 +446,9 @@ static charl_status write_stats(charl__writer *w)
     charl_status st = CHARL_OK;
     const charl__h5_site site = {CHARL_ERR_DISK, w->path};
     const output *x = &w->x[CHARL_SPLIT_TRAIN];
-    const char *layout = w->spec.kind == CHARL_DATASET_TOKENS ? "tokens" : x->array.item.ndim == 3 ? "NCHW" : "rows";
+    const char *layout = charl_dataset_kind_has_tokens(w->spec.kind) ? "tokens"
+                         : x->array.item.ndim == 3                   ? "NCHW"
+                                                                     : "rows";
     float *values = NULL;
     double n = 0;
 

@@ -10,7 +10,7 @@
 /** The only list of importers. */
 /* clang-format off */
 #define CHARL__IMPORTERS(X) \
-    X(idx) X(cifar10) X(csv) X(npy) X(hdf5) X(tokens) X(text) X(chat) X(images)
+    X(idx) X(cifar10) X(csv) X(npy) X(hdf5) X(tokens) X(text) X(text_classes) X(chat) X(images)
 /* clang-format on */
 #define CHARL__IMPORTER_EXTERN(name) extern const charl_importer charl__importer_##name;
 CHARL__IMPORTERS(CHARL__IMPORTER_EXTERN)

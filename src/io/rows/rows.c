@@ -66,6 +66,7 @@ static charl_status find_kinds(charl__rows *r)
         const charl__rows_kind *kind;
 
         CHARL_TRY(find_kind(r->o.paths[i], &kind));
+        kind = kind == &charl__rows_csv && r->s->kind == CHARL_DATASET_SEQUENCES ? &charl__rows_texts : kind;
         r->kind = i == 0 ? kind : r->kind;
         CHARL_REQUIRE(r->kind == kind && (i == 0 || kind == &charl__rows_images), CHARL_ERR_CONFIG,
                       "%s and %s: several files are predicted at once only where all are images", r->o.paths[0],
@@ -75,7 +76,7 @@ static charl_status find_kinds(charl__rows *r)
                   "--split %s: only a data set has splits, %s is none", r->o.split, r->path);
     CHARL_REQUIRE(!r->o.id || r->kind == &charl__rows_csv, CHARL_ERR_CONFIG,
                   "--id %s: only a CSV file has columns that name rows, %s is none", r->o.id, r->path);
-    CHARL_REQUIRE(!r->o.separator || r->kind == &charl__rows_csv, CHARL_ERR_CONFIG,
+    CHARL_REQUIRE(!r->o.separator || r->kind == &charl__rows_csv || r->kind == &charl__rows_texts, CHARL_ERR_CONFIG,
                   "--separator is for CSV files, %s is none", r->path);
     return CHARL_OK;
 }

@@ -1,6 +1,6 @@
 #ifndef CHARL_IO_ROWS_ROWS_H
 #define CHARL_IO_ROWS_ROWS_H
-/** Samples from anywhere, as a model takes them: a CSV file, a NumPy array, image files or a data
+/** Samples from anywhere, as a model takes them: a CSV file, texts, a NumPy array, image files or a data
  *  set, read from front to back in batches.
  *
  *      charl__rows_open(&options, &rows);

@@ -27,7 +27,8 @@ struct charl__rows {
     charl__text warnings, notes;
 };
 
-extern const charl__rows_kind charl__rows_csv, charl__rows_npy, charl__rows_images, charl__rows_dataset;
+extern const charl__rows_kind charl__rows_csv, charl__rows_npy, charl__rows_images, charl__rows_dataset,
+    charl__rows_texts;
 
 /** Append a line to r->warnings or r->notes. Errors: ERR_NOMEM. */
 charl_status charl__rows_warn(charl__rows *r, const char *fmt, ...) CHARL_PRINTF(2, 3) CHARL_MUST_CHECK;

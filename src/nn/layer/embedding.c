@@ -21,6 +21,13 @@ static charl_var *build_embedding(const charl_layer_build *b, charl_var *x)
     if (charl_var_get_type(x).dtype != CHARL_I32) {
         return charl__graph_refuse(b->g, "embedding needs token numbers (i32), not measurements");
     }
+    if (c->vocab < charl__graph_vocab(b->g)) {
+        char text[128];
+
+        snprintf(text, sizeof text, "embedding: vocab = %lld, but the data have %lld tokens", (long long)c->vocab,
+                 (long long)charl__graph_vocab(b->g));
+        return charl__graph_refuse(b->g, text);
+    }
     return charl_embedding(b->g, x, table(b, c->vocab, c->dim, c->init_std));
 }
 

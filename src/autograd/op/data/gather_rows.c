@@ -1,4 +1,4 @@
-/* gather_rows: the rows of a batch from a data set on the device, normalised on the way. Not
+/* gather_rows and gather_tokens: the rows of a batch from a data set on the device, normalised on the way, or as tokens. Not
  * differentiable: data have no gradient.
  */
 #include <math.h>
@@ -80,18 +80,20 @@ static charl_status enqueue(const charl__enqueue *e)
     const charl_tensor *source = e->in[0], *row = e->in[1];
     const int64_t rows = row->shape.dim[0];
     const int64_t n = rows > 0 ? charl__tensor_count(e->out[0]) / rows : 0;
-    const bool norm = e->n_in == 4;
+    const bool norm = e->n_in == 4, padded = e->op == &charl_op_gather_tokens;
+    const bool is_int = padded || is_integer_target(source->dtype);
     charl__launch l = {.file = "data/gather_rows",
                        .entry = "charl_gather_rows",
                        .params = {{"SRC", .text = cl_type(source->dtype)},
-                                  {"DST", .text = is_integer_target(source->dtype) ? "int" : "float"},
-                                  {"DST_IS_FLOAT", !is_integer_target(source->dtype)},
+                                  {"DST", .text = is_int ? "int" : "float"},
+                                  {"DST_IS_FLOAT", !is_int},
+                                  {"PADDED", padded},
                                   {"NORM", norm},
                                   {"INDEX", .text = n <= UINT32_MAX ? "uint" : "ulong"}},
                        .global = {(size_t)rows * (((size_t)n + GROUP - 1) / GROUP * GROUP)},
                        .local = {GROUP},
                        .pair_first = true,
-                       .pair_second = !norm && bad_word(source->dtype),
+                       .pair_second = !norm && !padded && bad_word(source->dtype),
                        .pair_params = {{"BAD_2", .text = bad_word(source->dtype)}},
                        .label = e->label};
     int a = 0;
@@ -158,4 +160,54 @@ charl_var *charl_gather_rows(charl_graph *g, charl_var *source, charl_var *row, 
 
     charl__apply(g, &charl_op_gather_rows, NULL, (charl_var *[]){source, row, shift, scale}, 4, out);
     return out[0];
+}
+
+static charl_status infer_tokens(charl__infer *inf)
+{
+    const charl_type *source = &inf->in[0], *row = &inf->in[1];
+    char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(source->shape.ndim == 2 && source->batch == CHARL_REPLICATED && row->shape.ndim == 1 &&
+                      row->dtype == CHARL_I32,
+                  CHARL_ERR_SHAPE, "rows %s (%s) of sequences %s", charl_shape_format(&row->shape, a),
+                  charl_dtype_name(row->dtype), charl_shape_format(&source->shape, b));
+    CHARL_REQUIRE(source->dtype == CHARL_U8 || source->dtype == CHARL_U16 || source->dtype == CHARL_U32,
+                  CHARL_ERR_DTYPE, "tokens are u8, u16 or u32, not %s", charl_dtype_name(source->dtype));
+    inf->out[0] = (charl_type){CHARL_I32, {2, {row->shape.dim[0], source->shape.dim[1]}}, row->batch};
+    return CHARL_OK;
+}
+
+static void reference_tokens(const charl__reference *r)
+{
+    const int64_t n = r->out_type[0].shape.dim[1], source_rows = r->in_type[0].shape.dim[0];
+    const charl_dtype dtype = r->in_type[0].dtype;
+    const double padding = dtype == CHARL_U8 ? UINT8_MAX : dtype == CHARL_U16 ? UINT16_MAX : UINT32_MAX;
+
+    for (int64_t i = 0; i < r->out_type[0].shape.dim[0] * n; i++) {
+        const int64_t from = (int64_t)r->in[1][i / n];
+        const double v = from < source_rows ? r->in[0][from * n + i % n] : padding;
+
+        r->out[0][i] = v < padding ? v : -1.0;
+    }
+}
+
+static const charl__op_sample samples_tokens[] = {
+    {.in = {CHARL_R(U8, 256, 70), CHARL_B(I32, 16)}, .int_end = 256}, /* some are 255 */
+    {.in = {CHARL_R(U16, 9, 5), CHARL_B(I32, 8)}, .int_end = 10},
+    {.in = {CHARL_R(U32, 3, 2), CHARL_R(I32, 2)}, .int_end = 3},
+};
+
+const charl__op charl_op_gather_tokens = {
+    .name = "gather_tokens",
+    .formula = "out[r] = source[row[r]], -1 for the largest number of its type",
+    .n_in = 2,
+    .infer = infer_tokens,
+    .enqueue = enqueue,
+    .reference = reference_tokens,
+    CHARL_SAMPLES(samples_tokens),
+};
+
+charl_var *charl_gather_tokens(charl_graph *g, charl_var *source, charl_var *row)
+{
+    return charl__apply2(g, &charl_op_gather_tokens, NULL, source, row);
 }

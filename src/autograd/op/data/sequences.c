@@ -72,11 +72,9 @@ static void onnx_padded(const charl__onnx_node *n)
     if (n->outs[1]) {
         count = charl__onnx_op(n, "GreaterOrEqual", n->in[0], zero, NULL);
         count = charl__onnx_write_call(
-            n, &(charl__onnx_call){
-                   .type = "Cast", .in = {count}, .attr = {{"to", .i = charl__onnx_dtype(CHARL_I32)}}});
-        count = charl__onnx_write_call(n, &(charl__onnx_call){.type = "ReduceSum",
-                                                              .in = {count, axis},
-                                                              .attr = {{"keepdims", .i = 0}}});
+            n, &(charl__onnx_call){.type = "Cast", .in = {count}, .attr = {{"to", .i = charl__onnx_dtype(CHARL_I32)}}});
+        count = charl__onnx_write_call(
+            n, &(charl__onnx_call){.type = "ReduceSum", .in = {count, axis}, .attr = {{"keepdims", .i = 0}}});
         count = charl__onnx_op(n, "Max", count, charl__onnx_int(n, 1), NULL);
         charl__onnx_op(n, "Add", count, charl__onnx_int(n, *(const int32_t *)n->attr), n->outs[1]);
     }
@@ -121,8 +119,8 @@ static charl_status infer_mask(charl__infer *inf)
     CHARL_REQUIRE(length->dtype == CHARL_I32 && length->shape.ndim == 1, CHARL_ERR_SHAPE,
                   "lengths %s %s are not i32 [B]", charl_dtype_name(length->dtype),
                   charl_shape_format(&length->shape, text));
-    inf->out[0] = (charl_type){CHARL_F32, {2, {length->shape.dim[0], ((const mask_attr *)inf->attr)->positions}},
-                            length->batch};
+    inf->out[0] =
+        (charl_type){CHARL_F32, {2, {length->shape.dim[0], ((const mask_attr *)inf->attr)->positions}}, length->batch};
     return CHARL_OK;
 }
 
@@ -169,10 +167,9 @@ static void onnx_mask(const charl__onnx_node *n)
 
     t = a->last ? charl__onnx_op(n, "Sub", t, charl__onnx_int(n, 1), NULL) : t;
     t = charl__onnx_op(n, a->last ? "Equal" : "Less", charl__onnx_range(n, a->positions), t, NULL);
-    charl__onnx_write_call(n, &(charl__onnx_call){.type = "Cast",
-                                                  .in = {t},
-                                                  .out = n->out,
-                                                  .attr = {{"to", .i = charl__onnx_dtype(CHARL_F32)}}});
+    charl__onnx_write_call(
+        n, &(charl__onnx_call){
+               .type = "Cast", .in = {t}, .out = n->out, .attr = {{"to", .i = charl__onnx_dtype(CHARL_F32)}}});
 }
 
 const charl__op charl_op_sequence_mask = {
@@ -197,15 +194,21 @@ charl_var *charl_sequence_mask(charl_graph *g, charl_var *length, int64_t positi
     return charl__apply1(g, &charl_op_sequence_mask, &attr, length);
 }
 
-charl_var *charl__graph_set_padded(charl_graph *g, charl_var *x)
+charl_var *charl__graph_set_padded(charl_graph *g, charl_var *x, int64_t vocab)
 {
     g->padded = x;
+    g->vocab = vocab;
     return charl_padded_sequences(g, x, 0, &g->lengths[0]);
 }
 
 bool charl__graph_has_padding(const charl_graph *g)
 {
     return g->padded != NULL;
+}
+
+int64_t charl__graph_vocab(const charl_graph *g)
+{
+    return g->vocab;
 }
 
 bool charl__graph_is_padded(const charl_graph *g, const charl_shape *s)

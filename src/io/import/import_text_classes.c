@@ -1,0 +1,290 @@
+/* Importer of texts with a class each, which become padded rows of tokens.
+ *
+ * The files are read two or three times: for the labels (and what a tokenizer learns from), for the longest text where no window is given,
+ * and to write the rows.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "io/dataset/dataset_write.h"
+#include "io/dataset/split.h"
+#include "io/import/import_paths.h"
+#include "io/import/importer.h"
+#include "io/import/labelled_text.h"
+#include "io/import/name_set.h"
+
+enum { DEFAULT_VOCAB = 4096, LONGEST = 512, BLOCK_ROWS = 256 };
+
+typedef struct text_classes {
+    const charl_text_classes_options *o;
+    const charl_import_options *common;
+    const char *text_field, *label_field;
+    charl__paths paths[2]; /* for training, for validation */
+    charl__name_set labels;
+    int32_t *class_of; /* [n] first the numbers of the set, then classes */
+    int64_t n, n_training;
+    uint8_t *val;
+    charl_tokenizer *tokenizer;
+    charl__encoder *encoder;
+    bool learns; /* the text of all rows is gathered */
+    charl__text gathered;
+    charl_dtype dtype;
+    int64_t window, longest, cut, empty;
+    charl__writer *writer;
+    unsigned char *x; /* [BLOCK_ROWS, window] */
+    int64_t done;     /* rows that have been encoded */
+} text_classes;
+
+static void note(const text_classes *c, const char *fmt, ...) CHARL_PRINTF(2, 3);
+
+static void note(const text_classes *c, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+
+    if (c->common->noted) {
+        va_start(ap, fmt);
+        vsnprintf(text, sizeof text, fmt, ap);
+        va_end(ap);
+        c->common->noted(c->common->ctx, text);
+    }
+}
+
+static charl_status read_files(text_classes *c, charl_status (*take)(text_classes *c, const charl__labelled_text *t))
+{
+    charl_status st = CHARL_OK;
+    charl__labelled_text t = {0};
+    bool more;
+
+    c->done = 0;
+    for (int part = 0; part < 2; part++) {
+        for (int64_t i = 0; i < c->paths[part].n; i++) {
+            CHARL_TRY_CLEANUP(charl__labelled_text_open(&t, c->paths[part].path[i], c->text_field, c->label_field, 0));
+            for (;;) {
+                CHARL_TRY_CLEANUP(charl__labelled_text_next(&t, &more));
+                if (!more) {
+                    break;
+                }
+                CHARL_TRY_CLEANUP(take(c, &t));
+                c->done++;
+            }
+            charl__labelled_text_close(&t);
+        }
+        c->n_training = part == 0 ? c->done : c->n_training;
+    }
+cleanup:
+    charl__labelled_text_close(&t);
+    return st;
+}
+
+static charl_status take_label(text_classes *c, const charl__labelled_text *t)
+{
+    int64_t label;
+    const char *fault;
+
+    CHARL_REQUIRE(t->label, CHARL_ERR_DATA, "%s: there is no label in \"%s\"; HINT --label NAME",
+                  charl__labelled_text_place(t), c->label_field);
+    fault = charl__name_fault(t->label);
+    CHARL_REQUIRE(!fault, CHARL_ERR_DATA, "%s: a label %s", charl__labelled_text_place(t), fault);
+    CHARL_TRY(charl__name_set_add(&c->labels, t->label, &label));
+    CHARL_TRY(charl__grow(c->n, sizeof *c->class_of, &c->class_of));
+    c->class_of[c->n++] = (int32_t)label;
+    if (c->learns) {
+        CHARL_TRY(charl__text_append(&c->gathered, t->text, t->bytes));
+        CHARL_TRY(charl__text_append(&c->gathered, "\n", 1)); /* so that no word goes across texts */
+    }
+    return CHARL_OK;
+}
+
+static charl_status measure(text_classes *c, const charl__labelled_text *t)
+{
+    int64_t tokens;
+
+    CHARL_TRY(charl__labelled_text_encode(t, c->encoder, c->dtype, 0, NULL, &tokens));
+    c->longest = tokens > c->longest ? tokens : c->longest;
+    return CHARL_OK;
+}
+
+static charl_status flush(text_classes *c, int64_t rows)
+{
+    return charl__writer_put(c->writer, c->x, c->class_of + c->done + 1 - rows, rows);
+}
+
+static charl_status write_row(text_classes *c, const charl__labelled_text *t)
+{
+    const size_t row = (size_t)c->window * charl_dtype_size(c->dtype);
+    const int64_t at = c->done % BLOCK_ROWS;
+    int64_t tokens;
+
+    CHARL_REQUIRE(c->done < c->n, CHARL_ERR_DATA, "%s: the file has grown while it was read", t->path);
+    CHARL_TRY(charl__labelled_text_encode(t, c->encoder, c->dtype, c->window, c->x + (size_t)at * row, &tokens));
+    c->cut += tokens > c->window;
+    c->empty += tokens == 0;
+    if (at == BLOCK_ROWS - 1 || c->done == c->n - 1) {
+        CHARL_TRY(flush(c, at + 1));
+    }
+    return CHARL_OK;
+}
+
+/* Classes are the labels in the order of their bytes. */
+static charl_status number_classes(text_classes *c, charl__text *names)
+{
+    charl_status st = CHARL_OK;
+    int64_t *order = NULL;
+    int32_t *number = NULL;
+
+    CHARL_REQUIRE_CLEANUP(c->labels.n >= 2, CHARL_ERR_DATA, "%s: all labels are the same", c->paths[0].path[0]);
+    CHARL_TRY_CLEANUP(charl__name_set_sort(&c->labels, &order));
+    CHARL_TRY_CLEANUP(charl__alloc_array(c->labels.n, sizeof *number, &number));
+    for (int64_t i = 0; i < c->labels.n; i++) {
+        CHARL_TRY_CLEANUP(charl__text_printf(names, "%s%s", i > 0 ? "\n" : "", c->labels.names[order[i]]));
+        number[order[i]] = (int32_t)i;
+    }
+    for (int64_t i = 0; i < c->n; i++) {
+        c->class_of[i] = number[c->class_of[i]];
+    }
+cleanup:
+    charl_free(order);
+    charl_free(number);
+    return st;
+}
+
+static charl_status write_file(text_classes *c, const char *out, const char *names)
+{
+    const charl__writer_spec spec = {.kind = CHARL_DATASET_SEQUENCES,
+                                     .x_dtype = c->dtype,
+                                     .x_item = {1, {c->window}},
+                                     .rows = c->n_training,
+                                     .more = c->n - c->n_training,
+                                     .val = c->val,
+                                     .classes = c->labels.n};
+
+    CHARL_TRY(charl__alloc_array(BLOCK_ROWS * c->window, charl_dtype_size(c->dtype), &c->x));
+    CHARL_TRY(charl__writer_create(out, &spec, c->common, &c->writer));
+    CHARL_TRY(charl__writer_text(c->writer, "class_names", names));
+    CHARL_TRY(charl__writer_text(c->writer, "columns", c->text_field));
+    CHARL_TRY(charl__writer_text(c->writer, "targets", c->label_field));
+    CHARL_TRY(charl__writer_number(c->writer, "vocab", charl_tokenizer_get_vocab(c->tokenizer)));
+    CHARL_TRY(charl__tokenizer_store(c->tokenizer, c->writer));
+    CHARL_TRY(read_files(c, write_row));
+    if (c->cut > 0) {
+        note(c, "%lld of %lld texts are longer than %lld tokens: their ends are cut off", (long long)c->cut,
+             (long long)c->n, (long long)c->window);
+    }
+    if (c->empty > 0) {
+        note(c, "%lld of %lld texts are empty", (long long)c->empty, (long long)c->n);
+    }
+    return charl__writer_finish(c->writer);
+}
+
+static charl_status import_all(text_classes *c, const char *out)
+{
+    charl_status st = CHARL_OK;
+    const char *name = c->o->tokenizer ? c->o->tokenizer : "bytes";
+    const charl__tokenizer_type *type = NULL;
+    charl__text names = {0};
+    int64_t vocab;
+
+    CHARL_TRY_CLEANUP(charl__tokenizer_open(name, &type, &c->tokenizer));
+    CHARL_REQUIRE_CLEANUP(c->o->vocab == 0 || (type && type->has_vocab), CHARL_ERR_CONFIG,
+                          "tokenizer %s: a size of the vocabulary (--vocab) applies to a tokenizer that learns one, "
+                          "such as bpe",
+                          name);
+    c->learns = type && type->learn && type != &charl__tokenizer_bytes;
+    CHARL_TRY_CLEANUP(read_files(c, take_label));
+    CHARL_REQUIRE_CLEANUP(c->n > 0, CHARL_ERR_DATA, "%s: there are no texts", c->paths[0].path[0]);
+    if (type) {
+        CHARL_TRY_CLEANUP(charl_tokenizer_create(name, c->gathered.data, c->gathered.length,
+                                                 c->o->vocab ? c->o->vocab : DEFAULT_VOCAB, &c->tokenizer));
+        charl__text_fini(&c->gathered);
+    }
+    CHARL_TRY_CLEANUP(number_classes(c, &names));
+    CHARL_TRY_CLEANUP(charl__split_choose(c->paths[0].path[0], c->class_of, c->n_training, c->common, &c->val));
+    vocab = charl_tokenizer_get_vocab(c->tokenizer);
+    c->dtype = vocab <= UINT8_MAX ? CHARL_U8 : vocab <= UINT16_MAX ? CHARL_U16 : CHARL_U32;
+    CHARL_TRY_CLEANUP(charl__encoder_create(c->tokenizer, c->o->special_tokens, &c->encoder));
+    c->window = c->o->window;
+    if (c->window == 0) {
+        CHARL_TRY_CLEANUP(read_files(c, measure));
+        c->window = c->longest < 1 ? 1 : c->longest < LONGEST ? c->longest : LONGEST;
+    }
+    CHARL_TRY_CLEANUP(write_file(c, out, charl__text_string(&names)));
+cleanup:
+    charl__text_fini(&names);
+    return st;
+}
+
+charl_status charl_import_text_classes(const char *const *paths, int n, const charl_text_classes_options *options,
+                                       const char *out, const charl_import_options *opt)
+{
+    static const charl_text_classes_options none = {0};
+    static const charl_import_options plain = {0};
+    charl_status st = CHARL_OK;
+    text_classes c = {.o = options ? options : &none, .common = opt ? opt : &plain};
+
+    c.text_field = c.o->text ? c.o->text : "text";
+    c.label_field = c.o->label ? c.o->label : "label";
+    CHARL_REQUIRE_CLEANUP(n >= 1, CHARL_ERR_INVALID, "no texts to import");
+    CHARL_REQUIRE_CLEANUP(!c.o->val_file || c.common->val_split == 0, CHARL_ERR_CONFIG,
+                          "val_file and val_split are both given; use one of them");
+    for (int i = 0; i < n; i++) {
+        CHARL_TRY_CLEANUP(charl__paths_add(&c.paths[0], paths[i], ".csv|.tsv|.jsonl"));
+    }
+    if (c.o->val_file) {
+        CHARL_TRY_CLEANUP(charl__paths_add(&c.paths[1], c.o->val_file, ".csv|.tsv|.jsonl"));
+    }
+    CHARL_TRY_CLEANUP(import_all(&c, out));
+cleanup:
+    charl__writer_destroy(c.writer);
+    charl__encoder_destroy(c.encoder);
+    charl_tokenizer_destroy(c.tokenizer);
+    charl__name_set_fini(&c.labels);
+    charl__text_fini(&c.gathered);
+    charl__paths_fini(&c.paths[0]);
+    charl__paths_fini(&c.paths[1]);
+    charl_free(c.class_of);
+    charl_free(c.val);
+    charl_free(c.x);
+    return st;
+}
+
+static charl_status run_text_classes(const void *settings, const char *const *files, int n, const char *out,
+                                     const charl_import_options *opt)
+{
+    return charl_import_text_classes(files, n, settings, out, opt);
+}
+
+static const charl_key keys[] = {
+    {"text", CHARL_KEY_TEXT, offsetof(charl_text_classes_options, text), NULL, false,
+     "the column or field that holds the text (default: text)", NULL},
+    {"label", CHARL_KEY_TEXT, offsetof(charl_text_classes_options, label), NULL, false,
+     "the column or field that holds the class (default: label)", NULL},
+    {"tokenizer", CHARL_KEY_TEXT, offsetof(charl_text_classes_options, tokenizer), NULL, false,
+     "bytes (default), chars, bpe (byte pair encoding, trained on the texts), or the file or folder of a published "
+     "tokenizer",
+     NULL},
+    {"special_tokens", CHARL_KEY_BOOL, offsetof(charl_text_classes_options, special_tokens), NULL, false,
+     "recognize the special tokens of a published tokenizer in the texts", NULL},
+    {"vocab", CHARL_KEY_INT, offsetof(charl_text_classes_options, vocab), "[1,2147483647]", false,
+     "maximum size of a vocabulary that is trained (default 4096)", NULL},
+    {"window", CHARL_KEY_INT, offsetof(charl_text_classes_options, window), "[1,1000000]", false,
+     "tokens of a row: longer texts are cut off, shorter ones padded (default: the longest text, at most 512)", NULL},
+    {"val_file", CHARL_KEY_TEXT, offsetof(charl_text_classes_options, val_file), NULL, false,
+     "a file, folder or pattern to validate on, instead of --val-split", NULL},
+};
+static const charl_text_classes_options defaults = {0};
+
+const charl_importer charl__importer_text_classes = {
+    .row.name = "text-classes",
+    .row.help = "texts with a class each: .csv, .jsonl, plain or .gz; files, folders and patterns",
+    CHARL_KEYS(keys),
+    CHARL_DEFAULTS(defaults),
+    .files = "PATH...",
+    .group = 1,
+    .shuffles = true,
+    .note = "A CSV file has a header; a line of a .jsonl file is {\"text\": ..., \"label\": ...}. The classes are the "
+            "different labels in the order of their bytes.",
+    .run = run_text_classes,
+};

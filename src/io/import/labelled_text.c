@@ -1,0 +1,227 @@
+#include "io/import/labelled_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { BLOCK_BYTES = 1 << 16, MOST_LINE_BYTES = 1 << 30 };
+
+static int find_column(const charl__table *t, const char *name)
+{
+    for (int i = 0; i < t->n_columns; i++) {
+        if (strcmp(charl__table_field(t, i), name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static charl_status open_table(charl__labelled_text *t, char separator)
+{
+    charl__text names = {0};
+
+    CHARL_TRY(charl__table_open(&t->table, t->path, separator));
+    t->text_column = find_column(&t->table, t->text_field);
+    t->label_column = find_column(&t->table, t->label_field);
+    for (int i = 0; t->text_column < 0 && i < t->table.n_columns && names.length < 200; i++) {
+        const charl_status st =
+            charl__text_printf(&names, "%s%.60s", i > 0 ? ", " : "", charl__table_field(&t->table, i));
+
+        if (st != CHARL_OK) {
+            charl__text_fini(&names);
+            return st;
+        }
+    }
+    if (t->text_column < 0) {
+        char first[300];
+
+        snprintf(first, sizeof first, "%s", charl__text_string(&names));
+        charl__text_fini(&names);
+        CHARL_FAIL(CHARL_ERR_DATA, "%s has no column \"%s\"; its first line is: %s", t->path, t->text_field, first);
+    }
+    return charl__table_take_header(&t->table);
+}
+
+charl_status charl__labelled_text_open(charl__labelled_text *t, const char *path, const char *text_field,
+                                       const char *label_field, char separator)
+{
+    *t = (charl__labelled_text){.path = path, .text_field = text_field, .label_field = label_field};
+    t->is_json = charl__ends_in(path, ".jsonl") || charl__ends_in(path, ".jsonl.gz");
+    if (!t->is_json) {
+        return open_table(t, separator);
+    }
+    CHARL_TRY(charl__source_open(path, &t->source));
+    CHARL_TRY(charl__alloc(BLOCK_BYTES, &t->block));
+    return CHARL_OK;
+}
+
+void charl__labelled_text_close(charl__labelled_text *t)
+{
+    charl__table_close(&t->table);
+    charl__source_close(t->source);
+    charl_free(t->block);
+    charl__text_fini(&t->line);
+    charl__text_fini(&t->own_text);
+    charl__text_fini(&t->own_label);
+    *t = (charl__labelled_text){0};
+}
+
+/* The next line that is not blank; *more is false at the end. */
+static charl_status next_line(charl__labelled_text *t, bool *more)
+{
+    charl__text_clear(&t->line);
+    t->number++;
+    for (;;) {
+        const unsigned char *newline;
+        size_t n;
+
+        if (t->at == t->got) {
+            t->at = 0;
+            CHARL_TRY(charl__source_some(t->source, t->block, BLOCK_BYTES, &t->got));
+        }
+        newline = t->got > 0 ? memchr(t->block + t->at, '\n', t->got - t->at) : NULL;
+        n = newline ? (size_t)(newline - t->block) - t->at : t->got - t->at;
+        CHARL_REQUIRE(t->line.length + n <= MOST_LINE_BYTES, CHARL_ERR_DATA, "%s:%lld: a line of more than 1 GiB",
+                      t->path, (long long)t->number);
+        CHARL_TRY(charl__text_append(&t->line, t->block + t->at, n));
+        t->at += n + (newline != NULL);
+        *more = t->line.length > 0 && strspn(t->line.data, " \t\r") < t->line.length;
+        if (t->got == 0 || (newline && *more)) {
+            return CHARL_OK;
+        }
+        if (newline) { /* blank */
+            charl__text_clear(&t->line);
+            t->number++;
+        }
+    }
+}
+
+#ifdef CHARL_HAVE_JANSSON
+
+#include <jansson.h>
+
+static charl_status take_label(charl__labelled_text *t, const json_t *label)
+{
+    charl__text_clear(&t->own_label);
+    t->label = NULL;
+    if (!label || json_is_null(label)) {
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE(json_is_string(label) || json_is_integer(label) || json_is_boolean(label), CHARL_ERR_DATA,
+                  "%s: field \"%s\" is neither a string nor a whole number", charl__labelled_text_place(t),
+                  t->label_field);
+    CHARL_TRY(json_is_string(label)    ? charl__text_printf(&t->own_label, "%s", json_string_value(label))
+              : json_is_integer(label) ? charl__text_printf(&t->own_label, "%lld", (long long)json_integer_value(label))
+                                       : charl__text_printf(&t->own_label, json_is_true(label) ? "true" : "false"));
+    t->label = charl__text_string(&t->own_label);
+    return CHARL_OK;
+}
+
+static charl_status parse_line(charl__labelled_text *t)
+{
+    charl_status st = CHARL_OK;
+    json_error_t error;
+    json_t *object = NULL, *text;
+    bool held = false;
+
+    CHARL_TRY_CLEANUP(charl__acquire("JSON"));
+    held = true;
+    object = json_loadb(t->line.data, t->line.length, JSON_ALLOW_NUL, &error);
+    CHARL_REQUIRE_CLEANUP(json_is_object(object), CHARL_ERR_DATA, "%s: not a JSON object, as in {\"%s\": \"...\"}",
+                          charl__labelled_text_place(t), t->text_field);
+    text = json_object_get(object, t->text_field);
+    CHARL_REQUIRE_CLEANUP(json_is_string(text), CHARL_ERR_DATA,
+                          text ? "%s: field \"%s\" is not a string" : "%s: there is no field \"%s\"",
+                          charl__labelled_text_place(t), t->text_field);
+    charl__text_clear(&t->own_text);
+    CHARL_TRY_CLEANUP(charl__text_append(&t->own_text, json_string_value(text), json_string_length(text)));
+    t->text = charl__text_string(&t->own_text);
+    t->bytes = t->own_text.length;
+    CHARL_TRY_CLEANUP(take_label(t, json_object_get(object, t->label_field)));
+cleanup:
+    json_decref(object);
+    if (held) {
+        charl__drop();
+    }
+    return st;
+}
+
+#else
+
+static charl_status parse_line(charl__labelled_text *t)
+{
+    CHARL_FAIL(CHARL_ERR_CONFIG, "%s: this charl was built without libjansson and reads no JSON", t->path);
+}
+
+#endif
+
+charl_status charl__labelled_text_next(charl__labelled_text *t, bool *more)
+{
+    if (t->is_json) {
+        CHARL_TRY(next_line(t, more));
+        return *more ? parse_line(t) : CHARL_OK;
+    }
+    CHARL_TRY(charl__table_next(&t->table, more));
+    if (*more) {
+        t->text = charl__table_field(&t->table, t->text_column);
+        t->bytes = strlen(t->text);
+        t->label = t->label_column >= 0 ? charl__table_field(&t->table, t->label_column) : NULL;
+        t->label = t->label && t->label[0] ? t->label : NULL;
+    }
+    return CHARL_OK;
+}
+
+const char *charl__labelled_text_place(const charl__labelled_text *t)
+{
+    static _Thread_local char text[512];
+
+    if (!t->is_json) {
+        return charl__table_place(&t->table);
+    }
+    snprintf(text, sizeof text, "%s:%lld", t->path, (long long)t->number);
+    return text;
+}
+
+/* A row that is being filled. */
+typedef struct padded_row {
+    charl_dtype dtype;
+    int64_t length, n;
+    void *row;
+} padded_row;
+
+static charl_status take_tokens(void *ctx, const int32_t *tokens, int64_t n)
+{
+    padded_row *r = ctx;
+
+    for (int64_t i = 0; i < n; i++, r->n++) {
+        if (!r->row || r->n >= r->length) {
+            continue;
+        }
+        if (r->dtype == CHARL_U8) {
+            ((uint8_t *)r->row)[r->n] = (uint8_t)tokens[i];
+        } else if (r->dtype == CHARL_U16) {
+            ((uint16_t *)r->row)[r->n] = (uint16_t)tokens[i];
+        } else {
+            ((uint32_t *)r->row)[r->n] = (uint32_t)tokens[i];
+        }
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__labelled_text_encode(const charl__labelled_text *t, charl__encoder *encoder, charl_dtype dtype,
+                                         int64_t length, void *row, int64_t *tokens)
+{
+    padded_row r = {dtype, length, 0, row};
+    charl_status st;
+
+    if (row) {
+        memset(row, 0xff, (size_t)length * charl_dtype_size(dtype));
+    }
+    st = t->bytes > 0 ? charl__encoder_run(encoder, t->text, t->bytes, take_tokens, &r) : CHARL_OK;
+    if (st == CHARL_ERR_DATA) {
+        charl__error_prefix("%s: ", charl__labelled_text_place(t));
+    }
+    *tokens = r.n;
+    return st;
+}

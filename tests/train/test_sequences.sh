@@ -1,0 +1,95 @@
+#!/bin/sh
+# Texts with a class each: docs/language-models.md works as it is written, and learns; the same bits for any number of ranks, any place
+# of the data and after a stop; padding changes nothing; new texts are predicted; what is refused.
+here=$(dirname "$0")
+. "$here/common.sh"
+
+# One word of each text decides; the others, and how many there are, say nothing.
+awk 'function draw(n) { s = (s * 1103515245 + 12345) % 2147483648; return int(s / 65536) % n }
+BEGIN {
+    s = 7
+    n = split("the a one this that it film book song day food was is seemed really quite so very", w, " ")
+    split("good bad fine poor great awful nice dull", mood, " ")
+    print "id,text,label"
+    for (i = 0; i < 600; i++) {
+        m = draw(8) + 1; words = 1 + draw(12); at = draw(words); t = ""
+        for (k = 0; k < words; k++) t = t (k ? " " : "") (k == at ? mood[m] : w[draw(n) + 1])
+        printf "%d,\"%s\",%s\n", i, t, m % 2 ? "positive" : "negative"
+    }
+}' >reviews.csv
+
+# The commands and the configuration of the page, with fewer steps.
+page=$here/../../docs/language-models.md
+awk '/^## Classifying texts/ { on = 1 } /^## / && !/Classifying/ { on = 0 } on && /^```/ { ini = $0 == "```ini"; next } on && ini' "$page" >reviews.ini
+import=$(sed -n 's/^    charl data import text-classes \(reviews.csv .*\)/\1/p' "$page")
+checks=$((checks + 1))
+{ [ -s reviews.ini ] && [ -n "$import" ]; } || fail "docs/language-models.md shows no configuration"
+# shellcheck disable=SC2086 # words
+expect 0 "import" "$bin/charl" data import text-classes $import
+expect 0 "info" "$bin/charl" data info reviews.h5
+says 1 "classes +negative positive"
+set -- reviews.ini train.max_steps=120 train.batch_size=32 train.slices=4 eval.interval=120 log.interval=20 checkpoint.interval=60 device.share=yes -q
+expect 0 "trained" ranks 1 "$@" -o one
+checks=$((checks + 1))
+"$bin/charl" eval reviews.ini one/last.h5 device.share=yes 2>&1 | awk '{ for (i = 1; i <= NF; i++) if (split($i, a, "=") == 2 && a[1] == "accuracy") ok = a[2] > 0.95 } END { exit !ok }' ||
+    fail "not learnt"
+
+# Ranks, streamed, stopped.
+set -- "$@" train.max_steps=8 eval.interval=4 log.interval=1 checkpoint.interval=4
+expect 0 "short" ranks 1 "$@" -o short
+expect 0 "3 ranks, streamed" ranks 3 "$@" -o v data.cache=none
+same "3 ranks, streamed" short v
+rm -rf v
+export CHARL_FAULT="train.stop:5"
+expect 75 "stopped" ranks 2 "$@" -o v
+unset CHARL_FAULT
+expect 0 "resumed" ranks 1 "$@" -o v
+same "resumed" short v
+
+# New texts, and the same ones in rows that are twice as long: the same answers.
+printf 'note,text,label\nx,"so good",positive\ny,bad day,\nz,,negative\n' >new.csv
+expect 0 "predict CSV" "$bin/charl" predict one/last.h5 new.csv -o csv.txt
+checks=$((checks + 1))
+[ "$(cut -d, -f1-3 csv.txt | sed 1d | head -n 2 | tr '\n' ' ')" = "0,positive,positive 1,,negative " ] || { fail "predicted"; cat csv.txt; }
+printf '{"text": "so good", "label": "odd"}\n\n{"text": "bad day"}\n{"text": ""}' >new.jsonl
+expect 0 "predict JSON" "$bin/charl" predict one/last.h5 new.jsonl -o json.txt
+says 1 "new.jsonl: 1 labels are no classes of one/last.h5"
+checks=$((checks + 1))
+sed 1d csv.txt | awk -F, '{ print $NF }' >a.txt
+sed 1d json.txt | awk -F, '{ print $NF }' | cmp -s - a.txt || fail "CSV and JSON give other answers"
+# shellcheck disable=SC2086 # words
+expect 0 "a wider import" "$bin/charl" data import text-classes ${import% -o *} --window 40 -o wide.h5
+expect 0 "rows of other lengths" "$bin/charl" eval reviews.ini one/last.h5 device.share=yes
+sed -i.bak 's/^block_size = .*/block_size = 40/' reviews.ini
+expect 0 "trained on wide rows" ranks 1 "$@" -o wide data.path=wide.h5
+checks=$((checks + 1))
+losses wide | cut -d, -f3 >a.txt
+losses short | cut -d, -f3 | paste -d ' ' - a.txt | awk 'NR > 1 && $1 != "" { n++; d = $1 - $2; if (d > 1e-5 || d < -1e-5) bad = 1 } END { exit bad || !n }' ||
+    fail "padding changes the losses"
+
+# A sample of the rows keeps the tokenizer.
+expect 0 "a sample" "$bin/charl" data sample reviews.h5 -n 100 -o some.h5
+expect 0 "evaluated" "$bin/charl" eval reviews.ini one/last.h5 -s train data.path=some.h5 device.share=yes
+
+# What is refused, and what the import tells.
+expect 0 "cut" "$bin/charl" data import text-classes reviews.csv --window 4 -o cut.h5
+says 1 "texts are longer than 4 tokens: their ends are cut off"
+expect 3 "no such column" "$bin/charl" data import text-classes reviews.csv --text review -o x.h5
+says 1 'reviews.csv has no column "review"; its first line is: id, text, label'
+expect 3 "no label" "$bin/charl" data import text-classes new.csv -o x.h5
+says 1 'new.csv:3: there is no label in "label"'
+printf '{"text": "a", "label": 1}\n{"text": 2}\n' >bad.jsonl
+expect 3 "no text" "$bin/charl" data import text-classes bad.jsonl -o x.h5
+says 1 'bad.jsonl:2: field "text" is not a string'
+printf 'text,label\na,b\n' >one.csv
+expect 3 "one class" "$bin/charl" data import text-classes one.csv -o x.h5
+says 1 "one.csv: all labels are the same"
+sed 's/^vocab = .*/vocab = 20/' reviews.ini >small.ini
+expect 2 "too few rows of the embedding" ranks 1 small.ini -o x
+says 1 "embedding: vocab = 20, but the data have [0-9]* tokens"
+sed 's/^type = mean/type = max/' reviews.ini >max.ini
+expect 2 "max sees padding" ranks 1 max.ini -o x data.path=wide.h5
+says 1 "max over the positions of padded sequences would see the padding"
+expect 2 "gpt" ranks 1 -o x /dev/null data.path=reviews.h5 model.type=gpt
+says 1 "model.type = gpt reads tokens, but reviews.h5 contains sequences"
+finish
