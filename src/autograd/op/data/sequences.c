@@ -61,22 +61,24 @@ static const charl__op_sample samples_padded[] = {
     {.in = {CHARL_R(I32, 0, 4)}, .attr = &none, .int_end = 4},
 };
 
-/* Padding follows the tokens, so they are as many as the numbers that are not negative. */
+/* The end of a row is its first negative number, or one that is put behind it. */
 static void onnx_padded(const charl__onnx_node *n)
 {
-    const char *zero = charl__onnx_int(n, 0), *axis = charl__onnx_ints(n, (const int64_t[]){1}, 1), *count;
+    const char *zero = charl__onnx_int(n, 0), *one_more = charl__onnx_int(n, 1), *x = n->in[0], *end;
 
     if (n->outs[0]) {
-        charl__onnx_op(n, "Max", n->in[0], zero, n->outs[0]);
+        charl__onnx_op(n, "Max", x, zero, n->outs[0]);
     }
     if (n->outs[1]) {
-        count = charl__onnx_op(n, "GreaterOrEqual", n->in[0], zero, NULL);
-        count = charl__onnx_write_call(
-            n, &(charl__onnx_call){.type = "Cast", .in = {count}, .attr = {{"to", .i = charl__onnx_dtype(CHARL_I32)}}});
-        count = charl__onnx_write_call(
-            n, &(charl__onnx_call){.type = "ReduceSum", .in = {count, axis}, .attr = {{"keepdims", .i = 0}}});
-        count = charl__onnx_op(n, "Max", count, charl__onnx_int(n, 1), NULL);
-        charl__onnx_op(n, "Add", count, charl__onnx_int(n, *(const int32_t *)n->attr), n->outs[1]);
+        end = charl__onnx_op(n, "Mul", charl__onnx_slice(n, x, -1, 0, 1, NULL), zero, NULL);
+        end = charl__onnx_concat(n, x, charl__onnx_op(n, "Sub", end, one_more, NULL), NULL);
+        end = charl__onnx_write_call(n, &(charl__onnx_call){.type = "Cast",
+                                                            .in = {charl__onnx_op(n, "Less", end, zero, NULL)},
+                                                            .attr = {{"to", .i = charl__onnx_dtype(CHARL_I32)}}});
+        end = charl__onnx_write_call(
+            n, &(charl__onnx_call){.type = "ArgMax", .in = {end}, .attr = {{"axis", .i = 1}, {"keepdims", .i = 0}}});
+        end = charl__onnx_op(n, "Max", end, one_more, NULL);
+        charl__onnx_op(n, "Add", end, charl__onnx_int(n, *(const int32_t *)n->attr), n->outs[1]);
     }
 }
 
