@@ -18,7 +18,8 @@ enum { MOST_RANKS = 3, STEPS = 9, VALUES = 40 /* weights of the first layer */ }
 
 static const char form[] =
     "[run]\noutput_dir = %s\n[data]\npath = %s/data.h5\n[model]\ntype = mlp\nhidden = 5\nbatch_norm = %s\n"
-    "[train]\nloss = mse\nbatch_size = 48\nslices = %d\n[device]\nshare = yes\n[dist]\nallreduce = p2p\naudit = %d\n";
+    "[train]\nloss = mse\nbatch_size = 48\nslices = %d\nmax_steps = %d\n[device]\nshare = yes\n[dist]\nallreduce = "
+    "p2p\naudit = %d\n";
 
 typedef struct run {
     const char *dir;
@@ -59,8 +60,8 @@ static void train(run *r, member *out)
     member m[MOST_RANKS];
     bool is_loud = false;
     char text[2048];
-    const int n =
-        snprintf(text, sizeof text, form, r->dir, r->dir, r->normalizes ? "yes" : "no", 2 * r->ranks, r->audit);
+    const int n = snprintf(text, sizeof text, form, r->dir, r->dir, r->normalizes ? "yes" : "no", 2 * r->ranks,
+                           r->steps, r->audit);
 
     charl_assert_ok(charl_config_parse("test", text, (size_t)n, NULL, 0, &r->config));
     charl_assert_ok(charl_team_create(r->ranks, &r->team));
