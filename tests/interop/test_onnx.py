@@ -470,7 +470,7 @@ def check_commands(folder):
     if again.read_bytes() != (folder / "key" / "last.onnx").read_bytes():
         sys.exit("checkpoint.export and charl checkpoint export write other files")
     (folder / DIGITS).rename(moved)
-    old = folder / "v1.h5"
+    old = folder / "key" / "checkpoints" / "v1.h5"  # a checkpoint of the run, which run.lock has a line for
     run(0, BIN.parent.parent / "tests" / "cli" / "make_checkpoint", "--version-1", last, old)
     said = run(5, BIN / "charl", "checkpoint", "export", old, "-o", again)
     if DIGITS not in said or "data.path" not in said:
