@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "config/config_from.h"
+#include "config/model/config_from.h"
 #include "config/config_private.h"
-#include "config/ini.h"
+#include "config/text/ini.h"
 
 enum { MAX_SECTIONS = 1000, MAX_LAYER_KEYS = 64 };
 

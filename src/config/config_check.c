@@ -8,7 +8,7 @@
 #include "charl/optim.h"
 #include "nn/model.h"
 #include "config/config_private.h"
-#include "config/config_groups.h"
+#include "config/model/config_groups.h"
 #include "config/config_rows.h"
 
 typedef struct checker {

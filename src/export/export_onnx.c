@@ -19,8 +19,8 @@
 #include "task/schema.h"
 #include "task/session.h"
 #include "task/task.h"
-#include "task/weights.h"
-#include "task/weights_base.h"
+#include "task/weights/weights.h"
+#include "task/weights/weights_base.h"
 
 static const char shift_name[] = "input.shift", scale_name[] = "input.scale", mean_name[] = "output.mean",
                   std_name[] = "output.std";

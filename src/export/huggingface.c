@@ -23,7 +23,7 @@
 #include "nn/layer.h"
 #include "nn/weights_layout.h"
 #include "task/task.h"
-#include "task/weights.h"
+#include "task/weights/weights.h"
 
 enum { VALUE = 64, REASON = 256 };
 

@@ -6,8 +6,8 @@
 #include "base/text/text.h"
 #include "export/export.h"
 #include "io/checkpoint/run_lock.h"
-#include "task/weights.h"
-#include "task/weights_base.h"
+#include "task/weights/weights.h"
+#include "task/weights/weights_base.h"
 
 enum { NAME_BYTES = 256 };
 

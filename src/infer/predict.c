@@ -19,7 +19,7 @@
 #include "io/rows/rows.h"
 #include "task/evaluation.h"
 #include "task/task.h"
-#include "task/weights.h"
+#include "task/weights/weights.h"
 
 enum { MOST_BYTES = 1 << 26, MOST_IMAGES = 64 };
 

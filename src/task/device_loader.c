@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "charl/ops.h"
 #include "io/dataset/loader.h"
-#include "io/dataset/stream.h"
+#include "io/dataset/order/stream.h"
 #include "io/dataset/weights.h"
 #include "task/augment.h"
 #include "task/loader_record.h"

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "config/config_rows.h"
-#include "io/dataset/data_schema.h"
+#include "io/dataset/schema/data_schema.h"
 
 /* Numbers, borrowed from the configuration or the data. */
 typedef struct numbers {

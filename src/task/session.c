@@ -7,15 +7,15 @@
 #include "base/alloc.h"
 #include "config/config_place.h"
 #include "config/config_rows.h"
-#include "io/dataset/data_schema.h"
+#include "io/dataset/schema/data_schema.h"
 #include "charl/safetensors.h"
 #include "charl/tokenizer.h"
 #include "task/schema.h"
 #include "task/task.h"
-#include "task/weights.h"
-#include "task/weights_base.h"
-#include "task/weights_load.h"
-#include "task/weights_source.h"
+#include "task/weights/weights.h"
+#include "task/weights/weights_base.h"
+#include "task/weights/weights_load.h"
+#include "task/weights/weights_source.h"
 
 enum { TEXT_BYTES = 2400 };
 

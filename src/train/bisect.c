@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "io/dataset/stream.h"
+#include "io/dataset/order/stream.h"
 #include "io/regular.h"
 #include "task/session.h"
 #include "train/replay.h"

@@ -17,7 +17,7 @@
 #include "base/fault.h"
 #include "train/parallel/optimizer_shard.h"
 #include "config/config_rows.h"
-#include "config/interval.h"
+#include "config/text/interval.h"
 #include "train/metrics/metrics_async.h"
 #include "train/metrics/throughput.h"
 #include "train/metrics/step_counters.h"

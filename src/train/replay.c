@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "config/config_rows.h"
 #include "io/commit.h"
-#include "task/weights_base.h"
+#include "task/weights/weights_base.h"
 #include "train/metrics/metrics_async.h"
 #include "train/snapshot.h"
 #include "train/checksums.h"

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
-#include "config/config_groups.h"
+#include "config/model/config_groups.h"
 #include "config/config_rows.h"
 #include "task/augment.h"
 #include "task/loader_record.h"

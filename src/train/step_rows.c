@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
-#include "io/dataset/stream.h"
+#include "io/dataset/order/stream.h"
 #include "task/augment.h"
 #include "task/session.h"
 #include "task/task.h"

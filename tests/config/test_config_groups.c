@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
-#include "config/config_groups.h"
+#include "config/model/config_groups.h"
 
 static void test_patterns(void **state)
 {

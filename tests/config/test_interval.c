@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config/interval.h"
+#include "config/text/interval.h"
 #include "support/support.h"
 
 static void test_intervals(void **state)

@@ -14,7 +14,7 @@
 #include "charl/tokenizer.h"
 #include "cli/charl/hostfile.h"
 #include "io/checkpoint/run_lock.h"
-#include "io/import/recipe.h"
+#include "io/table/recipe.h"
 #include "io/json.h"
 #include "io/questions.h"
 #include "io/rows/rows.h"

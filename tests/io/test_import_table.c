@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "charl/data_schema.h"
-#include "io/import/recipe.h"
+#include "io/table/recipe.h"
 #include "io/rows/rows.h"
 
 static char said[4096];

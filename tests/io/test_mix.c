@@ -6,7 +6,7 @@
 
 #include "charl/dataset.h"
 #include "charl/loader.h"
-#include "io/dataset/stream.h"
+#include "io/dataset/order/stream.h"
 
 enum { WINDOW = 4, A = 900, B = 300, TRAIN_A = 720, TRAIN_B = 240 };
 

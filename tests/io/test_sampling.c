@@ -6,7 +6,7 @@
 
 #include "charl/loader.h"
 #include "io/dataset/dataset_write.h"
-#include "io/dataset/stream.h"
+#include "io/dataset/order/stream.h"
 
 enum { ROWS = 64, CLASSES = 3, EPOCHS = 400 };
 

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "charl/checkpoint.h"
-#include "io/dataset/data_schema.h"
+#include "io/dataset/schema/data_schema.h"
 
 typedef struct average {
     const char *const *path;

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "io/checkpoint/checkpoint_format.h"
-#include "io/dataset/data_schema.h"
+#include "io/dataset/schema/data_schema.h"
 
 typedef struct diff {
     charl_checkpoint_reader *a, *b;

@@ -14,7 +14,7 @@
 #include "io/checkpoint/checkpoint_read.h"
 #include "io/checkpoint/checkpoint_schema.h"
 #include "io/commit.h"
-#include "io/dataset/data_schema.h"
+#include "io/dataset/schema/data_schema.h"
 #include "io/h5.h"
 #include "io/h5_driver.h"
 #include "charl/version.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "io/dataset/data_schema.h"
+#include "io/dataset/schema/data_schema.h"
 #include "io/tokenizer/tokenizer_private.h"
 
 /* Lists of names, each a dataset. */

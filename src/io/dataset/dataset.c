@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "io/dataset/data_schema.h"
+#include "io/dataset/schema/data_schema.h"
 #include "io/dataset/dataset_hint.h"
 #include "io/dataset/dataset_mix.h"
 #include "io/dataset/dataset_private.h"

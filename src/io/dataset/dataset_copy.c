@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "io/dataset/dataset_private.h"
 #include "io/dataset/dataset_write.h"
-#include "io/dataset/split.h"
+#include "io/dataset/order/split.h"
 #include "io/tokenizer/tokenizer_private.h"
 
 enum { PART_BYTES = 4 << 20, MOST_PARTS = 255 };

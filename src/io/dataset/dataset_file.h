@@ -19,7 +19,7 @@
 
 #include "base/text/text.h"
 #include "charl/shape.h"
-#include "io/dataset/chunks.h"
+#include "io/dataset/chunks/chunks.h"
 #include "io/h5.h"
 #include "io/h5_element.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/text/text.h"
-#include "io/dataset/data_schema.h"
+#include "io/dataset/schema/data_schema.h"
 #include "io/dataset/dataset_private.h"
 #include "io/tokenizer/tokenizer_private.h"
 

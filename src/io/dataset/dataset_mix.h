@@ -2,7 +2,7 @@
 #define CHARL_IO_DATASET_DATASET_MIX_H
 /** A mix as the functions of data sets see it: ds->n_parts > 0. */
 #include "io/dataset/dataset_private.h"
-#include "io/dataset/stream.h"
+#include "io/dataset/order/stream.h"
 
 /** Close the sets and release what only a mix has. */
 void charl__mix_fini(charl_dataset *ds);

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "io/dataset/stream.h"
+#include "io/dataset/order/stream.h"
 #include "io/dataset/weights.h"
 
 enum { MESSAGE = 2048 };

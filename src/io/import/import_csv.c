@@ -1,9 +1,9 @@
 /* CSV to a dataset. The first pass looks at every field: it counts the rows, collects the classes, and shows what each column is. Where
  * means, medians or words are to come from the training rows alone, a second one fits the recipe; the last converts and writes.
  *
- *      open, header -> look (import_look.c) -> decide -> split -> fit (import_fit.c) -> write
+ *      open, header -> look (look.c) -> decide -> split -> fit (fit.c) -> write
  */
-#include "io/import/import_csv.h"
+#include "io/table/csv.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -14,11 +14,11 @@
 #include "base/alloc.h"
 #include "charl/data_schema.h"
 #include "io/dataset/dataset_write.h"
-#include "io/dataset/split.h"
-#include "io/import/import_fit.h"
-#include "io/import/import_look.h"
+#include "io/dataset/order/split.h"
+#include "io/table/fit.h"
+#include "io/table/look.h"
 #include "io/import/importer.h"
-#include "io/import/recipe.h"
+#include "io/table/recipe.h"
 
 enum { MAX_CLASSES = 100000, MAX_ID = 100000, BLOCK_ROWS = 256, MANY_WORDS = 256, FEW_ROWS = 32, COUNTING_ROWS = 10 };
 

@@ -10,7 +10,7 @@
 #include "base/text/text.h"
 #include "io/dataset/dataset_write.h"
 #include "io/image/image_files.h"
-#include "io/import/import_csv.h"
+#include "io/table/csv.h"
 #include "io/import/importer.h"
 
 enum { MAX_CLASSES = 100000, MAX_ID = 100000, BLOCK_BYTES = 1 << 20, MAX_SIDE = 4096, NOTED = 20 };

@@ -9,11 +9,11 @@
 
 #include "base/alloc.h"
 #include "io/dataset/dataset_write.h"
-#include "io/dataset/split.h"
+#include "io/dataset/order/split.h"
 #include "io/import/import_paths.h"
 #include "io/import/importer.h"
 #include "io/import/labelled_text.h"
-#include "io/import/name_set.h"
+#include "io/table/name_set.h"
 
 enum { DEFAULT_VOCAB = 4096, LONGEST = 512, BLOCK_ROWS = 256 };
 

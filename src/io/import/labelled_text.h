@@ -4,7 +4,7 @@
  *  predictions read through this, so that both tokenize alike. */
 #include "base/text/text.h"
 #include "charl/shape.h"
-#include "io/import/import_table.h"
+#include "io/table/table.h"
 #include "io/tokenizer/tokenizer_private.h"
 
 typedef struct charl__labelled_text {

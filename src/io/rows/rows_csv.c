@@ -1,12 +1,12 @@
-/* Rows of a CSV file. Columns are found by the names in its header, and become those of the model by its recipe (io/import/recipe.h); a
+/* Rows of a CSV file. Columns are found by the names in its header, and become those of the model by its recipe (io/table/recipe.h); a
  * column with the name of a target brings targets, where it has them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "io/import/import_table.h"
-#include "io/import/recipe.h"
+#include "io/table/table.h"
+#include "io/table/recipe.h"
 #include "io/rows/rows_private.h"
 
 typedef struct class_name {

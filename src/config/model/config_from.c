@@ -1,0 +1,150 @@
+/* config.json by the rows of nn/layout_*.c: which settings there are, what they are called here, and which values charl has. */
+#include "config/model/config_from.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text/text.h"
+
+#include "io/json.h"
+#include "nn/weights_layout.h"
+
+enum { WORD = 64 };
+
+typedef struct reader {
+    const char *label;
+    const charl__json *root;
+    charl__config_setting take;
+    void *ctx;
+} reader;
+
+/* The first of "a|b" that is there; *found: there is one. */
+static charl_status first_member(const reader *r, const char *names, charl__text *out, bool *found)
+{
+    *found = false;
+    for (const char *p = names; !*found && *p;) {
+        const size_t n = strcspn(p, "|");
+
+        CHARL_TRY(charl__json_get(r->root, p, n, out, found));
+        p += n + (p[n] == '|');
+    }
+    return CHARL_OK;
+}
+
+/* charl's word for `value` by "THEIRS=OWN|..."; false: there is none. */
+static bool translate(const char *values, const char *value, char own[WORD])
+{
+    for (const char *p = values; *p;) {
+        const size_t n = strcspn(p, "|"), theirs = strcspn(p, "=|");
+
+        if (strlen(value) == theirs && strncmp(p, value, theirs) == 0) {
+            const size_t skip = p[theirs] == '=' ? theirs + 1 : 0;
+
+            if (n - skip >= WORD) {
+                return false;
+            }
+            memcpy(own, p + skip, n - skip);
+            own[n - skip] = '\0';
+            return true;
+        }
+        p += n + (p[n] == '|');
+    }
+    return false;
+}
+
+/* "a, b": what of "a=x|b=y" a file can have. */
+static charl_status list_values(const char *values, charl__text *out)
+{
+    for (const char *p = values; *p;) {
+        const size_t n = strcspn(p, "|");
+
+        CHARL_TRY(charl__text_printf(out, "%s%.*s", p == values ? "" : ", ", (int)strcspn(p, "=|"), p));
+        p += n + (p[n] == '|');
+    }
+    return CHARL_OK;
+}
+
+static charl_status read_setting(const reader *r, const charl_weights_setting *s)
+{
+    charl_status st = CHARL_OK;
+    charl__text text = {0}, list = {0};
+    char own[WORD];
+    const char *value = s->absent;
+    bool found = false;
+
+    if (s->theirs) {
+        CHARL_TRY_CLEANUP(first_member(r, s->theirs, &text, &found));
+        value = found ? charl__text_string(&text) : s->absent;
+    }
+    CHARL_REQUIRE_CLEANUP(value, CHARL_ERR_CONFIG, "%s: %.*s is missing", r->label, (int)strcspn(s->theirs, "|"),
+                          s->theirs);
+    if (found && s->values) {
+        if (!translate(s->values, value, own)) {
+            CHARL_TRY_CLEANUP(list_values(s->values, &list));
+            CHARL_FAIL_CLEANUP(CHARL_ERR_CONFIG, "%s: %.*s = %.60s is not supported; charl has %s", r->label,
+                               (int)strcspn(s->theirs, "|"), s->theirs, value, charl__text_string(&list));
+        }
+        value = own;
+    }
+    if (s->own) {
+        CHARL_TRY_CLEANUP(r->take(r->ctx, s->own, value, r->label));
+    }
+cleanup:
+    charl__text_fini(&text);
+    charl__text_fini(&list);
+    return st;
+}
+
+static charl_status no_layout(const char *label, const char *type)
+{
+    charl_status st = CHARL_OK;
+    const charl_weights_layout *layout;
+    charl__text list = {0};
+
+    for (int i = 0; (layout = charl__layout_at(i)) != NULL; i++) {
+        if (layout->model_type) {
+            CHARL_TRY_CLEANUP(charl__text_printf(&list, "%s%s", list.length ? ", " : "", layout->model_type));
+        }
+    }
+    CHARL_FAIL_CLEANUP(CHARL_ERR_CONFIG, "%s: model_type = %.60s is not supported; charl has %s", label, type,
+                       charl__text_string(&list));
+cleanup:
+    charl__text_fini(&list);
+    return st;
+}
+
+static charl_status read_settings(const reader *r, const char *type)
+{
+    const charl_weights_layout *layout;
+
+    for (int i = 0; (layout = charl__layout_at(i)) != NULL; i++) {
+        if (layout->model_type && strcmp(layout->model_type, type) == 0) {
+            CHARL_TRY(r->take(r->ctx, "type", layout->model->row.name, r->label));
+            for (int k = 0; k < layout->n_settings; k++) {
+                CHARL_TRY(read_setting(r, &layout->settings[k]));
+            }
+            return CHARL_OK;
+        }
+    }
+    return no_layout(r->label, type);
+}
+
+charl_status charl__config_read_model(const char *path, charl__config_setting take, void *ctx)
+{
+    static const char key[] = "model_type";
+    charl_status st = CHARL_OK;
+    charl__text label = {0}, type = {0};
+    charl__json *root = NULL;
+    bool found;
+
+    CHARL_TRY_CLEANUP(charl__text_printf(&label, charl__ends_in(path, ".json") ? "%s" : "%s/config.json", path));
+    CHARL_TRY_CLEANUP(charl__json_open(charl__text_string(&label), &root));
+    CHARL_TRY_CLEANUP(charl__json_get(root, key, strlen(key), &type, &found));
+    CHARL_REQUIRE_CLEANUP(found, CHARL_ERR_CONFIG, "%s: %s is missing", charl__text_string(&label), key);
+    CHARL_TRY_CLEANUP(read_settings(&(reader){charl__text_string(&label), root, take, ctx}, charl__text_string(&type)));
+cleanup:
+    charl__json_close(root);
+    charl__text_fini(&label);
+    charl__text_fini(&type);
+    return st;
+}

@@ -1,0 +1,191 @@
+/* Intervals and durations. Counts are bounded so that products with a batch size or 86400 cannot
+ * overflow. */
+#include "config/text/interval.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const int64_t MAX_COUNT = 1000000000000; /* 1e12 */
+
+/* Digits at *p as a number of at most MAX_COUNT; false when there are none or too many. */
+static bool take_count(const char **p, int64_t *out)
+{
+    int64_t v = 0;
+
+    if (**p < '0' || **p > '9') {
+        return false;
+    }
+    for (; **p >= '0' && **p <= '9'; ++*p) {
+        v = v * 10 + (**p - '0');
+        if (v > MAX_COUNT) {
+            return false;
+        }
+    }
+    *out = v;
+    return true;
+}
+
+static int64_t unit_seconds(const char *suffix)
+{
+    static const struct {
+        const char *name;
+        int64_t seconds;
+    } units[] = {{"s", 1}, {"m", 60}, {"min", 60}, {"h", 3600}, {"d", 86400}};
+
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (strcmp(suffix, units[i].name) == 0) {
+            return units[i].seconds;
+        }
+    }
+    return 0;
+}
+
+bool charl__interval_parse(const char *text, charl_interval *out)
+{
+    const char *p = text;
+    charl_interval v = {CHARL_INTERVAL_STEPS, 0};
+
+    if (strcmp(text, "none") == 0) {
+        *out = (charl_interval){CHARL_INTERVAL_OFF, 0};
+        return true;
+    }
+    if (!take_count(&p, &v.count)) {
+        return false;
+    }
+    while (*p == ' ') {
+        p++;
+    }
+    if (strcmp(p, "ep") == 0 || strcmp(p, "epoch") == 0 || strcmp(p, "epochs") == 0) {
+        v.unit = CHARL_INTERVAL_EPOCHS;
+    } else if (*p != '\0' && strcmp(p, "steps") != 0) {
+        const int64_t seconds = unit_seconds(p);
+
+        if (seconds == 0) {
+            return false;
+        }
+        v.unit = CHARL_INTERVAL_SECONDS;
+        v.count *= seconds;
+    }
+    if (v.count == 0) {
+        v.unit = CHARL_INTERVAL_OFF;
+    }
+    *out = v;
+    return true;
+}
+
+const char *charl__interval_format(charl_interval v, char *text, size_t size)
+{
+    switch (v.unit) {
+    case CHARL_INTERVAL_STEPS:
+        snprintf(text, size, "%" PRId64, v.count);
+        break;
+    case CHARL_INTERVAL_EPOCHS:
+        snprintf(text, size, "%" PRId64 "ep", v.count);
+        break;
+    case CHARL_INTERVAL_SECONDS:
+        if (v.count % 60 == 0) {
+            snprintf(text, size, "%" PRId64 "m", v.count / 60);
+        } else {
+            snprintf(text, size, "%" PRId64 "s", v.count);
+        }
+        break;
+    case CHARL_INTERVAL_OFF:
+    default:
+        snprintf(text, size, "0");
+        break;
+    }
+    return text;
+}
+
+/* [D-]H:MM:SS with two digits each for minutes and seconds. */
+static bool parse_clock(const char *text, int64_t *out)
+{
+    const char *p = text;
+    int64_t days = 0;
+    int64_t hours = 0;
+    int64_t part[2];
+
+    if (!take_count(&p, &hours)) {
+        return false;
+    }
+    if (*p == '-') {
+        p++;
+        days = hours;
+        if (!take_count(&p, &hours) || hours > 23) {
+            return false;
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        const char *start = p + 1;
+
+        if (*p++ != ':' || !take_count(&p, &part[i]) || p - start != 2 || part[i] > 59) {
+            return false;
+        }
+    }
+    *out = ((days * 24 + hours) * 60 + part[0]) * 60 + part[1];
+    return *p == '\0';
+}
+
+bool charl__duration_parse(const char *text, double *seconds)
+{
+    const char *p = text;
+    int64_t v = 0;
+
+    if (*text != '\0' && !parse_clock(text, &v)) {
+        if (!take_count(&p, &v) || unit_seconds(p) == 0) {
+            return false;
+        }
+        v *= unit_seconds(p);
+    }
+    *seconds = (double)v;
+    return true;
+}
+
+static void format_clock(double seconds, int hour_digits, char *text, size_t size)
+{
+    const int64_t s = (int64_t)seconds;
+    const int64_t days = s / 86400;
+    int n = 0;
+
+    if (days > 0) {
+        n = snprintf(text, size, "%" PRId64 "-%02d", days, (int)(s / 3600 % 24));
+    } else {
+        n = snprintf(text, size, "%0*d", hour_digits, (int)(s / 3600 % 24));
+    }
+    if (n > 0 && (size_t)n < size) {
+        snprintf(text + n, size - (size_t)n, ":%02d:%02d", (int)(s / 60 % 60), (int)(s % 60));
+    }
+}
+
+const char *charl__duration_format(double seconds, char *text, size_t size)
+{
+    text[0] = '\0';
+    if (seconds >= 1) {
+        format_clock(seconds, 2, text, size);
+    }
+    return text;
+}
+
+bool charl__interval_due(charl_interval v, int64_t step, int64_t batch, int64_t epoch_samples, double since_s)
+{
+    if (v.count <= 0 || step <= 0) {
+        return false;
+    }
+    switch (v.unit) {
+    case CHARL_INTERVAL_STEPS:
+        return step % v.count == 0;
+    case CHARL_INTERVAL_EPOCHS: {
+        const int64_t after = step * batch / epoch_samples;
+        const int64_t before = (step - 1) * batch / epoch_samples;
+
+        return after / v.count > before / v.count;
+    }
+    case CHARL_INTERVAL_SECONDS:
+        return since_s >= (double)v.count;
+    case CHARL_INTERVAL_OFF:
+    default:
+        return false;
+    }
+}

@@ -1,0 +1,115 @@
+/* Each class gives its part of the validation rows; what is left by rounding goes to those with the largest remainders. */
+#include "io/dataset/order/split.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+typedef struct share {
+    int64_t rows, val;
+    double rest; /* that rounding down has left */
+    int32_t class;
+} share;
+
+static int by_rest(const void *a, const void *b)
+{
+    const share *x = a, *y = b;
+
+    return x->rest > y->rest ? -1 : x->rest < y->rest ? 1 : (x->class > y->class) - (x->class < y->class);
+}
+
+static int by_class(const void *a, const void *b)
+{
+    const share *x = a, *y = b;
+
+    return (x->class > y->class) - (x->class < y->class);
+}
+
+/* How many rows of each class. */
+static void allot(share *s, int64_t classes, int64_t rows, int64_t n)
+{
+    int64_t left = n;
+
+    for (int64_t c = 0; c < classes; c++) {
+        const double exact = (double)s[c].rows * ((double)n / (double)rows);
+
+        s[c].val = (int64_t)exact < s[c].rows - 1 ? (int64_t)exact : s[c].rows > 0 ? s[c].rows - 1 : 0;
+        s[c].rest = exact - (double)s[c].val;
+        left -= s[c].val;
+    }
+    qsort(s, (size_t)classes, sizeof *s, by_rest);
+    for (int must = 1; must >= 0; must--) { /* the last row of a class only where nothing else is left */
+        for (bool gave = true; left > 0 && gave;) {
+            gave = false;
+            for (int64_t c = 0; c < classes && left > 0; c++) {
+                if (s[c].val < s[c].rows - must) {
+                    s[c].val++;
+                    left--;
+                    gave = true;
+                }
+            }
+        }
+    }
+    qsort(s, (size_t)classes, sizeof *s, by_class);
+}
+
+charl_status charl__split_rows(const int32_t *labels, int64_t rows, int64_t n, uint64_t seed, uint8_t **chosen)
+{
+    charl_status st = CHARL_OK;
+    int64_t classes = 1, *first = NULL, *row_of = NULL;
+    share *s = NULL;
+
+    *chosen = NULL;
+    for (int64_t r = 0; labels && r < rows; r++) {
+        classes = labels[r] >= classes ? labels[r] + 1 : classes;
+    }
+    CHARL_TRY_CLEANUP(charl__alloc_array(rows, 1, chosen));
+    CHARL_TRY_CLEANUP(charl__alloc_array(classes, sizeof *s, &s));
+    CHARL_TRY_CLEANUP(charl__alloc_array(classes + 1, sizeof *first, &first));
+    CHARL_TRY_CLEANUP(charl__alloc_array(rows, sizeof *row_of, &row_of));
+    for (int64_t c = 0; c < classes; c++) {
+        s[c].class = (int32_t)c;
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        s[labels ? labels[r] : 0].rows++;
+    }
+    allot(s, classes, rows, n);
+    for (int64_t c = 0; c < classes; c++) {
+        first[c + 1] = first[c] + s[c].rows;
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        row_of[first[labels ? labels[r] : 0]++] = r;
+    }
+    for (int64_t c = 0, at = 0; c < classes; at += s[c].rows, c++) {
+        for (int64_t i = 0; i < s[c].val; i++) {
+            (*chosen)[row_of[at + charl_order_row(seed + (uint64_t)c, s[c].rows, true, i)]] = 1;
+        }
+    }
+cleanup:
+    if (st != CHARL_OK) {
+        charl_free(*chosen);
+        *chosen = NULL;
+    }
+    charl_free(s);
+    charl_free(first);
+    charl_free(row_of);
+    return st;
+}
+
+charl_status charl__split_choose(const char *path, const int32_t *labels, int64_t rows, const charl_import_options *opt,
+                                 uint8_t **val)
+{
+    const double fraction = opt->val_split;
+    const int64_t n = (int64_t)((double)rows * fraction + 0.5);
+
+    *val = NULL;
+    CHARL_REQUIRE(fraction >= 0 && fraction < 1, CHARL_ERR_CONFIG,
+                  "val_split must be at least 0 and less than 1, not %g", fraction);
+    if (fraction == 0 || opt->in_order) {
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE(n >= 1 && n < rows, CHARL_ERR_CONFIG, "%s: val_split %g of %lld samples leaves nothing to %s", path,
+                  fraction, (long long)rows, n < 1 ? "validate on" : "train on");
+    return charl__split_rows(labels, rows, n, opt->seed, val);
+}

@@ -1,0 +1,24 @@
+#ifndef CHARL_IO_DATASET_ORDER_SPLIT_H
+#define CHARL_IO_DATASET_ORDER_SPLIT_H
+/** Choosing rows by a seed, of each class in proportion. */
+#include "charl/dataset.h"
+
+/** Choose n of `rows` rows by the seed, of each class as near to its part of them as whole rows allow, and of none all if n allows it.
+ *  The same on every machine.
+ *
+ *  labels  [rows] classes from 0, or NULL: there are none
+ *  chosen  [rows] new, charl_free: 1 for a row that is chosen
+ *
+ *  Errors: ERR_NOMEM. */
+charl_status charl__split_rows(const int32_t *labels, int64_t rows, int64_t n, uint64_t seed,
+                               uint8_t **chosen) CHARL_MUST_CHECK;
+
+/** The validation rows of an import: round(rows * opt->val_split) rows that charl__split_rows chooses by opt->seed.
+ *
+ *  val     [rows] new, charl_free: 1 for a validation row; NULL where opt->val_split is 0 or opt->in_order
+ *
+ *  `path` is for messages. Errors: ERR_CONFIG  val_split is not in [0,1), or leaves a part without rows; ERR_NOMEM. */
+charl_status charl__split_choose(const char *path, const int32_t *labels, int64_t rows, const charl_import_options *opt,
+                                 uint8_t **val) CHARL_MUST_CHECK;
+
+#endif

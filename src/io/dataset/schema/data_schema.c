@@ -1,0 +1,319 @@
+/* Schemas: made from a data set, copied, checked, compared. */
+#include "io/dataset/schema/data_schema.h"
+#include "io/dataset/dataset_private.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/utf8.h"
+#include "io/tokenizer/tokenizer_private.h"
+
+/* The texts of a schema, for what is done to each of them. */
+static const struct text_field {
+    const char *name;
+    size_t offset;
+} texts[] = {
+    {"class names", offsetof(charl_data_schema, class_names)},
+    {"columns", offsetof(charl_data_schema, columns)},
+    {"targets", offsetof(charl_data_schema, targets)},
+    {"recipe", offsetof(charl_data_schema, recipe)},
+    {"layout", offsetof(charl_data_schema, layout)},
+    {"fit", offsetof(charl_data_schema, fit)},
+    {"tokenizer", offsetof(charl_data_schema, tokenizer_kind)},
+};
+
+enum { TEXTS = sizeof texts / sizeof texts[0] };
+
+static char **text_of(charl_data_schema *s, int i)
+{
+    return (char **)(void *)((char *)s + texts[i].offset);
+}
+
+static const char *get_text(const charl_data_schema *s, int i)
+{
+    return *(char *const *)(const void *)((const char *)s + texts[i].offset);
+}
+
+charl_status charl__schema_new(charl_data_schema **out)
+{
+    charl_status st = CHARL_OK;
+    charl_data_schema *s = NULL;
+
+    *out = NULL;
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *s, &s));
+    for (int i = 0; i < TEXTS; i++) {
+        CHARL_TRY_CLEANUP(charl__strdup("", text_of(s, i)));
+    }
+    *out = s;
+    s = NULL;
+cleanup:
+    charl_data_schema_destroy(s);
+    return st;
+}
+
+void charl_data_schema_destroy(charl_data_schema *s)
+{
+    if (!s) {
+        return;
+    }
+    for (int i = 0; i < TEXTS; i++) {
+        charl_free(*text_of(s, i));
+    }
+    charl_free(s->mean);
+    charl_free(s->std);
+    charl_free(s->target_mean);
+    charl_free(s->target_std);
+    charl_tokenizer_destroy(s->tokenizer);
+    charl_free(s);
+}
+
+static charl_status set_text(const char *text, char **out)
+{
+    char *copy = NULL;
+
+    CHARL_TRY(charl__strdup(text, &copy));
+    charl_free(*out);
+    *out = copy;
+    return CHARL_OK;
+}
+
+static charl_status set_stats(charl_data_schema *s, int64_t n, const float *mean, const float *std)
+{
+    s->n_stats = n;
+    if (n == 0) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl__alloc_array(n, sizeof *s->mean, &s->mean));
+    CHARL_TRY(charl__alloc_array(n, sizeof *s->std, &s->std));
+    memcpy(s->mean, mean, (size_t)n * sizeof *mean);
+    memcpy(s->std, std, (size_t)n * sizeof *std);
+    return CHARL_OK;
+}
+
+void charl__schema_drop_target_stats(charl_data_schema *s)
+{
+    charl_free(s->target_mean);
+    charl_free(s->target_std);
+    s->target_mean = s->target_std = NULL;
+    s->n_target_stats = 0;
+}
+
+static charl_status set_target_stats(charl_data_schema *s, int64_t n, const float *mean, const float *std)
+{
+    charl__schema_drop_target_stats(s);
+    if (n == 0) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl__alloc_array(n, sizeof *s->target_mean, &s->target_mean));
+    CHARL_TRY(charl__alloc_array(n, sizeof *s->target_std, &s->target_std));
+    memcpy(s->target_mean, mean, (size_t)n * sizeof *mean);
+    memcpy(s->target_std, std, (size_t)n * sizeof *std);
+    s->n_target_stats = n;
+    return CHARL_OK;
+}
+
+charl_status charl_data_schema_create(const charl_dataset *ds, int64_t n_stats, const float *mean, const float *std,
+                                      charl_data_schema **out)
+{
+    charl_status st = CHARL_OK;
+    charl_data_schema *s = NULL;
+    charl_dataset_info info;
+
+    *out = NULL;
+    charl_dataset_get_info(ds, &info);
+    CHARL_TRY_CLEANUP(charl__schema_new(&s));
+    s->kind = info.kind;
+    s->x_dtype = info.x_dtype;
+    s->x_shape = info.x_shape;
+    s->y_dtype = info.y_dtype;
+    s->y_shape = info.y_shape;
+    s->classes = info.classes;
+    CHARL_TRY_CLEANUP(set_text(info.class_names, &s->class_names));
+    CHARL_TRY_CLEANUP(set_text(info.columns, &s->columns));
+    CHARL_TRY_CLEANUP(set_text(info.targets, &s->targets));
+    CHARL_TRY_CLEANUP(set_text(info.recipe, &s->recipe));
+    CHARL_TRY_CLEANUP(set_text(info.layout, &s->layout));
+    CHARL_TRY_CLEANUP(set_text(info.fit, &s->fit));
+    CHARL_TRY_CLEANUP(set_text(info.tokenizer, &s->tokenizer_kind));
+    CHARL_TRY_CLEANUP(set_stats(s, n_stats, mean, std));
+    CHARL_TRY_CLEANUP(set_target_stats(s, info.n_target_stats, info.target_mean, info.target_std));
+    if (charl_dataset_kind_has_tokens(info.kind) && info.tokenizer[0]) {
+        CHARL_TRY_CLEANUP(charl__dataset_tokenizer(ds, &s->tokenizer));
+    }
+    CHARL_TRY_CLEANUP(charl__schema_check(s, info.path, CHARL_ERR_DATA));
+    *out = s;
+    s = NULL;
+cleanup:
+    charl_data_schema_destroy(s);
+    return st;
+}
+
+charl_status charl__schema_take_outputs(charl_data_schema *s, const charl_dataset *ds)
+{
+    charl_status st = CHARL_OK;
+    static const float zero = 0.0F, one = 1.0F; /* any numbers: mean and std of s stay */
+    charl_data_schema *own = NULL;
+
+    CHARL_TRY_CLEANUP(charl_data_schema_create(ds, s->n_stats > 0, &zero, &one, &own));
+    s->y_dtype = own->y_dtype;
+    s->y_shape = own->y_shape;
+    s->classes = own->classes;
+    CHARL_TRY_CLEANUP(set_text(own->class_names, &s->class_names));
+    CHARL_TRY_CLEANUP(set_text(own->targets, &s->targets));
+    CHARL_TRY_CLEANUP(set_target_stats(s, own->n_target_stats, own->target_mean, own->target_std));
+    CHARL_TRY_CLEANUP(set_text(own->tokenizer_kind, &s->tokenizer_kind));
+    charl_tokenizer_destroy(s->tokenizer);
+    s->tokenizer = own->tokenizer;
+    own->tokenizer = NULL;
+cleanup:
+    charl_data_schema_destroy(own);
+    return st;
+}
+
+charl_status charl_data_schema_normalized(const charl_data_schema *s, int64_t n_stats, const float *mean,
+                                          const float *std, charl_data_schema **out)
+{
+    charl_status st = CHARL_OK;
+    charl_data_schema *c = NULL;
+
+    *out = NULL;
+    CHARL_TRY_CLEANUP(charl__schema_new(&c));
+    c->kind = s->kind;
+    c->x_dtype = s->x_dtype;
+    c->x_shape = s->x_shape;
+    c->y_dtype = s->y_dtype;
+    c->y_shape = s->y_shape;
+    c->classes = s->classes;
+    for (int i = 0; i < TEXTS; i++) {
+        CHARL_TRY_CLEANUP(set_text(get_text(s, i), text_of(c, i)));
+    }
+    CHARL_TRY_CLEANUP(set_stats(c, n_stats, mean, std));
+    CHARL_TRY_CLEANUP(set_target_stats(c, s->n_target_stats, s->target_mean, s->target_std));
+    if (s->tokenizer) {
+        c->tokenizer = charl_tokenizer_share(s->tokenizer);
+    }
+    *out = c;
+    c = NULL;
+cleanup:
+    charl_data_schema_destroy(c);
+    return st;
+}
+
+charl_status charl_data_schema_copy(const charl_data_schema *s, charl_data_schema **out)
+{
+    return charl_data_schema_normalized(s, s->n_stats, s->mean, s->std, out);
+}
+
+void charl_data_schema_get_info(const charl_data_schema *s, const char *path, charl_dataset_info *out)
+{
+    *out = (charl_dataset_info){.kind = s->kind,
+                                .path = path,
+                                .x_dtype = s->x_dtype,
+                                .x_shape = s->x_shape,
+                                .stored_dtype = s->x_dtype,
+                                .labelled = true,
+                                .y_dtype = s->y_dtype,
+                                .y_shape = s->y_shape,
+                                .classes = s->classes,
+                                .n_stats = (int)s->n_stats,
+                                .mean = s->mean,
+                                .n_target_stats = (int)s->n_target_stats,
+                                .target_mean = s->target_mean,
+                                .target_std = s->target_std,
+                                .std = s->std,
+                                .layout = s->layout,
+                                .fit = s->fit,
+                                .class_names = s->class_names,
+                                .columns = s->columns,
+                                .targets = s->targets,
+                                .recipe = s->recipe,
+                                .tokenizer = s->tokenizer_kind,
+                                .note = ""};
+}
+
+charl_dataset_kind charl__dataset_kind_of(const char *name)
+{
+    int kind = 0;
+
+    while (kind < CHARL_DATASET_KIND_COUNT && strcmp(name, charl_dataset_kind_name((charl_dataset_kind)kind)) != 0) {
+        kind++;
+    }
+    return (charl_dataset_kind)kind;
+}
+
+charl_status charl__schema_check(const charl_data_schema *s, const char *path, charl_status code)
+{
+    const bool tokens = charl_dataset_kind_has_tokens(s->kind);
+    const int64_t channels = s->x_shape.ndim > 0 ? s->x_shape.dim[0] : 1;
+
+    CHARL_REQUIRE(s->kind < CHARL_DATASET_KIND_COUNT, code, "%s: schema: unknown kind of data", path);
+    CHARL_REQUIRE(s->classes >= 0 && s->classes <= INT32_MAX, code, "%s: schema: %lld classes", path,
+                  (long long)s->classes);
+    CHARL_REQUIRE(s->n_stats == (tokens ? 0 : 1) || (!tokens && s->n_stats == channels), code,
+                  "%s: schema: %lld means do not fit samples with %lld channels or columns", path,
+                  (long long)s->n_stats, (long long)channels);
+    for (int64_t i = 0; i < s->n_stats; i++) {
+        CHARL_REQUIRE(isfinite(s->mean[i]) && isfinite(s->std[i]) && s->std[i] > 0, code,
+                      "%s: schema: mean %g and std %g of channel %lld cannot be used", path, (double)s->mean[i],
+                      (double)s->std[i], (long long)i);
+    }
+    CHARL_REQUIRE(s->n_target_stats == 0 ||
+                      (s->y_dtype == CHARL_F32 && s->y_shape.ndim == 1 && s->n_target_stats == s->y_shape.dim[0]),
+                  code, "%s: schema: %lld means do not fit the targets", path, (long long)s->n_target_stats);
+    for (int64_t i = 0; i < s->n_target_stats; i++) {
+        CHARL_REQUIRE(isfinite(s->target_mean[i]) && isfinite(s->target_std[i]) && s->target_std[i] > 0, code,
+                      "%s: schema: mean %g and std %g of target %lld cannot be used", path, (double)s->target_mean[i],
+                      (double)s->target_std[i], (long long)i);
+    }
+    for (int i = 0; i < TEXTS; i++) {
+        const char *text = get_text(s, i);
+
+        CHARL_REQUIRE(charl__utf8_valid(text, strlen(text)) == strlen(text), code, "%s: the %s are not UTF-8", path,
+                      texts[i].name);
+    }
+    CHARL_REQUIRE(!s->tokenizer || s->kind == CHARL_DATASET_SEQUENCES ||
+                      (tokens && charl_tokenizer_get_vocab(s->tokenizer) <= s->classes),
+                  code, "%s: schema: the tokenizer does not fit the data", path);
+    return CHARL_OK;
+}
+
+static bool same_floats(const float *a, const float *b, int64_t n)
+{
+    return n == 0 || memcmp(a, b, (size_t)n * sizeof *a) == 0;
+}
+
+charl_status charl__schema_diff(const charl_data_schema *a, const charl_data_schema *b, charl__text *out)
+{
+    if (!a || !b) {
+        if (a || b) {
+            CHARL_TRY(charl__text_printf(out, "schema: only in the %s\n", a ? "first" : "second"));
+        }
+        return CHARL_OK;
+    }
+    if (a->kind != b->kind || a->x_dtype != b->x_dtype || a->y_dtype != b->y_dtype ||
+        !charl_shape_equal(&a->x_shape, &b->x_shape) || !charl_shape_equal(&a->y_shape, &b->y_shape)) {
+        CHARL_TRY(charl__text_printf(out, "schema: kind, type or shape of the samples differs\n"));
+    }
+    if (a->classes != b->classes) {
+        CHARL_TRY(
+            charl__text_printf(out, "schema: classes: %lld, %lld\n", (long long)a->classes, (long long)b->classes));
+    }
+    for (int i = 0; i < TEXTS; i++) {
+        if (strcmp(get_text(a, i), get_text(b, i)) != 0) {
+            CHARL_TRY(charl__text_printf(out, "schema: %s: other text\n", texts[i].name));
+        }
+    }
+    if (a->n_stats != b->n_stats || !same_floats(a->mean, b->mean, a->n_stats) ||
+        !same_floats(a->std, b->std, a->n_stats)) {
+        CHARL_TRY(charl__text_printf(out, "schema: mean or std differs\n"));
+    }
+    if (a->n_target_stats != b->n_target_stats || !same_floats(a->target_mean, b->target_mean, a->n_target_stats) ||
+        !same_floats(a->target_std, b->target_std, a->n_target_stats)) {
+        CHARL_TRY(charl__text_printf(out, "schema: mean or std of the targets differs\n"));
+    }
+    if (!charl__tokenizer_equal(a->tokenizer, b->tokenizer)) {
+        CHARL_TRY(charl__text_printf(out, "schema: the tokenizer differs\n"));
+    }
+    return CHARL_OK;
+}

@@ -1,0 +1,328 @@
+/* Schemas as JSON, for the metadata of other programs' files. Reading needs libjansson. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "io/dataset/schema/data_schema.h"
+#include "io/tokenizer/tokenizer_private.h"
+
+/* Tokens of the largest tokenizer that is written out. */
+enum { MOST_TOKENS = 8192 };
+
+static charl_status put_shape(charl__text *t, const char *key, const charl_shape *shape)
+{
+    CHARL_TRY(charl__text_printf(t, ",\"%s\":[", key));
+    for (int i = 0; i < shape->ndim; i++) {
+        CHARL_TRY(charl__text_printf(t, "%s%lld", i ? "," : "", (long long)shape->dim[i]));
+    }
+    CHARL_TRY(charl__text_printf(t, "]"));
+    return CHARL_OK;
+}
+
+static charl_status put_text(charl__text *t, const char *key, const char *text)
+{
+    CHARL_TRY(charl__text_printf(t, ",\"%s\":", key));
+    CHARL_TRY(charl__text_json(t, text));
+    return CHARL_OK;
+}
+
+static charl_status put_names(charl__text *t, const char *key, const char *names)
+{
+    charl_status st = CHARL_OK;
+    const int64_t n = charl_names_count(names);
+    charl__text name = {0};
+
+    CHARL_TRY_CLEANUP(charl__text_printf(t, ",\"%s\":[", key));
+    for (int64_t i = 0; i < n; i++) {
+        const size_t length = strcspn(names, "\n");
+
+        charl__text_clear(&name);
+        CHARL_TRY_CLEANUP(charl__text_append(&name, names, length));
+        CHARL_TRY_CLEANUP(charl__text_printf(t, "%s", i ? "," : ""));
+        CHARL_TRY_CLEANUP(charl__text_json(t, charl__text_string(&name)));
+        names += length + (names[length] == '\n');
+    }
+    CHARL_TRY_CLEANUP(charl__text_printf(t, "]"));
+cleanup:
+    charl__text_fini(&name);
+    return st;
+}
+
+static charl_status put_floats(charl__text *t, const char *key, const float *values, int64_t n)
+{
+    CHARL_TRY(charl__text_printf(t, ",\"%s\":[", key));
+    for (int64_t i = 0; i < n; i++) {
+        CHARL_TRY(charl__text_printf(t, "%s%.9g", i ? "," : "", (double)values[i]));
+    }
+    CHARL_TRY(charl__text_printf(t, "]"));
+    return CHARL_OK;
+}
+
+static charl_status put_tokenizer(charl__text *t, const charl_data_schema *s)
+{
+    const charl_tokenizer *own = s->tokenizer;
+
+    CHARL_TRY(put_text(t, "tokenizer", s->tokenizer_kind));
+    if (!own) {
+        return CHARL_OK;
+    }
+    if (own->vocab > MOST_TOKENS) {
+        CHARL_TRY(put_text(t, "tokenizer_note",
+                           "too large to be repeated here: it is in the charl checkpoint, under "
+                           "/schema/tokenizer, and in the data set, under /tokenizer"));
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl__text_printf(t, ",\"tokenizer_learnt\":["));
+    for (int64_t i = 0; i < own->n; i++) {
+        CHARL_TRY(charl__text_printf(t, "%s%u", i ? "," : "",
+                                     own->type->dtype == CHARL_U8 ? ((const unsigned char *)own->state)[i]
+                                                                  : ((const uint32_t *)own->state)[i]));
+    }
+    CHARL_TRY(charl__text_printf(t, "]"));
+    return CHARL_OK;
+}
+
+charl_status charl_data_schema_print(const charl_data_schema *s, char **out)
+{
+    charl_status st = CHARL_OK;
+    charl__text t = {0};
+
+    *out = NULL;
+    CHARL_TRY_CLEANUP(charl__text_printf(&t, "{\"kind\":\"%s\",\"x_dtype\":\"%s\",\"y_dtype\":\"%s\"",
+                                         charl_dataset_kind_name(s->kind), charl_dtype_name(s->x_dtype),
+                                         charl_dtype_name(s->y_dtype)));
+    CHARL_TRY_CLEANUP(put_shape(&t, "x_shape", &s->x_shape));
+    CHARL_TRY_CLEANUP(put_shape(&t, "y_shape", &s->y_shape));
+    CHARL_TRY_CLEANUP(charl__text_printf(&t, ",\"classes\":%lld", (long long)s->classes));
+    CHARL_TRY_CLEANUP(put_names(&t, "class_names", s->class_names));
+    CHARL_TRY_CLEANUP(put_names(&t, "columns", s->columns));
+    CHARL_TRY_CLEANUP(put_names(&t, "targets", s->targets));
+    if (s->recipe[0]) {
+        CHARL_TRY_CLEANUP(put_text(&t, "recipe", s->recipe));
+    }
+    CHARL_TRY_CLEANUP(put_text(&t, "layout", s->layout));
+    CHARL_TRY_CLEANUP(put_text(&t, "fit", s->fit));
+    CHARL_TRY_CLEANUP(put_floats(&t, "mean", s->mean, s->n_stats));
+    CHARL_TRY_CLEANUP(put_floats(&t, "std", s->std, s->n_stats));
+    if (s->n_target_stats > 0) {
+        CHARL_TRY_CLEANUP(put_floats(&t, "target_mean", s->target_mean, s->n_target_stats));
+        CHARL_TRY_CLEANUP(put_floats(&t, "target_std", s->target_std, s->n_target_stats));
+    }
+    CHARL_TRY_CLEANUP(put_tokenizer(&t, s));
+    CHARL_TRY_CLEANUP(charl__text_printf(&t, "}"));
+    *out = charl__text_steal(&t);
+cleanup:
+    charl__text_fini(&t);
+    return st;
+}
+
+#ifdef CHARL_HAVE_JANSSON
+
+#include <jansson.h>
+
+/* The object, and whose it is. */
+typedef struct source {
+    const char *path;
+    json_t *root;
+} source;
+
+static charl_status bad(const source *o, const char *key)
+{
+    return charl_error_set(CHARL_ERR_CHECKPOINT, __FILE__, __LINE__, __func__,
+                           "%s: charl.schema: %s is missing or malformed", o->path, key);
+}
+
+static charl_status get_text(const source *o, const char *key, char **out)
+{
+    const char *text = json_string_value(json_object_get(o->root, key));
+    char *copy = NULL;
+
+    if (!text) {
+        return bad(o, key);
+    }
+    CHARL_TRY(charl__strdup(text, &copy));
+    charl_free(*out);
+    *out = copy;
+    return CHARL_OK;
+}
+
+static charl_status get_names(const source *o, const char *key, char **out)
+{
+    charl_status st = CHARL_OK;
+    json_t *list = json_object_get(o->root, key);
+    charl__text t = {0};
+    char *text = NULL;
+
+    if (!json_is_array(list)) {
+        return bad(o, key);
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+
+        if (!name || strchr(name, '\n')) {
+            st = bad(o, key);
+            goto cleanup;
+        }
+        CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s%s", i ? "\n" : "", name));
+    }
+    CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&t), &text));
+    charl_free(*out);
+    *out = text;
+cleanup:
+    charl__text_fini(&t);
+    return st;
+}
+
+static charl_status get_dtype(const source *o, const char *key, charl_dtype *out)
+{
+    const char *name = json_string_value(json_object_get(o->root, key));
+
+    for (int i = 0; name && i < CHARL_DTYPE_COUNT; i++) {
+        if (strcmp(name, charl_dtype_name((charl_dtype)i)) == 0) {
+            *out = (charl_dtype)i;
+            return CHARL_OK;
+        }
+    }
+    return bad(o, key);
+}
+
+static charl_status get_shape(const source *o, const char *key, charl_shape *out)
+{
+    const json_t *list = json_object_get(o->root, key);
+
+    if (!json_is_array(list) || json_array_size(list) > CHARL_MAX_DIMS) {
+        return bad(o, key);
+    }
+    out->ndim = (int)json_array_size(list);
+    for (int i = 0; i < out->ndim; i++) {
+        const json_t *extent = json_array_get(list, (size_t)i);
+
+        if (!json_is_integer(extent) || json_integer_value(extent) < 0) {
+            return bad(o, key);
+        }
+        out->dim[i] = json_integer_value(extent);
+    }
+    return CHARL_OK;
+}
+
+static charl_status get_floats(const source *o, const char *key, float **out, int64_t *n)
+{
+    const json_t *list = json_object_get(o->root, key);
+
+    if (!json_is_array(list)) {
+        return bad(o, key);
+    }
+    *n = (int64_t)json_array_size(list);
+    CHARL_TRY(charl__alloc_array(*n, sizeof **out, out));
+    for (int64_t i = 0; i < *n; i++) {
+        const json_t *value = json_array_get(list, (size_t)i);
+
+        if (!json_is_number(value)) {
+            return bad(o, key);
+        }
+        (*out)[i] = (float)json_number_value(value);
+    }
+    return CHARL_OK;
+}
+
+static charl_status get_tokenizer(const source *o, charl_data_schema *s)
+{
+    charl_status st;
+    const json_t *list = json_object_get(o->root, "tokenizer_learnt");
+    const charl__tokenizer_type *type = charl__tokenizer_type_find(s->tokenizer_kind);
+    void *state = NULL;
+    const size_t n = json_array_size(list);
+
+    if (!list) {
+        return CHARL_OK;
+    }
+    if (!type) {
+        return bad(o, "tokenizer");
+    }
+    CHARL_TRY(charl__alloc_array((int64_t)n, charl_dtype_size(type->dtype), &state));
+    for (size_t i = 0; i < n; i++) {
+        const json_int_t v = json_integer_value(json_array_get(list, i));
+
+        if (type->dtype == CHARL_U8) {
+            ((unsigned char *)state)[i] = v >= 0 && v <= UINT8_MAX ? (unsigned char)v : UINT8_MAX;
+        } else {
+            ((uint32_t *)state)[i] = v >= 0 && v <= UINT32_MAX ? (uint32_t)v : UINT32_MAX;
+        }
+    }
+    st = charl__tokenizer_take(type, state, (int64_t)n, &s->tokenizer);
+    if (st == CHARL_ERR_DATA) {
+        st = bad(o, "tokenizer_learnt");
+    }
+    return st;
+}
+
+static charl_status read_object(const source *o, charl_data_schema *s)
+{
+    const char *kind = json_string_value(json_object_get(o->root, "kind"));
+    const json_t *classes = json_object_get(o->root, "classes");
+    int64_t n = 0;
+
+    if (!kind || !json_is_integer(classes)) {
+        return bad(o, kind ? "classes" : "kind");
+    }
+    s->kind = charl__dataset_kind_of(kind);
+    s->classes = json_integer_value(classes);
+    CHARL_TRY(get_dtype(o, "x_dtype", &s->x_dtype));
+    CHARL_TRY(get_dtype(o, "y_dtype", &s->y_dtype));
+    CHARL_TRY(get_shape(o, "x_shape", &s->x_shape));
+    CHARL_TRY(get_shape(o, "y_shape", &s->y_shape));
+    CHARL_TRY(get_names(o, "class_names", &s->class_names));
+    CHARL_TRY(get_names(o, "columns", &s->columns));
+    CHARL_TRY(get_names(o, "targets", &s->targets));
+    if (json_object_get(o->root, "recipe")) {
+        CHARL_TRY(get_text(o, "recipe", &s->recipe));
+    }
+    CHARL_TRY(get_text(o, "layout", &s->layout));
+    CHARL_TRY(get_text(o, "fit", &s->fit));
+    CHARL_TRY(get_text(o, "tokenizer", &s->tokenizer_kind));
+    CHARL_TRY(get_floats(o, "mean", &s->mean, &s->n_stats));
+    CHARL_TRY(get_floats(o, "std", &s->std, &n));
+    if (n != s->n_stats) {
+        return bad(o, "std");
+    }
+    if (json_object_get(o->root, "target_mean")) {
+        CHARL_TRY(get_floats(o, "target_mean", &s->target_mean, &s->n_target_stats));
+        CHARL_TRY(get_floats(o, "target_std", &s->target_std, &n));
+        if (n != s->n_target_stats) {
+            return bad(o, "target_std");
+        }
+    }
+    CHARL_TRY(get_tokenizer(o, s));
+    CHARL_TRY(charl__schema_check(s, o->path, CHARL_ERR_CHECKPOINT));
+    return CHARL_OK;
+}
+
+charl_status charl_data_schema_parse(const char *path, const char *json, charl_data_schema **out)
+{
+    charl_status st = CHARL_OK;
+    json_error_t error;
+    const source o = {path, json_loads(json, JSON_REJECT_DUPLICATES, &error)};
+    charl_data_schema *s = NULL;
+
+    *out = NULL;
+    CHARL_REQUIRE_CLEANUP(json_is_object(o.root), CHARL_ERR_CHECKPOINT, "%s: charl.schema is not a JSON object", path);
+    CHARL_TRY_CLEANUP(charl__schema_new(&s));
+    CHARL_TRY_CLEANUP(read_object(&o, s));
+    *out = s;
+    s = NULL;
+cleanup:
+    charl_data_schema_destroy(s);
+    json_decref(o.root);
+    return st;
+}
+
+#else
+
+charl_status charl_data_schema_parse(const char *path, const char *json, charl_data_schema **out)
+{
+    (void)json;
+    *out = NULL;
+    CHARL_FAIL(CHARL_ERR_CONFIG, "%s: this build cannot read JSON; HINT install libjansson-dev and build again", path);
+    return CHARL_OK;
+}
+
+#endif

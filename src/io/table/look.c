@@ -1,0 +1,101 @@
+#include "io/table/look.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void remember(charl__look_at *at, const charl__table *t, const char *field)
+{
+    if (at->line == 0) {
+        at->line = charl__csv_line(t->csv);
+        snprintf(at->text, sizeof at->text, "%.40s", field);
+    }
+}
+
+void charl__look_count(charl__look *l, const charl__table *t, int column)
+{
+    double value = 0;
+
+    if (charl__parse_number(charl__table_field(t, column), '.', &value)) {
+        l->first = l->rows == 0 ? value : l->first;
+        l->counted += l->counted == l->rows && value == l->first + (double)l->rows;
+    }
+    l->rows++;
+}
+
+/* What is more than the most is left out: so many words are none (charl__look.overflows). */
+static charl_status add_word(charl__look *l, const char *field)
+{
+    int64_t index;
+
+    if (!l->overflows) {
+        CHARL_TRY(charl__name_set_add(&l->set, field, &index));
+        l->overflows = l->set.n > CHARL__MOST_WORDS;
+    }
+    return CHARL_OK;
+}
+
+static void add_date(charl__look *l, const charl__date *d)
+{
+    l->dates++;
+    l->clock = l->clock || d->has_clock;
+    for (int i = 0; i < 2 && d->form == CHARL__DATE_XXY; i++) {
+        l->has_xxy = true;
+        l->most[i] = d->field[i] > l->most[i] ? d->field[i] : l->most[i];
+    }
+}
+
+charl_status charl__look_add(charl__look *l, const charl__table *t, int column)
+{
+    const char *field = charl__table_field(t, column);
+
+    charl__look_count(l, t, column);
+    if (charl__table_is_missing(t, field)) {
+        l->missing++;
+        remember(&l->first_missing, t, field);
+    } else if (charl__parse_number(field, '.', NULL)) {
+        const bool point = strchr(field, '.');
+
+        l->points += point;
+        l->integers += !point;
+        remember(&l->first_number, t, field);
+        if (point) {
+            remember(&l->first_point, t, field);
+        }
+        if (l->collects) {
+            CHARL_TRY(add_word(l, field));
+        }
+    } else {
+        const charl__date d = charl__date_parse(field);
+
+        if (charl__parse_number(field, ',', NULL)) {
+            l->commas++;
+            remember(&l->first_comma, t, field);
+        } else if (d.form != CHARL__DATE_NONE) {
+            add_date(l, &d);
+        } else {
+            l->words++;
+        }
+        if (!charl__parse_number(field, ',', NULL)) {
+            remember(&l->first_word, t, field);
+        }
+        CHARL_TRY(add_word(l, field));
+    }
+    l->fields++;
+    return CHARL_OK;
+}
+
+void charl__look_fini(charl__look *l)
+{
+    charl__name_set_fini(&l->set);
+    *l = (charl__look){0};
+}
+
+int64_t charl__look_numbers(const charl__look *l, char decimal)
+{
+    return l->integers + (decimal == ',' ? l->commas : l->points);
+}
+
+bool charl__look_counts(const charl__look *l)
+{
+    return l->rows >= 3 && l->counted == l->rows && (l->first == 0 || l->first == 1);
+}

@@ -1,0 +1,42 @@
+#ifndef CHARL_IO_TABLE_LOOK_H
+#define CHARL_IO_TABLE_LOOK_H
+/** What the fields of a column look like, gathered in one pass over a CSV file, and what the column is therefore. Start from {0}. */
+#include "io/table/name_set.h"
+#include "io/table/recipe.h"
+
+/** A field to name in a message. */
+typedef struct charl__look_at {
+    int64_t line;  /* 0: there is none */
+    char text[48]; /* cut */
+} charl__look_at;
+
+typedef struct charl__look {
+    int64_t fields; /* so far */
+    int64_t missing;
+    int64_t integers; /* numbers without a decimal sign */
+    int64_t points, commas, dates, words;
+    charl__look_at first_missing, first_number, first_point, first_comma, first_word;
+    int64_t rows;    /* so far, those that are left out too */
+    int64_t counted; /* this many fields from the first count up by one */
+    double first;    /* the number that they begin with */
+    int most[2];     /* of a date whose order is not known: largest first and second number */
+    bool clock, has_xxy;
+    charl__name_set
+        set; /* the different fields that are no numbers; all of them where `collects`; with `overflows` not all */
+    bool collects, overflows;
+} charl__look;
+
+enum { CHARL__MOST_WORDS = 10000 };
+
+/** Take in the column's field of the row at hand. Errors: ERR_NOMEM. */
+charl_status charl__look_add(charl__look *l, const charl__table *t, int column) CHARL_MUST_CHECK;
+/** Take in a field of a row that is left out: it counts only as one of all rows. */
+void charl__look_count(charl__look *l, const charl__table *t, int column);
+void charl__look_fini(charl__look *l);
+
+/** Numbers among the fields, with this decimal sign. */
+int64_t charl__look_numbers(const charl__look *l, char decimal);
+/** Whether the fields count the rows from 0 or 1. */
+bool charl__look_counts(const charl__look *l);
+
+#endif

@@ -1,0 +1,262 @@
+/* Tables in CSV files. */
+#include "io/table/table.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "io/dataset/dataset_write.h"
+
+enum { PLACE_BYTES = 4400, SHOWN = 60 };
+
+/* How well a separator divides the first records. */
+typedef struct division {
+    int alike;   /* records with as many fields as the first */
+    int numbers; /* in percent of their fields */
+    int fields;
+} division;
+
+static bool is_better(const division *a, const division *b)
+{
+    return a->alike != b->alike       ? a->alike > b->alike
+           : a->numbers != b->numbers ? a->numbers > b->numbers
+                                      : a->fields > b->fields;
+}
+
+static charl_status divide(charl__source *source, char separator, division *d)
+{
+    enum { RECORDS = 20 };
+    charl_status st = CHARL_OK;
+    charl__csv *csv = NULL;
+    int n = 0, all = 0, numbers = 0;
+
+    *d = (division){0};
+    CHARL_TRY_CLEANUP(charl__source_rewind(source));
+    CHARL_TRY_CLEANUP(charl__csv_create(source, separator, &csv));
+    for (int i = 0; i < RECORDS; i++) {
+        CHARL_TRY_CLEANUP(charl__csv_next(csv, &n));
+        if (n == 0) {
+            break;
+        }
+        d->fields = i == 0 ? n : d->fields;
+        d->alike += n == d->fields;
+        for (int k = 0; k < n; k++) {
+            const char *field = charl__csv_field(csv, k);
+
+            all++;
+            numbers +=
+                charl__parse_number(field, '.', NULL) || (separator != ',' && charl__parse_number(field, ',', NULL));
+        }
+    }
+    d->numbers = all > 0 ? 100 * numbers / all : 0;
+cleanup:
+    charl__csv_destroy(csv);
+    return st;
+}
+
+/* The first of the best; a comma where no separator divides the first line. Quotes that do not close are told by the reading itself. */
+static charl_status find_separator(charl__source *source, char *separator)
+{
+    static const char candidates[] = ",;\t|";
+    division best = {0};
+
+    *separator = ',';
+    for (int i = 0; candidates[i]; i++) {
+        division d;
+        const charl_status st = divide(source, candidates[i], &d);
+
+        if (st != CHARL_ERR_DATA) {
+            CHARL_TRY(st);
+        }
+        if (st == CHARL_OK && d.fields > 1 && is_better(&d, &best)) {
+            best = d;
+            *separator = candidates[i];
+        }
+    }
+    return charl__source_rewind(source);
+}
+
+charl_status charl__table_open(charl__table *t, const char *path, char separator)
+{
+    *t = (charl__table){.separator = separator, .decimal = '.', .missing = "", .first = true};
+    CHARL_REQUIRE(!separator || !strchr("\"\r\n", separator), CHARL_ERR_CONFIG, "%s: unusable separator", path);
+    CHARL_TRY(charl__source_open(path, &t->source));
+    if (!separator) {
+        CHARL_TRY(find_separator(t->source, &t->separator));
+    }
+    CHARL_TRY(charl__csv_create(t->source, t->separator, &t->csv));
+    CHARL_TRY(charl__csv_next(t->csv, &t->n_columns));
+    CHARL_REQUIRE(t->n_columns > 0, CHARL_ERR_DATA, "%s: there are no lines in this file", path);
+    return CHARL_OK;
+}
+
+void charl__table_close(charl__table *t)
+{
+    for (int i = 0; t->names && i < t->n_columns; i++) {
+        charl_free(t->names[i]);
+    }
+    charl_free(t->names);
+    charl__csv_destroy(t->csv);
+    charl__source_close(t->source);
+    *t = (charl__table){.separator = 0};
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Columns are found by name, so each needs one of its own. */
+static charl_status check_unique(const charl__table *t)
+{
+    charl_status st = CHARL_OK;
+    char **sorted = NULL;
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(t->n_columns, sizeof *sorted, &sorted));
+    memcpy(sorted, t->names, (size_t)t->n_columns * sizeof *sorted);
+    qsort(sorted, (size_t)t->n_columns, sizeof *sorted, by_name);
+    for (int i = 1; i < t->n_columns; i++) {
+        CHARL_REQUIRE_CLEANUP(!sorted[i][0] || strcmp(sorted[i - 1], sorted[i]) != 0, CHARL_ERR_DATA,
+                              "%s: two columns have the name \"%.*s\"; HINT rename or remove one",
+                              charl__table_place(t), SHOWN, sorted[i]);
+    }
+cleanup:
+    charl_free(sorted);
+    return st;
+}
+
+charl_status charl__table_take_header(charl__table *t)
+{
+    CHARL_TRY(charl__alloc_array(t->n_columns, sizeof *t->names, &t->names));
+    for (int i = 0; i < t->n_columns; i++) {
+        const char *name = charl__csv_field(t->csv, i), *why = charl__name_fault(name);
+
+        CHARL_REQUIRE(!why, CHARL_ERR_DATA, "%s: the name of a column %s", charl__table_place(t), why);
+        CHARL_TRY(charl__strdup(name, &t->names[i]));
+    }
+    CHARL_TRY(check_unique(t));
+    t->first = false;
+    return CHARL_OK;
+}
+
+charl_status charl__table_next(charl__table *t, bool *more)
+{
+    int n = t->n_columns;
+
+    if (!t->first) {
+        CHARL_TRY(charl__csv_next(t->csv, &n));
+    }
+    t->first = false;
+    *more = n > 0;
+    CHARL_REQUIRE(n == 0 || n == t->n_columns, CHARL_ERR_DATA, "%s: %d fields, the first line has %d",
+                  charl__table_place(t), n, t->n_columns);
+    return CHARL_OK;
+}
+
+charl_status charl__table_rewind(charl__table *t)
+{
+    int n;
+
+    charl__csv_destroy(t->csv);
+    t->csv = NULL;
+    CHARL_TRY(charl__source_rewind(t->source));
+    CHARL_TRY(charl__csv_create(t->source, t->separator, &t->csv));
+    CHARL_TRY(charl__csv_next(t->csv, &n));
+    CHARL_REQUIRE(n == t->n_columns, CHARL_ERR_DATA, "%s: the file changed while it was being read",
+                  charl__source_path(t->source));
+    t->first = !t->names;
+    return CHARL_OK;
+}
+
+const char *charl__table_field(const charl__table *t, int column)
+{
+    return charl__csv_field(t->csv, column);
+}
+
+const char *charl__table_place(const charl__table *t)
+{
+    static _Thread_local char text[PLACE_BYTES];
+
+    snprintf(text, sizeof text, "%s:%lld", charl__source_path(t->source), (long long)charl__csv_line(t->csv));
+    return text;
+}
+
+const char *charl__table_column(const charl__table *t, int column)
+{
+    static _Thread_local char text[SHOWN + 8];
+
+    if (t->names && t->names[column][0]) {
+        snprintf(text, sizeof text, "\"%.*s\"", SHOWN, t->names[column]);
+    } else {
+        snprintf(text, sizeof text, "%d", column);
+    }
+    return text;
+}
+
+/* strtod alone would take hexadecimal, infinities and NaN, and no decimal comma. */
+bool charl__parse_number(const char *text, char decimal, double *out)
+{
+    enum { LONGEST = 64 };
+    char copy[LONGEST], *end, *comma;
+    double value;
+
+    if (!text[0] || strspn(text, decimal == ',' ? "0123456789+-,eE" : "0123456789+-.eE") != strlen(text)) {
+        return false;
+    }
+    if (decimal == ',' && strchr(text, ',')) {
+        if (strlen(text) >= LONGEST) {
+            return false;
+        }
+        memcpy(copy, text, strlen(text) + 1);
+        comma = strchr(copy, ',');
+        *comma = '.';
+        text = copy;
+    }
+    value = strtod(text, &end);
+    if (out) {
+        *out = value;
+    }
+    return *end == '\0';
+}
+
+bool charl__table_is_missing(const charl__table *t, const char *field)
+{
+    static const char *const usual[] = {"",     "#N/A",   "#N/A N/A", "#NA",  "-1.#IND", "-1.#QNAN", "-NaN",
+                                        "-nan", "1.#IND", "1.#QNAN",  "<NA>", "N/A",     "NA",       "NULL",
+                                        "NaN",  "None",   "n/a",      "nan",  "null"};
+    const size_t length = strlen(field);
+    const bool plausible = !length || strpbrk(field, "#<Nn"); /* numbers are told apart fast */
+
+    for (size_t i = 0; plausible && i < sizeof usual / sizeof *usual; i++) {
+        if (strcmp(field, usual[i]) == 0) {
+            return true;
+        }
+    }
+    for (const char *name = t->missing; *name;) {
+        const size_t own = strcspn(name, "\n");
+
+        if (own == length && memcmp(name, field, own) == 0) {
+            return true;
+        }
+        name += own + (name[own] == '\n');
+    }
+    return false;
+}
+
+charl_status charl__table_number(const charl__table *t, int column, float *out)
+{
+    const char *field = charl__csv_field(t->csv, column);
+    double value = 0;
+
+    CHARL_REQUIRE(!charl__table_is_missing(t, field), CHARL_ERR_DATA, "%s: column %s is missing", charl__table_place(t),
+                  charl__table_column(t, column));
+    CHARL_REQUIRE(charl__parse_number(field, t->decimal, &value), CHARL_ERR_DATA,
+                  "%s: column %s: \"%.40s\" is not a number", charl__table_place(t), charl__table_column(t, column),
+                  field);
+    *out = (float)value;
+    CHARL_REQUIRE(isfinite(*out), CHARL_ERR_DATA, "%s: column %s: %s is too large for f32", charl__table_place(t),
+                  charl__table_column(t, column), field);
+    return CHARL_OK;
+}

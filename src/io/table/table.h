@@ -1,0 +1,57 @@
+#ifndef CHARL_IO_TABLE_TABLE_H
+#define CHARL_IO_TABLE_TABLE_H
+/** A CSV file as a table: names of columns, rows of one width, numbers out of fields. The importer
+ *  and predictions read tables through this, so that both parse alike.
+ *
+ *      charl__table_open(&t, path, 0);
+ *      if (looks_like_names(&t)) charl__table_take_header(&t);   // the first line is there to look at
+ *      while (charl__table_next(&t, &more), more) charl__table_number(&t, column, &value);
+ */
+#include "io/table/csv.h"
+
+typedef struct charl__table {
+    charl__source *source;
+    charl__csv *csv;
+    char separator;
+    char decimal;        /* of numbers: '.', or ',' */
+    const char *missing; /* a list of names: texts that stand for a missing value beside the usual ones. Borrowed */
+    int n_columns;
+    char **names; /* [n_columns]; NULL: no header */
+    bool first;   /* the record at hand is the first line, which next has not yet returned */
+} charl__table;
+
+/** Open `path` and read the first line. Separator 0 is found: of comma, semicolon, tab and | the one that divides most of the first 20
+ *  records alike, then the one that makes most fields numbers, then the one that makes most fields. Numbers have a decimal point until
+ *  `decimal` says otherwise. Needs close on every path. Errors: as charl__source_open; ERR_DATA for a file without a line; ERR_CONFIG for an
+ *  unusable separator. */
+charl_status charl__table_open(charl__table *t, const char *path, char separator) CHARL_MUST_CHECK;
+void charl__table_close(charl__table *t);
+
+/** The first line holds the names of the columns; "" is one without a name. Errors: ERR_DATA for a name that stands twice, or that
+ *  charl__name_fault refuses. */
+charl_status charl__table_take_header(charl__table *t) CHARL_MUST_CHECK;
+
+/** The next row; *more is false at the end. Errors: ERR_DATA for one of another width. */
+charl_status charl__table_next(charl__table *t, bool *more) CHARL_MUST_CHECK;
+
+/** Back to before the first row. */
+charl_status charl__table_rewind(charl__table *t) CHARL_MUST_CHECK;
+
+/** Field of the row at hand (or, after open, of the first line). Borrowed until the next row. */
+const char *charl__table_field(const charl__table *t, int column);
+/** "FILE:LINE" of the row at hand. Borrowed until the next call on this thread. */
+const char *charl__table_place(const charl__table *t);
+/** How messages call a column: its name in quotes, or its number from 0. Borrowed until the next
+ *  call on this thread. */
+const char *charl__table_column(const charl__table *t, int column);
+
+/** Whether a field is a number with this decimal sign, '.' or ',', and nothing else. `out` may be NULL. */
+bool charl__parse_number(const char *text, char decimal, double *out);
+/** Whether a field stands for a missing value: it is empty, one of what pandas takes for it (NA, N/A, NaN, null, None, ...), or in
+ *  t->missing. */
+bool charl__table_is_missing(const charl__table *t, const char *field);
+/** The field as f32. Errors: ERR_DATA, naming line and column, when it is missing, no number or too
+ *  large. */
+charl_status charl__table_number(const charl__table *t, int column, float *out) CHARL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,157 @@
+/* The weights that a checkpoint holds. */
+#include "task/weights/weights.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/text.h"
+#include "config/config_rows.h"
+#include "task/task.h"
+#include "task/weights/weights_names.h"
+
+charl_status charl__weights_read(charl_checkpoint_reader *r, const char *path, const char *group, const char *name,
+                                 const charl_shape *shape, float **out)
+{
+    const charl_checkpoint_tensor *c = charl_checkpoint_find(r, group, name);
+    char have[CHARL_SHAPE_TEXT], want[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(c || strcmp(group, "model") == 0 || !charl_checkpoint_find(r, "model", name), CHARL_ERR_CHECKPOINT,
+                  "%s has no /%s/%s: %s was frozen when it was written; HINT leave train.freeze as it "
+                  "was, or start afresh in another run.output_dir (--init-from keeps the weights)",
+                  path, group, name, name);
+    CHARL_REQUIRE(c, CHARL_ERR_CHECKPOINT, "%s has no /%s/%s: it belongs to another model", path, group, name);
+    CHARL_REQUIRE(c->dtype == CHARL_F32 && charl_shape_equal(&c->shape, shape), CHARL_ERR_CHECKPOINT,
+                  "%s: /%s/%s is %s %s, the model has f32 %s", path, group, name, charl_dtype_name(c->dtype),
+                  charl_shape_format(&c->shape, have), charl_shape_format(shape, want));
+    CHARL_TRY(charl__alloc_array(charl_shape_count(shape), sizeof **out, out));
+    CHARL_TRY(charl_checkpoint_read(r, c, *out));
+    return CHARL_OK;
+}
+
+/* Weights from `group`; running statistics and parameters that were frozen have no average. */
+static charl_status restore_param(charl_checkpoint_reader *r, const char *path, const char *group, charl_param *p)
+{
+    charl_status st = CHARL_OK;
+    const charl_param_spec *spec = charl_param_get_spec(p);
+    const bool in_group = spec->trainable && charl_checkpoint_find(r, group, spec->name);
+    float *v = NULL;
+
+    CHARL_TRY_CLEANUP(charl__weights_read(r, path, in_group ? group : "model", spec->name, &spec->shape, &v));
+    CHARL_TRY_CLEANUP(charl_param_write(p, v));
+cleanup:
+    charl_free(v);
+    return st;
+}
+
+bool charl__weights_have_average(const charl_checkpoint_reader *r)
+{
+    for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
+        if (strcmp(charl_checkpoint_get_tensor(r, i)->group, "ema") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+charl_status charl__weights_group(const charl_checkpoint_reader *r, const char *path, int ema, const char **out)
+{
+    const bool there = charl__weights_have_average(r);
+
+    *out = there && ema != CHARL_EMA_NO ? "ema" : "model";
+    CHARL_REQUIRE(there || ema != CHARL_EMA_YES, CHARL_ERR_CHECKPOINT,
+                  "%s has no moving average of the weights: it was trained with train.ema_decay = 0", path);
+    return CHARL_OK;
+}
+
+/* The checkpoint may hold nothing that the model does not have: it would be lost without a word. */
+static charl_status check_names(const charl_params *params, const charl_checkpoint_reader *r, const char *path)
+{
+    for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
+        const charl_checkpoint_tensor *c = charl_checkpoint_get_tensor(r, i);
+
+        CHARL_REQUIRE(charl_params_find(params, c->name) || strcmp(c->group, CHARL_CHECKPOINT_SPIKE) == 0,
+                      CHARL_ERR_CHECKPOINT, "%s has /%s/%s, which the model does not have: it belongs to another model",
+                      path, c->group, c->name);
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__weights_restore(charl_params *params, charl_checkpoint_reader *r, const char *path,
+                                    const char *group)
+{
+    CHARL_TRY(check_names(params, r, path));
+    for (int i = 0; i < charl_params_get_count(params); i++) {
+        CHARL_TRY(restore_param(r, path, group, charl_params_get(params, i)));
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__weights_classes(const charl_config *config, const charl_checkpoint_reader *r, int64_t *out)
+{
+    charl_status st = CHARL_OK;
+    const charl_checkpoint_tensor *weight;
+    charl_model *m = NULL;
+    char name[256];
+
+    *out = 0;
+    if (!(charl__config_loss(config)->targets & CHARL_TARGET_CLASS) || !charl__config_model(config)->add) {
+        goto cleanup;
+    }
+    CHARL_TRY_CLEANUP(charl__task_model(config, 1, &m));
+    snprintf(name, sizeof name, "%s.weight", charl_model_get_layer_name(m, charl_model_get_count(m) - 1));
+    weight = charl_checkpoint_find(r, "model", name);
+    if (weight && weight->shape.ndim == 2) { /* else loading says what does not fit */
+        *out = weight->shape.dim[0];
+    }
+cleanup:
+    charl_model_destroy(m);
+    return st;
+}
+
+/* The name of the last weight of a model, which layers may share. */
+static void last_weight(const charl_model *m, char *name, size_t bytes)
+{
+    const int last = charl_model_get_count(m) - 1;
+    const char *tie = charl_model_get_tie(m, last);
+
+    snprintf(name, bytes, "%s.weight", tie ? tie : charl_model_get_layer_name(m, last));
+}
+
+charl_status charl__weights_outputs(const charl_config *config, const charl_checkpoint_reader *r, int64_t *out)
+{
+    charl_status st = CHARL_OK;
+    const charl_checkpoint_tensor *weight;
+    charl_model *m = NULL;
+    char name[256];
+
+    CHARL_TRY_CLEANUP(charl__task_model(config, 1, &m));
+    last_weight(m, name, sizeof name);
+    weight = charl_checkpoint_find(r, "model", name);
+    *out = weight && weight->shape.ndim == 2 ? weight->shape.dim[0] : 0;
+cleanup:
+    charl_model_destroy(m);
+    return st;
+}
+
+charl_status charl__weights_outputs_skipped(const charl_config *config, bool tokens, bool *out)
+{
+    charl_status st = CHARL_OK;
+    charl__weights_names skips = {0};
+    charl_model *m = NULL;
+    char name[256];
+
+    *out = false;
+    CHARL_TRY_CLEANUP(charl__weights_skips_parse("init.skip", config->init.skip, &skips));
+    if (skips.n > 0) {
+        CHARL_TRY_CLEANUP(charl__task_model(config, 1, &m));
+        last_weight(m, name, sizeof name);
+        *out = charl__weights_skipped(&skips, name);
+        snprintf(name, sizeof name, "%s.weight", charl_model_get_layer_name(m, 0));
+        *out = *out && (!tokens || charl__weights_skipped(&skips, name));
+    }
+cleanup:
+    charl__weights_names_fini(&skips);
+    charl_model_destroy(m);
+    return st;
+}

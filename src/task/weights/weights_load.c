@@ -1,0 +1,596 @@
+/* Loading weights: what of a file belongs to which parameter is decided whole, then it is read.
+ *
+ *      names in the file    without _orig_mod. and module., then renamed
+ *      layout               the first whose marker is there: its rules say which tensors a parameter is made of
+ *      fit                  every parameter has its tensors, with their shapes, and every tensor is of a parameter
+ *      read                 each tensor once, as f32; transposed and stacked as the rule says
+ */
+#include "task/weights/weights_load.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "config/config_rows.h"
+#include "nn/layer.h"
+#include "nn/weights_layout.h"
+#include "task/weights/weights_names.h"
+#include "task/weights/weights_source.h"
+#include "tensor/params.h"
+
+enum { LISTED = 1400, HINTS = 4 }; /* bytes of lines in a message; patterns in a hint */
+
+static const char mean_suffix[] = ".running_mean", batches_suffix[] = ".num_batches_tracked";
+
+/* Put in front of names by torch.compile and DistributedDataParallel. */
+static const char *const wrappers[] = {"_orig_mod.", "module."};
+
+typedef struct tensor {
+    const charl_checkpoint_tensor *t;
+    char *name; /* without wrappers, renamed */
+    bool used;
+} tensor;
+
+/* A parameter and the tensors that it is made of. */
+typedef struct target {
+    charl_param *p;
+    const charl_weights_rule *rule; /* NULL: one tensor, as it is */
+    tensor *part[CHARL_WEIGHTS_PARTS];
+    int n_parts;
+    bool fits;
+} target;
+
+typedef struct load {
+    charl_params *set;
+    const charl_params_load_options *o;
+    const charl__weights_words *words;
+    charl__weights_source source;
+    charl__weights_names skips, renames;
+    const charl_weights_layout *layout; /* or NULL */
+    tensor *tensors;
+    int64_t n;
+    target *targets;
+    charl_params_report *r;
+    charl__text *text;
+    charl__text hints; /* patterns that would leave out what does not fit */
+    int n_hints;
+    int64_t vocab; /* rows of an embedding in the file that the model has another number of; 0: none */
+} load;
+
+static const char *unwrap(const char *name)
+{
+    for (size_t i = 0; i < sizeof wrappers / sizeof wrappers[0]; i++) {
+        const size_t n = strlen(wrappers[i]);
+
+        if (strncmp(name, wrappers[i], n) == 0) {
+            return unwrap(name + n);
+        }
+    }
+    return name;
+}
+
+static charl_status take_names(load *l)
+{
+    const int64_t n = charl__weights_source_count(&l->source);
+
+    CHARL_TRY(charl__alloc_array(n + 1, sizeof *l->tensors, &l->tensors));
+    for (int64_t i = 0; i < n; i++) {
+        const charl_checkpoint_tensor *t = charl__weights_source_get(&l->source, i);
+
+        if (t) {
+            l->tensors[l->n].t = t;
+            CHARL_TRY(charl__weights_rename(&l->renames, unwrap(t->name), &l->tensors[l->n].name));
+            l->n++;
+        }
+    }
+    return CHARL_OK;
+}
+
+/* The layout's prefix may be missing in the file, and is in no name of charl's. */
+static const char *bare(const load *l, const char *name)
+{
+    return l->layout ? charl__layout_strip(l->layout, name) : name;
+}
+
+static tensor *find(const load *l, const char *name)
+{
+    const char *wanted = bare(l, name);
+
+    for (int64_t i = 0; i < l->n; i++) {
+        if (strcmp(bare(l, l->tensors[i].name), wanted) == 0) {
+            return &l->tensors[i];
+        }
+    }
+    return NULL;
+}
+
+static void recognize(load *l)
+{
+    const charl_model_type *model = l->o->config ? charl__config_model(l->o->config) : NULL;
+    const charl_weights_layout *layout;
+
+    for (int i = 0; model && (layout = charl__layout_at(i)) != NULL; i++) {
+        const tensor *marker;
+
+        l->layout = layout;
+        marker = layout->model == model ? find(l, layout->marker) : NULL;
+        if (marker && (!layout->recognizes || layout->recognizes(&marker->t->shape))) {
+            l->r->layout = layout->row.name;
+            return;
+        }
+    }
+    l->layout = NULL;
+}
+
+/* "fc2.*" for fc2.weight, once, among the patterns that the message suggests. */
+static charl_status suggest(load *l, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    const int length = dot ? (int)(dot - name) : (int)strlen(name);
+    char pattern[CHARL__LAYOUT_NAME];
+
+    snprintf(pattern, sizeof pattern, "%.*s%s", length, name, dot ? ".*" : "");
+    if (l->n_hints > HINTS || strstr(charl__text_string(&l->hints), pattern)) {
+        return CHARL_OK;
+    }
+    l->n_hints++;
+    return charl__text_printf(&l->hints, "%s%s", l->hints.length ? ", " : "", pattern);
+}
+
+/* Layer i shares a weight: its own name for it, and that of the parameter. */
+static bool tie_names(const load *l, int i, char own[CHARL__LAYOUT_NAME], char shared[CHARL__LAYOUT_NAME])
+{
+    const char *tie = charl_model_get_tie(l->o->model, i);
+
+    return tie &&
+           snprintf(own, CHARL__LAYOUT_NAME, "%s.weight", charl_model_get_layer_name(l->o->model, i)) <
+               CHARL__LAYOUT_NAME &&
+           snprintf(shared, CHARL__LAYOUT_NAME, "%s.weight", tie) < CHARL__LAYOUT_NAME;
+}
+
+/* The name in the file of what has one part there. */
+static bool their_name(const load *l, const char *own, char name[CHARL__LAYOUT_NAME])
+{
+    int64_t block;
+    const charl_weights_rule *rule = l->layout ? charl__layout_rule(l->layout, own, &block) : NULL;
+
+    return charl__layout_expand(rule ? rule->theirs[0] : own, rule ? block : -1, name);
+}
+
+/* The tensor of a shared weight that the file has only under the other layer's name. */
+static tensor *find_tied(const load *l, const char *name)
+{
+    char own[CHARL__LAYOUT_NAME], shared[CHARL__LAYOUT_NAME], theirs[CHARL__LAYOUT_NAME];
+
+    for (int i = 0; l->o->model && i < charl_model_get_count(l->o->model); i++) {
+        if (tie_names(l, i, own, shared) && strcmp(shared, name) == 0 && their_name(l, own, theirs)) {
+            return find(l, theirs);
+        }
+    }
+    return NULL;
+}
+
+static charl_status missing(load *l, target *t, const char *theirs)
+{
+    const char *name = charl_param_get_spec(t->p)->name;
+
+    t->fits = false;
+    CHARL_TRY(strcmp(bare(l, theirs), name) == 0 ? charl__text_printf(l->text, "missing: %s\n", name)
+                                                 : charl__text_printf(l->text, "missing: %s (%s)\n", theirs, name));
+    return suggest(l, name);
+}
+
+static charl_status check_part(load *l, target *t, const tensor *x, const charl_shape *want)
+{
+    const charl_param_spec *spec = charl_param_get_spec(t->p);
+    const charl_shape *have = &x->t->shape;
+    char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
+    charl_shape first = *have;
+
+    if (x->t->dtype != CHARL_F32 && x->t->dtype != CHARL_F16 && x->t->dtype != CHARL_BF16) {
+        t->fits = false;
+        CHARL_TRY(charl__text_printf(l->text, "misshapen: %s is %s; weights are f32, f16 or bf16\n", x->name,
+                                     charl_dtype_name(x->t->dtype)));
+        return suggest(l, spec->name);
+    }
+    if (t->rule && t->rule->first_rows && first.ndim > 0 && first.dim[0] > want->dim[0]) {
+        first.dim[0] = want->dim[0];
+        if (charl_shape_equal(&first, want)) {
+            return charl__text_printf(l->text, "%s: the first %" PRId64 " of %" PRId64 " rows\n", spec->name,
+                                      want->dim[0], have->dim[0]);
+        }
+    }
+    if (!charl_shape_equal(have, want)) {
+        t->fits = false;
+        if (spec->embedding && have->ndim == 2 && want->ndim == 2 && have->dim[1] == want->dim[1] &&
+            have->dim[0] > want->dim[0]) {
+            l->vocab = have->dim[0];
+        }
+        CHARL_TRY(charl__text_printf(l->text, "misshapen: %s is %s in the file, %s in the model\n", x->name,
+                                     charl_shape_format(have, a), charl_shape_format(want, b)));
+        return suggest(l, spec->name);
+    }
+    return CHARL_OK;
+}
+
+/* The weights that are adapted come without adapters (charl_lora), which then keep their values. */
+static bool is_own_adapter(load *l, const char *name)
+{
+    return charl__is_adapter(name) && !find(l, name);
+}
+
+static charl_status match(load *l, target *t)
+{
+    const charl_param_spec *spec = charl_param_get_spec(t->p);
+    int64_t block = -1;
+    int lacking = 0;
+
+    if (is_own_adapter(l, spec->name)) {
+        return CHARL_OK;
+    }
+    t->rule = l->layout ? charl__layout_rule(l->layout, spec->name, &block) : NULL;
+    t->n_parts = t->rule ? charl__layout_parts(t->rule) : 1;
+    t->fits = true;
+    for (int k = 0; k < t->n_parts; k++) {
+        const charl_shape want =
+            t->rule ? charl__layout_part_shape(t->rule, l->o->config->model.settings, &spec->shape, k) : spec->shape;
+        char theirs[CHARL__LAYOUT_NAME];
+
+        CHARL_REQUIRE(charl__layout_expand(t->rule ? t->rule->theirs[k] : spec->name, block, theirs),
+                      CHARL_ERR_CHECKPOINT, "the name of %.100s is too long", spec->name);
+        t->part[k] = find(l, theirs);
+        if (!t->part[k] && t->n_parts == 1) {
+            t->part[k] = find_tied(l, spec->name);
+        }
+        if (t->part[k]) {
+            t->part[k]->used = true;
+            CHARL_TRY(check_part(l, t, t->part[k], &want));
+        } else {
+            lacking++;
+            CHARL_TRY(missing(l, t, theirs));
+        }
+    }
+    l->r->missing += lacking > 0;
+    l->r->misshapen += !t->fits && lacking == 0;
+    return CHARL_OK;
+}
+
+/* A tensor that PyTorch keeps under two names must be the same under both. */
+static charl_status same_tensor(const load *l, const tensor *a, const tensor *b, bool *same)
+{
+    charl_status st = CHARL_OK;
+    const int64_t n = charl_shape_count(&a->t->shape);
+    float *x = NULL, *y = NULL;
+
+    *same = a->t->dtype == b->t->dtype && charl_shape_equal(&a->t->shape, &b->t->shape);
+    if (*same) {
+        CHARL_TRY_CLEANUP(charl__alloc_array(n + 1, sizeof *x, &x));
+        CHARL_TRY_CLEANUP(charl__alloc_array(n + 1, sizeof *y, &y));
+        CHARL_TRY_CLEANUP(charl__weights_source_read(&l->source, a->t, x));
+        CHARL_TRY_CLEANUP(charl__weights_source_read(&l->source, b->t, y));
+        *same = memcmp(x, y, (size_t)n * sizeof *x) == 0;
+    }
+cleanup:
+    charl_free(x);
+    charl_free(y);
+    return st;
+}
+
+/* Whether a tensor that no parameter is made of is a copy of a weight that layers share. */
+static charl_status check_copy(load *l, tensor *x, bool *is_copy)
+{
+    char own[CHARL__LAYOUT_NAME], shared[CHARL__LAYOUT_NAME], theirs[CHARL__LAYOUT_NAME];
+    const tensor *other;
+    bool same = false;
+
+    *is_copy = false;
+    for (int i = 0; l->o->model && i < charl_model_get_count(l->o->model); i++) {
+        if (!tie_names(l, i, own, shared) || !their_name(l, own, theirs) || find(l, theirs) != x ||
+            !their_name(l, shared, theirs) || (other = find(l, theirs)) == NULL) {
+            continue;
+        }
+        *is_copy = true;
+        if (charl__weights_skipped(&l->skips, shared)) {
+            return CHARL_OK;
+        }
+        CHARL_TRY(same_tensor(l, x, other, &same));
+        if (!same) {
+            l->r->misshapen++;
+            CHARL_TRY(charl__text_printf(l->text,
+                                         "misshapen: %s is not equal to %s, but the model has one weight for both\n",
+                                         x->name, other->name));
+            CHARL_TRY(suggest(l, x->name));
+        }
+        return CHARL_OK;
+    }
+    return CHARL_OK;
+}
+
+/* PyTorch's batch norms count batches; charl has the number of steps. */
+static bool is_count(const load *l, const char *name)
+{
+    char mean[CHARL__LAYOUT_NAME];
+    const int layer = (int)(strlen(name) - strlen(batches_suffix));
+
+    return charl__ends_in(name, batches_suffix) &&
+           snprintf(mean, sizeof mean, "%.*s%s", layer, name, mean_suffix) < CHARL__LAYOUT_NAME &&
+           charl_params_find(l->set, mean);
+}
+
+static charl_status check_surplus(load *l, tensor *x)
+{
+    const char *name = bare(l, x->name);
+    bool copy = false;
+
+    if (charl__weights_skipped(&l->skips, x->name) || is_count(l, name)) {
+        return CHARL_OK;
+    }
+    for (int i = 0; l->layout && l->layout->ignored && l->layout->ignored[i]; i++) {
+        if (charl__text_matches(l->layout->ignored[i], name)) {
+            return CHARL_OK;
+        }
+    }
+    CHARL_TRY(check_copy(l, x, &copy));
+    if (copy) {
+        return CHARL_OK;
+    }
+    l->r->extra++;
+    CHARL_TRY(charl__text_printf(l->text, "extra: %s\n", x->name));
+    return suggest(l, x->name);
+}
+
+/* The tensors of a parameter that is skipped are of no other. */
+static void leave_out(load *l, const char *name)
+{
+    int64_t block = -1;
+    const charl_weights_rule *rule = l->layout ? charl__layout_rule(l->layout, name, &block) : NULL;
+    char theirs[CHARL__LAYOUT_NAME];
+
+    for (int k = 0; k < (rule ? charl__layout_parts(rule) : 1); k++) {
+        tensor *x = charl__layout_expand(rule ? rule->theirs[k] : name, block, theirs) ? find(l, theirs) : NULL;
+
+        if (x) {
+            x->used = true;
+        }
+    }
+}
+
+static charl_status plan(load *l)
+{
+    const int count = charl_params_get_count(l->set);
+
+    CHARL_TRY(charl__alloc_array(count + 1, sizeof *l->targets, &l->targets));
+    for (int i = 0; i < count; i++) {
+        target *t = &l->targets[i];
+        const char *name;
+
+        t->p = charl_params_get(l->set, i);
+        name = charl_param_get_spec(t->p)->name;
+        if (charl__weights_skipped(&l->skips, name)) {
+            l->r->skipped++;
+            CHARL_TRY(charl__text_printf(l->text, "skipped: %s\n", name));
+            leave_out(l, name);
+        } else {
+            CHARL_TRY(match(l, t));
+        }
+    }
+    for (int64_t i = 0; i < l->n; i++) {
+        if (!l->tensors[i].used) {
+            CHARL_TRY(check_surplus(l, &l->tensors[i]));
+        }
+    }
+    CHARL_TRY(charl__weights_names_check(&l->skips, l->source.path));
+    CHARL_TRY(charl__weights_names_check(&l->renames, l->source.path));
+    return CHARL_OK;
+}
+
+/* What does not fit, as lines of a message: as many as there is room for. */
+static charl_status refuse(const load *l)
+{
+    charl_status st = CHARL_OK;
+    const char *p = charl__text_string(l->text);
+    charl__text lines = {0};
+    int left = 0;
+    char hint[512];
+
+    for (int length; *p; p += length + (p[length] == '\n')) {
+        length = (int)strcspn(p, "\n");
+        if (strncmp(p, "missing: ", 9) != 0 && strncmp(p, "misshapen: ", 11) != 0 && strncmp(p, "extra: ", 7) != 0) {
+            continue;
+        }
+        if (left > 0 || lines.length + (size_t)length > LISTED) {
+            left++;
+        } else {
+            CHARL_TRY_CLEANUP(charl__text_printf(&lines, "\n  %.*s", length, p));
+        }
+    }
+    if (left > 0) {
+        CHARL_TRY_CLEANUP(charl__text_printf(&lines, "\n  ... and %d more", left));
+    }
+    if (l->vocab) {
+        snprintf(hint, sizeof hint, "model.vocab_size = %" PRId64 " gives the model as many tokens as the file",
+                 l->vocab);
+    } else {
+        const bool few = l->n_hints <= HINTS, renamed = l->r->missing && l->r->extra;
+
+        snprintf(hint, sizeof hint, "%s = %s %s%s%s%s", l->words->skip,
+                 few ? charl__text_string(&l->hints) : "PATTERN, ...", l->words->effect, renamed ? "; " : "",
+                 renamed ? l->words->rename : "", renamed ? " = OLD -> NEW, ... changes names of the file" : "");
+    }
+    CHARL_FAIL_CLEANUP(CHARL_ERR_CHECKPOINT, "%s does not fit the model:%s\nHINT %s", l->source.path,
+                       charl__text_string(&lines), hint);
+cleanup:
+    charl__text_fini(&lines);
+    return st;
+}
+
+static void transpose(const float *src, int64_t rows, int64_t columns, float *dst)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t c = 0; c < columns; c++) {
+            dst[c * rows + r] = src[r * columns + c];
+        }
+    }
+}
+
+/* The value of a parameter, made of its tensors; *out is the caller's. */
+static charl_status read_value(const load *l, const target *t, float **out)
+{
+    charl_status st = CHARL_OK;
+    int64_t all = charl_shape_count(&charl_param_get_spec(t->p)->shape), at = 0;
+    float *value = NULL, *other = NULL;
+
+    for (int k = 0; k < t->n_parts; k++) { /* of a table with more rows than the model all are read */
+        const int64_t n = charl_shape_count(&t->part[k]->t->shape);
+
+        all = t->n_parts == 1 && n > all ? n : all;
+    }
+    CHARL_TRY_CLEANUP(charl__alloc_array(all + 1, sizeof *value, &value));
+    for (int k = 0; k < t->n_parts; k++) {
+        const charl_checkpoint_tensor *x = t->part[k]->t;
+
+        if (t->rule && t->rule->transposed && x->shape.ndim == 2) {
+            charl_free(other);
+            other = NULL;
+            CHARL_TRY_CLEANUP(charl__alloc_array(charl_shape_count(&x->shape) + 1, sizeof *other, &other));
+            CHARL_TRY_CLEANUP(charl__weights_source_read(&l->source, x, other));
+            transpose(other, x->shape.dim[0], x->shape.dim[1], value + at);
+        } else {
+            CHARL_TRY_CLEANUP(charl__weights_source_read(&l->source, x, value + at));
+        }
+        at += charl_shape_count(&x->shape);
+    }
+    *out = value;
+    value = NULL;
+cleanup:
+    charl_free(value);
+    charl_free(other);
+    return st;
+}
+
+static charl_status read_target(const load *l, const target *t)
+{
+    charl_status st = CHARL_OK;
+    float *value = NULL;
+
+    CHARL_TRY_CLEANUP(read_value(l, t, &value));
+    CHARL_TRY_CLEANUP(charl_param_write(t->p, value));
+    t->p->in_base = true;
+cleanup:
+    charl_free(value);
+    return st;
+}
+
+/* What of the file belongs to which parameter. */
+static charl_status plan_all(load *l, const char *path)
+{
+    CHARL_TRY(charl__weights_skips_parse(l->words->skip, l->o->skip, &l->skips));
+    CHARL_TRY(charl__weights_renames_parse(l->words->rename, l->o->rename, &l->renames));
+    CHARL_TRY(charl__weights_source_open(path, (int)l->o->ema, &l->source));
+    CHARL_TRY(take_names(l));
+    recognize(l);
+    CHARL_TRY(plan(l));
+    CHARL_REQUIRE(l->r->missing < charl_params_get_count(l->set), CHARL_ERR_CHECKPOINT,
+                  "%s has no parameter of this model; HINT model.from = FOLDER takes the settings "
+                  "of the model from config.json",
+                  path);
+    return CHARL_OK;
+}
+
+static charl_status load_all(load *l, const char *path)
+{
+    CHARL_TRY(plan_all(l, path));
+    if (!l->o->by_name && l->r->missing + l->r->extra + l->r->misshapen > 0) {
+        CHARL_TRY(refuse(l));
+    }
+    for (int i = 0; i < charl_params_get_count(l->set); i++) {
+        if (l->targets[i].fits) {
+            CHARL_TRY(read_target(l, &l->targets[i]));
+            l->r->loaded++;
+        }
+    }
+    CHARL_REQUIRE(l->r->loaded > 0, CHARL_ERR_CHECKPOINT, "%s has no parameter of this model", path);
+    return CHARL_OK;
+}
+
+static void load_fini(load *l)
+{
+    for (int64_t i = 0; i < l->n; i++) {
+        charl_free(l->tensors[i].name);
+    }
+    charl_free(l->tensors);
+    charl_free(l->targets);
+    charl__text_fini(&l->hints);
+    charl__weights_names_fini(&l->skips);
+    charl__weights_names_fini(&l->renames);
+    charl__weights_source_close(&l->source);
+}
+
+charl_status charl__weights_load(charl_params *set, const char *path, const charl_params_load_options *options,
+                                 const charl__weights_words *words, charl_params_report *report, charl__text *text)
+{
+    load l = {.set = set, .o = options, .words = words, .r = report, .text = text};
+    const charl_status st = load_all(&l, path);
+
+    load_fini(&l);
+    return st;
+}
+
+struct charl__weights_plan {
+    load l;
+    charl_params_load_options o;
+    charl_params_report report;
+    charl__text text;
+};
+
+charl_status charl__weights_plan_open(charl_params *set, const char *path, const charl_params_load_options *options,
+                                      const charl__weights_words *words, charl__weights_plan **out)
+{
+    charl_status st = CHARL_OK;
+    charl__weights_plan *p = NULL;
+    const char *lines;
+
+    *out = NULL;
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *p, &p));
+    p->o = *options;
+    p->l = (load){.set = set, .o = &p->o, .words = words, .r = &p->report, .text = &p->text};
+    CHARL_TRY_CLEANUP(plan_all(&p->l, path));
+    lines = charl__text_string(&p->text);
+    for (const char *line = lines; *line;) {
+        const int length = (int)strcspn(line, "\n");
+
+        CHARL_REQUIRE_CLEANUP(strncmp(line, "missing: ", 9) != 0 && strncmp(line, "misshapen: ", 11) != 0,
+                              CHARL_ERR_CHECKPOINT, "%s: %.*s", path, length, line);
+        line += length + (line[length] == '\n');
+    }
+    *out = p;
+    p = NULL;
+cleanup:
+    charl__weights_plan_close(p);
+    return st;
+}
+
+void charl__weights_plan_close(charl__weights_plan *p)
+{
+    if (p) {
+        load_fini(&p->l);
+        charl__text_fini(&p->text);
+        charl_free(p);
+    }
+}
+
+charl_status charl__weights_plan_read(charl__weights_plan *p, const char *name, float *dst)
+{
+    charl_status st = CHARL_OK;
+    const charl_param *wanted = charl_params_find(p->l.set, name);
+    float *value = NULL;
+
+    CHARL_REQUIRE_CLEANUP(wanted && p->l.targets[wanted->index].fits, CHARL_ERR_CHECKPOINT, "%s has no %s",
+                          p->l.source.path, name);
+    CHARL_TRY_CLEANUP(read_value(&p->l, &p->l.targets[wanted->index], &value));
+    memcpy(dst, value, (size_t)charl_shape_count(&wanted->spec.shape) * sizeof *dst);
+cleanup:
+    charl_free(value);
+    return st;
+}

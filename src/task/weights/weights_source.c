@@ -1,0 +1,86 @@
+/* Files that hold weights, of either format. */
+#include "task/weights/weights_source.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/text/text.h"
+#include "task/weights/weights.h"
+#include "task/weights/weights_base.h"
+
+enum { BLOCK = 1024 };
+
+bool charl__is_safetensors(const char *path)
+{
+    struct stat s;
+
+    return charl__ends_in(path, ".safetensors") || charl__ends_in(path, ".safetensors.index.json") ||
+           (stat(path, &s) == 0 && S_ISDIR(s.st_mode));
+}
+
+charl_status charl__weights_source_open(const char *path, int ema, charl__weights_source *s)
+{
+    *s = (charl__weights_source){.path = path};
+    if (charl__is_safetensors(path)) {
+        CHARL_TRY(charl_safetensors_open(path, &s->tensors));
+    } else {
+        CHARL_TRY(charl__weights_open(path, NULL, &s->checkpoint));
+        CHARL_TRY(charl__weights_group(s->checkpoint, path, ema, &s->group));
+    }
+    return CHARL_OK;
+}
+
+void charl__weights_source_close(charl__weights_source *s)
+{
+    charl_checkpoint_close(s->checkpoint);
+    charl_safetensors_close(s->tensors);
+    *s = (charl__weights_source){0};
+}
+
+int64_t charl__weights_source_count(const charl__weights_source *s)
+{
+    return s->tensors ? charl_safetensors_get_count(s->tensors) : charl_checkpoint_get_count(s->checkpoint);
+}
+
+const charl_checkpoint_tensor *charl__weights_source_get(const charl__weights_source *s, int64_t i)
+{
+    const charl_checkpoint_tensor *t, *average;
+
+    if (s->tensors) {
+        return charl_safetensors_get(s->tensors, i);
+    }
+    t = charl_checkpoint_get_tensor(s->checkpoint, i);
+    if (strcmp(t->group, "model") != 0) {
+        return NULL;
+    }
+    average = charl_checkpoint_find(s->checkpoint, s->group, t->name);
+    return average ? average : t; /* running statistics have no average */
+}
+
+charl_status charl__weights_source_read(const charl__weights_source *s, const charl_checkpoint_tensor *t, float *dst)
+{
+    charl_status st = CHARL_OK;
+    const int64_t n = charl_shape_count(&t->shape);
+    const size_t width = charl_dtype_size(t->dtype);
+    double block[BLOCK];
+    char *raw = NULL;
+
+    if (t->dtype != CHARL_F32) {
+        CHARL_TRY_CLEANUP(charl__alloc_array(n + 1, width, &raw));
+    }
+    CHARL_TRY_CLEANUP(s->tensors ? charl_safetensors_read(s->tensors, t, raw ? (void *)raw : dst)
+                                 : charl_checkpoint_read(s->checkpoint, t, raw ? (void *)raw : dst));
+    for (int64_t i = 0; raw && i < n; i += BLOCK) {
+        const int64_t m = n - i < BLOCK ? n - i : BLOCK;
+
+        charl_dtype_decode(t->dtype, raw + (size_t)i * width, m, block);
+        for (int64_t k = 0; k < m; k++) {
+            dst[i + k] = (float)block[k];
+        }
+    }
+cleanup:
+    charl_free(raw);
+    return st;
+}
