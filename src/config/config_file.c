@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/numeric/tree.h"
@@ -24,7 +25,15 @@ charl_status charl_config_load(const char *path, const charl_config_override *ov
         CHARL_FAIL_CLEANUP(CHARL_ERR_CONFIG, "%s: %s", path, strerror(errno));
     }
     n = fread(text, 1, CHARL__CONFIG_SOURCE + 1, f);
-    CHARL_REQUIRE_CLEANUP(!ferror(f), CHARL_ERR_CONFIG, "%s: %s", path, strerror(errno));
+    if (ferror(f)) {
+        const int error = errno;
+        char inside[4096];
+
+        CHARL_REQUIRE_CLEANUP(snprintf(inside, sizeof inside, "%s/config.ini", path) >= (int)sizeof inside ||
+                                  access(inside, R_OK) != 0,
+                              CHARL_ERR_CONFIG, "%s is a run directory; HINT its configuration is %s", path, inside);
+        CHARL_FAIL_CLEANUP(CHARL_ERR_CONFIG, "%s: %s", path, strerror(error));
+    }
     CHARL_TRY_CLEANUP(charl_config_parse(path, text, n, overrides, n_overrides, out));
 cleanup:
     if (f) {

@@ -430,10 +430,11 @@ static void test_help_lists_the_table(void **state)
 
 static void test_load(void **state)
 {
-    char path[] = "/tmp/charl_config_XXXXXX";
+    char path[] = "/tmp/charl_config_XXXXXX", *dir = charl_test_tempdir();
     const int fd = mkstemp(path);
     charl_config *c = NULL;
     size_t length = 0;
+    FILE *f;
 
     (void)state;
     assert_true(fd >= 0);
@@ -449,6 +450,13 @@ static void test_load(void **state)
     assert_string_equal(charl_error_message(), "/no/such.ini: No such file or directory");
     assert_int_equal(charl_config_load("/tmp", NULL, 0, &c), CHARL_ERR_CONFIG);
     assert_string_equal(charl_error_message(), "/tmp: Is a directory");
+    f = fopen(charl_test_path(dir, "config.ini"), "w");
+    assert_non_null(f);
+    fclose(f);
+    assert_int_equal(charl_config_load(dir, NULL, 0, &c), CHARL_ERR_CONFIG);
+    charl_assert_message("is a run directory; HINT its configuration is");
+    charl_assert_message("/config.ini");
+    charl_test_tempdir_remove(dir);
 }
 
 static void test_larger_than_a_megabyte(void **state)
