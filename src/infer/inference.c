@@ -158,8 +158,9 @@ static charl_var *model_input(const charl_inference *m)
     charl_var *source = bound(g, "x", m->source, CHARL_REPLICATED), *row = bound(g, "row", m->index, CHARL_BATCHED), *x;
 
     if (m->session->schema->kind == CHARL_DATASET_SEQUENCES) {
-        return charl__graph_set_padded(g, charl_gather_tokens(g, source, row),
-                                       charl_tokenizer_get_vocab(m->session->schema->tokenizer));
+        const charl_tokenizer *t = m->session->schema->tokenizer;
+
+        return charl__graph_set_padded(g, charl_gather_tokens(g, source, row), t ? charl_tokenizer_get_vocab(t) : 0);
     }
     x = charl_gather_rows(g, source, row, bound(g, "shift", m->shift, CHARL_REPLICATED),
                           bound(g, "scale", m->scale, CHARL_REPLICATED));

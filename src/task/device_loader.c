@@ -555,8 +555,9 @@ void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_
     if (f->window > 0) {
         attach_tokens(f, g, source, row, out);
     } else if (f->info.kind == CHARL_DATASET_SEQUENCES) {
-        out->x = charl__graph_set_padded(g, charl_gather_tokens(g, source, row),
-                                         charl_tokenizer_get_vocab(f->o.schema->tokenizer));
+        const charl_tokenizer *t = f->o.schema->tokenizer;
+
+        out->x = charl__graph_set_padded(g, charl_gather_tokens(g, source, row), t ? charl_tokenizer_get_vocab(t) : 0);
         out->y = charl_gather_rows(g, bound(g, "y", f->y, CHARL_REPLICATED), row, NULL, NULL);
     } else {
         attach_rows(f, g, source, row, rows, out);

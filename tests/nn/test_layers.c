@@ -535,14 +535,17 @@ static void test_every_layer_type(void **state)
 static void test_padding(void **state)
 {
     enum { POSITIONS = 5, FEATURES = 2 };
-    static const charl_slice_config last = {.axis = 1, .start = -1}, last_two = {.axis = 1, .start = -2};
+    static const charl_slice_config last = {.axis = 1, .start = -1}, last_two = {.axis = 1, .start = -2},
+                                    first_three = {.axis = 1, .length = 3}, behind_first = {.axis = 1, .start = 1};
     static const struct {
         const char *type;
         const void *config;
         const char *message;
     } cases[] = {{"mean", NULL, NULL},
                  {"slice", &last, NULL},
-                 {"slice", &last_two, "slice: of padded sequences there is the last position"},
+                 {"slice", &last_two, "slice: padded sequences have a first position"},
+                 {"slice", &first_three, "slice: padded sequences have a first position"},
+                 {"slice", &behind_first, "slice: padded sequences have a first position"},
                  {"max", NULL, "max over the positions of padded sequences would see the padding"}};
     static const int length[ROWS] = {5, 1, 3, 2};
     int32_t tokens[ROWS * POSITIONS];

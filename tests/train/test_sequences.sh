@@ -84,6 +84,25 @@ padded token "[layer pool]\ntype = slice\nlength = 1\n[layer flat]\ntype = flatt
 expect 0 "a sample" "$bin/charl" data sample reviews.h5 -n 100 -o some.h5
 expect 0 "evaluated" "$bin/charl" eval reviews.ini one/last.h5 -s train data.path=some.h5 device.share=yes
 
+# Rows of tokens from elsewhere need no tokenizer; a token that the embedding does not have is found.
+if /usr/bin/python3 -c 'import h5py' 2>/dev/null; then
+    /usr/bin/python3 -c "
+import h5py
+for name, token in ('own', 7), ('beyond', 60000):
+    with h5py.File('reviews.h5') as a, h5py.File(name + '.h5', 'w', libver=('earliest', 'v110')) as b:
+        for key in 'charl_format', 'charl_version', 'kind', 'classes', 'vocab':
+            b.attrs.create(key, a.attrs[key], dtype=a.attrs.get_id(key).dtype)
+        b['train/x'], b['train/y'] = a['train/x'][:32], a['train/y'][:32]
+        b['train/x'][3, 0] = token
+"
+    expect 0 "no tokenizer" ranks 1 reviews.ini -q -o own data.path=own.h5 train.max_steps=2 device.share=yes
+    expect 0 "evaluated without one" "$bin/charl" predict own/last.h5 own.h5 --split train -o own.csv
+    expect 6 "a token that is no row of the embedding" ranks 1 reviews.ini -q -o beyond data.path=beyond.h5 train.max_steps=2 device.share=yes
+    says 1 "the loss and the gradient of head.weight are not finite"
+else
+    skipped "data of others" "python3 has no h5py"
+fi
+
 # What is refused, and what the import tells.
 expect 0 "cut" "$bin/charl" data import text-classes reviews.csv --window 4 -o cut.h5
 says 1 "texts are longer than 4 tokens: their ends are cut off"
@@ -103,6 +122,9 @@ says 1 "embedding: vocab = 20, but the data have [0-9]* tokens"
 sed 's/^type = mean/type = max/' reviews.ini >max.ini
 expect 2 "max sees padding" ranks 1 max.ini -o x
 says 1 "max over the positions of padded sequences would see the padding"
+sed 's/^type = mean/type = slice\nlength = 3/' reviews.ini >cut.ini
+expect 2 "a slice sees padding" ranks 1 cut.ini -o x
+says 1 "what else is cut out may be padding"
 expect 2 "gpt" ranks 1 -o x /dev/null data.path=reviews.h5 model.type=gpt
 says 1 "model.type = gpt reads tokens, but reviews.h5 contains sequences"
 finish

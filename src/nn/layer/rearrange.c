@@ -54,6 +54,23 @@ static charl_var *build_permute(const charl_layer_build *b, charl_var *x)
     return charl_transpose(b->g, x, perm);
 }
 
+/* Some positions of padded sequences: only those of which it is known where the sequences end. */
+static charl_var *slice_of_padded(const charl_layer_build *b, charl_var *x, const charl_slice_config *c, int64_t start,
+                                  int64_t length)
+{
+    charl_shape s = charl_var_get_type(x).shape;
+
+    if (c->start == -1) {
+        return charl__layer_last_position(b, x, true);
+    }
+    s.dim[1]--;
+    if ((start == 0 && length == 1) || (start == 1 && length == s.dim[1] && charl__graph_is_padded(b->g, &s))) {
+        return charl_slice(b->g, x, 1, start, length); /* the first position, or all behind a class_token */
+    }
+    return charl__graph_refuse(b->g, "slice: padded sequences have a first position (length = 1) and a last one "
+                                     "(start = -1); what else is cut out may be padding");
+}
+
 static charl_var *build_slice(const charl_layer_build *b, charl_var *x)
 {
     const charl_slice_config *c = b->settings;
@@ -71,10 +88,8 @@ static charl_var *build_slice(const charl_layer_build *b, charl_var *x)
                  (long long)c->start, (long long)c->length, axis, (long long)extent);
         return charl__graph_refuse(b->g, text);
     }
-    if (axis == 1 && c->start < 0 && charl__layer_lengths(b, x)) {
-        return c->start == -1 ? charl__layer_last_position(b, x, true)
-                              : charl__graph_refuse(b->g, "slice: of padded sequences there is the last position, "
-                                                          "start = -1, and those from the first one on");
+    if (axis == 1 && length < extent && charl__layer_lengths(b, x)) {
+        return slice_of_padded(b, x, c, start, length);
     }
     return charl_slice(b->g, x, axis, start, length);
 }
