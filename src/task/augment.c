@@ -20,6 +20,12 @@ static bool moves_pixels(const charl_augment *a)
     return a->flip || a->crop > 0 || a->rotate > 0 || a->cutout > 0;
 }
 
+/* The targets of one sample may be a mask or an image: they would have to move as its pixels do. */
+static bool moves_images(const charl_augment *a)
+{
+    return a->flip || a->crop > 0 || a->rotate > 0 || a->resized_crop > 0 || a->cutmix > 0 || a->randaugment > 0;
+}
+
 static bool changes_images(const charl_augment *a)
 {
     return moves_pixels(a) || a->resized_crop > 0 || a->erase > 0 || a->cutmix > 0 || charl__augment_levels(a) > 0;
@@ -73,6 +79,13 @@ charl_status charl__augment_check(const charl_augment *a, const charl_dataset_in
     CHARL_REQUIRE(!changes_images(a) || (x->ndim == 3 && !tokens), CHARL_ERR_CONFIG,
                   "data.augment: all but mixup change images [channels, height, width]; the samples of %s are %s",
                   data->path, charl_shape_format(x, text));
+    CHARL_REQUIRE(
+        !moves_images(a) || x->dim[1] * x->dim[2] == 1 ||
+            charl_shape_count(&data->y_shape) % (x->dim[1] * x->dim[2]) != 0,
+        CHARL_ERR_CONFIG,
+        "data.augment: flip, crop, rotate, resized_crop, cutmix and randaugment do not move targets, and those "
+        "of %s are one for each pixel; HINT use cutout, erase, mixup or changes of colours",
+        data->path);
     CHARL_REQUIRE(!changes_images(a) || (a->crop < (double)seen->dim[1] && a->crop < (double)seen->dim[2]),
                   CHARL_ERR_CONFIG, "data.augment: crop:%g shifts images of %lld x %lld out of sight", a->crop,
                   (long long)seen->dim[1], (long long)seen->dim[2]);

@@ -185,10 +185,13 @@ static void random_changes_have_their_magnitude(void **state)
 static void settings_must_fit_the_data(void **state)
 {
     const charl_dataset_info images = {.path = "i.h5", .x_dtype = CHARL_F32, .x_shape = {3, {3, 32, 24}}};
+    const charl_dataset_info masks = {
+        .path = "m.h5", .x_dtype = CHARL_U8, .x_shape = {3, {3, 32, 24}}, .y_shape = {1, {2 * 32 * 24}}};
     const charl_dataset_info table = {.path = "t.h5", .kind = CHARL_DATASET_TABLE, .x_shape = {1, {8}}};
     const charl_dataset_info tokens = {.path = "w.h5", .kind = CHARL_DATASET_TOKENS, .x_shape = {1, {8}}};
     const charl_augment none = {.flip = false}, mixup = {.mixup = 0.2}, flip = {.flip = true}, crop = {.crop = 23},
-                        far = {.crop = 24}, cutmix = {.cutmix = 1}, hue = {.hue = 0.1};
+                        erase = {.erase = 1}, random = {.randaugment = 1}, far = {.crop = 24}, cutmix = {.cutmix = 1},
+                        hue = {.hue = 0.1};
 
     (void)state;
     charl_assert_ok(charl__augment_check(&none, &tokens, &tokens.x_shape));
@@ -198,6 +201,15 @@ static void settings_must_fit_the_data(void **state)
     charl_assert_message("crop:24 shifts images of 32 x 24 out of sight");
     charl_assert_status(charl__augment_check(&hue, &images, &images.x_shape), CHARL_ERR_CONFIG);
     charl_assert_message("change images of bytes with 1 or 3 channels; the samples of i.h5 are f32 [3, 32, 24]");
+    charl_assert_ok(charl__augment_check(&hue, &masks, &masks.x_shape));
+    charl_assert_ok(charl__augment_check(&erase, &masks, &masks.x_shape));
+    charl_assert_ok(charl__augment_check(&mixup, &masks, &masks.x_shape));
+    for (int i = 0; i < 4; i++) {
+        charl_assert_status(
+            charl__augment_check((const charl_augment *[]){&flip, &crop, &cutmix, &random}[i], &masks, &masks.x_shape),
+            CHARL_ERR_CONFIG);
+        charl_assert_message("those of m.h5 are one for each pixel");
+    }
     charl_assert_status(charl__augment_check(&flip, &table, &table.x_shape), CHARL_ERR_CONFIG);
     charl_assert_message("the samples of t.h5 are [8]");
     charl_assert_status(charl__augment_check(&cutmix, &table, &table.x_shape), CHARL_ERR_CONFIG);
