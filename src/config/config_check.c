@@ -253,6 +253,9 @@ static void check_data(checker *c)
     if (cfg->data.mix.count > 0 && cfg->data.x[0]) {
         wrong(c, "data", "x", "names an array of one file, not of a mix");
     }
+    if (cfg->data.augment.magnitude > 0 && !(cfg->data.augment.randaugment > 0)) {
+        wrong(c, "data", "augment", "magnitude is that of randaugment, which is not given");
+    }
     if (cfg->data.sampling != CHARL_SAMPLING_ONCE && cfg->data.shuffle != CHARL_SHUFFLE_ROWS) {
         wrong(c, "data", "sampling", "draws samples in random order: shuffle must be yes");
     }

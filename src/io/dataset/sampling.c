@@ -100,13 +100,13 @@ charl_status charl__dataset_draw(charl_dataset *ds, charl_sampling sampling)
                           "data.sampling draws samples with weights or classes, but %s holds tokens", ds->file.path);
     if (sampling == CHARL_SAMPLING_BALANCED) {
         CHARL_REQUIRE_CLEANUP(v->y && !ds->values && v->y->item.ndim == 0, CHARL_ERR_CONFIG,
-                              "data.sampling = balanced needs samples of one class each, which %s has not",
+                              "data.sampling = balanced needs samples of one class each, which %s does not have",
                               ds->file.path);
         CHARL_TRY_CLEANUP(charl__alloc_array(ds->classes, sizeof *d.count, &d.count));
         CHARL_TRY_CLEANUP(scan(&d, count_classes));
     } else {
         CHARL_REQUIRE_CLEANUP(v->w, CHARL_ERR_CONFIG,
-                              "data.sampling = weighted needs weights of the samples, which %s has not; HINT "
+                              "data.sampling = weighted needs weights of the samples, which %s does not have; HINT "
                               "/train/weights, or data.weights",
                               ds->file.path);
     }
