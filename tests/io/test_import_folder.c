@@ -241,6 +241,29 @@ static void bad_files_are_counted_or_left_out(void **state)
     folders[0] = charl_test_path(dir, "worse");
     charl_assert_status(charl_import_images(folders, &tiny, out, &o), CHARL_ERR_DATA);
     charl_assert_message("worse: none of the images can be read");
+    /* those of the second folder too, and in it only */
+    make_classes("second", 2);
+    put_text("second/ant/00.png", "no");
+    o.skip_bad = false;
+    memset(notes, 0, sizeof notes);
+    folders[0] = charl_test_path(dir, "worse");
+    folders[1] = charl_test_path(dir, "second");
+    charl_assert_status(charl_import_images(folders, &tiny, out, &o), CHARL_ERR_DATA);
+    charl_assert_message("2 of the 2 images of ");
+    assert_non_null(strstr(notes[2], "second/ant/00.png"));
+    put_level("worse/ant/00.png", 0);
+    put_level("worse/bee/00.png", 100);
+    folders[0] = charl_test_path(dir, "worse");
+    folders[1] = charl_test_path(dir, "second");
+    charl_assert_status(charl_import_images(folders, &tiny, out, &o), CHARL_ERR_DATA);
+    charl_assert_message("1 of the 4 images of ");
+    put_text("worse/bee/a.gif", "another kind");
+    put_text("second/bee/b.gif", "another kind");
+    memset(notes, 0, sizeof notes);
+    folders[0] = charl_test_path(dir, "worse");
+    folders[1] = charl_test_path(dir, "second");
+    charl_assert_status(charl_import_images(folders, &tiny, out, &o), CHARL_ERR_DATA);
+    assert_non_null(strstr(notes[1], "second/bee/b.gif"));
 }
 
 static void bad_formats_are_refused(void **state)

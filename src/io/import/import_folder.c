@@ -238,7 +238,7 @@ static charl_status read_image(collection *c, int64_t i, const charl_image_forma
 }
 
 /* Foreign images are known by their names, long before the others are decoded. */
-static charl_status check_names(collection *c, const charl_import_options *opt)
+static void check_names(collection *c, const charl_import_options *opt)
 {
     for (int64_t i = 0; i < c->images.count; i++) {
         if (charl__is_foreign_image_name(c->images.paths[i])) {
@@ -246,8 +246,6 @@ static charl_status check_names(collection *c, const charl_import_options *opt)
             note_bad(c, opt);
         }
     }
-    CHARL_TRY(check_bad(c));
-    return CHARL_OK;
 }
 
 /* Leave out what cannot be read. */
@@ -276,8 +274,10 @@ static charl_status drop_bad(collection *c, const charl_image_format *format, co
         charl_free(c->images.paths[--c->images.count]);
     }
     if (c->bad > 0 && opt->noted) {
-        snprintf(text, sizeof text, "%lld images that cannot be read were left out, %lld remain", (long long)c->bad,
-                 (long long)kept);
+        snprintf(text, sizeof text,
+                 c->bad == 1 ? "%lld image that cannot be read was left out, %lld remain"
+                             : "%lld images that cannot be read were left out, %lld remain",
+                 (long long)c->bad, (long long)kept);
         opt->noted(opt->ctx, text);
     }
     c->bad = 0;
@@ -288,7 +288,11 @@ cleanup:
 
 static charl_status look_for_bad(collection *c, const charl_image_format *format, const charl_import_options *opt)
 {
-    return opt && opt->skip_bad ? drop_bad(c, format, opt) : check_names(c, opt);
+    if (opt && opt->skip_bad) {
+        return drop_bad(c, format, opt);
+    }
+    check_names(c, opt);
+    return CHARL_OK;
 }
 
 static charl_status copy(collection *c, const charl_image_format *format, const charl_import_options *opt,
@@ -318,7 +322,6 @@ static charl_status copy(collection *c, const charl_image_format *format, const 
             filled = 0;
         }
     }
-    CHARL_TRY_CLEANUP(check_bad(c));
 cleanup:
     charl_free(x);
     charl_free(y);
@@ -374,6 +377,8 @@ charl_status charl_import_images(const char *const folders[2], const charl_image
     if (folders[1]) {
         CHARL_TRY_CLEANUP(look_for_bad(&c[1], format, opt));
     }
+    CHARL_TRY_CLEANUP(check_bad(&c[0]));
+    CHARL_TRY_CLEANUP(check_bad(&c[1]));
     spec.x_item = (charl_shape){3, {format->channels, format->height, format->width}};
     spec.rows = c[0].images.count;
     spec.more = c[1].images.count;
@@ -384,6 +389,8 @@ charl_status charl_import_images(const char *const folders[2], const charl_image
     if (folders[1]) {
         CHARL_TRY_CLEANUP(copy(&c[1], format, opt, w));
     }
+    CHARL_TRY_CLEANUP(check_bad(&c[0]));
+    CHARL_TRY_CLEANUP(check_bad(&c[1]));
     CHARL_TRY_CLEANUP(charl__writer_finish(w));
 cleanup:
     charl__writer_destroy(w);
