@@ -1,6 +1,7 @@
 /* New files from the rows of a data set: all of them, some, or each row in one of several files. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "io/dataset/dataset_private.h"
@@ -293,6 +294,23 @@ static charl_status check_fractions(const double *fractions, int parts)
     return CHARL_OK;
 }
 
+/* Before the first file is written: each has a name of its own and training samples. */
+static charl_status check_outs(const char *const *outs, int parts, const double *fractions, const uint8_t *part_of,
+                               const charl_dataset_info *info)
+{
+    const int64_t rows = info->rows[CHARL_SPLIT_TRAIN];
+
+    for (int p = 0; p < parts; p++) {
+        for (int q = 0; q < p; q++) {
+            CHARL_REQUIRE(strcmp(outs[p], outs[q]) != 0, CHARL_ERR_CONFIG, "%s is named twice as a file to write",
+                          outs[p]);
+        }
+        CHARL_REQUIRE(memchr(part_of, p, (size_t)rows), CHARL_ERR_CONFIG, "%s: %g of %lld training samples is none",
+                      outs[p], fractions[p], (long long)rows);
+    }
+    return CHARL_OK;
+}
+
 charl_status charl_dataset_divide(charl_dataset *ds, const double *fractions, const char *const *outs, int parts,
                                   const charl_import_options *opt)
 {
@@ -310,12 +328,11 @@ charl_status charl_dataset_divide(charl_dataset *ds, const double *fractions, co
         CHARL_TRY_CLEANUP(charl__alloc_array(info.rows[s] + 1, 1, &part_of[s]));
         CHARL_TRY_CLEANUP(assign(ds, &info, (charl_split)s, fractions, parts, opt, part_of[s]));
     }
+    CHARL_TRY_CLEANUP(check_outs(outs, parts, fractions, part_of[CHARL_SPLIT_TRAIN], &info));
     for (int p = 0; p < parts; p++) {
         for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
             CHARL_TRY_CLEANUP(choose(&c, (charl_split)s, &info, (charl_split)s, part_of[s], p));
         }
-        CHARL_REQUIRE_CLEANUP(c.n[CHARL_SPLIT_TRAIN] > 0, CHARL_ERR_CONFIG, "%s: %g of %lld training samples are none",
-                              outs[p], fractions[p], (long long)info.rows[CHARL_SPLIT_TRAIN]);
         CHARL_TRY_CLEANUP(write_file(ds, &info, &c, outs[p], opt));
         choice_fini(&c);
     }

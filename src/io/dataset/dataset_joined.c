@@ -139,8 +139,10 @@ static charl_status open_files(charl_dataset *ds, char *const *paths, int n, con
         d = ds->joined[j];
         first = ds->joined[0];
         CHARL_REQUIRE(!charl_dataset_kind_has_tokens(d->kind), CHARL_ERR_DATA,
-                      "%s holds %s; several sets of tokens are named by data.mix, or imported in one go", paths[j],
-                      charl_dataset_kind_name(d->kind));
+                      d->kind == CHARL_DATASET_TOKENS
+                          ? "%s holds %s; several sets of tokens are named by data.mix, or imported in one go"
+                          : "%s holds %s, which are merged when they are imported",
+                      paths[j], charl_dataset_kind_name(d->kind));
         CHARL_REQUIRE(d->kind == first->kind, CHARL_ERR_DATA, "%s holds %s, %s holds %s", paths[j],
                       charl_dataset_kind_name(d->kind), paths[0], charl_dataset_kind_name(first->kind));
         ds->classes = d->classes > ds->classes ? d->classes : ds->classes;
