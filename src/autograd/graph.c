@@ -166,16 +166,28 @@ void charl__graph_share_activations(charl_graph *g, const charl_graph *other)
     g->arena_of = other;
 }
 
-const char *charl__graph_collective(const charl_graph *g)
+static const charl__node *find_live(const charl_graph *g, const charl__op *op)
 {
     for (int i = 0; i < g->nodes.count; i++) {
         const charl__node *n = charl__graph_node(g, i);
 
-        if (n->live && n->op == &charl__op_batch_sum) {
-            return n->name;
+        if (n->live && n->op == op) {
+            return n;
         }
     }
     return NULL;
+}
+
+const char *charl__graph_collective(const charl_graph *g)
+{
+    const charl__node *n = find_live(g, &charl__op_batch_sum);
+
+    return n ? n->name : NULL;
+}
+
+bool charl__graph_can_move(const charl_graph *g)
+{
+    return find_live(g, &charl__op_spread) == NULL;
 }
 
 /* Keep the first error: what follows from it would only confuse. */

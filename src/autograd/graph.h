@@ -40,6 +40,9 @@ void charl__graph_set_checkable(charl_graph *g, bool checkable);
 void charl__graph_check(charl_graph *g, bool on);
 /** Name of a node that needs a sum over the whole batch within a run, or NULL. Prepared graphs only. */
 const char *charl__graph_collective(const charl_graph *g);
+/** Whether charl__graph_move gives the lanes of other slices. Not where a gradient is finished before it reaches the lanes: it is put into that
+ *  of slice 0 when the graph is compiled. Prepared graphs only. */
+bool charl__graph_can_move(const charl_graph *g);
 
 /** Bind input v to tensor t (retained; same type and number of elements) instead of memory of its own: a data set shared by graphs, a
  *  ring. */

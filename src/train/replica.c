@@ -590,6 +590,7 @@ static charl_status compile_alone(charl__replica *r)
     CHARL_TRY(charl__phase_enter(r->comm, 0, CHARL__PHASE_KERNELS, NULL));
     CHARL_TRY(charl__audit_create(r));
     CHARL_TRY(compile_graphs(r));
+    CHARL_TRY(charl__audit_check(r));
     if (!r->session->infers) {
         CHARL_TRY(create_optimizer(r));
     }

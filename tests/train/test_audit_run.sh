@@ -18,6 +18,16 @@ checks=$((checks + 1))
 expect 0 "the same command without it" ranks 2 "$@" dist.audit=2 -o wrong
 same "continued after an audit" whole wrong
 
+# One that errs from step 5 on, in a run that ends in between: what was saved since the audit of step 4 is not confirmed.
+CHARL_FAULT=train.device.flip_gradient@1:5+:800,train.data.exit@0:8:3 expect 3 "a wrong gradient before the end" \
+    ranks 1 --simulate-ranks 4 "$@" -o resumed dist.audit=4
+CHARL_FAULT=train.device.flip_gradient@1:1+:800 expect 9 "and after it" ranks 1 --simulate-ranks 4 "$@" -o resumed dist.audit=4
+says 1 "hint: .* continues from a checkpoint up to step 4, the last that is confirmed"
+expect 0 "continued without it" ranks 2 "$@" dist.audit=4 -o resumed
+same "continued after an audit of a resumed run" whole resumed
+CHARL_FAULT=train.device.flip_gradient@1:2+:800 expect 9 "before any audit" ranks 1 --simulate-ranks 4 "$@" -o none dist.audit=4
+says 1 "hint: .* starts from the beginning, as no step is confirmed yet"
+
 # One that errs at the end only: the last step is audited, whatever N.
 CHARL_FAULT=train.device.flip_gradient@1:10+:800 expect 9 "wrong at the end" ranks 2 "$@" -o late dist.audit=7
 says 1 "error: step 10, audit: slices 4 to 7: rank 0 of 2 .*, rank 1 of 2 .* no other two ranks agree"
@@ -26,6 +36,10 @@ expect 0 "how many audits" ranks 2 mlp.ini -o count dist.audit=3
 says 1 " done step=10 .* audits=4 audit_s="
 expect 2 "ranks with different numbers of slices" ranks 3 "$@" -o refused dist.audit=2
 says 1 "error: .*8 slices on 3 ranks"
+expect 0 "sums in bf16, one rank" ranks 1 cnn.ini -q -o half dist.audit=1 dist.reduce_dtype=bf16 train.max_steps=2
+expect 0 "sums in bf16, two ranks" ranks 2 mlp.ini -q -o half2 dist.audit=1 dist.reduce_dtype=bf16 train.max_steps=2
+expect 2 "sums in bf16 and batch norm" ranks 2 cnn.ini -o refused dist.audit=1 dist.reduce_dtype=bf16
+says 1 "dist.audit: gradients of this model are finished in the middle of a step"
 expect 2 "slices by speed" ranks 2 "$@" -o refused dist.audit=2 dist.balance=speed
 says 1 "audit: needs ranks with as many slices as each other"
 finish

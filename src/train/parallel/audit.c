@@ -2,6 +2,7 @@
 #include "train/parallel/audit.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -112,6 +113,16 @@ charl_status charl__audit_create(charl__replica *r)
 cleanup:
     charl__audit_destroy(a);
     return st;
+}
+
+charl_status charl__audit_check(const charl__replica *r)
+{
+    CHARL_REQUIRE(
+        !r->audit || charl_comm_size(r->comm) == 1 || charl__graph_can_move(r->train->g), CHARL_ERR_CONFIG,
+        "dist.audit: gradients of this model are finished in the middle of a step, so that ranks cannot compute "
+        "those of others; HINT dist.reduce_dtype = f32 (batch norm with bf16 has such gradients), or dist.audit "
+        "= 0");
+    return CHARL_OK;
 }
 
 int charl__audit_shift(const charl__audit *a)
@@ -259,7 +270,9 @@ charl_status charl__audit_begin(charl__trainer *t)
     const double begin = charl__clock_s();
 
     CHARL_TRY(charl__phase_enter(t->comm, r->step + 1, CHARL__PHASE_AUDIT, t->session.params));
-    a->confirmed = a->count > 0 ? a->confirmed : t->resumed_step > 0 ? t->resumed_step : 0;
+    if (a->count == 0) { /* the last audit before a resumption */
+        a->confirmed = t->resumed_step > 0 ? t->resumed_step - t->resumed_step % t->config->dist.audit : 0;
+    }
     a->mine.weights = 0;
     CHARL_TRY(hash_floats(a, set->value, set->elements, &a->mine.weights));
     CHARL_TRY(hash_floats(a, set->buffers, set->buffer_elements, &a->mine.weights));
@@ -299,6 +312,17 @@ static bool has_tree_sum(const charl__replica *r)
            set->gradient_elements == set->elements;
 }
 
+/* Bit for bit, but for the bits of a NaN, which the host and devices choose themselves. */
+static bool is_same_sum(const float *a, const float *b, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (memcmp(&a[i], &b[i], sizeof a[i]) != 0 && !(isnan(a[i]) && isnan(b[i]))) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Add the gradients up once more, in the way of small sums. */
 static charl_status sum_again(charl__replica *r)
 {
@@ -318,7 +342,7 @@ static charl_status sum_again(charl__replica *r)
         }
         CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, set->sum, (size_t)at * sizeof(float), sum, bytes, true));
         CHARL_TRY(charl__grad_reducer_sum(a->reducer, a->block, n, again));
-        a->mine.is_wrong |= memcmp(sum, again, bytes) != 0;
+        a->mine.is_wrong |= !is_same_sum(sum, again, n);
     }
     return CHARL_OK;
 }
@@ -496,11 +520,17 @@ static void reject_checkpoints(charl__trainer *t)
 
 static charl_status refuse(const charl__trainer *t, const char *what)
 {
+    const int64_t confirmed = t->replica.audit->confirmed;
+
+    CHARL_REQUIRE(confirmed > 0, CHARL_ERR_AUDIT,
+                  "step %" PRId64 ", audit: %s. HINT leave out a device that is named again; the same command starts "
+                  "from the beginning, as no step is confirmed yet",
+                  t->replica.step + 1, what);
     CHARL_FAIL(CHARL_ERR_AUDIT,
                "step %" PRId64
                ", audit: %s. HINT leave out a device that is named again; the same command continues from a "
                "checkpoint up to step %" PRId64 ", the last that is confirmed",
-               t->replica.step + 1, what, t->replica.audit->confirmed);
+               t->replica.step + 1, what, confirmed);
 }
 
 static charl_status compare(charl__trainer *t)
@@ -508,12 +538,16 @@ static charl_status compare(charl__trainer *t)
     charl_status st = CHARL_OK;
     charl__replica *r = &t->replica;
     charl__audit *a = r->audit;
+    const charl_params *set = t->session.params;
     charl__text text = {0};
     bool found;
 
-    CHARL_TRY_CLEANUP(hash_gradient(a, t->session.params, &a->mine.kept));
+    a->mine.kept = a->mine.own.gradient;
+    if (!r->reducer || set->sum != set->grad) { /* one rank rounds the gradient where it lies */
+        CHARL_TRY_CLEANUP(hash_gradient(a, set, &a->mine.kept));
+    }
     a->mine.sum = 0;
-    CHARL_TRY_CLEANUP(hash_floats(a, t->session.params->sum, t->session.params->gradient_elements, &a->mine.sum));
+    CHARL_TRY_CLEANUP(hash_floats(a, set->sum, set->gradient_elements, &a->mine.sum));
     CHARL_TRY_CLEANUP(sum_again(r));
     CHARL_TRY_CLEANUP(charl_comm_allgather(t->comm, &a->mine, sizeof a->mine, a->all));
     CHARL_TRY_CLEANUP(find(t, &text, &found));

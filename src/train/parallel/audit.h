@@ -24,6 +24,8 @@ typedef struct charl__audit charl__audit;
 /** r->audit, where the configuration asks for one and the run is no replay; r has its slices and its reducer. Local.
  *  Errors: ERR_CONFIG where the ranks' devices or slices are not alike; ERR_NOMEM. */
 charl_status charl__audit_create(struct charl__replica *r) CHARL_MUST_CHECK;
+/** Once the graphs are compiled. Errors: ERR_CONFIG where a rank cannot compute the gradients of another one. Local. */
+charl_status charl__audit_check(const struct charl__replica *r) CHARL_MUST_CHECK;
 void charl__audit_destroy(charl__audit *a); /* NULL is a no-op */
 
 /* Hooks of a training graph, in place of those of the reducer; ctx is the audit. */
