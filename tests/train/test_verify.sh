@@ -145,6 +145,7 @@ rm thinner/checkpoints/step-0000000[45].h5
 verify 1 "settings that are lost" thinner --segments 100
 says 1 '^steps 1 to 8: not replayed: the configuration was changed in between, at a checkpoint that is not kept$'
 says 1 '3 of 4 segments|2 of 3 segments'
+says 1 'error: nothing differs from run.lock, but 1 segment could not be replayed$'
 # A line that is lost with the file: training goes on, and says so.
 sed -i '3s/step=2/step=3/' parts/run.lock
 # shellcheck disable=SC2086

@@ -85,7 +85,12 @@ static int finish(const request *r, charl_status st, const charl_verify_result *
         printf(" (--seed %" PRId64 ")", r->seed);
     }
     printf("\n");
-    if (out->wrong > 0 || out->unknown > 0) {
+    if (out->wrong == 0 && out->unknown > 0) {
+        return charl__cli_error(CHARL__EXIT_INTERNAL, NULL,
+                                "nothing differs from run.lock, but %" PRId64 " segment%s could not be replayed",
+                                out->unknown, out->unknown == 1 ? "" : "s");
+    }
+    if (out->wrong > 0) {
         return charl__cli_error(CHARL__EXIT_INTERNAL, NULL,
                                 "the run is not what run.lock records: %" PRId64 " difference%s, %" PRId64
                                 " segment%s not replayed",
