@@ -63,6 +63,8 @@ says 1 "^charl: error: hosts:1: "
 printf 'localhost %01500d slots=2\n' 0 | tr 0 ' ' >hosts # the rest of a line is no host
 expect 2 "a line that is too long" charl launch -f hosts "$@"
 says 1 "^charl: error: hosts:1: "
+expect 2 "a directory as a hostfile" charl launch -f . "$@"
+says 1 "^charl: error: [.]: Is a directory"
 printf 'localhost slots=2\nlocalhost slots=2\n' >hosts # which Open MPI refuses
 expect 1 "mpirun starts nothing" charl launch --restarts=1 -f hosts "$@" -o none
 says 1 "multiple definitions"

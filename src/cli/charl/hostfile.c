@@ -64,6 +64,7 @@ charl_status charl__hostfile_read(const char *path, charl__host **hosts, int *n)
         *hosts = grown;
         grown[(*n)++] = host;
     }
+    CHARL_REQUIRE_CLEANUP(!ferror(f), CHARL_ERR_CONFIG, "%s: %s", path, strerror(errno));
     CHARL_REQUIRE_CLEANUP(*n > 0, CHARL_ERR_CONFIG, "%s: names no host; HINT " FORM, path);
 cleanup:
     if (f) {
