@@ -104,6 +104,8 @@ else
 fi
 
 # What is refused, and what the import tells.
+expect 3 "merged" "$bin/charl" data merge some.h5 reviews.h5 -o x.h5
+says 1 "some.h5 holds sequences, which are merged when they are imported"
 expect 0 "cut" "$bin/charl" data import text-classes reviews.csv --window 4 -o cut.h5
 says 1 "texts are longer than 4 tokens: their ends are cut off"
 expect 3 "no such column" "$bin/charl" data import text-classes reviews.csv --text review -o x.h5
@@ -113,6 +115,8 @@ says 1 'new.csv:3: there is no label in "label"'
 printf '{"text": "a", "label": 1}\n{"text": 2}\n' >bad.jsonl
 expect 3 "no text" "$bin/charl" data import text-classes bad.jsonl -o x.h5
 says 1 'bad.jsonl:2: field "text" is not a string'
+expect 0 "as many classes as texts" "$bin/charl" data import text-classes reviews.csv --label id -o id.h5
+says 1 "most classes have a single text$"
 printf 'text,label\na,b\n' >one.csv
 expect 3 "one class" "$bin/charl" data import text-classes one.csv -o x.h5
 says 1 "one.csv: all labels are the same"

@@ -81,7 +81,10 @@ static void warn(const charl_dataset_info *info, const int64_t *counts)
         all += counts[i];
     }
     if (all < 2 * info->classes) {
-        charl__cli_say("warning", "most classes have a single sample; a target that is a number needs --regression");
+        charl__cli_say("warning",
+                       info->kind == CHARL_DATASET_SEQUENCES
+                           ? "most classes have a single text"
+                           : "most classes have a single sample; a target that is a number needs --regression");
         return;
     }
     if (counts[most] < SKEWED * counts[least] || all == 0) {
