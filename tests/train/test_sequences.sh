@@ -51,6 +51,8 @@ printf 'note,text,label\nx,"so good",positive\ny,bad day,\nz,,negative\n' >new.c
 expect 0 "predict CSV" "$bin/charl" predict one/last.h5 new.csv -o csv.txt
 checks=$((checks + 1))
 [ "$(cut -d, -f1-3 csv.txt | sed 1d | head -n 2 | tr '\n' ' ')" = "0,positive,positive 1,,negative " ] || { fail "predicted"; cat csv.txt; }
+expect 2 "rows by name" "$bin/charl" predict one/last.h5 new.csv --id note
+says 1 "only the rows of a table"
 printf '{"text": "so good", "label": "odd"}\n\n{"text": "bad day"}\n{"text": ""}' >new.jsonl
 expect 0 "predict JSON" "$bin/charl" predict one/last.h5 new.jsonl -o json.txt
 says 1 "new.jsonl: 1 labels are no classes of one/last.h5"
