@@ -278,7 +278,7 @@ static const charl_text_classes_options defaults = {0};
 
 const charl_importer charl__importer_text_classes = {
     .row.name = "text-classes",
-    .row.help = "texts with a class each: .csv, .jsonl, plain or .gz; files, folders and patterns",
+    .row.help = "texts with a class each: .csv or .jsonl; files, folders, patterns",
     CHARL_KEYS(keys),
     CHARL_DEFAULTS(defaults),
     .files = "PATH...",
