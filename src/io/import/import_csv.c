@@ -6,7 +6,6 @@
 #include "io/table/csv.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,21 +39,6 @@ typedef struct csv_import {
     int32_t *class_of; /* [rows] of one label: its number in `classes`, later the class */
     uint8_t *val;      /* [rows] 1: a row of the validation set; NULL: none, or the last ones */
 } csv_import;
-
-static void note(const csv_import *c, const char *fmt, ...) CHARL_PRINTF(2, 3);
-
-static void note(const csv_import *c, const char *fmt, ...)
-{
-    char text[1024];
-    va_list ap;
-
-    if (c->common->noted) {
-        va_start(ap, fmt);
-        vsnprintf(text, sizeof text, fmt, ap);
-        va_end(ap);
-        c->common->noted(c->common->ctx, text);
-    }
-}
 
 static bool parse_index(const char *text, long *out)
 {
@@ -372,8 +356,8 @@ static charl_status look(csv_import *c)
                   "%s: every row has a missing value and is left out; HINT --missing mean, median or flag", c->path);
     CHARL_REQUIRE(c->rows > 0, CHARL_ERR_DATA, "%s: a header but no rows", c->path);
     if (c->left_out > 0) {
-        note(c, "%lld of %lld rows have missing values and are left out", (long long)c->left_out,
-             (long long)(c->rows + c->left_out));
+        charl__import_note(c->common, "%lld of %lld rows have missing values and are left out", (long long)c->left_out,
+                           (long long)(c->rows + c->left_out));
     }
     return CHARL_OK;
 }
@@ -391,7 +375,7 @@ static charl_status decide_decimal(csv_import *c)
         c->recipe.decimal = c->o->decimal == CHARL_CSV_DECIMAL_COMMA ? ',' : '.';
     } else if (comma >= 0 && point < 0 && c->table.separator != ',') {
         c->recipe.decimal = ',';
-        note(c, "numbers have a decimal comma");
+        charl__import_note(c->common, "numbers have a decimal comma");
     }
     c->table.decimal = c->recipe.decimal;
     for (int i = 0; i < c->recipe.n; i++) {
@@ -424,8 +408,8 @@ static charl_status decide_dates(csv_import *c, int i)
                       c->path, charl__table_column(&c->table, i), l->first_word.text);
         column->order = l->most[0] > 12 ? CHARL_CSV_DATES_DMY : CHARL_CSV_DATES_MDY;
     }
-    note(c, "column %s holds dates: days since 1970-01-01, month, weekday%s", charl__table_column(&c->table, i),
-         l->clock ? ", hour" : "");
+    charl__import_note(c->common, "column %s holds dates: days since 1970-01-01, month, weekday%s",
+                       charl__table_column(&c->table, i), l->clock ? ", hour" : "");
     return CHARL_OK;
 }
 
@@ -456,7 +440,7 @@ static charl_status decide_column(csv_import *c, int i, charl__text *too_many)
                       CHARL__MOST_WORDS);
     } else if (l->missing == l->fields) {
         column->kind = CHARL__COLUMN_DROPPED;
-        note(c, "column %s has no values and is left out", name);
+        charl__import_note(c->common, "column %s has no values and is left out", name);
     } else if (numbers > 0 && l->words + l->dates > 0) {
         CHARL_FAIL(CHARL_ERR_DATA,
                    "%s:%lld: column %s: \"%s\" is not a number, but \"%s\" in line %lld is; HINT correct it; or --na "
@@ -468,9 +452,10 @@ static charl_status decide_column(csv_import *c, int i, charl__text *too_many)
     } else if (numbers > 0) {
         if (is_nameless(c, i)) {
             column->kind = CHARL__COLUMN_DROPPED;
-            note(c, "column %d has no name and counts the rows: it is left out", i);
+            charl__import_note(c->common, "column %d has no name and counts the rows: it is left out", i);
         } else if (charl__look_counts(l) && l->fields >= COUNTING_ROWS) {
-            note(c, "column %s counts the rows, which tells nothing about new ones; --drop leaves it out", name);
+            charl__import_note(
+                c->common, "column %s counts the rows, which tells nothing about new ones; --drop leaves it out", name);
         }
     } else if (l->words == 0) {
         return decide_dates(c, i);
@@ -750,8 +735,9 @@ static charl_status open_table(csv_import *c, char **na)
     CHARL_TRY(charl__table_open(&c->table, c->path, c->o->separator));
     c->table.missing = *na ? *na : "";
     if (!c->o->separator && c->table.separator != ',') {
-        note(c, c->table.separator == '\t' ? "fields are separated by tabs" : "fields are separated by %c",
-             c->table.separator);
+        charl__import_note(c->common,
+                           c->table.separator == '\t' ? "fields are separated by tabs" : "fields are separated by %c",
+                           c->table.separator);
     }
     return CHARL_OK;
 }
@@ -794,14 +780,15 @@ static charl_status fit(csv_import *c)
         const char *name = charl__table_column(&c->table, i);
 
         if (column->kind == CHARL__COLUMN_WORDS) {
-            note(c, "column %s holds words: a column of 0 and 1 for each of %lld%s", name, (long long)column->n_words,
-                 column->flagged ? ", and one for missing values" : "");
+            charl__import_note(c->common, "column %s holds words: a column of 0 and 1 for each of %lld%s", name,
+                               (long long)column->n_words, column->flagged ? ", and one for missing values" : "");
         } else if (f.column[i].missing > 0 && column->kind == CHARL__COLUMN_NUMBER) {
-            note(c, "column %s: %lld missing, filled with %.6g%s", name, (long long)f.column[i].missing,
-                 column->fill[0], column->flagged ? " and flagged by another column" : "");
+            charl__import_note(c->common, "column %s: %lld missing, filled with %.6g%s", name,
+                               (long long)f.column[i].missing, column->fill[0],
+                               column->flagged ? " and flagged by another column" : "");
         } else if (f.column[i].missing > 0) {
-            note(c, "column %s: %lld missing, filled%s", name, (long long)f.column[i].missing,
-                 column->flagged ? " and flagged by another column" : "");
+            charl__import_note(c->common, "column %s: %lld missing, filled%s", name, (long long)f.column[i].missing,
+                               column->flagged ? " and flagged by another column" : "");
         }
     }
 cleanup:

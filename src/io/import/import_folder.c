@@ -208,8 +208,8 @@ static void note_bad(collection *c, const charl_import_options *opt)
     if (c->bad == 0) {
         snprintf(c->first_bad, sizeof c->first_bad, "%s", charl_error_message());
     }
-    if (c->bad++ < NOTED && opt && opt->noted) {
-        opt->noted(opt->ctx, charl_error_message());
+    if (c->bad++ < NOTED) {
+        charl__import_note(opt, "%s", charl_error_message());
     }
     charl_error_clear();
 }
@@ -254,7 +254,6 @@ static charl_status drop_bad(collection *c, const charl_image_format *format, co
     charl_status st = CHARL_OK;
     unsigned char *x = NULL;
     int64_t kept = 0;
-    char text[128];
 
     CHARL_TRY_CLEANUP(charl__alloc_array(format->channels * format->height, (size_t)format->width, &x));
     for (int64_t i = 0; i < c->images.count; i++) {
@@ -273,12 +272,11 @@ static charl_status drop_bad(collection *c, const charl_image_format *format, co
     while (c->images.count > kept) {
         charl_free(c->images.paths[--c->images.count]);
     }
-    if (c->bad > 0 && opt->noted) {
-        snprintf(text, sizeof text,
-                 c->bad == 1 ? "%lld image that cannot be read was left out, %lld remain"
-                             : "%lld images that cannot be read were left out, %lld remain",
-                 (long long)c->bad, (long long)kept);
-        opt->noted(opt->ctx, text);
+    if (c->bad > 0) {
+        charl__import_note(opt,
+                           c->bad == 1 ? "%lld image that cannot be read was left out, %lld remain"
+                                       : "%lld images that cannot be read were left out, %lld remain",
+                           (long long)c->bad, (long long)kept);
     }
     c->bad = 0;
 cleanup:

@@ -3,7 +3,6 @@
  * The files are read two or three times: for the labels (and what a tokenizer learns from), for the longest text where no window is given,
  * and to write the rows.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,21 +35,6 @@ typedef struct text_classes {
     unsigned char *x; /* [BLOCK_ROWS, window] */
     int64_t done;     /* rows that have been encoded */
 } text_classes;
-
-static void note(const text_classes *c, const char *fmt, ...) CHARL_PRINTF(2, 3);
-
-static void note(const text_classes *c, const char *fmt, ...)
-{
-    char text[512];
-    va_list ap;
-
-    if (c->common->noted) {
-        va_start(ap, fmt);
-        vsnprintf(text, sizeof text, fmt, ap);
-        va_end(ap);
-        c->common->noted(c->common->ctx, text);
-    }
-}
 
 static charl_status read_files(text_classes *c, charl_status (*take)(text_classes *c, const charl__labelled_text *t))
 {
@@ -170,11 +154,11 @@ static charl_status write_file(text_classes *c, const char *out, const char *nam
     CHARL_TRY(charl__tokenizer_store(c->tokenizer, c->writer));
     CHARL_TRY(read_files(c, write_row));
     if (c->cut > 0) {
-        note(c, "%lld of %lld texts are longer than %lld tokens: their ends are cut off", (long long)c->cut,
-             (long long)c->n, (long long)c->window);
+        charl__import_note(c->common, "%lld of %lld texts are longer than %lld tokens: their ends are cut off",
+                           (long long)c->cut, (long long)c->n, (long long)c->window);
     }
     if (c->empty > 0) {
-        note(c, "%lld of %lld texts are empty", (long long)c->empty, (long long)c->n);
+        charl__import_note(c->common, "%lld of %lld texts are empty", (long long)c->empty, (long long)c->n);
     }
     return charl__writer_finish(c->writer);
 }

@@ -1,6 +1,9 @@
 /* The registry of importers. */
 #include "io/import/importer.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+
 #define ROW(name) &charl__importer_##name,
 static const void *const built_in[] = {CHARL__IMPORTERS(ROW) NULL};
 static const charl__registry importers = {.what = "importer", .built_in = built_in};
@@ -20,4 +23,17 @@ const char *charl_importer_name(int i)
     const charl_importer *t = charl_importer_get(i);
 
     return t ? t->row.name : NULL;
+}
+
+void charl__import_note(const charl_import_options *opt, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+
+    if (opt && opt->noted) {
+        va_start(ap, fmt);
+        vsnprintf(text, sizeof text, fmt, ap);
+        va_end(ap);
+        opt->noted(opt->ctx, text);
+    }
 }

@@ -5,6 +5,7 @@
  *  To add one: its row charl__importer_NAME in a file of this folder, NAME in the list below.
  */
 #include "base/registry/registry.h"
+#include "charl/dataset.h"
 #include "charl/import.h"
 
 /** The only list of importers. */
@@ -14,5 +15,8 @@
 /* clang-format on */
 #define CHARL__IMPORTER_EXTERN(name) extern const charl_importer charl__importer_##name;
 CHARL__IMPORTERS(CHARL__IMPORTER_EXTERN)
+
+/** Tell the user one line, at most 1023 bytes. opt: NULL, or without `noted`: nobody listens. */
+void charl__import_note(const charl_import_options *opt, const char *fmt, ...) CHARL_PRINTF(2, 3);
 
 #endif
