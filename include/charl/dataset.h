@@ -343,8 +343,8 @@ typedef struct charl_hdf5_options {
 charl_status charl_import_hdf5(const char *const *files, int n, const charl_hdf5_options *hdf5, const char *out,
                                const charl_import_options *opt) CHARL_MUST_CHECK;
 
-/** Write n training rows of a data set, 0: all, and its other splits to `out`, in charl's layout. Rows keep their order, classes, columns
- *  and targets their names, samples their weights; statistics are those of the rows that are written.
+/** Write n training rows of a data set, 0: all, and its other splits to `out`, in charl's layout. Row order, class, column and
+ *  target names and sample weights are kept; statistics are computed from the rows that are written.
  *
  *  opt  seed      chooses the rows, of each class as near to its part as whole rows allow
  *       val_split this part of them becomes the validation set, chosen in the same way
@@ -436,7 +436,7 @@ charl_status charl_import_chat(const char *const *paths, int n, const charl_chat
  *  tokenizer       a type, or path of a published tokenizer, as in charl_text_options; NULL: "bytes"
  *  special_tokens  recognize special tokens in the texts
  *  vocab           of a tokenizer that learns; 0: 4096
- *  window          tokens of a row; 0: those of the longest text, at most 512
+ *  window          tokens of a row; 0: as many as the longest text has, at most 512
  *  val_file        the validation set, named as `paths` are; NULL: none, or by val_split */
 typedef struct charl_text_classes_options {
     const char *text, *label, *tokenizer;

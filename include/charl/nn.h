@@ -85,7 +85,7 @@ typedef struct charl_pool2d_config {
     int64_t padding[2]; /* default 0 */
 } charl_pool2d_config;
 
-/** Layers of volumes [B, C, D, H, W]: as those of images. */
+/** Layers for volumes [B, C, D, H, W], like those for images. */
 typedef struct charl_conv3d_config {
     int64_t channels;    /* output channels; required */
     int64_t kernel[3];   /* D, H, W; required */
@@ -213,7 +213,7 @@ typedef enum charl_upsample_mode {
 
 typedef struct charl_upsample_config {
     int64_t factor[2]; /* H, W; default 2 */
-    int64_t depth;     /* of volumes: factor of D; default 0: that of H */
+    int64_t depth;     /* factor of D, for volumes; 0, the default: the factor of H */
     int mode;          /* charl_upsample_mode */
 } charl_upsample_config;
 

@@ -61,12 +61,12 @@ typedef struct charl_verify_result {
 
 /** Verify the run in directory `run`.
  *
- *  Checks the chain of run.lock; that config.ini, the data, and configuration and tensors of every checkpoint that is kept are those that it
- *  records; and that no checkpoint is missing in it. Then replays segments (charl/replay.h), drawn without repetition. Writes nothing. A run that goes on meanwhile may
- *  have saved a checkpoint that run.lock did not have yet when it was read: verify it again.
+ *  Checks the chain of run.lock, compares config.ini, the data and every kept checkpoint (configuration and tensors) with what it records,
+ *  and checks that it records every checkpoint. Then replays segments (charl/replay.h), drawn without repetition. Writes nothing. If the run
+ *  is still going, a checkpoint may have been saved after run.lock was read: verify again.
  *
- *  Whoever can write to the directory can write another run.lock with a chain that fits. Against that, keep the hash of its last line elsewhere and
- *  give it as options->hash; and replay.
+ *  Anyone who can write to the directory can also write a new, consistent run.lock. To detect that, keep the hash of the last line elsewhere
+ *  and pass it as options->hash, and replay.
  *
  *  Blocks. Local: one rank, without MPI. *result is set on every path. CHARL_OK says nothing of what was found: look at the result.
  *  Errors: ERR_CHECKPOINT  there is no run.lock

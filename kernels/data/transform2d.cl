@@ -9,7 +9,7 @@
  *   3 posterize    the a0 highest of the 8 bits of v
  *   4 solarize     v < 255 a0 ? v : 255 - v
  *   5 autocontrast the levels of each channel stretched to 0 .. 255
- *   6 equalize     (pixels of the channel below v + step / 2) / step, step = (pixels - those of the highest level) / 255, in integers;
+ *   6 equalize     (pixels of the channel below v + step / 2) / step, step = (pixels below the highest level) / 255, in integers;
  *                  v where step is 0
  *   7 saturation   floor(a0 v + (1 - a0) gray)
  *   8 hue          turned by a0 of the circle; floor(255.999 of the value)
