@@ -176,19 +176,18 @@ static charl_status check_checkpoint(verify *v, const char *path, int64_t i)
     CHARL_TRY_CLEANUP(charl__lock_checkpoint(r, hash));
     v->kept[i] = strcmp(hash, record_at(v, i)->value[CHARL__LOCK_TENSORS]) == 0;
     if (!v->kept[i]) {
-        wrong(v, "%s has other tensors than line %" PRId64 " of " CHARL__LOCK_FILE " records", path, line);
+        wrong(v, "%s: its tensors differ from line %" PRId64 " of " CHARL__LOCK_FILE, path, line);
     }
     if (record_at(v, i)->kind == CHARL__LOCK_RESUME) {
         goto cleanup; /* it is of the history before */
     }
     if (start >= 0 && !is_config_of(v, start, charl_checkpoint_get_config_resolved(r))) {
-        wrong(v, "%s has another configuration than line %" PRId64 " of " CHARL__LOCK_FILE " records", path,
+        wrong(v, "%s: its configuration differs from line %" PRId64 " of " CHARL__LOCK_FILE, path,
               v->lock.number[start]);
     }
     if (start >= 0 &&
         strcmp(charl_checkpoint_get_state(r)->data_content_id, v->lock.line[start].value[CHARL__LOCK_DATA]) != 0) {
-        wrong(v, "%s was trained on other data than line %" PRId64 " of " CHARL__LOCK_FILE " records", path,
-              v->lock.number[start]);
+        wrong(v, "%s: its data differ from line %" PRId64 " of " CHARL__LOCK_FILE, path, v->lock.number[start]);
     }
 cleanup:
     charl_checkpoint_close(r);
@@ -280,7 +279,7 @@ static charl_status on_row(void *ctx, const charl_replay_row *row)
 
     v->compared++;
     if (!v->text[0] && strcmp(row->tensors, line->value[CHARL__LOCK_TENSORS]) != 0) {
-        snprintf(v->text, sizeof v->text, "step %" PRId64 " was computed otherwise%s%s", row->step,
+        snprintf(v->text, sizeof v->text, "the tensors of step %" PRId64 " differ%s%s", row->step,
                  row->differs[0] ? ", first " : "", row->differs);
     }
     return CHARL_OK;

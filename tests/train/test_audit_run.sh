@@ -10,7 +10,7 @@ says 0 audits
 
 # A device that errs from its second step on: after step 2 nothing is confirmed any more.
 CHARL_FAULT=train.device.flip_gradient@1:3+:800 expect 9 "a wrong gradient" ranks 4 "$@" -o wrong dist.audit=2
-says 1 "error: step 4, audit: slices 2 to 3: rank 1 of 4 [(].*[)] computed another loss or gradient than two other ranks"
+says 1 "error: step 4, audit: slices 2 to 3: rank 1 of 4 [(].*[)] computed a different loss or gradient than two other ranks"
 says 1 "hint: .* continues from a checkpoint up to step 2, the last that is confirmed"
 says 1 "warning: 1 checkpoint after step 2, .*: renamed to step-....h5.superseded"
 checks=$((checks + 1))

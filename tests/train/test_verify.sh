@@ -69,7 +69,7 @@ cmp copy.lock run/run.lock || fail "the hashes are not those of sha256sum"
 edit '3s/tensors=./tensors=x/'
 wrong '^run.lock, line 3: is not a line that charl wrote$'
 edit '3s/step=2/step=3/'
-wrong '^run.lock, line 3: was changed: its hash is another$'
+wrong '^run.lock, line 3: was changed: its hash does not match$'
 edit 4d
 wrong '^run.lock, line 4: does not follow the line before: that was changed, or lines were removed$'
 edit 1d
@@ -91,7 +91,7 @@ verify 0 "a forged line of a checkpoint that is not kept" run
 verify 1 "the published hash" run --hash "$last"
 says 1 "^run.lock has no line with the hash $last\$"
 verify 1 "the replay" run --segments 100
-says 1 '^steps 1 to 4: different: step 3 was computed otherwise$'
+says 1 '^steps 1 to 4: different: the tensors of step 3 differ$'
 cp whole/run.lock run/run.lock
 
 # Configuration, data, checkpoints.
@@ -124,8 +124,8 @@ cp -r whole run
 cp other.h5 run/checkpoints/step-00000008.h5
 cp digits.h5 data.h5
 verify 1 "another checkpoint" run --segments 100
-says 1 '^run/checkpoints/step-00000008.h5 has other tensors than line 9 of run.lock records$'
-says 1 '^run/checkpoints/step-00000008.h5 was trained on other data than line 1 of run.lock records$'
+says 1 '^run/checkpoints/step-00000008.h5: its tensors differ from line 9 of run.lock$'
+says 1 '^run/checkpoints/step-00000008.h5: its data differ from line 1 of run.lock$'
 rm -rf run
 cp -r whole run
 

@@ -133,8 +133,8 @@ static charl_status check_line(const charl__lock *lock, int64_t i, const char *t
     }
     charl__sha256_text(text, n, hash);
     if (strcmp(hash, line->value[CHARL__LOCK_HASH]) != 0) {
-        CHARL_TRY(charl__text_printf(wrong, CHARL__LOCK_FILE ", line %" PRId64 ": was changed: its hash is another\n",
-                                     lock->number[i]));
+        CHARL_TRY(charl__text_printf(
+            wrong, CHARL__LOCK_FILE ", line %" PRId64 ": was changed: its hash does not match\n", lock->number[i]));
     }
     if (follows && strcmp(previous, before) != 0) {
         const int64_t other = find_hash(lock, previous);

@@ -77,15 +77,16 @@ static charl_status require_alike(const charl__replica *r)
     charl_slices other;
 
     CHARL_REQUIRE(!r->mixed.on, CHARL_ERR_CONFIG,
-                  "dist.audit: the devices %s do not compute the same bits, so that nothing can be compared; HINT "
+                  "dist.audit: the devices %s do not compute the same bits, so nothing can be compared; HINT "
                   "dist.audit = 0",
                   r->mixed.models);
     for (int q = 0; q < size; q++) {
         CHARL_TRY(charl_slices_block(r->slices.total, q, size, &other));
-        CHARL_REQUIRE(charl__slices_are_alike(&other, &r->slices), CHARL_ERR_CONFIG,
-                      "dist.audit: %d slices on %d ranks, so that ranks cannot compute what others compute; HINT set "
-                      "train.slices to the number of ranks times a power of two",
-                      r->slices.total, size);
+        CHARL_REQUIRE(
+            charl__slices_are_alike(&other, &r->slices), CHARL_ERR_CONFIG,
+            "dist.audit: %d slices on %d ranks do not divide alike, so ranks cannot check each other; HINT set "
+            "train.slices to the number of ranks times a power of two",
+            r->slices.total, size);
     }
     return CHARL_OK;
 }
@@ -117,11 +118,11 @@ cleanup:
 
 charl_status charl__audit_check(const charl__replica *r)
 {
-    CHARL_REQUIRE(
-        !r->audit || charl_comm_size(r->comm) == 1 || charl__graph_can_move(r->train->g), CHARL_ERR_CONFIG,
-        "dist.audit: gradients of this model are finished in the middle of a step, so that ranks cannot compute "
-        "those of others; HINT dist.reduce_dtype = f32 (batch norm with bf16 has such gradients), or dist.audit "
-        "= 0");
+    CHARL_REQUIRE(!r->audit || charl_comm_size(r->comm) == 1 || charl__graph_can_move(r->train->g), CHARL_ERR_CONFIG,
+                  "dist.audit: gradients of this model are finished in the middle of a step, so ranks cannot "
+                  "recompute those of others; HINT dist.reduce_dtype = f32 (batch norm with bf16 has such gradients), "
+                  "or dist.audit "
+                  "= 0");
     return CHARL_OK;
 }
 
@@ -473,7 +474,8 @@ static charl_status find(charl__trainer *t, charl__text *out, bool *found)
         CHARL_TRY(settle(t, out, &disputed));
     }
     if (disputed) {
-        one = size == 1 ? "computed two different gradients" : "computed another loss or gradient than two other ranks";
+        one = size == 1 ? "computed two different gradients"
+                        : "computed a different loss or gradient than two other ranks";
         several = "computed different losses or gradients, and no other two ranks agree";
     } else if (!one && find_changed(a, size)) {
         one = several = "had the right gradient, which changed in memory before it was added up";
