@@ -155,7 +155,7 @@ static void check_optimizer(checker *c)
         wrong(c, "dist", "shard_optimizer", why);
     }
     if (cfg->dist.audit > 0 && cfg->dist.balance == CHARL_BALANCE_SPEED) {
-        wrong(c, "dist", "audit", "needs ranks with as many slices as each other: dist.balance = even");
+        wrong(c, "dist", "audit", "needs the same number of slices on every rank: dist.balance = even");
     }
     if (((const charl_schedule *)cfg->scheduler.settings)->min_lr > cfg->optimizer.learning_rate) {
         wrong(c, "scheduler", "min_lr", "is larger than learning_rate");
@@ -254,7 +254,7 @@ static void check_data(checker *c)
         wrong(c, "data", "x", "names an array of one file, not of a mix");
     }
     if (cfg->data.augment.magnitude > 0 && !(cfg->data.augment.randaugment > 0)) {
-        wrong(c, "data", "augment", "magnitude is that of randaugment, which is not given");
+        wrong(c, "data", "augment", "magnitude applies to randaugment, which is missing");
     }
     if (cfg->data.sampling != CHARL_SAMPLING_ONCE && cfg->data.shuffle != CHARL_SHUFFLE_ROWS) {
         wrong(c, "data", "sampling", "draws samples in random order: shuffle must be yes");

@@ -148,7 +148,7 @@ static const struct {
     {"[data]\npath=d\naugment=mixup\n[model]\ntype=mlp\n",
      "conf/t.ini:3: [data] augment: mixup needs a number, as in mixup:0.2, not \"\""},
     {"[data]\npath=d\naugment=flip, magnitude:5\n[model]\ntype=mlp\n",
-     "conf/t.ini:3: [data] augment: magnitude is that of randaugment, which is not given"},
+     "conf/t.ini:3: [data] augment: magnitude applies to randaugment, which is missing"},
     {"[data]\npath=d\naugment=rotate:200\n[model]\ntype=mlp\n",
      "conf/t.ini:3: [data] augment: rotate:200 is outside (0,180]"},
     {"[data]\npath=d\naugment=cutout:8, cutout:9\n[model]\ntype=mlp\n",

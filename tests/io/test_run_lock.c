@@ -106,9 +106,9 @@ static void test_histories(void **state)
 static void test_refused(void **state)
 {
     static const char *const bad[][2] = {
-        {"x\n", "no line of it is of charl"},
-        {"checkpoint step=01 tensors=\n", "no line of it is of charl"},
-        {"checkpoint step=1", "no line of it is of charl"},
+        {"x\n", "charl wrote none of its lines"},
+        {"checkpoint step=01 tensors=\n", "charl wrote none of its lines"},
+        {"checkpoint step=1", "charl wrote none of its lines"},
     };
     charl__lock lock;
     charl__text wrong = {0};

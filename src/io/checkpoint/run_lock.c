@@ -167,7 +167,7 @@ static charl_status parse_file(charl__lock *lock, charl__text *wrong)
         }
         p += n + (p[n] == '\n');
     }
-    CHARL_REQUIRE(lock->count > 0, CHARL_ERR_CHECKPOINT, "no line of it is of charl");
+    CHARL_REQUIRE(lock->count > 0, CHARL_ERR_CHECKPOINT, "charl wrote none of its lines");
     number = 1;
     for (int64_t i = 0; i < lock->count; i++) {
         for (; number < lock->number[i]; number++) {

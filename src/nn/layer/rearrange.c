@@ -168,8 +168,8 @@ static charl_var *build_upsample(const charl_layer_build *b, charl_var *x)
 
     if (volume ? c->mode == CHARL_UPSAMPLE_BILINEAR : c->mode == CHARL_UPSAMPLE_TRILINEAR || c->depth > 0) {
         return charl__graph_refuse(b->g,
-                                   volume ? "upsample: bilinear is for images; of volumes it is trilinear"
-                                          : "upsample: trilinear and depth are for volumes; of images it is bilinear");
+                                   volume ? "upsample: bilinear is for images; use trilinear for volumes"
+                                          : "upsample: trilinear and depth are for volumes; use bilinear for images");
     }
     return volume ? charl_upsample3d(b->g, x, &volume_args) : charl_upsample2d(b->g, x, &image_args);
 }
@@ -204,7 +204,7 @@ static const charl_key upsample_keys[] = {
     {"factor", CHARL_KEY_PAIR, offsetof(charl_upsample_config, factor), "[1,1024]", false,
      "how many times higher and wider", NULL},
     {"depth", CHARL_KEY_INT, offsetof(charl_upsample_config, depth), "[0,1024]", false,
-     "how many times deeper, of volumes; 0 = as much as higher", NULL},
+     "how many times deeper, for volumes; 0: as for the height", NULL},
     {"mode", CHARL_KEY_CHOICE, offsetof(charl_upsample_config, mode), NULL, false,
      "repeat pixels, or interpolate between their centres as PyTorch does with align_corners = False: bilinear for "
      "images, trilinear for volumes",
