@@ -284,6 +284,9 @@ tokens = [bytes([i]) for i in range(256)] + [b"Th", b"The", b" t", b" th", b" th
 for rank, token in enumerate(tokens):
     print(base64.b64encode(token).decode(), rank)
 PY
+printf 'The<|endoftext|>The' >special.txt
+expect 0 'train      15 tokens' data import text special.txt --tokenizer r50k_base-test.tiktoken -o special.h5
+expect 0 'train      3 tokens' data import text special.txt --tokenizer r50k_base-test.tiktoken --special-tokens -o special.h5 --overwrite
 expect 0 'tokenizer  pretrained' data import text t.txt --tokenizer r50k_base-test.tiktoken --val-split 0.2 -o t.h5 --overwrite
 config p.ini published
 train p.ini

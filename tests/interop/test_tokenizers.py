@@ -2,27 +2,32 @@
 """Published tokenizers: charl gives the tokens that `tokenizers` and `tiktoken` give, for text in many scripts, and the text back.
 
 Small vocabularies are trained here with the patterns of Llama 3, GPT-4, GPT-4o, Qwen, DeepSeek and SmolLM. With $CHARL_TEST_DATA the files of
-GPT-2 and GPT-NeoX are compared too. Exit code 77: the packages are missing (pip install tokenizers tiktoken).
+GPT-2 and GPT-NeoX are compared too. CHARL_TEST_LONG=1: 10 MB of text. The packages come from PyPI; exit code 77: they cannot be had.
 """
+import array
 import base64
+import itertools
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
 import unicodedata
 
-try:
-    import h5py
-    import tiktoken
-    import tiktoken.load
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+import environment
 
-CHARL = pathlib.Path(os.environ.get("CHARL_BIN_DIR", "")) / "charl"
+environment.enter("tokenizers", ["tokenizers==0.22.1", "tiktoken==0.12.0"])
+
+# pylint: disable=wrong-import-position
+import tiktoken
+import tiktoken.load
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+BIN = environment.BIN
+DATA = os.environ.pop("CHARL_TEST_DATA", None)  # charl warns of variables that it does not know
+TOKENS = BIN.parent.parent / "tests" / "interop" / "text_tokens"
 CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 GPT4 = CONTRACTION + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 QWEN = GPT4.replace(r"\p{N}{1,3}", r"\p{N}")
@@ -57,30 +62,32 @@ CASES = {
 }
 
 
-def make_text():
-    """Words of languages with and without spaces, then characters of every kind that Unicode 12 has."""
+def make_text(times):
+    """Words of languages with and without spaces, then characters of every kind that Unicode 12 has, and long runs of one character."""
     rng = random.Random(5)
     words = ("the it's WE'LL They've naïve Straße ŒUVRE Ελλάδα Москва їжак Հայաստան საქართველო עברית العربية فارسی हिन्दी क्षत्रिय বাংলা தமிழ் "
              "ภาษาไทย 日本語 東京タワー 漢字かな交じり文 简体中文 한국어 Việt İstanbul résumé e\u0301te\u0301 a\u0310\u0302 123 4567 ١٢٣ १२३ Ⅷ ½ x=f(y); "
              "https://a.b/c?d=1 C++ --- ... ?! 👍🏽 👩‍👩‍👧‍👦 🇩🇪 ❤️ <|endoftext|> <think> ﬁ Å ſ 'ſ ’s \u180e \x85 \u2028 \ufeff \xa0 \x00 \x1f").split(" ")
     between = [" ", " ", " ", "", "  ", "\n", "\r\n", "\n\n", " \n ", "\t", ", ", ". "]
-    parts = [rng.choice(words) * rng.choice([1, 1, 1, 2]) + rng.choice(between) for _ in range(14000)]
+    parts = [rng.choice(words) * rng.choice([1, 1, 1, 2]) + rng.choice(between) for _ in range(14000 * times)]
     known = [chr(c) for c in range(0x20000) if unicodedata.category(chr(c)) not in ("Cn", "Cs", "Co")]
-    parts += [rng.choice(known) + rng.choice(["", " ", "a", "A", "1", "\n", "!"]) for _ in range(12000)]
+    parts += [rng.choice(known) + rng.choice(["", " ", "a", "A", "1", "\n", "!"]) for _ in range(12000 * times)]
     parts += [c * 3000 + "." for c in ("a", "A", " ", "\n", "=", "é", "中", "1", "👍")]
     return "".join(parts)
 
 
-def encode(tokenizer, text, special, folder):
-    """The tokens that charl gives."""
-    source, out = folder / "text.txt", folder / "text.h5"
-    source.write_bytes(text.encode())
-    done = subprocess.run([CHARL, "data", "import", "text", source, "--tokenizer", tokenizer, "--overwrite", "-o", out]
-                          + ["--special-tokens"] * special, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
+def encode(tokenizer, text, special, folder, back=None):
+    """The tokens that charl gives. They decode to the text, or to `back`."""
+    source, out = folder / "text.txt", folder / "out.txt"
+    source.write_bytes(text)
+    done = subprocess.run([TOKENS, tokenizer, "yes" if special else "no", source, out], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          timeout=600)
     if done.returncode != 0:
-        sys.exit(f"{tokenizer}: {done.stdout.decode()}")
-    with h5py.File(out) as f:
-        return f["train/tokens"][:].tolist()
+        sys.exit(f"{tokenizer}: {done.stderr.decode()}")
+    if out.read_bytes() != (back or text):
+        sys.exit(f"{tokenizer}: the tokens decode to another text")
+    print(f"{len(text) / 1e6:.1f} MB at {done.stderr.decode().strip()}, ", end="")
+    return array.array("i", done.stdout).tolist()
 
 
 def compare(name, mine, theirs, token):
@@ -98,18 +105,23 @@ def compare_tokenizers(name, path, text, folder):
         text = "\n".join(line for line in text.split("\n")
                          if reference.normalizer.normalize_str(line) == unicodedata.normalize("NFC", line))
         assert len(text) > 50000
+    back = unicodedata.normalize("NFC", text) if reference.normalizer else text
     for special in (False, True):
         reference.encode_special_tokens = not special
-        compare(f"{name}, special {special}", encode(path, text, special, folder),
+        compare(f"{name}, special {special}", encode(path, text.encode(), special, folder, back.encode()),
                 reference.encode(text, add_special_tokens=False).ids, reference.id_to_token)
 
 
 def compare_tiktoken(name, path, pattern, ranks, special_tokens, text, folder):
+    """Bytes that are no UTF-8 stand inside words; tiktoken gets the pieces between them."""
     reference = tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens=special_tokens)
-    compare(f"{name}, special False", encode(path, text, False, folder), reference.encode(text, disallowed_special=()),
-            reference.decode_single_token_bytes)
-    compare(f"{name}, special True", encode(path, text, True, folder), reference.encode(text, allowed_special="all"),
-            reference.decode_single_token_bytes)
+    cuts = [0, *(m.start() for m in itertools.islice(re.finditer("(?<=[a-z])(?=[a-z])", text), 0, None, 500)), len(text)]
+    pieces = [text[a:b] for a, b in zip(cuts, cuts[1:])]
+    for special in (False, True):
+        options = {"allowed_special": "all"} if special else {"disallowed_special": ()}
+        theirs = [t for piece in pieces for t in [*reference.encode(piece, **options), ranks[b"\xff"]]][:-1]
+        compare(f"{name}, special {special}", encode(path, b"\xff".join(p.encode() for p in pieces), special, folder), theirs,
+                reference.decode_single_token_bytes)
 
 
 def train(case, text):
@@ -125,8 +137,7 @@ def train(case, text):
 
 
 def main():
-    text = make_text()
-    data = os.environ.get("CHARL_TEST_DATA")
+    text = make_text(70 if os.environ.get("CHARL_TEST_LONG") else 1)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for case, what in CASES.items():
@@ -141,13 +152,13 @@ def main():
             path = folder / f"{encoding}-test.tiktoken"
             path.write_bytes(b"".join(base64.b64encode(t) + b" %d\n" % i for t, i in ranks.items()))
             compare_tiktoken(encoding, path, pattern, ranks, {"<|endoftext|>": len(ranks) + end}, text, folder)
-        if not data:
+        if not DATA:
             print("without $CHARL_TEST_DATA: GPT-2 and GPT-NeoX are not compared")
             return
-        gpt2 = pathlib.Path(data) / "gpt2-tokenizer"
+        gpt2 = pathlib.Path(DATA) / "gpt2-tokenizer"
         ranks = tiktoken.load.data_gym_to_mergeable_bpe_ranks(str(gpt2 / "vocab.bpe"), str(gpt2 / "encoder.json"))
         compare_tiktoken("gpt2", gpt2, R50K, ranks, {"<|endoftext|>": 50256}, text, folder)
-        compare_tokenizers("gpt-neox", pathlib.Path(data) / "neox-tokenizer" / "tokenizer.json", text, folder)
+        compare_tokenizers("gpt-neox", pathlib.Path(DATA) / "neox-tokenizer" / "tokenizer.json", text, folder)
 
 
 if __name__ == "__main__":
