@@ -32,9 +32,9 @@ static const char *options_of(const charl_device *dev)
                : "-cl-std=CL1.2 -w";
 }
 
-/* The same for PoCL, without clang's header of built-in functions: kernels/prelude/builtins.clh
+/* Added for PoCL, to do without clang's header of built-in functions: kernels/prelude/builtins.clh
  * declares those that kernels call. The macro is that header's guard. */
-static const char without_header[] = "-cl-std=CL1.2 -w -D_OPENCL_H_ -DCHARL_BUILTINS";
+#define WITHOUT_HEADER " -D_OPENCL_H_ -DCHARL_BUILTINS"
 
 static const char *embedded(const char *name)
 {
@@ -221,20 +221,23 @@ void charl__program_release(cl_program program)
     }
 }
 
-static charl_status compile(charl_device *dev, const char *file, const char *const source[3], cl_program *out)
+static charl_status compile(charl_device *dev, const char *file, const char *const source[3], const char *options,
+                            cl_program *out)
 {
     charl_status st = CHARL_OK;
+    charl__text quick = {0};
     cl_program program = NULL;
     cl_int err = CL_BUILD_PROGRAM_FAILURE;
 
     CHARL_TRY_CLEANUP(charl__program_create(dev, file, source, &program));
     if (dev->pocl) {
-        err = clBuildProgram(program, 1, &dev->id, without_header, NULL, NULL);
+        CHARL_TRY_CLEANUP(charl__text_printf(&quick, "%s" WITHOUT_HEADER, options));
+        err = clBuildProgram(program, 1, &dev->id, charl__text_string(&quick), NULL, NULL);
         CHARL_TRY_CLEANUP(charl__program_log(dev, program, file)); /* what builtins.clh lacks */
     }
     if (err != CL_SUCCESS) {
         dev->counters.programs_with_header++;
-        err = clBuildProgram(program, 1, &dev->id, options_of(dev), NULL, NULL);
+        err = clBuildProgram(program, 1, &dev->id, options, NULL, NULL);
     }
     if (err != CL_SUCCESS) {
         CHARL_TRY_CLEANUP(charl__program_fail(dev, program, file, err));
@@ -244,6 +247,7 @@ static charl_status compile(charl_device *dev, const char *file, const char *con
     *out = program;
     program = NULL;
 cleanup:
+    charl__text_fini(&quick);
     charl__program_release(program);
     return st;
 }
@@ -337,7 +341,7 @@ static charl_status load_or_build(charl_device *dev, const charl__program *p, co
         if (p->sm90a.shared_bytes > 0) {
             CHARL_TRY_CLEANUP(charl__sm90a_build(dev, p->file, source, &p->sm90a, &program));
         } else {
-            CHARL_TRY_CLEANUP(compile(dev, p->file, source, &program));
+            CHARL_TRY_CLEANUP(compile(dev, p->file, source, options, &program));
         }
         CHARL_TRY_CLEANUP(charl__cache_store(dev, key, program));
     }
@@ -371,7 +375,8 @@ static charl_status load(charl_device *dev, const charl__launch *l, charl__progr
                                              charl__sm90a_options(dev), CHARL__PTX_VERSION,
                                              (long long)p->sm90a.shared_bytes, p->sm90a.min_blocks));
     } else {
-        CHARL_TRY_CLEANUP(charl__text_printf(&options, "%s", options_of(dev)));
+        CHARL_TRY_CLEANUP(charl__text_printf(&options, "%s%s", options_of(dev),
+                                             charl__env_is_on(CHARL_ENV_NO_OPTIMIZER) ? " -cl-opt-disable" : ""));
     }
     CHARL_TRY_CLEANUP(load_or_build(dev, p, source, charl__text_string(&options), &p->program));
 cleanup:

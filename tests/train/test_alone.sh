@@ -14,10 +14,6 @@ if [ -n "$long" ]; then
     training="20 206 207 208 209 210 211 212 213 214 215 216 230 260"
     evaluation="20 200 208 212 214 240 280"
 fi
-if [ -n "$short" ]; then
-    training="20 209 230"
-    evaluation="20 212"
-fi
 for n in $training; do
     rm -rf run
     alone "acquisition $n" 4 charl-train "mlp.ini -q" "alloc:$n"

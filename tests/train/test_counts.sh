@@ -71,7 +71,6 @@ compared() {
     rm -rf v
     expect 0 "$_what, 4 ranks" ranks 1 "$_ini" -q -o v --simulate-ranks 4 "$@" train.grad_accum_steps=2
     same "$_what, 4 ranks" one v
-    [ -z "$short" ] || return
     rm -rf v
     export CHARL_FAULT="train.stop:3"
     expect 75 "$_what, stopped" ranks 2 "$_ini" -q -o v "$@"
