@@ -172,9 +172,11 @@ static charl_status check_state(const charl__trainer *t, const charl_checkpoint_
     }
     if ((strcmp(s->device, t->replica.mixed.models) != 0 || strcmp(s->driver, d->driver) != 0) &&
         !is_exact_anywhere(t, r)) {
-        snprintf(text, sizeof text,
-                 "resumed on another device (%s %s, was %s %s): equal up to rounding, not to the bit",
-                 t->replica.mixed.models, d->driver, s->device, s->driver);
+        snprintf(text, sizeof text, "resumed on another device (%s %s, was %s %s): %s", t->replica.mixed.models,
+                 d->driver, s->device, s->driver,
+                 t->config->train.exact == CHARL_EXACT_DEVICE || charl__config_inexact(t->config)
+                     ? "equal up to rounding, not to the bit"
+                     : "the same bits only if both round as IEEE 754 says (charl selftest --hash)");
         charl__trainer_warn(t, text);
     }
     return CHARL_OK;

@@ -43,6 +43,8 @@ unset CHARL_FAULT
 
 # The checkpoint tells where it comes from.
 expect 0 "one device after two" ranks 1 mlp.ini -o c train.slices=8 train.epochs=3
+says 1 "resumed on another device .*, was .* [+] another .*: the same bits only if both round as IEEE 754 says"
+expect 0 "that promises nothing" ranks 1 mlp.ini -o two train.exact=device train.epochs=3
 says 1 "resumed on another device .*, was .* [+] another .*: equal up to rounding"
 expect 2 "no device" ranks 2 mlp.ini -o f device.select="cpu, fast"
 says 1 "select: \"cpu, fast\" is not"
