@@ -1,6 +1,6 @@
 #!/bin/sh
 # One rank fails where the others do not, before training begins: they must not wait for it, and it says why.
-# CHARL_TEST_SHORT=1: at a few of the places; CHARL_TEST_LONG=1: at all of them.
+# CHARL_TEST_LONG=1: at all of the places.
 here=$(dirname "$0")
 . "$here/common.sh"
 # alone NAME CODE COMMAND... -- SPEC: the second of two ranks runs with CHARL_FAULT=SPEC
