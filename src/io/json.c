@@ -1,6 +1,7 @@
 /* JSON files of settings, read with libjansson where the build found it. */
 #include "io/json.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -18,7 +19,7 @@ charl_status charl__json_open(const char *path, charl__json **out)
 
     *out = NULL;
     CHARL_REQUIRE(root || json_error_code(&error) != json_error_cannot_open_file, CHARL_ERR_CONFIG,
-                  "%s cannot be opened", path);
+                  "%s: cannot be opened: %s", path, strerror(errno));
     CHARL_REQUIRE(root, CHARL_ERR_CONFIG, "%s: line %d: %s", path, error.line, error.text);
     if (!json_is_object(root)) {
         json_decref(root);

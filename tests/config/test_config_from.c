@@ -174,7 +174,7 @@ static void test_refused(void **state)
     charl_assert_message("config.json is of type = gpt, not mlp");
     remove(charl_test_path(dir, "config.json"));
     charl_assert_status(parse("", &c), CHARL_ERR_CONFIG);
-    charl_assert_message("config.json cannot be opened");
+    charl_assert_message("config.json: cannot be opened: No such file or directory");
 }
 
 int main(void)

@@ -64,7 +64,7 @@ says 1 "model.vocab_size = 3, but the data have"
 expect 5 "more tokens than the file" from gpt-hf many model.vocab_size=1000
 says 1 "misshapen: .*wte.weight is .* in the file, \[1000,"
 expect 2 "no folder" from nothing-hf no
-says 1 "\[model\] from: .*nothing-hf/config.json cannot be opened"
+says 1 "\[model\] from: .*nothing-hf/config.json: cannot be opened: No such file"
 expect 5 "Llama's weights in GPT-2" ranks 1 gpt.ini -o no --init-from llama-hf
 says 1 "missing: .*wpe.weight"
 expect 5 "an index of a file that is missing" sh -c "rm llama-hf/model-00002*; '$bin/charl-train' llama.ini -o no --init-from llama-hf"
