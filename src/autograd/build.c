@@ -81,6 +81,7 @@ static charl_status append(charl_graph *g, const charl__op *op, const void *attr
 
         CHARL_TRY(charl__var_new(g, inf.out[k], &v));
         v->node = n;
+        charl__carry_positions(n, v);
         n->out[n->n_out++] = v;
         outs[k] = v;
     }

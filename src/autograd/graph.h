@@ -61,10 +61,15 @@ charl_var *charl__graph_set_padded(charl_graph *g, charl_var *x, int64_t vocab);
 bool charl__graph_has_padding(const charl_graph *g);
 /** What set_padded was told; 0: nothing. */
 int64_t charl__graph_vocab(const charl_graph *g);
-/** Whether a value of shape s, [B, T, C] or [B, T + 1, C] with a position in front (class_token), has the positions of padded sequences. */
-bool charl__graph_is_padded(const charl_graph *g, const charl_shape *s);
-/** Its positions that are no padding, i32 [B]; NULL: all of them. */
-charl_var *charl__graph_lengths(charl_graph *g, const charl_shape *s);
+/** Which extent of x are the positions of padded sequences, T or T + 1 with a position in front (class_token): 1 or more. Operators carry it
+ *  on from what the model reads. 0: none; below 0: x of more than two extents has some, but it is not known where the sequences end. */
+int charl__var_positions(const charl_var *x);
+/** Say so, of what operators did that know of padding. x may be NULL. */
+void charl__var_set_positions(charl_var *x, int axis);
+/** Whether there is a position in front of the sequences of x, whose positions are an extent. */
+bool charl__var_is_shifted(const charl_var *x);
+/** Its positions that are no padding, i32 [B]; NULL: charl__var_positions is no extent. */
+charl_var *charl__graph_lengths(charl_var *x);
 
 /** First part of compile: remove dead nodes, lay out and allocate the parameters. Afterwards the
  *  sizes of the arenas are known, and the caller may allocate the gradients itself

@@ -39,6 +39,7 @@ struct charl_var {
     bool late;             /* of a parameter: its gradient is final only after all other nodes */
     charl_var *completed;  /* charl_batch_sum of this PARTIAL */
     charl_var *recomputed; /* the same value, computed again for the backward pass */
+    int positions;         /* charl__var_positions */
 
     /* The plan. Vars with the same root share memory. */
     charl_var *root_link; /* NULL: its own root */
@@ -133,6 +134,9 @@ struct charl_graph {
 };
 
 charl_status charl__list_add(charl__list *l, void *item) CHARL_MUST_CHECK;
+
+/** In graphs with padded sequences: which extent of y, an output of n, are the positions, after the operands of n. */
+void charl__carry_positions(const charl__node *n, charl_var *y);
 
 static inline charl__node *charl__graph_node(const charl_graph *g, int i)
 {

@@ -23,9 +23,7 @@ charl_var *charl__graph_refuse(charl_graph *g, const char *reason);
 charl_var *charl__activate(charl_graph *g, const char *name, charl_var *x);
 /** A layer's key `axis`: extents are counted as in PyTorch, so 0, the batch, is none. Refuses others than those of x; -1 then. */
 int charl__layer_axis(const charl_layer_build *b, const charl_var *x, int64_t axis);
-/** Positions of each row of x [B, T, C] that are no padding, i32 [B]; NULL: all are. */
-charl_var *charl__layer_lengths(const charl_layer_build *b, const charl_var *x);
-/** The last of them: [B, C], or with `keep` [B, 1, C]. */
+/** The last position of padded sequences that is no padding: x without the extent charl__var_positions(x), or with `keep` with 1 there. */
 charl_var *charl__layer_last_position(const charl_layer_build *b, charl_var *x, bool keep);
 /** The name itself in static memory, NULL if unknown. */
 const char *charl__activation_find(const char *name);

@@ -402,6 +402,10 @@ static charl_var *build_layer(const charl_model *m, int i, charl_graph *g, charl
     }
     charl_graph_scope_begin(g, l->name);
     y = l->type->build(&b, in[0]);
+    if (y && charl__var_positions(y) < 0) { /* no later layer could tell values from padding */
+        y = charl__graph_refuse(g, "counts the padding of the sequences; docs/language-models.md lists the layers that "
+                                   "do not");
+    }
     charl_graph_scope_end(g);
     if (!y) {
         explain(l, m, g, in);

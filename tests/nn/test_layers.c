@@ -531,22 +531,49 @@ static void test_every_layer_type(void **state)
     assert_null(charl__layer_type_find("perceptron"));
 }
 
-/* Of padded sequences the padding is in no mean, and is never the last position. */
+/* Of padded sequences the padding is in no mean, and is never the last position: of [B, T, C], and of [B, C, T] where C = T. A mean over
+ * the channels is over all of them. */
 static void test_padding(void **state)
 {
-    enum { POSITIONS = 5, FEATURES = 2 };
+    enum { POSITIONS = 5, FEATURES = 5 };
     static const charl_slice_config last = {.axis = 1, .start = -1}, last_two = {.axis = 1, .start = -2},
-                                    first_three = {.axis = 1, .length = 3}, behind_first = {.axis = 1, .start = 1};
+                                    first_three = {.axis = 1, .length = 3}, behind_first = {.axis = 1, .start = 1},
+                                    last_2 = {.axis = 2, .start = -1};
+    static const charl_axis_config axis_2 = {.axis = 2}, keep_2 = {.axis = 2, .keep = true};
+    static const charl_reshape_config two_rows = {.shape = {2, {25, 1}}};
+    static const charl_pool1d_config three = {.kernel = 3, .stride = 1, .padding = 1};
+    static const charl_group_norm_config group = {.groups = 1, .eps = 1e-5};
+    static const charl_conv1d_config strided = {
+        .channels = 4, .kernel = 3, .stride = 2, .padding = -1, .dilation = 1, .groups = 1};
+    static const charl_attention_config one_head = {.heads = 1};
+    static const char counts[] = "l: counts the padding of the sequences";
     static const struct {
         const char *type;
         const void *config;
+        bool swapped;        /* behind a permute */
+        bool last, channels; /* the last position, a mean of the channels; otherwise a mean of the positions */
         const char *message;
-    } cases[] = {{"mean", NULL, NULL},
-                 {"slice", &last, NULL},
-                 {"slice", &last_two, "slice: padded sequences have a first position"},
-                 {"slice", &first_three, "slice: padded sequences have a first position"},
-                 {"slice", &behind_first, "slice: padded sequences have a first position"},
-                 {"max", NULL, "max over the positions of padded sequences would see the padding"}};
+    } cases[] = {{"mean", NULL, .message = NULL},
+                 {"mean", &axis_2, .channels = true},
+                 {"mean", &axis_2, .swapped = true},
+                 {"mean", &keep_2, .swapped = true},
+                 {"mean", NULL, .swapped = true, .channels = true},
+                 {"slice", &last, .last = true},
+                 {"slice", &last_2, .swapped = true, .last = true},
+                 {"slice", &last_two, .message = "slice: padded sequences have a first position"},
+                 {"slice", &first_three, .message = "slice: padded sequences have a first position"},
+                 {"slice", &behind_first, .message = "slice: padded sequences have a first position"},
+                 {"max", NULL, .message = "max over the positions of padded sequences would see the padding"},
+                 {"max", &axis_2, true, .message = "max over the positions of padded sequences would see the padding"},
+                 {"attention", &one_head, true, .message = "attention over 5 positions"},
+                 {"batch_norm", NULL, .message = counts},
+                 {"batch_norm", NULL, true, .message = counts},
+                 {"group_norm", &group, true, .message = counts},
+                 {"layer_norm", NULL, true, .message = counts},
+                 {"max_pool1d", &three, true, .message = counts},
+                 {"avg_pool1d", &three, true, .message = counts},
+                 {"conv1d", &strided, true, .message = counts},
+                 {"reshape", &two_rows, .message = counts}};
     static const int length[ROWS] = {5, 1, 3, 2};
     int32_t tokens[ROWS * POSITIONS];
 
@@ -562,8 +589,14 @@ static void test_padding(void **state)
         net_init(&n);
         padded = charl_input(n.g, "tokens", CHARL_I32, (charl_shape){2, {ROWS, POSITIONS}}, CHARL_BATCHED);
         (void)!charl__graph_set_padded(n.g, padded, 3);
+        if (cases[i].swapped) {
+            charl_assert_ok(charl_model_add(n.model, "swapped", "permute", &swapped));
+        }
         charl_assert_ok(charl_model_add(n.model, "l", cases[i].type, cases[i].config));
-        net_build(&n, (charl_shape){2, {POSITIONS, FEATURES}});
+        n.x = charl_input(n.g, "x", CHARL_F32, (charl_shape){3, {ROWS, POSITIONS, FEATURES}}, CHARL_BATCHED);
+        charl_graph_require_gradient(n.g, n.x);
+        charl__var_set_positions(n.x, 1);
+        n.out = charl_model_build(n.model, n.g, n.params, n.x);
         if (cases[i].message) {
             charl_assert_status(charl_graph_compile(n.g), CHARL_ERR_SHAPE);
             charl_assert_message(cases[i].message);
@@ -580,11 +613,14 @@ static void test_padding(void **state)
         x = values_of(charl_var_get_tensor(n.x));
         y = values_of(charl_var_get_tensor(n.out));
         for (int k = 0; k < ROWS * FEATURES; k++) {
-            const int row = k / FEATURES, first = cases[i].config ? length[row] - 1 : 0;
+            const int row = k / FEATURES, first = cases[i].last ? length[row] - 1 : 0;
+            const int end = cases[i].channels ? FEATURES : length[row];
             double want = 0.0;
 
-            for (int t = first; t < length[row]; t++) {
-                want += (double)x[(row * POSITIONS + t) * FEATURES + k % FEATURES] / (length[row] - first);
+            for (int t = first; t < end; t++) {
+                const int at = cases[i].channels ? k * FEATURES + t : (row * POSITIONS + t) * FEATURES + k % FEATURES;
+
+                want += (double)x[at] / (end - first);
             }
             assert_true(fabs((double)y[k] - want) < 1e-6);
         }

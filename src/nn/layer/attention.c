@@ -1,4 +1,5 @@
 /* attention and class_token: parts of transformers that are wired in the configuration. */
+#include "autograd/graph.h"
 #include "nn/layer.h"
 
 static charl_var *build_attention(const charl_layer_build *b, charl_var *x)
@@ -18,7 +19,7 @@ static charl_var *build_class_token(const charl_layer_build *b, charl_var *x)
 {
     const charl_class_token_config *c = b->settings;
     const charl_shape in = charl_var_get_type(x).shape;
-    charl_var *token, *both[2];
+    charl_var *token, *both[2], *y;
 
     if (in.ndim != 3 || in.dim[1] < 1) {
         return charl__graph_refuse(b->g, "class_token needs [batch, positions, features]");
@@ -28,7 +29,11 @@ static charl_var *build_class_token(const charl_layer_build *b, charl_var *x)
         &(charl_param_spec){.shape = {1, {in.dim[2]}}, .init = {CHARL_INIT_NORMAL, 0.0F, (float)c->init_std}});
     both[0] = charl_expand_like(b->g, charl_slice(b->g, x, 1, 0, 1), token);
     both[1] = x;
-    return charl_concat(b->g, both, 2, 1);
+    y = charl_concat(b->g, both, 2, 1);
+    if (charl__var_positions(x) == 1 && !charl__var_is_shifted(x)) {
+        charl__var_set_positions(y, 1);
+    }
+    return y;
 }
 
 static const charl_attention_config attention_defaults = {.heads = 0};

@@ -2,6 +2,7 @@
  * torch.nn.Conv1d, and its initial values. */
 #include <math.h>
 
+#include "autograd/graph.h"
 #include "nn/layer.h"
 
 static charl_var *as_image(charl_graph *g, charl_var *x)
@@ -22,6 +23,7 @@ static charl_var *build_conv(const charl_layer_build *b, charl_var *x)
 {
     const charl_conv1d_config *c = b->settings;
     const charl_shape in = charl_var_get_type(x).shape;
+    const int positions = charl__var_positions(x);
     const int64_t reach = (c->kernel - 1) * c->dilation;
     const int64_t padding = c->causal ? reach : c->padding >= 0 ? c->padding : reach / 2;
     const charl_window win = {{1, (int)c->kernel}, {1, (int)c->stride}, {0, (int)padding}, {1, (int)c->dilation}};
@@ -50,6 +52,10 @@ static charl_var *build_conv(const charl_layer_build *b, charl_var *x)
     x = as_sequence(b->g, charl_conv2d(b->g, as_image(b->g, x), w, bias, &win, (int)c->groups));
     if (c->causal && x && reach > 0) { /* what the padding behind the sequence has given */
         x = charl_slice(b->g, x, 2, 0, (in.dim[2] - 1) / c->stride + 1);
+    }
+    if (x && positions == 2 &&
+        charl_var_get_type(x).shape.dim[2] == in.dim[2]) { /* also with causal = yes, which has cut off an end */
+        charl__var_set_positions(x, positions);
     }
     return charl__activate(b->g, c->activation, x);
 }

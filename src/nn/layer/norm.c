@@ -1,5 +1,6 @@
 /* batch_norm over the channels of the whole global batch, group_norm over groups of a sample's
  * channels, layer_norm over the last extent. */
+#include "autograd/graph.h"
 #include "nn/layer.h"
 
 typedef struct affine {
@@ -25,6 +26,15 @@ static charl_var *statistic(const charl_layer_build *b, const char *suffix, int6
     return charl_layer_buffer(b, suffix, &spec);
 }
 
+/* Statistics over positions are also those of padding. */
+static charl_var *mixed(const charl_var *x, charl_var *y)
+{
+    if (charl__var_positions(x) > 0) {
+        charl__var_set_positions(y, -1);
+    }
+    return y;
+}
+
 static charl_var *build_batch_norm(const charl_layer_build *b, charl_var *x)
 {
     const charl_norm_config *c = b->settings;
@@ -45,7 +55,7 @@ static charl_var *build_batch_norm(const charl_layer_build *b, charl_var *x)
     if (!args.running_mean || !args.running_var) {
         return NULL;
     }
-    return charl__activate(b->g, c->activation, charl_batch_norm(b->g, x, &args));
+    return charl__activate(b->g, c->activation, mixed(x, charl_batch_norm(b->g, x, &args)));
 }
 
 static charl_var *build_group_norm(const charl_layer_build *b, charl_var *x)
@@ -62,7 +72,7 @@ static charl_var *build_group_norm(const charl_layer_build *b, charl_var *x)
         return NULL;
     }
     return charl__activate(b->g, c->activation,
-                           charl_group_norm(b->g, x, a.weight, a.bias, (int)c->groups, (float)c->eps));
+                           mixed(x, charl_group_norm(b->g, x, a.weight, a.bias, (int)c->groups, (float)c->eps)));
 }
 
 static charl_var *build_layer_norm(const charl_layer_build *b, charl_var *x)

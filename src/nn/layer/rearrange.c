@@ -58,14 +58,17 @@ static charl_var *build_permute(const charl_layer_build *b, charl_var *x)
 static charl_var *slice_of_padded(const charl_layer_build *b, charl_var *x, const charl_slice_config *c, int64_t start,
                                   int64_t length)
 {
-    charl_shape s = charl_var_get_type(x).shape;
+    const int axis = charl__var_positions(x);
+    const int64_t extent = charl_var_get_type(x).shape.dim[axis];
+    charl_var *y;
 
     if (c->start == -1) {
         return charl__layer_last_position(b, x, true);
     }
-    s.dim[1]--;
-    if ((start == 0 && length == 1) || (start == 1 && length == s.dim[1] && charl__graph_is_padded(b->g, &s))) {
-        return charl_slice(b->g, x, 1, start, length); /* the first position, or all behind a class_token */
+    if ((start == 0 && length == 1) || (start == 1 && length == extent - 1 && charl__var_is_shifted(x))) {
+        y = charl_slice(b->g, x, axis, start, length);
+        charl__var_set_positions(y, start == 0 ? 0 : axis);
+        return y;
     }
     return charl__graph_refuse(b->g, "slice: padded sequences have a first position (length = 1) and a last one "
                                      "(start = -1); what else is cut out may be padding");
@@ -88,17 +91,10 @@ static charl_var *build_slice(const charl_layer_build *b, charl_var *x)
                  (long long)c->start, (long long)c->length, axis, (long long)extent);
         return charl__graph_refuse(b->g, text);
     }
-    if (axis == 1 && length < extent && charl__layer_lengths(b, x)) {
+    if (axis == charl__var_positions(x) && length < extent) {
         return slice_of_padded(b, x, c, start, length);
     }
     return charl_slice(b->g, x, axis, start, length);
-}
-
-charl_var *charl__layer_lengths(const charl_layer_build *b, const charl_var *x)
-{
-    const charl_shape s = charl_var_get_type(x).shape;
-
-    return charl__graph_lengths(b->g, &s);
 }
 
 /* A sum is f32. */
@@ -107,32 +103,59 @@ static charl_var *in_type(const charl_layer_build *b, charl_var *y, charl_dtype 
     return y && charl_var_get_type(y).dtype != dtype ? charl_cast(b->g, y, dtype) : y;
 }
 
-/* x [B, T, C] summed over the positions that the mask of `length` marks. */
+/* x without its positions, of which those are summed that the mask marks; with `keep` with an extent of 1 there. */
 static charl_var *sum_of_positions(const charl_layer_build *b, charl_var *x, charl_var *mask, bool keep)
 {
-    charl_shape s = charl_var_get_type(x).shape;
+    const int axis = charl__var_positions(x);
+    charl_shape s = charl_var_get_type(x).shape, kept = s;
+    int perm[CHARL_MAX_DIMS] = {0, axis};
 
-    s.dim[2] = 1;
-    mask = in_type(b, charl_reshape(b->g, mask, s), charl_var_get_type(x).dtype);
-    return charl_sum(b->g, charl_mul(b->g, x, mask), 1, keep);
+    kept.dim[axis] = 1;
+    for (int i = 2; i < s.ndim; i++) {
+        perm[i] = i - (i <= axis);
+    }
+    if (axis != 1) { /* a mask is multiplied along the extent behind the batch */
+        x = charl_transpose(b->g, x, perm);
+    }
+    s.dim[1] = s.dim[axis];
+    for (int i = 2; i < s.ndim; i++) {
+        s.dim[i] = 1;
+    }
+    mask = in_type(b, charl_reshape(b->g, mask, s), x ? charl_var_get_type(x).dtype : CHARL_F32);
+    x = charl_sum(b->g, charl_mul(b->g, x, mask), 1, keep && axis == 1);
+    return keep && axis != 1 ? charl_reshape(b->g, x, kept) : x;
 }
 
-static charl_var *mean_of_positions(const charl_layer_build *b, charl_var *x, charl_var *length, bool keep)
+static charl_var *mean_of_positions(const charl_layer_build *b, charl_var *x, bool keep)
 {
+    charl_var *length = charl__graph_lengths(x);
     const charl_shape s = charl_var_get_type(x).shape;
-    charl_var *mask = charl_sequence_mask(b->g, length, s.dim[1], false);
+    charl_var *mask = charl_sequence_mask(b->g, length, s.dim[charl__var_positions(x)], false);
     charl_var *count = charl_sum(b->g, mask, 1, true);
+    charl_shape each = {s.ndim - !keep, {s.dim[0]}};
 
-    count = keep && count ? charl_reshape(b->g, count, (charl_shape){3, {s.dim[0], 1, 1}}) : count;
-    return charl_div(b->g, sum_of_positions(b, x, mask, keep), count);
+    for (int i = 1; i < each.ndim; i++) {
+        each.dim[i] = 1;
+    }
+    return charl_div(b->g, sum_of_positions(b, x, mask, keep), charl_reshape(b->g, count, each));
 }
 
 charl_var *charl__layer_last_position(const charl_layer_build *b, charl_var *x, bool keep)
 {
     const charl_type t = charl_var_get_type(x);
-    charl_var *mask = charl_sequence_mask(b->g, charl__layer_lengths(b, x), t.shape.dim[1], true);
+    charl_var *mask = charl_sequence_mask(b->g, charl__graph_lengths(x), t.shape.dim[charl__var_positions(x)], true);
+    charl_var *y = in_type(b, sum_of_positions(b, x, mask, keep), t.dtype);
 
-    return in_type(b, sum_of_positions(b, x, mask, keep), t.dtype);
+    charl__var_set_positions(y, 0);
+    return y;
+}
+
+/* Where the positions of x are in y, which lost `axis`. */
+static void keep_positions(const charl_var *x, int axis, bool keep, charl_var *y)
+{
+    const int at = charl__var_positions(x);
+
+    charl__var_set_positions(y, at == axis ? 0 : at - (axis < at && !keep));
 }
 
 static charl_var *build_mean(const charl_layer_build *b, charl_var *x)
@@ -140,22 +163,31 @@ static charl_var *build_mean(const charl_layer_build *b, charl_var *x)
     const charl_axis_config *c = b->settings;
     const charl_dtype dtype = charl_var_get_type(x).dtype;
     const int axis = charl__layer_axis(b, x, c->axis);
-    charl_var *length = axis == 1 ? charl__layer_lengths(b, x) : NULL, *y;
+    charl_var *y = NULL;
 
-    y = length ? mean_of_positions(b, x, length, c->keep) : axis > 0 ? charl_mean(b->g, x, axis, c->keep) : NULL;
-    return in_type(b, y, dtype);
+    if (axis > 0) {
+        y = axis == charl__var_positions(x) ? mean_of_positions(b, x, c->keep) : charl_mean(b->g, x, axis, c->keep);
+        y = in_type(b, y, dtype);
+        keep_positions(x, axis, c->keep, y);
+    }
+    return y;
 }
 
 static charl_var *build_max(const charl_layer_build *b, charl_var *x)
 {
     const charl_axis_config *c = b->settings;
     const int axis = charl__layer_axis(b, x, c->axis);
+    charl_var *y;
 
-    if (axis == 1 && charl__layer_lengths(b, x)) {
+    if (axis > 0 && axis == charl__var_positions(x)) {
         return charl__graph_refuse(b->g, "max over the positions of padded sequences would see the padding; mean does "
                                          "not");
     }
-    return axis > 0 ? charl_max(b->g, x, axis, c->keep) : NULL;
+    y = axis > 0 ? charl_max(b->g, x, axis, c->keep) : NULL;
+    if (axis > 0) {
+        keep_positions(x, axis, c->keep, y);
+    }
+    return y;
 }
 
 static charl_var *build_upsample(const charl_layer_build *b, charl_var *x)

@@ -79,7 +79,7 @@ static charl_var *build(const charl_layer_build *b, charl_var *x, int64_t gates,
         x = layer > 0 ? charl_dropout(b->g, x, (float)c->dropout) : x;
         x = apply(b->g, x, &w);
     }
-    if (c->last && x && charl__layer_lengths(b, x)) {
+    if (c->last && x && charl__var_positions(x) > 0) {
         return charl__layer_last_position(b, x, false);
     }
     return c->last ? last_step(b->g, x) : x;

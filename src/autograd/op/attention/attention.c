@@ -707,16 +707,13 @@ charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention
         return continue_sequences(g, qkv, &a);
     }
     if (!a.causal) {
-        const charl_shape s = charl_var_get_type(qkv).shape;
-
-        mask = args->length ? args->length : charl__graph_lengths(g, &s);
+        mask = args->length || charl__var_positions(qkv) != 1 ? args->length : charl__graph_lengths(qkv);
         a.lengths = mask != NULL;
         if (!mask && charl__graph_has_padding(g)) {
-            return charl__graph_fail(
-                g, CHARL_ERR_SHAPE,
-                "attention over %lld positions: the padded sequences of the data have another number of "
-                "positions, so where to stop is not known",
-                (long long)s.dim[1]);
+            return charl__graph_fail(g, CHARL_ERR_SHAPE,
+                                     "attention over %lld positions, which are not those of the padded sequences of "
+                                     "the data, so where to stop is not known",
+                                     (long long)charl_var_get_type(qkv).shape.dim[1]);
         }
     }
     a.p = charl_graph_is_training(g) ? a.p : 0.0F;

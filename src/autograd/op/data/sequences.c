@@ -198,9 +198,13 @@ charl_var *charl_sequence_mask(charl_graph *g, charl_var *length, int64_t positi
 
 charl_var *charl__graph_set_padded(charl_graph *g, charl_var *x, int64_t vocab)
 {
+    charl_var *tokens;
+
     g->padded = x;
     g->vocab = vocab;
-    return charl_padded_sequences(g, x, 0, &g->lengths[0]);
+    tokens = charl_padded_sequences(g, x, 0, &g->lengths[0]);
+    charl__var_set_positions(tokens, 1);
+    return tokens;
 }
 
 bool charl__graph_has_padding(const charl_graph *g)
@@ -213,19 +217,99 @@ int64_t charl__graph_vocab(const charl_graph *g)
     return g->vocab;
 }
 
-bool charl__graph_is_padded(const charl_graph *g, const charl_shape *s)
+int charl__var_positions(const charl_var *x)
 {
-    const int64_t more = g->padded && s->ndim == 3 ? s->dim[1] - g->padded->type.shape.dim[1] : -1;
-
-    return more == 0 || more == 1;
+    return x->positions;
 }
 
-charl_var *charl__graph_lengths(charl_graph *g, const charl_shape *s)
+void charl__var_set_positions(charl_var *x, int axis)
 {
-    const bool more = charl__graph_is_padded(g, s) && s->dim[1] != g->padded->type.shape.dim[1];
+    if (x) {
+        x->positions = axis;
+    }
+}
 
-    if (more && !g->lengths[1]) {
+/* The extent of `to` that extent `at` of `from` is in the same elements; 0: none. */
+static int same_extent(const charl_shape *from, const charl_shape *to, int at)
+{
+    int64_t before = 1, passed = 1;
+
+    for (int i = 0; i < at; i++) {
+        before *= from->dim[i];
+    }
+    for (int k = 0; k < to->ndim; passed *= to->dim[k++]) {
+        if (k > 0 && passed == before && to->dim[k] == from->dim[at]) {
+            return k;
+        }
+    }
+    return 0;
+}
+
+/* Whether an operator computes what is at a position of extent `at` from that position alone, or leaves out the padding; convolutions take
+ * it for zeros. */
+static bool keeps_apart(const charl__op *op, int at, int ndim)
+{
+    static const charl__op *const any[] = {&charl_op_cast, &charl_op_dropout, &charl_op_slice, &charl_op_concat};
+    static const charl__op *const rows[] = {&charl_op_linear,         &charl_op_layer_norm,   &charl_op_rms_norm,
+                                            &charl_op_add_layer_norm, &charl_op_add_rms_norm, &charl_op_softmax,
+                                            &charl_op_log_softmax,    &charl_op_swiglu};
+    static const charl__op *const sequences[] = {&charl_op_attention, &charl_op_rotary, &charl_op_lstm, &charl_op_gru};
+    bool found = op->expr || op->express || (op == &charl_op_conv2d && at > 1);
+
+    for (size_t i = 0; i < sizeof any / sizeof any[0]; i++) {
+        found = found || op == any[i];
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        found = found || (op == rows[i] && at < ndim - 1);
+    }
+    for (size_t i = 0; i < sizeof sequences / sizeof sequences[0]; i++) {
+        found = found || (op == sequences[i] && at == 1);
+    }
+    return found;
+}
+
+static int carried(const charl__node *n, const charl_var *x, const charl_shape *y)
+{
+    const charl_shape *s = &x->type.shape;
+    const int at = x->positions;
+
+    if (n->op == &charl_op_reshape) {
+        return same_extent(s, y, at);
+    }
+    if (n->op == &charl_op_embedding) {
+        return at;
+    }
+    return y->ndim == s->ndim && y->dim[at] == s->dim[at] && keeps_apart(n->op, at, s->ndim) ? at : 0;
+}
+
+void charl__carry_positions(const charl__node *n, charl_var *y)
+{
+    const int lost = y->type.shape.ndim > 2 ? -1 : 0; /* what is left in a row of features are features */
+
+    for (int i = 0; i < n->n_in; i++) {
+        const charl_var *x = n->in[i];
+        const int at = x->positions > 0 ? carried(n, x, &y->type.shape) : 0;
+
+        if (x->positions != 0 && (at == 0 || (y->positions > 0 && y->positions != at))) {
+            y->positions = lost;
+            return;
+        }
+        y->positions = at > 0 ? at : y->positions;
+    }
+}
+
+bool charl__var_is_shifted(const charl_var *x)
+{
+    return x->type.shape.dim[x->positions] > x->g->padded->type.shape.dim[1];
+}
+
+charl_var *charl__graph_lengths(charl_var *x)
+{
+    charl_graph *g = x->g;
+    const bool shifted = x->positions > 0 && charl__var_is_shifted(x);
+
+    if (shifted && !g->lengths[1]) {
         charl_padded_sequences(g, g->padded, 1, &g->lengths[1]);
     }
-    return charl__graph_is_padded(g, s) ? g->lengths[more] : NULL;
+    return x->positions > 0 ? g->lengths[shifted] : NULL;
 }

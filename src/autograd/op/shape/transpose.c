@@ -3,6 +3,7 @@
  * Extents that stay neighbours are merged first. What then is [outer, rows, cols] -> [outer, cols,
  * rows] goes by tiles.
  */
+#include "autograd/graph.h"
 #include "autograd/launch/map.h"
 
 #include "autograd/onnx/onnx.h"
@@ -212,6 +213,7 @@ const charl__op charl_op_transpose = {
 charl_var *charl_transpose(charl_graph *g, charl_var *x, const int *perm)
 {
     transpose_attr attr = {0};
+    charl_var *y;
 
     if (x) {
         attr.n = charl_var_get_type(x).shape.ndim;
@@ -219,5 +221,11 @@ charl_var *charl_transpose(charl_graph *g, charl_var *x, const int *perm)
             attr.perm[i] = perm[i];
         }
     }
-    return charl__apply1(g, &charl_op_transpose, &attr, x);
+    y = charl__apply1(g, &charl_op_transpose, &attr, x);
+    for (int i = 1; y && i < attr.n; i++) {
+        if (perm[i] == charl__var_positions(x)) {
+            charl__var_set_positions(y, i);
+        }
+    }
+    return y;
 }
