@@ -331,7 +331,8 @@ charl_status charl_import_npy(const char *x, const char *y, const char *out,
 
 /** The arrays of HDF5 files that charl did not write; NULL: files in charl's layout. Both or none. */
 typedef struct charl_hdf5_options {
-    const char *x, *y;
+    const char *x, *y,
+        *weights; /* names of arrays in files that charl did not write; weights may be NULL: all count alike */
 } charl_hdf5_options;
 
 /** Convert the rows of HDF5 files, one file after another, to one file in charl's layout: uncompressed, with checksums and statistics.

@@ -328,7 +328,7 @@ charl_status charl__device_loader_create(const charl__device_loader_options *o, 
     f->window = f->info.kind == CHARL_DATASET_TOKENS ? f->info.x_shape.dim[0] : 0;
     charl__stream_init(&f->stream, o->ds, o->split, o->shuffle, o->seed);
     f->mixes = o->augment && charl__augment_mixes(o->augment);
-    f->counts = f->info.weighted;
+    f->counts = f->info.weighted && (!f->mixes || charl__dataset_is_weighted(o->ds, o->split));
     f->step_weight = (double)o->batch;
     CHARL_REQUIRE_CLEANUP(
         !(f->mixes && f->counts), CHARL_ERR_CONFIG,

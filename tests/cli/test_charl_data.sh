@@ -129,6 +129,7 @@ expect 0 'val        6 samples' data split d1.h5 --x /train/x --y /train/y -o pa
 expect 2 'd1.h5 has a validation set' data split d1.h5 -o x.h5 --val-split 0.1
 expect 2 'give either --fractions, or --val-split' data split d1.h5 -o x.h5
 expect 2 'x.h5 is named twice' data split d1.h5 -o x.h5 -o x.h5 --fractions 0.5,0.5 --overwrite
+expect 2 'x.h5 is named twice' data split d1.h5 -o ./x.h5 -o "$PWD/x.h5" --fractions 0.5,0.5
 expect 2 'x2.h5: 0.001 of 60 training samples is none' data split d1.h5 -o x.h5 -o x2.h5 --fractions 0.999,0.001
 expect 2 '2 fractions, but 1 file' data split d1.h5 -o x.h5 --fractions 0.5,0.5
 hint 'give -o once for each fraction'

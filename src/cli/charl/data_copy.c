@@ -5,7 +5,7 @@
 
 #include "cli/charl/commands.h"
 
-enum { MOST_OUTS = 32, KEY_IN_ORDER = 0x100, KEY_SEED, KEY_FRACTIONS };
+enum { MOST_OUTS = 32, KEY_IN_ORDER = 0x100, KEY_SEED, KEY_FRACTIONS, KEY_WEIGHTS };
 
 typedef struct request {
     charl_hdf5_options arrays;
@@ -58,6 +58,9 @@ static error_t parse_copy(int key, char *arg, struct argp_state *state)
     case 'y':
         r->arrays.y = arg;
         return 0;
+    case KEY_WEIGHTS:
+        r->arrays.weights = arg;
+        return 0;
     case 'n':
         return charl__cli_parse_int("--number", arg, 1, INT64_MAX, &r->n);
     case 'v':
@@ -80,8 +83,9 @@ static error_t parse_copy(int key, char *arg, struct argp_state *state)
     {"output", 'o', "FILE", 0, "The dataset to write (required)", 1},                                                  \
         {"overwrite", 'w', NULL, 0, "Replace an existing file", 1},                                                    \
         {"x", 'x', "NAME", 0, "Name of the input array in a file that charl did not write, e.g. /images", 3},          \
+        {"y", 'y', "NAME", 0, "Name of the target array, e.g. /labels", 3},                                            \
     {                                                                                                                  \
-        "y", 'y', "NAME", 0, "Name of the target array, e.g. /labels", 3                                               \
+        "weights", KEY_WEIGHTS, "NAME", 0, "Name of the array of weights, if there is one, e.g. /weights", 3           \
     }
 #define OPTIONS_OF_A_CHOICE(first)                                                                                     \
     {"in-order", KEY_IN_ORDER, NULL, 0, first ", instead of rows chosen by the seed", 2},                              \
@@ -104,6 +108,9 @@ static int run(const char *path, const struct argp_option *options, const char *
     if (!r.arrays.x != !r.arrays.y) {
         return charl__cli_error(CHARL__EXIT_USAGE, NULL, "-x requires -y, and -y requires -x");
     }
+    if (r.arrays.weights && !r.arrays.x) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--weights requires -x and -y");
+    }
     if (r.n_outs == 0) {
         return charl__cli_error(CHARL__EXIT_USAGE, "add -o FILE.h5, the dataset to write", "--output is missing");
     }
@@ -115,7 +122,7 @@ static int run(const char *path, const struct argp_option *options, const char *
 /* The data set that is read; tokens are opened too, to be refused as what they are. */
 static charl_status open_file(const request *r, charl_dataset **out)
 {
-    const charl_dataset_options open = {.x = r->arrays.x, .y = r->arrays.y, .window = 1};
+    const charl_dataset_options open = {.x = r->arrays.x, .y = r->arrays.y, .weights = r->arrays.weights, .window = 1};
 
     return charl_dataset_open(r->files[0], &open, out);
 }

@@ -69,6 +69,11 @@ static charl_status read_attributes(charl_dataset *ds)
         CHARL_REQUIRE_CLEANUP(ds->classes >= 0 && ds->classes <= INT32_MAX, CHARL_ERR_DATA, "%s: attribute %s is %lld",
                               site.path, count, (long long)ds->classes);
     }
+    if (ds->kind == CHARL_DATASET_SEQUENCES && charl__h5_has(root, "vocab")) {
+        CHARL_TRY_CLEANUP(charl__h5_get_i64(&site, root, "vocab", &ds->vocab));
+        CHARL_REQUIRE_CLEANUP(ds->vocab > 0 && ds->vocab <= INT32_MAX, CHARL_ERR_DATA, "%s: attribute vocab is %lld",
+                              site.path, (long long)ds->vocab);
+    }
     if (ds->kind == CHARL_DATASET_TOKENS && charl__h5_has(root, "window")) {
         CHARL_TRY_CLEANUP(charl__h5_get_i64(&site, root, "window", &ds->packed));
         CHARL_REQUIRE_CLEANUP(ds->packed > 0, CHARL_ERR_DATA, "%s: attribute window is %lld", site.path,
@@ -617,6 +622,13 @@ static bool is_native(const charl__array *a)
     return a->n_parts > 0 ? all : a->offset >= 0 || (a->chunks && !a->chunks->by_hdf5);
 }
 
+bool charl__dataset_is_weighted(const charl_dataset *ds, charl_split split)
+{
+    const charl__view *v = &ds->views[split];
+
+    return (split == CHARL_SPLIT_TRAIN && ds->class_weights) || v->ignored > 0 || v->w || v->starts;
+}
+
 void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
 {
     const charl__view *train = &ds->views[CHARL_SPLIT_TRAIN];
@@ -657,7 +669,6 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
         .checksums = true,
         .native = true,
         .note = charl__text_string(&ds->file.note),
-        .weighted = ds->class_weights != NULL,
         .sampling = ds->sampling,
         .rows_note = charl__text_string(&ds->rows_note),
     };
@@ -668,7 +679,7 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
         out->items[s] = v->items;
         out->documents[s] = ds->arrays[CHARL__DOC_START + s].rows;
         out->ignored[s] = v->ignored;
-        out->weighted = out->weighted || v->ignored > 0 || v->w || v->starts;
+        out->weighted = out->weighted || charl__dataset_is_weighted(ds, (charl_split)s);
         for (int i = 0; i < 2; i++) {
             const charl__array *a = i == 0 ? v->x : v->y;
 

@@ -1,7 +1,9 @@
 /* New files from the rows of a data set: all of them, some, or each row in one of several files. */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "io/dataset/dataset_private.h"
@@ -294,6 +296,22 @@ static charl_status check_fractions(const double *fractions, int parts)
     return CHARL_OK;
 }
 
+/* Whether two names of files that need not exist mean the same one: its folder and its name in it. */
+static bool is_same_file(const char *a, const char *b)
+{
+    const char *name_a = strrchr(a, '/'), *name_b = strrchr(b, '/');
+    char folder_a[PATH_MAX], folder_b[PATH_MAX];
+    struct stat sa, sb;
+
+    name_a = name_a ? name_a + 1 : a;
+    name_b = name_b ? name_b + 1 : b;
+    snprintf(folder_a, sizeof folder_a, "%.*s.", (int)(name_a - a), a);
+    snprintf(folder_b, sizeof folder_b, "%.*s.", (int)(name_b - b), b);
+    return strcmp(name_a, name_b) == 0 &&
+           (strcmp(folder_a, folder_b) == 0 ||
+            (stat(folder_a, &sa) == 0 && stat(folder_b, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino));
+}
+
 /* Before the first file is written: each has a name of its own and training samples. */
 static charl_status check_outs(const char *const *outs, int parts, const double *fractions, const uint8_t *part_of,
                                const charl_dataset_info *info)
@@ -302,7 +320,7 @@ static charl_status check_outs(const char *const *outs, int parts, const double 
 
     for (int p = 0; p < parts; p++) {
         for (int q = 0; q < p; q++) {
-            CHARL_REQUIRE(strcmp(outs[p], outs[q]) != 0, CHARL_ERR_CONFIG, "%s is named twice as a file to write",
+            CHARL_REQUIRE(!is_same_file(outs[p], outs[q]), CHARL_ERR_CONFIG, "%s is named twice as a file to write",
                           outs[p]);
         }
         CHARL_REQUIRE(memchr(part_of, p, (size_t)rows), CHARL_ERR_CONFIG, "%s: %g of %lld training samples is none",

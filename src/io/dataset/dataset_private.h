@@ -41,6 +41,7 @@ struct charl_dataset {
     bool values;            /* targets are numbers, not classes */
     int64_t classes;        /* as delivered */
     int64_t stored_classes; /* labels in the file are below */
+    int64_t vocab;          /* so are the tokens of SEQUENCES, but for padding; 0: not known */
     int64_t window;
     int64_t packed;                     /* windows that documents were packed into; 0: none */
     int64_t block_rows, shuffle_window; /* of charl_order_blocks */

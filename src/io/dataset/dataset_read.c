@@ -79,6 +79,23 @@ static charl_status to_classes(const charl_dataset *ds, const charl__array *a, i
     return CHARL_OK;
 }
 
+/* n tokens of padded sequences, from row `first` on. */
+static charl_status check_tokens(charl_dataset *ds, const charl__array *a, int64_t first, int64_t n, const void *stored,
+                                 void *user)
+{
+    const int64_t padding = a->dtype == CHARL_U8 ? UINT8_MAX : a->dtype == CHARL_U16 ? UINT16_MAX : UINT32_MAX;
+
+    (void)user;
+    for (int64_t i = 0; ds->vocab > 0 && i < n; i++) {
+        const int64_t v = stored_integer(a->dtype, stored, i);
+
+        CHARL_REQUIRE(v < ds->vocab || v == padding, CHARL_ERR_DATA,
+                      "%s: %s: token %lld in row %lld is not in [0, %lld)", ds->file.path, a->name, (long long)v,
+                      (long long)(first + i / per_item(a)), (long long)ds->vocab);
+    }
+    return CHARL_OK;
+}
+
 /* Targets of rows [first, first + n) of the array, converted into y. `stored` has room for them as
  * stored. */
 static charl_status read_targets(charl_dataset *ds, charl__array *a, int64_t first, int64_t n, void *stored, void *y)
@@ -265,6 +282,7 @@ charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int6
 
         if (px) {
             CHARL_TRY_CLEANUP(charl__array_read(&ds->file, v->x, v->first + rows[i], k, px));
+            CHARL_TRY_CLEANUP(check_tokens(ds, v->x, v->first + rows[i], k * per_item(v->x), px, NULL));
             if (ds->column_map) {
                 permute(px, k, per_item(v->x), charl_dtype_size(v->x->dtype), ds->column_map, row);
             }
@@ -474,14 +492,13 @@ charl_status charl__dataset_weigh_classes(charl_dataset *ds, const float *weight
     return CHARL_OK;
 }
 
-/* Call `each` for blocks of the view's targets (or tokens) as stored. */
-static charl_status scan(charl_dataset *ds, const charl__view *v,
+/* Call `each` for blocks of an array of the view as stored. */
+static charl_status scan(charl_dataset *ds, const charl__view *v, charl__array *a,
                          charl_status (*each)(charl_dataset *ds, const charl__array *a, int64_t first, int64_t n,
                                               const void *stored, void *user),
                          void *user)
 {
     charl_status st = CHARL_OK;
-    charl__array *a = v->y ? v->y : v->x;
     const int64_t bytes = (int64_t)a->item_bytes;
     const int64_t step = bytes < SCAN_BYTES ? SCAN_BYTES / bytes : 1;
     void *buffer = NULL;
@@ -496,6 +513,12 @@ static charl_status scan(charl_dataset *ds, const charl__view *v,
 cleanup:
     charl_free(buffer);
     return st;
+}
+
+/* What is predicted: the targets, or the tokens themselves. */
+static charl__array *targets_of(const charl__view *v)
+{
+    return v->y ? v->y : v->x;
 }
 
 /* What a scan learns of labels. */
@@ -534,7 +557,7 @@ charl_status charl__dataset_count_classes(charl_dataset *ds, int64_t *out)
         const int64_t before = seen.ignored;
 
         if (ds->views[s].x) {
-            CHARL_TRY(scan(ds, &ds->views[s], note_labels, &seen));
+            CHARL_TRY(scan(ds, &ds->views[s], targets_of(&ds->views[s]), note_labels, &seen));
             ds->views[s].ignored = seen.ignored - before;
         }
     }
@@ -611,13 +634,16 @@ charl_status charl_dataset_verify(charl_dataset *ds)
     }
     for (int s = 0; !ds->values && s < CHARL_SPLIT_COUNT; s++) {
         if (ds->views[s].x) {
-            CHARL_TRY_CLEANUP(scan(ds, &ds->views[s], check_classes, NULL));
+            CHARL_TRY_CLEANUP(scan(ds, &ds->views[s], targets_of(&ds->views[s]), check_classes, NULL));
         }
         if (ds->arrays[CHARL__DOC_START + s].rows > 0) {
             CHARL_TRY_CLEANUP(charl__dataset_check_documents(ds, (charl_split)s));
         }
     }
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+        if (ds->vocab > 0 && ds->views[s].x) {
+            CHARL_TRY_CLEANUP(scan(ds, &ds->views[s], ds->views[s].x, check_tokens, NULL));
+        }
         CHARL_TRY_CLEANUP(check_weights(ds, &ds->views[s]));
     }
     if (ds->tokenizer[0] && ds->n_parts == 0) {

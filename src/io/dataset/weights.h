@@ -26,4 +26,7 @@ charl_dtype charl__dataset_weights_dtype(const charl_dataset *ds);
 /** Let training targets of class i weigh weights[i] times as much: [info.classes], copied. Errors: ERR_NOMEM. */
 charl_status charl__dataset_weigh_classes(charl_dataset *ds, const float *weights) CHARL_MUST_CHECK;
 
+/** Whether targets of the split do not count alike. Local. */
+bool charl__dataset_is_weighted(const charl_dataset *ds, charl_split split);
+
 #endif

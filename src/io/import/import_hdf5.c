@@ -9,7 +9,7 @@
 static charl_status open_files(const char *const *files, int n, const charl_hdf5_options *o, charl_dataset **out)
 {
     charl_status st = CHARL_OK;
-    const charl_dataset_options opt = {.x = o->x, .y = o->y, .window = 1};
+    const charl_dataset_options opt = {.x = o->x, .y = o->y, .weights = o->weights, .window = 1};
     charl__paths paths = {0};
 
     *out = NULL;
@@ -52,10 +52,10 @@ static bool check_hdf5(const void *settings, const char **key, char *reason)
 {
     const charl_hdf5_options *o = settings;
 
-    if (!o->x == !o->y) {
+    if (!o->x == !o->y && (o->x || !o->weights)) {
         return true;
     }
-    *key = o->x ? "x" : "y";
+    *key = o->x ? "x" : o->y ? "y" : "weights";
     snprintf(reason, CHARL_REASON_BYTES, "also needs --%s", o->x ? "y" : "x");
     return false;
 }
@@ -64,6 +64,8 @@ static const charl_key keys[] = {
     {"x", CHARL_KEY_TEXT, offsetof(charl_hdf5_options, x), NULL, false,
      "name of the input array in files that charl did not write, e.g. /images", NULL},
     {"y", CHARL_KEY_TEXT, offsetof(charl_hdf5_options, y), NULL, false, "name of the target array, e.g. /labels", NULL},
+    {"weights", CHARL_KEY_TEXT, offsetof(charl_hdf5_options, weights), NULL, false,
+     "name of an array that says how much each row counts, e.g. /weights", NULL},
 };
 static const charl_hdf5_options defaults = {0};
 
