@@ -55,6 +55,7 @@ typedef struct charl_checkpoint_state {
     int64_t skipped_steps;    /* whose loss or gradient was not finite */
     int64_t overflowed_steps; /* left out because they overflowed under a dynamic loss scale */
     int64_t spike_steps;      /* whose gradient norm was a spike */
+    int64_t audited_step;     /* the last that dist.audit has confirmed */
     int64_t world_size;
     const char *device, *driver;
     const char *data_path;

@@ -269,6 +269,7 @@ static charl_status restore(charl__trainer *t, const char *path)
     t->nonfinite.skipped = s->skipped_steps;
     t->nonfinite.overflowed = s->overflowed_steps;
     t->nonfinite.spikes = s->spike_steps;
+    t->audited_step = s->audited_step;
     charl_optimizer_set_steps(t->replica.optimizer, s->optim_t);
     CHARL_TRY_CLEANUP(restore_scale(t, s->loss_scale));
     if (s->run_id[0]) {

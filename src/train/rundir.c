@@ -126,12 +126,15 @@ charl_status charl__rundir_supersede(const char *dir, int64_t after, int64_t exc
 {
     charl_status st = CHARL_OK;
     history h = {.after = after, .except = except};
-    const int64_t best = charl__rundir_best(dir);
+    const int64_t best = charl__rundir_best(dir), last = charl__rundir_linked(dir, "last.h5");
 
     if (best > after) {
         CHARL_TRY_CLEANUP(remove_link(dir, "best.h5"));
     }
     CHARL_TRY_CLEANUP(each_checkpoint(dir, visit_to_supersede, &h));
+    if (last > after && last != except) {
+        CHARL_TRY_CLEANUP(remove_link(dir, "last.h5"));
+    }
 cleanup:
     *moved = h.moved;
     return st;

@@ -48,6 +48,7 @@ static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scal
                                     .skipped_steps = t->nonfinite.skipped,
                                     .overflowed_steps = t->nonfinite.overflowed,
                                     .spike_steps = t->nonfinite.spikes,
+                                    .audited_step = t->audited_step,
                                     .world_size = charl_comm_size(t->comm),
                                     .device = t->replica.mixed.models,
                                     .driver = d->driver,

@@ -29,7 +29,8 @@ typedef struct charl__trainer {
     int64_t end_step;    /* last step of the loop; less than total_steps with --fast-dev-run */
     double best_metric;
     int64_t best_step;
-    int64_t stale_evals; /* evaluations since the best */
+    int64_t stale_evals;  /* evaluations since the best */
+    int64_t audited_step; /* training is right up to this step, as far as dist.audit can tell */
     charl__nonfinite nonfinite;
 
     bool new_best;                     /* the checkpoint's best metric is not comparable: remove best.h5 */

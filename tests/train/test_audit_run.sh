@@ -21,12 +21,16 @@ same "continued after an audit" whole wrong
 # One that errs from step 5 on, in a run that ends in between: what was saved since the audit of step 4 is not confirmed.
 CHARL_FAULT=train.device.flip_gradient@1:5+:800,train.data.exit@0:8:3 expect 3 "a wrong gradient before the end" \
     ranks 1 --simulate-ranks 4 "$@" -o resumed dist.audit=4
-CHARL_FAULT=train.device.flip_gradient@1:1+:800 expect 9 "and after it" ranks 1 --simulate-ranks 4 "$@" -o resumed dist.audit=4
+CHARL_FAULT=train.device.flip_gradient@1:1+:800 expect 9 "and after it, with another N" ranks 1 --simulate-ranks 4 "$@" -o resumed dist.audit=3
 says 1 "hint: .* continues from a checkpoint up to step 4, the last that is confirmed"
 expect 0 "continued without it" ranks 2 "$@" dist.audit=4 -o resumed
 same "continued after an audit of a resumed run" whole resumed
 CHARL_FAULT=train.device.flip_gradient@1:2+:800 expect 9 "before any audit" ranks 1 --simulate-ranks 4 "$@" -o none dist.audit=4
 says 1 "hint: .* starts from the beginning, as no step is confirmed yet"
+checks=$((checks + 1))
+[ -e none/checkpoints/step-00000003.h5.superseded ] && [ ! -L none/last.h5 ] || fail "last.h5 names a checkpoint that was set aside"
+expect 0 "from the beginning" ranks 2 "$@" dist.audit=4 -o none
+same "begun afresh after an audit" whole none
 
 # One that errs at the end only: the last step is audited, whatever N.
 CHARL_FAULT=train.device.flip_gradient@1:10+:800 expect 9 "wrong at the end" ranks 2 "$@" -o late dist.audit=7

@@ -152,6 +152,7 @@ static charl_status save(const average *a, const char *out)
     c.state.writer = NULL;
     c.state.best_metric = (double)NAN;
     c.state.stale_evals = 0;
+    c.state.audited_step = 0;
     c.state.optim_kind = CHARL_CHECKPOINT_NO_OPTIMIZER;
     c.state.optim_t = 0;
     c.config_text = charl_checkpoint_get_config_text(newest);

@@ -14,10 +14,10 @@
         .lowest = (low), .provenance = (prov)                                                                          \
     }
 
-#define OPTIONAL(g, n, member)                                                                                         \
+#define OPTIONAL(g, n, member, prov)                                                                                   \
     {                                                                                                                  \
         .group = (g), .name = (n), .kind = CHARL__CKPT_I64, .offset = offsetof(charl_checkpoint_state, member),        \
-        .optional = true                                                                                               \
+        .provenance = (prov), .optional = true                                                                         \
     }
 
 #define OPTIONAL_TEXT(g, n, member)                                                                                    \
@@ -39,10 +39,11 @@ const charl__ckpt_field charl__ckpt_fields[] = {
     FIELD("/state", "slices", I64, slices, 1, false),
     FIELD("/state", "batch_size", I64, batch_size, 1, false),
     FIELD("/state", "best_metric", F64, best_metric, 0, false),
-    OPTIONAL("/state", "stale_evals", stale_evals),
-    OPTIONAL("/state", "skipped_steps", skipped_steps),
-    OPTIONAL("/state", "overflowed_steps", overflowed_steps),
-    OPTIONAL("/state", "spike_steps", spike_steps),
+    OPTIONAL("/state", "stale_evals", stale_evals, false),
+    OPTIONAL("/state", "skipped_steps", skipped_steps, false),
+    OPTIONAL("/state", "overflowed_steps", overflowed_steps, false),
+    OPTIONAL("/state", "spike_steps", spike_steps, false),
+    OPTIONAL("/state", "audited_step", audited_step, true),
     FIELD("/state", "world_size", I64, world_size, 1, true),
     FIELD("/state", "device", STRING, device, 0, true),
     FIELD("/state", "driver", STRING, driver, 0, true),

@@ -54,7 +54,6 @@ struct charl__audit {
     float *block;            /* [(lanes + 2) * BLOCK] */
     report mine, *all;       /* all: [ranks] */
     bool *suspect;           /* [ranks] */
-    int64_t confirmed;       /* training is right up to this step, as far as audits can tell */
     int64_t count;
     double seconds;
 };
@@ -271,9 +270,6 @@ charl_status charl__audit_begin(charl__trainer *t)
     const double begin = charl__clock_s();
 
     CHARL_TRY(charl__phase_enter(t->comm, r->step + 1, CHARL__PHASE_AUDIT, t->session.params));
-    if (a->count == 0) { /* the last audit before a resumption */
-        a->confirmed = t->resumed_step > 0 ? t->resumed_step - t->resumed_step % t->config->dist.audit : 0;
-    }
     a->mine.weights = 0;
     CHARL_TRY(hash_floats(a, set->value, set->elements, &a->mine.weights));
     CHARL_TRY(hash_floats(a, set->buffers, set->buffer_elements, &a->mine.weights));
@@ -505,7 +501,7 @@ static void reject_checkpoints(charl__trainer *t)
         return;
     }
     charl__trainer_abandon_save(t);
-    if (charl__rundir_supersede(dir, t->replica.audit->confirmed, -1, &moved) != CHARL_OK ||
+    if (charl__rundir_supersede(dir, t->audited_step, -1, &moved) != CHARL_OK ||
         charl_run_list(dir, &left) != CHARL_OK ||
         (moved > 0 && left.count > 0 && charl_run_link(dir, "last.h5", left.steps[left.count - 1]) != CHARL_OK)) {
         charl__trainer_warn(t, charl_error_message());
@@ -514,7 +510,7 @@ static void reject_checkpoints(charl__trainer *t)
         snprintf(text, sizeof text,
                  "%d checkpoint%s after step %" PRId64 ", of which no audit has confirmed the values: renamed to "
                  "step-....h5.superseded",
-                 moved, moved == 1 ? "" : "s", t->replica.audit->confirmed);
+                 moved, moved == 1 ? "" : "s", t->audited_step);
         charl__trainer_warn(t, text);
     }
     charl_free(left.steps);
@@ -522,7 +518,7 @@ static void reject_checkpoints(charl__trainer *t)
 
 static charl_status refuse(const charl__trainer *t, const char *what)
 {
-    const int64_t confirmed = t->replica.audit->confirmed;
+    const int64_t confirmed = t->audited_step;
 
     CHARL_REQUIRE(confirmed > 0, CHARL_ERR_AUDIT,
                   "step %" PRId64 ", audit: %s. HINT leave out a device that is named again; the same command starts "
@@ -557,10 +553,10 @@ static charl_status compare(charl__trainer *t)
         reject_checkpoints(t);
         CHARL_TRY_CLEANUP(charl_comm_agreed(t->comm, refuse(t, charl__text_string(&text))));
     }
-    a->confirmed = r->step + 1;
+    t->audited_step = r->step + 1;
     a->count++;
     if (charl_comm_rank(t->comm) == 0) {
-        charl__log(CHARL_LOG_INFO, "audit of step %" PRId64 ": %d rank%s", a->confirmed, charl_comm_size(t->comm),
+        charl__log(CHARL_LOG_INFO, "audit of step %" PRId64 ": %d rank%s", t->audited_step, charl_comm_size(t->comm),
                    charl_comm_size(t->comm) == 1 ? " agrees with itself" : "s agree");
     }
 cleanup:
