@@ -90,6 +90,7 @@ typedef struct charl_optimizer_type {
     charl_row row; /* keys are INT, FLOAT, BOOL or CHOICE */
     int n_states;
     const char *state_names[CHARL_OPTIM_MAX_STATES]; /* in checkpoints: lower-case letters, digits, underscores */
+    unsigned nonnegative; /* bit k: state k is never negative, and optimizer.state = int8 spends no codes on signs */
     const char *update;
     /** Two numbers that depend on the step, t = 1 for the first, computed on the host; NULL: none. */
     void (*scalars)(const void *settings, int64_t t, float out[2]);

@@ -133,7 +133,7 @@ static inline float limit_of(global const float *x, uint window, float threshold
 /* Whether training has ended before this step, which then counts for nothing. word: charl_norm's out. */
 static inline bool is_over(global const uint *word)
 {
-    return ((SKIP ? 0 : word[3]) | (SPIKE == 3 ? word[14] | word[15] : 0)) != 0;
+    return ((SKIP ? 0 : word[3]) | (SPIKE == 3 ? word[16] : 0)) != 0;
 }
 
 /* 64 bits in two words: those of the steps before move up, bit 0 is this step's. */

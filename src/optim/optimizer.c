@@ -30,6 +30,7 @@ charl_status charl_register_optimizer(const charl_optimizer_type *type)
     charl__optimizer_rule new_rule = {.row = type->row,
                                       .custom = type,
                                       .elementwise = true,
+                                      .nonnegative = type->nonnegative,
                                       .count_states = charl__custom_states,
                                       .fill = charl__custom_fill,
                                       .enqueue = charl__custom_enqueue};
