@@ -18,7 +18,7 @@ charl_status charl__export_open(charl__export *e, const char *base, int ema)
     charl_config *config = NULL;
 
     CHARL_TRY_CLEANUP(charl_checkpoint_open(e->checkpoint, &e->r));
-    CHARL_TRY_CLEANUP(charl__lock_of_checkpoint(e->checkpoint, charl_checkpoint_get_state(e->r)->step, e->lock));
+    CHARL_TRY_CLEANUP(charl__lock_of_checkpoint(e->checkpoint, e->r, e->lock));
     CHARL_TRY_CLEANUP(e->adapters_only ? CHARL_OK : charl__weights_find_base(e->r, e->checkpoint, base));
     CHARL_TRY_CLEANUP(charl__weights_group(e->r, e->checkpoint, ema, &e->group));
     text = charl_checkpoint_get_config_resolved(e->r);

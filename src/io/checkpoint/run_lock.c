@@ -332,7 +332,8 @@ cleanup:
     return st;
 }
 
-charl_status charl__lock_of_checkpoint(const char *checkpoint, int64_t step, char hash[CHARL__SHA256_TEXT])
+charl_status charl__lock_of_checkpoint(const char *checkpoint, charl_checkpoint_reader *r,
+                                       char hash[CHARL__SHA256_TEXT])
 {
     static const char folder[] = "/checkpoints";
     charl_status st = CHARL_OK;
@@ -357,8 +358,14 @@ charl_status charl__lock_of_checkpoint(const char *checkpoint, int64_t step, cha
     CHARL_TRY_CLEANUP(st);
     CHARL_TRY_CLEANUP(charl__lock_trace(&lock, &history, &wrong));
     for (int64_t i = 0; i < history.count; i++) {
-        if (lock.line[history.line[i]].step == step) {
-            snprintf(hash, CHARL__SHA256_TEXT, "%s", lock.line[history.line[i]].value[CHARL__LOCK_HASH]);
+        const charl__lock_line *line = &lock.line[history.line[i]];
+        char tensors[CHARL__SHA256_TEXT];
+
+        if (line->step == charl_checkpoint_get_state(r)->step) {
+            CHARL_TRY_CLEANUP(charl__lock_checkpoint(r, tensors));
+            if (strcmp(tensors, line->value[CHARL__LOCK_TENSORS]) == 0) {
+                snprintf(hash, CHARL__SHA256_TEXT, "%s", line->value[CHARL__LOCK_HASH]);
+            }
         }
     }
 cleanup:

@@ -83,9 +83,9 @@ charl_status charl__lock_tensors(const charl_checkpoint_tensor *tensor, int64_t 
 /** The same of a file. Errors: as charl_checkpoint_read. Cost: reads the file once. */
 charl_status charl__lock_checkpoint(charl_checkpoint_reader *r, char hash[CHARL__SHA256_TEXT]) CHARL_MUST_CHECK;
 
-/** `hash` of the line of run.lock that records `checkpoint`, a file of a run directory or a link to one; "" where there is none.
- *  Errors: ERR_NOMEM. */
-charl_status charl__lock_of_checkpoint(const char *checkpoint, int64_t step,
+/** `hash` of the line of run.lock that records `checkpoint`, a file of a run directory or a link to one, which r reads; "" where there is
+ *  none: a line of the same step records the same tensors. Errors: as charl_checkpoint_read; ERR_NOMEM. Cost: reads the file once. */
+charl_status charl__lock_of_checkpoint(const char *checkpoint, charl_checkpoint_reader *r,
                                        char hash[CHARL__SHA256_TEXT]) CHARL_MUST_CHECK;
 
 #endif
