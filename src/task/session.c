@@ -75,6 +75,20 @@ cleanup:
     return st;
 }
 
+/* A configuration of another version of charl is not understood, and says nothing. */
+static charl_status read_image_size(charl__session *s, const charl_checkpoint_reader *r)
+{
+    const char *text = charl_checkpoint_get_config_resolved(r);
+    charl_config *was = NULL;
+    const charl_status st =
+        s->infers ? charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, &was) : CHARL_OK;
+
+    CHARL_REQUIRE(st == CHARL_OK || st == CHARL_ERR_CONFIG, st, "%s", charl_error_message());
+    s->image_size = was ? was->data.image_size : 0;
+    charl_config_destroy(was);
+    return CHARL_OK;
+}
+
 charl_status charl__session_read_schema(charl__session *s)
 {
     charl_status st = CHARL_OK;
@@ -88,6 +102,7 @@ charl_status charl__session_read_schema(charl__session *s)
         return read_safetensors(s);
     }
     CHARL_TRY_CLEANUP(charl_checkpoint_open(s->origin, &r));
+    CHARL_TRY_CLEANUP(read_image_size(s, r));
     stored = charl_checkpoint_get_schema(r);
     if (stored) {
         CHARL_TRY_CLEANUP(s->infers ? charl_data_schema_copy(stored, &s->schema)
@@ -217,11 +232,27 @@ cleanup:
     return st;
 }
 
+/* Whole images in the place of the middles that the model was trained on are no error of any layer. */
+static charl_status check_image_size(const charl__session *s)
+{
+    const charl_shape *x = &s->data.x_shape;
+    const int64_t size = s->image_size;
+
+    CHARL_REQUIRE(
+        size == 0 || s->config->data.image_size != 0 || x->ndim != 3 || (x->dim[1] == size && x->dim[2] == size),
+        CHARL_ERR_CONFIG,
+        "%s was trained with data.image_size = %lld, and here it is auto: the images of %s are %lld x %lld; "
+        "HINT data.image_size=%lld",
+        s->origin, (long long)size, s->data.path, (long long)x->dim[1], (long long)x->dim[2], (long long)size);
+    return CHARL_OK;
+}
+
 charl_status charl__session_match_data(charl__session *s)
 {
     charl_status st = CHARL_OK;
     char *notes = NULL;
 
+    CHARL_TRY_CLEANUP(check_image_size(s));
     if (s->schema && s->starts) {
         CHARL_TRY_CLEANUP(renew_outputs(s));
     }
