@@ -77,7 +77,7 @@ static int finish(const request *r, charl_status st, const charl_verify_result *
         fflush(stdout);
         return charl__cli_fail(st);
     }
-    printf("%" PRId64 " lines, the last with hash %s\n", out->lines, out->hash);
+    printf("%" PRId64 " line%s, the last with hash %s\n", out->lines, out->lines == 1 ? "" : "s", out->hash);
     printf("%" PRId64 " checkpoint%s recorded, %" PRId64 " kept; %" PRId64 " of %" PRId64 " segments replayed, %" PRId64
            " the same",
            out->recorded, out->recorded == 1 ? "" : "s", out->kept, out->replayed, out->segments, out->same);

@@ -356,8 +356,8 @@ static charl_status look(csv_import *c)
                   "%s: every row has a missing value and is left out; HINT --missing mean, median or flag", c->path);
     CHARL_REQUIRE(c->rows > 0, CHARL_ERR_DATA, "%s: a header but no rows", c->path);
     if (c->left_out > 0) {
-        charl__import_note(c->common, "%lld of %lld rows have missing values and are left out", (long long)c->left_out,
-                           (long long)(c->rows + c->left_out));
+        charl__import_note(c->common, "%lld of %lld rows %s left out: values are missing", (long long)c->left_out,
+                           (long long)(c->rows + c->left_out), c->left_out == 1 ? "is" : "are");
     }
     return CHARL_OK;
 }

@@ -154,11 +154,12 @@ static charl_status write_file(text_classes *c, const char *out, const char *nam
     CHARL_TRY(charl__tokenizer_store(c->tokenizer, c->writer));
     CHARL_TRY(read_files(c, write_row));
     if (c->cut > 0) {
-        charl__import_note(c->common, "%lld of %lld texts are longer than %lld tokens: their ends are cut off",
-                           (long long)c->cut, (long long)c->n, (long long)c->window);
+        charl__import_note(c->common, "%lld of %lld texts %s longer than %lld tokens and cut off at the end",
+                           (long long)c->cut, (long long)c->n, c->cut == 1 ? "is" : "are", (long long)c->window);
     }
     if (c->empty > 0) {
-        charl__import_note(c->common, "%lld of %lld texts are empty", (long long)c->empty, (long long)c->n);
+        charl__import_note(c->common, "%lld of %lld texts %s empty", (long long)c->empty, (long long)c->n,
+                           c->empty == 1 ? "is" : "are");
     }
     return charl__writer_finish(c->writer);
 }
