@@ -52,5 +52,7 @@ int fuzz_accepts(charl_status st);
 /* Targets that are files of their own. */
 void fuzz_dataset(const unsigned char *data, size_t size);
 void fuzz_checkpoint(const unsigned char *data, size_t size);
+/** A file `name` that is a checkpoint of step 6. */
+const char *fuzz_put_checkpoint(const char *name);
 
 #endif

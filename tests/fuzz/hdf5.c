@@ -12,7 +12,7 @@
 #include "charl/dataset.h"
 #include "charl/tokenizer.h"
 
-enum { MAX_OBJECTS = 64, NAME = 128, MAX_CHANGES = 12, MAX_VALUES = 4096 };
+enum { MAX_OBJECTS = 64, NAME = 128, MAX_CHANGES = 12, MAX_VALUES = 4096, LARGEST = 1 << 20 };
 
 /* The rest of the input; past its end there are zeros. */
 typedef struct reader {
@@ -391,6 +391,7 @@ static void make_checkpoints(image *out)
     static const int64_t count = 7;
     static char classes[] = "cat\ndog", columns[] = "a\nb\nc", targets[] = "species", layout[] = "rows", empty[] = "";
     const charl_checkpoint_tensor tensors[] = {
+        {.group = CHARL_CHECKPOINT_BASE, .name = "fc0.weight", .dtype = CHARL_F32, .shape = {2, {2, 3}}, .crc32c = 1},
         {.group = "model", .name = "fc1.weight", .dtype = CHARL_F32, .shape = {2, {2, 3}}, .data = weight},
         {.group = "model", .name = "bn1.num_batches_tracked", .dtype = CHARL_I64, .shape = {0}, .data = &count},
         {.group = "optim/exp_avg", .name = "fc1.weight", .dtype = CHARL_F32, .shape = {2, {2, 3}}, .data = weight}};
@@ -410,7 +411,7 @@ static void make_checkpoints(image *out)
                                 .mean = m,
                                 .std = s,
                                 .tokenizer_kind = empty};
-    charl_checkpoint c = {.state = {.step = 7,
+    charl_checkpoint c = {.state = {.step = 6,
                                     .rng = "philox4x32-10",
                                     .slices = 8,
                                     .batch_size = 64,
@@ -419,9 +420,12 @@ static void make_checkpoints(image *out)
                                     .run_id = "0123456789abcdef0123456789abcdef"},
                           .config_text = "[model]\ntype = mlp\n",
                           .config_resolved = "model.type = mlp\n",
-                          .tensors = tensors,
+                          .tensors = tensors + 1,
                           .n_tensors = 3,
                           .schema = &schema};
+    charl_data_schema *words = NULL;
+    image datasets[3];
+    charl_dataset *ds = NULL;
     char path[512];
 
     memcpy(m, mean, sizeof m);
@@ -432,26 +436,59 @@ static void make_checkpoints(image *out)
     c.schema = NULL;
     FUZZ_CHECK(charl_checkpoint_save(path, &c) == CHARL_OK, "no checkpoint");
     out[1] = load(path);
+    make_datasets(datasets); /* the last one has a tokenizer, and one weight is left to a base */
+    FUZZ_CHECK(charl_dataset_open(path, &(charl_dataset_options){.window = 4}, &ds) == CHARL_OK &&
+                   charl_data_schema_create(ds, 0, NULL, NULL, &words) == CHARL_OK,
+               "no schema");
+    charl_dataset_close(ds);
+    c.schema = words;
+    c.tensors = tensors;
+    c.n_tensors = 4;
+    FUZZ_CHECK(charl_checkpoint_save(path, &c) == CHARL_OK, "no checkpoint");
+    out[2] = load(path);
+    charl_data_schema_destroy(words);
+    for (int i = 0; i < 3; i++) {
+        free(datasets[i].data);
+    }
 }
 
-void fuzz_checkpoint(const unsigned char *data, size_t size)
+static const image *checkpoints(void)
 {
-    static image valid[2];
-    reader r = {data, size};
-    charl_checkpoint_reader *c = NULL;
-    char *report = NULL;
-    bool same;
-    const char *path;
+    static image valid[3];
 
     if (!valid[0].data) {
         make_checkpoints(valid);
     }
-    path = changed(valid, 2, &r);
+    return valid;
+}
+
+const char *fuzz_put_checkpoint(const char *name)
+{
+    const image *last = &checkpoints()[2];
+
+    return fuzz_put(name, last->data, last->size);
+}
+
+void fuzz_checkpoint(const unsigned char *data, size_t size)
+{
+    reader r = {data, size};
+    charl_checkpoint_reader *c = NULL;
+    char *report = NULL;
+    bool same;
+    const char *path = changed(checkpoints(), 3, &r);
+
     if (fuzz_accepts(charl_checkpoint_open(path, &c))) {
         for (int64_t i = 0; i < charl_checkpoint_get_count(c); i++) {
             const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(c, i);
 
+            const int64_t bytes = charl_shape_count(&t->shape) * (int64_t)charl_dtype_size(t->dtype);
+            void *values = bytes <= LARGEST ? malloc((size_t)bytes + 1) : NULL;
+
             FUZZ_CHECK(charl_checkpoint_find(c, t->group, t->name) == t, "a tensor is not found by its name");
+            if (values) {
+                fuzz_accepts(charl_checkpoint_read(c, t, values));
+            }
+            free(values);
         }
         charl_checkpoint_close(c);
     }

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "charl/api.h"
 #include "charl/config.h"
@@ -18,6 +20,7 @@
 #include "io/json.h"
 #include "io/questions.h"
 #include "io/rows/rows.h"
+#include "io/tokenizer/tokenizer_private.h"
 
 enum { LARGEST = 1 << 20 }; /* bytes of a tensor that is read back */
 
@@ -183,6 +186,7 @@ static void run_image(const unsigned char *data, size_t size)
 
 static void read_safetensors(const char *path)
 {
+    static const charl_checkpoint_tensor no_tensor = {.name = ""};
     charl_safetensors *s = NULL;
 
     if (fuzz_accepts(charl_safetensors_open(path, &s))) {
@@ -197,13 +201,20 @@ static void read_safetensors(const char *path)
             }
             free(values);
         }
+        FUZZ_CHECK(!charl_safetensors_get(s, -1), "a tensor that is not there");
+        FUZZ_CHECK(charl_safetensors_read(s, &no_tensor, NULL) == CHARL_ERR_INVALID,
+                   "a tensor of another file is read");
+        (void)charl_safetensors_get_schema(s);
         charl_safetensors_close(s);
     }
 }
 
+/* The file, or the folder that holds it. */
 static void run_safetensors(const unsigned char *data, size_t size)
 {
-    read_safetensors(fuzz_put("in.safetensors", data, size));
+    const char *path = fuzz_put("model.safetensors", data, size);
+
+    read_safetensors(fuzz_choice(data, size) % 2 ? path : fuzz_dir());
 }
 
 /* An index and the shard that it may name. */
@@ -213,7 +224,8 @@ static void run_safetensors_index(const unsigned char *data, size_t size)
 
     fuzz_split(data, size, part, 2);
     fuzz_put("shard.safetensors", part[1].data, part[1].size);
-    read_safetensors(fuzz_put("model.safetensors.index.json", part[0].data, part[0].size));
+    fuzz_put("model.safetensors.index.json", part[0].data, part[0].size);
+    read_safetensors(fuzz_choice(data, size) % 2 ? fuzz_path("model.safetensors.index.json") : fuzz_dir());
 }
 
 static void run_json(const unsigned char *data, size_t size)
@@ -271,13 +283,15 @@ static void check_text(const charl_tokenizer *t, const char *text, size_t size, 
     charl_free(tokens);
 }
 
-static void check_tokenizer(const char *path)
+/* The file, or by `folder` the folder that holds it. */
+static void check_tokenizer(const char *path, bool folder)
 {
+    const charl__tokenizer_type *type;
     static const char text[] = "The quick brown fox, it's 2026:\n\n  naive -- ok?",
                       other[] = "\xc3\xa9\xff\xf0\x9f\x98\x80";
     charl_tokenizer *t = NULL;
 
-    if (fuzz_accepts(charl_tokenizer_load(path, &t))) {
+    if (fuzz_accepts(charl__tokenizer_open(folder ? fuzz_dir() : path, &type, &t))) {
         check_text(t, text, sizeof text - 1, true);
         check_text(t, other, sizeof other - 1, false);
         charl_tokenizer_find_special(t, "<|endoftext|>");
@@ -288,15 +302,20 @@ static void check_tokenizer(const char *path)
 
 static void run_tokenizer_json(const unsigned char *data, size_t size)
 {
-    check_tokenizer(fuzz_put("tokenizer.json", data, size));
+    check_tokenizer(fuzz_put("tokenizer.json", data, size), fuzz_choice(data, size) % 2);
 }
 
 static void run_tiktoken(const unsigned char *data, size_t size)
 {
     static const char *const names[] = {"cl100k_base-x.tiktoken", "gpt2-x.tiktoken", "o200k_base-x.tiktoken",
                                         "llama3-x.tiktoken"};
+    const uint64_t c = fuzz_choice(data, size);
+    const char *path = fuzz_put(names[c % 4], data, size);
 
-    check_tokenizer(fuzz_put(names[fuzz_choice(data, size) % 4], data, size));
+    if (c / 8 % 8 == 0) { /* two of them: it is not known which one */
+        fuzz_put(names[(c + 1) % 4], data, size);
+    }
+    check_tokenizer(path, c / 4 % 2);
 }
 
 static void run_merges(const unsigned char *data, size_t size)
@@ -305,7 +324,7 @@ static void run_merges(const unsigned char *data, size_t size)
 
     fuzz_split(data, size, part, 2);
     fuzz_put("merges.txt", part[1].data, part[1].size);
-    check_tokenizer(fuzz_put("vocab.json", part[0].data, part[0].size));
+    check_tokenizer(fuzz_put("vocab.json", part[0].data, part[0].size), fuzz_choice(data, size) % 2);
 }
 
 /* Text of any kind through a tokenizer that it was learnt from. */
@@ -339,10 +358,15 @@ static void run_tokens(const unsigned char *data, size_t size)
 {
     static const int32_t end = 2;
     const uint64_t c = fuzz_choice(data, size);
-    const charl_tokens_options tokens = {
+    charl_tokens_options tokens = {
         .vocab = c % 2 ? 512 : 0, .format = (charl_tokens_format)(c / 2 % 3), .end_of_text = c / 8 % 2 ? &end : NULL};
-    const char *path = fuzz_put("in.bin", data, size);
+    fuzz_part part[2];
+    const char *path;
 
+    fuzz_split(data, size, part, 2); /* the tokens, and the tokenizer that made them */
+    path = fuzz_put("in.bin", part[0].data, part[0].size);
+    tokens.val_file = c / 16 % 4 == 0 ? path : NULL;
+    tokens.tokenizer = part[1].size > 0 ? fuzz_put("tokenizer.json", part[1].data, part[1].size) : NULL;
     check_import(charl_import_tokens(&path, 1, &tokens, fuzz_path("out.h5"), NULL));
 }
 
@@ -455,6 +479,22 @@ static void run_recipe(const unsigned char *data, size_t size)
     free(text);
 }
 
+/* An export finds its line by the step and the tensors of its checkpoint. */
+static void find_line(void)
+{
+    char hash[CHARL__SHA256_TEXT];
+    charl_checkpoint_reader *r = NULL;
+    const char *folder = fuzz_path("checkpoints"), *path;
+
+    FUZZ_CHECK(mkdir(folder, 0700) == 0, "no folder of checkpoints");
+    path = fuzz_put_checkpoint("checkpoints/step-00000006.h5");
+    FUZZ_CHECK(charl_checkpoint_open(path, &r) == CHARL_OK, "a checkpoint is not opened");
+    fuzz_accepts(charl__lock_of_checkpoint(path, r, hash));
+    charl_checkpoint_close(r);
+    unlink(path);
+    rmdir(folder);
+}
+
 /* What is read without a complaint is a chain that can be continued. */
 static void run_run_lock(const unsigned char *data, size_t size)
 {
@@ -471,6 +511,7 @@ static void run_run_lock(const unsigned char *data, size_t size)
         FUZZ_CHECK(charl__lock_read(fuzz_dir(), &again, &wrong) == CHARL_OK && wrong.length == 0,
                    "a continued run.lock is damaged");
         FUZZ_CHECK(again.count == lock.count, "a line is lost");
+        find_line();
     }
     charl_free(history.line);
     charl__text_fini(&wrong);
