@@ -126,6 +126,11 @@ expect 0 'p2.h5: images' data split d1.h5 -o p1.h5 -o p2.h5 --fractions 0.75,0.2
 expect 0 'train      45 samples' data info p1.h5
 expect 0 'train      60 samples' data merge 'p[12].h5' -o parts.h5
 expect 0 'val        6 samples' data split d1.h5 --x /train/x --y /train/y -o part.h5 --val-split 0.1
+expect 0 'train      60 samples' data merge d1.h5 --x /train/x --y /train/y --weights /train/y -o weighed.h5
+expect 0 'train      50 samples' data sample weighed.h5 -n 50 --x /train/x --y /train/y --weights /train/weights -o few.h5 --overwrite
+expect 3 'no array /train/weights' data sample d1.h5 -n 50 --x /train/x --y /train/y --weights /train/weights -o x.h5
+expect 2 '--weights requires -x and -y' data sample d1.h5 -n 50 --weights /train/y -o x.h5
+expect 2 'weights also needs --x' data import hdf5 d1.h5 --weights /train/y -o x.h5
 expect 2 'd1.h5 has a validation set' data split d1.h5 -o x.h5 --val-split 0.1
 expect 2 'give either --fractions, or --val-split' data split d1.h5 -o x.h5
 expect 2 'x.h5 is named twice' data split d1.h5 -o x.h5 -o x.h5 --fractions 0.5,0.5 --overwrite
