@@ -102,7 +102,7 @@ for name, token in ('own', 7), ('beyond', 60000):
     for command in "ranks 1 reviews.ini -q -o beyond device.share=yes data.path=beyond.h5" "$bin/charl data verify beyond.h5"; do
         # shellcheck disable=SC2086 # words
         expect 3 "a token beyond the vocabulary" $command
-        says 1 "beyond.h5: train/x: token 60000 in row 3 is not in \[0, [0-9]*)"
+        says 1 "beyond.h5: /train/x: token 60000 in row 3 is not in \[0, [0-9]*)"
     done
 else
     skipped "data of others" "python3 has no h5py"
