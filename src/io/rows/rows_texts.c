@@ -63,13 +63,11 @@ static charl_status end_texts(charl__rows *r, const text_rows *d)
 {
     if (d->cut > 0) {
         CHARL_TRY(charl__rows_note(r, "%s: %lld text%s longer than %lld tokens and cut off at the end", r->path,
-                                   (long long)d->cut, d->cut == 1 ? " is" : "s are",
-                                   (long long)r->s->x_shape.dim[0]));
+                                   (long long)d->cut, d->cut == 1 ? " is" : "s are", (long long)r->s->x_shape.dim[0]));
     }
     if (d->unknown > 0) {
-        CHARL_TRY(
-            charl__rows_warn(r, "%s: %lld label%s of %s", r->path, (long long)d->unknown,
-                             d->unknown == 1 ? " is no class" : "s are no classes", r->o.model));
+        CHARL_TRY(charl__rows_warn(r, "%s: %lld label%s of %s", r->path, (long long)d->unknown,
+                                   d->unknown == 1 ? " is no class" : "s are no classes", r->o.model));
     }
     return CHARL_OK;
 }
