@@ -73,7 +73,7 @@ PY
     cmp -s seen.csv cropped.csv || fail "charl predict sees something else"
     expect 2 "whole images in an evaluation" "$bin/charl" eval cnn.ini seen/last.h5
     says 1 "seen/last.h5 was trained with data.image_size = 20, and here it is auto: the images of .*digits.h5 are 28 x 28"
-    expect 0 "an evaluation of their middles" "$bin/charl" eval cnn.ini seen/last.h5 data.path=middle.h5
+    expect 0 "an evaluation of their middles" "$bin/charl" eval cnn.ini seen/last.h5 data.image_size=20
     expect 0 "boxes of another size" ranks 1 cnn.ini -q -o r1 data.image_size=20 data.augment=resized_crop:0.2,erase:1,cutmix:1 $small
     expect 0 "boxes of another size, 3 ranks" ranks 3 cnn.ini -q -o r3 data.image_size=20 data.augment=resized_crop:0.2,erase:1,cutmix:1 $small
     same "boxes of another size" r1 r3
