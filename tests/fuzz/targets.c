@@ -484,15 +484,15 @@ static void find_line(void)
 {
     char hash[CHARL__SHA256_TEXT];
     charl_checkpoint_reader *r = NULL;
-    const char *folder = fuzz_path("checkpoints"), *path;
+    const char *path;
 
-    FUZZ_CHECK(mkdir(folder, 0700) == 0, "no folder of checkpoints");
+    FUZZ_CHECK(mkdir(fuzz_path("checkpoints"), 0700) == 0, "no folder of checkpoints");
     path = fuzz_put_checkpoint("checkpoints/step-00000006.h5");
     FUZZ_CHECK(charl_checkpoint_open(path, &r) == CHARL_OK, "a checkpoint is not opened");
     fuzz_accepts(charl__lock_of_checkpoint(path, r, hash));
     charl_checkpoint_close(r);
     unlink(path);
-    rmdir(folder);
+    rmdir(fuzz_path("checkpoints"));
 }
 
 /* What is read without a complaint is a chain that can be continued. */
