@@ -91,7 +91,7 @@ static void refused(void **state)
     assert_null(charl_attention(g, input(SHAPE(2, 4, 12)), &(charl_attention_args){2}));
     charl_assert_status(charl_graph_compile(g), CHARL_ERR_SHAPE);
     charl_assert_message(
-        "attention over 4 positions: the padded sequences of the data have another number of positions");
+        "attention over 4 positions, which are not those of the padded sequences of the data");
 }
 
 /* Scale 0 is 1 / sqrt(D), and no key heads are as many as heads. */
