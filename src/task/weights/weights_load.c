@@ -187,6 +187,7 @@ static charl_status check_part(load *l, target *t, const tensor *x, const charl_
     const charl_shape *have = &x->t->shape;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
     charl_shape first = *have;
+    const bool first_rows = t->rule && t->rule->first_rows && have->ndim > 0;
 
     if (x->t->dtype != CHARL_F32 && x->t->dtype != CHARL_F16 && x->t->dtype != CHARL_BF16) {
         t->fits = false;
@@ -194,7 +195,7 @@ static charl_status check_part(load *l, target *t, const tensor *x, const charl_
                                      charl_dtype_name(x->t->dtype)));
         return suggest(l, spec->name);
     }
-    if (t->rule && t->rule->first_rows && first.ndim > 0 && first.dim[0] > want->dim[0]) {
+    if (first_rows && first.dim[0] > want->dim[0]) {
         first.dim[0] = want->dim[0];
         if (charl_shape_equal(&first, want)) {
             return charl__text_printf(l->text, "%s: the first %" PRId64 " of %" PRId64 " rows\n", spec->name,
@@ -207,8 +208,12 @@ static charl_status check_part(load *l, target *t, const tensor *x, const charl_
             have->dim[0] > want->dim[0]) {
             l->vocab = have->dim[0];
         }
-        CHARL_TRY(charl__text_printf(l->text, "misshapen: %s is %s in the file, %s in the model\n", x->name,
+        CHARL_TRY(charl__text_printf(l->text, "misshapen: %s is %s in the file, %s in the model", x->name,
                                      charl_shape_format(have, a), charl_shape_format(want, b)));
+        if (first_rows && have->dim[0] < want->dim[0]) {
+            CHARL_TRY(charl__text_printf(l->text, "; the longest window is %" PRId64, have->dim[0]));
+        }
+        CHARL_TRY(charl__text_printf(l->text, "\n"));
         return suggest(l, spec->name);
     }
     return CHARL_OK;
