@@ -3,9 +3,10 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <unistd.h>
 
-enum { MOST_THREADS = 64 };
+enum { MOST_THREADS = 64, MESSAGE = 2048 };
 
 typedef struct job {
     void (*work)(void *ctx, int64_t i);
@@ -46,4 +47,42 @@ void charl__parallel_by(int threads, int64_t n, void (*work)(void *ctx, int64_t 
     for (int t = 0; t < others; t++) {
         pthread_join(thread[t], NULL);
     }
+}
+
+/* Work that can fail, and the failure to report. */
+typedef struct attempt {
+    charl_status (*work)(void *ctx, int64_t i);
+    void *ctx;
+    pthread_mutex_t lock;
+    charl_status failed;
+    int64_t failed_at;
+    char message[MESSAGE];
+} attempt;
+
+static void try_one(void *ctx, int64_t i)
+{
+    attempt *a = ctx;
+    const charl_status st = a->work(a->ctx, i);
+
+    if (st == CHARL_OK) {
+        return;
+    }
+    pthread_mutex_lock(&a->lock);
+    if (a->failed == CHARL_OK || i < a->failed_at) {
+        a->failed = st;
+        a->failed_at = i;
+        snprintf(a->message, sizeof a->message, "%s", charl_error_message());
+    }
+    pthread_mutex_unlock(&a->lock);
+}
+
+charl_status charl__parallel_try(int threads, int64_t n, charl_status (*work)(void *ctx, int64_t i), void *ctx)
+{
+    attempt a = {.work = work, .ctx = ctx};
+
+    pthread_mutex_init(&a.lock, NULL);
+    charl__parallel_by(threads, n, try_one, &a);
+    pthread_mutex_destroy(&a.lock);
+    CHARL_REQUIRE(a.failed == CHARL_OK, a.failed, "%s", a.message);
+    return CHARL_OK;
 }

@@ -4,6 +4,8 @@
  */
 #include <stdint.h>
 
+#include "base/error.h"
+
 /** work(ctx, i) once for every i in [0, n), in any order, on as many threads as there are
  *  processors, the caller's among them; returns when all are done. Threads that cannot be started
  *  are done without. Cost beside the work: some 20 us per thread; none for n < 2. Thread-safe if
@@ -12,5 +14,9 @@ void charl__parallel(int64_t n, void (*work)(void *ctx, int64_t i), void *ctx);
 
 /** The same on at most `threads` threads, the caller's among them, and not more than there are processors. */
 void charl__parallel_by(int threads, int64_t n, void (*work)(void *ctx, int64_t i), void *ctx);
+
+/** charl__parallel_by of work that can fail. All of it is done; the status and message are those of the smallest i that failed. */
+charl_status charl__parallel_try(int threads, int64_t n, charl_status (*work)(void *ctx, int64_t i),
+                                 void *ctx) CHARL_MUST_CHECK;
 
 #endif

@@ -18,24 +18,11 @@ typedef struct axis {
 typedef struct taps {
     int64_t first;
     int64_t count;
-    double *weight; /* borrowed, most_taps long */
+    double *weight; /* [count], borrowed */
 } taps;
 
-static double reach_of(const axis *a)
+static void find_taps(const axis *a, double reach, int64_t at, taps *t)
 {
-    const double scale = a->extent / (double)a->length;
-
-    return scale > 1.0 ? scale : 1.0;
-}
-
-static int64_t most_taps(const axis *a)
-{
-    return 2 * (int64_t)ceil(reach_of(a)) + 2;
-}
-
-static void find_taps(const axis *a, int64_t at, taps *t)
-{
-    const double reach = reach_of(a);
     const double centre = a->begin + ((double)at + 0.5) * a->extent / (double)a->length;
     const int64_t first = (int64_t)floor(centre - reach + 0.5);
     const int64_t end = (int64_t)floor(centre + reach + 0.5);
@@ -52,6 +39,20 @@ static void find_taps(const axis *a, int64_t at, taps *t)
     for (int64_t i = 0; i < t->count; i++) {
         t->weight[i] /= sum;
     }
+}
+
+/* Of every element of the output. One piece of memory, to be freed. */
+static charl_status make_taps(const axis *a, taps **out)
+{
+    const double scale = a->extent / (double)a->length, reach = scale > 1.0 ? scale : 1.0;
+    const int64_t most = 2 * (int64_t)ceil(reach) + 2;
+
+    CHARL_TRY(charl__alloc_array(a->length, sizeof **out + (size_t)most * sizeof(double), out));
+    for (int64_t i = 0; i < a->length; i++) {
+        (*out)[i].weight = (double *)(void *)(*out + a->length) + i * most;
+        find_taps(a, reach, i, &(*out)[i]);
+    }
+    return CHARL_OK;
 }
 
 /* The part of the source that is shown and the part of the output that shows it. */
@@ -86,41 +87,46 @@ static placement place(const charl__pixels *in, const charl_image_format *f)
     return p;
 }
 
-static void mix_rows(const charl__pixels *in, const taps *t, double *row)
+/* A row of the output, as wide as the source: the elements [begin, end) of its rows of 3 colours. */
+static void mix_rows(const charl__pixels *in, const taps *t, int64_t begin, int64_t end, double *row)
 {
-    const int64_t n = 3 * in->width;
+    const unsigned char *from = in->rgb + t->first * 3 * in->width;
 
-    memset(row, 0, (size_t)n * sizeof *row);
-    for (int64_t k = 0; k < t->count; k++) {
-        const unsigned char *from = in->rgb + (t->first + k) * n;
+    for (int64_t i = begin; i < end; i++) {
+        row[i] = t->weight[0] * from[i];
+    }
+    for (int64_t k = 1; k < t->count; k++) {
+        const double weight = t->weight[k];
 
-        for (int64_t i = 0; i < n; i++) {
-            row[i] += t->weight[k] * from[i];
+        from += 3 * in->width;
+        for (int64_t i = begin; i < end; i++) {
+            row[i] += weight * from[i];
         }
     }
 }
 
 static unsigned char to_byte(double v)
 {
-    return (unsigned char)floor((v < 0.0 ? 0.0 : v > 255.0 ? 255.0 : v) + 0.5);
+    return (unsigned char)(v < 0.0 ? 0.5 : v > 255.0 ? 255.5 : v + 0.5);
 }
 
 static void mix_columns(const double *row, const taps *t, int64_t channels, int64_t plane, unsigned char *out)
 {
-    double rgb[3] = {0.0, 0.0, 0.0};
+    const double *from = row + 3 * t->first;
+    double r = 0.0, g = 0.0, b = 0.0;
 
     for (int64_t k = 0; k < t->count; k++) {
-        for (int c = 0; c < 3; c++) {
-            rgb[c] += t->weight[k] * row[3 * (t->first + k) + c];
-        }
+        r += t->weight[k] * from[3 * k];
+        g += t->weight[k] * from[3 * k + 1];
+        b += t->weight[k] * from[3 * k + 2];
     }
     if (channels == 1) {
-        out[0] = to_byte(0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2]);
+        out[0] = to_byte(0.299 * r + 0.587 * g + 0.114 * b);
         return;
     }
-    for (int c = 0; c < 3; c++) {
-        out[c * plane] = to_byte(rgb[c]);
-    }
+    out[0] = to_byte(r);
+    out[plane] = to_byte(g);
+    out[2 * plane] = to_byte(b);
 }
 
 charl_status charl__pixels_resize(const charl__pixels *in, const charl_image_format *format, unsigned char *out)
@@ -129,23 +135,24 @@ charl_status charl__pixels_resize(const charl__pixels *in, const charl_image_for
     const placement p = place(in, format);
     const int64_t plane = format->height * format->width;
     double *row = NULL;
-    taps ty = {0}, tx = {0};
+    taps *ty = NULL, *tx = NULL;
+    int64_t begin, end;
 
     CHARL_TRY_CLEANUP(charl__alloc_array(3 * in->width, sizeof *row, &row));
-    CHARL_TRY_CLEANUP(charl__alloc_array(most_taps(&p.y), sizeof(double), &ty.weight));
-    CHARL_TRY_CLEANUP(charl__alloc_array(most_taps(&p.x), sizeof(double), &tx.weight));
+    CHARL_TRY_CLEANUP(make_taps(&p.y, &ty));
+    CHARL_TRY_CLEANUP(make_taps(&p.x, &tx));
+    begin = 3 * tx[0].first;
+    end = 3 * (tx[p.x.length - 1].first + tx[p.x.length - 1].count);
     memset(out, 0, (size_t)(format->channels * plane));
     for (int64_t y = 0; y < p.y.length; y++) {
-        find_taps(&p.y, y, &ty);
-        mix_rows(in, &ty, row);
+        mix_rows(in, &ty[y], begin, end, row);
         for (int64_t x = 0; x < p.x.length; x++) {
-            find_taps(&p.x, x, &tx);
-            mix_columns(row, &tx, format->channels, plane, out + (p.top + y) * format->width + p.left + x);
+            mix_columns(row, &tx[x], format->channels, plane, out + (p.top + y) * format->width + p.left + x);
         }
     }
 cleanup:
-    charl_free(tx.weight);
-    charl_free(ty.weight);
+    charl_free(tx);
+    charl_free(ty);
     charl_free(row);
     return st;
 }

@@ -1,19 +1,21 @@
 /* Folders of images to a dataset. First every name and label, so that mistakes come before the long
  * part and classes can be numbered by name; then one image at a time. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/parallel.h"
 #include "base/text/text.h"
 #include "io/dataset/dataset_write.h"
 #include "io/image/image_files.h"
 #include "io/table/csv.h"
 #include "io/import/importer.h"
 
-enum { MAX_CLASSES = 100000, MAX_ID = 100000, BLOCK_BYTES = 1 << 20, MAX_SIDE = 4096, NOTED = 20 };
+enum { MAX_CLASSES = 100000, MAX_ID = 100000, BLOCK_BYTES = 16 << 20, MAX_SIDE = 4096, NOTED = 20 };
 
 /* The images of one folder: paths, and for each its label, a number or a name. */
 typedef struct collection {
@@ -222,18 +224,70 @@ static charl_status check_bad(const collection *c)
     return CHARL_OK;
 }
 
-/* Read an image; *good is false for one that cannot be read, which is noted. */
-static charl_status read_image(collection *c, int64_t i, const charl_image_format *format,
-                               const charl_import_options *opt, unsigned char *x, bool *good)
-{
-    const charl_status st = charl_image_read(c->images.paths[i], format, x);
+/* Images that all processors decode at once. */
+typedef struct block {
+    int64_t most;     /* images */
+    size_t bytes;     /* of one */
+    unsigned char *x; /* [most, bytes] */
+    bool *good;       /* [most] */
+    int64_t *index;   /* [most] which of the collection they are */
+    const collection *c;
+    const charl_image_format *format;
+} block;
 
-    *good = st == CHARL_OK;
+static charl_status block_init(block *b, const collection *c, const charl_image_format *format)
+{
+    *b = (block){.c = c, .format = format};
+    b->bytes = (size_t)(format->channels * format->height * format->width);
+    b->most = b->bytes < BLOCK_BYTES ? BLOCK_BYTES / (int64_t)b->bytes : 1;
+    b->most = b->most < c->images.count ? b->most : c->images.count;
+    CHARL_TRY(charl__alloc_array(b->most, b->bytes, &b->x));
+    CHARL_TRY(charl__alloc_array(b->most, sizeof *b->good, &b->good));
+    CHARL_TRY(charl__alloc_array(b->most, sizeof *b->index, &b->index));
+    return CHARL_OK;
+}
+
+static void block_fini(block *b)
+{
+    charl_free(b->x);
+    charl_free(b->good);
+    charl_free(b->index);
+}
+
+static charl_status read_image(block *b, int64_t i)
+{
+    const charl_status st = charl_image_read(b->c->images.paths[b->index[i]], b->format, b->x + (size_t)i * b->bytes);
+
+    b->good[i] = st == CHARL_OK;
+    return st;
+}
+
+static charl_status decode_one(void *ctx, int64_t i)
+{
+    const charl_status st = read_image(ctx, i);
+
     if (st == CHARL_ERR_DATA) {
-        note_bad(c, opt);
+        charl_error_clear();
         return CHARL_OK;
     }
-    CHARL_TRY(st);
+    return st;
+}
+
+/* Decode the n images whose indices are set. Those that cannot be read are noted. */
+static charl_status decode(block *b, int64_t n, collection *c, const charl_import_options *opt)
+{
+    CHARL_TRY(charl__parallel_try(INT_MAX, n, decode_one, b));
+    for (int64_t i = 0; i < n; i++) {
+        if (!b->good[i]) { /* once more, for its message */
+            const charl_status st = read_image(b, i);
+
+            if (st == CHARL_ERR_DATA) {
+                note_bad(c, opt);
+            } else {
+                CHARL_TRY(st);
+            }
+        }
+    }
     return CHARL_OK;
 }
 
@@ -252,19 +306,24 @@ static void check_names(collection *c, const charl_import_options *opt)
 static charl_status drop_bad(collection *c, const charl_image_format *format, const charl_import_options *opt)
 {
     charl_status st = CHARL_OK;
-    unsigned char *x = NULL;
+    block b;
     int64_t kept = 0;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(format->channels * format->height, (size_t)format->width, &x));
-    for (int64_t i = 0; i < c->images.count; i++) {
-        char *const path = c->images.paths[i];
-        bool good;
+    CHARL_TRY_CLEANUP(block_init(&b, c, format));
+    for (int64_t first = 0, n; first < c->images.count; first += n) {
+        n = c->images.count - first < b.most ? c->images.count - first : b.most;
+        for (int64_t i = 0; i < n; i++) {
+            b.index[i] = first + i;
+        }
+        CHARL_TRY_CLEANUP(decode(&b, n, c, opt));
+        for (int64_t i = 0; i < n; i++) {
+            char *const path = c->images.paths[first + i];
 
-        CHARL_TRY_CLEANUP(read_image(c, i, format, opt, x, &good));
-        if (good) {
-            c->images.paths[i] = c->images.paths[kept];
-            c->images.paths[kept] = path;
-            c->label[kept++] = c->label[i];
+            if (b.good[i]) {
+                c->images.paths[first + i] = c->images.paths[kept];
+                c->images.paths[kept] = path;
+                c->label[kept++] = c->label[first + i];
+            }
         }
     }
     CHARL_REQUIRE_CLEANUP(kept > 0, CHARL_ERR_DATA, "%s: none of the images can be read; the first: %s", c->folder,
@@ -280,7 +339,7 @@ static charl_status drop_bad(collection *c, const charl_image_format *format, co
     }
     c->bad = 0;
 cleanup:
-    charl_free(x);
+    block_fini(&b);
     return st;
 }
 
@@ -293,35 +352,30 @@ static charl_status look_for_bad(collection *c, const charl_image_format *format
     return CHARL_OK;
 }
 
+/* The samples, in a fixed random order. */
 static charl_status copy(collection *c, const charl_image_format *format, const charl_import_options *opt,
                          charl__writer *w)
 {
     charl_status st = CHARL_OK;
-    const int64_t bytes = format->channels * format->height * format->width;
-    const int64_t block = bytes < BLOCK_BYTES ? BLOCK_BYTES / bytes : 1;
-    unsigned char *x = NULL;
     int32_t *y = NULL;
-    int64_t filled = 0;
+    block b;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(block, (size_t)bytes, &x));
-    CHARL_TRY_CLEANUP(charl__alloc_array(block, sizeof *y, &y));
-    for (int64_t i = 0; i < c->images.count; i++) {
-        const int64_t k = charl_order_row(0, c->images.count, true, i);
-
-        bool good;
-
-        CHARL_TRY_CLEANUP(read_image(c, k, format, opt, x + filled * bytes, &good));
+    CHARL_TRY_CLEANUP(block_init(&b, c, format));
+    CHARL_TRY_CLEANUP(charl__alloc_array(b.most, sizeof *y, &y));
+    for (int64_t first = 0, n; first < c->images.count; first += n) {
+        n = c->images.count - first < b.most ? c->images.count - first : b.most;
+        for (int64_t i = 0; i < n; i++) {
+            b.index[i] = charl_order_row(0, c->images.count, true, first + i);
+            y[i] = c->label[b.index[i]];
+        }
+        CHARL_TRY_CLEANUP(decode(&b, n, c, opt));
         if (c->bad > 0) { /* only to find the other bad ones */
             continue;
         }
-        y[filled++] = c->label[k];
-        if (filled == block || i + 1 == c->images.count) {
-            CHARL_TRY_CLEANUP(charl__writer_put(w, x, y, filled));
-            filled = 0;
-        }
+        CHARL_TRY_CLEANUP(charl__writer_put(w, b.x, y, n));
     }
 cleanup:
-    charl_free(x);
+    block_fini(&b);
     charl_free(y);
     return st;
 }

@@ -11,7 +11,7 @@
 #include "base/parallel.h"
 #include "io/dataset/chunks/chunk_filters.h"
 
-enum { MAX_CHUNK_BYTES = 64 << 20, MESSAGE = 2048 };
+enum { MAX_CHUNK_BYTES = 64 << 20 };
 
 typedef struct charl__chunk {
     struct charl__chunk *newer, *older; /* in the order of their last use */
@@ -346,33 +346,21 @@ static void let_go(charl__chunks *c, charl__chunk *e)
     pthread_mutex_unlock(&c->cache->lock);
 }
 
-/* Chunks that several threads decode, and the failure of the first of them that failed. */
+/* Chunks that several threads decode. */
 typedef struct chunk_list {
     charl__chunks *chunks;
     int64_t *index;
     int64_t n;
-    charl_status failed;
-    int64_t failed_at;
-    char message[MESSAGE];
 } chunk_list;
 
-static void decode_one(void *ctx, int64_t i)
+static charl_status decode_one(void *ctx, int64_t i)
 {
-    chunk_list *l = ctx;
+    const chunk_list *l = ctx;
     charl__chunk *e;
-    const charl_status st = hold(l->chunks, l->index[i], &e);
 
-    if (st == CHARL_OK) {
-        let_go(l->chunks, e);
-        return;
-    }
-    pthread_mutex_lock(&l->chunks->cache->lock);
-    if (l->failed == CHARL_OK || i < l->failed_at) {
-        l->failed = st;
-        l->failed_at = i;
-        snprintf(l->message, sizeof l->message, "%s", charl_error_message());
-    }
-    pthread_mutex_unlock(&l->chunks->cache->lock);
+    CHARL_TRY(hold(l->chunks, l->index[i], &e));
+    let_go(l->chunks, e);
+    return CHARL_OK;
 }
 
 /* The chunks of a group that are not there. */
@@ -441,9 +429,8 @@ charl_status charl__chunks_prepare(charl__chunks *c, const int64_t *rows, int64_
     }
     pthread_mutex_unlock(&cache->lock);
     if (l.n > 1) {
-        charl__parallel_by(cache->threads, l.n, decode_one, &l);
+        CHARL_TRY_CLEANUP(charl__parallel_try(cache->threads, l.n, decode_one, &l));
     }
-    CHARL_REQUIRE_CLEANUP(l.failed == CHARL_OK, l.failed, "%s", l.message);
 cleanup:
     charl_free(l.index);
     charl_free(groups);
