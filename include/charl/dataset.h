@@ -51,10 +51,10 @@ typedef struct charl_dataset_options {
     int64_t shuffle_window; /* rows that CHARL_SHUFFLE_BLOCKS shuffles at a time; 0: those of 64 MiB */
     int64_t
         cache_bytes; /* decoded chunks of chunked arrays that are kept in memory; 0: CHARL_DATASET_CACHE_BYTES, or three times shuffle_window if that is more */
-    int threads;     /* that decode chunks, the reading one among them; 0: CHARL_DATASET_THREADS */
+    int threads; /* that decode chunks or pictures, the reading one among them; 0: CHARL_DATASET_THREADS, or CHARL_DATASET_PICTURE_THREADS */
 } charl_dataset_options;
 #define CHARL_DATASET_CACHE_BYTES ((int64_t)256 << 20)
-enum { CHARL_DATASET_THREADS = 2 };
+enum { CHARL_DATASET_THREADS = 2, CHARL_DATASET_PICTURE_THREADS = 16 };
 
 /** What an open dataset holds. Pointers are borrowed from the dataset. */
 typedef struct charl_dataset_info {
@@ -245,6 +245,7 @@ typedef struct charl_import_options {
     uint64_t seed;  /* of that choice */
     bool overwrite; /* replace an existing file */
     bool skip_bad;  /* folders of images: leave out files that cannot be read */
+    bool link;      /* folders of images: store where the files are, not their pixels */
     /* Lines that the user should read: what was decided on the way. May be NULL. */
     void (*noted)(void *ctx, const char *text);
     void *ctx;

@@ -63,9 +63,12 @@ void charl_image_files_fini(charl_image_files *files);
  *  All files that cannot be read are found before the import fails; the first 20 are noted (opt->noted). With
  *  opt->skip_bad they are left out instead, which costs decoding all files twice.
  *
+ *  With opt->link the samples stay in their files, which are decoded whenever they are read. They are the same, and the data set has the
+ *  same content_id. A file whose pixels are no longer those that were imported is an error when it is read.
+ *
  *  Samples are stored in a fixed random order, so that val_split takes some of every class. The fit
  *  is stored. Blocks. Local. Errors: as charl_import_idx and charl_image_read. Memory: the names of
- *  the files, and one image. */
+ *  the files, 16 MiB of images, and a picture for each processor. */
 charl_status charl_import_images(const char *const folders[2], const charl_image_format *format, const char *out,
                                  const charl_import_options *opt) CHARL_MUST_CHECK;
 

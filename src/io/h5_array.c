@@ -28,7 +28,9 @@ charl_status charl__h5_array_create(charl__h5_array *a, hid_t file)
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, space, H5Screate_simple(a->item.ndim + 1, dims, NULL), "%s", a->path);
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, create, H5Pcreate(H5P_DATASET_CREATE), "%s", a->path);
     CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Pset_layout(create, H5D_CONTIGUOUS), "%s", a->path);
-    CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Pset_alloc_time(create, H5D_ALLOC_TIME_EARLY), "%s", a->path);
+    CHARL_H5_CLEANUP(CHARL_ERR_DISK,
+                     H5Pset_alloc_time(create, a->is_empty ? H5D_ALLOC_TIME_LATE : H5D_ALLOC_TIME_EARLY), "%s",
+                     a->path);
     CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Pset_fill_time(create, H5D_FILL_TIME_NEVER), "%s", a->path);
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, link, H5Pcreate(H5P_LINK_CREATE), "%s", a->path);
     CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Pset_create_intermediate_group(link, 1), "%s", a->path);
@@ -50,6 +52,10 @@ charl_status charl__h5_array_append(charl__h5_array *a, const void *data, int64_
     hsize_t start[CHARL_MAX_DIMS + 1] = {(hsize_t)a->done};
     hsize_t count[CHARL_MAX_DIMS + 1] = {(hsize_t)n};
 
+    if (a->is_empty) {
+        a->done += n;
+        goto cleanup;
+    }
     charl__h5_begin();
     for (int i = 0; i < a->item.ndim; i++) {
         count[i + 1] = (hsize_t)a->item.dim[i];

@@ -280,9 +280,110 @@ static void bad_formats_are_refused(void **state)
     }
 }
 
+/* A set of pictures that stay in their files has the rows of one that holds them, and is it, as far as a run can tell. */
+static void pictures_may_stay_in_their_files(void **state)
+{
+    const char *folders[2];
+    charl_import_options o = {.overwrite = true, .val_split = 0.2};
+    charl_dataset_options few = {.cache_bytes = 9, .threads = 3}; /* room for two */
+    charl_dataset *linked = NULL, *stored = NULL;
+    charl_dataset_info info, other;
+    int64_t rows[32];
+    unsigned char x[2][32 * 4];
+    int32_t y[2][32];
+    char own[512], here[512], moved[512], file[600];
+
+    (void)state;
+    make_classes("left", 20);
+    make_classes("test", 3);
+    snprintf(own, sizeof own, "%s", charl_test_path(dir, "own.h5"));
+    folders[0] = charl_test_path(dir, "left/");
+    folders[1] = charl_test_path(dir, "test");
+    charl_assert_ok(charl_import_images(folders, &tiny, own, &o));
+    o.link = true;
+    folders[0] = charl_test_path(dir, "left/");
+    folders[1] = charl_test_path(dir, "test");
+    charl_assert_ok(charl_import_images(folders, &tiny, out, &o));
+    charl_assert_ok(charl_dataset_open(own, NULL, &stored));
+    charl_assert_ok(charl_dataset_open(out, &few, &linked));
+    charl_dataset_get_info(stored, &other);
+    charl_dataset_get_info(linked, &info);
+    assert_string_equal(info.content_id, other.content_id);
+    assert_true(info.mean[0] == other.mean[0] && info.std[0] == other.std[0] && info.checksums && info.native);
+    assert_non_null(strstr(info.note, "/test/x is decoded from 6 picture files"));
+    charl_assert_ok(charl_dataset_verify(linked));
+    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+        const int64_t n = info.rows[s];
+
+        assert_int_equal(n, other.rows[s]);
+        for (int64_t i = 0; i < n; i++) {
+            rows[i] = charl_order_row(7, n, true, i);
+        }
+        charl_assert_ok(charl_dataset_read(stored, (charl_split)s, rows, n, x[0], y[0]));
+        charl_assert_ok(charl_dataset_read(linked, (charl_split)s, rows, n, x[1], y[1]));
+        assert_memory_equal(x[0], x[1], (size_t)n * 4);
+        assert_memory_equal(y[0], y[1], (size_t)n * sizeof(int32_t));
+    }
+    charl_dataset_close(stored);
+    charl_dataset_close(linked);
+    /* The set and its pictures can be moved together. */
+    snprintf(here, sizeof here, "%s", dir);
+    snprintf(moved, sizeof moved, "%s-moved", dir);
+    snprintf(file, sizeof file, "%s/out.h5", moved);
+    assert_int_equal(rename(here, moved), 0);
+    charl_assert_ok(charl_dataset_open(file, NULL, &linked));
+    check_samples(linked, CHARL_SPLIT_TRAIN, 32);
+    charl_dataset_close(linked);
+    assert_int_equal(rename(moved, here), 0);
+}
+
+/* What was imported is what is read, or an error. */
+static void changed_files_are_noticed(void **state)
+{
+    const char *folders[2] = {charl_test_path(dir, "left"), NULL};
+    charl_dataset *ds = NULL;
+    char away[512];
+
+    (void)state;
+    charl_assert_ok(charl_import_images(folders, &tiny, out, &(charl_import_options){.overwrite = true, .link = true}));
+    charl_assert_ok(charl_dataset_open(out, NULL, &ds));
+    for (int i = 0; i < 20; i++) {
+        char name[32];
+
+        snprintf(name, sizeof name, "left/ant/%02d.png", i);
+        put_level(name, 90);
+    }
+    charl_assert_status(charl_dataset_verify(ds), CHARL_ERR_DATA);
+    charl_assert_message("no longer gives the pixels that were imported");
+    put_text("left/ant/00.png", "no picture");
+    charl_assert_status(charl_dataset_verify(ds), CHARL_ERR_DATA);
+    charl_assert_message("out.h5: /train/x: row ");
+    charl_dataset_close(ds);
+    snprintf(away, sizeof away, "%s", charl_test_path(dir, "away"));
+    assert_int_equal(rename(charl_test_path(dir, "left"), away), 0);
+    charl_assert_status(charl_dataset_open(out, NULL, &ds), CHARL_ERR_DATA);
+    charl_assert_message("out.h5: /train/x: the files are elsewhere: ");
+}
+
 static charl_status import_small(void *ctx)
 {
     return charl_import_images(ctx, &tiny, out, &replace);
+}
+
+static charl_status link_small(void *ctx)
+{
+    charl_status st = CHARL_OK;
+    const charl_dataset_options two = {.threads = 2};
+    charl_dataset *ds = NULL;
+    const int64_t rows[] = {1, 0};
+    unsigned char x[8];
+
+    CHARL_TRY_CLEANUP(charl_import_images(ctx, &tiny, out, &(charl_import_options){.overwrite = true, .link = true}));
+    CHARL_TRY_CLEANUP(charl_dataset_open(out, &two, &ds));
+    CHARL_TRY_CLEANUP(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 2, x, NULL));
+cleanup:
+    charl_dataset_close(ds);
+    return st;
 }
 
 static void every_acquisition_may_fail(void **state)
@@ -295,14 +396,20 @@ static void every_acquisition_may_fail(void **state)
     folders[1] = charl_test_path(dir, "flat");
     put_text("flat/labels.csv", "y.png,bee\n");
     assert_true(charl_test_fail_every_acquisition(import_small, folders) > 60);
+    assert_true(charl_test_fail_every_acquisition(link_small, folders) > 90);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sub_folders_are_classes),    cmocka_unit_test(a_list_gives_labels),
-        cmocka_unit_test(bad_lists_are_refused),      cmocka_unit_test(bad_folders_are_refused),
-        cmocka_unit_test(bad_formats_are_refused),    cmocka_unit_test(bad_files_are_counted_or_left_out),
+        cmocka_unit_test(sub_folders_are_classes),
+        cmocka_unit_test(a_list_gives_labels),
+        cmocka_unit_test(bad_lists_are_refused),
+        cmocka_unit_test(bad_folders_are_refused),
+        cmocka_unit_test(bad_formats_are_refused),
+        cmocka_unit_test(bad_files_are_counted_or_left_out),
+        cmocka_unit_test(pictures_may_stay_in_their_files),
+        cmocka_unit_test(changed_files_are_noticed),
         cmocka_unit_test(every_acquisition_may_fail),
     };
 

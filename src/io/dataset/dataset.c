@@ -455,8 +455,9 @@ static charl_status find_classes(charl_dataset *ds, const charl_dataset_options 
 
 static charl_status seal(charl_dataset *ds, const charl_dataset_options *opt, int64_t cache_bytes)
 {
-    CHARL_TRY(
-        charl__chunk_cache_create(cache_bytes, opt->threads > 0 ? opt->threads : CHARL_DATASET_THREADS, &ds->cache));
+    const int usual = ds->views[CHARL_SPLIT_TRAIN].x->pictures ? CHARL_DATASET_PICTURE_THREADS : CHARL_DATASET_THREADS;
+
+    CHARL_TRY(charl__chunk_cache_create(cache_bytes, opt->threads > 0 ? opt->threads : usual, &ds->cache));
     CHARL_TRY(charl__file_seal(&ds->file, ds->arrays, CHARL__ARRAYS, ds->cache));
     return CHARL_OK;
 }

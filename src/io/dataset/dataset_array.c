@@ -15,6 +15,8 @@
 /* Blocks of an array without checksums that are read for its digest. */
 enum { MOST_SUMMED = 1024, MOST_CONVERTED = 256 };
 
+enum { VERIFIED_BYTES = 16 << 20 }; /* of chunks, at a time */
+
 static charl_status read_bytes(const charl__file *f, const charl__array *a, int64_t offset, size_t bytes, void *dst)
 {
     unsigned char *p = dst;
@@ -388,7 +390,7 @@ charl_status charl__array_verify(charl__file *f, charl__array *a)
     charl_status st = CHARL_OK;
     unsigned char *buffer = NULL;
     const int64_t item = (int64_t)a->item_bytes;
-    const int64_t step = item < CHARL__BLOCK_BYTES ? CHARL__BLOCK_BYTES / item : 1;
+    const int64_t most = a->chunks ? VERIFIED_BYTES : CHARL__BLOCK_BYTES, step = item < most ? most / item : 1;
     uint32_t crc = 0;
 
     for (int i = 0; i < a->n_sources; i++) {
@@ -401,9 +403,9 @@ charl_status charl__array_verify(charl__file *f, charl__array *a)
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl__alloc_array(step, a->item_bytes, &buffer));
-    for (int64_t row = 0; row < a->rows; row += step) {
-        const int64_t n = a->rows - row < step ? a->rows - row : step;
-
+    for (int64_t row = 0, n; row < a->rows; row += n) {
+        n = a->rows - row < step ? a->rows - row : step;
+        CHARL_TRY_CLEANUP(charl__array_prepare(a, NULL, row, n, &n));
         CHARL_TRY_CLEANUP(read_rows(f, a, row, n, buffer));
         if (a->n_blocks > 0) {
             CHARL_TRY_CLEANUP(fold_checksums(f, a, buffer, row * item, n * item, &crc));

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "io/dataset/dataset_file.h"
+#include "io/dataset/pictures/pictures.h"
 
 enum { PERIOD_MS = 1000 };
 
@@ -84,7 +85,7 @@ static charl_status check_again(charl__file *f)
 {
     atomic_fetch_add(&f->generation, 1);
     for (int i = 0; i < f->n_arrays; i++) {
-        charl__array *a = &f->arrays[i];
+        charl__array *a = f->arrays[i].pictures ? charl__pictures_list(f->arrays[i].pictures) : &f->arrays[i];
 
         for (int64_t b = 0; b < a->n_blocks; b++) {
             if (atomic_exchange(&a->block_state[b], CHARL__BLOCK_UNKNOWN) >= f->good) {

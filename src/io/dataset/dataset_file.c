@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "io/dataset/dataset_hint.h"
+#include "io/dataset/pictures/pictures.h"
 
 enum { CACHE_BYTES = 64 << 20, MAX_ITEM_BYTES = 1 << 30, MAX_TEXT = 65536 };
 
@@ -194,6 +195,12 @@ static charl_status judge_storage(charl__file *f, charl__array *a, charl__role r
     }
     CHARL_H5(CHARL_ERR_DATA, H5Dget_space_status(a->dataset, &allocated), "%s: %s", f->path, a->name);
     offset = H5Dget_offset(a->dataset);
+    if (offset == HADDR_UNDEF) {
+        CHARL_TRY(charl__pictures_open(f, a, &a->pictures));
+        if (a->pictures) {
+            return CHARL_OK;
+        }
+    }
     CHARL_REQUIRE(offset != HADDR_UNDEF && allocated == H5D_SPACE_STATUS_ALLOCATED, CHARL_ERR_DATA,
                   "%s: %s was never written; it would read as zeros", f->path, a->name);
     CHARL_REQUIRE(offset <= (uint64_t)f->bytes && H5Dget_storage_size(a->dataset) <= (uint64_t)f->bytes - offset,
@@ -216,6 +223,10 @@ static charl_status note_cost(charl__file *f, const charl__array *a)
             "%s%s is compressed with %s, which is decoded by one thread; `charl data import hdf5` "
             "writes it uncompressed",
             f->note.length ? "\n" : "", a->name, charl__chunks_filters(a->chunks, filters, sizeof filters)));
+    }
+    if (a->pictures) {
+        CHARL_TRY(charl__text_printf(&f->note, "%s%s is decoded from %lld picture files whenever it is read",
+                                     f->note.length ? "\n" : "", a->name, (long long)a->rows));
     }
     return CHARL_OK;
 }
@@ -299,6 +310,8 @@ void charl__array_fini(charl__array *a)
         charl_free(a->chunks);
         a->chunks = NULL;
     }
+    charl__pictures_close(a->pictures);
+    a->pictures = NULL;
     charl__h5_close(&a->type);
     charl__h5_close(&a->dataset);
     charl__array_close_sources(a);
@@ -323,7 +336,7 @@ charl_status charl__file_seal(charl__file *f, charl__array *arrays, int n, charl
 
             CHARL_TRY(charl__file_seal(&source->file, &source->array, 1, cache));
         }
-        if (arrays[i].offset >= 0 || arrays[i].n_sources > 0) {
+        if (arrays[i].offset >= 0 || arrays[i].n_sources > 0 || arrays[i].pictures) {
             charl__h5_close(&arrays[i].type);
             charl__h5_close(&arrays[i].dataset);
         } else if (arrays[i].dataset >= 0) {

@@ -2,10 +2,11 @@
 #define CHARL_IO_DATASET_DATASET_FILE_H
 /** The arrays of a dataset file: checked once, then read by rows.
  *
- *  The stored elements of an array come from one of three places and are then converted, if they are not what is to be delivered:
+ *  The stored elements of an array come from one of four places and are then converted, if they are not what is to be delivered:
  *
  *      contiguous   pread, from a descriptor that was opened before HDF5 looked at the file
  *      chunked      chunks that are decoded by several threads and kept (chunks.h)
+ *      pictures     files that are decoded in the same way (pictures/pictures.h)
  *      otherwise    HDF5, one thread at a time: compact arrays
  *
  *  The rows of a virtual array, and those of several files that are one set, are read from the arrays that hold them.
@@ -60,6 +61,8 @@ typedef enum charl__role {
     CHARL__ROLE_TARGETS, /* u8 i32 i64 f32 */
 } charl__role;
 
+typedef struct charl__pictures charl__pictures;
+
 typedef struct charl__array {
     char name[CHARL__ARRAY_NAME]; /* "/train/x" */
     charl_dtype dtype;            /* of the bytes that charl__array_read delivers */
@@ -70,6 +73,7 @@ typedef struct charl__array {
     bool converted;                 /* delivered bytes are not the stored ones */
     int64_t offset;                 /* of row 0 in the file; -1: not contiguous */
     charl__chunks *chunks;          /* NULL: not chunked */
+    charl__pictures *pictures;      /* rows are decoded from files, each a chunk (pictures/pictures.h); NULL: no */
     struct charl__array_part *part; /* [n_parts] of an array that lies in several files; NULL: in one */
     int n_parts;
     struct charl__array_source **source; /* [n_sources] of a virtual array */

@@ -22,6 +22,8 @@ typedef struct charl__writer_spec {
     int64_t test;        /* of a third source; without val_split */
     /* [rows] 1: this one of the first source is for validation (split.h); NULL: the last ones are. Borrowed until finish. */
     const uint8_t *val;
+    bool
+        linked; /* samples are in files: nothing of what is put is stored but checksums, mean and std (charl__writer_files) */
     bool scales;     /* values: store the mean and std of each target too, by which training scales them */
     int64_t classes; /* at least; 0: largest label + 1. Tokens: size of the vocabulary */
 } charl__writer_spec;
@@ -49,6 +51,9 @@ charl_status charl__writer_array(charl__writer *w, const char *name, charl_dtype
 /** Tokens: where documents begin, as n ascending numbers of tokens in the order in which they are put. Each split gets its own as
  * /SPLIT/doc_start. Errors: ERR_DISK. */
 charl_status charl__writer_documents(charl__writer *w, const int64_t *starts, int64_t n) CHARL_MUST_CHECK;
+
+/** Linked: the records of all samples (pictures/pictures.h), [announced, width], in the order in which they are put. Errors: ERR_DISK. */
+charl_status charl__writer_files(charl__writer *w, const unsigned char *records, int64_t width) CHARL_MUST_CHECK;
 
 /** The next n samples: x [n, x_item] of x_dtype, y [n, y_item] i32 or f32 (NULL for tokens).
  *  Errors: ERR_DATA for a float that is not finite or a label below 0, naming the sample. */

@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "base/text/text.h"
 #include "io/dataset/dataset_write.h"
+#include "io/dataset/pictures/pictures.h"
 #include "io/image/image_files.h"
 #include "io/table/csv.h"
 #include "io/import/importer.h"
@@ -24,6 +25,7 @@ typedef struct collection {
     charl_image_files images;
     charl_image_files labels; /* texts */
     int32_t *label;           /* [images.count] */
+    charl__text root;         /* of the folder in the records of the files, where the data set refers to them */
     int64_t bad;              /* images that cannot be read, found so far */
     char first_bad[512];      /* why not the first of them */
 } collection;
@@ -152,6 +154,7 @@ static void collection_fini(collection *c)
     charl_image_files_fini(&c->images);
     charl_image_files_fini(&c->labels);
     charl_free(c->label);
+    charl__text_fini(&c->root);
 }
 
 static bool is_id(const char *text)
@@ -352,9 +355,41 @@ static charl_status look_for_bad(collection *c, const charl_image_format *format
     return CHARL_OK;
 }
 
+/* Records of files that a data set refers to, in the order of the samples. */
+typedef struct links {
+    unsigned char *records;
+    int64_t width, n;
+} links;
+
+static const char *name_in(const collection *c, int64_t i)
+{
+    const char *name = c->images.paths[i] + strlen(c->folder);
+
+    return name + (name[0] == '/');
+}
+
+static charl_status links_init(links *l, collection *c, const char *out)
+{
+    size_t longest = 0;
+    int64_t n = 0;
+
+    for (int k = 0; k < 2 && c[k].folder; k++) {
+        CHARL_TRY(charl__pictures_root(out, c[k].folder, &c[k].root));
+        for (int64_t i = 0; i < c[k].images.count; i++) {
+            const size_t bytes = c[k].root.length + strlen(name_in(&c[k], i));
+
+            longest = bytes > longest ? bytes : longest;
+        }
+        n += c[k].images.count;
+    }
+    l->width = CHARL__PICTURE_PATH + (int64_t)longest + 1;
+    CHARL_TRY(charl__alloc_array(n, (size_t)l->width, &l->records));
+    return CHARL_OK;
+}
+
 /* The samples, in a fixed random order. */
 static charl_status copy(collection *c, const charl_image_format *format, const charl_import_options *opt,
-                         charl__writer *w)
+                         charl__writer *w, links *l)
 {
     charl_status st = CHARL_OK;
     int32_t *y = NULL;
@@ -371,6 +406,10 @@ static charl_status copy(collection *c, const charl_image_format *format, const 
         CHARL_TRY_CLEANUP(decode(&b, n, c, opt));
         if (c->bad > 0) { /* only to find the other bad ones */
             continue;
+        }
+        for (int64_t i = 0; l->records && i < n; i++) {
+            charl__pictures_record(charl__text_string(&c->root), name_in(c, b.index[i]), b.x + (size_t)i * b.bytes,
+                                   b.bytes, l->records + l->n++ * l->width);
         }
         CHARL_TRY_CLEANUP(charl__writer_put(w, b.x, y, n));
     }
@@ -414,6 +453,7 @@ charl_status charl_import_images(const char *const folders[2], const charl_image
     charl_status st = CHARL_OK;
     collection c[2] = {{.folder = folders[0]}, {.folder = folders[1]}};
     classes k = {0};
+    links l = {0};
     charl__writer_spec spec = {.kind = CHARL_DATASET_IMAGES, .x_dtype = CHARL_U8};
     charl__writer *w = NULL;
 
@@ -435,17 +475,25 @@ charl_status charl_import_images(const char *const folders[2], const charl_image
     spec.rows = c[0].images.count;
     spec.more = c[1].images.count;
     spec.classes = k.ids ? 0 : k.count;
+    spec.linked = opt && opt->link;
+    if (spec.linked) {
+        CHARL_TRY_CLEANUP(links_init(&l, c, out));
+    }
     CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
     CHARL_TRY_CLEANUP(write_texts(&k, format, w));
-    CHARL_TRY_CLEANUP(copy(&c[0], format, opt, w));
+    CHARL_TRY_CLEANUP(copy(&c[0], format, opt, w, &l));
     if (folders[1]) {
-        CHARL_TRY_CLEANUP(copy(&c[1], format, opt, w));
+        CHARL_TRY_CLEANUP(copy(&c[1], format, opt, w, &l));
     }
     CHARL_TRY_CLEANUP(check_bad(&c[0]));
     CHARL_TRY_CLEANUP(check_bad(&c[1]));
+    if (l.records) {
+        CHARL_TRY_CLEANUP(charl__writer_files(w, l.records, l.width));
+    }
     CHARL_TRY_CLEANUP(charl__writer_finish(w));
 cleanup:
     charl__writer_destroy(w);
+    charl_free(l.records);
     charl_free(k.names);
     collection_fini(&c[0]);
     collection_fini(&c[1]);
@@ -456,7 +504,7 @@ typedef struct images_settings {
     int64_t size[2]; /* height, width */
     int channels;    /* 0: 1, 1: 3 */
     int fit;         /* charl_image_fit */
-    bool skip_bad;
+    bool skip_bad, link;
 } images_settings;
 
 static charl_status run_images(const void *settings, const char *const *files, int n, const char *out,
@@ -468,6 +516,7 @@ static charl_status run_images(const void *settings, const char *const *files, i
         .channels = s->channels ? 3 : 1, .height = s->size[0], .width = s->size[1], .fit = (charl_image_fit)s->fit};
 
     common.skip_bad = s->skip_bad;
+    common.link = s->link;
     return charl_import_images((const char *const[2]){files[0], n == 2 ? files[1] : NULL}, &format, out, &common);
 }
 
@@ -480,6 +529,8 @@ static const charl_key keys[] = {
      "how to handle another aspect ratio: crop (center crop, default), stretch or pad", "crop|stretch|pad"},
     {"skip_bad", CHARL_KEY_BOOL, offsetof(images_settings, skip_bad), NULL, false,
      "leave out files that cannot be read; otherwise they are listed and nothing is imported", NULL},
+    {"link", CHARL_KEY_BOOL, offsetof(images_settings, link), NULL, false,
+     "leave the pixels in the files, which are then decoded whenever they are read", NULL},
 };
 static const images_settings defaults = {.channels = 1};
 

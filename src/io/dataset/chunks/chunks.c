@@ -154,6 +154,29 @@ cleanup:
     return st;
 }
 
+void charl__chunks_of_rows(charl__chunks *c, const char *path, const char *name, int64_t rows, const charl_shape *item,
+                           charl_status (*decode)(void *ctx, int64_t index, unsigned char *out), void *ctx)
+{
+    *c = (charl__chunks){.path = path,
+                         .name = name,
+                         .dataset = H5I_INVALID_HID,
+                         .type = H5I_INVALID_HID,
+                         .element_bytes = 1,
+                         .ndim = item->ndim + 1,
+                         .extent = {rows},
+                         .dim = {1},
+                         .grid = {rows},
+                         .n = rows,
+                         .per_group = 1,
+                         .chunk_bytes = (size_t)charl_shape_count(item),
+                         .decode = decode,
+                         .ctx = ctx};
+    for (int i = 0; i < item->ndim; i++) {
+        c->extent[i + 1] = c->dim[i + 1] = item->dim[i];
+        c->grid[i + 1] = 1;
+    }
+}
+
 charl_status charl__chunks_attach(charl__chunks *c, charl__chunk_cache *cache)
 {
     CHARL_TRY(charl__alloc_array(c->n, sizeof *c->entry, &c->entry));
@@ -284,6 +307,9 @@ static charl_status decode(const charl__chunks *c, int64_t index, unsigned char 
     size_t bytes = 0;
     uint32_t skipped = 0;
 
+    if (c->decode) {
+        return c->decode(c->ctx, index, out);
+    }
     if (c->by_hdf5) {
         return read_by_hdf5(c, index, out);
     }

@@ -44,6 +44,9 @@ typedef struct charl__chunks {
     size_t chunk_bytes;   /* of a decoded one */
     int n_filters;
     charl__filter filter[CHARL__MAX_FILTERS];
+    charl_status (*decode)(void *ctx, int64_t index,
+                           unsigned char *out); /* of chunks that are not in HDF5; else NULL */
+    void *ctx;
     bool by_hdf5;                /* HDF5 undoes the filters */
     bool needs_plugins;          /* some of them are in libraries that HDF5 loads */
     charl__chunk_cache *cache;   /* borrowed */
@@ -54,6 +57,10 @@ typedef struct charl__chunks {
  *  after a failure. Errors: ERR_DATA: chunks that are larger than 64 MiB or were never written, filters that cannot be undone. */
 charl_status charl__chunks_init(charl__chunks *c, hid_t dataset, hid_t plist, hid_t type) CHARL_MUST_CHECK;
 void charl__chunks_fini(charl__chunks *c);
+
+/** Rows of bytes, each a chunk that `decode` delivers; it is called by several threads. path and name are borrowed. fini as above. */
+void charl__chunks_of_rows(charl__chunks *c, const char *path, const char *name, int64_t rows, const charl_shape *item,
+                           charl_status (*decode)(void *ctx, int64_t index, unsigned char *out), void *ctx);
 
 /** Use a cache; before anything is read. Errors: ERR_NOMEM. */
 charl_status charl__chunks_attach(charl__chunks *c, charl__chunk_cache *cache) CHARL_MUST_CHECK;

@@ -1,0 +1,185 @@
+/* Rows that are decoded from picture files. */
+#define _DEFAULT_SOURCE /* realpath */
+#include "io/dataset/pictures/pictures.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/numeric/hash.h"
+#include "charl/image.h"
+
+struct charl__pictures {
+    charl__file *file;        /* borrowed */
+    const charl__array *rows; /* borrowed */
+    charl__array list;
+    charl_image_format format;
+};
+
+static int folder_length(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? (int)(slash - path) + 1 : 0;
+}
+
+/* The file of row `index`, and the checksum of its pixels. */
+static charl_status find_file(charl__pictures *p, int64_t index, charl__text *path, uint32_t *crc)
+{
+    charl_status st = CHARL_OK;
+    unsigned char *record = NULL;
+    const char *name;
+
+    CHARL_TRY_CLEANUP(charl__alloc(p->list.item_bytes + 1, &record));
+    CHARL_TRY_CLEANUP(charl__array_read(p->file, &p->list, index, 1, record));
+    *crc = 0;
+    for (int i = 0; i < CHARL__PICTURE_PATH; i++) {
+        *crc |= (uint32_t)record[i] << 8 * i;
+    }
+    name = (const char *)record + CHARL__PICTURE_PATH;
+    CHARL_TRY_CLEANUP(
+        charl__text_printf(path, "%.*s%s", name[0] == '/' ? 0 : folder_length(p->file->path), p->file->path, name));
+cleanup:
+    charl_free(record);
+    return st;
+}
+
+/* A charl__chunks.decode. */
+static charl_status decode(void *ctx, int64_t index, unsigned char *out)
+{
+    charl_status st = CHARL_OK;
+    charl__pictures *p = ctx;
+    charl__text path = {0};
+    uint32_t stored, crc;
+
+    CHARL_TRY_CLEANUP(find_file(p, index, &path, &stored));
+    st = charl_image_read(charl__text_string(&path), &p->format, out);
+    if (st != CHARL_OK) {
+        charl__error_prefix("%s: %s: row %lld: ", p->file->path, p->rows->name, (long long)index);
+        goto cleanup;
+    }
+    crc = charl__crc32c(0, out, p->rows->item_bytes);
+    CHARL_REQUIRE_CLEANUP(
+        crc == stored, CHARL_ERR_DATA,
+        "%s: %s: row %lld: %s no longer gives the pixels that were imported (checksum %08x, was %08x): the file was "
+        "changed, or this libjpeg decodes it otherwise. HINT put the file back, or import the folder again",
+        p->file->path, p->rows->name, (long long)index, charl__text_string(&path), crc, stored);
+cleanup:
+    charl__text_fini(&path);
+    return st;
+}
+
+static charl_status judge(charl__pictures *p, const charl__array *a)
+{
+    charl_status st = CHARL_OK;
+    const charl__array *list = &p->list;
+    char *fit = NULL;
+
+    CHARL_TRY_CLEANUP(charl__file_text(p->file, "/", "fit", &fit));
+    p->format = (charl_image_format){
+        .channels = a->item.dim[0], .height = a->item.dim[1], .width = a->item.dim[2], .fit = charl_image_fit_of(fit)};
+    CHARL_REQUIRE_CLEANUP(a->item.ndim == 3 && a->dtype == CHARL_U8 && !a->converted &&
+                              (p->format.channels == 1 || p->format.channels == 3) && p->format.fit < CHARL_FIT_COUNT,
+                          CHARL_ERR_DATA, "%s: %s cannot be images of files: u8 [n, 1 or 3, height, width] with a fit",
+                          p->file->path, a->name);
+    CHARL_REQUIRE_CLEANUP(list->dtype == CHARL_U8 && list->item.ndim == 1 && list->rows == a->rows &&
+                              list->item_bytes > CHARL__PICTURE_PATH && list->offset >= 0 && list->n_blocks > 0,
+                          CHARL_ERR_DATA, "%s: %s does not list the files of %s", p->file->path, list->name, a->name);
+cleanup:
+    charl_free(fit);
+    return st;
+}
+
+/* A folder that was moved shows now and not in the middle of a training. */
+static charl_status check_first(charl__pictures *p)
+{
+    charl_status st = CHARL_OK;
+    charl__text path = {0};
+    uint32_t crc;
+
+    CHARL_TRY_CLEANUP(find_file(p, 0, &path, &crc));
+    CHARL_REQUIRE_CLEANUP(access(charl__text_string(&path), R_OK) == 0, CHARL_ERR_DATA,
+                          "%s: %s: the files are elsewhere: %s: %s. HINT put the folder back, or import it again",
+                          p->file->path, p->rows->name, charl__text_string(&path), strerror(errno));
+cleanup:
+    charl__text_fini(&path);
+    return st;
+}
+
+charl_status charl__pictures_open(charl__file *f, charl__array *a, charl__pictures **out)
+{
+    charl_status st = CHARL_OK;
+    charl__pictures *p = NULL;
+    char name[CHARL__ARRAY_NAME];
+    bool found = false;
+
+    *out = NULL;
+    if ((size_t)snprintf(name, sizeof name, "/files%s", a->name) < sizeof name) {
+        CHARL_TRY_CLEANUP(charl__file_find(f, name, &found));
+    }
+    if (!found) {
+        goto cleanup;
+    }
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *p, &p));
+    *p = (charl__pictures){.file = f, .rows = a, .list = CHARL__ARRAY_CLOSED};
+    CHARL_TRY_CLEANUP(charl__array_init(&p->list, f, name, CHARL__ROLE_SAMPLES));
+    CHARL_TRY_CLEANUP(judge(p, a));
+    CHARL_TRY_CLEANUP(charl__array_verify(f, &p->list));
+    CHARL_TRY_CLEANUP(check_first(p));
+    charl__h5_close(&p->list.type);
+    charl__h5_close(&p->list.dataset);
+    CHARL_TRY_CLEANUP(charl__alloc(sizeof *a->chunks, &a->chunks));
+    charl__chunks_of_rows(a->chunks, f->path, a->name, a->rows, &a->item, decode, p);
+    *out = p;
+    p = NULL;
+cleanup:
+    charl__pictures_close(p);
+    return st;
+}
+
+void charl__pictures_close(charl__pictures *p)
+{
+    if (p) {
+        charl__array_fini(&p->list);
+        charl_free(p);
+    }
+}
+
+charl__array *charl__pictures_list(charl__pictures *p)
+{
+    return &p->list;
+}
+
+charl_status charl__pictures_root(const char *path, const char *folder, charl__text *out)
+{
+    char own[PATH_MAX], its[PATH_MAX];
+    const int length = folder_length(path);
+    size_t n;
+
+    CHARL_REQUIRE(length < PATH_MAX, CHARL_ERR_CONFIG, "%s: the name is too long", path);
+    snprintf(own, sizeof own, "%.*s", length, path);
+    CHARL_REQUIRE(realpath(length ? own : ".", its), CHARL_ERR_CONFIG, "%s: its folder cannot be found: %s", path,
+                  strerror(errno));
+    snprintf(own, sizeof own, "%s", its);
+    CHARL_REQUIRE(realpath(folder, its), CHARL_ERR_CONFIG, "%s: cannot be found: %s", folder, strerror(errno));
+    n = strlen(own);
+    if (strcmp(own, its) == 0) {
+        return CHARL_OK;
+    }
+    return charl__text_printf(out, "%s/", strncmp(own, its, n) == 0 && its[n] == '/' ? its + n + 1 : its);
+}
+
+void charl__pictures_record(const char *root, const char *name, const void *pixels, size_t bytes, unsigned char *record)
+{
+    const uint32_t crc = charl__crc32c(0, pixels, bytes);
+
+    for (int i = 0; i < CHARL__PICTURE_PATH; i++) {
+        record[i] = (unsigned char)(crc >> 8 * i);
+    }
+    memcpy(record + CHARL__PICTURE_PATH, root, strlen(root));
+    memcpy(record + CHARL__PICTURE_PATH + strlen(root), name, strlen(name));
+}
