@@ -97,9 +97,11 @@ attention_wgmma(global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_
     uint words[16 * DB];
     uint use = 0;
 
-    RANDOM(numbers);
 #if DROP
+    const random numbers = random_of(charl_step_at(record, record_at), name_hash, threshold);
     const ulong drawn = weight_block(first_row + (ulong)b, h, q0 + mine + DRAWN_ROW(lane), 4 * DRAWN_BLOCK(lane), heads, t_all);
+#else
+    (void)record, (void)record_at, (void)first_row, (void)name_hash, (void)threshold, (void)keep_scale;
 #endif
 #if STARTS
     start += start_at;
