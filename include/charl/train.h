@@ -130,6 +130,7 @@ typedef struct charl_train_result {
     int64_t overflowed, spikes;
     int64_t audits;     /* dist.audit */
     double audit_s;     /* that they took, on this rank */
+    int suspect;        /* the one rank that an audit has named; -1: none, or several */
     double loss;        /* of the last logged step; NaN if none */
     double best_metric; /* the monitored one; NaN if none */
     int64_t best_step;  /* -1 if none */

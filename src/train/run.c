@@ -25,7 +25,7 @@ charl_status charl_train_run(const charl_config *config, const charl_train_optio
     const double begin = charl__clock_s();
     charl_status st;
 
-    *result = (charl_train_result){.loss = (double)NAN, .best_metric = (double)NAN, .best_step = -1};
+    *result = (charl_train_result){.loss = (double)NAN, .best_metric = (double)NAN, .best_step = -1, .suspect = -1};
     st = train(&t, config, options, result);
     if (st != CHARL_OK) { /* a save under way is complete before this rank leaves */
         charl__trainer_abandon_save(&t);
@@ -41,6 +41,7 @@ charl_status charl_train_run(const charl_config *config, const charl_train_optio
     result->overflowed = t.nonfinite.overflowed;
     result->spikes = t.nonfinite.spikes;
     result->audits = charl__audit_count(t.replica.audit);
+    result->suspect = t.suspect;
     result->audit_s = charl__audit_seconds(t.replica.audit);
     st = charl__replica_leave(&t.replica, st);
     charl__trainer_fini(&t);

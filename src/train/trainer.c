@@ -139,6 +139,7 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config, 
                           .comm = options->comm,
                           .best_metric = (double)NAN,
                           .best_step = -1,
+                          .suspect = -1,
                           .resumed_step = -1,
                           .saved_step = -1,
                           .started_s = charl__clock_s()};

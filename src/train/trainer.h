@@ -30,6 +30,7 @@ typedef struct charl__trainer {
     double best_metric;
     int64_t best_step;
     int64_t stale_evals;  /* evaluations since the best */
+    int suspect;          /* charl_train_result */
     int64_t audited_step; /* training is right up to this step, as far as dist.audit can tell */
     charl__nonfinite nonfinite;
 

@@ -54,6 +54,31 @@ same "a host is gone" whole hosts_run
 grep -q '"ranks":2' hosts_run/metrics.jsonl hosts_run/env.json || grep -q "ranks=2" hosts_run/train.log || fail "the host that is left has two ranks"
 expect 7 "too few ranks are left" charl launch --ssh=./fake-ssh -f hosts --min-ranks=3 "$@" -o few
 says 1 "2 ranks can be started, at least 3 are wanted"
+
+# Of two names of this machine the second has the rank that errs; mpirun does not get the two as the list of its hosts.
+cat >fake-mpirun <<'SH'
+#!/bin/sh
+n=$#
+while [ $n -gt 0 ]; do
+    arg=$1
+    shift
+    n=$((n - 1))
+    if [ "$arg" = --hostfile ]; then
+        shift
+        n=$((n - 1))
+        arg=--oversubscribe
+    fi
+    set -- "$@" "$arg"
+done
+exec mpirun "$@"
+SH
+chmod +x fake-mpirun
+printf 'localhost slots=2\n%s slots=2\n' "$(hostname)" >hosts
+CHARL_FAULT=train.device.flip_gradient@2:3+:800 expect 0 "an audit names a host" timeout 300 charl launch --mpirun=./fake-mpirun \
+    --ssh=./fake-ssh -f hosts "$@" -o redone dist.audit=2
+says 1 "warning: $(hostname) is left out: an audit has found that a device of it computes wrong values"
+says 1 "starting again [(]1 of 3[)]"
+same "an audit names a host" whole redone
 printf 'localhost slots=two\n' >hosts
 expect 2 "a hostfile with a mistake" charl launch -f hosts "$@"
 says 1 "^charl: error: hosts:1: "

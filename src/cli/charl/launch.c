@@ -1,5 +1,5 @@
 /* charl launch: starts a training under mpirun and keeps it going. After a rank, a node or mpirun itself has died, the same command is started
- * again and resumes from the last checkpoint; hosts that no longer answer are left out.
+ * again and resumes from the last checkpoint; hosts that no longer answer, and one that an audit names, are left out.
  *
  * The supervisor itself opens no device and no MPI: nothing that kills a training kills it. */
 #include <errno.h>
@@ -24,7 +24,8 @@ typedef struct launch {
     const char *hostfile, *mpirun, *ssh;
     charl__host *hosts; /* owned */
     int n_hosts;
-    char used[512]; /* the hostfile that mpirun reads; "": none */
+    char used[512];    /* the hostfile that mpirun reads; "": none */
+    char suspect[512]; /* where a rank writes the host that an audit names; "": nowhere */
 } launch;
 
 /* mpirun while it runs, for the handler of signals. */
@@ -119,13 +120,27 @@ static bool is_here(const char *name)
            (strlen(name) == n && strncmp(name, own, n) == 0);
 }
 
+/* An empty file of this process. Returns false after saying what failed. */
+static bool make_file(char path[512])
+{
+    const char *tmp = getenv("TMPDIR");
+    int fd;
+
+    snprintf(path, 512, "%s/charl-XXXXXX", tmp && strlen(tmp) < 490 ? tmp : "/tmp");
+    fd = mkstemp(path);
+    if (fd < 0) {
+        path[0] = '\0';
+        charl__cli_error(0, NULL, "the list of hosts cannot be written: %s", strerror(errno));
+        return false;
+    }
+    return close(fd) == 0;
+}
+
 /* Leave out the hosts that ssh does not reach, and write the others for mpirun. Returns their ranks, -1 after saying what failed. */
 static int64_t find_hosts(launch *l)
 {
-    const char *tmp = getenv("TMPDIR");
     int64_t ranks = 0;
     FILE *f;
-    int fd;
 
     for (int i = 0; i < l->n_hosts; i++) {
         char option[] = "-o", batch[] = "BatchMode=yes", timeout[] = "ConnectTimeout=10", what[] = "true", ssh[LINE];
@@ -141,14 +156,11 @@ static int64_t find_hosts(launch *l)
         l->hosts[i] = l->hosts[--l->n_hosts];
         i--;
     }
-    if (l->used[0]) {
-        unlink(l->used);
+    if ((!l->used[0] && !make_file(l->used)) || (!l->suspect[0] && !make_file(l->suspect))) {
+        return -1;
     }
-    snprintf(l->used, sizeof l->used, "%s/charl-XXXXXX", tmp && strlen(tmp) < sizeof l->used - 20 ? tmp : "/tmp");
-    fd = mkstemp(l->used);
-    f = fd >= 0 ? fdopen(fd, "w") : NULL;
+    f = fopen(l->used, "w");
     if (!f) {
-        l->used[0] = '\0';
         charl__cli_error(0, NULL, "the list of hosts cannot be written: %s", strerror(errno));
         return -1;
     }
@@ -187,7 +199,8 @@ static int start(launch *l, int64_t ranks, bool quiet, const charl__cli_operands
     char program[4096], number[32], mpirun[LINE];
     /* clang-format off */
     char silent[] = "-q", bind[] = "--bind-to", none[] = "none", over[] = "--oversubscribe", root[] = "--allow-run-as-root",
-         n[] = "-n", file[] = "--hostfile", topology[] = "-x", hwloc[] = "HWLOC_COMPONENTS=-opencl";
+         n[] = "-n", file[] = "--hostfile", topology[] = "-x", hwloc[] = "HWLOC_COMPONENTS=-opencl",
+         option[] = "--suspect";
     /* clang-format on */
     char **argv = NULL;
     int i = 0, code;
@@ -220,6 +233,10 @@ static int start(launch *l, int64_t ranks, bool quiet, const charl__cli_operands
         argv[i++] = number;
     }
     argv[i++] = program;
+    if (l->suspect[0]) {
+        argv[i++] = option;
+        argv[i++] = l->suspect;
+    }
     for (int k = 0; k < operands->count; k++) {
         argv[i++] = operands->values[k];
     }
@@ -232,7 +249,38 @@ static int start(launch *l, int64_t ranks, bool quiet, const charl__cli_operands
 static bool is_worth_a_restart(int code)
 {
     return code == CHARL__EXIT_INTERNAL || code == CHARL__EXIT_DEVICE || code == CHARL__EXIT_COMM ||
-           code == CHARL__EXIT_DISK || code > 128;
+           code == CHARL__EXIT_AUDIT || code == CHARL__EXIT_DISK || code > 128;
+}
+
+/* Leave out the host that an audit has named. Returns false where it has named none, or none but that one is left. */
+static bool leave_out_suspect(launch *l)
+{
+    char name[CHARL__HOST_BYTES] = "", text[LINE];
+    FILE *f = l->suspect[0] ? fopen(l->suspect, "r") : NULL;
+    int found = -1;
+
+    if (f) {
+        if (fgets(name, sizeof name, f)) {
+            name[strcspn(name, "\n")] = '\0';
+        }
+        (void)fclose(f);
+    }
+    for (int i = 0; i < l->n_hosts; i++) { /* gpu07 may be gpu07.site in one of the two */
+        const char *host = l->hosts[i].name;
+        const size_t n = strcspn(name, "."), m = strcspn(host, ".");
+
+        if (strcmp(host, name) == 0 || (n == m && n > 0 && strncmp(host, name, n) == 0 && (!name[n] || !host[m]))) {
+            found = i;
+        }
+    }
+    if (found < 0 || l->n_hosts == 1) {
+        return false;
+    }
+    snprintf(text, sizeof text, "%s is left out: an audit has found that a device of it computes wrong values",
+             l->hosts[found].name);
+    charl__cli_say("warning", text);
+    l->hosts[found] = l->hosts[--l->n_hosts];
+    return true;
 }
 
 static int supervise(launch *l, const charl__cli_operands *operands)
@@ -255,7 +303,7 @@ static int supervise(launch *l, const charl__cli_operands *operands)
                                     ranks == 1 ? "" : "s", l->min_ranks);
         }
         code = start(l, ranks, code != CHARL__EXIT_INTERNAL, operands);
-        if (code == CHARL__EXIT_AUDIT && !stopping) { /* the same devices would be started again */
+        if (code == CHARL__EXIT_AUDIT && !stopping && !leave_out_suspect(l)) { /* the same devices would start again */
             return charl__cli_error(code,
                                     "take that device or its host out of the job; the same command then continues",
                                     "not started again: an audit has found a device that computes wrong values");
@@ -297,7 +345,8 @@ int charl__launch_main(const char *path, int argc, char **argv)
                                      "mpirun starts the ranks, without binding: each rank takes a device of its host "
                                      "and the processors near it. If a rank or a host is lost, or a device fails, "
                                      "charl launch restarts the same command, which continues from the last checkpoint "
-                                     "with the same result; hosts that do not answer are left out. It does not restart "
+                                     "with the same result; hosts that do not answer, or that an audit (dist.audit) "
+                                     "names, are left out. It does not restart "
                                      "after mistakes in the configuration or the data, or when the loss diverges.\n"
                                      "On SIGTERM, SIGINT, SIGHUP, SIGUSR1 or SIGUSR2, the ranks save a checkpoint and "
                                      "exit with status 75; a second SIGTERM, SIGINT or SIGHUP ends them at once.",
@@ -326,6 +375,9 @@ int charl__launch_main(const char *path, int argc, char **argv)
     }
     watch_signals();
     code = supervise(&l, &command);
+    if (l.suspect[0]) {
+        unlink(l.suspect);
+    }
     if (l.used[0]) {
         unlink(l.used);
     }

@@ -13,6 +13,7 @@
 enum {
     OPT_INIT_FROM = 256,
     OPT_OVERWRITE,
+    OPT_SUSPECT,
     OPT_MAX_TIME,
     OPT_FAST_DEV_RUN,
     OPT_OVERFIT,
@@ -38,6 +39,8 @@ static const struct argp_option options[] = {
      "auto (default for WHAT), never, must, or a checkpoint file (run.resume)", 1},
     {"init-from", OPT_INIT_FROM, "FILE", 0,
      "Start from the weights of a checkpoint, a .safetensors file or a folder of them (init.from)", 1},
+    {"suspect", OPT_SUSPECT, "FILE", OPTION_HIDDEN, "For charl launch: write the host that an audit names into FILE",
+     1},
     {"overwrite", OPT_OVERWRITE, 0, 0, "Start a new run in a directory that contains another", 1},
     {"max-time", OPT_MAX_TIME, "[D-]HH:MM:SS", 0,
      "Save a checkpoint and exit with status 75 after this time (run.max_time)", 1},
@@ -310,6 +313,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return add_key(a, "init.from", arg, "--init-from");
     case OPT_OVERWRITE:
         a->overwrite = true;
+        return 0;
+    case OPT_SUSPECT:
+        a->suspect = arg;
         return 0;
     case OPT_MAX_TIME:
         return add_key(a, "run.max_time", arg, "--max-time");

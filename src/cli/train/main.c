@@ -129,6 +129,17 @@ typedef struct job {
     atomic_int *stop;
 } job;
 
+/* Ranks on the machine of charl launch find its file. */
+static void name_suspect(const char *path, const char *host)
+{
+    FILE *f = path ? fopen(path, "r+") : NULL;
+
+    if (f) {
+        fprintf(f, "%s\n", host);
+        (void)fclose(f);
+    }
+}
+
 /* *leave: the ranks stop together, and a launcher that was asked to end the job gives them no time
  * for more. */
 static int train(const job *j, charl_comm *comm, bool *leave)
@@ -163,6 +174,9 @@ static int train(const job *j, charl_comm *comm, bool *leave)
     }
 cleanup:
     charl__output_fini(&output);
+    if (st == CHARL_ERR_AUDIT && result.suspect >= 0) {
+        name_suspect(args->suspect, charl_comm_host(comm, result.suspect));
+    }
     if (st != CHARL_OK && charl_comm_is_broken(comm)) {
         leave_torn(comm, st);
     }

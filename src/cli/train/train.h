@@ -36,6 +36,8 @@ typedef struct charl__train_args {
     int n_overrides;
     char *made[CHARL__MAX_OVERRIDES]; /* overrides built from options */
     int n_made;
+    const char *
+        suspect; /* of charl launch: a file that gets the host of the rank that an audit names, where it exists; or NULL */
     bool overwrite, dry_run, overfit_batch, json;
     int fast_dev_run;
     const char *log_ranks; /* NULL: the first only */

@@ -531,6 +531,18 @@ static charl_status refuse(const charl__trainer *t, const char *what)
                t->replica.step + 1, what, confirmed);
 }
 
+/* -1: none, or several. */
+static int only_suspect(const charl__audit *a, int size)
+{
+    int only = -1, n = 0;
+
+    for (int q = 0; q < size; q++) {
+        only = a->suspect[q] ? q : only;
+        n += a->suspect[q];
+    }
+    return n == 1 ? only : -1;
+}
+
 static charl_status compare(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
@@ -550,6 +562,7 @@ static charl_status compare(charl__trainer *t)
     CHARL_TRY_CLEANUP(charl_comm_allgather(t->comm, &a->mine, sizeof a->mine, a->all));
     CHARL_TRY_CLEANUP(find(t, &text, &found));
     if (found) {
+        t->suspect = only_suspect(a, charl_comm_size(t->comm));
         reject_checkpoints(t);
         CHARL_TRY_CLEANUP(charl_comm_agreed(t->comm, refuse(t, charl__text_string(&text))));
     }
