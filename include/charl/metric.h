@@ -3,6 +3,7 @@
 /** What evaluations measure. eval.metrics chooses metrics by name, checkpoint.monitor one that decides which checkpoint is the best;
  *  docs/training.md lists them with their definitions. They do not depend on the number of ranks. */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "charl/loss.h"
@@ -35,6 +36,19 @@ typedef struct charl_metric_table {
     double *values;   /* NaN where not defined */
 } charl_metric_table;
 
+enum { CHARL_MAX_WORST = 64 };
+
+/** A sample of a class that the model finds improbable. */
+typedef struct charl_worst_sample {
+    int64_t row; /* of the split */
+    int64_t actual, predicted;
+    double actual_probability, predicted_probability;
+    /* A picture of it, as a PNG file of at most 128 pixels on a side; NULL: it is no image, or this charl was built without PNG */
+    unsigned char *png;
+    size_t png_bytes;
+    int64_t height, width;
+} charl_worst_sample;
+
 /** The tables of an evaluation. */
 typedef struct charl_eval_report {
     charl_target_kind targets;
@@ -42,6 +56,8 @@ typedef struct charl_eval_report {
     char *names; /* of them, a list as in charl/data_schema.h; "" if they have none */
     int n_tables;
     charl_metric_table tables[CHARL_MAX_METRICS];
+    int n_worst; /* of classes; the sample whose class is the least probable comes first */
+    charl_worst_sample worst[CHARL_MAX_WORST];
 } charl_eval_report;
 
 /** Give back a report and what it holds. NULL is a no-op. Local. */

@@ -100,6 +100,7 @@ typedef struct charl_val_row {
 
     /* eval.sample_prompt and its continuation: UTF-8, of control characters only line ends and tabs; or NULL */
     const char *sample;
+    const charl_eval_report *report; /* with log.images: the worst samples; else NULL */
 } charl_val_row;
 
 /** A checkpoint is on the disk. It is written while training continues, so later steps may have been

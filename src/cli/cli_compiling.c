@@ -22,7 +22,8 @@ int charl__cli_columns(FILE *f)
 
 const char *charl__cli_compiling_count(const charl_compile_progress *p, bool slash, char text[32])
 {
-    const int now = p->current && p->done != p->known ? p->done + 1 : p->done;
+    const bool counts = p->known == 0 || p->done < p->known; /* else `current` is a program, whose kernels come later */
+    const int now = p->current && counts ? p->done + 1 : p->done;
 
     if (p->known > 0) {
         snprintf(text, 32, "%d%s%d", now, slash ? "/" : " of ", p->known);

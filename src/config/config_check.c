@@ -268,6 +268,9 @@ static void check_log(checker *c)
     if (cfg->log.histogram_interval > 0 && !(cfg->log.formats & CHARL_LOG_TENSORBOARD)) {
         wrong(c, "log", "histogram_interval", "needs tensorboard in formats");
     }
+    if (cfg->log.images > 0 && !(cfg->log.formats & CHARL_LOG_TENSORBOARD)) {
+        wrong(c, "log", "images", "needs tensorboard in formats");
+    }
     if (cfg->log.histogram_interval > 0 && cfg->dist.shard_optimizer) {
         wrong(c, "log", "histogram_interval",
               "needs whole gradients, which no rank has with [dist] shard_optimizer = yes");

@@ -11,6 +11,7 @@ typedef struct charl__eval_row {
     int64_t n;
     int64_t classes;       /* FLAGS that are masks: channels, n / classes pixels each; else n */
     int64_t predicted;     /* CLASS: the first of the largest outputs */
+    int64_t index;         /* of the row in its split */
     const int32_t *labels; /* CLASS [1]; TOKENS, FLAGS, and NUMBERS that are integers [n] */
     const float *numbers;  /* [n] */
     const float *weights;  /* TOKENS: [n] what each weighs; NULL: all 1 */

@@ -44,9 +44,13 @@ typedef struct charl__metric_state {
 /** What a metric says of each output besides its value. */
 typedef enum charl__metric_detail {
     CHARL__DETAIL_NONE,
-    CHARL__DETAIL_EACH, /* one number for each of data.classes */
-    CHARL__DETAIL_PAIRS /* one for each pair of them */
+    CHARL__DETAIL_EACH,  /* one number for each of data.classes */
+    CHARL__DETAIL_PAIRS, /* one for each pair of them */
+    CHARL__DETAIL_WORST  /* CHARL__WORST_NUMBERS for each of up to CHARL_MAX_WORST samples, then NaN */
 } charl__metric_detail;
+
+/** Numbers of a sample, doubles: its row, class and predicted class, and the probabilities of these two. */
+enum { CHARL__WORST_NUMBERS = 5 };
 
 /** Which rows of a batch are read to host memory, bits. */
 enum { CHARL__READS_OUTPUTS = 1, CHARL__READS_TARGETS = 2 };
@@ -74,7 +78,7 @@ typedef struct charl__metric {
 #define CHARL__METRICS(X) \
     X(loss) X(accuracy) X(top2) X(top3) X(top5) X(top10) X(perplexity) X(bits_per_byte) X(mae) X(rmse) X(r2) \
     X(precision) X(recall) X(f1) X(precision_micro) X(recall_micro) X(f1_micro) X(iou) X(iou_micro) X(dice) \
-    X(dice_micro) X(auc) X(support) X(confusion)
+    X(dice_micro) X(auc) X(support) X(confusion) X(worst)
 /* clang-format on */
 #define CHARL__METRIC_EXTERN(name) extern const charl__metric charl__metric_##name;
 CHARL__METRICS(CHARL__METRIC_EXTERN)

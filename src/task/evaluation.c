@@ -56,12 +56,16 @@ charl_status charl__evaluation_open(const charl_config *config, const charl_data
                              .data.targets = kind,
                              .names = kind == CHARL_TARGET_CLASS ? schema->class_names : schema->targets,
                              .on_host = on_host};
+    CHARL_REQUIRE(
+        config->log.images == 0 || on_host || (kind == CHARL_TARGET_CLASS && schema->kind == CHARL_DATASET_IMAGES),
+        CHARL_ERR_CONFIG, "log.images shows images of a class each, which %s does not hold", config->data.path);
     if (on_host && schema->n_target_stats > 0) {
         e->scaled_by = schema;
         CHARL_TRY(charl__alloc_array(schema->n_target_stats, 2 * sizeof *e->scaled, &e->scaled));
     }
     for (int i = 0; (m = charl__metric_at(i)) != NULL; i++) {
-        const bool wanted = m == monitor || charl__config_measures(config, i, kind);
+        const bool wanted = m == monitor || (m == &charl__metric_worst ? config->log.images > 0 && !on_host
+                                                                       : charl__config_measures(config, i, kind));
 
         if (m == &charl__metric_loss || !(wanted || (report && (m->targets & kind) && m->detail))) {
             continue; /* the loss is always measured */
@@ -134,6 +138,7 @@ charl_status charl__evaluation_begin(charl__evaluation *e, const charl_shape *ou
         e->item[i].sum = 0.0;
     }
     e->rows = 0;
+    e->first = 0;
     e->loss_sum = 0.0;
     return CHARL_OK;
 }
@@ -213,7 +218,8 @@ charl_status charl__evaluation_add(charl__evaluation *e, int64_t n, const float 
     const bool tokens = e->data.targets == CHARL_TARGET_TOKENS;
 
     for (int64_t r = 0; r < n; r++) {
-        charl__eval_row row = {.n = tokens ? per_row : e->data.outputs, .classes = e->data.classes};
+        charl__eval_row row = {
+            .n = tokens ? per_row : e->data.outputs, .classes = e->data.classes, .index = e->first + r};
 
         if (weight && is_left_out(weight + r * weights, weights)) {
             continue;
@@ -230,6 +236,7 @@ charl_status charl__evaluation_add(charl__evaluation *e, int64_t n, const float 
         }
         CHARL_TRY(add_row(e, &row));
     }
+    e->first += n;
     return CHARL_OK;
 }
 
@@ -238,12 +245,31 @@ double charl__evaluation_loss(const charl__evaluation *e)
     return e->rows > 0 ? e->loss_sum / (double)e->rows : (double)NAN;
 }
 
+/* Value of the item of the worst samples, and these in the report if there is one. */
+static charl_status finish_worst(charl__evaluation *e, int i, double *value, charl_eval_report *report)
+{
+    double v[CHARL_MAX_WORST][CHARL__WORST_NUMBERS];
+
+    CHARL_TRY(e->item[i].type->finish(&e->data, &e->item[i].state, value, report ? &v[0][0] : NULL));
+    for (int k = 0; report && k < CHARL_MAX_WORST && !isnan(v[k][0]); k++) {
+        report->worst[report->n_worst++] = (charl_worst_sample){.row = (int64_t)v[k][0],
+                                                                .actual = (int64_t)v[k][1],
+                                                                .predicted = (int64_t)v[k][2],
+                                                                .actual_probability = v[k][3],
+                                                                .predicted_probability = v[k][4]};
+    }
+    return CHARL_OK;
+}
+
 /* Values of one item, and its table in the report if there is one. */
 static charl_status finish_item(charl__evaluation *e, int i, double *value, charl_eval_report *report)
 {
     const charl__metric *m = e->item[i].type;
     double *details = NULL;
 
+    if (m->detail == CHARL__DETAIL_WORST) {
+        return finish_worst(e, i, value, report);
+    }
     if (report && m->detail != CHARL__DETAIL_NONE) {
         charl_metric_table *table = &report->tables[report->n_tables];
         const bool pairs = m->detail == CHARL__DETAIL_PAIRS;

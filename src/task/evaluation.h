@@ -31,6 +31,8 @@ typedef struct charl__evaluation {
     charl__evaluation_item item[CHARL_MAX_METRICS];
     int n;
     int64_t rows; /* added so far */
+    int64_t
+        first; /* row of the split that the next charl__evaluation_add begins with: set it before, or they follow one another */
     double loss_sum;
     int64_t *exact; /* [n_exact] counts and sums of all items: ranks add them up */
     int64_t n_exact;

@@ -16,6 +16,28 @@ static charl_status put_pairs(const charl_metric_table *table, int64_t n, charl_
     return charl__text_printf(out, "%s]", n > 0 ? "]" : "");
 }
 
+/* The worst samples; `actual` and `predicted` are numbers of classes. */
+static charl_status put_worst(const charl_eval_report *r, charl__text *out)
+{
+    for (int i = 0; i < r->n_worst; i++) {
+        const charl_worst_sample *w = &r->worst[i];
+
+        CHARL_TRY(charl__text_printf(out, "%s{\"row\":%" PRId64 ",\"actual\":%" PRId64 ",\"predicted\":%" PRId64,
+                                     i ? "," : ",\"worst\":[", w->row, w->actual, w->predicted));
+        CHARL_TRY(charl__text_printf(out, ",\"actual_probability\":"));
+        CHARL_TRY(charl__text_json_number(out, w->actual_probability));
+        CHARL_TRY(charl__text_printf(out, ",\"predicted_probability\":"));
+        CHARL_TRY(charl__text_json_number(out, w->predicted_probability));
+        if (w->png) {
+            CHARL_TRY(charl__text_printf(out, ",\"png\":\""));
+            CHARL_TRY(charl__text_base64(out, w->png, w->png_bytes));
+            CHARL_TRY(charl__text_printf(out, "\""));
+        }
+        CHARL_TRY(charl__text_printf(out, "}"));
+    }
+    return charl__text_printf(out, "%s", r->n_worst > 0 ? "]" : "");
+}
+
 static charl_status put_each(const charl_eval_report *r, int64_t i, charl__text *out)
 {
     charl_status st = CHARL_OK;
@@ -64,6 +86,7 @@ static charl_status put_report(const charl_eval_report *r, const charl_val_row *
             CHARL_TRY(put_pairs(&r->tables[t], r->n, out));
         }
     }
+    CHARL_TRY(put_worst(r, out));
     return charl__text_printf(out, "}\n");
 }
 

@@ -8,7 +8,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "io/image/sample_png.h"
 #include "train/replica.h"
+
+enum { REPORTED = 8 }; /* worst samples */
 
 /* Rows of a pass in host memory, and sums of a batch. */
 typedef struct rows {
@@ -86,14 +89,15 @@ static charl_status add_rows(charl__replica *r, const charl__task *task, rows *b
     return CHARL_OK;
 }
 
-/* Run a batch, and add up n sums over it and over ranks. */
-static charl_status run_batch(charl__replica *r, rows *b, int n, float *out, charl_status *mine)
+/* Run batch `at`, and add up n sums over it and over ranks. */
+static charl_status run_batch(charl__replica *r, int64_t at, rows *b, int n, float *out, charl_status *mine)
 {
     const charl__step_params idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
     float lanes[CHARL__SUM_MAX * CHARL_MAX_LANES];
 
     CHARL_TRY(charl__steps_push(r->steps, &idle));
     CHARL_TRY(charl__device_loader_next(r->eval_loader));
+    r->evaluation.first = at * r->config->train.batch_size + r->row0;
     for (int i = 0; i < charl__replica_passes(r); i++) {
         const charl__task *task;
         const charl_tensor *sums;
@@ -119,7 +123,7 @@ static charl_status run_batches(charl__replica *r, int64_t batches, rows *b, int
     CHARL_TRY(charl__device_loader_seek(r->eval_loader, 0));
     for (int64_t i = 0; i < batches; i++) {
         charl__phase_mark(r->comm, r->step, CHARL__PHASE_EVALUATION);
-        CHARL_TRY(run_batch(r, b, count, part, mine));
+        CHARL_TRY(run_batch(r, i, b, count, part, mine));
         for (int k = 0; k < count; k++) {
             sum[k] += (double)part[k];
         }
@@ -190,6 +194,25 @@ static charl_status join_ranks(charl__replica *r)
     return CHARL_OK;
 }
 
+/* Keep the worst samples that are shown, and draw them on the rank that shows them. */
+static charl_status draw_worst(const charl__replica *r, charl_eval_report *report)
+{
+    const int shown = r->reports ? REPORTED : (int)r->config->log.images;
+
+    report->n_worst = report->n_worst < shown ? report->n_worst : shown;
+    for (int i = 0; charl_comm_rank(r->comm) == 0 && i < report->n_worst; i++) {
+        charl_worst_sample *w = &report->worst[i];
+        charl__sample_picture picture;
+
+        CHARL_TRY(charl__sample_png(r->session->ds, r->eval_split, w->row, &picture));
+        w->png = picture.png;
+        w->png_bytes = picture.png_bytes;
+        w->height = picture.height;
+        w->width = picture.width;
+    }
+    return CHARL_OK;
+}
+
 static charl_status evaluate(charl__replica *r, int64_t batches, rows *b, charl_val_row *out,
                              charl_eval_report **report)
 {
@@ -211,6 +234,7 @@ static charl_status evaluate(charl__replica *r, int64_t batches, rows *b, charl_
         means[i] = e->item[i].type->build ? sum[k++] / sum[CHARL__SUM_WEIGHT] : (double)NAN;
     }
     mine = charl__evaluation_finish(e, out->loss, means, out->metrics, &out->n_metrics, report);
+    mine = mine == CHARL_OK && report ? draw_worst(r, *report) : mine;
     CHARL_TRY(charl_comm_agree(r->comm, mine));
     return CHARL_OK;
 }

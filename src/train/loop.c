@@ -201,20 +201,25 @@ static charl_status sample_text(charl__trainer *t, charl_val_row *row)
 static charl_status evaluate_now(charl__trainer *t, bool *best)
 {
     const int64_t limit = t->options->fast_dev_run > 0 ? t->options->fast_dev_run : t->config->eval.max_batches;
+    charl_status st = CHARL_OK;
     charl_val_row row;
+    charl_eval_report *report = NULL;
 
     *best = false;
-    CHARL_TRY(exchange_ema(t)); /* what is kept as the best is the average */
-    CHARL_TRY(charl__replica_evaluate(&t->replica, limit, &row, NULL));
-    CHARL_TRY(sample_text(t, &row));
-    CHARL_TRY(exchange_ema(t));
+    CHARL_TRY_CLEANUP(exchange_ema(t)); /* what is kept as the best is the average */
+    CHARL_TRY_CLEANUP(charl__replica_evaluate(&t->replica, limit, &row, t->config->log.images > 0 ? &report : NULL));
+    CHARL_TRY_CLEANUP(sample_text(t, &row));
+    CHARL_TRY_CLEANUP(exchange_ema(t));
     row.best = *best = is_best(t, &row);
     t->last_eval_s = charl__clock_s();
     row.epoch = charl__trainer_epoch(t);
     row.elapsed_s = t->last_eval_s - t->started_s;
-    CHARL_TRY(charl__trainer_evaluated(t, &row));
-    CHARL_TRY(charl__nonfinite_evaluation(t, row.loss));
-    return CHARL_OK;
+    row.report = report;
+    CHARL_TRY_CLEANUP(charl__trainer_evaluated(t, &row));
+    CHARL_TRY_CLEANUP(charl__nonfinite_evaluation(t, row.loss));
+cleanup:
+    charl_eval_report_destroy(report);
+    return st;
 }
 
 bool charl__trainer_is_over(const charl__trainer *t)

@@ -90,6 +90,24 @@ static void test_json_number(void **state)
     charl__text_fini(&t);
 }
 
+/* The examples of RFC 4648, and bytes that need all 8 bits. */
+static void test_base64(void **state)
+{
+    static const struct {
+        const char *bytes, *want;
+    } cases[] = {{"", ""},        {"f", "Zg=="},          {"fo", "Zm8="},
+                 {"foo", "Zm9v"}, {"foobar", "Zm9vYmFy"}, {"\xff\xfe\xfb", "//77"}};
+    charl__text t = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        charl__text_clear(&t);
+        charl_assert_ok(charl__text_base64(&t, cases[i].bytes, strlen(cases[i].bytes)));
+        assert_string_equal(charl__text_string(&t), cases[i].want);
+    }
+    charl__text_fini(&t);
+}
+
 static charl_status build(void *ctx)
 {
     charl_status st = charl__text_json(ctx, "a string of some length\n");
@@ -161,10 +179,15 @@ static void test_ends_in(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reserve),       cmocka_unit_test(test_ends_in),
-        cmocka_unit_test(test_grows),         cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_json_string),   cmocka_unit_test(test_json_number),
-        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_failed_append_keeps_the_text),
+        cmocka_unit_test(test_reserve),
+        cmocka_unit_test(test_ends_in),
+        cmocka_unit_test(test_grows),
+        cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_json_string),
+        cmocka_unit_test(test_json_number),
+        cmocka_unit_test(test_base64),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_failed_append_keeps_the_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,6 +20,7 @@ import chromium
 BIN = pathlib.Path(os.environ.pop("CHARL_BIN_DIR", ""))
 SHOTS = pathlib.Path(sys.argv[2]).resolve() if sys.argv[1:2] == ["--screenshots"] else None
 EVIL = "</script><script>document.title='broken'</script><b>&amp;"
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg=="  # a PNG file of one pixel
 
 
 def charl(code, *arguments):
@@ -63,13 +64,15 @@ def write_run(folder, rows, name, rate, every=10, seed=1, resumed=True):
         (path / "eval.json").write_text(json.dumps({
             "split": "val", "step": 20, "loss": 0.5, "accuracy": 0.75,
             "classes": [{"name": "cat", "f1": 0.8, "support": 4}, {"name": EVIL, "f1": 0.6, "support": 8}],
-            "confusion": [[3, 1], [2, 6]]}), encoding="utf-8")
+            "confusion": [[3, 1], [2, 6]],
+            "worst": [{"row": 7, "actual": 0, "predicted": 1, "actual_probability": 0.02, "predicted_probability": 0.9, "png": DOT},
+                      {"row": 3, "actual": 1, "predicted": 0, "actual_probability": 0.2, "predicted_probability": None}]}), encoding="utf-8")
     if seed == 2:
         (path / "eval.json").write_text(json.dumps({
             "split": "test", "step": 20, "loss": 0.5, "classes": [{"name": f"c{i}", "f1": i / 40, "support": 5} for i in range(40)],
             "confusion": [[5 * (i == k) for k in range(40)] for i in range(40)]}), encoding="utf-8")
     if seed == 3:
-        (path / "eval.json").write_text('{"split": ' + " " * 300000 + "1}", encoding="utf-8")
+        (path / "eval.json").write_text('{"split": ' + " " * 600000 + "1}", encoding="utf-8")
     for step in (10, 20):
         (path / "checkpoints" / f"step-{step:08}.h5").write_bytes(b"x" * 1500)
     (path / "best.h5").symlink_to("checkpoints/step-00000010.h5")
@@ -179,6 +182,9 @@ def check_page(page):
     assert page.evaluate(f"{cells}.map(c => c.innerText)") == ["3", "1", "2", "6"]
     assert page.evaluate(f"{cells}[1].title") == f"actual cat, predicted {EVIL}: 1 of 4"
     assert page.evaluate("[...document.querySelectorAll('#eval table')[1].querySelectorAll('tbody th')].map(c => c.innerText)") == [EVIL, "cat"]
+    assert page.evaluate("[...document.querySelectorAll('#eval .worst img')].map(i => [i.alt, i.naturalWidth])") == [["row 7", 1]]
+    captions = page.evaluate("[...document.querySelectorAll('#eval .worst figcaption')].map(c => c.innerText)")
+    assert captions == [f"row 7: cat (2 %)\npredicted {EVIL} (90 %)", f"row 3: {EVIL} (20 %)\npredicted cat"], captions
     assert page.evaluate("document.querySelector('#eval canvas').width") == 40, "40 classes are a picture"
     for name, width, dark in (("light-1400", 1400, False), ("dark-1400", 1400, True), ("light-400", 400, False), ("dark-400", 400, True)):
         page.open(here / "short.html", width, 1000, dark)

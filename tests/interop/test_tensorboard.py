@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""TensorBoard loads what charl writes: scalars, histograms, the configuration as text, and hyperparameters of several runs; also while the run is
+"""TensorBoard loads what charl writes: scalars, histograms, images, the configuration as text, and hyperparameters of several runs; also while the run is
 killed and resumed under a TensorBoard that is watching.
 
 TensorBoard comes from PyPI, into a virtual environment that is kept beside the kernels that the tests compile; exit code 77 means that
@@ -13,11 +13,15 @@ BIN = environment.BIN
 environment.enter("tensorboard", ["tensorboard", "setuptools<81"])
 
 # pylint: disable=wrong-import-position
+import csv
+import io
 import json
 import pathlib
+import re
 import subprocess
 import tempfile
 
+import PIL.Image
 from tensorboard.backend.event_processing import data_provider
 from tensorboard.backend.event_processing import plugin_event_multiplexer as event_multiplexer
 from tensorboard.context import RequestContext
@@ -45,6 +49,7 @@ interval = 4
 interval = 1
 formats = jsonl, tensorboard
 histogram_interval = 5
+images = 4
 """
 
 
@@ -77,10 +82,33 @@ def check_run(runs, name):
         assert [t.step for t in accumulator.Tensors(tag)] == [5, 10, 15, 20], f"{name}: steps of {tag}"
         bins = tensor_util.make_ndarray(accumulator.Tensors(tag)[-1].tensor_proto)
         assert bins.shape == (64, 3) and (bins[:, 0] < bins[:, 1]).all() and bins[:, 2].sum() in (784 * 8, 8, 80, 10), f"{tag}: {bins}"
+    check_images(accumulator, name)
     text = accumulator.Tensors("config")
     assert b"    [optimizer]\n" in text[0].tensor_proto.string_val[0]
     assert len({t.step for t in text}) == len(text), f"{name}: a text twice"
     print(f"{name}: {len(tags)} scalars, {len(shown)} histograms, texts at {[t.step for t in text]}")
+
+
+def check_images(accumulator, name):
+    """Each evaluation shows the four samples whose class `charl predict` finds the least probable."""
+    shown, labels = accumulator.Tensors("worst/images"), accumulator.Tensors("worst/labels")
+    assert accumulator.SummaryMetadata("worst/images").plugin_data.plugin_name == "images"
+    assert [t.step for t in shown] == [t.step for t in labels] == [5, 10, 15, 20], f"{name}: steps of images"
+    for t in shown:
+        width, height, *files = t.tensor_proto.string_val
+        assert (width, height) == (b"28", b"28") and len(files) == 4, f"{name}: {width} {height}, {len(files)} files"
+        for file in files:
+            picture = PIL.Image.open(io.BytesIO(file), formats=["PNG"])
+            assert (picture.size, picture.mode) == ((28, 28), "L") and picture.getextrema()[1] > 128, "nothing is drawn"
+    answers = subprocess.run([BIN / "charl", "predict", f"runs/{name}/last.h5", "digits.h5", "--split=val", "--all"], check=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                             env={k: v for k, v in os.environ.items() if k != "CHARL_BIN_DIR"}).stdout
+    rows = sorted(csv.DictReader(io.StringIO(answers)), key=lambda row: float(row[f"p_{row['label']}"]))
+    lines = labels[-1].tensor_proto.string_val[0].decode().splitlines()
+    got = [re.match(r" +\d: row (\d+) of the split is (\d) \([-.e\d]+\), predicted (\d) ", line).groups() for line in lines]
+    wanted = [(row["row"], row["label"], row["predicted"]) for row in rows[:4]]
+    assert got == wanted, f"{name}: {got} are shown, not {wanted}"
+    print(f"{name}: images at {[t.step for t in shown]}")
 
 
 def check_hparams(runs):
@@ -108,12 +136,12 @@ def main():
     pathlib.Path("run.ini").write_text(CONFIG, encoding="utf-8")
     train(0, "run.output_dir=runs/two", "optimizer.learning_rate=0.01")
     train(-9, fault="train.backward.kill:11")
-    watching = event_multiplexer.EventMultiplexer(tensor_size_guidance={"scalars": 1000, "text": 1000, "histograms": 1000}, purge_orphaned_data=True)
+    watching = event_multiplexer.EventMultiplexer(tensor_size_guidance={"scalars": 1000, "text": 1000, "histograms": 1000, "images": 1000}, purge_orphaned_data=True)
     watching.AddRunsFromDirectory("runs")
     watching.Reload()
     assert max(t.step for t in watching.GetAccumulator("one/tb").Tensors("train/loss")) > 8, "nothing to forget"
     train(0)
-    fresh = event_multiplexer.EventMultiplexer(tensor_size_guidance={"scalars": 1000, "text": 1000, "histograms": 1000}, purge_orphaned_data=True)
+    fresh = event_multiplexer.EventMultiplexer(tensor_size_guidance={"scalars": 1000, "text": 1000, "histograms": 1000, "images": 1000}, purge_orphaned_data=True)
     fresh.AddRunsFromDirectory("runs")
     fresh.Reload()
     watching.Reload()

@@ -238,6 +238,7 @@ static void evaluate(const problem *p, const int *parts, int n_parts, bool repor
     for (int i = 0; i < n_parts; i++) {
         charl_assert_ok(charl__evaluation_open(config, &schema, true, report, &e[i]));
         charl_assert_ok(begin(&e[i], p));
+        e[i].first = first + i; /* behind a row without weight of each part before */
         add_rows(&e[i], p, first, parts[i]);
         first += parts[i];
     }
@@ -320,6 +321,58 @@ static void test_report(void **state)
     assert_true(fabs(table_of(r, "iou")->values[0] - 15.0 / 52) < 1e-12);
     charl_eval_report_destroy(r);
     charl_eval_report_destroy(NULL);
+}
+
+/* The row of the problem that the parts of `evaluate` call `index`. */
+static int row_of(int64_t index, const int *parts)
+{
+    int first = 0, i = 0;
+
+    for (; index > first + parts[i] + i; first += parts[i++]) {
+    }
+    index -= first + i;
+    assert_int_not_equal(index, parts[i] / 2);
+    return first + (int)index - (index > parts[i] / 2);
+}
+
+/* The probability of the class of a row. */
+static double probability_of(const problem *p, int row)
+{
+    double sum = 0.0;
+
+    for (int k = 0; k < p->outputs; k++) {
+        sum += exp((double)p->x[row][k] - (double)p->x[row][p->label[row][0]]);
+    }
+    return 1.0 / sum;
+}
+
+static void test_worst(void **state)
+{
+    static const int whole[] = {ROWS}, uneven[] = {11, 2, 10};
+    const problem *p = &problems[0];
+    charl_metric_value v[CHARL_MAX_METRICS];
+    charl_eval_report *one = NULL, *three = NULL;
+    int n;
+
+    (void)state;
+    evaluate(p, whole, 1, true, v, &n, &one);
+    evaluate(p, uneven, 3, true, v, &n, &three);
+    assert_int_equal(one->n_worst, ROWS);
+    assert_int_equal(three->n_worst, ROWS);
+    for (int i = 0; i < ROWS; i++) {
+        const charl_worst_sample *w = &one->worst[i];
+        const int row = row_of(w->row, whole);
+
+        assert_int_equal(row, row_of(three->worst[i].row, uneven));
+        assert_int_equal(w->actual, p->label[row][0]);
+        assert_int_equal(w->predicted, charl__largest(p->x[row], p->outputs));
+        assert_true(fabs(w->actual_probability - probability_of(p, row)) < 1e-12);
+        assert_true(w->predicted_probability >= w->actual_probability);
+        assert_true(i == 0 || one->worst[i - 1].actual_probability <= w->actual_probability);
+        assert_null(w->png); /* the writer of the report draws it */
+    }
+    charl_eval_report_destroy(one);
+    charl_eval_report_destroy(three);
 }
 
 /* An evaluation of more rows than the first memory for what is kept, with a report. */
@@ -540,6 +593,7 @@ int main(void)
         cmocka_unit_test(test_the_list),
         cmocka_unit_test(test_values_are_scikit_learns),
         cmocka_unit_test(test_report),
+        cmocka_unit_test(test_worst),
         cmocka_unit_test(test_bits_per_byte),
         cmocka_unit_test(test_unfit),
         cmocka_unit_test(test_failing_acquisitions),

@@ -147,6 +147,22 @@ charl_status charl__text_json_number(charl__text *t, double v)
     return CHARL_OK;
 }
 
+charl_status charl__text_base64(charl__text *t, const void *bytes, size_t count)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *b = bytes;
+
+    for (size_t i = 0; i < count; i += 3) {
+        const size_t left = count - i;
+        const unsigned v = (unsigned)b[i] << 16 | (left > 1 ? (unsigned)b[i + 1] << 8 : 0) | (left > 2 ? b[i + 2] : 0);
+        const char four[] = {digits[v >> 18], digits[v >> 12 & 63], left > 1 ? digits[v >> 6 & 63] : '=',
+                             left > 2 ? digits[v & 63] : '='};
+
+        CHARL_TRY(charl__text_append(t, four, sizeof four));
+    }
+    return CHARL_OK;
+}
+
 const char *charl__text_string(const charl__text *t)
 {
     return t->data ? t->data : "";

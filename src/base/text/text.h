@@ -27,6 +27,9 @@ charl_status charl__text_json(charl__text *t, const char *s) CHARL_MUST_CHECK;
  *  finite. */
 charl_status charl__text_json_number(charl__text *t, double v) CHARL_MUST_CHECK;
 
+/** Bytes in base 64 (RFC 4648). */
+charl_status charl__text_base64(charl__text *t, const void *bytes, size_t count) CHARL_MUST_CHECK;
+
 /** The text so far, "" when empty. Borrowed until the next change. */
 const char *charl__text_string(const charl__text *t);
 

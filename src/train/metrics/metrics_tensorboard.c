@@ -29,6 +29,7 @@
 #include "base/clock.h"
 #include "base/numeric/hash.h"
 #include "base/text/protobuf.h"
+#include "charl/data_schema.h"
 #include "config/config_visit.h"
 #include "io/commit.h"
 #include "train/metrics/metrics.h"
@@ -49,6 +50,7 @@ enum {
     METADATA_PLUGIN_DATA = 1,
     METADATA_DATA_CLASS = 4,
     DATA_CLASS_TENSOR = 2,
+    DATA_CLASS_BLOBS = 3,
     PLUGIN_DATA_NAME = 1,
     PLUGIN_DATA_CONTENT = 2,
     TENSOR_DTYPE = 1,
@@ -165,12 +167,13 @@ static charl_status add_plugin_value(event_file *e, const char *tag, const charl
                                      const charl__text *content)
 {
     charl_status st = CHARL_OK;
+    const int data_class = strcmp(plugin, "images") == 0 ? DATA_CLASS_BLOBS : DATA_CLASS_TENSOR;
     charl__text data = {0}, metadata = {0};
 
     CHARL_TRY_CLEANUP(charl__protobuf_string(&data, PLUGIN_DATA_NAME, plugin));
     CHARL_TRY_CLEANUP(charl__protobuf_text(&data, PLUGIN_DATA_CONTENT, content));
     CHARL_TRY_CLEANUP(charl__protobuf_text(&metadata, METADATA_PLUGIN_DATA, &data));
-    CHARL_TRY_CLEANUP(charl__protobuf_int(&metadata, METADATA_DATA_CLASS, DATA_CLASS_TENSOR));
+    CHARL_TRY_CLEANUP(charl__protobuf_int(&metadata, METADATA_DATA_CLASS, data_class));
     charl__text_clear(&e->value);
     CHARL_TRY_CLEANUP(charl__protobuf_string(&e->value, VALUE_TAG, tag));
     CHARL_TRY_CLEANUP(charl__protobuf_text(&e->value, VALUE_TENSOR, tensor));
@@ -192,13 +195,13 @@ static charl_status put_plugin_value(event_file *e, int64_t step, const char *ta
     return CHARL_OK;
 }
 
-/* The beginning of a tensor of one element. */
-static charl_status put_type(charl__text *tensor, int type)
+/* The beginning of a tensor of n elements. */
+static charl_status put_type(charl__text *tensor, int type, int n)
 {
     charl_status st = CHARL_OK;
     charl__text dim = {0}, shape = {0};
 
-    CHARL_TRY_CLEANUP(charl__protobuf_int(&dim, DIM_SIZE, 1));
+    CHARL_TRY_CLEANUP(charl__protobuf_int(&dim, DIM_SIZE, n));
     CHARL_TRY_CLEANUP(charl__protobuf_text(&shape, SHAPE_DIM, &dim));
     CHARL_TRY_CLEANUP(charl__protobuf_int(tensor, TENSOR_DTYPE, type));
     CHARL_TRY_CLEANUP(charl__protobuf_text(tensor, TENSOR_SHAPE, &shape));
@@ -221,7 +224,7 @@ static charl_status put_text(event_file *e, int64_t step, const char *tag, const
         CHARL_TRY_CLEANUP(charl__text_printf(&markdown, "    %.*s\n", (int)n, line));
         line += n + (line[n] == '\n');
     }
-    CHARL_TRY_CLEANUP(put_type(&tensor, TYPE_STRING));
+    CHARL_TRY_CLEANUP(put_type(&tensor, TYPE_STRING, 1));
     CHARL_TRY_CLEANUP(charl__protobuf_text(&tensor, TENSOR_STRING, &markdown));
     CHARL_TRY_CLEANUP(put_plugin_value(e, step, tag, &tensor, "text", &nothing));
 cleanup:
@@ -241,12 +244,66 @@ static charl_status put_config(event_file *e, int64_t step, const charl_config *
     return st;
 }
 
+/* The tensor of the plugin: width and height as text, then PNG files, all of these extents. */
+static charl_status put_images(event_file *e, int64_t step, const charl_eval_report *r)
+{
+    charl_status st = CHARL_OK;
+    charl__text tensor = {0}, one = {0};
+    const charl__text nothing = {0};
+
+    CHARL_TRY_CLEANUP(put_type(&tensor, TYPE_STRING, r->n_worst + 2));
+    for (int i = -2; i < r->n_worst; i++) {
+        const charl_worst_sample *w = &r->worst[i < 0 ? 0 : i];
+
+        charl__text_clear(&one);
+        CHARL_TRY_CLEANUP(i < 0 ? charl__text_printf(&one, "%" PRId64, i == -2 ? w->width : w->height)
+                                : charl__text_append(&one, w->png, w->png_bytes));
+        CHARL_TRY_CLEANUP(charl__protobuf_text(&tensor, TENSOR_STRING, &one));
+    }
+    CHARL_TRY_CLEANUP(put_plugin_value(e, step, "worst/images", &tensor, "images", &nothing));
+cleanup:
+    charl__text_fini(&tensor);
+    charl__text_fini(&one);
+    return st;
+}
+
+static charl_status put_class(charl__text *t, const char *names, int64_t i)
+{
+    size_t length;
+    const char *name = charl_names_get(names, i, &length);
+
+    return name ? charl__text_append(t, name, length) : charl__text_printf(t, "%" PRId64, i);
+}
+
+/* The worst samples: their pictures, and a line of text about each. */
+static charl_status put_worst(event_file *e, int64_t step, const charl_eval_report *r)
+{
+    charl_status st = CHARL_OK;
+    charl__text text = {0};
+
+    for (int i = 0; i < r->n_worst; i++) {
+        const charl_worst_sample *w = &r->worst[i];
+
+        CHARL_TRY_CLEANUP(charl__text_printf(&text, "%d: row %" PRId64 " of the split is ", i + 1, w->row));
+        CHARL_TRY_CLEANUP(put_class(&text, r->names, w->actual));
+        CHARL_TRY_CLEANUP(charl__text_printf(&text, " (%.2g), predicted ", w->actual_probability));
+        CHARL_TRY_CLEANUP(put_class(&text, r->names, w->predicted));
+        CHARL_TRY_CLEANUP(charl__text_printf(&text, " (%.2g)\n", w->predicted_probability));
+    }
+    CHARL_TRY_CLEANUP(put_text(e, step, "worst/labels", charl__text_string(&text)));
+    CHARL_TRY_CLEANUP(r->n_worst > 0 && r->worst[0].png ? put_images(e, step, r) : CHARL_OK);
+cleanup:
+    charl__text_fini(&text);
+    return st;
+}
+
 static charl_status tensorboard_val(void *file, const charl_val_row *row)
 {
     charl__metrics_value values[CHARL__METRICS_VALUES];
     const int n = charl__metrics_val_values(row, values);
 
     CHARL_TRY(put_row(file, "val", row->step, values, n));
+    CHARL_TRY(row->report ? put_worst(file, row->step, row->report) : CHARL_OK);
     return row->sample ? put_text(file, row->step, "sample", row->sample) : CHARL_OK;
 }
 
@@ -285,7 +342,7 @@ static charl_status put_hparams(event_file *e, int64_t step, const charl_config 
     CHARL_TRY_CLEANUP(charl__config_visit(config, add_hparam, &start));
     CHARL_TRY_CLEANUP(charl__protobuf_double(&start, SESSION_START_TIME, charl__clock_wall_s()));
     CHARL_TRY_CLEANUP(charl__protobuf_text(&content, HPARAMS_SESSION_START, &start));
-    CHARL_TRY_CLEANUP(put_type(&tensor, TYPE_FLOAT));
+    CHARL_TRY_CLEANUP(put_type(&tensor, TYPE_FLOAT, 1));
     CHARL_TRY_CLEANUP(charl__protobuf_float(&tensor, TENSOR_FLOAT, 0.0F)); /* not looked at, but must be there */
     CHARL_TRY_CLEANUP(put_plugin_value(e, step, "_hparams_/session_start_info", &tensor, "hparams", &content));
 cleanup:
