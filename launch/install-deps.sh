@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Install what charl needs on Debian 12 or Ubuntu 24.04: only packages that are missing, with sudo when not root.
-# Usage: install-deps.sh [--tests] [--list]
-#   --tests  also what the tests use; a test skips, visibly, what a distribution does not have
-#   --list   print the packages that are missing and install nothing
+# Usage: install-deps.sh [--package] [--tests] [--list]
+#   --package  also what making Debian packages takes
+#   --tests    also what the tests use; a test skips, visibly, what a distribution does not have
+#   --list     print the packages that are missing and install nothing
 set -euo pipefail
 
 packages=(gcc libc6-dev cmake ninja-build pkg-config gzip
@@ -10,19 +11,21 @@ packages=(gcc libc6-dev cmake ninja-build pkg-config gzip
     libopenmpi-dev openmpi-bin libhdf5-dev zlib1g-dev libjansson-dev
     libpng-dev libjpeg-dev libpcre2-dev libutf8proc-dev liblzf-dev)
 test_packages=(libcmocka-dev clang clang-format valgrind python3-h5py python3-numpy hdf5-tools faketime)
+package_tools=(dpkg-dev file)
 optional=()
 list_only=no
 
 for option in "$@"; do
     case $option in
+    --package) packages+=("${package_tools[@]}") ;;
     --tests)
         packages+=("${test_packages[@]}")
-        optional=(python3-torch python3-venv chromium mandoc zsh fish dpkg-dev lintian
+        optional=(python3-torch python3-venv chromium mandoc zsh fish "${package_tools[@]}" lintian
             slurmctld slurmd slurm-client munge python3-jsonschema python3-yaml)
         ;;
     --list) list_only=yes ;;
     *)
-        echo "usage: $0 [--tests] [--list]" >&2
+        echo "usage: $0 [--package] [--tests] [--list]" >&2
         exit 2
         ;;
     esac

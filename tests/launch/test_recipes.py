@@ -55,7 +55,7 @@ def check_packages(where, text):
 
 def check_build(where, text):
     """What both images do in the source tree."""
-    check("launch/install-deps.sh" in text, f"{where}: installs what a build needs")
+    check("launch/install-deps.sh --package" in text, f"{where}: installs what building packages takes")
     check(os.access(os.path.join(ROOT, "launch/install-deps.sh"), os.X_OK), "launch/install-deps.sh can be run")
     presets = json.loads(read("CMakePresets.json"))
     for preset in re.findall(r"--workflow --preset (\S+)", text):
