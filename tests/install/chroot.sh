@@ -4,6 +4,7 @@
 # FOLDER is removed at the end.
 # Usage: chroot.sh [-k] SUITE FOLDER PACKAGE.deb...      chroot.sh bookworm /var/tmp/bare build/package/*.deb
 #        chroot.sh [-k] SUITE FOLDER charl-*.tar.gz      chroot.sh bookworm /var/tmp/bare build/tarball/charl-*.tar.gz
+# Ubuntu 24.04:   MIRROR=http://archive.ubuntu.com/ubuntu COMPONENTS=main,universe chroot.sh noble /var/tmp/bare build/package/*.deb
 #   -k      keep FOLDER; where it holds a system of a former run, use it
 #   MIRROR, COMPONENTS  the archive of the suite and its parts (default: http://deb.debian.org/debian, main); packages made on one distribution
 #           are for that one
