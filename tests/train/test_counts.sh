@@ -82,7 +82,7 @@ compared() {
 compared "labels" mlp.ini data.path=labels.h5 data.shuffle=no
 compared "classes" mlp.ini data.path=labels.h5 train.class_weights=balanced
 compared "samples drawn by weight" mlp.ini data.path=labels.h5 data.sampling=weighted
-expect 0 "mixed samples drawn by weight" ranks 1 mlp.ini -q -o r data.path=drawn.h5 data.sampling=weighted data.augment=mixup:0.2 train.max_steps=2
+expect 0 "mixed samples drawn by weight" ranks 1 mlp.ini -q -o mixed data.path=drawn.h5 data.sampling=weighted data.augment=mixup:0.2 train.max_steps=2
 compared "masked tokens" gpt.ini data.path=masks.h5
 compared "weighted tokens" gpt.ini data.path=weights.h5
 
