@@ -2,8 +2,8 @@
  *
  *   charl_queries   dq of 64 queries of one head           charl_keys   dk and dv of 64 keys of one key head
  *
- * Specialised by   ACT, D, CAUSAL, DROP, STARTS, LENGTHS: see attention.clh; GLSE: see attention_vector_grad.cl
- * Launch           one group of 256 per tile; by tile, head (charl_keys: key head), row of the batch. Scores are computed in both.
+ * Specialised by   ACT, D, CAUSAL, DROP, STARTS, LENGTHS: see attention.clh; GLSE: see attention_vector_grad.cl; ROWS: see attention_local.cl
+ * Launch           one group of 1024 / ROWS per tile; by tile, head (charl_keys: key head), row of the batch. Scores are computed in both.
  * Numerics         see attention.clh: the bits of attention_vector_grad.cl.
  */
 #ifndef GLSE
@@ -24,49 +24,82 @@ typedef struct {
     float keep_scale;
 } inputs;
 
-/* Score s of (q, k) and dp = gout . v become the weight, as v's gradient takes it, and the score's gradient. 0 outside. */
-static inline void differentiate(const inputs *x, int b, int h, int q, int k, float *s, float *dp)
+/* Scores s of query q and keys k .. k + 3, and dp = gout . v, become the weights, as v's gradient takes them, and the scores' gradients. 0
+ * outside. k is a multiple of 4. */
+CHARL_IN_KERNEL void differentiate(const inputs *x, int b, int h, int q, int k, float s[4], float dp[4])
 {
+    const int here = min(q, x->t_all - 1);
+    const long row = ((long)b * x->heads + h) * x->t_all + here;
+    const float lse = x->lse[row];
+    float delta = x->dots[((long)b * x->t_all + here) * x->heads + h];
+    const int end = q >= x->t_all ? 0 : CAUSAL ? q + 1 : x->n_keys;
 #if STARTS
-    const bool good = q < x->t_all && k <= q && k >= first_key(x->start, b, x->t_all, q);
+    const int begin = first_key(x->start, b, x->t_all, here);
 #else
-    const bool good = q < x->t_all && k <= (CAUSAL ? q : x->n_keys - 1);
+    const int begin = 0;
 #endif
-    const long row = ((long)b * x->heads + h) * x->t_all + (good ? q : 0);
-    float delta = x->dots[((long)b * x->t_all + (good ? q : 0)) * x->heads + h];
-    const float w = charl_exp(fma(*s, x->scale, -x->lse[row]));
-    float factor = 1.0f;
+    float factor[4] = {1.0f, 1.0f, 1.0f, 1.0f};
 
 #if GLSE
     delta -= x->glse[row];
 #endif
 #if DROP
-    factor = draw_weight(x->row, h, q, k, x->heads, x->t_all, x->key, x->step, x->threshold, x->keep_scale);
+    vstore4(draw_weights(x->row, h, q, k, x->heads, x->t_all, x->key, x->step, x->threshold, x->keep_scale), 0, factor);
 #endif
-    *s = good ? w * factor : 0.0f;
-    *dp = good ? w * (factor * *dp - delta) * x->scale : 0.0f;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const bool good = k + i >= begin && k + i < end;
+        const float w = charl_exp(fma(s[i], x->scale, -lse));
+
+        s[i] = good ? w * factor[i] : 0.0f;
+        dp[i] = good ? w * (factor[i] * dp[i] - delta) * x->scale : 0.0f;
+    }
 }
 
-/* The same for this work-item's part of a tile, whose rows are queries from q0 on, or keys (q0, k0 as usual). */
-static inline void differentiate_tile(const inputs *x, int b, int h, int q0, int k0, bool rows_are_queries, float4 s[4],
-                                      float4 dp[4])
+/* The same for this work-item's part of a tile whose rows are queries, */
+CHARL_IN_KERNEL void differentiate_rows(const inputs *x, int b, int h, int q0, int k0, const float4 s[4][BLOCKS], float4 dp[4][BLOCKS])
 {
-    const int lane = (int)get_local_id(0), tx = lane % 16, ty = lane / 16;
+#pragma unroll
+    for (int j = 0; j < BLOCKS; j++) {
+        float u[4][4], v[4][4]; /* by column */
 
 #pragma unroll
-    for (int c = 0; c < 4; c++) {
-        float u[4], v[4];
-
-        vstore4(s[c], 0, u);
-        vstore4(dp[c], 0, v);
-        for (int r = 0; r < 4; r++) {
-            const int row = 4 * ty + r, column = tx + 16 * c;
-
-            differentiate(x, b, h, q0 + (rows_are_queries ? row : column), k0 + (rows_are_queries ? column : row),
-                          &u[r], &v[r]);
+        for (int c = 0; c < 4; c++) {
+            vstore4(s[c][j], 0, u[c]);
+            vstore4(dp[c][j], 0, v[c]);
         }
-        s[c] = vload4(0, u);
-        dp[c] = vload4(0, v);
+#pragma unroll
+        for (int r = 0; r < 4; r++) {
+            float keys[4] = {u[0][r], u[1][r], u[2][r], u[3][r]}, grads[4] = {v[0][r], v[1][r], v[2][r], v[3][r]};
+
+            differentiate(x, b, h, q0 + tile_row(j) + r, k0 + tile_column(0), keys, grads);
+#pragma unroll
+            for (int c = 0; c < 4; c++) {
+                v[c][r] = grads[c];
+            }
+        }
+#pragma unroll
+        for (int c = 0; c < 4; c++) {
+            dp[c][j] = vload4(0, v[c]);
+        }
+    }
+}
+
+/* or keys. */
+CHARL_IN_KERNEL void differentiate_columns(const inputs *x, int b, int h, int q0, int k0, float4 s[4][BLOCKS], float4 dp[4][BLOCKS])
+{
+#pragma unroll
+    for (int c = 0; c < 4; c++) {
+#pragma unroll
+        for (int j = 0; j < BLOCKS; j++) {
+            float u[4], v[4];
+
+            vstore4(s[c][j], 0, u);
+            vstore4(dp[c][j], 0, v);
+            differentiate(x, b, h, q0 + tile_column(c), k0 + tile_row(j), u, v);
+            s[c][j] = vload4(0, u);
+            dp[c][j] = vload4(0, v);
+        }
     }
 }
 
@@ -115,14 +148,14 @@ static inline void differentiate_tile(const inputs *x, int b, int h, int q0, int
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_queries(GRAD_ARGS)
 {
-    local float stage[STAGE], tile[TILE * PITCH];
+    local float4 stage[STAGE], tile[TILE * PITCH];
     const int tiles = (t_all + TILE - 1) / TILE, columns = heads + 2 * kv_heads;
     const ulong item = get_group_id(0);
     const int q0 = (int)(item % (ulong)tiles) * TILE, h = (int)(item / (ulong)tiles % (ulong)heads);
     const int b = (int)(item / (ulong)tiles / (ulong)heads), hk = heads + h / (heads / kv_heads);
     const int n_q = min(TILE, t_all - q0), n_k = CAUSAL ? q0 + n_q : KEYS_OF(b);
     const long pitch = (long)columns * D;
-    float4 s[4], dp[4], dq[DC];
+    float4 s[4][BLOCKS], dp[4][BLOCKS], dq[DC][BLOCKS];
 
     GATHER(x, b)
     clear_tile(dq);
@@ -133,7 +166,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_queries(GRA
         dot_tiles(s, x.qkv + element(b, t_all, q0, columns, h), pitch, n_q, keys, pitch, n, stage);
         dot_tiles(dp, x.gout + element(b, t_all, q0, heads, h), (long)heads * D, n_q, keys + (long)kv_heads * D, pitch,
                   n, stage);
-        differentiate_tile(&x, b, h, q0, k0, true, s, dp);
+        differentiate_rows(&x, b, h, q0, k0, s, dp);
         keep_tile(dp, tile);
         add_tile(dq, tile, keys, pitch, n, CAUSAL && k0 == q0, true, stage);
     }
@@ -142,14 +175,14 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_queries(GRA
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_keys(GRAD_ARGS)
 {
-    local float stage[STAGE], tile[TILE * PITCH];
+    local float4 stage[STAGE], tile[TILE * PITCH];
     const int tiles = (t_all + TILE - 1) / TILE, columns = heads + 2 * kv_heads, group = heads / kv_heads;
     const ulong item = get_group_id(0);
     const int k0 = (int)(item % (ulong)tiles) * TILE, kv = (int)(item / (ulong)tiles % (ulong)kv_heads);
     const int b = (int)(item / (ulong)tiles / (ulong)kv_heads), n_k = min(TILE, t_all - k0);
     const long pitch = (long)columns * D, k_at = element(b, t_all, k0, columns, heads + kv),
                v_at = k_at + (long)kv_heads * D;
-    float4 s[4], dp[4], dk[DC], dv[DC];
+    float4 s[4][BLOCKS], dp[4][BLOCKS], dk[DC][BLOCKS], dv[DC][BLOCKS];
 
     GATHER(x, b)
     clear_tile(dk);
@@ -163,7 +196,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_keys(GRAD_A
 
             dot_tiles(s, x.qkv + k_at, pitch, n_k, queries, pitch, n, stage);
             dot_tiles(dp, x.qkv + v_at, pitch, n_k, gouts, (long)heads * D, n, stage);
-            differentiate_tile(&x, b, h, q0, k0, false, s, dp);
+            differentiate_columns(&x, b, h, q0, k0, s, dp);
             keep_tile(s, tile);
             add_tile(dv, tile, gouts, (long)heads * D, n, diagonal, false, stage);
             keep_tile(dp, tile);

@@ -21,6 +21,7 @@
 
 enum { MAX_D = 256, LANES = 32 };
 enum { TILE = 64, GROUP = CHARL__ATTENTION_GROUP, LOCAL_BYTES = 40960 }; /* of the form with work-groups */
+enum { WIDE_D = 128 }; /* heads up to this size leave registers for 8 rows of a tile per work-item */
 
 typedef charl__attention_attr attention_attr;
 typedef charl__attention_extents extents;
@@ -115,20 +116,30 @@ void charl__attention_arguments(const charl__enqueue *e, extents x, charl__launc
     l->args[n++] = charl__f32(1.0F / (1.0F - a->p));
 }
 
+/* Rows of a tile that a work-item of a group holds. */
+static int rows_held(extents x)
+{
+    return x.d <= WIDE_D ? 8 : 4;
+}
+
 /* Parameters of every kernel, and the arguments that end every list. */
 static void specialise(const charl__enqueue *e, extents x, charl__launch *l, int n)
 {
     const attention_attr *a = e->attr;
+    const bool groups = charl__attention_in_groups(e->dev);
     const charl__kernel_param params[] = {{"STARTS", a->starts},
                                           {"LENGTHS", a->lengths},
                                           {"ACT", .text = charl__kernel_type(e->out[0]->dtype)},
                                           {"D", x.d},
                                           {"CAUSAL", a->causal},
                                           {"DROP", a->p > 0.0F},
-                                          {"CHARL_VEC", charl__attention_in_groups(e->dev) ? 1 : 16},
+                                          {"CHARL_VEC", groups ? 1 : 16},
                                           {NULL}};
 
     charl__launch_set_all(l, params);
+    if (groups) {
+        charl__launch_set(l, "ROWS", rows_held(x));
+    }
     if (has_mask(a)) {
         l->args[n++] = charl__in(e->in[e->n_in - 1]);
     }
@@ -142,7 +153,7 @@ static void share_out(const charl__enqueue *e, extents x, int heads, int64_t cpu
     const bool groups = charl__attention_in_groups(e->dev);
     const int64_t rows = groups ? TILE : cpu;
 
-    l->local[0] = groups ? GROUP : 1;
+    l->local[0] = groups ? (size_t)(16 * TILE / rows_held(x)) : 1;
     l->global[0] = (size_t)(x.b * heads * ((x.t + rows - 1) / rows)) * l->local[0];
 }
 
@@ -296,7 +307,8 @@ static const attention_attr starts_long = {.heads = 1, .kv_heads = 1, .scale = 0
 static const attention_attr dropped_one = {
     .heads = 1, .kv_heads = 1, .scale = 0.5F, .p = 0.5F, .causal = true, .key = 0x123456789abcdef0};
 
-/* T below, at and above the blocks of 32 queries and tiles of 64 keys; D beside multiples of 16. */
+/* T below, at and above the blocks of 32 queries and tiles of 64 keys; D beside multiples of 16, up
+ * to WIDE_D and above. */
 static const charl__op_sample samples[] = {
     {.n_in = 1, .in = {CHARL_B(F32, 8, 5, 120)}, .attr = &plain, .lo = -2, .hi = 2, .terms = 20},
     {.n_in = 1, .in = {CHARL_B(F32, 8, 1, 180)}, .attr = &causal, .lo = -2, .hi = 2, .terms = 20},
@@ -308,6 +320,8 @@ static const charl__op_sample samples[] = {
     {.n_in = 1, .in = {CHARL_R(F32, 2, 131, 60)}, .attr = &one_open, .lo = -3, .hi = 3, .terms = 131},
     {.n_in = 1, .in = {CHARL_R(F32, 1, 70, 60)}, .attr = &dropped_one, .lo = -2, .hi = 2, .terms = 70},
     {.n_in = 1, .in = {CHARL_R(F32, 1, 1, 60)}, .attr = &one_open, .lo = -2, .hi = 2, .terms = 20},
+    {.n_in = 1, .in = {CHARL_R(F32, 1, 131, 192)}, .attr = &one_head, .lo = -1, .hi = 1, .terms = 131},
+    {.n_in = 1, .in = {CHARL_R(F32, 1, 66, 408)}, .attr = &one_open, .lo = -1, .hi = 1, .terms = 136},
     {.in = {CHARL_B(F32, 8, 12, 160), CHARL_B(I32, 8, 12)},
      .attr = &starts,
      .lo = -2,
@@ -618,6 +632,8 @@ static const charl__op_sample samples_grad[] = {
     {.n_in = 5, .in = GRAD(R, 2, 131, 1, 3, 20), .attr = &one_open, .lo = -1, .hi = 1, .terms = 512},
     {.n_in = 5, .in = GRAD(R, 1, 70, 1, 3, 20), .attr = &dropped_one, .lo = -1, .hi = 1, .terms = 280},
     {.n_in = 5, .in = GRAD(R, 1, 1, 1, 3, 20), .attr = &one_open, .lo = -1, .hi = 1, .terms = 20},
+    {.n_in = 5, .in = GRAD(R, 1, 131, 1, 3, 64), .attr = &one_head, .lo = -1, .hi = 1, .terms = 524},
+    {.n_in = 5, .in = GRAD(R, 1, 66, 1, 3, 136), .attr = &one_open, .lo = -1, .hi = 1, .terms = 544},
     {.in = GRAD_STARTS(B, 8, 12, 4, 8, 20), .attr = &starts, .lo = -1, .hi = 1, .int_end = 12, .terms = 48},
     {.in = GRAD_STARTS(B, 8, 9, 2, 4, 20), .attr = &starts_dropped, .lo = -1, .hi = 1, .int_end = 9, .terms = 36},
     {.in = GRAD_STARTS(R, 1, 203, 1, 3, 20), .attr = &starts_long, .lo = -1, .hi = 1, .int_end = 203, .terms = 812},
