@@ -289,6 +289,11 @@ static void patterns_and_normalizers(void **state)
         assert_int_equal(n, 5);
         assert_memory_equal(tokens, ((const int32_t[]){'h', 0xc3, 0xa9, ' ', 0xff}), 5 * sizeof *tokens);
         charl_free(tokens);
+        /* U+AC00 U+11A7: not a syllable with a final consonant; utf8proc 2.8 drops the second */
+        charl_assert_ok(charl_tokenizer_encode(t, "\xea\xb0\x80\xe1\x86\xa7", 6, false, &tokens, &n));
+        assert_int_equal(n, 6);
+        assert_memory_equal(tokens, ((const int32_t[]){0xea, 0xb0, 0x80, 0xe1, 0x86, 0xa7}), 6 * sizeof *tokens);
+        charl_free(tokens);
     }
     charl_tokenizer_destroy(t);
 }

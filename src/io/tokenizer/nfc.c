@@ -10,6 +10,9 @@
 #include "base/alloc.h"
 #include "base/text/utf8.h"
 
+static const unsigned char before_finals[] = {0xe1, 0x86,
+                                              0xa7}; /* U+11A7, one before the first final consonant of Hangul */
+
 bool charl__nfc_is_known(void)
 {
     return true;
@@ -45,6 +48,34 @@ static charl_status normalize(const unsigned char *s, size_t bytes, charl__text 
     return charl__text_append(out, points->data, (size_t)n);
 }
 
+/* The next U+11A7 in s, or its end. */
+static size_t find_before_finals(const unsigned char *s, size_t bytes)
+{
+    for (size_t i = 0; i + sizeof before_finals <= bytes; i++) {
+        if (memcmp(s + i, before_finals, sizeof before_finals) == 0) {
+            return i;
+        }
+    }
+    return bytes;
+}
+
+/* The same, around each U+11A7 by itself: utf8proc 2.8 takes it for a final consonant and drops it after a Hangul syllable. Nothing joins
+ * it, and nothing joins across it. */
+static charl_status normalize_parts(const unsigned char *s, size_t bytes, charl__text *points, charl__text *out)
+{
+    for (size_t at = 0; at < bytes;) {
+        const size_t n = find_before_finals(s + at, bytes - at);
+
+        if (n > 0) {
+            CHARL_TRY(normalize(s + at, n, points, out));
+        } else {
+            CHARL_TRY(charl__text_append(out, before_finals, sizeof before_finals));
+        }
+        at += n > 0 ? n : sizeof before_finals;
+    }
+    return CHARL_OK;
+}
+
 charl_status charl__nfc(const unsigned char *text, size_t bytes, charl__text *out, bool *same)
 {
     charl_status st = CHARL_OK;
@@ -68,7 +99,7 @@ charl_status charl__nfc(const unsigned char *text, size_t bytes, charl__text *ou
                 continue;
             }
             CHARL_TRY_CLEANUP(charl__text_append(out, text + copied, from - copied));
-            CHARL_TRY_CLEANUP(normalize(text + from, valid, &points, out));
+            CHARL_TRY_CLEANUP(normalize_parts(text + from, valid, &points, out));
             copied = from + valid;
         }
     }
