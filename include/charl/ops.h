@@ -201,6 +201,23 @@ charl_var *charl_document_starts(charl_graph *g, charl_var *document, charl_var 
 /** Position of each token in its document: out[r, t] = max(0, t - start[r, t]), i32 [B, T]. Not differentiable. */
 charl_var *charl_document_positions(charl_graph *g, charl_var *start);
 
+typedef struct charl_mask_tokens_args {
+    int64_t count; /* positions of each row that are masked: at least 1, at most T */
+    int64_t vocab; /* tokens that may replace one: those below */
+    int64_t mask;  /* the token that stands for a masked one */
+} charl_mask_tokens_args;
+
+/** What a masked language model sees, and which of it is to be predicted: `count` random positions of each row become the mask (80 % of
+ *  them), a random token (10 %) or stay what they are. Not differentiable.
+ *
+ *    x        [B, T] i32
+ *    out      [B, T] i32
+ *    *masked  [B, T] f32: 1 at those positions, else 0
+ *
+ *  In a training graph a function of seed, step and the tokens of the row, else of these tokens alone.
+ *  Errors: ERR_INVALID. Cost: T * T comparisons for each row. */
+charl_var *charl_mask_tokens(charl_graph *g, charl_var *x, const charl_mask_tokens_args *args, charl_var **masked);
+
 /** Sequences of tokens that are padded to one length: tokens = max(x, 0), which an embedding can look up, and where each sequence ends.
  *  Not differentiable.
  *

@@ -59,7 +59,9 @@ charl_var *charl__graph_document_positions(charl_graph *g);
  *  returned. Attention that is appended from now on leaves out what is behind the end of a sequence. */
 charl_var *charl__graph_set_padded(charl_graph *g, charl_var *x, int64_t vocab);
 bool charl__graph_has_padding(const charl_graph *g);
-/** What set_padded was told; 0: nothing. */
+/** The tokens that come in are below `vocab`: an embedding has a row for each. */
+void charl__graph_set_vocab(charl_graph *g, int64_t vocab);
+/** What set_padded or set_vocab was told; 0: nothing. */
 int64_t charl__graph_vocab(const charl_graph *g);
 /** Which extent of x are the positions of padded sequences, T or T + 1 with a position in front (class_token): 1 or more. Operators carry it
  *  on from what the model reads. 0: none; below 0: x of more than two extents has some, but it is not known where the sequences end. */

@@ -256,6 +256,13 @@ static void check_data(checker *c)
     if (cfg->data.augment.magnitude > 0 && !(cfg->data.augment.randaugment > 0)) {
         wrong(c, "data", "augment", "magnitude applies to randaugment, which is missing");
     }
+    if (cfg->data.masked > 0 && charl__config_model(cfg)->input == CHARL_MODEL_READS_TOKENS) {
+        wrong(c, "data", "masked", "is for models of which every token sees all others: model.type = sequential");
+    } else if (cfg->data.masked > 0 && cfg->data.documents == CHARL_DOCUMENTS_SEPARATE) {
+        wrong(c, "data", "masked", "needs documents = cross");
+    } else if (cfg->data.masked > 0 && cfg->eval.sample_prompt[0]) {
+        wrong(c, "eval", "sample_prompt", "is continued by models of the next token: data.masked = 0");
+    }
     if (cfg->data.sampling != CHARL_SAMPLING_ONCE && cfg->data.shuffle != CHARL_SHUFFLE_ROWS) {
         wrong(c, "data", "sampling", "draws samples in random order: shuffle must be yes");
     }

@@ -61,6 +61,8 @@ static charl_status find_tokenizer(quiz *q)
     CHARL_REQUIRE(charl__config_model(q->session.config)->input != CHARL_MODEL_READS_NUMBERS && s &&
                       s->kind == CHARL_DATASET_TOKENS,
                   CHARL_ERR_CONFIG, "%s was not trained on a text: questions are for language models", q->checkpoint);
+    CHARL_REQUIRE(q->session.config->data.masked <= 0, CHARL_ERR_CONFIG,
+                  "%s predicts masked tokens (data.masked), not the next one, which questions need", q->checkpoint);
     if (q->options->tokenizer && !s->tokenizer) {
         CHARL_TRY(charl_tokenizer_load(q->options->tokenizer, &q->tokenizer));
         CHARL_REQUIRE(charl_tokenizer_get_vocab(q->tokenizer) <= s->classes, CHARL_ERR_DATA,

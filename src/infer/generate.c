@@ -114,6 +114,8 @@ static charl_status check_options(const charl_config *config, const charl_genera
 
     CHARL_REQUIRE(model->input != CHARL_MODEL_READS_NUMBERS, CHARL_ERR_CONFIG,
                   "model.type = %s does not generate text; gpt does", model->row.name);
+    CHARL_REQUIRE(config->data.masked <= 0, CHARL_ERR_CONFIG,
+                  "the model predicts masked tokens (data.masked), not the next one, and generates no text");
     CHARL_REQUIRE(
         o->tokens >= 0 && o->batch >= 0 && o->batch <= INT16_MAX && o->temperature >= 0.0 && o->top_k >= 0 &&
             o->top_p > 0.0 && o->top_p <= 1.0 && o->min_p >= 0.0 && o->min_p <= 1.0 &&

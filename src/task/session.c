@@ -175,12 +175,14 @@ void charl__session_warn_normalize(const charl__session *s)
     }
 }
 
-/* Where init.skip starts the output layer afresh, its outputs are those of these data: other classes, targets or tokens. */
+/* Where init.skip starts the output layer afresh, its outputs are those of these data: other classes, targets or tokens. Other tokens need
+ * another embedding too. */
 static charl_status renew_outputs(charl__session *s)
 {
     bool renewed = false;
 
-    CHARL_TRY(charl__weights_outputs_skipped(s->config, s->schema->kind == CHARL_DATASET_TOKENS, &renewed));
+    CHARL_TRY(charl__weights_outputs_skipped(
+        s->config, s->schema->kind == CHARL_DATASET_TOKENS && s->data.kind == CHARL_DATASET_TOKENS, &renewed));
     if (renewed) {
         CHARL_TRY(charl__schema_take_outputs(s->schema, s->ds));
     }

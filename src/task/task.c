@@ -24,6 +24,9 @@ static charl_status check_tokens(const charl_config *config, const charl_dataset
                       "model.type = %s reads numbers, but %s contains tokens; use sequential with an embedding as the "
                       "first layer",
                       model->row.name, data->path);
+        CHARL_REQUIRE(config->data.masked <= 0, CHARL_ERR_CONFIG,
+                      "data.masked applies to tokens only, but %s contains %s", data->path,
+                      charl_dataset_kind_name(data->kind));
         CHARL_REQUIRE(config->data.window == 0, CHARL_ERR_CONFIG,
                       "data.window applies to tokens only, but %s contains %s", data->path,
                       charl_dataset_kind_name(data->kind));
@@ -38,6 +41,8 @@ static charl_status check_tokens(const charl_config *config, const charl_dataset
                   charl__loss_names(CHARL_TARGET_TOKENS, names, sizeof names));
     CHARL_REQUIRE(config->data.normalize.kind != CHARL_NORMALIZE_GIVEN, CHARL_ERR_CONFIG,
                   "data.normalize: %s contains tokens, which are not normalised", data->path);
+    CHARL_REQUIRE(config->data.masked <= 0 || !data->weighted, CHARL_ERR_CONFIG,
+                  "data.masked: the tokens of %s have weights, which say what is predicted", data->path);
     return CHARL_OK;
 }
 
@@ -156,7 +161,14 @@ static charl_var *real_output(charl_graph *g, charl_var *out)
 typedef struct learned {
     charl_var *outputs, *targets, *partner; /* partner: of the sample that is mixed in, or NULL */
     charl_var *count;                       /* weights of the targets, or NULL */
+    charl_var *share;                       /* of each target in the loss of its row, 1 together; NULL: all alike */
 } learned;
+
+/* How much each target says about its row. */
+static charl_var *shares_of(const learned *l)
+{
+    return l->share ? l->share : l->count;
+}
 
 static learned learned_from(const charl__loss *loss, charl_graph *g, charl_var *out,
                             const charl__device_loader_vars *in)
@@ -172,7 +184,7 @@ static learned learned_from(const charl__loss *loss, charl_graph *g, charl_var *
 static charl_var *loss_rows(const charl_config *config, charl_graph *g, const learned *l, charl_var *targets)
 {
     return per_sample(g, charl__config_loss(config)->build(g, config->train.loss_settings, l->outputs, targets),
-                      l->count);
+                      shares_of(l));
 }
 
 /* A sum over the rows of the batch as a PARTIAL [1]. */
@@ -252,7 +264,7 @@ static charl_var *build_sums(const charl__evaluation *e, charl_graph *g, const l
         if (m->build) {
             charl_var *v = m->build(g, e->data.targets, l->outputs, l->targets);
 
-            part[n++] = total(g, charl_mul(g, per_sample(g, v, l->count), weight));
+            part[n++] = total(g, charl_mul(g, per_sample(g, v, shares_of(l)), weight));
         }
     }
     return charl_concat(g, part, n, 0);
@@ -372,11 +384,26 @@ static learned in_units(charl_graph *g, const learned *l, const charl__device_lo
     return units;
 }
 
+/* A masked language model: some tokens of each window are hidden, and are what it predicts. Returns their share in the loss of the window. The
+ * token that hides them is the one behind the vocabulary. */
+static charl_var *mask_tokens(const charl_config *config, charl_graph *g, int64_t vocab, charl__device_loader_vars *in)
+{
+    const int64_t window = in->x ? charl_var_get_type(in->x).shape.dim[1] : 0;
+    const int64_t count = (int64_t)((double)window * config->data.masked + 0.5);
+    const charl_mask_tokens_args args = {.count = count > 0 ? count : 1, .vocab = vocab, .mask = vocab};
+    charl_var *masked;
+
+    in->y = in->scaled_y = in->x;
+    in->x = charl_mask_tokens(g, in->x, &args, &masked);
+    charl__graph_set_vocab(g, vocab + 1);
+    return masked ? charl_scale(g, masked, 1.0F / (float)args.count, 0.0F) : NULL;
+}
+
 void charl__task_build(const charl_config *config, const charl_model *model, charl_params *params,
                        charl__device_loader *feed, charl_steps *steps, charl__task *task)
 {
     charl_graph *g = task->g;
-    charl_var *out, *rows, *loss;
+    charl_var *out, *rows, *loss, *share = NULL;
     charl__device_loader_vars in;
     learned l;
 
@@ -384,10 +411,14 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
     charl_graph_set_precision(g, charl__task_precision(config));
     charl__device_loader_attach(feed, g, task->rows, &in);
     charl__graph_set_starts(g, in.starts);
+    if (config->data.masked > 0) {
+        share = mask_tokens(config, g, task->classes, &in);
+    }
     out = charl__task_build_model(config, model, params, g, activations(g, in.x));
     check_output(config, g, out, in.y, task->classes);
     charl_graph_scope_begin(g, "loss");
     l = learned_from(charl__config_loss(config), g, out, &in);
+    l.share = share;
     rows = mixed_loss_rows(config, g, &l, in.share);
     if (charl_graph_is_training(g)) {
         loss = charl_sum(g, rows, 0, false);
@@ -411,7 +442,7 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
         }
         if (task->evaluation->reads) {
             task->target = in.y;
-            task->weight = target_weights(g, in.count, in.weight);
+            task->weight = target_weights(g, shares_of(&l), in.weight);
             charl_graph_keep(g, in.y);
             charl_graph_keep(g, task->weight);
         }

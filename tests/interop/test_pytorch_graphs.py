@@ -2,7 +2,7 @@
 """Graphs give the same numbers as PyTorch: the configurations of docs/models, with small widths.
 
 vit: timm's names, written with torch.nn, and the logits of transformers' ViT. unet: torch.nn. bert: transformers' BERT itself, with and
-without a causal mask, and as a classifier of padded texts. layers: what these do not use. Parameter counts of the usual sizes are timm's and the papers'.
+without a causal mask, as a masked language model, and as a classifier of padded texts. layers: what these do not use. Parameter counts of the usual sizes are timm's and the papers'.
 
 How they are compared: pytorch_case.py. transformers comes from PyPI, beside the distribution's PyTorch; exit code 77 means that either
 is missing. CHARL_TEST_SHORT=1: vit and bert only.
@@ -29,7 +29,7 @@ from pytorch_case import (BIN, SHORT, STEPS, Case, compare_cases, compare_ranks,
 
 PAGES = pathlib.Path(__file__).parents[2] / "docs" / "models"
 functional = nn.functional
-WIDTH, WINDOW, VOCAB = 32, 24, 256
+WIDTH, WINDOW, VOCAB = 32, 24, 257
 
 
 def page(name, *changes):
@@ -323,6 +323,57 @@ class Encoder(Case):
         return super().ini(data, output).replace("shuffle = no", f"shuffle = no\nwindow = {WINDOW}")
 
 
+def philox(position, step, key):
+    """The words of the blocks at these positions: Philox4x32-10 of src/base/numeric/rng.h. u64 [n, 4]."""
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    c = [position & low, position >> half, np.full_like(position, step & 0xFFFFFFFF), np.full_like(position, step >> 32)]
+    k = [key & 0xFFFFFFFF, key >> 32]
+    for _ in range(10):
+        p0, p1 = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
+        c = [p1 >> half ^ c[1] ^ np.uint64(k[0]), p1 & low, p0 >> half ^ c[3] ^ np.uint64(k[1]), p0 & low]
+        k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return np.stack(c, -1)
+
+
+def mask_tokens(row, count, mask, seed, step):
+    """What the operator mask_tokens makes of a row of tokens, and the labels: -100 where nothing is predicted."""
+    z = (np.arange(len(row), dtype=np.uint64) << np.uint64(32) | row.astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    place = (z ^ z >> np.uint64(31)).sum(dtype=np.uint64) + np.arange(len(row), dtype=np.uint64)
+    name = 0xCBF29CE484222325
+    for byte in b"mask_tokens":
+        name = (name ^ byte) * 0x100000001B3 % 2**64
+    word = philox(place, step, name ^ seed)
+    chosen = np.argsort(word[:, 0], kind="stable")[:count]
+    x, y = row.copy(), np.full_like(row, -100)
+    y[chosen] = row[chosen]
+    by = word[chosen, 1]
+    x[chosen] = np.where(by < 3435973837, mask, np.where(by < 3865470566, word[chosen, 2].astype(np.int64) % mask, row[chosen]))
+    return x, y
+
+
+class Masked(Encoder):
+    """The masks are charl's own: a function of seed, step and tokens, in evaluations of the tokens."""
+
+    def __init__(self, *common, **more):
+        super().__init__(False, *common, **more)
+        self.name = "bert masked"
+
+    def read_data(self, path, split, dtype):
+        x, _ = super().read_data(path, split, dtype)
+        rows = [mask_tokens(row, 4, VOCAB - 1, *((7, i // self.batch) if split == "train" else (0, 0)))
+                for i, row in enumerate(x.numpy())]
+        return tuple(torch.tensor(np.stack(part)) for part in zip(*rows))
+
+    def validation(self, logits, y):
+        keep = y.flatten() >= 0
+        return super().validation(logits[keep], y.flatten()[keep])
+
+    def ini(self, data, output):
+        return super().ini(data, output).replace("shuffle = no", "shuffle = no\nmasked = 0.15")
+
+
 class Classifier(Encoder):
     """BertForSequenceClassification, to which a mask tells what is padding."""
 
@@ -558,8 +609,8 @@ def main():
         outputs, failures = compare_cases(images, digits, folder / "images")
         failures += check_vit(vit, outputs["vit"], digits)
         failures += compare_ranks(vit, digits, folder, outputs["vit"])
-        _, more = compare_cases([Encoder(False, "adamw", 1e-3, 0.01)]
-                                + ([] if SHORT else [Encoder(True, "sgd", 0.05, 0.0)]), text, folder / "text")
+        _, more = compare_cases([Masked("adamw", 1e-3, 0.01)]
+                                + ([] if SHORT else [Encoder(False, "adamw", 1e-3, 0.01), Encoder(True, "sgd", 0.05, 0.0)]), text, folder / "text")
         write_texts(folder / "texts.csv")
         run(BIN / "charl", "data", "import", "text-classes", folder / "texts.csv", "--window", WINDOW, "-o", folder / "texts.h5",
             "--val-split", "0.2")

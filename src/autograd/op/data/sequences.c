@@ -212,6 +212,11 @@ bool charl__graph_has_padding(const charl_graph *g)
     return g->padded != NULL;
 }
 
+void charl__graph_set_vocab(charl_graph *g, int64_t vocab)
+{
+    g->vocab = vocab;
+}
+
 int64_t charl__graph_vocab(const charl_graph *g)
 {
     return g->vocab;

@@ -156,6 +156,11 @@ charl_status charl__schema_take_outputs(charl_data_schema *s, const charl_datase
     charl_data_schema *own = NULL;
 
     CHARL_TRY_CLEANUP(charl_data_schema_create(ds, s->n_stats > 0, &zero, &one, &own));
+    if (charl_dataset_kind_has_tokens(s->kind) && charl_dataset_kind_has_tokens(own->kind)) {
+        s->kind = own->kind; /* a language model becomes a classifier of texts */
+        s->x_dtype = own->x_dtype;
+        s->x_shape = own->x_shape;
+    }
     s->y_dtype = own->y_dtype;
     s->y_shape = own->y_shape;
     s->classes = own->classes;
