@@ -201,6 +201,17 @@ static void causal_sees_nothing_ahead(void **state)
     }
 }
 
+/* Where a transpose has put the batch are no positions of padded sequences. */
+static void transposed(void **state)
+{
+    static const int swap[] = {1, 0, 2};
+    charl_var *x = charl_input(g, "x", CHARL_F32, SHAPE(5, 2, 12), CHARL_REPLICATED);
+
+    (void)state;
+    charl_graph_keep(g, charl_attention(g, charl_transpose(g, x, swap), &(charl_attention_args){.heads = 1}));
+    charl_assert_ok(charl_graph_compile(g));
+}
+
 /* With one position lse = scale q . k: its gradient alone is that of q and k, and none of v. */
 static void gradient_of_lse(void **state)
 {
@@ -365,6 +376,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(no_dropout_at_inference, begin, end),
         cmocka_unit_test_setup_teardown(padding_changes_nothing, begin, end),
         cmocka_unit_test_setup_teardown(causal_sees_nothing_ahead, begin, end),
+        cmocka_unit_test_setup_teardown(transposed, begin, end),
         cmocka_unit_test_setup_teardown(gradient_of_lse, begin, end),
         cmocka_unit_test(sequences_go_on),
         cmocka_unit_test_setup_teardown(caches_refuse, begin, end),

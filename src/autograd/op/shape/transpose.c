@@ -214,6 +214,7 @@ charl_var *charl_transpose(charl_graph *g, charl_var *x, const int *perm)
 {
     transpose_attr attr = {0};
     charl_var *y;
+    int at;
 
     if (x) {
         attr.n = charl_var_get_type(x).shape.ndim;
@@ -222,8 +223,9 @@ charl_var *charl_transpose(charl_graph *g, charl_var *x, const int *perm)
         }
     }
     y = charl__apply1(g, &charl_op_transpose, &attr, x);
-    for (int i = 1; y && i < attr.n; i++) {
-        if (perm[i] == charl__var_positions(x)) {
+    at = y ? charl__var_positions(x) : 0;
+    for (int i = 1; at > 0 && i < attr.n; i++) { /* extent 0 is the batch */
+        if (perm[i] == at) {
             charl__var_set_positions(y, i);
         }
     }
