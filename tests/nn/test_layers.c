@@ -540,7 +540,8 @@ static void test_padding(void **state)
                                     first_three = {.axis = 1, .length = 3}, behind_first = {.axis = 1, .start = 1},
                                     last_2 = {.axis = 2, .start = -1};
     static const charl_axis_config axis_2 = {.axis = 2}, keep_2 = {.axis = 2, .keep = true};
-    static const charl_reshape_config two_rows = {.shape = {2, {25, 1}}};
+    static const charl_reshape_config two_rows = {.shape = {2, {25, 1}}}, channel = {.shape = {3, {1, 5, 5}}};
+    static const charl_recurrent_config last_step = {.hidden_size = 4, .num_layers = 1, .bias = true, .last = true};
     static const charl_pool1d_config three = {.kernel = 3, .stride = 1, .padding = 1};
     static const charl_group_norm_config group = {.groups = 1, .eps = 1e-5};
     static const charl_conv1d_config strided = {
@@ -552,6 +553,7 @@ static void test_padding(void **state)
         const void *config;
         bool swapped;        /* behind a permute */
         bool last, channels; /* the last position, a mean of the channels; otherwise a mean of the positions */
+        bool image;          /* behind a reshape to one channel */
         const char *message;
     } cases[] = {{"mean", NULL, .message = NULL},
                  {"mean", &axis_2, .channels = true},
@@ -573,6 +575,8 @@ static void test_padding(void **state)
                  {"max_pool1d", &three, true, .message = counts},
                  {"avg_pool1d", &three, true, .message = counts},
                  {"conv1d", &strided, true, .message = counts},
+                 {"lstm", &last_step, true, .message = counts},
+                 {"global_avg_pool", NULL, .image = true, .message = counts},
                  {"reshape", &two_rows, .message = counts}};
     static const int length[ROWS] = {5, 1, 3, 2};
     int32_t tokens[ROWS * POSITIONS];
@@ -591,6 +595,9 @@ static void test_padding(void **state)
         (void)!charl__graph_set_padded(n.g, padded, 3);
         if (cases[i].swapped) {
             charl_assert_ok(charl_model_add(n.model, "swapped", "permute", &swapped));
+        }
+        if (cases[i].image) {
+            charl_assert_ok(charl_model_add(n.model, "image", "reshape", &channel));
         }
         charl_assert_ok(charl_model_add(n.model, "l", cases[i].type, cases[i].config));
         n.x = charl_input(n.g, "x", CHARL_F32, (charl_shape){3, {ROWS, POSITIONS, FEATURES}}, CHARL_BATCHED);

@@ -289,14 +289,19 @@ static int carried(const charl__node *n, const charl_var *x, const charl_shape *
 
 void charl__carry_positions(const charl__node *n, charl_var *y)
 {
-    const int lost = y->type.shape.ndim > 2 ? -1 : 0; /* what is left in a row of features are features */
+    const charl_shape *to = &y->type.shape;
 
     for (int i = 0; i < n->n_in; i++) {
         const charl_var *x = n->in[i];
-        const int at = x->positions > 0 ? carried(n, x, &y->type.shape) : 0;
+        const bool row = to->ndim <= 2 && (x->type.shape.ndim <= 2 || n->op == &charl_op_reshape);
+        const int at = x->positions > 0 ? carried(n, x, to) : 0;
 
-        if (x->positions != 0 && (at == 0 || (y->positions > 0 && y->positions != at))) {
-            y->positions = lost;
+        if (x->positions < 0 || (at > 0 && y->positions > 0 && y->positions != at)) {
+            y->positions = -1;
+            return;
+        }
+        if (x->positions > 0 && at == 0) {
+            y->positions = row ? 0 : -1; /* what is left in a row of features are features */
             return;
         }
         y->positions = at > 0 ? at : y->positions;
