@@ -31,7 +31,9 @@ charl_status charl__h5_array_create(charl__h5_array *a, hid_t file)
     CHARL_H5_CLEANUP(CHARL_ERR_DISK,
                      H5Pset_alloc_time(create, a->is_empty ? H5D_ALLOC_TIME_LATE : H5D_ALLOC_TIME_EARLY), "%s",
                      a->path);
-    CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Pset_fill_time(create, H5D_FILL_TIME_NEVER), "%s", a->path);
+    /* without a fill time, readers of an empty array get what was in their memory */
+    CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Pset_fill_time(create, a->is_empty ? H5D_FILL_TIME_IFSET : H5D_FILL_TIME_NEVER),
+                     "%s", a->path);
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, link, H5Pcreate(H5P_LINK_CREATE), "%s", a->path);
     CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Pset_create_intermediate_group(link, 1), "%s", a->path);
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, a->dataset,

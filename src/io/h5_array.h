@@ -11,7 +11,7 @@ typedef struct charl__h5_array {
     charl_dtype dtype;
     charl_shape item;
     int64_t rows, done;
-    bool is_empty; /* its space is never allocated, and nothing is written */
+    bool is_empty; /* its space is never allocated, and nothing is written: it reads as zeros */
     hid_t dataset; /* H5I_INVALID_HID: there is none */
 } charl__h5_array;
 

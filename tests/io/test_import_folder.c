@@ -1,9 +1,11 @@
 /* Folders of images: classes, lists, order, splits, and what is refused. */
 #include "io/import_sample.h"
 
+#include <hdf5.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "charl/image.h"
 #include "io/image_sample.h"
@@ -280,6 +282,17 @@ static void bad_formats_are_refused(void **state)
     }
 }
 
+/* /train/x by HDF5 alone, into memory that holds something. */
+static void read_as_others_do(unsigned char *x)
+{
+    const hid_t file = H5Fopen(out, H5F_ACC_RDONLY, H5P_DEFAULT), array = H5Dopen2(file, "/train/x", H5P_DEFAULT);
+
+    memset(x, 7, 32 * 4);
+    assert_true(H5Dread(array, H5T_NATIVE_UCHAR, H5S_ALL, H5S_ALL, H5P_DEFAULT, x) >= 0);
+    H5Dclose(array);
+    H5Fclose(file);
+}
+
 /* A set of pictures that stay in their files has the rows of one that holds them, and is it, as far as a run can tell. */
 static void pictures_may_stay_in_their_files(void **state)
 {
@@ -326,6 +339,17 @@ static void pictures_may_stay_in_their_files(void **state)
     }
     charl_dataset_close(stored);
     charl_dataset_close(linked);
+    read_as_others_do(x[0]);
+    for (size_t i = 0; i < 4 * (size_t)info.rows[CHARL_SPLIT_TRAIN]; i++) {
+        assert_int_equal(x[0][i], 0);
+    }
+    /* It may be opened by a link in another folder. */
+    snprintf(file, sizeof file, "%s", charl_test_path(dir, "left/link.h5"));
+    assert_int_equal(symlink("../out.h5", file), 0);
+    charl_assert_ok(charl_dataset_open(file, NULL, &linked));
+    charl_assert_ok(charl_dataset_verify(linked));
+    charl_dataset_close(linked);
+    assert_int_equal(unlink(file), 0);
     /* The set and its pictures can be moved together. */
     snprintf(here, sizeof here, "%s", dir);
     snprintf(moved, sizeof moved, "%s-moved", dir);

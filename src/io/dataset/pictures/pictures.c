@@ -18,6 +18,7 @@ struct charl__pictures {
     const charl__array *rows; /* borrowed */
     charl__array list;
     charl_image_format format;
+    char folder[PATH_MAX]; /* of the data set, with a slash at the end unless it is "" */
 };
 
 static int folder_length(const char *path)
@@ -41,8 +42,8 @@ static charl_status find_file(charl__pictures *p, int64_t index, charl__text *pa
         *crc |= (uint32_t)record[i] << 8 * i;
     }
     name = (const char *)record + CHARL__PICTURE_PATH;
-    CHARL_TRY_CLEANUP(
-        charl__text_printf(path, "%.*s%s", name[0] == '/' ? 0 : folder_length(p->file->path), p->file->path, name));
+    charl__text_clear(path);
+    CHARL_TRY_CLEANUP(charl__text_printf(path, "%s%s", name[0] == '/' ? "" : p->folder, name));
 cleanup:
     charl_free(record);
     return st;
@@ -94,15 +95,23 @@ cleanup:
     return st;
 }
 
-/* A folder that was moved shows now and not in the middle of a training. */
-static charl_status check_first(charl__pictures *p)
+/* Relative paths begin in the folder of the data set or, where that is a link, of what it links to. A folder that was moved shows now and not
+ * in the middle of a training. */
+static charl_status find_folder(charl__pictures *p)
 {
     charl_status st = CHARL_OK;
     charl__text path = {0};
+    char real[PATH_MAX];
+    const char *const sets[] = {p->file->path, realpath(p->file->path, real) ? real : p->file->path};
+    bool found = false;
     uint32_t crc;
 
-    CHARL_TRY_CLEANUP(find_file(p, 0, &path, &crc));
-    CHARL_REQUIRE_CLEANUP(access(charl__text_string(&path), R_OK) == 0, CHARL_ERR_DATA,
+    for (int i = 0; !found && i < 2; i++) {
+        snprintf(p->folder, sizeof p->folder, "%.*s", folder_length(sets[i]), sets[i]);
+        CHARL_TRY_CLEANUP(find_file(p, 0, &path, &crc));
+        found = access(charl__text_string(&path), R_OK) == 0;
+    }
+    CHARL_REQUIRE_CLEANUP(found, CHARL_ERR_DATA,
                           "%s: %s: the files are elsewhere: %s: %s. HINT put the folder back, or import it again",
                           p->file->path, p->rows->name, charl__text_string(&path), strerror(errno));
 cleanup:
@@ -129,7 +138,7 @@ charl_status charl__pictures_open(charl__file *f, charl__array *a, charl__pictur
     CHARL_TRY_CLEANUP(charl__array_init(&p->list, f, name, CHARL__ROLE_SAMPLES));
     CHARL_TRY_CLEANUP(judge(p, a));
     CHARL_TRY_CLEANUP(charl__array_verify(f, &p->list));
-    CHARL_TRY_CLEANUP(check_first(p));
+    CHARL_TRY_CLEANUP(find_folder(p));
     charl__h5_close(&p->list.type);
     charl__h5_close(&p->list.dataset);
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *a->chunks, &a->chunks));
