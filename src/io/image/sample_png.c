@@ -51,8 +51,8 @@ static unsigned char pixel(const void *x, charl_dtype dtype, const drawing *d, i
 
         sum += value_at(x, dtype, (channel * d->height + y) * d->width + at);
     }
-    sum /= (double)(d->step * d->step);
-    return (unsigned char)(255.0 * (sum - d->black) / (d->white - d->black) + 0.5);
+    sum = 255.0 * (sum / (double)(d->step * d->step) - d->black) / (d->white - d->black);
+    return sum > 0.0 ? (unsigned char)(sum + 0.5) : 0; /* NaN is black */
 }
 
 static charl_status encode(const unsigned char *pixels, int channels, charl__sample_picture *out)
