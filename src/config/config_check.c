@@ -257,7 +257,7 @@ static void check_data(checker *c)
         wrong(c, "data", "augment", "magnitude applies to randaugment, which is missing");
     }
     if (cfg->data.masked > 0 && charl__config_model(cfg)->input == CHARL_MODEL_READS_TOKENS) {
-        wrong(c, "data", "masked", "is for models of which every token sees all others: model.type = sequential");
+        wrong(c, "data", "masked", "is for models in which every token sees all others: model.type = sequential");
     } else if (cfg->data.masked > 0 && cfg->data.documents == CHARL_DOCUMENTS_SEPARATE) {
         wrong(c, "data", "masked", "needs documents = cross");
     } else if (cfg->data.masked > 0 && cfg->eval.sample_prompt[0]) {

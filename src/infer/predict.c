@@ -143,6 +143,9 @@ static charl_status open_rows(predictor *p)
 
     CHARL_REQUIRE(given || own[0], CHARL_ERR_CONFIG, "%s names no data to predict; HINT charl predict MODEL.h5 DATA",
                   p->checkpoint);
+    CHARL_REQUIRE(p->session.config->data.masked <= 0, CHARL_ERR_CONFIG,
+                  "%s is a masked language model, which charl predict does not support; HINT charl eval measures it",
+                  p->checkpoint);
     if (p->o->x) {
         rows.dataset.x = p->o->x;
         rows.dataset.y = p->o->y;

@@ -76,7 +76,7 @@ cleanup:
 }
 
 /* A configuration of another version of charl is not understood, and says nothing. */
-static charl_status read_image_size(charl__session *s, const charl_checkpoint_reader *r)
+static charl_status read_settings(charl__session *s, const charl_checkpoint_reader *r)
 {
     const char *text = charl_checkpoint_get_config_resolved(r);
     charl_config *was = NULL;
@@ -85,6 +85,7 @@ static charl_status read_image_size(charl__session *s, const charl_checkpoint_re
 
     CHARL_REQUIRE(st == CHARL_OK || st == CHARL_ERR_CONFIG, st, "%s", charl_error_message());
     s->image_size = was ? was->data.image_size : 0;
+    s->masked = was ? was->data.masked : 0.0;
     charl_config_destroy(was);
     return CHARL_OK;
 }
@@ -102,7 +103,7 @@ charl_status charl__session_read_schema(charl__session *s)
         return read_safetensors(s);
     }
     CHARL_TRY_CLEANUP(charl_checkpoint_open(s->origin, &r));
-    CHARL_TRY_CLEANUP(read_image_size(s, r));
+    CHARL_TRY_CLEANUP(read_settings(s, r));
     stored = charl_checkpoint_get_schema(r);
     if (stored) {
         CHARL_TRY_CLEANUP(s->infers ? charl_data_schema_copy(stored, &s->schema)
@@ -255,6 +256,10 @@ charl_status charl__session_match_data(charl__session *s)
     char *notes = NULL;
 
     CHARL_TRY_CLEANUP(check_image_size(s));
+    CHARL_REQUIRE_CLEANUP(s->masked <= 0 || s->config->data.masked > 0, CHARL_ERR_CONFIG,
+                          "%s was trained with data.masked = %g, and does not predict the next token; HINT "
+                          "data.masked=%g",
+                          s->origin, s->masked, s->masked);
     if (s->schema && s->starts) {
         CHARL_TRY_CLEANUP(renew_outputs(s));
     }

@@ -41,6 +41,7 @@ typedef struct charl__session {
     charl_data_schema *schema; /* of the model; defines how rows are matched and normalized */
     int64_t classes;           /* without a schema: minimum, even if the data have fewer */
     int64_t image_size; /* data.image_size that the weights were trained with, of an inference session; 0: auto */
+    double masked;      /* data.masked, likewise */
     charl_dataset *ds;
     charl_dataset_info data;
     charl_device *dev;

@@ -73,6 +73,8 @@ for seed in 1 2; do
     "$bin/charl" eval bert.ini short/last.h5 data.window=16 device.share=yes run.seed=$seed >eval-$seed.txt 2>eval.log || fail "eval"
 done
 { [ -s eval-1.txt ] && cmp -s eval-1.txt eval-2.txt; } || fail "two evaluations mask other tokens"
+expect 2 "the next token" "$bin/charl" eval bert.ini short/last.h5 data.window=16 data.masked=0
+says 1 "short/last.h5 was trained with data.masked = 0.15, and does not predict the next token"
 expect 0 "ONNX" "$bin/charl" checkpoint export short/last.h5 -o bert.onnx
 printf 'text,label\nabcdefg,a\nbcdefga,b\ncdefgab,a\ndefgabc,b\n' >texts.csv
 expect 0 "texts" "$bin/charl" data import text-classes texts.csv --val-split 0 --window 8 -o texts.h5
@@ -90,11 +92,13 @@ says 1 "vocab = 256, but the data have 257 tokens"
 expect 2 "not tokens" ranks 1 mlp.ini -o x data.masked=0.1
 says 1 "data.masked applies to tokens only, but .*digits.h5 contains images"
 expect 2 "gpt" ranks 1 /dev/null -o x data.path=shakespeare.h5 model.type=gpt data.masked=0.1
-says 1 "masked: is for models of which every token sees all others"
+says 1 "masked: is for models in which every token sees all others"
 expect 2 "documents" ranks 1 bert.ini -o x data.documents=separate
 says 1 "masked: needs documents = cross"
 expect 2 "a prompt" ranks 1 bert.ini -o x eval.sample_prompt=abc
 says 1 "sample_prompt: is continued by models of the next token"
+expect 2 "predicted" "$bin/charl" predict short/last.h5
+says 1 "is a masked language model, which charl predict does not support"
 expect 2 "generated" "$bin/charl" generate bert.ini short/last.h5 -p abc
 says 1 "predicts masked tokens \(data.masked\), not the next one"
 finish
