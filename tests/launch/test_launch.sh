@@ -79,6 +79,10 @@ CHARL_FAULT=train.device.flip_gradient@2:3+:800 expect 0 "an audit names a host"
 says 1 "warning: $(hostname) is left out: an audit has found that a device of it computes wrong values"
 says 1 "starting again [(]1 of 3[)]"
 same "an audit names a host" whole redone
+printf 'other slots=2\nlocalhost slots=2\n' >hosts
+CHARL_FAULT=train.device.flip_gradient@2:3+:800 expect 0 "an audit names this machine" timeout 300 charl launch --mpirun=./fake-mpirun \
+    --ssh=./fake-ssh -f hosts "$@" -o here dist.audit=2 train.max_steps=4
+says 1 "warning: localhost is left out"
 printf 'localhost slots=two\n' >hosts
 expect 2 "a hostfile with a mistake" charl launch -f hosts "$@"
 says 1 "^charl: error: hosts:1: "

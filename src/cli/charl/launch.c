@@ -269,7 +269,12 @@ static bool leave_out_suspect(launch *l)
         const char *host = l->hosts[i].name;
         const size_t n = strcspn(name, "."), m = strcspn(host, ".");
 
-        if (strcmp(host, name) == 0 || (n == m && n > 0 && strncmp(host, name, n) == 0 && (!name[n] || !host[m]))) {
+        if (strcmp(host, name) == 0) {
+            found = i;
+            break;
+        }
+        if ((n == m && n > 0 && strncmp(host, name, n) == 0 && (!name[n] || !host[m])) ||
+            (is_here(host) && is_here(name))) { /* localhost */
             found = i;
         }
     }
