@@ -32,7 +32,7 @@
     X(TUNE, TEXT, OWN, "use of tuning results: stored, first (tune what is missing) or no")                            \
     X(NO_FUSION, FLAG, SAME, "1: do not fuse operators")                                                               \
     X(NO_OPTIMIZER, FLAG, SAME,                                                                                        \
-      "1: compile kernels without optimization: compiled sooner, slower, the same bits in f32")                        \
+      "1: compile kernels without optimization: they compile faster and run slower; same bits in f32")                 \
     X(TEST_SEED, INTEGER, OWN, "tests: seed of the random inputs, as printed by a failing test")                       \
     X(TEST_LONG, FLAG, OWN, "1: tests also run their long cases")                                                      \
     X(TEST_SHORT, FLAG, OWN, "1: the longest tests run only some of their cases")                                      \
