@@ -21,7 +21,7 @@ enum {
     MAX_SERIES = 64,
     MAX_SETTINGS = 4096,
     MAX_ENV = 1 << 18,
-    MAX_EVAL = 1 << 19
+    MAX_EVAL = 1 << 20 /* the pictures of the worst samples may take half of it */
 };
 
 const char *charl__run_event_name(charl__run_event event)

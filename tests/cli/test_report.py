@@ -66,13 +66,14 @@ def write_run(folder, rows, name, rate, every=10, seed=1, resumed=True):
             "classes": [{"name": "cat", "f1": 0.8, "support": 4}, {"name": EVIL, "f1": 0.6, "support": 8}],
             "confusion": [[3, 1], [2, 6]],
             "worst": [{"row": 7, "actual": 0, "predicted": 1, "actual_probability": 0.02, "predicted_probability": 0.9, "png": DOT},
-                      {"row": 3, "actual": 1, "predicted": 0, "actual_probability": 0.2, "predicted_probability": None}]}), encoding="utf-8")
+                      {"row": 3, "actual": 1, "predicted": 0, "actual_probability": 0.2, "predicted_probability": None}]}) +
+                                        " " * 600000, encoding="utf-8")  # as large as pictures can make it
     if seed == 2:
         (path / "eval.json").write_text(json.dumps({
             "split": "test", "step": 20, "loss": 0.5, "classes": [{"name": f"c{i}", "f1": i / 40, "support": 5} for i in range(40)],
             "confusion": [[5 * (i == k) for k in range(40)] for i in range(40)]}), encoding="utf-8")
     if seed == 3:
-        (path / "eval.json").write_text('{"split": ' + " " * 600000 + "1}", encoding="utf-8")
+        (path / "eval.json").write_text('{"split": ' + " " * 1200000 + "1}", encoding="utf-8")
     for step in (10, 20):
         (path / "checkpoints" / f"step-{step:08}.h5").write_bytes(b"x" * 1500)
     (path / "best.h5").symlink_to("checkpoints/step-00000010.h5")

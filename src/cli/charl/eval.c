@@ -278,9 +278,8 @@ int charl__eval_main(const char *path, int argc, char **argv)
     static const struct argp_option options[] = {
         {"split", 's', "NAME", 0, "val (default), train or test", 0},
         {"report", KEY_REPORT, "table|json", OPTION_ARG_OPTIONAL,
-         "Also print metrics of every class, label or target, and the confusion matrix; json: all "
-         "as "
-         "one JSON object",
+         "Also print metrics of every class, label or target, and the confusion matrix; json: all as one JSON object, "
+         "with the samples whose class is the least probable",
          0},
         {"ema", KEY_EMA, "WHICH", 0, CHARL__CLI_EMA_HELP, 0},
         {"choices", KEY_CHOICES, "FILE", 0,
