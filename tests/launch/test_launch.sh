@@ -76,7 +76,7 @@ chmod +x fake-mpirun
 printf 'localhost slots=2\n%s slots=2\n' "$(hostname)" >hosts
 CHARL_FAULT=train.device.flip_gradient@2:3+:800 expect 0 "an audit names a host" timeout 300 charl launch --mpirun=./fake-mpirun \
     --ssh=./fake-ssh -f hosts "$@" -o redone dist.audit=2
-says 1 "warning: $(hostname) is left out: an audit has found that a device of it computes wrong values"
+says 1 "warning: $(hostname) is left out: an audit has found that one of its devices computes wrong values"
 says 1 "starting again [(]1 of 3[)]"
 same "an audit names a host" whole redone
 printf 'other slots=2\nlocalhost slots=2\n' >hosts

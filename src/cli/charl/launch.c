@@ -281,7 +281,7 @@ static bool leave_out_suspect(launch *l)
     if (found < 0 || l->n_hosts == 1) {
         return false;
     }
-    snprintf(text, sizeof text, "%s is left out: an audit has found that a device of it computes wrong values",
+    snprintf(text, sizeof text, "%s is left out: an audit has found that one of its devices computes wrong values",
              l->hosts[found].name);
     charl__cli_say("warning", text);
     l->hosts[found] = l->hosts[--l->n_hosts];
