@@ -15,7 +15,7 @@ void charl__parallel(int64_t n, void (*work)(void *ctx, int64_t i), void *ctx);
 /** The same on at most `threads` threads, the caller's among them, and not more than there are processors. */
 void charl__parallel_by(int threads, int64_t n, void (*work)(void *ctx, int64_t i), void *ctx);
 
-/** charl__parallel_by of work that can fail. All of it is done; the status and message are those of the smallest i that failed. */
+/** Like charl__parallel_by, for work that can fail. Every i is done; the result is the status, with its message, of the smallest i that failed. */
 charl_status charl__parallel_try(int threads, int64_t n, charl_status (*work)(void *ctx, int64_t i),
                                  void *ctx) CHARL_MUST_CHECK;
 

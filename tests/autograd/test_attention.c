@@ -90,7 +90,7 @@ static void refused(void **state)
     charl__graph_set_padded(g, charl_input(g, "tokens", CHARL_I32, SHAPE(2, 6), CHARL_BATCHED), 0);
     assert_null(charl_attention(g, input(SHAPE(2, 4, 12)), &(charl_attention_args){2}));
     charl_assert_status(charl_graph_compile(g), CHARL_ERR_SHAPE);
-    charl_assert_message("attention over 4 positions, which are not those of the padded sequences of the data");
+    charl_assert_message("attention cannot tell where the padded sequences end: its 4 positions are not");
 }
 
 /* Scale 0 is 1 / sqrt(D), and no key heads are as many as heads. */

@@ -136,7 +136,7 @@ expect 2 "a slice sees padding" ranks 1 cut.ini -o x
 says 1 "what else is cut out may be padding"
 sed 's/^type = mean/type = slice\nstart = -1\n\n[layer more]\ntype = transformer_block\nheads = 4\ncausal = no\n\n[layer flat]\ntype = flatten/' reviews.ini >more.ini
 expect 2 "attention over other positions" ranks 1 more.ini -o x
-says 1 "attention over 1 positions, which are not those of the padded sequences of the data, so where to stop is not known"
+says 1 "attention cannot tell where the padded sequences end: its 1 positions are not the positions of the data"
 expect 2 "gpt" ranks 1 -o x /dev/null data.path=reviews.h5 model.type=gpt
 says 1 "model.type = gpt reads tokens, but reviews.h5 contains sequences"
 finish

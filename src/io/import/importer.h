@@ -16,7 +16,7 @@
 #define CHARL__IMPORTER_EXTERN(name) extern const charl_importer charl__importer_##name;
 CHARL__IMPORTERS(CHARL__IMPORTER_EXTERN)
 
-/** Tell the user one line, at most 1023 bytes. opt: NULL, or without `noted`: nobody listens. */
+/** Tell the user one line, at most 1023 bytes, through opt->noted. Does nothing if opt or opt->noted is NULL. */
 void charl__import_note(const charl_import_options *opt, const char *fmt, ...) CHARL_PRINTF(2, 3);
 
 #endif

@@ -727,8 +727,8 @@ charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention
         a.lengths = mask != NULL;
         if (!mask && charl__graph_has_padding(g)) {
             return charl__graph_fail(g, CHARL_ERR_SHAPE,
-                                     "attention over %lld positions, which are not those of the padded sequences of "
-                                     "the data, so where to stop is not known",
+                                     "attention cannot tell where the padded sequences end: its %lld positions are "
+                                     "not the positions of the data",
                                      (long long)charl_var_get_type(qkv).shape.dim[1]);
         }
     }
