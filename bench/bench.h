@@ -83,5 +83,9 @@ int charl__bench_allreduce_main(const char *path, int argc, char **argv);
 int charl__bench_scaling_main(const char *path, int argc, char **argv);
 int charl__bench_data_main(const char *path, int argc, char **argv);
 int charl__bench_step_main(const char *path, int argc, char **argv);
+int charl__bench_overlap_main(const char *path, int argc, char **argv);
+
+/* Two devices side by side. */
+int charl__bench_break_even_main(const char *path, int argc, char **argv);
 
 #endif

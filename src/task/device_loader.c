@@ -581,6 +581,7 @@ charl_status charl__device_loader_seek(charl__device_loader *f, int64_t step)
                                      .mirrored = is_mirrored(f),
                                      .first_step = step,
                                      .end_step = -1,
+                                     .on_demand = f->o.on_demand,
                                      .n_slots = SLOTS,
                                      .x = f->host_x,
                                      .y = f->host_y,
@@ -613,10 +614,14 @@ static charl_status upload(charl__device_loader *f)
     const int64_t xb = slot_rows(f) * row_bytes(f->info.x_dtype, &f->info.x_shape);
     const int64_t yb = slot_rows(f) * row_bytes(f->info.y_dtype, &f->info.y_shape);
     const size_t wb = (size_t)(slot_rows(f) * weights_per_row(f)) * sizeof(float);
-    const double begin = charl__clock_s();
+    double begin;
     int64_t step;
     int s;
 
+    if (f->o.on_demand) {
+        CHARL_TRY(charl_device_sync(f->o.dev));
+    }
+    begin = charl__clock_s();
     CHARL_TRY(charl__loader_next(f->loader, &step, &s));
     f->waited_s += charl__clock_s() - begin; /* not the wait for a device that is behind */
     if (f->used[s]) {

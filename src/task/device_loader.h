@@ -39,6 +39,7 @@ typedef struct charl__device_loader_options {
     bool on_device;     /* keep the whole split there */
     bool separate;      /* tokens: deliver where documents begin */
     bool fixed;         /* the first batch for ever */
+    bool on_demand;     /* read a step only when the device has finished the one before */
     charl_steps *steps; /* borrowed; NULL, or their records carry what this feed sends with every
                            step: then whoever calls charl__device_loader_next pushes one behind it */
 } charl__device_loader_options;

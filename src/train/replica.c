@@ -137,7 +137,8 @@ static charl_status provide_loader(charl__replica *r, charl_split split, bool tr
                                             .steps = training ? r->steps : NULL,
                                             .separate = r->session->data.kind == CHARL_DATASET_TOKENS &&
                                                         r->config->data.documents == CHARL_DOCUMENTS_SEPARATE,
-                                            .fixed = training && r->options->overfit_batch};
+                                            .fixed = training && r->options->overfit_batch,
+                                            .on_demand = training && !r->config->data.prefetch};
     const char *purpose;
     charl_status st;
 

@@ -45,7 +45,7 @@ fi
 expect 2 'a command is missing: charl-bench'
 expect 2 'unknown command: charl-bench gem$' gem
 hint 'did you mean `charl-bench gemm`?'
-for command in allreduce scaling step data gemm linear conv attention layernorm cross-entropy embedding optimizer copy launch; do
+for command in allreduce scaling step overlap break-even data gemm linear conv attention layernorm cross-entropy embedding optimizer copy launch; do
     expect 0 "^Usage: charl-bench $command " $command --help
     if awk 'length > 79' out | grep . || grep '^[a-z]* *$' out | grep .; then
         echo "charl-bench $command --help: lines that wrap"
@@ -120,6 +120,8 @@ expect 2 'dtype f64: must be f32, tf32, bf16 or f16' gemm --dtype f64
 expect 2 'shape 1: too many shapes' launch $(yes -- '-s 1' | head -n 33)
 expect 2 'device.select' gemm --device nonsense
 hint 'charl devices'
+expect 2 'device: two devices are compared, not 3' break-even -d 0 -d 1 -d 2
+expect 2 'device: cpu cannot be compared with itself' break-even -d cpu -d cpu
 if "$companion" devices >out 2>err; then
     quick='--repeat 1 --ms 1'
     expect 0 '^ *33x17x5 nn f32  charl .* [um]*s ' gemm $quick -s 33x17x5:nn -s 20x16x16:tn
@@ -139,6 +141,9 @@ if "$companion" devices >out 2>err; then
     expect 0 '^ *6x10 f32  with gradient ' cross-entropy $quick -s 6x10
     expect 0 '^ *16x8x5 f32  gradient of w ' embedding $quick -s 16x8x5
     expect 0 '^ *1000 sgd  charl ' optimizer $quick -s 1000:sgd
+    expect 0 '^ *gemm 32  auto .*[um]s ' break-even $quick -d 0 -d auto --max 32 # the same device twice
+    lines 4 '^ *\(gemm\|step\) \(16\|32\)  0 .* 1x$'
+    lines 2 '^\(gemm\|step\): auto is \(faster than 0 from \(16\|32\) on\|not faster than 0 at 32\)$'
     expect 2 'a head of 512 elements is larger' attention $quick -s 1x8x1x512
     mkdir clblast # CLBlast, played by a library of the tests
     ln -s "$bin/../../tests/cli/libfake_clblast.so" clblast/libclblast.so.1
@@ -191,6 +196,11 @@ if "$companion" devices >out 2>err; then
     python3 -c 'import json; json.loads(open("out").read())' || failed=1
     flop=$(sed 's/.*"flop":\([^,]*\),.*/\1/' out)
     on 2 0 "\"ranks\":2,.*\"flop\":$flop," step mlp.ini -r 1 --ms 1 -f jsonl
+    expect 0 '^ *mlp.ini  overlapped ' overlap mlp.ini -r 1 --ms 1 data.cache=none
+    lines 1 '^ *mlp.ini  one by one .* 1x$'
+    lines 0 'input ahead'
+    on 2 0 '^overlap,2,mlp.ini,64,input ahead,' overlap mlp.ini -r 1 --ms 1 -f csv data.cache=none
+    lines 4 ''
     expect 2 'one rank cannot measure a link' scaling mlp.ini -r 1
     hint 'mpirun -n 2 .* or --near'
     expect 0 '^weak,512,32768,' scaling mlp.ini -r 1 -f csv --near 2,20 --far 5,12 --node 4

@@ -488,9 +488,35 @@ static void every_acquisition_of_a_loader_can_fail(void **state)
     assert_true(charl_test_fail_every_acquisition(read_one, ds) >= 4);
 }
 
+/* Nothing is read before it is asked for, whatever room there is. */
+static void nothing_is_read_before_it_is_asked_for(void **state)
+{
+    charl__loader_options o = options(16, 0, 16, 3);
+    charl__loader *l;
+    int64_t step;
+    int slot;
+
+    (void)state;
+    o.on_demand = true;
+    for (int s = 0; s < 3; s++) {
+        memory.x[s][0] = -999;
+    }
+    charl_assert_ok(charl__loader_create(&o, &l));
+    for (int s = 0; s < 3; s++) {
+        charl__sleep_s(0.02);
+        assert_true(memory.x[s][0] == -999);
+        charl_assert_ok(charl__loader_next(l, &step, &slot));
+        assert_int_equal(step, s);
+        assert_int_equal(slot, s);
+        assert_true(memory.x[s][0] >= 0);
+    }
+    charl__loader_destroy(l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_read_before_it_is_asked_for),
         cmocka_unit_test(read_errors_reach_the_caller),
         cmocka_unit_test(every_sample_once_per_epoch),
         cmocka_unit_test(any_cursor_and_any_ranks_give_the_same_rows),

@@ -30,6 +30,7 @@ variant "the devices alone" 2 cnn dist.allreduce=peer dist.bucket_mb=0.01
 variant "audited" 4 mlp dist.audit=1 train.grad_accum_steps=2
 variant "audited, streamed" 2 cnn dist.audit=2 data.cache=none
 variant "streamed" 1 mlp data.cache=none
+variant "one after another" 2 mlp data.cache=none data.prefetch=no dist.overlap=no
 variant "p2p" 3 cnn dist.allreduce=p2p
 variant "shm" 3 mlp dist.allreduce=shm
 variant "shm, small buckets" 4 cnn dist.allreduce=shm dist.bucket_mb=0.01

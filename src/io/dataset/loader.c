@@ -28,6 +28,7 @@ struct charl__loader {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int64_t filled, taken, released; /* under lock, as all below */
+    bool waits;                      /* next waits for a step that is not read */
     bool stop;
     charl_status failed;
     char message[MESSAGE];
@@ -87,7 +88,8 @@ static bool has_work(const charl__loader *l)
 {
     const bool ended = l->opt.end_step >= 0 && l->opt.first_step + l->filled >= l->opt.end_step;
 
-    return !ended && l->filled - l->released < l->opt.n_slots;
+    return !ended && l->filled - l->released < l->opt.n_slots &&
+           (!l->opt.on_demand || (l->waits && l->filled == l->taken));
 }
 
 static void *work(void *user)
@@ -192,9 +194,14 @@ charl_status charl__loader_next(charl__loader *l, int64_t *step, int *slot)
     CHARL_REQUIRE_CLEANUP(l->taken - l->released < l->opt.n_slots, CHARL_ERR_INVALID, "loader: all %d slots are held",
                           l->opt.n_slots);
     since = charl__clock_s();
+    l->waits = true;
+    if (l->opt.on_demand) {
+        pthread_cond_broadcast(&l->changed);
+    }
     while (l->filled == l->taken && l->failed == CHARL_OK) {
         pthread_cond_wait(&l->changed, &l->lock);
     }
+    l->waits = false;
     l->waited_s += charl__clock_s() - since;
     CHARL_REQUIRE_CLEANUP(l->filled > l->taken, l->failed, "%s", l->message);
     *step = l->opt.first_step + l->taken;

@@ -35,6 +35,7 @@ typedef struct charl__loader_options {
     int32_t *const *starts; /* [n_slots] memory for [rows, window]: charl__dataset_window_starts. NULL: not wanted */
     bool mirrored;          /* slots have room for 2 * rows: row i of the batch is followed, `rows` later,
                         by its mirror image, row batch - 1 - i */
+    bool on_demand;         /* read a step only when it is asked for, not ahead */
     bool index_only;        /* deliver row numbers (tokens: first positions) of data the caller keeps
                         elsewhere */
     charl__trace *trace;    /* borrowed; NULL, or gets a span per step read */
