@@ -13,9 +13,15 @@ target_include_directories(charl_mpi_headers SYSTEM INTERFACE ${MPI_C_INCLUDE_DI
 target_compile_definitions(charl_mpi_headers INTERFACE ${MPI_C_COMPILE_DEFINITIONS})
 if(CHARL_PORTABLE)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
-  set(HDF5_USE_STATIC_LIBRARIES ON)
+  # HDF5 without its driver for S3, which charl does not use, and what that needs.
+  find_path(HDF5_C_INCLUDE_DIRS hdf5.h PATH_SUFFIXES hdf5/serial REQUIRED)
+  foreach(library hdf5 sz aec z)
+    find_library(CHARL_STATIC_${library} ${library} PATH_SUFFIXES hdf5/serial REQUIRED)
+    list(APPEND HDF5_C_LIBRARIES ${CHARL_STATIC_${library}})
+  endforeach()
+else()
+  find_package(HDF5 REQUIRED COMPONENTS C)
 endif()
-find_package(HDF5 REQUIRED COMPONENTS C)
 find_package(ZLIB REQUIRED)
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
@@ -23,19 +29,12 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(PNG IMPORTED_TARGET libpng)
 pkg_check_modules(JPEG IMPORTED_TARGET libjpeg)
 pkg_check_modules(PCRE2 IMPORTED_TARGET libpcre2-8) # optional: the words of byte pair encoding
-pkg_check_modules(JANSSON IMPORTED_TARGET jansson) # optional: reading safetensors and tokenizer.json
+pkg_check_modules(JANSSON IMPORTED_TARGET jansson>=2.14) # optional: reading safetensors and tokenizer.json
 pkg_check_modules(UTF8PROC IMPORTED_TARGET libutf8proc) # optional: tokenizers that normalize text
 if(NOT CHARL_PORTABLE) # Debian has no static one
   pkg_check_modules(LZF IMPORTED_TARGET liblzf) # optional: HDF5 files compressed with h5py's lzf
 endif()
 
-if(CHARL_PORTABLE) # HDF5 without its driver for S3, which charl does not use, and what that needs
-  list(FILTER HDF5_C_LIBRARIES INCLUDE REGEX "/lib(hdf5|sz|z)[.]a$")
-  find_library(AEC aec) # sz needs it
-  if(AEC)
-    list(APPEND HDF5_C_LIBRARIES ${AEC})
-  endif()
-endif()
 if(NOT TARGET charl_hdf5)
   add_library(charl_hdf5 INTERFACE)
   target_include_directories(charl_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})

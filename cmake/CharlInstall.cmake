@@ -62,8 +62,8 @@ if(CHARL_PORTABLE)
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/charl COMPONENT programs)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/charl COMPONENT programs)
   foreach(package ocl-icd-libopencl1 libhdf5-dev libaec-dev zlib1g-dev libpng-dev libjpeg62-turbo-dev libjpeg-turbo8-dev libjansson-dev libpcre2-dev libutf8proc-dev)
-    if(EXISTS /usr/share/doc/${package}/copyright) # Debian's and Ubuntu's
-      install(FILES /usr/share/doc/${package}/copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/charl/licenses RENAME ${package} COMPONENT programs)
+    if(EXISTS ${CMAKE_SYSROOT}/usr/share/doc/${package}/copyright) # Debian's and Ubuntu's
+      install(FILES ${CMAKE_SYSROOT}/usr/share/doc/${package}/copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/charl/licenses RENAME ${package} COMPONENT programs)
     endif()
   endforeach()
   return()

@@ -3,7 +3,7 @@
 # (unpack it, train without MPI, then with it). By hand, as root, with debootstrap and a network; nothing outside of FOLDER is changed, and
 # FOLDER is removed at the end.
 # Usage: chroot.sh [-k] SUITE FOLDER PACKAGE.deb...      chroot.sh bookworm /var/tmp/bare build/package/*.deb
-#        chroot.sh [-k] SUITE FOLDER charl-*.tar.gz      chroot.sh bookworm /var/tmp/bare build/tarball/charl-*.tar.gz
+#        chroot.sh [-k] SUITE FOLDER charl-*.tar.gz      chroot.sh bullseye /var/tmp/bare build/tarball/charl-*.tar.gz
 # Ubuntu 24.04:   MIRROR=http://archive.ubuntu.com/ubuntu COMPONENTS=main,universe chroot.sh noble /var/tmp/bare build/package/*.deb
 #   -k      keep FOLDER; where it holds a system of a former run, use it
 #   MIRROR, COMPONENTS  the archive of the suite and its parts (default: http://deb.debian.org/debian, main); packages made on one distribution
@@ -67,7 +67,13 @@ case $1 in
     inside 'rm -rf /opt/*; cd /opt; gzip -dc /packages/charl-*.tar.gz | tar x; mv charl-* charl; /opt/charl/bin/charl doctor || true
             /opt/charl/bin/charl 2>&1 | grep "charl train /opt/charl/share/charl/launch/digits.ini"'
     step "train without MPI, on PoCL"
-    inside 'apt-get update -q; apt-get install -y -q --no-install-recommends pocl-opencl-icd >/dev/null'
+    case $suite in
+    bullseye | focal) # their PoCL does not know today's processors
+        inside 'apt-get update -q; apt-get install -y -q --no-install-recommends python3-pip >/dev/null
+                pip3 install -q --target /opt/pocl pocl-binary-distribution==3.0
+                mkdir -p /etc/OpenCL/vendors; ls /opt/pocl/pyopencl/.libs/libpocl-*.so >/etc/OpenCL/vendors/pocl.icd' ;;
+    *) inside 'apt-get update -q; apt-get install -y -q --no-install-recommends pocl-opencl-icd >/dev/null' ;;
+    esac
     inside 'export PATH=/opt/charl/bin:$PATH; cd /opt; ! ls /usr/lib/*/libmpi.so.* 2>/dev/null
             charl data make digits digits.h5 -t 640 -v 200; charl-train --version
             charl-train charl/share/charl/launch/digits.ini data.path=digits.h5 train.epochs=2 -o one --progress=plain
