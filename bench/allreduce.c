@@ -13,7 +13,7 @@
 #include "cli/cli_ranks.h"
 #include "bench/baseline_allreduce.h"
 
-enum { MOST = 16, KEY_MIN = 0x100, KEY_MAX, KEY_STEP, KEY_SLICES, KEY_ONLY };
+enum { MOST = 16 };
 
 static const int64_t CALLS_BYTES = 1 << 20; /* shorter sums are called more times per sample */
 
@@ -382,7 +382,7 @@ cleanup:
 }
 
 /* 4K, 25M, 1G */
-static error_t parse_size(const char *option, const char *value, int64_t *out)
+static error_t parse_size(int64_t *out, const char *option, const char *value)
 {
     char digits[24];
     const size_t length = strlen(value);
@@ -400,57 +400,39 @@ static error_t parse_size(const char *option, const char *value, int64_t *out)
     return *out >= 4 ? 0 : charl__cli_bad_option(option, value, "must be at least 4 bytes");
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static error_t take_min(void *input, const char *option, const char *value)
 {
-    bench_options *o = state->input;
+    return parse_size(&((bench_options *)input)->min, option, value);
+}
 
-    switch (key) {
-    case KEY_MIN:
-        return parse_size("--min", arg, &o->min);
-    case KEY_MAX:
-        return parse_size("--max", arg, &o->max);
-    case KEY_STEP:
-        return charl__cli_parse_int("--step", arg, 2, 1024, &o->step);
-    case KEY_SLICES:
-        return charl__cli_parse_int("--slices", arg, 1, CHARL_MAX_SLICES, &o->slices);
-    case KEY_ONLY:
-        o->only = arg;
-        return 0;
-    case 'r':
-        return charl__cli_parse_int("--repeat", arg, 1, 10000, &o->repeats);
-    case 'f':
-        return charl__bench_parse_format(arg, &o->format);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+static error_t take_max(void *input, const char *option, const char *value)
+{
+    return parse_size(&((bench_options *)input)->max, option, value);
 }
 
 int charl__bench_allreduce_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option argp_options[] = {
-        {"min", KEY_MIN, "BYTES", 0, "Smallest size, as 4096, 64K, 25M or 1G (default: 4K)", 0},
-        {"max", KEY_MAX, "BYTES", 0, "Largest size (default: 512M); sizes that do not fit in memory are left out", 0},
-        {"step", KEY_STEP, "FACTOR", 0, "Factor from one size to the next (default: 4)", 0},
-        {"repeat", 'r', "N", 0, "Repetitions, of which the median counts (default: 20)", 0},
-        {"slices", KEY_SLICES, "N", 0, "Slices of the batch (default: one per rank)", 0},
-        {"only", KEY_ONLY, "NAME,...", 0, "Only these algorithms and baselines", 0},
-        CHARL__BENCH_FORMAT_OPTION,
+    static const charl__cli_option options[] = {
+        {"min", 0, "BYTES", "Smallest size, as 4096, 64K, 25M or 1G (default: 4K)", 0, .take = take_min},
+        {"max", 0, "BYTES", "Largest size (default: 512M); sizes that do not fit in memory are left out", 0,
+         .take = take_max},
+        {"step", 0, "FACTOR", "Factor from one size to the next (default: 4)", 0,
+         CHARL__CLI_INT(bench_options, step, 2, 1024)},
+        {"repeat", 'r', "N", "Repetitions, of which the median counts (default: 20)", 0,
+         CHARL__CLI_INT(bench_options, repeats, 1, 10000)},
+        {"slices", 0, "N", "Slices of the batch (default: one per rank)", 0,
+         CHARL__CLI_INT(bench_options, slices, 1, CHARL_MAX_SLICES)},
+        {"only", 0, "NAME,...", "Only these algorithms and baselines", 0, CHARL__CLI_TEXT(bench_options, only)},
+        CHARL__BENCH_FORMAT_OPTION(bench_options),
         {0}};
-    static const struct argp argp = {
-        argp_options,
-        parse_option,
-        "",
-        "Time the all-reduce of gradients: every algorithm that works on these ranks, "
-        "MPI_Allreduce "
-        "in place on host memory, and NCCL where it is installed and every rank has an NVIDIA GPU. "
-        "Start it with mpirun. Bus bandwidth is 2(n-1)/n * bytes / time for n ranks; the ratio "
-        "compares the medians with MPI_Allreduce.",
-        NULL,
-        NULL,
-        NULL};
+    static const charl__cli_syntax syntax = {
+        options, "",
+        "Time the all-reduce of gradients: every algorithm that works on these ranks, MPI_Allreduce in place on host "
+        "memory, and NCCL where it is installed and every rank has an NVIDIA GPU. Start it with mpirun. Bus bandwidth "
+        "is 2(n-1)/n * bytes / time for n ranks; the ratio compares the medians with MPI_Allreduce."};
     charl__cli_operands none = {0};
     bench_options o = {.min = 4 << 10, .max = 512 << 20, .step = 4, .repeats = 20};
-    const int code = charl__cli_parse(path, &argp, &none, argc, argv, &o);
+    const int code = charl__cli_parse(path, &syntax, &none, argc, argv, &o);
 
     if (code >= 0) {
         return code;

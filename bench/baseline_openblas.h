@@ -2,7 +2,6 @@
 #define CHARL_BENCH_BASELINE_OPENBLAS_H
 /** OpenBLAS, if it is installed: the baseline of matrix products on CPUs. */
 #include <stdbool.h>
-#include <stdint.h>
 
 /** One line: version, kernels and threads, or why it is not available. Opens the library. Static.
  */

@@ -205,32 +205,18 @@ void charl__bench_note(const charl__bench_table *t, const char *fmt, ...)
     fputc('\n', t->format == CHARL__BENCH_TABLE ? stdout : stderr);
 }
 
-error_t charl__bench_parse_format(const char *value, charl__bench_format *out)
-{
-    static const char *const names[] = {
-        [CHARL__BENCH_TABLE] = "table", [CHARL__BENCH_CSV] = "csv", [CHARL__BENCH_JSONL] = "jsonl"};
-
-    for (int i = 0; i < (int)(sizeof names / sizeof names[0]); i++) {
-        if (strcmp(value, names[i]) == 0) {
-            *out = (charl__bench_format)i;
-            return 0;
-        }
-    }
-    return charl__cli_bad_option("--format", value, "must be table, csv or jsonl");
-}
-
-int charl__bench_config_main(const char *path, const struct argp *argp, int argc, char **argv, void *input,
+int charl__bench_config_main(const char *path, const charl__cli_syntax *syntax, int argc, char **argv, void *input,
                              charl__cli_steps_config *config, int (*work)(void *ctx, charl_comm *comm))
 {
     charl__cli_operands operands = {.names = {"CONFIG"}, .max = 1 + CHARL__CLI_OVERRIDES};
     charl_config *read = NULL;
     charl_status st;
-    int code = charl__cli_parse(path, argp, &operands, argc, argv, input);
+    int code = charl__cli_parse(path, syntax, &operands, argc, argv, input);
 
     if (code >= 0) {
         return code;
     }
-    st = charl__cli_steps_config_read(operands.count, operands.values, config, &read);
+    st = charl__cli_steps_config_read(&operands, config, &read);
     if (st != CHARL_OK) {
         return charl__cli_fail(st);
     }

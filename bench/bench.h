@@ -65,17 +65,17 @@ void charl__bench_rows(const charl__bench_table *t, const char *label, int64_t s
 /** A line of text: on standard output with the format table, else on standard error. */
 void charl__bench_note(const charl__bench_table *t, const char *fmt, ...) CHARL_PRINTF(2, 3);
 
-/** For parsers: --format. 0, or what the parser returns. */
-#define CHARL__BENCH_FORMAT_OPTION                                                                                     \
+/** --format, for the field `format` of the command's struct. */
+#define CHARL__BENCH_FORMAT_OPTION(type)                                                                               \
     {                                                                                                                  \
-        "format", 'f', "table|csv|jsonl", 0, "Form of the output (default: table)", 0                                  \
+        "format", 'f', "table|csv|jsonl", "Form of the output (default: table)", 0,                                    \
+            CHARL__CLI_CHOICE(type, format, CHARL__BENCH_TABLE)                                                        \
     }
-error_t charl__bench_parse_format(const char *value, charl__bench_format *out);
 
 /** A command with the operands CONFIG KEY=VALUE...: read the command line into `input` and the
  *  configuration into config, which is part of it, and run work(input, comm) on all ranks. Returns
  *  the exit code. */
-int charl__bench_config_main(const char *path, const struct argp *argp, int argc, char **argv, void *input,
+int charl__bench_config_main(const char *path, const charl__cli_syntax *syntax, int argc, char **argv, void *input,
                              charl__cli_steps_config *config, int (*work)(void *ctx, charl_comm *comm));
 
 /* The commands that need a configuration or ranks. */

@@ -168,56 +168,38 @@ static charl_status measure(break_even *b)
     return CHARL_OK;
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static error_t take_device(void *input, const char *option, const char *value)
 {
-    break_even *b = state->input;
+    break_even *b = input;
 
-    switch (key) {
-    case 'd':
-        b->select[b->n_select < DEVICES ? b->n_select : DEVICES] = arg;
-        b->n_select++;
-        return 0;
-    case 'b':
-        return charl__cli_parse_int("--batch", arg, 1, 1000000, &b->batch);
-    case 'n':
-        return charl__cli_parse_int("--max", arg, LEAST, 65536, &b->most);
-    case 'r':
-        return charl__cli_parse_int("--repeat", arg, 1, 10000, &b->repeats);
-    case 'm':
-        return charl__cli_parse_int("--ms", arg, 1, 60000, &b->ms);
-    case 'f':
-        return charl__bench_parse_format(arg, &b->format);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    (void)option;
+    b->select[b->n_select < DEVICES ? b->n_select : DEVICES] = value;
+    b->n_select++;
+    return 0;
 }
 
 int charl__bench_break_even_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {
-        {"device", 'd', "SELECT", 0,
-         "A device, as for gemm; given twice, the second is compared with the first (default: cpu and gpu)", 0},
-        {"batch", 'b', "N", 0, "Rows of a training step (default: 128)", 0},
-        {"max", 'n', "N", 0, "Largest size (default: 2048)", 0},
-        {"repeat", 'r', "N", 0, "Samples, of which the median counts (default: 5)", 0},
-        {"ms", 'm', "N", 0, "Length of a sample (default: 40)", 0},
-        CHARL__BENCH_FORMAT_OPTION,
+    static const charl__cli_option options[] = {
+        {"device", 'd', "SELECT",
+         "A device, as for gemm; given twice, the second is compared with the first (default: cpu and gpu)", 0,
+         .take = take_device},
+        {"batch", 'b', "N", "Rows of a training step (default: 128)", 0, CHARL__CLI_INT(break_even, batch, 1, 1000000)},
+        {"max", 'n', "N", "Largest size (default: 2048)", 0, CHARL__CLI_INT(break_even, most, LEAST, 65536)},
+        {"repeat", 'r', "N", "Samples, of which the median counts (default: 5)", 0,
+         CHARL__CLI_INT(break_even, repeats, 1, 10000)},
+        {"ms", 'm', "N", "Length of a sample (default: 40)", 0, CHARL__CLI_INT(break_even, ms, 1, 60000)},
+        CHARL__BENCH_FORMAT_OPTION(break_even),
         {0}};
-    static const struct argp argp = {
-        options,
-        parse_option,
-        "",
+    static const charl__cli_syntax syntax = {
+        options, "",
         "Time products and training steps in f32, from size 16 on, each twice as wide as the one before, on two "
-        "devices in "
-        "turns, and print from which size on the second is faster. The step computes loss, gradients and update of "
-        "three linear layers on data that are on the device.",
-        NULL,
-        NULL,
-        NULL};
+        "devices in turns, and print from which size on the second is faster. The step computes loss, gradients and "
+        "update of three linear layers on data that are on the device."};
     charl__cli_operands none = {0};
     break_even b = {.batch = 128, .most = 2048, .repeats = 5, .ms = 40};
     charl_status st;
-    int code = charl__cli_parse(path, &argp, &none, argc, argv, &b);
+    int code = charl__cli_parse(path, &syntax, &none, argc, argv, &b);
 
     if (code >= 0) {
         return code;

@@ -102,40 +102,20 @@ cleanup:
     return st == CHARL_OK ? CHARL__EXIT_OK : charl__ranks_fail(comm, st);
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    data_bench *b = state->input;
-
-    switch (key) {
-    case 'r':
-        return charl__cli_parse_int("--repeat", arg, 1, CHARL__CLI_ROWS, &b->repeats);
-    case 's':
-        return charl__cli_parse_int("--steps", arg, 1, 1000000, &b->steps);
-    case 'f':
-        return charl__bench_parse_format(arg, &b->format);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
 int charl__bench_data_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {
-        {"repeat", 'r', "N", 0, "Measurements, of which the median counts (default: 5)", 0},
-        {"steps", 's', "N", 0, "Steps of a measurement (default: 50)", 0},
-        CHARL__BENCH_FORMAT_OPTION,
+    static const charl__cli_option options[] = {
+        {"repeat", 'r', "N", "Measurements, of which the median counts (default: 5)", 0,
+         CHARL__CLI_INT(data_bench, repeats, 1, CHARL__CLI_ROWS)},
+        {"steps", 's', "N", "Steps of a measurement (default: 50)", 0, CHARL__CLI_INT(data_bench, steps, 1, 1000000)},
+        CHARL__BENCH_FORMAT_OPTION(data_bench),
         {0}};
-    static const struct argp argp = {
-        options,
-        parse_option,
-        "CONFIG [SECTION.KEY=VALUE...]",
+    static const charl__cli_syntax syntax = {
+        options, "CONFIG [SECTION.KEY=VALUE...]",
         "Read training batches as a training with data.cache = none does, in order, shuffled, and shuffled in blocks, "
         "and print rows and GB per second and rank. Chunks that are in memory (data.read_cache_mb) are not decoded "
-        "again, and files may be in memory too.",
-        NULL,
-        NULL,
-        NULL};
+        "again, and files may be in memory too."};
     data_bench b = {.repeats = 5, .steps = 50};
 
-    return charl__bench_config_main(path, &argp, argc, argv, &b, &b.command, run);
+    return charl__bench_config_main(path, &syntax, argc, argv, &b, &b.command, run);
 }

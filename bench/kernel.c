@@ -209,27 +209,18 @@ static charl_status measure_all(session *r, charl_device *dev)
     return CHARL_OK;
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static error_t take_dtype(void *input, const char *option, const char *value)
 {
-    session *r = state->input;
+    session *r = input;
 
-    switch (key) {
-    case 'd':
-        r->select = arg;
-        return 0;
-    case 't':
-        return charl__cli_parse_dtype(arg, &r->dtype, &r->tf32);
-    case 's':
-        return charl__cli_parse_shape(r->kind->shapes, arg, r->shape, &r->n_shapes);
-    case 'r':
-        return charl__cli_parse_int("--repeat", arg, 1, 10000, &r->repeats);
-    case 'm':
-        return charl__cli_parse_int("--ms", arg, 1, 60000, &r->ms);
-    case 'f':
-        return charl__bench_parse_format(arg, &r->format);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    return charl__cli_parse_dtype(option, value, &r->dtype, &r->tf32);
+}
+
+static error_t take_shape(void *input, const char *option, const char *value)
+{
+    session *r = input;
+
+    return charl__cli_parse_shape(r->kind->shapes, option, value, r->shape, &r->n_shapes);
 }
 
 static int fail_open(charl_status st)
@@ -239,29 +230,31 @@ static int fail_open(charl_status st)
 
 int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, int argc, char **argv)
 {
-    static const struct argp_option typed = {
+    static const charl__cli_option typed = {
         "dtype",
         't',
         "f32|tf32|bf16|f16",
-        0,
         "Type of the operands; tf32: f32, as with device.allow_tf32 (default: bf16 where there are "
         "tensor cores for it, else f32)",
-        0};
-    const struct argp_option options[] = {
-        {"device", 'd', "SELECT", 0,
-         "auto, gpu, cpu, a number, pci:ADDRESS, name:TEXT or platform:TEXT (`charl devices`)", 0},
-        {"shape", 's', kind->shapes->extents, 0, "Time this shape; may be repeated (default: several)", 0},
-        {"repeat", 'r', "N", 0, "Samples, of which the median counts (default: 9)", 0},
-        {"ms", 'm', "N", 0, "Length of a sample (default: 40)", 0},
-        CHARL__BENCH_FORMAT_OPTION,
-        kind->is_typed ? typed : (struct argp_option){0},
+        0,
+        .take = take_dtype};
+    const charl__cli_option options[] = {
+        {"device", 'd', "SELECT", "auto, gpu, cpu, a number, pci:ADDRESS, name:TEXT or platform:TEXT (`charl devices`)",
+         0, CHARL__CLI_TEXT(session, select)},
+        {"shape", 's', kind->shapes->extents, "Time this shape; may be repeated (default: several)", 0,
+         .take = take_shape},
+        {"repeat", 'r', "N", "Samples, of which the median counts (default: 9)", 0,
+         CHARL__CLI_INT(session, repeats, 1, 10000)},
+        {"ms", 'm', "N", "Length of a sample (default: 40)", 0, CHARL__CLI_INT(session, ms, 1, 60000)},
+        CHARL__BENCH_FORMAT_OPTION(session),
+        kind->is_typed ? typed : (charl__cli_option){0},
         {0}};
-    const struct argp argp = {options, parse_option, "", kind->doc, NULL, NULL, NULL};
+    const charl__cli_syntax syntax = {options, "", kind->doc};
     charl__cli_operands none = {0};
     session r = {.kind = kind, .dtype = -1, .repeats = 9, .ms = 40};
     charl_device *dev = NULL;
     charl_status st;
-    int code = charl__cli_parse(path, &argp, &none, argc, argv, &r);
+    int code = charl__cli_parse(path, &syntax, &none, argc, argv, &r);
 
     if (code >= 0) {
         return code;

@@ -79,42 +79,22 @@ cleanup:
     return st == CHARL_OK ? CHARL__EXIT_OK : charl__ranks_fail(comm, st);
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    overlap *o = state->input;
-
-    switch (key) {
-    case 'r':
-        return charl__cli_parse_int("--repeat", arg, 1, CHARL__CLI_ROWS, &o->repeats);
-    case 'm':
-        return charl__cli_parse_int("--ms", arg, 1, 60000, &o->ms);
-    case 'f':
-        return charl__bench_parse_format(arg, &o->format);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
 int charl__bench_overlap_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {
-        {"repeat", 'r', "N", 0, "Trainings of each kind, of which the median counts (default: 3)", 0},
-        {"ms", 'm', "N", 0, "Length of a row of steps, of which there are five (default: 200)", 0},
-        CHARL__BENCH_FORMAT_OPTION,
+    static const charl__cli_option options[] = {
+        {"repeat", 'r', "N", "Trainings of each kind, of which the median counts (default: 3)", 0,
+         CHARL__CLI_INT(overlap, repeats, 1, CHARL__CLI_ROWS)},
+        {"ms", 'm', "N", "Length of a row of steps, of which there are five (default: 200)", 0,
+         CHARL__CLI_INT(overlap, ms, 1, 60000)},
+        CHARL__BENCH_FORMAT_OPTION(overlap),
         {0}};
-    static const struct argp argp = {
-        options,
-        parse_option,
-        "CONFIG [SECTION.KEY=VALUE...]",
+    static const charl__cli_syntax syntax = {
+        options, "CONFIG [SECTION.KEY=VALUE...]",
         "Train the same steps in three ways, in turns: reading a batch, computing and the all-reduce one after "
-        "another; "
-        "batches read ahead (data.prefetch); and the all-reduce also during the backward pass (dist.overlap). One rank "
-        "has no all-reduce, so the second is left out. Data that are on the device are not read: data.cache=none "
-        "streams them. Nothing is written.",
-        NULL,
-        NULL,
-        NULL};
+        "another; batches read ahead (data.prefetch); and the all-reduce also during the backward pass (dist.overlap). "
+        "One rank has no all-reduce, so the second is left out. Data that are on the device are not read: "
+        "data.cache=none streams them. Nothing is written."};
     overlap o = {.repeats = 3, .ms = 200};
 
-    return charl__bench_config_main(path, &argp, argc, argv, &o, &o.config, run);
+    return charl__bench_config_main(path, &syntax, argc, argv, &o, &o.config, run);
 }

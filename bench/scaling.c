@@ -14,16 +14,7 @@
 #include "cli/cli_ranks.h"
 #include "bench/scaling_model.h"
 
-enum {
-    KEY_NEAR = 0x100,
-    KEY_FAR,
-    KEY_NODE,
-    FEW_BYTES = 4096,
-    MANY_BYTES = 25 << 20,
-    SUMS = 20,
-    ROWS = 6,
-    CPU_ROUNDS = 3
-};
+enum { FEW_BYTES = 4096, MANY_BYTES = 25 << 20, SUMS = 20, ROWS = 6, CPU_ROUNDS = 3 };
 
 static const double BACKWARD = 2.0 / 3; /* of the computing time: two products of three */
 static const int COUNTS[] = {1, 2, 4, 8, 64, 512};
@@ -320,7 +311,7 @@ cleanup:
 }
 
 /* LATENCY_US,GB_PER_S */
-static error_t parse_link(const char *option, const char *value, link_option *out)
+static error_t parse_link(link_option *out, const char *option, const char *value)
 {
     char *end = NULL;
     const double us = strtod(value, &end), rate = *end == ',' ? strtod(end + 1, &end) : 0;
@@ -332,49 +323,35 @@ static error_t parse_link(const char *option, const char *value, link_option *ou
     return 0;
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static error_t take_near(void *input, const char *option, const char *value)
 {
-    scaling *s = state->input;
+    return parse_link(&((scaling *)input)->near, option, value);
+}
 
-    switch (key) {
-    case KEY_NEAR:
-        return parse_link("--near", arg, &s->near);
-    case KEY_FAR:
-        return parse_link("--far", arg, &s->far);
-    case KEY_NODE:
-        return charl__cli_parse_int("--node", arg, 1, 1024, &s->node);
-    case 'r':
-        return charl__cli_parse_int("--repeat", arg, 1, 1000, &s->repeats);
-    case 'f':
-        return charl__bench_parse_format(arg, &s->format);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+static error_t take_far(void *input, const char *option, const char *value)
+{
+    return parse_link(&((scaling *)input)->far, option, value);
 }
 
 int charl__bench_scaling_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {
-        {"near", KEY_NEAR, "US,GB/S", 0,
-         "Link between the ranks of a node: latency in us and bandwidth (default: measured)", 0},
-        {"far", KEY_FAR, "US,GB/S", 0, "Link of a node to others (default: measured where there are several)", 0},
-        {"node", KEY_NODE, "N", 0, "Ranks per node to predict for (default: 8, or those here)", 0},
-        {"repeat", 'r', "N", 0,
-         "Rounds of measurements, of which the best counts (default: 3 on processors, 1 on GPUs)", 0},
-        CHARL__BENCH_FORMAT_OPTION,
+    static const charl__cli_option options[] = {
+        {"near", 0, "US,GB/S", "Link between the ranks of a node: latency in us and bandwidth (default: measured)", 0,
+         .take = take_near},
+        {"far", 0, "US,GB/S", "Link of a node to others (default: measured where there are several)", 0,
+         .take = take_far},
+        {"node", 0, "N", "Ranks per node to predict for (default: 8, or those here)", 0,
+         CHARL__CLI_INT(scaling, node, 1, 1024)},
+        {"repeat", 'r', "N", "Rounds of measurements, of which the best counts (default: 3 on processors, 1 on GPUs)",
+         0, CHARL__CLI_INT(scaling, repeats, 1, 1000)},
+        CHARL__BENCH_FORMAT_OPTION(scaling),
         {0}};
-    static const struct argp argp = {
-        options,
-        parse_option,
-        "CONFIG [SECTION.KEY=VALUE...]",
-        "Predict the time of a training step on 1 to 512 ranks from measured computing times and "
-        "link rates, for the configured batch (strong) and for one such batch per rank (weak). "
-        "Under mpirun the step is measured too, and the prediction compared with it. Nothing is "
-        "written.",
-        NULL,
-        NULL,
-        NULL};
+    static const charl__cli_syntax syntax = {
+        options, "CONFIG [SECTION.KEY=VALUE...]",
+        "Predict the time of a training step on 1 to 512 ranks from measured computing times and link rates, for the "
+        "configured batch (strong) and for one such batch per rank (weak). Under mpirun the step is measured too, and "
+        "the prediction compared with it. Nothing is written."};
     scaling s = {0};
 
-    return charl__bench_config_main(path, &argp, argc, argv, &s, &s.config, scaling_run);
+    return charl__bench_config_main(path, &syntax, argc, argv, &s, &s.config, scaling_run);
 }

@@ -130,40 +130,20 @@ cleanup:
     return st == CHARL_OK ? CHARL__EXIT_OK : charl__ranks_fail(comm, st);
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    step_bench *s = state->input;
-
-    switch (key) {
-    case 'r':
-        return charl__cli_parse_int("--repeat", arg, 1, CHARL__CLI_ROWS, &s->repeats);
-    case 'm':
-        return charl__cli_parse_int("--ms", arg, 1, 60000, &s->ms);
-    case 'f':
-        return charl__bench_parse_format(arg, &s->format);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
 int charl__bench_step_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {
-        {"repeat", 'r', "N", 0, "Rows of steps, of which the median counts (default: 9)", 0},
-        {"ms", 'm', "N", 0, "Length of a row (default: 400)", 0},
-        CHARL__BENCH_FORMAT_OPTION,
+    static const charl__cli_option options[] = {
+        {"repeat", 'r', "N", "Rows of steps, of which the median counts (default: 9)", 0,
+         CHARL__CLI_INT(step_bench, repeats, 1, CHARL__CLI_ROWS)},
+        {"ms", 'm', "N", "Length of a row (default: 400)", 0, CHARL__CLI_INT(step_bench, ms, 1, 60000)},
+        CHARL__BENCH_FORMAT_OPTION(step_bench),
         {0}};
-    static const struct argp argp = {
-        options,
-        parse_option,
-        "CONFIG [SECTION.KEY=VALUE...]",
-        "Train repeatedly for some hundred milliseconds and print the time of a step, samples and "
-        "tokens per second, and the rate of the step's matrix products, convolutions and attention "
-        "as a fraction of the measured peak of the device. Nothing is written.",
-        NULL,
-        NULL,
-        NULL};
+    static const charl__cli_syntax syntax = {
+        options, "CONFIG [SECTION.KEY=VALUE...]",
+        "Train repeatedly for some hundred milliseconds and print the time of a step, samples and tokens per second, "
+        "and the rate of the step's matrix products, convolutions and attention as a fraction of the measured peak of "
+        "the device. Nothing is written."};
     step_bench s = {.repeats = 9, .ms = 400};
 
-    return charl__bench_config_main(path, &argp, argc, argv, &s, &s.config, run);
+    return charl__bench_config_main(path, &syntax, argc, argv, &s, &s.config, run);
 }

@@ -115,6 +115,18 @@ void charl__cli_say(const char *level, const char *text)
     funlockfile(stderr);
 }
 
+void charl__cli_warn(void *ctx, const char *text)
+{
+    (void)ctx;
+    charl__cli_say("warning", text);
+}
+
+void charl__cli_note(void *ctx, const char *text)
+{
+    (void)ctx;
+    charl__cli_say("note", text);
+}
+
 static void say_hint(const char *hint)
 {
     fprintf(stderr, "  hint: ");

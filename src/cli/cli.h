@@ -4,12 +4,15 @@
  *
  *  Functions that return int return an exit code. Everything belongs to the main thread.
  */
+#include <charl/config.h>
 #include <charl/device.h>
 #include <charl/environment.h>
 #include <charl/error.h>
 
 #include <argp.h>
+#include <float.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -95,6 +98,9 @@ void charl__cli_shorten(const char *name, int width, char *out);
 /** Every line of `text` on standard error as "program: LEVEL: line", LEVEL being "warning", "note"
  *  and the like. */
 void charl__cli_say(const char *level, const char *text);
+/** The same as events of the library want it; ctx is not used. */
+void charl__cli_warn(void *ctx, const char *text);
+void charl__cli_note(void *ctx, const char *text);
 
 /** Columns of the terminal that f is and on which a line can be rewritten; 0 where it is none, or
  *  TERM is dumb. Under mpirun standard output and error are always terminals, without a width. */
@@ -154,32 +160,88 @@ typedef struct charl__cli_operands {
     error_t (*take)(const struct charl__cli_operands *operands, void *input);
 } charl__cli_operands;
 
-/** Read options with `argp` (its parser sees options only) and operands. --help prints and leaves.
- *  Returns -1 to go on, else the code to leave with; what is wrong has been said. What is printed
- *  here is the same on all ranks that a launcher has started, and the first prints it. */
-int charl__cli_parse(const char *path, const struct argp *argp, charl__cli_operands *operands, int argc, char **argv,
-                     void *input);
+/** What an option's value is. */
+typedef enum charl__cli_kind {
+    CHARL__CLI_KIND_SET,    /* an option without value: the field becomes `least` */
+    CHARL__CLI_KIND_TEXT,   /* const char *, into argv */
+    CHARL__CLI_KIND_INT,    /* from `least` to `most`, into an int or int64_t */
+    CHARL__CLI_KIND_NUMBER, /* double from `low` to `high`; `must` says so */
+    CHARL__CLI_KIND_CHOICE, /* one of the words of `value`, "a|b|c": `least` for a, `least` + 1 for b, into an enum or int */
+} charl__cli_kind;
 
-/** For manual pages and completion: from now on charl__cli_parse hands what it would parse to `take` and returns CHARL__EXIT_OK, so that a
- *  command says what it takes and does nothing. take NULL: parse again. */
+/** An option of a command: how the help shows it, and the field of the command's own struct that it sets. A table ends with {0}; a row of
+ *  `help` and `group` alone is a heading.
+ *
+ *      {"tokens", 'n', "N", "Number of tokens to generate", 0, CHARL__CLI_INT(generation, tokens, 1, INT32_MAX)},
+ */
+typedef struct charl__cli_option {
+    const char *name;  /* --name */
+    int letter;        /* -x; 0: none */
+    const char *value; /* what the help calls it; NULL: there is none */
+    const char *help;
+    int group; /* of the help: in this order */
+    charl__cli_kind kind;
+    size_t at, size; /* of the field */
+    int64_t least, most;
+    double low, high;
+    const char *must;
+    /* instead of a kind: 0, or EINVAL after saying what is wrong (charl__cli_bad_option). `option` is "--name" */
+    error_t (*take)(void *input, const char *option, const char *value);
+    int flags; /* of argp; with OPTION_ARG_OPTIONAL the value may be NULL, which is the first choice */
+} charl__cli_option;
+
+#define CHARL__CLI_FIELD(type, field) .at = offsetof(type, field), .size = sizeof(((type *)0)->field)
+#define CHARL__CLI_SET(type, field, to) .kind = CHARL__CLI_KIND_SET, CHARL__CLI_FIELD(type, field), .least = (to)
+#define CHARL__CLI_FLAG(type, field) CHARL__CLI_SET(type, field, true)
+#define CHARL__CLI_TEXT(type, field) .kind = CHARL__CLI_KIND_TEXT, CHARL__CLI_FIELD(type, field)
+#define CHARL__CLI_INT(type, field, from, to)                                                                          \
+    .kind = CHARL__CLI_KIND_INT, CHARL__CLI_FIELD(type, field), .least = (from), .most = (to)
+#define CHARL__CLI_NUMBER(type, field, from, to, text)                                                                 \
+    .kind = CHARL__CLI_KIND_NUMBER, CHARL__CLI_FIELD(type, field), .low = (from), .high = (to), .must = (text)
+#define CHARL__CLI_FRACTION(type, field)                                                                               \
+    CHARL__CLI_NUMBER(type, field, 0.0, 1.0 - DBL_EPSILON / 2, "must be a number from 0 to below 1")
+#define CHARL__CLI_CHOICE(type, field, first)                                                                          \
+    .kind = CHARL__CLI_KIND_CHOICE, CHARL__CLI_FIELD(type, field), .least = (first)
+
+/** --ema, for a charl_ema_choice or an int. */
+#define CHARL__CLI_EMA_OPTION(group, type, field)                                                                      \
+    {                                                                                                                  \
+        "ema", 0, "auto|yes|no", "Use the moving average of the weights (default: auto, if the checkpoint has one)",   \
+            group, CHARL__CLI_CHOICE(type, field, CHARL_EMA_AUTO)                                                      \
+    }
+
+/** What a command reads. */
+typedef struct charl__cli_syntax {
+    const charl__cli_option *options; /* NULL: none but --help */
+    const char *operands;             /* as the help shows them, "CONFIG [SECTION.KEY=VALUE...]" */
+    const char *help;                 /* "before the options\vafter them" */
+} charl__cli_syntax;
+
+/** Read options into `input` and operands into *operands. --help prints and leaves. Returns -1 to go on, else the code to leave with; what
+ *  is wrong has been said. What is printed here is the same on all ranks that a launcher has started, and the first prints it. */
+int charl__cli_parse(const char *path, const charl__cli_syntax *syntax, charl__cli_operands *operands, int argc,
+                     char **argv, void *input);
+
+/** For manual pages and completion: from now on charl__cli_parse hands what it would read to `take` and returns CHARL__EXIT_OK, so that a
+ *  command says what it takes and does nothing. take NULL: read again. */
 typedef void (*charl__cli_take)(void *ctx, const char *path, const struct argp *argp,
                                 const charl__cli_operands *operands);
 void charl__cli_parse_instead(charl__cli_take take, void *ctx);
 
-/** For parsers: say what is wrong with an option's value and return what the parser returns. */
+/** For charl__cli_option.take: say what is wrong with an option's value. Returns EINVAL. */
 error_t charl__cli_bad_option(const char *option, const char *value, const char *want);
 
-/** For parsers: an integer in [lo, hi] or a number in [0, 1). 0, or what the parser returns. */
+/** For charl__cli_option.take: an integer in [lo, hi]. Returns 0 or EINVAL. */
 error_t charl__cli_parse_int(const char *option, const char *value, int64_t lo, int64_t hi, int64_t *out);
-error_t charl__cli_parse_fraction(const char *option, const char *value, double *out);
 
-/** For parsers of --separator: one character, "tab" or "auto". 0, or what the parser returns. */
-error_t charl__cli_parse_separator(const char *value, char *out);
+enum { CHARL__CLI_OVERRIDES = 64 };
 
-/** For parsers of --ema=auto|yes|no: one of charl_ema_choice. 0, or what the parser returns. */
-#define CHARL__CLI_EMA_HELP                                                                                            \
-    "Use the moving average of the weights: yes, no or auto (default: if the checkpoint has one)"
-error_t charl__cli_parse_ema(const char *value, int *out);
+/** The operands from `first` on as overrides of a configuration. Returns how many. */
+int charl__cli_overrides(const charl__cli_operands *operands, int first, charl_config_override *out);
+/** The configuration that operand 0 names, with the operands from `first` on, at most CHARL__CLI_OVERRIDES, as overrides. Errors: those of
+ *  charl_config_load. */
+charl_status charl__cli_load_config(const charl__cli_operands *operands, int first,
+                                    charl_config **out) CHARL_MUST_CHECK;
 
 /** Run `work` on the file `path` in a process of its own, with limited memory and time: reading a
  *  file made to harm may crash, and then that is what is said of the file. Returns what `work`

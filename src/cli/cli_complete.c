@@ -36,9 +36,8 @@ static void offer(const completion *c, const char *word, const char *meaning)
 static void offer_values(const completion *c, const char *value, const char *prefix)
 {
     static const char *const known[][2] = {
-        {"SELECT", "auto|gpu|cpu"},       {"WHICH", "auto|yes|no"},      {"WHAT", "auto|never|must"},
-        {"STYLE", "auto|bar|plain|none"}, {"WHEN", "auto|always|never"}, {"LAYOUT", "charl|huggingface"},
-        {"SPLIT", "val|train|test"},
+        {"SELECT", "auto|gpu|cpu"},
+        {"WHAT", "auto|never|must"},
     };
     const char *choices = strchr(value, '|') && !strpbrk(value, "ABCDEFGHIJKLMNOPQRSTUVWXYZ[") ? value : "";
     char word[WORD];

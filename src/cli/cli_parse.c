@@ -1,22 +1,23 @@
 /* Command lines, parsed by argp. So that all errors of the programs look alike, argv[0], which
  * getopt prints, reads "charl: error" during parsing, and argp's error stream is NULL. */
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <charl/text.h>
-#include <charl/checkpoint.h>
 #include "cli/cli_describe.h"
-#include <charl/dataset.h>
 
-enum { HINT_BYTES = 256 };
+enum { HINT_BYTES = 256, MOST_OPTIONS = 64 };
 
 typedef struct parse {
     const char *path;
     const struct argp *argp;
+    const charl__cli_option *options;
     charl__cli_operands *operands;
     void *input;
 } parse;
@@ -50,7 +51,7 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT:
         state->err_stream = NULL;
-        state->child_inputs[0] = p->input;
+        state->child_inputs[0] = p;
         return 0;
     case 'h':
         if (charl_launcher_rank() != 0) {
@@ -145,13 +146,11 @@ static const char *nearest_option(const struct argp_option *options, int argc, c
     return nearest;
 }
 
-static int parse_line(const char *path, const struct argp *argp, charl__cli_operands *operands, int argc, char **argv,
-                      void *input)
+static int parse_line(parse *p, int argc, char **argv)
 {
     static const struct argp_option options[] = {{"help", 'h', NULL, 0, "Show this help", -1}, {0}};
-    const struct argp_child children[] = {{argp, 0, NULL, 0}, {0}};
+    const struct argp_child children[] = {{p->argp, 0, NULL, 0}, {0}};
     const struct argp common = {options, parse_common, NULL, NULL, children, NULL, NULL};
-    parse p = {path, argp, operands, input};
     char getopt_name[32];
     char *const own_name = argv[0];
     const kept_back kept = keep_back();
@@ -159,15 +158,15 @@ static int parse_line(const char *path, const struct argp *argp, charl__cli_oper
 
     snprintf(getopt_name, sizeof getopt_name, "%s: error", charl__cli_program());
     argv[0] = getopt_name;
-    err = argp_parse(&common, argc, argv, ARGP_NO_HELP | (operands->program ? ARGP_IN_ORDER : 0), NULL, &p);
+    err = argp_parse(&common, argc, argv, ARGP_NO_HELP | (p->operands->program ? ARGP_IN_ORDER : 0), NULL, p);
     argv[0] = own_name;
     if (err != 0) {
-        const char *nearest = nearest_option(argp->options, argc, argv);
+        const char *nearest = nearest_option(p->argp->options, argc, argv);
 
         if (nearest) {
-            fprintf(stderr, "  hint: did you mean --%s? See `%s --help`\n", nearest, path);
+            fprintf(stderr, "  hint: did you mean --%s? See `%s --help`\n", nearest, p->path);
         } else {
-            fprintf(stderr, "  hint: see `%s --help`\n", path);
+            fprintf(stderr, "  hint: see `%s --help`\n", p->path);
         }
     }
     give_back(&kept);
@@ -191,14 +190,13 @@ void charl__cli_parse_instead(charl__cli_take take, void *ctx)
     instead.ctx = ctx;
 }
 
-int charl__cli_parse(const char *path, const struct argp *argp, charl__cli_operands *operands, int argc, char **argv,
-                     void *input)
+static int read_line(parse *p, int argc, char **argv)
 {
     if (instead.take) {
-        instead.take(instead.ctx, path, argp, operands);
+        instead.take(instead.ctx, p->path, p->argp, p->operands);
         return CHARL__EXIT_OK;
     }
-    return parse_line(path, argp, operands, argc, argv, input);
+    return parse_line(p, argc, argv);
 }
 
 error_t charl__cli_bad_option(const char *option, const char *value, const char *want)
@@ -227,36 +225,139 @@ error_t charl__cli_parse_int(const char *option, const char *value, int64_t lo, 
     return 0;
 }
 
-error_t charl__cli_parse_ema(const char *value, int *out)
+/* Whether `value` is one of the words of "a|b|c"; *out grows by its index. */
+static bool find_choice(const char *words, const char *value, int64_t *out)
 {
-    static const char *const names[] = {[CHARL_EMA_AUTO] = "auto", [CHARL_EMA_YES] = "yes", [CHARL_EMA_NO] = "no"};
+    const size_t n = strlen(value);
 
-    for (int i = 0; i <= CHARL_EMA_NO; i++) {
-        if (strcmp(value, names[i]) == 0) {
-            *out = i;
-            return 0;
+    for (;; words++, ++*out) {
+        const size_t length = strcspn(words, "|");
+
+        if (length == n && strncmp(words, value, n) == 0) {
+            return true;
+        }
+        words += length;
+        if (!*words) {
+            return false;
         }
     }
-    return charl__cli_bad_option("--ema", value, "must be auto, yes or no");
 }
 
-error_t charl__cli_parse_separator(const char *value, char *out)
+/* "a|b|c" as "must be a, b or c" */
+static error_t refuse_choice(const char *option, const char *value, const char *words)
 {
-    return charl_csv_separator(value, out) ? 0 : charl__cli_bad_option("--separator", value, CHARL_CSV_SEPARATOR);
-}
+    char want[HINT_BYTES] = "must be ";
+    const char *last = strrchr(words, '|');
 
-error_t charl__cli_parse_fraction(const char *option, const char *value, double *out)
-{
-    char *end = NULL;
-    double v;
+    for (; *words; words++) {
+        const size_t used = strlen(want);
 
-    errno = 0;
-    v = strtod(value, &end);
-    if (errno != 0 || end == value || *end || !(v >= 0.0 && v < 1.0)) {
-        return charl__cli_bad_option(option, value, "must be a number from 0 to below 1");
+        snprintf(want + used, sizeof want - used, *words != '|' ? "%c" : words == last ? " or " : ", ", *words);
     }
-    *out = v;
+    return charl__cli_bad_option(option, value, want);
+}
+
+static error_t take_value(const charl__cli_option *o, const char *value, void *input)
+{
+    void *const field = (char *)input + o->at;
+    char option[64], *end = NULL;
+    int64_t n = o->least;
+    double number;
+
+    snprintf(option, sizeof option, "--%s", o->name);
+    if (o->take) {
+        return o->take(input, option, value);
+    }
+    switch (o->kind) {
+    case CHARL__CLI_KIND_TEXT:
+        *(const char **)field = value;
+        return 0;
+    case CHARL__CLI_KIND_NUMBER:
+        number = strtod(value, &end);
+        if (end == value || *end || !isfinite(number) || number < o->low || number > o->high) {
+            return charl__cli_bad_option(option, value, o->must);
+        }
+        *(double *)field = number;
+        return 0;
+    case CHARL__CLI_KIND_INT:
+        if (charl__cli_parse_int(option, value, o->least, o->most, &n) != 0) {
+            return EINVAL;
+        }
+        break;
+    case CHARL__CLI_KIND_CHOICE:
+        if (value && !find_choice(o->value, value, &n)) {
+            return refuse_choice(option, value, o->value);
+        }
+        break;
+    case CHARL__CLI_KIND_SET:
+        break;
+    }
+    if (o->size == sizeof(int64_t)) {
+        *(int64_t *)field = n;
+    } else if (o->size == sizeof(int)) {
+        *(int *)field = (int)n;
+    } else {
+        *(bool *)field = n != 0;
+    }
     return 0;
+}
+
+static bool is_heading(const charl__cli_option *o)
+{
+    return !o->name;
+}
+
+/* What argp calls option i: its letter, or a number that is none. */
+static int key_of(const charl__cli_option *options, int i)
+{
+    return options[i].letter ? options[i].letter : UCHAR_MAX + 1 + i;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    const parse *p = state->input;
+
+    for (int i = 0; p->options[i].name || p->options[i].help; i++) {
+        if (!is_heading(&p->options[i]) && key == key_of(p->options, i)) {
+            return take_value(&p->options[i], arg, p->input);
+        }
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
+int charl__cli_parse(const char *path, const charl__cli_syntax *syntax, charl__cli_operands *operands, int argc,
+                     char **argv, void *input)
+{
+    static const charl__cli_option none[] = {{0}};
+    const charl__cli_option *options = syntax->options ? syntax->options : none;
+    struct argp_option shown[MOST_OPTIONS + 1] = {{0}};
+    const struct argp argp = {
+        .options = shown, .parser = parse_option, .args_doc = syntax->operands, .doc = syntax->help};
+
+    for (int i = 0; options[i].name || options[i].help; i++) {
+        const charl__cli_option *o = &options[i];
+
+        assert(i < MOST_OPTIONS);
+        shown[i] = (struct argp_option){o->name, is_heading(o) ? 0 : key_of(options, i), o->value, o->flags, o->help,
+                                        o->group};
+    }
+    return read_line(&(parse){path, &argp, options, operands, input}, argc, argv);
+}
+
+int charl__cli_overrides(const charl__cli_operands *operands, int first, charl_config_override *out)
+{
+    for (int i = first; i < operands->count; i++) {
+        out[i - first] = (charl_config_override){operands->values[i], NULL};
+    }
+    return operands->count - first;
+}
+
+charl_status charl__cli_load_config(const charl__cli_operands *operands, int first, charl_config **out)
+{
+    charl_config_override overrides[CHARL__CLI_OVERRIDES];
+    const int n = charl__cli_overrides(operands, first, overrides);
+
+    return charl_config_load(operands->values[0], overrides, n, out);
 }
 
 static void list_commands(const char *path, const charl__cli_command *table)

@@ -72,7 +72,8 @@ static bool take_form(const charl__cli_shape_kind *k, const char *at, int *out)
     return false;
 }
 
-error_t charl__cli_parse_shape(const charl__cli_shape_kind *k, const char *value, charl__cli_shape *shapes, int *n)
+error_t charl__cli_parse_shape(const charl__cli_shape_kind *k, const char *option, const char *value,
+                               charl__cli_shape *shapes, int *n)
 {
     charl__cli_shape *s = &shapes[*n];
     const char *at = value;
@@ -80,7 +81,7 @@ error_t charl__cli_parse_shape(const charl__cli_shape_kind *k, const char *value
     bool ok = true;
 
     if (*n == CHARL__CLI_SHAPES) {
-        return charl__cli_bad_option("--shape", value, "too many shapes in one run");
+        return charl__cli_bad_option(option, value, "too many shapes in one run");
     }
     for (int i = 0; ok && i < k->n_extents; i++) {
         ok = take_extent(&at, i + 1 == k->n_extents, &s->x[i]);
@@ -92,13 +93,13 @@ error_t charl__cli_parse_shape(const charl__cli_shape_kind *k, const char *value
             used +=
                 snprintf(want + used, sizeof want - (size_t)used, "%s:%s", i == 0 ? ", with " : " or ", k->forms[i]);
         }
-        return charl__cli_bad_option("--shape", value, want);
+        return charl__cli_bad_option(option, value, want);
     }
     (*n)++;
     return 0;
 }
 
-error_t charl__cli_parse_dtype(const char *value, int *out, bool *tf32)
+error_t charl__cli_parse_dtype(const char *option, const char *value, int *out, bool *tf32)
 {
     static const charl_dtype types[] = {CHARL_F32, CHARL_BF16, CHARL_F16};
 
@@ -113,7 +114,7 @@ error_t charl__cli_parse_dtype(const char *value, int *out, bool *tf32)
         *tf32 = true;
         return 0;
     }
-    return charl__cli_bad_option("--dtype", value, "must be f32, tf32, bf16 or f16");
+    return charl__cli_bad_option(option, value, "must be f32, tf32, bf16 or f16");
 }
 
 charl_dtype charl__cli_default_dtype(const charl_device *dev)

@@ -5,7 +5,7 @@
  *
  *      charl__cli_shape shapes[CHARL__CLI_SHAPES + 1] = {0};
  *      int n = 0;
- *      charl__cli_parse_shape(&charl__cli_products, "768x512x128:nn", shapes, &n);
+ *      charl__cli_parse_shape(&charl__cli_products, "--shape", "768x512x128:nn", shapes, &n);
  */
 #include <argp.h>
 #include <stdbool.h>
@@ -35,13 +35,12 @@ enum { CHARL__CLI_NT, CHARL__CLI_NN, CHARL__CLI_TN };
 
 extern const charl__cli_shape_kind charl__cli_products;
 
-/** For parsers: --shape, appended to shapes [CHARL__CLI_SHAPES + 1]. 0, or what the parser returns.
- */
-error_t charl__cli_parse_shape(const charl__cli_shape_kind *k, const char *value, charl__cli_shape *shapes, int *n);
+/** For charl__cli_option.take: a shape, appended to shapes [CHARL__CLI_SHAPES + 1]. Returns 0 or EINVAL. */
+error_t charl__cli_parse_shape(const charl__cli_shape_kind *k, const char *option, const char *value,
+                               charl__cli_shape *shapes, int *n);
 
-/** For parsers: --dtype, a charl_dtype; *tf32 is set where the value is tf32. 0, or what the parser
- *  returns. */
-error_t charl__cli_parse_dtype(const char *value, int *out, bool *tf32);
+/** The same: a charl_dtype; *tf32 is set where the value is tf32. */
+error_t charl__cli_parse_dtype(const char *option, const char *value, int *out, bool *tf32);
 
 /** The type of operands without --dtype: bf16 where the device has tensor cores for it, else f32.
  */

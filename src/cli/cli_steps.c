@@ -140,13 +140,11 @@ static charl_status load(const charl__cli_steps_config *config, const charl__cli
     return CHARL_OK;
 }
 
-charl_status charl__cli_steps_config_read(int n, char **values, charl__cli_steps_config *out, charl_config **config)
+charl_status charl__cli_steps_config_read(const charl__cli_operands *operands, charl__cli_steps_config *out,
+                                          charl_config **config)
 {
-    out->path = values[0];
-    out->n = n - 1;
-    for (int i = 0; i < out->n; i++) {
-        out->override[i].text = values[i + 1];
-    }
+    out->path = operands->values[0];
+    out->n = charl__cli_overrides(operands, 1, out->override);
     return charl_config_load(out->path, out->override, out->n, config);
 }
 

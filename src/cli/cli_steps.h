@@ -8,8 +8,9 @@
 #include <charl/comm.h>
 #include <charl/config.h>
 #include <charl/device.h>
+#include "cli/cli.h"
 
-enum { CHARL__CLI_OVERRIDES = 64, CHARL__CLI_ROWS = 64 };
+enum { CHARL__CLI_ROWS = 64 };
 
 /* A configuration and its overrides, as the user gave them. */
 typedef struct charl__cli_steps_config {
@@ -40,10 +41,10 @@ typedef struct charl__cli_steps {
     double exposed_s; /* of it, on this rank */
 } charl__cli_steps;
 
-/** Load the configuration that the operands name, values[0] a path and the others
+/** Load the configuration that the operands name, the first a path and the others
  *  SECTION.KEY=VALUE; *out keeps both for charl__cli_steps_run. Blocks. Errors: as
  *  charl_config_load. */
-charl_status charl__cli_steps_config_read(int n, char **values, charl__cli_steps_config *out,
+charl_status charl__cli_steps_config_read(const charl__cli_operands *operands, charl__cli_steps_config *out,
                                           charl_config **config) CHARL_MUST_CHECK;
 
 /** Train `rows` rows of some steps, after a few rows that are not counted, on the ranks of comm.

@@ -20,6 +20,10 @@ expect 2 "unrecognized option '--verbos3=1'" tune --verbos3=1
 hint 'did you mean --verbose? See `charl tune --help`'
 expect 2 'separator xx: must be one character' predict a.h5 --separator=xx
 hint 'see `charl predict --help`'
+expect 2 'error: --input 3x: must be the extents of a sample' model show x.ini --input 3x
+expect 2 'error: --tokens 0: must be an integer of at least 1$' model show x.ini --tokens 0
+expect 2 'error: --hash 12: must be 64 hexadecimal digits$' verify run --hash 12
+expect 2 'error: --layout onnx: must be charl, huggingface or peft$' checkpoint export a.h5 -o b --layout onnx
 expect 2 'unknown command: charl dat$' dat
 hint 'did you mean `charl data`?'
 expect 2 'unknown command: charl xylophone' xylophone

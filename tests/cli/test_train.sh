@@ -50,7 +50,7 @@ says err "more than one configuration file: a.ini and b.ini"
 expect bad-style 2 "$train" --progress=fancy a.ini
 says err "charl-train: error: --progress fancy: must be auto, bar, plain or none"
 expect bad-color 2 "$train" --color=red a.ini
-says err "--color red: must be auto, always or never"
+says err "--color red: must be auto, never or always"
 expect bad-count 2 "$train" --fast-dev-run=x a.ini
 says err "--fast-dev-run x: must be an integer from 1 to 1000000"
 expect bad-env 2 "$train" --env=xml

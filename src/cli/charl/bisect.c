@@ -1,59 +1,30 @@
 /* charl bisect: find where two runs diverge. */
-#include <stdio.h>
 
-#include <charl/api.h>
 #include <charl/replay.h>
 #include "cli/charl/commands.h"
 
-enum { KEY_DEVICE_1 = 0x100, KEY_DEVICE_2 };
-
-static error_t parse_bisect(int key, char *arg, struct argp_state *state)
-{
-    charl_bisect_options *o = state->input;
-
-    switch (key) {
-    case 'u':
-        return charl__cli_parse_int("--until", arg, 1, INT64_MAX, &o->until);
-    case KEY_DEVICE_1:
-    case KEY_DEVICE_2:
-        o->device[key - KEY_DEVICE_1] = arg;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static void warned(void *ctx, const char *text)
-{
-    (void)ctx;
-    charl__cli_say("warning", text);
-}
-
 int charl__bisect_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {
-        {"until", 'u', "N", 0, "Compare the steps up to N, though there may be no checkpoint of it", 0},
-        {"device1", KEY_DEVICE_1, "SELECT", 0, "Device to replay the first run on, as device.select has it", 0},
-        {"device2", KEY_DEVICE_2, "SELECT", 0, "Device to replay the second run on", 0},
+    static const charl__cli_option options[] = {
+        {"until", 'u', "N", "Compare the steps up to N, though there may be no checkpoint of it", 0,
+         CHARL__CLI_INT(charl_bisect_options, until, 1, INT64_MAX)},
+        {"device1", 0, "SELECT", "Device to replay the first run on, as device.select has it", 0,
+         CHARL__CLI_TEXT(charl_bisect_options, device[0])},
+        {"device2", 0, "SELECT", "Device to replay the second run on", 0,
+         CHARL__CLI_TEXT(charl_bisect_options, device[1])},
         {0}};
-    static const struct argp argp = {
-        options,
-        parse_bisect,
-        "RUN1 RUN2",
+    static const charl__cli_syntax syntax = {
+        options, "RUN1 RUN2",
         "Find the first step in which two runs differ, and what of it differs first: the learning rate, rows, losses "
-        "of samples, gradients or "
-        "weights. Compares the checkpoints of both run directories, and then replays both from the last one that is "
-        "the same. RUN1 and RUN2 "
-        "can also be files that `charl replay --checksums` has written, on other machines or by other versions. "
-        "The exit status is 0 if there is no difference and 1 if there is one.",
-        NULL,
-        NULL,
-        NULL};
+        "of samples, gradients or weights. Compares the checkpoints of both run directories, and then replays both "
+        "from the last one that is the same. RUN1 and RUN2 can also be files that `charl replay --checksums` has "
+        "written, on other machines or by other versions. The exit status is 0 if there is no difference and 1 if "
+        "there is one."};
     charl__cli_operands operands = {.names = {"RUN1", "RUN2"}};
-    charl_bisect_options o = {.warned = warned, .compiling = charl__cli_compiling_show};
+    charl_bisect_options o = {.warned = charl__cli_warn, .compiling = charl__cli_compiling_show};
     charl_bisect_result result;
     charl_status st;
-    int code = charl__cli_parse(path, &argp, &operands, argc, argv, &o);
+    int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &o);
 
     if (code >= 0) {
         return code;

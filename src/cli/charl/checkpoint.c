@@ -210,41 +210,20 @@ static int show_file(void *ctx)
     return st == CHARL_OK ? CHARL__EXIT_OK : charl__cli_fail(st);
 }
 
-static error_t parse_show(int key, char *arg, struct argp_state *state)
-{
-    show *s = state->input;
-
-    (void)arg;
-    switch (key) {
-    case 'c':
-        s->config_only = true;
-        return 0;
-    case 'r':
-        s->resolved = true;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
 int charl__checkpoint_show_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {
-        {"config", 'c', NULL, 0, "Print only the configuration, as a configuration file", 0},
-        {"resolved", 'r', NULL, 0, "Print the configuration with the values of all keys", 0},
+    static const charl__cli_option options[] = {
+        {"config", 'c', NULL, "Print only the configuration, as a configuration file", 0,
+         CHARL__CLI_FLAG(show, config_only)},
+        {"resolved", 'r', NULL, "Print the configuration with the values of all keys", 0,
+         CHARL__CLI_FLAG(show, resolved)},
         {0}};
-    static const struct argp argp = {
-        options,
-        parse_show,
-        "FILE",
-        "Show a checkpoint: training state, description of the data, configuration, and every "
-        "tensor with its norm and checksum.",
-        NULL,
-        NULL,
-        NULL};
+    static const charl__cli_syntax syntax = {options, "FILE",
+                                             "Show a checkpoint: training state, description of the data, "
+                                             "configuration, and every tensor with its norm and checksum."};
     charl__cli_operands file = {.names = {"FILE"}};
     show s = {0};
-    const int code = charl__cli_parse(path, &argp, &file, argc, argv, &s);
+    const int code = charl__cli_parse(path, &syntax, &file, argc, argv, &s);
 
     if (code >= 0) {
         return code;
@@ -266,28 +245,13 @@ static int verify_file(void *ctx)
     return CHARL__EXIT_OK;
 }
 
-static const struct argp_option no_options[] = {{0}};
-
-static error_t parse_nothing(int key, char *arg, struct argp_state *state)
-{
-    (void)key;
-    (void)arg;
-    (void)state;
-    return ARGP_ERR_UNKNOWN;
-}
-
 int charl__checkpoint_verify_main(const char *path, int argc, char **argv)
 {
-    static const struct argp argp = {no_options,
-                                     parse_nothing,
-                                     "FILE...",
-                                     "Verify checkpoints: structure, checksums, completeness.\v"
-                                     "All files are checked; the exit status is the status of the last invalid one.",
-                                     NULL,
-                                     NULL,
-                                     NULL};
+    static const charl__cli_syntax syntax = {NULL, "FILE...",
+                                             "Verify checkpoints: structure, checksums, completeness.\vAll files are "
+                                             "checked; the exit status is the status of the last invalid one."};
     charl__cli_operands files = {.names = {"FILE"}, .max = 1 << 20};
-    int code = charl__cli_parse(path, &argp, &files, argc, argv, NULL);
+    int code = charl__cli_parse(path, &syntax, &files, argc, argv, NULL);
 
     if (code >= 0) {
         return code;
@@ -318,18 +282,12 @@ static int diff_files(void *ctx)
 
 int charl__checkpoint_diff_main(const char *path, int argc, char **argv)
 {
-    static const struct argp argp = {
-        no_options,
-        parse_nothing,
-        "A B",
-        "Compare two checkpoints bit by bit: counters, configuration, tensors. The exit status is "
-        "0 if they are equal, 1 if they differ.\v"
-        "Differences in charl version, run id, number of ranks, device and driver are ignored.",
-        NULL,
-        NULL,
-        NULL};
+    static const charl__cli_syntax syntax = {
+        NULL, "A B",
+        "Compare two checkpoints bit by bit: counters, configuration, tensors. The exit status is 0 if they are equal, "
+        "1 if they differ.\vDifferences in charl version, run id, number of ranks, device and driver are ignored."};
     charl__cli_operands files = {.names = {"A", "B"}};
-    const int code = charl__cli_parse(path, &argp, &files, argc, argv, NULL);
+    const int code = charl__cli_parse(path, &syntax, &files, argc, argv, NULL);
 
     return code >= 0 ? code : charl__cli_guarded(files.values[0], CHARL__EXIT_CHECKPOINT, diff_files, files.values);
 }

@@ -1,7 +1,6 @@
 /* charl checkpoint average|export: files made from checkpoints. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -9,51 +8,23 @@
 #include <charl/export.h>
 #include "cli/charl/commands.h"
 
-enum { MAX_OVERRIDES = 64, KEY_EMA = 0x100, KEY_LAYOUT, KEY_SHARD, KEY_BASE };
+typedef enum layout { LAYOUT_CHARL, LAYOUT_HUGGINGFACE, LAYOUT_PEFT } layout; /* charl: a file, the others: a folder */
 
 typedef struct making {
     const char *out;
     int ema; /* of export */
-    charl_status (*layout)(const char *checkpoint, const charl_export_options *options,
-                           const char *path); /* NULL: a file */
+    layout layout;
     const char *base;
     int64_t shard_bytes;
     char *const *values;
     int count;
 } making;
 
-static error_t parse_output(int key, char *arg, struct argp_state *state)
-{
-    making *m = state->input;
-
-    switch (key) {
-    case 'o':
-        m->out = arg;
-        return 0;
-    case KEY_EMA:
-        return charl__cli_parse_ema(arg, &m->ema);
-    case KEY_LAYOUT:
-        m->layout = strcmp(arg, "huggingface") == 0 ? charl_export_huggingface
-                    : strcmp(arg, "peft") == 0      ? charl_export_peft
-                                                    : NULL;
-        return m->layout || strcmp(arg, "charl") == 0
-                   ? 0
-                   : charl__cli_bad_option("--layout", arg, "charl, huggingface or peft");
-    case KEY_BASE:
-        m->base = arg;
-        return 0;
-    case KEY_SHARD:
-        return charl__cli_parse_int("--shard-size", arg, 1, INT64_C(1) << 50, &m->shard_bytes);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
 /* Read the command line of either command. Returns -1 to go on. */
-static int begin(const char *path, const struct argp *argp, charl__cli_operands *operands, int argc, char **argv,
-                 making *m)
+static int begin(const char *path, const charl__cli_syntax *syntax, charl__cli_operands *operands, int argc,
+                 char **argv, making *m)
 {
-    const int code = charl__cli_parse(path, argp, operands, argc, argv, m);
+    const int code = charl__cli_parse(path, syntax, operands, argc, argv, m);
 
     if (code >= 0) {
         return code;
@@ -79,24 +50,24 @@ static int say_made(const char *path)
 static int say_folder(const making *m)
 {
     charl__cli_put(m->out, 0);
-    printf(m->layout == charl_export_peft ? ": adapters for peft\n" : ": config.json and weights for transformers\n");
+    printf(m->layout == LAYOUT_PEFT ? ": adapters for peft\n" : ": config.json and weights for transformers\n");
     return CHARL__EXIT_OK;
 }
 
 static int export_file(void *ctx)
 {
     const making *m = ctx;
-    charl_config_override overrides[MAX_OVERRIDES + 1] = {{NULL, NULL}};
+    charl_config_override overrides[CHARL__CLI_OVERRIDES + 1];
     char base[4200];
     int n = 0;
     charl_status st;
 
-    if (m->layout) {
+    if (m->layout != LAYOUT_CHARL) {
         if (m->count > 1) {
             return charl__cli_error(CHARL__EXIT_USAGE, NULL,
                                     "%s: with --layout huggingface or peft no setting can be changed", m->values[1]);
         }
-        st = m->layout(
+        st = (m->layout == LAYOUT_PEFT ? charl_export_peft : charl_export_huggingface)(
             m->values[0],
             &(charl_export_options){.ema = (charl_ema_choice)m->ema, .base = m->base, .shard_bytes = m->shard_bytes},
             m->out);
@@ -118,24 +89,25 @@ static int export_file(void *ctx)
 
 int charl__checkpoint_export_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {
-        {"output", 'o', "FILE", 0, "Output file (required). Its extension selects the format, see below", 0},
-        {"layout", KEY_LAYOUT, "LAYOUT", 0,
+    static const charl__cli_option options[] = {
+        {"output", 'o', "FILE", "Output file (required). Its extension selects the format, see below", 0,
+         CHARL__CLI_TEXT(making, out)},
+        {"layout", 0, "charl|huggingface|peft",
          "huggingface: write a folder, FILE, that Hugging Face transformers loads, adapters added to the weights. "
          "peft: write a folder "
          "with the low-rank adapters alone, for the Python package peft. Both only for gpt",
-         0},
-        {"base", KEY_BASE, "PATH", 0,
+         0, CHARL__CLI_CHOICE(making, layout, LAYOUT_CHARL)},
+        {"base", 0, "PATH",
          "The weights that the run started from, if they have moved: a checkpoint that holds only what was trained "
          "needs them",
-         0},
-        {"shard-size", KEY_SHARD, "BYTES", 0,
-         "With --layout huggingface: largest size of a file of weights (default 5000000000)", 0},
-        {"ema", KEY_EMA, "WHICH", 0, CHARL__CLI_EMA_HELP, 0},
+         0, CHARL__CLI_TEXT(making, base)},
+        {"shard-size", 0, "BYTES", "With --layout huggingface: largest size of a file of weights (default 5000000000)",
+         0, CHARL__CLI_INT(making, shard_bytes, 1, INT64_C(1) << 50)},
+        CHARL__CLI_EMA_OPTION(0, making, ema),
         {0}};
     char doc[1024] = "Export the model of a checkpoint.\vFormats:\n";
-    const struct argp argp = {options, parse_output, "CHECKPOINT [SECTION.KEY=VALUE...]", doc, NULL, NULL, NULL};
-    charl__cli_operands operands = {.names = {"CHECKPOINT"}, .max = 1 + MAX_OVERRIDES};
+    const charl__cli_syntax syntax = {options, "CHECKPOINT [SECTION.KEY=VALUE...]", doc};
+    charl__cli_operands operands = {.names = {"CHECKPOINT"}, .max = 1 + CHARL__CLI_OVERRIDES};
     making m = {0};
     const char *name, *help;
     int code;
@@ -148,7 +120,7 @@ int charl__checkpoint_export_main(const char *path, int argc, char **argv)
     snprintf(doc + strlen(doc), sizeof doc - strlen(doc),
              "\nONNX export of a checkpoint of format version 1 also reads the dataset, for the "
              "shape and statistics of its samples; if the dataset has moved, add data.path=FILE.");
-    code = begin(path, &argp, &operands, argc, argv, &m);
+    code = begin(path, &syntax, &operands, argc, argv, &m);
     return code >= 0 ? code : charl__cli_guarded(m.values[0], CHARL__EXIT_CHECKPOINT, export_file, &m);
 }
 
@@ -178,21 +150,16 @@ static const char *largest(const making *m)
 
 int charl__checkpoint_average_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {{"output", 'o', "FILE", 0, "Output file (required)", 0}, {0}};
-    static const struct argp argp = {
-        options,
-        parse_output,
-        "A B...",
-        "Average the weights of several checkpoints of the same model, for example the last few of "
-        "a run.\v"
-        "The result holds no optimizer state. It can be evaluated, exported and passed to "
-        "charl-train --init-from, but not resumed.",
-        NULL,
-        NULL,
-        NULL};
+    static const charl__cli_option options[] = {
+        {"output", 'o', "FILE", "Output file (required)", 0, CHARL__CLI_TEXT(making, out)}, {0}};
+    static const charl__cli_syntax syntax = {
+        options, "A B...",
+        "Average the weights of several checkpoints of the same model, for example the last few of a run.\vThe result "
+        "holds no optimizer state. It can be evaluated, exported and passed to charl-train --init-from, but not "
+        "resumed."};
     charl__cli_operands operands = {.names = {"A", "B"}, .max = 1 << 20};
     making m = {0};
-    const int code = begin(path, &argp, &operands, argc, argv, &m);
+    const int code = begin(path, &syntax, &operands, argc, argv, &m);
 
     return code >= 0 ? code : charl__cli_guarded(largest(&m), CHARL__EXIT_CHECKPOINT, average_files, &m);
 }

@@ -28,21 +28,14 @@ static error_t take_shell(const charl__cli_operands *o, void *input)
 
 int charl__completion_main(const char *path, int argc, char **argv)
 {
-    static const struct argp argp = {NULL,
-                                     NULL,
-                                     "SHELL",
-                                     "Print the function with which a shell completes commands, options, keys and "
-                                     "values. SHELL: bash, zsh or fish.\v"
-                                     "An installed charl is completed at once. Otherwise:\n"
-                                     "  bash  eval \"$(charl completion bash)\"\n"
-                                     "  zsh   eval \"$(charl completion zsh)\"\n"
-                                     "  fish  charl completion fish | source",
-                                     NULL,
-                                     NULL,
-                                     NULL};
+    static const charl__cli_syntax syntax = {
+        NULL, "SHELL",
+        "Print the function with which a shell completes commands, options, keys and values. SHELL: bash, zsh or "
+        "fish.\vAn installed charl is completed at once. Otherwise:\n  bash  eval \"$(charl completion bash)\"\n  zsh  "
+        " eval \"$(charl completion zsh)\"\n  fish  charl completion fish | source"};
     charl__cli_operands shell = {.names = {"SHELL"}, .take = take_shell};
     const char *script = "";
-    const int code = charl__cli_parse(path, &argp, &shell, argc, argv, &script);
+    const int code = charl__cli_parse(path, &syntax, &shell, argc, argv, &script);
 
     if (code < 0) {
         fputs(script, stdout);

@@ -189,26 +189,6 @@ typedef struct look {
     bool warns; /* of uneven classes */
 } look;
 
-static error_t parse_look(int key, char *arg, struct argp_state *state)
-{
-    look *l = state->input;
-
-    switch (key) {
-    case 'x':
-        l->open.x = arg;
-        return 0;
-    case 'y':
-        l->open.y = arg;
-        return 0;
-    case 'w':
-        return charl__cli_parse_int("--window", arg, 1, INT32_MAX, &l->open.window);
-    case 'v':
-        return charl__cli_parse_fraction("--val-split", arg, &l->open.val_split);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
 static int look_at(void *ctx)
 {
     const look *l = ctx;
@@ -237,16 +217,19 @@ static int look_at(void *ctx)
 
 static int run_look(const char *path, int argc, char **argv, bool verify, const char *doc)
 {
-    static const struct argp_option options[] = {
-        {"x", 'x', "NAME", 0, "Name of the input array in a file that charl did not write, e.g. /images", 0},
-        {"y", 'y', "NAME", 0, "Name of the target array, e.g. /labels", 0},
-        {"window", 'w', "N", 0, "Token data: sequence length of a sample (default 1)", 0},
-        {"val-split", 'v', "FRACTION", 0, "Use this fraction, from the end of the training set, for validation", 0},
+    static const charl__cli_option options[] = {
+        {"x", 'x', "NAME", "Name of the input array in a file that charl did not write, e.g. /images", 0,
+         CHARL__CLI_TEXT(look, open.x)},
+        {"y", 'y', "NAME", "Name of the target array, e.g. /labels", 0, CHARL__CLI_TEXT(look, open.y)},
+        {"window", 'w', "N", "Token data: sequence length of a sample (default 1)", 0,
+         CHARL__CLI_INT(look, open.window, 1, INT32_MAX)},
+        {"val-split", 'v', "FRACTION", "Use this fraction, from the end of the training set, for validation", 0,
+         CHARL__CLI_FRACTION(look, open.val_split)},
         {0}};
-    const struct argp argp = {options, parse_look, "FILE", doc, NULL, NULL, NULL};
+    const charl__cli_syntax syntax = {options, "FILE", doc};
     charl__cli_operands file = {.names = {"FILE"}};
     look l = {.verify = verify, .open.window = 1};
-    const int code = charl__cli_parse(path, &argp, &file, argc, argv, &l);
+    const int code = charl__cli_parse(path, &syntax, &file, argc, argv, &l);
 
     if (code >= 0) {
         return code;
@@ -276,39 +259,19 @@ int charl__data_show(const char *path)
     return look_at(&l);
 }
 
-static error_t parse_make(int key, char *arg, struct argp_state *state)
-{
-    charl_make_options *o = state->input;
-    int64_t seed = 0;
-    error_t err;
-
-    switch (key) {
-    case 't':
-        return charl__cli_parse_int("--train", arg, 1, INT32_MAX, &o->n_train);
-    case 'v':
-        return charl__cli_parse_int("--val", arg, 0, INT32_MAX, &o->n_val);
-    case 's':
-        err = charl__cli_parse_int("--seed", arg, 0, INT64_MAX, &seed);
-        o->seed = (uint64_t)seed;
-        return err;
-    case 'w':
-        o->overwrite = true;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
 int charl__data_make_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {
-        {"train", 't', "N", 0, "Training samples (default 20000)", 0},
-        {"val", 'v', "N", 0, "Validation samples (default 4000)", 0},
-        {"seed", 's', "N", 0, "Seed; the data is the same on every machine (default 1)", 0},
-        {"overwrite", 'w', NULL, 0, "Replace the file if it exists", 0},
+    static const charl__cli_option options[] = {
+        {"train", 't', "N", "Training samples (default 20000)", 0,
+         CHARL__CLI_INT(charl_make_options, n_train, 1, INT32_MAX)},
+        {"val", 'v', "N", "Validation samples (default 4000)", 0,
+         CHARL__CLI_INT(charl_make_options, n_val, 0, INT32_MAX)},
+        {"seed", 's', "N", "Seed; the data is the same on every machine (default 1)", 0,
+         CHARL__CLI_INT(charl_make_options, seed, 0, INT64_MAX)},
+        {"overwrite", 'w', NULL, "Replace the file if it exists", 0, CHARL__CLI_FLAG(charl_make_options, overwrite)},
         {0}};
     char doc[512] = "Create a synthetic dataset.\vKinds:\n";
-    const struct argp argp = {options, parse_make, "KIND OUT", doc, NULL, NULL, NULL};
+    const charl__cli_syntax syntax = {options, "KIND OUT", doc};
     charl__cli_operands files = {.names = {"KIND", "OUT"}};
     charl_make_options o = {.n_train = 20000, .n_val = 4000, .seed = 1};
     charl_status st;
@@ -319,7 +282,7 @@ int charl__data_make_main(const char *path, int argc, char **argv)
 
         snprintf(doc + used, sizeof doc - used, "  %s: %s\n", charl_make_kind_name(i), charl_make_kind_help(i));
     }
-    code = charl__cli_parse(path, &argp, &files, argc, argv, &o);
+    code = charl__cli_parse(path, &syntax, &files, argc, argv, &o);
     if (code >= 0) {
         return code;
     }

@@ -5,7 +5,7 @@
 
 #include "cli/charl/commands.h"
 
-enum { MOST_OUTS = 32, KEY_IN_ORDER = 0x100, KEY_SEED, KEY_FRACTIONS, KEY_WEIGHTS };
+enum { MOST_OUTS = 32 };
 
 typedef struct request {
     charl_hdf5_options arrays;
@@ -19,14 +19,16 @@ typedef struct request {
     charl_import_options common;
 } request;
 
-static error_t parse_fractions(const char *arg, request *r)
+static error_t take_fractions(void *input, const char *option, const char *value)
 {
-    for (const char *at = arg;;) {
+    request *r = input;
+
+    for (const char *at = value;;) {
         char *end = NULL;
         const double v = strtod(at, &end);
 
         if (end == at || (*end && *end != ',') || !(v > 0 && v < 1) || r->n_fractions == MOST_OUTS) {
-            return charl__cli_bad_option("--fractions", arg, "must be numbers between 0 and 1, e.g. 0.8,0.1,0.1");
+            return charl__cli_bad_option(option, value, "must be numbers between 0 and 1, e.g. 0.8,0.1,0.1");
         }
         r->fractions[r->n_fractions++] = v;
         if (!*end) {
@@ -36,71 +38,42 @@ static error_t parse_fractions(const char *arg, request *r)
     }
 }
 
-static error_t parse_copy(int key, char *arg, struct argp_state *state)
+static error_t take_output(void *input, const char *option, const char *value)
 {
-    request *r = state->input;
-    int64_t seed = 0;
-    error_t code;
+    request *r = input;
 
-    switch (key) {
-    case 'o':
-        if (r->n_outs == MOST_OUTS) {
-            return charl__cli_bad_option("--output", arg, "is one file too many");
-        }
-        r->outs[r->n_outs++] = arg;
-        return 0;
-    case 'w':
-        r->common.overwrite = true;
-        return 0;
-    case 'x':
-        r->arrays.x = arg;
-        return 0;
-    case 'y':
-        r->arrays.y = arg;
-        return 0;
-    case KEY_WEIGHTS:
-        r->arrays.weights = arg;
-        return 0;
-    case 'n':
-        return charl__cli_parse_int("--number", arg, 1, INT64_MAX, &r->n);
-    case 'v':
-        return charl__cli_parse_fraction("--val-split", arg, &r->common.val_split);
-    case KEY_FRACTIONS:
-        return parse_fractions(arg, r);
-    case KEY_IN_ORDER:
-        r->common.in_order = true;
-        return 0;
-    case KEY_SEED:
-        code = charl__cli_parse_int("--seed", arg, 0, INT64_MAX, &seed);
-        r->common.seed = (uint64_t)seed;
-        return code;
-    default:
-        return ARGP_ERR_UNKNOWN;
+    if (r->n_outs == MOST_OUTS) {
+        return charl__cli_bad_option(option, value, "is one file too many");
     }
+    r->outs[r->n_outs++] = value;
+    return 0;
 }
 
 #define OPTIONS_OF_ALL                                                                                                 \
-    {"output", 'o', "FILE", 0, "The dataset to write (required)", 1},                                                  \
-        {"overwrite", 'w', NULL, 0, "Replace an existing file", 1},                                                    \
-        {"x", 'x', "NAME", 0, "Name of the input array in a file that charl did not write, e.g. /images", 3},          \
-        {"y", 'y', "NAME", 0, "Name of the target array, e.g. /labels", 3},                                            \
+    {"output", 'o', "FILE", "The dataset to write (required)", 1, .take = take_output},                                \
+        {"overwrite", 'w', NULL, "Replace an existing file", 1, CHARL__CLI_FLAG(request, common.overwrite)},           \
+        {"x",    'x',                                                                                                  \
+         "NAME", "Name of the input array in a file that charl did not write, e.g. /images",                           \
+         3,      CHARL__CLI_TEXT(request, arrays.x)},                                                                  \
+        {"y", 'y', "NAME", "Name of the target array, e.g. /labels", 3, CHARL__CLI_TEXT(request, arrays.y)},           \
     {                                                                                                                  \
-        "weights", KEY_WEIGHTS, "NAME", 0, "Name of the array of weights, if there is one, e.g. /weights", 3           \
+        "weights", 0, "NAME", "Name of the array of weights, if there is one, e.g. /weights", 3,                       \
+            CHARL__CLI_TEXT(request, arrays.weights)                                                                   \
     }
 #define OPTIONS_OF_A_CHOICE(first)                                                                                     \
-    {"in-order", KEY_IN_ORDER, NULL, 0, first ", instead of rows chosen by the seed", 2},                              \
+    {"in-order", 0, NULL, first ", instead of rows chosen by the seed", 2, CHARL__CLI_FLAG(request, common.in_order)}, \
     {                                                                                                                  \
-        "seed", KEY_SEED, "N", 0, "Seed of the choice (default: 0)", 2                                                 \
+        "seed", 0, "N", "Seed of the choice (default: 0)", 2, CHARL__CLI_INT(request, common.seed, 0, INT64_MAX)       \
     }
 
 /* Read the command line, and do `work`. */
-static int run(const char *path, const struct argp_option *options, const char *args, const char *doc, int max_files,
+static int run(const char *path, const charl__cli_option *options, const char *args, const char *doc, int max_files,
                int argc, char **argv, int (*work)(void *r))
 {
-    const struct argp argp = {options, parse_copy, args, doc, NULL, NULL, NULL};
+    const charl__cli_syntax syntax = {options, args, doc};
     charl__cli_operands files = {.names = {"FILE"}, .max = max_files};
     request r = {0};
-    const int code = charl__cli_parse(path, &argp, &files, argc, argv, &r);
+    const int code = charl__cli_parse(path, &syntax, &files, argc, argv, &r);
 
     if (code >= 0) {
         return code;
@@ -195,10 +168,11 @@ static int merge(void *ctx)
 
 int charl__data_sample_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {OPTIONS_OF_ALL,
-                                                 {"number", 'n', "N", 0, "Training samples to take (required)", 1},
-                                                 OPTIONS_OF_A_CHOICE("Take the first rows"),
-                                                 {0}};
+    static const charl__cli_option options[] = {
+        OPTIONS_OF_ALL,
+        {"number", 'n', "N", "Training samples to take (required)", 1, CHARL__CLI_INT(request, n, 1, INT64_MAX)},
+        OPTIONS_OF_A_CHOICE("Take the first rows"),
+        {0}};
 
     return run(
         path, options, "FILE -n N -o OUT",
@@ -209,12 +183,13 @@ int charl__data_sample_main(const char *path, int argc, char **argv)
 
 int charl__data_split_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {
+    static const charl__cli_option options[] = {
         OPTIONS_OF_ALL,
-        {"fractions", KEY_FRACTIONS, "F,F...", 0,
-         "Divide every split among as many files, one -o for each, e.g. 0.8,0.2", 1},
-        {"val-split", 'v', "FRACTION", 0,
-         "Write one file, in which this fraction of the training samples is for validation", 1},
+        {"fractions", 0, "F,F...", "Divide every split among as many files, one -o for each, e.g. 0.8,0.2", 1,
+         .take = take_fractions},
+        {"val-split", 'v', "FRACTION",
+         "Write one file, in which this fraction of the training samples is for validation", 1,
+         CHARL__CLI_FRACTION(request, common.val_split)},
         OPTIONS_OF_A_CHOICE("Take the rows in their order"),
         {0}};
 
@@ -226,7 +201,7 @@ int charl__data_split_main(const char *path, int argc, char **argv)
 
 int charl__data_merge_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {OPTIONS_OF_ALL, {0}};
+    static const charl__cli_option options[] = {OPTIONS_OF_ALL, {0}};
 
     return run(
         path, options, "FILE... -o OUT",

@@ -8,16 +8,7 @@
 
 #include "cli/charl/commands.h"
 
-enum {
-    MANY = 1 << 20,
-    COMMON = 5,
-    MOST_KEYS = 16,
-    KEY_IN_ORDER = 0x100,
-    KEY_SEED,
-    FIRST_KEY,
-    OPTION_BYTES = 48,
-    DOC_BYTES = 1024
-};
+enum { MANY = 1 << 20, COMMON = 5, MOST_KEYS = 16, OPTION_BYTES = 48, DOC_BYTES = 1024 };
 
 typedef struct import {
     const charl_importer *importer;
@@ -53,45 +44,20 @@ static const char *option_value(const charl_key *k, char *value)
     return value;
 }
 
-static error_t parse_key(import *o, int i, const char *arg)
+/* The key of the importer that the option stands for. */
+static error_t take_key(void *input, const char *option, const char *value)
 {
-    const charl_key *k = &o->importer->row.keys[i];
-    char name[OPTION_BYTES], option[OPTION_BYTES + 2], reason[CHARL_REASON_BYTES];
+    import *o = input;
+    char name[OPTION_BYTES], reason[CHARL_REASON_BYTES];
+    int i = 0;
 
+    while (strcmp(option_name(o->importer->row.keys[i].name, name), option + 2) != 0) {
+        i++;
+    }
     o->given |= 1U << i;
-    if (charl_key_parse(k, arg ? arg : "yes", o->settings, reason)) {
-        return 0;
-    }
-    snprintf(option, sizeof option, "--%s", option_name(k->name, name));
-    return charl__cli_bad_option(option, arg, reason);
-}
-
-static error_t parse_import(int key, char *arg, struct argp_state *state)
-{
-    import *o = state->input;
-    int64_t seed = 0;
-    error_t code;
-
-    switch (key) {
-    case 'o':
-        o->out = arg;
-        return 0;
-    case 'v':
-        return charl__cli_parse_fraction("--val-split", arg, &o->common.val_split);
-    case 'w':
-        o->common.overwrite = true;
-        return 0;
-    case KEY_IN_ORDER:
-        o->common.in_order = true;
-        return 0;
-    case KEY_SEED:
-        code = charl__cli_parse_int("--seed", arg, 0, INT64_MAX, &seed);
-        o->common.seed = (uint64_t)seed;
-        return code;
-    default:
-        return key >= FIRST_KEY && key < FIRST_KEY + o->importer->row.n_keys ? parse_key(o, key - FIRST_KEY, arg)
-                                                                             : ARGP_ERR_UNKNOWN;
-    }
+    return charl_key_parse(&o->importer->row.keys[i], value ? value : "yes", o->settings, reason)
+               ? 0
+               : charl__cli_bad_option(option, value, reason);
 }
 
 /* Whether the importer can take what was given; if not, prints an error. */
@@ -132,49 +98,44 @@ static const char *val_split_help(const charl_importer *t)
 static int parse(import *o, const char *path, int argc, char **argv, charl__cli_operands *files)
 {
     const charl_importer *t = o->importer;
-    struct argp_option options[COMMON + MOST_KEYS + 1] = {
-        {"output", 'o', "FILE", 0, "The dataset to write (required)", 1},
-        {"overwrite", 'w', NULL, 0, "Replace an existing file", 1},
-        {"val-split", 'v', "FRACTION", 0, val_split_help(t), 1},
+    charl__cli_option options[COMMON + MOST_KEYS + 1] = {
+        {"output", 'o', "FILE", "The dataset to write (required)", 1, CHARL__CLI_TEXT(import, out)},
+        {"overwrite", 'w', NULL, "Replace an existing file", 1, CHARL__CLI_FLAG(import, common.overwrite)},
+        {"val-split", 'v', "FRACTION", val_split_help(t), 1, CHARL__CLI_FRACTION(import, common.val_split)},
+        {"in-order", 0, NULL, "Use the last rows for validation, instead of rows chosen by the seed", 1,
+         CHARL__CLI_FLAG(import, common.in_order)},
+        {"seed", 0, "N", "Seed of that choice (default: 0)", 1, CHARL__CLI_INT(import, common.seed, 0, INT64_MAX)},
     };
-    int n_common = COMMON - 2;
+    const int n_common = t->shuffles ? COMMON : COMMON - 2;
     option_words words[MOST_KEYS];
     char operands[DOC_BYTES], doc[DOC_BYTES];
-    const struct argp argp = {options, parse_import, operands, doc, NULL, NULL, NULL};
+    const charl__cli_syntax syntax = {options, operands, doc};
     int code;
 
     assert(t->row.n_keys <= MOST_KEYS);
-    if (t->shuffles) {
-        options[n_common++] = (struct argp_option){
-            "in-order", KEY_IN_ORDER, NULL, 0, "Use the last rows for validation, instead of rows chosen by the seed",
-            1};
-        options[n_common++] = (struct argp_option){"seed", KEY_SEED, "N", 0, "Seed of that choice (default: 0)", 1};
-    }
     for (int i = 0; i < t->row.n_keys; i++) {
         const charl_key *k = &t->row.keys[i];
 
-        options[n_common + i] = (struct argp_option){
-            option_name(k->name, words[i].name), FIRST_KEY + i, option_value(k, words[i].value), 0, k->help, 2};
+        options[n_common + i] = (charl__cli_option){.name = option_name(k->name, words[i].name),
+                                                    .value = option_value(k, words[i].value),
+                                                    .help = k->help,
+                                                    .group = 2,
+                                                    .take = take_key};
     }
+    options[n_common + t->row.n_keys] = (charl__cli_option){0};
     snprintf(operands, sizeof operands, "%s -o OUT", t->files);
     snprintf(doc, sizeof doc, "Import %s. OUT is written atomically.%s%s", t->row.help, t->note ? "\v" : "",
              t->note ? t->note : "");
-    code = charl__cli_parse(path, &argp, files, argc, argv, o);
+    code = charl__cli_parse(path, &syntax, files, argc, argv, o);
     if (code >= 0) {
         return code;
     }
     return is_complete(o, files->count) ? -1 : CHARL__EXIT_USAGE;
 }
 
-static void on_noted(void *ctx, const char *text)
-{
-    (void)ctx;
-    charl__cli_say("note", text);
-}
-
 static int run(const charl_importer *t, int argc, char **argv)
 {
-import o = {.importer = t, .common.noted = on_noted };
+import o = {.importer = t, .common.noted = charl__cli_note };
     charl__cli_operands files = {.names = {"FILE"}, .max = MANY};
     char path[OPTION_BYTES + 32];
     charl_status st = charl__cli_alloc(1, t->row.settings_size + 1, &o.settings);

@@ -6,19 +6,10 @@
 #include <charl/replay.h>
 #include "cli/charl/commands.h"
 
-enum { MAX_OVERRIDES = 64 };
-
 typedef struct request {
     int64_t step;
     charl_config *config;
 } request;
-
-static error_t parse_rows(int key, char *arg, struct argp_state *state)
-{
-    request *r = state->input;
-
-    return key == 's' ? charl__cli_parse_int("--step", arg, 1, INT64_MAX, &r->step) : ARGP_ERR_UNKNOWN;
-}
 
 static void print_head(const charl_config *c, const charl_step_rows *rows)
 {
@@ -84,24 +75,19 @@ static int show_rows(void *ctx)
 
 int charl__data_rows_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {
-        {"step", 's', "N", 0, "The step, counted from 1 as in the log; required", 0}, {0}};
-    static const struct argp argp = {options,
-                                     parse_rows,
-                                     "CONFIG --step N [SECTION.KEY=VALUE...]",
-                                     "Print which rows of the training split step N takes, in the order of the batch; "
-                                     "of tokens, where each window begins. They follow "
-                                     "from configuration and data, and are the same for any number of ranks and with "
-                                     "train.grad_accum_steps. For a run, CONFIG is the "
-                                     "config.ini of its directory. Lines that begin with # are no rows.",
-                                     NULL,
-                                     NULL,
-                                     NULL};
-    charl__cli_operands operands = {.names = {"CONFIG"}, .max = 1 + MAX_OVERRIDES};
-    charl_config_override overrides[MAX_OVERRIDES] = {{NULL, NULL}};
+    static const charl__cli_option options[] = {{"step", 's', "N", "The step, counted from 1 as in the log; required",
+                                                 0, CHARL__CLI_INT(request, step, 1, INT64_MAX)},
+                                                {0}};
+    static const charl__cli_syntax syntax = {
+        options, "CONFIG --step N [SECTION.KEY=VALUE...]",
+        "Print which rows of the training split step N takes, in the order of the batch; of tokens, where each window "
+        "begins. They follow from configuration and data, and are the same for any number of ranks and with "
+        "train.grad_accum_steps. For a run, CONFIG is the config.ini of its directory. Lines that begin with # are no "
+        "rows."};
+    charl__cli_operands operands = {.names = {"CONFIG"}, .max = 1 + CHARL__CLI_OVERRIDES};
     request r = {0};
     charl_status st;
-    int code = charl__cli_parse(path, &argp, &operands, argc, argv, &r);
+    int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &r);
 
     if (code >= 0) {
         return code;
@@ -109,10 +95,7 @@ int charl__data_rows_main(const char *path, int argc, char **argv)
     if (r.step == 0) {
         return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--step is missing: which step?");
     }
-    for (int i = 1; i < operands.count; i++) {
-        overrides[i - 1].text = operands.values[i];
-    }
-    st = charl_config_load(operands.values[0], overrides, operands.count - 1, &r.config);
+    st = charl__cli_load_config(&operands, 1, &r.config);
     if (st != CHARL_OK) {
         return charl__cli_fail(st);
     }

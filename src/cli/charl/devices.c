@@ -41,13 +41,12 @@ bool charl__nvidia_is_hidden(const charl_device_info *devices, int count)
 
 int charl__devices_main(const char *path, int argc, char **argv)
 {
-    static const struct argp argp = {
-        NULL, NULL, "",  "List the OpenCL devices with the indices that device.select and --device accept.",
-        NULL, NULL, NULL};
+    static const charl__cli_syntax syntax = {
+        NULL, "", "List the OpenCL devices with the indices that device.select and --device accept."};
     charl__cli_operands none = {0};
     charl_device_info devices[MAX_LISTED];
     charl_status st;
-    int count = 0, code = charl__cli_parse(path, &argp, &none, argc, argv, NULL);
+    int count = 0, code = charl__cli_parse(path, &syntax, &none, argc, argv, NULL);
 
     if (code >= 0) {
         return code;

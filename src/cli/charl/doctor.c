@@ -411,21 +411,15 @@ static void check_library(doctor *d)
 
 int charl__doctor_main(const char *path, int argc, char **argv)
 {
-    static const struct argp argp = {
-        NULL,
-        NULL,
-        "",
+    static const charl__cli_syntax syntax = {
+        NULL, "",
         "Look at what charl needs of this machine: OpenCL drivers and devices, the cache of kernels, MPI, shared "
-        "memory, limits, processors, "
-        "memory and disk. Each line is ok, a warning (slower, or only with several ranks a problem) or an error, with "
-        "a way to mend it. The "
-        "exit status is 1 if there are errors, otherwise 0. `charl selftest` tests the operators.",
-        NULL,
-        NULL,
-        NULL};
+        "memory, limits, processors, memory and disk. Each line is ok, a warning (slower, or only with several ranks a "
+        "problem) or an error, with a way to mend it. The exit status is 1 if there are errors, otherwise 0. `charl "
+        "selftest` tests the operators."};
     charl__cli_operands none = {0};
     doctor d = {0};
-    const int code = charl__cli_parse(path, &argp, &none, argc, argv, NULL), columns = charl__cli_columns(stdout);
+    const int code = charl__cli_parse(path, &syntax, &none, argc, argv, NULL), columns = charl__cli_columns(stdout);
 
     if (code >= 0) {
         return code;

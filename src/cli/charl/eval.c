@@ -12,10 +12,6 @@
 #include "cli/charl/commands.h"
 #include "cli/cli_ranks.h"
 
-enum { MAX_OVERRIDES = 64 };
-
-enum { KEY_EMA = 0x100, KEY_REPORT, KEY_CHOICES, KEY_TOKENIZER };
-
 enum { MAX_PAIRS = 24 }; /* classes of a confusion matrix that is printed as a table */
 
 typedef enum report_format { REPORT_NONE, REPORT_TABLE, REPORT_JSON } report_format;
@@ -28,32 +24,6 @@ typedef struct evaluation {
     const char *checkpoint;
     const char *choices, *tokenizer; /* files */
 } evaluation;
-
-static error_t parse_eval(int key, char *arg, struct argp_state *state)
-{
-    evaluation *e = state->input;
-
-    switch (key) {
-    case 's':
-        e->split = arg;
-        return 0;
-    case KEY_EMA:
-        return charl__cli_parse_ema(arg, &e->ema);
-    case KEY_CHOICES:
-        e->choices = arg;
-        return 0;
-    case KEY_TOKENIZER:
-        e->tokenizer = arg;
-        return 0;
-    case KEY_REPORT:
-        e->report = !arg || strcmp(arg, "table") == 0 ? REPORT_TABLE : REPORT_JSON;
-        return e->report == REPORT_TABLE || strcmp(arg, "json") == 0
-                   ? 0
-                   : charl__cli_bad_option("--report", arg, "must be table or json");
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
 
 /* Only the weights are loaded, so the step comes from the file. */
 static charl_status step_of(const evaluation *e, int64_t *out)
@@ -242,18 +212,12 @@ static charl_status print_choice(void *ctx, const charl_choice *c)
     return CHARL_OK;
 }
 
-static void warn(void *ctx, const char *text)
-{
-    (void)ctx;
-    charl__cli_say("warning", text);
-}
-
 static int answer_choices(const evaluation *e)
 {
     const charl_choices_options options = {.ema = (charl_ema_choice)e->ema,
                                            .tokenizer = e->tokenizer,
                                            .answered = e->report ? print_choice : NULL,
-                                           .warned = warn,
+                                           .warned = charl__cli_warn,
                                            .compiling = charl__cli_compiling_show};
     charl_choices_result r;
     const charl_status st = charl_choices(e->config, e->checkpoint, e->choices, &options, &r);
@@ -275,34 +239,29 @@ static int answer_choices(const evaluation *e)
 
 int charl__eval_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {
-        {"split", 's', "NAME", 0, "val (default), train or test", 0},
-        {"report", KEY_REPORT, "table|json", OPTION_ARG_OPTIONAL,
+    static const charl__cli_option options[] = {
+        {"split", 's', "NAME", "val (default), train or test", 0, CHARL__CLI_TEXT(evaluation, split)},
+        {"report", 0, "table|json",
          "Also print metrics of every class, label or target, and the confusion matrix; json: all as one JSON object, "
          "with the samples whose class is the least probable",
-         0},
-        {"ema", KEY_EMA, "WHICH", 0, CHARL__CLI_EMA_HELP, 0},
-        {"choices", KEY_CHOICES, "FILE", 0,
+         0, CHARL__CLI_CHOICE(evaluation, report, REPORT_TABLE), .flags = OPTION_ARG_OPTIONAL},
+        CHARL__CLI_EMA_OPTION(0, evaluation, ema),
+        {"choices", 0, "FILE",
          "Instead of a dataset, answer the multiple-choice questions of FILE: lines of JSON in the form of HellaSwag "
          "or ARC. Prints the "
          "accuracy of the most probable choice, and by probability for each character; with --report also every answer",
-         0},
-        {"tokenizer", KEY_TOKENIZER, "FILE", 0,
-         "With --choices: file or folder of the tokenizer, for a model that was trained on token numbers", 0},
+         0, CHARL__CLI_TEXT(evaluation, choices)},
+        {"tokenizer", 0, "FILE",
+         "With --choices: file or folder of the tokenizer, for a model that was trained on token numbers", 0,
+         CHARL__CLI_TEXT(evaluation, tokenizer)},
         {0}};
-    static const struct argp argp = {options,
-                                     parse_eval,
-                                     "CONFIG CHECKPOINT [SECTION.KEY=VALUE...]",
-                                     "Evaluate a checkpoint on a split of the dataset of CONFIG. Prints step, loss and "
-                                     "metrics; they do not depend on the number of ranks.",
-                                     NULL,
-                                     NULL,
-                                     NULL};
-    charl__cli_operands operands = {.names = {"CONFIG", "CHECKPOINT"}, .max = 2 + MAX_OVERRIDES};
-    charl_config_override overrides[MAX_OVERRIDES] = {{NULL, NULL}};
+    static const charl__cli_syntax syntax = {options, "CONFIG CHECKPOINT [SECTION.KEY=VALUE...]",
+                                             "Evaluate a checkpoint on a split of the dataset of CONFIG. Prints step, "
+                                             "loss and metrics; they do not depend on the number of ranks."};
+    charl__cli_operands operands = {.names = {"CONFIG", "CHECKPOINT"}, .max = 2 + CHARL__CLI_OVERRIDES};
     evaluation e = {.split = "val"};
     charl_status st;
-    int code = charl__cli_parse(path, &argp, &operands, argc, argv, &e);
+    int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &e);
 
     if (code >= 0) {
         return code;
@@ -310,10 +269,7 @@ int charl__eval_main(const char *path, int argc, char **argv)
     if (e.tokenizer && !e.choices) {
         return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--tokenizer goes with --choices");
     }
-    for (int i = 2; i < operands.count; i++) {
-        overrides[i - 2].text = operands.values[i];
-    }
-    st = charl_config_load(operands.values[0], overrides, operands.count - 2, &e.config);
+    st = charl__cli_load_config(&operands, 2, &e.config);
     if (st != CHARL_OK) {
         return charl__cli_fail_alike(st);
     }

@@ -12,26 +12,7 @@
 #include <charl/generate.h>
 #include "cli/charl/commands.h"
 
-enum { MAX_OVERRIDES = 64, MAX_STOPS = 16 };
-
-enum {
-    KEY_TEMPERATURE = 0x100,
-    KEY_TOP_K,
-    KEY_TOP_P,
-    KEY_SEED,
-    KEY_NO_CACHE,
-    KEY_SPECIAL_TOKENS,
-    KEY_TOKENIZER,
-    KEY_MIN_P,
-    KEY_PENALTY,
-    KEY_STOP,
-    KEY_IGNORE_END,
-    KEY_PROMPTS,
-    KEY_BATCH,
-    KEY_CHAT,
-    KEY_TEMPLATE,
-    KEY_SYSTEM
-};
+enum { MAX_STOPS = 16 };
 
 typedef struct generation {
     charl_generate_options options;
@@ -51,86 +32,18 @@ typedef struct generation {
     double first_s; /* when the first token was there */
 } generation;
 
-/* A number from `least` to `most`; `must` says so. */
-static error_t parse_number(const char *option, const char *value, double least, double most, const char *must,
-                            double *out)
+static error_t take_stop(void *input, const char *option, const char *value)
 {
-    char *end;
+    generation *g = input;
 
-    *out = strtod(value, &end);
-    return end != value && *end == '\0' && isfinite(*out) && *out >= least && *out <= most
-               ? 0
-               : charl__cli_bad_option(option, value, must);
-}
-
-static error_t add_stop(generation *g, const char *text)
-{
-    if (text[0] == '\0') {
-        return charl__cli_bad_option("--stop", text, "must not be empty");
+    if (value[0] == '\0') {
+        return charl__cli_bad_option(option, value, "must not be empty");
     }
     if (g->options.n_stop == MAX_STOPS) {
-        return charl__cli_bad_option("--stop", text, "can be given 16 times");
+        return charl__cli_bad_option(option, value, "can be given 16 times");
     }
-    g->stop[g->options.n_stop++] = text;
+    g->stop[g->options.n_stop++] = value;
     return 0;
-}
-
-static error_t parse_generate(int key, char *arg, struct argp_state *state)
-{
-    generation *g = state->input;
-
-    switch (key) {
-    case 'p':
-        g->options.prompt = arg;
-        g->options.prompt_bytes = strlen(arg);
-        return 0;
-    case 'n':
-        return charl__cli_parse_int("--tokens", arg, 1, INT32_MAX, &g->options.tokens);
-    case KEY_TEMPERATURE:
-        return parse_number("--temperature", arg, 0.0, HUGE_VAL, "must be a number, at least 0",
-                            &g->options.temperature);
-    case KEY_TOP_K:
-        return charl__cli_parse_int("--top-k", arg, 1, INT32_MAX, &g->options.top_k);
-    case KEY_TOP_P:
-        return parse_number("--top-p", arg, DBL_MIN, 1.0, "must be a number above 0, at most 1", &g->options.top_p);
-    case KEY_MIN_P:
-        return parse_number("--min-p", arg, 0.0, 1.0, "must be a number from 0 to 1", &g->options.min_p);
-    case KEY_PENALTY:
-        return parse_number("--repeat-penalty", arg, 1.0, 1000.0, "must be a number from 1 to 1000",
-                            &g->options.repetition_penalty);
-    case KEY_STOP:
-        return add_stop(g, arg);
-    case KEY_PROMPTS:
-        g->prompts = arg;
-        return 0;
-    case KEY_BATCH:
-        return charl__cli_parse_int("--batch", arg, 1, INT16_MAX, &g->options.batch);
-    case KEY_CHAT:
-        g->chats = true;
-        return 0;
-    case KEY_TEMPLATE:
-        g->options.chat_template = arg;
-        return 0;
-    case KEY_SYSTEM:
-        g->system = arg;
-        return 0;
-    case KEY_IGNORE_END:
-        g->options.ignore_end = true;
-        return 0;
-    case KEY_SEED:
-        return charl__cli_parse_int("--seed", arg, 0, INT64_MAX, &g->seed);
-    case KEY_NO_CACHE:
-        g->options.no_cache = true;
-        return 0;
-    case KEY_TOKENIZER:
-        g->options.tokenizer = arg;
-        return 0;
-    case KEY_SPECIAL_TOKENS:
-        g->options.special_tokens = true;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
 }
 
 /* Bytes of the character that begins with `first`; 1 where none does. */
@@ -247,15 +160,8 @@ static charl_status next_message(void *ctx, const char **text, size_t *bytes)
     return CHARL_OK;
 }
 
-static void warn(void *ctx, const char *text)
-{
-    (void)ctx;
-    charl__cli_say("warning", text);
-}
-
 static int load_and_generate(generation *g, const charl__cli_operands *operands)
 {
-    charl_config_override overrides[MAX_OVERRIDES] = {{NULL, NULL}};
     const double begun_s = charl__cli_clock_s();
     charl_config *config;
     charl_status st;
@@ -264,10 +170,7 @@ static int load_and_generate(generation *g, const charl__cli_operands *operands)
     if (code != CHARL__EXIT_OK) {
         return code;
     }
-    for (int i = 2; i < operands->count; i++) {
-        overrides[i - 2].text = operands->values[i];
-    }
-    st = charl_config_load(operands->values[0], overrides, operands->count - 2, &config);
+    st = charl__cli_load_config(operands, 2, &config);
     if (st != CHARL_OK) {
         return charl__cli_fail(st);
     }
@@ -298,73 +201,74 @@ static int load_and_generate(generation *g, const charl__cli_operands *operands)
 
 int charl__generate_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {
-        {"prompt", 'p', "TEXT", 0, "The text to continue", 1},
-        {"prompts", KEY_PROMPTS, "FILE", 0,
+    static const charl__cli_option options[] = {
+        {"prompt", 'p', "TEXT", "The text to continue", 1, CHARL__CLI_TEXT(generation, options.prompt)},
+        {"prompts", 0, "FILE",
          "Continue each line of FILE or, if its name ends in .jsonl, the \"prompt\" of each object; prints lines of "
          "JSON. Each text is the "
          "one that --prompt gives with the same seed",
-         1},
-        {"chat", KEY_CHAT, NULL, 0,
+         1, CHARL__CLI_TEXT(generation, prompts)},
+        {"chat", 0, NULL,
          "Hold a conversation: each line of standard input is a message, to which the model answers. A line that ends "
          "in \\ continues on the next; Ctrl-D ends the conversation",
-         1},
-        {"template", KEY_TEMPLATE, "NAME", 0,
+         1, CHARL__CLI_FLAG(generation, chats)},
+        {"template", 0, "NAME",
          "With --chat: the format of messages, the same as in the training data: chatml (default), llama3, alpaca or a "
          "JSON file",
-         1},
-        {"system", KEY_SYSTEM, "TEXT", 0, "With --chat: the system message, before all others", 1},
-        {"batch", KEY_BATCH, "N", 0,
+         1, CHARL__CLI_TEXT(generation, options.chat_template)},
+        {"system", 0, "TEXT", "With --chat: the system message, before all others", 1,
+         CHARL__CLI_TEXT(generation, system)},
+        {"batch", 0, "N",
          "With --prompts: continue N prompts at a time (default 16). The texts do not depend on N; a larger N is "
          "faster on a GPU and takes more memory",
-         1},
-        {"tokens", 'n', "N", 0, "Number of tokens to generate (default 200)", 1},
-        {"temperature", KEY_TEMPERATURE, "T", 0,
-         "Sampling temperature; 0: always the most probable token (default 0.8)", 2},
-        {"top-k", KEY_TOP_K, "K", 0, "Sample from the K most probable tokens (default: all)", 2},
-        {"top-p", KEY_TOP_P, "P", 0, "Sample from the fewest tokens whose total probability reaches P (default 1: all)",
-         2},
-        {"min-p", KEY_MIN_P, "P", 0,
-         "Sample from tokens with at least P times the probability of the most probable one (default 0: all)", 2},
-        {"repeat-penalty", KEY_PENALTY, "X", 0,
-         "Make tokens of the context less probable: divide their positive logits by X (default 1: off)", 2},
-        {"stop", KEY_STOP, "TEXT", 0, "End before TEXT; can be repeated", 1},
-        {"ignore-end", KEY_IGNORE_END, NULL, 0, "Continue past the end-of-text token, which otherwise ends the text",
-         1},
-        {"seed", KEY_SEED, "N", 0, "Seed for sampling (default: run.seed)", 2},
-        {"tokenizer", KEY_TOKENIZER, "FILE", 0,
-         "File or folder of the tokenizer, for a model that was trained on token numbers", 1},
-        {"special-tokens", KEY_SPECIAL_TOKENS, NULL, 0, "Recognize special tokens in the prompt, such as <|endoftext|>",
-         1},
-        {"no-cache", KEY_NO_CACHE, NULL, 0, "Do not cache keys and values: slower, same text", 3},
+         1, CHARL__CLI_INT(generation, options.batch, 1, INT16_MAX)},
+        {"tokens", 'n', "N", "Number of tokens to generate (default 200)", 1,
+         CHARL__CLI_INT(generation, options.tokens, 1, INT32_MAX)},
+        {"temperature", 0, "T", "Sampling temperature; 0: always the most probable token (default 0.8)", 2,
+         CHARL__CLI_NUMBER(generation, options.temperature, 0.0, DBL_MAX, "must be a number, at least 0")},
+        {"top-k", 0, "K", "Sample from the K most probable tokens (default: all)", 2,
+         CHARL__CLI_INT(generation, options.top_k, 1, INT32_MAX)},
+        {"top-p", 0, "P", "Sample from the fewest tokens whose total probability reaches P (default 1: all)", 2,
+         CHARL__CLI_NUMBER(generation, options.top_p, DBL_MIN, 1.0, "must be a number above 0, at most 1")},
+        {"min-p", 0, "P",
+         "Sample from tokens with at least P times the probability of the most probable one (default 0: all)", 2,
+         CHARL__CLI_NUMBER(generation, options.min_p, 0.0, 1.0, "must be a number from 0 to 1")},
+        {"repeat-penalty", 0, "X",
+         "Make tokens of the context less probable: divide their positive logits by X (default 1: off)", 2,
+         CHARL__CLI_NUMBER(generation, options.repetition_penalty, 1.0, 1000.0, "must be a number from 1 to 1000")},
+        {"stop", 0, "TEXT", "End before TEXT; can be repeated", 1, .take = take_stop},
+        {"ignore-end", 0, NULL, "Continue past the end-of-text token, which otherwise ends the text", 1,
+         CHARL__CLI_FLAG(generation, options.ignore_end)},
+        {"seed", 0, "N", "Seed for sampling (default: run.seed)", 2, CHARL__CLI_INT(generation, seed, 0, INT64_MAX)},
+        {"tokenizer", 0, "FILE", "File or folder of the tokenizer, for a model that was trained on token numbers", 1,
+         CHARL__CLI_TEXT(generation, options.tokenizer)},
+        {"special-tokens", 0, NULL, "Recognize special tokens in the prompt, such as <|endoftext|>", 1,
+         CHARL__CLI_FLAG(generation, options.special_tokens)},
+        {"no-cache", 0, NULL, "Do not cache keys and values: slower, same text", 3,
+         CHARL__CLI_FLAG(generation, options.no_cache)},
         {0}};
-    static const struct argp argp = {
-        options,
-        parse_generate,
-        "CONFIG CHECKPOINT [SECTION.KEY=VALUE...]",
+    static const charl__cli_syntax syntax = {
+        options, "CONFIG CHECKPOINT [SECTION.KEY=VALUE...]",
         "Continue a prompt with a trained language model, or hold a conversation with it. Prints each token as it is "
-        "generated.\v"
-        "The tokenizer is read from the checkpoint. A checkpoint of format version 1 has none: "
-        "then the dataset's is read; if the dataset has moved, add data.path=FILE. The context is the "
-        "last block_size tokens (data.window for sequential models). Once the text is longer, "
-        "each token costs a pass over the whole context. train.precision=bf16 computes in half precision.",
-        NULL,
-        NULL,
-        NULL};
-    charl__cli_operands operands = {.names = {"CONFIG", "CHECKPOINT"}, .max = 2 + MAX_OVERRIDES};
+        "generated.\vThe tokenizer is read from the checkpoint. A checkpoint of format version 1 has none: then the "
+        "dataset's is read; if the dataset has moved, add data.path=FILE. The context is the last block_size tokens "
+        "(data.window for sequential models). Once the text is longer, each token costs a pass over the whole context. "
+        "train.precision=bf16 computes in half precision."};
+    charl__cli_operands operands = {.names = {"CONFIG", "CHECKPOINT"}, .max = 2 + CHARL__CLI_OVERRIDES};
     generation g = {.options = {.tokens = 200,
                                 .temperature = 0.8,
                                 .top_p = 1.0,
-                                .warned = warn,
+                                .warned = charl__cli_warn,
                                 .compiling = charl__cli_compiling_show},
                     .seed = -1,
                     .to_terminal = isatty(STDOUT_FILENO),
                     .from_terminal = isatty(STDIN_FILENO)};
-    const int code = charl__cli_parse(path, &argp, &operands, argc, argv, &g);
+    const int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &g);
 
     if (code >= 0) {
         return code;
     }
+    g.options.prompt_bytes = g.options.prompt ? strlen(g.options.prompt) : 0;
     if ((g.prompts != NULL) + (g.options.prompt != NULL) + g.chats > 1) {
         return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--prompt, --prompts and --chat exclude each other");
     }

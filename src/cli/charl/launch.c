@@ -16,7 +16,7 @@
 #include "cli/charl/hostfile.h"
 #include "cli/cli_describe.h"
 
-enum { KEY_RESTARTS = 256, KEY_MIN_RANKS, KEY_MPIRUN, KEY_SSH, STOPPED = 75, LINE = 1024 };
+enum { STOPPED = 75, LINE = 1024 };
 
 typedef struct launch {
     int64_t ranks; /* 0: not given */
@@ -50,31 +50,6 @@ static void watch_signals(void)
 
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
         sigaction(signals[i], &action, NULL);
-    }
-}
-
-static error_t parse_launch(int key, char *arg, struct argp_state *state)
-{
-    launch *l = state->input;
-
-    switch (key) {
-    case 'n':
-        return charl__cli_parse_int("--ranks", arg, 1, 1 << 20, &l->ranks);
-    case 'f':
-        l->hostfile = arg;
-        return 0;
-    case KEY_RESTARTS:
-        return charl__cli_parse_int("--restarts", arg, 0, 1000000, &l->restarts);
-    case KEY_MIN_RANKS:
-        return charl__cli_parse_int("--min-ranks", arg, 1, 1 << 20, &l->min_ranks);
-    case KEY_MPIRUN:
-        l->mpirun = arg;
-        return 0;
-    case KEY_SSH:
-        l->ssh = arg;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
     }
 }
 
@@ -333,34 +308,31 @@ static int supervise(launch *l, const charl__cli_operands *operands)
 
 int charl__launch_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {
-        {"ranks", 'n', "N", 0, "Ranks (default: the slots of the hostfile, else a rank for each GPU)", 1},
-        {"hostfile", 'f', "FILE", 0, "Hosts and their numbers of ranks, one `HOST slots=N` per line", 1},
-        {"restarts", KEY_RESTARTS, "N", 0, "Restart up to N times after a rank or a host is lost (default 3)", 2},
-        {"min-ranks", KEY_MIN_RANKS, "N", 0, "Continue without lost hosts while at least N ranks are left (default 1)",
-         2},
-        {"mpirun", KEY_MPIRUN, "FILE", 0, "mpirun of Open MPI (default: the one in PATH)", 3},
-        {"ssh", KEY_SSH, "FILE", 0, "Program that checks whether a host answers (default: ssh)", 3},
+    static const charl__cli_option options[] = {
+        {"ranks", 'n', "N", "Ranks (default: the slots of the hostfile, else a rank for each GPU)", 1,
+         CHARL__CLI_INT(launch, ranks, 1, 1 << 20)},
+        {"hostfile", 'f', "FILE", "Hosts and their numbers of ranks, one `HOST slots=N` per line", 1,
+         CHARL__CLI_TEXT(launch, hostfile)},
+        {"restarts", 0, "N", "Restart up to N times after a rank or a host is lost (default 3)", 2,
+         CHARL__CLI_INT(launch, restarts, 0, 1000000)},
+        {"min-ranks", 0, "N", "Continue without lost hosts while at least N ranks are left (default 1)", 2,
+         CHARL__CLI_INT(launch, min_ranks, 1, 1 << 20)},
+        {"mpirun", 0, "FILE", "mpirun of Open MPI (default: the one in PATH)", 3, CHARL__CLI_TEXT(launch, mpirun)},
+        {"ssh", 0, "FILE", "Program that checks whether a host answers (default: ssh)", 3,
+         CHARL__CLI_TEXT(launch, ssh)},
         {0}};
-    static const struct argp argp = {options,
-                                     parse_launch,
-                                     "CONFIG [ARGUMENT...]",
-                                     "Run charl-train on several ranks, and restart it after a failure. CONFIG and the "
-                                     "arguments after it are passed to charl-train.\v"
-                                     "mpirun starts the ranks, without binding: each rank takes a device of its host "
-                                     "and the processors near it. If a rank or a host is lost, or a device fails, "
-                                     "charl launch restarts the same command, which continues from the last checkpoint "
-                                     "with the same result; hosts that do not answer, or that an audit (dist.audit) "
-                                     "names, are left out. It does not restart "
-                                     "after mistakes in the configuration or the data, or when the loss diverges.\n"
-                                     "On SIGTERM, SIGINT, SIGHUP, SIGUSR1 or SIGUSR2, the ranks save a checkpoint and "
-                                     "exit with status 75; a second SIGTERM, SIGINT or SIGHUP ends them at once.",
-                                     NULL,
-                                     NULL,
-                                     NULL};
+    static const charl__cli_syntax syntax = {
+        options, "CONFIG [ARGUMENT...]",
+        "Run charl-train on several ranks, and restart it after a failure. CONFIG and the arguments after it are "
+        "passed to charl-train.\vmpirun starts the ranks, without binding: each rank takes a device of its host and "
+        "the processors near it. If a rank or a host is lost, or a device fails, charl launch restarts the same "
+        "command, which continues from the last checkpoint with the same result; hosts that do not answer, or that an "
+        "audit (dist.audit) names, are left out. It does not restart after mistakes in the configuration or the data, "
+        "or when the loss diverges.\nOn SIGTERM, SIGINT, SIGHUP, SIGUSR1 or SIGUSR2, the ranks save a checkpoint and "
+        "exit with status 75; a second SIGTERM, SIGINT or SIGHUP ends them at once."};
     charl__cli_operands command = {.names = {"CONFIG"}, .max = INT_MAX, .program = true};
     launch l = {.restarts = 3, .min_ranks = 1, .mpirun = "mpirun", .ssh = "ssh"};
-    int code = charl__cli_parse(path, &argp, &command, argc, argv, &l);
+    int code = charl__cli_parse(path, &syntax, &command, argc, argv, &l);
 
     if (code >= 0) {
         return code;

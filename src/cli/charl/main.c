@@ -11,9 +11,9 @@
 
 static int version(const char *path, int argc, char **argv)
 {
-    static const struct argp argp = {NULL, NULL, "", "Print the version.", NULL, NULL, NULL};
+    static const charl__cli_syntax syntax = {NULL, "", "Print the version."};
     charl__cli_operands none = {0};
-    const int code = charl__cli_parse(path, &argp, &none, argc, argv, NULL);
+    const int code = charl__cli_parse(path, &syntax, &none, argc, argv, NULL);
 
     if (code < 0) {
         printf("charl %s\n", charl_version());

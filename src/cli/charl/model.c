@@ -1,6 +1,5 @@
 /* charl model show: the layers of a configuration's model, as a table or as a picture. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,19 +8,20 @@
 #include "cli/charl/commands.h"
 #include "cli/cli_summary.h"
 
-enum { KEY_DOT = 256, KEY_SVG, KEY_TOKENS, MAX_OVERRIDES = 256 };
-
 typedef struct request {
     bool dot, svg, given;
     charl_summary_input input;
 } request;
 
 /* "3x224x224" */
-static error_t parse_shape(struct argp_state *state, const char *text, charl_shape *out)
+static error_t take_input(void *input, const char *option, const char *value)
 {
-    const char *at = text;
+    request *r = input;
+    charl_shape *out = &r->input.shape;
+    const char *at = value;
     char *end;
 
+    r->given = true;
     *out = (charl_shape){0};
     while (out->ndim + 1 < CHARL_MAX_DIMS) {
         errno = 0;
@@ -35,46 +35,16 @@ static error_t parse_shape(struct argp_state *state, const char *text, charl_sha
         }
         at = end + 1;
     }
-    argp_error(state, "--input %s: expected the extents of a sample, at most 5 of them, as in 3x224x224", text);
-    return EINVAL;
+    return charl__cli_bad_option(option, value, "must be the extents of a sample, at most 5 of them, as in 3x224x224");
 }
 
-static error_t parse_count(struct argp_state *state, const char *name, const char *text, int64_t *out)
+static error_t take_tokens(void *input, const char *option, const char *value)
 {
-    char *end;
+    request *r = input;
 
-    errno = 0;
-    *out = strtoll(text, &end, 10);
-    if (end == text || *end != '\0' || errno != 0 || *out < 1) {
-        argp_error(state, "--%s %s: expected an integer of at least 1", name, text);
-        return EINVAL;
-    }
-    return 0;
-}
-
-static error_t parse_show(int key, char *arg, struct argp_state *state)
-{
-    request *r = state->input;
-
-    switch (key) {
-    case KEY_DOT:
-        r->dot = true;
-        return 0;
-    case KEY_SVG:
-        r->svg = true;
-        return 0;
-    case 'i':
-        r->given = true;
-        return parse_shape(state, arg, &r->input.shape);
-    case KEY_TOKENS:
-        r->given = r->input.tokens = true;
-        r->input.shape.ndim = 1;
-        return parse_count(state, "tokens", arg, &r->input.shape.dim[0]);
-    case 'n':
-        return parse_count(state, "outputs", arg, &r->input.outputs);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    r->given = r->input.tokens = true;
+    r->input.shape.ndim = 1;
+    return charl__cli_parse_int(option, value, 1, INT64_MAX, &r->input.shape.dim[0]);
 }
 
 /* Text inside of quotes (dot) or an element (SVG): names have letters, digits, dots, hyphens and underscores only. */
@@ -154,31 +124,26 @@ static void print_svg(const charl_summary *s)
 
 int charl__model_show_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {
-        {"input", 'i', "SHAPE", 0, "Extents of a sample, as in 3x224x224, instead of those of the data", 0},
-        {"tokens", KEY_TOKENS, "N", 0, "A sample is N tokens", 0},
-        {"outputs", 'n', "N", 0, "With --input or --tokens: classes, values per target, or size of the vocabulary", 0},
-        {"dot", KEY_DOT, NULL, 0, "Print the graph for Graphviz", 0},
-        {"svg", KEY_SVG, NULL, 0, "Print a picture", 0},
+    static const charl__cli_option options[] = {
+        {"input", 'i', "SHAPE", "Extents of a sample, as in 3x224x224, instead of those of the data", 0,
+         .take = take_input},
+        {"tokens", 0, "N", "A sample is N tokens", 0, .take = take_tokens},
+        {"outputs", 'n', "N", "With --input or --tokens: classes, values per target, or size of the vocabulary", 0,
+         CHARL__CLI_INT(request, input.outputs, 1, INT64_MAX)},
+        {"dot", 0, NULL, "Print the graph for Graphviz", 0, CHARL__CLI_FLAG(request, dot)},
+        {"svg", 0, NULL, "Print a picture", 0, CHARL__CLI_FLAG(request, svg)},
         {0}};
-    static const struct argp argp = {
-        options,
-        parse_show,
-        "CONFIG [SECTION.KEY=VALUE...]",
-        "List the layers of the configuration's model: what each reads (where that is not the layer "
-        "above), the shape of its output for one sample, its parameters, the floating-point "
-        "operations of its matrix products, and the memory of the values that it computes. Needs "
-        "no device, and of the data only their shape.",
-        NULL,
-        NULL,
-        NULL};
-    charl__cli_operands operands = {.names = {"CONFIG"}, .max = 1 + MAX_OVERRIDES};
-    charl_config_override overrides[MAX_OVERRIDES] = {{NULL, NULL}};
+    static const charl__cli_syntax syntax = {
+        options, "CONFIG [SECTION.KEY=VALUE...]",
+        "List the layers of the configuration's model: what each reads (where that is not the layer above), the shape "
+        "of its output for one sample, its parameters, the floating-point operations of its matrix products, and the "
+        "memory of the values that it computes. Needs no device, and of the data only their shape."};
+    charl__cli_operands operands = {.names = {"CONFIG"}, .max = 1 + CHARL__CLI_OVERRIDES};
     request r = {0};
     charl_config *config = NULL;
     charl_summary *s = NULL;
     charl_status st;
-    const int code = charl__cli_parse(path, &argp, &operands, argc, argv, &r);
+    const int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &r);
 
     if (code >= 0) {
         return code;
@@ -191,10 +156,7 @@ int charl__model_show_main(const char *path, int argc, char **argv)
                                 r.given ? "--outputs is missing: how many classes, values or tokens?"
                                         : "--outputs needs --input or --tokens");
     }
-    for (int i = 1; i < operands.count; i++) {
-        overrides[i - 1].text = operands.values[i];
-    }
-    st = charl_config_load(operands.values[0], overrides, operands.count - 1, &config);
+    st = charl__cli_load_config(&operands, 1, &config);
     st = st == CHARL_OK ? charl_summary_create(config, r.given ? &r.input : NULL, &s) : st;
     if (st == CHARL_OK) {
         (r.dot ? print_dot : r.svg ? print_svg : charl__cli_print_summary)(s);

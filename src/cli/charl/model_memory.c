@@ -6,25 +6,13 @@
 #include "cli/charl/commands.h"
 #include "cli/cli_ranks.h"
 
-enum { MAX_OVERRIDES = 64, SHOWN = 20, NUMBERS = 50, NAME_LEAST = 20, NAME_MOST = 60, NAME_SIZE = 128 };
+enum { SHOWN = 20, NUMBERS = 50, NAME_LEAST = 20, NAME_MOST = 60, NAME_SIZE = 128 };
 
 typedef struct memory_view {
     charl_config *config;
     charl_comm *comm;
     bool all; /* tensors, not only the largest */
 } memory_view;
-
-static error_t parse_memory(int key, char *arg, struct argp_state *state)
-{
-    memory_view *v = state->input;
-
-    (void)arg;
-    if (key != 'a') {
-        return ARGP_ERR_UNKNOWN;
-    }
-    v->all = true;
-    return 0;
-}
 
 /* "12.3 MiB", into text of 32 bytes */
 static const char *bytes_text(int64_t bytes, char *text)
@@ -175,30 +163,22 @@ static int show_memory(void *ctx, charl_comm *comm)
 
 int charl__model_memory_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {{"all", 'a', NULL, 0, "Show all tensors, not only some", 0}, {0}};
-    static const struct argp argp = {
-        options,
-        parse_memory,
-        "CONFIG [SECTION.KEY=VALUE...]",
+    static const charl__cli_option options[] = {
+        {"all", 'a', NULL, "Show all tensors, not only some", 0, CHARL__CLI_FLAG(memory_view, all)}, {0}};
+    static const charl__cli_syntax syntax = {
+        options, "CONFIG [SECTION.KEY=VALUE...]",
         "Show what the training of CONFIG takes on the device: by purpose, as `charl-train --dry-run` sums it up; the "
-        "activations that are alive "
-        "when most are; and the parameters. Nothing is trained or written. Under mpirun, of rank 0.",
-        NULL,
-        NULL,
-        NULL};
-    charl__cli_operands operands = {.names = {"CONFIG"}, .max = 1 + MAX_OVERRIDES};
-    charl_config_override overrides[MAX_OVERRIDES] = {{NULL, NULL}};
+        "activations that are alive when most are; and the parameters. Nothing is trained or written. Under mpirun, of "
+        "rank 0."};
+    charl__cli_operands operands = {.names = {"CONFIG"}, .max = 1 + CHARL__CLI_OVERRIDES};
     memory_view v = {0};
     charl_status st;
-    int code = charl__cli_parse(path, &argp, &operands, argc, argv, &v);
+    int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &v);
 
     if (code >= 0) {
         return code;
     }
-    for (int i = 1; i < operands.count; i++) {
-        overrides[i - 1].text = operands.values[i];
-    }
-    st = charl_config_load(operands.values[0], overrides, operands.count - 1, &v.config);
+    st = charl__cli_load_config(&operands, 1, &v.config);
     if (st != CHARL_OK) {
         return charl__cli_fail_alike(st);
     }

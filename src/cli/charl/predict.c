@@ -13,12 +13,10 @@
 
 enum { MAX_OPERANDS = 1 << 20 };
 
-enum { KEY_FORMAT = 0x100, KEY_ALL, KEY_EMA, KEY_ID, KEY_SEPARATOR, KEY_DECIMAL, KEY_DATA };
-
 typedef struct prediction {
     charl_predict_options o;
     charl_prediction_writer_options file; /* path NULL: standard output */
-    bool has_format;                      /* else the output's name decides */
+    int format;                           /* -1: the output's name decides */
     charl_prediction_writer *writer;
     const char **paths;
     charl_config_override *overrides;
@@ -26,61 +24,20 @@ typedef struct prediction {
     int64_t step;
 } prediction;
 
-static error_t parse_format(prediction *p, const char *value)
+static error_t take_separator(void *input, const char *option, const char *value)
 {
-    static const char *const names[] = {
-        [CHARL_PREDICTION_CSV] = "csv", [CHARL_PREDICTION_JSONL] = "jsonl", [CHARL_PREDICTION_HDF5] = "hdf5"};
+    prediction *p = input;
 
-    for (int i = 0; i <= CHARL_PREDICTION_HDF5; i++) {
-        if (strcmp(value, names[i]) == 0) {
-            p->file.format = (charl_prediction_format)i;
-            p->has_format = true;
-            return 0;
-        }
-    }
-    return charl__cli_bad_option("--format", value, "must be csv, jsonl or hdf5");
+    return charl_csv_separator(value, &p->o.separator) ? 0 : charl__cli_bad_option(option, value, CHARL_CSV_SEPARATOR);
 }
 
-static error_t parse_predict(int key, char *arg, struct argp_state *state)
+static error_t take_decimal(void *input, const char *option, const char *value)
 {
-    prediction *p = state->input;
+    prediction *p = input;
+    const bool comma = strcmp(value, "comma") == 0;
 
-    switch (key) {
-    case 's':
-        p->o.split = arg;
-        return 0;
-    case 'o':
-        p->file.path = arg;
-        return 0;
-    case KEY_EMA:
-        return charl__cli_parse_ema(arg, &p->o.ema);
-    case KEY_ALL:
-        p->file.all = true;
-        return 0;
-    case KEY_ID:
-        p->o.id = arg;
-        return 0;
-    case KEY_SEPARATOR:
-        return charl__cli_parse_separator(arg, &p->o.separator);
-    case KEY_DECIMAL:
-        p->o.decimal = strcmp(arg, "comma") == 0 ? ',' : '.';
-        return strcmp(arg, "comma") == 0 || strcmp(arg, "point") == 0
-                   ? 0
-                   : charl__cli_bad_option("--decimal", arg, "must be point or comma");
-    case 'x':
-        p->o.x = arg;
-        return 0;
-    case 'y':
-        p->o.y = arg;
-        return 0;
-    case KEY_DATA:
-        p->o.trained_on = arg;
-        return 0;
-    case KEY_FORMAT:
-        return parse_format(p, arg);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    p->o.decimal = comma ? ',' : '.';
+    return comma || strcmp(value, "point") == 0 ? 0 : charl__cli_bad_option(option, value, "must be point or comma");
 }
 
 static charl_status on_started(void *ctx, const charl_predict_info *info)
@@ -100,18 +57,6 @@ static charl_status on_predicted(void *ctx, const charl_prediction *row)
         charl__cli_compiling_done();
     }
     return charl_prediction_writer_put(p->writer, row);
-}
-
-static void on_warned(void *ctx, const char *text)
-{
-    (void)ctx;
-    charl__cli_say("warning", text);
-}
-
-static void on_noted(void *ctx, const char *text)
-{
-    (void)ctx;
-    charl__cli_say("note", text);
 }
 
 static void say_summary(const prediction *p, const charl_predict_result *r)
@@ -202,9 +147,9 @@ static charl_status take_operands(prediction *p, const charl__cli_operands *oper
 {
     bool h5;
 
-    if (!p->has_format && is_h5_name(p->file.path)) {
-        p->file.format = CHARL_PREDICTION_HDF5;
-    }
+    p->file.format = p->format >= 0             ? (charl_prediction_format)p->format
+                     : is_h5_name(p->file.path) ? CHARL_PREDICTION_HDF5
+                                                : CHARL_PREDICTION_CSV;
     h5 = p->file.format == CHARL_PREDICTION_HDF5;
     CHARL_TRY(charl__cli_alloc(operands->count, sizeof *p->paths, &p->paths));
     CHARL_TRY(charl__cli_alloc(operands->count, sizeof *p->overrides, &p->overrides));
@@ -238,50 +183,46 @@ static int refuse_ranks(int n)
 
 int charl__predict_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {
-        {"output", 'o', "OUT", 0, "Output file (default: standard output)", 1},
-        {"format", KEY_FORMAT, "csv|jsonl|hdf5", 0,
+    static const charl__cli_option options[] = {
+        {"output", 'o', "OUT", "Output file (default: standard output)", 1, CHARL__CLI_TEXT(prediction, file.path)},
+        {"format", 0, "csv|jsonl|hdf5",
          "Output format: csv (default), jsonl (one JSON object per line) or hdf5 (default for "
          "OUT.h5)",
-         1},
-        {"all", KEY_ALL, NULL, 0, "Also write the probabilities of all classes", 1},
-        {"id", KEY_ID, "COLUMN", 0, "CSV: column that identifies rows (default: row number)", 2},
-        {"separator", KEY_SEPARATOR, "C", 0,
-         "CSV: field separator; tab for tabs (default: auto, found in the first lines)", 2},
-        {"decimal", KEY_DECIMAL, "point|comma", 0, "CSV: decimal sign of numbers (default: that of the training data)",
-         2},
-        {"split", 's', "NAME", 0, "Dataset: val, train or test (default: val if it exists, otherwise train)", 2},
-        {"x", 'x', "NAME", 0, "Name of the input array in an HDF5 file that charl did not write, e.g. /images", 2},
-        {"y", 'y', "NAME", 0, "Name of the target array, if any", 2},
-        {"ema", KEY_EMA, "WHICH", 0, CHARL__CLI_EMA_HELP, 3},
-        {"data", KEY_DATA, "FILE", 0, "Training dataset of a checkpoint of format version 1, if it has moved", 3},
+         1, CHARL__CLI_CHOICE(prediction, format, CHARL_PREDICTION_CSV)},
+        {"all", 0, NULL, "Also write the probabilities of all classes", 1, CHARL__CLI_FLAG(prediction, file.all)},
+        {"id", 0, "COLUMN", "CSV: column that identifies rows (default: row number)", 2,
+         CHARL__CLI_TEXT(prediction, o.id)},
+        {"separator", 0, "C", "CSV: field separator; tab for tabs (default: auto, found in the first lines)", 2,
+         .take = take_separator},
+        {"decimal", 0, "point|comma", "CSV: decimal sign of numbers (default: that of the training data)", 2,
+         .take = take_decimal},
+        {"split", 's', "NAME", "Dataset: val, train or test (default: val if it exists, otherwise train)", 2,
+         CHARL__CLI_TEXT(prediction, o.split)},
+        {"x", 'x', "NAME", "Name of the input array in an HDF5 file that charl did not write, e.g. /images", 2,
+         CHARL__CLI_TEXT(prediction, o.x)},
+        {"y", 'y', "NAME", "Name of the target array, if any", 2, CHARL__CLI_TEXT(prediction, o.y)},
+        CHARL__CLI_EMA_OPTION(3, prediction, o.ema),
+        {"data", 0, "FILE", "Training dataset of a checkpoint of format version 1, if it has moved", 3,
+         CHARL__CLI_TEXT(prediction, o.trained_on)},
         {0}};
-    static const struct argp argp = {
-        options,
-        parse_predict,
-        "MODEL [DATA...] [SECTION.KEY=VALUE...]",
-        "Run a trained model on every row of DATA. Writes one prediction per row, in order: the "
-        "class "
-        "and its probability if the model chooses one class, else a probability for each label or "
-        "a number for each target.\v"
-        "DATA is a CSV file, texts (CSV or .jsonl), a NumPy array (.npy), PNG and JPEG files or "
-        "folders of them, or a dataset (HDF5). Default: the validation set of the dataset that MODEL "
-        "was trained on.\n"
-        "MODEL is a checkpoint; it contains configuration, column and class names, image size, "
-        "mean and standard deviation. A CSV file with a header must have the columns of the model, "
-        "in any order; other columns are ignored. Labels are optional: if DATA has the target "
-        "column, or is a dataset, the last line reports the loss and the metrics.",
-        NULL,
-        NULL,
-        NULL};
+    static const charl__cli_syntax syntax = {
+        options, "MODEL [DATA...] [SECTION.KEY=VALUE...]",
+        "Run a trained model on every row of DATA. Writes one prediction per row, in order: the class and its "
+        "probability if the model chooses one class, else a probability for each label or a number for each "
+        "target.\vDATA is a CSV file, texts (CSV or .jsonl), a NumPy array (.npy), PNG and JPEG files or folders of "
+        "them, or a dataset (HDF5). Default: the validation set of the dataset that MODEL was trained on.\nMODEL is a "
+        "checkpoint; it contains configuration, column and class names, image size, mean and standard deviation. A CSV "
+        "file with a header must have the columns of the model, in any order; other columns are ignored. Labels are "
+        "optional: if DATA has the target column, or is a dataset, the last line reports the loss and the metrics."};
     charl__cli_operands operands = {.names = {"MODEL"}, .max = MAX_OPERANDS};
     prediction p = {.file = {.stream = stdout},
+                    .format = -1,
                     .o = {.started = on_started,
                           .predicted = on_predicted,
-                          .warned = on_warned,
-                          .noted = on_noted,
+                          .warned = charl__cli_warn,
+                          .noted = charl__cli_note,
                           .compiling = charl__cli_compiling_show}};
-    int code = charl__cli_parse(path, &argp, &operands, argc, argv, &p);
+    int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &p);
     charl_status st;
 
     if (code >= 0) {

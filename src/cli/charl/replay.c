@@ -7,43 +7,12 @@
 #include <charl/replay.h>
 #include "cli/charl/commands.h"
 
-enum { MAX_OVERRIDES = 64, KEY_FROM_START = 0x100, KEY_CHECKSUMS };
-
 typedef struct request {
     charl_replay_options options;
     const char *run;
     int64_t differing, bad; /* steps that are not as recorded; that are not finite */
     bool begun;             /* the head of the table is printed */
 } request;
-
-static error_t parse_replay(int key, char *arg, struct argp_state *state)
-{
-    charl_replay_options *o = &((request *)state->input)->options;
-
-    switch (key) {
-    case 's':
-        return charl__cli_parse_int("--step", arg, 1, INT64_MAX, &o->step);
-    case 'u':
-        return charl__cli_parse_int("--until", arg, 1, INT64_MAX, &o->until);
-    case 'g':
-        o->grads = true;
-        return 0;
-    case 'l':
-        o->samples = true;
-        return 0;
-    case 'd':
-        o->device = arg;
-        return 0;
-    case KEY_CHECKSUMS:
-        o->checksums = arg;
-        return 0;
-    case KEY_FROM_START:
-        o->from_start = true;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
 
 static charl_status started(void *ctx, const charl_replay_start *start)
 {
@@ -130,12 +99,6 @@ static charl_status located(void *ctx, int64_t step, const char *what)
     return CHARL_OK;
 }
 
-static void warned(void *ctx, const char *text)
-{
-    (void)ctx;
-    charl__cli_say("warning", text);
-}
-
 static int finish(const request *r, charl_status st)
 {
     charl__cli_compiling_done();
@@ -155,37 +118,37 @@ static int finish(const request *r, charl_status st)
 
 int charl__replay_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {
-        {"step", 's', "N", 0, "The step, counted from 1 as in the log; required", 0},
-        {"until", 'u', "M", 0, "Go on to step M, and print every step on the way", 0},
-        {"grads", 'g', NULL, 0, "Print norm and checksum of every gradient, and of the weights after the step", 0},
-        {"samples", 'l', NULL, 0, "Print the rows of the step and the loss of each", 0},
-        {"from-start", KEY_FROM_START, NULL, 0, "Begin where the run began, not at a checkpoint", 0},
-        {"checksums", KEY_CHECKSUMS, "FILE", 0,
-         "Also write checksums of all that is computed to FILE, for `charl bisect`", 0},
-        {"device", 'd', "SELECT", 0, "Device to use, as device.select has it (see `charl devices`)", 0},
+    static const charl__cli_option options[] = {
+        {"step", 's', "N", "The step, counted from 1 as in the log; required", 0,
+         CHARL__CLI_INT(request, options.step, 1, INT64_MAX)},
+        {"until", 'u', "M", "Go on to step M, and print every step on the way", 0,
+         CHARL__CLI_INT(request, options.until, 1, INT64_MAX)},
+        {"grads", 'g', NULL, "Print norm and checksum of every gradient, and of the weights after the step", 0,
+         CHARL__CLI_FLAG(request, options.grads)},
+        {"samples", 'l', NULL, "Print the rows of the step and the loss of each", 0,
+         CHARL__CLI_FLAG(request, options.samples)},
+        {"from-start", 0, NULL, "Begin where the run began, not at a checkpoint", 0,
+         CHARL__CLI_FLAG(request, options.from_start)},
+        {"checksums", 0, "FILE", "Also write checksums of all that is computed to FILE, for `charl bisect`", 0,
+         CHARL__CLI_TEXT(request, options.checksums)},
+        {"device", 'd', "SELECT", "Device to use, as device.select has it (see `charl devices`)", 0,
+         CHARL__CLI_TEXT(request, options.device)},
         {0}};
-    static const struct argp argp = {options,
-                                     parse_replay,
-                                     "RUN --step N [SECTION.KEY=VALUE...]",
-                                     "Compute step N of the run in directory RUN again, from the nearest checkpoint "
-                                     "before it, on one device and whatever the number of "
-                                     "ranks was. Prints loss, gradient norm and a hash of the weights after the step. "
-                                     "Where the run has a checkpoint of a step, all tensors are "
-                                     "compared with it: the exit status is 1 if they differ. For a step whose loss or "
-                                     "gradient is not finite, names the first operator "
-                                     "that computed a NaN or an infinity. Writes nothing.",
-                                     NULL,
-                                     NULL,
-                                     NULL};
-    charl__cli_operands operands = {.names = {"RUN"}, .max = 1 + MAX_OVERRIDES};
-    charl_config_override overrides[MAX_OVERRIDES] = {{NULL, NULL}};
+    static const charl__cli_syntax syntax = {
+        options, "RUN --step N [SECTION.KEY=VALUE...]",
+        "Compute step N of the run in directory RUN again, from the nearest checkpoint before it, on one device and "
+        "whatever the number of ranks was. Prints loss, gradient norm and a hash of the weights after the step. Where "
+        "the run has a checkpoint of a step, all tensors are compared with it: the exit status is 1 if they differ. "
+        "For a step whose loss or gradient is not finite, names the first operator that computed a NaN or an infinity. "
+        "Writes nothing."};
+    charl__cli_operands operands = {.names = {"RUN"}, .max = 1 + CHARL__CLI_OVERRIDES};
+    charl_config_override overrides[CHARL__CLI_OVERRIDES];
     request r = {.options = {.started = started,
                              .replayed = replayed,
                              .located = located,
-                             .warned = warned,
+                             .warned = charl__cli_warn,
                              .compiling = charl__cli_compiling_show}};
-    int code = charl__cli_parse(path, &argp, &operands, argc, argv, &r);
+    int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &r);
 
     if (code >= 0) {
         return code;
@@ -201,12 +164,9 @@ int charl__replay_main(const char *path, int argc, char **argv)
     if (code != CHARL__EXIT_OK) {
         return code;
     }
-    for (int i = 1; i < operands.count; i++) {
-        overrides[i - 1].text = operands.values[i];
-    }
     r.run = operands.values[0];
     r.options.overrides = overrides;
-    r.options.n_overrides = operands.count - 1;
+    r.options.n_overrides = charl__cli_overrides(&operands, 1, overrides);
     r.options.ctx = &r;
     return finish(&r, charl_replay(r.run, &r.options));
 }

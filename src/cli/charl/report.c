@@ -6,38 +6,26 @@
 #include <charl/report.h>
 #include "cli/charl/commands.h"
 
-typedef struct options {
+typedef struct report {
     const char *output;
-} options;
+} report;
 
-static error_t parse_report(int key, char *arg, struct argp_state *state)
-{
-    options *o = state->input;
-
-    if (key != 'o') {
-        return ARGP_ERR_UNKNOWN;
-    }
-    o->output = arg;
-    return 0;
-}
+typedef struct comparison {
+    bool by_seed;
+} comparison;
 
 int charl__report_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option keys[] = {{"output", 'o', "FILE", 0, "The page (default: report.html)", 0}, {0}};
-    static const struct argp argp = {
-        keys,
-        parse_report,
-        "RUN...",
-        "Write one page with the curves of runs, their values, times, differences and checkpoints. "
-        "RUN is a run "
-        "directory, such as runs/mnist. The page needs no network and no server.",
-        NULL,
-        NULL,
-        NULL};
+    static const charl__cli_option keys[] = {
+        {"output", 'o', "FILE", "The page (default: report.html)", 0, CHARL__CLI_TEXT(report, output)}, {0}};
+    static const charl__cli_syntax syntax = {
+        keys, "RUN...",
+        "Write one page with the curves of runs, their values, times, differences and checkpoints. RUN is a run "
+        "directory, such as runs/mnist. The page needs no network and no server."};
     charl__cli_operands operands = {.names = {"RUN"}, .max = INT_MAX};
-    options o = {.output = "report.html"};
+    report o = {.output = "report.html"};
     charl_status st;
-    const int code = charl__cli_parse(path, &argp, &operands, argc, argv, &o);
+    const int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &o);
 
     if (code >= 0) {
         return code;
@@ -51,46 +39,28 @@ int charl__report_main(const char *path, int argc, char **argv)
     return CHARL__EXIT_OK;
 }
 
-static error_t parse_compare(int key, char *arg, struct argp_state *state)
-{
-    bool *by_seed = state->input;
-
-    (void)arg;
-    if (key != 's') {
-        return ARGP_ERR_UNKNOWN;
-    }
-    *by_seed = true;
-    return 0;
-}
-
 int charl__compare_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option keys[] = {
-        {"seeds", 's', NULL, 0, "Compare configurations over several seeds, run by run of the same seed", 0}, {0}};
-    static const struct argp argp = {
-        keys,
-        parse_compare,
-        "RUN...",
-        "Print final and best values, times and differing configuration keys of runs. RUN is a run "
-        "directory, such as runs/mnist. "
-        "With --seeds, runs that differ in run.seed only are one configuration, and each "
-        "configuration is compared with that of the "
-        "first run: mean difference of the monitored metric between runs of equal seed, with its "
-        "95 % confidence interval "
-        "(Student's t), beside the interval that ignores the pairing.",
-        NULL,
-        NULL,
-        NULL};
+    static const charl__cli_option keys[] = {{"seeds", 's', NULL,
+                                              "Compare configurations over several seeds, run by run of the same seed",
+                                              0, CHARL__CLI_FLAG(comparison, by_seed)},
+                                             {0}};
+    static const charl__cli_syntax syntax = {
+        keys, "RUN...",
+        "Print final and best values, times and differing configuration keys of runs. RUN is a run directory, such as "
+        "runs/mnist. With --seeds, runs that differ in run.seed only are one configuration, and each configuration is "
+        "compared with that of the first run: mean difference of the monitored metric between runs of equal seed, with "
+        "its 95 % confidence interval (Student's t), beside the interval that ignores the pairing."};
     charl__cli_operands operands = {.names = {"RUN"}, .max = INT_MAX};
-    bool by_seed = false;
+    comparison c = {false};
     char *text = NULL;
     charl_status st;
-    const int code = charl__cli_parse(path, &argp, &operands, argc, argv, &by_seed);
+    const int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &c);
 
     if (code >= 0) {
         return code;
     }
-    st = charl_compare_runs((const char *const *)operands.values, operands.count, by_seed, &text);
+    st = charl_compare_runs((const char *const *)operands.values, operands.count, c.by_seed, &text);
     if (st != CHARL_OK) {
         return charl__cli_fail(st);
     }

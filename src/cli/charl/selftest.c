@@ -11,41 +11,19 @@
 
 #include "cli/charl/commands.h"
 
-enum { SEED = 1, KEY_HASH = 0x100 };
+enum { SEED = 1 };
 
 typedef struct selftest {
     const char *device, *op;
     bool verbose, hash;
 } selftest;
 
-static bool is_operator(const char *name)
+static error_t take_operator(void *input, const char *option, const char *value)
 {
-    return charl_operator_takes(name, CHARL_F32);
-}
+    selftest *s = input;
 
-static error_t parse_selftest(int key, char *arg, struct argp_state *state)
-{
-    selftest *s = state->input;
-
-    switch (key) {
-    case 'd':
-        s->device = arg;
-        return 0;
-    case 'o':
-        if (!is_operator(arg)) {
-            return charl__cli_bad_option("--op", arg, "no such operator");
-        }
-        s->op = arg;
-        return 0;
-    case KEY_HASH:
-        s->hash = true;
-        return 0;
-    case 'v':
-        s->verbose = true;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    s->op = value;
+    return charl_operator_takes(value, CHARL_F32) ? 0 : charl__cli_bad_option(option, value, "no such operator");
 }
 
 static void print_sample(void *name, int sample, double ulp, double used)
@@ -165,32 +143,27 @@ static int check_all(charl_device *dev, const selftest *s)
 
 int charl__selftest_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {
-        {"device", 'd', "SELECT", 0,
-         "auto, gpu, cpu, INDEX, pci:ADDRESS, name:TEXT or platform:TEXT (see `charl devices`)", 0},
-        {"op", 'o', "NAME", 0, "Test only this operator", 0},
-        {"hash", KEY_HASH, NULL, 0,
-         "Print what of IEEE 754 the device has, and a hash of the bits that it computes in f32", 0},
-        {"verbose", 'v', NULL, 0, "Print the result of every sample; with --hash the hash of every operator", 0},
+    static const charl__cli_option options[] = {
+        {"device", 'd', "SELECT",
+         "auto, gpu, cpu, INDEX, pci:ADDRESS, name:TEXT or platform:TEXT (see `charl devices`)", 0,
+         CHARL__CLI_TEXT(selftest, device)},
+        {"op", 'o', "NAME", "Test only this operator", 0, .take = take_operator},
+        {"hash", 0, NULL, "Print what of IEEE 754 the device has, and a hash of the bits that it computes in f32", 0,
+         CHARL__CLI_FLAG(selftest, hash)},
+        {"verbose", 'v', NULL, "Print the result of every sample; with --hash the hash of every operator", 0,
+         CHARL__CLI_FLAG(selftest, verbose)},
         {0}};
-    static const struct argp argp = {
-        options,
-        parse_selftest,
-        "",
-        "Run every operator on its test samples: twice, comparing bits, and against a "
-        "double-precision reference within a bound on the rounding error. On devices with tensor "
-        "cores, operators that support bf16 are also tested in bf16. The exit status is 0 if all "
-        "tests pass, otherwise 1. With --hash: devices that print the same hash train to the same bits in f32; the "
-        "exit status is 1 if the "
-        "device's arithmetic is not that of IEEE 754.",
-        NULL,
-        NULL,
-        NULL};
+    static const charl__cli_syntax syntax = {
+        options, "",
+        "Run every operator on its test samples: twice, comparing bits, and against a double-precision reference "
+        "within a bound on the rounding error. On devices with tensor cores, operators that support bf16 are also "
+        "tested in bf16. The exit status is 0 if all tests pass, otherwise 1. With --hash: devices that print the same "
+        "hash train to the same bits in f32; the exit status is 1 if the device's arithmetic is not that of IEEE 754."};
     charl__cli_operands none = {0};
     selftest s = {0};
     charl_device *dev = NULL;
     charl_status st;
-    int code = charl__cli_parse(path, &argp, &none, argc, argv, &s);
+    int code = charl__cli_parse(path, &syntax, &none, argc, argv, &s);
 
     if (code >= 0) {
         return code;

@@ -5,43 +5,31 @@
 #include <charl/report.h>
 #include "cli/charl/commands.h"
 
-static error_t parse_merge(int key, char *arg, struct argp_state *state)
-{
-    const char **output = state->input;
-
-    if (key != 'o') {
-        return ARGP_ERR_UNKNOWN;
-    }
-    *output = arg;
-    return 0;
-}
+typedef struct merge {
+    const char *output;
+} merge;
 
 int charl__trace_merge_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option keys[] = {{"output", 'o', "FILE", 0, "The time line (default: trace.json)", 0},
-                                              {0}};
-    static const struct argp argp = {keys,
-                                     parse_merge,
-                                     "FILE...",
-                                     "Put time lines of several runs, or of several parts of one, into one file. Their "
-                                     "times are placed by the clocks of the machines "
-                                     "of their first ranks.",
-                                     NULL,
-                                     NULL,
-                                     NULL};
+    static const charl__cli_option keys[] = {
+        {"output", 'o', "FILE", "The time line (default: trace.json)", 0, CHARL__CLI_TEXT(merge, output)}, {0}};
+    static const charl__cli_syntax syntax = {
+        keys, "FILE...",
+        "Put time lines of several runs, or of several parts of one, into one file. Their times are placed by the "
+        "clocks of the machines of their first ranks."};
     charl__cli_operands operands = {.names = {"FILE"}, .max = INT_MAX};
-    const char *output = "trace.json";
+    merge m = {.output = "trace.json"};
     charl_status st;
-    const int code = charl__cli_parse(path, &argp, &operands, argc, argv, &output);
+    const int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &m);
 
     if (code >= 0) {
         return code;
     }
-    st = charl_trace_merge((const char *const *)operands.values, operands.count, output);
+    st = charl_trace_merge((const char *const *)operands.values, operands.count, m.output);
     if (st != CHARL_OK) {
         return charl__cli_fail(st);
     }
-    charl__cli_put(output, 0);
+    charl__cli_put(m.output, 0);
     printf(": %d time line%s\n", operands.count, operands.count == 1 ? "" : "s");
     return CHARL__EXIT_OK;
 }

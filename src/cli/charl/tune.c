@@ -10,8 +10,6 @@
 #include "cli/cli_shapes.h"
 #include "cli/cli_steps.h"
 
-enum { KEY_LIST = 256, KEY_CLEAR };
-
 typedef struct tuning {
     const char *select;
     int dtype; /* charl_dtype; -1: not told */
@@ -23,30 +21,18 @@ typedef struct tuning {
     charl__cli_steps found;
 } tuning;
 
-static error_t parse_tune(int key, char *arg, struct argp_state *state)
+static error_t take_dtype(void *input, const char *option, const char *value)
 {
-    tuning *t = state->input;
+    tuning *t = input;
 
-    switch (key) {
-    case 'd':
-        t->select = arg;
-        return 0;
-    case 't':
-        return charl__cli_parse_dtype(arg, &t->dtype, &t->tf32);
-    case 's':
-        return charl__cli_parse_shape(&charl__cli_products, arg, t->shape, &t->n_shapes);
-    case 'v':
-        t->verbose = true;
-        return 0;
-    case KEY_LIST:
-        t->list = true;
-        return 0;
-    case KEY_CLEAR:
-        t->clear = true;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    return charl__cli_parse_dtype(option, value, &t->dtype, &t->tf32);
+}
+
+static error_t take_shape(void *input, const char *option, const char *value)
+{
+    tuning *t = input;
+
+    return charl__cli_parse_shape(&charl__cli_products, option, value, t->shape, &t->n_shapes);
 }
 
 static void print_found(const tuning *t, const char *key, double flop, const charl_tune_result *x)
@@ -177,7 +163,7 @@ static int tune_config(tuning *t, const charl__cli_operands *operands, int *argc
     }
     t->config.steps_per_row = 1;
     t->config.tune = CHARL_TUNE_FIRST;
-    st = charl__cli_steps_config_read(operands->count, operands->values, &t->config, &config);
+    st = charl__cli_steps_config_read(operands, &t->config, &config);
     if (st != CHARL_OK) {
         return charl__cli_fail(st);
     }
@@ -188,35 +174,30 @@ static int tune_config(tuning *t, const charl__cli_operands *operands, int *argc
 
 int charl__tune_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {
-        {"device", 'd', "SELECT", 0,
-         "auto, gpu, cpu, INDEX, pci:ADDRESS, name:TEXT or platform:TEXT (see `charl devices`)", 1},
-        {"shape", 's', "MxNxK[:nt|nn|tn]", 0, "Tune this matrix product; repeatable (default: a list of common shapes)",
-         1},
-        {"dtype", 't', "f32|tf32|bf16|f16", 0,
+    static const charl__cli_option options[] = {
+        {"device", 'd', "SELECT",
+         "auto, gpu, cpu, INDEX, pci:ADDRESS, name:TEXT or platform:TEXT (see `charl devices`)", 1,
+         CHARL__CLI_TEXT(tuning, select)},
+        {"shape", 's', "MxNxK[:nt|nn|tn]", "Tune this matrix product; repeatable (default: a list of common shapes)", 1,
+         .take = take_shape},
+        {"dtype", 't', "f32|tf32|bf16|f16",
          "Type of the operands (default: bf16 if the device has tensor cores for it, otherwise "
          "f32)",
-         1},
-        {"verbose", 'v', NULL, 0, "Print the time of every candidate", 1},
-        {"list", KEY_LIST, NULL, 0, "List the cached results for the device", 2},
-        {"clear", KEY_CLEAR, NULL, 0, "Delete the cached results for the device", 2},
+         1, .take = take_dtype},
+        {"verbose", 'v', NULL, "Print the time of every candidate", 1, CHARL__CLI_FLAG(tuning, verbose)},
+        {"list", 0, NULL, "List the cached results for the device", 2, CHARL__CLI_FLAG(tuning, list)},
+        {"clear", 0, NULL, "Delete the cached results for the device", 2, CHARL__CLI_FLAG(tuning, clear)},
         {0}};
-    static const struct argp argp = {
-        options,
-        parse_tune,
-        "[CONFIG [SECTION.KEY=VALUE...]]",
-        "Tune matrix products and convolutions for a device: time all kernels that apply, check "
-        "that their results are bit-identical, and cache the fastest. With CONFIG, tunes the "
-        "products of a few training steps (under mpirun, of one rank); with --shape, the given "
-        "ones. Training on the same device uses the cached results. CHARL_TUNE=no ignores them; "
-        "CHARL_TUNE=first tunes missing ones at the start of training.",
-        NULL,
-        NULL,
-        NULL};
+    static const charl__cli_syntax syntax = {
+        options, "[CONFIG [SECTION.KEY=VALUE...]]",
+        "Tune matrix products and convolutions for a device: time all kernels that apply, check that their results are "
+        "bit-identical, and cache the fastest. With CONFIG, tunes the products of a few training steps (under mpirun, "
+        "of one rank); with --shape, the given ones. Training on the same device uses the cached results. "
+        "CHARL_TUNE=no ignores them; CHARL_TUNE=first tunes missing ones at the start of training."};
     charl__cli_operands operands = {.max = 1 + CHARL__CLI_OVERRIDES};
     tuning t = {.dtype = -1};
     charl_status st;
-    int code = charl__cli_parse(path, &argp, &operands, argc, argv, &t);
+    int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &t);
 
     if (code >= 0) {
         return code;

@@ -4,39 +4,22 @@
 #include <string.h>
 #include <time.h>
 
-#include <charl/api.h>
 #include <charl/verify.h>
 #include "cli/charl/commands.h"
-
-enum { MAX_OVERRIDES = 64, KEY_SEED = 0x100, KEY_HASH };
 
 typedef struct request {
     charl_verify_options options;
     int64_t seed;
 } request;
 
-static error_t parse_verify(int key, char *arg, struct argp_state *state)
+static error_t take_hash(void *input, const char *option, const char *value)
 {
-    request *r = state->input;
+    request *r = input;
 
-    switch (key) {
-    case 'k':
-        return charl__cli_parse_int("--segments", arg, 0, INT64_MAX, &r->options.segments);
-    case KEY_SEED:
-        return charl__cli_parse_int("--seed", arg, 0, INT64_MAX, &r->seed);
-    case KEY_HASH:
-        if (strlen(arg) != 64 || strspn(arg, "0123456789abcdef") != 64) {
-            argp_error(state, "--hash takes 64 hexadecimal digits, not %s", arg);
-            return EINVAL;
-        }
-        r->options.hash = arg;
-        return 0;
-    case 'd':
-        r->options.device = arg;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    r->options.hash = value;
+    return strlen(value) == 64 && strspn(value, "0123456789abcdef") == 64
+               ? 0
+               : charl__cli_bad_option(option, value, "must be 64 hexadecimal digits");
 }
 
 static void wrong(void *ctx, const char *text)
@@ -62,12 +45,6 @@ static void replayed(void *ctx, const charl_verify_segment *s)
     }
     printf("\n");
     fflush(stdout);
-}
-
-static void warned(void *ctx, const char *text)
-{
-    (void)ctx;
-    charl__cli_say("warning", text);
 }
 
 static int finish(const request *r, charl_status st, const charl_verify_result *out)
@@ -101,36 +78,33 @@ static int finish(const request *r, charl_status st, const charl_verify_result *
 
 int charl__verify_main(const char *path, int argc, char **argv)
 {
-    static const struct argp_option options[] = {
-        {"segments", 'k', "K", 0, "Replay K segments of the training, drawn at random; the default is 0", 0},
-        {"seed", KEY_SEED, "S", 0, "Draw the segments from seed S; without it, from the clock", 0},
-        {"hash", KEY_HASH, "HASH", 0, "Require a line with this hash, such as charl.lock in the metadata of an export",
-         0},
-        {"device", 'd', "SELECT", 0, "Device to use, as device.select has it (see `charl devices`)", 0},
+    static const charl__cli_option options[] = {
+        {"segments", 'k', "K", "Replay K segments of the training, drawn at random; the default is 0", 0,
+         CHARL__CLI_INT(request, options.segments, 0, INT64_MAX)},
+        {"seed", 0, "S", "Draw the segments from seed S; without it, from the clock", 0,
+         CHARL__CLI_INT(request, seed, 0, INT64_MAX)},
+        {"hash", 0, "HASH", "Require a line with this hash, such as charl.lock in the metadata of an export", 0,
+         .take = take_hash},
+        {"device", 'd', "SELECT", "Device to use, as device.select has it (see `charl devices`)", 0,
+         CHARL__CLI_TEXT(request, options.device)},
         {0}};
-    static const struct argp argp = {
-        options,
-        parse_verify,
-        "RUN [SECTION.KEY=VALUE...]",
+    static const charl__cli_syntax syntax = {
+        options, "RUN [SECTION.KEY=VALUE...]",
         "Compare the run in directory RUN with its run.lock: the chain of its lines, the configuration, the data, and "
         "the checkpoints that are kept. With --segments, also compute parts of the training again, each from one of "
-        "these "
-        "checkpoints to the next, on one device and whatever the number of ranks was, and compare the tensors with "
-        "every "
-        "checkpoint that was saved on the way, whether or not it is kept. The exit status is 0 if all is as recorded "
-        "and "
-        "1 if not. Writes nothing.",
-        NULL,
-        NULL,
-        NULL};
-    charl__cli_operands operands = {.names = {"RUN"}, .max = 1 + MAX_OVERRIDES};
-    charl_config_override overrides[MAX_OVERRIDES] = {{NULL, NULL}};
-    request r = {
-        .options = {.wrong = wrong, .replayed = replayed, .warned = warned, .compiling = charl__cli_compiling_show},
-        .seed = -1};
+        "these checkpoints to the next, on one device and whatever the number of ranks was, and compare the tensors "
+        "with every checkpoint that was saved on the way, whether or not it is kept. The exit status is 0 if all is as "
+        "recorded and 1 if not. Writes nothing."};
+    charl__cli_operands operands = {.names = {"RUN"}, .max = 1 + CHARL__CLI_OVERRIDES};
+    charl_config_override overrides[CHARL__CLI_OVERRIDES];
+    request r = {.options = {.wrong = wrong,
+                             .replayed = replayed,
+                             .warned = charl__cli_warn,
+                             .compiling = charl__cli_compiling_show},
+                 .seed = -1};
     charl_verify_result result;
     charl_status st;
-    int code = charl__cli_parse(path, &argp, &operands, argc, argv, &r);
+    int code = charl__cli_parse(path, &syntax, &operands, argc, argv, &r);
 
     if (code >= 0) {
         return code;
@@ -139,13 +113,10 @@ int charl__verify_main(const char *path, int argc, char **argv)
     if (code != CHARL__EXIT_OK) {
         return code;
     }
-    for (int i = 1; i < operands.count; i++) {
-        overrides[i - 1].text = operands.values[i];
-    }
     r.seed = r.seed < 0 ? (int64_t)time(NULL) : r.seed;
     r.options.seed = (uint64_t)r.seed;
     r.options.overrides = overrides;
-    r.options.n_overrides = operands.count - 1;
+    r.options.n_overrides = charl__cli_overrides(&operands, 1, overrides);
     st = charl_verify(operands.values[0], &r.options, &result);
     return finish(&r, st, &result);
 }

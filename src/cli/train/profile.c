@@ -1,7 +1,6 @@
 /* The tables of --profile. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/train/train.h"
 
