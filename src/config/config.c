@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "config/model/config_from.h"
 #include "config/config_private.h"
+#include "config/config_rows.h"
 #include "config/text/ini.h"
 
 enum { MAX_SECTIONS = 1000, MAX_LAYER_KEYS = 64 };
@@ -479,6 +480,31 @@ static void settle_settings(charl_config *cfg)
 
         memcpy((char *)cfg + c->settings, &settings, sizeof settings);
     }
+}
+
+charl_status charl__config_choose_loss(const charl_config *cfg, const char *loss, charl_config **out, char **notes)
+{
+    charl_status st = CHARL_OK;
+    charl_config *chosen = NULL;
+    charl__mistakes mistakes = {0};
+    charl__text text = {0};
+
+    *out = NULL;
+    *notes = NULL;
+    CHARL_TRY_CLEANUP(charl__alloc(charl__config_schema()->bytes, &chosen));
+    memcpy(chosen, cfg, charl__config_schema()->bytes);
+    chosen->train.loss = loss;
+    settle_settings(chosen);
+    CHARL_TRY_CLEANUP(charl__config_check_loss(chosen, &mistakes, &text));
+    CHARL_TRY_CLEANUP(charl__mistakes_report(&mistakes));
+    CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&text), notes));
+    *out = chosen;
+    chosen = NULL;
+cleanup:
+    charl_free(chosen);
+    charl__mistakes_fini(&mistakes);
+    charl__text_fini(&text);
+    return st;
 }
 
 static bool chooses(const charl__key *key)

@@ -206,7 +206,7 @@ static void check_metric(checker *c, const char *section, const char *key, const
 {
     char why[CHARL__WHY], names[256];
 
-    if (!(m->targets & charl__config_loss(c->cfg)->targets)) {
+    if (!(m->targets & charl__config_targets(c->cfg))) {
         snprintf(why, sizeof why, "%s%s needs loss = %s", prefix, m->row.name,
                  charl__loss_names(m->targets, names, sizeof names));
         wrong(c, section, key, why);
@@ -284,15 +284,16 @@ static void check_log(checker *c)
     }
 }
 
-/* Keys written down that the section's type does not take. */
-static charl_status note_unused(const charl_config *cfg, const charl__key *key)
+/* Append a line for a key that is written down and that the section's type does not take. */
+static charl_status note_unused(const charl_config *cfg, const charl__key *key, charl__text *notes)
 {
     const charl__schema *schema = charl__config_schema();
     const charl__origin *origin = &cfg->detail->origins[key - schema->keys];
-    char text[CHARL__WHY];
     char line[32] = "";
-    const char *kept;
 
+    if (!key->owner || !origin->label) {
+        return CHARL_OK;
+    }
     for (int i = 0; i < schema->count; i++) {
         const charl__key *k = &schema->keys[i];
 
@@ -304,9 +305,26 @@ static charl_status note_unused(const charl_config *cfg, const charl__key *key)
     if (origin->line > 0) {
         snprintf(line, sizeof line, ":%d", origin->line);
     }
-    snprintf(text, sizeof text, "%.200s%s: [%s] %s has no effect with %s = %s", origin->label, line, key->section,
-             key->name, key->owner->key, charl__type_chosen(cfg, key->section, key->owner->key)->row->name);
-    return charl__config_keep(&cfg->detail->notices, text, &kept);
+    return charl__text_printf(notes, "%s%.200s%s: [%s] %s has no effect with %s = %s", notes->length > 0 ? "\n" : "",
+                              origin->label, line, key->section, key->name, key->owner->key,
+                              charl__type_chosen(cfg, key->section, key->owner->key)->row->name);
+}
+
+charl_status charl__config_check_loss(const charl_config *cfg, charl__mistakes *mistakes, charl__text *notes)
+{
+    const charl__schema *schema = charl__config_schema();
+    checker c = {.cfg = cfg, .mistakes = mistakes};
+
+    check_metrics(&c);
+    CHARL_TRY(c.st);
+    for (int i = 0; i < schema->count; i++) {
+        const charl__key *key = &schema->keys[i];
+
+        if (key->owner && strcmp(key->owner->key, "loss") == 0) {
+            CHARL_TRY(note_unused(cfg, key, notes));
+        }
+    }
+    return CHARL_OK;
 }
 
 charl_status charl__config_check(charl_config *cfg, charl__mistakes *mistakes)
@@ -330,9 +348,15 @@ charl_status charl__config_check(charl_config *cfg, charl__mistakes *mistakes)
     check_log(&c);
     CHARL_TRY(c.st);
     for (int i = 0; i < schema->count; i++) {
-        if (schema->keys[i].owner && cfg->detail->origins[i].label) {
-            CHARL_TRY(note_unused(cfg, &schema->keys[i]));
+        charl__text note = {0};
+        const char *kept;
+        charl_status st = note_unused(cfg, &schema->keys[i], &note);
+
+        if (st == CHARL_OK && note.length > 0) {
+            st = charl__config_keep(&cfg->detail->notices, charl__text_string(&note), &kept);
         }
+        charl__text_fini(&note);
+        CHARL_TRY(st);
     }
     return CHARL_OK;
 }

@@ -145,5 +145,8 @@ charl_status charl__config_expand_layers(charl_config *cfg, charl__mistakes *mis
 
 /** What single keys cannot tell: combinations. Adds mistakes and notices. */
 charl_status charl__config_check(charl_config *cfg, charl__mistakes *mistakes) CHARL_MUST_CHECK;
+/** Of these, what depends on the loss, once one is chosen for auto. Adds mistakes, and lines to `notes`. */
+charl_status charl__config_check_loss(const charl_config *cfg, charl__mistakes *mistakes,
+                                      charl__text *notes) CHARL_MUST_CHECK;
 
 #endif

@@ -11,8 +11,13 @@ const charl_model_type *charl__config_model(const charl_config *cfg)
 {
     const charl_model_type *t = charl__model_type_find(cfg->model.type);
 
-    CHARL_INVARIANT(t); /* the reader takes no other name */
+    CHARL_INVARIANT(t); /* the reader takes no other name, and a session chooses one for auto */
     return t;
+}
+
+unsigned charl__config_targets(const charl_config *cfg)
+{
+    return strcmp(cfg->train.loss, "auto") == 0 ? ~0U : charl__config_loss(cfg)->targets;
 }
 
 int64_t charl__config_model_window(const charl_config *cfg)

@@ -18,8 +18,17 @@ const char *charl__config_init_from(const charl_config *cfg);
 /** Outputs of the model for a vocabulary of so many tokens. */
 int64_t charl__config_vocab(const charl_config *cfg, int64_t tokens);
 
-/** The row of train.loss. */
+/** The row of train.loss, which must not be auto. */
 const charl__loss *charl__config_loss(const charl_config *cfg);
+
+/** Bits of charl_target_kind that train.loss learns from; auto: all. */
+unsigned charl__config_targets(const charl_config *cfg);
+
+/** `cfg` with `loss` in place of train.loss = auto. *out: owned by the caller (charl_free), and borrows from cfg, which must outlive it.
+ *  *notes: settings of other losses, which have no effect then; lines, owned by the caller (charl_free). Thread-safe. Errors: ERR_CONFIG
+ *  for metrics that are not defined for its targets, ERR_NOMEM. */
+charl_status charl__config_choose_loss(const charl_config *cfg, const char *loss, charl_config **out,
+                                       char **notes) CHARL_MUST_CHECK;
 
 /** The metric of checkpoint.monitor. */
 const charl__metric *charl__config_monitor(const charl_config *cfg);

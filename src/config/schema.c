@@ -186,7 +186,9 @@ const charl__type *charl__type_chosen(const charl_config *cfg, const char *secti
 
 bool charl__config_uses(const charl_config *cfg, const charl__key *key)
 {
-    return !key->owner || key->owner == charl__type_chosen(cfg, key->section, key->owner->key);
+    const charl__type *chosen = key->owner ? charl__type_chosen(cfg, key->section, key->owner->key) : NULL;
+
+    return !chosen || key->owner == chosen;
 }
 
 static const charl__key *find_named(const char *section, const char *name)

@@ -41,7 +41,7 @@ charl_status charl__task_schema(const charl_config *config, const charl_dataset 
     charl_dataset_get_info(ds, &info);
     CHARL_TRY(resolve(&config->data.normalize, &info, &n));
     CHARL_TRY(charl_data_schema_create(ds, n.n, n.mean, n.std, out));
-    if (!config->data.scale_targets || !(charl__config_loss(config)->targets & CHARL_TARGET_NUMBERS)) {
+    if (!config->data.scale_targets || !(charl__config_targets(config) & CHARL_TARGET_NUMBERS)) {
         charl__schema_drop_target_stats(*out);
     }
     return CHARL_OK;

@@ -134,6 +134,24 @@ static charl_status open_dataset(charl__session *s)
     return st;
 }
 
+/* train.loss = auto, by the targets of `data`. */
+static charl_status choose_loss(charl__session *s)
+{
+    const charl_dataset_info *d = &s->data;
+    const bool classes = d->kind == CHARL_DATASET_TOKENS || (d->y_dtype == CHARL_I32 && d->y_shape.ndim == 0);
+    const char *loss = classes ? "cross_entropy" : d->y_dtype == CHARL_I32 ? "bce" : "mse";
+    char *notes = NULL;
+
+    if (strcmp(s->config->train.loss, "auto") != 0) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl__config_choose_loss(s->config, loss, &s->chosen, &notes));
+    s->config = s->chosen;
+    charl__session_warn_lines(s, notes);
+    charl_free(notes);
+    return CHARL_OK;
+}
+
 charl_status charl__session_open_data(charl__session *s, charl_split split)
 {
     const char *path;
@@ -146,7 +164,7 @@ charl_status charl__session_open_data(charl__session *s, charl_split split)
                   "%s has no %s split; HINT a file without splits, as one named by data.x and "
                   "data.y, is all train",
                   path, charl_split_name(split));
-    return CHARL_OK;
+    return choose_loss(s);
 }
 
 static void warn_of_version_1(const charl__session *s)
@@ -339,6 +357,7 @@ charl_status charl__session_create_model(charl__session *s)
 {
     int64_t outputs;
 
+    CHARL_TRY(choose_loss(s)); /* where a schema stands for the data */
     CHARL_TRY(charl__task_outputs(s->config, &s->data, &outputs));
     CHARL_TRY(charl__task_model(s->config, outputs, &s->model));
     CHARL_TRY(charl_params_create(&s->params));
@@ -411,6 +430,7 @@ void charl__session_fini(charl__session *s)
     charl_dataset_close(s->ds);
     charl_data_schema_destroy(s->schema);
     charl_config_destroy(s->own_config);
+    charl_free(s->chosen);
     charl_checkpoint_close(s->reader);
     *s = (charl__session){0};
 }

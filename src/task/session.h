@@ -10,7 +10,7 @@
  *      charl__session_open_checkpoint    origin, reader
  *      charl__session_read_config        config, own_config: from the checkpoint
  *      charl__session_read_schema        schema of origin, if it has one
- *      charl__session_open_data          ds, data
+ *      charl__session_open_data          ds, data; config where train.loss = auto
  *      charl__session_match_data         ds delivers rows as the schema describes; schema, if it was NULL
  *      charl__session_weigh_classes      weights of the training targets: train.class_weights
  *      charl__session_schema_of_data     schema of a version 1 checkpoint, from its data set
@@ -38,6 +38,7 @@ typedef struct charl__session {
 
     charl_checkpoint_reader *reader; /* of charl__session_open_checkpoint, else NULL */
     charl_config *own_config;
+    charl_config *chosen;      /* config with the loss that the data decide, where train.loss is auto */
     charl_data_schema *schema; /* of the model; defines how rows are matched and normalized */
     int64_t classes;           /* without a schema: minimum, even if the data have fewer */
     int64_t image_size; /* data.image_size that the weights were trained with, of an inference session; 0: auto */
@@ -62,7 +63,7 @@ charl_status charl__session_read_config(charl__session *s, const charl_config_ov
  *  without origin. Errors: ERR_CHECKPOINT, ERR_CONFIG, ERR_NOMEM. */
 charl_status charl__session_read_schema(charl__session *s) CHARL_MUST_CHECK;
 
-/** Open [data] path. Inference requires rows in `split`, training requires training rows.
+/** Open [data] path, and let the data decide train.loss = auto. Inference requires rows in `split`, training requires training rows.
  *  Errors: ERR_CONFIG, ERR_DATA, ERR_IO, ERR_NOMEM. */
 charl_status charl__session_open_data(charl__session *s, charl_split split) CHARL_MUST_CHECK;
 

@@ -561,6 +561,7 @@ charl_status charl__replica_open(charl__replica *r)
     charl_comm_timeout_set(r->comm, r->config->dist.stage_timeout_s);
     CHARL_TRY(charl__rank_check_settings(r, charl__phase_enter(r->comm, 0, CHARL__PHASE_SETUP, NULL)));
     CHARL_TRY(charl__rank_check_data(r, open_alone(r)));
+    r->config = r->session->config; /* with the loss that the data decide */
     return CHARL_OK;
 }
 

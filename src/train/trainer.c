@@ -153,6 +153,7 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config, 
                                   .retrace = retrace};
     t->last_save_s = t->last_eval_s = t->started_s;
     CHARL_TRY(charl__replica_open(&t->replica));
+    t->config = t->session.config;
     CHARL_TRY(charl_comm_agree(t->comm, charl__balance_init(t)));
     CHARL_TRY(charl_comm_agreed(t->comm, plan_steps(t)));
     CHARL_TRY(charl__trainer_begin(t));

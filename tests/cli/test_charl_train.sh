@@ -98,7 +98,7 @@ elif ! /usr/bin/python3 foreign.py; then
     fail "no foreign data"
 else
     refuses 3 "negative.h5" "a negative label" mlp.ini $(foreign negative.h5)
-    refuses 2 "cross_entropy needs one class label" "targets that are no labels" mlp.ini $(foreign real.h5)
+    refuses 2 "cross_entropy needs one class label" "targets that are no labels" mlp.ini $(foreign real.h5) train.loss=cross_entropy
     refuses 3 "y" "no labels" mlp.ini data.path=table.h5 data.x=/x data.y=/none
     expect 0 "a table" ranks 2 mlp.ini $(foreign table.h5) -q -o table
     [ -z "$(cut -d, -f11 table/metrics.csv | grep '[0-9]')" ] || fail "validated on nothing"

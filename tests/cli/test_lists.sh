@@ -43,7 +43,7 @@ same() {
 for pair in models:model.type losses:train.loss precisions:train.precision optimizers:optimizer.type schedulers:scheduler.type; do
     key=${pair#*:}
     version_has "${pair%%:*}" >one
-    key_has "${key%.*}" "${key#*.}" >two
+    key_has "${key%.*}" "${key#*.}" | grep -vx auto >two
     same "$pair" one two
 done
 version_has all-reduces >one

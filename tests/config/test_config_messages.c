@@ -44,7 +44,7 @@ static const struct {
     {HEAD "[train]\ngrad_clip = 0x10\n", "conf/t.ini:6: [train] grad_clip: \"0x10\" is not a number"},
     {HEAD "[train]\ngrad_clip = 1e999\n", "conf/t.ini:6: [train] grad_clip: \"1e999\" is not a number"},
     {HEAD "[train]\nloss = nll\n", "conf/t.ini:6: [train] loss: \"nll\" is not one of "
-                                   "cross_entropy, mse, bce, huber, l1, smooth_l1, dice, focal, kl"},
+                                   "auto, cross_entropy, mse, bce, huber, l1, smooth_l1, dice, focal, kl"},
     {HEAD "[train]\nprecision = f64\n", "conf/t.ini:6: [train] precision: \"f64\" is not one of f32, bf16, f16"},
     {HEAD "[train]\nloss_scale = 8\n", "conf/t.ini:6: [train] loss_scale: needs precision = f16"},
     {HEAD "[train]\nprecision = f16\nloss_scale = 12\n", "conf/t.ini:7: [train] loss_scale: must be a power of two"},
@@ -105,12 +105,13 @@ static const struct {
      "val/recall_micro, val/f1_micro, val/iou, val/iou_micro, val/dice, val/dice_micro, val/auc"},
     {HEAD "[checkpoint]\nmonitor = val/accuracy\nmode = max\n[train]\nloss = huber\n",
      "conf/t.ini:6: [checkpoint] monitor: val/accuracy needs loss = cross_entropy, bce, dice or focal"},
-    {HEAD "[checkpoint]\nmonitor = val/mae\n",
+    {HEAD "[checkpoint]\nmonitor = val/mae\n[train]\nloss = focal\n",
      "conf/t.ini:6: [checkpoint] monitor: val/mae needs loss = mse, huber, l1 or smooth_l1"},
     {HEAD "[checkpoint]\nmonitor = val/mae\nmode = max\n[train]\nloss = mse\n",
      "conf/t.ini:7: [checkpoint] mode: val/mae falls as it gets better: write mode = min, or leave "
      "it out"},
-    {HEAD "[eval]\nmetrics = mae\n", "conf/t.ini:6: [eval] metrics: mae needs loss = mse, huber, l1 or smooth_l1"},
+    {HEAD "[train]\nloss = kl\n[eval]\nmetrics = mae\n",
+     "conf/t.ini:8: [eval] metrics: mae needs loss = mse, huber, l1 or smooth_l1"},
     {HEAD "[dist]\nallreduce = ring\n", "conf/t.ini:6: [dist] allreduce: \"ring\" is not one of "
                                         "auto, local, peer, shm, hierarchical, p2p, mpi"},
     {HEAD "[dist]\nshard_optimizer = yes\n[optimizer]\ntype = muon\n",

@@ -382,7 +382,7 @@ static charl_status life(void *ctx)
     const problem *p = ctx;
     const charl_data_schema schema = {
         .kind = CHARL_DATASET_TABLE, .class_names = (char[]){"a\nb"}, .targets = (char[]){""}};
-    const char text[] = "[data]\npath=d.h5\n[model]\ntype=mlp\n[eval]\nmetrics=auc\n";
+    const char text[] = "[data]\npath=d.h5\n[model]\ntype=mlp\n[train]\nloss=cross_entropy\n[eval]\nmetrics=auc\n";
     charl_metric_value v[CHARL_MAX_METRICS];
     charl__evaluation e = {0};
     charl_eval_report *r = NULL;

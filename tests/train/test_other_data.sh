@@ -105,10 +105,26 @@ awk -F, '{ print $4 "," $2 "," $3 "," $1 }' n.csv >m.csv
 awk -F, 'NR == 1 || ($1 > 80 && !n++)' n.csv >lone.csv
 for name in n lone; do "$bin/charl" data import csv $name.csv --regression --label sum,difference -o $name.h5 >/dev/null || exit 1; done
 "$bin/charl" data import csv m.csv --regression --label difference,sum -o m.h5 >/dev/null || exit 1
-expect 0 "numbers" ranks 1 c.ini data.path=n.h5 train.loss=mse train.epochs=12 run.output_dir=numbers
-mae=$(evaluates n.h5 numbers/last.h5 train.loss=mse)
-equal "targets and columns in another order" "$mae" "$(evaluates m.h5 numbers/last.h5 train.loss=mse)"
-lone=$(evaluates lone.h5 numbers/last.h5 train.loss=mse train.batch_size=4 train.slices=4)
+expect 0 "numbers" ranks 1 c.ini data.path=n.h5 train.epochs=12 run.output_dir=numbers
+mae=$(evaluates n.h5 numbers/last.h5)
+equal "targets and columns in another order" "$mae" "$(evaluates m.h5 numbers/last.h5)"
+# train.loss = auto: the data choose, the checkpoint says what.
+chose() {
+    "$bin/charl" checkpoint show "$1" --resolved >log 2>&1
+    says 1 "^ *loss = $2"
+}
+chose run/last.h5 cross_entropy
+chose numbers/last.h5 mse
+expect 0 "resumed with the loss written down" ranks 1 c.ini train.loss=cross_entropy train.epochs=7
+says 0 "was auto|is auto"
+awk 'BEGIN { srand(2); print "a,warm,wet"; for (r = 0; r < 60; r++) { a = rand(); print a "," (a > 0.5) "," (a < 0.3) } }' >flags.csv
+"$bin/charl" data import csv flags.csv --label warm,wet -o flags.h5 >/dev/null || exit 1
+expect 0 "labels" ranks 1 c.ini data.path=flags.h5 run.output_dir=flags train.label_smoothing=0.1
+says 1 "label_smoothing has no effect with loss = bce"
+chose flags/last.h5 bce
+expect 2 "a metric of other targets" ranks 1 c.ini data.path=flags.h5 run.output_dir=none eval.metrics=mae
+says 1 "metrics: mae needs loss = mse, huber, l1 or smooth_l1"
+lone=$(evaluates lone.h5 numbers/last.h5 train.batch_size=4 train.slices=4)
 checks=$((checks + 1))
 awk -v all="$mae" -v lone="$lone" 'BEGIN { exit !(all < 0.2 && lone != "" && lone < 0.4) }' || fail "one row: mae $lone, of all $mae"
 

@@ -95,7 +95,7 @@ charl_status charl__weights_classes(const charl_config *config, const charl_chec
     char name[256];
 
     *out = 0;
-    if (!(charl__config_loss(config)->targets & CHARL_TARGET_CLASS) || !charl__config_model(config)->add) {
+    if (!(charl__config_targets(config) & CHARL_TARGET_CLASS) || !charl__config_model(config)->add) {
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl__task_model(config, 1, &m));
