@@ -53,13 +53,13 @@ typedef void (*charl_comm_on_death)(void *ctx, const charl_comm_death *death);
 
 typedef enum charl_comm_op { CHARL_COMM_SUM, CHARL_COMM_MIN, CHARL_COMM_MAX, CHARL_COMM_OP_COUNT } charl_comm_op;
 
-/** Open the MPI library and start MPI, before any thread and before the first OpenCL call. Once per process. Without a library the process
- *  is the only rank. Blocks. Collective on all processes of the job. Errors: ERR_COMM; ERR_CONFIG when the launcher started several
+/** Open the MPI library and start MPI, before any thread and before the first OpenCL call. Once per process. A process that no
+ *  launcher has started is the only rank and leaves MPI alone; so does one without a library. Blocks. Collective on all processes of the job. Errors: ERR_COMM; ERR_CONFIG when the launcher started several
  *  programs that do not know of each other. */
 charl_status charl_comm_init(int *argc, char ***argv) CHARL_MUST_CHECK;
 
-/** The MPI library and its version, one line, such as "Open MPI v4.1.4", or "no MPI library (libmpi.so.40)". Also before charl_comm_init. Borrowed until the next call on this
- *  thread. Local. */
+/** The MPI library and its version, one line, such as "Open MPI v4.1.4", or "no MPI library (libmpi.so.40)". Also before charl_comm_init.
+ *  Borrowed until the next call on this thread. Local. */
 const char *charl_comm_mpi_version(void);
 
 /** End MPI, after every communicator is destroyed. Blocks. Collective on all processes. Not after

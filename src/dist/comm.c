@@ -15,6 +15,8 @@
 #include "charl/version.h"
 #include "dist/liveness/heartbeat.h"
 
+extern char **environ;
+
 enum { YIELDS = 1000, CROWD = 8 /* ranks of a core that may wait awake */ };
 static const double default_timeout_s = 60;
 
@@ -38,23 +40,43 @@ static charl_status singletons_refuse(void)
     return CHARL_OK;
 }
 
+/* Whatever starts processes for MPI speaks to it by variables such as these. Slurm's are there too in a script that starts charl without
+ * srun: MPI then tells. */
+static bool is_launched(void)
+{
+    static const char *const prefixes[] = {"OMPI_COMM_WORLD_", "PMIX_", "PMI_", "SLURM_", "FLUX_", "PALS_", "ALPS_", "JSM_"};
+
+    for (char **entry = environ; entry && *entry; entry++) {
+        for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+            if (strncmp(*entry, prefixes[i], strlen(prefixes[i])) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Why this process is the only rank and does without MPI, else NULL. MPI takes a third of a second to start. */
+static const char *alone_because(void)
+{
+    return is_launched() ? charl__mpi_load() : "no launcher has started this process";
+}
+
 charl_status charl_comm_init(int *argc, char ***argv)
 {
     int is_started = 0, provided = 0;
-    const char *missing;
+    const char *alone = alone_because();
 
     /* Else MPI's topology library opens OpenCL before charl has limited its threads. */
     CHARL_REQUIRE(setenv("HWLOC_COMPONENTS", "-opencl", 0) == 0, CHARL_ERR_NOMEM, "setenv failed");
-    /* A process that no launcher has started gets a daemon from Open MPI, so that it may start
-     * others: charl does not. */
+    /* Else Open MPI gives a process that Slurm's batch script starts itself a daemon, with which it could start others. */
     CHARL_REQUIRE(setenv("OMPI_MCA_ess_singleton_isolated", "1", 0) == 0, CHARL_ERR_NOMEM, "setenv failed");
-    missing = charl__mpi_load();
-    CHARL_REQUIRE(!missing || charl_launcher_size() <= 1, CHARL_ERR_CONFIG,
+    CHARL_REQUIRE(!alone || charl_launcher_size() <= 1, CHARL_ERR_CONFIG,
                   "the launcher started %d processes, but charl found no MPI: %s; HINT install the MPI that this charl "
                   "was built for, or put its folder into LD_LIBRARY_PATH",
-                  charl_launcher_size(), missing);
-    if (missing) {
-        charl__log(CHARL_LOG_INFO, "one rank without MPI: %s", missing);
+                  charl_launcher_size(), alone);
+    if (alone) {
+        charl__log(CHARL_LOG_INFO, "one rank without MPI: %s", alone);
         return CHARL_OK;
     }
     CHARL_MPI(MPI_Initialized(&is_started));
@@ -72,7 +94,7 @@ void charl_comm_fini(void)
 {
     int is_started = 0, is_ended = 0;
 
-    if (charl__mpi_load()) {
+    if (alone_because()) {
         return;
     }
     MPI_Initialized(&is_started);
@@ -135,7 +157,7 @@ cleanup:
     return st;
 }
 
-/* The only rank of a machine without an MPI library: a team of one. */
+/* The only rank, without MPI: a team of one. */
 static charl_status alone_world(charl__group **out)
 {
     charl_team *team;
@@ -261,7 +283,7 @@ charl_status charl_comm_create(const charl_comm_options *options, charl_comm **o
     atomic_init(&c->dead, -1);
     choose_waiting(c, 1);
     CHARL_TRY_CLEANUP(o.team              ? charl__team_world(o.team, o.rank, &all)
-                      : charl__mpi_load() ? alone_world(&all)
+                      : alone_because() ? alone_world(&all)
                                           : charl__mpi_world(&all));
     CHARL_REQUIRE_CLEANUP(all->size <= CHARL_MAX_SLICES, CHARL_ERR_CONFIG,
                           "%d ranks; charl runs on at most %d, one per slice of the batch", all->size,
