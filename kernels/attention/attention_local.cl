@@ -2,11 +2,13 @@
  *
  * Specialised by   ACT, D, CAUSAL, DROP, STARTS, LENGTHS: see attention.clh
  *                  ROWS     of a tile that a work-item holds: 4 or 8
+ *                  BY_4     1: heads begin at multiples of 4 elements, in qkv (and in the gradient of out), and are read by 4
  * Launch           one group of 1024 / ROWS per 64 queries of one head; by tile, head, row of the batch. SHARERS work-items share a query's
  *                  maximum and normaliser, each with one or two of the four chains over k mod 4.
  * Numerics         see attention.clh: the bits of attention_vector.cl.
  */
 #include "attention/attention.clh"
+#include "shared/take4.clh"
 #include "attention/attention_tiles.clh"
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(global const ACT *qkv, ulong qkv_at,
@@ -51,11 +53,14 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(g
         float own[4 / SHARERS], shift, scaled;
 
         dot_tiles(s, qkv + element(b, t_all, q0, columns, h), pitch, n_q, qkv + element(b, t_all, k0, columns, hk),
-                  pitch, n, stage);
+                  pitch, n, CAUSAL && k0 == q0, true, stage);
         keep_tile(s, tile);
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (int k = share; k < seen; k += SHARERS) {
-            m = k >= unseen ? charl_max1(m, weight[4 * PITCH * k + mine]) : m;
+#pragma unroll 8
+        for (int k = share; k < TILE; k += SHARERS) {
+            const float score = weight[4 * PITCH * k + mine];
+
+            m = k >= unseen && k < seen ? charl_max1(m, score) : m;
         }
         part[lane] = m;
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -68,6 +73,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(g
         for (int i = 0; i < 4 / SHARERS; i++) {
             own[i] = 0.0f;
         }
+#pragma unroll 4
         for (int k = 0; k < n; k += 4) {
 #if DROP
             const float4 factor = draw_weights(first_row + (ulong)b, h, q0 + mine, k0 + k, heads, t_all, key, number,

@@ -2,7 +2,7 @@
  *
  *   charl_queries   dq of 64 queries of one head           charl_keys   dk and dv of 64 keys of one key head
  *
- * Specialised by   ACT, D, CAUSAL, DROP, STARTS, LENGTHS: see attention.clh; GLSE: see attention_vector_grad.cl; ROWS: see attention_local.cl
+ * Specialised by   ACT, D, CAUSAL, DROP, STARTS, LENGTHS: see attention.clh; GLSE: see attention_vector_grad.cl; ROWS, BY_4: see attention_local.cl
  * Launch           one group of 1024 / ROWS per tile; by tile, head (charl_keys: key head), row of the batch. Scores are computed in both.
  * Numerics         see attention.clh: the bits of attention_vector_grad.cl.
  */
@@ -10,6 +10,7 @@
 #define GLSE 0
 #endif
 #include "attention/attention.clh"
+#include "shared/take4.clh"
 #include "attention/attention_tiles.clh"
 
 /* What both kernels read. */
@@ -161,14 +162,15 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_queries(GRA
     clear_tile(dq);
     for (int k0 = 0; k0 < n_k; k0 += TILE) {
         const int n = min(TILE, n_k - k0);
+        const bool diagonal = CAUSAL && k0 == q0;
         global const ACT *keys = x.qkv + element(b, t_all, k0, columns, hk);
 
-        dot_tiles(s, x.qkv + element(b, t_all, q0, columns, h), pitch, n_q, keys, pitch, n, stage);
+        dot_tiles(s, x.qkv + element(b, t_all, q0, columns, h), pitch, n_q, keys, pitch, n, diagonal, true, stage);
         dot_tiles(dp, x.gout + element(b, t_all, q0, heads, h), (long)heads * D, n_q, keys + (long)kv_heads * D, pitch,
-                  n, stage);
+                  n, diagonal, true, stage);
         differentiate_rows(&x, b, h, q0, k0, s, dp);
         keep_tile(dp, tile);
-        add_tile(dq, tile, keys, pitch, n, CAUSAL && k0 == q0, true, stage);
+        add_tile(dq, tile, keys, pitch, n, diagonal, true, stage);
     }
     put_tile(dq, 0, dqkv + dqkv_at + element(b, t_all, q0, columns, h), pitch, n_q);
 }
@@ -194,8 +196,8 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_keys(GRAD_A
             global const ACT *queries = x.qkv + element(b, t_all, q0, columns, h);
             global const ACT *gouts = x.gout + element(b, t_all, q0, heads, h);
 
-            dot_tiles(s, x.qkv + k_at, pitch, n_k, queries, pitch, n, stage);
-            dot_tiles(dp, x.qkv + v_at, pitch, n_k, gouts, (long)heads * D, n, stage);
+            dot_tiles(s, x.qkv + k_at, pitch, n_k, queries, pitch, n, diagonal, false, stage);
+            dot_tiles(dp, x.qkv + v_at, pitch, n_k, gouts, (long)heads * D, n, diagonal, false, stage);
             differentiate_columns(&x, b, h, q0, k0, s, dp);
             keep_tile(s, tile);
             add_tile(dv, tile, gouts, (long)heads * D, n, diagonal, false, stage);

@@ -122,8 +122,14 @@ static int rows_held(extents x)
     return x.d <= WIDE_D ? 8 : 4;
 }
 
-/* Parameters of every kernel, and the arguments that end every list. */
-static void specialise(const charl__enqueue *e, extents x, charl__launch *l, int n)
+/* Whether heads of t begin at multiples of 4 elements. */
+static bool is_by_4(const charl_tensor *t, extents x)
+{
+    return x.d % 4 == 0 && t->offset % 4 == 0;
+}
+
+/* Parameters of every kernel, and the arguments that end every list. by_4: of all operands with heads. */
+static void specialise(const charl__enqueue *e, extents x, bool by_4, charl__launch *l, int n)
 {
     const attention_attr *a = e->attr;
     const bool groups = charl__attention_in_groups(e->dev);
@@ -139,6 +145,7 @@ static void specialise(const charl__enqueue *e, extents x, charl__launch *l, int
     charl__launch_set_all(l, params);
     if (groups) {
         charl__launch_set(l, "ROWS", rows_held(x));
+        charl__launch_set(l, "BY_4", by_4);
     }
     if (has_mask(a)) {
         l->args[n++] = charl__in(e->in[e->n_in - 1]);
@@ -171,7 +178,7 @@ charl_status charl__attention_forward(const charl__enqueue *e, const charl_tenso
         return charl__attention_wgmma(e, qkv, out, lse);
     }
     share_out(e, x, a->heads, LANES, &l);
-    specialise(e, x, &l, 3);
+    specialise(e, x, is_by_4(qkv, x), &l, 3);
     return charl__launch_enqueue(e->dev, &l);
 }
 
@@ -517,7 +524,7 @@ static charl_status launch_grad(const charl__enqueue *e, const extents *x, charl
     l.args[4] = charl__in(glse ? e->in[4] : NULL);
     l.args[5] = charl__scratch_arg(CHARL_ARG_INOUT, e->workspace, row_count(x, e->attr));
     l.args[6] = charl__out(e->out[0]);
-    specialise(e, *x, &l, 7);
+    specialise(e, *x, is_by_4(e->in[0], *x) && is_by_4(e->in[1], *x), &l, 7);
     return charl__launch_enqueue(e->dev, &l);
 }
 
