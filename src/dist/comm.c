@@ -44,7 +44,8 @@ static charl_status singletons_refuse(void)
  * srun: MPI then tells. */
 static bool is_launched(void)
 {
-    static const char *const prefixes[] = {"OMPI_COMM_WORLD_", "PMIX_", "PMI_", "SLURM_", "FLUX_", "PALS_", "ALPS_", "JSM_"};
+    static const char *const prefixes[] = {
+        "OMPI_COMM_WORLD_", "PMIX_", "PMI_", "SLURM_", "FLUX_", "PALS_", "ALPS_", "JSM_"};
 
     for (char **entry = environ; entry && *entry; entry++) {
         for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
@@ -282,9 +283,9 @@ charl_status charl_comm_create(const charl_comm_options *options, charl_comm **o
     c->is_team = o.team != NULL;
     atomic_init(&c->dead, -1);
     choose_waiting(c, 1);
-    CHARL_TRY_CLEANUP(o.team              ? charl__team_world(o.team, o.rank, &all)
+    CHARL_TRY_CLEANUP(o.team            ? charl__team_world(o.team, o.rank, &all)
                       : alone_because() ? alone_world(&all)
-                                          : charl__mpi_world(&all));
+                                        : charl__mpi_world(&all));
     CHARL_REQUIRE_CLEANUP(all->size <= CHARL_MAX_SLICES, CHARL_ERR_CONFIG,
                           "%d ranks; charl runs on at most %d, one per slice of the batch", all->size,
                           CHARL_MAX_SLICES);

@@ -40,10 +40,20 @@ size_t charl__utf8_valid(const void *text, size_t bytes)
     const unsigned char *s = text;
     size_t at = 0;
 
-    for (size_t n; (n = charl__utf8_length(s + at, bytes - at)) > 0;) {
+    for (;;) {
+        uint64_t eight; /* of ASCII, as most of most texts */
+        size_t n;
+
+        while (bytes - at >= sizeof eight &&
+               (memcpy(&eight, s + at, sizeof eight), eight & UINT64_C(0x8080808080808080)) == 0) {
+            at += sizeof eight;
+        }
+        n = charl__utf8_length(s + at, bytes - at);
+        if (n == 0) {
+            return at;
+        }
         at += n;
     }
-    return at;
 }
 
 uint32_t charl__utf8_point(const unsigned char *s, size_t length)

@@ -11,8 +11,9 @@ enum {
     KEY_WORDS = 4, /* of a cached word: its bytes, zeros, and its length in the last byte */
     CACHED_BYTES = 31,
     CACHED_TOKENS = 7,
-    CACHE_BITS = 15,
+    CACHE_BITS = 16,
     CACHE_FROM = 16 << 10, /* bytes of text that are worth a cache */
+    AHEAD = 16,            /* words whose slots are fetched ahead of their use */
 };
 
 /* A word and its tokens: a cache line. */
@@ -232,39 +233,44 @@ static charl_status check_bytes(const charl__bpe *b, const unsigned char *word, 
     return CHARL_OK;
 }
 
-static charl_status put_word(charl__encoder *e, const unsigned char *word, size_t bytes)
+/* A word of the text, on its way to its tokens. */
+typedef struct waiting {
+    const unsigned char *at;
+    size_t bytes;
+    cached *slot; /* NULL: it is not looked for in the cache */
+    uint64_t key[KEY_WORDS];
+} waiting;
+
+static charl_status put_word(charl__encoder *e, const waiting *word)
 {
     struct charl__bpe_work *w = e->work;
+    const size_t bytes = word->bytes;
     int32_t token[SHORT];
-    uint64_t key[KEY_WORDS];
-    cached *slot = NULL;
+    cached *slot = word->slot;
     int n = 0;
 
-    if (w->cache && bytes <= CACHED_BYTES) {
-        slot = slot_of(w, word, bytes, key);
-        if (memcmp(slot->key, key, sizeof key) == 0) {
-            for (int32_t i = 0; i < slot->n; i++) {
-                CHARL_TRY(charl__encoder_put(e, slot->token[i]));
-            }
-            return CHARL_OK;
+    if (slot && memcmp(slot->key, word->key, sizeof word->key) == 0) {
+        for (int32_t i = 0; i < slot->n; i++) {
+            CHARL_TRY(charl__encoder_put(e, slot->token[i]));
         }
+        return CHARL_OK;
     }
     if (w->bpe->lacks_bytes) {
-        CHARL_TRY(check_bytes(w->bpe, word, bytes));
+        CHARL_TRY(check_bytes(w->bpe, word->at, bytes));
     }
-    if (w->bpe->whole_words && (token[0] = charl__token_index_find(&w->bpe->index, word, bytes)) >= 0) {
+    if (w->bpe->whole_words && (token[0] = charl__token_index_find(&w->bpe->index, word->at, bytes)) >= 0) {
         n = 1;
     } else if (bytes <= SHORT) {
-        n = merge_short(w->bpe, word, (int)bytes, token);
+        n = merge_short(w->bpe, word->at, (int)bytes, token);
     } else {
-        CHARL_TRY(merge_long(w->bpe, &w->spelling, word, bytes));
+        CHARL_TRY(merge_long(w->bpe, &w->spelling, word->at, bytes));
         for (int32_t i = 0; i >= 0; i = w->spelling.next[i]) {
             CHARL_TRY(charl__encoder_put(e, w->spelling.token[i]));
         }
         return CHARL_OK;
     }
     if (slot && n <= CACHED_TOKENS) {
-        memcpy(slot->key, key, sizeof key);
+        memcpy(slot->key, word->key, sizeof slot->key);
         memcpy(slot->token, token, (size_t)n * sizeof *token);
         slot->n = n;
     }
@@ -274,19 +280,33 @@ static charl_status put_word(charl__encoder *e, const unsigned char *word, size_
     return CHARL_OK;
 }
 
+/* Some words at a time: their slots come from memory together. */
 static charl_status put_words(charl__encoder *e, const unsigned char *text, size_t bytes)
 {
-    const unsigned char *word;
-    size_t length;
+    struct charl__bpe_work *w = e->work;
+    waiting words[AHEAD];
+    int n;
 
-    charl__words_begin(&e->work->words, text, bytes);
-    for (;;) {
-        CHARL_TRY(charl__words_next(&e->work->words, &word, &length));
-        if (length == 0) {
-            return CHARL_OK;
+    charl__words_begin(&w->words, text, bytes);
+    do {
+        for (n = 0; n < AHEAD; n++) {
+            waiting *word = &words[n];
+
+            CHARL_TRY(charl__words_next(&w->words, &word->at, &word->bytes));
+            if (word->bytes == 0) {
+                break;
+            }
+            word->slot = NULL;
+            if (w->cache && word->bytes <= CACHED_BYTES) {
+                word->slot = slot_of(w, word->at, word->bytes, word->key);
+                __builtin_prefetch(word->slot);
+            }
         }
-        CHARL_TRY(put_word(e, word, length));
-    }
+        for (int i = 0; i < n; i++) {
+            CHARL_TRY(put_word(e, &words[i]));
+        }
+    } while (n == AHEAD);
+    return CHARL_OK;
 }
 
 /* Text between tokens that were found in it as it is. */
