@@ -10,11 +10,12 @@ CHARL_BEGIN_DECLS
 
 /** What the target of a sample is. Bits, so that a set of them is an unsigned. */
 typedef enum charl_target_kind {
-    CHARL_TARGET_CLASS = 1,         /* one of n classes; the model has an output per class */
-    CHARL_TARGET_FLAGS = 2,         /* labels that are 0 or 1; an output per label */
-    CHARL_TARGET_NUMBERS = 4,       /* real values; an output per value */
-    CHARL_TARGET_TOKENS = 8,        /* the next token at every position of a window */
-    CHARL_TARGET_PROBABILITIES = 16 /* of n classes; an output per class */
+    CHARL_TARGET_CLASS = 1,          /* one of n classes; the model has an output per class */
+    CHARL_TARGET_FLAGS = 2,          /* labels that are 0 or 1; an output per label */
+    CHARL_TARGET_NUMBERS = 4,        /* real values; an output per value */
+    CHARL_TARGET_TOKENS = 8,         /* the next token at every position of a window */
+    CHARL_TARGET_PROBABILITIES = 16, /* of n classes; an output per class */
+    CHARL_TARGET_MAPS = 32           /* one of n classes at every pixel or voxel; an output per class and pixel */
 } charl_target_kind;
 
 /** Name of loss i = 0, 1, ..., as train.loss takes it; NULL past the last. Local. */

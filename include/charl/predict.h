@@ -45,6 +45,7 @@ typedef struct charl_prediction {
     const float *outputs;  /* [n_outputs] as the loss reads them: logits of classes and labels */
     const double *answers; /* [n_outputs] what they mean: probabilities, or the outputs themselves */
     int64_t predicted;     /* CLASS: the class with the largest output; else -1 */
+    const int32_t *map;    /* [n_targets] MAPS: the class with the largest output at each pixel; else NULL */
     const int32_t *labels; /* [n_targets] classes or flags, -1 where one is missing; or NULL */
     const float *targets;  /* [n_targets] numbers, NaN where one is missing; or NULL */
 } charl_prediction;
@@ -108,11 +109,12 @@ charl_status charl_predict(const char *checkpoint, const charl_predict_options *
  *      then       charl_prediction_writer_finish(writer), and in any case charl_prediction_writer_destroy(writer)
  *
  *  A CSV file has a header; a JSON lines file has one object per row. What a row holds follows from the kind of target: of a
- *  class the label, the predicted class and its probability; of labels targets and probabilities; of numbers targets and predictions. Label
+ *  class the label, the predicted class and its probability; of labels targets and probabilities; of classes of pixels targets and the
+ *  predicted classes; of numbers targets and predictions. Label
  *  and target where the data have them. Numbers have the digits that read back as the same float. An HDF5 file holds
  *
  *      /output       f32 [n, outputs]    probabilities of classes or labels, or values
- *      /predicted    i32 [n]             the class, where there are classes
+ *      /predicted    i32 [n(, pixels)]   the class, where there are classes
  *      /label        i32 [n(, targets)]  or /target f32 [n, targets]: where the data have them; -1 or NaN where a row has none
  *      /file         strings [n]         where the samples are files
  *      /class_names, /targets  strings   where classes or targets have names */

@@ -140,15 +140,23 @@ static charl_var *bound(charl_graph *g, const char *name, charl_tensor *t, charl
 static charl_status check_output(charl_inference *m, const charl_shape *out)
 {
     const charl_data_schema *s = m->session->schema;
-    const bool classes = charl__config_loss(m->session->config)->targets & CHARL_TARGET_CLASS;
     const int64_t targets = charl_shape_count(&s->y_shape);
+    charl_dataset_info data;
+    charl_target_kind kind;
+    bool fits;
     char text[CHARL_SHAPE_TEXT];
 
+    charl_data_schema_get_info(s, "", &data);
+    kind = charl__task_targets(charl__config_loss(m->session->config), &data);
     m->n_outputs = charl_shape_count(out) / m->max_rows;
-    CHARL_REQUIRE(classes ? out->ndim == 2 && out->dim[1] >= s->classes : m->n_outputs == targets, CHARL_ERR_CONFIG,
-                  "the model's output for %lld rows is %s, its data have %lld %s", (long long)m->max_rows,
-                  charl_shape_format(out, text), (long long)(classes ? s->classes : targets),
-                  classes ? "classes" : "targets");
+    fits = kind == CHARL_TARGET_CLASS ? out->ndim == 2 && out->dim[1] >= s->classes
+           : kind == CHARL_TARGET_MAPS
+               ? out->ndim > 3 && out->dim[1] >= s->classes && m->n_outputs == out->dim[1] * targets
+               : m->n_outputs == targets;
+    CHARL_REQUIRE(fits, CHARL_ERR_CONFIG, "the model's output for %lld rows is %s, its data have %lld %s",
+                  (long long)m->max_rows, charl_shape_format(out, text),
+                  (long long)(kind == CHARL_TARGET_CLASS ? s->classes : targets),
+                  kind == CHARL_TARGET_CLASS ? "classes" : "targets");
     return CHARL_OK;
 }
 

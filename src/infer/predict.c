@@ -36,6 +36,7 @@ typedef struct predictor {
     charl_inference *model;
     float *outputs;               /* [batch, n_outputs] */
     double *answers;              /* [n_outputs] of one row */
+    int32_t *map;                 /* [n_targets] MAPS: predicted classes of one row; else NULL */
     charl__evaluation evaluation; /* of the labelled rows */
 } predictor;
 
@@ -47,6 +48,7 @@ static void predictor_fini(predictor *p)
     charl__session_fini(&p->session);
     charl_free(p->outputs);
     charl_free(p->answers);
+    charl_free(p->map);
     charl_free(p->x);
     charl_free(p->y);
 }
@@ -172,7 +174,7 @@ static charl_status open_rows(predictor *p)
     CHARL_TRY(charl__evaluation_open(p->session.config, p->session.schema, true, false, &p->evaluation));
     p->info = (charl_predict_info){.schema = p->session.schema,
                                    .targets = p->evaluation.data.targets,
-                                   .answer = p->evaluation.loss->answer->name,
+                                   .answer = p->evaluation.answer->name,
                                    .subject = charl__rows_subject(p->rows),
                                    .step = charl_checkpoint_get_state(p->session.reader)->step,
                                    .n_rows = -1,
@@ -199,6 +201,9 @@ static charl_status reserve_batch(predictor *p)
     CHARL_TRY(charl__alloc_array(p->capacity * charl_shape_count(&p->session.schema->x_shape),
                                  charl_dtype_size(p->session.schema->x_dtype), &p->x));
     CHARL_TRY(charl__alloc_array(p->capacity * p->info.n_targets, charl_dtype_size(p->session.schema->y_dtype), &p->y));
+    if (p->info.targets == CHARL_TARGET_MAPS) {
+        CHARL_TRY(charl__alloc_array(p->info.n_targets, sizeof *p->map, &p->map));
+    }
     return CHARL_OK;
 }
 
@@ -257,12 +262,16 @@ static charl_status run_batch(predictor *p, int64_t n, charl_predict_result *res
                                 .name = charl__rows_name(p->rows, i),
                                 .outputs = p->outputs + i * p->info.n_outputs,
                                 .answers = p->answers,
+                                .map = p->map,
                                 .labels = p->info.has_targets && labels ? y : NULL,
                                 .targets = p->info.has_targets && !labels ? y : NULL};
 
         CHARL_TRY(check_finite(p, row.row, row.name, row.outputs));
-        p->evaluation.loss->answer->compute(row.outputs, p->info.n_outputs, p->answers);
-        row.predicted = p->info.targets == CHARL_TARGET_CLASS ? charl__largest(row.outputs, p->info.n_outputs) : -1;
+        p->evaluation.answer->compute(row.outputs, p->info.n_outputs, p->evaluation.data.classes, p->answers);
+        row.predicted = p->info.targets == CHARL_TARGET_CLASS ? charl__largest(row.outputs, p->info.n_outputs, 1) : -1;
+        for (int64_t k = 0; p->map && k < p->info.n_targets; k++) {
+            p->map[k] = (int32_t)charl__largest(row.outputs + k, p->evaluation.data.classes, p->info.n_targets);
+        }
         if (p->info.has_targets && is_labelled(p, &row)) {
             CHARL_TRY(
                 charl__evaluation_add(&p->evaluation, 1, row.outputs, schema->y_dtype, y, p->info.n_targets, NULL, 1));

@@ -141,12 +141,20 @@ static double value_of(const charl_prediction *p, bool output, int64_t i)
     if (!output) {
         return p->targets ? (double)p->targets[i] : p->labels[i] < 0 ? (double)NAN : (double)p->labels[i];
     }
-    return p->answers[i];
+    return p->map ? (double)p->map[i] : p->answers[i];
+}
+
+/* What is predicted in each row, beside the targets: of pixels their class. */
+static int64_t count_of(const charl_prediction *p, const char **name)
+{
+    *name = p->map ? "predicted" : p->info->answer;
+    return p->map ? p->info->n_targets : p->info->n_outputs;
 }
 
 static charl_status put_values(charl_prediction_writer *o, const charl_prediction *p, bool output)
 {
-    const int64_t n = output ? p->info->n_outputs : p->info->n_targets;
+    const char *name;
+    const int64_t n = output ? count_of(p, &name) : p->info->n_targets;
 
     CHARL_TRY(put_bracket(o, &o->targets, n, true));
     for (int64_t i = 0; i < n; i++) {
@@ -183,11 +191,14 @@ static charl_status put_classes(charl_prediction_writer *o, const charl_predicti
 
 static charl_status put_numbers(charl_prediction_writer *o, const charl_prediction *p)
 {
+    const char *name;
+
+    count_of(p, &name);
     if (p->info->has_targets) {
         CHARL_TRY(put_key(o, "target"));
         CHARL_TRY(put_values(o, p, false));
     }
-    CHARL_TRY(put_key(o, p->info->answer));
+    CHARL_TRY(put_key(o, name));
     CHARL_TRY(put_values(o, p, true));
     return CHARL_OK;
 }
@@ -253,7 +264,10 @@ static charl_status put_header(charl_prediction_writer *o, const charl_predictio
         if (info->has_targets) {
             CHARL_TRY(put_target_columns(o, "target", info->n_targets));
         }
-        CHARL_TRY(put_target_columns(o, p->info->answer, info->n_outputs));
+        const char *name;
+        const int64_t n = count_of(p, &name);
+
+        CHARL_TRY(put_target_columns(o, name, n));
     }
     CHARL_TRY(charl__text_append(&o->line, "\n", 1));
     return CHARL_OK;
@@ -262,16 +276,18 @@ static charl_status put_header(charl_prediction_writer *o, const charl_predictio
 static charl_status create_h5(charl_prediction_writer *o, const charl_prediction *p)
 {
     const charl_predict_info *info = p->info;
-    const bool classes = info->targets == CHARL_TARGET_CLASS;
+    const bool classes = info->targets == CHARL_TARGET_CLASS, named = classes || p->map;
     const charl__prediction_spec spec = {.rows = info->n_rows,
                                          .outputs = info->n_outputs,
                                          .targets = info->has_targets ? info->n_targets : 0,
-                                         .classes = classes,
+                                         .predicted = classes  ? 1
+                                                      : p->map ? info->n_targets
+                                                               : 0,
                                          .labels = p->labels,
                                          .step = info->step,
                                          .files = info->files,
-                                         .class_names = classes ? info->schema->class_names : NULL,
-                                         .target_names = classes ? NULL : info->schema->targets};
+                                         .class_names = named ? info->schema->class_names : NULL,
+                                         .target_names = named ? NULL : info->schema->targets};
 
     CHARL_TRY(charl__alloc_array(info->n_outputs, sizeof *o->values, &o->values));
     CHARL_TRY(charl__prediction_file_create(o->path, &spec, &o->h5));
@@ -280,10 +296,12 @@ static charl_status create_h5(charl_prediction_writer *o, const charl_prediction
 
 static charl_status write_h5(charl_prediction_writer *o, const charl_prediction *p)
 {
+    const int32_t predicted = (int32_t)p->predicted;
+
     for (int64_t i = 0; i < p->info->n_outputs; i++) {
         o->values[i] = (float)p->answers[i];
     }
-    CHARL_TRY(charl__prediction_file_put(o->h5, o->values, (int32_t)p->predicted,
+    CHARL_TRY(charl__prediction_file_put(o->h5, o->values, p->map ? p->map : &predicted,
                                          p->labels ? (const void *)p->labels : p->targets));
     return CHARL_OK;
 }

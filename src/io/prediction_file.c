@@ -100,8 +100,9 @@ static charl_status open_file(charl__prediction_file *f)
     CHARL_TRY_CLEANUP(charl__h5_set_text(&site, f->h5, "charl_format", "predictions"));
     CHARL_TRY_CLEANUP(charl__h5_set_i64(&site, f->h5, "step", spec->step));
     CHARL_TRY_CLEANUP(add_array(f, OUTPUT, "output", CHARL_F32, (charl_shape){1, {spec->outputs}}));
-    if (spec->classes) {
-        CHARL_TRY_CLEANUP(add_array(f, PREDICTED, "predicted", CHARL_I32, scalar));
+    if (spec->predicted > 0) {
+        CHARL_TRY_CLEANUP(add_array(f, PREDICTED, "predicted", CHARL_I32,
+                                    spec->predicted == 1 ? scalar : (charl_shape){1, {spec->predicted}}));
     }
     if (spec->targets > 0) {
         CHARL_TRY_CLEANUP(add_array(f, TARGET, spec->labels ? "label" : "target", spec->labels ? CHARL_I32 : CHARL_F32,
@@ -156,10 +157,10 @@ static charl_status flush(charl__prediction_file *f)
     return CHARL_OK;
 }
 
-charl_status charl__prediction_file_put(charl__prediction_file *f, const float *output, int32_t predicted,
+charl_status charl__prediction_file_put(charl__prediction_file *f, const float *output, const int32_t *predicted,
                                         const void *target)
 {
-    const void *const from[N_ARRAYS] = {output, &predicted, target};
+    const void *const from[N_ARRAYS] = {output, predicted, target};
 
     for (int k = 0; k < N_ARRAYS; k++) {
         if (f->block[k]) {

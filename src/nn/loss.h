@@ -9,23 +9,29 @@
 typedef struct charl__eval_row {
     const float *outputs; /* [n]; TOKENS: NULL */
     int64_t n;
-    int64_t classes;       /* FLAGS that are masks: channels, n / classes pixels each; else n */
+    bool is_map;           /* MAPS */
+    int64_t classes;       /* MAPS, and FLAGS that are masks: channels, n / classes pixels each; else n */
     int64_t predicted;     /* CLASS: the first of the largest outputs */
     int64_t index;         /* of the row in its split */
-    const int32_t *labels; /* CLASS [1]; TOKENS, FLAGS, and NUMBERS that are integers [n] */
+    const int32_t *labels; /* CLASS [1]; MAPS [n / classes]; TOKENS, FLAGS, and NUMBERS that are integers [n] */
     const float *numbers;  /* [n] */
     const float *weights;  /* TOKENS: [n] what each weighs; NULL: all 1 */
 } charl__eval_row;
 
 /** Target i of a row of flags or numbers. */
 double charl__eval_target(const charl__eval_row *row, int64_t i);
-/** The first of the largest of n outputs. */
-int64_t charl__largest(const float *outputs, int64_t n);
+/** Which is the first of the largest of outputs[0], outputs[stride], ..., n of them. */
+int64_t charl__largest(const float *outputs, int64_t n, int64_t stride);
+/** CLASS, MAPS: pixels of a row, 1 of a CLASS; the class that is predicted at pixel i; -log of the probability of class `label` there. */
+int64_t charl__eval_pixels(const charl__eval_row *row);
+int64_t charl__eval_predicted(const charl__eval_row *row, int64_t i);
+double charl__eval_cross_entropy(const charl__eval_row *row, int64_t i, int64_t label);
 
 /** How an output of a model is read. */
 typedef struct charl__answer {
     const char *name; /* of one, for a column: "probability" */
-    void (*compute)(const float *outputs, int64_t n, double *answers);
+    /* classes: as in charl__eval_row */
+    void (*compute)(const float *outputs, int64_t n, int64_t classes, double *answers);
 } charl__answer;
 
 extern const charl__answer charl__answer_softmax;  /* probabilities of classes */
@@ -35,11 +41,12 @@ extern const charl__answer charl__answer_identity; /* predictions of numbers */
 /** A row of the registry. Its keys are keys of [train]. */
 typedef struct charl__loss {
     charl_row row;
-    /** Bits of charl_target_kind: CLASS, FLAGS, NUMBERS or PROBABILITIES, and TOKENS if it learns from windows of tokens too. */
+    /** Bits of charl_target_kind: CLASS, FLAGS, NUMBERS or PROBABILITIES; and MAPS, and TOKENS if it learns from windows of tokens too. */
     unsigned targets;
     /** The loss of each row, f32 [rows] or [rows, window].
      *
      *  CLASS, TOKENS   outputs [rows, (window,) classes] any float   targets i32 [rows(, window)]
+     *  MAPS            outputs [rows, pixels, classes] any float     targets i32 [rows, pixels]
      *  others          outputs f32 [rows, ...]                       targets f32, the same shape */
     charl_var *(*build)(charl_graph *g, const void *settings, charl_var *outputs, charl_var *targets);
     /** The same for one row outside of training, in double: the definition. */

@@ -19,8 +19,8 @@
 /** What is evaluated, known before the first row. */
 typedef struct charl__metric_data {
     charl_target_kind targets;
-    int64_t outputs;            /* values per row: classes, labels or numbers; TOKENS: size of the vocabulary */
-    int64_t classes;            /* outputs; FLAGS that are masks, images or volumes [channels, ...]: their channels */
+    int64_t outputs; /* values per row: classes, labels or numbers; TOKENS: size of the vocabulary */
+    int64_t classes; /* outputs; MAPS, and FLAGS that are masks, images or volumes [channels, ...]: their channels */
     const int32_t *token_bytes; /* TOKENS: [outputs] bytes of text that each token stands for; NULL: unknown */
 } charl__metric_data;
 

@@ -9,11 +9,18 @@
 
 enum { MOST_PAIRS = 4096 }; /* classes with a confusion matrix */
 
-/* What the rows of these data teach a model of this loss. */
-static charl_target_kind kind_of(const charl__loss *loss, const charl_data_schema *schema)
+charl_target_kind charl__task_targets(const charl__loss *loss, const charl_dataset_info *data)
 {
-    return schema->kind == CHARL_DATASET_TOKENS ? CHARL_TARGET_TOKENS
-                                                : (charl_target_kind)(loss->targets & ~(unsigned)CHARL_TARGET_TOKENS);
+    const bool labels = data->kind == CHARL_DATASET_IMAGES && data->y_dtype == CHARL_I32;
+    const bool maps = labels && charl_shape_count(&data->y_shape) > 1;
+
+    if (data->kind == CHARL_DATASET_TOKENS) {
+        return CHARL_TARGET_TOKENS;
+    }
+    if (loss->targets & CHARL_TARGET_MAPS && maps && (!(loss->targets & CHARL_TARGET_FLAGS) || data->classes > 2)) {
+        return CHARL_TARGET_MAPS;
+    }
+    return (charl_target_kind)(loss->targets & ~(unsigned)(CHARL_TARGET_TOKENS | CHARL_TARGET_MAPS));
 }
 
 /* Special tokens are no text. */
@@ -48,13 +55,18 @@ charl_status charl__evaluation_open(const charl_config *config, const charl_data
                                     bool report, charl__evaluation *e)
 {
     const charl__loss *loss = charl__config_loss(config);
-    const charl_target_kind kind = kind_of(loss, schema);
+    charl_dataset_info data;
+    charl_target_kind kind;
     const charl__metric *m, *monitor = charl__config_monitor(config);
 
+    charl_data_schema_get_info(schema, "", &data);
+    kind = charl__task_targets(loss, &data);
     *e = (charl__evaluation){.loss = loss,
                              .loss_settings = config->train.loss_settings,
                              .data.targets = kind,
-                             .names = kind == CHARL_TARGET_CLASS ? schema->class_names : schema->targets,
+                             .answer = kind == CHARL_TARGET_MAPS ? &charl__answer_softmax : loss->answer,
+                             .names = kind == CHARL_TARGET_CLASS || kind == CHARL_TARGET_MAPS ? schema->class_names
+                                                                                              : schema->targets,
                              .on_host = on_host};
     CHARL_REQUIRE(
         config->log.images == 0 || on_host || (kind == CHARL_TARGET_CLASS && schema->kind == CHARL_DATASET_IMAGES),
@@ -87,7 +99,7 @@ static void drop_wide_pairs(charl__evaluation *e)
     int n = 0;
 
     for (int i = 0; i < e->n; i++) {
-        if (e->item[i].type->detail != CHARL__DETAIL_PAIRS || e->data.outputs <= MOST_PAIRS) {
+        if (e->item[i].type->detail != CHARL__DETAIL_PAIRS || e->data.classes <= MOST_PAIRS) {
             e->item[n++] = e->item[i];
         }
     }
@@ -123,11 +135,12 @@ charl_status charl__evaluation_begin(charl__evaluation *e, const charl_shape *ou
 {
     const int64_t outputs =
         e->data.targets == CHARL_TARGET_TOKENS ? out->dim[out->ndim - 1] : charl_shape_count(out) / out->dim[0];
-    const bool masks = e->data.targets == CHARL_TARGET_FLAGS && out->ndim > 3;
+    const bool channels =
+        e->data.targets == CHARL_TARGET_MAPS || (e->data.targets == CHARL_TARGET_FLAGS && out->ndim > 3);
 
     if (!e->exact) {
         e->data.outputs = outputs;
-        e->data.classes = masks ? out->dim[1] : outputs;
+        e->data.classes = channels ? out->dim[1] : outputs;
         drop_wide_pairs(e);
         CHARL_TRY(reserve(e));
     }
@@ -218,8 +231,10 @@ charl_status charl__evaluation_add(charl__evaluation *e, int64_t n, const float 
     const bool tokens = e->data.targets == CHARL_TARGET_TOKENS;
 
     for (int64_t r = 0; r < n; r++) {
-        charl__eval_row row = {
-            .n = tokens ? per_row : e->data.outputs, .classes = e->data.classes, .index = e->first + r};
+        charl__eval_row row = {.n = tokens ? per_row : e->data.outputs,
+                               .is_map = e->data.targets == CHARL_TARGET_MAPS,
+                               .classes = e->data.classes,
+                               .index = e->first + r};
 
         if (weight && is_left_out(weight + r * weights, weights)) {
             continue;
@@ -232,7 +247,7 @@ charl_status charl__evaluation_add(charl__evaluation *e, int64_t n, const float 
         }
         if (outputs) {
             row.outputs = outputs + r * e->data.outputs;
-            row.predicted = e->data.targets == CHARL_TARGET_CLASS ? charl__largest(row.outputs, row.n) : 0;
+            row.predicted = e->data.targets == CHARL_TARGET_CLASS ? charl__largest(row.outputs, row.n, 1) : 0;
         }
         CHARL_TRY(add_row(e, &row));
     }
@@ -294,7 +309,8 @@ charl_status charl__evaluation_finish(charl__evaluation *e, double loss, const d
         r->targets = e->data.targets;
         r->n = e->data.targets == CHARL_TARGET_TOKENS ? 0 : e->data.classes;
         /* the names of targets are not those of masks */
-        CHARL_TRY_CLEANUP(charl__strdup(e->data.classes < e->data.outputs ? "" : e->names, &r->names));
+        CHARL_TRY_CLEANUP(charl__strdup(
+            e->data.targets == CHARL_TARGET_FLAGS && e->data.classes < e->data.outputs ? "" : e->names, &r->names));
     }
     for (int i = 0; i < e->n; i++) {
         charl__evaluation_item *item = &e->item[i];

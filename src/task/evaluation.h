@@ -25,9 +25,10 @@ typedef struct charl__evaluation {
     const charl__loss *loss;
     const void *loss_settings; /* borrowed from the configuration */
     charl__metric_data data;
-    const char *names; /* of classes, labels or targets; borrowed from the schema */
-    bool on_host;      /* all rows come to charl__evaluation_add, which computes loss and means too */
-    unsigned reads;    /* CHARL__READS_... bits: what charl__evaluation_add needs */
+    const charl__answer *answer; /* what outputs mean */
+    const char *names;           /* of classes, labels or targets; borrowed from the schema */
+    bool on_host;                /* all rows come to charl__evaluation_add, which computes loss and means too */
+    unsigned reads;              /* CHARL__READS_... bits: what charl__evaluation_add needs */
     charl__evaluation_item item[CHARL_MAX_METRICS];
     int n;
     int64_t rows; /* added so far */
@@ -41,6 +42,9 @@ typedef struct charl__evaluation {
     const charl_data_schema *scaled_by;
     float *scaled; /* [2, targets] of a row */
 } charl__evaluation;
+
+/** What a loss learns from the targets of these data, or of those that a schema describes. */
+charl_target_kind charl__task_targets(const charl__loss *loss, const charl_dataset_info *data);
 
 /** Choose the metrics: eval.metrics, checkpoint.monitor, and for a report all that the data allow. `schema` and `config` are borrowed.
  *  Start from {0}. Errors: ERR_CONFIG  a metric does not fit the data; ERR_NOMEM. */

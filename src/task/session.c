@@ -134,12 +134,14 @@ static charl_status open_dataset(charl__session *s)
     return st;
 }
 
-/* train.loss = auto, by the targets of `data`. */
+/* train.loss = auto, by the targets of `data`: classes, also of tokens and of pixels, several labels, or numbers. */
 static charl_status choose_loss(charl__session *s)
 {
     const charl_dataset_info *d = &s->data;
-    const bool classes = d->kind == CHARL_DATASET_TOKENS || (d->y_dtype == CHARL_I32 && d->y_shape.ndim == 0);
-    const char *loss = classes ? "cross_entropy" : d->y_dtype == CHARL_I32 ? "bce" : "mse";
+    const bool labels = d->y_dtype == CHARL_I32, several = d->y_shape.ndim > 0 && d->classes <= 2;
+    const char *loss = d->kind == CHARL_DATASET_TOKENS || (labels && !several) ? "cross_entropy"
+                       : labels                                                ? "bce"
+                                                                               : "mse";
     char *notes = NULL;
 
     if (strcmp(s->config->train.loss, "auto") != 0) {

@@ -88,6 +88,7 @@ static charl_status check_ignored(const charl__loss *loss, const charl_dataset_i
 charl_status charl__task_outputs(const charl_config *config, const charl_dataset_info *data, int64_t *out)
 {
     const charl__loss *loss = charl__config_loss(config);
+    const charl_target_kind targets = charl__task_targets(loss, data);
     char names[128];
 
     CHARL_TRY(check_tokens(config, data));
@@ -99,9 +100,9 @@ charl_status charl__task_outputs(const charl_config *config, const charl_dataset
         CHARL_ERR_CONFIG,
         "train.loss = %s learns the probabilities of classes: it needs one float per class and sample, %s has %s",
         loss->row.name, data->path, data->y_dtype == CHARL_I32 ? "integers" : "one");
-    if (data->kind == CHARL_DATASET_TOKENS) {
+    if (targets == CHARL_TARGET_TOKENS || targets == CHARL_TARGET_MAPS) {
         *out = data->classes;
-    } else if (loss->targets & CHARL_TARGET_CLASS) {
+    } else if (targets == CHARL_TARGET_CLASS) {
         CHARL_REQUIRE(data->y_dtype == CHARL_I32 && data->y_shape.ndim == 0, CHARL_ERR_CONFIG,
                       "train.loss = %s needs one class label per sample, %s has %s targets. For "
                       "these use %s",
@@ -109,7 +110,7 @@ charl_status charl__task_outputs(const charl_config *config, const charl_dataset
                       charl__loss_names(CHARL_TARGET_NUMBERS | CHARL_TARGET_FLAGS, names, sizeof names));
         *out = data->classes;
     } else {
-        CHARL_REQUIRE(!(loss->targets & CHARL_TARGET_FLAGS) || data->y_dtype != CHARL_I32 || data->classes <= 2,
+        CHARL_REQUIRE(targets != CHARL_TARGET_FLAGS || data->y_dtype != CHARL_I32 || data->classes <= 2,
                       CHARL_ERR_CONFIG,
                       "train.loss = %s: labels are 0 or 1, those of %s go up to %lld; %s is for "
                       "classes",
@@ -170,9 +171,24 @@ static charl_var *shares_of(const learned *l)
     return l->share ? l->share : l->count;
 }
 
-static learned learned_from(const charl__loss *loss, charl_graph *g, charl_var *out,
+/* [B, classes, height, width], or of a volume, as [B, pixels, classes]. */
+static charl_var *classes_last(charl_graph *g, charl_var *out)
+{
+    static const int perm[] = {0, 2, 1};
+    const charl_shape s = out ? charl_var_get_type(out).shape : (charl_shape){3, {1, 1, 1}};
+
+    out = charl_reshape(g, out, (charl_shape){3, {s.dim[0], s.dim[1], charl_shape_count(&s) / (s.dim[0] * s.dim[1])}});
+    return charl_transpose(g, out, perm);
+}
+
+static learned learned_from(const charl__loss *loss, charl_target_kind targets, charl_graph *g, charl_var *out,
                             const charl__device_loader_vars *in)
 {
+    if (targets == CHARL_TARGET_MAPS) {
+        out = classes_last(g, loss->targets & CHARL_TARGET_CLASS ? out : real_output(g, out));
+        return (learned){out, charl_flatten(g, in->y), in->partner_y ? charl_flatten(g, in->partner_y) : NULL,
+                         in->count};
+    }
     if (loss->targets & CHARL_TARGET_CLASS) {
         return (learned){out, in->y, in->partner_y, in->count};
     }
@@ -199,17 +215,30 @@ float charl__task_loss_seed(double weight)
 }
 
 /* The model must end in what the loss reads; say so in terms of the model. */
-static void check_output(const charl_config *config, charl_graph *g, const charl_var *out, const charl_var *y,
+static void check_output(charl_target_kind targets, charl_graph *g, const charl_var *out, const charl_var *y,
                          int64_t classes)
 {
     const charl_shape have = out ? charl_var_get_type(out).shape : (charl_shape){0};
     const charl_shape want = y ? charl_var_get_type(y).shape : (charl_shape){0};
     const int64_t last = have.ndim ? have.dim[have.ndim - 1] : 0;
-    const bool has_classes = charl__config_loss(config)->targets & CHARL_TARGET_CLASS;
+    const bool has_classes = targets == CHARL_TARGET_CLASS || targets == CHARL_TARGET_TOKENS;
     charl_shape front = have;
-    char text[CHARL_SHAPE_TEXT];
+    char text[CHARL_SHAPE_TEXT], target[CHARL_SHAPE_TEXT];
 
     if (!out || !y) {
+        return;
+    }
+    if (targets == CHARL_TARGET_MAPS) {
+        if (have.ndim < 4 || have.dim[1] < classes ||
+            charl_shape_count(&have) != have.dim[1] * charl_shape_count(&want)) {
+            charl__graph_fail(
+                g, CHARL_ERR_SHAPE,
+                "the model's output %s does not fit the targets %s, which have a class for each pixel: the loss "
+                "needs [batch, %lld, height, width] of as many pixels; end the model in a conv2d with "
+                "channels = %lld",
+                charl_shape_format(&have, text), charl_shape_format(&want, target), (long long)classes,
+                (long long)classes);
+        }
         return;
     }
     front.ndim = have.ndim > 0 ? have.ndim - 1 : 0;
@@ -276,7 +305,7 @@ static charl_var *mixed_loss_rows(const charl_config *config, charl_graph *g, co
     if (!share) {
         return loss_rows(config, g, l, l->targets);
     }
-    if (charl__config_loss(config)->targets & CHARL_TARGET_CLASS) {
+    if (charl_var_get_type(l->targets).dtype == CHARL_I32) {
         return charl__mixup(g, loss_rows(config, g, l, l->targets), loss_rows(config, g, l, l->partner), share);
     }
     return loss_rows(config, g, l, charl__mixup(g, l->targets, l->partner, share));
@@ -415,9 +444,9 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
         share = mask_tokens(config, g, task->classes, &in);
     }
     out = charl__task_build_model(config, model, params, g, activations(g, in.x));
-    check_output(config, g, out, in.y, task->classes);
+    check_output(task->targets, g, out, in.y, task->classes);
     charl_graph_scope_begin(g, "loss");
-    l = learned_from(charl__config_loss(config), g, out, &in);
+    l = learned_from(charl__config_loss(config), task->targets, g, out, &in);
     l.share = share;
     rows = mixed_loss_rows(config, g, &l, in.share);
     if (charl_graph_is_training(g)) {

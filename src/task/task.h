@@ -31,6 +31,7 @@ enum {
 typedef struct charl__task {
     charl_graph *g;
     int64_t rows;                        /* of a run */
+    charl_target_kind targets;           /* charl__task_targets */
     int64_t classes;                     /* of the data, if targets are classes: the model puts out at least so many */
     const charl__evaluation *evaluation; /* of evaluation graphs: the metrics; borrowed */
     charl_var *sums;                     /* training graphs: of the loss, [1] */
@@ -55,8 +56,8 @@ charl_var *charl__task_build_model(const charl_config *config, const charl_model
  *  out  f32 [rows, ...]    mean, std  f32 [targets]; mean NULL: out itself */
 charl_var *charl__task_unscale(charl_graph *g, charl_var *out, charl_var *mean, charl_var *std);
 
-/** Append data, model, loss and metrics to a graph that has been created, with the task's rows
- *  and classes set; for training also the gradients, seeded by the step record's loss_seed. The
+/** Append data, model, loss and metrics to a graph that has been created, with the task's rows,
+ *  targets and classes set; for training also the gradients, seeded by the step record's loss_seed. The
  *  first error is the graph's. */
 void charl__task_build(const charl_config *config, const charl_model *model, charl_params *params,
                        charl__device_loader *feed, charl_steps *steps, charl__task *task);

@@ -74,9 +74,9 @@ static charl_status put_report(const charl_eval_report *r, const charl_val_row *
         CHARL_TRY(charl__text_json_number(out, row->metrics[i].value));
     }
     CHARL_TRY(charl__text_printf(out, ",\"%s\":[",
-                                 r->targets == CHARL_TARGET_CLASS   ? "classes"
-                                 : r->targets == CHARL_TARGET_FLAGS ? "labels"
-                                                                    : "targets"));
+                                 r->targets == CHARL_TARGET_CLASS || r->targets == CHARL_TARGET_MAPS ? "classes"
+                                 : r->targets == CHARL_TARGET_FLAGS                                  ? "labels"
+                                                                                                     : "targets"));
     for (int64_t i = 0; i < r->n; i++) {
         CHARL_TRY(put_each(r, i, out));
     }

@@ -191,6 +191,7 @@ static charl_status build_graph(charl__replica *r, int shape, bool training, cha
     charl__graph_set_recompute_cheap(task->g, training && r->recompute == CHARL_RECOMPUTE_CHEAP);
     charl__graph_set_checkable(task->g, r->retrace && r->retrace->checkable);
     task->keeps_losses = r->retrace && r->retrace->losses;
+    task->targets = charl__task_targets(charl__config_loss(r->config), &r->session->data);
     task->classes = r->session->data.classes;
     task->evaluation = &r->evaluation;
     charl__task_build(r->config, r->session->model, r->session->params, training ? r->train_loader : r->eval_loader,

@@ -2,7 +2,7 @@
 """Volumes, and the losses of masks, classes and probabilities, give the same numbers as PyTorch.
 
 unet: the configuration of docs/models/unet.md with 3d for 2d, which learns masks by dice. layers: what it does not use, by the focal loss.
-kl: probabilities. How they are compared: pytorch_case.py, here over 6 steps. CHARL_TEST_SHORT=1: unet only.
+maps: a class for each voxel, by cross entropy, focal and dice. kl: probabilities. How they are compared: pytorch_case.py, here over 6 steps. CHARL_TEST_SHORT=1: unet only.
 """
 import pathlib
 import re
@@ -206,6 +206,51 @@ out = 4""".splitlines()
         return self.loss(logits, y).item(), int((logits.argmax(1) == y).sum()), len(y)
 
 
+# maps
+
+class Maps(Volumes):
+    """Three classes of voxels. The loss: how much each voxel adds by cross entropy and focal loss, and the overlap of each class."""
+
+    train_ini = ["loss = auto"]
+
+    def model_ini(self):
+        return ["type = sequential", "[layer c1]", "type = conv3d", "channels = 6", "kernel = 3", "activation = relu",
+                "[layer c2]", "type = conv3d", "channels = 3", "kernel = 1"]
+
+    def build_model(self, x, classes):
+        return nn.Sequential(OrderedDict(c1=nn.Conv3d(1, 6, 3, padding=1), act=nn.ReLU(), c2=nn.Conv3d(6, 3, 1)))
+
+    def read_data(self, path, split, dtype):
+        x, y = super().read_data(path, split, dtype)
+        return x, y.long()
+
+    def classes(self, y):
+        return 3
+
+    def loss(self, logits, y):
+        return functional.cross_entropy(logits, y)
+
+    def validation(self, logits, y):
+        logits = logits.view(len(y), 3, *y.shape[1:])
+        return self.loss(logits, y).item(), int((logits.argmax(1) == y).sum()), y.numel()
+
+
+class FocalMaps(Maps):
+    train_ini = ["loss = focal"]
+
+    def loss(self, logits, y):
+        log_p = -functional.cross_entropy(logits, y, reduction="none")
+        return ((1 - log_p.exp()) ** 2 * -log_p).mean()
+
+
+class DiceMaps(Maps):
+    train_ini = ["loss = dice"]
+
+    def loss(self, logits, y):
+        p, t = logits.softmax(1).flatten(2), functional.one_hot(y, 3).movedim(-1, 1).flatten(2)
+        return (1 - (2 * (p * t).sum(2) + 1) / (p.sum(2) + t.sum(2) + 1)).mean()
+
+
 # kl
 
 class Kl(Volumes):
@@ -235,10 +280,11 @@ def make_data(folder):
     p = np.exp(3 * table @ rng.normal(size=(5, 4)))
     p /= p.sum(1, keepdims=True)
     p[p < 0.01] = 0
+    maps = masks * (1 + (grid[:, 2] > 8))
     classes = (centre[:, 1, 0, 0, 0] > 7.5) * 2 + (centre[:, 2, 0, 0, 0] > 7.5)
     two = np.concatenate([noisy, 255 - noisy // 2], 1)[:, :, :, :9, :10]
     for name, x, y in (("masks", noisy, masks.reshape(n, -1).astype("f4")), ("classes", two, classes.astype("i4")),
-                       ("probabilities", table, (p / p.sum(1, keepdims=True)).astype("f4"))):
+                       ("maps", noisy, maps.astype("i4")), ("probabilities", table, (p / p.sum(1, keepdims=True)).astype("f4"))):
         with h5py.File(folder / f"{name}.h5", "w") as f:
             f.attrs["charl_format"], f.attrs["charl_version"] = np.bytes_("dataset"), 1
             f.attrs["kind"] = np.bytes_("table" if x.ndim == 2 else "images")
@@ -257,6 +303,9 @@ def main():
         outputs, failures = compare_cases([unet], folder / "masks.h5", folder / "unet")
         failures += compare_ranks(unet, folder / "masks.h5", folder, outputs["unet"])
         for case, data in [] if SHORT else [(Layers("layers", "adamw", 1e-3, 0.01), "classes"),
+                                            (Maps("maps", "adamw", 1e-3, 0.01), "maps"),
+                                            (FocalMaps("focal", "adamw", 1e-3, 0.01), "maps"),
+                                            (DiceMaps("dice", "adamw", 1e-3, 0.01), "maps"),
                                             (Kl("kl", "adamw", 1e-2, 0.01), "probabilities")]:
             failures += compare_cases([case], folder / f"{data}.h5", folder / case.name)[1]
     if failures:

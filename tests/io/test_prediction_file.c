@@ -24,7 +24,7 @@ static charl_status write_rows(int64_t rows, const charl_image_files *files, boo
     const charl__prediction_spec spec = {.rows = rows,
                                          .outputs = 2,
                                          .targets = files ? 0 : 1,
-                                         .classes = true,
+                                         .predicted = 1,
                                          .labels = true,
                                          .step = 7,
                                          .files = files};
@@ -33,7 +33,7 @@ static charl_status write_rows(int64_t rows, const charl_image_files *files, boo
     for (int32_t i = 0; st == CHARL_OK && i < rows; i++) {
         const float output[2] = {(float)i, (float)-i};
 
-        st = charl__prediction_file_put(f, output, i % 3, &i);
+        st = charl__prediction_file_put(f, output, &(const int32_t){i % 3}, &i);
     }
     if (st == CHARL_OK && finish) {
         st = charl__prediction_file_finish(f);

@@ -11,7 +11,7 @@
 #include "nn/metric.h"
 #include "task/evaluation.h"
 
-enum { ROWS = 23, MAX_OUTPUTS = 6, MAX_EXPECTED = 20, MAX_PARTS = 3 };
+enum { ROWS = 23, MAX_OUTPUTS = 12, MAX_EXPECTED = 20, MAX_PARTS = 3 };
 
 static charl_device *dev;
 
@@ -41,7 +41,8 @@ typedef struct problem {
     const char *loss;
     int outputs, per_row;
     charl_dtype dtype;
-    int channels; /* masks: the outputs are images of so many */
+    int channels; /* masks and maps: the outputs are images of so many */
+    bool maps;
     float x[ROWS][MAX_OUTPUTS];
     int32_t label[ROWS][MAX_OUTPUTS];
     float number[ROWS][MAX_OUTPUTS];
@@ -113,6 +114,10 @@ static problem problems[] = {
         {"iou", 0.27688383045525899}, {"iou_micro", 0.27722772277227725},
         {"dice", 0.4335580163697641}, {"dice_micro", 0.43410852713178294}, {"auc", 0.4775462962962963}}},
     {"probabilities", "kl", 5, 5, CHARL_F32},
+    {"classes of pixels", "cross_entropy", 12, 3, CHARL_I32, .channels = 4, .maps = true, .expected = {
+        {"accuracy", 0.17391304347826086}, {"top2", 0.5217391304347826}, {"precision", 0.16154970760233917},
+        {"recall", 0.16032608695652173}, {"f1", 0.15036630036630036}, {"f1_micro", 0.17391304347826086},
+        {"iou", 0.08598484848484848}, {"iou_micro", 0.09523809523809523}, {"dice", 0.15036630036630036}}},
 };
 /* clang-format on */
 
@@ -127,6 +132,19 @@ static void fill_probabilities(problem *p)
     }
 }
 
+/* Four classes at each of three pixels. */
+static void fill_maps(problem *p)
+{
+    for (int i = 0; i < ROWS; i++) {
+        for (int k = 0; k < p->outputs; k++) {
+            p->x[i][k] = output_of(i, k, 1.0);
+        }
+        for (int k = 0; k < p->per_row; k++) {
+            p->label[i][k] = class_of_four(i + 5 * k);
+        }
+    }
+}
+
 static void fill_all(void)
 {
     fill_classes(&problems[0]);
@@ -135,6 +153,7 @@ static void fill_all(void)
     fill_numbers(&problems[3]);
     fill_flags(&problems[4]);
     fill_probabilities(&problems[5]);
+    fill_maps(&problems[6]);
 }
 
 static charl_config *config_of(const problem *p)
@@ -229,8 +248,12 @@ static charl_status begin(charl__evaluation *e, const problem *p)
 static void evaluate(const problem *p, const int *parts, int n_parts, bool report, charl_metric_value *v, int *n,
                      charl_eval_report **out)
 {
-    const charl_data_schema schema = {
-        .kind = CHARL_DATASET_TABLE, .class_names = (char[]){"a\nb"}, .targets = (char[]){""}};
+    const charl_data_schema schema = {.kind = p->maps ? CHARL_DATASET_IMAGES : CHARL_DATASET_TABLE,
+                                      .y_dtype = p->dtype,
+                                      .y_shape = {p->per_row > 1, {p->per_row}},
+                                      .classes = p->channels,
+                                      .class_names = (char[]){"a\nb"},
+                                      .targets = (char[]){""}};
     charl__evaluation e[MAX_PARTS];
     charl_config *config = config_of(p);
     int first = 0;
@@ -365,7 +388,7 @@ static void test_worst(void **state)
 
         assert_int_equal(row, row_of(three->worst[i].row, uneven));
         assert_int_equal(w->actual, p->label[row][0]);
-        assert_int_equal(w->predicted, charl__largest(p->x[row], p->outputs));
+        assert_int_equal(w->predicted, charl__largest(p->x[row], p->outputs, 1));
         assert_true(fabs(w->actual_probability - probability_of(p, row)) < 1e-12);
         assert_true(w->predicted_probability >= w->actual_probability);
         assert_true(i == 0 || one->worst[i - 1].actual_probability <= w->actual_probability);
@@ -504,16 +527,21 @@ static charl_var *input_of(charl_graph *g, const char *name, charl_dtype dtype, 
 static void check_row_values(const problem *p, const charl__loss *loss, const void *settings,
                              const charl__metric *metric)
 {
-    const charl_target_kind kind = (charl_target_kind)(loss->targets & ~(unsigned)CHARL_TARGET_TOKENS);
-    const bool classes = kind == CHARL_TARGET_CLASS;
-    const charl_shape wide = shape_of(p), lone = {1, {ROWS}};
+    const charl_target_kind kind =
+        p->maps ? CHARL_TARGET_MAPS
+                : (charl_target_kind)(loss->targets & ~(unsigned)(CHARL_TARGET_TOKENS | CHARL_TARGET_MAPS));
+    const bool classes = p->maps || kind == CHARL_TARGET_CLASS;
+    const charl_shape wide = p->maps ? (charl_shape){3, {ROWS, p->channels, p->per_row}} : shape_of(p);
+    const charl_shape lone = {1 + p->maps, {ROWS, p->per_row}};
     float x[ROWS * MAX_OUTPUTS], y[ROWS * MAX_OUTPUTS], got[ROWS];
-    int32_t label[ROWS];
+    int32_t label[ROWS * MAX_OUTPUTS];
     charl_graph *g = NULL;
-    charl_var *outputs, *targets;
+    charl_var *outputs, *targets, *v;
 
     for (int i = 0; i < ROWS; i++) {
-        label[i] = p->label[i][0];
+        for (int k = 0; k < (p->maps ? p->per_row : 1); k++) {
+            label[i * (p->maps ? p->per_row : 1) + k] = p->label[i][k];
+        }
         for (int k = 0; k < p->outputs; k++) {
             x[i * p->outputs + k] = p->x[i][k];
             y[i * p->outputs + k] = p->dtype == CHARL_I32 ? (float)p->label[i][k] : p->number[i][k];
@@ -523,10 +551,15 @@ static void check_row_values(const problem *p, const charl__loss *loss, const vo
     charl_graph_set_training(g, false);
     outputs = input_of(g, "x", CHARL_F32, wide, x);
     targets = classes ? input_of(g, "y", CHARL_I32, lone, label) : input_of(g, "y", CHARL_F32, wide, y);
-    run(g, metric ? metric->build(g, kind, outputs, targets) : loss->build(g, settings, outputs, targets), got);
+    if (p->maps) {
+        outputs = charl_transpose(g, outputs, (const int[]){0, 2, 1});
+    }
+    v = metric ? metric->build(g, kind, outputs, targets) : loss->build(g, settings, outputs, targets);
+    run(g, charl_var_get_type(v).shape.ndim > 1 ? charl_mean(g, v, 1, false) : v, got);
     for (int i = 0; i < ROWS; i++) {
         const charl__eval_row row = {.outputs = p->x[i],
                                      .n = p->outputs,
+                                     .is_map = p->maps,
                                      .classes = p->channels > 0 ? p->channels : p->outputs,
                                      .labels = p->dtype == CHARL_I32 ? p->label[i] : NULL,
                                      .numbers = p->dtype == CHARL_I32 ? NULL : p->number[i]};
@@ -550,7 +583,9 @@ static void test_rows_on_the_device(void **state)
         int problems_of = 0;
 
         for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
-            if (!(charl__loss_find(problems[i].loss)->targets & loss->targets)) {
+            const unsigned kinds = charl__loss_find(problems[i].loss)->targets & loss->targets;
+
+            if (problems[i].maps ? !(kinds & CHARL_TARGET_MAPS) : !(kinds & ~(unsigned)CHARL_TARGET_MAPS)) {
                 continue;
             }
             problems_of++;

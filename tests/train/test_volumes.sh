@@ -1,6 +1,6 @@
 #!/bin/sh
 # The U-Net of docs/models/unet.md, with 3d for 2d, learns to mark balls in noisy volumes, with the same bits for any number of ranks,
-# with recomputed activations, and after a stop.
+# with recomputed activations, and after a stop. A model of two layers learns three classes of voxels.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/common.sh"
 /usr/bin/python3 -c 'import h5py, numpy' 2>/dev/null || { echo "skipped: no h5py"; exit 77; }
@@ -15,6 +15,12 @@ with h5py.File("volumes.h5", "w") as f:
     f.attrs["charl_format"], f.attrs["charl_version"], f.attrs["kind"] = np.bytes_("dataset"), 1, np.bytes_("images")
     for split, at in (("train", slice(64)), ("val", slice(64, n))):
         f[f"{split}/x"], f[f"{split}/y"] = noisy[at, None].astype("u1"), masks[at].reshape(-1, 8 * 16 * 16).astype("f4")
+classes = 1 * masks + (((grid - centre) ** 2).sum(1) < 0.4 * radius ** 2)
+with h5py.File("classes.h5", "w") as f:
+    f.attrs["charl_format"], f.attrs["charl_version"], f.attrs["kind"] = np.bytes_("dataset"), 1, np.bytes_("images")
+    for split, at in (("train", slice(64)), ("val", slice(64, n))):
+        f[f"{split}/x"] = (80 + 60 * classes + rng.normal(0, 25, classes.shape))[at, None].clip(0, 255).astype("u1")
+        f[f"{split}/y"] = classes[at].astype("u1")
 PY
 sed -n '/^```ini$/,/^```$/p' "$here/../../docs/models/unet.md" | grep -v '^```' |
     sed -e 's/2d$/3d/' -e 's/masks.h5/volumes.h5/' -e 's/= 16$/= 4/' -e 's/= 32$/= 6/' -e 's/= 64$/= 8/' -e 's/= 128$/= 10/' >unet.ini
@@ -38,4 +44,59 @@ expect 75 "volumes, stopped" ranks 2 "$@" -o two
 unset CHARL_FAULT
 expect 0 "volumes, resumed" ranks 1 "$@" -o two
 same "volumes, resumed" one two
+
+cat >classes.ini <<'INI'
+[data]
+path = classes.h5
+[model]
+type = sequential
+[layer conv]
+type = conv3d
+channels = 6
+kernel = 3
+[layer norm]
+type = batch_norm
+activation = relu
+[layer out]
+type = conv3d
+channels = 3
+kernel = 1
+[train]
+batch_size = 8
+slices = 4
+epochs = 8
+[optimizer]
+learning_rate = 0.05
+[eval]
+interval = 8ep
+metrics = auto, iou
+[device]
+share = yes
+INI
+expect 0 "classes on 1 rank" ranks 1 classes.ini -q -o classes
+expect 0 "classes on 3 ranks" ranks 3 classes.ini -q -o classes3
+same "classes on 3 ranks" classes classes3
+for loss in focal dice; do
+    expect 0 "classes by $loss" ranks 2 classes.ini -q -o $loss train.loss=$loss train.epochs=1
+done
+expect 0 "their evaluation" "$bin/charl" eval classes.ini classes/best.h5 --report=json
+checks=$((checks + 1))
+/usr/bin/python3 - <<'PY' || fail "the classes are not learnt: $(cat "$T/log")"
+import json
+report = json.loads(open("log").read().splitlines()[-1])
+each, pairs = [c["iou"] for c in report["classes"]], report["confusion"]
+assert report["iou"] > 0.6 and abs(sum(each) / 3 - report["iou"]) < 1e-6 and len(each) == 3, report
+assert sum(map(sum, pairs)) == 16 * 8 * 16 * 16, report
+assert abs(sum(r[i] for i, r in enumerate(pairs)) / sum(map(sum, pairs)) - report["accuracy"]) < 1e-6, report
+PY
+expect 0 "classes, predicted" "$bin/charl" predict classes/best.h5 -o classes.out.h5
+checks=$((checks + 1))
+/usr/bin/python3 - <<'PY' || fail "the predictions of voxels"
+import h5py, numpy as np
+with h5py.File("classes.out.h5") as f:
+    p = f["output"][:].reshape(16, 3, -1)
+    assert np.allclose(p.sum(1), 1, atol=1e-5) and (p.argmax(1) == f["predicted"][:]).all() and f["label"].shape == (16, 2048)
+PY
+expect 2 "too few channels" ranks 1 classes.ini -q -o none layer.out.channels=2
+says 1 'does not fit the targets .*channels = 3'
 finish

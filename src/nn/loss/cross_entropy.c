@@ -1,6 +1,4 @@
-/* Cross entropy of classes and of tokens. */
-#include <math.h>
-
+/* Cross entropy of classes, of those of pixels, and of tokens. */
 #include "nn/loss.h"
 
 typedef struct settings {
@@ -22,25 +20,24 @@ static charl_var *build(charl_graph *g, const void *config, charl_var *outputs, 
     return charl_cross_entropy(g, outputs, targets, NULL, charl_graph_is_training(g) ? &args : NULL);
 }
 
-/* log(sum of exp(outputs)) - outputs[label], shifted by the largest output. */
 static double reference(const void *config, const charl__eval_row *row)
 {
-    const double most = (double)row->outputs[charl__largest(row->outputs, row->n)];
+    const int64_t pixels = charl__eval_pixels(row);
     double sum = 0.0;
 
     (void)config;
-    for (int64_t i = 0; i < row->n; i++) {
-        sum += exp((double)row->outputs[i] - most);
+    for (int64_t i = 0; i < pixels; i++) {
+        sum += charl__eval_cross_entropy(row, i, row->labels[i]);
     }
-    return most + log(sum) - (double)row->outputs[row->labels[0]];
+    return sum / (double)pixels;
 }
 
 const charl__loss charl__loss_cross_entropy = {
     .row.name = "cross_entropy",
-    .row.help = "-log of the predicted probability of the class or of the next token",
+    .row.help = "-log of the predicted probability of the class, of that of each pixel, or of the next token",
     CHARL_KEYS(keys),
     CHARL_DEFAULTS(defaults),
-    .targets = CHARL_TARGET_CLASS | CHARL_TARGET_TOKENS,
+    .targets = CHARL_TARGET_CLASS | CHARL_TARGET_MAPS | CHARL_TARGET_TOKENS,
     .build = build,
     .reference = reference,
     .answer = &charl__answer_softmax,

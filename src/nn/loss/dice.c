@@ -1,4 +1,5 @@
-/* Soft Dice loss of masks: the overlap of predicted probabilities with the truth, of each sample and channel by itself. */
+/* Soft Dice loss of masks, or of pixels of several classes: the overlap of predicted probabilities with the truth, of each sample and
+ * channel or class by itself. */
 #include <math.h>
 
 #include "nn/loss.h"
@@ -22,13 +23,35 @@ static charl_var *by_class(charl_graph *g, charl_var *x)
     return charl_reshape(g, x, (charl_shape){3, {s.dim[0], classes, row / classes}});
 }
 
+/* 1 at the class of each pixel, else 0, as p [B, pixels, classes]: relu(1 - (class - label)^2). */
+static charl_var *one_hot(charl_graph *g, charl_var *p, charl_var *labels)
+{
+    const charl_shape s = p && labels ? charl_var_get_type(p).shape : (charl_shape){3, {1, 1, 1}};
+    charl_var *each[8], *apart;
+    int n = 0;
+
+    for (int64_t c = 0; c < s.dim[2]; c++) {
+        each[n++] = charl_reshape(g, charl_constant(g, (float)c), (charl_shape){1, {1}});
+        if (n == 8 || c + 1 == s.dim[2]) {
+            each[0] = charl_concat(g, each, n, 0);
+            n = 1;
+        }
+    }
+    labels = charl_reshape(g, charl_cast(g, labels, CHARL_F32), (charl_shape){3, {s.dim[0], s.dim[1], 1}});
+    apart = charl_sub(g, charl_expand_like(g, p, each[0]), labels);
+    return charl_relu(g, charl_scale(g, charl_mul(g, apart, apart), -1.0F, 1.0F));
+}
+
 static charl_var *build(charl_graph *g, const void *config, charl_var *outputs, charl_var *targets)
 {
     const float smooth = (float)((const settings *)config)->smooth;
-    charl_var *p = by_class(g, charl_sigmoid(g, outputs)), *t = by_class(g, targets), *both, *sizes;
+    const bool maps = targets && charl_var_get_type(targets).dtype == CHARL_I32;
+    const int pixels = maps ? 1 : 2;
+    charl_var *p = maps ? charl_softmax(g, outputs) : by_class(g, charl_sigmoid(g, outputs));
+    charl_var *t = maps ? one_hot(g, p, targets) : by_class(g, targets), *both, *sizes;
 
-    both = charl_sum(g, charl_mul(g, p, t), 2, false);
-    sizes = charl_sum(g, charl_add(g, p, t), 2, false);
+    both = charl_sum(g, charl_mul(g, p, t), pixels, false);
+    sizes = charl_sum(g, charl_add(g, p, t), pixels, false);
     both = charl_div(g, charl_scale(g, both, 2.0F, smooth), charl_scale(g, sizes, 1.0F, smooth));
     return charl_scale(g, charl_mean(g, both, 1, false), -1.0F, 1.0F);
 }
@@ -42,8 +65,11 @@ static double reference(const void *config, const charl__eval_row *row)
     for (int64_t c = 0; c < classes; c++) {
         double both = 0.0, sizes = 0.0;
 
-        for (int64_t i = c * pixels; i < (c + 1) * pixels; i++) {
-            const double p = 1.0 / (1.0 + exp(-(double)row->outputs[i])), t = charl__eval_target(row, i);
+        for (int64_t i = 0; i < pixels; i++) {
+            const int64_t at = c * pixels + i;
+            const double p =
+                row->is_map ? exp(-charl__eval_cross_entropy(row, i, c)) : 1.0 / (1.0 + exp(-(double)row->outputs[at]));
+            const double t = row->is_map ? (double)(row->labels[i] == c) : charl__eval_target(row, at);
 
             both += p * t;
             sizes += p + t;
@@ -55,11 +81,12 @@ static double reference(const void *config, const charl__eval_row *row)
 
 const charl__loss charl__loss_dice = {
     .row.name = "dice",
-    .row.help = "1 - soft Dice coefficient of each channel of a sample's masks, mean over the channels; the outputs "
-                "are logits",
+    .row.help =
+        "1 - soft Dice coefficient of each channel of a sample's masks, or of each class of its pixels, mean over "
+        "these; the outputs are logits",
     CHARL_KEYS(keys),
     CHARL_DEFAULTS(defaults),
-    .targets = CHARL_TARGET_FLAGS,
+    .targets = CHARL_TARGET_FLAGS | CHARL_TARGET_MAPS,
     .build = build,
     .reference = reference,
     .answer = &charl__answer_sigmoid,

@@ -30,9 +30,15 @@ static charl_var *build(charl_graph *g, const void *config, charl_var *outputs, 
 static double reference(const void *config, const charl__eval_row *row)
 {
     const settings *s = config;
-    const double loss = charl__loss_cross_entropy.reference(NULL, row);
+    const int64_t pixels = charl__eval_pixels(row);
+    double sum = 0.0;
 
-    return s->alpha * pow(1.0 - exp(-loss), s->gamma) * loss;
+    for (int64_t i = 0; i < pixels; i++) {
+        const double loss = charl__eval_cross_entropy(row, i, row->labels[i]);
+
+        sum += s->alpha * pow(1.0 - exp(-loss), s->gamma) * loss;
+    }
+    return sum / (double)pixels;
 }
 
 const charl__loss charl__loss_focal = {
@@ -40,7 +46,7 @@ const charl__loss charl__loss_focal = {
     .row.help = "cross entropy times focal_alpha (1 - probability of the class)^focal_gamma",
     CHARL_KEYS(keys),
     CHARL_DEFAULTS(defaults),
-    .targets = CHARL_TARGET_CLASS,
+    .targets = CHARL_TARGET_CLASS | CHARL_TARGET_MAPS,
     .build = build,
     .reference = reference,
     .answer = &charl__answer_softmax,

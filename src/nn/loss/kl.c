@@ -15,7 +15,7 @@ static charl_var *build(charl_graph *g, const void *config, charl_var *outputs, 
 
 static double reference(const void *config, const charl__eval_row *row)
 {
-    const double most = (double)row->outputs[charl__largest(row->outputs, row->n)];
+    const double most = (double)row->outputs[charl__largest(row->outputs, row->n, 1)];
     double total = 0.0, sum = 0.0;
 
     (void)config;

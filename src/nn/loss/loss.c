@@ -52,39 +52,70 @@ double charl__eval_target(const charl__eval_row *row, int64_t i)
     return row->labels ? (double)row->labels[i] : (double)row->numbers[i];
 }
 
-int64_t charl__largest(const float *outputs, int64_t n)
+int64_t charl__largest(const float *outputs, int64_t n, int64_t stride)
 {
     int64_t best = 0;
 
     for (int64_t i = 1; i < n; i++) {
-        best = outputs[i] > outputs[best] ? i : best;
+        best = outputs[i * stride] > outputs[best * stride] ? i : best;
     }
     return best;
 }
 
-static void softmax(const float *outputs, int64_t n, double *answers)
+int64_t charl__eval_pixels(const charl__eval_row *row)
 {
-    const double most = (double)outputs[charl__largest(outputs, n)];
+    return row->n / row->classes;
+}
+
+int64_t charl__eval_predicted(const charl__eval_row *row, int64_t i)
+{
+    return charl__largest(row->outputs + i, row->classes, charl__eval_pixels(row));
+}
+
+/* log(sum of exp(outputs)) - outputs[label], shifted by the largest output. */
+double charl__eval_cross_entropy(const charl__eval_row *row, int64_t i, int64_t label)
+{
+    const int64_t pixels = charl__eval_pixels(row);
+    const float *outputs = row->outputs + i;
+    const double most = (double)outputs[charl__eval_predicted(row, i) * pixels];
     double sum = 0.0;
 
-    for (int64_t i = 0; i < n; i++) {
-        answers[i] = exp((double)outputs[i] - most);
-        sum += answers[i];
+    for (int64_t c = 0; c < row->classes; c++) {
+        sum += exp((double)outputs[c * pixels] - most);
     }
-    for (int64_t i = 0; i < n; i++) {
-        answers[i] /= sum;
+    return most + log(sum) - (double)outputs[label * pixels];
+}
+
+/* Over the classes of each pixel. */
+static void softmax(const float *outputs, int64_t n, int64_t classes, double *answers)
+{
+    const int64_t pixels = n / classes;
+
+    for (int64_t p = 0; p < pixels; p++) {
+        const double most = (double)outputs[p + pixels * charl__largest(outputs + p, classes, pixels)];
+        double sum = 0.0;
+
+        for (int64_t i = p; i < n; i += pixels) {
+            answers[i] = exp((double)outputs[i] - most);
+            sum += answers[i];
+        }
+        for (int64_t i = p; i < n; i += pixels) {
+            answers[i] /= sum;
+        }
     }
 }
 
-static void sigmoid(const float *outputs, int64_t n, double *answers)
+static void sigmoid(const float *outputs, int64_t n, int64_t classes, double *answers)
 {
+    (void)classes;
     for (int64_t i = 0; i < n; i++) {
         answers[i] = 1.0 / (1.0 + exp(-(double)outputs[i]));
     }
 }
 
-static void identity(const float *outputs, int64_t n, double *answers)
+static void identity(const float *outputs, int64_t n, int64_t classes, double *answers)
 {
+    (void)classes;
     for (int64_t i = 0; i < n; i++) {
         answers[i] = (double)outputs[i];
     }

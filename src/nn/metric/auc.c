@@ -40,7 +40,7 @@ static void add_scores(const charl__metric_data *d, const charl__eval_row *row, 
     if (row->n == 2) {
         kept[1] = (double)row->outputs[1] - (double)row->outputs[0];
     } else {
-        charl__answer_softmax.compute(row->outputs, row->n, kept + 1);
+        charl__answer_softmax.compute(row->outputs, row->n, row->n, kept + 1);
     }
 }
 

@@ -30,10 +30,14 @@ static void add_parts(const charl__metric_data *d, const charl__eval_row *row, c
 {
     const int64_t n = d->classes;
 
-    if (d->targets == CHARL_TARGET_CLASS) {
-        count(s, n, row->predicted, true, row->predicted == row->labels[0]);
-        if (row->predicted != row->labels[0]) {
-            count(s, n, row->labels[0], false, true);
+    if (d->targets != CHARL_TARGET_FLAGS) {
+        for (int64_t i = 0; i < charl__eval_pixels(row); i++) {
+            const int64_t predicted = charl__eval_predicted(row, i);
+
+            count(s, n, predicted, true, predicted == row->labels[i]);
+            if (predicted != row->labels[i]) {
+                count(s, n, row->labels[i], false, true);
+            }
         }
         return;
     }
@@ -102,7 +106,7 @@ static charl_status finish_micro(ratio what, const charl__metric_data *d, const 
         .row.help = text "; mean over the classes or labels",                                                          \
         .higher = true,                                                                                                \
         .fraction = true,                                                                                              \
-        .targets = CHARL_TARGET_CLASS | CHARL_TARGET_FLAGS,                                                            \
+        .targets = CHARL_TARGET_CLASS | CHARL_TARGET_MAPS | CHARL_TARGET_FLAGS,                                        \
         .reads = CHARL__READS_OUTPUTS | CHARL__READS_TARGETS,                                                          \
         .detail = CHARL__DETAIL_EACH,                                                                                  \
         .size = size_parts,                                                                                            \
@@ -114,7 +118,7 @@ static charl_status finish_micro(ratio what, const charl__metric_data *d, const 
         .row.help = text "; counted over all classes or labels together",                                              \
         .higher = true,                                                                                                \
         .fraction = true,                                                                                              \
-        .targets = CHARL_TARGET_CLASS | CHARL_TARGET_FLAGS,                                                            \
+        .targets = CHARL_TARGET_CLASS | CHARL_TARGET_MAPS | CHARL_TARGET_FLAGS,                                        \
         .reads = CHARL__READS_OUTPUTS | CHARL__READS_TARGETS,                                                          \
         .size = size_parts,                                                                                            \
         .add = add_parts,                                                                                              \
@@ -139,9 +143,9 @@ static charl_status finish_support(const charl__metric_data *d, const charl__met
 
 const charl__metric charl__metric_support = {
     .row.name = "support",
-    .row.help = "number of samples of each class or label; of masks: number of pixels",
+    .row.help = "number of samples of each class or label; of pixels where these have classes",
     .report_only = true,
-    .targets = CHARL_TARGET_CLASS | CHARL_TARGET_FLAGS,
+    .targets = CHARL_TARGET_CLASS | CHARL_TARGET_MAPS | CHARL_TARGET_FLAGS,
     .reads = CHARL__READS_OUTPUTS | CHARL__READS_TARGETS,
     .detail = CHARL__DETAIL_EACH,
     .size = size_parts,
@@ -151,19 +155,21 @@ const charl__metric charl__metric_support = {
 
 static void size_pairs(const charl__metric_data *d, charl__metric_size *out)
 {
-    out->counts = d->outputs * d->outputs;
+    out->counts = d->classes * d->classes;
 }
 
 static void add_pair(const charl__metric_data *d, const charl__eval_row *row, charl__metric_state *s)
 {
-    s->counts[row->labels[0] * d->outputs + row->predicted]++;
+    for (int64_t i = 0; i < charl__eval_pixels(row); i++) {
+        s->counts[row->labels[i] * d->classes + charl__eval_predicted(row, i)]++;
+    }
 }
 
 static charl_status finish_pairs(const charl__metric_data *d, const charl__metric_state *s, double *value,
                                  double *details)
 {
     *value = (double)NAN;
-    for (int64_t i = 0; details && i < d->outputs * d->outputs; i++) {
+    for (int64_t i = 0; details && i < d->classes * d->classes; i++) {
         details[i] = (double)s->counts[i];
     }
     return CHARL_OK;
@@ -171,9 +177,9 @@ static charl_status finish_pairs(const charl__metric_data *d, const charl__metri
 
 const charl__metric charl__metric_confusion = {
     .row.name = "confusion",
-    .row.help = "number of samples of each class (row) that were predicted to be of each class (column)",
+    .row.help = "number of samples or pixels of each class (row) that were predicted to be of each class (column)",
     .report_only = true,
-    .targets = CHARL_TARGET_CLASS,
+    .targets = CHARL_TARGET_CLASS | CHARL_TARGET_MAPS,
     .reads = CHARL__READS_OUTPUTS | CHARL__READS_TARGETS,
     .detail = CHARL__DETAIL_PAIRS,
     .size = size_pairs,

@@ -1,16 +1,23 @@
 /* Accuracy: part of the predictions that are right. */
 #include "nn/metric.h"
 
-/* 1 if at most k outputs, that of the label included, are not below it: a tie counts against the label. */
+/* Part of the pixels, or 0 or 1 of a class, where at most k outputs, that of the label included, are not below it: a tie counts against the
+ * label. */
 static double is_among(const charl__eval_row *row, int k)
 {
-    const float own = row->outputs[row->labels[0]];
-    int64_t n = 0;
+    const int64_t pixels = charl__eval_pixels(row);
+    int64_t right = 0;
 
-    for (int64_t i = 0; i < row->n; i++) {
-        n += !(row->outputs[i] < own);
+    for (int64_t p = 0; p < pixels; p++) {
+        const float own = row->outputs[row->labels[p] * pixels + p];
+        int64_t n = 0;
+
+        for (int64_t i = p; i < row->n; i += pixels) {
+            n += !(row->outputs[i] < own);
+        }
+        right += n <= k;
     }
-    return n <= k ? 1.0 : 0.0;
+    return (double)right / (double)pixels;
 }
 
 static charl_var *build_accuracy(charl_graph *g, charl_target_kind kind, charl_var *outputs, charl_var *targets)
@@ -37,8 +44,8 @@ const charl__metric charl__metric_accuracy = {
     .row.help = "part of the predictions that are right; bce: of the single labels",
     .higher = true,
     .fraction = true,
-    .targets = CHARL_TARGET_CLASS | CHARL_TARGET_FLAGS | CHARL_TARGET_TOKENS,
-    .automatic = CHARL_TARGET_CLASS | CHARL_TARGET_FLAGS | CHARL_TARGET_TOKENS,
+    .targets = CHARL_TARGET_CLASS | CHARL_TARGET_MAPS | CHARL_TARGET_FLAGS | CHARL_TARGET_TOKENS,
+    .automatic = CHARL_TARGET_CLASS | CHARL_TARGET_MAPS | CHARL_TARGET_FLAGS | CHARL_TARGET_TOKENS,
     .build = build_accuracy,
     .reference = accuracy_of,
     .finish = charl__metric_mean,
@@ -60,7 +67,7 @@ const charl__metric charl__metric_accuracy = {
         .row.help = "part of the labels that are among the " #k " largest outputs",                                    \
         .higher = true,                                                                                                \
         .fraction = true,                                                                                              \
-        .targets = CHARL_TARGET_CLASS | CHARL_TARGET_TOKENS,                                                           \
+        .targets = CHARL_TARGET_CLASS | CHARL_TARGET_MAPS | CHARL_TARGET_TOKENS,                                       \
         .build = build_top##k,                                                                                         \
         .reference = top##k##_of,                                                                                      \
         .finish = charl__metric_mean,                                                                                  \
