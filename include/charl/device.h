@@ -79,6 +79,7 @@ typedef struct charl_device_request {
     bool allow_tf32;      /* products of f32 matrices may round their elements to tf32 (8 bits of
                              exponent, 10 behind the point), where tensor cores take that */
     bool traced;          /* commands have timestamps, as charl_train_options.trace and .profile need them */
+    bool skip_kernels;    /* no kernel is compiled or run, except to learn about the device: to plan memory */
     int64_t memory_limit; /* bytes; 0 = what the device has */
     charl_tune_mode tune;
     charl_compiling compiling; /* reports compilation, also that of this call; NULL: none */

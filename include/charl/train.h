@@ -177,6 +177,7 @@ typedef struct charl_train_options {
                                device.select and CHARL_DEVICE say. NULL: as configured */
     charl_tune_mode tune;   /* of charl_device_request */
     bool dry_run;           /* plan only */
+    bool skip_kernels;      /* with dry_run: compile no kernels */
     int fast_dev_run;       /* > 0: that many training and validation steps, nothing written */
     bool overfit_batch;     /* train on the first batch only; nothing written */
     bool overwrite;         /* ignore checkpoints in the run directory */

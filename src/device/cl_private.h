@@ -88,6 +88,7 @@ struct charl_device {
     bool pocl, pocl_keeps;                            /* PoCL compiles; and has a cache of its own */
     int unflushed;                                    /* launches since the last flush of the compute queue */
     bool sync;                                        /* CHARL_SYNC: wait after every launch */
+    bool skip_kernels;                                /* launches are checked and recorded, and that is all */
     struct charl__timing *timing;                     /* CHARL_PROFILE: time every launch; NULL: off */
     struct charl__tracing *tracing;                   /* request.traced; NULL: commands have no timestamps */
     charl__event event[CHARL__SPARE_EVENTS];          /* so that a step takes none from the heap */

@@ -112,6 +112,7 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
     CHARL_TRY_CLEANUP(charl__tuning_db_open(dev, request->tune));
     CHARL_TRY_CLEANUP(open_queues(dev));
     CHARL_TRY_CLEANUP(charl__device_probe(dev, request->allow_tf32));
+    dev->skip_kernels = request->skip_kernels;
     if (request->allow_tf32 && !dev->facts.nvidia.tf32) { /* said once where ranks share a node */
         charl__log(request->local_rank == 0 ? CHARL_LOG_WARN : CHARL_LOG_INFO,
                    "%s has no tensor cores for tf32: f32 is multiplied as f32", dev->info.name);

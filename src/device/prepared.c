@@ -21,9 +21,11 @@ charl_status charl__prepared_create(charl_device *dev, const charl__launch *l, i
     p->dev = charl__device_retain(dev);
     p->n = n;
     CHARL_TRY_CLEANUP(charl__ready_init(dev, l, &p->ready));
-    CHARL_TRY_CLEANUP(charl__program_get(dev, l, &program));
-    CHARL_TRY_CLEANUP(charl__kernel_create(dev, program, l->entry, &p->ready.kernel));
-    CHARL_TRY_CLEANUP(charl__args_set(p->ready.kernel, l));
+    if (!dev->skip_kernels) {
+        CHARL_TRY_CLEANUP(charl__program_get(dev, l, &program));
+        CHARL_TRY_CLEANUP(charl__kernel_create(dev, program, l->entry, &p->ready.kernel));
+        CHARL_TRY_CLEANUP(charl__args_set(p->ready.kernel, l));
+    }
     while (l->args[args].kind != CHARL_ARG_END) {
         p->first += charl__arg_is_buffer(l->args[args++].kind) ? 2 : 1;
     }

@@ -77,6 +77,7 @@ static charl_status open_device(charl__replica *r)
                                     .share = r->config->device.share || is_team,
                                     .allow_tf32 = r->config->device.allow_tf32,
                                     .tune = r->options->tune,
+                                    .skip_kernels = r->options->skip_kernels,
                                     .traced = (r->options->trace || r->options->profile) && !r->options->dry_run,
                                     .compiling = on_compiling,
                                     .compiling_ctx = r};

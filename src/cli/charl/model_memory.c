@@ -147,6 +147,7 @@ static int show_memory(void *ctx, charl_comm *comm)
     memory_view *v = ctx;
     const charl_train_options options = {.comm = comm,
                                          .dry_run = true,
+                                         .skip_kernels = true,
                                          .overwrite = true,
                                          .events = {.ctx = v,
                                                     .compiling = charl__cli_compiling_show,
