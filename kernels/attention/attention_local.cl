@@ -14,7 +14,7 @@
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(global const ACT *qkv, ulong qkv_at,
                                                                                global ACT *out, ulong out_at,
                                                                                global float *lse, ulong lse_at,
-                                                                               MASK_OPERAND ATTENTION_ARGS)
+                                                                               MASK_ARGS(mask) ATTENTION_ARGS)
 {
     local float4 stage[STAGE], tile[TILE * PITCH];
     local float part[4 * TILE], down[TILE];
@@ -24,14 +24,15 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(g
     const ulong item = get_group_id(0);
     const int q0 = (int)(item % (ulong)tiles) * TILE, h = (int)(item / (ulong)tiles % (ulong)heads);
     const int b = (int)(item / (ulong)tiles / (ulong)heads), hk = heads + h / (heads / kv_heads);
-    const int n_q = min(TILE, t_all - q0), n_k = CAUSAL ? q0 + n_q : KEYS_OF(b);
+    const int n_q = min(TILE, t_all - q0), n_k = CAUSAL ? q0 + n_q : keys_of(MASK(mask), b, t_all);
     const long pitch = (long)columns * D;
     float4 s[4][BLOCKS], acc[DC][BLOCKS];
     float m = -INFINITY, sum = 0.0f; /* of query `mine` */
     int first = 0, k_begin = 0;      /* key that it sees; tile that one of the group sees */
 
 #if STARTS
-    start += start_at;
+    global const int *const start = MASK(mask);
+
     first = mine < n_q ? first_key(start, b, t_all, q0 + mine) : q0;
     k_begin = first_key_of(start, b, t_all, q0, n_q) / TILE * TILE;
 #endif

@@ -17,7 +17,7 @@
 typedef struct {
     global const ACT *gout, *qkv;
     global const float *lse, *dots, *glse;
-    global const int *start; /* with STARTS */
+    global const int *mask; /* with STARTS */
     int t_all, n_keys, heads, kv_heads;
     float scale;
     ulong row, key, step; /* of dropout; row: of the global batch */
@@ -35,7 +35,7 @@ CHARL_IN_KERNEL void differentiate(const inputs *x, int b, int h, int q, int k, 
     float delta = x->dots[((long)b * x->t_all + here) * x->heads + h];
     const int end = q >= x->t_all ? 0 : CAUSAL ? q + 1 : x->n_keys;
 #if STARTS
-    const int begin = first_key(x->start, b, x->t_all, here);
+    const int begin = first_key(x->mask, b, x->t_all, here);
 #else
     const int begin = 0;
 #endif
@@ -104,48 +104,28 @@ CHARL_IN_KERNEL void differentiate_columns(const inputs *x, int b, int h, int q0
     }
 }
 
+/* Of row b. */
+CHARL_IN_KERNEL inputs inputs_of(global const ACT *gout, global const ACT *qkv, global const float *lse, global const float *dots,
+                                 global const float *glse, global const int *mask, int b, ATTENTION_ARGS)
+{
+    inputs x = {gout, qkv, lse, dots, glse, mask, t_all, keys_of(mask, b, t_all), heads, kv_heads, scale, first_row + (ulong)b,
+                0, 0, threshold, keep_scale};
+
+#if DROP
+    global const charl_step_params *now = charl_step_at(record, record_at);
+
+    x.key = ((ulong)now->seed_hi << 32 | now->seed_lo) ^ name_hash;
+    x.step = (ulong)now->step_hi << 32 | now->step_lo;
+#else
+    (void)record, (void)record_at, (void)name_hash;
+#endif
+    return x;
+}
+
 #define GRAD_ARGS                                                                                                      \
     global const ACT *gout, ulong gout_at, global const ACT *qkv, ulong qkv_at, global const float *lse, ulong lse_at, \
         global const float *dots, ulong dots_at, global const float *glse, ulong glse_at, global float *sums,          \
-        ulong sums_at, global ACT *dqkv, ulong dqkv_at, MASK_OPERAND ATTENTION_ARGS
-
-#if DROP
-#define RANDOM(x)                                                                                                      \
-    {                                                                                                                  \
-        global const charl_step_params *now = charl_step_at(record, record_at);                                        \
-                                                                                                                       \
-        x.key = ((ulong)now->seed_hi << 32 | now->seed_lo) ^ name_hash;                                                \
-        x.step = (ulong)now->step_hi << 32 | now->step_lo;                                                             \
-    }
-#else
-#define RANDOM(x) (void)record, (void)record_at, (void)name_hash;
-#endif
-
-#if STARTS
-#define FIRST_START (start + start_at)
-#else
-#define FIRST_START 0
-#endif
-
-#define GATHER(x, b)                                                                                                   \
-    inputs x = {gout + gout_at,                                                                                        \
-                qkv + qkv_at,                                                                                          \
-                lse + lse_at,                                                                                          \
-                dots + dots_at,                                                                                        \
-                glse + glse_at,                                                                                        \
-                FIRST_START,                                                                                           \
-                t_all,                                                                                                 \
-                KEYS_OF(b),                                                                                            \
-                heads,                                                                                                 \
-                kv_heads,                                                                                              \
-                scale,                                                                                                 \
-                first_row + (ulong)b,                                                                                  \
-                0,                                                                                                     \
-                0,                                                                                                     \
-                threshold,                                                                                             \
-                keep_scale};                                                                                           \
-    (void)sums, (void)sums_at; /* dq stays in registers */                                                             \
-    RANDOM(x)
+        ulong sums_at, global ACT *dqkv, ulong dqkv_at, MASK_ARGS(mask) ATTENTION_ARGS
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_queries(GRAD_ARGS)
 {
@@ -154,11 +134,13 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_queries(GRA
     const ulong item = get_group_id(0);
     const int q0 = (int)(item % (ulong)tiles) * TILE, h = (int)(item / (ulong)tiles % (ulong)heads);
     const int b = (int)(item / (ulong)tiles / (ulong)heads), hk = heads + h / (heads / kv_heads);
-    const int n_q = min(TILE, t_all - q0), n_k = CAUSAL ? q0 + n_q : KEYS_OF(b);
+    const int n_q = min(TILE, t_all - q0), n_k = CAUSAL ? q0 + n_q : keys_of(MASK(mask), b, t_all);
     const long pitch = (long)columns * D;
+    const inputs x = inputs_of(gout + gout_at, qkv + qkv_at, lse + lse_at, dots + dots_at, glse + glse_at, MASK(mask), b, t_all, heads,
+                               kv_heads, scale, record, record_at, first_row, name_hash, threshold, keep_scale);
     float4 s[4][BLOCKS], dp[4][BLOCKS], dq[DC][BLOCKS];
 
-    GATHER(x, b)
+    (void)sums, (void)sums_at; /* dq stays in registers */
     clear_tile(dq);
     for (int k0 = 0; k0 < n_k; k0 += TILE) {
         const int n = min(TILE, n_k - k0);
@@ -184,9 +166,11 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_keys(GRAD_A
     const int b = (int)(item / (ulong)tiles / (ulong)kv_heads), n_k = min(TILE, t_all - k0);
     const long pitch = (long)columns * D, k_at = element(b, t_all, k0, columns, heads + kv),
                v_at = k_at + (long)kv_heads * D;
+    const inputs x = inputs_of(gout + gout_at, qkv + qkv_at, lse + lse_at, dots + dots_at, glse + glse_at, MASK(mask), b, t_all, heads,
+                               kv_heads, scale, record, record_at, first_row, name_hash, threshold, keep_scale);
     float4 s[4][BLOCKS], dp[4][BLOCKS], dk[DC][BLOCKS], dv[DC][BLOCKS];
 
-    GATHER(x, b)
+    (void)sums, (void)sums_at; /* dq stays in registers */
     clear_tile(dk);
     clear_tile(dv);
     for (int h = kv * group; h < (kv + 1) * group; h++) {

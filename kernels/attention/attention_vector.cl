@@ -35,18 +35,21 @@ static inline void draw_weights(charl_real factor[4], ulong block, int t_all, ul
 }
 #endif
 
-/* What a lane sees of row i of a tile, where its first one is `first`. */
+/* Which lanes see row i of a tile, where their first one is `first`. */
+static inline charl_int sees(charl_int lane, charl_int first, int i)
+{
 #if STARTS
-#define SEEN(i) ((lane >= (i)) & (first[side] <= (i)))
+    return (lane >= i) & (first <= i);
 #else
-#define SEEN(i) (lane >= (i))
+    (void)first;
+    return lane >= i;
 #endif
+}
 
 /* Scores block[0 .. n) become weights exp(s - m), masked ones 0; where all of a vector are, they stay as they are. Lane l of a causal tile sees
  * rows i <= l + diagonal, and with STARTS i >= first only. */
 static inline void weigh(float *block, int rows, int diagonal, float scale, const charl_int first[2], softmax_state *s)
 {
-    (void)first;
     for (int side = 0; side < 2; side++) {
         const int n = CAUSAL ? min(rows, (side + 1) * CHARL_VEC + diagonal) : rows;
         const charl_int lane = lane_numbers(side * CHARL_VEC) + diagonal;
@@ -56,7 +59,7 @@ static inline void weigh(float *block, int rows, int diagonal, float scale, cons
         for (int i = 0; i < n; i++) {
             const charl_real x = CHARL_VLOAD(column + i * LANES);
 
-            m = charl_maximum(m, CAUSAL ? select(CHARL_SPLAT(-INFINITY), x, SEEN(i)) : x);
+            m = charl_maximum(m, CAUSAL ? select(CHARL_SPLAT(-INFINITY), x, sees(lane, first[side], i)) : x);
         }
         shift = m * scale;
 #if STARTS
@@ -71,7 +74,7 @@ static inline void weigh(float *block, int rows, int diagonal, float scale, cons
                 if (i + w < n) {
                     charl_real p = charl_exp(fma(CHARL_VLOAD(column + (i + w) * LANES), CHARL_SPLAT(scale), -shift));
 
-                    p = CAUSAL ? select(CHARL_SPLAT(0.0f), p, SEEN(i + w)) : p;
+                    p = CAUSAL ? select(CHARL_SPLAT(0.0f), p, sees(lane, first[side], i + w)) : p;
                     part[w] = part[w] + p;
                     CHARL_VSTORE(p, column + (i + w) * LANES);
                 }
@@ -84,14 +87,14 @@ static inline void weigh(float *block, int rows, int diagonal, float scale, cons
 }
 
 kernel void attention_vector(global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_at, global float *lse,
-                             ulong lse_at, MASK_OPERAND ATTENTION_ARGS)
+                             ulong lse_at, MASK_ARGS(mask) ATTENTION_ARGS)
 {
     float queries[DP * LANES], sums[DP * LANES], block[TILE * LANES], rows[TILE * DP];
     const int blocks = (t_all + LANES - 1) / LANES, columns = heads + 2 * kv_heads;
     const ulong item = get_global_id(0);
     const int q0 = (int)(item % (ulong)blocks) * LANES, h = (int)(item / (ulong)blocks % (ulong)heads);
     const int b = (int)(item / (ulong)blocks / (ulong)heads), hk = heads + h / (heads / kv_heads);
-    const int n_q = min(LANES, t_all - q0), n_k = CAUSAL ? q0 + n_q : KEYS_OF(b);
+    const int n_q = min(LANES, t_all - q0), n_k = CAUSAL ? q0 + n_q : keys_of(MASK(mask), b, t_all);
     const long pitch = (long)columns * D;
     softmax_state s;
     charl_real factor[2];
@@ -100,9 +103,9 @@ kernel void attention_vector(global const ACT *qkv, ulong qkv_at, global ACT *ou
     int k_begin = 0;
 
 #if STARTS
+    global const int *const start = MASK(mask);
     int begin[LANES];
 
-    start += start_at;
     for (int l = 0; l < LANES; l++) {
         begin[l] = l < n_q ? first_key(start, b, t_all, q0 + l) : q0;
     }

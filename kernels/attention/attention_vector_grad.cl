@@ -19,40 +19,49 @@
 #endif
 #include "attention/attention_lanes.clh"
 
+/* x[r] += ds[r] * key for queries r from `from` on; those of ds are LANES apart. */
+CHARL_IN_KERNEL void add_key(charl_real x[8], const float *ds, charl_real key, const int from)
+{
+#pragma unroll
+    for (int r = from; r < 8; r++) {
+        x[r] = fma(CHARL_SPLAT(ds[r * LANES]), key, x[r]);
+    }
+}
+
 /* sums[i] += sum over keys j < n_k of ds[i][j] * keys[j] for 8 queries from i on, of which `left` exist; from 0 if `first`, to dq if
  * `last`.
  * CAUSAL: query i + r sees keys j <= i + r + diagonal. */
 static inline void add_queries(global float *sums, long sums_pitch, global ACT *dq, long pitch, const float *ds,
                                const float *keys, int n_k, int left, int seen, bool first, bool last)
 {
-#define TAKE(r) charl_real x##r = first || r >= left ? CHARL_SPLAT(0.0f) : charl_load(sums + r * sums_pitch + c, D - c);
-#define MAC(r) x##r = fma(CHARL_SPLAT(ds[r * LANES + j]), key, x##r);
-#define GIVE(r)                                                                                                        \
-    if (r < left && last) {                                                                                            \
-        charl_store(x##r, dq + r * pitch + c, D - c);                                                                  \
-    } else if (r < left) {                                                                                             \
-        charl_store(x##r, sums + r * sums_pitch + c, D - c);                                                           \
-    }
-#define STEP(F)                                                                                                        \
-    if (j < n_k) {                                                                                                     \
-        const charl_real key = CHARL_VLOAD(keys + j * DP + c);                                                         \
-        F j++;                                                                                                         \
-    }
     for (int c = 0; c < D; c += CHARL_VEC) {
+        charl_real x[8];
         int j = 0;
 
-        EIGHT(TAKE)
-        while (j < min(seen, n_k)) {
-            STEP(EIGHT(MAC))
+#pragma unroll
+        for (int r = 0; r < 8; r++) {
+            x[r] = first || r >= left ? CHARL_SPLAT(0.0f) : charl_load(sums + r * sums_pitch + c, D - c);
         }
-        STEP(MAC(1) MAC(2) MAC(3) MAC(4) MAC(5) MAC(6) MAC(7))
-        STEP(MAC(2) MAC(3) MAC(4) MAC(5) MAC(6) MAC(7))
-        STEP(MAC(3) MAC(4) MAC(5) MAC(6) MAC(7))
-        STEP(MAC(4) MAC(5) MAC(6) MAC(7))
-        STEP(MAC(5) MAC(6) MAC(7))
-        STEP(MAC(6) MAC(7))
-        STEP(MAC(7))
-        EIGHT(GIVE)
+        for (; j < min(seen, n_k); j++) {
+            add_key(x, ds + j, CHARL_VLOAD(keys + j * DP + c), 0);
+        }
+#pragma unroll
+        for (int from = 1; from < 8; from++) {
+            if (j < n_k) {
+                add_key(x, ds + j, CHARL_VLOAD(keys + j * DP + c), from);
+                j++;
+            }
+        }
+#pragma unroll
+        for (int r = 0; r < 8; r++) {
+            if (r < left) {
+                if (last) {
+                    charl_store(x[r], dq + r * pitch + c, D - c);
+                } else {
+                    charl_store(x[r], sums + r * sums_pitch + c, D - c);
+                }
+            }
+        }
     }
 }
 
@@ -86,13 +95,13 @@ static inline void differentiate(float *p, float *ds, charl_int seen, float row_
 kernel void attention_vector_grad(global const ACT *gout, ulong gout_at, global const ACT *qkv, ulong qkv_at,
                                   global const float *lse, ulong lse_at, global const float *dots, ulong dots_at,
                                   global const float *glse, ulong glse_at, global float *sums, ulong sums_at,
-                                  global ACT *dqkv, ulong dqkv_at, MASK_OPERAND ATTENTION_ARGS)
+                                  global ACT *dqkv, ulong dqkv_at, MASK_ARGS(mask) ATTENTION_ARGS)
 {
     float keys[DP * LANES], values[DP * LANES], dk[DP * LANES], dv[DP * LANES], key_rows[LANES * DP];
     float query_rows[LANES * DP], gout_rows[LANES * DP], p[LANES * LANES], ds[LANES * LANES];
     const int columns = heads + 2 * kv_heads, group = heads / kv_heads;
     const int b = (int)(get_global_id(0) / (ulong)kv_heads), kv = (int)(get_global_id(0) % (ulong)kv_heads);
-    const int n_keys = KEYS_OF(b);
+    const int n_keys = keys_of(MASK(mask), b, t_all);
     const long pitch = (long)columns * D, out_pitch = (long)heads * D;
     const long sums_pitch = sizeof(ACT) == sizeof(float) ? pitch : out_pitch;
     const charl_real one[2] = {CHARL_SPLAT(1.0f), CHARL_SPLAT(1.0f)};
@@ -108,7 +117,8 @@ kernel void attention_vector_grad(global const ACT *gout, ulong gout_at, global 
     (void)glse, (void)glse_at;
 #endif
 #if STARTS
-    start += start_at;
+    global const int *const start = MASK(mask);
+
 #endif
     gout += gout_at;
     qkv += qkv_at;

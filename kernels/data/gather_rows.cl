@@ -50,20 +50,27 @@ static inline place place_of(uint group, long n)
     return p;
 }
 
+/* How elements are normalised. */
+typedef struct {
+    global const float *shift, *scale;
+    long inner, channels;
+} normalization;
+
+/* It as arguments of a kernel, and made of those. */
 #if NORM
-#define NORM_ARGS                                                                                                      \
-    global const float *shift, ulong shift_at, global const float *scale, ulong scale_at, long inner, long channels,
-#define NORM_PASS shift, shift_at, scale, scale_at, inner, channels,
+#define NORM_ARGS(shift, scale, inner, channels)                                                                       \
+    global const float *shift, ulong shift##_at, global const float *scale, ulong scale##_at, long inner, long channels,
+#define NORM_OF(shift, scale, inner, channels) {shift + shift##_at, scale + scale##_at, inner, channels}
 #else
-#define NORM_ARGS
-#define NORM_PASS
+#define NORM_ARGS(shift, scale, inner, channels)
+#define NORM_OF(shift, scale, inner, channels) {0, 0, 1, 1}
 #endif
 #define GATHER_ARGS                                                                                                    \
-    global const SRC *source, ulong source_at, global const int *row, ulong row_at, NORM_ARGS global DST *out,        \
-        ulong out_at, long n, long source_rows
-#define GATHER_PASS source, source_at, row, row_at, NORM_PASS out, out_at, n, source_rows
+    global const SRC *source, ulong source_at, global const int *row, ulong row_at,                                    \
+        NORM_ARGS(shift, scale, inner, channels) global DST *out, ulong out_at, long n, long source_rows
 
-static inline void gather(uint group, GATHER_ARGS)
+static inline void gather(uint group, global const SRC *source, global const int *row, const normalization *by, global DST *out,
+                          long n, long source_rows)
 {
     const place p = place_of(group, n);
     int from;
@@ -71,8 +78,9 @@ static inline void gather(uint group, GATHER_ARGS)
     if (p.j >= (ulong)n) {
         return;
     }
-    from = row[row_at + p.r];
-    out += out_at + p.r * (ulong)n + p.j;
+    (void)by;
+    from = row[p.r];
+    out += p.r * (ulong)n + p.j;
     if (from < 0 || from >= source_rows) {
 #if DST_IS_FLOAT
         *out = NAN;
@@ -81,12 +89,12 @@ static inline void gather(uint group, GATHER_ARGS)
 #endif
         return;
     }
-    source += source_at + (ulong)from * (ulong)n + p.j;
+    source += (ulong)from * (ulong)n + p.j;
 #if NORM
     {
-        const INDEX c = channels == 1 ? 0 : (INDEX)p.j / (INDEX)inner % (INDEX)channels;
+        const INDEX c = by->channels == 1 ? 0 : (INDEX)p.j / (INDEX)by->inner % (INDEX)by->channels;
 
-        *out = ((float)*source - shift[shift_at + c]) * scale[scale_at + c];
+        *out = ((float)*source - by->shift[c]) * by->scale[c];
     }
 #elif PADDED
     *out = *source == (SRC)-1 ? -1 : (DST)*source;
@@ -98,7 +106,9 @@ static inline void gather(uint group, GATHER_ARGS)
 #if !PAIR
 kernel void charl_gather_rows(GATHER_ARGS)
 {
-    gather((uint)get_group_id(0), GATHER_PASS);
+    const normalization by = NORM_OF(shift, scale, inner, channels);
+
+    gather((uint)get_group_id(0), source + source_at, row + row_at, &by, out + out_at, n, source_rows);
 }
 #else
 static inline void gather_words(uint group, global const uint *source, global const int *row, global uint *out, long n,
@@ -117,10 +127,11 @@ kernel void charl_gather_rows_pair(GATHER_ARGS, global const uint *source_2, ulo
                                    ulong row_at_2, global uint *out_2, ulong out_at_2, long n_2, long source_rows_2,
                                    int groups)
 {
+    const normalization by = NORM_OF(shift, scale, inner, channels);
     const uint group = (uint)get_group_id(0);
 
     if (group < (uint)groups) {
-        gather(group, GATHER_PASS);
+        gather(group, source + source_at, row + row_at, &by, out + out_at, n, source_rows);
     } else {
         gather_words(group - (uint)groups, source_2 + source_at_2, row_2 + row_at_2, out_2 + out_at_2, n_2, source_rows_2);
     }

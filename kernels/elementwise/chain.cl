@@ -22,33 +22,31 @@
 #define OPERANDS global float *y0, ulong y0_at, global const uint *record, ulong record_at,
 #endif
 #ifndef BODY
-#define BODY                                                                                                           \
-    DRAW(0, 0, 0);                                                                                                     \
-    charl_store(draw, y0 + y0_at + i, left);
+#define BODY(first, i, left, drawn, done, seed, number)                                                                \
+    charl_store(drawn_at(drawn[0], done, seed, number, i), y0 + y0_at + i, left);
 #endif
 #ifndef USES_RNG
 #define USES_RNG 1
 #endif
 
 #ifndef BEFORE
-#define BEFORE
+#define BEFORE(first)
 #endif
 #ifndef STRIDED
 #define STRIDED 0
 #endif
 
-/* Those of element i of the launch, element base + i of the global batch, for operator k; `done` elements are behind. */
-#if DRAWN > CHARL_VEC
-#define DRAW(k, name_hash, base)                                                                                       \
-    if (done % DRAWN == 0) {                                                                                           \
-        draw_numbers(seed ^ name_hash, number, base + i, drawn[k]);                                                    \
-    }                                                                                                                  \
-    const charl_real draw = CHARL_VLOAD(drawn[k] + done % DRAWN)
-#else
-#define DRAW(k, name_hash, base)                                                                                       \
-    draw_numbers(seed ^ name_hash, number, base + i, drawn[k]);                                                        \
-    const charl_real draw = CHARL_VLOAD(drawn[k])
-#endif
+/* Those of element `at` of the global batch, and what follows, for an operator that keeps DRAWN of them; `done` elements of the work-item are
+ * behind. */
+static inline charl_real drawn_at(float *drawn, uint done, ulong key, ulong number, ulong at)
+{
+    const uint i = DRAWN > CHARL_VEC ? done % DRAWN : 0;
+
+    if (i == 0) {
+        draw_numbers(key, number, at, drawn);
+    }
+    return CHARL_VLOAD(drawn + i);
+}
 
 kernel void charl_chain(OPERANDS ulong n, ulong span)
 {
@@ -64,15 +62,12 @@ kernel void charl_chain(OPERANDS ulong n, ulong span)
     if (first >= end) {
         return;
     }
-    BEFORE
+    BEFORE(first)
     for (ulong i = first; i < end; i += next) {
         const long left = (long)(n - i);
-#if USES_RNG > 0
         const uint done = (uint)(i - first);
 
-        (void)done;
-#endif
-
-        BODY
+        (void)done, (void)left;
+        BODY(first, i, left, drawn, done, seed, number)
     }
 }

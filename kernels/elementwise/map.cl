@@ -13,7 +13,7 @@
 #define N_IN 1
 #endif
 #ifndef EXPR
-#define EXPR a
+#define EXPR(a, b, c, d, e, f, p, q) a
 #endif
 #ifndef MODE_A
 #define MODE_A 0
@@ -104,6 +104,6 @@ kernel void charl_map(OPERAND(a, A_T)
 #if N_IN > 5
         FETCH(f, MODE_F, i, left);
 #endif
-        charl_write(WHOLE > 0, CHARL_SPLAT(EXPR), out + out_at + i, left);
+        charl_write(WHOLE > 0, CHARL_SPLAT(EXPR(a, b, c, d, e, f, p, q)), out + out_at + i, left);
     }
 }

@@ -16,7 +16,7 @@
 #include "loss/row_weight.clh"
 
 kernel void charl_loss(global const ACT *x, ulong x_at, global const int *label, ulong label_at,
-                       WEIGHT_OPERAND global float *out, ulong out_at, global float *lse, ulong lse_at, ulong rows, ulong per_item,
+                       WEIGHT_OPERAND(weight) global float *out, ulong out_at, global float *lse, ulong lse_at, ulong rows, ulong per_item,
                        ulong n, float smooth, float z)
 {
     SHARED part of[CHUNKS ? PARTS : 1];
@@ -28,7 +28,7 @@ kernel void charl_loss(global const ACT *x, ulong x_at, global const int *label,
         const int cls = label[label_at + r];
         const float2 y = loss_of(logit_of(xr, cls, (int)n), sums_of((row_place){xr, (int)n, 0}, of, 0), cls, smooth, z, (int)n);
 
-        out[out_at + r] = y.x * WEIGHT_OF(r);
+        out[out_at + r] = y.x * WEIGHT_OF(weight, r);
         lse[lse_at + r] = y.y;
     }
 #else
@@ -44,7 +44,7 @@ kernel void charl_loss(global const ACT *x, ulong x_at, global const int *label,
     if (place < rows && (CHUNKS ? (int)get_local_id(0) : t) == 0) {
         const float2 y = loss_of(logit, row, cls, smooth, z, (int)n);
 
-        out[out_at + r] = y.x * WEIGHT_OF(r);
+        out[out_at + r] = y.x * WEIGHT_OF(weight, r);
         lse[lse_at + r] = y.y;
     }
 #endif

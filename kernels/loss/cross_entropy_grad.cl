@@ -16,7 +16,7 @@
 #include "loss/row_weight.clh"
 
 kernel void charl_gradient(global const float *g, ulong g_at, global const ACT *x, ulong x_at, global const int *label,
-                           ulong label_at, global const float *lse, ulong lse_at, WEIGHT_OPERAND global ACT *out, ulong out_at,
+                           ulong label_at, global const float *lse, ulong lse_at, WEIGHT_OPERAND(weight) global ACT *out, ulong out_at,
                            float smooth, float z, ulong rows, ulong per_item, ulong stretches, ulong size)
 {
 #if CHARL_ROW_ITEMS == 1
@@ -32,7 +32,7 @@ kernel void charl_gradient(global const float *g, ulong g_at, global const ACT *
         global ACT *to = out + out_at + i * size;
         const int cls = label[label_at + i];
         const float logit = logit_of(xi, cls, (int)size); /* only one that has not been overwritten is used */
-        const target r = target_of(lse[lse_at + i], g[g_at + i] * WEIGHT_OF(i), smooth, z, logit, cls, (int)size);
+        const target r = target_of(lse[lse_at + i], g[g_at + i] * WEIGHT_OF(weight, i), smooth, z, logit, cls, (int)size);
 
 #if CHARL_ROW_ITEMS == 1
         for (int c = 0; c < r.size; c += CHARL_VEC) {

@@ -14,7 +14,7 @@
 #include "loss/row_weight.clh"
 
 kernel void charl_both(global const float *g, ulong g_at, global const ACT *x, ulong x_at, global const int *label, ulong label_at,
-                       WEIGHT_OPERAND global ACT *out, ulong out_at, global float *loss, ulong loss_at, global float *lse,
+                       WEIGHT_OPERAND(weight) global ACT *out, ulong out_at, global float *loss, ulong loss_at, global float *lse,
                        ulong lse_at, ulong rows, ulong per_item, ulong n, float smooth, float z)
 {
     SHARED part of[CHUNKS ? PARTS : 1];
@@ -25,7 +25,7 @@ kernel void charl_both(global const float *g, ulong g_at, global const ACT *x, u
     for (ulong r = first; r < min(first + per_item, rows); r++) {
         global const ACT *xr = x + x_at + r * n;
         const int cls = label[label_at + r];
-        const float w = WEIGHT_OF(r), logit = logit_of(xr, cls, size);
+        const float w = WEIGHT_OF(weight, r), logit = logit_of(xr, cls, size);
         const float2 y = loss_of(logit, sums_of((row_place){xr, size, 0}, of, 0), cls, smooth, z, size);
         const target q = target_of(y.y, g[g_at + r] * w, smooth, z, logit, cls, size);
 
@@ -43,7 +43,7 @@ kernel void charl_both(global const float *g, ulong g_at, global const ACT *x, u
     global const ACT *xr = x + x_at + r * n; /* all of a group come: some once more for the last row */
     global ACT *to = out + out_at + r * n;
     const int cls = label[label_at + r];
-    const float w = WEIGHT_OF(r), scale = g[g_at + r] * w, logit = logit_of(xr, cls, size);
+    const float w = WEIGHT_OF(weight, r), scale = g[g_at + r] * w, logit = logit_of(xr, cls, size);
     const float2 y = loss_of(logit, sums_of(place_of(words_at(xr), xr, size, t), of, scratch), cls, smooth, z, size);
     const target q = target_of(y.y, scale, smooth, z, logit, cls, size);
 

@@ -77,7 +77,7 @@ static inline float8 join_squares(float8 sum, float8 squares, float n, float8 ot
 #endif
 
 #if WHAT == 1
-#define FETCH(got, i)     PROLOGUE_FETCH(got, i)
+#define FETCH(got, i)     PROLOGUE_FETCH(got, g, i)
 #define G_OF(to, got, x)  PROLOGUE_OF(to, got, x)
 #else
 #define FETCH(got, i)     (void)(got)
@@ -233,7 +233,7 @@ kernel void charl_channel_gradient(PROLOGUE_ARGS global const ACT *x, ulong x_at
             const ulong i = min(r + (ulong)k, last - 1) * channels + c;
 
             a[k] = get8(x + x_at + i);
-            PROLOGUE_FETCH(b[k], i);
+            PROLOGUE_FETCH(b[k], g, i);
         }
 #pragma unroll
         for (int k = 0; k < 2; k++) {

@@ -38,38 +38,38 @@ static inline float row_sum(local float *part, float acc)
 }
 
 /* Launch: 64 work-items per row of the batch. */
-kernel void charl_adafactor_rows(CHARL_UPDATE_PARAMS, global float *row, ulong row_at, long cols)
+kernel void charl_adafactor_rows(CHARL_UPDATE_PARAMS(arena), global float *row, ulong row_at, long cols)
 {
+    const charl_updates all = CHARL_UPDATES(arena);
     const ulong r = get_group_id(0);
     const int lane = (int)get_local_id(0);
     local float part[GROUP];
     float acc = 0.0f;
 
-    CHARL_UPDATE_UNUSED;
     for (long c = lane; c < cols; c += GROUP) {
-        const float g = grad[grad_at + r * (ulong)cols + (ulong)c] * norm[norm_at + 1];
+        const float g = all.grad[r * (ulong)cols + (ulong)c] * all.norm[1];
 
         acc = fma(g, g, acc);
     }
     acc = row_sum(part, acc);
-    if (lane == 0 && charl_update_is_due(norm, norm_at, record, record_at)) {
-        row[row_at + r] = lerp(row[row_at + r], acc / (float)cols, charl_step_at(record, record_at)->bias1);
+    if (lane == 0 && charl_update_is_due(all.step, all.norm)) {
+        row[row_at + r] = lerp(row[row_at + r], acc / (float)cols, all.step->bias1);
     }
 }
 
 /* Launch: columns rounded up to 64, stretches, batch. partial [batch, stretches, cols] */
-kernel void charl_adafactor_columns(CHARL_UPDATE_PARAMS, global float *partial, ulong partial_at, long rows, long cols)
+kernel void charl_adafactor_columns(CHARL_UPDATE_PARAMS(arena), global float *partial, ulong partial_at, long rows, long cols)
 {
+    const charl_updates all = CHARL_UPDATES(arena);
     const long c = (long)get_global_id(0), s = (long)get_global_id(1), b = (long)get_global_id(2);
     const long end = min(rows, (s + 1) * STRETCH);
     float acc = 0.0f;
 
-    CHARL_UPDATE_UNUSED;
     if (c >= cols) {
         return;
     }
     for (long r = s * STRETCH; r < end; r++) {
-        const float g = grad[grad_at + (ulong)((b * rows + r) * cols + c)] * norm[norm_at + 1];
+        const float g = all.grad[(ulong)((b * rows + r) * cols + c)] * all.norm[1];
 
         acc = fma(g, g, acc);
     }
@@ -77,21 +77,21 @@ kernel void charl_adafactor_columns(CHARL_UPDATE_PARAMS, global float *partial, 
 }
 
 /* Launch: columns rounded up to 64, 1, batch. */
-kernel void charl_adafactor_fold(CHARL_UPDATE_PARAMS, global float *col, ulong col_at, global const float *partial,
+kernel void charl_adafactor_fold(CHARL_UPDATE_PARAMS(arena), global float *col, ulong col_at, global const float *partial,
                                  ulong partial_at, long rows, long cols)
 {
+    const charl_updates all = CHARL_UPDATES(arena);
     const long c = (long)get_global_id(0), b = (long)get_global_id(2), stretches = (rows + STRETCH - 1) / STRETCH;
     const ulong at = col_at + (ulong)(b * cols + c);
     float acc = 0.0f;
 
-    CHARL_UPDATE_UNUSED;
-    if (c >= cols || !charl_update_is_due(norm, norm_at, record, record_at)) {
+    if (c >= cols || !charl_update_is_due(all.step, all.norm)) {
         return;
     }
     for (long s = 0; s < stretches; s++) {
         acc += partial[partial_at + (ulong)((b * stretches + s) * cols + c)];
     }
-    col[at] = lerp(col[at], acc / (float)rows, charl_step_at(record, record_at)->bias1);
+    col[at] = lerp(col[at], acc / (float)rows, all.step->bias1);
 }
 
 /* Launch: 64 work-items per matrix of the batch. */
@@ -112,44 +112,45 @@ kernel void charl_adafactor_mean(global const float *row, ulong row_at, global f
 }
 
 /* Launch: one work-item per element, work-group 64, as the next one. */
-kernel void charl_adafactor_matrix(CHARL_UPDATE_PARAMS, global float *direction, ulong direction_at, global const float *row,
+kernel void charl_adafactor_matrix(CHARL_UPDATE_PARAMS(arena), global float *direction, ulong direction_at, global const float *row,
                                    ulong row_at, global const float *col, ulong col_at, global const float *mean,
                                    ulong mean_at, long n, long rows, long cols, float eps)
 {
+    const charl_updates all = CHARL_UPDATES(arena);
     const ulong i = get_global_id(0);
     float u = 0.0f;
 
-    CHARL_UPDATE_UNUSED;
     if (i < (ulong)n) {
         const ulong r = i / (ulong)cols, b = r / (ulong)rows;
         const float v = row[row_at + r] * col[col_at + b * (ulong)cols + i % (ulong)cols] / fmax(mean[mean_at + b], eps);
 
-        u = grad[grad_at + i] * norm[norm_at + 1] / sqrt(fmax(v, eps * eps));
+        u = all.grad[i] * all.norm[1] / sqrt(fmax(v, eps * eps));
     }
     direction[direction_at + i] = u;
 }
 
-kernel void charl_adafactor_vector(CHARL_UPDATE_PARAMS, global float *direction, ulong direction_at, global float *variance,
+kernel void charl_adafactor_vector(CHARL_UPDATE_PARAMS(arena), global float *direction, ulong direction_at, global float *variance,
                                    ulong variance_at, float eps)
 {
+    const charl_updates all = CHARL_UPDATES(arena);
     const size_t i = get_global_id(0);
-    const float g = grad[grad_at + i] * norm[norm_at + 1];
+    const float g = all.grad[i] * all.norm[1];
     float v;
 
-    CHARL_UPDATE_UNUSED;
-    if (!charl_update_is_due(norm, norm_at, record, record_at)) {
+    if (!charl_update_is_due(all.step, all.norm)) {
         return;
     }
-    v = lerp(variance[variance_at + i], g * g, charl_step_at(record, record_at)->bias1);
+    v = lerp(variance[variance_at + i], g * g, all.step->bias1);
     variance[variance_at + i] = v;
     direction[direction_at + i] = g / sqrt(fmax(v, eps * eps));
 }
 
 /* square[t] and square[count + t] are the sums of p and u over tensor t = owner[i / 64] of size[t] elements. */
-kernel void charl_adafactor_apply(CHARL_UPDATE_PARAMS, global const float *direction, ulong direction_at,
+kernel void charl_adafactor_apply(CHARL_UPDATE_PARAMS(arena), global const float *direction, ulong direction_at,
                                   global const uint *owner, ulong owner_at, global const float *size, ulong size_at,
                                   global const float *square, ulong square_at, int count)
 {
+    const charl_updates all = CHARL_UPDATES(arena);
     const size_t i = get_global_id(0);
     const uint t = owner[owner_at + i / 64];
     const float n = size[size_at + t], rms_p = sqrt(square[square_at + t] / n),
@@ -157,10 +158,10 @@ kernel void charl_adafactor_apply(CHARL_UPDATE_PARAMS, global const float *direc
     charl_update u;
     float alpha;
 
-    if (!charl_update_is_due(norm, norm_at, record, record_at)) {
+    if (!charl_update_is_due(all.step, all.norm)) {
         return;
     }
-    u = charl_update_at(i, CHARL_UPDATE_ARGS);
-    alpha = fmax(1e-3f, rms_p) * fmin(u.lr, charl_step_at(record, record_at)->bias2);
-    param[param_at + i] = u.p * (1.0f - u.lr * u.decay) - alpha / fmax(1.0f, rms_u) * direction[direction_at + i];
+    u = charl_update_at(&all, i);
+    alpha = fmax(1e-3f, rms_p) * fmin(u.lr, all.step->bias2);
+    all.param[i] = u.p * (1.0f - u.lr * u.decay) - alpha / fmax(1.0f, rms_u) * direction[direction_at + i];
 }

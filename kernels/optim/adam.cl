@@ -11,18 +11,19 @@
 #define DECOUPLED 0
 #endif
 
-kernel void charl_adam(CHARL_UPDATE_PARAMS, global float *exp_avg, ulong exp_avg_at, global float *exp_avg_sq,
+kernel void charl_adam(CHARL_UPDATE_PARAMS(arena), global float *exp_avg, ulong exp_avg_at, global float *exp_avg_sq,
                        ulong exp_avg_sq_at, float rest1, float beta2, float rest2, float eps)
 {
+    const charl_updates all = CHARL_UPDATES(arena);
     const size_t i = charl_update_first();
-    global const charl_step_params *step = charl_step_at(record, record_at);
+    global const charl_step_params *step = all.step;
     charl_update u;
     charl_real m, v;
 
-    if (i >= extent || !charl_update_is_due(norm, norm_at, record, record_at)) {
+    if (i >= all.extent || !charl_update_is_due(all.step, all.norm)) {
         return;
     }
-    u = charl_update_at(i, CHARL_UPDATE_ARGS);
+    u = charl_update_at(&all, i);
     if (DECOUPLED) {
         u.p = u.p * (1.0f - u.lr * u.decay);
     } else {
@@ -34,5 +35,5 @@ kernel void charl_adam(CHARL_UPDATE_PARAMS, global float *exp_avg, ulong exp_avg
     v = v * beta2 + rest2 * u.g * u.g;
     charl_put_aligned(m, exp_avg + exp_avg_at + i);
     charl_put_aligned(v, exp_avg_sq + exp_avg_sq_at + i);
-    charl_update_put(u.p - u.lr / step->bias1 * (m / (sqrt(v) / sqrt(step->bias2) + eps)), i, CHARL_UPDATE_ARGS);
+    charl_update_put(&all, u.p - u.lr / step->bias1 * (m / (sqrt(v) / sqrt(step->bias2) + eps)), i);
 }

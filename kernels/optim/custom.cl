@@ -11,10 +11,10 @@
 #define CHARL_SETTINGS
 #endif
 #ifndef CHARL_UPDATE
-#define CHARL_UPDATE p -= lr * g;
+#define CHARL_UPDATE(p, g, lr, weight_decay, scalar0, scalar1, s0, s1, s2) p -= lr * g;
 #endif
 
-kernel void charl_custom(CHARL_UPDATE_PARAMS
+kernel void charl_custom(CHARL_UPDATE_PARAMS(arena)
 #if CHARL_STATES > 0
                          , global float *state0, ulong state0_at
 #endif
@@ -26,16 +26,17 @@ kernel void charl_custom(CHARL_UPDATE_PARAMS
 #endif
 )
 {
+    const charl_updates all = CHARL_UPDATES(arena);
     const size_t at = charl_update_first();
 
-    if (at >= extent || !charl_update_is_due(norm, norm_at, record, record_at)) {
+    if (at >= all.extent || !charl_update_is_due(all.step, all.norm)) {
         return;
     }
     {
-        const charl_update u = charl_update_at(at, CHARL_UPDATE_ARGS);
+        const charl_update u = charl_update_at(&all, at);
         const charl_real g = u.g;
         const float lr = u.lr, weight_decay = u.decay;
-        const float scalar0 = charl_step_at(record, record_at)->bias1, scalar1 = charl_step_at(record, record_at)->bias2;
+        const float scalar0 = all.step->bias1, scalar1 = all.step->bias2;
         charl_real p = u.p;
 #if CHARL_STATES > 0
         charl_real s0 = charl_aligned(state0 + state0_at + at);
@@ -48,7 +49,7 @@ kernel void charl_custom(CHARL_UPDATE_PARAMS
 #endif
         CHARL_SETTINGS
         (void)g, (void)lr, (void)weight_decay, (void)scalar0, (void)scalar1;
-        { CHARL_UPDATE }
+        { CHARL_UPDATE(p, g, lr, weight_decay, scalar0, scalar1, s0, s1, s2) }
 #if CHARL_STATES > 0
         charl_put_aligned(s0, state0 + state0_at + at);
 #endif
@@ -58,6 +59,6 @@ kernel void charl_custom(CHARL_UPDATE_PARAMS
 #if CHARL_STATES > 2
         charl_put_aligned(s2, state2 + state2_at + at);
 #endif
-        charl_update_put(p, at, CHARL_UPDATE_ARGS);
+        charl_update_put(&all, p, at);
     }
 }

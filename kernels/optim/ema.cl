@@ -5,17 +5,17 @@
  */
 #include "optim/optim.clh"
 
-kernel void charl_ema(CHARL_UPDATE_PARAMS, global float *ema, ulong ema_at, float rest)
+kernel void charl_ema(CHARL_UPDATE_PARAMS(arena), global float *ema, ulong ema_at, float rest)
 {
+    const charl_updates all = CHARL_UPDATES(arena);
     const size_t i = charl_update_first();
     charl_real e;
 
-    CHARL_UPDATE_UNUSED;
-    if (i >= extent || !charl_update_is_due(norm, norm_at, record, record_at)) {
+    if (i >= all.extent || !charl_update_is_due(all.step, all.norm)) {
         return;
     }
     e = charl_aligned(ema + ema_at + i);
-    charl_put_aligned(e + (charl_aligned(param + param_at + i) - e) * rest, ema + ema_at + i);
+    charl_put_aligned(e + (charl_aligned(all.param + i) - e) * rest, ema + ema_at + i);
 }
 
 kernel void charl_exchange(global float *a, ulong a_at, global float *b, ulong b_at)

@@ -8,19 +8,20 @@
  */
 #include "optim/optim.clh"
 
-kernel void charl_lamb_direction(CHARL_UPDATE_PARAMS, global float *exp_avg, ulong exp_avg_at, global float *exp_avg_sq,
+kernel void charl_lamb_direction(CHARL_UPDATE_PARAMS(arena), global float *exp_avg, ulong exp_avg_at, global float *exp_avg_sq,
                                  ulong exp_avg_sq_at, global float *direction, ulong direction_at, float rest1, float beta2,
                                  float rest2, float eps)
 {
+    const charl_updates all = CHARL_UPDATES(arena);
     const size_t i = get_global_id(0);
-    global const charl_step_params *step = charl_step_at(record, record_at);
+    global const charl_step_params *step = all.step;
     charl_update u;
     float m, v;
 
-    if (!charl_update_is_due(norm, norm_at, record, record_at)) {
+    if (!charl_update_is_due(all.step, all.norm)) {
         return;
     }
-    u = charl_update_at(i, CHARL_UPDATE_ARGS);
+    u = charl_update_at(&all, i);
     m = exp_avg[exp_avg_at + i];
     v = exp_avg_sq[exp_avg_sq_at + i];
     m = m + (u.g - m) * rest1;
@@ -31,22 +32,23 @@ kernel void charl_lamb_direction(CHARL_UPDATE_PARAMS, global float *exp_avg, ulo
 }
 
 /* square[t] and square[count + t] are the sums of p and u; owner[i / 64] is the tensor t, matrix[t] whether the ratio applies. */
-kernel void charl_lamb_apply(CHARL_UPDATE_PARAMS, global const float *direction, ulong direction_at, global const uint *owner,
+kernel void charl_lamb_apply(CHARL_UPDATE_PARAMS(arena), global const float *direction, ulong direction_at, global const uint *owner,
                              ulong owner_at, global const uint *matrix, ulong matrix_at, global const float *square,
                              ulong square_at, int count)
 {
+    const charl_updates all = CHARL_UPDATES(arena);
     const size_t i = get_global_id(0);
     const uint t = owner[owner_at + i / 64];
     const float pp = square[square_at + t], uu = square[square_at + (ulong)count + t];
     charl_update u;
     float ratio = 1.0f;
 
-    if (!charl_update_is_due(norm, norm_at, record, record_at)) {
+    if (!charl_update_is_due(all.step, all.norm)) {
         return;
     }
-    u = charl_update_at(i, CHARL_UPDATE_ARGS);
+    u = charl_update_at(&all, i);
     if (matrix[matrix_at + t] != 0 && pp > 0.0f && uu > 0.0f) {
         ratio = sqrt(pp) / sqrt(uu);
     }
-    param[param_at + i] = u.p - u.lr * ratio * direction[direction_at + i];
+    all.param[i] = u.p - u.lr * ratio * direction[direction_at + i];
 }

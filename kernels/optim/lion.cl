@@ -5,18 +5,19 @@
  */
 #include "optim/optim.clh"
 
-kernel void charl_lion(CHARL_UPDATE_PARAMS, global float *exp_avg, ulong exp_avg_at, float rest1, float rest2)
+kernel void charl_lion(CHARL_UPDATE_PARAMS(arena), global float *exp_avg, ulong exp_avg_at, float rest1, float rest2)
 {
+    const charl_updates all = CHARL_UPDATES(arena);
     const size_t i = charl_update_first();
     charl_update u;
     charl_real m, c;
 
-    if (i >= extent || !charl_update_is_due(norm, norm_at, record, record_at)) {
+    if (i >= all.extent || !charl_update_is_due(all.step, all.norm)) {
         return;
     }
-    u = charl_update_at(i, CHARL_UPDATE_ARGS);
+    u = charl_update_at(&all, i);
     m = charl_aligned(exp_avg + exp_avg_at + i);
     c = m + (u.g - m) * rest1;
     charl_put_aligned(m + (u.g - m) * rest2, exp_avg + exp_avg_at + i);
-    charl_update_put(u.p * (1.0f - u.lr * u.decay) - u.lr * select(select(CHARL_SPLAT(0.0f), CHARL_SPLAT(-1.0f), c < 0.0f), CHARL_SPLAT(1.0f), c > 0.0f), i, CHARL_UPDATE_ARGS);
+    charl_update_put(&all, u.p * (1.0f - u.lr * u.decay) - u.lr * select(select(CHARL_SPLAT(0.0f), CHARL_SPLAT(-1.0f), c < 0.0f), CHARL_SPLAT(1.0f), c > 0.0f), i);
 }

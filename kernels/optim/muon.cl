@@ -9,15 +9,15 @@
  */
 #include "optim/optim.clh"
 
-kernel void charl_muon_momentum(CHARL_UPDATE_PARAMS, global float *buf, ulong buf_at, global float *direction, ulong direction_at,
+kernel void charl_muon_momentum(CHARL_UPDATE_PARAMS(arena), global float *buf, ulong buf_at, global float *direction, ulong direction_at,
                                 float momentum, float rest)
 {
+    const charl_updates all = CHARL_UPDATES(arena);
     const size_t i = get_global_id(0);
-    const float g = grad[grad_at + i] * norm[norm_at + 1];
+    const float g = all.grad[i] * all.norm[1];
     float m;
 
-    CHARL_UPDATE_UNUSED;
-    if (!charl_update_is_due(norm, norm_at, record, record_at)) {
+    if (!charl_update_is_due(all.step, all.norm)) {
         return;
     }
     m = buf[buf_at + i];
@@ -47,14 +47,15 @@ kernel void charl_muon_polynomial(global const float *first, ulong first_at, glo
     second[second_at + i] = i / (ulong)size == i % (ulong)size ? v + 3.4445f : v;
 }
 
-kernel void charl_muon_apply(CHARL_UPDATE_PARAMS, global const float *x, ulong x_at, long n, float scale)
+kernel void charl_muon_apply(CHARL_UPDATE_PARAMS(arena), global const float *x, ulong x_at, long n, float scale)
 {
+    const charl_updates all = CHARL_UPDATES(arena);
     const size_t i = get_global_id(0);
     charl_update u;
 
-    if (i >= (size_t)n || !charl_update_is_due(norm, norm_at, record, record_at)) {
+    if (i >= (size_t)n || !charl_update_is_due(all.step, all.norm)) {
         return;
     }
-    u = charl_update_at(i, CHARL_UPDATE_ARGS);
-    param[param_at + i] = u.p * (1.0f - u.lr * u.decay) - u.lr * scale * x[x_at + i];
+    u = charl_update_at(&all, i);
+    all.param[i] = u.p * (1.0f - u.lr * u.decay) - u.lr * scale * x[x_at + i];
 }

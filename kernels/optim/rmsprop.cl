@@ -10,21 +10,22 @@
 #define MOMENTUM 1
 #endif
 
-kernel void charl_rmsprop(CHARL_UPDATE_PARAMS, global float *square_avg, ulong square_avg_at, float beta2, float rest2,
+kernel void charl_rmsprop(CHARL_UPDATE_PARAMS(arena), global float *square_avg, ulong square_avg_at, float beta2, float rest2,
                           float eps
 #if MOMENTUM
                           , global float *buf, ulong buf_at, float momentum
 #endif
 )
 {
+    const charl_updates all = CHARL_UPDATES(arena);
     const size_t i = charl_update_first();
     charl_update u;
     charl_real v;
 
-    if (i >= extent || !charl_update_is_due(norm, norm_at, record, record_at)) {
+    if (i >= all.extent || !charl_update_is_due(all.step, all.norm)) {
         return;
     }
-    u = charl_update_at(i, CHARL_UPDATE_ARGS);
+    u = charl_update_at(&all, i);
     u.g = u.g + u.decay * u.p;
     v = charl_aligned(square_avg + square_avg_at + i) * beta2 + rest2 * u.g * u.g;
     charl_put_aligned(v, square_avg + square_avg_at + i);
@@ -33,5 +34,5 @@ kernel void charl_rmsprop(CHARL_UPDATE_PARAMS, global float *square_avg, ulong s
     u.g = momentum * charl_aligned(buf + buf_at + i) + u.g;
     charl_put_aligned(u.g, buf + buf_at + i);
 #endif
-    charl_update_put(u.p - u.lr * u.g, i, CHARL_UPDATE_ARGS);
+    charl_update_put(&all, u.p - u.lr * u.g, i);
 }

@@ -12,19 +12,20 @@
 #define NESTEROV 0
 #endif
 
-kernel void charl_sgd(CHARL_UPDATE_PARAMS
+kernel void charl_sgd(CHARL_UPDATE_PARAMS(arena)
 #if MOMENTUM
                       , global float *buf, ulong buf_at, float momentum
 #endif
 )
 {
+    const charl_updates all = CHARL_UPDATES(arena);
     const size_t i = charl_update_first();
     charl_update u;
 
-    if (i >= extent || !charl_update_is_due(norm, norm_at, record, record_at)) {
+    if (i >= all.extent || !charl_update_is_due(all.step, all.norm)) {
         return;
     }
-    u = charl_update_at(i, CHARL_UPDATE_ARGS);
+    u = charl_update_at(&all, i);
     u.g = u.g + u.decay * u.p;
 #if MOMENTUM
     {
@@ -34,5 +35,5 @@ kernel void charl_sgd(CHARL_UPDATE_PARAMS
         u.g = NESTEROV ? u.g + momentum * m : m;
     }
 #endif
-    charl_update_put(u.p - u.lr * u.g, i, CHARL_UPDATE_ARGS);
+    charl_update_put(&all, u.p - u.lr * u.g, i);
 }

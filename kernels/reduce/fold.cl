@@ -23,19 +23,31 @@
 #define MOVED 0
 #endif
 #if MOVED
-#define MOVED_ARGS , uint channels, uint taps, uint padded
-#define FROM(at)   (((at) / (channels * taps) * taps + (at) % taps) * padded + (at) / taps % channels)
-#define LEAF(n)    ((n) / channels * padded)
-#define FOLD(part, out, at, n) fold(part, out, at, FROM((uint)(at)), n, LEAF(n))
+#define MOVED_ARGS                    , uint channels, uint taps, uint padded
+#define EXTENTS(channels, taps, padded) {channels, taps, padded}
 #else
 #define MOVED_ARGS
-#define FOLD(part, out, at, n) fold(part, out, at, at, n, n)
+#define EXTENTS(channels, taps, padded) {0, 0, 0}
 #endif
 
-/* The elements from `at` on, which are those from `from` on of leaves of `leaf` elements. */
-static inline void fold(global const float *part, global float *out, ulong at, ulong from, ulong n, ulong leaf)
+/* Of MOVED. */
+typedef struct {
+    uint channels, taps, padded;
+} extents;
+
+/* The elements from `at` on. */
+static inline void fold(global const float *part, global float *out, ulong at, ulong n, const extents e)
 {
     charl_real level[CHARL_TREE_LEVELS];
+#if MOVED
+    const uint to = (uint)at;
+    const ulong from = (to / (e.channels * e.taps) * e.taps + to % e.taps) * e.padded + to / e.taps % e.channels;
+    const ulong leaf = n / e.channels * e.padded;
+#else
+    const ulong from = at, leaf = n;
+
+    (void)e;
+#endif
 
     if (at >= n) {
         return;
@@ -48,15 +60,16 @@ static inline void fold(global const float *part, global float *out, ulong at, u
 
 kernel void charl_fold(global const float *part, ulong part_at, global float *out, ulong out_at, long n FURTHER_ARGS MOVED_ARGS)
 {
+    const extents e = EXTENTS(channels, taps, padded);
     const ulong at = (ulong)get_global_id(0) * CHARL_VEC;
 
 #if TWO
     const ulong group = get_local_size(0) * CHARL_VEC, first = ((ulong)n + group - 1) / group * group;
 
     if (at >= first) {
-        FOLD(part2 + part2_at, out2 + out2_at, at - first, (ulong)n2);
+        fold(part2 + part2_at, out2 + out2_at, at - first, (ulong)n2, e);
         return;
     }
 #endif
-    FOLD(part + part_at, out + out_at, at, (ulong)n);
+    fold(part + part_at, out + out_at, at, (ulong)n, e);
 }

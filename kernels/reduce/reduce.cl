@@ -16,7 +16,7 @@ kernel void charl_reduce_rows(OPERANDS, global float *out, ulong out_at, ulong r
                               float scale, float p, float q)
 {
     global const A_T *a = a_ptr + a_at;
-    global const B_T *b = B_PTR;
+    global const B_T *b = B_PTR(b);
 
 #if CHARL_ROW_ITEMS == 1
     const ulong first = get_global_id(0) * per_item;
@@ -46,7 +46,7 @@ kernel void charl_reduce_columns(OPERANDS, global float *out, ulong out_at, ulon
                                  ulong span, float scale, float p, float q)
 {
     global const A_T *a = a_ptr + a_at;
-    global const B_T *b = B_PTR;
+    global const B_T *b = B_PTR(b);
     const ulong spans = (inner + span - 1) / span, unit = get_global_id(0) / spans; /* (outer, chunk) */
     const ulong first = get_global_id(0) % spans * span, begin = unit % chunks * COLUMN_CHUNK;
     const int rows = (int)min(n - begin, (ulong)COLUMN_CHUNK);

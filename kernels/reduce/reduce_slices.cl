@@ -27,7 +27,7 @@
 kernel void charl_fold_rows(OPERANDS, global float *out, ulong out_at, int leaves, ulong n, float scale, float p, float q)
 {
     global const A_T *a = a_ptr + a_at;
-    global const B_T *b = B_PTR;
+    global const B_T *b = B_PTR(b);
     charl_real level[CHARL_TREE_LEVELS];
 
 #if CHARL_ROW_ITEMS == 1
@@ -61,10 +61,10 @@ kernel void charl_fold_rows(OPERANDS, global float *out, ulong out_at, int leave
 
 #if OUTPUTS > 1
 #define OUT_OPERANDS   global float *out, ulong out_at, global float *out2, ulong out2_at
-#define OUTPUT(is_two) ((is_two) ? out2 + out2_at : out + out_at)
+#define OUTPUT(is_two, out, out2) ((is_two) ? out2 + out2##_at : out + out##_at)
 #else
 #define OUT_OPERANDS   global float *out, ulong out_at
-#define OUTPUT(is_two) (out + out_at)
+#define OUTPUT(is_two, out, out2) (out + out##_at)
 #endif
 
 #ifdef FOLD_COLUMNS
@@ -98,7 +98,7 @@ static inline float sum_fourth(global const A_T *a, global const B_T *b, ulong a
 kernel void charl_fold_columns(OPERANDS, OUT_OPERANDS, int leaves, ulong n, ulong width, ulong span, float scale, float p, float q)
 {
     global const A_T *a = a_ptr + a_at;
-    global const B_T *b = B_PTR;
+    global const B_T *b = B_PTR(b);
     const ulong inner = OUTPUTS * width;
     charl_real level[CHARL_TREE_LEVELS];
 
@@ -119,7 +119,7 @@ kernel void charl_fold_columns(OPERANDS, OUT_OPERANDS, int leaves, ulong n, ulon
 
             charl_tree_add(level, leaf, sum * scale);
         }
-        OUTPUT(output > 0)[col] = charl_tree_sum_of(level, leaves);
+        OUTPUT(output > 0, out, out2)[col] = charl_tree_sum_of(level, leaves);
     }
 #else
     const ulong end = (ulong)leaves * n * inner, spans = (width + span - 1) / span, output = get_global_id(0) / spans;
@@ -131,7 +131,7 @@ kernel void charl_fold_columns(OPERANDS, OUT_OPERANDS, int leaves, ulong n, ulon
 
             charl_tree_add(level, leaf, sum * scale);
         }
-        charl_store(charl_tree_sum_of(level, leaves), OUTPUT(output > 0) + col, (long)(width - col));
+        charl_store(charl_tree_sum_of(level, leaves), OUTPUT(output > 0, out, out2) + col, (long)(width - col));
     }
 #endif
 }

@@ -120,7 +120,6 @@ typedef struct charl__expr {
     /* OpenCL C over a, b, c, ... (operands as charl_real: float or a vector of floats), floats p and q, and draw */
     const char *text;
     const char *half_text; /* for a result of a half type; NULL: text */
-    const char *extra;     /* defines put in front; or NULL */
     int numbers;           /* how many of p and q the text uses */
     float p, q;
     /* the text uses draw: an integer from [0, 2^24), charl_rng_u32 >> 8 at the position of the element */

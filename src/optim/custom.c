@@ -77,10 +77,12 @@ charl_status charl__custom_enqueue(const charl_optimizer *o)
     charl_status st = CHARL_OK;
     const charl_optimizer_type *type = o->type->custom;
     charl__text settings = {0};
-    charl__optimizer_update u = {.file = "optim/custom",
-                                 .entry = "charl_custom",
-                                 .elementwise = true,
-                                 .params = {{"CHARL_STATES", type->n_states}, {"CHARL_UPDATE", .text = type->update}}};
+    charl__optimizer_update u = {
+        .file = "optim/custom",
+        .entry = "charl_custom",
+        .elementwise = true,
+        .params = {{"CHARL_STATES", type->n_states},
+                   {"CHARL_UPDATE(p, g, lr, weight_decay, scalar0, scalar1, s0, s1, s2)", .text = type->update}}};
 
     for (int i = 0; i < type->row.n_keys; i++) {
         CHARL_TRY_CLEANUP(declare(&type->row.keys[i], o->config.settings, &settings));

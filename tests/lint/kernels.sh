@@ -13,8 +13,8 @@ prelude= # in the order of src/device/program.c
 for f in common math memory rows fast_math; do
     [ -f kernels/prelude/$f.clh ] && prelude="$prelude -include kernels/prelude/$f.clh"
 done
-epilogue="CHARL_VEC=4 -DEXPR=a+b*c -DN_WITH=2 -DKEEP=1 -DPRODUCT_T=ushort -DWITH_B_T=half -DWITH_C_T=float"
-two_steps="CHARL_VEC=4 -DEXPR=a+b -DTHEN=a*c -DN_WITH=2 -DKEEP=2 -DPRODUCT_T=half -DWITH_B_T=half -DWITH_C_T=half"
+epilogue="CHARL_VEC=4 -DEXPR(a,b,c,draw)=a+b*c -DN_WITH=2 -DKEEP=1 -DPRODUCT_T=ushort -DWITH_B_T=half -DWITH_C_T=float"
+two_steps="CHARL_VEC=4 -DEXPR(a,b,c,draw)=a+b -DTHEN(a,b,c,draw)=a*c -DN_WITH=2 -DKEEP=2 -DPRODUCT_T=half -DWITH_B_T=half -DWITH_C_T=half"
 image="A_KIND=2 -DB_KIND=2"
 shared_rows="CHARL_VEC=8 -DCHARL_ROW_ITEMS=32 -DCHUNKS=1 -DKEEP=4"
 # FILE and what it includes from nvidia: NAME=1 for each parameter whose default is 0, but for what FILE itself decides.

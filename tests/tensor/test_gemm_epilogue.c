@@ -36,8 +36,8 @@ static void elementwise(const epilogue_case *e, charl_tensor *const in[3], charl
     for (int i = 0; i < 3; i++) {
         used += define_type(defines + used, sizeof defines - (size_t)used, (char)('A' + i), in[i]->dtype);
     }
-    snprintf(defines + used, sizeof defines - (size_t)used, "#define OUT_T %s\n#define EXPR (%s)\n",
-             charl__kernel_type(out->dtype), e->expr);
+    snprintf(defines + used, sizeof defines - (size_t)used,
+             "#define OUT_T %s\n#define EXPR(a, b, c, d, e, f, p, q) (%s)\n", charl__kernel_type(out->dtype), e->expr);
     charl_assert_ok(charl__launch_enqueue(
         dev, &(charl__launch){.file = "elementwise/map",
                               .entry = "charl_map",

@@ -79,7 +79,7 @@ static inline float2 soften(float s[32], float top[2], float sum[2], float facto
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
 attention_wgmma(global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_at, global float *lse, ulong lse_at,
-                MASK_OPERAND ATTENTION_ARGS)
+                MASK_ARGS(mask) ATTENTION_ARGS)
 {
     local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
     const address base = LOCAL_ADDRESS(stages);
@@ -104,7 +104,7 @@ attention_wgmma(global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_
     (void)record, (void)record_at, (void)first_row, (void)name_hash, (void)threshold, (void)keep_scale;
 #endif
 #if STARTS
-    start += start_at;
+    global const int *const start = MASK(mask);
     const int2 first_of_all = first_keys(start, b, t_all, q0, ROWS, lane);
     const int2 first = (int2)(first_key(start, b, t_all, min(row, t_all - 1)), first_key(start, b, t_all, min(row + 8, t_all - 1)));
     const int k_begin = first_of_all.x & ~63;

@@ -103,7 +103,7 @@ static inline void put_chunk(local const uint4 *quads, global ACT *to, int skew,
 
 kernel __attribute__((reqd_work_group_size(CHARL_ROW_GROUP, 1, 1))) void charl_both(
     global const float *g, ulong g_at, global const ACT *x, ulong x_at, global const int *label, ulong label_at,
-    WEIGHT_OPERAND global ACT *out, ulong out_at, global float *loss, ulong loss_at, global float *lse, ulong lse_at, ulong rows,
+    WEIGHT_OPERAND(weight) global ACT *out, ulong out_at, global float *loss, ulong loss_at, global float *lse, ulong lse_at, ulong rows,
     ulong per_item, ulong n, float smooth, float z)
 {
     local uint4 quads[LOCAL_DECLARED / 16] __attribute__((aligned(128)));
@@ -115,7 +115,7 @@ kernel __attribute__((reqd_work_group_size(CHARL_ROW_GROUP, 1, 1))) void charl_b
     for (int c = team; c < ROW_CHUNKS; c += TEAMS) {
         copy_of_chunk(quads, x + x_at + first * n, size, c, t);
     }
-    next = (facts){.weight = WEIGHT_OF(first), .scale = g[g_at + first], .label = label[label_at + first]};
+    next = (facts){.weight = WEIGHT_OF(weight, first), .scale = g[g_at + first], .label = label[label_at + first]};
     next.logit = logit_of(x + x_at + first * n, next.label, size);
     for (ulong r = first; r < stop; r++) {
         const ulong after = min(r + 1, stop - 1);
@@ -124,7 +124,7 @@ kernel __attribute__((reqd_work_group_size(CHARL_ROW_GROUP, 1, 1))) void charl_b
         const float2 y = loss_of(at.logit, sums_of(place_of(quads, xr, size, t), of, 0), at.label, smooth, z, size);
         const target q = target_of(y.y, at.scale * at.weight, smooth, z, at.logit, at.label, size);
 
-        next = (facts){.weight = WEIGHT_OF(after), .scale = g[g_at + after], .label = label[label_at + after]};
+        next = (facts){.weight = WEIGHT_OF(weight, after), .scale = g[g_at + after], .label = label[label_at + after]};
         barrier(CLK_GLOBAL_MEM_FENCE); /* all have read the logit of the label, of which out takes the place */
         if (get_local_id(0) == 0) {
             loss[loss_at + r] = y.x * at.weight;

@@ -65,7 +65,8 @@ static charl_status write_draw(writer *w, const charl__expr *x)
         charl__launch_add(w->l, charl__in(w->e->step));
     }
     CHARL_TRY(charl__text_printf(&w->operands, "ulong key%d, ulong base%d, ", k, k));
-    CHARL_TRY(charl__text_printf(&w->body, "DRAW(%d, key%d, base%d); ", k, k, k));
+    CHARL_TRY(charl__text_printf(
+        &w->body, "const charl_real draw = drawn_at(drawn[%d], done, seed ^ key%d, number, base%d + i); ", k, k, k));
     charl__launch_add(w->l, charl__i64((int64_t)x->key));
     charl__launch_add(w->l, charl__batch_position(w->e, x->batched, w->c->n));
     return CHARL_OK;
@@ -75,9 +76,6 @@ static charl_status write_step(writer *w, int k)
 {
     const charl__chain_step *s = &w->c->step[k];
 
-    if (s->x.extra) {
-        CHARL_TRY(charl__text_printf(&w->extra, "%s", s->x.extra));
-    }
     CHARL_TRY(charl__text_printf(&w->body, "charl_real t%d; { ", k));
     for (int i = 0; i < s->n_in; i++) {
         CHARL_TRY(charl__text_printf(&w->body, "const charl_real %c = %c%d; ", 'a' + i, s->in[i] < 0 ? 't' : 'v',
@@ -105,7 +103,6 @@ void charl__chain_text_fini(charl__chain_text *w)
     charl__text_fini(&w->operands);
     charl__text_fini(&w->before);
     charl__text_fini(&w->body);
-    charl__text_fini(&w->extra);
 }
 
 static charl_status write_all(writer *w)
@@ -194,12 +191,11 @@ static charl_status launch(const charl__enqueue *e, const charl__chain *c)
     int64_t span = charl__span(e->dev, c->n, vec);
 
     CHARL_TRY_CLEANUP(write_all(&w));
-    l.defines = charl__text_string(&w.extra);
     charl__launch_set(&l, "USES_RNG", w.n_draws);
     charl__launch_set(&l, "STRIDED", w.period > 0);
     charl__launch_set_text(&l, "OPERANDS", charl__text_string(&w.operands));
-    charl__launch_set_text(&l, "BEFORE", charl__text_string(&w.before));
-    charl__launch_set_text(&l, "BODY", charl__text_string(&w.body));
+    charl__launch_set_text(&l, "BEFORE(first)", charl__text_string(&w.before));
+    charl__launch_set_text(&l, "BODY(first, i, left, drawn, done, seed, number)", charl__text_string(&w.body));
     if (w.period > 0) {
         span = launch_strided(e, c->n, w.period, vec, &l);
     } else {

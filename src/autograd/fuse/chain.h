@@ -40,7 +40,7 @@ int charl__chain_args(const charl__chain *c, int n_in, int n_out);
 typedef struct charl__chain_text {
     const charl__enqueue *e;
     const charl__chain *c;
-    charl__text operands, before, body, extra;
+    charl__text operands, before, body;
     charl__launch *l;
     int n_numbers, n_draws;
     int64_t period; /* > 0: a work-item's vectors are multiples of it apart */

@@ -84,7 +84,7 @@ static char operand_of(const charl__node *n, int i, const charl__node *head, cha
  */
 static bool is_worth_it(const charl_graph *g, const charl__expr *x)
 {
-    return !charl__is_ungrouped(g->dev) || (!x->extra && !x->uses_rng && !strstr(x->text, "charl_"));
+    return !charl__is_ungrouped(g->dev) || (!x->uses_rng && !strstr(x->text, "charl_"));
 }
 
 /* Whether head's product is needed apart from n. */

@@ -1,26 +1,31 @@
 /* A product with an epilogue of one step or two. */
 #include "autograd/fuse/product.h"
 
+#include <string.h>
+
 #include "base/text/text.h"
 
-/* The expression as a macro of its own operands and numbers, called with what they are here. */
-static charl_status write_step(const charl__product_step *s, const char *name, charl__text *macro, charl__text *call)
+/* The expression, with the operands and numbers that it has here in place of its own letters. */
+static charl_status write_step(const charl__product_step *s, charl__text *out)
 {
-    const float number[2] = {s->x.p, s->x.q};
+    const double number[2] = {s->x.p, s->x.q};
+    size_t length;
 
-    CHARL_TRY(charl__text_printf(macro, "%s#define %s(", s->x.extra ? s->x.extra : "", name));
-    CHARL_TRY(charl__text_printf(call, "%s(", name));
-    for (int i = 0; i < s->n_operands; i++) {
-        CHARL_TRY(charl__text_printf(macro, "%s%c", i ? ", " : "", 'a' + i));
-        CHARL_TRY(charl__text_printf(call, "%s%c", i ? ", " : "", s->operand[i]));
+    CHARL_TRY(charl__text_append(out, "(", 1));
+    for (const char *at = s->x.text; *at; at += length) {
+        const size_t word = strspn(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.0123456789");
+        const bool is_letter = word == 1;
+
+        length = word > 0 ? word : 1;
+        if (is_letter && *at >= 'a' && *at < 'a' + s->n_operands) {
+            CHARL_TRY(charl__text_append(out, &s->operand[*at - 'a'], 1));
+        } else if (is_letter && *at >= 'p' && *at < 'p' + s->x.numbers) {
+            CHARL_TRY(charl__text_printf(out, "(%af)", number[*at - 'p']));
+        } else {
+            CHARL_TRY(charl__text_append(out, at, length));
+        }
     }
-    for (int j = 0; j < s->x.numbers; j++) {
-        CHARL_TRY(charl__text_printf(macro, ", %c", 'p' + j));
-        CHARL_TRY(charl__text_printf(call, ", %af", (double)number[j]));
-    }
-    CHARL_TRY(charl__text_printf(macro, ") (%s)\n", s->x.text));
-    CHARL_TRY(charl__text_printf(call, ")"));
-    return CHARL_OK;
+    return charl__text_append(out, ")", 1);
 }
 
 /* What the one step that draws is to know. */
@@ -40,17 +45,16 @@ static charl_status enqueue(const charl__enqueue *e)
                                   .product = e->n_out > 1 ? e->out[1] : NULL,
                                   .keeps_first = p->saved == 1};
     charl__enqueue own = *e;
-    charl__text macro = {0}, call[CHARL_PRODUCT_STEPS] = {{0}};
+    charl__text expr[CHARL_PRODUCT_STEPS] = {{0}};
 
     for (int k = 0; k < p->n_steps; k++) {
-        CHARL_TRY_CLEANUP(write_step(&p->step[k], k ? "AFTERWARDS" : "AFTER", &macro, &call[k]));
+        CHARL_TRY_CLEANUP(write_step(&p->step[k], &expr[k]));
         if (p->step[k].x.uses_rng) {
             use_draws(e, &p->step[k].x, &after);
         }
     }
-    after.extra = charl__text_string(&macro);
-    after.expr = charl__text_string(&call[0]);
-    after.then = p->n_steps > 1 ? charl__text_string(&call[1]) : NULL;
+    after.expr = charl__text_string(&expr[0]);
+    after.then = p->n_steps > 1 ? charl__text_string(&expr[1]) : NULL;
     for (int i = 0; i < after.n_in; i++) {
         after.in[i] = e->in[p->n_in + i];
     }
@@ -60,9 +64,8 @@ static charl_status enqueue(const charl__enqueue *e)
     own.epilogue = &after;
     CHARL_TRY_CLEANUP(charl__op_enqueue(p->op, &own));
 cleanup:
-    charl__text_fini(&macro);
     for (int k = 0; k < CHARL_PRODUCT_STEPS; k++) {
-        charl__text_fini(&call[k]);
+        charl__text_fini(&expr[k]);
     }
     return st;
 }

@@ -60,11 +60,10 @@ charl_status charl__prologue_write(const charl__enqueue *e, const char *const kn
     CHARL_TRY(charl__chain_write_steps(w));
     CHARL_TRY(charl__text_printf(&text->result, "charl_real TO; { %s TO = t%d; }", charl__text_string(&w->body),
                                  p->chain.n_steps - 1));
-    l->defines = charl__text_string(&w->extra);
     charl__launch_set(l, "PROLOGUE", n_fetched);
     charl__launch_set_text(l, "PROLOGUE_ARGS", charl__text_string(&w->operands));
     charl__launch_set_text(l, "PROLOGUE_CHANNELS(AT)", charl__text_string(&text->channels));
-    charl__launch_set_text(l, "PROLOGUE_FETCH(GOT, AT)", charl__text_string(&text->fetch));
+    charl__launch_set_text(l, "PROLOGUE_FETCH(GOT, G, AT)", charl__text_string(&text->fetch));
     charl__launch_set_text(l, "PROLOGUE_OF(TO, GOT, X)", charl__text_string(&text->result));
     return CHARL_OK;
 }

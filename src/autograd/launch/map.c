@@ -89,9 +89,8 @@ charl_status charl__map_run(const charl__enqueue *e, const charl__map *m)
                        .entry = "charl_map",
                        .params = {{"CHARL_VEC", vec},
                                   {"N_IN", m->n_in},
-                                  {"EXPR", .text = m->expr},
+                                  {"EXPR(a, b, c, d, e, f, p, q)", .text = m->expr},
                                   {"INDEX", .text = n < INT32_MAX ? "uint" : "ulong"}},
-                       .defines = m->extra,
                        .label = e->label};
     charl__whole whole = charl__whole_begin(e->dev, n, vec);
     int a = 0;
@@ -132,9 +131,7 @@ charl_status charl__map_run(const charl__enqueue *e, const charl__map *m)
 charl_status charl__map_expr(const charl__enqueue *e, const charl__expr *x)
 {
     return charl__map_run(
-        e,
-        &(charl__map){
-            .expr = x->text, .extra = x->extra, .in = e->in, .n_in = e->n_in, .out = e->out[0], .p = x->p, .q = x->q});
+        e, &(charl__map){.expr = x->text, .in = e->in, .n_in = e->n_in, .out = e->out[0], .p = x->p, .q = x->q});
 }
 
 bool charl__op_express(const charl__op *op, const void *attr, int n_in, charl_dtype type, charl__expr *x)

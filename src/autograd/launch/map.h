@@ -10,8 +10,7 @@ enum { CHARL_GPU_VEC = 8 };
 
 /** out = EXPR(in[0], in[1], ...; p, q). Operands broadcast over out's shape. */
 typedef struct charl__map {
-    const char *expr;  /* OpenCL C of a .. f (charl_real: float or a vector of floats) and the floats p, q */
-    const char *extra; /* defines in front, or NULL */
+    const char *expr; /* OpenCL C of a .. f (charl_real: float or a vector of floats) and the floats p, q */
     charl_tensor *const *in;
     int n_in;
     charl_tensor *out;

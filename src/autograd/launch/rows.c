@@ -120,7 +120,7 @@ static int add_operands(const charl_reduce *r, charl__launch *l)
     int a = 0;
 
     charl__launch_set(l, "N_IN", r->n_in);
-    charl__launch_set_text(l, "EXPR", r->expr ? r->expr : "a");
+    charl__launch_set_text(l, "EXPR(a, b, p, q)", r->expr ? r->expr : "a");
     charl__launch_set_text(l, "A_T", charl__kernel_type(r->a_type));
     charl__launch_set_text(l, "B_T", charl__kernel_type(r->b_type));
 

@@ -62,7 +62,6 @@ typedef struct charl__gemm_epilogue {
     /* OpenCL C of charl_real a, b, c, as in kernels/elementwise/map.cl; numbers are part of the text; CHARL_ROUND_AS(T, x) rounds in
      * between */
     const char *expr;
-    const char *extra; /* defines in front, or NULL */
     charl_dtype type;
     int n_in;
     const charl_tensor *in[CHARL_GEMM_EPILOGUE_IN]; /* laid out like out, of any float type */

@@ -28,8 +28,7 @@ void charl__gemm_set_epilogue(const charl__gemm *p, int vec, charl__launch *l)
     if (!e) {
         return;
     }
-    l->defines = e->extra;
-    charl__launch_set_text(l, "EXPR", e->expr);
+    charl__launch_set_text(l, "EXPR(a, b, c, draw)", e->expr);
     charl__launch_set(l, "CHARL_VEC", vec);
     charl__launch_set_text(l, "PRODUCT_T", charl__kernel_type(e->type));
     charl__launch_set_text(l, "WITH_B_T", e->n_in > 0 ? charl__kernel_type(e->in[0]->dtype) : "float");
@@ -38,7 +37,7 @@ void charl__gemm_set_epilogue(const charl__gemm *p, int vec, charl__launch *l)
     charl__launch_set(l, "KEEP", e->product ? 1 + e->keeps_first : 0);
     charl__launch_set(l, "USES_RNG", e->record != NULL);
     if (e->then) {
-        charl__launch_set_text(l, "THEN", e->then);
+        charl__launch_set_text(l, "THEN(a, b, c, draw)", e->then);
     }
 }
 
