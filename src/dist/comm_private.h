@@ -10,7 +10,14 @@
 #include "charl/comm.h"
 #include "dist/transport.h"
 
-enum { CHARL__HOST_BYTES = 64, CHARL__PHASE_WORDS = 6, CHARL__LINE = 128, CHARL__PAGE = 4096, CHARL__GATHERED = 4 };
+enum {
+    CHARL__HOST_BYTES = 64,
+    CHARL__PHASE_WORDS = 6,
+    CHARL__LINE = 128,
+    CHARL__PAGE = 4096,
+    CHARL__GATHERED = 4,
+    CHARL__MESH = 8
+};
 
 /* What every rank knows of every other one; travels as bytes at creation. */
 typedef struct charl__peer {
@@ -37,7 +44,10 @@ typedef struct charl__slot {
 
 typedef struct charl__board {
     _Alignas(CHARL__LINE) atomic_int has_reported; /* a rank of this node has printed the error that ends the job */
-    charl__slot slot[];                            /* by rank; of this node's each writes its own */
+    /* Grows while any rank of the job moves, and stops growing when none does: one more than any that was heard where ranks of this node
+     * have moved. Written by its first rank; 0 where all nodes hear of each other. */
+    atomic_int_least64_t pulse;
+    charl__slot slot[]; /* by rank; of this node's each writes its own */
 } charl__board;
 
 struct charl_comm {
@@ -107,6 +117,10 @@ static inline charl__slot *charl__slot_of(const charl_comm *c, int rank)
  *  with the square of its ranks. */
 int charl__looks(const charl_comm *c);
 
+/** How many nodes may speak of a rank of another node before this one does, so that one message names it: of connected nodes all have
+ *  another number. rank -1: it is not known. Local. */
+int charl__turn(const charl_comm *c, int rank);
+
 /** Whether a peer's process has ended: observed on this node, or reported by another. */
 bool charl__peer_is_dead(const charl_comm *c, int rank);
 
@@ -120,7 +134,7 @@ const char *charl__peer_name(const charl_comm *c, int rank, char *text, size_t b
  *  length, or `used` when there is no room left. */
 size_t charl__peer_describe(const charl_comm *c, int rank, char *text, size_t bytes, size_t used);
 
-/** Sum of everything that ranks but `without` show of themselves; it only grows. */
+/** Sum of everything that ranks but `without` show of themselves, those of unheard nodes by the pulse; it only grows. */
 int64_t charl__life_sum(const charl_comm *c, int without);
 
 /** Its last mark, "step 40, backward", or "start-up"; text of at least 96 bytes. */

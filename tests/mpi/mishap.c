@@ -12,6 +12,10 @@
 #include "base/error.h"
 #include "base/numeric/tree.h"
 #include "charl/comm.h"
+#include "dist/comm_private.h"
+#include "dist/liveness/heartbeat.h"
+
+enum { SLICES = 64 };
 
 static charl_comm *comm;
 
@@ -67,7 +71,7 @@ static int64_t range_count(const char *how, int64_t step)
     return 1000 + (strcmp(how, "differ") == 0 ? charl_comm_rank(comm) : 1000 * charl_comm_node(comm));
 }
 
-/* Until the nodes have heard of each other, so that every rank knows where every other is. */
+/* Until the nodes have heard of each other, so that every rank knows where those of its own and of connected nodes are. */
 static void others_await(void)
 {
     const double until = charl__clock_s() + 10;
@@ -75,7 +79,9 @@ static void others_await(void)
     for (int r = 0; r < charl_comm_size(comm) && charl__clock_s() < until; r++) {
         char text[CHARL_COMM_PLACE];
 
-        while (!strstr(charl_comm_place(comm, r, text, sizeof text), ", step") && charl__clock_s() < until) {
+        while ((comm->peer[r].node == charl_comm_node(comm) ||
+                charl__heartbeat_is_linked(comm, comm->peer[r].node, charl_comm_node(comm))) &&
+               !strstr(charl_comm_place(comm, r, text, sizeof text), ", step 4") && charl__clock_s() < until) {
             charl__sleep_s(0.01);
         }
     }
@@ -90,7 +96,7 @@ static charl_status job(const char *how, int rank)
     float one[2 * CHARL_MAX_LANES] = {0};
     int64_t ticket = 0;
 
-    CHARL_TRY_CLEANUP(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
+    CHARL_TRY_CLEANUP(charl_slices_block(SLICES, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     CHARL_TRY_CLEANUP(charl_allreduce_create(comm, 100000, &mine, NULL, &ar));
     CHARL_TRY_CLEANUP(charl_reducer_create(comm, &mine, &sums));
     for (int64_t step = 1; step <= 10; step++) {

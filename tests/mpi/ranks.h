@@ -27,7 +27,9 @@ void test_sums_in_bf16(void **state);
 void test_gathering(void **state);
 
 /* ranks_heartbeat.c */
+void test_links_grow_with_the_logarithm(void **state);
 void test_nodes_hear_of_each_other(void **state);
+void test_news_go_round(void **state);
 void test_a_connection_without_token_is_closed(void **state);
 void test_nodes_that_do_not_hear_work_on(void **state);
 

@@ -40,6 +40,39 @@ static void watched_end(charl_comm *c)
     charl_assert_ok(charl__fault_set(NULL));
 }
 
+/* Of any number of nodes: links are mutual, few, and join all; connected nodes speak of a node one after another. */
+void test_links_grow_with_the_logarithm(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 1100; n += n < 70 ? 1 : 103) {
+        int away[1100] = {0}, reached = 1, log2 = 0;
+        charl__peer peer[1] = {{.node = 0}};
+        charl_comm c = {.n_nodes = n, .peer = peer};
+
+        while (1 << log2 < n) {
+            log2++;
+        }
+        for (int m = 1; m < n; m++) {
+            assert_true(charl__heartbeat_is_linked(&c, m, 0) == charl__heartbeat_is_linked(&c, 0, m));
+            assert_true(n > CHARL__MESH || charl__heartbeat_is_linked(&c, m, 0));
+            reached += charl__heartbeat_is_linked(&c, m, 0);
+        }
+        assert_true(n <= CHARL__MESH || reached <= 1 + 2 * log2);
+        for (int hops = 1; hops <= log2; hops++) { /* news from node 0 */
+            for (int from = 0; from < n; from++) {
+                for (int to = 1; to < n && (from == 0 || away[from] == hops - 1); to++) {
+                    if ((from == 0) == (hops == 1) && away[to] == 0 && charl__heartbeat_is_linked(&c, to, from)) {
+                        away[to] = hops;
+                    }
+                }
+            }
+        }
+        for (int m = 1; m < n; m++) {
+            assert_true(away[m] > 0);
+        }
+    }
+}
+
 static bool has_heartbeat(void)
 {
     return charl_comm_size(comm) > 2 && !charl_comm_is_team(comm);
@@ -85,6 +118,38 @@ void test_nodes_hear_of_each_other(void **state)
     charl_assert_ok(charl_comm_barrier(c));
     assert_false(charl__peer_is_dead(c, (c->rank + 2) % c->size));
     charl_comm_destroy(c);
+}
+
+/* That a rank moves is known on nodes that are not connected with its own; and that none moves. */
+void test_news_go_round(void **state)
+{
+    charl_comm *c = NULL;
+    int64_t before = -1, quiet = -2;
+    bool is_linked;
+
+    (void)state;
+    if (charl_comm_size(comm) <= CHARL__MESH || charl_comm_is_team(comm)) {
+        skip_test();
+        return;
+    }
+    charl_assert_ok(charl_comm_create(&(charl_comm_options){.timeout_s = 20, .ranks_per_node = {1}}, &c));
+    charl_assert_ok(charl_comm_watch_begin(c, NULL, NULL));
+    is_linked = charl__heartbeat_is_linked(c, 0, c->rank);
+    for (int i = 0; i < 20 && quiet != before; i++) { /* until the last of what the ranks did is known */
+        before = quiet;
+        charl__sleep_s(1);
+        quiet = charl__life_sum(c, c->rank);
+    }
+    assert_int_equal(quiet, before);
+    for (int i = 0; i < 80; i++) { /* the others are quiet too by the time that rank 0 moves */
+        if (c->rank == 0 && i >= 30 && i < 50) {
+            charl_comm_mark(c, 9, "moving");
+        }
+        charl__sleep_s(0.05);
+    }
+    assert_true(c->rank == 0 || charl__life_sum(c, c->rank) > quiet);
+    assert_true(c->rank == 0 || (atomic_load(&charl__slot_of(c, 0)->step) == 9) == is_linked);
+    watched_end(c);
 }
 
 /* Whoever does not know the token is dropped, and does no harm. */

@@ -471,7 +471,9 @@ static int rank_run(void)
         cmocka_unit_test(test_too_little_shared_memory),
         cmocka_unit_test(test_processors),
         cmocka_unit_test(test_a_watch_without_deaths_reports_none),
+        cmocka_unit_test(test_links_grow_with_the_logarithm),
         cmocka_unit_test(test_nodes_hear_of_each_other),
+        cmocka_unit_test(test_news_go_round),
         cmocka_unit_test(test_a_connection_without_token_is_closed),
         cmocka_unit_test(test_nodes_that_do_not_hear_work_on),
     };

@@ -1,8 +1,10 @@
-/* Heartbeats between nodes, over TCP connections between the first ranks of each two nodes; the
+/* Heartbeats between nodes, over TCP connections between the first ranks of two nodes; the
  * watchdog thread owns them.
  *
  * Ten times a second a node sends the status of its ranks. The receiver writes it to the shared page
- * of its own node, where the ranks of all nodes then look alike.
+ * of its own node, where the ranks of all nodes then look alike. Few nodes are all connected with each other; of many,
+ * each with those that are a power of two away, so that connections grow with the logarithm. A node then knows nothing
+ * of the ranks of most others, but its messages tell whether any rank of the job moves (charl__board.pulse).
  *
  *     connect     The addresses of the listening sockets are exchanged by MPI, with two random tokens.
  *                 Of two nodes the one with the higher index connects.
@@ -66,6 +68,7 @@ typedef struct charl__heartbeat {
     int n_pending;
     pending pending[MAX_PENDING];
     double begun_s;
+    int64_t moves;                     /* what the ranks of this node showed at the last message */
     connection *connection;            /* by node */
     charl__heartbeat_message *message; /* to send */
 } charl__heartbeat;
@@ -113,6 +116,10 @@ static charl_status heartbeat_alloc(const charl_comm *c, charl__heartbeat **out)
         const size_t theirs = charl__heartbeat_message_bytes(charl__node_size(c, m));
 
         l->connection[m].fd = -1;
+        if (!charl__heartbeat_is_linked(c, m, charl_comm_node(c))) {
+            l->connection[m].state = CLOSED;
+            continue;
+        }
         CHARL_TRY_CLEANUP(charl__alloc(theirs > sizeof(handshake) ? theirs : sizeof(handshake), &l->connection[m].in));
         CHARL_TRY_CLEANUP(charl__alloc(sizeof(handshake) + 2 * own, &l->connection[m].out));
     }
@@ -123,6 +130,13 @@ cleanup:
         heartbeat_free(c, l);
     }
     return st;
+}
+
+bool charl__heartbeat_is_linked(const charl_comm *c, int a, int b)
+{
+    const int n = c->n_nodes, way = (a - b + n) % n, back = n - way;
+
+    return way > 0 && (n <= CHARL__MESH || (way & (way - 1)) == 0 || (back & (back - 1)) == 0);
 }
 
 charl_status charl__heartbeat_create(charl_comm *c)
@@ -516,6 +530,23 @@ static void wait_for_close(const charl_comm *c)
     }
 }
 
+/* Raise the pulse if ranks of this node have moved. */
+static void pulse_raise(charl_comm *c)
+{
+    charl__heartbeat *l = c->heartbeat;
+    int64_t moves = 0;
+
+    for (int i = 0; i < c->local_size; i++) {
+        const charl__slot *s = charl__slot_of(c, charl__comm_local_peer(c, i));
+
+        moves += atomic_load(&s->marks) + atomic_load(&s->entered);
+    }
+    if (moves != l->moves && c->n_nodes > CHARL__MESH) {
+        atomic_fetch_add(&c->board->pulse, 1);
+    }
+    l->moves = moves;
+}
+
 void charl__heartbeat_send(charl_comm *c, bool is_last)
 {
     charl__heartbeat *l = c->heartbeat;
@@ -524,6 +555,7 @@ void charl__heartbeat_send(charl_comm *c, bool is_last)
         return;
     }
     pthread_mutex_lock(&l->mutex);
+    pulse_raise(c);
     charl__heartbeat_message_make(c, is_last, l->message);
     for (int m = 0; m < c->n_nodes; m++) {
         connection *k = &l->connection[m];

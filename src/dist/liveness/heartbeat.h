@@ -9,6 +9,10 @@
 charl_status charl__heartbeat_create(charl_comm *c) CHARL_MUST_CHECK;
 void charl__heartbeat_destroy(charl_comm *c);
 
+/** Whether nodes a and b are connected: up to CHARL__MESH nodes all are, more where one is a power of two behind the other in the ring of
+ *  nodes. Local. */
+bool charl__heartbeat_is_linked(const charl_comm *c, int a, int b);
+
 /** Address of node m, known on the first rank of a node. Borrowed. For tests. */
 const struct charl__node_address *charl__heartbeat_address(const charl_comm *c, int m);
 

@@ -43,6 +43,9 @@ bool charl__heartbeat_message_read(const charl_comm *c, int m, const charl__hear
     if (r->magic != magic || r->ranks != charl__node_size(c, m)) {
         return false;
     }
+    if (r->pulse > atomic_load(&c->board->pulse)) {
+        atomic_store(&c->board->pulse, r->pulse);
+    }
     for (int i = 0; i < r->ranks; i++) {
         charl__slot *s = charl__slot_of(c, first + i);
 
@@ -84,6 +87,7 @@ void charl__heartbeat_message_make(const charl_comm *c, bool is_last, charl__hea
     out->ranks = c->local_size;
     out->has_reported = atomic_load(&c->board->has_reported);
     out->is_last = is_last;
+    out->pulse = atomic_load(&c->board->pulse);
     for (int i = 0; i < c->local_size; i++) {
         status_make(c, charl__comm_local_peer(c, i), &out->rank[i]);
     }

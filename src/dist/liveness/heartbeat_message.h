@@ -17,6 +17,7 @@ typedef struct charl__heartbeat_message {
     int32_t ranks;
     int32_t has_reported; /* a rank of the node has printed the error that ends the job */
     int32_t is_last;      /* the sender shuts down */
+    int64_t pulse;        /* charl__board's */
     charl__rank_status rank[];
 } charl__heartbeat_message;
 

@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 
-enum { LOOK_EVERY = 64, RECENT_MS = 1000, FEW = 16, LOOKS = 256 };
+enum { LOOK_EVERY = 64, RECENT_MS = 1000, FEW = 16, LOOKS = 256, LAST_TURN = 24 /* of the most nodes: 2 * log2 */ };
 static const double patience_s = 2, turn_s = 0.3, look_s = 0.1;
 
 bool charl__process_read(const charl__peer *peer, char *state, int64_t *started)
@@ -71,6 +71,21 @@ static bool is_unheard(const charl_comm *c, int rank)
 bool charl__peer_is_waiting(const charl_comm *c, int rank)
 {
     return charl__now_ms() - atomic_load(&charl__slot_of(c, rank)->waited_ms) < RECENT_MS && !is_unheard(c, rank);
+}
+
+int charl__turn(const charl_comm *c, int rank)
+{
+    const int node = charl_comm_node(c), way = rank < 0 ? 0 : (node - c->peer[rank].node + c->n_nodes) % c->n_nodes;
+
+    if (c->n_nodes <= CHARL__MESH) {
+        return node;
+    }
+    for (int i = 0; i < LAST_TURN / 2; i++) {
+        if (way == 1 << i || c->n_nodes - way == 1 << i) {
+            return 2 * i + (way != 1 << i);
+        }
+    }
+    return LAST_TURN;
 }
 
 int charl__looks(const charl_comm *c)
@@ -165,7 +180,7 @@ void charl__comm_enter(charl_comm *c)
 
 int64_t charl__life_sum(const charl_comm *c, int without)
 {
-    int64_t sum = 0;
+    int64_t sum = c->me ? atomic_load(&c->board->pulse) : 0;
 
     for (int r = 0; c->me && r < c->size; r++) { /* without a page none shows anything */
         if (r != without) {
@@ -209,14 +224,15 @@ static bool is_blamed(const charl_comm *c, const charl__waiter *w, int rank, int
     return is_late(c, w, rank) && (level == LATE || !charl__peer_is_waiting(c, rank));
 }
 
-static bool has_local_culprit(const charl_comm *c, const charl__waiter *w)
+/* The first one of the n ranks from `first` on, or -1. */
+static int find_culprit(const charl_comm *c, const charl__waiter *w, int first, int n)
 {
-    for (int l = 0; l < c->local_size; l++) {
-        if (is_blamed(c, w, charl__comm_local_peer(c, l), CULPRIT)) {
-            return true;
+    for (int r = first; r < first + n; r++) {
+        if (is_blamed(c, w, r, CULPRIT)) {
+            return r;
         }
     }
-    return false;
+    return -1;
 }
 
 /* Letter of /proc: of this node's ranks as it is now, else as their node last said. */
@@ -308,13 +324,15 @@ static charl_status fail_silent(charl_comm *c, const charl__waiter *w, double si
 }
 
 /* Whether the wait is over: at once where the culprit is on this node, else after the other nodes
- * had time to speak, one after another. */
+ * had time to speak, one after another; of many nodes first those that hear of the culprit. */
 static bool is_hopeless(const charl_comm *c, const charl__waiter *w, double still_s)
 {
     const double over = still_s - c->timeout_s;
 
-    return over >= 0 &&
-           (c->n_nodes <= 1 || has_local_culprit(c, w) || over >= patience_s + turn_s * charl_comm_node(c));
+    if (over < 0 || c->n_nodes <= 1 || find_culprit(c, w, c->rank - c->local_rank, c->local_size) >= 0) {
+        return over >= 0;
+    }
+    return over >= patience_s + turn_s * charl__turn(c, find_culprit(c, w, 0, c->size));
 }
 
 /* The expensive look: every 64 polls, or after every sleep. */

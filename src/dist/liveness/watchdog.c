@@ -62,7 +62,8 @@ static bool is_lost(charl__watch *w, int rank)
         w->dead_s[rank] = now;
         return is_unheard(w, rank);
     }
-    return node == here || now - w->dead_s[rank] > (charl__node_size(c, node) > 1 ? others_s : turn_s * here);
+    return node == here ||
+           now - w->dead_s[rank] > (charl__node_size(c, node) > 1 ? others_s : turn_s * charl__turn(c, rank));
 }
 
 /* A rank of this node is looked after now, or by another rank of the node. */
