@@ -46,22 +46,22 @@ static charl_status run_clblast(void *ctx)
     return charl__clblast_multiply(p->dev, &p->clblast);
 }
 
-/* The same product both ways: sums of k products in [-1, 1), each rounded. `theirs`: the
- * baseline's.
- */
+/* The same product both ways: sums of k products in [-1, 1), each rounded; a sum may be as large as k. `theirs`: the
+ * baseline's. */
 static charl_status check(const product *p, const float *theirs, const char *baseline)
 {
     charl_status st = CHARL_OK;
     const int64_t n = p->m * p->n;
-    const double allowed = 1e-6 * (double)p->k;
     float *got = NULL;
 
     CHARL_TRY_CLEANUP(charl__cli_alloc(n, sizeof *got, &got));
     CHARL_TRY_CLEANUP(charl_graph_run_forward(p->g));
     CHARL_TRY_CLEANUP(charl_tensor_read(p->out, got, (size_t)n * sizeof *got));
     for (int64_t i = 0; i < n; i++) {
+        const double allowed = 1e-6 * (double)p->k + 1e-5 * fabs((double)theirs[i]);
+
         CHARL_REQUIRE_CLEANUP(fabs((double)got[i] - (double)theirs[i]) <= allowed, CHARL_ERR_DEVICE,
-                              "element %lld of the product is %g, but %g by %s", (long long)i, (double)got[i],
+                              "element %lld of the product is %.9g, but %.9g by %s", (long long)i, (double)got[i],
                               (double)theirs[i], baseline);
     }
 cleanup:
