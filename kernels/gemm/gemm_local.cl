@@ -110,7 +110,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(GEMM_A
     const int tile = group % (across * down), band = tile / (across * BAND) * BAND, high = min(BAND, down - band);
     const int i0 = (band + tile % (across * BAND) % high) * TM, j0 = tile % (across * BAND) / high * TN;
     const long z = group / (across * down), zo = z / inner, zi = z % inner;
-    const long product = (long)((k_all + BK - 1) / BK) * segments, tiles = product * (FOLD ? leaves : 1);
+    const int product = (k_all + BK - 1) / BK * segments, tiles = product * (FOLD ? leaves : 1);
     const int bi = block_row(lane), bj = block_column(lane);
     int fetched = 0, multiplied = 0, segment = 0, leaf = 0; /* first steps of tiles; of the one that is fetched next */
     long a_from = 0, b_from = 0;                            /* where its stretch begins */
@@ -119,7 +119,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(GEMM_A
     a_numbers ra[A_LOADS];
     b_numbers rb[B_LOADS];
 #if FOLD
-    long done = 0;
+    int done = 0;
     float4 level[PM][PN / 4][CHARL_TREE_LEVELS];
 #endif
 
@@ -177,9 +177,9 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(GEMM_A
         }
     }
     /* Step t reads tile t into registers, multiplies tile t - 1, and puts tile t into local memory. */
-    for (long t = 0; t <= tiles; t++) {
+    for (int t = 0; t <= tiles; t++) {
         const bool more = t < tiles;
-        const int to = (int)(t & 1);
+        const int to = t & 1;
 
         if (more) {
             const int k = fetched;
@@ -242,7 +242,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(GEMM_A
                 for (int r = 0; r < PM; r++) {
 #pragma unroll
                     for (int c = 0; c < PN; c += 4) {
-                        charl_tree_add(level[r][c / 4], (int)(t / product) - 1, vload4(0, acc[r] + c));
+                        charl_tree_add(level[r][c / 4], t / product - 1, vload4(0, acc[r] + c));
                         vstore4(more ? (float4)(0.0f) : charl_tree_sum_of(level[r][c / 4], leaves), 0, acc[r] + c);
                     }
                 }

@@ -175,11 +175,16 @@ static void set_tile(const charl__gemm *p, const charl__gemm_plan *plan, bool jo
 static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan)
 {
     const int64_t joined = charl__gemm_joined(p, plan->columns), columns = p->n * joined;
+    const double k_tiles = (double)charl__ceil_div(p->k, plan->depth) * (double)charl__at_least_one(p->segments) *
+                           (double)charl__at_least_one(p->leaves);
     charl__launch l = {.file = "gemm/gemm_local", .entry = "gemm_local"};
 
     CHARL_INVARIANT(p->leaves <= CHARL__GEMM_LOCAL_LEAVES && !p->a_sums);
     CHARL_REQUIRE(p->b_kind < CHARL_GEMM_WINDOW || charl__gemm_image_elements(p) <= INT_MAX, CHARL_ERR_SHAPE,
                   "convolution of an image of %lld elements: beyond 2^31", (long long)charl__gemm_image_elements(p));
+    CHARL_REQUIRE(k_tiles < INT_MAX, CHARL_ERR_SHAPE,
+                  "matrix product whose sums have %.0f terms, in tiles of %d steps: beyond 2^31", k_tiles * plan->depth,
+                  plan->depth);
     charl__gemm_set_common(p, &l);
     charl__gemm_set_epilogue(p, VECTOR, &l);
     charl__gemm_set_leaves(p, &l);
