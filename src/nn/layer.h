@@ -19,6 +19,18 @@ charl_var *charl__layer_param_of(const charl_layer_build *b, const char *layer, 
                                  const charl_shape *shape);
 /** Refuse the input: ERR_SHAPE with the layer's name. Returns NULL. */
 charl_var *charl__graph_refuse(charl_graph *g, const char *reason);
+/** A convolution. */
+typedef struct charl__conv {
+    const char *type, *needs; /* for messages: "conv2d", "images [batch, channels, height, width]" */
+    int dims;
+    const int64_t *kernel; /* [dims] */
+    int64_t channels, groups;
+    bool bias, transposed;
+    const charl_init *init; /* of the weight; NULL: as torch.nn.ConvNd */
+} charl__conv;
+/** Declare the parameters weight [channels, inputs / groups, kernel], or transposed [inputs, channels / groups, kernel], and bias (NULL
+ *  without). The initial values are those of PyTorch. Returns false after refusing x, or after an error. */
+bool charl__conv_declare(const charl_layer_build *b, const charl_var *x, const charl__conv *c, charl_var *out[2]);
 /** x through the activation named `name`; NULL name: x. */
 charl_var *charl__activate(charl_graph *g, const char *name, charl_var *x);
 /** A layer's key `axis`: extents are counted as in PyTorch, so 0, the batch, is none. Refuses others than those of x; -1 then. */

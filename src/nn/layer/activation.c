@@ -61,11 +61,6 @@ charl_var *charl__activate(charl_graph *g, const char *name, charl_var *x)
     return a ? a->apply(g, x) : x;
 }
 
-static charl_var *build_relu(const charl_layer_build *b, charl_var *x)
-{
-    return charl_relu(b->g, x);
-}
-
 static charl_var *build_leaky_relu(const charl_layer_build *b, charl_var *x)
 {
     const charl_activation_config *c = b->settings;
@@ -78,46 +73,6 @@ static charl_var *build_elu(const charl_layer_build *b, charl_var *x)
     const charl_activation_config *c = b->settings;
 
     return charl_elu(b->g, x, (float)c->alpha);
-}
-
-static charl_var *build_sigmoid(const charl_layer_build *b, charl_var *x)
-{
-    return charl_sigmoid(b->g, x);
-}
-
-static charl_var *build_tanh(const charl_layer_build *b, charl_var *x)
-{
-    return charl_tanh(b->g, x);
-}
-
-static charl_var *build_gelu(const charl_layer_build *b, charl_var *x)
-{
-    return gelu(b->g, x);
-}
-
-static charl_var *build_gelu_tanh(const charl_layer_build *b, charl_var *x)
-{
-    return gelu_tanh(b->g, x);
-}
-
-static charl_var *build_silu(const charl_layer_build *b, charl_var *x)
-{
-    return charl_silu(b->g, x);
-}
-
-static charl_var *build_softplus(const charl_layer_build *b, charl_var *x)
-{
-    return charl_softplus(b->g, x);
-}
-
-static charl_var *build_swiglu(const charl_layer_build *b, charl_var *x)
-{
-    return charl_swiglu(b->g, x);
-}
-
-static charl_var *build_flatten(const charl_layer_build *b, charl_var *x)
-{
-    return charl_flatten(b->g, x);
 }
 
 static charl_var *build_dropout(const charl_layer_build *b, charl_var *x)
@@ -141,35 +96,39 @@ static const charl_key dropout_keys[] = {
     {"p", CHARL_KEY_FLOAT, offsetof(charl_dropout_config, p), "[0,1)", false, "probability to drop an element"},
 };
 
-/* The layers of activations. */
-const charl_layer_type charl__layer_relu = {.row.name = "relu", .row.help = "max(x, 0)", .build = build_relu};
-const charl_layer_type charl__layer_leaky_relu = {.row.name = "leaky_relu",
-                                                  .row.help = "x, or slope * x below zero",
-                                                  .build = build_leaky_relu,
-                                                  CHARL_DEFAULTS(leaky_defaults),
-                                                  CHARL_KEYS(leaky_keys)};
-const charl_layer_type charl__layer_elu = {.row.name = "elu",
-                                           .row.help = "x, or alpha * (exp(x) - 1) below zero",
-                                           .build = build_elu,
-                                           CHARL_DEFAULTS(elu_defaults),
-                                           CHARL_KEYS(elu_keys)};
-const charl_layer_type charl__layer_sigmoid = {
-    .row.name = "sigmoid", .row.help = "1 / (1 + exp(-x))", .build = build_sigmoid};
-const charl_layer_type charl__layer_tanh = {.row.name = "tanh", .row.help = "tanh(x)", .build = build_tanh};
-const charl_layer_type charl__layer_gelu = {.row.name = "gelu", .row.help = "x * Phi(x)", .build = build_gelu};
-const charl_layer_type charl__layer_gelu_tanh = {
-    .row.name = "gelu_tanh", .row.help = "x * Phi(x), approximated with tanh", .build = build_gelu_tanh};
-const charl_layer_type charl__layer_silu = {.row.name = "silu", .row.help = "x * sigmoid(x)", .build = build_silu};
-const charl_layer_type charl__layer_softplus = {
-    .row.name = "softplus", .row.help = "log(1 + exp(x))", .build = build_softplus};
-const charl_layer_type charl__layer_swiglu = {
-    .row.name = "swiglu", .row.help = "silu(gate) * value: the two halves of the last extent", .build = build_swiglu};
-
-const charl_layer_type charl__layer_flatten = {
-    .row.name = "flatten",
-    .row.help = "[B, ...] -> [B, features]",
-    .build = build_flatten,
+const charl_layer_type charl__layer_leaky_relu = {
+    .row.name = "leaky_relu",
+    .row.help = "x, or slope * x below zero",
+    .build = build_leaky_relu,
+    CHARL_DEFAULTS(leaky_defaults),
+    CHARL_KEYS(leaky_keys),
 };
+
+const charl_layer_type charl__layer_elu = {
+    .row.name = "elu",
+    .row.help = "x, or alpha * (exp(x) - 1) below zero",
+    .build = build_elu,
+    CHARL_DEFAULTS(elu_defaults),
+    CHARL_KEYS(elu_keys),
+};
+
+/* A layer without settings: y = apply(x). */
+#define LAYER(layer, apply, text)                                                                                      \
+    static charl_var *build_##layer(const charl_layer_build *b, charl_var *x)                                          \
+    {                                                                                                                  \
+        return apply(b->g, x);                                                                                         \
+    }                                                                                                                  \
+    const charl_layer_type charl__layer_##layer = {.row.name = #layer, .row.help = (text), .build = build_##layer};
+
+LAYER(relu, charl_relu, "max(x, 0)")
+LAYER(sigmoid, charl_sigmoid, "1 / (1 + exp(-x))")
+LAYER(tanh, charl_tanh, "tanh(x)")
+LAYER(gelu, gelu, "x * Phi(x)")
+LAYER(gelu_tanh, gelu_tanh, "x * Phi(x), approximated with tanh")
+LAYER(silu, charl_silu, "x * sigmoid(x)")
+LAYER(softplus, charl_softplus, "log(1 + exp(x))")
+LAYER(swiglu, charl_swiglu, "silu(gate) * value: the two halves of the last extent")
+LAYER(flatten, charl_flatten, "[B, ...] -> [B, features]")
 
 const charl_layer_type charl__layer_dropout = {
     .row.name = "dropout",

@@ -1,7 +1,5 @@
 /* conv1d, max_pool1d and avg_pool1d over sequences [B, C, T]: those of images of height 1. Parameters have the shapes of
  * torch.nn.Conv1d, and its initial values. */
-#include <math.h>
-
 #include "autograd/graph.h"
 #include "nn/layer.h"
 
@@ -27,29 +25,24 @@ static charl_var *build_conv(const charl_layer_build *b, charl_var *x)
     const int64_t reach = (c->kernel - 1) * c->dilation;
     const int64_t padding = c->causal ? reach : c->padding >= 0 ? c->padding : reach / 2;
     const charl_window win = {{1, (int)c->kernel}, {1, (int)c->stride}, {0, (int)padding}, {1, (int)c->dilation}};
-    charl_var *w, *bias = NULL;
-    charl_init init;
-    float bound;
+    charl_var *param[2];
 
-    if (in.ndim != 3 || in.dim[1] % c->groups != 0 || c->channels % c->groups != 0) {
-        return charl__graph_refuse(b->g, in.ndim != 3 ? "conv1d needs [batch, channels, time]"
-                                                      : "conv1d: groups must divide input and output channels");
-    }
     if (c->causal && c->padding >= 0) {
         return charl__graph_refuse(b->g, "conv1d: causal = yes has a padding of its own; leave padding out");
     }
-    bound = (float)(1.0 / sqrt((double)(in.dim[1] / c->groups * c->kernel)));
-    init = (charl_init){CHARL_INIT_UNIFORM, -bound, bound};
-    w = charl_layer_param(
-        b, "weight", &(charl_param_spec){.shape = {3, {c->channels, in.dim[1] / c->groups, c->kernel}}, .init = init});
-    if (c->bias) {
-        bias = charl_layer_param(b, "bias", &(charl_param_spec){.shape = {1, {c->channels}}, .init = init});
-    }
-    if (!w || (c->bias && !bias)) {
+    if (!charl__conv_declare(b, x,
+                             &(charl__conv){.type = "conv1d",
+                                            .needs = "[batch, channels, time]",
+                                            .dims = 1,
+                                            .kernel = &c->kernel,
+                                            .channels = c->channels,
+                                            .groups = c->groups,
+                                            .bias = c->bias},
+                             param)) {
         return NULL;
     }
-    w = charl_reshape(b->g, w, (charl_shape){4, {c->channels, in.dim[1] / c->groups, 1, c->kernel}});
-    x = as_sequence(b->g, charl_conv2d(b->g, as_image(b->g, x), w, bias, &win, (int)c->groups));
+    param[0] = charl_reshape(b->g, param[0], (charl_shape){4, {c->channels, in.dim[1] / c->groups, 1, c->kernel}});
+    x = as_sequence(b->g, charl_conv2d(b->g, as_image(b->g, x), param[0], param[1], &win, (int)c->groups));
     if (c->causal && x && reach > 0) { /* what the padding behind the sequence has given */
         x = charl_slice(b->g, x, 2, 0, (in.dim[2] - 1) / c->stride + 1);
     }

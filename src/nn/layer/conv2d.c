@@ -16,43 +16,28 @@ static charl_window window_of(const charl_conv2d_config *c)
     return w;
 }
 
-/* As torch.nn.Conv2d, or kaiming_normal_ with mode fan_out for a ReLU. The bias is always the
- * former's. */
-static charl_init weight_init(const charl_conv2d_config *c, charl_init usual)
-{
-    const int64_t fan_out = c->channels * c->kernel[0] * c->kernel[1];
-
-    return c->init == CHARL_CONV_INIT_KAIMING_NORMAL
-               ? (charl_init){CHARL_INIT_NORMAL, 0.0F, (float)sqrt(2.0 / (double)fan_out)}
-               : usual;
-}
-
 static charl_var *build(const charl_layer_build *b, charl_var *x)
 {
     const charl_conv2d_config *c = b->settings;
-    const charl_shape in = charl_var_get_type(x).shape;
     const charl_window win = window_of(c);
-    int64_t fan_in;
-    charl_var *w, *bias = NULL;
-    charl_init init;
+    /* kaiming_normal_ with mode fan_out for a ReLU */
+    const charl_init normal = {CHARL_INIT_NORMAL, 0.0F,
+                               (float)sqrt(2.0 / (double)(c->channels * c->kernel[0] * c->kernel[1]))};
+    charl_var *param[2];
 
-    if (in.ndim != 4 || in.dim[1] % c->groups != 0 || c->channels % c->groups != 0) {
-        return charl__graph_refuse(b->g, in.ndim != 4 ? "conv2d needs images [batch, channels, height, width]"
-                                                      : "conv2d: groups must divide input and output channels");
-    }
-    fan_in = in.dim[1] / c->groups * c->kernel[0] * c->kernel[1];
-    init = (charl_init){CHARL_INIT_UNIFORM, (float)(-1.0 / sqrt((double)fan_in)), (float)(1.0 / sqrt((double)fan_in))};
-    w = charl_layer_param(
-        b, "weight",
-        &(charl_param_spec){.shape = {4, {c->channels, in.dim[1] / c->groups, c->kernel[0], c->kernel[1]}},
-                            .init = weight_init(c, init)});
-    if (c->bias) {
-        bias = charl_layer_param(b, "bias", &(charl_param_spec){.shape = {1, {c->channels}}, .init = init});
-    }
-    if (!w || (c->bias && !bias)) {
+    if (!charl__conv_declare(b, x,
+                             &(charl__conv){.type = "conv2d",
+                                            .needs = "images [batch, channels, height, width]",
+                                            .dims = 2,
+                                            .kernel = c->kernel,
+                                            .channels = c->channels,
+                                            .groups = c->groups,
+                                            .bias = c->bias,
+                                            .init = c->init == CHARL_CONV_INIT_KAIMING_NORMAL ? &normal : NULL},
+                             param)) {
         return NULL;
     }
-    return charl__activate(b->g, c->activation, charl_conv2d(b->g, x, w, bias, &win, (int)c->groups));
+    return charl__activate(b->g, c->activation, charl_conv2d(b->g, x, param[0], param[1], &win, (int)c->groups));
 }
 
 static const charl_conv2d_config defaults = {

@@ -1,7 +1,5 @@
 /* conv_transpose2d: transposed convolution over [B, C, H, W]. Initial values as
  * torch.nn.ConvTranspose2d. */
-#include <math.h>
-
 #include "nn/layer.h"
 
 static charl_conv_transpose2d_args args_of(const charl_conv_transpose2d_config *c)
@@ -21,28 +19,22 @@ static charl_conv_transpose2d_args args_of(const charl_conv_transpose2d_config *
 static charl_var *build(const charl_layer_build *b, charl_var *x)
 {
     const charl_conv_transpose2d_config *c = b->settings;
-    const charl_shape in = charl_var_get_type(x).shape;
     const charl_conv_transpose2d_args args = args_of(c);
-    const int64_t per_group = c->channels / c->groups;
-    const double bound = 1.0 / sqrt((double)(per_group * c->kernel[0] * c->kernel[1]));
-    const charl_init init = {CHARL_INIT_UNIFORM, (float)-bound, (float)bound};
-    charl_var *w, *bias = NULL;
+    charl_var *param[2];
 
-    if (in.ndim != 4 || in.dim[1] % c->groups != 0 || c->channels % c->groups != 0) {
-        return charl__graph_refuse(b->g, in.ndim != 4
-                                             ? "conv_transpose2d needs images [batch, channels, height, width]"
-                                             : "conv_transpose2d: groups must divide input and output channels");
-    }
-    w = charl_layer_param(
-        b, "weight",
-        &(charl_param_spec){.shape = {4, {in.dim[1], per_group, c->kernel[0], c->kernel[1]}}, .init = init});
-    if (c->bias) {
-        bias = charl_layer_param(b, "bias", &(charl_param_spec){.shape = {1, {c->channels}}, .init = init});
-    }
-    if (!w || (c->bias && !bias)) {
+    if (!charl__conv_declare(b, x,
+                             &(charl__conv){.type = "conv_transpose2d",
+                                            .needs = "images [batch, channels, height, width]",
+                                            .dims = 2,
+                                            .kernel = c->kernel,
+                                            .channels = c->channels,
+                                            .groups = c->groups,
+                                            .bias = c->bias,
+                                            .transposed = true},
+                             param)) {
         return NULL;
     }
-    return charl__activate(b->g, c->activation, charl_conv_transpose2d(b->g, x, w, bias, &args));
+    return charl__activate(b->g, c->activation, charl_conv_transpose2d(b->g, x, param[0], param[1], &args));
 }
 
 static const charl_conv_transpose2d_config defaults = {.stride = {1, 1}, .dilation = {1, 1}, .groups = 1, .bias = true};

@@ -1,57 +1,28 @@
 /* conv3d, conv_transpose3d, max_pool3d and avg_pool3d over volumes [B, C, D, H, W]. Parameters and their initial values are those of
  * torch.nn.Conv3d and ConvTranspose3d. */
-#include <math.h>
-#include <stdio.h>
-
 #include "nn/layer.h"
-
-static bool is_volume(const charl_layer_build *b, const char *type, const charl_var *x, int64_t groups,
-                      int64_t channels)
-{
-    const charl_shape in = charl_var_get_type(x).shape;
-    char text[128];
-
-    if (in.ndim == 5 && in.dim[1] % groups == 0 && channels % groups == 0) {
-        return true;
-    }
-    snprintf(text, sizeof text, "%s%s", type,
-             in.ndim != 5 ? " needs volumes [batch, channels, depth, height, width]"
-                          : ": groups must divide input and output channels");
-    charl__graph_refuse(b->g, text);
-    return false;
-}
-
-/* weight [first, second, kernel], and a bias, from [-1 / sqrt(fan), 1 / sqrt(fan)]. */
-static bool declare(const charl_layer_build *b, int64_t first, int64_t second, const int64_t kernel[3], int64_t fan,
-                    int64_t channels, bool bias, charl_var *out[2])
-{
-    const double bound = 1.0 / sqrt((double)(fan * kernel[0] * kernel[1] * kernel[2]));
-    const charl_init init = {CHARL_INIT_UNIFORM, (float)-bound, (float)bound};
-
-    out[0] = charl_layer_param(
-        b, "weight", &(charl_param_spec){.shape = {5, {first, second, kernel[0], kernel[1], kernel[2]}}, .init = init});
-    out[1] = bias ? charl_layer_param(b, "bias", &(charl_param_spec){.shape = {1, {channels}}, .init = init}) : NULL;
-    return out[0] && (out[1] || !bias);
-}
 
 static charl_var *build_conv(const charl_layer_build *b, charl_var *x)
 {
     const charl_conv3d_config *c = b->settings;
     charl_window3d win;
     charl_var *param[2];
-    int64_t inputs;
 
-    if (!is_volume(b, "conv3d", x, c->groups, c->channels)) {
-        return NULL;
-    }
     for (int i = 0; i < 3; i++) {
         win.kernel[i] = (int)c->kernel[i];
         win.stride[i] = (int)c->stride[i];
         win.dilation[i] = (int)c->dilation[i];
         win.padding[i] = (int)(c->padding[i] >= 0 ? c->padding[i] : (c->kernel[i] - 1) * c->dilation[i] / 2);
     }
-    inputs = charl_var_get_type(x).shape.dim[1] / c->groups;
-    if (!declare(b, c->channels, inputs, c->kernel, inputs, c->channels, c->bias, param)) {
+    if (!charl__conv_declare(b, x,
+                             &(charl__conv){.type = "conv3d",
+                                            .needs = "volumes [batch, channels, depth, height, width]",
+                                            .dims = 3,
+                                            .kernel = c->kernel,
+                                            .channels = c->channels,
+                                            .groups = c->groups,
+                                            .bias = c->bias},
+                             param)) {
         return NULL;
     }
     return charl__activate(b->g, c->activation, charl_conv3d(b->g, x, param[0], param[1], &win, (int)c->groups));
@@ -60,13 +31,9 @@ static charl_var *build_conv(const charl_layer_build *b, charl_var *x)
 static charl_var *build_transposed(const charl_layer_build *b, charl_var *x)
 {
     const charl_conv_transpose3d_config *c = b->settings;
-    const int64_t outputs = c->channels / c->groups;
     charl_conv_transpose3d_args args = {.groups = (int)c->groups};
     charl_var *param[2];
 
-    if (!is_volume(b, "conv_transpose3d", x, c->groups, c->channels)) {
-        return NULL;
-    }
     for (int i = 0; i < 3; i++) {
         args.win.kernel[i] = (int)c->kernel[i];
         args.win.stride[i] = (int)c->stride[i];
@@ -74,7 +41,16 @@ static charl_var *build_transposed(const charl_layer_build *b, charl_var *x)
         args.win.padding[i] = (int)c->padding[i];
         args.output_padding[i] = (int)c->output_padding[i];
     }
-    if (!declare(b, charl_var_get_type(x).shape.dim[1], outputs, c->kernel, outputs, c->channels, c->bias, param)) {
+    if (!charl__conv_declare(b, x,
+                             &(charl__conv){.type = "conv_transpose3d",
+                                            .needs = "volumes [batch, channels, depth, height, width]",
+                                            .dims = 3,
+                                            .kernel = c->kernel,
+                                            .channels = c->channels,
+                                            .groups = c->groups,
+                                            .bias = c->bias,
+                                            .transposed = true},
+                             param)) {
         return NULL;
     }
     return charl__activate(b->g, c->activation, charl_conv_transpose3d(b->g, x, param[0], param[1], &args));
