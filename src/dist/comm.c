@@ -27,7 +27,7 @@ static charl_status singletons_refuse(void)
     const char *tasks = getenv("SLURM_NTASKS");
     int size = 1;
 
-    CHARL_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
+    CHARL_MPI(charl__mpi.Comm_size(MPI_COMM_WORLD, &size));
     CHARL_REQUIRE(size > 1 || !tasks || strtol(tasks, NULL, 10) <= 1, CHARL_ERR_CONFIG,
                   "Slurm started %s tasks but MPI sees one: start them with `srun --mpi=pmix` or "
                   "with mpirun (to run "
@@ -80,10 +80,10 @@ charl_status charl_comm_init(int *argc, char ***argv)
         charl__log(CHARL_LOG_INFO, "one rank without MPI: %s", alone);
         return CHARL_OK;
     }
-    CHARL_MPI(MPI_Initialized(&is_started));
+    CHARL_MPI(charl__mpi.Initialized(&is_started));
     CHARL_REQUIRE(!is_started, CHARL_ERR_INVALID, "MPI is started already");
-    CHARL_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided));
-    CHARL_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    CHARL_MPI(charl__mpi.Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided));
+    CHARL_MPI(charl__mpi.Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     CHARL_REQUIRE(provided >= MPI_THREAD_FUNNELED, CHARL_ERR_COMM,
                   "this MPI library does not allow a program with threads (level %d, needed %d)", provided,
                   MPI_THREAD_FUNNELED);
@@ -98,10 +98,10 @@ void charl_comm_fini(void)
     if (alone_because()) {
         return;
     }
-    MPI_Initialized(&is_started);
-    MPI_Finalized(&is_ended);
+    charl__mpi.Initialized(&is_started);
+    charl__mpi.Finalized(&is_ended);
     if (is_started && !is_ended) {
-        MPI_Finalize();
+        charl__mpi.Finalize();
     }
 }
 

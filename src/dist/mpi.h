@@ -3,7 +3,8 @@
 /** MPI, opened at run time: one rank needs no MPI library, and a program that was built on one machine uses the MPI of another.
  *
  *  The types and constants are those of the MPI that charl was built with, so only a library with the same binary interface will do; its
- *  soname tells. What is included here may be used as if the library were linked, once charl__mpi_load has returned NULL.
+ *  soname tells. Once charl__mpi_load has returned NULL, charl__mpi.Comm_rank and so on are its functions, and the constants of <mpi.h> may be
+ *  used as if the library were linked.
  */
 #include <mpi.h>
 
@@ -65,32 +66,6 @@ extern struct charl__mpi_library {
 
 /** Open the library, once per process. Returns NULL, or why it cannot be opened: borrowed, until the process ends. Thread-safe. */
 const char *charl__mpi_load(void);
-
-#define MPI_Comm_free charl__mpi.Comm_free
-#define MPI_Comm_rank charl__mpi.Comm_rank
-#define MPI_Comm_set_errhandler charl__mpi.Comm_set_errhandler
-#define MPI_Comm_size charl__mpi.Comm_size
-#define MPI_Comm_split charl__mpi.Comm_split
-#define MPI_Comm_split_type charl__mpi.Comm_split_type
-#define MPI_Error_string charl__mpi.Error_string
-#define MPI_Finalize charl__mpi.Finalize
-#define MPI_Finalized charl__mpi.Finalized
-#define MPI_Get_count charl__mpi.Get_count
-#define MPI_Get_library_version charl__mpi.Get_library_version
-#define MPI_Iallgatherv charl__mpi.Iallgatherv
-#define MPI_Iallreduce charl__mpi.Iallreduce
-#define MPI_Ialltoallv charl__mpi.Ialltoallv
-#define MPI_Ibcast charl__mpi.Ibcast
-#define MPI_Init_thread charl__mpi.Init_thread
-#define MPI_Initialized charl__mpi.Initialized
-#define MPI_Irecv charl__mpi.Irecv
-#define MPI_Isend charl__mpi.Isend
-#define MPI_Test charl__mpi.Test
-#define MPI_Win_allocate_shared charl__mpi.Win_allocate_shared
-#define MPI_Win_free charl__mpi.Win_free
-#define MPI_Win_lock_all charl__mpi.Win_lock_all
-#define MPI_Win_shared_query charl__mpi.Win_shared_query
-#define MPI_Win_unlock_all charl__mpi.Win_unlock_all
 
 #ifdef OPEN_MPI
 #define ompi_mpi_byte (*charl__mpi.at_byte)

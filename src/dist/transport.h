@@ -133,7 +133,7 @@ static inline void charl__parts_equal(int size, size_t each, int *count, int *at
         if (mpi_err != MPI_SUCCESS) {                                                                                  \
             char mpi_text[MPI_MAX_ERROR_STRING] = "unknown";                                                           \
             int mpi_length = 0;                                                                                        \
-            MPI_Error_string(mpi_err, mpi_text, &mpi_length);                                                          \
+            charl__mpi.Error_string(mpi_err, mpi_text, &mpi_length);                                                   \
             CHARL_FAIL(CHARL_ERR_COMM, "%s: %s", #call, mpi_text);                                                     \
         }                                                                                                              \
     } while (0)

@@ -31,9 +31,9 @@ static charl_status group_alloc(mpi_group **out)
 
 static charl_status group_fill(mpi_group *g)
 {
-    CHARL_MPI(MPI_Comm_set_errhandler(g->comm, MPI_ERRORS_RETURN));
-    CHARL_MPI(MPI_Comm_rank(g->comm, &g->base.rank));
-    CHARL_MPI(MPI_Comm_size(g->comm, &g->base.size));
+    CHARL_MPI(charl__mpi.Comm_set_errhandler(g->comm, MPI_ERRORS_RETURN));
+    CHARL_MPI(charl__mpi.Comm_rank(g->comm, &g->base.rank));
+    CHARL_MPI(charl__mpi.Comm_size(g->comm, &g->base.size));
     return CHARL_OK;
 }
 
@@ -60,7 +60,7 @@ MPI_Comm charl__mpi_comm(const charl__group *g)
 static void mpi_destroy(charl__group *g, bool is_broken)
 {
     if (own(g)->comm != MPI_COMM_WORLD && own(g)->comm != MPI_COMM_NULL && !is_broken) {
-        MPI_Comm_free(&own(g)->comm);
+        charl__mpi.Comm_free(&own(g)->comm);
     }
     charl_free(g);
 }
@@ -72,7 +72,7 @@ static charl_status mpi_near(charl_comm *c, charl__group *from, charl__group **o
 
     (void)c;
     CHARL_TRY_CLEANUP(group_alloc(&g));
-    CHARL_MPI(MPI_Comm_split_type(own(from)->comm, MPI_COMM_TYPE_SHARED, from->rank, MPI_INFO_NULL, &g->comm));
+    CHARL_MPI(charl__mpi.Comm_split_type(own(from)->comm, MPI_COMM_TYPE_SHARED, from->rank, MPI_INFO_NULL, &g->comm));
     CHARL_TRY_CLEANUP(group_fill(g));
     *out = &g->base;
     g = NULL;
@@ -88,7 +88,7 @@ static charl_status mpi_split(charl_comm *c, charl__group *from, int color, int 
 
     (void)c;
     CHARL_TRY_CLEANUP(group_alloc(&g));
-    CHARL_MPI(MPI_Comm_split(own(from)->comm, color, key, &g->comm));
+    CHARL_MPI(charl__mpi.Comm_split(own(from)->comm, color, key, &g->comm));
     CHARL_TRY_CLEANUP(group_fill(g));
     *out = &g->base;
     g = NULL;
@@ -101,7 +101,7 @@ static charl_status mpi_broadcast(charl__group *g, void *data, size_t bytes, int
 {
     CHARL_INVARIANT(bytes <= INT_MAX);
     *r = (charl__request){.operation = CHARL__BROADCAST};
-    CHARL_MPI(MPI_Ibcast(data, (int)bytes, MPI_BYTE, root, own(g)->comm, &r->mpi));
+    CHARL_MPI(charl__mpi.Ibcast(data, (int)bytes, MPI_BYTE, root, own(g)->comm, &r->mpi));
     return CHARL_OK;
 }
 
@@ -114,8 +114,8 @@ static MPI_Datatype type_of(size_t unit)
 static charl_status mpi_allgather(charl__group *g, const charl__parts *all, charl__request *r)
 {
     *r = (charl__request){.operation = CHARL__ALLGATHER};
-    CHARL_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, type_of(all->unit), all->data, all->count, all->at, type_of(all->unit),
-                              own(g)->comm, &r->mpi));
+    CHARL_MPI(charl__mpi.Iallgatherv(MPI_IN_PLACE, 0, type_of(all->unit), all->data, all->count, all->at,
+                                     type_of(all->unit), own(g)->comm, &r->mpi));
     return CHARL_OK;
 }
 
@@ -123,8 +123,8 @@ static charl_status mpi_alltoall(charl__group *g, const charl__parts *send, cons
                                  charl__request *r)
 {
     *r = (charl__request){.operation = CHARL__ALLTOALL};
-    CHARL_MPI(MPI_Ialltoallv(send->data, send->count, send->at, type_of(send->unit), receive->data, receive->count,
-                             receive->at, type_of(receive->unit), own(g)->comm, &r->mpi));
+    CHARL_MPI(charl__mpi.Ialltoallv(send->data, send->count, send->at, type_of(send->unit), receive->data,
+                                    receive->count, receive->at, type_of(receive->unit), own(g)->comm, &r->mpi));
     return CHARL_OK;
 }
 
@@ -134,21 +134,21 @@ static charl_status mpi_reduce(charl__group *g, charl_comm_op op, const int64_t 
     const MPI_Op of = op == CHARL_COMM_SUM ? MPI_SUM : op == CHARL_COMM_MIN ? MPI_MIN : MPI_MAX;
 
     *r = (charl__request){.operation = CHARL__REDUCE};
-    CHARL_MPI(MPI_Iallreduce(mine, out, count, MPI_INT64_T, of, own(g)->comm, &r->mpi));
+    CHARL_MPI(charl__mpi.Iallreduce(mine, out, count, MPI_INT64_T, of, own(g)->comm, &r->mpi));
     return CHARL_OK;
 }
 
 static charl_status mpi_send(charl__group *g, const charl__message *m, charl__request *r)
 {
     *r = (charl__request){.operation = CHARL__SEND, .message = *m};
-    CHARL_MPI(MPI_Isend(m->data, m->count, type_of(m->unit), m->rank, m->tag, own(g)->comm, &r->mpi));
+    CHARL_MPI(charl__mpi.Isend(m->data, m->count, type_of(m->unit), m->rank, m->tag, own(g)->comm, &r->mpi));
     return CHARL_OK;
 }
 
 static charl_status mpi_receive(charl__group *g, const charl__message *m, charl__request *r)
 {
     *r = (charl__request){.operation = CHARL__RECEIVE, .message = *m};
-    CHARL_MPI(MPI_Irecv(m->data, m->count, type_of(m->unit), m->rank, m->tag, own(g)->comm, &r->mpi));
+    CHARL_MPI(charl__mpi.Irecv(m->data, m->count, type_of(m->unit), m->rank, m->tag, own(g)->comm, &r->mpi));
     return CHARL_OK;
 }
 
@@ -167,14 +167,14 @@ static charl_status mpi_test(charl__group *g, charl__request *r, bool *is_comple
     if (r->is_over) {
         return CHARL_OK;
     }
-    err = MPI_Test(&r->mpi, &flag, &status);
+    err = charl__mpi.Test(&r->mpi, &flag, &status);
     CHARL_REQUIRE(err == MPI_SUCCESS || !is_message(r), CHARL_ERR_COMM,
                   "a message between rank %d and rank %d failed (MPI error %d): their ranges "
                   "differ, or the connection broke",
                   g->rank, m->rank, err);
     CHARL_MPI(err);
     if (flag && r->operation == CHARL__RECEIVE) {
-        CHARL_MPI(MPI_Get_count(&status, type_of(m->unit), &count));
+        CHARL_MPI(charl__mpi.Get_count(&status, type_of(m->unit), &count));
     }
     CHARL_TRY(charl__message_check(g, m, count));
     *is_complete = r->is_over = flag != 0;
@@ -190,13 +190,13 @@ static charl_status mpi_share(charl_comm *c, charl__group *g, size_t bytes, char
     int unit = 1;
 
     (void)c;
-    if (MPI_Win_allocate_shared(g->rank == 0 ? (MPI_Aint)(bytes + page) : 0, 1, MPI_INFO_NULL, own(g)->comm, &base,
-                                &w->mpi) != MPI_SUCCESS) {
+    if (charl__mpi.Win_allocate_shared(g->rank == 0 ? (MPI_Aint)(bytes + page) : 0, 1, MPI_INFO_NULL, own(g)->comm,
+                                       &base, &w->mpi) != MPI_SUCCESS) {
         CHARL_FAIL(CHARL_ERR_NOMEM, "MPI cannot allocate a shared window of %zu bytes", bytes);
     }
     w->is_shared = true;
-    CHARL_MPI(MPI_Win_lock_all(MPI_MODE_NOCHECK, w->mpi));
-    CHARL_MPI(MPI_Win_shared_query(w->mpi, 0, &size, &unit, &base));
+    CHARL_MPI(charl__mpi.Win_lock_all(MPI_MODE_NOCHECK, w->mpi));
+    CHARL_MPI(charl__mpi.Win_shared_query(w->mpi, 0, &size, &unit, &base));
     /* The same distance on all ranks: mappings begin at pages. */
     w->base = (unsigned char *)base + (page - (uintptr_t)base % page) % page;
     return CHARL_OK;
@@ -205,8 +205,8 @@ static charl_status mpi_share(charl_comm *c, charl__group *g, size_t bytes, char
 static void mpi_unshare(charl__window *w, bool is_broken)
 {
     if (!is_broken) {
-        MPI_Win_unlock_all(w->mpi);
-        MPI_Win_free(&w->mpi);
+        charl__mpi.Win_unlock_all(w->mpi);
+        charl__mpi.Win_free(&w->mpi);
     }
 }
 
@@ -234,7 +234,7 @@ const char *charl_comm_mpi_version(void)
     if (charl__mpi_load()) {
         return "no MPI library (" CHARL_MPI_SONAME ")";
     }
-    if (MPI_Get_library_version(text, &length) != MPI_SUCCESS) {
+    if (charl__mpi.Get_library_version(text, &length) != MPI_SUCCESS) {
         snprintf(text, sizeof text, "unknown");
     }
     text[strcspn(text, ",\n")] = '\0';

@@ -183,8 +183,8 @@ static charl_status mpi_start(charl_allreduce *ar)
     }
     charl__comm_enter(ar->c);
     s->request = (charl__request){.is_over = false};
-    CHARL_MPI(MPI_Iallreduce(MPI_IN_PLACE, sum, (int)count, MPI_FLOAT, MPI_SUM, charl__mpi_comm(ar->c->world),
-                             &s->request.mpi));
+    CHARL_MPI(charl__mpi.Iallreduce(MPI_IN_PLACE, sum, (int)count, MPI_FLOAT, MPI_SUM, charl__mpi_comm(ar->c->world),
+                                    &s->request.mpi));
     s->phase = GATHER;
     return CHARL_OK;
 }
