@@ -41,12 +41,7 @@ for how in "3 data.cache=none" "2 train.grad_accum_steps=2"; do
     expect 0 "ranks and setting $how" ranks "${how%% *}" "$@" -o v "${how#* }"
     same "ranks and setting $how" short v
 done
-rm -rf v
-export CHARL_FAULT="train.stop:5"
-expect 75 "stopped" ranks 2 "$@" -o v
-unset CHARL_FAULT
-expect 0 "resumed" ranks 1 "$@" -o v
-same "resumed" short v
+resumes "masked" short 5 "$@"
 
 # Steps that change nothing: all windows in each, so that only the masks differ; evaluations have the same ones in any run.
 sed 's/= 0\.1$/= 0/' bert.ini >still.ini

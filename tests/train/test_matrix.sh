@@ -64,12 +64,8 @@ option() {
     cmp -s mlp-1/checkpoints/step-00000010.h5 o1/checkpoints/step-00000010.h5 && fail "$_name changes nothing"
     expect 0 "$_name on 3 ranks" ranks 3 mlp.ini -q -o o3 "$@"
     same "$_name on 3 ranks" o1 o3
-    export CHARL_FAULT="train.stop:7"
-    expect 75 "$_name, stopped" ranks 2 mlp.ini -q -o o2 "$@"
-    unset CHARL_FAULT
-    expect 0 "$_name, resumed" ranks 1 mlp.ini -q -o o2 "$@"
-    same "$_name, resumed" o1 o2
-    rm -rf o1 o2 o3
+    resumes "$_name" o1 7 mlp.ini -q "$@"
+    rm -rf o1 o3
 }
 option "z-loss, balanced sampling, spikes, state in 8 bits" train.z_loss=0.1 data.sampling=balanced \
     train.on_spike=skip train.spike_window=2 train.spike_threshold=1 optimizer.type=adamw optimizer.state=int8 dist.shard_optimizer=yes

@@ -30,12 +30,7 @@ checks=$((checks + 1))
 
 # Stopped and resumed on another number of ranks.
 for p in bf16 f16; do
-    export CHARL_FAULT=train.stop:4
-    expect 75 "$p stopped at step 3" ranks 2 cnn.ini -q -o s train.precision=$p
-    unset CHARL_FAULT
-    expect 0 "$p resumed" ranks 1 cnn.ini -q -o s train.precision=$p
-    same "$p stopped and resumed" $p-1 s
-    rm -rf s
+    resumes "$p" $p-1 4 cnn.ini -q train.precision=$p
 done
 
 # One sample on each rank.

@@ -37,11 +37,7 @@ expect 2 "mpi" ranks 2 mlp.ini -q -o x dist.reduce_dtype=bf16 dist.allreduce=mpi
 says 1 "mpi does not work here: it sums in f32 only"
 
 if [ -n "$long" ]; then
-    export CHARL_FAULT=train.stop:4
-    expect 75 "stopped at step 3" ranks 2 cnn.ini -q -o s dist.reduce_dtype=bf16
-    unset CHARL_FAULT
-    expect 0 "resumed" ranks 1 cnn.ini -q -o s dist.reduce_dtype=bf16
-    same "stopped and resumed" cnn-1 s
+    resumes "bf16" cnn-1 4 cnn.ini -q dist.reduce_dtype=bf16
     for n in 2 3 5 8; do
         variant "$n ranks" $n mlp
         variant "$n ranks" $n cnn

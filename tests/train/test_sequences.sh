@@ -39,12 +39,7 @@ set -- "$@" train.max_steps=8 eval.interval=4 log.interval=1 checkpoint.interval
 expect 0 "short" ranks 1 "$@" -o short
 expect 0 "3 ranks, streamed" ranks 3 "$@" -o v data.cache=none
 same "3 ranks, streamed" short v
-rm -rf v
-export CHARL_FAULT="train.stop:5"
-expect 75 "stopped" ranks 2 "$@" -o v
-unset CHARL_FAULT
-expect 0 "resumed" ranks 1 "$@" -o v
-same "resumed" short v
+resumes "sequences" short 5 "$@"
 
 # New texts, and the same ones in rows that are twice as long: the same answers.
 printf 'note,text,label\nx,"so good",positive\ny,bad day,\nz,,negative\n' >new.csv
