@@ -73,11 +73,12 @@ charl_mask_tokens(global const int *x, ulong x_at, global int *out, ulong out_at
     }
     barrier(CLK_GLOBAL_MEM_FENCE);
     for (int t = lane; t < positions; t += GROUP) {
-        uint word[4];
         int v = x[t];
 
-        charl_rng_u32x4(key, step, hash + (ulong)t, word);
-        if (masked[t] > 0.0f) {
+        if (masked[t] > 0.0f) { /* few: their words again, rather than memory for those of all */
+            uint word[4];
+
+            charl_rng_u32x4(key, step, hash + (ulong)t, word);
             v = word[1] < 3435973837u ? mask : word[1] < 3865470566u ? (int)(word[2] % (uint)vocab) : v;
         }
         out[t] = v;

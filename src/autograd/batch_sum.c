@@ -7,7 +7,6 @@
  * lanes gives it back exactly: the lane that starts at slice 0 holds it, every other holds -0.0,
  * because x + -0.0 is x for every x, zeros of either sign included.
  */
-#include <math.h>
 
 #include "autograd/graph_private.h"
 #include "charl/ops.h"

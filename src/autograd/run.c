@@ -1,5 +1,4 @@
 /* Compiling and running. */
-#include <string.h>
 
 #include "autograd/fuse/fuse.h"
 #include "autograd/graph_private.h"

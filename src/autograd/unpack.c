@@ -4,7 +4,6 @@
  * another in the same place: in the backward pass they are unpacked again instead of being kept since the forward pass.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "autograd/graph_private.h"
 #include "autograd/op/elementwise/unpack.h"

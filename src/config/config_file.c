@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/numeric/tree.h"
 #include "config/config_private.h"
 
 charl_status charl_config_load(const char *path, const charl_config_override *overrides, int n_overrides,

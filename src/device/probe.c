@@ -1,10 +1,8 @@
 /* Capabilities of a device, detected by running kernels. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fault.h"
-#include "base/log.h"
 #include "device/cl_private.h"
 
 enum { PAGE = 4096 };

@@ -10,7 +10,6 @@
 
 #include "base/env.h"
 #include "base/numeric/hash.h"
-#include "base/log.h"
 #include "base/text/text.h"
 #include "device/cl_private.h"
 #include "charl/tune.h"

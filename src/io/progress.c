@@ -3,8 +3,6 @@
 #include "io/progress.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stddef.h>
 
 #include "base/clock.h"
 #include "base/fault.h"

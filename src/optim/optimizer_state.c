@@ -9,7 +9,6 @@
  * packs them again. Blocks do not cross parameters, so the bits depend neither on the layout of the arena nor on how
  * ranks divide it.
  */
-#include <string.h>
 
 #include "base/alloc.h"
 #include "optim/optimizer.h"

@@ -1,6 +1,5 @@
 /* The part of the elementwise arenas (state and average) that this process owns: everything, or some
  * ranges, stored one after another. */
-#include <string.h>
 
 #include "base/alloc.h"
 #include "optim/optimizer.h"

@@ -7,8 +7,6 @@
 
 #include "autograd/fuse/chain.h"
 
-#include <string.h>
-
 #include "charl/ops.h"
 
 enum { CPU_SPAN = 4096 };

@@ -3,7 +3,6 @@
 
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "autograd/launch/map.h"
 

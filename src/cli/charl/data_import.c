@@ -18,7 +18,7 @@ typedef struct import {
     charl_import_options common;
 } import;
 
-/* An option as argp knows it: the name of the key, and what its value is called. */
+/* An option as the command line knows it: the name of the key, and what its value is called. */
 typedef struct option_words {
     char name[OPTION_BYTES], value[OPTION_BYTES];
 } option_words;

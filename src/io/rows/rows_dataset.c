@@ -1,5 +1,4 @@
 /* Rows of a split of a data set, mapped onto the model. */
-#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -1,5 +1,4 @@
 /* Rows that are image files, of paths and folders however deep. */
-#include <string.h>
 
 #include "io/image/image_files.h"
 #include "io/rows/rows_private.h"

@@ -1,7 +1,6 @@
 #include "io/table/fit.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "io/dataset/dataset_write.h"

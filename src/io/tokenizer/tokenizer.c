@@ -214,25 +214,6 @@ void charl__encoder_destroy(charl__encoder *e)
     }
 }
 
-static charl_status encode_once(const charl_tokenizer *t, bool special, const char *text, size_t bytes,
-                                charl__token_sink sink, void *ctx)
-{
-    charl_status st = CHARL_OK;
-    charl__encoder *e = NULL;
-
-    CHARL_TRY_CLEANUP(charl__encoder_create(t, special, &e));
-    CHARL_TRY_CLEANUP(charl__encoder_run(e, text, bytes, sink, ctx));
-cleanup:
-    charl__encoder_destroy(e);
-    return st;
-}
-
-charl_status charl__tokenizer_each(const charl_tokenizer *t, const char *text, size_t bytes, charl__token_sink sink,
-                                   void *ctx)
-{
-    return encode_once(t, false, text, bytes, sink, ctx);
-}
-
 typedef struct collected {
     int32_t *tokens;
     int64_t n, capacity;
@@ -258,15 +239,18 @@ charl_status charl_tokenizer_encode(const charl_tokenizer *t, const char *text, 
 {
     charl_status st = CHARL_OK;
     collected c = {.capacity = CHARL__ENCODER_BLOCK};
+    charl__encoder *e = NULL;
 
     *tokens = NULL;
     *n = 0;
     CHARL_TRY_CLEANUP(charl__alloc_array(c.capacity, sizeof *c.tokens, &c.tokens)); /* an array for "" too */
-    CHARL_TRY_CLEANUP(encode_once(t, special, text, bytes, collect, &c));
+    CHARL_TRY_CLEANUP(charl__encoder_create(t, special, &e));
+    CHARL_TRY_CLEANUP(charl__encoder_run(e, text, bytes, collect, &c));
     *tokens = c.tokens;
     *n = c.n;
     c.tokens = NULL;
 cleanup:
+    charl__encoder_destroy(e);
     charl_free(c.tokens);
     return st;
 }

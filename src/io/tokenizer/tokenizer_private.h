@@ -73,10 +73,6 @@ charl_status charl__encoder_run(charl__encoder *e, const char *text, size_t byte
 /** NULL is a no-op. */
 void charl__encoder_destroy(charl__encoder *e);
 
-/** One text: an encoder that is created, run and destroyed; special tokens are text. */
-charl_status charl__tokenizer_each(const charl_tokenizer *t, const char *text, size_t bytes, charl__token_sink sink,
-                                   void *ctx) CHARL_MUST_CHECK;
-
 /** What a user names as a tokenizer: a type that learns (*out is NULL), else the file or folder of a tokenizer (*type is NULL).
  *  Errors: as charl_tokenizer_load; ERR_CONFIG  neither, listing the types. */
 charl_status charl__tokenizer_open(const char *name, const charl__tokenizer_type **type,

@@ -1,10 +1,8 @@
 /* The public side of tuning (charl/tune.h). */
 #include "charl/tune.h"
 
-#include <math.h>
 #include <stdio.h>
 
-#include "base/error.h"
 #include "tensor/gemm/gemm_tune.h"
 
 _Static_assert((int)CHARL_TUNE_CANDIDATES >= (int)CHARL__GEMM_PLANS, "a result holds all plans");

@@ -1,7 +1,6 @@
 /* Rows of the log. */
 #include "train/metrics/metrics_async.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

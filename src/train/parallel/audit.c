@@ -13,7 +13,6 @@
 #include "base/numeric/hash.h"
 #include "base/numeric/tree.h"
 #include "base/text/text.h"
-#include "config/config_rows.h"
 #include "train/parallel/optimizer_shard.h"
 #include "train/rundir.h"
 #include "train/trainer.h"
