@@ -176,6 +176,7 @@ typedef struct charl_train_options {
     const char *device;     /* `select` of charl_device_request: this one for this rank, whatever
                                device.select and CHARL_DEVICE say. NULL: as configured */
     charl_tune_mode tune;   /* of charl_device_request */
+    const int *row_steps;   /* steps of a row of the log, which may change between steps. NULL: log.interval */
     bool dry_run;           /* plan only */
     bool skip_kernels;      /* with dry_run: compile no kernels */
     int fast_dev_run;       /* > 0: that many training and validation steps, nothing written */

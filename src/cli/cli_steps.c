@@ -20,9 +20,8 @@ enum { STEPS_PER_ROW = 8, FEW_ROWS = 2, MOST_STEPS = 10000, OWN = 8, TEXT = 64 }
 typedef struct watch {
     charl_comm *comm;
     charl__cli_steps *out;
-    charl_config *config; /* its log.interval is the length of a row */
-    double length_s;      /* that rows shall have, as soon as it is known how many steps that are */
-    int64_t last;         /* step of the row before */
+    double length_s; /* that rows shall have, as soon as it is known how many steps that are */
+    int64_t last;    /* step of the row before */
     int rows, counted;
     double row_s[CHARL__CLI_ROWS];
     atomic_int stop;
@@ -52,7 +51,7 @@ static charl_status lengthen(watch *w)
     int n = steps < 1 ? 1 : steps > MOST_STEPS ? MOST_STEPS : (int)steps;
 
     CHARL_TRY(charl_comm_broadcast(w->comm, &n, sizeof n, 0));
-    w->config->log.interval = w->out->steps_per_row = n;
+    w->out->steps_per_row = n;
     w->out->step_s = w->length_s = 0;
     w->counted = 0;
     return CHARL_OK;
@@ -66,7 +65,7 @@ static charl_status on_trained(void *ctx, const charl_train_row *row)
     watch *w = ctx;
     charl__cli_steps *out = w->out;
     const double step_s = row->step_ms / 1e3;
-    const bool is_whole = w->last > 0 && row->step - w->last == w->config->log.interval;
+    const bool is_whole = w->last > 0 && row->step - w->last == w->out->steps_per_row;
 
     w->last = row->step;
     if (!is_whole || (w->length_s <= 0 && w->counted == w->rows)) {
@@ -127,7 +126,6 @@ static charl_status load(const charl__cli_steps_config *config, const charl__cli
     snprintf(text[n++], TEXT, "train.early_stopping_patience=0");
     snprintf(text[n++], TEXT, "train.max_steps=-1");
     snprintf(text[n++], TEXT, "train.epochs=1000000");
-    snprintf(text[n++], TEXT, "log.interval=%d", steps_of(config));
     snprintf(text[n++], TEXT, "dist.balance=even");
     if (share > 0) {
         snprintf(text[n++], TEXT, "train.slices=%d", share);
@@ -159,6 +157,7 @@ charl_status charl__cli_steps_run(const charl__cli_steps_config *config, charl_c
                                          .stop = &w.stop,
                                          .device = share > 0 ? device : NULL,
                                          .tune = config->tune,
+                                         .row_steps = &out->steps_per_row,
                                          .fast_dev_run = INT_MAX,
                                          .events = {.ctx = &w,
                                                     .compiling = charl__cli_compiling_show,
@@ -172,8 +171,7 @@ charl_status charl__cli_steps_run(const charl__cli_steps_config *config, charl_c
     memset(out, 0, sizeof *out);
     snprintf(device, sizeof device, "%d", share > 0 ? whole->device : 0);
     CHARL_TRY_CLEANUP(charl_comm_agree(comm, load(config, whole, share, &c)));
-    w.config = c;
-    out->steps_per_row = (int)c->log.interval;
+    out->steps_per_row = steps_of(config);
     out->overlaps = c->dist.overlap;
     out->precision = c->train.precision;
     out->allow_tf32 = c->device.allow_tf32;

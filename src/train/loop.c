@@ -94,7 +94,9 @@ charl_status charl__trainer_push_record(charl__trainer *t, bool commit)
 
 static bool is_logged(const charl__trainer *t, int64_t step)
 {
-    return step % t->config->log.interval == 0 || step == t->end_step;
+    const int64_t steps = t->options->row_steps ? *t->options->row_steps : t->config->log.interval;
+
+    return step % steps == 0 || step == t->end_step;
 }
 
 static bool has_histograms(const charl__trainer *t, int64_t step)
