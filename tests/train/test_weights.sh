@@ -61,6 +61,7 @@ expect 0 "a shorter window" from gpt-hf short model.block_size=$((block / 2))
 says 1 "warning: .*gpt-hf: wpe.weight: the first $((block / 2)) of $block rows"
 expect 5 "a longer window" from gpt-hf long model.block_size=$((block * 2))
 says 1 "misshapen: .*wpe.weight is .* in the model; the longest window is $block$"
+says 1 "model.block_size = $block takes the window of the file"
 expect 2 "fewer tokens than the data" from gpt-hf few model.vocab_size=3
 says 1 "model.vocab_size = 3, but the data have"
 expect 5 "more tokens than the file" from gpt-hf many model.vocab_size=1000

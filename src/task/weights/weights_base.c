@@ -18,7 +18,7 @@
 enum { MOST_BASES = 8 };
 
 static const charl__weights_words words = {
-    .skip = "init.skip", .rename = "init.rename", .effect = "starts what does not fit afresh"};
+    .skip = "init.skip", .rename = "init.rename", .effect = "starts afresh or leaves out what does not fit"};
 
 typedef struct base {
     char *path;

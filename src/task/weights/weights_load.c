@@ -55,7 +55,8 @@ typedef struct load {
     charl__text *text;
     charl__text hints; /* patterns that would leave out what does not fit */
     int n_hints;
-    int64_t vocab; /* rows of an embedding in the file that the model has another number of; 0: none */
+    int64_t vocab;  /* rows of an embedding in the file that the model has another number of; 0: none */
+    int64_t window; /* positions in the file, of which the model has more; 0: none */
 } load;
 
 static const char *unwrap(const char *name)
@@ -211,6 +212,7 @@ static charl_status check_part(load *l, target *t, const tensor *x, const charl_
         CHARL_TRY(charl__text_printf(l->text, "misshapen: %s is %s in the file, %s in the model", x->name,
                                      charl_shape_format(have, a), charl_shape_format(want, b)));
         if (first_rows && have->dim[0] < want->dim[0]) {
+            l->window = have->dim[0];
             CHARL_TRY(charl__text_printf(l->text, "; the longest window is %" PRId64, have->dim[0]));
         }
         CHARL_TRY(charl__text_printf(l->text, "\n"));
@@ -416,6 +418,8 @@ static charl_status refuse(const load *l)
     if (l->vocab) {
         snprintf(hint, sizeof hint, "model.vocab_size = %" PRId64 " gives the model as many tokens as the file",
                  l->vocab);
+    } else if (l->window) {
+        snprintf(hint, sizeof hint, "model.block_size = %" PRId64 " takes the window of the file", l->window);
     } else {
         const bool few = l->n_hints <= HINTS, renamed = l->r->missing && l->r->extra;
 

@@ -7,7 +7,7 @@
 /** What a message says of an option: by charl_params_load or by [init]. */
 typedef struct charl__weights_words {
     const char *skip, *rename; /* names of the options: "init.skip" */
-    const char *effect;        /* of skip: "starts what does not fit afresh" */
+    const char *effect;        /* of skip: "starts afresh or leaves out what does not fit" */
 } charl__weights_words;
 
 /** Load as charl_params_load does. `report` and `text` (lines of the report) are the caller's and filled also on failure. */
