@@ -53,10 +53,14 @@ typedef void (*charl_comm_on_death)(void *ctx, const charl_comm_death *death);
 
 typedef enum charl_comm_op { CHARL_COMM_SUM, CHARL_COMM_MIN, CHARL_COMM_MAX, CHARL_COMM_OP_COUNT } charl_comm_op;
 
-/** Open the MPI library and start MPI, before any thread and before the first OpenCL call. Once per process. A process that no
- *  launcher has started is the only rank and leaves MPI alone; so does one without a library. Blocks. Collective on all processes of the job. Errors: ERR_COMM; ERR_CONFIG when the launcher started several
+/** Open the MPI library and start MPI, before any thread and before the first OpenCL call. Once per process. Without a library the process
+ *  is the only rank. Blocks. Collective on all processes of the job. Errors: ERR_COMM; ERR_CONFIG when the launcher started several
  *  programs that do not know of each other. */
 charl_status charl_comm_init(int *argc, char ***argv) CHARL_MUST_CHECK;
+
+/** As charl_comm_init, but a process that no launcher has started is the only rank and leaves MPI alone, which would take a third of a
+ *  second to start. For programs that do not call MPI themselves. */
+charl_status charl_comm_init_if_launched(int *argc, char ***argv) CHARL_MUST_CHECK;
 
 /** The MPI library and its version, one line, such as "Open MPI v4.1.4", or "no MPI library (libmpi.so.40)". Also before charl_comm_init.
  *  Borrowed until the next call on this thread. Local. */

@@ -82,7 +82,8 @@ int charl__with_ranks(const charl_config *config, int (*work)(void *ctx, charl_c
         return code;
     }
     charl__cli_deadline_begin(wait.timeout_s, "a rank has not started");
-    st = charl_comm_init(argc, argv);
+    st = config ? charl_comm_init_if_launched(argc, argv)
+                : charl_comm_init(argc, argv); /* the latter measures MPI, too */
     if (st == CHARL_OK) {
         st = charl_comm_create(&wait, &comm);
     }

@@ -57,10 +57,12 @@ static bool is_launched(void)
     return false;
 }
 
-/* Why this process is the only rank and does without MPI, else NULL. MPI takes a third of a second to start. */
+static bool leaves_mpi_alone; /* written before there are threads */
+
+/* Why this process is the only rank and does without MPI, else NULL. */
 static const char *alone_because(void)
 {
-    return is_launched() ? charl__mpi_load() : "no launcher has started this process";
+    return leaves_mpi_alone ? "no launcher has started this process" : charl__mpi_load();
 }
 
 charl_status charl_comm_init(int *argc, char ***argv)
@@ -89,6 +91,12 @@ charl_status charl_comm_init(int *argc, char ***argv)
                   MPI_THREAD_FUNNELED);
     CHARL_TRY(singletons_refuse());
     return CHARL_OK;
+}
+
+charl_status charl_comm_init_if_launched(int *argc, char ***argv)
+{
+    leaves_mpi_alone = !is_launched();
+    return charl_comm_init(argc, argv);
 }
 
 void charl_comm_fini(void)
@@ -281,11 +289,12 @@ charl_status charl_comm_create(const charl_comm_options *options, charl_comm **o
     c->timeout_s = o.timeout_s > 0 ? o.timeout_s : default_timeout_s;
     c->still_s = o.still_s;
     c->is_team = o.team != NULL;
+    c->has_mpi = !c->is_team && !alone_because();
     atomic_init(&c->dead, -1);
     choose_waiting(c, 1);
-    CHARL_TRY_CLEANUP(o.team            ? charl__team_world(o.team, o.rank, &all)
-                      : alone_because() ? alone_world(&all)
-                                        : charl__mpi_world(&all));
+    CHARL_TRY_CLEANUP(o.team        ? charl__team_world(o.team, o.rank, &all)
+                      : !c->has_mpi ? alone_world(&all)
+                                    : charl__mpi_world(&all));
     CHARL_REQUIRE_CLEANUP(all->size <= CHARL_MAX_SLICES, CHARL_ERR_CONFIG,
                           "%d ranks; charl runs on at most %d, one per slice of the batch", all->size,
                           CHARL_MAX_SLICES);

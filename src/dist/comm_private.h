@@ -53,6 +53,7 @@ typedef struct charl__board {
 struct charl_comm {
     charl__group *world, *node;
     bool is_team; /* its ranks are threads of this process */
+    bool has_mpi; /* MPI connects them */
     int rank, size, local_rank, local_size, n_nodes;
     charl__peer *peer;    /* [size] */
     bool *is_visible;     /* [size]: on this node and in this pid namespace */

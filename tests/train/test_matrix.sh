@@ -20,6 +20,7 @@ variant() {
     _name=$1 _ranks=$2 _model=$3
     shift 3
     expect 0 "$_model, $_name" ranks "$_ranks" "$_model.ini" -q -o "v" "$@"
+    [ -z "${CHARL_LOG:-}" ] || says 1 "info: one rank without MPI: no launcher"
     same "$_model, $_name" "$_model-1" v
     rm -rf v
 }
@@ -35,6 +36,10 @@ variant "p2p" 3 cnn dist.allreduce=p2p
 variant "shm" 3 mlp dist.allreduce=shm
 variant "shm, small buckets" 4 cnn dist.allreduce=shm dist.bucket_mb=0.01
 variant "no overlap" 2 cnn dist.overlap=no
+# Nobody to speak to: MPI is not started, whatever all-reduce is asked for.
+export CHARL_LOG=info
+variant "one rank, MPI's all-reduce" 1 mlp dist.allreduce=mpi
+unset CHARL_LOG
 
 # A graph of layers, also where activations are computed again, and where it was stopped.
 expect 0 "graph on 1 rank" ranks 1 graph.ini -q -o graph-1

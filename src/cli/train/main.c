@@ -325,7 +325,7 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
         st = charl_fault("train.init");
     }
     if (st == CHARL_OK) {
-        st = charl_comm_init(argc, argv);
+        st = charl_comm_init_if_launched(argc, argv);
     }
     if (st == CHARL_OK) {
         st = charl_comm_create(&wait, &comm);

@@ -45,8 +45,10 @@ typedef struct demand {
 static const char *wanted_name(const demand *d)
 {
     const char *forced = charl__env(CHARL_ENV_ALLREDUCE);
+    const char *name = forced ? forced : d->options->algorithm ? d->options->algorithm : "auto";
+    const bool is_alone = !d->c->has_mpi && !d->c->is_team;
 
-    return forced ? forced : d->options->algorithm ? d->options->algorithm : "auto";
+    return is_alone && strcmp(name, "mpi") == 0 ? "auto" : name; /* it sends nothing, so it needs no MPI for that */
 }
 
 /* NULL, or why alg is out of the question. */

@@ -31,7 +31,7 @@ static const char *always_available(const charl_comm *c)
 
 static const char *mpi_unavailable(const charl_comm *c)
 {
-    return c->is_team ? "simulated ranks have no MPI" : charl__mpi_load() ? "there is no MPI library" : NULL;
+    return c->has_mpi ? NULL : c->is_team ? "simulated ranks have no MPI" : "this rank is alone, without MPI";
 }
 
 /* What is gathered needs no staging, and its parts are those of the whole range. */
