@@ -66,7 +66,7 @@ CHARL_TUNE=maybe expect 2 'CHARL_TUNE=maybe: expected stored, first or no' tune 
 
 # A kernel that computes something else is noticed.
 cp -r "$kernels" broken
-sed -i 's/CHARL_SPLAT(EXPR)/(2.0f * CHARL_SPLAT(EXPR))/' broken/elementwise/map.cl
+sed -i 's/CHARL_SPLAT(EXPR(\(.*\)))/(2.0f * CHARL_SPLAT(EXPR(\1)))/' broken/elementwise/map.cl
 if cmp -s "$kernels/elementwise/map.cl" broken/elementwise/map.cl; then
     echo "map.cl no longer says what this test breaks"
     failed=1
