@@ -75,7 +75,7 @@ charl_mask_tokens(global const int *x, ulong x_at, global int *out, ulong out_at
     for (int t = lane; t < positions; t += GROUP) {
         int v = x[t];
 
-        if (masked[t] > 0.0f) { /* few: their words again, rather than memory for those of all */
+        if (masked[t] > 0.0f) { /* they are few: drawing them again takes less than keeping all */
             uint word[4];
 
             charl_rng_u32x4(key, step, hash + (ulong)t, word);

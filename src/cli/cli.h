@@ -238,8 +238,8 @@ enum { CHARL__CLI_OVERRIDES = 64 };
 
 /** The operands from `first` on as overrides of a configuration. Returns how many. */
 int charl__cli_overrides(const charl__cli_operands *operands, int first, charl_config_override *out);
-/** The configuration that operand 0 names, with the operands from `first` on, at most CHARL__CLI_OVERRIDES, as overrides. Errors: those of
- *  charl_config_load. */
+/** Load the configuration that operand 0 names. The operands from `first` on, at most CHARL__CLI_OVERRIDES, override its settings. Errors:
+ *  those of charl_config_load. */
 charl_status charl__cli_load_config(const charl__cli_operands *operands, int first,
                                     charl_config **out) CHARL_MUST_CHECK;
 

@@ -11,7 +11,7 @@ const charl_model_type *charl__config_model(const charl_config *cfg)
 {
     const charl_model_type *t = charl__model_type_find(cfg->model.type);
 
-    CHARL_INVARIANT(t); /* the reader takes no other name, and a session chooses one for auto */
+    CHARL_INVARIANT(t); /* the reader takes no other name */
     return t;
 }
 
@@ -60,7 +60,7 @@ const charl__loss *charl__config_loss(const charl_config *cfg)
 {
     const charl__loss *t = charl__loss_find(cfg->train.loss);
 
-    CHARL_INVARIANT(t); /* the reader takes no other name */
+    CHARL_INVARIANT(t); /* the reader takes no other name, and a session chooses one for auto */
     return t;
 }
 

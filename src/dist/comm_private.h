@@ -135,7 +135,7 @@ const char *charl__peer_name(const charl_comm *c, int rank, char *text, size_t b
  *  length, or `used` when there is no room left. */
 size_t charl__peer_describe(const charl_comm *c, int rank, char *text, size_t bytes, size_t used);
 
-/** Sum of everything that ranks but `without` show of themselves, those of unheard nodes by the pulse; it only grows. */
+/** A number that grows whenever a rank other than `without` makes progress. The pulse stands for ranks of nodes without a connection. */
 int64_t charl__life_sum(const charl_comm *c, int without);
 
 /** Its last mark, "step 40, backward", or "start-up"; text of at least 96 bytes. */

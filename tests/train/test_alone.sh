@@ -8,8 +8,8 @@ alone() {
     expect "$2" "$1" timeout 60 mpirun -q --oversubscribe --bind-to none -n 1 "$bin/$3" $4 : -n 1 env CHARL_FAULT="$5" "$bin/$3" $4
 }
 # The n-th acquisition of the second rank: from reading the configuration to creating graphs.
-training="20 209 215 260"
-evaluation="208 280"
+training="20 206 209 212 215 230 260"
+evaluation="20 208 214 280"
 if [ -n "$long" ]; then
     training="20 206 207 208 209 210 211 212 213 214 215 216 230 260"
     evaluation="20 200 208 212 214 240 280"

@@ -100,7 +100,7 @@ within() {
 
 # agree EXAMPLE EPOCHS
 agree() {
-    for p in f32 bf16 ${long:+f16}; do
+    for p in f32 bf16 f16; do
         expect 0 "$1 in $p" ranks 1 "$here/../../launch/$1.ini" -q data.path="$T/mnist.h5" \
             run.output_dir="$T/$1-$p" train.epochs="$2" train.precision=$p
         echo "$1 in $p: accuracy $(val accuracy "$1-$p"), loss $(val loss "$1-$p")"

@@ -68,7 +68,7 @@ ended 75 "SIGUSR2 to mpirun"
 saved "SIGUSR2 to mpirun"
 
 # A request that is delivered twice is one request.
-for gap in 0 0.01; do
+for gap in 0 0.001 0.01 0.3; do
     begin 1
     kill -TERM "$job"
     [ $gap = 0 ] || sleep $gap

@@ -125,7 +125,7 @@ static void print_svg(const charl_summary *s)
 int charl__model_show_main(const char *path, int argc, char **argv)
 {
     static const charl__cli_option options[] = {
-        {"input", 'i', "SHAPE", "Extents of a sample, as in 3x224x224, instead of those of the data", 0,
+        {"input", 'i', "SHAPE", "Shape of a sample, such as 3x224x224 (default: that of the data)", 0,
          .take = take_input},
         {"tokens", 0, "N", "A sample is N tokens", 0, .take = take_tokens},
         {"outputs", 'n', "N", "With --input or --tokens: classes, values per target, or size of the vocabulary", 0,
