@@ -67,6 +67,9 @@ compared() {
     shift 2
     rm -rf one v
     expect 0 "$_what" ranks 1 "$_ini" -q -o one "$@"
+    expect 0 "$_what, streamed in passes" ranks 1 "$_ini" -q -o v "$@" data.cache=none train.grad_accum_steps=3
+    same "$_what, streamed in passes" one v
+    rm -rf v
     expect 0 "$_what, 4 ranks" ranks 1 "$_ini" -q -o v --simulate-ranks 4 "$@" train.grad_accum_steps=2
     same "$_what, 4 ranks" one v
     rm -rf v

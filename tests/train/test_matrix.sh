@@ -7,7 +7,7 @@ here=$(dirname "$0")
 
 for model in mlp cnn; do
     expect 0 "$model on 1 rank" ranks 1 $model.ini -q -o $model-1
-    for n in 2 3 8; do
+    for n in 2 3 4 8; do
         expect 0 "$model on $n ranks" ranks $n $model.ini -q -o $model-$n
         same "$model on $n ranks" $model-1 $model-$n
     done
@@ -72,10 +72,13 @@ option() {
     resumes "$_name" o1 7 mlp.ini -q "$@"
     rm -rf o1 o3
 }
-option "z-loss, balanced sampling, spikes, state in 8 bits" train.z_loss=0.1 data.sampling=balanced \
-    train.on_spike=skip train.spike_window=2 train.spike_threshold=1 optimizer.type=adamw optimizer.state=int8 dist.shard_optimizer=yes
-option "focal loss, random images, state in bf16" train.loss=focal train.focal_gamma=1.5 optimizer.type=adamw optimizer.state=bf16 \
-    data.augment=resized_crop:0.2,brightness:0.4,randaugment:1,erase:0.5
+option "z-loss" train.z_loss=0.1
+option "focal loss" train.loss=focal train.focal_gamma=1.5
+option "balanced sampling" data.sampling=balanced
+option "spikes" train.on_spike=skip train.spike_window=2 train.spike_threshold=1
+option "state in 8 bits" optimizer.type=adamw optimizer.state=int8 dist.shard_optimizer=yes
+option "random images" data.augment=resized_crop:0.2,brightness:0.4,randaugment:1,erase:0.5,cutmix:1,mixup:0.4
+option "state in bf16" optimizer.type=adamw optimizer.state=bf16
 
 # Every algorithm, rank count, size of buckets, whole and divided optimizer.
 if [ -n "$long" ]; then
