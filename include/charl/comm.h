@@ -59,7 +59,8 @@ typedef enum charl_comm_op { CHARL_COMM_SUM, CHARL_COMM_MIN, CHARL_COMM_MAX, CHA
 charl_status charl_comm_init(int *argc, char ***argv) CHARL_MUST_CHECK;
 
 /** As charl_comm_init, but a process that no launcher has started is the only rank and leaves MPI alone, which would take a third of a
- *  second to start. For programs that do not call MPI themselves. */
+ *  second to start. For programs that do not call MPI themselves. Blocks. Collective on all processes of the job. Errors: those of
+ *  charl_comm_init. */
 charl_status charl_comm_init_if_launched(int *argc, char ***argv) CHARL_MUST_CHECK;
 
 /** The MPI library and its version, one line, such as "Open MPI v4.1.4", or "no MPI library (libmpi.so.40)". Also before charl_comm_init.
