@@ -93,7 +93,9 @@ expect 0 "a template of one's own" "$bin/charl" data import chat chat.jsonl --te
 has_text own.h5 'Be short.|QHi?.AYes.~Q2+2.A4~Q3+3.A6~QReverse//abc.Acba~Qx <|im_end|>.Ay~' 73 15
 expect 0 "packed" "$bin/charl" data import chat chat.jsonl --template own.json --window 32 -o packed.h5
 has_text packed.h5 'Be short.|QHi?.AYes.~~~~~~~~~~~~Q2+2.A4~Q3+3.A6~~~~~~~~~~~~~~~~~QReverse//abc.Acba~' 129 15
+says 0 "has no token"
 expect 0 "chatml" "$bin/charl" data import chat chat.jsonl -o ml.h5
+says 1 "note: the tokenizer has no token <[|]im_start[|]>, so it is written as text; --template alpaca needs none"
 has_text ml.h5 '<|im_start|>system/Be short.<|im_end|>/<|im_start|>user/Hi?<|im_end|>/<|im_start|>assistant/Yes.<|im_end|>/<|' 387 65
 expect 3 "too long" "$bin/charl" data import chat chat.jsonl --window 32 -o x.h5
 says 1 "chat.jsonl:1: a conversation of 107 tokens is longer than the window of 32"

@@ -272,6 +272,28 @@ static charl_status open_tokenizer(chat *c)
     return CHARL_OK;
 }
 
+/* Tell of the first marker of the template, such as <|im_start|>, that the tokenizer has no token for. */
+static void note_markers(const chat *c, const charl_import_options *opt)
+{
+    for (int i = 0; i <= 2 * CHARL__CHAT_ROLES; i++) {
+        const charl__surroundings *role = &c->t.role[(i - 1) / 2];
+        const char *at = i == 0 ? c->t.begin : i % 2 == 1 ? role->before : role->after, *end;
+
+        for (; (at = strstr(at, "<|")) != NULL && (end = strstr(at, "|>")) != NULL; at = end) {
+            const int length = (int)(end + 2 - at);
+            char marker[64];
+
+            snprintf(marker, sizeof marker, "%.*s", length, at);
+            if (charl_tokenizer_find_special(c->tokenizer, marker) < 0) {
+                charl__import_note(
+                    opt, "the tokenizer has no token %s, so it is written as text; --template alpaca needs none",
+                    marker);
+                return;
+            }
+        }
+    }
+}
+
 /* The conversations of some files, as a split that begins at c->base. A window's last target is the token behind it. */
 static charl_status end_split(chat *c)
 {
@@ -398,6 +420,7 @@ charl_status charl_import_chat(const char *const *paths, int n, const charl_chat
     }
     CHARL_TRY_CLEANUP(charl__chat_template_find(c.o->template_name, &c.t));
     CHARL_TRY_CLEANUP(open_tokenizer(&c));
+    note_markers(&c, opt);
     CHARL_TRY_CLEANUP(read_conversations(&c, &files[0]));
     CHARL_REQUIRE_CLEANUP(c.n_starts > 0, CHARL_ERR_DATA, "%s: there are no conversations%s", files[0].path[0],
                           c.o->longer == CHARL_CHAT_SKIP ? " that fit the window" : "");
