@@ -240,6 +240,10 @@ typedef struct charl_rms_norm_config {
     double eps; /* default 1e-5 */
 } charl_rms_norm_config;
 
+typedef struct charl_scale_config {
+    double init; /* default 1 */
+} charl_scale_config;
+
 /** lstm and gru, named as in PyTorch. */
 typedef struct charl_recurrent_config {
     int64_t hidden_size; /* required */

@@ -48,7 +48,7 @@ bool charl__is_adapter(const char *name);
 #define CHARL__LAYERS(X) \
     X(linear) X(conv2d) X(batch_norm) X(layer_norm) X(max_pool2d) X(avg_pool2d) \
     X(global_avg_pool) X(flatten) X(dropout) X(conv_transpose2d) X(group_norm) X(residual_block) \
-    X(embedding) X(position_embedding) X(lstm) X(gru) X(transformer_block) X(rms_norm) X(relu) \
+    X(embedding) X(position_embedding) X(lstm) X(gru) X(transformer_block) X(rms_norm) X(scale) X(relu) \
     X(leaky_relu) X(elu) X(sigmoid) X(tanh) X(gelu) X(gelu_tanh) X(silu) X(softplus) X(swiglu) \
     X(add) X(multiply) X(concat) X(reshape) X(permute) X(slice) X(mean) X(max) X(upsample) \
     X(class_token) X(attention) X(conv1d) X(max_pool1d) X(avg_pool1d) X(conv3d) X(conv_transpose3d) \

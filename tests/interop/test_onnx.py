@@ -27,6 +27,8 @@ import numpy as np
 import onnx
 import onnxruntime
 
+from pages import convnext_page, mobilenet_page, page
+
 TYPES = {"tensor(float)": np.float32, "tensor(uint8)": np.uint8, "tensor(int64)": np.int64}
 
 
@@ -362,7 +364,7 @@ n_embd = 16
 block_size = 24
 dropout = 0.1
 """
-DIGITS, NUMBERS, SCALED, TEXT, VOXELS = "digits.h5", "numbers.h5", "scaled.h5", "text.h5", "voxels.h5"
+DIGITS, NUMBERS, SCALED, TEXT, VOXELS, PAIRS = "digits.h5", "numbers.h5", "scaled.h5", "text.h5", "voxels.h5", "pairs.h5"
 MODELS = {
     "mlp": (DIGITS, "[model]\ntype = mlp\nhidden = 24, 12\nactivation = silu\ndropout = 0.1\n", []),
     "cnn": (DIGITS, "[model]\ntype = cnn\nchannels = 4, 8\nhidden = 16\nbatch_norm = yes\n", []),
@@ -378,6 +380,9 @@ MODELS = {
     "upsample": (DIGITS, UPSAMPLE, []),
     "graph": (DIGITS, GRAPH, []),
     "volumes": (VOXELS, VOLUMES, []),
+    **{name: (data, "[model]\n" + "\n".join(lines) + "\n", more) for name, lines, data, more in (
+        ("mobilenet", mobilenet_page(4), DIGITS, []), ("convnext", convnext_page((8, 12, 16, 24), (2, 2, 3, 2)), DIGITS, []),
+        ("tcn", page("tcn"), TEXT, ["data.window=24"]), ("autoencoder", page("autoencoder"), PAIRS, ["train.loss=mse"]))},
     "gpt": (TEXT, GPT + "bias = yes\n", []),
     "gpt llama": (TEXT, GPT + "positions = rotary\nnorm = rms\nmlp = swiglu\n", []),
     "gpt rotary": (TEXT, GPT + "positions = rotary\nn_kv_head = 2\ntie_weights = no\n", []),
@@ -393,12 +398,12 @@ def softmax(x):
 def by_predictions(output, data):
     """Deviation from what charl predicts of every validation row."""
     said = run(0, BIN / "charl", "predict", output / "last.h5", "--format", "jsonl",
-               *([] if data.name in (NUMBERS, SCALED) else ["--all"]))
+               *([] if data.name in (NUMBERS, SCALED, PAIRS) else ["--all"]))
     rows = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
     with h5py.File(data) as f:
         got = run_model(output / "m.onnx", f["val/x"][...])
-    if data.name in (NUMBERS, SCALED):
-        return deviation(got.flatten(), np.array([r["prediction"] for r in rows]))
+    if data.name in (NUMBERS, SCALED, PAIRS):
+        return deviation(got.flatten(), np.array([r["prediction"] for r in rows]).flatten())
     return deviation(softmax(got), np.array([r["probabilities"] for r in rows]))
 
 
@@ -454,6 +459,11 @@ def make_data(folder):
         for split in ("train", "val"):
             f[f"{split}/x"] = np.random.RandomState(2).standard_normal((64, 2, 6, 7, 8)).astype("f4")
             f[f"{split}/y"] = np.arange(64, dtype="i4") % 4
+    with h5py.File(folder / PAIRS, "w") as f:
+        f.attrs["charl_format"], f.attrs["charl_version"], f.attrs["kind"] = np.bytes_("dataset"), 1, np.bytes_("images")
+        for split in ("train", "val"):
+            f[f"{split}/x"] = np.random.RandomState(3).standard_normal((64, 1, 32, 32)).astype("f4")
+            f[f"{split}/y"] = f[f"{split}/x"][...].reshape(64, -1)
     (folder / "text.txt").write_text("\n".join(str(i) for i in range(700)))
     run(0, BIN / "charl", "data", "import", "text", folder / "text.txt", "-o", folder / TEXT,
         "--val-split", "0.2")

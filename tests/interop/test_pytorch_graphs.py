@@ -10,7 +10,6 @@ is missing. CHARL_TEST_SHORT=1: vit and bert only.
 import importlib.util
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
@@ -24,26 +23,12 @@ environment.enter("transformers", ["transformers==4.37.2", "safetensors"], syste
 # pylint: disable=wrong-import-position
 import transformers
 
+from pages import count, page, report_count
 from pytorch_case import (BIN, SHORT, STEPS, Case, compare_cases, compare_ranks, h5py, load_model, nn, np, read_checkpoint, run,
                           torch)
 
-PAGES = pathlib.Path(__file__).parents[2] / "docs" / "models"
 functional = nn.functional
 WIDTH, WINDOW, VOCAB = 32, 24, 257
-
-
-def page(name, *changes):
-    """The lines of the [model] of a page, with values replaced: "section.key=value"."""
-    text = re.search(r"```ini\n(.*?)```", (PAGES / f"{name}.md").read_text(), re.S).group(1)
-    lines = text[text.index("[model]") + len("[model]\n"):text.index("[train]")].splitlines()
-    for change in changes:
-        place, value = change.split("=", 1)
-        section, key = place.rsplit(".", 1)
-        at = lines.index(f"[{section}]")
-        while not lines[at].startswith(f"{key} ="):
-            at += 1
-        lines[at] = f"{key} = {value}"
-    return lines
 
 
 # vit, named as in timm
@@ -555,17 +540,6 @@ out = 10""".splitlines()
         return LayersModule(classes)
 
 
-def count(folder, lines, *options):
-    config = folder / "count.ini"
-    config.write_text("[data]\npath = none.h5\n[model]\n" + "\n".join(lines) + "\n")
-    shown = run_and_read(BIN / "charl", "model", "show", config, *options)
-    return int(re.search(r"^  \d+ layers +(\d+) ", shown, re.M).group(1))
-
-
-def run_and_read(*command):
-    return subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
-
-
 def check_counts(folder):
     """Parameters at the sizes that others publish: timm's vit_tiny and vit_base, the U-Net for RGB images, BERT-base without segments."""
     failures = 0
@@ -590,11 +564,6 @@ def check_counts(folder):
     base = 109514298 - 2 * 768  # BertForMaskedLM(BertConfig()), whose segments are two rows
     failures += report_count("bert", count(folder, lines, "--tokens", 512, "--outputs", 30522), base)
     return failures
-
-
-def report_count(name, got, want):
-    print(f"{name}: {got} parameters{'' if got == want else f', not {want}'}")
-    return int(got != want)
 
 
 def main():

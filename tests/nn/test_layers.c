@@ -106,6 +106,7 @@ static const charl_conv_transpose2d_config up = {.channels = 3,
                                                  .groups = 1,
                                                  .bias = true};
 static const charl_group_norm_config pairs = {.groups = 3, .eps = 1e-5};
+static const charl_scale_config tenth = {.init = 0.1F};
 static const charl_recurrent_config stacked = {.hidden_size = 16, .num_layers = 2, .dropout = 0.25, .bias = true},
                                     one = {.hidden_size = 4, .num_layers = 1, .last = true};
 static const charl_transformer_block_config gpt2 = {
@@ -171,6 +172,7 @@ static const struct layer_case {
      {3, {6, 4, 4}},
      {{"l.weight", {1, {6}}, 0, 1.0F, false}, {"l.bias", {1, {6}}, 0, 0.0F, false}}},
     {"rms_norm", NULL, {2, {3, 7}}, {2, {3, 7}}, {{"l.weight", {1, {7}}, 0, 1.0F, false}}},
+    {"scale", &tenth, {2, {3, 7}}, {2, {3, 7}}, {{"l.weight", {1, {7}}, 0, 0.1F, false}}},
     {"max_pool2d", &pool, {3, {2, 6, 5}}, {3, {2, 3, 2}}, {{0}}},
     {"max_pool2d", &wide, {3, {2, 6, 5}}, {3, {2, 6, 3}}, {{0}}},
     {"avg_pool2d", &wide, {3, {2, 6, 5}}, {3, {2, 6, 3}}, {{0}}},
@@ -664,6 +666,7 @@ static void test_refused_inputs(void **state)
         {"position_embedding", &position, {1, {5}}, "block.0: position_embedding needs"},
         {"position_embedding", &position, {2, {10, 5}}, "a sequence of 10 is longer than block_size = 9"},
         {"rms_norm", NULL, {0, {0}}, "block.0: rms_norm needs"},
+        {"scale", NULL, {0, {0}}, "block.0: scale needs"},
         {"lstm", &one, {1, {5}}, "block.0: a recurrent layer needs"},
         {"gru", &one, {2, {0, 5}}, "block.0: a recurrent layer needs"},
         {"max_pool2d", &large, {3, {1, 4, 4}}, "block.0"},
