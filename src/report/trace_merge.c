@@ -12,6 +12,8 @@
 #include "charl/report.h"
 #include "io/commit.h"
 
+enum { MAX_PIDS = 1 << 22 }; /* of a file: more than Linux has */
+
 /* A file and what is known of it. */
 typedef struct part {
     const char *path;
@@ -19,7 +21,7 @@ typedef struct part {
     char *line; /* of getline */
     size_t capacity;
     double zero_s; /* since 1970, of the first moment */
-    int first_pid, pids;
+    int64_t first_pid, pids;
     charl__text name; /* of its processes, as the inside of a JSON string */
 } part;
 
@@ -64,6 +66,12 @@ static charl_status read_other(part *p)
     return CHARL_OK;
 }
 
+/* The process of an event of p, written at `pid`. */
+static int64_t process(const part *p, const char *pid, char **end)
+{
+    return p->first_pid + strtol(pid, end, 10);
+}
+
 static charl_status open_part(part *p)
 {
     bool has = true;
@@ -76,6 +84,7 @@ static charl_status open_part(part *p)
     }
     for (;;) {
         const char *pid;
+        int64_t number;
 
         CHARL_TRY(next(p, &has));
         if (!has) {
@@ -88,7 +97,11 @@ static charl_status open_part(part *p)
         if (!pid || strncmp(p->line, "{\"ph\":\"", 7) != 0) {
             return refuse(p);
         }
-        p->pids = atoi(pid) >= p->pids ? atoi(pid) + 1 : p->pids;
+        number = process(p, pid, NULL);
+        if (number < 0 || number >= MAX_PIDS) {
+            return refuse(p);
+        }
+        p->pids = number >= p->pids ? number + 1 : p->pids;
     }
     CHARL_TRY(read_other(p));
     rewind(p->f);
@@ -103,7 +116,7 @@ static charl_status print_event(const part *p, double later_us, charl__text *out
 
     charl__text_clear(out);
     CHARL_TRY(charl__text_append(out, p->line, (size_t)(pid - p->line)));
-    CHARL_TRY(charl__text_printf(out, "%d", p->first_pid + (int)strtol(pid, &end, 10)));
+    CHARL_TRY(charl__text_printf(out, "%lld", (long long)process(p, pid, &end)));
     rest = end;
     if (p->line[7] == 'X') {
         const char *ts = after(rest, "\"ts\":");
@@ -126,8 +139,7 @@ static charl_status print_event(const part *p, double later_us, charl__text *out
         CHARL_TRY(charl__text_printf(out, "%s", charl__text_string(&p->name)));
         rest = name;
     } else if (strstr(p->line, "\"process_sort_index\"")) { /* runs one below the other */
-        CHARL_TRY(
-            charl__text_printf(out, ",\"args\":{\"sort_index\":%d}},\n", p->first_pid + (int)strtol(pid, NULL, 10)));
+        CHARL_TRY(charl__text_printf(out, ",\"args\":{\"sort_index\":%lld}},\n", (long long)process(p, pid, NULL)));
         return CHARL_OK;
     }
     return charl__text_printf(out, "%s", rest);
@@ -159,7 +171,7 @@ static charl_status merge(part *p, int n, const char *path)
     charl__commit c = {.fd = -1};
     charl__text out = {0};
     double zero_s = INFINITY;
-    int pids = 0;
+    int64_t pids = 0;
 
     for (int i = 0; i < n; i++) {
         CHARL_TRY_CLEANUP(open_part(&p[i]));

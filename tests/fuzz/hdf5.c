@@ -239,7 +239,10 @@ static void change_attribute(hid_t file, const char *object, reader *r)
         if (how >= 2) { /* another type too */
             const hid_t type = type_of(r), space = space_of(r, dims, &rank);
             void *values = values_of(r, type, space);
-            const hid_t a = H5Acreate2(o, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+            /* The library holds the whole of an attribute in memory. */
+            const hid_t a = H5Sget_simple_extent_npoints(space) <= MAX_VALUES
+                                ? H5Acreate2(o, name, type, space, H5P_DEFAULT, H5P_DEFAULT)
+                                : -1;
 
             if (a >= 0 && values) {
                 H5Awrite(a, type, values);

@@ -51,26 +51,26 @@ static void fall(const void *settings, int64_t t, float out[2])
 static const charl_optimizer_type falling = {
     .row.name = "falling", .row.help = "1 / t", .update = "p = p - lr * scalar0 * g;", .scalars = fall};
 
-typedef struct scale_settings {
+typedef struct gain_settings {
     double start;
-} scale_settings;
-static const scale_settings scale_defaults = {.start = 1.0};
-static const charl_key scale_keys[] = {
-    {"start", CHARL_KEY_FLOAT, offsetof(scale_settings, start), "(0,10]", false, "factor at the start", NULL},
+} gain_settings;
+static const gain_settings gain_defaults = {.start = 1.0};
+static const charl_key gain_keys[] = {
+    {"start", CHARL_KEY_FLOAT, offsetof(gain_settings, start), "(0,10]", false, "factor at the start", NULL},
 };
 
-static charl_var *build_scale(const charl_layer_build *b, charl_var *x)
+static charl_var *build_gain(const charl_layer_build *b, charl_var *x)
 {
-    const scale_settings *s = b->settings;
+    const gain_settings *s = b->settings;
     const charl_param_spec spec = {.shape = {1, {1}}, .init = {CHARL_INIT_CONSTANT, (float)s->start, 0.0F}};
 
-    return charl_mul(b->g, x, charl_layer_param(b, "scale", &spec));
+    return charl_mul(b->g, x, charl_layer_param(b, "gain", &spec));
 }
-static const charl_layer_type scale = {.row.name = "scale",
+static const charl_layer_type gain = {.row.name = "gain",
                                        .row.help = "times a factor that is learned",
-                                       CHARL_KEYS(scale_keys),
-                                       CHARL_DEFAULTS(scale_defaults),
-                                       .build = build_scale};
+                                       CHARL_KEYS(gain_keys),
+                                       CHARL_DEFAULTS(gain_defaults),
+                                       .build = build_gain};
 
 typedef struct tiny_settings {
     int64_t width;
@@ -109,8 +109,8 @@ static void test_refused(void)
     static const charl_layer_type far = {.row.name = "far",
                                          .row.help = "h",
                                          CHARL_KEYS(outside),
-                                         CHARL_DEFAULTS(scale_defaults),
-                                         .build = build_scale},
+                                         CHARL_DEFAULTS(gain_defaults),
+                                         .build = build_gain},
                                   no_build = {.row.name = "none", .row.help = "h"};
     static const charl_model_type doubled = {
         .row.name = "doubled", .row.help = "h", CHARL_KEYS(twice), CHARL_DEFAULTS(heavy_defaults), .add = add_tiny};
@@ -154,7 +154,7 @@ int main(int argc, char **argv)
 
     check(charl_register_optimizer(&heavy) == CHARL_OK, "heavy");
     check(charl_register_optimizer(&falling) == CHARL_OK, "falling");
-    check(charl_register_layer(&scale) == CHARL_OK, "scale");
+    check(charl_register_layer(&gain) == CHARL_OK, "gain");
     check(charl_register_model(&tiny) == CHARL_OK, "tiny");
     test_refused();
     check(charl_comm_init(&argc, &argv) == CHARL_OK, "MPI");
@@ -176,12 +176,12 @@ int main(int argc, char **argv)
               other != own,
           "falling");
     check(train(comm,
-                HEAD "[layer flat]\ntype = flatten\n[layer s]\ntype = scale\nstart = 0.5\n[layer "
+                HEAD "[layer flat]\ntype = flatten\n[layer s]\ntype = gain\nstart = 0.5\n[layer "
                      "out]\ntype = linear\nout = 10\n",
                 &own) == CHARL_OK,
           "a layer");
     check(train(comm,
-                HEAD "[layer flat]\ntype = flatten\n[layer s]\ntype = scale\nstart = 2\n[layer "
+                HEAD "[layer flat]\ntype = flatten\n[layer s]\ntype = gain\nstart = 2\n[layer "
                      "out]\ntype = linear\nout = 10\n",
                 &other) == CHARL_OK &&
               own != other,
@@ -190,8 +190,8 @@ int main(int argc, char **argv)
             "own.ini:15: [optimizer] mass: 1 is outside [0,1)");
     refused(train(comm, HEAD "[model]\ntype = tiny\n", &own), "[model] width: is missing and has no default");
     refused(train(comm, HEAD TINY "[optimizer]\ntype = heavy\nmas = 1\n", &own), "unknown key (did you mean mass?)");
-    refused(train(comm, HEAD "[layer s]\ntype = scale\nstart = 11\n", &own), "start: \"11\" is not a number in (0,10]");
-    refused(charl_register_layer(&scale), "before the first configuration is read");
+    refused(train(comm, HEAD "[layer s]\ntype = gain\nstart = 11\n", &own), "start: \"11\" is not a number in (0,10]");
+    refused(charl_register_layer(&gain), "before the first configuration is read");
     check(charl_config_help("optimizer", &help) == CHARL_OK &&
               strstr(help, "  type = heavy\n      momentum\n    mass = 0.5\n        number in [0,1)\n"),
           "help");

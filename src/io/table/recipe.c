@@ -274,16 +274,21 @@ static charl_status parse_head(charl__recipe *r, int number, char *line, bool *g
         return CHARL_OK;
     }
     *good = strcmp(key, "missing") == 0;
-    if (*good && value) {
+    if (*good) {
         charl__text list = {0};
-        charl_status st = CHARL_OK;
+        charl_status st = charl__text_printf(&list, "%s", "");
 
         for (; value && st == CHARL_OK; value = take(&at)) {
-            st = charl__text_printf(&list, "%s%s", list.length ? "\n" : "", value);
+            if (value[0]) { /* an empty cell is missing anyway */
+                st = charl__text_printf(&list, "%s%s", list.length ? "\n" : "", value);
+            }
         }
-        charl_free(r->missing);
-        r->missing = charl__text_steal(&list);
-        CHARL_TRY(st);
+        if (st == CHARL_OK) {
+            charl_free(r->missing);
+            r->missing = charl__text_steal(&list);
+        }
+        charl__text_fini(&list);
+        return st;
     }
     return CHARL_OK;
 }
