@@ -95,10 +95,18 @@ int64_t charl__disk_largest(void)
 charl_status charl__disk_error(const char *path, const char *op, int err, int64_t needed)
 {
     const int64_t left = charl__disk_free(path);
-    char text[ERROR_BYTES];
+    const char *slash = strrchr(path, '/');
+    char text[ERROR_BYTES], dir[4096];
 
     if (strerror_r(err, text, sizeof text) != 0) {
         snprintf(text, sizeof text, "error %d", err);
+    }
+    if (err == ENOENT && slash && (size_t)(slash - path) < sizeof dir) {
+        snprintf(dir, sizeof dir, "%.*s", (int)(slash - path), path);
+        if (dir[0] && access(dir, F_OK) != 0) {
+            CHARL_FAIL(CHARL_ERR_DISK, "%s: %s failed: the folder %s does not exist; make it with: mkdir -p '%s'", path,
+                       op, dir, dir);
+        }
     }
     if (needed >= 0 && left >= 0) {
         CHARL_FAIL(CHARL_ERR_DISK, "%s: %s failed: %s (%lld bytes needed, %lld free)", path, op, text,

@@ -81,7 +81,7 @@ int64_t charl__disk_free(const char *path);
 int64_t charl__disk_largest(void);
 
 /** Record "`path`: `op` failed: <errno text> (N bytes needed, M free)" and return ERR_DISK.
- *  `needed` < 0: unknown. */
+ *  `needed` < 0: unknown. Where the folder of `path` does not exist, the message says so and how to make it. */
 charl_status charl__disk_error(const char *path, const char *op, int err, int64_t needed);
 
 #endif

@@ -124,7 +124,7 @@ static void test_refuses_targets(void **state)
     charl__commit_fini(&c);
     charl_assert_status(charl__commit_bytes("/dev/null", "x", 1), CHARL_ERR_DISK);
     charl_assert_status(charl__commit_bytes(charl_test_path(dir, "no/file"), "x", 1), CHARL_ERR_DISK);
-    charl_assert_message("No such file");
+    charl_assert_message("does not exist; make it with: mkdir -p");
     charl_assert_status(charl__commit_probe(charl_test_path(dir, "no")), CHARL_ERR_DISK);
     charl_assert_status(charl__commit_sync_dir(charl_test_path(dir, "no")), CHARL_ERR_DISK);
     charl_assert_status(charl__commit_sweep(charl_test_path(dir, "no"), false, NULL), CHARL_ERR_DISK);

@@ -301,7 +301,8 @@ static void test_disk_errors(void **state)
     charl_assert_message("/no/such/dir/metrics.jsonl: create failed");
     assert_null(m);
     charl_assert_status(charl__metrics_write_file("/no/such/dir", "x", "y"), CHARL_ERR_DISK);
-    charl_assert_message("/no/such/dir/x: create failed: No such file or directory");
+    charl_assert_message(
+        "/no/such/dir/x: create failed: the folder /no/such/dir does not exist; make it with: mkdir -p '/no/such/dir'");
     charl_assert_ok(charl_metrics_open(dir, CHARL_LOG_JSONL, 0, NULL, &m));
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
