@@ -62,6 +62,9 @@ static charl_status read_other(part *p)
     while (run && run[n] && run[n] != '"') {
         n += run[n] == '\\' && run[n + 1] ? 2 : 1;
     }
+    if (run && run[n] != '"') {
+        return refuse(p);
+    }
     CHARL_TRY(n > 0 ? charl__text_printf(&p->name, "%.*s: ", n, run) : CHARL_OK);
     return CHARL_OK;
 }

@@ -67,10 +67,10 @@ static charl_var *build_gain(const charl_layer_build *b, charl_var *x)
     return charl_mul(b->g, x, charl_layer_param(b, "gain", &spec));
 }
 static const charl_layer_type gain = {.row.name = "gain",
-                                       .row.help = "times a factor that is learned",
-                                       CHARL_KEYS(gain_keys),
-                                       CHARL_DEFAULTS(gain_defaults),
-                                       .build = build_gain};
+                                      .row.help = "times a factor that is learned",
+                                      CHARL_KEYS(gain_keys),
+                                      CHARL_DEFAULTS(gain_defaults),
+                                      .build = build_gain};
 
 typedef struct tiny_settings {
     int64_t width;
