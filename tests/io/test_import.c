@@ -97,7 +97,7 @@ static void bad_idx_is_refused(void **state)
     bytes = idx_images(data, 20);
     put_file(img[0], data, bytes - 1);
     charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
-    charl_assert_message("truncated: ends at byte 135 within the images");
+    charl_assert_message("truncated: the images take 120 bytes, but 119 are there");
     put_file(img[0], data, bytes + 1);
     charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("more data than its header says");
@@ -121,6 +121,29 @@ static void bad_idx_is_refused(void **state)
     img[0] = lab[0];
     lab[0] = NULL;
     charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_CONFIG);
+}
+
+/* Nothing is made for the four thousand million images of a header whose file cannot hold them. */
+static void idx_that_announces_too_much_is_refused(void **state)
+{
+    static const unsigned char images[] = {0, 0, 8, 3, 255, 255, 255, 243, 0, 0, 0, 2, 1, 0, 9, 138, 11, 61};
+    static const unsigned char labels[] = {0, 0, 8, 1, 255, 255, 255, 243, 0, 0};
+    const char *img[2] = {charl_test_path(dir, "many"), NULL};
+    const char *lab[2] = {charl_test_path(dir, "many-lab"), NULL};
+    gzFile gz;
+
+    (void)state;
+    put_file(img[0], images, sizeof images);
+    put_file(lab[0], labels, sizeof labels);
+    charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("many: truncated: the images take 144136164259858428");
+    charl_assert_message(" bytes, but 2 are there");
+    img[0] = charl_test_path(dir, "many.gz");
+    gz = gzopen(img[0], "wb");
+    assert_int_equal(gzwrite(gz, images, sizeof images), sizeof images);
+    gzclose(gz);
+    charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("compressed ones can hold");
 }
 
 static void a_truncated_gzip_is_refused(void **state)
@@ -492,16 +515,17 @@ static void bad_npy_is_refused(void **state)
         {"{'descr': '<c8', 'fortran_order': False, 'shape': (3, 2), }", 48, "not imported"},
         {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,), }", 12, "structured"},
         {"{'descr': '|u1', 'fortran_order': False, 'shape': (3, 2), }", 5, "truncated"},
+        {"{'descr': '|u1', 'fortran_order': False, 'shape': (1152921504606846976, 2), }", 6, "truncated: the elements"},
         {"{'descr': '|u1', 'fortran_order': False, 'shape': (3, 2), }", 7, "more data"},
         {"{'descr': '|u1', 'fortran_order': False, 'shape': (3, 0), }", 0, "positive extents"},
         {"{'descr': '|u1', 'fortran_order': False, 'shape': (), }", 1, "without dimensions"},
         {"{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }", 6, "2 rows but"},
         {"{'descr': '|u1', 'fortran_order': False, 'shape': (3, 4611686018427387904, 4), }", 6, "more than"},
-        {"{'descr': '|u1', 'fortran_order': False, 'shape': (3, 16, 16, 3), }", 6, "channels-last"},
+        {"{'descr': '|u1', 'fortran_order': False, 'shape': (3, 16, 16, 3), }", 2304, "channels-last"},
     };
     const char *x = charl_test_path(dir, "bx.npy");
     const char *y = charl_test_path(dir, "by.npy");
-    static const unsigned char zeros[64];
+    static const unsigned char zeros[3 * 16 * 16 * 3];
     const float nan_values[3] = {0, NAN, 0};
 
     (void)state;
@@ -602,6 +626,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(idx_pairs_become_images),
         cmocka_unit_test(bad_idx_is_refused),
+        cmocka_unit_test(idx_that_announces_too_much_is_refused),
         cmocka_unit_test(a_truncated_gzip_is_refused),
         cmocka_unit_test(cifar_records_become_images),
         cmocka_unit_test(csv_becomes_a_table),

@@ -76,6 +76,8 @@ static charl_status idx_open(idx_pair *p, const char *images, const char *labels
                       images, MAX_IMAGE_BYTES);
         bytes *= p->item.dim[i];
     }
+    CHARL_TRY(charl__source_holds(p->images, p->n * bytes, "the images"));
+    CHARL_TRY(charl__source_holds(p->labels, p->n, "the labels"));
     return CHARL_OK;
 }
 

@@ -101,6 +101,7 @@ charl_status charl__npy_open(charl__npy *a, const char *path)
     CHARL_REQUIRE_CLEANUP(order && strncmp(order, "False", 5) == 0, CHARL_ERR_DATA,
                           "%s: Fortran order; HINT numpy.ascontiguousarray(x)", path);
     CHARL_TRY_CLEANUP(parse_shape(a, path, value_of(header, "shape")));
+    CHARL_TRY_CLEANUP(charl__source_holds(a->source, a->rows * a->per_row * (int64_t)a->size, "the elements"));
 cleanup:
     charl_free(header);
     return st;

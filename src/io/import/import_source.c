@@ -12,6 +12,8 @@
 
 enum { ZLIB_BUFFER = 1 << 17, READ_MOST = 1 << 26 };
 
+enum { DEFLATE_MOST = 1032 }; /* bytes that a byte can become: https://zlib.net/zlib_tech.html */
+
 struct charl__source {
     char *path;
     gzFile gz;
@@ -119,6 +121,21 @@ charl_status charl__source_exact(charl__source *s, void *dst, size_t bytes, cons
                       what);
         p += got;
         bytes -= got;
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__source_holds(charl__source *s, int64_t bytes, const char *what)
+{
+    const int64_t left = s->file_bytes - s->at;
+
+    if (gzdirect(s->gz)) {
+        CHARL_REQUIRE(bytes <= left, CHARL_ERR_DATA, "%s: truncated: %s take %lld bytes, but %lld are there", s->path,
+                      what, (long long)bytes, (long long)left);
+    } else {
+        CHARL_REQUIRE(bytes / DEFLATE_MOST <= s->file_bytes, CHARL_ERR_DATA,
+                      "%s: truncated: %s take %lld bytes, more than %lld compressed ones can hold", s->path, what,
+                      (long long)bytes, (long long)s->file_bytes);
     }
     return CHARL_OK;
 }

@@ -21,6 +21,9 @@ int64_t charl__source_file_bytes(const charl__source *s);
 charl_status charl__source_some(charl__source *s, void *dst, size_t cap, size_t *got) CHARL_MUST_CHECK;
 /** Exactly the next `bytes` bytes; the end before is an error that says what was expected. */
 charl_status charl__source_exact(charl__source *s, void *dst, size_t bytes, const char *what) CHARL_MUST_CHECK;
+/** Refuse a file that is too small to hold `bytes` more bytes, before anything is made for them: a damaged header may announce any number. A
+ *  compressed file is taken to be as small as deflate can make it. charl__source_exact finds the rest. */
+charl_status charl__source_holds(charl__source *s, int64_t bytes, const char *what) CHARL_MUST_CHECK;
 /** Nothing may follow. */
 charl_status charl__source_end(charl__source *s) CHARL_MUST_CHECK;
 charl_status charl__source_rewind(charl__source *s) CHARL_MUST_CHECK;
