@@ -1,5 +1,4 @@
-/* Time lines of several runs as one. They are read line by line, an event each, as train/metrics/trace_file.c writes them: a trace of many
- * ranks is larger than one likes to keep in memory. */
+/* Time lines of several runs as one. They are read line by line, as a trace of many ranks is larger than one likes to keep in memory. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,160 +10,113 @@
 #include "charl/api.h"
 #include "charl/report.h"
 #include "io/commit.h"
+#include "io/trace_event.h"
 
-enum { MAX_PIDS = 1 << 22 }; /* of a file: more than Linux has */
+#define END_OF_TIME_S 1e11 /* since 1970: more than three thousand years; microseconds of it have room in a double */
 
 /* A file and what is known of it. */
 typedef struct part {
     const char *path;
     FILE *f;
     char *line; /* of getline */
-    size_t capacity;
+    size_t capacity, length;
     double zero_s; /* since 1970, of the first moment */
     int64_t first_pid, pids;
-    charl__text name; /* of its processes, as the inside of a JSON string */
+    char *run; /* "" if the file does not name it */
 } part;
 
-static charl_status refuse(const part *p)
+/* The status of a part that cannot be read as a time line for `why`. */
+static charl_status refuse(const part *p, charl_status why)
 {
+    CHARL_REQUIRE(why == CHARL_ERR_DATA, why, "%s: %s", p->path, charl_error_message());
     CHARL_FAIL(CHARL_ERR_DATA, "%s: is not a time line; HINT charl-train --trace writes one", p->path);
     return CHARL_OK;
 }
 
-/* The next line in p->line; *has: there is one. */
-static charl_status next(part *p, bool *has)
+/* The next line in p->line; the end of the file is an error. */
+static charl_status next(part *p)
 {
+    ssize_t n;
+
     errno = 0;
-    *has = getline(&p->line, &p->capacity, p->f) >= 0;
-    CHARL_REQUIRE(*has || (errno == 0 && !ferror(p->f)), CHARL_ERR_DATA, "%s: %s", p->path, strerror(errno));
-    return CHARL_OK;
+    n = getline(&p->line, &p->capacity, p->f);
+    CHARL_REQUIRE(n >= 0 || (errno == 0 && !ferror(p->f)), CHARL_ERR_DATA, "%s: %s", p->path, strerror(errno));
+    p->length = n >= 0 ? (size_t)n : 0;
+    return n >= 0 ? CHARL_OK : refuse(p, CHARL_ERR_DATA);
 }
 
-/* What follows `key` in the line, or NULL. */
-static const char *after(const char *line, const char *key)
+static charl_status read_event(const part *p, charl__trace_event **out)
 {
-    const char *at = strstr(line, key);
+    const charl_status st = charl__trace_event_read(p->line, p->length, out);
 
-    return at ? at + strlen(key) : NULL;
+    return st == CHARL_OK ? st : refuse(p, st);
 }
 
-/* From ],...,"otherData":{...}. */
-static charl_status read_other(part *p)
+static bool is_moment(double s)
 {
-    const char *zero = after(p->line, "\"zero_s\":"), *run = after(p->line, "\"run\":\"");
-    char *end = NULL;
-    int n = 0;
-
-    p->zero_s = zero ? strtod(zero, &end) : (double)NAN;
-    if (!zero || end == zero || !isfinite(p->zero_s)) {
-        return refuse(p);
-    }
-    while (run && run[n] && run[n] != '"') {
-        n += run[n] == '\\' && run[n + 1] ? 2 : 1;
-    }
-    if (run && run[n] != '"') {
-        return refuse(p);
-    }
-    CHARL_TRY(n > 0 ? charl__text_printf(&p->name, "%.*s: ", n, run) : CHARL_OK);
-    return CHARL_OK;
-}
-
-/* The process of an event of p, written at `pid`. */
-static int64_t process(const part *p, const char *pid, char **end)
-{
-    return p->first_pid + strtol(pid, end, 10);
+    return s >= 0 && s <= END_OF_TIME_S;
 }
 
 static charl_status open_part(part *p)
 {
-    bool has = true;
+    double first_us = 0, last_us = 0;
+    charl_status st;
 
     p->f = fopen(p->path, "r");
     CHARL_REQUIRE(p->f, CHARL_ERR_DATA, "%s: %s", p->path, strerror(errno));
-    CHARL_TRY(next(p, &has));
-    if (!has || strcmp(p->line, "{\"traceEvents\":[\n") != 0) {
-        return refuse(p);
+    CHARL_TRY(next(p));
+    if (strcmp(p->line, "{\"traceEvents\":[\n") != 0) {
+        return refuse(p, CHARL_ERR_DATA);
     }
     for (;;) {
-        const char *pid;
-        int64_t number;
+        charl__trace_event *e;
 
-        CHARL_TRY(next(p, &has));
-        if (!has) {
-            return refuse(p);
-        }
+        CHARL_TRY(next(p));
         if (p->line[0] == ']') {
             break;
         }
-        pid = after(p->line, "\"pid\":");
-        if (!pid || strncmp(p->line, "{\"ph\":\"", 7) != 0) {
-            return refuse(p);
-        }
-        number = process(p, pid, NULL);
-        if (number < 0 || number >= MAX_PIDS) {
-            return refuse(p);
-        }
-        p->pids = number >= p->pids ? number + 1 : p->pids;
+        CHARL_TRY(read_event(p, &e));
+        p->pids = charl__trace_event_pid(e) >= p->pids ? charl__trace_event_pid(e) + 1 : p->pids;
+        first_us = fmin(first_us, charl__trace_event_time(e));
+        last_us = fmax(last_us, charl__trace_event_time(e));
+        charl__trace_event_close(e);
     }
-    CHARL_TRY(read_other(p));
+    st = charl__trace_end_read(p->line, p->length, &p->zero_s, &p->run);
+    if (st != CHARL_OK) {
+        return refuse(p, st);
+    }
+    if (!is_moment(p->zero_s + first_us * 1e-6) || !is_moment(p->zero_s + last_us * 1e-6)) {
+        return refuse(p, CHARL_ERR_DATA);
+    }
     rewind(p->f);
-    return next(p, &has);
+    return next(p);
 }
 
-/* An event of p with its new process, time and name. */
-static charl_status print_event(const part *p, double later_us, charl__text *out)
+static charl_status copy(part *p, double later_us, charl__commit *c, charl__text *out)
 {
-    const char *pid = after(p->line, "\"pid\":"), *rest;
-    char *end = NULL;
-
-    charl__text_clear(out);
-    CHARL_TRY(charl__text_append(out, p->line, (size_t)(pid - p->line)));
-    CHARL_TRY(charl__text_printf(out, "%lld", (long long)process(p, pid, &end)));
-    rest = end;
-    if (p->line[7] == 'X') {
-        const char *ts = after(rest, "\"ts\":");
-        double us;
-
-        if (!ts) {
-            return refuse(p);
-        }
-        us = strtod(ts, &end);
-        CHARL_TRY(charl__text_append(out, rest, (size_t)(ts - rest)));
-        CHARL_TRY(charl__text_printf(out, "%.3f", us + later_us));
-        rest = end;
-    } else if (strstr(p->line, "\"process_name\"")) {
-        const char *name = after(rest, "\"name\":\"");
-
-        if (!name) {
-            return refuse(p);
-        }
-        CHARL_TRY(charl__text_append(out, rest, (size_t)(name - rest)));
-        CHARL_TRY(charl__text_printf(out, "%s", charl__text_string(&p->name)));
-        rest = name;
-    } else if (strstr(p->line, "\"process_sort_index\"")) { /* runs one below the other */
-        CHARL_TRY(charl__text_printf(out, ",\"args\":{\"sort_index\":%lld}},\n", (long long)process(p, pid, NULL)));
-        return CHARL_OK;
-    }
-    return charl__text_printf(out, "%s", rest);
-}
-
-static charl_status copy(part *p, double zero_s, charl__commit *c, charl__text *out)
-{
-    bool has = true;
+    charl_status st = CHARL_OK;
+    charl__trace_event *e = NULL;
 
     for (;;) {
-        CHARL_TRY(next(p, &has));
-        if (!has) {
-            return refuse(p); /* it has changed meanwhile */
-        }
+        CHARL_TRY_CLEANUP(next(p));
         if (p->line[0] == ']') {
-            return CHARL_OK;
+            break;
         }
-        if (!strstr(p->line, "\"process_labels\"")) { /* the last one, without a comma */
-            CHARL_TRY(print_event(p, (p->zero_s - zero_s) * 1e6, out));
-            CHARL_TRY(charl__commit_write(c, out->data, out->length));
+        charl__trace_event_close(e);
+        e = NULL;
+        CHARL_TRY_CLEANUP(read_event(p, &e));
+        if (!charl__trace_event_is(e, "process_labels")) { /* the last one, without a comma */
+            CHARL_TRY_CLEANUP(charl__trace_event_move(e, p->first_pid + charl__trace_event_pid(e),
+                                                      charl__trace_event_time(e) + later_us, p->run));
+            charl__text_clear(out);
+            CHARL_TRY_CLEANUP(charl__trace_event_print(e, out));
+            CHARL_TRY_CLEANUP(charl__text_append(out, ",\n", 2));
+            CHARL_TRY_CLEANUP(charl__commit_write(c, out->data, out->length));
         }
     }
+cleanup:
+    charl__trace_event_close(e);
+    return st;
 }
 
 static charl_status merge(part *p, int n, const char *path)
@@ -173,7 +125,7 @@ static charl_status merge(part *p, int n, const char *path)
     charl_status st = CHARL_OK;
     charl__commit c = {.fd = -1};
     charl__text out = {0};
-    double zero_s = INFINITY;
+    double zero_s = (double)INFINITY;
     int64_t pids = 0;
 
     for (int i = 0; i < n; i++) {
@@ -182,10 +134,12 @@ static charl_status merge(part *p, int n, const char *path)
         pids += p[i].pids;
         zero_s = fmin(zero_s, p[i].zero_s);
     }
+    CHARL_REQUIRE_CLEANUP(pids <= CHARL__TRACE_MAX_PIDS, CHARL_ERR_DATA, "the time lines have more than %d processes",
+                          CHARL__TRACE_MAX_PIDS);
     CHARL_TRY_CLEANUP(charl__commit_begin(path, &c));
     CHARL_TRY_CLEANUP(charl__commit_write(&c, head, sizeof head - 1));
     for (int i = 0; i < n; i++) {
-        CHARL_TRY_CLEANUP(copy(&p[i], zero_s, &c, &out));
+        CHARL_TRY_CLEANUP(copy(&p[i], (p[i].zero_s - zero_s) * 1e6, &c, &out));
     }
     charl__text_clear(&out);
     CHARL_TRY_CLEANUP(
@@ -221,7 +175,7 @@ cleanup:
             fclose(p[i].f);
         }
         free(p[i].line);
-        charl__text_fini(&p[i].name);
+        charl_free(p[i].run);
     }
     charl_free(p);
     return st;
