@@ -64,7 +64,7 @@ static charl_status grid_print(grid *g, unsigned left, const char *indent, charl
                 widest = w > widest ? w : widest;
             }
             pad = widest - width_of(cell(g, r, c));
-            if (left & 1U << c) {
+            if (c < 32 && left >> c & 1U) {
                 CHARL_TRY(charl__text_printf(out, "%s%s%*s", c > 0 ? "  " : "", charl__text_string(cell(g, r, c)),
                                              c + 1 < g->columns ? pad : 0, ""));
             } else {

@@ -213,6 +213,12 @@ cleanup:
     return st;
 }
 
+/* Steps or seconds that a run can have: a double counts so far by ones. */
+static bool is_counter(double v)
+{
+    return v >= 0 && v <= 0x1p53;
+}
+
 static charl_status read_metrics(charl__run_log *log)
 {
     charl_status st = CHARL_OK;
@@ -233,8 +239,8 @@ static charl_status read_metrics(charl__run_log *log)
         for (int e = 0; e < CHARL__RUN_EVENTS && event && event->text && step && seconds; e++) {
             charl__run_rows *rows = &log->rows[e];
 
-            if (strcmp(event->text, charl__run_event_name((charl__run_event)e)) != 0 || !isfinite(step->value) ||
-                !isfinite(seconds->value) || (rows->n > 0 && step->value <= rows->step[rows->n - 1])) {
+            if (strcmp(event->text, charl__run_event_name((charl__run_event)e)) != 0 || !is_counter(step->value) ||
+                !is_counter(seconds->value) || (rows->n > 0 && step->value <= rows->step[rows->n - 1])) {
                 continue;
             }
             before += seconds->value < elapsed ? elapsed : 0;

@@ -68,6 +68,20 @@ def check_table():
     assert "configurations are the same" in charl(0, "compare", "one", "again")
 
 
+def check_many_metrics():
+    """Numbers of any number of metrics stand at the right; a row of a step that no run can have is left out."""
+    write_run("many", 1, 0.1, [0.5])
+    metrics = ",".join(f'"accuracy_of_class_{i}":0.25' for i in range(40))
+    with open("many/metrics.jsonl", "a", encoding="utf-8") as f:
+        f.write(f'{{"event":"val","step":200,"epoch":1,"loss":0.5,"accuracy":0.75,{metrics},"elapsed_s":80,"time":1}}\n')
+        f.write('{"event":"val","step":3e35,"epoch":1,"loss":0.5,"accuracy":0.9,"elapsed_s":90,"time":1}\n')
+        f.write('{"event":"train","step":300,"epoch":1,"loss":0.5,"elapsed_s":1e78,"time":1}\n')
+    head, row = charl(0, "compare", "many").splitlines()
+    assert "val/accuracy=0.75 at step 200" in row and " 200  1m20s " in row, row
+    for name in re.finditer(r"val/accuracy_of_class_\d+", head):
+        assert row[:name.end()].endswith(" 0.25"), (name, row)
+
+
 def check_seeds():
     """A planted difference, found in pairs only."""
     draw = random.Random(7)
@@ -117,6 +131,7 @@ def check_errors():
 with tempfile.TemporaryDirectory() as scratch:
     os.chdir(scratch)
     check_table()
+    check_many_metrics()
     check_seeds()
     check_errors()
     os.chdir("/")
