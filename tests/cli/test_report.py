@@ -15,7 +15,8 @@ import sys
 import tempfile
 import time
 
-import chromium
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import chromium  # pylint: disable=wrong-import-position
 
 BIN = pathlib.Path(os.environ.pop("CHARL_BIN_DIR", ""))
 SHOTS = pathlib.Path(sys.argv[2]).resolve() if sys.argv[1:2] == ["--screenshots"] else None

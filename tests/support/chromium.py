@@ -82,8 +82,12 @@ class Page:
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.call("Network.enable")
         self.call("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0)
+        self.go(f"file://{path}")
+
+    def go(self, url):
+        """Load a page."""
         self.loaded = False
-        self.call("Page.navigate", url=f"file://{path}")
+        self.call("Page.navigate", url=url)
         while not self.loaded:
             self.receive()
 
