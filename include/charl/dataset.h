@@ -298,6 +298,7 @@ typedef struct charl_csv_options {
     charl_csv_decimal
         decimal; /* AUTO: a comma where numbers have commas, none has a point, and fields are not separated by commas */
     charl_csv_dates dates; /* AUTO: as a date of the column shows that has a day after the 12th */
+    const char *like; /* a dataset made of a CSV file; NULL: none. Everything but separator and decimal is as there */
 } charl_csv_options;
 
 /** Convert a CSV file (RFC 4180) to a table of f32 [n,k] with class labels or regression targets.
@@ -313,7 +314,9 @@ typedef struct charl_csv_options {
  *  with numbers and words is an error, as are more than 256 different words, or more than one for every second row, unless `words` names
  *  the column. A first column without a name that counts the rows is left out.
  *
- *  What became of each column is the recipe of the data set (charl_data_schema.recipe).
+ *  What became of each column is the recipe of the data set (charl_data_schema.recipe). With `like` that of another one is applied, with
+ *  its classes: columns are found by their names, a word that it does not have is 0 in all, and ERR_DATA is also a column or target that is
+ *  not there, a class that it does not have, and a missing value for which it has no fill or leaves rows out.
  *
  *  Class labels that are not all integers from 0 are names, at most 100,000; they are stored, and
  *  numbered in the order of their bytes (strcmp), whatever row comes first. The file is read two or three times.

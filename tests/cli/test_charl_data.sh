@@ -25,6 +25,26 @@ printf 'a,y\n1,0\n3,0\n5,0\n2,0\n8,0\n1,0\n3,0\n5,0\n2,0\n8,0\n7,1\n' >uneven.cs
 expect 0 'warning: the classes are uneven: the largest has 10 of 11 training samples' data import csv uneven.csv -o uneven.h5
 expect 0 'per class  0 10, 1 1 in train' data info uneven.h5
 printf 'a,b\n1,2\nx,3\n' >typing.csv
+
+# A second file, treated as the first
+printf 'town,size,seen,kind\nUlm,1,2024-05-17,b\nZug,3,2024-05-18,a\nUlm,,2024-05-19,b\n' >first.csv
+expect 0 'classes    a b' data import csv first.csv -o first.h5 --missing mean
+printf 'kind,seen,more,size,town\nb,2024-06-01,x,,Zug\nb,2024-06-02,y,5,Bonn\n' >second.csv
+expect 0 'note: first.h5 does not know 1 of the words.*second.csv:3: column "town": "Bonn"' data import csv second.csv --like first.h5 -o second.h5
+expect 0 'mean       0 0.5 3.5 19875.5 6 5.5' data info second.h5
+expect 0 'per class  a 0, b 2 in train' data info second.h5
+expect 0 'classes    a b' data info second.h5
+expect 0 'val        1 samples' data import csv first.csv --like first.h5 -o split.h5 --val-split 0.4
+expect 2 '.--drop goes without --like: first.h5 decides it' data import csv second.csv --like first.h5 --drop more -o x.h5
+expect 0 'train      4 samples' data make digits tiny.h5 --train 4 --val 0
+expect 2 '.--like tiny.h5: it is no table' data import csv second.csv --like tiny.h5 -o x.h5
+expect 3 'none.h5' data import csv second.csv --like none.h5 -o x.h5
+sed 's/5,Bonn/5,/; s/^b,2024-06-02/c,2024-06-02/' second.csv >third.csv
+expect 3 'third.csv: the target of row 2 .* is missing, or none that first.h5 has' data import csv third.csv --like first.h5 -o x.h5
+cut -d, -f2- second.csv >bare.csv
+expect 3 'bare.csv: there are no targets as in first.h5, no column "kind"' data import csv bare.csv --like first.h5 -o x.h5
+cut -d, -f1-4 second.csv >narrow.csv
+expect 3 'narrow.csv has no column "town", which first.h5 takes' data import csv narrow.csv --like first.h5 -o x.h5
 expect 3 'typing.csv:3: column "a": "x" is not a number, but "1" in line 2 is' data import csv typing.csv -o x.h5
 printf '1;2\n3;5\n4;4\n' >s.csv
 expect 0 ': regression' data import csv s.csv -o s.h5 --separator ';' --regression --label 0

@@ -164,7 +164,7 @@ PY
 fi
 
 # What a model cannot take, in one message that names it.
-expect 3 'other.csv has no column "width", which beast/last.h5 was trained on' predict $model other.csv -o no.out
+expect 3 'other.csv has no column "width", which beast/last.h5 takes' predict $model other.csv -o no.out
 printf 'height,width,age\n1000,0.01,\n' >gap.csv
 expect 3 'gap.csv:2: column "age" is missing' predict $model gap.csv -o no.out
 printf 'height,width,age\n1000,0.01,old\n' >word.csv

@@ -142,11 +142,21 @@ learning_rate = 1e-2
 """)
         run(BIN / "charl-train", folder / "run.ini", "--progress=none")
         said = run(BIN / "charl", "predict", folder / "run/last.h5", folder / "new.csv", "--all", "-o", folder / "raw.csv")
-        assert "was not trained on" in said and "Rome" in said, f"FAIL: an unknown town in {said}"
+        assert "does not know" in said and "Rome" in said, f"FAIL: an unknown town in {said}"
+        said = run(BIN / "charl", "data", "import", "csv", folder / "new.csv", "-o", folder / "new.h5", "--like", folder / "old.h5")
+        assert "does not know" in said and "Rome" in said, f"FAIL: an unknown town in {said}"
+        with h5py.File(folder / "new.h5") as data, h5py.File(folder / "old.h5") as old:
+            new = read(folder / "new.csv")
+            compare("rows of a second file", data["train/x"], steps.transform(new))
+            assert (data["train/y"][:] == (new["kind"] == "tall")).all(), "FAIL: labels of a second file"
+            for text in ("columns", "targets", "class_names", "recipe"):
+                assert data.attrs[text] == old.attrs[text], f"FAIL: {text} of a second file"
         np.save(folder / "new.npy", steps.transform(read(folder / "new.csv")).astype(np.float32))
         run(BIN / "charl", "predict", folder / "run/last.h5", folder / "new.npy", "--all", "-o", folder / "prepared.csv")
         raw, prepared = pd.read_csv(folder / "raw.csv"), pd.read_csv(folder / "prepared.csv")
         compare("predictions of new rows", raw[["p_small", "p_tall"]], prepared[["p_small", "p_tall"]])
+        run(BIN / "charl", "predict", folder / "run/last.h5", folder / "new.h5", "--all", "-o", folder / "imported.csv")
+        compare("predictions of a second file", raw[["p_small", "p_tall"]], pd.read_csv(folder / "imported.csv")[["p_small", "p_tall"]])
         assert len(raw) == NEW and (raw["predicted"] == raw["label"]).mean() > 0.8, "FAIL: it has learnt nothing"
 
 

@@ -100,7 +100,7 @@ static void columns_are_found_by_name(void **state)
     assert_note(r, false, "ignored: who");
     charl__rows_close(r);
     charl_assert_status(open_path(&s, text_file("r.csv", "a,c,kind\n1,2,ant\n"), NULL, &r), CHARL_ERR_DATA);
-    charl_assert_message("r.csv has no column \"b\", which m.h5 was trained on");
+    charl_assert_message("r.csv has no column \"b\", which m.h5 takes");
 }
 
 static void columns_without_names_stand_in_order(void **state)

@@ -14,6 +14,7 @@
 #include "charl/data_schema.h"
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/order/split.h"
+#include "io/import/import_csv_like.h"
 #include "io/table/fit.h"
 #include "io/table/look.h"
 #include "io/import/importer.h"
@@ -807,6 +808,9 @@ charl_status charl_import_csv(const char *path, const charl_csv_options *csv, co
     charl__writer *w = NULL;
     char **classes = NULL, *na = NULL;
 
+    if (c.o->like) {
+        return charl__import_csv_like(path, csv, out, opt);
+    }
     CHARL_TRY_CLEANUP(open_table(&c, &na));
     CHARL_TRY_CLEANUP(look(&c));
     CHARL_TRY_CLEANUP(decide(&c));
@@ -888,6 +892,8 @@ static const charl_key keys[] = {
      "whether day or month comes first in dates such as 05/06/2024 (default: auto, if they tell)", "auto|dmy|mdy"},
     {"header", CHARL_KEY_CHOICE, offsetof(csv_settings, csv.header), NULL, false,
      "whether the first line names the columns (default: auto, yes if it contains no numbers)", "auto|yes|no"},
+    {"like", CHARL_KEY_TEXT, offsetof(csv_settings, csv.like), NULL, false,
+     "treat columns, words, missing values and classes as in this dataset, which an earlier import wrote", NULL},
 };
 static const csv_settings defaults = {.separator = "auto"};
 

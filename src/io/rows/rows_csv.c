@@ -166,8 +166,8 @@ static charl_status find_by_name(charl__rows *r, csv_rows *c, const char *header
         CHARL_TRY_CLEANUP(charl__text_printf(&names, "%s%s", i ? "\n" : "", c->recipe.column[c->taken[i]].name));
     }
     CHARL_TRY_CLEANUP(charl_names_match(charl__text_string(&names), header, &c->column, &missing));
-    CHARL_REQUIRE_CLEANUP(!missing, CHARL_ERR_DATA, "%s has no column %s, which %s was trained on; HINT %s", r->path,
-                          missing, r->o.model,
+    CHARL_REQUIRE_CLEANUP(!missing, CHARL_ERR_DATA, "%s has no column %s, which %s takes; HINT %s", r->path, missing,
+                          r->o.model,
                           c->table.n_columns == 1 && c->n_columns > 1
                               ? "it has a single column: which separator has it? --separator"
                               : "its first line must hold the names of the columns, in any order");
@@ -483,8 +483,7 @@ static charl_status next_csv(charl__rows *r, int64_t most, void *x, void *y, int
         c->unknown = 0;
     }
     if (!more && c->strange > 0) {
-        CHARL_TRY(charl__rows_warn(r,
-                                   "%s was not trained on %lld of the words, and takes them for none; the first is %s",
+        CHARL_TRY(charl__rows_warn(r, "%s does not know %lld of the words, and takes them for none; the first is %s",
                                    r->o.model, (long long)c->strange, charl__text_string(&c->first_strange)));
         c->strange = 0;
     }
