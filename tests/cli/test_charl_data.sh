@@ -6,6 +6,8 @@ expect 0 'train      60 samples' data make digits d.h5 --train 60 --val 20
 expect 0 'val        20 samples' data info d.h5
 expect 0 '10 classes' data info d.h5
 expect 0 '^d.h5: good$' data verify d.h5
+expect 0 'stored     /train/x contiguous, ' data info d.h5
+expect 0 'speed      shuffled [0-9]* samples/s ([0-9.e+]* MB/s)$' data info d.h5
 expect 2 'd.h5: exists already$' data make digits d.h5
 hint 'use --overwrite'
 expect 0 'columns    x0 x1 x2 x3 x4 x5 x6 x7' data make regression d.h5 --train 9 --val 0 --seed 3 --overwrite

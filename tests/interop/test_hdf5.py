@@ -187,6 +187,18 @@ def virtual_refusals():
     refused_virtual(nested, "/held/x, the source of a virtual array, is virtual itself")
 
 
+def check_storage(what):
+    """`charl data info` tells the chunks, filters and bytes that h5py does."""
+    done = subprocess.run([environment.BIN / "charl", "data", "info", "t.h5", "-x", "/x", "-y", "/y"], stdout=subprocess.PIPE, check=True,
+                          text=True, timeout=120, env={k: v for k, v in os.environ.items() if k != "CHARL_BIN_DIR"})
+    with h5py.File("t.h5") as f:
+        d = f["x"]
+        filters = ", ".join(name for name in ("shuffle", d.compression) if name != "shuffle" or d.shuffle)
+        stored, whole = (f"{v / 1000:.3g} kB" if v >= 1000 else f"{v} bytes" for v in (d.id.get_storage_size(), d.nbytes))
+        line = f"stored     /x chunks of {' x '.join(map(str, d.chunks))}, {filters}, {stored} instead of {whole}\n"
+    assert line in done.stdout and "\n  speed      shuffled " in done.stdout, f"{what}: {line} not in {done.stdout}"
+
+
 def table():
     plugins, env = plugin_filters(), {"HDF5_PLUGIN_PATH": hdf5plugin.PLUGINS_PATH}
     n = 0
@@ -213,6 +225,8 @@ def table():
                 same(read("t.h5", threads=threads, cache=cache, env=env), x, y)
             except AssertionError as wrong:
                 raise AssertionError(f"{what}, {threads} threads, cache of {cache} bytes: {wrong}") from wrong
+        if what in ("parts of a row, gzip", "gzip, shuffle", "lzf"):
+            check_storage(what)
         n += 1
     compact = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     compact.set_layout(h5py.h5d.COMPACT)

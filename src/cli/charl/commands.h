@@ -22,6 +22,9 @@ int charl__data_show(const char *path);
 /** Print how many samples of each class each split has, where a sample has one class; with `warns` also a warning where they are uneven.
  *  Errors: as charl_dataset_read. */
 charl_status charl__data_show_labels(charl_dataset *ds, const charl_dataset_info *info, bool warns);
+/** Read training samples for a third of a second, or two thirds where the order matters, and print how many come in a second. Tokens need a
+ *  window of more than one. Errors: as charl_dataset_read. */
+charl_status charl__data_show_speed(charl_dataset *ds, const charl_dataset_info *info);
 
 int charl__model_show_main(const char *path, int argc, char **argv);
 

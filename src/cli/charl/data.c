@@ -77,7 +77,24 @@ static void print_names(const char *label, const char *names)
     }
 }
 
-static void print_info(const charl_dataset_info *info)
+/* A line for each array, the first beside the label. */
+static charl_status print_storage(const charl_dataset *ds)
+{
+    char *text = NULL;
+
+    CHARL_TRY(charl_dataset_storage(ds, &text));
+    for (char *line = text, *end; line && *line; line = end) {
+        end = line + strcspn(line, "\n");
+        printf("  %-10s ", line == text ? "stored" : "");
+        charl__cli_write(stdout, line, (size_t)(end - line));
+        printf("\n");
+        end += *end == '\n';
+    }
+    charl_free(text);
+    return CHARL_OK;
+}
+
+static charl_status print_info(const charl_dataset *ds, const charl_dataset_info *info)
 {
     char shape[CHARL_SHAPE_TEXT], n[2 * NUMBER_BYTES];
 
@@ -115,9 +132,15 @@ static void print_info(const charl_dataset_info *info)
         print_floats("y mean", info->target_mean, info->n_target_stats);
         print_floats("y std", info->target_std, info->n_target_stats);
     }
+    CHARL_TRY(print_storage(ds));
     printf("  %-10s %s\n", "checksums", info->checksums ? "yes" : "no");
     printf("  %-10s %s\n", "read", info->native ? "by several threads" : "through HDF5, by one thread");
     printf("  %-10s %s\n", "content", info->content_id);
+    return CHARL_OK;
+}
+
+static void print_notes(const charl_dataset_info *info)
+{
     for (int i = 0; i < 2; i++) {
         const char *note = i == 0 ? info->note : info->rows_note;
 
@@ -186,7 +209,8 @@ typedef struct look {
     charl_dataset_options open;
     const char *path;
     bool verify;
-    bool warns; /* of uneven classes */
+    bool warns;    /* of uneven classes */
+    bool measures; /* how fast samples come */
 } look;
 
 static int look_at(void *ctx)
@@ -201,10 +225,12 @@ static int look_at(void *ctx)
         if (l->verify) {
             st = charl_dataset_verify(ds);
         } else {
-            print_info(&info);
-            st = charl__data_show_labels(ds, &info, l->warns);
+            st = print_info(ds, &info);
+            st = st == CHARL_OK ? charl__data_show_labels(ds, &info, l->warns) : st;
             st =
                 st == CHARL_OK && info.kind == CHARL_DATASET_TOKENS && info.tokenizer[0] ? print_sample(ds, &info) : st;
+            st = st == CHARL_OK && l->measures ? charl__data_show_speed(ds, &info) : st;
+            print_notes(&info);
         }
     }
     if (st == CHARL_OK && l->verify) {
@@ -228,7 +254,7 @@ static int run_look(const char *path, int argc, char **argv, bool verify, const 
         {0}};
     const charl__cli_syntax syntax = {options, "FILE", doc};
     charl__cli_operands file = {.names = {"FILE"}};
-    look l = {.verify = verify, .open.window = 1};
+    look l = {.verify = verify, .measures = !verify, .open.window = 1};
     const int code = charl__cli_parse(path, &syntax, &file, argc, argv, &l);
 
     if (code >= 0) {
