@@ -337,10 +337,14 @@ charl_status charl_import_csv(const char *path, const charl_csv_options *csv, co
 charl_status charl_import_npy(const char *x, const char *y, const char *out,
                               const charl_import_options *opt) CHARL_MUST_CHECK;
 
-/** The arrays of HDF5 files that charl did not write; NULL: files in charl's layout. Both or none. */
+/** The arrays of HDF5 files that charl did not write; NULL: files in charl's layout. Both or none.
+ *
+ *  Where y is "@NAME", the target of an array is the attribute NAME of the array, or of the group nearest to it that has one: a class (an
+ *  integer from 0, or text) or, if one is a float, a number. x may then hold * ? [] in the components of the path, as in a shell, and every array
+ *  that matches is a sample, or with `stacked` its rows are. They follow one another in the order of the bytes of their paths. */
 typedef struct charl_hdf5_options {
-    const char *x, *y,
-        *weights; /* names of arrays in files that charl did not write; weights may be NULL: all count alike */
+    const char *x, *y, *weights; /* weights: how much each row counts; NULL: all alike. Not with "@NAME" */
+    bool stacked;                /* rows of each array are samples; with "@NAME" only */
 } charl_hdf5_options;
 
 /** Convert the rows of HDF5 files, one file after another, to one file in charl's layout: uncompressed, with checksums and statistics.

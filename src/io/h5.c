@@ -246,3 +246,78 @@ const char *charl_dataset_hdf5_version(void)
     snprintf(text, sizeof text, "%u.%u.%u", major, minor, release);
     return text;
 }
+
+/* A string attribute of either kind. */
+static charl_status get_string(const charl__h5_site *site, hid_t attr, hid_t type, const char *name, charl__text *out)
+{
+    charl_status st = CHARL_OK;
+    hid_t memory = H5I_INVALID_HID;
+    const bool is_variable = H5Tis_variable_str(type) > 0;
+    char *variable = NULL, *fixed = NULL;
+
+    if (is_variable) {
+        CHARL_H5_OPEN_CLEANUP(site->code, memory, H5Tcopy(type), "%s: attribute %s", site->path, name);
+        CHARL_H5_CLEANUP(site->code, H5Aread(attr, memory, &variable), "%s: attribute %s cannot be read", site->path,
+                         name);
+        CHARL_TRY_CLEANUP(charl__text_printf(out, "%s", variable ? variable : ""));
+    } else {
+        const size_t size = H5Tget_size(type);
+
+        CHARL_TRY_CLEANUP(charl__alloc(size + 1, &fixed));
+        CHARL_H5_CLEANUP(site->code, H5Aread(attr, type, fixed), "%s: attribute %s cannot be read", site->path, name);
+        fixed[size] = '\0';
+        CHARL_TRY_CLEANUP(charl__text_printf(out, "%s", fixed));
+        while (H5Tget_strpad(type) == H5T_STR_SPACEPAD && out->length > 0 && out->data[out->length - 1] == ' ') {
+            out->data[--out->length] = '\0';
+        }
+    }
+cleanup:
+    if (variable) {
+        H5free_memory(variable);
+    }
+    charl_free(fixed);
+    charl__h5_close(&memory);
+    return st;
+}
+
+charl_status charl__h5_get_any(const charl__h5_site *site, hid_t object, const char *name, charl__text *out,
+                               bool *is_float)
+{
+    charl_status st = CHARL_OK;
+    hid_t attr = H5I_INVALID_HID, type = H5I_INVALID_HID;
+    int64_t integer = 0;
+    double number = 0;
+    int8_t flag = 0;
+
+    *is_float = false;
+    charl__text_clear(out);
+    CHARL_TRY_CLEANUP(open_scalar(site, object, name, &attr, &type));
+    switch (H5Tget_class(type)) {
+    case H5T_INTEGER:
+        CHARL_H5_CLEANUP(site->code, H5Aread(attr, H5T_NATIVE_INT64, &integer), "%s: attribute %s cannot be read",
+                         site->path, name);
+        CHARL_TRY_CLEANUP(charl__text_printf(out, "%lld", (long long)integer));
+        break;
+    case H5T_ENUM: /* h5py's bool */
+        CHARL_REQUIRE_CLEANUP(H5Tget_size(type) == 1, site->code, "%s: attribute %s is an enumeration", site->path,
+                              name);
+        CHARL_H5_CLEANUP(site->code, H5Aread(attr, type, &flag), "%s: attribute %s cannot be read", site->path, name);
+        CHARL_TRY_CLEANUP(charl__text_printf(out, "%d", flag));
+        break;
+    case H5T_FLOAT:
+        *is_float = true;
+        CHARL_H5_CLEANUP(site->code, H5Aread(attr, H5T_NATIVE_DOUBLE, &number), "%s: attribute %s cannot be read",
+                         site->path, name);
+        CHARL_TRY_CLEANUP(charl__text_printf(out, "%.17g", number));
+        break;
+    case H5T_STRING:
+        CHARL_TRY_CLEANUP(get_string(site, attr, type, name, out));
+        break;
+    default:
+        CHARL_FAIL_CLEANUP(site->code, "%s: attribute %s is neither a number nor text", site->path, name);
+    }
+cleanup:
+    charl__h5_close(&type);
+    charl__h5_close(&attr);
+    return st;
+}

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/text/text.h"
 
 /** What a message says besides the cause: the status to report and the file. `path` is borrowed. */
 typedef struct charl__h5_site {
@@ -106,5 +107,10 @@ charl_status charl__h5_get_f64(const charl__h5_site *site, hid_t object, const c
                                double *out) CHARL_MUST_CHECK;
 charl_status charl__h5_get_text(const charl__h5_site *site, hid_t object, const char *name, char *out,
                                 size_t cap) CHARL_MUST_CHECK;
+
+/** Read a scalar attribute of a file that charl did not write, as text: an integer or a bool in decimal, a float so that it reads back, a string of
+ *  either kind without its padding. *is_float: it is one. Errors: site->code when absent, of another type or not a scalar; ERR_NOMEM. */
+charl_status charl__h5_get_any(const charl__h5_site *site, hid_t object, const char *name, charl__text *out,
+                               bool *is_float) CHARL_MUST_CHECK;
 
 #endif

@@ -266,6 +266,76 @@ def table():
     return n
 
 
+def imported(code, *arguments):
+    """charl data import hdf5: what it prints, and it ends with `code`."""
+    done = subprocess.run([environment.BIN / "charl", "data", "import", "hdf5", "-w", "-o", "out.h5", *arguments], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=120, check=False,
+                          env={k: v for k, v in os.environ.items() if k != "CHARL_BIN_DIR"})
+    assert done.returncode == code, f"{arguments}: {done.returncode}: {done.stdout}"
+    return done.stdout
+
+
+def got(x, y, names=None):
+    """out.h5 holds these."""
+    with h5py.File("out.h5") as f:
+        assert np.array_equal(f["train/x"][:], x) and np.array_equal(f["train/y"][:], y), (f["train/x"].shape, f["train/y"][:], y)
+        have = f.attrs["class_names"].decode() if "class_names" in f.attrs else None
+        assert have == names, (have, names)
+
+
+def attributes():
+    """Targets that are attributes: of arrays, of groups, of every type; arrays that are samples, and those whose rows are."""
+    draw = np.random.default_rng(5)
+    x = draw.integers(0, 255, (6, 4, 5)).astype("i2")
+    words = ["cat", "dog", "cat", "ant", "dog", "cat"]
+    options = ({}, {"chunks": (2, 5), "compression": "gzip"}, {"compression": "lzf"}, {"dtype": "f8"}, {}, {"compression": "gzip", "shuffle": True})
+    with h5py.File("s.h5", "w") as f:  # a group for each sample; names in an order that is not that of the file
+        for i in (3, 0, 5, 1, 4, 2):
+            g = f.create_group(f"s{i}")
+            g.create_dataset("image", data=x[i], **options[i])
+            g.attrs["label"] = words[i] if i % 2 else np.bytes_(words[i])
+            g["noise"] = 1
+        f["notes/text"] = "no sample"
+    said = imported(0, "s.h5", "--x", "/*/image", "--y", "@label")
+    got(x, [1, 2, 1, 0, 2, 1], "ant\ncat\ndog")
+    assert "note: left out: 1 group without an array /*/image" in said, said
+    with h5py.File("s.h5", "r+") as f:  # the array's own comes first; numbers as they are
+        for i in range(6):
+            f[f"s{i}/image"].attrs["label"] = np.uint8(i // 2) if i else np.bool_(False)
+    imported(0, "s.h5", "--x", "s[0-9]/image", "--y", "@label")
+    got(x, [0, 0, 1, 1, 2, 2])
+    with h5py.File("s.h5", "r+") as f:
+        for i in range(6):
+            f[f"s{i}/image"].attrs["label"] = i / 4
+    imported(0, "s.h5", "--x", "s?/image", "--y", "@label")
+    got(x, [i / 4 for i in range(6)])
+    for i, name in enumerate(("b.h5", "a.h5")):  # a group for each class, in several files
+        with h5py.File(name, "w") as f:
+            for j, word in enumerate(("zebra", "eel")):
+                g = f.create_group(f"class{j}")
+                g.attrs["name"] = word
+                g.create_dataset("rows", data=x[3 * i + j:3 * i + 2 * j + 1], chunks=(1, 4, 5), compression="gzip")
+    imported(0, "a.h5", "b.h5", "--x", "/*/rows", "--y", "@name", "--stacked")
+    got(x[[3, 4, 5, 0, 1, 2]], [1, 0, 0, 1, 0, 0], "eel\nzebra")
+    imported(0, "a.h5", "--x", "class1/rows", "--y", "@name", "--stacked")
+    got(x[4:6], [0, 0], "eel")
+    for arguments, code, reason in (
+            (("--x", "/*/rows", "--y", "@name"), 3, "a.h5: samples of /class1/rows differ in type or shape from those of /class0/rows"),
+            (("--x", "/*/rows", "--y", "@color", "--stacked"), 3, 'a.h5: neither /class0/rows nor a group that it is in has an attribute "color"'),
+            (("--x", "/*/none", "--y", "@name"), 3, "a.h5: no array matches /*/none"),
+            (("--x", "/*/rows", "--y", "/labels"), 2, "x of several arrays needs --y @NAME"),
+            (("--x", "/rows", "--y", "/labels", "--stacked"), 2, "stacked needs --y @NAME"),
+            (("--x", "/*/rows", "--y", "@name", "--weights", "/w"), 2, "weights goes without --y @NAME")):
+        said = imported(code, "a.h5", *arguments)
+        assert reason in said, f"{arguments}: {said}"
+    with h5py.File("a.h5", "r+") as f:
+        f["class1"].attrs["name"] = 0.5
+    assert 'targets are numbers, but one is "zebra"' in imported(3, "a.h5", "--x", "/*/rows", "--y", "@name", "--stacked")
+    with h5py.File("a.h5", "r+") as f:
+        f["class1"].attrs["name"] = [1, 2]
+    assert "attribute name is not a single value" in imported(3, "a.h5", "--x", "/*/rows", "--y", "@name", "--stacked")
+
+
 def refused(write, reason, env=None):
     with h5py.File("t.h5", "w") as f:
         f["x"], f["y"] = samples(np.dtype("u1")), labels(np.dtype("u1"))
@@ -328,5 +398,6 @@ with tempfile.TemporaryDirectory() as here:
     read_alike = table()
     refusals()
     virtual_refusals()
+    attributes()
 assert read_alike >= 40, f"only {read_alike} combinations"
 print(f"{read_alike} files of h5py's read alike")

@@ -1,7 +1,9 @@
 /* HDF5 files of any kind to one in charl's layout: contiguous, with checksums, statistics and splits. Files in that layout are merged. */
 #include <stdio.h>
+#include <string.h>
 
 #include "io/dataset/dataset_private.h"
+#include "io/import/import_hdf5_groups.h"
 #include "io/import/import_paths.h"
 #include "io/import/importer.h"
 
@@ -26,6 +28,23 @@ cleanup:
     return st;
 }
 
+static charl_status import_groups(const char *const *files, int n, const charl_hdf5_options *o, const char *out,
+                                  const charl_import_options *opt)
+{
+    charl_status st = CHARL_OK;
+    charl__paths paths = {0};
+
+    CHARL_REQUIRE_CLEANUP(o->x && o->y[1] && !o->weights, CHARL_ERR_CONFIG,
+                          "y = @NAME needs x, the name of an attribute, and no weights");
+    for (int i = 0; i < n; i++) {
+        CHARL_TRY_CLEANUP(charl__paths_add(&paths, files[i], ".h5|.hdf5"));
+    }
+    CHARL_TRY_CLEANUP(charl__import_hdf5_groups(&paths, o, out, opt));
+cleanup:
+    charl__paths_fini(&paths);
+    return st;
+}
+
 charl_status charl_import_hdf5(const char *const *files, int n, const charl_hdf5_options *hdf5, const char *out,
                                const charl_import_options *opt)
 {
@@ -34,6 +53,9 @@ charl_status charl_import_hdf5(const char *const *files, int n, const charl_hdf5
     charl_import_options in_order = opt ? *opt : (charl_import_options){0};
     charl_dataset *ds = NULL;
 
+    if (hdf5 && hdf5->y && hdf5->y[0] == '@') {
+        return import_groups(files, n, hdf5, out, opt);
+    }
     in_order.in_order = true;
     CHARL_TRY_CLEANUP(open_files(files, n, hdf5 ? hdf5 : &none, &ds));
     CHARL_TRY_CLEANUP(charl_dataset_sample(ds, 0, out, &in_order));
@@ -51,7 +73,18 @@ static charl_status run_hdf5(const void *settings, const char *const *files, int
 static bool check_hdf5(const void *settings, const char **key, char *reason)
 {
     const charl_hdf5_options *o = settings;
+    const bool by_attribute = o->y && o->y[0] == '@';
 
+    if (by_attribute && o->weights) {
+        *key = "weights";
+        snprintf(reason, CHARL_REASON_BYTES, "goes without --y @NAME");
+        return false;
+    }
+    if (!by_attribute && (o->stacked || (o->x && strpbrk(o->x, "*?[")))) {
+        *key = o->stacked ? "stacked" : "x";
+        snprintf(reason, CHARL_REASON_BYTES, o->stacked ? "needs --y @NAME" : "of several arrays needs --y @NAME");
+        return false;
+    }
     if (!o->x == !o->y && (o->x || !o->weights)) {
         return true;
     }
@@ -62,8 +95,13 @@ static bool check_hdf5(const void *settings, const char **key, char *reason)
 
 static const charl_key keys[] = {
     {"x", CHARL_KEY_TEXT, offsetof(charl_hdf5_options, x), NULL, false,
-     "name of the input array in files that charl did not write, e.g. /images", NULL},
-    {"y", CHARL_KEY_TEXT, offsetof(charl_hdf5_options, y), NULL, false, "name of the target array, e.g. /labels", NULL},
+     "name of the input array in files that charl did not write, e.g. /images; with --y @NAME a pattern such as "
+     "'/*/image', and every array that matches is a sample",
+     NULL},
+    {"y", CHARL_KEY_TEXT, offsetof(charl_hdf5_options, y), NULL, false,
+     "name of the target array, e.g. /labels; @NAME: an attribute of the array or of a group that it is in", NULL},
+    {"stacked", CHARL_KEY_BOOL, offsetof(charl_hdf5_options, stacked), NULL, false,
+     "with --y @NAME: the rows of each array are samples, instead of the array", NULL},
     {"weights", CHARL_KEY_TEXT, offsetof(charl_hdf5_options, weights), NULL, false,
      "name of an array that says how much each row counts, e.g. /weights", NULL},
 };

@@ -1,0 +1,356 @@
+/* HDF5 files in which every sample, or every class, has an array of its own and its target is an attribute of that array or of a group that it
+ * is in. A first pass finds the arrays and their targets, a second one writes them. */
+#include "io/import/import_hdf5_groups.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "io/dataset/dataset_file.h"
+#include "io/dataset/dataset_write.h"
+#include "io/import/importer.h"
+#include "io/table/name_set.h"
+
+enum { BLOCK_BYTES = 1 << 20, THREADS = 2, NAMES_SHOWN = 80 };
+
+typedef struct found {
+    int64_t file; /* of groups.paths */
+    char *name;
+    int64_t rows;  /* samples in it */
+    int64_t index; /* of its target in groups.targets */
+} found;
+
+typedef struct groups {
+    const charl__paths *paths;
+    const charl_hdf5_options *o;
+    const charl_import_options *common;
+    const char *attribute;
+    found *array;
+    int64_t n, rows;
+    int64_t without; /* groups in which the pattern's array is missing */
+    charl_dtype dtype;
+    charl_shape item; /* of a sample */
+    bool numbers;     /* a target is a float: all are numbers */
+    bool ids;         /* every target is a class from 0: the label itself */
+    charl__name_set targets;
+} groups;
+
+/* The target of the array `name`: of the attribute of the array, or of the group nearest to it that has one. */
+static charl_status read_target(groups *g, charl__file *f, const char *name, charl__text *target)
+{
+    charl_status st = CHARL_OK;
+    const charl__h5_site site = {CHARL_ERR_DATA, f->path};
+    hid_t object = H5I_INVALID_HID;
+    char *at = NULL;
+    bool is_there = false, is_float = false;
+
+    CHARL_TRY_CLEANUP(charl__strdup(name, &at));
+    while (!is_there) {
+        char *slash = strrchr(at, '/');
+
+        charl__h5_begin();
+        CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, object, H5Oopen(f->h5, at[0] ? at : "/", H5P_DEFAULT), "%s: %s", f->path,
+                              at);
+        is_there = charl__h5_has(object, g->attribute);
+        if (is_there) {
+            CHARL_TRY_CLEANUP(charl__h5_get_any(&site, object, g->attribute, target, &is_float));
+        }
+        charl__h5_close(&object);
+        CHARL_REQUIRE_CLEANUP(is_there || slash, CHARL_ERR_DATA,
+                              "%s: neither %s nor a group that it is in has an attribute \"%s\"", f->path, name,
+                              g->attribute);
+        if (slash) {
+            *slash = '\0';
+        }
+    }
+    g->numbers = g->numbers || is_float;
+cleanup:
+    charl__h5_close(&object);
+    charl_free(at);
+    return st;
+}
+
+static bool is_class_number(const char *text)
+{
+    char *end;
+    long v;
+
+    errno = 0;
+    v = strtol(text, &end, 10);
+    return text[0] && *end == '\0' && errno == 0 && v >= 0 && v < 1000000;
+}
+
+/* The shape of a sample: rows of the array, or all of it. */
+static charl_status shape_of(const groups *g, const charl__array *a, const charl__file *f, charl_shape *item)
+{
+    *item = a->item;
+    if (g->o->stacked) {
+        return CHARL_OK;
+    }
+    CHARL_REQUIRE(a->item.ndim < CHARL_MAX_DIMS, CHARL_ERR_DATA, "%s: %s has more than %d axes", f->path, a->name,
+                  CHARL_MAX_DIMS);
+    item->ndim = a->item.ndim + 1;
+    item->dim[0] = a->rows;
+    memcpy(item->dim + 1, a->item.dim, (size_t)a->item.ndim * sizeof *item->dim);
+    return CHARL_OK;
+}
+
+static charl_status add_array(groups *g, int64_t file, charl__file *f, const char *name)
+{
+    charl_status st = CHARL_OK;
+    charl__array a = CHARL__ARRAY_CLOSED;
+    charl__text target = {0};
+    charl_shape item;
+    found *new;
+
+    CHARL_TRY_CLEANUP(charl__array_init(&a, f, name, CHARL__ROLE_SAMPLES));
+    CHARL_TRY_CLEANUP(shape_of(g, &a, f, &item));
+    if (g->n == 0) {
+        g->dtype = a.dtype;
+        g->item = item;
+    }
+    CHARL_REQUIRE_CLEANUP(a.dtype == g->dtype && charl_shape_equal(&item, &g->item), CHARL_ERR_DATA,
+                          "%s: samples of %s differ in type or shape from those of %s", f->path, name,
+                          g->array[0].name);
+    CHARL_TRY_CLEANUP(read_target(g, f, name, &target));
+    g->ids = g->ids && is_class_number(charl__text_string(&target));
+    CHARL_TRY_CLEANUP(charl__grow(g->n, sizeof *g->array, &g->array));
+    new = &g->array[g->n];
+    *new = (found){.file = file, .rows = g->o->stacked ? a.rows : 1};
+    CHARL_TRY_CLEANUP(charl__name_set_add(&g->targets, charl__text_string(&target), &new->index));
+    CHARL_TRY_CLEANUP(charl__strdup(name, &new->name));
+    g->n++;
+    g->rows += new->rows;
+cleanup:
+    charl__array_fini(&a);
+    charl__text_fini(&target);
+    return st;
+}
+
+/* What H5Oopen opens: a group, an array, or something else. */
+static charl_status kind_of(const charl__file *f, const char *name, H5I_type_t *kind)
+{
+    charl_status st = CHARL_OK;
+    hid_t object = H5I_INVALID_HID;
+
+    charl__h5_begin();
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, object, H5Oopen(f->h5, name, H5P_DEFAULT), "%s: %s", f->path, name);
+    *kind = H5Iget_type(object);
+cleanup:
+    charl__h5_close(&object);
+    return st;
+}
+
+/* Names of the links of a group, in the order of their bytes. */
+static charl_status list_links(const charl__file *f, const char *group, charl__paths *out)
+{
+    charl_status st = CHARL_OK;
+    hid_t id = H5I_INVALID_HID;
+    H5G_info_t info;
+
+    charl__h5_begin();
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, id, H5Gopen2(f->h5, group, H5P_DEFAULT), "%s: %s", f->path, group);
+    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Gget_info(id, &info), "%s: %s", f->path, group);
+    for (hsize_t i = 0; i < info.nlinks; i++) {
+        const ssize_t length = H5Lget_name_by_idx(id, ".", H5_INDEX_NAME, H5_ITER_INC, i, NULL, 0, H5P_DEFAULT);
+        char *name = NULL;
+
+        CHARL_H5_CLEANUP(CHARL_ERR_DATA, length, "%s: %s", f->path, group);
+        CHARL_TRY_CLEANUP(charl__alloc((size_t)length + 1, &name));
+        H5Lget_name_by_idx(id, ".", H5_INDEX_NAME, H5_ITER_INC, i, name, (size_t)length + 1, H5P_DEFAULT);
+        st = charl__grow(out->n, sizeof *out->path, &out->path);
+        if (st != CHARL_OK) {
+            charl_free(name);
+            goto cleanup;
+        }
+        out->path[out->n++] = name;
+    }
+cleanup:
+    charl__h5_close(&id);
+    return st;
+}
+
+/* The arrays below `group` ("" or "/a/b") that match what is left of the pattern, component by component: the walk is as deep as the pattern
+ * is long, whatever links a file has. */
+static charl_status walk(groups *g, int64_t file, charl__file *f, const char *group, const char *pattern)
+{
+    charl_status st = CHARL_OK;
+    const size_t length = strcspn(pattern, "/");
+    const bool is_last = pattern[length] == '\0';
+    charl__paths links = {0};
+    charl__text part = {0}, name = {0};
+
+    CHARL_TRY_CLEANUP(charl__text_append(&part, pattern, length));
+    if (strpbrk(charl__text_string(&part), "*?[")) {
+        CHARL_TRY_CLEANUP(list_links(f, group[0] ? group : "/", &links));
+    } else {
+        CHARL_TRY_CLEANUP(charl__alloc_array(1, sizeof *links.path, &links.path));
+        CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&part), &links.path[0]));
+        links.n = 1;
+    }
+    for (int64_t i = 0; i < links.n; i++) {
+        H5I_type_t kind = H5I_BADID;
+        bool is_there;
+
+        if (fnmatch(charl__text_string(&part), links.path[i], FNM_NOESCAPE) != 0) {
+            continue;
+        }
+        charl__text_clear(&name);
+        CHARL_TRY_CLEANUP(charl__text_printf(&name, "%s/%s", group, links.path[i]));
+        CHARL_TRY_CLEANUP(charl__file_find(f, charl__text_string(&name), &is_there));
+        if (!is_there) {
+            g->without++;
+            continue;
+        }
+        CHARL_TRY_CLEANUP(kind_of(f, charl__text_string(&name), &kind));
+        if (is_last && kind == H5I_DATASET) {
+            CHARL_TRY_CLEANUP(add_array(g, file, f, charl__text_string(&name)));
+        } else if (!is_last && kind == H5I_GROUP) {
+            CHARL_TRY_CLEANUP(walk(g, file, f, charl__text_string(&name), pattern + length + 1));
+        }
+    }
+cleanup:
+    charl__paths_fini(&links);
+    charl__text_fini(&part);
+    charl__text_fini(&name);
+    return st;
+}
+
+static charl_status find_arrays(groups *g)
+{
+    charl_status st = CHARL_OK;
+    const char *pattern = g->o->x + (g->o->x[0] == '/');
+    charl__file f = {.fd = -1, .h5 = H5I_INVALID_HID};
+
+    g->ids = true;
+    for (int64_t i = 0; i < g->paths->n; i++) {
+        CHARL_TRY_CLEANUP(charl__file_init(&f, g->paths->path[i]));
+        CHARL_TRY_CLEANUP(walk(g, i, &f, "", pattern));
+        charl__file_fini(&f);
+        f = (charl__file){.fd = -1, .h5 = H5I_INVALID_HID};
+    }
+    CHARL_REQUIRE_CLEANUP(g->n > 0, CHARL_ERR_DATA, "%s: no array matches %s", g->paths->path[0], g->o->x);
+    if (g->without > 0) {
+        charl__import_note(g->common, "left out: %lld group%s without an array %s", (long long)g->without,
+                           g->without == 1 ? "" : "s", g->o->x);
+    }
+cleanup:
+    charl__file_fini(&f);
+    return st;
+}
+
+/* y of every target: its number as f32, its class as i32. *names: of the classes in their order, NULL where they are numbers. */
+static charl_status number_targets(groups *g, uint32_t **y, charl__text *names)
+{
+    charl_status st = CHARL_OK;
+    int64_t *order = NULL;
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(g->targets.n, sizeof **y, y));
+    CHARL_TRY_CLEANUP(charl__name_set_sort(&g->targets, &order));
+    for (int64_t i = 0; i < g->targets.n; i++) {
+        const char *text = g->targets.names[order[i]];
+        char *end = NULL;
+
+        if (g->numbers) {
+            const float v = strtof(text, &end);
+
+            CHARL_REQUIRE_CLEANUP(end > text && *end == '\0' && isfinite(v), CHARL_ERR_DATA,
+                                  "%s: targets are numbers, but one is \"%.*s\"", g->paths->path[0], NAMES_SHOWN, text);
+            memcpy(&(*y)[order[i]], &v, sizeof v);
+        } else if (g->ids) {
+            (*y)[order[i]] = (uint32_t)strtol(text, NULL, 10);
+        } else {
+            const char *why = charl__name_fault(text);
+
+            CHARL_REQUIRE_CLEANUP(!why && text[0], CHARL_ERR_DATA, "%s: a class name %s", g->paths->path[0],
+                                  why ? why : "is empty");
+            (*y)[order[i]] = (uint32_t)i;
+            CHARL_TRY_CLEANUP(charl__text_printf(names, "%s%s", i > 0 ? "\n" : "", text));
+        }
+    }
+cleanup:
+    charl_free(order);
+    return st;
+}
+
+/* The samples of an array, `block` at a time, to the writer. */
+static charl_status copy_array(const groups *g, const found *a, charl__chunk_cache *cache, uint32_t target,
+                               charl__writer *w)
+{
+    charl_status st = CHARL_OK;
+    const int64_t bytes = charl_shape_count(&g->item) * (int64_t)charl_dtype_size(g->dtype);
+    const int64_t block = bytes < BLOCK_BYTES ? BLOCK_BYTES / bytes : 1;
+    charl__file f = {.fd = -1, .h5 = H5I_INVALID_HID};
+    charl__array array = CHARL__ARRAY_CLOSED;
+    char *x = NULL;
+    uint32_t *y = NULL;
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(block, (size_t)bytes, &x));
+    CHARL_TRY_CLEANUP(charl__alloc_array(block, sizeof *y, &y));
+    for (int64_t i = 0; i < block; i++) {
+        y[i] = target;
+    }
+    CHARL_TRY_CLEANUP(charl__file_init(&f, g->paths->path[a->file]));
+    CHARL_TRY_CLEANUP(charl__array_init(&array, &f, a->name, CHARL__ROLE_SAMPLES));
+    CHARL_REQUIRE_CLEANUP(array.rows * (int64_t)array.item_bytes == a->rows * bytes, CHARL_ERR_DATA,
+                          "%s: the file changed while it was being read", f.path);
+    CHARL_TRY_CLEANUP(charl__file_seal(&f, &array, 1, cache));
+    for (int64_t i = 0; i < a->rows; i += block) {
+        const int64_t n = a->rows - i < block ? a->rows - i : block;
+        const int64_t rows = g->o->stacked ? n : array.rows;
+
+        CHARL_TRY_CLEANUP(charl__array_read(&f, &array, g->o->stacked ? i : 0, rows, x));
+        CHARL_TRY_CLEANUP(charl__writer_put(w, x, y, n));
+    }
+cleanup:
+    charl__array_fini(&array);
+    charl__file_fini(&f);
+    charl_free(x);
+    charl_free(y);
+    return st;
+}
+
+charl_status charl__import_hdf5_groups(const charl__paths *files, const charl_hdf5_options *hdf5, const char *out,
+                                       const charl_import_options *opt)
+{
+    charl_status st = CHARL_OK;
+    const charl_import_options no_options = {0};
+    groups g = {.paths = files, .o = hdf5, .common = opt ? opt : &no_options, .attribute = hdf5->y + 1};
+    charl__text names = {0};
+    uint32_t *y = NULL; /* [targets] i32 or f32 */
+    charl__chunk_cache *cache = NULL;
+    charl__writer *w = NULL;
+    charl__writer_spec spec;
+
+    CHARL_TRY_CLEANUP(find_arrays(&g));
+    CHARL_TRY_CLEANUP(number_targets(&g, &y, &names));
+    spec = (charl__writer_spec){.kind = g.numbers          ? CHARL_DATASET_REGRESSION
+                                        : g.item.ndim >= 2 ? CHARL_DATASET_IMAGES
+                                                           : CHARL_DATASET_TABLE,
+                                .x_dtype = g.dtype,
+                                .x_item = g.item,
+                                .values = g.numbers,
+                                .scales = g.numbers,
+                                .rows = g.rows};
+    CHARL_TRY_CLEANUP(charl__chunk_cache_create(CHARL_DATASET_CACHE_BYTES, THREADS, &cache));
+    CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
+    CHARL_TRY_CLEANUP(charl__writer_text(w, "class_names", charl__text_string(&names)));
+    for (int64_t i = 0; i < g.n; i++) {
+        CHARL_TRY_CLEANUP(copy_array(&g, &g.array[i], cache, y[g.array[i].index], w));
+    }
+    CHARL_TRY_CLEANUP(charl__writer_finish(w));
+cleanup:
+    charl__writer_destroy(w);
+    charl__chunk_cache_destroy(cache);
+    for (int64_t i = 0; i < g.n; i++) {
+        charl_free(g.array[i].name);
+    }
+    charl_free(g.array);
+    charl__name_set_fini(&g.targets);
+    charl__text_fini(&names);
+    charl_free(y);
+    return st;
+}
