@@ -104,8 +104,10 @@ charl_status charl__disk_error(const char *path, const char *op, int err, int64_
     if (err == ENOENT && slash && (size_t)(slash - path) < sizeof dir) {
         snprintf(dir, sizeof dir, "%.*s", (int)(slash - path), path);
         if (dir[0] && access(dir, F_OK) != 0) {
-            CHARL_FAIL(CHARL_ERR_DISK, "%s: %s failed: the folder %s does not exist; make it with: mkdir -p '%s'", path,
-                       op, dir, dir);
+            CHARL_REQUIRE(strchr(dir, '\''), CHARL_ERR_DISK,
+                          "%s: %s failed: the folder %s does not exist; make it with: mkdir -p '%s'", path, op, dir,
+                          dir);
+            CHARL_FAIL(CHARL_ERR_DISK, "%s: %s failed: the folder %s does not exist", path, op, dir);
         }
     }
     if (needed >= 0 && left >= 0) {

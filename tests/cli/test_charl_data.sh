@@ -17,6 +17,7 @@ expect 2 'val 1x: must be' data make digits x.h5 --val 1x
 expect 2 'OUT is missing' data make digits
 expect 2 'unexpected operand: b' data make digits a b
 expect 8 'the folder no/such does not exist; make it with: mkdir -p' data make digits no/such/folder.h5 --train 1 --val 0
+expect 8 "the folder it's does not exist$" data make digits "it's/folder.h5" --train 1 --val 0 # what a shell would read otherwise
 
 printf 'a,b,kind\n1,2,cat\n3,4,dog\n5,6,cat\n7,9,dog\n' >t.csv
 expect 0 'classes    cat dog' data import csv t.csv -o t.h5

@@ -269,7 +269,9 @@ static int run_look(const char *path, int argc, char **argv, bool verify, const 
 
 int charl__data_info_main(const char *path, int argc, char **argv)
 {
-    return run_look(path, argc, argv, false, "Describe a dataset: splits, shapes, types, classes.");
+    return run_look(
+        path, argc, argv, false,
+        "Describe a dataset: splits, shapes, types, classes, how it is stored, and how fast its samples are read.");
 }
 
 int charl__data_verify_main(const char *path, int argc, char **argv)

@@ -694,8 +694,9 @@ static charl_status open_events(const charl__metrics_place *place, void **out)
 
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *e, &e));
     CHARL_TRY_CLEANUP(charl__commit_join(place->dir, "tb", &dir));
-    CHARL_REQUIRE_CLEANUP(mkdir(dir, 0777) == 0 || errno == EEXIST, CHARL_ERR_DISK, "%s: create failed: %s", dir,
-                          strerror(errno));
+    if (mkdir(dir, 0777) != 0 && errno != EEXIST) {
+        CHARL_TRY_CLEANUP(charl__disk_error(dir, "create", errno, -1));
+    }
     CHARL_TRY_CLEANUP(keep_files(dir, place->keep_step, &kept, &newest));
     CHARL_TRY_CLEANUP(create(e, dir, newest));
     CHARL_TRY_CLEANUP(put_start(e, first));
