@@ -341,7 +341,8 @@ charl_status charl_import_npy(const char *x, const char *y, const char *out,
  *
  *  Where y is "@NAME", the target of an array is the attribute NAME of the array, or of the group nearest to it that has one: a class (an
  *  integer from 0, or text) or, if one is a float, a number. x may then hold * ? [] in the components of the path, as in a shell, and every array
- *  that matches is a sample, or with `stacked` its rows are. They follow one another in the order of the bytes of their paths. */
+ *  that matches is a sample, or with `stacked` its rows are. They follow one another in the order of the bytes of their paths; validation
+ *  rows are chosen as of CSV files. */
 typedef struct charl_hdf5_options {
     const char *x, *y, *weights; /* weights: how much each row counts; NULL: all alike. Not with "@NAME" */
     bool stacked;                /* rows of each array are samples; with "@NAME" only */

@@ -317,6 +317,12 @@ def attributes():
                 g.create_dataset("rows", data=x[3 * i + j:3 * i + 2 * j + 1], chunks=(1, 4, 5), compression="gzip")
     imported(0, "a.h5", "b.h5", "--x", "/*/rows", "--y", "@name", "--stacked")
     got(x[[3, 4, 5, 0, 1, 2]], [1, 0, 0, 1, 0, 0], "eel\nzebra")
+    imported(0, "a.h5", "b.h5", "--x", "/*/rows", "--y", "@name", "--stacked", "--val-split", "0.34")
+    with h5py.File("out.h5") as f:  # of each class in proportion, and not the last rows
+        assert sorted(f["val/y"][:]) == [0, 1] and len(f["train/y"]) == 4, (f["val/y"][:], f["train/y"][:])
+    said = subprocess.run([environment.BIN / "charl", "data", "info", "s.h5"], stderr=subprocess.PIPE, text=True, check=False,
+                          env={k: v for k, v in os.environ.items() if k != "CHARL_BIN_DIR"}).stderr
+    assert "/s0/image i16 [4, 5], /s1/image i16 [4, 5], " in said and " and more: name" in said and "--x '/*/image' --y @NAME" in said, said
     imported(0, "a.h5", "--x", "class1/rows", "--y", "@name", "--stacked")
     got(x[4:6], [0, 0], "eel")
     for arguments, code, reason in (

@@ -117,6 +117,6 @@ const charl_importer charl__importer_hdf5 = {
     .group = 1,
     .note = "FILE is a file, a folder or a pattern such as 'part-*.h5'. The rows of all files follow one another. "
             "Files that charl wrote keep "
-            "their splits, and need neither --x nor --y.",
+            "their splits, and need neither --x nor --y. With --y @NAME rows of every class are chosen for validation.",
     .run = run_hdf5,
 };

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "io/dataset/dataset_file.h"
 #include "io/dataset/dataset_write.h"
+#include "io/dataset/order/split.h"
 #include "io/import/importer.h"
 #include "io/table/name_set.h"
 
@@ -313,6 +314,25 @@ cleanup:
     return st;
 }
 
+/* Validation rows of every class: the last arrays are often all of one. */
+static charl_status choose_val(const groups *g, const uint32_t *y, uint8_t **val)
+{
+    charl_status st = CHARL_OK;
+    int32_t *labels = NULL;
+    int64_t row = 0;
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(g->rows, sizeof *labels, &labels));
+    for (int64_t i = 0; i < g->n; i++) {
+        for (int64_t k = 0; k < g->array[i].rows; k++) {
+            labels[row++] = (int32_t)y[g->array[i].index];
+        }
+    }
+    CHARL_TRY_CLEANUP(charl__split_choose(g->paths->path[0], g->numbers ? NULL : labels, g->rows, g->common, val));
+cleanup:
+    charl_free(labels);
+    return st;
+}
+
 charl_status charl__import_hdf5_groups(const charl__paths *files, const charl_hdf5_options *hdf5, const char *out,
                                        const charl_import_options *opt)
 {
@@ -321,12 +341,14 @@ charl_status charl__import_hdf5_groups(const charl__paths *files, const charl_hd
     groups g = {.paths = files, .o = hdf5, .common = opt ? opt : &no_options, .attribute = hdf5->y + 1};
     charl__text names = {0};
     uint32_t *y = NULL; /* [targets] i32 or f32 */
+    uint8_t *val = NULL;
     charl__chunk_cache *cache = NULL;
     charl__writer *w = NULL;
     charl__writer_spec spec;
 
     CHARL_TRY_CLEANUP(find_arrays(&g));
     CHARL_TRY_CLEANUP(number_targets(&g, &y, &names));
+    CHARL_TRY_CLEANUP(choose_val(&g, y, &val));
     spec = (charl__writer_spec){.kind = g.numbers          ? CHARL_DATASET_REGRESSION
                                         : g.item.ndim >= 2 ? CHARL_DATASET_IMAGES
                                                            : CHARL_DATASET_TABLE,
@@ -334,7 +356,8 @@ charl_status charl__import_hdf5_groups(const charl__paths *files, const charl_hd
                                 .x_item = g.item,
                                 .values = g.numbers,
                                 .scales = g.numbers,
-                                .rows = g.rows};
+                                .rows = g.rows,
+                                .val = val};
     CHARL_TRY_CLEANUP(charl__chunk_cache_create(CHARL_DATASET_CACHE_BYTES, THREADS, &cache));
     CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
     CHARL_TRY_CLEANUP(charl__writer_text(w, "class_names", charl__text_string(&names)));
@@ -351,6 +374,7 @@ cleanup:
     charl_free(g.array);
     charl__name_set_fini(&g.targets);
     charl__text_fini(&names);
+    charl_free(val);
     charl_free(y);
     return st;
 }
