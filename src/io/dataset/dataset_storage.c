@@ -4,7 +4,7 @@
 #include "base/text/text.h"
 #include "io/dataset/dataset_private.h"
 
-/* Bytes that the rows of an array take in the file, or a negative number where HDF5 does not tell. */
+/* Bytes that the rows of an array take in the file. */
 static double stored_bytes(const charl__array *a)
 {
     double bytes = 0;
