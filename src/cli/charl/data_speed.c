@@ -1,7 +1,6 @@
 /* How fast samples come from a data set. */
 #include <math.h>
 #include <stdio.h>
-#include <time.h>
 
 #include <charl/error.h>
 #include <charl/loader.h>
@@ -10,14 +9,6 @@
 enum { MOST_ROWS = 256, MOST_STEPS = 100000 };
 
 static const double long_enough_s = 0.3;
-
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* *rows_per_s of training batches, *bytes_per_s of them. The first batch is not timed. */
 static charl_status measure(charl_dataset *ds, const charl_dataset_info *info, charl_shuffle order, double *rows_per_s,
@@ -32,12 +23,12 @@ static charl_status measure(charl_dataset *ds, const charl_dataset_info *info, c
 
     CHARL_TRY_CLEANUP(charl_loader_create(ds, NULL, &options, &loader));
     CHARL_TRY_CLEANUP(charl_loader_next(loader, &batch));
-    begin = now_s();
+    begin = charl__cli_clock_s();
     for (int i = 0; i < MOST_STEPS && (i == 0 || end - begin < long_enough_s); i++) {
         CHARL_TRY_CLEANUP(charl_loader_next(loader, &batch));
         rows += (double)batch.rows;
         bytes += (double)(batch.x_bytes + batch.y_bytes);
-        end = now_s();
+        end = charl__cli_clock_s();
     }
     *rows_per_s = rows / fmax(end - begin, 1e-9);
     *bytes_per_s = bytes / fmax(end - begin, 1e-9);
@@ -48,7 +39,7 @@ cleanup:
 
 static void put_rate(double rows, double bytes)
 {
-    printf(" %.0f samples/s (%.3g MB/s)", rows, bytes * 1e-6);
+    printf(" %.0f samples/s (%.*f MB/s)", rows, bytes < 1e7 ? 1 : 0, bytes * 1e-6);
 }
 
 charl_status charl__data_show_speed(charl_dataset *ds, const charl_dataset_info *info)

@@ -48,7 +48,7 @@ static charl_status put_bytes(double bytes, charl__text *out)
     static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};
     int u = 0;
 
-    for (; bytes >= 1000 && u < 4; u++) {
+    for (; bytes >= 999.5 && u < 4; u++) {
         bytes /= 1000;
     }
     return charl__text_printf(out, "%.3g %s", bytes, units[u]);
