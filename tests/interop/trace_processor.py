@@ -4,8 +4,13 @@ is fetched. It is spoken to as the viewer does, in messages of perfetto/trace_pr
 import base64
 import functools
 import http.server
+import pathlib
 import struct
+import sys
 import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import protobuf  # pylint: disable=wrong-import-position
 
 APPEND, FINALIZE, QUERY = 1, 2, 3  # TraceProcessorRpc.TraceProcessorMethod
 START = """(async () => {
@@ -47,35 +52,11 @@ def field(number, value):
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
-def take(data, at):
-    """A number at `at`, and what is behind it."""
-    n = shift = 0
-    while True:
-        n |= (data[at] & 127) << shift
-        shift += 7
-        at += 1
-        if data[at - 1] < 128:
-            return n, at
-
-
-def fields(data):
-    """Pairs of number and value of a message."""
-    at = 0
-    while at < len(data):
-        key, at = take(data, at)
-        if key & 7 == 0:
-            value, at = take(data, at)
-        else:
-            size, at = take(data, at) if key & 7 == 2 else (8 if key & 7 == 1 else 4, at)
-            value, at = data[at:at + size], at + size
-        yield key >> 3, value
-
-
 def numbers(data):
-    """Packed numbers."""
+    """Packed numbers, with a sign."""
     at = 0
     while at < len(data):
-        n, at = take(data, at)
+        n, at = protobuf.varint(data, at)
         yield n - (1 << 64) if n >> 63 else n
 
 
@@ -110,11 +91,11 @@ class Processor:
     def answer(self, number):
         """The field of that number of the next answer."""
         stream = base64.b64decode(self.page.evaluate("answer()"))
-        for _, message in fields(stream):
-            parts = dict(fields(message))
+        for _, message in protobuf.fields(stream):
+            parts = dict(protobuf.fields(message))
             assert 5 not in parts, f"the trace processor ends: {parts[5]}"
             if number is not None:
-                result = dict(fields(parts[number]))
+                result = dict(protobuf.fields(parts[number]))
                 if number == 201:
                     assert 2 not in result, result  # AppendTraceDataResult.error
                 return parts[number]
@@ -125,13 +106,13 @@ class Processor:
         names, cells, is_last = [], [], False
         self.ask(QUERY, field(103, field(1, sql.encode())))
         while not is_last:
-            for number, value in fields(self.answer(203)):
+            for number, value in protobuf.fields(self.answer(203)):
                 if number == 1:
                     names.append(value.decode())
                 elif number == 2:
                     assert not value, value.decode()
                 elif number == 3:
-                    batch = dict(fields(value))
+                    batch = dict(protobuf.fields(value))
                     kinds, ints = numbers(batch.get(1, b"")), numbers(batch.get(2, b""))
                     doubles = (v for v, in struct.iter_unpack("<d", batch.get(3, b"")))
                     texts = iter(batch.get(5, b"").split(b"\0"))

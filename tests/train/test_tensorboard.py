@@ -13,6 +13,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from protobuf import fields  # pylint: disable=wrong-import-position
+
 BIN = pathlib.Path(os.environ.pop("CHARL_BIN_DIR", ""))
 CONFIG = """[run]
 output_dir = run
@@ -52,37 +55,6 @@ def masked(data):
     """The checksum of a frame."""
     crc = crc32c(data)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def varint(data, at):
-    """A varint and where it ends."""
-    value, shift = 0, 0
-    while True:
-        value |= (data[at] & 0x7F) << shift
-        shift += 7
-        at += 1
-        if data[at - 1] < 0x80:
-            return value, at
-
-
-def fields(data):
-    """The fields of a message: (number, value)."""
-    at = 0
-    while at < len(data):
-        key, at = varint(data, at)
-        kind = key & 7
-        if kind == 0:
-            value, at = varint(data, at)
-        elif kind == 1:
-            value, at = struct.unpack("<d", data[at:at + 8])[0], at + 8
-        elif kind == 5:
-            value, at = struct.unpack("<f", data[at:at + 4])[0], at + 4
-        elif kind == 2:
-            length, at = varint(data, at)
-            value, at = data[at:at + length], at + length
-        else:
-            sys.exit(f"wire type {kind}")
-        yield key >> 3, value
 
 
 def records(path):

@@ -134,5 +134,13 @@ head -n 20 here.json >cut.json
 expect 3 "merge of half a file" "$bin/charl" trace merge cut.json -o bad.json
 says 1 "cut.json: is not a time line"
 [ ! -e bad.json ] || fail "a file is left"
+# Moments beyond the year 5138, and more processes than one file may have
+sed 's/"zero_s":[0-9.]*/"zero_s":2e11/' here.json >late.json
+expect 3 "merge of a late file" "$bin/charl" trace merge late.json -o bad.json
+says 1 "late.json: is not a time line"
+sed 's/"pid":0,/"pid":4194303,/' one/trace.json >wide.json
+expect 0 "merge of a wide file" "$bin/charl" trace merge wide.json -o fine.json
+expect 3 "merge of two wide files" "$bin/charl" trace merge wide.json wide.json -o bad.json
+says 1 "the time lines have more than 4194304 processes"
 expect 2 "merge of nothing" "$bin/charl" trace merge
 finish
