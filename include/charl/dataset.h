@@ -318,9 +318,9 @@ typedef struct charl_csv_options {
  *  with numbers and words is an error, as are more than 256 different words, or more than one for every second row, unless `words` names
  *  the column. A first column without a name that counts the rows is left out.
  *
- *  What became of each column is the recipe of the data set (charl_data_schema.recipe). With `like` that of another one is applied, with
- *  its classes: columns are found by their names, a word that it does not have is 0 in all, and ERR_DATA is also a column or target that is
- *  not there, a class that it does not have, and a missing value for which it has no fill or leaves rows out.
+ *  What became of each column is the recipe of the data set (charl_data_schema.recipe). With `like` the file is
+ *  converted by the recipe and the classes of that data set. Columns are found by their names, and an unknown word is 0 in all its columns. It
+ *  is ERR_DATA if a column or target is missing, if a class is unknown, or if a value is missing that the recipe does not fill.
  *
  *  Class labels that are not all integers from 0 are names, at most 100,000; they are stored, and
  *  numbered in the order of their bytes (strcmp), whatever row comes first. The file is read two or three times.

@@ -7,7 +7,7 @@ expect 0 'val        20 samples' data info d.h5
 expect 0 '10 classes' data info d.h5
 expect 0 '^d.h5: good$' data verify d.h5
 expect 0 'stored     /train/x contiguous, ' data info d.h5
-expect 0 'speed      shuffled [0-9]* samples/s ([0-9.e+]* MB/s)$' data info d.h5
+expect 0 'speed      shuffled [0-9]* samples/s ([0-9.]* MB/s)$' data info d.h5
 expect 2 'd.h5: exists already$' data make digits d.h5
 hint 'use --overwrite'
 expect 0 'columns    x0 x1 x2 x3 x4 x5 x6 x7' data make regression d.h5 --train 9 --val 0 --seed 3 --overwrite
@@ -44,8 +44,20 @@ expect 2 '.--like tiny.h5: it is no table' data import csv second.csv --like tin
 expect 3 'none.h5' data import csv second.csv --like none.h5 -o x.h5
 sed 's/5,Bonn/5,/; s/^b,2024-06-02/c,2024-06-02/' second.csv >third.csv
 expect 3 'third.csv: the target of row 2 .* is missing, or none that first.h5 has' data import csv third.csv --like first.h5 -o x.h5
+head -n 1 second.csv >empty.csv
+expect 3 'empty.csv: a header but no rows' data import csv empty.csv --like first.h5 -o x.h5
+printf 'a,p,q\n1,0.5,1\n2,1.5,3\n' >values.csv
+expect 0 'values.h5: regression' data import csv values.csv -o values.h5 --regression --label p,q
+expect 0 'targets    p q' data import csv values.csv --like values.h5 -o again.h5
+sed 's/,3$/,/' values.csv >gap.csv
+expect 3 'gap.csv: the target of row 2 .* is missing' data import csv gap.csv --like values.h5 -o x.h5
+cut -d, -f1,2 values.csv >half.csv
+expect 3 'half.csv has not all targets of values.h5: "p", "q"' data import csv half.csv --like values.h5 -o x.h5
+printf '1,0\n2,1\n' >nameless.csv
+expect 0 'train      2 samples' data import csv nameless.csv -o nameless.h5
+expect 2 '.--like nameless.h5: its target has no name' data import csv nameless.csv --like nameless.h5 -o x.h5
 cut -d, -f2- second.csv >bare.csv
-expect 3 'bare.csv: there are no targets as in first.h5, no column "kind"' data import csv bare.csv --like first.h5 -o x.h5
+expect 3 'bare.csv has not all targets of first.h5: "kind"' data import csv bare.csv --like first.h5 -o x.h5
 cut -d, -f1-4 second.csv >narrow.csv
 expect 3 'narrow.csv has no column "town", which first.h5 takes' data import csv narrow.csv --like first.h5 -o x.h5
 expect 3 'typing.csv:3: column "a": "x" is not a number, but "1" in line 2 is' data import csv typing.csv -o x.h5

@@ -326,10 +326,12 @@ def attributes():
     imported(0, "a.h5", "--x", "class1/rows", "--y", "@name", "--stacked")
     got(x[4:6], [0, 0], "eel")
     for arguments, code, reason in (
-            (("--x", "/*/rows", "--y", "@name"), 3, "a.h5: samples of /class1/rows differ in type or shape from those of /class0/rows"),
+            (("--x", "/*/rows", "--y", "@name"), 3, "a.h5: the samples of /class0/rows and /class1/rows have different types or shapes"),
             (("--x", "/*/rows", "--y", "@color", "--stacked"), 3, 'a.h5: neither /class0/rows nor a group that it is in has an attribute "color"'),
             (("--x", "/*/none", "--y", "@name"), 3, "a.h5: no array matches /*/none"),
             (("--x", "/*/rows", "--y", "/labels"), 2, "x of several arrays needs --y @NAME"),
+            (("--x", "/*/rows", "--y", "@"), 2, "y names no attribute; write @NAME"),
+            (("--y", "@name"), 2, "y also needs --x"),
             (("--x", "/rows", "--y", "/labels", "--stacked"), 2, "stacked needs --y @NAME"),
             (("--x", "/*/rows", "--y", "@name", "--weights", "/w"), 2, "weights goes without --y @NAME")):
         said = imported(code, "a.h5", *arguments)
@@ -337,9 +339,25 @@ def attributes():
     with h5py.File("a.h5", "r+") as f:
         f["class1"].attrs["name"] = 0.5
     assert 'targets are numbers, but one is "zebra"' in imported(3, "a.h5", "--x", "/*/rows", "--y", "@name", "--stacked")
+    for value, reason in (([1, 2], "attribute name is not a single value"), ("", "a class name is empty"),
+                          ("a\tb", "a class name with"), (np.complex64(1), "attribute name is neither a number nor text"),
+                          (np.nan, "targets are numbers, but one is")):
+        with h5py.File("a.h5", "r+") as f:
+            f["class1"].attrs["name"] = value
+        said = imported(3, "a.h5", "--x", "/*/rows", "--y", "@name", "--stacked")
+        assert reason in said, f"{value}: {said}"
     with h5py.File("a.h5", "r+") as f:
-        f["class1"].attrs["name"] = [1, 2]
-    assert "attribute name is not a single value" in imported(3, "a.h5", "--x", "/*/rows", "--y", "@name", "--stacked")
+        f["class1"].attrs.create("name", 1, dtype=h5py.enum_dtype({"one": 1}, basetype="i4"))
+    assert "attribute name is an enumeration" in imported(3, "a.h5", "--x", "/*/rows", "--y", "@name", "--stacked")
+    with h5py.File("a.h5", "w") as f:
+        f["deep"], f["soft"] = np.zeros((1,) * 6), h5py.SoftLink("/deep")
+        f.create_dataset("whole", (1 << 19, 600), dtype="f4")
+        f["whole"][-1] = 1
+        f.attrs["name"] = 1
+    for name, reason in (("deep", "/deep has 6 dimensions, a sample has at most 5"), ("soft", "/soft is a soft link"),
+                         ("whole", "too many for a sample\n  hint: --stacked if its rows are samples")):
+        said = imported(3, "a.h5", "--x", name, "--y", "@name")
+        assert reason in said, f"{name}: {said}"
 
 
 def refused(write, reason, env=None):

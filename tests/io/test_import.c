@@ -507,6 +507,16 @@ typedef struct bad_npy {
     const char *message;
 } bad_npy;
 
+static void hdf5_by_attribute_needs_a_name(void **state)
+{
+    const char *file = charl_test_path(dir, "groups.h5");
+
+    (void)state;
+    charl_assert_status(charl_import_hdf5(&file, 1, &(charl_hdf5_options){.x = "/*/x", .y = "@"}, out, &replace),
+                        CHARL_ERR_CONFIG);
+    charl_assert_message("y = @NAME needs x, the name of an attribute, and no weights");
+}
+
 static void bad_npy_is_refused(void **state)
 {
     static const bad_npy cases[] = {
@@ -637,6 +647,7 @@ int main(void)
         cmocka_unit_test(bad_csv_is_refused_with_its_line),
         cmocka_unit_test(too_many_classes_hint_at_regression),
         cmocka_unit_test(npy_arrays_are_converted),
+        cmocka_unit_test(hdf5_by_attribute_needs_a_name),
         cmocka_unit_test(bad_npy_is_refused),
         cmocka_unit_test(npy_labels_that_are_no_classes),
         cmocka_unit_test(real_mnist_is_imported),

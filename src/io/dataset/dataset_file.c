@@ -15,7 +15,7 @@
 #include "io/dataset/dataset_hint.h"
 #include "io/dataset/pictures/pictures.h"
 
-enum { CACHE_BYTES = 64 << 20, MAX_ITEM_BYTES = 1 << 30, MAX_TEXT = 65536 };
+enum { CACHE_BYTES = 64 << 20, MAX_TEXT = 65536 };
 
 static charl__h5_site site_of(const charl__file *f)
 {
@@ -154,8 +154,8 @@ static charl_status judge_shape(const charl__file *f, charl__array *a, hid_t spa
         CHARL_REQUIRE(dims[i] > 0, CHARL_ERR_DATA, "%s: %s is empty (extent %d is 0)", f->path, a->name, i);
     }
     for (int i = 1; i < ndim; i++) {
-        CHARL_REQUIRE(dims[i] <= MAX_ITEM_BYTES / bytes, CHARL_ERR_DATA, "%s: %s: one row is larger than %d bytes",
-                      f->path, a->name, MAX_ITEM_BYTES);
+        CHARL_REQUIRE(dims[i] <= CHARL__MAX_ITEM_BYTES / bytes, CHARL_ERR_DATA,
+                      "%s: %s: one row is larger than %d bytes", f->path, a->name, CHARL__MAX_ITEM_BYTES);
         a->item.dim[i - 1] = (int64_t)dims[i];
         bytes *= dims[i];
     }

@@ -24,7 +24,7 @@
 #include "io/h5.h"
 #include "io/h5_element.h"
 
-enum { CHARL__ARRAY_NAME = 256, CHARL__BLOCK_BYTES = 1 << 20 };
+enum { CHARL__ARRAY_NAME = 256, CHARL__BLOCK_BYTES = 1 << 20, CHARL__MAX_ITEM_BYTES = 1 << 30 };
 
 /* Identity of a file's contents by its metadata; a change of the contents changes one of them. */
 typedef struct charl__file_stamp {

@@ -26,6 +26,8 @@ typedef struct like_import {
     int64_t n;         /* rows in all */
     int32_t *class_of; /* [n] of one label */
     uint8_t *val;
+    int64_t *places;    /* of targets; not used */
+    char *target_names; /* for a message */
 } like_import;
 
 /* What the other dataset has decided already. */
@@ -88,9 +90,8 @@ static charl_status pass(like_import *c, charl__writer *w)
     int64_t row = 0, n;
 
     CHARL_TRY(charl__rows_open(&c->options, &c->rows));
-    CHARL_REQUIRE(charl__rows_has_targets(c->rows), CHARL_ERR_DATA, "%s: there are no targets as in %s%s%s%s", c->path,
-                  c->like, c->schema->targets[0] ? ", no column \"" : ", which names none", c->schema->targets,
-                  c->schema->targets[0] ? "\"" : "");
+    CHARL_REQUIRE(charl__rows_has_targets(c->rows), CHARL_ERR_DATA, "%s has not all targets of %s: %s", c->path,
+                  c->like, c->target_names);
     for (;;) {
         CHARL_TRY(charl__rows_next(c->rows, BLOCK_ROWS, c->x, c->y, &n));
         if (n == 0) {
@@ -127,6 +128,12 @@ static charl_status open_like(like_import *c, const charl_csv_options *csv)
     CHARL_REQUIRE((info.kind == CHARL_DATASET_TABLE || info.kind == CHARL_DATASET_REGRESSION) && info.labelled &&
                       info.n_stats > 0,
                   CHARL_ERR_CONFIG, "--like %s: it is no table that was imported", c->like);
+    CHARL_REQUIRE(info.targets[0], CHARL_ERR_CONFIG,
+                  "--like %s: its target has no name by which another file could have it; HINT import it from a file "
+                  "whose first line "
+                  "has names",
+                  c->like);
+    CHARL_TRY(charl_names_match(info.targets, "", &c->places, &c->target_names));
     CHARL_TRY(charl_data_schema_create(c->ds, info.n_stats, info.mean, info.std, &c->schema));
     c->options = (charl__rows_options){.schema = c->schema,
                                        .model = c->like,
@@ -180,5 +187,7 @@ cleanup:
     charl_free(c.y);
     charl_free(c.class_of);
     charl_free(c.val);
+    charl_free(c.places);
+    charl_free(c.target_names);
     return st;
 }

@@ -7,41 +7,21 @@
 #include "io/import/import_paths.h"
 #include "io/import/importer.h"
 
-/* Open all files as one set. */
-static charl_status open_files(const char *const *files, int n, const charl_hdf5_options *o, charl_dataset **out)
+/* The rows of all files as one set. */
+static charl_status import_rows(const char *name, const charl__paths *paths, const charl_hdf5_options *o,
+                                const char *out, const charl_import_options *opt)
 {
     charl_status st = CHARL_OK;
-    const charl_dataset_options opt = {.x = o->x, .y = o->y, .weights = o->weights, .window = 1};
-    charl__paths paths = {0};
+    const charl_dataset_options open = {.x = o->x, .y = o->y, .weights = o->weights, .window = 1};
+    charl_import_options in_order = opt ? *opt : (charl_import_options){0};
+    charl_dataset *ds = NULL;
 
-    *out = NULL;
-    for (int i = 0; i < n; i++) {
-        CHARL_TRY_CLEANUP(charl__paths_add(&paths, files[i], ".h5|.hdf5"));
-    }
-    if (paths.n == 1) {
-        CHARL_TRY_CLEANUP(charl_dataset_open(paths.path[0], &opt, out));
-    } else {
-        CHARL_TRY_CLEANUP(charl__dataset_open_joined(files[0], paths.path, (int)paths.n, &opt, out));
-    }
+    in_order.in_order = true;
+    CHARL_TRY_CLEANUP(paths->n == 1 ? charl_dataset_open(paths->path[0], &open, &ds)
+                                    : charl__dataset_open_joined(name, paths->path, (int)paths->n, &open, &ds));
+    CHARL_TRY_CLEANUP(charl_dataset_sample(ds, 0, out, &in_order));
 cleanup:
-    charl__paths_fini(&paths);
-    return st;
-}
-
-static charl_status import_groups(const char *const *files, int n, const charl_hdf5_options *o, const char *out,
-                                  const charl_import_options *opt)
-{
-    charl_status st = CHARL_OK;
-    charl__paths paths = {0};
-
-    CHARL_REQUIRE_CLEANUP(o->x && o->y[1] && !o->weights, CHARL_ERR_CONFIG,
-                          "y = @NAME needs x, the name of an attribute, and no weights");
-    for (int i = 0; i < n; i++) {
-        CHARL_TRY_CLEANUP(charl__paths_add(&paths, files[i], ".h5|.hdf5"));
-    }
-    CHARL_TRY_CLEANUP(charl__import_hdf5_groups(&paths, o, out, opt));
-cleanup:
-    charl__paths_fini(&paths);
+    charl_dataset_close(ds);
     return st;
 }
 
@@ -49,18 +29,19 @@ charl_status charl_import_hdf5(const char *const *files, int n, const charl_hdf5
                                const charl_import_options *opt)
 {
     charl_status st = CHARL_OK;
-    const charl_hdf5_options none = {0};
-    charl_import_options in_order = opt ? *opt : (charl_import_options){0};
-    charl_dataset *ds = NULL;
+    const charl_hdf5_options none = {0}, *o = hdf5 ? hdf5 : &none;
+    const bool by_attribute = o->y && o->y[0] == '@';
+    charl__paths paths = {0};
 
-    if (hdf5 && hdf5->y && hdf5->y[0] == '@') {
-        return import_groups(files, n, hdf5, out, opt);
+    CHARL_REQUIRE_CLEANUP(!by_attribute || (o->x && o->y[1] && !o->weights), CHARL_ERR_CONFIG,
+                          "y = @NAME needs x, the name of an attribute, and no weights");
+    for (int i = 0; i < n; i++) {
+        CHARL_TRY_CLEANUP(charl__paths_add(&paths, files[i], ".h5|.hdf5"));
     }
-    in_order.in_order = true;
-    CHARL_TRY_CLEANUP(open_files(files, n, hdf5 ? hdf5 : &none, &ds));
-    CHARL_TRY_CLEANUP(charl_dataset_sample(ds, 0, out, &in_order));
+    CHARL_TRY_CLEANUP(by_attribute ? charl__import_hdf5_groups(&paths, o, out, opt)
+                                   : import_rows(files[0], &paths, o, out, opt));
 cleanup:
-    charl_dataset_close(ds);
+    charl__paths_fini(&paths);
     return st;
 }
 
@@ -75,6 +56,11 @@ static bool check_hdf5(const void *settings, const char **key, char *reason)
     const charl_hdf5_options *o = settings;
     const bool by_attribute = o->y && o->y[0] == '@';
 
+    if (by_attribute && !o->y[1]) {
+        *key = "y";
+        snprintf(reason, CHARL_REASON_BYTES, "names no attribute; write @NAME");
+        return false;
+    }
     if (by_attribute && o->weights) {
         *key = "weights";
         snprintf(reason, CHARL_REASON_BYTES, "goes without --y @NAME");

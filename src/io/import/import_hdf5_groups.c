@@ -91,8 +91,12 @@ static charl_status shape_of(const groups *g, const charl__array *a, const charl
     if (g->o->stacked) {
         return CHARL_OK;
     }
-    CHARL_REQUIRE(a->item.ndim < CHARL_MAX_DIMS, CHARL_ERR_DATA, "%s: %s has more than %d axes", f->path, a->name,
-                  CHARL_MAX_DIMS);
+    CHARL_REQUIRE(a->item.ndim + 1 < CHARL_MAX_DIMS, CHARL_ERR_DATA,
+                  "%s: %s has %d dimensions, a sample has at most %d", f->path, a->name, a->item.ndim + 1,
+                  CHARL_MAX_DIMS - 1);
+    CHARL_REQUIRE(a->rows <= CHARL__MAX_ITEM_BYTES / (int64_t)a->item_bytes, CHARL_ERR_DATA,
+                  "%s: %s has more than %d bytes, too many for a sample; HINT --stacked if its rows are samples",
+                  f->path, a->name, CHARL__MAX_ITEM_BYTES);
     item->ndim = a->item.ndim + 1;
     item->dim[0] = a->rows;
     memcpy(item->dim + 1, a->item.dim, (size_t)a->item.ndim * sizeof *item->dim);
@@ -114,8 +118,8 @@ static charl_status add_array(groups *g, int64_t file, charl__file *f, const cha
         g->item = item;
     }
     CHARL_REQUIRE_CLEANUP(a.dtype == g->dtype && charl_shape_equal(&item, &g->item), CHARL_ERR_DATA,
-                          "%s: samples of %s differ in type or shape from those of %s", f->path, name,
-                          g->array[0].name);
+                          "%s: the samples of %s and %s have different types or shapes", f->path, g->array[0].name,
+                          name);
     CHARL_TRY_CLEANUP(read_target(g, f, name, &target));
     g->ids = g->ids && is_class_number(charl__text_string(&target));
     CHARL_TRY_CLEANUP(charl__grow(g->n, sizeof *g->array, &g->array));
@@ -145,30 +149,43 @@ cleanup:
     return st;
 }
 
+typedef struct links {
+    charl__paths names;
+    charl_status st;
+} links;
+
+static charl_status add_name(charl__paths *names, const char *name)
+{
+    CHARL_TRY(charl__grow(names->n, sizeof *names->path, &names->path));
+    CHARL_TRY(charl__strdup(name, &names->path[names->n]));
+    names->n++;
+    return CHARL_OK;
+}
+
+static herr_t add_link(hid_t group, const char *name, const H5L_info_t *info, void *ctx)
+{
+    links *all = ctx;
+
+    (void)group;
+    (void)info;
+    all->st = add_name(&all->names, name);
+    return all->st == CHARL_OK ? 0 : -1;
+}
+
 /* Names of the links of a group, in the order of their bytes. */
 static charl_status list_links(const charl__file *f, const char *group, charl__paths *out)
 {
     charl_status st = CHARL_OK;
     hid_t id = H5I_INVALID_HID;
-    H5G_info_t info;
+    links all = {.st = CHARL_OK};
+    herr_t done;
 
     charl__h5_begin();
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, id, H5Gopen2(f->h5, group, H5P_DEFAULT), "%s: %s", f->path, group);
-    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Gget_info(id, &info), "%s: %s", f->path, group);
-    for (hsize_t i = 0; i < info.nlinks; i++) {
-        const ssize_t length = H5Lget_name_by_idx(id, ".", H5_INDEX_NAME, H5_ITER_INC, i, NULL, 0, H5P_DEFAULT);
-        char *name = NULL;
-
-        CHARL_H5_CLEANUP(CHARL_ERR_DATA, length, "%s: %s", f->path, group);
-        CHARL_TRY_CLEANUP(charl__alloc((size_t)length + 1, &name));
-        H5Lget_name_by_idx(id, ".", H5_INDEX_NAME, H5_ITER_INC, i, name, (size_t)length + 1, H5P_DEFAULT);
-        st = charl__grow(out->n, sizeof *out->path, &out->path);
-        if (st != CHARL_OK) {
-            charl_free(name);
-            goto cleanup;
-        }
-        out->path[out->n++] = name;
-    }
+    done = H5Literate(id, H5_INDEX_NAME, H5_ITER_INC, NULL, add_link, &all);
+    *out = all.names;
+    CHARL_TRY_CLEANUP(all.st);
+    CHARL_H5_CLEANUP(CHARL_ERR_DATA, done, "%s: %s", f->path, group);
 cleanup:
     charl__h5_close(&id);
     return st;
@@ -181,26 +198,24 @@ static charl_status walk(groups *g, int64_t file, charl__file *f, const char *gr
     charl_status st = CHARL_OK;
     const size_t length = strcspn(pattern, "/");
     const bool is_last = pattern[length] == '\0';
-    charl__paths links = {0};
+    charl__paths names = {0};
     charl__text part = {0}, name = {0};
 
     CHARL_TRY_CLEANUP(charl__text_append(&part, pattern, length));
     if (strpbrk(charl__text_string(&part), "*?[")) {
-        CHARL_TRY_CLEANUP(list_links(f, group[0] ? group : "/", &links));
+        CHARL_TRY_CLEANUP(list_links(f, group[0] ? group : "/", &names));
     } else {
-        CHARL_TRY_CLEANUP(charl__alloc_array(1, sizeof *links.path, &links.path));
-        CHARL_TRY_CLEANUP(charl__strdup(charl__text_string(&part), &links.path[0]));
-        links.n = 1;
+        CHARL_TRY_CLEANUP(add_name(&names, charl__text_string(&part)));
     }
-    for (int64_t i = 0; i < links.n; i++) {
+    for (int64_t i = 0; i < names.n; i++) {
         H5I_type_t kind = H5I_BADID;
         bool is_there;
 
-        if (fnmatch(charl__text_string(&part), links.path[i], FNM_NOESCAPE) != 0) {
+        if (fnmatch(charl__text_string(&part), names.path[i], FNM_NOESCAPE) != 0) {
             continue;
         }
         charl__text_clear(&name);
-        CHARL_TRY_CLEANUP(charl__text_printf(&name, "%s/%s", group, links.path[i]));
+        CHARL_TRY_CLEANUP(charl__text_printf(&name, "%s/%s", group, names.path[i]));
         CHARL_TRY_CLEANUP(charl__file_find(f, charl__text_string(&name), &is_there));
         if (!is_there) {
             g->without++;
@@ -214,7 +229,7 @@ static charl_status walk(groups *g, int64_t file, charl__file *f, const char *gr
         }
     }
 cleanup:
-    charl__paths_fini(&links);
+    charl__paths_fini(&names);
     charl__text_fini(&part);
     charl__text_fini(&name);
     return st;
