@@ -54,12 +54,11 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
         state->child_inputs[0] = p;
         return 0;
     case 'h':
-        if (charl_launcher_rank() != 0) {
-            exit(CHARL__EXIT_OK);
+        if (charl_launcher_rank() == 0) {
+            state->name = (char *)(uintptr_t)p->path;
+            argp_state_help(state, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK);
         }
-        state->name = (char *)(uintptr_t)p->path;
-        argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
-        return 0;
+        return ECANCELED; /* ends the parsing: all is done */
     case ARGP_KEY_ARG:
         return ARGP_ERR_UNKNOWN; /* all at once, next */
     case ARGP_KEY_ARGS:
@@ -160,7 +159,7 @@ static int parse_line(parse *p, int argc, char **argv)
     argv[0] = getopt_name;
     err = argp_parse(&common, argc, argv, ARGP_NO_HELP | (p->operands->program ? ARGP_IN_ORDER : 0), NULL, p);
     argv[0] = own_name;
-    if (err != 0) {
+    if (err != 0 && err != ECANCELED) {
         const char *nearest = nearest_option(p->argp->options, argc, argv);
 
         if (nearest) {
@@ -176,7 +175,7 @@ static int parse_line(parse *p, int argc, char **argv)
     if (kept.text) {
         fclose(kept.text);
     }
-    return err != 0 ? CHARL__EXIT_USAGE : -1;
+    return err == ECANCELED ? CHARL__EXIT_OK : err != 0 ? CHARL__EXIT_USAGE : -1;
 }
 
 static struct {

@@ -106,6 +106,58 @@ for n in 1 2; do
     expect 0 "run-local.sh $n" timeout 300 "$launch/run-local.sh" $n "$@" -o local$n
     same "run-local.sh $n" whole local$n
 done
+# Launchers that start nothing and return 0. What has been done is no success, and is tried again.
+mkdir fake
+cat >fake/srun <<'SH'
+#!/bin/sh
+[ -z "${FAKE_STATUS:-}" ] || { echo "srun: error: task 0 launch failed: Unspecified error"; exit "$FAKE_STATUS"; }
+while [ "$1" != charl-train ]; do
+    shift
+done
+exec "$@"
+SH
+printf '#!/bin/sh\necho "scontrol $*"\n' >fake/scontrol
+chmod +x fake/srun fake/scontrol
+cp fake/srun fake/mpirun
+cp fake/srun fake-launcher
+printf '%s\n' "$* -o array_job" "nothing.ini" >configs.txt
+for script in slurm-srun slurm-mpirun slurm-array; do
+    good="$* -o $script"
+    bad=nothing.ini
+    [ $script != slurm-array ] || good=configs.txt bad=configs.txt
+    # submit CODE WHAT VARIABLE... ARGUMENTS: $good or $bad
+    submit() {
+        _c=$1 _w=$2
+        shift 2
+        expect "$_c" "$script: $_w" env PATH="$T/fake:$PATH" SLURM_JOB_ID=5 SLURM_ARRAY_TASK_ID=1 "$@"
+    }
+    submit 7 "a launcher that starts nothing and returns 0" FAKE_STATUS=0 bash "$launch/$script.sbatch" $good
+    says 1 "^scontrol requeue 5"
+    submit 7 "the same after three starts" FAKE_STATUS=0 SLURM_RESTART_COUNT=3 bash "$launch/$script.sbatch" $good
+    says 0 "^scontrol"
+    submit 165 "a launcher that fails" FAKE_STATUS=165 bash "$launch/$script.sbatch" $good
+    says 1 "^scontrol requeue 5"
+    submit 1 "an allocation that is too small" FAKE_STATUS=1 bash "$launch/$script.sbatch" $good
+    says 0 "^scontrol"
+    submit 0 "a training" bash "$launch/$script.sbatch" $good
+    says 0 "^scontrol"
+    submit 2 "a mistake" SLURM_ARRAY_TASK_ID=2 bash "$launch/$script.sbatch" $bad
+    says 0 "^scontrol"
+done
+same "slurm-srun" whole slurm-srun
+same "slurm-mpirun" whole slurm-mpirun
+same "slurm-array" whole array_job
+export FAKE_STATUS=0
+expect 7 "mpirun starts nothing and returns 0" charl launch --mpirun=./fake-launcher -n 2 --restarts=1 "$@" -o none
+says 1 "^charl: warning: exit status 7: starting again"
+says 2 "^charl: error: ./fake-launcher ended with status 0"
+expect 7 "run-local.sh, the same" env PATH="$T/fake:$PATH" "$launch/run-local.sh" 2 "$@" -o none
+says 4 "^charl: error: mpirun ended with status 0"
+unset FAKE_STATUS
+expect 0 "help of the program" timeout 300 charl launch -n 2 "$@" --help
+says 1 "^Usage: charl-train"
+says 0 "ended with status"
+
 expect 2 "run-local.sh without a number" "$launch/run-local.sh" mlp.ini
 says 1 "^usage: "
 finish

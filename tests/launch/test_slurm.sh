@@ -1,6 +1,7 @@
 #!/bin/sh
 # The job scripts of launch/ in a Slurm of their own: munged, slurmctld and a slurmd on this machine. Trainings that take longer than their
-# limit of a minute are stopped with a checkpoint, queued again by themselves and end with the bits of an undisturbed run.
+# limit of a minute are stopped with a checkpoint, queued again by themselves and end with the bits of an undisturbed run. A job whose ranks
+# Slurm could not start is queued again, although srun returned 0.
 # Slurm looks at limits every 30 s and knows minutes only, so this test sleeps most of its time.
 here=$(cd "$(dirname "$0")" && pwd)
 launch=$(cd "$here/../../launch" && pwd)
@@ -103,6 +104,9 @@ by_srun=$job
 submit --time=1 --signal=B:USR2@40 --ntasks-per-node=2 slurm-mpirun.sbatch "$@" train.max_steps=65 -o by_mpirun
 by_mpirun=$job
 unset CHARL_FAULT
+# PMIx wants a folder that comes after the first try.
+SLURM_PMIX_TMPDIR=$T/pmix submit --time=9 --ntasks-per-node=2 slurm-srun.sbatch "$@" train.max_steps=4 -o late
+late=$job
 printf '%s\n' "$* train.max_steps=4 -o array1" "$* train.max_steps=4 -o array2 optimizer.learning_rate=1e-3" >configs.txt
 submit --array=1-2%4 slurm-array.sbatch configs.txt
 array=$job
@@ -110,8 +114,12 @@ array=$job
 # A job that was queued again waits two minutes for what is left of it to end: here, until it has been seen pending 30 times.
 are_done() {
     _running=
-    for _j in $by_srun $by_mpirun; do
+    for _j in $by_srun $by_mpirun $late; do
         scontrol -o show job "$_j" >job.$_j
+        if [ ! -d pmix ] && grep -q "JobId=$late .*Restarts=1" job.$_j; then
+            rm -rf spool/*pmix."$late".* # what Slurm leaves there makes the next launch on this node fail
+            mkdir pmix
+        fi
         _s=$(sed -n 's/.* JobState=\([A-Z_]*\).*/\1/p' job.$_j)
         if [ "$_s" = PENDING ]; then
             echo pending >>pending.$_j
@@ -133,6 +141,11 @@ for name in srun mpirun; do
     cp by_$name/train.log log
     says 1 "^charl|^# charl|^[0-9TZ:-]+ done step=65"
 done
+scontrol -o show job "$late" >log
+says 1 "JobState=COMPLETED .*Restarts=1"
+same "the job that could not be started at first" short late
+cp job-$late.*.log log
+says 1 "task 0 launch failed"
 same "the first of the array" short array1
 expect 0 "the second of the array" test -e array2/last.h5
 [ $failures -eq 0 ] || tail -n 20 job-*.log slurmd.log

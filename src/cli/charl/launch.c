@@ -26,6 +26,7 @@ typedef struct launch {
     int n_hosts;
     char used[512];    /* the hostfile that mpirun reads; "": none */
     char suspect[512]; /* where a rank writes the host that an audit names; "": nowhere */
+    char status[512];  /* where the ranks on this machine write their exit status; "": nowhere */
 } launch;
 
 /* mpirun while it runs, for the handler of signals. */
@@ -105,7 +106,7 @@ static bool make_file(char path[512])
     fd = mkstemp(path);
     if (fd < 0) {
         path[0] = '\0';
-        charl__cli_error(0, NULL, "the list of hosts cannot be written: %s", strerror(errno));
+        charl__cli_error(0, NULL, "no temporary file can be made: %s", strerror(errno));
         return false;
     }
     return close(fd) == 0;
@@ -167,6 +168,35 @@ static int64_t count_devices(void)
     return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) > 0 ? WEXITSTATUS(status) : 1;
 }
 
+/* Whether one of `ranks` ranks must be on this machine, wherever mpirun places them. */
+static bool has_rank_here(const launch *l, int64_t ranks)
+{
+    int64_t elsewhere = 0;
+
+    for (int i = 0; i < l->n_hosts; i++) {
+        elsewhere += is_here(l->hosts[i].name) ? 0 : l->hosts[i].slots;
+    }
+    return ranks > elsewhere;
+}
+
+/* What mpirun's 0 means: the ranks on this machine have ended by themselves, or nothing was started. */
+static int check_status(const launch *l)
+{
+    FILE *f = fopen(l->status, "r");
+    char line[32] = "";
+    bool has_ended = false;
+
+    if (f) {
+        has_ended = fgets(line, sizeof line, f) != NULL;
+        (void)fclose(f);
+    }
+    return has_ended
+               ? (int)strtol(line, NULL, 10)
+               : charl__cli_error(CHARL__EXIT_COMM, NULL,
+                                  "%s ended with status 0, but none of the ranks on this machine has ended by itself",
+                                  l->mpirun);
+}
+
 /* The command line: mpirun, and behind it the program with what it was given. Quiet, mpirun keeps its pages of text to itself, also on why it
  * starts nothing. */
 static int start(launch *l, int64_t ranks, bool quiet, const charl__cli_operands *operands)
@@ -175,12 +205,19 @@ static int start(launch *l, int64_t ranks, bool quiet, const charl__cli_operands
     /* clang-format off */
     char silent[] = "-q", bind[] = "--bind-to", none[] = "none", over[] = "--oversubscribe", root[] = "--allow-run-as-root",
          n[] = "-n", file[] = "--hostfile", topology[] = "-x", hwloc[] = "HWLOC_COMPONENTS=-opencl",
-         option[] = "--suspect";
+         option[] = "--suspect", status[] = "--status-file";
     /* clang-format on */
+    const bool is_checked = (ranks > 1 || l->n_hosts > 0) && has_rank_here(l, ranks);
     char **argv = NULL;
     int i = 0, code;
 
-    if (charl__cli_alloc(operands->count + 20, sizeof *argv, &argv) != CHARL_OK) {
+    if (is_checked && !l->status[0] && !make_file(l->status)) {
+        return CHARL__EXIT_DISK;
+    }
+    if (is_checked && truncate(l->status, 0) != 0) { /* of the start before */
+        return charl__cli_error(CHARL__EXIT_DISK, NULL, "%s: %s", l->status, strerror(errno));
+    }
+    if (charl__cli_alloc(operands->count + 22, sizeof *argv, &argv) != CHARL_OK) {
         return charl__cli_fail(CHARL_ERR_NOMEM);
     }
     charl__cli_beside("charl-train", program);
@@ -212,12 +249,16 @@ static int start(launch *l, int64_t ranks, bool quiet, const charl__cli_operands
         argv[i++] = option;
         argv[i++] = l->suspect;
     }
+    if (is_checked) {
+        argv[i++] = status;
+        argv[i++] = l->status;
+    }
     for (int k = 0; k < operands->count; k++) {
         argv[i++] = operands->values[k];
     }
     code = run_and_wait(argv, false);
     free(argv);
-    return code;
+    return code == CHARL__EXIT_OK && is_checked ? check_status(l) : code;
 }
 
 /* What a start with the same command could mend: everything but mistakes, data, and what was asked for. */
@@ -357,6 +398,9 @@ int charl__launch_main(const char *path, int argc, char **argv)
     }
     if (l.used[0]) {
         unlink(l.used);
+    }
+    if (l.status[0]) {
+        unlink(l.status);
     }
     free(l.hosts);
     return code;

@@ -230,6 +230,10 @@ static const charl__cli_option options[] = {
      .take = take_key},
     {"suspect", 0, "FILE", "For charl launch: write the host that an audit names into FILE", 1,
      CHARL__CLI_TEXT(charl__train_args, suspect), .flags = OPTION_HIDDEN},
+    {"status-file", 0, "FILE",
+     "Write the exit status into FILE, which must exist, when this rank ends by itself: a job script sees whether the "
+     "launcher has started anything",
+     1, CHARL__CLI_TEXT(charl__train_args, status_file)},
     {"overwrite", 0, NULL, "Start a new run in a directory that contains another", 1,
      CHARL__CLI_FLAG(charl__train_args, overwrite)},
     {"max-time", 0, "[D-]HH:MM:SS", "Save a checkpoint and exit with status 75 after this time (run.max_time)", 1,

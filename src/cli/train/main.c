@@ -139,6 +139,18 @@ static void name_suspect(const char *path, const char *host)
     }
 }
 
+/* Launchers lose statuses: srun of Slurm 22.05 returns 0 after "task 0 launch failed". The ranks on another machine do not see the file of a
+ * job script; all of them write the same. */
+static void write_status(const charl__train_args *args, int code)
+{
+    FILE *f = args->status_file ? fopen(args->status_file, "r+") : NULL;
+
+    if (f) {
+        fprintf(f, "%d\n", code);
+        (void)fclose(f);
+    }
+}
+
 /* *leave: the ranks stop together, and a launcher that was asked to end the job gives them no time
  * for more. */
 static int train(const job *j, charl_comm *comm, bool *leave)
@@ -314,6 +326,7 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     }
     if (code != 0) {
         charl_config_destroy(config);
+        write_status(args, code);
         return code; /* every rank sees the same mistakes and leaves alike */
     }
     signal(SIGPIPE, SIG_IGN); /* training continues without a reader, and its files are complete */
@@ -346,6 +359,7 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     code = st == CHARL_OK ? work(&j, comm, &leave) : fail(st, charl_comm_rank(comm));
     charl_config_destroy(config);
     code = charl__cli_end(code);
+    write_status(args, code);
     if (charl_comm_is_broken(comm) || (leave && charl_comm_barrier(comm) != CHARL_OK) || leave) {
         charl_comm_exit(comm, code, NULL);
     }
@@ -398,13 +412,14 @@ int main(int argc, char **argv)
         return charl__cli_end(code);
     }
     code = charl__train_parse(argc, argv, &args);
-    if (code >= 0) {
-        /* what is wrong with the command line has been said */
+    if (code >= 0) { /* what is wrong with the command line has been said */
+        write_status(&args, code);
     } else if (args.action == CHARL__TRAIN_RUN) {
         code = run(&args, &argc, &argv);
     } else {
         code = charl__cli_end(inform(&args));
         code = meet(purpose_of(&args), code, &argc, &argv);
+        write_status(&args, code);
     }
     charl__train_args_fini(&args);
     return code;

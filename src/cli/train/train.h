@@ -38,6 +38,7 @@ typedef struct charl__train_args {
     int n_made;
     const char *
         suspect; /* of charl launch: a file that gets the host of the rank that an audit names, where it exists; or NULL */
+    const char *status_file; /* gets the exit status, where it exists; or NULL */
     bool overwrite, dry_run, overfit_batch, json;
     int fast_dev_run;
     const char *log_ranks; /* NULL: the first only */
