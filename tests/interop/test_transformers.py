@@ -27,6 +27,7 @@ import transformers
 BIN = environment.BIN
 TUNE = pathlib.Path(__file__).parents[2] / "launch" / "gpt2-finetune.ini"
 LOGITS = BIN.parent.parent / "tests" / "interop" / "gpt_logits"
+TOKENS = BIN.parent.parent / "tests" / "interop" / "text_tokens"
 BATCH, WINDOW, VOCAB = 2, 24, 96
 COMMON = {"vocab_size": VOCAB, "hidden_size": 32, "intermediate_size": 72, "num_hidden_layers": 2,
           "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": WINDOW}
@@ -121,6 +122,36 @@ def check_tokenizer(folder):
                *settings)
     if not done.stdout.startswith(b"It was"):
         sys.exit(f"generated {done.stdout}")
+    compare_tokens(folder, "good", text.read_text())
+
+
+def compare_tokens(folder, name, text):
+    """The tokenizer that is exported with a model: AutoTokenizer gives the tokens of the data set, and the text back."""
+    out = folder / f"exported-{name}"
+    run(0, BIN / "charl", "checkpoint", "export", folder / f"run-{name}" / "best.h5", "--layout", "huggingface", "-o", out)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(out)
+    got = tokenizer(text, add_special_tokens=False).input_ids
+    done = run(0, TOKENS, folder / f"{name}.h5", "no", folder / "text.txt", folder / "back.txt")
+    want = np.frombuffer(done.stdout, dtype=np.int32).tolist()
+    if got != want or tokenizer.decode(got) != text:
+        sys.exit(f"{name}: AutoTokenizer gives {len(got)} tokens {got[:12]}, charl {len(want)}: {want[:12]}")
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(out)
+    if loaded.config.vocab_size < max(got) + 1 or tokenizer.model_max_length != loaded.config.max_position_embeddings:
+        sys.exit(f"{name}: {loaded.config} and a window of {tokenizer.model_max_length}")
+    print(f"{name}: {len(got)} tokens by AutoTokenizer")
+
+
+def check_learnt_tokenizers(folder):
+    """Tokenizers that charl makes for a text go out with the model, too."""
+    config = folder / "small.ini"
+    config.write_text("[model]\ntype = gpt\nn_layer = 1\nn_head = 2\nn_embd = 16\nblock_size = 8\n[train]\nmax_steps = 2\nbatch_size = 8\n"
+                      "[device]\nshare = yes\n")
+    for name, more in (("bytes", []), ("chars", []), ("bpe", ["--vocab", 280])):
+        data = folder / f"{name}.h5"
+        run(0, BIN / "charl", "data", "import", "text", folder / "text.txt", "--tokenizer", name, *more, "--val-split", 0.2, "-o", data,
+            "--overwrite")
+        run(0, BIN / "charl-train", "-q", config, "-o", folder / f"run-{name}", f"data.path={data}")
+        compare_tokens(folder, name, (folder / "text.txt").read_text())
 
 
 def main():
@@ -130,6 +161,7 @@ def main():
         for name in MODELS:
             check(name, pathlib.Path(folder))
         check_tokenizer(pathlib.Path(folder))
+        check_learnt_tokenizers(pathlib.Path(folder))
     return 0
 
 

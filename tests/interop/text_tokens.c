@@ -1,5 +1,5 @@
-/* text_tokens TOKENIZER yes|no TEXT OUT >tokens: the tokens (i32) of the file TEXT, special tokens recognized or not, and in OUT the text
- * that they decode to. Says how many bytes a second of processor time were encoded. */
+/* text_tokens TOKENIZER yes|no TEXT OUT [JSON] >tokens: the tokens (i32) of the file TEXT, special tokens recognized or not, and in OUT the
+ * text that they decode to; in JSON the tokenizer as tokenizer.json. Says how many bytes a second of processor time were encoded. */
 #include <charl/charl.h>
 
 #include <stdio.h>
@@ -35,14 +35,25 @@ int main(int argc, char **argv)
     int64_t n;
     size_t length;
 
-    if (argc != 5 || !text) {
-        fprintf(stderr, "usage: text_tokens TOKENIZER yes|no TEXT OUT >tokens\n");
+    if (argc < 5 || argc > 6 || !text) {
+        fprintf(stderr, "usage: text_tokens TOKENIZER yes|no TEXT OUT [JSON] >tokens\n");
         return EXIT_FAILURE;
     }
     FILE *in = open_file(argv[3], "rb"), *out = open_file(argv[4], "wb");
     const size_t bytes = fread(text, 1, LONGEST, in);
 
     check(charl_tokenizer_load(argv[1], &t));
+    if (argc == 6) {
+        FILE *f = open_file(argv[5], "wb");
+        char *json = NULL;
+
+        check(charl_tokenizer_print_json(t, &json));
+        if (fputs(json, f) < 0 || fclose(f) != 0) {
+            perror(argv[5]);
+            return EXIT_FAILURE;
+        }
+        charl_free(json);
+    }
     const clock_t begin = clock();
 
     check(charl_tokenizer_encode(t, text, bytes, strcmp(argv[2], "yes") == 0, &tokens, &n));

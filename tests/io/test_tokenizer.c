@@ -520,7 +520,7 @@ static charl_status there_and_back(void *ctx)
     const char *path = charl_test_path(dir, "f.txt");
     charl_tokenizer *t = NULL;
     int32_t *tokens = NULL;
-    char *back = NULL;
+    char *back = NULL, *json = NULL;
     size_t length;
     int64_t count;
 
@@ -528,11 +528,52 @@ static charl_status there_and_back(void *ctx)
     CHARL_TRY_CLEANUP(charl_tokenizer_load(file, &t));
     CHARL_TRY_CLEANUP(charl_tokenizer_encode(t, text, n, false, &tokens, &count));
     CHARL_TRY_CLEANUP(charl_tokenizer_decode(t, tokens, count, &back, &length));
+    CHARL_TRY_CLEANUP(charl_tokenizer_print_json(t, &json));
 cleanup:
+    charl_free(json);
     charl_free(back);
     charl_free(tokens);
     charl_tokenizer_destroy(t);
     return st;
+}
+
+/* What is written as tokenizer.json is the same tokenizer when it is read. */
+static void json_is_read_again(void **state)
+{
+    static const char text[] = "an \"apple\" \\ and\na \x01\xff\xc3\xa9 and an apple and";
+    static const char *const types[] = {"bytes", "bpe"};
+    const size_t bytes = sizeof text; /* and a NUL */
+
+    (void)state;
+    need_bpe();
+    for (int i = 0; i < 2; i++) {
+        charl_tokenizer *t = learn(types[i], text, bytes, 265), *again = NULL;
+        const char *path = charl_test_path(dir, "tokenizer.json");
+        char *json;
+        int32_t *a, *b;
+        int64_t n, m;
+        charl_status st;
+
+        charl_assert_ok(charl_tokenizer_print_json(t, &json));
+        put("tokenizer.json", json, strlen(json));
+        st = charl_tokenizer_load(path, &again);
+        charl_free(json);
+        if (st == CHARL_ERR_CONFIG) {
+            charl_assert_message("libjansson");
+            charl_tokenizer_destroy(t);
+            skip();
+        }
+        charl_assert_ok(st);
+        assert_int_equal(charl_tokenizer_get_vocab(again), charl_tokenizer_get_vocab(t));
+        charl_assert_ok(charl_tokenizer_encode(t, text, bytes, false, &a, &n));
+        charl_assert_ok(charl_tokenizer_encode(again, text, bytes, false, &b, &m));
+        assert_int_equal(n, m);
+        assert_memory_equal(a, b, (size_t)n * sizeof *a);
+        charl_free(a);
+        charl_free(b);
+        charl_tokenizer_destroy(t);
+        charl_tokenizer_destroy(again);
+    }
 }
 
 static void every_acquisition_may_fail(void **state)
@@ -549,17 +590,12 @@ static void every_acquisition_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_and_characters),
-        cmocka_unit_test(what_cannot_be_encoded),
-        cmocka_unit_test(words_of_a_text),
-        cmocka_unit_test(merges_are_those_of_the_definition),
-        cmocka_unit_test(few_pairs_make_few_tokens),
-        cmocka_unit_test(tokens_have_a_largest_length),
-        cmocka_unit_test(any_bytes_come_back),
-        cmocka_unit_test(files_that_are_refused),
-        cmocka_unit_test(texts_are_imported),
-        cmocka_unit_test(texts_that_are_refused),
-        cmocka_unit_test(every_acquisition_may_fail),
+        cmocka_unit_test(bytes_and_characters),      cmocka_unit_test(what_cannot_be_encoded),
+        cmocka_unit_test(words_of_a_text),           cmocka_unit_test(merges_are_those_of_the_definition),
+        cmocka_unit_test(few_pairs_make_few_tokens), cmocka_unit_test(tokens_have_a_largest_length),
+        cmocka_unit_test(any_bytes_come_back),       cmocka_unit_test(files_that_are_refused),
+        cmocka_unit_test(texts_are_imported),        cmocka_unit_test(texts_that_are_refused),
+        cmocka_unit_test(json_is_read_again),        cmocka_unit_test(every_acquisition_may_fail),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown_dir);

@@ -49,8 +49,15 @@ static int say_made(const char *path)
 
 static int say_folder(const making *m)
 {
+    char path[4200];
+    struct stat s;
+
+    snprintf(path, sizeof path, "%s/tokenizer.json", m->out);
     charl__cli_put(m->out, 0);
-    printf(m->layout == LAYOUT_PEFT ? ": adapters for peft\n" : ": config.json and weights for transformers\n");
+    printf("%s\n", m->layout == LAYOUT_PEFT ? ": adapters for peft"
+                   : stat(path, &s) == 0
+                       ? ": config.json, weights and tokenizer for transformers"
+                       : ": config.json and weights for transformers; the checkpoint has no tokenizer");
     return CHARL__EXIT_OK;
 }
 

@@ -51,6 +51,17 @@ void charl__pretrained_fini(charl__pretrained *p);
 /** The tokenizer. Errors: ERR_DATA  the vocabulary lacks a byte, or the result of a merge; a pattern; ERR_CONFIG, ERR_NOMEM. */
 charl_status charl__pretrained_finish(const charl__pretrained *p, charl_tokenizer **out) CHARL_MUST_CHECK;
 
+/** What a tokenizer of type pretrained is made of beside its tokens and merges; borrowed from its state. */
+typedef struct charl__pretrained_parts {
+    uint32_t flags;
+    int n_steps;
+    charl__split_step step[CHARL__SPLITTER_STEPS];
+    const unsigned char *heads; /* [4 * vocab]: heads[4 * i] is the use of token i */
+} charl__pretrained_parts;
+
+/** Errors: ERR_DATA  the state is damaged. */
+charl_status charl__pretrained_get_parts(const charl_tokenizer *t, charl__pretrained_parts *out) CHARL_MUST_CHECK;
+
 /** A format of published files. */
 typedef struct charl__tokenizer_format {
     charl_row row;

@@ -1,8 +1,9 @@
 /* Tokenizers as JSON: tokenizer.json of `tokenizers`, and vocab.json with merges.txt (encoder.json with vocab.bpe).
  *
- * In both a token is written with a printable character for each byte: bytes that are printable in Latin-1 as themselves, the others as
- * U+0100, U+0101, ... in their order. What such a file asks for and charl does not do is refused by its name.
+ * In both a token is written with a printable character for each byte (byte_level.h). What such a file asks for and charl does not do is
+ * refused by its name.
  */
+#include "io/tokenizer/byte_level.h"
 #include "io/tokenizer/pretrained.h"
 
 #include <string.h>
@@ -45,19 +46,14 @@ static bool is_json(const char *path, const char *head, size_t bytes)
 
 #include <jansson.h>
 
-static bool is_printable(uint32_t byte)
-{
-    return (byte > ' ' && byte < 0x7f) || (byte > 0xa0 && byte < 0x100 && byte != 0xad);
-}
-
 /* The byte that a character of a token stands for; -1 for none. */
 static int byte_of(uint32_t point)
 {
     if (point < 256) {
-        return is_printable(point) ? (int)point : -1;
+        return charl__byte_is_printable(point) ? (int)point : -1;
     }
     for (uint32_t byte = 0, next = 256; byte < 256 && next <= point; byte++) {
-        if (!is_printable(byte) && next++ == point) {
+        if (!charl__byte_is_printable(byte) && next++ == point) {
             return (int)byte;
         }
     }

@@ -148,10 +148,8 @@ static charl_status take_u32(reader *r, uint32_t *out)
     return CHARL_OK;
 }
 
-static charl_status read_steps(reader *r, uint32_t n, charl_tokenizer *t)
+static charl_status read_steps(reader *r, uint32_t n, charl__split_step steps[CHARL__SPLITTER_STEPS])
 {
-    charl__split_step steps[CHARL__SPLITTER_STEPS];
-
     CHARL_REQUIRE(n <= CHARL__SPLITTER_STEPS, CHARL_ERR_DATA, "the tokenizer splits in %u steps", n);
     for (uint32_t i = 0; i < n; i++) {
         const unsigned char *pattern;
@@ -162,7 +160,7 @@ static charl_status read_steps(reader *r, uint32_t n, charl_tokenizer *t)
         CHARL_TRY(take_bytes(r, length, &pattern));
         steps[i] = (charl__split_step){(const char *)pattern, length, matches_only != 0};
     }
-    return charl__splitter_create(steps, (int)n, &t->bpe->splitter);
+    return CHARL_OK;
 }
 
 /* An added token enters the tree in which it is found. */
@@ -280,10 +278,12 @@ static void add_pair(charl__merge_table *m, int32_t left, int32_t right, int32_t
 static charl_status read_rest(reader *r, const uint32_t count[3], bool by_rank, charl_tokenizer *t,
                               charl__token_index *index)
 {
+    charl__split_step steps[CHARL__SPLITTER_STEPS];
     const unsigned char *heads, *merges, *texts;
     int64_t total = 0;
 
-    CHARL_TRY(read_steps(r, count[0], t));
+    CHARL_TRY(read_steps(r, count[0], steps));
+    CHARL_TRY(charl__splitter_create(steps, (int)count[0], &t->bpe->splitter));
     CHARL_TRY(take_bytes(r, (size_t)count[1] * 4, &heads));
     CHARL_TRY(take_bytes(r, (size_t)count[2] * 8, &merges));
     for (uint32_t i = 0; i < count[1]; i++) {
@@ -305,21 +305,40 @@ static charl_status read_rest(reader *r, const uint32_t count[3], bool by_rank, 
     return CHARL_OK;
 }
 
+/* The beginning of a state: flags, and the numbers of steps, tokens and merges. */
+static charl_status read_head(reader *r, uint32_t *flags, uint32_t count[3])
+{
+    const unsigned char *head;
+
+    CHARL_TRY(take_bytes(r, MAGIC, &head));
+    CHARL_REQUIRE(memcmp(head, magic, MAGIC) == 0, CHARL_ERR_DATA,
+                  "the tokenizer is of a later version of charl, or damaged");
+    CHARL_TRY(take_u32(r, flags));
+    for (int i = 0; i < 3; i++) {
+        CHARL_TRY(take_u32(r, &count[i]));
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__pretrained_get_parts(const charl_tokenizer *t, charl__pretrained_parts *out)
+{
+    reader r = {t->state, (size_t)t->n, 0};
+    uint32_t count[3];
+
+    CHARL_TRY(read_head(&r, &out->flags, count));
+    CHARL_TRY(read_steps(&r, count[0], out->step));
+    out->n_steps = (int)count[0];
+    return take_bytes(&r, (size_t)count[1] * 4, &out->heads);
+}
+
 static charl_status become(charl_tokenizer *t)
 {
     charl_status st = CHARL_OK;
     reader r = {t->state, (size_t)t->n, 0};
     charl__token_index index = {0};
-    const unsigned char *head;
     uint32_t flags, count[3];
 
-    CHARL_TRY_CLEANUP(take_bytes(&r, MAGIC, &head));
-    CHARL_REQUIRE_CLEANUP(memcmp(head, magic, MAGIC) == 0, CHARL_ERR_DATA,
-                          "the tokenizer is of a later version of charl, or damaged");
-    CHARL_TRY_CLEANUP(take_u32(&r, &flags));
-    for (int i = 0; i < 3; i++) {
-        CHARL_TRY_CLEANUP(take_u32(&r, &count[i]));
-    }
+    CHARL_TRY_CLEANUP(read_head(&r, &flags, count));
     CHARL_REQUIRE_CLEANUP(flags < 8 && count[1] <= CHARL__TOKENIZER_MAX_VOCAB, CHARL_ERR_DATA,
                           "a tokenizer with flags %u and %u tokens", flags, count[1]);
     CHARL_REQUIRE_CLEANUP(!(flags & CHARL__PRETRAINED_NFC) || charl__nfc_is_known(), CHARL_ERR_CONFIG,
