@@ -11,6 +11,8 @@
 #include "base/alloc.h"
 #include "charl/log.h"
 
+enum { PATH_BYTES = 320 };
+
 static char folder[256];
 
 void fuzz_fail(const char *file, int line, const char *what)
@@ -30,16 +32,16 @@ int fuzz_accepts(charl_status st)
     return 0;
 }
 
-static void empty_folder(void)
+static void empty_folder(const char *of)
 {
-    DIR *d = opendir(folder);
+    DIR *d = opendir(of);
     const struct dirent *e;
 
     while (d && (e = readdir(d))) {
-        char path[sizeof folder + 256];
+        char path[PATH_BYTES + 256];
 
         if (e->d_name[0] != '.') {
-            snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+            snprintf(path, sizeof path, "%s/%s", of, e->d_name);
             unlink(path);
         }
     }
@@ -48,9 +50,17 @@ static void empty_folder(void)
     }
 }
 
+void fuzz_empty(const char *name)
+{
+    const char *path = fuzz_path(name);
+
+    empty_folder(path);
+    rmdir(path);
+}
+
 static void remove_folder(void)
 {
-    empty_folder();
+    empty_folder(folder);
     rmdir(folder);
 }
 
@@ -68,7 +78,7 @@ const char *fuzz_dir(void)
 
 const char *fuzz_path(const char *name)
 {
-    static char path[4][sizeof folder + 64];
+    static char path[4][PATH_BYTES];
     static int turn;
 
     turn = (turn + 1) % 4;
@@ -144,6 +154,6 @@ void fuzz_run(const fuzz_target *t, const unsigned char *data, size_t size)
     charl_error_clear();
     fuzz_dir();
     t->run(data, size);
-    empty_folder();
+    empty_folder(folder);
     FUZZ_CHECK(charl__live() == live, "something was not released");
 }

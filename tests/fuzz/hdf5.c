@@ -11,6 +11,7 @@
 #include "charl/checkpoint.h"
 #include "charl/dataset.h"
 #include "charl/tokenizer.h"
+#include "io/rows/rows.h"
 
 enum { MAX_OBJECTS = 64, NAME = 128, MAX_CHANGES = 12, MAX_VALUES = 4096, LARGEST = 1 << 20 };
 
@@ -365,27 +366,202 @@ static void make_datasets(image *out)
     out[2] = load(path);
 }
 
+/* Samples from the beginning and the end of a split, of two or more. */
+static void read_samples(charl_dataset *ds, const charl_dataset_info *info, charl_split split)
+{
+    const int64_t rows[3] = {0, info->rows[split] - 1, 0};
+    const size_t x_bytes = (size_t)charl_shape_count(&info->x_shape) * charl_dtype_size(info->x_dtype);
+    const size_t y_bytes = (size_t)charl_shape_count(&info->y_shape) * charl_dtype_size(info->y_dtype);
+    void *x, *y;
+
+    if (info->rows[split] < 1 || x_bytes > LARGEST || y_bytes > LARGEST) {
+        return;
+    }
+    x = malloc(3 * x_bytes + 1);
+    y = malloc(3 * y_bytes + 1);
+    FUZZ_CHECK(x != NULL && y != NULL, "no memory");
+    fuzz_accepts(charl_dataset_read(ds, split, rows, 3, x, info->labelled ? y : NULL));
+    if (info->kind == CHARL_DATASET_TOKENS) {
+        fuzz_accepts(charl_dataset_read_at(ds, split, rows, 1, x, y));
+    }
+    free(x);
+    free(y);
+}
+
+/* As data to predict, for a model that was trained on the file before it was changed. */
+static void predict_from(const char *path, const charl_data_schema *schema)
+{
+    const charl__rows_options o = {.schema = schema, .model = "model", .paths = &path, .n_paths = 1};
+    charl__rows *rows = NULL;
+    unsigned char x[2 * 28 * 28 * 4], y[2 * 8];
+    int64_t n = 0;
+
+    if (fuzz_accepts(charl__rows_open(&o, &rows))) {
+        while (fuzz_accepts(charl__rows_next(rows, 2, x, y, &n)) && n > 0) {
+        }
+        charl_free(charl__rows_take_notes(rows, true));
+        charl__rows_close(rows);
+    }
+}
+
+static charl_data_schema *schema_of(const image *file)
+{
+    charl_data_schema *schema = NULL;
+    charl_dataset_info info;
+    charl_dataset *ds = NULL;
+
+    FUZZ_CHECK(charl_dataset_open(fuzz_put("valid.h5", file->data, file->size), NULL, &ds) == CHARL_OK, "no dataset");
+    charl_dataset_get_info(ds, &info);
+    FUZZ_CHECK(charl_data_schema_create(ds, info.n_stats, info.mean, info.std, &schema) == CHARL_OK, "no schema");
+    charl_dataset_close(ds);
+    return schema;
+}
+
 void fuzz_dataset(const unsigned char *data, size_t size)
 {
     static image valid[3];
     const charl_dataset_options own = {.window = 4}, other = {.x = "/train/x", .y = "/train/y"};
     reader r = {data, size};
+    charl_data_schema *schema;
     charl_dataset *ds = NULL;
     charl_dataset_info info;
     const char *path;
+    unsigned which;
 
     if (!valid[0].data) {
         make_datasets(valid);
     }
+    which = size > 0 ? data[0] % 3U : 0;
     path = changed(valid, 3, &r);
     if (fuzz_accepts(charl_dataset_open(path, take(&r) % 4 == 3 ? &other : &own, &ds))) {
         charl_dataset_get_info(ds, &info);
+        for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+            read_samples(ds, &info, (charl_split)s);
+        }
         if (fuzz_accepts(charl_dataset_verify(ds))) {
             fuzz_accepts(charl_dataset_check(ds));
         }
         charl_dataset_close(ds);
     }
+    if (which < 2) { /* not a text */
+        schema = schema_of(&valid[which]);
+        predict_from(path, schema);
+        charl_data_schema_destroy(schema);
+    }
     use_tokenizer(path);
+}
+
+const char *fuzz_put_table(const char *name, bool regression)
+{
+    static const char table[] = "price,sold,area,kind,note\n1.5,2026-01-02,3,ant,x\n2,2026-03-04,,bee,y\n"
+                                "-4,2025-12-31,0.5,ant,x\n8,2026-11-26,7,cat,z\n";
+    static image valid[2];
+    image *v = &valid[regression];
+    const charl_import_options opt = {.overwrite = true};
+
+    if (!v->data) {
+        const charl_csv_options csv = {.label = regression ? "price,area" : "kind",
+                                       .regression = regression,
+                                       .drop = "note",
+                                       .missing = regression ? "drop" : "area:flag"};
+        const char *source = fuzz_put("valid.csv", (const unsigned char *)table, sizeof table - 1);
+
+        FUZZ_CHECK(charl_import_csv(source, &csv, fuzz_path("valid.h5"), &opt) == CHARL_OK, "no dataset");
+        *v = load(fuzz_path("valid.h5"));
+    }
+    return fuzz_put(name, v->data, v->size);
+}
+
+static void put_array(hid_t file, const char *name, hid_t type, int rank, const hsize_t *dims)
+{
+    static const float numbers[64] = {0, 1, 2, 1, 0, 2, 1.5F, -3, 4, 0.25F};
+    const hid_t space = H5Screate_simple(rank, dims, NULL);
+    const hid_t d = H5Dcreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+
+    FUZZ_CHECK(d >= 0 && H5Dwrite(d, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers) >= 0, "no array");
+    H5Dclose(d);
+    H5Sclose(space);
+}
+
+static void put_label(hid_t file, const char *object, hid_t type, const void *value)
+{
+    const hid_t o = H5Oopen(file, object, H5P_DEFAULT), space = H5Screate(H5S_SCALAR);
+    const hid_t a = H5Acreate2(o, "label", type, space, H5P_DEFAULT, H5P_DEFAULT);
+
+    FUZZ_CHECK(a >= 0 && H5Awrite(a, type, value) >= 0, "no attribute");
+    H5Aclose(a);
+    H5Sclose(space);
+    H5Oclose(o);
+}
+
+/* Files that charl did not write: a group for each sample, an array for each class, and arrays of all rows. */
+static void make_foreign(image *out)
+{
+    static const hsize_t sample[2] = {2, 3}, rows[2] = {6, 4}, targets[1] = {6};
+    static const char *const words[] = {"ant", "bee"};
+    static const double numbers[] = {0.5, 2};
+    static const int ids[] = {0, 1};
+    const hid_t word = H5Tcopy(H5T_C_S1);
+    char path[512], name[32];
+
+    snprintf(path, sizeof path, "%s", fuzz_path("valid.h5"));
+    H5Tset_size(word, H5T_VARIABLE);
+    for (int k = 0; k < 4; k++) {
+        const hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+
+        FUZZ_CHECK(file >= 0, "no file");
+        for (int i = 0; i < 2 && k < 3; i++) {
+            snprintf(name, sizeof name, "/g%d", i);
+            if (k == 0) { /* words of groups */
+                H5Gclose(H5Gcreate2(file, name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+                put_label(file, name, word, &words[i]);
+                snprintf(name, sizeof name, "/g%d/image", i);
+                put_array(file, name, H5T_NATIVE_UINT8, 2, sample);
+            } else { /* numbers of arrays */
+                put_array(file, name, H5T_NATIVE_FLOAT, 2, rows);
+                put_label(file, name, k == 1 ? H5T_NATIVE_DOUBLE : H5T_NATIVE_INT,
+                          k == 1 ? (const void *)&numbers[i] : (const void *)&ids[i]);
+            }
+        }
+        if (k == 3) {
+            put_array(file, "/x", H5T_NATIVE_FLOAT, 2, rows);
+            put_array(file, "/y", H5T_NATIVE_INT, 1, targets);
+            put_array(file, "/w", H5T_NATIVE_FLOAT, 1, targets);
+        }
+        H5Fclose(file);
+        out[k] = load(path);
+    }
+    H5Tclose(word);
+}
+
+void fuzz_hdf5(const unsigned char *data, size_t size)
+{
+    static const charl_hdf5_options options[] = {
+        {.x = "/*/image", .y = "@label"},
+        {.x = "/*", .y = "@label"},
+        {.x = "/*", .y = "@label", .stacked = true},
+        {.x = "/x", .y = "/y"},
+        {.x = "/x", .y = "/y", .weights = "/w"},
+        {.x = "/x", .y = "@label", .stacked = true},
+        {.x = NULL},
+        {.x = "/g[01]*", .y = "@label"},
+    };
+    static image valid[7];
+    reader r = {data, size};
+    const unsigned c = take(&r);
+    const charl_import_options opt = {.val_split = c / 16 % 2 ? 0.25 : 0.0, .in_order = c / 32 % 2};
+    const charl_hdf5_options *o = &options[c % 8];
+    const char *files[2];
+    unsigned which;
+
+    if (!valid[0].data) {
+        make_foreign(valid);
+        make_datasets(valid + 4);
+    }
+    which = r.left > 0 ? r.data[0] % 7 : 0;
+    files[0] = changed(valid, 7, &r);
+    files[1] = c / 8 % 2 ? fuzz_put("other.h5", valid[which].data, valid[which].size) : NULL;
+    fuzz_check_import(charl_import_hdf5(files, 1 + (files[1] != NULL), o, fuzz_path("out.h5"), &opt), 1);
 }
 
 static void make_checkpoints(image *out)

@@ -1,6 +1,7 @@
 /* One function for each reader of files and texts; those of HDF5 files are in hdf5.c. */
 #include "fuzz/fuzz.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -36,12 +37,12 @@ static char *text_of(const unsigned char *data, size_t size)
 }
 
 /* What is printed of a configuration can be read again and prints the same. */
-static void run_config(const unsigned char *data, size_t size)
+static void check_config(const char *text, size_t size)
 {
     charl_config *cfg = NULL, *again = NULL;
     char *print = NULL, *second = NULL;
 
-    if (fuzz_accepts(charl_config_parse("fuzz.ini", (const char *)data, size, NULL, 0, &cfg))) {
+    if (fuzz_accepts(charl_config_parse("fuzz.ini", text, size, NULL, 0, &cfg))) {
         FUZZ_CHECK(charl_config_print(cfg, false, &print) == CHARL_OK, "an accepted configuration is not printed");
         FUZZ_CHECK(charl_config_parse("printed", print, strlen(print), NULL, 0, &again) == CHARL_OK,
                    "a printed configuration is refused");
@@ -54,8 +55,22 @@ static void run_config(const unsigned char *data, size_t size)
     charl_free(second);
 }
 
-/* What has been imported is a sound dataset; `window` is for tokens. */
-static void check_windows(charl_status st, int64_t window)
+static void run_config(const unsigned char *data, size_t size)
+{
+    check_config((const char *)data, size);
+}
+
+/* config.json of a folder of weights. */
+static void run_model_from(const unsigned char *data, size_t size)
+{
+    char text[512];
+    const int n = snprintf(text, sizeof text, "[data]\npath = d.h5\n[model]\nfrom = %s\n", fuzz_dir());
+
+    fuzz_put("config.json", data, size);
+    check_config(text, (size_t)n);
+}
+
+void fuzz_check_import(charl_status st, int64_t window)
 {
     const charl_dataset_options options = {.window = window};
     charl_dataset *ds = NULL;
@@ -70,7 +85,7 @@ static void check_windows(charl_status st, int64_t window)
 
 static void check_import(charl_status st)
 {
-    check_windows(st, 1);
+    fuzz_check_import(st, 1);
 }
 
 static void run_csv(const unsigned char *data, size_t size)
@@ -92,6 +107,18 @@ static void run_csv(const unsigned char *data, size_t size)
     const char *path = fuzz_put("in.csv", data, size);
 
     check_import(charl_import_csv(path, &csv, fuzz_path("out.h5"), &opt));
+}
+
+/* Rows for the columns of another dataset. */
+static void run_csv_like(const unsigned char *data, size_t size)
+{
+    const uint64_t c = fuzz_choice(data, size);
+    const charl_csv_options csv = {.like = fuzz_put_table("like.h5", c % 2),
+                                   .separator = c / 2 % 4 == 0 ? ';' : 0,
+                                   .decimal = (charl_csv_decimal)(c / 8 % 3)};
+    const charl_import_options opt = {.val_split = c / 32 % 2 ? 0.25 : 0.0, .in_order = c / 64 % 2};
+
+    check_import(charl_import_csv(fuzz_put("in.csv", data, size), &csv, fuzz_path("out.h5"), &opt));
 }
 
 /* Rows for a model of the columns a, b, c and the classes ant, bee and cat. */
@@ -143,6 +170,48 @@ static void run_rows(const unsigned char *data, size_t size)
     read_rows(fuzz_put("rows", data, size), c % 4 == 0 ? ';' : 0, c / 4 % 2 ? "who" : NULL, c / 8 % 2);
 }
 
+/* Texts with or without classes, for a model of sequences. */
+static void run_rows_texts(const unsigned char *data, size_t size)
+{
+    static char empty[] = "", classes[] = "neg\npos", columns[] = "text", targets[] = "label";
+    const uint64_t c = fuzz_choice(data, size);
+    charl_data_schema schema = {.kind = CHARL_DATASET_SEQUENCES,
+                                .x_dtype = CHARL_I32,
+                                .x_shape = {1, {5}},
+                                .y_dtype = CHARL_I32,
+                                .classes = 2,
+                                .class_names = classes,
+                                .columns = c % 2 ? columns : empty,
+                                .targets = c % 2 ? targets : empty,
+                                .recipe = empty,
+                                .layout = empty,
+                                .fit = empty,
+                                .tokenizer_kind = empty};
+    const char *const path = fuzz_put(c / 2 % 2 ? "rows.csv" : "rows.jsonl", data, size);
+    const charl__rows_options o = {
+        .schema = &schema, .model = "model", .paths = &path, .n_paths = 1, .separator = c / 4 % 4 == 0 ? ';' : 0};
+    charl__rows *rows = NULL;
+    int32_t x[4][5], y[4];
+    int64_t n = 0, all = 0, read = 0;
+    bool counted, whole = false;
+
+    FUZZ_CHECK(charl_tokenizer_create("bytes", "", 0, 0, &schema.tokenizer) == CHARL_OK, "no tokenizer");
+    if (fuzz_accepts(charl__rows_open(&o, &rows))) {
+        counted = fuzz_accepts(charl__rows_count(rows, &all));
+        while (fuzz_accepts(charl__rows_next(rows, 4, x, y, &n)) && !(whole = n == 0)) {
+            read += n;
+            for (int64_t i = 0; i < n && charl__rows_has_targets(rows); i++) {
+                FUZZ_CHECK(y[i] >= -1 && y[i] < 2, "a class that the model does not have");
+            }
+        }
+        FUZZ_CHECK(!whole || (counted && read == all), "rows are counted otherwise than they are read");
+        charl_free(charl__rows_take_notes(rows, true));
+        charl_free(charl__rows_take_notes(rows, false));
+        charl__rows_close(rows);
+    }
+    charl_tokenizer_destroy(schema.tokenizer);
+}
+
 static void run_npy(const unsigned char *data, size_t size)
 {
     fuzz_part part[2];
@@ -182,6 +251,24 @@ static void run_image(const unsigned char *data, size_t size)
     unsigned char out[3 * 9 * 9];
 
     fuzz_accepts(charl_image_read(fuzz_put("image", data, size), &format, out));
+}
+
+/* A list of files and labels, and two pictures that it may name. */
+static void run_images(const unsigned char *data, size_t size)
+{
+    const uint64_t c = fuzz_choice(data, size);
+    const charl_image_format format = {
+        .channels = c % 2 ? 1 : 3, .height = 1 + (int64_t)(c / 2 % 9), .width = 1 + (int64_t)(c / 32 % 9)};
+    const charl_import_options opt = {
+        .val_split = c / 512 % 2 ? 0.25 : 0.0, .skip_bad = c / 1024 % 2, .link = c / 2048 % 2};
+    const char *folders[2] = {fuzz_dir(), NULL};
+    fuzz_part part[3];
+
+    fuzz_split(data, size, part, 3);
+    fuzz_put("labels.csv", part[0].data, part[0].size);
+    fuzz_put("a.png", part[1].data, part[1].size);
+    fuzz_put("b.jpg", part[2].data, part[2].size);
+    check_import(charl_import_images(folders, &format, fuzz_path("out.h5"), &opt));
 }
 
 static void read_safetensors(const char *path)
@@ -403,7 +490,7 @@ static void run_chat(const unsigned char *data, size_t size)
     if (part[1].size > 0) {
         chat.template_name = fuzz_put("template.json", part[1].data, part[1].size);
     }
-    check_windows(charl_import_chat(&path, 1, &chat, fuzz_path("out.h5"), &opt), chat.window > 0 ? chat.window : 1);
+    fuzz_check_import(charl_import_chat(&path, 1, &chat, fuzz_path("out.h5"), &opt), chat.window > 0 ? chat.window : 1);
 }
 
 /* Texts with a class each, as CSV or as lines of JSON. */
@@ -556,12 +643,16 @@ static void run_hostfile(const unsigned char *data, size_t size)
 
 const fuzz_target fuzz_targets[] = {
     {"config", run_config},
+    {"model_from", run_model_from},
     {"csv", run_csv},
+    {"csv_like", run_csv_like},
     {"rows", run_rows},
+    {"rows_texts", run_rows_texts},
     {"npy", run_npy},
     {"idx", run_idx},
     {"cifar10", run_cifar10},
     {"image", run_image},
+    {"images", run_images},
     {"safetensors", run_safetensors},
     {"safetensors_index", run_safetensors_index},
     {"json", run_json},
@@ -582,7 +673,11 @@ const fuzz_target fuzz_targets[] = {
     {"run_lock", run_run_lock},
     {"checksums", run_checksums},
     {"hostfile", run_hostfile},
+    {"resumed_logs", fuzz_resumed_logs},
+    {"run_directory", fuzz_run_directory},
+    {"tuning", fuzz_tuning},
     {"dataset", fuzz_dataset},
+    {"hdf5", fuzz_hdf5},
     {"checkpoint", fuzz_checkpoint},
     {NULL, NULL},
 };
