@@ -11,9 +11,10 @@
 #include "charl/checkpoint.h"
 #include "charl/dataset.h"
 #include "charl/tokenizer.h"
+#include "io/dataset/weights.h"
 #include "io/rows/rows.h"
 
-enum { MAX_OBJECTS = 64, NAME = 128, MAX_CHANGES = 12, MAX_VALUES = 4096, LARGEST = 1 << 20 };
+enum { DATASETS = 5, MAX_OBJECTS = 64, NAME = 128, MAX_CHANGES = 12, MAX_VALUES = 4096, LARGEST = 1 << 20 };
 
 /* The rest of the input; past its end there are zeros. */
 typedef struct reader {
@@ -86,7 +87,7 @@ static hid_t type_of(reader *r)
     const hid_t plain[] = {H5T_NATIVE_UINT8, H5T_NATIVE_INT8,   H5T_NATIVE_UINT16, H5T_NATIVE_INT32,  H5T_NATIVE_UINT32,
                            H5T_NATIVE_INT64, H5T_NATIVE_UINT64, H5T_NATIVE_FLOAT,  H5T_NATIVE_DOUBLE, H5T_STD_I32BE,
                            H5T_IEEE_F64BE,   H5T_NATIVE_HBOOL,  H5T_STD_B16LE,     H5T_STD_U16BE};
-    const unsigned k = take(r) % 18;
+    const unsigned k = take(r) % 24;
     hid_t type;
 
     switch (k) {
@@ -102,6 +103,26 @@ static hid_t type_of(reader *r)
         type = H5Tcreate(H5T_COMPOUND, 8);
         H5Tinsert(type, "r", 0, H5T_NATIVE_FLOAT);
         H5Tinsert(type, "i", 4, H5T_NATIVE_FLOAT);
+        return type;
+    case 18: /* a bool, as h5py has it */
+    case 19: /* another enumeration */
+        type = H5Tenum_create(k == 18 ? H5T_NATIVE_INT8 : H5T_NATIVE_INT);
+        for (int value = 0; value < (k == 18 ? 2 : 3); value++) {
+            static const char *const words[] = {"FALSE", "TRUE", "PERHAPS"};
+            const signed char small = (signed char)value;
+
+            H5Tenum_insert(type, words[value], k == 18 ? (const void *)&small : (const void *)&value);
+        }
+        return type;
+    case 20: /* rows of any length */
+        return H5Tvlen_create(H5T_NATIVE_INT);
+    case 21: /* arrays as elements */
+        return H5Tarray_create2(H5T_NATIVE_FLOAT, 1, &(hsize_t){3});
+    case 22:
+        return H5Tcreate(H5T_OPAQUE, 4);
+    case 23: /* 12 bits of 16 */
+        type = H5Tcopy(H5T_NATIVE_INT16);
+        H5Tset_precision(type, 12);
         return type;
     case 17: /* a half float */
         type = H5Tcopy(H5T_IEEE_F32LE);
@@ -137,7 +158,7 @@ static void *values_of(reader *r, hid_t type, hid_t space)
     const size_t size = H5Tget_size(type);
     unsigned char *values;
 
-    if (n < 1 || n > MAX_VALUES || H5Tis_variable_str(type) > 0) {
+    if (n < 1 || n > MAX_VALUES || H5Tis_variable_str(type) > 0 || H5Tdetect_class(type, H5T_VLEN) > 0) {
         return NULL;
     }
     values = calloc((size_t)n, size);
@@ -149,19 +170,41 @@ static void *values_of(reader *r, hid_t type, hid_t space)
     return values;
 }
 
+/* The halves of an array of another file, exchanged; all of it if it has one row. */
+static void set_virtual(hid_t plist, hid_t space, const hsize_t *dims)
+{
+    const hid_t to = H5Scopy(space), from = H5Scopy(space);
+    hsize_t count[5], start[5] = {0};
+
+    H5Sget_simple_extent_dims(space, count, NULL);
+    for (hsize_t begin = 0, n; begin < dims[0]; begin += n) {
+        n = begin == 0 && dims[0] > 1 ? dims[0] / 2 : dims[0] - begin;
+        count[0] = n;
+        start[0] = begin;
+        H5Sselect_hyperslab(from, H5S_SELECT_SET, start, NULL, count, NULL);
+        start[0] = begin == 0 ? dims[0] - n : 0;
+        H5Sselect_hyperslab(to, H5S_SELECT_SET, start, NULL, count, NULL);
+        H5Pset_virtual(plist, to, "other.h5", "/x", from);
+    }
+    H5Sclose(to);
+    H5Sclose(from);
+}
+
 static void replace_object(hid_t file, const char *name, reader *r)
 {
     hsize_t dims[5] = {0}, chunk[5];
     int rank;
     const hid_t type = type_of(r), space = space_of(r, dims, &rank), plist = H5Pcreate(H5P_DATASET_CREATE);
-    const unsigned layout = take(r) % 6;
+    const unsigned layout = take(r) % 7;
     hid_t d;
     void *values = values_of(r, type, space);
 
     for (int i = 0; i < 5; i++) {
         chunk[i] = i < rank && dims[i] > 0 ? (dims[i] + 1) / 2 : 1;
     }
-    if (layout >= 2 && rank > 0) {
+    if (layout == 6 && rank > 0) {
+        set_virtual(plist, space, dims);
+    } else if (layout >= 2 && rank > 0) {
         H5Pset_chunk(plist, rank, chunk);
         if (layout >= 3) {
             H5Pset_deflate(plist, 1);
@@ -346,7 +389,10 @@ static void use_tokenizer(const char *path)
 static void make_datasets(image *out)
 {
     static const char table[] = "a,b,species\n1,2,cat\n3,4.5,dog\n5,6,cat\n7,-8,dog\n";
+    static const char other_table[] = "b,a,species\n1,2,dog\n3,4.5,cat\n5,6,cat\n7,-8,dog\n";
     static const char text[] = "to be or not to be, that is the question; to be or not";
+    static const char documents[] =
+        "{\"text\":\"to be or not\"}\n{\"text\":\"that is\"}\n{\"text\":\"the question\"}\n";
     const charl_make_options digits = {.kind = "digits", .n_train = 3, .n_val = 2, .overwrite = true};
     const charl_csv_options csv = {.label = "species"};
     const charl_import_options opt = {.overwrite = true, .val_split = 0.25};
@@ -364,6 +410,12 @@ static void make_datasets(image *out)
     source = fuzz_put("valid.txt", (const unsigned char *)text, sizeof text - 1);
     FUZZ_CHECK(charl_import_text(&source, 1, &bpe, path, &opt) == CHARL_OK, "no dataset");
     out[2] = load(path);
+    source = fuzz_put("valid.csv", (const unsigned char *)other_table, sizeof other_table - 1);
+    FUZZ_CHECK(charl_import_csv(source, &csv, path, &opt) == CHARL_OK, "no dataset");
+    out[3] = load(path);
+    source = fuzz_put("valid.jsonl", (const unsigned char *)documents, sizeof documents - 1);
+    FUZZ_CHECK(charl_import_text(&source, 1, NULL, path, &opt) == CHARL_OK, "no dataset");
+    out[4] = load(path);
 }
 
 /* Samples from the beginning and the end of a split, of two or more. */
@@ -372,6 +424,8 @@ static void read_samples(charl_dataset *ds, const charl_dataset_info *info, char
     const int64_t rows[3] = {0, info->rows[split] - 1, 0};
     const size_t x_bytes = (size_t)charl_shape_count(&info->x_shape) * charl_dtype_size(info->x_dtype);
     const size_t y_bytes = (size_t)charl_shape_count(&info->y_shape) * charl_dtype_size(info->y_dtype);
+    int32_t *starts = NULL;
+    int64_t n_starts = 0;
     void *x, *y;
 
     if (info->rows[split] < 1 || x_bytes > LARGEST || y_bytes > LARGEST) {
@@ -383,6 +437,10 @@ static void read_samples(charl_dataset *ds, const charl_dataset_info *info, char
     fuzz_accepts(charl_dataset_read(ds, split, rows, 3, x, info->labelled ? y : NULL));
     if (info->kind == CHARL_DATASET_TOKENS) {
         fuzz_accepts(charl_dataset_read_at(ds, split, rows, 1, x, y));
+        fuzz_accepts(charl_dataset_read_tokens(ds, split, 0, 3, x));
+        if (fuzz_accepts(charl__dataset_starts(ds, split, &starts, &n_starts))) {
+            charl_free(starts);
+        }
     }
     free(x);
     free(y);
@@ -391,7 +449,8 @@ static void read_samples(charl_dataset *ds, const charl_dataset_info *info, char
 /* As data to predict, for a model that was trained on the file before it was changed. */
 static void predict_from(const char *path, const charl_data_schema *schema)
 {
-    const charl__rows_options o = {.schema = schema, .model = "model", .paths = &path, .n_paths = 1};
+    const charl__rows_options o = {
+        .schema = schema, .model = "model", .paths = &path, .n_paths = 1, .other_x = "/train/x", .other_y = "/train/y"};
     charl__rows *rows = NULL;
     unsigned char x[2 * 28 * 28 * 4], y[2 * 8];
     int64_t n = 0;
@@ -419,10 +478,12 @@ static charl_data_schema *schema_of(const image *file)
 
 void fuzz_dataset(const unsigned char *data, size_t size)
 {
-    static image valid[3];
-    const charl_dataset_options own = {.window = 4}, other = {.x = "/train/x", .y = "/train/y"};
+    static image valid[DATASETS];
+    const charl_dataset_options own = {.window = 4, .separate = size % 2 == 0},
+                                other = {.x = "/train/x", .y = "/train/y"};
     reader r = {data, size};
     charl_data_schema *schema;
+    char *storage = NULL;
     charl_dataset *ds = NULL;
     charl_dataset_info info;
     const char *path;
@@ -431,8 +492,8 @@ void fuzz_dataset(const unsigned char *data, size_t size)
     if (!valid[0].data) {
         make_datasets(valid);
     }
-    which = size > 0 ? data[0] % 3U : 0;
-    path = changed(valid, 3, &r);
+    which = size > 0 ? data[0] % DATASETS : 0;
+    path = changed(valid, DATASETS, &r);
     if (fuzz_accepts(charl_dataset_open(path, take(&r) % 4 == 3 ? &other : &own, &ds))) {
         charl_dataset_get_info(ds, &info);
         for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
@@ -441,10 +502,13 @@ void fuzz_dataset(const unsigned char *data, size_t size)
         if (fuzz_accepts(charl_dataset_verify(ds))) {
             fuzz_accepts(charl_dataset_check(ds));
         }
+        if (fuzz_accepts(charl_dataset_storage(ds, &storage))) {
+            charl_free(storage);
+        }
         charl_dataset_close(ds);
     }
-    if (which < 2) { /* not a text */
-        schema = schema_of(&valid[which]);
+    if (which != 2 && which != 4) { /* no text; the columns of a table are in another order, and so are its classes */
+        schema = schema_of(&valid[which == 0 ? 0 : 4 - which]);
         predict_from(path, schema);
         charl_data_schema_destroy(schema);
     }
@@ -546,7 +610,7 @@ void fuzz_hdf5(const unsigned char *data, size_t size)
         {.x = NULL},
         {.x = "/g[01]*", .y = "@label"},
     };
-    static image valid[7];
+    static image valid[4 + DATASETS];
     reader r = {data, size};
     const unsigned c = take(&r);
     const charl_import_options opt = {.val_split = c / 16 % 2 ? 0.25 : 0.0, .in_order = c / 32 % 2};
@@ -558,10 +622,10 @@ void fuzz_hdf5(const unsigned char *data, size_t size)
         make_foreign(valid);
         make_datasets(valid + 4);
     }
-    which = r.left > 0 ? r.data[0] % 7 : 0;
-    files[0] = changed(valid, 7, &r);
-    files[1] = c / 8 % 2 ? fuzz_put("other.h5", valid[which].data, valid[which].size) : NULL;
-    fuzz_check_import(charl_import_hdf5(files, 1 + (files[1] != NULL), o, fuzz_path("out.h5"), &opt), 1);
+    which = r.left > 0 ? r.data[0] % (4 + DATASETS) : 0;
+    files[0] = changed(valid, 4 + DATASETS, &r);
+    files[1] = fuzz_put("other.h5", valid[which].data, valid[which].size);
+    fuzz_check_import(charl_import_hdf5(files, 1 + (int)(c / 8 % 2), o, fuzz_path("out.h5"), &opt), 1);
 }
 
 static void make_checkpoints(image *out)
@@ -603,7 +667,7 @@ static void make_checkpoints(image *out)
                           .n_tensors = 3,
                           .schema = &schema};
     charl_data_schema *words = NULL;
-    image datasets[3];
+    image datasets[DATASETS];
     charl_dataset *ds = NULL;
     char path[512];
 
@@ -615,7 +679,8 @@ static void make_checkpoints(image *out)
     c.schema = NULL;
     FUZZ_CHECK(charl_checkpoint_save(path, &c) == CHARL_OK, "no checkpoint");
     out[1] = load(path);
-    make_datasets(datasets); /* the last one has a tokenizer, and one weight is left to a base */
+    make_datasets(datasets); /* the third has a tokenizer, and one weight is left to a base */
+    fuzz_put("valid.h5", datasets[2].data, datasets[2].size);
     FUZZ_CHECK(charl_dataset_open(path, &(charl_dataset_options){.window = 4}, &ds) == CHARL_OK &&
                    charl_data_schema_create(ds, 0, NULL, NULL, &words) == CHARL_OK,
                "no schema");
@@ -626,7 +691,7 @@ static void make_checkpoints(image *out)
     FUZZ_CHECK(charl_checkpoint_save(path, &c) == CHARL_OK, "no checkpoint");
     out[2] = load(path);
     charl_data_schema_destroy(words);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < DATASETS; i++) {
         free(datasets[i].data);
     }
 }

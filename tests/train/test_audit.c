@@ -130,18 +130,18 @@ static void draw(kind k, int rank, char *spec, size_t bytes, int *step)
     *step = in_graph ? 0 : *step;
 }
 
-/* Whether the message names `rank` alone, and a step from `begin` to `audit` steps later. */
+/* Whether the message names `rank` alone, and the first audited step of those from `begin` on: a fault of that step may not go into an update. */
 static bool is_right(const run *r, const char *message, int rank, int begin)
 {
+    const int next = (begin + r->audit - 1) / r->audit * r->audit, due = next < r->steps ? next : r->steps;
     char name[32];
     int step = 0;
     const char *at;
 
     snprintf(name, sizeof name, "rank %d of %d (", rank, r->ranks);
     at = strstr(message, name);
-    return sscanf(message, "step %d, audit: ", &step) == 1 &&
-           (begin == 0 || (step >= begin && step <= begin + r->audit)) && strstr(message, "rank ") == at &&
-           !strstr(at + 1, "rank ");
+    return sscanf(message, "step %d, audit: ", &step) == 1 && (begin == 0 || step == due) &&
+           strstr(message, "rank ") == at && !strstr(at + 1, "rank ");
 }
 
 /* Random faults, until `wanted` of them have made a difference: each of those is found. */
