@@ -293,6 +293,38 @@ static void read_as_others_do(unsigned char *x)
     H5Fclose(file);
 }
 
+/* Several files count the pictures of all, and the rows that one of them holds. */
+static void check_pictures_of_several_files(void)
+{
+    const char *const names[] = {"part-a.h5", "part-b.h5", "part-c.h5"};
+    char *text = NULL;
+    charl_dataset *ds = NULL;
+    charl_dataset_info info;
+
+    for (int i = 0; i < 3; i++) {
+        const charl_import_options o = {.overwrite = true, .val_split = 0.2, .link = i > 0};
+
+        const char *folders[] = {charl_test_path(dir, "left"), charl_test_path(dir, "test")};
+
+        charl_assert_ok(charl_import_images(folders, &tiny, charl_test_path(dir, names[i]), &o));
+    }
+    charl_assert_ok(charl_dataset_open(charl_test_path(dir, "part-[bc].h5"), NULL, &ds));
+    charl_dataset_get_info(ds, &info);
+    assert_string_equal(info.note, "/train/x is decoded from 64 picture files whenever it is read\n"
+                                   "/val/x is decoded from 16 picture files whenever it is read\n"
+                                   "/test/x is decoded from 12 picture files whenever it is read");
+    charl_assert_ok(charl_dataset_storage(ds, &text));
+    assert_non_null(strstr(text, "/train/x in 2 files, 64 picture files, decoded when read\n"));
+    charl_free(text);
+    charl_dataset_close(ds);
+    charl_assert_ok(charl_dataset_open(charl_test_path(dir, "part-*.h5"), NULL, &ds));
+    charl_assert_ok(charl_dataset_storage(ds, &text));
+    assert_non_null(
+        strstr(text, "/train/x in 3 files, 64 picture files, decoded when read, and 32 rows contiguous, 128 bytes"));
+    charl_free(text);
+    charl_dataset_close(ds);
+}
+
 /* A set of pictures that stay in their files has the rows of one that holds them, and is it, as far as a run can tell. */
 static void pictures_may_stay_in_their_files(void **state)
 {
@@ -339,6 +371,7 @@ static void pictures_may_stay_in_their_files(void **state)
     }
     charl_dataset_close(stored);
     charl_dataset_close(linked);
+    check_pictures_of_several_files();
     read_as_others_do(x[0]);
     for (size_t i = 0; i < 4 * (size_t)info.rows[CHARL_SPLIT_TRAIN]; i++) {
         assert_int_equal(x[0][i], 0);

@@ -120,6 +120,21 @@ static charl_status join_arrays(charl_dataset *ds)
     return CHARL_OK;
 }
 
+/* Picture files are counted over all files of the set, and not for each. */
+static charl_status note_pictures(charl_dataset *ds)
+{
+    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+        const charl__array *x = ds->views[s].x;
+        const int64_t pictures = x ? charl__array_pictures(x) : 0;
+
+        if (pictures > 0) {
+            CHARL_TRY(charl__text_printf(&ds->file.note, "%s%s is decoded from %lld picture files whenever it is read",
+                                         ds->file.note.length ? "\n" : "", x->name, (long long)pictures));
+        }
+    }
+    return CHARL_OK;
+}
+
 /* Open the files; each keeps its part of the memory for chunks. */
 static charl_status open_files(charl_dataset *ds, char *const *paths, int n, const charl_dataset_options *opt)
 {
@@ -166,6 +181,7 @@ charl_status charl__dataset_open_joined(const char *pattern, char *const *paths,
     CHARL_TRY_CLEANUP(take_stats(ds, false));
     CHARL_TRY_CLEANUP(take_stats(ds, true));
     CHARL_TRY_CLEANUP(join_arrays(ds));
+    CHARL_TRY_CLEANUP(note_pictures(ds));
     CHARL_TRY_CLEANUP(charl__dataset_complete(ds, opt));
     *out = ds;
     ds = NULL;

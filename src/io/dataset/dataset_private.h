@@ -73,6 +73,9 @@ struct charl_dataset {
 charl_status charl__dataset_open_joined(const char *pattern, char *const *paths, int n,
                                         const charl_dataset_options *opt, charl_dataset **out) CHARL_MUST_CHECK;
 
+/** Rows of an array, in all its files, that are decoded from picture files. */
+int64_t charl__array_pictures(const charl__array *a);
+
 /** The parts of opening a set that follow when its arrays are there. */
 charl_status charl__dataset_complete(charl_dataset *ds, const charl_dataset_options *opt) CHARL_MUST_CHECK;
 /** An empty data set. */

@@ -12,6 +12,9 @@ static double stored_bytes(const charl__array *a)
     for (int i = 0; i < a->n_parts; i++) {
         bytes += stored_bytes(a->part[i].array);
     }
+    if (a->n_parts == 0 && a->pictures) {
+        return 0;
+    }
     if (a->n_parts == 0 && a->chunks) {
         charl__h5_lock();
         bytes = (double)H5Dget_storage_size(a->chunks->dataset);
@@ -22,11 +25,25 @@ static double stored_bytes(const charl__array *a)
     return bytes;
 }
 
-static double whole_bytes(const charl__array *a)
+int64_t charl__array_pictures(const charl__array *a)
 {
-    const charl__array *one = a->n_parts > 0 ? a->part[0].array : a;
+    int64_t rows = a->n_parts == 0 && a->pictures ? a->rows : 0;
 
-    return (double)a->rows * (double)charl_shape_count(&a->item) * (double)one->stored.bytes;
+    for (int i = 0; i < a->n_parts; i++) {
+        rows += charl__array_pictures(a->part[i].array);
+    }
+    return rows;
+}
+
+/* The first part whose rows are in a file of HDF5; NULL: there is none. */
+static const charl__array *first_stored(const charl__array *a)
+{
+    const charl__array *one = a->n_parts == 0 && !a->pictures ? a : NULL;
+
+    for (int i = 0; i < a->n_parts && !one; i++) {
+        one = first_stored(a->part[i].array);
+    }
+    return one;
 }
 
 /* "chunks of 64 x 28 x 28, gzip, shuffle" */
@@ -56,16 +73,24 @@ static charl_status put_bytes(double bytes, charl__text *out)
 
 static charl_status put_array(const charl__array *a, charl__text *out)
 {
-    const charl__array *one = a->n_parts > 0 ? a->part[0].array : a;
-    const double stored = one->pictures ? 0 : stored_bytes(a), whole = whole_bytes(a);
+    const charl__array *one = first_stored(a);
+    const int64_t pictures = charl__array_pictures(a);
+    double stored, whole;
 
     CHARL_TRY(charl__text_printf(out, "%s%s ", out->length > 0 ? "\n" : "", a->name));
     if (a->n_parts > 1) {
         CHARL_TRY(charl__text_printf(out, "in %d files, ", a->n_parts));
     }
-    if (one->pictures) {
-        return charl__text_printf(out, "in picture files, decoded when they are read");
+    if (pictures > 0) {
+        CHARL_TRY(charl__text_printf(out, "%lld picture file%s, decoded when read", (long long)pictures,
+                                     pictures == 1 ? "" : "s"));
+        if (!one) {
+            return CHARL_OK;
+        }
+        CHARL_TRY(charl__text_printf(out, ", and %lld rows ", (long long)(a->rows - pictures)));
     }
+    stored = stored_bytes(a);
+    whole = (double)(a->rows - pictures) * (double)charl_shape_count(&a->item) * (double)one->stored.bytes;
     if (one->chunks) {
         CHARL_TRY(put_chunks(one->chunks, out));
     } else {
