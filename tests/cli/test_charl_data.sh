@@ -43,14 +43,19 @@ expect 0 'train      4 samples' data make digits tiny.h5 --train 4 --val 0
 expect 2 '.--like tiny.h5: it is no table' data import csv second.csv --like tiny.h5 -o x.h5
 expect 3 'none.h5' data import csv second.csv --like none.h5 -o x.h5
 sed 's/5,Bonn/5,/; s/^b,2024-06-02/c,2024-06-02/' second.csv >third.csv
-expect 3 'third.csv: the target of row 2 .* is missing, or none that first.h5 has' data import csv third.csv --like first.h5 -o x.h5
+expect 3 'third.csv:3: the target is missing, or none that first.h5 has' data import csv third.csv --like first.h5 -o x.h5
 head -n 1 second.csv >empty.csv
 expect 3 'empty.csv: a header but no rows' data import csv empty.csv --like first.h5 -o x.h5
+printf 'age,kind\n1,a\n2,b\n,a\n4,b\n' >gaps.csv
+expect 0 'train      3 samples' data import csv gaps.csv -o gaps.h5 --missing drop
+printf 'kind,age\nb,\na,7\nb,NA\nb,3\n' >more.csv
+expect 0 'note: 2 rows with a gap in a column of --missing drop left out' data import csv more.csv --like gaps.h5 -o more.h5
+expect 0 'per class  a 1, b 1 in train' data info more.h5
 printf 'a,p,q\n1,0.5,1\n2,1.5,3\n' >values.csv
 expect 0 'values.h5: regression' data import csv values.csv -o values.h5 --regression --label p,q
 expect 0 'targets    p q' data import csv values.csv --like values.h5 -o again.h5
 sed 's/,3$/,/' values.csv >gap.csv
-expect 3 'gap.csv: the target of row 2 .* is missing' data import csv gap.csv --like values.h5 -o x.h5
+expect 3 'gap.csv:3: the target is missing' data import csv gap.csv --like values.h5 -o x.h5
 cut -d, -f1,2 values.csv >half.csv
 expect 3 'half.csv has not all targets of values.h5: "p", "q"' data import csv half.csv --like values.h5 -o x.h5
 printf '1,0\n2,1\n' >nameless.csv
@@ -148,6 +153,15 @@ expect 0 'train      120 samples' data import hdf5 d1.h5 repacked.h5 -o merged.h
 expect 0 'val        40 samples' data info merged.h5
 expect 0 '^merged.h5: good$' data verify merged.h5
 expect 0 'train      105 samples' data import hdf5 'd1.h[5]' repacked.h5 --x /train/x --y /train/y -o mine.h5 --val-split 0.125
+for how in "--seed 1" "--seed 1" "--seed 2" --in-order; do
+    expect 0 'val        12 samples' data import hdf5 d1.h5 --x /train/x --y /train/y -o chosen.h5 --val-split 0.2 --overwrite $how
+    "$bin/charl" data info chosen.h5 | sed -n 's/^  content *//p' >>chosen.txt
+done
+expect 0 'train      60 samples' data import hdf5 d1.h5 --x /train/x --y /train/y -o all.h5
+if [ "$(sort -u chosen.txt | wc -l)" != 3 ] || [ "$(sed -n 1p chosen.txt)" != "$(sed -n 2p chosen.txt)" ]; then
+    echo "seeds of import hdf5: $(cat chosen.txt)"
+    failed=1
+fi
 expect 2 'x also needs --y' data import hdf5 d1.h5 -o x.h5 --x /train/x
 expect 3 'no array /images' data import hdf5 d1.h5 -o x.h5 --x /images --y /labels
 expect 3 'w.h5 holds tokens' data import hdf5 w.h5 -o x.h5

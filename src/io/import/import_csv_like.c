@@ -2,7 +2,6 @@
  * rows to predict (io/rows). The file is read twice: for the number of rows and their classes, and to write them. */
 #include "io/import/import_csv_like.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -67,22 +66,6 @@ static void pass_notes(like_import *c)
     }
 }
 
-/* Row i of the block is the file's row `row`, from 0. */
-static charl_status check_targets(const like_import *c, int64_t i, int64_t row)
-{
-    const int64_t m = charl_shape_count(&c->schema->y_shape);
-
-    for (int64_t k = i * m; k < (i + 1) * m; k++) {
-        const bool known =
-            c->schema->y_dtype == CHARL_F32 ? isfinite(((const float *)c->y)[k]) : ((const int32_t *)c->y)[k] >= 0;
-
-        CHARL_REQUIRE(known, CHARL_ERR_DATA,
-                      "%s: the target of row %lld (the first below the names is 1) is missing, or none that %s has",
-                      c->path, (long long)row + 1, c->like);
-    }
-    return CHARL_OK;
-}
-
 /* Every row, to the writer or, where it is NULL, to be counted. */
 static charl_status pass(like_import *c, charl__writer *w)
 {
@@ -97,21 +80,18 @@ static charl_status pass(like_import *c, charl__writer *w)
         if (n == 0) {
             break;
         }
-        for (int64_t i = 0; !w && i < n; i++) {
-            CHARL_TRY(check_targets(c, i, row + i));
-            if (is_class) {
-                CHARL_TRY(charl__grow(row + i, sizeof *c->class_of, &c->class_of));
-                c->class_of[row + i] = ((const int32_t *)c->y)[i];
-            }
+        for (int64_t i = 0; !w && is_class && i < n; i++) {
+            CHARL_TRY(charl__grow(row + i, sizeof *c->class_of, &c->class_of));
+            c->class_of[row + i] = ((const int32_t *)c->y)[i];
         }
         row += n;
         CHARL_REQUIRE(!w || row <= c->n, CHARL_ERR_DATA, "%s: the file changed while it was being read", c->path);
         CHARL_TRY(w ? charl__writer_put(w, c->x, c->y, n) : CHARL_OK);
     }
-    CHARL_REQUIRE(row > 0, CHARL_ERR_DATA, "%s: a header but no rows", c->path);
     if (!w) {
         pass_notes(c);
     }
+    CHARL_REQUIRE(row > 0, CHARL_ERR_DATA, "%s: a header but no rows", c->path);
     c->n = row;
     charl__rows_close(c->rows);
     c->rows = NULL;
@@ -136,6 +116,7 @@ static charl_status open_like(like_import *c, const charl_csv_options *csv)
     CHARL_TRY(charl_names_match(info.targets, "", &c->places, &c->target_names));
     CHARL_TRY(charl_data_schema_create(c->ds, info.n_stats, info.mean, info.std, &c->schema));
     c->options = (charl__rows_options){.schema = c->schema,
+                                       .imports = true,
                                        .model = c->like,
                                        .paths = &c->path,
                                        .n_paths = 1,

@@ -13,13 +13,11 @@ static charl_status import_rows(const char *name, const charl__paths *paths, con
 {
     charl_status st = CHARL_OK;
     const charl_dataset_options open = {.x = o->x, .y = o->y, .weights = o->weights, .window = 1};
-    charl_import_options in_order = opt ? *opt : (charl_import_options){0};
     charl_dataset *ds = NULL;
 
-    in_order.in_order = true;
     CHARL_TRY_CLEANUP(paths->n == 1 ? charl_dataset_open(paths->path[0], &open, &ds)
                                     : charl__dataset_open_joined(name, paths->path, (int)paths->n, &open, &ds));
-    CHARL_TRY_CLEANUP(charl_dataset_sample(ds, 0, out, &in_order));
+    CHARL_TRY_CLEANUP(charl_dataset_sample(ds, 0, out, opt));
 cleanup:
     charl_dataset_close(ds);
     return st;
@@ -103,6 +101,7 @@ const charl_importer charl__importer_hdf5 = {
     .group = 1,
     .note = "FILE is a file, a folder or a pattern such as 'part-*.h5'. The rows of all files follow one another. "
             "Files that charl wrote keep "
-            "their splits, and need neither --x nor --y. With --y @NAME rows of every class are chosen for validation.",
+            "their splits, and need neither --x nor --y.",
+    .shuffles = true,
     .run = run_hdf5,
 };

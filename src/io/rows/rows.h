@@ -21,11 +21,13 @@ typedef struct charl__rows_options {
     const charl_data_schema *schema;
     const char *model; /* what has the schema, for messages */
     const char *const *paths;
-    int64_t n_paths;               /* >= 1; several, or a folder, only of images */
-    char separator;                /* CSV; 0: found */
-    char decimal;                  /* CSV: '.' or ','; 0: that of the model's training data */
-    const char *id;                /* CSV: the column that names rows; NULL: none */
-    const char *split;             /* of a data set; NULL: val where it has one, else train */
+    int64_t n_paths;   /* >= 1; several, or a folder, only of images */
+    char separator;    /* CSV; 0: found */
+    char decimal;      /* CSV: '.' or ','; 0: that of the model's training data */
+    bool imports;      /* CSV: every row needs its targets, and rows with a gap in a column of --missing drop are left
+                                      out; else a missing target is unknown, and such a gap is an error */
+    const char *id;    /* CSV: the column that names rows; NULL: none */
+    const char *split; /* of a data set; NULL: val where it has one, else train */
     charl_dataset_options dataset; /* how a data set is opened ... */
     const char *other_x, *other_y; /* ... and with which arrays if it is not in charl's layout and
                                       dataset.x is NULL; NULL: it is refused */

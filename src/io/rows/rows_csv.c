@@ -32,7 +32,8 @@ typedef struct csv_rows {
     charl__text ids; /* of the batch, each with its NUL */
     size_t *id_at;   /* [id_capacity] */
     int64_t id_capacity;
-    int64_t unknown; /* targets that could not be read */
+    int64_t unknown;  /* targets that could not be read */
+    int64_t left_out; /* rows with a gap in a column of --missing drop */
     charl__text first_unknown;
 } csv_rows;
 
@@ -432,6 +433,8 @@ static charl_status read_targets(charl__rows *r, csv_rows *c, void *y, int64_t r
         } else {
             ((int32_t *)y)[at] = class;
         }
+        CHARL_REQUIRE(!r->o.imports || (values ? isfinite(v) : class >= 0), CHARL_ERR_DATA,
+                      "%s: the target is missing, or none that %s has", charl__table_place(&c->table), r->o.model);
         if (given && (values ? !isfinite(v) : class < 0) && c->unknown++ == 0) {
             CHARL_TRY(charl__text_printf(&c->first_unknown, "%s: \"%.40s\"", charl__table_place(&c->table), field));
         }
@@ -461,19 +464,41 @@ static charl_status keep_id(csv_rows *c, int64_t row)
     return CHARL_OK;
 }
 
+/* Whether the row at hand has a gap for which the import of the training data left rows out. */
+static bool is_left_out(const charl__rows *r, const csv_rows *c)
+{
+    for (int64_t i = 0; r->o.imports && i < c->n_columns; i++) {
+        if (c->recipe.column[c->taken[i]].missing == CHARL__MISSING_DROP &&
+            charl__table_is_missing(&c->table, charl__table_field(&c->table, (int)c->column[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static charl_status next_csv(charl__rows *r, int64_t most, void *x, void *y, int64_t *n)
 {
     csv_rows *c = r->self;
     bool more = true;
 
-    for (; *n < most; (*n)++) {
+    while (*n < most) {
         CHARL_TRY(charl__table_next(&c->table, &more));
         if (!more) {
             break;
         }
+        if (is_left_out(r, c)) {
+            c->left_out++;
+            continue;
+        }
         CHARL_TRY(read_columns(r, c, x, *n));
         CHARL_TRY(read_targets(r, c, y, *n));
         CHARL_TRY(keep_id(c, *n));
+        (*n)++;
+    }
+    if (!more && c->left_out > 0) {
+        CHARL_TRY(charl__rows_note(r, "%lld row%s with a gap in a column of --missing drop left out",
+                                   (long long)c->left_out, c->left_out == 1 ? "" : "s"));
+        c->left_out = 0;
     }
     if (!more && c->unknown > 0) {
         CHARL_TRY(charl__rows_warn(r,
