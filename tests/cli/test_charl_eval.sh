@@ -56,6 +56,22 @@ expect 0 '"confusion":' eval c.ini $checkpoint $metrics --report=json
 cp out report.json
 expect 0 '' predict $checkpoint --all -o p.csv
 expect 2 'must be table or json' eval c.ini $checkpoint --report=xml
+for part in val train; do
+    expect 0 "^$part step=2 loss=" eval c.ini $checkpoint --split $part --predictions $part.csv
+    expect 0 'rows=' predict $checkpoint d.h5 --split $part --all -o expected.csv
+    if ! cmp -s $part.csv expected.csv; then
+        echo "the predictions of $part are not those of charl predict"
+        failed=1
+    fi
+done
+if ! mpirun --oversubscribe --bind-to none -n 2 "$charl" eval c.ini $checkpoint --predictions two.jsonl device.share=yes >two 2>err ||
+    ! grep -q "^val step=2 loss=$loss " two || [ "$(grep -c '"probabilities":' two.jsonl)" != 83 ]; then
+    echo "predictions of two ranks:"
+    cat two err
+    failed=1
+fi
+expect 8 'no/such' eval c.ini $checkpoint --predictions no/such/file.csv
+expect 2 '.--predictions writes samples of a dataset' eval c.ini $checkpoint --choices x.jsonl --predictions x.csv
 if command -v python3 >out; then
     python3 - >log 2>&1 <<'PY' || { echo "the report:"; cat log; failed=1; }
 import csv, json

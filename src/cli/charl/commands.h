@@ -36,6 +36,10 @@ int charl__tune_main(const char *path, int argc, char **argv);
 int charl__selftest_main(const char *path, int argc, char **argv);
 int charl__eval_main(const char *path, int argc, char **argv);
 int charl__predict_main(const char *path, int argc, char **argv);
+/** Write the probabilities or numbers that a checkpoint gives every sample of a split of the configuration's data, as `charl predict` does, in the
+ *  format that the name of the file says. */
+charl_status charl__predict_split(const charl_config *config, const char *checkpoint, const char *split, int ema,
+                                  const char *file);
 int charl__generate_main(const char *path, int argc, char **argv);
 int charl__replay_main(const char *path, int argc, char **argv);
 int charl__bisect_main(const char *path, int argc, char **argv);

@@ -22,6 +22,7 @@ typedef struct evaluation {
     report_format report;
     charl_config *config;
     const char *checkpoint;
+    const char *predictions;         /* file; NULL: none */
     const char *choices, *tokenizer; /* files */
 } evaluation;
 
@@ -193,6 +194,10 @@ static int evaluate(void *ctx, charl_comm *comm)
 
     if (st == CHARL_OK && charl_comm_rank(comm) == 0) {
         st = print(e, &row, report);
+        fflush(stdout);
+        if (st == CHARL_OK && e->predictions) {
+            st = charl__predict_split(e->config, e->checkpoint, e->split, e->ema, e->predictions);
+        }
     }
     charl_eval_report_destroy(report);
     return st == CHARL_OK ? CHARL__EXIT_OK : charl__ranks_fail(comm, st);
@@ -245,6 +250,11 @@ int charl__eval_main(const char *path, int argc, char **argv)
          "Also print metrics of every class, label or target, and the confusion matrix; json: all as one JSON object, "
          "with the samples whose class is the least probable",
          0, CHARL__CLI_CHOICE(evaluation, report, REPORT_TABLE), .flags = OPTION_ARG_OPTIONAL},
+        {"predictions", 0, "FILE",
+         "Also write the probabilities of all classes or labels, or the numbers, of every sample of the split, as "
+         "charl "
+         "predict does: FILE.csv, FILE.jsonl or FILE.h5",
+         0, CHARL__CLI_TEXT(evaluation, predictions)},
         CHARL__CLI_EMA_OPTION(0, evaluation, ema),
         {"choices", 0, "FILE",
          "Instead of a dataset, answer the multiple-choice questions of FILE: lines of JSON in the form of HellaSwag "
@@ -268,6 +278,9 @@ int charl__eval_main(const char *path, int argc, char **argv)
     }
     if (e.tokenizer && !e.choices) {
         return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--tokenizer goes with --choices");
+    }
+    if (e.predictions && e.choices) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--predictions writes samples of a dataset, not --choices");
     }
     st = charl__cli_load_config(&operands, 2, &e.config);
     if (st != CHARL_OK) {

@@ -142,14 +142,60 @@ static bool is_h5_name(const char *path)
     return path && (ends_in(path, ".h5") || ends_in(path, ".hdf5"));
 }
 
+static charl_prediction_format format_of(const char *path)
+{
+    return is_h5_name(path)                  ? CHARL_PREDICTION_HDF5
+           : path && ends_in(path, ".jsonl") ? CHARL_PREDICTION_JSONL
+                                             : CHARL_PREDICTION_CSV;
+}
+
+static charl_status on_split_started(void *ctx, const charl_predict_info *info)
+{
+    prediction *p = ctx;
+
+    p->file.all = info->targets == CHARL_TARGET_CLASS;
+    return on_started(ctx, info);
+}
+
+charl_status charl__predict_split(const charl_config *config, const char *checkpoint, const char *split, int ema,
+                                  const char *file)
+{
+    charl_status st = CHARL_OK;
+    const charl_dataset_options data = charl_config_dataset_options(config);
+    char val_split[64];
+    const charl_config_override part = {val_split, "charl eval"};
+    prediction p = {.file = {.path = file, .format = format_of(file)},
+                    .o = {.paths = &config->data.path,
+                          .n_paths = 1,
+                          .split = split,
+                          .x = data.x,
+                          .y = data.y,
+                          .overrides = &part,
+                          .n_overrides = 1,
+                          .ema = ema,
+                          .counts = is_h5_name(file),
+                          .started = on_split_started,
+                          .predicted = on_predicted,
+                          .warned = charl__cli_warn,
+                          .noted = charl__cli_note,
+                          .compiling = charl__cli_compiling_show}};
+    charl_predict_result result;
+
+    snprintf(val_split, sizeof val_split, "data.val_split=%.17g", data.val_split);
+    p.o.ctx = &p;
+    CHARL_TRY_CLEANUP(charl_predict(checkpoint, &p.o, &result));
+    CHARL_TRY_CLEANUP(charl_prediction_writer_finish(p.writer));
+cleanup:
+    charl_prediction_writer_destroy(p.writer);
+    return st;
+}
+
 /* Sort the operands after the model into overrides and data. */
 static charl_status take_operands(prediction *p, const charl__cli_operands *operands)
 {
     bool h5;
 
-    p->file.format = p->format >= 0             ? (charl_prediction_format)p->format
-                     : is_h5_name(p->file.path) ? CHARL_PREDICTION_HDF5
-                                                : CHARL_PREDICTION_CSV;
+    p->file.format = p->format >= 0 ? (charl_prediction_format)p->format : format_of(p->file.path);
     h5 = p->file.format == CHARL_PREDICTION_HDF5;
     CHARL_TRY(charl__cli_alloc(operands->count, sizeof *p->paths, &p->paths));
     CHARL_TRY(charl__cli_alloc(operands->count, sizeof *p->overrides, &p->overrides));
@@ -186,7 +232,7 @@ int charl__predict_main(const char *path, int argc, char **argv)
     static const charl__cli_option options[] = {
         {"output", 'o', "OUT", "Output file (default: standard output)", 1, CHARL__CLI_TEXT(prediction, file.path)},
         {"format", 0, "csv|jsonl|hdf5",
-         "Output format: csv (default), jsonl (one JSON object per line) or hdf5 (default for "
+         "Output format: csv (default), jsonl (one JSON object per line, default for OUT.jsonl) or hdf5 (default for "
          "OUT.h5)",
          1, CHARL__CLI_CHOICE(prediction, format, CHARL_PREDICTION_CSV)},
         {"all", 0, NULL, "Also write the probabilities of all classes", 1, CHARL__CLI_FLAG(prediction, file.all)},
