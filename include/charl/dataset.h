@@ -71,7 +71,7 @@ typedef struct charl_dataset_info {
     int64_t items[CHARL_SPLIT_COUNT]; /* stored rows; tokens: tokens */
     /* Tokens: documents that begin in the stored split; 0: the file does not tell. */
     int64_t documents[CHARL_SPLIT_COUNT];
-    int64_t ignored[CHARL_SPLIT_COUNT]; /* labels that do not count; tokens: 0 */
+    int64_t ignored[CHARL_SPLIT_COUNT]; /* labels, of samples or of pixels, that do not count; tokens: 0 */
     /* Rows that CHARL_SHUFFLE_BLOCKS keeps together, as a chunk of the training samples does; and how many it shuffles at a time. */
     int64_t block_rows, shuffle_window;
     charl_sampling sampling;  /* of the training stream where it is shuffled */
@@ -167,8 +167,8 @@ const char *charl_split_name(charl_split split);
  *  x     [n, x_shape]   x_dtype, written; NULL: not wanted
  *  y     [n, y_shape]   y_dtype, written; NULL: not wanted
  *
- *  Row i of tokens is the window that begins at token i * window; its target is the window one token later. A class label that is stored
- *  as -1 or -100 does not count in the loss, and is delivered as -1.
+ *  Row i of tokens is the window that begins at token i * window; its target is the window one token later. A label of a
+ *  class, or of a pixel's class, that is stored as -1 or -100 does not count in the loss, and is delivered as -1.
  *
  *  Blocks. Local. Thread-safe. Deterministic.
  *  Errors: ERR_INVALID  a row is out of range, or there is no such split
@@ -189,7 +189,7 @@ charl_status charl_dataset_read_at(charl_dataset *ds, charl_split split, const i
                                    void *y) CHARL_MUST_CHECK;
 
 /** w[i] = how much the targets of sample i count in the loss: 0 for a label that does not count, and for the first token of a
- *  document where these are separate, else its stored weight, else 1.
+ *  document where these are separate, else its stored weight, else 1. Where pixels have classes, it is the weight of the sample.
  *
  *  places  [n]                read; row numbers, of tokens the first tokens of windows
  *  w       [n] or [n, window] written

@@ -37,6 +37,8 @@ typedef struct predictor {
     float *outputs;               /* [batch, n_outputs] */
     double *answers;              /* [n_outputs] of one row */
     int32_t *map;                 /* [n_targets] MAPS: predicted classes of one row; else NULL */
+    int32_t *map_labels;          /* [n_targets] MAPS: labels of one row, 0 where a pixel does not count; else NULL */
+    float *map_weights;           /* [n_targets] MAPS: 1, or 0 where a pixel does not count; else NULL */
     charl__evaluation evaluation; /* of the labelled rows */
 } predictor;
 
@@ -49,6 +51,8 @@ static void predictor_fini(predictor *p)
     charl_free(p->outputs);
     charl_free(p->answers);
     charl_free(p->map);
+    charl_free(p->map_labels);
+    charl_free(p->map_weights);
     charl_free(p->x);
     charl_free(p->y);
 }
@@ -203,6 +207,8 @@ static charl_status reserve_batch(predictor *p)
     CHARL_TRY(charl__alloc_array(p->capacity * p->info.n_targets, charl_dtype_size(p->session.schema->y_dtype), &p->y));
     if (p->info.targets == CHARL_TARGET_MAPS) {
         CHARL_TRY(charl__alloc_array(p->info.n_targets, sizeof *p->map, &p->map));
+        CHARL_TRY(charl__alloc_array(p->info.n_targets, sizeof *p->map_labels, &p->map_labels));
+        CHARL_TRY(charl__alloc_array(p->info.n_targets, sizeof *p->map_weights, &p->map_weights));
     }
     return CHARL_OK;
 }
@@ -239,14 +245,31 @@ static charl_status check_finite(const predictor *p, int64_t row, const char *na
     return CHARL_OK;
 }
 
+/* Of pixels that have classes, whether there is one that counts. */
 static bool is_labelled(const predictor *p, const charl_prediction *row)
 {
+    bool any = false, all = true;
+
     for (int64_t i = 0; i < p->info.n_targets; i++) {
-        if (row->labels ? row->labels[i] < 0 : !row->targets || isnan(row->targets[i])) {
-            return false;
-        }
+        const bool known = row->labels ? row->labels[i] >= 0 : row->targets && !isnan(row->targets[i]);
+
+        any = any || known;
+        all = all && known;
     }
-    return true;
+    return p->map ? any : all;
+}
+
+/* Let the metrics see a row that has labels. */
+static charl_status evaluate_row(predictor *p, const charl_prediction *row, const void *y)
+{
+    const charl_dtype dtype = p->session.schema->y_dtype;
+
+    for (int64_t i = 0; p->map && i < p->info.n_targets; i++) {
+        p->map_weights[i] = row->labels[i] >= 0 ? 1.0F : 0.0F;
+        p->map_labels[i] = row->labels[i] >= 0 ? row->labels[i] : 0;
+    }
+    return charl__evaluation_add(&p->evaluation, 1, row->outputs, dtype, p->map ? p->map_labels : y, p->info.n_targets,
+                                 p->map_weights, p->map ? p->info.n_targets : 1);
 }
 
 static charl_status run_batch(predictor *p, int64_t n, charl_predict_result *result)
@@ -273,8 +296,7 @@ static charl_status run_batch(predictor *p, int64_t n, charl_predict_result *res
             p->map[k] = (int32_t)charl__largest(row.outputs + k, p->evaluation.data.classes, p->info.n_targets);
         }
         if (p->info.has_targets && is_labelled(p, &row)) {
-            CHARL_TRY(
-                charl__evaluation_add(&p->evaluation, 1, row.outputs, schema->y_dtype, y, p->info.n_targets, NULL, 1));
+            CHARL_TRY(evaluate_row(p, &row, y));
             result->labelled++;
         }
         CHARL_TRY(p->o->predicted(p->o->ctx, &row));

@@ -15,8 +15,12 @@ typedef struct charl__eval_row {
     int64_t index;         /* of the row in its split */
     const int32_t *labels; /* CLASS [1]; MAPS [n / classes]; TOKENS, FLAGS, and NUMBERS that are integers [n] */
     const float *numbers;  /* [n] */
-    const float *weights;  /* TOKENS: [n] what each weighs; NULL: all 1 */
+    const float *weights;  /* TOKENS [n], MAPS [n / classes]: what each target weighs; NULL: all 1 */
 } charl__eval_row;
+
+/** MAPS: what pixel i weighs; 1 for a CLASS. And what those of a row weigh together. */
+double charl__eval_weight(const charl__eval_row *row, int64_t i);
+double charl__eval_weights(const charl__eval_row *row);
 
 /** Target i of a row of flags or numbers. */
 double charl__eval_target(const charl__eval_row *row, int64_t i);
@@ -49,7 +53,11 @@ typedef struct charl__loss {
      *  MAPS            outputs [rows, pixels, classes] any float     targets i32 [rows, pixels]
      *  others          outputs f32 [rows, ...]                       targets f32, the same shape */
     charl_var *(*build)(charl_graph *g, const void *settings, charl_var *outputs, charl_var *targets);
-    /** The same for one row outside of training, in double: the definition. */
+    /** MAPS, of a loss that is one number for all pixels of a row: the same, f32 [rows], of the pixels whose `counted`, f32 [rows, pixels], is 1 and
+     *  not 0. NULL: the loss of a row is the mean over its pixels. */
+    charl_var *(*build_counted)(charl_graph *g, const void *settings, charl_var *outputs, charl_var *targets,
+                                charl_var *counted);
+    /** `build` for one row outside of training, in double: the definition. Of MAPS it takes the pixels that count. */
     double (*reference)(const void *settings, const charl__eval_row *row);
     const charl__answer *answer;
 } charl__loss;

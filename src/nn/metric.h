@@ -62,7 +62,9 @@ typedef struct charl__metric {
     bool report_only;   /* it has details but no value: eval.metrics and checkpoint.monitor do not take it */
     unsigned targets;   /* kinds of target that it is defined for */
     unsigned automatic; /* of them, those that eval.metrics = auto measures it for */
-    unsigned reads;     /* CHARL__READS_... bits, of a metric that has `add` */
+    unsigned
+        on_request; /* of them, those for which a report holds it only if eval.metrics names it: it takes much memory */
+    unsigned reads; /* CHARL__READS_... bits, of a metric that has `add` */
     charl__metric_detail detail;
     /** f32 [rows] or [rows, window]; operands as charl__loss.build */
     charl_var *(*build)(charl_graph *g, charl_target_kind kind, charl_var *outputs, charl_var *targets);

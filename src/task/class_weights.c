@@ -6,29 +6,31 @@
 #include "base/registry/key.h"
 #include "config/config_rows.h"
 #include "io/dataset/weights.h"
+#include "task/evaluation.h"
 #include "task/session.h"
 
-enum { BLOCK_ROWS = 4096, WORD = 64 };
+enum { BLOCK_LABELS = 1 << 20, WORD = 64 };
 
-/* A class with fewer samples weighs more: samples / (classes * samples of the class), of classes that occur. */
+/* A class with fewer samples, or pixels, weighs more: samples / (classes * samples of the class), of classes that occur. */
 static charl_status balance(charl__session *s, float *out)
 {
     charl_status st = CHARL_OK;
-    const int64_t n = s->data.rows[CHARL_SPLIT_TRAIN];
+    const int64_t n = s->data.rows[CHARL_SPLIT_TRAIN], labels = charl_shape_count(&s->data.y_shape);
+    const int64_t block = labels < BLOCK_LABELS ? BLOCK_LABELS / labels : 1;
     int64_t *rows = NULL, *count = NULL, samples = 0, occur = 0;
     int32_t *label = NULL;
 
-    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_ROWS, sizeof *rows, &rows));
-    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_ROWS, sizeof *label, &label));
+    CHARL_TRY_CLEANUP(charl__alloc_array(block, sizeof *rows, &rows));
+    CHARL_TRY_CLEANUP(charl__alloc_array(block * labels, sizeof *label, &label));
     CHARL_TRY_CLEANUP(charl__alloc_array(s->data.classes, sizeof *count, &count));
-    for (int64_t first = 0; first < n; first += BLOCK_ROWS) {
-        const int64_t m = n - first < BLOCK_ROWS ? n - first : BLOCK_ROWS;
+    for (int64_t first = 0; first < n; first += block) {
+        const int64_t m = n - first < block ? n - first : block;
 
         for (int64_t i = 0; i < m; i++) {
             rows[i] = first + i;
         }
         CHARL_TRY_CLEANUP(charl_dataset_read(s->ds, CHARL_SPLIT_TRAIN, rows, m, NULL, label));
-        for (int64_t i = 0; i < m; i++) {
+        for (int64_t i = 0; i < m * labels; i++) {
             if (label[i] >= 0) {
                 occur += count[label[i]]++ == 0;
                 samples++;
@@ -79,15 +81,19 @@ charl_status charl__session_weigh_classes(charl__session *s)
 {
     charl_status st = CHARL_OK;
     const char *text = s->config->train.class_weights;
-    const bool has_classes = s->data.kind != CHARL_DATASET_TOKENS && s->data.labelled && s->data.classes > 0 &&
-                             s->data.y_dtype == CHARL_I32 && s->data.y_shape.ndim == 0;
+    const charl__loss *loss = charl__config_loss(s->config);
+    const charl_target_kind targets = charl__task_targets(loss, &s->data);
+    const bool has_classes =
+        s->data.labelled && s->data.classes > 0 && s->data.y_dtype == CHARL_I32 &&
+        (targets == CHARL_TARGET_MAPS ? !loss->build_counted
+                                      : targets == CHARL_TARGET_CLASS && s->data.y_shape.ndim == 0);
     float *weights = NULL;
 
     if (!text[0]) {
         return CHARL_OK;
     }
     CHARL_REQUIRE_CLEANUP(
-        has_classes && charl__config_loss(s->config)->targets & CHARL_TARGET_CLASS, CHARL_ERR_CONFIG,
+        has_classes, CHARL_ERR_CONFIG,
         "train.class_weights weighs classes for cross_entropy or focal; %s holds %s, and train.loss = %s", s->data.path,
         charl_dataset_kind_name(s->data.kind), s->config->train.loss);
     CHARL_TRY_CLEANUP(charl__alloc_array(s->data.classes, sizeof *weights, &weights));

@@ -14,7 +14,7 @@
 #include "task/augment.h"
 #include "task/loader_record.h"
 
-enum { SLOTS = 3, BLOCK_ROWS = 4096, CHOSEN = 128, BLOCK_TOKENS = 1 << 20 };
+enum { SLOTS = 3, BLOCK_ROWS = 4096, CHOSEN = 128, BLOCK_TOKENS = 1 << 20, BLOCK_PIXELS = 1 << 20 };
 
 struct charl__device_loader {
     charl__device_loader_options o;
@@ -29,7 +29,8 @@ struct charl__device_loader {
     double step_weight;
     charl_tensor *x, *y;   /* the source; tokens on the device: x is the sequence, no y */
     charl_tensor *w;       /* weights of the targets; NULL: all count alike */
-    void *weights;         /* of the whole split on the device, as there; else NULL */
+    void *weights;         /* of the whole split on the device, as there, but of pixels; else NULL */
+    double *row_weights;   /* of pixels in training: what those of each row weigh, [n]; else NULL */
     float *window_weights; /* of one window or row, otherwise */
     charl_tensor *shift, *scale;
     charl_tensor *target_shift, *target_scale, *target_std; /* NULL: targets are not scaled */
@@ -66,12 +67,14 @@ static int64_t row_bytes(charl_dtype dtype, const charl_shape *shape)
 /* Targets of a row that have weights of their own. */
 static int64_t weights_per_row(const charl__device_loader *f)
 {
-    return f->window > 0 ? f->window : 1;
+    return f->window > 0 ? f->window : f->o.pixels ? charl_shape_count(&f->info.y_shape) : 1;
 }
 
 int64_t charl__device_loader_split_bytes(const charl_dataset_info *info, charl_split split)
 {
-    const int64_t weight = info->weighted ? (int64_t)sizeof(float) : 0;
+    const bool maps = info->kind == CHARL_DATASET_IMAGES && info->y_dtype == CHARL_I32;
+    const int64_t weight =
+        (info->weighted ? (int64_t)sizeof(float) : 0) * (maps ? charl_shape_count(&info->y_shape) : 1);
 
     if (info->kind == CHARL_DATASET_TOKENS) {
         return info->items[split] * ((int64_t)charl_dtype_size(info->stored_dtype) + weight);
@@ -145,7 +148,7 @@ static charl_status create_source(charl__device_loader *f)
     CHARL_TRY(create_array(f, rows, f->info.x_dtype, &f->info.x_shape, &f->x));
     CHARL_TRY(create_array(f, rows, f->info.y_dtype, &f->info.y_shape, &f->y));
     if (f->counts) {
-        CHARL_TRY(create_array(f, rows, CHARL_F32, f->window > 0 ? &f->info.y_shape : &one, &f->w));
+        CHARL_TRY(create_array(f, rows, CHARL_F32, f->window > 0 || f->o.pixels ? &f->info.y_shape : &one, &f->w));
     }
     if (f->o.separate) {
         CHARL_TRY(create_array(f, rows, CHARL_I32, &f->info.y_shape, &f->starts));
@@ -220,6 +223,57 @@ static charl_status fill_tokens(charl__device_loader *f)
     }
 cleanup:
     charl_free(block);
+    return st;
+}
+
+/* What the loss of a row weighs, by the weights of its pixels. */
+static double weight_of_pixels(const charl__device_loader *f, const float *w)
+{
+    double sum = 0.0, most = 0.0;
+
+    for (int64_t i = 0; i < weights_per_row(f); i++) {
+        sum += (double)w[i];
+        most = (double)w[i] > most ? (double)w[i] : most;
+    }
+    return f->o.whole ? most : sum;
+}
+
+/* The weights of all pixels of the split: what those of each row weigh together and, where rows stay on the device, each of them there. Labels
+ * are read a few rows at a time. */
+static charl_status fill_pixel_weights(charl__device_loader *f)
+{
+    charl_status st = CHARL_OK;
+    const int64_t pixels = weights_per_row(f), block = pixels < BLOCK_PIXELS ? BLOCK_PIXELS / pixels : 1;
+    int64_t *rows = NULL;
+    int32_t *label = NULL;
+    float *w = NULL;
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(f->n, sizeof *f->row_weights, &f->row_weights));
+    CHARL_TRY_CLEANUP(charl__alloc_array(block, sizeof *rows, &rows));
+    CHARL_TRY_CLEANUP(charl__alloc_array(block * pixels, sizeof *label, &label));
+    CHARL_TRY_CLEANUP(charl__alloc_array(block * pixels, sizeof *w, &w));
+    for (int64_t first = 0; first < f->n; first += block) {
+        const int64_t m = f->n - first < block ? f->n - first : block;
+
+        for (int64_t i = 0; i < m; i++) {
+            rows[i] = first + i;
+        }
+        CHARL_TRY_CLEANUP(charl_dataset_read(f->o.ds, f->o.split, rows, m, NULL, label));
+        CHARL_TRY_CLEANUP(charl__dataset_weigh_pixels(f->o.ds, f->o.split, rows, m, label, w));
+        for (int64_t i = 0; i < m; i++) {
+            f->row_weights[first + i] = weight_of_pixels(f, w + i * pixels);
+        }
+        if (f->o.on_device) {
+            const size_t size = (size_t)pixels * sizeof *w;
+
+            CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->w->buffer, (size_t)first * size, w,
+                                                  (size_t)m * size, true));
+        }
+    }
+cleanup:
+    charl_free(rows);
+    charl_free(label);
+    charl_free(w);
     return st;
 }
 
@@ -346,13 +400,16 @@ charl_status charl__device_loader_create(const charl__device_loader_options *o, 
     if (f->o.on_device) {
         CHARL_TRY_CLEANUP(create_source(f));
         CHARL_TRY_CLEANUP(f->window > 0 ? fill_tokens(f) : fill_source(f));
-        if (f->counts) {
+        if (f->counts && !f->o.pixels) {
             CHARL_TRY_CLEANUP(fill_weights(f));
         }
         if (f->o.separate) {
             CHARL_TRY_CLEANUP(fill_starts(f));
         }
         CHARL_TRY_CLEANUP(charl_dataset_check(o->ds)); /* what becomes of the file later is all the same */
+    }
+    if (f->counts && f->o.pixels && (f->o.on_device || f->o.endless)) {
+        CHARL_TRY_CLEANUP(fill_pixel_weights(f));
     }
     CHARL_TRY_CLEANUP(create_part(f));
     *out = f;
@@ -426,6 +483,7 @@ void charl__device_loader_destroy(charl__device_loader *f)
         charl_tensor_release(f->target_scale);
         charl_tensor_release(f->target_std);
         charl_free(f->weights);
+        charl_free(f->row_weights);
         charl_free(f->window_weights);
         charl_free(f);
     }
@@ -586,6 +644,7 @@ charl_status charl__device_loader_seek(charl__device_loader *f, int64_t step)
                                      .x = f->host_x,
                                      .y = f->host_y,
                                      .w = f->counts ? f->host_w : NULL,
+                                     .weighs_pixels = f->o.pixels,
                                      .starts = f->o.separate ? f->host_starts : NULL,
                                      .trace = charl__device_trace(f->o.dev)};
 
@@ -742,6 +801,10 @@ static charl_status add_weights(charl__device_loader *f, int64_t place, double *
 {
     const int64_t n = weights_per_row(f), first = f->window > 0 ? place + 1 : place;
 
+    if (f->row_weights) {
+        *sum += f->row_weights[place];
+        return CHARL_OK;
+    }
     if (!f->weights) {
         CHARL_TRY(charl_dataset_read_weights(f->o.ds, f->o.split, &place, 1, f->window_weights));
     }

@@ -11,7 +11,7 @@
  *
  *  Where targets do not count alike (charl_dataset_info.weighted) the graph gets their weights, and the
  *  feed knows what those of a step weigh over all ranks, by which the loss is divided. Labels that do not
- *  count are delivered as 0, with weight 0.
+ *  count are delivered as 0, with weight 0. Where pixels have classes, each has its weight.
  *
  *  A row of tokens is a window: x the tokens from its start, y those one later. On the device lie
  *  the tokens as stored, and the numbers of a step are starts: multiples of the window, in training
@@ -38,6 +38,8 @@ typedef struct charl__device_loader_options {
     int64_t pass_rows;  /* of it, at most, that one run of a graph reads; 0: all */
     bool on_device;     /* keep the whole split there */
     bool separate;      /* tokens: deliver where documents begin */
+    bool pixels;        /* targets are CHARL_TARGET_MAPS: weights are those of pixels */
+    bool whole;         /* the loss of their sample is one number, which weighs as much as its heaviest pixel */
     bool fixed;         /* the first batch for ever */
     bool on_demand;     /* read a step only when the device has finished the one before */
     charl_steps *steps; /* borrowed; NULL, or their records carry what this feed sends with every
@@ -61,7 +63,8 @@ typedef struct charl__device_loader_vars {
     charl_var *scaled_y;                 /* y as the loss sees it; y itself where targets are not scaled */
     charl_var *target_mean, *target_std; /* f32 [targets]; NULL: targets are not scaled */
     charl_var *weight;                   /* f32 [rows]: 1, or 0 for rows past the end of the split */
-    charl_var *count; /* f32 [rows], of tokens [rows, T]: how much each target counts; NULL: all alike */
+    charl_var *
+        count; /* f32 [rows], of tokens [rows, T], of pixels [rows, y_shape]: how much each target counts; NULL: all alike */
     charl_var
         *partner_y;    /* mixup: the targets, as the loss sees them, of the samples that are mixed into x; else NULL */
     charl_var *share;  /* mixup: f32 [rows], the part of y; the partner has the rest */

@@ -79,7 +79,7 @@ charl_status charl__evaluation_open(const charl_config *config, const charl_data
         const bool wanted = m == monitor || (m == &charl__metric_worst ? config->log.images > 0 && !on_host
                                                                        : charl__config_measures(config, i, kind));
 
-        if (m == &charl__metric_loss || !(wanted || (report && (m->targets & kind) && m->detail))) {
+        if (m == &charl__metric_loss || !(wanted || (report && (m->targets & ~m->on_request & kind) && m->detail))) {
             continue; /* the loss is always measured */
         }
         CHARL_TRY(check(config, schema, m, kind));
@@ -150,9 +150,8 @@ charl_status charl__evaluation_begin(charl__evaluation *e, const charl_shape *ou
         e->item[i].state.n_kept = 0;
         e->item[i].sum = 0.0;
     }
-    e->rows = 0;
     e->first = 0;
-    e->loss_sum = 0.0;
+    e->loss_sum = e->loss_weight = e->weight = 0.0;
     return CHARL_OK;
 }
 
@@ -190,6 +189,9 @@ static charl__eval_row scaled_row(charl__evaluation *e, const charl__eval_row *r
 
 static charl_status add_row(charl__evaluation *e, const charl__eval_row *row)
 {
+    const bool pixels = e->on_host && row->is_map && row->weights;
+    const double weight = pixels ? charl__eval_weights(row) / (double)charl__eval_pixels(row) : 1.0;
+
     for (int i = 0; i < e->n; i++) {
         charl__evaluation_item *item = &e->item[i];
         charl__metric_state at = item->state;
@@ -203,15 +205,17 @@ static charl_status add_row(charl__evaluation *e, const charl__eval_row *row)
             item->type->add(&e->data, row, &at);
         }
         if (e->on_host && item->type->reference) {
-            item->sum += item->type->reference(e->data.targets, row);
+            item->sum += weight * item->type->reference(e->data.targets, row);
         }
     }
     if (e->on_host) {
         const charl__eval_row scaled = scaled_row(e, row);
+        const double loss_weight = e->loss->build_counted ? 1.0 : weight;
 
-        e->loss_sum += e->loss->reference(e->loss_settings, &scaled);
+        e->loss_sum += loss_weight * e->loss->reference(e->loss_settings, &scaled);
+        e->loss_weight += loss_weight;
+        e->weight += weight;
     }
-    e->rows++;
     return CHARL_OK;
 }
 
@@ -257,7 +261,7 @@ charl_status charl__evaluation_add(charl__evaluation *e, int64_t n, const float 
 
 double charl__evaluation_loss(const charl__evaluation *e)
 {
-    return e->rows > 0 ? e->loss_sum / (double)e->rows : (double)NAN;
+    return e->loss_weight > 0 ? e->loss_sum / e->loss_weight : (double)NAN;
 }
 
 /* Value of the item of the worst samples, and these in the report if there is one. */
@@ -317,7 +321,7 @@ charl_status charl__evaluation_finish(charl__evaluation *e, double loss, const d
         double value = (double)NAN;
 
         item->state.loss = loss;
-        item->state.mean = means ? means[i] : e->rows > 0 ? item->sum / (double)e->rows : (double)NAN;
+        item->state.mean = means ? means[i] : e->weight > 0 ? item->sum / e->weight : (double)NAN;
         CHARL_TRY_CLEANUP(finish_item(e, i, &value, r));
         if (!item->type->report_only) {
             values[(*n)++] = (charl_metric_value){item->type->row.name, value, item->type->fraction};

@@ -31,10 +31,10 @@ typedef struct charl__evaluation {
     unsigned reads;              /* CHARL__READS_... bits: what charl__evaluation_add needs */
     charl__evaluation_item item[CHARL_MAX_METRICS];
     int n;
-    int64_t rows; /* added so far */
+    double weight; /* on_host: of the rows added so far, 1 each or the part of its pixels that count */
     int64_t
         first; /* row of the split that the next charl__evaluation_add begins with: set it before, or they follow one another */
-    double loss_sum;
+    double loss_sum, loss_weight;
     int64_t *exact; /* [n_exact] counts and sums of all items: ranks add them up */
     int64_t n_exact;
     int32_t *token_bytes; /* owned */
@@ -54,11 +54,11 @@ charl_status charl__evaluation_open(const charl_config *config, const charl_data
 /** Forget what was collected. `out` is the shape of the model's output, [rows, ...]. Errors: ERR_NOMEM. */
 charl_status charl__evaluation_begin(charl__evaluation *e, const charl_shape *out) CHARL_MUST_CHECK;
 
-/** Add n rows. Rows of weight 0 are left out, and so are the tokens of weight 0 of a row.
+/** Add n rows. Rows of weight 0 are left out, and so are the tokens and pixels of weight 0 of a row.
  *
  *  outputs  [n, outputs] f32   NULL: not read
  *  targets  [n, per row] i32 or f32
- *  weight   [n, weights] f32   weights is 1, or as many as targets if these are tokens. NULL: all 1
+ *  weight   [n, weights] f32   weights is 1, or as many as targets if these are tokens or pixels. NULL: all 1
  *
  *  Errors: ERR_NOMEM. */
 charl_status charl__evaluation_add(charl__evaluation *e, int64_t n, const float *outputs, charl_dtype dtype,

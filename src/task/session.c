@@ -134,11 +134,13 @@ static charl_status open_dataset(charl__session *s)
     return st;
 }
 
-/* train.loss = auto, by the targets of `data`: classes, also of tokens and of pixels, several labels, or numbers. */
+/* train.loss = auto, by the targets of `data`: classes, also of tokens and of pixels, several labels, or numbers. Pixels of two classes are masks
+ * of 0 and 1, unless some do not count. */
 static charl_status choose_loss(charl__session *s)
 {
     const charl_dataset_info *d = &s->data;
-    const bool labels = d->y_dtype == CHARL_I32, several = d->y_shape.ndim > 0 && d->classes <= 2;
+    const bool ignored = d->ignored[CHARL_SPLIT_TRAIN] + d->ignored[CHARL_SPLIT_VAL] + d->ignored[CHARL_SPLIT_TEST] > 0;
+    const bool labels = d->y_dtype == CHARL_I32, several = d->y_shape.ndim > 0 && d->classes <= 2 && !ignored;
     const char *loss = d->kind == CHARL_DATASET_TOKENS || (labels && !several) ? "cross_entropy"
                        : labels                                                ? "bce"
                                                                                : "mse";

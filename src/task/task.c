@@ -69,16 +69,21 @@ charl_shape charl__task_input_shape(const charl_config *config, const charl_shap
 }
 
 /* A loss of numbers would take -1 for a number; data that always count must hold something that does. */
-static charl_status check_ignored(const charl__loss *loss, const charl_dataset_info *data)
+static charl_status check_ignored(const charl__loss *loss, charl_target_kind targets, const charl_dataset_info *data)
 {
     const char *name = loss->row.name;
+    const int64_t labels = charl_shape_count(&data->y_shape); /* of a sample */
 
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
         CHARL_REQUIRE(data->ignored[s] == 0 || !(loss->targets & CHARL_TARGET_NUMBERS), CHARL_ERR_CONFIG,
                       "train.loss = %s learns numbers, but the labels of %s are classes, of which -1 and -100 do not "
                       "count; HINT store the targets as floats",
                       name, data->path);
-        CHARL_REQUIRE(data->ignored[s] == 0 || data->ignored[s] < data->rows[s], CHARL_ERR_DATA,
+        CHARL_REQUIRE(data->ignored[s] == 0 || labels == 1 || targets == CHARL_TARGET_MAPS, CHARL_ERR_CONFIG,
+                      "train.loss = %s learns masks of 0 and 1, but %s has labels of -1 or -100, pixels that do not "
+                      "count; HINT train.loss = cross_entropy, with a channel for each class",
+                      name, data->path);
+        CHARL_REQUIRE(data->ignored[s] == 0 || data->ignored[s] < data->rows[s] * labels, CHARL_ERR_DATA,
                       "%s: no label of the split %s counts: all are -1 or -100", data->path,
                       charl_split_name((charl_split)s));
     }
@@ -93,7 +98,7 @@ charl_status charl__task_outputs(const charl_config *config, const charl_dataset
 
     CHARL_TRY(check_tokens(config, data));
     CHARL_TRY(check_image_size(config, data));
-    CHARL_TRY(check_ignored(loss, data));
+    CHARL_TRY(check_ignored(loss, targets, data));
     CHARL_REQUIRE(
         !(loss->targets & CHARL_TARGET_PROBABILITIES) ||
             (data->y_dtype != CHARL_I32 && charl_shape_count(&data->y_shape) > 1),
@@ -130,7 +135,7 @@ static charl_var *real_target(charl_graph *g, charl_var *out, charl_var *y)
     return out ? charl_reshape(g, y, charl_var_get_type(out).shape) : NULL;
 }
 
-/* One value per sample: of tokens the mean over the window, or, with the weights of the targets, the weighted sum. */
+/* One value per sample: of tokens and pixels the mean over these, or, with the weights of the targets, the weighted sum. */
 static charl_var *per_sample(charl_graph *g, charl_var *v, charl_var *count)
 {
     if (!v || charl_var_get_type(v).shape.ndim == 1) {
@@ -162,7 +167,8 @@ static charl_var *real_output(charl_graph *g, charl_var *out)
 typedef struct learned {
     charl_var *outputs, *targets, *partner; /* partner: of the sample that is mixed in, or NULL */
     charl_var *count;                       /* weights of the targets, or NULL */
-    charl_var *share;                       /* of each target in the loss of its row, 1 together; NULL: all alike */
+    charl_var *counts_rows; /* of the loss of each row where it is one number for all its pixels, else NULL */
+    charl_var *share;       /* of each target in the loss of its row, 1 together; NULL: all alike */
 } learned;
 
 /* How much each target says about its row. */
@@ -184,23 +190,45 @@ static charl_var *classes_last(charl_graph *g, charl_var *out)
 static learned learned_from(const charl__loss *loss, charl_target_kind targets, charl_graph *g, charl_var *out,
                             const charl__device_loader_vars *in)
 {
+    learned l;
+
     if (targets == CHARL_TARGET_MAPS) {
         out = classes_last(g, loss->targets & CHARL_TARGET_CLASS ? out : real_output(g, out));
-        return (learned){out, charl_flatten(g, in->y), in->partner_y ? charl_flatten(g, in->partner_y) : NULL,
-                         in->count};
+        l = (learned){.outputs = out,
+                      .targets = charl_flatten(g, in->y),
+                      .partner = in->partner_y ? charl_flatten(g, in->partner_y) : NULL,
+                      .count = in->count ? charl_flatten(g, in->count) : NULL};
+        l.counts_rows = l.count && loss->build_counted ? charl_max(g, l.count, 1, false) : NULL;
+        return l;
     }
     if (loss->targets & CHARL_TARGET_CLASS) {
-        return (learned){out, in->y, in->partner_y, in->count};
+        return (learned){.outputs = out, .targets = in->y, .partner = in->partner_y, .count = in->count};
     }
     out = real_output(g, out);
-    return (learned){out, real_target(g, out, in->scaled_y), in->share ? real_target(g, out, in->partner_y) : NULL,
-                     in->count};
+    return (learned){.outputs = out,
+                     .targets = real_target(g, out, in->scaled_y),
+                     .partner = in->share ? real_target(g, out, in->partner_y) : NULL,
+                     .count = in->count};
+}
+
+/* 1 for each pixel that counts, 0 for the others: weights divided by the largest of their row. */
+static charl_var *counted(charl_graph *g, const learned *l)
+{
+    const charl_shape s = l->counts_rows ? charl_var_get_type(l->counts_rows).shape : (charl_shape){1, {1}};
+    charl_var *largest = charl_reshape(g, l->counts_rows, (charl_shape){2, {s.dim[0], 1}});
+
+    return charl_div(g, l->count, charl_scale(g, largest, 1.0F, 1e-30F)); /* 0 of 0: 0 */
 }
 
 static charl_var *loss_rows(const charl_config *config, charl_graph *g, const learned *l, charl_var *targets)
 {
-    return per_sample(g, charl__config_loss(config)->build(g, config->train.loss_settings, l->outputs, targets),
-                      shares_of(l));
+    const charl__loss *loss = charl__config_loss(config);
+    const void *settings = config->train.loss_settings;
+
+    if (l->counts_rows) {
+        return charl_mul(g, loss->build_counted(g, settings, l->outputs, targets, counted(g, l)), l->counts_rows);
+    }
+    return per_sample(g, loss->build(g, settings, l->outputs, targets), shares_of(l));
 }
 
 /* A sum over the rows of the batch as a PARTIAL [1]. */
@@ -278,7 +306,7 @@ static charl_var *target_weights(charl_graph *g, charl_var *count, charl_var *we
     return charl_mul(g, count, weight);
 }
 
-/* Weighted sums over the rows: of the loss, of 1, of the metrics that are means. */
+/* Weighted sums over the rows: of the loss, of 1, of 1 by what the loss weighs, of the metrics that are means. */
 static charl_var *build_sums(const charl__evaluation *e, charl_graph *g, const learned *l, charl_var *rows,
                              charl_var *weight)
 {
@@ -287,6 +315,8 @@ static charl_var *build_sums(const charl__evaluation *e, charl_graph *g, const l
 
     part[n++] = total(g, charl_mul(g, rows, weight));
     part[n++] = total(g, l->count ? charl_mul(g, weights_of_rows(g, l->count), weight) : weight);
+    part[n] = l->counts_rows ? total(g, charl_mul(g, l->counts_rows, weight)) : part[n - 1];
+    n++;
     for (int i = 0; i < e->n; i++) {
         const charl__metric *m = e->item[i].type;
 

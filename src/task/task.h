@@ -23,7 +23,8 @@ charl_shape charl__task_input_shape(const charl_config *config, const charl_shap
 /* Sums over the batch that an evaluation graph leaves in `sums`, PARTIAL f32 [n]; then those of the evaluation's items that have `build`. */
 enum {
     CHARL__SUM_LOSS,
-    CHARL__SUM_WEIGHT,
+    CHARL__SUM_WEIGHT,      /* of the targets */
+    CHARL__SUM_LOSS_WEIGHT, /* the same, but where the loss of a sample is one number for all its pixels */
     CHARL__SUM_METRICS,
     CHARL__SUM_MAX = CHARL__SUM_METRICS + CHARL_MAX_METRICS
 };

@@ -229,7 +229,7 @@ static charl_status evaluate(charl__replica *r, int64_t batches, rows *b, charl_
     CHARL_REQUIRE(sum[CHARL__SUM_WEIGHT] > 0 || !r->session->data.weighted, CHARL_ERR_DATA,
                   "%s: no target of the split %s counts, so there is no loss to measure", r->session->data.path,
                   charl_split_name(r->eval_split));
-    out->loss = sum[CHARL__SUM_LOSS] / sum[CHARL__SUM_WEIGHT];
+    out->loss = sum[CHARL__SUM_LOSS] / sum[CHARL__SUM_LOSS_WEIGHT];
     for (int i = 0, k = CHARL__SUM_METRICS; i < e->n; i++) {
         means[i] = e->item[i].type->build ? sum[k++] / sum[CHARL__SUM_WEIGHT] : (double)NAN;
     }

@@ -122,6 +122,7 @@ static charl_status provide_loader(charl__replica *r, charl_split split, bool tr
 {
     /* A batch to be learned by heart must stay as it is. */
     const bool augments = training && !r->options->overfit_batch;
+    const charl__loss *loss = charl__config_loss(r->config);
     const charl__device_loader_options o = {.dev = r->session->dev,
                                             .ds = r->session->ds,
                                             .schema = r->session->schema,
@@ -138,6 +139,8 @@ static charl_status provide_loader(charl__replica *r, charl_split split, bool tr
                                             .steps = training ? r->steps : NULL,
                                             .separate = r->session->data.kind == CHARL_DATASET_TOKENS &&
                                                         r->config->data.documents == CHARL_DOCUMENTS_SEPARATE,
+                                            .pixels = charl__task_targets(loss, &r->session->data) == CHARL_TARGET_MAPS,
+                                            .whole = loss->build_counted,
                                             .fixed = training && r->options->overfit_batch,
                                             .on_demand = training && !r->config->data.prefetch};
     const char *purpose;

@@ -2,7 +2,8 @@
 """Volumes, and the losses of masks, classes and probabilities, give the same numbers as PyTorch.
 
 unet: the configuration of docs/models/unet.md with 3d for 2d, which learns masks by dice. layers: what it does not use, by the focal loss.
-maps: a class for each voxel, by cross entropy, focal and dice. kl: probabilities. How they are compared: pytorch_case.py, here over 6 steps. CHARL_TEST_SHORT=1: unet only.
+maps: a class for each voxel, by cross entropy, focal and dice; void: some voxels and a whole sample that do not count, with weights of classes
+and of samples. kl: probabilities. How they are compared: pytorch_case.py, here over 6 steps. CHARL_TEST_SHORT=1: unet and one of void.
 """
 import pathlib
 import re
@@ -251,6 +252,95 @@ class DiceMaps(Maps):
         return (1 - (2 * (p * t).sum(2) + 1) / (p.sum(2) + t.sum(2) + 1)).mean()
 
 
+# void
+
+class Void(Maps):
+    """Voxels of -1 and -100 do not count, and those of a class weigh as much as it says. Targets are labels and weights of their samples."""
+
+    train_ini = ["loss = auto", "class_weights = 0.5, 2, 1"]
+    weights = [0.5, 2.0, 1.0]
+
+    def read_data(self, path, split, dtype):
+        x, y = super().read_data(path, split, dtype)
+        with h5py.File(path, "r") as f:
+            w = torch.tensor(f[f"{split}/weights"][...] if f"{split}/weights" in f else np.ones(len(y)), dtype=dtype)
+        return x, torch.stack([torch.where(y < 0, -1, y).to(dtype), w.view(-1, 1, 1, 1).expand(y.shape)], 1)
+
+    def parts(self, logits, y):
+        """Labels, and what each voxel weighs by its sample."""
+        labels = y[:, 0].long()
+        return labels, torch.where(labels < 0, torch.zeros_like(y[:, 1]), y[:, 1])
+
+    def of_voxels(self, logits, labels):
+        return functional.cross_entropy(logits, labels, ignore_index=-1, reduction="none")
+
+    def loss(self, logits, y, weighted=True):
+        labels, w = self.parts(logits, y)
+        if weighted:
+            w = w * torch.tensor(self.weights, dtype=w.dtype)[labels.clamp(min=0)]
+        loss = (w * self.of_voxels(logits, labels)).sum() / w.sum()
+        if weighted and type(self) is Void:  # no weights of samples: PyTorch's own
+            torch.testing.assert_close(loss, functional.cross_entropy(
+                logits, labels, torch.tensor(self.weights, dtype=w.dtype), ignore_index=-1))
+        return loss
+
+    def validation(self, logits, y):
+        """Without the weights of classes, which are those of training."""
+        logits = logits.view(len(y), -1, *y.shape[2:])
+        labels, w = self.parts(logits, y)
+        right = w * (logits.argmax(1) == labels)
+        return self.loss(logits, y, weighted=False).item(), (right.sum() / w.sum() * y[:, 0].numel()).item(), y[:, 0].numel()
+
+
+class VoidFocal(Void):
+    """Balanced classes, and samples that are read for each step."""
+
+    train_ini = ["loss = focal", "class_weights = balanced"]
+
+    def ini(self, data, output):
+        return super().ini(data, output).replace("[model]\n", "cache = none\n[model]\n")
+
+    def read_data(self, path, split, dtype):
+        x, y = super().read_data(path, split, dtype)
+        if split == "train":
+            labels = y[:, 0].long()
+            counts = torch.bincount(labels[labels >= 0])
+            self.weights = (counts.sum() / (3.0 * counts)).float().tolist()
+        return x, y
+
+    def of_voxels(self, logits, labels):
+        loss = super().of_voxels(logits, labels)
+        return (1 - (-loss).exp()) ** 2 * loss
+
+
+class VoidDice(Void):
+    """The overlap of the voxels that count, a mean over the samples that have any, by their weights."""
+
+    train_ini = ["loss = dice"]
+
+    def loss(self, logits, y, weighted=True):
+        labels, w = self.parts(logits, y)
+        counts = (labels >= 0)[:, None].to(w.dtype)
+        p = (logits.softmax(1) * counts).flatten(2)
+        t = (functional.one_hot(labels.clamp(min=0), 3).movedim(-1, 1) * counts).flatten(2)
+        loss = (1 - (2 * (p * t).sum(2) + 1) / (p.sum(2) + t.sum(2) + 1)).mean(1)
+        w = w.flatten(1).max(1).values
+        return (w * loss).sum() / w.sum()
+
+
+class VoidTwo(Void):
+    """Two classes: train.loss = auto takes cross entropy where some voxels do not count, although it takes bce for masks."""
+
+    train_ini = ["loss = auto"]
+    weights = [1.0, 1.0]
+
+    def model_ini(self):
+        return [line.replace("= 3", "= 2") if i == 8 else line for i, line in enumerate(super().model_ini())]
+
+    def build_model(self, x, classes):
+        return nn.Sequential(OrderedDict(c1=nn.Conv3d(1, 6, 3, padding=1), act=nn.ReLU(), c2=nn.Conv3d(6, 2, 1)))
+
+
 # kl
 
 class Kl(Volumes):
@@ -281,15 +371,20 @@ def make_data(folder):
     p /= p.sum(1, keepdims=True)
     p[p < 0.01] = 0
     maps = masks * (1 + (grid[:, 2] > 8))
+    void = np.where(rng.random(maps.shape) < 0.2, rng.choice([-1, -100], maps.shape), maps)
+    void[3] = void[-2] = -1
     classes = (centre[:, 1, 0, 0, 0] > 7.5) * 2 + (centre[:, 2, 0, 0, 0] > 7.5)
     two = np.concatenate([noisy, 255 - noisy // 2], 1)[:, :, :, :9, :10]
     for name, x, y in (("masks", noisy, masks.reshape(n, -1).astype("f4")), ("classes", two, classes.astype("i4")),
-                       ("maps", noisy, maps.astype("i4")), ("probabilities", table, (p / p.sum(1, keepdims=True)).astype("f4"))):
+                       ("maps", noisy, maps.astype("i4")), ("void", noisy, void), ("weighted", noisy, void),
+                       ("two", noisy, np.minimum(void, 1).astype("i1")), ("probabilities", table, (p / p.sum(1, keepdims=True)).astype("f4"))):
         with h5py.File(folder / f"{name}.h5", "w") as f:
             f.attrs["charl_format"], f.attrs["charl_version"] = np.bytes_("dataset"), 1
             f.attrs["kind"] = np.bytes_("table" if x.ndim == 2 else "images")
             for split, at in (("train", slice(n - VAL)), ("val", slice(n - VAL, n))):
                 f[f"{split}/x"], f[f"{split}/y"] = x[at], y[at]
+                if name == "weighted":
+                    f[f"{split}/weights"] = rng.uniform(0, 3, len(x[at])).astype("f4")
             axes = tuple(i for i in range(x.ndim) if i != 1)
             f["train/x"].attrs["mean"] = x.mean(axes).astype("f4")
             f["train/x"].attrs["std"] = x.std(axes).astype("f4")
@@ -302,10 +397,16 @@ def main():
         unet = Unet("unet", "adamw", 1e-3, 0.01)
         outputs, failures = compare_cases([unet], folder / "masks.h5", folder / "unet")
         failures += compare_ranks(unet, folder / "masks.h5", folder, outputs["unet"])
+        void = Void("void", "adamw", 1e-3, 0.01)
+        outputs, failed = compare_cases([void], folder / "void.h5", folder / "void")
+        failures += failed + compare_ranks(void, folder / "void.h5", folder / "void of ranks", outputs["void"], 3)
         for case, data in [] if SHORT else [(Layers("layers", "adamw", 1e-3, 0.01), "classes"),
                                             (Maps("maps", "adamw", 1e-3, 0.01), "maps"),
                                             (FocalMaps("focal", "adamw", 1e-3, 0.01), "maps"),
                                             (DiceMaps("dice", "adamw", 1e-3, 0.01), "maps"),
+                                            (VoidFocal("void focal", "adamw", 1e-3, 0.01), "weighted"),
+                                            (VoidDice("void dice", "adamw", 1e-3, 0.01), "weighted"),
+                                            (VoidTwo("void of two", "adamw", 1e-3, 0.01), "two"),
                                             (Kl("kl", "adamw", 1e-2, 0.01), "probabilities")]:
             failures += compare_cases([case], folder / f"{data}.h5", folder / case.name)[1]
     if failures:

@@ -41,7 +41,8 @@ static void print_sizes(const charl_dataset_info *info)
             printf(", %s document%s", grouped(info->documents[s], b), info->documents[s] == 1 ? "" : "s");
         }
         if (info->ignored[s] > 0) {
-            printf(", %s not counted", grouped(info->ignored[s], b));
+            printf(charl_shape_count(&info->y_shape) > 1 ? ", %s pixels not counted" : ", %s not counted",
+                   grouped(info->ignored[s], b));
         }
         if (info->items[s] != info->rows[s] && info->kind != CHARL_DATASET_TOKENS) {
             printf(", %s used", grouped(info->rows[s], b));

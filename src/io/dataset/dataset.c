@@ -426,9 +426,9 @@ static charl_status note_rows(charl_dataset *ds, int64_t cache_bytes)
 }
 
 /* Labels that may be negative: which of them do not count is found by reading all. */
-static bool is_signed_label(const charl__array *y)
+static bool is_signed_label(const charl_dataset *ds, const charl__array *y)
 {
-    return y && y->item.ndim == 0 && (y->dtype == CHARL_I32 || y->dtype == CHARL_I64);
+    return y && charl__label_is_ignored(ds->kind, &y->item, -1) && (y->dtype == CHARL_I32 || y->dtype == CHARL_I64);
 }
 
 static charl_status find_classes(charl_dataset *ds, const charl_dataset_options *opt)
@@ -443,7 +443,7 @@ static charl_status find_classes(charl_dataset *ds, const charl_dataset_options 
     }
     ds->classes = opt->classes > 0 ? opt->classes : ds->classes;
     CHARL_REQUIRE(ds->classes <= INT32_MAX, CHARL_ERR_CONFIG, "%s: too many classes", ds->file.path);
-    if (ds->classes == 0 || is_signed_label(train->y)) {
+    if (ds->classes == 0 || is_signed_label(ds, train->y)) {
         CHARL_TRY(charl__dataset_count_classes(ds, &most));
     }
     if (ds->classes == 0) { /* else labels are compared with it whenever they are read */

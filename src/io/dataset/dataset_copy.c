@@ -157,7 +157,7 @@ static charl_status read_strata(charl_dataset *ds, const charl_dataset_info *inf
     }
     CHARL_TRY_CLEANUP(charl_dataset_read(ds, split, rows, n, NULL, *out));
     for (int64_t r = 0; r < n; r++) {
-        (*out)[r] = charl__label_is_ignored(&info->y_shape, (*out)[r]) ? 0 : (*out)[r] + 1;
+        (*out)[r] = charl__label_is_ignored(info->kind, &info->y_shape, (*out)[r]) ? 0 : (*out)[r] + 1;
     }
 cleanup:
     charl_free(rows);

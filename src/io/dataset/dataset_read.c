@@ -67,7 +67,7 @@ static charl_status to_classes(const charl_dataset *ds, const charl__array *a, i
 
     for (int64_t i = 0; i < n; i++) {
         const int64_t v = stored_integer(a->dtype, stored, i);
-        const bool counts = !charl__label_is_ignored(&a->item, v);
+        const bool counts = !charl__label_is_ignored(ds->kind, &a->item, v);
 
         CHARL_REQUIRE(!counts || (v >= 0 && v < ds->stored_classes), CHARL_ERR_DATA,
                       "%s: %s: %lld in row %lld is not in [0, %lld)", ds->file.path, a->name, (long long)v,
@@ -440,22 +440,32 @@ charl_status charl__dataset_token_weights(charl_dataset *ds, charl_split split, 
     return CHARL_OK;
 }
 
+/* What is stored, one number for each sample. */
+static charl_status read_weights_of_rows(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n, float *w)
+{
+    const charl__view *v = &ds->views[split];
+
+    CHARL_TRY(check_rows(ds, split, rows, n, v->rows));
+    for (int64_t i = 0; i < n;) {
+        const int64_t k = run_length(rows + i, n - i);
+
+        CHARL_TRY(read_stored_weights(ds, v, rows[i], k, w + i));
+        i += k;
+    }
+    return CHARL_OK;
+}
+
 /* Of samples: nothing where the label does not count, else what is stored times the weight of the class. */
 static charl_status read_sample_weights(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n, float *w)
 {
     charl_status st = CHARL_OK;
     const charl__view *v = &ds->views[split];
     const float *of_class = split == CHARL_SPLIT_TRAIN ? ds->class_weights : NULL;
+    const bool one_label = v->y && v->y->item.ndim == 0;
     int32_t *labels = NULL;
 
-    CHARL_TRY_CLEANUP(check_rows(ds, split, rows, n, v->rows));
-    for (int64_t i = 0; i < n;) {
-        const int64_t k = run_length(rows + i, n - i);
-
-        CHARL_TRY_CLEANUP(read_stored_weights(ds, v, rows[i], k, w + i));
-        i += k;
-    }
-    if (v->ignored > 0 || of_class) {
+    CHARL_TRY_CLEANUP(read_weights_of_rows(ds, split, rows, n, w));
+    if (one_label && (v->ignored > 0 || of_class)) {
         CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *labels, &labels));
         CHARL_TRY_CLEANUP(charl_dataset_read(ds, split, rows, n, NULL, labels));
         for (int64_t i = 0; i < n; i++) {
@@ -464,6 +474,24 @@ static charl_status read_sample_weights(charl_dataset *ds, charl_split split, co
     }
 cleanup:
     charl_free(labels);
+    return st;
+}
+
+charl_status charl__dataset_weigh_pixels(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n,
+                                         const int32_t *y, float *out)
+{
+    charl_status st = CHARL_OK;
+    const float *of_class = split == CHARL_SPLIT_TRAIN ? ds->class_weights : NULL;
+    const int64_t pixels = charl_shape_count(&ds->views[split].y->item);
+    float *of_row = NULL;
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *of_row, &of_row));
+    CHARL_TRY_CLEANUP(read_weights_of_rows(ds, split, rows, n, of_row));
+    for (int64_t i = 0; i < n * pixels; i++) {
+        out[i] = y[i] < 0 ? 0.0F : of_row[i / pixels] * (of_class ? of_class[y[i]] : 1.0F);
+    }
+cleanup:
+    charl_free(of_row);
     return st;
 }
 
@@ -536,7 +564,7 @@ static charl_status note_labels(charl_dataset *ds, const charl__array *a, int64_
     for (int64_t i = 0; i < n; i++) {
         const int64_t v = stored_integer(a->dtype, stored, i);
 
-        if (charl__label_is_ignored(&a->item, v)) {
+        if (charl__label_is_ignored(ds->kind, &a->item, v)) {
             seen->ignored++;
             seen->minus_100 = seen->minus_100 || v == -100;
             continue;
@@ -563,9 +591,10 @@ charl_status charl__dataset_count_classes(charl_dataset *ds, int64_t *out)
     }
     /* Two classes written as -1 and 1 would lose one of them without a word. */
     CHARL_REQUIRE(seen.ignored == 0 || seen.minus_100 || seen.zero || seen.most != 2, CHARL_ERR_DATA,
-                  "%s: the labels in %s are -1 and 1, but -1 marks samples that do not count; HINT number the "
+                  "%s: the labels in %s are -1 and 1, but -1 marks %s that do not count; HINT number the "
                   "classes 0 and 1",
-                  ds->file.path, ds->views[CHARL_SPLIT_TRAIN].y->name);
+                  ds->file.path, ds->views[CHARL_SPLIT_TRAIN].y->name,
+                  ds->views[CHARL_SPLIT_TRAIN].y->item.ndim == 0 ? "samples" : "pixels");
     *out = seen.most;
     return CHARL_OK;
 }

@@ -346,9 +346,9 @@ static charl_status check_put(charl__writer *w, const void *x, const void *y, in
         } else {
             const int32_t label = ((const int32_t *)y)[i];
 
-            CHARL_REQUIRE((label >= 0 && label < INT32_MAX) || charl__label_is_ignored(&w->spec.y_item, label),
-                          CHARL_ERR_DATA, "%s: sample %lld has label %d", w->path, (long long)(w->put + i / y_count),
-                          label);
+            CHARL_REQUIRE(
+                (label >= 0 && label < INT32_MAX) || charl__label_is_ignored(w->spec.kind, &w->spec.y_item, label),
+                CHARL_ERR_DATA, "%s: sample %lld has label %d", w->path, (long long)(w->put + i / y_count), label);
             w->max_label = label > w->max_label ? label : w->max_label;
         }
     }

@@ -65,7 +65,8 @@ static charl_status fill(charl__loader *l, int64_t index)
         CHARL_TRY(charl_dataset_read(o->ds, o->split, l->rows, n, l->x[slot], l->y[slot]));
     }
     if (o->w) {
-        CHARL_TRY(charl_dataset_read_weights(o->ds, o->split, l->rows, n, l->w[slot]));
+        CHARL_TRY(o->weighs_pixels ? charl__dataset_weigh_pixels(o->ds, o->split, l->rows, n, l->y[slot], l->w[slot])
+                                   : charl_dataset_read_weights(o->ds, o->split, l->rows, n, l->w[slot]));
         charl__clear_ignored(&l->info, l->y[slot], n);
     }
     for (int64_t i = 0; o->starts && i < n; i++) {

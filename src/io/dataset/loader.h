@@ -32,6 +32,7 @@ typedef struct charl__loader_options {
     void *const *x;     /* [n_slots] memory for [rows, x_shape]; index only: for i32 [rows] */
     void *const *y;     /* [n_slots] memory for [rows, y_shape]; index only: ignored */
     float *const *w; /* [n_slots] memory for the weights of y; labels that do not count are then 0. NULL: not wanted */
+    bool weighs_pixels;     /* w is that of each pixel: charl__dataset_weigh_pixels */
     int32_t *const *starts; /* [n_slots] memory for [rows, window]: charl__dataset_window_starts. NULL: not wanted */
     bool mirrored;          /* slots have room for 2 * rows: row i of the batch is followed, `rows` later,
                         by its mirror image, row batch - 1 - i */

@@ -3,14 +3,24 @@
 /** What targets weigh in the loss, and which do not count: what is not in charl/dataset.h. */
 #include "charl/dataset.h"
 
-/** Whether a target of shape `item` says that its sample does not count, as PyTorch and others write it. */
-static inline bool charl__label_is_ignored(const charl_shape *item, int64_t label)
+/** Whether a label, one of `item` for a sample, says that its sample or pixel does not count, as PyTorch and others write it. */
+static inline bool charl__label_is_ignored(charl_dataset_kind kind, const charl_shape *item, int64_t label)
 {
-    return item->ndim == 0 && (label == -1 || label == -100);
+    return (item->ndim == 0 || kind == CHARL_DATASET_IMAGES) && (label == -1 || label == -100);
 }
 
 /** Make labels that do not count, of n samples, 0: whatever they were, their weight is 0. */
 void charl__clear_ignored(const charl_dataset_info *info, void *y, int64_t n);
+
+/** What the pixels of samples weigh: 0 where a pixel does not count, else the weight of its sample times that of its class.
+ *
+ *  rows  [n]            row numbers
+ *  y     [n, y_shape]   their targets, as charl_dataset_read delivers them
+ *  out   [n, y_shape]   written
+ *
+ *  Thread-safe. Errors: as charl_dataset_read_weights. */
+charl_status charl__dataset_weigh_pixels(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n,
+                                         const int32_t *y, float *out) CHARL_MUST_CHECK;
 
 /** out[i] = what token first + i of a split weighs as a target, for i < n. Thread-safe. Errors: as charl_dataset_read_weights. */
 charl_status charl__dataset_token_weights(charl_dataset *ds, charl_split split, int64_t first, int64_t n,

@@ -181,7 +181,8 @@ static charl_dtype sample_dtype(const charl__npy *a)
 
 /* n rows as stored elements: raw when the stored type is the source's, else converted to f32, or to
  * i32 for classes. */
-static charl_status next_rows(charl__npy *a, int64_t n, bool classes, unsigned char *raw, void *out)
+static charl_status next_rows(charl__npy *a, int64_t n, charl_dataset_kind kind, bool classes, unsigned char *raw,
+                              void *out)
 {
     const int64_t count = n * a->per_row;
 
@@ -192,7 +193,7 @@ static charl_status next_rows(charl__npy *a, int64_t n, bool classes, unsigned c
         if (classes) {
             const int64_t v = charl__npy_integer(a, p);
 
-            CHARL_REQUIRE((v >= 0 && v < INT32_MAX) || charl__label_is_ignored(&a->item, v), CHARL_ERR_DATA,
+            CHARL_REQUIRE((v >= 0 && v < INT32_MAX) || charl__label_is_ignored(kind, &a->item, v), CHARL_ERR_DATA,
                           "%s: %lld in row %lld is not a class", charl__source_path(a->source), (long long)v,
                           (long long)(a->done - n + i / a->per_row));
             ((int32_t *)out)[i] = (int32_t)v;
@@ -221,11 +222,11 @@ static charl_status copy(charl__npy *x, charl__npy *y, const charl__writer_spec 
         const int64_t n = spec->rows - i < block ? spec->rows - i : block;
 
         if (spec->x_dtype == CHARL_F32) {
-            CHARL_TRY_CLEANUP(next_rows(x, n, false, raw, xs));
+            CHARL_TRY_CLEANUP(next_rows(x, n, spec->kind, false, raw, xs));
         } else {
             CHARL_TRY_CLEANUP(charl__npy_read(x, n, xs));
         }
-        CHARL_TRY_CLEANUP(next_rows(y, n, !spec->values, raw, ys));
+        CHARL_TRY_CLEANUP(next_rows(y, n, spec->kind, !spec->values, raw, ys));
         CHARL_TRY_CLEANUP(charl__writer_put(w, xs, ys, n));
     }
     CHARL_TRY_CLEANUP(charl__source_end(x->source));

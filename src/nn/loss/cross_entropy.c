@@ -27,9 +27,9 @@ static double reference(const void *config, const charl__eval_row *row)
 
     (void)config;
     for (int64_t i = 0; i < pixels; i++) {
-        sum += charl__eval_cross_entropy(row, i, row->labels[i]);
+        sum += charl__eval_weight(row, i) * charl__eval_cross_entropy(row, i, row->labels[i]);
     }
-    return sum / (double)pixels;
+    return sum / charl__eval_weights(row);
 }
 
 const charl__loss charl__loss_cross_entropy = {

@@ -42,7 +42,8 @@ static charl_var *one_hot(charl_graph *g, charl_var *p, charl_var *labels)
     return charl_relu(g, charl_scale(g, charl_mul(g, apart, apart), -1.0F, 1.0F));
 }
 
-static charl_var *build(charl_graph *g, const void *config, charl_var *outputs, charl_var *targets)
+static charl_var *build_counted(charl_graph *g, const void *config, charl_var *outputs, charl_var *targets,
+                                charl_var *counted)
 {
     const float smooth = (float)((const settings *)config)->smooth;
     const bool maps = targets && charl_var_get_type(targets).dtype == CHARL_I32;
@@ -50,10 +51,22 @@ static charl_var *build(charl_graph *g, const void *config, charl_var *outputs, 
     charl_var *p = maps ? charl_softmax(g, outputs) : by_class(g, charl_sigmoid(g, outputs));
     charl_var *t = maps ? one_hot(g, p, targets) : by_class(g, targets), *both, *sizes;
 
+    if (counted) {
+        const charl_shape s = charl_var_get_type(counted).shape;
+
+        counted = charl_reshape(g, counted, (charl_shape){3, {s.dim[0], s.dim[1], 1}});
+        p = charl_mul(g, p, counted);
+        t = charl_mul(g, t, counted);
+    }
     both = charl_sum(g, charl_mul(g, p, t), pixels, false);
     sizes = charl_sum(g, charl_add(g, p, t), pixels, false);
     both = charl_div(g, charl_scale(g, both, 2.0F, smooth), charl_scale(g, sizes, 1.0F, smooth));
     return charl_scale(g, charl_mean(g, both, 1, false), -1.0F, 1.0F);
+}
+
+static charl_var *build(charl_graph *g, const void *config, charl_var *outputs, charl_var *targets)
+{
+    return build_counted(g, config, outputs, targets, NULL);
 }
 
 static double reference(const void *config, const charl__eval_row *row)
@@ -67,12 +80,13 @@ static double reference(const void *config, const charl__eval_row *row)
 
         for (int64_t i = 0; i < pixels; i++) {
             const int64_t at = c * pixels + i;
+            const double counts = charl__eval_weight(row, i) > 0.0 ? 1.0 : 0.0;
             const double p =
                 row->is_map ? exp(-charl__eval_cross_entropy(row, i, c)) : 1.0 / (1.0 + exp(-(double)row->outputs[at]));
             const double t = row->is_map ? (double)(row->labels[i] == c) : charl__eval_target(row, at);
 
-            both += p * t;
-            sizes += p + t;
+            both += counts * p * t;
+            sizes += counts * (p + t);
         }
         total += 1.0 - (2.0 * both + smooth) / (sizes + smooth);
     }
@@ -88,6 +102,7 @@ const charl__loss charl__loss_dice = {
     CHARL_DEFAULTS(defaults),
     .targets = CHARL_TARGET_FLAGS | CHARL_TARGET_MAPS,
     .build = build,
+    .build_counted = build_counted,
     .reference = reference,
     .answer = &charl__answer_sigmoid,
 };

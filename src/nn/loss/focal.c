@@ -36,9 +36,9 @@ static double reference(const void *config, const charl__eval_row *row)
     for (int64_t i = 0; i < pixels; i++) {
         const double loss = charl__eval_cross_entropy(row, i, row->labels[i]);
 
-        sum += s->alpha * pow(1.0 - exp(-loss), s->gamma) * loss;
+        sum += charl__eval_weight(row, i) * s->alpha * pow(1.0 - exp(-loss), s->gamma) * loss;
     }
-    return sum / (double)pixels;
+    return sum / charl__eval_weights(row);
 }
 
 const charl__loss charl__loss_focal = {

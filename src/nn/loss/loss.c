@@ -72,6 +72,21 @@ int64_t charl__eval_predicted(const charl__eval_row *row, int64_t i)
     return charl__largest(row->outputs + i, row->classes, charl__eval_pixels(row));
 }
 
+double charl__eval_weight(const charl__eval_row *row, int64_t i)
+{
+    return row->is_map && row->weights ? (double)row->weights[i] : 1.0;
+}
+
+double charl__eval_weights(const charl__eval_row *row)
+{
+    double sum = 0.0;
+
+    for (int64_t i = 0; i < charl__eval_pixels(row); i++) {
+        sum += charl__eval_weight(row, i);
+    }
+    return sum;
+}
+
 /* log(sum of exp(outputs)) - outputs[label], shifted by the largest output. */
 double charl__eval_cross_entropy(const charl__eval_row *row, int64_t i, int64_t label)
 {

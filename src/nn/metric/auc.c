@@ -1,8 +1,9 @@
 /* Area under the receiver operating characteristic: the probability that a sample of a class has a larger score than one that is not of it,
  * where equal scores count half.
  *
- * Scores are kept of every sample, 8 bytes each on every rank. Two classes: the difference of the two outputs; more: the probability of each
- * class against all others; labels: the output of each. Pairs are counted as integers, so the order of samples does not show. */
+ * Scores are kept of every sample, or of every pixel that has a class, 8 bytes each on every rank. Two classes: the difference of the two
+ * outputs; more: the probability of each class against all others; labels: the output of each. Pairs are counted as integers, so the order of
+ * samples does not show. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -14,15 +15,38 @@ typedef struct scored {
     bool positive;
 } scored;
 
-/* Kept of a row: CLASS the label, then a score for each class, or one if there are two; FLAGS target and score of each label. */
-static int64_t scores_of(const charl__metric_data *d)
+/* Kept of a row: CLASS the label, then a score for each class, or one if there are two; MAPS the same of each pixel, with a label of -1 where it
+ * does not count; FLAGS target and score of each label. */
+static int64_t kept_of_label(const charl__metric_data *d)
 {
-    return d->targets == CHARL_TARGET_CLASS && d->outputs == 2 ? 1 : d->outputs;
+    return d->targets == CHARL_TARGET_FLAGS ? 2 : d->classes == 2 ? 2 : 1 + d->classes;
+}
+
+/* CLASS has one pixel. */
+static int64_t pixels_of(const charl__metric_data *d)
+{
+    return d->outputs / d->classes;
 }
 
 static void size_scores(const charl__metric_data *d, charl__metric_size *out)
 {
-    out->kept = d->targets == CHARL_TARGET_CLASS ? 1 + scores_of(d) : 2 * d->outputs;
+    out->kept = kept_of_label(d) * (d->targets == CHARL_TARGET_FLAGS ? d->outputs : pixels_of(d));
+}
+
+static void softmax(double *v, int64_t n)
+{
+    double most = v[0], sum = 0.0;
+
+    for (int64_t i = 1; i < n; i++) {
+        most = v[i] > most ? v[i] : most;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        v[i] = exp(v[i] - most);
+        sum += v[i];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        v[i] /= sum;
+    }
 }
 
 static void add_scores(const charl__metric_data *d, const charl__eval_row *row, charl__metric_state *s)
@@ -36,11 +60,16 @@ static void add_scores(const charl__metric_data *d, const charl__eval_row *row, 
         }
         return;
     }
-    kept[0] = (double)row->labels[0];
-    if (row->n == 2) {
-        kept[1] = (double)row->outputs[1] - (double)row->outputs[0];
-    } else {
-        charl__answer_softmax.compute(row->outputs, row->n, row->n, kept + 1);
+    for (int64_t p = 0; p < pixels_of(d); p++, kept += kept_of_label(d)) {
+        kept[0] = charl__eval_weight(row, p) > 0.0 ? (double)row->labels[p] : -1.0;
+        if (d->classes == 2) {
+            kept[1] = (double)row->outputs[pixels_of(d) + p] - (double)row->outputs[p];
+        } else {
+            for (int64_t c = 0; c < d->classes; c++) {
+                kept[1 + c] = (double)row->outputs[c * pixels_of(d) + p];
+            }
+            softmax(kept + 1, d->classes);
+        }
     }
 }
 
@@ -70,44 +99,39 @@ static double area(scored *v, int64_t n)
     return positives > 0 && below > 0 ? (double)twice / 2.0 / ((double)positives * (double)below) : (double)NAN;
 }
 
-/* The samples as class or label i sees them; of masks the pixels of channel i. */
-static void pick(const charl__metric_data *d, const charl__metric_state *s, int64_t i, scored *out)
+/* The samples as class or label i sees them; of masks the pixels of channel i, of classes of pixels those that count. Returns how many. */
+static int64_t pick(const charl__metric_data *d, const charl__metric_state *s, int64_t i, scored *out)
 {
-    const int64_t pixels = d->outputs / d->classes;
+    const int64_t pixels = pixels_of(d), step = kept_of_label(d);
     charl__metric_size size = {0};
+    int64_t n = 0;
 
     size_scores(d, &size);
     for (int64_t k = 0; k < s->n_kept; k++) {
-        const double *kept = s->kept + k * size.kept;
+        const double *at = s->kept + k * size.kept + (d->targets == CHARL_TARGET_FLAGS ? step * i * pixels : 0);
 
-        if (d->targets == CHARL_TARGET_FLAGS) {
-            for (int64_t p = 0; p < pixels; p++) {
-                const double *at = kept + 2 * (i * pixels + p);
-
-                out[k * pixels + p] = (scored){at[1], at[0] > 0.5};
+        for (int64_t p = 0; p < pixels; p++, at += step) {
+            if (d->targets == CHARL_TARGET_FLAGS) {
+                out[n++] = (scored){at[1], at[0] > 0.5};
+            } else if (at[0] >= 0.0) {
+                out[n++] = (scored){d->classes > 2 ? at[1 + i] : i == 1 ? at[1] : -at[1], (int64_t)at[0] == i};
             }
-        } else if (d->outputs == 2) {
-            out[k] = (scored){i == 1 ? kept[1] : -kept[1], (int64_t)kept[0] == i};
-        } else {
-            out[k] = (scored){kept[1 + i], (int64_t)kept[0] == i};
         }
     }
+    return n;
 }
 
 static charl_status finish_auc(const charl__metric_data *d, const charl__metric_state *s, double *value,
                                double *details)
 {
-    const int64_t samples = s->n_kept * (d->outputs / d->classes);
     double total = 0.0;
     int64_t defined = 0;
     scored *v = NULL;
 
-    CHARL_TRY(charl__alloc_array(samples, sizeof *v, &v));
+    CHARL_TRY(charl__alloc_array(s->n_kept * pixels_of(d), sizeof *v, &v));
     for (int64_t i = 0; i < d->classes; i++) {
-        double auc;
+        const double auc = area(v, pick(d, s, i, v));
 
-        pick(d, s, i, v);
-        auc = area(v, samples);
         total += isnan(auc) ? 0.0 : auc;
         defined += !isnan(auc);
         if (details) {
@@ -122,10 +146,11 @@ static charl_status finish_auc(const charl__metric_data *d, const charl__metric_
 const charl__metric charl__metric_auc = {
     .row.name = "auc",
     .row.help = "area under the ROC curve; mean over the classes, each against the others, or over "
-                "the labels",
+                "the labels; of pixels if these have classes",
     .higher = true,
     .fraction = true,
-    .targets = CHARL_TARGET_CLASS | CHARL_TARGET_FLAGS,
+    .targets = CHARL_TARGET_CLASS | CHARL_TARGET_MAPS | CHARL_TARGET_FLAGS,
+    .on_request = CHARL_TARGET_MAPS,
     .reads = CHARL__READS_OUTPUTS | CHARL__READS_TARGETS,
     .detail = CHARL__DETAIL_EACH,
     .size = size_scores,

@@ -34,6 +34,9 @@ static void add_parts(const charl__metric_data *d, const charl__eval_row *row, c
         for (int64_t i = 0; i < charl__eval_pixels(row); i++) {
             const int64_t predicted = charl__eval_predicted(row, i);
 
+            if (!(charl__eval_weight(row, i) > 0.0)) {
+                continue;
+            }
             count(s, n, predicted, true, predicted == row->labels[i]);
             if (predicted != row->labels[i]) {
                 count(s, n, row->labels[i], false, true);
@@ -161,7 +164,9 @@ static void size_pairs(const charl__metric_data *d, charl__metric_size *out)
 static void add_pair(const charl__metric_data *d, const charl__eval_row *row, charl__metric_state *s)
 {
     for (int64_t i = 0; i < charl__eval_pixels(row); i++) {
-        s->counts[row->labels[i] * d->classes + charl__eval_predicted(row, i)]++;
+        if (charl__eval_weight(row, i) > 0.0) {
+            s->counts[row->labels[i] * d->classes + charl__eval_predicted(row, i)]++;
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 static double is_among(const charl__eval_row *row, int k)
 {
     const int64_t pixels = charl__eval_pixels(row);
-    int64_t right = 0;
+    double right = 0.0;
 
     for (int64_t p = 0; p < pixels; p++) {
         const float own = row->outputs[row->labels[p] * pixels + p];
@@ -15,9 +15,9 @@ static double is_among(const charl__eval_row *row, int k)
         for (int64_t i = p; i < row->n; i += pixels) {
             n += !(row->outputs[i] < own);
         }
-        right += n <= k;
+        right += n <= k ? charl__eval_weight(row, p) : 0.0;
     }
-    return (double)right / (double)pixels;
+    return right / charl__eval_weights(row);
 }
 
 static charl_var *build_accuracy(charl_graph *g, charl_target_kind kind, charl_var *outputs, charl_var *targets)
