@@ -364,7 +364,15 @@ n_embd = 16
 block_size = 24
 dropout = 0.1
 """
-DIGITS, NUMBERS, SCALED, TEXT, VOXELS, PAIRS = "digits.h5", "numbers.h5", "scaled.h5", "text.h5", "voxels.h5", "pairs.h5"
+DIGITS, NUMBERS, SCALED, TEXT, VOXELS, PAIRS, MASKS, BALLS = (
+    f"{name}.h5" for name in ("digits", "numbers", "scaled", "text", "voxels", "pairs", "masks", "balls"))
+UNET = page("unet", *(f"layer {name}.channels={n}" for name, n in (
+    ("inc", 4), ("down1", 6), ("down2", 8), ("down3", 10), ("up1", 8), ("up2", 6), ("up3", 4))))
+VIT = page("vit", "layer patch_embed.proj.channels=16", "layer patches.shape=16, -1", "layer blocks.width=16", "layer blocks.heads=2",
+           "layer blocks.repeat=2")
+BERT = page("bert", *(f"layer {name}={n}" for name, n in (
+    ("bert.embeddings.word_embeddings.dim", 16), ("bert.encoder.layer.width", 16), ("bert.encoder.layer.heads", 2),
+    ("bert.encoder.layer.repeat", 2), ("cls.predictions.transform.dense.out", 16))))
 MODELS = {
     "mlp": (DIGITS, "[model]\ntype = mlp\nhidden = 24, 12\nactivation = silu\ndropout = 0.1\n", []),
     "cnn": (DIGITS, "[model]\ntype = cnn\nchannels = 4, 8\nhidden = 16\nbatch_norm = yes\n", []),
@@ -382,7 +390,10 @@ MODELS = {
     "volumes": (VOXELS, VOLUMES, []),
     **{name: (data, "[model]\n" + "\n".join(lines) + "\n", more) for name, lines, data, more in (
         ("mobilenet", mobilenet_page(4), DIGITS, []), ("convnext", convnext_page((8, 12, 16, 24), (2, 2, 3, 2)), DIGITS, []),
-        ("tcn", page("tcn"), TEXT, ["data.window=24"]), ("autoencoder", page("autoencoder"), PAIRS, ["train.loss=mse"]))},
+        ("tcn", page("tcn"), TEXT, ["data.window=24"]), ("autoencoder", page("autoencoder"), PAIRS, ["train.loss=mse"]),
+        ("vit", VIT, DIGITS, []), ("unet", UNET, MASKS, ["train.loss=bce"]),
+        ("unet 3-D", [line.replace("2d", "3d") for line in UNET], BALLS, ["train.loss=dice"]), ("bert", BERT, TEXT, ["data.window=24"]))},
+    "resnet 50": (DIGITS, "[model]\ntype = resnet\ndepth = 50\nwidth = 4\n", []),
     "gpt": (TEXT, GPT + "bias = yes\n", []),
     "gpt llama": (TEXT, GPT + "positions = rotary\nnorm = rms\nmlp = swiglu\n", []),
     "gpt rotary": (TEXT, GPT + "positions = rotary\nn_kv_head = 2\ntie_weights = no\n", []),
@@ -397,6 +408,11 @@ def softmax(x):
 
 def by_predictions(output, data):
     """Deviation from what charl predicts of every validation row."""
+    if data.name in (MASKS, BALLS):
+        run(0, BIN / "charl", "predict", output / "last.h5", "-o", output / "p.h5")
+        with h5py.File(data) as f, h5py.File(output / "p.h5") as p:
+            got = run_model(output / "m.onnx", f["val/x"][...]).astype(np.float64)
+            return deviation(1 / (1 + np.exp(-got.reshape(len(got), -1))), p["output"][...].reshape(len(got), -1).astype(np.float64))
     said = run(0, BIN / "charl", "predict", output / "last.h5", "--format", "jsonl",
                *([] if data.name in (NUMBERS, SCALED, PAIRS) else ["--all"]))
     rows = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
@@ -464,6 +480,12 @@ def make_data(folder):
         for split in ("train", "val"):
             f[f"{split}/x"] = np.random.RandomState(3).standard_normal((64, 1, 32, 32)).astype("f4")
             f[f"{split}/y"] = f[f"{split}/x"][...].reshape(64, -1)
+    for name, shape in ((MASKS, (16, 24)), (BALLS, (8, 16, 16))):
+        with h5py.File(folder / name, "w") as f:
+            f.attrs["charl_format"], f.attrs["charl_version"], f.attrs["kind"] = np.bytes_("dataset"), 1, np.bytes_("images")
+            for split in ("train", "val"):
+                f[f"{split}/x"] = np.random.RandomState(4).randint(0, 256, (64, 1, *shape)).astype("u1")
+                f[f"{split}/y"] = (f[f"{split}/x"][...] > 128).reshape(64, -1).astype("f4")
     (folder / "text.txt").write_text("\n".join(str(i) for i in range(700)))
     run(0, BIN / "charl", "data", "import", "text", folder / "text.txt", "-o", folder / TEXT,
         "--val-split", "0.2")
