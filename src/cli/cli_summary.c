@@ -49,39 +49,73 @@ static const char *bytes_text(int64_t v, char *text, size_t size)
     return scaled((double)v, 1024, names, text, size);
 }
 
-/* The inputs, where they are not just the layer above. */
-static void print_inputs(const charl_summary *s, int i)
+enum { NAME_LEAST = 16, NAME_MOST = 256, INDENT = 6 };
+
+/* The inputs, where they are not just the layer above: behind the row, which has `used` columns, or below it where a terminal of `columns`
+ * has no room for them. */
+static void print_inputs(const charl_summary *s, int i, int used, int columns)
 {
     const charl_layer_summary *l = &s->layer[i];
     const char *above = i > 0 ? s->layer[i - 1].name : CHARL_MODEL_INPUT;
+    const int most = columns > 0 ? columns - INDENT - 5 : NAME_MOST;
+    char name[NAME_MOST + 1];
+    int at = used + 4;
 
-    if (l->n_inputs > 1 || strcmp(l->inputs[0], above) != 0) {
+    if (l->n_inputs == 1 && strcmp(l->inputs[0], above) == 0) {
+        return;
+    }
+    for (int k = 0; k < l->n_inputs; k++) {
+        at += 2 + (int)strlen(l->inputs[k]);
+    }
+    if (columns > 0 && at > columns) {
+        printf("\n%*s<-", INDENT, "");
+        at = INDENT + 2;
+    } else {
         printf("  <-");
-        for (int k = 0; k < l->n_inputs; k++) {
-            printf("%s ", k ? "," : "");
-            charl__cli_put(l->inputs[k], 0);
+        at = used + 4;
+    }
+    for (int k = 0; k < l->n_inputs; k++) {
+        int length;
+
+        charl__cli_shorten(l->inputs[k], most < NAME_LEAST ? NAME_LEAST : most < NAME_MOST ? most : NAME_MOST, name);
+        length = (int)strlen(name);
+        if (columns > 0 && k > 0 && at + length + 2 > columns) {
+            printf(",\n%*s", INDENT + 2, "");
+            at = INDENT + 2;
+        } else if (k > 0) {
+            putchar(',');
+            at++;
         }
+        putchar(' ');
+        charl__cli_put(name, 0);
+        at += 1 + length;
     }
 }
 
 void charl__cli_print_summary(const charl_summary *s)
 {
-    enum { NAME_LEAST = 16, NAME_MOST = 256, OTHERS = 53 /* columns of a row beside name and type */ };
+    enum { OTHERS = 39 /* columns of a row beside name, type and output */ };
     const int columns = charl__cli_columns(stdout);
-    int wide = 8, type = 5, room;
+    int wide = 8, type = 5, output = columns > 0 ? 6 : 14, room; /* in a file names and columns stay whole */
     char shape[64], flop[32], bytes[32];
 
+    room = (int)strlen(charl__cli_extents(&s->input, shape, sizeof shape));
+    output = room > output ? room : output;
     for (int i = 0; i < s->count; i++) {
         const int name_length = (int)strlen(s->layer[i].name), type_length = (int)strlen(s->layer[i].type);
 
+        const int output_length = (int)strlen(charl__cli_extents(&s->layer[i].shape, shape, sizeof shape));
+
         wide = name_length > wide ? name_length : wide;
         type = type_length > type ? type_length : type;
+        output = output_length > output ? output_length : output;
     }
-    room = columns > 0 ? columns - type - OTHERS : NAME_MOST; /* in a file names stay whole */
+    room = columns > 0 ? columns - type - output - OTHERS : NAME_MOST;
     room = room < NAME_LEAST ? NAME_LEAST : room;
     wide = wide > room ? room : wide;
-    printf("  %-*s  %-*s  %-14s %11s %8s %9s\n", wide, "layer", type, "type", "output", "parameters", "flop", "memory");
-    printf("  %-*s  %-*s  %-14s\n", wide, CHARL_MODEL_INPUT, type, charl_dtype_name(s->dtype),
+    printf("  %-*s  %-*s  %-*s %11s %8s %9s\n", wide, "layer", type, "type", output, "output", "parameters", "flop",
+           "memory");
+    printf("  %-*s  %-*s  %-*s\n", wide, CHARL_MODEL_INPUT, type, charl_dtype_name(s->dtype), output,
            charl__cli_extents(&s->input, shape, sizeof shape));
     for (int i = 0; i < s->count; i++) {
         const charl_layer_summary *l = &s->layer[i];
@@ -91,14 +125,14 @@ void charl__cli_print_summary(const charl_summary *s)
             snprintf(parameters, sizeof parameters, "%" PRId64, l->parameters);
         }
         charl__cli_shorten(l->name, wide, name);
-        printf("  %-*s  %-*s  %-14s %11s %8s %9s", wide, name, type, l->type,
+        printf("  %-*s  %-*s  %-*s %11s %8s %9s", wide, name, type, l->type, output,
                charl__cli_extents(&l->shape, shape, sizeof shape), parameters, flop_text(l->flop, flop, sizeof flop),
                bytes_text(l->bytes, bytes, sizeof bytes));
-        print_inputs(s, i);
+        print_inputs(s, i, OTHERS + wide + type + output, columns);
         putchar('\n');
     }
     snprintf(shape, sizeof shape, "%d layers", s->count);
-    printf("  %-*s  %-*s  %-14s %11" PRId64 " %8s %9s\n", wide, shape, type, "", "", s->parameters,
+    printf("  %-*s  %-*s  %-*s %11" PRId64 " %8s %9s\n", wide, shape, type, "", output, "", s->parameters,
            flop_text(s->flop, flop, sizeof flop), bytes_text(s->bytes, bytes, sizeof bytes));
     printf("  Flop and memory are those of the forward pass for one sample;\n  memory is all values, before they share "
            "it.");

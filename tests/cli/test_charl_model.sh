@@ -28,6 +28,14 @@ if command -v script >/dev/null; then
     says 1 '^  a_layer_[a-z_]*[.][.][a-z_]*ery_long  linear '
     checks=$((checks + 1))
     [ "$(awk '{ sub(/ *\r$/, "") } / linear / { print length }' log)" -le 78 ] || fail "the table is wider than the terminal: $(cat log)"
+    awk '/^```/ { on = $0 == "```ini" && !n++; next } on' "$here/../../docs/models/bert.md" >bert.ini
+    for columns in 80 120; do
+        expect 0 "long names of inputs, too" env TERM=xterm script -qec \
+            "stty cols $columns; '$bin/charl' model show bert.ini --tokens 64 --outputs 257" /dev/null
+        checks=$((checks + 1))
+        [ -z "$(awk -v most=$columns '{ sub(/ *\r$/, "") } length > most' log)" ] || fail "the table is wider than $columns: $(cat log)"
+        says 1 "bert.encoder.layer.0.attention.self.value.?$"
+    done
 else
     skipped "a long name on a terminal" "there is no script"
 fi
