@@ -114,7 +114,9 @@ void charl__cli_compiling_done(void)
     const double spent_s = charl__cli_compiling_end(&shown, &latest);
 
     charl__cli_compiling_erase();
-    if (spent_s >= CHARL__COMPILE_LONG_S) {
+    if (spent_s >= CHARL__COMPILE_LONG_S && latest.done > 0) {
         fprintf(stderr, "%s: compiled %d kernels in %.1f s\n", charl__cli_program(), latest.done, spent_s);
+    } else if (spent_s >= CHARL__COMPILE_LONG_S) { /* programs, whose kernels were not counted */
+        fprintf(stderr, "%s: compiled kernels in %.1f s\n", charl__cli_program(), spent_s);
     }
 }
