@@ -46,6 +46,10 @@ static charl_status build(summarizer *z)
     CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *built, &built));
     CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof *z->s->layer, &z->s->layer));
     charl_graph_set_precision(z->g, precision);
+    /* As in a training, which has one token more: it hides others. */
+    if (z->session.config->data.masked > 0 && z->session.data.classes > 0) {
+        charl__graph_set_vocab(z->g, z->session.data.classes + 1);
+    }
     charl__model_build_noting(z->session.model, z->g, z->session.params,
                               charl_input(z->g, "x", dtype, batch, CHARL_BATCHED), built);
     st = charl_graph_status(z->g);

@@ -84,6 +84,10 @@ expect 0 "classifier" ranks 1 classes.ini -q -o classes data.path=texts.h5 data.
 sed 's/257/256/' bert.ini >small.ini
 expect 2 "no row for the mask" ranks 1 small.ini -o x device.share=yes
 says 1 "vocab = 256, but the data have 257 tokens"
+expect 0 "the table of layers" "$bin/charl" model show bert.ini
+sed 's/^vocab = 257/vocab = 256/' bert.ini >few.ini
+expect 2 "no room for the mask, before a training" "$bin/charl" model show few.ini
+says 1 "embedding: vocab = 256, but the data have 257 tokens"
 expect 2 "not tokens" ranks 1 mlp.ini -o x data.masked=0.1
 says 1 "data.masked applies to tokens only, but .*digits.h5 contains images"
 expect 2 "gpt" ranks 1 /dev/null -o x data.path=shakespeare.h5 model.type=gpt data.masked=0.1
