@@ -1,6 +1,15 @@
 # cpack -G DEB: the packages charl, libcharl0 and libcharl-dev, by Debian's rules as far as lintian checks them. The preset `package` has the
 # prefix /usr, which they are for. With CHARL_PORTABLE (the preset `tarball`): one archive that runs wherever it is unpacked.
-set(CHARL_MAINTAINER "charl maintainers <maintainers@charl.invalid>" CACHE STRING "who is named in Debian packages")
+# Whoever makes the packages is their maintainer, named as for Debian's own tools: DEBFULLNAME and DEBEMAIL.
+set(maintainer "charl maintainers <maintainers@charl.invalid>")
+if(NOT "$ENV{DEBEMAIL}" STREQUAL "")
+  set(maintainer "$ENV{DEBFULLNAME}")
+  if(maintainer STREQUAL "")
+    set(maintainer "charl maintainers")
+  endif()
+  string(APPEND maintainer " <$ENV{DEBEMAIL}>")
+endif()
+set(CHARL_MAINTAINER "${maintainer}" CACHE STRING "who is named in Debian packages")
 set(library_package libcharl${PROJECT_VERSION_MAJOR})
 
 set(CPACK_PACKAGE_NAME charl)
