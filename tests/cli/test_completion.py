@@ -56,9 +56,10 @@ def manual_pages():
         with open(name, "w") as f:
             f.write(text)
     if shutil.which("mandoc"):
-        # It looks for the other pages in the manual of this machine.
+        # It looks for the pages that others refer to in the manual of this machine: here are those of charl, and mpirun is Open MPI's.
         lint = subprocess.run(["mandoc", "-Tlint", *pages], capture_output=True, text=True).stdout
-        found = [line for line in lint.splitlines() if "referenced manual not found" not in line]
+        here = {f"referenced manual not found: Xr {' '.join(name.rsplit('.', 1))}" for name in [*pages, "mpirun.1"]}
+        found = [line for line in lint.splitlines() if line.split("STYLE: ")[-1].split(" (")[0] not in here]
         check(not found, "mandoc -Tlint: " + "\n".join(found[:8]))
         shown = {name: re.sub(".\b", "", subprocess.run(["mandoc", "-Tutf8", "-Owidth=200", name], capture_output=True, text=True).stdout)
                  for name in pages}
