@@ -11,10 +11,10 @@
 #include "shared/take4.clh"
 #include "attention/attention_tiles.clh"
 
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(global const ACT *qkv, ulong qkv_at,
-                                                                               global ACT *out, ulong out_at,
-                                                                               global float *lse, ulong lse_at,
-                                                                               MASK_ARGS(mask) ATTENTION_ARGS)
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(
+    global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_at, global float *lse, ulong lse_at, MASK_ARGS(mask)
+    int t_all, int heads, int kv_heads, float scale, global const uint *record, ulong record_at, ulong first_row,
+    ulong name_hash, uint threshold, float keep_scale)
 {
     local float4 stage[STAGE], tile[TILE * PITCH];
     local float part[4 * TILE], down[TILE];

@@ -105,8 +105,10 @@ CHARL_IN_KERNEL void differentiate_columns(const inputs *x, int b, int h, int q0
 }
 
 /* Of row b. */
-CHARL_IN_KERNEL inputs inputs_of(global const ACT *gout, global const ACT *qkv, global const float *lse, global const float *dots,
-                                 global const float *glse, global const int *mask, int b, ATTENTION_ARGS)
+CHARL_IN_KERNEL inputs inputs_of(global const ACT *gout, global const ACT *qkv, global const float *lse,
+                                 global const float *dots, global const float *glse, global const int *mask, int b,
+                                 int t_all, int heads, int kv_heads, float scale, global const uint *record,
+                                 ulong record_at, ulong first_row, ulong name_hash, uint threshold, float keep_scale)
 {
     inputs x = {gout, qkv, lse, dots, glse, mask, t_all, keys_of(mask, b, t_all), heads, kv_heads, scale, first_row + (ulong)b,
                 0, 0, threshold, keep_scale};
@@ -122,12 +124,11 @@ CHARL_IN_KERNEL inputs inputs_of(global const ACT *gout, global const ACT *qkv, 
     return x;
 }
 
-#define GRAD_ARGS                                                                                                      \
-    global const ACT *gout, ulong gout_at, global const ACT *qkv, ulong qkv_at, global const float *lse, ulong lse_at, \
-        global const float *dots, ulong dots_at, global const float *glse, ulong glse_at, global float *sums,          \
-        ulong sums_at, global ACT *dqkv, ulong dqkv_at, MASK_ARGS(mask) ATTENTION_ARGS
-
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_queries(GRAD_ARGS)
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_queries(
+    global const ACT *gout, ulong gout_at, global const ACT *qkv, ulong qkv_at, global const float *lse, ulong lse_at,
+    global const float *dots, ulong dots_at, global const float *glse, ulong glse_at, global float *sums, ulong sums_at,
+    global ACT *dqkv, ulong dqkv_at, MASK_ARGS(mask) int t_all, int heads, int kv_heads, float scale,
+    global const uint *record, ulong record_at, ulong first_row, ulong name_hash, uint threshold, float keep_scale)
 {
     local float4 stage[STAGE], tile[TILE * PITCH];
     const int tiles = (t_all + TILE - 1) / TILE, columns = heads + 2 * kv_heads;
@@ -157,7 +158,11 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_queries(GRA
     put_tile(dq, 0, dqkv + dqkv_at + element(b, t_all, q0, columns, h), pitch, n_q);
 }
 
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_keys(GRAD_ARGS)
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_keys(
+    global const ACT *gout, ulong gout_at, global const ACT *qkv, ulong qkv_at, global const float *lse, ulong lse_at,
+    global const float *dots, ulong dots_at, global const float *glse, ulong glse_at, global float *sums, ulong sums_at,
+    global ACT *dqkv, ulong dqkv_at, MASK_ARGS(mask) int t_all, int heads, int kv_heads, float scale,
+    global const uint *record, ulong record_at, ulong first_row, ulong name_hash, uint threshold, float keep_scale)
 {
     local float4 stage[STAGE], tile[TILE * PITCH];
     const int tiles = (t_all + TILE - 1) / TILE, columns = heads + 2 * kv_heads, group = heads / kv_heads;

@@ -87,7 +87,9 @@ static inline void weigh(float *block, int rows, int diagonal, float scale, cons
 }
 
 kernel void attention_vector(global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_at, global float *lse,
-                             ulong lse_at, MASK_ARGS(mask) ATTENTION_ARGS)
+                             ulong lse_at, MASK_ARGS(mask) int t_all, int heads, int kv_heads, float scale,
+                             global const uint *record, ulong record_at, ulong first_row, ulong name_hash, uint threshold,
+                             float keep_scale)
 {
     float queries[DP * LANES], sums[DP * LANES], block[TILE * LANES], rows[TILE * DP];
     const int blocks = (t_all + LANES - 1) / LANES, columns = heads + 2 * kv_heads;

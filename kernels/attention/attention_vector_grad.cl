@@ -95,7 +95,9 @@ static inline void differentiate(float *p, float *ds, charl_int seen, float row_
 kernel void attention_vector_grad(global const ACT *gout, ulong gout_at, global const ACT *qkv, ulong qkv_at,
                                   global const float *lse, ulong lse_at, global const float *dots, ulong dots_at,
                                   global const float *glse, ulong glse_at, global float *sums, ulong sums_at,
-                                  global ACT *dqkv, ulong dqkv_at, MASK_ARGS(mask) ATTENTION_ARGS)
+                                  global ACT *dqkv, ulong dqkv_at, MASK_ARGS(mask) int t_all, int heads, int kv_heads,
+                                  float scale, global const uint *record, ulong record_at, ulong first_row, ulong name_hash,
+                                  uint threshold, float keep_scale)
 {
     float keys[DP * LANES], values[DP * LANES], dk[DP * LANES], dv[DP * LANES], key_rows[LANES * DP];
     float query_rows[LANES * DP], gout_rows[LANES * DP], p[LANES * LANES], ds[LANES * LANES];

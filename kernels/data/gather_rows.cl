@@ -65,9 +65,6 @@ typedef struct {
 #define NORM_ARGS(shift, scale, inner, channels)
 #define NORM_OF(shift, scale, inner, channels) {0, 0, 1, 1}
 #endif
-#define GATHER_ARGS                                                                                                    \
-    global const SRC *source, ulong source_at, global const int *row, ulong row_at,                                    \
-        NORM_ARGS(shift, scale, inner, channels) global DST *out, ulong out_at, long n, long source_rows
 
 static inline void gather(uint group, global const SRC *source, global const int *row, const normalization *by, global DST *out,
                           long n, long source_rows)
@@ -104,7 +101,9 @@ static inline void gather(uint group, global const SRC *source, global const int
 }
 
 #if !PAIR
-kernel void charl_gather_rows(GATHER_ARGS)
+kernel void charl_gather_rows(global const SRC *source, ulong source_at, global const int *row, ulong row_at,
+                              NORM_ARGS(shift, scale, inner, channels) global DST *out, ulong out_at, long n,
+                              long source_rows)
 {
     const normalization by = NORM_OF(shift, scale, inner, channels);
 
@@ -123,9 +122,11 @@ static inline void gather_words(uint group, global const uint *source, global co
     }
 }
 
-kernel void charl_gather_rows_pair(GATHER_ARGS, global const uint *source_2, ulong source_at_2, global const int *row_2,
-                                   ulong row_at_2, global uint *out_2, ulong out_at_2, long n_2, long source_rows_2,
-                                   int groups)
+kernel void charl_gather_rows_pair(global const SRC *source, ulong source_at, global const int *row, ulong row_at,
+                                   NORM_ARGS(shift, scale, inner, channels) global DST *out, ulong out_at, long n,
+                                   long source_rows, global const uint *source_2, ulong source_at_2,
+                                   global const int *row_2, ulong row_at_2, global uint *out_2, ulong out_at_2, long n_2,
+                                   long source_rows_2, int groups)
 {
     const normalization by = NORM_OF(shift, scale, inner, channels);
     const uint group = (uint)get_group_id(0);

@@ -1,13 +1,14 @@
 /* chain: several elementwise operators in one pass over memory, with broadcasting and random numbers.
  *
- * Specialised by   OPERANDS    parameters of the kernel, each followed by a comma: what is read and written, numbers, keys
- *                  BODY        statements that read elements i .. i + CHARL_VEC - 1, compute, and write those of the `left` that
- *                              exist (src/autograd/fuse/chain.c writes them)
- *                  BEFORE      statements that read what all elements of a work-item share, once (default none)
- *                  STRIDED     1: a work-item's vectors are `span` elements apart, else side by side (default 0)
- *                  USES_RNG       how many operators draw random numbers (default 1)
- *                  CHARL_VEC   elements at a time (default 1)
- *                  INDEX       see broadcast.clh
+ * Specialised by   OPERANDS(record)  parameters of the kernel, each followed by a comma: what is read and written, numbers, keys, and, where
+ *                                    random numbers are drawn, the step parameters by that name (default: only those)
+ *                  BODY(first, i, left, drawn, done, seed, number)   statements that read elements i .. i + CHARL_VEC - 1, compute, and
+ *                                    write those of the `left` that exist (src/autograd/fuse/chain.c writes them; default: draw)
+ *                  BEFORE(first)     statements that read what all elements of a work-item share, once (default none)
+ *                  STRIDED           1: a work-item's vectors are `span` elements apart, else side by side (default 0)
+ *                  USES_RNG          how many operators draw random numbers (default 1)
+ *                  CHARL_VEC         elements at a time (default 1)
+ *                  INDEX             see broadcast.clh
  * Launch           1-D; each work-item computes `span` elements, a multiple of CHARL_VEC, or, with STRIDED, every vector that is
  *                  `span`, the launch's work-items times CHARL_VEC, from the one before. An output may be an operand of full shape
  *                  and the same element size: all are read before one is written.
@@ -19,11 +20,10 @@
 #include "shared/rng.clh"
 
 #ifndef OPERANDS
-#define OPERANDS global float *y0, ulong y0_at, global const uint *record, ulong record_at,
+#define OPERANDS(record) global const uint *record, ulong record##_at,
 #endif
 #ifndef BODY
-#define BODY(first, i, left, drawn, done, seed, number)                                                                \
-    charl_store(drawn_at(drawn[0], done, seed, number, i), y0 + y0_at + i, left);
+#define BODY(first, i, left, drawn, done, seed, number) (void)drawn_at(drawn[0], done, seed, number, i);
 #endif
 #ifndef USES_RNG
 #define USES_RNG 1
@@ -48,7 +48,7 @@ static inline charl_real drawn_at(float *drawn, uint done, ulong key, ulong numb
     return CHARL_VLOAD(drawn + i);
 }
 
-kernel void charl_chain(OPERANDS ulong n, ulong span)
+kernel void charl_chain(OPERANDS(record) ulong n, ulong span)
 {
     const ulong first = get_global_id(0) * (STRIDED ? CHARL_VEC : span), next = STRIDED ? span : CHARL_VEC;
     const ulong end = STRIDED ? n : min(first + span, n);

@@ -101,7 +101,11 @@ INLINE int after(int k, int k_all)
     return k + BK < k_all ? k + BK : 0;
 }
 
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(GEMM_ARGS, int columns)
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(
+    global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *bias, ulong bias_at,
+    global OUT_T *out, ulong out_at, int m, int n, int k_all, int segments, long a_segment, long b_segment, int inner,
+    long a_outer, long a_inner, long b_outer, long b_inner, long out_outer, long out_inner, int leaves, int ih, int iw,
+    int pw, int mi, int nj EPILOGUE_ARGS(with, record, draw), int columns)
 {
     local float4 as[2][BK * A_PITCH], bs[2][BK * B_PITCH];
     const int lane = (int)get_local_id(0);
@@ -129,7 +133,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(GEMM_A
     a += a_at + zo * a_outer + zi * a_inner;
     b += b_at + zo * b_outer + zi * b_inner;
     out += out_at + zo * out_outer + zi * out_inner;
-    EPILOGUE_MOVE(zo * out_outer + zi * out_inner);
+    EPILOGUE_MOVE(with, draw, zo * out_outer + zi * out_inner);
     const int i = i0 + A_ROW(lane); /* the first row and column that this work-item reads */
     int j = j0 + B_COL(lane);
 
@@ -279,7 +283,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(GEMM_A
                 sum += (float4)(bias[bias_at + zi * m + row]);
 #endif
 #ifdef EXPR
-                charl_store(EPILOGUE(sum, at, n - col), out + at, n - col);
+                charl_store(EPILOGUE(sum, at, n - col, with, record, draw), out + at, n - col);
 #elif OUT_V == 4
                 give4(sum, out + at);
 #else

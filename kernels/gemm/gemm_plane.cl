@@ -51,7 +51,11 @@ static inline void lay_out(float *line, global const float *image, int h, int ih
     }
 }
 
-kernel void gemm_plane(GEMM_ARGS)
+kernel void gemm_plane(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *bias,
+                       ulong bias_at, global OUT_T *out, ulong out_at, int m, int n, int k_all, int segments,
+                       long a_segment, long b_segment, int inner, long a_outer, long a_inner, long b_outer, long b_inner,
+                       long out_outer, long out_inner, int leaves, int ih, int iw, int pw, int mi,
+                       int nj EPILOGUE_ARGS(with, record, draw))
 {
     float line[KH * LINE], acc[LINE];
     const long z = (long)get_global_id(0), zo = z / inner, zi = z % inner;

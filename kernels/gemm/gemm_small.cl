@@ -48,7 +48,7 @@ typedef struct {
 } product;
 
 /* Tile `group` of p. */
-INLINE void multiply(const form f, const product p, int group, local float *as, local float *bs EPILOGUE_ARGS)
+INLINE void multiply(const form f, const product p, int group, local float *as, local float *bs EPILOGUE_ARGS(with, record, draw))
 {
     const int lane = (int)get_local_id(0), tx = lane % HALF, ty = lane / HALF;
     const int cols = (p.n + TILE - 1) / TILE, rows = (p.m + TILE - 1) / TILE;
@@ -65,7 +65,7 @@ INLINE void multiply(const form f, const product p, int group, local float *as, 
     float column[4] = {0.0f, 0.0f, 0.0f, 0.0f}, column_level[CHARL_TREE_LEVELS];
     int leaf = 0, left = p.k_all; /* the leaf being added up, and what it still lacks */
 
-    EPILOGUE_MOVE(zo * p.out_outer + zi * p.out_inner);
+    EPILOGUE_MOVE(with, draw, zo * p.out_outer + zi * p.out_inner);
     /* One step more than there are tiles: step t brings in tile t while tile t - 1 is multiplied. */
     for (int k0 = 0; k0 < depth + BK; k0 += BK) {
         if (k0 < depth) {
@@ -127,7 +127,7 @@ INLINE void multiply(const form f, const product p, int group, local float *as, 
             }
 #ifdef EXPR
             if (f.ends) {
-                charl_store(EPILOGUE(sum, at, p.n - j), out + at, p.n - j);
+                charl_store(EPILOGUE(sum, at, p.n - j, with, record, draw), out + at, p.n - j);
                 continue;
             }
 #endif
@@ -136,53 +136,64 @@ INLINE void multiply(const form f, const product p, int group, local float *as, 
     }
 }
 
-/* The operands of GEMM_ARGS. */
-#define PRODUCT                                                                                                            {                                                                                                                          a + a_at, b + b_at, bias + bias_at, out + out_at, A_SUMS_AT, m, n, k_all, segments, inner, leaves, a_segment,              b_segment, a_outer, a_inner, b_outer, b_inner, out_outer, out_inner                                            }
-#define UNUSED (void)ih, (void)iw, (void)pw, (void)mi, (void)nj
 #if A_SUMS
-#define A_SUMS_ARGS , global float *a_sums, ulong a_sums_at
-#define A_SUMS_AT a_sums + a_sums_at
+#define A_SUMS_ARGS(a_sums) , global float *a_sums, ulong a_sums##_at
+#define A_SUMS_OF(a_sums)   a_sums + a_sums##_at
 #else
-#define A_SUMS_ARGS
-#define A_SUMS_AT 0
+#define A_SUMS_ARGS(a_sums)
+#define A_SUMS_OF(a_sums) 0
 #endif
-#define LOCAL                                                                                                              local float4 as[TILE * PITCH / 4];                                                                                     local float4 bs[TILE * PITCH / 4]
 
 #if !PAIR
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small(GEMM_ARGS A_SUMS_ARGS)
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small(
+    global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *bias, ulong bias_at,
+    global OUT_T *out, ulong out_at, int m, int n, int k_all, int segments, long a_segment, long b_segment, int inner,
+    long a_outer, long a_inner, long b_outer, long b_inner, long out_outer, long out_inner, int leaves, int ih, int iw,
+    int pw, int mi, int nj EPILOGUE_ARGS(with, record, draw) A_SUMS_ARGS(a_sums))
 {
-    LOCAL;
+    local float4 as[TILE * PITCH / 4];
+    local float4 bs[TILE * PITCH / 4];
     const form f = {A_KIND == 1, B_KIND == 1, FOLD, A_SUMS, true, BIAS};
-    const product p = PRODUCT;
+    const product p = {a + a_at, b + b_at, bias + bias_at, out + out_at, A_SUMS_OF(a_sums), m, n, k_all, segments, inner, leaves, a_segment,
+                       b_segment, a_outer, a_inner, b_outer, b_inner, out_outer, out_inner};
 
-    UNUSED;
-    multiply(f, p, (int)get_group_id(0), (local float *)as, (local float *)bs EPILOGUE_OPERANDS);
+    (void)ih, (void)iw, (void)pw, (void)mi, (void)nj;
+    multiply(f, p, (int)get_group_id(0), (local float *)as, (local float *)bs EPILOGUE_OPERANDS(with, record, draw));
 }
 #else
 #if A_SUMS_2
-#define A_SUMS_ARGS_2 , global float *a_sums_2, ulong a_sums_at_2
-#define A_SUMS_AT_2 a_sums_2 + a_sums_at_2
+#define A_SUMS_ARGS_2(a_sums) , global float *a_sums, ulong a_sums##_at
+#define A_SUMS_OF_2(a_sums)   a_sums + a_sums##_at
 #else
-#define A_SUMS_ARGS_2
-#define A_SUMS_AT_2 0
+#define A_SUMS_ARGS_2(a_sums)
+#define A_SUMS_OF_2(a_sums) 0
 #endif
-#define GEMM_ARGS_2                                                                                                        , global const ACT *a_2, ulong a_at_2, global const ACT *b_2, ulong b_at_2, global const float *bias_2,                   ulong bias_at_2, global OUT_T *out_2, ulong out_at_2, int m_2, int n_2, int k_all_2, int segments_2,                   long a_segment_2, long b_segment_2, int inner_2, long a_outer_2, long a_inner_2, long b_outer_2,                       long b_inner_2, long out_outer_2, long out_inner_2, int leaves_2, int ih_2, int iw_2, int pw_2, int mi_2,              int nj_2 A_SUMS_ARGS_2
 
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small_pair(GEMM_ARGS GEMM_ARGS_2, int groups)
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small_pair(
+    global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *bias, ulong bias_at,
+    global OUT_T *out, ulong out_at, int m, int n, int k_all, int segments, long a_segment, long b_segment, int inner,
+    long a_outer, long a_inner, long b_outer, long b_inner, long out_outer, long out_inner, int leaves, int ih, int iw,
+    int pw, int mi, int nj EPILOGUE_ARGS(with, record, draw), global const ACT *a_2, ulong a_at_2, global const ACT *b_2,
+    ulong b_at_2, global const float *bias_2, ulong bias_at_2, global OUT_T *out_2, ulong out_at_2, int m_2, int n_2,
+    int k_all_2, int segments_2, long a_segment_2, long b_segment_2, int inner_2, long a_outer_2, long a_inner_2,
+    long b_outer_2, long b_inner_2, long out_outer_2, long out_inner_2, int leaves_2, int ih_2, int iw_2, int pw_2,
+    int mi_2, int nj_2 A_SUMS_ARGS_2(a_sums_2), int groups)
 {
-    LOCAL;
+    local float4 as[TILE * PITCH / 4];
+    local float4 bs[TILE * PITCH / 4];
     const form f = {A_KIND == 1, B_KIND == 1, false, false, true, BIAS};
     const form f_2 = {A_KIND_2 == 1, B_KIND_2 == 1, FOLD_2, A_SUMS_2, false, BIAS_2};
-    const product p = PRODUCT;
-    const product p_2 = {a_2 + a_at_2, b_2 + b_at_2, bias_2 + bias_at_2, out_2 + out_at_2, A_SUMS_AT_2, m_2, n_2, k_all_2, segments_2,
+    const product p = {a + a_at, b + b_at, bias + bias_at, out + out_at, 0, m, n, k_all, segments, inner, leaves, a_segment, b_segment,
+                       a_outer, a_inner, b_outer, b_inner, out_outer, out_inner};
+    const product p_2 = {a_2 + a_at_2, b_2 + b_at_2, bias_2 + bias_at_2, out_2 + out_at_2, A_SUMS_OF_2(a_sums_2), m_2, n_2, k_all_2, segments_2,
                          inner_2, leaves_2, a_segment_2, b_segment_2, a_outer_2, a_inner_2, b_outer_2, b_inner_2, out_outer_2,
                          out_inner_2};
     const int group = (int)get_group_id(0);
 
-    UNUSED;
+    (void)ih, (void)iw, (void)pw, (void)mi, (void)nj;
     (void)ih_2, (void)iw_2, (void)pw_2, (void)mi_2, (void)nj_2;
     /* One call: where both sides of a branch have barriers, not every compiler does the right thing. */
     multiply(group < groups ? f : f_2, group < groups ? p : p_2, group < groups ? group : group - groups, (local float *)as,
-             (local float *)bs EPILOGUE_OPERANDS);
+             (local float *)bs EPILOGUE_OPERANDS(with, record, draw));
 }
 #endif

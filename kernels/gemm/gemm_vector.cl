@@ -46,7 +46,7 @@
 #include "gemm/gemm_micro.clh"
 
 /* Sums of a micro-tile to their place. */
-static inline void finish(const float *acc, const target *t EPILOGUE_ARGS)
+static inline void finish(const float *acc, const target *t EPILOGUE_ARGS(with, record, draw))
 {
     for (int e = 0; e < SIZE / 16; e++) { /* vectors of acc */
         const int r = e / (NR / 16), i = t->row + r, col = t->col + e % (NR / 16) * 16, left = t->n - col;
@@ -63,7 +63,7 @@ static inline void finish(const float *acc, const target *t EPILOGUE_ARGS)
 #if BIAS == 1
         v += charl_load(t->bias + col, left);
 #endif
-        charl_store(EPILOGUE(v, at, left), t->out + at, left);
+        charl_store(EPILOGUE(v, at, left, with, record, draw), t->out + at, left);
 #else
         if (left >= 16) {
 #if BIAS == 1
@@ -85,7 +85,11 @@ static inline void finish(const float *acc, const target *t EPILOGUE_ARGS)
     }
 }
 
-kernel void gemm_vector(GEMM_ARGS)
+kernel void gemm_vector(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *bias,
+                        ulong bias_at, global OUT_T *out, ulong out_at, int m, int n, int k_all, int segments,
+                        long a_segment, long b_segment, int inner, long a_outer, long a_inner, long b_outer, long b_inner,
+                        long out_outer, long out_inner, int leaves, int ih, int iw, int pw, int mi,
+                        int nj EPILOGUE_ARGS(with, record, draw))
 {
     float bp[KC * NR] ALIGNED, acc[TILES * SIZE] ALIGNED, level[KEPT * SIZE + 1] ALIGNED;
 #if !IN_PLACE
@@ -104,7 +108,7 @@ kernel void gemm_vector(GEMM_ARGS)
     a += a_at + zo * a_outer + zi * a_inner;
     b += b_at + zo * b_outer + zi * b_inner;
     out += out_at + zo * out_outer + zi * out_inner;
-    EPILOGUE_MOVE(zo * out_outer + zi * out_inner);
+    EPILOGUE_MOVE(with, draw, zo * out_outer + zi * out_inner);
     for (int leaf = 0; leaf < leaves; leaf++) {
         const carry to = carry_of(leaf, leaves);
 
@@ -144,7 +148,7 @@ kernel void gemm_vector(GEMM_ARGS)
                       bp, sums, kc, step == 0, ends, level + tile * levels * SIZE, to, whole, &t);
 #ifdef EXPR
                 if (known) {
-                    finish(sums, &t EPILOGUE_OPERANDS);
+                    finish(sums, &t EPILOGUE_OPERANDS(with, record, draw));
                 }
 #else
                 if (known && !whole) {

@@ -77,23 +77,21 @@ static inline float8 join_squares(float8 sum, float8 squares, float n, float8 ot
 #endif
 
 #if WHAT == 1
-#define FETCH(got, i)     PROLOGUE_FETCH(got, g, i)
+#define FETCH(got, g, i)  PROLOGUE_FETCH(got, g, i)
 #define G_OF(to, got, x)  PROLOGUE_OF(to, got, x)
 #else
-#define FETCH(got, i)     (void)(got)
+#define FETCH(got, g, i)  (void)(got)
 #define G_OF(to, got, x)  const float8 to = 0.0f
-#endif
-
-#if WHAT == 3
-#define MOMENTS_ARG , global float *moments, ulong moments_at
-#else
-#define MOMENTS_ARG
 #endif
 
 kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
 charl_channel_sums(PROLOGUE_ARGS global const ACT *x, ulong x_at, global const ACT *g, ulong g_at, global const float *mean, ulong mean_at,
                    global const float *invstd, ulong invstd_at, global float *out, ulong out_at, ulong rows, ulong channels,
-                   ulong blocks, ulong block, int width, int lines MOMENTS_ARG)
+                   ulong blocks, ulong block, int width, int lines
+#if WHAT == 3
+                   , global float *moments, ulong moments_at
+#endif
+                   )
 {
     local float8 sum[GROUP * QUANTITIES];
     local float count[GROUP]; /* rows of a line */
@@ -123,7 +121,7 @@ charl_channel_sums(PROLOGUE_ARGS global const ACT *x, ulong x_at, global const A
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             a[k] = get8(x + first + (r + (ulong)(k * lines)) * channels);
-            FETCH(b[k], first + (r + (ulong)(k * lines)) * channels);
+            FETCH(b[k], g, first + (r + (ulong)(k * lines)) * channels);
         }
 #pragma unroll
         for (int k = 0; k < 4; k++) {
@@ -139,7 +137,7 @@ charl_channel_sums(PROLOGUE_ARGS global const ACT *x, ulong x_at, global const A
             const float8 a = get8(x + at);
             fetched b;
 
-            FETCH(b, at);
+            FETCH(b, g, at);
             G_OF(gk, b, a);
             t = add_row(t, a, gk, m, v);
         }

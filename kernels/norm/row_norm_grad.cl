@@ -35,7 +35,9 @@ static inline __attribute__((always_inline)) void differentiate(bool whole, cons
     }
 }
 
-kernel void charl_gradient(OPERANDS, ulong rows, ulong per_item, ulong size, float eps)
+kernel void charl_gradient(global const ACT *g, ulong g_at, global const ACT *x, ulong x_at, global const float *w,
+                           ulong w_at, EXTRA_OPERAND(extra) global ACT *out, ulong out_at, ulong rows, ulong per_item,
+                           ulong size, float eps)
 {
     ROWS(r, rows, per_item, t, scratch)
     {

@@ -142,8 +142,10 @@ static inline __attribute__((always_inline)) void add_rows(const row r, ulong i,
 }
 
 /* slices of `height` rows */
-kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void charl_gradients(OPERANDS, global float *sums, ulong sums_at,
-                                                                               ulong slices, ulong height, ulong size, float eps)
+kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void charl_gradients(
+    global const ACT *g, ulong g_at, global const ACT *x, ulong x_at, global const float *w, ulong w_at,
+    EXTRA_OPERAND(extra) global ACT *out, ulong out_at, global float *sums, ulong sums_at, ulong slices, ulong height,
+    ulong size, float eps)
 {
     local float4 part[GROUP * 2 * KEEP];
     local float scratch[CHARL_ROW_SCRATCH];

@@ -96,21 +96,7 @@ static ulong first_bad(global const float *range, global const float *grad, ulon
     return ~0UL;
 }
 
-#if SCALED
-#define SCALE_OPERAND , global float *scale, ulong scale_at, uint interval
-#else
-#define SCALE_OPERAND
-#endif
-
-#if LOSS
-#define LOSS_OPERAND , global const float *loss, ulong loss_at, uint n_loss
-#else
-#define LOSS_OPERAND
-#endif
-
 #if SPIKE
-#define SPIKE_OPERAND , global float *norms, ulong norms_at, uint window, float threshold
-
 /* The norm above which one is a spike: mean + threshold * standard deviation of the last ones, x[0 .. window - 1]; infinity while there are
  * fewer. x[window] is where the next one goes, in the place of the oldest; negative: of none. */
 static inline float limit_of(global const float *x, uint window, float threshold)
@@ -126,8 +112,6 @@ static inline float limit_of(global const float *x, uint window, float threshold
     }
     return x[(uint)x[window]] >= 0.0f && squares > 0.0f ? mean + threshold * sqrt(squares / (float)window) : INFINITY;
 }
-#else
-#define SPIKE_OPERAND
 #endif
 
 /* Whether training has ended before this step, which then counts for nothing. word: charl_norm's out. */
@@ -162,7 +146,17 @@ static inline void push_bit(global uint *mask, bool bit)
  * finite, which then only skips the step and is not counted, and doubled, up to 2^24, at steps that are a multiple of the interval. */
 kernel void charl_norm(global const float *last, ulong last_at, long n_last, global const float *range, ulong range_at,
                        global const float *grad, ulong grad_at, global float *out, ulong out_at, global const uint *record,
-                       ulong record_at, float max_norm, long n SCALE_OPERAND LOSS_OPERAND SPIKE_OPERAND)
+                       ulong record_at, float max_norm, long n
+#if SCALED
+                       , global float *scale, ulong scale_at, uint interval
+#endif
+#if LOSS
+                       , global const float *loss, ulong loss_at, uint n_loss
+#endif
+#if SPIKE
+                       , global float *norms, ulong norms_at, uint window, float threshold
+#endif
+                       )
 {
     local float part[LANES];
     const float sum = sum_range(last + last_at, 0, (ulong)n_last, false, part);

@@ -20,7 +20,7 @@
 #define RANKS 2 /* 2 to 8 */
 #define EACH_RANK(X) X(0) X(1)
 #define LANES 2
-#define ADDS ADD(0, 1) /* ADD(dst, src)...: lane dst += lane src; the sum is lane 0 */
+#define ADDS(X, v, k) X(v, k, 0, 1) /* X(v, k, dst, src)...: lane dst += lane src; the sum is lane 0 */
 #define LOCAL 64
 #define PACKS 4 /* float4s in flight per work-item and lane */
 #define GROUPS 2 /* most work-groups, by the size of a box */
@@ -155,6 +155,8 @@ static inline void lanes_send(const group *g, int i)
     }
 }
 
+#define ADD(v, k, dst, src) v[dst][k] += v[src][k];
+
 /* Reads this rank's lanes from its arena and those of the others from its box. */
 static inline void lanes_add(const group *g, int i)
 {
@@ -178,9 +180,7 @@ static inline void lanes_add(const group *g, int i)
     }
 #pragma unroll
     for (int k = 0; k < PACKS; k++) {
-#define ADD(dst, src) v[dst][k] += v[src][k];
-        ADDS
-#undef ADD
+        ADDS(ADD, v, k)
     }
 #pragma unroll
     for (int r = 1; r < RANKS; r++) {
@@ -210,7 +210,8 @@ static inline void sums_keep(const group *g, int i)
     }
 }
 
-__attribute__((reqd_work_group_size(LOCAL, 1, 1))) kernel void charl_peer_sum(PARAMETERS, int rounds)
+__attribute__((reqd_work_group_size(LOCAL, 1, 1))) kernel void charl_peer_sum(
+    global const ulong *block, ulong block_at, ulong patience, ulong offset, ulong count, ulong epoch, int size, int rounds)
 {
     local int is_lost;
     global uchar *box[RANKS];

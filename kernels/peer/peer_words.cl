@@ -17,8 +17,8 @@
 #define RANKS 2 /* 2 to 8 */
 #define EACH_RANK(X) X(0) X(1)
 #define LANES 2
-#define ADDS ADD(0, 1)    /* ADD(dst, src)...: lane dst += lane src; the sum is lane 0 */
-#define OWNERS 0, 1, 0, 1 /* the rank of every lane, then every rank */
+#define ADDS(X, v, k) X(v, k, 0, 1) /* X(v, k, dst, src)...: lane dst += lane src; the sum is lane 0 */
+#define OWNERS 0, 1, 0, 1           /* the rank of every lane, then every rank */
 #define LOCAL 64
 #define PACKS 4
 #define GROUPS 2 /* that a box has room for */
@@ -91,6 +91,8 @@ static inline bool packs_wait(const peers *p, uint mark, int slot, const int n, 
     return true;
 }
 
+#define ADD(v, k, dst, src) v[dst] += v[src]; /* of the one pack there is */
+
 /* The sum of this work-item's pack, once all its lanes have arrived. */
 static inline bool lanes_add(const peers *p, uint mark, float4 *sum)
 {
@@ -99,9 +101,7 @@ static inline bool lanes_add(const peers *p, uint mark, float4 *sum)
     if (!packs_wait(p, mark, 0, LANES, ~0u, v)) {
         return false;
     }
-#define ADD(dst, src) v[dst] += v[src];
-    ADDS
-#undef ADD
+    ADDS(ADD, v, 0)
     *sum = v[0];
     return true;
 }
@@ -158,7 +158,8 @@ static inline void other_parts(const peers *p, uint mark, int size)
     }
 }
 
-__attribute__((reqd_work_group_size(LOCAL, 1, 1))) kernel void charl_peer_words(PARAMETERS)
+__attribute__((reqd_work_group_size(LOCAL, 1, 1))) kernel void charl_peer_words(
+    global const ulong *block, ulong block_at, ulong patience, ulong offset, ulong count, ulong epoch, int size)
 {
     global uchar *box[RANKS];
     const peers p = peers_of(block + block_at, box, offset, count, patience);

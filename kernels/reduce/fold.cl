@@ -14,19 +14,12 @@
 #ifndef TWO
 #define TWO 0
 #endif
-#if TWO
-#define FURTHER_ARGS , global const float *part2, ulong part2_at, global float *out2, ulong out2_at, long n2
-#else
-#define FURTHER_ARGS
-#endif
 #ifndef MOVED
 #define MOVED 0
 #endif
 #if MOVED
-#define MOVED_ARGS                    , uint channels, uint taps, uint padded
 #define EXTENTS(channels, taps, padded) {channels, taps, padded}
 #else
-#define MOVED_ARGS
 #define EXTENTS(channels, taps, padded) {0, 0, 0}
 #endif
 
@@ -58,7 +51,14 @@ static inline void fold(global const float *part, global float *out, ulong at, u
     *(global charl_real *)(out + at) = charl_tree_sum(level);
 }
 
-kernel void charl_fold(global const float *part, ulong part_at, global float *out, ulong out_at, long n FURTHER_ARGS MOVED_ARGS)
+kernel void charl_fold(global const float *part, ulong part_at, global float *out, ulong out_at, long n
+#if TWO
+                       , global const float *part2, ulong part2_at, global float *out2, ulong out2_at, long n2
+#endif
+#if MOVED
+                       , uint channels, uint taps, uint padded
+#endif
+                       )
 {
     const extents e = EXTENTS(channels, taps, padded);
     const ulong at = (ulong)get_global_id(0) * CHARL_VEC;

@@ -12,7 +12,7 @@
  */
 #include "reduce/reduce.clh"
 
-kernel void charl_reduce_rows(OPERANDS, global float *out, ulong out_at, ulong rows, ulong per_item, ulong n, ulong chunks,
+kernel void charl_reduce_rows(OPERANDS(a, b), global float *out, ulong out_at, ulong rows, ulong per_item, ulong n, ulong chunks,
                               float scale, float p, float q)
 {
     global const A_T *a = a_ptr + a_at;
@@ -42,7 +42,7 @@ kernel void charl_reduce_rows(OPERANDS, global float *out, ulong out_at, ulong r
 #endif
 }
 
-kernel void charl_reduce_columns(OPERANDS, global float *out, ulong out_at, ulong outer, ulong n, ulong inner, ulong chunks,
+kernel void charl_reduce_columns(OPERANDS(a, b), global float *out, ulong out_at, ulong outer, ulong n, ulong inner, ulong chunks,
                                  ulong span, float scale, float p, float q)
 {
     global const A_T *a = a_ptr + a_at;

@@ -24,7 +24,7 @@
 #include "shared/tree.clh"
 
 /* One work-group for all. */
-kernel void charl_fold_rows(OPERANDS, global float *out, ulong out_at, int leaves, ulong n, float scale, float p, float q)
+kernel void charl_fold_rows(OPERANDS(a, b), global float *out, ulong out_at, int leaves, ulong n, float scale, float p, float q)
 {
     global const A_T *a = a_ptr + a_at;
     global const B_T *b = B_PTR(b);
@@ -60,10 +60,10 @@ kernel void charl_fold_rows(OPERANDS, global float *out, ulong out_at, int leave
 }
 
 #if OUTPUTS > 1
-#define OUT_OPERANDS   global float *out, ulong out_at, global float *out2, ulong out2_at
+#define OUT_OPERANDS(out, out2)    global float *out, ulong out##_at, global float *out2, ulong out2##_at
 #define OUTPUT(is_two, out, out2) ((is_two) ? out2 + out2##_at : out + out##_at)
 #else
-#define OUT_OPERANDS   global float *out, ulong out_at
+#define OUT_OPERANDS(out, out2)    global float *out, ulong out##_at
 #define OUTPUT(is_two, out, out2) (out + out##_at)
 #endif
 
@@ -95,7 +95,7 @@ static inline float sum_fourth(global const A_T *a, global const B_T *b, ulong a
 
 /* Columns of [leaves, n, inner], `width` of them for each output. Work-groups of FOLD_COLUMNS columns, by 4 accumulators, by FOLD_LEAVES
  * leaves at a time; without FOLD_COLUMNS work-items of `span` columns. */
-kernel void charl_fold_columns(OPERANDS, OUT_OPERANDS, int leaves, ulong n, ulong width, ulong span, float scale, float p, float q)
+kernel void charl_fold_columns(OPERANDS(a, b), OUT_OPERANDS(out, out2), int leaves, ulong n, ulong width, ulong span, float scale, float p, float q)
 {
     global const A_T *a = a_ptr + a_at;
     global const B_T *b = B_PTR(b);

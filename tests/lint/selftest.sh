@@ -77,7 +77,7 @@ expect() {
 }
 
 clean_tree
-for check in layers headers kernels builtins docs paths words env format cleanup; do
+for check in layers headers kernels macros builtins docs paths words env format cleanup; do
     expect $check
 done
 
@@ -130,6 +130,16 @@ expect cleanup 'src/base/a.c:10: cleanup: releases nothing'
 
 printf '__kernel void k(__global int *y)\n{\n    y[0] = nothing();\n}\n' >"$tree/kernels/bad.cl"
 expect kernels 'kernels/bad.cl: does not compile'
+macro() { printf '%b\n' "$1" >>"$tree/kernels/k.cl"; }
+macro '#define NEXT(i) ((i) + 1 < WIDTH)\n#define SWAP(x, y) { const int z = x, first = min(z, y); x = first; }\n#define AT(x) x##_at + x'
+expect macros
+macro '#define NEXT ((i) + 1)'
+expect macros 'kernels/k.cl:5: NEXT uses i, which it is not given'
+macro '#define ARGS(a) global float *a, \\\n    ulong offset'
+expect macros 'kernels/k.cl:5: ARGS uses offset, which it is not given'
+macro '#define STORE(x) { const int j = get_local_id(0); out[j] = x; }'
+expect macros 'kernels/k.cl:5: STORE uses out, which it is not given'
+
 printf '__attribute__((overloadable)) size_t get_group_id(uint);\n' >"$tree/kernels/prelude/builtins.clh"
 expect builtins 'kernels/k.cl: kernels/prelude/builtins.clh lacks a function'
 printf '__attribute__((overloadable)) size_t get_global_id(uint);\n' >"$tree/kernels/prelude/builtins.clh"

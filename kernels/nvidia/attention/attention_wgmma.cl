@@ -79,7 +79,8 @@ static inline float2 soften(float s[32], float top[2], float sum[2], float facto
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
 attention_wgmma(global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_at, global float *lse, ulong lse_at,
-                MASK_ARGS(mask) ATTENTION_ARGS)
+                MASK_ARGS(mask) int t_all, int heads, int kv_heads, float scale, global const uint *record, ulong record_at,
+                ulong first_row, ulong name_hash, uint threshold, float keep_scale)
 {
     local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
     const address base = LOCAL_ADDRESS(stages);

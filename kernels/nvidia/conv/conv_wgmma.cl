@@ -56,20 +56,21 @@ static inline int is_inside(const window *t, int h, int w)
 #include "nvidia/conv/conv_taps.clh"
 #endif
 
-/* The next stage in this group's order, that of its tiles. Nothing once they are through. */
-#define COPY_NEXT                                                                                                      \
+/* Copies the next stage, in the order of this group's tiles, to the place `fill`, and goes on; no more once they are through. coming: the tile that
+ * is copied; left: its stages that are not; next: what of the following one. w_first and w_step: of a `w` of that name. */
+#define COPY_NEXT(next, t, a, b, w, m, n, k, tiles, groups, steps, cols, coming, left, fill, mine, row, chunk)         \
     if (left == 0) {                                                                                                   \
         coming += groups;                                                                                              \
         left = steps;                                                                                                  \
         if (coming < tiles) {                                                                                          \
-            BEGIN_TILE(coming);                                                                                        \
+            BEGIN_TILE(next, t, coming, a, b, m, n, k, cols, row, chunk);                                              \
         }                                                                                                              \
     }                                                                                                                  \
     if (coming < tiles) {                                                                                              \
-        COPY_STAGE(mine + fill, mine + fill + A_BLOCKS * BLOCK);                                                       \
+        COPY_STAGE(next, t, mine + fill, mine + fill + A_BLOCKS * BLOCK, w##_first, w##_step);                         \
         left--;                                                                                                        \
     }                                                                                                                  \
-    COMMIT_COPIES;                                                               \
+    COMMIT_COPIES;                                                                                                     \
     fill = AFTER(fill)
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
@@ -82,12 +83,12 @@ conv_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
     const uint base = (uint)(ulong)stages;
     const int lane = (int)get_local_id(0), chunk = lane & 7, row = lane >> 3;
     const uint mine = base + (uint)(row * 128 + ((chunk ^ (row & 7)) << 4));
-    const int groups = (int)get_num_groups(0), steps = STEPS, cols = COLUMNS;
+    const int groups = (int)get_num_groups(0), steps = STEPS(t, k), cols = COLUMNS(t, n);
     int coming = (int)get_group_id(0) - groups; /* tile of the next copy */
     int left = 0;                               /* stages of it */
     uint fill = 0, use = 0;                     /* offsets of the stages that are copied and used next */
     float c[BN / 2];
-    COPY_STATE;
+    COPIES(next, t);
 
     a += a_at;
     b += b_at;
@@ -95,7 +96,7 @@ conv_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
     (void)bias, (void)bias_at, (void)n, (void)k, (void)w_first, (void)w_step, (void)out_extent, (void)out_step, (void)out_place; /* GRAD and BIAS decide */
 #pragma nounroll
     for (int i = 0; i < AHEAD; i++) {
-        COPY_NEXT;
+        COPY_NEXT(next, t, a, b, w, m, n, k, tiles, groups, steps, cols, coming, left, fill, mine, row, chunk);
     }
     for (int tile = (int)get_group_id(0); tile < tiles; tile += groups) {
 #pragma unroll
@@ -104,7 +105,7 @@ conv_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
         }
 #pragma nounroll
         for (int i = 0; i < steps; i++) {
-            const ulong x = ROWS_AT(base + use), y = COLUMNS_AT(base + use);
+            const ulong x = ROWS_AT(base + use, lane), y = COLUMNS_AT(base + use);
 
             /* The stage has arrived, and is seen by the instruction; no work-item still reads what is overwritten below. */
             ASM volatile("cp.async.wait_group %0;\nfence.proxy.async.shared::cta;" ::"n"(AHEAD - 1) : "memory");
@@ -112,14 +113,14 @@ conv_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
             ASM volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #endif
             ASM volatile("bar.sync 0;" ::: "memory");
-            ASM volatile(WGMMA_64 : SUMS : "l"(x), "l"(y), "r"(1) : "memory");
-            COPY_NEXT;
+            ASM volatile(WGMMA_64 : SUMS(c) : "l"(x), "l"(y), "r"(1) : "memory");
+            COPY_NEXT(next, t, a, b, w, m, n, k, tiles, groups, steps, cols, coming, left, fill, mine, row, chunk);
 #if OVERLAP
             ASM volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); /* the stage that is overwritten next is read */
 #endif
             use = AFTER(use);
         }
-        ASM volatile("wgmma.wait_group.sync.aligned 0;" : SUMS::"memory"); /* names the sums, so that none is read before */
-        STORE_TILE(tile);
+        ASM volatile("wgmma.wait_group.sync.aligned 0;" : SUMS(c)::"memory"); /* names the sums, so that none is read before */
+        STORE_TILE(t, tile, c, bias, out, m, n, cols, lane);
     }
 }

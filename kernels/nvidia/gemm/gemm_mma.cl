@@ -27,41 +27,59 @@
 #define LANES 128
 #define SUMS_EACH 128
 #define AHEAD (STAGES - 1)
-#define BARRIER ASM volatile("bar.sync 0;" ::: "memory")
+#define BARRIER(lane) ASM volatile("bar.sync 0;" ::: "memory")
 #include "nvidia/gemm/mma_tiles.clh"
 #include "nvidia/gemm/mma_sums.clh"
 #include "nvidia/gemm/tile_order.clh"
-#include "nvidia/gemm/tile_next.clh"
 #include "nvidia/gemm/tile_epilogue.clh"
 
 #define STAGE_BYTES (2 * PANEL)
 #define LOCAL_BYTES (STAGES * STAGE_BYTES)
-#define A_STRIDE (A_KIND == 1 ? 64 * (ulong)a_pitch : 64) /* bytes from a stage to the next */
-#define B_STRIDE (B_KIND == 0 ? 64 * (ulong)b_pitch : 64)
+#define A_STRIDE(pitch) (A_KIND == 1 ? 64 * (ulong)pitch : 64) /* bytes from a stage to the next */
+#define B_STRIDE(pitch) (B_KIND == 0 ? 64 * (ulong)pitch : 64)
 #define AFTER(stage) ((stage) == LOCAL_BYTES - STAGE_BYTES ? 0 : (stage) + STAGE_BYTES)
 
-#define FIND_A(first, from) from_a = find_chunks(A_KIND == 1, first, corner.i, m, a_pitch, lane) + (ulong)(from) * A_STRIDE
-#define FIND_B(first, from) from_b = find_chunks(B_KIND == 0, first, corner.j, n, b_pitch, lane) + (ulong)(from) * B_STRIDE
-#define COPY_STAGE                                                                                                     \
-    COPY_PANEL(base + fill, from_a, A_KIND == 1, A_BY_16, corner.i, m);                                                \
-    COPY_PANEL(base + fill + PANEL, from_b, B_KIND == 0, B_BY_16, corner.j, n);                                        \
-    from_a += A_STRIDE;                                                                                                \
-    from_b += B_STRIDE
+/* Copies the next stage, in the order of this group's pieces, to the place `fill`, and goes on; no more once they are through. coming: the piece
+ * that is copied, of `pieces`; k_left: of it; corner: of its tile. Of operand a: its address in memory, a_outer, a_inner and a_pitch, and where this
+ * work-item's chunks begin, chunks_a for a `chunks` of that name; b likewise. */
+#define COPY_NEXT(a, b, m, n, k, inners, steps, tiles, rounds, pieces, coming, k_left, corner, chunks, fill, base, lane) \
+    if (k_left <= 0 && ++coming < pieces) {                                                                            \
+        const piece next = PIECE(coming, steps, tiles, rounds);                                                        \
+                                                                                                                       \
+        k_left = min(k - next.from * BK, (next.to - next.from) * BK);                                                  \
+        corner = place_of(next.tile, m, n, inners);                                                                    \
+        chunks##_a = find_chunks(A_KIND == 1, (ulong)(a + corner.outer * a##_outer + corner.inner * a##_inner), corner.i, m, a##_pitch, \
+                                 lane) + (ulong)(next.from) * A_STRIDE(a##_pitch);                                     \
+        chunks##_b = find_chunks(B_KIND == 0, (ulong)(b + corner.outer * b##_outer + corner.inner * b##_inner), corner.j, n, b##_pitch, \
+                                 lane) + (ulong)(next.from) * B_STRIDE(b##_pitch);                                     \
+    }                                                                                                                  \
+    if (coming < pieces) {                                                                                             \
+        COPY_PANEL(base + fill, chunks##_a, A_KIND == 1, A_BY_16, corner.i, m, k_left, lane);                          \
+        COPY_PANEL(base + fill + PANEL, chunks##_b, B_KIND == 0, B_BY_16, corner.j, n, k_left, lane);                  \
+        chunks##_a += A_STRIDE(a##_pitch);                                                                             \
+        chunks##_b += B_STRIDE(b##_pitch);                                                                             \
+        k_left -= BK;                                                                                                  \
+    }                                                                                                                  \
+    COMMIT_COPIES;                                                                                                     \
+    fill = AFTER(fill)
 
-/* Fragments of 32 bytes of k, step 0 or 1 of a stage, for products that are made while those of the next are loaded. */
-#define LOAD(step)                                                                                                     \
+/* Fragments of 32 bytes of k, step 0 or 1 of the stage at `at`, for products that are made while those of the next are loaded. place_a, place_b, for
+ * a `place` of that name: see place_of_fragment. */
+#define LOAD(step, at, place, rows, columns)                                                                           \
     _Pragma("unroll") for (uint r = 0; r < 4; r++)                                                                     \
     {                                                                                                                  \
-        rows[step][r] = fragment(A_KIND == 1, base + use, place_a, r, step);                                           \
-        columns[step][r] = fragment(B_KIND == 0, base + use + PANEL, place_b, r, step);                                \
+        rows[step][r] = fragment(A_KIND == 1, at, place##_a, r, step);                                                 \
+        columns[step][r] = fragment(B_KIND == 0, at + PANEL, place##_b, r, step);                                      \
     }
-#define MULTIPLY_ALL(step)                                                                                             \
+
+/* Their products, added to the sums c, and those of A to s. */
+#define MULTIPLY_ALL(step, c, rows, columns, s, with_a_sums)                                                           \
     _Pragma("unroll") for (int r = 0; r < 4; r++)                                                                      \
     {                                                                                                                  \
         rows[step][r] = factors(rows[step][r]);                                                                        \
         columns[step][r] = factors(columns[step][r]);                                                                  \
     }                                                                                                                  \
-    ADD_A_SUMS(rows[step]);                                                                                            \
+    ADD_A_SUMS(rows[step], s, with_a_sums);                                                                            \
     _Pragma("unroll") for (int x = 0; x < 16; x++)                                                                     \
     {                                                                                                                  \
         MULTIPLY(c + 8 * x, rows[step][x / 4], columns[step][x % 4].x, columns[step][x % 4].z);                        \
@@ -69,14 +87,17 @@
     }
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
-gemm_mma(PRODUCT_ARGS)
+gemm_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *restrict bias, ulong bias_at,
+         global OUT_T *restrict out, ulong out_at, int m, int n, int k, int a_pitch, int b_pitch, int inner, int tiles,
+         long a_outer, long a_inner, long b_outer, long b_inner, long out_outer,
+         long out_inner EPILOGUE_ARGS(with, record, draw) A_SUMS_ARGS(a_sums) SPLIT_ARGS(rounds, split_k))
 {
     local uchar stages[LOCAL_BYTES] __attribute__((aligned(1024)));
     const address base = LOCAL_ADDRESS(stages);
     const int lane = (int)get_local_id(0), warp_i = (lane >> 6) * 64, warp_j = (lane >> 5 & 1) * 64;
     const uint place_a = place_of_fragment(A_KIND == 1, warp_i, lane & 31);
     const uint place_b = place_of_fragment(B_KIND == 0, warp_j, lane & 31);
-    const int steps = max((k + BK - 1) / BK, 1), pieces = PIECES;
+    const int steps = max((k + BK - 1) / BK, 1), pieces = PIECES(steps, tiles, rounds);
     int coming = -1; /* piece of the next copy */
     int k_left = 0;
     uint fill = 0, use = 0; /* offsets of the stages that are copied and used next */
@@ -88,37 +109,37 @@ gemm_mma(PRODUCT_ARGS)
     a += a_at;
     b += b_at;
     out += out_at;
-    EPILOGUE_MOVE(0);
-    PREPARE_A_SUMS;
+    EPILOGUE_MOVE(with, draw, 0);
+    PREPARE_A_SUMS(s, with_a_sums);
     (void)bias, (void)bias_at; /* not every specialisation has one */
 #pragma nounroll
     for (int t = 0; t < AHEAD; t++) {
-        COPY_NEXT;
+        COPY_NEXT(a, b, m, n, k, inner, steps, tiles, rounds, pieces, coming, k_left, corner, from, fill, base, lane);
     }
     ARRIVED_BUT(AHEAD - 1);
-    LOAD(0);
+    LOAD(0, base + use, place, rows, columns);
     for (int q = 0; q < pieces; q++) {
-        const piece now = PIECE(q);
+        const piece now = PIECE(q, steps, tiles, rounds);
 
-        PREFETCH_BESIDE(now);
-        BEGIN_A_SUMS(now);
-        BEGIN_SUMS(now);
+        PREFETCH_BESIDE(now, with, out, m, n, inner, steps, lane);
+        BEGIN_A_SUMS(now, s, with_a_sums, m, n, inner, warp_j);
+        BEGIN_SUMS(now, c, lane, split_k);
 #pragma nounroll
         for (int t = now.from; t < now.to; t++) {
-            LOAD(1);
-            COPY_NEXT;
-            MULTIPLY_ALL(0);
+            LOAD(1, base + use, place, rows, columns);
+            COPY_NEXT(a, b, m, n, k, inner, steps, tiles, rounds, pieces, coming, k_left, corner, from, fill, base, lane);
+            MULTIPLY_ALL(0, c, rows, columns, s, with_a_sums);
             use = AFTER(use);
             ARRIVED_BUT(AHEAD - 1);
-            LOAD(0); /* of the next stage, also where that is another tile's, or none */
-            MULTIPLY_ALL(1);
+            LOAD(0, base + use, place, rows, columns); /* of the next stage, also where that is another tile's, or none */
+            MULTIPLY_ALL(1, c, rows, columns, s, with_a_sums);
         }
-        PASS_SUMS_ON(now);
+        PASS_SUMS_ON(now, c, lane, split_k, steps);
 
         const place done = place_of(now.tile, m, n, inner);
         const long first = done.outer * out_outer + done.inner * out_inner;
 
-        STORE_A_SUMS(done);
+        STORE_A_SUMS(done, a_sums, s, with_a_sums, m, inner, warp_i, lane);
 
 #pragma unroll
         for (int x = 0; x < 16; x++) { /* 16 x 16 sums */
@@ -137,8 +158,8 @@ gemm_mma(PRODUCT_ARGS)
             upper += i < m ? of_rows[i] : 0.0f;
             lower += i + 8 < m ? of_rows[i + 8] : 0.0f;
 #endif
-            upper = EPILOGUE_16(first, i, j, upper, BESIDE_16(first, i, j));
-            lower = EPILOGUE_16(first, i + 8, j, lower, BESIDE_16(first, i + 8, j));
+            upper = EPILOGUE_16(with, first, i, j, m, n, upper, BESIDE_16(with, first, i, j, m, n, lane), lane);
+            lower = EPILOGUE_16(with, first, i + 8, j, m, n, lower, BESIDE_16(with, first, i + 8, j, m, n, lane), lane);
             store_16(out + first, i, j, m, n, upper, lane);
             store_16(out + first, i + 8, j, m, n, lower, lane);
         }

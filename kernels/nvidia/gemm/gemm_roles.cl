@@ -58,56 +58,65 @@
 #endif
 #define COPY_ROWS (COPIERS / 8)
 #if EDGE > 0
-#define IS_EDGE(j) (n - (j) <= EDGE)
+#define IS_EDGE(n, j) (n - (j) <= EDGE)
 #define MULTIPLY WGMMA_64_OR_EDGE
 #else
-#define IS_EDGE(j) 0
+#define IS_EDGE(n, j) 0
 #define MULTIPLY WGMMA_64
 #endif
-#define BARRIER ASM volatile("bar.sync %0, 128;" ::"r"(1 + (lane >> 7)) : "memory") /* of four warps that multiply */
+#define BARRIER(lane) ASM volatile("bar.sync %0, 128;" ::"r"(1 + (lane >> 7)) : "memory") /* of four warps that multiply */
 #define COPIERS_BARRIER ASM volatile("bar.sync 3, 128;" ::: "memory")
 #define WORDS_BYTES 256 /* of stages, 64, and DEALS_BYTES */
-#define FULL(s) (base + LOCAL_BYTES + 8 * (s))
-#define FREE(s) (base + LOCAL_BYTES + 8 * STAGES + 8 * (s))
-#define WARP_ROWS (base + LOCAL_BYTES + WORDS_BYTES + (uint)(lane >> 5) * ROWS_BYTES) /* never with A_SUMS */
+#define FULL(base, s) (base + LOCAL_BYTES + 8 * (s))
+#define FREE(base, s) (base + LOCAL_BYTES + 8 * STAGES + 8 * (s))
+#define WARP_ROWS(base, lane) (base + LOCAL_BYTES + WORDS_BYTES + (uint)(lane >> 5) * ROWS_BYTES) /* never with A_SUMS */
 #include "nvidia/gemm/tile_copy.clh"
 #include "nvidia/gemm/roles_copy.clh"
 #include "nvidia/gemm/tile_order.clh"
 #include "nvidia/gemm/roles_fold.clh"
 #include "nvidia/gemm/roles_deal.clh"
-#include "nvidia/gemm/tile_next.clh"
 #include "nvidia/gemm/tile_epilogue.clh"
 #include "nvidia/gemm/tile_end.clh"
 #include "nvidia/gemm/roles_sums.clh"
 
-/* The next stage; nothing once they are through. The dealer does so when at most one more stage of the piece is left. */
-#define COPY_NEXT                                                                                                      \
+/* Copies the next stage, in the order of the pieces that this group is dealt, to stage `fill`, and goes on; no more once is_more is false. The dealer
+ * deals when at most one more stage of the piece is left. dealt: pieces that are dealt; coming: the piece whose copying begins next; k_left: of the one
+ * before it; corner: of its tile. Of operand a: its address in memory, a_outer, a_inner and a_pitch, and this work-item's chunks, chunks_a for a
+ * `chunks` of that name; b likewise. */
+#define COPY_NEXT(a, b, m, n, k, inners, steps, tiles, rounds, split_k, deals, leaf, dealt, coming, is_more, k_left, corner, chunks, fill, fill_parity, \
+                  mine, base, row, chunk, lane)                                                                        \
     if (lane == 0 && k_left <= BK && dealt == coming && is_more) {                                                     \
-        dealt = DEAL_MORE;                                                                                             \
+        dealt = DEAL_MORE(deals, dealt, split_k, leaf, steps, tiles, rounds, m, n);                                    \
     }                                                                                                                  \
     if (k_left <= 0 && is_more) {                                                                                      \
         const piece next = piece_dealt(deals, coming++);                                                               \
                                                                                                                        \
         is_more = next.tile >= 0;                                                                                      \
         if (is_more) {                                                                                                 \
-            FIND_PIECE(next);                                                                                          \
+            k_left = min(k - next.from * BK, (next.to - next.from) * BK);                                              \
+            corner = place_of(next.tile, m, n, inners);                                                                \
+            FIND_A(chunks##_a, (ulong)(a + corner.outer * a##_outer + corner.inner * a##_inner), next.from, corner, m, a##_pitch, row, chunk); \
+            FIND_B(chunks##_b, (ulong)(b + corner.outer * b##_outer + corner.inner * b##_inner), next.from, corner, n, b##_pitch, row, chunk); \
         }                                                                                                              \
     }                                                                                                                  \
     if (is_more) {                                                                                                     \
-        wait_phase(FREE(fill), fill_parity ^ 1);                                                                       \
-        COPY_A(mine + fill * STAGE_BYTES);                                                                             \
-        COPY_B(mine + fill * STAGE_BYTES + A_BLOCKS * BLOCK);                                                          \
+        wait_phase(FREE(base, fill), fill_parity ^ 1);                                                                 \
+        COPY_A(mine + fill * STAGE_BYTES, chunks##_a, corner, m, k_left, row, chunk);                                  \
+        COPY_B(mine + fill * STAGE_BYTES + A_BLOCKS * BLOCK, chunks##_b, corner, n, k_left, row, chunk);               \
         k_left -= BK;                                                                                                  \
-        arrive_with_copies(FULL(fill));                                                                                \
+        arrive_with_copies(FULL(base, fill));                                                                          \
         if (!ALL_BY_16) {                                                                                              \
-            arrive(FULL(fill));                                                                                        \
+            arrive(FULL(base, fill));                                                                                  \
         }                                                                                                              \
         fill_parity ^= fill == STAGES - 1;                                                                             \
         fill = fill == STAGES - 1 ? 0 : fill + 1;                                                                      \
     }
 
 kernel __attribute__((reqd_work_group_size(LANES + COPIERS, 1, 1))) void
-gemm_roles(PRODUCT_ARGS FOLD_ARGS)
+gemm_roles(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *restrict bias,
+           ulong bias_at, global OUT_T *restrict out, ulong out_at, int m, int n, int k, int a_pitch, int b_pitch,
+           int inner, int tiles, long a_outer, long a_inner, long b_outer, long b_inner, long out_outer,
+           long out_inner EPILOGUE_ARGS(with, record, draw) A_SUMS_ARGS(a_sums) TILE_ARGS(rounds, split_k) FOLD_ARGS(levels))
 {
     local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
     const uint base = (uint)(ulong)stages, deals = base + LOCAL_BYTES + 16 * STAGES;
@@ -116,11 +125,11 @@ gemm_roles(PRODUCT_ARGS FOLD_ARGS)
 
     if (get_local_id(0) == 0) {
         for (uint s = 0; s < STAGES; s++) {
-            begin_phases(FULL(s), ALL_BY_16 ? COPIERS : 2 * COPIERS);
-            begin_phases(FREE(s), LANES / 32 + (A_SUMS ? COPIERS / 32 : 0));
+            begin_phases(FULL(base, s), ALL_BY_16 ? COPIERS : 2 * COPIERS);
+            begin_phases(FREE(base, s), LANES / 32 + (A_SUMS ? COPIERS / 32 : 0));
         }
         for (uint i = 0; i < DEALS; i++) {
-            begin_phases(DEALT(i), 1);
+            begin_phases(DEALT(deals, i), 1);
         }
         ASM volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
@@ -133,17 +142,18 @@ gemm_roles(PRODUCT_ARGS FOLD_ARGS)
         bool is_more = true;
         uint fill = 0, fill_parity = 0;
         place corner = {0, 0, 0, 0};
-        PREPARE_DEAL;
-        CHUNKS_OF_A;
-        CHUNKS_OF_B;
+        PREPARE_DEAL(leaf, rounds);
+        CHUNKS_OF_A(from_a);
+        CHUNKS_OF_B(from_b);
 
         ASM volatile("setmaxnreg.dec.sync.aligned.u32 " COPIERS_REGISTERS ";");
         a += a_at;
         b += b_at;
-        PREPARE_A_SUMS;
+        PREPARE_A_SUMS(s, share, first_chunk, n);
 #pragma nounroll
         for (int t = 0; t < AHEAD; t++) {
-            COPY_NEXT;
+            COPY_NEXT(a, b, m, n, k, inner, steps, tiles, rounds, split_k, deals, leaf, dealt, coming, is_more, k_left, corner, from, fill, fill_parity,
+                      mine, base, row, chunk, lane);
         }
         for (int q = 0;; q++) {
             const piece now = piece_dealt(deals, q);
@@ -151,13 +161,14 @@ gemm_roles(PRODUCT_ARGS FOLD_ARGS)
             if (now.tile < 0) {
                 break;
             }
-            BEGIN_A_SUMS(now);
+            BEGIN_A_SUMS(now, s, share, first_chunk, m, n, inner, split_k, lane);
 #pragma nounroll
             for (int t = now.from; t < now.to; t++) {
-                ADD_A_SUMS;
-                COPY_NEXT;
+                ADD_A_SUMS(s, share, first_chunk, use, use_parity, base, lane);
+                COPY_NEXT(a, b, m, n, k, inner, steps, tiles, rounds, split_k, deals, leaf, dealt, coming, is_more, k_left, corner, from, fill, fill_parity,
+                          mine, base, row, chunk, lane);
             }
-            END_A_SUMS(now);
+            END_A_SUMS(now, a_sums, s, share, first_chunk, steps, m, n, inner, split_k, base, lane);
         }
         ASM volatile("cp.async.wait_all;" ::: "memory");
     } else {
@@ -166,40 +177,40 @@ gemm_roles(PRODUCT_ARGS FOLD_ARGS)
 
         ASM volatile("setmaxnreg.inc.sync.aligned.u32 " LANES_REGISTERS ";");
         out += out_at;
-        EPILOGUE_MOVE(0);
+        EPILOGUE_MOVE(with, draw, 0);
         for (int q = 0;; q++) {
             const piece now = piece_dealt(deals, q);
             uint last = STAGES;
-            const int is_edge = IS_EDGE(place_of(now.tile, m, n, inner).j);
+            const int is_edge = IS_EDGE(n, place_of(now.tile, m, n, inner).j);
 
             if (now.tile < 0) {
                 break;
             }
 
-            PREFETCH_BESIDE(now);
-            BEGIN_SUMS(now);
+            PREFETCH_BESIDE(now, with, out, m, n, inner, steps, lane);
+            BEGIN_SUMS(now, c, lane, split_k);
 #pragma nounroll
             for (int t = now.from; t < now.to; t++) {
-                const ulong x = ROWS_AT(base + use * STAGE_BYTES), y = COLUMNS_AT(base + use * STAGE_BYTES);
+                const ulong x = ROWS_AT(base + use * STAGE_BYTES, lane), y = COLUMNS_AT(base + use * STAGE_BYTES);
 
-                wait_phase(FULL(use), use_parity);
+                wait_phase(FULL(base, use), use_parity);
                 ASM volatile("fence.proxy.async.shared::cta;" ::: "memory");
-                ASM volatile(MULTIPLY : SUMS : "l"(x), "l"(y), "r"(1), "r"(is_edge) : "memory");
+                ASM volatile(MULTIPLY : SUMS(c) : "l"(x), "l"(y), "r"(1), "r"(is_edge) : "memory");
                 ASM volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); /* the stage before is read */
                 if (last < STAGES && (lane & 31) == 0) {
-                    arrive(FREE(last));
+                    arrive(FREE(base, last));
                 }
                 last = use;
                 use_parity ^= use == STAGES - 1;
                 use = use == STAGES - 1 ? 0 : use + 1;
             }
-            ASM volatile("wgmma.wait_group.sync.aligned 0;" : SUMS::"memory"); /* names the sums, so that none is read before */
+            ASM volatile("wgmma.wait_group.sync.aligned 0;" : SUMS(c)::"memory"); /* names the sums, so that none is read before */
             if ((lane & 31) == 0) {
-                arrive(FREE(last));
+                arrive(FREE(base, last));
             }
-            PASS_SUMS_ON(now);
-            FOLD_LEAF(now);
-            END_TILE(place_of(SUM_OF(now.tile), m, n, inner));
+            PASS_SUMS_ON(now, c, lane, split_k, steps);
+            FOLD_LEAF(now, c, levels, m, n, lane);
+            END_TILE(place_of(SUM_OF(now.tile, m, n), m, n, inner), c, bias, with, out, m, n, base, lane);
         }
     }
 }

@@ -40,32 +40,50 @@
 #include "nvidia/gemm/wgmma_stages.clh"
 
 #define AHEAD (STAGES - 1)
-#define A_STRIDE (A_KIND == 1 ? 128 * (ulong)a_pitch : 128) /* bytes from a stage to the next */
-#define B_STRIDE (B_KIND == 0 ? 128 * (ulong)b_pitch : 128)
+#define A_STRIDE(pitch) (A_KIND == 1 ? 128 * (ulong)pitch : 128) /* bytes from a stage to the next */
+#define B_STRIDE(pitch) (B_KIND == 0 ? 128 * (ulong)pitch : 128)
 #define COPY_ROWS (LANES / 8)
 #include "nvidia/gemm/tile_copy.clh"
 #include "nvidia/gemm/a_sums.clh"
 #include "nvidia/gemm/tile_order.clh"
-#include "nvidia/gemm/tile_next.clh"
 #include "nvidia/gemm/tile_epilogue.clh"
 #include "nvidia/gemm/tile_end.clh"
 
-#define FIND_A(first, from) from_a = find_chunks(0, A_KIND == 1, first, corner.i, m, a_pitch, row, chunk) + (ulong)(from) * A_STRIDE
-#define FIND_B(first, from) from_b = find_chunks(0, B_KIND == 0, first, corner.j, n, b_pitch, row, chunk) + (ulong)(from) * B_STRIDE
-#define COPY_STAGE                                                                                                     \
-    COPY_FOUR(0, mine + fill, from_a.lo, A_KIND == 1, A_BY_16, corner.i, m);                                           \
-    COPY_FOUR(0, mine + fill + A_BLOCKS * BLOCK, from_b.lo, B_KIND == 0, B_BY_16, corner.j, n);                        \
-    from_a += A_STRIDE;                                                                                                \
-    from_b += B_STRIDE
+/* Copies the next stage, in the order of this group's pieces, to the place `fill`, and goes on; no more once they are through. coming: the piece
+ * that is copied, of `pieces`; k_left: of it; corner: of its tile. Of operand a: its address in memory, a_outer, a_inner and a_pitch, and where this
+ * work-item's chunks begin, chunks_a for a `chunks` of that name; b likewise. */
+#define COPY_NEXT(a, b, m, n, k, inners, steps, tiles, pieces, coming, k_left, corner, chunks, fill, mine, row, chunk) \
+    if (k_left <= 0 && ++coming < pieces) {                                                                            \
+        const piece next = PIECE(coming, steps, tiles, 0);                                                             \
+                                                                                                                       \
+        k_left = min(k - next.from * BK, (next.to - next.from) * BK);                                                  \
+        corner = place_of(next.tile, m, n, inners);                                                                    \
+        chunks##_a = find_chunks(0, A_KIND == 1, (ulong)(a + corner.outer * a##_outer + corner.inner * a##_inner), corner.i, m, \
+                                 a##_pitch, row, chunk) + (ulong)(next.from) * A_STRIDE(a##_pitch);                    \
+        chunks##_b = find_chunks(0, B_KIND == 0, (ulong)(b + corner.outer * b##_outer + corner.inner * b##_inner), corner.j, n, \
+                                 b##_pitch, row, chunk) + (ulong)(next.from) * B_STRIDE(b##_pitch);                    \
+    }                                                                                                                  \
+    if (coming < pieces) {                                                                                             \
+        COPY_FOUR(0, mine + fill, chunks##_a.lo, A_KIND == 1, A_BY_16, corner.i, m, k_left, row, chunk);               \
+        COPY_FOUR(0, mine + fill + A_BLOCKS * BLOCK, chunks##_b.lo, B_KIND == 0, B_BY_16, corner.j, n, k_left, row, chunk); \
+        chunks##_a += A_STRIDE(a##_pitch);                                                                             \
+        chunks##_b += B_STRIDE(b##_pitch);                                                                             \
+        k_left -= BK;                                                                                                  \
+    }                                                                                                                  \
+    COMMIT_COPIES;                                                                                                     \
+    fill = AFTER(fill)
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
-gemm_wgmma(PRODUCT_ARGS)
+gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *restrict bias,
+           ulong bias_at, global OUT_T *restrict out, ulong out_at, int m, int n, int k, int a_pitch, int b_pitch,
+           int inner, int tiles, long a_outer, long a_inner, long b_outer, long b_inner, long out_outer,
+           long out_inner EPILOGUE_ARGS(with, record, draw) A_SUMS_ARGS(a_sums))
 {
     local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
     const uint base = (uint)(ulong)stages;
     const int lane = (int)get_local_id(0), chunk = lane & 7, row = lane >> 3;
     const uint mine = base + (uint)(row * 128 + ((chunk ^ (row & 7)) << 4));
-    const int steps = max((k + BK - 1) / BK, 1), pieces = PIECES;
+    const int steps = max((k + BK - 1) / BK, 1), pieces = PIECES(steps, tiles, 0);
     int coming = -1; /* piece of the next copy */
     int k_left = 0;
     uint fill = 0, use = 0; /* offsets of the stages that are copied and used next */
@@ -76,36 +94,36 @@ gemm_wgmma(PRODUCT_ARGS)
     a += a_at;
     b += b_at;
     out += out_at;
-    EPILOGUE_MOVE(0);
-    PREPARE_A_SUMS;
+    EPILOGUE_MOVE(with, draw, 0);
+    PREPARE_A_SUMS(s, with_a_sums);
 #pragma nounroll
     for (int t = 0; t < AHEAD; t++) {
-        COPY_NEXT;
+        COPY_NEXT(a, b, m, n, k, inner, steps, tiles, pieces, coming, k_left, corner, from, fill, mine, row, chunk);
     }
     for (int q = 0; q < pieces; q++) {
-        const piece now = PIECE(q);
+        const piece now = PIECE(q, steps, tiles, 0);
 
-        PREFETCH_BESIDE(now);
-        BEGIN_A_SUMS(now);
-        BEGIN_SUMS(now);
+        PREFETCH_BESIDE(now, with, out, m, n, inner, steps, lane);
+        BEGIN_A_SUMS(now, s, with_a_sums, m, n, inner);
+        no_sums(c);
 #pragma nounroll
         for (int t = now.from; t < now.to; t++) {
-            const ulong x = ROWS_AT(base + use), y = COLUMNS_AT(base + use);
+            const ulong x = ROWS_AT(base + use, lane), y = COLUMNS_AT(base + use);
 
             /* The stage has arrived, and is seen by the instruction; no work-item still reads what is overwritten below. */
             ASM volatile("cp.async.wait_group %0;\nfence.proxy.async.shared::cta;" ::"n"(AHEAD - 1) : "memory");
             ASM volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
             ASM volatile("bar.sync 0;" ::: "memory");
-            ASM volatile(WGMMA_64 : SUMS : "l"(x), "l"(y), "r"(1) : "memory");
-            ADD_A_SUMS(base + use);
-            COPY_NEXT;
+            ASM volatile(WGMMA_64 : SUMS(c) : "l"(x), "l"(y), "r"(1) : "memory");
+            ADD_A_SUMS(base + use, s, with_a_sums, lane);
+            COPY_NEXT(a, b, m, n, k, inner, steps, tiles, pieces, coming, k_left, corner, from, fill, mine, row, chunk);
             use = AFTER(use);
         }
-        ASM volatile("wgmma.wait_group.sync.aligned 0;" : SUMS::"memory"); /* names the sums, so that none is read before */
+        ASM volatile("wgmma.wait_group.sync.aligned 0;" : SUMS(c)::"memory"); /* names the sums, so that none is read before */
 
         const place done = place_of(now.tile, m, n, inner);
 
-        STORE_A_SUMS(done);
-        END_TILE(done);
+        STORE_A_SUMS(done, a_sums, s, with_a_sums, base, m, inner, lane);
+        END_TILE(done, c, bias, with, out, m, n, base, lane);
     }
 }

@@ -193,7 +193,7 @@ static charl_status launch(const charl__enqueue *e, const charl__chain *c)
     CHARL_TRY_CLEANUP(write_all(&w));
     charl__launch_set(&l, "USES_RNG", w.n_draws);
     charl__launch_set(&l, "STRIDED", w.period > 0);
-    charl__launch_set_text(&l, "OPERANDS", charl__text_string(&w.operands));
+    charl__launch_set_text(&l, "OPERANDS(record)", charl__text_string(&w.operands));
     charl__launch_set_text(&l, "BEFORE(first)", charl__text_string(&w.before));
     charl__launch_set_text(&l, "BODY(first, i, left, drawn, done, seed, number)", charl__text_string(&w.body));
     if (w.period > 0) {

@@ -112,7 +112,7 @@ static charl_status params_write(const charl_allreduce *ar, peer_state *s)
         CHARL_TRY(charl__text_printf(&s->owners, " %d,", r));
     }
     for (int k = 0; k < ar->map.n - 1; k++) {
-        CHARL_TRY(charl__text_printf(&s->adds, " ADD(%d, %d)", ar->map.adds[k].dst, ar->map.adds[k].src));
+        CHARL_TRY(charl__text_printf(&s->adds, " X(v, k, %d, %d)", ar->map.adds[k].dst, ar->map.adds[k].src));
     }
     return CHARL_OK;
 }
@@ -213,7 +213,7 @@ static charl_status ways_prepare(charl_allreduce *ar, peer_state *s)
                            .local = {(size_t)s->local}};
 
         set_params(ar, s, &l);
-        charl__launch_set_text(&l, "ADDS", charl__text_string(&s->adds));
+        charl__launch_set_text(&l, "ADDS(X, v, k)", charl__text_string(&s->adds));
         if (w != TILES) {
             charl__launch_set_text(&l, "OWNERS", charl__text_string(&s->owners));
         }
