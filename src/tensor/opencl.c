@@ -1,4 +1,4 @@
-/* The OpenCL objects behind devices and tensors (charl/opencl.h). */
+/* The OpenCL objects of devices and tensors (charl/opencl.h). */
 #include "charl/opencl.h"
 
 #include "tensor/tensor.h"

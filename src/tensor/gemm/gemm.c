@@ -1,37 +1,10 @@
-/* Products: what is asked of them, and what their back ends share. All give the same bits except tensor cores, whose use depends on the device
- * and the operands' types and layouts only. */
+/* Products: checks, and what the back ends share. gemm_plan.c has the table of those. */
 #include "tensor/gemm/gemm_private.h"
 
 #include <limits.h>
 #include <string.h>
 
-enum {
-    GROUP = 256,
-    PANEL = 32,         /* columns */
-    LOCAL_SUM = 256,    /* elements of all leaves */
-    COLUMN_CHUNK = 256, /* of kernels/reduce/reduce.cl */
-};
-
-bool charl__gemm_is_local(charl_device *dev, const charl__gemm *p)
-{
-    switch (p->form) {
-    case CHARL_GEMM_LOCAL:
-    case CHARL_GEMM_LOCAL_LARGE:
-    case CHARL_GEMM_LOCAL_SMALL:
-        return true;
-    case CHARL_GEMM_VECTOR:
-    case CHARL_GEMM_VECTOR_SMALL:
-    case CHARL_GEMM_VECTOR_NARROW:
-        return false;
-    case CHARL_GEMM_AUTO:
-    case CHARL_GEMM_TENSOR_CORE: /* fall back like AUTO */
-    case CHARL_GEMM_TENSOR_CORE_WIDE:
-    case CHARL_GEMM_TENSOR_CORE_SPLIT:
-    case CHARL_GEMM_TENSOR_CORE_PADDED:
-        break;
-    }
-    return charl__device_facts_get(dev)->tiles_in_local && charl_device_get_info(dev)->max_group >= GROUP;
-}
+enum { LOCAL_SUM = 256 /* elements of all leaves */ };
 
 int charl__gemm_units(charl_device *dev)
 {
@@ -42,32 +15,13 @@ int charl__gemm_units(charl_device *dev)
 
 /* A work-group that folds keeps the levels of the tree in registers, and does all leaves by itself:
  * they must be few and short. */
-static bool folds_locally(charl_device *dev, const charl__gemm *p)
+bool charl__gemm_folds_in_tiles(charl_device *dev, const charl__gemm *p)
 {
     const int64_t leaves = charl__at_least_one(p->count) / charl__at_least_one(p->inner);
 
-    return leaves <= CHARL__GEMM_LOCAL_LEAVES && p->k > 0 && !charl__gemm_uses_tensor_cores(dev, p) &&
+    (void)dev;
+    return leaves <= CHARL__GEMM_LOCAL_LEAVES && p->k > 0 &&
            leaves * p->k * charl__at_least_one(p->segments) <= LOCAL_SUM;
-}
-
-/* Without work-groups a work-item does that: there must be enough work-items. */
-bool charl__gemm_folds(charl_device *dev, const charl__gemm *p)
-{
-    if (charl__gemm_is_local(dev, p)) {
-        return folds_locally(dev, p);
-    }
-    return charl__ceil_div(p->m, 8) * charl__ceil_div(p->n, PANEL) * charl__at_least_one(p->inner) >=
-           4 * (int64_t)charl__gemm_units(dev);
-}
-
-bool charl__gemm_folds_sums(charl_device *dev, const charl__gemm *p)
-{
-    charl__gemm folded = *p;
-
-    folded.leaves = 2;
-    return charl__gemm_is_local(dev, p) && p->a_kind == CHARL_GEMM_TRANSPOSED && p->inner <= 1 && p->segments <= 1 &&
-           p->k <= COLUMN_CHUNK && p->a->dtype == CHARL_F32 &&
-           charl__gemm_guess(dev, &folded).backend == &charl__gemm_small;
 }
 
 static charl_status check(const charl__gemm *p)
@@ -180,7 +134,7 @@ void charl__gemm_describe(const charl__gemm *p, charl__launch *l)
 
 charl_status charl__gemm_launch(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan)
 {
-    CHARL_INVARIANT(!p->a_sums || charl__gemm_uses_tensor_cores(dev, p) || charl__gemm_folds_sums(dev, p));
+    CHARL_INVARIANT(!p->a_sums || charl__gemm_sums_a(dev, p) || charl__gemm_folds_sums(dev, p));
     return plan->backend->enqueue(dev, p, plan);
 }
 

@@ -116,19 +116,17 @@ typedef struct charl__gemm {
  *  ERR_KERNEL, ERR_DEVICE. */
 charl_status charl__gemm_enqueue(charl_device *dev, const charl__gemm *p) CHARL_MUST_CHECK;
 
-/** Whether epilogues of products of `type` may use random numbers: all that do not run on tensor cores. */
+/** Whether epilogues of products of `type` may use random numbers, whichever back end computes them. */
 bool charl__gemm_has_rng(charl_device *dev, charl_dtype type);
 
-/** True where a_sums is supported: half types on tensor cores, A TRANSPOSED. Depends on what
- *  decides the bits only. */
+/** True where a_sums is supported beside p as it is. Depends on what decides the bits only. */
 bool charl__gemm_sums_a(charl_device *dev, const charl__gemm *p);
 
 /** True where a product that folds, as charl__gemm_folds says, can sum A too: a_sums [m] is then
- *  the sum over leaves, in the tree, of what kernels/reduce/reduce.cl makes of a column. Local
- *  memory; A TRANSPOSED. */
+ *  the sum over leaves, in the tree, of what kernels/reduce/reduce.cl makes of a column. */
 bool charl__gemm_folds_sums(charl_device *dev, const charl__gemm *p);
 
-/** The levels of the tree, at most `most`, that tensor cores should fold where they compute p->count leaves; 0: none.
+/** The levels of the tree, at most `most`, that p, whose p->count products are leaves, should fold itself through charl__gemm.levels; 0: none.
  *  The others are left to another launch. Changes no bits. */
 int charl__gemm_fold_levels(charl_device *dev, const charl__gemm *p, int most);
 /** Elements that charl__gemm.levels needs for any product with so many levels. */

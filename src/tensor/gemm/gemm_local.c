@@ -121,11 +121,6 @@ static const tile *best_tile(charl_device *dev, const charl__gemm *p)
     return best;
 }
 
-static bool supports(charl_device *dev, const charl__gemm *p)
-{
-    return !charl__gemm_uses_tensor_cores(dev, p) && charl__gemm_is_local(dev, p);
-}
-
 static charl__gemm_plan plan_of(const tile *t)
 {
     return (charl__gemm_plan){.backend = &charl__gemm_local,
@@ -198,5 +193,10 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
     return charl__launch_enqueue(dev, &l);
 }
 
-const charl__gemm_backend charl__gemm_local = {
-    .name = "local", .supports = supports, .plans = plans, .enqueue = enqueue};
+const charl__gemm_backend charl__gemm_local = {.name = "local",
+                                               .key = "",
+                                               .memory = CHARL_GEMM_TILES,
+                                               .has_rng = true,
+                                               .plans = plans,
+                                               .enqueue = enqueue,
+                                               .folds = charl__gemm_folds_in_tiles};

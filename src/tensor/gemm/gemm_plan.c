@@ -10,16 +10,94 @@ static const charl__gemm_backend *const backends[] = {&charl__gemm_tensor_cores,
                                                       &charl__gemm_local, &charl__gemm_vector};
 enum { BACKENDS = sizeof backends / sizeof *backends };
 
+/* What p->form asks for; forms of what the device does not have fall back like AUTO. */
+static charl__gemm_memory memory_of(charl_device *dev, charl__gemm_form form)
+{
+    const bool tiles =
+        charl__device_facts_get(dev)->tiles_in_local && charl_device_get_info(dev)->max_group >= CHARL__GEMM_GROUP;
+
+    switch (form) {
+    case CHARL_GEMM_LOCAL:
+    case CHARL_GEMM_LOCAL_LARGE:
+    case CHARL_GEMM_LOCAL_SMALL:
+        return CHARL_GEMM_TILES;
+    case CHARL_GEMM_VECTOR:
+    case CHARL_GEMM_VECTOR_SMALL:
+    case CHARL_GEMM_VECTOR_NARROW:
+        return CHARL_GEMM_VECTORS;
+    case CHARL_GEMM_AUTO:
+    case CHARL_GEMM_TENSOR_CORE:
+    case CHARL_GEMM_TENSOR_CORE_WIDE:
+    case CHARL_GEMM_TENSOR_CORE_SPLIT:
+    case CHARL_GEMM_TENSOR_CORE_PADDED:
+        break;
+    }
+    return tiles ? CHARL_GEMM_TILES : CHARL_GEMM_VECTORS;
+}
+
+static bool is_allowed(charl_device *dev, const charl__gemm_backend *b, charl__gemm_form form)
+{
+    return b->memory == CHARL_GEMM_UNITS ? form == CHARL_GEMM_AUTO || form >= CHARL_GEMM_TENSOR_CORE
+                                         : b->memory == memory_of(dev, form);
+}
+
+static bool supports(charl_device *dev, const charl__gemm_backend *b, const charl__gemm *p)
+{
+    return is_allowed(dev, b, p->form) && (!b->takes || b->takes(dev, p->a->dtype)) &&
+           (!b->supports || b->supports(dev, p));
+}
+
 /* The first that supports p and suits it. */
 static const charl__gemm_backend *choose(charl_device *dev, const charl__gemm *p)
 {
     int i = 0;
 
     while (i + 1 < BACKENDS &&
-           !(backends[i]->supports(dev, p) && (!backends[i]->suits || backends[i]->suits(dev, p)))) {
+           !(supports(dev, backends[i], p) && (!backends[i]->suits || backends[i]->suits(dev, p)))) {
         i++;
     }
     return backends[i];
+}
+
+bool charl__gemm_has_rng(charl_device *dev, charl_dtype type)
+{
+    for (int i = 0; i < BACKENDS; i++) {
+        if (!backends[i]->has_rng && backends[i]->takes && backends[i]->takes(dev, type)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool charl__gemm_sums_a(charl_device *dev, const charl__gemm *p)
+{
+    const charl__gemm_backend *b = choose(dev, p);
+
+    return b->sums_a && b->sums_a(dev, p);
+}
+
+bool charl__gemm_folds(charl_device *dev, const charl__gemm *p)
+{
+    const charl__gemm_backend *b = choose(dev, p);
+
+    return b->folds && b->folds(dev, p);
+}
+
+bool charl__gemm_folds_sums(charl_device *dev, const charl__gemm *p)
+{
+    const charl__gemm_backend *b;
+    charl__gemm folded = *p;
+
+    folded.leaves = 2;
+    b = choose(dev, &folded);
+    return b->folds_sums && b->folds_sums(dev, p);
+}
+
+int charl__gemm_fold_levels(charl_device *dev, const charl__gemm *p, int most)
+{
+    const charl__gemm_backend *b = choose(dev, p);
+
+    return b->fold_levels ? b->fold_levels(dev, p, most) : 0;
 }
 
 charl__gemm_plan charl__gemm_guess(charl_device *dev, const charl__gemm *p)
@@ -35,8 +113,8 @@ int charl__gemm_plans(charl_device *dev, const charl__gemm *p, charl__gemm_plan 
     const charl__gemm_backend *first = choose(dev, p);
     int n = first->plans(dev, p, out);
 
-    for (int i = 0; i < BACKENDS; i++) {
-        if (backends[i] != first && backends[i]->supports(dev, p)) {
+    for (int i = 0; i < BACKENDS && !first->has_own_bits; i++) {
+        if (backends[i] != first && supports(dev, backends[i], p)) {
             n += backends[i]->plans(dev, p, out + n);
         }
     }
@@ -71,12 +149,11 @@ const char *charl__gemm_key(charl_device *dev, const charl__gemm *p, char *text)
                                     [CHARL_GEMM_WINDOW_T] = "v"};
     const charl__gemm_window *w = &p->window;
     const size_t bytes = CHARL__GEMM_TEXT;
-    int n =
-        snprintf(text, bytes, "gemm%s %s %s %s%s %lldx%lldx%lld z%lld/%lld s%lld l%d",
-                 charl__gemm_uses_tensor_cores(dev, p) ? " cores" : "", charl_dtype_name(p->a->dtype),
-                 charl_dtype_name(p->out->dtype), a[p->a_kind], b[p->b_kind], (long long)p->m, (long long)p->n,
-                 (long long)p->k, (long long)charl__at_least_one(p->count), (long long)charl__at_least_one(p->inner),
-                 (long long)charl__at_least_one(p->segments), p->leaves > 1 ? p->leaves : 1);
+    int n = snprintf(text, bytes, "gemm%s %s %s %s%s %lldx%lldx%lld z%lld/%lld s%lld l%d", choose(dev, p)->key,
+                     charl_dtype_name(p->a->dtype), charl_dtype_name(p->out->dtype), a[p->a_kind], b[p->b_kind],
+                     (long long)p->m, (long long)p->n, (long long)p->k, (long long)charl__at_least_one(p->count),
+                     (long long)charl__at_least_one(p->inner), (long long)charl__at_least_one(p->segments),
+                     p->leaves > 1 ? p->leaves : 1);
 
     if (p->b_kind >= CHARL_GEMM_WINDOW) {
         snprintf(text + n, bytes - (size_t)n, " w%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d", w->taps[0], w->taps[1],
@@ -115,12 +192,11 @@ static charl_status keep(charl_device *dev)
     return st;
 }
 
-/* Sums of A have one kernel, and so have sums of leaves on tensor cores. There an epilogue takes as long as a short product, and trials have
- * none. */
+/* Sums of A have one kernel, and so have sums of leaves with levels. */
 static bool has_tuning(charl_device *dev, const charl__gemm *p)
 {
     return p->form == CHARL_GEMM_AUTO && !p->a_sums && !p->levels &&
-           !(p->epilogue && charl__gemm_uses_tensor_cores(dev, p));
+           !(p->epilogue && choose(dev, p)->has_slow_epilogue);
 }
 
 charl_status charl__gemm_plan_of(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out)

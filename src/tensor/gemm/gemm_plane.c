@@ -20,7 +20,8 @@ static bool supports(charl_device *dev, const charl__gemm *p)
 {
     const charl__gemm_window *w = &p->window;
 
-    return !charl__gemm_is_local(dev, p) && p->form == CHARL_GEMM_AUTO && p->m == 1 && p->b_kind == CHARL_GEMM_WINDOW &&
+    (void)dev;
+    return p->form == CHARL_GEMM_AUTO && p->m == 1 && p->b_kind == CHARL_GEMM_WINDOW &&
            p->k == (int64_t)w->taps[0] * w->taps[1] && w->divide[0] == 1 && w->divide[1] == 1 && p->leaves <= 1 &&
            p->segments <= 1 && !p->epilogue && w->taps[0] <= 16 && p->a->dtype == CHARL_F32 &&
            p->out->dtype == CHARL_F32 && plane_line(w) <= LONGEST_LINE;
@@ -47,5 +48,10 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
     return charl__launch_enqueue(dev, &l);
 }
 
-const charl__gemm_backend charl__gemm_plane = {
-    .name = "plane", .supports = supports, .plans = plans, .enqueue = enqueue};
+const charl__gemm_backend charl__gemm_plane = {.name = "plane",
+                                               .key = "",
+                                               .memory = CHARL_GEMM_VECTORS,
+                                               .has_rng = true,
+                                               .supports = supports,
+                                               .plans = plans,
+                                               .enqueue = enqueue};

@@ -44,31 +44,54 @@ bool charl__matrix_is_aligned(const charl__matrix *x, int elements);
 charl_status charl__gemm_pad(charl_device *dev, const charl__gemm *p, charl__matrix *a,
                              charl__matrix *b) CHARL_MUST_CHECK;
 
-/* Leaves of a tree that a kernel in local memory folds. */
-enum { CHARL__GEMM_LOCAL_LEAVES = 16 };
+/* Leaves of a tree that a kernel in local memory folds; work-items of its groups at most. */
+enum { CHARL__GEMM_LOCAL_LEAVES = 16, CHARL__GEMM_GROUP = 256 };
+
+/** `folds` of the rows with tiles in local memory. */
+bool charl__gemm_folds_in_tiles(charl_device *dev, const charl__gemm *p);
 
 /** Elements of the image that B is, of one product: channels, height and width. */
 int64_t charl__gemm_image_elements(const charl__gemm *p);
-/** Whether p goes to the kernels with tiles in local memory. */
-bool charl__gemm_is_local(charl_device *dev, const charl__gemm *p);
 /** The number of outer products whose columns a tile of gemm_local.cl takes side by side: all of them where tiles of one product would be
  *  partly empty and the products share A, else 1. */
 int64_t charl__gemm_joined(const charl__gemm *p, int tile_columns);
 /** The device's number of compute units, at least 1. */
 int charl__gemm_units(charl_device *dev);
 
+/** What a back end needs of a device. */
+typedef enum charl__gemm_memory {
+    CHARL_GEMM_TILES,   /* tiles in local memory: facts.tiles_in_local and work-groups of CHARL__GEMM_GROUP */
+    CHARL_GEMM_VECTORS, /* what has no use for those */
+    CHARL_GEMM_UNITS    /* units of its own, which `takes` asks for */
+} charl__gemm_memory;
+
 /** A way to compute products on a device. The rows are in gemm_plan.c, in the order in which they are asked. All rows that support a product
- *  give the same bits. */
+ *  give the same bits, unless one of them says that it has its own. Functions that are NULL: not restricted, or what they compute is not
+ *  possible. */
 struct charl__gemm_backend {
     const char *name; /* in the tuning database */
-    /** Whether it can compute p on dev, and p->form allows it. */
+    const char *key;  /* in the keys of its products there: "", unless bits or times are of another kind */
+    charl__gemm_memory memory;
+    /* Its sums are rounded otherwise than those of other rows. Where it supports a product, no other row is asked. */
+    bool has_own_bits;
+    bool has_rng; /* epilogues may use random numbers */
+    /* An epilogue takes as long as a short product. Products with one are not tuned then, since trials have none. */
+    bool has_slow_epilogue;
+    /** Whether operands may have this type on dev. */
+    bool (*takes)(charl_device *dev, charl_dtype type);
+    /** Whether it can compute p, of a type that it takes. */
     bool (*supports)(charl_device *dev, const charl__gemm *p);
-    /** NULL; or whether p is worth it, where p->form leaves the choice: else the rows that follow are asked. */
+    /** Whether p is worth it, where p->form leaves the choice: else the rows that follow are asked. */
     bool (*suits)(charl_device *dev, const charl__gemm *p);
     /** Its plans for p, the heuristic choice first. Returns their number; those of all rows together are at most CHARL__GEMM_PLANS. */
     int (*plans)(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out);
     /** Errors: as charl__gemm_enqueue. */
     charl_status (*enqueue)(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan);
+    /** Answers for a p that it computes: charl__gemm_sums_a, _folds, _folds_sums and _fold_levels. */
+    bool (*sums_a)(charl_device *dev, const charl__gemm *p);
+    bool (*folds)(charl_device *dev, const charl__gemm *p);
+    bool (*folds_sums)(charl_device *dev, const charl__gemm *p);
+    int (*fold_levels)(charl_device *dev, const charl__gemm *p, int most);
 };
 
 extern const charl__gemm_backend charl__gemm_tensor_cores; /* NVIDIA's: nvidia/gemm_tensor_core.c */
@@ -88,7 +111,7 @@ charl_status charl__gemm_plan_of(charl_device *dev, const charl__gemm *p, charl_
 const char *charl__gemm_key(charl_device *dev, const charl__gemm *p, char *text);
 /** Enqueue p by a plan. Errors: as charl__gemm_enqueue. */
 charl_status charl__gemm_launch(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan) CHARL_MUST_CHECK;
-/** Arguments that all kernels but those for tensor cores begin with, the epilogue's behind them, and p's label. A kernel's own follow. */
+/** Set the label and the arguments that all kernels except those for tensor cores begin with, then those of the epilogue. A kernel's own follow. */
 void charl__gemm_describe(const charl__gemm *p, charl__launch *l);
 /** Set the parameters of operands' layouts and types; of the tree over leaves. */
 void charl__gemm_set_common(const charl__gemm *p, charl__launch *l);
@@ -106,9 +129,5 @@ void charl__gemm_add_epilogue(const charl__gemm *p, charl__launch *l);
 
 /** Errors: ERR_DTYPE where a type of the epilogue is not one it takes. */
 charl_status charl__gemm_check_epilogue(const charl__gemm *p) CHARL_MUST_CHECK;
-
-/** Whether p runs on tensor cores. Depends on the device, types, layouts and form only, not on alignment or extents, because it decides
- *  the bits. */
-bool charl__gemm_uses_tensor_cores(charl_device *dev, const charl__gemm *p);
 
 #endif

@@ -4,15 +4,21 @@
 
 #include "tensor/gemm/gemm_private.h"
 
-enum { TILE = 16, TILE_LARGE = 32, ROOMY = 64, PER_LANE = 4 };
+enum {
+    TILE = 16,
+    TILE_LARGE = 32,
+    ROOMY = 64,
+    PER_LANE = 4,
+    COLUMN_CHUNK = 256 /* of kernels/reduce/reduce.cl */
+};
 
 /* Operands are matrices, whose elements it counts in 31 bits. */
 static bool supports(charl_device *dev, const charl__gemm *p)
 {
     const int64_t parts = charl__at_least_one(p->leaves > 1 ? p->leaves : p->segments);
 
-    return !charl__gemm_uses_tensor_cores(dev, p) && charl__gemm_is_local(dev, p) &&
-           (p->a_kind == CHARL_GEMM_PLAIN || p->a_kind == CHARL_GEMM_TRANSPOSED) &&
+    (void)dev;
+    return (p->a_kind == CHARL_GEMM_PLAIN || p->a_kind == CHARL_GEMM_TRANSPOSED) &&
            (p->b_kind == CHARL_GEMM_PLAIN || p->b_kind == CHARL_GEMM_TRANSPOSED) &&
            p->k * parts <= INT_MAX / 2 / charl__at_least_one(p->m > p->n ? p->m : p->n) &&
            (p->leaves <= 1 || p->segments <= 1);
@@ -90,5 +96,20 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
     return charl__launch_enqueue(dev, &l);
 }
 
-const charl__gemm_backend charl__gemm_small = {
-    .name = "small", .supports = supports, .suits = suits, .plans = plans, .enqueue = enqueue};
+static bool folds_sums(charl_device *dev, const charl__gemm *p)
+{
+    (void)dev;
+    return p->a_kind == CHARL_GEMM_TRANSPOSED && p->inner <= 1 && p->segments <= 1 && p->k <= COLUMN_CHUNK &&
+           p->a->dtype == CHARL_F32;
+}
+
+const charl__gemm_backend charl__gemm_small = {.name = "small",
+                                               .key = "",
+                                               .memory = CHARL_GEMM_TILES,
+                                               .has_rng = true,
+                                               .supports = supports,
+                                               .suits = suits,
+                                               .plans = plans,
+                                               .enqueue = enqueue,
+                                               .folds = charl__gemm_folds_in_tiles,
+                                               .folds_sums = folds_sums};

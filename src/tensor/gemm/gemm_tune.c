@@ -24,7 +24,7 @@ typedef struct trial {
     charl__gemm gemm;
 } trial;
 
-/* Elements that the operand spans: one matrix, and how far the last is behind the first. */
+/* Elements that the operand spans: one matrix, plus the distance from the first matrix to the last. */
 static int64_t span(const charl__gemm *p, int64_t matrix, int64_t outer, int64_t inner, int64_t segment)
 {
     const int64_t inners = charl__at_least_one(p->inner);

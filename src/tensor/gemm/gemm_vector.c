@@ -3,6 +3,7 @@
 
 enum {
     BLOCK_ARG = 21,
+    ROWS = 8,
     PANEL = 32,
     BLOCK = 384,            /* rows */
     BLOCK_PANELS = 24,      /* of columns, beside that many rows */
@@ -100,9 +101,11 @@ static bool block_fits(charl_device *dev, const charl__gemm *p, int mi, int nj)
            nj <= charl__ceil_div(p->n, t.columns);
 }
 
-static bool supports(charl_device *dev, const charl__gemm *p)
+/* A work-item does all leaves: there must be enough work-items. */
+static bool folds(charl_device *dev, const charl__gemm *p)
 {
-    return !charl__gemm_uses_tensor_cores(dev, p) && !charl__gemm_is_local(dev, p);
+    return charl__ceil_div(p->m, ROWS) * charl__ceil_div(p->n, PANEL) * charl__at_least_one(p->inner) >=
+           4 * (int64_t)charl__gemm_units(dev);
 }
 
 static int plans(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out)
@@ -144,5 +147,10 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
     return charl__launch_enqueue(dev, &l);
 }
 
-const charl__gemm_backend charl__gemm_vector = {
-    .name = "vector", .supports = supports, .plans = plans, .enqueue = enqueue};
+const charl__gemm_backend charl__gemm_vector = {.name = "vector",
+                                                .key = "",
+                                                .memory = CHARL_GEMM_VECTORS,
+                                                .has_rng = true,
+                                                .plans = plans,
+                                                .enqueue = enqueue,
+                                                .folds = folds};

@@ -4,12 +4,9 @@
  * The three are one trilinear form, so that each one's gradients are the other two.
  */
 #include "autograd/op/conv/conv2d.h"
-#include "autograd/op/conv/conv_tensor_core.h"
-#include "autograd/op/conv/conv_phase.h"
-#include "autograd/launch/gemm_slices.h"
+#include "autograd/op/conv/conv_backend.h"
 #include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
-#include "tensor/conv/conv.h"
 
 static charl__conv describe(const charl__conv_attr *t, const charl_shape *x, const charl_shape *w,
                             const charl_shape *out)
@@ -74,18 +71,23 @@ static charl_status output_shape(const charl__conv_attr *t, const charl_shape *x
     return CHARL_OK;
 }
 
-/* Whether it goes to tensor cores, which take images in any layout. */
-static bool choose_tensor_cores(charl__infer *inf, int groups)
+static const charl__conv_backend *choose_backend(charl__infer *inf, int groups)
 {
-    const bool cores = charl__conv_is_wgmma(inf->dev, inf->in[0].dtype, groups);
+    const charl__conv_backend *b = charl__conv_backend_for(inf->dev, inf->in[0].dtype, groups);
 
-    inf->layout = cores ? CHARL_LAYOUT_ANY : CHARL_LAYOUT_ROWS;
-    return cores;
+    inf->layout = b->layout;
+    return b;
+}
+
+static const charl__conv_backend *backend_of(const charl__enqueue *e, const charl__conv *c)
+{
+    return charl__conv_backend_for(e->dev, e->in[0]->dtype, c->groups);
 }
 
 static charl_status infer(charl__infer *inf)
 {
     const charl__conv_attr *t = inf->attr;
+    charl__conv c;
     char a[CHARL_SHAPE_TEXT];
 
     CHARL_TRY(check_images(inf, 2));
@@ -97,36 +99,19 @@ static charl_status infer(charl__infer *inf)
                   CHARL_ERR_SHAPE, "bias %s does not fit %lld output channels",
                   charl_shape_format(&inf->in[inf->n_in - 1].shape, a), (long long)inf->in[1].shape.dim[0]);
     CHARL_TRY(charl__infer_rows(inf));
-    if (choose_tensor_cores(inf, t->groups)) {
-        const charl__conv c = describe(t, &inf->in[0].shape, &inf->in[1].shape, &inf->out[0].shape);
-
-        inf->workspace = charl__conv_tensor_core_workspace(&c);
-    }
+    c = describe(t, &inf->in[0].shape, &inf->in[1].shape, &inf->out[0].shape);
+    inf->workspace = choose_backend(inf, t->groups)->workspace(&c);
     return CHARL_OK;
-}
-
-static bool is_on_tensor_cores(const charl__enqueue *e, const charl__conv *c)
-{
-    return charl__conv_is_wgmma(e->dev, e->in[0]->dtype, c->groups);
 }
 
 static charl_status enqueue(const charl__enqueue *e)
 {
     const charl__conv c = describe(e->attr, &e->in[0]->shape, &e->in[1]->shape, &e->out[0]->shape);
-    charl__gemm p = charl__conv_forward(&c, e->n_in > 2);
 
     if (charl__tensor_count(e->out[0]) == 0) {
         return CHARL_OK;
     }
-    if (is_on_tensor_cores(e, &c)) {
-        return charl__conv_tensor_core(e, &c);
-    }
-    p.a = e->in[1];
-    p.b = e->in[0];
-    p.bias = e->n_in > 2 ? e->in[2] : NULL;
-    p.out = e->out[0];
-    p.label = e->label;
-    return charl__gemm_enqueue(e->dev, &p);
+    return backend_of(e, &c)->enqueue(e, &c);
 }
 
 charl_var *charl__conv2d_dgrad(charl_graph *g, charl_var *gout, charl_var *w, const charl_window *win, int groups,
@@ -307,8 +292,7 @@ static charl_status infer_dgrad(charl__infer *inf)
     inf->out[0] = (charl_type){inf->in[0].dtype, x, CHARL_REPLICATED};
     CHARL_TRY(charl__infer_rows(inf));
     c = describe(t, &x, w, gout);
-    inf->workspace = choose_tensor_cores(inf, t->groups) ? charl__conv_tensor_core_input_workspace(&c)
-                                                         : charl__conv_phases_workspace(&c);
+    inf->workspace = choose_backend(inf, t->groups)->input_workspace(&c);
     return CHARL_OK;
 }
 
@@ -316,28 +300,19 @@ static bool is_product_dgrad(const charl__infer *inf)
 {
     const charl__conv c = describe(inf->attr, &inf->out[0].shape, &inf->in[1].shape, &inf->in[0].shape);
 
-    return charl__conv_tensor_core_input_is_product(inf, &c);
+    const charl__conv_backend *b = charl__conv_backend_for(inf->dev, inf->in[0].dtype, c.groups);
+
+    return b->input_is_product && b->input_is_product(inf, &c);
 }
 
 static charl_status enqueue_dgrad(const charl__enqueue *e)
 {
     const charl__conv c = describe(e->attr, &e->out[0]->shape, &e->in[1]->shape, &e->in[0]->shape);
-    charl__gemm p = charl__conv_input_gradient(&c);
 
     if (charl__tensor_count(e->out[0]) == 0) {
         return CHARL_OK;
     }
-    if (is_on_tensor_cores(e, &c)) {
-        return charl__conv_tensor_core_input(e, &c);
-    }
-    if (charl__conv_phases_workspace(&c) > 0) {
-        return charl__conv_phases(e, &c);
-    }
-    p.a = e->in[1];
-    p.b = e->in[0];
-    p.out = e->out[0];
-    p.label = e->label;
-    return charl__gemm_enqueue(e->dev, &p);
+    return backend_of(e, &c)->enqueue_input(e, &c);
 }
 
 static void backward_dgrad(const charl__backward *b)
@@ -448,26 +423,13 @@ const charl__op charl_op_conv2d_dgrad = {
 };
 
 /* conv2d_wgrad(gout, x): the gradient of the weight, a sum over the batch. */
-static int64_t wgrad_workspace(charl__infer *inf, charl__conv c)
-{
-    const int slices = inf->in[0].batch == CHARL_BATCHED ? inf->n_slices : 0;
-    charl__gemm product;
-
-    if (choose_tensor_cores(inf, c.groups)) {
-        return charl__conv_tensor_core_weight_workspace(&c, slices);
-    }
-    if (slices == 0) {
-        return 0;
-    }
-    product = charl__conv_weight_gradient(&c, c.batch / slices);
-    return charl__gemm_slices_workspace(&product, inf->in[0].dtype, slices);
-}
-
 static charl_status infer_wgrad(charl__infer *inf)
 {
     const charl__conv_attr *t = inf->attr;
     const charl_shape *gout = &inf->in[0].shape, *x = &inf->in[1].shape;
+    const int slices = inf->in[0].batch == CHARL_BATCHED ? inf->n_slices : 0;
     charl_shape w, out = {0};
+    charl__conv c;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
     CHARL_TRY(check_images(inf, 2));
@@ -479,23 +441,16 @@ static charl_status infer_wgrad(charl__infer *inf)
                   charl_shape_format(x, b));
     inf->out[0] = (charl_type){CHARL_F32, w, CHARL_REPLICATED};
     inf->out[0].batch = inf->in[0].batch == CHARL_BATCHED ? CHARL_PARTIAL : CHARL_REPLICATED;
-    inf->workspace = wgrad_workspace(inf, describe(t, x, &w, gout));
+    c = describe(t, x, &w, gout);
+    inf->workspace = choose_backend(inf, t->groups)->weight_workspace(&c, inf->in[0].dtype, slices);
     return CHARL_OK;
 }
 
 static charl_status enqueue_wgrad(const charl__enqueue *e)
 {
     const charl__conv c = describe(e->attr, &e->in[1]->shape, &e->out[0]->shape, &e->in[0]->shape);
-    const int64_t slices = charl__gemm_has_slices(e, 0) ? e->slices->count : 1;
-    charl__gemm p = charl__conv_weight_gradient(&c, c.batch / slices);
 
-    if (is_on_tensor_cores(e, &c)) {
-        return charl__conv_tensor_core_weight(e, &c);
-    }
-    p.a = e->in[0];
-    p.b = e->in[1];
-    p.label = e->label;
-    return charl__gemm_slices(e, &p, 0);
+    return backend_of(e, &c)->enqueue_weight(e, &c);
 }
 
 static void backward_wgrad(const charl__backward *b)

@@ -1,5 +1,7 @@
-/* Layouts around the products: one launch each for an image or a weight that lies otherwise. */
-#include "autograd/op/conv/conv_tensor_core.h"
+/* conv2d and its gradients on NVIDIA's tensor cores (tensor/conv/nvidia/conv_wgmma.h), from and to the operators' own layouts: images that
+ * are not channels-last are made so in the workspace, weights become [rows, kh, kw, padded channels], by one launch each. */
+#include "autograd/op/conv/conv_backend.h"
+#include "tensor/conv/nvidia/conv_wgmma.h"
 
 #include "autograd/launch/gemm_slices.h"
 #include "autograd/launch/rows.h"
@@ -28,9 +30,15 @@ static bool is_product(const charl__conv *c, bool of_x)
     return is_matrix(c) && (of_x ? c->c : c->o) > THIN;
 }
 
-bool charl__conv_tensor_core_input_is_product(const charl__infer *inf, const charl__conv *c)
+static bool supports(const charl_device *dev, charl_dtype type, int groups)
 {
-    return inf->channels_last && charl__conv_is_wgmma(inf->dev, inf->in[0].dtype, c->groups) && is_product(c, true);
+    return dev && charl__device_facts_get(dev)->nvidia.wgmma && (type == CHARL_BF16 || type == CHARL_F16) &&
+           groups == 1;
+}
+
+static bool input_is_product(const charl__infer *inf, const charl__conv *c)
+{
+    return inf->channels_last && is_product(c, true);
 }
 
 /* The gradient of the weight then: outer products of pixels, `rows` samples to a slice. */
@@ -64,12 +72,12 @@ static int64_t output_bytes(const charl__conv *c)
     return half_bytes(c->batch * c->oh * c->ow * charl__conv_padded(c->o));
 }
 
-int64_t charl__conv_tensor_core_workspace(const charl__conv *c)
+static int64_t workspace(const charl__conv *c)
 {
     return ALIGN + image_bytes(c) + output_bytes(c) + half_bytes(c->o * count_taps(c) * charl__conv_padded(c->c));
 }
 
-int64_t charl__conv_tensor_core_input_workspace(const charl__conv *c)
+static int64_t input_workspace(const charl__conv *c)
 {
     return ALIGN + image_bytes(c) + output_bytes(c) + half_bytes(c->c * count_taps(c) * charl__conv_padded(c->o));
 }
@@ -94,7 +102,7 @@ static int64_t leaf_bytes(const charl__conv *c)
     return c->o * count_taps(c) * charl__conv_padded(c->c) * (int64_t)sizeof(float);
 }
 
-int64_t charl__conv_tensor_core_weight_workspace(const charl__conv *c, int slices)
+static int64_t weight_workspace(const charl__conv *c, charl_dtype type, int slices)
 {
     const int64_t rows = slices > 0 ? c->batch / slices : 0;
     int64_t leaves = 0;
@@ -102,7 +110,7 @@ int64_t charl__conv_tensor_core_weight_workspace(const charl__conv *c, int slice
     if (is_matrix(c) && slices > 0) {
         const charl__gemm p = matrix_gradient(c, rows);
 
-        leaves = charl__gemm_slices_workspace(&p, CHARL_BF16, slices);
+        leaves = charl__gemm_slices_workspace(&p, type, slices);
     } else if (!is_matrix(c)) {
         leaves = (slices > 0 ? slices * parts_of(c, rows) : 1) * leaf_bytes(c);
     }
@@ -196,7 +204,7 @@ static charl_status take_weight(carver *w, const charl_tensor *t, int64_t batch,
                                                                    .label = w->e->label});
 }
 
-charl_status charl__conv_tensor_core(const charl__enqueue *e, const charl__conv *c)
+static charl_status enqueue(const charl__enqueue *e, const charl__conv *c)
 {
     charl__conv_product p = charl__conv_wgmma_forward(c);
     carver w = start_at(e, 0);
@@ -225,7 +233,7 @@ charl_status charl__conv_tensor_core(const charl__enqueue *e, const charl__conv 
     return CHARL_OK;
 }
 
-charl_status charl__conv_tensor_core_input(const charl__enqueue *e, const charl__conv *c)
+static charl_status enqueue_input(const charl__enqueue *e, const charl__conv *c)
 {
     charl_tensor a, b, out;
     carver w = start_at(e, 0);
@@ -281,7 +289,8 @@ static charl_status multiply_pixels(const charl__enqueue *e, const charl__conv *
     return CHARL_OK;
 }
 
-charl_status charl__conv_tensor_core_weight(const charl__enqueue *e, const charl__conv *c)
+/* A slice's sum is cut into 2, 4, 8 ... parts of equally many samples, as many as the extents say, which are leaves of the tree. */
+static charl_status enqueue_weight(const charl__enqueue *e, const charl__conv *c)
 {
     static const charl_slices one = {.total = 1, .count = 1, .n_lanes = 1, .lane_hi = {1}};
     const bool has_slices = charl__gemm_has_slices(e, 0);
@@ -310,3 +319,14 @@ charl_status charl__conv_tensor_core_weight(const charl__enqueue *e, const charl
                                  1));
     return CHARL_OK;
 }
+
+const charl__conv_backend charl__conv_tensor_cores = {.name = "tensor_core",
+                                                      .supports = supports,
+                                                      .layout = CHARL_LAYOUT_ANY,
+                                                      .workspace = workspace,
+                                                      .input_workspace = input_workspace,
+                                                      .weight_workspace = weight_workspace,
+                                                      .input_is_product = input_is_product,
+                                                      .enqueue = enqueue,
+                                                      .enqueue_input = enqueue_input,
+                                                      .enqueue_weight = enqueue_weight};

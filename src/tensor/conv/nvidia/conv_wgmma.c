@@ -16,12 +16,6 @@ typedef struct tile {
 static const tile thin = {64, 3, 0, 3}, narrow = {128, 3, 0, 2}, wide = {256, 4, 1, 1};
 static const tile narrow_gradient = {128, 6, 1, 1}; /* has no registers left for two groups */
 
-bool charl__conv_is_wgmma(const charl_device *dev, charl_dtype dtype, int groups)
-{
-    return dev && charl__device_facts_get(dev)->nvidia.wgmma && (dtype == CHARL_BF16 || dtype == CHARL_F16) &&
-           groups == 1;
-}
-
 static void copy_pair(int to[2], const int from[2])
 {
     to[0] = from[0];

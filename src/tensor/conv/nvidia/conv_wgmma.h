@@ -17,9 +17,6 @@ static inline int64_t charl__conv_padded(int64_t channels)
     return (channels + CHARL_CONV_CHUNK - 1) / CHARL_CONV_CHUNK * CHARL_CONV_CHUNK;
 }
 
-/** Whether convolutions of such values go here: on a device with wgmma, by dtype and groups alone. dev: NULL for no device. */
-bool charl__conv_is_wgmma(const charl_device *dev, charl_dtype dtype, int groups);
-
 /** One product. Element types are those of a and out. */
 typedef struct charl__conv_product {
     charl_tensor a, b, out;                                    /* buffer, dtype and offset count */

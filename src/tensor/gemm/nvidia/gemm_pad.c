@@ -19,7 +19,7 @@ static bool is_one_run(const charl__gemm *p, const charl__matrix *x)
            (charl__at_least_one(p->inner) == 1 && (x->outer == 0 || x->outer == x->rows * x->length));
 }
 
-/* `reads`: how often an element would be read if a tile were one row or column. */
+/* `reads`: the number of times an element would be read if a tile were one row or column. */
 static bool is_worth_it(const charl__gemm *p, const charl__matrix *x, int64_t reads)
 {
     const int64_t products = p->m * p->n * p->k * charl__at_least_one(p->count);

@@ -32,25 +32,20 @@ static const tile narrow = {"nvidia/gemm/gemm_wgmma", "gemm_wgmma", 128, 3, 256,
 static const tile wide = {"nvidia/gemm/gemm_roles", "gemm_roles", 256, 4, 384, 1, 256};
 static const tile of_mma = {"nvidia/gemm/gemm_mma", "gemm_mma", 128, 3, 128, 2, 0};
 
-/* Whether they take products of this type. */
-static bool is_type(const charl__device_facts *facts, charl_dtype dtype)
+static bool takes(charl_device *dev, charl_dtype type)
 {
-    return dtype == CHARL_F32 ? facts->nvidia.tf32 : facts->nvidia.wgmma || facts->nvidia.mma;
+    const charl__device_facts *facts = charl__device_facts_get(dev);
+
+    return type == CHARL_F32 ? facts->nvidia.tf32 : facts->nvidia.wgmma || facts->nvidia.mma;
 }
 
-bool charl__gemm_uses_tensor_cores(charl_device *dev, const charl__gemm *p)
+/* Layouts only, not alignment or extents, because it decides the bits. */
+static bool supports(charl_device *dev, const charl__gemm *p)
 {
-    const bool form = p->form == CHARL_GEMM_AUTO || p->form >= CHARL_GEMM_TENSOR_CORE;
-
-    return form && is_type(charl__device_facts_get(dev), p->a->dtype) &&
-           (p->a_kind == CHARL_GEMM_PLAIN || p->a_kind == CHARL_GEMM_TRANSPOSED) &&
+    (void)dev;
+    return (p->a_kind == CHARL_GEMM_PLAIN || p->a_kind == CHARL_GEMM_TRANSPOSED) &&
            (p->b_kind == CHARL_GEMM_PLAIN || p->b_kind == CHARL_GEMM_TRANSPOSED) && p->segments <= 1 &&
            (p->leaves <= 1 || p->levels);
-}
-
-bool charl__gemm_has_rng(charl_device *dev, charl_dtype type)
-{
-    return !is_type(charl__device_facts_get(dev), type);
 }
 
 /* Of what goes to tensor cores: whether by gemm_mma.cl. */
@@ -59,9 +54,10 @@ static bool is_mma(charl_device *dev, const charl__gemm *p)
     return p->a->dtype == CHARL_F32 || !charl__device_facts_get(dev)->nvidia.wgmma;
 }
 
-bool charl__gemm_sums_a(charl_device *dev, const charl__gemm *p)
+static bool sums_a(charl_device *dev, const charl__gemm *p)
 {
-    return charl__gemm_uses_tensor_cores(dev, p) && p->a->dtype != CHARL_F32 && p->a_kind == CHARL_GEMM_TRANSPOSED;
+    (void)dev;
+    return p->a->dtype != CHARL_F32 && p->a_kind == CHARL_GEMM_TRANSPOSED;
 }
 
 static int64_t count_tiles(const charl__gemm *p, const tile *t)
@@ -85,10 +81,10 @@ static int64_t wide_columns(const charl__gemm *p)
     return edge > 0 ? p->n / wide.columns * wide.columns + edge : charl__ceil_div(p->n, wide.columns) * wide.columns;
 }
 
-/* The wide tile reads a quarter less per product, so it is taken wherever it is filled and there is
- * one for every compute unit. But nothing runs beside its epilogue, and beside a narrow one another
- * group multiplies: so not where there is one behind short sums. With sums over 768 the wide one is
- * faster nevertheless (docs/benchmarks.md); shorter ones have not been measured. */
+/* The wide tile reads a quarter less memory per product. It is used where its columns are nearly full and every compute unit gets a tile.
+ * However, a compute unit runs one group of wide tiles, so nothing overlaps with an epilogue; with narrow tiles another group multiplies
+ * meanwhile. Therefore products of short sums with an epilogue use narrow tiles. At k = 768 wide tiles are faster (docs/benchmarks.md);
+ * shorter sums have not been measured. */
 static bool is_wide(charl_device *dev, const charl__gemm *p)
 {
     return 8 * wide_columns(p) <= 9 * p->n && !(p->epilogue && p->k <= SHORT_K) &&
@@ -133,13 +129,13 @@ static double fold_cost(charl_device *dev, const charl__gemm *p, int leaves, int
     return rounds * one + (nodes > 1 ? (nodes + 1) * tiles / units * FOLD_COST : 0.0);
 }
 
-int charl__gemm_fold_levels(charl_device *dev, const charl__gemm *p, int most)
+static int fold_levels(charl_device *dev, const charl__gemm *p, int most)
 {
     double least = 0.9 * fold_cost(dev, p, (int)p->count, 0); /* an estimate: only what is clearly less */
     int best = 0;
 
-    if (p->form != CHARL_GEMM_AUTO || !charl__gemm_uses_tensor_cores(dev, p) || is_mma(dev, p) || !is_wide(dev, p) ||
-        p->inner > 1 || p->out_outer != p->m * p->n) {
+    if (p->form != CHARL_GEMM_AUTO || is_mma(dev, p) || !is_wide(dev, p) || p->inner > 1 ||
+        p->out_outer != p->m * p->n) {
         return 0;
     }
     for (int levels = 1; levels <= most; levels++) {
@@ -161,13 +157,11 @@ typedef struct deal {
     int rounds; /* of whole tiles, before those that are shared out */
 } deal;
 
-/* Something else may hold compute units, sums of gradients over ranks for one: a group that starts
- * late must not delay the launch by its share of it. So the narrow tile's groups are many and
- * short; those of the wide one, for which beginning costs more, draw tiles as they go.
+/* Compute units may be occupied by another launch, such as an all-reduce. A group that starts late must not delay the launch by a fixed share
+ * of the tiles. Therefore narrow tiles have many short groups; groups of wide tiles, which take longer to start, fetch tiles from a counter.
  *
- * Sharing the last tiles out spares the idle part of the last round. It costs each group the time
- * of about SPLIT_COST steps, in which sums go through memory, and what runs at a time shares less
- * in the cache: not worth it for a few percent. */
+ * Splitting the last tiles (stream-K) avoids idle compute units in the last round. It costs each group about SPLIT_COST steps, in which sums
+ * go through memory, and concurrent groups share less of the cache, so it is not worth a gain of a few percent. */
 static deal deal_tiles(charl_device *dev, const charl__gemm *p, const tile *t, int64_t tiles)
 {
     const int64_t most = (int64_t)t->groups * charl_device_get_info(dev)->compute_units;
@@ -374,5 +368,14 @@ static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl
     return CHARL_OK;
 }
 
-const charl__gemm_backend charl__gemm_tensor_cores = {
-    .name = "tensor_core", .supports = charl__gemm_uses_tensor_cores, .plans = plans, .enqueue = enqueue};
+const charl__gemm_backend charl__gemm_tensor_cores = {.name = "tensor_core",
+                                                      .key = " cores",
+                                                      .memory = CHARL_GEMM_UNITS,
+                                                      .has_own_bits = true,
+                                                      .has_slow_epilogue = true,
+                                                      .takes = takes,
+                                                      .supports = supports,
+                                                      .plans = plans,
+                                                      .enqueue = enqueue,
+                                                      .sums_a = sums_a,
+                                                      .fold_levels = fold_levels};

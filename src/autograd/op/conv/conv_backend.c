@@ -1,0 +1,81 @@
+/* The table of ways to compute convolutions, and the portable one: products that read the image in place. */
+#include "autograd/op/conv/conv_backend.h"
+
+#include "autograd/launch/gemm_slices.h"
+#include "autograd/op/conv/conv_phase.h"
+
+static int64_t no_workspace(const charl__conv *c)
+{
+    (void)c;
+    return 0;
+}
+
+static int64_t weight_workspace(const charl__conv *c, charl_dtype type, int slices)
+{
+    charl__gemm product;
+
+    if (slices == 0) {
+        return 0;
+    }
+    product = charl__conv_weight_gradient(c, c->batch / slices);
+    return charl__gemm_slices_workspace(&product, type, slices);
+}
+
+static charl_status enqueue(const charl__enqueue *e, const charl__conv *c)
+{
+    charl__gemm p = charl__conv_forward(c, e->n_in > 2);
+
+    p.a = e->in[1];
+    p.b = e->in[0];
+    p.bias = e->n_in > 2 ? e->in[2] : NULL;
+    p.out = e->out[0];
+    p.label = e->label;
+    return charl__gemm_enqueue(e->dev, &p);
+}
+
+static charl_status enqueue_input(const charl__enqueue *e, const charl__conv *c)
+{
+    charl__gemm p = charl__conv_input_gradient(c);
+
+    if (charl__conv_phases_workspace(c) > 0) {
+        return charl__conv_phases(e, c);
+    }
+    p.a = e->in[1];
+    p.b = e->in[0];
+    p.out = e->out[0];
+    p.label = e->label;
+    return charl__gemm_enqueue(e->dev, &p);
+}
+
+static charl_status enqueue_weight(const charl__enqueue *e, const charl__conv *c)
+{
+    const int64_t slices = charl__gemm_has_slices(e, 0) ? e->slices->count : 1;
+    charl__gemm p = charl__conv_weight_gradient(c, c->batch / slices);
+
+    p.a = e->in[0];
+    p.b = e->in[1];
+    p.label = e->label;
+    return charl__gemm_slices(e, &p, 0);
+}
+
+static const charl__conv_backend products = {.name = "product",
+                                             .layout = CHARL_LAYOUT_ROWS,
+                                             .workspace = no_workspace,
+                                             .input_workspace = charl__conv_phases_workspace,
+                                             .weight_workspace = weight_workspace,
+                                             .enqueue = enqueue,
+                                             .enqueue_input = enqueue_input,
+                                             .enqueue_weight = enqueue_weight};
+
+/* In the order in which they are asked. */
+static const charl__conv_backend *const backends[] = {&charl__conv_tensor_cores, &products};
+
+const charl__conv_backend *charl__conv_backend_for(const charl_device *dev, charl_dtype type, int groups)
+{
+    int i = 0;
+
+    while (backends[i]->supports && !backends[i]->supports(dev, type, groups)) {
+        i++;
+    }
+    return backends[i];
+}
