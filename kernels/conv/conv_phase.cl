@@ -1,5 +1,6 @@
-/* conv_phase: around the products that give the gradient of a convolution's image where the stride is not 1; see
- * src/autograd/op/conv/conv_phase.c.
+/* conv_phase: the gradient of a convolution's image where the stride is not 1. Pixels whose coordinates are equal modulo the stride form a
+ * phase, and each phase is a product with a part of the taps (src/autograd/op/conv/conv_phase.c). These kernels select the taps of a phase and
+ * interleave the phases.
  *
  *   charl_pick   out[m][i][j] = w[m][first_h + i * step_h][first_w + j * step_w], i < count_h, j < count_w
  *   charl_merge  out[plane][y][x] = phase (y mod SH, x mod SW) at [plane][y / SH][x / SW], 0 where that phase has no taps

@@ -198,7 +198,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(
             fetch_b(b, k + B_K(lane), k_all, BK * b_pitch, from_b, rb);
 #else
             fetch_image(b + b_from, column, taps, steps[to], lane, ih, iw, rb);
-            if (lane < BK) { /* of the next tile; nobody reads these before the barrier, nor those after it */
+            if (lane < BK) { /* of the next tile: read only after the barrier, as those of this tile are read before it */
                 steps[1 - to][lane] = spot_of_step(fetched + lane, k_all, ih, iw, pw);
             }
 #endif

@@ -8,9 +8,9 @@
  *                          up to 256 rows, over the leaves in the tree
  *                  PAIR    1: gemm_small_pair, another product in the same launch, without epilogue, specialised by the same names with _2;
  *                          the first `groups` work-groups are those of the product without FOLD that the other names describe
- * Launch           a quarter of TILE * TILE work-items per tile, in groups of as many; tiles go by column, row, product. What such a
- *                  product waits for is memory: so tiles are deep, and a tile is on its way while the one before it is multiplied. Both
- *                  lie in local memory with k running fastest; a work-item has 2 x 2 outputs, half a tile apart, and reads four k at a time.
+ * Launch           groups of TILE * TILE / 4 work-items, one per tile; tiles go by column, row, product. Such products wait for memory, so
+ *                  tiles are deep, and the next tile is read while one is multiplied. Both tiles are in local memory with k running fastest;
+ *                  a work-item has 2 x 2 outputs, half a tile apart, and reads four k at a time.
  * Numerics         see gemm.clh; with FOLD the tree of src/base/numeric/tree.h over the leaves.
  */
 #ifndef TILE

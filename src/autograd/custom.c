@@ -294,7 +294,7 @@ static charl_status argument(const charl_operator_run *r, const charl_kernel_arg
         *out = charl__f32(a->v.f32);
         break;
     case CHARL_KERNEL_LOCAL:
-        *out = (charl__arg){.kind = CHARL_ARG_LOCAL, .v.bytes = (size_t)a->v.i64};
+        *out = charl__local((size_t)a->v.i64);
         break;
     default:
         CHARL_FAIL(CHARL_ERR_INVALID, "unknown kind of kernel argument %d", (int)a->kind);

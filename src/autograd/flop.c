@@ -22,21 +22,6 @@ double charl__flop_weights(const charl_shape *values, const charl_shape *w, int 
     return 2.0 * (double)charl_shape_count(values) * (double)charl_shape_count(w) / each;
 }
 
-double charl__node_flop(const charl_graph *g, const charl__node *n)
-{
-    charl_type in[CHARL_OP_MAX_IN];
-    charl__infer inf = {
-        .op = n->op, .attr = n->attr, .n_in = n->n_in, .in = in, .n_slices = g->slices.count, .n_out = n->n_out};
-
-    for (int k = 0; k < n->n_in; k++) {
-        in[k] = n->in[k]->type;
-    }
-    for (int k = 0; k < n->n_out; k++) {
-        inf.out[k] = n->out[k]->type;
-    }
-    return n->live && n->op->flop ? n->op->flop(&inf) : 0;
-}
-
 static double node_flop(const charl_graph *g, const charl__node *n)
 {
     charl_type in[CHARL_OP_MAX_IN];
@@ -52,12 +37,17 @@ static double node_flop(const charl_graph *g, const charl__node *n)
     return n->op->flop ? n->op->flop(&inf) : 0;
 }
 
+double charl__node_flop(const charl_graph *g, const charl__node *n)
+{
+    return n->live ? node_flop(g, n) : 0;
+}
+
 double charl__graph_flop(const charl_graph *g)
 {
     double sum = 0;
 
     for (int i = 0; i < g->nodes.count; i++) {
-        sum += charl__graph_node(g, i)->live ? node_flop(g, charl__graph_node(g, i)) : 0;
+        sum += charl__node_flop(g, charl__graph_node(g, i));
     }
     return sum;
 }

@@ -90,7 +90,7 @@ static bool completes(const charl_graph *g)
     return charl__graph_is_whole(g) && !rounds(g);
 }
 
-/* The operand that v has been moved from lane by lane, the k-th; NULL: there is none. */
+/* The k-th operand that v has been moved from lane by lane, or NULL. */
 static charl_var *moved_from(charl_var *v, int k)
 {
     const charl__node *n = charl__var_root(v)->node;

@@ -12,7 +12,7 @@
  *      forward     fc = linear(x)    h = gelu(fc)     y = linear(h)
  *      backward    h' = gelu(fc)     dw = wgrad(dy, h')      dfc = gelu_grad(fc, dh)
  *
- * What is computed again may go through values that nobody keeps, but not through others that are computed again for a later product: in
+ * What is computed again may go through values that are not kept, but not through others that are computed again for a later product: in
  * a chain of residual blocks every second sum is kept, or all would be alive at the first use of the last.
  */
 #include <limits.h>

@@ -78,11 +78,6 @@ const char *charl__env_name(charl__env_id id)
     return (unsigned)id < CHARL_ENV_COUNT ? variables[id].name : "?";
 }
 
-const char *charl__env_meaning(charl__env_id id)
-{
-    return (unsigned)id < CHARL_ENV_COUNT ? variables[id].meaning : "?";
-}
-
 const char *charl_environment_variable(int i, const char **meaning)
 {
     const bool exists = i >= 0 && i < CHARL_ENV_COUNT;

@@ -45,9 +45,8 @@ typedef enum charl__env_id {
         CHARL_ENV_COUNT
 } charl__env_id;
 
-/** "CHARL_LOG" ..., and what it does. Static storage. */
+/** "CHARL_LOG" ... Static storage. */
 const char *charl__env_name(charl__env_id id);
-const char *charl__env_meaning(charl__env_id id);
 
 /** What ranks of a run compare of the variable: its value, "(set)" where only that counts, "(not
  *  set)"; NULL where each rank may have its own. Borrowed from the environment. */

@@ -77,7 +77,7 @@ static bool is_trusted(const char *dir)
     struct stat s;
 
     if (stat(dir, &s) != 0 || is_private(&s)) {
-        return true; /* what is not there is found out by its user */
+        return true; /* a missing file is reported when it is opened */
     }
     if (!atomic_exchange(&is_said, true)) {
         charl__log(CHARL_LOG_WARN,

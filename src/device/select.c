@@ -134,7 +134,7 @@ static int collect(const charl_device_info *info, int count, const rule *r, int 
     return n;
 }
 
-/* Behind the comma or line break at p, and the blanks around it. */
+/* Skips the comma or line break at p and the blanks around it. */
 static const char *behind_separator(const char *p)
 {
     p += strspn(p, " \t\n");

@@ -58,7 +58,7 @@ typedef struct charl__request {
     charl_comm_op op;
     const int64_t *values; /* of this rank, reduced to send.data */
     int root;
-    int seen;                    /* ranks that have shown the operation, or taken it: a poll goes on behind them */
+    int seen;                    /* ranks that have shown or taken the operation; the next poll continues after them */
     int64_t number;              /* of the operation in its group */
     bool is_taken;               /* everything from the others is here */
     atomic_bool is_read;         /* the message has been received */

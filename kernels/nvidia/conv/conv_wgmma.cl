@@ -56,7 +56,7 @@ static inline int is_inside(const window *t, int h, int w)
 #include "nvidia/conv/conv_taps.clh"
 #endif
 
-/* Copies the next stage, in the order of this group's tiles, to the place `fill`, and goes on; no more once they are through. coming: the tile that
+/* Copies the next stage, in the order of this group's tiles, to the place `fill`, and advances; nothing after the last one. coming: the tile that
  * is copied; left: its stages that are not; next: what of the following one. w_first and w_step: of a `w` of that name. */
 #define COPY_NEXT(next, t, a, b, w, m, n, k, tiles, groups, steps, cols, coming, left, fill, mine, row, chunk)         \
     if (left == 0) {                                                                                                   \

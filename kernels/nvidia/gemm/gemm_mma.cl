@@ -39,7 +39,7 @@
 #define B_STRIDE(pitch) (B_KIND == 0 ? 64 * (ulong)pitch : 64)
 #define AFTER(stage) ((stage) == LOCAL_BYTES - STAGE_BYTES ? 0 : (stage) + STAGE_BYTES)
 
-/* Copies the next stage, in the order of this group's pieces, to the place `fill`, and goes on; no more once they are through. coming: the piece
+/* Copies the next stage, in the order of this group's pieces, to the place `fill`, and advances; nothing after the last one. coming: the piece
  * that is copied, of `pieces`; k_left: of it; corner: of its tile. Of operand a: its address in memory, a_outer, a_inner and a_pitch, and where this
  * work-item's chunks begin, chunks_a for a `chunks` of that name; b likewise. */
 #define COPY_NEXT(a, b, m, n, k, inners, steps, tiles, rounds, pieces, coming, k_left, corner, chunks, fill, base, lane) \

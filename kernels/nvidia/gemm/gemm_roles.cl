@@ -79,7 +79,7 @@
 #include "nvidia/gemm/tile_end.clh"
 #include "nvidia/gemm/roles_sums.clh"
 
-/* Copies the next stage, in the order of the pieces that this group is dealt, to stage `fill`, and goes on; no more once is_more is false. The dealer
+/* Copies the next stage, in the order of the pieces that this group is dealt, to stage `fill`, and advances; nothing once is_more is false. The dealer
  * deals when at most one more stage of the piece is left. dealt: pieces that are dealt; coming: the piece whose copying begins next; k_left: of the one
  * before it; corner: of its tile. Of operand a: its address in memory, a_outer, a_inner and a_pitch, and this work-item's chunks, chunks_a for a
  * `chunks` of that name; b likewise. */

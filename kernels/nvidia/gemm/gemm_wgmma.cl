@@ -49,7 +49,7 @@
 #include "nvidia/gemm/tile_epilogue.clh"
 #include "nvidia/gemm/tile_end.clh"
 
-/* Copies the next stage, in the order of this group's pieces, to the place `fill`, and goes on; no more once they are through. coming: the piece
+/* Copies the next stage, in the order of this group's pieces, to the place `fill`, and advances; nothing after the last one. coming: the piece
  * that is copied, of `pieces`; k_left: of it; corner: of its tile. Of operand a: its address in memory, a_outer, a_inner and a_pitch, and where this
  * work-item's chunks begin, chunks_a for a `chunks` of that name; b likewise. */
 #define COPY_NEXT(a, b, m, n, k, inners, steps, tiles, pieces, coming, k_left, corner, chunks, fill, mine, row, chunk) \

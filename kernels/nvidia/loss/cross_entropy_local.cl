@@ -4,7 +4,7 @@
  *
  * Specialised by   ROW_CHUNKS  chunks of a row
  *                  others as there; CHUNKS 1, and ACT a half type
- * Launch           a work-group of CHARL_ROW_GROUP for each per_item rows, one after the other. out may be x, and begins like x within 16 bytes.
+ * Launch           a work-group of CHARL_ROW_GROUP for per_item rows in turn. out may be x, and begins like x within 16 bytes.
  * Algorithm        a row is copied as it lies in memory, chunk by chunk; what works on it reads it there twice. While the gradient is
  *                  written the copies of the next row take the place of what has been read. A work-item reads nothing but what it has
  *                  copied itself, so a chunk has room of its own for the vector in which it and the next one meet. What is copied

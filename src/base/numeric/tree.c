@@ -61,16 +61,6 @@ charl_status charl_slices_block(int total, int rank, int size, charl_slices *out
     return CHARL_OK;
 }
 
-int charl__slices_lane(const charl_slices *s, int slice)
-{
-    for (int j = 0; j < s->n_lanes; j++) {
-        if (slice >= s->lane_lo[j] && slice < s->lane_hi[j]) {
-            return j;
-        }
-    }
-    return -1;
-}
-
 bool charl__slices_are_alike(const charl_slices *a, const charl_slices *b)
 {
     bool alike = a->count == b->count && a->n_lanes == b->n_lanes;

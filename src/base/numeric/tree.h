@@ -28,9 +28,6 @@ typedef struct charl__tree_add {
     int dst, src;
 } charl__tree_add;
 
-/** The lane that holds slice `slice`, or -1 when another rank owns it. */
-int charl__slices_lane(const charl_slices *s, int slice);
-
 /** Whether a and b are as many slices in lanes of the same lengths, whatever place they have in batches. */
 bool charl__slices_are_alike(const charl_slices *a, const charl_slices *b);
 

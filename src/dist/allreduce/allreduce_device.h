@@ -1,6 +1,6 @@
 #ifndef CHARL_DIST_ALLREDUCE_ALLREDUCE_DEVICE_H
 #define CHARL_DIST_ALLREDUCE_ALLREDUCE_DEVICE_H
-/** All-reduces that run on the devices: begin enqueues a range behind what the compute queue holds
+/** All-reduces that run on the devices: begin enqueues a range after what the compute queue holds
  *  so far, and nothing waits on the host.
  */
 #include "charl/comm.h"
@@ -25,7 +25,7 @@ charl_status charl__allreduce_join(charl_allreduce *ar) CHARL_MUST_CHECK;
 void charl__allreduce_share(charl_allreduce *ar, bool with_launches);
 
 /* How the kernel works; preset by create, changed for tests and measurements: equally on all ranks,
- * while nothing is on its way. */
+ * while nothing is in flight. */
 typedef struct charl__peer_tuning {
     int groups;          /* work-groups, at most as many as create has made room for */
     int groups_beside;   /* ... of sums that share the device with launches of the compute queue */

@@ -3,7 +3,7 @@
  * tree: each rank owns a part of a piece; all lanes of the part travel to it (alltoall), it adds
  * them in tree order, and the sums travel back (allgather). mpi: this rank's lanes are added as
  * they come, then MPI_Allreduce. What a rank has written itself is gathered as sums are. One
- * collective is on its way at a time, so all ranks post them in one order. */
+ * collective is in flight at a time, so all ranks post them in one order. */
 #include "dist/allreduce/allreduce.h"
 
 #include <limits.h>

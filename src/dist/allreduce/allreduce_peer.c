@@ -4,8 +4,8 @@
  *
  * The lanes and the sum are this device's own memory. What is shared is a box per rank: flags, and
  * slots through which tiles pass, some tens of megabytes however large the model is. Begin enqueues
- * the kernel behind the launches that write the lanes and waits for nothing; what reads the sum is
- * ordered behind it on the device (join); the host looks at the outcome when it waits (verify).
+ * the kernel after the launches that write the lanes and waits for nothing; what reads the sum is
+ * ordered after it on the device (join); the host checks the outcome when it waits (verify).
  */
 #include "dist/allreduce/allreduce.h"
 
@@ -513,7 +513,7 @@ static void peer_destroy(charl_allreduce *ar)
         charl__prepared_destroy(s->way[w]);
     }
     for (int r = 0; r < ar->c->size; r++) {
-        charl__buffer_release(s->box[r]); /* waits for what is on its way */
+        charl__buffer_release(s->box[r]); /* waits for operations in flight */
     }
     charl__buffer_release(ar->device_lanes);
     charl__buffer_release(ar->device_sum);

@@ -4,7 +4,7 @@
  * Two counters per rank (charl__flags): `ready`, ranges begun, and `done`, ranges of which the rank
  * has added its part. Part of range q may be added when every ready > q; range q is complete when
  * every done > q. Nothing is overwritten too early: a rank writes its lanes again only after its
- * wait, when every done > q says that nobody reads them; and sums are written only when every ready
+ * wait, when every done > q says that no rank reads them; and sums are written only when every ready
  * > q, where each rank's begin says that it has finished reading the previous sums. A range that
  * gathers goes the same way with nothing to add: its parts are written where all read them. */
 #include "dist/allreduce/allreduce.h"

@@ -182,22 +182,6 @@ cleanup:
     return st;
 }
 
-charl_status charl_image_files_add(charl_image_files *files, const char *path)
-{
-    const int64_t before = files->count;
-    struct stat s;
-
-    CHARL_REQUIRE(stat(path, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", path, strerror(errno));
-    if (!S_ISDIR(s.st_mode)) {
-        CHARL_TRY(charl__files_append(files, "", path));
-        return CHARL_OK;
-    }
-    CHARL_TRY(charl__folder_list(path, CHARL__FOLDER_IMAGES, files));
-    CHARL_REQUIRE(files->count > before, CHARL_ERR_DATA, "%s: there are no .png, .jpg or .jpeg files in this folder",
-                  path);
-    return CHARL_OK;
-}
-
 static charl_status add_tree(charl_image_files *files, const char *folder, int depth)
 {
     charl_status st = CHARL_OK;
@@ -215,7 +199,8 @@ cleanup:
     return st;
 }
 
-charl_status charl__image_files_add_tree(charl_image_files *files, const char *path)
+/* A file, or those of a folder, or of the tree below it. */
+static charl_status add(charl_image_files *files, const char *path, bool below)
 {
     const int64_t before = files->count;
     struct stat s;
@@ -225,10 +210,20 @@ charl_status charl__image_files_add_tree(charl_image_files *files, const char *p
         CHARL_TRY(charl__files_append(files, "", path));
         return CHARL_OK;
     }
-    CHARL_TRY(add_tree(files, path, 0));
-    CHARL_REQUIRE(files->count > before, CHARL_ERR_DATA,
-                  "%s: there are no .png, .jpg or .jpeg files in this folder or below it", path);
+    CHARL_TRY(below ? add_tree(files, path, 0) : charl__folder_list(path, CHARL__FOLDER_IMAGES, files));
+    CHARL_REQUIRE(files->count > before, CHARL_ERR_DATA, "%s: there are no .png, .jpg or .jpeg files in this folder%s",
+                  path, below ? " or below it" : "");
     return CHARL_OK;
+}
+
+charl_status charl_image_files_add(charl_image_files *files, const char *path)
+{
+    return add(files, path, false);
+}
+
+charl_status charl__image_files_add_tree(charl_image_files *files, const char *path)
+{
+    return add(files, path, true);
 }
 
 void charl_image_files_fini(charl_image_files *files)

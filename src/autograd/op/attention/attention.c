@@ -393,7 +393,7 @@ static const char *onnx_mask(const charl__onnx_node *n, int64_t t)
         n, &(charl__onnx_call){.type = "Trilu", .in = {hidden, charl__onnx_int(n, 1)}, .attr = {{"upper", .i = 1}}});
 }
 
-/* Scores [B, kv_heads, group, T, T] with minus infinity for the keys behind the end of a row. */
+/* Scores [B, kv_heads, group, T, T] with minus infinity for keys after the end of a row. */
 static const char *onnx_keys(const charl__onnx_node *n, const char *scores, int64_t t)
 {
     const char *length = charl__onnx_op(n, "Max", n->in[1], charl__onnx_int(n, 1), NULL);

@@ -51,7 +51,7 @@ static void reference_starts(const charl__reference *r)
 
     for (int64_t i = 0; i < r->out_type[0].shape.dim[0] * length; i++) {
         const double first = r->in[1][i / length], token = first + (double)(i % length);
-        int64_t low = 0, high = n; /* document `low` begins at or before the token, document `high` behind it */
+        int64_t low = 0, high = n; /* document `low` begins at or before the token, document `high` after it */
 
         while (high - low > 1) {
             const int64_t middle = (low + high) / 2;

@@ -61,7 +61,7 @@ static const charl__op_sample samples_padded[] = {
     {.in = {CHARL_R(I32, 0, 4)}, .attr = &none, .int_end = 4},
 };
 
-/* The end of a row is its first negative number, or one that is put behind it. */
+/* The end of a row is its first negative number, or one that is appended to it. */
 static void onnx_padded(const charl__onnx_node *n)
 {
     const char *zero = charl__onnx_int(n, 0), *one_more = charl__onnx_int(n, 1), *x = n->in[0], *end;

@@ -59,7 +59,7 @@ static int64_t local_bytes(const charl__enqueue *e, int64_t n)
                : 0;
 }
 
-/* With a kernel that keeps rows in local memory: a work-group has rows one after the other, which
+/* With a kernel that keeps rows in local memory: a work-group processes several rows in turn, which
  * overlap, but few, so that all are done at about the same time. */
 static void shape_local(const charl__enqueue *e, int64_t rows, charl__launch *l, int64_t *per_item)
 {
