@@ -11,7 +11,8 @@
  * PoCL has a cache of its own, of what it compiles at a kernel's first launch for the size of its
  * work-groups. Asked for a program's binary it compiles every kernel once more, for work-groups of
  * any size, which no launch here uses. So there are no entries of its programs, unless
- * POCL_KERNEL_CACHE=0 has it keep none. (Then each process needs a POCL_CACHE_DIR of its own: PoCL 3.1
+ * POCL_KERNEL_CACHE=0 has it keep none; one of the ranks that want a kernel compiles it all the same,
+ * and the others find it in PoCL's cache. (Without one each process needs a POCL_CACHE_DIR of its own: PoCL 3.1
  * aborts where two load the same binary at once.) */
 #include <errno.h>
 #include <fcntl.h>
@@ -334,8 +335,7 @@ int charl__cache_lock(const charl_device *dev, const char *key)
     char path[4096], digits[LOCK_DIGITS + 1] = "";
     int fd;
 
-    if (!dev->cache_dir || dev->pocl_keeps ||
-        snprintf(path, sizeof path, "%s/lock", dev->cache_dir) >= (int)sizeof path) {
+    if (!dev->cache_dir || snprintf(path, sizeof path, "%s/lock", dev->cache_dir) >= (int)sizeof path) {
         return -1;
     }
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

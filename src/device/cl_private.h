@@ -17,6 +17,8 @@ typedef struct charl__found {
     charl_device_info info;
 } charl__found;
 
+enum { CHARL__CACHE_KEY = 65 };
+
 /** Which device a rank gets, and how many ranks of the node use it. */
 typedef struct charl__pick {
     int index;
@@ -42,9 +44,10 @@ typedef struct charl__program {
     char *file, *defines;
     const char *source; /* see charl__launch */
     charl__sm90a sm90a;
+    char key[CHARL__CACHE_KEY];
     cl_program program;
     charl__kernel *kernels;   /* those that direct launches share */
-    charl__variant *variants; /* PoCL: those that recordings have launched or will launch */
+    charl__variant *variants; /* PoCL: those that have been launched, or that recordings will launch */
 } charl__program;
 
 struct charl__event {
@@ -114,6 +117,7 @@ struct charl__buffer {
 /** A launch whose kernel has its arguments. */
 typedef struct charl__ready {
     cl_kernel kernel;
+    const charl__program *program; /* borrowed from the device; NULL until the kernel is known */
     size_t global[3], local[3];
     const char *entry, *label;
     charl__queue queue;
@@ -269,7 +273,6 @@ void charl__compiling_end(charl_device *dev, double begun, bool counts);
 
 /* cache.c: compiled programs on disk. Every failure is a miss: the cache never makes a build fail.
  */
-enum { CHARL__CACHE_KEY = 65 };
 /** Where the cache is, created if need be: CHARL_CACHE_DIR, $XDG_CACHE_HOME/charl or
  *  ~/.cache/charl. *out is NULL where there is none, or where it belongs to another user than this
  *  one or root, or others may write to it, which is a warning. Errors: ERR_NOMEM. */
@@ -293,7 +296,7 @@ charl_status charl__cache_load(charl_device *dev, const char *key, const char *o
 charl_status charl__program_of_binary(charl_device *dev, const unsigned char *data, size_t bytes, const char *options,
                                       cl_program *out) CHARL_MUST_CHECK;
 charl_status charl__cache_store(charl_device *dev, const char *key, cl_program program) CHARL_MUST_CHECK;
-/** Waits until no other rank or process builds the program `key`. -1: there is nothing to wait for, or no lock. */
+/** Waits until no other rank or process compiles the program `key`. -1: there is no lock. */
 int charl__cache_lock(const charl_device *dev, const char *key);
 void charl__cache_unlock(int lock);
 

@@ -208,16 +208,33 @@ cleanup:
     return st;
 }
 
-charl_status charl__ready_compile(charl_device *dev, charl__ready *r)
+/* The first launch of a kernel, for which the driver compiles it. Blocks. */
+static charl_status enqueue_first(charl_device *dev, const charl__ready *r)
 {
     charl_status st = CHARL_OK;
-    const double begun = charl__compiling_begin(dev, r->entry);
+    int lock = -1;
     cl_int err;
 
+    /* One rank compiles, the others find the result in PoCL's cache. What was enqueued before may wait for another rank, which may wait
+     * for the lock, so it ends first; so may every kernel of the queue of the all-reduce. */
+    if (dev->pocl_keeps && r->queue == CHARL_QUEUE_COMPUTE && clFinish(dev->queue[r->queue]) == CL_SUCCESS) {
+        lock = charl__cache_lock(dev, r->program->key);
+    }
     CHARL_TRY_CLEANUP(charl__ready_enqueue(dev, r));
     err = clFinish(dev->queue[r->queue]); /* no wait of the steady state, so it is not counted */
     CHARL_REQUIRE_CLEANUP(err == CL_SUCCESS, charl__cl_status(err), "%s (%s) on %s: %s", r->entry, r->label,
                           dev->info.name, charl__cl_name(err));
+cleanup:
+    charl__cache_unlock(lock);
+    return st;
+}
+
+charl_status charl__ready_compile(charl_device *dev, charl__ready *r)
+{
+    charl_status st = CHARL_OK;
+    const double begun = charl__compiling_begin(dev, r->entry);
+
+    CHARL_TRY_CLEANUP(enqueue_first(dev, r));
     r->compiles = false;
 cleanup:
     charl__compiling_end(dev, begun, st == CHARL_OK);
@@ -267,7 +284,11 @@ charl_status charl__launch_enqueue(charl_device *dev, const charl__launch *l)
         CHARL_TRY(charl__program_get(dev, l, &program));
         CHARL_TRY(charl__kernel_get(dev, program, l->entry, &r.kernel));
         CHARL_TRY(charl__args_set(r.kernel, l));
-        CHARL_TRY(charl__ready_enqueue(dev, &r));
+        r.program = program;
+        if (!l->after && l->queue == CHARL_QUEUE_COMPUTE) {
+            CHARL_TRY(charl__kernel_is_new(dev, program, l->entry, r.local, &r.compiles));
+        }
+        CHARL_TRY(r.compiles ? enqueue_first(dev, &r) : charl__ready_enqueue(dev, &r));
     }
     return CHARL_OK;
 }

@@ -319,22 +319,21 @@ static charl_status check_params(const charl__launch *l, const char *const sourc
 
 /* From the cache, or built and put there: by one of the ranks that want it. options: what the key must tell apart beside the source;
  * sm90a.shared_bytes > 0: built for sm_90a. */
-static charl_status load_or_build(charl_device *dev, const charl__program *p, const char *const source[3],
+static charl_status load_or_build(charl_device *dev, charl__program *p, const char *const source[3],
                                   const char *options, cl_program *out)
 {
     charl_status st = CHARL_OK;
     const char *build_options = p->sm90a.shared_bytes > 0 ? "" : options;
-    char key[CHARL__CACHE_KEY];
     cl_program program = NULL;
     int lock = -1;
 
-    charl__cache_key(dev, source, options, key);
+    charl__cache_key(dev, source, options, p->key);
     if (charl__env(CHARL_ENV_DUMP_KERNELS)) {
-        CHARL_TRY_CLEANUP(dump(p->file, key, source));
+        CHARL_TRY_CLEANUP(dump(p->file, p->key, source));
     }
-    CHARL_TRY_CLEANUP(charl__cache_load(dev, key, build_options, &program));
-    if (!program && (lock = charl__cache_lock(dev, key)) >= 0) { /* the rank that held it may have built it */
-        CHARL_TRY_CLEANUP(charl__cache_load(dev, key, build_options, &program));
+    CHARL_TRY_CLEANUP(charl__cache_load(dev, p->key, build_options, &program));
+    if (!program && (lock = charl__cache_lock(dev, p->key)) >= 0) { /* the rank that held it may have built it */
+        CHARL_TRY_CLEANUP(charl__cache_load(dev, p->key, build_options, &program));
     }
     if (!program) {
         if (p->sm90a.shared_bytes > 0) {
@@ -342,7 +341,7 @@ static charl_status load_or_build(charl_device *dev, const charl__program *p, co
         } else {
             CHARL_TRY_CLEANUP(compile(dev, p->file, source, options, &program));
         }
-        CHARL_TRY_CLEANUP(charl__cache_store(dev, key, program));
+        CHARL_TRY_CLEANUP(charl__cache_store(dev, p->key, program));
     }
     *out = program;
     program = NULL;
@@ -533,7 +532,6 @@ charl_status charl__kernel_is_new(charl_device *dev, charl__program *p, const ch
     v->next = p->variants;
     p->variants = v;
     v = NULL;
-    dev->progress.known++;
     *out = true;
 cleanup:
     charl_free(v);

@@ -112,8 +112,10 @@ static charl_status prepare(charl__recording *rec, const charl__launch *l, int i
     CHARL_TRY(charl__program_get(rec->dev, l, &program));
     CHARL_TRY(charl__kernel_create(rec->dev, program, l->entry, &r->kernel));
     CHARL_TRY(charl__args_set(r->kernel, l));
+    r->program = program;
     CHARL_TRY(note_positions(rec, l, item));
     CHARL_TRY(charl__kernel_is_new(rec->dev, program, l->entry, r->local, &r->compiles));
+    rec->dev->progress.known += r->compiles;
     return CHARL_OK;
 }
 
