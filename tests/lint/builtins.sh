@@ -11,9 +11,9 @@ fi
 T=$(mktemp -d) || exit 2
 trap 'rm -rf "$T"' EXIT
 base=$("$clang" -print-resource-dir)/include/opencl-c-base.h
-prelude= # in the order of src/device/program.c
-for f in common math memory rows fast_math; do
-    [ -f kernels/prelude/$f.clh ] && prelude="$prelude -include kernels/prelude/$f.clh"
+prelude= # as src/device/program.c puts it together
+for f in $(grep -o 'prelude/[a-z_]*\.clh"' src/device/program.c | tr -d '"' | grep -v builtins); do
+    prelude="$prelude -include kernels/$f"
 done
 failed=0
 

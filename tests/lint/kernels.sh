@@ -9,9 +9,9 @@ if ! command -v "$clang" >/dev/null 2>&1; then
     echo "skipped: no clang"
     exit 77
 fi
-prelude= # in the order of src/device/program.c
-for f in common math memory rows fast_math; do
-    [ -f kernels/prelude/$f.clh ] && prelude="$prelude -include kernels/prelude/$f.clh"
+prelude= # as src/device/program.c puts it together
+for f in $(grep -o 'prelude/[a-z_]*\.clh"' src/device/program.c | tr -d '"' | grep -v builtins); do
+    prelude="$prelude -include kernels/$f"
 done
 epilogue="CHARL_VEC=4 -DEXPR(a,b,c,draw)=a+b*c -DN_WITH=2 -DKEEP=1 -DPRODUCT_T=ushort -DWITH_B_T=half -DWITH_C_T=float"
 two_steps="CHARL_VEC=4 -DEXPR(a,b,c,draw)=a+b -DTHEN(a,b,c,draw)=a*c -DN_WITH=2 -DKEEP=2 -DPRODUCT_T=half -DWITH_B_T=half -DWITH_C_T=half"

@@ -37,6 +37,7 @@ void charl_run_destroy(void);
 #endif
 H
     printf 'static inline int charl_one(void)\n{\n    return 1;\n}\n' >"$tree/kernels/prelude/common.clh"
+    printf '/* "prelude/builtins.clh", "prelude/common.clh" */\n' >"$tree/src/device/program.c"
     printf '__kernel void k(__global int *y)\n{\n    y[get_global_id(0)] = charl_one();\n}\n' >"$tree/kernels/k.cl"
     cat >"$tree/src/base/env.h" <<'H'
 #ifndef CHARL_BASE_ENV_H

@@ -87,7 +87,7 @@ static inline int charl_test_optim(const struct CMUnitTest *tests, size_t n)
         fprintf(stderr, "skipped: %s\n", charl_error_message());
         return 77;
     }
-    rc = _cmocka_run_group_tests("optim", tests, n, NULL, NULL);
+    rc = charl_test_run_group("optim", tests, n, NULL, NULL);
     charl_device_close(dev);
     if (rc == 0 && charl__live() != 0) {
         fprintf(stderr, "%ld objects are still alive\n", charl__live());
