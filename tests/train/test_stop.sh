@@ -21,7 +21,7 @@ begin() {
     wait_for run/metrics.jsonl
 }
 wait_for() {
-    for _i in $(seq 400); do
+    for _i in $(seq 3000); do
         [ -s "$1" ] && return
         sleep 0.1
     done
@@ -81,7 +81,8 @@ kill -STOP "$job" && kill -INT "$job" && kill -TERM "$job" && kill -HUP "$job" &
 ended 75 "three signals that were pending"
 saved "three signals that were pending"
 begin 2
-kill -TERM $(rank_pids) && kill -TERM $(rank_pids) "$job" # a wrapper forwards what its group got too
+pids=$(rank_pids)
+kill -TERM $pids && kill -TERM $pids "$job" # a wrapper forwards what its group got too
 ended 1 "SIGTERM to both ranks twice and to mpirun"
 saved "SIGTERM to both ranks twice and to mpirun"
 
@@ -141,7 +142,7 @@ ended 75 "STOP after SIGCONT"
 rm -rf run job # or the words of the run before would be taken for this one's
 "$bin/charl-train" long.ini --overfit-batch >"$T/job" 2>&1 &
 job=$!
-for _i in $(seq 400); do grep -qs " train step=" "$T/job" && break; sleep 0.1; done
+for _i in $(seq 3000); do grep -qs " train step=" "$T/job" && break; sleep 0.1; done
 kill -INT "$job"
 ended 130 "SIGINT with --overfit-batch"
 
