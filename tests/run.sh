@@ -81,8 +81,8 @@ finish() {
 run_tests() {
     local preset=$1 short=$2 log=build/$1/tests.log passed skipped bad
     shift 2
-    # One more than cores, as tests wait for disks and launchers; those whose ranks compute together run alone.
-    CHARL_TEST_SHORT=$short ctest --test-dir "build/$preset" -j $((jobs + 1)) --output-on-failure "$@" 2>&1 | tee "$log"
+    # Two more than cores, as tests wait for disks, launchers and deadlines; those of several ranks count as two.
+    CHARL_TEST_SHORT=$short ctest --test-dir "build/$preset" -j $((jobs + 2)) --output-on-failure "$@" 2>&1 | tee "$log"
     local rc=${PIPESTATUS[0]}
     passed=$(grep -cE ' Test +#[0-9]+:.* Passed ' "$log")
     skipped=$(grep -cE ' Test +#[0-9]+:.*\*\*\*Skipped ' "$log")
