@@ -256,6 +256,17 @@ static double bytes_of(const charl__launch *l)
     return bytes;
 }
 
+/* New buffers are zeroed by the compute queue, which launches of other queues do not wait for. */
+static charl_status settle_args(const charl__launch *l)
+{
+    for (int i = 0; i < CHARL_MAX_ARGS && l->args[i].kind != CHARL_ARG_END; i++) {
+        if (charl__arg_is_buffer(l->args[i].kind) && l->args[i].buffer) {
+            CHARL_TRY(charl__buffer_settle(l->args[i].buffer, l->queue));
+        }
+    }
+    return CHARL_OK;
+}
+
 charl_status charl__ready_init(const charl_device *dev, const charl__launch *l, charl__ready *out)
 {
     *out = (charl__ready){.entry = l->entry,
@@ -265,6 +276,7 @@ charl_status charl__ready_init(const charl_device *dev, const charl__launch *l, 
                           .bytes = bytes_of(l)};
     CHARL_TRY(check_geometry(dev, l, out));
     CHARL_TRY(check_args(dev, l));
+    CHARL_TRY(settle_args(l));
     return CHARL_OK;
 }
 

@@ -61,6 +61,26 @@ static void check_order(charl_device *dev)
     charl__buffer_release(b);
 }
 
+/* What another queue writes to a new buffer is not overwritten by the buffer's zeros, which take a while and reach the end last. */
+static void check_zeros(charl_device *dev)
+{
+    enum { MANY = 1 << 24 };
+
+    for (int turn = 0; turn < 5; turn++) {
+        charl__buffer *b = charl_test_buffer(dev, 4 * (size_t)MANY);
+        charl__launch fill = charl_test_fill_launch(b, MANY - WORDS, (uint32_t)turn + 1, WORDS);
+        charl__event *done = NULL;
+
+        fill.queue = CHARL_QUEUE_COMM;
+        charl_assert_ok(charl__launch_enqueue(dev, &fill));
+        charl_assert_ok(charl__event_record(dev, CHARL_QUEUE_COMM, &done));
+        charl_assert_ok(charl__event_wait(done));
+        expect_words(b, MANY - WORDS, WORDS, (uint32_t)turn + 1);
+        charl__event_release(done);
+        charl__buffer_release(b);
+    }
+}
+
 /* An event that cannot be kept: nothing of it is left behind. */
 static charl_status record(void *ctx)
 {
@@ -138,6 +158,12 @@ static void test_order(void **state)
 {
     (void)state;
     charl_test_each_device(check_order);
+}
+
+static void test_zeros(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_zeros);
 }
 
 static void test_commands(void **state)
@@ -497,7 +523,7 @@ int main(void)
         cmocka_unit_test(test_recording), cmocka_unit_test(test_recording_failure),
         cmocka_unit_test(test_ring),      cmocka_unit_test(test_events),
         cmocka_unit_test(test_order),     cmocka_unit_test(test_commands),
-        cmocka_unit_test(test_sync),      cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_zeros),     cmocka_unit_test(test_sync),      cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_prepared),
     };
 
