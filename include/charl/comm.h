@@ -203,7 +203,7 @@ typedef struct charl_allreduce_options {
  *
  *      "auto"          the fastest that works here; CHARL_ALLREDUCE overrides the option
  *      a name          charl_allreduce_algorithm_name and charl_allreduce_algorithm_help list them. With "peer", lanes
- *                      and sum are device memory
+ *                      and sum are device memory, and it does not gather
  *
  *  Owned by the caller, not longer than c. Blocks. Collective on c.
  *  Errors: ERR_CONFIG unknown algorithm or type, or it does not work here; ERR_INVALID slices that
@@ -211,7 +211,8 @@ typedef struct charl_allreduce_options {
  *  ERR_COMM.
  *  Cost, with elements of e bytes: shm reads e*n*lanes bytes over all ranks and writes e*n;
  *  hierarchical sends 2*e*n*(N-1)/N bytes from each of N nodes with one lane each, p2p as many from
- *  each rank; peer writes and reads 4*n*(ranks-1)/ranks bytes per GPU, twice. */
+ *  each rank; peer writes and reads 4*n*(p-1)/p bytes per GPU, twice, with p ranks on a node, and sends as many bytes between
+ *  nodes as hierarchical. */
 charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices *mine,
                                     const charl_allreduce_options *options, charl_allreduce **out) CHARL_MUST_CHECK;
 

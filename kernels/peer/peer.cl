@@ -28,163 +28,32 @@
 #include "peer/peer_access.clh"
 #include "peer/peer_tiles.clh"
 #include "peer/peer_box.clh"
+#include "peer/peer_group.clh"
 
-/* What the work-items of a group share. */
-typedef struct {
-    peers p;
-    local int *is_lost;
-    int size;
-} group;
-
-static inline global float4 *slot_of(const group *g, int rank, int slot)
+/* The slot of the sum of tile i of rank r's part. */
+static inline global float4 *sum_slot(const group *g, int rank, int i, int r)
 {
-    const ulong at = (ulong)get_group_id(0) * SLOTS + slot;
-
-    return (global float4 *)(g->p.box[rank] + GROUPS * FLAGS * sizeof(ulong)) + at * TILE;
-}
-
-static inline int lanes_slot(int i)
-{
-    return i % SETS * LANES;
-}
-
-static inline int sums_slot(int i)
-{
-    return SETS * LANES + i % SETS * RANKS;
-}
-
-static inline global ulong *flag_of(const peers *p, int owner, int from)
-{
-    return (global ulong *)p->box[owner] + get_group_id(0) * FLAGS + from;
-}
-
-/* The r-th of the other ranks. Ranks and work-groups start with different ones, so that no link carries everything at once. */
-static inline int partner(const peers *p, int r)
-{
-    return (p->rank + 1 + ((int)get_group_id(0) + r - 1) % (RANKS - 1)) % RANKS;
-}
-
-static inline tile tile_at(const group *g, int rank, int i)
-{
-    return part_of(g->p.offset, g->p.count, rank, (ulong)i * get_num_groups(0) + get_group_id(0), g->size);
-}
-
-/* Raise the flag `raised`, then wait for the flags `awaited` of the others; 0: none. Others that see the flag see all that this work-group
- * has stored before, and after the wait this work-group sees all that they had stored before they raised theirs. Work-item t serves rank
- * t. On a CPU work-items run one after another, each raising its flag before it waits. That cannot deadlock: let L be the lowest rank in a
- * circle of waiting ranks. The rank that L waits for is itself waiting for L or a higher rank, so it has raised its flag for L. */
-static inline void meet(const group *g, ulong raised, ulong awaited)
-{
-    const int t = (int)get_local_id(0);
-    const bool is_other = t < RANKS && t != g->p.rank;
-
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    if (is_other && raised > 0) {
-        flag_raise(flag_of(&g->p, t, g->p.rank), raised);
-    }
-    if (is_other && awaited > 0) {
-        const ulong begin = moment(0);
-        ulong polls = 0;
-
-        while (flag_read(flag_of(&g->p, g->p.rank, t)) < awaited) {
-            if (++polls % POLLS != 0) {
-                continue;
-            }
-            if (moment(polls) - begin > g->p.patience) {
-                atomic_or(g->p.state, 1u << t);
-                *g->is_lost = 1;
-                break;
-            }
-            if (word_read(g->p.state + 1) != 0) {
-                *g->is_lost = 1;
-                break;
-            }
-        }
-    }
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-}
-
-static inline void packs_write(global float4 *to, const float4 *v, int n)
-{
-#pragma unroll
-    for (int k = 0; k < PACKS; k++) {
-        const int at = k * LOCAL + (int)get_local_id(0);
-
-        if (at < n) {
-            pack_write(to + at, v[k]);
-        }
-    }
-}
-
-static inline void sums_write(const group *g, const tile *t, const float4 *v)
-{
-#pragma unroll
-    for (int k = 0; k < PACKS; k++) {
-        const int at = k * LOCAL + (int)get_local_id(0);
-
-        if (at < t->n) {
-            sum_write(&g->p, t, at, v[k]);
-        }
-    }
-}
-
-/* All parts at once: the loads of all are in flight before the first store. Loads past the end repeat the last pack, which avoids a
- * branch. */
-static inline void lanes_send(const group *g, int i)
-{
-    const int id = (int)get_local_id(0);
-
-    for (int j = 0; j < g->p.mine; j++) {
-        float4 v[RANKS][PACKS];
-
-#pragma unroll
-        for (int r = 1; r < RANKS; r++) {
-            const tile t = tile_at(g, partner(&g->p, r), i);
-
-#pragma unroll
-            for (int k = 0; k < PACKS && t.n > 0; k++) {
-                v[r][k] = lane_of(&g->p, &t, j)[min(k * LOCAL + id, t.n - 1)];
-            }
-        }
-#pragma unroll
-        for (int r = 1; r < RANKS; r++) {
-            const int to = partner(&g->p, r);
-
-            packs_write(slot_of(g, to, lanes_slot(i) + g->p.first + j), v[r], tile_at(g, to, i).n);
-        }
-    }
+    return slot_of(g, rank, SLOTS, SETS * LANES + i % SETS * RANKS + r);
 }
 
 #define ADD(v, k, dst, src) v[dst][k] += v[src][k];
 
-/* Reads this rank's lanes from its arena and those of the others from its box. */
 static inline void lanes_add(const group *g, int i)
 {
     const tile t = tile_at(g, g->p.rank, i);
-    const int id = (int)get_local_id(0);
     float4 v[LANES][PACKS];
 
     if (t.n <= 0) {
         return;
     }
-#pragma unroll
-    for (int l = 0; l < LANES; l++) {
-        const bool is_mine = l >= g->p.first && l < g->p.first + g->p.mine;
-        global const float4 *from =
-            is_mine ? lane_of(&g->p, &t, l - g->p.first) : slot_of(g, g->p.rank, lanes_slot(i) + l);
-
-#pragma unroll
-        for (int k = 0; k < PACKS; k++) {
-            v[l][k] = pack_read(from + min(k * LOCAL + id, t.n - 1));
-        }
-    }
+    lanes_read(g, &t, i, v);
 #pragma unroll
     for (int k = 0; k < PACKS; k++) {
         ADDS(ADD, v, k)
     }
 #pragma unroll
     for (int r = 1; r < RANKS; r++) {
-        packs_write(slot_of(g, partner(&g->p, r), sums_slot(i) + g->p.rank), v[0], t.n);
+        packs_write(sum_slot(g, partner(&g->p, r), i, g->p.rank), v[0], t.n);
     }
     sums_write(g, &t, v[0]);
 }
@@ -199,7 +68,7 @@ static inline void sums_keep(const group *g, int i)
 
 #pragma unroll
         for (int k = 0; k < PACKS && n > 0; k++) {
-            v[r][k] = pack_read(slot_of(g, g->p.rank, sums_slot(i) + from) + min(k * LOCAL + (int)get_local_id(0), n - 1));
+            v[r][k] = pack_read(sum_slot(g, g->p.rank, i, from) + min(k * LOCAL + (int)get_local_id(0), n - 1));
         }
     }
 #pragma unroll

@@ -108,7 +108,7 @@ static inline bool lanes_add(const peers *p, uint mark, float4 *sum)
 
 static inline void lanes_send(const peers *p, uint mark, int to, int size)
 {
-    const tile t = part_of(p->offset, p->count, to, get_group_id(0), size);
+    const tile t = part_of(p->offset, p->count, to, RANKS, get_group_id(0), size);
     const int i = (int)get_local_id(0);
 
     for (int j = 0; j < p->mine && i < t.n; j++) {
@@ -119,7 +119,7 @@ static inline void lanes_send(const peers *p, uint mark, int to, int size)
 /* The sum of part r is sent into slot LANES + r. */
 static inline bool own_part(const peers *p, uint mark, int size)
 {
-    const tile t = part_of(p->offset, p->count, p->rank, get_group_id(0), size);
+    const tile t = part_of(p->offset, p->count, p->rank, RANKS, get_group_id(0), size);
     const int i = (int)get_local_id(0);
     float4 v;
 
@@ -145,7 +145,7 @@ static inline void other_parts(const peers *p, uint mark, int size)
 
 #pragma unroll
     for (int r = 0; r < RANKS; r++) {
-        t[r] = part_of(p->offset, p->count, r, get_group_id(0), size);
+        t[r] = part_of(p->offset, p->count, r, RANKS, get_group_id(0), size);
         wanted |= (uint)(i < t[r].n && r != p->rank) << r;
     }
     if (packs_wait(p, mark, LANES, RANKS, wanted, v)) {

@@ -26,6 +26,8 @@
     X(CHECK_FINITE, FLAG, OWN, "1: report the first operator that produces a NaN or infinity")                         \
     X(FAULT, FAULT, OWN, "make named points fail: point[@rank]:when[:arg],... (for tests)")                            \
     X(ALLREDUCE, TEXT, SAME, "all-reduce algorithm to use; overrides dist.allreduce")                                  \
+    X(RANKS_PER_NODE, INTEGER, SAME,                                                                                   \
+      "pretend that so many processes of a machine are a node and the next ones another (for tests)")                  \
     X(SLOW, TEXT, OWN, "make ranks compute slower: rank:factor,... (for tests of dist.balance)")                       \
     X(NO_TENSOR_CORES, FLAG, SAME, "1: do not use tensor cores")                                                       \
     X(NO_WGMMA, FLAG, SAME, "1: do not use the wgmma instructions of compute capability 9.0")                          \

@@ -26,6 +26,7 @@ typedef enum charl__queue {
     CHARL_QUEUE_UPLOAD,
     CHARL_QUEUE_DOWNLOAD,
     CHARL_QUEUE_COMM,
+    CHARL_QUEUE_GATHER, /* communication that may run beside that of CHARL_QUEUE_COMM */
     CHARL_QUEUE_COUNT
 } charl__queue;
 

@@ -80,7 +80,8 @@ void charl__tracing_note(charl_device *dev, charl__queue q, const charl__traced 
     static const charl__lane lane_of[CHARL_QUEUE_COUNT] = {[CHARL_QUEUE_COMPUTE] = CHARL__LANE_COMPUTE,
                                                            [CHARL_QUEUE_UPLOAD] = CHARL__LANE_UPLOAD,
                                                            [CHARL_QUEUE_DOWNLOAD] = CHARL__LANE_DOWNLOAD,
-                                                           [CHARL_QUEUE_COMM] = CHARL__LANE_COMMUNICATE};
+                                                           [CHARL_QUEUE_COMM] = CHARL__LANE_COMMUNICATE,
+                                                           [CHARL_QUEUE_GATHER] = CHARL__LANE_COMMUNICATE};
     charl__tracing *t = dev->tracing;
     pending *p;
 

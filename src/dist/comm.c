@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/env.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/text/utf8.h"
@@ -278,7 +279,7 @@ static charl_status arrays_create(charl_comm *c, int size)
 charl_status charl_comm_create(const charl_comm_options *options, charl_comm **out)
 {
     charl_status st = CHARL_OK;
-    const charl_comm_options o = options ? *options : (charl_comm_options){.timeout_s = 0};
+    charl_comm_options o = options ? *options : (charl_comm_options){.timeout_s = 0};
     charl_comm *c = NULL;
     charl__group *all = NULL;
     build *every = NULL;
@@ -302,6 +303,9 @@ charl_status charl_comm_create(const charl_comm_options *options, charl_comm **o
     CHARL_TRY_CLEANUP(arrays_create(c, all->size));
     CHARL_TRY_CLEANUP(charl__alloc_array(all->size, sizeof *every, &every));
     CHARL_TRY_CLEANUP(versions_compare(c, all, every));
+    if (!o.team && o.ranks_per_node[0] == 0) {
+        o.ranks_per_node[0] = (int)charl__env_integer(CHARL_ENV_RANKS_PER_NODE, 0);
+    }
     CHARL_TRY_CLEANUP(node_split(c, all, o.ranks_per_node, &leader));
     (o.team ? charl__fault_thread_rank_set : charl__fault_rank_set)(c->rank);
     CHARL_TRY_CLEANUP(peers_exchange(c, leader));

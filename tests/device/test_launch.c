@@ -523,8 +523,8 @@ int main(void)
         cmocka_unit_test(test_recording), cmocka_unit_test(test_recording_failure),
         cmocka_unit_test(test_ring),      cmocka_unit_test(test_events),
         cmocka_unit_test(test_order),     cmocka_unit_test(test_commands),
-        cmocka_unit_test(test_zeros),     cmocka_unit_test(test_sync),      cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_prepared),
+        cmocka_unit_test(test_zeros),     cmocka_unit_test(test_sync),
+        cmocka_unit_test(test_pairs),     cmocka_unit_test(test_prepared),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,12 +88,12 @@ static void rounds_run(charl_allreduce *ar, const charl_slices *mine, int64_t n,
 }
 
 /* Odd sizes: ranges that begin and end inside a pack, tiles that are not full, empty parts. */
-static void sums(int total, int64_t n, bool in_words, int rounds)
+static void sums(charl_comm *c, int total, int64_t n, bool in_words, int rounds)
 {
     charl_allreduce *ar = NULL;
     charl_slices mine;
 
-    charl_assert_ok(create(comm, total, n, &mine, &ar));
+    charl_assert_ok(create(c, total, n, &mine, &ar));
     assert_string_equal(charl_allreduce_name(ar), "peer");
     assert_true(charl_allreduce_is_invariant(ar));
     charl__peer_tuning_of(ar)->words_bytes = in_words ? INT64_MAX : 0;
@@ -107,13 +107,171 @@ static void test_sums_equal_the_serial_fold(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        sums(8, sizes[i], i % 2 == 0, 1);
-        sums(8, sizes[i], i % 2 == 1, 1);
+        sums(comm, 8, sizes[i], i % 2 == 0, 1);
+        sums(comm, 8, sizes[i], i % 2 == 1, 1);
     }
     if (charl_comm_size(comm) % 2 == 0) { /* several lanes of a rank; three ranks have them anyway */
-        sums(11, 5003, false, 1);
+        sums(comm, 11, 5003, false, 1);
     }
     charl_assert_ok(charl_comm_barrier(comm));
+}
+
+/* Whether there are pretended nodes of equal size, several ranks each. */
+static bool has_nodes(void)
+{
+    return charl_comm_size(comm) % 2 == 0 && charl_comm_node_count(nodes) > 1;
+}
+
+/* Lanes of a node that are one subtree or several; pieces of a part; parts without values. */
+static void test_sums_over_nodes_equal_the_serial_fold(void **state)
+{
+    const int64_t sizes[] = {2, 17, 700, 5003, 60001};
+
+    (void)state;
+    if (!has_nodes()) {
+        return; /* mpi/peer_nodes has them */
+    }
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        sums(nodes, 8, sizes[i], false, 2);
+    }
+    sums(nodes, 11, 5003, false, 3);
+    sums(nodes, 5, 700, false, 3);
+    sums(nodes, 4, 5000001, false, 1);
+    charl_assert_ok(charl_comm_barrier(comm));
+}
+
+/* More ranges than may wait for the exchange between nodes. */
+static void test_many_ranges_over_nodes(void **state)
+{
+    enum { N = 7000, RANGES = 200 };
+    float **leaf = leaves_alloc(8, N);
+    charl_allreduce *ar = NULL;
+    charl_slices mine;
+    int64_t ticket = 0;
+
+    (void)state;
+    if (!has_nodes()) {
+        leaves_free(leaf, 8);
+        return; /* mpi/peer_nodes has them */
+    }
+    charl_assert_ok(create(nodes, 8, N, &mine, &ar));
+    for (int round = 0; round < 2; round++) {
+        lanes_write(ar, &mine, round, N, leaf);
+        for (int k = 0; k < RANGES; k++) {
+            charl_assert_ok(charl_allreduce_begin(ar, k * (N / RANGES), N / RANGES, &ticket));
+        }
+        sums_check(ar, 8, round, N, leaf);
+        charl_assert_ok(charl_allreduce_wait(ar, ticket));
+    }
+    charl_allreduce_destroy(ar);
+    leaves_free(leaf, 8);
+}
+
+/* Ranks of a whole node that bring nothing. */
+static void test_nodes_without_lanes(void **state)
+{
+    const int rank = charl_comm_rank(nodes);
+    charl_allreduce *ar = NULL;
+    charl_slices mine;
+
+    (void)state;
+    if (!has_nodes()) {
+        return; /* mpi/peer_nodes has them */
+    }
+    charl_assert_ok(charl_slices_range(2, rank < 2 ? rank : 2, rank < 2, &mine));
+    charl_assert_ok(
+        charl_allreduce_create(nodes, 700, &mine, &(charl_allreduce_options){.algorithm = "peer", .device = dev}, &ar));
+    rounds_run(ar, &mine, 700, 3);
+    charl_allreduce_destroy(ar);
+}
+
+static float gathered_value(int64_t round, int64_t i)
+{
+    return (float)(i % 1009) + (float)(round + 1) / 8;
+}
+
+/* Every rank writes its part of ranges of the parameters, in place; afterwards all have all. */
+static void gather(charl_comm *c, int64_t n, int rounds)
+{
+    const int64_t cut[] = {0, n / 7, n / 7, n / 2 + 1, n};
+    const size_t bytes = (size_t)n * sizeof(float);
+    float *v = malloc(bytes);
+    charl__buffer *values = NULL;
+    charl_allreduce *ar = NULL;
+    charl_slices mine;
+    int64_t ticket = 0;
+
+    assert_non_null(v);
+    charl_assert_ok(charl__buffer_create(dev, bytes, "values", &values));
+    charl_assert_ok(charl_slices_block(8, charl_comm_rank(c), charl_comm_size(c), &mine));
+    charl_assert_ok(charl__allreduce_create_with(
+        c, n, &mine, &(charl_allreduce_options){.algorithm = "peer", .gathers = true, .device = dev}, values, &ar));
+    assert_true(charl__allreduce_gathers_in_place(ar));
+    for (int64_t round = 0; round < rounds; round++) {
+        pause_randomly(round);
+        for (int b = 0; b < 4; b++) {
+            int64_t from, to;
+
+            charl_allreduce_part(ar, cut[b + 1] - cut[b], charl_comm_rank(c), &from, &to);
+            for (int64_t i = cut[b]; i < cut[b + 1]; i++) {
+                v[i] = i >= cut[b] + from && i < cut[b] + to ? gathered_value(round, i) : -1.0F;
+            }
+        }
+        charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, values, 0, v, bytes, true));
+        for (int b = 0; b < 4; b++) {
+            charl_assert_ok(charl_allreduce_gather(ar, cut[b], cut[b + 1] - cut[b], &ticket));
+        }
+        charl_assert_ok(charl__allreduce_join(ar));
+        charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, values, 0, v, bytes, true));
+        charl_assert_ok(charl_allreduce_wait(ar, ticket));
+        for (int64_t i = 0; i < n; i++) {
+            if (v[i] != gathered_value(round, i)) {
+                fail_msg("round %lld: value %lld is %g", (long long)round, (long long)i, (double)v[i]);
+            }
+        }
+    }
+    charl_allreduce_destroy(ar);
+    charl__buffer_release(values);
+    free(v);
+}
+
+static void test_gathering_in_place(void **state)
+{
+    const int64_t sizes[] = {1, 17, 700, 5003, 60001};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        gather(comm, sizes[i], 3);
+    }
+}
+
+static void test_gathering_over_nodes(void **state)
+{
+    const int64_t sizes[] = {1, 17, 700, 5003, 60001};
+
+    (void)state;
+    if (!has_nodes()) {
+        return; /* mpi/peer_nodes has them */
+    }
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        gather(nodes, sizes[i], 3);
+    }
+    gather(nodes, 9000001, 1); /* several pieces */
+}
+
+/* Values that no buffer was given for are not gathered here. */
+static void test_gathering_wants_a_buffer(void **state)
+{
+    charl_allreduce *ar = NULL;
+    charl_slices mine;
+
+    (void)state;
+    charl_assert_ok(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
+    charl_assert_status(
+        charl_allreduce_create(comm, 9, &mine,
+                               &(charl_allreduce_options){.algorithm = "peer", .gathers = true, .device = dev}, &ar),
+        CHARL_ERR_CONFIG);
+    charl_assert_message("does not gather");
 }
 
 static void test_meetings_in_a_row_and_in_turn(void **state)
@@ -221,9 +379,9 @@ static void test_where_it_does_not_work(void **state)
     charl_assert_status(create(comm, 8, 4, &mine, &ar), CHARL_ERR_CONFIG);
     charl_assert_message("rank 1: no device was given");
     dev = own;
-    if (charl_comm_node_count(nodes) > 1) {
+    if (charl_comm_node_count(nodes) > 1 && !has_nodes()) {
         charl_assert_status(create(nodes, 8, 4, &mine, &ar), CHARL_ERR_CONFIG);
-        charl_assert_message("several nodes");
+        charl_assert_message("the nodes have different numbers of ranks");
     }
     charl_assert_ok(charl_allreduce_create(comm, 4, &mine, &(charl_allreduce_options){.device = dev}, &ar));
     assert_string_equal(charl_allreduce_name(ar),
@@ -240,14 +398,14 @@ static void test_the_survey_says_why(void **state)
     charl__peer_survey s = {.is_usable = false};
 
     (void)state;
-    charl__peer_compare(f, 2, &s);
+    charl__peer_compare(f, 0, 2, &s);
     assert_string_equal(s.why, "");
     assert_true(s.is_preferred);
-    charl__peer_compare(f, 3, &s);
+    charl__peer_compare(f, 0, 3, &s);
     assert_string_equal(s.why, "ranks 1 and 2 share one GPU");
     f[2] = (charl__peer_fact){CHARL_SHARED_HOST, "", ""};
     s.why[0] = '\0';
-    charl__peer_compare(f, 3, &s);
+    charl__peer_compare(f, 0, 3, &s);
     assert_string_equal(s.why, "ranks 0 and 2 have devices of different kinds");
 }
 
@@ -425,6 +583,12 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_equal_the_serial_fold),
+        cmocka_unit_test(test_sums_over_nodes_equal_the_serial_fold),
+        cmocka_unit_test(test_many_ranges_over_nodes),
+        cmocka_unit_test(test_nodes_without_lanes),
+        cmocka_unit_test(test_gathering_in_place),
+        cmocka_unit_test(test_gathering_over_nodes),
+        cmocka_unit_test(test_gathering_wants_a_buffer),
         cmocka_unit_test(test_meetings_in_a_row_and_in_turn),
         cmocka_unit_test(test_marks_come_to_an_end),
         cmocka_unit_test(test_a_rank_without_lanes),

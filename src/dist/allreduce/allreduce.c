@@ -39,6 +39,7 @@ const char *charl_allreduce_algorithm_help(int i)
 typedef struct demand {
     charl_comm *c;
     const charl_allreduce_options *options;
+    charl__buffer *values; /* of charl__allreduce_create_with */
     charl__peer_survey peers;
 } demand;
 
@@ -57,7 +58,7 @@ static const char *unsuitable(const charl__algorithm *alg, const demand *d)
     if (d->options->reduce_dtype == CHARL_BF16 && !alg->has_bf16) {
         return "it sums in f32 only (dist.reduce_dtype)";
     }
-    if (d->options->gathers && !alg->has_gather) {
+    if (d->options->gathers && (!alg->has_gather || (alg->join && !d->values))) {
         return "it does not gather parameters (dist.shard_optimizer)";
     }
     if (alg->join && !d->peers.is_usable) {
@@ -137,11 +138,18 @@ const char *charl_allreduce_algorithm(const charl_comm *c, int i, const char **w
 charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices *mine,
                                     const charl_allreduce_options *options, charl_allreduce **out)
 {
+    return charl__allreduce_create_with(c, n, mine, options, NULL, out);
+}
+
+charl_status charl__allreduce_create_with(charl_comm *c, int64_t n, const charl_slices *mine,
+                                          const charl_allreduce_options *options, charl__buffer *values,
+                                          charl_allreduce **out)
+{
     charl_status st = CHARL_OK;
     const charl_allreduce_options defaults = {0};
     charl_allreduce *ar = NULL;
     const charl__algorithm *alg = NULL;
-    demand d = {.c = c, .options = options ? options : &defaults};
+    demand d = {.c = c, .options = options ? options : &defaults, .values = values};
 
     *out = NULL;
     CHARL_TRY_CLEANUP(charl__peer_ask(c, d.options->device, &d.peers));
@@ -158,6 +166,7 @@ charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices
     CHARL_TRY_CLEANUP(charl__lane_map_init(c, mine, &ar->map));
     ar->my_lanes = ar->map.first[c->rank + 1] - ar->map.first[c->rank];
     ar->algorithm = alg;
+    ar->device_values = values ? charl__buffer_retain(values) : NULL;
     CHARL_TRY_CLEANUP(algorithm_create(ar, &d));
     *out = ar;
     ar = NULL;
@@ -176,6 +185,7 @@ void charl_allreduce_destroy(charl_allreduce *ar)
     }
     charl__window_destroy(ar->c, &ar->window);
     charl__event_release(ar->written);
+    charl__buffer_release(ar->device_values);
     charl__lane_map_fini(&ar->map);
     charl_free(ar);
 }
@@ -306,7 +316,8 @@ charl_status charl_allreduce_begin(charl_allreduce *ar, int64_t offset, int64_t 
 
 charl_status charl_allreduce_gather(charl_allreduce *ar, int64_t offset, int64_t count, int64_t *ticket)
 {
-    CHARL_REQUIRE(ar->gathered, CHARL_ERR_INVALID, "this all-reduce was created without the option to gather");
+    CHARL_REQUIRE(ar->gathered || charl__allreduce_gathers_in_place(ar), CHARL_ERR_INVALID,
+                  "this all-reduce was created without the option to gather");
     CHARL_TRY(begin(ar, (charl__range){.offset = offset, .count = count, .gathers = true}, ticket));
     return CHARL_OK;
 }
@@ -328,6 +339,8 @@ charl_status charl_allreduce_wait(charl_allreduce *ar, int64_t ticket)
                           "range %lld of the all-reduce was never begun", (long long)ticket);
     CHARL_TRY_CLEANUP(charl__comm_check(ar->c));
     charl__wait_start(ar->c, &w, "all-reduce", ar->algorithm->late, ar);
+    w.has_messages = ar->c->n_nodes > 1;
+    ar->waits = true;
     for (;;) {
         CHARL_TRY_CLEANUP(ar->algorithm->progress(ar));
         if (ticket < ar->completed) {
@@ -339,6 +352,7 @@ charl_status charl_allreduce_wait(charl_allreduce *ar, int64_t ticket)
         CHARL_TRY_CLEANUP(ar->algorithm->verify(ar));
     }
 cleanup:
+    ar->waits = false;
     if (st != CHARL_OK && ar->algorithm->abandon && charl_comm_is_broken(ar->c)) {
         ar->algorithm->abandon(ar);
     }
@@ -350,6 +364,21 @@ bool charl__allreduce_buffers(const charl_allreduce *ar, charl__buffer **lanes, 
     *lanes = ar->device_lanes;
     *sum = ar->device_sum;
     return ar->algorithm->join != NULL;
+}
+
+bool charl__allreduce_gathers_in_place(const charl_allreduce *ar)
+{
+    return ar->algorithm->join && ar->options.gathers;
+}
+
+bool charl__allreduce_is_exchanging(const charl_allreduce *ar)
+{
+    return ar->algorithm->is_exchanging && ar->algorithm->is_exchanging(ar);
+}
+
+bool charl__allreduce_join_waits(const charl_allreduce *ar)
+{
+    return ar->algorithm->join && ar->c->n_nodes > 1;
 }
 
 void charl__allreduce_share(charl_allreduce *ar, bool with_launches)

@@ -29,9 +29,10 @@ typedef struct charl__algorithm {
     charl_status (*progress)(charl_allreduce *ar); /* advance ar->completed without waiting */
     bool (*late)(const void *ar, int rank);        /* whether ar->completed waits for rank; may be NULL */
     /* Algorithms that run on the devices; NULL for the others. */
-    charl_status (*join)(charl_allreduce *ar);   /* what is computed from now on sees the sums */
-    charl_status (*verify)(charl_allreduce *ar); /* the ranges completed are right */
-    void (*abandon)(charl_allreduce *ar);        /* end what waits on the device */
+    charl_status (*join)(charl_allreduce *ar);        /* what is computed from now on sees the sums */
+    charl_status (*verify)(charl_allreduce *ar);      /* the ranges completed are right */
+    void (*abandon)(charl_allreduce *ar);             /* end what waits on the device */
+    bool (*is_exchanging)(const charl_allreduce *ar); /* whether messages are under way */
 } charl__algorithm;
 
 struct charl_allreduce {
@@ -46,8 +47,10 @@ struct charl_allreduce {
     void *lanes, *sum;
     float *gathered;                          /* stride floats, or NULL */
     charl__buffer *device_lanes, *device_sum; /* of algorithms that run on the devices */
+    charl__buffer *device_values;             /* ... which gather these; retained; or NULL */
     bool shares;                              /* ... beside launches of the compute queue */
     charl__event *written;                    /* ... what the last range waits for, or NULL */
+    bool waits;                               /* in charl_allreduce_wait */
     int64_t begun, completed;
     charl__range range[CHARL__RANGES];
     void *own;

@@ -6,6 +6,15 @@
 #include "charl/comm.h"
 #include "device/device.h"
 
+/** As charl_allreduce_create. values: with options.gathers, the n floats of device memory that ranges gather in place, on algorithms that
+ *  run on the devices; NULL: those do not gather. Retained. */
+charl_status charl__allreduce_create_with(charl_comm *c, int64_t n, const charl_slices *mine,
+                                          const charl_allreduce_options *options, charl__buffer *values,
+                                          charl_allreduce **out) CHARL_MUST_CHECK;
+
+/** Whether charl_allreduce_gather gathers the values of charl__allreduce_create_with, after what the compute queue holds. */
+bool charl__allreduce_gathers_in_place(const charl_allreduce *ar);
+
 /** Whether ar runs on the device. Then *lanes holds this rank's lanes, at the all-reduce's stride,
  *  and *sum the completed sums; borrowed. */
 bool charl__allreduce_buffers(const charl_allreduce *ar, charl__buffer **lanes, charl__buffer **sum);
@@ -15,9 +24,14 @@ bool charl__allreduce_buffers(const charl_allreduce *ar, charl__buffer **lanes, 
 const charl__event *charl__allreduce_written(const charl_allreduce *ar);
 
 /** Launches enqueued from now on see the sums of all ranges begun. Only where
- *  charl__allreduce_buffers says so. Async. What was lost is reported by charl_allreduce_wait.
- *  Errors: ERR_COMM, ERR_DEVICE. */
+ *  charl__allreduce_buffers says so. Async on one node; on several, blocks until this rank has exchanged its parts with the other nodes
+ *  (charl__allreduce_join_waits). What was lost is reported by charl_allreduce_wait. Errors: ERR_COMM, ERR_DEVICE. */
 charl_status charl__allreduce_join(charl_allreduce *ar) CHARL_MUST_CHECK;
+
+/** Whether charl__allreduce_join waits for other ranks; whether messages to them are under way, which move only when this rank makes
+ *  progress. */
+bool charl__allreduce_join_waits(const charl_allreduce *ar);
+bool charl__allreduce_is_exchanging(const charl_allreduce *ar);
 
 /** Ranges begun from now on are summed while the compute queue has work: by few work-groups, which
  *  leave the other processors to it, or not: by as many as make it short, as at first. Equally on

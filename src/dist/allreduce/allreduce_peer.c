@@ -1,63 +1,52 @@
-/* The all-reduce "peer": the devices of a node add the gradients themselves, by one kernel per
- * range (kernels/peer/peer.cl, of few values kernels/peer/peer_words.cl) over memory that they map
- * into each other.
+/* The all-reduce "peer": the devices of a node add the gradients themselves, over memory that they map into each other.
+ *
+ *     one node         one kernel per range (kernels/peer/peer.cl, of few values kernels/peer/peer_words.cl)
+ *     several nodes    peer_scatter.cl leaves the sum of this node's lanes of part r on its rank r; the ranks r of all nodes add them by messages
+ *                      (peer_nodes.c); peer_gather.cl sends the sums to the others of the node
+ *     gathering        peer_gather.cl, over the parameters in place
  *
  * The lanes and the sum are this device's own memory. What is shared is a box per rank: flags, and
  * slots through which tiles pass, some tens of megabytes however large the model is. Begin enqueues
  * the kernel after the launches that write the lanes and waits for nothing; what reads the sum is
  * ordered after it on the device (join); the host checks the outcome when it waits (verify).
  */
-#include "dist/allreduce/allreduce.h"
+#include "dist/allreduce/peer_private.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
-#include "base/text/text.h"
-#include "dist/allreduce/allreduce_device.h"
-#include "dist/allreduce/peer.h"
 
 enum { FLAG_BYTES = 128, SETS = 4 }; /* of a work-group: FLAGS and SETS of peer_box.clh */
 enum { MAX_BOX_BYTES = 256 << 20 };  /* what the driver imports safely */
 static const double grace_s = 5;     /* the host speaks before the kernel gives up */
 static const double try_s = 20;      /* where stores to other devices go astray, waiting is in vain */
 
-/* A rank's progress, for the others' hosts. */
-typedef struct peer_page {
-    _Alignas(CHARL__LINE) atomic_int_least64_t begun;
-} peer_page;
+typedef charl__peer_state peer_state;
 
-/* The kernels. */
-enum { WORDS, TILES, WAYS };
-
-/* Arguments that are not the same for every range: all but the block; `rounds` is for tiles. */
-static int changing_of(int way)
+static bool is_one_node(const charl_allreduce *ar)
 {
-    return way == TILES ? 6 : 5;
+    return ar->c->n_nodes == 1;
 }
 
-typedef struct peer_state {
-    charl_device *dev;
-    charl__device_export *export;
-    charl__buffer *box[CHARL__MAX_PEERS];
-    charl__prepared *way[WAYS];
-    charl__buffer *block;     /* of the kernels: where everything lies */
-    charl__buffer *state;     /* of the kernels: [0] ranks lost, [1] end all waiting */
-    atomic_uint *words;       /* state, where the host may look at it at any time; or NULL: */
-    charl_pinned *seen_owner; /* then it is copied at the end of ranges */
-    uint32_t *seen;
-    void *host; /* lanes and sum, where the device works in place */
-    charl__window page;
-    charl__event *end; /* of the ranges before `ended`; NULL until somebody asks */
-    int64_t ended;
-    charl__text each_rank, owners, adds; /* parameters of kernels */
-    int local, packs;                    /* work-items of a group; packs of four floats of each in flight */
-    charl__peer_tuning tuning;
-    int64_t epoch;   /* of the next meeting */
-    int64_t behind;  /* commands of the compute queue that the last kernel has waited for */
-    bool is_trusted; /* it has worked: a rank that does not arrive is lost */
-} peer_state;
+/* Whether there is a kernel that sends parts of an array to the other ranks. */
+static bool has_gather(const charl_allreduce *ar)
+{
+    return !is_one_node(ar) || ar->options.gathers;
+}
+
+/* File and entry of each kernel; and how many of its arguments are not the same for every range: all but the block. */
+static const struct kernel {
+    const char *file, *entry;
+    int n_changing;
+} kernels[CHARL__PEER_WAYS] = {
+    [CHARL__PEER_WORDS] = {"peer/peer_words", "charl_peer_words", 5},
+    [CHARL__PEER_TILES] = {"peer/peer", "charl_peer_sum", 6},
+    [CHARL__PEER_SCATTER] = {"peer/peer_scatter", "charl_peer_scatter", 6},
+    [CHARL__PEER_GATHER] = {"peer/peer_gather", "charl_peer_gather", 8},
+    [CHARL__PEER_GATHER_VALUES] = {"peer/peer_gather", "charl_peer_gather", 8},
+};
 
 static const char *peer_unavailable(const charl_comm *c)
 {
@@ -66,10 +55,11 @@ static const char *peer_unavailable(const charl_comm *c)
 
 static size_t box_bytes(const charl_allreduce *ar, const peer_state *s)
 {
-    const size_t local = (size_t)s->local, both = (size_t)(ar->map.n + ar->c->size);
-    const size_t slots = SETS * both * local * (size_t)s->packs * 16, words = 2 * both * local * 32;
+    const size_t local = (size_t)s->local, both = (size_t)(s->lanes + s->ranks), tile = local * (size_t)s->packs * 16;
+    const size_t slots = SETS * both * tile, words = 2 * both * local * 32;
+    const size_t gather = has_gather(ar) ? FLAG_BYTES + SETS * (size_t)s->ranks * tile : 0;
 
-    return charl__round_up((size_t)s->tuning.groups * (FLAG_BYTES + slots + words), CHARL__PAGE);
+    return charl__round_up((size_t)s->tuning.groups * (FLAG_BYTES + slots + words + gather), CHARL__PAGE);
 }
 
 /* The more lanes are added at once, the fewer packs of each fit into registers. On a GPU what
@@ -80,14 +70,14 @@ static size_t box_bytes(const charl_allreduce *ar, const peer_state *s)
 static void shape_choose(charl_allreduce *ar, peer_state *s)
 {
     const bool gpu = charl_device_get_info(s->dev)->kind == CHARL_DEVICE_GPU;
-    const bool is_pair = ar->c->size == 2;
-    const int lanes = ar->map.n;
+    const bool is_pair = s->ranks == 2;
+    const int lanes = s->lanes;
 
     s->local = is_pair ? 256 : 128;
     s->packs = (lanes <= 4 ? 4 : lanes <= 8 ? 2 : 1) * (is_pair || lanes > 16 ? 1 : 2);
     s->tuning = (charl__peer_tuning){
         .groups = gpu ? 256 : 2, .groups_beside = gpu ? 64 : 1, .words_bytes = 1 << 20, .words_left = UINT32_MAX};
-    for (int r = 0; r < ar->c->size; r++) {
+    for (int r = s->first_rank; r < s->first_rank + s->ranks; r++) {
         if (ar->map.first[r] == ar->map.first[r + 1]) { /* it has no lanes, see peer_words.cl */
             s->tuning.words_left = 0;
         }
@@ -100,31 +90,50 @@ static void shape_choose(charl_allreduce *ar, peer_state *s)
     }
 }
 
-static charl_status params_write(const charl_allreduce *ar, peer_state *s)
+/* The adds of a range: of one node to the sum, else to the node's lanes, each of which begins at one of the ranks' lanes. */
+static charl_status adds_write(const charl_allreduce *ar, peer_state *s)
 {
-    for (int r = 0; r < ar->c->size; r++) {
-        CHARL_TRY(charl__text_printf(&s->each_rank, " X(%d)", r));
-    }
-    for (int l = 0; l < ar->map.n; l++) {
-        CHARL_TRY(charl__text_printf(&s->owners, " %d,", ar->map.rank[l]));
-    }
-    for (int r = 0; r < ar->c->size; r++) {
-        CHARL_TRY(charl__text_printf(&s->owners, " %d,", r));
-    }
-    for (int k = 0; k < ar->map.n - 1; k++) {
+    const int node = charl_comm_node(ar->c);
+
+    for (int k = 0; is_one_node(ar) && k < ar->map.n - 1; k++) {
         CHARL_TRY(charl__text_printf(&s->adds, " X(v, k, %d, %d)", ar->map.adds[k].dst, ar->map.adds[k].src));
+    }
+    for (int k = s->node_map.first[node]; !is_one_node(ar) && k < s->node_map.first[node + 1]; k++) {
+        const int leaf = s->node_map.leaf[k], n = s->node_map.leaf[k + 1] - leaf, at = leaf - s->first_lane;
+
+        for (int i = 0; i < n - 1; i++) {
+            const charl__tree_add add = s->node_map.inner[leaf + i];
+
+            CHARL_TRY(charl__text_printf(&s->adds, " X(v, k, %d, %d)", at + add.dst, at + add.src));
+        }
+        CHARL_TRY(charl__text_printf(&s->results, " X(g, t, v, %d, %d)", k - s->node_map.first[node], at));
     }
     return CHARL_OK;
 }
 
+static charl_status params_write(const charl_allreduce *ar, peer_state *s)
+{
+    for (int r = 0; r < s->ranks; r++) {
+        CHARL_TRY(charl__text_printf(&s->each_rank, " X(%d)", r));
+    }
+    for (int l = 0; l < s->lanes; l++) {
+        CHARL_TRY(charl__text_printf(&s->owners, " %d,", ar->map.rank[s->first_lane + l] - s->first_rank));
+    }
+    for (int r = 0; r < s->ranks; r++) {
+        CHARL_TRY(charl__text_printf(&s->owners, " %d,", r));
+    }
+    CHARL_TRY(adds_write(ar, s));
+    return CHARL_OK;
+}
+
 /* Parameters of all kernels. */
-static void set_params(const charl_allreduce *ar, const peer_state *s, charl__launch *l)
+static void set_params(const peer_state *s, charl__launch *l)
 {
     const char *why;
 
-    charl__launch_set(l, "RANKS", ar->c->size);
+    charl__launch_set(l, "RANKS", s->ranks);
     charl__launch_set_text(l, "EACH_RANK(X)", charl__text_string(&s->each_rank));
-    charl__launch_set(l, "LANES", ar->map.n);
+    charl__launch_set(l, "LANES", s->lanes);
     charl__launch_set(l, "LOCAL", s->local);
     charl__launch_set(l, "PACKS", s->packs);
     charl__launch_set(l, "GROUPS", s->tuning.groups);
@@ -139,24 +148,35 @@ static charl_status buffer_make(charl_device *dev, size_t bytes, const char *wha
     return host ? charl__buffer_wrap(dev, host, bytes, out) : charl__buffer_create(dev, bytes, what, out);
 }
 
+/* This node's lanes other than the first are stored after the sum (peer_scatter.cl). */
+static size_t sum_lanes(const charl_allreduce *ar, const peer_state *s)
+{
+    const int node = charl_comm_node(ar->c);
+    const int lanes = is_one_node(ar) ? 1 : s->node_map.first[node + 1] - s->node_map.first[node];
+
+    return (size_t)(lanes > 1 ? lanes : 1);
+}
+
 static charl_status memory_create(charl_allreduce *ar, peer_state *s)
 {
-    const size_t one = (size_t)ar->stride * sizeof(float);
+    const size_t one = (size_t)ar->stride * sizeof(float), sum = one * sum_lanes(ar, s);
     const size_t own = one * (size_t)(ar->my_lanes > 0 ? ar->my_lanes : 1); /* no memory is empty */
-    const bool in_place = charl__device_facts_get(s->dev)->zero_copy;
     void *seen = NULL;
 
-    if (in_place) {
-        CHARL_TRY(charl__alloc_aligned(CHARL__PAGE, own + one, &s->host));
+    if (s->in_place) {
+        CHARL_TRY(charl__alloc_aligned(CHARL__PAGE, own + sum, &s->host));
         CHARL_TRY(charl__alloc_aligned(CHARL__PAGE, CHARL__PAGE, &s->words));
         ar->lanes = s->host;
         ar->sum = (unsigned char *)s->host + own;
     }
     CHARL_TRY(buffer_make(s->dev, own, "gradients", ar->lanes, &ar->device_lanes));
-    CHARL_TRY(buffer_make(s->dev, one, "summed gradients", ar->sum, &ar->device_sum));
+    CHARL_TRY(buffer_make(s->dev, sum, "summed gradients", ar->sum, &ar->device_sum));
     CHARL_TRY(charl__buffer_create(s->dev, CHARL__PAGE, "addresses of the all-reduce", &s->block));
     CHARL_TRY(buffer_make(s->dev, CHARL__PAGE, "state of the all-reduce", s->words, &s->state));
-    if (!in_place) {
+    if (s->values) {
+        CHARL_TRY(charl__buffer_create(s->dev, CHARL__PAGE, "addresses of the all-reduce", &s->values_block));
+    }
+    if (!s->in_place) {
         CHARL_TRY(charl_pinned_create(s->dev, 2 * sizeof *s->seen, &s->seen_owner, &seen));
         s->seen = seen;
     }
@@ -167,16 +187,17 @@ static charl_status memory_create(charl_allreduce *ar, peer_state *s)
 
 static charl_status boxes_import(charl_allreduce *ar, peer_state *s, const int *fds)
 {
-    for (int r = 0; r < ar->c->size; r++) {
-        const int fd = r == ar->c->rank ? charl__export_fd(s->export) : fds[r];
+    for (int r = 0; r < s->ranks; r++) {
+        const int fd = r == s->rank ? charl__export_fd(s->export) : fds[r];
 
         CHARL_TRY(charl__buffer_import(s->dev, fd, box_bytes(ar, s), &s->box[r]));
     }
     return CHARL_OK;
 }
 
-/* Before any other kernel here; they are enqueued to the same queue. */
-static charl_status block_write(const charl_allreduce *ar, const peer_state *s)
+/* Where the kernels find everything, with `sum` as the array that they complete. */
+static charl_status block_write(const charl_allreduce *ar, const peer_state *s, charl__buffer *sum,
+                                charl__buffer *block)
 {
     charl__launch l = {.file = "peer/peer_block",
                        .entry = "charl_peer_block",
@@ -184,53 +205,109 @@ static charl_status block_write(const charl_allreduce *ar, const peer_state *s)
                        .label = "all-reduce",
                        .global = {1},
                        .local = {1}};
-    const int rank = ar->c->rank;
 
-    set_params(ar, s, &l);
-    for (int r = 0; r < ar->c->size; r++) {
+    set_params(s, &l);
+    for (int r = 0; r < s->ranks; r++) {
         charl__launch_add(&l, charl__raw(CHARL_ARG_INOUT, s->box[r]));
     }
     charl__launch_add(&l, charl__raw(CHARL_ARG_IN, ar->device_lanes));
-    charl__launch_add(&l, charl__raw(CHARL_ARG_OUT, ar->device_sum));
+    charl__launch_add(&l, charl__raw(CHARL_ARG_OUT, sum));
     charl__launch_add(&l, charl__raw(CHARL_ARG_INOUT, s->state));
-    charl__launch_add(&l, charl__raw(CHARL_ARG_OUT, s->block));
+    charl__launch_add(&l, charl__raw(CHARL_ARG_OUT, block));
     charl__launch_add(&l, charl__i64(ar->stride));
-    charl__launch_add(&l, charl__i32(rank));
-    charl__launch_add(&l, charl__i32(ar->map.first[rank]));
+    charl__launch_add(&l, charl__i32(s->rank));
+    charl__launch_add(&l, charl__i32(ar->map.first[ar->c->rank] - s->first_lane));
     charl__launch_add(&l, charl__i32(ar->my_lanes));
     return charl__launch_enqueue(s->dev, &l);
 }
 
+/* The blocks are there before a kernel of any queue. */
+static charl_status blocks_write(const charl_allreduce *ar, const peer_state *s)
+{
+    charl__event *written = NULL;
+    charl_status st;
+
+    CHARL_TRY(block_write(ar, s, ar->device_sum, s->block));
+    if (s->values) {
+        CHARL_TRY(block_write(ar, s, s->values, s->values_block));
+    }
+    CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMM, &written));
+    st = charl__event_wait(written);
+    charl__event_release(written);
+    return st;
+}
+
+charl__queue charl__peer_gather_queue(const charl__peer_state *s)
+{
+    return s->nodes && !s->in_place ? CHARL_QUEUE_GATHER : CHARL_QUEUE_COMM;
+}
+
+static bool is_needed(const charl_allreduce *ar, const peer_state *s, charl__peer_way way)
+{
+    switch (way) {
+    case CHARL__PEER_WORDS:
+    case CHARL__PEER_TILES:
+        return is_one_node(ar);
+    case CHARL__PEER_SCATTER:
+        return !is_one_node(ar) && s->lanes > 0;
+    case CHARL__PEER_GATHER:
+        return !is_one_node(ar);
+    default:
+        return s->values != NULL;
+    }
+}
+
+static bool is_gather(charl__peer_way way)
+{
+    return way == CHARL__PEER_GATHER || way == CHARL__PEER_GATHER_VALUES;
+}
+
+static charl_status way_prepare(peer_state *s, charl__peer_way way)
+{
+    const struct kernel *k = &kernels[way];
+    charl__launch l = {.file = k->file,
+                       .entry = k->entry,
+                       .queue = is_gather(way) ? charl__peer_gather_queue(s) : CHARL_QUEUE_COMM,
+                       .label = "all-reduce",
+                       .global = {(size_t)s->local},
+                       .local = {(size_t)s->local}};
+
+    set_params(s, &l);
+    if (!is_gather(way)) {
+        charl__launch_set_text(&l, "ADDS(X, v, k)", charl__text_string(&s->adds));
+    }
+    if (way == CHARL__PEER_WORDS) {
+        charl__launch_set_text(&l, "OWNERS", charl__text_string(&s->owners));
+    }
+    if (way == CHARL__PEER_SCATTER) {
+        charl__launch_set_text(&l, "RESULTS(X, g, t, v)", charl__text_string(&s->results));
+    }
+    charl__launch_add(&l, charl__raw(CHARL_ARG_IN, way == CHARL__PEER_GATHER_VALUES ? s->values_block : s->block));
+    for (int i = 0; i < 4; i++) {
+        charl__launch_add(&l, charl__i64(0));
+    }
+    for (int i = 4; i < k->n_changing; i++) {
+        charl__launch_add(&l, charl__i32(0));
+    }
+    CHARL_TRY(charl__prepared_create(s->dev, &l, k->n_changing, &s->way[way]));
+    return CHARL_OK;
+}
+
 static charl_status ways_prepare(charl_allreduce *ar, peer_state *s)
 {
-    CHARL_TRY(block_write(ar, s));
-    for (int w = 0; w < WAYS; w++) {
-        charl__launch l = {.file = w == TILES ? "peer/peer" : "peer/peer_words",
-                           .entry = w == TILES ? "charl_peer_sum" : "charl_peer_words",
-                           .queue = CHARL_QUEUE_COMM,
-                           .label = "all-reduce",
-                           .global = {(size_t)s->local},
-                           .local = {(size_t)s->local}};
-
-        set_params(ar, s, &l);
-        charl__launch_set_text(&l, "ADDS(X, v, k)", charl__text_string(&s->adds));
-        if (w != TILES) {
-            charl__launch_set_text(&l, "OWNERS", charl__text_string(&s->owners));
+    if (!is_one_node(ar)) {
+        CHARL_TRY(charl__peer_nodes_create(ar));
+    }
+    CHARL_TRY(blocks_write(ar, s));
+    for (charl__peer_way way = 0; way < CHARL__PEER_WAYS; way++) {
+        if (is_needed(ar, s, way)) {
+            CHARL_TRY(way_prepare(s, way));
         }
-        charl__launch_add(&l, charl__raw(CHARL_ARG_IN, s->block));
-        for (int i = 0; i < 4; i++) {
-            charl__launch_add(&l, charl__i64(0));
-        }
-        for (int i = 4; i < changing_of(w); i++) {
-            charl__launch_add(&l, charl__i32(0));
-        }
-        CHARL_TRY(charl__prepared_create(s->dev, &l, changing_of(w), &s->way[w]));
     }
     return CHARL_OK;
 }
 
 typedef struct launch_plan {
-    int way;
     int size; /* packs of a tile */
     int groups, rounds;
 } launch_plan;
@@ -240,46 +317,74 @@ static int64_t divide_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* Few values in words, if each work-item gets no more than one pack of every part. Tiles are as
- * small as their number in a row allows, so that many work-groups have one; without a tile no
- * work-group is started, as it would still raise its flags. */
-static launch_plan plan(const charl_allreduce *ar, const peer_state *s, charl__range range)
+/* Packs of the largest of `parts` parts. */
+static int64_t part_packs(charl__range range, int parts)
 {
-    const charl__peer_tuning *t = &s->tuning;
-    const int64_t blocks = divide_up(range.count, CHARL__PART);
-    const int64_t part =
-        divide_up(blocks, ar->c->size) * (CHARL__PART / 4) + (range.offset % 4 != 0); /* packs, at most */
-    const int64_t groups = ar->shares ? t->groups_beside : t->groups, room = groups * s->local;
-    const bool in_words = range.count * 4 <= t->words_bytes && t->words_left > 0 && part <= room;
-    const int64_t rounds = divide_up(part, room * s->packs);
+    return divide_up(divide_up(range.count, CHARL__PART), parts) * (CHARL__PART / 4) + (range.offset % 4 != 0);
+}
+
+static int64_t room(const peer_state *s, bool shares)
+{
+    return (int64_t)(shares ? s->tuning.groups_beside : s->tuning.groups) * s->local;
+}
+
+/* Few values in words, if each work-item gets no more than one pack of every part. */
+static bool fits_words(const peer_state *s, charl__range range, bool shares)
+{
+    return range.count * 4 <= s->tuning.words_bytes && s->tuning.words_left > 0 &&
+           part_packs(range, s->ranks) <= room(s, shares);
+}
+
+/* Tiles are as small as their number in a row allows, so that many work-groups have one; without a tile no
+ * work-group is started, as it would still raise its flags. */
+static launch_plan plan(const peer_state *s, const charl__peer_launch *l)
+{
+    const int64_t part = part_packs(l->range, l->parts), groups = room(s, l->shares) / s->local;
+    const int64_t rounds = divide_up(part, groups * s->local * s->packs);
     const int64_t share = divide_up(part, rounds * groups);
-    launch_plan p = {.way = in_words ? WORDS : TILES, .rounds = (int)rounds};
+    launch_plan p = {.rounds = (int)rounds};
 
     p.size = (int)charl__round_up((size_t)share, (size_t)s->local);
     p.groups = (int)divide_up(part, p.size * rounds);
     return p;
 }
 
-static charl_status range_launch(charl_allreduce *ar, peer_state *s, charl__range range, const charl__event *written)
+charl_status charl__peer_enqueue(charl_allreduce *ar, const charl__peer_launch *l)
 {
-    const launch_plan p = plan(ar, s, range);
+    peer_state *s = ar->own;
+    const launch_plan p = plan(s, l);
     const double patience_s = s->tuning.patience_s > 0 ? s->tuning.patience_s : ar->c->timeout_s + grace_s;
+    const bool in_words = l->way == CHARL__PEER_WORDS;
+    int64_t *epoch = is_gather(l->way) ? &s->gather_epoch : &s->epoch;
     const charl__arg changing[] = {
         charl__i64((int64_t)(patience_s * 1e9)),
-        charl__i64(range.offset),
-        charl__i64(range.count),
-        charl__i64(p.way == TILES ? s->epoch : s->tuning.words_left),
+        charl__i64(l->range.offset),
+        charl__i64(l->range.count),
+        charl__i64(in_words ? s->tuning.words_left : *epoch),
         charl__i32(p.size),
         charl__i32(p.rounds),
+        charl__i32(l->first),
+        charl__i32(l->parts),
     };
 
-    CHARL_TRY(charl__prepared_launch(s->way[p.way], (size_t)p.groups, written, changing));
-    if (p.way == TILES) {
-        s->epoch += p.rounds + 1;
-    } else {
+    CHARL_TRY(charl__prepared_launch(s->way[l->way], (size_t)p.groups, l->after, changing));
+    if (in_words) {
         s->tuning.words_left--;
+    } else {
+        *epoch += p.rounds + 1;
     }
     return CHARL_OK;
+}
+
+static charl_status range_launch(charl_allreduce *ar, peer_state *s, charl__range range, const charl__event *written)
+{
+    const charl__peer_way way = range.gathers                      ? CHARL__PEER_GATHER_VALUES
+                                : fits_words(s, range, ar->shares) ? CHARL__PEER_WORDS
+                                                                   : CHARL__PEER_TILES;
+
+    return charl__peer_enqueue(
+        ar,
+        &(charl__peer_launch){.way = way, .range = range, .shares = ar->shares, .parts = s->ranks, .after = written});
 }
 
 /* An event of every range costs the host more than to enqueue one; so ends are marked when somebody
@@ -291,30 +396,40 @@ static charl_status peer_begin(charl_allreduce *ar, int64_t ticket)
     const int64_t commands = charl__queue_commands(s->dev, CHARL_QUEUE_COMPUTE);
     const bool is_behind = commands != s->behind; /* else the kernel before has waited for it */
 
-    if (range.count > 0) {
-        if (is_behind) {
-            charl__event_release(ar->written);
-            ar->written = NULL;
-            CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMPUTE, &ar->written));
-        }
-        CHARL_TRY(range_launch(ar, s, range, is_behind ? ar->written : NULL));
-        s->behind = commands;
+    if (range.count > 0 && is_behind) {
+        charl__event_release(ar->written);
+        ar->written = NULL;
+        CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMPUTE, &ar->written));
     }
-    atomic_store(&((peer_page *)(void *)s->page.base)[ar->c->rank].begun, ticket + 1);
+    if (s->nodes) {
+        CHARL_TRY(charl__peer_nodes_begin(ar, ticket, ar->written));
+    } else if (range.count > 0) {
+        CHARL_TRY(range_launch(ar, s, range, is_behind ? ar->written : NULL));
+    }
+    s->behind = range.count > 0 ? commands : s->behind;
+    atomic_store(&charl__peer_page_of(s, ar->c->rank)->begun, ticket + 1);
     return CHARL_OK;
 }
 
-/* The end of all ranges begun. */
+/* Ranges whose last kernel has been enqueued. */
+static int64_t enqueued(const charl_allreduce *ar, const peer_state *s)
+{
+    return s->nodes ? charl__peer_nodes_gathered(s->nodes) : ar->begun;
+}
+
+/* The end of all ranges that have been enqueued. */
 static charl_status end_mark(charl_allreduce *ar, peer_state *s)
 {
+    const charl__queue q = charl__peer_gather_queue(s);
+
     charl__event_release(s->end);
     s->end = NULL;
     if (s->seen) {
-        CHARL_TRY(charl__buffer_fetch(CHARL_QUEUE_COMM, s->state, 0, s->seen, 2 * sizeof *s->seen, &s->end));
+        CHARL_TRY(charl__buffer_fetch(q, s->state, 0, s->seen, 2 * sizeof *s->seen, &s->end));
     } else {
-        CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMM, &s->end));
+        CHARL_TRY(charl__event_record(s->dev, q, &s->end));
     }
-    s->ended = ar->begun;
+    s->ended = enqueued(ar, s);
     return CHARL_OK;
 }
 
@@ -323,7 +438,10 @@ static charl_status peer_progress(charl_allreduce *ar)
     peer_state *s = ar->own;
     bool is_done = false;
 
-    if (ar->completed == ar->begun) {
+    if (s->nodes) {
+        CHARL_TRY(charl__peer_nodes_progress(ar));
+    }
+    if (ar->completed == enqueued(ar, s)) {
         return CHARL_OK;
     }
     if (!s->end) {
@@ -342,8 +460,13 @@ static bool peer_late(const void *arg, int rank)
 {
     const charl_allreduce *ar = arg;
     const peer_state *s = ar->own;
+    const charl__peer_page *page;
 
-    return atomic_load(&((peer_page *)(void *)s->page.base)[rank].begun) <= ar->completed;
+    if (ar->c->peer[rank].node != charl_comm_node(ar->c)) {
+        return charl__peer_nodes_late(ar, rank);
+    }
+    page = charl__peer_page_of(s, rank);
+    return atomic_load(&page->begun) <= ar->completed || (s->nodes && atomic_load(&page->gathered) <= ar->completed);
 }
 
 static charl_status peer_join(charl_allreduce *ar)
@@ -353,6 +476,9 @@ static charl_status peer_join(charl_allreduce *ar)
     if (ar->completed == ar->begun) {
         return CHARL_OK;
     }
+    if (s->nodes) {
+        CHARL_TRY(charl__peer_nodes_flush(ar));
+    }
     if (!s->end || s->ended < ar->begun) {
         CHARL_TRY(end_mark(ar, s));
     }
@@ -360,7 +486,7 @@ static charl_status peer_join(charl_allreduce *ar)
     return CHARL_OK;
 }
 
-static charl_status peer_verify(charl_allreduce *ar)
+charl_status charl__peer_check(charl_allreduce *ar)
 {
     peer_state *s = ar->own;
     const charl_status code = s->is_trusted ? CHARL_ERR_COMM : CHARL_ERR_DEVICE;
@@ -371,10 +497,10 @@ static charl_status peer_verify(charl_allreduce *ar)
     for (int i = 0; i < 2; i++) {
         word[i] = s->words ? atomic_load(&s->words[i]) : s->seen[i];
     }
-    for (int r = 0; r < ar->c->size; r++) {
+    for (int r = 0; r < s->ranks; r++) {
         if (word[0] >> r & 1) {
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "",
-                                     charl__peer_name(ar->c, r, name, sizeof name));
+                                     charl__peer_name(ar->c, s->first_rank + r, name, sizeof name));
         }
     }
     ar->c->is_broken = ar->c->is_broken || (s->is_trusted && (word[0] || word[1]));
@@ -393,6 +519,13 @@ static void peer_abandon(charl_allreduce *ar)
     } else if (s->state && charl__buffer_write(CHARL_QUEUE_UPLOAD, s->state, 4, &one, sizeof one, true) != CHARL_OK) {
         charl_error_clear(); /* then its patience ends it */
     }
+}
+
+static bool peer_is_exchanging(const charl_allreduce *ar)
+{
+    const peer_state *s = ar->own;
+
+    return s->nodes && charl__peer_nodes_exchange(s->nodes);
 }
 
 /* v in all lanes, times the lane's number. */
@@ -451,7 +584,7 @@ static charl_status try_once(charl_allreduce *ar, float *v, int64_t count)
     return st;
 }
 
-/* Both kernels, once: they are built and known to work before anything depends on them. */
+/* All ways, once: they are built and known to work before anything depends on them. */
 static charl_status try_out(charl_allreduce *ar, peer_state *s)
 {
     charl_status st = CHARL_OK;
@@ -463,8 +596,8 @@ static charl_status try_out(charl_allreduce *ar, peer_state *s)
     s->tuning.patience_s = charl__fault_arg("peer.patience", &ms) ? (double)ms / 1e3 : try_s;
     st = charl__alloc_array(count + 1, sizeof *v, &v);
     CHARL_TRY_CLEANUP(charl_comm_agree(ar->c, st));
-    for (int w = 0; w < WAYS; w++) {
-        s->tuning.words_bytes = w == TILES ? 0 : INT64_MAX;
+    for (int w = 0; w < (is_one_node(ar) ? 2 : 1); w++) {
+        s->tuning.words_bytes = w == 0 ? INT64_MAX : 0;
         CHARL_TRY_CLEANUP(charl_comm_agree(ar->c, try_once(ar, v, count)));
     }
     s->tuning.words_bytes = words_bytes;
@@ -473,6 +606,27 @@ static charl_status try_out(charl_allreduce *ar, peer_state *s)
 cleanup:
     charl_free(v);
     return st;
+}
+
+/* Whose memory, and where their lanes are. */
+static charl_status node_init(charl_allreduce *ar, peer_state *s)
+{
+    const charl_comm *c = ar->c;
+    const int node = charl_comm_node(c);
+
+    s->dev = ar->options.device;
+    s->in_place = charl__device_facts_get(s->dev)->zero_copy;
+    s->values = ar->options.gathers ? ar->device_values : NULL;
+    s->ranks = c->local_size;
+    s->rank = c->local_rank;
+    s->first_rank = c->node_first[node];
+    s->first_lane = ar->map.first[s->first_rank];
+    s->lanes = ar->map.first[c->node_first[node + 1]] - s->first_lane;
+    s->epoch = s->gather_epoch = 1;
+    CHARL_TRY(charl__node_map_init(c, &ar->map, &s->node_map));
+    shape_choose(ar, s);
+    CHARL_TRY(memory_create(ar, s));
+    return CHARL_OK;
 }
 
 static charl_status peer_create(charl_allreduce *ar)
@@ -485,15 +639,12 @@ static charl_status peer_create(charl_allreduce *ar)
     st = charl__alloc(sizeof *s, &s);
     ar->own = s; /* also where another rank got none */
     CHARL_TRY_CLEANUP(charl_comm_agree(c, st));
-    s->dev = ar->options.device;
-    s->epoch = 1;
-    shape_choose(ar, s);
-    CHARL_TRY_CLEANUP(charl_comm_agree(c, memory_create(ar, s)));
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, node_init(ar, s)));
     CHARL_TRY_CLEANUP(charl__descriptors_exchange(c, charl__export_fd(s->export), fds));
     CHARL_TRY_CLEANUP(charl_comm_agree(c, boxes_import(ar, s, fds)));
     CHARL_TRY_CLEANUP(charl_comm_agree(c, ways_prepare(ar, s)));
-    CHARL_TRY_CLEANUP(
-        charl__window_create(c, (size_t)c->size * sizeof(peer_page), "the progress of the all-reduce", &s->page));
+    CHARL_TRY_CLEANUP(charl__window_create(c, (size_t)s->ranks * sizeof(charl__peer_page),
+                                           "the progress of the all-reduce", &s->page));
     CHARL_TRY_CLEANUP(try_out(ar, s));
 cleanup:
     charl__descriptors_close(c, fds);
@@ -509,22 +660,26 @@ static void peer_destroy(charl_allreduce *ar)
     }
     peer_abandon(ar);
     charl__event_release(s->end);
-    for (int w = 0; w < WAYS; w++) {
+    for (int w = 0; w < CHARL__PEER_WAYS; w++) {
         charl__prepared_destroy(s->way[w]);
     }
-    for (int r = 0; r < ar->c->size; r++) {
+    for (int r = 0; r < s->ranks; r++) {
         charl__buffer_release(s->box[r]); /* waits for operations in flight */
     }
     charl__buffer_release(ar->device_lanes);
     charl__buffer_release(ar->device_sum);
     charl_pinned_destroy(s->seen_owner);
+    charl__peer_nodes_destroy(s->nodes);
     charl__buffer_release(s->block);
+    charl__buffer_release(s->values_block);
     charl__buffer_release(s->state);
     charl__export_destroy(s->export);
     charl__window_destroy(ar->c, &s->page);
     charl__text_fini(&s->each_rank);
     charl__text_fini(&s->owners);
     charl__text_fini(&s->adds);
+    charl__text_fini(&s->results);
+    charl__node_map_fini(&s->node_map);
     charl_free(s->words);
     charl_free(s->host);
     charl_free(s);
@@ -537,8 +692,10 @@ charl__peer_tuning *charl__peer_tuning_of(charl_allreduce *ar)
 
 const charl__algorithm charl__allreduce_peer = {
     .row.name = "peer",
-    .row.help = "NVIDIA GPUs of one node: kernels add in each other's GPU memory",
+    .row.help =
+        "NVIDIA GPUs: kernels add in the memory of the other GPUs of the node; MPI messages of the sums between nodes",
     .is_invariant = true,
+    .has_gather = true,
     .unavailable = peer_unavailable,
     .create = peer_create,
     .destroy = peer_destroy,
@@ -546,6 +703,7 @@ const charl__algorithm charl__allreduce_peer = {
     .progress = peer_progress,
     .late = peer_late,
     .join = peer_join,
-    .verify = peer_verify,
+    .verify = charl__peer_check,
     .abandon = peer_abandon,
+    .is_exchanging = peer_is_exchanging,
 };

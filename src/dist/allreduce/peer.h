@@ -21,14 +21,14 @@ typedef struct charl__peer_fact {
     char why[CHARL__PEER_WHY]; /* its device cannot: why */
 } charl__peer_fact;
 
-/** What the facts of n ranks alone tell. Pure. */
-void charl__peer_compare(const charl__peer_fact *f, int n, charl__peer_survey *out);
+/** What the facts of the n ranks of a node alone tell, whose first is the job's rank `first`. Pure. */
+void charl__peer_compare(const charl__peer_fact *f, int first, int n, charl__peer_survey *out);
 
 /** The same answer on every rank; dev is this rank's, or NULL. Collective on c; agreed. */
 charl_status charl__peer_ask(charl_comm *c, charl_device *dev, charl__peer_survey *out) CHARL_MUST_CHECK;
 
-/** Give fd to the other ranks of the node, which is the whole job, and get theirs: fds[r], owned by
- *  the caller, -1 for this rank. On failure all are closed. Collective on c; agreed. */
+/** Give fd to the other ranks of the node and get theirs: fds[r] from local rank r, owned by the caller, -1 for this rank. On failure all are
+ *  closed. Collective on c; agreed. */
 charl_status charl__descriptors_exchange(charl_comm *c, int fd, int *fds) CHARL_MUST_CHECK;
 
 /* What travels beside a descriptor. */

@@ -124,13 +124,13 @@ bool charl__descriptor_take(int socket, charl__descriptor_note *m, int *fd, bool
 static charl_status descriptors_take(const charl_comm *c, int socket, const key *all, int *fds)
 {
     charl_status st = CHARL_OK;
-    int left = c->size - 1, fd;
+    int left = c->local_size - 1, fd;
     bool is_cut, is_full = false;
     charl__descriptor_note m;
 
     while (left > 0 && charl__descriptor_take(socket, &m, &fd, &is_cut)) {
-        const bool is_ours =
-            m.rank >= 0 && m.rank < c->size && m.rank != c->rank && m.proof == all[m.rank].proof && fds[m.rank] < 0;
+        const bool is_ours = m.rank >= 0 && m.rank < c->local_size && m.rank != c->local_rank &&
+                             m.proof == all[m.rank].proof && fds[m.rank] < 0;
 
         is_full = is_full || (is_ours && is_cut);
         if (is_ours && fd >= 0 && (st = charl__acquire("descriptor")) == CHARL_OK) {
@@ -141,7 +141,7 @@ static charl_status descriptors_take(const charl_comm *c, int socket, const key 
         }
         CHARL_TRY(st);
     }
-    CHARL_REQUIRE(left == 0, CHARL_ERR_COMM, "%d of %d descriptors did not come%s", left, c->size - 1,
+    CHARL_REQUIRE(left == 0, CHARL_ERR_COMM, "%d of %d descriptors did not come%s", left, c->local_size - 1,
                   is_full ? ": this process may open no more files (ulimit -n)" : "");
     return st;
 }
@@ -149,22 +149,26 @@ static charl_status descriptors_take(const charl_comm *c, int socket, const key 
 charl_status charl__descriptors_exchange(charl_comm *c, int fd, int *fds)
 {
     charl_status st = CHARL_OK;
-    key mine = {0, 0}, all[CHARL__MAX_PEERS];
+    const key *near; /* of this node's ranks */
+    key mine = {0, 0}, *all = NULL;
     int s = -1;
 
-    for (int r = 0; r < c->size; r++) {
+    for (int r = 0; r < c->local_size; r++) {
         fds[r] = -1;
     }
-    CHARL_TRY_CLEANUP(charl_comm_agree(c, socket_open(&mine, &s)));
+    st = charl__alloc_array(c->size, sizeof *all, &all);
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, st == CHARL_OK ? socket_open(&mine, &s) : st));
     CHARL_TRY_CLEANUP(charl_comm_allgather(c, &mine, sizeof mine, all));
-    for (int r = 0; r < c->size && st == CHARL_OK; r++) {
-        if (r != c->rank) {
-            st = descriptor_send(s, &all[r], &(charl__descriptor_note){mine.proof, c->rank}, fd);
+    near = all + c->node_first[charl_comm_node(c)];
+    for (int r = 0; r < c->local_size && st == CHARL_OK; r++) {
+        if (r != c->local_rank) {
+            st = descriptor_send(s, &near[r], &(charl__descriptor_note){mine.proof, c->local_rank}, fd);
         }
     }
     CHARL_TRY_CLEANUP(charl_comm_agree(c, st));
-    CHARL_TRY_CLEANUP(charl_comm_agree(c, descriptors_take(c, s, all, fds)));
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, descriptors_take(c, s, near, fds)));
 cleanup:
+    charl_free(all);
     if (s >= 0) {
         close(s);
         charl__drop();
@@ -177,7 +181,7 @@ cleanup:
 
 void charl__descriptors_close(const charl_comm *c, int *fds)
 {
-    for (int r = 0; r < c->size; r++) {
+    for (int r = 0; r < c->local_size; r++) {
         if (fds[r] >= 0) {
             close(fds[r]);
             charl__drop();

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 
 enum { LOOK_EVERY = 64, RECENT_MS = 1000, FEW = 16, LOOKS = 256, LAST_TURN = 24 /* of the most nodes: 2 * log2 */ };
+enum { MESSAGE_YIELDS = 200000 }; /* some tenths of a second */
 static const double patience_s = 2, turn_s = 0.3, look_s = 0.1;
 
 bool charl__process_read(const charl__peer *peer, char *state, int64_t *started)
@@ -384,16 +385,17 @@ static void cpu_relax(void)
 
 charl_status charl__wait_pause(charl_comm *c, charl__waiter *w)
 {
-    const int64_t polls = ++w->polls - c->spins;
+    const bool stays_awake = w->has_messages && c->spins > 0; /* no other rank wants this core */
+    const int64_t polls = ++w->polls - c->spins, yields = stays_awake ? MESSAGE_YIELDS : c->yields;
 
     if (polls <= 0) {
         cpu_relax();
-    } else if (polls <= c->yields) {
+    } else if (polls <= yields) {
         sched_yield();
     } else {
-        charl__sleep_s(polls <= 2 * c->yields ? c->nap_s / 10 : c->nap_s);
+        charl__sleep_s(polls <= 2 * yields ? c->nap_s / 10 : c->nap_s);
     }
-    if (polls > c->yields || (polls > 0 && polls % LOOK_EVERY == 0)) {
+    if (polls > yields || (polls > 0 && polls % LOOK_EVERY == 0)) {
         CHARL_TRY(look(c, w));
     }
     return CHARL_OK;
