@@ -35,6 +35,12 @@ expect 0 "resumed" ranks 2 mlp.ini -q -o s "$@" dist.shard_optimizer=yes dist.bu
 unset CHARL_FAULT
 same "stopped twice" one s
 
+# Kernels add the gradients and send the parameters, on one node and over two.
+divided "peer" 2 mlp dist.allreduce=peer
+export CHARL_RANKS_PER_NODE=2
+again "peer over two nodes" 4 mlp dist.allreduce=peer
+unset CHARL_RANKS_PER_NODE
+
 divided "sgd in f16" 2 cnn train.precision=f16 train.on_nonfinite=skip
 if [ -n "$long" ]; then
     again "sgd in f16" 5 cnn train.precision=f16 train.on_nonfinite=skip

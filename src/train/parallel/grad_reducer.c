@@ -26,6 +26,9 @@
 #include "dist/consensus.h"
 
 enum { MOST_BUCKETS = 48 };
+enum { POLLS = 100 }; /* before the host sleeps between looks */
+
+static const double nap_s = 20e-6;
 
 /* For transfers at full speed; without, they are slow and right. */
 static void pin(charl__grad_reducer *s, void *memory, int64_t count, charl_pinned **out)
@@ -109,7 +112,8 @@ charl_status charl__grad_reducer_create(charl_comm *comm, const charl_allreduce_
     s->dev = set->dev;
     s->n_lanes = slices->n_lanes;
     s->last_ticket = -1;
-    CHARL_TRY_CLEANUP(charl_allreduce_create(comm, set->gradient_elements, slices, &wanted, &s->ar));
+    CHARL_TRY_CLEANUP(charl__allreduce_create_with(comm, set->gradient_elements, slices, &wanted,
+                                                   wanted.gathers ? set->value : NULL, &s->ar));
     CHARL_TRY_CLEANUP(charl_reducer_create(comm, slices, &s->reducer));
     CHARL_TRY_CLEANUP(charl_comm_agree(comm, place(s)));
     *out = s;
@@ -200,7 +204,7 @@ void charl__grad_reducer_destroy(charl__grad_reducer *s)
 }
 
 /* The host may be ahead of the device by more ranges than can be on their way. */
-static charl_status enqueue(charl__grad_reducer *s, int64_t begin, int64_t count)
+static charl_status make_room(charl__grad_reducer *s)
 {
     int64_t completed = 0;
 
@@ -208,7 +212,6 @@ static charl_status enqueue(charl__grad_reducer *s, int64_t begin, int64_t count
     if (s->last_ticket - completed >= MAX_BUCKETS - 1) {
         CHARL_TRY(charl_allreduce_wait(s->ar, completed));
     }
-    CHARL_TRY(charl_allreduce_begin(s->ar, begin, count, &s->last_ticket));
     return CHARL_OK;
 }
 
@@ -219,7 +222,8 @@ charl_status charl__grad_reducer_ready(void *ctx, int64_t begin, int64_t count)
     if (s->on_device) {
         charl__allreduce_share(s->ar, s->n_ready < MAX_BUCKETS && s->is_beside[s->n_ready]);
         s->n_ready++;
-        return enqueue(s, begin, count);
+        CHARL_TRY(make_room(s));
+        return charl_allreduce_begin(s->ar, begin, count, &s->last_ticket);
     }
     CHARL_TRY(charl__chunks_ready(s, begin, count));
     return CHARL_OK;
@@ -249,6 +253,45 @@ charl_status charl__grad_reducer_wait(charl__grad_reducer *s, int64_t ticket)
     return CHARL_OK;
 }
 
+bool charl__grad_reducer_gathers_in_place(const charl__grad_reducer *s)
+{
+    return charl__allreduce_gathers_in_place(s->ar);
+}
+
+charl_status charl__grad_reducer_gather(charl__grad_reducer *s, const charl__param_range *range, int n)
+{
+    charl__allreduce_share(s->ar, false);
+    for (int i = 0; i < n; i++) {
+        CHARL_TRY(make_room(s));
+        CHARL_TRY(charl_allreduce_gather(s->ar, range[i].begin, range[i].count, &s->last_ticket));
+    }
+    CHARL_TRY(charl__allreduce_join(s->ar));
+    s->n_unseen += s->n_unseen == 0;
+    return CHARL_OK;
+}
+
+/* Exchange with other nodes while the device computes. What takes longer is waited for. */
+static charl_status join(charl__grad_reducer *s)
+{
+    const charl__event *written = charl__allreduce_written(s->ar);
+    bool done = !written || !charl__allreduce_join_waits(s->ar);
+    int64_t completed;
+    double begin;
+
+    for (int polls = 0; !done; polls++) {
+        CHARL_TRY(charl_allreduce_progress(s->ar, &completed));
+        CHARL_TRY(charl__event_is_done(written, &done));
+        charl__sleep_s(done || polls < POLLS || charl__allreduce_is_exchanging(s->ar) ? 0 : nap_s);
+    }
+    begin = charl__clock_s();
+    CHARL_TRY(charl__allreduce_join(s->ar));
+    if (charl__allreduce_join_waits(s->ar)) {
+        s->waited_s += charl__clock_s() - begin;
+        s->busy_s += charl__clock_s() - begin;
+    }
+    return CHARL_OK;
+}
+
 charl_status charl__grad_reducer_finish(charl__grad_reducer *s)
 {
     charl_status st = CHARL_OK;
@@ -258,7 +301,7 @@ charl_status charl__grad_reducer_finish(charl__grad_reducer *s)
     }
     if (s->on_device) {
         s->n_ready = 0;
-        CHARL_TRY(charl__allreduce_join(s->ar));
+        CHARL_TRY(join(s));
         s->n_unseen++;
         return st;
     }

@@ -58,6 +58,12 @@ charl_status charl__grad_reducer_control(charl__grad_reducer *s, float *v, int c
 charl_status charl__grad_reducer_wait(charl__grad_reducer *s, int64_t ticket) CHARL_MUST_CHECK;
 /** Borrowed. */
 charl_allreduce *charl__grad_reducer_allreduce(const charl__grad_reducer *s);
+/** Whether charl__grad_reducer_gather works: the devices of options.gathers gather the parameters by themselves. */
+bool charl__grad_reducer_gathers_in_place(const charl__grad_reducer *s);
+/** Every rank's part (charl_allreduce_part) of n ranges of the parameters to all ranks, behind what the compute queue holds; launches enqueued
+ *  from now on see them. Async on one node. Collective. Errors: ERR_COMM, ERR_DEVICE. */
+charl_status charl__grad_reducer_gather(charl__grad_reducer *s, const charl__param_range *range,
+                                        int n) CHARL_MUST_CHECK;
 /** Whether the parameters lie in the gathered memory of the all-reduce, which asked for it by
  *  options.gathers. A set whose parameters do is moved before the sync is destroyed, or destroyed
  *  first. */

@@ -118,6 +118,10 @@ charl_status charl__shard_publish(charl__replica *r)
     if (!s) {
         return CHARL_OK;
     }
+    if (charl__grad_reducer_gathers_in_place(r->reducer)) {
+        CHARL_TRY(charl__grad_reducer_gather(r->reducer, s->bucket, s->n));
+        return charl__params_refresh(r->session->params);
+    }
     for (int i = 0; copies && i < s->n; i++) {
         CHARL_TRY(transfer(r, s->own[i], false));
     }
