@@ -81,14 +81,13 @@ static int export_file(void *ctx)
         return st == CHARL_OK ? say_folder(m) : charl__cli_fail(st);
     }
     for (int i = 1; i < m->count; i++) {
-        overrides[n++].text = m->values[i];
+        overrides[n++] = (charl_config_override){.text = m->values[i]};
     }
     if (m->base) {
         if ((size_t)snprintf(base, sizeof base, "init.from=%s", m->base) >= sizeof base) {
             return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--base: the path is too long");
         }
-        overrides[n].text = base;
-        overrides[n++].origin = "--base";
+        overrides[n++] = (charl_config_override){.text = base, .origin = "--base"};
     }
     st = charl_export_model(m->values[0], overrides, n, m->ema, m->out);
     return st == CHARL_OK ? say_made(m->out) : charl__cli_fail(st);
