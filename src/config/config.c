@@ -173,6 +173,9 @@ static charl_status look_up(loader *l, const char *section, const char *name, ch
         const charl__key *other = charl__key_elsewhere(name);
         const char *near = charl__key_nearest(section, name);
 
+        if (!other && !near) {
+            other = charl__key_nearest_elsewhere(name);
+        }
         if (other) {
             snprintf(why, sizeof why, "unknown key (did you mean %s in [%s]?)", other->name, other->section);
         } else {

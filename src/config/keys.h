@@ -116,6 +116,8 @@ const char *charl__key_nearest_section(const char *section);
 
 /** The first key called `name`, by name or alias, in any section; NULL. */
 const charl__key *charl__key_elsewhere(const char *name);
+/** The key of any section whose name is closest to `name`, a misspelled one; or NULL. */
+const charl__key *charl__key_nearest_elsewhere(const char *name);
 
 /** Whether `value` is a word that once stood for the key's default, which an item with it leaves as it is. */
 bool charl__value_was_default(const charl__key *key, const char *value);

@@ -240,6 +240,20 @@ bool charl__key_section_known(const char *section)
     return false;
 }
 
+const charl__key *charl__key_nearest_elsewhere(const char *name)
+{
+    const charl__schema *s = charl__config_schema();
+    const charl__key *nearest = NULL;
+    int best = INT_MAX;
+
+    for (int i = 0; i < s->count; i++) {
+        if (charl_text_closer(name, s->keys[i].name, &best)) {
+            nearest = &s->keys[i];
+        }
+    }
+    return nearest;
+}
+
 const char *charl__key_nearest(const char *section, const char *name)
 {
     const charl__schema *s = charl__config_schema();
