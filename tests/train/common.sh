@@ -3,7 +3,7 @@
 # are more than a machine's GPUs.
 set -u
 [ -n "${CHARL_BIN_DIR:-}" ] && [ -x "$CHARL_BIN_DIR/charl-train" ] || { echo "CHARL_BIN_DIR holds no charl-train"; exit 1; }
-bin=$CHARL_BIN_DIR
+bin=$(cd "$CHARL_BIN_DIR" && pwd) && here=$(cd "$(dirname "$0")" && pwd) || exit 1 # absolute: the script leaves this directory
 long=${CHARL_TEST_LONG:-}
 short=${CHARL_TEST_SHORT:-}
 unset CHARL_BIN_DIR CHARL_TEST_LONG CHARL_TEST_SHORT CHARL_TEST_DATA # charl warns of variables that it does not know
