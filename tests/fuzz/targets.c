@@ -521,7 +521,7 @@ static void run_prompts(const unsigned char *data, size_t size)
     charl__prompts_fini(&prompts);
 }
 
-/* Time lines of several programs, in one file; what is written can be merged again. */
+/* Time lines of several programs, in one file; what is written can be merged again, unless there are too many processes. */
 static void run_trace(const unsigned char *data, size_t size)
 {
     const char *files[2];
@@ -529,7 +529,9 @@ static void run_trace(const unsigned char *data, size_t size)
     files[0] = files[1] = fuzz_put("trace.json", data, size);
     if (fuzz_accepts(charl_trace_merge(files, 2, fuzz_path("both.json")))) {
         files[1] = fuzz_path("both.json");
-        FUZZ_CHECK(charl_trace_merge(files, 2, fuzz_path("all.json")) == CHARL_OK, "a merged time line is refused");
+        FUZZ_CHECK(charl_trace_merge(files, 2, fuzz_path("all.json")) == CHARL_OK ||
+                       strstr(charl_error_message(), "the time lines have more than"),
+                   "a merged time line is refused");
     }
 }
 

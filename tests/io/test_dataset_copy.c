@@ -6,6 +6,7 @@
 
 #include "charl/dataset.h"
 #include "io/dataset/dataset_write.h"
+#include "io/dataset/order/split.h"
 
 enum { TRAIN = 60, VAL = 8, TEST = 4, ALL = TRAIN + VAL + TEST, CLASSES = 3 };
 
@@ -211,6 +212,60 @@ static void targets_keep_their_scale(void **state)
     }
 }
 
+/* Rows are copied in blocks of a few megabytes, whatever is large in them: with blocks by the input alone, this would take 4 TB. */
+static void rows_may_have_wide_targets(void **state)
+{
+    enum { ROWS = 2, WIDE = 1 << 20 };
+    const char *path = charl_test_path(dir, "wide.h5"), *out = charl_test_path(dir, "copy.h5");
+    const charl__writer_spec spec = {.kind = CHARL_DATASET_REGRESSION,
+                                     .x_dtype = CHARL_F32,
+                                     .x_item = {1, {1}},
+                                     .values = true,
+                                     .y_item = {1, {WIDE}},
+                                     .rows = ROWS};
+    const int64_t rows[ROWS] = {0, 1};
+    float x[ROWS] = {1, 2}, *y = calloc((size_t)ROWS * WIDE, sizeof *y);
+    charl__writer *w = NULL;
+    charl_dataset *ds = NULL;
+
+    (void)state;
+    assert_non_null(y);
+    y[0] = 3;
+    y[ROWS * WIDE - 1] = 4;
+    charl_assert_ok(charl__writer_create(path, &spec, NULL, &w));
+    charl_assert_ok(charl__writer_put(w, x, y, ROWS));
+    charl_assert_ok(charl__writer_finish(w));
+    charl__writer_destroy(w);
+    sample(path, 0, out, NULL);
+    charl_assert_ok(charl_dataset_open(out, NULL, &ds));
+    y[0] = y[ROWS * WIDE - 1] = 0;
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, ROWS, x, y));
+    assert_true(x[1] == 2 && y[0] == 3 && y[ROWS * WIDE - 1] == 4);
+    charl_dataset_close(ds);
+    free(y);
+}
+
+/* Labels may be any numbers: memory is needed for the classes that occur. */
+static void classes_may_be_far_apart(void **state)
+{
+    static const int32_t near[] = {2, 0, 2, 2, 0, 2}, far[] = {INT32_MAX, 7, INT32_MAX, INT32_MAX, 7, INT32_MAX};
+    uint8_t *chosen = NULL;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const int32_t *labels = i == 0 ? near : far;
+        int of_first = 0, of_second = 0;
+
+        charl_assert_ok(charl__split_rows(labels, 6, 3, 1, &chosen));
+        for (int r = 0; r < 6; r++) {
+            *(labels[r] == labels[0] ? &of_first : &of_second) += chosen[r];
+        }
+        assert_int_equal(of_first, 2);
+        assert_int_equal(of_second, 1);
+        charl_free(chosen);
+    }
+}
+
 static charl_status scenario(void *ctx)
 {
     const char *const *paths = ctx;
@@ -239,6 +294,8 @@ int main(void)
         cmocka_unit_test(a_sample_has_each_class_in_proportion),
         cmocka_unit_test(every_row_is_in_one_part),
         cmocka_unit_test(targets_keep_their_scale),
+        cmocka_unit_test(rows_may_have_wide_targets),
+        cmocka_unit_test(classes_may_be_far_apart),
         cmocka_unit_test(every_acquisition_may_fail),
     };
 

@@ -47,7 +47,7 @@ static charl_status copy_rows(charl_dataset *ds, const charl_dataset_info *info,
     charl_status st = CHARL_OK;
     const int64_t x_bytes = charl_shape_count(&info->x_shape) * (int64_t)charl_dtype_size(info->x_dtype);
     const int64_t y_bytes = charl_shape_count(&info->y_shape) * (int64_t)charl_dtype_size(info->y_dtype);
-    const int64_t most = x_bytes < PART_BYTES ? PART_BYTES / x_bytes : 1;
+    const int64_t row_bytes = x_bytes + y_bytes, most = row_bytes < PART_BYTES ? PART_BYTES / row_bytes : 1;
     void *x = NULL, *y = NULL;
 
     CHARL_TRY_CLEANUP(charl__alloc_array(most, (size_t)x_bytes, &x));

@@ -54,36 +54,80 @@ static void allot(share *s, int64_t classes, int64_t rows, int64_t n)
     qsort(s, (size_t)classes, sizeof *s, by_class);
 }
 
+static int by_label(const void *a, const void *b)
+{
+    const int32_t *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+/* The classes in ascending order, without rows yet: all up to the largest label, or only those that occur, where that is more classes than
+ * rows: labels may be any numbers. *s: new, charl_free. */
+static charl_status find_classes(const int32_t *labels, int64_t rows, share **s, int64_t *classes)
+{
+    charl_status st = CHARL_OK;
+    int32_t *sorted = NULL;
+    int64_t n = 1;
+
+    for (int64_t r = 0; labels && r < rows; r++) {
+        n = labels[r] >= n ? (int64_t)labels[r] + 1 : n;
+    }
+    if (labels && n > rows) {
+        CHARL_TRY_CLEANUP(charl__alloc_array(rows, sizeof *sorted, &sorted));
+        memcpy(sorted, labels, (size_t)rows * sizeof *sorted);
+        qsort(sorted, (size_t)rows, sizeof *sorted, by_label);
+        n = 0;
+        for (int64_t r = 0; r < rows; r++) {
+            if (n == 0 || sorted[r] != sorted[n - 1]) {
+                sorted[n++] = sorted[r];
+            }
+        }
+    }
+    CHARL_TRY_CLEANUP(charl__alloc_array(n, sizeof **s, s));
+    for (int64_t c = 0; c < n; c++) {
+        (*s)[c].class = sorted ? sorted[c] : (int32_t)c;
+    }
+    *classes = n;
+cleanup:
+    charl_free(sorted);
+    return st;
+}
+
+/* Where the class of row r is in s. */
+static int64_t find_class(const share *s, int64_t classes, const int32_t *labels, int64_t r)
+{
+    const share key = {.class = labels ? labels[r] : 0};
+
+    if (s[classes - 1].class == classes - 1) { /* none is missing */
+        return key.class;
+    }
+    return (const share *)bsearch(&key, s, (size_t)classes, sizeof *s, by_class) - s;
+}
+
 charl_status charl__split_rows(const int32_t *labels, int64_t rows, int64_t n, uint64_t seed, uint8_t **chosen)
 {
     charl_status st = CHARL_OK;
-    int64_t classes = 1, *first = NULL, *row_of = NULL;
+    int64_t classes, *first = NULL, *row_of = NULL;
     share *s = NULL;
 
     *chosen = NULL;
-    for (int64_t r = 0; labels && r < rows; r++) {
-        classes = labels[r] >= classes ? labels[r] + 1 : classes;
-    }
     CHARL_TRY_CLEANUP(charl__alloc_array(rows, 1, chosen));
-    CHARL_TRY_CLEANUP(charl__alloc_array(classes, sizeof *s, &s));
+    CHARL_TRY_CLEANUP(find_classes(labels, rows, &s, &classes));
     CHARL_TRY_CLEANUP(charl__alloc_array(classes + 1, sizeof *first, &first));
     CHARL_TRY_CLEANUP(charl__alloc_array(rows, sizeof *row_of, &row_of));
-    for (int64_t c = 0; c < classes; c++) {
-        s[c].class = (int32_t)c;
-    }
     for (int64_t r = 0; r < rows; r++) {
-        s[labels ? labels[r] : 0].rows++;
+        s[find_class(s, classes, labels, r)].rows++;
     }
     allot(s, classes, rows, n);
     for (int64_t c = 0; c < classes; c++) {
         first[c + 1] = first[c] + s[c].rows;
     }
     for (int64_t r = 0; r < rows; r++) {
-        row_of[first[labels ? labels[r] : 0]++] = r;
+        row_of[first[find_class(s, classes, labels, r)]++] = r;
     }
     for (int64_t c = 0, at = 0; c < classes; at += s[c].rows, c++) {
         for (int64_t i = 0; i < s[c].val; i++) {
-            (*chosen)[row_of[at + charl_order_row(seed + (uint64_t)c, s[c].rows, true, i)]] = 1;
+            (*chosen)[row_of[at + charl_order_row(seed + (uint64_t)s[c].class, s[c].rows, true, i)]] = 1;
         }
     }
 cleanup:
