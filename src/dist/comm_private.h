@@ -96,6 +96,10 @@ void charl__wait_start(charl_comm *c, charl__waiter *w, const char *what, bool (
                        const void *arg);
 charl_status charl__wait_pause(charl_comm *c, charl__waiter *w) CHARL_MUST_CHECK;
 
+/** For a loop that waits for something else than ranks: show the others that this rank does not hang. Fails when a peer is dead, or when
+ *  has_deadline has been true, and everything still, for the timeout. */
+charl_status charl__wait_look(charl_comm *c, charl__waiter *w, bool has_deadline) CHARL_MUST_CHECK;
+
 /** Fails with ERR_COMM when c is broken. */
 charl_status charl__comm_check(const charl_comm *c) CHARL_MUST_CHECK;
 

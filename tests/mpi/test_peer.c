@@ -528,28 +528,80 @@ static void test_auto_falls_back(void **state)
     charl_allreduce_destroy(ar);
 }
 
-/* One rank fails at its nth acquisition: all of them are told, and can go on. */
+/* The trial over nodes: what a kernel that gave up has left is sent to the other node, and both find that its sum is wrong. */
+static void test_auto_falls_back_over_nodes(void **state)
+{
+    charl_allreduce *ar = NULL;
+    charl_slices mine;
+    int warnings = 0;
+
+    (void)state;
+    if (!has_nodes()) {
+        return; /* mpi/peer_nodes has them */
+    }
+    charl_assert_ok(charl_slices_block(8, charl_comm_rank(nodes), charl_comm_size(nodes), &mine));
+    charl_log_set_callback(note, &warnings);
+    charl_assert_ok(charl__fault_set("peer.prefer:1+,peer.late@1:1:1000,peer.patience:1+:100"));
+    charl_assert_ok(charl_allreduce_create(nodes, 300, &mine, &(charl_allreduce_options){.device = dev}, &ar));
+    charl_assert_ok(charl__fault_set(NULL));
+    charl_log_set_callback(NULL, NULL);
+    assert_string_equal(charl_allreduce_name(ar), "hierarchical");
+    assert_int_equal(warnings, 1);
+    assert_false(charl_comm_is_broken(nodes));
+    charl_allreduce_destroy(ar);
+    sums(nodes, 8, 700, false, 1); /* the next trial may succeed */
+}
+
+/* One rank fails at its nth acquisition while the all-reduce is created: it fails on all. */
+static void fail_alone(charl_comm *c, int n, charl_status *st)
+{
+    charl_allreduce *ar = NULL;
+    charl_slices mine;
+    int64_t was_spent;
+
+    charl__fault_after(charl_comm_rank(comm) == 1 ? n : 0);
+    *st = create(c, 8, 300, &mine, &ar);
+    was_spent = *st != CHARL_OK;
+    charl__fault_after(0);
+    charl_assert_ok(charl_comm_reduce_i64(comm, CHARL_COMM_MIN, &was_spent, 1));
+    assert_int_equal(was_spent, *st != CHARL_OK);
+    charl_allreduce_destroy(ar);
+}
+
+static int failure_step(void)
+{
+    return charl__env_is_on(CHARL_ENV_TEST_LONG) ? 1 : 13;
+}
+
+/* ... and the ranks can go on. */
 static void test_a_lonely_failure_is_everybodys(void **state)
 {
-    const int step = charl__env_is_on(CHARL_ENV_TEST_LONG) ? 1 : 13;
     charl_status st = CHARL_ERR_NOMEM;
-    charl_slices mine;
     int n = 1;
 
     (void)state;
-    for (; st != CHARL_OK; n += step) {
-        charl_allreduce *ar = NULL;
-        int64_t was_spent = 0;
-
-        charl__fault_after(charl_comm_rank(comm) == 1 ? n : 0);
-        st = create(comm, 8, 300, &mine, &ar);
-        was_spent = st != CHARL_OK;
-        charl__fault_after(0);
-        charl_assert_ok(charl_comm_reduce_i64(comm, CHARL_COMM_MIN, &was_spent, 1));
-        assert_int_equal(was_spent, st != CHARL_OK);
-        charl_allreduce_destroy(ar);
+    for (; st != CHARL_OK; n += failure_step()) {
+        fail_alone(comm, n, &st);
+        assert_false(charl_comm_is_broken(comm));
     }
     assert_true(n > 20);
+}
+
+/* ... and over nodes too, unless messages are under way: then they have lost each other. */
+static void test_a_lonely_failure_is_that_of_all_nodes(void **state)
+{
+    charl_status st = CHARL_ERR_NOMEM;
+    int n = 1;
+
+    (void)state;
+    for (; has_nodes() && st != CHARL_OK; n += failure_step()) { /* mpi/peer_nodes */
+        charl_comm *c = NULL;
+
+        charl_assert_ok(charl_comm_create(&(charl_comm_options){.timeout_s = 1, .ranks_per_node = {2}}, &c));
+        fail_alone(c, n, &st);
+        charl_comm_destroy(c);
+    }
+    assert_true(!has_nodes() || n > 20);
 }
 
 static int ranks_begin(void **state)
@@ -597,7 +649,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_message_leaves_no_descriptor_behind),
         cmocka_unit_test(test_no_more_files_may_be_opened),
         cmocka_unit_test(test_auto_falls_back),
+        cmocka_unit_test(test_auto_falls_back_over_nodes),
         cmocka_unit_test(test_a_lonely_failure_is_everybodys),
+        cmocka_unit_test(test_a_lonely_failure_is_that_of_all_nodes),
         cmocka_unit_test(test_the_host_ends_the_kernel),
         cmocka_unit_test(test_the_kernel_gives_up),
     };

@@ -5,12 +5,16 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/env.h"
 #include "base/log.h"
 #include "base/text/text.h"
 #include "dist/allreduce/allreduce_device.h"
 #include "dist/consensus.h"
 #include "dist/allreduce/peer.h"
+
+enum { POLLS = 100, LOOK_EVERY = 64 }; /* before the host sleeps between polls; polls between looks at the ranks */
+static const double nap_s = 20e-6;
 
 #define ROW(name) &charl__allreduce_##name,
 static const void *const built_in[] = {CHARL__ALLREDUCES(ROW) NULL};
@@ -330,6 +334,15 @@ charl_status charl_allreduce_progress(charl_allreduce *ar, int64_t *completed)
     return CHARL_OK;
 }
 
+/* After a failure no kernel may wait for the rank that is lost. */
+static charl_status give_up(charl_allreduce *ar, charl_status st)
+{
+    if (st != CHARL_OK && ar->algorithm->abandon && charl_comm_is_broken(ar->c)) {
+        ar->algorithm->abandon(ar);
+    }
+    return st;
+}
+
 charl_status charl_allreduce_wait(charl_allreduce *ar, int64_t ticket)
 {
     charl_status st = CHARL_OK;
@@ -353,10 +366,7 @@ charl_status charl_allreduce_wait(charl_allreduce *ar, int64_t ticket)
     }
 cleanup:
     ar->waits = false;
-    if (st != CHARL_OK && ar->algorithm->abandon && charl_comm_is_broken(ar->c)) {
-        ar->algorithm->abandon(ar);
-    }
-    return st;
+    return give_up(ar, st);
 }
 
 bool charl__allreduce_buffers(const charl_allreduce *ar, charl__buffer **lanes, charl__buffer **sum)
@@ -369,11 +379,6 @@ bool charl__allreduce_buffers(const charl_allreduce *ar, charl__buffer **lanes, 
 bool charl__allreduce_gathers_in_place(const charl_allreduce *ar)
 {
     return ar->algorithm->join && ar->options.gathers;
-}
-
-bool charl__allreduce_is_exchanging(const charl_allreduce *ar)
-{
-    return ar->algorithm->is_exchanging && ar->algorithm->is_exchanging(ar);
 }
 
 bool charl__allreduce_join_waits(const charl_allreduce *ar)
@@ -391,9 +396,56 @@ const charl__event *charl__allreduce_written(const charl_allreduce *ar)
     return ar->written;
 }
 
+/* Whether a rank of this node neither computes nor waits. */
+static bool is_lifeless(const void *arg, int rank)
+{
+    const charl_comm *c = ((const charl_allreduce *)arg)->c;
+
+    return c->peer[rank].node == charl_comm_node(c) && !charl__peer_is_waiting(c, rank);
+}
+
+static bool has_lifeless(const charl_allreduce *ar)
+{
+    for (int i = 0; i < ar->c->local_size; i++) {
+        const int r = charl__comm_local_peer(ar->c, i);
+
+        if (r != ar->c->rank && is_lifeless(ar, r)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static charl_status exchange(charl_allreduce *ar)
+{
+    charl__waiter w;
+    bool is_written = !ar->written;
+
+    charl__wait_start(ar->c, &w, "all-reduce", is_lifeless, ar);
+    for (int64_t polls = 0; !is_written; polls++) {
+        const bool is_busy = ar->algorithm->is_exchanging && ar->algorithm->is_exchanging(ar);
+        const bool sleeps = polls >= POLLS && !is_busy;
+
+        CHARL_TRY(ar->algorithm->progress(ar));
+        CHARL_TRY(charl__event_is_done(ar->written, &is_written));
+        if (sleeps || polls % LOOK_EVERY == 0) {
+            CHARL_TRY(charl__wait_look(ar->c, &w, has_lifeless(ar)));
+        }
+        charl__sleep_s(sleeps && !is_written ? nap_s : 0);
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__allreduce_exchange(charl_allreduce *ar)
+{
+    CHARL_TRY(charl__comm_check(ar->c));
+    CHARL_TRY(give_up(ar, exchange(ar)));
+    return CHARL_OK;
+}
+
 charl_status charl__allreduce_join(charl_allreduce *ar)
 {
     CHARL_TRY(charl__comm_check(ar->c));
-    CHARL_TRY(ar->algorithm->join(ar));
+    CHARL_TRY(give_up(ar, ar->algorithm->join(ar)));
     return CHARL_OK;
 }

@@ -28,10 +28,13 @@ const charl__event *charl__allreduce_written(const charl_allreduce *ar);
  *  (charl__allreduce_join_waits). What was lost is reported by charl_allreduce_wait. Errors: ERR_COMM, ERR_DEVICE. */
 charl_status charl__allreduce_join(charl_allreduce *ar) CHARL_MUST_CHECK;
 
-/** Whether charl__allreduce_join waits for other ranks; whether messages to them are under way, which move only when this rank makes
- *  progress. */
+/** Whether charl__allreduce_join waits for other ranks. */
 bool charl__allreduce_join_waits(const charl_allreduce *ar);
-bool charl__allreduce_is_exchanging(const charl_allreduce *ar);
+
+/** Before a join that waits: exchange with other nodes while the device computes. Blocks until the device has written the lanes of the last
+ *  range begun, however long it computes, but no longer than the communicator's timeout for a rank of this node that shows no life. (On CPU
+ *  devices a kernel that waits for that rank takes the threads that gradients need.) Errors: ERR_COMM, ERR_DEVICE. */
+charl_status charl__allreduce_exchange(charl_allreduce *ar) CHARL_MUST_CHECK;
 
 /** Ranges begun from now on are summed while the compute queue has work: by few work-groups, which
  *  leave the other processors to it, or not: by as many as make it short, as at first. Equally on

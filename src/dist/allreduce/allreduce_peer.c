@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/fault.h"
 
 enum { FLAG_BYTES = 128, SETS = 4 }; /* of a work-group: FLAGS and SETS of peer_box.clh */
@@ -565,8 +566,11 @@ static charl_status try_once(charl_allreduce *ar, float *v, int64_t count)
 {
     charl_status st = lanes_fill(ar, v, count, 1.0F);
     const bool is_absent = charl__fault("peer.absent");
-    int64_t ticket = 0;
+    int64_t ticket = 0, ms = 0;
 
+    if (charl__fault_arg("peer.late", &ms)) {
+        charl__sleep_s((double)ms / 1e3);
+    }
     if (st == CHARL_OK && !is_absent) {
         st = charl_allreduce_begin(ar, 0, count, &ticket);
     }

@@ -376,6 +376,14 @@ static charl_status look(charl_comm *c, charl__waiter *w)
     return CHARL_OK;
 }
 
+charl_status charl__wait_look(charl_comm *c, charl__waiter *w, bool has_deadline)
+{
+    if (!has_deadline) {
+        w->start_s = 0; /* it begins anew */
+    }
+    return look(c, w);
+}
+
 static void cpu_relax(void)
 {
 #if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))

@@ -26,9 +26,6 @@
 #include "dist/consensus.h"
 
 enum { MOST_BUCKETS = 48 };
-enum { POLLS = 100 }; /* before the host sleeps between looks */
-
-static const double nap_s = 20e-6;
 
 /* For transfers at full speed; without, they are slow and right. */
 static void pin(charl__grad_reducer *s, void *memory, int64_t count, charl_pinned **out)
@@ -270,22 +267,18 @@ charl_status charl__grad_reducer_gather(charl__grad_reducer *s, const charl__par
     return CHARL_OK;
 }
 
-/* Exchange with other nodes while the device computes. What takes longer is waited for. */
+/* On several nodes the exchange goes on while the device computes; what takes longer is waited for. */
 static charl_status join(charl__grad_reducer *s)
 {
-    const charl__event *written = charl__allreduce_written(s->ar);
-    bool done = !written || !charl__allreduce_join_waits(s->ar);
-    int64_t completed;
+    const bool waits = charl__allreduce_join_waits(s->ar);
     double begin;
 
-    for (int polls = 0; !done; polls++) {
-        CHARL_TRY(charl_allreduce_progress(s->ar, &completed));
-        CHARL_TRY(charl__event_is_done(written, &done));
-        charl__sleep_s(done || polls < POLLS || charl__allreduce_is_exchanging(s->ar) ? 0 : nap_s);
+    if (waits) {
+        CHARL_TRY(charl__allreduce_exchange(s->ar));
     }
     begin = charl__clock_s();
     CHARL_TRY(charl__allreduce_join(s->ar));
-    if (charl__allreduce_join_waits(s->ar)) {
+    if (waits) {
         s->waited_s += charl__clock_s() - begin;
         s->busy_s += charl__clock_s() - begin;
     }
