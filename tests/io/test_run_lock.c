@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/numeric/hash.h"
 #include "io/checkpoint/run_lock.h"
 
 static char *dir;
@@ -103,6 +104,79 @@ static void test_histories(void **state)
     }
 }
 
+/* Replace the lines of run.lock by those of `order`, digits from 1; where `changes` is one of them, its tensors are others; where it is also
+ * forged, its hash is right again. *wrong: what is found. */
+static void read_changed(const char *order, char changes, bool is_forged, charl__text *wrong)
+{
+    charl__lock lock = {0}, again = {0};
+    FILE *f;
+
+    charl_assert_ok(tell("S123r34", &lock));
+    f = fopen(charl_test_path(dir, CHARL__LOCK_FILE), "w");
+    assert_non_null(f);
+    for (const char *p = order; *p; p++) {
+        const char *line = charl__text_string(&lock.text);
+        char text[2048], hash[CHARL__SHA256_TEXT];
+        size_t n;
+
+        for (char k = '1'; k < *p; k++) {
+            line += strcspn(line, "\n") + 1;
+        }
+        snprintf(text, sizeof text, "%.*s", (int)strcspn(line, "\n"), line);
+        if (*p == changes) {
+            *(strstr(text, "tensors=") + strlen("tensors=")) = 'c';
+        }
+        if (*p == changes && is_forged) {
+            n = (size_t)(strstr(text, " hash=") - text);
+            snprintf(text + n, sizeof text - n, " hash=%s", charl__sha256_text(text, n, hash));
+        }
+        fprintf(f, "%s\n", text);
+    }
+    fclose(f);
+    charl_assert_ok(charl__lock_read(dir, &again, wrong));
+    assert_int_equal(again.count, strlen(order));
+    charl__lock_fini(&again);
+    charl__lock_fini(&lock);
+}
+
+/* Lines that were changed, forged, removed, repeated, reordered or put before the first: each is named. At the end, the chain cannot show what
+ * was removed. */
+static void test_the_chain(void **state)
+{
+    static const struct {
+        const char *order;
+        char changes;
+        bool is_forged;
+        const char *wrong;
+    } cases[] = {
+        {"123456", 0, false, ""},
+        {"12345", 0, false, ""},
+        {"123456", '3', false, "run.lock, line 3: was changed: its hash does not match\n"},
+        {"123456", '6', false, "run.lock, line 6: was changed: its hash does not match\n"},
+        {"123456", '3', true,
+         "run.lock, line 4: does not follow the line before: that was changed, or lines were removed\n"},
+        {"123456", '6', true, ""},
+        {"12456", 0, false,
+         "run.lock, line 3: does not follow the line before: that was changed, or lines were removed\n"},
+        {"23456", 0, false,
+         "run.lock, line 1: does not follow the line before: that was changed, or lines were removed\n"},
+        {"1233456", 0, false, "run.lock, line 4: was written after line 2: lines were inserted or reordered\n"},
+        {"124356", 0, false,
+         "run.lock, line 3: was written after line 4: lines were inserted or reordered\n"
+         "run.lock, line 4: was written after line 2: lines were inserted or reordered\n"
+         "run.lock, line 5: was written after line 3: lines were inserted or reordered\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        charl__text wrong = {0};
+
+        read_changed(cases[i].order, cases[i].changes, cases[i].is_forged, &wrong);
+        assert_string_equal(charl__text_string(&wrong), cases[i].wrong);
+        charl__text_fini(&wrong);
+    }
+}
+
 static void test_refused(void **state)
 {
     static const char *const bad[][2] = {
@@ -176,10 +250,8 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_histories),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_failures), cmocka_unit_test(test_histories), cmocka_unit_test(test_the_chain),
+        cmocka_unit_test(test_refused),  cmocka_unit_test(test_tensors),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

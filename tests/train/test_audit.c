@@ -224,6 +224,34 @@ static void test_few_ranks(void **state)
     charl_test_tempdir_remove(dir);
 }
 
+/* The message says what is wrong with the rank, not only that something is. */
+static void test_what_differs(void **state)
+{
+    static const char *const cases[][2] = {
+        {"train.backward.flip@1:2:3222", "has other weights than the other ranks"},
+        {"train.device.flip_gradient@1:3:800", "computed a different loss or gradient than two other ranks"},
+        {"train.allreduce.flip_gradient@1:3:800",
+         "had the right gradient, which changed in memory before it was added up"},
+        {"train.optimizer.flip_sum@1:3:800", "received another sum of gradients than the other ranks"},
+    };
+    char *dir = make_data();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        member m;
+
+        charl_assert_ok(charl__fault_set(cases[i][0]));
+        train(&(run){dir, MOST_RANKS, STEPS, 3, .normalizes = false}, &m);
+        charl_assert_ok(charl__fault_set(NULL));
+        assert_ended(&m, CHARL_ERR_AUDIT);
+        if (!is_right(&(run){dir, MOST_RANKS, STEPS, 3, .normalizes = false}, m.message, 1, 3) ||
+            !strstr(m.message, cases[i][1])) {
+            fail_msg("%s: %s", cases[i][0], m.message);
+        }
+    }
+    charl_test_tempdir_remove(dir);
+}
+
 /* A sum that is wrong everywhere is found by adding up again, and nobody is named. */
 static void test_wrong_sum(void **state)
 {
@@ -242,10 +270,8 @@ static void test_wrong_sum(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_false_alarm),
-        cmocka_unit_test(test_few_ranks),
-        cmocka_unit_test(test_wrong_sum),
-        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_no_false_alarm), cmocka_unit_test(test_few_ranks), cmocka_unit_test(test_what_differs),
+        cmocka_unit_test(test_wrong_sum),      cmocka_unit_test(test_faults),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
