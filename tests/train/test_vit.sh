@@ -1,0 +1,29 @@
+#!/bin/sh
+# The vision transformer of docs/models/vit.md, with fewer patches and numbers in each, learns to tell digits that it was not trained on.
+# CHARL_TEST_LONG=1: as the page has it.
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/common.sh"
+
+awk '/^```/ { on = $0 == "```ini" && !n++; next } on' "$here/../../docs/models/vit.md" >vit.ini
+
+# learns NAME ACCURACY SETTINGS...: the page's model, trained to the end, is right at least so often; chance is 0.1
+learns() {
+    _name=$1 _least=$2
+    shift 2
+    expect 0 "$_name" ranks 1 vit.ini -q -o "$_name" device.share=yes "$@"
+    got=$(sed -n 's/.*"event":"val".*"accuracy":\([^,}]*\).*/\1/p' "$_name/metrics.jsonl" | tail -n 1)
+    echo "$_name: accuracy $got"
+    checks=$((checks + 1))
+    awk -v got="$got" -v least="$_least" 'BEGIN { exit !(got + 0 >= least + 0) }' || fail "$_name: accuracy $got, expected at least $_least"
+}
+"$bin/charl" data make digits digits.h5 -t 8000 -v 500 --overwrite >/dev/null || exit 1
+learns short 0.55 layer.patch_embed.proj.kernel=7 layer.patch_embed.proj.stride=7 layer.pos_embed.block_size=17 \
+    layer.patch_embed.proj.channels=32 "layer.patches.shape=32, -1" layer.blocks.width=32 layer.blocks.repeat=2 \
+    train.batch_size=32 train.epochs=4 optimizer.learning_rate=3e-3 eval.interval=4ep
+if [ -n "$long" ]; then
+    "$bin/charl" data make digits digits.h5 --overwrite >/dev/null || exit 1
+    learns page 0.75
+else
+    skipped "the whole page" "CHARL_TEST_LONG is not set"
+fi
+finish
