@@ -30,11 +30,14 @@ int64_t charl__config_model_window(const charl_config *cfg)
 charl_dataset_options charl_config_dataset_options(const charl_config *c)
 {
     const int64_t window = charl__config_model_window(c);
+    const unsigned targets = charl__config_targets(c);
 
     return (charl_dataset_options){.x = c->data.x[0] ? c->data.x : NULL,
                                    .y = c->data.y[0] ? c->data.y : NULL,
                                    .weights = c->data.weights[0] ? c->data.weights : NULL,
                                    .val_split = c->data.val_split,
+                                   .fractions = targets & (CHARL_TARGET_FLAGS | CHARL_TARGET_PROBABILITIES) &&
+                                                !(targets & CHARL_TARGET_NUMBERS),
                                    .shuffle_window = c->data.shuffle_window,
                                    .cache_bytes = c->data.read_cache_mb << 20,
                                    .threads = (int)c->data.threads,

@@ -263,9 +263,9 @@ static void check_output(charl_target_kind targets, charl_graph *g, const charl_
                 g, CHARL_ERR_SHAPE,
                 "the model's output %s does not fit the targets %s, which have a class for each pixel: the loss "
                 "needs [batch, %lld, height, width] of as many pixels; end the model in a conv2d with "
-                "channels = %lld",
+                "channels = %lld%s",
                 charl_shape_format(&have, text), charl_shape_format(&want, target), (long long)classes,
-                (long long)classes);
+                (long long)classes, classes == 256 ? "; or, if these are masks of 0 and 255, make them 0 and 1" : "");
         }
         return;
     }

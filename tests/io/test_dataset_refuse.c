@@ -388,6 +388,56 @@ static void values_that_are_not_finite_are_refused(void **state)
     H5Sclose(space);
 }
 
+/* Losses of labels and probabilities would take -1 for a target like any other. */
+static void targets_outside_of_0_to_1_are_refused_where_they_must_be_fractions(void **state)
+{
+    static const float bad[] = {-1.0F, 1.5F, 1.0F};
+    const charl_dataset_options fractions = {.x = "/x", .y = "/y", .fractions = true};
+    const hsize_t dims[2] = {ROWS, 3};
+    const hid_t space = H5Screate_simple(2, dims, NULL);
+
+    (void)state;
+    for (int i = 0; i < 6; i++) { /* contiguous and chunked */
+        float values[ROWS * 3] = {0}, y[3];
+        unsigned char x[COLUMNS];
+        const int64_t row = 20, other = 19;
+        const hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+        const hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
+        charl_dataset *ds = NULL;
+        hid_t set;
+
+        if (i > 2) {
+            H5Pset_chunk(plist, 2, (const hsize_t[]){7, 3});
+        }
+        set = H5Dcreate2(file, "/y", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, plist, H5P_DEFAULT);
+        values[row * 3 + 2] = bad[i % 3];
+        H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values);
+        H5Dclose(set);
+        H5Pclose(plist);
+        add_array(file, "/x", &(array_spec){0});
+        H5Fclose(file);
+
+        charl_assert_ok(charl_dataset_open(path, &named, &ds));
+        charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, y));
+        charl_dataset_close(ds);
+        if (i > 2 && bad[i % 3] != 1.0F) { /* the description of chunked data reads them */
+            expect_refusal(&fractions, "/y: row 20 holds ");
+            continue;
+        }
+        charl_assert_ok(charl_dataset_open(path, &fractions, &ds));
+        charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &other, 1, x, y));
+        if (bad[i % 3] == 1.0F) {
+            charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, y));
+        } else {
+            charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, y), CHARL_ERR_DATA);
+            charl_assert_message(bad[i % 3] < 0 ? "/y: row 20 holds -1 (element 2)"
+                                                : "/y: row 20 holds 1.5 (element 2)");
+        }
+        charl_dataset_close(ds);
+    }
+    H5Sclose(space);
+}
+
 static void what_is_not_a_dataset_is_refused(void **state)
 {
     FILE *f;
@@ -581,6 +631,7 @@ int main(void)
         cmocka_unit_test(virtual_data_follow_their_sources),
         cmocka_unit_test(labels_out_of_range_are_refused),
         cmocka_unit_test(values_that_are_not_finite_are_refused),
+        cmocka_unit_test(targets_outside_of_0_to_1_are_refused_where_they_must_be_fractions),
         cmocka_unit_test(what_is_not_a_dataset_is_refused),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(wrong_attributes_are_refused),

@@ -656,6 +656,10 @@ static void test_refused_inputs(void **state)
     } bad[] = {
         {"linear", &linear, {0, {0}}, "block.0: a linear layer needs"},
         {"conv2d", &conv, {1, {5}}, "block.0: conv2d needs images"},
+        {"conv2d",
+         &conv,
+         {2, {7, 5}},
+         "a single channel is added by a reshape with shape = 1, 7, 5; it reads the model's"},
         {"conv2d", &odd, {3, {3, 5, 5}}, "block.0: conv2d: groups"},
         {"batch_norm", NULL, {0, {0}}, "block.0: batch_norm needs"},
         {"layer_norm", NULL, {0, {0}}, "block.0: layer_norm needs"},

@@ -99,4 +99,15 @@ with h5py.File("classes.out.h5") as f:
 PY
 expect 2 "too few channels" ranks 1 classes.ini -q -o none layer.out.channels=2
 says 1 'does not fit the targets .*channels = 3'
+/usr/bin/python3 - <<'PY'
+import h5py
+with h5py.File("volumes.h5") as f, h5py.File("void.h5", "w") as v:
+    v["x"], y = f["train/x"][:8], f["train/y"][:8]
+    y[5, 77] = -1
+    v["y"], v["labels"] = y, (255 * (y > 0)).reshape(8, 8, 16, 16).astype("u1")
+PY
+expect 3 "a mask of floats with -1" ranks 2 unet.ini -q -o none data.path=void.h5 data.x=/x data.y=/y train.batch_size=8
+says 1 '/y: row 5 holds -1 .element 77., but targets of this loss'
+expect 2 "a mask of 0 and 255" ranks 1 classes.ini -q -o none data.path=void.h5 data.x=/x data.y=/labels
+says 1 'channels = 256; or, if these are masks of 0 and 255, make them 0 and 1'
 finish

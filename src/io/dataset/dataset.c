@@ -248,11 +248,13 @@ static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options 
                : x->item.ndim >= 2                        ? CHARL_DATASET_IMAGES
                                                           : CHARL_DATASET_TABLE;
     if (x->item.ndim == 3 && x->item.dim[2] <= 4 && x->item.dim[0] > 4) {
-        CHARL_TRY(charl__text_printf(&ds->file.note,
-                                     "%s%s looks channels-last (rows of [%lld, %lld, %lld]); charl "
-                                     "reads images as [channels, height, width]",
-                                     ds->file.note.length ? "\n" : "", x->name, (long long)x->item.dim[0],
-                                     (long long)x->item.dim[1], (long long)x->item.dim[2]));
+        CHARL_TRY(charl__text_printf(
+            &ds->file.note,
+            "%s%s looks channels-last (rows of [%lld, %lld, %lld]); charl "
+            "reads images as [channels, height, width]; a first layer of type permute with order = 3, 1, 2 "
+            "makes such images of them",
+            ds->file.note.length ? "\n" : "", x->name, (long long)x->item.dim[0], (long long)x->item.dim[1],
+            (long long)x->item.dim[2]));
     }
     return CHARL_OK;
 }
@@ -471,6 +473,11 @@ charl_status charl__dataset_complete(charl_dataset *ds, const charl_dataset_opti
         CHARL_TRY(count_windows(ds));
     } else if (ds->kind == CHARL_DATASET_SEQUENCES) {
         CHARL_TRY(check_sequences(ds));
+    }
+    for (int s = 0; s < CHARL_SPLIT_COUNT && opt->fractions; s++) {
+        if (ds->views[s].y) {
+            ds->views[s].y->fractions = ds->views[s].y->dtype == CHARL_F32;
+        }
     }
     plan_blocks(ds, opt);
     cache_bytes = opt->cache_bytes > 0 ? opt->cache_bytes : default_cache_bytes(ds);

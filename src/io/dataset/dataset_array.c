@@ -334,6 +334,21 @@ static charl_status check_finite(const charl__file *f, const charl__array *a, in
     return CHARL_OK;
 }
 
+static charl_status check_fractions(const charl__file *f, const charl__array *a, int64_t first, int64_t n,
+                                    const float *data)
+{
+    const int64_t per_item = (int64_t)(a->item_bytes / sizeof *data);
+
+    for (int64_t i = 0; i < n * per_item; i++) {
+        CHARL_REQUIRE(data[i] >= 0 && data[i] <= 1, CHARL_ERR_DATA,
+                      "%s: %s: row %lld holds %g (element %lld), but targets of this loss (train.loss) lie between 0 "
+                      "and 1; HINT store classes as integers: there -1 marks what does not count, with train.loss = "
+                      "cross_entropy",
+                      f->path, a->name, (long long)(first + i / per_item), (double)data[i], (long long)(i % per_item));
+    }
+    return CHARL_OK;
+}
+
 charl_status charl__array_read(charl__file *f, charl__array *a, int64_t first, int64_t n, void *dst)
 {
     const int64_t offset = first * (int64_t)a->item_bytes;
@@ -345,7 +360,8 @@ charl_status charl__array_read(charl__file *f, charl__array *a, int64_t first, i
         return CHARL_OK;
     }
     if (a->n_parts > 0) {
-        return read_parts(a, first, n, dst);
+        CHARL_TRY(read_parts(a, first, n, dst));
+        return a->fractions ? check_fractions(f, a, first, n, dst) : CHARL_OK;
     }
     if (a->offset >= 0 && a->n_blocks > 0) {
         CHARL_TRY(read_checked(f, a, offset, bytes, dst));
@@ -359,6 +375,9 @@ charl_status charl__array_read(charl__file *f, charl__array *a, int64_t first, i
     }
     if (a->dtype == CHARL_F32) {
         CHARL_TRY(check_finite(f, a, first, n, dst));
+    }
+    if (a->fractions) {
+        CHARL_TRY(check_fractions(f, a, first, n, dst));
     }
     CHARL_TRY(charl__file_look(f, false));
     return CHARL_OK;

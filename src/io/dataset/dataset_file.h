@@ -71,6 +71,7 @@ typedef struct charl__array {
     size_t item_bytes;
     charl__element stored;
     bool converted;                 /* delivered bytes are not the stored ones */
+    bool fractions;                 /* floats that must lie from 0 to 1 */
     int64_t offset;                 /* of row 0 in the file; -1: not contiguous */
     charl__chunks *chunks;          /* NULL: not chunked */
     charl__pictures *pictures;      /* rows are decoded from files, each a chunk (pictures/pictures.h); NULL: no */

@@ -10,12 +10,19 @@ bool charl__conv_declare(const charl_layer_build *b, const charl_var *x, const c
     charl_shape shape = {c->dims + 2, {c->channels}};
     charl_init init = {.kind = CHARL_INIT_UNIFORM};
     int64_t fan;
-    char text[128];
+    char text[256];
 
     if (in.ndim != c->dims + 2 || in.dim[1] % c->groups != 0 || c->channels % c->groups != 0) {
-        snprintf(text, sizeof text, "%s%s%s", c->type,
-                 in.ndim != c->dims + 2 ? " needs " : ": groups must divide input and output channels",
-                 in.ndim != c->dims + 2 ? c->needs : "");
+        int n = snprintf(text, sizeof text, "%s%s%s", c->type,
+                         in.ndim != c->dims + 2 ? " needs " : ": groups must divide input and output channels",
+                         in.ndim != c->dims + 2 ? c->needs : "");
+
+        if (in.ndim == c->dims + 1 && c->dims > 1) {
+            n += snprintf(text + n, sizeof text - (size_t)n, "; a single channel is added by a reshape with shape = 1");
+            for (int i = 1; i < in.ndim; i++) {
+                n += snprintf(text + n, sizeof text - (size_t)n, ", %lld", (long long)in.dim[i]);
+            }
+        }
         charl__graph_refuse(b->g, text);
         return false;
     }
