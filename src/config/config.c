@@ -4,6 +4,7 @@
  */
 #include "charl/config.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -119,6 +120,24 @@ static int first_key_of(const loader *l, const char *section)
     return i;
 }
 
+/* Which section may be meant: "trian" is [train], "layr a" is [layer a]. */
+static void say_unknown(const char *section, char *why)
+{
+    static const char *const named[] = {"layer", "block"};
+    const char *near = charl__key_nearest_section(section), *rest = section + strcspn(section, " ");
+    char word[16];
+    int best = INT_MAX;
+
+    if (*rest) {
+        snprintf(word, sizeof word, "%.*s", (int)(rest - section), section);
+        for (int i = 0; i < 2; i++) {
+            near = charl_text_closer(word, named[i], &best) ? named[i] : near;
+        }
+    }
+    snprintf(why, CHARL__WHY, "unknown section%s%s%.80s%s", near ? " (did you mean [" : "", near ? near : "",
+             near && best < INT_MAX ? rest : "", near ? "]?)" : "");
+}
+
 static charl_status on_section(void *ctx, const char *section, int line)
 {
     loader *l = ctx;
@@ -140,10 +159,7 @@ static charl_status on_section(void *ctx, const char *section, int line)
         return CHARL_OK;
     }
     if (!charl__key_section_known(section)) {
-        const char *near = charl__key_nearest_section(section);
-
-        snprintf(why, sizeof why, "unknown section%s%s%s", near ? " (did you mean [" : "", near ? near : "",
-                 near ? "]?)" : "");
+        say_unknown(section, why);
         if (strcmp(section, "layer") == 0 || strcmp(section, "block") == 0) {
             snprintf(why, sizeof why, "expected [%s NAME]", section);
         }
@@ -258,10 +274,7 @@ static charl_status look_up_override(loader *l, char *section, const char *name,
             CHARL_TRY(add_mistake(l, it->origin, section, NULL, why));
         }
     } else if (!charl__key_section_known(section)) {
-        const char *near = charl__key_nearest_section(section);
-
-        snprintf(why, sizeof why, "unknown section%s%s%s", near ? " (did you mean [" : "", near ? near : "",
-                 near ? "]?)" : "");
+        say_unknown(section, why);
         CHARL_TRY(add_mistake(l, it->origin, section, NULL, why));
     } else {
         CHARL_TRY(look_up(l, section, name, it->origin, &it->key));

@@ -18,6 +18,9 @@ const char *charl__config_init_from(const charl_config *cfg);
 /** Outputs of the model for a vocabulary of so many tokens. */
 int64_t charl__config_vocab(const charl_config *cfg, int64_t tokens);
 
+/** The name of a block that is nearest to `name` and nearer than *best (charl_text_closer), which becomes how near it is; or NULL. */
+const char *charl__config_nearest_block(const charl_config *cfg, const char *name, int *best);
+
 /** The row of train.loss, which must not be auto. */
 const charl__loss *charl__config_loss(const charl_config *cfg);
 

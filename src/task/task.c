@@ -1,6 +1,8 @@
 /* Graphs for training and evaluation. */
 #include "task/task.h"
 
+#include <stdio.h>
+
 #include "autograd/op.h"
 #include "base/text/text.h"
 #include "charl/ops.h"
@@ -271,9 +273,13 @@ static void check_output(charl_target_kind targets, charl_graph *g, const charl_
     }
     front.ndim = have.ndim > 0 ? have.ndim - 1 : 0;
     if (has_classes ? !charl_shape_equal(&front, &want) : charl_shape_count(&have) != charl_shape_count(&want)) {
+        char values[CHARL_SHAPE_TEXT + 64];
+
+        snprintf(values, sizeof values, "as many values per sample as the targets %s have",
+                 charl_shape_format(&want, target));
         charl__graph_fail(g, CHARL_ERR_SHAPE, "the model's output %s does not fit the loss: it needs %s",
                           charl_shape_format(&have, text),
-                          !has_classes     ? "as many values per sample as the target has"
+                          !has_classes     ? values
                           : want.ndim == 1 ? "[batch, classes]; end it in a linear layer with out = classes"
                                            : "[batch, window, vocabulary]; end it in a linear layer with out = "
                                              "vocabulary, and do not flatten");

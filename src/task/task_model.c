@@ -1,9 +1,11 @@
 /* The model that a configuration describes. */
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/registry/key.h"
+#include "charl/text.h"
 #include "config/config_rows.h"
 #include "nn/layer.h"
 #include "nn/model.h"
@@ -64,22 +66,43 @@ static charl_status read_key(charl_config_layer *layer, const charl_key *k, unsi
     return CHARL_OK;
 }
 
-static charl_status refuse_type(charl_config_layer *layer)
+static charl_status refuse_type(const charl_config *config, charl_config_layer *layer)
 {
-    char text[512];
-    int used = snprintf(text, sizeof text, "there is no layer type %s; there are", charl_config_layer_type(layer));
+    const char *type = charl_config_layer_type(layer);
+    int best = INT_MAX;
+    const char *near = charl__config_nearest_block(config, type, &best);
     const charl_layer_type *t;
+    char text[512];
 
-    for (int i = 0; (t = charl__layer_type_at(i)) != NULL && used > 0 && (size_t)used < sizeof text; i++) {
-        used += snprintf(text + used, sizeof text - (size_t)used, "%s %s", i ? "," : "", t->row.name);
+    for (int i = 0; (t = charl__layer_type_at(i)) != NULL; i++) {
+        near = charl_text_closer(type, t->row.name, &best) ? t->row.name : near;
     }
+    snprintf(text, sizeof text,
+             "there is no layer type or block %.100s%s%.100s%s; charl-train --help-config=layer lists the types", type,
+             near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
     return charl_config_layer_refuse(layer, "type", text);
+}
+
+/* Where the layers of a configuration go. */
+typedef struct layer_reader {
+    const charl_config *config;
+    charl_model *model;
+} layer_reader;
+
+static bool has_layer(const charl_model *m, const char *name)
+{
+    for (int i = 0; i < charl_model_get_count(m); i++) {
+        if (strcmp(charl_model_get_layer_name(m, i), name) == 0) {
+            return true;
+        }
+    }
+    return strcmp(name, CHARL_MODEL_INPUT) == 0;
 }
 
 static charl_status add_layer(charl_config_layer *layer, void *user)
 {
     charl_status st = CHARL_OK;
-    charl_model *model = user;
+    const layer_reader *to = user;
     const charl_layer_type *t = charl__layer_type_find(charl_config_layer_type(layer));
     _Alignas(8) unsigned char config[CHARL_LAYER_MAX_SETTINGS] = {0};
     const char *const *inputs;
@@ -87,7 +110,7 @@ static charl_status add_layer(charl_config_layer *layer, void *user)
     const int n_inputs = charl_config_layer_inputs(layer, &inputs);
 
     if (!t) {
-        CHARL_TRY(refuse_type(layer));
+        CHARL_TRY(refuse_type(to->config, layer));
     }
     if (t->row.settings_size) {
         memcpy(config, t->row.defaults, t->row.settings_size);
@@ -95,7 +118,12 @@ static charl_status add_layer(charl_config_layer *layer, void *user)
     for (int i = 0; i < t->row.n_keys; i++) {
         CHARL_TRY(read_key(layer, &t->row.keys[i], config));
     }
-    st = charl_model_add_after(model, charl_config_layer_name(layer), t->row.name, config, inputs, n_inputs);
+    for (int i = 0; i < n_inputs; i++) {
+        if (!has_layer(to->model, inputs[i])) {
+            return CHARL_OK; /* a mistake of that layer has been told */
+        }
+    }
+    st = charl_model_add_after(to->model, charl_config_layer_name(layer), t->row.name, config, inputs, n_inputs);
     if (st == CHARL_ERR_CONFIG) {
         char reason[512];
 
@@ -103,7 +131,7 @@ static charl_status add_layer(charl_config_layer *layer, void *user)
         CHARL_TRY(charl_config_layer_refuse(layer, NULL, reason));
     }
     CHARL_TRY(st);
-    return charl__model_locate(model, charl__config_layer_place(layer, place, sizeof place));
+    return charl__model_locate(to->model, charl__config_layer_place(layer, place, sizeof place));
 }
 
 static charl_status add_layers(const charl_config *config, charl_model *m)
@@ -111,7 +139,8 @@ static charl_status add_layers(const charl_config *config, charl_model *m)
     CHARL_REQUIRE(charl_config_layer_count(config) > 0, CHARL_ERR_CONFIG,
                   "model.type = sequential needs [layer NAME] sections; or set model.type to a whole model "
                   "(charl-train --help-config=model)");
-    CHARL_TRY(charl_config_read_layers(config, add_layer, m));
+    CHARL_TRY(charl_config_read_layers(config, add_layer, &(layer_reader){config, m}));
+    CHARL_INVARIANT(charl_model_get_count(m) == charl_config_layer_count(config));
     return charl__model_check(m);
 }
 

@@ -24,6 +24,7 @@ static const struct {
      "conf/t.ini:6: [optimizer] learning_rte: unknown key (did you mean learning_rate?)"},
     {HEAD "[optimiser]\nlr = 1\n", "conf/t.ini:5: [optimiser]: unknown section (did you mean [optimizer]?)"},
     {HEAD "[zzz]\nlr = 1\n", "conf/t.ini:5: [zzz]: unknown section"},
+    {HEAD "[layr conv1]\ntype = relu\n", "conf/t.ini:5: [layr conv1]: unknown section (did you mean [layer conv1]?)"},
     {HEAD "[train]\nlerning_rate = 1\n",
      "conf/t.ini:6: [train] lerning_rate: unknown key (did you mean learning_rate in [optimizer]?)"},
     {HEAD "[train]\nlr = 1\n", "conf/t.ini:6: [train] lr: unknown key (did you mean learning_rate in [optimizer]?)"},

@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/registry/key.h"
 #include "config/config_private.h"
+#include "config/config_rows.h"
 #include "config/text/ini.h"
 #include "nn/layer.h"
 
@@ -283,6 +284,10 @@ static void explain(const expander *e, const scope *sc, const charl__section *s,
         if (local && charl_text_closer(word, local, &best)) {
             near = local;
         }
+    }
+    if (strchr(word, ' ')) {
+        snprintf(why, CHARL__WHY, "there is no layer \"%.60s\"; names are separated by commas", word);
+        return;
     }
     snprintf(why, CHARL__WHY, "there is no layer %.60s%s%s%s%s%s", word, sc->block ? " in block " : "",
              sc->block ? sc->block : "", near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
@@ -671,6 +676,20 @@ static charl_status check_blocks(expander *e)
         }
     }
     return CHARL_OK;
+}
+
+const char *charl__config_nearest_block(const charl_config *cfg, const char *name, int *best)
+{
+    const char *near = NULL;
+
+    for (int i = 0; i < cfg->detail->n_sections; i++) {
+        const char *header = cfg->detail->sections[i].header;
+
+        if (strncmp(header, "block ", 6) == 0 && !strchr(header, '.') && charl_text_closer(name, header + 6, best)) {
+            near = header + 6;
+        }
+    }
+    return near;
 }
 
 charl_status charl__config_expand_layers(charl_config *cfg, charl__mistakes *mistakes)

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "config/config_private.h"
 #include "config/config_rows.h"
+#include "nn/layer.h"
 
 static charl_status refuse_at(const charl_config_layer *layer, charl__origin origin, const char *key,
                               const char *reason)
@@ -62,13 +63,46 @@ bool charl_config_layer_has(charl_config_layer *layer, const char *key)
     return ask(layer, key) != NULL;
 }
 
+static bool is_key_of(const char *type, const char *key)
+{
+    const charl_layer_type *t = charl__layer_type_find(type);
+
+    for (int i = 0; t && i < t->row.n_keys; i++) {
+        if (strcmp(t->row.keys[i].name, key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A required key is missing, or has a name that is spelt wrongly. */
+static charl_status refuse_missing(charl_config_layer *layer, const char *key)
+{
+    const charl__layer_key *near = NULL;
+    int best = INT_MAX;
+    char why[CHARL__WHY];
+
+    for (int i = 0; i < layer->n_keys; i++) {
+        const charl__layer_key *k = &layer->keys[i];
+
+        if (!k->asked && !is_key_of(layer->type, k->key) && charl_text_closer(k->key, key, &best)) {
+            near = k;
+        }
+    }
+    if (!near) {
+        return charl_config_layer_refuse(layer, key, "is missing");
+    }
+    snprintf(why, sizeof why, "unknown key for type = %s (did you mean %s?)", layer->type, key);
+    return refuse_at(layer, near->origin, near->key, why);
+}
+
 static charl_status refuse_int(charl_config_layer *layer, const char *key, int64_t min, int64_t max)
 {
     char why[CHARL__WHY];
     const char *value = ask(layer, key);
 
     if (!value) {
-        return charl_config_layer_refuse(layer, key, "is missing");
+        return refuse_missing(layer, key);
     }
     if (max == INT64_MAX) {
         snprintf(why, sizeof why, "\"%.100s\" is not an integer of at least %" PRId64, value, min);
@@ -202,7 +236,7 @@ charl_status charl_config_layer_string(charl_config_layer *layer, const char *ke
 
     *out = value ? value : fallback;
     if (!*out) {
-        return charl_config_layer_refuse(layer, key, "is missing");
+        return refuse_missing(layer, key);
     }
     if (value && choices && charl__choice_index(choices, value) < 0) {
         snprintf(why, sizeof why, "\"%.100s\" is not one of %s", value, charl__choice_list(choices, list, sizeof list));

@@ -292,10 +292,12 @@ cleanup:
 charl_status charl__array_init(charl__array *a, charl__file *f, const char *name, charl__role role)
 {
     bool found = false;
+    char hint[CHARL__DATASET_HINT];
 
     *a = (charl__array)CHARL__ARRAY_CLOSED;
     CHARL_TRY(charl__file_find(f, name, &found));
-    CHARL_REQUIRE(found, CHARL_ERR_DATA, "%s: there is no array %s", f->path, name);
+    CHARL_REQUIRE(found, CHARL_ERR_DATA, "%s: there is no array %s%s", f->path, name,
+                  charl__dataset_hint_arrays(f->h5, hint));
     memcpy(a->name, name, strlen(name) + 1);
     CHARL_TRY(open_array(a, f, role));
     CHARL_TRY(load_checksums(a, f));
