@@ -47,7 +47,8 @@ def count(folder, lines, *options):
 
 
 def run_and_read(*command):
-    return subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
+    env = {k: v for k, v in os.environ.items() if not k.startswith("CHARL_BIN_") and not k.startswith("CHARL_TEST_")}
+    return subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True, check=True, timeout=60, env=env).stdout
 
 
 def report_count(name, got, want):

@@ -26,70 +26,13 @@ import transformers
 from pages import count, page, report_count
 from pytorch_case import (BIN, SHORT, STEPS, Case, compare_cases, compare_ranks, h5py, load_model, nn, np, read_checkpoint, run,
                           torch)
+from vit_module import VitModule
 
 functional = nn.functional
-WIDTH, WINDOW, VOCAB = 32, 24, 257
+WIDTH, WINDOW, VOCAB = 32, 24, 257  # the width of vit and bert
 
 
-# vit, named as in timm
-
-class Attention(nn.Module):
-    def __init__(self, heads):
-        super().__init__()
-        self.heads, self.qkv, self.proj = heads, nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-
-    def forward(self, x):
-        b, t, _ = x.shape
-        q, k, v = self.qkv(x).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        weights = (q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5).softmax(-1)
-        return self.proj((weights @ v).transpose(1, 2).reshape(b, t, WIDTH))
-
-
-class Mlp(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc1, self.fc2 = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
-
-    def forward(self, x):
-        return self.fc2(functional.gelu(self.fc1(x)))
-
-
-class VitBlock(nn.Module):
-    def __init__(self, heads):
-        super().__init__()
-        self.norm1, self.attn = nn.LayerNorm(WIDTH, 1e-6), Attention(heads)
-        self.norm2, self.mlp = nn.LayerNorm(WIDTH, 1e-6), Mlp()
-
-    def forward(self, x):
-        x = x + self.attn(self.norm1(x))
-        return x + self.mlp(self.norm2(x))
-
-
-class Row(nn.Module):
-    def __init__(self, *shape):
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(shape))
-
-
-class Projection(nn.Module):
-    def __init__(self, channels):
-        super().__init__()
-        self.proj = nn.Conv2d(channels, WIDTH, 4, 4)
-
-
-class VitModule(nn.Module):
-    def __init__(self, channels, classes, depth, heads):
-        super().__init__()
-        self.patch_embed = Projection(channels)
-        self.cls_token, self.pos_embed = Row(WIDTH), Row(50, WIDTH)
-        self.blocks = nn.Sequential(*(VitBlock(heads) for _ in range(depth)))
-        self.norm, self.head = nn.LayerNorm(WIDTH, 1e-6), nn.Linear(WIDTH, classes)
-
-    def forward(self, x):
-        x = self.patch_embed.proj(x).flatten(2).transpose(1, 2)
-        x = torch.cat([self.cls_token.weight.expand(len(x), 1, WIDTH), x], 1) + self.pos_embed.weight
-        return self.head(self.norm(self.blocks(x))[:, 0])
-
+# vit
 
 class Vit(Case):
     batch = 32
@@ -100,7 +43,7 @@ class Vit(Case):
                     f"layer blocks.width={WIDTH}", f"layer blocks.heads={self.heads}", f"layer blocks.repeat={self.depth}")
 
     def build_model(self, x, classes):
-        return VitModule(x.shape[1], classes, self.depth, self.heads)
+        return VitModule(x.shape[1], classes, WIDTH, self.depth, self.heads)
 
     def comparable(self, name, array):
         """A bias of the keys adds the same to all scores of a query, and softmax takes it away again."""

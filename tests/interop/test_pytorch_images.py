@@ -1,9 +1,8 @@
 #!/usr/bin/python3
 """Residual networks and layers of images give the same numbers as PyTorch, from the same names.
 
-How they are compared: pytorch_case.py. The models below are torchvision's, from torch.nn alone;
-load_state_dict(strict) fails where a name or a shape of charl's differs. CHARL_TEST_LONG=1: more of
-them.
+How they are compared: pytorch_case.py. The models below are torchvision's, from torch.nn alone (test_model_names.py compares them with
+torchvision's own); load_state_dict(strict) fails where a name or a shape of charl's differs. CHARL_TEST_LONG=1: more of them.
 """
 import os
 import pathlib
@@ -13,7 +12,7 @@ from collections import OrderedDict
 
 from pytorch_case import BIN, Case, compare_cases, nn, run
 
-BLOCKS = {18: (2, 2, 2, 2), 20: (3, 3, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
+BLOCKS = {18: (2, 2, 2, 2), 20: (3, 3, 3), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 
 
 class Block(nn.Module):
@@ -178,6 +177,8 @@ CASES = [
 LONG = [
     ResNet(18, 8, "imagenet", "sgd", 1e-5, 1e-4),
     ResNet(20, 8, "cifar", "adamw", 2e-5, 0.05),
+    DeepResNet(34, 4, "imagenet", "sgd", 1e-6, 1e-4),
+    DeepResNet(50, 4, "imagenet", "sgd", 1e-6, 1e-4),
     DeepResNet(101, 4, "cifar", "adamw", 1e-7, 0.05),
     DeepResNet(152, 4, "cifar", "adamw", 1e-7, 0.05),
 ]
