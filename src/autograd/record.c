@@ -123,6 +123,28 @@ static void release_all(charl_tensor **t, int n)
     }
 }
 
+/* Whether output k of n has no reader: the plan keeps it for its own node only. */
+static bool is_unread(const charl__node *n, int k)
+{
+    const charl_var *root = charl__var_root(n->out[k]);
+
+    return !root->grad_of && root->last == n->position;
+}
+
+/* Which outputs are rounded. A launch that forms several sums rounds all or none, so one without reader follows the others. */
+static void set_rounds(const charl__node *n, charl__enqueue *e)
+{
+    bool any = false;
+
+    for (int k = 0; k < n->n_out; k++) {
+        e->rounds[k] = charl__var_root(n->out[k])->rounds;
+        any = any || e->rounds[k];
+    }
+    for (int k = 0; k < n->n_out; k++) {
+        e->rounds[k] = e->rounds[k] || (any && is_unread(n, k));
+    }
+}
+
 /* Let node n enqueue its launches on lane `lane` of its PARTIAL operands. */
 static charl_status enqueue_lane(charl_graph *g, charl__node *n, int lane)
 {
@@ -144,8 +166,8 @@ static charl_status enqueue_lane(charl_graph *g, charl__node *n, int lane)
     for (int k = 0; k < n->n_out; k++) {
         CHARL_TRY_CLEANUP(charl__var_lane(n->out[k], lane, &out[k]));
         e.lane_stride[k] = n->out[k]->type.batch == CHARL_PARTIAL ? lane_stride(n->out[k]) : 0;
-        e.rounds[k] = charl__var_root(n->out[k])->rounds;
     }
+    set_rounds(n, &e);
     if (n->scratch) {
         const charl_shape words = {1, {n->scratch->bytes / 4}};
 

@@ -112,6 +112,17 @@ static charl_var *turned(charl_graph *g, charl_params *set, charl_var *x)
     return charl_linear(g, charl_linear(g, h, both, NULL), w2, NULL);
 }
 
+/* A norm without bias: one of two sums that a launch forms is not used. */
+static charl_var *scaled(charl_graph *g, charl_params *set, charl_var *x)
+{
+    charl_var *w1 = param(g, set, "fc1.weight", (charl_shape){2, {10, 72}});
+    charl_var *scale = param(g, set, "norm.weight", (charl_shape){1, {10}});
+    charl_var *w2 = param(g, set, "fc2.weight", (charl_shape){2, {CLASSES, 10}});
+    charl_var *h = charl_linear(g, charl_flatten(g, x), w1, NULL);
+
+    return charl_linear(g, charl_layer_norm(g, h, scale, NULL, 1e-5F), w2, NULL);
+}
+
 static charl_status no_collective(void *ctx, charl_tensor *lanes, charl_tensor *sum)
 {
     (void)ctx;

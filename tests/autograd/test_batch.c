@@ -69,7 +69,7 @@ static void check_model(model_fn model, int step)
 
 static void test_bf16_on_any_ranks(void **state)
 {
-    static const model_fn models[] = {mlp, cnn, normed_cnn, turned};
+    static const model_fn models[] = {mlp, cnn, normed_cnn, turned, scaled};
 
     (void)state;
     for (size_t k = 0; k < sizeof models / sizeof models[0]; k++) {
@@ -120,6 +120,12 @@ static void test_batch_norm_on_any_ranks(void **state)
 {
     (void)state;
     check_model(normed_cnn, 1);
+}
+
+static void test_norm_without_bias_on_any_ranks(void **state)
+{
+    (void)state;
+    check_model(scaled, 4);
 }
 
 static void test_moved_gradients_on_any_ranks(void **state)
@@ -390,6 +396,7 @@ int main(void)
         cmocka_unit_test(test_mlp_on_any_ranks),
         cmocka_unit_test(test_cnn_on_any_ranks),
         cmocka_unit_test(test_batch_norm_on_any_ranks),
+        cmocka_unit_test(test_norm_without_bias_on_any_ranks),
         cmocka_unit_test(test_moved_gradients_on_any_ranks),
         cmocka_unit_test(test_bf16_on_any_ranks),
         cmocka_unit_test(test_gradients_are_not_zero),
