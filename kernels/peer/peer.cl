@@ -17,12 +17,13 @@
  *                      work-group of a launch uses the same number of epochs; unused ones are skipped.
  */
 #ifndef RANKS
+#define BF16 0
 #define RANKS 2 /* 2 to 8 */
 #define EACH_RANK(X) X(0) X(1)
 #define LANES 2
 #define ADDS(X, v, k) X(v, k, 0, 1) /* X(v, k, dst, src)...: lane dst += lane src; the sum is lane 0 */
 #define LOCAL 64
-#define PACKS 4 /* float4s in flight per work-item and lane */
+#define PACKS 4 /* in flight per work-item and lane */
 #define GROUPS 2 /* most work-groups, by the size of a box */
 #endif
 #include "peer/peer_access.clh"
@@ -36,7 +37,7 @@ static inline global float4 *sum_slot(const group *g, int rank, int i, int r)
     return slot_of(g, rank, SLOTS, SETS * LANES + i % SETS * RANKS + r);
 }
 
-#define ADD(v, k, dst, src) v[dst][k] += v[src][k];
+#define ADD(v, k, dst, src) v[dst][k] = pack_add(v[dst][k], v[src][k]);
 
 static inline void lanes_add(const group *g, int i)
 {

@@ -3,6 +3,7 @@
  * Launch    one work-item, after the buffers have been created and before any other kernel of this folder.
  */
 #ifndef RANKS
+#define BF16 0
 #define RANKS 2 /* 2 to 8 */
 #define EACH_RANK(X) X(0) X(1)
 #define LANES 2
@@ -17,7 +18,7 @@
 #define BOX_PARAMETERS(r) global uchar *b##r, ulong b##r##_at,
 #define BOX(r)            b##r + b##r##_at,
 
-kernel void charl_peer_block(EACH_RANK(BOX_PARAMETERS) global const float *lanes, ulong lanes_at, global float *sum, ulong sum_at,
+kernel void charl_peer_block(EACH_RANK(BOX_PARAMETERS) global const value *lanes, ulong lanes_at, global value *sum, ulong sum_at,
                              global uint *state, ulong state_at, global ulong *block, ulong block_at, ulong stride, int rank,
                              int first, int mine)
 {

@@ -12,6 +12,7 @@
  * Launch               as in peer_box.clh, with epochs of its own: rounds + 1 for each launch.
  */
 #ifndef RANKS
+#define BF16 0
 #define RANKS 2 /* of the node, 2 to 8 */
 #define EACH_RANK(X) X(0) X(1)
 #define LANES 2 /* of the node's ranks: where the slots lie */

@@ -7,6 +7,7 @@
  * Launch       as in peer_box.clh. A slot is overwritten under the conditions of peer.cl.
  */
 #ifndef RANKS
+#define BF16 0
 #define RANKS 2 /* of the node, 2 to 8 */
 #define EACH_RANK(X) X(0) X(1)
 #define LANES 2 /* of the node's ranks */
@@ -29,7 +30,7 @@ static inline void node_lane_write(const group *g, const tile *t, int j, const f
     sums_write(&to, t, v);
 }
 
-#define ADD(v, k, dst, src)    v[dst][k] += v[src][k];
+#define ADD(v, k, dst, src)   v[dst][k] = pack_add(v[dst][k], v[src][k]);
 #define RESULT(g, t, v, j, l) node_lane_write(g, &t, j, v[l]);
 
 static inline void node_lanes_add(const group *g, int i)

@@ -1,7 +1,7 @@
 /* peer_words: all-reduce of a few values over the lanes of all ranks of a node, without flags and barriers.
  *
- * As in peer.cl, rank r receives part r of all lanes, adds it and sends the sum to all. Words of eight bytes cross the link: a float and
- * the mark of this launch, in one store. A word that has the mark has its float, so no rank waits for stores to arrive, raises a flag and
+ * As in peer.cl, rank r receives part r of all lanes, adds it and sends the sum to all. Words of eight bytes cross the link: a quarter of a pack
+ * and the mark of this launch, in one store. A word that has the mark has its quarter, so no rank waits for stores to arrive, raises a flag and
  * reads again. Sending twice the bytes takes less time than that. Work-item i communicates with the work-items i of the other ranks.
  *
  * Why a word is whole    It is stored and loaded as one 64-bit scalar, relaxed, at system scope. Such an access is single-copy atomic in
@@ -14,6 +14,7 @@
  * Launch                 size is LOCAL: a work-item has one pack of every part. Otherwise as in peer_box.clh.
  */
 #ifndef RANKS
+#define BF16 0
 #define RANKS 2 /* 2 to 8 */
 #define EACH_RANK(X) X(0) X(1)
 #define LANES 2
@@ -91,7 +92,7 @@ static inline bool packs_wait(const peers *p, uint mark, int slot, const int n, 
     return true;
 }
 
-#define ADD(v, k, dst, src) v[dst] += v[src]; /* of the one pack there is */
+#define ADD(v, k, dst, src) v[dst] = pack_add(v[dst], v[src]); /* of the one pack there is */
 
 /* The sum of this work-item's pack, once all its lanes have arrived. */
 static inline bool lanes_add(const peers *p, uint mark, float4 *sum)

@@ -2,6 +2,7 @@
 #define CHARL_TESTS_MPI_RANKS_H
 /** What the tests of test_ranks share: communicators, values, a step. */
 #include "charl/comm.h"
+#include "charl/device.h"
 
 /* all ranks on their node; the same, pretending nodes of two; of one, three, then two */
 extern _Thread_local charl_comm *comm, *nodes, *uneven;
@@ -21,6 +22,10 @@ void skip_test(void);
 
 /** Whether comm has the all-reduce of that name. */
 bool is_available(const char *algorithm);
+
+/** Sums of n values in bf16 over `total` slices, two steps; dev may be NULL; prepare changes the all-reduce before, or NULL. (ranks_bf16.c) */
+void check_bf16(charl_comm *c, const char *name, charl_device *dev, void (*prepare)(charl_allreduce *), int total,
+                int64_t n);
 
 /* ranks_options.c */
 void test_sums_in_bf16(void **state);

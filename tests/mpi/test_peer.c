@@ -140,6 +140,37 @@ static void test_sums_over_nodes_equal_the_serial_fold(void **state)
     charl_assert_ok(charl_comm_barrier(comm));
 }
 
+static void in_tiles(charl_allreduce *ar)
+{
+    charl__peer_tuning_of(ar)->words_bytes = 0;
+}
+
+/* Packs of eight values: ranges that begin and end inside one. */
+static void sums_in_bf16(charl_comm *c)
+{
+    check_bf16(c, "peer", dev, NULL, 8, 17);
+    check_bf16(c, "peer", dev, in_tiles, 8, 17);
+    check_bf16(c, "peer", dev, NULL, 11, 5003);
+    check_bf16(c, "peer", dev, in_tiles, 11, 5003);
+    check_bf16(c, "peer", dev, in_tiles, 8, 60001);
+}
+
+static void test_sums_in_bf16_equal_the_tree(void **state)
+{
+    (void)state;
+    sums_in_bf16(comm);
+}
+
+static void test_sums_in_bf16_over_nodes_equal_the_tree(void **state)
+{
+    (void)state;
+    if (!has_nodes()) {
+        return; /* mpi/peer_nodes has them */
+    }
+    sums_in_bf16(nodes);
+    check_bf16(nodes, "peer", dev, NULL, 4, 2200001); /* two pieces */
+}
+
 /* More ranges than may wait for the exchange between nodes. */
 static void test_many_ranges_over_nodes(void **state)
 {
@@ -636,6 +667,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_equal_the_serial_fold),
         cmocka_unit_test(test_sums_over_nodes_equal_the_serial_fold),
+        cmocka_unit_test(test_sums_in_bf16_equal_the_tree),
+        cmocka_unit_test(test_sums_in_bf16_over_nodes_equal_the_tree),
         cmocka_unit_test(test_many_ranges_over_nodes),
         cmocka_unit_test(test_nodes_without_lanes),
         cmocka_unit_test(test_gathering_in_place),

@@ -18,8 +18,15 @@ variant() {
 # cnn has batch norm, whose parameters' gradients are also completed within the step.
 expect 0 "mlp on 1 rank" ranks 1 mlp.ini -q -o mlp-1 dist.reduce_dtype=bf16
 expect 0 "cnn on 1 rank" ranks 1 cnn.ini -q -o cnn-1 dist.reduce_dtype=bf16
+
+# gpt has norms without bias and a matrix that is used twice.
+make_text
+sed 's/digits.h5/text.h5/; s/^type = mlp/type = gpt\nn_layer = 2\nn_head = 4\nn_embd = 32\nblock_size = 16/; /^hidden/d' mlp.ini >gpt.ini
+expect 0 "gpt on 1 rank" ranks 1 gpt.ini -q -o gpt-1 dist.reduce_dtype=bf16
+variant "the devices alone" 2 gpt dist.allreduce=peer
 variant "two passes" 2 mlp train.grad_accum_steps=2
 variant "p2p, small buckets" 3 cnn dist.allreduce=p2p dist.bucket_mb=0.01
+variant "the devices alone" 2 cnn dist.allreduce=peer dist.bucket_mb=0.01
 
 # near WHAT A B: the losses of run directories A and B differ, but not much
 near() {
@@ -43,9 +50,10 @@ if [ -n "$long" ]; then
         variant "$n ranks" $n cnn
     done
     variant "three passes" 1 mlp train.grad_accum_steps=3
-    make_text
-    sed 's/digits.h5/text.h5/; s/^type = mlp/type = gpt\nn_layer = 2\nn_head = 4\nn_embd = 32\nblock_size = 16/; /^hidden/d' mlp.ini >gpt.ini
-    expect 0 "gpt on 1 rank" ranks 1 gpt.ini -q -o gpt-1 dist.reduce_dtype=bf16
+    export CHARL_RANKS_PER_NODE=2
+    variant "the devices alone, two nodes" 4 mlp dist.allreduce=peer
+    variant "the devices alone, two nodes, sharded" 4 mlp dist.allreduce=peer dist.shard_optimizer=yes
+    unset CHARL_RANKS_PER_NODE
     variant "3 ranks" 3 gpt
     variant "two passes" 2 gpt train.grad_accum_steps=2
     if [ -f "$data/images-idx3-ubyte.gz" ]; then

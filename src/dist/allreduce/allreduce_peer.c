@@ -18,8 +18,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/numeric/bf16.h"
 
 enum { FLAG_BYTES = 128, SETS = 4 }; /* of a work-group: FLAGS and SETS of peer_box.clh */
+enum { PACK_BYTES = 16 };            /* peer_tiles.clh */
 enum { MAX_BOX_BYTES = 256 << 20 };  /* what the driver imports safely */
 static const double grace_s = 5;     /* the host speaks before the kernel gives up */
 static const double try_s = 20;      /* where stores to other devices go astray, waiting is in vain */
@@ -56,7 +58,8 @@ static const char *peer_unavailable(const charl_comm *c)
 
 static size_t box_bytes(const charl_allreduce *ar, const peer_state *s)
 {
-    const size_t local = (size_t)s->local, both = (size_t)(s->lanes + s->ranks), tile = local * (size_t)s->packs * 16;
+    const size_t local = (size_t)s->local, both = (size_t)(s->lanes + s->ranks),
+                 tile = local * (size_t)s->packs * PACK_BYTES;
     const size_t slots = SETS * both * tile, words = 2 * both * local * 32;
     const size_t gather = has_gather(ar) ? FLAG_BYTES + SETS * (size_t)s->ranks * tile : 0;
 
@@ -127,11 +130,18 @@ static charl_status params_write(const charl_allreduce *ar, peer_state *s)
     return CHARL_OK;
 }
 
+/* Bytes of a value: what is gathered is f32. */
+static size_t value_bytes(const peer_state *s, charl__peer_way way)
+{
+    return way == CHARL__PEER_GATHER_VALUES ? sizeof(float) : s->element;
+}
+
 /* Parameters of all kernels. */
-static void set_params(const peer_state *s, charl__launch *l)
+static void set_params(const peer_state *s, size_t value, charl__launch *l)
 {
     const char *why;
 
+    charl__launch_set(l, "BF16", value != sizeof(float));
     charl__launch_set(l, "RANKS", s->ranks);
     charl__launch_set_text(l, "EACH_RANK(X)", charl__text_string(&s->each_rank));
     charl__launch_set(l, "LANES", s->lanes);
@@ -160,7 +170,7 @@ static size_t sum_lanes(const charl_allreduce *ar, const peer_state *s)
 
 static charl_status memory_create(charl_allreduce *ar, peer_state *s)
 {
-    const size_t one = (size_t)ar->stride * sizeof(float), sum = one * sum_lanes(ar, s);
+    const size_t one = charl__lane_bytes(ar), sum = one * sum_lanes(ar, s);
     const size_t own = one * (size_t)(ar->my_lanes > 0 ? ar->my_lanes : 1); /* no memory is empty */
     void *seen = NULL;
 
@@ -207,7 +217,7 @@ static charl_status block_write(const charl_allreduce *ar, const peer_state *s, 
                        .global = {1},
                        .local = {1}};
 
-    set_params(s, &l);
+    set_params(s, s->element, &l);
     for (int r = 0; r < s->ranks; r++) {
         charl__launch_add(&l, charl__raw(CHARL_ARG_INOUT, s->box[r]));
     }
@@ -273,7 +283,7 @@ static charl_status way_prepare(peer_state *s, charl__peer_way way)
                        .global = {(size_t)s->local},
                        .local = {(size_t)s->local}};
 
-    set_params(s, &l);
+    set_params(s, value_bytes(s, way), &l);
     if (!is_gather(way)) {
         charl__launch_set_text(&l, "ADDS(X, v, k)", charl__text_string(&s->adds));
     }
@@ -319,9 +329,11 @@ static int64_t divide_up(int64_t a, int64_t b)
 }
 
 /* Packs of the largest of `parts` parts. */
-static int64_t part_packs(charl__range range, int parts)
+static int64_t part_packs(charl__range range, int parts, size_t value)
 {
-    return divide_up(divide_up(range.count, CHARL__PART), parts) * (CHARL__PART / 4) + (range.offset % 4 != 0);
+    const int64_t pack = PACK_BYTES / (int64_t)value;
+
+    return divide_up(divide_up(range.count, CHARL__PART), parts) * (CHARL__PART / pack) + (range.offset % pack != 0);
 }
 
 static int64_t room(const peer_state *s, bool shares)
@@ -332,15 +344,16 @@ static int64_t room(const peer_state *s, bool shares)
 /* Few values in words, if each work-item gets no more than one pack of every part. */
 static bool fits_words(const peer_state *s, charl__range range, bool shares)
 {
-    return range.count * 4 <= s->tuning.words_bytes && s->tuning.words_left > 0 &&
-           part_packs(range, s->ranks) <= room(s, shares);
+    return range.count * (int64_t)s->element <= s->tuning.words_bytes && s->tuning.words_left > 0 &&
+           part_packs(range, s->ranks, s->element) <= room(s, shares);
 }
 
 /* Tiles are as small as their number in a row allows, so that many work-groups have one; without a tile no
  * work-group is started, as it would still raise its flags. */
 static launch_plan plan(const peer_state *s, const charl__peer_launch *l)
 {
-    const int64_t part = part_packs(l->range, l->parts), groups = room(s, l->shares) / s->local;
+    const int64_t part = part_packs(l->range, l->parts, value_bytes(s, l->way));
+    const int64_t groups = room(s, l->shares) / s->local;
     const int64_t rounds = divide_up(part, groups * s->local * s->packs);
     const int64_t share = divide_up(part, rounds * groups);
     launch_plan p = {.rounds = (int)rounds};
@@ -529,42 +542,84 @@ static bool peer_is_exchanging(const charl_allreduce *ar)
     return s->nodes && charl__peer_nodes_exchange(s->nodes);
 }
 
-/* v in all lanes, times the lane's number. */
-static charl_status lanes_fill(charl_allreduce *ar, float *v, int64_t count, float factor)
+/* What a trial adds, in room for `count` values: lane k of the job has (k + 1) (i % PATTERN + 1) in value i. In f32 the sum is exact; in bf16 it
+ * depends on the order. */
+enum { PATTERN = 97 };
+static void trial_lane(const charl_allreduce *ar, int k, int64_t count, void *out)
 {
-    const size_t bytes = (size_t)count * sizeof *v;
+    for (int64_t i = 0; i < count; i++) {
+        const float x = (float)(k + 1) * (float)(i % PATTERN + 1);
 
-    for (int j = 0; j < ar->my_lanes; j++) {
-        for (int64_t i = 0; i < count; i++) {
-            v[i] = factor * (float)(ar->map.first[ar->c->rank] + j + 1) * (float)(i % 97 + 1);
+        if (ar->element == sizeof x) {
+            ((float *)out)[i] = x;
+        } else {
+            ((uint16_t *)out)[i] = charl__bf16_round(x);
         }
-        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, ar->device_lanes, (size_t)(j * ar->stride) * sizeof *v, v,
-                                      bytes, true));
+    }
+}
+
+/* This rank's lanes of the trial. */
+static charl_status lanes_fill(charl_allreduce *ar, void *v, int64_t count)
+{
+    for (int j = 0; j < ar->my_lanes; j++) {
+        trial_lane(ar, ar->map.first[ar->c->rank] + j, count, v);
+        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, ar->device_lanes, (size_t)j * charl__lane_bytes(ar), v,
+                                      (size_t)count * ar->element, true));
     }
     return CHARL_OK;
 }
 
-static charl_status sums_look(charl_allreduce *ar, float *v, int64_t count)
+/* The first PATTERN sums of the trial. */
+static charl_status trial_sum(const charl_allreduce *ar, void *out)
 {
-    const size_t bytes = (size_t)count * sizeof *v;
-    const float total = (float)(ar->map.n * (ar->map.n + 1) / 2);
+    const size_t one = PATTERN * ar->element;
+    unsigned char *lanes = NULL;
+    void *leaf[CHARL_MAX_SLICES];
+
+    CHARL_TRY(charl__alloc_array(ar->map.n, one, &lanes));
+    for (int k = 0; k < ar->map.n; k++) {
+        leaf[k] = lanes + (size_t)k * one;
+        trial_lane(ar, k, PATTERN, leaf[k]);
+    }
+    charl__allreduce_add(ar, ar->map.adds, ar->map.n, leaf, PATTERN, out);
+    charl_free(lanes);
+    return CHARL_OK;
+}
+
+/* Whether all sums of the trial are right. */
+static charl_status sums_look(charl_allreduce *ar, void *v, int64_t count)
+{
+    float want[PATTERN]; /* room for either type */
     int64_t wrong = 0;
 
-    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, ar->device_sum, 0, v, bytes, true));
+    CHARL_TRY(trial_sum(ar, want));
+    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, ar->device_sum, 0, v, (size_t)count * ar->element, true));
     for (int64_t i = 0; i < count; i++) {
-        wrong += v[i] != total * (float)(i % 97 + 1);
+        wrong += memcmp(charl__element(ar, v, i), charl__element(ar, want, i % PATTERN), ar->element) != 0;
     }
     CHARL_REQUIRE(wrong == 0, CHARL_ERR_DEVICE, "%lld of %lld sums over the devices' shared memory are wrong",
                   (long long)wrong, (long long)count);
+    return CHARL_OK;
+}
+
+/* Zeros in lanes and sum, as before. */
+static charl_status trial_clear(charl_allreduce *ar, void *v, int64_t count)
+{
+    const size_t bytes = (size_t)count * ar->element;
+
     memset(v, 0, bytes);
+    for (int j = 0; j < ar->my_lanes; j++) {
+        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, ar->device_lanes, (size_t)j * charl__lane_bytes(ar), v,
+                                      bytes, true));
+    }
     CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, ar->device_sum, 0, v, bytes, true));
     return CHARL_OK;
 }
 
-/* Whole numbers, whose sum is exact in any order, on the way that gradients will take. */
-static charl_status try_once(charl_allreduce *ar, float *v, int64_t count)
+/* A sum whose result is known, on the way that gradients will take. */
+static charl_status try_once(charl_allreduce *ar, void *v, int64_t count)
 {
-    charl_status st = lanes_fill(ar, v, count, 1.0F);
+    charl_status st = lanes_fill(ar, v, count);
     const bool is_absent = charl__fault("peer.absent");
     int64_t ticket = 0, ms = 0;
 
@@ -584,8 +639,7 @@ static charl_status try_once(charl_allreduce *ar, float *v, int64_t count)
     }
     CHARL_TRY(charl_allreduce_wait(ar, ticket));
     CHARL_TRY(sums_look(ar, v, count));
-    CHARL_TRY(lanes_fill(ar, v, count, 0.0F));
-    return st;
+    return trial_clear(ar, v, count);
 }
 
 /* All ways, once: they are built and known to work before anything depends on them. */
@@ -595,10 +649,10 @@ static charl_status try_out(charl_allreduce *ar, peer_state *s)
     const int64_t most = 5003, count = ar->n < most ? ar->n : most;
     const int64_t words_bytes = s->tuning.words_bytes;
     int64_t ms = 0;
-    float *v = NULL;
+    void *v = NULL;
 
     s->tuning.patience_s = charl__fault_arg("peer.patience", &ms) ? (double)ms / 1e3 : try_s;
-    st = charl__alloc_array(count + 1, sizeof *v, &v);
+    st = charl__alloc_array(count + 1, ar->element, &v);
     CHARL_TRY_CLEANUP(charl_comm_agree(ar->c, st));
     for (int w = 0; w < (is_one_node(ar) ? 2 : 1); w++) {
         s->tuning.words_bytes = w == 0 ? INT64_MAX : 0;
@@ -620,6 +674,7 @@ static charl_status node_init(charl_allreduce *ar, peer_state *s)
 
     s->dev = ar->options.device;
     s->in_place = charl__device_facts_get(s->dev)->zero_copy;
+    s->element = ar->element;
     s->values = ar->options.gathers ? ar->device_values : NULL;
     s->ranks = c->local_size;
     s->rank = c->local_rank;
@@ -699,6 +754,7 @@ const charl__algorithm charl__allreduce_peer = {
     .row.help =
         "NVIDIA GPUs: kernels add in the memory of the other GPUs of the node; MPI messages of the sums between nodes",
     .is_invariant = true,
+    .has_bf16 = true,
     .has_gather = true,
     .unavailable = peer_unavailable,
     .create = peer_create,

@@ -44,16 +44,17 @@ typedef struct piece {
     span at; /* of my part; of a range that gathers, of every part */
     bool is_last;
     int tag;
-    float *received; /* [lanes of all nodes][share_most]: my share */
+    unsigned char *received; /* [lanes of all nodes][share_most]: my share */
     messages scatter, gather;
 } piece;
 
 /* A range in flight. */
 typedef struct part {
-    span mine;            /* relative to the range */
-    int64_t width;        /* of a part in staging */
-    float *staging;       /* [my node's lanes, at least one][width]; of a range that gathers [nodes][width] */
-    charl__event *copied; /* staging has what scatter left, or my values; NULL: it has been seen */
+    span mine;              /* relative to the range */
+    int64_t width;          /* of a part in staging */
+    size_t unit;            /* bytes of a value */
+    unsigned char *staging; /* [my node's lanes, at least one][width]; of a range that gathers [nodes][width] */
+    charl__event *copied;   /* staging has what scatter left, or my values; NULL: it has been seen */
     bool shares;
 } part;
 
@@ -61,9 +62,9 @@ struct charl__peer_nodes {
     int node, n_nodes;
     int lanes;          /* of this node */
     int64_t share_most; /* of a piece */
-    float *staging;
+    unsigned char *staging;
     charl_pinned *pinned; /* staging, for transfers at full speed; or NULL */
-    int64_t room, used;   /* values */
+    size_t room, used;    /* bytes */
     part part[CHARL__RANGES];
     piece piece[PIECES];    /* piece k in [k % PIECES] */
     int64_t started, ended; /* pieces */
@@ -133,7 +134,7 @@ static charl_status piece_create(const charl_allreduce *ar, charl__peer_nodes *n
     const charl__peer_state *s = ar->own;
     const int64_t others = n->n_nodes - 1, lanes = s->node_map.n;
 
-    CHARL_TRY(charl__alloc_array(lanes * n->share_most, sizeof(float), &p->received));
+    CHARL_TRY(charl__alloc_array(lanes * n->share_most, ar->element, &p->received));
     CHARL_TRY(charl__alloc_array(others * n->lanes + lanes, sizeof(charl__request), &p->scatter.request));
     CHARL_TRY(charl__alloc_array(2 * others, sizeof(charl__request), &p->gather.request));
     return CHARL_OK;
@@ -144,13 +145,12 @@ static charl_status staging_create(charl_allreduce *ar, charl__peer_nodes *n)
 {
     const charl__peer_state *s = ar->own;
     const int64_t parts = n->lanes > 1 ? n->lanes : 1, blocks = ar->stride / ar->c->local_size / CHARL__PART;
-    size_t bytes;
+    const size_t unit = ar->options.gathers ? sizeof(float) : ar->element;
 
-    n->room = (blocks + 2 * BACKLOG + n->n_nodes) * CHARL__PART * parts;
-    bytes = charl__round_up((size_t)n->room * sizeof(float), CHARL__PAGE);
-    CHARL_TRY(charl__alloc_aligned(CHARL__PAGE, bytes, &n->staging));
+    n->room = charl__round_up((size_t)((blocks + 2 * BACKLOG + n->n_nodes) * CHARL__PART * parts) * unit, CHARL__PAGE);
+    CHARL_TRY(charl__alloc_aligned(CHARL__PAGE, n->room, &n->staging));
     /* Not memory of the driver: other processes can read pages of this one in a single copy. */
-    if (!s->in_place && charl__pinned_wrap(s->dev, n->staging, bytes, &n->pinned) != CHARL_OK) {
+    if (!s->in_place && charl__pinned_wrap(s->dev, n->staging, n->room, &n->pinned) != CHARL_OK) {
         charl__log(CHARL_LOG_WARN, "gradients are copied at lower speed: %s", charl_error_message());
         charl_error_clear();
     }
@@ -195,10 +195,16 @@ void charl__peer_nodes_destroy(charl__peer_nodes *n)
     charl_free(n);
 }
 
+/* Bytes of a value: what is gathered is f32. */
+static size_t unit_of(const charl_allreduce *ar, charl__range range)
+{
+    return range.gathers ? sizeof(float) : ar->element;
+}
+
 /* Values `from` on of the array that a range completes, its lane j. */
 static size_t device_offset(const charl_allreduce *ar, charl__range range, int j, int64_t from)
 {
-    return (size_t)(j * ar->stride + range.offset + from) * sizeof(float);
+    return (size_t)(j * ar->stride + range.offset + from) * unit_of(ar, range);
 }
 
 static charl__buffer *device_array(const charl_allreduce *ar, charl__range range)
@@ -206,10 +212,10 @@ static charl__buffer *device_array(const charl_allreduce *ar, charl__range range
     return range.gathers ? ar->device_values : ar->device_sum;
 }
 
-/* Where my part of a range lies in staging: its first lane, or my values. */
-static float *own_staging(const charl__peer_nodes *n, charl__range range, const part *t)
+/* Value i of a lane of sums, or of what a node gathers. */
+static unsigned char *staging_at(const part *t, int row, int64_t i)
 {
-    return t->staging + (range.gathers ? n->node * t->width : 0);
+    return t->staging + (size_t)(row * t->width + i) * t->unit;
 }
 
 /* Copy what scatter has left, or my values, to staging, then the state. */
@@ -217,12 +223,12 @@ static charl_status part_copy(charl_allreduce *ar, charl__range range, part *t)
 {
     const charl__peer_state *s = ar->own;
     const int lanes = range.gathers ? 1 : s->nodes->lanes;
-    const size_t bytes = (size_t)length(t->mine) * sizeof(float);
+    const size_t bytes = (size_t)length(t->mine) * t->unit;
 
     for (int j = 0; j < lanes && bytes > 0; j++) {
         CHARL_TRY(charl__buffer_read(CHARL_QUEUE_DOWNLOAD, device_array(ar, range),
                                      device_offset(ar, range, j, t->mine.from),
-                                     own_staging(s->nodes, range, t) + j * t->width, bytes, false));
+                                     staging_at(t, range.gathers ? s->nodes->node : j, 0), bytes, false));
     }
     if (s->in_place) {
         return charl__event_record(s->dev, CHARL_QUEUE_DOWNLOAD, &t->copied);
@@ -289,7 +295,9 @@ static charl_status staging_take(charl_allreduce *ar, int64_t ticket, bool *take
     charl__peer_nodes *n = nodes_of(ar);
     const charl__range range = range_at(ar, ticket);
     const int64_t parts = range.gathers ? n->n_nodes : n->lanes > 1 ? n->lanes : 1;
+    const size_t unit = unit_of(ar, range);
     int64_t width = 0;
+    size_t bytes;
 
     for (int m = 0; m < n->n_nodes; m++) {
         const int64_t one = length(part_of(ar, range, m));
@@ -299,11 +307,15 @@ static charl_status staging_take(charl_allreduce *ar, int64_t ticket, bool *take
     if (n->gathered == ticket && n->used > 0) {
         CHARL_TRY(staging_reset(ar));
     }
-    *taken = n->used + parts * width <= n->room;
+    bytes = charl__round_up((size_t)(parts * width) * unit, CHARL__LINE);
+    *taken = n->used + bytes <= n->room;
     if (*taken) {
-        *part_at(n, ticket) = (part){
-            .mine = part_of(ar, range, n->node), .width = width, .staging = n->staging + n->used, .shares = ar->shares};
-        n->used += parts * width;
+        *part_at(n, ticket) = (part){.mine = part_of(ar, range, n->node),
+                                     .width = width,
+                                     .unit = unit,
+                                     .staging = n->staging + n->used,
+                                     .shares = ar->shares};
+        n->used += bytes;
     }
     return CHARL_OK;
 }
@@ -330,10 +342,17 @@ static charl_status receive(const charl_allreduce *ar, messages *q, const charl_
     return CHARL_OK;
 }
 
-static charl__message message(const charl_allreduce *ar, float *data, span what, int m, int tag)
+/* Values `what` of a part, at data, to or from node m. */
+static charl__message message(const charl_allreduce *ar, const part *t, void *data, span what, int m, int tag)
 {
     return (charl__message){
-        .data = data, .unit = sizeof(float), .count = (int)length(what), .rank = counterpart(ar, m), .tag = tag};
+        .data = data, .unit = t->unit, .count = (int)length(what), .rank = counterpart(ar, m), .tag = tag};
+}
+
+/* My share of a piece from a lane of another node. */
+static unsigned char *received_at(const charl_allreduce *ar, const charl__peer_nodes *n, const piece *p, int lane)
+{
+    return p->received + (size_t)(lane * n->share_most) * ar->element;
 }
 
 /* Whether all have ended; stops at the first that has not. */
@@ -358,7 +377,7 @@ static charl_status lanes_exchange(charl_allreduce *ar, piece *p)
 
     for (int m = 0; m < n->n_nodes; m++) {
         for (int k = first[m]; m != n->node && k < first[m + 1]; k++) {
-            const charl__message v = message(ar, p->received + k * n->share_most, share_of(n, p, n->node), m, p->tag);
+            const charl__message v = message(ar, t, received_at(ar, n, p, k), share_of(n, p, n->node), m, p->tag);
 
             CHARL_TRY(receive(ar, &p->scatter, &v));
         }
@@ -367,7 +386,7 @@ static charl_status lanes_exchange(charl_allreduce *ar, piece *p)
         const span share = share_of(n, p, m);
 
         for (int j = 0; m != n->node && j < n->lanes; j++) {
-            const charl__message v = message(ar, t->staging + j * t->width + share.from, share, m, p->tag);
+            const charl__message v = message(ar, t, staging_at(t, j, share.from), share, m, p->tag);
 
             CHARL_TRY(send(ar, &p->scatter, &v));
         }
@@ -377,8 +396,8 @@ static charl_status lanes_exchange(charl_allreduce *ar, piece *p)
 
 typedef struct addition {
     const charl_allreduce *ar;
-    const float *leaf[CHARL_MAX_SLICES];
-    float *out;
+    unsigned char *leaf[CHARL_MAX_SLICES];
+    unsigned char *out;
     int64_t count;
 } addition;
 
@@ -386,13 +405,14 @@ static void block_add(void *ctx, int64_t i)
 {
     const addition *a = ctx;
     const charl__node_map *map = &((const charl__peer_state *)a->ar->own)->node_map;
-    const int64_t from = i * ADD_BLOCK, left = a->count - from;
-    const float *leaf[CHARL_MAX_SLICES];
+    const size_t at = (size_t)(i * ADD_BLOCK) * a->ar->element;
+    const int64_t left = a->count - i * ADD_BLOCK;
+    void *leaf[CHARL_MAX_SLICES];
 
     for (int k = 0; k < map->n; k++) {
-        leaf[k] = a->leaf[k] + from;
+        leaf[k] = a->leaf[k] + at;
     }
-    charl__tree_apply(map->adds, map->n, leaf, left < ADD_BLOCK ? left : ADD_BLOCK, a->out + from);
+    charl__allreduce_add(a->ar, map->adds, map->n, leaf, left < ADD_BLOCK ? left : ADD_BLOCK, a->out + at);
 }
 
 /* My share of a piece, over the lanes of all nodes; into staging's first lane, one of them. */
@@ -403,12 +423,12 @@ static void share_add(const charl_allreduce *ar, const piece *p)
     const part *t = part_at(n, p->ticket);
     const span mine = share_of(n, p, n->node);
     const int first = s->node_map.first[n->node];
-    addition a = {.ar = ar, .out = t->staging + mine.from, .count = length(mine)};
+    addition a = {.ar = ar, .out = staging_at(t, 0, mine.from), .count = length(mine)};
 
     for (int k = 0; k < s->node_map.n; k++) {
         const bool is_own = k >= first && k < first + n->lanes;
 
-        a.leaf[k] = is_own ? t->staging + (k - first) * t->width + mine.from : p->received + k * n->share_most;
+        a.leaf[k] = is_own ? staging_at(t, k - first, mine.from) : received_at(ar, n, p, k);
     }
     charl__parallel_by(ADD_THREADS, (a.count + ADD_BLOCK - 1) / ADD_BLOCK, block_add, &a);
 }
@@ -422,8 +442,7 @@ static charl_status results_exchange(charl_allreduce *ar, piece *p)
 
     for (int m = 0; m < n->n_nodes; m++) {
         const span theirs = gathers ? values_of(ar, p, m) : share_of(n, p, m);
-        float *to = t->staging + (gathers ? m * t->width : 0) + theirs.from;
-        const charl__message v = message(ar, to, theirs, m, p->tag + 1);
+        const charl__message v = message(ar, t, staging_at(t, gathers ? m : 0, theirs.from), theirs, m, p->tag + 1);
 
         if (m != n->node) {
             CHARL_TRY(receive(ar, &p->gather, &v));
@@ -431,8 +450,7 @@ static charl_status results_exchange(charl_allreduce *ar, piece *p)
     }
     for (int m = 0; m < n->n_nodes; m++) {
         const span mine = gathers ? values_of(ar, p, n->node) : share_of(n, p, n->node);
-        float *from = t->staging + (gathers ? n->node * t->width : 0) + mine.from;
-        const charl__message v = message(ar, from, mine, m, p->tag + 1);
+        const charl__message v = message(ar, t, staging_at(t, gathers ? n->node : 0, mine.from), mine, m, p->tag + 1);
 
         if (m != n->node) {
             CHARL_TRY(send(ar, &p->gather, &v));
@@ -441,17 +459,16 @@ static charl_status results_exchange(charl_allreduce *ar, piece *p)
     return CHARL_OK;
 }
 
-/* Values [from, to) of a part that begins at `begin` of the range, from staging to the device. */
-static charl_status upload(charl_allreduce *ar, charl__range range, int64_t begin, span what, const float *staging)
+/* Values of a part that begins at `begin` of the range, from a row of staging to the device. */
+static charl_status upload(charl_allreduce *ar, charl__range range, const part *t, int row, int64_t begin, span what)
 {
-    const charl__peer_state *s = ar->own;
-    const size_t bytes = (size_t)length(what) * sizeof(float);
-    const size_t at = device_offset(ar, range, 0, begin + what.from);
+    const size_t bytes = (size_t)length(what) * t->unit;
 
     if (bytes == 0) {
         return CHARL_OK;
     }
-    return charl__buffer_write(charl__peer_gather_queue(s), device_array(ar, range), at, staging + what.from, bytes,
+    return charl__buffer_write(charl__peer_gather_queue(ar->own), device_array(ar, range),
+                               device_offset(ar, range, 0, begin + what.from), staging_at(t, row, what.from), bytes,
                                false);
 }
 
@@ -465,14 +482,14 @@ static charl_status piece_upload(charl_allreduce *ar, const piece *p)
 
     for (int m = 0; range.gathers && m < n->n_nodes; m++) {
         if (m != n->node) {
-            CHARL_TRY(upload(ar, range, part_of(ar, range, m).from, values_of(ar, p, m), t->staging + m * t->width));
+            CHARL_TRY(upload(ar, range, t, m, part_of(ar, range, m).from, values_of(ar, p, m)));
         }
     }
     if (is_left(s, range)) {
-        memcpy((float *)ar->sum + range.offset + t->mine.from + p->at.from, t->staging + p->at.from,
-               (size_t)length(p->at) * sizeof(float));
+        memcpy(charl__element(ar, ar->sum, range.offset + t->mine.from + p->at.from), staging_at(t, 0, p->at.from),
+               (size_t)length(p->at) * t->unit);
     } else if (!range.gathers) {
-        CHARL_TRY(upload(ar, range, t->mine.from, p->at, t->staging));
+        CHARL_TRY(upload(ar, range, t, 0, t->mine.from, p->at));
     }
     return CHARL_OK;
 }
@@ -498,8 +515,8 @@ static charl_status part_is_here(charl_allreduce *ar, int64_t ticket, bool *out)
         CHARL_TRY(charl__peer_check(ar)); /* what a kernel that has lost a rank left must not travel */
     }
     for (int j = 0; is_left(s, range) && j < s->nodes->lanes; j++) {
-        memcpy(t->staging + j * t->width, (const float *)ar->sum + j * ar->stride + range.offset + t->mine.from,
-               (size_t)length(t->mine) * sizeof(float));
+        memcpy(staging_at(t, j, 0), charl__element(ar, ar->sum, j * ar->stride + range.offset + t->mine.from),
+               (size_t)length(t->mine) * t->unit);
     }
     return CHARL_OK;
 }

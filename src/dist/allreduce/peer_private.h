@@ -27,6 +27,7 @@ typedef struct charl__peer_nodes charl__peer_nodes;
 typedef struct charl__peer_state {
     charl_device *dev;
     bool in_place;                /* the device computes in memory of the host */
+    size_t element;               /* bytes of a value of lanes and sum: f32 or bf16 */
     int ranks, rank, first_rank;  /* of this node; this rank among them; the job's number of the first */
     int lanes, first_lane;        /* of this node's ranks; the first one's number in ar->map */
     charl__device_export *export; /* this rank's box */

@@ -2,6 +2,7 @@
 #include "train/parallel/grad_compress.h"
 
 #include "base/alloc.h"
+#include "dist/allreduce/allreduce_device.h"
 
 /* count elements from element `at` on of one arena, as the other has them at `to_at`. */
 static charl_status convert(charl__buffer *from, charl_dtype type, int64_t at, charl__buffer *to, int64_t to_at,
@@ -42,18 +43,32 @@ static charl_status buffer(charl_device *dev, void *host, int64_t elements, char
                                                    : charl__buffer_create(dev, bytes, "gradients in bf16", out);
 }
 
-static charl_status create(charl__grad_compress *n, const charl_allreduce *ar)
+static charl_status buffers_create(charl__grad_compress *n, const charl_allreduce *ar)
 {
     charl_device *dev = n->set->dev;
     void *lanes = charl_allreduce_lanes(ar), *sum = charl_allreduce_sum(ar);
+    charl__buffer *device_lanes, *device_sum;
 
-    n->stride = charl_allreduce_stride(ar);
+    if (charl__allreduce_buffers(ar, &device_lanes, &device_sum)) {
+        n->lanes = charl__buffer_retain(device_lanes);
+        n->sum = charl__buffer_retain(device_sum);
+        return CHARL_OK;
+    }
     CHARL_TRY(buffer(dev, lanes, n->n_lanes * n->stride, &n->lanes));
     if (sum == lanes) { /* one rank */
         n->sum = charl__buffer_retain(n->lanes);
     } else {
         CHARL_TRY(buffer(dev, sum, n->stride, &n->sum));
     }
+    return CHARL_OK;
+}
+
+static charl_status create(charl__grad_compress *n, const charl_allreduce *ar)
+{
+    charl_device *dev = n->set->dev;
+
+    n->stride = charl_allreduce_stride(ar);
+    CHARL_TRY(buffers_create(n, ar));
     CHARL_TRY(charl__grad_compress_lanes(n, 0, n->set->gradient_elements));
     CHARL_TRY(charl__grad_compress_sum(n, 0, 1)); /* nothing, or what other ranks write: zeros */
     CHARL_TRY(charl_device_sync(dev));

@@ -54,7 +54,10 @@ static charl_status place_f32(charl__grad_reducer *s)
 /* They are the rank's own: what travels is narrowed from them and widened to them. */
 static charl_status place_bf16(charl__grad_reducer *s)
 {
+    charl__buffer *lanes, *sum;
+
     s->in_place = s->sum_in_place = charl__device_facts_get(s->dev)->zero_copy;
+    s->on_device = charl__allreduce_buffers(s->ar, &lanes, &sum);
     CHARL_TRY(charl__params_allocate_gradients(s->set, s->n_lanes, charl_comm_size(s->comm) == 1, NULL));
     CHARL_TRY(charl__grad_compress_create(s->set, s->n_lanes, s->ar, &s->narrow));
     return CHARL_OK;
@@ -219,6 +222,9 @@ charl_status charl__grad_reducer_ready(void *ctx, int64_t begin, int64_t count)
     if (s->on_device) {
         charl__allreduce_share(s->ar, s->n_ready < MAX_BUCKETS && s->is_beside[s->n_ready]);
         s->n_ready++;
+        if (s->narrow) {
+            CHARL_TRY(charl__grad_compress_lanes(s->narrow, begin, count));
+        }
         CHARL_TRY(make_room(s));
         return charl_allreduce_begin(s->ar, begin, count, &s->last_ticket);
     }
@@ -295,6 +301,9 @@ charl_status charl__grad_reducer_finish(charl__grad_reducer *s)
     if (s->on_device) {
         s->n_ready = 0;
         CHARL_TRY(join(s));
+        if (s->narrow) {
+            CHARL_TRY(charl__grad_compress_sum(s->narrow, 0, s->set->gradient_elements));
+        }
         s->n_unseen++;
         return st;
     }
