@@ -29,6 +29,8 @@ lose() {
 }
 lose 1 backward.kill "7 137" " died at or near" "forward and backward"
 lose 1 backward.stop 7 ": stopped by a signal, last seen in" "forward and backward"
+# Its node hears of the other through it.
+lose 2 backward.stop 7 ": stopped by a signal, last seen in" "forward and backward"
 lose 1 backward.hang 7 ": sleeping, last seen in" "forward and backward"
 lose 3 allreduce.stop 7 ": stopped by a signal, last seen in" "all-reduce"
 finish

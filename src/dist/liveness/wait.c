@@ -198,13 +198,38 @@ void charl__wait_start(charl_comm *c, charl__waiter *w, const char *what, bool (
     *w = (charl__waiter){.what = what, .late = late, .arg = arg};
 }
 
+/* Letter of /proc: of this node's ranks as it is now, else as their node last said. */
+static char state_letter(const charl_comm *c, int rank)
+{
+    char state = 'X';
+    int64_t started = 0;
+
+    if (!is_local(c, rank)) {
+        return (char)atomic_load(&charl__slot_of(c, rank)->state);
+    }
+    if (c->is_visible[rank]) {
+        charl__process_read(&c->peer[rank], &state, &started);
+        return state;
+    }
+    return '\0';
+}
+
+/* This node hears others through its first rank: while that is stopped, their silence says nothing. */
+static bool is_deaf(const charl_comm *c)
+{
+    const int first = c->rank - c->local_rank;
+    const char state = first != c->rank ? state_letter(c, first) : '\0';
+
+    return state == 'T' || state == 't';
+}
+
 static bool is_late(const charl_comm *c, const charl__waiter *w, int rank)
 {
     if (!c->me || rank == c->rank) {
         return false;
     }
     if (is_unheard(c, rank)) {
-        return true;
+        return !is_deaf(c);
     }
     if (!w->late && !is_local(c, rank) && atomic_load(&charl__slot_of(c, rank)->heard_ms) == 0) {
         return false; /* nothing is known of it */
@@ -234,22 +259,6 @@ static int find_culprit(const charl_comm *c, const charl__waiter *w, int first, 
         }
     }
     return -1;
-}
-
-/* Letter of /proc: of this node's ranks as it is now, else as their node last said. */
-static char state_letter(const charl_comm *c, int rank)
-{
-    char state = 'X';
-    int64_t started = 0;
-
-    if (!is_local(c, rank)) {
-        return (char)atomic_load(&charl__slot_of(c, rank)->state);
-    }
-    if (c->is_visible[rank]) {
-        charl__process_read(&c->peer[rank], &state, &started);
-        return state;
-    }
-    return '\0';
 }
 
 static const char *state_text(const charl_comm *c, int rank, char *text, size_t bytes)
