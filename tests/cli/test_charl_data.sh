@@ -21,6 +21,9 @@ expect 8 "the folder it's does not exist$" data make digits "it's/folder.h5" --t
 
 printf 'a,b,kind\n1,2,cat\n3,4,dog\n5,6,cat\n7,9,dog\n' >t.csv
 expect 0 'classes    cat dog' data import csv t.csv -o t.h5
+awk 'BEGIN { print "x,price"; for (i = 0; i < 60; i++) printf "%d,%d.5\n", i % 7, i * 31 }' >prices.csv
+expect 0 '^  classes    0.5 .* \.\.\. (60)$' data import csv prices.csv --label price -o prices.h5
+grep -q 'a target that is a number needs --regression' err || { echo "no word of --regression"; failed=1; }
 expect 0 'val        1 samples' data import csv t.csv -o t.h5 --overwrite --label kind --val-split 0.25
 expect 0 'columns    a kind=cat kind=dog' data import csv t.csv -o words.h5 --label -2 --regression
 expect 0 'note: column "kind" holds words: a column of 0 and 1 for each of 2' data import csv t.csv -o words.h5 --label b --overwrite

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <charl/text.h>
+#include <charl/data_schema.h>
 #include <charl/dataset.h>
 #include "cli/charl/commands.h"
 
@@ -62,20 +63,26 @@ static void print_floats(const char *name, const float *values, int n)
     printf(n > SHOWN ? " ... (%d)\n" : "\n", n);
 }
 
-/* Newline-separated names on one line. */
-static void print_names(const char *label, const char *names)
+/* Newline-separated names on one line, at most `most` of them. */
+static void print_names(const char *label, const char *names, int64_t most)
 {
-    if (!names[0]) {
+    const int64_t n = charl_names_count(names);
+
+    if (n == 0) {
         return;
     }
-    printf("  %-10s ", label);
-    while (*names) {
-        const size_t length = strcspn(names, "\n");
+    printf("  %-10s", label);
+    for (int64_t i = 0; i < n && i < most; i++) {
+        size_t length;
+        const char *name = charl_names_get(names, i, &length);
 
-        charl__cli_write(stdout, names, length);
-        names += length + (names[length] == '\n');
-        printf(*names ? " " : "\n");
+        printf(" ");
+        charl__cli_write(stdout, name, length);
     }
+    if (n > most) {
+        printf(" ... (%" PRId64 ")", n);
+    }
+    printf("\n");
 }
 
 /* A line for each array, the first beside the label. */
@@ -122,9 +129,9 @@ static charl_status print_info(const charl_dataset *ds, const charl_dataset_info
         charl__cli_put(info->tokenizer, 0);
         printf("\n");
     }
-    print_names("classes", info->class_names);
-    print_names("columns", info->columns);
-    print_names("targets", info->targets);
+    print_names("classes", info->class_names, 32);
+    print_names("columns", info->columns, INT64_MAX);
+    print_names("targets", info->targets, INT64_MAX);
     if (info->n_stats > 0) {
         print_floats("mean", info->mean, info->n_stats);
         print_floats("std", info->std, info->n_stats);
