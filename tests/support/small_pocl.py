@@ -219,7 +219,7 @@ def main():
         why = None
     except (Refused, OSError) as error:
         why = error
-    key.update(f"{sorted(names)} {why}".encode())
+    key.update(f"{out} {sorted(names)} {why}".encode())
     if os.path.exists(stamp):
         with open(stamp, encoding="utf-8") as f:
             if f.read() == key.hexdigest():
