@@ -178,7 +178,7 @@ LONG = [
     ResNet(18, 8, "imagenet", "sgd", 1e-5, 1e-4),
     ResNet(20, 8, "cifar", "adamw", 2e-5, 0.05),
     DeepResNet(34, 4, "imagenet", "sgd", 1e-6, 1e-4),
-    DeepResNet(50, 4, "imagenet", "sgd", 1e-6, 1e-4),
+    DeepResNet(50, 4, "cifar", "adamw", 1e-7, 0.05),
     DeepResNet(101, 4, "cifar", "adamw", 1e-7, 0.05),
     DeepResNet(152, 4, "cifar", "adamw", 1e-7, 0.05),
 ]
