@@ -5,6 +5,7 @@
  * reshapes convert. Leaves and values that the user reads are row-major.
  */
 #include "autograd/graph_private.h"
+#include "autograd/op/conv/conv_backend.h"
 #include "base/alloc.h"
 #include "tensor/conv/nvidia/conv_wgmma.h"
 
@@ -197,12 +198,19 @@ static charl_status choose(layouts *l)
     return CHARL_OK;
 }
 
+/* Whether convolutions of half types choose the layout of images: else all stay as they are. */
+static bool has_choice(const charl_device *dev)
+{
+    return charl__conv_backend_for(dev, CHARL_BF16, 1)->layout == CHARL_LAYOUT_ANY ||
+           charl__conv_backend_for(dev, CHARL_F16, 1)->layout == CHARL_LAYOUT_ANY;
+}
+
 charl_status charl__graph_choose_layouts(charl_graph *g)
 {
     charl_status st = CHARL_OK;
     layouts l = {.g = g};
 
-    if (!charl__device_facts_get(g->dev)->nvidia.wgmma) {
+    if (!has_choice(g->dev)) {
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl__alloc_array(g->vars.count, sizeof *l.group, &l.group));

@@ -1,4 +1,4 @@
-/* Recurrent networks in one launch for all steps (src/autograd/op/recurrent/persistent.c): the bits of a launch for each step, at
+/* Recurrent networks in one launch for all steps (src/autograd/op/recurrent/nvidia/persistent.c): the bits of a launch for each step, at
  * sizes that are whole tiles and not; the same ones every time. CHARL_TEST_LONG=1: of the last size a thousand times. */
 #include "support/on_device.h"
 

@@ -39,7 +39,7 @@ void charl__attention_arguments(const charl__enqueue *e, charl__attention_extent
 enum { CHARL__ATTENTION_GROUP = 256 };
 bool charl__attention_in_groups(const charl_device *dev);
 
-/** The same on NVIDIA's tensor cores (attention_wgmma.c), which take every half type and heads of a
+/** The same on NVIDIA's tensor cores (nvidia/attention_wgmma.c), which take every half type and heads of a
  *  multiple of 8, at most 128 elements where facts.nvidia.wgmma, and no lengths:
  *  kernels/nvidia/attention/attention_wgmma.cl says what differs.
  */

@@ -28,7 +28,7 @@ typedef struct charl__conv_backend {
     charl_status (*enqueue_weight)(const charl__enqueue *e, const charl__conv *c);
 } charl__conv_backend;
 
-extern const charl__conv_backend charl__conv_tensor_cores; /* NVIDIA's: conv_tensor_core.c */
+extern const charl__conv_backend charl__conv_tensor_cores; /* NVIDIA's: nvidia/conv_tensor_core.c */
 
 /** The first row that supports them; there is one for all. */
 const charl__conv_backend *charl__conv_backend_for(const charl_device *dev, charl_dtype type, int groups);

@@ -18,7 +18,7 @@ typedef struct charl__recurrence {
     int gates;       /* G: 4 for lstm, 3 for gru */
     charl_dtype act; /* of the series; within the loop everything is f32 */
     charl_tensor state, inner, carry, w;
-    charl_tensor exchange; /* [2 * batch, G * H], in the place of these, for persistent.h */
+    charl_tensor exchange; /* [2 * batch, G * H], in the place of these, for nvidia/persistent.h */
 } charl__recurrence;
 
 /** Shape rule: operand `series` is [B, T, parts * H] and operand `w`, w_hh, is [G * H, H], floats,
@@ -28,7 +28,7 @@ charl_status charl__recurrence_check(const charl__infer *inf, int series, int pa
 /** [B, T, parts * H] for series [B, T, ...] and w_hh. */
 charl_type charl__recurrence_series(const charl_type *series, const charl_type *w, int parts);
 
-/** Bytes of workspace for `batch` rows, with w_hh in f32 where it is half-size, or for persistent.h. */
+/** Bytes of workspace for `batch` rows, with w_hh in f32 where it is half-size, or for nvidia/persistent.h. */
 int64_t charl__recurrence_workspace(int64_t batch, const charl_type *w);
 
 /** Extents and workspace parts of an operator whose operands are as checked. */

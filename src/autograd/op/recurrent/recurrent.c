@@ -14,7 +14,7 @@
 #include <math.h>
 
 #include "autograd/onnx/onnx.h"
-#include "autograd/op/recurrent/persistent.h"
+#include "autograd/op/recurrent/nvidia/persistent.h"
 #include "autograd/op/recurrent/recurrence.h"
 #include "charl/ops.h"
 

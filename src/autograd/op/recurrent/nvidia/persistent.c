@@ -1,5 +1,5 @@
 /* The smallest tiles that the compute units have room for share a step among the most work-groups. */
-#include "autograd/op/recurrent/persistent.h"
+#include "autograd/op/recurrent/nvidia/persistent.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-#ifndef CHARL_AUTOGRAD_OP_RECURRENT_PERSISTENT_H
-#define CHARL_AUTOGRAD_OP_RECURRENT_PERSISTENT_H
+#ifndef CHARL_AUTOGRAD_OP_RECURRENT_NVIDIA_PERSISTENT_H
+#define CHARL_AUTOGRAD_OP_RECURRENT_NVIDIA_PERSISTENT_H
 /** All steps of a recurrent network in one launch, on NVIDIA devices of compute capability 8.0 and
  *  higher. docs/adr/0016-persistent-recurrent-kernels.md says why, and what was measured.
  *
