@@ -11,10 +11,9 @@
 #include "tensor/params.h"
 
 typedef struct charl__grad_compress {
-    charl_params *set; /* borrowed */
-    charl__buffer *lanes,
-        *sum;       /* bf16; those of an all-reduce between devices, or of one whose memory the device uses in place */
-    int64_t stride; /* elements between lanes */
+    charl_params *set;          /* borrowed */
+    charl__buffer *lanes, *sum; /* bf16; those of the all-reduce where the device can use them */
+    int64_t stride;             /* elements between lanes */
     int n_lanes;
 } charl__grad_compress;
 
