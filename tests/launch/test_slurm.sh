@@ -72,6 +72,9 @@ KillWait=20
 NodeName=$host NodeAddr=127.0.0.1 CPUs=8 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 EOF
+# Else in /tmp, named by the job's number: what a test that was killed has left there would make every launch fail.
+echo "PMIxCliTmpDirBase=$T/ranks" >mpi.conf
+mkdir ranks
 munged --foreground --force --socket="$T/munge/socket" --key-file="$T/munge/key" --pid-file="$T/munge/pid" --log-file="$T/munge/log" \
     --seed-file="$T/munge/seed" >munged.log 2>&1 &
 daemons=$!
