@@ -29,14 +29,14 @@ mkdir -m 700 munge
 mkdir state spool
 mungekey --create --keyfile munge/key || { echo "skipped: munge makes no key"; exit 77; }
 
-# until_is SECONDS COMMAND: until it succeeds
+# until_is SECONDS COMMAND: until it succeeds; tried each second, as those that wait for jobs cost a processor more than the jobs
 until_is() {
-    _n=$(($1 * 5))
+    _n=$1
     shift
-    while [ $_n -gt 0 ]; do
+    while [ "$_n" -gt 0 ]; do
         "$@" >/dev/null 2>&1 && return 0
         _n=$((_n - 1))
-        sleep 0.2
+        sleep 1
     done
     return 1
 }
@@ -114,7 +114,7 @@ printf '%s\n' "$* train.max_steps=4 -o array1" "$* train.max_steps=4 -o array2 o
 submit --array=1-2%4 slurm-array.sbatch configs.txt
 array=$job
 
-# A job that was queued again waits two minutes for what is left of it to end: here, until it has been seen pending 30 times.
+# A job that was queued again waits two minutes for what is left of it to end: here, until it has been seen pending 8 times.
 are_done() {
     _running=
     for _j in $by_srun $by_mpirun $late; do
@@ -126,7 +126,7 @@ are_done() {
         _s=$(sed -n 's/.* JobState=\([A-Z_]*\).*/\1/p' job.$_j)
         if [ "$_s" = PENDING ]; then
             echo pending >>pending.$_j
-            [ "$(wc -l <pending.$_j)" -ne 30 ] || scontrol update JobId="$_j" StartTime=now
+            [ "$(wc -l <pending.$_j)" -ne 8 ] || scontrol update JobId="$_j" StartTime=now
         else
             rm -f pending.$_j
         fi
