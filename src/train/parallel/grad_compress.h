@@ -12,7 +12,7 @@
 
 typedef struct charl__grad_compress {
     charl_params *set;          /* borrowed */
-    charl__buffer *lanes, *sum; /* bf16; those of the all-reduce where the device can use them */
+    charl__buffer *lanes, *sum; /* bf16; the all-reduce's own buffers if the device can use them */
     int64_t stride;             /* elements between lanes */
     int n_lanes;
 } charl__grad_compress;

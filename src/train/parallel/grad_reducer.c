@@ -273,7 +273,7 @@ charl_status charl__grad_reducer_gather(charl__grad_reducer *s, const charl__par
     return CHARL_OK;
 }
 
-/* On several nodes the exchange goes on while the device computes; what takes longer is waited for. */
+/* On several nodes: exchange gradients while the device computes, then wait for the rest. */
 static charl_status join(charl__grad_reducer *s)
 {
     const bool waits = charl__allreduce_join_waits(s->ar);
