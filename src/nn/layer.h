@@ -43,19 +43,11 @@ const char *charl__activation_find(const char *name);
 /** Whether a parameter of that name is a matrix of a low-rank adapter (charl_lora). */
 bool charl__is_adapter(const char *name);
 
-/** The only list of layer types: charl__layer_NAME is the row in its file. */
-/* clang-format off */
-#define CHARL__LAYERS(X) \
-    X(linear) X(conv2d) X(batch_norm) X(layer_norm) X(max_pool2d) X(avg_pool2d) \
-    X(global_avg_pool) X(flatten) X(dropout) X(conv_transpose2d) X(group_norm) X(residual_block) \
-    X(embedding) X(position_embedding) X(lstm) X(gru) X(transformer_block) X(rms_norm) X(scale) X(relu) \
-    X(leaky_relu) X(elu) X(sigmoid) X(tanh) X(gelu) X(gelu_tanh) X(silu) X(softplus) X(swiglu) \
-    X(add) X(multiply) X(concat) X(reshape) X(permute) X(slice) X(mean) X(max) X(upsample) \
-    X(class_token) X(attention) X(conv1d) X(max_pool1d) X(avg_pool1d) X(conv3d) X(conv_transpose3d) \
-    X(max_pool3d) X(avg_pool3d)
-/* clang-format on */
-#define CHARL__LAYER_EXTERN(name) extern const charl_layer_type charl__layer_##name;
-CHARL__LAYERS(CHARL__LAYER_EXTERN)
+/** All of them, charl__layer_NAME in a file of src/nn/layer, and NULL. Made by CMake. */
+extern const void *const charl__layers[];
+/* Those that other layers consist of. */
+extern const charl_layer_type charl__layer_linear, charl__layer_conv2d, charl__layer_batch_norm,
+    charl__layer_layer_norm, charl__layer_rms_norm;
 
 /** Keys and defaults of a charl_rope_scaling, the member `at` of the settings `type`. */
 /* clang-format off */

@@ -62,13 +62,8 @@ typedef struct charl__loss {
     const charl__answer *answer;
 } charl__loss;
 
-/** The only list of losses: charl__loss_NAME is the row in its file. */
-/* clang-format off */
-#define CHARL__LOSSES(X) \
-    X(cross_entropy) X(mse) X(bce) X(huber) X(l1) X(smooth_l1) X(dice) X(focal) X(kl)
-/* clang-format on */
-#define CHARL__LOSS_EXTERN(name) extern const charl__loss charl__loss_##name;
-CHARL__LOSSES(CHARL__LOSS_EXTERN)
+/** All of them, charl__loss_NAME in a file of src/nn/loss, and NULL. Made by CMake. */
+extern const void *const charl__losses[];
 
 /** Loss i = 0, 1, ...; NULL past the last. By name; NULL if unknown. */
 const charl__loss *charl__loss_at(int i);

@@ -75,15 +75,9 @@ typedef struct charl__metric {
     charl_status (*finish)(const charl__metric_data *d, const charl__metric_state *s, double *value, double *details);
 } charl__metric;
 
-/** The only list of metrics: charl__metric_NAME is the row in a file of src/nn/metric. Those for reports only come last. */
-/* clang-format off */
-#define CHARL__METRICS(X) \
-    X(loss) X(accuracy) X(top2) X(top3) X(top5) X(top10) X(perplexity) X(bits_per_byte) X(mae) X(rmse) X(r2) \
-    X(precision) X(recall) X(f1) X(precision_micro) X(recall_micro) X(f1_micro) X(iou) X(iou_micro) X(dice) \
-    X(dice_micro) X(auc) X(support) X(confusion) X(worst)
-/* clang-format on */
-#define CHARL__METRIC_EXTERN(name) extern const charl__metric charl__metric_##name;
-CHARL__METRICS(CHARL__METRIC_EXTERN)
+/** All of them, charl__metric_NAME in a file of src/nn/metric, and NULL. Made by CMake. */
+extern const void *const charl__metrics[];
+extern const charl__metric charl__metric_loss, charl__metric_worst;
 
 /** Metric i = 0, 1, ...; NULL past the last. By name; NULL if unknown. */
 const charl__metric *charl__metric_at(int i);

@@ -25,12 +25,9 @@ charl_var *charl__model_build_noting(const charl_model *m, charl_graph *g, charl
 const char *charl__model_layer_type(const charl_model *m, int i);
 int charl__model_layer_inputs(const charl_model *m, int i, const char **names);
 
-/** The only list of models: charl__model_NAME is the row in its file. */
-/* clang-format off */
-#define CHARL__MODELS(X) \
-    X(sequential) X(mlp) X(cnn) X(gpt) X(resnet)
-/* clang-format on */
-#define CHARL__MODEL_EXTERN(name) extern const charl_model_type charl__model_##name;
-CHARL__MODELS(CHARL__MODEL_EXTERN)
+/** All of them, charl__model_NAME in a file of this folder, and NULL. Made by CMake. */
+extern const void *const charl__models[];
+/* Those that have layouts. */
+extern const charl_model_type charl__model_gpt, charl__model_resnet;
 
 #endif

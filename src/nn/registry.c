@@ -7,13 +7,8 @@
 #include "nn/layer.h"
 #include "nn/model.h"
 
-#define LAYER_ROW(name) &charl__layer_##name,
-static const void *const built_in_layers[] = {CHARL__LAYERS(LAYER_ROW) NULL};
-static charl__registry layers = {.what = "layer", .built_in = built_in_layers};
-
-#define MODEL_ROW(name) &charl__model_##name,
-static const void *const built_in_models[] = {CHARL__MODELS(MODEL_ROW) NULL};
-static charl__registry models = {.what = "model", .built_in = built_in_models};
+static charl__registry layers = {.what = "layer", .built_in = charl__layers};
+static charl__registry models = {.what = "model", .built_in = charl__models};
 
 const charl_layer_type *charl__layer_type_at(int i)
 {

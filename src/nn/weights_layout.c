@@ -9,9 +9,7 @@
 #include "base/error.h"
 #include "base/registry/registry.h"
 
-#define LAYOUT_ROW(name) &charl__layout_##name,
-static const void *const built_in[] = {CHARL__LAYOUTS(LAYOUT_ROW) NULL};
-static charl__registry layouts = {.what = "layout of weights", .built_in = built_in};
+static charl__registry layouts = {.what = "layout of weights", .built_in = charl__layouts};
 
 const charl_weights_layout *charl__layout_at(int i)
 {

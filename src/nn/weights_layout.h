@@ -27,12 +27,7 @@ charl_shape charl__layout_part_shape(const charl_weights_rule *rule, const void 
 /** `name` without the layout's prefix. */
 const char *charl__layout_strip(const charl_weights_layout *layout, const char *name);
 
-/** The only list of layouts: charl__layout_NAME is the row in its file. The first one that recognizes a file is taken. */
-/* clang-format off */
-#define CHARL__LAYOUTS(X) \
-    X(gpt2) X(nanogpt) X(llama) X(qwen2) X(torchvision)
-/* clang-format on */
-#define CHARL__LAYOUT_EXTERN(name) extern const charl_weights_layout charl__layout_##name;
-CHARL__LAYOUTS(CHARL__LAYOUT_EXTERN)
+/** All of them, charl__layout_NAME in a file of this folder, and NULL. Made by CMake. The first one that recognizes a file is taken. */
+extern const void *const charl__layouts[];
 
 #endif

@@ -9,9 +9,7 @@
 #include "base/registry/key.h"
 #include "base/text/text.h"
 
-#define ROW(name) &charl__optim_##name,
-static const void *const built_in[] = {CHARL__OPTIMIZERS(ROW) NULL};
-static charl__registry optimizers = {.what = "optimizer", .built_in = built_in};
+static charl__registry optimizers = {.what = "optimizer", .built_in = charl__optimizers};
 static charl__optimizer_rule registered[CHARL__REGISTRY_ADDED];
 
 const charl__optimizer_rule *charl__optimizer_at(int i)

@@ -51,13 +51,9 @@ typedef struct charl__optimizer_rule {
     void (*reference)(const charl__optimizer_reference *r); /* NULL: not tested by the table test */
 } charl__optimizer_rule;
 
-/** The only list of optimizers: charl__optim_NAME is the row in NAME's file. */
-/* clang-format off */
-#define CHARL__OPTIMIZERS(X) \
-    X(sgd) X(adam) X(adamw) X(lion) X(rmsprop) X(adagrad) X(lamb) X(adafactor) X(muon)
-/* clang-format on */
-#define CHARL__OPTIMIZER_EXTERN(name) extern const charl__optimizer_rule charl__optim_##name;
-CHARL__OPTIMIZERS(CHARL__OPTIMIZER_EXTERN)
+/** All of them, charl__optim_NAME in a file of this folder, and NULL. Made by CMake. */
+extern const void *const charl__optimizers[];
+extern const charl__optimizer_rule charl__optim_adamw; /* muon updates some parameters as adamw does */
 
 /* Keys that several optimizers have, with the meaning they have there. */
 #define CHARL__KEY_MOMENTUM(help)                                                                                      \

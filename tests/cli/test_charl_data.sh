@@ -198,7 +198,7 @@ expect 2 'unknown format: parquet' data import parquet t.csv -o x.h5
 hint 'charl data import --help'
 expect 2 '--output is missing' data import csv t.csv
 hint '-o FILE'
-expect 2 'the format comes first: idx, cifar10, csv' data import -o x.h5 csv t.csv
+expect 2 'the format comes first: csv, images' data import -o x.h5 csv t.csv
 expect 2 'the format comes first' data import
 expect 2 'csv takes FILE, not 2 files' data import csv t.csv t.csv -o x.h5
 expect 2 'idx takes IMAGES LABELS' data import idx t.csv -o x.h5

@@ -3,7 +3,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "charl/comm.h"
 #include "charl/config.h"
+#include "charl/loss.h"
+#include "charl/metric.h"
+#include "charl/optim.h"
 #include "support/support.h"
 
 static charl_status parse(const char *text, charl_config **out)
@@ -12,9 +16,45 @@ static charl_status parse(const char *text, charl_config **out)
 }
 
 #define HEAD "[data]\npath=d.h5\n[model]\ntype=mlp\n" /* four lines */
-#define METRICS                                                                                                        \
-    "auto, loss, accuracy, top2, top3, top5, top10, perplexity, bits_per_byte, mae, rmse, r2, "                        \
-    "precision, recall, f1, precision_micro, recall_micro, f1_micro, iou, iou_micro, dice, dice_micro, auc"
+
+/* What an expected message names by {losses} and so on, in the order of the registry. */
+static const struct {
+    const char *text;
+    const char *(*name_at)(int i);
+    const char *prefix;
+} lists[] = {
+    {"{losses}", charl_loss_name, ""},
+    {"{optimizers}", charl_optimizer_name, ""},
+    {"{metrics}", charl_metric_name, ""},
+    {"{monitors}", charl_metric_name, "val/"},
+    {"{allreduces}", charl_allreduce_algorithm_name, ""},
+};
+
+static const char *expand(const char *message, char *out, size_t size)
+{
+    size_t used = 0;
+
+    while (*message) {
+        const char *name;
+        size_t i = 0;
+
+        while (i < sizeof lists / sizeof *lists && strncmp(message, lists[i].text, strlen(lists[i].text)) != 0) {
+            i++;
+        }
+        if (i == sizeof lists / sizeof *lists) {
+            assert_true(used + 1 < size);
+            out[used++] = *message++;
+            continue;
+        }
+        for (int k = 0; (name = lists[i].name_at(k)) != NULL; k++) {
+            used += (size_t)snprintf(out + used, size - used, "%s%s%s", k == 0 ? "" : ", ", lists[i].prefix, name);
+            assert_true(used < size);
+        }
+        message += strlen(lists[i].text);
+    }
+    out[used] = '\0';
+    return out;
+}
 
 static const struct {
     const char *text;
@@ -46,8 +86,7 @@ static const struct {
     {HEAD "[train]\ngrad_clip = nan\n", "conf/t.ini:6: [train] grad_clip: \"nan\" is not a number"},
     {HEAD "[train]\ngrad_clip = 0x10\n", "conf/t.ini:6: [train] grad_clip: \"0x10\" is not a number"},
     {HEAD "[train]\ngrad_clip = 1e999\n", "conf/t.ini:6: [train] grad_clip: \"1e999\" is not a number"},
-    {HEAD "[train]\nloss = nll\n", "conf/t.ini:6: [train] loss: \"nll\" is not one of "
-                                   "auto, cross_entropy, mse, bce, huber, l1, smooth_l1, dice, focal, kl"},
+    {HEAD "[train]\nloss = nll\n", "conf/t.ini:6: [train] loss: \"nll\" is not one of auto, {losses}"},
     {HEAD "[train]\nprecision = f64\n", "conf/t.ini:6: [train] precision: \"f64\" is not one of f32, bf16, f16"},
     {HEAD "[train]\nloss_scale = 8\n", "conf/t.ini:6: [train] loss_scale: needs precision = f16"},
     {HEAD "[train]\nprecision = f16\nloss_scale = 12\n", "conf/t.ini:7: [train] loss_scale: must be a power of two"},
@@ -57,9 +96,7 @@ static const struct {
     {HEAD "[train]\nema_decay = 1\n", "conf/t.ini:6: [train] ema_decay: 1 is outside [0,1)"},
     {HEAD "[train]\nearly_stopping_patience = 3\n[eval]\ninterval = 0\n",
      "conf/t.ini:6: [train] early_stopping_patience: needs evaluations: [eval] interval is 0"},
-    {HEAD "[optimizer]\ntype = adadelta\n",
-     "conf/t.ini:6: [optimizer] type: \"adadelta\" is not one of sgd, adam, adamw, lion, rmsprop, "
-     "adagrad, lamb, adafactor, muon"},
+    {HEAD "[optimizer]\ntype = adadelta\n", "conf/t.ini:6: [optimizer] type: \"adadelta\" is not one of {optimizers}"},
     {HEAD "[optimizer]\ngroups = *.bias\n",
      "conf/t.ini:6: [optimizer] groups: \"*.bias\" sets nothing: write PATTERN lr_scale=X "
      "weight_decay=Y"},
@@ -83,9 +120,9 @@ static const struct {
     {HEAD "[scheduler]\ntype = cosine\nmin_lr = 1\n", "conf/t.ini:7: [scheduler] min_lr: is larger than learning_rate"},
     {HEAD "[eval]\ninterval = 3 weeks\n", "conf/t.ini:6: [eval] interval: \"3 weeks\" is not an "
                                           "interval: steps (500), epochs (1ep), time (30m) or 0"},
-    {HEAD "[eval]\nmetrics = loss, f2\n", "conf/t.ini:6: [eval] metrics: \"f2\" is not one of " METRICS},
+    {HEAD "[eval]\nmetrics = loss, f2\n", "conf/t.ini:6: [eval] metrics: \"f2\" is not one of auto, {metrics}"},
     {HEAD "[eval]\nmetrics = f1, support\n", /* has no value: for reports only */
-     "conf/t.ini:6: [eval] metrics: \"support\" is not one of " METRICS},
+     "conf/t.ini:6: [eval] metrics: \"support\" is not one of auto, {metrics}"},
     {HEAD "[eval]\nmetrics = auc\n[train]\nloss = l1\n",
      "conf/t.ini:6: [eval] metrics: auc needs loss = cross_entropy, bce, dice or focal"},
     {HEAD "[eval]\nmetrics = perplexity\n[train]\nloss = mse\n",
@@ -102,10 +139,7 @@ static const struct {
     {HEAD "[checkpoint]\nmode = max\n", "conf/t.ini:6: [checkpoint] mode: val/loss falls as it gets "
                                         "better: write mode = min, or leave it out"},
     {HEAD "[checkpoint]\nmonitor = accuracy\n",
-     "conf/t.ini:6: [checkpoint] monitor: \"accuracy\" is not one of val/loss, "
-     "val/accuracy, val/top2, val/top3, val/top5, val/top10, val/perplexity, val/bits_per_byte, "
-     "val/mae, val/rmse, val/r2, val/precision, val/recall, val/f1, val/precision_micro, "
-     "val/recall_micro, val/f1_micro, val/iou, val/iou_micro, val/dice, val/dice_micro, val/auc"},
+     "conf/t.ini:6: [checkpoint] monitor: \"accuracy\" is not one of {monitors}"},
     {HEAD "[checkpoint]\nmonitor = val/accuracy\nmode = max\n[train]\nloss = huber\n",
      "conf/t.ini:6: [checkpoint] monitor: val/accuracy needs loss = cross_entropy, bce, dice or focal"},
     {HEAD "[checkpoint]\nmonitor = val/mae\n[train]\nloss = focal\n",
@@ -115,8 +149,7 @@ static const struct {
      "it out"},
     {HEAD "[train]\nloss = kl\n[eval]\nmetrics = mae\n",
      "conf/t.ini:8: [eval] metrics: mae needs loss = mse, huber, l1 or smooth_l1"},
-    {HEAD "[dist]\nallreduce = ring\n", "conf/t.ini:6: [dist] allreduce: \"ring\" is not one of "
-                                        "auto, local, peer, shm, hierarchical, p2p, mpi"},
+    {HEAD "[dist]\nallreduce = ring\n", "conf/t.ini:6: [dist] allreduce: \"ring\" is not one of auto, {allreduces}"},
     {HEAD "[dist]\nshard_optimizer = yes\n[optimizer]\ntype = muon\n",
      "conf/t.ini:6: [dist] shard_optimizer: muon updates whole tensors, which ranks cannot divide"},
     {HEAD "[dist]\nreduce_dtype = f16\n", "conf/t.ini:6: [dist] reduce_dtype: \"f16\" is not one of f32, bf16"},
@@ -218,9 +251,10 @@ static void test_messages(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         charl_config *c = NULL;
+        char want[2000];
 
         assert_int_equal(parse(bad[i].text, &c), CHARL_ERR_CONFIG);
-        assert_string_equal(charl_error_message(), bad[i].message);
+        assert_string_equal(charl_error_message(), expand(bad[i].message, want, sizeof want));
         assert_null(c);
         assert_int_equal(charl__live(), live);
     }

@@ -16,9 +16,7 @@
 enum { POLLS = 100, LOOK_EVERY = 64 }; /* before the host sleeps between polls; polls between looks at the ranks */
 static const double nap_s = 20e-6;
 
-#define ROW(name) &charl__allreduce_##name,
-static const void *const built_in[] = {CHARL__ALLREDUCES(ROW) NULL};
-static const charl__registry algorithms = {.what = "all-reduce", .built_in = built_in};
+static const charl__registry algorithms = {.what = "all-reduce", .built_in = charl__allreduces};
 
 static const charl__algorithm *algorithm_at(int i)
 {

@@ -56,10 +56,9 @@ struct charl_allreduce {
     void *own;
 };
 
-/** The only list of algorithms, in order of preference. */
-#define CHARL__ALLREDUCES(X) X(local) X(peer) X(shm) X(hierarchical) X(p2p) X(mpi)
-#define CHARL__ALLREDUCE_EXTERN(name) extern const charl__algorithm charl__allreduce_##name;
-CHARL__ALLREDUCES(CHARL__ALLREDUCE_EXTERN)
+/** All algorithms, charl__allreduce_NAME in a file of this folder, and NULL, in order of preference (src/CMakeLists.txt). Made by CMake. */
+extern const void *const charl__allreduces[];
+extern const charl__algorithm charl__allreduce_peer;
 
 /** Part r of `size` of a range, in whole blocks of CHARL__PART values, which is what an optimizer
  *  cannot divide: [*from, *to) relative to the range's offset. */

@@ -4,9 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define ROW(name) &charl__importer_##name,
-static const void *const built_in[] = {CHARL__IMPORTERS(ROW) NULL};
-static const charl__registry importers = {.what = "importer", .built_in = built_in};
+static const charl__registry importers = {.what = "importer", .built_in = charl__importers};
 
 const charl_importer *charl_importer_get(int i)
 {

@@ -8,13 +8,8 @@
 #include "charl/dataset.h"
 #include "charl/import.h"
 
-/** The only list of importers. */
-/* clang-format off */
-#define CHARL__IMPORTERS(X) \
-    X(idx) X(cifar10) X(csv) X(npy) X(hdf5) X(tokens) X(text) X(text_classes) X(chat) X(images)
-/* clang-format on */
-#define CHARL__IMPORTER_EXTERN(name) extern const charl_importer charl__importer_##name;
-CHARL__IMPORTERS(CHARL__IMPORTER_EXTERN)
+/** All of them, charl__importer_NAME in a file of this folder, and NULL. Made by CMake. */
+extern const void *const charl__importers[];
 
 /** Tell the user one line, at most 1023 bytes, through opt->noted. Does nothing if opt or opt->noted is NULL. */
 void charl__import_note(const charl_import_options *opt, const char *fmt, ...) CHARL_PRINTF(2, 3);

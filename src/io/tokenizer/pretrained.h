@@ -71,10 +71,8 @@ typedef struct charl__tokenizer_format {
     charl_status (*read)(const char *path, charl__pretrained *p);
 } charl__tokenizer_format;
 
-/** The only list of formats, in the order in which a folder is searched: charl__tokenizer_format_NAME is the row. */
-#define CHARL__TOKENIZER_FORMATS(X) X(json) X(vocab) X(tiktoken)
-#define CHARL__TOKENIZER_FORMAT_EXTERN(name) extern const charl__tokenizer_format charl__tokenizer_format_##name;
-CHARL__TOKENIZER_FORMATS(CHARL__TOKENIZER_FORMAT_EXTERN)
+/** All of them, charl__tokenizer_format_NAME in a file of this folder, and NULL, in the order in which a folder is searched. Made by CMake. */
+extern const void *const charl__tokenizer_formats[];
 
 /** A whole file, at most 1 GiB, and a NUL. Errors: ERR_IO, ERR_NOMEM. */
 charl_status charl__tokenizer_read_file(const char *path, charl__text *out) CHARL_MUST_CHECK;

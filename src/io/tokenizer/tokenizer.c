@@ -8,9 +8,7 @@
 #include "io/tokenizer/bpe.h"
 #include "io/tokenizer/tokenizer_private.h"
 
-#define ROW(name) &charl__tokenizer_##name,
-static const void *const built_in[] = {CHARL__TOKENIZERS(ROW) NULL};
-static const charl__registry tokenizers = {.what = "tokenizer", .built_in = built_in};
+static const charl__registry tokenizers = {.what = "tokenizer", .built_in = charl__tokenizers};
 
 const char *charl_tokenizer_type_name(int i)
 {

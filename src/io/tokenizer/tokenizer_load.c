@@ -8,9 +8,7 @@
 #include "base/alloc.h"
 #include "io/tokenizer/pretrained.h"
 
-#define FORMAT(name) &charl__tokenizer_format_##name,
-static const void *const built_in[] = {CHARL__TOKENIZER_FORMATS(FORMAT) NULL};
-static const charl__registry formats = {.what = "tokenizer format", .built_in = built_in};
+static const charl__registry formats = {.what = "tokenizer format", .built_in = charl__tokenizer_formats};
 
 enum { HEAD = 4096, READ_BLOCK = 1 << 20, MOST_BYTES = 1 << 30 };
 

@@ -37,10 +37,10 @@ typedef struct charl__tokenizer_type {
     charl_status (*encode)(charl__encoder *e, const unsigned char *text, size_t bytes);
 } charl__tokenizer_type;
 
-/** The only list of types: charl__tokenizer_NAME is the row in tokenizer_NAME.c. */
-#define CHARL__TOKENIZERS(X) X(bytes) X(chars) X(bpe) X(pretrained)
-#define CHARL__TOKENIZER_EXTERN(name) extern const charl__tokenizer_type charl__tokenizer_##name;
-CHARL__TOKENIZERS(CHARL__TOKENIZER_EXTERN)
+/** All of them, charl__tokenizer_NAME in a file of this folder, and NULL. Made by CMake. */
+extern const void *const charl__tokenizers[];
+extern const charl__tokenizer_type charl__tokenizer_bytes, charl__tokenizer_chars, charl__tokenizer_bpe,
+    charl__tokenizer_pretrained;
 
 /** Name of type i = 0, 1, ... of those that learn from a text; NULL past the last. */
 const char *charl__tokenizer_learnt_name(int i);

@@ -96,6 +96,37 @@ static const charl_key dropout_keys[] = {
     {"p", CHARL_KEY_FLOAT, offsetof(charl_dropout_config, p), "[0,1)", false, "probability to drop an element"},
 };
 
+/* A layer without settings: y = apply(x). */
+#define BUILD(layer, apply)                                                                                            \
+    static charl_var *build_##layer(const charl_layer_build *b, charl_var *x)                                          \
+    {                                                                                                                  \
+        return apply(b->g, x);                                                                                         \
+    }
+#define LAYER(layer, text)                                                                                             \
+    {                                                                                                                  \
+        .row.name = #layer, .row.help = (text), .build = build_##layer                                                 \
+    }
+
+BUILD(relu, charl_relu)
+BUILD(sigmoid, charl_sigmoid)
+BUILD(tanh, charl_tanh)
+BUILD(gelu, gelu)
+BUILD(gelu_tanh, gelu_tanh)
+BUILD(silu, charl_silu)
+BUILD(softplus, charl_softplus)
+BUILD(swiglu, charl_swiglu)
+BUILD(flatten, charl_flatten)
+
+const charl_layer_type charl__layer_relu = LAYER(relu, "max(x, 0)");
+const charl_layer_type charl__layer_sigmoid = LAYER(sigmoid, "1 / (1 + exp(-x))");
+const charl_layer_type charl__layer_tanh = LAYER(tanh, "tanh(x)");
+const charl_layer_type charl__layer_gelu = LAYER(gelu, "x * Phi(x)");
+const charl_layer_type charl__layer_gelu_tanh = LAYER(gelu_tanh, "x * Phi(x), approximated with tanh");
+const charl_layer_type charl__layer_silu = LAYER(silu, "x * sigmoid(x)");
+const charl_layer_type charl__layer_softplus = LAYER(softplus, "log(1 + exp(x))");
+const charl_layer_type charl__layer_swiglu = LAYER(swiglu, "silu(gate) * value: the two halves of the last extent");
+const charl_layer_type charl__layer_flatten = LAYER(flatten, "[B, ...] -> [B, features]");
+
 const charl_layer_type charl__layer_leaky_relu = {
     .row.name = "leaky_relu",
     .row.help = "x, or slope * x below zero",
@@ -111,24 +142,6 @@ const charl_layer_type charl__layer_elu = {
     CHARL_DEFAULTS(elu_defaults),
     CHARL_KEYS(elu_keys),
 };
-
-/* A layer without settings: y = apply(x). */
-#define LAYER(layer, apply, text)                                                                                      \
-    static charl_var *build_##layer(const charl_layer_build *b, charl_var *x)                                          \
-    {                                                                                                                  \
-        return apply(b->g, x);                                                                                         \
-    }                                                                                                                  \
-    const charl_layer_type charl__layer_##layer = {.row.name = #layer, .row.help = (text), .build = build_##layer};
-
-LAYER(relu, charl_relu, "max(x, 0)")
-LAYER(sigmoid, charl_sigmoid, "1 / (1 + exp(-x))")
-LAYER(tanh, charl_tanh, "tanh(x)")
-LAYER(gelu, gelu, "x * Phi(x)")
-LAYER(gelu_tanh, gelu_tanh, "x * Phi(x), approximated with tanh")
-LAYER(silu, charl_silu, "x * sigmoid(x)")
-LAYER(softplus, charl_softplus, "log(1 + exp(x))")
-LAYER(swiglu, charl_swiglu, "silu(gate) * value: the two halves of the last extent")
-LAYER(flatten, charl_flatten, "[B, ...] -> [B, features]")
 
 const charl_layer_type charl__layer_dropout = {
     .row.name = "dropout",

@@ -4,9 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#define LOSS_ROW(name) &charl__loss_##name,
-static const void *const built_in[] = {CHARL__LOSSES(LOSS_ROW) NULL};
-static const charl__registry losses = {.what = "loss", .built_in = built_in};
+static const charl__registry losses = {.what = "loss", .built_in = charl__losses};
 
 const charl__loss *charl__loss_at(int i)
 {

@@ -92,7 +92,7 @@ static charl_status finish_micro(ratio what, const charl__metric_data *d, const 
     return CHARL_OK;
 }
 
-#define RATIO(id, word, text)                                                                                          \
+#define RATIO(id, word)                                                                                                \
     static charl_status finish_##id(const charl__metric_data *d, const charl__metric_state *s, double *value,          \
                                     double *details)                                                                   \
     {                                                                                                                  \
@@ -103,36 +103,40 @@ static charl_status finish_micro(ratio what, const charl__metric_data *d, const 
     {                                                                                                                  \
         (void)details;                                                                                                 \
         return finish_micro(word, d, s, value);                                                                        \
-    }                                                                                                                  \
-    const charl__metric charl__metric_##id = {                                                                         \
-        .row.name = #id,                                                                                               \
-        .row.help = text "; mean over the classes or labels",                                                          \
-        .higher = true,                                                                                                \
-        .fraction = true,                                                                                              \
-        .targets = CHARL_TARGET_CLASS | CHARL_TARGET_MAPS | CHARL_TARGET_FLAGS,                                        \
-        .reads = CHARL__READS_OUTPUTS | CHARL__READS_TARGETS,                                                          \
-        .detail = CHARL__DETAIL_EACH,                                                                                  \
-        .size = size_parts,                                                                                            \
-        .add = add_parts,                                                                                              \
-        .finish = finish_##id,                                                                                         \
-    };                                                                                                                 \
-    const charl__metric charl__metric_##id##_micro = {                                                                 \
-        .row.name = #id "_micro",                                                                                      \
-        .row.help = text "; counted over all classes or labels together",                                              \
-        .higher = true,                                                                                                \
-        .fraction = true,                                                                                              \
-        .targets = CHARL_TARGET_CLASS | CHARL_TARGET_MAPS | CHARL_TARGET_FLAGS,                                        \
-        .reads = CHARL__READS_OUTPUTS | CHARL__READS_TARGETS,                                                          \
-        .size = size_parts,                                                                                            \
-        .add = add_parts,                                                                                              \
-        .finish = finish_##id##_micro,                                                                                 \
-    };
+    }
 
-RATIO(precision, PRECISION, "part of what is predicted to be a class that is of it")
-RATIO(recall, RECALL, "part of a class that is predicted to be of it")
-RATIO(f1, F1, "harmonic mean of precision and recall")
-RATIO(iou, IOU, "intersection of prediction and truth over their union")
-RATIO(dice, F1, "twice the intersection of prediction and truth over the sum of their sizes, which is f1")
+#define RATIO_ROW(id, text, details)                                                                                   \
+    {                                                                                                                  \
+        .row.name = #id, .row.help = (text), .higher = true, .fraction = true,                                         \
+        .targets = CHARL_TARGET_CLASS | CHARL_TARGET_MAPS | CHARL_TARGET_FLAGS,                                        \
+        .reads = CHARL__READS_OUTPUTS | CHARL__READS_TARGETS, .detail = (details), .size = size_parts,                 \
+        .add = add_parts, .finish = finish_##id,                                                                       \
+    }
+#define MACRO(id, text) RATIO_ROW(id, text "; mean over the classes or labels", CHARL__DETAIL_EACH)
+#define MICRO(id, text) RATIO_ROW(id##_micro, text "; counted over all classes or labels together", CHARL__DETAIL_NONE)
+
+#define PRECISION_HELP "part of what is predicted to be a class that is of it"
+#define RECALL_HELP "part of a class that is predicted to be of it"
+#define F1_HELP "harmonic mean of precision and recall"
+#define IOU_HELP "intersection of prediction and truth over their union"
+#define DICE_HELP "twice the intersection of prediction and truth over the sum of their sizes, which is f1"
+
+RATIO(precision, PRECISION)
+RATIO(recall, RECALL)
+RATIO(f1, F1)
+RATIO(iou, IOU)
+RATIO(dice, F1)
+
+const charl__metric charl__metric_precision = MACRO(precision, PRECISION_HELP);
+const charl__metric charl__metric_recall = MACRO(recall, RECALL_HELP);
+const charl__metric charl__metric_f1 = MACRO(f1, F1_HELP);
+const charl__metric charl__metric_precision_micro = MICRO(precision, PRECISION_HELP);
+const charl__metric charl__metric_recall_micro = MICRO(recall, RECALL_HELP);
+const charl__metric charl__metric_f1_micro = MICRO(f1, F1_HELP);
+const charl__metric charl__metric_iou = MACRO(iou, IOU_HELP);
+const charl__metric charl__metric_iou_micro = MICRO(iou, IOU_HELP);
+const charl__metric charl__metric_dice = MACRO(dice, DICE_HELP);
+const charl__metric charl__metric_dice_micro = MICRO(dice, DICE_HELP);
 
 static charl_status finish_support(const charl__metric_data *d, const charl__metric_state *s, double *value,
                                    double *details)

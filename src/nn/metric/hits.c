@@ -61,19 +61,21 @@ const charl__metric charl__metric_accuracy = {
     {                                                                                                                  \
         (void)kind;                                                                                                    \
         return is_among(row, k);                                                                                       \
-    }                                                                                                                  \
-    const charl__metric charl__metric_top##k = {                                                                       \
-        .row.name = "top" #k,                                                                                          \
-        .row.help = "part of the labels that are among the " #k " largest outputs",                                    \
-        .higher = true,                                                                                                \
-        .fraction = true,                                                                                              \
-        .targets = CHARL_TARGET_CLASS | CHARL_TARGET_MAPS | CHARL_TARGET_TOKENS,                                       \
-        .build = build_top##k,                                                                                         \
-        .reference = top##k##_of,                                                                                      \
-        .finish = charl__metric_mean,                                                                                  \
-    };
+    }
+
+#define TOP_K_ROW(k)                                                                                                   \
+    {                                                                                                                  \
+        .row.name = "top" #k, .row.help = "part of the labels that are among the " #k " largest outputs",              \
+        .higher = true, .fraction = true, .targets = CHARL_TARGET_CLASS | CHARL_TARGET_MAPS | CHARL_TARGET_TOKENS,     \
+        .build = build_top##k, .reference = top##k##_of, .finish = charl__metric_mean,                                 \
+    }
 
 TOP_K(2)
 TOP_K(3)
 TOP_K(5)
 TOP_K(10)
+
+const charl__metric charl__metric_top2 = TOP_K_ROW(2);
+const charl__metric charl__metric_top3 = TOP_K_ROW(3);
+const charl__metric charl__metric_top5 = TOP_K_ROW(5);
+const charl__metric charl__metric_top10 = TOP_K_ROW(10);

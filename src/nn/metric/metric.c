@@ -6,9 +6,7 @@
 
 #include "base/alloc.h"
 
-#define METRIC_ROW(name) &charl__metric_##name,
-static const void *const built_in[] = {CHARL__METRICS(METRIC_ROW) NULL};
-static const charl__registry metrics = {.what = "metric", .built_in = built_in};
+static const charl__registry metrics = {.what = "metric", .built_in = charl__metrics};
 
 const charl__metric *charl__metric_at(int i)
 {
