@@ -128,8 +128,8 @@ static const char *case_text(const charl__bench_kind *k, const charl__bench_case
     for (int i = 0; i < shapes->n_extents; i++) {
         used += snprintf(text + used, (size_t)(LABEL - used), "%s%" PRId64, i ? "x" : "", c->shape->x[i]);
     }
-    if (shapes->forms) {
-        used += snprintf(text + used, (size_t)(LABEL - used), " %s", shapes->forms[c->shape->form]);
+    if (shapes->form_at) {
+        used += snprintf(text + used, (size_t)(LABEL - used), " %s", shapes->form_at(c->shape->form));
     }
     if (k->is_typed) {
         snprintf(text + used, (size_t)(LABEL - used), " %s", type_name(c));

@@ -10,7 +10,12 @@
 
 enum { NT = CHARL__CLI_NT, NN = CHARL__CLI_NN, TN = CHARL__CLI_TN };
 
-static const char *const forms[] = {"nt", "nn", "tn", NULL};
+static const char *form_at(int i)
+{
+    static const char *const names[] = {"nt", "nn", "tn"};
+
+    return i < 3 ? names[i] : NULL;
+}
 
 /* Squares; then the linear layers of launch/mnist-mlp.ini and shakespeare.ini. */
 static const charl__cli_shape cpu[] = {{{256, 256, 256}, NT},
@@ -40,7 +45,7 @@ static const charl__cli_shape gpu[] = {{{4096, 4096, 4096}, NT},  {{8192, 8192, 
                                        {{50304, 768, 32768}, TN}, {{8192, 8191, 8191}, NT}, {{0}, 0}};
 
 const charl__cli_shape_kind charl__cli_products = {
-    .extents = "MxNxK", .n_extents = 3, .forms = forms, .cpu = cpu, .gpu = gpu};
+    .extents = "MxNxK", .n_extents = 3, .form_at = form_at, .cpu = cpu, .gpu = gpu};
 
 /* An extent and the x after it. */
 static bool take_extent(const char **at, bool is_last, int64_t *out)
@@ -59,12 +64,14 @@ static bool take_extent(const char **at, bool is_last, int64_t *out)
 /* The form after the extents: ":nt"; the first where none is given. */
 static bool take_form(const charl__cli_shape_kind *k, const char *at, int *out)
 {
+    const char *name;
+
     *out = 0;
     if (*at == '\0') {
         return true;
     }
-    for (int i = 0; *at == ':' && k->forms && k->forms[i]; i++) {
-        if (strcmp(at + 1, k->forms[i]) == 0) {
+    for (int i = 0; *at == ':' && k->form_at && (name = k->form_at(i)) != NULL; i++) {
+        if (strcmp(at + 1, name) == 0) {
             *out = i;
             return true;
         }
@@ -77,7 +84,8 @@ error_t charl__cli_parse_shape(const charl__cli_shape_kind *k, const char *optio
 {
     charl__cli_shape *s = &shapes[*n];
     const char *at = value;
-    char want[128];
+    const char *name;
+    char want[1024];
     bool ok = true;
 
     if (*n == CHARL__CLI_SHAPES) {
@@ -89,9 +97,8 @@ error_t charl__cli_parse_shape(const charl__cli_shape_kind *k, const char *optio
     if (!ok || !take_form(k, at, &s->form)) {
         int used = snprintf(want, sizeof want, "must be %s", k->extents);
 
-        for (int i = 0; k->forms && k->forms[i]; i++) {
-            used +=
-                snprintf(want + used, sizeof want - (size_t)used, "%s:%s", i == 0 ? ", with " : " or ", k->forms[i]);
+        for (int i = 0; k->form_at && (name = k->form_at(i)) != NULL && used < (int)sizeof want; i++) {
+            used += snprintf(want + used, sizeof want - (size_t)used, "%s:%s", i == 0 ? ", with " : " or ", name);
         }
         return charl__cli_bad_option(option, value, want);
     }

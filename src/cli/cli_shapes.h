@@ -17,14 +17,14 @@ enum { CHARL__CLI_EXTENTS = 7, CHARL__CLI_SHAPES = 32 };
 
 typedef struct charl__cli_shape {
     int64_t x[CHARL__CLI_EXTENTS]; /* x[0] == 0 ends a list */
-    int form;                      /* index into the kind's forms */
+    int form;                      /* of the kind */
 } charl__cli_shape;
 
 /* What the extents of a shape are, and which shapes are timed without --shape. */
 typedef struct charl__cli_shape_kind {
     const char *extents; /* "MxNxK" */
     int n_extents;
-    const char *const *forms;          /* names, ends with NULL; NULL: there is one form */
+    const char *(*form_at)(int i);     /* name of form 0, 1, ..., NULL past the last; NULL: there is one form */
     const charl__cli_shape *cpu, *gpu; /* on CPU devices, on other devices */
 } charl__cli_shape_kind;
 

@@ -149,36 +149,36 @@ static void check_type(const char *type, charl_packing packing)
 
 static void test_elementwise_types_divide(void **state)
 {
-    int n = 0;
-
     (void)state;
+    assert_true(charl_optimizer_is_elementwise("adamw"));
     for (int i = 0; charl_optimizer_name(i); i++) {
         if (charl_optimizer_is_elementwise(charl_optimizer_name(i))) {
             for (charl_packing packing = CHARL_PACKING_F32; packing <= CHARL_PACKING_INT8; packing++) {
                 check_type(charl_optimizer_name(i), packing);
             }
-            n++;
         }
     }
-    assert_int_equal(n, 6);
     assert_false(charl_optimizer_is_elementwise("none"));
 }
 
 static void test_whole_tensors_do_not(void **state)
 {
-    static const char *const types[] = {"lamb", "adafactor", "muon"};
     const charl__param_range half = {0, 1024};
     charl_params *set = NULL;
     charl_optimizer *o = NULL;
 
     (void)state;
+    assert_false(charl_optimizer_is_elementwise("muon"));
     charl_assert_ok(open_set(&set));
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        const charl_optimizer_config config = charl_optimizer_defaults(types[i]);
+    for (int i = 0; charl_optimizer_name(i); i++) {
+        const charl_optimizer_config config = charl_optimizer_defaults(charl_optimizer_name(i));
 
+        if (charl_optimizer_is_elementwise(charl_optimizer_name(i))) {
+            continue;
+        }
         charl_assert_status(charl__optimizer_create(set, &config, NULL, &(charl__param_ranges){&half, 1}, &o),
                             CHARL_ERR_CONFIG);
-        charl_assert_message(types[i]);
+        charl_assert_message(charl_optimizer_name(i));
         assert_null(o);
     }
     charl_params_destroy(set);

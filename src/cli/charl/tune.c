@@ -64,7 +64,7 @@ static charl_status tune_shape(const tuning *t, charl_device *dev, const charl__
     char label[64];
 
     snprintf(label, sizeof label, "%s %s %" PRId64 "x%" PRId64 "x%" PRId64, charl_dtype_name(p.dtype),
-             charl__cli_products.forms[form], p.m, p.n, p.k);
+             charl__cli_products.form_at(form), p.m, p.n, p.k);
     st = charl_tune(dev, &p, &found);
     if (st == CHARL_ERR_NOMEM) {
         printf("%-46s left out: %s\n", label, charl_error_message());
