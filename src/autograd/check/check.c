@@ -387,7 +387,7 @@ static charl_status compare_gradient(checking *t, const gradient_case *gc, int i
     charl__op_case *c = &t->c;
     const int64_t n = charl_shape_count(&c->in_type[i].shape);
     const int64_t probes = charl__env_is_on(CHARL_ENV_TEST_SHORT) ? SHORT_PROBES : PROBES;
-    const int64_t stride = n > probes ? n / probes : 1;
+    const int64_t stride = (n + probes - 1) / probes;
     const charl_dtype dtype = charl__gradient_dtype(&c->in_type[i]);
     const double relative = t->precision == CHARL_F32 ? 2e-5 : 8.0 * charl__epsilon(t->precision);
     const double terms = c->sample->terms > 1 ? (double)c->sample->terms : 1.0;

@@ -3,6 +3,8 @@
  *
  * The three are one trilinear form, so that each one's gradients are the other two.
  */
+#include <math.h>
+
 #include "autograd/op/conv/conv2d.h"
 #include "autograd/op/conv/conv_backend.h"
 #include "autograd/onnx/onnx.h"
@@ -146,40 +148,55 @@ static void backward(const charl__backward *b)
 /* The references know the image as an endless plane that is 0 outside, and multiply that 0 too: so
  * do the kernels. */
 typedef struct place {
-    int64_t o, c, p, t; /* output channel and pixel, channel within the group, tap */
+    int64_t o, y, x, c, i, j; /* output channel, row and column; channel within the group; row and column of the tap */
+    int64_t first;            /* channel of the group */
 } place;
 
-/* Element of x that tap t of output pixel p reads, or -1 outside. */
+/* Element of x that a tap of an output pixel reads, or -1 outside. */
 static int64_t x_index(const charl__conv *c, int64_t b, place l)
 {
-    const int64_t channel = l.o / (c->o / c->groups) * (c->c / c->groups) + l.c;
-    const int64_t h = l.p / c->ow * c->stride[0] - c->padding[0] + l.t / c->kernel[1] * c->dilation[0];
-    const int64_t w = l.p % c->ow * c->stride[1] - c->padding[1] + l.t % c->kernel[1] * c->dilation[1];
+    const int64_t h = l.y * c->stride[0] - c->padding[0] + l.i * c->dilation[0];
+    const int64_t w = l.x * c->stride[1] - c->padding[1] + l.j * c->dilation[1];
 
-    return h < 0 || h >= c->h || w < 0 || w >= c->w ? -1 : ((b * c->c + channel) * c->h + h) * c->w + w;
+    return h < 0 || h >= c->h || w < 0 || w >= c->w ? -1 : ((b * c->c + l.first + l.c) * c->h + h) * c->w + w;
 }
 
-static int64_t w_index(const charl__conv *c, place l)
+static int64_t w_index(const charl__conv *c, int64_t channels, place l)
 {
-    return (l.o * (c->c / c->groups) + l.c) * c->kernel[0] * c->kernel[1] + l.t;
+    return ((l.o * channels + l.c) * c->kernel[0] + l.i) * c->kernel[1] + l.j;
 }
 
-/* All (output element, channel, tap) of sample b in order: the next one, false at the end. */
-static bool next_place(const charl__conv *c, place *l)
+static int64_t out_index(const charl__conv *c, int64_t b, place l)
 {
-    if (++l->t < (int64_t)c->kernel[0] * c->kernel[1]) {
+    return ((b * c->o + l.o) * c->oh + l.y) * c->ow + l.x;
+}
+
+/* All (output element, channel, tap) of a sample in order: the next one, false at the end. channels: of a group. */
+static bool next_place(const charl__conv *c, int64_t channels, place *l)
+{
+    if (++l->j < c->kernel[1]) {
         return true;
     }
-    l->t = 0;
-    if (++l->c < c->c / c->groups) {
+    l->j = 0;
+    if (++l->i < c->kernel[0]) {
+        return true;
+    }
+    l->i = 0;
+    if (++l->c < channels) {
         return true;
     }
     l->c = 0;
-    if (++l->p < c->oh * c->ow) {
+    if (++l->x < c->ow) {
         return true;
     }
-    l->p = 0;
-    return ++l->o < c->o;
+    l->x = 0;
+    if (++l->y < c->oh) {
+        return true;
+    }
+    l->y = 0;
+    l->o++;
+    l->first = l->o / (c->o / c->groups) * channels;
+    return l->o < c->o;
 }
 
 static void clear(const charl__reference *r)
@@ -192,6 +209,7 @@ static void clear(const charl__reference *r)
 static void reference(const charl__reference *r)
 {
     const charl__conv c = describe(r->attr, &r->in_type[0].shape, &r->in_type[1].shape, &r->out_type[0].shape);
+    const int64_t channels = c.c / c.groups;
 
     clear(r);
     for (int64_t b = 0; b < c.batch; b++) {
@@ -200,8 +218,8 @@ static void reference(const charl__reference *r)
         do {
             const int64_t x = x_index(&c, b, l);
 
-            r->out[0][(b * c.o + l.o) * c.oh * c.ow + l.p] += (x < 0 ? 0 : r->in[0][x]) * r->in[1][w_index(&c, l)];
-        } while (next_place(&c, &l));
+            r->out[0][out_index(&c, b, l)] += (x < 0 ? 0 : r->in[0][x]) * r->in[1][w_index(&c, channels, l)];
+        } while (next_place(&c, channels, &l));
     }
     for (int64_t i = 0; r->n_in > 2 && i < charl_shape_count(&r->out_type[0].shape); i++) {
         r->out[0][i] += r->in[2][i / (c.oh * c.ow) % c.o];
@@ -331,6 +349,7 @@ static void backward_dgrad(const charl__backward *b)
 static void reference_dgrad(const charl__reference *r)
 {
     const charl__conv c = describe(r->attr, &r->out_type[0].shape, &r->in_type[1].shape, &r->in_type[0].shape);
+    const int64_t channels = c.c / c.groups;
 
     clear(r);
     for (int64_t b = 0; b < c.batch; b++) {
@@ -340,20 +359,20 @@ static void reference_dgrad(const charl__reference *r)
             const int64_t x = x_index(&c, b, l);
 
             if (x >= 0) {
-                r->out[0][x] += r->in[0][(b * c.o + l.o) * c.oh * c.ow + l.p] * r->in[1][w_index(&c, l)];
+                r->out[0][x] += r->in[0][out_index(&c, b, l)] * r->in[1][w_index(&c, channels, l)];
             }
-        } while (next_place(&c, &l));
+        } while (next_place(&c, channels, &l));
     }
     /* a tap adds a product to every input pixel of its phase; where the output has ended, with a 0
      */
     for (int64_t i = 0; i < charl_shape_count(&r->in_type[1].shape); i++) {
         const double zero = r->in[1][i] * 0.0;
-        const int64_t taps = (int64_t)c.kernel[0] * c.kernel[1], cg = c.c / c.groups;
-        const int64_t channel = i / (taps * cg) / (c.o / c.groups) * cg + i / taps % cg;
+        const int64_t taps = (int64_t)c.kernel[0] * c.kernel[1];
+        const int64_t channel = i / (taps * channels) / (c.o / c.groups) * channels + i / taps % channels;
         const int64_t th = i % taps / c.kernel[1] * c.dilation[0] - c.padding[0];
         const int64_t tw = i % c.kernel[1] * c.dilation[1] - c.padding[1];
 
-        for (int64_t k = 0; k < c.batch * c.h * c.w; k++) {
+        for (int64_t k = 0; isnan(zero) && k < c.batch * c.h * c.w; k++) {
             if ((k / c.w % c.h - th) % c.stride[0] == 0 && (k % c.w - tw) % c.stride[1] == 0) {
                 r->out[0][(k / (c.h * c.w) * c.c + channel) * c.h * c.w + k % (c.h * c.w)] += zero;
             }
@@ -471,6 +490,7 @@ static void backward_wgrad(const charl__backward *b)
 static void reference_wgrad(const charl__reference *r)
 {
     const charl__conv c = describe(r->attr, &r->in_type[1].shape, &r->out_type[0].shape, &r->in_type[0].shape);
+    const int64_t channels = c.c / c.groups;
 
     clear(r);
     for (int64_t b = 0; b < c.batch; b++) {
@@ -479,8 +499,8 @@ static void reference_wgrad(const charl__reference *r)
         do {
             const int64_t x = x_index(&c, b, l);
 
-            r->out[0][w_index(&c, l)] += r->in[0][(b * c.o + l.o) * c.oh * c.ow + l.p] * (x < 0 ? 0 : r->in[1][x]);
-        } while (next_place(&c, &l));
+            r->out[0][w_index(&c, channels, l)] += r->in[0][out_index(&c, b, l)] * (x < 0 ? 0 : r->in[1][x]);
+        } while (next_place(&c, channels, &l));
     }
 }
 
