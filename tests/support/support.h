@@ -74,10 +74,15 @@ const char *charl_test_path(const char *dir, const char *name);
  * test, visibly, when it is not there. */
 const char *charl_test_data(const char *name);
 
+/** For the step of a loop whose turns run the same code with other numbers: 1, or n with
+ * CHARL_TEST_SHORT and without sanitizers, which is how valgrind runs. It takes 20 times as long, and
+ * the sanitizers see every turn. */
+int charl_test_each(int n);
+
 /** Run `scenario` once, then with the 1st, 2nd, ... acquisition failing until it no longer reaches
  * that many. Fails the test when an injected failure is not reported, has no message, or leaves
- * something alive. Returns how many acquisitions there were (at least one). With CHARL_TEST_SHORT
- * and without sanitizers, which is how valgrind runs: after the 64th only every 11th fails. */
+ * something alive. Returns how many acquisitions there were (at least one). After the 32nd each
+ * charl_test_each(23). */
 long charl_test_fail_every_acquisition(charl_status (*scenario)(void *ctx), void *ctx);
 
 #endif
