@@ -1,54 +1,71 @@
 #ifndef CHARL_CHARL_H
 #define CHARL_CHARL_H
 /** All of charl. docs/library.md is the guide; each header explains its subject. */
+
+/* Every function: status and messages, counted memory, logging. */
 #include "charl/api.h"
-#include "charl/checkpoint.h"
-#include "charl/choices.h"
-#include "charl/comm.h"
-#include "charl/config.h"
-#include "charl/data_parallel.h"
-#include "charl/data_schema.h"
-#include "charl/dataset.h"
-#include "charl/device.h"
-#include "charl/environment.h"
+#include "charl/version.h"
+#include "charl/status.h"
 #include "charl/error.h"
-#include "charl/export.h"
-#include "charl/generate.h"
-#include "charl/graph.h"
-#include "charl/image.h"
-#include "charl/import.h"
-#include "charl/inference.h"
-#include "charl/key.h"
-#include "charl/layer.h"
-#include "charl/loader.h"
+#include "charl/text.h"
 #include "charl/log.h"
+#include "charl/environment.h"
+
+/* Devices, tensors and graphs of operators. */
+#include "charl/device.h"
+#include "charl/shape.h"
+#include "charl/tensor.h"
+#include "charl/graph.h"
+#include "charl/ops.h"
+#include "charl/operator.h"
+#include "charl/opencl.h"
+#include "charl/tune.h"
+#include "charl/roofline.h"
+
+/* Layers, models, weights, losses, optimizers. */
+#include "charl/params.h"
+#include "charl/nn.h"
+#include "charl/layer.h"
 #include "charl/loss.h"
 #include "charl/metric.h"
-#include "charl/metrics.h"
-#include "charl/nn.h"
-#include "charl/opencl.h"
-#include "charl/operator.h"
-#include "charl/ops.h"
 #include "charl/optim.h"
-#include "charl/params.h"
-#include "charl/profile.h"
-#include "charl/predict.h"
-#include "charl/replay.h"
-#include "charl/report.h"
-#include "charl/roofline.h"
-#include "charl/safetensors.h"
-#include "charl/shape.h"
-#include "charl/slices.h"
-#include "charl/status.h"
 #include "charl/steps.h"
+#include "charl/key.h"
 #include "charl/summary.h"
-#include "charl/tensor.h"
-#include "charl/text.h"
+
+/* Several ranks. */
+#include "charl/slices.h"
+#include "charl/comm.h"
+#include "charl/data_parallel.h"
+
+/* Data. */
+#include "charl/dataset.h"
+#include "charl/data_schema.h"
+#include "charl/loader.h"
+#include "charl/image.h"
+#include "charl/import.h"
 #include "charl/tokenizer.h"
-#include "charl/train.h"
-#include "charl/tune.h"
-#include "charl/verify.h"
-#include "charl/version.h"
+
+/* Files of weights. */
+#include "charl/checkpoint.h"
+#include "charl/safetensors.h"
 #include "charl/weights.h"
 #include "charl/weights_layout.h"
+#include "charl/export.h"
+
+/* What a configuration file describes: training, and its logs. */
+#include "charl/config.h"
+#include "charl/train.h"
+#include "charl/metrics.h"
+#include "charl/profile.h"
+#include "charl/report.h"
+#include "charl/replay.h"
+#include "charl/verify.h"
+
+/* Trained models. */
+#include "charl/predict.h"
+#include "charl/inference.h"
+#include "charl/generate.h"
+#include "charl/choices.h"
+
 #endif
