@@ -205,6 +205,11 @@ const char *charl__text_names(const char *(*name_at)(int i), char *text, size_t 
     return text;
 }
 
+int charl__by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
 bool charl__ends_in(const char *s, const char *suffix)
 {
     const size_t n = strlen(s), m = strlen(suffix);

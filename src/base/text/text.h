@@ -37,6 +37,9 @@ const char *charl__text_string(const charl__text *t);
  */
 const char *charl__text_names(const char *(*name_at)(int i), char *text, size_t size);
 
+/** For qsort and bsearch of an array of texts: by their bytes. */
+int charl__by_text(const void *a, const void *b);
+
 /** Whether `s` is longer than `suffix` and ends in it. */
 bool charl__ends_in(const char *s, const char *suffix);
 

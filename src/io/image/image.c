@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/text/text.h"
 #include "io/image/image_files.h"
 #include "io/image/image_pixels.h"
 #include "io/import/import_source.h"
@@ -134,11 +135,6 @@ charl_status charl__files_append(charl_image_files *f, const char *folder, const
     return CHARL_OK;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 charl_status charl__folder_list(const char *folder, charl__folder_entries what, charl_image_files *out)
 {
     charl_status st = CHARL_OK;
@@ -172,7 +168,7 @@ charl_status charl__folder_list(const char *folder, charl__folder_entries what, 
         }
     }
     if (out->count > first) {
-        qsort(out->paths + first, (size_t)(out->count - first), sizeof *out->paths, by_name);
+        qsort(out->paths + first, (size_t)(out->count - first), sizeof *out->paths, charl__by_text);
     }
 cleanup:
     if (dir) {

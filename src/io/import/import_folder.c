@@ -162,11 +162,6 @@ static bool is_id(const char *text)
     return text[0] && strspn(text, "0123456789") == strlen(text) && strlen(text) < 8 && atol(text) < MAX_ID;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* The different labels of the training images, sorted. */
 static charl_status find_classes(const collection *c, classes *out)
 {
@@ -174,7 +169,7 @@ static charl_status find_classes(const collection *c, classes *out)
 
     CHARL_TRY(charl__alloc_array(n, sizeof *out->names, &out->names));
     memcpy(out->names, c->labels.paths, (size_t)n * sizeof *out->names);
-    qsort(out->names, (size_t)n, sizeof *out->names, by_name);
+    qsort(out->names, (size_t)n, sizeof *out->names, charl__by_text);
     out->ids = c->listed;
     for (int64_t i = 0; i < n; i++) {
         out->ids = out->ids && is_id(out->names[i]);
@@ -194,7 +189,7 @@ static charl_status find_classes(const collection *c, classes *out)
 static charl_status number_labels(collection *c, const classes *k)
 {
     for (int64_t i = 0; i < c->labels.count; i++) {
-        char *const *found = bsearch(&c->labels.paths[i], k->names, (size_t)k->count, sizeof *k->names, by_name);
+        char *const *found = bsearch(&c->labels.paths[i], k->names, (size_t)k->count, sizeof *k->names, charl__by_text);
 
         if (k->ids && is_id(c->labels.paths[i])) {
             c->label[i] = (int32_t)atol(c->labels.paths[i]);

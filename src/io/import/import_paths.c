@@ -109,11 +109,6 @@ cleanup:
     return st;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 charl_status charl__paths_add(charl__paths *p, const char *name, const char *endings)
 {
     const int64_t first = p->n;
@@ -129,7 +124,7 @@ charl_status charl__paths_add(charl__paths *p, const char *name, const char *end
     }
     CHARL_REQUIRE(p->n > first, CHARL_ERR_DATA, "%s: there are no files that end in %s (or in it and .gz)", name,
                   charl__choice_list(endings, list, sizeof list));
-    qsort(p->path + first, (size_t)(p->n - first), sizeof *p->path, by_name);
+    qsort(p->path + first, (size_t)(p->n - first), sizeof *p->path, charl__by_text);
     return CHARL_OK;
 }
 

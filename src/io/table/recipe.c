@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text/text.h"
 
 static const char *const kinds[] = {"number", "date", "words", "dropped", "target"};
 static const char *const methods[] = {"error", "drop", "mean", "median", "flag"};
@@ -323,11 +324,6 @@ cleanup:
     return st;
 }
 
-static int by_word(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 bool charl__recipe_convert(const charl__recipe *r, const charl__recipe_column *c, const char *field, double *out)
 {
     int64_t days;
@@ -352,7 +348,7 @@ bool charl__recipe_convert(const charl__recipe *r, const charl__recipe_column *c
         return true;
     default:
         memset(out, 0, (size_t)c->n_words * sizeof *out);
-        found = c->n_words ? bsearch(&field, c->words, (size_t)c->n_words, sizeof *c->words, by_word) : NULL;
+        found = c->n_words ? bsearch(&field, c->words, (size_t)c->n_words, sizeof *c->words, charl__by_text) : NULL;
         if (found) {
             out[found - c->words] = 1.0;
         }

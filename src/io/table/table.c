@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text/text.h"
 #include "io/dataset/dataset_write.h"
 
 enum { PLACE_BYTES = 4400, SHOWN = 60 };
@@ -103,11 +104,6 @@ void charl__table_close(charl__table *t)
     *t = (charl__table){.separator = 0};
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Columns are found by name, so each needs one of its own. */
 static charl_status check_unique(const charl__table *t)
 {
@@ -116,7 +112,7 @@ static charl_status check_unique(const charl__table *t)
 
     CHARL_TRY_CLEANUP(charl__alloc_array(t->n_columns, sizeof *sorted, &sorted));
     memcpy(sorted, t->names, (size_t)t->n_columns * sizeof *sorted);
-    qsort(sorted, (size_t)t->n_columns, sizeof *sorted, by_name);
+    qsort(sorted, (size_t)t->n_columns, sizeof *sorted, charl__by_text);
     for (int i = 1; i < t->n_columns; i++) {
         CHARL_REQUIRE_CLEANUP(!sorted[i][0] || strcmp(sorted[i - 1], sorted[i]) != 0, CHARL_ERR_DATA,
                               "%s: two columns have the name \"%.*s\"; HINT rename or remove one",
