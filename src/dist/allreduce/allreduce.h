@@ -1,9 +1,6 @@
 #ifndef CHARL_DIST_ALLREDUCE_ALLREDUCE_H
 #define CHARL_DIST_ALLREDUCE_ALLREDUCE_H
-/** What an all-reduce algorithm is: a row of the registry.
- *
- *  To add one: its row charl__allreduce_NAME in a file of this folder, NAME in the list below.
- */
+/** What an all-reduce algorithm is: a row of the registry (docs/adding-a-type.md). */
 #include "base/registry/registry.h"
 #include "device/device.h"
 #include "dist/comm_private.h"

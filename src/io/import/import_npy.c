@@ -107,7 +107,8 @@ cleanup:
     return st;
 }
 
-int64_t charl__npy_integer(const charl__npy *a, const unsigned char *p)
+/* Of type 'u' or 'i'; beyond int64 the largest one. */
+static int64_t integer_at(const charl__npy *a, const unsigned char *p)
 {
     uint64_t u = 0;
 
@@ -129,7 +130,7 @@ double charl__npy_number(const charl__npy *a, const unsigned char *p)
     double d;
 
     if (a->type != 'f') {
-        return (double)charl__npy_integer(a, p);
+        return (double)integer_at(a, p);
     }
     if (a->size == sizeof f) {
         memcpy(&f, p, sizeof f);
@@ -191,7 +192,7 @@ static charl_status next_rows(charl__npy *a, int64_t n, charl_dataset_kind kind,
         const unsigned char *p = raw + (size_t)i * a->size;
 
         if (classes) {
-            const int64_t v = charl__npy_integer(a, p);
+            const int64_t v = integer_at(a, p);
 
             CHARL_REQUIRE((v >= 0 && v < INT32_MAX) || charl__label_is_ignored(kind, &a->item, v), CHARL_ERR_DATA,
                           "%s: %lld in row %lld is not a class", charl__source_path(a->source), (long long)v,

@@ -25,8 +25,7 @@ void charl__npy_take_as_row(charl__npy *a);
 /** The next n rows as stored, [n, per_row] of `size` bytes. Errors: ERR_DATA for a truncated file.
  */
 charl_status charl__npy_read(charl__npy *a, int64_t n, void *raw) CHARL_MUST_CHECK;
-/** A stored element as an integer (type 'u' or 'i'; beyond int64 the largest one), or a number. */
-int64_t charl__npy_integer(const charl__npy *a, const unsigned char *p);
+/** A stored element as a number. */
 double charl__npy_number(const charl__npy *a, const unsigned char *p);
 
 #endif

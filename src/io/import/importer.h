@@ -1,9 +1,6 @@
 #ifndef CHARL_IO_IMPORT_IMPORTER_H
 #define CHARL_IO_IMPORT_IMPORTER_H
-/** The list of importers (charl/import.h).
- *
- *  To add one: its row charl__importer_NAME in a file of this folder, NAME in the list below.
- */
+/** The list of importers (charl/import.h). */
 #include "base/registry/registry.h"
 #include "charl/dataset.h"
 #include "charl/import.h"
