@@ -153,15 +153,10 @@ cleanup:
     return st;
 }
 
-static int64_t elements_of_row(const charl__array *a)
-{
-    return (int64_t)(a->item_bytes / charl_dtype_size(a->dtype));
-}
-
 /* Elements of rows as they are stored. */
 static charl_status read_stored(charl__file *f, charl__array *a, int64_t first, int64_t n, void *dst)
 {
-    const int64_t row = elements_of_row(a) * a->stored.bytes;
+    const int64_t row = charl_shape_count(&a->item) * a->stored.bytes;
 
     if (a->offset >= 0) {
         return read_bytes(f, a, first * row, (size_t)(n * row), dst);
@@ -173,7 +168,7 @@ static charl_status read_stored(charl__file *f, charl__array *a, int64_t first, 
 static charl_status convert(const charl__file *f, const charl__array *a, int64_t first, const void *stored, int64_t n,
                             void *dst)
 {
-    const int64_t per_row = elements_of_row(a);
+    const int64_t per_row = charl_shape_count(&a->item);
     const int64_t bad = charl__element_convert(&a->stored, a->dtype, stored, n * per_row, dst);
     char text[CHARL__ELEMENT_TEXT];
 
@@ -191,7 +186,7 @@ static charl_status convert(const charl__file *f, const charl__array *a, int64_t
 static charl_status read_rows(charl__file *f, charl__array *a, int64_t first, int64_t n, void *dst)
 {
     charl_status st = CHARL_OK;
-    const int64_t row = elements_of_row(a) * a->stored.bytes,
+    const int64_t row = charl_shape_count(&a->item) * a->stored.bytes,
                   part = row < CHARL__BLOCK_BYTES ? CHARL__BLOCK_BYTES / row : 1;
     unsigned char *out = dst, *stored = NULL;
 
@@ -326,7 +321,7 @@ static int64_t find_nonfinite(const void *data, int64_t n)
 static charl_status check_finite(const charl__file *f, const charl__array *a, int64_t first, int64_t n,
                                  const void *data)
 {
-    const int64_t per_item = (int64_t)(a->item_bytes / sizeof(uint32_t));
+    const int64_t per_item = charl_shape_count(&a->item);
     const int64_t at = find_nonfinite(data, n * per_item);
 
     CHARL_REQUIRE(at == n * per_item, CHARL_ERR_DATA, "%s: %s: row %lld holds a NaN or an infinity (element %lld)",
@@ -337,7 +332,7 @@ static charl_status check_finite(const charl__file *f, const charl__array *a, in
 static charl_status check_fractions(const charl__file *f, const charl__array *a, int64_t first, int64_t n,
                                     const float *data)
 {
-    const int64_t per_item = (int64_t)(a->item_bytes / sizeof *data);
+    const int64_t per_item = charl_shape_count(&a->item);
 
     for (int64_t i = 0; i < n * per_item; i++) {
         CHARL_REQUIRE(data[i] >= 0 && data[i] <= 1, CHARL_ERR_DATA,

@@ -39,11 +39,6 @@ static int64_t stored_integer(charl_dtype dtype, const void *data, int64_t i)
     }
 }
 
-static int64_t per_item(const charl__array *a)
-{
-    return (int64_t)(a->item_bytes / charl_dtype_size(a->dtype));
-}
-
 /* The elements of every row in the order of `from`, which names a place in the row for each. `row`
  * has room for one. */
 static void permute(void *data, int64_t rows, int64_t per_row, size_t size, const int64_t *from, unsigned char *row)
@@ -63,7 +58,7 @@ static void permute(void *data, int64_t rows, int64_t per_row, size_t size, cons
 static charl_status to_classes(const charl_dataset *ds, const charl__array *a, int64_t first, int64_t n,
                                const void *stored, int32_t *out)
 {
-    const int64_t per_row = per_item(a);
+    const int64_t per_row = charl_shape_count(&a->item);
 
     for (int64_t i = 0; i < n; i++) {
         const int64_t v = stored_integer(a->dtype, stored, i);
@@ -91,7 +86,7 @@ static charl_status check_tokens(charl_dataset *ds, const charl__array *a, int64
 
         CHARL_REQUIRE(v < ds->vocab || v == padding, CHARL_ERR_DATA,
                       "%s: %s: token %lld in row %lld is not in [0, %lld)", ds->file.path, a->name, (long long)v,
-                      (long long)(first + i / per_item(a)), (long long)ds->vocab);
+                      (long long)(first + i / charl_shape_count(&a->item)), (long long)ds->vocab);
     }
     return CHARL_OK;
 }
@@ -100,7 +95,7 @@ static charl_status check_tokens(charl_dataset *ds, const charl__array *a, int64
  * stored. */
 static charl_status read_targets(charl_dataset *ds, charl__array *a, int64_t first, int64_t n, void *stored, void *y)
 {
-    const int64_t count = n * per_item(a);
+    const int64_t count = n * charl_shape_count(&a->item);
 
     if (a->dtype == CHARL_F32) {
         CHARL_TRY(charl__array_read(&ds->file, a, first, n, y));
@@ -138,16 +133,35 @@ static int64_t run_length(const int64_t *rows, int64_t n)
     return k;
 }
 
+/* The set of a mix that holds a token, and where it begins. */
+static charl_status find_part(const charl_dataset *ds, charl_split split, int64_t token, charl_dataset **out,
+                              int64_t *first)
+{
+    *out = charl__mix_find(ds, split, token, first);
+    CHARL_REQUIRE(*out, CHARL_ERR_INVALID, "%s: token %lld of %lld in split %s", ds->file.path, (long long)token,
+                  (long long)*first, charl_split_name(split));
+    return CHARL_OK;
+}
+
+static charl_status check_range(const charl_dataset *ds, charl_split split, int64_t first, int64_t n)
+{
+    const int64_t items = ds->views[split].items;
+
+    CHARL_REQUIRE(first >= 0 && n >= 0 && n <= items && first <= items - n, CHARL_ERR_INVALID,
+                  "%s: tokens %lld to %lld of %lld in split %s", ds->file.path, (long long)first,
+                  (long long)(first + n), (long long)items, charl_split_name(split));
+    return CHARL_OK;
+}
+
 /* Windows of a mix: each lies in one of its sets. */
 static charl_status read_mixed(charl_dataset *ds, charl_split split, const int64_t *starts, int64_t n, int32_t *x,
                                int32_t *y)
 {
     for (int64_t i = 0; i < n; i++) {
+        charl_dataset *d;
         int64_t first, start;
-        charl_dataset *d = charl__mix_find(ds, split, starts[i], &first);
 
-        CHARL_REQUIRE(d, CHARL_ERR_INVALID, "%s: token %lld of %lld in split %s", ds->file.path, (long long)starts[i],
-                      (long long)first, charl_split_name(split));
+        CHARL_TRY(find_part(ds, split, starts[i], &d, &first));
         start = starts[i] - first;
         CHARL_TRY(
             charl_dataset_read_at(d, split, &start, 1, x ? x + i * ds->window : NULL, y ? y + i * ds->window : NULL));
@@ -197,11 +211,10 @@ charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int
     CHARL_REQUIRE((unsigned)split < CHARL_SPLIT_COUNT && ds->kind == CHARL_DATASET_TOKENS, CHARL_ERR_INVALID,
                   "%s: tokens exist only in sets of tokens", ds->file.path);
     for (int64_t end = first + n; ds->n_parts > 0 && first < end;) {
+        charl_dataset *d;
         int64_t base, k;
-        charl_dataset *d = charl__mix_find(ds, split, first, &base);
 
-        CHARL_REQUIRE(d, CHARL_ERR_INVALID, "%s: token %lld of %lld in split %s", ds->file.path, (long long)first,
-                      (long long)base, charl_split_name(split));
+        CHARL_TRY(find_part(ds, split, first, &d, &base));
         k = base + d->views[split].items < end ? base + d->views[split].items - first : end - first;
         CHARL_TRY(charl_dataset_read_tokens(d, split, first - base, k, out));
         out = (unsigned char *)out + (size_t)k * d->views[split].x->item_bytes;
@@ -211,9 +224,7 @@ charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int
         return CHARL_OK;
     }
     v = &ds->views[split];
-    CHARL_REQUIRE(first >= 0 && n >= 0 && n <= v->items && first <= v->items - n, CHARL_ERR_INVALID,
-                  "%s: tokens %lld to %lld of %lld in split %s", ds->file.path, (long long)first,
-                  (long long)(first + n), (long long)v->items, charl_split_name(split));
+    CHARL_TRY(check_range(ds, split, first, n));
     if (n > 0) {
         CHARL_TRY(charl__array_read(&ds->file, v->x, v->first + first, n, out));
         CHARL_TRY(to_classes(ds, v->x, v->first + first, n, out, NULL));
@@ -260,7 +271,7 @@ charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int6
     }
     CHARL_TRY_CLEANUP(check_rows(ds, split, rows, n, v->rows));
     if (y && n > 0) {
-        y_bytes = (size_t)per_item(v->y) * sizeof(int32_t);
+        y_bytes = (size_t)charl_shape_count(&v->y->item) * sizeof(int32_t);
         if (v->y->dtype != CHARL_F32) {
             CHARL_TRY_CLEANUP(charl__alloc_array(n, v->y->item_bytes, &stored));
         }
@@ -282,16 +293,16 @@ charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int6
 
         if (px) {
             CHARL_TRY_CLEANUP(charl__array_read(&ds->file, v->x, v->first + rows[i], k, px));
-            CHARL_TRY_CLEANUP(check_tokens(ds, v->x, v->first + rows[i], k * per_item(v->x), px, NULL));
+            CHARL_TRY_CLEANUP(check_tokens(ds, v->x, v->first + rows[i], k * charl_shape_count(&v->x->item), px, NULL));
             if (ds->column_map) {
-                permute(px, k, per_item(v->x), charl_dtype_size(v->x->dtype), ds->column_map, row);
+                permute(px, k, charl_shape_count(&v->x->item), charl_dtype_size(v->x->dtype), ds->column_map, row);
             }
             px += (size_t)k * v->x->item_bytes;
         }
         if (py) {
             CHARL_TRY_CLEANUP(read_targets(ds, v->y, v->first + rows[i], k, stored, py));
             if (ds->target_map) {
-                permute(py, k, per_item(v->y), sizeof(int32_t), ds->target_map, row);
+                permute(py, k, charl_shape_count(&v->y->item), sizeof(int32_t), ds->target_map, row);
             }
             py += (size_t)k * y_bytes;
         }
@@ -416,11 +427,10 @@ charl_status charl__dataset_token_weights(charl_dataset *ds, charl_split split, 
     const charl__view *v = &ds->views[split];
 
     for (int64_t end = first + n; ds->n_parts > 0 && first < end;) {
+        charl_dataset *d;
         int64_t base, k;
-        charl_dataset *d = charl__mix_find(ds, split, first, &base);
 
-        CHARL_REQUIRE(d, CHARL_ERR_INVALID, "%s: token %lld of %lld in split %s", ds->file.path, (long long)first,
-                      (long long)base, charl_split_name(split));
+        CHARL_TRY(find_part(ds, split, first, &d, &base));
         k = base + d->views[split].items < end ? base + d->views[split].items - first : end - first;
         CHARL_TRY(charl__dataset_token_weights(d, split, first - base, k, out));
         out += k;
@@ -429,9 +439,7 @@ charl_status charl__dataset_token_weights(charl_dataset *ds, charl_split split, 
     if (ds->n_parts > 0) {
         return CHARL_OK;
     }
-    CHARL_REQUIRE(first >= 0 && n >= 0 && n <= v->items && first <= v->items - n, CHARL_ERR_INVALID,
-                  "%s: tokens %lld to %lld of %lld in split %s", ds->file.path, (long long)first,
-                  (long long)(first + n), (long long)v->items, charl_split_name(split));
+    CHARL_TRY(check_range(ds, split, first, n));
     CHARL_TRY(read_stored_weights(ds, v, first, n, out));
     for (int64_t i = document_of(v, v->first + first - 1) + 1; i < v->n_starts && v->starts[i] < v->first + first + n;
          i++) {
@@ -536,7 +544,7 @@ static charl_status scan(charl_dataset *ds, const charl__view *v, charl__array *
         const int64_t n = v->items - i < step ? v->items - i : step;
 
         CHARL_TRY_CLEANUP(charl__array_read(&ds->file, a, v->first + i, n, buffer));
-        CHARL_TRY_CLEANUP(each(ds, a, v->first + i, n * per_item(a), buffer, user));
+        CHARL_TRY_CLEANUP(each(ds, a, v->first + i, n * charl_shape_count(&a->item), buffer, user));
     }
 cleanup:
     charl_free(buffer);
@@ -570,7 +578,8 @@ static charl_status note_labels(charl_dataset *ds, const charl__array *a, int64_
             continue;
         }
         CHARL_REQUIRE(v >= 0 && v < INT32_MAX, CHARL_ERR_DATA, "%s: %s: %lld in row %lld is not a class (0 to %d)",
-                      ds->file.path, a->name, (long long)v, (long long)(first + i / per_item(a)), INT32_MAX - 1);
+                      ds->file.path, a->name, (long long)v, (long long)(first + i / charl_shape_count(&a->item)),
+                      INT32_MAX - 1);
         seen->most = v >= seen->most ? v + 1 : seen->most;
         seen->zero = seen->zero || v == 0;
     }

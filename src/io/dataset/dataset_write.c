@@ -28,6 +28,13 @@ typedef struct output {
     int64_t n_blocks;
 } output;
 
+/* What means and deviations are made of. */
+typedef struct stats {
+    int n;                /* channels, columns or targets; 0: none are kept */
+    double *shift;        /* [n] values of the first sample */
+    double *sum, *square; /* [n] of value - shift over the training samples */
+} stats;
+
 struct charl__writer {
     char *path;
     charl__writer_spec spec;
@@ -39,12 +46,7 @@ struct charl__writer {
     output y[CHARL_SPLIT_COUNT];
     int64_t put;       /* samples so far */
     int64_t max_label; /* -1: none yet */
-    int n_stats;
-    double *shift; /* [n_stats] values of the first sample */
-    double *sum;   /* of x - shift over the training samples */
-    double *square;
-    int n_target_stats;
-    double *target[3]; /* [n_target_stats] shift, sum and square of the targets */
+    stats x_stats, y_stats;
 };
 
 static int64_t announced(const charl__writer *w)
@@ -117,34 +119,34 @@ static charl_status add_outputs(charl__writer *w)
     return CHARL_OK;
 }
 
-static charl_status add_stats(charl__writer *w)
+static charl_status stats_init(stats *t, int64_t n)
 {
-    const charl_shape *item = &w->spec.x_item;
-    const int64_t n = item->ndim == 1 || item->ndim >= 3 ? item->dim[0] : 1;
-
-    if (charl_dataset_kind_has_tokens(w->spec.kind)) {
-        return CHARL_OK;
-    }
-    CHARL_REQUIRE(n <= INT_MAX, CHARL_ERR_DATA, "%s: %lld columns are too many", w->path, (long long)n);
-    w->n_stats = (int)n;
-    CHARL_TRY(charl__alloc_array(n, sizeof(double), &w->shift));
-    CHARL_TRY(charl__alloc_array(n, sizeof(double), &w->sum));
-    CHARL_TRY(charl__alloc_array(n, sizeof(double), &w->square));
+    t->n = (int)n;
+    CHARL_TRY(charl__alloc_array(n, sizeof(double), &t->shift));
+    CHARL_TRY(charl__alloc_array(n, sizeof(double), &t->sum));
+    CHARL_TRY(charl__alloc_array(n, sizeof(double), &t->square));
     return CHARL_OK;
 }
 
-/* Of targets that are lists of numbers. */
-static charl_status add_target_stats(charl__writer *w)
+static void stats_fini(stats *t)
 {
-    const charl_shape *item = &w->spec.y_item;
+    charl_free(t->shift);
+    charl_free(t->sum);
+    charl_free(t->square);
+}
 
-    if (!w->spec.values || !w->spec.scales || item->ndim != 1 || item->dim[0] > MOST_STATS) {
-        return CHARL_OK;
+static charl_status add_stats(charl__writer *w)
+{
+    const charl_shape *x = &w->spec.x_item, *y = &w->spec.y_item;
+    const int64_t n = x->ndim == 1 || x->ndim >= 3 ? x->dim[0] : 1;
+
+    if (!charl_dataset_kind_has_tokens(w->spec.kind)) {
+        CHARL_REQUIRE(n <= INT_MAX, CHARL_ERR_DATA, "%s: %lld columns are too many", w->path, (long long)n);
+        CHARL_TRY(stats_init(&w->x_stats, n));
     }
-    for (int i = 0; i < 3; i++) {
-        CHARL_TRY(charl__alloc_array(item->dim[0], sizeof(double), &w->target[i]));
+    if (w->spec.values && w->spec.scales && y->ndim == 1 && y->dim[0] <= MOST_STATS) { /* lists of numbers */
+        CHARL_TRY(stats_init(&w->y_stats, y->dim[0]));
     }
-    w->n_target_stats = (int)item->dim[0];
     return CHARL_OK;
 }
 
@@ -191,7 +193,6 @@ charl_status charl__writer_create(const char *path, const charl__writer_spec *sp
     CHARL_TRY_CLEANUP(charl__strdup(path, &w->path));
     CHARL_TRY_CLEANUP(plan_segments(w, opt->val_split));
     CHARL_TRY_CLEANUP(add_stats(w));
-    CHARL_TRY_CLEANUP(add_target_stats(w));
     CHARL_TRY_CLEANUP(open_file(w, opt->overwrite));
     CHARL_TRY_CLEANUP(add_outputs(w));
     *out = w;
@@ -286,46 +287,28 @@ static double element(charl_dtype dtype, const void *data, int64_t i)
     }
 }
 
-/* n training samples, of which the first ever gives the shift. */
-static void fold_stats(charl__writer *w, const void *x, int64_t n, bool first)
+/* n training samples or their targets, of which the first ever gives the shift. */
+static void stats_add(stats *t, charl_dtype dtype, int64_t per_item, const void *data, int64_t n, bool first)
 {
-    const int64_t per_item = charl_shape_count(&w->spec.x_item);
-    const int64_t inner = w->n_stats ? per_item / w->n_stats : 0;
+    const int64_t inner = t->n ? per_item / t->n : 0;
 
-    for (int c = 0; first && c < w->n_stats; c++) {
-        w->shift[c] = element(w->spec.x_dtype, x, c * inner);
+    for (int c = 0; first && c < t->n; c++) {
+        t->shift[c] = element(dtype, data, c * inner);
     }
     for (int64_t i = 0; i < n; i++) {
-        for (int c = 0; c < w->n_stats; c++) {
+        for (int c = 0; c < t->n; c++) {
             double sum = 0;
             double square = 0;
 
             for (int64_t j = 0; j < inner; j++) {
-                const double d = element(w->spec.x_dtype, x, i * per_item + c * inner + j) - w->shift[c];
+                const double d = element(dtype, data, i * per_item + c * inner + j) - t->shift[c];
 
                 sum += d;
                 square += d * d;
             }
-            w->sum[c] += sum;
-            w->square[c] += square;
+            t->sum[c] += sum;
+            t->square[c] += square;
         }
-    }
-}
-
-/* As fold_stats. */
-static void fold_target_stats(charl__writer *w, const void *y, int64_t n, bool first)
-{
-    const int64_t m = w->n_target_stats;
-    const float *values = y;
-
-    for (int64_t c = 0; first && c < m; c++) {
-        w->target[0][c] = (double)values[c];
-    }
-    for (int64_t i = 0; i < n * m; i++) {
-        const double d = (double)values[i] - w->target[0][i % m];
-
-        w->target[1][i % m] += d;
-        w->target[2][i % m] += d * d;
     }
 }
 
@@ -424,8 +407,8 @@ charl_status charl__writer_put(charl__writer *w, const void *x, const void *y, i
         const charl_split s = next_split(w, n, &k);
 
         if (s == CHARL_SPLIT_TRAIN) {
-            fold_stats(w, px, k, w->x[s].array.done == 0);
-            fold_target_stats(w, py, k, w->x[s].array.done == 0);
+            stats_add(&w->x_stats, w->spec.x_dtype, charl_shape_count(&w->spec.x_item), px, k, w->x[s].array.done == 0);
+            stats_add(&w->y_stats, CHARL_F32, charl_shape_count(&w->spec.y_item), py, k, w->x[s].array.done == 0);
         }
         CHARL_TRY(append(w, &w->x[s], px, k));
         px += (size_t)k * w->x[s].item_bytes;
@@ -457,6 +440,21 @@ cleanup:
     return st;
 }
 
+/* [2 t->n] means and deviations; `values` of each were added. */
+static charl_status stats_finish(const stats *t, double values, float **out)
+{
+    CHARL_TRY(charl__alloc_array(t->n, 2 * sizeof **out, out));
+    for (int c = 0; c < t->n; c++) {
+        const double mean = t->sum[c] / values;
+        const double variance = t->square[c] / values - mean * mean;
+        const float std = (float)sqrt(variance > 0 ? variance : 0);
+
+        (*out)[c] = (float)(t->shift[c] + mean);
+        (*out)[t->n + c] = std > 0 ? std : 1.0F; /* a constant column is left as it is */
+    }
+    return CHARL_OK;
+}
+
 static charl_status write_stats(charl__writer *w)
 {
     charl_status st = CHARL_OK;
@@ -465,57 +463,28 @@ static charl_status write_stats(charl__writer *w)
     const char *layout = charl_dataset_kind_has_tokens(w->spec.kind) ? "tokens"
                          : x->array.item.ndim == 3                   ? "NCHW"
                                                                      : "rows";
-    float *values = NULL;
-    double n = 0;
+    const double rows = (double)x->array.rows;
+    const int n = w->x_stats.n, m = w->y_stats.n;
+    float *values = NULL, *targets = NULL;
 
     CHARL_TRY_CLEANUP(charl__h5_set_text(&site, x->array.dataset, "layout", layout));
-    if (w->n_stats == 0) {
-        goto cleanup;
+    if (n > 0) {
+        CHARL_TRY_CLEANUP(stats_finish(&w->x_stats, rows * (double)(charl_shape_count(&x->array.item) / n), &values));
     }
-    n = (double)x->array.rows * (double)(charl_shape_count(&x->array.item) / w->n_stats);
-    CHARL_TRY_CLEANUP(charl__alloc_array(w->n_stats, 2 * sizeof *values, &values));
-    for (int c = 0; c < w->n_stats; c++) {
-        const double mean = w->sum[c] / n;
-        const double variance = w->square[c] / n - mean * mean;
-        const float std = (float)sqrt(variance > 0 ? variance : 0);
-
-        values[c] = (float)(w->shift[c] + mean);
-        values[w->n_stats + c] = std > 0 ? std : 1.0F; /* a constant column is left as it is */
+    if (n > MOST_STATS) {
+        CHARL_TRY_CLEANUP(charl__writer_array(w, "/stats/mean", CHARL_F32, &(charl_shape){0}, n, values));
+        CHARL_TRY_CLEANUP(charl__writer_array(w, "/stats/std", CHARL_F32, &(charl_shape){0}, n, values + n));
+    } else if (n > 0) {
+        CHARL_TRY_CLEANUP(write_floats(w, x->array.dataset, "mean", values, n));
+        CHARL_TRY_CLEANUP(write_floats(w, x->array.dataset, "std", values + n, n));
     }
-    if (w->n_stats > MOST_STATS) {
-        CHARL_TRY_CLEANUP(charl__writer_array(w, "/stats/mean", CHARL_F32, &(charl_shape){0}, w->n_stats, values));
-        CHARL_TRY_CLEANUP(
-            charl__writer_array(w, "/stats/std", CHARL_F32, &(charl_shape){0}, w->n_stats, values + w->n_stats));
-        goto cleanup;
+    if (m > 0) {
+        CHARL_TRY_CLEANUP(stats_finish(&w->y_stats, rows, &targets));
+        CHARL_TRY_CLEANUP(write_floats(w, w->h5, "target_mean", targets, m));
+        CHARL_TRY_CLEANUP(write_floats(w, w->h5, "target_std", targets + m, m));
     }
-    CHARL_TRY_CLEANUP(write_floats(w, x->array.dataset, "mean", values, w->n_stats));
-    CHARL_TRY_CLEANUP(write_floats(w, x->array.dataset, "std", values + w->n_stats, w->n_stats));
 cleanup:
-    charl_free(values);
-    return st;
-}
-
-static charl_status write_target_stats(charl__writer *w)
-{
-    charl_status st = CHARL_OK;
-    const double n = (double)w->x[CHARL_SPLIT_TRAIN].array.rows;
-    const int m = w->n_target_stats;
-    float *values = NULL;
-
-    if (m == 0) {
-        goto cleanup;
-    }
-    CHARL_TRY_CLEANUP(charl__alloc_array(m, 2 * sizeof *values, &values));
-    for (int c = 0; c < m; c++) {
-        const double mean = w->target[1][c] / n, variance = w->target[2][c] / n - mean * mean;
-        const float std = (float)sqrt(variance > 0 ? variance : 0);
-
-        values[c] = (float)(w->target[0][c] + mean);
-        values[m + c] = std > 0 ? std : 1.0F;
-    }
-    CHARL_TRY_CLEANUP(write_floats(w, w->h5, "target_mean", values, m));
-    CHARL_TRY_CLEANUP(write_floats(w, w->h5, "target_std", values + m, m));
-cleanup:
+    charl_free(targets);
     charl_free(values);
     return st;
 }
@@ -593,7 +562,6 @@ charl_status charl__writer_finish(charl__writer *w)
                                     w->spec.classes > labels ? w->spec.classes : labels));
     }
     CHARL_TRY(write_stats(w));
-    CHARL_TRY(write_target_stats(w));
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
         CHARL_TRY(write_checksums(w, &w->x[s]));
         CHARL_TRY(write_checksums(w, &w->y[s]));
@@ -617,12 +585,8 @@ void charl__writer_destroy(charl__writer *w)
         charl_free(w->x[s].crc);
         charl_free(w->y[s].crc);
     }
-    charl_free(w->shift);
-    charl_free(w->sum);
-    charl_free(w->square);
-    for (int i = 0; i < 3; i++) {
-        charl_free(w->target[i]);
-    }
+    stats_fini(&w->x_stats);
+    stats_fini(&w->y_stats);
     charl_free(w->path);
     charl_free(w);
 }
