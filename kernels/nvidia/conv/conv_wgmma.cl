@@ -113,7 +113,7 @@ conv_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
             ASM volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #endif
             ASM volatile("bar.sync 0;" ::: "memory");
-            ASM volatile(WGMMA_64 : SUMS(c) : "l"(x), "l"(y), "r"(1) : "memory");
+            ASM volatile(WGMMA_STAGE : SUMS(c) : "l"(x), "l"(y), "r"(1) : "memory");
             COPY_NEXT(next, t, a, b, w, m, n, k, tiles, groups, steps, cols, coming, left, fill, mine, row, chunk);
 #if OVERLAP
             ASM volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); /* the stage that is overwritten next is read */

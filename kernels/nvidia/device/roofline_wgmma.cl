@@ -50,7 +50,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void roofline_wgmma(gl
     ASM volatile("fence.proxy.async.shared::cta;\nbar.sync 0;" ::: "memory");
 #pragma nounroll
     for (int r = 0; r < rounds; r++) {
-        ASM volatile(WGMMA_64 : SUMS(c) : "l"(x), "l"(y), "r"(1) : "memory");
+        ASM volatile(WGMMA_STAGE : SUMS(c) : "l"(x), "l"(y), "r"(1) : "memory");
         ASM volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
     }
     ASM volatile("wgmma.wait_group.sync.aligned 0;" : SUMS(c)::"memory");

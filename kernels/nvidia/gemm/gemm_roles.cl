@@ -8,10 +8,11 @@
  *                              copied and multiplied
  *                  LEVELS      > 0: out is the sum over 2^LEVELS products, in the fixed tree: see roles_fold.clh; `inner` is 1, there is no
  *                              EXPR, no SPLIT and no WHOLE_ROWS
+ *                  LOCAL_LEVEL 1: with LEVELS, A_KIND 1 and B_KIND 0: the nodes of one leaf are in local memory, and a stage is 32 of k
  * Launch           groups of 384 work-items, one per compute unit or fewer, which share the tiles out as they go: see
  *                  roles_deal.clh. The word COUNT of `split_k` is 0 before and after.
- * Building         for the target sm_90a: charl__launch.sm90a.min_blocks 1, shared_bytes LOCAL_BYTES + WORDS_BYTES, with A_SUMS
- *                  A_SUMS_BYTES more, with WHOLE_ROWS 8 * ROWS_BYTES more.
+ * Building         for the target sm_90a: charl__launch.sm90a.min_blocks 1, shared_bytes LOCAL_BYTES + WORDS_BYTES, with WHOLE_ROWS
+ *                  8 * ROWS_BYTES more, with LOCAL_LEVEL 4 * LEVEL more.
  * Algorithm        gemm_wgmma.cl's, but the last four warps copy, as far ahead as there are stages, and add up A where that is wanted, while
  *                  the others multiply and store, 64 rows per four warps. An instruction of the tensor cores holds its warp up until those
  *                  before it have begun, so warps that multiply do nothing else (warp specialisation, as in CUTLASS). Stages change hands
@@ -33,6 +34,10 @@
 #ifndef LEVELS
 #define LEVELS 0
 #endif
+#ifndef LOCAL_LEVEL
+#define LOCAL_LEVEL 0
+#endif
+#define BK (LOCAL_LEVEL ? 32 : 64)
 
 #include "nvidia/gemm/tile_parameters.clh"
 #include "gemm/gemm_epilogue.clh"
@@ -59,10 +64,10 @@
 #define COPY_ROWS (COPIERS / 8)
 #if EDGE > 0
 #define IS_EDGE(n, j) (n - (j) <= EDGE)
-#define MULTIPLY WGMMA_64_OR_EDGE
+#define MULTIPLY WGMMA_STAGE_OR_EDGE
 #else
 #define IS_EDGE(n, j) 0
-#define MULTIPLY WGMMA_64
+#define MULTIPLY WGMMA_STAGE
 #endif
 #define BARRIER(lane) ASM volatile("bar.sync %0, 128;" ::"r"(1 + (lane >> 7)) : "memory") /* of four warps that multiply */
 #define COPIERS_BARRIER ASM volatile("bar.sync 3, 128;" ::: "memory")
@@ -168,7 +173,7 @@ gemm_roles(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
                 COPY_NEXT(a, b, m, n, k, inner, steps, tiles, rounds, split_k, deals, leaf, dealt, coming, is_more, k_left, corner, from, fill, fill_parity,
                           mine, base, row, chunk, lane);
             }
-            END_A_SUMS(now, a_sums, s, share, first_chunk, steps, m, n, inner, split_k, base, lane);
+            END_A_SUMS(now, a_sums, s, share, first_chunk, steps, m, n, inner, split_k, fill, fill_parity, base, lane);
         }
         ASM volatile("cp.async.wait_all;" ::: "memory");
     } else {
@@ -209,7 +214,7 @@ gemm_roles(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
                 arrive(FREE(base, last));
             }
             PASS_SUMS_ON(now, c, lane, split_k, steps);
-            FOLD_LEAF(now, c, levels, m, n, lane);
+            FOLD_LEAF(now, c, levels, m, n, base, lane);
             END_TILE(place_of(SUM_OF(now.tile, m, n), m, n, inner), c, bias, with, out, m, n, base, lane);
         }
     }

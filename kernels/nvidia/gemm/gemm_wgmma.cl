@@ -114,7 +114,7 @@ gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
             ASM volatile("cp.async.wait_group %0;\nfence.proxy.async.shared::cta;" ::"n"(AHEAD - 1) : "memory");
             ASM volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
             ASM volatile("bar.sync 0;" ::: "memory");
-            ASM volatile(WGMMA_64 : SUMS(c) : "l"(x), "l"(y), "r"(1) : "memory");
+            ASM volatile(WGMMA_STAGE : SUMS(c) : "l"(x), "l"(y), "r"(1) : "memory");
             ADD_A_SUMS(base + use, s, with_a_sums, lane);
             COPY_NEXT(a, b, m, n, k, inner, steps, tiles, pieces, coming, k_left, corner, from, fill, mine, row, chunk);
             use = AFTER(use);

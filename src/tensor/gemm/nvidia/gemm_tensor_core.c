@@ -10,6 +10,7 @@ enum {
     STAGE_K = 64,
     EDGE = 64,
     STAGE_BYTES = 128, /* of a row of tiles for wgmma */
+    SHORT_STAGE_BYTES = 64,
     CHUNK_BYTES = 16,
     SPLIT_COST = 16,
     NARROW_TILES = 4, /* of a group, where that is enough of them */
@@ -17,7 +18,6 @@ enum {
     LEVEL_COST = 9, /* steps in the time in which a node goes to memory and another comes back */
     STORE_COST = 4, /* in which a tile is stored */
     FOLD_COST = 6,  /* in which its part of a matrix is read by another launch */
-    A_SUMS_BYTES = 4096,
     ROWS_BYTES = 32768
 };
 
@@ -25,12 +25,13 @@ enum {
 typedef struct tile {
     const char *file, *entry;
     int columns, stages, items, groups;
-    int words; /* bytes after the stages */
+    int words;  /* bytes after the stages */
+    int a_sums; /* bytes for sums of A */
 } tile;
 
-static const tile narrow = {"nvidia/gemm/gemm_wgmma", "gemm_wgmma", 128, 3, 256, 2, 0};
-static const tile wide = {"nvidia/gemm/gemm_roles", "gemm_roles", 256, 4, 384, 1, 256};
-static const tile of_mma = {"nvidia/gemm/gemm_mma", "gemm_mma", 128, 3, 128, 2, 0};
+static const tile narrow = {"nvidia/gemm/gemm_wgmma", "gemm_wgmma", 128, 3, 256, 2, 0, 4096};
+static const tile wide = {"nvidia/gemm/gemm_roles", "gemm_roles", 256, 4, 384, 1, 256, 0};
+static const tile of_mma = {"nvidia/gemm/gemm_mma", "gemm_mma", 128, 3, 128, 2, 0, 0};
 
 static bool takes(charl_device *dev, charl_dtype type)
 {
@@ -108,6 +109,12 @@ static const tile *choose_tile(charl_device *dev, const charl__gemm *p)
     default:
         return is_wide(dev, p) ? &wide : &narrow;
     }
+}
+
+/* Whether rows of both operands are k, as in gradients of weights: then half of a tree's nodes stay in local memory, beside shorter stages. */
+static bool has_local_level(const charl__gemm *p)
+{
+    return p->a_kind == CHARL_GEMM_TRANSPOSED && p->b_kind == CHARL_GEMM_PLAIN;
 }
 
 int64_t charl__gemm_levels(charl_device *dev, int levels)
@@ -273,6 +280,7 @@ static void set_params(const charl__gemm *p, const plan *x, charl__launch *l)
                                           {"WHOLE_ROWS", is_by_rows(p, t)},
                                           {t == &wide ? "ROWS_BY_16" : NULL, is_by(p, p->out, p->out_at, 16)},
                                           {"LEVELS", levels_of(p)},
+                                          {"LOCAL_LEVEL", p->levels && has_local_level(p)},
                                           {"EDGE", edge_of(p)},
                                           {NULL}};
 
@@ -294,17 +302,29 @@ static plan make_plan(charl_device *dev, const charl__gemm *p)
     return x;
 }
 
+/* Local memory; of mma.sync's kernel the front end knows it. */
+static int64_t local_bytes(const charl__gemm *p, const tile *t)
+{
+    const bool is_local = p->levels && has_local_level(p);
+    const int64_t row = is_local ? SHORT_STAGE_BYTES : STAGE_BYTES;
+
+    if (t == &of_mma) {
+        return 0;
+    }
+    return t->stages * (ROWS + t->columns) * row + t->words + (p->a_sums ? t->a_sums : 0) +
+           (is_by_rows(p, t) ? ROWS_BYTES : 0) + (is_local ? ROWS * t->columns * (int64_t)sizeof(float) : 0);
+}
+
 static charl_status launch(charl_device *dev, const charl__gemm *p, const plan *x)
 {
     const tile *t = x->tile;
-    const bool mma = t == &of_mma;
     charl__launch l = {
         .file = t->file,
         .entry = t->entry,
         .global = {(size_t)(x->deal.groups * t->items)},
         .local = {(size_t)t->items},
-        .sm90a.shared_bytes = mma ? 0 : (int64_t)t->stages * (ROWS + t->columns) * STAGE_BYTES + t->words,
-        .sm90a.min_blocks = mma ? 0 : t->groups,
+        .sm90a.shared_bytes = local_bytes(p, t),
+        .sm90a.min_blocks = t == &of_mma ? 0 : t->groups,
         .args = {x->a.first, x->b.first, charl__gemm_operand(CHARL_ARG_IN, p->bias, 0),
                  charl__gemm_operand(CHARL_ARG_OUT, p->out, p->out_at), charl__i32((int32_t)p->m),
                  charl__i32((int32_t)p->n), charl__i32((int32_t)p->k), charl__i32((int32_t)x->a.pitch),
@@ -318,10 +338,6 @@ static charl_status launch(charl_device *dev, const charl__gemm *p, const plan *
     charl__gemm_add_epilogue(p, &l);
     if (p->a_sums) {
         charl__launch_add(&l, charl__gemm_operand(CHARL_ARG_OUT, p->a_sums, p->a_sums_at));
-        l.sm90a.shared_bytes += mma ? 0 : A_SUMS_BYTES;
-    }
-    if (is_by_rows(p, t)) {
-        l.sm90a.shared_bytes += ROWS_BYTES;
     }
     if (x->deal.is_split || t == &wide) { /* where its groups draw tiles from a count */
         charl__launch_add(&l, charl__i32(x->deal.rounds));
