@@ -74,16 +74,12 @@ charl_status charl__params_join(charl_params *set)
         const charl_param *p = set->param[i];
 
         for (int k = 1; k <= p->n_shares; k++) {
-            charl__launch l = {.file = "tensor/accumulate",
-                               .entry = "charl_accumulate",
-                               .global = {(size_t)(charl__param_blocks(p) * CHARL_PARAM_ALIGN)},
-                               .local = {CHARL_PARAM_ALIGN},
-                               .args = {charl__raw(CHARL_ARG_INOUT, set->sum), charl__raw(CHARL_ARG_IN, set->sum)},
-                               .label = p->spec.name};
+            charl__arg sum = charl__raw(CHARL_ARG_INOUT, set->sum), share = charl__raw(CHARL_ARG_IN, set->sum);
 
-            l.args[0].v.offset = p->offset;
-            l.args[1].v.offset = charl__param_gradient_at(p, k);
-            CHARL_TRY(charl__launch_enqueue(set->dev, &l));
+            sum.v.offset = p->offset;
+            share.v.offset = charl__param_gradient_at(p, k);
+            CHARL_TRY(charl__accumulate(set->dev, sum, share, charl__param_blocks(p) * CHARL_PARAM_ALIGN, false,
+                                        p->spec.name));
         }
     }
     return CHARL_OK;

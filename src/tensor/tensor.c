@@ -218,6 +218,23 @@ static charl_status launch_copy(charl_tensor *dst, const char *entry, charl__arg
                                            });
 }
 
+charl_status charl__accumulate(charl_device *dev, charl__arg sum, charl__arg x, int64_t n, bool rounds,
+                               const char *label)
+{
+    enum { LOCAL = 256, EACH = 4 };
+    const size_t groups = ((size_t)n + EACH * LOCAL - 1) / (EACH * LOCAL);
+
+    return charl__launch_enqueue(dev, &(charl__launch){
+                                          .file = "tensor/accumulate",
+                                          .entry = "charl_accumulate",
+                                          .params = {{"LOCAL", LOCAL}, {"EACH", EACH}, {"ROUND", rounds}},
+                                          .global = {groups * LOCAL},
+                                          .local = {LOCAL},
+                                          .args = {sum, x, charl__i64(n)},
+                                          .label = label,
+                                      });
+}
+
 charl_status charl_tensor_fill(charl_tensor *t, double value)
 {
     CHARL_TRY(launch_copy(t, "charl_fill", charl__i64(bits_of(t->dtype, value)), charl_dtype_size(t->dtype)));

@@ -25,6 +25,10 @@ charl_status charl__tensor_view(charl__buffer *buffer, charl_dtype dtype, const 
  *  launch, so it can be recorded. Async. Errors: ERR_DTYPE, ERR_SHAPE. */
 charl_status charl__tensor_convert(const charl_tensor *src, charl_tensor *dst) CHARL_MUST_CHECK;
 
+/** sum[i] += x[i] for i < n, in f32; rounds: as nodes of a tree over slices in bf16. Each element is rounded once, with `rounds` once more. Async. */
+charl_status charl__accumulate(charl_device *dev, charl__arg sum, charl__arg x, int64_t n, bool rounds,
+                               const char *label) CHARL_MUST_CHECK;
+
 static inline int64_t charl__tensor_count(const charl_tensor *t)
 {
     return charl_shape_count(&t->shape);

@@ -208,27 +208,29 @@ static charl__arg slot_of(const charl__grad_accum *p, charl__arg_kind kind, int 
     return a;
 }
 
-/* to = from, or to += from, of n elements in work-groups of `group` (0: any). */
-static charl_status enqueue_step(const charl__grad_accum *p, const fold_step *s, int64_t n, size_t group, bool rounds,
-                                 charl__arg to, charl__arg from)
+static charl_status enqueue_copy(charl__arg to, charl__arg from, int64_t n)
 {
-    charl__launch l = {.file = "tensor/accumulate",
-                       .entry = "charl_accumulate",
-                       .global = {(size_t)n},
-                       .local = {group},
-                       .args = {to, from},
-                       .label = "passes"};
+    charl_status st = CHARL_OK;
+    const charl_shape shape = {1, {n}};
+    charl_tensor *src = NULL, *dst = NULL;
 
-    if (s->kind != TAKE) {
-        charl__launch_set(&l, "ROUND", rounds);
-    } else {
-        l.file = "tensor/copy";
-        l.entry = "charl_copy";
-        l.args[0] = from;
-        l.args[1] = to;
-        l.args[2] = charl__i64(n);
+    CHARL_TRY_CLEANUP(charl__tensor_view(from.buffer, CHARL_F32, &shape, from.v.offset, &src));
+    CHARL_TRY_CLEANUP(charl__tensor_view(to.buffer, CHARL_F32, &shape, to.v.offset, &dst));
+    st = charl_tensor_copy(src, dst);
+cleanup:
+    charl_tensor_release(src);
+    charl_tensor_release(dst);
+    return st;
+}
+
+/* to = from, or to += from, of n elements. */
+static charl_status enqueue_step(const charl__grad_accum *p, const fold_step *s, int64_t n, bool rounds, charl__arg to,
+                                 charl__arg from)
+{
+    if (s->kind == TAKE) {
+        return enqueue_copy(to, from, n);
     }
-    return charl__launch_enqueue(p->set->dev, &l);
+    return charl__accumulate(p->set->dev, to, from, n, rounds, "passes");
 }
 
 static charl_status enqueue_gradients(const charl__grad_accum *p)
@@ -239,7 +241,7 @@ static charl_status enqueue_gradients(const charl__grad_accum *p)
         charl__arg from = charl__raw(CHARL_ARG_IN, p->partial);
 
         from.v.offset = s->lane * n;
-        CHARL_TRY(enqueue_step(p, s, n, CHARL_PARAM_ALIGN, p->set->reduce_dtype == CHARL_BF16,
+        CHARL_TRY(enqueue_step(p, s, n, p->set->reduce_dtype == CHARL_BF16,
                                slot_of(p, s->kind == TAKE ? CHARL_ARG_OUT : CHARL_ARG_INOUT, s->to),
                                s->kind == MERGE ? slot_of(p, CHARL_ARG_IN, s->to + 1) : from));
     }
@@ -271,7 +273,7 @@ static charl__arg element(const charl_tensor *t, charl__arg_kind kind, int k)
 static charl_status enqueue_losses(const charl__grad_accum *p, charl_tensor *const *losses)
 {
     for (const fold_step *s = p->kind; s < p->kind + p->n_kinds; s++) {
-        CHARL_TRY(enqueue_step(p, s, 1, 0, false,
+        CHARL_TRY(enqueue_step(p, s, 1, false,
                                element(p->loss, s->kind == TAKE ? CHARL_ARG_OUT : CHARL_ARG_INOUT, s->to),
                                s->kind == MERGE ? element(p->loss, CHARL_ARG_IN, s->to + 1)
                                                 : element(losses[s->shape], CHARL_ARG_IN, s->lane)));
