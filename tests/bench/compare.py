@@ -3,7 +3,7 @@
 
     compare.py --data FOLDER [--bin FOLDER] [--gpu] [--baseline PYTHON[:THREADS]]... [--rounds N] [--seconds S] CASE...
 
-CASE is mnist-mlp, mnist-cnn, shakespeare, gpt2-124m, resnet50, lstm, lstm-bf16 (the last four with --gpu) or gemm. Needs no package itself:
+CASE is gemm, mnist-mlp, mnist-cnn, shakespeare or, with --gpu, one of the other STEPS below. Needs no package itself:
 PyTorch is used by the interpreters that --baseline names (default: the one that runs this). README.md says the rest.
 """
 import argparse
@@ -27,7 +27,11 @@ STEPS = {
     "mnist-mlp": ("launch/mnist-mlp.ini", "mnist.h5", []),
     "mnist-cnn": ("launch/mnist-cnn.ini", "mnist.h5", []),
     "shakespeare": ("launch/shakespeare.ini", "shakespeare.h5", []),
+    "mlp-8192": ("launch/mnist-mlp.ini", "mnist.h5", ["model.hidden=8192,8192,8192", "train.batch_size=4096"]),
+    "mlp-8192-bf16": ("launch/mnist-mlp.ini", "mnist.h5", ["model.hidden=8192,8192,8192", "train.batch_size=4096", "train.precision=bf16"]),
     "gpt2-124m": ("launch/gpt2-124m.ini", "tokens.h5", ["train.batch_size=32"]),
+    "gpt2-350m": ("launch/gpt2-124m.ini", "tokens.h5", ["model.n_layer=24", "model.n_head=16", "model.n_embd=1024", "train.batch_size=16"]),
+    "gpt2-1.5b": ("launch/gpt2-124m.ini", "tokens.h5", ["model.n_layer=48", "model.n_head=25", "model.n_embd=1600", "train.batch_size=8"]),
     "resnet50": ("tests/bench/resnet50.ini", "pictures.h5", []),
     "lstm": ("tests/bench/lstm.ini", "shakespeare.h5", []),
     "lstm-bf16": ("tests/bench/lstm.ini", "shakespeare.h5", ["train.precision=bf16"]),

@@ -4,13 +4,13 @@ from torch import nn
 from torch.nn import functional as F
 
 
-def perceptron():
+def perceptron(*hidden):
     """launch/mnist-mlp.ini"""
-    return nn.Sequential(
-        nn.Flatten(),
-        nn.Linear(784, 256), nn.ReLU(), nn.Dropout(0.2),
-        nn.Linear(256, 128), nn.ReLU(), nn.Dropout(0.2),
-        nn.Linear(128, 10))
+    layers, width = [nn.Flatten()], 784
+    for units in hidden:
+        layers += [nn.Linear(width, units), nn.ReLU(), nn.Dropout(0.2)]
+        width = units
+    return nn.Sequential(*layers, nn.Linear(width, 10))
 
 
 def small_cnn():

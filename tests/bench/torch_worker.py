@@ -74,18 +74,25 @@ def token_steps(model, device, batch, window, vocab, optimizer, half=False, comp
     return step
 
 
+GPT2 = {"gpt2-124m": (12, 12, 768, 32), "gpt2-350m": (24, 16, 1024, 16), "gpt2-1.5b": (48, 25, 1600, 8)}  # layers, heads, width, windows
+
+
 def make(case, device, compiled):
     small = {"lr": 2e-3, "weight_decay": 0.01}
     if case == "mnist-mlp":
-        return image_steps(models.perceptron(), device, 128, (1, 28, 28), 10, lambda p: adamw(p, device, **small), compiled=compiled)
+        return image_steps(models.perceptron(256, 128), device, 128, (1, 28, 28), 10, lambda p: adamw(p, device, **small), compiled=compiled)
+    if case in ("mlp-8192", "mlp-8192-bf16"):
+        return image_steps(models.perceptron(8192, 8192, 8192), device, 4096, (1, 28, 28), 10,
+                           lambda p: adamw(p, device, **small), case == "mlp-8192-bf16", compiled=compiled)
     if case == "mnist-cnn":
         return image_steps(models.small_cnn(), device, 128, (1, 28, 28), 10, lambda p: adamw(p, device, **small), compiled=compiled)
     if case == "shakespeare":
         model = models.Gpt(65, 64, 4, 4, 128, False)
         return token_steps(model, device, 12, 64, 65, lambda p: adamw(p, device, 1e-3, betas=(0.9, 0.99), weight_decay=0.1), compiled=compiled)
-    if case == "gpt2-124m":
-        model = models.Gpt(50304, 1024, 12, 12, 768, True)
-        return token_steps(model, device, 32, 1024, 50304, lambda p: adamw(p, device, 6e-4, betas=(0.9, 0.95), weight_decay=0.1), True, compiled)
+    if case in GPT2:
+        layers, heads, width, batch = GPT2[case]
+        model = models.Gpt(50304, 1024, layers, heads, width, True)
+        return token_steps(model, device, batch, 1024, 50304, lambda p: adamw(p, device, 6e-4, betas=(0.9, 0.95), weight_decay=0.1), True, compiled)
     if case == "resnet50":
         torch.backends.cudnn.benchmark = True
         return image_steps(models.resnet50(), device, 256, (3, 224, 224), 1000,
