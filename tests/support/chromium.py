@@ -1,5 +1,6 @@
 """A headless Chromium, driven over a pipe with the DevTools protocol: messages of JSON, each ended by a zero byte."""
 import base64
+import fcntl
 import json
 import os
 import shutil
@@ -7,8 +8,19 @@ import subprocess
 
 
 def find():
-    """The path of a Chromium, or None."""
-    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    """The path of a Chromium, or None. Ubuntu's package is a script that asks for a snap where there is none."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        program = shutil.which(name)
+        if program and subprocess.run([program, "--version"], stdin=subprocess.DEVNULL, capture_output=True).returncode == 0:
+            return program
+    return None
+
+
+def moved(descriptor):
+    """The same pipe under a number that is not 3 or 4."""
+    copy = fcntl.fcntl(descriptor, fcntl.F_DUPFD, 10)
+    os.close(descriptor)
+    return copy
 
 
 class Page:
@@ -22,10 +34,8 @@ class Page:
             os.dup2(read_there, 3)
             os.dup2(write_there, 4)
 
-        # The descriptors may be 3 and 4 themselves: move them out of the way first.
-        read_there, write_there = os.dup(read_there), os.dup(write_there)
-        for _ in range(2):
-            read_there, write_there = os.dup(read_there), os.dup(write_there)
+        # The descriptors may be 3 and 4 themselves. No copy may stay open here, or the end of the browser would not be seen.
+        read_there, write_there = moved(read_there), moved(write_there)
         self.process = subprocess.Popen(
             [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
              "--no-first-run", "--disable-background-networking", "--remote-debugging-pipe", f"--user-data-dir={folder}"],
