@@ -7,6 +7,11 @@
 
 enum { CHARL__CROSS_ENTROPY_CHUNK = 1024 }; /* as in kernels/loss/cross_entropy.clh */
 
+static inline int64_t charl__cross_entropy_chunks(int64_t n)
+{
+    return (n + CHARL__CROSS_ENTROPY_CHUNK - 1) / CHARL__CROSS_ENTROPY_CHUNK;
+}
+
 /** charl__rows_launch for a row's sums, with the parameters of kernels/loss/cross_entropy.clh: a
  *  row of more than a chunk has a work-group, where it does not have a single work-item. Errors:
  *  ERR_SHAPE. */

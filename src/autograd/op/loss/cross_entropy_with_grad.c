@@ -11,18 +11,11 @@
 #include <stdio.h>
 
 #include "autograd/launch/map.h"
+#include "autograd/op/loss/nvidia/cross_entropy_local.h"
 
 #include "charl/ops.h"
 
 enum { VECTORS = 2 }; /* of a work-item at a time, where several share a row */
-/* For kernels/nvidia/loss/cross_entropy_local.cl. */
-enum {
-    LOCAL_GROUP = 448,
-    LOCAL_GROUPS = 2,    /* on a compute unit */
-    LOCAL_ROWS = 2,      /* of a group, at most */
-    LOCAL_LEAST = 49152, /* what the kernel declares */
-    LOCAL_MOST = 115000  /* two rows fit into the local memory of a compute unit */
-};
 
 /* Operands of cross_entropy: all but gout. */
 static charl_status infer(charl__infer *inf)
@@ -41,60 +34,26 @@ static charl_status infer(charl__infer *inf)
     return CHARL_OK;
 }
 
-static int64_t chunks_of(int64_t n)
-{
-    return (n + CHARL__CROSS_ENTROPY_CHUNK - 1) / CHARL__CROSS_ENTROPY_CHUNK;
-}
-
-/* Bytes of local memory for a row and its sums where a kernel keeps it there; 0: none does. */
-static int64_t local_bytes(const charl__enqueue *e, int64_t n)
-{
-    const charl__device_facts *facts = charl__device_facts_get(e->dev);
-    const charl_tensor *x = e->in[1], *out = e->out[0];
-    const int64_t bytes = chunks_of(n) * (CHARL__CROSS_ENTROPY_CHUNK * 2 + 16 + 12);
-
-    return facts->nvidia.wgmma && facts->nvidia.ptx && charl_dtype_size(x->dtype) == 2 &&
-                   (x->offset - out->offset) % CHARL_GPU_VEC == 0 && bytes >= LOCAL_LEAST && bytes <= LOCAL_MOST
-               ? bytes
-               : 0;
-}
-
-/* With a kernel that keeps rows in local memory: a work-group processes several rows in turn, which
- * overlap, but few, so that all are done at about the same time. */
-static void shape_local(const charl__enqueue *e, int64_t rows, charl__launch *l, int64_t *per_item)
-{
-    const int64_t places = LOCAL_GROUPS * charl_device_get_info(e->dev)->compute_units;
-    const int64_t turns = (rows + places * LOCAL_ROWS - 1) / (places * LOCAL_ROWS);
-
-    *per_item = (rows + places * turns - 1) / (places * turns);
-    l->local[0] = LOCAL_GROUP;
-    l->global[0] = (size_t)((rows + *per_item - 1) / *per_item) * l->local[0];
-}
-
 static charl_status enqueue(const charl__enqueue *e)
 {
     const charl_cross_entropy_args *args = e->attr;
     const charl_tensor *logits = e->in[1];
     charl__launch l = {.file = "loss/cross_entropy_with_grad", .entry = "charl_both", .label = e->label};
     int64_t rows, n, inner, per_item;
+    bool is_local;
     int a = 0;
 
     charl__split_axis(&logits->shape, logits->shape.ndim - 1, &rows, &n, &inner);
     if (rows == 0) {
         return CHARL_OK;
     }
-    l.sm90a.shared_bytes = local_bytes(e, n);
-    if (l.sm90a.shared_bytes > 0) {
-        l.file = "nvidia/loss/cross_entropy_local";
-        l.sm90a.min_blocks = LOCAL_GROUPS;
-        charl__launch_set(&l, "CHARL_ROW_GROUP", LOCAL_GROUP);
-        charl__launch_set(&l, "ROW_CHUNKS", chunks_of(n));
-    } else {
+    is_local = charl__cross_entropy_local(e, n, &l);
+    if (!is_local) {
         charl__launch_set(&l, "VECTORS", n > VECTORS * 256 ? VECTORS : 1);
     }
     CHARL_TRY(charl__cross_entropy_rows(e, logits, e->n_in > 3, &l, &per_item));
-    if (l.sm90a.shared_bytes > 0) {
-        shape_local(e, rows, &l, &per_item);
+    if (is_local) {
+        per_item = charl__cross_entropy_local_groups(e, rows, &l);
     }
     for (int i = 0; i < e->n_in; i++) {
         l.args[a++] = charl__in(e->in[i]);

@@ -1,13 +1,10 @@
-/* Launches of kernels/device/roofline.cl, kernels/nvidia/device/roofline_wgmma.cl and roofline_mma.cl.
- */
+/* Launches of kernels/device/roofline.cl. */
 #include "charl/roofline.h"
 
 #include "base/alloc.h"
-#include "tensor/tensor.h"
+#include "tensor/roofline/nvidia/roofline_tensor_core.h"
 
-enum { WGMMA_GROUP = 256, MMA_GROUP = 256, WGMMA_BYTES = 65536, GROUPS_PER_UNIT = 8 };
-
-static const int WGMMA_ROUNDS = 2048, MMA_ROUNDS = 8192, FMA_ROUNDS = 16384;
+enum { GROUPS_PER_UNIT = 8, FMA_ROUNDS = 16384 };
 
 struct charl_roofline {
     charl_device *dev;
@@ -86,50 +83,16 @@ static charl_status prepare_fma(charl_roofline *c)
     return CHARL_OK;
 }
 
-static charl_status prepare_wgmma(charl_roofline *c, charl_dtype dtype)
-{
-    const int64_t groups = charl_device_get_info(c->dev)->compute_units;
-
-    CHARL_TRY(charl__buffer_create(c->dev, (size_t)groups * WGMMA_GROUP * 4, "benchmark", &c->to));
-    c->amount = 2.0 * 2 * 64 * 256 * 64 * WGMMA_ROUNDS * (double)groups;
-    c->launch = (charl__launch){.file = "nvidia/device/roofline_wgmma",
-                                .entry = "roofline_wgmma",
-                                .params = {{"IS_F16", dtype == CHARL_F16}},
-                                .global = {(size_t)groups * WGMMA_GROUP},
-                                .local = {WGMMA_GROUP},
-                                .sm90a.shared_bytes = WGMMA_BYTES,
-                                .args = {charl__raw(CHARL_ARG_OUT, c->to), charl__i32(WGMMA_ROUNDS)}};
-    return CHARL_OK;
-}
-
-static charl_status prepare_mma(charl_roofline *c, charl_dtype dtype)
-{
-    const int size = (int)charl_dtype_size(dtype);
-    const int64_t groups = 2 * (int64_t)charl_device_get_info(c->dev)->compute_units;
-
-    CHARL_TRY(charl__buffer_create(c->dev, (size_t)groups * MMA_GROUP * 4, "benchmark", &c->to));
-    c->amount = 2.0 * 8 * 8 * 16 * 8 * (32.0 / size) * MMA_ROUNDS * (double)groups;
-    c->launch = (charl__launch){.file = "nvidia/device/roofline_mma",
-                                .entry = "roofline_mma",
-                                .params = {{"SIZE", size}, {"IS_F16", dtype == CHARL_F16}},
-                                .global = {(size_t)groups * MMA_GROUP},
-                                .local = {MMA_GROUP},
-                                .args = {charl__raw(CHARL_ARG_OUT, c->to), charl__i32(MMA_ROUNDS)}};
-    return CHARL_OK;
-}
-
 charl_status charl_roofline_multiply(charl_device *dev, charl_dtype dtype, charl_roofline **out)
 {
     charl_status st = CHARL_OK;
-    const charl__device_facts *facts = charl__device_facts_get(dev);
-    const bool is_half = dtype == CHARL_BF16 || dtype == CHARL_F16;
     charl_roofline *c = NULL;
 
     *out = NULL;
     CHARL_TRY_CLEANUP(create(dev, &c));
-    CHARL_TRY_CLEANUP(facts->nvidia.wgmma && is_half              ? prepare_wgmma(c, dtype)
-                      : charl_device_has_tensor_cores(dev, dtype) ? prepare_mma(c, dtype)
-                                                                  : prepare_fma(c));
+    CHARL_TRY_CLEANUP(charl_device_has_tensor_cores(dev, dtype)
+                          ? charl__roofline_tensor_core(dev, dtype, &c->launch, &c->to, &c->amount)
+                          : prepare_fma(c));
     *out = c;
     c = NULL;
 cleanup:
