@@ -228,12 +228,23 @@ static void patch_u32(unsigned char *p, uint32_t v)
     }
 }
 
+/* Where the frame header of a JPEG file begins. */
+static size_t frame_of(const unsigned char *data)
+{
+    size_t i = 2;
+
+    while (data[i + 1] != 0xc0) {
+        i += 2 + ((size_t)data[i + 2] << 8 | data[i + 3]);
+    }
+    return i;
+}
+
 static void huge_pictures_are_refused_unread(void **state)
 {
     static unsigned char data[4096], pixels[16 * 16];
     const charl_image_format f = size(1, 4, 4);
     unsigned char out[16];
-    size_t n, i = 2;
+    size_t n, i;
 
     (void)state;
     put_rgb_png(path_of("bomb.png"), 3, 2, six);
@@ -246,9 +257,7 @@ static void huge_pictures_are_refused_unread(void **state)
     charl_assert_message("bomb.png: 100000 x 100000 pixels; at most 67108864 are read");
     put_jpeg(path_of("bomb.jpg"), 16, 16, JCS_GRAYSCALE, false, pixels);
     n = get_file(path_of("bomb.jpg"), data, sizeof data);
-    while (data[i + 1] != 0xc0) { /* the frame header */
-        i += 2 + ((size_t)data[i + 2] << 8 | data[i + 3]);
-    }
+    i = frame_of(data);
     memset(data + i + 5, 0xfe, 4);
     put_file(path_of("bomb.jpg"), data, n);
     charl_assert_status(read_as("bomb.jpg", f, out), CHARL_ERR_DATA);
@@ -282,6 +291,22 @@ static void damaged_files_are_refused(void **state)
         charl_assert_status(read_as("cut.jpg", f, out), CHARL_ERR_DATA);
         charl_assert_message("cut.jpg: damaged or truncated JPEG file");
     }
+}
+
+/* As damage does not show there. */
+static void arithmetic_coding_is_refused(void **state)
+{
+    static unsigned char data[65536], pixels[16 * 16];
+    unsigned char out[16];
+    size_t n;
+
+    (void)state;
+    put_jpeg(path_of("arithmetic.jpg"), 16, 16, JCS_GRAYSCALE, false, pixels);
+    n = get_file(path_of("arithmetic.jpg"), data, sizeof data);
+    data[frame_of(data) + 1] = 0xc9; /* extended sequential, arithmetic */
+    put_file(path_of("arithmetic.jpg"), data, n);
+    charl_assert_status(read_as("arithmetic.jpg", size(1, 4, 4), out), CHARL_ERR_DATA);
+    charl_assert_message("arithmetic.jpg: JPEG files with arithmetic coding are not read");
 }
 
 /* Ink to light, R = (255 - C) (255 - K) / 255, of files that hold 255 - ink; the damaged one leaks nothing. */
@@ -394,6 +419,7 @@ int main(void)
         cmocka_unit_test(a_mean_keeps_its_brightness),
         cmocka_unit_test(huge_pictures_are_refused_unread),
         cmocka_unit_test(damaged_files_are_refused),
+        cmocka_unit_test(arithmetic_coding_is_refused),
         cmocka_unit_test(pictures_for_print_are_read),
         cmocka_unit_test(other_things_are_refused),
         cmocka_unit_test(files_of_a_folder_are_sorted),

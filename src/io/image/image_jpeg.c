@@ -1,6 +1,7 @@
 /* JPEG through libjpeg. It reports failures by longjmp, so what must be released then lives in a
  * struct of the caller; and it calls a damaged file a warning and invents the rest, so warnings of
- * damage are failures here. */
+ * damage are failures here. With arithmetic coding it does not even warn: a file of 577 bytes is 31 million
+ * pixels, and takes as long as those. Such files are refused. */
 #include "base/alloc.h"
 #include "io/image/image_pixels.h"
 
@@ -73,6 +74,10 @@ static charl_status begin(decoder *d)
 {
     const bool prints = d->jpeg.jpeg_color_space == JCS_CMYK || d->jpeg.jpeg_color_space == JCS_YCCK;
 
+    CHARL_REQUIRE(!d->jpeg.arith_code, CHARL_ERR_DATA,
+                  "%s: JPEG files with arithmetic coding are not read, since damage to them goes unnoticed; HINT "
+                  "convert it with jpegtran",
+                  d->path);
     CHARL_TRY(charl__pixels_create(d->path, d->jpeg.image_height, d->jpeg.image_width, d->out));
     d->orientation = find_orientation(d);
     if (prints) {
