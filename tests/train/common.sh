@@ -82,13 +82,15 @@ same() {
     cmp -s "$T/a.csv" "$T/b.csv" || { fail "$1: losses differ"; diff "$T/a.csv" "$T/b.csv" | head -n 6; }
 }
 
-# resumes WHAT RUN N ARGUMENTS...: the training of RUN, stopped by the fault train.stop:N on 2 ranks and continued on 1, has the same bits.
+# resumes WHAT RUN N ARGUMENTS...: the training of RUN, stopped by the fault train.stop:N on
+# $stop_ranks ranks and continued on 1, has the same bits.
+stop_ranks=2
 resumes() {
     _w=$1 _run=$2
     export CHARL_FAULT="train.stop:$3"
     shift 3
     rm -rf stopped
-    expect 75 "$_w, stopped" ranks 2 "$@" -o stopped
+    expect 75 "$_w, stopped" ranks $stop_ranks "$@" -o stopped
     unset CHARL_FAULT
     expect 0 "$_w, resumed" ranks 1 "$@" -o stopped
     same "$_w, resumed" "$_run" stopped

@@ -61,16 +61,15 @@ expect 0 "blocks, resumed" ranks 1 mlp.ini -q -o s $blocks data.cache=none data.
 same "blocks, resumed" blocks-1 s
 rm -rf s
 
-# option NAME SETTINGS...: mlp.ini with them ends elsewhere, and in the same place on 3 ranks and when it stops on 2 and goes on with 1
+# option NAME SETTINGS...: mlp.ini with them ends elsewhere, and in the same place when it stops on 3 ranks and goes on with 1
+stop_ranks=3
 option() {
     _name=$1
     shift
     expect 0 "$_name on 1 rank" ranks 1 mlp.ini -q -o o1 "$@"
     cmp -s mlp-1/checkpoints/step-00000010.h5 o1/checkpoints/step-00000010.h5 && fail "$_name changes nothing"
-    expect 0 "$_name on 3 ranks" ranks 3 mlp.ini -q -o o3 "$@"
-    same "$_name on 3 ranks" o1 o3
     resumes "$_name" o1 7 mlp.ini -q "$@"
-    rm -rf o1 o3
+    rm -rf o1
 }
 option "z-loss" train.z_loss=0.1
 option "focal loss" train.loss=focal train.focal_gamma=1.5
