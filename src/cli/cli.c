@@ -115,22 +115,40 @@ void charl__cli_say(const char *level, const char *text)
     funlockfile(stderr);
 }
 
+static void say_hint(const char *hint)
+{
+    fprintf(stderr, "  hint: ");
+    put_line(stderr, hint, strlen(hint));
+}
+
+/* What the library says before it goes on may be the message of an error, with a hint. */
+static void say_message(const char *level, const char *message)
+{
+    char text[MESSAGE_BYTES];
+    const char *hint;
+
+    if (!strstr(message, "HINT")) {
+        charl__cli_say(level, message);
+        return;
+    }
+    snprintf(text, sizeof text, "%s", message);
+    hint = charl__cli_split_hint(text);
+    charl__cli_say(level, text);
+    if (hint) {
+        say_hint(hint);
+    }
+}
+
 void charl__cli_warn(void *ctx, const char *text)
 {
     (void)ctx;
-    charl__cli_say("warning", text);
+    say_message("warning", text);
 }
 
 void charl__cli_note(void *ctx, const char *text)
 {
     (void)ctx;
-    charl__cli_say("note", text);
-}
-
-static void say_hint(const char *hint)
-{
-    fprintf(stderr, "  hint: ");
-    put_line(stderr, hint, strlen(hint));
+    say_message("note", text);
 }
 
 /* In the environment check every rank finds the same: the first says it. */

@@ -148,6 +148,14 @@ expect 3 'dog/5.png: damaged or truncated PNG' data import images set -o x.h5 --
 expect 3 '1 of the 9 images of set cannot be read, and --skip-bad leaves' data import images set -o x.h5 --size 4
 expect 0 'left out, 8 remain' data import images set -o good.h5 --size 4 --skip-bad
 expect 0 'train      8 samples' data info good.h5
+tail -c +90 "$kernels/../tests/fuzz/corpus/images/arithmetic" >set/dog/6.jpg
+expect 0 'dog/6.jpg: ' data import images set -o good.h5 --size 4 --skip-bad --overwrite
+if grep -q HINT err || ! grep -q '^  hint: ' err; then
+    echo "a note does not show the hint of its message:"
+    cat err
+    failed=1
+fi
+rm set/dog/6.jpg
 
 expect 0 'train      60 samples' data make digits d1.h5 --train 60 --val 20
 content=$("$bin/charl" data info d1.h5 | grep content)
