@@ -14,7 +14,7 @@ typedef struct update {
     charl_optimizer *optimizer;
 } update;
 
-/* Those of the shapes below, then the others. */
+/* The shapes below name optimizers by number: these three come first, then all others. */
 static const char *form_at(int i)
 {
     static const char *const first[] = {"adamw", "sgd", "lion"};

@@ -121,7 +121,7 @@ static void say_hint(const char *hint)
     put_line(stderr, hint, strlen(hint));
 }
 
-/* What the library says before it goes on may be the message of an error, with a hint. */
+/* A warning or a note may carry the message of an error, with its hint. */
 static void say_message(const char *level, const char *message)
 {
     char text[MESSAGE_BYTES];

@@ -196,13 +196,21 @@ static int64_t bits_of(charl_dtype dtype, double value)
 
 enum { GROUP = 64 };
 
+/* Work-items of a group that only moves elements. */
+static size_t group_of(charl_device *dev)
+{
+    const size_t fit = (size_t)charl__device_facts_get(dev)->group;
+
+    return fit > GROUP ? fit : GROUP;
+}
+
 /* Elements travel as bits: one program per size. */
 static charl_status launch_copy(charl_tensor *dst, const char *entry, charl__arg from, size_t size)
 {
     static const char *const types[] = {[1] = "uchar", [2] = "ushort", [4] = "uint", [8] = "ulong", [16] = "uint4"};
     const int64_t each = (int64_t)(size / charl_dtype_size(dst->dtype));
     const int64_t n = charl__tensor_count(dst) / each;
-    const size_t fit = (size_t)charl__device_facts_get(dst->dev)->group, group = fit > GROUP ? fit : GROUP;
+    const size_t group = group_of(dst->dev);
     charl__arg to = charl__out(dst);
 
     to.v.offset /= each;
@@ -221,15 +229,15 @@ static charl_status launch_copy(charl_tensor *dst, const char *entry, charl__arg
 charl_status charl__accumulate(charl_device *dev, charl__arg sum, charl__arg x, int64_t n, bool rounds,
                                const char *label)
 {
-    enum { LOCAL = 256, EACH = 4 };
-    const size_t groups = ((size_t)n + EACH * LOCAL - 1) / (EACH * LOCAL);
+    enum { EACH = 4 };
+    const size_t group = group_of(dev), groups = ((size_t)n + EACH * group - 1) / (EACH * group);
 
     return charl__launch_enqueue(dev, &(charl__launch){
                                           .file = "tensor/accumulate",
                                           .entry = "charl_accumulate",
-                                          .params = {{"LOCAL", LOCAL}, {"EACH", EACH}, {"ROUND", rounds}},
-                                          .global = {groups * LOCAL},
-                                          .local = {LOCAL},
+                                          .params = {{"LOCAL", (int)group}, {"EACH", EACH}, {"ROUND", rounds}},
+                                          .global = {groups * group},
+                                          .local = {group},
                                           .args = {sum, x, charl__i64(n)},
                                           .label = label,
                                       });

@@ -111,10 +111,10 @@ static const tile *choose_tile(charl_device *dev, const charl__gemm *p)
     }
 }
 
-/* Whether rows of both operands are k, as in gradients of weights: then half of a tree's nodes stay in local memory, beside shorter stages. */
+/* Whether half of a tree's nodes stay in local memory, beside shorter stages: where rows of both operands are k, as in gradients of weights. */
 static bool has_local_level(const charl__gemm *p)
 {
-    return p->a_kind == CHARL_GEMM_TRANSPOSED && p->b_kind == CHARL_GEMM_PLAIN;
+    return p->levels && p->a_kind == CHARL_GEMM_TRANSPOSED && p->b_kind == CHARL_GEMM_PLAIN;
 }
 
 int64_t charl__gemm_levels(charl_device *dev, int levels)
@@ -280,7 +280,7 @@ static void set_params(const charl__gemm *p, const plan *x, charl__launch *l)
                                           {"WHOLE_ROWS", is_by_rows(p, t)},
                                           {t == &wide ? "ROWS_BY_16" : NULL, is_by(p, p->out, p->out_at, 16)},
                                           {"LEVELS", levels_of(p)},
-                                          {"LOCAL_LEVEL", p->levels && has_local_level(p)},
+                                          {"LOCAL_LEVEL", has_local_level(p)},
                                           {"EDGE", edge_of(p)},
                                           {NULL}};
 
@@ -305,7 +305,7 @@ static plan make_plan(charl_device *dev, const charl__gemm *p)
 /* Local memory; of mma.sync's kernel the front end knows it. */
 static int64_t local_bytes(const charl__gemm *p, const tile *t)
 {
-    const bool is_local = p->levels && has_local_level(p);
+    const bool is_local = has_local_level(p);
     const int64_t row = is_local ? SHORT_STAGE_BYTES : STAGE_BYTES;
 
     if (t == &of_mma) {
