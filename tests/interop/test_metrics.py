@@ -20,8 +20,7 @@ for module in ("torch", "h5py"):
     if importlib.util.find_spec(module) is None:
         print(f"skipped: python3 has no {module}")
         sys.exit(77)
-environment.enter("metrics", ["numpy<2", "scikit-learn", "lightning-utilities", "setuptools<81"], system=True,
-                  alone=["torchmetrics==1.3.2"])
+environment.enter("tables")
 
 # pylint: disable=wrong-import-position
 import h5py

@@ -20,8 +20,7 @@ for package in ("torch", "h5py"):
     if importlib.util.find_spec(package) is None:
         print(f"skipped: python3 has no {package}")
         sys.exit(77)
-environment.enter("models", ["Pillow", "pyyaml", "huggingface_hub", "safetensors"], system=True,
-                  alone=["torchvision==0.15.2", "timm==0.9.16"])
+environment.enter("images")
 
 # pylint: disable=wrong-import-position
 import torch

@@ -15,7 +15,7 @@ import sys
 import environment
 
 BIN = environment.BIN
-environment.enter("python", ["onnx", "onnxruntime", "numpy", "h5py"])
+environment.enter("onnx")
 
 # pylint: disable=wrong-import-position
 import json

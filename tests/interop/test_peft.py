@@ -19,7 +19,7 @@ import environment
 if importlib.util.find_spec("torch") is None or importlib.util.find_spec("h5py") is None:
     print("skipped: no PyTorch or no h5py")
     sys.exit(77)
-environment.enter("peft", ["transformers==4.37.2", "safetensors", "psutil"], system=True, alone=["peft==0.8.2", "accelerate==0.26.1"])
+environment.enter("transformers")
 
 # pylint: disable=wrong-import-position
 import h5py

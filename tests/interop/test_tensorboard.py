@@ -10,7 +10,7 @@ import os
 import environment
 
 BIN = environment.BIN
-environment.enter("tensorboard", ["tensorboard", "setuptools<81"])
+environment.enter("tensorboard")
 
 # pylint: disable=wrong-import-position
 import csv

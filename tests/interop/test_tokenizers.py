@@ -19,7 +19,7 @@ import unicodedata
 
 import environment
 
-environment.enter("tokenizers", ["tokenizers==0.22.1", "tiktoken==0.12.0"])
+environment.enter("tokenizers")
 
 # pylint: disable=wrong-import-position
 import tiktoken

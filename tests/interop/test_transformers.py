@@ -15,7 +15,7 @@ import environment
 if importlib.util.find_spec("torch") is None:
     print("skipped: no PyTorch")
     sys.exit(77)
-environment.enter("transformers", ["transformers==4.37.2", "safetensors"], system=True)
+environment.enter("transformers")
 
 # pylint: disable=wrong-import-position
 import json
