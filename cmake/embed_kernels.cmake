@@ -1,11 +1,19 @@
 # Write OUT: the files KERNELS as byte arrays and a table of their names below ROOT. Byte arrays have no literal-length limit
-# and need no escaping; nothing but CMake is needed.
+# and need no escaping. The declarations of builtins.clh are written out by CC: PoCL preprocesses every program in every process, and
+# there expanding their macros would take more time than all the rest of the prelude.
 set(body "#include \"device/kernel_source.h\"\n\n")
 set(table "")
 foreach(path IN LISTS KERNELS)
   file(RELATIVE_PATH name "${ROOT}" "${path}")
   string(MAKE_C_IDENTIFIER "${name}" id)
-  file(READ "${path}" hex HEX)
+  if(name STREQUAL prelude/builtins.clh)
+    execute_process(COMMAND "${CC}" -E -P -x c -DCHARL_BUILTINS "${path}" OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
+    string(PREPEND text "#ifdef CHARL_BUILTINS\n")
+    string(APPEND text "#endif\n")
+    string(HEX "${text}" hex)
+  else()
+    file(READ "${path}" hex HEX)
+  endif()
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
   string(APPEND body "static const unsigned char k_${id}[] = {${bytes}0x00};\n")
   string(APPEND table "    {\"${name}\", (const char *)k_${id}},\n")
