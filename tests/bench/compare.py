@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """charl and PyTorch, taking turns in one run: training steps and matrix products.
 
-    compare.py --data FOLDER [--bin FOLDER] [--gpu] [--baseline PYTHON[:THREADS]]... [--rounds N] [--seconds S] CASE...
+    compare.py --data FOLDER [--bin FOLDER] [--gpu] [--baseline PYTHON[:THREADS]]... [--also SETTING]... [--rounds N] [--seconds S] CASE...
 
 CASE is gemm, mnist-mlp, mnist-cnn, shakespeare or, with --gpu, one of the other STEPS below. Needs no package itself:
 PyTorch is used by the interpreters that --baseline names (default: the one that runs this). README.md says the rest.
@@ -156,16 +156,21 @@ def compare_step(options, case):
         make_data(program(options, "charl"), data, path)
     command = ["step", os.path.join(ROOT, config), f"data.path={path}", *more, f"device.select={'gpu' if options.gpu else 'cpu'}",
                "--repeat", "1", "--ms", str(int(options.seconds * 1e3))]
-    baselines, mine = open_baselines(options, case), []
+    baselines, mine, other = open_baselines(options, case), [], []
     for _ in range(options.rounds):
         mine.append(1e3 * run_charl(options, command)[0]["median_s"])
         say(f"charl: {mine[-1]:.3f} ms")
+        if options.also:
+            other.append(1e3 * run_charl(options, command + options.also)[0]["median_s"])
+            say(f"charl {' '.join(options.also)}: {other[-1]:.3f} ms")
         for r in baselines:
             time.sleep(PAUSE)
             if r.process:
                 r.times.append(r.turn(str(options.seconds)))
         time.sleep(PAUSE)
     print_row(case, mine, baselines)
+    if options.also:
+        print_row(f"{case} {' '.join(options.also)}", other, baselines)
     for r in baselines:
         r.close()
 
@@ -212,6 +217,7 @@ def main():
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--compile", action="store_true", help="torch.compile as one more baseline")
     parser.add_argument("--baseline", action="append", help="an interpreter that has PyTorch, and its number of threads")
+    parser.add_argument("--also", action="append", metavar="SETTING", help="measure charl's steps with this setting, too, such as train.slices=1")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0, help="of a turn")
     parser.add_argument("case", nargs="+", choices=[*STEPS, "gemm"])

@@ -82,14 +82,14 @@ static int64_t wide_columns(const charl__gemm *p)
     return edge > 0 ? p->n / wide.columns * wide.columns + edge : charl__ceil_div(p->n, wide.columns) * wide.columns;
 }
 
-/* The wide tile reads a quarter less memory per product. It is used where its columns are nearly full and every compute unit gets a tile.
- * However, a compute unit runs one group of wide tiles, so nothing overlaps with an epilogue; with narrow tiles another group multiplies
- * meanwhile. Therefore products of short sums with an epilogue use narrow tiles. At k = 768 wide tiles are faster (docs/benchmarks.md);
- * shorter sums have not been measured. */
+/* The wide tile reads a quarter less memory per product. It is used where its columns are nearly full and some compute unit would get two narrow
+ * tiles, which take it longer than one wide tile. However, a compute unit runs one group of wide tiles, so nothing overlaps with an epilogue; with
+ * narrow tiles another group multiplies meanwhile. Therefore products of short sums with an epilogue use narrow tiles. At k = 768 wide tiles are
+ * faster (docs/benchmarks.md); shorter sums have not been measured. */
 static bool is_wide(charl_device *dev, const charl__gemm *p)
 {
     return 8 * wide_columns(p) <= 9 * p->n && !(p->epilogue && p->k <= SHORT_K) &&
-           count_tiles(p, &wide) >= charl_device_get_info(dev)->compute_units;
+           count_tiles(p, &narrow) > charl_device_get_info(dev)->compute_units;
 }
 
 static const tile *choose_tile(charl_device *dev, const charl__gemm *p)
