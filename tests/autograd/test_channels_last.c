@@ -75,6 +75,9 @@ static void check(int i, charl_dtype half)
 static void the_layout_changes_no_value(void **state)
 {
     (void)state;
+    if (!charl_test_has_barriers(dev)) {
+        skip();
+    }
     charl_assert_ok(charl_slices_block(SLICES, 0, 1, &whole));
     for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
         check(i, i % 2 ? CHARL_F16 : CHARL_BF16);
@@ -160,6 +163,9 @@ static void moments_of_blocks_replace_a_pass(void **state)
     int64_t n;
 
     (void)state;
+    if (!charl_test_has_barriers(dev)) {
+        skip();
+    }
     charl_assert_ok(charl_slices_block(SLICES, 0, 1, &whole));
     moments.in[0] =
         (charl_type){CHARL_F32, {3, {charl__channels_blocks(&image, SLICES), 2, image.dim[1]}}, CHARL_BATCHED};

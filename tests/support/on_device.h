@@ -1,6 +1,8 @@
 #ifndef CHARL_TESTS_ON_DEVICE_H
 #define CHARL_TESTS_ON_DEVICE_H
 /** main() of tests that share one device. */
+#include <stdbool.h>
+
 #include "charl/device.h"
 #include "support/support.h"
 
@@ -12,5 +14,9 @@ int charl_test_run_on_device(const char *name, const struct CMUnitTest *tests, s
 /** The same with the device that `request` asks for. */
 int charl_test_run_on_device_of(const charl_device_request *request, const char *name, const struct CMUnitTest *tests,
                                 size_t count, charl_device **dev);
+
+/** False where the device's compiler gives work-items wrong numbers after some barriers: PoCL 5.0, as of Ubuntu 24.04. There charl itself chooses
+ *  no such kernel but those of `data`; what tests would choose counts as a skipped case, which this prints once. */
+bool charl_test_has_barriers(charl_device *dev);
 
 #endif

@@ -266,6 +266,9 @@ static bool can_run(charl__gemm_form form, int i)
     if (form == CHARL_GEMM_VECTOR || form == CHARL_GEMM_VECTOR_SMALL) {
         return info->kind == CHARL_DEVICE_CPU;
     }
+    if (form != CHARL_GEMM_AUTO && !charl_test_has_barriers(dev)) {
+        return false;
+    }
     return info->max_group >= 256 && (form != CHARL_GEMM_LOCAL || i == 0 || i == 3 || i == SMALL_IMAGES) &&
            (form != CHARL_GEMM_LOCAL_LARGE || i == 3);
 }
