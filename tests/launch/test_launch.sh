@@ -106,7 +106,7 @@ for n in 1 2; do
     expect 0 "run-local.sh $n" timeout 300 "$launch/run-local.sh" $n "$@" -o local$n
     same "run-local.sh $n" whole local$n
 done
-# Launchers that start nothing and return 0. What has been done is no success, and is tried again.
+# Launchers that start nothing and return 0 or, as srun of Slurm 23.11, 1. What has been done is no success, and is tried again.
 mkdir fake
 cat >fake/srun <<'SH'
 #!/bin/sh
@@ -137,8 +137,13 @@ for script in slurm-srun slurm-mpirun slurm-array; do
     says 0 "^scontrol"
     submit 165 "a launcher that fails" FAKE_STATUS=165 bash "$launch/$script.sbatch" $good
     says 1 "^scontrol requeue 5"
-    submit 1 "an allocation that is too small" FAKE_STATUS=1 bash "$launch/$script.sbatch" $good
-    says 0 "^scontrol"
+    if [ $script = slurm-mpirun ]; then
+        submit 1 "an allocation that is too small" FAKE_STATUS=1 bash "$launch/$script.sbatch" $good
+        says 0 "^scontrol"
+    else
+        submit 7 "a launcher that starts nothing and returns 1" FAKE_STATUS=1 bash "$launch/$script.sbatch" $good
+        says 1 "^scontrol requeue 5"
+    fi
     submit 0 "a training" bash "$launch/$script.sbatch" $good
     says 0 "^scontrol"
     submit 2 "a mistake" SLURM_ARRAY_TASK_ID=2 bash "$launch/$script.sbatch" $bad
