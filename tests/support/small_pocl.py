@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """PoCL with the built-in functions that charl's kernels call, for the tests.
 
-    small_pocl.py ROOT OUT      ROOT: charl's sources. OUT/vendors is for OCL_ICD_VENDORS, OUT/bin for COMPILER_PATH; OUT/stamp is
-                                written last.
+    small_pocl.py ROOT OUT      ROOT: charl's sources. OUT/vendors is for OCL_ICD_VENDORS, or OUT/apart where programs have a sanitizer,
+                                OUT/bin for COMPILER_PATH; OUT/stamp is written last.
 
 PoCL reads its library of built-in functions, 10 MB of bitcode, in every process that compiles a kernel. That takes a second of a
 processor, in most tests more than all else. The tree in OUT is PoCL as installed (links), but with
@@ -12,6 +12,7 @@ processor, in most tests more than all else. The tree in OUT is PoCL as installe
     opencl-c.h      clang's header in a condition of its own, so that a program that does without it does not read its megabyte
     ld              links kernels without libm, libgcc and libc, whose tables are most of what it reads: kernels call memcpy and memset of
                     the process. Other files are linked as always.
+    apart           the same PoCL behind pocl_apart.c.
 
 Other drivers stay as they are. Where PoCL cannot be divided like this, for example because it looks for its files elsewhere, OUT/vendors
 has the installed PoCL and a message says why.
@@ -45,6 +46,7 @@ esac
 exec {} "$@"
 """
 EXTERNAL, INTERNAL = 0, 8  # LLVMLinkage
+APART = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pocl_apart.c")
 
 
 class Refused(Exception):
@@ -199,6 +201,15 @@ def divide(icd, pocl, llvm, names, out):
     write(os.path.join(vendors, os.path.basename(icd)), os.path.join(lib, os.path.basename(pocl)) + "\n")
     if os.path.realpath(library_in_use(vendors)) != os.path.realpath(small):
         raise Refused("it does not look for its files beside the library")
+    apart = os.path.join(out, "apart")
+    os.makedirs(apart)
+    behind = os.path.join(lib, "libpocl_apart.so")
+    # Without builtins, or the compiler makes calls of functions that the library replaces.
+    ran = subprocess.run(["cc", "-O2", "-fno-builtin", "-shared", "-fPIC", f'-DPOCL="{os.path.join(lib, os.path.basename(pocl))}"', APART,
+                          "-o", behind, "-ldl"], capture_output=True, text=True, check=False)
+    if ran.returncode != 0:
+        raise Refused(f"{os.path.basename(APART)} does not compile: {ran.stderr}")
+    write(os.path.join(apart, os.path.basename(icd)), behind + "\n")
     return f"PoCL for the tests: {after} of {before} functions of {os.path.basename(library)}"
 
 
@@ -210,8 +221,10 @@ def main():
     icd = next(path for path in icds if "pocl" in os.path.basename(path))
     names = declared(root)
     stamp = os.path.join(out, "stamp")
-    with open(__file__, "rb") as f:
-        key = hashlib.sha256(f.read())
+    key = hashlib.sha256()
+    for source in __file__, APART:
+        with open(source, "rb") as f:
+            key.update(f.read())
     try:
         pocl, llvm = pocl_and_llvm(icd)
         for path in icds + [pocl, llvm]:
@@ -235,16 +248,17 @@ def main():
     if why:
         shutil.rmtree(tree, ignore_errors=True)
         print(f"tests use PoCL as it is installed: {why}")
-    vendors, programs = os.path.join(tree, "vendors"), os.path.join(tree, "bin")
-    os.makedirs(vendors, exist_ok=True)
-    for path in icds:
-        if not os.path.exists(os.path.join(vendors, os.path.basename(path))):
-            shutil.copy(path, vendors)
+    vendors, apart, programs = (os.path.join(tree, name) for name in ("vendors", "apart", "bin"))
+    for folder in vendors, apart:
+        os.makedirs(folder, exist_ok=True)
+        for path in icds:
+            if not os.path.exists(os.path.join(folder, os.path.basename(path))):
+                shutil.copy(path, folder)
     os.makedirs(programs)
     linker = os.path.join(programs, "ld")
     write(linker, LINKER.format(shutil.which("ld")))
     os.chmod(linker, 0o755)
-    for path in vendors, programs: # at once, for tests that run; they keep the tree that they began with
+    for path in vendors, apart, programs: # at once, for tests that run; they keep the tree that they began with
         temporary = os.path.join(out, f"link.{os.getpid()}")
         os.symlink(path, temporary)
         os.rename(temporary, os.path.join(out, os.path.basename(path)))
