@@ -11,9 +11,10 @@ target_compile_definitions(charl_flags INTERFACE _POSIX_C_SOURCE=200809L CL_TARG
 configure_file(${PROJECT_SOURCE_DIR}/include/charl/version.h.in ${PROJECT_BINARY_DIR}/include/charl/version.h @ONLY)
 target_include_directories(charl_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 if(CHARL_SANITIZE)
-  # -O1: at -O0 the tests wait for their references in double.
+  # -O1: at -O0 the tests wait for their references in double. To follow variables through what is optimized takes gcc a fifth of the
+  # time of compiling.
   target_compile_options(charl_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined
-    -fno-omit-frame-pointer -O1)
+    -fno-omit-frame-pointer -O1 $<$<C_COMPILER_ID:GNU>:-fno-var-tracking>)
   target_link_options(charl_flags INTERFACE -fsanitize=address,undefined)
 endif()
 
