@@ -284,9 +284,13 @@ static const char *find_default(const char *text, const char *name)
     const char *used = NULL;
 
     for (const char *at = text; *at; at++) {
-        if (strncmp(at, "/*", 2) == 0) {
-            at = strstr(at, "*/") ? strstr(at, "*/") + 1 : at + strlen(at) - 1;
-        } else if (strncmp(at, name, length) == 0 && !is_of_word(at[length]) && (at == text || !is_of_word(at[-1]))) {
+        if (at[0] == '/' && at[1] == '*') {
+            while (at[1] && (at[0] != '*' || at[1] != '/')) {
+                at++;
+            }
+            at += at[1] != '\0';
+        } else if (*at == *name && strncmp(at, name, length) == 0 && !is_of_word(at[length]) &&
+                   (at == text || !is_of_word(at[-1]))) {
             if (at - text >= 8 && strncmp(at - 8, "#define ", 8) == 0) {
                 return at + length;
             }
