@@ -576,7 +576,7 @@ static void test_mutations(void **state)
 {
     static const char bytes[] = "[]=#;\"\\ \n\t,.${}0123456789abcxyz_-+\x01\x80\xff";
     const int n = charl__env_is_on(CHARL_ENV_TEST_LONG)    ? 300000
-                  : charl__env_is_on(CHARL_ENV_TEST_SHORT) ? 5000 / charl_test_each(20)
+                  : charl__env_is_on(CHARL_ENV_TEST_SHORT) ? 5000 / charl_test_each(5)
                                                            : 50000;
     const long live = charl__live();
     uint64_t x = 88172645463325252ULL;

@@ -101,21 +101,20 @@ static void test_many_tensors(void **state)
     enum { COUNT = 700 };
     static charl_checkpoint_tensor tensors[COUNT];
     static char names[COUNT][32];
-    const int count = COUNT / charl_test_each(10);
     float value[4] = {1, 2, 3, 4};
     charl_checkpoint_reader *r = NULL;
 
     (void)state;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < COUNT; i++) {
         snprintf(names[i], sizeof names[i], "layer%d.weight", i);
         tensors[i] = (charl_checkpoint_tensor){i % 3 ? "model" : "optim/m", names[i], CHARL_F32, {1, {4}}, value, 0};
     }
     s.c.tensors = tensors;
-    s.c.n_tensors = count;
+    s.c.n_tensors = COUNT;
     charl_assert_ok(charl_checkpoint_save(charl_test_path(dir, "a.h5"), &s.c));
     charl_assert_ok(charl_checkpoint_open(charl_test_path(dir, "a.h5"), &r));
-    assert_int_equal(charl_checkpoint_get_count(r), count);
-    for (int i = 0; i < count; i++) {
+    assert_int_equal(charl_checkpoint_get_count(r), COUNT);
+    for (int i = 0; i < COUNT; i++) {
         assert_string_equal(charl_checkpoint_get_tensor(r, i)->name, names[i]);
     }
     charl_checkpoint_close(r);
