@@ -1,6 +1,6 @@
 # Write OUT: the files KERNELS as byte arrays and a table of their names below ROOT. Byte arrays have no literal-length limit
-# and need no escaping. The declarations of builtins.clh are written out by CC: PoCL preprocesses every program in every process, and
-# there expanding their macros would take more time than all the rest of the prelude.
+# and need no escaping. CC writes out the declarations of builtins.clh: PoCL preprocesses every program in every process, and expanding
+# their macros took a tenth of that.
 set(body "#include \"device/kernel_source.h\"\n\n")
 set(table "")
 foreach(path IN LISTS KERNELS)

@@ -4,7 +4,7 @@
 #   dev      debug, sanitizers, warnings are errors: lint and all tests but those under valgrind
 # Where both run, each test runs in one of them: in dev, or in release if it is labelled once, because the sanitizers have nothing
 # to say about it or see the same code in other tests. Tests labelled both run in dev in a short form (CHARL_TEST_SHORT) and whole in
-# release. Both presets keep their compiled kernels in one place, release first: with the sanitizer PoCL compiles 2.5 times as slowly.
+# release. Both presets keep their compiled kernels in one place, release first: it compiles them sooner than dev with its sanitizers.
 # At the end: the seconds of the tests by label, beside tests/budget.txt. Over budget is no failure: the machine may be busy.
 # Usage: tests/run.sh [release|dev ...]      CHARL_JOBS=n limits parallel compilation
 set -uo pipefail

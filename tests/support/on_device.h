@@ -15,8 +15,8 @@ int charl_test_run_on_device(const char *name, const struct CMUnitTest *tests, s
 int charl_test_run_on_device_of(const charl_device_request *request, const char *name, const struct CMUnitTest *tests,
                                 size_t count, charl_device **dev);
 
-/** False where the device's compiler gives work-items wrong numbers after some barriers: PoCL 5.0, as of Ubuntu 24.04. There charl itself chooses
- *  no such kernel but those of `data`; what tests would choose counts as a skipped case, which this prints once. */
+/** Whether kernels with barriers that charl does not use on CPUs can be tested. False on PoCL 5.0 (Ubuntu 24.04), which miscompiles some of them
+ *  (docs/exactness.md); the first call prints that as a skipped case. */
 bool charl_test_has_barriers(charl_device *dev);
 
 #endif

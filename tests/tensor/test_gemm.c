@@ -49,8 +49,8 @@ static const struct {
              {CHARL_GEMM_LOCAL_SMALL, "local, 32"},
              {CHARL_GEMM_LOCAL_LARGE, "local, 128"}};
 
-/* Packed blocks in every work-item's private memory are more than a GPU has. */
-static bool has_room(charl__gemm_form form)
+/* Packed blocks in every work-item's private memory are more than a GPU has; tiles in local memory need barriers. */
+static bool suits_device(charl__gemm_form form)
 {
     return form == CHARL_GEMM_VECTOR || form == CHARL_GEMM_VECTOR_SMALL || form == CHARL_GEMM_VECTOR_NARROW
                ? charl_device_get_info(dev)->kind == CHARL_DEVICE_CPU
@@ -61,7 +61,7 @@ static bool has_room(charl__gemm_form form)
  * narrow form will do. */
 static bool can_run(charl__gemm_form form, const problem *p)
 {
-    if (!has_room(form)) {
+    if (!suits_device(form)) {
         return false;
     }
     if (form == CHARL_GEMM_VECTOR_NARROW) {
@@ -181,7 +181,7 @@ static void folds_like_the_tree(void **state)
         }
         charl__tree_fold(leaf, leaves, M);
         for (size_t f = 0; f < sizeof folding / sizeof *folding; f++) {
-            if (!has_room(folding[f])) {
+            if (!suits_device(folding[f])) {
                 continue;
             }
             charl_assert_ok(charl__gemm_enqueue(dev, &(charl__gemm){.a = a,
@@ -259,7 +259,7 @@ static void every_plan(void **state)
     p.segments = 2;
     charl_assert_ok(charl__alloc_array(p.m * p.n, sizeof *want, &want));
     charl_assert_ok(charl__alloc_array(p.m * p.n, sizeof *got, &got));
-    for (int t = has_room(form[0]) ? 0 : 4; t < 8; t++) {
+    for (int t = suits_device(form[0]) ? 0 : 4; t < 8; t++) {
         const charl__gemm like = {.m = p.m, .n = p.n, .k = p.k, .segments = p.segments, .form = form[t / 4]};
         const int n = charl__gemm_plans(dev, &like, plans);
 
