@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """charl and PyTorch, taking turns in one run: training steps and matrix products.
 
-    compare.py --data FOLDER [--bin FOLDER] [--gpu] [--baseline PYTHON[:THREADS]]... [--also SETTING]... [--rounds N] [--seconds S] CASE...
+    compare.py --data FOLDER [--bin FOLDER] [--gpu] [--compile [--no-eager]] [--baseline PYTHON[:THREADS]]... [--also SETTING]... [--rounds N] [--seconds S] CASE...
 
 CASE is gemm, mnist-mlp, mnist-cnn, shakespeare or, with --gpu, one of the other STEPS below. Needs no package itself:
 PyTorch is used by the interpreters that --baseline names (default: the one that runs this). README.md says the rest.
@@ -143,10 +143,8 @@ def print_row(case, mine, baselines):
 
 def open_baselines(options, case):
     device = "cuda" if options.gpu else "cpu"
-    baselines = [Baseline(case, device, python, False) for python in options.baseline]
-    if options.compile and case != "gemm":
-        baselines += [Baseline(case, device, python, True) for python in options.baseline]
-    return baselines
+    modes = [False] * (not options.no_eager) + [True] * (options.compile and case != "gemm")
+    return [Baseline(case, device, python, compiled) for compiled in modes for python in options.baseline]
 
 
 def compare_step(options, case):
@@ -216,12 +214,15 @@ def main():
     parser.add_argument("--bin", default="", help="the folder of charl and charl-bench (default: those on PATH)")
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--compile", action="store_true", help="torch.compile as one more baseline")
+    parser.add_argument("--no-eager", action="store_true", help="with --compile, without eager PyTorch, where a GPU has no room for both")
     parser.add_argument("--baseline", action="append", help="an interpreter that has PyTorch, and its number of threads")
     parser.add_argument("--also", action="append", metavar="SETTING", help="measure charl's steps with this setting, too, such as train.slices=1")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0, help="of a turn")
     parser.add_argument("case", nargs="+", choices=[*STEPS, "gemm"])
     options = parser.parse_args()
+    if options.no_eager and not (options.compile and "gemm" not in options.case):
+        parser.error("--no-eager leaves nothing to compare with: it goes with --compile, and not with gemm")
     options.baseline = options.baseline or [sys.executable]
     for name in ("charl", "charl-bench"):
         if not shutil.which(program(options, name)):
