@@ -36,9 +36,11 @@ hosts_begin() {
 
     # What the launcher calls with a host and a command.
     printf '#!/bin/sh\nshift\nexec nsenter -t %d -n -u -m sh -c "$*"\n' $b >hosts/login
-    # What it starts for every rank: codes and messages stay here, where a cut cable cannot lose them.
+    # What it starts for every rank: codes and messages stay here, where a cut cable cannot lose them. When one rank leaves, the
+    # launcher ends the others of its host: first by SIGTERM, through which this script lives until its rank has left by itself.
     cat >hosts/rank <<RANK
 #!/bin/sh
+trap : TERM
 "$bin/charl-train" "\$@" 2>>$T/hosts/messages.\$(hostname)
 code=\$?
 echo \$code >$T/hosts/code.\$OMPI_COMM_WORLD_RANK
@@ -53,6 +55,7 @@ hosts_ranks() {
     shift 2
     rm -f hosts/code.* hosts/messages.*
     timeout 600 mpirun -q --oversubscribe --bind-to none --mca plm_rsh_agent "$T/hosts/login" -wdir "$T" \
+        --mca odls_base_sigkill_timeout 30 \
         --host "charl-a:$_of_a,charl-b:$_of_b" -n $((_of_a + _of_b)) "$T/hosts/rank" "$@"
 }
 
