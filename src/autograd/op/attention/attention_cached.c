@@ -32,7 +32,9 @@ static charl_status infer(charl__infer *inf)
     CHARL_REQUIRE((a->begins ? x.b : x.t) == 1 && (!a->begins || inf->in[0].batch == CHARL_REPLICATED), CHARL_ERR_SHAPE,
                   "%s is neither a sequence that begins, [1, T, features], nor one position of each, [S, 1, features]",
                   charl_shape_format(&inf->in[0].shape, text));
-    CHARL_REQUIRE(charl__is_float(inf->in[1].dtype) && cache->ndim == 3 && cache->dim[2] == 2 * a->kv_heads * x.d &&
+    CHARL_REQUIRE(inf->in[1].dtype == inf->in[0].dtype, CHARL_ERR_DTYPE, "the cache is %s, not %s as qkv",
+                  charl_dtype_name(inf->in[1].dtype), charl_dtype_name(inf->in[0].dtype));
+    CHARL_REQUIRE(cache->ndim == 3 && cache->dim[2] == 2 * a->kv_heads * x.d &&
                       (a->begins ? cache->dim[1] >= x.t : cache->dim[0] == x.b) && inf->in[1].batch == inf->in[0].batch,
                   CHARL_ERR_SHAPE, "the cache %s is not [%s, %lld] for %lld %s", charl_shape_format(cache, text),
                   a->begins ? "S, N" : "sequences, N", (long long)(2 * a->kv_heads * x.d),

@@ -66,7 +66,7 @@ static int64_t count_tiles(const charl__gemm *p, const tile *t)
     return charl__ceil_div(p->m, ROWS) * charl__ceil_div(p->n, t->columns) * charl__at_least_one(p->count);
 }
 
-/* Columns of the last wide tile of a row, where that is a number for which there are instructions; else 0. */
+/* Columns of the last wide tile of a row, where these are 64 or 128, which have programs of their own; else 0. */
 static int edge_of(const charl__gemm *p)
 {
     const int64_t columns = charl__ceil_div(p->n % wide.columns, EDGE) * EDGE;
@@ -281,7 +281,7 @@ static void set_params(const charl__gemm *p, const plan *x, charl__launch *l)
                                           {t == &wide ? "ROWS_BY_16" : NULL, is_by(p, p->out, p->out_at, 16)},
                                           {"LEVELS", levels_of(p)},
                                           {"LOCAL_LEVEL", has_local_level(p)},
-                                          {"EDGE", edge_of(p)},
+                                          {"EDGE", t == &wide ? edge_of(p) : 0},
                                           {NULL}};
 
     charl__gemm_set_epilogue(p, 4, l);
