@@ -39,7 +39,7 @@ kernel void charl_take_in(global const ACT *qkv, ulong qkv_at, global ACT *cache
     }
 }
 
-/* One query's scores weight[0 .. n) of a tile become weights; m, sum as in attention_vector.cl. Returns what earlier sums are worth now. */
+/* One query's scores weight[0 .. n) of a tile become weights; m, sum as in attention_vector.cl. Returns the factor for earlier sums. */
 static inline float weigh(float *weight, int n, float scale, float *m, float *sum)
 {
     float4 part = (float4)(0.0f);

@@ -17,7 +17,7 @@
 typedef struct {
     global const ACT *gout, *qkv;
     global const float *lse, *dots, *glse;
-    global const int *mask; /* with STARTS */
+    global const int *mask; /* with STARTS or LENGTHS */
     int t_all, n_keys, heads, kv_heads;
     float scale;
     ulong row, key, step; /* of dropout; row: of the global batch */
@@ -57,7 +57,7 @@ CHARL_IN_KERNEL void differentiate(const inputs *x, int b, int h, int q, int k, 
     }
 }
 
-/* The same for this work-item's part of a tile whose rows are queries, */
+/* The same for this work-item's part of a tile whose rows are queries. */
 CHARL_IN_KERNEL void differentiate_rows(const inputs *x, int b, int h, int q0, int k0, const float4 s[4][BLOCKS], float4 dp[4][BLOCKS])
 {
 #pragma unroll
@@ -86,7 +86,7 @@ CHARL_IN_KERNEL void differentiate_rows(const inputs *x, int b, int h, int q0, i
     }
 }
 
-/* or keys. */
+/* The same where its rows are keys. */
 CHARL_IN_KERNEL void differentiate_columns(const inputs *x, int b, int h, int q0, int k0, float4 s[4][BLOCKS], float4 dp[4][BLOCKS])
 {
 #pragma unroll
@@ -141,7 +141,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_queries(
                                kv_heads, scale, record, record_at, first_row, name_hash, threshold, keep_scale);
     float4 s[4][BLOCKS], dp[4][BLOCKS], dq[DC][BLOCKS];
 
-    (void)sums, (void)sums_at; /* dq stays in registers */
+    (void)sums, (void)sums_at; /* only dq has some */
     clear_tile(dq);
     for (int k0 = 0; k0 < n_k; k0 += TILE) {
         const int n = min(TILE, n_k - k0);
@@ -175,7 +175,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_keys(
                                kv_heads, scale, record, record_at, first_row, name_hash, threshold, keep_scale);
     float4 s[4][BLOCKS], dp[4][BLOCKS], dk[DC][BLOCKS], dv[DC][BLOCKS];
 
-    (void)sums, (void)sums_at; /* dq stays in registers */
+    (void)sums, (void)sums_at; /* only dq has some */
     clear_tile(dk);
     clear_tile(dv);
     for (int h = kv * group; h < (kv + 1) * group; h++) {

@@ -11,7 +11,7 @@
  */
 #define TILE 64
 #define LANES 256
-#define LINE (TILE + 2) /* words of a column lie in different banks */
+#define LINE (TILE + 2) /* 33 words: neighbours in a column lie in different banks */
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_swap_padded(global const ushort *x, ulong x_at,
                                                                                  global ushort *out, ulong out_at, ulong rows,

@@ -1,12 +1,12 @@
-/* attention_wgmma: attention of bf16 or f16 on the tensor cores of NVIDIA devices of compute capability 9.0; see ../attention.clh.
+/* attention_wgmma: attention of bf16 or f16 on the tensor cores of NVIDIA devices of compute capability 9.0; see attention/attention.clh.
  *
  * Specialised by   IS_F16   0: the operands are bf16, 1: f16
- *                  D        a multiple of 8, at most 128; CAUSAL, DROP, STARTS: see ../attention.clh
+ *                  D        a multiple of 8, at most 128; CAUSAL, DROP, STARTS: see attention/attention.clh
  *                  WARPGROUPS   of four warps, in a work-group
  * Operands         qkv and out begin at multiples of 16 bytes.
  * Launch           groups of LANES; one per ROWS queries of one head; by tile, head, row of the batch. The last queries of a head come first:
  *                  where CAUSAL they have the most keys.
- * Building         for the target sm_90a with the local array enlarged to LOCAL_BYTES: charl__launch.local_bytes.
+ * Building         for the target sm_90a with the local array enlarged to LOCAL_BYTES: charl__launch.sm90a.
  * Algorithm        FlashAttention-2 (Dao, 2023) with the queries in registers. Every four warps have 64 queries. Keys and values come 64
  *                  at a time; the next 64 are copied while these are used. Two or more groups run on a compute unit at a time, so that one
  *                  multiplies while another computes exponentials.

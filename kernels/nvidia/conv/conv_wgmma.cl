@@ -10,8 +10,9 @@
  *            Part z has the k pixels (sample, y, x) of grid from z * k on, whole samples. a: rows of ld elements; b: the image; i < m; all
  *            8 * chunks channels are stored, as f32, two at a time.
  *
- * Specialised by   GRAD, BIAS (0, 1), ACT, IS_F16, OUT_T, BN (with GRAD 0 also 64), STAGES, OVERLAP, OUT_BY_8: see
- *                  gemm_wgmma.cl
+ * Specialised by   GRAD, BIAS (0, 1), ACT, IS_F16, OUT_T, STAGES, OUT_BY_8: see gemm_wgmma.cl
+ *                  BN        columns of a tile: 128 or 256, with GRAD 0 also 64
+ *                  OVERLAP   1: the products of a stage still run while those of the next begin
  * Launch           groups of 256 work-items, as many as run at a time or fewer: group g computes tiles g, g + groups, ... of 128 x BN.
  * Building         as gemm_wgmma.cl.
  * Algorithm        that of gemm_wgmma.cl; a chunk of 16 bytes is 8 channels of one pixel at one tap, or zeros. Chunks of k run over the

@@ -5,7 +5,7 @@
  * Launch           groups of 256 work-items: two of four warps multiply 64 x 256 x 64 `rounds` times each, so a group does
  *                  2 * 2 * 64 * 256 * 64 * rounds flop. Operands are random in [-1, 1), as power, and with it the clock, depends on
  *                  what is multiplied. Each work-item writes the sum of its results.
- * Building         as gemm_wgmma.cl: local_bytes of at least LOCAL_DECLARED.
+ * Building         as gemm_wgmma.cl: sm90a.shared_bytes of at least LOCAL_DECLARED.
  */
 #ifndef IS_F16
 #define IS_F16 0

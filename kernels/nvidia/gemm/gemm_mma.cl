@@ -11,7 +11,7 @@
  *                  Operands are copied as they lie: mma_tiles.clh. Beyond m and n a tile repeats the last rows and columns: their sums
  *                  are not stored. Beyond k it has zeros.
  * Numerics         a sum is a chain of instructions in ascending k, each adding 16 products, or 8 of tf32, the last ones 0 beyond k; how
- *                  an instruction adds is the device's affair. So the bits of an element depend on its row of A, column of B and k alone.
+ *                  an instruction adds is up to the device. So the bits of an element depend on its row of A, column of B and k alone.
  *                  They are neither those of the portable kernels nor those of gemm_wgmma.cl.
  */
 #include "nvidia/gemm/tile_parameters.clh"

@@ -6,7 +6,7 @@
  *                  B_KIND    0 plain b[l * n + j], 1 transposed b[j * k + l]
  *                  BIAS      0 none, 1 one per column, 2 one per row (and per inner product)
  *                  ACT, IS_F16   element type of A and B: ushort (bf16) and 0, or half and 1; OUT_T that of out
- *                  BN        columns of a tile: 128
+ *                  BN        columns of a tile: 128 (conv_wgmma.cl has others)
  *                  STAGES    tiles of k in local memory at a time
  *                  A_BY_16, B_BY_16   1: every row begins at a multiple of 16 bytes and is copied in chunks of them
  *                  OUT_BY_8  1: every row of out, and of what else lies like it, and the bias begin at a multiple of 8 bytes
@@ -16,7 +16,7 @@
  * Launch           groups of 256 work-items, as many as run at a time or fewer: group g computes tiles g, g + groups, ... of 128 x 128.
  *                  Product z = (outer, inner) starts at outer * x_outer + inner * x_inner; rows of A are a_pitch elements apart, of B
  *                  b_pitch.
- * Building         for the target sm_90a and with the local array enlarged to LOCAL_BYTES, with A_SUMS A_SUMS_BYTES more: charl__launch.local_bytes.
+ * Building         for the target sm_90a and with the local array enlarged to LOCAL_BYTES, with A_SUMS A_SUMS_BYTES more: charl__launch.sm90a.
  * Algorithm        copies to local memory run AHEAD stages before the products that read them (cp.async), also from one tile to the
  *                  next; two groups of four warps compute 64 rows each from there, 16 of k per instruction (wgmma), sums in registers.
  *                  In local memory an operand is a row of blocks: 64 rows of 128 bytes, whose chunks of 16 bytes are permuted by the
@@ -24,7 +24,7 @@
  *                  direction, so each of the four layouts is copied as it lies and the instruction is told which direction that is.
  *                  Beyond m and n a tile repeats the last rows and columns: their sums are not stored. Beyond k it has zeros.
  * Numerics         a sum is a chain of instructions in ascending k, each adding 16 products, the last ones 0 beyond k; how an instruction
- *                  adds is the device's affair, but it is the same for every row, column and BN. So the bits of an element depend on its
+ *                  adds is up to the device, but it is the same for every row, column and BN. So the bits of an element depend on its
  *                  row of A, column of B and k alone: not on m, n, its position, the tile, or how the operands are aligned. They are not
  *                  those of the portable kernels. f32 results are rounded once; an infinity or NaN comes out as one.
  */

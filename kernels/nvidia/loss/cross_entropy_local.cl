@@ -9,7 +9,7 @@
  *                  written the copies of the next row take the place of what has been read. A work-item reads nothing but what it has
  *                  copied itself, so a chunk has room of its own for the vector in which it and the next one meet. What is copied
  *                  beside the row belongs to others and is not used.
- * Building         with local_bytes for ROW_CHUNKS * STRIDE vectors and ROW_CHUNKS parts; at least LOCAL_DECLARED.
+ * Building         with charl__launch.sm90a.shared_bytes for ROW_CHUNKS * STRIDE vectors and ROW_CHUNKS parts; at least LOCAL_DECLARED.
  * Numerics         cross_entropy_with_grad.cl's
  */
 #ifndef ROW_CHUNKS

@@ -30,7 +30,7 @@ typedef enum charl__gemm_bias {
 } charl__gemm_bias;
 
 /** Which image element (pixel, tap) means: coordinate (pixel * step + shift + tap * tap_step) /
- *  divide, in H and W; 0 where the division leaves a rest or the coordinate is outside. Taps and
+ *  divide, in H and W; 0 where the division leaves a remainder or the coordinate is outside. Taps and
  *  pixels are numbered row by row. */
 typedef struct charl__gemm_window {
     int taps[2], step[2], shift[2], tap_step[2], divide[2];
@@ -43,7 +43,7 @@ typedef enum charl__gemm_form {
     CHARL_GEMM_LOCAL,  /* tiles in local memory */
     CHARL_GEMM_VECTOR, /* one work-item per block, explicit vectors */
     CHARL_GEMM_LOCAL_LARGE,
-    CHARL_GEMM_LOCAL_SMALL, /* deep tiles of 32 x 32; operands PLAIN or TRANSPOSED */
+    CHARL_GEMM_LOCAL_SMALL, /* deep tiles of 16 x 16 or 32 x 32; operands PLAIN or TRANSPOSED */
     CHARL_GEMM_VECTOR_SMALL,
     CHARL_GEMM_VECTOR_NARROW,    /* the micro-tile of vectors shorter than 16 */
     CHARL_GEMM_TENSOR_CORE,      /* tensor cores, if facts and operands allow */
@@ -97,8 +97,8 @@ typedef struct charl__gemm {
     /* > 1: out is the sum over this many products, x_outer apart, in the fixed tree; count is then
      * inner. Needs charl__gemm_folds. */
     int leaves;
-    /* NULL; or charl__gemm_fold_levels gave the binary logarithm of leaves: each of `count` products is such a sum, and nodes of its tree
-     * wait in charl__gemm_levels elements of f32 from levels_at on. inner is 1; a_sums stay those of each leaf. */
+    /* NULL; or memory for nodes of the tree, charl__gemm_levels elements of f32 from levels_at on: then leaves is 2 to the power of what
+     * charl__gemm_fold_levels returned, and each of `count` products is such a sum. inner is 1; a_sums stay those of each leaf. */
     const charl_tensor *levels;
     int64_t levels_at;
     /* with leaves: nodes of the tree over so many leaves (a power of two) and more are rounded to bf16; 0: none */

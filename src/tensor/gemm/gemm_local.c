@@ -12,8 +12,7 @@ static bool is_by_vectors(const charl_tensor *t, int64_t at, int64_t length, int
     return (t->offset + at) % VECTOR == 0 && length % VECTOR == 0 && steps % VECTOR == 0;
 }
 
-/* A sum is not a multiple of VECTOR where one of its parts only is not: good enough, as all parts
- * are multiples of rows wherever they count. */
+/* Strides are combined by |: that is a multiple of VECTOR, a power of two, only if each of them is. */
 static int elements_at_a_time(const charl__gemm *p, bool of_a)
 {
     const bool plain = of_a ? p->a_kind == CHARL_GEMM_PLAIN : p->b_kind == CHARL_GEMM_TRANSPOSED;

@@ -65,14 +65,14 @@ typedef enum charl__gemm_memory {
     CHARL_GEMM_UNITS    /* units of its own, which `takes` asks for */
 } charl__gemm_memory;
 
-/** A way to compute products on a device. The rows are in gemm_plan.c, in the order in which they are asked. All rows that support a product
+/** A way to compute products on a device. The back ends are listed in gemm_plan.c, in the order in which they are asked. All that support a product
  *  give the same bits, unless one of them says that it has its own. Functions that are NULL: not restricted, or what they compute is not
  *  possible. */
 struct charl__gemm_backend {
     const char *name; /* in the tuning database */
     const char *key;  /* in the keys of its products there: "", unless bits or times are of another kind */
     charl__gemm_memory memory;
-    /* Its sums are rounded otherwise than those of other rows. Where it supports a product, no other row is asked. */
+    /* Its sums are rounded otherwise than those of the others. Where it supports a product, no other is asked. */
     bool has_own_bits;
     bool has_rng; /* epilogues may use random numbers */
     /* An epilogue takes as long as a short product. Products with one are not tuned then, since trials have none. */
@@ -81,9 +81,9 @@ struct charl__gemm_backend {
     bool (*takes)(charl_device *dev, charl_dtype type);
     /** Whether it can compute p, of a type that it takes. */
     bool (*supports)(charl_device *dev, const charl__gemm *p);
-    /** Whether p is worth it, where p->form leaves the choice: else the rows that follow are asked. */
+    /** Whether p is worth it, where p->form leaves the choice: else those that follow are asked. */
     bool (*suits)(charl_device *dev, const charl__gemm *p);
-    /** Its plans for p, the heuristic choice first. Returns their number; those of all rows together are at most CHARL__GEMM_PLANS. */
+    /** Its plans for p, the heuristic choice first. Returns their number; those of all back ends together are at most CHARL__GEMM_PLANS. */
     int (*plans)(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out);
     /** Errors: as charl__gemm_enqueue. */
     charl_status (*enqueue)(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan);

@@ -9,7 +9,7 @@ enum {
     TILE_LARGE = 32,
     ROOMY = 64,
     PER_LANE = 4,
-    COLUMN_CHUNK = 256 /* of kernels/reduce/reduce.cl */
+    COLUMN_CHUNK = 256 /* of kernels/reduce/reduce.clh */
 };
 
 /* Operands are matrices, whose elements it counts in 31 bits. */

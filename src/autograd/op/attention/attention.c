@@ -36,10 +36,10 @@ static uint32_t threshold_of(float p)
     return (uint32_t)(p * 16777216.0F); /* draws have 24 bits */
 }
 
-charl_status charl__attention_check(const charl__infer *inf, int k)
+charl_status charl__attention_check(const charl__infer *inf, int operand)
 {
     const charl__attention_attr *a = inf->attr;
-    const charl_type *qkv = &inf->in[k];
+    const charl_type *qkv = &inf->in[operand];
     const int columns = a->heads + 2 * a->kv_heads;
     char text[CHARL_SHAPE_TEXT];
 
@@ -368,8 +368,8 @@ static const charl__op_sample samples[] = {
     {.n_in = 1, .in = {CHARL_R(F32, 2, 0, 60)}, .attr = &one_open, .lo = -2, .hi = 2},
 };
 
-/* Part of qkv as [B, kv_heads, group, T, D]: `heads` heads from column `first` on. `last` is the
- * order of the last three extents. */
+/* Part of qkv as [B, kv_heads, group, T, D]: `heads` heads from column `first` on; `transposed`:
+ * with D before T. */
 static const char *onnx_heads(const charl__onnx_node *n, int first, int heads, bool transposed)
 {
     static const int64_t rows[] = {0, 2, 3, 1, 4}, columns[] = {0, 2, 3, 4, 1};

@@ -9,7 +9,7 @@ typedef struct charl__attention_attr {
     float scale;
     float p; /* of dropout */
     bool causal;
-    bool batched; /* rows are rows of the batch */
+    bool batched; /* the first extent is the batch */
     uint64_t key; /* hash of the layer's name */
     bool begins;  /* attention_cached: the rows are positions 0, 1, ... of one sequence */
     bool starts;  /* the last operand, i32 [B, T], says from which key on a query sees; causal only */
@@ -23,7 +23,7 @@ typedef struct charl__attention_extents {
 
 charl__attention_extents charl__attention_extents_get(const charl_shape *qkv, const charl__attention_attr *a);
 
-/** All operands from `first` on are f32; qkv, operand `qkv`, is [B, T, (heads + 2 kv_heads) * D].
+/** Operand `qkv` is qkv, [B, T, (heads + 2 kv_heads) * D], of any float type.
  *  Errors: ERR_SHAPE, ERR_DTYPE. */
 charl_status charl__attention_check(const charl__infer *inf, int qkv) CHARL_MUST_CHECK;
 

@@ -5,7 +5,7 @@
  *
  *     x [B, C, D, H, W]  -- unfold H -->  [B, C KH, D OH, W]  -- conv2d, window KD x KW, dilation OH in front -->  [B, O, OD OH, OW]
  *
- * Places along D are then neighbours, so with a stride along D its taps become channels too. A transposed convolution goes the other way,
+ * conv2d cannot step over planes along D, so with a stride along D its taps become channels too. A transposed convolution goes the other way,
  * with fold. */
 #include "autograd/op.h"
 #include "autograd/op/conv/conv2d.h"

@@ -96,7 +96,7 @@ static int parts_of(const charl__conv *c, int64_t rows)
     return parts;
 }
 
-/* Of a leaf [o, taps, padded c] of the gradient of the weight. */
+/* Bytes of a leaf [o, taps, padded c] of the gradient of the weight. */
 static int64_t leaf_bytes(const charl__conv *c)
 {
     return c->o * count_taps(c) * charl__conv_padded(c->c) * (int64_t)sizeof(float);
@@ -167,7 +167,7 @@ static charl_tensor begin_image(carver *w, const charl_tensor *t)
     return t->channels_last ? *t : carve(w, t->dtype, half_bytes(charl__tensor_count(t)));
 }
 
-/* It goes to t. */
+/* Brings the result to t, transposed unless t lies channels-last too. */
 static charl_status give_image(carver *w, const charl_tensor *result, charl_tensor *t, int64_t channels, int64_t pixels)
 {
     if (t->channels_last) {
