@@ -4,7 +4,7 @@
  *                  TM, TN   rows and columns of a work-group's tile (default 64)
  *                  PM, PN   of these a work-item's, multiples of 4: it holds PM * PN outputs in registers (default 4)
  *                  BK       depth of the tiles of both operands in local memory (default 16)
- *                  A_V, B_V elements of an operand that are read at a time, 1 or 4: see gemm_tiles.clh
+ *                  A_V, B_V elements of an operand that are read at a time, 1 or 4: see gemm_local_tiles.clh
  *                  OUT_V    4: rows of out begin at multiples of 4 elements, and there is no EXPR; or 1
  *                  WHOLE_K  1: k is a multiple of BK
  *                  JOIN     1: the columns of all outer products stand side by side, for products of few columns that share A. B_KIND 0 or
@@ -49,7 +49,7 @@
 #define LY (TM / PM)
 #define LANES (LX * LY)
 #include "shared/take4.clh"
-#include "gemm/gemm_tiles.clh"
+#include "gemm/gemm_local_tiles.clh"
 
 /* A patch is 32 work-items, whose outputs are 4 x 4 blocks: with PM = PN = 4, 4 blocks down and 8 across; else as often as needed, a patch
  * apart. Numbered such that of 4 work-items in a row two share rows and two columns: then local memory serves two of them at once. */

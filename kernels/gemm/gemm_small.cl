@@ -29,7 +29,7 @@
 #include "gemm/gemm_epilogue.clh"
 #include "gemm/gemm.clh"
 #include "shared/tree.clh"
-#include "gemm/gemm_deep.clh"
+#include "gemm/gemm_small_tiles.clh"
 
 /* What is constant in a launch, for each of its products. */
 typedef struct {

@@ -37,13 +37,13 @@
 #define ALIGNED __attribute__((aligned(64)))
 
 #include "prelude/vectors.clh"
-#include "gemm/gemm_memory.clh"
-#include "gemm/gemm_image.clh"
+#include "gemm/gemm_vector_memory.clh"
+#include "gemm/gemm_vector_image.clh"
 #if B_KIND == 1 || B_KIND == 3
 #include "shared/transpose16.clh"
 #endif
-#include "gemm/gemm_pack.clh"
-#include "gemm/gemm_micro.clh"
+#include "gemm/gemm_vector_pack.clh"
+#include "gemm/gemm_vector_micro.clh"
 
 /* Sums of a micro-tile to their place. */
 static inline void finish(const float *acc, const target *t EPILOGUE_ARGS(with, record, draw))

@@ -44,7 +44,7 @@ JOIN=1 -DWHOLE_K=1
 A_KIND=1 -DB_KIND=1 -DA_V=4 -DB_V=4 -DOUT_V=4
 $image -DJOIN=1
 B_KIND=3" # sums of leaves are vectors
-    grep -q gemm_image.clh "$f" && forms="$forms
+    grep -q gemm_vector_image.clh "$f" && forms="$forms
 $image"
     if [ -n "$target" ]; then
         grep -q gemm_epilogue.clh "$f" && forms="$forms

@@ -11,7 +11,7 @@
  *                  A_BY_16, B_BY_16   1: every row begins at a multiple of 16 bytes and is copied in chunks of them
  *                  OUT_BY_8  1: every row of out, and of what else lies like it, and the bias begin at a multiple of 8 bytes
  *                  OUT_BY_16 1: of 16 bytes, where they are f32
- *                  A_SUMS    1: sums of A over k are stored too: see a_sums.clh
+ *                  A_SUMS    1: sums of A over k are stored too: see wgmma_sums.clh
  *                  EXPR      what becomes of an element before it is stored: see gemm_epilogue.clh
  * Launch           groups of 256 work-items, as many as run at a time or fewer: group g computes tiles g, g + groups, ... of 128 x 128.
  *                  Product z = (outer, inner) starts at outer * x_outer + inner * x_inner; rows of A are a_pitch elements apart, of B
@@ -44,7 +44,7 @@
 #define B_STRIDE(pitch) (B_KIND == 0 ? 128 * (ulong)pitch : 128)
 #define COPY_ROWS (LANES / 8)
 #include "nvidia/gemm/tile_copy.clh"
-#include "nvidia/gemm/a_sums.clh"
+#include "nvidia/gemm/wgmma_sums.clh"
 #include "nvidia/gemm/tile_order.clh"
 #include "nvidia/gemm/tile_epilogue.clh"
 #include "nvidia/gemm/tile_end.clh"
