@@ -59,6 +59,14 @@ expect bad-ranks 2 "$train" --simulate-ranks=2x a.ini
 says err "--simulate-ranks 2x: must be 1 to "
 expect missing 2 "$train" "$dir/none.ini"
 says err "charl-train: error: $dir/none.ini: No such file or directory"
+expect no-time 2 "$train" --max-time= "$dir/none.ini"
+says err "--max-time: the value is empty"
+mkdir "$dir/2026-HINTS" "$dir/HINTS"
+for folder in 2026-HINTS HINTS; do # what a hint begins with, in a name
+    expect "$folder" 2 "$train" "$dir/$folder/none.ini"
+    says err "charl-train: error: $dir/$folder/none.ini: No such file or directory"
+    check "no hint" test "$(grep -c hint "$dir/err")" -eq 0
+done
 expect help-config 0 "$train" --help-config
 says out "learning_rate = 1e-3"
 expect help-section 0 "$train" --help-config=eval
@@ -126,6 +134,14 @@ says err "d.h5"
 expect devices 0 "$train" --list-devices
 [ -s "$dir/out" ] || { echo "skipped: no OpenCL device"; exit 77; }
 
+mkdir "$dir/lr=0.1"
+cp "$dir/t.ini" "$dir/lr=0.1/t.ini"
+expect equals-in-path 0 "$train" --print-config "$dir/lr=0.1/t.ini" train.epochs=3
+says out "epochs = 3                              ; command line"
+cd "$dir" || exit 1
+expect equals-in-name 0 "$train" --print-config lr=0.1/t.ini
+cd "$OLDPWD" || exit 1
+
 expect dry-run 0 "$train" --dry-run "$dir/t.ini"
 says out "parameters"
 check "a dry run writes nothing" test ! -e "$dir/runs"
@@ -159,6 +175,9 @@ expect resume 0 "$train" "$dir/t.ini" train.epochs=3
 says out "start step=8/12"
 check "rows of both runs" test "$(grep -c . "$run/metrics.csv")" -eq 10
 check "the first rows are kept" sh -c "head -n 7 '$run/metrics.csv' | cmp -s - '$dir/first.csv'"
+expect overwrite-must 2 "$train" --overwrite --resume=must "$dir/t.ini" train.epochs=3
+says err "--overwrite starts a new run, but run.resume = must continues one"
+check "nothing is removed" test -s "$run/checkpoints/step-00000012.h5"
 expect overwrite 0 "$train" --overwrite "$dir/t.ini"
 check "checkpoints of the old run are gone" test ! -e "$run/checkpoints/step-00000012.h5"
 check "the same losses" sh -c "cut -d, -f1,2,4-6,11,12 '$run/metrics.csv' >'$dir/a'; cut -d, -f1,2,4-6,11,12 '$dir/first.csv' | cmp -s - '$dir/a'"

@@ -159,7 +159,11 @@ static const struct {
                                           "gpu, cpu, an index, pci:ADDRESS, name:PART or "
                                           "platform:PART"},
     {HEAD "[run]\nmax_time = 1:00\n",
-     "conf/t.ini:6: [run] max_time: \"1:00\" is not a time: [D-]HH:MM:SS, 90s, 30m or 2h"},
+     "conf/t.ini:6: [run] max_time: \"1:00\" is not a time above 0: [D-]HH:MM:SS, 90s, 30m or 2h"},
+    {HEAD "[run]\nmax_time = 0:00:00\n",
+     "conf/t.ini:6: [run] max_time: \"0:00:00\" is not a time above 0: [D-]HH:MM:SS, 90s, 30m or 2h"},
+    {HEAD "[train]\nbatch_size = -18014398509481983k\n",
+     "conf/t.ini:6: [train] batch_size: \"-18014398509481983k\" is not an integer"},
     {HEAD "[run]\nname = a/b\n", "conf/t.ini:6: [run] name: a name has no / and is not .."},
     {HEAD "[run]\nname = ${name}\n", "conf/t.ini:6: [run] name: ${name} stands for this value itself"},
     {HEAD "[run]\noutput_dir = ${CHARL_NO_SUCH}\n",

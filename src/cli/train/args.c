@@ -146,7 +146,7 @@ static error_t take_operands(const charl__cli_operands *o, void *input)
     for (int i = 0; i < o->count; i++) {
         const char *arg = o->values[i];
 
-        if (strchr(arg, '=')) {
+        if (charl__cli_is_override(arg)) {
             if (add_override(a, arg, NULL) != 0) {
                 return EINVAL;
             }
@@ -187,6 +187,10 @@ static error_t take_key(void *input, const char *option, const char *value)
 
     while (strcmp(option, keys[i][0]) != 0) {
         i++;
+    }
+    if (value && value[0] == '\0') {
+        charl__cli_error(0, NULL, "%s: the value is empty", option);
+        return EINVAL;
     }
     return add_key(input, keys[i][1], value ? value : "auto", keys[i][0]);
 }

@@ -39,7 +39,8 @@ static void set_int(const charl__key *key, const char *text, int64_t *field, cha
         shift = 10 * (int)((suffix - "kKmMgG") / 2 + 1);
         number[n - 1] = '\0';
     }
-    if (n >= sizeof number || !charl__parse_int(number, &v) || v > INT64_MAX >> shift) {
+    if (n >= sizeof number || !charl__parse_int(number, &v) || v > INT64_MAX >> shift ||
+        v < -(INT64_MAX >> shift) - 1) {
         snprintf(why, CHARL__WHY, "\"%.100s\" is not an integer%s%s", text, key->choices ? " or " : "",
                  key->choices ? key->choices : "");
     } else if (!charl__range_holds(key->range, (double)(v * (INT64_C(1) << shift)))) {
@@ -274,7 +275,7 @@ charl_status charl__config_value_set(const charl__key *key, const char *text, ch
         break;
     case CHARL__KEY_DURATION:
         if (!charl__duration_parse(text, field)) {
-            snprintf(why, CHARL__WHY, "\"%.100s\" is not a time: [D-]HH:MM:SS, 90s, 30m or 2h", text);
+            snprintf(why, CHARL__WHY, "\"%.100s\" is not a time above 0: [D-]HH:MM:SS, 90s, 30m or 2h", text);
         }
         break;
     case CHARL__KEY_AUGMENT:

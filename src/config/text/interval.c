@@ -139,6 +139,9 @@ bool charl__duration_parse(const char *text, double *seconds)
         }
         v *= unit_seconds(p);
     }
+    if (v == 0 && *text != '\0') {
+        return false;
+    }
     *seconds = (double)v;
     return true;
 }

@@ -10,7 +10,7 @@ bool charl__interval_parse(const char *text, charl_interval *out);
 /** Text that parses to the same value, into text[size]; returns text. */
 const char *charl__interval_format(charl_interval interval, char *text, size_t size);
 
-/** False when `text` is not a duration; *out is then unchanged. "" is 0. */
+/** False when `text` is not a duration of at least a second; *out is then unchanged. "" is 0: none. */
 bool charl__duration_parse(const char *text, double *seconds);
 
 /** "[D-]HH:MM:SS", "" for 0, into text[size]; returns text. Fractions are cut. */
