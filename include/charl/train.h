@@ -181,7 +181,7 @@ typedef struct charl_train_options {
     bool skip_kernels;      /* with dry_run: compile no kernels */
     int fast_dev_run;       /* > 0: that many training and validation steps, nothing written */
     bool overfit_batch;     /* train on the first batch only; nothing written */
-    bool overwrite;         /* ignore checkpoints in the run directory */
+    bool overwrite;         /* ignore checkpoints in the run directory; not with run.resume = must */
     /* Look at some steps: the results stay the same, but the device takes times of all commands of the run. */
     const char *
         trace; /* write a time line of all ranks to this file; "": trace.json in the run directory, or in the working directory of a

@@ -121,13 +121,24 @@ static void say_hint(const char *hint)
     put_line(stderr, hint, strlen(hint));
 }
 
+/* Where the hint of a message begins: a HINT in front, or after a sign. The word may also be part of a name in the message. */
+static const char *find_hint(const char *text)
+{
+    const char *at = strstr(text, "HINT ");
+
+    while (at && at != text && at[-1] != '\n' && !(at - text >= 2 && at[-1] == ' ' && strchr(";.,", at[-2]))) {
+        at = strstr(at + 1, "HINT ");
+    }
+    return at;
+}
+
 /* A warning or a note may carry the message of an error, with its hint. */
 static void say_message(const char *level, const char *message)
 {
     char text[MESSAGE_BYTES];
     const char *hint;
 
-    if (!strstr(message, "HINT")) {
+    if (!find_hint(message)) {
         charl__cli_say(level, message);
         return;
     }
@@ -219,12 +230,13 @@ int charl__cli_error(int code, const char *hint, const char *fmt, ...)
 
 char *charl__cli_split_hint(char *text)
 {
-    char *hint = strstr(text, "HINT");
-    char *end = hint;
+    const char *found = find_hint(text);
+    char *hint, *end;
 
-    if (!hint) {
+    if (!found) {
         return NULL;
     }
+    hint = end = text + (found - text);
     while (end > text && strchr(" ;.,\n", end[-1])) {
         end--;
     }

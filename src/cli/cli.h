@@ -71,7 +71,10 @@ int charl__cli_end(int code);
 /** Say an error, and under it the hint unless NULL. Returns `code`. */
 int charl__cli_error(int code, const char *hint, const char *fmt, ...) CHARL_PRINTF(3, 4);
 
-/** Cut a message off where its "HINT" begins. Returns what follows that, or NULL. */
+/** Whether an operand is SECTION.KEY=VALUE, and not a file, whose path may have a = too. */
+bool charl__cli_is_override(const char *operand);
+
+/** Cut a message off where its "HINT" begins: in front, or after `;`, `.` or `,`. Returns what follows that, or NULL. */
 char *charl__cli_split_hint(char *text);
 
 /** Say the thread's last failure; what follows "HINT" in its message becomes the hint. Returns the

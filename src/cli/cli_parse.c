@@ -438,3 +438,10 @@ int charl__cli_dispatch(const char *path, const charl__cli_command *table, int a
     }
     return unknown_command(path, table, argv[1]);
 }
+
+bool charl__cli_is_override(const char *operand)
+{
+    const char *equals = strchr(operand, '='), *dot = strchr(operand, '.'), *slash = strchr(operand, '/');
+
+    return equals && !(slash && slash < equals) && ((dot && dot < equals) || access(operand, F_OK) != 0);
+}

@@ -121,14 +121,6 @@ static charl_status check_order(const prediction *p, const char *model)
     return CHARL_OK;
 }
 
-/* SECTION.KEY=VALUE, and not the path of a file. */
-static bool is_override(const char *text)
-{
-    const char *equals = strchr(text, '='), *dot = strchr(text, '.'), *slash = strchr(text, '/');
-
-    return equals && dot && dot < equals && !(slash && slash < equals);
-}
-
 /* Whether `s` is longer than `suffix` and ends in it. */
 static bool ends_in(const char *s, const char *suffix)
 {
@@ -200,7 +192,7 @@ static charl_status take_operands(prediction *p, const charl__cli_operands *oper
     CHARL_TRY(charl__cli_alloc(operands->count, sizeof *p->paths, &p->paths));
     CHARL_TRY(charl__cli_alloc(operands->count, sizeof *p->overrides, &p->overrides));
     for (int i = 1; i < operands->count; i++) {
-        if (is_override(operands->values[i])) {
+        if (charl__cli_is_override(operands->values[i])) {
             p->overrides[p->o.n_overrides++].text = operands->values[i];
         } else {
             p->paths[p->o.n_paths++] = operands->values[i];
