@@ -124,7 +124,7 @@ kernel void charl_adafactor_matrix(CHARL_UPDATE_PARAMS(arena), global float *dir
         const ulong r = i / (ulong)cols, b = r / (ulong)rows;
         const float v = row[row_at + r] * col[col_at + b * (ulong)cols + i % (ulong)cols] / fmax(mean[mean_at + b], eps);
 
-        u = all.grad[i] * all.norm[1] / sqrt(fmax(v, eps * eps));
+        u = all.grad[i] * all.norm[1] / fmax(sqrt(v), eps);
     }
     direction[direction_at + i] = u;
 }
@@ -142,7 +142,7 @@ kernel void charl_adafactor_vector(CHARL_UPDATE_PARAMS(arena), global float *dir
     }
     v = lerp(variance[variance_at + i], g * g, all.step->bias1);
     variance[variance_at + i] = v;
-    direction[direction_at + i] = g / sqrt(fmax(v, eps * eps));
+    direction[direction_at + i] = g / fmax(sqrt(v), eps);
 }
 
 /* square[t] and square[count + t] are the sums of p and u over tensor t = owner[i / 64] of size[t] elements. */

@@ -74,7 +74,7 @@ extern const charl__optimizer_rule charl__optim_adamw; /* muon updates some para
     }
 #define CHARL__KEY_EPS(help)                                                                                           \
     {                                                                                                                  \
-        "eps", CHARL_KEY_FLOAT, offsetof(charl_optimizer_config, eps), "(0,inf)", false, help, NULL                    \
+        "eps", CHARL_KEY_FLOAT, offsetof(charl_optimizer_config, eps), "[1e-37,inf)", false, help, NULL                \
     }
 
 /** Optimizer i = 0, 1, ...; NULL past the last. By name; NULL if unknown. */

@@ -106,6 +106,7 @@ static const struct {
     {HEAD "[optimizer]\ngroups = a lr=2\n",
      "conf/t.ini:6: [optimizer] groups: \"lr=2\": a group sets lr_scale and weight_decay"},
     {HEAD "[optimizer]\nbeta1 = fast\n", "conf/t.ini:6: [optimizer] beta1: \"fast\" is not a number"},
+    {HEAD "[optimizer]\ntype = lamb\neps = 1e-46\n", "conf/t.ini:7: [optimizer] eps: 1e-46 is outside [1e-37,inf)"},
     {HEAD "[optimizer]\nlearning_rate = 0\n", "conf/t.ini:6: [optimizer] learning_rate: 0 is outside (0,inf)"},
     {HEAD "[optimizer]\ntype = sgd\nnesterov = on\nmomentum = 0\n",
      "conf/t.ini:7: [optimizer] nesterov: needs momentum above 0"},

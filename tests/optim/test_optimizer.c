@@ -43,6 +43,7 @@ static const struct config {
     {{.type = "lamb", .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-6F, .weight_decay = 0.1F}, 1.0F},
     {{.type = "lamb", .beta1 = 0.8, .beta2 = 0.9, .eps = 1e-3F, .grad_clip = 1.0F}, 1.0F},
     {{.type = "adafactor", .eps = 1e-7F}, 1.0F},
+    {{.type = "adafactor", .eps = 1e-30F}, 1.0F}, /* whose square is 0 in f32 */
     {{.type = "adafactor", .eps = 1e-2F, .weight_decay = 0.1F, .grad_clip = 1.0F}, 1.0F},
     {{.type = "muon", .momentum = 0.95F, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8F, .weight_decay = 0.1F}, 1.0F},
     {{.type = "muon", .beta1 = 0.8, .beta2 = 0.9, .eps = 1e-4F, .grad_clip = 1.0F}, 1.0F},
