@@ -7,22 +7,13 @@
  *   charl_mean           out = sum over the window / (KH * KW); outside counts as 0
  *   charl_mean_gradient  out[p] = sum of g over the windows that cover p / (KH * KW)
  *
- * Specialised by   ACT; KH KW SH SW PH PW DH DW: kernel, stride, padding, dilation (defaults 2 2 2 2 0 0 1 1)
+ * Specialised by   ACT; the window: see pool_window.clh
  * Launch           1-D; each work-item computes `span` elements of out, of charl_max_scatter `span` planes.
  * Numerics         a mean adds row by row; a gradient adds windows in ascending order. No atomics: every element of a gradient looks for
  *                  the windows that cover it, and charl_max_scatter walks through the windows of a plane, which has half types only
  *                  where no windows overlap: a sum is rounded once.
  */
-#ifndef KH
-#define KH 2
-#define KW 2
-#define SH 2
-#define SW 2
-#define PH 0
-#define PW 0
-#define DH 1
-#define DW 1
-#endif
+#include "pool/pool_window.clh"
 
 /* Whether (a, b) is in an image of h * w: without padding all windows are. */
 #if PH == 0 && PW == 0
@@ -72,9 +63,9 @@ kernel void charl_max(global const ACT *x, ulong x_at, global ACT *out, ulong ou
         float best = -INFINITY;
         int at = (PH | PW) == 0 ? y * w + z : -1;
 
-#pragma unroll
+        UNROLL_TAPS
         for (int r = 0; r < KH; r++) {
-#pragma unroll
+            UNROLL_TAPS
             for (int s = 0; s < KW; s++) {
                 const int a = y + r * DH, b = z + s * DW;
 
@@ -102,9 +93,9 @@ kernel void charl_mean(global const ACT *x, ulong x_at, global ACT *out, ulong o
         global const ACT *in = x + x_at + to.plane * (ulong)h * (ulong)w;
         float sum = 0.0f;
 
-#pragma unroll
+        UNROLL_TAPS
         for (int r = 0; r < KH; r++) {
-#pragma unroll
+            UNROLL_TAPS
             for (int s = 0; s < KW; s++) {
                 const int a = y + r * DH, b = z + s * DW;
 
@@ -117,14 +108,6 @@ kernel void charl_mean(global const ACT *x, ulong x_at, global ACT *out, ulong o
     }
 }
 
-/* The window that has the coordinate `at` under its tap, or -1. */
-static inline int window_of(int at, int tap, int stride, int windows)
-{
-    const int start = at - tap;
-
-    return start >= 0 && start % stride == 0 && start / stride < windows ? start / stride : -1;
-}
-
 kernel void charl_max_gradient(global const ACT *g, ulong g_at, global const int *arg, ulong arg_at, global ACT *out,
                                ulong out_at, ulong count, ulong span, int h, int w, int oh, int ow)
 {
@@ -134,11 +117,11 @@ kernel void charl_max_gradient(global const ACT *g, ulong g_at, global const int
         const int p = to.y * w + to.x, y = to.y + PH, z = to.x + PW;
         float sum = 0.0f;
 
-#pragma unroll
+        UNROLL_TAPS
         for (int r = KH - 1; r >= 0; r--) { /* the last tap belongs to the first window */
             const int a = window_of(y, r * DH, SH, oh);
 
-#pragma unroll
+            UNROLL_TAPS
             for (int s = KW - 1; s >= 0; s--) {
                 const int b = window_of(z, s * DW, SW, ow);
 
@@ -157,9 +140,9 @@ static inline bool covers(int y, int z, int p, int h, int w)
     bool any = false;
 
     (void)h; /* padding decides */
-#pragma unroll
+    UNROLL_TAPS
     for (int r = 0; r < KH; r++) {
-#pragma unroll
+        UNROLL_TAPS
         for (int s = 0; s < KW; s++) {
             const int a = y + r * DH, b = z + s * DW;
 
@@ -202,11 +185,11 @@ kernel void charl_mean_gradient(global const ACT *g, ulong g_at, global ACT *out
         const int y = to.y + PH, z = to.x + PW;
         float sum = 0.0f;
 
-#pragma unroll
+        UNROLL_TAPS
         for (int r = KH - 1; r >= 0; r--) {
             const int a = window_of(y, r * DH, SH, oh);
 
-#pragma unroll
+            UNROLL_TAPS
             for (int s = KW - 1; s >= 0; s--) {
                 const int b = window_of(z, s * DW, SW, ow);
 

@@ -3,20 +3,11 @@
  *   charl_max_last           as charl_max of pool.cl
  *   charl_max_gradient_last  as charl_max_gradient
  *
- * Specialised by   ACT; KH KW SH SW PH PW DH DW: kernel, stride, padding, dilation (defaults 2 2 2 2 0 0 1 1)
+ * Specialised by   ACT; the window: see pool_window.clh
  * Launch           1-D; one work-item per pixel of out and eight channels, `count` in all; a pixel has `eights` of them.
  * Numerics         those of pool.cl.
  */
-#ifndef KH
-#define KH 2
-#define KW 2
-#define SH 2
-#define SW 2
-#define PH 0
-#define PW 0
-#define DH 1
-#define DW 1
-#endif
+#include "pool/pool_window.clh"
 #define LANES 8
 
 #include "shared/vec8.clh"
@@ -53,9 +44,9 @@ kernel void charl_max_last(global const ACT *x, ulong x_at, global ACT *out, ulo
     if (i >= count) {
         return;
     }
-#pragma unroll
+    UNROLL_TAPS
     for (int r = 0; r < KH; r++) {
-#pragma unroll
+        UNROLL_TAPS
         for (int s = 0; s < KW; s++) {
             const int a = to.y * SH - PH + r * DH, b = to.x * SW - PW + s * DW;
 
@@ -72,14 +63,6 @@ kernel void charl_max_last(global const ACT *x, ulong x_at, global ACT *out, ulo
     vstore8(at, 0, arg + arg_at + i * LANES);
 }
 
-/* The window that has the coordinate `at` under its tap, or -1. */
-static inline int window_of(int at, int tap, int stride, int windows)
-{
-    const int start = at - tap;
-
-    return start >= 0 && start % stride == 0 && start / stride < windows ? start / stride : -1;
-}
-
 kernel void charl_max_gradient_last(global const ACT *g, ulong g_at, global const int *arg, ulong arg_at, global ACT *out,
                                     ulong out_at, ulong count, ulong eights, int h, int w, int oh, int ow)
 {
@@ -91,11 +74,11 @@ kernel void charl_max_gradient_last(global const ACT *g, ulong g_at, global cons
     if (i >= count) {
         return;
     }
-#pragma unroll
+    UNROLL_TAPS
     for (int r = KH - 1; r >= 0; r--) { /* the last tap belongs to the first window */
         const int a = window_of(to.y + PH, r * DH, SH, oh);
 
-#pragma unroll
+        UNROLL_TAPS
         for (int s = KW - 1; s >= 0; s--) {
             const int b = window_of(to.x + PW, s * DW, SW, ow);
 
