@@ -223,6 +223,30 @@ static charl_status import_folder(void *ctx)
     return charl_import_text(&path, 1, &chars, out, &replace);
 }
 
+/* In a CSV file a label that pandas takes for a missing value is no class; in JSON null is missing and strings are what they are. */
+static void missing_labels_are_no_classes(void **state)
+{
+    static const char *const missing[] = {"", "NA", "NaN", "null", "None"};
+    const char *path;
+    char table[64];
+    charl_dataset_info info;
+    charl_dataset *ds;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof missing / sizeof *missing; i++) {
+        snprintf(table, sizeof table, "text,label\na,x\nb,%s\nc,y\n", missing[i]);
+        path = text_file("labels.csv", table);
+        charl_assert_status(charl_import_text_classes(&path, 1, NULL, out, &replace), CHARL_ERR_DATA);
+        charl_assert_message("labels.csv:3: the label in column \"label\" is missing");
+    }
+    need_json();
+    path = text_file("labels.jsonl", "{\"text\": \"a\", \"label\": \"NA\"}\n{\"text\": \"b\", \"label\": \"x\"}\n");
+    charl_assert_ok(charl_import_text_classes(&path, 1, NULL, out, &replace));
+    ds = open_out(NULL, &info);
+    assert_string_equal(info.class_names, "NA\nx");
+    charl_dataset_close(ds);
+}
+
 static void every_acquisition_may_fail(void **state)
 {
     (void)state;
@@ -235,7 +259,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_become_tokens),        cmocka_unit_test(documents_are_kept_apart),
         cmocka_unit_test(blocks_do_not_show),         cmocka_unit_test(a_split_inside_a_document),
-        cmocka_unit_test(what_is_no_text_is_refused), cmocka_unit_test(every_acquisition_may_fail),
+        cmocka_unit_test(what_is_no_text_is_refused), cmocka_unit_test(missing_labels_are_no_classes),
+        cmocka_unit_test(every_acquisition_may_fail),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown_dir);

@@ -111,7 +111,7 @@ says 1 "texts are longer than 4 tokens and cut off at the end"
 expect 3 "no such column" "$bin/charl" data import text-classes reviews.csv --text review -o x.h5
 says 1 'reviews.csv has no column "review"; its first line is: id, text, label'
 expect 3 "no label" "$bin/charl" data import text-classes new.csv -o x.h5
-says 1 'new.csv:3: there is no label in "label"'
+says 1 'new.csv:3: the label in column "label" is missing'
 printf '{"text": "a", "label": 1}\n{"text": 2}\n' >bad.jsonl
 expect 3 "no text" "$bin/charl" data import text-classes bad.jsonl -o x.h5
 says 1 'bad.jsonl:2: field "text" is not a string'

@@ -309,6 +309,11 @@ static charl_status note_class(csv_import *c)
 
     CHARL_REQUIRE(label[0], CHARL_ERR_DATA, "%s: the label is missing; HINT --missing drop leaves such rows out",
                   charl__table_place(&c->table));
+    CHARL_REQUIRE(
+        !charl__table_is_missing(&c->table, label), CHARL_ERR_DATA,
+        "%s: the label is missing: \"%.40s\" stands for a missing value; HINT --missing drop leaves such rows "
+        "out; a class of this name needs another one",
+        charl__table_place(&c->table), label);
     c->ids = c->ids && parse_index(label, &id) && id >= 0 && id < MAX_ID;
     CHARL_TRY(charl__name_set_add(&c->classes, label, &index));
     if (index == c->classes.n - 1) {

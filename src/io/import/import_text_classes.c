@@ -68,7 +68,11 @@ static charl_status take_label(text_classes *c, const charl__labelled_text *t)
     int64_t label;
     const char *fault;
 
-    CHARL_REQUIRE(t->label, CHARL_ERR_DATA, "%s: there is no label in \"%s\"; HINT --label NAME",
+    CHARL_REQUIRE(t->label, CHARL_ERR_DATA,
+                  t->label_column >= 0 && !t->is_json
+                      ? "%s: the label in column \"%s\" is missing; HINT remove the row; in a CSV file, NA, None, null "
+                        "and the like stand for a missing value and cannot be the name of a class"
+                      : "%s: there is no label in \"%s\"; HINT --label NAME",
                   charl__labelled_text_place(t), c->label_field);
     fault = charl__name_fault(t->label);
     CHARL_REQUIRE(!fault, CHARL_ERR_DATA, "%s: a label %s", charl__labelled_text_place(t), fault);

@@ -167,7 +167,7 @@ charl_status charl__labelled_text_next(charl__labelled_text *t, bool *more)
         t->text = charl__table_field(&t->table, t->text_column);
         t->bytes = strlen(t->text);
         t->label = t->label_column >= 0 ? charl__table_field(&t->table, t->label_column) : NULL;
-        t->label = t->label && t->label[0] ? t->label : NULL;
+        t->label = t->label && !charl__table_is_missing(&t->table, t->label) ? t->label : NULL;
     }
     return CHARL_OK;
 }

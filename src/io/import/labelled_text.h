@@ -9,7 +9,8 @@
 
 typedef struct charl__labelled_text {
     const char *path, *text_field, *label_field; /* borrowed */
-    /* Of the row at hand; borrowed until the next. label NULL: the row has none. */
+    /* Of the row at hand; borrowed until the next. label NULL: the row has none, or in a CSV
+     * file a text that stands for a missing value. */
     const char *text, *label;
     size_t bytes;
     /* The rest is its own. */
