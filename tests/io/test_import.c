@@ -310,7 +310,7 @@ static int64_t rows_of(const char *text, const char *label, charl_csv_header hea
 
     if (charl_import_csv(path, &csv, out, &replace) != CHARL_OK) {
         charl_assert_message("h.csv:1: \"");
-        charl_assert_message("is not a number, but \"");
+        charl_assert_message("is not a number, but ");
         charl_assert_message("--header yes or --header no");
         return -1;
     }
@@ -331,6 +331,14 @@ static void csv_typing_error_is_no_header(void **state)
     assert_int_equal(rows_of("area,1990,y\n3,4,1\n", "y", CHARL_CSV_HEADER_AUTO), 1);
     assert_int_equal(rows_of("1990,1991,y\n3,4,1\n", "y", CHARL_CSV_HEADER_AUTO), 1);
     assert_int_equal(rows_of("1990,1991,0\n3,4,1\n", NULL, CHARL_CSV_HEADER_YES), 1);
+    /* What pandas writes for columns without names. */
+    assert_int_equal(rows_of("0,1,target\n1,2,0\n2,3,1\n", NULL, CHARL_CSV_HEADER_AUTO), -1);
+    assert_int_equal(rows_of("0,1,target\n1,2,0\n2,3,1\n", "2", CHARL_CSV_HEADER_AUTO), -1);
+    assert_int_equal(rows_of("0,1,target\n1,2,0\n2,3,1\n", "target", CHARL_CSV_HEADER_AUTO), 2);
+    assert_int_equal(rows_of("0,1,target\n1,2,0\n2,3,1\n", NULL, CHARL_CSV_HEADER_YES), 2);
+    assert_int_equal(rows_of("0,1,target\n1,2,0\n2,3,1\n", NULL, CHARL_CSV_HEADER_NO), 3);
+    assert_int_equal(rows_of("0,1,target\n1,2,0\n2,3,x\n", NULL, CHARL_CSV_HEADER_AUTO), 3);
+    assert_int_equal(rows_of("0,1,a\n1,2,b\n", NULL, CHARL_CSV_HEADER_AUTO), 2);
     charl_assert_status(charl_import_csv(text_file("h.csv", "a,b\n3,1\n"),
                                          &(charl_csv_options){.header = CHARL_CSV_HEADER_NO}, out, &replace),
                         CHARL_ERR_DATA);

@@ -36,6 +36,9 @@ typedef struct csv_import {
     charl__missing missing; /* of columns that it does not name */
     int64_t rows, left_out; /* rows that are taken, and those with a missing value that are not */
     bool ids;               /* every class is an integer from 0: the label itself */
+    charl__look_at
+        first_label; /* the label of line 1 where it was taken for a row and is no number: a header of numbers? */
+    int64_t later_numbers, later_words; /* labels of the other rows; counted only then */
     charl__name_set classes;
     int32_t *class_of; /* [rows] of one label: its number in `classes`, later the class */
     uint8_t *val;      /* [rows] 1: a row of the validation set; NULL: none, or the last ones */
@@ -59,6 +62,12 @@ static bool is_target(const csv_import *c, int column)
 static bool is_taken(const csv_import *c, int column)
 {
     return c->recipe.column[column].kind <= CHARL__COLUMN_WORDS;
+}
+
+/* Whether the target is one class. */
+static bool is_class(const csv_import *c)
+{
+    return !c->o->regression && c->n_labels == 1;
 }
 
 /* Which column `wanted` means, given the first record. */
@@ -255,6 +264,29 @@ static charl_status has_header(const csv_import *c, charl_csv_header asked, bool
     return CHARL_OK;
 }
 
+/* Line 1 was taken for a row. In a header of numbers, as pandas writes it for columns without names, only the target may have a name:
+ * remember a label that is no number, to compare it with those of the other rows. */
+static void note_first_label(csv_import *c)
+{
+    const char *label = charl__table_field(&c->table, c->label[0]);
+
+    if (c->o->header == CHARL_CSV_HEADER_AUTO && !charl__table_is_missing(&c->table, label) &&
+        !charl__parse_number(label, '.', NULL)) {
+        c->first_label.line = charl__csv_line(c->table.csv);
+        snprintf(c->first_label.text, sizeof c->first_label.text, "%.40s", label);
+    }
+}
+
+static void compare_label(csv_import *c, const char *label)
+{
+    if (c->first_label.line > 0 && c->rows + c->left_out > 0) {
+        const bool number = charl__parse_number(label, '.', NULL);
+
+        c->later_numbers += number;
+        c->later_words += !number;
+    }
+}
+
 static charl_status read_first(csv_import *c)
 {
     bool header;
@@ -270,6 +302,8 @@ static charl_status read_first(csv_import *c)
             c->recipe.column[i].name = NULL;
             CHARL_TRY(charl__strdup(c->table.names[i], &c->recipe.column[i].name));
         }
+    } else if (is_class(c)) {
+        note_first_label(c);
     }
     return CHARL_OK;
 }
@@ -295,12 +329,6 @@ static charl_status next_row(csv_import *c, bool *more)
     return CHARL_OK;
 }
 
-/* Whether the target is one class. */
-static bool is_class(const csv_import *c)
-{
-    return !c->o->regression && c->n_labels == 1;
-}
-
 static charl_status note_class(csv_import *c)
 {
     const char *label = charl__table_field(&c->table, c->label[0]);
@@ -314,6 +342,7 @@ static charl_status note_class(csv_import *c)
         "%s: the label is missing: \"%.40s\" stands for a missing value; HINT --missing drop leaves such rows "
         "out; a class of this name needs another one",
         charl__table_place(&c->table), label);
+    compare_label(c, label);
     c->ids = c->ids && parse_index(label, &id) && id >= 0 && id < MAX_ID;
     CHARL_TRY(charl__name_set_add(&c->classes, label, &index));
     if (index == c->classes.n - 1) {
@@ -361,6 +390,11 @@ static charl_status look(csv_import *c)
     CHARL_REQUIRE(c->rows > 0 || c->left_out == 0, CHARL_ERR_DATA,
                   "%s: every row has a missing value and is left out; HINT --missing mean, median or flag", c->path);
     CHARL_REQUIRE(c->rows > 0, CHARL_ERR_DATA, "%s: a header but no rows", c->path);
+    CHARL_REQUIRE(
+        c->first_label.line == 0 || c->later_numbers == 0 || c->later_words > 0, CHARL_ERR_DATA,
+        "%s:%lld: \"%s\" in column %d is not a number, but all later values of this column are: this line may "
+        "be a header or a row; HINT correct the value, or say which it is: --header yes or --header no",
+        c->path, (long long)c->first_label.line, c->first_label.text, c->label[0]);
     if (c->left_out > 0) {
         charl__import_note(c->common, "%lld of %lld rows %s left out: values are missing", (long long)c->left_out,
                            (long long)(c->rows + c->left_out), c->left_out == 1 ? "is" : "are");
