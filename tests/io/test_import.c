@@ -565,6 +565,51 @@ static void bad_npy_is_refused(void **state)
     charl_assert_message("not a .npy file");
 }
 
+/* Integers that f32 would round are not stored as others; those that it holds are. */
+static void npy_integers_that_f32_rounds_are_refused(void **state)
+{
+    static const struct {
+        const char *type, *shown;
+        uint64_t good, bad;
+        size_t bytes;
+    } cases[] = {
+        {"i4", "16777217", 16777216, 16777217, 4},
+        {"i4", "-16777219", (uint32_t)INT32_MIN, (uint32_t)-16777219, 4},
+        {"i8", "9007199254740993", UINT64_C(1) << 62, (UINT64_C(1) << 53) + 1, 8},
+        {"u8", "18446744073709551615", UINT64_C(1) << 63, UINT64_MAX, 8},
+    };
+    const char *x = charl_test_path(dir, "ix.npy");
+    const char *y = charl_test_path(dir, "iy.npy");
+    static const unsigned char labels[2] = {0, 1};
+    const int64_t rows[] = {0, 1};
+    charl_dataset_info info;
+    charl_dataset *ds;
+    char header[80], message[120];
+    unsigned char raw[16] = {0};
+    float f[2];
+
+    (void)state;
+    put_npy(y, "{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }", labels, 2);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(header, sizeof header, "{'descr': '<%s', 'fortran_order': False, 'shape': (2, 1), }", cases[i].type);
+        memset(raw, 0, sizeof raw);
+        memcpy(raw + cases[i].bytes, &cases[i].good, cases[i].bytes);
+        put_npy(x, header, raw, 2 * cases[i].bytes);
+        charl_assert_ok(charl_import_npy(x, y, out, &replace));
+        ds = open_out(NULL, &info);
+        charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 2, f, NULL));
+        assert_true(f[1] == (cases[i].type[0] == 'u' ? (float)cases[i].good
+                             : cases[i].bytes == 4   ? (float)(int32_t)cases[i].good
+                                                     : (float)(int64_t)cases[i].good));
+        charl_dataset_close(ds);
+        memcpy(raw + cases[i].bytes, &cases[i].bad, cases[i].bytes);
+        put_npy(x, header, raw, 2 * cases[i].bytes);
+        charl_assert_status(charl_import_npy(x, y, out, &replace), CHARL_ERR_DATA);
+        snprintf(message, sizeof message, "ix.npy: %s in row 1 (element 0) is not exact in f32", cases[i].shown);
+        charl_assert_message(message);
+    }
+}
+
 /* More rows than are read at once. */
 static void npy_labels_that_are_no_classes(void **state)
 {
@@ -662,6 +707,7 @@ int main(void)
         cmocka_unit_test(hdf5_by_attribute_needs_a_name),
         cmocka_unit_test(bad_npy_is_refused),
         cmocka_unit_test(npy_labels_that_are_no_classes),
+        cmocka_unit_test(npy_integers_that_f32_rounds_are_refused),
         cmocka_unit_test(real_mnist_is_imported),
         cmocka_unit_test(every_acquisition_may_fail),
     };

@@ -269,6 +269,35 @@ static void data_sets_are_mapped(void **state)
     charl_assert_message("\"cow\"");
 }
 
+/* A model of f32 does not read other integers than the file has. */
+static void integers_that_f32_rounds_are_refused(void **state)
+{
+    static const char header[] = "{'descr': '<u4', 'fortran_order': False, 'shape': (2, 3)}";
+    static const uint32_t values[6] = {1, 2, 3, 4, 16777217, 6};
+    const charl_data_schema s = model_of(CHARL_I32, "", "");
+    const char *array = npy_file("big.npy", header, values, sizeof values);
+    charl__rows *r;
+    float x[MOST][3];
+    int32_t y[MOST];
+    int64_t n;
+
+    (void)state;
+    charl_assert_ok(open_path(&s, array, NULL, &r));
+    charl_assert_status(charl__rows_next(r, MOST, x, y, &n), CHARL_ERR_DATA);
+    charl_assert_message("big.npy: 16777217 in row 1 (element 1) is not exact in f32");
+    charl__rows_close(r);
+    charl_assert_ok(charl_import_npy(
+        array, npy_file("y.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}", "\0\1", 2), out, &replace));
+    charl_assert_ok(open_path(&s, out, NULL, &r)); /* the data set holds u32 */
+    charl_assert_status(charl__rows_next(r, MOST, x, y, &n), CHARL_ERR_DATA);
+    charl_assert_message("out.h5: 16777217 in row 1 (element 1) is not exact in f32");
+    charl__rows_close(r);
+    charl_assert_ok(open_path(&s, text_file("big.csv", "1,2,3\n4,16777217,6\n"), NULL, &r));
+    charl_assert_status(charl__rows_next(r, MOST, x, y, &n), CHARL_ERR_DATA);
+    charl_assert_message("big.csv:2: column 1: 16777217 is not exact in f32");
+    charl__rows_close(r);
+}
+
 static charl_status read_all(void *ctx)
 {
     charl_status st = CHARL_OK;
@@ -314,9 +343,13 @@ static void every_acquisition_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(columns_are_found_by_name),    cmocka_unit_test(columns_without_names_stand_in_order),
-        cmocka_unit_test(numbers_must_fit_the_samples), cmocka_unit_test(arrays_are_taken_by_shape),
-        cmocka_unit_test(images_are_taken_by_shape),    cmocka_unit_test(data_sets_are_mapped),
+        cmocka_unit_test(columns_are_found_by_name),
+        cmocka_unit_test(columns_without_names_stand_in_order),
+        cmocka_unit_test(numbers_must_fit_the_samples),
+        cmocka_unit_test(arrays_are_taken_by_shape),
+        cmocka_unit_test(images_are_taken_by_shape),
+        cmocka_unit_test(data_sets_are_mapped),
+        cmocka_unit_test(integers_that_f32_rounds_are_refused),
         cmocka_unit_test(every_acquisition_may_fail),
     };
 

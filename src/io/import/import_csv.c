@@ -629,6 +629,9 @@ static charl_status convert_row(csv_import *c, int64_t r, double *wide, float *x
     for (int i = 0; i < c->recipe.n; i++) {
         if (is_taken(c, i)) {
             CHARL_TRY(charl__recipe_read(&c->recipe, i, &c->table, i, wide + at, &known));
+            if (c->recipe.column[i].kind == CHARL__COLUMN_NUMBER) {
+                CHARL_TRY(charl__table_check_exact(&c->table, i, wide[at]));
+            }
             at += charl__recipe_column_width(&c->recipe.column[i]);
         }
     }

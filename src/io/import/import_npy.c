@@ -10,6 +10,7 @@
 #include "charl/dataset.h"
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/weights.h"
+#include "io/h5_element.h"
 #include "io/import/importer.h"
 
 enum { MAX_HEADER = 65536, BLOCK_BYTES = 1 << 20, MAX_ROW = 1 << 28 };
@@ -140,6 +141,22 @@ double charl__npy_number(const charl__npy *a, const unsigned char *p)
     return d;
 }
 
+charl_status charl__npy_check_exact(const charl__npy *a, const unsigned char *raw, int64_t n)
+{
+    const charl__element e = {a->type == 'i' ? CHARL__ELEMENT_SIGNED : CHARL__ELEMENT_UNSIGNED, (int)a->size, false};
+    char text[CHARL__ELEMENT_TEXT];
+    float f;
+
+    for (int64_t i = 0; a->type != 'f' && a->size >= sizeof f && i < n * a->per_row; i++) {
+        CHARL_REQUIRE(charl__element_convert(&e, CHARL_F32, raw + (size_t)i * a->size, 1, &f) == 1, CHARL_ERR_DATA,
+                      "%s: %s in row %lld (element %lld) is not exact in f32, which charl calculates with; HINT "
+                      "x.astype('float32') if it may be rounded",
+                      charl__source_path(a->source), charl__element_text(&e, raw, i, text),
+                      (long long)(a->done - n + i / a->per_row), (long long)(i % a->per_row));
+    }
+    return CHARL_OK;
+}
+
 static float float_at(const charl__npy *a, const unsigned char *p)
 {
     const double d = charl__npy_number(a, p);
@@ -188,6 +205,9 @@ static charl_status next_rows(charl__npy *a, int64_t n, charl_dataset_kind kind,
     const int64_t count = n * a->per_row;
 
     CHARL_TRY(charl__npy_read(a, n, raw));
+    if (!classes) {
+        CHARL_TRY(charl__npy_check_exact(a, raw, n));
+    }
     for (int64_t i = 0; i < count; i++) {
         const unsigned char *p = raw + (size_t)i * a->size;
 

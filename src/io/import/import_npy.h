@@ -25,6 +25,8 @@ void charl__npy_take_as_row(charl__npy *a);
 /** The next n rows as stored, [n, per_row] of `size` bytes. Errors: ERR_DATA for a truncated file.
  */
 charl_status charl__npy_read(charl__npy *a, int64_t n, void *raw) CHARL_MUST_CHECK;
+/** Refuse integers among the n rows just read, `raw`, that f32 would round. Floats may be rounded. Errors: ERR_DATA, naming value and row. */
+charl_status charl__npy_check_exact(const charl__npy *a, const unsigned char *raw, int64_t n) CHARL_MUST_CHECK;
 /** A stored element as a number. */
 double charl__npy_number(const charl__npy *a, const unsigned char *p);
 

@@ -84,6 +84,9 @@ static charl_status next_npy(charl__rows *r, int64_t most, void *x, void *y, int
         return CHARL_OK;
     }
     CHARL_TRY(charl__npy_read(&f->array, *n, f->raw));
+    if (r->s->x_dtype == CHARL_F32) {
+        CHARL_TRY(charl__npy_check_exact(&f->array, f->raw, *n));
+    }
     for (int64_t i = 0; i < *n * f->array.per_row; i++) {
         const double v = charl__npy_number(&f->array, f->raw + (size_t)i * f->array.size);
 

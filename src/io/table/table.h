@@ -50,8 +50,11 @@ bool charl__parse_number(const char *text, char decimal, double *out);
 /** Whether a field stands for a missing value: it is empty, one of what pandas takes for it (NA, N/A, NaN, null, None, ...), or in
  *  t->missing. */
 bool charl__table_is_missing(const charl__table *t, const char *field);
-/** The field as f32. Errors: ERR_DATA, naming line and column, when it is missing, no number or too
- *  large. */
+/** Refuse an integer that f32 would round: field `column`, which gave `value`. Numbers with a decimal sign or an exponent may be rounded, and
+ *  a missing value is not looked at. Errors: ERR_DATA, naming line and column. */
+charl_status charl__table_check_exact(const charl__table *t, int column, double value) CHARL_MUST_CHECK;
+/** The field as f32. Errors: ERR_DATA, naming line and column, when it is missing, no number, too large, or an integer that f32 would
+ *  round. */
 charl_status charl__table_number(const charl__table *t, int column, float *out) CHARL_MUST_CHECK;
 
 #endif
