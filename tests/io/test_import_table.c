@@ -227,18 +227,31 @@ static void decimal_signs_and_separators_are_found(void **state)
         {"a|b|y\n1|2,5|0\n", {1, 2.5F}},      {"\"1,5\",2,0\n3,4,1\n", {1.5F, 2}},
     };
     charl_dataset_info info;
+    charl_dataset *ds;
 
     (void)state;
     for (size_t i = 0; i < sizeof found / sizeof *found; i++) {
         const bool last = i + 1 == sizeof found / sizeof *found; /* between commas only where it is said */
         const charl_csv_options csv = {.decimal = last ? CHARL_CSV_DECIMAL_COMMA : CHARL_CSV_DECIMAL_AUTO};
-        charl_dataset *ds = import_text(found[i].text, &csv, 0, &info);
 
+        ds = import_text(found[i].text, &csv, 0, &info);
         assert_rows(ds, CHARL_SPLIT_TRAIN, 1, 2, found[i].x);
         charl_dataset_close(ds);
     }
     refuse("a,y\n\"1,234\",0\n5,1\n", NULL, CHARL_ERR_DATA, "t.csv:2: column \"a\": \"1,234\" has a comma");
     refuse("a;b;y\n1,5;2.5;0\n", NULL, CHARL_ERR_DATA, "column \"a\": \"1,5\" has a comma");
+    /* Separators of thousands: neither sign makes these numbers, and they are no categories. */
+    refuse("a;y\n1.234,50;0\n2.345,60;1\n", NULL, CHARL_ERR_DATA,
+           "t.csv:2: column \"a\": \"1.234,50\" has thousands separators; HINT remove them");
+    refuse("a,y\n5,0\n\"-1,234.5\",1\n", NULL, CHARL_ERR_DATA, "t.csv:3: column \"a\": \"-1,234.5\" has thousands");
+    refuse("a;y\n1.234.567;0\n", NULL, CHARL_ERR_DATA, "\"1.234.567\" has thousands separators");
+    refuse("a;y\n12,345,678;0\n", NULL, CHARL_ERR_DATA, "\"12,345,678\" has thousands separators");
+    ds = import_text("a;y\n1.234,50;0\n2;1\n", &(charl_csv_options){.words = "a"}, 0, &info);
+    assert_string_equal(info.columns, "a=1.234,50\na=2");
+    charl_dataset_close(ds);
+    ds = import_text("a;y\n10.0.0.1;0\n1.2.3;1\n1234.567.8;1\n1.234.;0\n", NULL, 0, &info);
+    assert_string_equal(info.columns, "a=1.2.3\na=1.234.\na=10.0.0.1\na=1234.567.8");
+    charl_dataset_close(ds);
     refuse("\xff\xfe"
            "a",
            NULL, CHARL_ERR_DATA, "this text is UTF-16");

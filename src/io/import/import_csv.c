@@ -481,6 +481,12 @@ static charl_status decide_column(csv_import *c, int i, charl__text *too_many)
     } else if (l->missing == l->fields) {
         column->kind = CHARL__COLUMN_DROPPED;
         charl__import_note(c->common, "column %s has no values and is left out", name);
+    } else if (l->first_grouped.line > 0) {
+        CHARL_FAIL(
+            CHARL_ERR_DATA,
+            "%s:%lld: column %s: \"%s\" has thousands separators; HINT remove them; or --words if the values are "
+            "categories, --drop to leave the column out",
+            c->path, (long long)l->first_grouped.line, name, l->first_grouped.text);
     } else if (numbers > 0 && l->words + l->dates > 0) {
         CHARL_FAIL(CHARL_ERR_DATA,
                    "%s:%lld: column %s: \"%s\" is not a number, but \"%s\" in line %lld is; HINT correct it; or --na "

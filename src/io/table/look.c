@@ -34,6 +34,27 @@ static charl_status add_word(charl__look *l, const char *field)
     return CHARL_OK;
 }
 
+/* [+-]?d{1,3}([.,]ddd)+([.,]d+)?, the text of a number that was written for people. What charl__parse_number takes is none. */
+static bool is_grouped(const char *field)
+{
+    static const char digits[] = "0123456789";
+    const char *at = field + (field[0] == '+' || field[0] == '-');
+    size_t n = strspn(at, digits);
+    int groups = 0;
+
+    if (n < 1 || n > 3) {
+        return false;
+    }
+    for (at += n; *at == '.' || *at == ','; at += n + 1) {
+        n = strspn(at + 1, digits);
+        if (n == 0 || (n != 3 && at[1 + n] != '\0')) { /* only the last part may be decimals */
+            return false;
+        }
+        groups += n == 3;
+    }
+    return *at == '\0' && groups > 0;
+}
+
 static void add_date(charl__look *l, const charl__date *d)
 {
     l->dates++;
@@ -74,6 +95,9 @@ charl_status charl__look_add(charl__look *l, const charl__table *t, int column)
             add_date(l, &d);
         } else {
             l->words++;
+            if (is_grouped(field)) {
+                remember(&l->first_grouped, t, field);
+            }
         }
         if (!charl__parse_number(field, ',', NULL)) {
             remember(&l->first_word, t, field);
