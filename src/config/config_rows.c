@@ -113,7 +113,10 @@ charl_schedule charl__config_schedule(const charl_config *cfg, int64_t total_ste
     s.warmup_steps = cfg->scheduler.warmup_steps;
     s.total_steps = total_steps;
     if (s.decay_steps == 0) { /* auto */
+        const int64_t after = total_steps - s.warmup_steps;
+
         s.decay_steps = total_steps < 20 ? total_steps > 0 : total_steps / 10;
+        s.decay_steps = after > 0 && s.decay_steps > after ? after : s.decay_steps;
     }
     return s;
 }

@@ -354,15 +354,6 @@ static void penalize(generator *t, const sequence *q, float *logits)
     }
 }
 
-/* The special token that ends a text, or the NUL that charl's own tokenizers put between documents. */
-static bool ends_text(const generator *t, int32_t token)
-{
-    size_t bytes;
-    const char *text = charl_tokenizer_get_token(t->tokenizer, token, &bytes);
-
-    return token == charl_tokenizer_get_end_of_text(t->tokenizer) || (text && bytes == 1 && text[0] == '\0');
-}
-
 /* Bytes in front of the first stop text in `text` or, *found false, in front of the last bytes that may still begin one. */
 static size_t before_stop(const charl_generate_options *o, const char *text, size_t bytes, bool *found)
 {
@@ -415,7 +406,7 @@ static charl_status report(generator *t, sequence *q, int32_t token)
 static charl_status take(generator *t, sequence *q, int32_t token)
 {
     q->tokens[q->n] = token;
-    if (!t->options->ignore_end && ends_text(t, token)) {
+    if (!t->options->ignore_end && charl__sample_ends_text(t->tokenizer, token)) {
         q->ended = true;
     } else {
         q->n++;

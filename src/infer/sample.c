@@ -111,3 +111,11 @@ cleanup:
     charl_free(c);
     return st;
 }
+
+bool charl__sample_ends_text(const charl_tokenizer *tokenizer, int32_t token)
+{
+    size_t bytes;
+    const char *text = charl_tokenizer_get_token(tokenizer, token, &bytes);
+
+    return token == charl_tokenizer_get_end_of_text(tokenizer) || (text && bytes == 1 && text[0] == '\0');
+}

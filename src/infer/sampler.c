@@ -125,10 +125,10 @@ static charl_status predict(charl__sampler *s, int64_t n)
                               (size_t)s->width * sizeof *s->row, true);
 }
 
-/* Tokens behind the prompt. *n: all. */
-static charl_status draw(charl__sampler *s, int64_t *n)
+/* Tokens after the prompt. *n: all. */
+static charl_status draw(charl__sampler *s, void (*progress)(void *context), void *context, int64_t *n)
 {
-    const int64_t end = charl_tokenizer_get_end_of_text(s->session->schema->tokenizer);
+    const charl_tokenizer *tokenizer = s->session->schema->tokenizer;
 
     *n = s->n_prompt;
     for (int64_t i = 0; i < s->options.tokens; i++, (*n)++) {
@@ -136,15 +136,16 @@ static charl_status draw(charl__sampler *s, int64_t *n)
 
         CHARL_TRY(predict(s, *n));
         st = charl__sample(&s->options, s->row, s->vocab, (uint64_t)i, &s->tokens[*n]);
-        if (st == CHARL_ERR_NONFINITE || (st == CHARL_OK && s->tokens[*n] == end)) {
+        if (st == CHARL_ERR_NONFINITE || (st == CHARL_OK && charl__sample_ends_text(tokenizer, s->tokens[*n]))) {
             break;
         }
         CHARL_TRY(st);
+        progress(context);
     }
     return CHARL_OK;
 }
 
-charl_status charl__sampler_run(charl__sampler *s, const char **text)
+charl_status charl__sampler_run(charl__sampler *s, void (*progress)(void *context), void *context, const char **text)
 {
     charl_status st = CHARL_OK;
     int64_t n;
@@ -153,7 +154,7 @@ charl_status charl__sampler_run(charl__sampler *s, const char **text)
     charl_free(s->text);
     s->text = NULL;
     CHARL_TRY_CLEANUP(build(s));
-    CHARL_TRY_CLEANUP(draw(s, &n));
+    CHARL_TRY_CLEANUP(draw(s, progress, context, &n));
     CHARL_TRY_CLEANUP(charl_tokenizer_decode(s->session->schema->tokenizer, s->tokens, n, &s->text, &bytes));
     charl__utf8_make_visible(s->text);
     *text = s->text;

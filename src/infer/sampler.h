@@ -14,10 +14,11 @@ charl_status charl__sampler_create(const charl__session *session, uint64_t seed,
 /** NULL is a no-op. */
 void charl__sampler_destroy(charl__sampler *s);
 
-/** The prompt and eval.sample_tokens tokens behind it, or fewer where the text ends, or the model's output is not finite. *text is UTF-8 of
- *  visible characters, line ends and tabs, valid until the next call.
+/** The prompt and eval.sample_tokens tokens after it, or fewer where the text ends, or the model's output is not finite. *text is UTF-8 of
+ *  visible characters, line ends and tabs, valid until the next call. Calls `progress` with `context` after every token.
  *
  *  Blocks. Local. Errors: ERR_NOMEM, ERR_DEVICE. Cost: a forward pass of one window for each token. */
-charl_status charl__sampler_run(charl__sampler *s, const char **text) CHARL_MUST_CHECK;
+charl_status charl__sampler_run(charl__sampler *s, void (*progress)(void *context), void *context,
+                                const char **text) CHARL_MUST_CHECK;
 
 #endif

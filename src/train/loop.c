@@ -187,6 +187,12 @@ static bool is_best(charl__trainer *t, const charl_val_row *row)
     return true;
 }
 
+/* A sample may take longer than the other ranks would wait for a rank that does nothing. */
+static void mark(void *comm)
+{
+    charl_comm_mark(comm, 0, NULL);
+}
+
 /* Text of the present weights, on rank 0. */
 static charl_status sample_text(charl__trainer *t, charl_val_row *row)
 {
@@ -195,7 +201,7 @@ static charl_status sample_text(charl__trainer *t, charl_val_row *row)
     if (!t->config->eval.sample_prompt[0]) {
         return CHARL_OK;
     }
-    st = t->sampler ? charl__sampler_run(t->sampler, &row->sample) : CHARL_OK;
+    st = t->sampler ? charl__sampler_run(t->sampler, mark, t->comm, &row->sample) : CHARL_OK;
     return charl_comm_agree(t->comm, st);
 }
 

@@ -79,6 +79,7 @@ static const struct refused {
     {{.type = "multistep", .gamma = -0.5}, "gamma"},
     {{.type = "poly", .power = (double)INFINITY}, "power"},
     {{.type = "wsd", .total_steps = 3, .decay_steps = 4}, "decay_steps"},
+    {{.type = "wsd", .total_steps = 10, .warmup_steps = 6, .decay_steps = 8}, "overlap"},
     {{.type = "multistep", .gamma = 0.5}, "at least one"},
     {{.type = "multistep", .gamma = 0.5, .milestones = {2, {3, 3}}}, "ascend"},
 };

@@ -115,6 +115,10 @@ for n in 1 2; do
     says 1 "error: step 3: the loss on the val split is not finite, though the weights are"
 done
 rm -rf run
+# Scores of NaN, which cannot be sorted.
+expect 6 "auc of NaN" ranks 1 mlp.ini -q optimizer.type=sgd optimizer.learning_rate=1e25 scheduler.warmup_steps=0 eval.interval=1 eval.metrics=auc
+says 1 "error: step 1: the loss on the val split is not finite"
+rm -rf run
 # shellcheck disable=SC2086
 expect 0 "an evaluation, skip" ranks 1 mlp.ini $data data.path=badval.h5 eval.interval=4 train.on_nonfinite=skip
 says 2 "warning: step [48]: the loss on the val split is not finite"

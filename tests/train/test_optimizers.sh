@@ -54,6 +54,9 @@ says 1 "model/fc1.weight"
 expect 5 "trained again" ranks 1 cnn.ini train.max_steps=4 run.output_dir=frozen
 says 1 "conv1.weight was frozen when it was written"
 says 1 "hint: leave train.freeze as it was"
+expect 0 "without momentum" ranks 1 mlp.ini -q optimizer.type=sgd optimizer.momentum=0 train.max_steps=2 run.output_dir=plain
+expect 5 "with momentum" ranks 1 mlp.ini -q optimizer.type=sgd optimizer.momentum=0.9 train.max_steps=4 run.output_dir=plain
+says 1 "has no /optim/momentum_buffer: it was written by an optimizer without this state"
 expect 0 "with a moving average" ranks 1 cnn.ini -q "train.freeze=conv*" train.max_steps=2 train.ema_decay=0.9 run.output_dir=ema
 expect 0 "evaluated by its average" "$bin/charl" eval cnn.ini ema/last.h5
 expect 0 "exported with its average" "$bin/charl" checkpoint export --ema=yes -o ema.safetensors ema/last.h5

@@ -80,7 +80,15 @@ static int by_score(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* NaN unless some are positive and some are not. */
+static bool has_nan(const scored *v, int64_t n)
+{
+    while (n > 0 && !isnan(v[n - 1].score)) {
+        n--;
+    }
+    return n > 0;
+}
+
+/* Of scores without NaN, which has no place in an order. NaN unless some are positive and some are not. */
 static double area(scored *v, int64_t n)
 {
     int64_t below = 0, positives = 0, twice = 0; /* twice the pairs that are in order */
@@ -126,19 +134,23 @@ static charl_status finish_auc(const charl__metric_data *d, const charl__metric_
 {
     double total = 0.0;
     int64_t defined = 0;
+    bool any_broken = false;
     scored *v = NULL;
 
     CHARL_TRY(charl__alloc_array(s->n_kept * pixels_of(d), sizeof *v, &v));
     for (int64_t i = 0; i < d->classes; i++) {
-        const double auc = area(v, pick(d, s, i, v));
+        const int64_t n = pick(d, s, i, v);
+        const bool broken = has_nan(v, n);
+        const double auc = broken ? (double)NAN : area(v, n);
 
+        any_broken = any_broken || broken;
         total += isnan(auc) ? 0.0 : auc;
         defined += !isnan(auc);
         if (details) {
             details[i] = auc;
         }
     }
-    *value = defined > 0 ? total / (double)defined : (double)NAN;
+    *value = defined > 0 && !any_broken ? total / (double)defined : (double)NAN;
     charl_free(v);
     return CHARL_OK;
 }

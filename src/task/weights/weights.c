@@ -10,12 +10,30 @@
 #include "task/task.h"
 #include "task/weights/weights_names.h"
 
+static bool has_group(const charl_checkpoint_reader *r, const char *group)
+{
+    int64_t i = 0;
+    const charl_checkpoint_tensor *t;
+
+    while ((t = charl_checkpoint_get_tensor(r, i)) != NULL && strcmp(t->group, group) != 0) {
+        i++;
+    }
+    return t != NULL;
+}
+
 charl_status charl__weights_read(charl_checkpoint_reader *r, const char *path, const char *group, const char *name,
                                  const charl_shape *shape, float **out)
 {
     const charl_checkpoint_tensor *c = charl_checkpoint_find(r, group, name);
     char have[CHARL_SHAPE_TEXT], want[CHARL_SHAPE_TEXT];
 
+    CHARL_REQUIRE(
+        c || strcmp(group, "model") == 0 || has_group(r, group) || !charl_checkpoint_find(r, "model", name),
+        CHARL_ERR_CHECKPOINT,
+        "%s has no /%s: it was written by an optimizer without this state; HINT leave optimizer.type, "
+        "optimizer.momentum and the like as they were, or start afresh in another run.output_dir (--init-from "
+        "keeps the weights)",
+        path, group);
     CHARL_REQUIRE(c || strcmp(group, "model") == 0 || !charl_checkpoint_find(r, "model", name), CHARL_ERR_CHECKPOINT,
                   "%s has no /%s/%s: %s was frozen when it was written; HINT leave train.freeze as it "
                   "was, or start afresh in another run.output_dir (--init-from keeps the weights)",
