@@ -160,7 +160,7 @@ charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool 
 /** Write to `out` the mean of the weights of n checkpoints of one model: summed in double in the
  *  order given, rounded to f32 once. State, configuration and schema are those of the file with the
  *  most steps; there is no optimizer state, no best metric and nothing of /ema, so that the result
- *  can be evaluated, exported and started from, but not resumed. `out` may be one of the files.
+ *  can be evaluated, exported and started from, but not resumed. `out` is none of the files: ERR_CONFIG.
  *
  *  Blocks. Local. Deterministic.
  *  Weights that all files leave to the same base stay there.

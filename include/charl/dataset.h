@@ -264,7 +264,7 @@ typedef struct charl_import_options {
  *
  *  Blocks. Local. Memory: a few MiB.
  *  Errors: ERR_DATA    a source is missing, truncated or malformed; the message says where
- *          ERR_CONFIG  `out` exists and may not be replaced
+ *          ERR_CONFIG  `out` exists and may not be replaced, or is one of the sources
  *          ERR_DISK    `out` could not be written
  */
 charl_status charl_import_idx(const char *const images[2], const char *const labels[2], const char *out,

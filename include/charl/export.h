@@ -10,11 +10,12 @@ CHARL_BEGIN_DECLS
  *  format. .safetensors: every weight and buffer in f32 under its PyTorch name. .onnx: the whole
  *  computation of the evaluation graph, from rows as they lie in a data file to outputs as the loss
  *  reads them (for a checkpoint without a schema the data file is opened, for shape and statistics).
+ *  A file of that name is replaced, unless it is the checkpoint or its base.
  *  `overrides` replace values of the checkpoint's configuration; init.from=PATH says where its base is now
  *  (charl_checkpoint_tensor). ema: a charl_ema_choice.
  *
  *  Blocks. Local. Deterministic.
- *  Errors: ERR_CONFIG  no such format, or a layer that it has no form for; ERR_DATA,
+ *  Errors: ERR_CONFIG  no such format, a layer that it has no form for, or `path` is an input; ERR_DATA,
  *  ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM */
 charl_status charl_export_model(const char *checkpoint, const charl_config_override *overrides, int n_overrides,
                                 int ema, const char *path) CHARL_MUST_CHECK;

@@ -35,6 +35,8 @@ typedef struct charl_predict_info {
     bool has_targets;               /* the data say what is right */
     bool has_names;                 /* rows have names */
     const charl_image_files *files; /* where each row is a file; else NULL */
+    const char *const *inputs;      /* [n_inputs] what is read: the checkpoint, its base, files and folders of data */
+    int64_t n_inputs;
 } charl_predict_info;
 
 /** The answer for one sample. */
@@ -135,7 +137,7 @@ typedef struct charl_prediction_writer_options {
 } charl_prediction_writer_options;
 
 /** Begin a file, in the callback `started`. Blocks. Local. Owned: destroy with charl_prediction_writer_destroy.
- *  Errors: ERR_CONFIG  `all` without classes   ERR_DISK  path cannot be written   ERR_INVALID  HDF5 without a path   ERR_NOMEM */
+ *  Errors: ERR_CONFIG  `all` without classes; path is one of the inputs   ERR_DISK  path cannot be written   ERR_INVALID  HDF5 without a path   ERR_NOMEM */
 charl_status charl_prediction_writer_create(const charl_prediction_writer_options *options,
                                             const charl_predict_info *info,
                                             charl_prediction_writer **out) CHARL_MUST_CHECK;

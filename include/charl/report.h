@@ -15,8 +15,9 @@ CHARL_BEGIN_DECLS
 
 /** Write a self-contained page, HTML with everything that it needs: curves, final and best values, time of a step, differences of
  *  configuration and system, checkpoints, machine. Long runs are thinned to means, minima and maxima of neighbouring rows, so that the
- *  page stays below 2 MB for up to 20 runs. The file appears whole or not at all. Blocks. Local.
- *  Errors: ERR_DATA (a run has no metrics.jsonl), ERR_INVALID (no runs), ERR_DISK, ERR_NOMEM. */
+ *  page stays below 2 MB for up to 20 runs. The file appears whole or not at all. It replaces an earlier page or an empty file, no other.
+ *  Blocks. Local.
+ *  Errors: ERR_DATA (a run has no metrics.jsonl), ERR_INVALID (no runs), ERR_CONFIG (path is another file), ERR_DISK, ERR_NOMEM. */
 charl_status charl_report_write(const char *const *runs, int n_runs, const char *path) CHARL_MUST_CHECK;
 
 /** The runs as text: a table of final and best values, time and throughput, and the keys of the configuration that differ.

@@ -4,8 +4,10 @@
 
 #include "base/alloc.h"
 #include "base/text/text.h"
+#include "config/config_rows.h"
 #include "export/export.h"
 #include "io/checkpoint/run_lock.h"
+#include "io/commit.h"
 #include "task/weights/weights.h"
 #include "task/weights/weights_base.h"
 
@@ -17,6 +19,7 @@ charl_status charl__export_open(charl__export *e, const char *base, int ema)
     const char *text;
     charl_config *config = NULL;
 
+    CHARL_TRY_CLEANUP(charl__commit_check_inputs(e->path, (const char *const[]){e->checkpoint, base}, 2));
     CHARL_TRY_CLEANUP(charl_checkpoint_open(e->checkpoint, &e->r));
     CHARL_TRY_CLEANUP(charl__lock_of_checkpoint(e->checkpoint, e->r, e->lock));
     CHARL_TRY_CLEANUP(e->adapters_only ? CHARL_OK : charl__weights_find_base(e->r, e->checkpoint, base));
@@ -24,6 +27,9 @@ charl_status charl__export_open(charl__export *e, const char *base, int ema)
     text = charl_checkpoint_get_config_resolved(e->r);
     st = charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, &config);
     if (st == CHARL_OK) {
+        const char *from = charl__config_init_from(config);
+
+        CHARL_TRY_CLEANUP(charl__commit_check_inputs(e->path, &from, 1));
         e->lora = config->lora;
         e->lora.targets = NULL;          /* of the configuration */
     } else if (st == CHARL_ERR_CONFIG) { /* of another program or version: it has no adapters that charl knows */

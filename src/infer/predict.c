@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "charl/checkpoint.h"
+#include "config/config_rows.h"
 #include "infer/inference.h"
 #include "io/rows/rows.h"
 #include "task/evaluation.h"
@@ -29,6 +30,7 @@ typedef struct predictor {
     charl__session session; /* its data: the schema as the task reads it */
     charl__rows *rows;
     charl_predict_info info;
+    const char **inputs; /* of info */
 
     int64_t capacity; /* rows that x and y hold */
     void *x, *y;
@@ -48,6 +50,7 @@ static void predictor_fini(predictor *p)
     charl__evaluation_fini(&p->evaluation);
     charl__rows_close(p->rows);
     charl__session_fini(&p->session);
+    charl_free(p->inputs);
     charl_free(p->outputs);
     charl_free(p->answers);
     charl_free(p->map);
@@ -132,6 +135,29 @@ static charl_status find_schema(predictor *p)
     return CHARL_OK;
 }
 
+/* All files and folders that are read. */
+static charl_status list_inputs(predictor *p)
+{
+    const bool has_schema = charl_checkpoint_get_schema(p->session.reader) != NULL;
+    const char *const others[] = {p->checkpoint, charl__config_init_from(p->session.config), p->o->trained_on,
+                                  p->o->n_paths == 0 || !has_schema ? p->session.config->data.path : NULL};
+    int64_t n = 0;
+
+    CHARL_TRY(
+        charl__alloc_array(p->o->n_paths + (int64_t)(sizeof others / sizeof *others), sizeof *p->inputs, &p->inputs));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (others[i]) {
+            p->inputs[n++] = others[i];
+        }
+    }
+    for (int64_t i = 0; i < p->o->n_paths; i++) {
+        p->inputs[n++] = p->o->paths[i];
+    }
+    p->info.inputs = p->inputs;
+    p->info.n_inputs = n;
+    return CHARL_OK;
+}
+
 static charl_status open_rows(predictor *p)
 {
     charl_status st = CHARL_OK;
@@ -186,6 +212,7 @@ static charl_status open_rows(predictor *p)
                                    .has_targets = charl__rows_has_targets(p->rows),
                                    .files = charl__rows_files(p->rows)};
     p->info.has_names = p->info.files || p->o->id;
+    CHARL_TRY(list_inputs(p));
     if (p->o->counts) {
         CHARL_TRY(charl__rows_count(p->rows, &p->info.n_rows));
     }

@@ -333,6 +333,16 @@ static charl_status open_path(charl_prediction_writer *o)
     return charl__commit_begin(o->path, &o->commit);
 }
 
+/* The file to be written is none that is read. */
+static charl_status check_inputs(const char *path, const charl_predict_info *info)
+{
+    CHARL_TRY(charl__commit_check_inputs(path, info->inputs, info->n_inputs));
+    if (info->files) {
+        CHARL_TRY(charl__commit_check_inputs(path, (const char *const *)info->files->paths, info->files->count));
+    }
+    return CHARL_OK;
+}
+
 charl_status charl_prediction_writer_create(const charl_prediction_writer_options *options,
                                             const charl_predict_info *info, charl_prediction_writer **out)
 {
@@ -344,6 +354,9 @@ charl_status charl_prediction_writer_create(const charl_prediction_writer_option
                           "the probabilities of all classes: only models that choose among classes have them");
     CHARL_REQUIRE_CLEANUP(options->path || (options->stream && options->format != CHARL_PREDICTION_HDF5),
                           CHARL_ERR_INVALID, "predictions need a path, or a stream for CSV or JSON lines");
+    if (options->path) {
+        CHARL_TRY_CLEANUP(check_inputs(options->path, info));
+    }
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *o, &o));
     o->path = options->path;
     o->stream = options->path ? NULL : options->stream;

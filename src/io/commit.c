@@ -207,6 +207,22 @@ cleanup:
     return st;
 }
 
+charl_status charl__commit_check_inputs(const char *output, const char *const *inputs, int64_t n)
+{
+    struct stat out, in;
+
+    if (stat(output, &out) != 0 || !S_ISREG(out.st_mode)) {
+        return CHARL_OK;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        CHARL_REQUIRE(!inputs[i] || stat(inputs[i], &in) != 0 || in.st_dev != out.st_dev || in.st_ino != out.st_ino,
+                      CHARL_ERR_CONFIG,
+                      "the output %s is the same file as the input %s, which would be lost; HINT name another output",
+                      output, inputs[i]);
+    }
+    return CHARL_OK;
+}
+
 /* fsync through signals; 0 or the errno. */
 static int sync_fd(int fd, const char *point)
 {

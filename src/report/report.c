@@ -1,8 +1,10 @@
 /* charl report: the page and the data in it. The page (report.html) draws everything; here runs become JSON. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -273,6 +275,26 @@ static charl_status write_data(charl__commit *c, const charl__text *data)
     return CHARL_OK;
 }
 
+/* The page replaces a page, and no other file that has something in it. */
+static charl_status check_replaced(const char *path)
+{
+    static const char start[] = "<!doctype html>", title[] = "<title>charl report</title>";
+    char head[1024] = "";
+    struct stat s;
+    FILE *f;
+
+    if (stat(path, &s) != 0 || !S_ISREG(s.st_mode) || s.st_size == 0) {
+        return CHARL_OK;
+    }
+    f = fopen(path, "rb");
+    CHARL_REQUIRE(f, CHARL_ERR_DISK, "%s: exists and cannot be read: %s", path, strerror(errno));
+    head[fread(head, 1, sizeof head - 1, f)] = '\0';
+    fclose(f);
+    CHARL_REQUIRE(strncmp(head, start, strlen(start)) == 0 && strstr(head, title), CHARL_ERR_CONFIG,
+                  "%s: exists and is not a page that charl report wrote; HINT name another output, or remove it", path);
+    return CHARL_OK;
+}
+
 static charl_status write_page(const char *path, const charl__text *data)
 {
     static const char mark[] = "@DATA@";
@@ -298,6 +320,7 @@ charl_status charl_report_write(const char *const *runs, int n_runs, const char 
     charl__run_log *log = NULL;
     charl__text data = {0};
 
+    CHARL_TRY_CLEANUP(check_replaced(path));
     CHARL_TRY_CLEANUP(charl__run_logs_read(runs, n_runs, &log));
     CHARL_TRY_CLEANUP(put_data(&data, log, n_runs));
     CHARL_TRY_CLEANUP(write_page(path, &data));

@@ -54,7 +54,13 @@ expect 0 '^  optimizer   none, 0 updates' checkpoint show mean.h5
 expect 0 '^train.steps = 4$' checkpoint show --config --resolved mean.h5
 expect 0 '^  2 tensors, 3006 elements$' checkpoint show mean.h5
 expect 0 '^mean.h5: good$' checkpoint verify mean.h5
-expect 0 '^mean.h5: ' checkpoint average mean.h5 mean.h5 mean.h5 -o mean.h5
+expect 0 '^mean2.h5: ' checkpoint average mean.h5 mean.h5 mean.h5 -o mean2.h5
+cp f4.h5 f4.copy && ln f4.h5 link.h5 && cp f4.h5 f4.onnx
+expect 2 'the output \./f4.h5 is the same file as the input f4.h5' checkpoint average f1.h5 f4.h5 -o ./f4.h5
+expect 2 'the output link.h5 is the same file as the input f4.h5' checkpoint average f1.h5 f4.h5 -o link.h5
+hint 'name another output'
+expect 2 'the output f4.onnx is the same file as the input f4.onnx' checkpoint export f4.onnx -o f4.onnx
+cmp f4.h5 f4.copy && cmp f4.onnx f4.copy || { echo "an input was changed"; failed=1; }
 expect 5 'one.h5 lacks weights that f1.h5 has: they are of different models' checkpoint average f1.h5 one.h5 -o no.h5
 expect 5 'f1.h5 has /model/conv.weight, which one.h5 does not have' checkpoint average one.h5 f1.h5 -o no.h5
 expect 5 'a.h5: /model/bn.num_batches is i64; only f32 is averaged' checkpoint average a.h5 b.h5 -o no.h5

@@ -25,6 +25,37 @@ awk 'BEGIN { print "x,price"; for (i = 0; i < 60; i++) printf "%d,%d.5\n", i % 7
 expect 0 '^  classes    0.5 .* \.\.\. (60)$' data import csv prices.csv --label price -o prices.h5
 grep -q 'a target that is a number needs --regression' err || { echo "no word of --regression"; failed=1; }
 expect 0 'val        1 samples' data import csv t.csv -o t.h5 --overwrite --label kind --val-split 0.25
+# No import replaces what it reads, not even with -w; same WHAT ARGUMENT...
+same() {
+    what=$1
+    shift
+    cp "$what" before
+    expect 2 "the output ./$what is the same file as the input .*$what" "$@" -o "./$what" -w
+    cmp "$what" before || { echo "$what was replaced"; failed=1; }
+}
+same t.csv data import csv t.csv
+same t.h5 data import csv t.csv --like t.h5
+same t.h5 data import hdf5 t.h5
+same t.h5 data merge t.h5 t.h5
+same t.h5 data sample t.h5 -n 2
+expect 2 'the output t.h5 is the same file as the input t.h5' data split t.h5 --fractions 0.5,0.5 -o half.h5 -o t.h5 -w
+[ ! -e half.h5 ] || { echo "a refused split left half.h5"; failed=1; }
+printf '{"text":"a","label":"x"}\n{"text":"b","label":"y"}\n' >said.jsonl
+same said.jsonl data import text said.jsonl
+same said.jsonl data import text t.csv --val-file said.jsonl
+same said.jsonl data import text-classes said.jsonl
+same said.jsonl data import chat said.jsonl
+same said.jsonl data import tokens said.jsonl
+same said.jsonl data import idx said.jsonl t.csv
+same said.jsonl data import idx t.csv said.jsonl
+same said.jsonl data import cifar10 t.csv --test said.jsonl
+same said.jsonl data import cifar10 said.jsonl
+same said.jsonl data import npy t.csv said.jsonl
+mkdir -p photos/cat photos/dog && cp t.csv photos/cat/a.png && cp t.csv photos/dog/b.png
+same photos/dog/b.png data import images photos --size 8
+printf 'cat/a.png,x\n' >photos/labels.csv
+same photos/labels.csv data import images photos --size 8
+
 expect 0 'columns    a kind=cat kind=dog' data import csv t.csv -o words.h5 --label -2 --regression
 expect 0 'note: column "kind" holds words: a column of 0 and 1 for each of 2' data import csv t.csv -o words.h5 --label b --overwrite
 printf 'a,y\n1,0\n3,0\n5,0\n2,0\n8,0\n1,0\n3,0\n5,0\n2,0\n8,0\n7,1\n' >uneven.csv

@@ -110,6 +110,21 @@ assert all(abs(sum(l["probabilities"].values()) - 1) < 1e-6 for l in lines)
 PY
 check "the same answers whatever the order of columns, with and without labels, alone or many" $python check.py
 
+# No output replaces an input, whatever its name and format.
+cp same.csv same.copy && ln -L $model link.jsonl && cp $model model.copy
+expect 2 'the output ./same.csv is the same file as the input same.csv' predict $model same.csv -o ./same.csv
+expect 2 'the output same.csv is the same file as the input same.csv' predict $model same.csv --format hdf5 -o same.csv
+expect 2 "the output $model is the same file as the input $model" predict $model same.csv -o $model
+expect 2 "the output link.jsonl is the same file as the input $model" predict $model same.csv -o link.jsonl
+hint 'name another output'
+check "the data are as before" cmp same.csv same.copy
+check "the model is as before" cmp $model model.copy
+cp away/beast.h5 data.h5
+expect 2 'the output data.h5 is the same file as the input data.h5' predict $model data.path=data.h5 data.val_split=0.5 -o data.h5
+expect 2 'the output data.h5 is the same file as the input data.h5' eval away/beast.ini $model data.path=data.h5 --split train --predictions data.h5
+check "the dataset is as before" cmp data.h5 away/beast.h5
+expect 0 'rows=90' predict $model same.csv -o same.out # another file is replaced
+
 # One row alone is not its own mean.
 expect 0 'mae=' predict sum/last.h5 sum.csv -o all.out
 for i in 2 50 150; do

@@ -128,6 +128,13 @@ def check_errors():
     assert not os.path.exists("report.html"), "a page without a run"
     assert "no/such/place.html: create failed" in charl(8, "report", "a", "-o", "no/such/place.html")
     charl(2, "report")
+    for name in ("a/config.ini", "a/metrics.jsonl"):
+        before = pathlib.Path(name).read_bytes()
+        assert f"{name}: exists and is not a page that charl report wrote" in charl(2, "report", "a", "-o", name)
+        assert pathlib.Path(name).read_bytes() == before
+    pathlib.Path("empty.html").touch()
+    for _ in range(2):
+        charl(0, "report", "a", "-o", "empty.html")
     pathlib.Path("odd").mkdir()
     pathlib.Path("odd/metrics.jsonl").write_bytes(b'{"event":"train"}\n{"event":"train","step":"x","elapsed_s":1}\n{{{\n[]\n\n{"event":"tr\\u0061in"}\n'
                                                   b'{"event":"train","step":1e999,"elapsed_s":1}\n' + b'{"a":' * 5000 + b"\n\xff\xfe\x00\n")

@@ -252,6 +252,33 @@ static void test_every_acquisition(void **state)
     assert_int_equal(entries(), 1);
 }
 
+/* The same file by another name, and what is no file that could be lost. */
+static void test_inputs_are_not_outputs(void **state)
+{
+    char other[600], link_name[600];
+    const char *inputs[] = {NULL, "no/such/file", other, path};
+
+    (void)state;
+    snprintf(other, sizeof other, "%s/other", dir);
+    snprintf(link_name, sizeof link_name, "%s/link", dir);
+    charl_assert_ok(charl__commit_check_inputs(path, inputs, 4)); /* there is no such file yet */
+    charl_assert_ok(charl__commit_bytes(path, "x", 1));
+    charl_assert_ok(charl__commit_bytes(other, "x", 1));
+    charl_assert_ok(charl__commit_check_inputs(path, inputs, 3));
+    charl_assert_status(charl__commit_check_inputs(path, inputs, 4), CHARL_ERR_CONFIG);
+    charl_assert_message("is the same file as the input");
+    assert_int_equal(link(path, link_name), 0);
+    charl_assert_status(charl__commit_check_inputs(link_name, inputs, 4), CHARL_ERR_CONFIG);
+    charl_assert_message(link_name);
+    charl_assert_message(path);
+    assert_int_equal(unlink(link_name), 0);
+    assert_int_equal(symlink(path, link_name), 0);
+    charl_assert_status(charl__commit_check_inputs(link_name, inputs, 4), CHARL_ERR_CONFIG);
+    inputs[0] = "/dev/null";
+    charl_assert_ok(charl__commit_check_inputs("/dev/null", inputs, 1)); /* is not replaced */
+    charl_assert_ok(charl__commit_check_inputs(dir, (const char *const[]){dir}, 1));
+}
+
 static void test_disk_free(void **state)
 {
     (void)state;
@@ -268,6 +295,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_every_step_can_fail, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(test_verify_decides, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(test_refuses_targets, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_inputs_are_not_outputs, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(test_two_writers, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(test_sweep, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(test_takes_over_own_stale_temporary, setup, teardown_dir),

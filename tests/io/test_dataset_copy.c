@@ -1,6 +1,7 @@
 /* New datasets from the rows of others: which rows they hold, and that nothing else is lost. */
 #include "io/scratch.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,6 +139,7 @@ static void every_row_is_in_one_part(void **state)
     const char *outs[] = {charl_test_path(dir, "p0.h5"), charl_test_path(dir, "p1.h5"), charl_test_path(dir, "p2.h5")};
     const double fractions[] = {0.5, 0.25, 0.25};
     charl_dataset *ds = NULL;
+    char none[600];
     int seen[ALL] = {0}, numbers[ALL], counts[CLASSES + 1];
 
     (void)state;
@@ -172,7 +174,8 @@ static void every_row_is_in_one_part(void **state)
     assert_int_equal(read_split(path, CHARL_SPLIT_TRAIN, numbers), TRAIN);
     assert_int_equal(read_split(path, CHARL_SPLIT_TEST, numbers), TEST);
     outs[1] = make_classes("other.h5", "a\nb\nd");
-    charl_assert_status(charl_import_hdf5(outs, 2, NULL, path, NULL), CHARL_ERR_DATA);
+    snprintf(none, sizeof none, "%s/none.h5", dir);
+    charl_assert_status(charl_import_hdf5(outs, 2, NULL, none, NULL), CHARL_ERR_DATA);
     charl_assert_message("differ in their names of classes");
 }
 

@@ -96,7 +96,8 @@ static int export_file(void *ctx)
 int charl__checkpoint_export_main(const char *path, int argc, char **argv)
 {
     static const charl__cli_option options[] = {
-        {"output", 'o', "FILE", "Output file (required). Its extension selects the format, see below", 0,
+        {"output", 'o', "FILE",
+         "Output file (required), which is replaced if it exists. Its extension selects the format, see below", 0,
          CHARL__CLI_TEXT(making, out)},
         {"layout", 0, "charl|huggingface|peft",
          "huggingface: write a folder, FILE, that Hugging Face transformers loads, adapters added to the weights. "
@@ -156,8 +157,10 @@ static const char *largest(const making *m)
 
 int charl__checkpoint_average_main(const char *path, int argc, char **argv)
 {
-    static const charl__cli_option options[] = {
-        {"output", 'o', "FILE", "Output file (required)", 0, CHARL__CLI_TEXT(making, out)}, {0}};
+    static const charl__cli_option options[] = {{"output", 'o', "FILE",
+                                                 "Output file (required), which is replaced if it exists", 0,
+                                                 CHARL__CLI_TEXT(making, out)},
+                                                {0}};
     static const charl__cli_syntax syntax = {
         options, "A B...",
         "Average the weights of several checkpoints of the same model, for example the last few of a run.\vThe result "

@@ -252,8 +252,7 @@ int charl__eval_main(const char *path, int argc, char **argv)
          0, CHARL__CLI_CHOICE(evaluation, report, REPORT_TABLE), .flags = OPTION_ARG_OPTIONAL},
         {"predictions", 0, "FILE",
          "Also write the probabilities of all classes or labels, or the numbers, of every sample of the split, as "
-         "charl "
-         "predict does: FILE.csv, FILE.jsonl or FILE.h5",
+         "charl predict does: FILE.csv, FILE.jsonl or FILE.h5, which is replaced if it exists",
          0, CHARL__CLI_TEXT(evaluation, predictions)},
         CHARL__CLI_EMA_OPTION(0, evaluation, ema),
         {"choices", 0, "FILE",

@@ -222,7 +222,8 @@ static int refuse_ranks(int n)
 int charl__predict_main(const char *path, int argc, char **argv)
 {
     static const charl__cli_option options[] = {
-        {"output", 'o', "OUT", "Output file (default: standard output)", 1, CHARL__CLI_TEXT(prediction, file.path)},
+        {"output", 'o', "OUT", "Output file, which is replaced if it exists (default: standard output)", 1,
+         CHARL__CLI_TEXT(prediction, file.path)},
         {"format", 0, "csv|jsonl|hdf5",
          "Output format: csv (default), jsonl (one JSON object per line, default for OUT.jsonl) or hdf5 (default for "
          "OUT.h5)",

@@ -17,7 +17,9 @@ typedef struct comparison {
 int charl__report_main(const char *path, int argc, char **argv)
 {
     static const charl__cli_option keys[] = {
-        {"output", 'o', "FILE", "The page (default: report.html)", 0, CHARL__CLI_TEXT(report, output)}, {0}};
+        {"output", 'o', "FILE", "The page (default: report.html). An existing page is replaced, another file is not", 0,
+         CHARL__CLI_TEXT(report, output)},
+        {0}};
     static const charl__cli_syntax syntax = {
         keys, "RUN...",
         "Write one page with the curves of runs, their values, times, differences and checkpoints. RUN is a run "

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "charl/checkpoint.h"
+#include "io/commit.h"
 #include "io/dataset/schema/data_schema.h"
 
 typedef struct average {
@@ -185,6 +186,7 @@ charl_status charl_checkpoint_average(const char *const *paths, int n, const cha
     average a = {.path = paths, .n = n};
 
     CHARL_REQUIRE_CLEANUP(n >= 1, CHARL_ERR_INVALID, "a mean of %d checkpoints", n);
+    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, paths, n));
     CHARL_TRY_CLEANUP(open_all(&a));
     CHARL_TRY_CLEANUP(add_all(&a));
     CHARL_TRY_CLEANUP(save(&a, out));

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "io/commit.h"
 #include "io/dataset/dataset_private.h"
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/order/split.h"
@@ -208,6 +209,16 @@ static charl_status check_kind(const charl_dataset_info *info)
     return CHARL_OK;
 }
 
+/* A file to write is none of those that are read. */
+static charl_status check_output(const charl_dataset *ds, const char *out)
+{
+    for (int i = 0; i < ds->n_joined; i++) {
+        CHARL_TRY(check_output(ds->joined[i], out));
+    }
+    CHARL_TRY(charl__commit_check_inputs(out, (const char *const[]){ds->file.path}, 1));
+    return CHARL_OK;
+}
+
 charl_status charl_dataset_sample(charl_dataset *ds, int64_t n, const char *out, const charl_import_options *opt)
 {
     charl_status st = CHARL_OK;
@@ -222,6 +233,7 @@ charl_status charl_dataset_sample(charl_dataset *ds, int64_t n, const char *out,
     opt = opt ? opt : &none;
     charl_dataset_get_info(ds, &info);
     CHARL_TRY_CLEANUP(check_kind(&info));
+    CHARL_TRY_CLEANUP(check_output(ds, out));
     rows = info.rows[CHARL_SPLIT_TRAIN];
     n = n > 0 ? n : rows;
     val = (int64_t)((double)n * opt->val_split + 0.5);
@@ -342,6 +354,9 @@ charl_status charl_dataset_divide(charl_dataset *ds, const double *fractions, co
     charl_dataset_get_info(ds, &info);
     CHARL_TRY_CLEANUP(check_kind(&info));
     CHARL_TRY_CLEANUP(check_fractions(fractions, parts));
+    for (int p = 0; p < parts; p++) {
+        CHARL_TRY_CLEANUP(check_output(ds, outs[p]));
+    }
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
         CHARL_TRY_CLEANUP(charl__alloc_array(info.rows[s] + 1, 1, &part_of[s]));
         CHARL_TRY_CLEANUP(assign(ds, &info, (charl_split)s, fractions, parts, opt, part_of[s]));

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "charl/dataset.h"
 #include "io/chat_template.h"
+#include "io/commit.h"
 #include "io/dataset/dataset_write.h"
 #include "io/import/import_documents.h"
 #include "io/import/importer.h"
@@ -418,6 +419,10 @@ charl_status charl_import_chat(const char *const *paths, int n, const charl_chat
     if (c.o->val_file) {
         CHARL_TRY_CLEANUP(charl__paths_add(&files[1], c.o->val_file, ".jsonl"));
     }
+    for (int k = 0; k < 2; k++) {
+        CHARL_TRY_CLEANUP(charl__paths_check_output(&files[k], out));
+    }
+    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, (const char *const[]){c.o->template_name, c.o->tokenizer}, 2));
     CHARL_TRY_CLEANUP(charl__chat_template_find(c.o->template_name, &c.t));
     CHARL_TRY_CLEANUP(open_tokenizer(&c));
     note_markers(&c, opt);

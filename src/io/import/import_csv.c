@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "charl/data_schema.h"
+#include "io/commit.h"
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/order/split.h"
 #include "io/import/import_csv_like.h"
@@ -856,6 +857,7 @@ charl_status charl_import_csv(const char *path, const charl_csv_options *csv, co
     charl__writer *w = NULL;
     char **classes = NULL, *na = NULL;
 
+    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, (const char *const[]){path, c.o->like}, 2));
     if (c.o->like) {
         return charl__import_csv_like(path, csv, out, opt);
     }

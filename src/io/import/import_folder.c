@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/parallel.h"
 #include "base/text/text.h"
+#include "io/commit.h"
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/pictures/pictures.h"
 #include "io/image/image_files.h"
@@ -127,7 +128,8 @@ cleanup:
     return st;
 }
 
-static charl_status collect(collection *c)
+/* The images of the folder and their labels, of which `out`, the file to be written, is none. */
+static charl_status collect(collection *c, const char *out)
 {
     charl_status st = CHARL_OK;
     charl__text list = {0};
@@ -139,10 +141,12 @@ static charl_status collect(collection *c)
     CHARL_TRY_CLEANUP(charl__text_printf(&list, "%s/labels.csv", c->folder));
     c->listed = stat(charl__text_string(&list), &s) == 0;
     if (c->listed) {
+        CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, (const char *const[]){charl__text_string(&list)}, 1));
         CHARL_TRY_CLEANUP(collect_list(c, charl__text_string(&list)));
     } else {
         CHARL_TRY_CLEANUP(collect_classes(c));
     }
+    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, (const char *const *)c->images.paths, c->images.count));
     CHARL_TRY_CLEANUP(charl__alloc_array(c->images.count, sizeof *c->label, &c->label));
 cleanup:
     charl__text_fini(&list);
@@ -453,11 +457,11 @@ charl_status charl_import_images(const char *const folders[2], const charl_image
     charl__writer *w = NULL;
 
     CHARL_TRY_CLEANUP(check_format(format));
-    CHARL_TRY_CLEANUP(collect(&c[0]));
+    CHARL_TRY_CLEANUP(collect(&c[0], out));
     CHARL_TRY_CLEANUP(find_classes(&c[0], &k));
     CHARL_TRY_CLEANUP(number_labels(&c[0], &k));
     if (folders[1]) {
-        CHARL_TRY_CLEANUP(collect(&c[1]));
+        CHARL_TRY_CLEANUP(collect(&c[1], out));
         CHARL_TRY_CLEANUP(number_labels(&c[1], &k));
     }
     CHARL_TRY_CLEANUP(look_for_bad(&c[0], format, opt));

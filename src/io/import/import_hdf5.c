@@ -36,6 +36,7 @@ charl_status charl_import_hdf5(const char *const *files, int n, const charl_hdf5
     for (int i = 0; i < n; i++) {
         CHARL_TRY_CLEANUP(charl__paths_add(&paths, files[i], ".h5|.hdf5"));
     }
+    CHARL_TRY_CLEANUP(charl__paths_check_output(&paths, out));
     CHARL_TRY_CLEANUP(by_attribute ? charl__import_hdf5_groups(&paths, o, out, opt)
                                    : import_rows(files[0], &paths, o, out, opt));
 cleanup:

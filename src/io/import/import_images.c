@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "charl/dataset.h"
+#include "io/commit.h"
 #include "io/dataset/dataset_write.h"
 #include "io/import/import_source.h"
 #include "io/import/importer.h"
@@ -128,6 +129,8 @@ charl_status charl_import_idx(const char *const images[2], const char *const lab
 
     CHARL_REQUIRE_CLEANUP(images[0] && labels[0] && !images[1] == !labels[1], CHARL_ERR_CONFIG,
                           "an IDX import needs images and labels, in pairs");
+    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, images, 2));
+    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, labels, 2));
     CHARL_TRY_CLEANUP(idx_open(&pair[0], images[0], labels[0]));
     if (images[1]) {
         CHARL_TRY_CLEANUP(idx_open(&pair[1], images[1], labels[1]));
@@ -214,6 +217,8 @@ charl_status charl_import_cifar10(const char *const *train, int n_train, const c
         .kind = CHARL_DATASET_IMAGES, .x_dtype = CHARL_U8, .x_item = {3, {3, 32, 32}}, .classes = 10};
 
     CHARL_REQUIRE_CLEANUP(n_train >= 1, CHARL_ERR_CONFIG, "a CIFAR-10 import needs at least one file");
+    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, train, n_train));
+    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, &test, 1));
     for (int i = 0; i < n_train; i++) {
         CHARL_TRY_CLEANUP(cifar_count(train[i], &spec.rows));
     }

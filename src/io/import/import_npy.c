@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "charl/dataset.h"
+#include "io/commit.h"
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/weights.h"
 #include "io/h5_element.h"
@@ -293,6 +294,7 @@ charl_status charl_import_npy(const char *x, const char *y, const char *out, con
     charl__writer_spec spec = {0};
     charl__writer *w = NULL;
 
+    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, (const char *const[]){x, y}, 2));
     CHARL_TRY_CLEANUP(charl__npy_open(&a[0], x));
     CHARL_TRY_CLEANUP(charl__npy_open(&a[1], y));
     CHARL_TRY_CLEANUP(plan(&a[0], &a[1], &spec));

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/registry/key.h"
 #include "base/text/text.h"
+#include "io/commit.h"
 
 enum { MOST_DEEP = 64, ENDING_BYTES = 32 };
 
@@ -126,6 +127,11 @@ charl_status charl__paths_add(charl__paths *p, const char *name, const char *end
                   charl__choice_list(endings, list, sizeof list));
     qsort(p->path + first, (size_t)(p->n - first), sizeof *p->path, charl__by_text);
     return CHARL_OK;
+}
+
+charl_status charl__paths_check_output(const charl__paths *p, const char *output)
+{
+    return charl__commit_check_inputs(output, (const char *const *)p->path, p->n);
 }
 
 void charl__paths_fini(charl__paths *p)

@@ -22,6 +22,8 @@ typedef struct charl__paths {
  *  Errors: ERR_DATA when a folder or pattern has no such file, or a folder cannot be read; ERR_NOMEM. A file that does not exist is
  *  appended: opening it fails. */
 charl_status charl__paths_add(charl__paths *p, const char *name, const char *endings) CHARL_MUST_CHECK;
+/** Refuse an output that is one of the files (charl__commit_check_inputs). Errors: ERR_CONFIG. */
+charl_status charl__paths_check_output(const charl__paths *p, const char *output) CHARL_MUST_CHECK;
 void charl__paths_fini(charl__paths *p);
 
 #endif

@@ -16,6 +16,7 @@
 #include "base/text/text.h"
 #include "base/text/utf8.h"
 #include "charl/dataset.h"
+#include "io/commit.h"
 #include "io/dataset/dataset_write.h"
 #include "io/import/import_documents.h"
 #include "io/import/importer.h"
@@ -452,6 +453,10 @@ charl_status charl_import_text(const char *const *paths, int n, const charl_text
     CHARL_REQUIRE_CLEANUP(!how.special_tokens || !type, CHARL_ERR_CONFIG,
                           "tokenizer %s has no special tokens: only published tokenizers do", name);
     CHARL_TRY_CLEANUP(corpus_open(&c, paths, n, &how, (type ? type : t->type)->needs_utf8, type != NULL));
+    for (int k = 0; k < 2; k++) {
+        CHARL_TRY_CLEANUP(charl__paths_check_output(&c.paths[k], out));
+    }
+    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, &how.tokenizer, 1));
     if (!type || type->has_vocab) { /* the text is cut, not the tokens */
         CHARL_TRY_CLEANUP(find_cut(&c, options.val_split));
         options.val_split = 0;

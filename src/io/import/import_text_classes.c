@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "io/commit.h"
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/order/split.h"
 #include "io/import/import_paths.h"
@@ -224,6 +225,10 @@ charl_status charl_import_text_classes(const char *const *paths, int n, const ch
     if (c.o->val_file) {
         CHARL_TRY_CLEANUP(charl__paths_add(&c.paths[1], c.o->val_file, ".csv|.tsv|.jsonl"));
     }
+    for (int k = 0; k < 2; k++) {
+        CHARL_TRY_CLEANUP(charl__paths_check_output(&c.paths[k], out));
+    }
+    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, &c.o->tokenizer, 1));
     CHARL_TRY_CLEANUP(import_all(&c, out));
 cleanup:
     charl__writer_destroy(c.writer);

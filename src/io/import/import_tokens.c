@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/text/text.h"
 #include "charl/dataset.h"
+#include "io/commit.h"
 #include "io/dataset/dataset_write.h"
 #include "io/import/import_paths.h"
 #include "io/import/import_source.h"
@@ -273,6 +274,10 @@ import m = {.o = tokens ? * tokens: (charl_tokens_options) { 0 } };
     if (m.o.val_file) {
         CHARL_TRY_CLEANUP(charl__paths_add(&m.paths[1], m.o.val_file, ENDINGS));
     }
+    for (int k = 0; k < 2; k++) {
+        CHARL_TRY_CLEANUP(charl__paths_check_output(&m.paths[k], out));
+    }
+    CHARL_TRY_CLEANUP(charl__commit_check_inputs(out, &m.o.tokenizer, 1));
     CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_TOKENS, 4, &m.raw));
     CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_TOKENS, sizeof *m.wide, &m.wide));
     CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK_TOKENS, sizeof *m.narrow, &m.narrow));
