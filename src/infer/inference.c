@@ -216,7 +216,7 @@ charl_status charl__inference_create(charl__session *s, const char *path, int64_
     *out = NULL;
     charl_data_schema_get_info(s->schema, path, &s->data);
     CHARL_REQUIRE_CLEANUP(s->data.kind != CHARL_DATASET_TOKENS, CHARL_ERR_CONFIG,
-                          "%s is a model of tokens, which has no rows to answer; HINT "
+                          "%s is a language model, which cannot be run on rows; HINT "
                           "charl_generate",
                           path);
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *m, &m));

@@ -122,8 +122,8 @@ static charl_status find_schema(predictor *p)
     const charl_data_schema *own = charl_checkpoint_get_schema(p->session.reader);
 
     CHARL_REQUIRE(!own || !p->o->trained_on, CHARL_ERR_CONFIG,
-                  "--data %s: %s knows the data it was trained on; HINT data to predict stand "
-                  "behind the model, without --data",
+                  "--data %s: %s knows the data it was trained on; HINT give the data to predict after "
+                  "the model, without --data",
                   p->o->trained_on, p->checkpoint);
     if (own) {
         CHARL_TRY(charl_data_schema_copy(own, &p->session.schema));
@@ -196,7 +196,7 @@ static charl_status open_rows(predictor *p)
         snprintf(text, sizeof text, "%s", charl_error_message());
         CHARL_FAIL(st, "%s%s", text,
                    strstr(text, "HINT") ? ""
-                                        : "; HINT data to predict stand behind the model: "
+                                        : "; HINT give the data to predict after the model: "
                                           "charl predict MODEL.h5 DATA");
     }
     CHARL_TRY(st);

@@ -165,8 +165,8 @@ charl_status charl__session_open_data(charl__session *s, charl_split split)
     path = s->data.path;
     CHARL_REQUIRE(s->infers || s->data.rows[CHARL_SPLIT_TRAIN] > 0, CHARL_ERR_DATA, "%s has no training rows", path);
     CHARL_REQUIRE(!s->infers || s->data.rows[split] > 0, CHARL_ERR_DATA,
-                  "%s has no %s split; HINT a file without splits, as one named by data.x and "
-                  "data.y, is all train",
+                  "%s has no %s split; HINT all rows of a file without splits are training rows: "
+                  "use --split train or data.val_split",
                   path, charl_split_name(split));
     return choose_loss(s);
 }

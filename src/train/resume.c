@@ -159,10 +159,11 @@ static charl_status check_state(const charl__trainer *t, const charl_checkpoint_
         charl__trainer_warn(t, text);
     }
     if (t->config->data.shuffle == CHARL_SHUFFLE_BLOCKS && strcmp(s->data_shuffle, t->shuffle) != 0) {
-        snprintf(text, sizeof text,
-                 "samples come in another order than before, as the chunks of the file or data.shuffle are others: %s "
-                 "(was %s)",
-                 t->shuffle, s->data_shuffle);
+        snprintf(
+            text, sizeof text,
+            "the order of the samples differs from before, because the chunks of the file or data.shuffle changed: %s "
+            "(was %s)",
+            t->shuffle, s->data_shuffle);
         charl__trainer_warn(t, text);
     }
     if (is_other_run(t, s)) {

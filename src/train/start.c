@@ -22,7 +22,7 @@ typedef struct proposal {
 } proposal;
 
 #define NO_FALLBACK                                                                                                    \
-    "run.strict = yes: no older checkpoint is resumed in its place. HINT mend or remove it, or "                       \
+    "run.strict = yes: no older checkpoint is resumed in its place. HINT repair or remove it, or "                       \
     "accept the older one with run.strict = no"
 
 /* The newest checkpoint must be the one that was written last. */

@@ -133,7 +133,7 @@ PY
     expect 2 'y goes with -x' predict $ck other.h5 -y images
     expect 3 'other.h5: there is no array /pictures' predict $ck other.h5 -x pictures
     expect 3 'other.h5 has no val split' predict $ck other.h5 data.x=images data.y=nothing --split val
-    hint 'is all train'
+    hint 'all rows of a file without splits are training rows'
     expect 3 'samples of small.h5 are .1, 20, 28., run/.* was trained on .1, 28, 28.' predict $ck small.h5 data.x=images data.y=nothing
     expect 3 'other.h5: ' predict $ck other.h5
 else

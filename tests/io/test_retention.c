@@ -290,7 +290,7 @@ static void test_removed_lock(void **state)
     charl_assert_ok(charl_run_check(run));
     assert_int_equal(unlink(lock), 0);
     charl_assert_status(charl_run_open(dir, &second), CHARL_ERR_DISK);
-    charl_assert_message("is in use by another job: it has not said which");
+    charl_assert_message("is in use by another job, whose lock file does not name it");
     charl_assert_ok(charl_run_check(run));
     assert_int_equal(stat(lock, &info), 0);
     assert_true(info.st_size > 0);

@@ -392,7 +392,7 @@ static void lose(double timeout_s, double patience_s, const char *message)
 static void test_the_kernel_gives_up(void **state)
 {
     (void)state;
-    lose(60, 0.2, "the device waited in vain for");
+    lose(60, 0.2, "the device timed out waiting for");
 }
 
 static void test_the_host_ends_the_kernel(void **state)

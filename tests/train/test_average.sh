@@ -21,7 +21,7 @@ rm -rf run whole
 
 # Training ends when nothing becomes better, and stays ended.
 expect 0 "early stopping" ranks 2 mlp.ini eval.interval=1 train.early_stopping_patience=2 optimizer.learning_rate=1e-30
-says 1 "early stopping: no better value for 2 evaluations"
+says 1 "early stopping: no improvement in 2 evaluations"
 says 1 " done step=3 .*early_stopping=yes"
 [ -f run/checkpoints/step-00000003.h5 ] || fail "no checkpoint of the last step"
 expect 0 "early stopping, again" ranks 1 mlp.ini eval.interval=1 train.early_stopping_patience=2 optimizer.learning_rate=1e-30

@@ -415,7 +415,7 @@ int charl__doctor_main(const char *path, int argc, char **argv)
         NULL, "",
         "Look at what charl needs of this machine: OpenCL drivers and devices, the cache of kernels, MPI, shared "
         "memory, limits, processors, memory and disk. Each line is ok, a warning (slower, or only with several ranks a "
-        "problem) or an error, with a way to mend it. The exit status is 1 if there are errors, otherwise 0. `charl "
+        "problem) or an error, with a way to fix it. The exit status is 1 if there are errors, otherwise 0. `charl "
         "selftest` tests the operators."};
     charl__cli_operands none = {0};
     doctor d = {0};

@@ -662,7 +662,7 @@ void charl__output_done(charl__output *o, const charl_train_result *r)
         snprintf(audits, sizeof audits, " audits=%" PRId64 " audit_s=%.1f", r->audits, r->audit_s);
     }
     if (r->early) {
-        say_line(o, "early stopping: no better value for %" PRId64 " evaluations",
+        say_line(o, "early stopping: no improvement in %" PRId64 " evaluations",
                  o->config->train.early_stopping_patience);
     }
     say_line(o, "%s step=%" PRId64 " epoch=%.4g%s%s%s%s%s%s wall_s=%.1f samples_per_s=%.0f%s",

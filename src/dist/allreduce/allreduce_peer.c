@@ -518,7 +518,7 @@ charl_status charl__peer_check(charl_allreduce *ar)
         }
     }
     ar->c->is_broken = ar->c->is_broken || (s->is_trusted && (word[0] || word[1]));
-    CHARL_REQUIRE(word[0] == 0, code, "all-reduce: the device waited in vain for %s", text);
+    CHARL_REQUIRE(word[0] == 0, code, "all-reduce: the device timed out waiting for %s", text);
     CHARL_REQUIRE(word[1] == 0, code, "the all-reduce was abandoned");
     return CHARL_OK;
 }

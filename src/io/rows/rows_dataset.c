@@ -57,8 +57,8 @@ static charl_status choose_split(charl__rows *r, split_rows *d)
     CHARL_REQUIRE(found >= 0, CHARL_ERR_CONFIG, "there is no split %s; there are train, val and test", r->o.split);
     d->split = (charl_split)found;
     CHARL_REQUIRE(d->info.rows[found] > 0, CHARL_ERR_DATA,
-                  "%s has no %s split; HINT a file without splits, as one named by data.x and "
-                  "data.y, is all train",
+                  "%s has no %s split; HINT all rows of a file without splits are training rows: "
+                  "use --split train or data.val_split",
                   r->path, charl_split_name(d->split));
     return CHARL_OK;
 }

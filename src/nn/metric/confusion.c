@@ -115,8 +115,8 @@ static charl_status finish_micro(ratio what, const charl__metric_data *d, const 
 #define MACRO(id, text) RATIO_ROW(id, text "; mean over the classes or labels", CHARL__DETAIL_EACH)
 #define MICRO(id, text) RATIO_ROW(id##_micro, text "; counted over all classes or labels together", CHARL__DETAIL_NONE)
 
-#define PRECISION_HELP "part of what is predicted to be a class that is of it"
-#define RECALL_HELP "part of a class that is predicted to be of it"
+#define PRECISION_HELP "fraction of what is predicted as a class that belongs to it"
+#define RECALL_HELP "fraction of a class that is predicted as it"
 #define F1_HELP "harmonic mean of precision and recall"
 #define IOU_HELP "intersection of prediction and truth over their union"
 #define DICE_HELP "twice the intersection of prediction and truth over the sum of their sizes, which is f1"

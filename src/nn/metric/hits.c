@@ -1,4 +1,4 @@
-/* Accuracy: part of the predictions that are right. */
+/* Accuracy: fraction of predictions that are correct. */
 #include "nn/metric.h"
 
 /* Part of the pixels, or 0 or 1 of a class, where at most k outputs, that of the label included, are not below it: a tie counts against the
@@ -41,7 +41,7 @@ static double accuracy_of(charl_target_kind kind, const charl__eval_row *row)
 
 const charl__metric charl__metric_accuracy = {
     .row.name = "accuracy",
-    .row.help = "part of the predictions that are right; bce: of the single labels",
+    .row.help = "fraction of predictions that are correct; bce: of the single labels",
     .higher = true,
     .fraction = true,
     .targets = CHARL_TARGET_CLASS | CHARL_TARGET_MAPS | CHARL_TARGET_FLAGS | CHARL_TARGET_TOKENS,
@@ -65,7 +65,7 @@ const charl__metric charl__metric_accuracy = {
 
 #define TOP_K_ROW(k)                                                                                                   \
     {                                                                                                                  \
-        .row.name = "top" #k, .row.help = "part of the labels that are among the " #k " largest outputs",              \
+        .row.name = "top" #k, .row.help = "fraction of labels that are among the " #k " largest outputs",              \
         .higher = true, .fraction = true, .targets = CHARL_TARGET_CLASS | CHARL_TARGET_MAPS | CHARL_TARGET_TOKENS,     \
         .build = build_top##k, .reference = top##k##_of, .finish = charl__metric_mean,                                 \
     }
