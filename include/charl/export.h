@@ -37,7 +37,7 @@ typedef struct charl_export_options {
 
 /** Write a gpt as a folder that Hugging Face transformers loads: config.json, and the weights in f32 as model.safetensors or, above
  *  a shard, as several files with an index. The settings of the model decide whether it is a GPT-2,
- *  a Llama or a Qwen2; GPT-2's biases that the model does not have are zeros. Adapters (charl_lora) are added to their weights. `path` is a new or empty folder. `options` may be NULL.
+ *  a Llama or a Qwen2; GPT-2's biases that the model does not have are zeros. Adapters (charl_lora) are added to their weights. `path` is a new or empty folder, and so it is after a failure. `options` may be NULL.
  *
  *  Blocks. Local. Deterministic. Cost: a shard of memory.
  *  Errors: ERR_CONFIG      no such model has these settings; the message names them
@@ -47,7 +47,7 @@ charl_status charl_export_huggingface(const char *checkpoint, const charl_export
 
 /** Write the low-rank adapters of a gpt as a folder that the Python package peft loads onto the model of transformers that they belong to:
  *  adapter_config.json and adapter_model.safetensors. options->base is what the file names as that model; NULL: [init] from. The base is
- *  not read. `path` is a new or empty folder. `options` may be NULL.
+ *  not read. `path` is a new or empty folder, and so it is after a failure. `options` may be NULL.
  *
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_CONFIG      there are no adapters, more than adapters was trained, or transformers has no such model

@@ -10,6 +10,8 @@ typedef struct charl__folder {
     charl_config *config;
     void *settings; /* of the model, without autos */
     const charl_weights_layout *layout;
+    bool is_new;         /* charl__folder_make made it */
+    charl__text written; /* paths of the files that were begun, each with its NUL */
 } charl__folder;
 
 /** Open f->e.checkpoint as charl__export_open does, and choose the layout that has the settings of its model. Call charl__folder_fini also
@@ -17,10 +19,17 @@ typedef struct charl__folder {
 charl_status charl__folder_open(charl__folder *f, const char *base, int ema) CHARL_MUST_CHECK;
 void charl__folder_fini(charl__folder *f);
 
-/** Make the folder `path`, or take an empty one. Errors: ERR_DISK. */
-charl_status charl__folder_make(const char *path) CHARL_MUST_CHECK;
+/** Make the folder f->e.path, or take an empty one. Errors: ERR_DISK. */
+charl_status charl__folder_make(charl__folder *f) CHARL_MUST_CHECK;
 
 /** Write a text file of that name into the folder. Errors: ERR_DISK, ERR_NOMEM. */
-charl_status charl__folder_write(const charl__folder *f, const char *name, const charl__text *text) CHARL_MUST_CHECK;
+charl_status charl__folder_write(charl__folder *f, const char *name, const charl__text *text) CHARL_MUST_CHECK;
+
+/** Write weights as a file of that name into the folder (charl__safetensors_save). Errors: ERR_DISK, ERR_NOMEM. */
+charl_status charl__folder_save(charl__folder *f, const char *name, const charl_checkpoint_tensor *tensors, int64_t n,
+                                const charl_data_schema *schema) CHARL_MUST_CHECK;
+
+/** After a failure: remove what was written, and the folder if it is new, so that the export can be tried again. */
+void charl__folder_undo(charl__folder *f);
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/text/text.h"
@@ -25,7 +26,7 @@
 #include "task/task.h"
 #include "task/weights/weights.h"
 
-enum { VALUE = 64, REASON = 256 };
+enum { VALUE = 64, REASON = 256, SHARD_NAME = 64 };
 
 /* A weight of the model and what it becomes. */
 typedef struct weight {
@@ -202,16 +203,47 @@ static charl_status read_settings(charl__folder *f)
     return CHARL_OK;
 }
 
-charl_status charl__folder_write(const charl__folder *f, const char *name, const charl__text *text)
+/* The path of a file in the folder, which is noted as written. */
+static charl_status begin_file(charl__folder *f, const char *name, char **path)
+{
+    CHARL_TRY(charl__commit_join(f->e.path, name, path));
+    CHARL_TRY(charl__text_append(&f->written, *path, strlen(*path) + 1));
+    return CHARL_OK;
+}
+
+charl_status charl__folder_write(charl__folder *f, const char *name, const charl__text *text)
 {
     charl_status st = CHARL_OK;
     char *path = NULL;
 
-    CHARL_TRY_CLEANUP(charl__commit_join(f->e.path, name, &path));
+    CHARL_TRY_CLEANUP(begin_file(f, name, &path));
     CHARL_TRY_CLEANUP(charl__commit_bytes(path, text->data, text->length));
 cleanup:
     charl_free(path);
     return st;
+}
+
+charl_status charl__folder_save(charl__folder *f, const char *name, const charl_checkpoint_tensor *tensors, int64_t n,
+                                const charl_data_schema *schema)
+{
+    charl_status st = CHARL_OK;
+    char *path = NULL;
+
+    CHARL_TRY_CLEANUP(begin_file(f, name, &path));
+    CHARL_TRY_CLEANUP(charl__safetensors_save(path, tensors, n, schema, f->e.lock));
+cleanup:
+    charl_free(path);
+    return st;
+}
+
+void charl__folder_undo(charl__folder *f)
+{
+    for (size_t at = 0; at < f->written.length; at += strlen(f->written.data + at) + 1) {
+        unlink(f->written.data + at);
+    }
+    if (f->is_new) {
+        rmdir(f->e.path);
+    }
 }
 
 static charl_status add_weight(folder *f, const charl_checkpoint_tensor *t, const char *name, const charl_shape *shape)
@@ -311,16 +343,13 @@ cleanup:
     return st;
 }
 
-static charl_status shard_path(const folder *f, int64_t shard, char **out)
+static void shard_name(const folder *f, int64_t shard, char name[SHARD_NAME])
 {
-    char name[64];
-
     if (f->shards == 1) {
-        snprintf(name, sizeof name, "model.safetensors");
+        snprintf(name, SHARD_NAME, "model.safetensors");
     } else {
-        snprintf(name, sizeof name, "model-%05" PRId64 "-of-%05" PRId64 ".safetensors", shard + 1, f->shards);
+        snprintf(name, SHARD_NAME, "model-%05" PRId64 "-of-%05" PRId64 ".safetensors", shard + 1, f->shards);
     }
-    return charl__commit_join(f->f.e.path, name, out);
 }
 
 static charl_status write_shard(folder *f, int64_t shard)
@@ -329,10 +358,10 @@ static charl_status write_shard(folder *f, int64_t shard)
     char(*names)[CHARL__LAYOUT_NAME] = NULL;
     charl_checkpoint_tensor *tensors = NULL;
     float **values = NULL;
-    char *path = NULL;
+    char file[SHARD_NAME];
     int64_t n = 0, read = 0;
 
-    CHARL_TRY_CLEANUP(shard_path(f, shard, &path));
+    shard_name(f, shard, file);
     CHARL_TRY_CLEANUP(charl__alloc_array(CHARL_WEIGHTS_PARTS * f->n, sizeof *names, &names));
     CHARL_TRY_CLEANUP(charl__alloc_array(CHARL_WEIGHTS_PARTS * f->n, sizeof *tensors, &tensors));
     CHARL_TRY_CLEANUP(charl__alloc_array(f->n, sizeof *values, &values));
@@ -354,11 +383,11 @@ static charl_status write_shard(folder *f, int64_t shard)
             at += charl_shape_count(&shape);
             CHARL_TRY_CLEANUP(charl__text_printf(&f->map, "%s\n    ", f->map.length ? "," : ""));
             CHARL_TRY_CLEANUP(charl__text_json(&f->map, names[n]));
-            CHARL_TRY_CLEANUP(charl__text_printf(&f->map, ": \"%s\"", strrchr(path, '/') + 1));
+            CHARL_TRY_CLEANUP(charl__text_printf(&f->map, ": \"%s\"", file));
         }
     }
-    CHARL_TRY_CLEANUP(charl__safetensors_save(path, tensors, n,
-                                              shard == 0 ? charl_checkpoint_get_schema(f->f.e.r) : NULL, f->f.e.lock));
+    CHARL_TRY_CLEANUP(
+        charl__folder_save(&f->f, file, tensors, n, shard == 0 ? charl_checkpoint_get_schema(f->f.e.r) : NULL));
 cleanup:
     for (int64_t i = 0; i < read; i++) {
         charl_free(values[i]);
@@ -366,11 +395,10 @@ cleanup:
     charl_free(values);
     charl_free(tensors);
     charl_free(names);
-    charl_free(path);
     return st;
 }
 
-static charl_status write_index(const folder *f)
+static charl_status write_index(folder *f)
 {
     charl_status st = CHARL_OK;
     charl__text text = {0};
@@ -461,7 +489,7 @@ static charl_status put_token(const char *key, int64_t token, charl__text *out)
                       : charl__text_printf(out, "  \"%s\": null,\n", key);
 }
 
-static charl_status write_config(const charl__folder *f)
+static charl_status write_config(charl__folder *f)
 {
     charl_status st = CHARL_OK;
     const charl_data_schema *schema = charl_checkpoint_get_schema(f->e.r);
@@ -481,7 +509,7 @@ cleanup:
 }
 
 /* The tokenizer, if the checkpoint has one. Texts are as long as the model's window. */
-static charl_status write_tokenizer(const charl__folder *f)
+static charl_status write_tokenizer(charl__folder *f)
 {
     charl_status st = CHARL_OK;
     const charl_data_schema *schema = charl_checkpoint_get_schema(f->e.r);
@@ -520,13 +548,15 @@ cleanup:
 }
 
 /* What another export left would be loaded with this one. */
-charl_status charl__folder_make(const char *path)
+charl_status charl__folder_make(charl__folder *f)
 {
+    const char *path = f->e.path;
     const struct dirent *d;
     bool empty = true;
     DIR *dir;
 
-    if (mkdir(path, 0777) == 0) {
+    f->is_new = mkdir(path, 0777) == 0;
+    if (f->is_new) {
         return CHARL_OK;
     }
     CHARL_REQUIRE(errno == EEXIST, CHARL_ERR_DISK, "%s: cannot be made: %s", path, strerror(errno));
@@ -551,6 +581,7 @@ charl_status charl__folder_open(charl__folder *f, const char *base, int ema)
 void charl__folder_fini(charl__folder *f)
 {
     charl_free(f->settings);
+    charl__text_fini(&f->written);
     charl_config_destroy(f->config);
     charl_checkpoint_close(f->e.r);
 }
@@ -564,7 +595,7 @@ charl_status charl_export_huggingface(const char *checkpoint, const charl_export
     CHARL_REQUIRE_CLEANUP(o.shard_bytes >= 0, CHARL_ERR_INVALID, "shards of %lld bytes", (long long)o.shard_bytes);
     CHARL_TRY_CLEANUP(charl__folder_open(&f.f, o.base, (int)o.ema));
     CHARL_TRY_CLEANUP(list_weights(&f, o.shard_bytes ? o.shard_bytes : CHARL_EXPORT_SHARD_BYTES));
-    CHARL_TRY_CLEANUP(charl__folder_make(path));
+    CHARL_TRY_CLEANUP(charl__folder_make(&f.f));
     for (int64_t i = 0; i < f.shards; i++) {
         CHARL_TRY_CLEANUP(write_shard(&f, i));
     }
@@ -574,6 +605,9 @@ charl_status charl_export_huggingface(const char *checkpoint, const charl_export
     CHARL_TRY_CLEANUP(write_tokenizer(&f.f));
     CHARL_TRY_CLEANUP(write_config(&f.f));
 cleanup:
+    if (st != CHARL_OK) {
+        charl__folder_undo(&f.f);
+    }
     charl__text_fini(&f.map);
     charl_free(f.weights);
     charl__folder_fini(&f.f);

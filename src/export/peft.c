@@ -13,8 +13,6 @@
 #include "charl/export.h"
 #include "config/config_rows.h"
 #include "export/folder.h"
-#include "io/commit.h"
-#include "io/safetensors.h"
 #include "nn/layer.h"
 #include "task/task.h"
 
@@ -156,7 +154,7 @@ static void bundle_fini(bundle *b)
     charl__text_fini(&b->modules);
 }
 
-static charl_status write_config(const charl__folder *f, const bundle *b, const char *base)
+static charl_status write_config(charl__folder *f, const bundle *b, const char *base)
 {
     charl_status st = CHARL_OK;
     charl__text text = {0};
@@ -183,17 +181,17 @@ charl_status charl_export_peft(const char *checkpoint, const charl_export_option
     const charl_export_options o = options ? *options : (charl_export_options){.base = NULL};
     charl__folder f = {.e = {.checkpoint = checkpoint, .path = path, .adapters_only = true}};
     bundle b = {0};
-    char *file = NULL;
 
     CHARL_TRY_CLEANUP(charl__folder_open(&f, o.base, (int)o.ema));
     CHARL_TRY_CLEANUP(add_layers(&f, &b));
     CHARL_TRY_CLEANUP(check_trained(&f));
-    CHARL_TRY_CLEANUP(charl__folder_make(path));
-    CHARL_TRY_CLEANUP(charl__commit_join(path, "adapter_model.safetensors", &file));
-    CHARL_TRY_CLEANUP(charl__safetensors_save(file, b.tensor, b.n, NULL, f.e.lock));
+    CHARL_TRY_CLEANUP(charl__folder_make(&f));
+    CHARL_TRY_CLEANUP(charl__folder_save(&f, "adapter_model.safetensors", b.tensor, b.n, NULL));
     CHARL_TRY_CLEANUP(write_config(&f, &b, o.base));
 cleanup:
-    charl_free(file);
+    if (st != CHARL_OK) {
+        charl__folder_undo(&f);
+    }
     bundle_fini(&b);
     charl__folder_fini(&f);
     return st;

@@ -102,6 +102,25 @@ awk -v a="$(evaluated folder)" -v b="$merged" 'BEGIN { exit !(a > 0 && (a - b) *
 expect 0 "exported for peft" "$bin/charl" checkpoint export one/last.h5 -o peft --layout peft
 checks=$((checks + 1))
 grep -q '"r": 4,' peft/adapter_config.json && [ -s peft/adapter_model.safetensors ] || fail "exported for peft: $(ls peft)"
+# A folder that could not be written whole is not left behind, an empty one stays empty, and the next try is not refused.
+mkdir empty
+for layout in huggingface peft; do
+    for at in 1 2; do
+        export CHARL_FAULT="io.fsync:$at:28"
+        for out in full empty; do
+            expect 8 "a full disk" "$bin/charl" checkpoint export one/last.h5 -o $out --layout $layout --shard-size 20000
+            says 1 "fsync failed: No space left"
+        done
+        unset CHARL_FAULT
+        checks=$((checks + 1))
+        [ ! -e full ] && [ -d empty ] && [ -z "$(ls -A empty)" ] || fail "a full disk, --layout $layout: $(ls -A full empty)"
+    done
+    expect 0 "the next try" "$bin/charl" checkpoint export one/last.h5 -o empty --layout $layout
+    rm empty/*
+done
+expect 8 "a folder that is not empty" "$bin/charl" checkpoint export one/last.h5 -o hf --layout huggingface
+checks=$((checks + 1))
+[ -s hf/config.json ] && [ -s hf/model.safetensors ] || fail "a refused export removed what was there: $(ls hf)"
 expect 2 "no adapters" "$bin/charl" checkpoint export base/last.h5 -o nopeft --layout peft
 says 1 "error: base/last.h5 has no low-rank adapters"
 
