@@ -158,6 +158,10 @@ expect 0 'tokenizer  chars' data import text docs.jsonl --tokenizer chars --val-
 sed 's/t.h5/docs.h5/; s/^output_dir.*/output_dir = docs/; s/^max_steps.*/max_steps = 150/' c.ini >docs.ini
 train docs.ini
 write a docs.ini docs/last.h5 -p 'a' -n 9 --temperature 0
+grep -q '^charl: 1 token after [0-9.]* s$' err || { echo "FAIL: one token:"; cat err; failed=1; }
+write b docs.ini docs/last.h5 -p 'ab' -n 9 --temperature 0
+same a b "a text that ends at once"
+grep -q '^charl: 0 tokens: the text ended at once$' err || { echo "FAIL: no token:"; cat err; failed=1; }
 printf 'ab\n' >b
 same a b "a text does not end at the end of a document"
 write a docs.ini docs/last.h5 -p 'a' -n 9 --temperature 0 --ignore-end

@@ -93,12 +93,22 @@ static charl_status put(void *ctx, const char *text, size_t bytes)
     return CHARL_OK;
 }
 
+static void say_count(int64_t n)
+{
+    fprintf(stderr, "charl: %" PRId64 " token%s", n, n == 1 ? "" : "s");
+}
+
 /* The rate excludes the first token, which includes compilation. */
 static void say_rate(const generation *g, double begun_s)
 {
     const int64_t n = g->pieces - 1;
 
-    fprintf(stderr, "charl: %" PRId64 " tokens, the first after %.2f s", n, g->first_s - begun_s);
+    say_count(n);
+    if (n == 0) {
+        fprintf(stderr, ": the text ended at once\n");
+        return;
+    }
+    fprintf(stderr, n == 1 ? " after %.2f s" : ", the first after %.2f s", g->first_s - begun_s);
     if (n > 1) {
         fprintf(stderr, ", then %.1f per second", (double)(n - 1) / (charl__cli_clock_s() - g->first_s));
     }
@@ -189,7 +199,8 @@ static int load_and_generate(generation *g, const charl__cli_operands *operands)
         return charl__cli_fail(st);
     }
     if (g->prompts) {
-        fprintf(stderr, "charl: %" PRId64 " tokens after %.2f s\n", g->pieces - 1, charl__cli_clock_s() - begun_s);
+        say_count(g->pieces - 1);
+        fprintf(stderr, " after %.2f s\n", charl__cli_clock_s() - begun_s);
         return CHARL__EXIT_OK;
     }
     fflush(stdout);
