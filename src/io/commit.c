@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -19,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "base/log.h"
 
 enum { HOST_BYTES = 256, ERROR_BYTES = 128 };
 
@@ -366,6 +368,27 @@ cleanup:
         close(fd);
     }
     return st;
+}
+
+charl_status charl__log_append(FILE *f, const char *path, const void *data, size_t bytes)
+{
+    const int fault = injected("io.log");
+    const size_t wanted = fault ? bytes / 2 : bytes; /* a disk that fills up takes a part */
+    struct stat before;
+    bool ok = fstat(fileno(f), &before) == 0;
+    int error;
+
+    ok = ok && fwrite(data, 1, wanted, f) == wanted && fflush(f) == 0;
+    error = fault ? fault : errno;
+    if (ok && !fault) {
+        return CHARL_OK;
+    }
+    __fpurge(f);
+    clearerr(f);
+    if (ftruncate(fileno(f), before.st_size) != 0) {
+        charl__log(CHARL_LOG_DEBUG, "%s: cannot remove a torn record: %s", path, strerror(errno));
+    }
+    CHARL_FAIL(CHARL_ERR_DISK, "cannot write %s: %s", path, strerror(error));
 }
 
 /* Whether `name` is a temporary of a commit; then *pid and *here (made on this host). */

@@ -354,7 +354,8 @@ static charl_status write_histograms(charl__trainer *t, charl__metrics_async *lo
     CHARL_TRY(charl__trainer_check_finite(t)); /* waits for the steps enqueued */
     charl__throughput_pause(t, m);
     if (t->metrics) {
-        CHARL_TRY(charl_metrics_histograms(t->metrics, t->replica.step, t->session.params, t->gradient_scale));
+        CHARL_TRY(charl__trainer_wrote_row(
+            t, charl_metrics_histograms(t->metrics, t->replica.step, t->session.params, t->gradient_scale)));
     }
     charl__throughput_resume(t, m);
     return CHARL_OK;

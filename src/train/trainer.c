@@ -103,12 +103,24 @@ charl_status charl__trainer_report(charl__trainer *t)
     return report(t, t->options->events.started);
 }
 
+charl_status charl__trainer_wrote_row(const charl__trainer *t, charl_status st)
+{
+    char text[1200];
+
+    if (charl__metrics_loses_rows(t->metrics, st == CHARL_ERR_DISK)) {
+        snprintf(text, sizeof text, "%s; rows are left out until it can be written again, and training continues",
+                 charl_error_message());
+        charl__trainer_warn(t, text);
+    }
+    return st == CHARL_ERR_DISK ? CHARL_OK : st;
+}
+
 charl_status charl__trainer_trained(const charl__trainer *t, const charl_train_row *row)
 {
     const charl_train_events *e = &t->options->events;
 
     CHARL_TRY(e->trained ? e->trained(e->ctx, row) : CHARL_OK);
-    return t->metrics ? charl_metrics_train(t->metrics, row) : CHARL_OK;
+    return t->metrics ? charl__trainer_wrote_row(t, charl_metrics_train(t->metrics, row)) : CHARL_OK;
 }
 
 charl_status charl__trainer_evaluated(const charl__trainer *t, const charl_val_row *row)
@@ -116,7 +128,7 @@ charl_status charl__trainer_evaluated(const charl__trainer *t, const charl_val_r
     const charl_train_events *e = &t->options->events;
 
     CHARL_TRY(e->evaluated ? e->evaluated(e->ctx, row) : CHARL_OK);
-    return t->metrics ? charl_metrics_val(t->metrics, row) : CHARL_OK;
+    return t->metrics ? charl__trainer_wrote_row(t, charl_metrics_val(t->metrics, row)) : CHARL_OK;
 }
 
 charl_status charl__trainer_balanced(const charl__trainer *t, const charl_balance_row *row)
@@ -124,7 +136,7 @@ charl_status charl__trainer_balanced(const charl__trainer *t, const charl_balanc
     const charl_train_events *e = &t->options->events;
 
     CHARL_TRY(e->balanced ? e->balanced(e->ctx, row) : CHARL_OK);
-    return t->metrics ? charl_metrics_balance(t->metrics, row) : CHARL_OK;
+    return t->metrics ? charl__trainer_wrote_row(t, charl_metrics_balance(t->metrics, row)) : CHARL_OK;
 }
 
 charl_status charl__trainer_init(charl__trainer *t, const charl_config *config, const charl_train_options *options,

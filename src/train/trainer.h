@@ -84,7 +84,10 @@ bool charl__trainer_is_over(const charl__trainer *t);
 charl_status charl__trainer_report(charl__trainer *t) CHARL_MUST_CHECK;
 /** What the training takes, to the event `memory`. Local. Errors: ERR_NOMEM, those of the event. */
 charl_status charl__memory_report(const charl__trainer *t) CHARL_MUST_CHECK;
-/** Report a row to its event and append it to the metrics. Local. Errors: those of the event; ERR_DISK. */
+/** The status of writing a row of the metrics files as the training sees it: a disk error becomes CHARL_OK and, until rows can be written
+ *  again, one warning. A row is worth less than the training. */
+charl_status charl__trainer_wrote_row(const charl__trainer *t, charl_status st) CHARL_MUST_CHECK;
+/** Report a row to its event and append it to the metrics. Local. Errors: those of the event; ERR_NOMEM. */
 charl_status charl__trainer_trained(const charl__trainer *t, const charl_train_row *row) CHARL_MUST_CHECK;
 charl_status charl__trainer_evaluated(const charl__trainer *t, const charl_val_row *row) CHARL_MUST_CHECK;
 charl_status charl__trainer_balanced(const charl__trainer *t, const charl_balance_row *row) CHARL_MUST_CHECK;

@@ -233,6 +233,19 @@ says 2 "warning: no checkpoint at step"
 says 1 "charl-train: error: "
 fault "io.write@0:*:28" 8 "a full disk" ranks 1 mlp.ini -o j checkpoint.interval=0
 says 1 "charl-train: error: "
+# Rows of the metrics files that cannot be written are left out, whole, and cost nothing else.
+fault "io.log@0:*:28" 0 "no room for metrics" ranks 2 mlp.ini -o rows log.formats=jsonl,csv
+says 1 "warning: cannot write rows/metrics.jsonl: No space left on device; rows are left out"
+fault "io.log@0:4:28" 0 "no room for one row" ranks 2 mlp.ini -o row log.formats=csv
+for run in rows row; do
+    checks=$((checks + 1))
+    "$bin/charl" checkpoint diff a/last.h5 $run/last.h5 | grep -qv '^config/' && fail "$run: other weights without some rows"
+done
+losses a >whole.csv
+losses row >part.csv
+checks=$((checks + 1))
+[ "$(grep -vcxFf part.csv whole.csv)" -eq 1 ] && [ "$(grep -vcxFf whole.csv part.csv)" -eq 0 ] ||
+    fail "not one row is left out: $(diff whole.csv part.csv)"
 # A rank that fails while its save is under way leaves when the checkpoint is complete.
 fault "io.slow:*:40,train.backward.fail@0:6" 4 "a failure during a save" ranks 2 mlp.ini -o slow checkpoint.interval=5
 says 1 "step 6, .*the device fails on purpose"

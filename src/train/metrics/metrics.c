@@ -18,7 +18,16 @@ enum { N_FORMATS = sizeof formats / sizeof *formats };
 
 struct charl_metrics {
     void *file[N_FORMATS]; /* NULL: not asked for */
+    bool loses_rows;
 };
+
+bool charl__metrics_loses_rows(charl_metrics *m, bool now)
+{
+    const bool begins = now && !m->loses_rows;
+
+    m->loses_rows = now;
+    return begins;
+}
 
 const charl__metrics_format *charl__metrics_format_at(int i)
 {

@@ -49,6 +49,9 @@ enum { CHARL__METRICS_VALUES = 8 + CHARL_MAX_METRICS };
 int charl__metrics_train_values(const charl_train_row *row, charl__metrics_value out[CHARL__METRICS_VALUES]);
 int charl__metrics_val_values(const charl_val_row *row, charl__metrics_value out[CHARL__METRICS_VALUES]);
 
+/** Tells the files whether the row now was lost. Returns whether it is the first one lost. */
+bool charl__metrics_loses_rows(charl_metrics *m, bool now);
+
 /** Write `text` to dir/name whole or not at all. Errors: ERR_DISK. */
 charl_status charl__metrics_write_file(const char *dir, const char *name, const char *text) CHARL_MUST_CHECK;
 

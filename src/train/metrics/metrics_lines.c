@@ -1,5 +1,4 @@
 /* metrics.jsonl and metrics.csv: a line per row. */
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -149,9 +148,7 @@ cleanup:
 static charl_status put_line(line_file *l)
 {
     CHARL_TRY(charl__text_append(&l->line, "\n", 1));
-    CHARL_REQUIRE(fwrite(l->line.data, 1, l->line.length, l->f) == l->line.length && fflush(l->f) == 0, CHARL_ERR_DISK,
-                  "cannot write %s: %s", l->path, strerror(errno));
-    return CHARL_OK;
+    return charl__log_append(l->f, l->path, l->line.data, l->line.length);
 }
 
 /* A number of JSON; null where it has none. Nine digits read back to the same f32. */

@@ -123,9 +123,7 @@ static charl_status put_event(event_file *e, int64_t step, const charl__text *re
     memcpy(r->data, frame, HEAD_BYTES);
     store_le(frame, masked_crc(r->data + HEAD_BYTES, r->length - HEAD_BYTES), TAIL_BYTES);
     CHARL_TRY(charl__text_append(r, frame, TAIL_BYTES));
-    CHARL_REQUIRE(fwrite(r->data, 1, r->length, e->f) == r->length && fflush(e->f) == 0, CHARL_ERR_DISK,
-                  "cannot write %s: %s", e->path, strerror(errno));
-    return CHARL_OK;
+    return charl__log_append(e->f, e->path, r->data, r->length);
 }
 
 /* The values that were collected, as one event. */
