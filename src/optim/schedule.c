@@ -178,11 +178,10 @@ charl_status charl_schedule_check(const charl_schedule *s)
     CHARL_REQUIRE(s->warmup_steps >= 0, CHARL_ERR_CONFIG, "scheduler.warmup_steps is negative");
     CHARL_REQUIRE(s->decay_steps <= s->total_steps, CHARL_ERR_CONFIG,
                   "scheduler.decay_steps must lie between 0 and the %lld steps of the run", (long long)s->total_steps);
-    CHARL_REQUIRE(t->lr != wsd || s->warmup_steps >= s->total_steps ||
-                      s->warmup_steps + s->decay_steps <= s->total_steps,
-                  CHARL_ERR_CONFIG,
-                  "scheduler.warmup_steps = %lld and decay_steps = %lld overlap: the run has %lld steps",
-                  (long long)s->warmup_steps, (long long)s->decay_steps, (long long)s->total_steps);
+    CHARL_REQUIRE(
+        t->lr != wsd || s->warmup_steps >= s->total_steps || s->warmup_steps + s->decay_steps <= s->total_steps,
+        CHARL_ERR_CONFIG, "scheduler.warmup_steps = %lld and decay_steps = %lld overlap: the run has %lld steps",
+        (long long)s->warmup_steps, (long long)s->decay_steps, (long long)s->total_steps);
     CHARL_TRY(charl__settings_check(&t->row, s, "scheduler."));
     return CHARL_OK;
 }

@@ -22,7 +22,7 @@ typedef struct proposal {
 } proposal;
 
 #define NO_FALLBACK                                                                                                    \
-    "run.strict = yes: no older checkpoint is resumed in its place. HINT repair or remove it, or "                       \
+    "run.strict = yes: no older checkpoint is resumed in its place. HINT repair or remove it, or "                     \
     "accept the older one with run.strict = no"
 
 /* The newest checkpoint must be the one that was written last. */
@@ -50,8 +50,9 @@ static charl_status propose(charl__trainer *t, int64_t before, proposal *out)
     const char *resume = t->config->run.resume, *dir = t->config->run.output_dir;
     charl_run_found found = {0};
 
-    CHARL_REQUIRE(!t->options->overwrite || strcmp(resume, "must") != 0, CHARL_ERR_CONFIG,
-                  "--overwrite starts a new run, but run.resume = must continues one; HINT use only one of them");
+    CHARL_REQUIRE_CLEANUP(
+        !t->options->overwrite || strcmp(resume, "must") != 0, CHARL_ERR_CONFIG,
+        "--overwrite starts a new run, but run.resume = must continues one; HINT use only one of them");
     CHARL_TRY_CLEANUP(charl_run_find(dir, before, &found));
     if (before == INT64_MAX && !t->options->overwrite && strcmp(resume, "never") != 0) {
         CHARL_TRY_CLEANUP(check_newest(t, &found));
