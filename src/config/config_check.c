@@ -248,7 +248,7 @@ static void check_data(checker *c)
         wrong(c, "data", cfg->data.x[0] == '\0' ? "x" : "y", "x and y are given together");
     }
     if (cfg->data.mix.count > 0 && cfg->data.path[0]) {
-        wrong(c, "data", "mix", "path is given too: use one of them (`data.mix=` takes a mix back)");
+        wrong(c, "data", "mix", "path is given too: use one of them (`data.mix=` removes the mix)");
     }
     if (cfg->data.mix.count > 0 && cfg->data.x[0]) {
         wrong(c, "data", "x", "names an array of one file, not of a mix");

@@ -229,8 +229,9 @@ static charl_status read_metrics(charl__run_log *log)
 
     CHARL_TRY_CLEANUP(open_text(log->path, "metrics.jsonl", &f));
     CHARL_REQUIRE_CLEANUP(f, CHARL_ERR_DATA,
-                          "%s is no run directory: it has no metrics.jsonl (%s); HINT log.formats = jsonl", log->path,
-                          strerror(errno));
+                          "%s is not a run directory: it has no metrics.jsonl (%s); HINT runs write metrics.jsonl if "
+                          "log.formats contains jsonl",
+                          log->path, strerror(errno));
     while (next_line(f, line)) {
         const int n = take_members(line, m);
         const member *event = find_member(m, n, "event"), *step = find_member(m, n, "step"),

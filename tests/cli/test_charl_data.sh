@@ -67,7 +67,7 @@ printf 'a,b\n1,2\nx,3\n' >typing.csv
 printf 'town,size,seen,kind\nUlm,1,2024-05-17,b\nZug,3,2024-05-18,a\nUlm,,2024-05-19,b\n' >first.csv
 expect 0 'classes    a b' data import csv first.csv -o first.h5 --missing mean
 printf 'kind,seen,more,size,town\nb,2024-06-01,x,,Zug\nb,2024-06-02,y,5,Bonn\n' >second.csv
-expect 0 'note: first.h5 does not know 1 of the words.*second.csv:3: column "town": "Bonn"' data import csv second.csv --like first.h5 -o second.h5
+expect 0 'note: 1 word does not occur in the training data of first.h5 and is treated as unknown; the first: second.csv:3: column "town": "Bonn"' data import csv second.csv --like first.h5 -o second.h5
 expect 0 'mean       0 0.5 3.5 19875.5 6 5.5' data info second.h5
 expect 0 'per class  a 0, b 2 in train' data info second.h5
 expect 0 'classes    a b' data info second.h5
@@ -98,7 +98,7 @@ expect 2 '.--like nameless.h5: its target has no name' data import csv nameless.
 cut -d, -f2- second.csv >bare.csv
 expect 3 'bare.csv has not all targets of first.h5: "kind"' data import csv bare.csv --like first.h5 -o x.h5
 cut -d, -f1-4 second.csv >narrow.csv
-expect 3 'narrow.csv has no column "town", which first.h5 takes' data import csv narrow.csv --like first.h5 -o x.h5
+expect 3 'narrow.csv has no column "town", which first.h5 needs' data import csv narrow.csv --like first.h5 -o x.h5
 expect 3 'typing.csv:3: column "a": "x" is not a number, but "1" in line 2 is' data import csv typing.csv -o x.h5
 printf '1;2\n3;5\n4;4\n' >s.csv
 expect 0 ': regression' data import csv s.csv -o s.h5 --separator ';' --regression --label 0

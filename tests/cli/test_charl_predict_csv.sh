@@ -88,8 +88,8 @@ expect 0 'ignored: note$' predict $model mixed.csv --id name --format jsonl --al
 expect 0 '^charl: bare.csv step=38 rows=90 file=' predict $model bare.csv --all -o bare.out
 expect 0 'rows=1 file=' predict $model one.csv -o one.out
 expect 0 'labelled=30 accuracy=' predict $model part.csv -o part.out
-expect 0 'warning: 30 targets mean nothing to .*; the first is part.csv:3: "bird"' predict $model part.csv
-expect 0 'warning: headless.csv names no columns, .* does: they are taken by position' predict $model headless.csv -o headless.out
+expect 0 'warning: .* does not know 30 labels, which are not counted; the first: part.csv:3: "bird"' predict $model part.csv
+expect 0 'warning: headless.csv has no column names, but .* does; columns are matched by position' predict $model headless.csv -o headless.out
 cat >check.py <<'PY'
 import csv, json
 same, mixed, bare, one, part, headless = (list(csv.DictReader(open(n + ".out"))) for n in ("same", "mixed", "bare", "one", "part", "headless"))
@@ -154,7 +154,7 @@ numpy.save("nan.npy", numpy.where(x > 1100, numpy.nan, x))
 PY
 $python arrays.py || exit 1
 for array in f4 f8; do
-    expect 0 "warning: $array.npy names no columns" predict $model $array.npy -o array.out
+    expect 0 "warning: $array.npy has no column names, but .* does" predict $model $array.npy -o array.out
     cmp array.out headless.out || failed=1
 done
 expect 0 'rows=1$' predict $model one.npy
@@ -179,7 +179,7 @@ PY
 fi
 
 # What a model cannot take, in one message that names it.
-expect 3 'other.csv has no column "width", which beast/last.h5 takes' predict $model other.csv -o no.out
+expect 3 'other.csv has no column "width", which beast/last.h5 needs' predict $model other.csv -o no.out
 printf 'height,width,age\n1000,0.01,\n' >gap.csv
 expect 3 'gap.csv:2: column "age" is missing' predict $model gap.csv -o no.out
 printf 'height,width,age\n1000,0.01,old\n' >word.csv

@@ -93,14 +93,16 @@ static void columns_are_found_by_name(void **state)
     assert_string_equal(charl__rows_name(r, 0), "w");
     charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
     assert_int_equal(n, 0);
-    assert_note(r, true, "1 targets mean nothing to m.h5 and are left out; the first is");
+    assert_note(r, true, "m.h5 does not know 1 label, which is not counted; the first: ");
     charl__rows_close(r);
     charl_assert_ok(open_path(&s, path, NULL, &r));
     assert_null(charl__rows_name(r, 0));
     assert_note(r, false, "ignored: who");
     charl__rows_close(r);
     charl_assert_status(open_path(&s, text_file("r.csv", "a,c,kind\n1,2,ant\n"), NULL, &r), CHARL_ERR_DATA);
-    charl_assert_message("r.csv has no column \"b\", which m.h5 takes");
+    charl_assert_message("r.csv has no column \"b\", which m.h5 needs");
+    charl_assert_status(open_path(&s, text_file("r.csv", "c,kind\n2,ant\n"), NULL, &r), CHARL_ERR_DATA);
+    charl_assert_message("r.csv has no columns \"a\", \"b\", which m.h5 needs");
 }
 
 static void columns_without_names_stand_in_order(void **state)
@@ -112,7 +114,7 @@ static void columns_without_names_stand_in_order(void **state)
 
     (void)state;
     charl_assert_ok(open_path(&s, text_file("p.csv", "1,2,3\n4,5,6\n"), NULL, &r));
-    assert_note(r, true, "p.csv names no columns, m.h5 does");
+    assert_note(r, true, "p.csv has no column names, but m.h5 does; columns are matched by position");
     charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
     assert_int_equal(n, 2);
     assert_true(x[1][0] == 4.0F && x[1][2] == 6.0F);
@@ -127,11 +129,17 @@ static void columns_without_names_stand_in_order(void **state)
     /* Targets are found by name, and the rest must be the columns. */
     s.columns = (char *)(uintptr_t) "";
     charl_assert_ok(open_path(&s, text_file("p.csv", "z,u,v,y,w\n9,1,2,,3\n,4,5,8,6\n"), NULL, &r));
-    assert_note(r, true, "m.h5 names no columns");
+    assert_note(r, true, "m.h5 has no column names, but ");
     charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
     assert_int_equal(n, 2);
     assert_true(isnan(y[0][0]) && y[0][1] == 9.0F && y[1][0] == 8.0F && isnan(y[1][1]));
     assert_true(x[1][0] == 4.0F && x[1][1] == 5.0F && x[1][2] == 6.0F);
+    charl__rows_close(r);
+    charl_assert_ok(open_path(&s, text_file("p.csv", "z,u,v,y,w\n9,1,2,x,3\n"), NULL, &r));
+    assert_note(r, true, "m.h5 has no column names, but ");
+    charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
+    charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
+    assert_note(r, true, "1 target is no number and is not counted; the first: ");
     charl__rows_close(r);
     charl_assert_status(open_path(&s, text_file("p.csv", "u,v,w,q\n1,2,3,4\n"), NULL, &r), CHARL_ERR_DATA);
     charl_assert_message("4 columns, m.h5 takes 3");
@@ -192,7 +200,7 @@ static void arrays_are_taken_by_shape(void **state)
     (void)state;
     charl_assert_ok(open_path(
         &s, npy_file("x.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (1, 3)}", values, 24), NULL, &r));
-    assert_note(r, true, "taken by position");
+    assert_note(r, true, "has no column names, but m.h5 does; columns are matched by position");
     charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
     assert_int_equal(n, 1);
     assert_true(x[0][2] == 3.0F);

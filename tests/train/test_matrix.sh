@@ -146,7 +146,7 @@ fi
 # At the last step there is nothing left to do, with any number of ranks.
 cp -r cnn-3 again
 expect 0 "a finished run again" ranks 2 cnn.ini -o again
-says 1 "nothing left to do"
+says 1 "nothing left to do; to continue training, increase train.epochs"
 same "a finished run again" cnn-1 again
 
 # Killed in the middle of a step: what is lost is computed again.

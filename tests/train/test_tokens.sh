@@ -102,7 +102,7 @@ expect 0 "the weights of a mix as it is printed" ranks 1 mix.ini --print-config
 says 1 "^mix = /.*/text.h5:3, /.*/small.h5:1"
 says 0 "^path ="
 expect 2 "a path and a mix" ranks 1 mix.ini --dry-run data.path=text.h5
-says 1 "\[data\] mix: path is given too"
+says 1 '\[data\] mix: path is given too: use one of them \(`data.mix=` removes the mix\)'
 expect 2 "a mix without a weight" ranks 1 mix.ini --dry-run data.mix=text.h5
 says 1 "\"text.h5\" is not PATH:WEIGHT"
 expect 3 "a mix of images" ranks 1 mix.ini --dry-run data.mix=digits.h5:1,text.h5:1

@@ -162,13 +162,17 @@ static charl_status find_by_name(charl__rows *r, csv_rows *c, const char *header
     charl_status st = CHARL_OK;
     charl__text names = {0};
     char *missing = NULL;
+    int64_t lacking = 0;
 
     for (int64_t i = 0; i < c->n_columns; i++) {
         CHARL_TRY_CLEANUP(charl__text_printf(&names, "%s%s", i ? "\n" : "", c->recipe.column[c->taken[i]].name));
     }
     CHARL_TRY_CLEANUP(charl_names_match(charl__text_string(&names), header, &c->column, &missing));
-    CHARL_REQUIRE_CLEANUP(!missing, CHARL_ERR_DATA, "%s has no column %s, which %s takes; HINT %s", r->path, missing,
-                          r->o.model,
+    for (int64_t i = 0; i < c->n_columns; i++) {
+        lacking += c->column[i] < 0;
+    }
+    CHARL_REQUIRE_CLEANUP(!missing, CHARL_ERR_DATA, "%s has no column%s %s, which %s needs; HINT %s", r->path,
+                          lacking == 1 ? "" : "s", missing, r->o.model,
                           c->table.n_columns == 1 && c->n_columns > 1
                               ? "it has a single column: which separator has it? --separator"
                               : "its first line must hold the names of the columns, in any order");
@@ -231,11 +235,11 @@ static charl_status find_by_place(charl__rows *r, csv_rows *c)
         }
     }
     if (c->table.names || has_names(c)) {
-        CHARL_TRY(
-            charl__rows_warn(r,
-                             "%s names no columns, %s does: they are taken by position, which is right only if they "
-                             "stand in the order of the training data",
-                             c->table.names ? r->o.model : r->path, c->table.names ? r->path : r->o.model));
+        CHARL_TRY(charl__rows_warn(
+            r,
+            "%s has no column names, but %s does; columns are matched by position, which is correct only if "
+            "they are in the order of the training data",
+            c->table.names ? r->o.model : r->path, c->table.names ? r->path : r->o.model));
     }
     return CHARL_OK;
 }
@@ -507,15 +511,22 @@ static charl_status next_csv(charl__rows *r, int64_t most, void *x, void *y, int
         c->left_out = 0;
     }
     if (!more && c->unknown > 0) {
-        CHARL_TRY(charl__rows_warn(r,
-                                   "%lld targets mean nothing to %s and are left out; the first is "
-                                   "%s",
-                                   (long long)c->unknown, r->o.model, charl__text_string(&c->first_unknown)));
+        if (r->s->y_dtype == CHARL_F32) {
+            CHARL_TRY(charl__rows_warn(r, "%lld target%s not counted; the first: %s", (long long)c->unknown,
+                                       c->unknown == 1 ? " is no number and is" : "s are no numbers and are",
+                                       charl__text_string(&c->first_unknown)));
+        } else {
+            CHARL_TRY(charl__rows_warn(r, "%s does not know %lld label%s not counted; the first: %s", r->o.model,
+                                       (long long)c->unknown, c->unknown == 1 ? ", which is" : "s, which are",
+                                       charl__text_string(&c->first_unknown)));
+        }
         c->unknown = 0;
     }
     if (!more && c->strange > 0) {
-        CHARL_TRY(charl__rows_warn(r, "%s does not know %lld of the words, and takes them for none; the first is %s",
-                                   r->o.model, (long long)c->strange, charl__text_string(&c->first_strange)));
+        CHARL_TRY(charl__rows_warn(
+            r, "%lld word%s not occur in the training data of %s and %s treated as unknown; the first: %s",
+            (long long)c->strange, c->strange == 1 ? " does" : "s do", r->o.model, c->strange == 1 ? "is" : "are",
+            charl__text_string(&c->first_strange)));
         c->strange = 0;
     }
     return CHARL_OK;

@@ -56,11 +56,11 @@ static charl_status open_npy(charl__rows *r)
                   : r->s->x_dtype == CHARL_U16 ? "uint16"
                                                : "uint32");
     if (r->s->columns[0]) {
-        CHARL_TRY(
-            charl__rows_warn(r,
-                             "%s names no columns, %s does: they are taken by position, which is right only if they "
-                             "stand in the order of the training data",
-                             r->path, r->o.model));
+        CHARL_TRY(charl__rows_warn(
+            r,
+            "%s has no column names, but %s does; columns are matched by position, which is correct only if "
+            "they are in the order of the training data",
+            r->path, r->o.model));
     }
     r->rows = f->array.rows;
     return CHARL_OK;
