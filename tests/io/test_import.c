@@ -265,6 +265,24 @@ static void csv_classes_are_numbered_in_sorted_order(void **state)
     }
 }
 
+/* Labels are numbers only if each is written as its number is: 01 and 1 are two classes. */
+static void csv_labels_with_zeros_are_names(void **state)
+{
+    static const char *const texts[] = {"1,01\n2,1\n3,2\n", "1,+1\n2,1\n", "1,00\n2,01\n", "1,-0\n2,0\n"};
+    static const char *const names[] = {"01\n1\n2", "+1\n1", "00\n01", "-0\n0"};
+    charl_dataset_info info;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        charl_dataset *ds;
+
+        charl_assert_ok(charl_import_csv(text_file("z.csv", texts[i]), NULL, out, &replace));
+        ds = open_out(NULL, &info);
+        assert_string_equal(info.class_names, names[i]);
+        charl_dataset_close(ds);
+    }
+}
+
 static void csv_labels_and_headers(void **state)
 {
     const char *numbers = text_file("n.csv", "4,1,2\n2,3,4\n");
@@ -698,6 +716,7 @@ int main(void)
         cmocka_unit_test(cifar_records_become_images),
         cmocka_unit_test(csv_becomes_a_table),
         cmocka_unit_test(csv_classes_are_numbered_in_sorted_order),
+        cmocka_unit_test(csv_labels_with_zeros_are_names),
         cmocka_unit_test(csv_labels_and_headers),
         cmocka_unit_test(csv_typing_error_is_no_header),
         cmocka_unit_test(csv_targets_may_be_several),

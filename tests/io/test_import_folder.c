@@ -139,6 +139,13 @@ static void a_list_gives_labels(void **state)
     assert_int_equal(info.rows[0], 3);
     check_samples(ds, CHARL_SPLIT_TRAIN, 3);
     charl_dataset_close(ds);
+    put_text("flat/labels.csv", "y.png,1\nx.png,01\n"); /* names, since 01 is not how the number 1 is written */
+    charl_assert_ok(import("flat", NULL));
+    charl_assert_ok(charl_dataset_open(out, NULL, &ds));
+    charl_dataset_get_info(ds, &info);
+    assert_string_equal(info.class_names, "01\n1");
+    check_samples(ds, CHARL_SPLIT_TRAIN, 2);
+    charl_dataset_close(ds);
 }
 
 static void bad_lists_are_refused(void **state)
@@ -151,6 +158,9 @@ static void bad_lists_are_refused(void **state)
         {"x.png,1\na/../../x.png,1\n", "list/labels.csv:2: a/../../x.png is outside the folder"},
         {"x.png,1\nx.txt,1\n", "list/labels.csv:2: \"x.txt\" is not a .png, .jpg or .jpeg file"},
         {"file,label\n", "list/labels.csv: there are no images in it"},
+        {"z.bmp,cat\nx.png,dog\n", "list/labels.csv:1: \"z.bmp\" is not a .png, .jpg or .jpeg file"},
+        {"scan,cat\nx.png,dog\n", "list/labels.csv:1: \"scan\" is not a .png, .jpg or .jpeg file"},
+        {"x.png,dog\ny.png,dog\nx.png,cat\n", "list/x.png has two labels: \"cat\" and \"dog\""},
         {"gone.png,1\n", "list/gone.png: cannot be opened"},
         {"x.png,\"a\nb\"\n", "list: a class name with a line end"},
         {"x.png,caf\xe9\n", "list: a class name that is not UTF-8"},
@@ -159,6 +169,7 @@ static void bad_lists_are_refused(void **state)
     (void)state;
     make_folder("list");
     put_level("list/x.png", 0);
+    put_text("list/scan", "a file of the folder");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         put_text("list/labels.csv", bad[i][0]);
         charl_assert_status(import("list", NULL), CHARL_ERR_DATA);

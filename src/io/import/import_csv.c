@@ -36,7 +36,7 @@ typedef struct csv_import {
     bool *is_asked;         /* [columns] --missing names the column */
     charl__missing missing; /* of columns that it does not name */
     int64_t rows, left_out; /* rows that are taken, and those with a missing value that are not */
-    bool ids;               /* every class is an integer from 0: the label itself */
+    bool ids;               /* every label is the number of its class */
     charl__look_at
         first_label; /* the label of line 1 where it was taken for a row and is no number: a header of numbers? */
     int64_t later_numbers, later_words; /* labels of the other rows; counted only then */
@@ -334,7 +334,6 @@ static charl_status note_class(csv_import *c)
 {
     const char *label = charl__table_field(&c->table, c->label[0]);
     int64_t index;
-    long id = 0;
 
     CHARL_REQUIRE(label[0], CHARL_ERR_DATA, "%s: the label is missing; HINT --missing drop leaves such rows out",
                   charl__table_place(&c->table));
@@ -344,7 +343,7 @@ static charl_status note_class(csv_import *c)
         "out; a class of this name needs another one",
         charl__table_place(&c->table), label);
     compare_label(c, label);
-    c->ids = c->ids && parse_index(label, &id) && id >= 0 && id < MAX_ID;
+    c->ids = c->ids && charl__parse_class(label, MAX_ID) >= 0;
     CHARL_TRY(charl__name_set_add(&c->classes, label, &index));
     if (index == c->classes.n - 1) {
         const char *why = charl__name_fault(label);
@@ -603,7 +602,7 @@ static charl_status number_classes(csv_import *c, char ***sorted)
     CHARL_TRY_CLEANUP(charl__alloc_array(c->classes.n, sizeof **sorted, sorted));
     for (int64_t i = 0; i < c->classes.n; i++) {
         (*sorted)[i] = c->classes.names[order[i]];
-        number[order[i]] = c->ids ? (int32_t)strtol((*sorted)[i], NULL, 10) : (int32_t)i;
+        number[order[i]] = c->ids ? charl__parse_class((*sorted)[i], MAX_ID) : (int32_t)i;
     }
     for (int64_t r = 0; r < c->rows; r++) {
         c->class_of[r] = number[c->class_of[r]];

@@ -14,7 +14,7 @@
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/pictures/pictures.h"
 #include "io/image/image_files.h"
-#include "io/table/csv.h"
+#include "io/table/table.h"
 #include "io/import/importer.h"
 
 enum { MAX_CLASSES = 100000, MAX_ID = 100000, BLOCK_BYTES = 16 << 20, MAX_SIDE = 4096, NOTED = 20 };
@@ -57,12 +57,65 @@ static charl_status check_listed_name(const collection *c, const char *name, int
     return CHARL_OK;
 }
 
+/* Whether the first field of a list stands over the file names: it is no name of a file, here or of an image of any format. */
+static charl_status is_heading(const collection *c, const char *field, bool *heading)
+{
+    charl_status st = CHARL_OK;
+    charl__text path = {0};
+    struct stat s;
+
+    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/%s", c->folder, field));
+    *heading = !charl__is_image_name(field) && !charl__is_foreign_image_name(field) &&
+               stat(charl__text_string(&path), &s) != 0;
+cleanup:
+    charl__text_fini(&path);
+    return st;
+}
+
+typedef struct listing {
+    const char *path, *label;
+} listing;
+
+static int by_path(const void *a, const void *b)
+{
+    const listing *x = a, *y = b;
+    const int order = strcmp(x->path, y->path);
+
+    return order ? order : strcmp(x->label, y->label);
+}
+
+/* A file may be listed several times, with one label. */
+static charl_status check_contradictions(const collection *c)
+{
+    charl_status st = CHARL_OK;
+    listing *sorted = NULL;
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(c->images.count, sizeof *sorted, &sorted));
+    for (int64_t i = 0; i < c->images.count; i++) {
+        sorted[i] = (listing){c->images.paths[i], c->labels.paths[i]};
+    }
+    qsort(sorted, (size_t)c->images.count, sizeof *sorted, by_path);
+    for (int64_t i = 1; i < c->images.count; i++) {
+        CHARL_REQUIRE_CLEANUP(strcmp(sorted[i - 1].path, sorted[i].path) != 0 ||
+                                  strcmp(sorted[i - 1].label, sorted[i].label) == 0,
+                              CHARL_ERR_DATA, "%s/labels.csv: %s has two labels: \"%.100s\" and \"%.100s\"", c->folder,
+                              sorted[i].path, sorted[i - 1].label, sorted[i].label);
+    }
+cleanup:
+    charl_free(sorted);
+    return st;
+}
+
 static charl_status read_list(collection *c, charl__csv *csv)
 {
+    bool heading = false;
     int n;
 
     CHARL_TRY(charl__csv_next(csv, &n));
-    if (n == 2 && !charl__is_image_name(charl__csv_field(csv, 0))) { /* a header */
+    if (n == 2) {
+        CHARL_TRY(is_heading(c, charl__csv_field(csv, 0), &heading));
+    }
+    if (heading) {
         CHARL_TRY(charl__csv_next(csv, &n));
     }
     while (n > 0) {
@@ -78,7 +131,7 @@ static charl_status read_list(collection *c, charl__csv *csv)
         CHARL_TRY(charl__csv_next(csv, &n));
     }
     CHARL_REQUIRE(c->images.count > 0, CHARL_ERR_DATA, "%s/labels.csv: there are no images in it", c->folder);
-    return CHARL_OK;
+    return check_contradictions(c);
 }
 
 static charl_status collect_list(collection *c, const char *path)
@@ -163,7 +216,7 @@ static void collection_fini(collection *c)
 
 static bool is_id(const char *text)
 {
-    return text[0] && strspn(text, "0123456789") == strlen(text) && strlen(text) < 8 && atol(text) < MAX_ID;
+    return charl__parse_class(text, MAX_ID) >= 0;
 }
 
 /* The different labels of the training images, sorted. */
@@ -196,7 +249,7 @@ static charl_status number_labels(collection *c, const classes *k)
         char *const *found = bsearch(&c->labels.paths[i], k->names, (size_t)k->count, sizeof *k->names, charl__by_text);
 
         if (k->ids && is_id(c->labels.paths[i])) {
-            c->label[i] = (int32_t)atol(c->labels.paths[i]);
+            c->label[i] = charl__parse_class(c->labels.paths[i], MAX_ID);
             continue;
         }
         CHARL_REQUIRE(found, CHARL_ERR_DATA, "%s: class \"%.100s\" is not among those of the training images",

@@ -403,15 +403,12 @@ static charl_status read_columns(const charl__rows *r, csv_rows *c, void *x, int
 static int32_t find_class(const charl__rows *r, const csv_rows *c, const char *field)
 {
     const class_name key = {field, strlen(field), 0}, *found;
-    char *end;
-    long v;
 
     if (c->n_classes > 0) {
         found = bsearch(&key, c->classes, (size_t)c->n_classes, sizeof key, by_text);
         return found ? found->class : -1;
     }
-    v = strtol(field, &end, 10);
-    return field[0] && *end == '\0' && v >= 0 && v < r->s->classes ? (int32_t)v : -1;
+    return charl__parse_class(field, (int32_t)r->s->classes);
 }
 
 /* Targets are extra: one that is missing or means nothing to the model is left out. */

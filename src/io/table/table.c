@@ -217,6 +217,18 @@ bool charl__parse_number(const char *text, char decimal, double *out)
     return *end == '\0';
 }
 
+int32_t charl__parse_class(const char *label, int32_t end)
+{
+    const size_t length = strlen(label);
+    long class;
+
+    if (length < 1 || length > 10 || strspn(label, "0123456789") != length || (label[0] == '0' && length > 1)) {
+        return -1;
+    }
+    class = strtol(label, NULL, 10);
+    return class < end ? (int32_t) class : -1;
+}
+
 bool charl__table_is_missing(const charl__table *t, const char *field)
 {
     static const char *const usual[] = {"",     "#N/A",   "#N/A N/A", "#NA",  "-1.#IND", "-1.#QNAN", "-NaN",

@@ -47,6 +47,9 @@ const char *charl__table_column(const charl__table *t, int column);
 
 /** Whether a field is a number with this decimal sign, '.' or ',', and nothing else. `out` may be NULL. */
 bool charl__parse_number(const char *text, char decimal, double *out);
+/** The class that a label means as a number: decimal digits without a sign or leading zeros, below `end`. -1: it is a name, such as 01, which
+ *  must not become the class 1. */
+int32_t charl__parse_class(const char *label, int32_t end);
 /** Whether a field stands for a missing value: it is empty, one of what pandas takes for it (NA, N/A, NaN, null, None, ...), or in
  *  t->missing. */
 bool charl__table_is_missing(const charl__table *t, const char *field);
