@@ -45,7 +45,7 @@ static charl_status read_lines(const char *path, take_line take, void *ctx)
     size_t got;
     int64_t line = 1;
 
-    CHARL_TRY_CLEANUP(charl__source_open(path, &source));
+    CHARL_TRY_CLEANUP(charl__source_open_text(path, &source, NULL));
     CHARL_TRY_CLEANUP(charl__alloc(BLOCK, &block));
     do {
         CHARL_TRY_CLEANUP(charl__source_some(source, block, BLOCK, &got));

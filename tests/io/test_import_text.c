@@ -109,6 +109,41 @@ static void documents_are_kept_apart(void **state)
     charl_tokenizer_destroy(t);
 }
 
+/* What some programs put first is no part of a text, and the bytes that messages name count from the start of the file. */
+static void byte_order_marks_are_skipped(void **state)
+{
+    const charl_dataset_options opt = {.window = 1};
+    const charl_text_options chars = {.tokenizer = "chars"};
+    const char *path = text_file("mark.txt", "\xef\xbb\xbfwords");
+    unsigned char tokens[8];
+    charl_dataset_info info;
+    charl_dataset *ds;
+
+    (void)state;
+    charl_assert_ok(charl_import_text(&path, 1, NULL, out, &replace));
+    ds = open_out(&opt, &info);
+    assert_int_equal(info.items[CHARL_SPLIT_TRAIN], 5);
+    charl_assert_ok(charl_dataset_read_tokens(ds, CHARL_SPLIT_TRAIN, 0, 5, tokens));
+    assert_memory_equal(tokens, "words", 5);
+    charl_dataset_close(ds);
+    path = text_file("half.txt", "\xef\xbb"); /* no mark, and no text */
+    charl_assert_status(charl_import_text(&path, 1, &chars, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("half.txt: byte 0 is not UTF-8");
+    path = text_file("bad.txt", "\xef\xbb\xbf"
+                                "ab\xff");
+    charl_assert_status(charl_import_text(&path, 1, &chars, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("bad.txt: byte 5 is not UTF-8");
+    need_json();
+    path = text_file("mark.jsonl", "\xef\xbb\xbf{\"text\": \"one\"}\n");
+    charl_assert_ok(charl_import_text(&path, 1, NULL, out, &replace));
+    ds = open_out(&opt, &info);
+    assert_int_equal(info.items[CHARL_SPLIT_TRAIN], 3);
+    charl_dataset_close(ds);
+    path =
+        text_file("mark.jsonl", "\xef\xbb\xbf{\"text\": \"one\", \"label\": 1}\n{\"text\": \"two\", \"label\": 2}\n");
+    charl_assert_ok(charl_import_text_classes(&path, 1, NULL, out, &replace));
+}
+
 /* A text of several blocks has the tokens that it has as a whole: it is cut only where words end. */
 static void blocks_do_not_show(void **state)
 {
@@ -257,10 +292,10 @@ static void every_acquisition_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_become_tokens),        cmocka_unit_test(documents_are_kept_apart),
-        cmocka_unit_test(blocks_do_not_show),         cmocka_unit_test(a_split_inside_a_document),
-        cmocka_unit_test(what_is_no_text_is_refused), cmocka_unit_test(missing_labels_are_no_classes),
-        cmocka_unit_test(every_acquisition_may_fail),
+        cmocka_unit_test(bytes_become_tokens),          cmocka_unit_test(documents_are_kept_apart),
+        cmocka_unit_test(blocks_do_not_show),           cmocka_unit_test(a_split_inside_a_document),
+        cmocka_unit_test(what_is_no_text_is_refused),   cmocka_unit_test(missing_labels_are_no_classes),
+        cmocka_unit_test(byte_order_marks_are_skipped), cmocka_unit_test(every_acquisition_may_fail),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown_dir);

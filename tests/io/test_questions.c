@@ -98,6 +98,11 @@ static void test_prompts(void **state)
         snprintf(path, sizeof path, "%s", charl_test_path(dir, "p.txt"));
         write_lines("a b\r\n\n{\"c\"");
     }
+    write_lines("\xef\xbb\xbf" /* a byte order mark is no part of the prompt */
+                "a b\n");
+    charl_assert_ok(charl__prompts_read(path, &p));
+    assert_string_equal(p.items[0], "a b");
+    charl__prompts_fini(&p);
     write_lines("\n");
     charl_assert_status(read_prompts(NULL), CHARL_ERR_DATA);
     charl_assert_message("p.txt has no prompts");

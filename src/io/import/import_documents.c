@@ -11,13 +11,13 @@
 
 enum { BLOCK_BYTES = 1 << 20, MOST_LINE_BYTES = 1 << 30 };
 
-/* A document of a plain file. With utf8 a character that a block cuts waits for its rest. */
-static charl_status read_plain(const charl__documents *d, charl__source *s, unsigned char *block,
+/* A document of a plain file, from byte `first` on. With utf8 a character that a block cuts waits for its rest. */
+static charl_status read_plain(const charl__documents *d, charl__source *s, int64_t first, unsigned char *block,
                                const charl__document_sink *sink)
 {
     const char *path = charl__source_path(s);
     size_t kept = 0, got;
-    int64_t at = 0; /* of block[0] in the file */
+    int64_t at = first; /* of block[0] in the file */
 
     do {
         size_t n, use;
@@ -42,7 +42,7 @@ static charl_status read_plain(const charl__documents *d, charl__source *s, unsi
         memmove(block, block + use, kept);
         at += (int64_t)use;
     } while (got > 0);
-    return at > 0 && sink->end ? sink->end(sink->ctx) : CHARL_OK;
+    return at > first && sink->end ? sink->end(sink->ctx) : CHARL_OK;
 }
 
 #ifdef CHARL_HAVE_JANSSON
@@ -185,12 +185,13 @@ charl_status charl__documents_read(const charl__documents *d, const charl__docum
     charl_status st = CHARL_OK;
     charl__source *s = NULL;
     unsigned char *block = NULL;
+    int64_t first;
 
     CHARL_TRY_CLEANUP(charl__alloc(BLOCK_BYTES, &block));
     for (int64_t i = 0; i < d->paths->n; i++) {
-        CHARL_TRY_CLEANUP(charl__source_open(d->paths->path[i], &s));
+        CHARL_TRY_CLEANUP(charl__source_open_text(d->paths->path[i], &s, &first));
         CHARL_TRY_CLEANUP(d->line || is_json(d->paths->path[i]) ? read_json(d, s, block, sink)
-                                                                : read_plain(d, s, block, sink));
+                                                                : read_plain(d, s, first, block, sink));
         charl__source_close(s);
         s = NULL;
     }

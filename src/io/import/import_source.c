@@ -65,6 +65,34 @@ cleanup:
     return st;
 }
 
+/* Read a mark; what is none is read again. */
+static charl_status skip_mark(charl__source *s)
+{
+    unsigned char mark[3];
+    size_t n = 0, got = 1;
+
+    while (n < sizeof mark && got > 0) {
+        CHARL_TRY(charl__source_some(s, mark + n, sizeof mark - n, &got));
+        n += got;
+    }
+    return n == sizeof mark && memcmp(mark, "\xef\xbb\xbf", sizeof mark) == 0 ? CHARL_OK : charl__source_rewind(s);
+}
+
+charl_status charl__source_open_text(const char *path, charl__source **out, int64_t *bytes)
+{
+    charl_status st;
+
+    CHARL_TRY(charl__source_open(path, out));
+    st = skip_mark(*out);
+    if (st != CHARL_OK) {
+        charl__source_close(*out);
+        *out = NULL;
+    } else if (bytes) {
+        *bytes = (*out)->at;
+    }
+    return st;
+}
+
 void charl__source_close(charl__source *s)
 {
     if (!s) {

@@ -51,7 +51,7 @@ charl_status charl__labelled_text_open(charl__labelled_text *t, const char *path
     if (!t->is_json) {
         return open_table(t, separator);
     }
-    CHARL_TRY(charl__source_open(path, &t->source));
+    CHARL_TRY(charl__source_open_text(path, &t->source, NULL));
     CHARL_TRY(charl__alloc(BLOCK_BYTES, &t->block));
     return CHARL_OK;
 }
