@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "charl/dataset.h"
 #include "io/dataset/dataset_write.h"
@@ -144,7 +145,11 @@ static void every_row_is_in_one_part(void **state)
 
     (void)state;
     charl_assert_ok(charl_dataset_open(path, NULL, &ds));
-    charl_assert_ok(charl_dataset_divide(ds, fractions, outs, 3, NULL));
+    put_file(outs[2], "", 0); /* before anything is written */
+    charl_assert_status(charl_dataset_divide(ds, fractions, outs, 3, NULL), CHARL_ERR_CONFIG);
+    charl_assert_message("p2.h5: exists already; HINT remove it or use --overwrite");
+    assert_int_not_equal(access(outs[0], F_OK), 0);
+    charl_assert_ok(charl_dataset_divide(ds, fractions, outs, 3, &(charl_import_options){.overwrite = true}));
     for (int p = 0; p < 3; p++) {
         for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
             const int of[] = {TRAIN, VAL, TEST};

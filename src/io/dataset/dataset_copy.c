@@ -324,9 +324,9 @@ static bool is_same_file(const char *a, const char *b)
             (stat(folder_a, &sa) == 0 && stat(folder_b, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino));
 }
 
-/* Before the first file is written: each has a name of its own and training samples. */
+/* Before the first file is written: each has a name of its own and training samples, and may be written. */
 static charl_status check_outs(const char *const *outs, int parts, const double *fractions, const uint8_t *part_of,
-                               const charl_dataset_info *info)
+                               const charl_dataset_info *info, bool overwrite)
 {
     const int64_t rows = info->rows[CHARL_SPLIT_TRAIN];
 
@@ -337,6 +337,7 @@ static charl_status check_outs(const char *const *outs, int parts, const double 
         }
         CHARL_REQUIRE(memchr(part_of, p, (size_t)rows), CHARL_ERR_CONFIG, "%s: %g of %lld training samples is none",
                       outs[p], fractions[p], (long long)rows);
+        CHARL_TRY(charl__writer_may_create(outs[p], overwrite));
     }
     return CHARL_OK;
 }
@@ -361,7 +362,7 @@ charl_status charl_dataset_divide(charl_dataset *ds, const double *fractions, co
         CHARL_TRY_CLEANUP(charl__alloc_array(info.rows[s] + 1, 1, &part_of[s]));
         CHARL_TRY_CLEANUP(assign(ds, &info, (charl_split)s, fractions, parts, opt, part_of[s]));
     }
-    CHARL_TRY_CLEANUP(check_outs(outs, parts, fractions, part_of[CHARL_SPLIT_TRAIN], &info));
+    CHARL_TRY_CLEANUP(check_outs(outs, parts, fractions, part_of[CHARL_SPLIT_TRAIN], &info, opt->overwrite));
     for (int p = 0; p < parts; p++) {
         for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
             CHARL_TRY_CLEANUP(choose(&c, (charl_split)s, &info, (charl_split)s, part_of[s], p));

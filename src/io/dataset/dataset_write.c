@@ -150,15 +150,22 @@ static charl_status add_stats(charl__writer *w)
     return CHARL_OK;
 }
 
+charl_status charl__writer_may_create(const char *path, bool overwrite)
+{
+    struct stat info;
+
+    CHARL_REQUIRE(overwrite || lstat(path, &info) != 0, CHARL_ERR_CONFIG,
+                  "%s: exists already; HINT remove it or use --overwrite", path);
+    return CHARL_OK;
+}
+
 static charl_status open_file(charl__writer *w, bool overwrite)
 {
     charl_status st = CHARL_OK;
     hid_t fapl = H5I_INVALID_HID;
-    struct stat info;
     const charl__h5_site site = {CHARL_ERR_DISK, w->path};
 
-    CHARL_REQUIRE_CLEANUP(overwrite || lstat(w->path, &info) != 0, CHARL_ERR_CONFIG,
-                          "%s: exists already; HINT remove it or use --overwrite", w->path);
+    CHARL_TRY_CLEANUP(charl__writer_may_create(w->path, overwrite));
     CHARL_TRY_CLEANUP(charl__commit_begin(w->path, &w->commit));
     w->io.fd = w->commit.fd;
     CHARL_TRY_CLEANUP(charl__h5_driver_fapl(&w->io, &fapl));

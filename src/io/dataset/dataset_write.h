@@ -28,6 +28,9 @@ typedef struct charl__writer_spec {
     int64_t classes; /* at least; 0: largest label + 1. Tokens: size of the vocabulary */
 } charl__writer_spec;
 
+/** Refuse a path that exists, unless it may be replaced: charl__writer_create's check, for those who write several files. Errors: ERR_CONFIG. */
+charl_status charl__writer_may_create(const char *path, bool overwrite) CHARL_MUST_CHECK;
+
 /** Start writing `path`. Errors: ERR_CONFIG (exists, bad val_split), ERR_DISK. */
 charl_status charl__writer_create(const char *path, const charl__writer_spec *spec, const charl_import_options *opt,
                                   charl__writer **out) CHARL_MUST_CHECK;
