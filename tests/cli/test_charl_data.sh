@@ -23,7 +23,7 @@ printf 'a,b,kind\n1,2,cat\n3,4,dog\n5,6,cat\n7,9,dog\n' >t.csv
 expect 0 'classes    cat dog' data import csv t.csv -o t.h5
 awk 'BEGIN { print "x,price"; for (i = 0; i < 60; i++) printf "%d,%d.5\n", i % 7, i * 31 }' >prices.csv
 expect 0 '^  classes    0.5 .* \.\.\. (60)$' data import csv prices.csv --label price -o prices.h5
-grep -q 'a target that is a number needs --regression' err || { echo "no word of --regression"; failed=1; }
+grep -q 'if the target is a number, use --regression' err || { echo "no word of --regression"; failed=1; }
 expect 0 'val        1 samples' data import csv t.csv -o t.h5 --overwrite --label kind --val-split 0.25
 # No import replaces what it reads, not even with -w; same WHAT ARGUMENT...
 same() {
@@ -61,6 +61,16 @@ expect 0 'note: column "kind" holds words: a column of 0 and 1 for each of 2' da
 printf 'a,y\n1,0\n3,0\n5,0\n2,0\n8,0\n1,0\n3,0\n5,0\n2,0\n8,0\n7,1\n' >uneven.csv
 expect 0 'warning: the classes are uneven: the largest has 10 of 11 training samples' data import csv uneven.csv -o uneven.h5
 expect 0 'per class  0 10, 1 1 in train' data info uneven.h5
+printf 'a,y\n1,1\n2,2\n3,3\n4,1\n5,2\n6,3\n' >numbered.csv # class 0 is empty
+expect 0 'per class  0 0, 1 2, 2 2, 3 2 in train' data import csv numbered.csv -o numbered.h5
+if grep -q 'only one sample' err; then
+    echo "two samples of each class are told to be one"
+    failed=1
+fi
+printf 'a,y\n1,1.5\n2,2.5\n3,3.5\n' >real.csv
+expect 0 'most classes have only one sample; if the target is a number, use --regression' data import csv real.csv -o real.h5
+printf 'a' >one.txt
+expect 3 ' one.h5: the training set has 1 token; at least 2 are needed' data import text one.txt -o one.h5
 printf 'a,b\n1,2\nx,3\n' >typing.csv
 
 # A second file, treated as the first
@@ -72,9 +82,9 @@ expect 0 'mean       0 0.5 3.5 19875.5 6 5.5' data info second.h5
 expect 0 'per class  a 0, b 2 in train' data info second.h5
 expect 0 'classes    a b' data info second.h5
 expect 0 'val        1 samples' data import csv first.csv --like first.h5 -o split.h5 --val-split 0.4
-expect 2 '.--drop goes without --like: first.h5 decides it' data import csv second.csv --like first.h5 --drop more -o x.h5
+expect 2 '.--drop cannot be used with --like: first.h5 already defines it' data import csv second.csv --like first.h5 --drop more -o x.h5
 expect 0 'train      4 samples' data make digits tiny.h5 --train 4 --val 0
-expect 2 '.--like tiny.h5: it is no table' data import csv second.csv --like tiny.h5 -o x.h5
+expect 2 '.--like tiny.h5: not a table written by charl data import csv' data import csv second.csv --like tiny.h5 -o x.h5
 expect 3 'none.h5' data import csv second.csv --like none.h5 -o x.h5
 sed 's/5,Bonn/5,/; s/^b,2024-06-02/c,2024-06-02/' second.csv >third.csv
 expect 3 'third.csv:3: the target is missing, or none that first.h5 has' data import csv third.csv --like first.h5 -o x.h5
@@ -143,7 +153,7 @@ if "$charl" data import text lines.jsonl -o l.h5 >out 2>err; then
 else
     grep -q 'built without libjansson' err || failed=1
 fi
-expect 2 'val_file and val_split are both given' data import text text.txt --val-file text.txt --val-split 0.1 -o x.h5
+expect 2 '.--val-file and --val-split cannot be combined' data import text text.txt --val-file text.txt --val-split 0.1 -o x.h5
 
 # Folders of images: 3 x 2 pixels of one level each, written without a library.
 mkdir -p set/cat set/dog
@@ -176,8 +186,8 @@ expect 2 'fit zoom: must be one of crop, stretch, pad' data import images set -o
 expect 2 "unrecognized option '--fit'" data import csv t.csv -o x.h5 --fit pad
 head -c 50 set/cat/1.png >set/dog/5.png
 expect 3 'dog/5.png: damaged or truncated PNG' data import images set -o x.h5 --size 4
-expect 3 '1 of the 9 images of set cannot be read, and --skip-bad leaves' data import images set -o x.h5 --size 4
-expect 0 'left out, 8 remain' data import images set -o good.h5 --size 4 --skip-bad
+expect 3 '1 of 9 images cannot be read (--skip-bad skips them); the first: set/dog/5.png' data import images set -o x.h5 --size 4
+expect 0 '1 unreadable image was skipped, 8 remain' data import images set -o good.h5 --size 4 --skip-bad
 expect 0 'train      8 samples' data info good.h5
 tail -c +90 "$kernels/../tests/fuzz/corpus/images/arithmetic" >set/dog/6.jpg
 expect 0 'dog/6.jpg: ' data import images set -o good.h5 --size 4 --skip-bad --overwrite
@@ -226,7 +236,7 @@ expect 2 'd1.h5 has a validation set' data split d1.h5 -o x.h5 --val-split 0.1
 expect 2 'give either --fractions, or --val-split' data split d1.h5 -o x.h5
 expect 2 'x.h5 is named twice' data split d1.h5 -o x.h5 -o x.h5 --fractions 0.5,0.5 --overwrite
 expect 2 'x.h5 is named twice' data split d1.h5 -o ./x.h5 -o "$PWD/x.h5" --fractions 0.5,0.5
-expect 2 'x2.h5: 0.001 of 60 training samples is none' data split d1.h5 -o x.h5 -o x2.h5 --fractions 0.999,0.001
+expect 2 'x2.h5: 0.001 of 60 training samples rounds to no sample' data split d1.h5 -o x.h5 -o x2.h5 --fractions 0.999,0.001
 expect 2 '2 fractions, but 1 file' data split d1.h5 -o x.h5 --fractions 0.5,0.5
 hint 'give -o once for each fraction'
 expect 2 'fractions 0.5,2: must be numbers between 0 and 1' data split d1.h5 -o x.h5 --fractions 0.5,2

@@ -185,7 +185,7 @@ expect 3 'gap.csv:2: column "age" is missing' predict $model gap.csv -o no.out
 printf 'height,width,age\n1000,0.01,old\n' >word.csv
 expect 3 'word.csv:2: column "age": "old" is not a number' predict $model word.csv -o no.out
 printf 'height,width,age\n1000,0.01\n' >short.csv
-expect 3 'short.csv:2: 2 fields, the first line has 3' predict $model short.csv -o no.out
+expect 3 'short.csv:2: 2 fields, but the first line has 3' predict $model short.csv -o no.out
 printf 'height,width,age,width\n1000,0.01,1,2\n' >twice.csv
 expect 3 'twice.csv:1: two columns have the name "width"' predict $model twice.csv -o no.out
 printf 'height,width,age\n' >none.csv

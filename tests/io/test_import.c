@@ -405,7 +405,7 @@ typedef struct bad_csv {
 static void bad_csv_is_refused_with_its_line(void **state)
 {
     static const bad_csv cases[] = {
-        {"a,b\n1,2\n3\n", NULL, CHARL_ERR_DATA, "bad.csv:3: 1 fields, the first line has 2"},
+        {"a,b\n1,2\n3\n", NULL, CHARL_ERR_DATA, "bad.csv:3: 1 field, but the first line has 2"},
         {"a,b\n1,2\n3,4,5\n", NULL, CHARL_ERR_DATA, "bad.csv:3: 3 fields"},
         {"a,b\n1,2\n\n,4\n", NULL, CHARL_ERR_DATA, "bad.csv:4: column \"a\" is missing"},
         {"a,b\n1,2\n3,\n", NULL, CHARL_ERR_DATA, "bad.csv:3: the label is missing"},

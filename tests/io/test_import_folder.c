@@ -229,7 +229,7 @@ static void bad_files_are_counted_or_left_out(void **state)
     }
     folders[0] = charl_test_path(dir, "mixed");
     charl_assert_status(charl_import_images(folders, &tiny, out, &o), CHARL_ERR_DATA);
-    charl_assert_message("23 of the 60 images of ");
+    charl_assert_message("23 of 60 images cannot be read (--skip-bad skips them); the first: ");
     charl_assert_message(".png: neither a PNG nor a JPEG file");
     while (notes[n][0]) {
         assert_non_null(strstr(notes[n++], "neither"));
@@ -238,11 +238,11 @@ static void bad_files_are_counted_or_left_out(void **state)
     put_text("mixed/ant/a.webp", "another kind");
     put_text("mixed/ant/b.gif", "another kind");
     charl_assert_status(charl_import_images(folders, &tiny, out, &o), CHARL_ERR_DATA);
-    charl_assert_message("2 of the 62 images of "); /* their names say enough */
+    charl_assert_message("2 of 62 images cannot be read"); /* their names say enough */
     memset(notes, 0, sizeof notes);
     o.skip_bad = true;
     charl_assert_ok(charl_import_images(folders, &tiny, out, &o));
-    assert_string_equal(notes[20], "25 images that cannot be read were left out, 37 remain");
+    assert_string_equal(notes[20], "25 unreadable images were skipped, 37 remain");
     charl_assert_ok(charl_dataset_open(out, NULL, &ds));
     charl_dataset_get_info(ds, &info);
     assert_int_equal(info.rows[0], 37);
@@ -262,14 +262,14 @@ static void bad_files_are_counted_or_left_out(void **state)
     folders[0] = charl_test_path(dir, "worse");
     folders[1] = charl_test_path(dir, "second");
     charl_assert_status(charl_import_images(folders, &tiny, out, &o), CHARL_ERR_DATA);
-    charl_assert_message("2 of the 2 images of ");
+    charl_assert_message("2 of 2 images cannot be read");
     assert_non_null(strstr(notes[2], "second/ant/00.png"));
     put_level("worse/ant/00.png", 0);
     put_level("worse/bee/00.png", 100);
     folders[0] = charl_test_path(dir, "worse");
     folders[1] = charl_test_path(dir, "second");
     charl_assert_status(charl_import_images(folders, &tiny, out, &o), CHARL_ERR_DATA);
-    charl_assert_message("1 of the 4 images of ");
+    charl_assert_message("1 of 4 images cannot be read");
     put_text("worse/bee/a.gif", "another kind");
     put_text("second/bee/b.gif", "another kind");
     memset(notes, 0, sizeof notes);

@@ -301,11 +301,15 @@ static void words_and_typing_errors_are_told_apart(void **state)
     refuse("a,y\n1970-01-01,0\n7,1\n", NULL, CHARL_ERR_DATA, "\"1970-01-01\" is not a number");
     refuse("a,y\n2024-02-30,0\n", NULL, CHARL_ERR_DATA, "t.csv:2: column \"a\": \"2024-02-30\" is not a date");
     refuse("a,y\n01/02/2024,0\n", NULL, CHARL_ERR_DATA, "--dates dmy or --dates mdy");
+    refuse("a,y\n01/02/2024,0\n01/13/2024,1\n13/01/2024,0\n", NULL, CHARL_ERR_DATA,
+           "13/01/2024 in line 4 has the day first, 01/13/2024 in line 3 the month");
+    refuse("a,b,y\n1,u,0\n2,\"v\nw\",1\n", NULL, CHARL_ERR_DATA,
+           "t.csv:3: column \"b\": a category with a line end; HINT");
     refuse("a,a=x,y\nx,1,0\n", NULL, CHARL_ERR_DATA, "\"a=x\" stands twice");
     for (int i = 0; i < 40; i++) {
         snprintf(many + strlen(many), sizeof many - strlen(many), "%d,n%d,%d\n", i, i, i % 2);
     }
-    refuse(many, NULL, CHARL_ERR_DATA, "too many for categories: \"name\"; HINT");
+    refuse(many, NULL, CHARL_ERR_DATA, "these columns have too many different values to be categories: \"name\"; HINT");
 }
 
 /* Validation rows come from every class in proportion, and statistics from the others alone. */

@@ -156,7 +156,7 @@ static void what_is_no_token_file_is_refused(void **state)
     charl_assert_message("good.bin: token 2 (byte 1028) is 300, the vocabulary has 300");
     charl_assert_status(charl_import_tokens(&path, 1, &(charl_tokens_options){.val_file = path}, out, &split),
                         CHARL_ERR_CONFIG);
-    charl_assert_message("both given");
+    charl_assert_message("--val-file and --val-split cannot be combined");
 }
 
 static charl_status import_tokens(void *ctx)

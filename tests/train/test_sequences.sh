@@ -116,7 +116,7 @@ printf '{"text": "a", "label": 1}\n{"text": 2}\n' >bad.jsonl
 expect 3 "no text" "$bin/charl" data import text-classes bad.jsonl -o x.h5
 says 1 'bad.jsonl:2: field "text" is not a string'
 expect 0 "as many classes as texts" "$bin/charl" data import text-classes reviews.csv --label id -o id.h5
-says 1 "most classes have a single text$"
+says 1 "most classes have only one text$"
 printf 'text,label\na,b\n' >one.csv
 expect 3 "one class" "$bin/charl" data import text-classes one.csv -o x.h5
 says 1 "one.csv: all labels are the same"

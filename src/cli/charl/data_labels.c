@@ -72,19 +72,21 @@ static void print_counts(const charl_dataset_info *info, charl_split split, cons
 /* A class that is seldom is soon never predicted, and the accuracy does not show it. */
 static void warn(const charl_dataset_info *info, const int64_t *counts)
 {
-    int64_t least = 0, most = 0, all = 0;
+    int64_t least = 0, most = 0, all = 0, occurring = 0, single = 0;
     char text[256];
 
     for (int64_t i = 0; i < info->classes; i++) {
         least = counts[i] < counts[least] ? i : least;
         most = counts[i] > counts[most] ? i : most;
         all += counts[i];
+        occurring += counts[i] > 0; /* labels that are numbers may leave out some */
+        single += counts[i] == 1;
     }
-    if (all < 2 * info->classes) {
-        charl__cli_say("warning",
-                       info->kind == CHARL_DATASET_SEQUENCES
-                           ? "most classes have a single text"
-                           : "most classes have a single sample; a target that is a number needs --regression");
+    if (2 * single > occurring) {
+        charl__cli_say("warning", info->kind == CHARL_DATASET_SEQUENCES ? "most classes have only one text"
+                                  : info->kind == CHARL_DATASET_TABLE
+                                      ? "most classes have only one sample; if the target is a number, use --regression"
+                                      : "most classes have only one sample");
         return;
     }
     if (counts[most] < SKEWED * counts[least] || all == 0) {

@@ -335,8 +335,8 @@ static charl_status check_outs(const char *const *outs, int parts, const double 
             CHARL_REQUIRE(!is_same_file(outs[p], outs[q]), CHARL_ERR_CONFIG, "%s is named twice as a file to write",
                           outs[p]);
         }
-        CHARL_REQUIRE(memchr(part_of, p, (size_t)rows), CHARL_ERR_CONFIG, "%s: %g of %lld training samples is none",
-                      outs[p], fractions[p], (long long)rows);
+        CHARL_REQUIRE(memchr(part_of, p, (size_t)rows), CHARL_ERR_CONFIG,
+                      "%s: %g of %lld training samples rounds to no sample", outs[p], fractions[p], (long long)rows);
         CHARL_TRY(charl__writer_may_create(outs[p], overwrite));
     }
     return CHARL_OK;

@@ -105,6 +105,11 @@ static charl_status add_outputs(charl__writer *w)
         if (w->segment[s] == 0) {
             continue;
         }
+        CHARL_REQUIRE(!tokens || w->segment[s] >= 2, CHARL_ERR_DATA,
+                      "%s: the %s set has 1 token; at least 2 are needed", w->path,
+                      s == CHARL_SPLIT_TRAIN ? "training"
+                      : s == CHARL_SPLIT_VAL ? "validation"
+                                             : "test");
         snprintf(w->x[s].array.name, sizeof w->x[s].array.name, "/%s/%s", split, tokens ? "tokens" : "x");
         w->x[s].array.rows = w->segment[s];
         w->x[s].array.is_empty = spec->linked;

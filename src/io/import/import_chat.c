@@ -410,7 +410,7 @@ charl_status charl_import_chat(const char *const *paths, int n, const charl_chat
     opt = opt ? opt : &plain;
     CHARL_REQUIRE_CLEANUP(n >= 1, CHARL_ERR_INVALID, "no conversations to import");
     CHARL_REQUIRE_CLEANUP(!c.o->val_file || opt->val_split == 0, CHARL_ERR_CONFIG,
-                          "val_file and val_split are both given; use one of them");
+                          "--val-file and --val-split cannot be combined");
     CHARL_REQUIRE_CLEANUP(c.o->longer == CHARL_CHAT_REFUSE || c.o->window > 0, CHARL_ERR_CONFIG,
                           "longer: conversations have any length where there is no window");
     for (int i = 0; i < n; i++) {

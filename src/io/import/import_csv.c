@@ -231,8 +231,8 @@ static charl_status read_columns(csv_import *c)
     if (c->o->missing) {
         CHARL_TRY(read_missing(c));
     }
-    CHARL_REQUIRE(c->n_labels < n, CHARL_ERR_CONFIG,
-                  "%s: every column is a target, and nothing is left to tell it from", c->path);
+    CHARL_REQUIRE(c->n_labels < n, CHARL_ERR_CONFIG, "%s: every column is a target; there is no input column left",
+                  c->path);
     return CHARL_OK;
 }
 
@@ -424,8 +424,7 @@ static charl_status decide_decimal(csv_import *c)
 
         CHARL_REQUIRE(other->line == 0 || c->recipe.column[i].kind == CHARL__COLUMN_WORDS, CHARL_ERR_DATA,
                       "%s:%lld: column %s: \"%s\" has a %s; numbers of this file have a decimal %s; HINT --decimal %s, "
-                      "or take the "
-                      "signs between thousands away",
+                      "or remove the thousands separators",
                       c->path, (long long)other->line, charl__table_column(&c->table, i), other->text,
                       is_comma ? "point" : "comma", is_comma ? "comma" : "point", is_comma ? "point" : "comma");
     }
@@ -441,12 +440,18 @@ static charl_status decide_dates(csv_import *c, int i)
     column->clock = l->clock;
     column->order = c->o->dates;
     if (l->has_xxy && column->order == CHARL_CSV_DATES_AUTO) {
-        CHARL_REQUIRE((l->most[0] > 12) != (l->most[1] > 12), CHARL_ERR_DATA,
+        CHARL_REQUIRE(
+            l->first_dmy.line == 0 || l->first_mdy.line == 0, CHARL_ERR_DATA,
+            "%s: column %s: %s in line %lld has the day first, %s in line %lld the month; HINT write all dates "
+            "in one order",
+            c->path, charl__table_column(&c->table, i), l->first_dmy.text, (long long)l->first_dmy.line,
+            l->first_mdy.text, (long long)l->first_mdy.line);
+        CHARL_REQUIRE(l->first_dmy.line > 0 || l->first_mdy.line > 0, CHARL_ERR_DATA,
                       "%s: column %s: dates such as \"%s\" do not tell whether the day or the month comes first; HINT "
                       "--dates dmy or "
                       "--dates mdy",
                       c->path, charl__table_column(&c->table, i), l->first_word.text);
-        column->order = l->most[0] > 12 ? CHARL_CSV_DATES_DMY : CHARL_CSV_DATES_MDY;
+        column->order = l->first_dmy.line > 0 ? CHARL_CSV_DATES_DMY : CHARL_CSV_DATES_MDY;
     }
     charl__import_note(c->common, "column %s holds dates: days since 1970-01-01, month, weekday%s",
                        charl__table_column(&c->table, i), l->clock ? ", hour" : "");
@@ -575,11 +580,11 @@ static charl_status decide(csv_import *c)
             CHARL_TRY_CLEANUP(decide_column(c, i, &too_many));
         }
     }
-    CHARL_REQUIRE_CLEANUP(
-        !too_many.length, CHARL_ERR_DATA,
-        "%s: the words of these columns are too many for categories: %s; HINT leave them out with --drop, or say with "
-        "--words that they are categories",
-        c->path, charl__text_string(&too_many));
+    CHARL_REQUIRE_CLEANUP(!too_many.length, CHARL_ERR_DATA,
+                          "%s: these columns have too many different values to be categories: %s; HINT leave them out "
+                          "with --drop, or say "
+                          "with --words that they are categories",
+                          c->path, charl__text_string(&too_many));
     CHARL_TRY_CLEANUP(check_missing(c));
     charl_free(c->recipe.missing);
     c->recipe.missing = NULL;

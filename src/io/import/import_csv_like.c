@@ -46,8 +46,8 @@ static charl_status refuse_decided(const charl_csv_options *csv)
                    {"header", csv->header != CHARL_CSV_HEADER_AUTO}};
 
     for (size_t i = 0; i < sizeof decided / sizeof *decided; i++) {
-        CHARL_REQUIRE(!decided[i].given, CHARL_ERR_CONFIG, "--%s goes without --like: %s decides it", decided[i].name,
-                      csv->like);
+        CHARL_REQUIRE(!decided[i].given, CHARL_ERR_CONFIG, "--%s cannot be used with --like: %s already defines it",
+                      decided[i].name, csv->like);
     }
     return CHARL_OK;
 }
@@ -107,7 +107,7 @@ static charl_status open_like(like_import *c, const charl_csv_options *csv)
     charl_dataset_get_info(c->ds, &info);
     CHARL_REQUIRE((info.kind == CHARL_DATASET_TABLE || info.kind == CHARL_DATASET_REGRESSION) && info.labelled &&
                       info.n_stats > 0,
-                  CHARL_ERR_CONFIG, "--like %s: it is no table that was imported", c->like);
+                  CHARL_ERR_CONFIG, "--like %s: not a table written by charl data import csv", c->like);
     CHARL_REQUIRE(info.targets[0], CHARL_ERR_CONFIG,
                   "--like %s: its target has no name by which another file could have it; HINT import it from a file "
                   "whose first line "

@@ -274,8 +274,8 @@ static void note_bad(collection *c, const charl_import_options *opt)
 static charl_status check_bad(const collection *c)
 {
     CHARL_REQUIRE(c->bad == 0, CHARL_ERR_DATA,
-                  "%lld of the %lld images of %s cannot be read, and --skip-bad leaves such images out; the first: %s",
-                  (long long)c->bad, (long long)c->images.count, c->folder, c->first_bad);
+                  "%lld of %lld image%s cannot be read (--skip-bad skips them); the first: %s", (long long)c->bad,
+                  (long long)c->images.count, c->images.count == 1 ? "" : "s", c->first_bad);
     return CHARL_OK;
 }
 
@@ -388,9 +388,9 @@ static charl_status drop_bad(collection *c, const charl_image_format *format, co
     }
     if (c->bad > 0) {
         charl__import_note(opt,
-                           c->bad == 1 ? "%lld image that cannot be read was left out, %lld remain"
-                                       : "%lld images that cannot be read were left out, %lld remain",
-                           (long long)c->bad, (long long)kept);
+                           c->bad == 1 ? "%lld unreadable image was skipped, %lld remain%s"
+                                       : "%lld unreadable images were skipped, %lld remain%s",
+                           (long long)c->bad, (long long)kept, kept == 1 ? "s" : "");
     }
     c->bad = 0;
 cleanup:

@@ -444,7 +444,7 @@ charl_status charl_import_text(const char *const *paths, int n, const charl_text
 
     CHARL_REQUIRE_CLEANUP(n >= 1, CHARL_ERR_INVALID, "no text to import");
     CHARL_REQUIRE_CLEANUP(!how.val_file || options.val_split == 0, CHARL_ERR_CONFIG,
-                          "val_file and val_split are both given; use one of them");
+                          "--val-file and --val-split cannot be combined");
     CHARL_TRY_CLEANUP(charl__tokenizer_open(name, &type, &t));
     CHARL_REQUIRE_CLEANUP(how.vocab == 0 || (type && type->has_vocab), CHARL_ERR_CONFIG,
                           "tokenizer %s: a size of the vocabulary (--vocab) applies to a tokenizer "

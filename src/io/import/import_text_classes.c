@@ -218,7 +218,7 @@ charl_status charl_import_text_classes(const char *const *paths, int n, const ch
     c.label_field = c.o->label ? c.o->label : "label";
     CHARL_REQUIRE_CLEANUP(n >= 1, CHARL_ERR_INVALID, "no texts to import");
     CHARL_REQUIRE_CLEANUP(!c.o->val_file || c.common->val_split == 0, CHARL_ERR_CONFIG,
-                          "val_file and val_split are both given; use one of them");
+                          "--val-file and --val-split cannot be combined");
     for (int i = 0; i < n; i++) {
         CHARL_TRY_CLEANUP(charl__paths_add(&c.paths[0], paths[i], ".csv|.tsv|.jsonl"));
     }

@@ -263,7 +263,7 @@ import m = {.o = tokens ? * tokens: (charl_tokens_options) { 0 } };
     CHARL_REQUIRE_CLEANUP(m.o.vocab >= 0 && m.o.vocab <= INT32_MAX, CHARL_ERR_CONFIG, "a vocabulary of %lld",
                           (long long)m.o.vocab);
     CHARL_REQUIRE_CLEANUP(!m.o.val_file || !opt || opt->val_split == 0, CHARL_ERR_CONFIG,
-                          "val_file and val_split are both given; use one of them");
+                          "--val-file and --val-split cannot be combined");
     m.end_of_text = m.o.end_of_text ? *m.o.end_of_text : -1;
     if (m.o.tokenizer) {
         CHARL_TRY_CLEANUP(load_tokenizer(&m));

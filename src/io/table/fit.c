@@ -1,6 +1,7 @@
 #include "io/table/fit.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "io/dataset/dataset_write.h"
@@ -74,7 +75,7 @@ charl_status charl__fit_add(charl__fit *f, const charl__table *t)
     return CHARL_OK;
 }
 
-static charl_status take_words(charl__fit *f, int i, const char *name)
+static charl_status take_words(charl__fit *f, int i, const char *path, const char *name)
 {
     charl_status st = CHARL_OK;
     const charl__name_set *set = &f->look[i].set;
@@ -88,7 +89,10 @@ static charl_status take_words(charl__fit *f, int i, const char *name)
         if (!f->column[i].seen[order[k]]) {
             continue;
         }
-        CHARL_REQUIRE_CLEANUP(!why, CHARL_ERR_DATA, "column %s: \"%.40s\": a word %s", name, word, why);
+        CHARL_REQUIRE_CLEANUP(!why, CHARL_ERR_DATA, "%s:%lld: column %s: a category %s%s", path,
+                              (long long)f->look[i].first_fault.line, name, f->look[i].fault,
+                              strstr(f->look[i].fault, "HINT") ? ""
+                                                               : "; HINT correct it, or --drop leaves the column out");
         CHARL_TRY_CLEANUP(charl__grow(c->n_words, sizeof *c->words, &c->words));
         CHARL_TRY_CLEANUP(charl__strdup(word, &c->words[c->n_words]));
         c->n_words++;
@@ -125,15 +129,15 @@ charl_status charl__fit_end(charl__fit *f, const charl__table *t)
     for (int i = 0; i < f->recipe->n; i++) {
         charl__recipe_column *c = &f->recipe->column[i];
         const charl__fit_column *own = &f->column[i];
-        const char *name = charl__table_column(t, i);
+        const char *path = charl__source_path(t->source), *name = charl__table_column(t, i);
 
         if (c->kind > CHARL__COLUMN_WORDS) {
             continue;
         }
         CHARL_REQUIRE(own->n > 0, CHARL_ERR_DATA,
-                      "column %s has no values in the training rows; HINT leave it out with --drop", name);
+                      "%s: column %s has no values in the training rows; HINT leave it out with --drop", path, name);
         if (c->kind == CHARL__COLUMN_WORDS) {
-            CHARL_TRY(take_words(f, i, name));
+            CHARL_TRY(take_words(f, i, path, name));
             c->flagged = c->missing > CHARL__MISSING_DROP && own->missing > 0;
             continue;
         }

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "io/dataset/dataset_write.h"
+
 static void remember(charl__look_at *at, const charl__table *t, const char *field)
 {
     if (at->line == 0) {
@@ -23,13 +25,22 @@ void charl__look_count(charl__look *l, const charl__table *t, int column)
 }
 
 /* What is more than the most is left out: so many words are none (charl__look.overflows). */
-static charl_status add_word(charl__look *l, const char *field)
+static charl_status add_word(charl__look *l, const charl__table *t, const char *field)
 {
+    const int64_t before = l->set.n;
     int64_t index;
 
     if (!l->overflows) {
         CHARL_TRY(charl__name_set_add(&l->set, field, &index));
         l->overflows = l->set.n > CHARL__MOST_WORDS;
+    }
+    if (l->set.n > before && l->first_fault.line == 0) {
+        const char *why = charl__name_fault(field);
+
+        if (why) {
+            remember(&l->first_fault, t, field);
+            snprintf(l->fault, sizeof l->fault, "%s", why);
+        }
     }
     return CHARL_OK;
 }
@@ -55,13 +66,15 @@ static bool is_grouped(const char *field)
     return *at == '\0' && groups > 0;
 }
 
-static void add_date(charl__look *l, const charl__date *d)
+static void add_date(charl__look *l, const charl__table *t, const char *field, const charl__date *d)
 {
     l->dates++;
     l->clock = l->clock || d->has_clock;
     for (int i = 0; i < 2 && d->form == CHARL__DATE_XXY; i++) {
         l->has_xxy = true;
-        l->most[i] = d->field[i] > l->most[i] ? d->field[i] : l->most[i];
+        if (d->field[i] > 12) {
+            remember(i == 0 ? &l->first_dmy : &l->first_mdy, t, field);
+        }
     }
 }
 
@@ -83,7 +96,7 @@ charl_status charl__look_add(charl__look *l, const charl__table *t, int column)
             remember(&l->first_point, t, field);
         }
         if (l->collects) {
-            CHARL_TRY(add_word(l, field));
+            CHARL_TRY(add_word(l, t, field));
         }
     } else {
         const charl__date d = charl__date_parse(field);
@@ -92,7 +105,7 @@ charl_status charl__look_add(charl__look *l, const charl__table *t, int column)
             l->commas++;
             remember(&l->first_comma, t, field);
         } else if (d.form != CHARL__DATE_NONE) {
-            add_date(l, &d);
+            add_date(l, t, field, &d);
         } else {
             l->words++;
             if (is_grouped(field)) {
@@ -102,7 +115,7 @@ charl_status charl__look_add(charl__look *l, const charl__table *t, int column)
         if (!charl__parse_number(field, ',', NULL)) {
             remember(&l->first_word, t, field);
         }
-        CHARL_TRY(add_word(l, field));
+        CHARL_TRY(add_word(l, t, field));
     }
     l->fields++;
     return CHARL_OK;

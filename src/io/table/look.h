@@ -16,12 +16,13 @@ typedef struct charl__look {
     int64_t integers; /* numbers without a decimal sign */
     int64_t points, commas, dates, words;
     charl__look_at first_missing, first_number, first_point, first_comma, first_word;
-    charl__look_at
-        first_grouped; /* 1.234,50 or 1,234,567: a number with separators of thousands, which counts as a word */
-    int64_t rows;      /* so far, those that are left out too */
-    int64_t counted;   /* this many fields from the first count up by one */
-    double first;      /* the number that they begin with */
-    int most[2];       /* of a date whose order is not known: largest first and second number */
+    charl__look_at first_fault;          /* a word that charl__name_fault refuses, */
+    char fault[96];                      /* and why */
+    charl__look_at first_dmy, first_mdy; /* dates such as 13/01/2024 and 01/13/2024 */
+    charl__look_at first_grouped;        /* 1.234,50: a number with thousands separators, which counts as a word */
+    int64_t rows;                        /* so far, those that are left out too */
+    int64_t counted;                     /* this many fields from the first count up by one */
+    double first;                        /* the number that they begin with */
     bool clock, has_xxy;
     charl__name_set
         set; /* the different fields that are no numbers; all of them where `collects`; with `overflows` not all */

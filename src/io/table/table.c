@@ -146,8 +146,8 @@ charl_status charl__table_next(charl__table *t, bool *more)
     }
     t->first = false;
     *more = n > 0;
-    CHARL_REQUIRE(n == 0 || n == t->n_columns, CHARL_ERR_DATA, "%s: %d fields, the first line has %d",
-                  charl__table_place(t), n, t->n_columns);
+    CHARL_REQUIRE(n == 0 || n == t->n_columns, CHARL_ERR_DATA, "%s: %d field%s, but the first line has %d",
+                  charl__table_place(t), n, n == 1 ? "" : "s", t->n_columns);
     return CHARL_OK;
 }
 
