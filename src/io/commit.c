@@ -213,7 +213,7 @@ charl_status charl__commit_check_inputs(const char *output, const char *const *i
 {
     struct stat out, in;
 
-    if (stat(output, &out) != 0 || !S_ISREG(out.st_mode)) {
+    if (!output || stat(output, &out) != 0 || !S_ISREG(out.st_mode)) {
         return CHARL_OK;
     }
     for (int64_t i = 0; i < n; i++) {

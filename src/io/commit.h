@@ -34,7 +34,7 @@ typedef struct charl__commit {
 charl_status charl__commit_begin(const char *final, charl__commit *c) CHARL_MUST_CHECK;
 
 /** Refuse to replace what is read: `output` is an existing regular file, and one of the n `inputs` is the same file, whatever its name.
- *  NULLs among the inputs, and names of no file, are skipped. Call it before work begins. Errors: ERR_CONFIG, naming both. */
+ *  NULLs, as output too, and names of no file are skipped. Call it before work begins. Errors: ERR_CONFIG, naming both. */
 charl_status charl__commit_check_inputs(const char *output, const char *const *inputs, int64_t n) CHARL_MUST_CHECK;
 
 /** Append to the temporary, through signals and short transfers. Fault point: io.write. Errors:

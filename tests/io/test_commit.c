@@ -262,6 +262,7 @@ static void test_inputs_are_not_outputs(void **state)
     snprintf(other, sizeof other, "%s/other", dir);
     snprintf(link_name, sizeof link_name, "%s/link", dir);
     charl_assert_ok(charl__commit_check_inputs(path, inputs, 4)); /* there is no such file yet */
+    charl_assert_ok(charl__commit_check_inputs(NULL, inputs, 4));
     charl_assert_ok(charl__commit_bytes(path, "x", 1));
     charl_assert_ok(charl__commit_bytes(other, "x", 1));
     charl_assert_ok(charl__commit_check_inputs(path, inputs, 3));
