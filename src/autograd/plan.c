@@ -31,9 +31,8 @@ static bool is_taken(const charl__node *n, int k, const charl_var *root)
     return false;
 }
 
-/* Memory of an input that dies at n and has element for element the size of n's output k: a smaller
- * one, such as an operand that broadcasts, may still be read after an element of the output has
- * been written. */
+/* Memory of an input that dies at n and has the shape of n's output k and elements of the same size: another one, such as an operand
+ * that broadcasts or the boxes of paste2d, may still be read after an element of the output has been written. */
 static charl_var *reusable(const charl__node *n, int k)
 {
     const charl_type *want = &n->out[k]->type;
@@ -45,7 +44,7 @@ static charl_var *reusable(const charl__node *n, int k)
         if (root->leaf == CHARL_LEAF_NONE && !root->keep && !root->grad_of && root->last == n->position &&
             root->bytes == n->out[k]->bytes && type->batch == want->batch &&
             charl_dtype_size(type->dtype) == charl_dtype_size(want->dtype) &&
-            charl_shape_count(&type->shape) == charl_shape_count(&want->shape) && !is_taken(n, k, root)) {
+            charl_shape_equal(&type->shape, &want->shape) && !is_taken(n, k, root)) {
             return root;
         }
     }

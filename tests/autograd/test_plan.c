@@ -286,6 +286,33 @@ static void test_broadcast_operand_is_not_reused(void **state)
     charl_graph_destroy(g);
 }
 
+/* As many numbers, but not one for one: every pixel reads the four numbers of its image's box, here all of the image. */
+static void test_operand_of_another_shape_is_not_reused(void **state)
+{
+    const charl_shape images = {4, {2, 1, 2, 2}}, boxes = {2, {2, 4}};
+    const float in[8] = {1, 2, 3, 4, 5, 6, 7, 8}, b[8] = {0, 0, 1, 1, 0, 0, 1, 1};
+    charl_graph *g;
+    charl_var *x, *box, *doubled, *pasted, *y;
+    float out[8];
+
+    (void)state;
+    charl_assert_ok(charl_graph_create(dev, NULL, &g));
+    x = charl_input(g, "x", CHARL_F32, images, CHARL_BATCHED);
+    box = charl_input(g, "box", CHARL_F32, boxes, CHARL_BATCHED);
+    doubled = charl_scale(g, box, 2.0F, 0.0F);
+    pasted = charl_paste2d(g, x, NULL, doubled);
+    y = charl_scale(g, pasted, 1.0F, 1.0F);
+    charl_graph_keep(g, y);
+    charl_assert_ok(charl_graph_compile(g));
+    assert_false(same_memory(doubled, pasted));
+    charl_assert_ok(charl_tensor_write(charl_var_get_tensor(x), in, sizeof in));
+    charl_assert_ok(charl_tensor_write(charl_var_get_tensor(box), b, sizeof b));
+    charl_assert_ok(charl_graph_run(g));
+    charl_assert_ok(charl_tensor_read(charl_var_get_tensor(y), out, sizeof out));
+    charl_assert_close_f32(out, ((float[]){1, 1, 1, 1, 1, 1, 1, 1}), 8, 0.0);
+    charl_graph_destroy(g);
+}
+
 /* As many bytes, but not one element for one: f32 numbers for rows of two bf16 numbers. */
 static void test_wider_operand_is_not_reused(void **state)
 {
@@ -388,6 +415,7 @@ int main(void)
         cmocka_unit_test(test_workspace_is_planned),
         cmocka_unit_test(test_in_place),
         cmocka_unit_test(test_broadcast_operand_is_not_reused),
+        cmocka_unit_test(test_operand_of_another_shape_is_not_reused),
         cmocka_unit_test(test_wider_operand_is_not_reused),
         cmocka_unit_test(test_views_share_memory),
         cmocka_unit_test(test_kept_view),
