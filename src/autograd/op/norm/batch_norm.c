@@ -131,6 +131,8 @@ static void backward_apply(const charl__backward *b)
 {
     const charl__norm *t = b->attr;
     charl_var *out[CHARL_OP_MAX_OUT], *sums = NULL;
+    /* with a bias alone the weight is the scalar 1 */
+    const bool weight = b->n_in > 3 && charl_var_get_type(b->in[3]).shape.ndim > 0;
     const bool affine = (b->n_in > 3 && b->needed[3]) || (b->n_in > 4 && b->needed[4]);
 
     if (affine || (t->training && b->needed[0])) {
@@ -147,7 +149,7 @@ static void backward_apply(const charl__backward *b)
     if (b->needed[0] && t->training) {
         charl__apply(b->g, &charl_op_batch_norm_grad, t,
                      (charl_var *[]){b->gout[0], b->in[0], b->in[1], b->in[2], charl_batch_sum(b->g, sums),
-                                     b->n_in > 3 ? b->in[3] : NULL},
+                                     weight ? b->in[3] : NULL},
                      6, out);
         b->gin[0] = out[0];
     } else if (b->needed[0]) {
