@@ -35,7 +35,7 @@ typedef struct charl_type {
 } charl_type;
 
 /** New empty graph on dev; NULL for one that is only built and exported, not compiled. `slices` is
- *  this rank's part of the batch (copied), at most CHARL_GRAPH_SLICES; NULL is one slice on one rank.
+ *  this rank's part of the batch (copied), 1 to CHARL_GRAPH_SLICES; NULL is one slice on one rank.
  *  Owned: destroy with charl_graph_destroy. Local. Errors: ERR_INVALID, ERR_NOMEM. */
 charl_status charl_graph_create(charl_device *dev, const charl_slices *slices, charl_graph **out) CHARL_MUST_CHECK;
 /** NULL is a no-op. Waits for work in flight. Blocks. Local. */

@@ -32,8 +32,8 @@ charl_status charl_graph_create(charl_device *dev, const charl_slices *slices, c
     g->bucket_elements = INT64_MAX;
     g->first_part_recomputed = INT_MAX;
     if (slices) {
-        CHARL_REQUIRE_CLEANUP(slices->count <= CHARL_GRAPH_SLICES, CHARL_ERR_INVALID,
-                              "a graph over %d slices; it takes at most %d", slices->count, CHARL_GRAPH_SLICES);
+        CHARL_REQUIRE_CLEANUP(slices->count >= 1 && slices->count <= CHARL_GRAPH_SLICES, CHARL_ERR_INVALID,
+                              "a graph over %d slices; it takes 1 to %d", slices->count, CHARL_GRAPH_SLICES);
         g->slices = *slices;
     } else {
         CHARL_TRY_CLEANUP(charl_slices_block(1, 0, 1, &g->slices));

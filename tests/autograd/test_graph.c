@@ -245,6 +245,22 @@ static void test_order_of_calls(void **state)
     charl_graph_destroy(NULL);
 }
 
+/* A rank without slices has no rows, and no graph. */
+static void test_slices_of_a_graph(void **state)
+{
+    charl_slices none, many;
+    charl_graph *g;
+
+    (void)state;
+    charl_assert_ok(charl_slices_range(8, 8, 0, &none));
+    charl_assert_status(charl_graph_create(dev, &none, &g), CHARL_ERR_INVALID);
+    charl_assert_message("a graph over 0 slices; it takes 1 to 64");
+    assert_null(g);
+    charl_assert_ok(charl_slices_range(128, 0, 65, &many));
+    charl_assert_status(charl_graph_create(dev, &many, &g), CHARL_ERR_INVALID);
+    charl_assert_message("a graph over 65 slices");
+}
+
 static void test_parameters_of_two_sets(void **state)
 {
     charl_params *one, *two;
@@ -431,6 +447,7 @@ int main(void)
         cmocka_unit_test(test_first_error_names_the_layer),
         cmocka_unit_test(test_bad_calls),
         cmocka_unit_test(test_order_of_calls),
+        cmocka_unit_test(test_slices_of_a_graph),
         cmocka_unit_test(test_parameters_of_two_sets),
         cmocka_unit_test(test_dead_nodes_are_removed),
         cmocka_unit_test(test_names_are_unique),
