@@ -100,7 +100,7 @@ kernel void charl_gradient(global const ACT *x, ulong x_at, global const ACT *g,
 
 #else
 
-/* Unit u = (s, c); with count 0 it only takes part in the barriers. */
+/* The sums of one channel over `rows` rows, `step` elements apart; with 0 rows it only takes part in the barriers. */
 static inline void sum_unit(global const ACT *x, global const ACT *g, float mean, float invstd, ulong rows, ulong step, int n,
                             int t, local float *scratch, float *sum)
 {

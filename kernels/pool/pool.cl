@@ -1,7 +1,7 @@
 /* pool: maximum and mean over windows of planes [h, w] -> [oh, ow], and their gradients.
  *
- *   charl_max            out = the largest element, arg = its index in the plane, the first of equals; NaN is larger than all; a
- *                        window that lies outside altogether gives -infinity and -1
+ *   charl_max            out = the largest element, arg = its index in the plane, the first of equals; NaN is larger than all, and
+ *                        of several the last counts; a window that lies outside altogether gives -infinity and -1
  *   charl_max_gradient   out[p] = sum of g over the windows that cover p and whose arg is p
  *   charl_max_scatter    the same, for CPUs
  *   charl_mean           out = sum over the window / (KH * KW); outside counts as 0

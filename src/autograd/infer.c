@@ -2,6 +2,11 @@
 #include "autograd/op.h"
 #include "charl/ops.h"
 
+const char *charl__batch_name(charl_batch b)
+{
+    return b == CHARL_BATCHED ? "batched" : b == CHARL_PARTIAL ? "partial" : "replicated";
+}
+
 static bool is_half(charl_dtype d)
 {
     return d == CHARL_BF16 || d == CHARL_F16;
@@ -58,6 +63,17 @@ charl_status charl__infer_rows(charl__infer *inf)
     for (int k = 0; k < inf->n_out; k++) {
         inf->out[k].batch = batch;
     }
+    return CHARL_OK;
+}
+
+charl_status charl__infer_same_rows(const charl__infer *inf, int a, int b)
+{
+    const int same = inf->in[a].batch == CHARL_BATCHED ? b : a, rows = a + b - same;
+    char text[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(inf->in[a].batch == inf->in[b].batch, CHARL_ERR_SHAPE,
+                  "operand %d %s is the same on all ranks, but operand %d has a row for each sample of the batch", same,
+                  charl_shape_format(&inf->in[same].shape, text), rows);
     return CHARL_OK;
 }
 
@@ -129,6 +145,20 @@ static bool is_less(const charl_shape *s, const charl_shape *full)
     return charl_shape_count(s) < charl_shape_count(full) || s->ndim < full->ndim;
 }
 
+charl_status charl__infer_broadcast_rows(const charl__infer *inf, int full, int i)
+{
+    const charl_type *t = &inf->in[i];
+    const charl_shape *f = &inf->out[0].shape;
+    char text[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(inf->out[0].batch != CHARL_BATCHED || !runs_along_batch(f, t), CHARL_ERR_SHAPE,
+                  "operand %d %s has a leading extent along the batch but is the same on all ranks", i,
+                  charl_shape_format(&t->shape, text));
+    CHARL_REQUIRE(t->batch != CHARL_BATCHED || (t->shape.ndim == f->ndim && inf->in[full].batch == CHARL_BATCHED),
+                  CHARL_ERR_SHAPE, "operand %d %s would move the batch extent", i, charl_shape_format(&t->shape, text));
+    return CHARL_OK;
+}
+
 charl_status charl__infer_broadcast(charl__infer *inf)
 {
     int full = 0;
@@ -156,13 +186,7 @@ charl_status charl__infer_broadcast(charl__infer *inf)
         CHARL_REQUIRE(charl__broadcast_index(f, &inf->in[i].shape, &inner, &count), CHARL_ERR_SHAPE,
                       "shapes %s and %s do not broadcast", charl_shape_format(f, a),
                       charl_shape_format(&inf->in[i].shape, b));
-        CHARL_REQUIRE(inf->out[0].batch != CHARL_BATCHED || !runs_along_batch(f, &inf->in[i]), CHARL_ERR_SHAPE,
-                      "operand %d %s has a leading extent along the batch but is the same on all ranks", i,
-                      charl_shape_format(&inf->in[i].shape, b));
-        CHARL_REQUIRE(inf->in[i].batch != CHARL_BATCHED ||
-                          (inf->in[i].shape.ndim == f->ndim && inf->in[full].batch == CHARL_BATCHED),
-                      CHARL_ERR_SHAPE, "operand %d %s would move the batch extent", i,
-                      charl_shape_format(&inf->in[i].shape, b));
+        CHARL_TRY(charl__infer_broadcast_rows(inf, full, i));
     }
     return CHARL_OK;
 }

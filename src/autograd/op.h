@@ -142,7 +142,7 @@ struct charl__op {
     bool view;  /* output 0 is the memory of input 0 under another shape: no enqueue */
     /* changes an input in place (running statistics): never dead. Kernels honour step->commit */
     bool effect;
-    /* how many of the first outputs may overwrite inputs of the same size that are not used later; true: output 0 */
+    /* how many of the first outputs may overwrite inputs of the same shape that are not used later; true: output 0 */
     int in_place;
     charl__op_layout layout; /* of images */
     bool cheap; /* costs a few passes over memory, as elementwise operators do: may be recomputed rather than kept */
@@ -236,10 +236,18 @@ const char *charl__graph_next_name(charl_graph *g, const char *op_name, char *te
 const charl_slices *charl__graph_slices(const charl_graph *g);
 
 /* Shared shape rules (infer.c). */
+/** "batched", "partial" or "replicated". */
+const char *charl__batch_name(charl_batch b);
 /** Run op->infer after checking that half-precision operands are allowed. Errors: ERR_DTYPE "not available in bf16"; those of the rule. */
 charl_status charl__op_infer(const charl__op *op, charl__infer *inf) CHARL_MUST_CHECK;
 /** Mark all outputs BATCHED if any input is. Call after shapes are set. Errors: ERR_SHAPE when a BATCHED input has no leading extent. */
 charl_status charl__infer_rows(charl__infer *inf);
+/** Operands a and b, one of which has a row for each row of the other, are both BATCHED or neither is: a REPLICATED one would give the rows
+ *  of every rank the same values. Errors: ERR_SHAPE. */
+charl_status charl__infer_same_rows(const charl__infer *inf, int a, int b);
+/** The batch rule of charl__infer_broadcast for operand i of out[0], whose batch is set and whose shape is that of operand `full`. Errors:
+ *  ERR_SHAPE. */
+charl_status charl__infer_broadcast_rows(const charl__infer *inf, int full, int i);
 /** out[0] gets the type of in[0]. Errors: ERR_DTYPE when that is not a float. */
 charl_status charl__infer_same(charl__infer *inf);
 /** out[0] of an elementwise operator. One operand has the full shape and determines shape and type. Every other operand

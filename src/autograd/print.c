@@ -5,11 +5,6 @@
 #include "base/alloc.h"
 #include "base/text/text.h"
 
-static const char *batch_name(charl_batch b)
-{
-    return b == CHARL_BATCHED ? "batched" : b == CHARL_PARTIAL ? "partial" : "replicated";
-}
-
 static charl_status print_node(const charl_graph *g, const charl__node *n, charl__text *t)
 {
     char shape[CHARL_SHAPE_TEXT];
@@ -19,7 +14,7 @@ static charl_status print_node(const charl_graph *g, const charl__node *n, charl
         const charl_type *type = &n->out[k]->type;
 
         CHARL_TRY(charl__text_printf(t, "%s %s%s %s %" PRId64 " B", k ? "," : "", charl_dtype_name(type->dtype),
-                                     charl_shape_format(&type->shape, shape), batch_name(type->batch),
+                                     charl_shape_format(&type->shape, shape), charl__batch_name(type->batch),
                                      charl__var_bytes(n->out[k])));
     }
     CHARL_TRY(charl__text_printf(t, " <-"));

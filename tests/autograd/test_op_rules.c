@@ -92,7 +92,7 @@ static void test_reductions(void **state)
     refused(charl_sum_to(g, IN(U8, REPLICATED, 3, 5), 1), CHARL_ERR_DTYPE, "u8");
     refused(charl_max(g, IN(F32, REPLICATED, 3, 5), 2, false), CHARL_ERR_SHAPE, "no axis 2");
     refused(charl_max(g, IN(F32, REPLICATED, 3, 0), 1, false), CHARL_ERR_SHAPE, "no largest");
-    refused(charl_max(g, IN(F32, BATCHED, 8, 5), 0, false), CHARL_ERR_SHAPE, "rows of the batch");
+    refused(charl_max(g, IN(F32, BATCHED, 8, 5), 0, false), CHARL_ERR_SHAPE, "over the batch axis");
     refused(charl_max(g, IN(I32, REPLICATED, 3), 0, false), CHARL_ERR_DTYPE, "i32");
     refused(charl_softmax(g, IN(F32, BATCHED, 8)), CHARL_ERR_SHAPE, "no axis to normalise");
     refused(charl_log_softmax(g, IN(U8, REPLICATED, 8)), CHARL_ERR_DTYPE, "u8");
@@ -124,6 +124,90 @@ static void test_losses(void **state)
     refused(charl_mse(g, IN(F32, BATCHED, 8, 5), IN(F32, BATCHED, 8)), CHARL_ERR_SHAPE, "same [B, ...]");
     refused(charl_bce_with_logits(g, IN(F32, BATCHED, 8), IN(I32, BATCHED, 8)), CHARL_ERR_DTYPE, "i32");
     refused(charl_huber(g, IN(F32, BATCHED, 8), IN(F32, BATCHED, 8), 0.0F), CHARL_ERR_INVALID, "delta 0");
+}
+
+/* A row for each sample of the batch against rows that are the same on all ranks: each rank would give them to other samples. */
+static void test_rows_that_are_not_of_the_batch(void **state)
+{
+    static const char same[] = "is the same on all ranks, but operand";
+    static const charl_cross_entropy_args plain;
+    charl_var *x, *label, *gout, *out[CHARL_OP_MAX_OUT];
+
+    (void)state;
+    x = IN(F32, BATCHED, 8, 5);
+    refused(charl_mse(g, x, IN(F32, REPLICATED, 8, 5)), CHARL_ERR_SHAPE,
+            "mse: operand 1 [8, 5] is the same on all ranks, but operand 0 has a row for each sample of the batch");
+    x = IN(F32, REPLICATED, 8, 5);
+    refused(charl_bce_with_logits(g, x, IN(F32, BATCHED, 8, 5)), CHARL_ERR_SHAPE, "operand 0 [8, 5] is the same");
+    x = IN(F32, BATCHED, 8, 5);
+    refused(charl_binary_accuracy(g, x, IN(F32, REPLICATED, 8, 5)), CHARL_ERR_SHAPE, same);
+    x = IN(F32, BATCHED, 8, 5);
+    refused(charl_top_k_correct(g, x, IN(I32, REPLICATED, 8), 1), CHARL_ERR_SHAPE, same);
+    x = IN(F32, BATCHED, 8, 5);
+    refused(charl_cross_entropy(g, x, IN(I32, REPLICATED, 8), NULL, NULL), CHARL_ERR_SHAPE, same);
+    x = IN(F32, BATCHED, 8, 5);
+    label = IN(I32, BATCHED, 8);
+    refused(charl_cross_entropy(g, x, label, IN(F32, REPLICATED, 8), NULL), CHARL_ERR_SHAPE, same);
+    for (int i = 0; i < 2; i++) { /* gout or lse */
+        x = IN(F32, BATCHED, 8, 5);
+        label = IN(I32, BATCHED, 8);
+        gout = IN(F32, BATCHED, 8);
+        charl__apply(g, &charl_op_cross_entropy_grad, &plain,
+                     (charl_var *[]){i ? gout : IN(F32, REPLICATED, 8), x, label, i ? IN(F32, REPLICATED, 8) : gout}, 4,
+                     out);
+        refused(out[0], CHARL_ERR_SHAPE, same);
+    }
+    x = IN(F32, BATCHED, 8, 5);
+    label = IN(I32, BATCHED, 8);
+    charl__apply(g, &charl_op_cross_entropy_with_grad, &plain, (charl_var *[]){IN(F32, REPLICATED, 8), x, label}, 3,
+                 out);
+    refused(out[0], CHARL_ERR_SHAPE, same);
+    x = IN(F32, BATCHED, 8, 5);
+    refused(charl_expand_like(g, x, IN(F32, REPLICATED, 8, 1)), CHARL_ERR_SHAPE, "along the batch");
+    x = IN(F32, REPLICATED, 8, 5);
+    refused(charl_expand_like(g, x, IN(F32, BATCHED, 8, 1)), CHARL_ERR_SHAPE, "along the batch");
+    x = IN(F32, BATCHED, 8, 8);
+    refused(charl_expand_like(g, x, IN(F32, BATCHED, 8)), CHARL_ERR_SHAPE, "would move the batch");
+    x = IN(F32, BATCHED, 8, 5);
+    assert_non_null(charl_expand_like(g, x, IN(F32, REPLICATED, 5)));
+    assert_non_null(charl_expand_like(g, x, IN(F32, BATCHED, 8, 1)));
+}
+
+static void test_images_and_boxes(void **state)
+{
+    static const char same[] = "is the same on all ranks, but operand";
+    const charl_augment2d_args shifted = {.crop = 1, .name = "shifted"};
+    charl_var *x, *box, *shift;
+
+    (void)state;
+    x = IN(F32, BATCHED, 8, 3, 4, 4);
+    refused(charl_resized_crop2d(g, x, IN(F32, REPLICATED, 8, 4), 2, 2), CHARL_ERR_SHAPE, same);
+    x = IN(F32, BATCHED, 8, 3, 4, 4);
+    refused(charl_paste2d(g, x, NULL, IN(F32, REPLICATED, 8, 4)), CHARL_ERR_SHAPE, same);
+    x = IN(F32, BATCHED, 8, 3, 4, 4);
+    box = IN(F32, BATCHED, 8, 4);
+    refused(charl_paste2d(g, x, IN(F32, REPLICATED, 8, 3, 4, 4), box), CHARL_ERR_SHAPE, same);
+    x = IN(F32, BATCHED, 8, 3, 4, 4);
+    box = IN(F32, BATCHED, 8, 6);
+    refused(charl_transform2d(g, x, IN(I32, REPLICATED, 8), box, 0, 1.0F), CHARL_ERR_SHAPE, same);
+    x = IN(F32, BATCHED, 8, 3, 4, 4);
+    box = IN(I32, BATCHED, 8);
+    refused(charl_transform2d(g, x, box, IN(F32, REPLICATED, 8, 6), 0, 1.0F), CHARL_ERR_SHAPE, same);
+    x = IN(U8, REPLICATED, 9, 3, 4, 4);
+    shift = IN(F32, REPLICATED, 3);
+    refused(charl_gather_rows(g, x, IN(I32, BATCHED, 8), shift, IN(I32, REPLICATED, 3)), CHARL_ERR_DTYPE,
+            "shift and scale are f32, not f32 and i32");
+    x = IN(U8, REPLICATED, 9, 3, 4, 4);
+    shift = IN(F32, BATCHED, 3);
+    refused(charl_gather_rows(g, x, IN(I32, BATCHED, 8), shift, IN(F32, REPLICATED, 3)), CHARL_ERR_SHAPE,
+            "not rows of the batch");
+    x = IN(F32, BATCHED, 8, 3, 4, 4);
+    shift = IN(I32, REPLICATED, 3);
+    refused(charl_augment2d(g, x, shift, IN(F32, REPLICATED, 3), &shifted), CHARL_ERR_DTYPE,
+            "shift and scale are f32, not i32");
+    x = IN(F32, BATCHED, 8, 3, 4, 4);
+    shift = IN(F32, REPLICATED, 3);
+    refused(charl_augment2d(g, x, shift, IN(F32, BATCHED, 3), &shifted), CHARL_ERR_SHAPE, "not rows of the batch");
 }
 
 static void test_embedding(void **state)
@@ -190,6 +274,32 @@ static void test_recurrent_gradients(void **state)
     refused(out[0], CHARL_ERR_SHAPE, "other rows or steps");
 }
 
+/* Without rows there is nothing to compute, and no workspace: the weights' gradient is 0. */
+static void test_recurrent_without_rows(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const int64_t gates = i ? 3 : 4;
+        charl_var *w = IN(F32, REPLICATED, 2 * gates, 2), *pre = IN(F32, BATCHED, 0, 5, 2 * gates), *h;
+        float grad[16];
+
+        memset(grad, 1, sizeof grad);
+        charl_graph_require_gradient(g, w);
+        charl_graph_require_gradient(g, pre);
+        h = i ? charl_gru(g, pre, w, NULL) : charl_lstm(g, pre, w);
+        charl_graph_backward(g, charl_sum(g, charl_sum(g, charl_flatten(g, h), 1, false), 0, false), NULL);
+        charl_assert_ok(charl_graph_compile(g));
+        charl_assert_ok(charl_graph_run(g));
+        charl_assert_ok(
+            charl_tensor_read(charl_var_get_tensor(charl_var_gradient(w)), grad, (size_t)(4 * gates) * sizeof *grad));
+        for (int64_t k = 0; k < 4 * gates; k++) {
+            assert_true(grad[k] == 0.0F);
+        }
+        charl_graph_destroy(g);
+        charl_assert_ok(charl_graph_create(dev, NULL, &g));
+    }
+}
+
 static void test_movement(void **state)
 {
     charl_var *many[9];
@@ -197,15 +307,17 @@ static void test_movement(void **state)
     (void)state;
     refused(charl_reshape(g, IN(F32, REPLICATED, 3, 5), (charl_shape){2, {-1, 4}}), CHARL_ERR_SHAPE,
             "does not reshape");
-    refused(charl_reshape(g, IN(F32, REPLICATED, 3, 5), (charl_shape){2, {-1, -1}}), CHARL_ERR_SHAPE, "is no shape");
+    refused(charl_reshape(g, IN(F32, REPLICATED, 3, 5), (charl_shape){2, {-1, -1}}), CHARL_ERR_SHAPE, "is not a shape");
     refused(charl_reshape(g, IN(F32, REPLICATED, 3, 5), (charl_shape){1, {14}}), CHARL_ERR_SHAPE, "does not reshape");
     refused(charl_reshape(g, IN(F32, REPLICATED, 3, 5), (charl_shape){.ndim = 7}), CHARL_ERR_SHAPE, "too many");
     refused(charl_reshape(g, IN(F32, BATCHED, 8, 5), (charl_shape){1, {40}}), CHARL_ERR_SHAPE, "move the batch");
     refused(charl_flatten(g, charl_constant(g, 1.0F)), CHARL_ERR_SHAPE, "scalar");
-    refused(charl_transpose(g, IN(F32, REPLICATED, 3, 5), (int[]){0, 0}), CHARL_ERR_INVALID, "makes no order");
+    refused(charl_transpose(g, IN(F32, REPLICATED, 3, 5), (int[]){0, 0}), CHARL_ERR_INVALID,
+            "not a permutation: perm[1] = 0");
     refused(charl_transpose(g, IN(F32, BATCHED, 8, 5), (int[]){1, 0}), CHARL_ERR_SHAPE, "stay in front");
-    refused(charl_slice(g, IN(F32, REPLICATED, 3, 5), 1, 3, 3), CHARL_ERR_SHAPE, "leaves axis 1");
-    refused(charl_slice(g, IN(F32, REPLICATED, 3, 5), 1, -1, 3), CHARL_ERR_SHAPE, "leaves axis 1");
+    refused(charl_slice(g, IN(F32, REPLICATED, 3, 5), 1, 3, 3), CHARL_ERR_SHAPE,
+            "3 elements from 3 on are outside axis 1");
+    refused(charl_slice(g, IN(F32, REPLICATED, 3, 5), 1, -1, 3), CHARL_ERR_SHAPE, "outside axis 1");
     refused(charl_slice(g, IN(F32, REPLICATED, 3, 5), 2, 0, 1), CHARL_ERR_SHAPE, "no axis 2");
     refused(charl_slice(g, IN(F32, BATCHED, 8, 5), 0, 0, 4), CHARL_ERR_SHAPE, "cannot be cut");
     many[0] = IN(F32, BATCHED, 8, 5);
@@ -230,7 +342,11 @@ static void test_movement(void **state)
     refused(charl_gather_windows(g, IN(U8, REPLICATED, 3, 10), IN(I32, BATCHED, 8), 4, 0), CHARL_ERR_SHAPE,
             "windows of tokens [3, 10]");
     refused(charl_gather_windows(g, IN(U8, REPLICATED, 30), IN(I32, BATCHED, 8), 0, 0), CHARL_ERR_INVALID,
-            "a window of 0 tokens");
+            "length 0 and offset 0 are not at least 1 and 0");
+    refused(charl_document_starts(g, IN(I32, REPLICATED, 30), IN(I32, BATCHED, 8), 0), CHARL_ERR_INVALID,
+            "the length 0 is not at least 1");
+    refused(charl_resized_crop2d(g, IN(F32, BATCHED, 8, 1, 4, 4), IN(F32, BATCHED, 8, 4), 0, 4), CHARL_ERR_INVALID,
+            "the output size 0 x 4 is out of range");
 }
 
 /* Operators that only gradients use. */
@@ -253,7 +369,11 @@ static void test_gradient_operators(void **state)
     x = IN(F32, REPLICATED, 3, 4);
     refused(charl__apply2(g, &charl_op_expand_like, NULL, x, IN(I32, REPLICATED, 4)), CHARL_ERR_DTYPE, "i32");
     x = IN(F32, REPLICATED, 3, 4);
-    refused(charl__apply2(g, &charl_op_softmax_grad, NULL, x, IN(F32, REPLICATED, 4)), CHARL_ERR_SHAPE, "differ");
+    refused(charl__apply2(g, &charl_op_softmax_grad, NULL, x, IN(F32, REPLICATED, 4)), CHARL_ERR_SHAPE,
+            "operand 1 is replicated f32 [4], but operand 0 is replicated f32 [3, 4]");
+    x = IN(F32, BATCHED, 8, 4);
+    refused(charl__apply2(g, &charl_op_softmax_grad, NULL, x, IN(F32, REPLICATED, 8, 4)), CHARL_ERR_SHAPE,
+            "operand 1 is replicated f32 [8, 4], but operand 0 is batched f32 [8, 4]");
     x = IN(F32, BATCHED, 8, 4);
     charl__apply(g, &charl_op_cross_entropy_grad, &smoothing, (charl_var *[]){x, x, IN(I32, BATCHED, 8), x}, 4, out);
     refused(out[0], CHARL_ERR_SHAPE, "one f32 per row");
@@ -361,10 +481,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_one_row_of_a_half_type, begin, end),
         cmocka_unit_test_setup_teardown(test_reductions, begin, end),
         cmocka_unit_test_setup_teardown(test_losses, begin, end),
+        cmocka_unit_test_setup_teardown(test_rows_that_are_not_of_the_batch, begin, end),
+        cmocka_unit_test_setup_teardown(test_images_and_boxes, begin, end),
         cmocka_unit_test_setup_teardown(test_embedding, begin, end),
         cmocka_unit_test_setup_teardown(test_transformer_parts, begin, end),
         cmocka_unit_test_setup_teardown(test_recurrent, begin, end),
         cmocka_unit_test_setup_teardown(test_recurrent_gradients, begin, end),
+        cmocka_unit_test_setup_teardown(test_recurrent_without_rows, begin, end),
         cmocka_unit_test_setup_teardown(test_movement, begin, end),
         cmocka_unit_test_setup_teardown(test_gradient_operators, begin, end),
         cmocka_unit_test_setup_teardown(test_mean, begin, end),

@@ -187,7 +187,7 @@ static const struct {
     {global_pool_rank, CHARL_ERR_SHAPE, "3 extents"},
     {layer_norm_weight, CHARL_ERR_SHAPE, "does not fit the last axis"},
     {rms_norm_weight, CHARL_ERR_SHAPE, "does not fit the last axis"},
-    {add_norm_shapes, CHARL_ERR_SHAPE, "operand 1 [1, 8] differs from x [3, 8]"},
+    {add_norm_shapes, CHARL_ERR_SHAPE, "operand 1 is replicated f32 [1, 8], but x is replicated f32 [3, 8]"},
     {add_norm_without_weight, CHARL_ERR_INVALID, "operand 2 is NULL"},
     {layer_norm_scalar, CHARL_ERR_SHAPE, "no last axis"},
 };

@@ -37,6 +37,12 @@ static charl_status infer(charl__infer *inf)
                                      (inf->in[1].shape.dim[0] == 1 || inf->in[1].shape.dim[0] == x->dim[1])),
                   CHARL_ERR_SHAPE, "shift and scale %s do not fit images %s", charl_shape_format(&inf->in[1].shape, b),
                   charl_shape_format(x, a));
+    for (int i = 1; i < inf->n_in; i++) {
+        CHARL_REQUIRE(inf->in[i].dtype == CHARL_F32, CHARL_ERR_DTYPE, "shift and scale are f32, not %s",
+                      charl_dtype_name(inf->in[i].dtype));
+        CHARL_REQUIRE(inf->in[i].batch != CHARL_BATCHED, CHARL_ERR_SHAPE,
+                      "shift and scale are the same for all rows, not rows of the batch");
+    }
     inf->out[0] = inf->in[0];
     inf->workspace = rows * PARAMETERS * (int64_t)sizeof(float);
     return CHARL_OK;

@@ -24,6 +24,7 @@ static charl_status check(const charl__infer *inf)
                       box->shape.dim[1] == 4,
                   CHARL_ERR_SHAPE, "boxes %s do not fit images %s", charl_shape_format(&box->shape, b),
                   charl_shape_format(&x->shape, a));
+    CHARL_TRY(charl__infer_same_rows(inf, 0, inf->n_in - 1));
     return CHARL_OK;
 }
 
@@ -125,7 +126,7 @@ charl_var *charl_resized_crop2d(charl_graph *g, charl_var *x, charl_var *box, in
     const crop_attr attr = {h, w};
 
     if (h < 1 || w < 1 || h > INT32_MAX / w - GROUP) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "resized_crop2d: there are no images of %lld x %lld pixels",
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "resized_crop2d: the output size %lld x %lld is out of range",
                                  (long long)h, (long long)w);
     }
     return charl__apply2(g, &charl_op_resized_crop2d, &attr, x, box);
@@ -140,6 +141,7 @@ static charl_status paste_infer(charl__infer *inf)
                       (inf->in[1].dtype == CHARL_F32 && charl_shape_equal(&inf->in[0].shape, &inf->in[1].shape)),
                   CHARL_ERR_SHAPE, "patches %s do not fit images %s", charl_shape_format(&inf->in[1].shape, b),
                   charl_shape_format(&inf->in[0].shape, a));
+    CHARL_TRY(charl__infer_same_rows(inf, 0, 1)); /* the patch, or the boxes once more */
     inf->out[0] = inf->in[0];
     CHARL_TRY(charl__infer_rows(inf));
     return CHARL_OK;

@@ -88,7 +88,8 @@ const charl__op charl_op_document_starts = {
 charl_var *charl_document_starts(charl_graph *g, charl_var *document, charl_var *row, int64_t length)
 {
     if (length < 1) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "document_starts: a window of %lld tokens", (long long)length);
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "document_starts: the length %lld is not at least 1",
+                                 (long long)length);
     }
     return charl__apply2(g, &charl_op_document_starts, &length, document, row);
 }

@@ -27,6 +27,11 @@ static charl_status infer(charl__infer *inf)
                       source->dtype == CHARL_U32 || source->dtype == CHARL_I32,
                   CHARL_ERR_DTYPE, "rows of %s cannot be gathered", charl_dtype_name(source->dtype));
     if (inf->n_in == 4) {
+        CHARL_REQUIRE(inf->in[2].dtype == CHARL_F32 && inf->in[3].dtype == CHARL_F32, CHARL_ERR_DTYPE,
+                      "shift and scale are f32, not %s and %s", charl_dtype_name(inf->in[2].dtype),
+                      charl_dtype_name(inf->in[3].dtype));
+        CHARL_REQUIRE(inf->in[2].batch != CHARL_BATCHED && inf->in[3].batch != CHARL_BATCHED, CHARL_ERR_SHAPE,
+                      "shift and scale are the same for all rows, not rows of the batch");
         CHARL_REQUIRE(inf->in[2].shape.ndim == 1 && charl_shape_equal(&inf->in[2].shape, &inf->in[3].shape) &&
                           source->shape.ndim >= 2 &&
                           (inf->in[2].shape.dim[0] == 1 || inf->in[2].shape.dim[0] == source->shape.dim[1]) &&

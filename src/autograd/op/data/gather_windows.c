@@ -106,7 +106,8 @@ charl_var *charl_gather_windows(charl_graph *g, charl_var *tokens, charl_var *st
     const windows_attr attr = {length, offset};
 
     if (length < 1 || offset < 0) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "gather_windows: a window of %lld tokens at offset %lld",
+        return charl__graph_fail(g, CHARL_ERR_INVALID,
+                                 "gather_windows: length %lld and offset %lld are not at least 1 and 0",
                                  (long long)length, (long long)offset);
     }
     return charl__apply2(g, &charl_op_gather_windows, &attr, tokens, start);

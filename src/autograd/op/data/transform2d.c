@@ -34,6 +34,8 @@ static charl_status infer(charl__infer *inf)
                       attr->index < changes_of(kind),
                   CHARL_ERR_SHAPE, "change %d of kinds %s with amounts %s does not fit images %s", attr->index,
                   charl_shape_format(kind, b), charl_shape_format(amount, c), charl_shape_format(x, a));
+    CHARL_TRY(charl__infer_same_rows(inf, 0, 1));
+    CHARL_TRY(charl__infer_same_rows(inf, 0, 2));
     inf->out[0] = inf->in[0];
     inf->workspace = x->dim[0] * x->dim[1] * LEVELS * (int64_t)sizeof(float);
     CHARL_TRY(charl__infer_rows(inf));

@@ -59,7 +59,7 @@ static void onnx_alpha(const charl__onnx_node *n, const char *type)
                                                   .attr = {{"alpha", .is_float = true, .f = *(const float *)n->attr}}});
 }
 
-/* relu: NaN stays NaN. d/dx = 1 where out > 0, else 0. */
+/* relu: NaN stays NaN. d/dx = 0 where out <= 0, else 1. */
 
 CHARL_ELEMENT(relu, x[0] <= 0 ? 0 : x[0])
 CHARL_ELEMENT(relu_grad, x[0] <= 0 ? 0 : x[1])
@@ -74,7 +74,7 @@ static const charl__op_sample relu_grad_samples[] = {
 
 const charl__op charl_op_relu = {
     UNARY("relu"),
-    .formula = "out = x > 0 ? x : 0",
+    .formula = "out = x <= 0 ? 0 : x",
     .layout = CHARL_LAYOUT_ALIKE,
     .expr = "select(a, CHARL_SPLAT(0.0f), a <= 0.0f)",
     .element = relu,
@@ -84,7 +84,7 @@ const charl__op charl_op_relu = {
 };
 
 const charl__op charl_op_relu_grad = {
-    GRADIENT("relu_grad"),        .formula = "out = y > 0 ? g : 0",
+    GRADIENT("relu_grad"),        .formula = "out = y <= 0 ? 0 : g",
     .layout = CHARL_LAYOUT_ALIKE, .expr = "select(b, CHARL_SPLAT(0.0f), a <= 0.0f)",
     .element = relu_grad,         CHARL_SAMPLES(relu_grad_samples),
 };
@@ -121,7 +121,7 @@ static const charl__op_sample leaky_relu_grad_samples[] = {
 
 const charl__op charl_op_leaky_relu = {
     UNARY("leaky_relu"),
-    .formula = "out = x > 0 ? x : slope * x",
+    .formula = "out = x <= 0 ? slope * x : x",
     .attr_size = sizeof(float), /* slope */
     .expr = "select(a, a * p, a <= 0.0f)",
     .express = express_p,
@@ -133,7 +133,7 @@ const charl__op charl_op_leaky_relu = {
 
 const charl__op charl_op_leaky_relu_grad = {
     GRADIENT("leaky_relu_grad"),
-    .formula = "out = x > 0 ? g : slope * g",
+    .formula = "out = x <= 0 ? slope * g : g",
     .attr_size = sizeof(float), /* slope */
     .expr = "select(b, b * p, a <= 0.0f)",
     .express = express_p,
@@ -180,7 +180,7 @@ static const charl__op_sample elu_grad_samples[] = {
 
 const charl__op charl_op_elu = {
     UNARY("elu"),
-    .formula = "out = x > 0 ? x : alpha * (exp(x) - 1)",
+    .formula = "out = x <= 0 ? alpha * (exp(x) - 1) : x",
     .attr_size = sizeof(float), /* alpha */
     .expr = "select(a, p * (2.0f / (1.0f / charl_tanh(0.5f * a) - 1.0f)), a <= 0.0f)",
     .express = express_p,
@@ -192,7 +192,7 @@ const charl__op charl_op_elu = {
 
 const charl__op charl_op_elu_grad = {
     GRADIENT("elu_grad"),
-    .formula = "out = x > 0 ? g : g * alpha * exp(x)",
+    .formula = "out = x <= 0 ? g * alpha * exp(x) : g",
     .attr_size = sizeof(float), /* alpha */
     .expr = "select(b, b * (p * charl_exp(a)), a <= 0.0f)",
     .express = express_p,

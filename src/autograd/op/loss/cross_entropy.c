@@ -36,6 +36,10 @@ static charl_status check_operands(const charl__infer *inf, int first, int weigh
     CHARL_REQUIRE(inf->n_in <= weight ||
                       (inf->in[weight].dtype == CHARL_F32 && charl_shape_equal(&inf->in[weight].shape, &label->shape)),
                   CHARL_ERR_SHAPE, "the weight is not f32 %s", charl_shape_format(&label->shape, a));
+    CHARL_TRY(charl__infer_same_rows(inf, first, first + 1));
+    if (inf->n_in > weight) {
+        CHARL_TRY(charl__infer_same_rows(inf, first, weight));
+    }
     return CHARL_OK;
 }
 
@@ -174,6 +178,7 @@ static charl_status infer_grad(charl__infer *inf)
     for (int i = 0; i < 4; i += 3) {
         CHARL_REQUIRE(inf->in[i].dtype == CHARL_F32 && charl_shape_equal(&inf->in[i].shape, &inf->in[2].shape),
                       CHARL_ERR_SHAPE, "operand %d, gout or lse, is not one f32 per row", i);
+        CHARL_TRY(charl__infer_same_rows(inf, 1, i));
     }
     CHARL_TRY(charl__infer_rows(inf));
     return CHARL_OK;

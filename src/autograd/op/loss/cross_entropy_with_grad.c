@@ -26,6 +26,7 @@ static charl_status infer(charl__infer *inf)
     CHARL_TRY(charl_op_cross_entropy.infer(&loss));
     CHARL_REQUIRE(gout->dtype == CHARL_F32 && charl_shape_equal(&gout->shape, &inf->in[2].shape), CHARL_ERR_SHAPE,
                   "operand 0, gout, is not one f32 per row");
+    CHARL_TRY(charl__infer_same_rows(inf, 0, 1));
     inf->out[0] = inf->in[1];
     inf->out[1] = loss.out[0];
     inf->out[2] = loss.out[1];

@@ -39,6 +39,7 @@ static charl_status infer(charl__infer *inf)
     CHARL_REQUIRE(x->shape.ndim > 0 && charl_shape_equal(&x->shape, &t->shape), CHARL_ERR_SHAPE,
                   "%s and target %s are not the same [B, ...]", charl_shape_format(&x->shape, a),
                   charl_shape_format(&t->shape, b));
+    CHARL_TRY(charl__infer_same_rows(inf, 0, 1));
     inf->out[0] = *x;
     inf->out[0].dtype = CHARL_F32;
     inf->out[0].shape.ndim = 1;

@@ -15,6 +15,7 @@ static charl_status infer(charl__infer *inf)
                   "logits %s and labels %s are not [..., C] and [...]", charl_shape_format(&x->shape, a),
                   charl_shape_format(&label->shape, b));
     CHARL_REQUIRE(x->shape.dim[x->shape.ndim - 1] <= 1 << 24, CHARL_ERR_SHAPE, "more than 2^24 classes");
+    CHARL_TRY(charl__infer_same_rows(inf, 0, 1));
     inf->out[0] = *x;
     inf->out[0].dtype = CHARL_F32;
     inf->out[0].shape.ndim--;

@@ -227,7 +227,7 @@ static charl_status infer_update(charl__infer *inf)
     for (int i = 0; i < 4; i++) {
         CHARL_REQUIRE(inf->in[i].dtype == CHARL_F32 && charl_shape_equal(&inf->in[i].shape, &inf->in[0].shape) &&
                           inf->in[i].batch == inf->in[0].batch,
-                      CHARL_ERR_SHAPE, "running statistics and statistics differ in shape");
+                      CHARL_ERR_SHAPE, "running statistics and statistics must be f32 of one shape and batch state");
     }
     inf->n_out = 2;
     inf->out[0] = inf->out[1] = inf->in[0];

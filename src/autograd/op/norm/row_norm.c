@@ -50,8 +50,9 @@ charl_status charl__row_norm_check(const charl__infer *inf, int x, int first, in
                           charl_shape_format(&o->shape, a), charl_shape_format(&t->shape, b));
         } else {
             CHARL_REQUIRE(charl_shape_equal(&o->shape, &t->shape) && o->batch == t->batch && o->dtype == t->dtype,
-                          CHARL_ERR_SHAPE, "operand %d %s differs from x %s", i, charl_shape_format(&o->shape, a),
-                          charl_shape_format(&t->shape, b));
+                          CHARL_ERR_SHAPE, "operand %d is %s %s %s, but x is %s %s %s", i, charl__batch_name(o->batch),
+                          charl_dtype_name(o->dtype), charl_shape_format(&o->shape, a), charl__batch_name(t->batch),
+                          charl_dtype_name(t->dtype), charl_shape_format(&t->shape, b));
         }
     }
     return CHARL_OK;

@@ -81,15 +81,20 @@ static charl_status enqueue_persistent(const charl__enqueue *e, const charl__rec
 static charl_status enqueue(const charl__enqueue *e)
 {
     const cell *c = e->op->row;
-    const charl__recurrence r = charl__recurrence_of(e, &e->in[0]->shape, e->in[1]);
-    charl__launch l = {
-        .file = "recurrent/recurrent", .entry = c->entry, .args = {charl__in(e->in[0]), charl__in(&r.inner)}};
+    charl__recurrence r;
+    charl__launch l = {.file = "recurrent/recurrent", .entry = c->entry};
     charl__persistent_plan plan;
     int a = 2;
 
+    if (charl__tensor_count(e->out[0]) == 0) {
+        return CHARL_OK; /* no rows: there is no workspace */
+    }
+    r = charl__recurrence_of(e, &e->in[0]->shape, e->in[1]);
     if (charl__persistent_plan_of(e->dev, &r, false, &plan)) {
         return enqueue_persistent(e, &r, &plan);
     }
+    l.args[0] = charl__in(e->in[0]);
+    l.args[1] = charl__in(&r.inner);
     if (e->n_in > 2) {
         charl__launch_set(&l, "BIAS", 1);
         l.args[a++] = charl__in(e->in[2]);
@@ -162,11 +167,15 @@ static charl_status enqueue_grad(const charl__enqueue *e)
 {
     const cell *c = e->op->row;
     const charl_tensor *w = e->in[2 + c->h];
-    const charl__recurrence r = charl__recurrence_of(e, &e->in[0]->shape, w);
+    charl__recurrence r;
     charl__launch l = {.file = "recurrent/recurrent", .entry = c->gradient};
     charl__persistent_plan plan;
     int a = 0;
 
+    if (charl__tensor_count(e->out[0]) == 0) {
+        return CHARL_OK;
+    }
+    r = charl__recurrence_of(e, &e->in[0]->shape, w);
     if (e->n_in == 3 + c->h && charl__persistent_plan_of(e->dev, &r, true, &plan)) {
         return enqueue_grad_persistent(e, &r, &plan);
     }

@@ -27,7 +27,7 @@ static charl_status infer(charl__infer *inf)
     CHARL_REQUIRE(x->shape.dim[axis] > 0 && x->shape.dim[axis] <= INT32_MAX, CHARL_ERR_SHAPE,
                   "%s: axis %d has no largest element", charl_shape_format(&x->shape, text), attr->axis);
     CHARL_REQUIRE(axis > 0 || x->batch != CHARL_BATCHED, CHARL_ERR_SHAPE,
-                  "the largest over the rows of the batch is not a sum");
+                  "max cannot run over the batch axis: it is not a sum over rows");
     inf->out[0] = *x;
     out->ndim = 0;
     for (int i = 0; i < x->shape.ndim; i++) {

@@ -142,6 +142,8 @@ static charl_status infer_like(charl__infer *inf)
                   charl_shape_format(&inf->in[0].shape, a));
     inf->out[0] = inf->in[0];
     CHARL_TRY(charl__infer_rows(inf));
+    CHARL_TRY(charl__infer_broadcast_rows(inf, 0, 0));
+    CHARL_TRY(charl__infer_broadcast_rows(inf, 0, 1));
     return CHARL_OK;
 }
 

@@ -16,7 +16,7 @@ static charl_status infer(charl__infer *inf)
     charl_shape_format(&x->shape, from);
     charl_shape_format(&s, to);
     for (int i = 0; i < s.ndim; i++) {
-        CHARL_REQUIRE(s.dim[i] >= 0 || (s.dim[i] == -1 && open < 0), CHARL_ERR_SHAPE, "%s is no shape", to);
+        CHARL_REQUIRE(s.dim[i] >= 0 || (s.dim[i] == -1 && open < 0), CHARL_ERR_SHAPE, "%s is not a shape", to);
         open = s.dim[i] == -1 ? i : open;
         known *= s.dim[i] == -1 ? 1 : s.dim[i];
     }

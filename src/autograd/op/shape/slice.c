@@ -20,8 +20,8 @@ static charl_status infer(charl__infer *inf)
     charl_shape_format(&x->shape, text);
     CHARL_REQUIRE(axis >= 0, CHARL_ERR_SHAPE, "%s has no axis %d", text, attr->axis);
     CHARL_REQUIRE(attr->start >= 0 && attr->length >= 0 && attr->start <= x->shape.dim[axis] - attr->length,
-                  CHARL_ERR_SHAPE, "[%lld, +%lld) leaves axis %d of %s", (long long)attr->start,
-                  (long long)attr->length, axis, text);
+                  CHARL_ERR_SHAPE, "%lld elements from %lld on are outside axis %d of %s", (long long)attr->length,
+                  (long long)attr->start, axis, text);
     CHARL_REQUIRE(axis > 0 || x->batch != CHARL_BATCHED, CHARL_ERR_SHAPE, "the batch extent cannot be cut");
     inf->out[0] = *x;
     inf->out[0].shape.dim[axis] = attr->length;

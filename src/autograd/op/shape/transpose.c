@@ -26,7 +26,7 @@ static charl_status infer(charl__infer *inf)
                   charl_shape_format(&x->shape, text));
     for (int i = 0; i < attr->n; i++) {
         CHARL_REQUIRE(attr->perm[i] >= 0 && attr->perm[i] < attr->n && !(seen >> attr->perm[i] & 1U), CHARL_ERR_INVALID,
-                      "perm[%d] = %d makes no order", i, attr->perm[i]);
+                      "perm is not a permutation: perm[%d] = %d", i, attr->perm[i]);
         seen |= 1U << attr->perm[i];
         inf->out[0].shape.dim[i] = x->shape.dim[attr->perm[i]];
     }

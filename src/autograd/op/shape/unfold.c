@@ -19,7 +19,7 @@ static charl_status check(charl__infer *inf, int ndim)
 
     CHARL_REQUIRE(charl__is_float(inf->in[0].dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
                   charl_dtype_name(inf->in[0].dtype));
-    CHARL_REQUIRE(inf->in[0].shape.ndim == ndim, CHARL_ERR_SHAPE, "x %s has not %d extents",
+    CHARL_REQUIRE(inf->in[0].shape.ndim == ndim, CHARL_ERR_SHAPE, "x %s does not have %d extents",
                   charl_shape_format(&inf->in[0].shape, text), ndim);
     CHARL_REQUIRE(u->kernel >= 1 && u->stride >= 1 && u->dilation >= 1 && u->padding >= 0, CHARL_ERR_INVALID,
                   "window with kernel %d, stride %d, dilation %d, padding %d", u->kernel, u->stride, u->dilation,

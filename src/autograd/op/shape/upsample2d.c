@@ -55,8 +55,8 @@ static charl_status infer_grad(charl__infer *inf)
     CHARL_TRY(check(inf, by));
     inf->out[0] = inf->in[0];
     for (int d = 0; d < 2; d++) {
-        CHARL_REQUIRE(inf->in[0].shape.dim[2 + d] % by[d] == 0, CHARL_ERR_SHAPE, "%s is no multiple of the factor %d",
-                      charl_shape_format(&inf->in[0].shape, text), (int)by[d]);
+        CHARL_REQUIRE(inf->in[0].shape.dim[2 + d] % by[d] == 0, CHARL_ERR_SHAPE,
+                      "%s is not a multiple of the factor %d", charl_shape_format(&inf->in[0].shape, text), (int)by[d]);
         inf->out[0].shape.dim[2 + d] /= by[d];
     }
     return charl__infer_rows(inf);

@@ -30,9 +30,12 @@ static charl_status infer(charl__infer *inf)
     CHARL_REQUIRE(inf->in[0].shape.ndim > (inf->in[0].batch == CHARL_BATCHED), CHARL_ERR_SHAPE,
                   "%s has no axis to normalise", charl_shape_format(&inf->in[0].shape, a));
     for (int i = 1; i < inf->n_in; i++) {
-        CHARL_REQUIRE(charl_shape_equal(&inf->in[0].shape, &inf->in[i].shape) && inf->in[i].dtype == inf->in[0].dtype,
-                      CHARL_ERR_SHAPE, "operands %s and %s differ", charl_shape_format(&inf->in[0].shape, a),
-                      charl_shape_format(&inf->in[i].shape, b));
+        const charl_type *s = &inf->in[0], *t = &inf->in[i];
+
+        CHARL_REQUIRE(charl_shape_equal(&s->shape, &t->shape) && t->dtype == s->dtype && t->batch == s->batch,
+                      CHARL_ERR_SHAPE, "operand %d is %s %s %s, but operand 0 is %s %s %s", i,
+                      charl__batch_name(t->batch), charl_dtype_name(t->dtype), charl_shape_format(&t->shape, b),
+                      charl__batch_name(s->batch), charl_dtype_name(s->dtype), charl_shape_format(&s->shape, a));
     }
     CHARL_TRY(charl__infer_rows(inf));
     return CHARL_OK;
