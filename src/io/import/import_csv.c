@@ -37,6 +37,7 @@ typedef struct csv_import {
     charl__missing missing; /* of columns that it does not name */
     int64_t rows, left_out; /* rows that are taken, and those with a missing value that are not */
     bool ids;               /* every label is the number of its class */
+    bool rounds;            /* f32 rounds an integer of the file: it was noted */
     charl__look_at
         first_label; /* the label of line 1 where it was taken for a row and is no number: a header of numbers? */
     int64_t later_numbers, later_words; /* labels of the other rows; counted only then */
@@ -631,6 +632,17 @@ static charl_status parse_flag(const csv_import *c, int column, int32_t *y)
     return CHARL_OK;
 }
 
+/* Of a measured number f32 keeps enough; but identifiers and times in seconds may become equal. */
+static void note_rounding(csv_import *c, int column, double value)
+{
+    if (!c->rounds && charl__table_rounds(&c->table, column, value)) {
+        c->rounds = true;
+        charl__import_note(c->common,
+                           "column %s holds integers that f32 rounds, such as %.40s; --drop leaves out identifiers",
+                           charl__table_column(&c->table, column), charl__table_field(&c->table, column));
+    }
+}
+
 /* The current row, which is row r. y is i32 or f32 [n_labels]. */
 static charl_status convert_row(csv_import *c, int64_t r, double *wide, float *x, uint32_t *y)
 {
@@ -641,7 +653,7 @@ static charl_status convert_row(csv_import *c, int64_t r, double *wide, float *x
         if (is_taken(c, i)) {
             CHARL_TRY(charl__recipe_read(&c->recipe, i, &c->table, i, wide + at, &known));
             if (c->recipe.column[i].kind == CHARL__COLUMN_NUMBER) {
-                CHARL_TRY(charl__table_check_exact(&c->table, i, wide[at]));
+                note_rounding(c, i, wide[at]);
             }
             at += charl__recipe_column_width(&c->recipe.column[i]);
         }
@@ -654,6 +666,7 @@ static charl_status convert_row(csv_import *c, int64_t r, double *wide, float *x
 
         if (c->o->regression) {
             CHARL_TRY(charl__table_number(&c->table, c->label[i], to));
+            note_rounding(c, c->label[i], (double)*(float *)to);
         } else if (c->n_labels > 1) {
             CHARL_TRY(parse_flag(c, c->label[i], to));
         } else {

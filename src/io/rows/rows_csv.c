@@ -379,9 +379,6 @@ static charl_status read_columns(const charl__rows *r, csv_rows *c, void *x, int
         const int column = (int)c->column[i];
 
         CHARL_TRY(charl__recipe_read(&c->recipe, c->taken[i], &c->table, column, c->wide + at, &known));
-        if (r->s->x_dtype == CHARL_F32 && c->recipe.column[c->taken[i]].kind == CHARL__COLUMN_NUMBER) {
-            CHARL_TRY(charl__table_check_exact(&c->table, column, c->wide[at]));
-        }
         if (!known && c->strange++ == 0) {
             CHARL_TRY(charl__text_printf(&c->first_strange, "%s: column %s: \"%.40s\"", charl__table_place(&c->table),
                                          charl__table_column(&c->table, column),
@@ -439,9 +436,6 @@ static charl_status read_targets(charl__rows *r, csv_rows *c, void *y, int64_t r
         }
         CHARL_REQUIRE(!r->o.imports || (values ? isfinite(v) : class >= 0), CHARL_ERR_DATA,
                       "%s: the target is missing, or none that %s has", charl__table_place(&c->table), r->o.model);
-        if (r->o.imports && values) {
-            CHARL_TRY(charl__table_check_exact(&c->table, (int)c->target[i], number));
-        }
         if (given && (values ? !isfinite(v) : class < 0) && c->unknown++ == 0) {
             CHARL_TRY(charl__text_printf(&c->first_unknown, "%s: \"%.40s\"", charl__table_place(&c->table), field));
         }

@@ -254,21 +254,17 @@ bool charl__table_is_missing(const charl__table *t, const char *field)
 }
 
 /* The digits decide: a double, too, would round an integer beyond 2^53. */
-charl_status charl__table_check_exact(const charl__table *t, int column, double value)
+bool charl__table_rounds(const charl__table *t, int column, double value)
 {
     const char *field = charl__csv_field(t->csv, column), *digits = field + strspn(field, "+-");
     char exact[48]; /* f32 ends at 39 digits */
 
     digits += strspn(digits, "0");
-    if (fabs(value) <= 0x1p24 || strspn(digits, "0123456789") != strlen(digits) || charl__table_is_missing(t, field)) {
-        return CHARL_OK;
+    if (fabs(value) < 0x1p24 || strspn(digits, "0123456789") != strlen(digits) || charl__table_is_missing(t, field)) {
+        return false;
     }
     snprintf(exact, sizeof exact, "%.0f", fabs((double)(float)value));
-    CHARL_REQUIRE(strcmp(digits, exact) == 0, CHARL_ERR_DATA,
-                  "%s: column %s: %.40s is not exact in f32, which charl calculates with; HINT leave the column out if "
-                  "it is an identifier, or write %.40s%c0 if the value may be rounded",
-                  charl__table_place(t), charl__table_column(t, column), field, field, t->decimal);
-    return CHARL_OK;
+    return strcmp(digits, exact) != 0;
 }
 
 charl_status charl__table_number(const charl__table *t, int column, float *out)
@@ -284,5 +280,5 @@ charl_status charl__table_number(const charl__table *t, int column, float *out)
     *out = (float)value;
     CHARL_REQUIRE(isfinite(*out), CHARL_ERR_DATA, "%s: column %s: %s is too large for f32", charl__table_place(t),
                   charl__table_column(t, column), field);
-    return charl__table_check_exact(t, column, value);
+    return CHARL_OK;
 }
