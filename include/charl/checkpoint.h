@@ -51,6 +51,7 @@ typedef struct charl_checkpoint_state {
     double loss_scale;
     int64_t slices, batch_size;
     double best_metric;       /* NaN: none yet */
+    int64_t best_step;        /* where it was reached; 0: none yet, or saved by a version that did not store it */
     int64_t stale_evals;      /* evaluations since the best */
     int64_t skipped_steps;    /* whose loss or gradient was not finite */
     int64_t overflowed_steps; /* left out because they overflowed under a dynamic loss scale */
@@ -243,15 +244,19 @@ typedef struct charl_run_policy {
     int64_t best_step;    /* never removed */
 } charl_run_policy;
 
-/** Remove what the policy does not keep. Call it only after a save succeeded. *removed may be NULL.
- *  Blocks. Local. Errors: ERR_DISK, ERR_NOMEM. */
+/** Remove what the policy does not keep, except the checkpoint that DIR/best.h5 names. Call it only after a save succeeded.
+ *  *removed may be NULL. Blocks. Local. Errors: ERR_DISK, ERR_NOMEM. */
 charl_status charl_run_retain(const char *dir, const charl_run_policy *policy, int *removed) CHARL_MUST_CHECK;
 
 /** Point the symbolic link DIR/`name` ("last.h5", "best.h5") at the checkpoint of `step`,
- *  atomically. Links are for people: nothing reads them, so a failure need not stop training.
+ *  atomically. Links are for people: no run depends on them, so a failure need not stop training.
  *  Blocks. Local. Errors: ERR_DISK (also when `name` exists and is not a symbolic link), ERR_NOMEM.
  */
 charl_status charl_run_link(const char *dir, const char *name, int64_t step) CHARL_MUST_CHECK;
+
+/** The step of the checkpoint that the symbolic link DIR/`name` names, whether or not the checkpoint exists; -1 if it names
+ *  none. Local. */
+int64_t charl_run_linked(const char *dir, const char *name);
 
 CHARL_END_DECLS
 

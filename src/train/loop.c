@@ -177,6 +177,7 @@ static bool is_best(charl__trainer *t, const charl_val_row *row)
     const double now = monitored(t, row), best = t->best_metric;
     const bool better = charl__config_monitor(t->config)->higher ? now > best : now < best;
 
+    t->evals++;
     t->stale_evals++;
     if (!isfinite(now) || !(better || isnan(best))) {
         return false;
@@ -269,7 +270,7 @@ static charl_status save_between(charl__trainer *t, charl__throughput *m, bool l
 }
 
 /* Evaluation and checkpoint after a step, where they are due. An interval of 0 is never, but the
- * end always saves. */
+ * best and the end are always saved. */
 static charl_status after_step(charl__trainer *t, charl__metrics_async *log, charl__throughput *m, bool *ordinary)
 {
     const bool last = t->replica.step == t->end_step;
@@ -284,7 +285,8 @@ static charl_status after_step(charl__trainer *t, charl__metrics_async *log, cha
     if (saves) {
         CHARL_TRY(due_together(t, t->config->checkpoint.interval, t->last_save_s, &save));
     }
-    save = save || (last && t->writes);
+    /* is_over: the failed save of a better one was just noticed, and the best is an old one again */
+    save = save || ((last || charl__trainer_is_over(t)) && t->writes);
     if (!evaluate && !save) {
         return CHARL_OK;
     }
@@ -297,7 +299,7 @@ static charl_status after_step(charl__trainer *t, charl__metrics_async *log, cha
         CHARL_TRY(evaluate_now(t, &best));
     }
     charl__step_trace_phase(t, charl__phase_text(CHARL__PHASE_CHECKPOINT), true);
-    if (save || (best && saves) || (charl__trainer_is_over(t) && t->writes)) {
+    if (save || ((best || charl__trainer_is_over(t)) && t->writes)) {
         CHARL_TRY(charl__trainer_save(t, last || charl__trainer_is_over(t)));
     }
     charl__throughput_resume(t, m);

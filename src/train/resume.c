@@ -278,8 +278,7 @@ static charl_status restore(charl__trainer *t, const char *path)
     }
     t->resumed_step = t->saved_step = s->step;
     t->resumed_digest = digest_of(r);
-    t->best_step = charl__rundir_best(t->config->run.output_dir);
-    t->best_step = t->best_step <= s->step && !isnan(t->best_metric) ? t->best_step : -1;
+    t->best_step = !isnan(t->best_metric) && s->best_step > 0 ? s->best_step : -1;
     CHARL_TRY_CLEANUP(charl__strdup(path, &t->resumed));
 cleanup:
     charl_checkpoint_close(r);
@@ -431,6 +430,67 @@ static charl_status add_counters(const charl__trainer *t, charl__consensus *fact
     return CHARL_OK;
 }
 
+/* The step of the best checkpoint if it is in the run directory, and not one of another run with the same step; else -1. */
+static charl_status look_for_best(const charl__trainer *t, int64_t *out)
+{
+    charl_status st = CHARL_OK;
+    const char *dir = t->config->run.output_dir;
+    const bool is_other_run = t->run_dir_id[0] && strcmp(t->run_id, t->run_dir_id) != 0;
+    int64_t step = t->best_step;
+    char *path = NULL;
+
+    *out = -1;
+    if (step < 0) { /* a checkpoint of an older version, which did not store it */
+        step = charl_run_linked(dir, "best.h5");
+    }
+    if (step >= 0 && step <= t->resumed_step && !is_other_run) {
+        CHARL_TRY_CLEANUP(charl_run_path(dir, step, &path));
+        *out = access(path, F_OK) == 0 ? step : -1;
+    }
+cleanup:
+    charl_free(path);
+    return st;
+}
+
+/* Set best_step, by the directory as rank 0 has it. Without the best checkpoint, training looks for a new one. */
+static charl_status find_best(charl__trainer *t)
+{
+    const int64_t was = t->best_step;
+    charl_status st = CHARL_OK;
+    char text[4200], which[64] = "";
+
+    if (t->resumes && t->writes && !isnan(t->best_metric)) {
+        if (charl_comm_rank(t->comm) == 0) {
+            st = look_for_best(t, &t->best_step);
+        }
+        CHARL_TRY(charl_comm_agree(t->comm, st));
+        CHARL_TRY(charl_comm_broadcast(t->comm, &t->best_step, sizeof t->best_step, 0));
+        if (t->best_step < 0) {
+            if (was >= 0) {
+                snprintf(which, sizeof which, ", of step %" PRId64 ",", was);
+            }
+            snprintf(text, sizeof text, "the best checkpoint%s is not in %s: training looks for a new best checkpoint",
+                     which, t->config->run.output_dir);
+            if (charl_comm_rank(t->comm) == 0) {
+                charl__trainer_warn(t, text);
+            }
+            t->new_best = true;
+            t->best_metric = (double)NAN;
+            t->stale_evals = 0;
+        }
+    }
+    t->kept = (charl__best){.metric = t->best_metric, .step = t->best_step, .evals = -t->stale_evals};
+    return CHARL_OK;
+}
+
+/* best.h5 may be behind: the job was killed, or the link could not be written. A failure is only a warning. */
+static void mend_best(const charl__trainer *t)
+{
+    if (t->resumes && !t->supersedes && charl__trainer_relink_best(t) != CHARL_OK) {
+        charl__trainer_warn(t, charl_error_message());
+    }
+}
+
 charl_status charl__trainer_resume(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
@@ -441,9 +501,13 @@ charl_status charl__trainer_resume(charl__trainer *t)
     st = t->resumes ? restore(t, t->session.origin) : start_afresh(t);
     st = st == CHARL_OK ? add_counters(t, &facts) : st;
     CHARL_TRY_CLEANUP(charl__rank_check_state(&t->replica, &facts, t->session.origin, st));
+    CHARL_TRY_CLEANUP(find_best(t));
     /* Only after the initial weights have been read: they may be in the run directory. */
     if (t->writes && charl_comm_rank(t->comm) == 0) {
         st = claim_rundir(t);
+        if (st == CHARL_OK) {
+            mend_best(t);
+        }
     }
     CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));
     charl_comm_timeout_set(t->comm, t->config->dist.timeout_s);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "charl/checkpoint.h"
 #include "train/metrics/metrics.h"
 
 enum { PATH_BYTES = 4096 };
@@ -126,7 +127,7 @@ charl_status charl__rundir_supersede(const char *dir, int64_t after, int64_t exc
 {
     charl_status st = CHARL_OK;
     history h = {.after = after, .except = except};
-    const int64_t best = charl__rundir_best(dir), last = charl__rundir_linked(dir, "last.h5");
+    const int64_t best = charl_run_linked(dir, "best.h5"), last = charl_run_linked(dir, "last.h5");
 
     if (best > after) {
         CHARL_TRY_CLEANUP(remove_link(dir, "best.h5"));
@@ -138,34 +139,6 @@ charl_status charl__rundir_supersede(const char *dir, int64_t after, int64_t exc
 cleanup:
     *moved = h.moved;
     return st;
-}
-
-int64_t charl__rundir_linked(const char *dir, const char *name)
-{
-    static const char prefix[] = "checkpoints/step-";
-    char path[PATH_BYTES], target[256];
-    ssize_t n = -1;
-
-    if ((size_t)snprintf(path, sizeof path, "%s/%s", dir, name) < sizeof path) {
-        n = readlink(path, target, sizeof target - 1);
-    }
-    if (n <= 0) {
-        return -1;
-    }
-    target[n] = '\0';
-    if (strncmp(target, prefix, strlen(prefix)) != 0 || !is_checkpoint(target + strlen("checkpoints/"))) {
-        return -1;
-    }
-    return strtoll(target + strlen(prefix), NULL, 10);
-}
-
-int64_t charl__rundir_best(const char *dir)
-{
-    char path[PATH_BYTES];
-
-    return (size_t)snprintf(path, sizeof path, "%s/best.h5", dir) < sizeof path && access(path, F_OK) == 0
-               ? charl__rundir_linked(dir, "best.h5")
-               : -1;
 }
 
 static const char id_file[] = "run_id";

@@ -18,13 +18,6 @@ charl_status charl__rundir_supersede(const char *dir, int64_t after, int64_t exc
 /** Remove the link best.h5 of `dir`, where there is one. Errors: ERR_DISK. */
 charl_status charl__rundir_forget_best(const char *dir) CHARL_MUST_CHECK;
 
-/** The step of the checkpoint that best.h5 of `dir` points to; -1 when there is none. */
-int64_t charl__rundir_best(const char *dir);
-
-/** The step of the checkpoint that the link `name` ("last.h5") of `dir` names, whether or not that
- *  is there; -1: it names none. */
-int64_t charl__rundir_linked(const char *dir, const char *name);
-
 /** The run that `dir` belongs to: the 32 hexadecimal digits in its file run_id; "" where there is
  *  none. */
 void charl__rundir_read_id(const char *dir, char out[33]);

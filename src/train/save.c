@@ -44,6 +44,7 @@ static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scal
                                     .slices = t->replica.slices.total,
                                     .batch_size = t->config->train.batch_size,
                                     .best_metric = t->best_metric,
+                                    .best_step = t->best_step > 0 ? t->best_step : 0,
                                     .stale_evals = t->stale_evals,
                                     .skipped_steps = t->nonfinite.skipped,
                                     .overflowed_steps = t->nonfinite.overflowed,
@@ -65,6 +66,7 @@ static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scal
  * reads until it ends. */
 struct charl__saving {
     int64_t step;
+    charl__best best;
     double begin_s, waited_s; /* waited_s: how long training waited for the save */
     char *path;
 
@@ -76,7 +78,7 @@ struct charl__saving {
     charl__lock *lock;
     int rank;
     charl_run_policy policy;
-    bool is_best, forgets_best, supersedes;
+    bool forgets_best, supersedes;
     bool superseded; /* set by the job when it has renamed later checkpoints */
     const char *format;
     charl__text warnings; /* from the job, one per line */
@@ -119,20 +121,45 @@ static void supersede(charl__saving *s)
     s->superseded = true;
 }
 
+static charl_status export_best(const char *dir, int64_t step, const char *format)
+{
+    charl_status st = CHARL_OK;
+    char *path = NULL;
+
+    CHARL_TRY_CLEANUP(charl_run_path(dir, step, &path));
+    CHARL_TRY_CLEANUP(charl__export_beside(path, format, dir, "best"));
+cleanup:
+    charl_free(path);
+    return st;
+}
+
+charl_status charl__trainer_relink_best(const charl__trainer *t)
+{
+    const char *dir = t->config->run.output_dir;
+
+    if (t->best_step >= 0 && charl_run_linked(dir, "best.h5") != t->best_step) {
+        CHARL_TRY(charl_run_link(dir, "best.h5", t->best_step));
+        CHARL_TRY(export_best(dir, t->best_step, t->config->checkpoint.export_format));
+    }
+    return CHARL_OK;
+}
+
 /* Update links, delete old checkpoints, export. The checkpoint itself is safe by now, so a failure here is
- * only a warning. */
+ * only a warning. best.h5 is updated whenever it does not name the best, also after a link that failed. */
 static void tidy(charl__saving *s)
 {
+    const int64_t best = s->policy.best_step;
+    const bool links_best = best >= 0 && (best == s->step || charl_run_linked(s->dir, "best.h5") != best);
     int removed;
 
     if ((s->forgets_best && charl__rundir_forget_best(s->dir) != CHARL_OK) ||
         charl_run_link(s->dir, "last.h5", s->step) != CHARL_OK ||
-        (s->is_best && charl_run_link(s->dir, "best.h5", s->step) != CHARL_OK) ||
+        (links_best && charl_run_link(s->dir, "best.h5", best) != CHARL_OK) ||
         charl_run_retain(s->dir, &s->policy, &removed) != CHARL_OK) {
         note(s);
     }
     if (charl__export_beside(s->path, s->format, s->dir, "last") != CHARL_OK ||
-        (s->is_best && charl__export_beside(s->path, s->format, s->dir, "best") != CHARL_OK)) {
+        (links_best && export_best(s->dir, best, s->format) != CHARL_OK)) {
         note(s);
     }
 }
@@ -247,7 +274,6 @@ static charl_status start_alone(charl__trainer *t, charl__saving *s)
     s->dir = t->config->run.output_dir;
     s->lock = &t->lock;
     s->rank = charl_comm_rank(t->comm);
-    s->is_best = t->best_step == s->step;
     s->forgets_best = t->new_best;
     s->supersedes = t->supersedes;
     s->format = t->config->checkpoint.export_format;
@@ -256,7 +282,6 @@ static charl_status start_alone(charl__trainer *t, charl__saving *s)
                                    .keep_every = t->config->checkpoint.keep_every,
                                    .resumed_step = t->resumed_step,
                                    .best_step = t->best_step};
-    t->new_best = false;
     s->waiting = charl_dataset_is_thread_safe() ? NULL : t->comm;
     CHARL_TRY(charl__job_start(!s->waiting, write_checkpoint, s, &s->job));
     return CHARL_OK;
@@ -304,26 +329,43 @@ static void saving_destroy(charl__saving *s)
     }
 }
 
+/* The best is an older one again if the checkpoint of the present one could not be written. */
+static void settle_best(charl__trainer *t, const charl__saving *s, bool written)
+{
+    if (s->best.step != s->step) {
+        return;
+    }
+    if (written) {
+        t->kept = s->best;
+    } else if (t->best_step == s->step) {
+        t->best_metric = t->kept.metric;
+        t->best_step = t->kept.step;
+        t->stale_evals = t->evals - t->kept.evals;
+    }
+}
+
 /* Decide whether training continues after a save. A disk error is a warning, unless this was the last save
  * of the run or MAX_SAVE_FAILURES saves in a row have failed. The status is the same on every rank. */
-static charl_status forgive(charl__trainer *t, charl_status failed, int64_t step, bool last)
+static charl_status forgive(charl__trainer *t, charl_status failed, const charl__saving *s, bool last)
 {
     char text[1200];
 
+    settle_best(t, s, failed == CHARL_OK);
     if (failed == CHARL_OK) {
         t->save_failures = 0;
-        t->saved_step = step;
+        t->saved_step = s->step;
+        t->new_best = false;
         return CHARL_OK;
     }
     t->save_failures++;
     if (failed != CHARL_ERR_DISK || last || t->save_failures >= MAX_SAVE_FAILURES) {
         if (charl_comm_is_agreed(t->comm) && charl_comm_size(t->comm) > 1) {
-            charl__error_prefix("step %" PRId64 ", writing the checkpoint: ", step);
+            charl__error_prefix("step %" PRId64 ", writing the checkpoint: ", s->step);
         }
         CHARL_TRY(failed);
     }
     snprintf(text, sizeof text, "no checkpoint at step %" PRId64 ": %s; training continues (failure %d of %d in a row)",
-             step, charl_error_message(), t->save_failures, MAX_SAVE_FAILURES);
+             s->step, charl_error_message(), t->save_failures, MAX_SAVE_FAILURES);
     if (charl_comm_rank(t->comm) == 0) {
         charl__trainer_warn(t, text);
     }
@@ -349,7 +391,7 @@ charl_status charl__trainer_finish_save(charl__trainer *t, bool last)
     charl_comm_timeout_set(t->comm, t->config->checkpoint.timeout_s);
     st = end_alone(t, s);
     charl__session_warn_lines(&t->session, charl__text_string(&s->warnings));
-    CHARL_TRY_CLEANUP(forgive(t, charl_comm_agree(t->comm, st), s->step, last));
+    CHARL_TRY_CLEANUP(forgive(t, charl_comm_agree(t->comm, st), s, last));
     charl_comm_timeout_set(t->comm, t->config->dist.timeout_s);
     if (e->saved && t->saved_step == s->step) {
         const double now = charl__clock_s();
@@ -369,22 +411,24 @@ charl_status charl__trainer_save(charl__trainer *t, bool last)
     charl_status st = CHARL_OK;
     charl__saving *s = NULL;
 
-    CHARL_TRY(charl__trainer_finish_save(t, last));
+    CHARL_TRY(charl__trainer_finish_save(t, false)); /* an earlier save: this one is still to come */
     if (t->saved_step == t->replica.step) {
         return CHARL_OK;
     }
     CHARL_TRY(charl_comm_agree(t->comm, charl__alloc(sizeof *s, &s)));
     t->saving = s;
     s->step = t->replica.step;
+    s->best = (charl__best){.metric = t->best_metric, .step = t->best_step, .evals = t->evals};
     s->begin_s = charl__clock_s();
     atomic_init(&s->progress, 0);
     charl_comm_timeout_set(t->comm, t->config->checkpoint.timeout_s);
     CHARL_TRY(take_alike(t, &s->snapshot));
     st = charl_comm_agree(t->comm, start_alone(t, s));
     if (st != CHARL_OK) { /* treat it like a failed write */
-        saving_destroy(s);
         t->saving = NULL;
-        CHARL_TRY(forgive(t, st, t->replica.step, last));
+        st = forgive(t, st, s, last);
+        saving_destroy(s);
+        CHARL_TRY(st);
     }
     charl_comm_timeout_set(t->comm, t->config->dist.timeout_s);
     t->last_save_s = charl__clock_s();

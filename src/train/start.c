@@ -29,7 +29,7 @@ typedef struct proposal {
 static charl_status check_newest(const charl__trainer *t, const charl_run_found *found)
 {
     const char *dir = t->config->run.output_dir;
-    const int64_t last = charl__rundir_linked(dir, "last.h5");
+    const int64_t last = charl_run_linked(dir, "last.h5");
     const bool is_missing = last > found->step && found->n_refused == 0;
     char text[1200] = "";
 

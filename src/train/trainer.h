@@ -13,6 +13,13 @@
 
 typedef struct charl__saving charl__saving; /* train/save.c */
 
+/** The best evaluation: of all, or of those whose checkpoint is on disk. */
+typedef struct charl__best {
+    double metric; /* NaN: none */
+    int64_t step;  /* -1: none */
+    int64_t evals; /* charl__trainer.evals then */
+} charl__best;
+
 typedef struct charl__trainer {
     const charl_config *config;         /* borrowed */
     const charl_train_options *options; /* borrowed */
@@ -30,12 +37,14 @@ typedef struct charl__trainer {
     double best_metric;
     int64_t best_step;
     int64_t stale_evals;  /* evaluations since the best */
+    int64_t evals;        /* of this process */
+    charl__best kept;     /* what is the best again if the checkpoint of a better one cannot be written */
     int suspect;          /* charl_train_result */
     int64_t audited_step; /* training is right up to this step, as far as dist.audit can tell */
     charl__nonfinite nonfinite;
 
-    bool new_best;                     /* the checkpoint's best metric is not comparable: remove best.h5 */
-    char run_id[33];                   /* hexadecimal digits */
+    bool new_best;   /* the best of before does not count or is lost: remove best.h5 at the next save */
+    char run_id[33]; /* hexadecimal digits */
     char shuffle[CHARL__SHUFFLE_TEXT]; /* charl__shuffle_name */
     char run_dir_id[33];               /* of the run that owns the run directory; "": unknown */
 
@@ -101,6 +110,9 @@ double charl__trainer_epoch(const charl__trainer *t);
  *  thread-safe). With `last`, the save is complete on return. A disk error is a warning unless it is the third
  *  in a row or `last` is set. No-op if this step has already been saved. Collective; agreed. */
 charl_status charl__trainer_save(charl__trainer *t, bool last) CHARL_MUST_CHECK;
+/** Point best.h5 at the best checkpoint if it does not name it, and export that. Local; rank 0. Errors: ERR_DISK, ERR_NOMEM, those of
+ *  the export. */
+charl_status charl__trainer_relink_best(const charl__trainer *t) CHARL_MUST_CHECK;
 /** Whether the save in progress has been written, so that charl__trainer_finish_save would not wait. Valid on
  *  rank 0 only. */
 bool charl__trainer_has_saved(const charl__trainer *t);

@@ -117,6 +117,7 @@ static inline void sample_init(sample *s, int64_t step)
                   .slices = 8,
                   .batch_size = 64,
                   .best_metric = (double)NAN,
+                  .best_step = 5,
                   .world_size = 4,
                   .device = "pthread-test",
                   .driver = "3.1",

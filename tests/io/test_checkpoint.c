@@ -46,6 +46,7 @@ static void test_round_trip(void **state)
     assert_int_equal(got->slices, 8);
     assert_int_equal(got->batch_size, 64);
     assert_true(isnan(got->best_metric));
+    assert_int_equal(got->best_step, 5);
     assert_int_equal(got->stale_evals, 0);
     assert_int_equal(got->skipped_steps, 3);
     assert_int_equal(got->world_size, 4);

@@ -195,7 +195,11 @@ static void test_retain(void **state)
     charl_assert_ok(charl_run_retain(dir, &policy, &removed));
     assert_int_equal(removed, 3);
     assert_true(exists(8) && exists(9) && exists(10) && exists(50));
-    charl_assert_ok(charl_run_retain(dir, &policy, NULL));
+    charl_assert_ok(charl_run_link(dir, "best.h5", 8)); /* kept, though the policy does not name it */
+    policy.keep_last = 2;
+    charl_assert_ok(charl_run_retain(dir, &policy, &removed));
+    assert_int_equal(removed, 0);
+    assert_true(exists(8));
     policy.step = 0; /* everything is of another history */
     charl_assert_ok(charl_run_retain(dir, &policy, &removed));
     assert_int_equal(removed, 0);
@@ -233,6 +237,11 @@ static void test_links(void **state)
     assert_true(n > 0);
     target[n] = '\0';
     assert_string_equal(target, "checkpoints/step-00000003.h5");
+    assert_int_equal(charl_run_linked(dir, "last.h5"), 3);
+    assert_int_equal(charl_run_linked(dir, "best.h5"), -1);
+    assert_int_equal(symlink("step-00000003.h5", charl_test_path(dir, "best.h5")), 0); /* nobody's but a user's */
+    assert_int_equal(charl_run_linked(dir, "best.h5"), -1);
+    assert_int_equal(unlink(charl_test_path(dir, "best.h5")), 0);
     charl_assert_ok(charl_checkpoint_verify(charl_test_path(dir, "last.h5")));
     assert_int_equal(close(open(charl_test_path(dir, "best.h5"), O_CREAT | O_WRONLY, 0666)), 0);
     charl_assert_status(charl_run_link(dir, "best.h5", 3), CHARL_ERR_DISK);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "charl/checkpoint.h"
 #include "train/rundir.h"
 
 static void touch(const char *dir, const char *name)
@@ -92,7 +93,7 @@ static void test_supersede(void **state)
     assert_false(exists(dir, "checkpoints/step-00000007.h5"));
     assert_true(exists(dir, "checkpoints/step-00000007.h5.superseded"));
     assert_true(exists(dir, "checkpoints/step-123456789.h5.superseded"));
-    assert_int_equal(charl__rundir_best(dir), 5);
+    assert_int_equal(charl_run_linked(dir, "best.h5"), 5);
     charl_assert_ok(charl__rundir_supersede(dir, 4, 6, &moved));
     assert_int_equal(moved, 1);
     assert_false(exists(dir, "best.h5"));

@@ -152,6 +152,7 @@ static charl_status save(const average *a, const char *out)
     c.state = *charl_checkpoint_get_state(newest);
     c.state.writer = NULL;
     c.state.best_metric = (double)NAN;
+    c.state.best_step = 0;
     c.state.stale_evals = 0;
     c.state.audited_step = 0;
     c.state.optim_kind = CHARL_CHECKPOINT_NO_OPTIMIZER;

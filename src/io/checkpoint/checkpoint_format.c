@@ -39,6 +39,7 @@ const charl__ckpt_field charl__ckpt_fields[] = {
     FIELD("/state", "slices", I64, slices, 1, false),
     FIELD("/state", "batch_size", I64, batch_size, 1, false),
     FIELD("/state", "best_metric", F64, best_metric, 0, false),
+    OPTIONAL("/state", "best_step", best_step, false),
     OPTIONAL("/state", "stale_evals", stale_evals, false),
     OPTIONAL("/state", "skipped_steps", skipped_steps, false),
     OPTIONAL("/state", "overflowed_steps", overflowed_steps, false),

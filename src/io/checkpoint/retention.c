@@ -173,6 +173,7 @@ charl_status charl_run_retain(const char *dir, const charl_run_policy *policy, i
     charl_run_steps list = {0};
     char *path = NULL;
     char *folder = NULL;
+    const int64_t best = charl_run_linked(dir, "best.h5");
     int64_t newer = 0; /* kept or not, of this history */
     int count = 0;
 
@@ -181,7 +182,7 @@ charl_status charl_run_retain(const char *dir, const charl_run_policy *policy, i
     for (int64_t i = list.count - 1; i >= 0; i--) {
         const int64_t step = list.steps[i];
 
-        if (!keeps(policy, step, newer)) {
+        if (step != best && !keeps(policy, step, newer)) {
             CHARL_TRY_CLEANUP(charl_run_path(dir, step, &path));
             if (unlink(path) != 0 && errno != ENOENT) {
                 CHARL_TRY_CLEANUP(charl__disk_error(path, "unlink", errno, -1));
@@ -239,4 +240,20 @@ cleanup:
     charl_free(temp);
     charl_free(path);
     return st;
+}
+
+int64_t charl_run_linked(const char *dir, const char *name)
+{
+    static const char folder[] = "checkpoints/";
+    char path[4096], target[256];
+    ssize_t n = -1;
+
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", dir, name) < sizeof path) {
+        n = readlink(path, target, sizeof target - 1);
+    }
+    if (n <= 0) {
+        return -1;
+    }
+    target[n] = '\0';
+    return strncmp(target, folder, strlen(folder)) == 0 ? parse_name(target + strlen(folder)) : -1;
 }
