@@ -327,7 +327,7 @@ typedef struct charl_csv_options {
  *  numbered in the order of their bytes (strcmp), whatever row comes first. The file is read two or three times.
  *
  *  Blocks. Local. Memory: 5 bytes per row, 8 more for each column whose median is asked for. Errors: as charl_import_idx; ERR_DATA names the
- *  line for surplus fields, for missing or non-numeric ones that no option provides for, and for integers that f32 would round; ERR_CONFIG names the column that a list has and
+ *  line for surplus fields, and for missing or non-numeric ones that no option provides for; ERR_CONFIG names the column that a list has and
  *  the file has not. */
 charl_status charl_import_csv(const char *path, const charl_csv_options *csv, const char *out,
                               const charl_import_options *opt) CHARL_MUST_CHECK;

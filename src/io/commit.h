@@ -59,7 +59,7 @@ charl_status charl__commit_bytes(const char *path, const void *data, size_t byte
  *  also when it is not a regular file. */
 charl_status charl__log_open(const char *path, bool afresh, FILE **out) CHARL_MUST_CHECK;
 
-/** Append a record to such a file, `path`: all of it, or nothing of it. Errors: ERR_DISK. */
+/** Append a record to such a file, `path`: all of it, or nothing of it. Fault point: io.log. Errors: ERR_DISK. */
 charl_status charl__log_append(FILE *f, const char *path, const void *data, size_t bytes) CHARL_MUST_CHECK;
 
 /** Remove temporaries that dead processes of this host left in `dir`; with `exclusive` (the caller
