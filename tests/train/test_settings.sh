@@ -15,14 +15,14 @@ files() { # names of the checkpoints of run, without what they share
     ls run/checkpoints | sed 's/step-0*//; s/\.h5//' | tr '\n' ' '
 }
 
-# 0 is never; the end always saves.
+# 0 is never; the end always saves, and so does an evaluation that is the best, here every one.
 expect 0 "never" ranks 2 mlp.ini eval.interval=0 checkpoint.interval=0
 says 0 " val "
 is "saved" "$(files)" "10 "
 rm -rf run
-expect 0 "never saves" ranks 1 mlp.ini checkpoint.interval=0 eval.interval=1
+expect 0 "never but the best" ranks 1 mlp.ini checkpoint.interval=0 eval.interval=1
 says 10 " val "
-is "saved, with validation" "$(files)" "10 "
+is "saved, with validation" "$(files)" "8 9 10 "
 rm -rf run
 
 # wsd decays over a tenth of the steps unless it is told otherwise.
