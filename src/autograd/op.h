@@ -245,7 +245,7 @@ charl_status charl__infer_rows(charl__infer *inf);
 /** Operands a and b, one of which has a row for each row of the other, are both BATCHED or neither is: a REPLICATED one would give the rows
  *  of every rank the same values. Errors: ERR_SHAPE. */
 charl_status charl__infer_same_rows(const charl__infer *inf, int a, int b);
-/** The batch rule of charl__infer_broadcast for operand i of out[0], whose batch is set and whose shape is that of operand `full`. Errors:
+/** Whether operand i may broadcast along the batch to out[0], which has the shape of operand `full`: part of charl__infer_broadcast. Errors:
  *  ERR_SHAPE. */
 charl_status charl__infer_broadcast_rows(const charl__infer *inf, int full, int i);
 /** out[0] gets the type of in[0]. Errors: ERR_DTYPE when that is not a float. */

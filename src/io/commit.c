@@ -375,10 +375,11 @@ charl_status charl__log_append(FILE *f, const char *path, const void *data, size
     const int fault = injected("io.log");
     const size_t wanted = fault ? bytes / 2 : bytes; /* a disk that fills up takes a part */
     struct stat before;
-    bool ok = fstat(fileno(f), &before) == 0;
+    bool ok;
     int error;
 
-    ok = ok && fwrite(data, 1, wanted, f) == wanted && fflush(f) == 0;
+    CHARL_REQUIRE(fstat(fileno(f), &before) == 0, CHARL_ERR_DISK, "cannot write %s: %s", path, strerror(errno));
+    ok = fwrite(data, 1, wanted, f) == wanted && fflush(f) == 0;
     error = fault ? fault : errno;
     if (ok && !fault) {
         return CHARL_OK;

@@ -239,7 +239,7 @@ static void test_links(void **state)
     assert_string_equal(target, "checkpoints/step-00000003.h5");
     assert_int_equal(charl_run_linked(dir, "last.h5"), 3);
     assert_int_equal(charl_run_linked(dir, "best.h5"), -1);
-    assert_int_equal(symlink("step-00000003.h5", charl_test_path(dir, "best.h5")), 0); /* nobody's but a user's */
+    assert_int_equal(symlink("step-00000003.h5", charl_test_path(dir, "best.h5")), 0); /* made by a user */
     assert_int_equal(charl_run_linked(dir, "best.h5"), -1);
     assert_int_equal(unlink(charl_test_path(dir, "best.h5")), 0);
     charl_assert_ok(charl_checkpoint_verify(charl_test_path(dir, "last.h5")));

@@ -6,7 +6,7 @@
  *   dv = sum over q of f p gout      ds = p (f (gout . v) - delta)      dq = scale sum over k of ds k      dk = scale sum over q of ds q
  *
  * Specialised by   IS_F16, D, CAUSAL, DROP, STARTS: see attention_wgmma.cl, also for where operands begin; GLSE  1: there is a gradient glse of lse
- *                  KEYS     which of the two kernels is built: 1 that of attention_wgmma_keys.clh, 0 that of attention_wgmma_queries.clh
+ *                  KEYS     1 builds charl_keys (attention_wgmma_keys.clh), 0 charl_queries (attention_wgmma_queries.clh)
  * Launch           as attention_wgmma.cl; by tile of ROWS queries or keys, head or key head, row of the batch; charl_queries first.
  * Building         for the target sm_90a with the local array enlarged to LOCAL_BYTES: charl__launch.sm90a.
  * Algorithm        the deterministic form of FlashAttention-2's: scores are computed twice, along the keys for dq and along the queries for

@@ -12,7 +12,7 @@
  *
  * Specialised by   GRAD, BIAS (0, 1), ACT, IS_F16, OUT_T, STAGES, OUT_BY_8: see gemm_wgmma.cl
  *                  BN        columns of a tile: 128 or 256, with GRAD 0 also 64
- *                  OVERLAP   1: the products of a stage still run while those of the next begin
+ *                  OVERLAP   1: the products of a stage begin before those of the stage before have ended
  * Launch           groups of 256 work-items, as many as run at a time or fewer: group g computes tiles g, g + groups, ... of 128 x BN.
  * Building         as gemm_wgmma.cl.
  * Algorithm        that of gemm_wgmma.cl; a chunk of 16 bytes is 8 channels of one pixel at one tap, or zeros. Chunks of k run over the

@@ -266,8 +266,8 @@ static charl_status has_header(const csv_import *c, charl_csv_header asked, bool
     return CHARL_OK;
 }
 
-/* Line 1 was taken for a row. In a header of numbers, as pandas writes it for columns without names, only the target may have a name:
- * remember a label that is no number, to compare it with those of the other rows. */
+/* Line 1 was taken for a row. It may be a header all the same: pandas numbers columns without names, so that only the target has one.
+ * Remember a label that is not a number, to compare it with those of the other rows. */
 static void note_first_label(csv_import *c)
 {
     const char *label = charl__table_field(&c->table, c->label[0]);

@@ -97,8 +97,8 @@ typedef struct charl__gemm {
     /* > 1: out is the sum over this many products, x_outer apart, in the fixed tree; count is then
      * inner. Needs charl__gemm_folds. */
     int leaves;
-    /* NULL; or memory for nodes of the tree, charl__gemm_levels elements of f32 from levels_at on: then leaves is 2 to the power of what
-     * charl__gemm_fold_levels returned, and each of `count` products is such a sum. inner is 1; a_sums stay those of each leaf. */
+    /* NULL; or memory for nodes of the tree, charl__gemm_levels elements of f32 from levels_at on: then each of `count` products is a sum
+     * over leaves = 2^charl__gemm_fold_levels products, and inner is 1. a_sums are still written for each leaf. */
     const charl_tensor *levels;
     int64_t levels_at;
     /* with leaves: nodes of the tree over so many leaves (a power of two) and more are rounded to bf16; 0: none */

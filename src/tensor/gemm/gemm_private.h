@@ -72,7 +72,7 @@ struct charl__gemm_backend {
     const char *name; /* in the tuning database */
     const char *key;  /* in the keys of its products there: "", unless bits or times are of another kind */
     charl__gemm_memory memory;
-    /* Its sums are rounded otherwise than those of the others. Where it supports a product, no other is asked. */
+    /* It rounds sums differently. Where it supports a product, no other back end is asked. */
     bool has_own_bits;
     bool has_rng; /* epilogues may use random numbers */
     /* An epilogue takes as long as a short product. Products with one are not tuned then, since trials have none. */
@@ -83,7 +83,7 @@ struct charl__gemm_backend {
     bool (*supports)(charl_device *dev, const charl__gemm *p);
     /** Whether p is worth it, where p->form leaves the choice: else those that follow are asked. */
     bool (*suits)(charl_device *dev, const charl__gemm *p);
-    /** Its plans for p, the heuristic choice first. Returns their number; those of all back ends together are at most CHARL__GEMM_PLANS. */
+    /** Lists its plans for p, the heuristic choice first, and returns their number. All back ends together have at most CHARL__GEMM_PLANS. */
     int (*plans)(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out);
     /** Errors: as charl__gemm_enqueue. */
     charl_status (*enqueue)(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan);
