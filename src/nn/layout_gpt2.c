@@ -54,15 +54,16 @@ static const charl_weights_setting settings[] = {
     {.theirs = "add_cross_attention", .values = "no", .absent = "no"},
 };
 
-/* Queries, keys and values have the width of the model together three times: a matrix [in, out] is wider than tall. */
-static bool is_wide(const charl_shape *shape)
+/* As [in, out]: queries, keys and values have the width of the model each. */
+static bool is_conv1d(const charl_shape *shape)
 {
-    return shape->ndim == 2 && shape->dim[1] > shape->dim[0];
+    return shape->ndim == 2 && shape->dim[1] == 3 * shape->dim[0];
 }
 
-static bool is_tall(const charl_shape *shape)
+/* As [out, in], which is wider than tall where heads are narrow or share keys. */
+static bool is_linear(const charl_shape *shape)
 {
-    return shape->ndim == 2 && shape->dim[0] > shape->dim[1];
+    return shape->ndim == 2 && !is_conv1d(shape);
 }
 
 const charl_weights_layout charl__layout_gpt2 = {
@@ -74,7 +75,7 @@ const charl_weights_layout charl__layout_gpt2 = {
     .n_rules = sizeof gpt2_rules / sizeof gpt2_rules[0],
     .ignored = ignored,
     .marker = "h.0.attn.c_attn.weight",
-    .recognizes = is_wide,
+    .recognizes = is_conv1d,
     .model_type = "gpt2",
     .architecture = "GPT2LMHeadModel",
     .settings = settings,
@@ -90,5 +91,5 @@ const charl_weights_layout charl__layout_nanogpt = {
     .n_rules = sizeof nanogpt_rules / sizeof nanogpt_rules[0],
     .ignored = ignored,
     .marker = "h.0.attn.c_attn.weight",
-    .recognizes = is_tall,
+    .recognizes = is_linear,
 };

@@ -326,6 +326,25 @@ static void test_nanogpt(void **state)
     charl_test_tempdir_remove(dir);
 }
 
+/* Narrow heads make queries, keys and values a square together, or a matrix that is wider than tall. */
+static void test_narrow_heads(void **state)
+{
+    static const char *const settings[] = {GPT2 "n_kv_head = 1\nhead_dim = 2\n", GPT2 "n_kv_head = 1\nhead_dim = 1\n"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        net a;
+        file *f;
+
+        open_net(settings[i], 1, &a);
+        fill(&a);
+        f = gpt2_file(&a, "", false);
+        expect_same(&a, settings[i], f, "nanogpt");
+        free_file(f);
+        close_net(&a);
+    }
+}
+
 static void test_llama(void **state)
 {
     file *f;
@@ -651,9 +670,10 @@ static void test_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt2),  cmocka_unit_test(test_nanogpt), cmocka_unit_test(test_llama),
-        cmocka_unit_test(test_qwen2), cmocka_unit_test(test_shards),  cmocka_unit_test(test_misfits),
-        cmocka_unit_test(test_sizes), cmocka_unit_test(test_resnet),  cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_gpt2),    cmocka_unit_test(test_nanogpt), cmocka_unit_test(test_narrow_heads),
+        cmocka_unit_test(test_llama),   cmocka_unit_test(test_qwen2),   cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_misfits), cmocka_unit_test(test_sizes),   cmocka_unit_test(test_resnet),
+        cmocka_unit_test(test_faults),
     };
 
     if (!charl_safetensors_can_read()) {
