@@ -36,8 +36,8 @@ typedef struct charl_weights_rule {
 
 /** A setting of config.json and the key of the model that has it. */
 typedef struct charl_weights_setting {
-    /* "rope_theta|rope_parameters.rope_theta": the first that is there is read, the first is written. NULL: not in the file, the
-     * value is always `absent`. */
+    /* "rope_theta|rope_parameters.rope_theta": the first that is there is read, members of objects before others; the first is written.
+     * NULL: not in the file, the value is always `absent`. */
     const char *theirs;
     /* Key of the model. NULL: the model has no such key, and only `values` can be read. */
     const char *own;

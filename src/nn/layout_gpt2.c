@@ -52,6 +52,7 @@ static const charl_weights_setting settings[] = {
     {.theirs = "scale_attn_weights", .values = "yes", .absent = "yes"},
     {.theirs = "scale_attn_by_inverse_layer_idx", .values = "no", .absent = "no"},
     {.theirs = "add_cross_attention", .values = "no", .absent = "no"},
+    {.theirs = "is_causal", .values = "yes", .absent = "yes"},
 };
 
 /* As [in, out]: queries, keys and values have the width of the model each. */

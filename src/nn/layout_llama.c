@@ -43,8 +43,10 @@ static const char *const ignored[] = {"layers.*.self_attn.rotary_emb.inv_freq", 
         {.theirs = "head_dim", .own = "head_dim", .absent = "auto"},                                                   \
         {.theirs = "max_position_embeddings", .own = "block_size"}, {.theirs = "vocab_size", .own = "vocab_size"},     \
         {.theirs = "rms_norm_eps", .own = "norm_eps", .absent = "1e-6"},                                               \
-        {.theirs = "rope_theta|rope_parameters.rope_theta", .own = "rope_theta", .absent = "10000"},                   \
-        {.theirs = "rope_scaling.rope_type|rope_parameters.rope_type|rope_scaling.type",                               \
+        {.theirs = "rope_theta|rope_scaling.rope_theta|rope_parameters.rope_theta",                                    \
+         .own = "rope_theta",                                                                                          \
+         .absent = "10000"},                                                                                           \
+        {.theirs = "rope_scaling.rope_type|rope_scaling.type|rope_parameters.rope_type|rope_parameters.type",          \
          .own = "rope_scaling",                                                                                        \
          .values = "default=none|llama3",                                                                              \
          .absent = "none"},                                                                                            \
@@ -59,7 +61,8 @@ static const char *const ignored[] = {"layers.*.self_attn.rotary_emb.inv_freq", 
          .absent = "8192"},                                                                                            \
         {.theirs = "tie_word_embeddings", .own = "tie_weights", .absent = "no"},                                       \
         {.theirs = "hidden_act", .own = "mlp", .values = "silu=swiglu", .absent = "swiglu"},                           \
-        {.own = "bias", .absent = "no"}, {.own = "norm", .absent = "rms"},                                             \
+        {.theirs = "is_causal", .values = "yes", .absent = "yes"}, {.own = "bias", .absent = "no"},                    \
+        {.own = "norm", .absent = "rms"},                                                                              \
     {                                                                                                                  \
         .own = "positions", .absent = "rotary"                                                                         \
     }

@@ -71,16 +71,17 @@ static void test_gpt2(void **state)
     charl_config_destroy(c);
 }
 
-/* rope_theta stands in either of two places. */
+/* rope_theta stands in either of two places; that in the object counts. */
 static void test_llama(void **state)
 {
     static const char *const places[] = {
-        ", \"rope_theta\": 500000.0", ", \"rope_parameters\": {\"rope_theta\": 500000.0, \"rope_type\": \"default\"}"};
+        ", \"rope_theta\": 500000.0", ", \"rope_parameters\": {\"rope_theta\": 500000.0, \"rope_type\": \"default\"}",
+        ", \"rope_theta\": 2.0, \"rope_parameters\": {\"rope_theta\": 500000.0}"};
     charl_config *c = NULL;
     const charl_gpt_config *g;
 
     (void)state;
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         json_of(llama, places[i]);
         charl_assert_ok(parse("block_size = 64\ndropout = 0.1\n", &c)); /* the file is replaced */
         g = c->model.settings;
@@ -154,7 +155,10 @@ static void test_refused(void **state)
         {gpt2, ", \"n_layer\": 4", "duplicate"},
         {llama, ", \"mlp_bias\": true", "mlp_bias = yes is not supported"},
         {llama, ", \"rope_parameters\": {\"rope_type\": \"yarn\"}",
-         "rope_scaling.rope_type = yarn is not supported; charl has default, llama3"},
+         "rope_parameters.rope_type = yarn is not supported; charl has default, llama3"},
+        {llama, ", \"rope_parameters\": {\"type\": \"linear\"}", "rope_parameters.type = linear is not supported"},
+        {llama, ", \"is_causal\": false", "is_causal = no is not supported; charl has yes"},
+        {gpt2, ", \"is_causal\": false", "is_causal = no is not supported"},
         {"{\"model_type\": \"bert\"%s}", "", "model_type = bert is not supported; charl has gpt2, llama, qwen2"},
         {"{\"model_type\": \"gpt2\"%s}", "", "n_layer is missing"},
         {"{\"a\": 1%s}", "", "model_type is missing"},

@@ -18,15 +18,25 @@ typedef struct reader {
     void *ctx;
 } reader;
 
-/* The first of "a|b" that is there; *found: there is one. */
-static charl_status first_member(const reader *r, const char *names, charl__text *out, bool *found)
+/* The first of "a|b.c" that is there, and *name, where it begins; *found: there is one. What an object says, such as b.c, comes before
+ * what stands beside it, as in transformers. */
+static charl_status first_member(const reader *r, const char *names, charl__text *out, const char **name, bool *found)
 {
     *found = false;
-    for (const char *p = names; !*found && *p;) {
-        const size_t n = strcspn(p, "|");
+    *name = names;
+    for (int beside = 0; beside < 2; beside++) {
+        for (const char *p = names; *p;) {
+            const size_t n = strcspn(p, "|");
 
-        CHARL_TRY(charl__json_get(r->root, p, n, out, found));
-        p += n + (p[n] == '|');
+            if ((memchr(p, '.', n) == NULL) == beside) {
+                CHARL_TRY(charl__json_get(r->root, p, n, out, found));
+            }
+            if (*found) {
+                *name = p;
+                return CHARL_OK;
+            }
+            p += n + (p[n] == '|');
+        }
     }
     return CHARL_OK;
 }
@@ -69,20 +79,19 @@ static charl_status read_setting(const reader *r, const charl_weights_setting *s
     charl_status st = CHARL_OK;
     charl__text text = {0}, list = {0};
     char own[WORD];
-    const char *value = s->absent;
+    const char *value = s->absent, *name = s->theirs;
     bool found = false;
 
     if (s->theirs) {
-        CHARL_TRY_CLEANUP(first_member(r, s->theirs, &text, &found));
+        CHARL_TRY_CLEANUP(first_member(r, s->theirs, &text, &name, &found));
         value = found ? charl__text_string(&text) : s->absent;
     }
-    CHARL_REQUIRE_CLEANUP(value, CHARL_ERR_CONFIG, "%s: %.*s is missing", r->label, (int)strcspn(s->theirs, "|"),
-                          s->theirs);
+    CHARL_REQUIRE_CLEANUP(value, CHARL_ERR_CONFIG, "%s: %.*s is missing", r->label, (int)strcspn(name, "|"), name);
     if (found && s->values) {
         if (!translate(s->values, value, own)) {
             CHARL_TRY_CLEANUP(list_values(s->values, &list));
             CHARL_FAIL_CLEANUP(CHARL_ERR_CONFIG, "%s: %.*s = %.60s is not supported; charl has %s", r->label,
-                               (int)strcspn(s->theirs, "|"), s->theirs, value, charl__text_string(&list));
+                               (int)strcspn(name, "|"), name, value, charl__text_string(&list));
         }
         value = own;
     }
