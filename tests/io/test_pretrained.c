@@ -271,11 +271,18 @@ static void words_that_come_again(void **state)
 /* One pattern after the other; what none matches is a piece too. */
 static void patterns_and_normalizers(void **state)
 {
-    charl_tokenizer *t = load(write_json("a.json", &(json){.pre = SEQUENCE(SPLIT("l") "," BYTE_LEVEL)}));
+    /* a match, one with a group, and one of nothing, which cuts too */
+    static const char *const pre[] = {SEQUENCE(SPLIT("l") "," BYTE_LEVEL), SEQUENCE(SPLIT("(l)") "," BYTE_LEVEL),
+                                      SEQUENCE(SPLIT("(?=l)") "," BYTE_LEVEL)};
+    charl_tokenizer *t;
 
     (void)state;
-    ENCODES(t, false, "hello w", HE, 'l', 'l', 'o', SP_W);
-    charl_tokenizer_destroy(t);
+    for (size_t i = 0; i < sizeof pre / sizeof *pre; i++) {
+        t = load(write_json("a.json", &(json){.pre = pre[i]}));
+        ENCODES(t, false, "hello w", HE, 'l', 'l', 'o', SP_W);
+        ENCODES(t, false, "\xc3\xa9l", 0xc3, 0xa9, 'l');
+        charl_tokenizer_destroy(t);
+    }
     t = load(write_json("b.json", &(json){.pre = SEQUENCE("{\"type\":\"Digits\",\"individual_digits\":true}," SPLIT(
                                               "[a-h]+") "," BYTE_LEVEL)}));
     ENCODES(t, false, "aa1aahell", AA, '1', AA, HE, LL);
@@ -339,6 +346,7 @@ static void what_is_not_supported_is_named(void **state)
                                                      "\"a\"},\"behavior\":\"MergedWithNext\"}"});
     refuse("uses \"$\"", &(json){.pre = SEQUENCE(SPLIT("a$") "," BYTE_LEVEL)});
     refuse("uses \"\\w\"", &(json){.pre = SEQUENCE(SPLIT("\\\\w+") "," BYTE_LEVEL)});
+    refuse("uses \"\\pL\"", &(json){.pre = SEQUENCE(SPLIT("\\\\pL+") "," BYTE_LEVEL)});
     refuse("uses \"&&\"", &(json){.pre = SEQUENCE(SPLIT("[a-z&&b]") "," BYTE_LEVEL)});
     refuse("cannot be compiled", &(json){.pre = SEQUENCE(SPLIT("a)") "," BYTE_LEVEL)});
     refuse("\"<mask>\" with lstrip",

@@ -2,7 +2,7 @@
  *
  * What all three read alike is copied. `\s` becomes Unicode's White_Space, as PCRE2's own also holds U+180E; the name of a script becomes
  * `sc:NAME`, as PCRE2 would also match characters that several scripts share. What the libraries read differently is refused by name:
- * anchors, `.`, `\w`, `\b`, sets within sets, quantified intervals such as `{1,3}+`.
+ * anchors, `.`, `\w`, `\b`, `\pL`, sets within sets, quantified intervals such as `{1,3}+`.
  */
 #include <stdio.h>
 #include <string.h>
@@ -36,18 +36,15 @@ static bool sees(const reader *r, const char *text)
     return r->length - r->at >= n && memcmp(r->pattern + r->at, text, n) == 0;
 }
 
-/* \p{Lu}, \P{Han}, \p{^L}, \pL */
+/* \p{Lu}, \P{Han}, \p{^L} */
 static charl_status property(reader *r)
 {
     const char *s = r->pattern + r->at;
     const char *end;
     size_t name;
 
-    if (r->length - r->at < 3) {
-        return refuse(r, r->at, r->length - r->at);
-    }
-    if (s[2] != '{') {
-        return copy(r, 3);
+    if (r->length - r->at < 3 || s[2] != '{') { /* \pL is a p and an L for Oniguruma */
+        return refuse(r, r->at, r->length - r->at < 3 ? r->length - r->at : 3);
     }
     end = memchr(s, '}', r->length - r->at);
     if (!end) {

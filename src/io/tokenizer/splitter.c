@@ -126,21 +126,28 @@ static size_t skip_invalid(const charl__words *w, size_t at)
     return at;
 }
 
-/* The next match in a level's piece: its beginning, and its end in match_end. Without one both are the end of the piece. */
+/* The next match in a level's piece: its beginning, and its end in match_end. Without one both are the end of the piece. A match of nothing
+ * ends the piece in front of it; where that is empty, it is passed over. */
 static charl_status find(charl__words *w, const struct step *step, struct charl__words_level *l, size_t *begin)
 {
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(w->match);
-    const uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY;
-    const int found = step->compiled
-                          ? pcre2_jit_match(step->code, l->piece, l->bytes, l->at, options, w->match, w->context)
-                          : pcre2_match(step->code, l->piece, l->bytes, l->at, options, w->match, w->context);
+    const uint32_t options = PCRE2_NO_UTF_CHECK;
 
-    CHARL_REQUIRE(found > 0 || found == PCRE2_ERROR_NOMATCH, CHARL_ERR_DATA,
-                  "the tokenizer's pattern cannot be matched with the text at byte %zu: PCRE2's error %d",
-                  (size_t)(l->piece - w->text) + l->at, found);
-    *begin = found > 0 ? span[0] : l->bytes;
-    l->match_end = found > 0 ? span[1] : l->bytes;
-    return CHARL_OK;
+    for (size_t from = l->at;; from += charl__utf8_length(l->piece + from, l->bytes - from)) {
+        const int found = step->compiled
+                              ? pcre2_jit_match(step->code, l->piece, l->bytes, from, options, w->match, w->context)
+                              : pcre2_match(step->code, l->piece, l->bytes, from, options, w->match, w->context);
+
+        /* 0: there are groups, for whose spans there is no room */
+        CHARL_REQUIRE(found >= 0 || found == PCRE2_ERROR_NOMATCH, CHARL_ERR_DATA,
+                      "the tokenizer's pattern cannot be matched with the text at byte %zu: PCRE2's error %d",
+                      (size_t)(l->piece - w->text) + from, found);
+        *begin = found >= 0 ? span[0] : l->bytes;
+        l->match_end = found >= 0 ? span[1] : l->bytes;
+        if (l->match_end > l->at) {
+            return CHARL_OK;
+        }
+    }
 }
 
 /* The next piece that `step` and those before it leave of a run of UTF-8; *bytes = 0 at its end. */
@@ -178,7 +185,7 @@ static charl_status next_piece(charl__words *w, int step, const unsigned char **
         *piece = l->piece + l->at;
         *bytes = end - l->at;
         l->at = end;
-        if (begin == l->bytes) { /* there was no match */
+        if (begin == l->match_end) { /* there was no match, or one of nothing */
             l->match_end = 0;
         }
     } while (begin > (size_t)(*piece - l->piece) && w->splitter->step[step].matches_only);
