@@ -351,6 +351,10 @@ static void what_is_not_supported_is_named(void **state)
     refuse("cannot be compiled", &(json){.pre = SEQUENCE(SPLIT("a)") "," BYTE_LEVEL)});
     refuse("\"<mask>\" with lstrip",
            &(json){.added = "{\"id\":267,\"content\":\"<mask>\",\"special\":true,\"lstrip\":true}"});
+    refuse("\"<mask>\" has the number 268, but tokenizers gives it 267",
+           &(json){.added = "{\"id\":268,\"content\":\"<mask>\",\"special\":true}"});
+    refuse("\"hell\" has the number 267, but tokenizers gives it 258",
+           &(json){.added = "{\"id\":267,\"content\":\"hell\"}"});
     refuse("token 104 is \"<mask>\" and \"h\"",
            &(json){.added = "{\"id\":104,\"content\":\"<mask>\",\"special\":true}"});
 }

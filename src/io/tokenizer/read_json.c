@@ -207,6 +207,26 @@ static charl_status read_added(const json_t *list, charl__pretrained *p)
     return CHARL_OK;
 }
 
+/* `tokenizers` does not read the number of an added token: it is that of the word with its text or, without one, the next that neither a
+ * word nor an added token before it has. */
+static charl_status check_numbers(const json_t *added, const json_t *vocab)
+{
+    int64_t next = (int64_t)json_object_size(vocab);
+
+    for (size_t i = 0; i < json_array_size(added); i++) {
+        const json_t *o = json_array_get(added, i), *content = json_object_get(o, "content");
+        const json_t *word = json_object_getn(vocab, json_string_value(content), json_string_length(content));
+        const int64_t id = json_integer_value(json_object_get(o, "id")), own = word ? json_integer_value(word) : next;
+
+        CHARL_REQUIRE(id == own, CHARL_ERR_DATA,
+                      "the added token \"%.60s\" has the number %lld, but tokenizers gives it %lld, %s",
+                      json_string_value(content), (long long)id, (long long)own,
+                      word ? "that of the word with its text" : "the next after the vocabulary");
+        next = own >= next ? own + 1 : next;
+    }
+    return CHARL_OK;
+}
+
 /* <|endoftext|>, <s>, [PAD] */
 static bool looks_special(const char *token, size_t length)
 {
@@ -340,6 +360,7 @@ static charl_status read_tokenizer_json(const char *path, charl__pretrained *p)
     CHARL_TRY_CLEANUP(read_added(member(root, "added_tokens"), p));
     vocab = json_object_get(model, "vocab");
     CHARL_TRY_CLEANUP(read_vocab(vocab, NULL, p));
+    CHARL_TRY_CLEANUP(check_numbers(member(root, "added_tokens"), vocab));
     CHARL_TRY_CLEANUP(read_merge_list(vocab, member(model, "merges"), p));
 cleanup:
     json_decref(root);
