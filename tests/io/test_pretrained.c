@@ -226,6 +226,11 @@ static void longest_added_token(void **state)
     (void)state;
     ENCODES(t, false, "abcabcdab", 267, 'c', 268, 267);
     charl_tokenizer_destroy(t);
+    t = load(write_json("l.json", &(json){.added = "{\"id\":267,\"content\":\"ab\"},"
+                                                   "{\"id\":268,\"content\":\"abcd\",\"special\":true}"}));
+    ENCODES(t, false, "abcabcdab", 267, 'c', 'a', 'b', 'c', 'd', 267); /* no ab in a special token that is text */
+    ENCODES(t, true, "abcdab", 268, 267);
+    charl_tokenizer_destroy(t);
 }
 
 /* Words that have been met are remembered: a long text has the tokens of its words, encoded one by one. */

@@ -55,19 +55,19 @@ size_t charl__added_tokens_find(const charl__added_tokens *a, bool special, cons
 {
     *end = bytes;
     *token = -1;
-    for (size_t at = a->count > 0 ? from : bytes; at < bytes; at++) {
-        int32_t node = 0;
+    for (size_t at = a->count > 0 ? from : bytes, next; at < bytes; at = next) {
+        int32_t node = 0, longest = 0;
 
-        if (!a->first[text[at]]) {
-            continue;
-        }
-        for (size_t i = at; i < bytes && (node = child_of(a, node, text[i])) >= 0; i++) {
-            if (a->nodes[node].token >= 0 && (special || !a->nodes[node].special)) {
-                *token = a->nodes[node].token;
-                *end = i + 1;
+        next = at + 1;
+        for (size_t i = at; a->first[text[at]] && i < bytes && (node = child_of(a, node, text[i])) >= 0; i++) {
+            if (a->nodes[node].token >= 0) {
+                longest = node;
+                next = i + 1;
             }
         }
-        if (*token >= 0) {
+        if (longest > 0 && (special || !a->nodes[longest].special)) {
+            *token = a->nodes[longest].token;
+            *end = next;
             return at;
         }
     }

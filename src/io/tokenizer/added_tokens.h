@@ -26,7 +26,8 @@ typedef struct charl__added_tokens {
 charl_status charl__added_tokens_add(charl__added_tokens *a, int32_t token, bool special, const unsigned char *text,
                                      size_t bytes) CHARL_MUST_CHECK;
 
-/** The first token in text[from, bytes), of those that begin there the longest; special ones only if asked for.
+/** The first token in text[from, bytes), of those that begin there the longest; special ones only if asked for, otherwise they are text in
+ *  which no other token is found.
  *  Returns where it begins, or `bytes` if there is none; it is text[return value, *end). */
 size_t charl__added_tokens_find(const charl__added_tokens *a, bool special, const unsigned char *text, size_t bytes,
                                 size_t from, size_t *end, int32_t *token);
