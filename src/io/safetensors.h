@@ -9,11 +9,15 @@ enum { CHARL__SAFETENSORS_HEADER = 100000000 }; /* the most bytes of JSON */
 /** A tensor and its bytes, counted from the end of the header. */
 typedef struct charl__safetensors_entry {
     charl_checkpoint_tensor tensor; /* first member; the name is owned */
+    const char *type;               /* of its elements, as the file says */
     int64_t begin, end;
 } charl__safetensors_entry;
 
 /** "F32" ...; NULL outside the enum. */
 const char *charl__safetensors_dtype(charl_dtype dtype);
+
+/** The element type of a tensor that charl_safetensors_get or _find returned, as the file says: "F32", "BOOL" ... Local. */
+const char *charl__safetensors_type(const charl_checkpoint_tensor *t);
 
 /* The key of the schema in the metadata. */
 #define CHARL__SAFETENSORS_SCHEMA "charl.schema"

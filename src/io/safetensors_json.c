@@ -42,21 +42,36 @@ typedef struct place {
     const char *path, *name;
 } place;
 
-static charl_status parse_dtype(const place *at, const json_t *v, charl_dtype *out)
+/* Element types that charl does not have, and one of the same width. */
+static const struct {
+    const char *name;
+    charl_dtype like;
+} others[] = {{"BOOL", CHARL_U8}, {"I8", CHARL_U8},   {"F8_E4M3", CHARL_U8}, {"F8_E5M2", CHARL_U8},
+              {"I16", CHARL_U16}, {"U64", CHARL_I64}, {"F64", CHARL_I64}};
+
+/* *like: a type of the same width, *out itself where charl has it. */
+static charl_status parse_dtype(const place *at, const json_t *v, const char **name, charl_dtype *out,
+                                charl_dtype *like)
 {
     const char *text = json_string_value(v);
 
     CHARL_REQUIRE(text, CHARL_ERR_CHECKPOINT, "%s: %s: dtype must be a string", at->path, at->name);
     for (int i = 0; i < CHARL_DTYPE_COUNT; i++) {
-        if (strcmp(text, charl__safetensors_dtype((charl_dtype)i)) == 0) {
-            *out = (charl_dtype)i;
+        *name = charl__safetensors_dtype((charl_dtype)i);
+        if (strcmp(text, *name) == 0) {
+            *out = *like = (charl_dtype)i;
             return CHARL_OK;
         }
     }
-    CHARL_FAIL(CHARL_ERR_CHECKPOINT,
-               "%s: %s: element type %.16s cannot be read; there are F32, F16, BF16, U8, U16, U32, "
-               "I32, I64",
-               at->path, at->name, text);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        *name = others[i].name;
+        if (strcmp(text, *name) == 0) {
+            *out = CHARL_DTYPE_COUNT;
+            *like = others[i].like;
+            return CHARL_OK;
+        }
+    }
+    CHARL_FAIL(CHARL_ERR_CHECKPOINT, "%s: %s: element type %.16s is not known", at->path, at->name, text);
     return CHARL_OK;
 }
 
@@ -80,6 +95,7 @@ static charl_status parse_entry(const place *at, const json_t *v, charl__safeten
 {
     charl_checkpoint_tensor *t = &e->tensor;
     int64_t offsets[2], bytes;
+    charl_dtype like = CHARL_F32;
     int n = 0;
     char shape[CHARL_SHAPE_TEXT];
 
@@ -87,13 +103,13 @@ static charl_status parse_entry(const place *at, const json_t *v, charl__safeten
                       json_object_get(v, "shape") && json_object_get(v, "data_offsets"),
                   CHARL_ERR_CHECKPOINT, "%s: %s must have dtype, shape and data_offsets and nothing else", at->path,
                   at->name);
-    CHARL_TRY(parse_dtype(at, json_object_get(v, "dtype"), &t->dtype));
+    CHARL_TRY(parse_dtype(at, json_object_get(v, "dtype"), &e->type, &t->dtype, &like));
     CHARL_TRY(parse_counts(at, "shape", json_object_get(v, "shape"), t->shape.dim, CHARL_MAX_DIMS, &t->shape.ndim));
     CHARL_TRY(parse_counts(at, "data_offsets", json_object_get(v, "data_offsets"), offsets, 2, &n));
-    bytes = charl__ckpt_bytes(t->dtype, &t->shape);
+    bytes = charl__ckpt_bytes(like, &t->shape);
     CHARL_REQUIRE(n == 2 && offsets[0] <= offsets[1] && offsets[1] - offsets[0] == bytes, CHARL_ERR_CHECKPOINT,
                   "%s: %s: data_offsets do not hold %s of %s", at->path, at->name, charl_shape_format(&t->shape, shape),
-                  charl__safetensors_dtype(t->dtype));
+                  e->type);
     e->begin = offsets[0];
     e->end = offsets[1];
     return CHARL_OK;

@@ -308,6 +308,11 @@ const charl_checkpoint_tensor *charl_safetensors_find(const charl_safetensors *s
     return NULL;
 }
 
+const char *charl__safetensors_type(const charl_checkpoint_tensor *t)
+{
+    return ((const charl__safetensors_entry *)(const void *)t)->type;
+}
+
 charl_status charl_safetensors_read(const charl_safetensors *s, const charl_checkpoint_tensor *t, void *dst)
 {
     for (int64_t i = 0; i < s->n_shards; i++) {
@@ -319,6 +324,10 @@ charl_status charl_safetensors_read(const charl_safetensors *s, const charl_chec
             if (&e->tensor == t) {
                 const int64_t bytes = e->end - e->begin;
 
+                CHARL_REQUIRE(
+                    t->dtype < CHARL_DTYPE_COUNT, CHARL_ERR_CHECKPOINT,
+                    "%s: %s: element type %s cannot be read; there are F32, F16, BF16, U8, U16, U32, I32, I64", f->path,
+                    t->name, e->type);
                 CHARL_REQUIRE(charl__regular_read(f->fd, dst, bytes, f->data + e->begin) == bytes, CHARL_ERR_CHECKPOINT,
                               "%s: %s cannot be read", f->path, e->tensor.name);
                 return CHARL_OK;

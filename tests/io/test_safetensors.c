@@ -163,7 +163,8 @@ static const struct malformed {
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8],\"x\":1}}", 8,
      "a must have dtype, shape and data_offsets and nothing else"},
     {"{" T("a", "32", "[2]", 0, 8) "}", 8, "a: dtype must be a string"},
-    {"{" T("a", "\"F64\"", "[1]", 0, 8) "}", 8, "a: element type F64 cannot be read"},
+    {"{" T("a", "\"F65\"", "[1]", 0, 8) "}", 8, "a: element type F65 is not known"},
+    {"{" T("a", "\"F64\"", "[2]", 0, 8) "}", 8, "a: data_offsets do not hold [2] of F64"},
     {"{" T("a", "\"F32\"", "2", 0, 8) "}", 8, "a: shape must be a list of at most 6 integers"},
     {"{" T("a", "\"F32\"", "[1,1,1,1,1,1,2]", 0, 8) "}", 8, "a: shape must be a list of at most 6"},
     {"{" T("a", "\"F32\"", "[2.0]", 0, 8) "}", 8, "a: shape must hold integers"},
@@ -202,6 +203,26 @@ static void test_malformed(void **state)
         charl_assert_message("bad.safetensors: ");
         assert_null(s);
     }
+}
+
+/* A tensor of a type that charl does not have is listed, and cannot be read; the others can. */
+static void test_other_types(void **state)
+{
+    charl_safetensors *s = NULL;
+    const charl_checkpoint_tensor *t;
+    double values[2];
+
+    (void)state;
+    charl_assert_ok(charl_safetensors_open(
+        write_header("{" GOOD "," T("b", "\"F64\"", "[1]", 8, 16) "," T("c", "\"BOOL\"", "[2,2]", 16, 20) "}", 20),
+        &s));
+    assert_int_equal(charl_safetensors_get_count(s), 3);
+    charl_assert_ok(charl_safetensors_read(s, charl_safetensors_find(s, "a"), values));
+    t = charl_safetensors_find(s, "c");
+    assert_int_equal(t->dtype, CHARL_DTYPE_COUNT);
+    charl_assert_status(charl_safetensors_read(s, t, values), CHARL_ERR_CHECKPOINT);
+    charl_assert_message("bad.safetensors: c: element type BOOL cannot be read; there are F32");
+    charl_safetensors_close(s);
 }
 
 static void test_lengths(void **state)
@@ -308,10 +329,10 @@ static void test_faults(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_form),
-                                       cmocka_unit_test(test_save_refuses), cmocka_unit_test(test_malformed),
-                                       cmocka_unit_test(test_lengths),      cmocka_unit_test(test_deep_nesting),
-                                       cmocka_unit_test(test_damage),       cmocka_unit_test(test_faults)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_form),    cmocka_unit_test(test_save_refuses),
+        cmocka_unit_test(test_malformed),   cmocka_unit_test(test_lengths), cmocka_unit_test(test_deep_nesting),
+        cmocka_unit_test(test_other_types), cmocka_unit_test(test_damage),  cmocka_unit_test(test_faults)};
 
     return cmocka_run_group_tests(tests, setup, teardown_dir);
 }

@@ -439,6 +439,56 @@ static void test_shards(void **state)
     charl_test_tempdir_remove(dir);
 }
 
+/* Replace a word of a file's header by one of the same length. */
+static void patch(const char *path, const char *word, const char *with)
+{
+    static char bytes[1 << 16];
+    FILE *f = fopen(path, "r+b");
+    char *at = NULL;
+
+    assert_non_null(f);
+    const size_t n = fread(bytes, 1, sizeof bytes, f), length = strlen(word);
+
+    for (size_t i = 0; i + length <= n && !at; i++) {
+        at = memcmp(bytes + i, word, length) == 0 ? bytes + i : NULL;
+    }
+    assert_non_null(at);
+    assert_int_equal(fseek(f, (long)(at - bytes), SEEK_SET), 0);
+    assert_int_equal(fwrite(with, 1, length, f), length);
+    fclose(f);
+}
+
+/* A mask of a type that charl does not have is no weight; a weight of such a type is told. */
+static void test_other_types(void **state)
+{
+    static const float mask[4];
+    char *dir = charl_test_tempdir();
+    const char *path = charl_test_path(dir, "x.safetensors");
+    int wte = 0;
+    file *f;
+    net a;
+
+    (void)state;
+    open_net(GPT2, 1, &a);
+    f = gpt2_file(&a, "", true);
+    add(f, "h.1.attn.bias", mask, 2, 2);
+    f->tensor[f->n - 1].dtype = CHARL_U8;
+    charl_assert_ok(charl_safetensors_save(path, f->tensor, f->n, NULL));
+    patch(path, "\"U8\"", "\"I8\"");
+    charl_assert_ok(load(&a, path, NULL, NULL, NULL));
+    while (strcmp(f->name[wte], "wte.weight") != 0) {
+        wte++;
+    }
+    f->tensor[wte].dtype = CHARL_U8;
+    charl_assert_ok(charl_safetensors_save(path, f->tensor, f->n - 1, NULL));
+    patch(path, "\"U8\"", "\"I8\"");
+    charl_assert_status(load(&a, path, NULL, NULL, NULL), CHARL_ERR_CHECKPOINT);
+    charl_assert_message("misshapen: wte.weight is I8; weights are f32, f16 or bf16");
+    free_file(f);
+    close_net(&a);
+    charl_test_tempdir_remove(dir);
+}
+
 /* What is missing, misshapen or extra is said line by line; skip and rename settle it. */
 static void test_misfits(void **state)
 {
@@ -670,10 +720,10 @@ static void test_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt2),    cmocka_unit_test(test_nanogpt), cmocka_unit_test(test_narrow_heads),
-        cmocka_unit_test(test_llama),   cmocka_unit_test(test_qwen2),   cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_misfits), cmocka_unit_test(test_sizes),   cmocka_unit_test(test_resnet),
-        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_gpt2),        cmocka_unit_test(test_nanogpt), cmocka_unit_test(test_narrow_heads),
+        cmocka_unit_test(test_llama),       cmocka_unit_test(test_qwen2),   cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_misfits),     cmocka_unit_test(test_sizes),   cmocka_unit_test(test_resnet),
+        cmocka_unit_test(test_other_types), cmocka_unit_test(test_faults),
     };
 
     if (!charl_safetensors_can_read()) {

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "config/config_rows.h"
+#include "io/safetensors.h"
 #include "nn/layer.h"
 #include "nn/weights_layout.h"
 #include "task/weights/weights_names.h"
@@ -193,7 +194,8 @@ static charl_status check_part(load *l, target *t, const tensor *x, const charl_
     if (x->t->dtype != CHARL_F32 && x->t->dtype != CHARL_F16 && x->t->dtype != CHARL_BF16) {
         t->fits = false;
         CHARL_TRY(charl__text_printf(l->text, "misshapen: %s is %s; weights are f32, f16 or bf16\n", x->name,
-                                     charl_dtype_name(x->t->dtype)));
+                                     x->t->dtype < CHARL_DTYPE_COUNT ? charl_dtype_name(x->t->dtype)
+                                                                     : charl__safetensors_type(x->t)));
         return suggest(l, spec->name);
     }
     if (first_rows && first.dim[0] > want->dim[0]) {
@@ -270,7 +272,8 @@ static charl_status same_tensor(const load *l, const tensor *a, const tensor *b,
     const int64_t n = charl_shape_count(&a->t->shape);
     float *x = NULL, *y = NULL;
 
-    *same = a->t->dtype == b->t->dtype && charl_shape_equal(&a->t->shape, &b->t->shape);
+    *same =
+        a->t->dtype == b->t->dtype && a->t->dtype < CHARL_DTYPE_COUNT && charl_shape_equal(&a->t->shape, &b->t->shape);
     if (*same) {
         CHARL_TRY_CLEANUP(charl__alloc_array(n + 1, sizeof *x, &x));
         CHARL_TRY_CLEANUP(charl__alloc_array(n + 1, sizeof *y, &y));
