@@ -44,7 +44,7 @@ typedef struct charl_choices_result {
  *
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_DATA        the file: line and what is wrong; an ending longer than the window; no tokenizer
- *          ERR_CONFIG      the model does not read tokens; built without libjansson
+ *          ERR_CONFIG      the model does not read tokens; a tokenizer for a checkpoint that holds one; built without libjansson
  *          ERR_NONFINITE   the model's output is not finite
  *          ERR_CHECKPOINT, ERR_DEVICE, ERR_KERNEL, ERR_NOMEM
  *  Cost: a pass over the longest ending with its context, at most the window, for each ending. */

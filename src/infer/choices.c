@@ -63,7 +63,10 @@ static charl_status find_tokenizer(quiz *q)
                   CHARL_ERR_CONFIG, "%s was not trained on a text: questions are for language models", q->checkpoint);
     CHARL_REQUIRE(q->session.config->data.masked <= 0, CHARL_ERR_CONFIG,
                   "%s predicts masked tokens (data.masked), not the next one, which questions need", q->checkpoint);
-    if (q->options->tokenizer && !s->tokenizer) {
+    CHARL_REQUIRE(!s->tokenizer || !q->options->tokenizer, CHARL_ERR_CONFIG,
+                  "%s contains its own tokenizer, of type %s; HINT leave %s out", q->checkpoint, s->tokenizer_kind,
+                  q->options->tokenizer);
+    if (q->options->tokenizer) {
         CHARL_TRY(charl_tokenizer_load(q->options->tokenizer, &q->tokenizer));
         CHARL_REQUIRE(charl_tokenizer_get_vocab(q->tokenizer) <= s->classes, CHARL_ERR_DATA,
                       "the tokenizer %s has %lld tokens, more than the %lld that %s was trained on",

@@ -316,6 +316,8 @@ expect 3 'was trained on token numbers without a tokenizer' generate n.ini $nk -
 hint '--tokenizer FILE'
 expect 0 'T' generate n.ini $nk -p T -n 3 --tokenizer r50k_base-test.tiktoken
 expect 2 'contains its own tokenizer, of type pretrained' generate p.ini $pk -p T --tokenizer r50k_base-test.tiktoken
+echo '{"ctx": "T", "endings": ["a", "b"], "label": 0}' >q.jsonl
+expect 2 'contains its own tokenizer, of type pretrained' eval p.ini $pk --choices q.jsonl --tokenizer r50k_base-test.tiktoken
 expect 3 'no-such-folder: No such file' generate n.ini $nk -p T --tokenizer no-such-folder
 expect 0 'vocabulary of 260' data import tokens t.bin --vocab 260 -o t.h5 --overwrite
 config f.ini few
