@@ -210,6 +210,9 @@ charl_status charl__graph_explain(charl_graph *g, const char *origin, const char
                                  g->message ? g->message : "", after));
     charl_free(g->message);
     g->message = charl__text_steal(&text);
+    if (origin && g->status == CHARL_ERR_INVALID) { /* the user's, who described it there */
+        g->status = CHARL_ERR_CONFIG;
+    }
     return CHARL_OK;
 }
 

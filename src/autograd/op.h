@@ -228,8 +228,8 @@ void charl__apply(charl_graph *g, const charl__op *op, const void *attr, charl_v
                   charl_var **outs);
 /** Record an error found by a builder, prefixed with the name of the scope. Returns NULL. */
 charl_var *charl__graph_fail(charl_graph *g, charl_status st, const char *fmt, ...) CHARL_PRINTF(3, 4);
-/** Put more into the message of the graph's first error: "ORIGIN: MESSAGEAFTER", origin may be NULL. Errors: ERR_NOMEM, the message
- * unchanged. */
+/** Put more into the message of the graph's first error: "ORIGIN: MESSAGEAFTER", origin may be NULL. With an origin, ERR_INVALID becomes
+ * ERR_CONFIG, as of other keys of a configuration. Errors: ERR_NOMEM, the message unchanged. */
 charl_status charl__graph_explain(charl_graph *g, const char *origin, const char *after) CHARL_MUST_CHECK;
 /** The name that the next node of this operator will get, e.g. "drop1.dropout"; hashed with charl__fnv1a64 it is a random key. */
 const char *charl__graph_next_name(charl_graph *g, const char *op_name, char *text, size_t bytes);

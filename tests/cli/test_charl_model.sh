@@ -65,6 +65,8 @@ assert len(t.getElementsByTagName("path")) == 35, len(t.getElementsByTagName("pa
 
 expect 2 "shapes that do not fit" $show --input 1x27x28 --outputs 10
 says 1 'graph.ini:48: skip.concat: .*; it reads up \[1, 6, 26, 28\], in.n \[1, 4, 27, 28\]'
+expect 2 "a padding that is too large" $show layer.down.padding=2 -i 1x28x28 -n 10
+says 1 'graph.ini:[0-9]*: down.max_pool2d: padding 2 is more than half'
 expect 2 "an unknown input" $show layer.skip.input=up,inn
 says 1 '\[layer skip\] input: there is no layer inn'
 expect 2 "a layer that nothing reads" $show layer.skip.input=up,up -i 1x28x28 -n 10 layer.up.input=in
