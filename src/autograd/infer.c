@@ -145,17 +145,31 @@ static bool is_less(const charl_shape *s, const charl_shape *full)
     return charl_shape_count(s) < charl_shape_count(full) || s->ndim < full->ndim;
 }
 
+/* Whether an operand with a row for each of `full` broadcasts to it whatever their number: a single row hides the hole of [1, 1, W] against
+ * [1, H, W]. */
+static bool fits_more_rows(const charl_shape *full, const charl_shape *operand)
+{
+    charl_shape f = *full, o = *operand;
+    int64_t inner, count;
+
+    f.dim[0] = o.dim[0] = 2;
+    return charl__broadcast_index(&f, &o, &inner, &count);
+}
+
 charl_status charl__infer_broadcast_rows(const charl__infer *inf, int full, int i)
 {
     const charl_type *t = &inf->in[i];
     const charl_shape *f = &inf->out[0].shape;
-    char text[CHARL_SHAPE_TEXT];
+    char text[CHARL_SHAPE_TEXT], whole[CHARL_SHAPE_TEXT];
 
     CHARL_REQUIRE(inf->out[0].batch != CHARL_BATCHED || !runs_along_batch(f, t), CHARL_ERR_SHAPE,
                   "operand %d %s has a leading extent along the batch but is the same on all ranks", i,
                   charl_shape_format(&t->shape, text));
     CHARL_REQUIRE(t->batch != CHARL_BATCHED || (t->shape.ndim == f->ndim && inf->in[full].batch == CHARL_BATCHED),
                   CHARL_ERR_SHAPE, "operand %d %s would move the batch extent", i, charl_shape_format(&t->shape, text));
+    CHARL_REQUIRE(t->batch != CHARL_BATCHED || fits_more_rows(f, &t->shape), CHARL_ERR_SHAPE,
+                  "shapes %s and %s do not broadcast", charl_shape_format(f, whole),
+                  charl_shape_format(&t->shape, text));
     return CHARL_OK;
 }
 

@@ -48,6 +48,8 @@ static void test_elementwise(void **state)
     refused(charl_add(g, IN(F32, REPLICATED, 3, 5), IN(F32, REPLICATED, 4, 5)), CHARL_ERR_SHAPE, "do not broadcast");
     refused(charl_mul(g, IN(F32, REPLICATED, 3, 4, 5), IN(F32, REPLICATED, 3, 1, 5)), CHARL_ERR_SHAPE,
             "do not broadcast");
+    refused(charl_mul(g, IN(F32, BATCHED, 1, 4, 5), IN(F32, BATCHED, 1, 1, 5)), CHARL_ERR_SHAPE, /* as with more rows */
+            "shapes [1, 4, 5] and [1, 1, 5] do not broadcast");
     refused(charl_sub(g, IN(F32, REPLICATED, 3), IN(I32, REPLICATED, 3)), CHARL_ERR_DTYPE, "i32");
     refused(charl_relu(g, IN(I32, REPLICATED, 3)), CHARL_ERR_DTYPE, "i32");
     refused(charl_div(g, NULL, IN(F32, REPLICATED, 3)), CHARL_ERR_INVALID, "operand 0 is NULL");
@@ -408,6 +410,24 @@ static void test_mean(void **state)
     assert_true(out[0] == 1.5F && out[1] == 5.5F);
 }
 
+/* A number for each row, such as a gate, also where a rank has a single row. */
+static void test_gradient_of_a_gate(void **state)
+{
+    for (int rows = 1; rows <= 2; rows++) {
+        charl_var *x = IN(F32, BATCHED, rows, 2, 3), *gate = IN(F32, BATCHED, rows, 1, 1);
+        float out[2] = {0};
+
+        charl_graph_require_gradient(g, gate);
+        charl_graph_backward(g, charl_sum(g, charl_sum(g, charl_flatten(g, charl_mul(g, x, gate)), 1, false), 0, false),
+                             NULL);
+        charl_assert_ok(charl_graph_status(g));
+        run(x, charl_var_gradient(gate), out);
+        assert_true(out[0] == 15.0F && out[1] == (rows == 2 ? 51.0F : 0.0F));
+        end(state);
+        begin(state);
+    }
+}
+
 /* The mean over axis 0 of a batch is that of the global batch: 4 of 8 slices hold half of the rows.
  */
 static void test_mean_over_the_batch(void **state)
@@ -491,6 +511,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_movement, begin, end),
         cmocka_unit_test_setup_teardown(test_gradient_operators, begin, end),
         cmocka_unit_test_setup_teardown(test_mean, begin, end),
+        cmocka_unit_test_setup_teardown(test_gradient_of_a_gate, begin, end),
         cmocka_unit_test_setup_teardown(test_mean_over_the_batch, begin, end),
         cmocka_unit_test_setup_teardown(test_dropout_rests, begin, end),
         cmocka_unit_test_setup_teardown(test_dropout_draws, begin, end),

@@ -200,10 +200,10 @@ static charl_var *sum_around(charl_graph *g, charl_var *v, const charl_type *lik
     const int64_t n = charl_shape_count(&t.shape);
     const int64_t outer = inner * count > 0 ? n / (inner * count) : 0;
 
-    if (t.batch == CHARL_BATCHED && like->batch == CHARL_BATCHED) { /* rows of the operand are rows of v: outer is 1 */
+    if (t.batch == CHARL_BATCHED && like->batch == CHARL_BATCHED) { /* rows of the operand are rows of v, also one */
         const int64_t rows = t.shape.dim[0];
 
-        v = charl_reshape(g, v, (charl_shape){3, {rows, rows ? count / rows : 0, inner}});
+        v = charl_reshape(g, v, (charl_shape){3, {rows, rows ? count / rows : 0, count > 0 ? n / count : inner}});
         return charl_sum(g, v, 2, false);
     }
     if (t.batch == CHARL_BATCHED) {
