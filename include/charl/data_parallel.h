@@ -41,14 +41,17 @@ typedef struct charl_data_parallel_options {
  *  compiled. Parameters are borrowed; options may be NULL.
  *
  *  Blocks. Collective. Owned: destroy with charl_data_parallel_destroy.
- *  Errors: those of charl_graph_compile, agreed: every rank gets the same status; ERR_CONFIG where
- *  the algorithm is unknown or unsuitable, or the ranks built different graphs; ERR_COMM. */
+ *  Errors: those of charl_graph_compile, agreed: every rank gets the same status; ERR_INVALID where g
+ *  has other slices, parameters of another set or no gradients, or where `params` has gradients
+ *  already; ERR_CONFIG where the algorithm is unknown or unsuitable, or the ranks built different
+ *  graphs; ERR_COMM. */
 charl_status charl_data_parallel_create(charl_comm *comm, const charl_slices *mine, charl_params *params,
                                         charl_graph *g, const charl_data_parallel_options *options,
                                         charl_data_parallel **out) CHARL_MUST_CHECK;
 
 /** Compile another graph over the same slices and parameters, such as one for evaluation: its batch
- *  sums are taken over the ranks. Blocks. Collective. Errors: as charl_graph_compile, agreed. */
+ *  sums are taken over the ranks. Blocks. Collective. Errors: as charl_graph_compile, agreed;
+ *  ERR_INVALID  other slices or parameters. */
 charl_status charl_data_parallel_compile(charl_data_parallel *dp, charl_graph *g) CHARL_MUST_CHECK;
 
 /** After charl_graph_run: wait for the other ranks. What is enqueued afterwards, such as an

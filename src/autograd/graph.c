@@ -120,6 +120,16 @@ const charl_slices *charl__graph_slices(const charl_graph *g)
     return &g->slices;
 }
 
+const charl_params *charl__graph_params(const charl_graph *g)
+{
+    return g->params;
+}
+
+bool charl__graph_has_gradients(const charl_graph *g)
+{
+    return g->has_gradients;
+}
+
 bool charl__graph_is_whole(const charl_graph *g)
 {
     return g->slices.count == g->slices.total;

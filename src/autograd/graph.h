@@ -73,6 +73,10 @@ bool charl__var_is_shifted(const charl_var *x);
 /** Its positions that are no padding, i32 [B]; NULL: charl__var_positions is no extent. */
 charl_var *charl__graph_lengths(charl_var *x);
 
+/** The set that the graph's parameters belong to, borrowed; NULL: it has none so far. Whether it has its backward pass. */
+const charl_params *charl__graph_params(const charl_graph *g);
+bool charl__graph_has_gradients(const charl_graph *g);
+
 /** First part of compile: remove dead nodes, lay out and allocate the parameters. Afterwards the
  *  sizes of the arenas are known, and the caller may allocate the gradients itself
  *  (charl__params_allocate_gradients). */

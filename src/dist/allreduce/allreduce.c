@@ -69,12 +69,25 @@ static const char *unsuitable(const charl__algorithm *alg, const demand *d)
     return alg->unavailable(d->c);
 }
 
+charl_status charl__allreduce_check_name(const char *name)
+{
+    char names[128];
+    bool is_known = strcmp(name, "auto") == 0;
+
+    for (int i = 0; algorithm_at(i); i++) {
+        is_known = is_known || strcmp(name, algorithm_at(i)->row.name) == 0;
+    }
+    CHARL_REQUIRE(is_known, CHARL_ERR_CONFIG, "unknown all-reduce %s: dist.allreduce and CHARL_ALLREDUCE take auto, %s",
+                  name, charl__text_names(charl_allreduce_algorithm_name, names, sizeof names));
+    return CHARL_OK;
+}
+
 static charl_status choose(const demand *d, const charl__algorithm **out)
 {
     const char *name = wanted_name(d), *why;
-    char names[128];
     const charl_dtype dtype = d->options->reduce_dtype;
 
+    CHARL_TRY(charl__allreduce_check_name(name));
     CHARL_REQUIRE(dtype == CHARL_F32 || dtype == CHARL_BF16, CHARL_ERR_CONFIG,
                   "gradients cannot be summed in %s: set dist.reduce_dtype to f32 or bf16", charl_dtype_name(dtype));
     for (int i = 0; algorithm_at(i); i++) {
@@ -91,8 +104,7 @@ static charl_status choose(const demand *d, const charl__algorithm **out)
             return CHARL_OK;
         }
     }
-    CHARL_FAIL(CHARL_ERR_CONFIG, "unknown all-reduce %s: dist.allreduce and CHARL_ALLREDUCE take auto, %s", name,
-               charl__text_names(charl_allreduce_algorithm_name, names, sizeof names));
+    CHARL_FAIL(CHARL_ERR_CONFIG, "no all-reduce works here");
     return CHARL_OK;
 }
 

@@ -6,6 +6,9 @@
 #include "charl/comm.h"
 #include "device/device.h"
 
+/** Whether `name` is auto or the name of an algorithm. Local. Errors: ERR_CONFIG. */
+charl_status charl__allreduce_check_name(const char *name) CHARL_MUST_CHECK;
+
 /** As charl_allreduce_create. values: with options.gathers, the n floats of device memory that ranges gather in place, on algorithms that
  *  run on the devices; NULL: those do not gather. Retained. */
 charl_status charl__allreduce_create_with(charl_comm *c, int64_t n, const charl_slices *mine,

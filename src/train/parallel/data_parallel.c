@@ -2,7 +2,9 @@
 #include "charl/data_parallel.h"
 
 #include "autograd/graph.h"
+#include "autograd/op.h"
 #include "base/alloc.h"
+#include "dist/allreduce/allreduce_device.h"
 #include "train/parallel/grad_reducer.h"
 
 struct charl_data_parallel {
@@ -10,6 +12,7 @@ struct charl_data_parallel {
     charl_params *params; /* borrowed */
     charl_slices slices;
     charl__grad_reducer *reducer; /* NULL: one rank */
+    bool has_gradients;           /* those of params are its own */
 };
 
 static const double DEFAULT_BUCKET_MB = 25;
@@ -19,6 +22,36 @@ static int64_t bucket_elements(const charl_params *params, const charl_data_para
     const double mb = options && options->bucket_mb > 0 ? options->bucket_mb : DEFAULT_BUCKET_MB;
 
     return charl__grad_reducer_bucket(params, mb);
+}
+
+/* A graph over other slices, or other parameters, would compute sums that are not those of the batch. */
+static charl_status check_graph(const charl_data_parallel *dp, const charl_graph *g)
+{
+    const charl_slices *s = charl__graph_slices(g), *mine = &dp->slices;
+    const charl_params *params = charl__graph_params(g);
+
+    CHARL_REQUIRE(s->total == mine->total && s->first == mine->first && s->count == mine->count, CHARL_ERR_INVALID,
+                  "the graph has slices %d to %d of %d, this rank slices %d to %d of %d; HINT charl_graph_create takes "
+                  "the slices",
+                  s->first, s->first + s->count, s->total, mine->first, mine->first + mine->count, mine->total);
+    CHARL_REQUIRE(charl_comm_size(dp->comm) > 1 || mine->count == mine->total, CHARL_ERR_INVALID,
+                  "the only rank has %d of %d slices", mine->count, mine->total);
+    CHARL_REQUIRE(!params || params == dp->params, CHARL_ERR_INVALID, "the graph has the parameters of another set");
+    return CHARL_OK;
+}
+
+/* Lay out the parameters of a training graph. */
+static charl_status prepare(const charl_data_parallel *dp, charl_graph *g, const char *algorithm)
+{
+    CHARL_TRY(charl__allreduce_check_name(algorithm ? algorithm : "auto"));
+    CHARL_TRY(charl_graph_status(g));
+    CHARL_TRY(check_graph(dp, g));
+    CHARL_REQUIRE(charl__graph_params(g) && charl__graph_has_gradients(g), CHARL_ERR_INVALID,
+                  "the graph computes no gradients of parameters; HINT charl_graph_backward appends them");
+    CHARL_REQUIRE(!dp->params->grad, CHARL_ERR_INVALID,
+                  "the parameters have gradients already, from another data-parallel object or from "
+                  "charl_graph_compile");
+    return charl__graph_prepare(g);
 }
 
 static charl_status compile(charl_data_parallel *dp, charl_graph *g)
@@ -43,11 +76,12 @@ charl_status charl_data_parallel_create(charl_comm *comm, const charl_slices *mi
     *out = NULL;
     st = charl__alloc(sizeof *dp, &dp);
     if (st == CHARL_OK) {
-        st = charl__graph_prepare(g); /* lays the parameters out */
+        *dp = (charl_data_parallel){.comm = comm, .params = params, .slices = *mine};
+        st = prepare(dp, g, wanted.algorithm);
     }
     CHARL_TRY_CLEANUP(charl_comm_agree(comm, st));
-    *dp = (charl_data_parallel){.comm = comm, .params = params, .slices = *mine};
     CHARL_TRY_CLEANUP(charl__grad_reducer_create(comm, &wanted, mine, params, &dp->reducer));
+    dp->has_gradients = true;
     if (dp->reducer) {
         charl__graph_on_ready(g, charl__grad_reducer_ready, dp->reducer, bucket_elements(params, options));
     }
@@ -62,7 +96,9 @@ cleanup:
 
 charl_status charl_data_parallel_compile(charl_data_parallel *dp, charl_graph *g)
 {
-    return charl_comm_agree(dp->comm, compile(dp, g));
+    const charl_status st = check_graph(dp, g);
+
+    return charl_comm_agree(dp->comm, st == CHARL_OK ? compile(dp, g) : st);
 }
 
 charl_status charl_data_parallel_reduce(charl_data_parallel *dp)
@@ -93,9 +129,9 @@ void charl_data_parallel_destroy(charl_data_parallel *dp)
     if (!dp) {
         return;
     }
-    if (dp->reducer) {
-        charl__params_free_gradients(dp->params); /* they lie in its memory */
-        charl__grad_reducer_destroy(dp->reducer);
+    if (dp->has_gradients) {
+        charl__params_free_gradients(dp->params); /* they may lie in the reducer's memory */
     }
+    charl__grad_reducer_destroy(dp->reducer);
     charl_free(dp);
 }
