@@ -32,35 +32,49 @@ typedef struct launch {
 /* mpirun while it runs, for the handler of signals. */
 static volatile sig_atomic_t child, stopping;
 
-/* A stop is passed on as SIGUSR2, on which the ranks save; mpirun kills them two seconds after a SIGTERM. A second one is meant. */
+/* A stop is passed on as SIGUSR2, on which the ranks save; mpirun kills them two seconds after a SIGTERM. A second one is meant. While it
+ * starts the ranks, mpirun loses a signal that it is to pass on, so the stop is repeated, which changes nothing for ranks that know of it. */
 static void on_signal(int sig)
 {
     const pid_t pid = (pid_t)child;
-    const bool again = stopping != 0;
+    const bool again = stopping != 0 && (sig == SIGTERM || sig == SIGINT || sig == SIGHUP);
 
     stopping = stopping ? stopping : sig;
     if (pid > 0) {
-        kill(pid, again && (sig == SIGTERM || sig == SIGINT || sig == SIGHUP) ? SIGTERM : SIGUSR2);
+        kill(pid, again ? SIGTERM : SIGUSR2);
     }
+    alarm(1);
 }
 
-static void watch_signals(void)
-{
-    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
-    struct sigaction action = {.sa_handler = on_signal};
+static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM};
+enum { SIGNALS = sizeof signals / sizeof signals[0] };
 
-    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+static void handle_signals(void (*handler)(int))
+{
+    const struct sigaction action = {.sa_handler = handler};
+
+    for (int i = 0; i < SIGNALS; i++) {
         sigaction(signals[i], &action, NULL);
     }
 }
 
-/* Run argv and wait. The status as a shell has it, 127 where it cannot be started. */
+/* Run argv and wait. The status as a shell has it, 127 where it cannot be started. A signal that comes while it starts is passed on, not lost
+ * in a copy of this process. */
 static int run_and_wait(char *const *argv, bool quiet)
 {
+    sigset_t watched, before;
     int status = 0;
-    const pid_t pid = fork();
+    pid_t pid;
 
+    sigemptyset(&watched);
+    for (int i = 0; i < SIGNALS; i++) {
+        sigaddset(&watched, signals[i]);
+    }
+    sigprocmask(SIG_BLOCK, &watched, &before);
+    pid = fork();
     if (pid == 0) {
+        handle_signals(SIG_DFL);
+        sigprocmask(SIG_SETMASK, &before, NULL);
         if (quiet && (!freopen("/dev/null", "r", stdin) || !freopen("/dev/null", "w", stdout) ||
                       !freopen("/dev/null", "w", stderr))) {
             _exit(127);
@@ -70,14 +84,13 @@ static int run_and_wait(char *const *argv, bool quiet)
         fprintf(stderr, "charl: error: cannot start %s: %s\n", argv[0], strerror(errno));
         _exit(127);
     }
+    child = pid < 0 ? 0 : pid;
+    if (pid > 0 && stopping) { /* it came before there was somebody to pass it to */
+        kill(pid, SIGUSR2);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
     if (pid < 0) {
         return 127;
-    }
-    if (!quiet) {
-        child = pid;
-        if (stopping) { /* it came before there was somebody to pass it to */
-            kill(pid, SIGUSR2);
-        }
     }
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
@@ -126,6 +139,9 @@ static int64_t find_hosts(launch *l)
         if (is_here(l->hosts[i].name) || run_and_wait(argv, true) == 0) {
             ranks += l->hosts[i].slots;
             continue;
+        }
+        if (stopping) {
+            return ranks;
         }
         snprintf(ssh, sizeof ssh, "%s does not answer %s and is left out", l->hosts[i].name, l->ssh);
         charl__cli_say("warning", ssh);
@@ -312,6 +328,9 @@ static int supervise(launch *l, const charl__cli_operands *operands)
     for (int64_t tried = 0;; tried++) {
         int64_t ranks = l->n_hosts > 0 ? find_hosts(l) : l->ranks > 0 ? l->ranks : count_devices();
 
+        if (stopping) {
+            return STOPPED;
+        }
         if (ranks < 0) {
             return CHARL__EXIT_DISK;
         }
@@ -330,7 +349,7 @@ static int supervise(launch *l, const charl__cli_operands *operands)
                                     "not started again: an audit has found a device that computes wrong values");
         }
         if (stopping || !is_worth_a_restart(code)) {
-            return code;
+            return stopping && code == 128 + SIGUSR2 ? STOPPED : code; /* it knew no signals yet */
         }
         if (tried == l->restarts) {
             return charl__cli_error(code, "the same command continues from the last checkpoint",
@@ -391,7 +410,7 @@ int charl__launch_main(const char *path, int argc, char **argv)
             return charl__cli_fail(st);
         }
     }
-    watch_signals();
+    handle_signals(on_signal);
     code = supervise(&l, &command);
     if (l.suspect[0]) {
         unlink(l.suspect);
