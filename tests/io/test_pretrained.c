@@ -369,6 +369,17 @@ static void pairs_of_files(void **state)
     charl__text vocab = {0};
     static const char merges[] =
         "#version: 0.2\nh e\nl l\nhe ll\nhell o\n\xc4\xa0 w\n\xc4\xa0w o\nr l\no r\na a\naa aa\n";
+    static const struct {
+        const char *name, *json, *message;
+    } beside[] = {
+        {"tokenizer_config.json", "{\"tokenizer_class\": \"GPT2Tokenizer\", \"add_prefix_space\": true}",
+         "add_prefix_space"},
+        {"tokenizer_config.json",
+         "{\"added_tokens_decoder\": {\"267\": {\"content\": \"<|endoftext|>\"}, \"268\": {\"content\": \"<pad>\"}}}",
+         "tokenizer_config.json adds the token \"<pad>\""},
+        {"added_tokens.json", "{\"<|endoftext|>\": 267, \"<|pad|>\": 268}",
+         "added_tokens.json adds the token \"<|pad|>\""},
+    };
     char wrong[sizeof merges + 8];
     charl_tokenizer *t = NULL;
 
@@ -389,7 +400,14 @@ static void pairs_of_files(void **state)
     charl_assert_status(charl_tokenizer_load(charl_test_path(dir, "vocab.json"), &t), CHARL_ERR_DATA);
     charl_assert_message("Qwen2Tokenizer");
     charl_assert_message("HINT use its tokenizer.json");
-    (void)remove(charl_test_path(dir, "tokenizer_config.json"));
+    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) { /* what else may stand beside them */
+        const char *path = charl_test_path(dir, beside[i].name);
+
+        put_file(path, beside[i].json, strlen(beside[i].json));
+        charl_assert_status(charl_tokenizer_load(charl_test_path(dir, "vocab.json"), &t), CHARL_ERR_DATA);
+        charl_assert_message(beside[i].message);
+        (void)remove(charl_test_path(dir, beside[i].name));
+    }
     put_file(charl_test_path(dir, "merges.txt"), "h e\nl\n", 6);
     charl_assert_status(charl_tokenizer_load(charl_test_path(dir, "vocab.json"), &t), CHARL_ERR_DATA);
     charl_assert_message("merges.txt: merge 1 is \"l\", not two tokens");

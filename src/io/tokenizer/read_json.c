@@ -420,22 +420,59 @@ cleanup:
     return st;
 }
 
-/* GPT-2's pattern is not written in these files. A tokenizer_config.json beside them tells if it is not theirs. */
-static charl_status check_class(const char *folder, size_t length)
+static charl_status check_token(const char *name, const char *text, const json_t *vocab)
 {
+    CHARL_REQUIRE(json_object_get(vocab, text), CHARL_ERR_DATA,
+                  "%s adds the token \"%.60s\", which is not in the vocabulary; HINT use its tokenizer.json", name,
+                  text);
+    return CHARL_OK;
+}
+
+/* The other files of such a tokenizer may add tokens: {"TEXT": NUMBER, ...} */
+static charl_status check_added(const char *folder, size_t length, const json_t *vocab)
+{
+    static const char name[] = "added_tokens.json";
     charl_status st = CHARL_OK;
     charl__text path = {0};
-    json_t *root = NULL;
-    const char *class;
+    json_t *root = NULL, *value;
+    json_error_t error;
+    const char *key;
+
+    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%.*s%s", (int)length, folder, name));
+    root = json_load_file(charl__text_string(&path), 0, &error);
+    json_object_foreach(root, key, value)
+    {
+        CHARL_TRY_CLEANUP(check_token(name, key, vocab));
+    }
+cleanup:
+    json_decref(root);
+    charl__text_fini(&path);
+    return st;
+}
+
+/* GPT-2's pattern is not written in these files. A tokenizer_config.json beside them tells if it is not theirs, and what it adds. */
+static charl_status check_config(const char *folder, size_t length, const json_t *vocab)
+{
+    static const char name[] = "tokenizer_config.json";
+    charl_status st = CHARL_OK;
+    charl__text path = {0};
+    json_t *root = NULL, *value;
+    const char *class, *key;
     json_error_t error;
 
-    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%.*stokenizer_config.json", (int)length, folder));
+    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%.*s%s", (int)length, folder, name));
     root = json_load_file(charl__text_string(&path), 0, &error);
     class = text_member(root, "tokenizer_class");
     CHARL_REQUIRE_CLEANUP(class[0] == '\0' || strncmp(class, "GPT2", 4) == 0, CHARL_ERR_DATA,
                           "it is of a %.60s (tokenizer_config.json), whose pattern is not in these "
                           "files; HINT use its tokenizer.json",
                           class);
+    CHARL_REQUIRE_CLEANUP(!json_is_true(json_object_get(root, "add_prefix_space")), CHARL_ERR_DATA,
+                          "add_prefix_space (%s) is not supported: text would not come back as it was", name);
+    json_object_foreach(json_object_get(root, "added_tokens_decoder"), key, value)
+    {
+        CHARL_TRY_CLEANUP(check_token(name, text_member(value, "content"), vocab));
+    }
 cleanup:
     json_decref(root);
     charl__text_fini(&path);
@@ -454,9 +491,10 @@ static charl_status read_pair(const char *path, charl__pretrained *p)
     while (k + 1 < PAIRS && strcmp(base_name(path), pairs[k][0]) != 0 && strcmp(base_name(path), pairs[k][1]) != 0) {
         k++;
     }
-    CHARL_TRY_CLEANUP(check_class(path, folder));
     CHARL_TRY_CLEANUP(charl__text_printf(&file, "%.*s%s", (int)folder, path, pairs[k][0]));
     CHARL_TRY_CLEANUP(load_json(charl__text_string(&file), &vocab));
+    CHARL_TRY_CLEANUP(check_config(path, folder, vocab));
+    CHARL_TRY_CLEANUP(check_added(path, folder, vocab));
     charl__text_clear(&file);
     CHARL_TRY_CLEANUP(charl__text_printf(&file, "%.*s%s", (int)folder, path, pairs[k][1]));
     CHARL_TRY_CLEANUP(charl__tokenizer_read_file(charl__text_string(&file), &text));
