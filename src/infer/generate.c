@@ -618,6 +618,7 @@ static charl_status build(generator *t, int64_t n, int64_t most)
 /* Open the model, encode the prompts and build the graphs. */
 static charl_status prepare(generator *t, const charl_config *config)
 {
+    charl_status st = CHARL_OK;
     int64_t longest = 0;
 
     for (int64_t i = 0; i < t->count; i++) {
@@ -629,7 +630,11 @@ static charl_status prepare(generator *t, const charl_config *config)
         sequence *q = &t->sequences[i];
 
         q->ended = t->options->tokens == 0;
-        CHARL_TRY(take_prompt(t, q));
+        st = take_prompt(t, q);
+        if (st == CHARL_ERR_DATA && t->done) { /* of many */
+            charl__error_prefix("prompt %lld: ", (long long)i + 1);
+        }
+        CHARL_TRY(st);
         longest = q->n > longest ? q->n : longest;
     }
     return build(t, longest, longest + t->options->tokens);

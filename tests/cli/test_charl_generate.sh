@@ -112,6 +112,8 @@ same many other "texts in bf16 depend on the batch"
 expect 2 '--batch' generate c.ini $ck --prompts prompts.txt --batch 0
 echo '{"text": "x"}' >bad.jsonl
 expect 3 'bad.jsonl:1: "prompt" is not a text' generate c.ini $ck --prompts bad.jsonl
+printf 'The\nThe #\n' >bad.txt
+expect 3 'prompt 2: the character "#"' generate c.ini $ck --prompts bad.txt
 expect 2 'exclude each other' generate c.ini $ck --prompts prompts.txt --prompt x
 
 # Sampling: the seed decides, by default run.seed.

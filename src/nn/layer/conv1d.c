@@ -82,7 +82,7 @@ static const charl_key conv_keys[] = {
     {"kernel", CHARL_KEY_INT, offsetof(charl_conv1d_config, kernel), "[1,4096]", true, "steps of the kernel", NULL},
     {"stride", CHARL_KEY_INT, offsetof(charl_conv1d_config, stride), "[1,4096]", false, "step of the window", NULL},
     {"padding", CHARL_KEY_INT, offsetof(charl_conv1d_config, padding), "[-1,65536]", false,
-     "zeros at both ends; -1 keeps the length at stride 1", NULL},
+     "zeros at both ends; -1 keeps the length at stride 1 if the kernel is odd", NULL},
     {"dilation", CHARL_KEY_INT, offsetof(charl_conv1d_config, dilation), "[1,65536]", false, "spacing of the kernel",
      NULL},
     {"groups", CHARL_KEY_INT, offsetof(charl_conv1d_config, groups), "[1,1e6]", false, "groups of channels", NULL},

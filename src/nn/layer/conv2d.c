@@ -48,7 +48,7 @@ static const charl_key keys[] = {
      "height and width of the kernel"},
     {"stride", CHARL_KEY_PAIR, offsetof(charl_conv2d_config, stride), "[1,1024]", false, "step of the window"},
     {"padding", CHARL_KEY_PAIR, offsetof(charl_conv2d_config, padding), "[-1,1024]", false,
-     "zeros around the image; -1 keeps its size at stride 1"},
+     "zeros around the image; -1 keeps its size at stride 1 if the kernel is odd"},
     {"dilation", CHARL_KEY_PAIR, offsetof(charl_conv2d_config, dilation), "[1,1024]", false, "spacing of the kernel"},
     {"groups", CHARL_KEY_INT, offsetof(charl_conv2d_config, groups), "[1,1e6]", false, "groups of channels"},
     {"bias", CHARL_KEY_BOOL, offsetof(charl_conv2d_config, bias), NULL, false, "add a bias"},

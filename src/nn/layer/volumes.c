@@ -91,7 +91,7 @@ static const charl_key conv_keys[] = {
      "depth, height and width of the kernel", NULL},
     {"stride", CHARL_KEY_TRIPLE, offsetof(charl_conv3d_config, stride), "[1,1024]", false, "step of the window", NULL},
     {"padding", CHARL_KEY_TRIPLE, offsetof(charl_conv3d_config, padding), "[-1,1024]", false,
-     "zeros around the volume; -1 keeps its size at stride 1", NULL},
+     "zeros around the volume; -1 keeps its size at stride 1 if the kernel is odd", NULL},
     {"dilation", CHARL_KEY_TRIPLE, offsetof(charl_conv3d_config, dilation), "[1,1024]", false, "spacing of the kernel",
      NULL},
     {"groups", CHARL_KEY_INT, offsetof(charl_conv3d_config, groups), "[1,1e6]", false, "groups of channels", NULL},
