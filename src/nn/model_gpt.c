@@ -133,6 +133,34 @@ static void resolve(void *settings, int64_t outputs)
     c->vocab = c->vocab ? c->vocab : outputs;
 }
 
+static bool check_scaling(const charl_rope_scaling *rope, const char **key, char *reason)
+{
+    if (rope->kind == CHARL_ROPE_SCALING_NONE) {
+        return true;
+    }
+    *key = "rope_factor";
+    if (!(rope->factor >= 1)) {
+        snprintf(reason, CHARL_REASON_BYTES, "must be at least 1");
+        return false;
+    }
+    *key = "rope_low";
+    if (!(rope->low > 0)) {
+        snprintf(reason, CHARL_REASON_BYTES, "must be above 0");
+        return false;
+    }
+    *key = "rope_high";
+    if (!(rope->high > rope->low)) {
+        snprintf(reason, CHARL_REASON_BYTES, "must be above rope_low = %g", rope->low);
+        return false;
+    }
+    *key = "rope_original";
+    if (rope->original < 1) {
+        snprintf(reason, CHARL_REASON_BYTES, "must be at least 1");
+        return false;
+    }
+    return true;
+}
+
 static bool check(const void *settings, const char **key, char *reason)
 {
     const charl_gpt_config *c = &((const gpt_settings *)settings)->gpt;
@@ -148,9 +176,7 @@ static bool check(const void *settings, const char **key, char *reason)
         snprintf(reason, CHARL_REASON_BYTES, "rotary positions need an even width of each head");
         return false;
     }
-    *key = "rope_high";
-    if (c->rope.kind != CHARL_ROPE_SCALING_NONE && !(c->rope.high > c->rope.low)) {
-        snprintf(reason, CHARL_REASON_BYTES, "must be above rope_low = %g", c->rope.low);
+    if (!check_scaling(&c->rope, key, reason)) {
         return false;
     }
     *key = "n_kv_head";

@@ -102,6 +102,10 @@ static void test_llama(void **state)
 /* Llama 3.1's scaling of rotary positions. */
 static void test_scaling(void **state)
 {
+    static const char *const wrong[][2] = {{"rope_high = 1\n", "rope_high: must be above rope_low = 2"},
+                                           {"rope_factor = 0.5\n", "rope_factor: must be at least 1"},
+                                           {"rope_low = 0\n", "rope_low: must be above 0"},
+                                           {"rope_original = 0\n", "rope_original: must be at least 1"}};
     charl_config *c = NULL;
     const charl_gpt_config *g;
 
@@ -115,8 +119,10 @@ static void test_scaling(void **state)
     assert_true(g->rope.factor == 32 && g->rope.low == 2 && g->rope.high == 5);
     assert_int_equal(g->rope.original, 4096);
     charl_config_destroy(c);
-    charl_assert_status(parse("rope_high = 1\n", &c), CHARL_ERR_CONFIG);
-    charl_assert_message("rope_high: must be above rope_low = 2");
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        charl_assert_status(parse(wrong[i][0], &c), CHARL_ERR_CONFIG);
+        charl_assert_message(wrong[i][1]);
+    }
 }
 
 /* What is printed has the settings and not the folder: a checkpoint is read where the folder is not. */
