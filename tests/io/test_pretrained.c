@@ -351,6 +351,8 @@ static void what_is_not_supported_is_named(void **state)
                                                      "\"a\"},\"behavior\":\"MergedWithNext\"}"});
     refuse("uses \"$\"", &(json){.pre = SEQUENCE(SPLIT("a$") "," BYTE_LEVEL)});
     refuse("uses \"\\w\"", &(json){.pre = SEQUENCE(SPLIT("\\\\w+") "," BYTE_LEVEL)});
+    refuse("uses \"ss)", &(json){.pre = SEQUENCE(SPLIT("(?i:a|(?:b)ss)") "," BYTE_LEVEL)});
+    refuse("uses \"[\\p{Lu}]", &(json){.pre = SEQUENCE(SPLIT("(?i:a)ss[\\\\p{L}]|(?i:[\\\\p{Lu}])") "," BYTE_LEVEL)});
     refuse("uses \"\\pL\"", &(json){.pre = SEQUENCE(SPLIT("\\\\pL+") "," BYTE_LEVEL)});
     refuse("uses \"&&\"", &(json){.pre = SEQUENCE(SPLIT("[a-z&&b]") "," BYTE_LEVEL)});
     refuse("cannot be compiled", &(json){.pre = SEQUENCE(SPLIT("a)") "," BYTE_LEVEL)});

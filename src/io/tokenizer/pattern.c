@@ -2,7 +2,8 @@
  *
  * What all three read alike is copied. `\s` becomes Unicode's White_Space, as PCRE2's own also holds U+180E; the name of a script becomes
  * `sc:NAME`, as PCRE2 would also match characters that several scripts share. What the libraries read differently is refused by name:
- * anchors, `.`, `\w`, `\b`, `\pL`, sets within sets, quantified intervals such as `{1,3}+`.
+ * anchors, `.`, `\w`, `\b`, `\pL`, sets within sets, quantified intervals such as `{1,3}+`. Without regard to case, Oniguruma lets a
+ * character match several, as a sharp s two of s, and reads properties in sets in a way of its own.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 typedef struct reader {
     const char *pattern;
     size_t length, at;
+    int depth, caseless; /* groups that are open; the outermost of them that is (?i:, 0: none */
     charl__text *out;
 } reader;
 
@@ -113,6 +115,20 @@ static charl_status escape(reader *r, bool in_class)
     }
 }
 
+/* Whether a character that stands for several others or, with the next, for one begins here, without regard to case. */
+static bool folds(const reader *r)
+{
+    static const char *const pairs[] = {"ff", "fi", "fl", "ss", "st"};
+    const char *s = r->pattern + r->at;
+
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        if (r->length - r->at >= 2 && (s[0] | 32) == pairs[i][0] && (s[1] | 32) == pairs[i][1]) {
+            return true;
+        }
+    }
+    return (unsigned char)s[0] >= 0x80;
+}
+
 static charl_status set(reader *r)
 {
     const size_t from = r->at;
@@ -122,6 +138,9 @@ static charl_status set(reader *r)
         return refuse(r, from, r->at + 1 - from);
     }
     while (r->at < r->length && r->pattern[r->at] != ']') {
+        if (r->caseless && ((unsigned char)r->pattern[r->at] >= 0x80 || sees(r, "\\p") || sees(r, "\\P"))) {
+            return refuse(r, from, r->length - from);
+        }
         if (r->pattern[r->at] == '\\') {
             CHARL_TRY(escape(r, true));
         } else if (sees(r, "[") || sees(r, "&&") || sees(r, "--") || sees(r, "~~")) {
@@ -137,8 +156,12 @@ static charl_status group(reader *r)
 {
     static const char *const known[] = {"(?:", "(?i:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
 
+    r->depth++;
     if (!sees(r, "(?")) {
         return copy(r, 1);
+    }
+    if (sees(r, "(?i:") && !r->caseless) {
+        r->caseless = r->depth;
     }
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (sees(r, known[i])) {
@@ -162,7 +185,7 @@ static charl_status interval(reader *r)
 
 charl_status charl__pattern_translate(const char *pattern, size_t length, charl__text *out)
 {
-    reader r = {pattern, length, 0, out};
+    reader r = {.pattern = pattern, .length = length, .out = out};
 
     while (r.at < length) {
         switch (pattern[r.at]) {
@@ -184,6 +207,11 @@ charl_status charl__pattern_translate(const char *pattern, size_t length, charl_
         case '\0':
             return refuse(&r, r.at, 1);
         default:
+            if (r.caseless && folds(&r)) {
+                return refuse(&r, r.at, length - r.at);
+            }
+            r.caseless = pattern[r.at] == ')' && r.caseless == r.depth ? 0 : r.caseless;
+            r.depth -= pattern[r.at] == ')';
             CHARL_TRY(copy(&r, 1));
         }
     }
