@@ -82,8 +82,8 @@ void charl_comm_exit(charl_comm *c, int code, const char *message) CHARL_NORETUR
 charl_status charl_team_create(int size, charl_team **out) CHARL_MUST_CHECK;
 void charl_team_destroy(charl_team *team);
 
-/** All ranks of the job, or of a team. options may be NULL. Owned by the caller. Blocks.
- *  Collective. Errors: ERR_COMM, ERR_NOMEM (also: no room in /dev/shm). */
+/** All ranks of the job, between charl_comm_init and charl_comm_fini, or of a team. options may be NULL. Owned by the caller. Blocks.
+ *  Collective. Errors: ERR_COMM, ERR_NOMEM (also: no room in /dev/shm); ERR_INVALID  MPI is not started, or has ended. */
 charl_status charl_comm_create(const charl_comm_options *options, charl_comm **out) CHARL_MUST_CHECK;
 
 /** Blocks. Collective on c, except when c is broken. NULL is a no-op. */

@@ -83,9 +83,12 @@ static void test_destroying_nothing_is_fine(void **state)
     charl_reducer_destroy(NULL);
 }
 
+static charl_status before_init;
+
 static void test_mpi_starts_once(void **state)
 {
     (void)state;
+    assert_int_equal(before_init, CHARL_ERR_INVALID);
     charl_assert_status(charl_comm_init(NULL, NULL), CHARL_ERR_INVALID);
 }
 
@@ -97,12 +100,14 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_destroying_nothing_is_fine),
         cmocka_unit_test(test_mpi_starts_once),
     };
+    charl_comm *c = NULL;
     int failed;
 
+    before_init = charl_comm_create(NULL, &c);
     if (charl_comm_init(&argc, &argv) != CHARL_OK) {
         return 1;
     }
     failed = cmocka_run_group_tests(tests, NULL, NULL);
     charl_comm_fini();
-    return failed;
+    return failed || charl_comm_create(NULL, &c) != CHARL_ERR_INVALID;
 }
