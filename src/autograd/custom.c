@@ -276,6 +276,10 @@ static charl_status argument(const charl_operator_run *r, const charl_kernel_arg
     case CHARL_KERNEL_SLICES:
         CHARL_REQUIRE(a->v.i64 >= 0 && a->v.i64 < (is_in ? r->n_in : r->n_out), CHARL_ERR_INVALID, "%s %lld of %d",
                       is_in ? "operand" : "output", (long long)a->v.i64, is_in ? r->n_in : r->n_out);
+        CHARL_REQUIRE(a->kind != CHARL_KERNEL_SLICES || e->lane_stride[a->v.i64] > 0, CHARL_ERR_INVALID,
+                      "output %lld is not PARTIAL, so it has no sums per slice", (long long)a->v.i64);
+        CHARL_REQUIRE(a->kind != CHARL_KERNEL_SLICES || charl__fold_is_direct(e) || e->workspace, CHARL_ERR_INVALID,
+                      "its shape rule asks for no workspace, which holds the sums per slice");
         *out = is_in                         ? charl__in(r->in[a->v.i64])
                : a->kind == CHARL_KERNEL_OUT ? charl__inout(r->out[a->v.i64])
                                              : charl__inout(charl__fold_target(e, (int)a->v.i64));

@@ -205,6 +205,52 @@ static void test_in_a_graph(void **state)
     assert_true(listed);
 }
 
+/* Kernels that would write where there is nothing. */
+static void launch_refused(const charl_operator *op, const char *message)
+{
+    charl_slices slices;
+    charl_graph *g;
+    charl_var *x;
+
+    charl_assert_ok(charl_operator_register(op));
+    charl_assert_ok(charl_slices_block(8, 0, 1, &slices));
+    charl_assert_ok(charl_graph_create(dev, &slices, &g));
+    x = charl_input(g, "x", CHARL_F32, (charl_shape){2, {16, COLUMNS}}, CHARL_BATCHED);
+    charl_graph_keep(g, charl_operator_apply(g, op, NULL, &x, 1, NULL));
+    charl_assert_status(charl_graph_compile(g), CHARL_ERR_INVALID);
+    charl_assert_message(message);
+    charl_graph_destroy(g);
+}
+
+static charl_status no_workspace_types(charl_operator_types *t)
+{
+    CHARL_TRY(column_sums_types(t));
+    t->workspace_bytes = 0;
+    return CHARL_OK;
+}
+
+static void test_sums_per_slice_without_a_place(void **state)
+{
+    static const charl_operator of_rows = {.name = "test_sums_of_rows",
+                                           .formula = "out = x",
+                                           .n_in = 1,
+                                           .source = column_sums_source,
+                                           .run = column_sums_run,
+                                           .reference = column_sums_reference};
+    static const charl_operator without_workspace = {.name = "test_no_workspace",
+                                                     .formula = "out = x",
+                                                     .n_in = 1,
+                                                     .source = column_sums_source,
+                                                     .types = no_workspace_types,
+                                                     .run = column_sums_run,
+                                                     .reference = column_sums_reference};
+
+    (void)state;
+    launch_refused(&of_rows, "test_sums_of_rows, kernel sums, argument 1: output 0 is not PARTIAL");
+    launch_refused(&without_workspace,
+                   "test_no_workspace, kernel sums, argument 1: its shape rule asks for no workspace");
+}
+
 /* An error in a graph is kept and names the operator. */
 static void refused(const charl_operator *op, const void *attr, charl_shape shape, int n_in, const char *message)
 {
@@ -248,6 +294,7 @@ int main(void)
         cmocka_unit_test(test_sum_over_the_batch),
         cmocka_unit_test(test_what_is_wrong_is_found),
         cmocka_unit_test(test_in_a_graph),
+        cmocka_unit_test(test_sums_per_slice_without_a_place),
         cmocka_unit_test(test_errors),
     };
 
