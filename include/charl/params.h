@@ -106,7 +106,7 @@ charl_status charl_params_freeze(charl_params *set, const char *patterns, int *c
  *  Operators get them unpacked in the precision of the graph, into memory that they have for themselves; so no more than one matrix is
  *  unpacked at a time. What charl_param_write gives is rounded to the nearest, and charl_param_read returns it. Embeddings, of which rows
  *  are looked up, and with bf16 everything, have the precision of a graph in bf16 or f16, without a copy in f32; in f32 embeddings stay f32.
- *  To be called when the parameters are frozen, alike on all ranks. Blocks. Local. Errors: ERR_INVALID  the arenas are already allocated. */
+ *  To be called when the parameters are frozen, alike on all ranks. Blocks. Local. Errors: ERR_INVALID  no such packing, or the arenas are already allocated. */
 charl_status charl_params_pack(charl_params *set, charl_packing packing) CHARL_MUST_CHECK;
 
 /** Whether p was frozen; charl_param_get_spec then says that it is not trainable. Local. */

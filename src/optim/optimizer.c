@@ -75,6 +75,8 @@ static charl_status check(const charl_optimizer_config *c)
                   c->state == CHARL_PACKING_BF16 ? "bf16" : "int8", c->type);
     CHARL_REQUIRE(c->ema_decay >= 0 && c->ema_decay < 1, CHARL_ERR_CONFIG, "train.ema_decay must lie in [0, 1): %g",
                   c->ema_decay);
+    CHARL_REQUIRE(c->on_spike <= CHARL_SPIKE_STOP, CHARL_ERR_CONFIG, "train.on_spike is no charl_spike_rule: %d",
+                  (int)c->on_spike);
     CHARL_REQUIRE(c->on_spike == CHARL_SPIKE_OFF ||
                       (c->spike_window >= 2 && c->spike_window <= CHARL_MAX_SPIKE_WINDOW && c->spike_threshold >= 1),
                   CHARL_ERR_CONFIG,

@@ -187,6 +187,7 @@ charl_status charl_params_pack(charl_params *set, charl_packing packing)
 {
     CHARL_REQUIRE(!charl__params_is_laid_out(set), CHARL_ERR_INVALID,
                   "parameters are packed too late: a graph of this set is already compiled");
+    CHARL_REQUIRE(packing <= CHARL_PACKING_INT4, CHARL_ERR_INVALID, "%d is no charl_packing", (int)packing);
     set->packing = packing;
     return CHARL_OK;
 }

@@ -78,6 +78,7 @@ static void test_refused_declarations(void **state)
     charl_assert_status(charl_params_add(set, &(charl_param_spec){.name = NULL}, &p), CHARL_ERR_INVALID);
     charl_assert_status(charl_params_add(set, &(charl_param_spec){.name = "n", .shape = {1, {-1}}}, &p),
                         CHARL_ERR_SHAPE);
+    charl_assert_status(charl_params_pack(set, (charl_packing)(CHARL_PACKING_INT4 + 1)), CHARL_ERR_INVALID);
     charl_assert_status(charl_params_initialize(set, 1), CHARL_ERR_INVALID);
     charl_assert_status(charl_param_read(charl_params_find(set, "scalar"), &v), CHARL_ERR_INVALID);
     charl_assert_message("scalar has no memory");
