@@ -35,7 +35,7 @@ typedef struct charl_type {
 } charl_type;
 
 /** New empty graph on dev; NULL for one that is only built and exported, not compiled. `slices` is
- *  this rank's part of the batch (copied), 1 to CHARL_GRAPH_SLICES; NULL is one slice on one rank.
+ *  this rank's part of the batch (copied), of charl/slices.h, 1 to CHARL_GRAPH_SLICES; NULL is one slice on one rank.
  *  Owned: destroy with charl_graph_destroy. Local. Errors: ERR_INVALID, ERR_NOMEM. */
 charl_status charl_graph_create(charl_device *dev, const charl_slices *slices, charl_graph **out) CHARL_MUST_CHECK;
 /** NULL is a no-op. Waits for work in flight. Blocks. Local. */
@@ -94,6 +94,7 @@ void charl_graph_keep(charl_graph *g, charl_var *v);
  *
  *  Local. */
 void charl_graph_backward(charl_graph *g, charl_var *y, charl_var *gradient);
+/** Ask for the gradient of an input, f32, bf16 or f16, before it is used. Local. */
 void charl_graph_require_gradient(charl_graph *g, charl_var *v);
 /** Gradient of a var after charl_graph_backward, NULL when the loss does not depend on it.
  *  Borrowed. Local. */

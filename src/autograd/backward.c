@@ -196,7 +196,10 @@ void charl_graph_backward(charl_graph *g, charl_var *y, charl_var *gradient)
     is_scalar = y->type.dtype == CHARL_F32 && charl_shape_count(&y->type.shape) == 1 && y->type.batch != CHARL_BATCHED;
     fits = gradient && gradient->type.dtype == charl__gradient_dtype(&y->type) &&
            gradient->type.batch == y->type.batch && charl_shape_equal(&gradient->type.shape, &y->type.shape);
-    if (!is_scalar && !gradient) {
+    if (y->g != g || (gradient && gradient->g != g)) {
+        charl__graph_fail(g, CHARL_ERR_INVALID, "backward: %s belongs to another graph",
+                          charl_var_get_name(y->g != g ? y : gradient));
+    } else if (!is_scalar && !gradient) {
         charl__graph_fail(g, CHARL_ERR_SHAPE, "the loss %s is not one f32 number", charl_var_get_name(y));
     } else if (!is_scalar && !fits) {
         charl__graph_fail(g, CHARL_ERR_SHAPE, "%s is no gradient of %s", charl_var_get_name(gradient),

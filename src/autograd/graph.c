@@ -34,7 +34,11 @@ charl_status charl_graph_create(charl_device *dev, const charl_slices *slices, c
     if (slices) {
         CHARL_REQUIRE_CLEANUP(slices->count >= 1 && slices->count <= CHARL_GRAPH_SLICES, CHARL_ERR_INVALID,
                               "a graph over %d slices; it takes 1 to %d", slices->count, CHARL_GRAPH_SLICES);
-        g->slices = *slices;
+        CHARL_TRY_CLEANUP(charl_slices_range(slices->total, slices->first, slices->count, &g->slices));
+        CHARL_REQUIRE_CLEANUP(slices->n_lanes == g->slices.n_lanes, CHARL_ERR_INVALID,
+                              "slices %d to %d of %d have %d lanes, not %d; HINT charl_slices_range counts them",
+                              slices->first, slices->first + slices->count, slices->total, g->slices.n_lanes,
+                              slices->n_lanes);
     } else {
         CHARL_TRY_CLEANUP(charl_slices_block(1, 0, 1, &g->slices));
     }
@@ -332,6 +336,7 @@ static charl_status new_input(charl_graph *g, const char *name, charl_type type,
 {
     charl_var *v = NULL;
 
+    CHARL_REQUIRE(!g->compiled, CHARL_ERR_INVALID, "input %s: the graph is already compiled", name);
     CHARL_TRY(charl_shape_check(&type.shape));
     CHARL_REQUIRE(type.batch != CHARL_PARTIAL, CHARL_ERR_INVALID, "input %s: an input is REPLICATED or BATCHED", name);
     CHARL_REQUIRE(type.batch != CHARL_BATCHED || (type.shape.ndim > 0 && type.shape.dim[0] % g->slices.count == 0),
@@ -373,6 +378,9 @@ charl_var *charl_parameter(charl_graph *g, charl_param *p)
             return charl__var(g, i);
         }
     }
+    if (g->compiled) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "parameter %s: the graph is already compiled", p->spec.name);
+    }
     if (g->params && g->params != p->set) {
         return charl__graph_fail(g, CHARL_ERR_INVALID, "parameter %s belongs to another set than the others",
                                  p->spec.name);
@@ -401,10 +409,18 @@ charl_var *charl_constant(charl_graph *g, float value)
     return v;
 }
 
+/* The error of g where v is a var of another graph. */
+static bool is_foreign(charl_graph *g, const charl_var *v)
+{
+    if (v->g != g) {
+        charl__graph_fail(g, CHARL_ERR_INVALID, "%s belongs to another graph", charl_var_get_name(v));
+    }
+    return v->g != g;
+}
+
 void charl_graph_keep(charl_graph *g, charl_var *v)
 {
-    (void)g;
-    if (v) {
+    if (v && !is_foreign(g, v)) {
         v->keep = true;
     }
 }
@@ -423,9 +439,15 @@ static bool is_used(const charl_graph *g, const charl_var *v)
 
 void charl_graph_require_gradient(charl_graph *g, charl_var *v)
 {
-    if (v && (v->node || is_used(g, v))) {
+    if (!v || is_foreign(g, v)) {
+        return;
+    }
+    if (v->node || is_used(g, v)) {
         charl__graph_fail(g, CHARL_ERR_INVALID, "gradients are asked for inputs, before they are used");
-    } else if (v) {
+    } else if (!charl__is_float(v->type.dtype)) {
+        charl__graph_fail(g, CHARL_ERR_DTYPE, "%s is %s, which has no gradient", charl_var_get_name(v),
+                          charl_dtype_name(v->type.dtype));
+    } else {
         v->wants_gradient = true;
     }
 }

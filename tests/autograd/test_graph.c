@@ -100,6 +100,52 @@ static void foreign_var(charl_graph *g, charl_var *x)
     charl_graph_destroy(other);
 }
 
+/* A chain that is longer than the graph, so that its nodes have positions that this has not. */
+static void foreign_loss(charl_graph *g, charl_var *x)
+{
+    charl_graph *other = new_graph();
+    charl_var *y = input(other, "x", (charl_shape){2, {2, 3}});
+
+    (void)x;
+    for (int i = 0; i < 100; i++) {
+        y = charl_relu(other, y);
+    }
+    charl_graph_backward(g, sum_all(other, y), NULL);
+    charl_graph_destroy(other);
+}
+
+static void foreign_gradient(charl_graph *g, charl_var *x)
+{
+    charl_graph *other = new_graph();
+
+    charl_graph_backward(g, sum_all(g, x), input(other, "seed", scalar));
+    charl_graph_destroy(other);
+}
+
+static void foreign_kept(charl_graph *g, charl_var *x)
+{
+    charl_graph *other = new_graph();
+
+    (void)x;
+    charl_graph_keep(g, input(other, "y", (charl_shape){2, {2, 3}}));
+    charl_graph_destroy(other);
+}
+
+static void gradient_of_foreign(charl_graph *g, charl_var *x)
+{
+    charl_graph *other = new_graph();
+
+    (void)x;
+    charl_graph_require_gradient(g, input(other, "y", (charl_shape){2, {2, 3}}));
+    charl_graph_destroy(other);
+}
+
+static void gradient_of_integers(charl_graph *g, charl_var *x)
+{
+    (void)x;
+    charl_graph_require_gradient(g, charl_input(g, "i", CHARL_I32, scalar, CHARL_REPLICATED));
+}
+
 static void wrong_dtype(charl_graph *g, charl_var *x)
 {
     (void)x;
@@ -191,6 +237,11 @@ static const bad_call bad_calls[] = {
     {"null operand", null_operand, CHARL_ERR_INVALID, "add: operand 1 is NULL"},
     {"null in a list", null_in_list, CHARL_ERR_INVALID, "concat: operand 1 is NULL"},
     {"foreign var", foreign_var, CHARL_ERR_INVALID, "another graph"},
+    {"foreign loss", foreign_loss, CHARL_ERR_INVALID, "backward: sum belongs to another graph"},
+    {"foreign gradient", foreign_gradient, CHARL_ERR_INVALID, "backward: seed belongs to another graph"},
+    {"foreign kept", foreign_kept, CHARL_ERR_INVALID, "y belongs to another graph"},
+    {"gradient of foreign", gradient_of_foreign, CHARL_ERR_INVALID, "y belongs to another graph"},
+    {"gradient of integers", gradient_of_integers, CHARL_ERR_DTYPE, "i is i32, which has no gradient"},
     {"wrong dtype", wrong_dtype, CHARL_ERR_DTYPE, "i32"},
     {"partial input", partial_input, CHARL_ERR_INVALID, "input p"},
     {"batch without extent", batch_without_extent, CHARL_ERR_SHAPE, "input b"},
@@ -241,6 +292,7 @@ static void test_order_of_calls(void **state)
     assert_null(charl_relu(g, x));
     charl_assert_status(charl_graph_status(g), CHARL_ERR_INVALID);
     charl_assert_message("already compiled");
+    assert_null(charl_input(g, "late", CHARL_F32, scalar, CHARL_REPLICATED)); /* it would have no memory */
     charl_graph_destroy(g);
     charl_graph_destroy(NULL);
 }
@@ -259,6 +311,11 @@ static void test_slices_of_a_graph(void **state)
     charl_assert_ok(charl_slices_range(128, 0, 65, &many));
     charl_assert_status(charl_graph_create(dev, &many, &g), CHARL_ERR_INVALID);
     charl_assert_message("a graph over 65 slices");
+    charl_assert_status(charl_graph_create(dev, &(charl_slices){.total = 8, .count = 8}, &g), CHARL_ERR_INVALID);
+    charl_assert_message("slices 0 to 8 of 8 have 1 lanes, not 0");
+    charl_assert_status(charl_graph_create(dev, &(charl_slices){.total = 8, .first = 4, .count = 8}, &g),
+                        CHARL_ERR_INVALID);
+    assert_null(g);
 }
 
 static void test_parameters_of_two_sets(void **state)
