@@ -70,6 +70,9 @@ checks=$((checks + 1))
 expect 2 "no text" ranks 1 mlp.ini -q -o bad eval.sample_prompt=17
 says 1 "eval.sample_prompt is continued by models of text; digits.h5 holds"
 "$bin/charl" data import text text.txt -o whole.h5 >/dev/null || fail "import"
+"$bin/charl" data import text text.txt --tokenizer chars --val-split 0.2 -o chars.h5 >/dev/null || fail "import of characters"
+expect 3 "a character that the text does not have" ranks 2 gpt.ini -q -o bad data.path=chars.h5 eval.sample_prompt=17#
+says 1 "eval.sample_prompt: the character \"#\""
 for _i in $(seq 400); do printf '\001\000\002\000\003\000'; done >numbers.bin
 "$bin/charl" data import tokens numbers.bin --vocab 9 --val-split 0.2 -o numbers.h5 >/dev/null || fail "import of token numbers"
 expect 2 "no tokenizer" ranks 2 gpt.ini -q -o bad data.path=numbers.h5 "$@"
