@@ -368,6 +368,43 @@ charl_status charl__session_create_model(charl__session *s)
     return CHARL_OK;
 }
 
+/* Settings of the model that no shape shows, such as n_head, may differ from those of the training. A configuration of another version of
+ * charl is not understood, and says nothing. */
+static charl_status warn_of_model(const charl__session *s, const charl_checkpoint_reader *r, const char *path)
+{
+    charl_status st = CHARL_OK;
+    const char *resolved = charl_checkpoint_get_config_resolved(r);
+    charl__text text = {0};
+    char *changes = NULL, told[TEXT_BYTES];
+    bool model = false;
+
+    if (!s->warned || !resolved) {
+        return CHARL_OK;
+    }
+    st = charl_config_diff(s->config, resolved, &model, &changes);
+    if (st == CHARL_ERR_CONFIG) {
+        st = CHARL_OK;
+        goto cleanup;
+    }
+    CHARL_TRY_CLEANUP(st);
+    for (const char *line = model ? changes : ""; *line;) {
+        const int length = (int)strcspn(line, "\n");
+
+        if (strncmp(line, "[model]", 7) == 0 || strncmp(line, "[layer ", 7) == 0 || strncmp(line, "[block ", 7) == 0) {
+            CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s%.*s", text.length ? ", " : "", length, line));
+        }
+        line += length + (line[length] == '\n');
+    }
+    if (text.length > 0) {
+        snprintf(told, sizeof told, "%s was trained with another model: %s", path, charl__text_string(&text));
+        charl__session_warn(s, told);
+    }
+cleanup:
+    charl__text_fini(&text);
+    charl_free(changes);
+    return st;
+}
+
 charl_status charl__session_load_weights(charl__session *s, const char *path, int ema)
 {
     charl_status st = CHARL_OK;
@@ -381,6 +418,7 @@ charl_status charl__session_load_weights(charl__session *s, const char *path, in
     CHARL_TRY_CLEANUP(charl__weights_find_base(r, path, charl__config_init_from(s->config)));
     CHARL_TRY_CLEANUP(charl__weights_group(r, path, ema, &group));
     CHARL_TRY_CLEANUP(charl__weights_restore(s->params, r, path, group));
+    CHARL_TRY_CLEANUP(warn_of_model(s, r, path));
 cleanup:
     charl_checkpoint_close(own);
     return st;

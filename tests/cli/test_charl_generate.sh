@@ -77,6 +77,12 @@ if [ "$(wc -c <greedy)" -ne 48 ] || [ "$(head -c 7 greedy)" != "The dog" ]; then
 fi
 grep -q '^charl: 40 tokens, the first after .* s, then .* per second$' err || { echo "FAIL: no rate"; failed=1; }
 
+# A setting that no shape shows: n_head.
+write other c.ini $ck --prompt 'The dog' --tokens 4 --temperature 0
+! grep warning err || { echo "FAIL: a warning of the same model"; failed=1; }
+write other c.ini $ck --prompt 'The dog' --tokens 4 --temperature 0 model.n_head=4
+grep -q 'warning: .*step-00000020.h5 was trained with another model: \[model\] n_head = 4 (was 2)$' err || { echo "FAIL: no warning"; cat err; failed=1; }
+
 # Many prompts: each text is the one that its prompt gets alone, whatever came before it.
 printf 'The dog\nThe quick brown fox 3 jumps over the lazy\n\nTh\n' >prompts.txt
 printf '{"prompt": "The dog"}\n{"prompt": "The quick brown fox 3 jumps over the lazy", "id": 7}\n{"prompt": "Th"}\n' >prompts.jsonl
