@@ -464,6 +464,13 @@ static void refuses_what_does_not_divide(void **state)
     charl_assert_ok(charl_slices_range(8, 3, 0, &mine));
     o = (charl_loader_options){.batch_size = 8};
     charl_assert_status(charl_loader_create(ds, &mine, &o, &l), CHARL_ERR_INVALID);
+    charl_assert_status(charl_loader_create(ds, &(charl_slices){0}, &o, &l), CHARL_ERR_INVALID);
+    charl_assert_message("0 slices");
+    o.batch_size = (int64_t)1 << 61; /* times 8 bytes is 0 */
+    charl_assert_status(charl_loader_create(ds, NULL, &o, &l), CHARL_ERR_NOMEM);
+    charl_assert_message("no memory for a batch of 2305843009213693952 rows");
+    o = (charl_loader_options){.batch_size = 8, .shuffle = (charl_shuffle)(CHARL_SHUFFLE_BLOCKS + 1)};
+    charl_assert_status(charl_loader_create(ds, NULL, &o, &l), CHARL_ERR_INVALID);
     assert_null(l);
 }
 

@@ -6,6 +6,8 @@
 
 enum { DEFAULT_PREFETCH = 2 };
 
+static const int64_t MOST_BYTES = INT64_MAX / 4; /* of a batch: what is rounded up fits too */
+
 struct charl_loader {
     charl__loader *reader;
     charl_loader_batch batch; /* what every step has in common */
@@ -31,13 +33,26 @@ static charl_status make_slots(charl_loader *l, const charl_dataset_info *info, 
 
 static charl_status check(const charl_slices *mine, const charl_loader_options *o)
 {
+    charl_slices same;
+
+    CHARL_TRY(charl_slices_range(mine->total, mine->first, mine->count, &same));
     CHARL_REQUIRE(o->batch_size >= 1 && o->batch_size % mine->total == 0, CHARL_ERR_INVALID,
                   "loader: a batch of %lld rows does not divide into %d slices", (long long)o->batch_size, mine->total);
     CHARL_REQUIRE(mine->count >= 1, CHARL_ERR_INVALID, "loader: this rank has no slice");
     CHARL_REQUIRE(o->prefetch >= 0 && o->prefetch <= CHARL_LOADER_MAX_PREFETCH, CHARL_ERR_INVALID,
                   "loader: prefetch %d is not in 0..%d", o->prefetch, CHARL_LOADER_MAX_PREFETCH);
+    CHARL_REQUIRE(o->shuffle <= CHARL_SHUFFLE_BLOCKS, CHARL_ERR_INVALID, "loader: shuffle %d", (int)o->shuffle);
     CHARL_REQUIRE(o->end_step >= 0, CHARL_ERR_INVALID, "loader: end_step %lld", (long long)o->end_step);
     return CHARL_OK;
+}
+
+/* At least 1. */
+static int64_t row_bytes(const charl_dataset_info *info)
+{
+    const int64_t x = charl_shape_count(&info->x_shape) * (int64_t)charl_dtype_size(info->x_dtype),
+                  y = charl_shape_count(&info->y_shape) * (int64_t)charl_dtype_size(info->y_dtype);
+
+    return x + (info->labelled ? y : 0) + 1;
 }
 
 charl_status charl_loader_create(charl_dataset *ds, const charl_slices *mine, const charl_loader_options *options,
@@ -54,6 +69,8 @@ charl_status charl_loader_create(charl_dataset *ds, const charl_slices *mine, co
     CHARL_REQUIRE_CLEANUP(ds, CHARL_ERR_INVALID, "loader: no data set");
     CHARL_TRY_CLEANUP(check(part, options));
     charl_dataset_get_info(ds, &info);
+    CHARL_REQUIRE_CLEANUP(options->batch_size <= MOST_BYTES / row_bytes(&info), CHARL_ERR_NOMEM,
+                          "loader: no memory for a batch of %lld rows", (long long)options->batch_size);
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *l, &l));
     l->held = -1;
     l->batch.rows = options->batch_size / part->total * part->count;
