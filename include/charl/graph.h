@@ -158,7 +158,8 @@ charl_status charl_apply(charl_device *dev, const char *op, charl_tensor *const 
 
 /** Compare gradients of a compiled graph with central differences of its loss, at `samples`
  *  elements of every trainable parameter. *worst gets the largest |got - want| / (|want| + scale of
- *  the gradient). Leaves parameters as they were. Blocks. Local. */
+ *  the gradient). Leaves parameters as they were. Blocks. Local.
+ *  Errors: ERR_INVALID  no gradients, a loss that is not kept, part of the batch, a loss scale; those of charl_graph_run. */
 charl_status charl_gradcheck(charl_graph *g, charl_var *loss, int samples, double *worst) CHARL_MUST_CHECK;
 
 CHARL_END_DECLS

@@ -107,7 +107,7 @@ charl_status charl_register_optimizer(const charl_optimizer_type *type) CHARL_MU
  *
  *  Blocks. Local.
  *  Errors: ERR_CONFIG   unknown type, value out of range
- *          ERR_INVALID  the set has no gradients yet
+ *          ERR_INVALID  the set has no gradients yet, or those of part of the batch, which nothing sums over ranks
  *          ERR_NOMEM, ERR_KERNEL, ERR_DEVICE */
 charl_status charl_optimizer_create(charl_params *set, const charl_optimizer_config *config,
                                     charl_optimizer **out) CHARL_MUST_CHECK;

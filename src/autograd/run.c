@@ -14,6 +14,7 @@ static charl_status compile(charl_graph *g)
     if (g->params && g->has_gradients && !g->params->grad) {
         CHARL_TRY_CLEANUP(
             charl__params_allocate_gradients(g->params, g->slices.n_lanes, charl__graph_is_whole(g), NULL));
+        g->params->is_part = !charl__graph_is_whole(g);
     }
     CHARL_REQUIRE_CLEANUP(!g->params || !g->has_gradients || g->gradients || g->params->n_lanes == g->slices.n_lanes,
                           CHARL_ERR_INVALID, "the gradient arena has %d lanes, this graph %d", g->params->n_lanes,

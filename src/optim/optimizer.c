@@ -223,6 +223,9 @@ charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_co
     CHARL_REQUIRE_CLEANUP(set->sum && set->elements > 0, CHARL_ERR_INVALID,
                           "an optimizer needs a set whose training graph has been compiled and that has "
                           "something to train");
+    CHARL_REQUIRE_CLEANUP(!set->is_part, CHARL_ERR_INVALID,
+                          "the gradients of this set are of part of the batch, and nothing sums them over ranks; HINT "
+                          "charl_data_parallel_create in place of charl_graph_compile");
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *o, &o));
     o->set = set;
     CHARL_TRY_CLEANUP(take_config(o, config));

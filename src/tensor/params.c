@@ -466,6 +466,7 @@ void charl__params_free_gradients(charl_params *set)
     charl__buffer_release(set->grad);
     charl__buffer_release(set->sum);
     set->grad = set->sum = NULL;
+    set->is_part = false;
 }
 
 /* Initial values of a parameter, a block at a time. */

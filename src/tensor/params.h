@@ -62,6 +62,7 @@ struct charl_params {
     charl__buffer *grad; /* n_lanes * gradient_elements partial sums; NULL for inference */
     /* gradient_elements: completed gradients; the same buffer as grad with one rank and one lane */
     charl__buffer *sum;
+    bool is_part; /* the lanes are of part of the batch, and nothing adds them to those of other ranks */
 };
 
 /** n floats in whole blocks; the blocks that p takes in its arena. */

@@ -140,6 +140,7 @@ static void test_errors(void **state)
     charl_steps *s;
     run r;
     float scale;
+    double worst;
 
     (void)state;
     charl_assert_status(charl_steps_create(dev, &(charl_steps_options){.loss_scale = 3}, &s), CHARL_ERR_INVALID);
@@ -153,7 +154,39 @@ static void test_errors(void **state)
     charl_assert_ok(charl_optimizer_create(r.params, &(charl_optimizer_config){.type = "sgd"}, &plain));
     charl_assert_status(charl_optimizer_begin(plain, 0.1F), CHARL_ERR_INVALID);
     charl_optimizer_destroy(plain);
+    charl_assert_ok(charl_gradcheck(r.g, r.loss, 1, &worst));
     close_run(&r);
+    open_run(&r, (charl_steps_options){.seed = 1, .loss_scale = 1024}, 0, CHARL_F32);
+    charl_assert_status(charl_gradcheck(r.g, r.loss, 1, &worst), CHARL_ERR_INVALID);
+    charl_assert_message("loss scale");
+    close_run(&r);
+}
+
+/* Of two ranks one, whose gradients nobody adds to those of the other. */
+static void test_part_of_the_batch(void **state)
+{
+    const charl_shape rows = {2, {ROWS, FEATURES}};
+    const charl_optimizer_config sgd = charl_optimizer_defaults("sgd");
+    charl_optimizer *o = NULL;
+    charl_params *params;
+    charl_slices half;
+    charl_graph *g;
+    charl_param *w;
+    charl_var *y;
+
+    (void)state;
+    charl_assert_ok(charl_slices_block(8, 0, 2, &half));
+    charl_assert_ok(charl_graph_create(dev, &half, &g));
+    charl_assert_ok(charl_params_create(&params));
+    charl_assert_ok(
+        charl_params_add(params, &(charl_param_spec){.name = "w", .shape = {2, {1, FEATURES}}, .trainable = true}, &w));
+    y = charl_linear(g, charl_input(g, "x", CHARL_F32, rows, CHARL_BATCHED), charl_parameter(g, w), NULL);
+    charl_graph_backward(g, charl_sum(g, charl_sum(g, y, 1, false), 0, false), NULL);
+    charl_assert_ok(charl_graph_compile(g));
+    charl_assert_status(charl_optimizer_create(params, &sgd, &o), CHARL_ERR_INVALID);
+    charl_assert_message("HINT charl_data_parallel_create");
+    charl_graph_destroy(g);
+    charl_params_destroy(params);
 }
 
 int main(void)
@@ -162,6 +195,7 @@ int main(void)
         cmocka_unit_test(test_a_scale_changes_no_bit),
         cmocka_unit_test(test_seed_and_step),
         cmocka_unit_test(test_a_dynamic_scale_recovers),
+        cmocka_unit_test(test_part_of_the_batch),
         cmocka_unit_test(test_errors),
     };
 
