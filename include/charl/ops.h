@@ -170,7 +170,9 @@ charl_var *charl_cast(charl_graph *g, charl_var *x, charl_dtype dtype);
  *    source        [N, ...] f32, u8, u16, u32 or i32, REPLICATED
  *    row           [B] i32; one outside [0, N) gives NaN, or -1
  *    shift, scale  [C] or [1] f32; both NULL: the values as they are
- *    out           [B, ...] f32, or i32 of i32 */
+ *    out           [B, ...] f32, or i32 of i32
+ *
+ *  Errors: ERR_INVALID  one of shift and scale without the other */
 charl_var *charl_gather_rows(charl_graph *g, charl_var *source, charl_var *row, charl_var *shift, charl_var *scale);
 
 /** Rows of a data set of padded sequences: out[r, t] = source[row[r], t]. Not differentiable.

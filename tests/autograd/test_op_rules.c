@@ -171,6 +171,8 @@ static void test_rows_that_are_not_of_the_batch(void **state)
     x = IN(F32, BATCHED, 8, 8);
     refused(charl_expand_like(g, x, IN(F32, BATCHED, 8)), CHARL_ERR_SHAPE, "would move the batch");
     x = IN(F32, BATCHED, 8, 5);
+    refused(charl_expand_like(g, IN(U8, BATCHED, 8, 5), IN(F32, REPLICATED, 5)), CHARL_ERR_DTYPE, "operand 0 is u8");
+    x = IN(F32, BATCHED, 8, 5);
     assert_non_null(charl_expand_like(g, x, IN(F32, REPLICATED, 5)));
     assert_non_null(charl_expand_like(g, x, IN(F32, BATCHED, 8, 1)));
 }
@@ -212,11 +214,15 @@ static void test_images_and_boxes(void **state)
     refused(charl_augment2d(g, x, shift, IN(F32, BATCHED, 3), &shifted), CHARL_ERR_SHAPE, "not rows of the batch");
 }
 
-static void test_embedding(void **state)
+static void test_embedding_and_rows(void **state)
 {
     const int64_t vocab = 7, huge = INT32_MAX;
 
     (void)state;
+    refused(charl_gather_rows(g, IN(F32, REPLICATED, 9, 6), IN(I32, BATCHED, 8), IN(F32, REPLICATED, 6), NULL),
+            CHARL_ERR_INVALID, "a shift without a scale");
+    refused(charl_gather_rows(g, IN(F32, REPLICATED, 9, 6), IN(I32, BATCHED, 8), NULL, IN(F32, REPLICATED, 6)),
+            CHARL_ERR_INVALID, "operand 2 is NULL");
     refused(charl_embedding(g, IN(F32, BATCHED, 8, 5), IN(F32, REPLICATED, 7, 3)), CHARL_ERR_DTYPE, "tokens are i32");
     refused(charl_embedding(g, IN(I32, BATCHED, 8, 5), IN(F32, REPLICATED, 7)), CHARL_ERR_SHAPE, "[V, C]");
     refused(charl_embedding(g, IN(I32, BATCHED, 8, 5), IN(F32, BATCHED, 8, 3)), CHARL_ERR_SHAPE, "[V, C]");
@@ -503,7 +509,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_losses, begin, end),
         cmocka_unit_test_setup_teardown(test_rows_that_are_not_of_the_batch, begin, end),
         cmocka_unit_test_setup_teardown(test_images_and_boxes, begin, end),
-        cmocka_unit_test_setup_teardown(test_embedding, begin, end),
+        cmocka_unit_test_setup_teardown(test_embedding_and_rows, begin, end),
         cmocka_unit_test_setup_teardown(test_transformer_parts, begin, end),
         cmocka_unit_test_setup_teardown(test_recurrent, begin, end),
         cmocka_unit_test_setup_teardown(test_recurrent_gradients, begin, end),

@@ -26,6 +26,7 @@ static charl_status infer(charl__infer *inf)
     CHARL_REQUIRE(source->dtype == CHARL_F32 || source->dtype == CHARL_U8 || source->dtype == CHARL_U16 ||
                       source->dtype == CHARL_U32 || source->dtype == CHARL_I32,
                   CHARL_ERR_DTYPE, "rows of %s cannot be gathered", charl_dtype_name(source->dtype));
+    CHARL_REQUIRE(inf->n_in != 3, CHARL_ERR_INVALID, "a shift without a scale");
     if (inf->n_in == 4) {
         CHARL_REQUIRE(inf->in[2].dtype == CHARL_F32 && inf->in[3].dtype == CHARL_F32, CHARL_ERR_DTYPE,
                       "shift and scale are f32, not %s and %s", charl_dtype_name(inf->in[2].dtype),

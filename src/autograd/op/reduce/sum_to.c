@@ -135,8 +135,10 @@ static charl_status infer_like(charl__infer *inf)
     int64_t inner, count;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(charl__is_float(inf->in[1].dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
-                  charl_dtype_name(inf->in[1].dtype));
+    for (int i = 0; i < 2; i++) {
+        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE, "operand %d is %s, not a float", i,
+                      charl_dtype_name(inf->in[i].dtype));
+    }
     CHARL_REQUIRE(charl__broadcast_index(&inf->in[0].shape, &inf->in[1].shape, &inner, &count), CHARL_ERR_SHAPE,
                   "%s does not broadcast to %s", charl_shape_format(&inf->in[1].shape, b),
                   charl_shape_format(&inf->in[0].shape, a));
