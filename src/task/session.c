@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "config/config_place.h"
@@ -368,29 +369,47 @@ charl_status charl__session_create_model(charl__session *s)
     return CHARL_OK;
 }
 
-/* Settings of the model that no shape shows, such as n_head, may differ from those of the training. A configuration of another version of
- * charl is not understood, and says nothing. */
-static charl_status warn_of_model(const charl__session *s, const charl_checkpoint_reader *r, const char *path)
+/* Whether a line of charl_config_diff is of the model. A training may start with another window, vocabulary and dropout than the weights had,
+ * and with other layers. */
+static bool is_of_model(const char *line, bool starts)
+{
+    static const char *const free_keys[] = {"block_size ", "vocab_size ", "vocab_multiple ", "dropout "};
+    static const char model[] = "[model] ";
+    const size_t n = strlen(model);
+
+    if (strncmp(line, model, n) != 0) {
+        return !starts && (strncmp(line, "[layer ", 7) == 0 || strncmp(line, "[block ", 7) == 0);
+    }
+    for (size_t i = 0; starts && i < sizeof free_keys / sizeof free_keys[0]; i++) {
+        if (strncmp(line + n, free_keys[i], strlen(free_keys[i])) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Settings of the model that no shape shows, such as n_head, may differ from those of the weights in `path`, whose configuration is
+ * `resolved`. One of another version of charl is not understood, and says nothing. */
+static charl_status warn_of_model(const charl__session *s, const char *resolved, const char *path, bool starts)
 {
     charl_status st = CHARL_OK;
-    const char *resolved = charl_checkpoint_get_config_resolved(r);
     charl__text text = {0};
     char *changes = NULL, told[TEXT_BYTES];
     bool model = false;
 
-    if (!s->warned || !resolved) {
-        return CHARL_OK;
-    }
     st = charl_config_diff(s->config, resolved, &model, &changes);
     if (st == CHARL_ERR_CONFIG) {
         st = CHARL_OK;
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(st);
+    if (starts && strstr(changes, "[model] type ")) { /* a part of it, such as a backbone */
+        goto cleanup;
+    }
     for (const char *line = model ? changes : ""; *line;) {
         const int length = (int)strcspn(line, "\n");
 
-        if (strncmp(line, "[model]", 7) == 0 || strncmp(line, "[layer ", 7) == 0 || strncmp(line, "[block ", 7) == 0) {
+        if (is_of_model(line, starts)) {
             CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s%.*s", text.length ? ", " : "", length, line));
         }
         line += length + (line[length] == '\n');
@@ -402,6 +421,54 @@ static charl_status warn_of_model(const charl__session *s, const charl_checkpoin
 cleanup:
     charl__text_fini(&text);
     charl_free(changes);
+    return st;
+}
+
+/* The same of config.json beside published weights. One that charl does not understand says nothing. */
+static charl_status warn_of_published(const charl__session *s)
+{
+    charl_status st = CHARL_OK;
+    static const char text[] = "[data]\npath = none\n";
+    charl__text from = {0};
+    charl_config *theirs = NULL;
+    char *resolved = NULL;
+    struct stat info;
+
+    CHARL_TRY_CLEANUP(charl__text_printf(&from, "model.from=%s", s->origin));
+    if (stat(s->origin, &info) != 0 || !S_ISDIR(info.st_mode)) {
+        goto cleanup;
+    }
+    st = charl_config_parse("config.json", text, strlen(text),
+                            &(charl_config_override){charl__text_string(&from), "init.from"}, 1, &theirs);
+    if (st == CHARL_ERR_CONFIG) {
+        st = CHARL_OK;
+        goto cleanup;
+    }
+    CHARL_TRY_CLEANUP(st);
+    CHARL_TRY_CLEANUP(charl_config_print(theirs, false, &resolved));
+    CHARL_TRY_CLEANUP(warn_of_model(s, resolved, s->origin, true));
+cleanup:
+    charl__text_fini(&from);
+    charl_config_destroy(theirs);
+    charl_free(resolved);
+    return st;
+}
+
+/* The same of the checkpoint that a training starts from. */
+static charl_status warn_of_origin(const charl__session *s)
+{
+    charl_status st = CHARL_OK;
+    charl_checkpoint_reader *r = NULL;
+
+    if (charl__is_safetensors(s->origin)) {
+        return warn_of_published(s);
+    }
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(s->origin, &r));
+    if (charl_checkpoint_get_config_resolved(r)) {
+        CHARL_TRY_CLEANUP(warn_of_model(s, charl_checkpoint_get_config_resolved(r), s->origin, true));
+    }
+cleanup:
+    charl_checkpoint_close(r);
     return st;
 }
 
@@ -418,7 +485,9 @@ charl_status charl__session_load_weights(charl__session *s, const char *path, in
     CHARL_TRY_CLEANUP(charl__weights_find_base(r, path, charl__config_init_from(s->config)));
     CHARL_TRY_CLEANUP(charl__weights_group(r, path, ema, &group));
     CHARL_TRY_CLEANUP(charl__weights_restore(s->params, r, path, group));
-    CHARL_TRY_CLEANUP(warn_of_model(s, r, path));
+    if (s->warned && charl_checkpoint_get_config_resolved(r)) {
+        CHARL_TRY_CLEANUP(warn_of_model(s, charl_checkpoint_get_config_resolved(r), path, false));
+    }
 cleanup:
     charl_checkpoint_close(own);
     return st;
@@ -458,6 +527,9 @@ charl_status charl__session_start_weights(charl__session *s)
 
         warn_of_line(s, p, length);
         p += length + (p[length] == '\n');
+    }
+    if (s->warned) {
+        CHARL_TRY_CLEANUP(warn_of_origin(s));
     }
 cleanup:
     charl__text_fini(&text);
