@@ -70,6 +70,7 @@ charl_device *charl__buffer_device(const charl__buffer *b);
 /** Workspace in which work-groups of a launch on the compute queue hand partial sums of split-K products to one another:
  *
  *      uint  [CHARL_SPLIT_K_WORDS]                    flags, 0 between launches
+ *      uchar [CHARL_SPLIT_K_GROUPS][256]              tensor maps of each work-group
  *      float [compute units][CHARL_SPLIT_K_FLOATS]    sums
  *
  *  Borrowed from the device. NULL on devices without tensor cores. */
@@ -80,7 +81,8 @@ charl_status charl__workspace_copies(charl_device *dev, size_t bytes, charl__buf
 enum {
     CHARL_SPLIT_K_GROUPS = 512, /* most work-groups that use it, four words each */
     CHARL_SPLIT_K_WORDS = 4 * CHARL_SPLIT_K_GROUPS,
-    CHARL_SPLIT_K_FLOATS = 136 * 256
+    CHARL_SPLIT_K_MAPS = 64 * CHARL_SPLIT_K_GROUPS, /* words */
+    CHARL_SPLIT_K_FLOATS = 140 * 256
 };
 
 /* Transfers; offsets and sizes in bytes. With `wait` they block until the host memory may be used again. Without it, the host memory

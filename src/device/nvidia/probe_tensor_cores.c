@@ -152,7 +152,8 @@ charl_status charl__probe_tensor_cores(charl_device *dev, bool allow_tf32)
     if (dev->facts.nvidia.wgmma || dev->facts.nvidia.mma || dev->facts.nvidia.tf32) {
         CHARL_TRY(charl__workspace_replace(
             dev, CHARL__WORKSPACE_SPLIT_K,
-            (CHARL_SPLIT_K_WORDS + (size_t)dev->info.compute_units * CHARL_SPLIT_K_FLOATS) * sizeof(float),
+            (CHARL_SPLIT_K_WORDS + CHARL_SPLIT_K_MAPS + (size_t)dev->info.compute_units * CHARL_SPLIT_K_FLOATS) *
+                sizeof(float),
             "sums between work-groups"));
     }
     return CHARL_OK;

@@ -39,10 +39,12 @@ typedef struct charl__matrix {
 bool charl__matrix_is_aligned(const charl__matrix *x, int elements);
 
 /** Copy those of p's operands, of half types, whose rows do not begin at multiples of 16 bytes to
- *  where they do, where that saves time and there is memory. Async. Errors: ERR_KERNEL,
- *  ERR_DEVICE. */
+ *  where they do: all of them where p has levels, else where that saves time and there is memory. Async. Errors: ERR_KERNEL,
+ *  ERR_DEVICE; ERR_NOMEM with levels. */
 charl_status charl__gemm_pad(charl_device *dev, const charl__gemm *p, charl__matrix *a,
                              charl__matrix *b) CHARL_MUST_CHECK;
+/** Whether rows of an operand of p begin at multiples of 16 bytes, or could in a copy. */
+bool charl__gemm_can_pad(const charl__gemm *p, const charl__matrix *x);
 
 /* Leaves of a tree that a kernel in local memory folds; work-items of its groups at most. */
 enum { CHARL__GEMM_LOCAL_LEAVES = 16, CHARL__GEMM_GROUP = 256 };

@@ -19,13 +19,18 @@ static bool is_one_run(const charl__gemm *p, const charl__matrix *x)
            (charl__at_least_one(p->inner) == 1 && (x->outer == 0 || x->outer == x->rows * x->length));
 }
 
+bool charl__gemm_can_pad(const charl__gemm *p, const charl__matrix *x)
+{
+    return charl__matrix_is_aligned(x, CHUNK) || is_one_run(p, x);
+}
+
 /* `reads`: the number of times an element would be read if a tile were one row or column. */
 static bool is_worth_it(const charl__gemm *p, const charl__matrix *x, int64_t reads)
 {
     const int64_t products = p->m * p->n * p->k * charl__at_least_one(p->count);
 
     return !charl__matrix_is_aligned(x, CHUNK) && x->length > 0 && is_one_run(p, x) &&
-           (p->form == CHARL_GEMM_TENSOR_CORE_PADDED ||
+           (p->levels || p->form == CHARL_GEMM_TENSOR_CORE_PADDED ||
             (p->form == CHARL_GEMM_AUTO && reads >= WORTH_READS && products >= worth_products));
 }
 
@@ -77,7 +82,7 @@ charl_status charl__gemm_pad(charl_device *dev, const charl__gemm *p, charl__mat
         return st;
     }
     st = charl__workspace_copies(dev, (size_t)bytes, &scratch);
-    if (st == CHARL_ERR_NOMEM) { /* then without, slower */
+    if (st == CHARL_ERR_NOMEM && !p->levels) { /* then without, slower */
         charl_error_clear();
         return CHARL_OK;
     }

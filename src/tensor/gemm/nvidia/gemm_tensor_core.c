@@ -30,7 +30,7 @@ typedef struct tile {
 } tile;
 
 static const tile narrow = {"nvidia/gemm/gemm_wgmma", "gemm_wgmma", 128, 3, 256, 2, 0, 4096};
-static const tile wide = {"nvidia/gemm/gemm_roles", "gemm_roles", 256, 4, 384, 1, 256, 0};
+static const tile wide = {"nvidia/gemm/gemm_roles", "gemm_roles", 256, 4, 384, 1, 512, 0};
 static const tile of_mma = {"nvidia/gemm/gemm_mma", "gemm_mma", 128, 3, 128, 2, 0, 0};
 
 static bool takes(charl_device *dev, charl_dtype type)
@@ -59,6 +59,41 @@ static bool sums_a(charl_device *dev, const charl__gemm *p)
 {
     (void)dev;
     return p->a->dtype != CHARL_F32 && p->a_kind == CHARL_GEMM_TRANSPOSED;
+}
+
+/* How a launch deals out its tiles: kernels/nvidia/gemm/tile_order.clh. */
+typedef struct deal {
+    int64_t groups;
+    bool is_split;
+    int rounds; /* of whole tiles, before those that are shared out */
+} deal;
+
+/* How a product is launched. */
+typedef struct plan {
+    const tile *tile;
+    int64_t tiles;
+    deal deal;
+    charl__matrix a, b;
+} plan;
+
+static charl__matrix matrix_of(charl__arg first, bool transposed, int64_t rows, int64_t columns, const int64_t step[2])
+{
+    return (charl__matrix){.first = first,
+                           .rows = transposed ? columns : rows,
+                           .length = transposed ? rows : columns,
+                           .pitch = transposed ? rows : columns,
+                           .outer = step[0],
+                           .inner = step[1]};
+}
+
+static void set_operands(const charl__gemm *p, plan *x)
+{
+    const int64_t a_step[] = {p->a_outer, p->a_inner}, b_step[] = {p->b_outer, p->b_inner};
+
+    x->a = matrix_of(charl__gemm_operand(CHARL_ARG_IN, p->a, p->a_at), p->a_kind == CHARL_GEMM_TRANSPOSED, p->m, p->k,
+                     a_step);
+    x->b = matrix_of(charl__gemm_operand(CHARL_ARG_IN, p->b, p->b_at), p->b_kind == CHARL_GEMM_TRANSPOSED, p->k, p->n,
+                     b_step);
 }
 
 static int64_t count_tiles(const charl__gemm *p, const tile *t)
@@ -92,10 +127,14 @@ static bool is_wide(charl_device *dev, const charl__gemm *p)
            count_tiles(p, &narrow) > charl_device_get_info(dev)->compute_units;
 }
 
-static const tile *choose_tile(charl_device *dev, const charl__gemm *p)
+/* has_chunks: rows of both operands begin at multiples of 16 bytes, without which the copy engine does not take them. */
+static const tile *choose_tile(charl_device *dev, const charl__gemm *p, bool has_chunks)
 {
     if (is_mma(dev, p)) {
         return &of_mma;
+    }
+    if (!has_chunks || p->k == 0) {
+        return &narrow;
     }
     if (p->levels) {
         return &wide;
@@ -140,7 +179,12 @@ static int fold_levels(charl_device *dev, const charl__gemm *p, int most)
 {
     double least = 0.9 * fold_cost(dev, p, (int)p->count, 0); /* an estimate: only what is clearly less */
     int best = 0;
+    plan x = {0};
 
+    set_operands(p, &x);
+    if (p->k == 0 || !charl__gemm_can_pad(p, &x.a) || !charl__gemm_can_pad(p, &x.b)) {
+        return 0;
+    }
     if (p->form != CHARL_GEMM_AUTO || is_mma(dev, p) || !is_wide(dev, p) || p->inner > 1 ||
         p->out_outer != p->m * p->n) {
         return 0;
@@ -157,13 +201,6 @@ static int fold_levels(charl_device *dev, const charl__gemm *p, int most)
     return best;
 }
 
-/* How a launch deals out its tiles: kernels/nvidia/gemm/tile_order.clh. */
-typedef struct deal {
-    int64_t groups;
-    bool is_split;
-    int rounds; /* of whole tiles, before those that are shared out */
-} deal;
-
 /* Compute units may be occupied by another launch, such as an all-reduce. A group that starts late must not delay the launch by a fixed share
  * of the tiles. Therefore narrow tiles have many short groups; groups of wide tiles, which take longer to start, fetch tiles from a counter.
  *
@@ -173,13 +210,14 @@ static deal deal_tiles(charl_device *dev, const charl__gemm *p, const tile *t, i
 {
     const int64_t most = (int64_t)t->groups * charl_device_get_info(dev)->compute_units;
     const int64_t steps = charl__ceil_div(p->k, STAGE_K);
-    const bool can_split = !p->levels && (t != &of_mma || !p->a_sums); /* which does not pass sums of A on */
+    const bool can_split =
+        t != &narrow && !p->levels && (t != &of_mma || !p->a_sums); /* which does not pass sums of A on */
     deal d = {.groups = tiles < most ? tiles : most};
 
     if (p->form == CHARL_GEMM_TENSOR_CORE_SPLIT && can_split) {
         d.is_split = true;
         d.groups = charl__ceil_div(2 * d.groups, 3); /* small products can be cut as well */
-    } else if (p->form == CHARL_GEMM_AUTO && t != &narrow && can_split && tiles > d.groups) {
+    } else if (p->form == CHARL_GEMM_AUTO && can_split && tiles > d.groups) {
         const int64_t idle = (d.groups - tiles % d.groups) % d.groups;
 
         d.is_split = d.groups <= CHARL_SPLIT_K_GROUPS && 12 * idle > tiles && idle * steps > SPLIT_COST * d.groups;
@@ -189,16 +227,6 @@ static deal deal_tiles(charl_device *dev, const charl__gemm *p, const tile *t, i
     }
     d.rounds = d.is_split ? (int)(tiles / d.groups) - 1 : 0;
     return d;
-}
-
-static charl__matrix matrix_of(charl__arg first, bool transposed, int64_t rows, int64_t columns, const int64_t step[2])
-{
-    return (charl__matrix){.first = first,
-                           .rows = transposed ? columns : rows,
-                           .length = transposed ? rows : columns,
-                           .pitch = transposed ? rows : columns,
-                           .outer = step[0],
-                           .inner = step[1]};
 }
 
 /* Every row of t, which lies like out, begins at a multiple of so many bytes; true without t. */
@@ -240,14 +268,6 @@ static bool is_by_rows(const charl__gemm *p, const tile *t)
     return t == &wide && p->out->dtype != CHARL_F32 && !p->a_sums;
 }
 
-/* How a product is launched. */
-typedef struct plan {
-    const tile *tile;
-    int64_t tiles;
-    deal deal;
-    charl__matrix a, b;
-} plan;
-
 static int levels_of(const charl__gemm *p)
 {
     int levels = 0;
@@ -278,28 +298,27 @@ static void set_params(const charl__gemm *p, const plan *x, charl__launch *l)
                                           {"SIZE", size},
                                           {"OUT_BY_16", writes_by_16(p)},
                                           {"WHOLE_ROWS", is_by_rows(p, t)},
-                                          {t == &wide ? "ROWS_BY_16" : NULL, is_by(p, p->out, p->out_at, 16)},
-                                          {"LEVELS", levels_of(p)},
-                                          {"LOCAL_LEVEL", has_local_level(p)},
-                                          {"EDGE", t == &wide ? edge_of(p) : 0},
                                           {NULL}};
+    const charl__kernel_param of_wide[] = {{"ROWS_BY_16", is_by(p, p->out, p->out_at, 16)},
+                                           {"LEVELS", levels_of(p)},
+                                           {"LOCAL_LEVEL", has_local_level(p)},
+                                           {"EDGE", edge_of(p)},
+                                           {NULL}};
 
     charl__gemm_set_epilogue(p, 4, l);
     charl__launch_set_all(l, params);
+    if (t == &wide) {
+        charl__launch_set_all(l, of_wide);
+    }
 }
 
-static plan make_plan(charl_device *dev, const charl__gemm *p)
+static void set_tiles(charl_device *dev, const charl__gemm *p, plan *x)
 {
-    const int64_t a_step[] = {p->a_outer, p->a_inner}, b_step[] = {p->b_outer, p->b_inner};
-    plan x = {.tile = choose_tile(dev, p)};
+    const int chunk = CHUNK_BYTES / (int)charl_dtype_size(p->a->dtype);
 
-    x.tiles = count_tiles(p, x.tile);
-    x.deal = deal_tiles(dev, p, x.tile, x.tiles);
-    x.a = matrix_of(charl__gemm_operand(CHARL_ARG_IN, p->a, p->a_at), p->a_kind == CHARL_GEMM_TRANSPOSED, p->m, p->k,
-                    a_step);
-    x.b = matrix_of(charl__gemm_operand(CHARL_ARG_IN, p->b, p->b_at), p->b_kind == CHARL_GEMM_TRANSPOSED, p->k, p->n,
-                    b_step);
-    return x;
+    x->tile = choose_tile(dev, p, charl__matrix_is_aligned(&x->a, chunk) && charl__matrix_is_aligned(&x->b, chunk));
+    x->tiles = count_tiles(p, x->tile);
+    x->deal = deal_tiles(dev, p, x->tile, x->tiles);
 }
 
 /* Local memory; of mma.sync's kernel the front end knows it. */
@@ -367,19 +386,21 @@ static int plans(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out)
 static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *chosen)
 {
     charl__gemm q = *p, leaves = *p;
-    plan x;
+    plan x = {0};
 
     CHARL_INVARIANT(!p->epilogue || !p->epilogue->record);
     q.form = chosen->form;
-    x = make_plan(dev, &q);
+    set_operands(&q, &x);
     leaves.form = q.form;
     leaves.count = charl__at_least_one(p->count) * charl__at_least_one(p->leaves);
-    CHARL_REQUIRE(x.tiles * charl__at_least_one(p->leaves) + x.deal.groups <= INT_MAX, CHARL_ERR_SHAPE,
-                  "matrix product of %lld x %lld x %lld, %lld times: %lld tiles are beyond 2^31", (long long)p->m,
-                  (long long)p->n, (long long)p->k, (long long)charl__at_least_one(p->count), (long long)x.tiles);
     if (p->a->dtype != CHARL_F32) { /* single elements of f32 can be copied beside the products */
         CHARL_TRY(charl__gemm_pad(dev, &leaves, &x.a, &x.b));
     }
+    set_tiles(dev, &q, &x);
+    CHARL_INVARIANT(!p->levels || x.tile == &wide);
+    CHARL_REQUIRE(x.tiles * charl__at_least_one(p->leaves) + x.deal.groups <= INT_MAX, CHARL_ERR_SHAPE,
+                  "matrix product of %lld x %lld x %lld, %lld times: %lld tiles are beyond 2^31", (long long)p->m,
+                  (long long)p->n, (long long)p->k, (long long)charl__at_least_one(p->count), (long long)x.tiles);
     CHARL_TRY(launch(dev, &q, &x));
     return CHARL_OK;
 }
