@@ -9,7 +9,7 @@
  *   charl_channel_gradient  out = (w * invstd) * ((g - sums[0][c] * scale) - d * (invstd * (sums[1][c] * scale))), d = x - mean[c]
  *
  * Specialised by   ACT, of x, g and the gradient; WHAT (default 0); WEIGHT: there is w, else it is 1 (default 0); and see prologue.clh
- * Launch           1-D; channels are a multiple of 8, and eight go to a work-item. Gradient: with `block` rows. Sums: a group of 256 per
+ * Launch           1-D; channels are a multiple of 8, and eight go to a work-item. Gradient: with up to `block` rows, ceil(rows / block) apart. Sums: a group of 256 per
  *                  block of `block` rows, of which a slice has `blocks`, and per `width` times eight channels; row r of a block goes to
  *                  line r mod `lines` of the group, a power of two and at most 256 / width. Squares: for one block.
  * Numerics         the rows of a line are added in ascending order (one sum at a time: registers decide how many groups run beside one
@@ -207,10 +207,10 @@ kernel void charl_channel_gradient(PROLOGUE_ARGS global const ACT *x, ulong x_at
                                    ulong channels, ulong block, float scale)
 {
     const ulong groups = channels / LANES, c = get_global_id(0) % groups * LANES;
-    const ulong first = get_global_id(0) / groups * block, last = min(first + block, rows);
+    const ulong first = get_global_id(0) / groups, step = (rows + block - 1) / block; /* neighbours have neighbouring rows */
 
     (void)w, (void)w_at, (void)g, (void)g_at; /* WEIGHT and PROLOGUE decide */
-    if (first >= rows) {
+    if (first >= step) {
         return;
     }
     const float8 m = vload8(0, mean + mean_at + c), v = vload8(0, invstd + invstd_at + c);
@@ -222,13 +222,13 @@ kernel void charl_channel_gradient(PROLOGUE_ARGS global const ACT *x, ulong x_at
 #endif
     const float8 f = weight * v, slope = v * s1;
     PROLOGUE_CHANNELS(c);
-    for (ulong r = first; r < last; r += 2) { /* two rows are read before the first is written */
+    for (ulong r = first; r < rows; r += 2 * step) { /* two rows are read before the first is written */
         float8 a[2] = {0.0f, 0.0f};
         fetched b[2];
 
 #pragma unroll
         for (int k = 0; k < 2; k++) {
-            const ulong i = min(r + (ulong)k, last - 1) * channels + c;
+            const ulong i = (r + (ulong)k * step < rows ? r + (ulong)k * step : r) * channels + c;
 
             a[k] = get8(x + x_at + i);
             PROLOGUE_FETCH(b[k], g, i);
@@ -236,8 +236,8 @@ kernel void charl_channel_gradient(PROLOGUE_ARGS global const ACT *x, ulong x_at
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             PROLOGUE_OF(gk, b[k], a[k]);
-            if (r + (ulong)k < last) {
-                put8(f * (gk - s0 - (a[k] - m) * slope), out + out_at + (r + (ulong)k) * channels + c);
+            if (r + (ulong)k * step < rows) {
+                put8(f * (gk - s0 - (a[k] - m) * slope), out + out_at + (r + (ulong)k * step) * channels + c);
             }
         }
     }
