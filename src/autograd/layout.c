@@ -74,6 +74,21 @@ static charl_status ask(const charl__node *n, bool channels_last, charl__infer *
     return CHARL_OK;
 }
 
+/* Whether an operator of that layout has its operand or output i always row-major. */
+static bool keeps_rows(const charl__node *n, charl__op_layout layout, int i)
+{
+    switch (layout) {
+    case CHARL_LAYOUT_ROWS:
+        return true;
+    case CHARL_LAYOUT_FROM_LAST:
+        return i >= n->n_in;
+    case CHARL_LAYOUT_TO_LAST:
+        return i < n->n_in;
+    default:
+        return false;
+    }
+}
+
 /* Elementwise operators can where operands broadcast along channels. */
 static bool broadcasts(const charl__node *n)
 {
@@ -111,7 +126,7 @@ static charl_status visit(layouts *l, const charl__node *n)
         if (!is_image(v)) {
             continue;
         }
-        l->refused[root_of(l, v)] |= layout == CHARL_LAYOUT_ROWS || !can_be_last(v);
+        l->refused[root_of(l, v)] |= keeps_rows(n, layout, i) || !can_be_last(v);
         l->wanted[root_of(l, v)] |= layout == CHARL_LAYOUT_ANY;
         if (layout == CHARL_LAYOUT_ALIKE || layout == CHARL_LAYOUT_CHANNELS) {
             join(l, first ? first : v, v);

@@ -9,6 +9,8 @@
 #include "autograd/op/norm/batch_norm_common.h"
 #include "autograd/check/opcheck.h"
 #include "autograd/op/pool/pool.h"
+#include "autograd/op/shape/slice.h"
+#include "autograd/op/shape/transpose.h"
 #include "base/alloc.h"
 
 enum { SLICES = 4, ALIGNED = 0, SEED = 5 };
@@ -19,6 +21,9 @@ static charl_slices whole;
 static const charl__norm ten = {10, 1e-5F, true};
 static const charl__pool window = {{{3, 2}, {2, 1}, {1, 1}, {1, 1}}, {7, 5}};
 static const int channels = 1;
+static const charl__slice_attr some_channels = {1, 8, 16, 0}, some_rows = {2, 1, 3, 0},
+                               of_more_channels = {1, 8, 16, 32};
+static const charl__transpose_attr to_last = {4, {0, 2, 3, 1}}, from_last = {4, {0, 3, 1, 2}};
 
 /* x [8, C, 7, 5]; C is 16 and, where lines of a group are left over, 24. */
 #define X(c) CHARL_B(F32, 8, c, 7, 5)
@@ -45,6 +50,12 @@ static const struct {
     {&charl_op_max_pool2d_grad,
      {.in = {CHARL_B(F32, 8, 16, 4, 6), CHARL_B(I32, 8, 16, 4, 6)}, .attr = &window, .int_end = 35, BOUNDS},
      false},
+    {&charl_op_concat, {.in = {X(16), X(24), X(8)}, .n_in = 3, .attr = &channels, BOUNDS}, false},
+    {&charl_op_slice, {.in = {X(24)}, .attr = &some_channels, BOUNDS}, false},
+    {&charl_op_slice, {.in = {X(16)}, .attr = &some_rows, BOUNDS}, false},
+    {&charl_op_slice_grad, {.in = {X(16)}, .attr = &of_more_channels, BOUNDS}, false},
+    {&charl_op_transpose, {.in = {X(24)}, .attr = &to_last, BOUNDS}, false},
+    {&charl_op_transpose, {.in = {CHARL_B(F32, 8, 7, 5, 24)}, .attr = &from_last, BOUNDS}, false},
 };
 
 static void check(int i, charl_dtype half)

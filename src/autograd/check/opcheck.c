@@ -87,6 +87,7 @@ charl_status charl__op_case_create(const charl__op *op, const charl__op_sample *
     inf.n_in = c->n_in;
     CHARL_TRY(draw_inputs(c, seed));
     CHARL_TRY(charl__op_infer(op, &inf));
+    c->layout = inf.layout;
     c->n_out = inf.n_out;
     memcpy(c->out_type, inf.out, sizeof c->out_type);
     for (int k = 0; k < c->n_out; k++) {
@@ -182,9 +183,10 @@ cleanup:
     return st;
 }
 
-static bool is_last(const charl__op_case *c, const charl_type *t)
+/* Operands and outputs that are channels-last in this case, for an operator of that layout. */
+static bool is_last(const charl__op_case *c, const charl_type *t, charl__op_layout keeps)
 {
-    return c->channels_last && t->shape.ndim == 4 && t->batch == CHARL_BATCHED;
+    return c->channels_last && c->layout != keeps && t->shape.ndim == 4 && t->batch == CHARL_BATCHED;
 }
 
 /* Elements [N, C, H, W] to channels-last, or back. */
@@ -240,7 +242,7 @@ static charl_status set_up_inputs(charl_device *dev, const charl__op_case *c, co
         CHARL_TRY(guarded_init(dev, &type[i], 1, shift, &r->in[i]));
         charl_dtype_encode(type[i].dtype, c->in[i] + first, charl_shape_count(&type[i].shape),
                            r->in[i].image + r->in[i].at);
-        if (is_last(c, &type[i])) {
+        if (is_last(c, &type[i], CHARL_LAYOUT_TO_LAST)) {
             CHARL_TRY(reorder(&type[i], true, r->in[i].image + r->in[i].at));
             r->in[i].tensor->channels_last = true;
         }
@@ -317,13 +319,13 @@ charl_status charl__op_case_run(charl_device *dev, const charl__op_case *c, cons
     CHARL_TRY_CLEANUP(charl__op_infer(c->op, &inf));
     CHARL_TRY_CLEANUP(set_up_outputs(dev, &inf, slices, shift, &r));
     for (int k = 0; k < inf.n_out; k++) {
-        r.out[k].tensor->channels_last = is_last(c, &inf.out[k]);
+        r.out[k].tensor->channels_last = is_last(c, &inf.out[k], CHARL_LAYOUT_FROM_LAST);
     }
     CHARL_TRY_CLEANUP(enqueue(dev, c, &inf, slices, &r));
     for (int k = 0; k < inf.n_out; k++) {
         CHARL_TRY_CLEANUP(charl__alloc(r.out[k].payload, &raw[k]));
         CHARL_TRY_CLEANUP(check_guards(c->op, &r.out[k], false, raw[k]));
-        if (is_last(c, &inf.out[k])) {
+        if (is_last(c, &inf.out[k], CHARL_LAYOUT_FROM_LAST)) {
             CHARL_TRY_CLEANUP(reorder(&inf.out[k], false, raw[k]));
         }
     }

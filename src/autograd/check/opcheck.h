@@ -16,6 +16,7 @@ typedef struct charl__op_case {
     /* Preset to false. What has rows of the batch and four extents lies channels-last on the
      * device, for operators that take that. */
     bool channels_last;
+    charl__op_layout layout; /* of the operator, for these operands */
 } charl__op_case;
 
 /** Largest deviation of a run from the reference. */

@@ -206,6 +206,10 @@ static charl_var *sum_around(charl_graph *g, charl_var *v, const charl_type *lik
         v = charl_reshape(g, v, (charl_shape){3, {rows, rows ? count / rows : 0, count > 0 ? n / count : inner}});
         return charl_sum(g, v, 2, false);
     }
+    if (t.batch == CHARL_BATCHED && t.shape.ndim == 4 && count == t.shape.dim[1] &&
+        inner == t.shape.dim[2] * t.shape.dim[3]) {
+        return charl_sum_to(g, v, 1); /* of images, in whatever layout */
+    }
     if (t.batch == CHARL_BATCHED) {
         const int64_t rows = t.shape.dim[0];
 

@@ -90,6 +90,20 @@ void charl__split_axis(const charl_shape *s, int axis, int64_t *outer, int64_t *
     }
 }
 
+void charl__split_axis_of(const charl_tensor *t, int axis, int64_t *outer, int64_t *n, int64_t *inner)
+{
+    static const int place[] = {0, 3, 1, 2}; /* of the extents of [N, C, H, W] in [N, H, W, C] */
+    charl_shape s = t->shape;
+
+    if (t->channels_last) {
+        for (int i = 0; i < 4; i++) {
+            s.dim[place[i]] = t->shape.dim[i];
+        }
+        axis = place[axis];
+    }
+    charl__split_axis(&s, axis, outer, n, inner);
+}
+
 bool charl__is_rows_of(const charl_shape *rows, const charl_shape *x)
 {
     charl_shape front = *x;

@@ -60,6 +60,8 @@ charl_status charl__strided_copy_enqueue(const charl__enqueue *e, const charl__s
 
 /** Extents before, at and after `axis`. */
 void charl__split_axis(const charl_shape *s, int axis, int64_t *outer, int64_t *n, int64_t *inner);
+/** The same of a tensor in memory order: an image that is channels-last has its channels at the end. */
+void charl__split_axis_of(const charl_tensor *t, int axis, int64_t *outer, int64_t *n, int64_t *inner);
 /** Whether `rows` is the shape of the values that each row of x has one of: x without its last
  *  extent, at least one. */
 bool charl__is_rows_of(const charl_shape *rows, const charl_shape *x);

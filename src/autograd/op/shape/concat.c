@@ -35,7 +35,7 @@ static charl_status enqueue(const charl__enqueue *e)
     const int axis = charl__axis(&e->out[0]->shape, *(const int *)e->attr);
     int64_t outer, n, inner, at = 0;
 
-    charl__split_axis(&e->out[0]->shape, axis, &outer, &n, &inner);
+    charl__split_axis_of(e->out[0], axis, &outer, &n, &inner);
     for (int i = 0; i < e->n_in; i++) {
         const int64_t length = e->in[i]->shape.dim[axis] * inner;
 
@@ -114,6 +114,7 @@ const charl__op charl_op_concat = {
     .attr_size = sizeof(int), /* axis, may count from the end */
     .moves = true,
     .half = CHARL_HALF_ALL,
+    .layout = CHARL_LAYOUT_CHANNELS,
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,

@@ -2,17 +2,12 @@
 #include "autograd/launch/map.h"
 #include "autograd/onnx/onnx.h"
 #include "autograd/launch/rows.h"
+#include "autograd/op/shape/slice.h"
 #include "charl/ops.h"
-
-typedef struct slice_attr {
-    int axis; /* may count from the end */
-    int64_t start, length;
-    int64_t extent; /* of the whole axis; only slice_grad needs it */
-} slice_attr;
 
 static charl_status infer(charl__infer *inf)
 {
-    const slice_attr *attr = inf->attr;
+    const charl__slice_attr *attr = inf->attr;
     const charl_type *x = &inf->in[0];
     const int axis = charl__axis(&x->shape, attr->axis);
     char text[CHARL_SHAPE_TEXT];
@@ -53,10 +48,10 @@ charl_status charl__strided_copy_enqueue(const charl__enqueue *e, const charl__s
 
 static charl_status enqueue(const charl__enqueue *e)
 {
-    const slice_attr *attr = e->attr;
+    const charl__slice_attr *attr = e->attr;
     int64_t outer, n, inner;
 
-    charl__split_axis(&e->in[0]->shape, charl__axis(&e->in[0]->shape, attr->axis), &outer, &n, &inner);
+    charl__split_axis_of(e->in[0], charl__axis(&e->in[0]->shape, attr->axis), &outer, &n, &inner);
     return charl__strided_copy_enqueue(e, &(charl__strided_copy){.from = e->in[0],
                                                                  .to = e->out[0],
                                                                  .from_at = attr->start * inner,
@@ -69,7 +64,7 @@ static charl_status enqueue(const charl__enqueue *e)
 static void backward(const charl__backward *b)
 {
     const charl_type x = charl_var_get_type(b->in[0]);
-    slice_attr attr = *(const slice_attr *)b->attr;
+    charl__slice_attr attr = *(const charl__slice_attr *)b->attr;
 
     attr.axis = charl__axis(&x.shape, attr.axis);
     attr.extent = x.shape.dim[attr.axis];
@@ -78,7 +73,7 @@ static void backward(const charl__backward *b)
 
 static void reference(const charl__reference *r)
 {
-    const slice_attr *attr = r->attr;
+    const charl__slice_attr *attr = r->attr;
     int64_t outer, n, inner;
 
     charl__split_axis(&r->in_type[0].shape, charl__axis(&r->in_type[0].shape, attr->axis), &outer, &n, &inner);
@@ -91,7 +86,7 @@ static void reference(const charl__reference *r)
 
 static charl_status infer_grad(charl__infer *inf)
 {
-    const slice_attr *attr = inf->attr;
+    const charl__slice_attr *attr = inf->attr;
 
     inf->out[0] = inf->in[0];
     inf->out[0].shape.dim[attr->axis] = attr->extent;
@@ -100,7 +95,7 @@ static charl_status infer_grad(charl__infer *inf)
 
 static charl_status enqueue_grad(const charl__enqueue *e)
 {
-    const slice_attr *attr = e->attr;
+    const charl__slice_attr *attr = e->attr;
     const int64_t total = charl__tensor_count(e->out[0]), span = charl__span(e->dev, total, 4);
     charl__launch l = {.file = "shape/strided_copy",
                        .entry = "charl_pad",
@@ -108,7 +103,7 @@ static charl_status enqueue_grad(const charl__enqueue *e)
                        .label = e->label};
     int64_t outer, n, inner;
 
-    charl__split_axis(&e->out[0]->shape, attr->axis, &outer, &n, &inner);
+    charl__split_axis_of(e->out[0], attr->axis, &outer, &n, &inner);
     l.args[0] = charl__in(e->in[0]);
     l.args[1] = charl__out(e->out[0]);
     l.args[2] = charl__i64(outer);
@@ -122,14 +117,14 @@ static charl_status enqueue_grad(const charl__enqueue *e)
 
 static void backward_grad(const charl__backward *b)
 {
-    const slice_attr *attr = b->attr;
+    const charl__slice_attr *attr = b->attr;
 
     b->gin[0] = charl_slice(b->g, b->gout[0], attr->axis, attr->start, attr->length);
 }
 
 static void reference_grad(const charl__reference *r)
 {
-    const slice_attr *attr = r->attr;
+    const charl__slice_attr *attr = r->attr;
     int64_t outer, n, inner;
 
     charl__split_axis(&r->out_type[0].shape, attr->axis, &outer, &n, &inner);
@@ -141,7 +136,7 @@ static void reference_grad(const charl__reference *r)
     }
 }
 
-static const slice_attr pad0 = {0, 2, 3, 9}, pad1 = {1, 3, 5, 8};
+static const charl__slice_attr pad0 = {0, 2, 3, 9}, pad1 = {1, 3, 5, 8};
 static const charl__op_sample samples_grad[] = {
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &pad0, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 3, 5, 301)}, .attr = &pad1, .lo = -3, .hi = 3},
@@ -152,9 +147,10 @@ const charl__op charl_op_slice_grad = {
     .name = "slice_grad",
     .formula = "out[..., start + j, ...] = g[..., j, ...], 0 elsewhere",
     .n_in = 1,
-    .attr_size = sizeof(slice_attr),
+    .attr_size = sizeof(charl__slice_attr),
     .moves = true,
     .half = CHARL_HALF_ALL,
+    .layout = CHARL_LAYOUT_CHANNELS,
     .infer = infer_grad,
     .enqueue = enqueue_grad,
     .backward = backward_grad,
@@ -162,7 +158,8 @@ const charl__op charl_op_slice_grad = {
     CHARL_SAMPLES(samples_grad),
 };
 
-static const slice_attr front = {0, 0, 2, 0}, middle = {1, 1, 3, 0}, end = {-1, 7, 30, 0}, nothing = {1, 2, 0, 0};
+static const charl__slice_attr front = {0, 0, 2, 0}, middle = {1, 1, 3, 0}, end = {-1, 7, 30, 0},
+                               nothing = {1, 2, 0, 0};
 static const charl__op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &front, .lo = -3, .hi = 3},
     {.in = {CHARL_R(U8, 3, 5, 7)}, .attr = &middle, .int_end = 256},
@@ -173,7 +170,7 @@ static const charl__op_sample samples[] = {
 
 static void onnx(const charl__onnx_node *n)
 {
-    const slice_attr *t = n->attr;
+    const charl__slice_attr *t = n->attr;
 
     charl__onnx_slice(n, n->in[0], t->axis, t->start, t->start + t->length, n->out);
 }
@@ -182,9 +179,10 @@ const charl__op charl_op_slice = {
     .name = "slice",
     .formula = "out[..., j, ...] = x[..., start + j, ...]",
     .n_in = 1,
-    .attr_size = sizeof(slice_attr),
+    .attr_size = sizeof(charl__slice_attr),
     .moves = true,
     .half = CHARL_HALF_ALL,
+    .layout = CHARL_LAYOUT_CHANNELS,
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,
@@ -195,5 +193,5 @@ const charl__op charl_op_slice = {
 
 charl_var *charl_slice(charl_graph *g, charl_var *x, int axis, int64_t start, int64_t length)
 {
-    return charl__apply1(g, &charl_op_slice, &(slice_attr){axis, start, length, 0}, x);
+    return charl__apply1(g, &charl_op_slice, &(charl__slice_attr){axis, start, length, 0}, x);
 }

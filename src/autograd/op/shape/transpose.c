@@ -3,25 +3,36 @@
  * Extents that stay neighbours are merged first. What then is [outer, rows, cols] -> [outer, cols,
  * rows] goes by tiles.
  */
+#include <string.h>
+
 #include "autograd/graph.h"
 #include "autograd/launch/map.h"
+#include "autograd/launch/rows.h"
+#include "autograd/op/shape/transpose.h"
 
 #include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
 
-typedef struct transpose_attr {
-    int n;
-    int perm[CHARL_MAX_DIMS];
-} transpose_attr;
+/* The order that brings channels of images to the end, or from there: what is channels-last then lies as it shall. */
+static charl__op_layout layout_of(const charl__transpose_attr *t)
+{
+    static const int last[] = {0, 2, 3, 1}, first[] = {0, 3, 1, 2};
+
+    if (t->n == 4 && memcmp(t->perm, last, sizeof last) == 0) {
+        return CHARL_LAYOUT_FROM_LAST;
+    }
+    return t->n == 4 && memcmp(t->perm, first, sizeof first) == 0 ? CHARL_LAYOUT_TO_LAST : CHARL_LAYOUT_ROWS;
+}
 
 static charl_status infer(charl__infer *inf)
 {
-    const transpose_attr *attr = inf->attr;
+    const charl__transpose_attr *attr = inf->attr;
     const charl_type *x = &inf->in[0];
     unsigned seen = 0;
     char text[CHARL_SHAPE_TEXT];
 
     inf->out[0] = *x;
+    inf->layout = layout_of(attr);
     CHARL_REQUIRE(attr->n == x->shape.ndim, CHARL_ERR_SHAPE, "an order of %d extents for %s", attr->n,
                   charl_shape_format(&x->shape, text));
     for (int i = 0; i < attr->n; i++) {
@@ -120,11 +131,16 @@ static charl_status enqueue_permute(const charl__enqueue *e, const layout *m)
 
 static charl_status enqueue(const charl__enqueue *e)
 {
-    const transpose_attr *attr = e->attr;
+    const charl__transpose_attr *attr = e->attr;
     const layout m = merge(&e->in[0]->shape, attr->perm);
 
     if (charl__tensor_count(e->out[0]) == 0) {
         return CHARL_OK;
+    }
+    if (e->in[0]->channels_last || e->out[0]->channels_last) {
+        return charl__strided_copy_enqueue(
+            e, &(charl__strided_copy){
+                   .from = e->in[0], .to = e->out[0], .outer = 1, .length = charl__tensor_count(e->out[0])});
     }
     if (m.n == 2 && m.step[0] == 1) {
         return enqueue_swap(e, 1, m.extent[1], m.extent[0]);
@@ -137,7 +153,7 @@ static charl_status enqueue(const charl__enqueue *e)
 
 static void backward(const charl__backward *b)
 {
-    const transpose_attr *attr = b->attr;
+    const charl__transpose_attr *attr = b->attr;
     int inverse[CHARL_MAX_DIMS] = {0};
 
     for (int i = 0; i < attr->n; i++) {
@@ -148,7 +164,7 @@ static void backward(const charl__backward *b)
 
 static void reference(const charl__reference *r)
 {
-    const transpose_attr *attr = r->attr;
+    const charl__transpose_attr *attr = r->attr;
     const charl_shape *in = &r->in_type[0].shape, *out = &r->out_type[0].shape;
 
     for (int64_t i = 0; i < charl_shape_count(out); i++) {
@@ -165,8 +181,8 @@ static void reference(const charl__reference *r)
     }
 }
 
-static const transpose_attr none = {0, {0}}, swap = {2, {1, 0}}, last = {3, {0, 2, 1}}, nhwc = {4, {0, 2, 3, 1}},
-                            front = {3, {2, 0, 1}}, mixed = {6, {5, 0, 3, 1, 4, 2}}, heads = {4, {0, 2, 1, 3}};
+static const charl__transpose_attr none = {0, {0}}, swap = {2, {1, 0}}, last = {3, {0, 2, 1}}, nhwc = {4, {0, 2, 3, 1}},
+                                   front = {3, {2, 0, 1}}, mixed = {6, {5, 0, 3, 1, 4, 2}}, heads = {4, {0, 2, 1, 3}};
 static const charl__op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5)}, .attr = &swap, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 67, 129)}, .attr = &swap, .lo = -3, .hi = 3},
@@ -182,7 +198,7 @@ static const charl__op_sample samples[] = {
 
 static void onnx(const charl__onnx_node *n)
 {
-    const transpose_attr *t = n->attr;
+    const charl__transpose_attr *t = n->attr;
     int64_t perm[CHARL_MAX_DIMS];
 
     for (int i = 0; i < t->n; i++) {
@@ -199,9 +215,10 @@ const charl__op charl_op_transpose = {
     .name = "transpose",
     .formula = "out = x with its extents in another order",
     .n_in = 1,
-    .attr_size = sizeof(transpose_attr),
+    .attr_size = sizeof(charl__transpose_attr),
     .moves = true,
     .half = CHARL_HALF_ALL,
+    .layout = CHARL_LAYOUT_ANY,
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,
@@ -212,7 +229,7 @@ const charl__op charl_op_transpose = {
 
 charl_var *charl_transpose(charl_graph *g, charl_var *x, const int *perm)
 {
-    transpose_attr attr = {0};
+    charl__transpose_attr attr = {0};
     charl_var *y;
     int at;
 
