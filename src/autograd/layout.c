@@ -127,8 +127,8 @@ static charl_status visit(layouts *l, const charl__node *n)
             continue;
         }
         l->refused[root_of(l, v)] |= keeps_rows(n, layout, i) || !can_be_last(v);
-        l->wanted[root_of(l, v)] |= layout == CHARL_LAYOUT_ANY;
-        if (layout == CHARL_LAYOUT_ALIKE || layout == CHARL_LAYOUT_CHANNELS) {
+        l->wanted[root_of(l, v)] |= layout == CHARL_LAYOUT_ANY || layout == CHARL_LAYOUT_CHANNELS_LAST;
+        if (layout == CHARL_LAYOUT_ALIKE || layout == CHARL_LAYOUT_CHANNELS || layout == CHARL_LAYOUT_CHANNELS_LAST) {
             join(l, first ? first : v, v);
             first = v;
         }
@@ -216,8 +216,10 @@ static charl_status choose(layouts *l)
 /* Whether convolutions of half types choose the layout of images: else all stay as they are. */
 static bool has_choice(const charl_device *dev)
 {
-    return charl__conv_backend_for(dev, CHARL_BF16, 1)->layout == CHARL_LAYOUT_ANY ||
-           charl__conv_backend_for(dev, CHARL_F16, 1)->layout == CHARL_LAYOUT_ANY;
+    const charl__conv any = {.groups = 1};
+
+    return charl__conv_backend_for(dev, CHARL_BF16, &any)->layout == CHARL_LAYOUT_ANY ||
+           charl__conv_backend_for(dev, CHARL_F16, &any)->layout == CHARL_LAYOUT_ANY;
 }
 
 charl_status charl__graph_choose_layouts(charl_graph *g)

@@ -32,9 +32,10 @@ typedef enum charl__op_layout {
     CHARL_LAYOUT_ALIKE,
     /* operands and outputs of four dimensions share the layout; others have one number per channel */
     CHARL_LAYOUT_CHANNELS,
-    CHARL_LAYOUT_FROM_LAST, /* operands have either layout, outputs are row-major */
-    CHARL_LAYOUT_TO_LAST,   /* the other way round */
-    CHARL_LAYOUT_ANY        /* each tensor has its own layout; channels-last is faster */
+    CHARL_LAYOUT_CHANNELS_LAST, /* likewise, and channels-last is faster */
+    CHARL_LAYOUT_FROM_LAST,     /* operands have either layout, outputs are row-major */
+    CHARL_LAYOUT_TO_LAST,       /* the other way round */
+    CHARL_LAYOUT_ANY            /* each tensor has its own layout; channels-last is faster */
 } charl__op_layout;
 
 /* Each of the four structs below names its operator, `op`, so that operators can share functions and find their differences in op->row.

@@ -8,12 +8,13 @@
 #include "autograd/op/norm/channels.h"
 #include "autograd/op/norm/batch_norm_common.h"
 #include "autograd/check/opcheck.h"
+#include "autograd/op/conv/conv2d.h"
 #include "autograd/op/pool/pool.h"
 #include "autograd/op/shape/slice.h"
 #include "autograd/op/shape/transpose.h"
 #include "base/alloc.h"
 
-enum { SLICES = 4, ALIGNED = 0, SEED = 5 };
+enum { SLICES = 4, ALIGNED = 0, SEED = 5, GROUP = 64 };
 
 static charl_device *dev;
 static charl_slices whole;
@@ -24,6 +25,9 @@ static const int channels = 1;
 static const charl__slice_attr some_channels = {1, 8, 16, 0}, some_rows = {2, 1, 3, 0},
                                of_more_channels = {1, 8, 16, 32};
 static const charl__transpose_attr to_last = {4, {0, 2, 3, 1}}, from_last = {4, {0, 3, 1, 2}};
+static const charl__conv_attr depthwise = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 24, {7, 5}};
+static const charl__conv_attr wide = {
+    {{7, 5}, {1, 2}, {3, 1}, {1, 1}}, 40, {7, 5}}; /* blocks of four rows; two groups of channels */
 
 /* x [8, C, 7, 5]; C is 16 and, where lines of a group are left over, 24. */
 #define X(c) CHARL_B(F32, 8, c, 7, 5)
@@ -50,12 +54,20 @@ static const struct {
     {&charl_op_max_pool2d_grad,
      {.in = {CHARL_B(F32, 8, 16, 4, 6), CHARL_B(I32, 8, 16, 4, 6)}, .attr = &window, .int_end = 35, BOUNDS},
      false},
+    {&charl_op_conv2d, {.in = {X(24), CHARL_R(F32, 24, 1, 3, 3), CHARL_R(F32, 24)}, .attr = &depthwise, BOUNDS}, false},
+    {&charl_op_conv2d, {.in = {X(40), CHARL_R(F32, 40, 1, 7, 5)}, .n_in = 2, .attr = &wide, BOUNDS}, false},
+    {&charl_op_conv2d_dgrad, {.in = {X(24), CHARL_R(F32, 24, 1, 3, 3)}, .attr = &depthwise, BOUNDS}, false},
+    {&charl_op_conv2d_dgrad,
+     {.in = {CHARL_B(F32, 8, 40, 7, 2), CHARL_R(F32, 40, 1, 7, 5)}, .attr = &wide, BOUNDS},
+     false},
     {&charl_op_concat, {.in = {X(16), X(24), X(8)}, .n_in = 3, .attr = &channels, BOUNDS}, false},
     {&charl_op_slice, {.in = {X(24)}, .attr = &some_channels, BOUNDS}, false},
     {&charl_op_slice, {.in = {X(16)}, .attr = &some_rows, BOUNDS}, false},
     {&charl_op_slice_grad, {.in = {X(16)}, .attr = &of_more_channels, BOUNDS}, false},
     {&charl_op_transpose, {.in = {X(24)}, .attr = &to_last, BOUNDS}, false},
     {&charl_op_transpose, {.in = {CHARL_B(F32, 8, 7, 5, 24)}, .attr = &from_last, BOUNDS}, false},
+    {&charl_op_conv2d_wgrad, {.in = {X(24), X(24)}, .attr = &depthwise, BOUNDS}, false},
+    {&charl_op_conv2d_wgrad, {.in = {CHARL_B(F32, 8, 40, 7, 2), X(40)}, .attr = &wide, BOUNDS}, false},
 };
 
 static void check(int i, charl_dtype half)
@@ -85,14 +97,20 @@ static void check(int i, charl_dtype half)
 
 static void the_layout_changes_no_value(void **state)
 {
+    charl__device_facts facts = *charl__device_facts_get(dev);
+    const charl__device_facts own = facts;
+
     (void)state;
     if (!charl_test_has_barriers(dev)) {
         skip();
     }
     charl_assert_ok(charl_slices_block(SLICES, 0, 1, &whole));
+    facts.group = GROUP; /* without groups convolutions are products, of images as rows */
+    charl__device_set_facts(dev, facts);
     for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
         check(i, i % 2 ? CHARL_F16 : CHARL_BF16);
     }
+    charl__device_set_facts(dev, own);
 }
 
 /* sum_to that keeps the moments of blocks, and squares of those, as fusion runs them. */

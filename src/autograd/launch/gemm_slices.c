@@ -10,7 +10,14 @@ typedef struct cut_rule {
     int rows, columns, enough_tiles, shortest_part;
 } cut_rule;
 
-static const cut_rule plain = {64, 64, 32, 512}, for_tensor_cores = {128, 256, 128, 4096};
+static const cut_rule plain = {64, 64, 32, 512}, for_tensor_cores = {128, 256, 128, 4096},
+                      depthwise = {1, 8, 16384, 512};
+
+/* The gradient of a window that one channel has for itself: too few elements for a tile. */
+static bool is_depthwise(const charl__gemm *p)
+{
+    return p->m == 1 && p->inner > 1 && p->b_kind == CHARL_GEMM_WINDOW_T;
+}
 
 bool charl__gemm_has_slices(const charl__enqueue *e, int k)
 {
@@ -34,7 +41,7 @@ static bool wants_more_parts(const cut_rule *r, const charl__gemm *p, int parts)
 /* Enough parts to occupy a device, as long as they stay long. A power of two, so that the tree over
  * parts and slices is that over slices of trees over parts. What may go to tensor cores has the
  * same parts where there are none. */
-static int parts_of(const charl__gemm *p, charl_dtype type)
+int charl__gemm_slices_parts(const charl__gemm *p, charl_dtype type)
 {
     const int64_t segments = p->segments > 1 ? p->segments : 1;
     const bool by_rows =
@@ -43,7 +50,7 @@ static int parts_of(const charl__gemm *p, charl_dtype type)
     int parts = 1;
 
     while (parts < MOST_PARTS && cut % (2 * parts) == 0 &&
-           (wants_more_parts(&plain, p, parts) ||
+           (wants_more_parts(is_depthwise(p) ? &depthwise : &plain, p, parts) ||
             (type != CHARL_F32 && by_rows && wants_more_parts(&for_tensor_cores, p, parts)))) {
         parts *= 2;
     }
@@ -52,7 +59,7 @@ static int parts_of(const charl__gemm *p, charl_dtype type)
 
 int64_t charl__gemm_slices_workspace(const charl__gemm *p, charl_dtype type, int n_slices)
 {
-    const int64_t leaves = (int64_t)n_slices * parts_of(p, type);
+    const int64_t leaves = (int64_t)n_slices * charl__gemm_slices_parts(p, type);
 
     return leaves > 1 ? leaves * p->out_outer * (int64_t)sizeof(float) : 0;
 }
@@ -178,7 +185,7 @@ static charl_status fold_after(const charl__enqueue *leaves, const charl__gemm *
 
 static charl_status run(const charl__enqueue *e, const charl__gemm *p, int k, bool with_a_sums)
 {
-    const int parts = charl__gemm_has_slices(e, k) ? parts_of(p, p->a->dtype) : 1;
+    const int parts = charl__gemm_has_slices(e, k) ? charl__gemm_slices_parts(p, p->a->dtype) : 1;
     const charl_slices slices = charl__cut_slices(e->slices, parts);
     charl__gemm q = cut_products(p, parts);
     charl__enqueue leaves = *e;
@@ -210,12 +217,13 @@ charl_status charl__gemm_slices_sums(const charl__enqueue *e, const charl__gemm 
 bool charl__gemm_slices_can_sum(const charl__enqueue *e, const charl__gemm *p)
 {
     return charl__gemm_has_slices(e, 0) && !charl__fold_is_direct(e) && e->rounds[0] == e->rounds[1] &&
-           parts_of(p, p->a->dtype) == 1 && charl__gemm_folds(e->dev, p) && charl__gemm_folds_sums(e->dev, p);
+           charl__gemm_slices_parts(p, p->a->dtype) == 1 && charl__gemm_folds(e->dev, p) &&
+           charl__gemm_folds_sums(e->dev, p);
 }
 
 int64_t charl__gemm_slices_sums_workspace(const charl__gemm *p, charl_dtype type, int n_slices)
 {
-    const int64_t leaves = (int64_t)n_slices * parts_of(p, type);
+    const int64_t leaves = (int64_t)n_slices * charl__gemm_slices_parts(p, type);
 
     return leaves > 1 ? leaves * p->m * (int64_t)sizeof(float) : 0;
 }

@@ -16,6 +16,9 @@ bool charl__gemm_has_slices(const charl__enqueue *e, int k);
 /** Slices whose leaves are `parts` equal parts of those of s each; parts: a power of two. */
 charl_slices charl__cut_slices(const charl_slices *s, int parts);
 
+/** Parts of the sum of the product p of one slice of operands of that type. */
+int charl__gemm_slices_parts(const charl__gemm *p, charl_dtype type);
+
 /** Bytes of workspace that charl__gemm_slices needs for the product p of one slice of operands of
  *  that type, with `n_slices` of them. */
 int64_t charl__gemm_slices_workspace(const charl__gemm *p, charl_dtype type, int n_slices);

@@ -73,9 +73,9 @@ static charl_status output_shape(const charl__conv_attr *t, const charl_shape *x
     return CHARL_OK;
 }
 
-static const charl__conv_backend *choose_backend(charl__infer *inf, int groups)
+static const charl__conv_backend *choose_backend(charl__infer *inf, const charl__conv *c)
 {
-    const charl__conv_backend *b = charl__conv_backend_for(inf->dev, inf->in[0].dtype, groups);
+    const charl__conv_backend *b = charl__conv_backend_for(inf->dev, inf->in[0].dtype, c);
 
     inf->layout = b->layout;
     return b;
@@ -83,7 +83,7 @@ static const charl__conv_backend *choose_backend(charl__infer *inf, int groups)
 
 static const charl__conv_backend *backend_of(const charl__enqueue *e, const charl__conv *c)
 {
-    return charl__conv_backend_for(e->dev, e->in[0]->dtype, c->groups);
+    return charl__conv_backend_for(e->dev, e->in[0]->dtype, c);
 }
 
 static charl_status infer(charl__infer *inf)
@@ -102,7 +102,7 @@ static charl_status infer(charl__infer *inf)
                   charl_shape_format(&inf->in[inf->n_in - 1].shape, a), (long long)inf->in[1].shape.dim[0]);
     CHARL_TRY(charl__infer_rows(inf));
     c = describe(t, &inf->in[0].shape, &inf->in[1].shape, &inf->out[0].shape);
-    inf->workspace = choose_backend(inf, t->groups)->workspace(&c);
+    inf->workspace = choose_backend(inf, &c)->workspace(&c);
     return CHARL_OK;
 }
 
@@ -234,6 +234,8 @@ static const charl__conv_attr k5 = {{{5, 5}, {1, 1}, {0, 0}, {1, 1}}, 1, {0, 0}}
 static const charl__conv_attr k1 = {{{1, 1}, {1, 1}, {0, 0}, {1, 1}}, 1, {0, 0}};
 static const charl__conv_attr strided = {{{3, 2}, {2, 3}, {1, 0}, {1, 2}}, 1, {0, 0}};
 static const charl__conv_attr depthwise = {{{3, 3}, {2, 2}, {1, 1}, {1, 1}}, 6, {0, 0}};
+static const charl__conv_attr depthwise_wide = {{{7, 5}, {1, 2}, {3, 1}, {1, 1}}, 4, {0, 0}}; /* blocks of four rows */
+static const charl__conv_attr depthwise_gaps = {{{3, 2}, {1, 3}, {0, 2}, {2, 3}}, 2, {0, 0}};
 static const charl__conv_attr grouped = {{{2, 3}, {1, 1}, {2, 1}, {2, 1}}, 2, {0, 0}};
 
 static const charl__op_sample samples[] = {
@@ -242,6 +244,8 @@ static const charl__op_sample samples[] = {
     {.in = {CHARL_B(F32, 8, 3, 4, 3), CHARL_R(F32, 2, 3, 1, 1)}, .n_in = 2, DRAWN(k1, 96)},
     {.in = {CHARL_B(F32, 8, 2, 7, 9), CHARL_R(F32, 3, 2, 3, 2), CHARL_R(F32, 3)}, DRAWN(strided, 96)},
     {.in = {CHARL_B(F32, 8, 6, 5, 5), CHARL_R(F32, 6, 1, 3, 3), CHARL_R(F32, 6)}, DRAWN(depthwise, 72)},
+    {.in = {CHARL_B(F32, 8, 4, 9, 12), CHARL_R(F32, 4, 1, 7, 5)}, .n_in = 2, DRAWN(depthwise_wide, 280)},
+    {.in = {CHARL_B(F32, 8, 2, 7, 9), CHARL_R(F32, 2, 1, 3, 2), CHARL_R(F32, 2)}, DRAWN(depthwise_gaps, 48)},
     {.in = {CHARL_B(F32, 8, 4, 5, 4), CHARL_R(F32, 6, 2, 2, 3), CHARL_R(F32, 6)}, DRAWN(grouped, 224)},
     {.in = {CHARL_R(F32, 1, 1, 1, 1), CHARL_R(F32, 1, 1, 1, 1), CHARL_R(F32, 1)}, DRAWN(k1, 2)},
     {.in = {CHARL_R(F32, 2, 16, 17, 19), CHARL_R(F32, 13, 16, 3, 3)}, .n_in = 2, DRAWN(k3, 646)},
@@ -310,7 +314,7 @@ static charl_status infer_dgrad(charl__infer *inf)
     inf->out[0] = (charl_type){inf->in[0].dtype, x, CHARL_REPLICATED};
     CHARL_TRY(charl__infer_rows(inf));
     c = describe(t, &x, w, gout);
-    inf->workspace = choose_backend(inf, t->groups)->input_workspace(&c);
+    inf->workspace = choose_backend(inf, &c)->input_workspace(&c);
     return CHARL_OK;
 }
 
@@ -318,7 +322,7 @@ static bool is_product_dgrad(const charl__infer *inf)
 {
     const charl__conv c = describe(inf->attr, &inf->out[0].shape, &inf->in[1].shape, &inf->in[0].shape);
 
-    const charl__conv_backend *b = charl__conv_backend_for(inf->dev, inf->in[0].dtype, c.groups);
+    const charl__conv_backend *b = charl__conv_backend_for(inf->dev, inf->in[0].dtype, &c);
 
     return b->input_is_product && b->input_is_product(inf, &c);
 }
@@ -383,6 +387,9 @@ static void reference_dgrad(const charl__reference *r)
 static const charl__conv_attr k3_dgrad = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {5, 6}};
 static const charl__conv_attr strided_dgrad = {{{3, 2}, {2, 3}, {1, 0}, {1, 2}}, 1, {7, 9}};
 static const charl__conv_attr grouped_dgrad = {{{2, 3}, {1, 1}, {2, 1}, {2, 1}}, 2, {5, 4}};
+static const charl__conv_attr depthwise_dgrad = {{{3, 3}, {2, 2}, {1, 1}, {1, 1}}, 6, {5, 5}};
+static const charl__conv_attr depthwise_wide_dgrad = {{{7, 5}, {1, 2}, {3, 1}, {1, 1}}, 4, {9, 12}};
+static const charl__conv_attr depthwise_gaps_dgrad = {{{3, 2}, {1, 3}, {0, 2}, {2, 3}}, 2, {7, 9}};
 static const charl__conv_attr large_dgrad = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {17, 19}};
 
 static const charl__conv_attr gaps_dgrad = {{{2, 3}, {4, 2}, {0, 2}, {2, 2}}, 1, {6, 7}};
@@ -397,6 +404,9 @@ static const charl__op_sample samples_dgrad[] = {
     {.in = {CHARL_B(F32, 8, 3, 5, 6), CHARL_R(F32, 3, 2, 3, 3)}, DRAWN(k3_dgrad, 240)},
     {.in = {CHARL_B(F32, 8, 3, 4, 3), CHARL_R(F32, 3, 2, 3, 2)}, DRAWN(strided_dgrad, 96)},
     {.in = {CHARL_B(F32, 8, 6, 7, 4), CHARL_R(F32, 6, 2, 2, 3)}, DRAWN(grouped_dgrad, 224)},
+    {.in = {CHARL_B(F32, 8, 6, 3, 3), CHARL_R(F32, 6, 1, 3, 3)}, DRAWN(depthwise_dgrad, 72)},
+    {.in = {CHARL_B(F32, 8, 4, 9, 5), CHARL_R(F32, 4, 1, 7, 5)}, DRAWN(depthwise_wide_dgrad, 360)},
+    {.in = {CHARL_B(F32, 8, 2, 3, 4), CHARL_R(F32, 2, 1, 3, 2)}, DRAWN(depthwise_gaps_dgrad, 96)},
     {.in = {CHARL_R(F32, 2, 16, 17, 19), CHARL_R(F32, 16, 9, 3, 3)}, DRAWN(large_dgrad, 646)},
     {.in = {CHARL_R(F32, 1, 1, 1, 1030), CHARL_R(F32, 1, 1, 1, 2)}, DRAWN(wide_dgrad, 4)},
 };
@@ -461,7 +471,7 @@ static charl_status infer_wgrad(charl__infer *inf)
     inf->out[0] = (charl_type){CHARL_F32, w, CHARL_REPLICATED};
     inf->out[0].batch = inf->in[0].batch == CHARL_BATCHED ? CHARL_PARTIAL : CHARL_REPLICATED;
     c = describe(t, x, &w, gout);
-    inf->workspace = choose_backend(inf, t->groups)->weight_workspace(&c, inf->in[0].dtype, slices);
+    inf->workspace = choose_backend(inf, &c)->weight_workspace(&c, inf->in[0].dtype, slices);
     return CHARL_OK;
 }
 
@@ -511,6 +521,9 @@ static const charl__op_sample samples_wgrad[] = {
     {.in = {CHARL_B(F32, 16, 3, 4, 3), CHARL_B(F32, 16, 2, 7, 9)}, DRAWN(strided, 192)},
     {.in = {CHARL_B(F32, 8, 6, 7, 4), CHARL_B(F32, 8, 4, 5, 4)}, DRAWN(grouped, 224)},
     {.in = {CHARL_B(F32, 8, 6, 3, 3), CHARL_B(F32, 8, 6, 5, 5)}, DRAWN(depthwise, 72)},
+    {.in = {CHARL_B(F32, 16, 4, 9, 5), CHARL_B(F32, 16, 4, 9, 12)}, DRAWN(depthwise_wide, 720)},
+    {.in = {CHARL_B(F32, 32, 2, 24, 30), CHARL_B(F32, 32, 2, 28, 87)},
+     DRAWN(depthwise_gaps, 23040)}, /* a slice in parts */
     {.in = {CHARL_B(F32, 8, 34, 9, 8), CHARL_B(F32, 8, 15, 9, 8)}, DRAWN(k3, 576)},
     {.in = {CHARL_R(F32, 1, 1, 1, 1), CHARL_R(F32, 1, 1, 1, 1)}, DRAWN(k1, 1)},
 };

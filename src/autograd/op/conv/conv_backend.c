@@ -68,13 +68,13 @@ static const charl__conv_backend products = {.name = "product",
                                              .enqueue_weight = enqueue_weight};
 
 /* In the order in which they are asked. */
-static const charl__conv_backend *const backends[] = {&charl__conv_tensor_cores, &products};
+static const charl__conv_backend *const backends[] = {&charl__conv_tensor_cores, &charl__conv_depthwise, &products};
 
-const charl__conv_backend *charl__conv_backend_for(const charl_device *dev, charl_dtype type, int groups)
+const charl__conv_backend *charl__conv_backend_for(const charl_device *dev, charl_dtype type, const charl__conv *c)
 {
     int i = 0;
 
-    while (backends[i]->supports && !backends[i]->supports(dev, type, groups)) {
+    while (backends[i]->supports && !backends[i]->supports(dev, type, c)) {
         i++;
     }
     return backends[i];

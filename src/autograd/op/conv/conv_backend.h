@@ -2,8 +2,8 @@
 #define CHARL_AUTOGRAD_OP_CONV_CONV_BACKEND_H
 /** Ways to compute conv2d and its two gradients.
  *
- *  A row of the table in conv_backend.c computes all three, for the devices, types and numbers of groups that it supports. These decide the
- *  bits, so they do not depend on extents.
+ *  A row of the table in conv_backend.c computes all three, for the devices, types, groups, channels and windows that it supports. Neither the
+ *  batch nor the extent of an image decides: both depend on ranks or change the bits that a pixel has.
  */
 #include "autograd/op.h"
 #include "tensor/conv/conv.h"
@@ -11,7 +11,7 @@
 typedef struct charl__conv_backend {
     const char *name;
     /** NULL: any. dev: NULL for no device. */
-    bool (*supports)(const charl_device *dev, charl_dtype type, int groups);
+    bool (*supports)(const charl_device *dev, charl_dtype type, const charl__conv *c);
     charl__op_layout layout; /* of images */
     /** Bytes of workspace for out[0] = conv2d of c; for its d x; for its d weight, of operands of that type, over `slices` slices (0: the sum
      *  is one chain). */
@@ -29,8 +29,9 @@ typedef struct charl__conv_backend {
 } charl__conv_backend;
 
 extern const charl__conv_backend charl__conv_tensor_cores; /* NVIDIA's: nvidia/conv_tensor_core.c */
+extern const charl__conv_backend charl__conv_depthwise;
 
 /** The first row that supports them; there is one for all. */
-const charl__conv_backend *charl__conv_backend_for(const charl_device *dev, charl_dtype type, int groups);
+const charl__conv_backend *charl__conv_backend_for(const charl_device *dev, charl_dtype type, const charl__conv *c);
 
 #endif

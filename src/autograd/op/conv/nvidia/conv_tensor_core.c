@@ -30,10 +30,10 @@ static bool is_product(const charl__conv *c, bool of_x)
     return is_matrix(c) && (of_x ? c->c : c->o) > THIN;
 }
 
-static bool supports(const charl_device *dev, charl_dtype type, int groups)
+static bool supports(const charl_device *dev, charl_dtype type, const charl__conv *c)
 {
     return dev && charl__device_facts_get(dev)->nvidia.wgmma && (type == CHARL_BF16 || type == CHARL_F16) &&
-           groups == 1;
+           c->groups == 1;
 }
 
 static bool input_is_product(const charl__infer *inf, const charl__conv *c)

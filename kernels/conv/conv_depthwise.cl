@@ -1,0 +1,275 @@
+/* conv_depthwise: convolution of each channel by a window of its own, and its two gradients.
+ *
+ *   charl_depthwise         out[n,c,y,x] = bias[c] + sum over i, j of x[n,c, y SH - PH + i DH, x SW - PW + j DW] w[c,i,j]
+ *                           with GRADIENT, of the image: out[n,c,y,x] = sum of g[n,c,a,b] w[c,i,j] over the i, j with a SH = y + PH - i DH and
+ *                           b SW = x + PW - j DW; then (h, w) is the extent of g
+ *   charl_depthwise_weight  out[leaf,c,i,j] = sum over the samples n of the leaf and y, x of g[n,c,y,x] x[n,c, y SH - PH + i DH, ...]
+ *
+ * Specialised by   KH KW SH SW PH PW DH DW  kernel, stride, padding, dilation
+ *                  LAST      1: images are channels-last; channels are a multiple of 4
+ *                  GRADIENT  1: see above
+ *                  TY, TX    rows and columns of a work-item's block of out, with GRADIENT multiples of the stride; of charl_depthwise_weight
+ *                            TX columns of g are read at a time
+ *                  V         with LAST, channels of a work-item: 2 or 4
+ *                  LANES_X, LANES_Y  with LAST, of a group: work-items beside one another, and blocks
+ *                  ACT       element type of images and weight
+ * Launch           charl_depthwise: `blocks` blocks of TY x TX, by work-items in one dimension, each of one channel; with LAST channels
+ *                  are along the first dimension, blocks along the second.
+ *                  charl_depthwise_weight: a row of taps of one channel, with LAST of V, by a work-item; channels along the first dimension, in a group
+ *                  with all KH rows of taps along the second; leaves along the third.
+ * Numerics         that of gemm.clh, whose products compute other convolutions: every element is one chain of fma from +0, in ascending i, j
+ *                  or n, y, x, in which pixels outside count as 0; then the bias is added. Taps that are between pixels of g are left out.
+ */
+#ifndef KH
+#define KH 3
+#define KW 3
+#define SH 1
+#define SW 1
+#define PH 1
+#define PW 1
+#define DH 1
+#define DW 1
+#endif
+#ifndef LAST
+#define LAST 0
+#endif
+#ifndef GRADIENT
+#define GRADIENT 0
+#endif
+#ifndef TY
+#define TY 2
+#endif
+#ifndef TX
+#define TX 4
+#endif
+#ifndef V
+#define V 2
+#endif
+#ifndef LANES_X
+#define LANES_X 8
+#define LANES_Y 16
+#endif
+#include "shared/take4.clh"
+
+#define FLOOR_DIV(a, b) ((a) >= 0 ? (a) / (b) : -((-(a) + (b) - 1) / (b)))
+
+/* Of the block's rows and columns of the image that is read, counted from the first one that any tap reads: how many there are, and which a tap
+ * reads for a result. */
+#if GRADIENT
+#define LOWEST(k, s, p, d)       FLOOR_DIV((p) - ((k) - 1) * (d), s)
+#define EXTENT(t, k, s, p, d)    (FLOOR_DIV((t) - 1 + (p), s) - LOWEST(k, s, p, d) + 1)
+#define FIRST(at, k, s, p, d)    ((at) / (s) + LOWEST(k, s, p, d))
+#define READS(at, i, s, p, d)    (((at) + (p) - (i) * (d)) % (s) == 0)
+#define READ(at, i, k, s, p, d)  (((at) + (p) - (i) * (d)) / (s) - LOWEST(k, s, p, d))
+#define UNDER(at, r, k, s, p, d) ((at) + (p) - ((r) + LOWEST(k, s, p, d)) * (s)) /* d times the tap that reads r */
+#else
+#define EXTENT(t, k, s, p, d)    (((t) - 1) * (s) + ((k) - 1) * (d) + 1)
+#define FIRST(at, k, s, p, d)    ((at) * (s) - (p))
+#define READS(at, i, s, p, d)    true
+#define READ(at, i, k, s, p, d)  ((at) * (s) + (i) * (d))
+#define UNDER(at, r, k, s, p, d) ((r) - (at) * (s))
+#endif
+#define ROWS    EXTENT(TY, KH, SH, PH, DH)
+#define COLUMNS EXTENT(TX, KW, SW, PW, DW)
+
+#define CHANNELS (LANES_X * V) /* of a group */
+#if LAST
+#define KERNEL kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
+#else
+#define KERNEL kernel
+#endif
+#if LAST && V == 4
+typedef float4 numbers;
+#define GET(p)    take4(p)
+#define PUT(x, p) put4(x, p)
+#elif LAST && V == 2
+typedef float2 numbers;
+#define GET(p)    take2(p)
+#define PUT(x, p) put2(x, p)
+#else
+typedef float numbers;
+#define GET(p)    charl_get(p)
+#define PUT(x, p) charl_put(x, p)
+#endif
+
+/* The channels of a vector, each in a window of its own. */
+CHARL_OVERLOAD void put_apart(float x, global float *out)
+{
+    *out = x;
+}
+
+CHARL_OVERLOAD void put_apart(float2 x, global float *out)
+{
+    out[0] = x.x;
+    out[KH * KW] = x.y;
+}
+
+CHARL_OVERLOAD void put_apart(float4 x, global float *out)
+{
+    put_apart(x.lo, out);
+    put_apart(x.hi, out + 2 * KH * KW);
+}
+
+/* `count` pixels from `at` on of a row, `apart` elements from one to the next; 0 outside. Every pixel is read from somewhere in the row, so
+ * that no read is behind a branch. A macro, so that loops have a known length. */
+#define GET_PIXELS(v, count, row, is_inside, at, width, apart)                                                         \
+    _Pragma("unroll") for (int t = 0; t < (count); t++)                                                                \
+    {                                                                                                                  \
+        (v)[t] = GET((row) + (long)clamp((at) + t, 0, (width) - 1) * (apart));                                         \
+    }                                                                                                                  \
+    _Pragma("unroll") for (int t = 0; t < (count); t++)                                                                \
+    {                                                                                                                  \
+        (v)[t] = (is_inside) && (at) + t >= 0 && (at) + t < (width) ? (v)[t] : (numbers)0.0f;                          \
+    }
+
+KERNEL void charl_depthwise(global const ACT *x, ulong x_at, global const ACT *w, ulong w_at, global const float *bias, ulong bias_at,
+                            global ACT *out, ulong out_at, ulong blocks, int channels, int h, int width, int oh, int ow)
+{
+    const int down = (oh + TY - 1) / TY, across = (ow + TX - 1) / TX;
+    const ulong block = get_global_id(LAST), plane = block / (ulong)(down * across); /* or sample */
+    const int y0 = (int)(block / (ulong)across % (ulong)down) * TY, x0 = (int)(block % (ulong)across) * TX;
+    const int top = FIRST(y0, KH, SH, PH, DH), left = FIRST(x0, KW, SW, PW, DW);
+    numbers sum[TY][TX];
+
+#if LAST
+    local numbers weights[KH * KW * LANES_X];
+    const int first = (int)get_group_id(0) * CHANNELS, c = (int)get_global_id(0) * V, apart = channels;
+
+    for (int i = (int)(get_local_id(1) * LANES_X + get_local_id(0)); i < KH * KW * CHANNELS; i += LANES_X * LANES_Y) {
+        const int of = i / (KH * KW), tap = i % (KH * KW);
+
+        ((local float *)weights)[tap * CHANNELS + of] = first + of < channels ? charl_get(w + w_at + (long)first * (KH * KW) + i) : 0.0f;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (c >= channels || block >= blocks) {
+        return;
+    }
+    x += x_at + plane * (ulong)h * (ulong)width * (ulong)channels + (ulong)c;
+    out += out_at + plane * (ulong)oh * (ulong)ow * (ulong)channels + (ulong)c;
+#else
+    const int c = (int)(plane % (ulong)channels), apart = 1;
+
+    if (block >= blocks) {
+        return;
+    }
+    x += x_at + plane * (ulong)h * (ulong)width;
+    out += out_at + plane * (ulong)oh * (ulong)ow;
+    w += w_at + (long)c * (KH * KW);
+#endif
+
+#pragma unroll
+    for (int ty = 0; ty < TY; ty++) {
+#pragma unroll
+        for (int tx = 0; tx < TX; tx++) {
+            sum[ty][tx] = 0.0f;
+        }
+    }
+#pragma nounroll
+    for (int n = 0; n < ROWS; n++) {
+        const int r = GRADIENT ? ROWS - 1 - n : n; /* taps of a result in ascending order */
+        numbers v[COLUMNS];
+
+        GET_PIXELS(v, COLUMNS, x + (long)clamp(top + r, 0, h - 1) * width * apart, top + r >= 0 && top + r < h, left, width, apart);
+#pragma unroll
+        for (int ty = 0; ty < TY; ty++) {
+            const int under = UNDER(ty, r, KH, SH, PH, DH), i = under / DH;
+
+            if (under < 0 || under % DH != 0 || i >= KH) {
+                continue;
+            }
+#pragma unroll
+            for (int j = 0; j < KW; j++) {
+#if LAST
+                const numbers weight = weights[(i * KW + j) * LANES_X + (int)get_local_id(0)];
+#else
+                const float weight = charl_get(w + i * KW + j);
+#endif
+
+#pragma unroll
+                for (int tx = 0; tx < TX; tx++) {
+                    if (READS(tx, j, SW, PW, DW)) {
+                        sum[ty][tx] = fma(v[READ(tx, j, KW, SW, PW, DW)], weight, sum[ty][tx]);
+                    }
+                }
+            }
+        }
+    }
+#pragma unroll
+    for (int ty = 0; ty < TY; ty++) {
+#pragma unroll
+        for (int tx = 0; tx < TX; tx++) {
+            if (y0 + ty < oh && x0 + tx < ow) {
+#if LAST
+                numbers b = 0.0f;
+
+                if (bias) {
+                    b = *(global const numbers *)(bias + bias_at + c);
+                }
+#else
+                const float b = bias ? bias[bias_at + (ulong)c] : 0.0f;
+#endif
+
+                PUT(bias ? sum[ty][tx] + b : sum[ty][tx], out + ((long)(y0 + ty) * ow + x0 + tx) * apart);
+            }
+        }
+    }
+}
+
+#define SPREAD ((TX - 1) * SW + (KW - 1) * DW + 1) /* columns of the image under TX of g */
+
+/* TX columns t of g, those that are there, times the pixels under them. */
+#define ADD_COLUMNS(sum, a, b, is_there)                                                                               \
+    _Pragma("unroll") for (int t = 0; t < TX; t++)                                                                     \
+    {                                                                                                                  \
+        if (is_there) {                                                                                                \
+            _Pragma("unroll") for (int k = 0; k < KW; k++)                                                             \
+            {                                                                                                          \
+                (sum)[k] = fma((a)[t], (b)[t * SW + k * DW], (sum)[k]);                                                \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+kernel void charl_depthwise_weight(global const ACT *g, ulong g_at, global const ACT *x, ulong x_at, global float *out, ulong out_at,
+                                   int samples, int channels, int h, int width, int oh, int ow)
+{
+    const int c = (int)get_global_id(0) * (LAST ? V : 1), i = (int)get_local_id(1);
+    const ulong leaf = get_global_id(2);
+    const int apart = LAST ? channels : 1;
+    numbers sum[KW];
+
+    if (c >= channels) {
+        return;
+    }
+#pragma unroll
+    for (int t = 0; t < KW; t++) {
+        sum[t] = 0.0f;
+    }
+    for (int n = 0; n < samples; n++) {
+        const ulong sample = leaf * (ulong)samples + (ulong)n;
+        const ulong plane = LAST ? sample : sample * (ulong)channels + (ulong)c;
+        global const ACT *of_g = g + g_at + plane * (ulong)oh * (ulong)ow * (ulong)apart + (LAST ? (ulong)c : 0);
+        global const ACT *of_x = x + x_at + plane * (ulong)h * (ulong)width * (ulong)apart + (LAST ? (ulong)c : 0);
+
+        for (int y = 0; y < oh; y++) {
+            const int row = y * SH - PH + i * DH;
+
+            for (int x0 = 0; x0 < ow; x0 += TX) {
+                const int left = x0 * SW - PW;
+                numbers a[TX], b[SPREAD];
+
+                GET_PIXELS(a, TX, of_g + (long)y * ow * apart, true, x0, ow, apart);
+                GET_PIXELS(b, SPREAD, of_x + (long)clamp(row, 0, h - 1) * width * apart, row >= 0 && row < h, left, width, apart);
+                if (x0 + TX <= ow) {
+                    ADD_COLUMNS(sum, a, b, true);
+                } else {
+                    ADD_COLUMNS(sum, a, b, x0 + t < ow);
+                }
+            }
+        }
+    }
+    out += out_at + (leaf * (ulong)channels + (ulong)c) * (KH * KW) + (ulong)(i * KW);
+#pragma unroll
+    for (int k = 0; k < KW; k++) {
+        put_apart(sum[k], out + k);
+    }
+}
