@@ -22,6 +22,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 
+HALF = ["train.precision=bf16"]
 # case: configuration, dataset, what is set besides
 STEPS = {
     "mnist-mlp": ("launch/mnist-mlp.ini", "mnist.h5", []),
@@ -33,6 +34,25 @@ STEPS = {
     "gpt2-350m": ("launch/gpt2-124m.ini", "tokens.h5", ["model.n_layer=24", "model.n_head=16", "model.n_embd=1024", "train.batch_size=16"]),
     "gpt2-1.5b": ("launch/gpt2-124m.ini", "tokens.h5", ["model.n_layer=48", "model.n_head=25", "model.n_embd=1600", "train.batch_size=8"]),
     "resnet50": ("tests/bench/resnet50.ini", "pictures.h5", []),
+    "vit-b": ("docs/models/vit.md", "pictures.h5", [
+        *HALF, "train.batch_size=128", "layer.patch_embed.proj.channels=768", "layer.patch_embed.proj.kernel=16", "layer.patch_embed.proj.stride=16",
+        "layer.patches.shape=768, -1", "layer.pos_embed.block_size=197", "layer.blocks.width=768", "layer.blocks.heads=12", "layer.blocks.repeat=12",
+        "layer.head.out=1000"]),
+    "convnext-t": ("docs/models/convnext.md", "pictures.h5", [
+        *HALF, "train.batch_size=128", "data.augment=", "train.label_smoothing=0", "layer.stem.channels=96", "layer.stem.kernel=4", "layer.stem.stride=4",
+        *(f"layer.stage{k + 1}.dim={width}" for k, width in enumerate((96, 192, 384, 768))),
+        *(f"layer.stage{k + 1}.repeat={depth}" for k, depth in enumerate((3, 3, 9, 3))),
+        *(f"layer.down{k}.dim={96 << (k - 1)}" for k in (2, 3, 4)), "layer.head.out=1000"]),
+    "mobilenet": ("docs/models/mobilenet.md", "pictures.h5", [
+        *HALF, "train.batch_size=256", "data.augment=", "layer.stem.stride=2", "layer.head.out=1000"]),
+    "unet": ("docs/models/unet.md", "masks.h5", [
+        *HALF, "train.batch_size=16", *(f"layer.{name}.channels={width}" for name, width in
+                 (("inc", 64), ("down1", 128), ("down2", 256), ("down3", 512), ("up1", 256), ("up2", 128), ("up3", 64)))]),
+    "bert-base": ("docs/models/bert.md", "tokens.h5", [
+        *HALF, "train.batch_size=32", "data.window=512", "layer.bert.embeddings.word_embeddings.vocab=50305",
+        "layer.bert.embeddings.word_embeddings.dim=768", "layer.cls.predictions.out=50305", "layer.bert.embeddings.position_embeddings.block_size=512",
+        "layer.bert.encoder.layer.width=768", "layer.bert.encoder.layer.heads=12", "layer.bert.encoder.layer.repeat=12",
+        "layer.cls.predictions.transform.dense.out=768"]),
     "lstm": ("tests/bench/lstm.ini", "shakespeare.h5", []),
     "lstm-bf16": ("tests/bench/lstm.ini", "shakespeare.h5", ["train.precision=bf16"]),
 }
@@ -64,6 +84,12 @@ def make_data(charl, name, path):
         subprocess.run([charl, "data", "import", "npy", raw + ".x.npy", raw + ".y.npy", "--val-split", "0.2", "-o", path], check=True, stdout=subprocess.DEVNULL)
         os.remove(raw + ".x.npy")
         os.remove(raw + ".y.npy")
+    elif name == "masks.h5":
+        write_npy(raw + ".x.npy", "|u1", (40, 3, 256, 256), generator.randbytes(40 * 3 * 256 * 256))
+        write_npy(raw + ".y.npy", "<f4", (40, 256 * 256), array.array("f", generator.choices((0, 1), k=40 * 256 * 256)).tobytes())
+        subprocess.run([charl, "data", "import", "npy", raw + ".x.npy", raw + ".y.npy", "--val-split", "0.2", "-o", path], check=True, stdout=subprocess.DEVNULL)
+        os.remove(raw + ".x.npy")
+        os.remove(raw + ".y.npy")
     if os.path.exists(raw):
         os.remove(raw)
 
@@ -74,6 +100,18 @@ def write_npy(path, kind, shape, data):
     head += " " * (-(11 + len(head)) % 64) + "\n"
     with open(path, "wb") as f:
         f.write(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head.encode() + data)
+
+
+def configuration(options, path):
+    """The configuration at `path` in the tree; of a page of documentation its first one."""
+    if not path.endswith(".md"):
+        return os.path.join(ROOT, path)
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        text = f.read().split("```ini\n")[1].split("```")[0]
+    copy = os.path.join(options.data, os.path.basename(path)[:-3] + ".ini")
+    with open(copy, "w", encoding="utf-8") as f:
+        f.write(text)
+    return copy
 
 
 def say(text):
@@ -152,7 +190,7 @@ def compare_step(options, case):
     path = os.path.join(options.data, data)
     if not os.path.exists(path):
         make_data(program(options, "charl"), data, path)
-    command = ["step", os.path.join(ROOT, config), f"data.path={path}", *more, f"device.select={'gpu' if options.gpu else 'cpu'}",
+    command = ["step", configuration(options, config), f"data.path={path}", *more, f"device.select={'gpu' if options.gpu else 'cpu'}",
                "--repeat", "1", "--ms", str(int(options.seconds * 1e3))]
     baselines, mine, other = open_baselines(options, case), [], []
     for _ in range(options.rounds):

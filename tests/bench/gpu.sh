@@ -15,6 +15,7 @@ done
 # shellcheck disable=SC2086
 python3 "$here/compare.py" --gpu --bin "$bin" --data "$data" --seconds 0.2 --rounds 3 $baselines gemm
 # shellcheck disable=SC2086
-python3 "$here/compare.py" --gpu --compile --bin "$bin" --data "$data" --seconds 2 --rounds 5 $baselines mnist-mlp gpt2-124m resnet50
+python3 "$here/compare.py" --gpu --compile --bin "$bin" --data "$data" --seconds 2 --rounds 5 $baselines mnist-mlp gpt2-124m resnet50 \
+    vit-b convnext-t mobilenet unet bert-base
 # shellcheck disable=SC2086
 python3 "$here/compare.py" --gpu --bin "$bin" --data "$data" --seconds 1 --rounds 5 $baselines lstm lstm-bf16

@@ -24,16 +24,18 @@ def adamw(parameters, device, lr, **more):
 
 
 def image_steps(model, device, batch, shape, classes, optimizer, half=False, channels_last=False, compiled=False, n=8000):
-    """A training step on random images that lie on the device, drawn anew in every step where there are more than a batch."""
+    """A training step on random images that lie on the device, drawn anew in every step where there are more than a batch. Without classes the
+    targets are a zero or a one for each pixel."""
     model = model.to(device)
-    images, labels = torch.rand(n, *shape, device=device), torch.randint(0, classes, (n,), device=device)
+    images = torch.rand(n, *shape, device=device)
+    labels = torch.randint(0, classes, (n,), device=device) if classes else (torch.rand(n, 1, *shape[1:], device=device) < 0.5).float()
     if channels_last:
         model = model.to(memory_format=torch.channels_last)
         images = images.contiguous(memory_format=torch.channels_last)
     update = optimizer(model.parameters())
 
     def loss_of(x, y):
-        return F.cross_entropy(model(x), y)
+        return F.cross_entropy(model(x), y) if classes else F.binary_cross_entropy_with_logits(model(x), y)
 
     run = torch.compile(loss_of) if compiled else loss_of
 
@@ -51,7 +53,8 @@ def image_steps(model, device, batch, shape, classes, optimizer, half=False, cha
     return step
 
 
-def token_steps(model, device, batch, window, vocab, optimizer, half=False, compiled=False):
+def token_steps(model, device, batch, window, vocab, optimizer, half=False, compiled=False, masked=0.0, clip=1.0):
+    """A training step on windows of random tokens: of the next token or, with `masked`, of so large a part of them."""
     model = model.to(device)
     tokens = torch.randint(0, vocab, (1_000_000,), device=device)
     span = torch.arange(window + 1, device=device)
@@ -64,11 +67,16 @@ def token_steps(model, device, batch, window, vocab, optimizer, half=False, comp
 
     def step():
         rows = tokens[torch.randint(0, len(tokens) - window, (batch, 1), device=device) + span]
+        x, y = rows[:, :-1], rows[:, 1:]
+        if masked:
+            chosen = torch.rand(x.shape, device=device) < masked
+            x, y = torch.where(chosen, vocab - 1, x), torch.where(chosen, x, -100)
         update.zero_grad(set_to_none=True)
         with torch.autocast(device, torch.bfloat16, enabled=half):
-            loss = run(rows[:, :-1], rows[:, 1:])
+            loss = run(x, y)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        if clip:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
         update.step()
 
     return step
@@ -76,8 +84,18 @@ def token_steps(model, device, batch, window, vocab, optimizer, half=False, comp
 
 GPT2 = {"gpt2-124m": (12, 12, 768, 32), "gpt2-350m": (24, 16, 1024, 16), "gpt2-1.5b": (48, 25, 1600, 8)}  # layers, heads, width, windows
 
+IMAGE_MODELS = {  # model, batch, shape, classes
+    "vit-b": (lambda: models.Vit(16, 197, 12, 12, 768, 1000), 128, (3, 224, 224), 1000),
+    "convnext-t": (lambda: models.convnext((96, 192, 384, 768), (3, 3, 9, 3), 1000), 128, (3, 224, 224), 1000),
+    "mobilenet": (lambda: models.mobilenet(1000), 256, (3, 224, 224), 1000),
+    "unet": (lambda: models.Unet((64, 128, 256, 512)), 16, (3, 256, 256), 0),
+}
+
 
 def make(case, device, compiled):
+    def sgd(parameters):
+        return torch.optim.SGD(parameters, 0.1, momentum=0.9, weight_decay=5e-5, fused=device == "cuda")
+
     small = {"lr": 2e-3, "weight_decay": 0.01}
     if case == "mnist-mlp":
         return image_steps(models.perceptron(256, 128), device, 128, (1, 28, 28), 10, lambda p: adamw(p, device, **small), compiled=compiled)
@@ -95,9 +113,16 @@ def make(case, device, compiled):
         return token_steps(model, device, batch, 1024, 50304, lambda p: adamw(p, device, 6e-4, betas=(0.9, 0.95), weight_decay=0.1), True, compiled)
     if case == "resnet50":
         torch.backends.cudnn.benchmark = True
-        return image_steps(models.resnet50(), device, 256, (3, 224, 224), 1000,
-                           lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, weight_decay=5e-5, fused=device == "cuda"),
-                           True, True, compiled, n=256)
+        return image_steps(models.resnet50(), device, 256, (3, 224, 224), 1000, sgd, True, True, compiled, n=256)
+    if case in IMAGE_MODELS:
+        make_model, batch, shape, classes = IMAGE_MODELS[case]
+        torch.backends.cudnn.benchmark = True
+        update = sgd if case == "mobilenet" else lambda p: adamw(p, device, 1e-3, weight_decay=0.05)
+        return image_steps(make_model(), device, batch, shape, classes, update, True,
+                           case != "vit-b", compiled, n=batch)
+    if case == "bert-base":
+        model = models.Bert(50305, 512, 12, 12, 768, 0.1)
+        return token_steps(model, device, 32, 512, 50305, lambda p: adamw(p, device, 1e-4), True, compiled, 0.15, 0)
     if case in ("lstm", "lstm-bf16"):
         torch.backends.cudnn.allow_tf32 = False  # products of f32 are products of f32
         return token_steps(models.Recurrent(65, 2, 512), device, 64, 256, 65, lambda p: adamw(p, device, 1e-3), case == "lstm-bf16", compiled)
