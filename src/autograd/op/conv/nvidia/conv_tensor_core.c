@@ -6,7 +6,7 @@
 #include "autograd/launch/gemm_slices.h"
 #include "autograd/launch/rows.h"
 
-enum { ALIGN = 16, HALF_BYTES = 2, TILE = 128, ENOUGH_TILES = 64, MOST_PARTS = 64, THIN = 64 };
+enum { ALIGN = 16, HALF_BYTES = 2, TILE = 128, ENOUGH_TILES = 64, MOST_PARTS = 64, THIN = 64, SHORTEST_PART = 1024 };
 
 static int64_t count_taps(const charl__conv *c)
 {
@@ -82,6 +82,14 @@ static int64_t input_workspace(const charl__conv *c)
     return ALIGN + image_bytes(c) + output_bytes(c) + half_bytes(c->c * count_taps(c) * charl__conv_padded(c->o));
 }
 
+/* Whether the sum over so many samples may be cut into that many equal parts. Those shorter than a sample stay long. */
+static bool can_cut(const charl__conv *c, int64_t rows, int parts)
+{
+    const int64_t pixels = rows * c->oh * c->ow;
+
+    return rows > 0 && (rows % parts == 0 || (pixels % parts == 0 && pixels / parts >= SHORTEST_PART));
+}
+
 /* Enough parts to occupy a device. A power of two, so that the tree over parts and slices is that
  * over slices of trees over parts. */
 static int parts_of(const charl__conv *c, int64_t rows)
@@ -90,7 +98,7 @@ static int parts_of(const charl__conv *c, int64_t rows)
     const int64_t tiles = ((c->o + TILE - 1) / TILE) * ((columns + TILE - 1) / TILE);
     int parts = 1;
 
-    while (parts < MOST_PARTS && tiles * parts < ENOUGH_TILES && rows > 0 && rows % (2 * parts) == 0) {
+    while (parts < MOST_PARTS && tiles * parts < ENOUGH_TILES && can_cut(c, rows, 2 * parts)) {
         parts *= 2;
     }
     return parts;
@@ -289,7 +297,7 @@ static charl_status multiply_pixels(const charl__enqueue *e, const charl__conv *
     return CHARL_OK;
 }
 
-/* A slice's sum is cut into 2, 4, 8 ... parts of equally many samples, as many as the extents say, which are leaves of the tree. */
+/* A slice's sum is cut into 2, 4, 8 ... parts of equally many pixels, as many as the extents say, which are leaves of the tree. */
 static charl_status enqueue_weight(const charl__enqueue *e, const charl__conv *c)
 {
     static const charl_slices one = {.total = 1, .count = 1, .n_lanes = 1, .lane_hi = {1}};
@@ -298,7 +306,7 @@ static charl_status enqueue_weight(const charl__enqueue *e, const charl__conv *c
     const int parts = has_slices ? parts_of(c, rows) : 1;
     const charl_slices slices = has_slices ? charl__cut_slices(e->slices, parts) : one;
     const charl__fold_move move = {c->c, count_taps(c), charl__conv_padded(c->c)};
-    charl__conv_product p = charl__conv_wgmma_weight_gradient(c, rows / parts);
+    charl__conv_product p = charl__conv_wgmma_weight_gradient(c, rows * c->oh * c->ow / parts);
     charl__enqueue leaves = *e;
     carver w;
 
