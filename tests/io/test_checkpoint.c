@@ -208,11 +208,11 @@ static void test_not_a_checkpoint(void **state)
     refused(path, "not a regular file");
     unlink(path);
     assert_int_equal(mkdir(path, 0777), 0);
-    refused(path, "is not a checkpoint of charl; HINT name one");
+    refused(path, ": not a checkpoint of charl; HINT name one");
     rmdir(path);
     path = charl_test_path(dir, "a.safetensors");
     write_file(path, "{}");
-    refused(path, "is not a checkpoint of charl; HINT name one");
+    refused(path, ": not a checkpoint of charl; HINT name one");
     unlink(path);
     path = charl_test_path(dir, "a.h5");
     file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);

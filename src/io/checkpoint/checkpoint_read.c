@@ -105,7 +105,7 @@ static charl_status check_path(const char *path)
 
     CHARL_REQUIRE(
         stat(path, &s) != 0 || !(S_ISDIR(s.st_mode) || charl__ends_in(path, ".safetensors")), CHARL_ERR_CHECKPOINT,
-        "%s: is not a checkpoint of charl; HINT name one, such as runs/NAME/best.h5; safetensors start a training: "
+        "%s: not a checkpoint of charl; HINT name one, such as runs/NAME/best.h5; safetensors start a training: "
         "charl-train CONFIG --init-from FILE",
         path);
     return CHARL_OK;
