@@ -1,4 +1,4 @@
-/* attention_cached: attention that continues sequences; see attention.clh.
+/* attention_cached: attention of new positions over a cache of keys and values, for generating text; see attention.clh.
  *
  *   charl_take_in   keys and values of `rows` rows of qkv [rows, (heads + 2 kv_heads) * D] into cache [S, N, 2 kv_heads * D]. With BEGINS the rows are
  *                   positions 0, 1, ... of sequence at[0], else row r is position at[r] of sequence r

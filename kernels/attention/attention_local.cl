@@ -8,7 +8,7 @@
  * Numerics         see attention.clh: the bits of attention_vector.cl.
  */
 #include "attention/attention.clh"
-#include "shared/take4.clh"
+#include "shared/small_vectors.clh"
 #include "attention/attention_tiles.clh"
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(

@@ -10,7 +10,7 @@
 #define GLSE 0
 #endif
 #include "attention/attention.clh"
-#include "shared/take4.clh"
+#include "shared/small_vectors.clh"
 #include "attention/attention_tiles.clh"
 
 /* What both kernels read. */

@@ -1,4 +1,4 @@
-/* rotary: heads of 2 * size elements turned by their position. With x = in[.., i], y = in[.., size + i] of a head at position t,
+/* rotary: rotary position embedding (RoPE), heads of 2 * size elements turned by their position. With x = in[.., i], y = in[.., size + i] of a head at position t,
  *
  *   out[.., i] = x cos(a) - y sin(a),  out[.., size + i] = y cos(a) + x sin(a),  a = 2 pi t FREQUENCY[i] / 2^64
  *

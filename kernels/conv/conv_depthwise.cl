@@ -11,14 +11,14 @@
  *                  TY, TX    rows and columns of a work-item's block of out, with GRADIENT multiples of the stride; of charl_depthwise_weight
  *                            TX columns of g are read at a time
  *                  V         with LAST, channels of a work-item: 2 or 4
- *                  LANES_X, LANES_Y  with LAST, of a group: work-items beside one another, and blocks
+ *                  LANES_X, LANES_Y  of a group: work-items with other channels; with LAST, blocks
  *                  ACT       element type of images and weight
- * Launch           charl_depthwise: `blocks` blocks of TY x TX, by work-items in one dimension, each of one channel; with LAST channels
- *                  are along the first dimension, blocks along the second.
- *                  charl_depthwise_weight: a row of taps of one channel, with LAST of V, by a work-item; channels along the first dimension, in a group
- *                  with all KH rows of taps along the second; leaves along the third.
+ * Launch           1-D. charl_depthwise: `blocks` blocks of TY x TX of one channel, one to a work-item; with LAST a group has LANES_X * V channels
+ *                  of LANES_Y blocks, and groups of the same blocks follow one another.
+ *                  charl_depthwise_weight: a work-item has a row of taps of one channel, with LAST of V; a group of LANES_X * KH has all rows of
+ *                  its channels, and groups of the same leaf follow one another.
  * Numerics         that of gemm.clh, whose products compute other convolutions: every element is one chain of fma from +0, in ascending i, j
- *                  or n, y, x, in which pixels outside count as 0; then the bias is added. Taps that are between pixels of g are left out.
+ *                  or n, y, x, in which pixels outside count as 0; then the bias is added. Taps that fall between pixels of g, with a stride, are left out.
  */
 #ifndef KH
 #define KH 3
@@ -49,12 +49,12 @@
 #define LANES_X 8
 #define LANES_Y 16
 #endif
-#include "shared/take4.clh"
+#include "shared/small_vectors.clh"
 
 #define FLOOR_DIV(a, b) ((a) >= 0 ? (a) / (b) : -((-(a) + (b) - 1) / (b)))
 
-/* Of the block's rows and columns of the image that is read, counted from the first one that any tap reads: how many there are, and which a tap
- * reads for a result. */
+/* A block reads EXTENT rows of the image from row FIRST on, and so many columns. Counted from there, row READ is the one that tap i multiplies for
+ * result `at` of the block, if it READS one. k, s, p, d: kernel, stride, padding, dilation. */
 #if GRADIENT
 #define LOWEST(k, s, p, d)       FLOOR_DIV((p) - ((k) - 1) * (d), s)
 #define EXTENT(t, k, s, p, d)    (FLOOR_DIV((t) - 1 + (p), s) - LOWEST(k, s, p, d) + 1)
@@ -74,7 +74,7 @@
 
 #define CHANNELS (LANES_X * V) /* of a group */
 #if LAST
-#define KERNEL kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
+#define KERNEL kernel __attribute__((reqd_work_group_size(LANES_X * LANES_Y, 1, 1)))
 #else
 #define KERNEL kernel
 #endif
@@ -82,17 +82,20 @@
 typedef float4 numbers;
 #define GET(p)    take4(p)
 #define PUT(x, p) put4(x, p)
+#define BIASES(p) vload4(0, p)
 #elif LAST && V == 2
 typedef float2 numbers;
 #define GET(p)    take2(p)
 #define PUT(x, p) put2(x, p)
+#define BIASES(p) vload2(0, p)
 #else
 typedef float numbers;
 #define GET(p)    charl_get(p)
 #define PUT(x, p) charl_put(x, p)
+#define BIASES(p) *(p)
 #endif
 
-/* The channels of a vector, each in a window of its own. */
+/* Each channel of a vector goes to its own window. */
 CHARL_OVERLOAD void put_apart(float x, global float *out)
 {
     *out = x;
@@ -126,16 +129,22 @@ KERNEL void charl_depthwise(global const ACT *x, ulong x_at, global const ACT *w
                             global ACT *out, ulong out_at, ulong blocks, int channels, int h, int width, int oh, int ow)
 {
     const int down = (oh + TY - 1) / TY, across = (ow + TX - 1) / TX;
-    const ulong block = get_global_id(LAST), plane = block / (ulong)(down * across); /* or sample */
+#if LAST
+    const int lane = (int)get_local_id(0), groups = (channels + CHANNELS - 1) / CHANNELS; /* of the same blocks */
+    const ulong block = get_group_id(0) / (ulong)groups * LANES_Y + (ulong)(lane / LANES_X);
+#else
+    const ulong block = get_global_id(0);
+#endif
+    const ulong plane = block / (ulong)(down * across); /* with LAST, the sample */
     const int y0 = (int)(block / (ulong)across % (ulong)down) * TY, x0 = (int)(block % (ulong)across) * TX;
     const int top = FIRST(y0, KH, SH, PH, DH), left = FIRST(x0, KW, SW, PW, DW);
     numbers sum[TY][TX];
 
 #if LAST
     local numbers weights[KH * KW * LANES_X];
-    const int first = (int)get_group_id(0) * CHANNELS, c = (int)get_global_id(0) * V, apart = channels;
+    const int first = (int)(get_group_id(0) % (ulong)groups) * CHANNELS, c = first + lane % LANES_X * V, apart = channels;
 
-    for (int i = (int)(get_local_id(1) * LANES_X + get_local_id(0)); i < KH * KW * CHANNELS; i += LANES_X * LANES_Y) {
+    for (int i = lane; i < KH * KW * CHANNELS; i += LANES_X * LANES_Y) {
         const int of = i / (KH * KW), tap = i % (KH * KW);
 
         ((local float *)weights)[tap * CHANNELS + of] = first + of < channels ? charl_get(w + w_at + (long)first * (KH * KW) + i) : 0.0f;
@@ -180,7 +189,7 @@ KERNEL void charl_depthwise(global const ACT *x, ulong x_at, global const ACT *w
 #pragma unroll
             for (int j = 0; j < KW; j++) {
 #if LAST
-                const numbers weight = weights[(i * KW + j) * LANES_X + (int)get_local_id(0)];
+                const numbers weight = weights[(i * KW + j) * LANES_X + lane % LANES_X];
 #else
                 const float weight = charl_get(w + i * KW + j);
 #endif
@@ -199,17 +208,12 @@ KERNEL void charl_depthwise(global const ACT *x, ulong x_at, global const ACT *w
 #pragma unroll
         for (int tx = 0; tx < TX; tx++) {
             if (y0 + ty < oh && x0 + tx < ow) {
-#if LAST
-                numbers b = 0.0f;
+                numbers result = sum[ty][tx];
 
                 if (bias) {
-                    b = *(global const numbers *)(bias + bias_at + c);
+                    result += BIASES(bias + bias_at + c);
                 }
-#else
-                const float b = bias ? bias[bias_at + (ulong)c] : 0.0f;
-#endif
-
-                PUT(bias ? sum[ty][tx] + b : sum[ty][tx], out + ((long)(y0 + ty) * ow + x0 + tx) * apart);
+                PUT(result, out + ((long)(y0 + ty) * ow + x0 + tx) * apart);
             }
         }
     }
@@ -217,7 +221,7 @@ KERNEL void charl_depthwise(global const ACT *x, ulong x_at, global const ACT *w
 
 #define SPREAD ((TX - 1) * SW + (KW - 1) * DW + 1) /* columns of the image under TX of g */
 
-/* TX columns t of g, those that are there, times the pixels under them. */
+/* TX columns t of g, those inside the row, times the pixels under them. */
 #define ADD_COLUMNS(sum, a, b, is_there)                                                                               \
     _Pragma("unroll") for (int t = 0; t < TX; t++)                                                                     \
     {                                                                                                                  \
@@ -232,8 +236,9 @@ KERNEL void charl_depthwise(global const ACT *x, ulong x_at, global const ACT *w
 kernel void charl_depthwise_weight(global const ACT *g, ulong g_at, global const ACT *x, ulong x_at, global float *out, ulong out_at,
                                    int samples, int channels, int h, int width, int oh, int ow)
 {
-    const int c = (int)get_global_id(0) * (LAST ? V : 1), i = (int)get_local_id(1);
-    const ulong leaf = get_global_id(2);
+    const int of_group = LANES_X * (LAST ? V : 1), groups = (channels + of_group - 1) / of_group, lane = (int)get_local_id(0);
+    const int c = (int)(get_group_id(0) % (ulong)groups) * of_group + lane % LANES_X * (LAST ? V : 1), i = lane / LANES_X;
+    const ulong leaf = get_group_id(0) / (ulong)groups;
     const int apart = LAST ? channels : 1;
     numbers sum[KW];
 

@@ -48,7 +48,7 @@
 #define LX (TN / PN) /* work-items along a row of the tile */
 #define LY (TM / PM)
 #define LANES (LX * LY)
-#include "shared/take4.clh"
+#include "shared/small_vectors.clh"
 #include "gemm/gemm_local_tiles.clh"
 
 /* A patch is 32 work-items, whose outputs are 4 x 4 blocks: with PM = PN = 4, 4 blocks down and 8 across; else as often as needed, a patch

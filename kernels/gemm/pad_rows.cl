@@ -1,4 +1,4 @@
-/* pad_rows: out[row][j] = x[row][j], 0 for n <= j < pitch: rows of 16-bit elements that begin anywhere, copied to multiples of 16 bytes.
+/* pad_rows: out[row][j] = x[row][j], 0 for n <= j < pitch: rows of 16-bit elements that begin anywhere, copied to multiples of 16 bytes, for products on tensor cores.
  *
  * Launch           one work-item per 8 elements of out; pitch is a multiple of 8.
  */

@@ -207,7 +207,7 @@ kernel void charl_channel_gradient(PROLOGUE_ARGS global const ACT *x, ulong x_at
                                    ulong channels, ulong block, float scale)
 {
     const ulong groups = channels / LANES, c = get_global_id(0) % groups * LANES;
-    const ulong first = get_global_id(0) / groups, step = (rows + block - 1) / block; /* neighbours have neighbouring rows */
+    const ulong first = get_global_id(0) / groups, step = (rows + block - 1) / block; /* adjacent work-items read adjacent rows */
 
     (void)w, (void)w_at, (void)g, (void)g_at; /* WEIGHT and PROLOGUE decide */
     if (first >= step) {

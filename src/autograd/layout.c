@@ -216,7 +216,7 @@ static charl_status choose(layouts *l)
 /* Whether convolutions of half types choose the layout of images: else all stay as they are. */
 static bool has_choice(const charl_device *dev)
 {
-    const charl__conv any = {.groups = 1};
+    const charl__conv any = {.c = 1, .o = 1, .groups = 1, .kernel = {1, 1}};
 
     return charl__conv_backend_for(dev, CHARL_BF16, &any)->layout == CHARL_LAYOUT_ANY ||
            charl__conv_backend_for(dev, CHARL_F16, &any)->layout == CHARL_LAYOUT_ANY;

@@ -34,7 +34,7 @@ typedef enum charl__op_layout {
     CHARL_LAYOUT_CHANNELS,
     CHARL_LAYOUT_CHANNELS_LAST, /* likewise, and channels-last is faster */
     CHARL_LAYOUT_FROM_LAST,     /* operands have either layout, outputs are row-major */
-    CHARL_LAYOUT_TO_LAST,       /* the other way round */
+    CHARL_LAYOUT_TO_LAST,       /* operands are row-major, outputs have either layout */
     CHARL_LAYOUT_ANY            /* each tensor has its own layout; channels-last is faster */
 } charl__op_layout;
 

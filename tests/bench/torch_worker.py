@@ -54,7 +54,7 @@ def image_steps(model, device, batch, shape, classes, optimizer, half=False, cha
 
 
 def token_steps(model, device, batch, window, vocab, optimizer, half=False, compiled=False, masked=0.0, clip=1.0):
-    """A training step on windows of random tokens: of the next token or, with `masked`, of so large a part of them."""
+    """A training step on windows of random tokens: of the next token or, with `masked`, of that fraction of the tokens."""
     model = model.to(device)
     tokens = torch.randint(0, vocab, (1_000_000,), device=device)
     span = torch.arange(window + 1, device=device)

@@ -359,7 +359,7 @@ static void weight_gradient(void **state)
             want[e] = weight_gradient_at(&v, e / v.n_w * rows, rows, e % v.n_w);
         }
         for (int f = 0; f < FORMS; f++) {
-            charl__gemm p = charl__conv_weight_gradient(&v.c, rows);
+            charl__gemm p = charl__conv_weight_gradient(&v.c, slices);
 
             p.form = forms[f];
             if (can_run(forms[f], i / 2)) {
@@ -398,7 +398,7 @@ static void gradients_are_transposes(void **state)
         memset(v.bias, 0, (size_t)v.c.o * sizeof *v.bias);
         run(charl__conv_forward(&v.c, true), v.w, v.n_w, v.x, v.n_x, &v, out, v.n_out);
         run(charl__conv_input_gradient(&v.c), v.w, v.n_w, v.gout, v.n_out, &v, gx, v.n_x);
-        run(charl__conv_weight_gradient(&v.c, v.c.batch), v.gout, v.n_out, v.x, v.n_x, &v, gw, v.n_w);
+        run(charl__conv_weight_gradient(&v.c, 1), v.gout, v.n_out, v.x, v.n_x, &v, gw, v.n_w);
         assert_true(dot(out, v.gout, v.n_out) == dot(gx, v.x, v.n_x));
         assert_true(dot(out, v.gout, v.n_out) == dot(gw, v.w, v.n_w));
         charl_free(out);
@@ -422,7 +422,7 @@ static void small_images_share_tiles(void **state)
     assert_int_equal(charl__gemm_joined(&p, 36), 1); /* tiles are full */
     p = charl__conv_input_gradient(&c);
     assert_int_equal(charl__gemm_joined(&p, 64), c.batch);
-    p = charl__conv_weight_gradient(&c, 1);
+    p = charl__conv_weight_gradient(&c, c.batch);
     assert_int_equal(charl__gemm_joined(&p, 64), 1); /* samples are not columns */
     p = charl__conv_forward(&geometry[1], true);
     p.n = 42; /* vectors of four columns would be of two samples */

@@ -3,11 +3,11 @@
  *
  * The image element (y, x, r, s) means is at row y * step.x + shift.x + r * tap.x, column x * step.y + shift.y + s * tap.y: 0 outside.
  *
- *   GRAD 0   out[p][j] = bias[j] + sum over taps (r, s) and channels c of a[p, r, s][c] * b[j][w_first + r * w_step.x + s * w_step.y][c]
+ *   GRAD 0   forward, and the gradient of the image: out[p][j] = bias[j] + sum over taps (r, s) and channels c of a[p, r, s][c] * b[j][w_first + r * w_step.x + s * w_step.y][c]
  *            p < m: pixels (sample, y, x) of grid; j < n. a: the image; b: rows of ld elements, whose taps have 8 * chunks each.
  *            Pixel p is row (sample, y * out_step.x + out_place.x, x * out_step.y + out_place.y) of out [samples, out_extent, n].
- *   GRAD 1   out[z][i][r][s][c] = sum over pixels p of part z of a[p][i] * b[p, r, s][c]
- *            Part z has the k pixels (sample, y, x) of grid from z * k on, whole samples. a: rows of ld elements; b: the image; i < m; all
+ *   GRAD 1   gradient of the weight: out[z][i][r][s][c] = sum over pixels p of part z of a[p][i] * b[p, r, s][c]
+ *            Part z has the k pixels (sample, y, x) of grid from z * k on. a: rows of ld elements; b: the image; i < m; all
  *            8 * chunks channels are stored, as f32, two at a time.
  *
  * Specialised by   GRAD, BIAS (0, 1), ACT, IS_F16, OUT_T, STAGES, OUT_BY_8: see gemm_wgmma.cl

@@ -13,8 +13,8 @@
  *                  roles_deal.clh. The word COUNT of `split_k` is 0 before and after. Rows of both operands begin at multiples of 16 bytes; k > 0.
  * Building         for the target sm_90a: charl__launch.sm90a.min_blocks 1, shared_bytes LOCAL_BYTES + WORDS_BYTES, with WHOLE_ROWS
  *                  8 * ROWS_BYTES more, with LOCAL_LEVEL 4 * LEVEL more.
- * Algorithm        gemm_wgmma.cl's, but one work-item of the last four warps has the copy engine copy, as far ahead as there are stages, and the
- *                  other three add up A where that is wanted, while eight warps multiply and store, 64 rows per four. An instruction of the
+ * Algorithm        gemm_wgmma.cl's, but eight warps do nothing but multiply and store, 64 rows per four. Of four others one starts the copies, by one work-item
+ *                  and as many stages ahead as there are, and three add up A where that is wanted. An instruction of the
  *                  tensor cores holds its warp up until those before it have begun, so warps that multiply do nothing else (warp
  *                  specialisation, as in CUTLASS). Stages change hands by two words each: roles.clh.
  * Numerics         as gemm_wgmma.cl.
@@ -53,7 +53,7 @@
 #define OTHERS 128 /* work-items that do not multiply: */
 #define ADDERS 96  /* three warps add up A where that is wanted, */
 #define COPIER 96  /* and of the fourth one work-item copies */
-/* 384 work-items begin with 168 registers each; two of three may have more when the third has given theirs back: 2 x + y <= 504. */
+/* 384 work-items begin with 168 registers each; two of the three groups of four warps get more once the third has returned some: 2 x + y <= 504. */
 #define LANES_REGISTERS "216"
 #define OTHERS_REGISTERS "72"
 #if EDGE > 0

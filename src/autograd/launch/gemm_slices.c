@@ -13,10 +13,11 @@ typedef struct cut_rule {
 static const cut_rule plain = {64, 64, 32, 512}, for_tensor_cores = {128, 256, 128, 4096},
                       depthwise = {1, 8, 16384, 512};
 
-/* The gradient of a window that one channel has for itself: too few elements for a tile. */
+/* The weight gradient of a depthwise convolution: one element for each tap. */
 static bool is_depthwise(const charl__gemm *p)
 {
-    return p->m == 1 && p->inner > 1 && p->b_kind == CHARL_GEMM_WINDOW_T;
+    return p->m == 1 && p->inner > 1 && p->b_kind == CHARL_GEMM_WINDOW_T &&
+           p->n == (int64_t)p->window.taps[0] * p->window.taps[1];
 }
 
 bool charl__gemm_has_slices(const charl__enqueue *e, int k)

@@ -208,7 +208,7 @@ static charl_var *sum_around(charl_graph *g, charl_var *v, const charl_type *lik
     }
     if (t.batch == CHARL_BATCHED && t.shape.ndim == 4 && count == t.shape.dim[1] &&
         inner == t.shape.dim[2] * t.shape.dim[3]) {
-        return charl_sum_to(g, v, 1); /* of images, in whatever layout */
+        return charl_sum_to(g, v, 1); /* reads images in either layout */
     }
     if (t.batch == CHARL_BATCHED) {
         const int64_t rows = t.shape.dim[0];

@@ -9,8 +9,9 @@ typedef struct charl__nvidia_facts {
     bool ptx; /* inline PTX of compute capability 8.0 works: CHARL_PTX is defined in kernels */
     /* Half-precision matrix products on the tensor cores of compute capability 9.0 are right, in programs for sm_90a ... */
     bool wgmma;
-    bool mma;  /* ... or else on those of compute capability 8.0 and higher */
-    bool tf32; /* f32 may be multiplied there too, rounded to tf32 */
+    bool tensor_maps; /* with wgmma: kernels can make descriptors for the copy engine, an instruction of PTX 8.3 */
+    bool mma;         /* ... or else on those of compute capability 8.0 and higher */
+    bool tf32;        /* f32 may be multiplied there too, rounded to tf32 */
 } charl__nvidia_facts;
 
 /** How a program is built for NVIDIA's target sm_90a; only with wgmma. */

@@ -4,6 +4,7 @@
  * tiles; for gemm_wgmma also the program for sm_90a and more than 48 KB of local memory.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/env.h"
@@ -14,6 +15,7 @@
 enum { COMPUTE_CAPABILITY_MAJOR_NV = 0x4000, COMPUTE_CAPABILITY_MINOR_NV = 0x4001 };
 
 enum { M = 200, N = 136, K = 264, LOCAL_BYTES = 98304, MOST_ITEMS = 256, TILES = 4, GROUPS = 3 };
+enum { PTX_8_3 = 545 }; /* the first driver that assembles it */
 enum { A_MULTIPLIER = 7919, B_MULTIPLIER = 104729 };
 
 typedef struct kernel {
@@ -142,6 +144,7 @@ charl_status charl__probe_tensor_cores(charl_device *dev, bool allow_tf32)
 
     if (cc == 90 && !charl__env_is_on(CHARL_ENV_NO_WGMMA)) {
         CHARL_TRY(try_kernel(dev, &wgmma, "half types", &dev->facts.nvidia.wgmma));
+        dev->facts.nvidia.tensor_maps = dev->facts.nvidia.wgmma && atoi(dev->info.driver) >= PTX_8_3;
     }
     if (has_mma && !dev->facts.nvidia.wgmma) {
         CHARL_TRY(try_kernel(dev, &mma, "half types", &dev->facts.nvidia.mma));

@@ -122,8 +122,9 @@ charl__gemm charl__conv_phase_gradient(const charl__conv *c, const charl__conv_p
     return charl__conv_input_gradient(&phase);
 }
 
-charl__gemm charl__conv_weight_gradient(const charl__conv *c, int64_t rows)
+charl__gemm charl__conv_weight_gradient(const charl__conv *c, int64_t slices)
 {
+    const int64_t rows = c->batch / slices;
     const int64_t og = c->o / c->groups, cg = c->c / c->groups, taps = (int64_t)c->kernel[0] * c->kernel[1];
     const int64_t pixels = c->oh * c->ow, image = c->h * c->w;
 
@@ -136,7 +137,7 @@ charl__gemm charl__conv_weight_gradient(const charl__conv *c, int64_t rows)
         .segments = rows,
         .a_segment = c->o * pixels,
         .b_segment = c->c * image,
-        .count = (rows > 0 ? c->batch / rows : 1) * c->groups,
+        .count = slices * c->groups,
         .inner = c->groups,
         .a_outer = rows * c->o * pixels,
         .a_inner = og * pixels,

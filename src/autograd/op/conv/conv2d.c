@@ -236,6 +236,7 @@ static const charl__conv_attr strided = {{{3, 2}, {2, 3}, {1, 0}, {1, 2}}, 1, {0
 static const charl__conv_attr depthwise = {{{3, 3}, {2, 2}, {1, 1}, {1, 1}}, 6, {0, 0}};
 static const charl__conv_attr depthwise_wide = {{{7, 5}, {1, 2}, {3, 1}, {1, 1}}, 4, {0, 0}}; /* blocks of four rows */
 static const charl__conv_attr depthwise_gaps = {{{3, 2}, {1, 3}, {0, 2}, {2, 3}}, 2, {0, 0}};
+static const charl__conv_attr depthwise_empty = {{{3, 3}, {1, 1}, {2, 1}, {1, 1}}, 2, {0, 0}};
 static const charl__conv_attr grouped = {{{2, 3}, {1, 1}, {2, 1}, {2, 1}}, 2, {0, 0}};
 
 static const charl__op_sample samples[] = {
@@ -246,6 +247,7 @@ static const charl__op_sample samples[] = {
     {.in = {CHARL_B(F32, 8, 6, 5, 5), CHARL_R(F32, 6, 1, 3, 3), CHARL_R(F32, 6)}, DRAWN(depthwise, 72)},
     {.in = {CHARL_B(F32, 8, 4, 9, 12), CHARL_R(F32, 4, 1, 7, 5)}, .n_in = 2, DRAWN(depthwise_wide, 280)},
     {.in = {CHARL_B(F32, 8, 2, 7, 9), CHARL_R(F32, 2, 1, 3, 2), CHARL_R(F32, 2)}, DRAWN(depthwise_gaps, 48)},
+    {.in = {CHARL_B(F32, 8, 2, 0, 9), CHARL_R(F32, 2, 1, 3, 3), CHARL_R(F32, 2)}, DRAWN(depthwise_empty, 18)},
     {.in = {CHARL_B(F32, 8, 4, 5, 4), CHARL_R(F32, 6, 2, 2, 3), CHARL_R(F32, 6)}, DRAWN(grouped, 224)},
     {.in = {CHARL_R(F32, 1, 1, 1, 1), CHARL_R(F32, 1, 1, 1, 1), CHARL_R(F32, 1)}, DRAWN(k1, 2)},
     {.in = {CHARL_R(F32, 2, 16, 17, 19), CHARL_R(F32, 13, 16, 3, 3)}, .n_in = 2, DRAWN(k3, 646)},
@@ -522,6 +524,9 @@ static const charl__op_sample samples_wgrad[] = {
     {.in = {CHARL_B(F32, 8, 6, 7, 4), CHARL_B(F32, 8, 4, 5, 4)}, DRAWN(grouped, 224)},
     {.in = {CHARL_B(F32, 8, 6, 3, 3), CHARL_B(F32, 8, 6, 5, 5)}, DRAWN(depthwise, 72)},
     {.in = {CHARL_B(F32, 16, 4, 9, 5), CHARL_B(F32, 16, 4, 9, 12)}, DRAWN(depthwise_wide, 720)},
+    {.in = {CHARL_B(F32, 8, 2, 2, 9), CHARL_B(F32, 8, 2, 0, 9)}, DRAWN(depthwise_empty, 144)},
+    {.in = {CHARL_B(F32, 0, 3, 5, 6), CHARL_B(F32, 0, 2, 5, 6)}, DRAWN(k3, 1)},
+    {.in = {CHARL_B(F32, 0, 6, 3, 3), CHARL_B(F32, 0, 6, 5, 5)}, DRAWN(depthwise, 1)},
     {.in = {CHARL_B(F32, 32, 2, 24, 30), CHARL_B(F32, 32, 2, 28, 87)},
      DRAWN(depthwise_gaps, 23040)}, /* a slice in parts */
     {.in = {CHARL_B(F32, 8, 34, 9, 8), CHARL_B(F32, 8, 15, 9, 8)}, DRAWN(k3, 576)},

@@ -17,7 +17,7 @@ static int64_t weight_workspace(const charl__conv *c, charl_dtype type, int slic
     if (slices == 0) {
         return 0;
     }
-    product = charl__conv_weight_gradient(c, c->batch / slices);
+    product = charl__conv_weight_gradient(c, slices);
     return charl__gemm_slices_workspace(&product, type, slices);
 }
 
@@ -50,7 +50,7 @@ static charl_status enqueue_input(const charl__enqueue *e, const charl__conv *c)
 static charl_status enqueue_weight(const charl__enqueue *e, const charl__conv *c)
 {
     const int64_t slices = charl__gemm_has_slices(e, 0) ? e->slices->count : 1;
-    charl__gemm p = charl__conv_weight_gradient(c, c->batch / slices);
+    charl__gemm p = charl__conv_weight_gradient(c, slices);
 
     p.a = e->in[0];
     p.b = e->in[1];

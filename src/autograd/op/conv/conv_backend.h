@@ -2,8 +2,8 @@
 #define CHARL_AUTOGRAD_OP_CONV_CONV_BACKEND_H
 /** Ways to compute conv2d and its two gradients.
  *
- *  A row of the table in conv_backend.c computes all three, for the devices, types, groups, channels and windows that it supports. Neither the
- *  batch nor the extent of an image decides: both depend on ranks or change the bits that a pixel has.
+ *  A row of the table in conv_backend.c computes all three, for the devices, types, groups, channels and windows that it supports. The
+ *  batch must not decide, since it depends on the ranks, nor the extents of images, since a pixel's bits must not depend on them.
  */
 #include "autograd/op.h"
 #include "tensor/conv/conv.h"

@@ -1,5 +1,7 @@
 /* Depthwise convolutions: every channel has a window of its own. As products they would have one row each, so kernels that read images
  * directly compute them where there are work-groups (kernels/conv/conv_depthwise.cl). The bits are those of the products. */
+#include <limits.h>
+
 #include "autograd/op/conv/conv_backend.h"
 
 #include "autograd/launch/gemm_slices.h"
@@ -10,7 +12,8 @@ enum {
     MOST_TAPS = 64, /* code that is unrolled for larger windows takes long to compile */
     MOST_REACH = 16,
     MOST_STRIDE = 4,
-    LARGE_WINDOW = 16, /* taps from which on taller blocks of a result save reads */
+    MOST_EXTENT = INT_MAX / 64,
+    LARGE_WINDOW = 16, /* with more taps than this, taller blocks save reads */
     BLOCK_ROWS = 2,
     TALL_BLOCK_ROWS = 4,
     BLOCK_COLUMNS = 4,
@@ -28,11 +31,22 @@ static int reach_of(const charl__conv *c, int axis)
     return (c->kernel[axis] - 1) * c->dilation[axis] + 1;
 }
 
+/* Kernels count pixels of a plane by int, and read images of at least one pixel. */
+static bool fits(const charl__conv *c)
+{
+    return c->h > 0 && c->w > 0 && c->h <= MOST_EXTENT && c->w <= MOST_EXTENT && c->h * c->w <= INT_MAX &&
+           c->oh <= MOST_EXTENT && c->ow <= MOST_EXTENT && c->oh * c->ow <= INT_MAX && c->c <= INT_MAX &&
+           c->batch <= INT_MAX;
+}
+
 static bool supports(const charl_device *dev, charl_dtype type, const charl__conv *c)
 {
     (void)type;
-    if (!dev || charl__is_ungrouped(dev) || charl_device_get_info(dev)->max_group < WEIGHT_LANES * MOST_REACH ||
-        c->groups == 1 || c->c != c->groups || c->o != c->groups || c->kernel[0] > MOST_TAPS / c->kernel[1]) {
+    if (!dev || charl__is_ungrouped(dev) || charl_device_get_info(dev)->max_group < WEIGHT_LANES * MOST_REACH) {
+        return false;
+    }
+    if (c->groups == 1 || c->c != c->groups || c->o != c->groups || c->kernel[0] > MOST_TAPS / c->kernel[1] ||
+        !fits(c)) {
         return false;
     }
     for (int d = 0; d < 2; d++) {
@@ -56,7 +70,7 @@ static int64_t weight_workspace(const charl__conv *c, charl_dtype type, int slic
     if (slices == 0) {
         return 0;
     }
-    product = charl__conv_weight_gradient(c, c->batch / slices);
+    product = charl__conv_weight_gradient(c, slices);
     return charl__gemm_slices_workspace(&product, type, slices);
 }
 
@@ -111,10 +125,8 @@ static charl_status launch(const charl__enqueue *e, const charl__conv *c, bool i
     charl__launch_add(&l, charl__i32((int32_t)to->dim[2]));
     charl__launch_add(&l, charl__i32((int32_t)to->dim[3]));
     if (channels_last) {
-        l.local[0] = LANES;
-        l.local[1] = BLOCKS;
-        l.global[0] = (size_t)ceil_div(c->c, VECTOR * LANES) * l.local[0];
-        l.global[1] = (size_t)ceil_div(blocks, BLOCKS) * l.local[1];
+        l.local[0] = (size_t)LANES * BLOCKS;
+        l.global[0] = (size_t)(ceil_div(c->c, VECTOR * LANES) * ceil_div(blocks, BLOCKS)) * l.local[0];
     } else {
         charl__span_launch(e->dev, blocks, 1, &l);
     }
@@ -131,7 +143,7 @@ static charl_status enqueue_input(const charl__enqueue *e, const charl__conv *c)
     return launch(e, c, true);
 }
 
-/* Columns of d out that are read at a time: as many in each piece of a row, so that hardly any is left over. */
+/* Columns of d out that are read at a time, chosen so that a row divides nearly evenly. */
 static int columns_of(const charl__conv *c)
 {
     int most = (MOST_SPREAD - reach_of(c, 1)) / c->stride[1] + 1;
@@ -145,7 +157,7 @@ static charl_status enqueue_weight(const charl__enqueue *e, const charl__conv *c
 {
     const bool has_slices = charl__gemm_has_slices(e, 0), channels_last = e->in[0]->channels_last;
     const int64_t rows = has_slices ? c->batch / e->slices->count : c->batch;
-    const charl__gemm product = charl__conv_weight_gradient(c, rows);
+    const charl__gemm product = charl__conv_weight_gradient(c, has_slices ? e->slices->count : 1);
     const int parts = has_slices ? charl__gemm_slices_parts(&product, e->in[0]->dtype) : 1;
     const charl_slices slices = charl__cut_slices(e->slices, parts);
     const int64_t elements = charl__tensor_count(e->out[0]), leaves = has_slices ? slices.count : 1;
@@ -158,6 +170,8 @@ static charl_status enqueue_weight(const charl__enqueue *e, const charl__conv *c
     set_window(c, e->in[0]->dtype, channels_last, &l);
     charl__launch_set(&l, "TX", columns_of(c));
     charl__launch_set(&l, "V", vector);
+    charl__launch_set(&l, "LANES_X", WEIGHT_LANES);
+    charl__launch_set(&l, "LANES_Y", c->kernel[0]);
     charl__launch_add(&l, charl__in(e->in[0]));
     charl__launch_add(&l, charl__in(e->in[1]));
     charl__launch_add(&l, has_slices ? charl__out(charl__fold_target(&each, 0)) : charl__out(e->out[0]));
@@ -167,10 +181,8 @@ static charl_status enqueue_weight(const charl__enqueue *e, const charl__conv *c
     charl__launch_add(&l, charl__i32((int32_t)c->w));
     charl__launch_add(&l, charl__i32((int32_t)c->oh));
     charl__launch_add(&l, charl__i32((int32_t)c->ow));
-    l.local[0] = WEIGHT_LANES;
-    l.global[0] = (size_t)ceil_div(c->c, vector * WEIGHT_LANES) * WEIGHT_LANES;
-    l.local[1] = l.global[1] = (size_t)c->kernel[0];
-    l.global[2] = (size_t)leaves;
+    l.local[0] = (size_t)WEIGHT_LANES * (size_t)c->kernel[0];
+    l.global[0] = (size_t)(ceil_div(c->c, vector * WEIGHT_LANES) * leaves) * l.local[0];
     if (elements == 0) {
         return CHARL_OK;
     }

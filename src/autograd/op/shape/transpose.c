@@ -13,7 +13,7 @@
 #include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
 
-/* The order that brings channels of images to the end, or from there: what is channels-last then lies as it shall. */
+/* The order that brings channels of images to the end, or back: memory that is channels-last is then in the order wanted already. */
 static charl__op_layout layout_of(const charl__transpose_attr *t)
 {
     static const int last[] = {0, 2, 3, 1}, first[] = {0, 3, 1, 2};

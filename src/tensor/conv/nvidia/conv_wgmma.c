@@ -74,15 +74,15 @@ charl__conv_product charl__conv_wgmma_input_gradient(const charl__conv *c, const
     return p;
 }
 
-charl__conv_product charl__conv_wgmma_weight_gradient(const charl__conv *c, int64_t pixels)
+charl__conv_product charl__conv_wgmma_weight_gradient(const charl__conv *c, int64_t parts)
 {
     charl__conv_product p = charl__conv_wgmma_forward(c);
 
     p.is_gradient = true;
     p.m = c->o;
     p.n = c->c * c->kernel[0] * c->kernel[1];
-    p.k = pixels;
-    p.parts = pixels > 0 ? c->batch * c->oh * c->ow / pixels : 1;
+    p.k = c->batch * c->oh * c->ow / parts;
+    p.parts = parts;
     p.ld = charl__conv_padded(c->o);
     return p;
 }

@@ -37,9 +37,8 @@ charl__conv_product charl__conv_wgmma_forward(const charl__conv *c);
 /** The pixels of d x [batch, h, w, c] whose coordinates modulo the stride are `at`: a = d out, b =
  *  weight [c, kh, kw, padded o]. With all phases, all of it. */
 charl__conv_product charl__conv_wgmma_input_gradient(const charl__conv *c, const int at[2]);
-/** d weight [parts, o, kh, kw, padded c] in f32, a part for every `pixels` pixels of d out, which divide those of the batch: a = d out,
- *  b = x. */
-charl__conv_product charl__conv_wgmma_weight_gradient(const charl__conv *c, int64_t pixels);
+/** d weight [parts, o, kh, kw, padded c] in f32, of as many equal parts of the pixels of d out: a = d out, b = x. */
+charl__conv_product charl__conv_wgmma_weight_gradient(const charl__conv *c, int64_t parts);
 
 /** Enqueue. Async. Errors: ERR_SHAPE when an extent does not fit the kernel; ERR_KERNEL,
  *  ERR_DEVICE. */

@@ -123,8 +123,8 @@ static int64_t wide_columns(const charl__gemm *p)
  * faster (docs/benchmarks.md); shorter sums have not been measured. */
 static bool is_wide(charl_device *dev, const charl__gemm *p)
 {
-    return 8 * wide_columns(p) <= 9 * p->n && !(p->epilogue && p->k <= SHORT_K) &&
-           count_tiles(p, &narrow) > charl_device_get_info(dev)->compute_units;
+    return charl__device_facts_get(dev)->nvidia.tensor_maps && 8 * wide_columns(p) <= 9 * p->n &&
+           !(p->epilogue && p->k <= SHORT_K) && count_tiles(p, &narrow) > charl_device_get_info(dev)->compute_units;
 }
 
 /* has_chunks: rows of both operands begin at multiples of 16 bytes, without which the copy engine does not take them. */
@@ -133,7 +133,7 @@ static const tile *choose_tile(charl_device *dev, const charl__gemm *p, bool has
     if (is_mma(dev, p)) {
         return &of_mma;
     }
-    if (!has_chunks || p->k == 0) {
+    if (!has_chunks || p->k == 0 || !charl__device_facts_get(dev)->nvidia.tensor_maps) {
         return &narrow;
     }
     if (p->levels) {
@@ -208,7 +208,9 @@ static int fold_levels(charl_device *dev, const charl__gemm *p, int most)
  * go through memory, and concurrent groups share less of the cache, so it is not worth a gain of a few percent. */
 static deal deal_tiles(charl_device *dev, const charl__gemm *p, const tile *t, int64_t tiles)
 {
-    const int64_t most = (int64_t)t->groups * charl_device_get_info(dev)->compute_units;
+    const int64_t units = charl_device_get_info(dev)->compute_units;
+    const int64_t most =
+        t == &wide && units > CHARL_SPLIT_K_GROUPS ? CHARL_SPLIT_K_GROUPS : t->groups * units; /* maps */
     const int64_t steps = charl__ceil_div(p->k, STAGE_K);
     const bool can_split =
         t != &narrow && !p->levels && (t != &of_mma || !p->a_sums); /* which does not pass sums of A on */

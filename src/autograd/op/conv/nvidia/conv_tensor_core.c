@@ -41,16 +41,16 @@ static bool input_is_product(const charl__infer *inf, const charl__conv *c)
     return inf->channels_last && is_product(c, true);
 }
 
-/* The gradient of the weight then: outer products of pixels, `rows` samples to a slice. */
-static charl__gemm matrix_gradient(const charl__conv *c, int64_t rows)
+/* The gradient of the weight then: outer products of pixels, for each of so many slices. */
+static charl__gemm matrix_gradient(const charl__conv *c, int64_t slices)
 {
-    const int64_t pixels = rows * c->oh * c->ow;
+    const int64_t pixels = c->batch / slices * c->oh * c->ow;
 
     return (charl__gemm){.m = c->o,
                          .n = c->c,
                          .k = pixels,
                          .a_kind = CHARL_GEMM_TRANSPOSED,
-                         .count = rows > 0 ? c->batch / rows : 1,
+                         .count = slices,
                          .a_outer = pixels * c->o,
                          .b_outer = pixels * c->c,
                          .out_outer = c->o * c->c};
@@ -82,7 +82,7 @@ static int64_t input_workspace(const charl__conv *c)
     return ALIGN + image_bytes(c) + output_bytes(c) + half_bytes(c->c * count_taps(c) * charl__conv_padded(c->o));
 }
 
-/* Whether the sum over so many samples may be cut into that many equal parts. Those shorter than a sample stay long. */
+/* Whether the sum over so many samples may be cut into that many equal parts: of whole samples, or else of SHORTEST_PART pixels at least. */
 static bool can_cut(const charl__conv *c, int64_t rows, int parts)
 {
     const int64_t pixels = rows * c->oh * c->ow;
@@ -116,7 +116,7 @@ static int64_t weight_workspace(const charl__conv *c, charl_dtype type, int slic
     int64_t leaves = 0;
 
     if (is_matrix(c) && slices > 0) {
-        const charl__gemm p = matrix_gradient(c, rows);
+        const charl__gemm p = matrix_gradient(c, slices);
 
         leaves = charl__gemm_slices_workspace(&p, type, slices);
     } else if (!is_matrix(c)) {
@@ -277,9 +277,9 @@ static charl_status enqueue_input(const charl__enqueue *e, const charl__conv *c)
 }
 
 /* The gradient of the weight by outer products of pixels as they lie. */
-static charl_status multiply_pixels(const charl__enqueue *e, const charl__conv *c, int64_t rows)
+static charl_status multiply_pixels(const charl__enqueue *e, const charl__conv *c, int64_t slices)
 {
-    charl__gemm p = matrix_gradient(c, rows);
+    charl__gemm p = matrix_gradient(c, slices);
     const int64_t bytes =
         charl__gemm_has_slices(e, 0) ? charl__gemm_slices_workspace(&p, e->in[0]->dtype, e->slices->count) : 0;
     carver w = start_at(e, bytes);
@@ -306,12 +306,12 @@ static charl_status enqueue_weight(const charl__enqueue *e, const charl__conv *c
     const int parts = has_slices ? parts_of(c, rows) : 1;
     const charl_slices slices = has_slices ? charl__cut_slices(e->slices, parts) : one;
     const charl__fold_move move = {c->c, count_taps(c), charl__conv_padded(c->c)};
-    charl__conv_product p = charl__conv_wgmma_weight_gradient(c, rows * c->oh * c->ow / parts);
+    charl__conv_product p = charl__conv_wgmma_weight_gradient(c, slices.count);
     charl__enqueue leaves = *e;
     carver w;
 
     if (is_matrix(c)) {
-        return multiply_pixels(e, c, rows);
+        return multiply_pixels(e, c, has_slices ? e->slices->count : 1);
     }
     leaves.slices = &slices;
     leaves.parts = parts;
