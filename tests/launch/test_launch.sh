@@ -44,21 +44,25 @@ checks=$((checks + 1))
 expect 0 "after the stop" timeout 300 charl launch -n 1 "$@" -o stopped
 same "after the stop" whole stopped
 
+# term PID FILE: SIGTERM once FILE is there; $code is the exit code.
+term() {
+    for _i in $(seq 600); do
+        [ ! -e "$2" ] || break
+        sleep 0.05
+    done
+    kill -TERM "$1"
+    wait "$1"
+    code=$?
+    checks=$((checks + 1))
+}
+
 # Also while the hosts are contacted, before there is anybody to pass it on to.
 printf '#!/bin/sh\ntouch asked\nsleep 2\n' >slow-ssh
 printf '#!/bin/sh\ntouch started\n' >no-mpirun
 chmod +x slow-ssh no-mpirun
 printf 'localhost slots=2\nother slots=2\n' >hosts
 charl launch --ssh=./slow-ssh --mpirun=./no-mpirun -f hosts "$@" -o early >log 2>&1 &
-pid=$!
-for _i in $(seq 600); do
-    [ ! -e asked ] || break
-    sleep 0.05
-done
-kill -TERM $pid
-wait $pid
-code=$?
-checks=$((checks + 1))
+term $! asked
 [ $code -eq 75 ] && [ ! -e started ] || { fail "SIGTERM while hosts are contacted: exit code $code, not 75"; cat log; }
 
 # Nor is it lost with an mpirun that is not ready to pass it on.
@@ -70,15 +74,7 @@ for _i in $(seq 300); do sleep 0.1; done
 SH
 chmod +x deaf-mpirun
 charl launch -n 2 --mpirun=./deaf-mpirun "$@" -o early >log 2>&1 &
-pid=$!
-for _i in $(seq 600); do
-    [ ! -e started ] || break
-    sleep 0.05
-done
-kill -TERM $pid
-wait $pid
-code=$?
-checks=$((checks + 1))
+term $! started
 [ $code -eq 75 ] || { fail "SIGTERM that mpirun loses: exit code $code, not 75"; cat log; }
 
 # Hosts: one answers, one does not. The ssh of this test is told which.

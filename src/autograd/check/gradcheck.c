@@ -94,7 +94,7 @@ charl_status charl_gradcheck(charl_graph *g, charl_var *loss, int samples, doubl
                   "gradcheck needs a compiled graph with gradients, whose loss is kept");
     CHARL_REQUIRE(charl__graph_is_whole(g), CHARL_ERR_INVALID, "gradcheck runs on one rank");
     CHARL_REQUIRE(!charl__steps_scale(g->steps), CHARL_ERR_INVALID,
-                  "gradcheck compares the gradients of the loss: here they are those of the loss times a loss scale");
+                  "gradcheck needs the gradients of the loss itself, without a loss scale");
     CHARL_TRY(loss_of(g, loss, &ignored)); /* leaves the gradients to be checked */
     for (int i = 0; i < g->vars.count; i++) {
         charl_var *v = charl__var(g, i);

@@ -4,13 +4,13 @@
 #include "autograd/launch/gemm_slices.h"
 #include "autograd/op/conv/conv_phase.h"
 
-static int64_t no_workspace(const charl__conv *c)
+int64_t charl__conv_no_workspace(const charl__conv *c)
 {
     (void)c;
     return 0;
 }
 
-static int64_t weight_workspace(const charl__conv *c, charl_dtype type, int slices)
+int64_t charl__conv_slices_workspace(const charl__conv *c, charl_dtype type, int slices)
 {
     charl__gemm product;
 
@@ -19,6 +19,19 @@ static int64_t weight_workspace(const charl__conv *c, charl_dtype type, int slic
     }
     product = charl__conv_weight_gradient(c, slices);
     return charl__gemm_slices_workspace(&product, type, slices);
+}
+
+void charl__conv_set_window(const charl__conv *c, charl__launch *l)
+{
+    charl__launch_set_all(l, (charl__kernel_param[]){{"KH", c->kernel[0]},
+                                                     {"KW", c->kernel[1]},
+                                                     {"SH", c->stride[0]},
+                                                     {"SW", c->stride[1]},
+                                                     {"PH", c->padding[0]},
+                                                     {"PW", c->padding[1]},
+                                                     {"DH", c->dilation[0]},
+                                                     {"DW", c->dilation[1]},
+                                                     {NULL}});
 }
 
 static charl_status enqueue(const charl__enqueue *e, const charl__conv *c)
@@ -60,9 +73,9 @@ static charl_status enqueue_weight(const charl__enqueue *e, const charl__conv *c
 
 static const charl__conv_backend products = {.name = "product",
                                              .layout = CHARL_LAYOUT_ROWS,
-                                             .workspace = no_workspace,
+                                             .workspace = charl__conv_no_workspace,
                                              .input_workspace = charl__conv_phases_workspace,
-                                             .weight_workspace = weight_workspace,
+                                             .weight_workspace = charl__conv_slices_workspace,
                                              .enqueue = enqueue,
                                              .enqueue_input = enqueue_input,
                                              .enqueue_weight = enqueue_weight};

@@ -31,6 +31,13 @@ typedef struct charl__conv_backend {
 extern const charl__conv_backend charl__conv_tensor_cores; /* NVIDIA's: nvidia/conv_tensor_core.c */
 extern const charl__conv_backend charl__conv_depthwise;
 
+/* For rows of the table: no workspace; that of weight gradients which are parts of slices, as charl__gemm_slices cuts them. */
+int64_t charl__conv_no_workspace(const charl__conv *c);
+int64_t charl__conv_slices_workspace(const charl__conv *c, charl_dtype type, int slices);
+
+/** Set the parameters KH, KW, SH, SW, PH, PW, DH and DW of a kernel: kernel, stride, padding and dilation. */
+void charl__conv_set_window(const charl__conv *c, charl__launch *l);
+
 /** The first row that supports them; there is one for all. */
 const charl__conv_backend *charl__conv_backend_for(const charl_device *dev, charl_dtype type, const charl__conv *c);
 

@@ -1,5 +1,5 @@
-/* Depthwise convolutions: every channel has a window of its own. As products they would have one row each, so kernels that read images
- * directly compute them where there are work-groups (kernels/conv/conv_depthwise.cl). The bits are those of the products. */
+/* Depthwise convolutions: every channel has a window of its own. As products they would have one row each. On devices with
+ * work-groups, kernels that read the images directly compute them (kernels/conv/conv_depthwise.cl), with the bits of the products. */
 #include <limits.h>
 
 #include "autograd/op/conv/conv_backend.h"
@@ -57,38 +57,11 @@ static bool supports(const charl_device *dev, charl_dtype type, const charl__con
     return true;
 }
 
-static int64_t no_workspace(const charl__conv *c)
+static void set_params(const charl__conv *c, charl_dtype type, bool channels_last, charl__launch *l)
 {
-    (void)c;
-    return 0;
-}
-
-static int64_t weight_workspace(const charl__conv *c, charl_dtype type, int slices)
-{
-    charl__gemm product;
-
-    if (slices == 0) {
-        return 0;
-    }
-    product = charl__conv_weight_gradient(c, slices);
-    return charl__gemm_slices_workspace(&product, type, slices);
-}
-
-static void set_window(const charl__conv *c, charl_dtype type, bool channels_last, charl__launch *l)
-{
-    const charl__kernel_param params[] = {{"KH", c->kernel[0]},
-                                          {"KW", c->kernel[1]},
-                                          {"SH", c->stride[0]},
-                                          {"SW", c->stride[1]},
-                                          {"PH", c->padding[0]},
-                                          {"PW", c->padding[1]},
-                                          {"DH", c->dilation[0]},
-                                          {"DW", c->dilation[1]},
-                                          {"LAST", channels_last},
-                                          {"ACT", .text = charl__kernel_type(type)},
-                                          {NULL}};
-
-    charl__launch_set_all(l, params);
+    charl__conv_set_window(c, l);
+    charl__launch_set(l, "LAST", channels_last);
+    charl__launch_set_text(l, "ACT", charl__kernel_type(type));
 }
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -107,7 +80,7 @@ static charl_status launch(const charl__enqueue *e, const charl__conv *c, bool i
     const int64_t blocks = c->batch * ceil_div(to->dim[2], ty) * ceil_div(to->dim[3], tx) * (channels_last ? 1 : c->c);
     charl__launch l = {.file = "conv/conv_depthwise", .entry = "charl_depthwise", .label = e->label};
 
-    set_window(c, e->in[0]->dtype, channels_last, &l);
+    set_params(c, e->in[0]->dtype, channels_last, &l);
     charl__launch_set(&l, "GRADIENT", is_gradient);
     charl__launch_set(&l, "TY", ty);
     charl__launch_set(&l, "TX", tx);
@@ -167,7 +140,7 @@ static charl_status enqueue_weight(const charl__enqueue *e, const charl__conv *c
 
     each.slices = &slices;
     each.parts = parts;
-    set_window(c, e->in[0]->dtype, channels_last, &l);
+    set_params(c, e->in[0]->dtype, channels_last, &l);
     charl__launch_set(&l, "TX", columns_of(c));
     charl__launch_set(&l, "V", vector);
     charl__launch_set(&l, "LANES_X", WEIGHT_LANES);
@@ -197,9 +170,9 @@ static charl_status enqueue_weight(const charl__enqueue *e, const charl__conv *c
 const charl__conv_backend charl__conv_depthwise = {.name = "depthwise",
                                                    .supports = supports,
                                                    .layout = CHARL_LAYOUT_CHANNELS_LAST,
-                                                   .workspace = no_workspace,
-                                                   .input_workspace = no_workspace,
-                                                   .weight_workspace = weight_workspace,
+                                                   .workspace = charl__conv_no_workspace,
+                                                   .input_workspace = charl__conv_no_workspace,
+                                                   .weight_workspace = charl__conv_slices_workspace,
                                                    .enqueue = enqueue,
                                                    .enqueue_input = enqueue_input,
                                                    .enqueue_weight = enqueue_weight};

@@ -1,5 +1,6 @@
 /* Phases: one product each, over taps picked from the weight, then merged into the image. */
 #include "autograd/op/conv/conv_phase.h"
+#include "autograd/op/conv/conv_backend.h"
 
 #include <stdio.h>
 
@@ -36,19 +37,6 @@ int64_t charl__conv_phases_workspace(const charl__conv *c)
     return c->stride[0] == 1 && c->stride[1] == 1 ? 0 : (phase_elements(c) + weights) * (int64_t)sizeof(float);
 }
 
-static void set_window(const charl__conv *c, charl__launch *l)
-{
-    charl__launch_set_all(l, (charl__kernel_param[]){{"KH", c->kernel[0]},
-                                                     {"KW", c->kernel[1]},
-                                                     {"SH", c->stride[0]},
-                                                     {"SW", c->stride[1]},
-                                                     {"PH", c->padding[0]},
-                                                     {"PW", c->padding[1]},
-                                                     {"DH", c->dilation[0]},
-                                                     {"DW", c->dilation[1]},
-                                                     {NULL}});
-}
-
 /* The taps of a phase, one after another, as a weight of their own. */
 static charl_status pick(const charl__enqueue *e, const charl__conv *c, const charl__conv_phase *p,
                          const charl_tensor *taps)
@@ -64,7 +52,7 @@ static charl_status pick(const charl__enqueue *e, const charl__conv *c, const ch
                                 charl__i32(p->count[1])},
                        .label = e->label};
 
-    set_window(c, &l);
+    charl__conv_set_window(c, &l);
     charl__span_launch(e->dev, count, span, &l);
     return charl__launch_enqueue(e->dev, &l);
 }
@@ -107,7 +95,7 @@ static charl_status merge(const charl__enqueue *e, const charl__conv *c)
                                 charl__i32((int32_t)chunk), charl__i32((int32_t)c->h), charl__i32((int32_t)c->w)},
                        .label = e->label};
 
-    set_window(c, &l);
+    charl__conv_set_window(c, &l);
     charl__span_launch(e->dev, ceil_div(rows, span) * across, 1, &l);
     return charl__launch_enqueue(e->dev, &l);
 }
