@@ -38,41 +38,14 @@
 #include "nvidia/gemm/wgmma_stages.clh"
 
 #define AHEAD (STAGES - 1 - OVERLAP)
-#define FAR (-(1 << 30)) /* a coordinate outside every image, whatever the tap */
-
-/* What every work-item knows of the convolution. */
-typedef struct {
-    int2 image, taps, grid, step, shift, tap;
-    int chunks, ld;
-} window;
-
-static inline int is_inside(const window *t, int h, int w)
-{
-    return (uint)h < (uint)t->image.x && (uint)w < (uint)t->image.y;
-}
-
+/* With GRAD 1: from this work-item's first chunk in an operand's part of a stage to that of the n-th block of 64 rows or columns and the first or second half of k. */
+#define PLACE_OF(n, half) ((n) * BLOCK + (half) * (BLOCK / 2))
+#include "nvidia/conv/conv_window.clh"
 #if GRAD
 #include "nvidia/conv/conv_pixels.clh"
 #else
 #include "nvidia/conv/conv_taps.clh"
 #endif
-
-/* Copies the next stage, in the order of this group's tiles, to the place `fill`, and advances; nothing after the last one. coming: the tile that
- * is copied; left: its stages that are not; next: what of the following one. w_first and w_step: of a `w` of that name. */
-#define COPY_NEXT(next, t, a, b, w, m, n, k, tiles, groups, steps, cols, coming, left, fill, mine, row, chunk)         \
-    if (left == 0) {                                                                                                   \
-        coming += groups;                                                                                              \
-        left = steps;                                                                                                  \
-        if (coming < tiles) {                                                                                          \
-            BEGIN_TILE(next, t, coming, a, b, m, n, k, cols, row, chunk);                                              \
-        }                                                                                                              \
-    }                                                                                                                  \
-    if (coming < tiles) {                                                                                              \
-        COPY_STAGE(next, t, mine + fill, mine + fill + A_BLOCKS * BLOCK, w##_first, w##_step);                         \
-        left--;                                                                                                        \
-    }                                                                                                                  \
-    COMMIT_COPIES;                                                                                                     \
-    fill = AFTER(fill)
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
 conv_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *bias, ulong bias_at,
@@ -122,6 +95,11 @@ conv_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
             use = AFTER(use);
         }
         ASM volatile("wgmma.wait_group.sync.aligned 0;" : SUMS(c)::"memory"); /* names the sums, so that none is read before */
-        STORE_TILE(t, tile, c, bias, out, m, n, cols, lane);
+
+        BEGIN_STORE(to, t, tile, (lane >> 5) * 16, out, m, cols, lane);
+#pragma unroll
+        for (int x = 0; x < BN / 16; x++) {
+            STORE_SUMS(to, 16 * x, c + 8 * x, bias, out, m, n, lane);
+        }
     }
 }
