@@ -21,23 +21,16 @@
 #include "nvidia/ptx/local.clh"
 #include "nvidia/ptx/mma.clh"
 #include "nvidia/gemm/tile_store.clh"
+#include "nvidia/gemm/mma_tiles.clh"
 
-#define BM 128
-#define BK (64 / SIZE)
-#define LANES 128
-#define SUMS_EACH 128
 #define AHEAD (STAGES - 1)
 #define BARRIER(lane) ASM volatile("bar.sync 0;" ::: "memory")
-#include "nvidia/gemm/mma_tiles.clh"
 #include "nvidia/gemm/mma_sums.clh"
 #include "nvidia/gemm/tile_order.clh"
 #include "nvidia/gemm/tile_epilogue.clh"
 
-#define STAGE_BYTES (2 * PANEL)
-#define LOCAL_BYTES (STAGES * STAGE_BYTES)
 #define A_STRIDE(pitch) (A_KIND == 1 ? 64 * (ulong)pitch : 64) /* bytes from a stage to the next */
 #define B_STRIDE(pitch) (B_KIND == 0 ? 64 * (ulong)pitch : 64)
-#define AFTER(stage) ((stage) == LOCAL_BYTES - STAGE_BYTES ? 0 : (stage) + STAGE_BYTES)
 
 /* Copies the next stage, in the order of this group's pieces, to the place `fill`, and advances; nothing after the last one. coming: the piece
  * that is copied, of `pieces`; k_left: of it; corner: of its tile. Of operand a: its address in memory, a_outer, a_inner and a_pitch, and where this
@@ -63,29 +56,6 @@
     COMMIT_COPIES;                                                                                                     \
     fill = AFTER(fill)
 
-/* Fragments of 32 bytes of k, step 0 or 1 of the stage at `at`, for products that are made while those of the next are loaded. place_a, place_b, for
- * a `place` of that name: see place_of_fragment. */
-#define LOAD(step, at, place, rows, columns)                                                                           \
-    _Pragma("unroll") for (uint r = 0; r < 4; r++)                                                                     \
-    {                                                                                                                  \
-        rows[step][r] = fragment(A_KIND == 1, at, place##_a, r, step);                                                 \
-        columns[step][r] = fragment(B_KIND == 0, at + PANEL, place##_b, r, step);                                      \
-    }
-
-/* Their products, added to the sums c, and those of A to s. */
-#define MULTIPLY_ALL(step, c, rows, columns, s, with_a_sums)                                                           \
-    _Pragma("unroll") for (int r = 0; r < 4; r++)                                                                      \
-    {                                                                                                                  \
-        rows[step][r] = factors(rows[step][r]);                                                                        \
-        columns[step][r] = factors(columns[step][r]);                                                                  \
-    }                                                                                                                  \
-    ADD_A_SUMS(rows[step], s, with_a_sums);                                                                            \
-    _Pragma("unroll") for (int x = 0; x < 16; x++)                                                                     \
-    {                                                                                                                  \
-        MULTIPLY(c + 8 * x, rows[step][x / 4], columns[step][x % 4].x, columns[step][x % 4].z);                        \
-        MULTIPLY(c + 8 * x + 4, rows[step][x / 4], columns[step][x % 4].y, columns[step][x % 4].w);                    \
-    }
-
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
 gemm_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *restrict bias, ulong bias_at,
          global OUT_T *restrict out, ulong out_at, int m, int n, int k, int a_pitch, int b_pitch, int inner, int tiles,
@@ -103,7 +73,7 @@ gemm_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, globa
     uint fill = 0, use = 0; /* offsets of the stages that are copied and used next */
     place corner = {0, 0, 0, 0};
     ulong4 from_a = 0, from_b = 0;
-    uint4 rows[2][4], columns[2][4];
+    uint4 rows[2][4], columns[2][FRAGMENTS];
     float c[SUMS_EACH]; /* 4 of each 16 x 8, of which there are 4 x 8 */
 
     a += a_at;
@@ -128,11 +98,13 @@ gemm_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, globa
         for (int t = now.from; t < now.to; t++) {
             LOAD(1, base + use, place, rows, columns);
             COPY_NEXT(a, b, m, n, k, inner, steps, tiles, rounds, pieces, coming, k_left, corner, from, fill, base, lane);
-            MULTIPLY_ALL(0, c, rows, columns, s, with_a_sums);
+            ADD_A_SUMS(rows[0], s, with_a_sums);
+            MULTIPLY_ALL(0, c, rows, columns);
             use = AFTER(use);
             ARRIVED_BUT(AHEAD - 1);
             LOAD(0, base + use, place, rows, columns); /* of the next stage, also where that is another tile's, or none */
-            MULTIPLY_ALL(1, c, rows, columns, s, with_a_sums);
+            ADD_A_SUMS(rows[1], s, with_a_sums);
+            MULTIPLY_ALL(1, c, rows, columns);
         }
         PASS_SUMS_ON(now, c, lane, split_k, steps);
 
