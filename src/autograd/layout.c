@@ -7,7 +7,7 @@
 #include "autograd/graph_private.h"
 #include "autograd/op/conv/conv_backend.h"
 #include "base/alloc.h"
-#include "tensor/conv/nvidia/conv_wgmma.h"
+#include "tensor/conv/nvidia/conv_tensor_core.h"
 
 typedef struct layouts {
     charl_graph *g;

@@ -1,7 +1,7 @@
-/* conv2d and its gradients on NVIDIA's tensor cores (tensor/conv/nvidia/conv_wgmma.h), from and to the operators' own layouts: images that
+/* conv2d and its gradients on NVIDIA's tensor cores (tensor/conv/nvidia/conv_tensor_core.h), from and to the operators' own layouts: images that
  * are not channels-last are made so in the workspace, weights become [rows, kh, kw, padded channels], by one launch each. */
 #include "autograd/op/conv/conv_backend.h"
-#include "tensor/conv/nvidia/conv_wgmma.h"
+#include "tensor/conv/nvidia/conv_tensor_core.h"
 
 #include "autograd/launch/gemm_slices.h"
 #include "autograd/launch/rows.h"
@@ -214,7 +214,7 @@ static charl_status take_weight(carver *w, const charl_tensor *t, int64_t batch,
 
 static charl_status enqueue(const charl__enqueue *e, const charl__conv *c)
 {
-    charl__conv_product p = charl__conv_wgmma_forward(c);
+    charl__conv_product p = charl__conv_product_forward(c);
     carver w = start_at(e, 0);
 
     CHARL_TRY(take_image(&w, e->in[0], c->c, c->h * c->w, &p.a));
@@ -235,7 +235,7 @@ static charl_status enqueue(const charl__enqueue *e, const charl__conv *c)
                                                      .bias_kind = p.bias ? CHARL_GEMM_BIAS_COLUMNS : CHARL_GEMM_NO_BIAS,
                                                      .label = e->label}));
     } else {
-        CHARL_TRY(charl__conv_wgmma(e->dev, &p));
+        CHARL_TRY(charl__conv_product_enqueue(e->dev, &p));
     }
     CHARL_TRY(give_image(&w, &p.out, e->out[0], c->o, c->oh * c->ow));
     return CHARL_OK;
@@ -263,13 +263,13 @@ static charl_status enqueue_input(const charl__enqueue *e, const charl__conv *c)
     CHARL_TRY(take_weight(&w, e->in[1], 1, c->o, c->c * count_taps(c), &b));
     for (int y = 0; y < c->stride[0] && y < c->h; y++) {
         for (int x = 0; x < c->stride[1] && x < c->w; x++) {
-            charl__conv_product p = charl__conv_wgmma_input_gradient(c, (int[]){y, x});
+            charl__conv_product p = charl__conv_product_input_gradient(c, (int[]){y, x});
 
             p.a = a;
             p.b = b;
             p.out = out;
             p.label = e->label;
-            CHARL_TRY(charl__conv_wgmma(e->dev, &p));
+            CHARL_TRY(charl__conv_product_enqueue(e->dev, &p));
         }
     }
     CHARL_TRY(give_image(&w, &out, e->out[0], c->c, c->h * c->w));
@@ -306,7 +306,7 @@ static charl_status enqueue_weight(const charl__enqueue *e, const charl__conv *c
     const int parts = has_slices ? parts_of(c, rows) : 1;
     const charl_slices slices = has_slices ? charl__cut_slices(e->slices, parts) : one;
     const charl__fold_move move = {c->c, count_taps(c), charl__conv_padded(c->c)};
-    charl__conv_product p = charl__conv_wgmma_weight_gradient(c, slices.count);
+    charl__conv_product p = charl__conv_product_weight_gradient(c, slices.count);
     charl__enqueue leaves = *e;
     carver w;
 
@@ -320,7 +320,7 @@ static charl_status enqueue_weight(const charl__enqueue *e, const charl__conv *c
     w = start_at(e, slices.count * leaf_bytes(c));
     CHARL_TRY(take_image(&w, e->in[0], c->o, c->oh * c->ow, &p.a));
     CHARL_TRY(take_image(&w, e->in[1], c->c, c->h * c->w, &p.b));
-    CHARL_TRY(charl__conv_wgmma(e->dev, &p));
+    CHARL_TRY(charl__conv_product_enqueue(e->dev, &p));
     CHARL_TRY(charl__fold_inputs(&leaves,
                                  &(charl__fold_input){charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0),
                                                       charl__tensor_count(e->out[0]), 0, &move},

@@ -1,6 +1,6 @@
 /* Convolutions on NVIDIA's tensor cores. The tile, chosen here, changes no bits:
  * kernels/nvidia/conv/conv_wgmma.cl says why. */
-#include "tensor/conv/nvidia/conv_wgmma.h"
+#include "tensor/conv/nvidia/conv_tensor_core.h"
 
 #include <limits.h>
 
@@ -22,7 +22,7 @@ static void copy_pair(int to[2], const int from[2])
     to[1] = from[1];
 }
 
-charl__conv_product charl__conv_wgmma_forward(const charl__conv *c)
+charl__conv_product charl__conv_product_forward(const charl__conv *c)
 {
     charl__conv_product p = {
         .m = c->batch * c->oh * c->ow,
@@ -43,7 +43,7 @@ charl__conv_product charl__conv_wgmma_forward(const charl__conv *c)
     return p;
 }
 
-charl__conv_product charl__conv_wgmma_input_gradient(const charl__conv *c, const int at[2])
+charl__conv_product charl__conv_product_input_gradient(const charl__conv *c, const int at[2])
 {
     const charl__conv_phase f = charl__conv_phase_at(c, at);
     charl__conv_product p = {
@@ -74,9 +74,9 @@ charl__conv_product charl__conv_wgmma_input_gradient(const charl__conv *c, const
     return p;
 }
 
-charl__conv_product charl__conv_wgmma_weight_gradient(const charl__conv *c, int64_t parts)
+charl__conv_product charl__conv_product_weight_gradient(const charl__conv *c, int64_t parts)
 {
-    charl__conv_product p = charl__conv_wgmma_forward(c);
+    charl__conv_product p = charl__conv_product_forward(c);
 
     p.is_gradient = true;
     p.m = c->o;
@@ -138,7 +138,7 @@ static charl_status check(const charl__conv_product *p, int64_t tiles)
     return CHARL_OK;
 }
 
-charl_status charl__conv_wgmma(charl_device *dev, const charl__conv_product *p)
+charl_status charl__conv_product_enqueue(charl_device *dev, const charl__conv_product *p)
 {
     const tile *t = choose_tile(dev, p);
     const int64_t tiles = count_tiles(p, t);

@@ -1,5 +1,5 @@
-#ifndef CHARL_TENSOR_CONV_NVIDIA_CONV_WGMMA_H
-#define CHARL_TENSOR_CONV_NVIDIA_CONV_WGMMA_H
+#ifndef CHARL_TENSOR_CONV_NVIDIA_CONV_TENSOR_CORE_H
+#define CHARL_TENSOR_CONV_NVIDIA_CONV_TENSOR_CORE_H
 /** Convolutions of bf16 or f16 on NVIDIA's tensor cores (kernels/nvidia/conv/conv_wgmma.cl):
  *  operands are channels-last, [batch, h, w, padded channels], and start at multiples of 16 bytes.
  *
@@ -33,16 +33,16 @@ typedef struct charl__conv_product {
 } charl__conv_product;
 
 /** out [batch, oh, ow, o]: a = x, b = weight [o, kh, kw, padded c]. */
-charl__conv_product charl__conv_wgmma_forward(const charl__conv *c);
+charl__conv_product charl__conv_product_forward(const charl__conv *c);
 /** The pixels of d x [batch, h, w, c] whose coordinates modulo the stride are `at`: a = d out, b =
  *  weight [c, kh, kw, padded o]. With all phases, all of it. */
-charl__conv_product charl__conv_wgmma_input_gradient(const charl__conv *c, const int at[2]);
+charl__conv_product charl__conv_product_input_gradient(const charl__conv *c, const int at[2]);
 /** d weight [parts, o, kh, kw, padded c] in f32, of as many equal parts of the pixels of d out: a = d out, b = x. */
-charl__conv_product charl__conv_wgmma_weight_gradient(const charl__conv *c, int64_t parts);
+charl__conv_product charl__conv_product_weight_gradient(const charl__conv *c, int64_t parts);
 
 /** Enqueue. Async. Errors: ERR_SHAPE when an extent does not fit the kernel; ERR_KERNEL,
  *  ERR_DEVICE. */
-charl_status charl__conv_wgmma(charl_device *dev, const charl__conv_product *p) CHARL_MUST_CHECK;
+charl_status charl__conv_product_enqueue(charl_device *dev, const charl__conv_product *p) CHARL_MUST_CHECK;
 
 /** A matrix per `batch`: from [rows, from_ld] to its transpose [cols, to_ld], zeros beyond the
  *  rows. 16-bit elements. */
