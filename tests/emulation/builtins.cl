@@ -52,6 +52,16 @@ ulong4 BUILTIN convert_ulong4(int4 x)
     return (ulong4)((ulong)x.x, (ulong)x.y, (ulong)x.z, (ulong)x.w);
 }
 
+long4 BUILTIN convert_long4(int4 x)
+{
+    return (long4)(x.x, x.y, x.z, x.w);
+}
+
+long2 BUILTIN convert_long2(int2 x)
+{
+    return (long2)(x.x, x.y);
+}
+
 int BUILTIN clamp(int x, int low, int high)
 {
     return x < low ? low : x > high ? high : x;
@@ -65,6 +75,16 @@ uint BUILTIN mul_hi(uint a, uint b)
 float BUILTIN select(float no, float yes, int condition)
 {
     return condition ? yes : no;
+}
+
+int2 BUILTIN select(int2 no, int2 yes, int2 condition)
+{
+    return condition < 0 ? yes : no;
+}
+
+int4 BUILTIN select(int4 no, int4 yes, int4 condition)
+{
+    return condition < 0 ? yes : no;
 }
 
 void BUILTIN vstore_half_rte(float x, size_t i, global half *p)

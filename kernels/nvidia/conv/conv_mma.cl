@@ -1,0 +1,97 @@
+/* conv_mma: convolutions of bf16 or f16 on the tensor cores of NVIDIA devices of compute capability 8.0 and higher.
+ *
+ * Formulas, operands and arguments are those of conv_wgmma.cl.
+ *
+ * Specialised by   GRAD, BIAS, ACT, IS_F16, OUT_T, STAGES, OUT_BY_8: see conv_wgmma.cl
+ *                  BN        columns of a tile: 128, with GRAD 0 also 64
+ * Launch           groups of 128 work-items, as many as run at a time or fewer: group g computes tiles g, g + groups, ... of 128 x BN.
+ * Algorithm        operands are copied as in conv_wgmma.cl, to where gemm_mma.cl has them (mma_tiles.clh), and multiplied as there.
+ * Numerics         a sum is a chain of instructions in ascending k, each adding 16 products, the last ones 0 beyond k; how an instruction adds is
+ *                  up to the device. As with conv_wgmma.cl, its bits depend on the operands' values, channels and taps (GRAD 1: pixels of a
+ *                  part) alone, not on the tile or the samples beside it. They are not those of conv_wgmma.cl.
+ */
+#ifndef GRAD
+#define GRAD 0
+#endif
+#define A_KIND GRAD
+#define B_KIND (!GRAD)
+
+#include "nvidia/gemm/tile_parameters.clh"
+#include "nvidia/ptx/warp.clh"
+#include "nvidia/ptx/copy.clh"
+#include "nvidia/ptx/local.clh"
+#include "nvidia/ptx/mma.clh"
+#include "nvidia/gemm/tile_store.clh"
+#include "nvidia/gemm/mma_tiles.clh"
+
+#define AHEAD (STAGES - 1)
+/* With GRAD 1: from this work-item's first chunk in an operand's panel to that of the n-th block of 64 rows or columns and the first or second half of k. */
+#define PLACE_OF(n, half) (128 * (n) + PANEL / 2 * (half))
+#include "nvidia/conv/conv_window.clh"
+#if GRAD
+#include "nvidia/conv/conv_pixels.clh"
+#else
+#include "nvidia/conv/conv_taps.clh"
+#endif
+
+#define ACROSS (GRAD ? 8 : BK / 8) /* chunks beside each other that are copied at a time */
+
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
+conv_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *bias, ulong bias_at,
+         global OUT_T *out, ulong out_at, int m, int n, int k, int tiles, int chunks, int ld, int2 image, int2 taps,
+         int2 grid, int2 step, int2 shift, int2 tap, int w_first, int2 w_step, int2 out_extent, int2 out_step,
+         int2 out_place)
+{
+    local uchar stages[LOCAL_BYTES] __attribute__((aligned(1024)));
+    const window t = {image, taps, grid, step, shift, tap, chunks, ld};
+    const address base = LOCAL_ADDRESS(stages);
+    const int lane = (int)get_local_id(0), chunk = lane % ACROSS, row = lane / ACROSS;
+    const address mine = base + place_of_chunk(GRAD, row, chunk);
+    const int warp_i = (lane >> 6) * 64, warp_j = (lane >> 5 & 1) * (BN / 2);
+    const uint place_a = place_of_fragment(GRAD, warp_i, lane & 31),
+               place_b = place_of_fragment(GRAD, warp_j, lane & 31);
+    const int groups = (int)get_num_groups(0), steps = STEPS(t, k), cols = COLUMNS(t, n);
+    int coming = (int)get_group_id(0) - groups; /* tile of the next copy */
+    int left = 0;                               /* stages of it */
+    uint fill = 0, use = 0;                     /* offsets of the stages that are copied and used next */
+    uint4 of_a[2][4], of_b[2][FRAGMENTS];       /* fragments */
+    float c[SUMS_EACH];
+    COPIES(next, t);
+
+    a += a_at;
+    b += b_at;
+    out += out_at;
+    (void)bias, (void)bias_at, (void)n, (void)k, (void)w_first, (void)w_step, (void)out_extent, (void)out_step,
+        (void)out_place; /* GRAD and BIAS decide */
+#pragma nounroll
+    for (int i = 0; i < AHEAD; i++) {
+        COPY_NEXT(next, t, a, b, w, m, n, k, tiles, groups, steps, cols, coming, left, fill, mine, row, chunk);
+    }
+    ARRIVED_BUT(AHEAD - 1);
+    LOAD(0, base + use, place, of_a, of_b);
+    for (int tile = (int)get_group_id(0); tile < tiles; tile += groups) {
+#pragma unroll
+        for (int i = 0; i < SUMS_EACH; i++) {
+            c[i] = 0.0f;
+        }
+#pragma nounroll
+        for (int i = 0; i < steps; i++) {
+            LOAD(1, base + use, place, of_a, of_b);
+            COPY_NEXT(next, t, a, b, w, m, n, k, tiles, groups, steps, cols, coming, left, fill, mine, row, chunk);
+            MULTIPLY_ALL(0, c, of_a, of_b);
+            use = AFTER(use);
+            ARRIVED_BUT(AHEAD - 1);
+            LOAD(0, base + use, place, of_a, of_b); /* of the next stage, also where that is another tile's, or none */
+            MULTIPLY_ALL(1, c, of_a, of_b);
+        }
+#pragma unroll
+        for (int r = 0; r < 4; r++) {
+            BEGIN_STORE(to, t, tile, warp_i + 16 * r, out, m, cols, lane);
+
+#pragma unroll
+            for (int x = 0; x < FRAGMENTS; x++) {
+                STORE_SUMS(to, warp_j + 16 * x, c + 8 * (r * FRAGMENTS + x), bias, out, m, n, lane);
+            }
+        }
+    }
+}
