@@ -123,7 +123,7 @@ static const struct {
 
 static void integers_are_exact(void **state)
 {
-    const bool cores = charl__device_facts_get(dev)->nvidia.wgmma;
+    const bool cores = charl_device_has_tensor_cores(dev, CHARL_BF16);
     const int n = cores ? (int)(sizeof cases / sizeof cases[0]) : 1;
 
     (void)state;
@@ -144,7 +144,7 @@ static void repeats_give_the_same_bits(void **state)
     static const geometry g = {8, 32, 8, 8, 64, {{3, 3}, {1, 1}, {1, 1}, {1, 1}}};
 
     (void)state;
-    for (int what = 0; what < 3 && charl__device_facts_get(dev)->nvidia.wgmma; what++) {
+    for (int what = 0; what < 3 && charl_device_has_tensor_cores(dev, CHARL_BF16); what++) {
         static const charl__op *const op[] = {&charl_op_conv2d, &charl_op_conv2d_dgrad, &charl_op_conv2d_wgrad};
         const charl__op_sample s = make(&g, what, &attr);
         charl__op_case c;

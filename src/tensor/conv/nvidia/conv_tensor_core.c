@@ -1,20 +1,25 @@
 /* Convolutions on NVIDIA's tensor cores. The tile, chosen here, changes no bits:
- * kernels/nvidia/conv/conv_wgmma.cl says why. */
+ * kernels/nvidia/conv/conv_wgmma.cl and conv_mma.cl say why. */
 #include "tensor/conv/nvidia/conv_tensor_core.h"
 
 #include <limits.h>
 
 #include "tensor/gemm/gemm_private.h"
 
-enum { GROUP = 256, ROWS = 128, STAGE_K = 64, HALF_BYTES = 2, SWAP_TILE = 64 };
+enum { ROWS = 128, STAGE_BYTES = 128 /* of a row of tiles for wgmma */, SWAP_GROUP = 256, SWAP_TILE = 64 };
 
 typedef struct tile {
-    int columns, stages, overlap;
+    const char *file, *entry;
+    int columns, stages, items, overlap;
     int groups; /* that run at a time on a compute unit: registers and local memory allow no more */
 } tile;
 
-static const tile thin = {64, 3, 0, 3}, narrow = {128, 3, 0, 2}, wide = {256, 4, 1, 1};
-static const tile narrow_gradient = {128, 6, 1, 1}; /* has no registers left for two groups */
+#define WGMMA "nvidia/conv/conv_wgmma", "conv_wgmma"
+#define MMA "nvidia/conv/conv_mma", "conv_mma"
+static const tile thin = {WGMMA, 64, 3, 256, 0, 3}, narrow = {WGMMA, 128, 3, 256, 0, 2},
+                  wide = {WGMMA, 256, 4, 256, 1, 1};
+static const tile narrow_gradient = {WGMMA, 128, 6, 256, 1, 1}; /* has no registers left for two groups */
+static const tile thin_mma = {MMA, 64, 4, 128, 0, 2}, of_mma = {MMA, 128, 3, 128, 0, 2};
 
 static void copy_pair(int to[2], const int from[2])
 {
@@ -97,16 +102,37 @@ static int64_t count_tiles(const charl__conv_product *p, const tile *t)
     return charl__ceil_div(p->m, ROWS) * charl__ceil_div(count_columns(p), t->columns) * charl__at_least_one(p->parts);
 }
 
+static bool is_mma(charl_device *dev)
+{
+    return !charl__device_facts_get(dev)->nvidia.wgmma;
+}
+
 /* The wide one reads a quarter less per product, where it is filled and there is one for every
  * compute unit. */
-static const tile *choose_tile(charl_device *dev, const charl__conv_product *p)
+static bool is_wide(charl_device *dev, const charl__conv_product *p)
 {
     const int64_t columns = charl__ceil_div(count_columns(p), wide.columns) * wide.columns;
 
-    if (8 * columns <= 9 * count_columns(p) && count_tiles(p, &wide) >= charl_device_get_info(dev)->compute_units) {
+    return 8 * columns <= 9 * count_columns(p) && count_tiles(p, &wide) >= charl_device_get_info(dev)->compute_units;
+}
+
+static const tile *choose_tile(charl_device *dev, const charl__conv_product *p)
+{
+    const bool is_thin = !p->is_gradient && p->n <= thin.columns;
+
+    if (is_mma(dev)) {
+        return is_thin ? &thin_mma : &of_mma;
+    }
+    if (is_wide(dev, p)) {
         return &wide;
     }
-    return p->is_gradient ? &narrow_gradient : p->n <= thin.columns ? &thin : &narrow;
+    return p->is_gradient ? &narrow_gradient : is_thin ? &thin : &narrow;
+}
+
+/* Local memory; of mma.sync's kernel the front end knows it. */
+static int64_t local_bytes(charl_device *dev, const tile *t)
+{
+    return is_mma(dev) ? 0 : (int64_t)t->stages * (ROWS + t->columns) * STAGE_BYTES;
 }
 
 /* Two numbers as a kernel's int2. */
@@ -145,8 +171,8 @@ charl_status charl__conv_product_enqueue(charl_device *dev, const charl__conv_pr
     const int64_t most = (int64_t)t->groups * charl_device_get_info(dev)->compute_units;
     const int eight = 8 / (int)charl_dtype_size(p->out.dtype);
     charl__launch l = {
-        .file = "nvidia/conv/conv_wgmma",
-        .entry = "conv_wgmma",
+        .file = t->file,
+        .entry = t->entry,
         .params = {{"ACT", .text = charl__kernel_type(p->a.dtype)},
                    {"IS_F16", p->a.dtype == CHARL_F16},
                    {"OUT_T", .text = charl__kernel_type(p->out.dtype)},
@@ -156,9 +182,9 @@ charl_status charl__conv_product_enqueue(charl_device *dev, const charl__conv_pr
                    {"STAGES", t->stages},
                    {"OVERLAP", t->overlap},
                    {"OUT_BY_8", p->is_gradient || (p->n % eight == 0 && p->out.offset % eight == 0)}},
-        .global = {(size_t)((tiles < most ? tiles : most) * GROUP)},
-        .local = {GROUP},
-        .sm90a.shared_bytes = (int64_t)t->stages * (ROWS + t->columns) * STAGE_K * HALF_BYTES,
+        .global = {(size_t)((tiles < most ? tiles : most) * t->items)},
+        .local = {(size_t)t->items},
+        .sm90a.shared_bytes = local_bytes(dev, t),
         .args = {operand(CHARL_ARG_IN, &p->a),
                  operand(CHARL_ARG_IN, &p->b),
                  charl__in(p->bias),
@@ -200,8 +226,8 @@ static charl_status swap_few(charl_device *dev, const charl__conv_swap *s)
         dev, &(charl__launch){
                  .file = "conv/conv_swap",
                  .entry = "charl_swap_few",
-                 .global = {(size_t)(charl__ceil_div(count, GROUP) * GROUP)},
-                 .local = {GROUP},
+                 .global = {(size_t)(charl__ceil_div(count, SWAP_GROUP) * SWAP_GROUP)},
+                 .local = {SWAP_GROUP},
                  .args = {operand(CHARL_ARG_IN, &s->from), operand(CHARL_ARG_OUT, &s->to), charl__i64(s->rows),
                           charl__i64(s->cols), charl__i64(s->from_ld), charl__i64(count)},
                  .label = s->label,
@@ -219,8 +245,8 @@ charl_status charl__conv_swap_enqueue(charl_device *dev, const charl__conv_swap 
         dev, &(charl__launch){
                  .file = "conv/conv_swap",
                  .entry = "charl_swap_padded",
-                 .global = {(size_t)(tiles * GROUP)},
-                 .local = {GROUP},
+                 .global = {(size_t)(tiles * SWAP_GROUP)},
+                 .local = {SWAP_GROUP},
                  .args = {operand(CHARL_ARG_IN, &s->from), operand(CHARL_ARG_OUT, &s->to), charl__i64(s->rows),
                           charl__i64(s->cols), charl__i64(s->from_ld), charl__i64(s->to_ld)},
                  .label = s->label,

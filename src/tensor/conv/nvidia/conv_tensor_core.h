@@ -1,11 +1,11 @@
 #ifndef CHARL_TENSOR_CONV_NVIDIA_CONV_TENSOR_CORE_H
 #define CHARL_TENSOR_CONV_NVIDIA_CONV_TENSOR_CORE_H
-/** Convolutions of bf16 or f16 on NVIDIA's tensor cores (kernels/nvidia/conv/conv_wgmma.cl):
+/** Convolutions of bf16 or f16 on NVIDIA's tensor cores (facts.nvidia: wgmma, kernels/nvidia/conv/conv_wgmma.cl, or mma, conv_mma.cl):
  *  operands are channels-last, [batch, h, w, padded channels], and start at multiples of 16 bytes.
  *
  *  A sum is a chain in ascending (kh, kw, channel) of the products' pixels or, for a weight's
- *  gradient, in ascending pixel; its bits are the same for every tile and batch. They are not those
- *  of the portable kernels.
+ *  gradient, in ascending pixel; its bits are the same for every tile and batch. They are neither those
+ *  of the portable kernels nor the same for both instructions.
  */
 #include "tensor/conv/conv.h"
 
