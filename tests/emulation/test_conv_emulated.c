@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "autograd/check/opcheck.h"
 #include "autograd/op/conv/conv2d.h"
@@ -59,13 +61,17 @@ typedef struct problem {
     int64_t parts; /* of a weight's gradient */
 } problem;
 
+/* Memory whose end cannot be passed: the next page is closed. */
+typedef struct block {
+    unsigned char *base, *first; /* first: GUARD elements before what is used */
+    size_t all;
+} block;
+
 /* One launch. */
 typedef struct call {
     const specialised *f;
     const charl__conv_product *p;
-    void *a, *b;
-    const float *bias;
-    void *out;
+    block a, b, bias, out;
     int tiles;
 } call;
 
@@ -80,44 +86,57 @@ static void work(void *ctx)
     for (size_t i = 0; i < sizeof from / sizeof from[0]; i++) {
         memcpy(pairs[i], from[i], sizeof pairs[i]);
     }
-    c->f->run(c->a, GUARD, c->b, GUARD, c->bias, GUARD, c->out, GUARD, (int)p->m, (int)p->n, (int)p->k, c->tiles,
-              p->chunks, (int)p->ld, p->w_first, pairs);
+    c->f->run(c->a.first, GUARD, c->b.first, GUARD, (float *)(void *)c->bias.first, GUARD, c->out.first, GUARD,
+              (int)p->m, (int)p->n, (int)p->k, c->tiles, p->chunks, (int)p->ld, p->w_first, pairs);
 }
 
-/* Memory for n elements between others; all of them are NaN. */
-static unsigned char *poisoned(charl_dtype type, int64_t n)
+/* Of n elements between others, after which `behind` follow; all of them are NaN. */
+static block reserve(charl_dtype type, int64_t n, int behind)
 {
-    const size_t bytes = (size_t)(n + 2 * GUARD) * charl_dtype_size(type);
-    unsigned char *p = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (size_t)(GUARD + n + behind) * charl_dtype_size(type);
+    block b = {.all = (bytes + page - 1) / page * page + page};
 
-    assert_non_null(p);
-    memset(p, POISON, bytes);
-    return p;
+    b.base = aligned_alloc(page, b.all);
+    assert_non_null(b.base);
+    memset(b.base, POISON, b.all);
+    b.first = b.base + b.all - page - bytes;
+    assert_int_equal(mprotect(b.first + bytes, page, PROT_NONE), 0);
+    return b;
 }
 
-static void check_guards(const unsigned char *p, charl_dtype type, int64_t n)
+static void release(block *b)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    if (b->base) {
+        assert_int_equal(mprotect(b->base + b->all - page, page, PROT_READ | PROT_WRITE), 0);
+        free(b->base);
+    }
+}
+
+static void check_guards(const block *b, charl_dtype type, int64_t n)
 {
     const size_t size = charl_dtype_size(type);
 
     for (size_t i = 0; i < GUARD * size; i++) {
-        assert_int_equal(p[i], POISON);
-        assert_int_equal(p[((size_t)n + GUARD) * size + i], POISON);
+        assert_int_equal(b->first[i], POISON);
+        assert_int_equal(b->first[((size_t)n + GUARD) * size + i], POISON);
     }
 }
 
 /* A matrix per `batch`, [rows, cols] in x, as [cols, padded rows]. */
-static void *swapped(charl_dtype type, const double *x, int64_t batch, int64_t rows, int64_t cols)
+static block swapped(charl_dtype type, const double *x, int64_t batch, int64_t rows, int64_t cols)
 {
     const int64_t padded = charl__conv_padded(rows);
-    unsigned char *p = poisoned(type, batch * cols * padded);
+    const block b = reserve(type, batch * cols * padded, 0);
 
     for (int64_t i = 0; i < batch * cols * padded; i++) {
         const int64_t row = i % padded;
         const double value = row < rows ? x[(i / padded / cols * rows + row) * cols + i / padded % cols] : 0.0;
 
-        charl_dtype_encode(type, &value, 1, p + (size_t)(GUARD + i) * charl_dtype_size(type));
+        charl_dtype_encode(type, &value, 1, b.first + (size_t)(GUARD + i) * charl_dtype_size(type));
     }
-    return p;
+    return b;
 }
 
 static void launch(const specialised *f, const charl__conv_product *p, call *c, int groups, bool late)
@@ -169,20 +188,18 @@ static void *compute(const problem *x, const specialised *f, int groups, bool la
     const charl_type *type = &oc->out_type[0];
     const int64_t taps = (int64_t)c->kernel[0] * c->kernel[1], n = charl_shape_count(&type->shape);
     const int64_t stored = x->what == WEIGHT ? x->parts * c->o * taps * charl__conv_padded(c->c) : n;
-    unsigned char *out = poisoned(type->dtype, stored), *result = malloc((size_t)n * charl_dtype_size(type->dtype));
-    float *bias = NULL;
-    call k = {.out = out};
+    void *result = malloc((size_t)n * charl_dtype_size(type->dtype));
+    call k = {.out = reserve(type->dtype, stored, GUARD)};
     charl__conv_product p;
 
     assert_non_null(result);
     if (x->what == FORWARD) {
         k.a = swapped(f->type, oc->in[0], c->batch, c->c, c->h * c->w);
         k.b = swapped(f->type, oc->in[1], c->o, c->c, taps);
-        bias = (float *)(void *)poisoned(CHARL_F32, c->o);
-        for (int64_t i = 0; f->bias && i < c->o; i++) {
-            bias[GUARD + i] = (float)oc->in[2][i];
+        k.bias = reserve(CHARL_F32, c->o, 0);
+        if (f->bias) {
+            charl_dtype_encode(CHARL_F32, oc->in[2], c->o, k.bias.first + GUARD * sizeof(float));
         }
-        k.bias = bias;
         p = charl__conv_product_forward(c);
         launch(f, &p, &k, groups, late);
     } else if (x->what == INPUT) {
@@ -198,16 +215,17 @@ static void *compute(const problem *x, const specialised *f, int groups, bool la
         p = charl__conv_product_weight_gradient(c, x->parts);
         launch(f, &p, &k, groups, late);
     }
-    check_guards(out, type->dtype, stored);
+    check_guards(&k.out, type->dtype, stored);
     if (x->what == WEIGHT) {
-        give_weight((const float *)(const void *)out + GUARD, x, (float *)(void *)result);
+        give_weight((const float *)(void *)k.out.first + GUARD, x, result);
     } else {
-        give_image(out + GUARD * charl_dtype_size(type->dtype), &type->shape, charl_dtype_size(type->dtype), result);
+        give_image(k.out.first + GUARD * charl_dtype_size(type->dtype), &type->shape, charl_dtype_size(type->dtype),
+                   result);
     }
-    free(k.a);
-    free(k.b);
-    free(bias);
-    free(out);
+    release(&k.a);
+    release(&k.b);
+    release(&k.bias);
+    release(&k.out);
     return result;
 }
 
