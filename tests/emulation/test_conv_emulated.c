@@ -26,6 +26,7 @@ CONV(conv_3);
 CONV(conv_4);
 CONV(conv_5);
 CONV(conv_6);
+CONV(conv_7);
 
 /* As CMakeLists.txt specialises them. */
 typedef struct specialised {
@@ -37,7 +38,7 @@ typedef struct specialised {
 
 /* Kernels whose results have the same bits. by_8: rows of the result begin at multiples of 8 bytes. */
 static const specialised forward_by_8[] = {{conv_0, CHARL_BF16, 128, true}, {conv_1, CHARL_BF16, 64, true}},
-                         by_8[] = {{conv_6, CHARL_BF16, 128, false}},
+                         forward_any[] = {{conv_7, CHARL_F16, 64, true}}, by_8[] = {{conv_6, CHARL_BF16, 128, false}},
                          any[] = {{conv_2, CHARL_F16, 128, false}, {conv_3, CHARL_F16, 64, false}},
                          gradient_bf16[] = {{conv_4, CHARL_BF16, 128, false}},
                          gradient_f16[] = {{conv_5, CHARL_F16, 128, false}};
@@ -308,7 +309,7 @@ static void check(const geometry *g, int what, int64_t parts, const specialised 
 static void forward(void **state)
 {
     (void)state;
-    check(&few_channels, FORWARD, 1, any, COUNT(any));
+    check(&few_channels, FORWARD, 1, forward_any, COUNT(forward_any));
     check(&dilated, FORWARD, 1, any, COUNT(any));
     check(&ragged_chunks, FORWARD, 1, forward_by_8, COUNT(forward_by_8));
     check(&many_outputs, FORWARD, 1, forward_by_8, COUNT(forward_by_8));

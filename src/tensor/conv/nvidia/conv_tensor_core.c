@@ -164,12 +164,20 @@ static charl_status check(const charl__conv_product *p, int64_t tiles)
     return CHARL_OK;
 }
 
+/* Rows of out, and the bias, begin at multiples of 8 bytes. */
+static bool writes_by_8(const charl__conv_product *p)
+{
+    const int eight = 8 / (int)charl_dtype_size(p->out.dtype);
+
+    return p->is_gradient ||
+           (p->n % eight == 0 && p->out.offset % eight == 0 && (!p->bias || p->bias->offset % 2 == 0));
+}
+
 charl_status charl__conv_product_enqueue(charl_device *dev, const charl__conv_product *p)
 {
     const tile *t = choose_tile(dev, p);
     const int64_t tiles = count_tiles(p, t);
     const int64_t most = (int64_t)t->groups * charl_device_get_info(dev)->compute_units;
-    const int eight = 8 / (int)charl_dtype_size(p->out.dtype);
     charl__launch l = {
         .file = t->file,
         .entry = t->entry,
@@ -181,7 +189,7 @@ charl_status charl__conv_product_enqueue(charl_device *dev, const charl__conv_pr
                    {"BN", t->columns},
                    {"STAGES", t->stages},
                    {"OVERLAP", t->overlap},
-                   {"OUT_BY_8", p->is_gradient || (p->n % eight == 0 && p->out.offset % eight == 0)}},
+                   {"OUT_BY_8", writes_by_8(p)}},
         .global = {(size_t)((tiles < most ? tiles : most) * t->items)},
         .local = {(size_t)t->items},
         .sm90a.shared_bytes = local_bytes(dev, t),
