@@ -1,4 +1,4 @@
-/* kernels/nvidia/attention/attention_wgmma*.cl on the host, against the operators' double references, with
+/* kernels/nvidia/attention/attention_tensor_core*.cl on the host, against the operators' double references, with
  * copies that arrive at once and at the last moment: what they do where no such device is at hand.
  */
 #include "support/support.h"

@@ -174,8 +174,8 @@ charl_status charl__attention_forward(const charl__enqueue *e, const charl_tenso
                        .entry = local ? "attention_local" : "attention_vector",
                        .args = {charl__in(qkv), charl__out(out), lse}};
 
-    if (charl__attention_is_wgmma(e->dev, a, qkv->dtype, x.d)) {
-        return charl__attention_wgmma(e, qkv, out, lse);
+    if (charl__attention_on_tensor_cores(e->dev, a, qkv->dtype, x.d)) {
+        return charl__attention_tensor_core(e, qkv, out, lse);
     }
     share_out(e, x, a->heads, LANES, &l);
     specialise(e, x, is_by_4(qkv, x), &l, 3);
@@ -539,8 +539,8 @@ static charl_status enqueue_grad(const charl__enqueue *e)
     if (row_count(&x, a) == 0) {
         return CHARL_OK;
     }
-    if (charl__attention_is_wgmma(e->dev, a, e->in[1]->dtype, x.d)) {
-        return charl__attention_wgmma_grad(e);
+    if (charl__attention_on_tensor_cores(e->dev, a, e->in[1]->dtype, x.d)) {
+        return charl__attention_tensor_core_grad(e);
     }
     CHARL_TRY(dot_rows(e, &x));
     share_out(e, x, a->heads, x.t, &queries);

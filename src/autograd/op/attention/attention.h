@@ -39,15 +39,16 @@ void charl__attention_arguments(const charl__enqueue *e, charl__attention_extent
 enum { CHARL__ATTENTION_GROUP = 256 };
 bool charl__attention_in_groups(const charl_device *dev);
 
-/** The same on NVIDIA's tensor cores (nvidia/attention_wgmma.c), which take every half type and heads of a
+/** The same on NVIDIA's tensor cores (nvidia/attention_tensor_core.c), which take every half type and heads of a
  *  multiple of 8, at most 128 elements where facts.nvidia.wgmma, and no lengths:
- *  kernels/nvidia/attention/attention_wgmma.cl says what differs.
+ *  kernels/nvidia/attention/attention_tensor_core.cl says what differs.
  */
-bool charl__attention_is_wgmma(const charl_device *dev, const charl__attention_attr *a, charl_dtype dtype, int64_t d);
-charl_status charl__attention_wgmma(const charl__enqueue *e, const charl_tensor *qkv, const charl_tensor *out,
-                                    charl__arg lse) CHARL_MUST_CHECK;
+bool charl__attention_on_tensor_cores(const charl_device *dev, const charl__attention_attr *a, charl_dtype dtype,
+                                      int64_t d);
+charl_status charl__attention_tensor_core(const charl__enqueue *e, const charl_tensor *qkv, const charl_tensor *out,
+                                          charl__arg lse) CHARL_MUST_CHECK;
 /** attention_grad. */
-charl_status charl__attention_wgmma_grad(const charl__enqueue *e) CHARL_MUST_CHECK;
+charl_status charl__attention_tensor_core_grad(const charl__enqueue *e) CHARL_MUST_CHECK;
 
 /** attention in a graph that begins or continues sequences (autograd/kv_cache.h): the keys and values of its rows are kept in `cache`
  *  [S, N, 2 kv_heads * D]. With a->begins, qkv [1, T, (heads + 2 kv_heads) * D] are positions 0, 1, ... of sequence at[0], `at` i32 of one

@@ -1,18 +1,18 @@
-/* attention_wgmma_grad: the gradient of attention_wgmma.cl.
+/* attention_tensor_core_grad: the gradient of attention_tensor_core.cl.
  *
  *   charl_queries   dq of ROWS queries of one head, and delta = gout . out (- glse) of each, for
  *   charl_keys      dk and dv of ROWS keys of one key head
  *
  *   dv = sum over q of f p gout      ds = p (f (gout . v) - delta)      dq = scale sum over k of ds k      dk = scale sum over q of ds q
  *
- * Specialised by   IS_F16, D, CAUSAL, DROP, STARTS: see attention_wgmma.cl, also for where operands begin; GLSE  1: there is a gradient glse of lse
- *                  KEYS     1 builds charl_keys (attention_wgmma_keys.clh), 0 charl_queries (attention_wgmma_queries.clh)
- * Launch           as attention_wgmma.cl; by tile of ROWS queries or keys, head or key head, row of the batch; charl_queries first.
+ * Specialised by   IS_F16, D, CAUSAL, DROP, STARTS: see attention_tensor_core.cl, also for where operands begin; GLSE  1: there is a gradient glse of lse
+ *                  KEYS     1 builds charl_keys (attention_tensor_core_keys.clh), 0 charl_queries (attention_tensor_core_queries.clh)
+ * Launch           as attention_tensor_core.cl; by tile of ROWS queries or keys, head or key head, row of the batch; charl_queries first.
  * Building         for the target sm_90a with the local array enlarged to LOCAL_BYTES: charl__launch.sm90a.
  * Algorithm        the deterministic form of FlashAttention-2's: scores are computed twice, along the keys for dq and along the queries for
  *                  dk and dv, so that every sum stays in the registers of one group. Where rows are keys all scores are transposed, so that
  *                  weights and their gradients are left operands as they stand.
- * Numerics         see attention_wgmma.cl. Weights and ds are rounded to the type of the operands; sums go over 64 queries or keys at a time,
+ * Numerics         see attention_tensor_core.cl. Weights and ds are rounded to the type of the operands; sums go over 64 queries or keys at a time,
  *                  ascending (those of dk and dv by head first), and are scaled and rounded at their end.
  */
 #ifndef IS_F16
@@ -45,7 +45,7 @@
 #include "nvidia/attention/attention_blocks.clh"
 #include "nvidia/attention/attention_masks.clh"
 #if KEYS
-#include "nvidia/attention/attention_wgmma_keys.clh"
+#include "nvidia/attention/attention_tensor_core_keys.clh"
 #else
-#include "nvidia/attention/attention_wgmma_queries.clh"
+#include "nvidia/attention/attention_tensor_core_queries.clh"
 #endif

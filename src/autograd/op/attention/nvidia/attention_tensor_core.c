@@ -1,5 +1,5 @@
 /* Attention of half types on NVIDIA's tensor cores. What is chosen here (tiles, how operands are
- * copied) changes no bits: kernels/nvidia/attention/attention_wgmma.cl says why. */
+ * copied) changes no bits: kernels/nvidia/attention/attention_tensor_core.cl says why. */
 #include <string.h>
 
 #include "autograd/op/attention/attention.h"
@@ -19,15 +19,15 @@ typedef struct form {
     int wide_groups;
 } form;
 
-static const form forward_form = {.file = "nvidia/attention/attention_wgmma",
-                                  .entry = "attention_wgmma",
+static const form forward_form = {.file = "nvidia/attention/attention_tensor_core",
+                                  .entry = "attention_tensor_core",
                                   .part = {"WARPGROUPS", 1},
                                   .warpgroups = 1,
                                   .tiles = 4,
                                   .more_bytes = 256,
                                   .narrow_groups = 4,
                                   .wide_groups = 3};
-static const form queries_form = {.file = "nvidia/attention/attention_wgmma_grad",
+static const form queries_form = {.file = "nvidia/attention/attention_tensor_core_grad",
                                   .entry = "charl_queries",
                                   .part = {"KEYS", 0},
                                   .warpgroups = 1,
@@ -35,7 +35,7 @@ static const form queries_form = {.file = "nvidia/attention/attention_wgmma_grad
                                   .more_bytes = 256,
                                   .narrow_groups = 3,
                                   .wide_groups = 2};
-static const form keys_form = {.file = "nvidia/attention/attention_wgmma_grad",
+static const form keys_form = {.file = "nvidia/attention/attention_tensor_core_grad",
                                .entry = "charl_keys",
                                .part = {"KEYS", 1},
                                .warpgroups = 1,
@@ -45,7 +45,8 @@ static const form keys_form = {.file = "nvidia/attention/attention_wgmma_grad",
                                .narrow_groups = 3,
                                .wide_groups = 2};
 
-bool charl__attention_is_wgmma(const charl_device *dev, const charl__attention_attr *a, charl_dtype dtype, int64_t d)
+bool charl__attention_on_tensor_cores(const charl_device *dev, const charl__attention_attr *a, charl_dtype dtype,
+                                      int64_t d)
 {
     return charl__device_facts_get(dev)->nvidia.wgmma && (dtype == CHARL_BF16 || dtype == CHARL_F16) &&
            d % CHUNK == 0 && d <= MAX_D && !a->lengths;
@@ -98,8 +99,8 @@ static charl_status launch(const charl__enqueue *e, const form *f, charl__attent
     return CHARL_OK;
 }
 
-charl_status charl__attention_wgmma(const charl__enqueue *e, const charl_tensor *qkv, const charl_tensor *out,
-                                    charl__arg lse)
+charl_status charl__attention_tensor_core(const charl__enqueue *e, const charl_tensor *qkv, const charl_tensor *out,
+                                          charl__arg lse)
 {
     const charl__attention_attr *a = e->attr;
     charl__launch l = {.args = {charl__in(qkv), charl__out(out), lse}};
@@ -109,7 +110,7 @@ charl_status charl__attention_wgmma(const charl__enqueue *e, const charl_tensor 
 
 /* attention_grad(gout, qkv, out, lse[, glse][, start]): the first kernel leaves gout . out for the second.
  */
-charl_status charl__attention_wgmma_grad(const charl__enqueue *e)
+charl_status charl__attention_tensor_core_grad(const charl__enqueue *e)
 {
     const charl__attention_attr *a = e->attr;
     const charl__attention_extents x = charl__attention_extents_get(&e->in[1]->shape, a);

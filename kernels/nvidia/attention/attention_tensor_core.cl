@@ -1,4 +1,4 @@
-/* attention_wgmma: attention of bf16 or f16 on the tensor cores of NVIDIA devices of compute capability 9.0; see attention/attention.clh.
+/* attention_tensor_core: attention of bf16 or f16 on the tensor cores of NVIDIA devices of compute capability 9.0; see attention/attention.clh.
  *
  * Specialised by   IS_F16   0: the operands are bf16, 1: f16
  *                  D        a multiple of 8, at most 128; CAUSAL, DROP, STARTS: see attention/attention.clh
@@ -78,7 +78,7 @@ static inline float2 soften(float s[32], float top[2], float sum[2], float facto
 }
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
-attention_wgmma(global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_at, global float *lse, ulong lse_at,
+attention_tensor_core(global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_at, global float *lse, ulong lse_at,
                 MASK_ARGS(mask) int t_all, int heads, int kv_heads, float scale, global const uint *record, ulong record_at,
                 ulong first_row, ulong name_hash, uint threshold, float keep_scale)
 {
