@@ -184,17 +184,17 @@ static void repeats(void **state)
 
 static int skip_without_tensor_cores(void)
 {
-    int wgmma = 0;
+    bool has = false;
 
     if (charl_device_open(&(charl_device_request){.local_size = 1}, &dev) == CHARL_OK) {
-        wgmma = charl__device_facts_get(dev)->nvidia.wgmma;
+        has = charl__device_facts_get(dev)->nvidia.wgmma || charl__device_facts_get(dev)->nvidia.mma;
         charl_device_close(dev);
         dev = NULL;
     }
-    if (!wgmma) {
+    if (!has) {
         fprintf(stderr, "skipped: no tensor cores\n");
     }
-    return !wgmma;
+    return !has;
 }
 
 int main(void)

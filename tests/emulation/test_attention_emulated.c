@@ -27,17 +27,20 @@ enum { SEED = 11, GROUP = 128, MOST = 6 };
 #define FORWARD_STARTS(name) void name(FORWARD_ARGS, AT(const int32_t, start), TAIL)
 #define GRADIENT_STARTS(name) void name(GRADIENT_ARGS, AT(const int32_t, start), TAIL)
 
-/* As tests/CMakeLists.txt compiles them. */
-#define SPECIALISED(n)                                                                                                 \
-    FORWARD(forward_##n);                                                                                              \
-    GRADIENT(queries_##n);                                                                                             \
-    GRADIENT(keys_##n);
-SPECIALISED(0)
-SPECIALISED(1)
-SPECIALISED(2)
-FORWARD_STARTS(forward_3);
-GRADIENT_STARTS(queries_3);
-GRADIENT_STARTS(keys_3);
+/* As CMakeLists.txt compiles them. */
+#define SPECIALISED(cores, n)                                                                                          \
+    FORWARD(cores##_forward_##n);                                                                                      \
+    GRADIENT(cores##_queries_##n);                                                                                     \
+    GRADIENT(cores##_keys_##n);
+#define ALL_SPECIALISED(cores)                                                                                         \
+    SPECIALISED(cores, 0)                                                                                              \
+    SPECIALISED(cores, 1)                                                                                              \
+    SPECIALISED(cores, 2)                                                                                              \
+    FORWARD_STARTS(cores##_forward_3);                                                                                 \
+    GRADIENT_STARTS(cores##_queries_3);                                                                                \
+    GRADIENT_STARTS(cores##_keys_3);
+ALL_SPECIALISED(wgmma)
+ALL_SPECIALISED(mma)
 
 typedef struct specialised {
     FORWARD((*forward));
@@ -53,20 +56,22 @@ typedef struct specialised {
     int shift; /* elements before each operand of a half type */
 } specialised;
 
-#define FUNCTIONS(n) .forward = forward_##n, .queries = queries_##n, .keys = keys_##n
-static const specialised forms[] = {
-    {FUNCTIONS(0), .type = CHARL_BF16, .d = 64, .causal = true, .p = 0.25F, .shift = 8},
-    {FUNCTIONS(1), .type = CHARL_F16, .d = 40, .p = 0.25F, .shift = 24},
-    {FUNCTIONS(2), .type = CHARL_BF16, .d = 128, .causal = true},
-    {.forward_starts = forward_3,
-     .queries_starts = queries_3,
-     .keys_starts = keys_3,
-     .type = CHARL_BF16,
-     .d = 64,
-     .causal = true,
-     .p = 0.25F,
-     .shift = 8},
-};
+#define FUNCTIONS(cores, n) .forward = cores##_forward_##n, .queries = cores##_queries_##n, .keys = cores##_keys_##n
+#define FORMS(cores)                                                                                                   \
+    {                                                                                                                  \
+        {FUNCTIONS(cores, 0), .type = CHARL_BF16, .d = 64, .causal = true, .p = 0.25F, .shift = 8},                    \
+            {FUNCTIONS(cores, 1), .type = CHARL_F16, .d = 40, .p = 0.25F, .shift = 24},                                \
+            {FUNCTIONS(cores, 2), .type = CHARL_BF16, .d = 104, .causal = true, .p = 0.25F},                           \
+            {.forward_starts = cores##_forward_3,                                                                      \
+             .queries_starts = cores##_queries_3,                                                                      \
+             .keys_starts = cores##_keys_3,                                                                            \
+             .type = CHARL_BF16,                                                                                       \
+             .d = 64,                                                                                                  \
+             .causal = true,                                                                                           \
+             .p = 0.25F,                                                                                               \
+             .shift = 8},                                                                                              \
+    }
+static specialised forms[][4] = {FORMS(wgmma), FORMS(mma)};
 
 static const struct {
     int64_t b, t;
@@ -148,9 +153,8 @@ static void compare(const charl__op_case *c, int problem, bool late, void *const
     }
 }
 
-static void run(const charl__op_case *oc, const charl__attention_attr *a, int problem, bool late)
+static void run(const charl__op_case *oc, const charl__attention_attr *a, const specialised *f, int problem, bool late)
 {
-    const specialised *f = &forms[problems[problem].form];
     const int64_t b = problems[problem].b;
     const int n_in = oc->n_in - a->starts;
     const bool gradient = n_in > 1;
@@ -195,16 +199,16 @@ static void run(const charl__op_case *oc, const charl__attention_attr *a, int pr
 
 /* As it is drawn, and with a NaN in the first element of each operand, which must go no further
  * than the reference lets it go. */
-static void check(charl__op_case *c, const charl__attention_attr *a, int problem)
+static void check(charl__op_case *c, const charl__attention_attr *a, const specialised *f, int problem)
 {
-    run(c, a, problem, false);
-    run(c, a, problem, true);
+    run(c, a, f, problem, false);
+    run(c, a, f, problem, true);
     for (int i = 0; i < c->n_in - a->starts; i++) {
         const double saved = c->in[i][0];
 
         c->in[i][0] = (double)NAN;
         charl__op_case_reference(c);
-        run(c, a, problem, true);
+        run(c, a, f, problem, true);
         c->in[i][0] = saved;
     }
 }
@@ -227,10 +231,10 @@ static charl_type type_of(int64_t i, int64_t j, int64_t k)
     return (charl_type){CHARL_F32, {3, {i, j, k}}, CHARL_REPLICATED};
 }
 
-static void against_the_reference(const char *name)
+static void against_the_reference(const char *name, const specialised *of_cores)
 {
     for (int i = 0; i < N_PROBLEMS; i++) {
-        const specialised *f = &forms[problems[i].form];
+        const specialised *f = &of_cores[problems[i].form];
         const int heads = problems[i].heads, kv_heads = problems[i].kv_heads;
         const int64_t b = problems[i].b, t = problems[i].t;
         const charl__attention_attr a = {.heads = heads,
@@ -257,26 +261,29 @@ static void against_the_reference(const char *name)
         if (a.starts && b == 1) {
             set_documents(&c);
         }
-        check(&c, &a, i);
+        check(&c, &a, f, i);
         charl__op_case_destroy(&c);
     }
 }
 
 static void forward(void **state)
 {
-    (void)state;
-    against_the_reference("attention");
+    against_the_reference("attention", *state);
 }
 
 static void gradient(void **state)
 {
-    (void)state;
-    against_the_reference("attention_grad");
+    against_the_reference("attention_grad", *state);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(forward), cmocka_unit_test(gradient)};
+    const struct CMUnitTest tests[] = {
+        {"forward, wgmma", forward, NULL, NULL, forms[0]},
+        {"forward, mma", forward, NULL, NULL, forms[1]},
+        {"gradient, wgmma", gradient, NULL, NULL, forms[0]},
+        {"gradient, mma", gradient, NULL, NULL, forms[1]},
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

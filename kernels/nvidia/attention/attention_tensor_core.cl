@@ -1,33 +1,35 @@
-/* attention_tensor_core: attention of bf16 or f16 on the tensor cores of NVIDIA devices of compute capability 9.0; see attention/attention.clh.
+/* attention_tensor_core: attention of bf16 or f16 on the tensor cores of NVIDIA devices; see attention/attention.clh.
  *
- * Specialised by   IS_F16   0: the operands are bf16, 1: f16
+ * Specialised by   WGMMA    1: products by the instructions of compute capability 9.0 (ptx/products.clh), 0: by those of 8.0 and higher
+ *                           (mma_products.clh)
+ *                  IS_F16   0: the operands are bf16, 1: f16
  *                  D        a multiple of 8, at most 128; CAUSAL, DROP, STARTS: see attention/attention.clh
- *                  WARPGROUPS   of four warps, in a work-group
  * Operands         qkv and out begin at multiples of 16 bytes.
  * Launch           groups of LANES; one per ROWS queries of one head; by tile, head, row of the batch. The last queries of a head come first:
  *                  where CAUSAL they have the most keys.
- * Building         for the target sm_90a with the local array enlarged to LOCAL_BYTES: charl__launch.sm90a.
- * Algorithm        FlashAttention-2 (Dao, 2023) with the queries in registers. Every four warps have 64 queries. Keys and values come 64
- *                  at a time; the next 64 are copied while these are used. Two or more groups run on a compute unit at a time, so that one
+ * Building         WGMMA 1: for the target sm_90a with the local array enlarged to LOCAL_BYTES: charl__launch.sm90a.
+ * Algorithm        FlashAttention-2 (Dao, 2023) with the queries in registers. Every four warps have 64 queries. Keys and values come HEIGHT
+ *                  at a time; the next are copied while these are used. Two or more groups run on a compute unit at a time, so that one
  *                  multiplies while another computes exponentials.
- * Numerics         online, by 64 keys, as in the other forms. Scores are f32 sums of products of tensor cores (gemm_wgmma.cl says what is
+ * Numerics         online, by HEIGHT keys. Scores are f32 sums of products of tensor cores (gemm_wgmma.cl says what is
  *                  known of those), exponentials those of the device (2 ulp). A weight that enters the product with the values is rounded to the
  *                  type of the operands, unlike the one that the normaliser adds; the factor of dropout is applied to sums. A query's
  *                  bits depend on its row of the batch alone: not on ROWS, the other queries, or how the operands are aligned. What is
  *                  not finite in a value makes NaN of what sees it. Keys before a start weigh 0, and tiles that no query of a group sees
  *                  are passed over.
  */
+#ifndef WGMMA
+#define WGMMA 0
+#endif
 #ifndef IS_F16
 #define IS_F16 0
-#endif
-#ifndef WARPGROUPS
-#define WARPGROUPS 1
 #endif
 #ifndef D
 #define D 64
 #endif
-#define LANES (128 * WARPGROUPS)
-#define ROWS  (64 * WARPGROUPS)
+#define LANES 128
+#define ROWS  64
+#define HEIGHT (WGMMA || D <= 64 ? 64 : 32) /* what fits into 48 KB */
 
 #undef ACT /* whatever the prelude took it for */
 #if IS_F16
@@ -40,7 +42,13 @@
 #include "nvidia/ptx/warp.clh"
 #include "nvidia/ptx/copy.clh"
 #include "nvidia/ptx/local.clh"
+#if WGMMA
 #include "nvidia/ptx/products.clh"
+#else
+#define SIZE 2 /* of an element */
+#include "nvidia/ptx/mma.clh"
+#include "nvidia/attention/mma_products.clh"
+#endif
 #include "nvidia/attention/attention_blocks.clh"
 #include "nvidia/attention/attention_masks.clh"
 
@@ -49,7 +57,7 @@
 #define LOCAL_BYTES (EDGES + 4 * 64 * DB)
 
 /* Scores of two rows become weights, with the maxima and normalisers brought up to date; returns by what older sums shrink. */
-static inline float2 soften(float s[32], float top[2], float sum[2], float factor)
+static inline float2 soften(float s[SCORES], float top[2], float sum[2], float factor)
 {
     float shrink[2];
 
@@ -59,14 +67,14 @@ static inline float2 soften(float s[32], float top[2], float sum[2], float facto
         float shift, added = 0.0f;
 
 #pragma unroll
-        for (int i = 0; i < 32; i++) {
+        for (int i = 0; i < SCORES; i++) {
             top[h] = SUM_ROW(i) == h ? fmax(top[h], s[i]) : top[h];
         }
         top[h] = max_of_row(top[h]);
         shift = (STARTS ? top[h] == -INFINITY : 0) ? 0.0f : top[h] * factor; /* it has not seen a key yet */
         shrink[h] = exp2_near(fma(before, factor, -shift));
 #pragma unroll
-        for (int i = 0; i < 32; i++) {
+        for (int i = 0; i < SCORES; i++) {
             if (SUM_ROW(i) == h) {
                 s[i] = exp2_near(fma(s[i], factor, -shift));
                 added = added + s[i];
@@ -84,13 +92,13 @@ attention_tensor_core(global const ACT *qkv, ulong qkv_at, global ACT *out, ulon
 {
     local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
     const address base = LOCAL_ADDRESS(stages);
-    const int work_item = (int)get_local_id(0), lane = work_item & 127, mine = 64 * (work_item >> 7);
+    const int lane = (int)get_local_id(0);
     const int tiles = (t_all + ROWS - 1) / ROWS, columns = heads + 2 * kv_heads;
     const ulong item = get_group_id(0);
     const int q0 = (tiles - 1 - (int)(item % (ulong)tiles)) * ROWS, h = (int)(item / (ulong)tiles % (ulong)heads);
     const int b = (int)(item / (ulong)tiles / (ulong)heads), hk = heads + h / (heads / kv_heads);
-    const int n_k = CAUSAL ? min(q0 + ROWS, t_all) : t_all, n_q = t_all - q0 - mine;
-    const int row = q0 + mine + row_of_lane(lane); /* and row + 8 */
+    const int n_k = CAUSAL ? min(q0 + ROWS, t_all) : t_all, n_q = t_all - q0;
+    const int row = q0 + row_of_lane(lane); /* and row + 8 */
     const long pitch = (long)columns * D;
     const float factor = scale * LOG2E;
     activations keys = qkv + qkv_at + element(b, t_all, 0, columns, hk), values = keys + (long)kv_heads * D;
@@ -100,7 +108,7 @@ attention_tensor_core(global const ACT *qkv, ulong qkv_at, global ACT *out, ulon
 
 #if DROP
     const random numbers = random_of(charl_step_at(record, record_at), name_hash, threshold);
-    const ulong drawn = weight_block(first_row + (ulong)b, h, q0 + mine + DRAWN_ROW(lane), 4 * DRAWN_BLOCK(lane), heads, t_all);
+    const ulong drawn = weight_block(first_row + (ulong)b, h, q0 + DRAWN_ROW(lane), 4 * DRAWN_BLOCK(lane), heads, t_all);
 #else
     (void)record, (void)record_at, (void)first_row, (void)name_hash, (void)threshold, (void)keep_scale;
 #endif
@@ -112,34 +120,26 @@ attention_tensor_core(global const ACT *qkv, ulong qkv_at, global ACT *out, ulon
 #else
     const int k_begin = 0;
 #endif
-    copy_rows(base, keys + k_begin * pitch, pitch, t_all - k_begin, work_item);
-    copy_rows(base + TILE_BYTES, values + k_begin * pitch, pitch, t_all - k_begin, work_item);
-    COMMIT_COPIES;
-    load_words(words, qkv + qkv_at + element(b, t_all, q0 + mine, columns, h), pitch, n_q, lane);
+    copy_keys(base, keys, values, pitch, k_begin, t_all, lane);
+    load_words(words, qkv + qkv_at + element(b, t_all, q0, columns, h), pitch, n_q, lane);
 #pragma unroll
     for (int block = 0; block < DB; block++) {
         clear_sums(o[block]);
     }
 #pragma nounroll
-    for (int k0 = k_begin; k0 < n_k; k0 += 64) {
+    for (int k0 = k_begin; k0 < n_k; k0 += HEIGHT) {
         const address key_tile = base + use, value_tile = key_tile + TILE_BYTES;
-        float s[32];
-        uint weights[16];
+        float s[SCORES];
+        uint weights[SCORES / 2];
         float2 shrink;
 
         use ^= STAGE_BYTES;
         ARRIVED;
-        if (k0 + 64 < n_k) {
-            copy_rows(base + use, keys + (k0 + 64) * pitch, pitch, t_all - k0 - 64, work_item);
-            copy_rows(base + use + TILE_BYTES, values + (k0 + 64) * pitch, pitch, t_all - k0 - 64, work_item);
-            COMMIT_COPIES;
+        if (k0 + HEIGHT < n_k) {
+            copy_keys(base + use, keys, values, pitch, k0 + HEIGHT, t_all, lane);
         }
 #if CAUSAL
-        const bool spoilt = k0 + 63 > q0 && clean_tile(value_tile, base + EDGES, false, work_item);
-
-        if (k0 >= q0 + mine + 64) {
-            continue; /* these four warps see nothing of it */
-        }
+        const bool spoilt = k0 + HEIGHT > q0 && clean_tile(value_tile, base + EDGES, false, lane);
 #endif
         SET_BY_ROW(s, words, key_tile);
 #if DB == 2
@@ -149,9 +149,9 @@ attention_tensor_core(global const ACT *qkv, ulong qkv_at, global ACT *out, ulon
         const uint kept = draw_along(&numbers, drawn + (ulong)(k0 / 4), lane);
 #endif
         SETTLE(0, s);
-        if (k0 + 63 > (CAUSAL ? min(q0 + mine, t_all - 1) : t_all - 1)) {
+        if (k0 + HEIGHT - 1 > (CAUSAL ? min(q0, t_all - 1) : t_all - 1)) {
 #pragma unroll
-            for (int i = 0; i < 32; i++) {
+            for (int i = 0; i < SCORES; i++) {
                 const int k = k0 + column_of_lane(lane) + SUM_COLUMN(i), q = row + 8 * SUM_ROW(i);
 
                 s[i] = k <= (CAUSAL ? min(q, t_all - 1) : t_all - 1) ? s[i] : -INFINITY;
@@ -164,7 +164,7 @@ attention_tensor_core(global const ACT *qkv, ulong qkv_at, global ACT *out, ulon
 #endif
         shrink = soften(s, top, sum, factor);
 #pragma unroll
-        for (int i = 0; i < 32; i += 2) {
+        for (int i = 0; i < SCORES; i += 2) {
 #if DROP
             s[i] = kept >> i & 1 ? s[i] : 0.0f;
             s[i + 1] = kept >> i & 2 ? s[i + 1] : 0.0f;
@@ -191,7 +191,7 @@ attention_tensor_core(global const ACT *qkv, ulong qkv_at, global ACT *out, ulon
     }
     sum[0] = sum_of_row(sum[0]);
     sum[1] = sum_of_row(sum[1]);
-    global ACT *const to = out + out_at + element(b, t_all, q0 + mine, heads, h);
+    global ACT *const to = out + out_at + element(b, t_all, q0, heads, h);
     const float keep = DROP ? keep_scale : 1.0f;
 
 #pragma unroll

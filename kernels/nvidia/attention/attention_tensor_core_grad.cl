@@ -5,16 +5,19 @@
  *
  *   dv = sum over q of f p gout      ds = p (f (gout . v) - delta)      dq = scale sum over k of ds k      dk = scale sum over q of ds q
  *
- * Specialised by   IS_F16, D, CAUSAL, DROP, STARTS: see attention_tensor_core.cl, also for where operands begin; GLSE  1: there is a gradient glse of lse
+ * Specialised by   WGMMA, IS_F16, D, CAUSAL, DROP, STARTS: see attention_tensor_core.cl, also for where operands begin; GLSE  1: there is a gradient glse of lse
  *                  KEYS     1 builds charl_keys (attention_tensor_core_keys.clh), 0 charl_queries (attention_tensor_core_queries.clh)
  * Launch           as attention_tensor_core.cl; by tile of ROWS queries or keys, head or key head, row of the batch; charl_queries first.
- * Building         for the target sm_90a with the local array enlarged to LOCAL_BYTES: charl__launch.sm90a.
+ * Building         as attention_tensor_core.cl.
  * Algorithm        the deterministic form of FlashAttention-2's: scores are computed twice, along the keys for dq and along the queries for
  *                  dk and dv, so that every sum stays in the registers of one group. Where rows are keys all scores are transposed, so that
  *                  weights and their gradients are left operands as they stand.
- * Numerics         see attention_tensor_core.cl. Weights and ds are rounded to the type of the operands; sums go over 64 queries or keys at a time,
+ * Numerics         see attention_tensor_core.cl. Weights and ds are rounded to the type of the operands; sums go over HEIGHT queries or 64 keys at a time,
  *                  ascending (those of dk and dv by head first), and are scaled and rounded at their end.
  */
+#ifndef WGMMA
+#define WGMMA 0
+#endif
 #ifndef IS_F16
 #define IS_F16 0
 #endif
@@ -29,6 +32,7 @@
 #endif
 #define LANES 128
 #define ROWS  64
+#define HEIGHT (WGMMA ? 64 : (KEYS ? 32 : 64) / (D > 64 ? 2 : 1)) /* what fits into 48 KB and the registers */
 
 #undef ACT /* whatever the prelude took it for */
 #if IS_F16
@@ -41,7 +45,13 @@
 #include "nvidia/ptx/warp.clh"
 #include "nvidia/ptx/copy.clh"
 #include "nvidia/ptx/local.clh"
+#if WGMMA
 #include "nvidia/ptx/products.clh"
+#else
+#define SIZE 2 /* of an element */
+#include "nvidia/ptx/mma.clh"
+#include "nvidia/attention/mma_products.clh"
+#endif
 #include "nvidia/attention/attention_blocks.clh"
 #include "nvidia/attention/attention_masks.clh"
 #if KEYS

@@ -40,7 +40,7 @@ enum { CHARL__ATTENTION_GROUP = 256 };
 bool charl__attention_in_groups(const charl_device *dev);
 
 /** The same on NVIDIA's tensor cores (nvidia/attention_tensor_core.c), which take every half type and heads of a
- *  multiple of 8, at most 128 elements where facts.nvidia.wgmma, and no lengths:
+ *  multiple of 8, at most 128 elements where facts.nvidia.wgmma or mma, and no lengths:
  *  kernels/nvidia/attention/attention_tensor_core.cl says what differs.
  */
 bool charl__attention_on_tensor_cores(const charl_device *dev, const charl__attention_attr *a, charl_dtype dtype,

@@ -7,11 +7,10 @@
 
 enum { MAX_D = 128, CHUNK = 8, BLOCK = 64, BLOCK_BYTES = 8192, WARPGROUP = 128, STATE_BYTES = 512 };
 
-/* How a kernel uses local memory and a compute unit. */
+/* How a kernel uses local memory and a compute unit where it is built for sm_90a. */
 typedef struct form {
     const char *file, *entry;
     charl__kernel_param part;
-    int warpgroups;    /* 64 rows each */
     int tiles;         /* of 64 rows in local memory */
     int more_bytes;    /* there, per 64 elements of a head */
     int states;        /* words there of each of 64 queries, twice; one more where they have a first key */
@@ -21,8 +20,6 @@ typedef struct form {
 
 static const form forward_form = {.file = "nvidia/attention/attention_tensor_core",
                                   .entry = "attention_tensor_core",
-                                  .part = {"WARPGROUPS", 1},
-                                  .warpgroups = 1,
                                   .tiles = 4,
                                   .more_bytes = 256,
                                   .narrow_groups = 4,
@@ -30,7 +27,6 @@ static const form forward_form = {.file = "nvidia/attention/attention_tensor_cor
 static const form queries_form = {.file = "nvidia/attention/attention_tensor_core_grad",
                                   .entry = "charl_queries",
                                   .part = {"KEYS", 0},
-                                  .warpgroups = 1,
                                   .tiles = 4,
                                   .more_bytes = 256,
                                   .narrow_groups = 3,
@@ -38,7 +34,6 @@ static const form queries_form = {.file = "nvidia/attention/attention_tensor_cor
 static const form keys_form = {.file = "nvidia/attention/attention_tensor_core_grad",
                                .entry = "charl_keys",
                                .part = {"KEYS", 1},
-                               .warpgroups = 1,
                                .tiles = 6,
                                .more_bytes = 512,
                                .states = 2,
@@ -48,7 +43,9 @@ static const form keys_form = {.file = "nvidia/attention/attention_tensor_core_g
 bool charl__attention_on_tensor_cores(const charl_device *dev, const charl__attention_attr *a, charl_dtype dtype,
                                       int64_t d)
 {
-    return charl__device_facts_get(dev)->nvidia.wgmma && (dtype == CHARL_BF16 || dtype == CHARL_F16) &&
+    const charl__device_facts *facts = charl__device_facts_get(dev);
+
+    return (facts->nvidia.wgmma || facts->nvidia.mma) && (dtype == CHARL_BF16 || dtype == CHARL_F16) &&
            d % CHUNK == 0 && d <= MAX_D && !a->lengths;
 }
 
@@ -69,10 +66,11 @@ static charl_status launch(const charl__enqueue *e, const form *f, charl__attent
                            charl__launch *l)
 {
     const charl__attention_attr *a = e->attr;
-    const int64_t rows = (int64_t)BLOCK * f->warpgroups;
+    const bool wgmma = charl__device_facts_get(e->dev)->nvidia.wgmma;
     const int states = f->states + (f->states > 0 && a->starts ? 1 : 0);
     const int blocks = x.d > BLOCK ? 2 : 1;
-    const charl__kernel_param params[] = {{"IS_F16", e->out[0]->dtype == CHARL_F16},
+    const charl__kernel_param params[] = {{"WGMMA", wgmma},
+                                          {"IS_F16", e->out[0]->dtype == CHARL_F16},
                                           {"D", x.d},
                                           {"CAUSAL", a->causal},
                                           {"DROP", a->p > 0.0F},
@@ -86,10 +84,12 @@ static charl_status launch(const charl__enqueue *e, const form *f, charl__attent
     memset(l->params, 0, sizeof l->params); /* set for the previous launch */
     charl__launch_set_all(l, params);
     l->label = e->label;
-    l->local[0] = (size_t)(WARPGROUP * f->warpgroups);
-    l->global[0] = (size_t)(x.b * heads * ((x.t + rows - 1) / rows)) * l->local[0];
-    l->sm90a.shared_bytes = blocks * (f->tiles * BLOCK_BYTES + f->more_bytes) + states * STATE_BYTES;
-    l->sm90a.min_blocks = blocks > 1 ? f->wide_groups : f->narrow_groups;
+    l->local[0] = WARPGROUP;
+    l->global[0] = (size_t)(x.b * heads * ((x.t + BLOCK - 1) / BLOCK)) * l->local[0];
+    if (wgmma) {
+        l->sm90a.shared_bytes = blocks * (f->tiles * BLOCK_BYTES + f->more_bytes) + states * STATE_BYTES;
+        l->sm90a.min_blocks = blocks > 1 ? f->wide_groups : f->narrow_groups;
+    }
     CHARL_TRY(check_places(l, n));
     if (a->starts) {
         l->args[n++] = charl__in(e->in[e->n_in - 1]);
