@@ -225,19 +225,21 @@ expect goes-on 0 "$train" -o "$dir/runs/stop" "$dir/t.ini"
 says out " done step=8"
 check "as if never stopped" sh -c "tail -n 1 '$dir/runs/stop/metrics.csv' | cut -d, -f11,12 >'$dir/a'; tail -n 1 '$dir/first.csv' | cut -d, -f11,12 | cmp -s - '$dir/a'"
 
-# A signal does the same; max_time too.
+# A signal does the same; max_time too. HUP does not where it is ignored, as under nohup: USR1 stops without announcing it.
 for sig in USR1 USR2 TERM INT HUP; do
     out=$dir/runs/$sig
     name=signal-$sig
-    "$train" -o "$out" "$dir/t.ini" train.epochs=1000000 checkpoint.interval=0 >"$dir/out" 2>"$dir/err" &
+    ([ $sig != USR1 ] || trap '' HUP; exec "$train" -o "$out" "$dir/t.ini" train.epochs=1000000 checkpoint.interval=0 >"$dir/out" 2>"$dir/err") &
     pid=$!
     for i in $(seq 600); do
         [ -s "$out/metrics.jsonl" ] && break
         sleep 0.1
     done
+    [ $sig != USR1 ] || kill -HUP "$pid"
     kill -"$sig" "$pid"
     wait "$pid"
     got=$?
+    [ $sig != USR1 ] || check "HUP is ignored" test ! -s "$dir/err"
     check "exit $got, expected 75" test "$got" -eq 75
     check "a checkpoint is saved" test -s "$out/last.h5"
 done

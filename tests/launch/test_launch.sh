@@ -29,13 +29,14 @@ expect 9 "an audit finds something" timeout 300 env CHARL_FAULT=train.device.fli
 says 0 "starting again"
 says 1 "^charl: error: not started again: an audit has found a device"
 
-# A stop is passed on: a checkpoint and 75; the same command continues.
-CHARL_FAULT='train.data.hang:4:2' charl launch -n 2 "$@" -o stopped >log 2>&1 &
+# A stop is passed on: a checkpoint and 75; the same command continues. HUP is none where it is ignored, as under nohup.
+(trap '' HUP; exec env CHARL_FAULT='train.data.hang:4:2' charl launch -n 2 "$@" -o stopped >log 2>&1) &
 pid=$!
 for _i in $(seq 600); do
     grep -qs '"step":3' stopped/metrics.jsonl && break
     sleep 0.05
 done
+kill -HUP $pid
 kill -TERM $pid
 wait $pid
 code=$?

@@ -49,12 +49,17 @@ static void on_signal(int sig)
 static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM};
 enum { SIGNALS = sizeof signals / sizeof signals[0] };
 
+/* SIGHUP stays ignored if it was, as under nohup. */
 static void handle_signals(void (*handler)(int))
 {
     const struct sigaction action = {.sa_handler = handler};
 
     for (int i = 0; i < SIGNALS; i++) {
-        sigaction(signals[i], &action, NULL);
+        struct sigaction before;
+
+        if (signals[i] != SIGHUP || sigaction(SIGHUP, NULL, &before) != 0 || before.sa_handler != SIG_IGN) {
+            sigaction(signals[i], &action, NULL);
+        }
     }
 }
 

@@ -6,6 +6,7 @@
  *     TERM, INT, HUP, USR1, USR2     finish the step, save, leave
  *     TERM, INT, HUP                 before the first step of a job of one process: end now, as there is nothing to save and compiling
  *                                    kernels may take minutes. Several ranks end together, after the first step
+ *     HUP that was ignored           stays ignored: nohup, and shells that are told to keep a job
  *     a second TERM, INT or HUP      within SAME_REQUEST_S of the first: the same request, because
  *                                    terminals, shells, wrappers and launchers often deliver one
  *                                    request twice; later: end now, without saving
@@ -37,6 +38,7 @@ static atomic_bool has_begun, resumes;
 static bool under_mpirun;
 static int launcher_rank;
 static bool is_alone;
+static bool ignores_hangup;
 
 static sigset_t stop_signals(void)
 {
@@ -45,7 +47,9 @@ static sigset_t stop_signals(void)
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
+    if (!ignores_hangup) {
+        sigaddset(&set, SIGHUP);
+    }
     sigaddset(&set, SIGUSR1);
     sigaddset(&set, SIGUSR2);
     if (under_mpirun) {
@@ -56,8 +60,10 @@ static sigset_t stop_signals(void)
 
 void charl__train_block_signals(void)
 {
+    struct sigaction hangup;
     sigset_t set;
 
+    ignores_hangup = sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
     under_mpirun = getenv("OMPI_COMM_WORLD_SIZE") != NULL;
     launcher_rank = charl_launcher_rank();
     is_alone = charl_launcher_size() < 2;

@@ -60,7 +60,7 @@ int charl__train_parse(int argc, char **argv, charl__train_args *out);
 void charl__train_args_fini(charl__train_args *a);
 
 /** First thing in main: block TERM, INT, HUP, USR1 and USR2 (and CONT under Open MPI) in this
- *  thread and those that it creates. */
+ *  thread and those that it creates. HUP is left alone if it is ignored, as under nohup. */
 void charl__train_block_signals(void);
 /** Undo the blocking, where there is no training that could be stopped. */
 void charl__train_unblock_signals(void);
