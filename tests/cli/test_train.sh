@@ -115,6 +115,12 @@ says out "seed = 42                               ; default"
 says out "; --output-dir"
 says err "note: command line: [optimizer] lr is read as learning_rate"
 cp "$dir/out" "$dir/again.ini"
+expect last-wins 0 "$train" -s train.epochs=4 --set=train.epochs=5 "$dir/t.ini" train.epochs=6 run.output_dir=/a --print-config -o/b -strain.epochs=7
+says out "epochs = 7"
+says out "output_dir = /b "
+expect last-operand-wins 0 "$train" -o /b --print-config "$dir/t.ini" train.epochs=6 -r run.resume=never run.output_dir=/a
+says out "output_dir = /a "
+says out "resume = never"
 expect print-again 0 "$train" --print-config "$dir/again.ini"
 sed 's/ *;.*//' "$dir/again.ini" >"$dir/a"
 sed 's/ *;.*//' "$dir/out" >"$dir/b"

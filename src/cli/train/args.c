@@ -1,6 +1,7 @@
 /* The command line of charl-train. */
 #include <errno.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,24 +10,47 @@
 #include "cli/train/train.h"
 #include "cli/cli.h"
 
-static error_t add_override(charl__train_args *a, const char *text, const char *origin)
+/* Which word of the command line is, or ends with, `word`; -1: none. argp moves operands behind options, so argv is a copy. */
+static int position(const charl__train_args *a, const char *word)
 {
-    if (a->n_overrides == CHARL__MAX_OVERRIDES) {
+    for (int i = 0; word && i < a->argc; i++) {
+        if ((uintptr_t)word - (uintptr_t)a->argv[i] <= strlen(a->argv[i])) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Add an override that `word` of the command line makes. The last one of a key wins, so they stay in the order of the command line, in which
+ * options may follow operands; one without a place follows those before it. */
+static error_t add_override(charl__train_args *a, const char *text, const char *word, const char *origin)
+{
+    const int at = position(a, word);
+    int i = a->n_overrides;
+
+    if (i == CHARL__MAX_OVERRIDES) {
         charl__cli_error(0, NULL, "more than %d overrides", CHARL__MAX_OVERRIDES);
         return EINVAL;
     }
-    a->overrides[a->n_overrides++] = (charl_config_override){text, origin};
+    for (; at >= 0 && i > 0 && a->positions[i - 1] > at; i--) {
+        a->overrides[i] = a->overrides[i - 1];
+        a->positions[i] = a->positions[i - 1];
+    }
+    a->overrides[i] = (charl_config_override){text, origin};
+    a->positions[i] = at >= 0 || i == 0 ? at : a->positions[i - 1];
+    a->n_overrides++;
     return 0;
 }
 
-/* An option that stands for a key. */
-static error_t add_key(charl__train_args *a, const char *key, const char *value, const char *origin)
+/* An option that stands for a key; value NULL: auto. */
+static error_t add_key(charl__train_args *a, const char *key, const char *word, const char *origin)
 {
+    const char *value = word ? word : "auto";
     const size_t bytes = strlen(key) + strlen(value) + 2;
     char *text = NULL;
 
     if (a->n_made == CHARL__MAX_OVERRIDES) {
-        return add_override(a, "", origin); /* there are that many already */
+        return add_override(a, "", NULL, origin); /* there are that many already */
     }
     if (charl__cli_alloc((int64_t)bytes, 1, &text) != CHARL_OK) {
         charl__cli_error(0, NULL, "%s", charl_error_message());
@@ -34,7 +58,7 @@ static error_t add_key(charl__train_args *a, const char *key, const char *value,
     }
     snprintf(text, bytes, "%s=%s", key, value);
     a->made[a->n_made++] = text;
-    return add_override(a, text, origin);
+    return add_override(a, text, word, origin);
 }
 
 static error_t take_fast_dev_run(void *input, const char *option, const char *value)
@@ -147,7 +171,7 @@ static error_t take_operands(const charl__cli_operands *o, void *input)
         const char *arg = o->values[i];
 
         if (charl__cli_is_override(arg)) {
-            if (add_override(a, arg, NULL) != 0) {
+            if (add_override(a, arg, arg, NULL) != 0) {
                 return EINVAL;
             }
         } else if (a->config) {
@@ -174,7 +198,7 @@ static error_t take_operands(const charl__cli_operands *o, void *input)
 static error_t take_set(void *input, const char *option, const char *value)
 {
     (void)option;
-    return add_override(input, value, "--set");
+    return add_override(input, value, value, "--set");
 }
 
 static error_t take_key(void *input, const char *option, const char *value)
@@ -192,7 +216,7 @@ static error_t take_key(void *input, const char *option, const char *value)
         charl__cli_error(0, NULL, "%s: the value is empty", option);
         return EINVAL;
     }
-    return add_key(input, keys[i][1], value ? value : "auto", keys[i][0]);
+    return add_key(input, keys[i][1], value, keys[i][0]);
 }
 
 static error_t take_help_config(void *input, const char *option, const char *value)
@@ -294,9 +318,22 @@ int charl__train_parse(int argc, char **argv, charl__train_args *out)
                 "the same result.\vExit status: 0 success, 2 usage or configuration, 3 data, 4 device, 5 checkpoint, 6 "
                 "diverged, 7 rank lost, 8 disk, 75 stopped on request (the same command continues)."};
     charl__cli_operands operands = {.max = 1 + CHARL__MAX_OVERRIDES, .take = take_operands};
+    char **words = NULL;
+    int code;
 
     *out = (charl__train_args){.color = -1};
-    return charl__cli_parse("charl-train", &syntax, &operands, argc, argv, out);
+    if (charl__cli_alloc(argc, sizeof *words, &words) != CHARL_OK) {
+        charl__cli_error(0, NULL, "%s", charl_error_message());
+        return CHARL__EXIT_USAGE;
+    }
+    memcpy(words, argv, (size_t)argc * sizeof *words);
+    out->argv = words;
+    out->argc = argc;
+    code = charl__cli_parse("charl-train", &syntax, &operands, argc, argv, out);
+    out->argv = NULL;
+    out->argc = 0;
+    free(words);
+    return code;
 }
 
 void charl__train_args_fini(charl__train_args *a)

@@ -31,11 +31,14 @@ enum { CHARL__MAX_OVERRIDES = 128 };
 typedef struct charl__train_args {
     charl__train_action action;
     const char *config;
-    const char *section; /* of --help-config; NULL = all */
-    charl_config_override overrides[CHARL__MAX_OVERRIDES];
+    const char *section;                                   /* of --help-config; NULL = all */
+    charl_config_override overrides[CHARL__MAX_OVERRIDES]; /* in the order of the command line */
+    int positions[CHARL__MAX_OVERRIDES];                   /* of their words there */
     int n_overrides;
     char *made[CHARL__MAX_OVERRIDES]; /* overrides built from options */
     int n_made;
+    char **argv; /* [argc], a copy while it is read */
+    int argc;
     const char *
         suspect; /* of charl launch: a file that gets the host of the rank that an audit names, where it exists; or NULL */
     const char *status_file; /* gets the exit status, where it exists; or NULL */
