@@ -18,7 +18,7 @@ expect() {
     got=$?
     if [ "$got" -ne "$want" ]; then
         echo "FAIL $name: exit $got, expected $want"
-        tail -5 "$dir/out" "$dir/err"
+        tail -n 5 "$dir/out" "$dir/err"
         failures=$((failures + 1))
     fi
 }
@@ -220,6 +220,7 @@ expect tf32 0 "$train" --dry-run --simulate-ranks 2 "$dir/t.ini" device.select=c
 says err "warning: "
 check "one line, no tensor cores" test "$(grep -c 'has no tensor cores for tf32: f32 is multiplied as f32' "$dir/err")" -eq 1
 expect full 8 sh -c "'$train' --print-config '$dir/t.ini' >/dev/full"
+expect full-help 8 sh -c "'$train' --help >/dev/full"
 
 # STOP: checkpoint, exit 75, and the same command continues.
 mkdir -p "$dir/runs/stop"

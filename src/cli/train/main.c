@@ -412,7 +412,8 @@ int main(int argc, char **argv)
         return charl__cli_end(code);
     }
     code = charl__train_parse(argc, argv, &args);
-    if (code >= 0) { /* what is wrong with the command line has been said */
+    if (code >= 0) { /* what is wrong with the command line has been said, or its help */
+        code = charl__cli_end(code);
         write_status(&args, code);
     } else if (args.action == CHARL__TRAIN_RUN) {
         code = run(&args, &argc, &argv);
