@@ -6,6 +6,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -341,6 +342,10 @@ static charl_status set(loader *l, const charl__key *key, const char *value, cha
                                                 (charl_mix *)(void *)((char *)l->cfg + key->offset), why));
     } else {
         if (key->type == CHARL__KEY_PATH && charl__key_choice_index(key, value) < 0) {
+            if (strncmp(value, "~/", 2) == 0 && !getenv("HOME")) {
+                snprintf(why, CHARL__WHY, "%.100s: HOME is not set, so ~ is no folder", value);
+                goto cleanup;
+            }
             CHARL_TRY_CLEANUP(charl__config_path(directory, value, &path));
         }
         CHARL_TRY_CLEANUP(charl__config_value_set(key, path ? path : value, &l->cfg->detail->strings,

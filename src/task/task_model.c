@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/registry/key.h"
+#include "base/text/text.h"
 #include "charl/text.h"
 #include "config/config_rows.h"
 #include "nn/layer.h"
@@ -17,8 +18,40 @@ static int64_t whole(double v)
     return v <= -9e18 ? INT64_MIN + 1 : v >= 9e18 ? INT64_MAX : (int64_t)v;
 }
 
-/* Read the keys that a layer type declares into its settings. */
-static charl_status read_key(charl_config_layer *layer, const charl_key *k, unsigned char *config)
+static bool has_layer(const charl_model *m, const char *name)
+{
+    for (int i = 0; i < charl_model_get_count(m); i++) {
+        if (strcmp(charl_model_get_layer_name(m, i), name) == 0) {
+            return true;
+        }
+    }
+    return strcmp(name, CHARL_MODEL_INPUT) == 0;
+}
+
+/* The name of an activation, or of a layer of m; empty: none. */
+static charl_status read_name(charl_config_layer *layer, const charl_key *k, const charl_model *m, const char **out)
+{
+    const char *name = "";
+    char names[256], reason[512];
+
+    if (charl_config_layer_has(layer, k->name)) {
+        CHARL_TRY(charl_config_layer_string(layer, k->name, NULL, NULL, &name));
+        *out = name[0] ? name : NULL;
+    }
+    if (name[0] && k->kind == CHARL_KEY_ACTIVATION && !charl__activation_find(name)) {
+        snprintf(reason, sizeof reason, "\"%.100s\" is not one of %s", name,
+                 charl__text_names(charl_activation_name, names, sizeof names));
+        CHARL_TRY(charl_config_layer_refuse(layer, k->name, reason));
+    }
+    if (name[0] && k->kind == CHARL_KEY_LAYER && !has_layer(m, name)) {
+        snprintf(reason, sizeof reason, "no layer before this one is named %.100s", name);
+        CHARL_TRY(charl_config_layer_refuse(layer, k->name, reason));
+    }
+    return CHARL_OK;
+}
+
+/* Read the keys that a layer type declares into its settings. `m` has the layers before it. */
+static charl_status read_key(charl_config_layer *layer, const charl_key *k, const charl_model *m, unsigned char *config)
 {
     void *at = config + k->offset;
     const bool required = k->required && !charl_config_layer_has(layer, k->name);
@@ -56,11 +89,13 @@ static charl_status read_key(charl_config_layer *layer, const charl_key *k, unsi
     case CHARL_KEY_SIZE: /* not of layers */
         break;
     case CHARL_KEY_TEXT:
-    case CHARL_KEY_LAYER:
-    case CHARL_KEY_ACTIVATION:
         if (charl_config_layer_has(layer, k->name)) {
             CHARL_TRY(charl_config_layer_string(layer, k->name, NULL, NULL, at));
         }
+        break;
+    case CHARL_KEY_LAYER:
+    case CHARL_KEY_ACTIVATION:
+        CHARL_TRY(read_name(layer, k, m, at));
         break;
     }
     return CHARL_OK;
@@ -89,16 +124,6 @@ typedef struct layer_reader {
     charl_model *model;
 } layer_reader;
 
-static bool has_layer(const charl_model *m, const char *name)
-{
-    for (int i = 0; i < charl_model_get_count(m); i++) {
-        if (strcmp(charl_model_get_layer_name(m, i), name) == 0) {
-            return true;
-        }
-    }
-    return strcmp(name, CHARL_MODEL_INPUT) == 0;
-}
-
 static charl_status add_layer(charl_config_layer *layer, void *user)
 {
     charl_status st = CHARL_OK;
@@ -116,7 +141,7 @@ static charl_status add_layer(charl_config_layer *layer, void *user)
         memcpy(config, t->row.defaults, t->row.settings_size);
     }
     for (int i = 0; i < t->row.n_keys; i++) {
-        CHARL_TRY(read_key(layer, &t->row.keys[i], config));
+        CHARL_TRY(read_key(layer, &t->row.keys[i], to->model, config));
     }
     for (int i = 0; i < n_inputs; i++) {
         if (!has_layer(to->model, inputs[i])) {

@@ -2,9 +2,9 @@
 # charl model show: the table and the pictures of a graph, shapes of the data or given ones, mistakes with file and line.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../train/common.sh"
-show="$bin/charl model show graph.ini"
+show() { "$bin/charl" model show graph.ini "$@"; }
 
-expect 0 "of the data" $show
+expect 0 "of the data" show
 says 1 '^  input +f32 +1x28x28 *$'
 says 1 '^  in\.c +conv2d +4x28x28 +36 +56\.4 k +12\.2 KiB$'
 says 1 '^  skip +concat +10x28x28 +30\.6 KiB  <- up, in\.n$'
@@ -12,12 +12,12 @@ says 1 '^  encoder\.1\.sum +add +50x16 +3\.12 KiB  <- encoder\.1\.proj, encoder\
 says 1 '^  31 layers +5466 '
 says 1 '^  40 numbers more are not trained'
 cp log table
-expect 0 "of a given shape" $show --input 1x28x28 --outputs 10
+expect 0 "of a given shape" show --input 1x28x28 --outputs 10
 checks=$((checks + 1))
 cmp -s log table || fail "the same shape gives another table"
-expect 0 "other channels, more classes" $show -i 3x24x28 -n 100
+expect 0 "other channels, more classes" show -i 3x24x28 -n 100
 says 1 '^  positions +position_embedding +43x16 '
-expect 0 "in bf16" $show train.precision=bf16
+expect 0 "in bf16" show train.precision=bf16
 says 1 '^  31 layers +5466 '
 long=a_layer_whose_name_is_very_long
 printf '[data]\npath = digits.h5\n[model]\ntype = sequential\n[layer flat]\ntype = flatten\n[layer %s]\ntype = linear\nout = 10\n' "$long" >long.ini
@@ -40,7 +40,7 @@ else
     skipped "a long name on a terminal" "there is no script"
 fi
 rm digits.h5
-expect 3 "without data" $show
+expect 3 "without data" show
 says 1 'digits.h5'
 says 1 'hint.* --input 3x224x224 --outputs 10'
 
@@ -51,30 +51,36 @@ says 1 '^  model +31 layers, 5,466 parameters'
 says 1 '^  31 layers +5466 '
 says 1 '^  skip .*<- up, in\.n$'
 
-expect 0 "dot" $show --dot
+expect 0 "dot" show --dot
 says 1 '^  "up" -> "skip";$'
 says 1 '^  "in\.n" -> "skip";$'
 says 1 '^  "skip" \[label="skip.nconcat.n10x28x28"\];$'
-command -v dot >/dev/null && expect 0 "Graphviz reads it" sh -c "$show --dot | dot -Tsvg"
-expect 0 "svg" $show --svg
+command -v dot >/dev/null && expect 0 "Graphviz reads it" sh -c "'$bin/charl' model show graph.ini --dot | dot -Tsvg"
+expect 0 "svg" show --svg
 cp log picture.svg
 expect 0 "a picture is XML" /usr/bin/python3 -c 'import sys, xml.dom.minidom as d
 t = d.parse("picture.svg"); assert len(t.getElementsByTagName("rect")) == 32, t
 # an edge for every input: 31 layers, of which skip, the two sums and both read two
 assert len(t.getElementsByTagName("path")) == 35, len(t.getElementsByTagName("path"))'
 
-expect 2 "shapes that do not fit" $show --input 1x27x28 --outputs 10
+expect 2 "shapes that do not fit" show --input 1x27x28 --outputs 10
 says 1 'graph.ini:48: skip.concat: .*; it reads up \[1, 6, 26, 28\], in.n \[1, 4, 27, 28\]'
-expect 2 "a padding that is too large" $show layer.down.padding=2 -i 1x28x28 -n 10
+expect 2 "a padding that is too large" show layer.down.padding=2 -i 1x28x28 -n 10
 says 1 'graph.ini:[0-9]*: down.max_pool2d: padding 2 is more than half'
-expect 2 "an unknown input" $show layer.skip.input=up,inn
+expect 2 "an unknown input" show layer.skip.input=up,inn
 says 1 '\[layer skip\] input: there is no layer inn'
-expect 2 "a layer that nothing reads" $show layer.skip.input=up,up -i 1x28x28 -n 10 layer.up.input=in
+expect 2 "a layer that nothing reads" show layer.skip.input=up,up -i 1x28x28 -n 10 layer.up.input=in
 says 1 'graph.ini:[0-9]*: layer deep\.1\.n: no layer reads it, and it is not the last one'
-expect 2 "outputs missing" $show --input 1x28x28
+expect 2 "an unknown activation" show layer.mean.type=linear layer.mean.out=4 layer.mean.activation=relu6
+says 1 'error: command line: .layer mean. activation: "relu6" is not one of relu, '
+expect 2 "an unknown layer" show layer.mean.type=linear layer.mean.out=16 layer.mean.tie=none
+says 1 'error: command line: .layer mean. tie: no layer before this one is named none'
+expect 2 "no activation, no tie: shapes of the sum do not fit" show layer.mean.type=linear layer.mean.out=16 layer.mean.activation= layer.mean.tie=
+says 1 'graph.ini:[0-9]*: both.add: '
+expect 2 "outputs missing" show --input 1x28x28
 says 1 '\-\-outputs is missing'
-expect 2 "no shape" $show --input 1x0 --outputs 3
-expect 2 "two pictures" $show --dot --svg
+expect 2 "no shape" show --input 1x0 --outputs 3
+expect 2 "two pictures" show --dot --svg
 
 cat >gpt.ini <<'INI'
 [data]

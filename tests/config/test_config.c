@@ -18,7 +18,8 @@ static const char GOOD[] = "[run]\n"
                            "name = demo\n"
                            "output_dir = runs/${name}  ; where it goes\n"
                            "[data]\n"
-                           "path = \"some; file #1.h5\" # quoted\n"
+                           "path =\n"
+                           "  \"some; file #1.h5\" # quoted\n"
                            "normalize = 0.5, 0.25 / 1, 2\n"
                            "augment = crop:4, flip,\n"
                            "  mixup:0.2\n"
@@ -270,6 +271,10 @@ static void test_environment_and_home(void **state)
     assert_int_equal(parse(HEAD "[run]\nname=${CHARL_TEST_X}\n", &c), CHARL_ERR_CONFIG);
     assert_string_equal(charl_error_message(), "conf/t.ini:6: [run] name: environment variable CHARL_TEST_X holds the "
                                                "control or invisible character U+001B");
+    unsetenv("HOME");
+    assert_int_equal(parse(HEAD "[run]\noutput_dir=~/r\n", &c), CHARL_ERR_CONFIG);
+    assert_string_equal(charl_error_message(),
+                        "conf/t.ini:6: [run] output_dir: ~/r: HOME is not set, so ~ is no folder");
 }
 
 static void assert_prints_the_same(const charl_config *c)

@@ -39,11 +39,20 @@ static void set_int(const charl__key *key, const char *text, int64_t *field, cha
         shift = 10 * (int)((suffix - "kKmMgG") / 2 + 1);
         number[n - 1] = '\0';
     }
-    if (n >= sizeof number || !charl__parse_int(number, &v) || v > INT64_MAX >> shift ||
-        v < -(INT64_MAX >> shift) - 1) {
-        snprintf(why, CHARL__WHY, "\"%.100s\" is not an integer%s%s", text, key->choices ? " or " : "",
-                 key->choices ? key->choices : "");
-    } else if (!charl__range_holds(key->range, (double)(v * (INT64_C(1) << shift)))) {
+    if (n >= sizeof number || !charl__parse_int(number, &v)) {
+        const char *digits = text + (text[0] == '-' || text[0] == '+');
+        const bool is_long = strspn(digits, "0123456789") == n - (size_t)(digits - text) - (shift > 0) && n > 18;
+
+        if (is_long && charl__range_holds(key->range, strtod(text, NULL) * (double)(INT64_C(1) << shift))) {
+            snprintf(why, CHARL__WHY, "%.100s has more than 18 digits", text);
+        } else if (is_long) {
+            why_range(key, text, why);
+        } else {
+            snprintf(why, CHARL__WHY, "\"%.100s\" is not an integer%s%s", text, key->choices ? " or " : "",
+                     key->choices ? key->choices : "");
+        }
+    } else if (v > INT64_MAX >> shift || v < -(INT64_MAX >> shift) - 1 ||
+               !charl__range_holds(key->range, (double)(v * (INT64_C(1) << shift)))) {
         why_range(key, text, why);
     } else {
         *field = v * (INT64_C(1) << shift);

@@ -253,7 +253,9 @@ static void take_continuation(reader *r, char *s)
         mistake(r, "an indented line continues the value above: write keys at the start of the line");
         return;
     }
-    keep(r, charl__text_append(&r->value, "\n", 1));
+    if (r->value.length > 0) {
+        keep(r, charl__text_append(&r->value, "\n", 1));
+    }
     take_value(r, s);
 }
 

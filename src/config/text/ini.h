@@ -3,8 +3,8 @@
 /** Reading INI text with line numbers.
  *
  *  `#` and `;` begin a comment at the start of a line or value or after a blank, not inside double quotes. A value in double quotes
- *  keeps its blanks; \" and \\ stand for themselves there. An indented line continues the value above; the parts are joined by '\n'.
- *  Mistakes do not stop the reading.
+ *  keeps its blanks; \" and \\ stand for themselves there. An indented line continues the value above, which may begin there; the parts
+ *  are joined by '\n'. Mistakes do not stop the reading.
  */
 #include <stddef.h>
 
