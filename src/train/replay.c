@@ -79,12 +79,8 @@ static charl_status read_config(replay *r, int64_t step)
     CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &reader));
     text = charl_checkpoint_get_config_resolved(reader);
     state = charl_checkpoint_get_state(reader);
-    st = charl_config_parse("/config/resolved", text, strlen(text), r->options->overrides, r->options->n_overrides,
-                            &r->config);
-    if (st == CHARL_ERR_CONFIG) {
-        charl__error_prefix("%s: ", path);
-    }
-    CHARL_TRY_CLEANUP(st);
+    CHARL_TRY_CLEANUP(
+        charl_config_parse(path, text, strlen(text), r->options->overrides, r->options->n_overrides, &r->config));
     CHARL_TRY_CLEANUP(charl__strdup(state->data_content_id, &r->content));
     if (strcmp(r->config->dist.allreduce, "mpi") == 0 && state->world_size > 1) {
         warn(r, "dist.allreduce = mpi sums in an order that depends on the number of ranks: this replay, on one rank, "

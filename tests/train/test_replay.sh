@@ -125,6 +125,10 @@ fi
 
 replay 2 "no step" two --samples
 says 1 'step is missing'
+mv digits.h5 gone.h5
+replay 3 "data that are gone" two --step 9
+says 1 '^charl: error: two/checkpoints/step-00000009.h5:[0-9]+: .data. path: .*/digits.h5: cannot be opened'
+mv gone.h5 digits.h5
 replay 2 "until before step" two --step 3 --until 2
 replay 5 "no run" nowhere --step 3
 says 1 'nowhere has neither a checkpoint of step 3 or later nor a config.ini: is it a run directory\?'
