@@ -5,6 +5,9 @@
 #   -DCMAKE_TOOLCHAIN_FILE= (with the preset)  without them: for this system's C library and later ones, or for another processor
 set(CHARL_GLIBC 2.27) # CharlPackage.cmake sees to it
 set(CHARL_SYSROOT ${CMAKE_BINARY_DIR}/sysroot CACHE PATH "packages of older systems that the tarball is made with")
+if(CHARL_SYSROOT MATCHES " ")
+  message(FATAL_ERROR "pkg-config finds no packages in ${CHARL_SYSROOT}, because of the space: add -DCHARL_SYSROOT=FOLDER without one")
+endif()
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES CHARL_SYSROOT)
 
 # Releases that do not change any more, with the hosts that take over their folders later. Debian 11, as its libraries need little of the C

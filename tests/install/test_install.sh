@@ -38,6 +38,10 @@ comm -23 declared exported | grep -v '^charl_status$' >missing
 expect 0 "configuring the examples" cmake -S "$source/examples" -B by_cmake -DCMAKE_PREFIX_PATH="$T/prefix" \
     -DCMAKE_C_FLAGS="-Wall -Wextra -pedantic -Werror $flags"
 expect 0 "building the examples" cmake --build by_cmake
+mkdir feature
+printf 'cmake_minimum_required(VERSION 3.16)\nproject(feature LANGUAGES NONE)\nfind_package(charl REQUIRED COMPONENTS telepathy)\n' >feature/CMakeLists.txt
+expect 1 "a component that charl does not have" cmake -S feature -B feature -DCMAKE_PREFIX_PATH="$T/prefix"
+says 1 "this build of charl is without telepathy"
 for example in "$source"/examples/*.c; do
     name=$(basename "$example" .c)
     # shellcheck disable=SC2046,SC2086 # several words

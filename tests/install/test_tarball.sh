@@ -44,10 +44,12 @@ int main(int argc, char **argv)
            pow(argc, argc) != 1;
 }
 END
-with="-G Ninja -DCMAKE_TOOLCHAIN_FILE=$source/cmake/sysroot.cmake -DCHARL_SYSROOT=$build/sysroot"
 if [ "$(uname -m)" != x86_64 ]; then
     skipped "the toolchain" "it is for x86_64"
-elif ! cmake $with -S small -B small/build >log 2>&1 && grep -q "cannot be downloaded" log; then
+elif [ "$build" != "${build#* }" ]; then
+    expect 1 "a path with a space" cmake -G Ninja -DCMAKE_TOOLCHAIN_FILE="$source/cmake/sysroot.cmake" -DCHARL_SYSROOT="$build/sysroot" -S small -B small/build
+    says 1 "because of the space"
+elif ! cmake -G Ninja -DCMAKE_TOOLCHAIN_FILE="$source/cmake/sysroot.cmake" -DCHARL_SYSROOT="$build/sysroot" -S small -B small/build >log 2>&1 && grep -q "cannot be downloaded" log; then
     skipped "the toolchain" "$(grep -o 'http.* cannot be downloaded' log)"
 else
     cat log

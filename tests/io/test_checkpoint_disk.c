@@ -344,7 +344,7 @@ static void test_full_disk(void **state)
     n = readlink("/proc/self/exe", self, sizeof self - 1);
     assert_true(n > 0);
     self[n] = '\0';
-    snprintf(command, sizeof command, "unshare -rm sh -c '%s %s && exec %s --full-disk %s'", mount, dir, self, dir);
+    snprintf(command, sizeof command, "unshare -rm sh -c '%s %s && exec \"%s\" --full-disk %s'", mount, dir, self, dir);
     assert_int_equal(system(command), 0);
     assert_int_equal(sample_load(path), 7); /* the other file system is gone again */
 }
