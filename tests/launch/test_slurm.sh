@@ -110,7 +110,7 @@ unset CHARL_FAULT
 # PMIx wants a folder that comes after the first try.
 SLURM_PMIX_TMPDIR=$T/pmix submit --time=9 --ntasks-per-node=2 slurm-srun.sbatch "$@" train.max_steps=4 -o late
 late=$job
-printf '%s\n' "$* train.max_steps=4 -o array1" "$* train.max_steps=4 -o array2 optimizer.learning_rate=1e-3" >configs.txt
+printf '%s\n' "$* train.max_steps=4 -o array1" "$* train.max_steps=4 -o 'array 2' optimizer.learning_rate=1e-3" >configs.txt
 submit --array=1-2%4 slurm-array.sbatch configs.txt
 array=$job
 
@@ -150,6 +150,6 @@ same "the job that could not be started at first" short late
 cp job-$late.*.log log
 says 1 "task 0 launch failed"
 same "the first of the array" short array1
-expect 0 "the second of the array" test -e array2/last.h5
+expect 0 "the second of the array" test -e 'array 2'/last.h5
 [ $failures -eq 0 ] || tail -n 20 job-*.log slurmd.log
 finish
