@@ -26,6 +26,16 @@ static bool has_comment(const charl_config_detail *d, int line)
     return false;
 }
 
+static void put_place(const charl__origin *o, const char *text)
+{
+    char line[16] = "";
+
+    if (o->line > 0) {
+        snprintf(line, sizeof line, ":%d", o->line);
+    }
+    charl__error_prefix("%s%s: %s", o->label, line, text);
+}
+
 void charl__config_blame(const charl_config *cfg, const char *section, const char *key)
 {
     const charl__schema *schema = charl__config_schema();
@@ -36,15 +46,38 @@ void charl__config_blame(const charl_config *cfg, const char *section, const cha
 
         if (strcmp(k->section, section) == 0 && strcmp(k->name, key) == 0 && d->origins[i].label) {
             const charl__origin *o = &d->origins[i];
-            char line[16] = "";
+            char name[128];
 
-            if (o->line > 0) {
-                snprintf(line, sizeof line, ":%d", o->line);
-            }
             if (o->line > 0 && has_comment(d, o->line) && !strstr(charl_error_message(), "HINT")) {
                 charl__error_append("; HINT the value ends where a comment begins: quote it if # or ; belongs to it");
             }
-            charl__error_prefix("%s%s: [%s] %s: ", o->label, line, section, key);
+            snprintf(name, sizeof name, "[%s] %s: ", section, key);
+            put_place(o, name);
+            return;
+        }
+    }
+}
+
+/* Whether the text begins with the name of a key, "train.epochs" or "[train] epochs", and not with a longer one. */
+static bool begins_with(const char *text, const charl__key *k)
+{
+    const bool brackets = text[0] == '[';
+    char name[128];
+    const size_t n = (size_t)snprintf(name, sizeof name, "%s%s%s%s", brackets ? "[" : "", k->section,
+                                      brackets ? "] " : ".", k->name);
+
+    return strncmp(text, name, n) == 0 && strspn(text + n, "abcdefghijklmnopqrstuvwxyz0123456789_") == 0;
+}
+
+void charl__config_locate(const charl_config *cfg)
+{
+    const charl__schema *schema = charl__config_schema();
+    const charl_config_detail *d = cfg->detail;
+    const char *message = charl_error_message();
+
+    for (int i = 0; i < schema->count; i++) {
+        if (d->origins[i].label && begins_with(message, &schema->keys[i])) {
+            put_place(&d->origins[i], "");
             return;
         }
     }

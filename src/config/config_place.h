@@ -7,4 +7,8 @@
  *  comment cut the value, a hint says so, unless the message has one. */
 void charl__config_blame(const charl_config *cfg, const char *section, const char *key);
 
+/** The same for a message that begins with its key, as in "train.batch_size = 64 is more than ..." or "[train] freeze: ...": put only the
+ *  place in front, if the value has one. Other messages stay as they are. */
+void charl__config_locate(const charl_config *cfg);
+
 #endif

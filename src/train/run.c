@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "config/config_place.h"
 #include "train/rank_check.h"
 #include "train/trainer.h"
 
@@ -27,6 +28,9 @@ charl_status charl_train_run(const charl_config *config, const charl_train_optio
 
     *result = (charl_train_result){.loss = (double)NAN, .best_metric = (double)NAN, .best_step = -1, .suspect = -1};
     st = train(&t, config, options, result);
+    if (st == CHARL_ERR_CONFIG) {
+        charl__config_locate(config);
+    }
     if (st != CHARL_OK) { /* a save under way is complete before this rank leaves */
         charl__trainer_abandon_save(&t);
     }
@@ -107,6 +111,9 @@ charl_status charl_train_evaluate(const charl_config *config, const charl_train_
     CHARL_REQUIRE(which >= 0, CHARL_ERR_CONFIG, "there is no split %s; there are train, val and test", split);
     r.eval_split = (charl_split)which;
     st = evaluate(&r, checkpoint, out, report_out);
+    if (st == CHARL_ERR_CONFIG) {
+        charl__config_locate(config);
+    }
     st = charl__replica_leave(&r, st);
     charl__replica_fini(&r);
     charl__session_fini(&s);

@@ -57,7 +57,9 @@ refuses 2 "no_such: unknown key" "unknown key" mlp.ini train.no_such=1
 refuses 2 'epochs: "x" is not' "wrong type" mlp.ini train.epochs=x
 refuses 2 "epochs" "no epochs" mlp.ini train.epochs=0
 refuses 2 "batch_size" "batch that slices do not divide" mlp.ini train.batch_size=60
-refuses 2 "400 is more than the 320 training rows" "batch larger than the data" mlp.ini train.batch_size=400
+sed 's/^batch_size = .*/batch_size = 400/' mlp.ini >large.ini
+refuses 2 "large.ini:$(grep -n ^batch_size large.ini | cut -d: -f1): train.batch_size = 400 is more than the 320 training rows" \
+    "batch larger than the data" large.ini
 refuses 2 "no-file.ini" "no configuration" no-file.ini
 expect 2 "more ranks than slices" ranks 3 mlp.ini train.slices=2
 says 1 "charl-train: error: .*slices"

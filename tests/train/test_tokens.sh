@@ -115,15 +115,15 @@ expect 2 "prediction" "$bin/charl" predict one/last.h5
 says 1 "error: one/last.h5 is a language model"
 sed '/^\[layer/,/^out = 256/d' lm.ini >mlp-lm.ini
 expect 2 "a model for numbers" ranks 1 mlp-lm.ini --dry-run model.type=mlp
-says 1 "error: model.type = mlp reads numbers, but .*text.h5 contains tokens"
+says 1 "error: command line: model.type = mlp reads numbers, but .*text.h5 contains tokens"
 expect 2 "a loss for numbers" ranks 1 lm.ini --dry-run train.loss=mse
-says 1 "error: train.loss = mse does not learn from tokens; use cross_entropy"
+says 1 "error: command line: train.loss = mse does not learn from tokens; use cross_entropy"
 expect 2 "a normalisation" ranks 1 lm.ini --dry-run data.normalize=1/2
-says 1 "error: data.normalize: .*text.h5 contains tokens"
+says 1 "error: command line: data.normalize: .*text.h5 contains tokens"
 expect 2 "a model for tokens" ranks 1 mlp.ini --dry-run model.type=gpt
-says 1 "error: model.type = gpt reads tokens, but .*digits.h5 contains images"
+says 1 "error: command line: model.type = gpt reads tokens, but .*digits.h5 contains images"
 expect 2 "windows of images" ranks 1 mlp.ini --dry-run data.window=16
-says 1 "error: data.window applies to tokens only, but .*digits.h5 contains images"
+says 1 "error: command line: data.window applies to tokens only, but .*digits.h5 contains images"
 expect 0 "windows of the default length" ranks 1 lm.ini --dry-run data.window=auto
 says 1 "windows of 64 tokens"
 expect 2 "augmentation" ranks 1 lm.ini --dry-run data.augment=flip
