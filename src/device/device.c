@@ -65,6 +65,9 @@ static charl_status pick_device(const charl_device_request *request, charl__foun
         info[i] = all[i].info;
     }
     st = charl__device_select(info, count, &r, &pick);
+    if (st != CHARL_OK && r.select != request->select) {
+        charl__error_prefix("%s is set: ", charl__env_name(CHARL_ENV_DEVICE));
+    }
     if (st == CHARL_ERR_DEVICE && charl__devices_hint()[0]) {
         CHARL_FAIL_CLEANUP(st, "%s%s", charl_error_message(), charl__devices_hint());
     }

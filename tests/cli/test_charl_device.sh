@@ -25,6 +25,7 @@ expect 0 '^1 operators passed, 0 failed' selftest --op relu
 expect 0 '^  relu, sample 0: ' selftest --op relu -v
 expect 4 'device.select = 99' selftest --device 99
 hint 'charl devices'
+CHARL_DEVICE=99 expect 4 'CHARL_DEVICE is set: device.select = 99' selftest --op relu
 expect 4 'device.select = name:nonsense' selftest --device name:nonsense
 
 # The bits of a device: the same on every one whose arithmetic is that of IEEE 754 (docs/exactness.md).
