@@ -590,6 +590,21 @@ charl_train_events charl__output_events(charl__output *o)
                                 .warned = on_warned};
 }
 
+void charl__output_word(const char *path)
+{
+    const char *quote = "";
+
+    for (const char *c = path; *c != '\0'; c++) {
+        const bool is_plain = (*c >= '0' && *c <= '9') || (*c >= 'A' && *c <= 'Z') || (*c >= 'a' && *c <= 'z') ||
+                              strchr("/._-+,:@%=", *c) || (unsigned char)*c >= 0x80;
+
+        quote = is_plain ? quote : "'";
+    }
+    printf("%s", quote);
+    charl__cli_write(stdout, path, strlen(path));
+    printf("%s", quote);
+}
+
 /* The checkpoint to use, and what with. */
 static void say_next(const charl__output *o, const charl_train_result *r)
 {
@@ -610,17 +625,20 @@ static void say_next(const charl__output *o, const charl_train_result *r)
     charl__cli_write(stdout, path, strlen(path));
     printf("%s\n  next     charl ", best);
     if (o->window > 0) { /* a language model */
+        char config[4096];
+
+        snprintf(config, sizeof config, "%s/config.ini", dir);
         printf("generate ");
-        charl__cli_write(stdout, dir, strlen(dir));
-        printf("/config.ini ");
-        charl__cli_write(stdout, path, strlen(path));
+        charl__output_word(config);
+        printf(" ");
+        charl__output_word(path);
         printf(" --prompt TEXT, charl report ");
     } else {
         printf("predict ");
-        charl__cli_write(stdout, path, strlen(path));
+        charl__output_word(path);
         printf(" [DATA...], charl report ");
     }
-    charl__cli_write(stdout, dir, strlen(dir));
+    charl__output_word(dir);
     printf("\n");
 }
 

@@ -177,8 +177,12 @@ void charl__train_print_plan(const charl__output *o, const charl_train_info *i, 
                                                           : ", time line");
     }
     if (o->files) {
-        printf("  output   %s  (touch %s/STOP: checkpoint and stop)\n", o->config->run.output_dir,
-               o->config->run.output_dir);
+        char stop[4096];
+
+        snprintf(stop, sizeof stop, "%s/STOP", o->config->run.output_dir);
+        printf("  output   %s  (touch ", o->config->run.output_dir);
+        charl__output_word(stop);
+        printf(": checkpoint and stop)\n");
     }
     fflush(stdout);
 }
