@@ -27,6 +27,7 @@ typedef struct charl__section {
     charl__origin origin;
     charl__layer_key *keys;
     int n_keys;
+    bool used; /* a layer of the model is made of it */
 } charl__section;
 
 /* A layer of the model, blocks and repetitions written out (config_graph.c). */

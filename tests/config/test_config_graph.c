@@ -159,6 +159,22 @@ static const struct {
      "t.ini:5: [layer a] input: there is no layer q\nt.ini:8: [layer c] input: there is no layer r"},
 };
 
+static void test_unused_blocks(void **state)
+{
+    charl_config *c = NULL;
+
+    (void)state;
+    assert_int_equal(parse(HEAD "[block used.l]\ntype=relu\n[block inner.l]\ntype=used\n[block b]\n[block b.l]\n"
+                                "type=linear\nouut=2\n[block b.k]\ntype=relu\n[block c.l]\ntype=b\n"
+                                "[layer a]\ntype=inner\n",
+                           &c),
+                     CHARL_OK);
+    assert_string_equal(charl_config_notice(c, 0), "t.ini:7: [block b]: no layer uses it");
+    assert_string_equal(charl_config_notice(c, 1), "t.ini:13: [block c]: no layer uses it");
+    assert_null(charl_config_notice(c, 2));
+    charl_config_destroy(c);
+}
+
 static void test_mistakes(void **state)
 {
     (void)state;
@@ -250,8 +266,11 @@ static void test_every_acquisition_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layers_from_sections),    cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_mistakes_are_told_once),  cmocka_unit_test(test_overrides),
+        cmocka_unit_test(test_layers_from_sections),
+        cmocka_unit_test(test_unused_blocks),
+        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_mistakes_are_told_once),
+        cmocka_unit_test(test_overrides),
         cmocka_unit_test(test_every_acquisition_fails),
     };
 

@@ -604,6 +604,7 @@ static charl_status expand(expander *e, const scope *sc, char **last)
         if (!name) {
             continue;
         }
+        e->d->sections[i].used = true;
         if (input_index(name) >= 0) {
             CHARL_TRY_CLEANUP(
                 refuse(e, s, NULL, "a layer cannot be named input, input2, ...: these stand for what is read"));
@@ -678,6 +679,34 @@ static charl_status check_blocks(expander *e)
     return CHARL_OK;
 }
 
+/* A notice of each block that no layer uses: what stands in it has no effect, whether it is right or not. */
+static charl_status note_unused(charl_config_detail *d)
+{
+    for (int i = 0; i < d->n_sections; i++) {
+        const charl__section *s = &d->sections[i], *head;
+        const char *dot = strchr(s->header, '.'), *kept;
+        char block[2 * CHARL__INI_NAME], line[16] = "", note[512];
+        int first = 0;
+
+        if (strncmp(s->header, "block ", 6) != 0 || !dot || s->used) {
+            continue;
+        }
+        snprintf(block, sizeof block, "%.*s", (int)(dot - s->header - 6), s->header + 6);
+        while (!local_name(&d->sections[first], block)) {
+            first++;
+        }
+        head = find_head(d, block) ? find_head(d, block) : s;
+        if (head->origin.line > 0) {
+            snprintf(line, sizeof line, ":%d", head->origin.line);
+        }
+        if (first == i) {
+            snprintf(note, sizeof note, "%.200s%s: [block %s]: no layer uses it", head->origin.label, line, block);
+            CHARL_TRY(charl__config_keep(&d->notices, note, &kept));
+        }
+    }
+    return CHARL_OK;
+}
+
 const char *charl__config_nearest_block(const charl_config *cfg, const char *name, int *best)
 {
     const char *near = NULL;
@@ -704,6 +733,7 @@ charl_status charl__config_expand_layers(charl_config *cfg, charl__mistakes *mis
 
     CHARL_TRY_CLEANUP(check_blocks(&e));
     CHARL_TRY_CLEANUP(expand(&e, &model, &last));
+    CHARL_TRY_CLEANUP(mistakes->count == 0 ? note_unused(cfg->detail) : CHARL_OK);
 cleanup:
     charl_free(last);
     pairs_fini(&e.outputs);
