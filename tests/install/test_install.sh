@@ -42,6 +42,10 @@ mkdir feature
 printf 'cmake_minimum_required(VERSION 3.16)\nproject(feature LANGUAGES NONE)\nfind_package(charl REQUIRED COMPONENTS telepathy)\n' >feature/CMakeLists.txt
 expect 1 "a component that charl does not have" cmake -S feature -B feature -DCMAKE_PREFIX_PATH="$T/prefix"
 says 1 "this build of charl is without telepathy"
+mkdir parent
+printf 'cmake_minimum_required(VERSION 3.25)\nproject(parent LANGUAGES C)\nadd_subdirectory(%s charl)\nadd_library(x INTERFACE)\ntarget_link_libraries(x INTERFACE charl::charl)\n' \
+    '"${CHARL}"' >parent/CMakeLists.txt
+expect 0 "charl in another project" cmake -S parent -B parent/build -DCHARL="$(cd "$source" && pwd)"
 for example in "$source"/examples/*.c; do
     name=$(basename "$example" .c)
     # shellcheck disable=SC2046,SC2086 # several words
