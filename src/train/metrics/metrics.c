@@ -19,6 +19,7 @@ enum { N_FORMATS = sizeof formats / sizeof *formats };
 struct charl_metrics {
     void *file[N_FORMATS]; /* NULL: not asked for */
     bool loses_rows;
+    int64_t times; /* how often that has begun */
 };
 
 bool charl__metrics_loses_rows(charl_metrics *m, bool now)
@@ -26,7 +27,8 @@ bool charl__metrics_loses_rows(charl_metrics *m, bool now)
     const bool begins = now && !m->loses_rows;
 
     m->loses_rows = now;
-    return begins;
+    m->times += begins;
+    return begins && (m->times & (m->times - 1)) == 0;
 }
 
 const charl__metrics_format *charl__metrics_format_at(int i)

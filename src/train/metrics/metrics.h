@@ -49,7 +49,8 @@ enum { CHARL__METRICS_VALUES = 8 + CHARL_MAX_METRICS };
 int charl__metrics_train_values(const charl_train_row *row, charl__metrics_value out[CHARL__METRICS_VALUES]);
 int charl__metrics_val_values(const charl_val_row *row, charl__metrics_value out[CHARL__METRICS_VALUES]);
 
-/** Tells the files whether the row now was lost. Returns whether it is the first one lost. */
+/** Tells the files whether the row now was lost. Returns whether to warn: rows begin to be lost, for the first time, the second, the fourth
+ *  and so on, as a disk that is nearly full may take every other row. */
 bool charl__metrics_loses_rows(charl_metrics *m, bool now);
 
 /** Write `text` to dir/name whole or not at all. Errors: ERR_DISK. */
