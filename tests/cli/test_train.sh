@@ -223,16 +223,18 @@ expect full 8 sh -c "'$train' --print-config '$dir/t.ini' >/dev/full"
 expect full-help 8 sh -c "'$train' --help >/dev/full"
 
 # STOP: checkpoint, exit 75, and the same command continues.
-mkdir -p "$dir/runs/stop here"
-: >"$dir/runs/stop here/STOP"
-expect stop 75 "$train" -o "$dir/runs/stop here" "$dir/t.ini"
+mkdir -p "$dir/runs/it's here"
+: >"$dir/runs/it's here/STOP"
+expect stop 75 "$train" -o "$dir/runs/it's here" "$dir/t.ini"
 says out " stopped step="
-check "STOP is taken" test ! -e "$dir/runs/stop here/STOP"
-expect goes-on 0 "$train" -o "$dir/runs/stop here" "$dir/t.ini"
+check "STOP is taken" test ! -e "$dir/runs/it's here/STOP"
+expect goes-on 0 "$train" -o "$dir/runs/it's here" "$dir/t.ini"
 says out " done step=8"
-says out "(touch '$dir/runs/stop here/STOP': "
-says out "charl predict '$dir/runs/stop here/best.h5' [DATA...], charl report '$dir/runs/stop here'"
-check "as if never stopped" sh -c "tail -n 1 '$dir/runs/stop here/metrics.csv' | cut -d, -f11,12 >'$dir/a'; tail -n 1 '$dir/first.csv' | cut -d, -f11,12 | cmp -s - '$dir/a'"
+quoted="'$dir/runs/it'\\''s here"
+says out "(touch $quoted/STOP': "
+says out "charl predict $quoted/best.h5' [DATA...], charl report $quoted'"
+cp "$dir/runs/it's here/metrics.csv" "$dir/second.csv"
+check "as if never stopped" sh -c "tail -n 1 '$dir/second.csv' | cut -d, -f11,12 >'$dir/a'; tail -n 1 '$dir/first.csv' | cut -d, -f11,12 | cmp -s - '$dir/a'"
 
 # A signal does the same; max_time too. HUP does not where it is ignored, as under nohup: USR1 stops without announcing it.
 for sig in USR1 USR2 TERM INT HUP; do

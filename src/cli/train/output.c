@@ -601,6 +601,10 @@ void charl__output_word(const char *path)
         quote = is_plain ? quote : "'";
     }
     printf("%s", quote);
+    for (size_t n; (n = strcspn(path, "'")), path[n] != '\0'; path += n + 1) {
+        charl__cli_write(stdout, path, n);
+        printf("'\\''");
+    }
     charl__cli_write(stdout, path, strlen(path));
     printf("%s", quote);
 }
