@@ -29,7 +29,7 @@ touch_stop() { # a STOP file ends a run with a checkpoint and exit status 75
 touch_stop &
 watcher=$!
 status=0
-"${ranks[@]}" -n 2 "$bin/charl-train" launch/digits.ini -o "$run" || status=$?
+"${ranks[@]}" -n 2 "$bin/charl-train" launch/digits.ini -o "$run" device.share=yes || status=$? # there may be one GPU
 kill "$watcher" 2>/dev/null || true
 [ "$status" -eq 75 ] || [ "$status" -eq 0 ] || exit "$status"
 
