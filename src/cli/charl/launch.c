@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <charl/slices.h>
 #include "cli/charl/commands.h"
 #include "cli/charl/hostfile.h"
 #include "cli/cli_describe.h"
@@ -375,13 +376,13 @@ int charl__launch_main(const char *path, int argc, char **argv)
 {
     static const charl__cli_option options[] = {
         {"ranks", 'n', "N", "Ranks (default: the slots of the hostfile, else a rank for each GPU)", 1,
-         CHARL__CLI_INT(launch, ranks, 1, 1 << 20)},
+         CHARL__CLI_INT(launch, ranks, 1, CHARL_MAX_SLICES)},
         {"hostfile", 'f', "FILE", "Hosts and their numbers of ranks, one `HOST slots=N` per line", 1,
          CHARL__CLI_TEXT(launch, hostfile)},
         {"restarts", 0, "N", "Restart up to N times after a rank or a host is lost (default 3)", 2,
          CHARL__CLI_INT(launch, restarts, 0, 1000000)},
         {"min-ranks", 0, "N", "Continue without lost hosts while at least N ranks are left (default 1)", 2,
-         CHARL__CLI_INT(launch, min_ranks, 1, 1 << 20)},
+         CHARL__CLI_INT(launch, min_ranks, 1, CHARL_MAX_SLICES)},
         {"mpirun", 0, "FILE", "mpirun of Open MPI (default: the one in PATH)", 3, CHARL__CLI_TEXT(launch, mpirun)},
         {"ssh", 0, "FILE", "Program that checks whether a host answers (default: ssh)", 3,
          CHARL__CLI_TEXT(launch, ssh)},
