@@ -28,12 +28,18 @@ typedef struct product {
     charl_dtype type;
 } product;
 
+/* What a lane shows to those of its warp. */
+typedef struct shown {
+    uint32_t words[16];
+    address row;
+} shown;
+
 typedef struct lane {
     ucontext_t context;
     char *stack;
     bool done;
-    uint32_t word, words[16]; /* for others to see */
-    address row;
+    shown shown[2]; /* in turn: one may still be read when the next is written */
+    int turn;
     bool flag;
     copy copies[COPIES];
     product products[PRODUCTS];
@@ -50,6 +56,8 @@ static ucontext_t scheduler;
 static meeting of_group[LANES_MOST / WARP], of_warp[LANES_MOST / WARP];
 static int now, n_items, n_lanes, n_left, first_group, n_groups;
 static bool late, any, progress;
+static double values[2][1 << 16]; /* of the bits of bf16 and of f16 */
+static bool has_values;
 static void (*work)(void *);
 static void *work_ctx;
 
@@ -78,6 +86,20 @@ static void meet_warp(void)
     meet(&of_warp[now / WARP], WARP);
 }
 
+/* What this lane shows from here on; with the next meeting of its warp the others see it. */
+static shown *show(void)
+{
+    lane *me = &lanes[now];
+
+    me->turn ^= 1;
+    return &me->shown[me->turn];
+}
+
+static const shown *shown_by(int number)
+{
+    return &lanes[number].shown[lanes[now].turn];
+}
+
 static void start(void)
 {
     work(work_ctx);
@@ -90,7 +112,7 @@ static void start(void)
 static void prepare(lane *l)
 {
     l->done = false;
-    l->n_copies = l->n_products = l->n_commits = 0;
+    l->n_copies = l->n_products = l->n_commits = l->turn = 0;
     getcontext(&l->context);
     l->context.uc_stack.ss_sp = l->stack;
     l->context.uc_stack.ss_size = STACK;
@@ -125,10 +147,24 @@ static bool run_groups(int together)
     return n_left == 0;
 }
 
+static void fill_values(void)
+{
+    for (uint32_t i = 0; i < 1 << 16; i++) {
+        const uint16_t raw = (uint16_t)i;
+
+        charl_dtype_decode(CHARL_BF16, &raw, 1, &values[0][i]);
+        charl_dtype_decode(CHARL_F16, &raw, 1, &values[1][i]);
+    }
+    has_values = true;
+}
+
 static bool run(int groups, int together, int count, bool late_copies, void (*body)(void *), void *ctx)
 {
     bool good = count % WARP == 0 && together * count <= LANES_MOST;
 
+    if (!has_values) {
+        fill_values();
+    }
     n_items = count;
     n_lanes = together * count;
     if (!good || charl__alloc_array(n_lanes, sizeof *lanes, &lanes) != CHARL_OK) {
@@ -165,11 +201,7 @@ bool lanes_run_together(int groups, int count, bool late_copies, void (*body)(vo
 /* What follows is called by kernels: types and names are theirs. */
 static double value(uint32_t bits, charl_dtype type)
 {
-    const uint16_t raw = (uint16_t)bits;
-    double x;
-
-    charl_dtype_decode(type, &raw, 1, &x);
-    return x;
+    return values[type == CHARL_F16][bits & 0xffff];
 }
 
 static uint32_t bits_of(float x, charl_dtype type)
@@ -198,13 +230,9 @@ float lanes_f16(uint32_t bits)
 
 uint32_t lanes_word_of(uint32_t x, uint32_t mask)
 {
-    uint32_t y;
-
-    lanes[now].word = x;
+    show()->words[0] = x;
     meet_warp();
-    y = lanes[now ^ (int)mask].word;
-    meet_warp();
-    return y;
+    return shown_by(now ^ (int)mask)->words[0];
 }
 
 int lanes_any(int x)
@@ -318,17 +346,15 @@ static product *add_product(float *c, address block, bool by_k, bool add, int is
 /* Word a[4 j + 2 g + h] of lane 4 r + t has rows r + 8 h, k = 16 j + 8 g + 2 t and the next. */
 static void of_words(product *p, const uint32_t *a)
 {
-    memcpy(lanes[now].words, a, sizeof lanes[now].words);
+    memcpy(show()->words, a, 16 * sizeof *a);
     meet_warp();
     for (int h = 0; h < 2; h++) {
         for (int k = 0; k < 64; k++) {
-            const lane *owner = &lanes[now / 4 * 4 + k % 8 / 2];
-            const uint32_t word = owner->words[4 * (k / 16) + 2 * (k % 16 / 8) + h];
+            const uint32_t word = shown_by(now / 4 * 4 + k % 8 / 2)->words[4 * (k / 16) + 2 * (k % 16 / 8) + h];
 
             p->a[h][k] = value(k % 2 ? word >> 16 : word, p->type);
         }
     }
-    meet_warp();
 }
 
 void lanes_words_by_row(float *c, const uint32_t *a, address block, int add, int is_f16)
@@ -382,30 +408,29 @@ void lanes_settle(void)
 void lanes_fragment(uint32_t *x, address row, int transposed)
 {
     const int l = now % WARP;
-    const lane *warp = &lanes[now - l];
 
-    lanes[now].row = row;
+    show()->row = row;
     meet_warp();
     for (int i = 0; i < 4; i++) {
-        const lane *eight = warp + (ptrdiff_t)8 * i;
+        const int eight = now - l + 8 * i;
 
         if (transposed) {
-            const uint16_t *low = (const uint16_t *)eight[2 * (l % 4)].row;      /* NOLINT: as above */
-            const uint16_t *high = (const uint16_t *)eight[2 * (l % 4) + 1].row; /* NOLINT */
+            const uint16_t *low = (const uint16_t *)shown_by(eight + 2 * (l % 4))->row;      /* NOLINT: as above */
+            const uint16_t *high = (const uint16_t *)shown_by(eight + 2 * (l % 4) + 1)->row; /* NOLINT */
 
             x[i] = low[l / 4] | (uint32_t)high[l / 4] << 16;
         } else {
-            x[i] = ((const uint32_t *)eight[l / 4].row)[l % 4]; /* NOLINT: as above */
+            x[i] = ((const uint32_t *)shown_by(eight + l / 4)->row)[l % 4]; /* NOLINT: as above */
         }
     }
-    meet_warp();
 }
 
 /* Element k of row `row` of fragment x, or column where x has two words. */
-static double of_fragment(const lane *warp, int row, int k, int first, int upper, int kind)
+static double of_fragment(int row, int k, int first, int upper, int kind)
 {
     const int per_word = kind == LANES_TF32 ? 1 : 2, half = k / per_word / 4;
-    const uint32_t word = warp[4 * (row % 8) + k / per_word % 4].words[first + upper * half + row / 8];
+    const int owner = now / WARP * WARP + 4 * (row % 8) + k / per_word % 4;
+    const uint32_t word = shown_by(owner)->words[first + upper * half + row / 8];
     float x;
 
     if (kind == LANES_TF32) {
@@ -418,22 +443,27 @@ static double of_fragment(const lane *warp, int row, int k, int first, int upper
 void lanes_multiply(float *c, const uint32_t *a, uint32_t b0, uint32_t b1, int kind)
 {
     const int l = now % WARP, depth = kind == LANES_TF32 ? 8 : 16;
-    const lane *warp = &lanes[now - l];
+    double row[2][16], column[2][16];
+    shown *mine = show();
 
-    memcpy(lanes[now].words, a, 4 * sizeof *a);
-    lanes[now].words[4] = b0;
-    lanes[now].words[5] = b1;
+    memcpy(mine->words, a, 4 * sizeof *a);
+    mine->words[4] = b0;
+    mine->words[5] = b1;
     meet_warp();
+    for (int half = 0; half < 2; half++) {
+        for (int k = 0; k < depth; k++) {
+            row[half][k] = of_fragment(l / 4 + 8 * half, k, 0, 2, kind);
+            column[half][k] = of_fragment(2 * (l % 4) + half, k, 4, 1, kind);
+        }
+    }
     for (int e = 0; e < 4; e++) {
         double sum = (double)c[e];
 
         for (int k = 0; k < depth; k++) {
-            sum += of_fragment(warp, l / 4 + 8 * (e / 2), k, 0, 2, kind) *
-                   of_fragment(warp, 2 * (l % 4) + e % 2, k, 4, 1, kind);
+            sum += row[e / 2][k] * column[e % 2][k];
         }
         c[e] = (float)sum;
     }
-    meet_warp();
 }
 
 unsigned lanes_arrive(unsigned *word)
