@@ -1,6 +1,6 @@
-/* What the host launches on tensor cores, on a device that has none: it is told that it had. The kernels' inline PTX
- * does not build there, and that is the only thing that may go wrong: files, parameters and their kinds have been
- * looked up by then. What the kernels compute tests/emulation shows.
+/* Sets the facts of tensor cores on a device that has none, and checks that launches get as far as compiling inline PTX, which fails
+ * there: the file, its parameters and their kinds have been looked up by then. Of an operator only the first launch is seen. Results are
+ * tested in tests/emulation.
  */
 #include "support/support.h"
 

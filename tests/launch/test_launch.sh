@@ -31,7 +31,7 @@ expect 9 "an audit finds something" timeout 300 env CHARL_FAULT=train.device.fli
 says 0 "starting again"
 says 1 "^charl: error: not started again: an audit has found a device"
 
-# A stop is passed on: a checkpoint and 75; the same command continues. HUP is none where it is ignored, as under nohup.
+# A stop is passed on: a checkpoint and 75; the same command continues. A HUP that is ignored, as under nohup, stops nothing.
 (trap '' HUP; exec env CHARL_FAULT='train.data.hang:4:2' charl launch -n 2 "$@" -o stopped >log 2>&1) &
 pid=$!
 for _i in $(seq 600); do

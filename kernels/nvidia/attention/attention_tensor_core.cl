@@ -8,8 +8,8 @@
  * Launch           groups of LANES; one per ROWS queries of one head; by tile, head, row of the batch. The last queries of a head come first:
  *                  where CAUSAL they have the most keys.
  * Building         WGMMA 1: for the target sm_90a with the local array enlarged to LOCAL_BYTES: charl__launch.sm90a.
- * Algorithm        FlashAttention-2 (Dao, 2023) with the queries in registers. Every four warps have 64 queries. Keys and values come HEIGHT
- *                  at a time; the next are copied while these are used. Two or more groups run on a compute unit at a time, so that one
+ * Algorithm        FlashAttention-2 (Dao, 2023) with the queries in registers: 64 (ROWS) of a group, 16 of a warp. Keys and values come HEIGHT
+ *                  at a time, 64, or 32 where 48 KB hold no more; the next are copied while these are used. Two or more groups run on a compute unit at a time, so that one
  *                  multiplies while another computes exponentials.
  * Numerics         online, by HEIGHT keys. Scores are f32 sums of products of tensor cores (gemm_wgmma.cl says what is
  *                  known of those), exponentials those of the device (2 ulp). A weight that enters the product with the values is rounded to the
@@ -29,7 +29,7 @@
 #endif
 #define LANES 128
 #define ROWS  64
-#define HEIGHT (WGMMA || D <= 64 ? 64 : 32) /* what fits into 48 KB */
+#define HEIGHT (WGMMA || D <= 64 ? 64 : 32)
 
 #undef ACT /* whatever the prelude took it for */
 #if IS_F16
@@ -140,6 +140,10 @@ attention_tensor_core(global const ACT *qkv, ulong qkv_at, global ACT *out, ulon
         }
 #if CAUSAL
         const bool spoilt = k0 + HEIGHT > q0 && clean_tile(value_tile, base + EDGES, false, lane);
+
+        if (HEIGHT < ROWS && k0 > q0 + 16 * (lane >> 5) + 15) {
+            continue; /* the queries of this warp see nothing of it */
+        }
 #endif
         SET_BY_ROW(s, words, key_tile);
 #if DB == 2

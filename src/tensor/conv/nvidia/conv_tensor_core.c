@@ -11,7 +11,7 @@ enum { ROWS = 128, STAGE_BYTES = 128 /* of a row of tiles for wgmma */, SWAP_GRO
 typedef struct tile {
     const char *file, *entry;
     int columns, stages, items, overlap;
-    int groups; /* that run at a time on a compute unit: registers and local memory allow no more */
+    int groups; /* that run at a time on a compute unit: registers and local memory (100 KB for mma.sync) allow no more */
 } tile;
 
 #define WGMMA "nvidia/conv/conv_wgmma", "conv_wgmma"
@@ -129,7 +129,7 @@ static const tile *choose_tile(charl_device *dev, const charl__conv_product *p)
     return p->is_gradient ? &narrow_gradient : is_thin ? &thin : &narrow;
 }
 
-/* Local memory; of mma.sync's kernel the front end knows it. */
+/* What the local array is enlarged to; 0 for mma.sync, whose kernel declares all of it. */
 static int64_t local_bytes(charl_device *dev, const tile *t)
 {
     return is_mma(dev) ? 0 : (int64_t)t->stages * (ROWS + t->columns) * STAGE_BYTES;

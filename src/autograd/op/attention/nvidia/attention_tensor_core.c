@@ -1,11 +1,10 @@
-/* Attention of half types on NVIDIA's tensor cores. What is chosen here (tiles, how operands are
- * copied) changes no bits: kernels/nvidia/attention/attention_tensor_core.cl says why. */
+/* Launches attention of half types on NVIDIA's tensor cores, by wgmma or by mma.sync. */
 #include <string.h>
 
 #include "autograd/op/attention/attention.h"
 #include "autograd/launch/rows.h"
 
-enum { MAX_D = 128, CHUNK = 8, BLOCK = 64, BLOCK_BYTES = 8192, WARPGROUP = 128, STATE_BYTES = 512 };
+enum { MAX_D = 128, CHUNK = 8, BLOCK = 64, BLOCK_BYTES = 8192, GROUP = 128, STATE_BYTES = 512 };
 
 /* How a kernel uses local memory and a compute unit where it is built for sm_90a. */
 typedef struct form {
@@ -84,7 +83,7 @@ static charl_status launch(const charl__enqueue *e, const form *f, charl__attent
     memset(l->params, 0, sizeof l->params); /* set for the previous launch */
     charl__launch_set_all(l, params);
     l->label = e->label;
-    l->local[0] = WARPGROUP;
+    l->local[0] = GROUP;
     l->global[0] = (size_t)(x.b * heads * ((x.t + BLOCK - 1) / BLOCK)) * l->local[0];
     if (wgmma) {
         l->sm90a.shared_bytes = blocks * (f->tiles * BLOCK_BYTES + f->more_bytes) + states * STATE_BYTES;
