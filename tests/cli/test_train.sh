@@ -121,6 +121,10 @@ says out "output_dir = /b "
 expect last-operand-wins 0 "$train" -o /b --print-config "$dir/t.ini" train.epochs=6 -r run.resume=never run.output_dir=/a
 says out "output_dir = /a "
 says out "resume = never"
+for last in -r --resume --res -qr; do
+    expect "last-is$last" 0 "$train" "$dir/t.ini" run.resume=never --print-config $last
+    says out "resume = auto"
+done
 expect print-again 0 "$train" --print-config "$dir/again.ini"
 sed 's/ *;.*//' "$dir/again.ini" >"$dir/a"
 sed 's/ *;.*//' "$dir/out" >"$dir/b"

@@ -10,7 +10,7 @@
 #include "cli/train/train.h"
 #include "cli/cli.h"
 
-/* Which word of the command line is, or ends with, `word`; -1: none. argp moves operands behind options, so argv is a copy. */
+/* Index of the word of the command line that contains `word`; -1: none. argp moves operands behind options, so argv is a copy. */
 static int position(const charl__train_args *a, const char *word)
 {
     for (int i = 0; word && i < a->argc; i++) {
@@ -42,11 +42,28 @@ static error_t add_override(charl__train_args *a, const char *text, const char *
     return 0;
 }
 
-/* An option that stands for a key; value NULL: auto. */
-static error_t add_key(charl__train_args *a, const char *key, const char *word, const char *origin)
+/* The last word that spells an option which has no value: -r, also behind other letters, or --resume, also abbreviated. */
+static const char *spelling(const charl__train_args *a, const char *option)
 {
-    const char *value = word ? word : "auto";
-    const size_t bytes = strlen(key) + strlen(value) + 2;
+    const char *last = NULL;
+
+    for (int i = 1; i < a->argc && strcmp(a->argv[i], "--") != 0; i++) {
+        const char *w = a->argv[i];
+        const size_t n = strlen(w);
+        const bool is_long = n > 2 && w[0] == '-' && w[1] == '-';
+
+        if (is_long ? strncmp(option, w, n) == 0 : n > 1 && w[0] == '-' && w[n - 1] == option[2]) {
+            last = w;
+        }
+    }
+    return last;
+}
+
+/* An option that stands for a key; value NULL: auto. */
+static error_t add_key(charl__train_args *a, const char *key, const char *value, const char *origin)
+{
+    const char *word = value ? value : spelling(a, origin);
+    const size_t bytes = strlen(key) + strlen(value ? value : "auto") + 2;
     char *text = NULL;
 
     if (a->n_made == CHARL__MAX_OVERRIDES) {
@@ -56,7 +73,7 @@ static error_t add_key(charl__train_args *a, const char *key, const char *word, 
         charl__cli_error(0, NULL, "%s", charl_error_message());
         return ENOMEM;
     }
-    snprintf(text, bytes, "%s=%s", key, value);
+    snprintf(text, bytes, "%s=%s", key, value ? value : "auto");
     a->made[a->n_made++] = text;
     return add_override(a, text, word, origin);
 }
