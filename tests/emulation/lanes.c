@@ -28,7 +28,7 @@ typedef struct product {
     charl_dtype type;
 } product;
 
-/* What a lane shows to those of its warp. */
+/* What a lane shows to the others of its warp. */
 typedef struct shown {
     uint32_t words[16];
     address row;

@@ -33,9 +33,7 @@ typedef struct problem {
 
 static inline bool has_tensor_cores(void)
 {
-    const charl__device_facts *facts = charl__device_facts_get(dev);
-
-    return is_tf32 ? facts->nvidia.tf32 : facts->nvidia.wgmma || facts->nvidia.mma;
+    return charl_device_has_tensor_cores(dev, is_tf32 ? CHARL_F32 : CHARL_BF16);
 }
 
 /* n elements at element GUARD + shift of a poisoned buffer of their own; values of `src` in `type`,

@@ -25,7 +25,7 @@
 #include "nvidia/gemm/mma_tiles.clh"
 
 #define AHEAD (STAGES - 1)
-/* With GRAD 1: from this work-item's first chunk in an operand's panel to that of the n-th block of 64 rows or columns and the first or second half of k. */
+/* GRAD 1: bytes from this work-item's first chunk in a panel to its chunk in block n of 64 rows or columns and in the first or second half of k. */
 #define PLACE_OF(n, half) (128 * (n) + PANEL / 2 * (half))
 #include "nvidia/conv/conv_window.clh"
 #if GRAD

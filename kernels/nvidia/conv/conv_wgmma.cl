@@ -38,7 +38,7 @@
 #include "nvidia/gemm/wgmma_stages.clh"
 
 #define AHEAD (STAGES - 1 - OVERLAP)
-/* With GRAD 1: from this work-item's first chunk in an operand's part of a stage to that of the n-th block of 64 rows or columns and the first or second half of k. */
+/* GRAD 1: bytes from this work-item's first chunk of an operand to its chunk in block n of 64 rows or columns and in the first or second half of k. */
 #define PLACE_OF(n, half) ((n) * BLOCK + (half) * (BLOCK / 2))
 #include "nvidia/conv/conv_window.clh"
 #if GRAD

@@ -31,7 +31,7 @@ typedef struct charl__conv_backend {
 extern const charl__conv_backend charl__conv_tensor_cores; /* NVIDIA's: nvidia/conv_tensor_core.c */
 extern const charl__conv_backend charl__conv_depthwise;
 
-/* For rows of the table: no workspace; that of weight gradients which are parts of slices, as charl__gemm_slices cuts them. */
+/* Workspaces for rows of the table: none, and what a weight gradient takes whose slices charl__gemm_slices cuts. */
 int64_t charl__conv_no_workspace(const charl__conv *c);
 int64_t charl__conv_slices_workspace(const charl__conv *c, charl_dtype type, int slices);
 

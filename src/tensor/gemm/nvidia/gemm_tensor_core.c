@@ -35,9 +35,7 @@ static const tile of_mma = {"nvidia/gemm/gemm_mma", "gemm_mma", 128, 3, 128, 2, 
 
 static bool takes(charl_device *dev, charl_dtype type)
 {
-    const charl__device_facts *facts = charl__device_facts_get(dev);
-
-    return type == CHARL_F32 ? facts->nvidia.tf32 : facts->nvidia.wgmma || facts->nvidia.mma;
+    return charl_device_has_tensor_cores(dev, type);
 }
 
 /* Layouts only, not alignment or extents, because it decides the bits. */
