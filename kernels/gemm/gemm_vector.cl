@@ -38,10 +38,11 @@
 
 #include "prelude/vectors.clh"
 #include "gemm/gemm_vector_memory.clh"
-#include "gemm/gemm_vector_image.clh"
 #if B_KIND == 1 || B_KIND == 3
 #include "shared/transpose16.clh"
 #endif
+#include "gemm/gemm_vector_image.clh"
+#include "gemm/gemm_vector_tile.clh"
 #include "gemm/gemm_vector_pack.clh"
 #include "gemm/gemm_vector_micro.clh"
 
@@ -91,9 +92,10 @@ kernel void gemm_vector(global const ACT *a, ulong a_at, global const ACT *b, ul
                         long out_outer, long out_inner, int leaves, int ih, int iw, int pw, int mi,
                         int nj EPILOGUE_ARGS(with, record, draw))
 {
-    float bp[KC * NR] ALIGNED, acc[TILES * SIZE] ALIGNED, level[KEPT * SIZE + 1] ALIGNED;
+    packed_b bp[PANEL_B] ALIGNED;
+    float acc[TILES * SIZE] ALIGNED, level[KEPT * SIZE + 1] ALIGNED;
 #if !IN_PLACE
-    float ap[MI * PANEL] ALIGNED;
+    packed_a ap[MI * PANEL] ALIGNED;
 #endif
     pixel_block px;
     const int cols = (n + nj * NR - 1) / (nj * NR), rows = (m + mi * MR - 1) / (mi * MR);
