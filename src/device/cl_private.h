@@ -326,6 +326,17 @@ charl_status charl__workspace_replace(charl_device *dev, int k, size_t bytes, co
 /** Release one workspace, and with the last one the device. Returns false if there is none. */
 bool charl__workspace_release_one(charl_device *dev);
 
+/* probe_product.c */
+/** Whether a kernel of matrix products gives right results: one product of small integers, whose sums are exact, [m, k] times [k, n]. */
+typedef struct charl__product_probe {
+    int m, n, k;
+    size_t size;          /* bytes of an element of the operands: 2, bf16; 4, f32 */
+    const char *what;     /* in the message */
+    charl__launch launch; /* args[0], [1] and [3] are to be the operands and the result, f32 */
+} charl__product_probe;
+/** Tries it. One that does not build or run counts as wrong; why is logged. Errors: ERR_NOMEM and those of transfers. */
+charl_status charl__probe_product(charl_device *dev, const charl__product_probe *p, bool *is_right) CHARL_MUST_CHECK;
+
 /* probe_tensor_cores.c */
 /** Set facts.nvidia.wgmma, mma and, if allowed, tf32. Call after charl__probe_ptx. Errors: ERR_NOMEM and those of transfers; a kernel that does
  *  not build or computes wrong results is not an error. */
