@@ -97,16 +97,17 @@ def make(case, device, compiled):
         return torch.optim.SGD(parameters, 0.1, momentum=0.9, weight_decay=5e-5, fused=device == "cuda")
 
     small = {"lr": 2e-3, "weight_decay": 0.01}
+    half = case.endswith("-bf16")  # those that have both
+    case = case.removesuffix("-bf16")
     if case == "mnist-mlp":
-        return image_steps(models.perceptron(256, 128), device, 128, (1, 28, 28), 10, lambda p: adamw(p, device, **small), compiled=compiled)
-    if case in ("mlp-8192", "mlp-8192-bf16"):
-        return image_steps(models.perceptron(8192, 8192, 8192), device, 4096, (1, 28, 28), 10,
-                           lambda p: adamw(p, device, **small), case == "mlp-8192-bf16", compiled=compiled)
+        return image_steps(models.perceptron(256, 128), device, 128, (1, 28, 28), 10, lambda p: adamw(p, device, **small), half, compiled=compiled)
+    if case == "mlp-8192":
+        return image_steps(models.perceptron(8192, 8192, 8192), device, 4096, (1, 28, 28), 10, lambda p: adamw(p, device, **small), half, compiled=compiled)
     if case == "mnist-cnn":
-        return image_steps(models.small_cnn(), device, 128, (1, 28, 28), 10, lambda p: adamw(p, device, **small), compiled=compiled)
+        return image_steps(models.small_cnn(), device, 128, (1, 28, 28), 10, lambda p: adamw(p, device, **small), half, compiled=compiled)
     if case == "shakespeare":
         model = models.Gpt(65, 64, 4, 4, 128, False)
-        return token_steps(model, device, 12, 64, 65, lambda p: adamw(p, device, 1e-3, betas=(0.9, 0.99), weight_decay=0.1), compiled=compiled)
+        return token_steps(model, device, 12, 64, 65, lambda p: adamw(p, device, 1e-3, betas=(0.9, 0.99), weight_decay=0.1), half, compiled)
     if case in GPT2:
         layers, heads, width, batch = GPT2[case]
         model = models.Gpt(50304, 1024, layers, heads, width, True)
@@ -123,9 +124,9 @@ def make(case, device, compiled):
     if case == "bert-base":
         model = models.Bert(50305, 512, 12, 12, 768, 0.1)
         return token_steps(model, device, 32, 512, 50305, lambda p: adamw(p, device, 1e-4), True, compiled, 0.15, 0)
-    if case in ("lstm", "lstm-bf16"):
+    if case == "lstm":
         torch.backends.cudnn.allow_tf32 = False  # products of f32 are products of f32
-        return token_steps(models.Recurrent(65, 2, 512), device, 64, 256, 65, lambda p: adamw(p, device, 1e-3), case == "lstm-bf16", compiled)
+        return token_steps(models.Recurrent(65, 2, 512), device, 64, 256, 65, lambda p: adamw(p, device, 1e-3), half, compiled)
     sys.exit(f"no case {case}")
 
 
