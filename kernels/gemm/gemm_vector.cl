@@ -2,12 +2,13 @@
  *
  * Specialised by   A_KIND, B_KIND, BIAS and the window: see gemm.clh
  *                  MR, NR  rows and columns of a micro-tile: 4 or 8, and 16 or 32, what the vectors of the device hold (default 8, 32)
- *                  IN_PLACE  1: the rows of A (A_KIND 0, float, at least MR of them) are read where they lie
+ *                  AMX     1: bf16 on the matrix unit of x86, see x86/gemm/gemm_amx_micro.clh; MR and NR are 16 or 32 (default 0)
+ *                  IN_PLACE  1: the rows of A (A_KIND 0) are read where they lie: float, at least MR of them; with AMX whole blocks of 32 steps
  *                  FOLD    1: product z is the sum of `leaves` products in the fixed tree; operands of a leaf lie x_outer apart
  *                  ROUND   with FOLD: nodes of 2^ROUND leaves and more are rounded to bf16 (default: none)
  * Launch           one work-item per mi * MR rows and nj * NR columns of one product, groups of 1; by column, row, product. For CPUs:
  *                  a work-item packs its operands into private memory, which the cache holds, and keeps a micro-tile in vectors.
- * Numerics         see gemm.clh; with FOLD the tree of src/base/numeric/tree.h over the leaves.
+ * Numerics         see gemm.clh, with AMX gemm_amx_micro.clh; with FOLD the tree of src/base/numeric/tree.h over the leaves.
  */
 #ifndef FOLD
 #define FOLD 0
@@ -22,29 +23,38 @@
 #ifndef IN_PLACE
 #define IN_PLACE 0
 #endif
+#ifndef AMX
+#define AMX 0
+#endif
 #include "shared/rng.clh"
 #include "gemm/gemm_epilogue.clh"
 #include "gemm/gemm.clh"
 
-#define KC 256 /* depth of a packed block */
 /* A block is mi * MR rows and nj * NR columns: its rows of A, packed, are what a level-2 cache holds; a panel of B is packed when its turn
  * comes and lies in the level-1 cache while all rows are multiplied with it; sums come and go. All are on the stack of a thread, which may
  * have no more than 2 MiB. */
-#define MI (384 / MR)
-#define TILES (FOLD ? 3 * MI : 24 * MI) /* mi * nj is at most this */
+#define KC (AMX ? 512 : 256) /* depth of a packed block */
+#define MI ((AMX ? 512 : 384) / MR)
+#define TILES (FOLD ? 3 * MI : (AMX ? 12 : 24) * MI) /* mi * nj is at most this */
 #define KEPT  (6 * MI * FOLD) /* and, times the levels that `leaves` need, at most this */
 #define SIZE (MR * NR)
 #define ALIGNED __attribute__((aligned(64)))
 
 #include "prelude/vectors.clh"
 #include "gemm/gemm_vector_memory.clh"
-#if B_KIND == 1 || B_KIND == 3
+#if B_KIND == 1 || B_KIND == 3 || (AMX && A_KIND == 1)
 #include "shared/transpose16.clh"
 #endif
 #include "gemm/gemm_vector_image.clh"
 #include "gemm/gemm_vector_tile.clh"
+#if AMX
+#include "x86/amx/tiles.clh"
+#include "x86/gemm/gemm_amx_pack.clh"
+#include "x86/gemm/gemm_amx_micro.clh"
+#else
 #include "gemm/gemm_vector_pack.clh"
 #include "gemm/gemm_vector_micro.clh"
+#endif
 
 /* Sums of a micro-tile to their place. */
 static inline void finish(const float *acc, const target *t EPILOGUE_ARGS(with, record, draw))
@@ -111,6 +121,9 @@ kernel void gemm_vector(global const ACT *a, ulong a_at, global const ACT *b, ul
     b += b_at + zo * b_outer + zi * b_inner;
     out += out_at + zo * out_outer + zi * out_inner;
     EPILOGUE_MOVE(with, draw, zo * out_outer + zi * out_inner);
+#if AMX
+    begin_tiles(min(m, MR));
+#endif
     for (int leaf = 0; leaf < leaves; leaf++) {
         const carry to = carry_of(leaf, leaves);
 
@@ -128,10 +141,10 @@ kernel void gemm_vector(global const ACT *a, ulong a_at, global const ACT *b, ul
             find_pixels(&px, k0, kc, k_all, ih, iw, pw);
 #endif
             for (int tile = 0; tile < mj * mm; tile++) {
-                const int i = tile % mm, j = tile / mm, first = i0 + i * MR, row = IN_PLACE ? min(first, m - MR) : first;
+                const int i = tile % mm, j = tile / mm, first = i0 + i * MR, row = IN_PLACE ? min(first, max(m - MR, 0)) : first;
                 const target t = {row, j0 + j * NR, first - row, min(MR, m - row), n - j0 - j * NR, n, out,
                                   bias + bias_at + (BIAS == 2 ? zi * m : 0)};
-                const bool whole = known && t.skip == 0 && t.rows == MR && t.left >= NR;
+                const bool whole = !AMX && known && t.skip == 0 && t.rows == MR && t.left >= NR;
                 float *const sums = acc + (single ? 0 : tile * SIZE);
 
 #if B_KIND == 0
@@ -160,4 +173,7 @@ kernel void gemm_vector(global const ACT *a, ulong a_at, global const ACT *b, ul
             }
         }
     }
+#if AMX
+    end_tiles();
+#endif
 }

@@ -29,7 +29,7 @@
     X(RANKS_PER_NODE, INTEGER, SAME,                                                                                   \
       "pretend that so many processes of a machine are a node and the next ones another (for tests)")                  \
     X(SLOW, TEXT, OWN, "make ranks compute slower: rank:factor,... (for tests of dist.balance)")                       \
-    X(NO_TENSOR_CORES, FLAG, SAME, "1: do not use tensor cores")                                                       \
+    X(NO_TENSOR_CORES, FLAG, SAME, "1: use neither tensor cores nor AMX")                                              \
     X(NO_WGMMA, FLAG, SAME, "1: do not use the wgmma instructions of compute capability 9.0")                          \
     X(TUNE, TEXT, OWN, "use of tuning results: stored, first (tune what is missing) or no")                            \
     X(NO_FUSION, FLAG, SAME, "1: do not fuse operators")                                                               \

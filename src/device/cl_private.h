@@ -337,6 +337,10 @@ typedef struct charl__product_probe {
 /** Tries it. One that does not build or run counts as wrong; why is logged. Errors: ERR_NOMEM and those of transfers. */
 charl_status charl__probe_product(charl_device *dev, const charl__product_probe *p, bool *is_right) CHARL_MUST_CHECK;
 
+/* probe_amx.c */
+/** Set facts.x86.amx. Errors: as charl__probe_product. */
+charl_status charl__probe_amx(charl_device *dev) CHARL_MUST_CHECK;
+
 /* probe_tensor_cores.c */
 /** Set facts.nvidia.wgmma, mma and, if allowed, tf32. Call after charl__probe_ptx. Errors: ERR_NOMEM and those of transfers; a kernel that does
  *  not build or computes wrong results is not an error. */

@@ -188,12 +188,16 @@ void *charl__device_cl_queue(charl_device *dev)
     return dev->queue[CHARL_QUEUE_COMPUTE];
 }
 
+bool charl__device_has_nvidia_cores(const charl_device *dev, charl_dtype dtype)
+{
+    const charl__nvidia_facts *f = &dev->facts.nvidia;
+
+    return dtype == CHARL_BF16 || dtype == CHARL_F16 ? f->wgmma || f->mma : dtype == CHARL_F32 && f->tf32;
+}
+
 bool charl_device_has_tensor_cores(const charl_device *dev, charl_dtype dtype)
 {
-    const charl__device_facts *f = &dev->facts;
-
-    return dtype == CHARL_BF16 || dtype == CHARL_F16 ? f->nvidia.wgmma || f->nvidia.mma
-                                                     : dtype == CHARL_F32 && f->nvidia.tf32;
+    return charl__device_has_nvidia_cores(dev, dtype) || (dtype == CHARL_BF16 && dev->facts.x86.amx);
 }
 
 charl_device_memory charl_device_get_memory(const charl_device *dev)

@@ -13,6 +13,7 @@
 #include "base/trace.h"
 #include "charl/device.h"
 #include "device/nvidia/facts.h"
+#include "device/x86/facts.h"
 
 typedef struct charl__buffer charl__buffer; /* counted device memory */
 typedef struct charl__event charl__event;   /* a point in a queue; counted by hand */
@@ -41,11 +42,14 @@ typedef struct charl__device_facts {
      * Mali), where it is slower, because the form for CPUs needs a megabyte per work-item. */
     bool tiles_in_local;
     charl__nvidia_facts nvidia;
+    charl__x86_facts x86;
     int vector_width; /* preferred floats per vector */
     int group;        /* work-group size of simple kernels; 1 on CPUs, which vectorise work-items */
 } charl__device_facts;
 
 const charl__device_facts *charl__device_facts_get(const charl_device *dev);
+/** Whether products of this type run on NVIDIA's tensor cores: charl_device_has_tensor_cores without the units of CPUs. */
+bool charl__device_has_nvidia_cores(const charl_device *dev, charl_dtype dtype);
 /** Choose kernels as for a device with these facts; returns the previous ones. For tests that compare
  *  forms of a kernel. Compiled graphs keep their kernels. */
 charl__device_facts charl__device_set_facts(charl_device *dev, charl__device_facts facts);

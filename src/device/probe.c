@@ -94,6 +94,7 @@ charl_status charl__device_probe(charl_device *dev, bool allow_tf32)
     CHARL_TRY(probe_fp16(dev));
     CHARL_TRY(charl__probe_ptx(dev));
     CHARL_TRY(charl__probe_tensor_cores(dev, allow_tf32));
+    CHARL_TRY(charl__probe_amx(dev));
     dev->counters = (charl__device_counters){0};
     dev->memory.peak = dev->memory.in_use;
     return CHARL_OK;

@@ -20,7 +20,7 @@ shared_rows="CHARL_VEC=8 -DCHARL_ROW_ITEMS=32 -DCHUNKS=1 -DKEEP=4"
 # FILE and what it includes from nvidia: NAME=1 for each parameter whose default is 0, but for what FILE itself decides.
 parameters() {
     # shellcheck disable=SC2046
-    awk 'BEGIN { more["PAIR"] = " -DA_KIND_2=0 -DB_KIND_2=0 -DFOLD_2=0 -DA_SUMS_2=0 -DBIAS_2=0" }
+    awk 'BEGIN { more["AMX"] = " -DACT=ushort -DMR=16 -DNR=32"; more["PAIR"] = " -DA_KIND_2=0 -DB_KIND_2=0 -DFOLD_2=0 -DA_SUMS_2=0 -DBIAS_2=0" }
         /^#ifndef / { name = $2 }
         /^#define / && $2 == name && $3 == "0" && !decided[$2] { print $2 "=1" more[$2] }
         /^#define / && $2 != name && FNR == NR { decided[$2] = 1 }' "$1" $(sed -n 's,^#include "\(nvidia/.*\)",kernels/\1,p' "$1")

@@ -46,6 +46,19 @@ expect 0 "one device after two" ranks 1 mlp.ini -o c train.slices=8 train.epochs
 says 1 "resumed on another device .*, was .* [+] another .*: the same bits only if both round as IEEE 754 says"
 expect 0 "that promises nothing" ranks 1 mlp.ini -o two train.exact=device train.epochs=3
 says 1 "resumed on another device .*, was .* [+] another .*: equal up to rounding"
+# A processor with AMX and one without are two models in bf16, whatever they are called, and in f32 one.
+if "$bin/charl" selftest -d cpu -o relu | grep -q "by AMX"; then
+    export CHARL_FAULT=device.amx@1:1
+    expect 0 "AMX on one rank of two" ranks 2 mlp.ini -o g train.precision=bf16 train.max_steps=5
+    says 1 "^  bits +equal up to rounding, as the devices differ"
+    expect 0 "the same in f32" ranks 2 mlp.ini -q -o g32 train.max_steps=5
+    unset CHARL_FAULT
+    CHARL_NO_TENSOR_CORES=1 expect 0 "gone on without" ranks 1 mlp.ini -o g train.precision=bf16 train.max_steps=9
+    says 1 "resumed on another device .*, was .* with AMX [+] .*: equal up to rounding"
+else
+    skipped "AMX on some ranks" "the processor has none"
+fi
+
 expect 2 "no device" ranks 2 mlp.ini -o f device.select="cpu, fast"
 says 1 "select: \"cpu, fast\" is not"
 expect 4 "a device that is not there" ranks 2 mlp.ini -o f device.select="cpu, 77"

@@ -1,5 +1,5 @@
 /* charl selftest: the operators on the user's device. Each sample runs twice, the second time at other offsets: the values
- * must agree with the reference and the bits with each other. Where the device has tensor cores, the operators that take
+ * must agree with the reference and the bits with each other. Where the device has tensor cores or AMX, the operators that take
  * half types run with bf16 too. */
 #include <charl/device.h>
 #include <charl/error.h>
@@ -134,7 +134,8 @@ static int check_all(charl_device *dev, const selftest *s)
 
     check_type(dev, s, CHARL_F32, count);
     if (charl_device_has_tensor_cores(dev, CHARL_BF16)) {
-        printf("\nin bf16, products on tensor cores\n");
+        printf("\nin bf16, products %s\n",
+               charl_device_get_info(dev)->kind == CHARL_DEVICE_CPU ? "by AMX" : "on tensor cores");
         check_type(dev, s, CHARL_BF16, count);
     }
     printf("\n%d operators passed, %d failed, in %.1f s\n", count[0], count[1], charl__cli_clock_s() - begun);
@@ -156,8 +157,9 @@ int charl__selftest_main(const char *path, int argc, char **argv)
     static const charl__cli_syntax syntax = {
         options, "",
         "Run every operator on its test samples: twice, comparing bits, and against a double-precision reference "
-        "within a bound on the rounding error. On devices with tensor cores, operators that support bf16 are also "
-        "tested in bf16. The exit status is 0 if all tests pass, otherwise 1. With --hash: devices that print the same "
+        "within a bound on the rounding error. On devices with tensor cores or AMX, operators that support bf16 are "
+        "also tested in bf16. The exit status is 0 if all tests pass, otherwise 1. With --hash: devices that print the "
+        "same "
         "hash train to the same bits in f32; the exit status is 1 if the device's arithmetic is not that of IEEE 754."};
     charl__cli_operands none = {0};
     selftest s = {0};

@@ -101,6 +101,7 @@ extern const charl__gemm_backend charl__gemm_plane;        /* depthwise convolut
 extern const charl__gemm_backend charl__gemm_small;        /* too few tiles for a device: gemm_small.c */
 extern const charl__gemm_backend charl__gemm_local;        /* tiles in local memory: gemm_local.c */
 extern const charl__gemm_backend charl__gemm_vector;       /* explicit vectors, CPU: gemm_vector.c */
+extern const charl__gemm_backend charl__gemm_amx;          /* the same on the matrix unit of x86: gemm_vector.c */
 
 /** The plan of p->form; for AUTO the heuristic choice. */
 charl__gemm_plan charl__gemm_guess(charl_device *dev, const charl__gemm *p);

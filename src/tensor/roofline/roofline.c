@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "tensor/roofline/nvidia/roofline_tensor_core.h"
+#include "tensor/roofline/x86/roofline_amx.h"
 
 enum { GROUPS_PER_UNIT = 8, FMA_ROUNDS = 16384 };
 
@@ -90,9 +91,14 @@ charl_status charl_roofline_multiply(charl_device *dev, charl_dtype dtype, charl
 
     *out = NULL;
     CHARL_TRY_CLEANUP(create(dev, &c));
-    CHARL_TRY_CLEANUP(charl_device_has_tensor_cores(dev, dtype)
-                          ? charl__roofline_tensor_core(dev, dtype, &c->launch, &c->to, &c->amount)
-                          : prepare_fma(c));
+    if (charl__device_has_nvidia_cores(dev, dtype)) {
+        st = charl__roofline_tensor_core(dev, dtype, &c->launch, &c->to, &c->amount);
+    } else if (charl_device_has_tensor_cores(dev, dtype)) {
+        st = charl__roofline_amx(dev, &c->launch, &c->to, &c->amount);
+    } else {
+        st = prepare_fma(c);
+    }
+    CHARL_TRY_CLEANUP(st);
     *out = c;
     c = NULL;
 cleanup:

@@ -56,6 +56,15 @@ static charl_status compute_alike(const charl__replica *r, bool *alike)
     return CHARL_OK;
 }
 
+/* Processors that call themselves the same may differ in that. */
+static bool multiplies_by_amx(const charl__replica *r)
+{
+    const charl_device *dev = r->session->dev;
+
+    return r->config->train.precision == CHARL_PRECISION_BF16 && charl_device_get_info(dev)->kind == CHARL_DEVICE_CPU &&
+           charl_device_has_tensor_cores(dev, CHARL_BF16);
+}
+
 charl_status charl__heterogeneous_init(charl__replica *r)
 {
     charl_status st = CHARL_OK;
@@ -63,7 +72,8 @@ charl_status charl__heterogeneous_init(charl__replica *r)
     const int size = charl_comm_size(r->comm);
     device_model mine = {"", ""}, *all = NULL;
 
-    snprintf(mine.name, sizeof mine.name, "%s%.100s", charl__fault("train.model") ? "another " : "", d->name);
+    snprintf(mine.name, sizeof mine.name, "%s%.100s%s", charl__fault("train.model") ? "another " : "", d->name,
+             multiplies_by_amx(r) ? " with AMX" : "");
     snprintf(mine.driver, sizeof mine.driver, "%s", d->driver);
     st = charl__alloc_array(size, sizeof *all, &all);
     CHARL_TRY_CLEANUP(charl_comm_agree(r->comm, st));

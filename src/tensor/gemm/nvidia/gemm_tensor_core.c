@@ -35,7 +35,7 @@ static const tile of_mma = {"nvidia/gemm/gemm_mma", "gemm_mma", 128, 3, 128, 2, 
 
 static bool takes(charl_device *dev, charl_dtype type)
 {
-    return charl_device_has_tensor_cores(dev, type);
+    return charl__device_has_nvidia_cores(dev, type);
 }
 
 /* Layouts only, not alignment or extents, because it decides the bits. */

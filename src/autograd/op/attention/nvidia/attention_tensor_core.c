@@ -42,8 +42,8 @@ static const form keys_form = {.file = "nvidia/attention/attention_tensor_core_g
 bool charl__attention_on_tensor_cores(const charl_device *dev, const charl__attention_attr *a, charl_dtype dtype,
                                       int64_t d)
 {
-    return (dtype == CHARL_BF16 || dtype == CHARL_F16) && charl_device_has_tensor_cores(dev, dtype) && d % CHUNK == 0 &&
-           d <= MAX_D && !a->lengths;
+    return (dtype == CHARL_BF16 || dtype == CHARL_F16) && charl__device_has_nvidia_cores(dev, dtype) &&
+           d % CHUNK == 0 && d <= MAX_D && !a->lengths;
 }
 
 /* The kernels copy 16 bytes at a time. The memory plan places every value so. */

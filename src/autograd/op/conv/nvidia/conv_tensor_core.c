@@ -32,7 +32,7 @@ static bool is_product(const charl__conv *c, bool of_x)
 
 static bool supports(const charl_device *dev, charl_dtype type, const charl__conv *c)
 {
-    return dev && (type == CHARL_BF16 || type == CHARL_F16) && charl_device_has_tensor_cores(dev, type) &&
+    return dev && (type == CHARL_BF16 || type == CHARL_F16) && charl__device_has_nvidia_cores(dev, type) &&
            c->groups == 1;
 }
 
