@@ -3,7 +3,9 @@
  * Specialised by   A_KIND, B_KIND, BIAS and the window: see gemm.clh
  *                  MR, NR  rows and columns of a micro-tile: 4 or 8, and 16 or 32, what the vectors of the device hold (default 8, 32)
  *                  AMX     1: bf16 on the matrix unit of x86, see x86/gemm/gemm_amx_micro.clh; MR and NR are 16 or 32 (default 0)
+ *                  MI, TILES, KEPT  mi, mi * nj and, with FOLD, mi * nj times the levels of the tree are at most this (default 48, 1152, 288)
  *                  IN_PLACE  1: the rows of A (A_KIND 0) are read where they lie: float, at least MR of them; with AMX whole blocks of 32 steps
+ *                  SWAP    1: out is stored transposed, [n, m], and BIAS means columns or rows of what is stored (default 0)
  *                  FOLD    1: product z is the sum of `leaves` products in the fixed tree; operands of a leaf lie x_outer apart
  *                  ROUND   with FOLD: nodes of 2^ROUND leaves and more are rounded to bf16 (default: none)
  * Launch           one work-item per mi * MR rows and nj * NR columns of one product, groups of 1; by column, row, product. For CPUs:
@@ -20,11 +22,19 @@
 #define MR 8
 #define NR 32
 #endif
+#ifndef MI
+#define MI 48
+#define TILES (24 * MI)
+#define KEPT (6 * MI * FOLD)
+#endif
 #ifndef IN_PLACE
 #define IN_PLACE 0
 #endif
 #ifndef AMX
 #define AMX 0
+#endif
+#ifndef SWAP
+#define SWAP 0
 #endif
 #include "shared/rng.clh"
 #include "gemm/gemm_epilogue.clh"
@@ -34,15 +44,12 @@
  * comes and lies in the level-1 cache while all rows are multiplied with it; sums come and go. All are on the stack of a thread, which may
  * have no more than 2 MiB. */
 #define KC (AMX ? 512 : 256) /* depth of a packed block */
-#define MI ((AMX ? 512 : 384) / MR)
-#define TILES (FOLD ? 3 * MI : (AMX ? 12 : 24) * MI) /* mi * nj is at most this */
-#define KEPT  (6 * MI * FOLD) /* and, times the levels that `leaves` need, at most this */
 #define SIZE (MR * NR)
 #define ALIGNED __attribute__((aligned(64)))
 
 #include "prelude/vectors.clh"
 #include "gemm/gemm_vector_memory.clh"
-#if B_KIND == 1 || B_KIND == 3 || (AMX && A_KIND == 1)
+#if B_KIND == 1 || B_KIND == 3 || (AMX && A_KIND == 1) || SWAP
 #include "shared/transpose16.clh"
 #endif
 #include "gemm/gemm_vector_image.clh"
@@ -56,44 +63,66 @@
 #include "gemm/gemm_vector_micro.clh"
 #endif
 
-/* Sums of a micro-tile to their place. */
-static inline void finish(const float *acc, const target *t EPILOGUE_ARGS(with, record, draw))
+/* Results [col, col + 16) of row i, of which `left` exist, to their place. */
+static inline void put16(float16 v, int i, int col, int left, const target *t EPILOGUE_ARGS(with, record, draw))
 {
-    for (int e = 0; e < SIZE / 16; e++) { /* vectors of acc */
-        const int r = e / (NR / 16), i = t->row + r, col = t->col + e % (NR / 16) * 16, left = t->n - col;
-        const long at = (long)i * t->n + col;
-        float16 v = charl_load16(acc + 16 * e);
+    const long at = (long)i * t->pitch + col;
 
-        if (r < t->skip || r >= t->rows || left <= 0) {
-            continue;
-        }
 #if BIAS == 2
-        v += (float16)(t->bias[i]);
+    v += (float16)(t->bias[i]);
 #endif
 #ifdef EXPR
 #if BIAS == 1
-        v += charl_load(t->bias + col, left);
+    v += charl_load(t->bias + col, left);
 #endif
-        charl_store(EPILOGUE(v, at, left, with, record, draw), t->out + at, left);
+    charl_store(EPILOGUE(v, at, left, with, record, draw), t->out + at, left);
 #else
-        if (left >= 16) {
+    if (left >= 16) {
 #if BIAS == 1
-            v += charl_load16(t->bias + col);
+        v += charl_load16(t->bias + col);
 #endif
-            store16(v, t->out + at);
-            continue;
-        }
-        float edge[16];
-
-        charl_store16(v, edge);
-        for (int c = 0; c < left; c++) {
-#if BIAS == 1
-            edge[c] += t->bias[col + c];
-#endif
-            charl_put(edge[c], t->out + at + c);
-        }
-#endif
+        store16(v, t->out + at);
+        return;
     }
+    float edge[16];
+
+    charl_store16(v, edge);
+    for (int c = 0; c < left; c++) {
+#if BIAS == 1
+        edge[c] += t->bias[col + c];
+#endif
+        charl_put(edge[c], t->out + at + c);
+    }
+#endif
+}
+
+/* Sums of a micro-tile to their place. */
+static inline void finish(const float *acc, const target *t EPILOGUE_ARGS(with, record, draw))
+{
+#if SWAP
+    for (int block = 0; block < SIZE / 256; block++) {
+        const int r = block / SIDES * 16, c = block % SIDES * 16, first = max(t->skip - r, 0), left = min(t->rows - r, 16) - first;
+        float16 v[16];
+        float lanes[32];
+
+        for (int l = 0; l < 16; l++) {
+            v[l] = charl_load16(acc + (r + l) * NR + c);
+        }
+        transpose16(v);
+        for (int l = 0; l < min(t->left - c, 16) && left > 0; l++) {
+            charl_store16(v[l], lanes);
+            put16(charl_load16(lanes + first), t->col + c + l, t->row + r + first, left, t EPILOGUE_OPERANDS(with, record, draw));
+        }
+    }
+#else
+    for (int e = 0; e < SIZE / 16; e++) { /* vectors of acc */
+        const int r = e / SIDES, c = e % SIDES * 16;
+
+        if (r >= t->skip && r < t->rows && c < t->left) {
+            put16(charl_load16(acc + 16 * e), t->row + r, t->col + c, t->left - c, t EPILOGUE_OPERANDS(with, record, draw));
+        }
+    }
+#endif
 }
 
 kernel void gemm_vector(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *bias,
@@ -108,7 +137,7 @@ kernel void gemm_vector(global const ACT *a, ulong a_at, global const ACT *b, ul
     packed_a ap[MI * PANEL] ALIGNED;
 #endif
     pixel_block px;
-    const int cols = (n + nj * NR - 1) / (nj * NR), rows = (m + mi * MR - 1) / (mi * MR);
+    const long cols = (n + nj * NR - 1L) / (nj * NR), rows = (m + mi * MR - 1L) / (mi * MR);
     const long item = (long)get_global_id(0);
     const int j0 = (int)(item % cols) * nj * NR, i0 = (int)(item / cols % rows) * mi * MR;
     const long z = item / cols / rows, zo = z / inner, zi = z % inner;
@@ -142,8 +171,8 @@ kernel void gemm_vector(global const ACT *a, ulong a_at, global const ACT *b, ul
 #endif
             for (int tile = 0; tile < mj * mm; tile++) {
                 const int i = tile % mm, j = tile / mm, first = i0 + i * MR, row = IN_PLACE ? min(first, max(m - MR, 0)) : first;
-                const target t = {row, j0 + j * NR, first - row, min(MR, m - row), n - j0 - j * NR, n, out,
-                                  bias + bias_at + (BIAS == 2 ? zi * m : 0)};
+                const target t = {row, j0 + j * NR, first - row, min(MR, m - row), n - j0 - j * NR, SWAP ? m : n, out,
+                                  bias + bias_at + (BIAS == 2 ? zi * (SWAP ? n : m) : 0)};
                 const bool whole = !AMX && known && t.skip == 0 && t.rows == MR && t.left >= NR;
                 float *const sums = acc + (single ? 0 : tile * SIZE);
 

@@ -20,7 +20,7 @@ shared_rows="CHARL_VEC=8 -DCHARL_ROW_ITEMS=32 -DCHUNKS=1 -DKEEP=4"
 # FILE and what it includes from nvidia: NAME=1 for each parameter whose default is 0, but for what FILE itself decides.
 parameters() {
     # shellcheck disable=SC2046
-    awk 'BEGIN { more["AMX"] = " -DACT=ushort -DMR=16 -DNR=32"; more["PAIR"] = " -DA_KIND_2=0 -DB_KIND_2=0 -DFOLD_2=0 -DA_SUMS_2=0 -DBIAS_2=0" }
+    awk 'BEGIN { more["AMX"] = " -DACT=ushort -DMR=16 -DNR=32"; more["SWAP"] = " -DAMX=1" more["AMX"]; more["PAIR"] = " -DA_KIND_2=0 -DB_KIND_2=0 -DFOLD_2=0 -DA_SUMS_2=0 -DBIAS_2=0" }
         /^#ifndef / { name = $2 }
         /^#define / && $2 == name && $3 == "0" && !decided[$2] { print $2 "=1" more[$2] }
         /^#define / && $2 != name && FNR == NR { decided[$2] = 1 }' "$1" $(sed -n 's,^#include "\(nvidia/.*\)",kernels/\1,p' "$1")
@@ -45,7 +45,10 @@ A_KIND=1 -DB_KIND=1 -DA_V=4 -DB_V=4 -DOUT_V=4
 $image -DJOIN=1
 B_KIND=3" # sums of leaves are vectors
     grep -q gemm_vector_image.clh "$f" && forms="$forms
-$image"
+$image
+AMX=1 -DACT=ushort -DMR=32 -DNR=32 -D$image
+AMX=1 -DACT=ushort -DMR=32 -DNR=32 -DA_KIND=1 -DB_KIND=1 -DFOLD=1
+AMX=1 -DACT=ushort -DMR=32 -DNR=32 -DB_KIND=3"
     if [ -n "$target" ]; then
         grep -q gemm_epilogue.clh "$f" && forms="$forms
 $epilogue

@@ -5,8 +5,8 @@
 
 /** All false on other devices. */
 typedef struct charl__x86_facts {
-    bool
-        amx; /* matrix products of bf16 on the matrix unit are right (AMX-BF16, which OpenCL compilers take as inline assembly) */
+    /* Matrix products of bf16 on the matrix unit are right (AMX-BF16, which OpenCL compilers take as inline assembly). */
+    bool amx;
 } charl__x86_facts;
 
 #endif

@@ -1,9 +1,11 @@
 /* Detects facts.x86.amx: whether kernels/gemm/gemm_vector.cl gives right results on the matrix unit of x86.
  *
  * Asking for what the processor does not have ends the process, so that the processor is asked first, then Linux, which a process must ask
- * before it uses tiles. PoCL alone runs kernels in this process, and hands inline assembly to an assembler that knows the instructions.
+ * before it uses tiles. PoCL's drivers for CPUs run kernels in this process, and hand inline assembly to an assembler that knows the
+ * instructions.
  */
 #define _DEFAULT_SOURCE /* syscall */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/env.h"
@@ -33,35 +35,50 @@ static bool may_use_tiles(void)
 }
 #endif
 
+/* Runs kernels in this process. PoCL's driver `remote` offers the devices of another machine, a CPU as a CPU. */
+static bool is_here(const charl_device *dev)
+{
+    const char *drivers = getenv("POCL_DEVICES");
+
+    return dev->info.kind == CHARL_DEVICE_CPU && strstr(dev->info.platform, "Portable Computing Language") &&
+           !(drivers && strstr(drivers, "remote"));
+}
+
 /* Partial tiles both ways. */
 enum { M = 72, N = 40, K = 96, TILE = 32 };
 
 charl_status charl__probe_amx(charl_device *dev)
 {
-    if (dev->info.kind != CHARL_DEVICE_CPU || !strstr(dev->info.platform, "Portable Computing Language") ||
-        charl__env_is_on(CHARL_ENV_NO_TENSOR_CORES) || charl__fault("device.amx") || !may_use_tiles()) {
+    if (!is_here(dev) || charl__env_is_on(CHARL_ENV_NO_TENSOR_CORES) || charl__fault("device.amx") ||
+        !may_use_tiles()) {
         return CHARL_OK;
     }
     return charl__probe_product(
         dev,
-        &(charl__product_probe){
-            .m = M,
-            .n = N,
-            .k = K,
-            .size = 2,
-            .what = "bf16 by AMX",
-            .launch = {.file = "gemm/gemm_vector",
-                       .entry = "gemm_vector",
-                       .params = {{"AMX", 1}, {"MR", TILE}, {"NR", TILE}, {"IN_PLACE", 1}, {"ACT", .text = "ushort"}},
-                       .global = {(M / TILE + 1) * (N / TILE + 1)},
-                       .local = {1},
-                       .args = {{0},           {0},           charl__raw(CHARL_ARG_IN, NULL),
-                                {0},           charl__i32(M), charl__i32(N),
-                                charl__i32(K), charl__i32(1), charl__i64(0),
-                                charl__i64(0), charl__i32(1), charl__i64(0),
-                                charl__i64(0), charl__i64(0), charl__i64(0),
-                                charl__i64(0), charl__i64(0), charl__i32(1),
-                                charl__i32(0), charl__i32(0), charl__i32(0),
-                                charl__i32(1), charl__i32(1)}}},
+        &(charl__product_probe){.m = M,
+                                .n = N,
+                                .k = K,
+                                .size = 2,
+                                .what = "bf16 by AMX",
+                                .launch = {.file = "gemm/gemm_vector",
+                                           .entry = "gemm_vector",
+                                           .params = {{"AMX", 1},
+                                                      {"MR", TILE},
+                                                      {"NR", TILE},
+                                                      {"MI", 1},
+                                                      {"TILES", 1},
+                                                      {"KEPT", 0},
+                                                      {"IN_PLACE", 1},
+                                                      {"ACT", .text = "ushort"}},
+                                           .global = {(M / TILE + 1) * (N / TILE + 1)},
+                                           .local = {1},
+                                           .args = {{0},           {0},           charl__raw(CHARL_ARG_IN, NULL),
+                                                    {0},           charl__i32(M), charl__i32(N),
+                                                    charl__i32(K), charl__i32(1), charl__i64(0),
+                                                    charl__i64(0), charl__i32(1), charl__i64(0),
+                                                    charl__i64(0), charl__i64(0), charl__i64(0),
+                                                    charl__i64(0), charl__i64(0), charl__i32(1),
+                                                    charl__i32(0), charl__i32(0), charl__i32(0),
+                                                    charl__i32(1), charl__i32(1)}}},
         &dev->facts.x86.amx);
 }

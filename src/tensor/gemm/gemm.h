@@ -8,10 +8,10 @@
  *  rounded once. An epilogue is applied to the result in registers.
  *
  *  Numerics. Each element is one chain of fma in ascending k, then one addition of the bias: its bits are the same on every device, for
- *  every tile and at every position. Tensor cores are the exception. They take PLAIN and TRANSPOSED operands with one segment, of bf16 or
+ *  every tile and at every position. There are two exceptions. Tensor cores take PLAIN and TRANSPOSED operands with one segment, of bf16 or
  *  f16 (facts.nvidia: wgmma, mma), and f32 if allowed (tf32). kernels/nvidia/gemm/gemm_wgmma.cl and gemm_mma.cl define their sum; its
- *  bits are the same for every tile and at every position on that device. The other is AMX (facts.x86.amx), which takes all operands of
- *  bf16: kernels/x86/gemm/gemm_amx_micro.clh.
+ *  bits are the same for every tile and at every position on that device. AMX (facts.x86.amx) takes all operands of bf16, as
+ *  kernels/x86/gemm/gemm_amx_micro.clh says.
  */
 #include "tensor/tensor.h"
 

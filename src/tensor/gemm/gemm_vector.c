@@ -17,8 +17,8 @@ static const int down[] = {2, 6, 12, 24, 48}, across[] = {1, 3, 8, 24};
 typedef struct blocking {
     bool amx;
     int rows, columns; /* of a micro-tile, whose sums are in registers */
-    int most;          /* micro-tiles down at most, ... */
-    int beside;        /* ... and, of so many down, across */
+    /* micro-tiles down at most, and across beside so many: as much memory as a thread has */
+    int most, beside;
 } blocking;
 
 /* 8 x 32 in vectors of 16, 4 x 16 where vectors are shorter; a narrow product is not worth more. */
@@ -29,6 +29,31 @@ static blocking vectors_for(charl_device *dev, const charl__gemm *p)
 
     return (blocking){
         .rows = rows, .columns = wide && p->n > PANEL / 2 ? PANEL : PANEL / 2, .most = 384 / rows, .beside = 24};
+}
+
+/* The product as the matrix unit computes it: whether operands change places. It reads rows of A where they lie, but columns of B must be
+ * packed. So where these are rows in memory, as those of weights are, and A has fewer, A takes B's place. The sums are the same. */
+static bool swap_operands(const charl__gemm *p, charl__gemm *out)
+{
+    const bool swaps =
+        p->a_kind == CHARL_GEMM_PLAIN && p->b_kind == CHARL_GEMM_TRANSPOSED && p->k % STEPS == 0 && 2 * p->m <= p->n;
+
+    *out = *p;
+    if (swaps) {
+        out->a = p->b;
+        out->b = p->a;
+        out->m = p->n;
+        out->n = p->m;
+        out->a_at = p->b_at;
+        out->b_at = p->a_at;
+        out->a_segment = p->b_segment;
+        out->b_segment = p->a_segment;
+        out->a_outer = p->b_outer;
+        out->b_outer = p->a_outer;
+        out->a_inner = p->b_inner;
+        out->b_inner = p->a_inner;
+    }
+    return swaps;
 }
 
 static blocking tiles_for(const charl__gemm *p)
@@ -64,23 +89,32 @@ static int packing_rows(const charl__gemm *p, const blocking *t)
     return reads_in_place(p, t) ? 1 : t->amx ? packing(p->a_kind, t) : packing(p->a_kind, t) / 4;
 }
 
-/* Micro-tiles for which a work-item of gemm_vector.cl has memory, and for the levels of a fold. */
+/* Micro-tiles for which gemm_vector.cl has sums, and how many it has for the levels of a fold. */
+static int tiles_of(const charl__gemm *p, const blocking *t)
+{
+    return (p->leaves > 1 ? 3 : t->beside) * t->most;
+}
+
+static int kept_of(const charl__gemm *p, const blocking *t)
+{
+    return p->leaves > 1 ? 6 * t->most : 0;
+}
+
+/* So many can a work-item compute. */
 static int most_tiles(const charl__gemm *p, const blocking *t)
 {
+    const int tiles = tiles_of(p, t);
     int levels = 0;
 
-    if (p->leaves <= 1) {
-        return t->beside * t->most;
-    }
-    while ((p->leaves - 1) >> levels != 0) {
+    while (p->leaves > 1 && (p->leaves - 1) >> levels != 0) {
         levels++;
     }
-    return levels > 2 ? 6 * t->most / levels : 3 * t->most;
+    return levels * tiles > kept_of(p, t) && levels > 0 ? kept_of(p, t) / levels : tiles;
 }
 
 /* Micro-tiles of one work-item, mi * nj: whichever lets the compute units finish first, when a
- * work-item packs mi panels of rows, a quarter as large as those of columns, and nj of columns. A
- * little is added for the compute unit that starts late. */
+ * work-item packs mi panels of rows and nj of columns. A little is added for the compute unit that
+ * starts late. */
 static void choose_block(charl_device *dev, const charl__gemm *p, const blocking *t, int *mi, int *nj)
 {
     const int64_t row_panels = charl__ceil_div(p->m, t->rows), col_panels = charl__ceil_div(p->n, t->columns);
@@ -129,7 +163,7 @@ static bool amx_folds(charl_device *dev, const charl__gemm *p)
     return folds_tiles(dev, p, 2 * TILE);
 }
 
-/* Of both back ends; the first as choose_block has it. */
+/* Of one of the two back ends. The first leaves the block to choose_block. */
 static int plans_by(const charl__gemm_backend *b, const charl__gemm *p, blocking t, charl__gemm_plan *out)
 {
     int n = 1;
@@ -153,32 +187,57 @@ static int plans(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out)
 
 static int amx_plans(charl_device *dev, const charl__gemm *p, charl__gemm_plan *out)
 {
+    charl__gemm q;
+
     (void)dev;
-    return plans_by(&charl__gemm_amx, p, tiles_for(p), out);
+    swap_operands(p, &q);
+    return plans_by(&charl__gemm_amx, &q, tiles_for(&q), out);
 }
 
-static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan)
+static charl_status enqueue_by(charl_device *dev, const charl__gemm *p, const blocking *t, bool swaps,
+                               const charl__gemm_plan *plan)
 {
-    const blocking t = plan->backend == &charl__gemm_amx ? tiles_for(p) : vectors_for(dev, p);
-    charl__launch l = {
-        .file = "gemm/gemm_vector",
-        .entry = "gemm_vector",
-        .params = {{"MR", t.rows}, {"NR", t.columns}, {"IN_PLACE", reads_in_place(p, &t)}, {"AMX", t.amx}},
-        .local = {1}};
+    charl__launch l = {.file = "gemm/gemm_vector",
+                       .entry = "gemm_vector",
+                       .params = {{"MR", t->rows},
+                                  {"NR", t->columns},
+                                  {"MI", t->most},
+                                  {"TILES", tiles_of(p, t)},
+                                  {"KEPT", kept_of(p, t)},
+                                  {"IN_PLACE", reads_in_place(p, t)},
+                                  {"AMX", t->amx},
+                                  {"SWAP", swaps}},
+                       .local = {1}};
     int mi = plan->rows, nj = plan->columns;
 
     charl__gemm_set_common(p, &l);
     charl__gemm_set_epilogue(p, 16, &l);
     charl__gemm_set_fold(p, &l);
     if (plan->rows == 0) {
-        choose_block(dev, p, &t, &mi, &nj);
+        choose_block(dev, p, t, &mi, &nj);
     }
-    l.global[0] = (size_t)(charl__ceil_div(p->m, (int64_t)mi * t.rows) *
-                           charl__ceil_div(p->n, (int64_t)nj * t.columns) * charl__at_least_one(p->count));
+    l.global[0] = (size_t)(charl__ceil_div(p->m, (int64_t)mi * t->rows) *
+                           charl__ceil_div(p->n, (int64_t)nj * t->columns) * charl__at_least_one(p->count));
     charl__gemm_describe(p, &l);
     l.args[BLOCK_ARG] = charl__i32(mi);
     l.args[BLOCK_ARG + 1] = charl__i32(nj);
     return charl__launch_enqueue(dev, &l);
+}
+
+static charl_status enqueue(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan)
+{
+    const blocking t = vectors_for(dev, p);
+
+    return enqueue_by(dev, p, &t, false, plan);
+}
+
+static charl_status amx_enqueue(charl_device *dev, const charl__gemm *p, const charl__gemm_plan *plan)
+{
+    charl__gemm q;
+    const bool swaps = swap_operands(p, &q);
+    const blocking t = tiles_for(&q);
+
+    return enqueue_by(dev, &q, &t, swaps, plan);
 }
 
 static bool amx_takes(charl_device *dev, charl_dtype type)
@@ -201,5 +260,5 @@ const charl__gemm_backend charl__gemm_amx = {.name = "amx",
                                              .has_rng = true,
                                              .takes = amx_takes,
                                              .plans = amx_plans,
-                                             .enqueue = enqueue,
+                                             .enqueue = amx_enqueue,
                                              .folds = amx_folds};

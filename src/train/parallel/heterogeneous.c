@@ -11,11 +11,12 @@
 
 typedef struct device_model {
     char name[128], driver[128];
+    bool amx; /* multiplies by it; processors that call themselves the same may differ in that */
 } device_model;
 
 static bool is_same(const device_model *a, const device_model *b)
 {
-    return strcmp(a->name, b->name) == 0 && strcmp(a->driver, b->driver) == 0;
+    return strcmp(a->name, b->name) == 0 && strcmp(a->driver, b->driver) == 0 && a->amx == b->amx;
 }
 
 static void list_models(const device_model *all, int size, charl__heterogeneous *m)
@@ -56,7 +57,6 @@ static charl_status compute_alike(const charl__replica *r, bool *alike)
     return CHARL_OK;
 }
 
-/* Processors that call themselves the same may differ in that. */
 static bool multiplies_by_amx(const charl__replica *r)
 {
     const charl_device *dev = r->session->dev;
@@ -70,10 +70,9 @@ charl_status charl__heterogeneous_init(charl__replica *r)
     charl_status st = CHARL_OK;
     const charl_device_info *d = charl_device_get_info(r->session->dev);
     const int size = charl_comm_size(r->comm);
-    device_model mine = {"", ""}, *all = NULL;
+    device_model mine = {.amx = multiplies_by_amx(r)}, *all = NULL;
 
-    snprintf(mine.name, sizeof mine.name, "%s%.100s%s", charl__fault("train.model") ? "another " : "", d->name,
-             multiplies_by_amx(r) ? " with AMX" : "");
+    snprintf(mine.name, sizeof mine.name, "%s%.100s", charl__fault("train.model") ? "another " : "", d->name);
     snprintf(mine.driver, sizeof mine.driver, "%s", d->driver);
     st = charl__alloc_array(size, sizeof *all, &all);
     CHARL_TRY_CLEANUP(charl_comm_agree(r->comm, st));
