@@ -115,6 +115,12 @@ static inline void finish(const float *acc, const target *t EPILOGUE_ARGS(with, 
         }
     }
 #else
+    if (t->skip == 0 && t->rows == MR && t->left >= NR) {
+        for (int e = 0; e < SIZE / 16; e++) {
+            put16(charl_load16(acc + 16 * e), t->row + e / SIDES, t->col + e % SIDES * 16, 16, t EPILOGUE_OPERANDS(with, record, draw));
+        }
+        return;
+    }
     for (int e = 0; e < SIZE / 16; e++) { /* vectors of acc */
         const int r = e / SIDES, c = e % SIDES * 16;
 
