@@ -234,8 +234,8 @@ int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, in
         "dtype",
         't',
         "f32|tf32|bf16|f16",
-        "Type of the operands; tf32: f32, as with device.allow_tf32 (default: bf16 where there are "
-        "tensor cores or AMX for it, else f32)",
+        "Type of the operands; tf32: f32, as with device.allow_tf32 (default: bf16 on a GPU with "
+        "tensor cores for it, else f32)",
         0,
         .take = take_dtype};
     const charl__cli_option options[] = {

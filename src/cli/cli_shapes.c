@@ -126,5 +126,7 @@ error_t charl__cli_parse_dtype(const char *option, const char *value, int *out, 
 
 charl_dtype charl__cli_default_dtype(const charl_device *dev)
 {
-    return charl_device_has_tensor_cores(dev, CHARL_BF16) ? CHARL_BF16 : CHARL_F32;
+    const bool is_cpu = charl_device_get_info(dev)->kind == CHARL_DEVICE_CPU;
+
+    return !is_cpu && charl_device_has_tensor_cores(dev, CHARL_BF16) ? CHARL_BF16 : CHARL_F32;
 }

@@ -42,8 +42,7 @@ error_t charl__cli_parse_shape(const charl__cli_shape_kind *k, const char *optio
 /** The same: a charl_dtype; *tf32 is set where the value is tf32. */
 error_t charl__cli_parse_dtype(const char *option, const char *value, int *out, bool *tf32);
 
-/** The type of operands without --dtype: bf16 where the device has tensor cores or AMX for it, else f32.
- */
+/** The type of operands without --dtype: bf16 on a GPU with tensor cores for it, else f32. */
 charl_dtype charl__cli_default_dtype(const charl_device *dev);
 
 #endif

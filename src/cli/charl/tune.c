@@ -181,7 +181,7 @@ int charl__tune_main(const char *path, int argc, char **argv)
         {"shape", 's', "MxNxK[:nt|nn|tn]", "Tune this matrix product; repeatable (default: a list of common shapes)", 1,
          .take = take_shape},
         {"dtype", 't', "f32|tf32|bf16|f16",
-         "Type of the operands (default: bf16 if the device has tensor cores or AMX for it, otherwise "
+         "Type of the operands (default: bf16 on a GPU with tensor cores for it, otherwise "
          "f32)",
          1, .take = take_dtype},
         {"verbose", 'v', NULL, "Print the time of every candidate", 1, CHARL__CLI_FLAG(tuning, verbose)},
