@@ -42,7 +42,7 @@ order "^charl " "^  config " "charl-train: error: "
 # A bar on no terminal: lines that are rewritten
 expect 0 "slow, bar" slow "$bin/charl-train" mlp.ini --fast-dev-run=2 --progress=bar --color=never
 tr '\r' '\n' <log | sed 's/.\[K//' >lines && mv lines log
-order "^charl " "^  data " "^  compiling kernels: [1-9][0-9]*( of [0-9]+)?, [0-9]+ s, now [a-z]" "^  kernels  [0-9]+ compiled in" "^  launches" "^epoch 1/1"
+order "^charl " "^  data " "^  compiling kernels: [1-9][0-9]* of [0-9]+, [0-9]+ s, now [a-z]" "^  kernels  [0-9]+ compiled in" "^  launches" "^epoch 1/1"
 says 0 "Z compile"
 # A row is complete with the next one: its loss is the one that the bar shows.
 expect 0 "two rows at once" "$bin/charl-train" mlp.ini --fast-dev-run=12 log.interval=10 --progress=bar --color=never
