@@ -334,7 +334,7 @@ typedef struct charl__product_probe {
     const char *what;     /* in the message */
     charl__launch launch; /* args[0], [1] and [3] are to be the operands and the result, f32 */
 } charl__product_probe;
-/** Tries it. One that does not build or run counts as wrong; why is logged. Errors: ERR_NOMEM and those of transfers. */
+/** Runs the probe. A kernel that does not build or run counts as wrong; the reason is logged. Errors: ERR_NOMEM and those of transfers. */
 charl_status charl__probe_product(charl_device *dev, const charl__product_probe *p, bool *is_right) CHARL_MUST_CHECK;
 
 /* probe_amx.c */

@@ -3,9 +3,11 @@
 /* Runs a check on every OpenCL device that is found; skips where there is none. */
 #include "support/support.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/env.h"
@@ -116,6 +118,27 @@ static inline char *charl_test_kernel_dir(const char *name, const char *text)
     }
     charl_test_write_text(charl_test_path(dir, name), text);
     return dir;
+}
+
+/** In `dir`: links to what kernels/FOLDER holds, but for two names. */
+static inline void charl_test_link_kernels(const char *dir, const char *folder, const char *but, const char *nor)
+{
+    char here[512], from[1024], to[512];
+    DIR *d;
+    const struct dirent *e;
+
+    assert_non_null(getcwd(here, sizeof here));
+    snprintf(from, sizeof from, "kernels/%s", folder);
+    d = opendir(from);
+    assert_non_null(d);
+    while ((e = readdir(d)) != NULL) {
+        if (e->d_name[0] != '.' && strcmp(e->d_name, but) != 0 && strcmp(e->d_name, nor) != 0) {
+            snprintf(from, sizeof from, "%s/kernels/%s%s", here, folder, e->d_name);
+            snprintf(to, sizeof to, "%s%s", folder, e->d_name);
+            assert_int_equal(symlink(from, charl_test_path(dir, to)), 0);
+        }
+    }
+    closedir(d);
 }
 
 #endif

@@ -1,7 +1,10 @@
 /* Matrix products of bf16 on the matrix unit of x86: when it is used, and its bits, for every layout, image, plan and tree over leaves. What
  * test_gemm_half and conv_tensor_core check of tensor cores they check of this unit, too.
  */
+#include "device/suite.h"
 #include "tensor/gemm_problem.h"
+
+#include <sys/stat.h>
 
 #include "base/env.h"
 #include "base/fault.h"
@@ -376,6 +379,35 @@ static void can_be_left_alone(void **state)
     assert_int_equal(device_opens_with_amx(), has_amx());
 }
 
+/* A kernel that is wrong, and one that does not build. */
+static void is_not_used_where_it_is_wrong(void **state)
+{
+    static const char *const tiles[] = {"static inline void begin_tiles(int rows)\n{\n    (void)rows;\n}\n"
+                                        "static inline void end_tiles(void)\n{\n}\n"
+                                        "#define TILE_ZERO(t)\n#define TILE_LOAD(t, p, pitch)\n"
+                                        "#define TILE_STORE(t, p, pitch) (p)[0] = (float)(pitch)\n"
+                                        "#define TILE_PRODUCT(sum, a, b)\n",
+                                        "#error no tiles\n"};
+
+    (void)state;
+    if (!has_amx()) {
+        skip();
+    }
+    for (int i = 0; i < 2; i++) {
+        char *dir = charl_test_tempdir();
+
+        assert_int_equal(mkdir(charl_test_path(dir, "x86"), 0777), 0);
+        assert_int_equal(mkdir(charl_test_path(dir, "x86/amx"), 0777), 0);
+        charl_test_link_kernels(dir, "", "x86", "x86");
+        charl_test_link_kernels(dir, "x86/", "amx", "amx");
+        charl_test_write_text(charl_test_path(dir, "x86/amx/tiles.clh"), tiles[i]);
+        charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
+        assert_false(device_opens_with_amx());
+        charl__env_set(CHARL_ENV_KERNEL_DIR, NULL);
+        charl_test_tempdir_remove(dir);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -386,6 +418,7 @@ int main(void)
         cmocka_unit_test(small_numbers_are_zero),
         cmocka_unit_test(other_products_are_as_ever),
         cmocka_unit_test(can_be_left_alone),
+        cmocka_unit_test(is_not_used_where_it_is_wrong),
     };
 
     return charl_test_run_on_device_of(&on_cpu, "tests", tests, sizeof tests / sizeof *tests, &dev);

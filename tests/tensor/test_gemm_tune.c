@@ -3,11 +3,9 @@
 #include "device/suite.h"
 #include "support/on_device.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/env.h"
 #include "charl/tune.h"
@@ -175,27 +173,6 @@ static void fails_whole(void **state)
     charl_device_close(dev);
 }
 
-/* In `dir`: links to what kernels/FOLDER holds, but for two names. */
-static void link_entries(const char *dir, const char *folder, const char *but, const char *nor)
-{
-    char here[512], from[1024], to[512];
-    DIR *d;
-    const struct dirent *e;
-
-    assert_non_null(getcwd(here, sizeof here));
-    snprintf(from, sizeof from, "kernels/%s", folder);
-    d = opendir(from);
-    assert_non_null(d);
-    while ((e = readdir(d)) != NULL) {
-        if (e->d_name[0] != '.' && strcmp(e->d_name, but) != 0 && strcmp(e->d_name, nor) != 0) {
-            snprintf(from, sizeof from, "%s/kernels/%s%s", here, folder, e->d_name);
-            snprintf(to, sizeof to, "%s%s", folder, e->d_name);
-            assert_int_equal(symlink(from, charl_test_path(dir, to)), 0);
-        }
-    }
-    closedir(d);
-}
-
 /* All kernels, but for those with tiles in local memory: one does not build, one is wrong. */
 static char *broken_kernels(void)
 {
@@ -214,8 +191,8 @@ static char *broken_kernels(void)
     char *dir = charl_test_tempdir(), from[64], text[2048];
 
     assert_int_equal(mkdir(charl_test_path(dir, "gemm"), 0777), 0);
-    link_entries(dir, "", "gemm", "gemm");
-    link_entries(dir, "gemm/", "gemm_local.cl", "gemm_small.cl");
+    charl_test_link_kernels(dir, "", "gemm", "gemm");
+    charl_test_link_kernels(dir, "gemm/", "gemm_local.cl", "gemm_small.cl");
     for (int i = 0; i < 2; i++) {
         snprintf(text, sizeof text, kernel, names[i], i == 0 ? ", int columns" : "");
         snprintf(from, sizeof from, "gemm/%s.cl", names[i]);

@@ -6,7 +6,7 @@ checkpoint contain: names, types, shapes and bytes, in sorted order. So a restru
 format around them passes, and a change of one bit of one weight does not.
 
 f32 has the same bits on every device that charl supports, so these cases always run. In bf16 and f16 a device with tensor
-cores may sum products in another order, and compiling the kernels of both types takes a CPU minutes: those cases run on a CPU
+cores may sum products in another order, and compiling the kernels of both types takes a CPU minutes: those cases run on a CPU, without AMX,
 with CHARL_TEST_LONG=1. CHARL_TEST_SHORT=1 runs every third case.
 
     test_bits.py [NAME...]             these cases only

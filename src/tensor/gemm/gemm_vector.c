@@ -31,8 +31,8 @@ static blocking vectors_for(charl_device *dev, const charl__gemm *p)
         .rows = rows, .columns = wide && p->n > PANEL / 2 ? PANEL : PANEL / 2, .most = 384 / rows, .beside = 24};
 }
 
-/* The product as the matrix unit computes it: whether operands change places. It reads rows of A where they lie, but columns of B must be
- * packed. So where these are rows in memory, as those of weights are, and A has fewer, A takes B's place. The sums are the same. */
+/* Whether A and B swap roles on the matrix unit, and the product then. The unit reads rows of A in place, but B must be packed by columns. Where
+ * these are rows in memory, as those of weights are, and A has at most half as many rows, packing A instead is cheaper. The sums do not change. */
 static bool swap_operands(const charl__gemm *p, charl__gemm *out)
 {
     const bool swaps =
