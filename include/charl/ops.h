@@ -328,7 +328,8 @@ typedef struct charl_batch_norm_args {
 
 /** Batch norm, x [B, C, ...]: with the statistics of the whole global batch in training, with the running ones in
  *  inference. Each training step updates these once, by PyTorch's rule, with the unbiased variance. Collective when a
- *  training graph runs: two small sums forward, one backward. */
+ *  training graph runs: two small sums forward, one backward. Errors: also ERR_SHAPE  a training step has one value per
+ *  channel, which would become 0. */
 charl_var *charl_batch_norm(charl_graph *g, charl_var *x, const charl_batch_norm_args *args);
 
 /** out = (x - mean) / sqrt(variance + eps) * weight + bias over the last axis, x [..., C], weight and bias [C] or NULL.

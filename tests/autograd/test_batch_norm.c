@@ -232,6 +232,30 @@ static void what_makes_no_sense_is_refused(void **state)
     }
 }
 
+/* Normalised by itself, one value per channel is 0, and nothing is learned. */
+static void one_value_per_channel_cannot_train(void **state)
+{
+    static const charl_shape shapes[] = {{2, {1, 4}}, {4, {1, 4, 1, 1}}, {4, {1, 4, 1, 2}}};
+
+    (void)state;
+    for (int training = 0; training < 2; training++) {
+        for (int i = 0; i < 3; i++) {
+            charl_graph *g;
+
+            charl_assert_ok(charl_graph_create(dev, NULL, &g));
+            charl_graph_set_training(g, training != 0);
+            if (misuse(g, shapes[i], charl_input(g, "running", CHARL_F32, (charl_shape){1, {4}}, CHARL_REPLICATED))) {
+                assert_true(training == 0 || i == 2);
+            } else {
+                assert_true(training == 1 && i < 2);
+                charl_assert_status(charl_graph_compile(g), CHARL_ERR_SHAPE);
+                charl_assert_message("one value per channel");
+            }
+            charl_graph_destroy(g);
+        }
+    }
+}
+
 static void inference(void **state)
 {
     (void)state;
@@ -245,7 +269,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_in_four_dimensions),    cmocka_unit_test(training_in_two_dimensions),
         cmocka_unit_test(a_large_mean_is_harmless),       cmocka_unit_test(inference),
-        cmocka_unit_test(what_makes_no_sense_is_refused),
+        cmocka_unit_test(what_makes_no_sense_is_refused), cmocka_unit_test(one_value_per_channel_cannot_train),
     };
 
     return charl_test_on_device(tests, &dev);

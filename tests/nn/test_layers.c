@@ -663,6 +663,8 @@ static void test_refused_inputs(void **state)
         {"conv2d", &odd, {3, {3, 5, 5}}, "block.0: conv2d: groups"},
         {"batch_norm", NULL, {0, {0}}, "block.0: batch_norm needs"},
         {"layer_norm", NULL, {0, {0}}, "block.0: layer_norm needs"},
+        {"layer_norm", NULL, {2, {5, 1}}, "block.0: layer_norm: the last extent is 1"},
+        {"group_norm", &pairs, {1, {3}}, "block.0: group_norm: each group has one value"},
         {"transformer_block", &gpt2, {1, {5}}, "block.0: a transformer block needs"},
         {"transformer_block", &gpt2, {2, {5, 3}}, "block.0: the features are not a multiple"},
         {"transformer_block", &odd_heads, {2, {5, 6}}, "block.0: heads is not a multiple"},

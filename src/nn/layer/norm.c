@@ -68,6 +68,10 @@ static charl_var *build_group_norm(const charl_layer_build *b, charl_var *x)
         return charl__graph_refuse(b->g, in.ndim < 2 ? "group_norm needs [batch, channels, ...]"
                                                      : "group_norm: groups must divide the channels");
     }
+    if (charl_shape_count(&in) == in.dim[0] * c->groups) {
+        return charl__graph_refuse(b->g, "group_norm: each group has one value, which becomes 0 whatever it is; HINT "
+                                         "fewer groups");
+    }
     if (!declare_affine(b, in.dim[1], true, &a)) {
         return NULL;
     }
@@ -83,6 +87,9 @@ static charl_var *build_layer_norm(const charl_layer_build *b, charl_var *x)
 
     if (in.ndim < 2) {
         return charl__graph_refuse(b->g, "layer_norm needs [batch, ..., features]");
+    }
+    if (in.dim[in.ndim - 1] == 1) {
+        return charl__graph_refuse(b->g, "layer_norm: the last extent is 1, and one value becomes 0 whatever it is");
     }
     if (!declare_affine(b, in.dim[in.ndim - 1], c->bias, &a)) {
         return NULL;
