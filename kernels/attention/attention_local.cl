@@ -118,7 +118,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(
     barrier(CLK_LOCAL_MEM_FENCE);
     down[mine] = 1.0f / sum;
     barrier(CLK_LOCAL_MEM_FENCE);
-    put_tile(acc, down, out + out_at + element(b, t_all, q0, heads, h), (long)heads * D, n_q);
+    put_tile(acc, &down, out + out_at + element(b, t_all, q0, heads, h), (long)heads * D, n_q);
     if (share == 0 && mine < n_q) {
         lse[lse_at + (ulong)(((long)b * heads + h) * t_all + q0 + mine)] = m * scale + charl_log(sum);
     }

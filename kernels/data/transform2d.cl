@@ -61,7 +61,7 @@ static inline int gray_of(global const float *p, ulong plane, int channels, floa
 }
 
 /* What becomes of level v; count: the pixels of each level, NULL where the kind does not ask. */
-static inline int curve(int kind, float a, int v, local const uint *count)
+static inline int curve(int kind, float a, int v, local const uint count[static LEVELS])
 {
     uint all = 0, below = 0, step;
     float sum = 0.0f;

@@ -43,7 +43,7 @@ kernel void charl_lookup(global const int *token, ulong token_at, global const A
 
 /* How many earlier work-items of the group hold the same token as this one, and whether a later one does. The group
  * comes together; those without a position hold -1. */
-static inline int rank_among(local int *held, int v, bool *is_last)
+static inline int rank_among(local int held[static GROUP], int v, bool *is_last)
 {
     const int t = (int)get_local_id(0);
     int rank = 0;
@@ -60,7 +60,7 @@ static inline int rank_among(local int *held, int v, bool *is_last)
 }
 
 /* end[v] = the sum of end[0 .. v - 1]: each work-item has a stretch of the table. */
-static inline void exclusive_scan(global int *end, int n, local int *held)
+static inline void exclusive_scan(global int *end, int n, local int held[static GROUP])
 {
     const int t = (int)get_local_id(0), stretch = (n + GROUP - 1) / GROUP;
     const int first = min(t * stretch, n), stop = min(first + stretch, n);

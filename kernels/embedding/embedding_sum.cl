@@ -76,7 +76,7 @@ static inline charl_real chain_of(const source in, ulong s, int i, int stop, ulo
 
 /* Part `part` of `parts` of the columns of a row of the table, by the whole group; begin and stop: places of its token in the M slices. */
 CHARL_IN_KERNEL void add_side_by_side(const source in, ulong first, local const int *begin, local const int *stop, ulong part, ulong parts,
-                                      global float *out, local float *sums)
+                                      global float *out, local float sums[static GROUP * CHARL_VEC])
 {
     const int t = (int)get_local_id(0), leaf = t / SIDE;
 

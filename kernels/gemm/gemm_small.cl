@@ -48,7 +48,8 @@ typedef struct {
 } product;
 
 /* Tile `group` of p. */
-INLINE void multiply(const form f, const product p, int group, local float *as, local float *bs EPILOGUE_ARGS(with, record, draw))
+INLINE void multiply(const form f, const product p, int group, local float as[static TILE * PITCH],
+                     local float bs[static TILE * PITCH] EPILOGUE_ARGS(with, record, draw))
 {
     const int lane = (int)get_local_id(0), tx = lane % HALF, ty = lane / HALF;
     const int cols = (p.n + TILE - 1) / TILE, rows = (p.m + TILE - 1) / TILE;
@@ -151,14 +152,13 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small(
     long a_outer, long a_inner, long b_outer, long b_inner, long out_outer, long out_inner, int leaves, int ih, int iw,
     int pw, int mi, int nj EPILOGUE_ARGS(with, record, draw) A_SUMS_ARGS(a_sums))
 {
-    local float4 as[TILE * PITCH / 4];
-    local float4 bs[TILE * PITCH / 4];
+    local float as[TILE * PITCH] __attribute__((aligned(16))), bs[TILE * PITCH] __attribute__((aligned(16))); /* read as vectors */
     const form f = {A_KIND == 1, B_KIND == 1, FOLD, A_SUMS, true, BIAS};
     const product p = {a + a_at, b + b_at, bias + bias_at, out + out_at, A_SUMS_OF(a_sums), m, n, k_all, segments, inner, leaves, a_segment,
                        b_segment, a_outer, a_inner, b_outer, b_inner, out_outer, out_inner};
 
     (void)ih, (void)iw, (void)pw, (void)mi, (void)nj;
-    multiply(f, p, (int)get_group_id(0), (local float *)as, (local float *)bs EPILOGUE_OPERANDS(with, record, draw));
+    multiply(f, p, (int)get_group_id(0), as, bs EPILOGUE_OPERANDS(with, record, draw));
 }
 #else
 #if A_SUMS_2
@@ -179,8 +179,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small_pair(
     long b_outer_2, long b_inner_2, long out_outer_2, long out_inner_2, int leaves_2, int ih_2, int iw_2, int pw_2,
     int mi_2, int nj_2 A_SUMS_ARGS_2(a_sums_2), int groups)
 {
-    local float4 as[TILE * PITCH / 4];
-    local float4 bs[TILE * PITCH / 4];
+    local float as[TILE * PITCH] __attribute__((aligned(16))), bs[TILE * PITCH] __attribute__((aligned(16))); /* read as vectors */
     const form f = {A_KIND == 1, B_KIND == 1, false, false, true, BIAS};
     const form f_2 = {A_KIND_2 == 1, B_KIND_2 == 1, FOLD_2, A_SUMS_2, false, BIAS_2};
     const product p = {a + a_at, b + b_at, bias + bias_at, out + out_at, 0, m, n, k_all, segments, inner, leaves, a_segment, b_segment,
@@ -193,7 +192,6 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small_pair(
     (void)ih, (void)iw, (void)pw, (void)mi, (void)nj;
     (void)ih_2, (void)iw_2, (void)pw_2, (void)mi_2, (void)nj_2;
     /* One call: where both sides of a branch have barriers, not every compiler does the right thing. */
-    multiply(group < groups ? f : f_2, group < groups ? p : p_2, group < groups ? group : group - groups, (local float *)as,
-             (local float *)bs EPILOGUE_OPERANDS(with, record, draw));
+    multiply(group < groups ? f : f_2, group < groups ? p : p_2, group < groups ? group : group - groups, as, bs EPILOGUE_OPERANDS(with, record, draw));
 }
 #endif

@@ -32,13 +32,13 @@ kernel void charl_loss(global const ACT *x, ulong x_at, global const int *label,
         lse[lse_at + r] = y.y;
     }
 #else
-    local float scratch[CHARL_ROW_SCRATCH];
+    local charl_row_scratch scratch;
     const ulong place = CHUNKS ? get_group_id(0) : get_global_id(0) / CHARL_ROW_ITEMS, r = min(place, rows - 1);
     const int t = (int)get_local_id(0) % CHARL_ROW_ITEMS;
     global const ACT *xr = x + x_at + r * n; /* all of a group come: some once more for the last row */
     const int cls = label[label_at + r];
     const float logit = logit_of(xr, cls, (int)n);
-    const part row = sums_of(place_of(words_at(xr), xr, (int)n, t), of, scratch);
+    const part row = sums_of(place_of(words_at(xr), xr, (int)n, t), of, &scratch);
 
     (void)per_item;
     if (place < rows && (CHUNKS ? (int)get_local_id(0) : t) == 0) {

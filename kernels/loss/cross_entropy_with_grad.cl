@@ -36,7 +36,7 @@ kernel void charl_both(global const float *g, ulong g_at, global const ACT *x, u
         }
     }
 #else
-    local float scratch[CHARL_ROW_SCRATCH];
+    local charl_row_scratch scratch;
     const ulong place = CHUNKS ? get_group_id(0) : get_global_id(0) / CHARL_ROW_ITEMS, r = min(place, rows - 1);
     const int t = (int)get_local_id(0) % CHARL_ROW_ITEMS;
     const int item = CHUNKS ? (int)get_local_id(0) : t, step = (CHUNKS ? CHARL_ROW_GROUP : CHARL_ROW_ITEMS) * CHARL_VEC;
@@ -44,7 +44,7 @@ kernel void charl_both(global const float *g, ulong g_at, global const ACT *x, u
     global ACT *to = out + out_at + r * n;
     const int cls = label[label_at + r];
     const float w = WEIGHT_OF(weight, r), scale = g[g_at + r] * w, logit = logit_of(xr, cls, size);
-    const float2 y = loss_of(logit, sums_of(place_of(words_at(xr), xr, size, t), of, scratch), cls, smooth, z, size);
+    const float2 y = loss_of(logit, sums_of(place_of(words_at(xr), xr, size, t), of, &scratch), cls, smooth, z, size);
     const target q = target_of(y.y, scale, smooth, z, logit, cls, size);
 
     (void)per_item;

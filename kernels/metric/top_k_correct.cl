@@ -7,7 +7,7 @@
  * Numerics         counts, exact up to 2^24 elements.
  */
 /* How many elements are not below x[label]: NaNs count. */
-static inline float rank_row(global const ACT *x, int label, int n, int t, local float *scratch)
+static inline float rank_row(global const ACT *x, int label, int n, int t, local charl_row_scratch *scratch)
 {
     const float y = label >= 0 && label < n ? charl_get(x + label) : NAN;
     charl_real acc[CHARL_ROW_ACCS];
@@ -45,11 +45,11 @@ kernel void charl_top_k_correct(global const ACT *x, ulong x_at, global const in
         out[r] = rank_row(x + r * n, label[r], (int)n, 0, 0) <= (float)k ? 1.0f : 0.0f;
     }
 #else
-    local float scratch[CHARL_ROW_SCRATCH];
+    local charl_row_scratch scratch;
     const ulong r = get_global_id(0) / CHARL_ROW_ITEMS;
     const int t = (int)get_local_id(0) % CHARL_ROW_ITEMS, count = r < rows ? (int)n : 0;
     const int cls = r < rows ? label[r] : -1;
-    const float rank = rank_row(x + r * n, cls, count, t, scratch);
+    const float rank = rank_row(x + r * n, cls, count, t, &scratch);
 
     (void)per_item;
     if (t == 0 && r < rows) {

@@ -102,7 +102,7 @@ kernel void charl_gradient(global const ACT *x, ulong x_at, global const ACT *g,
 
 /* The sums of one channel over `rows` rows, `step` elements apart; with 0 rows it only takes part in the barriers. */
 static inline void sum_unit(global const ACT *x, global const ACT *g, float mean, float invstd, ulong rows, ulong step, int n,
-                            int t, local float *scratch, float *sum)
+                            int t, local charl_row_scratch *scratch, float *sum)
 {
     charl_real a[CHARL_ROW_ACCS], b[CHARL_ROW_ACCS];
 
@@ -142,12 +142,12 @@ static inline void sum_unit(global const ACT *x, global const ACT *g, float mean
 #define UNITS(u, units, per_item, t, scratch)                                                                                                          \
     const ulong first = get_global_id(0) * per_item;                                                                             \
     int t = 0;                                                                                                                   \
-    local float *scratch = 0;                                                                                                    \
+    local charl_row_scratch *scratch = 0;                                                                                                    \
     for (ulong u = first; u < min(first + per_item, units); u++)
 #else
 #define UNITS(u, units, per_item, t, scratch)                                                                                                          \
-    local float memory[CHARL_ROW_SCRATCH];                                                                                         \
-    local float *scratch = memory;                                                                                               \
+    local charl_row_scratch memory;                                                                                         \
+    local charl_row_scratch *scratch = &memory;                                                                                               \
     const int t = (int)get_local_id(0) % CHARL_ROW_ITEMS;                                                                        \
     const ulong first = get_group_id(0) * (CHARL_ROW_GROUP / CHARL_ROW_ITEMS) + get_local_id(0) / CHARL_ROW_ITEMS;               \
     (void)per_item;                                                                                                              \

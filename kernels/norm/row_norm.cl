@@ -50,6 +50,7 @@ static inline __attribute__((always_inline)) void normalize(bool whole, const ro
     }
     EACH(i, j, k, n, t)
     {
+        (void)k;
         const charl_real v = KEPT(kept, i, value(whole, r.x, r.y, j, n));
         charl_real h = (v - s.x) * s.y;
 

@@ -43,6 +43,7 @@ static inline __attribute__((always_inline)) void add_row(const row r, line *l, 
     }
     EACH(i, j, k, n, t)
     {
+        (void)k;
         const charl_real g = gradient_of(true, r, l, i, j), h = normal_of(true, r, l, i, j, s.xy);
         charl_real v = slope(weighted(true, r, g, j), h, s);
 
@@ -69,7 +70,7 @@ static inline void put_part(const charl_real *sum, local float4 *part)
 }
 
 /* out[column] = what the teams of a block have, for all blocks of the group. Every work-item must come. */
-static inline void add_teams(local const float4 *part, global float *out, ulong first, ulong blocks, ulong of_block, int n)
+static inline void add_teams(local const float4 part[static GROUP * 2 * KEEP], global float *out, ulong first, ulong blocks, ulong of_block, int n)
 {
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int s = (int)get_local_id(0); s < GROUP / CHARL_ROW_ITEMS / TEAMS * PARTS; s += GROUP) {
@@ -148,7 +149,7 @@ kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void charl_gradients(
     ulong size, float eps)
 {
     local float4 part[GROUP * 2 * KEEP];
-    local float scratch[CHARL_ROW_SCRATCH];
+    local charl_row_scratch scratch;
     const int item = (int)get_local_id(0), t = item % CHARL_ROW_ITEMS, team = item / CHARL_ROW_ITEMS;
     const ulong of_slice = max((height + BLOCK - 1) / BLOCK, (ulong)1), blocks = slices * of_slice, rows = slices * height;
     const ulong first = get_group_id(0) * (GROUP / CHARL_ROW_ITEMS / TEAMS), block = min(first + team / TEAMS, blocks - 1);
@@ -159,7 +160,7 @@ kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void charl_gradients(
 #if EXTRA
                    .extra = extra + extra_at,
 #endif
-                   .n = (int)size, .t = t, .eps = eps, .scratch = scratch};
+                   .n = (int)size, .t = t, .eps = eps, .scratch = &scratch};
     columns c;
 
     c.part = part + team * PARTS + t;

@@ -20,7 +20,7 @@ static inline float lerp(float a, float b, float w)
 }
 
 /* One work-group per row. */
-static inline float row_sum(local float *part, float acc)
+static inline float row_sum(local float part[static GROUP], float acc)
 {
     const int lane = (int)get_local_id(0);
     float sum;

@@ -32,7 +32,7 @@
 #define GROUP 64
 
 /* The sum of a range of x, returned to the first of its lanes; every work-item of a group must call it. */
-static inline float sum_range(global const float *x, ulong range, ulong n, bool square, local float *part)
+static inline float sum_range(global const float *x, ulong range, ulong n, bool square, local float part[static LANES])
 {
     const int item = (int)get_local_id(0), lane = item % LANES;
     float acc = 0.0f;

@@ -29,12 +29,12 @@ kernel void charl_reduce_rows(OPERANDS(a, b), global float *out, ulong out_at, u
     }
 #else
     (void)per_item;
-    local float scratch[CHARL_ROW_SCRATCH];
+    local charl_row_scratch scratch;
     const int t = (int)get_local_id(0) % CHARL_ROW_ITEMS;
     const ulong u = get_group_id(0) * (CHARL_ROW_GROUP / CHARL_ROW_ITEMS) + get_local_id(0) / CHARL_ROW_ITEMS;
     const ulong begin = u % chunks * ROW_CHUNK, at = u / chunks * n + begin;
     const int count = u < rows ? (int)min(n - begin, (ulong)ROW_CHUNK) : 0;
-    const float sum = sum_chunk(a + at, b + at, count, t, scratch, p, q);
+    const float sum = sum_chunk(a + at, b + at, count, t, &scratch, p, q);
 
     if (u < rows && t == 0) {
         out[out_at + u] = sum * scale;

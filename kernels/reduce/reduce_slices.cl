@@ -38,12 +38,13 @@ kernel void charl_fold_rows(OPERANDS(a, b), global float *out, ulong out_at, int
     }
     out[out_at] = charl_lane0(charl_tree_sum_of(level, leaves));
 #else
-    local float scratch[CHARL_ROW_GROUP], part[LEAVES];
+    local charl_row_scratch scratch;
+    local float part[LEAVES];
     const int item = (int)get_local_id(0), t = item % CHARL_ROW_ITEMS;
 
     for (int first = 0; first < leaves; first += CHARL_ROW_GROUP / CHARL_ROW_ITEMS) {
         const int leaf = first + item / CHARL_ROW_ITEMS, count = leaf < leaves ? (int)n : 0;
-        const float sum = sum_chunk(a + leaf * n, b + leaf * n, count, t, scratch, p, q);
+        const float sum = sum_chunk(a + leaf * n, b + leaf * n, count, t, &scratch, p, q);
 
         if (t == 0 && leaf < leaves) {
             part[leaf] = sum * scale;

@@ -15,7 +15,7 @@
 /* Exponentials wait in out for their sum, where it holds them exactly. */
 #define KEEPS (!LOG && sizeof(ACT) == sizeof(float))
 
-static inline void softmax_row(global const ACT *x, global ACT *out, int n, int t, local float *scratch)
+static inline void softmax_row(global const ACT *x, global ACT *out, int n, int t, local charl_row_scratch *scratch)
 {
     charl_real acc[CHARL_ROW_ACCS];
     float m, s;
@@ -64,7 +64,7 @@ static inline void softmax_row(global const ACT *x, global ACT *out, int n, int 
 }
 
 static inline void gradient_row(global const ACT *y, global const ACT *g, global ACT *out, int n, int t,
-                                local float *scratch)
+                                local charl_row_scratch *scratch)
 {
     charl_real acc[CHARL_ROW_ACCS];
     float s;
@@ -104,10 +104,10 @@ kernel void charl_softmax(global const ACT *x, ulong x_at, global ACT *out, ulon
     }
 #else
     (void)per_item;
-    local float scratch[CHARL_ROW_SCRATCH];
+    local charl_row_scratch scratch;
     const ulong r = get_group_id(0) * (CHARL_ROW_GROUP / CHARL_ROW_ITEMS) + get_local_id(0) / CHARL_ROW_ITEMS;
 
-    softmax_row(x + r * n, out + r * n, r < rows ? (int)n : 0, (int)get_local_id(0) % CHARL_ROW_ITEMS, scratch);
+    softmax_row(x + r * n, out + r * n, r < rows ? (int)n : 0, (int)get_local_id(0) % CHARL_ROW_ITEMS, &scratch);
 #endif
 }
 
@@ -125,9 +125,9 @@ kernel void charl_gradient(global const ACT *y, ulong y_at, global const ACT *g,
     }
 #else
     (void)per_item;
-    local float scratch[CHARL_ROW_SCRATCH];
+    local charl_row_scratch scratch;
     const ulong r = get_group_id(0) * (CHARL_ROW_GROUP / CHARL_ROW_ITEMS) + get_local_id(0) / CHARL_ROW_ITEMS;
 
-    gradient_row(y + r * n, g + r * n, out + r * n, r < rows ? (int)n : 0, (int)get_local_id(0) % CHARL_ROW_ITEMS, scratch);
+    gradient_row(y + r * n, g + r * n, out + r * n, r < rows ? (int)n : 0, (int)get_local_id(0) % CHARL_ROW_ITEMS, &scratch);
 #endif
 }

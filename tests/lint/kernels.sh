@@ -1,7 +1,9 @@
 #!/bin/sh
 # Every kernel file is plain OpenCL C 1.2 and compiles without a warning with its default parameters, with each parameter 1 whose default
 # is 0, and as a convolution; kernels/nvidia for that target, and also with an epilogue or for rows that work-items share, for no other
-# machine here compiles them. (Compilers in drivers print how many warnings there were to the terminal.) The others compile as OpenCL C 2.0 too, where a pointer without an address space is one into any, as NVIDIA's compiler has it in 1.2.
+# machine here compiles them. (Compilers in drivers print how many warnings there were to the terminal.) The others compile with the row kernels'
+# work-items of a GPU, too, and as OpenCL C 2.0, where a pointer without an address space is one into any, as NVIDIA's compiler has it in 1.2.
+# Functions that are given an array of local memory say its size: local_arrays.py.
 # Usage: kernels.sh ROOT [CLANG]
 cd "$1" || exit 2
 clang=${2:-clang}
@@ -16,6 +18,7 @@ done
 epilogue="CHARL_VEC=4 -DEXPR(a,b,c,draw)=a+b*c -DN_WITH=2 -DKEEP=1 -DPRODUCT_T=ushort -DWITH_B_T=half -DWITH_C_T=float"
 two_steps="CHARL_VEC=4 -DEXPR(a,b,c,draw)=a+b -DTHEN(a,b,c,draw)=a*c -DN_WITH=2 -DKEEP=2 -DPRODUCT_T=half -DWITH_B_T=half -DWITH_C_T=half"
 image="A_KIND=2 -DB_KIND=2"
+gpu_rows="CHARL_VEC=8 -DCHARL_ROW_ITEMS=32 -DKEEP=1 -DBLOCK=64"
 shared_rows="CHARL_VEC=8 -DCHARL_ROW_ITEMS=32 -DCHUNKS=1 -DKEEP=4"
 # FILE and what it includes from nvidia: NAME=1 for each parameter whose default is 0, but for what FILE itself decides.
 parameters() {
@@ -26,6 +29,9 @@ parameters() {
         /^#define / && $2 != name && FNR == NR { decided[$2] = 1 }' "$1" $(sed -n 's,^#include "\(nvidia/.*\)",kernels/\1,p' "$1")
 }
 failed=0
+if command -v python3 >/dev/null; then
+    python3 "$(dirname "$0")/local_arrays.py" . || failed=1
+fi
 if grep -n '^#include' $(find kernels -name '*.clh' ! -path 'kernels/prelude/*'); then
     echo "a file that kernels include includes no others: src/device/program.c puts each in its place once"
     failed=1
@@ -37,6 +43,8 @@ for f in $(find kernels -name '*.cl' | sort); do
     esac
     forms="IS_DEFAULT=1"
     [ -n "$target" ] && grep -q cross_entropy.clh "$f" && forms=$shared_rows
+    [ -z "$target" ] && grep -q CHARL_ROW_ITEMS "$f" && forms="$forms
+$gpu_rows"
     forms="$forms
 $(parameters "$f")"
     [ "$f" = kernels/gemm/gemm_local.cl ] && forms="FOLD=1 -DCHARL_VEC=4
@@ -44,6 +52,8 @@ JOIN=1 -DWHOLE_K=1
 A_KIND=1 -DB_KIND=1 -DA_V=4 -DB_V=4 -DOUT_V=4
 $image -DJOIN=1
 B_KIND=3" # sums of leaves are vectors
+    [ "$f" = kernels/reduce/reduce_slices.cl ] && forms="$forms
+FOLD_COLUMNS=16 -DFOLD_LEAVES=8"
     grep -q gemm_vector_image.clh "$f" && forms="$forms
 $image
 AMX=1 -DACT=ushort -DMR=32 -DNR=32 -D$image

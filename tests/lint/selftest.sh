@@ -131,6 +131,44 @@ expect cleanup 'src/base/a.c:10: cleanup: releases nothing'
 
 printf '__kernel void k(__global int *y)\n{\n    y[0] = nothing();\n}\n' >"$tree/kernels/bad.cl"
 expect kernels 'kernels/bad.cl: does not compile'
+# An array of local memory, handed over where one of 64 is used, in the form that a GPU runs: $1 is the parameter, $2 the call.
+handed() {
+    cat >"$tree/kernels/handed.cl" <<CL
+#ifndef CHARL_ROW_ITEMS
+#define CHARL_ROW_ITEMS 1
+#endif
+#if CHARL_ROW_ITEMS > 1
+typedef struct {
+    int at[64];
+} scratch;
+
+static inline int first_of($1)
+{
+    return *(local int *)x;
+}
+
+kernel void handed(global int *y)
+{
+    $2
+}
+#else
+kernel void handed(global int *y)
+{
+    y[0] = 0;
+}
+#endif
+CL
+}
+handed 'local int x[static 64]' 'local int a[64]; y[0] = first_of(a);'
+expect kernels
+handed 'local int x[static 64]' 'local int a[8]; y[0] = first_of(a);'
+expect kernels 'kernels/handed.cl: does not compile with CHARL_VEC=8 -DCHARL_ROW_ITEMS=32'
+handed 'local scratch *x' 'local scratch a; y[0] = first_of(&a);'
+expect kernels
+handed 'local scratch *x' 'local int a[8]; y[0] = first_of(a);'
+expect kernels 'kernels/handed.cl: does not compile with CHARL_VEC=8 -DCHARL_ROW_ITEMS=32'
+handed 'local int *x' 'local int a[8]; y[0] = first_of(a);'
+expect kernels 'kernels/handed.cl: first_of is given all of a: declare x[static SIZE]'
 macro() { printf '%b\n' "$1" >>"$tree/kernels/k.cl"; }
 macro '#define NEXT(i) ((i) + 1 < WIDTH)\n#define SWAP(x, y) { const int z = x, first = min(z, y); x = first; }\n#define AT(x) x##_at + x'
 expect macros
