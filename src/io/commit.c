@@ -344,6 +344,86 @@ cleanup:
     return st;
 }
 
+/* Write at `at`; 0 or the errno. */
+static int write_at(int fd, const char *data, size_t bytes, int64_t at)
+{
+    int err = injected("io.write");
+
+    while (!err && bytes > 0) {
+        const ssize_t n = pwrite(fd, data, bytes, (off_t)at);
+
+        if (n > 0) {
+            data += n;
+            bytes -= (size_t)n;
+            at += n;
+        } else if (errno != EINTR) {
+            err = errno;
+        }
+    }
+    return err;
+}
+
+charl_status charl__commit_append(const char *path, int64_t at, const void *data, size_t bytes)
+{
+    charl_status st = CHARL_OK;
+    const char *op = "write";
+    struct stat s;
+    int fd = -1, err = 0;
+
+    CHARL_TRY_CLEANUP(charl__acquire("file descriptor"));
+    fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) {
+        err = errno;
+        charl__drop();
+        CHARL_TRY_CLEANUP(charl__disk_error(path, "open", err, -1));
+    }
+    CHARL_REQUIRE_CLEANUP(fstat(fd, &s) == 0 && S_ISREG(s.st_mode), CHARL_ERR_DISK, "%s: is not a regular file", path);
+    CHARL_REQUIRE_CLEANUP(s.st_size >= at, CHARL_ERR_DISK,
+                          "%s: has %lld bytes, and had %lld: another program has shortened it", path,
+                          (long long)s.st_size, (long long)at);
+    if (s.st_size > at && ftruncate(fd, (off_t)at) != 0) {
+        CHARL_TRY_CLEANUP(charl__disk_error(path, "truncate", errno, -1));
+    }
+    if (charl__fault("io.crash.append")) {
+        (void)!write_at(fd, data, bytes / 2, at);
+        raise(SIGKILL);
+    }
+    err = write_at(fd, data, bytes, at);
+    if (!err) {
+        op = "fsync";
+        err = sync_fd(fd, "io.fsync");
+    }
+    if (err) {
+        (void)!ftruncate(fd, (off_t)at); /* else the next append does it */
+        CHARL_TRY_CLEANUP(charl__disk_error(path, op, err, (int64_t)bytes));
+    }
+cleanup:
+    if (fd >= 0) {
+        close(fd);
+        charl__drop();
+    }
+    return st;
+}
+
+charl_status charl__commit_sync(const char *path)
+{
+    charl_status st = CHARL_OK;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int err = 0;
+
+    if (fd >= 0 && fsync(fd) != 0) {
+        err = errno;
+    }
+    if (err && err != EINVAL) {
+        CHARL_TRY_CLEANUP(charl__disk_error(path, "fsync", err, -1));
+    }
+cleanup:
+    if (fd >= 0) {
+        close(fd);
+    }
+    return st;
+}
+
 charl_status charl__log_open(const char *path, bool afresh, FILE **out)
 {
     charl_status st = CHARL_OK;

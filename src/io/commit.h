@@ -9,7 +9,7 @@
  *
  *  Fault points: io.create io.fsync io.rename io.dirfsync (argument: the errno), and
  *  io.crash.written, io.crash.synced, io.crash.verified, io.crash.renamed, which kill the process
- *  with SIGKILL. io.statvfs: the argument is the free space; 0: it cannot be told.
+ *  with SIGKILL; io.crash.append does so after half of the bytes of charl__commit_append. io.statvfs: the argument is the free space; 0: it cannot be told.
  *  io.rlimit: the limit of a file's size is not known in advance.
  */
 #include <stdbool.h>
@@ -53,6 +53,15 @@ void charl__commit_fini(charl__commit *c);
 
 /** Replace `path` with `bytes` bytes in one go: begin, write, end. Errors: ERR_DISK, ERR_NOMEM. */
 charl_status charl__commit_bytes(const char *path, const void *data, size_t bytes) CHARL_MUST_CHECK;
+
+/** Append to a file that has `at` bytes; what it has after them, such as a record that a power cut has torn, is cut off first. Durable on
+ *  return. A crash leaves the first `at` bytes as they are, and of the new ones any part, or zeros: the reader has to recognize a torn record.
+ *  On failure the file has `at` bytes again, if the disk lets it. Errors: ERR_DISK, also when the file is a link, no regular file, or shorter
+ *  than `at`. */
+charl_status charl__commit_append(const char *path, int64_t at, const void *data, size_t bytes) CHARL_MUST_CHECK;
+
+/** Make what was written to a file durable, by whatever descriptor; one that does not exist is fine. Errors: ERR_DISK. */
+charl_status charl__commit_sync(const char *path) CHARL_MUST_CHECK;
 
 /** Open a file to append lines to it; `afresh` empties it first. A link is not followed, and
  *  nothing is emptied that has another name too: either could be somebody's file. Errors: ERR_DISK,

@@ -350,6 +350,9 @@ static charl_status read_lock(charl__trainer *t)
         CHARL_TRY_CLEANUP(charl__text_printf(&wrong, "%s\n", charl_error_message()));
     }
     st = CHARL_OK;
+    if (t->lock.torn > 0) {
+        charl__session_warn_lines(&t->session, CHARL__LOCK_TORN "; it is removed\n");
+    }
     if (wrong.length > 0) {
         charl__lock_fini(&t->lock);
         CHARL_TRY_CLEANUP(charl__commit_join(t->config->run.output_dir, CHARL__LOCK_FILE ".damaged", &aside));

@@ -2,8 +2,8 @@
  * and records them while six checkpoints are saved and old ones removed. From the record it makes
  * disk states as they may be found after a power cut at a random instant: of what was not yet
  * synced, any pages and any directory changes may be missing. In every state the newest checkpoint
- * that verifies must be the last acknowledged one or a newer one, with its exact content. The same
- * with fsync left out of the record must find losses, or the simulation proves nothing. 100 states;
+ * that verifies must be the last acknowledged one or a newer one, with its exact content, and
+ * run.lock must have its line, and no damage but a last line that is torn. The same with fsync left out of the record must find losses, or the simulation proves nothing. 100 states;
  * 600 with CHARL_TEST_LONG=1.
  */
 #include <fcntl.h>
@@ -14,9 +14,16 @@
 
 #include "base/env.h"
 #include "base/numeric/rng.h"
+#include "io/checkpoint/run_lock.h"
 #include "io/checkpoint_sample.h"
 
-enum { MAX_OPS = 4096, MAX_NAMES = 64, STEPS = 6, PAGE = 4096 };
+enum {
+    MAX_OPS = 4096,
+    MAX_NAMES = 64,
+    STEPS = 6,
+    PAGE = 4096,
+    LINES = 4 /* of run.lock for a step, so that they fill a page */
+};
 
 typedef enum op_kind { OP_LINK, OP_WRITE, OP_TRUNCATE, OP_SYNC, OP_RENAME, OP_UNLINK, OP_DIR, OP_ACK } op_kind;
 
@@ -120,10 +127,8 @@ static int file_of(const char *text)
 
 long syscall(long number, ...);
 
-/* These take the place of the C library's for charl. */
-ssize_t pwrite(int fd, const void *data, size_t bytes, off_t offset)
+static ssize_t record_write(int fd, const void *data, ssize_t n, off_t offset)
 {
-    const ssize_t n = (ssize_t)syscall(SYS_pwrite64, fd, data, bytes, offset);
     char text[128];
 
     if (n > 0 && name_of(fd, text)) {
@@ -136,6 +141,19 @@ ssize_t pwrite(int fd, const void *data, size_t bytes, off_t offset)
         memcpy(o->data, data, (size_t)n);
     }
     return n;
+}
+
+/* These take the place of the C library's for charl. */
+ssize_t pwrite(int fd, const void *data, size_t bytes, off_t offset)
+{
+    return record_write(fd, data, (ssize_t)syscall(SYS_pwrite64, fd, data, bytes, offset), offset);
+}
+
+ssize_t write(int fd, const void *data, size_t bytes)
+{
+    const ssize_t n = (ssize_t)syscall(SYS_write, fd, data, bytes);
+
+    return watched[0] ? record_write(fd, data, n, lseek(fd, 0, SEEK_CUR) - n) : n;
 }
 
 int ftruncate(int fd, off_t length)
@@ -317,6 +335,8 @@ static void write_state(const char *folder, int cut, op_kind ignored)
 static void record_saves(const char *given)
 {
     static sample s;
+    charl__lock lock = {0};
+    charl__lock_line line = {.kind = CHARL__LOCK_START};
     char dir[512], link[64], path[800];
     const int fd = open(given, O_RDONLY | O_DIRECTORY);
     ssize_t n;
@@ -330,28 +350,75 @@ static void record_saves(const char *given)
     snprintf(path, sizeof path, "%s/checkpoints", dir);
     assert_int_equal(mkdir(path, 0777), 0);
     memcpy(watched, path, strlen(path) + 1);
+    snprintf(line.value[CHARL__LOCK_VERSION], sizeof line.value[0], "0.1.0");
+    for (int k = 0; k < CHARL__LOCK_KEYS; k++) {
+        if (k != CHARL__LOCK_VERSION && k != CHARL__LOCK_STEP) {
+            memset(line.value[k], 'a', CHARL__SHA256_TEXT - 1);
+        }
+    }
+    charl_assert_ok(charl__lock_append(watched, &lock, &line));
+    line.kind = CHARL__LOCK_CHECKPOINT;
     for (int64_t step = 1; step <= STEPS; step++) {
         const charl_run_policy policy = {.step = step, .keep_last = 2, .resumed_step = -1, .best_step = -1};
 
         sample_init(&s, step);
         snprintf(path, sizeof path, "%s/step-%08lld.h5", watched, (long long)step);
+        line.step = step;
+        for (int i = 0; i < LINES; i++) {
+            charl_assert_ok(charl__lock_append(watched, &lock, &line));
+        }
         charl_assert_ok(charl_checkpoint_save(path, &s.c));
         record(OP_ACK, -1, "")->offset = step;
         charl_assert_ok(charl_run_retain(dir, &policy, NULL));
     }
     watched[0] = '\0';
+    charl__lock_fini(&lock);
+}
+
+/* run.lock has the lines of every checkpoint that is there, and can be continued. */
+static int check_lock(const char *folder, int64_t newest)
+{
+    charl__lock lock = {0};
+    charl__text wrong = {0};
+    int64_t torn, count;
+
+    charl_assert_ok(charl__lock_read(folder, &lock, &wrong));
+    torn = lock.torn;
+    count = lock.count;
+    assert_true(count >= 1 + LINES * newest);
+    charl_assert_ok(charl__lock_append(folder, &lock, &lock.line[count - 1]));
+    charl__lock_fini(&lock);
+    charl_assert_ok(charl__lock_read(folder, &lock, &wrong));
+    assert_string_equal(charl__text_string(&wrong), "");
+    assert_int_equal(lock.torn, 0);
+    assert_int_equal(lock.count, count + 1);
+    charl__lock_fini(&lock);
+    charl__text_fini(&wrong);
+    return torn > 0;
+}
+
+/* An instant after operation `first`; one in three is within an append to run.lock, as these are few. */
+static int a_cut(int first)
+{
+    const int cut = first + 1 + (int)(chance() * (double)(n_ops - first));
+    int i = cut;
+
+    while (i < n_ops && (ops[i - 1].kind != OP_WRITE || strcmp(ops[i - 1].name, CHARL__LOCK_FILE) != 0)) {
+        i++;
+    }
+    return chance() < 1.0 / 3 && i < n_ops ? i : cut;
 }
 
 /* Simulate `count` cuts; how many lost an acknowledged save. Wrong content is never acceptable. */
 static int simulate(int count, op_kind ignored)
 {
-    int lost = 0, first = 0;
+    int lost = 0, torn = 0, first = 0;
 
     while (ops[first].kind != OP_ACK) {
         first++;
     }
     for (int i = 0; i < count; i++) {
-        const int cut = first + 1 + (int)(chance() * (double)(n_ops - first));
+        const int cut = a_cut(first);
         char *dir = charl_test_tempdir();
         int64_t acknowledged = 0;
         charl_run_found found;
@@ -370,9 +437,14 @@ static int simulate(int count, op_kind ignored)
         }
         if (ignored == OP_ACK) {
             assert_int_equal(found.n_refused, 0);
+            torn += check_lock(folder, found.step);
         }
         charl_run_found_fini(&found);
         charl_test_tempdir_remove(dir);
+    }
+    if (ignored == OP_ACK) {
+        print_message("%d of %d cuts tore a line of run.lock\n", torn, count);
+        assert_true(torn > 0);
     }
     return lost;
 }

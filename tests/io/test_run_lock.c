@@ -4,8 +4,10 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/fault.h"
 #include "base/numeric/hash.h"
 #include "io/checkpoint/run_lock.h"
 
@@ -177,6 +179,54 @@ static void test_the_chain(void **state)
     }
 }
 
+/* A last line of which a crash has kept a part, or zeros, is left out, and the next line takes its place. A line that could not be written is
+ * written with the next. What is shorter than it was is refused. */
+static void test_torn(void **state)
+{
+    static const struct {
+        const char *tail;
+        int bytes;
+    } tails[] = {
+        {"c", 1}, {"checkpoint step=4 tensors=aaa", 29}, {"\0\0\0\0", 4}, {"\0\0\0aa\n", 6}, {"check\0\0\n", 8}};
+    const charl__lock_line next = a_line(CHARL__LOCK_CHECKPOINT, 4, 'a');
+    charl__lock lock = {0}, again = {0};
+    charl__text wrong = {0};
+    FILE *f;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
+        charl_assert_ok(tell("S123", &lock));
+        f = fopen(charl_test_path(dir, CHARL__LOCK_FILE), "a");
+        assert_non_null(f);
+        assert_int_equal(fwrite(tails[i].tail, 1, (size_t)tails[i].bytes, f), tails[i].bytes);
+        fclose(f);
+        charl__lock_fini(&lock);
+        charl_assert_ok(charl__lock_read(dir, &lock, &wrong));
+        assert_int_equal(lock.torn, tails[i].bytes);
+        assert_int_equal(lock.count, 4);
+        charl_assert_ok(charl__fault_set("io.fsync:1:5"));
+        charl_assert_status(charl__lock_append(dir, &lock, &next), CHARL_ERR_DISK);
+        charl_assert_ok(charl__fault_set(NULL));
+        charl_assert_ok(charl__lock_read(dir, &again, &wrong));
+        assert_int_equal(again.count, 4);
+        assert_int_equal(again.torn, 0);
+        charl__lock_fini(&again);
+        charl_assert_ok(charl__lock_append(dir, &lock, &next));
+        charl_assert_ok(charl__lock_read(dir, &again, &wrong));
+        assert_int_equal(again.count, 6);
+        assert_string_equal(charl__text_string(&again.text), charl__text_string(&lock.text));
+        assert_string_equal(charl__text_string(&wrong), "");
+        charl__lock_fini(&again);
+        charl__lock_fini(&lock);
+    }
+    charl_assert_ok(tell("S123", &lock));
+    assert_int_equal(truncate(charl_test_path(dir, CHARL__LOCK_FILE), 100), 0);
+    charl_assert_status(charl__lock_append(dir, &lock, &next), CHARL_ERR_DISK);
+    assert_non_null(strstr(charl_error_message(), "another program has shortened it"));
+    charl__lock_fini(&lock);
+    charl__text_fini(&wrong);
+}
+
 static void test_refused(void **state)
 {
     static const char *const bad[][2] = {
@@ -251,7 +301,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_failures), cmocka_unit_test(test_histories), cmocka_unit_test(test_the_chain),
-        cmocka_unit_test(test_refused),  cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_torn),     cmocka_unit_test(test_refused),   cmocka_unit_test(test_tensors),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -50,7 +50,7 @@ best 15 two
 linked two/last.h5 27
 
 # kill -9 after the best checkpoint is renamed, before best.h5 names it.
-CHARL_FAULT=io.crash.renamed:18 "$bin/charl-train" mlp.ini -q -o killed >"$T/log" 2>&1
+CHARL_FAULT=io.crash.renamed:13 "$bin/charl-train" mlp.ini -q -o killed >"$T/log" 2>&1
 linked killed/best.h5 20
 [ -e killed/checkpoints/step-00000025.h5 ] || fail "not killed where it should be: $(ls killed/checkpoints)"
 cp -r killed at_end

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "io/commit.h"
@@ -178,6 +179,24 @@ static charl_status parse_file(charl__lock *lock, charl__text *wrong)
     return CHARL_OK;
 }
 
+/* Leave a last line out of which a crash has kept a part: it has no end, or zeros where it was not written. */
+static void drop_torn_line(charl__lock *lock)
+{
+    const char *data = lock->text.data;
+    const size_t n = lock->text.length;
+    size_t last = n > 0 ? n - 1 : 0; /* where the last line begins */
+
+    while (last > 0 && data[last - 1] != '\n') {
+        last--;
+    }
+    if (last > 0 && (data[n - 1] != '\n' || memchr(data + last, 0, n - last))) {
+        lock->torn = (int64_t)(n - last);
+        lock->text.length = last;
+        lock->text.data[last] = '\0';
+    }
+    lock->written = (int64_t)lock->text.length;
+}
+
 charl_status charl__lock_read(const char *dir, charl__lock *lock, charl__text *wrong)
 {
     charl_status st = CHARL_OK;
@@ -186,6 +205,7 @@ charl_status charl__lock_read(const char *dir, charl__lock *lock, charl__text *w
     *lock = (charl__lock){0};
     CHARL_TRY_CLEANUP(charl__commit_join(dir, CHARL__LOCK_FILE, &path));
     CHARL_TRY_CLEANUP(charl__regular_read_all(path, LARGEST, &lock->text));
+    drop_torn_line(lock);
     st = parse_file(lock, wrong);
     if (st == CHARL_ERR_CHECKPOINT) {
         charl__error_prefix("%s: ", path);
@@ -195,12 +215,26 @@ cleanup:
     return st;
 }
 
+/* What `lock` holds and the file does not. */
+static charl_status write_lines(const char *path, charl__lock *lock)
+{
+    const int64_t length = (int64_t)lock->text.length;
+
+    CHARL_TRY(lock->written == 0 || access(path, F_OK) != 0
+                  ? charl__commit_bytes(path, lock->text.data, lock->text.length)
+                  : charl__commit_append(path, lock->written, lock->text.data + lock->written,
+                                         (size_t)(length - lock->written)));
+    lock->written = length;
+    return CHARL_OK;
+}
+
 charl_status charl__lock_append(const char *dir, charl__lock *lock, const charl__lock_line *given)
 {
     charl_status st = CHARL_OK;
     charl__lock_line line = *given;
     const size_t was = lock->text.length;
     char *path = NULL;
+    bool added = false;
 
     if (line.kind != CHARL__LOCK_START) {
         snprintf(line.value[CHARL__LOCK_STEP], sizeof line.value[0], "%" PRId64, line.step);
@@ -212,10 +246,10 @@ charl_status charl__lock_append(const char *dir, charl__lock *lock, const charl_
     charl__sha256_text(lock->text.data + was, lock->text.length - was, line.value[CHARL__LOCK_HASH]);
     CHARL_TRY_CLEANUP(charl__text_printf(&lock->text, " hash=%s\n", line.value[CHARL__LOCK_HASH]));
     CHARL_TRY_CLEANUP(add_line(lock, &line, lock->count > 0 ? lock->number[lock->count - 1] + 1 : 1));
-    st = charl__commit_bytes(path, lock->text.data, lock->text.length);
-    lock->count -= st != CHARL_OK;
+    added = true;
+    CHARL_TRY_CLEANUP(write_lines(path, lock));
 cleanup:
-    if (st != CHARL_OK && lock->text.data) {
+    if (!added && lock->text.data) {
         lock->text.length = was;
         lock->text.data[was] = '\0';
     }

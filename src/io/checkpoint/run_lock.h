@@ -21,6 +21,8 @@
 #include "charl/checkpoint.h"
 
 #define CHARL__LOCK_FILE "run.lock"
+/* What `torn` means. */
+#define CHARL__LOCK_TORN CHARL__LOCK_FILE " ends in a part of a line, which a crash or a power cut interrupted"
 #define CHARL__EXPORT_LOCK                                                                                             \
     "charl.lock" /* key of the metadata of an export: `hash` of the line that records its checkpoint */
 
@@ -47,20 +49,23 @@ typedef struct charl__lock_line {
 
 /** Start from {0}. */
 typedef struct charl__lock {
-    charl__text text;       /* the file */
+    charl__text text;       /* the lines */
+    int64_t written;        /* bytes of `text` that are in the file */
+    int64_t torn;           /* bytes of a last line that was cut off while it was written, which is no part of `text` */
     charl__lock_line *line; /* [count]; lines that could not be read are left out */
     int64_t *number;        /* [count] of the line in the file, from 1 */
     int64_t count;
 } charl__lock;
 
-/** Read DIR/run.lock and check the chain. `wrong` gets a sentence for each line that is not as it was written, one per line.
+/** Read DIR/run.lock and check the chain. A last line that is torn, which a crash leaves, is left out: see `torn`. `wrong` gets a sentence for each line that is not as it was written, one per line.
  *  Call charl__lock_fini in any case.
  *  Errors: ERR_CHECKPOINT  there is no such file, or it is none that charl wrote; ERR_NOMEM. Cost: linear in the file. */
 charl_status charl__lock_read(const char *dir, charl__lock *lock, charl__text *wrong) CHARL_MUST_CHECK;
 void charl__lock_fini(charl__lock *lock);
 
-/** Append a line to DIR/run.lock, which holds `lock` so far, and to `lock`; sets its step, `previous` and `hash`. The file is replaced as a
- *  whole, durably. On failure neither has changed. Errors: ERR_DISK, ERR_NOMEM. */
+/** Append a line to `lock` and to DIR/run.lock; sets its step, `previous` and `hash`. The first line replaces the file; the others are
+ *  appended to it (charl__commit_append). Durable on return. A line that cannot be written stays in `lock`, and the next call writes it too.
+ *  Errors: ERR_DISK; ERR_NOMEM, then `lock` is as it was. */
 charl_status charl__lock_append(const char *dir, charl__lock *lock, const charl__lock_line *line) CHARL_MUST_CHECK;
 
 /** The lines that say what the checkpoints of the run are, in ascending order of steps: a resumption from an earlier step ends what was
