@@ -26,7 +26,7 @@ enum { HOST_BYTES = 256, ERROR_BYTES = 128 };
 
 static const char marker[] = ".tmp.";
 
-static void crash_point(const char *name)
+void charl__crash_point(const char *name)
 {
     if (charl__fault(name)) {
         raise(SIGKILL);
@@ -270,23 +270,23 @@ charl_status charl__commit_end(charl__commit *c, charl_status (*verify)(const ch
     int err;
 
     CHARL_TRY_CLEANUP(charl__commit_dir(c->final, &dir));
-    crash_point("io.crash.written");
+    charl__crash_point("io.crash.written");
     err = sync_fd(c->fd, "io.fsync");
     if (err) {
         CHARL_TRY_CLEANUP(charl__disk_error(c->final, "fsync", err, -1));
     }
-    crash_point("io.crash.synced");
+    charl__crash_point("io.crash.synced");
     if (verify) {
         CHARL_TRY_CLEANUP(verify(c->temp, user));
     }
-    crash_point("io.crash.verified");
+    charl__crash_point("io.crash.verified");
     err = injected("io.rename");
     if (err || rename(c->temp, c->final) != 0) {
         CHARL_TRY_CLEANUP(charl__disk_error(c->final, "rename", err ? err : errno, -1));
     }
     charl_free(c->temp);
     c->temp = NULL;
-    crash_point("io.crash.renamed");
+    charl__crash_point("io.crash.renamed");
     CHARL_TRY_CLEANUP(charl__commit_sync_dir(dir));
 cleanup:
     charl_free(dir);
@@ -549,9 +549,10 @@ charl_status charl__commit_probe(const char *dir)
 {
     charl_status st = CHARL_OK;
     char *path = NULL;
-    char name[64];
+    char name[HOST_BYTES + 64], host[HOST_BYTES];
 
-    snprintf(name, sizeof name, ".probe.%ld", (long)getpid());
+    host_name(host); /* named as a temporary: if this process is killed, charl__commit_sweep removes it */
+    snprintf(name, sizeof name, ".probe%s%s.%ld", marker, host, (long)getpid());
     CHARL_TRY_CLEANUP(charl__commit_join(dir, name, &path));
     CHARL_TRY_CLEANUP(charl__commit_bytes(path, "probe\n", 6));
     if (unlink(path) != 0) {

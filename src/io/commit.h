@@ -8,8 +8,9 @@
  *  charl__commit_sweep removes.
  *
  *  Fault points: io.create io.fsync io.rename io.dirfsync (argument: the errno), and
- *  io.crash.written, io.crash.synced, io.crash.verified, io.crash.renamed, which kill the process
- *  with SIGKILL; io.crash.append does so after half of the bytes of charl__commit_append. io.statvfs: the argument is the free space; 0: it cannot be told.
+ *  io.crash.written, io.crash.synced, io.crash.verified, io.crash.renamed, io.crash.append (after half of the bytes of charl__commit_append)
+ *  and, of links and removals, io.crash.symlink, io.crash.linked, io.crash.removed, io.crash.moved, which kill the process
+ *  with SIGKILL. io.statvfs: the argument is the free space; 0: it cannot be told.
  *  io.rlimit: the limit of a file's size is not known in advance.
  */
 #include <stdbool.h>
@@ -19,6 +20,12 @@
 
 #include "base/error.h"
 #include "io/progress.h"
+
+/** Kill the process with SIGKILL where fault point `name` fires. */
+void charl__crash_point(const char *name);
+
+/** The name of a link before it takes the place of another (charl_run_link). */
+#define CHARL__LINK_TEMP ".link.tmp"
 
 typedef struct charl__commit {
     char *final;

@@ -237,6 +237,11 @@ bool charl__trainer_is_over(const charl__trainer *t)
     return patience > 0 && t->stale_evals >= patience;
 }
 
+bool charl__trainer_has_ended(const charl__trainer *t)
+{
+    return t->replica.step >= t->end_step || charl__trainer_is_over(t);
+}
+
 static bool due(const charl__trainer *t, charl_interval interval, double last_s)
 {
     return charl__interval_due(interval, t->replica.step, t->config->train.batch_size,
@@ -402,7 +407,7 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
     CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));
     CHARL_TRY_CLEANUP(charl__device_loader_seek(t->replica.train_loader, t->replica.step));
     charl__throughput_start(t, &m);
-    while (t->replica.step < t->end_step && !charl__trainer_is_over(t)) {
+    while (!charl__trainer_has_ended(t)) {
         const bool audited = charl__audit_is_due(t);
         decision d;
         bool ordinary;

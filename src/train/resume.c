@@ -14,6 +14,7 @@
 #include "charl/version.h"
 #include "config/config_rows.h"
 #include "io/commit.h"
+#include "io/progress.h"
 #include "task/weights/weights.h"
 #include "task/weights/weights_base.h"
 #include "train/rank_check.h"
@@ -278,7 +279,7 @@ static charl_status restore(charl__trainer *t, const char *path)
     }
     t->resumed_step = t->saved_step = s->step;
     t->resumed_digest = digest_of(r);
-    t->best_step = !isnan(t->best_metric) && s->best_step > 0 ? s->best_step : -1;
+    t->recorded_best = isnan(s->best_metric) ? -1 : s->best_step;
     CHARL_TRY_CLEANUP(charl__strdup(path, &t->resumed));
 cleanup:
     charl_checkpoint_close(r);
@@ -439,11 +440,11 @@ static charl_status look_for_best(const charl__trainer *t, int64_t *out)
     charl_status st = CHARL_OK;
     const char *dir = t->config->run.output_dir;
     const bool is_other_run = t->run_dir_id[0] && strcmp(t->run_id, t->run_dir_id) != 0;
-    int64_t step = t->best_step;
+    int64_t step = t->recorded_best;
     char *path = NULL;
 
     *out = -1;
-    if (step < 0) { /* a checkpoint of an older version, which did not store it */
+    if (step == 0) { /* a checkpoint of an older version, which did not store it */
         step = charl_run_linked(dir, "best.h5");
     }
     if (step >= 0 && step <= t->resumed_step && !is_other_run) {
@@ -455,43 +456,54 @@ cleanup:
     return st;
 }
 
-/* Set best_step, by the directory as rank 0 has it. Without the best checkpoint, training looks for a new one. */
+/* Set recorded_best, by the directory as rank 0 has it, and best_step. Without the best checkpoint, training looks for a new one. */
 static charl_status find_best(charl__trainer *t)
 {
-    const int64_t was = t->best_step;
+    const int64_t was = t->recorded_best;
     charl_status st = CHARL_OK;
     char text[4200], which[64] = "";
 
-    if (t->resumes && t->writes && !isnan(t->best_metric)) {
+    if (t->resumes && t->writes) {
         if (charl_comm_rank(t->comm) == 0) {
-            st = look_for_best(t, &t->best_step);
+            st = look_for_best(t, &t->recorded_best);
         }
         CHARL_TRY(charl_comm_agree(t->comm, st));
-        CHARL_TRY(charl_comm_broadcast(t->comm, &t->best_step, sizeof t->best_step, 0));
-        if (t->best_step < 0) {
-            if (was >= 0) {
-                snprintf(which, sizeof which, ", of step %" PRId64 ",", was);
-            }
-            snprintf(text, sizeof text, "the best checkpoint%s is not in %s: training looks for a new best checkpoint",
-                     which, t->config->run.output_dir);
-            if (charl_comm_rank(t->comm) == 0) {
-                charl__trainer_warn(t, text);
-            }
-            t->new_best = true;
-            t->best_metric = (double)NAN;
-            t->stale_evals = 0;
+        CHARL_TRY(charl_comm_broadcast(t->comm, &t->recorded_best, sizeof t->recorded_best, 0));
+        t->best_step = isnan(t->best_metric) ? -1 : t->recorded_best;
+    }
+    if (!isnan(t->best_metric) && t->best_step < 0 && t->writes) {
+        if (was > 0) {
+            snprintf(which, sizeof which, ", of step %" PRId64 ",", was);
         }
+        snprintf(text, sizeof text, "the best checkpoint%s is not in %s: training looks for a new best checkpoint",
+                 which, t->config->run.output_dir);
+        if (charl_comm_rank(t->comm) == 0) {
+            charl__trainer_warn(t, text);
+        }
+        t->new_best = true;
+        t->best_metric = (double)NAN;
+        t->stale_evals = 0;
     }
     t->kept = (charl__best){.metric = t->best_metric, .step = t->best_step, .evals = -t->stale_evals};
     return CHARL_OK;
 }
 
-/* best.h5 may be behind: the job was killed, or the link could not be written. A failure is only a warning. */
-static void mend_best(const charl__trainer *t)
+static void mark(void *comm)
 {
-    if (t->resumes && !t->supersedes && charl__trainer_relink_best(t) != CHARL_OK) {
-        charl__trainer_warn(t, charl_error_message());
-    }
+    charl_comm_mark(comm, 0, NULL);
+}
+
+/* Complete the save of the checkpoint that is resumed, which may have been cut short. A failure is only a warning. */
+static void settle(charl__trainer *t)
+{
+    const charl__rundir_plan plan = charl__trainer_rundir_plan(t, t->resumed_step, t->recorded_best);
+    charl__text warnings = {0};
+
+    charl__progress_set(mark, t->comm);
+    charl__rundir_settle(t->config->run.output_dir, &plan, &warnings);
+    charl__progress_set(NULL, NULL);
+    charl__session_warn_lines(&t->session, charl__text_string(&warnings));
+    charl__text_fini(&warnings);
 }
 
 charl_status charl__trainer_resume(charl__trainer *t)
@@ -508,8 +520,8 @@ charl_status charl__trainer_resume(charl__trainer *t)
     /* Only after the initial weights have been read: they may be in the run directory. */
     if (t->writes && charl_comm_rank(t->comm) == 0) {
         st = claim_rundir(t);
-        if (st == CHARL_OK) {
-            mend_best(t);
+        if (st == CHARL_OK && t->resumes && !t->supersedes) {
+            settle(t);
         }
     }
     CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));

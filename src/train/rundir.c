@@ -1,5 +1,6 @@
-/* What a run directory holds of another history: cleared away or moved aside. Only names that charl
- * itself gives are touched. */
+/* A run directory beside its checkpoints: what follows from them is made so, what is of another history is cleared away or moved aside. Only
+ * names that charl itself gives are touched. */
+#define _GNU_SOURCE /* memmem */
 #include "train/rundir.h"
 
 #include <dirent.h>
@@ -12,7 +13,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "charl/checkpoint.h"
+#include "export/export.h"
+#include "io/commit.h"
+#include "io/progress.h"
 #include "train/metrics/metrics.h"
 
 enum { PATH_BYTES = 4096 };
@@ -47,6 +50,20 @@ static charl_status remove_link(const char *dir, const char *name)
     if ((size_t)snprintf(path, sizeof path, "%s/%s", dir, name) < sizeof path && lstat(path, &info) == 0 &&
         S_ISLNK(info.st_mode)) {
         CHARL_TRY(remove_one(dir, name));
+    }
+    return CHARL_OK;
+}
+
+/* The link NAME.h5, and the exports that carry the same name. */
+static charl_status remove_named(const char *dir, const char *name)
+{
+    char file[64];
+
+    snprintf(file, sizeof file, "%s.h5", name);
+    CHARL_TRY(remove_link(dir, file));
+    for (int i = 0; charl__export_name(i); i++) {
+        snprintf(file, sizeof file, "%s.%s", name, charl__export_name(i));
+        CHARL_TRY(remove_one(dir, file));
     }
     return CHARL_OK;
 }
@@ -90,55 +107,150 @@ static charl_status visit_to_remove(void *ctx, const char *dir, const char *name
 
 charl_status charl__rundir_clear(const char *dir)
 {
-    CHARL_TRY(remove_link(dir, "last.h5"));
-    CHARL_TRY(remove_link(dir, "best.h5"));
+    CHARL_TRY(remove_named(dir, "last"));
+    CHARL_TRY(remove_named(dir, "best"));
     CHARL_TRY(each_checkpoint(dir, visit_to_remove, NULL));
     return CHARL_OK;
 }
 
-charl_status charl__rundir_forget_best(const char *dir)
-{
-    return remove_link(dir, "best.h5");
-}
-
-typedef struct history {
-    int64_t after, except;
+typedef struct moving {
+    int64_t after;
     int moved;
-} history;
+} moving;
 
 static charl_status visit_to_supersede(void *ctx, const char *dir, const char *name)
 {
-    history *h = ctx;
+    moving *h = ctx;
     const int64_t step = strtoll(name + strlen("step-"), NULL, 10);
     char from[PATH_BYTES], to[PATH_BYTES];
 
-    if (step <= h->after || step == h->except) {
+    if (step <= h->after) {
         return CHARL_OK;
     }
     CHARL_REQUIRE((size_t)snprintf(from, sizeof from, "%s/%s", dir, name) < sizeof from &&
                       (size_t)snprintf(to, sizeof to, "%s/%s.superseded", dir, name) < sizeof to,
                   CHARL_ERR_DISK, "the path %s/%s is too long", dir, name);
     CHARL_REQUIRE(rename(from, to) == 0, CHARL_ERR_DISK, "cannot rename %s: %s", from, strerror(errno));
+    charl__crash_point("io.crash.moved");
     h->moved++;
     return CHARL_OK;
 }
 
-charl_status charl__rundir_supersede(const char *dir, int64_t after, int64_t except, int *moved)
+charl_status charl__rundir_supersede(const char *dir, int64_t after, int *moved)
 {
     charl_status st = CHARL_OK;
-    history h = {.after = after, .except = except};
-    const int64_t best = charl_run_linked(dir, "best.h5"), last = charl_run_linked(dir, "last.h5");
+    moving h = {.after = after};
 
-    if (best > after) {
-        CHARL_TRY_CLEANUP(remove_link(dir, "best.h5"));
+    if (charl_run_linked(dir, "best.h5") > after) {
+        CHARL_TRY_CLEANUP(remove_named(dir, "best"));
+    }
+    if (charl_run_linked(dir, "last.h5") > after) {
+        CHARL_TRY_CLEANUP(remove_named(dir, "last"));
     }
     CHARL_TRY_CLEANUP(each_checkpoint(dir, visit_to_supersede, &h));
-    if (last > after && last != except) {
-        CHARL_TRY_CLEANUP(remove_link(dir, "last.h5"));
-    }
 cleanup:
     *moved = h.moved;
     return st;
+}
+
+/* `hash` of the line of run.lock that records the checkpoint of `step`; "": there is none. */
+static charl_status find_line(const charl__lock *lock, int64_t step, char hash[CHARL__SHA256_TEXT])
+{
+    charl_status st = CHARL_OK;
+    charl__lock_history history = {0};
+    charl__text wrong = {0};
+
+    hash[0] = '\0';
+    CHARL_TRY_CLEANUP(charl__lock_trace(lock, &history, &wrong));
+    for (int64_t i = 0; i < history.count; i++) {
+        const charl__lock_line *line = &lock->line[history.line[i]];
+
+        if (line->step == step) {
+            snprintf(hash, CHARL__SHA256_TEXT, "%s", line->value[CHARL__LOCK_HASH]);
+        }
+    }
+cleanup:
+    charl_free(history.line);
+    charl__text_fini(&wrong);
+    return st;
+}
+
+/* Whether a file holds `text`. The metadata of an export name its line of run.lock: in each format as these 64 characters. */
+static charl_status holds(const char *path, const char *text, bool *out)
+{
+    enum { BLOCK = 1 << 20 };
+    charl_status st = CHARL_OK;
+    const size_t length = strlen(text);
+    FILE *f = fopen(path, "re");
+    char *block = NULL;
+    size_t kept = 0, n = 0;
+
+    *out = false;
+    if (!f || length == 0) {
+        goto cleanup;
+    }
+    CHARL_TRY_CLEANUP(charl__alloc(length + BLOCK, &block));
+    while (!*out && (n = fread(block + kept, 1, BLOCK, f)) > 0) {
+        *out = memmem(block, kept + n, text, length) != NULL;
+        n += kept;
+        kept = n < length ? n : length - 1; /* it may lie across two blocks */
+        memmove(block, block + n - kept, kept);
+        charl__progress_made();
+    }
+cleanup:
+    charl_free(block);
+    if (f) {
+        fclose(f);
+    }
+    return st;
+}
+
+/* Let DIR/NAME.FORMAT be the export of the checkpoint of `step`. */
+static charl_status settle_export(const char *dir, const char *name, int64_t step, const charl__rundir_plan *plan)
+{
+    charl_status st = CHARL_OK;
+    char hash[CHARL__SHA256_TEXT], path[PATH_BYTES];
+    char *checkpoint = NULL;
+    bool is_right = false;
+
+    if (step < 0 || strcmp(plan->export_format, "none") == 0) {
+        return CHARL_OK;
+    }
+    CHARL_TRY_CLEANUP(find_line(plan->lock, step, hash));
+    if ((size_t)snprintf(path, sizeof path, "%s/%s.%s", dir, name, plan->export_format) < sizeof path) {
+        CHARL_TRY_CLEANUP(holds(path, hash, &is_right));
+    }
+    if (!is_right) {
+        CHARL_TRY_CLEANUP(charl_run_path(dir, step, &checkpoint));
+        CHARL_TRY_CLEANUP(charl__export_beside(checkpoint, plan->export_format, dir, name));
+    }
+cleanup:
+    charl_free(checkpoint);
+    return st;
+}
+
+static charl_status settle_link(const char *dir, const char *name, int64_t step)
+{
+    return step < 0 || charl_run_linked(dir, name) == step ? CHARL_OK : charl_run_link(dir, name, step);
+}
+
+static void note(charl_status st, charl__text *warnings)
+{
+    if (st != CHARL_OK) {
+        (void)!charl__text_printf(warnings, "%s\n", charl_error_message());
+    }
+}
+
+void charl__rundir_settle(const char *dir, const charl__rundir_plan *plan, charl__text *warnings)
+{
+    const charl_run_policy *p = &plan->policy;
+
+    note(plan->forgets_best ? remove_named(dir, "best") : CHARL_OK, warnings);
+    note(settle_link(dir, "last.h5", p->step), warnings);
+    note(settle_link(dir, "best.h5", p->best_step), warnings);
+    note(charl_run_retain(dir, p, NULL), warnings);
+    note(settle_export(dir, "last", p->step, plan), warnings);
+    note(settle_export(dir, "best", p->best_step, plan), warnings);
 }
 
 static const char id_file[] = "run_id";

@@ -3,8 +3,8 @@
  *      take_alike      all ranks: copy the state to the host and compare its checksums across ranks, so
  *                      that an inconsistent state is never saved
  *      start_alone     rank 0: start a job that writes the copy; training continues
- *      (the job)       append to run.lock; write, verify and rename the file; rename superseded checkpoints;
- *                      update links; delete old checkpoints; export
+ *      (the job)       append to run.lock; rename superseded checkpoints; write, verify and rename the file;
+ *                      update links, delete old checkpoints, export (train/rundir.h)
  *      finish_save     all ranks: agree on the result, after the job has ended, before the next save, or
  *                      before training ends, whichever is first
  */
@@ -19,7 +19,6 @@
 #include "base/fault.h"
 #include "base/job.h"
 #include "base/text/text.h"
-#include "export/export.h"
 #include "io/progress.h"
 #include "train/rank_check.h"
 #include "train/rundir.h"
@@ -62,6 +61,19 @@ static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scal
                                     .run_id = t->run_id};
 }
 
+charl__rundir_plan charl__trainer_rundir_plan(const charl__trainer *t, int64_t step, int64_t best_step)
+{
+    return (charl__rundir_plan){
+        .policy = {.step = step,
+                   .keep_last = t->config->checkpoint.keep_last,
+                   .keep_every = t->config->checkpoint.keep_every,
+                   .resumed_step = charl__trainer_has_ended(t) ? -1 : t->resumed_step,
+                   .best_step = best_step},
+        .export_format = t->config->checkpoint.export_format,
+        .lock = &t->lock,
+    };
+}
+
 /* A save in progress. Rank 0 writes; the other ranks only track it. The job's thread owns everything it
  * reads until it ends. */
 struct charl__saving {
@@ -77,10 +89,10 @@ struct charl__saving {
     const char *dir;
     charl__lock *lock;
     int rank;
-    charl_run_policy policy;
-    bool forgets_best, supersedes;
-    bool superseded; /* set by the job when it has renamed later checkpoints */
-    const char *format;
+    charl__rundir_plan plan;
+    int64_t resumed_step;
+    bool supersedes;
+    bool superseded;      /* set by the job when it has renamed later checkpoints */
     charl__text warnings; /* from the job, one per line */
     atomic_long progress; /* incremented by the job */
     charl_comm *waiting;  /* not NULL: the job runs in the foreground, and all ranks wait for it */
@@ -102,66 +114,22 @@ static void note(charl__saving *s)
     (void)!charl__text_printf(&s->warnings, "%s\n", charl_error_message());
 }
 
-/* After resuming from an older checkpoint, rename the later ones, so that the next resume does not select
- * them. */
+/* After resuming from an older checkpoint, rename the later ones before the first new one is there: whatever happens, the next start finds the
+ * history that this one continues. */
 static void supersede(charl__saving *s)
 {
-    const int64_t from = s->policy.resumed_step;
     int moved = 0;
 
-    if (charl__rundir_supersede(s->dir, from, s->step, &moved) != CHARL_OK) {
+    if (charl__rundir_supersede(s->dir, s->resumed_step, &moved) != CHARL_OK) {
         note(s);
     }
     if (moved > 0) {
         (void)!charl__text_printf(&s->warnings,
                                   "training continued from step %" PRId64
                                   ": %d later checkpoint%s renamed to step-....h5.superseded\n",
-                                  from, moved, moved == 1 ? " was" : "s were");
+                                  s->resumed_step, moved, moved == 1 ? " was" : "s were");
     }
     s->superseded = true;
-}
-
-static charl_status export_best(const char *dir, int64_t step, const char *format)
-{
-    charl_status st = CHARL_OK;
-    char *path = NULL;
-
-    CHARL_TRY_CLEANUP(charl_run_path(dir, step, &path));
-    CHARL_TRY_CLEANUP(charl__export_beside(path, format, dir, "best"));
-cleanup:
-    charl_free(path);
-    return st;
-}
-
-charl_status charl__trainer_relink_best(const charl__trainer *t)
-{
-    const char *dir = t->config->run.output_dir;
-
-    if (t->best_step >= 0 && charl_run_linked(dir, "best.h5") != t->best_step) {
-        CHARL_TRY(charl_run_link(dir, "best.h5", t->best_step));
-        CHARL_TRY(export_best(dir, t->best_step, t->config->checkpoint.export_format));
-    }
-    return CHARL_OK;
-}
-
-/* Update links, delete old checkpoints, export. The checkpoint itself is safe by now, so a failure here is
- * only a warning. best.h5 is updated whenever it does not name the best, also after a link that failed. */
-static void tidy(charl__saving *s)
-{
-    const int64_t best = s->policy.best_step;
-    const bool links_best = best >= 0 && (best == s->step || charl_run_linked(s->dir, "best.h5") != best);
-    int removed;
-
-    if ((s->forgets_best && charl__rundir_forget_best(s->dir) != CHARL_OK) ||
-        charl_run_link(s->dir, "last.h5", s->step) != CHARL_OK ||
-        (links_best && charl_run_link(s->dir, "best.h5", best) != CHARL_OK) ||
-        charl_run_retain(s->dir, &s->policy, &removed) != CHARL_OK) {
-        note(s);
-    }
-    if (charl__export_beside(s->path, s->format, s->dir, "last") != CHARL_OK ||
-        (links_best && export_best(s->dir, best, s->format) != CHARL_OK)) {
-        note(s);
-    }
 }
 
 /* Before the checkpoint: one that is not recorded is none of this run. A failure is only a warning. */
@@ -184,11 +152,11 @@ static charl_status write_checkpoint(void *ctx)
     if (record(s) != CHARL_OK) {
         note(s);
     }
-    CHARL_TRY_CLEANUP(charl_checkpoint_save(s->path, &s->checkpoint));
     if (s->supersedes) {
         supersede(s);
     }
-    tidy(s);
+    CHARL_TRY_CLEANUP(charl_checkpoint_save(s->path, &s->checkpoint));
+    charl__rundir_settle(s->dir, &s->plan, &s->warnings); /* the checkpoint is safe: a failure is only a warning */
 cleanup:
     charl__progress_set(NULL, NULL);
     return st;
@@ -274,14 +242,10 @@ static charl_status start_alone(charl__trainer *t, charl__saving *s)
     s->dir = t->config->run.output_dir;
     s->lock = &t->lock;
     s->rank = charl_comm_rank(t->comm);
-    s->forgets_best = t->new_best;
+    s->resumed_step = t->resumed_step;
     s->supersedes = t->supersedes;
-    s->format = t->config->checkpoint.export_format;
-    s->policy = (charl_run_policy){.step = s->step,
-                                   .keep_last = t->config->checkpoint.keep_last,
-                                   .keep_every = t->config->checkpoint.keep_every,
-                                   .resumed_step = t->resumed_step,
-                                   .best_step = t->best_step};
+    s->plan = charl__trainer_rundir_plan(t, s->step, t->best_step);
+    s->plan.forgets_best = t->new_best;
     s->waiting = charl_dataset_is_thread_safe() ? NULL : t->comm;
     CHARL_TRY(charl__job_start(!s->waiting, write_checkpoint, s, &s->job));
     return CHARL_OK;

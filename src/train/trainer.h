@@ -9,6 +9,7 @@
 #include "train/parallel/balance.h"
 #include "train/nonfinite.h"
 #include "train/replica.h"
+#include "train/rundir.h"
 #include "train/snapshot.h"
 
 typedef struct charl__saving charl__saving; /* train/save.c */
@@ -43,6 +44,8 @@ typedef struct charl__trainer {
     int64_t audited_step; /* training is right up to this step, as far as dist.audit can tell */
     charl__nonfinite nonfinite;
 
+    int64_t
+        recorded_best; /* step of the best checkpoint by the one that is resumed; 0: it does not say which; -1: there is none */
     bool new_best;   /* the best of before does not count or is lost: remove best.h5 at the next save */
     char run_id[33]; /* hexadecimal digits */
     char shuffle[CHARL__SHUFFLE_TEXT]; /* charl__shuffle_name */
@@ -89,6 +92,8 @@ charl_status charl__trainer_step(charl__trainer *t) CHARL_MUST_CHECK;
 charl_status charl__trainer_push_record(charl__trainer *t, bool commit) CHARL_MUST_CHECK;
 /** Whether early stopping has triggered: too many evaluations without improvement. */
 bool charl__trainer_is_over(const charl__trainer *t);
+/** Whether no step is left: the last one has been made, or early stopping has triggered. */
+bool charl__trainer_has_ended(const charl__trainer *t);
 /** Open the metrics files, write config.ini and env.json, and report the plan of the run to the `started` event. Local. */
 charl_status charl__trainer_report(charl__trainer *t) CHARL_MUST_CHECK;
 /** What the training takes, to the event `memory`. Local. Errors: ERR_NOMEM, those of the event. */
@@ -110,9 +115,8 @@ double charl__trainer_epoch(const charl__trainer *t);
  *  thread-safe). With `last`, the save is complete on return. A disk error is a warning unless it is the third
  *  in a row or `last` is set. No-op if this step has already been saved. Collective; agreed. */
 charl_status charl__trainer_save(charl__trainer *t, bool last) CHARL_MUST_CHECK;
-/** Point best.h5 at the best checkpoint if it does not name it, and export that. Local; rank 0. Errors: ERR_DISK, ERR_NOMEM, those of
- *  the export. */
-charl_status charl__trainer_relink_best(const charl__trainer *t) CHARL_MUST_CHECK;
+/** What the run directory should hold once the checkpoint of `step` is the newest one. */
+charl__rundir_plan charl__trainer_rundir_plan(const charl__trainer *t, int64_t step, int64_t best_step);
 /** Whether the save in progress has been written, so that charl__trainer_finish_save would not wait. Valid on
  *  rank 0 only. */
 bool charl__trainer_has_saved(const charl__trainer *t);

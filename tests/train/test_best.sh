@@ -58,8 +58,17 @@ expect 0 "killed before best.h5 was linked" ranks 1 mlp.ini -o killed
 best 25 killed
 same "killed before best.h5 was linked" whole killed
 [ -e killed/checkpoints/step-00000020.h5 ] && fail "the best of before was kept"
-expect 0 "the same, and nothing left to do" ranks 1 mlp.ini -o at_end train.epochs=5
+expect 0 "the same, and nothing left to do" ranks 1 mlp.ini -o at_end train.epochs=5 checkpoint.export=safetensors
+says 1 "nothing left to do"
 linked at_end/best.h5 25
+linked at_end/last.h5 25
+# The same with an export that is of an earlier step: a job that died in the middle of the last save.
+checks=$((checks + 1))
+cp at_end/last.safetensors right.safetensors
+"$bin/charl" checkpoint export at_end/checkpoints/step-00000020.h5 -o at_end/last.safetensors -w >/dev/null && cmp -s at_end/last.safetensors right.safetensors &&
+    fail "the export of an earlier step is the same"
+expect 0 "an export that is behind" ranks 1 mlp.ini -o at_end train.epochs=5 checkpoint.export=safetensors
+cmp at_end/last.safetensors right.safetensors || fail "last.safetensors is not of the last checkpoint"
 
 expect 0 "no interval" ranks 1 mlp.ini -o none checkpoint.interval=0
 best 25 none

@@ -1,14 +1,18 @@
-/* Clearing a run directory removes what charl named, and nothing that a user put there. */
+/* A run directory beside its checkpoints. Clearing it removes what charl named, and nothing that a user put there. A save that is killed
+ * anywhere is completed by the next start. */
 #include "support/support.h"
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "charl/checkpoint.h"
+#include "base/fault.h"
+#include "io/checkpoint_sample.h"
 #include "train/rundir.h"
 
 static void touch(const char *dir, const char *name)
@@ -53,7 +57,9 @@ static void test_clear(void **state)
     }
     snprintf(path, sizeof path, "%s/last.h5", dir);
     assert_int_equal(symlink("checkpoints/step-00000007.h5", path), 0);
+    touch(dir, "last.onnx");
     charl_assert_ok(charl__rundir_clear(dir));
+    assert_false(exists(dir, "last.onnx"));
     assert_false(exists(dir, "checkpoints/step-00000007.h5"));
     assert_false(exists(dir, "checkpoints/step-123456789.h5"));
     assert_false(exists(dir, "last.h5"));
@@ -72,7 +78,7 @@ static void test_supersede(void **state)
     int moved = -1;
 
     (void)state;
-    charl_assert_ok(charl__rundir_supersede(dir, 0, 0, &moved)); /* no checkpoints, no error */
+    charl_assert_ok(charl__rundir_supersede(dir, 0, &moved)); /* no checkpoints, no error */
     assert_int_equal(moved, 0);
     snprintf(path, sizeof path, "%s/checkpoints", dir);
     assert_int_equal(mkdir(path, 0700), 0);
@@ -84,22 +90,24 @@ static void test_supersede(void **state)
     touch(dir, "checkpoints/step-9.h5");
     snprintf(path, sizeof path, "%s/best.h5", dir);
     assert_int_equal(symlink("checkpoints/step-00000005.h5", path), 0);
-    charl_assert_ok(charl__rundir_supersede(dir, 5, 6, &moved));
-    assert_int_equal(moved, 2);
+    charl_assert_ok(charl__rundir_supersede(dir, 5, &moved));
+    assert_int_equal(moved, 3);
     assert_true(exists(dir, "checkpoints/step-00000004.h5"));
     assert_true(exists(dir, "checkpoints/step-00000005.h5"));
-    assert_true(exists(dir, "checkpoints/step-00000006.h5"));
+    assert_true(exists(dir, "checkpoints/step-00000006.h5.superseded"));
     assert_true(exists(dir, "checkpoints/step-9.h5"));
     assert_false(exists(dir, "checkpoints/step-00000007.h5"));
     assert_true(exists(dir, "checkpoints/step-00000007.h5.superseded"));
     assert_true(exists(dir, "checkpoints/step-123456789.h5.superseded"));
     assert_int_equal(charl_run_linked(dir, "best.h5"), 5);
-    charl_assert_ok(charl__rundir_supersede(dir, 4, 6, &moved));
+    touch(dir, "best.safetensors");
+    charl_assert_ok(charl__rundir_supersede(dir, 4, &moved));
     assert_int_equal(moved, 1);
-    assert_false(exists(dir, "best.h5"));
-    snprintf(path, sizeof path, "%s/checkpoints/step-00000006.h5.superseded", dir);
+    assert_false(exists(dir, "best.h5") || exists(dir, "best.safetensors"));
+    touch(dir, "checkpoints/step-00000008.h5");
+    snprintf(path, sizeof path, "%s/checkpoints/step-00000008.h5.superseded", dir);
     assert_int_equal(mkdir(path, 0700), 0); /* rename refuses */
-    charl_assert_status(charl__rundir_supersede(dir, 4, 4, &moved), CHARL_ERR_DISK);
+    charl_assert_status(charl__rundir_supersede(dir, 4, &moved), CHARL_ERR_DISK);
     charl_assert_message("cannot rename ");
     assert_int_equal(charl__live(), live);
     charl_test_tempdir_remove(dir);
@@ -134,12 +142,190 @@ static void test_errors(void **state)
     charl_test_tempdir_remove(dir);
 }
 
+/* The checkpoint of step 1 stays although keep_last is 2. */
+enum { STEPS = 4 };
+static const int64_t best_at[STEPS + 1] = {-1, 1, 1, 1, 4};
+
+static charl__rundir_plan plan_of(int64_t step, const charl__lock *lock)
+{
+    return (charl__rundir_plan){
+        .policy = {.step = step, .keep_last = 2, .resumed_step = -1, .best_step = best_at[step]},
+        .export_format = "safetensors",
+        .lock = lock};
+}
+
+static void settle(const char *dir, int64_t step, const charl__lock *lock)
+{
+    const charl__rundir_plan plan = plan_of(step, lock);
+    charl__text warnings = {0};
+
+    charl__rundir_settle(dir, &plan, &warnings);
+    assert_string_equal(charl__text_string(&warnings), "");
+    charl__text_fini(&warnings);
+}
+
+/* The steps from `step` to `last`, as the trainer saves them. */
+static void save_from(const char *dir, int64_t step, int64_t last, charl__lock *lock)
+{
+    static sample s;
+
+    for (; step <= last; step++) {
+        charl__lock_line line = {.kind = CHARL__LOCK_CHECKPOINT, .step = step};
+        char *path = NULL;
+
+        sample_init(&s, step);
+        s.c.n_tensors = 1;
+        charl_assert_ok(charl__lock_tensors(s.tensors, 1, line.value[CHARL__LOCK_TENSORS]));
+        charl_assert_ok(charl__lock_append(dir, lock, &line));
+        charl_assert_ok(charl_run_path(dir, step, &path));
+        charl_assert_ok(charl_checkpoint_save(path, &s.c));
+        charl_free(path);
+        settle(dir, step, lock);
+    }
+}
+
+/* What a start does: go on after the newest checkpoint, having completed its save, up to step `last`. */
+static void start(const char *dir, int64_t last)
+{
+    charl_run *run = NULL;
+    charl__lock lock = {0};
+    charl_run_found found = {0};
+    charl__text wrong = {0};
+
+    charl_assert_ok(charl_run_open(dir, &run));
+    charl_assert_ok(charl_run_find(dir, INT64_MAX, &found));
+    if (exists(dir, "run.lock")) {
+        charl_assert_ok(charl__lock_read(dir, &lock, &wrong));
+    }
+    if (found.path) {
+        settle(dir, found.step, &lock);
+    }
+    save_from(dir, found.path ? found.step + 1 : 1, last, &lock);
+    charl_run_found_fini(&found);
+    charl__lock_fini(&lock);
+    charl__text_fini(&wrong);
+    charl_run_close(run);
+}
+
+/* Names of a directory and its checkpoints, and what links name. run.lock tells of the kill; `.lock` of the process. */
+static void list(const char *dir, charl__text *out)
+{
+    char command[5000], line[512];
+    FILE *f;
+
+    snprintf(command, sizeof command, "cd '%s' && find . ! -name .lock -printf '%%p %%y %%l\\n' | LC_ALL=C sort", dir);
+    f = popen(command, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        charl_assert_ok(charl__text_printf(out, "%s", line));
+    }
+    assert_int_equal(pclose(f), 0);
+}
+
+/* The export holds the weights of `step`. */
+static void check_export(const char *dir, const char *name, int64_t step)
+{
+    static sample s;
+    float values[6];
+    FILE *f = fopen(charl_test_path(dir, name), "rb");
+
+    assert_non_null(f);
+    assert_int_equal(fseek(f, -(long)sizeof values, SEEK_END), 0);
+    assert_int_equal(fread(values, sizeof values, 1, f), 1);
+    fclose(f);
+    sample_init(&s, step);
+    charl_assert_same_bits(values, s.weight, 6);
+}
+
+/* A child saves the last step and is killed at the nth time that it passes the point; false: it does not pass it so often. */
+static bool is_killed(const char *dir, const char *point, int n)
+{
+    char fault[64];
+    int status = 0;
+    const pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        snprintf(fault, sizeof fault, "%s:%d", point, n);
+        charl_assert_ok(charl__fault_set(fault));
+        start(dir, STEPS);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) == 0));
+    return WIFSIGNALED(status);
+}
+
+static void test_killed(void **state)
+{
+    static const char *const points[] = {"io.crash.verified", "io.crash.renamed", "io.crash.symlink", "io.crash.linked",
+                                         "io.crash.removed"};
+    char *whole = charl_test_tempdir();
+    char command[2100], *before = charl_test_tempdir();
+    charl__text want = {0};
+    int kills = 0;
+
+    (void)state;
+    start(before, STEPS - 1);
+    start(whole, STEPS);
+    list(whole, &want);
+    assert_non_null(strstr(charl__text_string(&want), "./best.h5 l checkpoints/step-00000004.h5"));
+    for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
+        bool killed = true;
+
+        for (int n = 1; killed; n += charl_test_each(3)) {
+            char *dir = charl_test_tempdir();
+            charl__text got = {0};
+
+            snprintf(command, sizeof command, "cp -a '%s/.' '%s'", before, dir);
+            assert_int_equal(system(command), 0);
+            killed = is_killed(dir, points[i], n);
+            kills += killed;
+            start(dir, STEPS); /* also after the last save: nothing is left to do but to complete it */
+            list(dir, &got);
+            assert_string_equal(charl__text_string(&got), charl__text_string(&want));
+            check_export(dir, "last.safetensors", STEPS);
+            check_export(dir, "best.safetensors", STEPS);
+            charl__text_fini(&got);
+            charl_test_tempdir_remove(dir);
+        }
+    }
+    assert_true(kills >= 5);
+    charl__text_fini(&want);
+    charl_test_tempdir_remove(whole);
+    charl_test_tempdir_remove(before);
+}
+
+/* A start leaves alone what is right, and an export of a line that does not record the checkpoint is written again. */
+static void test_settle(void **state)
+{
+    char *dir = charl_test_tempdir();
+    charl__lock lock = {0};
+    charl__text wrong = {0};
+    struct stat before, after;
+
+    (void)state;
+    start(dir, STEPS);
+    charl_assert_ok(charl__lock_read(dir, &lock, &wrong));
+    assert_int_equal(stat(charl_test_path(dir, "last.safetensors"), &before), 0);
+    settle(dir, STEPS, &lock);
+    assert_int_equal(stat(charl_test_path(dir, "last.safetensors"), &after), 0);
+    assert_int_equal(before.st_ino, after.st_ino);
+    assert_int_equal(unlink(charl_test_path(dir, "best.safetensors")), 0);
+    touch(dir, "last.safetensors");
+    settle(dir, STEPS, &lock);
+    check_export(dir, "last.safetensors", STEPS);
+    check_export(dir, "best.safetensors", STEPS);
+    charl__lock_fini(&lock);
+    charl__text_fini(&wrong);
+    charl_test_tempdir_remove(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clear),
-        cmocka_unit_test(test_supersede),
-        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_clear),  cmocka_unit_test(test_supersede), cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_killed), cmocka_unit_test(test_settle),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

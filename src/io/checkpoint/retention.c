@@ -187,6 +187,7 @@ charl_status charl_run_retain(const char *dir, const charl_run_policy *policy, i
             if (unlink(path) != 0 && errno != ENOENT) {
                 CHARL_TRY_CLEANUP(charl__disk_error(path, "unlink", errno, -1));
             }
+            charl__crash_point("io.crash.removed");
             charl_free(path);
             path = NULL;
             count++;
@@ -212,14 +213,12 @@ charl_status charl_run_link(const char *dir, const char *name, int64_t step)
     char *path = NULL;
     char *temp = NULL;
     char *target = NULL;
-    char rest[96];
     struct stat s;
 
     CHARL_TRY_CLEANUP(charl__commit_join(dir, name, &path));
     CHARL_REQUIRE_CLEANUP(lstat(path, &s) != 0 || S_ISLNK(s.st_mode), CHARL_ERR_DISK,
                           "%s: exists and is not a symbolic link", path);
-    snprintf(rest, sizeof rest, ".link.%ld", (long)getpid());
-    CHARL_TRY_CLEANUP(charl__commit_join(dir, rest, &temp));
+    CHARL_TRY_CLEANUP(charl__commit_join(dir, CHARL__LINK_TEMP, &temp));
     CHARL_TRY_CLEANUP(charl_run_path(dir, step, &target));
     if (unlink(temp) != 0 && errno != ENOENT) {
         CHARL_TRY_CLEANUP(charl__disk_error(temp, "unlink", errno, -1));
@@ -228,12 +227,14 @@ charl_status charl_run_link(const char *dir, const char *name, int64_t step)
     if (symlink(target + strlen(dir) + 1, temp) != 0) {
         CHARL_TRY_CLEANUP(charl__disk_error(temp, "symlink", errno, -1));
     }
+    charl__crash_point("io.crash.symlink");
     if (rename(temp, path) != 0) {
         const int err = errno;
 
         unlink(temp);
         CHARL_TRY_CLEANUP(charl__disk_error(path, "rename", err, -1));
     }
+    charl__crash_point("io.crash.linked");
     CHARL_TRY_CLEANUP(charl__commit_sync_dir(dir));
 cleanup:
     charl_free(target);

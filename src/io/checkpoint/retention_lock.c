@@ -205,7 +205,7 @@ charl_status charl_run_open(const char *dir, charl_run **out)
 {
     charl_status st = CHARL_OK;
     charl_run *run = NULL;
-    char *folder = NULL;
+    char *folder = NULL, *link = NULL;
 
     *out = NULL;
     CHARL_REQUIRE_CLEANUP(dir[0], CHARL_ERR_INVALID, "the run directory has no name");
@@ -219,12 +219,17 @@ charl_status charl_run_open(const char *dir, charl_run **out)
     CHARL_TRY_CLEANUP(lock(run));
     CHARL_TRY_CLEANUP(charl__commit_sweep(folder, !run->note[0], NULL));
     CHARL_TRY_CLEANUP(charl__commit_sweep(dir, !run->note[0], NULL));
+    CHARL_TRY_CLEANUP(charl__commit_join(dir, CHARL__LINK_TEMP, &link));
+    if (unlink(link) != 0 && errno != ENOENT) {
+        CHARL_TRY_CLEANUP(charl__disk_error(link, "unlink", errno, -1));
+    }
     CHARL_TRY_CLEANUP(charl__commit_probe(folder));
     CHARL_TRY_CLEANUP(charl__commit_probe(dir));
     *out = run;
     run = NULL;
 cleanup:
     charl_free(folder);
+    charl_free(link);
     charl_run_close(run);
     return st;
 }

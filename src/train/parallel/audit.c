@@ -500,8 +500,7 @@ static void reject_checkpoints(charl__trainer *t)
         return;
     }
     charl__trainer_abandon_save(t);
-    if (charl__rundir_supersede(dir, t->audited_step, -1, &moved) != CHARL_OK ||
-        charl_run_list(dir, &left) != CHARL_OK ||
+    if (charl__rundir_supersede(dir, t->audited_step, &moved) != CHARL_OK || charl_run_list(dir, &left) != CHARL_OK ||
         (moved > 0 && left.count > 0 && charl_run_link(dir, "last.h5", left.steps[left.count - 1]) != CHARL_OK)) {
         charl__trainer_warn(t, charl_error_message());
     }
