@@ -55,6 +55,8 @@ typedef struct charl_optimizer_report {
     bool finite;                  /* false: the step changed nothing, because its gradient (or without
                           skip_nonfinite an earlier one) was not finite */
     bool spike;                   /* its gradient norm was a spike */
+    int64_t skipped;              /* steps so far that changed nothing, for whatever reason. They are no updates: bias
+                          corrections, the scalars of a registered type and the loss scale do not count them */
     int64_t bad_steps;            /* with skip_nonfinite: left out so far; else 0 or 1 */
     int64_t bad_step;             /* the last that was left out, and of several in a row the first, as the step
                           record numbers it */
@@ -92,7 +94,7 @@ typedef struct charl_optimizer_type {
     const char *state_names[CHARL_OPTIM_MAX_STATES]; /* in checkpoints: lower-case letters, digits, underscores */
     unsigned nonnegative; /* bit k: state k is never negative, and optimizer.state = int8 spends no codes on signs */
     const char *update;
-    /** Two numbers that depend on the step, t = 1 for the first, computed on the host; NULL: none. */
+    /** Two numbers that depend on the update, t = 1 for the first, computed on the host; NULL: none. Skipped steps are no updates. */
     void (*scalars)(const void *settings, int64_t t, float out[2]);
 } charl_optimizer_type;
 
@@ -127,9 +129,11 @@ charl_status charl_optimizer_step(charl_optimizer *o, float lr) CHARL_MUST_CHECK
 /** Result of the last step enqueued. Blocks. Local. */
 charl_status charl_optimizer_get_report(charl_optimizer *o, charl_optimizer_report *out) CHARL_MUST_CHECK;
 
-/** Steps taken, counted from 0; set when training resumes. Local. */
+/** Steps taken, counted from 0, skipped ones included. Local. */
 int64_t charl_optimizer_get_steps(const charl_optimizer *o);
-void charl_optimizer_set_steps(charl_optimizer *o, int64_t steps);
+/** Let it have taken `steps`, of which `skipped` (as in the report) changed nothing: when training resumes. Blocks. Local.
+ *  Errors: ERR_INVALID  skipped is not in [0, steps]; ERR_DEVICE. */
+charl_status charl_optimizer_set_steps(charl_optimizer *o, int64_t steps, int64_t skipped) CHARL_MUST_CHECK;
 
 /** State tensors per parameter: their number, the PyTorch name of the k-th ("exp_avg"), its shape
  *  for parameter p (false: p has no such state), and its values (f32, whatever it is kept in; packed ones are

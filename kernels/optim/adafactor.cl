@@ -5,7 +5,7 @@
  * up to date, charl_adafactor_{matrix, vector} leave u in an arena of its own, charl_adafactor_apply moves p, given the sums of
  * squares of p and u per tensor.
  *
- * The step record holds t^-0.8 in bias1 and rho = 1 / sqrt(t) in bias2.
+ * Scalar 0 of the update is t^-0.8, scalar 1 is rho = 1 / sqrt(t).
  * Launch           see each kernel; all but apply cover one parameter, whose blocks begin at the offsets given.
  * Numerics         fixed order: rows by 64 lanes and a tree, columns by stretches of 256 rows in ascending order.
  */
@@ -53,7 +53,7 @@ kernel void charl_adafactor_rows(CHARL_UPDATE_PARAMS(arena), global float *row, 
     }
     acc = row_sum(part, acc);
     if (lane == 0 && charl_update_is_due(all.step, all.norm)) {
-        row[row_at + r] = lerp(row[row_at + r], acc / (float)cols, all.step->bias1);
+        row[row_at + r] = lerp(row[row_at + r], acc / (float)cols, charl_update_scalar(all.norm, 0));
     }
 }
 
@@ -91,7 +91,7 @@ kernel void charl_adafactor_fold(CHARL_UPDATE_PARAMS(arena), global float *col, 
     for (long s = 0; s < stretches; s++) {
         acc += partial[partial_at + (ulong)((b * stretches + s) * cols + c)];
     }
-    col[at] = lerp(col[at], acc / (float)rows, all.step->bias1);
+    col[at] = lerp(col[at], acc / (float)rows, charl_update_scalar(all.norm, 0));
 }
 
 /* Launch: 64 work-items per matrix of the batch. */
@@ -140,7 +140,7 @@ kernel void charl_adafactor_vector(CHARL_UPDATE_PARAMS(arena), global float *dir
     if (!charl_update_is_due(all.step, all.norm)) {
         return;
     }
-    v = lerp(variance[variance_at + i], g * g, all.step->bias1);
+    v = lerp(variance[variance_at + i], g * g, charl_update_scalar(all.norm, 0));
     variance[variance_at + i] = v;
     direction[direction_at + i] = g / fmax(sqrt(v), eps);
 }
@@ -162,6 +162,6 @@ kernel void charl_adafactor_apply(CHARL_UPDATE_PARAMS(arena), global const float
         return;
     }
     u = charl_update_at(&all, i);
-    alpha = fmax(1e-3f, rms_p) * fmin(u.lr, all.step->bias2);
+    alpha = fmax(1e-3f, rms_p) * fmin(u.lr, charl_update_scalar(all.norm, 1));
     all.param[i] = u.p * (1.0f - u.lr * u.decay) - alpha / fmax(1.0f, rms_u) * direction[direction_at + i];
 }

@@ -1,5 +1,5 @@
 /* adam: m += (1 - beta1)(g - m), v = beta2 v + (1 - beta2) g^2,
- *       p -= lr / bias1 * m / (sqrt(v) / sqrt(bias2) + eps), bias_k = 1 - beta_k^t from the step record.
+ *       p -= lr / bias1 * m / (sqrt(v) / sqrt(bias2) + eps), bias_k = 1 - beta_k^t: scalar k - 1 of the update.
  *
  * Specialised by   DECOUPLED 0|1 (default 0): weight decay shrinks p by lr * weight_decay (AdamW) instead of joining g
  * Launch           one work-item per CHARL_VEC elements: see optim.clh.
@@ -16,7 +16,6 @@ kernel void charl_adam(CHARL_UPDATE_PARAMS(arena), global float *exp_avg, ulong 
 {
     const charl_updates all = CHARL_UPDATES(arena);
     const size_t i = charl_update_first();
-    global const charl_step_params *step = all.step;
     charl_update u;
     charl_real m, v;
 
@@ -35,5 +34,6 @@ kernel void charl_adam(CHARL_UPDATE_PARAMS(arena), global float *exp_avg, ulong 
     v = v * beta2 + rest2 * u.g * u.g;
     charl_put_aligned(m, exp_avg + exp_avg_at + i);
     charl_put_aligned(v, exp_avg_sq + exp_avg_sq_at + i);
-    charl_update_put(&all, u.p - u.lr / step->bias1 * (m / (sqrt(v) / sqrt(step->bias2) + eps)), i);
+    charl_update_put(&all, u.p - u.lr / charl_update_scalar(all.norm, 0) *
+                                     (m / (sqrt(v) / sqrt(charl_update_scalar(all.norm, 1)) + eps)), i);
 }

@@ -36,7 +36,7 @@ kernel void charl_custom(CHARL_UPDATE_PARAMS(arena)
         const charl_update u = charl_update_at(&all, at);
         const charl_real g = u.g;
         const float lr = u.lr, weight_decay = u.decay;
-        const float scalar0 = all.step->bias1, scalar1 = all.step->bias2;
+        const float scalar0 = charl_update_scalar(all.norm, 0), scalar1 = charl_update_scalar(all.norm, 1);
         charl_real p = u.p;
 #if CHARL_STATES > 0
         charl_real s0 = charl_aligned(state0 + state0_at + at);

@@ -7,6 +7,7 @@
  *                  SCALED 0|1 (default 0): there is a loss scale
  *                  SKIP 0|1 (default 0): skip a bad step; otherwise no step after it counts
  *                  LOSS 0|1 (default 0): also check this rank's part of the loss
+ *                  WINDOW (default 1024): updates whose scalars are remembered
  *                  SPIKE 0|1|2|3 (default 0): 1 records a norm that is a spike, 2 also skips its step, 3 also skips all steps after it
  *                  CHARL_VEC 16: a work-item of charl_range_sum has all lanes of a range, for CPUs
  * Launch           charl_range_sum: 16 work-items per range, work-group 64, or one. charl_norm: one work-group of 16. charl_restore: one per element.
@@ -26,6 +27,9 @@
 #endif
 #ifndef SPIKE
 #define SPIKE 0
+#endif
+#ifndef WINDOW
+#define WINDOW 1024
 #endif
 #define RANGE 1024
 #define LANES 16
@@ -137,16 +141,22 @@ static inline void push_bit(global uint *mask, bool bit)
  *             scale; this rank's loss was not finite; the norm was a spike. The host reads them now and then and misses no step.
  *     16, 17  as float: norm and limit of the last spike. A spike enters the window as the limit, so one spike does not hide the
  *             next, and a level that lasts becomes the usual one after a while.
+ *     18      number of steps that changed nothing
+ *     19, 20  as float: the scalars of this update
+ *
+ * scalars [WINDOW, 2]: those of the last updates that the host has counted, at their number modulo WINDOW. A step that is skipped is
+ * no update, which the host learns later: until then it counts too far, by less than WINDOW, and the scalars of the update that this
+ * step makes are those that came with an earlier step.
  *
  * range: sums of the ranges of grad.
  *
  * last: n_last sums of ranges, which add up to the sum of all squares.
  *
  * SCALED: gradients are times *scale, a power of two. Where there is an interval it is halved, down to 2, when a gradient is not
- * finite, which then only skips the step and is not counted, and doubled, up to 2^24, at steps that are a multiple of the interval. */
+ * finite, which then only skips the step and is not counted, and doubled, up to 2^24, at updates that are a multiple of the interval. */
 kernel void charl_norm(global const float *last, ulong last_at, long n_last, global const float *range, ulong range_at,
                        global const float *grad, ulong grad_at, global float *out, ulong out_at, global const uint *record,
-                       ulong record_at, float max_norm, long n
+                       ulong record_at, float max_norm, long n, global float *scalars, ulong scalars_at
 #if SCALED
                        , global float *scale, ulong scale_at, uint interval
 #endif
@@ -172,6 +182,8 @@ kernel void charl_norm(global const float *last, ulong last_at, long n_last, glo
 #endif
     const float factor = max_norm / (norm + 1e-6f);
     const bool bad = commits && !isfinite(norm), over = is_over(word), counts = !(forgiven || over);
+    const uint update = step->update - (word[18] - step->skipped);
+    global float *counted = scalars + scalars_at + 2 * (step->update % WINDOW), *mine = scalars + scalars_at + 2 * (update % WINDOW);
     bool bad_loss = false, spike = false, leaves = bad || over;
 
     if (get_local_id(0) != 0) {
@@ -217,14 +229,19 @@ kernel void charl_norm(global const float *last, ulong last_at, long n_last, glo
     }
 #if SCALED
     if (interval != 0 && commits) {
-        const ulong number = ((ulong)step->step_hi << 32 | step->step_lo) + 1;
-
-        scale[scale_at] = bad ? max(s * 0.5f, 2.0f) : number % interval == 0 ? min(s * 2.0f, 0x1p24f) : s;
+        scale[scale_at] = bad ? max(s * 0.5f, 2.0f) : update % interval == 0 ? min(s * 2.0f, 0x1p24f) : s;
     }
 #endif
     out[out_at] = norm;
     out[out_at + 1] = (max_norm > 0.0f && factor < 1.0f ? factor : 1.0f) / s;
     out[out_at + 2] = leaves ? 0.0f : 1.0f;
+    if (commits) {
+        counted[0] = step->bias1;
+        counted[1] = step->bias2;
+        word[18] += leaves ? 1 : 0;
+    }
+    out[out_at + 19] = mine[0];
+    out[out_at + 20] = mine[1];
 }
 
 /* Running statistics as they were before a step that is left out. */

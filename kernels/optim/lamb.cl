@@ -14,7 +14,6 @@ kernel void charl_lamb_direction(CHARL_UPDATE_PARAMS(arena), global float *exp_a
 {
     const charl_updates all = CHARL_UPDATES(arena);
     const size_t i = get_global_id(0);
-    global const charl_step_params *step = all.step;
     charl_update u;
     float m, v;
 
@@ -28,7 +27,8 @@ kernel void charl_lamb_direction(CHARL_UPDATE_PARAMS(arena), global float *exp_a
     v = v * beta2 + rest2 * u.g * u.g;
     exp_avg[exp_avg_at + i] = m;
     exp_avg_sq[exp_avg_sq_at + i] = v;
-    direction[direction_at + i] = m / step->bias1 / (sqrt(v / step->bias2) + eps) + u.decay * u.p;
+    direction[direction_at + i] =
+        m / charl_update_scalar(all.norm, 0) / (sqrt(v / charl_update_scalar(all.norm, 1)) + eps) + u.decay * u.p;
 }
 
 /* square[t] and square[count + t] are the sums of p and u; owner[i / 64] is the tensor t, matrix[t] whether the ratio applies. */

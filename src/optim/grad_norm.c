@@ -78,7 +78,7 @@ static charl_status sum_ranges(const charl_optimizer *o, charl__arg in, int64_t 
 static charl_status finish(const charl_optimizer *o, charl__arg last, int64_t n)
 {
     const charl_tensor *scale = charl__steps_scale(o->steps), *loss = charl__steps_loss(o->steps);
-    int a = 8;
+    int a = 9;
     const int interval = charl__steps_scale_is_dynamic(o->steps) ? CHARL_SCALE_STEPS : 0;
     charl__launch l = {
         .file = "optim/grad_norm",
@@ -86,12 +86,14 @@ static charl_status finish(const charl_optimizer *o, charl__arg last, int64_t n)
         .params = {{"SCALED", scale != NULL},
                    {"SKIP", o->config.skip_nonfinite},
                    {"LOSS", loss != NULL},
-                   {"SPIKE", o->config.on_spike}},
+                   {"SPIKE", o->config.on_spike},
+                   {"WINDOW", CHARL_OPTIM_WINDOW}},
         .global = {LANES},
         .local = {LANES},
         .args = {last, charl__i64(n), charl__raw(CHARL_ARG_IN, o->partial), charl__raw(CHARL_ARG_IN, o->set->sum),
                  charl__raw(CHARL_ARG_INOUT, o->norm), charl__in(charl__steps_tensor(o->steps)),
-                 charl__f32(o->config.grad_clip), charl__i64(o->set->elements)},
+                 charl__f32(o->config.grad_clip), charl__i64(o->set->elements),
+                 charl__raw(CHARL_ARG_INOUT, o->scalars)},
         .label = "grad_norm",
     };
 

@@ -141,6 +141,13 @@ cleanup:
     return st;
 }
 
+/* Whether training continues after a step that changed nothing. */
+static bool may_skip(const charl_optimizer *o)
+{
+    return o->config.skip_nonfinite || o->config.on_spike >= CHARL_SPIKE_SKIP ||
+           charl__steps_scale_is_dynamic(o->steps);
+}
+
 static charl_status allocate(charl_optimizer *o)
 {
     charl_device *dev = o->set->dev;
@@ -149,10 +156,9 @@ static charl_status allocate(charl_optimizer *o)
     CHARL_TRY(
         charl__buffer_create(dev, (size_t)charl__grad_norm_scratch(o->set->elements), "gradient norm", &o->partial));
     CHARL_TRY(charl__buffer_create(dev, sizeof(charl__norm_record), "gradient norm", &o->norm));
+    CHARL_TRY(charl__buffer_create(dev, (size_t)CHARL_OPTIM_WINDOW * 8, "gradient norm", &o->scalars));
     CHARL_TRY(charl__norms_create(o));
-    if ((o->config.skip_nonfinite || o->config.on_spike >= CHARL_SPIKE_SKIP ||
-         charl__steps_scale_is_dynamic(o->steps)) &&
-        o->set->buffer_elements > 0) {
+    if (may_skip(o) && o->set->buffer_elements > 0) {
         CHARL_TRY(charl__buffer_create(dev, (size_t)o->set->buffer_elements * 4, "running statistics", &o->before));
     }
     if (o->config.ema_decay > 0) {
@@ -281,7 +287,7 @@ charl_status charl_optimizer_begin(charl_optimizer *o, float lr)
 
     CHARL_REQUIRE(o->asks_begin, CHARL_ERR_INVALID,
                   "this optimizer has no step parameters; HINT charl_optimizer_create_with_steps");
-    charl__optimizer_fill(o, lr, &record);
+    CHARL_TRY(charl__optimizer_fill(o, lr, &record));
     CHARL_TRY(charl__steps_push(o->steps, &record));
     CHARL_TRY(charl__optimizer_begin(o));
     o->begun = true;
@@ -307,6 +313,7 @@ void charl_optimizer_destroy(charl_optimizer *o)
         charl__buffer_release(o->table);
         charl__buffer_release(o->partial);
         charl__buffer_release(o->norm);
+        charl__buffer_release(o->scalars);
         charl__buffer_release(o->norms);
         charl__buffer_release(o->ema);
         charl__buffer_release(o->before);
@@ -315,16 +322,39 @@ void charl_optimizer_destroy(charl_optimizer *o)
     }
 }
 
-void charl__optimizer_fill(const charl_optimizer *o, float lr, charl__step_params *record)
+static int64_t skipped_of(const charl_optimizer *o, const charl__norm_record *r)
 {
-    const double t = (double)(o->t + 1);
+    return o->skipped + (int32_t)(r->skipped - (uint32_t)o->skipped);
+}
 
-    record->lr = lr;
-    record->bias1 = (float)(1.0 - pow(o->config.beta1, t));
-    record->bias2 = (float)(1.0 - pow(o->config.beta2, t));
-    if (o->type->fill) {
-        o->type->fill(&o->config, o->t + 1, record);
+void charl__optimizer_learn(charl_optimizer *o, const charl__norm_record *r, int64_t step)
+{
+    if (step > o->learned_at) {
+        o->skipped = skipped_of(o, r);
+        o->learned_at = step;
     }
+}
+
+charl_status charl__optimizer_fill(charl_optimizer *o, float lr, charl__step_params *record)
+{
+    int64_t update;
+
+    if (may_skip(o) && o->t - o->learned_at >= CHARL_OPTIM_WINDOW / 2) {
+        charl__norm_record r;
+
+        CHARL_TRY(charl__optimizer_fetch_norm(o, &r));
+        charl__optimizer_learn(o, &r, o->t);
+    }
+    update = o->t - o->skipped + 1;
+    record->lr = lr;
+    record->update = (uint32_t)update;
+    record->skipped = (uint32_t)o->skipped;
+    record->bias1 = (float)(1.0 - pow(o->config.beta1, (double)update));
+    record->bias2 = (float)(1.0 - pow(o->config.beta2, (double)update));
+    if (o->type->fill) {
+        o->type->fill(&o->config, update, record);
+    }
+    return CHARL_OK;
 }
 
 int charl__optimizer_launches(const charl_optimizer *o)
@@ -480,7 +510,7 @@ charl_status charl_optimizer_step(charl_optimizer *o, float lr)
         const uint64_t t = (uint64_t)o->t;
         charl__step_params step = {.step_lo = (uint32_t)t, .step_hi = (uint32_t)(t >> 32), .commit = 1};
 
-        charl__optimizer_fill(o, lr, &step);
+        CHARL_TRY(charl__optimizer_fill(o, lr, &step));
         CHARL_TRY(charl__steps_push(o->own_steps, &step));
     }
     CHARL_TRY(charl__recording_replay(o->recording, o->n_begin, charl__recording_count(o->recording)));
@@ -513,7 +543,7 @@ charl_status charl__optimizer_fetch_norm(charl_optimizer *o, charl__norm_record 
 
 void charl__optimizer_judge(const charl_optimizer *o, const charl__norm_record *r, charl_optimizer_report *out)
 {
-    *out = (charl_optimizer_report){.grad_norm = r->norm, .bad_steps = r->bad_steps};
+    *out = (charl_optimizer_report){.grad_norm = r->norm, .bad_steps = r->bad_steps, .skipped = skipped_of(o, r)};
     out->finite = o->config.skip_nonfinite ? (r->left_out[0] & 1) == 0 : r->bad_steps == 0;
     out->spike = (r->spiked[0] & 1) != 0;
     if (r->bad_steps > 0 || r->left_out[0] != 0 || r->left_out[1] != 0) {
@@ -544,7 +574,15 @@ int64_t charl_optimizer_get_steps(const charl_optimizer *o)
     return o->t;
 }
 
-void charl_optimizer_set_steps(charl_optimizer *o, int64_t steps)
+charl_status charl_optimizer_set_steps(charl_optimizer *o, int64_t steps, int64_t skipped)
 {
-    o->t = steps;
+    const uint32_t word = (uint32_t)skipped;
+
+    CHARL_REQUIRE(skipped >= 0 && skipped <= steps, CHARL_ERR_INVALID, "%lld steps, of which %lld were skipped",
+                  (long long)steps, (long long)skipped);
+    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->norm, offsetof(charl__norm_record, skipped), &word,
+                                  sizeof word, true));
+    o->t = o->learned_at = steps;
+    o->skipped = skipped;
+    return CHARL_OK;
 }

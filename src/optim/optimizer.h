@@ -12,7 +12,8 @@ enum {
     CHARL_OPTIM_MAX_SCRATCH = 4,
     CHARL_OPTIM_MAX_OWN = 10,
     CHARL_OPTIM_MAX_PARAMS = 4,
-    CHARL_OPTIM_PACKED_AT_ONCE = 1 << 22 /* elements of packed states that an update takes at a time */
+    CHARL_OPTIM_PACKED_AT_ONCE = 1 << 22, /* elements of packed states that an update takes at a time */
+    CHARL_OPTIM_WINDOW = 1024             /* steps that may be skipped before the host learns of it */
 };
 
 /** One step for one parameter, in double: the definition. param and state[k] are updated in place.
@@ -44,7 +45,7 @@ typedef struct charl__optimizer_rule {
     bool (*state_shape)(int k, const charl_param *p, charl_shape *out);
     /** Create sums and scratch; NULL: none is needed. */
     charl_status (*prepare)(charl_optimizer *o);
-    /** Fill in bias1 and bias2 of the record of step t (1 for the first); NULL: as adam. */
+    /** Fill in bias1 and bias2 of the record for update t (1 for the first); NULL: as adam. */
     void (*fill)(const charl_optimizer_config *c, int64_t t, charl__step_params *record);
     /** Enqueue or record the update; sum and norm record are ready. */
     charl_status (*enqueue)(const charl_optimizer *o);
@@ -102,9 +103,11 @@ struct charl_optimizer {
     int64_t *state_at;                   /* [n_states, parameters]: element where a state begins; -1: there is none */
     charl__tensor_sums *sums;            /* of the rules that need them, else NULL */
     charl__buffer *scratch[CHARL_OPTIM_MAX_SCRATCH]; /* the rule's own */
-    charl__buffer *table;    /* f32 [2] per 64 elements: weight decay, factor of the learning rate */
-    charl__buffer *partial;  /* sums of ranges, level by level */
-    charl__buffer *norm;     /* charl__norm_record */
+    charl__buffer *table;   /* f32 [2] per 64 elements: weight decay, factor of the learning rate */
+    charl__buffer *partial; /* sums of ranges, level by level */
+    charl__buffer *norm;    /* charl__norm_record */
+    charl__buffer
+        *scalars; /* f32 [CHARL_OPTIM_WINDOW, 2]: bias1 and bias2 of the last updates (kernels/optim/grad_norm.cl) */
     charl__buffer *norms;    /* f32 [spike_window + 1]: norms of the last steps, and where the next one goes; or NULL */
     charl__buffer *ema;      /* as a state, or NULL */
     charl__param_range *own; /* [n_own] of the arena, which this process updates */
@@ -113,8 +116,10 @@ struct charl_optimizer {
     bool is_divided;       /* other processes update the rest */
     charl__buffer *before; /* running statistics before the step; NULL: none, or nothing is skipped */
     charl__recording *recording;
-    int n_begin;            /* launches of it that come before the graph */
-    int64_t t;              /* steps taken */
+    int n_begin;     /* launches of it that come before the graph */
+    int64_t t;       /* steps taken */
+    int64_t skipped; /* of them, as the device said after step learned_at: what is updated is number t - skipped + 1 */
+    int64_t learned_at;
     bool asks_begin, begun; /* charl_optimizer_begin opens a step; it has */
 };
 
@@ -127,6 +132,8 @@ typedef struct charl__norm_record {
     uint32_t bad_loss[2];   /* this rank's part of the loss was not finite */
     uint32_t spiked[2];     /* the norm was a spike */
     float spike, limit;     /* norm of the last spike, and what it should not have exceeded */
+    uint32_t skipped;       /* steps that changed nothing, modulo 2^32 */
+    float bias1, bias2;     /* of the update */
 } charl__norm_record;
 
 /** A launch of a kernel whose parameters are those of kernels/optim/optim.clh, then `own`. */
@@ -169,8 +176,11 @@ charl_status charl__optimizer_read_norm(charl_optimizer *o, charl__norm_record *
 /** The same of the last step enqueued, into any memory. Blocks. */
 charl_status charl__optimizer_fetch_norm(charl_optimizer *o, charl__norm_record *host) CHARL_MUST_CHECK;
 void charl__optimizer_judge(const charl_optimizer *o, const charl__norm_record *r, charl_optimizer_report *out);
-/** Fill in what the next step of `o` reads from the record: lr, bias1, bias2. */
-void charl__optimizer_fill(const charl_optimizer *o, float lr, charl__step_params *record);
+/** Let the optimizer know how many steps were skipped: `r` is the record after step `step`. The trainer does so whenever it reads one. */
+void charl__optimizer_learn(charl_optimizer *o, const charl__norm_record *r, int64_t step);
+/** Fill in what the next step of `o` reads from the record: lr, and the update. Blocks where steps may be skipped and the optimizer has
+ *  learned nothing for CHARL_OPTIM_WINDOW / 2 steps. Errors: ERR_DEVICE. */
+charl_status charl__optimizer_fill(charl_optimizer *o, float lr, charl__step_params *record) CHARL_MUST_CHECK;
 /** Let go of the set's arenas, before the memory that they lie in goes; and record with those that
  *  it has now. Errors: ERR_NOMEM, ERR_KERNEL, ERR_DEVICE. */
 void charl__optimizer_unbind(charl_optimizer *o);

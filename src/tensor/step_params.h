@@ -15,9 +15,11 @@ typedef struct charl__step_params {
     uint32_t step_lo, step_hi; /* optimizer steps done before this one */
     float loss_seed;           /* gradient of the loss by itself: 1 / samples in the global batch */
     float lr;                  /* learning rate of this step */
-    float bias1, bias2;        /* Adam: 1 - beta1^t, 1 - beta2^t, computed in double */
+    float bias1, bias2;        /* of update `update`. Adam: 1 - beta1^t, 1 - beta2^t, computed in double */
     uint32_t commit;           /* 0: kernels that change persistent state do nothing */
-    uint32_t reserved[7];
+    uint32_t update,
+        skipped; /* number of this update, if `skipped` steps were skipped so far: the device may know of more */
+    uint32_t reserved[5];
 } charl__step_params;
 
 enum { CHARL_STEP_WORDS = 16, CHARL_SCALE_STEPS = 2000 };

@@ -88,7 +88,8 @@ charl_status charl__trainer_push_record(charl__trainer *t, bool commit)
                                      charl__task_loss_seed(charl__device_loader_step_weight(t->replica.train_loader)),
                                  .commit = commit};
 
-    charl__optimizer_fill(t->replica.optimizer, (float)charl_schedule_lr(&t->schedule, t->replica.step), &record);
+    CHARL_TRY(
+        charl__optimizer_fill(t->replica.optimizer, (float)charl_schedule_lr(&t->schedule, t->replica.step), &record));
     return charl__steps_push(t->replica.steps, &record);
 }
 

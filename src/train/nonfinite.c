@@ -75,6 +75,7 @@ charl_status charl__nonfinite_poll(charl__trainer *t)
         }
         charl__event_release(n->arrived);
         n->arrived = NULL;
+        charl__optimizer_learn(t->replica.optimizer, n->record, n->polled);
         n->found = n->found || charl__nonfinite_is_new(t, n->polled, n->record) ||
                    (mask_of(n->record->bad_loss) & new_steps(t, n->polled)) != 0;
     }

@@ -272,7 +272,7 @@ static charl_status restore(charl__trainer *t, const char *path)
     t->nonfinite.overflowed = s->overflowed_steps;
     t->nonfinite.spikes = s->spike_steps;
     t->audited_step = s->audited_step;
-    charl_optimizer_set_steps(t->replica.optimizer, s->optim_t);
+    CHARL_TRY_CLEANUP(charl_optimizer_set_steps(t->replica.optimizer, s->step, s->step - s->optim_t));
     CHARL_TRY_CLEANUP(restore_scale(t, s->loss_scale));
     if (s->run_id[0]) {
         snprintf(t->run_id, sizeof t->run_id, "%s", s->run_id);

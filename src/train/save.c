@@ -27,7 +27,7 @@
 
 enum { MAX_SAVE_FAILURES = 3 };
 
-static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scale)
+static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scale, int64_t skipped)
 {
     const int64_t n = t->session.data.rows[CHARL_SPLIT_TRAIN], seen = t->replica.step * t->config->train.batch_size;
     const charl_device_info *d = charl_device_get_info(t->session.dev);
@@ -57,7 +57,7 @@ static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scal
                                     .data_content_id = t->session.data.content_id,
                                     .data_shuffle = t->shuffle,
                                     .optim_kind = t->config->optimizer.type,
-                                    .optim_t = charl_optimizer_get_steps(t->replica.optimizer),
+                                    .optim_t = charl_optimizer_get_steps(t->replica.optimizer) - skipped,
                                     .run_id = t->run_id};
 }
 
@@ -222,6 +222,7 @@ cleanup:
 static charl_status start_alone(charl__trainer *t, charl__saving *s)
 {
     const charl_tensor *dynamic = charl__steps_scale(t->replica.steps);
+    charl_optimizer_report optimizer;
     float scale = 1.0F; /* 1: no loss scale; a dynamic one is at least 2 */
 
     CHARL_TRY(charl__phase_enter(t->comm, s->step, CHARL__PHASE_WRITE, t->session.params));
@@ -232,11 +233,12 @@ static charl_status start_alone(charl__trainer *t, charl__saving *s)
     if (dynamic) {
         CHARL_TRY(charl_tensor_read(dynamic, &scale, sizeof scale));
     }
+    CHARL_TRY(charl_optimizer_get_report(t->replica.optimizer, &optimizer));
     CHARL_TRY(charl_config_print(t->config, false, &s->resolved));
     s->checkpoint = (charl_checkpoint){.tensors = s->snapshot.tensor,
                                        .n_tensors = s->snapshot.n,
                                        .schema = t->session.schema,
-                                       .state = state_of(t, (double)scale),
+                                       .state = state_of(t, (double)scale, optimizer.skipped),
                                        .config_text = charl_config_source(t->config, &(size_t){0}),
                                        .config_resolved = s->resolved};
     s->dir = t->config->run.output_dir;

@@ -86,7 +86,7 @@ static charl_status step(training *t)
 {
     charl__step_params record = {.seed_lo = 5, .step_lo = (uint32_t)charl_optimizer_get_steps(t->o), .commit = 1};
 
-    charl__optimizer_fill(t->o, 0.02F, &record);
+    charl_assert_ok(charl__optimizer_fill(t->o, 0.02F, &record));
     CHARL_TRY(charl__steps_push(t->steps, &record));
     CHARL_TRY(charl_graph_run(t->g));
     CHARL_TRY(charl_optimizer_step(t->o, 0.02F));

@@ -90,7 +90,7 @@ static void hand_over(const part *one, part *p)
                 charl_assert_ok(charl_optimizer_write_ema(p[r].o, to, v));
             }
         }
-        charl_optimizer_set_steps(p[r].o, charl_optimizer_get_steps(one->o));
+        charl_assert_ok(charl_optimizer_set_steps(p[r].o, charl_optimizer_get_steps(one->o), 0));
     }
 }
 

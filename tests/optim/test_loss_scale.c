@@ -64,7 +64,7 @@ static void step(fixture *f, float factor, float first)
     }
     g[0] = first != 0.0F ? first : g[0];
     charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->set->sum, 0, g, sizeof g, true));
-    charl__optimizer_fill(f->optimizer, 0.01F, &record);
+    charl_assert_ok(charl__optimizer_fill(f->optimizer, 0.01F, &record));
     charl_assert_ok(charl__steps_push(f->steps, &record));
     charl_assert_ok(charl_optimizer_step(f->optimizer, 0.0F));
     f->step++;
@@ -158,14 +158,21 @@ static void test_doubles(void **state)
 
     (void)state;
     open_fixture(&f, 0x1p23F, true);
-    f.step = CHARL_SCALE_STEPS - 2;
+    charl_assert_ok(charl_optimizer_set_steps(f.optimizer, CHARL_SCALE_STEPS - 2, 0));
     step(&f, 1.0F, 0.0F);
     assert_true(scale_of(&f) == 0x1p23F);
     step(&f, 1.0F, 0.0F);
     assert_true(scale_of(&f) == 0x1p24F);
-    f.step = 2 * CHARL_SCALE_STEPS - 1;
+    charl_assert_ok(charl_optimizer_set_steps(f.optimizer, 2 * CHARL_SCALE_STEPS - 1, 0));
     step(&f, 1.0F, 0.0F);
     assert_true(scale_of(&f) == 0x1p24F); /* the largest */
+    charl_assert_ok(charl_optimizer_set_steps(f.optimizer, 3 * CHARL_SCALE_STEPS - 1, 1));
+    step(&f, 1.0F, INFINITY); /* a step that is skipped is no update */
+    assert_true(scale_of(&f) == 0x1p23F);
+    step(&f, 1.0F, 0.0F);
+    assert_true(scale_of(&f) == 0x1p23F);
+    step(&f, 1.0F, 0.0F);
+    assert_true(scale_of(&f) == 0x1p24F);
     close_fixture(&f);
 }
 
@@ -175,7 +182,7 @@ static void test_fixed(void **state)
 
     (void)state;
     open_fixture(&f, 128.0F, false);
-    f.step = CHARL_SCALE_STEPS - 1;
+    charl_assert_ok(charl_optimizer_set_steps(f.optimizer, CHARL_SCALE_STEPS - 1, 0));
     step(&f, 128.0F, 0.0F);
     assert_true(is_finite(&f));
     step(&f, 128.0F, INFINITY);

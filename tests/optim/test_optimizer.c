@@ -271,7 +271,7 @@ static void test_without_commit(void **state)
     map_arena(set, kind);
     make_gradient(kind, 1, 1.0F, g);
     read_arena(set->value, before, set->elements);
-    charl__optimizer_fill(o, 0.1F, &record);
+    charl_assert_ok(charl__optimizer_fill(o, 0.1F, &record));
     assert_true(record.lr == 0.1F && record.commit == 0);
     charl_assert_close(&record.bias1, &(double){1.0 - (double)0.9F}, 1, 1e-7);
     charl_assert_close(&record.bias2, &(double){1.0 - (double)0.999F}, 1, 1e-7);

@@ -2,9 +2,12 @@
  * bits. */
 #include "optim/suite.h"
 
-static void copy_states(const charl_optimizer *from, charl_optimizer *to)
+#include <math.h>
+
+static void copy_states(charl_optimizer *from, charl_optimizer *to)
 {
     static float v[MAX_ELEMENTS];
+    charl_optimizer_report report;
     charl_shape shape;
 
     for (int k = 0; k < from->n_states; k++) {
@@ -15,7 +18,8 @@ static void copy_states(const charl_optimizer *from, charl_optimizer *to)
             }
         }
     }
-    charl_optimizer_set_steps(to, charl_optimizer_get_steps(from));
+    charl_assert_ok(charl_optimizer_get_report(from, &report));
+    charl_assert_ok(charl_optimizer_set_steps(to, charl_optimizer_get_steps(from), report.skipped));
 }
 
 static void check_moving(const char *type, charl_packing packing)
@@ -27,6 +31,7 @@ static void check_moving(const char *type, charl_packing packing)
     charl_optimizer *o = NULL, *resumed = NULL;
 
     config.state = packing;
+    config.skip_nonfinite = true;
     charl_assert_ok(open_set(&one));
     charl_assert_ok(open_set(&two));
     charl_assert_ok(charl_optimizer_create(one, &config, &o));
@@ -41,6 +46,14 @@ static void check_moving(const char *type, charl_packing packing)
                 charl_assert_ok(charl_param_write(two->param[i], a));
             }
         }
+        if (t == 1) { /* a skipped step, which the other optimizer never sees, is no update there either */
+            const float good = g[0];
+
+            g[0] = NAN;
+            write_gradient(one, g);
+            charl_assert_ok(charl_optimizer_step(o, lr_of(t)));
+            g[0] = good;
+        }
         write_gradient(one, g);
         charl_assert_ok(charl_optimizer_step(o, lr_of(t)));
         if (t >= 3) {
@@ -51,7 +64,7 @@ static void check_moving(const char *type, charl_packing packing)
     read_arena(one->value, a, one->elements);
     read_arena(two->value, b, two->elements);
     charl_assert_same_bits(b, a, one->elements);
-    assert_int_equal(charl_optimizer_get_steps(resumed), 6);
+    assert_int_equal(charl_optimizer_get_steps(resumed), 7);
     charl_optimizer_destroy(o);
     charl_optimizer_destroy(resumed);
     charl_params_destroy(one);
@@ -69,6 +82,23 @@ static void test_state_moves_over(void **state)
             check_moving(charl_optimizer_name(i), (charl_packing)packing);
         }
     }
+}
+
+static void test_skipped_are_steps(void **state)
+{
+    charl_optimizer_config config = charl_optimizer_defaults("adam");
+    charl_params *set = NULL;
+    charl_optimizer *o = NULL;
+
+    (void)state;
+    charl_assert_ok(open_set(&set));
+    charl_assert_ok(charl_optimizer_create(set, &config, &o));
+    charl_assert_status(charl_optimizer_set_steps(o, 3, 4), CHARL_ERR_INVALID);
+    charl_assert_message("3 steps, of which 4 were skipped");
+    charl_assert_status(charl_optimizer_set_steps(o, 3, -1), CHARL_ERR_INVALID);
+    assert_int_equal(charl_optimizer_get_steps(o), 0);
+    charl_optimizer_destroy(o);
+    charl_params_destroy(set);
 }
 
 static void test_state_names(void **state)
@@ -123,6 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_state_moves_over),
         cmocka_unit_test(test_state_names),
+        cmocka_unit_test(test_skipped_are_steps),
     };
 
     return charl_test_optim(tests, sizeof tests / sizeof tests[0]);

@@ -117,7 +117,7 @@ static void test_skipping(void **state)
                                             steps, NULL, &o));
     for (int t = 0; t < 4; t++) {
         record.step_lo = (uint32_t)t + 100;
-        charl__optimizer_fill(o, lr_of(t), &record);
+        charl_assert_ok(charl__optimizer_fill(o, lr_of(t), &record));
         charl_assert_ok(charl__steps_push(steps, &record));
         charl_assert_ok(charl__optimizer_begin(o));
         if (t == 1) { /* as the graph of the step does */
@@ -144,6 +144,69 @@ static void test_skipping(void **state)
     }
     charl__steps_destroy(steps);
     end();
+}
+
+/* What skipping leaves is what the other steps alone give, to the bit: bias corrections and the like do not count skipped steps, however
+ * many they are and whenever the host learns of them. */
+static void check_updates(const char *type, int skipped_at_once)
+{
+    static float g[MAX_ELEMENTS], want[MAX_ELEMENTS], got[MAX_ELEMENTS];
+    charl_optimizer_config config = charl_optimizer_defaults(type);
+    charl_params *all = NULL, *good = NULL;
+    charl_optimizer *skipping = NULL, *plain = NULL;
+    charl_optimizer_report report;
+
+    charl_assert_ok(open_set(&good));
+    charl_assert_ok(open_set(&all));
+    charl_assert_ok(charl_optimizer_create(good, &config, &plain));
+    config.skip_nonfinite = true;
+    charl_assert_ok(charl_optimizer_create(all, &config, &skipping));
+    map_arena(good, kind);
+    for (int t = 0; t < 6; t++) {
+        make_gradient(kind, t, 1.0F, g);
+        write_gradient(good, g);
+        charl_assert_ok(charl_optimizer_step(plain, lr_of(t)));
+        g[0] = NAN;
+        write_gradient(all, g);
+        for (int i = 0; i < (t % 3 == 0 ? skipped_at_once : 1); i++) {
+            charl_assert_ok(charl_optimizer_step(skipping, lr_of(t)));
+        }
+        make_gradient(kind, t, 1.0F, g);
+        write_gradient(all, g);
+        charl_assert_ok(charl_optimizer_step(skipping, lr_of(t)));
+    }
+    read_arena(good->value, want, good->elements);
+    read_arena(all->value, got, all->elements);
+    charl_assert_same_bits(got, want, good->elements);
+    charl_assert_ok(charl_optimizer_get_report(skipping, &report));
+    assert_int_equal(report.skipped, 4 + 2 * skipped_at_once);
+    assert_int_equal(charl_optimizer_get_steps(skipping), report.skipped + 6);
+    charl_optimizer_destroy(skipping);
+    charl_optimizer_destroy(plain);
+    charl_params_destroy(all);
+    charl_params_destroy(good);
+}
+
+static void scalars_of(const void *settings, int64_t t, float out[2])
+{
+    (void)settings;
+    out[0] = (float)t;
+    out[1] = 1.0F / (float)t;
+}
+
+static void test_skipped_steps_are_no_updates(void **state)
+{
+    static const charl_optimizer_type counting = {.row.name = "counting",
+                                                  .row.help = "counts updates",
+                                                  .update = "p -= lr * scalar1 * g + scalar0;",
+                                                  .scalars = scalars_of};
+
+    (void)state;
+    charl_assert_ok(charl_register_optimizer(&counting));
+    for (int i = 0; charl_optimizer_name(i); i++) {
+        check_updates(charl_optimizer_name(i), 3);
+    }
+    check_updates("adamw", CHARL_OPTIM_WINDOW + 100);
 }
 
 /* Without skipping the first bad step is the one that is told, however late it is asked for. */
@@ -249,8 +312,9 @@ static void test_spikes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_average),  cmocka_unit_test(test_no_average), cmocka_unit_test(test_skipping),
-        cmocka_unit_test(test_stopping), cmocka_unit_test(test_spikes),
+        cmocka_unit_test(test_average),  cmocka_unit_test(test_no_average),
+        cmocka_unit_test(test_skipping), cmocka_unit_test(test_stopping),
+        cmocka_unit_test(test_spikes),   cmocka_unit_test(test_skipped_steps_are_no_updates),
     };
 
     return charl_test_optim(tests, sizeof tests / sizeof tests[0]);

@@ -68,6 +68,7 @@ for p in f32 f16; do
     same "skip in $p" whole run
     expect 0 "the model is sound" "$bin/charl" checkpoint show run/last.h5
     says 0 "not finite"
+    says 1 ", 6 updates; schedule at step 8;"
 done
 # Running statistics of batch norm are left alone, too.
 rm -rf run
