@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "config/config_private.h"
+#include "io/kind.h"
 
 charl_status charl_config_load(const char *path, const charl_config_override *overrides, int n_overrides,
                                charl_config **out)
@@ -23,6 +24,8 @@ charl_status charl_config_load(const char *path, const charl_config_override *ov
         charl__drop();
         CHARL_FAIL_CLEANUP(CHARL_ERR_CONFIG, "%s: %s", path, strerror(errno));
     }
+    CHARL_TRY_CLEANUP(
+        charl__kind_expect(path, CHARL__KIND_CONFIG | CHARL__KIND_RUN, "a configuration", CHARL_ERR_CONFIG));
     n = fread(text, 1, CHARL__CONFIG_SOURCE + 1, f);
     if (ferror(f)) {
         const int error = errno;

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/text/text.h"
 #include "io/commit.h"
+#include "io/kind.h"
 #include "io/regular.h"
 #include "io/safetensors.h"
 
@@ -256,6 +257,7 @@ charl_status charl_safetensors_open(const char *path, charl_safetensors **out)
     *out = s;
     s = NULL;
 cleanup:
+    st = charl__kind_explain(st, path, CHARL__KIND_WEIGHTS, "weights in the safetensors format", CHARL_ERR_CHECKPOINT);
     charl_safetensors_close(s);
     return st;
 }

@@ -14,6 +14,7 @@
 #include "base/text/text.h"
 #include "charl/metric.h"
 #include "io/commit.h"
+#include "io/kind.h"
 
 enum {
     LINE_BYTES = 8192,
@@ -227,6 +228,8 @@ static charl_status read_metrics(charl__run_log *log)
     double before = 0, elapsed = 0; /* seconds of the parts of the run before this one, and in this one */
     FILE *f = NULL;
 
+    CHARL_TRY_CLEANUP(
+        charl__kind_expect(log->path, CHARL__KIND_RUN | CHARL__KIND_FOLDER, "a run directory", CHARL_ERR_DATA));
     CHARL_TRY_CLEANUP(open_text(log->path, "metrics.jsonl", &f));
     CHARL_REQUIRE_CLEANUP(f, CHARL_ERR_DATA,
                           "%s is not a run directory: it has no metrics.jsonl (%s); HINT runs write metrics.jsonl if "

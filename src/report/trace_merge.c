@@ -10,6 +10,7 @@
 #include "charl/api.h"
 #include "charl/report.h"
 #include "io/commit.h"
+#include "io/kind.h"
 #include "io/trace_event.h"
 
 #define END_OF_TIME_S 1e11 /* since 1970: more than three thousand years; microseconds of it have room in a double */
@@ -29,7 +30,7 @@ typedef struct part {
 static charl_status refuse(const part *p, charl_status why)
 {
     CHARL_REQUIRE(why == CHARL_ERR_DATA, why, "%s: %s", p->path, charl_error_message());
-    CHARL_FAIL(CHARL_ERR_DATA, "%s: is not a time line; HINT charl-train --trace writes one", p->path);
+    CHARL_FAIL(CHARL_ERR_DATA, "%s: is not a time line that charl wrote; HINT charl-train --trace writes one", p->path);
     return CHARL_OK;
 }
 
@@ -62,6 +63,7 @@ static charl_status open_part(part *p)
     double first_us = 0, last_us = 0;
     charl_status st;
 
+    CHARL_TRY(charl__kind_expect(p->path, CHARL__KIND_TRACE, "a time line", CHARL_ERR_DATA));
     p->f = fopen(p->path, "r");
     CHARL_REQUIRE(p->f, CHARL_ERR_DATA, "%s: %s", p->path, strerror(errno));
     CHARL_TRY(next(p));

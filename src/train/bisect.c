@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "io/dataset/order/stream.h"
+#include "io/kind.h"
 #include "task/session.h"
 #include "train/replay.h"
 #include "train/checksums.h"
@@ -371,6 +372,8 @@ charl_status charl_bisect(const char *a, const char *b, const charl_bisect_optio
 
     *out = (charl_bisect_result){0};
     st = run(&all, a, b);
+    st = charl__kind_explain(st, a, CHARL__KIND_RUN | CHARL__KIND_FOLDER, "a run directory", CHARL_ERR_CHECKPOINT);
+    st = charl__kind_explain(st, b, CHARL__KIND_RUN | CHARL__KIND_FOLDER, "a run directory", CHARL_ERR_CHECKPOINT);
     for (int k = 0; k < 2; k++) {
         charl__text_fini(&all.side[k].checksums);
         charl_free(all.side[k].steps.steps);

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "config/config_rows.h"
 #include "io/commit.h"
+#include "io/kind.h"
 #include "task/weights/weights_base.h"
 #include "train/metrics/metrics_async.h"
 #include "train/snapshot.h"
@@ -529,7 +530,8 @@ charl_status charl__replay_config(const char *run, int64_t step, charl_config **
 charl_status charl_replay(const char *run, const charl_replay_options *options)
 {
     replay r = {.run = run, .options = options, .until = options->until > 0 ? options->until : options->step};
-    const charl_status st = replay_all(&r);
+    const charl_status st = charl__kind_explain(replay_all(&r), run, CHARL__KIND_RUN | CHARL__KIND_FOLDER,
+                                                "a run directory", CHARL_ERR_CHECKPOINT);
 
     charl__text_fini(&r.checksums);
     close_trainer(&r);

@@ -12,6 +12,7 @@
 #include "charl/version.h"
 #include "io/checkpoint/run_lock.h"
 #include "io/commit.h"
+#include "io/kind.h"
 #include "io/regular.h"
 #include "task/session.h"
 #include "train/rank_check.h"
@@ -404,7 +405,8 @@ charl_status charl_verify(const char *run, const charl_verify_options *options, 
     charl_status st;
 
     *result = (charl_verify_result){0};
-    st = verify_all(&v);
+    st = charl__kind_explain(verify_all(&v), run, CHARL__KIND_RUN | CHARL__KIND_FOLDER, "a run directory",
+                             CHARL_ERR_CHECKPOINT);
     charl__lock_fini(&v.lock);
     charl_free(v.history.line);
     charl_free(v.kept);

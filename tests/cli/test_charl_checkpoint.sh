@@ -18,9 +18,9 @@ mkdir folder
 mkfifo pipe
 head -c 5000 a.h5 >short.h5
 for f in none empty folder pipe short.h5; do
-    expect 5 "$f: " checkpoint show $f
-    expect 5 "$f: " checkpoint verify a.h5 $f
-    expect 5 "$f: " checkpoint diff a.h5 $f
+    expect 5 "^charl: error: $f[: ]" checkpoint show $f
+    expect 5 "^charl: error: $f[: ]" checkpoint verify a.h5 $f
+    expect 5 "^charl: error: $f[: ]" checkpoint diff a.h5 $f
 done
 # One wrong byte in each KiB of the file, one after another: refused, or nothing that matters.
 size=$(wc -c <a.h5)

@@ -309,17 +309,17 @@ head -c 3000 t.h5 >short.h5
 for command in info verify; do
     expect 3 'none: .*No such file' data $command none
     expect 3 'empty: the file is empty' data $command empty
-    expect 3 'folder: is a folder, not a dataset' data $command folder
+    expect 3 'folder is an empty folder, not a dataset' data $command folder
     expect 3 'pipe: not a regular file' data $command pipe
     expect 3 'short.h5: ' data $command short.h5
-    expect 3 't.csv: not an HDF5 file' data $command t.csv
+    expect 3 't.csv is a CSV file, not a dataset' data $command t.csv
     hint 'convert it: `charl data import csv t.csv -o t.h5`'
     expect 2 'x requires -y' data $command t.h5 -x /train/x
 done
-expect 3 'photos/: is a folder' data info photos/
+expect 3 'photos/ is a folder of images, not a dataset' data info photos/
 hint 'charl data import images photos --size 64x64 -o photos.h5`'
 printf '\223NUMPY\001\000' >array
-expect 3 'array: not an HDF5 file' data info array
+expect 3 'array is a NumPy array, not a dataset' data info array
 hint 'charl data import npy X.npy Y.npy'
 expect 0 'train      [34] samples' data info t.h5 -x /train/x -y /train/y
 CHARL_FAULT=cli.guard.raise:1:11 expect 3 'damaged: reading it crashes (signal 11' data info t.h5
@@ -360,7 +360,7 @@ PY
     check
     expect 3 'x?32m.h5: ' data info "$(printf 'x\302\23332m.h5')"
     check
-    expect 5 'x?31m.h5: ' checkpoint show x*31m.h5
+    expect 5 'x?31m.h5 is a dataset of charl, not a checkpoint' checkpoint show x*31m.h5
     check
     printf 'a,b\n1,\342\200\256cod\n' >hostile.csv
     expect 3 'hostile.csv:2: a class name with the control or invisible character U+202E' data import csv hostile.csv -o x.h5

@@ -64,4 +64,10 @@ if [ -w /dev/full ]; then
 fi
 CHARL_FAULT=nonsense expect 2 'must be followed by' --version
 CHARL_NONSENSE=1 expect 0 'charl: warning: .*CHARL_NONSENSE' --version
+# the commands that hints about files of another kind name
+grep -o '`charl [a-z]* *[a-z]* *[a-z0-9]*' "$kernels/../src/io/kind.c" | sed 's/`charl //;s/ *$//' | sort -u >commands
+while read -r command; do
+    # shellcheck disable=SC2086
+    expect 0 '^Usage: ' $command --help
+done <commands
 exit $failed

@@ -453,8 +453,8 @@ static void test_load(void **state)
     unlink(path);
     assert_int_equal(charl_config_load("/no/such.ini", NULL, 0, &c), CHARL_ERR_CONFIG);
     assert_string_equal(charl_error_message(), "/no/such.ini: No such file or directory");
-    assert_int_equal(charl_config_load("/tmp", NULL, 0, &c), CHARL_ERR_CONFIG);
-    assert_string_equal(charl_error_message(), "/tmp: Is a directory");
+    assert_int_equal(charl_config_load("/proc/self/fdinfo", NULL, 0, &c), CHARL_ERR_CONFIG);
+    assert_string_equal(charl_error_message(), "/proc/self/fdinfo is a folder, not a configuration");
     f = fopen(charl_test_path(dir, "config.ini"), "w");
     assert_non_null(f);
     fclose(f);

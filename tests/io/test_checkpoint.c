@@ -202,23 +202,23 @@ static void test_not_a_checkpoint(void **state)
     refused(path, "is empty");
     write_file(path, "not HDF5, but long enough to hold a superblock if it were one, which it is not."
                      " More text so that it is longer than any header.");
-    refused(path, "not an HDF5 file");
+    refused(path, "is a text, not a checkpoint");
     unlink(path);
     assert_int_equal(mkfifo(path, 0666), 0);
     refused(path, "not a regular file");
     unlink(path);
     assert_int_equal(mkdir(path, 0777), 0);
-    refused(path, ": not a checkpoint of charl; HINT name one");
+    refused(path, " is an empty folder, not a checkpoint");
     rmdir(path);
     path = charl_test_path(dir, "a.safetensors");
     write_file(path, "{}");
-    refused(path, ": not a checkpoint of charl; HINT name one");
+    refused(path, " is one JSON object, not a checkpoint");
     unlink(path);
     path = charl_test_path(dir, "a.h5");
     file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     assert_true(file >= 0);
     H5Fclose(file);
-    refused(path, "not a charl checkpoint");
+    refused(path, "is an HDF5 file that charl did not write, not a checkpoint");
 }
 
 /* Save the sample and open it for tampering, with HDF5's own driver. */

@@ -451,7 +451,7 @@ static void what_is_not_a_dataset_is_refused(void **state)
     expect_refusal(NULL, "not a regular file");
     unlink(path);
     assert_int_equal(mkdir(path, 0700), 0);
-    expect_refusal(NULL, "is a folder, not a dataset");
+    expect_refusal(NULL, "is an empty folder, not a dataset");
     rmdir(path);
     f = fopen(path, "w");
     fclose(f);
@@ -459,9 +459,9 @@ static void what_is_not_a_dataset_is_refused(void **state)
     f = fopen(path, "w");
     fputs("1,2,3\n4,5,6\n", f);
     fclose(f);
-    expect_refusal(NULL, "not an HDF5 file");
+    expect_refusal(NULL, "is a CSV file, not a dataset; HINT convert it: `charl data import csv ");
     make_file(&(array_spec){0}, NULL);
-    expect_refusal(NULL, "an HDF5 file, but not in charl's layout; HINT it has");
+    expect_refusal(NULL, "is an HDF5 file that charl did not write; HINT it has");
     expect_refusal(&(charl_dataset_options){.x = "/z", .y = "/y"}, "no array /z");
     expect_refusal(&(charl_dataset_options){.x = "/x/deeper", .y = "/y"}, "no array /x/deeper");
     charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.x = "/x"}, &ds), CHARL_ERR_CONFIG);
@@ -527,7 +527,7 @@ static void set_attribute(hid_t object, const char *name, const char *text, int 
 static void wrong_attributes_are_refused(void **state)
 {
     static const attribute cases[] = {
-        {"charl_format", "checkpoint", 0, "is a checkpoint, not a dataset"},
+        {"charl_format", "checkpoint", 0, "is a checkpoint of charl, not a dataset; HINT"},
         {"charl_format", NULL, 3, "attribute charl_format is not text"},
         {"charl_version", NULL, 2, "format version 2"},
         {"charl_version", "one", 0, "not a number"},

@@ -344,7 +344,7 @@ static void other_things_are_refused(void **state)
     (void)state;
     put_file(path_of("text.png"), "not a picture", 13);
     charl_assert_status(read_as("text.png", f, out), CHARL_ERR_DATA);
-    charl_assert_message("text.png: neither a PNG nor a JPEG file");
+    charl_assert_message("text.png is a text, not a PNG or JPEG file");
     put_file(path_of("empty.png"), "", 0);
     charl_assert_status(read_as("empty.png", f, out), CHARL_ERR_DATA);
     charl_assert_message("empty.png: the file is empty");

@@ -580,7 +580,7 @@ static void bad_npy_is_refused(void **state)
     charl_assert_message("sample 1 holds a NaN");
     put_file(x, "hello, world", 12);
     charl_assert_status(charl_import_npy(x, y, out, &replace), CHARL_ERR_DATA);
-    charl_assert_message("not a .npy file");
+    charl_assert_message("is a text, not a NumPy array (.npy)");
 }
 
 /* Integers that f32 would round are not stored as others; those that it holds are. */

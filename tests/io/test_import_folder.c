@@ -193,7 +193,7 @@ static void bad_folders_are_refused(void **state)
     charl_assert_message("bare/void: there are no .png, .jpg or .jpeg files");
     put_text("bare/void/a.png", "not a picture");
     charl_assert_status(import("bare", NULL), CHARL_ERR_DATA);
-    charl_assert_message("bare/void/a.png: neither a PNG nor a JPEG file");
+    charl_assert_message("bare/void/a.png is a text, not a PNG or JPEG file");
     put_level("bare/void/a.png", 1);
     charl_assert_status(import("set", "bare"), CHARL_ERR_DATA);
     charl_assert_message("a.png: class \"void\" is not among those of the training images");
@@ -230,9 +230,9 @@ static void bad_files_are_counted_or_left_out(void **state)
     folders[0] = charl_test_path(dir, "mixed");
     charl_assert_status(charl_import_images(folders, &tiny, out, &o), CHARL_ERR_DATA);
     charl_assert_message("23 of 60 images cannot be read (--skip-bad skips them); the first: ");
-    charl_assert_message(".png: neither a PNG nor a JPEG file");
+    charl_assert_message(".png is a text, not a PNG or JPEG file");
     while (notes[n][0]) {
-        assert_non_null(strstr(notes[n++], "neither"));
+        assert_non_null(strstr(notes[n++], "not a PNG or JPEG file"));
     }
     assert_int_equal(n, 20);
     put_text("mixed/ant/a.webp", "another kind");

@@ -123,7 +123,7 @@ static void shards_are_read_in_order(void **state)
 static void what_is_no_token_file_is_refused(void **state)
 {
     static const uint32_t tokens[4] = {1, 2, 300, 3};
-    static unsigned char file[2048] = "\x93NUMPY";
+    static unsigned char file[2048] = "\x93NUMPY", odd[5] = {1};
     const char *path = charl_test_path(dir, "bad.bin"), *pattern = charl_test_path(dir, "none*");
     const charl_import_options split = {.val_split = 0.5, .overwrite = true};
 
@@ -131,12 +131,12 @@ static void what_is_no_token_file_is_refused(void **state)
     charl_assert_status(import_one(path, -1), CHARL_ERR_CONFIG);
     charl_assert_status(import_one(pattern, 0), CHARL_ERR_DATA);
     charl_assert_message("none*: no file matches this pattern");
-    put_file(path, file, 5);
+    put_file(path, odd, sizeof odd);
     charl_assert_status(import_one(path, 0), CHARL_ERR_DATA);
     charl_assert_message("odd number");
     put_file(path, file, sizeof file);
     charl_assert_status(import_one(path, 0), CHARL_ERR_DATA);
-    charl_assert_message("bad.bin: byte 0: this looks like a NumPy array");
+    charl_assert_message("bad.bin is a NumPy array, not a file of tokens; HINT");
     charl_assert_ok(
         charl_import_tokens(&path, 1, &(charl_tokens_options){.format = CHARL_TOKENS_NANOGPT}, out, &replace));
     charl_assert_status(
@@ -144,7 +144,7 @@ static void what_is_no_token_file_is_refused(void **state)
         CHARL_ERR_DATA);
     charl_assert_message("bad.bin: byte 0: the magic number is");
     charl_assert_status(import_one(llmc_file("model.bin", 20240326, 3, 4, tokens, 4), 0), CHARL_ERR_DATA);
-    charl_assert_message("this looks like another kind of file of llm.c (magic number 20240326)");
+    charl_assert_message("another kind of file of llm.c (magic number 20240326)");
     charl_assert_status(import_one(llmc_file("new.bin", U16, 2, 4, tokens, 4), 0), CHARL_ERR_DATA);
     charl_assert_message("byte 4: version 2");
     charl_assert_status(import_one(llmc_file("short.bin", U16, 1, 5, tokens, 4), 0), CHARL_ERR_DATA);

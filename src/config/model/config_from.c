@@ -7,6 +7,7 @@
 #include "base/text/text.h"
 
 #include "io/json.h"
+#include "io/kind.h"
 #include "nn/weights_layout.h"
 
 enum { WORD = 64 };
@@ -146,6 +147,8 @@ charl_status charl__config_read_model(const char *path, charl__config_setting ta
     charl__json *root = NULL;
     bool found;
 
+    CHARL_TRY_CLEANUP(
+        charl__kind_expect(path, CHARL__KIND_MODEL | CHARL__KIND_FOLDER, "a published model", CHARL_ERR_CONFIG));
     CHARL_TRY_CLEANUP(charl__text_printf(&label, charl__ends_in(path, ".json") ? "%s" : "%s/config.json", path));
     CHARL_TRY_CLEANUP(charl__json_open(charl__text_string(&label), &root));
     CHARL_TRY_CLEANUP(charl__json_get(root, key, strlen(key), &type, &found));

@@ -79,8 +79,6 @@ static charl_status check_root(loader *l)
     char format[64];
     int64_t value = 0;
 
-    CHARL_REQUIRE(charl__h5_has(l->file, "charl_format"), CHARL_ERR_CHECKPOINT,
-                  "%s: an HDF5 file, but not a charl checkpoint (no attribute charl_format)", l->path);
     CHARL_TRY(charl__h5_get_text(&l->site, l->file, "charl_format", format, sizeof format));
     CHARL_REQUIRE(strcmp(format, "checkpoint") == 0, CHARL_ERR_CHECKPOINT,
                   "%s: not a checkpoint: its charl_format is '%s'", l->path, format);
@@ -479,8 +477,7 @@ charl_status charl__ckpt_layout_load(const char *path, int fd, int64_t file_byte
 
     *out = (charl__ckpt_layout){0};
     CHARL_TRY_CLEANUP(charl__h5_driver_fapl(&l.io, &fapl));
-    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, l.file, H5Fopen(path, H5F_ACC_RDONLY, fapl),
-                          "%s: is damaged, or not an HDF5 file", path);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, l.file, H5Fopen(path, H5F_ACC_RDONLY, fapl), "%s: is damaged", path);
     CHARL_TRY_CLEANUP(load_structure(&l));
 cleanup:
     charl__h5_close(&l.file);

@@ -5,7 +5,6 @@
 #include "io/checkpoint/checkpoint_read.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
@@ -13,6 +12,7 @@
 #include "base/text/text.h"
 #include "io/checkpoint/checkpoint_layout.h"
 #include "io/checkpoint/checkpoint_schema.h"
+#include "io/kind.h"
 #include "io/regular.h"
 
 struct charl_checkpoint_reader {
@@ -98,19 +98,6 @@ cleanup:
     return st;
 }
 
-/* Published weights and folders are given in place of a checkpoint. */
-static charl_status check_path(const char *path)
-{
-    struct stat s;
-
-    CHARL_REQUIRE(
-        stat(path, &s) != 0 || !(S_ISDIR(s.st_mode) || charl__ends_in(path, ".safetensors")), CHARL_ERR_CHECKPOINT,
-        "%s: not a checkpoint of charl; HINT name one, such as runs/NAME/best.h5; safetensors start a training: "
-        "charl-train CONFIG --init-from FILE",
-        path);
-    return CHARL_OK;
-}
-
 charl_status charl_checkpoint_open(const char *path, charl_checkpoint_reader **out)
 {
     charl_status st = CHARL_OK;
@@ -118,7 +105,6 @@ charl_status charl_checkpoint_open(const char *path, charl_checkpoint_reader **o
     int64_t bytes = 0;
 
     *out = NULL;
-    CHARL_TRY_CLEANUP(check_path(path));
     CHARL_TRY_CLEANUP(charl__alloc(sizeof *r, &r));
     r->fd = -1;
     CHARL_TRY_CLEANUP(charl__strdup(path, &r->path));
@@ -129,6 +115,7 @@ charl_status charl_checkpoint_open(const char *path, charl_checkpoint_reader **o
     *out = r;
     r = NULL;
 cleanup:
+    st = charl__kind_explain(st, path, CHARL__KIND_CHECKPOINT, "a checkpoint", CHARL_ERR_CHECKPOINT);
     charl_checkpoint_close(r);
     return st;
 }

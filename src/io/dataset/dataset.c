@@ -12,6 +12,7 @@
 #include "io/dataset/dataset_mix.h"
 #include "io/dataset/dataset_private.h"
 #include "io/h5.h"
+#include "io/kind.h"
 #include "io/import/import_paths.h"
 
 const char *charl_dataset_kind_name(charl_dataset_kind kind)
@@ -39,11 +40,15 @@ static charl_status read_kind(charl_dataset *ds, hid_t root)
     char text[32], hint[CHARL__DATASET_HINT];
     int64_t version = 0;
 
-    CHARL_REQUIRE(charl__h5_has(root, "charl_format"), CHARL_ERR_DATA, "%s: an HDF5 file, but not in charl's layout%s",
-                  site.path, charl__dataset_hint_arrays(ds->file.h5, hint));
+    if (!charl__h5_has(root, "charl_format")) {
+        const charl__kind *kind = charl__kind_of(site.path);
+
+        CHARL_FAIL(CHARL_ERR_DATA, "%s is %s%s", site.path, kind ? kind->name : "an HDF5 file",
+                   charl__dataset_hint_arrays(ds->file.h5, hint));
+    }
     CHARL_TRY(charl__h5_get_text(&site, root, "charl_format", text, sizeof text));
-    CHARL_REQUIRE(strcmp(text, "dataset") == 0, CHARL_ERR_DATA, "%s: this charl file is a %s, not a dataset", site.path,
-                  text);
+    CHARL_REQUIRE(strcmp(text, "dataset") == 0, CHARL_ERR_DATA, "%s: not a dataset: its charl_format is '%s'",
+                  site.path, text);
     CHARL_TRY(charl__h5_get_i64(&site, root, "charl_version", &version));
     CHARL_REQUIRE(version == 1, CHARL_ERR_DATA, "%s: dataset format version %lld; this charl reads version 1",
                   site.path, (long long)version);
@@ -542,7 +547,8 @@ charl_status charl_dataset_open(const char *path, const charl_dataset_options *o
     }
     CHARL_TRY_CLEANUP(charl__dataset_create(&ds));
     ds->window = opt->window;
-    CHARL_TRY_CLEANUP(open_all(ds, path, opt));
+    st = open_all(ds, path, opt);
+    CHARL_TRY_CLEANUP(opt->x ? st : charl__kind_explain(st, path, CHARL__KIND_DATASET, "a dataset", CHARL_ERR_DATA));
     *out = ds;
     ds = NULL;
 cleanup:

@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "io/dataset/dataset_hint.h"
 #include "io/dataset/pictures/pictures.h"
+#include "io/kind.h"
 
 enum { CACHE_BYTES = 64 << 20, MAX_TEXT = 65536 };
 
@@ -25,8 +26,6 @@ static charl__h5_site site_of(const charl__file *f)
 /* O_NONBLOCK: opening a FIFO must not wait for a writer. It means nothing to a regular file. */
 static charl_status open_descriptor(charl__file *f, struct stat *info)
 {
-    char hint[CHARL__DATASET_HINT];
-
     CHARL_TRY(charl__acquire("file descriptor"));
     f->fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (f->fd < 0) {
@@ -34,8 +33,6 @@ static charl_status open_descriptor(charl__file *f, struct stat *info)
         CHARL_FAIL(CHARL_ERR_DATA, "%s: cannot be opened: %s", f->path, strerror(errno));
     }
     CHARL_REQUIRE(fstat(f->fd, info) == 0, CHARL_ERR_IO, "%s: %s", f->path, strerror(errno));
-    CHARL_REQUIRE(!S_ISDIR(info->st_mode), CHARL_ERR_DATA, "%s: is a folder, not a dataset%s", f->path,
-                  charl__dataset_hint_import(f->path, hint));
     CHARL_REQUIRE(S_ISREG(info->st_mode), CHARL_ERR_DATA, "%s: not a regular file", f->path);
     CHARL_REQUIRE(info->st_size > 0, CHARL_ERR_DATA, "%s: the file is empty", f->path);
     f->bytes = info->st_size;
@@ -49,11 +46,8 @@ static charl_status open_hdf5(charl__file *f, const struct stat *info)
     hid_t fapl = H5I_INVALID_HID;
     struct stat seen;
     void *handle = NULL;
-    const htri_t is_hdf5 = H5Fis_hdf5(f->path);
-    char hint[CHARL__DATASET_HINT];
 
-    CHARL_REQUIRE_CLEANUP(is_hdf5 > 0, CHARL_ERR_DATA, "%s: not an HDF5 file%s", f->path,
-                          charl__dataset_hint_import(f->path, hint));
+    CHARL_REQUIRE_CLEANUP(H5Fis_hdf5(f->path) > 0, CHARL_ERR_DATA, "%s: not an HDF5 file", f->path);
     CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, fapl, H5Pcreate(H5P_FILE_ACCESS), "%s", f->path);
     /* Read-only and never shared with a writer: locks would only fail, as they do on some network
      * file systems. */
@@ -80,9 +74,9 @@ charl_status charl__file_init(charl__file *f, const char *path)
     f->good = CHARL__BLOCK_READ;
     charl__h5_begin();
     CHARL_TRY(charl__strdup(path, &f->path));
-    CHARL_TRY(open_descriptor(f, &info));
-    CHARL_TRY(open_hdf5(f, &info));
-    return CHARL_OK;
+    CHARL_TRY(charl__kind_explain(open_descriptor(f, &info), path, CHARL__KIND_DATASET | CHARL__KIND_OF_HDF5,
+                                  "a dataset", CHARL_ERR_DATA));
+    return charl__kind_explain(open_hdf5(f, &info), path, CHARL__KIND_DATASET, "a dataset", CHARL_ERR_DATA);
 }
 
 void charl__file_fini(charl__file *f)

@@ -1,112 +1,13 @@
-/* What a user can do with a path that is no dataset. */
+/* The arrays of a file that is not in charl's layout. */
 #include "io/dataset/dataset_hint.h"
 
-#include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "base/text/text.h"
 #include "io/h5_element.h"
-#include "io/image/image_files.h"
 
-enum { HEAD = 8, MAX_ENTRIES = 1000, NAME = 512 };
-
-static bool is_text(const char *name)
-{
-    return charl__ends_in(name, ".txt") || charl__ends_in(name, ".jsonl") || charl__ends_in(name, ".txt.gz") ||
-           charl__ends_in(name, ".jsonl.gz");
-}
-
-/* The format of the files in a folder, or in its first folders; NULL: none that is known. */
-static const char *format_of_folder(const char *path, int depth)
-{
-    const char *format = NULL;
-    const struct dirent *e;
-    DIR *d = opendir(path);
-
-    for (int i = 0; d && !format && i < MAX_ENTRIES && (e = readdir(d)); i++) {
-        char inner[NAME];
-        struct stat s;
-
-        if (e->d_name[0] == '.') {
-            continue;
-        }
-        if (charl__is_image_name(e->d_name)) {
-            format = "images";
-        } else if (is_text(e->d_name)) {
-            format = "text";
-        } else if (charl__ends_in(e->d_name, ".bin")) {
-            format = "tokens";
-        } else if (depth > 0 && (size_t)snprintf(inner, sizeof inner, "%s/%s", path, e->d_name) < sizeof inner &&
-                   stat(inner, &s) == 0 && S_ISDIR(s.st_mode)) {
-            format = format_of_folder(inner, depth - 1);
-        }
-    }
-    if (d) {
-        closedir(d);
-    }
-    return format;
-}
-
-/* By contents where a format shows itself there, else by name. */
-static const char *format_of_file(const char *path)
-{
-    unsigned char head[HEAD] = {0};
-    FILE *f = fopen(path, "rb");
-    const size_t n = f ? fread(head, 1, sizeof head, f) : 0;
-
-    if (f) {
-        fclose(f);
-    }
-    if (n >= 6 && memcmp(head, "\x93NUMPY", 6) == 0) {
-        return "npy";
-    }
-    if ((n >= 4 && memcmp(head, "\0\0\x08", 3) == 0 && (head[3] == 1 || head[3] == 3)) || strstr(path, "-ubyte")) {
-        return "idx";
-    }
-    if (charl__ends_in(path, ".csv") || charl__ends_in(path, ".csv.gz") || charl__ends_in(path, ".tsv")) {
-        return "csv";
-    }
-    if (is_text(path)) {
-        return "text";
-    }
-    return charl__ends_in(path, ".bin") ? "tokens" : charl__is_image_name(path) ? "images" : NULL;
-}
-
-const char *charl__dataset_hint_import(const char *path, char text[CHARL__DATASET_HINT])
-{
-    struct stat s;
-    const bool is_folder = stat(path, &s) == 0 && S_ISDIR(s.st_mode);
-    const char *format = is_folder ? format_of_folder(path, 1) : format_of_file(path);
-    const char *slash, *dot;
-    size_t length = strlen(path);
-
-    while (length > 1 && path[length - 1] == '/') {
-        length--;
-    }
-    for (slash = path + length; slash > path && slash[-1] != '/'; slash--) {
-    }
-    dot = memchr(slash, '.', (size_t)(path + length - slash));
-    if (!format) {
-        snprintf(text, CHARL__DATASET_HINT,
-                 is_folder ? "" : "; HINT `charl data import --help` lists the formats that charl converts");
-    } else if (strcmp(format, "npy") == 0) {
-        snprintf(text, CHARL__DATASET_HINT, "; HINT convert it: `charl data import npy X.npy Y.npy -o data.h5`");
-    } else if (strcmp(format, "idx") == 0) {
-        snprintf(text, CHARL__DATASET_HINT, "; HINT convert it: `charl data import idx IMAGES LABELS -o data.h5`");
-    } else if (strcmp(format, "images") == 0 && !is_folder) {
-        snprintf(text, CHARL__DATASET_HINT,
-                 "; HINT convert a folder of images: `charl data import images FOLDER --size 64x64 -o data.h5`");
-    } else {
-        const int stem = (int)((dot > slash ? dot : path + length) - slash);
-
-        snprintf(text, CHARL__DATASET_HINT, "; HINT convert it: `charl data import %s %.*s%s -o %.*s.h5`", format,
-                 (int)length, path, strcmp(format, "images") == 0 ? " --size 64x64" : "", stem, slash);
-    }
-    return text;
-}
+enum { NAME = 512 };
 
 /* The arrays of numbers that a file has, of which the first few are named. */
 typedef struct arrays {

@@ -14,6 +14,7 @@
 #include "io/image/image_files.h"
 #include "io/image/image_pixels.h"
 #include "io/import/import_source.h"
+#include "io/kind.h"
 
 enum { MAX_FILE_BYTES = 1 << 28, MAX_DEPTH = 64 };
 
@@ -81,8 +82,10 @@ charl_status charl_image_read(const char *path, const charl_image_format *format
     if (bytes >= sizeof png && memcmp(data, png, sizeof png) == 0) {
         CHARL_TRY_CLEANUP(charl__png_decode(path, data, bytes, &pixels));
     } else {
-        CHARL_REQUIRE_CLEANUP(bytes >= sizeof jpeg && memcmp(data, jpeg, sizeof jpeg) == 0, CHARL_ERR_DATA,
-                              "%s: neither a PNG nor a JPEG file", path);
+        if (bytes < sizeof jpeg || memcmp(data, jpeg, sizeof jpeg) != 0) {
+            CHARL_TRY_CLEANUP(charl__kind_expect(path, CHARL__KIND_IMAGE, "a PNG or JPEG file", CHARL_ERR_DATA));
+            CHARL_FAIL_CLEANUP(CHARL_ERR_DATA, "%s: neither a PNG nor a JPEG file", path);
+        }
         CHARL_TRY_CLEANUP(charl__jpeg_decode(path, data, bytes, &pixels));
     }
     CHARL_TRY_CLEANUP(charl__pixels_resize(&pixels, format, out));

@@ -8,6 +8,7 @@
 #include "io/dataset/dataset_write.h"
 #include "io/import/import_source.h"
 #include "io/import/importer.h"
+#include "io/kind.h"
 
 enum {
     BLOCK_BYTES = 1 << 20,
@@ -35,6 +36,7 @@ static charl_status idx_header(charl__source *s, int *ndim, int64_t *dim)
     unsigned char head[4];
     const char *path = charl__source_path(s);
 
+    CHARL_TRY(charl__kind_expect(path, CHARL__KIND_IDX, "an IDX file", CHARL_ERR_DATA));
     CHARL_TRY(charl__source_exact(s, head, sizeof head, "the IDX header"));
     CHARL_REQUIRE(head[0] == 0 && head[1] == 0, CHARL_ERR_DATA, "%s: not an IDX file (begins with %02x %02x %02x %02x)",
                   path, head[0], head[1], head[2], head[3]);

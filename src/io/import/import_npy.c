@@ -13,6 +13,7 @@
 #include "io/dataset/weights.h"
 #include "io/h5_element.h"
 #include "io/import/importer.h"
+#include "io/kind.h"
 
 enum { MAX_HEADER = 65536, BLOCK_BYTES = 1 << 20, MAX_ROW = 1 << 28 };
 
@@ -89,9 +90,9 @@ charl_status charl__npy_open(charl__npy *a, const char *path)
     const char *order;
     size_t bytes;
 
+    CHARL_TRY_CLEANUP(charl__kind_expect(path, CHARL__KIND_NPY, "a NumPy array (.npy)", CHARL_ERR_DATA));
     CHARL_TRY_CLEANUP(charl__source_open(path, &a->source));
     CHARL_TRY_CLEANUP(charl__source_exact(a->source, head, sizeof head, "the .npy header"));
-    CHARL_REQUIRE_CLEANUP(memcmp(head, "\x93NUMPY", 6) == 0, CHARL_ERR_DATA, "%s: not a .npy file", path);
     CHARL_REQUIRE_CLEANUP(head[6] >= 1 && head[6] <= 3, CHARL_ERR_DATA, "%s: .npy version %d", path, head[6]);
     CHARL_TRY_CLEANUP(charl__source_exact(a->source, length, head[6] == 1 ? 2 : 4, "the .npy header"));
     bytes = length[0] | (size_t)length[1] << 8 | (size_t)length[2] << 16 | (size_t)length[3] << 24;

@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "base/alloc.h"
+#include "io/kind.h"
 
 enum { ZLIB_BUFFER = 1 << 17, READ_MOST = 1 << 26 };
 
@@ -31,6 +32,9 @@ static charl_status open_gz(charl__source *s)
     fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     CHARL_REQUIRE_CLEANUP(fd >= 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", s->path, strerror(errno));
     CHARL_REQUIRE_CLEANUP(fstat(fd, &info) == 0, CHARL_ERR_IO, "%s: %s", s->path, strerror(errno));
+    if (S_ISDIR(info.st_mode)) {
+        CHARL_TRY_CLEANUP(charl__kind_expect(s->path, 0, "a file", CHARL_ERR_DATA));
+    }
     CHARL_REQUIRE_CLEANUP(S_ISREG(info.st_mode), CHARL_ERR_DATA, "%s: not a regular file", s->path);
     CHARL_REQUIRE_CLEANUP(info.st_size > 0, CHARL_ERR_DATA, "%s: the file is empty", s->path);
     s->file_bytes = info.st_size;
@@ -82,6 +86,8 @@ charl_status charl__source_open_text(const char *path, charl__source **out, int6
 {
     charl_status st;
 
+    *out = NULL;
+    CHARL_TRY(charl__kind_expect(path, CHARL__KIND_TEXT, "text in UTF-8", CHARL_ERR_DATA));
     CHARL_TRY(charl__source_open(path, out));
     st = skip_mark(*out);
     if (st != CHARL_OK) {

@@ -14,6 +14,7 @@
 #include "io/import/import_paths.h"
 #include "io/import/import_source.h"
 #include "io/import/importer.h"
+#include "io/kind.h"
 #include "io/tokenizer/tokenizer_private.h"
 
 enum {
@@ -45,29 +46,10 @@ static uint32_t little_endian(const unsigned char *p, size_t size)
     return v;
 }
 
-/* What a file without llm.c's magic number is, if it is surely no tokens of 16 bits; else NULL. llm.c numbers its kinds of files by
- * dates; as tokens these would be beyond GPT-2's vocabulary. */
-static const char *foreign(const unsigned char *head, size_t bytes)
+/* llm.c numbers its kinds of files by dates; as tokens these would be beyond GPT-2's vocabulary. */
+static bool is_other_llmc(uint32_t magic)
 {
-    static const struct {
-        const char *begin, *what;
-    } known[] = {{"\x93NUMPY", "a NumPy array"},
-                 {"\x89HDF", "an HDF5 file"},
-                 {"PK\x03\x04", "a zip archive"},
-                 {"\x28\xb5\x2f\xfd", "compressed with zstd"},
-                 {"{\"", "JSON"},
-                 {"PAR1", "a Parquet file"}};
-    const uint32_t magic = bytes >= 4 ? little_endian(head, 4) : 0;
-
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (bytes >= strlen(known[i].begin) && memcmp(head, known[i].begin, strlen(known[i].begin)) == 0) {
-            return known[i].what;
-        }
-    }
-    return bytes >= HEADER_BYTES && magic / 10000 >= 2023 && magic / 10000 <= 2035 && magic / 100 % 100 >= 1 &&
-                   magic / 100 % 100 <= 12
-               ? "another kind of file of llm.c"
-               : NULL;
+    return magic / 10000 >= 2023 && magic / 10000 <= 2035 && magic / 100 % 100 >= 1 && magic / 100 % 100 <= 12;
 }
 
 static charl_status read_header(shard *s, const unsigned char *head)
@@ -92,7 +74,6 @@ static charl_status shard_open(const char *path, charl_tokens_format format, sha
     unsigned char head[HEADER_BYTES];
     size_t got = 0, more;
     uint32_t magic;
-    const char *what;
     int64_t bytes = 0;
 
     *s = (shard){0};
@@ -108,11 +89,14 @@ static charl_status shard_open(const char *path, charl_tokens_format format, sha
     CHARL_REQUIRE(format != CHARL_TOKENS_LLMC, CHARL_ERR_DATA,
                   "%s: byte 0: the magic number is %u, token files of llm.c have %d or %d", path, magic, MAGIC_U16,
                   MAGIC_U32);
-    what = format == CHARL_TOKENS_AUTO ? foreign(head, got) : NULL;
-    CHARL_REQUIRE(!what, CHARL_ERR_DATA,
-                  "%s: byte 0: this looks like %s (magic number %u), not like tokens; HINT "
-                  "--format nanogpt takes any file as tokens of 16 bits",
-                  path, what, magic);
+    if (format == CHARL_TOKENS_AUTO) { /* small numbers look like text in UTF-16, or IDX */
+        CHARL_TRY(charl__kind_expect(path, CHARL__KIND_TOKENS | CHARL__KIND_WIDE | CHARL__KIND_IDX, "a file of tokens",
+                                     CHARL_ERR_DATA));
+        CHARL_REQUIRE(got < HEADER_BYTES || !is_other_llmc(magic), CHARL_ERR_DATA,
+                      "%s: byte 0: another kind of file of llm.c (magic number %u), not tokens; HINT --format nanogpt "
+                      "takes any file as tokens of 16 bits",
+                      path, magic);
+    }
     s->size = 2;
     bytes = charl__source_file_bytes(s->source);
     if (charl__ends_in(path, ".gz")) { /* that is the packed size */

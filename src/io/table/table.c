@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/text/text.h"
 #include "io/dataset/dataset_write.h"
+#include "io/kind.h"
 
 enum { PLACE_BYTES = 4400, SHOWN = 60 };
 
@@ -83,6 +84,7 @@ charl_status charl__table_open(charl__table *t, const char *path, char separator
 {
     *t = (charl__table){.separator = separator, .decimal = '.', .missing = "", .first = true};
     CHARL_REQUIRE(!separator || !strchr("\"\r\n", separator), CHARL_ERR_CONFIG, "%s: unusable separator", path);
+    CHARL_TRY(charl__kind_expect(path, CHARL__KIND_TABLE | CHARL__KIND_WIDE, "a CSV file", CHARL_ERR_DATA));
     CHARL_TRY(charl__source_open(path, &t->source));
     if (!separator) {
         CHARL_TRY(find_separator(t->source, &t->separator));

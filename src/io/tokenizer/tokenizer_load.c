@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "io/kind.h"
 #include "io/tokenizer/pretrained.h"
 
 static const charl__registry formats = {.what = "tokenizer format", .built_in = charl__tokenizer_formats};
@@ -110,8 +111,8 @@ static charl_status read_published(const char *path, const char *head, size_t by
                           "%s is not a tokenizer that charl reads: a data set of text, a checkpoint, tokenizer.json, "
                           "vocab.json "
                           "with merges.txt, or a rank file of "
-                          "tiktoken%s",
-                          path, bytes > 1 && head[0] == '\n' ? " (SentencePiece models are not supported)" : "");
+                          "tiktoken",
+                          path);
     st = f->read(path, &p);
     if (st == CHARL_OK) {
         st = charl__pretrained_finish(&p, out);
@@ -129,6 +130,7 @@ charl_status charl_tokenizer_load(const char *path, charl_tokenizer **out)
 {
     charl_status st = CHARL_OK;
     charl__text found = {0};
+    const char *given = path;
     struct stat info;
     char head[HEAD];
     size_t bytes;
@@ -146,6 +148,9 @@ charl_status charl_tokenizer_load(const char *path, charl_tokenizer **out)
         CHARL_TRY_CLEANUP(read_published(path, head, bytes, out));
     }
 cleanup:
+    st = charl__kind_explain(st, given,
+                             CHARL__KIND_TOKENIZER | CHARL__KIND_DATASET | CHARL__KIND_CHECKPOINT | CHARL__KIND_FOLDER,
+                             "a tokenizer that charl reads", CHARL_ERR_DATA);
     charl__text_fini(&found);
     return st;
 }

@@ -2,11 +2,10 @@
 #include "task/weights/weights_source.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/text/text.h"
+#include "io/kind.h"
 #include "task/weights/weights.h"
 #include "task/weights/weights_base.h"
 
@@ -14,15 +13,16 @@ enum { BLOCK = 1024 };
 
 bool charl__is_safetensors(const char *path)
 {
-    struct stat s;
+    const charl__kind *kind = charl__kind_of(path);
 
-    return charl__ends_in(path, ".safetensors") || charl__ends_in(path, ".safetensors.index.json") ||
-           (stat(path, &s) == 0 && S_ISDIR(s.st_mode));
+    return kind && (kind->as & CHARL__KIND_WEIGHTS);
 }
 
 charl_status charl__weights_source_open(const char *path, int ema, charl__weights_source *s)
 {
     *s = (charl__weights_source){.path = path};
+    CHARL_TRY(charl__kind_expect(path, CHARL__KIND_WEIGHTS | CHARL__KIND_CHECKPOINT, "weights that charl reads",
+                                 CHARL_ERR_CHECKPOINT));
     if (charl__is_safetensors(path)) {
         CHARL_TRY(charl_safetensors_open(path, &s->tensors));
     } else {

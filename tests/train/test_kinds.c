@@ -1,0 +1,341 @@
+/* Every reader with every kind of file: what a reader does not take it names, and says which command does. */
+#include "support/support.h"
+
+#include <hdf5.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "charl/checkpoint.h"
+#include "charl/config.h"
+#include "charl/dataset.h"
+#include "charl/image.h"
+#include "charl/import.h"
+#include "charl/report.h"
+#include "charl/safetensors.h"
+#include "charl/tokenizer.h"
+#include "charl/verify.h"
+#include "io/kind.h"
+#include "task/weights/weights_source.h"
+
+static char *dir;
+
+static int setup(void **state)
+{
+    (void)state;
+    dir = charl_test_tempdir();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    charl_test_tempdir_remove(dir);
+    return 0;
+}
+
+#define BYTES(s) s, sizeof(s) - 1
+
+/* Files by contents; a name that ends in / is a folder, with the file that its bytes name. */
+static const struct {
+    const char *name, *bytes;
+    size_t n;
+    const char *kind;
+} files[] = {
+    {"haus.csv", BYTES("price,rooms\n1,2\n3,4\n"), "a CSV file"},
+    {"table.data", BYTES("1;2;3\n4;5;6\n"), "a CSV file"},
+    {"notes.txt", BYTES("It was a dark night, indeed.\n"), "a text"},
+    {"lines.jsonl", BYTES("{\"text\": \"a\"}\n{\"text\": \"b\"}\n"), "a file of JSON lines"},
+    {"array.json", BYTES("[{\"instruction\": \"say hi\", \"output\": \"hi\"}]\n"), "one JSON array"},
+    {"object.json", BYTES("{\"a\": 1}\n"), "one JSON object"},
+    {"conf.yaml", BYTES("train:\n  epochs: 3\n"), "a YAML file"},
+    {"run.ini", BYTES("# mine\n[data]\npath = a.h5\n"), "a configuration"},
+    {"page.safetensors", BYTES("<!DOCTYPE html>\n<html></html>\n"), "a web page"},
+    {"script.py", BYTES("import numpy\n"), "a Python program"},
+    {"wide.txt", BYTES("\xff\xfeI\0t\0 \0w\0a\0s\0"), "text in UTF-16"},
+    {"wide.csv", BYTES("a\0,\0b\0\n\0001\0,\0002\0\n\0"), "text in UTF-16"},
+    {"wider.txt", BYTES("\xff\xfe\0\0I\0\0\0t\0\0\0"), "text in UTF-32"},
+    {"pointer.safetensors", BYTES("version https://git-lfs.github.com/spec/v1\noid sha256:aa\nsize 4\n"),
+     "a Git LFS pointer, not the file itself"},
+    {"x.npy", BYTES("\x93NUMPY\1\0\x46\0{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }          \n\0\0\0\0"),
+     "a NumPy array"},
+    {"x.npz", BYTES("PK\3\4\24\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\5\0\0\0x.npy"), "an archive of NumPy arrays"},
+    {"images-ubyte", BYTES("\0\0\x08\3\0\0\0\1\0\0\0\1\0\0\0\1a"), "an IDX file"},
+    {"old.nc", BYTES("CDF\1\0\0\0\0\0\0\0\0"), "a netCDF file of the classic format"},
+    {"old.mat", BYTES("MATLAB 5.0 MAT-file, Platform: GLNXA64\0\0\0"), "a MATLAB file of a version before 7.3"},
+    {"weights.safetensors", BYTES("\x02\0\0\0\0\0\0\0{}"), "weights in the safetensors format"},
+    {"model.pt", BYTES("PK\3\4\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
+     "weights in PyTorch's own format"},
+    {"old.pth", BYTES("\x80\2\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19."), "weights in PyTorch's own format"},
+    {"any.pkl", BYTES("\x80\4\x95\x0b\0\0\0\0"), "a Python pickle"},
+    {"model.gguf", BYTES("GGUF\3\0\0\0\0\0"), "weights in llama.cpp's format (GGUF)"},
+    {"tokenizer.json", BYTES("{\"version\": \"1.0\", \"added_tokens\": []}"), "a tokenizer (tokenizer.json)"},
+    {"vocab.json", BYTES("{\"a\": 0}"), "part of a tokenizer (vocab.json and merges.txt)"},
+    {"mine.tiktoken", BYTES("IQ== 0\nIg== 1\nIw== 2\n"), "a rank file of tiktoken"},
+    {"spiece.model", BYTES("\n\x0e\n\5<unk>\x15\0\0\0\0"), "a SentencePiece model"},
+    {"config.json", BYTES("{\"model_type\": \"gpt2\"}"), "the config.json of a published model"},
+    {"a.parquet", BYTES("PAR1\0\0\0\0"), "a Parquet file"},
+    {"a.xlsx", BYTES("PK\3\4\24\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\23\0\0\0[Content_Types].xml"),
+     "an Excel workbook"},
+    {"a.zip", BYTES("PK\3\4\24\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\5\0\0\0a.txt"), "a zip archive"},
+    {"a.bz2", BYTES("BZh91AY&SY"), "a file that is compressed in another way than gzip"},
+    {"a.sqlite", BYTES("SQLite format 3\0\x10\0"), "an SQLite database"},
+    {"a.pdf", BYTES("%PDF-1.4\n"), "a PDF document"},
+    {"a.png", BYTES("\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), "an image"},
+    {"a.jpg", BYTES("GIF89a\1\0\1\0"), "an image that is neither PNG nor JPEG"},
+    {"tokens.bin", BYTES("\1\7\2\x81\3\x9f\0\x80"), "a binary file, perhaps of tokens"},
+    {"blob", BYTES("\1\7\2\x81\3\x9f\0\x80"), "a binary file of an unknown format"},
+    {"run.lock", BYTES("start step=0 previous=0 hash=0\n"), "the run.lock of a run"},
+    {"metrics.jsonl", BYTES("{\"event\":\"train\",\"step\":1}\n"), "the metrics.jsonl of a run"},
+    {"trace.json", BYTES("{\"traceEvents\":[\n"), "a time line"},
+    {"arun/", BYTES("metrics.jsonl"), "a run directory"},
+    {"photos/", BYTES("a.png"), "a folder of images"},
+    {"texts/", BYTES("a.txt"), "a folder of texts"},
+    {"peft/", BYTES("adapter_config.json"), "a folder with adapters (PEFT)"},
+    {"gpt2/", BYTES("model.safetensors"), "a folder with a published model"},
+    {"words/", BYTES("tokenizer.json"), "a folder with a tokenizer"},
+    {"odds/", BYTES("odd"), "a folder"},
+};
+
+/* HDF5 files by an attribute of the file. */
+static const struct {
+    const char *name, *attribute, *value, *kind;
+} hdf5_files[] = {
+    {"other.h5", "title", "x", "an HDF5 file that charl did not write"},
+    {"new.nc", "_NCProperties", "version=2", "a netCDF-4 file"},
+    {"frame.h5", "PYTABLES_FORMAT_VERSION", "2.1", "a file of pandas or PyTables"},
+    {"net.h5", "keras_version", "2.4", "a model of Keras"},
+    {"data.h5", "charl_format", "dataset", "a dataset of charl"},
+    {"best.h5", "charl_format", "checkpoint", "a checkpoint of charl"},
+};
+
+static void make_files(void)
+{
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[512];
+        FILE *f;
+
+        snprintf(path, sizeof path, "%s", charl_test_path(dir, files[i].name));
+        if (path[strlen(path) - 1] == '/') {
+            assert_int_equal(mkdir(path, 0700), 0);
+            snprintf(path, sizeof path, "%s%s", charl_test_path(dir, files[i].name), files[i].bytes);
+        }
+        f = fopen(path, "wb");
+        assert_non_null(f);
+        fwrite(files[i].bytes, 1, files[i].n, f);
+        fclose(f);
+    }
+    for (size_t i = 0; i < sizeof hdf5_files / sizeof *hdf5_files; i++) {
+        const hid_t file = H5Fcreate(charl_test_path(dir, hdf5_files[i].name), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+        const hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
+        hid_t attribute;
+
+        H5Tset_size(type, strlen(hdf5_files[i].value) + 1);
+        attribute = H5Acreate2(file, hdf5_files[i].attribute, type, space, H5P_DEFAULT, H5P_DEFAULT);
+        assert_true(H5Awrite(attribute, type, hdf5_files[i].value) >= 0);
+        H5Aclose(attribute);
+        H5Tclose(type);
+        H5Sclose(space);
+        H5Fclose(file);
+    }
+}
+
+static charl_status read_config(const char *path)
+{
+    charl_config *c = NULL;
+    const charl_status st = charl_config_load(path, NULL, 0, &c);
+
+    charl_config_destroy(c);
+    return st;
+}
+
+static charl_status read_checkpoint(const char *path)
+{
+    charl_checkpoint_reader *r = NULL;
+    const charl_status st = charl_checkpoint_open(path, &r);
+
+    charl_checkpoint_close(r);
+    return st;
+}
+
+static charl_status read_dataset(const char *path)
+{
+    charl_dataset *ds = NULL;
+    const charl_status st = charl_dataset_open(path, NULL, &ds);
+
+    charl_dataset_close(ds);
+    return st;
+}
+
+static charl_status read_safetensors(const char *path)
+{
+    charl_safetensors *s = NULL;
+    const charl_status st = charl_safetensors_open(path, &s);
+
+    charl_safetensors_close(s);
+    return st;
+}
+
+static charl_status read_weights(const char *path)
+{
+    charl__weights_source s;
+    const charl_status st = charl__weights_source_open(path, 0, &s);
+
+    charl__weights_source_close(&s);
+    return st;
+}
+
+static charl_status read_tokenizer(const char *path)
+{
+    charl_tokenizer *t = NULL;
+    const charl_status st = charl_tokenizer_load(path, &t);
+
+    charl_tokenizer_destroy(t);
+    return st;
+}
+
+static charl_status read_image(const char *path)
+{
+    unsigned char out[64];
+
+    return charl_image_read(path, &(charl_image_format){.channels = 1, .height = 8, .width = 8}, out);
+}
+
+static charl_status import(const char *format, const char *path)
+{
+    const charl_importer *t = charl_importer_find(format);
+    const char *two[2] = {path, path};
+
+    return t->run(t->row.defaults, two, t->group, charl_test_path(dir, "out.h5"),
+                  &(charl_import_options){.overwrite = true});
+}
+
+static charl_status import_csv(const char *path)
+{
+    return import("csv", path);
+}
+
+static charl_status import_text(const char *path)
+{
+    return import("text", path);
+}
+
+static charl_status import_npy(const char *path)
+{
+    return import("npy", path);
+}
+
+static charl_status import_idx(const char *path)
+{
+    return import("idx", path);
+}
+
+static charl_status import_hdf5(const char *path)
+{
+    return import("hdf5", path);
+}
+
+static charl_status report(const char *path)
+{
+    return charl_report_write(&path, 1, charl_test_path(dir, "out.html"));
+}
+
+static charl_status compare(const char *path)
+{
+    char *text = NULL;
+    const charl_status st = charl_compare_runs(&path, 1, false, &text);
+
+    charl_free(text);
+    return st;
+}
+
+static charl_status verify(const char *path)
+{
+    charl_verify_result result;
+    const charl_status st = charl_verify(path, &(charl_verify_options){.segments = 0}, &result);
+
+    return st;
+}
+
+static charl_status merge(const char *path)
+{
+    return charl_trace_merge(&path, 1, charl_test_path(dir, "out.json"));
+}
+
+static const struct {
+    const char *name;
+    charl_status (*read)(const char *path);
+    unsigned takes;
+    bool folders; /* looks for files in them */
+} readers[] = {
+    {"configuration", read_config, CHARL__KIND_CONFIG | CHARL__KIND_RUN},
+    {"checkpoint", read_checkpoint, CHARL__KIND_CHECKPOINT | CHARL__KIND_RUN},
+    {"dataset", read_dataset, CHARL__KIND_DATASET},
+    {"safetensors", read_safetensors, CHARL__KIND_WEIGHTS},
+    {"weights", read_weights, CHARL__KIND_WEIGHTS | CHARL__KIND_CHECKPOINT | CHARL__KIND_RUN},
+    {"tokenizer", read_tokenizer,
+     CHARL__KIND_TOKENIZER | CHARL__KIND_DATASET | CHARL__KIND_CHECKPOINT | CHARL__KIND_FOLDER},
+    {"image", read_image, CHARL__KIND_IMAGE},
+    {"import csv", import_csv, CHARL__KIND_TABLE | CHARL__KIND_WIDE},
+    {"import text", import_text, CHARL__KIND_TEXT, true},
+    {"import npy", import_npy, CHARL__KIND_NPY | CHARL__KIND_NPZ},
+    {"import idx", import_idx, CHARL__KIND_IDX},
+    {"import hdf5", import_hdf5, CHARL__KIND_DATASET, true},
+    {"report", report, CHARL__KIND_RUN | CHARL__KIND_FOLDER},
+    {"compare", compare, CHARL__KIND_RUN | CHARL__KIND_FOLDER},
+    {"verify", verify, CHARL__KIND_RUN | CHARL__KIND_FOLDER},
+    {"trace merge", merge, CHARL__KIND_TRACE},
+};
+
+static int failures;
+
+/* The message names the kind, and is not about damage. */
+static void check(const char *name, const char *kind_name, size_t r)
+{
+    const char *path = charl_test_path(dir, name);
+    const charl__kind *kind = charl__kind_of(path);
+    charl_status st;
+
+    assert_non_null(kind);
+    if (strcmp(kind->name, kind_name) != 0) {
+        fprintf(stderr, "%s is taken for %s, not for %s\n", name, kind->name, kind_name);
+        failures++;
+    }
+    if ((kind->as & readers[r].takes) || (readers[r].folders && name[strlen(name) - 1] == '/')) {
+        return;
+    }
+    st = readers[r].read(path);
+    if (st == CHARL_OK || strstr(charl_error_message(), "damaged") || strstr(charl_error_message(), "HDF5:") ||
+        !strstr(charl_error_message(), kind_name)) {
+        fprintf(stderr, "%s of %s: %s\n", readers[r].name, name, st == CHARL_OK ? "accepted" : charl_error_message());
+        failures++;
+    }
+    charl_error_clear();
+}
+
+static void readers_name_what_they_do_not_take(void **state)
+{
+    (void)state;
+    make_files();
+    for (size_t r = 0; r < sizeof readers / sizeof *readers; r++) {
+        for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+            check(files[i].name, files[i].kind, r);
+        }
+        for (size_t i = 0; i < sizeof hdf5_files / sizeof *hdf5_files; i++) {
+            check(hdf5_files[i].name, hdf5_files[i].kind, r);
+        }
+    }
+    assert_int_equal(failures, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(readers_name_what_they_do_not_take),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
