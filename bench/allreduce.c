@@ -384,20 +384,7 @@ cleanup:
 /* 4K, 25M, 1G */
 static error_t parse_size(int64_t *out, const char *option, const char *value)
 {
-    char digits[24];
-    const size_t length = strlen(value);
-    const char *unit = length ? strchr("KMG", value[length - 1]) : NULL;
-    const int shift = unit && *unit ? (*unit == 'K' ? 10 : *unit == 'M' ? 20 : 30) : 0;
-
-    if (length >= sizeof digits) {
-        return charl__cli_bad_option(option, value, "must be bytes, as 4096, 64K, 25M or 1G");
-    }
-    snprintf(digits, sizeof digits, "%.*s", (int)(shift ? length - 1 : length), value);
-    if (charl__cli_parse_int(option, digits, 1, (INT64_C(8) << 30) >> shift, out) != 0) {
-        return EINVAL;
-    }
-    *out <<= shift;
-    return *out >= 4 ? 0 : charl__cli_bad_option(option, value, "must be at least 4 bytes");
+    return charl__cli_parse_key(option, value, &(charl_key){.kind = CHARL_KEY_SIZE, .range = "[4,8589934592]"}, out);
 }
 
 static error_t take_min(void *input, const char *option, const char *value)

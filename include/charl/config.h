@@ -230,6 +230,10 @@ typedef charl_status (*charl_config_layer_reader)(charl_config_layer *layer, voi
 charl_status charl_config_read_layers(const charl_config *cfg, charl_config_layer_reader read,
                                       void *user) CHARL_MUST_CHECK;
 
+/** The key that `name` stands for without its section, or in another program's words, "train.epochs" for epochs, into text[size]; with
+ *  `misspelt` also the nearest one. False: none. Local. Thread-safe. */
+bool charl_config_nearest_key(const char *name, bool misspelt, char *text, size_t size);
+
 /** Number of layers. Local. */
 int charl_config_layer_count(const charl_config *cfg);
 
@@ -246,62 +250,12 @@ int charl_config_layer_inputs(const charl_config_layer *layer, const char *const
 /** Whether the key is given. Counts as asking for it. Local. */
 bool charl_config_layer_has(charl_config_layer *layer, const char *key);
 
-/** *out = the key's value within [min, max], or `fallback` when it is not given;
- *  CHARL_CONFIG_REQUIRED as fallback makes a missing key a mistake.
+/** Set the field of `key` in a settings struct from the layer's text, as charl_key_parse does; a key that is not given leaves the
+ *  field as it is. Texts, activations and names of layers are borrowed from the configuration.
  *
  *  Blocks. Local.
- *  Errors: ERR_CONFIG  "FILE:LINE: [layer NAME] key: reason" */
-#define CHARL_CONFIG_REQUIRED INT64_MIN
-charl_status charl_config_layer_int(charl_config_layer *layer, const char *key, int64_t fallback, int64_t min,
-                                    int64_t max, int64_t *out) CHARL_MUST_CHECK;
-
-/** As charl_config_layer_int for a number; `range` is text such as "[0,1)".
- *
- *  Blocks. Local.
- *  Errors: ERR_CONFIG */
-charl_status charl_config_layer_float(charl_config_layer *layer, const char *key, double fallback, const char *range,
-                                      double *out) CHARL_MUST_CHECK;
-
-/** As charl_config_layer_int for yes or no.
- *
- *  Blocks. Local.
- *  Errors: ERR_CONFIG */
-charl_status charl_config_layer_bool(charl_config_layer *layer, const char *key, bool fallback,
-                                     bool *out) CHARL_MUST_CHECK;
-
-/** *out = the key's text, borrowed from the configuration, or `fallback`; a NULL fallback makes a
- *  missing key a mistake. `choices` is "a|b|c", or NULL for any text.
- *
- *  Blocks. Local.
- *  Errors: ERR_CONFIG */
-charl_status charl_config_layer_string(charl_config_layer *layer, const char *key, const char *fallback,
-                                       const char *choices, const char **out) CHARL_MUST_CHECK;
-
-/** *out = index of the key's text in `choices`, "a|b|c".
- *
- *  Blocks. Local.
- *  Errors: ERR_CONFIG */
-charl_status charl_config_layer_choice(charl_config_layer *layer, const char *key, int fallback, const char *choices,
-                                       int *out) CHARL_MUST_CHECK;
-
-/** out[0], out[1] = a pair such as "3, 5" or "3x5", or one number for both (kernel, stride,
- *  padding), each within [min, max]; `fallback` for both when not given.
- *
- *  Blocks. Local.
- *  Errors: ERR_CONFIG */
-charl_status charl_config_layer_pair(charl_config_layer *layer, const char *key, int64_t fallback, int64_t min,
-                                     int64_t max, int64_t out[2]) CHARL_MUST_CHECK;
-
-/** The same for three, such as "1x3x3", or one number for all. Blocks. Local. Errors: ERR_CONFIG */
-charl_status charl_config_layer_triple(charl_config_layer *layer, const char *key, int64_t fallback, int64_t min,
-                                       int64_t max, int64_t out[3]) CHARL_MUST_CHECK;
-
-/** *out = a list of integers such as "8, 16", each within [min, max]; a missing key is a mistake.
- *
- *  Blocks. Local.
- *  Errors: ERR_CONFIG */
-charl_status charl_config_layer_ints(charl_config_layer *layer, const char *key, int64_t min, int64_t max,
-                                     charl_int_list *out) CHARL_MUST_CHECK;
+ *  Errors: ERR_CONFIG  "FILE:LINE: [layer NAME] key: reason"; a required key is missing */
+charl_status charl_config_layer_read(charl_config_layer *layer, const charl_key *key, void *settings) CHARL_MUST_CHECK;
 
 /** A mistake of the layer as a whole, or of one key (NULL: the whole): sets the message with file
  *  and line.

@@ -72,8 +72,9 @@ typedef struct charl_row {
     bool (*check)(const void *settings, const char **key, char *reason);
 } charl_row;
 
-/** Set the field of a key in a settings struct from text, as on a command line; TEXT borrows it. Of the kinds INT, PAIR, FLOAT, BOOL,
- *  CHOICE and TEXT. False: reason[CHARL_REASON_BYTES] is "must be ...", and the field as it was. Local. Thread-safe. */
+/** Set the field of a key in a settings struct from text, as in a configuration or on a command line. TEXT, ACTIVATION and LAYER borrow the
+ *  text, which is not looked up. False: reason[CHARL_REASON_BYTES] is a sentence such as "0 is out of range (at least 1)", and the field is
+ *  as it was. Local. Thread-safe. */
 bool charl_key_parse(const charl_key *k, const char *text, void *settings, char *reason);
 
 #define CHARL_KEYS(arr) .row.keys = (arr), .row.n_keys = (int)(sizeof(arr) / sizeof((arr)[0]))

@@ -21,8 +21,9 @@ CHARL_BEGIN_DECLS
 size_t charl_text_next(const char *s, size_t bytes, bool *visible);
 
 /** Whether `candidate` is near enough to `name`, which a user has written, to be suggested instead, and nearer than *best; updates *best.
- *  Start with INT_MAX. Near is within a third of its length, or 2 for short names, in insertions, deletions, replacements and swaps of
- *  neighbours; names longer than 63 characters are near to none. Local. Thread-safe. */
+ *  Start with INT_MAX. Nearest is what means the same: but for case and separators (Adam, batch-norm), or in another program's words (fp16,
+ *  swish, val/acc). Else near is within a third of its length, or 2 for short names but less than half of them, in insertions, deletions,
+ *  replacements and swaps of neighbours; names longer than 63 characters are near to none. Local. Thread-safe. */
 bool charl_text_closer(const char *name, const char *candidate, int *best);
 
 CHARL_END_DECLS

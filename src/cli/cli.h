@@ -10,7 +10,6 @@
 #include <charl/error.h>
 
 #include <argp.h>
-#include <float.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -168,7 +167,7 @@ typedef enum charl__cli_kind {
     CHARL__CLI_KIND_SET,    /* an option without value: the field becomes `least` */
     CHARL__CLI_KIND_TEXT,   /* const char *, into argv */
     CHARL__CLI_KIND_INT,    /* from `least` to `most`, into an int or int64_t */
-    CHARL__CLI_KIND_NUMBER, /* double from `low` to `high`; `must` says so */
+    CHARL__CLI_KIND_NUMBER, /* double in `range`, "[0,1)" */
     CHARL__CLI_KIND_CHOICE, /* one of the words of `value`, "a|b|c": `least` for a, `least` + 1 for b, into an enum or int */
 } charl__cli_kind;
 
@@ -186,8 +185,7 @@ typedef struct charl__cli_option {
     charl__cli_kind kind;
     size_t at, size; /* of the field */
     int64_t least, most;
-    double low, high;
-    const char *must;
+    const char *range;
     /* instead of a kind: 0, or EINVAL after saying what is wrong (charl__cli_bad_option). `option` is "--name" */
     error_t (*take)(void *input, const char *option, const char *value);
     int flags; /* of argp; with OPTION_ARG_OPTIONAL the value may be NULL, which is the first choice */
@@ -199,10 +197,8 @@ typedef struct charl__cli_option {
 #define CHARL__CLI_TEXT(type, field) .kind = CHARL__CLI_KIND_TEXT, CHARL__CLI_FIELD(type, field)
 #define CHARL__CLI_INT(type, field, from, to)                                                                          \
     .kind = CHARL__CLI_KIND_INT, CHARL__CLI_FIELD(type, field), .least = (from), .most = (to)
-#define CHARL__CLI_NUMBER(type, field, from, to, text)                                                                 \
-    .kind = CHARL__CLI_KIND_NUMBER, CHARL__CLI_FIELD(type, field), .low = (from), .high = (to), .must = (text)
-#define CHARL__CLI_FRACTION(type, field)                                                                               \
-    CHARL__CLI_NUMBER(type, field, 0.0, 1.0 - DBL_EPSILON / 2, "must be a number from 0 to below 1")
+#define CHARL__CLI_NUMBER(type, field, of) .kind = CHARL__CLI_KIND_NUMBER, CHARL__CLI_FIELD(type, field), .range = (of)
+#define CHARL__CLI_FRACTION(type, field) CHARL__CLI_NUMBER(type, field, "[0,1)")
 #define CHARL__CLI_CHOICE(type, field, first)                                                                          \
     .kind = CHARL__CLI_KIND_CHOICE, CHARL__CLI_FIELD(type, field), .least = (first)
 
@@ -234,7 +230,9 @@ void charl__cli_parse_instead(charl__cli_take take, void *ctx);
 /** For charl__cli_option.take: say what is wrong with an option's value. Returns EINVAL. */
 error_t charl__cli_bad_option(const char *option, const char *value, const char *want);
 
-/** For charl__cli_option.take: an integer in [lo, hi]. Returns 0 or EINVAL. */
+/** For charl__cli_option.take: read a value as a configuration reads that of a key. Returns 0, or EINVAL after saying what is wrong. */
+error_t charl__cli_parse_key(const char *option, const char *value, const charl_key *key, void *settings);
+/** The same for an integer in [lo, hi]. */
 error_t charl__cli_parse_int(const char *option, const char *value, int64_t lo, int64_t hi, int64_t *out);
 
 enum { CHARL__CLI_OVERRIDES = 64 };

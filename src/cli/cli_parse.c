@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <charl/config.h>
 #include <charl/text.h>
 #include "cli/cli_describe.h"
 
@@ -121,28 +122,44 @@ static bool is_option(const struct argp_option *options, const char *word, size_
     return false;
 }
 
-/* The option that was meant where one of argv is none; NULL where there is none, or nothing is near. */
-static const char *nearest_option(const struct argp_option *options, int argc, char **argv)
+/* The first of argv that should be a long option and is none, without its dashes and value, into word[64]; false: none. */
+static bool find_unknown(const struct argp_option *options, int argc, char **argv, char *word)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        const size_t length = strcspn(argv[i], "=");
+
+        if (strncmp(argv[i], "--", 2) == 0 && length - 2 < 64 && !is_option(options, argv[i] + 2, length - 2)) {
+            snprintf(word, 64, "%.*s", (int)(length - 2), argv[i] + 2);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What may be meant by an option that there is not: another one or, where settings can be given, the setting of that name. */
+static void hint_option(const parse *p, int argc, char **argv)
 {
     const char *nearest = NULL;
-    char word[64];
+    char word[64], key[96];
+    int best = INT_MAX;
 
-    for (int i = 1; i < argc && !nearest && strcmp(argv[i], "--") != 0; i++) {
-        const size_t length = strcspn(argv[i], "=");
-        int best = INT_MAX;
-
-        if (strncmp(argv[i], "--", 2) != 0 || length - 2 >= sizeof word ||
-            is_option(options, argv[i] + 2, length - 2)) {
-            continue;
-        }
-        snprintf(word, sizeof word, "%.*s", (int)(length - 2), argv[i] + 2);
-        for (const struct argp_option *o = options; o && (o->name || o->key || o->doc); o++) {
+    if (find_unknown(p->argp->options, argc, argv, word)) {
+        for (const struct argp_option *o = p->argp->options; o && (o->name || o->key || o->doc); o++) {
             if (o->name && charl_text_closer(word, o->name, &best)) {
                 nearest = o->name;
             }
         }
+        if (best > 0 && p->argp->args_doc && strstr(p->argp->args_doc, "KEY=VALUE") &&
+            charl_config_nearest_key(word, nearest == NULL, key, sizeof key)) {
+            fprintf(stderr, "  hint: did you mean the setting %s=VALUE? See `%s --help`\n", key, p->path);
+            return;
+        }
     }
-    return nearest;
+    if (nearest) {
+        fprintf(stderr, "  hint: did you mean --%s? See `%s --help`\n", nearest, p->path);
+    } else {
+        fprintf(stderr, "  hint: see `%s --help`\n", p->path);
+    }
 }
 
 static int parse_line(parse *p, int argc, char **argv)
@@ -160,13 +177,7 @@ static int parse_line(parse *p, int argc, char **argv)
     err = argp_parse(&common, argc, argv, ARGP_NO_HELP | (p->operands->program ? ARGP_IN_ORDER : 0), NULL, p);
     argv[0] = own_name;
     if (err != 0 && err != ECANCELED) {
-        const char *nearest = nearest_option(p->argp->options, argc, argv);
-
-        if (nearest) {
-            fprintf(stderr, "  hint: did you mean --%s? See `%s --help`\n", nearest, p->path);
-        } else {
-            fprintf(stderr, "  hint: see `%s --help`\n", p->path);
-        }
+        hint_option(p, argc, argv);
     }
     give_back(&kept);
     if (err != 0) {
@@ -204,64 +215,31 @@ error_t charl__cli_bad_option(const char *option, const char *value, const char 
     return EINVAL;
 }
 
-error_t charl__cli_parse_int(const char *option, const char *value, int64_t lo, int64_t hi, int64_t *out)
+error_t charl__cli_parse_key(const char *option, const char *value, const charl_key *key, void *settings)
 {
-    char *end = NULL;
-    char want[96];
-    long long v;
+    char reason[CHARL_REASON_BYTES];
 
-    errno = 0;
-    v = strtoll(value, &end, 10);
-    if (errno != 0 || end == value || *end || v < lo || v > hi) {
-        if (hi == INT64_MAX) {
-            snprintf(want, sizeof want, "must be an integer of at least %lld", (long long)lo);
-        } else {
-            snprintf(want, sizeof want, "must be an integer from %lld to %lld", (long long)lo, (long long)hi);
-        }
-        return charl__cli_bad_option(option, value, want);
+    if (!charl_key_parse(key, value, settings, reason)) {
+        charl__cli_error(0, NULL, "%s: %s", option, reason);
+        return EINVAL;
     }
-    *out = v;
     return 0;
 }
 
-/* Whether `value` is one of the words of "a|b|c"; *out grows by its index. */
-static bool find_choice(const char *words, const char *value, int64_t *out)
+error_t charl__cli_parse_int(const char *option, const char *value, int64_t lo, int64_t hi, int64_t *out)
 {
-    const size_t n = strlen(value);
+    char range[64];
 
-    for (;; words++, ++*out) {
-        const size_t length = strcspn(words, "|");
-
-        if (length == n && strncmp(words, value, n) == 0) {
-            return true;
-        }
-        words += length;
-        if (!*words) {
-            return false;
-        }
-    }
-}
-
-/* "a|b|c" as "must be a, b or c" */
-static error_t refuse_choice(const char *option, const char *value, const char *words)
-{
-    char want[HINT_BYTES] = "must be ";
-    const char *last = strrchr(words, '|');
-
-    for (; *words; words++) {
-        const size_t used = strlen(want);
-
-        snprintf(want + used, sizeof want - used, *words != '|' ? "%c" : words == last ? " or " : ", ", *words);
-    }
-    return charl__cli_bad_option(option, value, want);
+    snprintf(range, sizeof range, hi == INT64_MAX ? "[%lld,inf)" : "[%lld,%lld]", (long long)lo, (long long)hi);
+    return charl__cli_parse_key(option, value, &(charl_key){.kind = CHARL_KEY_INT, .range = range}, out);
 }
 
 static error_t take_value(const charl__cli_option *o, const char *value, void *input)
 {
     void *const field = (char *)input + o->at;
-    char option[64], *end = NULL;
+    char option[64];
     int64_t n = o->least;
-    double number;
+    int choice = 0;
 
     snprintf(option, sizeof option, "--%s", o->name);
     if (o->take) {
@@ -272,21 +250,18 @@ static error_t take_value(const charl__cli_option *o, const char *value, void *i
         *(const char **)field = value;
         return 0;
     case CHARL__CLI_KIND_NUMBER:
-        number = strtod(value, &end);
-        if (end == value || *end || !isfinite(number) || number < o->low || number > o->high) {
-            return charl__cli_bad_option(option, value, o->must);
-        }
-        *(double *)field = number;
-        return 0;
+        return charl__cli_parse_key(option, value, &(charl_key){.kind = CHARL_KEY_FLOAT, .range = o->range}, field);
     case CHARL__CLI_KIND_INT:
         if (charl__cli_parse_int(option, value, o->least, o->most, &n) != 0) {
             return EINVAL;
         }
         break;
     case CHARL__CLI_KIND_CHOICE:
-        if (value && !find_choice(o->value, value, &n)) {
-            return refuse_choice(option, value, o->value);
+        if (value && charl__cli_parse_key(option, value, &(charl_key){.kind = CHARL_KEY_CHOICE, .choices = o->value},
+                                          &choice) != 0) {
+            return EINVAL;
         }
+        n += choice;
         break;
     case CHARL__CLI_KIND_SET:
         break;

@@ -220,6 +220,10 @@ static charl_status on_item(void *ctx, const char *name, const char *value, int 
     if (l->section[0] == '\0') {
         return CHARL_OK; /* the section's own mistake says enough */
     }
+    if (l->layer >= 0 && name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] != '\0') {
+        CHARL_TRY(add_mistake(l, it.origin, l->section, name, "keys have lower-case letters, digits and underscores"));
+        return CHARL_OK;
+    }
     if (l->layer < 0) {
         CHARL_TRY(look_up(l, l->section, name, it.origin, &it.key));
         if (!it.key) {
@@ -249,13 +253,13 @@ static charl_status on_mistake(void *ctx, int line, const char *reason)
 
 static charl_status refuse_override(loader *l, charl__origin origin, const char *text, char *name)
 {
-    char why[CHARL__WHY];
-    const charl__key *key;
+    char why[CHARL__WHY], key[96];
+    bool is_near;
 
     name[strcspn(name, "=")] = '\0';
-    key = charl__key_elsewhere(name);
-    snprintf(why, sizeof why, "\"%.200s\" is not SECTION.KEY=VALUE%s%s%s%s%s", text, key ? " (did you mean " : "",
-             key ? key->section : "", key ? "." : "", key ? key->name : "", key ? "?)" : "");
+    is_near = charl_config_nearest_key(name, true, key, sizeof key);
+    snprintf(why, sizeof why, "\"%.200s\" is not SECTION.KEY=VALUE%s%s%s", text, is_near ? " (did you mean " : "",
+             is_near ? key : "", is_near ? "?)" : "");
     return add_mistake(l, origin, NULL, NULL, why);
 }
 

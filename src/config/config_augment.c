@@ -51,7 +51,10 @@ static void set_amount(int change, const char *text, double *amount, char *why)
         snprintf(why, CHARL__WHY, "%s needs %s, as in %s:%s, not \"%.100s\"", name, whole ? "an integer" : "a number",
                  name, whole ? "4" : "0.2", text);
     } else if (!charl__range_holds(ranges[change], v)) {
-        snprintf(why, CHARL__WHY, "%s:%.100s is outside %s", name, text, ranges[change]);
+        char range[64];
+
+        snprintf(why, CHARL__WHY, "%s:%.100s is out of range (%s)", name, text,
+                 charl__range_text(ranges[change], range, sizeof range));
     } else if (*amount > 0) {
         snprintf(why, CHARL__WHY, "%s is given twice", name);
     } else {
@@ -87,7 +90,7 @@ void charl__config_augment_set(const char *text, charl_augment *field, char *why
     charl_augment v = {0};
     char word[64];
 
-    while (why[0] == '\0' && charl__config_element(&cursor, word, sizeof word)) {
+    while (why[0] == '\0' && charl__text_element(&cursor, word, sizeof word)) {
         set_change(word, &v, why);
     }
     if (why[0] == '\0') {

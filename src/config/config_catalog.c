@@ -22,7 +22,7 @@ static const charl_config_key common[] = {
      .name = "repeat",
      .help = "copies one behind the other, named NAME.0, NAME.1 and so on",
      .values = "integer",
-     .range = "[1,1000]"},
+     .range = CHARL__REPEAT_RANGE},
 };
 enum { N_COMMON = (int)(sizeof common / sizeof common[0]) };
 

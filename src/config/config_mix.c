@@ -38,7 +38,7 @@ charl_status charl__config_mix_set(const char *text, const char *directory, char
     charl_mix mix = {0};
     char word[PATH_BYTES];
 
-    while (why[0] == '\0' && charl__config_element(&text, word, sizeof word)) {
+    while (why[0] == '\0' && charl__text_element(&text, word, sizeof word)) {
         CHARL_TRY(add(word, directory, strings, &mix, why));
     }
     if (why[0] == '\0') {

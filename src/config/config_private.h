@@ -93,6 +93,9 @@ void charl__mistakes_fini(charl__mistakes *list);
 
 enum { CHARL__WHY = CHARL_REASON_BYTES };
 
+/** How many copies `repeat` can make. */
+#define CHARL__REPEAT_RANGE "[1,1000]"
+
 /** Set a key's field from text. Strings go to `strings`. A text that is no value leaves the reason
  *  in why[CHARL__WHY], which is "" otherwise. Errors: ERR_NOMEM. */
 charl_status charl__config_value_set(const charl__key *key, const char *text, charl__config_strings *strings,
@@ -113,9 +116,6 @@ charl_status charl__config_value_print(const charl__key *key, const void *field,
  *  expand. */
 charl_status charl__config_quote(const char *value, charl__text *out) CHARL_MUST_CHECK;
 
-/** The next element of a list, false at its end: parts by comma or line end; an empty part is one
- *  only between two commas. Advances *cursor. */
-bool charl__config_element(const char **cursor, char *word, size_t size);
 /** Append the shortest text that reads back as v. */
 charl_status charl__config_print_float(double v, charl__text *out) CHARL_MUST_CHECK;
 

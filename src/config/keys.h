@@ -58,6 +58,7 @@ typedef struct charl__key {
     const char *(*name_at)(int i); /* CHOICE, SET: the names of a registry, after choices */
     const char *prefix;            /* of these names; NULL: none */
     const char *(*help_at)(int i); /* what each of these means, in one line; NULL: told elsewhere */
+    const char *unit;              /* of numbers, "MB", which may follow them; NULL: none */
     const charl__type *owner;      /* the type whose key it is, which then has the default too; NULL: of the section */
 } charl__key;
 
@@ -101,8 +102,8 @@ bool charl__config_uses(const charl_config *cfg, const charl__key *key);
 const char *charl__key_choice(const charl__key *key, int i, char *word);
 /** The index of a choice, -1 when `word` is none. */
 int charl__key_choice_index(const charl__key *key, const char *word);
-/** "a, b, c" into text[size]; returns text. */
-const char *charl__key_choice_list(const charl__key *key, char *text, size_t size);
+/** "a, b, c" into text[size], with the choice nearest to `word` unless that is NULL; returns text. */
+const char *charl__key_choice_list(const char *word, const charl__key *key, char *text, size_t size);
 
 /** The first row; NULL when there is none. With `alias` non-NULL other programs' names are found too, and *alias
  *  tells. */

@@ -254,6 +254,19 @@ const charl__key *charl__key_nearest_elsewhere(const char *name)
     return nearest;
 }
 
+bool charl_config_nearest_key(const char *name, bool misspelt, char *text, size_t size)
+{
+    const charl__key *key = charl__key_elsewhere(name);
+
+    if (!key && misspelt) {
+        key = charl__key_nearest_elsewhere(name);
+    }
+    if (key) {
+        snprintf(text, size, "%s.%s", key->section, key->name);
+    }
+    return key != NULL;
+}
+
 const char *charl__key_nearest(const char *section, const char *name)
 {
     const charl__schema *s = charl__config_schema();
@@ -312,19 +325,14 @@ int charl__key_choice_index(const charl__key *key, const char *word)
     return -1;
 }
 
-const char *charl__key_choice_list(const charl__key *key, char *text, size_t size)
+static const char *choice_at(const void *ctx, int i, char *copy)
 {
-    char word[64];
-    const char *choice;
-    size_t used = 0;
+    return charl__key_choice(ctx, i, copy);
+}
 
-    text[0] = '\0';
-    for (int i = 0; (choice = charl__key_choice(key, i, word)) != NULL && used < size; i++) {
-        const int n = snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "", choice);
-
-        used += n > 0 ? (size_t)n : 0;
-    }
-    return text;
+const char *charl__key_choice_list(const char *word, const charl__key *key, char *text, size_t size)
+{
+    return charl__text_names(word, choice_at, key, text, size);
 }
 
 const char *charl_config_choice_name(const char *section, const char *key, int index)

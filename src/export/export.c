@@ -50,7 +50,7 @@ charl_status charl_export_model(const char *checkpoint, const charl_config_overr
     }
     CHARL_REQUIRE_CLEANUP(i < sizeof exporters / sizeof *exporters, CHARL_ERR_CONFIG,
                           "%s: the name of an export ends in a dot and its format: %s", path,
-                          charl__text_names(charl__export_name, names, sizeof names));
+                          charl__text_list(dot ? dot + 1 : NULL, charl__export_name, names, sizeof names));
     CHARL_TRY_CLEANUP(charl__export_open(&e, charl__export_base(overrides, n_overrides), ema));
     CHARL_TRY_CLEANUP(exporters[i].run(&e));
 cleanup:

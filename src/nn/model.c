@@ -73,7 +73,7 @@ static charl_status adopt_activation(const charl_key *k, const char **name)
     char names[256];
 
     CHARL_REQUIRE(!*name || known, CHARL_ERR_CONFIG, "%s is %s; it can be %s", k->name, *name,
-                  charl__text_names(charl_activation_name, names, sizeof names));
+                  charl__text_list(*name, charl_activation_name, names, sizeof names));
     *name = known;
     return CHARL_OK;
 }

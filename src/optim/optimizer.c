@@ -64,7 +64,7 @@ static charl_status check(const charl_optimizer_config *c)
     char names[256];
 
     CHARL_REQUIRE(t, CHARL_ERR_CONFIG, "optimizer.type is %s; it can be %s", c->type ? c->type : "missing",
-                  charl__text_names(charl_optimizer_name, names, sizeof names));
+                  charl__text_list(c->type, charl_optimizer_name, names, sizeof names));
     CHARL_REQUIRE(c->weight_decay >= 0 && isfinite(c->weight_decay), CHARL_ERR_CONFIG,
                   "optimizer.weight_decay must not be negative: %g", (double)c->weight_decay);
     CHARL_REQUIRE(c->grad_clip >= 0, CHARL_ERR_CONFIG, "train.grad_clip must not be negative: %g",

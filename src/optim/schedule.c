@@ -172,7 +172,7 @@ charl_status charl_schedule_check(const charl_schedule *s)
     char names[256];
 
     CHARL_REQUIRE(t, CHARL_ERR_CONFIG, "scheduler.type is %s; it can be %s", s->type ? s->type : "missing",
-                  charl__text_names(charl_schedule_name, names, sizeof names));
+                  charl__text_list(s->type, charl_schedule_name, names, sizeof names));
     CHARL_REQUIRE(s->base_lr >= 0 && isfinite(s->base_lr) && s->min_lr >= 0 && isfinite(s->min_lr), CHARL_ERR_CONFIG,
                   "learning rates are finite and not negative");
     CHARL_REQUIRE(s->warmup_steps >= 0, CHARL_ERR_CONFIG, "scheduler.warmup_steps is negative");

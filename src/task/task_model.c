@@ -12,12 +12,6 @@
 #include "nn/model.h"
 #include "task/task.h"
 
-/* The end of a range of whole numbers. */
-static int64_t whole(double v)
-{
-    return v <= -9e18 ? INT64_MIN + 1 : v >= 9e18 ? INT64_MAX : (int64_t)v;
-}
-
 static bool has_layer(const charl_model *m, const char *name)
 {
     for (int i = 0; i < charl_model_get_count(m); i++) {
@@ -28,75 +22,29 @@ static bool has_layer(const charl_model *m, const char *name)
     return strcmp(name, CHARL_MODEL_INPUT) == 0;
 }
 
-/* The name of an activation, or of a layer of m; empty: none. */
-static charl_status read_name(charl_config_layer *layer, const charl_key *k, const charl_model *m, const char **out)
-{
-    const char *name = "";
-    char names[256], reason[512];
-
-    if (charl_config_layer_has(layer, k->name)) {
-        CHARL_TRY(charl_config_layer_string(layer, k->name, NULL, NULL, &name));
-        *out = name[0] ? name : NULL;
-    }
-    if (name[0] && k->kind == CHARL_KEY_ACTIVATION && !charl__activation_find(name)) {
-        snprintf(reason, sizeof reason, "\"%.100s\" is not one of %s", name,
-                 charl__text_names(charl_activation_name, names, sizeof names));
-        CHARL_TRY(charl_config_layer_refuse(layer, k->name, reason));
-    }
-    if (name[0] && k->kind == CHARL_KEY_LAYER && !has_layer(m, name)) {
-        snprintf(reason, sizeof reason, "no layer before this one is named %.100s", name);
-        CHARL_TRY(charl_config_layer_refuse(layer, k->name, reason));
-    }
-    return CHARL_OK;
-}
-
-/* Read the keys that a layer type declares into its settings. `m` has the layers before it. */
+/* Read a key that a layer type declares into its settings; names of activations and layers are looked up, empty ones are none. `m` has the
+ * layers before it. */
 static charl_status read_key(charl_config_layer *layer, const charl_key *k, const charl_model *m, unsigned char *config)
 {
-    void *at = config + k->offset;
-    const bool required = k->required && !charl_config_layer_has(layer, k->name);
-    const int64_t *pair = at;
-    double low, high;
+    const bool is_name = k->kind == CHARL_KEY_ACTIVATION || k->kind == CHARL_KEY_LAYER;
+    const char *name = NULL;
+    char names[256], reason[CHARL_REASON_BYTES];
 
-    charl__range_ends(k->range, &low, &high);
-    switch (k->kind) {
-    case CHARL_KEY_INT:
-        CHARL_TRY(charl_config_layer_int(layer, k->name, required ? CHARL_CONFIG_REQUIRED : *(int64_t *)at, whole(low),
-                                         whole(high), at));
-        break;
-    case CHARL_KEY_PAIR:
-        CHARL_TRY(charl_config_layer_pair(layer, k->name, required ? CHARL_CONFIG_REQUIRED : pair[0], whole(low),
-                                          whole(high), at));
-        break;
-    case CHARL_KEY_TRIPLE:
-        CHARL_TRY(charl_config_layer_triple(layer, k->name, required ? CHARL_CONFIG_REQUIRED : pair[0], whole(low),
-                                            whole(high), at));
-        break;
-    case CHARL_KEY_FLOAT:
-        CHARL_TRY(charl_config_layer_float(layer, k->name, *(double *)at, k->range, at));
-        break;
-    case CHARL_KEY_BOOL:
-        CHARL_TRY(charl_config_layer_bool(layer, k->name, *(bool *)at, at));
-        break;
-    case CHARL_KEY_CHOICE:
-        CHARL_TRY(charl_config_layer_choice(layer, k->name, *(int *)at, k->choices, at));
-        break;
-    case CHARL_KEY_INTS:
-        if (k->required || charl_config_layer_has(layer, k->name)) {
-            CHARL_TRY(charl_config_layer_ints(layer, k->name, whole(low), whole(high), at));
-        }
-        break;
-    case CHARL_KEY_SIZE: /* not of layers */
-        break;
-    case CHARL_KEY_TEXT:
-        if (charl_config_layer_has(layer, k->name)) {
-            CHARL_TRY(charl_config_layer_string(layer, k->name, NULL, NULL, at));
-        }
-        break;
-    case CHARL_KEY_LAYER:
-    case CHARL_KEY_ACTIVATION:
-        CHARL_TRY(read_name(layer, k, m, at));
-        break;
+    CHARL_TRY(charl_config_layer_read(layer, k, config));
+    if (!is_name || !charl_config_layer_has(layer, k->name)) {
+        return CHARL_OK;
+    }
+    memcpy(&name, config + k->offset, sizeof name);
+    if (!name[0]) {
+        name = NULL;
+        memcpy(config + k->offset, &name, sizeof name);
+    } else if (k->kind == CHARL_KEY_ACTIVATION && !charl__activation_find(name)) {
+        snprintf(reason, sizeof reason, "\"%.100s\" is not one of %s", name,
+                 charl__text_list(name, charl_activation_name, names, sizeof names));
+        CHARL_TRY(charl_config_layer_refuse(layer, k->name, reason));
+    } else if (k->kind == CHARL_KEY_LAYER && !has_layer(m, name)) {
+        snprintf(reason, sizeof reason, "no layer before this one is named %.100s", name);
+        CHARL_TRY(charl_config_layer_refuse(layer, k->name, reason));
     }
     return CHARL_OK;
 }

@@ -1,11 +1,13 @@
 #include "support/support.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/text/text.h"
+#include "charl/text.h"
 
 static void test_grows(void **state)
 {
@@ -176,18 +178,44 @@ static void test_ends_in(void **state)
     assert_false(charl__ends_in("", "x"));
 }
 
+static void test_nearest_words(void **state)
+{
+    static const struct {
+        const char *word, *candidate;
+        int distance; /* -1: not near */
+    } cases[] = {
+        {"Adam", "adam", 0},
+        {"batch-size", "batch_size", 0},
+        {"AdamW", "adamw", 0},
+        {"fp16", "f16", 0},
+        {"FP16", "f16", 0},
+        {"swish", "silu", 0},
+        {"val/acc", "val/accuracy", 0},
+        {"train/acc", "val/accuracy", -1},
+        {"epohcs", "epochs", 1},
+        {"f64", "f32", -1},
+        {"x", "y", -1},
+        {"", "a", -1},
+        {"layer", "learning_rate", -1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int best = INT_MAX;
+
+        assert_int_equal(charl_text_closer(cases[i].word, cases[i].candidate, &best), cases[i].distance >= 0);
+        assert_int_equal(best, cases[i].distance >= 0 ? cases[i].distance : INT_MAX);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reserve),
-        cmocka_unit_test(test_ends_in),
-        cmocka_unit_test(test_grows),
-        cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_json_string),
-        cmocka_unit_test(test_json_number),
-        cmocka_unit_test(test_base64),
-        cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_failed_append_keeps_the_text),
+        cmocka_unit_test(test_nearest_words), cmocka_unit_test(test_reserve),
+        cmocka_unit_test(test_ends_in),       cmocka_unit_test(test_grows),
+        cmocka_unit_test(test_too_large),     cmocka_unit_test(test_json_string),
+        cmocka_unit_test(test_json_number),   cmocka_unit_test(test_base64),
+        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_failed_append_keeps_the_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,10 +57,10 @@ done
 expect 2 'an all-reduce needs at least two ranks' allreduce
 hint 'mpirun -n 2'
 expect 2 'min is more than --max' allreduce --min 2K --max 1K
-expect 2 'max 1T: must be' allreduce --max 1T
-expect 2 'max 99999999999999999999999999: must be bytes' allreduce --max 99999999999999999999999999
-expect 2 'min 3: must be at least 4' allreduce --min 3
-expect 2 'format xml: must be table, csv or jsonl' allreduce --format xml
+expect 2 'max: "1T" is not an integer' allreduce --max 1T
+expect 2 'max: 99999999999999999999999999 is out of range (4 to 8589934592)' allreduce --max 99999999999999999999999999
+expect 2 'min: 3 is out of range' allreduce --min 3
+expect 2 'format: "xml" is not one of table, csv, jsonl' allreduce --format xml
 
 # Every algorithm and baseline at every size, the last of which is no whole step.
 on 3 0 '^ *4 KiB  p2p ' allreduce --max 20001 --repeat 2
@@ -179,7 +179,7 @@ expect 0 '^shuffled: [0-9.e+]* rows/s$' data mlp.ini -r 1 --steps 2 data.samplin
 expect 0 '^data,1,images,64,in blocks,' data mlp.ini -r 1 --steps 2 -f csv
 on 2 0 '"ranks":2,"case":"images","size":32,"subject":"shuffled"' data mlp.ini -r 1 --steps 2 -f jsonl
 expect 3 'nowhere.h5' data mlp.ini data.path=nowhere.h5
-expect 2 'repeat 65: must be an integer from 1 to 64' step mlp.ini -r 65
+expect 2 'repeat: 65 is out of range (1 to 64)' step mlp.ini -r 65
 expect 2 'type: "nonsense" is not one of' step mlp.ini optimizer.type=nonsense
 expect 2 'near 5: must be microseconds and GB per second' scaling mlp.ini --near 5
 expect 2 'far 5,0: must be microseconds and GB per second' scaling mlp.ini --far 5,0

@@ -12,8 +12,8 @@ expect 2 'd.h5: exists already$' data make digits d.h5
 hint 'use --overwrite'
 expect 0 'columns    x0 x1 x2 x3 x4 x5 x6 x7' data make regression d.h5 --train 9 --val 0 --seed 3 --overwrite
 expect 2 'cannot make "letters"' data make letters x.h5
-expect 2 'train 0: must be an integer of at least 1\|train 0: must be an integer from 1' data make digits x.h5 --train 0
-expect 2 'val 1x: must be' data make digits x.h5 --val 1x
+expect 2 'train: 0 is out of range (1 to ' data make digits x.h5 --train 0
+expect 2 'val: "1x" is not an integer' data make digits x.h5 --val 1x
 expect 2 'OUT is missing' data make digits
 expect 2 'unexpected operand: b' data make digits a b
 expect 8 'the folder no/such does not exist; make it with: mkdir -p' data make digits no/such/folder.h5 --train 1 --val 0
@@ -121,7 +121,7 @@ expect 0 'train      47 tokens, 2 documents$' data info w.h5
 expect 0 'sample     "so it is, so it was, so it goes\\nso' data info w.h5
 expect 0 'sample     "so it is' data info w.h5 --window 9
 expect 0 '^w.h5: good$' data verify w.h5
-expect 2 'tokenizer words: must be bytes, chars or bpe, or the file or folder' data import text text.txt -o x.h5 --tokenizer words
+expect 2 'tokenizer words: is neither one of bytes, chars, bpe nor the file or folder' data import text text.txt -o x.h5 --tokenizer words
 expect 2 'tokenizer chars: a size of the vocabulary (--vocab) applies to a tokenizer that learns one' data import text text.txt -o x.h5 --tokenizer chars --vocab 300
 expect 2 "unrecognized option '--tokenizer'" data import csv t.csv -o x.h5 --tokenizer bpe
 printf 'caf\351' >latin.txt
@@ -143,7 +143,7 @@ expect 0 'val        4 tokens, 2 documents' data import tokens 'shards/train*' -
 expect 0 'train      8 tokens, 3 documents' data info t.k.h5
 expect 0 'train      12 tokens$' data import tokens shards -o t.k.h5 --overwrite
 expect 3 'shards/test\*: no file matches' data import tokens 'shards/test*' -o x.h5
-expect 2 'format gpt2: must be one of auto, llm.c, nanogpt' data import tokens shards --format gpt2 -o x.h5
+expect 2 'format: "gpt2" is not one of auto, llm.c, nanogpt' data import tokens shards --format gpt2 -o x.h5
 printf '{"text": "first"}\n{"text": "second", "body": "2nd"}\n' >lines.jsonl
 if "$charl" data import text lines.jsonl -o l.h5 >out 2>err; then
     expect 0 'train      12 tokens, 2 documents' data info l.h5
@@ -179,10 +179,10 @@ expect 0 'x          u8 \[1, 4, 6\] NCHW' data info i.h5
 expect 0 'val        8 samples' data info i.h5
 expect 2 '--size is missing' data import images set -o x.h5
 hint 'height and width'
-expect 2 'size 4x: must be' data import images set -o x.h5 --size 4x
-expect 2 'size 0x4: must be' data import images set -o x.h5 --size 0x4
-expect 2 'channels 4: must be one of 1, 3' data import images set -o x.h5 --size 4 --channels 4
-expect 2 'fit zoom: must be one of crop, stretch, pad' data import images set -o x.h5 --size 4 --fit zoom
+expect 2 'size: "4x" is not an integer, nor two' data import images set -o x.h5 --size 4x
+expect 2 'size: 0 is out of range' data import images set -o x.h5 --size 0x4
+expect 2 'channels: "4" is not one of 1, 3' data import images set -o x.h5 --size 4 --channels 4
+expect 2 'fit: "zoom" is not one of crop, stretch, pad' data import images set -o x.h5 --size 4 --fit zoom
 expect 2 "unrecognized option '--fit'" data import csv t.csv -o x.h5 --fit pad
 head -c 50 set/cat/1.png >set/dog/5.png
 expect 3 'dog/5.png: damaged or truncated PNG' data import images set -o x.h5 --size 4
@@ -253,8 +253,8 @@ expect 2 'csv takes FILE, not 2 files' data import csv t.csv t.csv -o x.h5
 expect 2 'idx takes IMAGES LABELS' data import idx t.csv -o x.h5
 expect 2 "unrecognized option '--label'" data import text t.csv -o x.h5 --label a
 expect 2 "unrecognized option '--test'" data import csv t.csv -o x.h5 --test t.csv
-expect 2 'val-split 1: must be a number from 0' data import csv t.csv -o x.h5 --val-split 1
-expect 2 'val-split nan: must be' data import csv t.csv -o x.h5 --val-split nan
+expect 2 'val-split: 1 is out of range (at least 0, below 1)' data import csv t.csv -o x.h5 --val-split 1
+expect 2 'val-split: "nan" is not a number' data import csv t.csv -o x.h5 --val-split nan
 expect 2 'separator must be one character' data import csv t.csv -o x.h5 --separator ab
 expect 2 'option .--val-split. requires an argument' data import csv --val-split
 expect 3 'none.csv: .*No such file' data import csv none.csv -o x.h5
@@ -283,7 +283,7 @@ expect 0 '^ *15      3      1 ' data rows rows.ini --step 3
 [ "$(rows 2 run.seed=2)" != "$(rows 2)" ] || { echo "the seed does not change the rows"; failed=1; }
 expect 0 '^ *3      0      0 .*  12 0\.[0-9]*$' data rows rows.ini --step 1 data.augment=mixup:0.4
 expect 2 'step is missing' data rows rows.ini
-expect 2 'step 0: must be' data rows rows.ini --step 0
+expect 2 'step: 0 is out of range' data rows rows.ini --step 0
 expect 2 'there is no step 9223372036854775807' data rows rows.ini --step 9223372036854775807
 expect 2 'batch_size = 64 is more than the 40 training rows' data rows rows.ini --step 1 train.batch_size=64
 expect 2 '4 slices do not divide batch_size = 18' data rows rows.ini --step 1 train.batch_size=18

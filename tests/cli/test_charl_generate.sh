@@ -146,8 +146,8 @@ same a b "--stop does not end the text in front of its text"
 # Of two stop texts the one that is complete counts, also where the text ends before the longer one could be.
 write a c.ini $ck -p 'The dog' -n "$((${#front} + ${#stop}))" --temperature 0 --stop "$stop~" --stop "$stop"
 same a b "a longer stop text hides a complete one"
-expect 2 '0.5: must be a number from 1 to 1000' generate c.ini $ck -p a --repeat-penalty 0.5
-expect 2 '2: must be a number from 0 to 1' generate c.ini $ck -p a --min-p 2
+expect 2 'repeat-penalty: 0.5 is out of range (1 to 1000)' generate c.ini $ck -p a --repeat-penalty 0.5
+expect 2 'min-p: 2 is out of range (0 to 1)' generate c.ini $ck -p a --min-p 2
 expect 2 'must not be empty' generate c.ini $ck -p a --stop ''
 write a c.ini $ck -p 'The dog' -n 40 --temperature 0 --stop "$(printf '%s' "$rest" | tail -c 2)~" --min-p 0.5 --repeat-penalty 1
 same a greedy "a stop text that does not come changes the text"

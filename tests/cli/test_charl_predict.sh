@@ -248,7 +248,7 @@ expect 2 'hiden: unknown key (did you mean hidden?)' predict $ck model.hiden=17 
 expect 2 'c.ini is a configuration, and a checkpoint comes first' predict c.ini $ck -o no.csv
 expect 2 'MODEL is missing' predict
 expect 5 'd.h5' predict d.h5
-expect 2 'format xml: must be csv, jsonl or hdf5' predict $ck --format xml
+expect 2 'format: "xml" is not one of csv, jsonl, hdf5' predict $ck --format xml
 expect 8 'no/such/folder.csv: .*the folder no/such does not exist; make it with: mkdir -p' predict $ck -o no/such/folder.csv
 expect 8 'File name too long' predict $ck -o "$(printf '%0300d' 0)"
 expect 8 'cannot write run: ' predict $ck -o run

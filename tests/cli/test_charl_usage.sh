@@ -21,9 +21,9 @@ hint 'did you mean --verbose? See `charl tune --help`'
 expect 2 'separator xx: must be one character' predict a.h5 --separator=xx
 hint 'see `charl predict --help`'
 expect 2 'error: --input 3x: must be the extents of a sample' model show x.ini --input 3x
-expect 2 'error: --tokens 0: must be an integer of at least 1$' model show x.ini --tokens 0
+expect 2 'error: --tokens: 0 is out of range (at least 1)$' model show x.ini --tokens 0
 expect 2 'error: --hash 12: must be 64 hexadecimal digits$' verify run --hash 12
-expect 2 'error: --layout onnx: must be charl, huggingface or peft$' checkpoint export a.h5 -o b --layout onnx
+expect 2 'error: --layout: "onnx" is not one of charl, huggingface, peft$' checkpoint export a.h5 -o b --layout onnx
 expect 2 'unknown command: charl dat$' dat
 hint 'did you mean `charl data`?'
 expect 2 'unknown command: charl xylophone' xylophone

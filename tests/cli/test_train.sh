@@ -45,14 +45,18 @@ says err "  hint: see \`charl-train --help\`"
 expect bad-option 2 "$train" --bogus
 says err "charl-train: error: unrecognized option '--bogus'"
 says err "  hint: see \`charl-train --help\`"
+expect bad-epochs 2 "$train" --epochs 5 a.ini
+says err "  hint: did you mean the setting train.epochs=VALUE? See \`charl-train --help\`"
+expect bad-lr 2 "$train" --lr=0.1 a.ini
+says err "  hint: did you mean the setting optimizer.learning_rate=VALUE?"
 expect two-configs 2 "$train" a.ini b.ini
 says err "more than one configuration file: a.ini and b.ini"
 expect bad-style 2 "$train" --progress=fancy a.ini
-says err "charl-train: error: --progress fancy: must be auto, bar, plain or none"
+says err "charl-train: error: --progress: \"fancy\" is not one of auto, bar, plain, none"
 expect bad-color 2 "$train" --color=red a.ini
-says err "--color red: must be auto, never or always"
+says err "--color: \"red\" is not one of auto, never, always"
 expect bad-count 2 "$train" --fast-dev-run=x a.ini
-says err "--fast-dev-run x: must be an integer from 1 to 1000000"
+says err "--fast-dev-run: \"x\" is not an integer"
 expect bad-env 2 "$train" --env=xml
 says err "--env xml: must be json"
 expect bad-ranks 2 "$train" --simulate-ranks=2x a.ini

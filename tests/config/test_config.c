@@ -130,7 +130,9 @@ static void test_overrides(void **state)
     } wrong[] = {
         {"lr=3", "command line: \"lr=3\" is not SECTION.KEY=VALUE (did you mean optimizer.learning_rate?)"},
         {"train.epochs", "command line: \"train.epochs\" is not SECTION.KEY=VALUE"},
-        {".epochs=2", "command line: \".epochs=2\" is not SECTION.KEY=VALUE"},
+        {"epochs=2", "command line: \"epochs=2\" is not SECTION.KEY=VALUE (did you mean train.epochs?)"},
+        {"lr=2", "command line: \"lr=2\" is not SECTION.KEY=VALUE (did you mean optimizer.learning_rate?)"},
+        {".epochs=2", "command line: \".epochs=2\" is not SECTION.KEY=VALUE (did you mean train.epochs?)"},
         {"trian.epochs=2", "command line: [trian]: unknown section (did you mean [train]?)"},
         {"train.epoch=2", "command line: [train] epoch: unknown key (did you mean epochs?)"},
         {"train.epochs=two", "command line: [train] epochs: \"two\" is not an integer"},
@@ -477,27 +479,36 @@ static void test_larger_than_a_megabyte(void **state)
 }
 
 /* What a model builder does with the layers of `layered`. */
+typedef struct layer_settings {
+    int64_t channels, kernel[2];
+    double p;
+    bool bias;
+    int activation;
+} layer_settings;
+
 static charl_status read_layer(charl_config_layer *layer, void *user)
 {
-    charl_status st = CHARL_OK;
+    static const charl_key keys[] = {
+        {"channels", CHARL_KEY_INT, offsetof(layer_settings, channels), "[1,100]", true, "", NULL},
+        {"kernel", CHARL_KEY_PAIR, offsetof(layer_settings, kernel), "[1,15]", false, "", NULL},
+        {"p", CHARL_KEY_FLOAT, offsetof(layer_settings, p), "[0,1)", false, "", NULL},
+        {"bias", CHARL_KEY_BOOL, offsetof(layer_settings, bias), NULL, false, "", NULL},
+        {"activation", CHARL_KEY_CHOICE, offsetof(layer_settings, activation), NULL, false, "", "none|relu"},
+    };
+    layer_settings v = {.kernel = {3, 3}, .p = 0.5, .bias = true};
     int *seen = user;
-    int64_t v;
-    int64_t pair[2];
-    double p;
-    bool b;
-    const char *s;
 
     ++*seen;
-    if ((st = charl_config_layer_int(layer, "channels", CHARL_CONFIG_REQUIRED, 1, 100, &v)) ||
-        (st = charl_config_layer_pair(layer, "kernel", 3, 1, 15, pair)) ||
-        (st = charl_config_layer_float(layer, "p", 0.5, "[0,1)", &p)) ||
-        (st = charl_config_layer_bool(layer, "bias", true, &b)) ||
-        (st = charl_config_layer_string(layer, "activation", "none", "none|relu", &s))) {
-        return st;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const charl_status st = charl_config_layer_read(layer, &keys[i], &v);
+
+        if (st != CHARL_OK) {
+            return st;
+        }
     }
-    assert_int_equal(v, 5);
-    assert_true(b && p == 0.5);
-    return pair[0] == 3 && pair[1] == 4 ? CHARL_OK : charl_config_layer_refuse(layer, NULL, "no");
+    assert_int_equal(v.channels, 5);
+    assert_true(v.bias && v.p == 0.5);
+    return v.kernel[0] == 3 && v.kernel[1] == 4 ? CHARL_OK : charl_config_layer_refuse(layer, NULL, "no");
 }
 
 #define LAYER "[data]\npath=d\n[layer a]\ntype=t\n"
@@ -513,14 +524,15 @@ static void test_layers(void **state)
         {LAYER "kernel=3\n 4\nchannels=5\n", NULL},
         {LAYER "channels=5\n", "conf/t.ini:3: [layer a]: no"},
         {LAYER "", "conf/t.ini:3: [layer a] channels: is missing"},
-        {LAYER "channels=0\n", "conf/t.ini:5: [layer a] channels: \"0\" is not an integer from 1 to 100"},
-        {LAYER "channels=5\nkernel=3,a\n", "conf/t.ini:6: [layer a] kernel: \"3,a\" is not an integer from 1 to 15"},
-        {LAYER "channels=5\nkernel=3,99\n", "conf/t.ini:6: [layer a] kernel: \"3,99\" is not an integer from 1 to 15"},
-        {LAYER "channels=5\nkernel=x\n", "conf/t.ini:6: [layer a] kernel: \"x\" is not an integer from 1 to 15"},
-        {LAYER "channels=5\np=1\n", "conf/t.ini:6: [layer a] p: \"1\" is not a number in [0,1)"},
+        {LAYER "channels=0\n", "conf/t.ini:5: [layer a] channels: 0 is out of range (1 to 100)"},
+        {LAYER "channels=5\nkernel=3,a\n",
+         "conf/t.ini:6: [layer a] kernel: \"3,a\" is not an integer, nor two as in 3x5"},
+        {LAYER "channels=5\nkernel=3,99\n", "conf/t.ini:6: [layer a] kernel: 99 is out of range (1 to 15)"},
+        {LAYER "channels=5\nkernel=x\n", "conf/t.ini:6: [layer a] kernel: \"x\" is not an integer, nor two as in 3x5"},
+        {LAYER "channels=5\np=1\n", "conf/t.ini:6: [layer a] p: 1 is out of range (at least 0, below 1)"},
         {LAYER "channels=5\nbias=5\n", "conf/t.ini:6: [layer a] bias: \"5\" is not yes or no"},
         {LAYER "channels=5\nactivation=selu\n",
-         "conf/t.ini:6: [layer a] activation: \"selu\" is not one of none, relu"},
+         "conf/t.ini:6: [layer a] activation: \"selu\" is not one of none, relu (did you mean relu?)"},
         {LAYER "channels=5\nkernel=3,4\nchanels=3\n[layer b]\ntype=t\n",
          "conf/t.ini:5: [layer b] channels: is missing"},
         {LAYER "channels=5\nkernel=3,4\nkernl=3\n",

@@ -34,7 +34,9 @@ static charl_status note(charl_config_layer *layer, void *user)
     used += (size_t)snprintf(s->text + used, sizeof s->text - used, ")");
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         if (charl_config_layer_has(layer, keys[i])) {
-            assert_int_equal(charl_config_layer_string(layer, keys[i], NULL, NULL, &value), CHARL_OK);
+            const charl_key key = {.name = keys[i], .kind = CHARL_KEY_TEXT};
+
+            assert_int_equal(charl_config_layer_read(layer, &key, &value), CHARL_OK);
             used += (size_t)snprintf(s->text + used, sizeof s->text - used, " %s=%s", keys[i], value);
         }
     }
@@ -123,8 +125,8 @@ static const struct {
      "t.ini:5: [layer a] input: names no layer; leave it out to read the layer above"},
     {"[layer a]\ntype=add\ninput=input,input,input,input,input,input,input,input,input\n",
      "t.ini:5: [layer a] input: a layer reads at most 8 others"},
-    {"[layer a]\ntype=relu\nrepeat=0\n", "t.ini:5: [layer a] repeat: \"0\" is not an integer from 1 to 1000"},
-    {"[layer a]\ntype=relu\nrepeat=x\n", "t.ini:5: [layer a] repeat: \"x\" is not an integer from 1 to 1000"},
+    {"[layer a]\ntype=relu\nrepeat=0\n", "t.ini:5: [layer a] repeat: 0 is out of range (1 to 1000)"},
+    {"[layer a]\ntype=relu\nrepeat=x\n", "t.ini:5: [layer a] repeat: \"x\" is not an integer"},
     {"[layer input]\ntype=relu\n",
      "t.ini:3: [layer input]: a layer cannot be named input, input2, ...: these stand for what is read"},
     {"[layer a]\nout=5\n", "t.ini:3: [layer a] type: is missing"},
@@ -197,7 +199,7 @@ static charl_status refuse(charl_config_layer *layer, void *user)
     int64_t v;
 
     (void)user;
-    return charl_config_layer_int(layer, "out", 1, 1, 3, &v);
+    return charl_config_layer_read(layer, &(charl_key){.name = "out", .kind = CHARL_KEY_INT, .range = "[1,3]"}, &v);
 }
 
 static void test_mistakes_are_told_once(void **state)
@@ -207,7 +209,7 @@ static void test_mistakes_are_told_once(void **state)
     (void)state;
     assert_int_equal(parse(HEAD BLOCK "[layer a]\ntype=b\nwidth=9\nrepeat=3\n", &c), CHARL_OK);
     assert_int_equal(charl_config_read_layers(c, refuse, NULL), CHARL_ERR_CONFIG);
-    assert_string_equal(charl_error_message(), "t.ini:7: [block b.l] out: \"9\" is not an integer from 1 to 3");
+    assert_string_equal(charl_error_message(), "t.ini:7: [block b.l] out: 9 is out of range (1 to 3)");
     charl_config_destroy(c);
     c = NULL;
     assert_int_equal(parse(HEAD "[block b.l]\ntype=linear\nouut=2\n[layer a]\ntype=b\nrepeat=3\n", &c), CHARL_OK);

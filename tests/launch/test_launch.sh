@@ -22,7 +22,7 @@ says 0 "starting again"
 expect 2 "nothing" charl launch
 says 1 "CONFIG is missing"
 expect 2 "more ranks than a batch has slices at most" charl launch -n 4097 "$@"
-says 1 "ranks 4097: must be an integer from 1 to 4096"
+says 1 "ranks: 4097 is out of range \(1 to 4096\)"
 expect 2 "an option of charl-train before CONFIG" charl launch --dry-run "$@"
 expect 0 "the same behind it" charl launch -n 1 "$@" --dry-run -o dry
 expect 6 "a loss that is not finite" timeout 300 env CHARL_FAULT=train.device.nan@0:3 charl launch -n 2 "$@" -o nan

@@ -187,10 +187,11 @@ int main(int argc, char **argv)
               own != other,
           "a key of a layer");
     refused(train(comm, HEAD TINY "[optimizer]\ntype = heavy\nmass = 1\n", &own),
-            "own.ini:15: [optimizer] mass: 1 is outside [0,1)");
+            "own.ini:15: [optimizer] mass: 1 is out of range (at least 0, below 1)");
     refused(train(comm, HEAD "[model]\ntype = tiny\n", &own), "[model] width: is missing and has no default");
     refused(train(comm, HEAD TINY "[optimizer]\ntype = heavy\nmas = 1\n", &own), "unknown key (did you mean mass?)");
-    refused(train(comm, HEAD "[layer s]\ntype = gain\nstart = 11\n", &own), "start: \"11\" is not a number in (0,10]");
+    refused(train(comm, HEAD "[layer s]\ntype = gain\nstart = 11\n", &own),
+            "start: 11 is out of range (above 0, at most 10)");
     refused(charl_register_layer(&gain), "before the first configuration is read");
     check(charl_config_help("optimizer", &help) == CHARL_OK &&
               strstr(help, "  type = heavy\n      momentum\n    mass = 0.5\n        number in [0,1)\n"),

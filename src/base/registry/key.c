@@ -1,12 +1,15 @@
-/* Choices and ranges. */
+/* The language of values. */
 #include "base/registry/key.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/error.h"
+#include "base/text/text.h"
 
 bool charl__choice_next(const char **cursor, char *word, size_t size)
 {
@@ -45,22 +48,25 @@ int charl__choice_count(const char *choices)
     return n;
 }
 
-const char *charl__choice_list(const char *choices, char *text, size_t size)
+static const char *choice_at(const void *ctx, int i, char *copy)
 {
-    char choice[64];
-    const char *cursor = choices;
-    size_t used = 0;
+    const char *cursor = ctx;
 
-    text[0] = '\0';
-    while (charl__choice_next(&cursor, choice, sizeof choice) && used < size) {
-        const int n = snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", choice);
-
-        used += n > 0 ? (size_t)n : 0;
+    while (charl__choice_next(&cursor, copy, 64)) {
+        if (i-- == 0) {
+            return copy;
+        }
     }
-    return text;
+    return NULL;
 }
 
-void charl__range_ends(const char *range, double *low, double *high)
+const char *charl__choice_list(const char *word, const char *choices, char *text, size_t size)
+{
+    return charl__text_names(word, choice_at, choices, text, size);
+}
+
+/* NULL: minus and plus infinity. */
+static void range_ends(const char *range, double *low, double *high)
 {
     char *end = NULL;
 
@@ -85,8 +91,30 @@ bool charl__range_holds(const char *range, double v)
     if (!range) {
         return true;
     }
-    charl__range_ends(range, &low, &high);
+    range_ends(range, &low, &high);
     return (range[0] == '(' ? v > low : v >= low) && (range[strlen(range) - 1] == ')' ? v < high : v <= high);
+}
+
+const char *charl__range_text(const char *range, char *text, size_t size)
+{
+    const char *low_is, *high_is;
+    double low, high;
+
+    range_ends(range, &low, &high);
+    low_is = range && range[0] == '(' ? "above" : "at least";
+    high_is = range && range[strlen(range) - 1] == ')' ? "below" : "at most";
+    if (isinf(low) && isinf(high)) {
+        snprintf(text, size, "any finite number");
+    } else if (isinf(high)) {
+        snprintf(text, size, "%s %.15g", low_is, low);
+    } else if (isinf(low)) {
+        snprintf(text, size, "%s %.15g", high_is, high);
+    } else if (low_is[1] == 't' && high_is[1] == 't') {
+        snprintf(text, size, "%.15g to %.15g", low, high);
+    } else {
+        snprintf(text, size, "%s %.15g, %s %.15g", low_is, low, high_is, high);
+    }
+    return text;
 }
 
 static charl_status check_key(const charl_key *k, const void *settings, const char *prefix)
@@ -95,6 +123,7 @@ static charl_status check_key(const charl_key *k, const void *settings, const ch
     const charl_int_list *list = at;
     double v = 0.0;
     bool holds = true;
+    char range[64];
 
     switch (k->kind) {
     case CHARL_KEY_INT:
@@ -131,8 +160,8 @@ static charl_status check_key(const charl_key *k, const void *settings, const ch
     case CHARL_KEY_LAYER:
         break;
     }
-    CHARL_REQUIRE(holds, CHARL_ERR_CONFIG, "%s%s is %g; it must lie in %s", prefix, k->name, v,
-                  k->range ? k->range : "(-inf,inf)");
+    CHARL_REQUIRE(holds, CHARL_ERR_CONFIG, "%s%s is %g, out of range (%s)", prefix, k->name, v,
+                  charl__range_text(k->range, range, sizeof range));
     return CHARL_OK;
 }
 
@@ -150,13 +179,17 @@ charl_status charl__settings_check(const charl_row *row, const void *settings, c
 
 bool charl__parse_int(const char *text, int64_t *out)
 {
-    const size_t digits = strspn(text + (text[0] == '-' || text[0] == '+'), "0123456789");
+    const size_t sign = text[0] == '-' || text[0] == '+';
     long long v;
 
-    if (digits == 0 || digits > 18 || text[digits + (text[0] == '-' || text[0] == '+')] != '\0') {
+    if (text[sign] == '\0' || text[sign + strspn(text + sign, "0123456789")] != '\0') {
         return false;
     }
+    errno = 0;
     v = strtoll(text, NULL, 10);
+    if (errno != 0) {
+        return false;
+    }
     *out = v;
     return true;
 }
@@ -189,85 +222,194 @@ bool charl__parse_bool(const char *text, bool *out)
     return true;
 }
 
-/* "3x5", or one number for both. */
-static bool parse_pair(const char *text, int64_t *out)
+static bool out_of_range(const charl__number *number, const char *text, char *why)
 {
-    const char *x = strchr(text, 'x');
-    char first[24];
+    char range[64];
 
-    if (!x) {
-        return charl__parse_int(text, &out[0]) && charl__parse_int(text, &out[1]);
-    }
-    snprintf(first, sizeof first, "%.*s", (int)(x - text < 23 ? x - text : 23), text);
-    return charl__parse_int(first, &out[0]) && charl__parse_int(x + 1, &out[1]);
+    snprintf(why, CHARL_REASON_BYTES, "%.100s is out of range (%s)", text,
+             charl__range_text(number->range, range, sizeof range));
+    return false;
 }
 
-static const char *range_of(const charl_key *k)
+static bool is_no_number(const charl__number *number, const char *what, const char *text, char *why)
 {
-    return k->range ? k->range : "(-inf,inf)";
+    snprintf(why, CHARL_REASON_BYTES, "\"%.100s\" is not %s%s%s%s%s", text, what, number->zero ? " or " : "",
+             number->zero ? number->zero : "", number->unit ? "; the unit is " : "", number->unit ? number->unit : "");
+    return false;
+}
+
+/* Copy `text` without a unit at its end into word[64]; a longer text is no number and is cut. */
+static void cut_unit(const charl__number *number, const char *text, char *word)
+{
+    const size_t n = strlen(text), m = number->unit ? strlen(number->unit) : 0;
+    size_t kept = n > m && m > 0 && strcasecmp(text + n - m, number->unit) == 0 ? n - m : n;
+
+    while (kept < n && kept > 0 && text[kept - 1] == ' ') {
+        kept--;
+    }
+    snprintf(word, 64, "%.*s", (int)(kept < 64 ? kept : 63), text);
+}
+
+bool charl__value_int(const charl__number *number, const char *text, int64_t *out, char *why)
+{
+    char digits[64];
+    size_t n;
+    int shift = 0;
+    int64_t v = 0;
+
+    if (charl__choice_index(number->zero, text) >= 0) {
+        *out = 0;
+        return true;
+    }
+    cut_unit(number, text, digits);
+    n = strlen(digits);
+    if (number->has_suffix && n > 1 && strchr("kKmMgG", digits[n - 1])) {
+        shift = 10 * (int)((strchr("kKmMgG", digits[n - 1]) - "kKmMgG") / 2 + 1);
+        digits[--n] = '\0';
+    }
+    if (!charl__parse_int(digits, &v)) {
+        const size_t sign = digits[0] == '-' || digits[0] == '+';
+
+        if (n == sign || strspn(digits + sign, "0123456789") != n - sign) {
+            return is_no_number(number, "an integer", text, why);
+        }
+        if (charl__range_holds(number->range, strtod(digits, NULL))) { /* a range without an end */
+            snprintf(why, CHARL_REASON_BYTES, "%.100s is too large", text);
+            return false;
+        }
+        return out_of_range(number, text, why);
+    }
+    if (v > INT64_MAX >> shift || v < -(INT64_MAX >> shift) - 1 ||
+        !charl__range_holds(number->range, (double)(v * (INT64_C(1) << shift)))) {
+        return out_of_range(number, text, why);
+    }
+    *out = v * (INT64_C(1) << shift);
+    return true;
+}
+
+bool charl__value_float(const charl__number *number, const char *text, double *out, char *why)
+{
+    char digits[64];
+    double v;
+
+    cut_unit(number, text, digits);
+    if (!charl__parse_float(digits, &v)) {
+        return is_no_number(number, "a number", text, why);
+    }
+    if (!charl__range_holds(number->range, v)) {
+        return out_of_range(number, text, why);
+    }
+    *out = v;
+    return true;
+}
+
+bool charl__value_bool(const char *text, bool *out, char *why)
+{
+    if (!charl__parse_bool(text, out)) {
+        snprintf(why, CHARL_REASON_BYTES, "\"%.100s\" is not yes or no", text);
+        return false;
+    }
+    return true;
+}
+
+bool charl__value_extents(const charl__number *number, int n, const char *text, int64_t *out, char *why)
+{
+    const char *p = text;
+    int64_t v[3];
+    char word[64];
+    int found = 0;
+
+    for (bool more = true; more; found++) {
+        const size_t length = strcspn(p, "x, ");
+
+        snprintf(word, sizeof word, "%.*s", (int)(length < 63 ? length : 63), p);
+        if (found == n || !charl__parse_int(word, &v[found])) {
+            found = -1;
+            break;
+        }
+        if (!charl__value_int(number, word, &v[found], why)) {
+            return false;
+        }
+        p += length + strspn(p + length, " ");
+        more = *p != '\0';
+        p += *p == 'x' || *p == ',';
+        p += strspn(p, " ");
+    }
+    if (found != 1 && found != n) {
+        snprintf(why, CHARL_REASON_BYTES, "\"%.100s\" is not an integer, nor %s", text,
+                 n == 2 ? "two as in 3x5" : "three as in 1x3x3");
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        out[i] = v[found == 1 ? 0 : i];
+    }
+    return true;
+}
+
+bool charl__value_ints(const charl__number *number, const char *text, charl_int_list *out, char *why)
+{
+    const char *cursor = text;
+    charl_int_list v = {0};
+    char word[64];
+
+    while (charl__text_element(&cursor, word, sizeof word)) {
+        if (v.count == CHARL_CONFIG_LIST) {
+            snprintf(why, CHARL_REASON_BYTES, "more than %d values", CHARL_CONFIG_LIST);
+            return false;
+        }
+        if (!charl__value_int(number, word, &v.values[v.count++], why)) {
+            return false;
+        }
+    }
+    *out = v;
+    return true;
+}
+
+bool charl__value_choice(const char *choices, const char *text, int *out, char *why)
+{
+    const int i = charl__choice_index(choices, text);
+    char list[384];
+
+    if (i < 0) {
+        snprintf(why, CHARL_REASON_BYTES, "\"%.100s\" is not one of %s", text,
+                 charl__choice_list(text, choices, list, sizeof list));
+        return false;
+    }
+    *out = i;
+    return true;
 }
 
 bool charl_key_parse(const charl_key *k, const char *text, void *settings, char *reason)
 {
     void *at = (char *)settings + k->offset;
-    int64_t n[2];
-    double v;
-    int choice;
-    char list[256];
+    const charl__number number = {.range = k->range, .zero = k->choices, .has_suffix = k->kind == CHARL_KEY_SIZE};
 
     reason[0] = '\0';
     switch (k->kind) {
     case CHARL_KEY_INT:
-        if (charl__choice_index(k->choices, text) >= 0) {
-            *(int64_t *)at = 0;
-            return true;
-        }
-        if (charl__parse_int(text, n) && charl__range_holds(k->range, (double)n[0])) {
-            *(int64_t *)at = n[0];
-            return true;
-        }
-        snprintf(reason, CHARL_REASON_BYTES, "must be an integer in %s%s%s", range_of(k), k->choices ? ", or " : "",
-                 k->choices ? k->choices : "");
-        return false;
-    case CHARL_KEY_PAIR:
-        if (parse_pair(text, n) && charl__range_holds(k->range, (double)n[0]) &&
-            charl__range_holds(k->range, (double)n[1])) {
-            memcpy(at, n, sizeof n);
-            return true;
-        }
-        snprintf(reason, CHARL_REASON_BYTES, "must be an integer in %s, or two of them, as in 32x48", range_of(k));
-        return false;
-    case CHARL_KEY_FLOAT:
-        if (charl__parse_float(text, &v) && charl__range_holds(k->range, v)) {
-            *(double *)at = v;
-            return true;
-        }
-        snprintf(reason, CHARL_REASON_BYTES, "must be a number in %s", range_of(k));
-        return false;
-    case CHARL_KEY_BOOL:
-        if (charl__parse_bool(text, at)) {
-            return true;
-        }
-        snprintf(reason, CHARL_REASON_BYTES, "must be yes or no");
-        return false;
-    case CHARL_KEY_CHOICE:
-        choice = charl__choice_index(k->choices, text);
-        if (choice >= 0) {
-            *(int *)at = choice;
-            return true;
-        }
-        snprintf(reason, CHARL_REASON_BYTES, "must be one of %s", charl__choice_list(k->choices, list, sizeof list));
-        return false;
-    case CHARL_KEY_TEXT:
-        *(const char **)at = text;
-        return true;
-    case CHARL_KEY_TRIPLE:
     case CHARL_KEY_SIZE:
+        return charl__value_int(&number, text, at, reason);
+    case CHARL_KEY_PAIR:
+        return charl__value_extents(&number, 2, text, at, reason);
+    case CHARL_KEY_TRIPLE:
+        return charl__value_extents(&number, 3, text, at, reason);
     case CHARL_KEY_INTS:
+        if (k->required && text[strspn(text, " \t\n")] == '\0') {
+            snprintf(reason, CHARL_REASON_BYTES, "is empty; it needs integers, as in 8, 16");
+            return false;
+        }
+        return charl__value_ints(&number, text, at, reason);
+    case CHARL_KEY_FLOAT:
+        return charl__value_float(&number, text, at, reason);
+    case CHARL_KEY_BOOL:
+        return charl__value_bool(text, at, reason);
+    case CHARL_KEY_CHOICE:
+        return charl__value_choice(k->choices, text, at, reason);
+    case CHARL_KEY_TEXT:
     case CHARL_KEY_ACTIVATION:
     case CHARL_KEY_LAYER:
         break;
     }
-    snprintf(reason, CHARL_REASON_BYTES, "can be set in a configuration only");
-    return false;
+    *(const char **)at = text;
+    return true;
 }

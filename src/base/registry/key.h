@@ -1,6 +1,17 @@
 #ifndef CHARL_BASE_REGISTRY_KEY_H
 #define CHARL_BASE_REGISTRY_KEY_H
-/** The small languages that keys are described in: choices "a|b|c" and ranges "[0,1)". */
+/** The language of values: what a text means as an integer, a number, a choice and so on, and why it is none.
+ *
+ *  Keys of configurations, settings of layers, options of importers and options of command lines are all read by these functions,
+ *  so a value is written the same way everywhere, and a mistake is worded the same way. A function that refuses a text returns false,
+ *  leaves *out as it was and writes the reason to why[CHARL_REASON_BYTES]: a sentence about the text, such as
+ *
+ *      "ten" is not an integer
+ *      0 is out of range (at least 1)
+ *      "Adamw" is not one of sgd, adam, adamw (did you mean adamw?)
+ *
+ *  `range` is "[0,1)" or the like, NULL for any finite number.
+ */
 #include "charl/key.h"
 
 /** Walk "a|b|c": copies the next word into word[size], advances *cursor; false at the end. */
@@ -12,22 +23,40 @@ int charl__choice_index(const char *choices, const char *word);
 /** Number of words in "a|b|c". */
 int charl__choice_count(const char *choices);
 
-/** "a, b, c" into text[size]; returns text. */
-const char *charl__choice_list(const char *choices, char *text, size_t size);
+/** "a, b, c" into text[size], with the choice nearest to `word` unless that is NULL; returns text. */
+const char *charl__choice_list(const char *word, const char *choices, char *text, size_t size);
 
-/** Whether v lies in "[lo,hi)" or the like; NULL holds everything finite. */
+/** Whether v lies in a range. */
 bool charl__range_holds(const char *range, double v);
 
-/** The ends of a range; NULL: minus and plus infinity. */
-void charl__range_ends(const char *range, double *low, double *high);
+/** The same in words: "1 to 100", "at least 0, below 1", "above 0", into text[size]; returns text. */
+const char *charl__range_text(const char *range, char *text, size_t size);
 
 /** The number that is all of `text`: decimal digits; decimal with an exponent, finite; yes, true, on, 1, no, false, off, 0. */
 bool charl__parse_int(const char *text, int64_t *out);
 bool charl__parse_float(const char *text, double *out);
 bool charl__parse_bool(const char *text, bool *out);
 
+/** How numbers of a key are written. */
+typedef struct charl__number {
+    const char *range;
+    const char *zero; /* a word that stands for 0; NULL: none */
+    const char *unit; /* may follow the number, "MB"; NULL: none */
+    bool has_suffix;  /* k, M and G stand for powers of 1024 */
+} charl__number;
+
+bool charl__value_int(const charl__number *number, const char *text, int64_t *out, char *why);
+bool charl__value_float(const charl__number *number, const char *text, double *out, char *why);
+bool charl__value_bool(const char *text, bool *out, char *why);
+/** n integers as in 3x5 or 3, 5; or one for all. */
+bool charl__value_extents(const charl__number *number, int n, const char *text, int64_t *out, char *why);
+/** Integers as in 8, 16. */
+bool charl__value_ints(const charl__number *number, const char *text, charl_int_list *out, char *why);
+/** *out is the index in "a|b|c". */
+bool charl__value_choice(const char *choices, const char *text, int *out, char *why);
+
 /** Whether a value lies where its key wants it, and the values fit together. Activations and names of layers are not looked up.
- *  Errors: ERR_CONFIG  "PREFIXmomentum is 1; it must lie in [0,1)" */
+ *  Errors: ERR_CONFIG  "PREFIXmomentum is 1, out of range (at least 0, below 1)" */
 charl_status charl__settings_check(const charl_row *row, const void *settings, const char *prefix) CHARL_MUST_CHECK;
 
 #endif

@@ -1,6 +1,7 @@
 /* A growing string. The buffer doubles; data is NULL until the first append. */
 #include "base/text/text.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <math.h>
 #include <stdarg.h>
@@ -190,19 +191,61 @@ void charl__text_fini(charl__text *t)
     *t = (charl__text){0};
 }
 
-const char *charl__text_names(const char *(*name_at)(int i), char *text, size_t size)
+const char *charl__text_names(const char *word, charl__name_at name_at, const void *ctx, char *text, size_t size)
 {
+    const char *name, *near = NULL;
+    char copy[64], nearest[64];
     size_t used = 0;
-    const char *name;
+    int best = INT_MAX;
 
     text[0] = '\0';
-    for (int i = 0; (name = name_at(i)) != NULL && used < size; i++) {
-        const char *before = i == 0 ? "" : name_at(i + 1) ? ", " : " or ";
-        const int n = snprintf(text + used, size - used, "%s%s", before, name);
+    for (int i = 0; (name = name_at(ctx, i, copy)) != NULL; i++) {
+        used += used < size ? (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "", name) : 0;
+        if (word && charl_text_closer(word, name, &best)) {
+            snprintf(nearest, sizeof nearest, "%s", name);
+            near = nearest;
+        }
+    }
+    if (near) { /* what the user needs most, even where the list is cut */
+        char suggestion[96];
+        const int n = snprintf(suggestion, sizeof suggestion, " (did you mean %s?)", near);
+        const size_t at = used + (size_t)n < size ? used : size > (size_t)n ? size - (size_t)n - 1 : 0;
 
-        used += n > 0 ? (size_t)n : 0;
+        snprintf(text + at, size - at, "%s", suggestion);
     }
     return text;
+}
+
+static const char *of_list(const void *ctx, int i, char *copy)
+{
+    (void)copy;
+    return ((const charl__name_list *)ctx)->at(i);
+}
+
+const char *charl__text_list(const char *word, const char *(*name_at)(int i), char *text, size_t size)
+{
+    return charl__text_names(word, of_list, &(charl__name_list){name_at}, text, size);
+}
+
+bool charl__text_element(const char **cursor, char *word, size_t size)
+{
+    const char *p = *cursor + strspn(*cursor, " \t\n");
+    size_t n = strcspn(p, ",\n");
+    size_t kept = n;
+
+    if (*p == '\0') {
+        return false;
+    }
+    *cursor = p + n;
+    *cursor += strspn(*cursor, " \t\n");
+    if (**cursor == ',') {
+        ++*cursor;
+    }
+    while (kept > 0 && (p[kept - 1] == ' ' || p[kept - 1] == '\t')) {
+        kept--;
+    }
+    snprintf(word, size, "%.*s", (int)(kept < size ? kept : size - 1), p);
+    return true;
 }
 
 int charl__by_text(const void *a, const void *b)
@@ -304,12 +347,100 @@ static int distance(const char *a, const char *b)
     return rows[na % 3][nb];
 }
 
+/* What other programs call a thing, one line for each of charl's words. */
+static const char *const synonyms[] = {
+    "f32 fp32 float32 float single",
+    "f16 fp16 float16 half",
+    "bf16 bfloat16",
+    "int8 i8 q8",
+    "silu swish",
+    "accuracy acc",
+    "cross_entropy ce nll categorical_crossentropy sparse_categorical_crossentropy softmax",
+    "mse mean_squared_error l2",
+    "l1 mae mean_absolute_error",
+    "mae mean_absolute_error l1",
+    "rmse root_mean_squared_error",
+    "bce binary_cross_entropy binary_crossentropy bce_with_logits logistic",
+    "kl kld kl_div kldiv",
+    "cosine cosine_annealing cosineannealinglr",
+    "linear dense fc fully_connected",
+    "conv2d conv convolution",
+    "batch_norm bn batchnorm1d batchnorm2d batchnorm3d",
+    "layer_norm ln",
+    "gpt gpt2 llama transformer",
+    "mlp feedforward",
+    "gpu cuda",
+    "val valid validation dev",
+    "epochs epoch n_epochs num_epochs max_epochs",
+    "max_steps steps max_iters iterations",
+    "batch_size batch bs",
+    "learning_rate lr",
+    "learning_rate alpha eta",
+    "seed random_seed random_state",
+    "output_dir out out_dir output",
+    "select device",
+};
+
+/* `a` is `b` but for case and separators. */
+static bool is_same(const char *a, size_t na, const char *b, size_t nb)
+{
+    size_t i = 0, j = 0;
+
+    for (;; i++, j++) {
+        while (i < na && strchr("-_ ", a[i])) {
+            i++;
+        }
+        while (j < nb && strchr("-_ ", b[j])) {
+            j++;
+        }
+        if (i == na || j == nb) {
+            return i == na && j == nb;
+        }
+        if (tolower((unsigned char)a[i]) != tolower((unsigned char)b[j])) {
+            return false;
+        }
+    }
+}
+
+static bool is_synonym(const char *name, size_t length, const char *candidate)
+{
+    for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++) {
+        const char *word = synonyms[i];
+        size_t n = strcspn(word, " ");
+
+        if (n != strlen(candidate) || strncmp(word, candidate, n) != 0) {
+            continue;
+        }
+        while (word[n]) {
+            word += n + 1;
+            n = strcspn(word, " ");
+            if (is_same(name, length, word, n)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The same thing in other words: Adam is adam, fp16 is f16, val/acc is val/accuracy. */
+static bool means(const char *name, const char *candidate)
+{
+    const char *slash = strchr(name, '/'), *other = strchr(candidate, '/');
+
+    if (slash && other && slash - name == other - candidate && strncmp(name, candidate, (size_t)(slash - name)) == 0) {
+        name = slash + 1;
+        candidate = other + 1;
+    }
+    return is_same(name, strlen(name), candidate, strlen(candidate)) || is_synonym(name, strlen(name), candidate);
+}
+
 bool charl_text_closer(const char *name, const char *candidate, int *best)
 {
-    const int d = distance(name, candidate);
+    const bool same = name[0] && means(name, candidate);
+    const int d = same ? 0 : distance(name, candidate);
     const int longest = (int)(strlen(candidate) < LONGEST ? strlen(candidate) : LONGEST);
 
-    if (d >= *best || d > (longest < 6 ? 2 : (longest + 2) / 3) || d >= longest) {
+    if (d >= *best || (!same && (2 * d >= longest || d > (longest < 6 ? 2 : (longest + 2) / 3)))) {
         return false;
     }
     *best = d;

@@ -33,9 +33,22 @@ charl_status charl__text_base64(charl__text *t, const void *bytes, size_t count)
 /** The text so far, "" when empty. Borrowed until the next change. */
 const char *charl__text_string(const charl__text *t);
 
-/** "a, b or c": the names that name_at gives for 0, 1, ... until NULL, cut to `size`. Returns text.
- */
-const char *charl__text_names(const char *(*name_at)(int i), char *text, size_t size);
+/** Name i = 0, 1, ... of a list, NULL past the last; in copy[64] where it has no string of its own. */
+typedef const char *(*charl__name_at)(const void *ctx, int i, char *copy);
+
+/** "a, b, c (did you mean b?)": the names of a list, cut to `size`, and the one that is near to `word`, which is none of them;
+ *  NULL: without that. Every message that lists what a word may be is made with it. Returns text. */
+const char *charl__text_names(const char *word, charl__name_at name_at, const void *ctx, char *text, size_t size);
+
+/** The same for a list that is a function of i alone. */
+typedef struct charl__name_list {
+    const char *(*at)(int i);
+} charl__name_list;
+const char *charl__text_list(const char *word, const char *(*name_at)(int i), char *text, size_t size);
+
+/** The next element of a list, false at its end: parts by comma or line end; an empty part is one
+ *  only between two commas. Advances *cursor. */
+bool charl__text_element(const char **cursor, char *word, size_t size);
 
 /** For qsort and bsearch of an array of texts: by their bytes. */
 int charl__by_text(const void *a, const void *b);

@@ -48,16 +48,14 @@ static const char *option_value(const charl_key *k, char *value)
 static error_t take_key(void *input, const char *option, const char *value)
 {
     import *o = input;
-    char name[OPTION_BYTES], reason[CHARL_REASON_BYTES];
+    char name[OPTION_BYTES];
     int i = 0;
 
     while (strcmp(option_name(o->importer->row.keys[i].name, name), option + 2) != 0) {
         i++;
     }
     o->given |= 1U << i;
-    return charl_key_parse(&o->importer->row.keys[i], value ? value : "yes", o->settings, reason)
-               ? 0
-               : charl__cli_bad_option(option, value, reason);
+    return charl__cli_parse_key(option, value ? value : "yes", &o->importer->row.keys[i], o->settings);
 }
 
 /* Whether the importer can take what was given; if not, prints an error. */

@@ -1,6 +1,5 @@
 /* charl generate: text from a trained language model, printed as it comes. */
 #include <errno.h>
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -236,17 +235,17 @@ int charl__generate_main(const char *path, int argc, char **argv)
         {"tokens", 'n', "N", "Number of tokens to generate (default 200)", 1,
          CHARL__CLI_INT(generation, options.tokens, 1, INT32_MAX)},
         {"temperature", 0, "T", "Sampling temperature; 0: always the most probable token (default 0.8)", 2,
-         CHARL__CLI_NUMBER(generation, options.temperature, 0.0, DBL_MAX, "must be a number, at least 0")},
+         CHARL__CLI_NUMBER(generation, options.temperature, "[0,inf)")},
         {"top-k", 0, "K", "Sample from the K most probable tokens (default: all)", 2,
          CHARL__CLI_INT(generation, options.top_k, 1, INT32_MAX)},
         {"top-p", 0, "P", "Sample from the fewest tokens whose total probability reaches P (default 1: all)", 2,
-         CHARL__CLI_NUMBER(generation, options.top_p, DBL_MIN, 1.0, "must be a number above 0, at most 1")},
+         CHARL__CLI_NUMBER(generation, options.top_p, "(0,1]")},
         {"min-p", 0, "P",
          "Sample from tokens with at least P times the probability of the most probable one (default 0: all)", 2,
-         CHARL__CLI_NUMBER(generation, options.min_p, 0.0, 1.0, "must be a number from 0 to 1")},
+         CHARL__CLI_NUMBER(generation, options.min_p, "[0,1]")},
         {"repeat-penalty", 0, "X",
          "Make tokens of the context less probable: divide their positive logits by X (default 1: off)", 2,
-         CHARL__CLI_NUMBER(generation, options.repetition_penalty, 1.0, 1000.0, "must be a number from 1 to 1000")},
+         CHARL__CLI_NUMBER(generation, options.repetition_penalty, "[1,1000]")},
         {"stop", 0, "TEXT", "End before TEXT; can be repeated", 1, .take = take_stop},
         {"ignore-end", 0, NULL, "Continue past the end-of-text token, which otherwise ends the text", 1,
          CHARL__CLI_FLAG(generation, options.ignore_end)},

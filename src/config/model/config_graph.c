@@ -350,7 +350,7 @@ static charl_status read_inputs(expander *e, const scope *sc, const charl__secti
         in->count = 1;
         return CHARL_OK;
     }
-    while (charl__config_element(&cursor, word, sizeof word)) {
+    while (charl__text_element(&cursor, word, sizeof word)) {
         if (in->count == CHARL_LAYER_MAX_INPUTS) {
             inputs_fini(in);
             return refuse(e, s, k, "a layer reads at most 8 others");
@@ -577,8 +577,7 @@ static charl_status read_repeat(expander *e, const scope *sc, const charl__secti
         return CHARL_OK;
     }
     CHARL_TRY(value_of(e, sc, s, k, &value));
-    snprintf(why, sizeof why, "\"%.100s\" is not an integer from 1 to %d", value ? value : "", MAX_REPEAT);
-    if (!value || !charl__parse_int(value, out) || *out < 1 || *out > MAX_REPEAT) {
+    if (!value || !charl__value_int(&(charl__number){.range = CHARL__REPEAT_RANGE}, value, out, why)) {
         *out = -1;
     }
     if (value && *out < 0) {

@@ -83,9 +83,10 @@ static charl_status print_values(const charl_key *k, charl__text *t)
 
     switch (k->kind) {
     case CHARL_KEY_CHOICE:
-        return charl__text_printf(t, "%s", charl__choice_list(k->choices, list, sizeof list));
+        return charl__text_printf(t, "%s", charl__choice_list(NULL, k->choices, list, sizeof list));
     case CHARL_KEY_ACTIVATION:
-        return charl__text_printf(t, "%s; empty: none", charl__text_names(charl_activation_name, list, sizeof list));
+        return charl__text_printf(t, "%s; empty: none",
+                                  charl__text_list(NULL, charl_activation_name, list, sizeof list));
     default:
         CHARL_TRY(charl__text_printf(t, "%s", charl__layer_key_type_text(k)));
         return is_number ? charl__text_printf(t, " in %s", k->range ? k->range : "(-inf,inf)") : CHARL_OK;

@@ -173,7 +173,7 @@ static charl_status help_key(const charl__key *key, charl__text *t)
 
     CHARL_TRY(charl__text_printf(t, "%*s%s", indent, "", key->name));
     CHARL_TRY(help_default(key, t));
-    charl__key_choice_list(key, choices, sizeof choices);
+    charl__key_choice_list(NULL, key, choices, sizeof choices);
     CHARL_TRY(charl__text_printf(t, "\n%*s%s", indent + 4, "", type));
     if (choices[0] && key->type != CHARL__KEY_DEVICE) {
         const bool also = type[0] != '\0' && key->type != CHARL__KEY_SET;

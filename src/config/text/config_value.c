@@ -14,104 +14,14 @@ static void why_choice(const charl__key *key, const char *word, char *why)
 {
     char list[384];
 
-    snprintf(why, CHARL__WHY, "\"%.100s\" is not one of %s", word, charl__key_choice_list(key, list, sizeof list));
+    snprintf(why, CHARL__WHY, "\"%.100s\" is not one of %s", word,
+             charl__key_choice_list(word, key, list, sizeof list));
 }
 
-static void why_range(const charl__key *key, const char *text, char *why)
+static charl__number number_of(const charl__key *key)
 {
-    snprintf(why, CHARL__WHY, "%.100s is outside %s", text, key->range);
-}
-
-static void set_int(const charl__key *key, const char *text, int64_t *field, char *why)
-{
-    char number[32];
-    const size_t n = strlen(text);
-    const char *suffix = n > 0 ? strchr("kKmMgG", text[n - 1]) : NULL;
-    int shift = 0;
-    int64_t v = 0;
-
-    if (key->choices && charl__choice_index(key->choices, text) >= 0) {
-        *field = 0;
-        return;
-    }
-    snprintf(number, sizeof number, "%s", text);
-    if (key->type == CHARL__KEY_SIZE && n > 1 && n < sizeof number && suffix) {
-        shift = 10 * (int)((suffix - "kKmMgG") / 2 + 1);
-        number[n - 1] = '\0';
-    }
-    if (n >= sizeof number || !charl__parse_int(number, &v)) {
-        const char *digits = text + (text[0] == '-' || text[0] == '+');
-        const bool is_long = strspn(digits, "0123456789") == n - (size_t)(digits - text) - (shift > 0) && n > 18;
-
-        if (is_long && charl__range_holds(key->range, strtod(text, NULL) * (double)(INT64_C(1) << shift))) {
-            snprintf(why, CHARL__WHY, "%.100s has more than 18 digits", text);
-        } else if (is_long) {
-            why_range(key, text, why);
-        } else {
-            snprintf(why, CHARL__WHY, "\"%.100s\" is not an integer%s%s", text, key->choices ? " or " : "",
-                     key->choices ? key->choices : "");
-        }
-    } else if (v > INT64_MAX >> shift || v < -(INT64_MAX >> shift) - 1 ||
-               !charl__range_holds(key->range, (double)(v * (INT64_C(1) << shift)))) {
-        why_range(key, text, why);
-    } else {
-        *field = v * (INT64_C(1) << shift);
-    }
-}
-
-static void set_float(const charl__key *key, const char *text, double *field, char *why)
-{
-    double v;
-
-    if (!charl__parse_float(text, &v)) {
-        snprintf(why, CHARL__WHY, "\"%.100s\" is not a number", text);
-    } else if (!charl__range_holds(key->range, v)) {
-        why_range(key, text, why);
-    } else {
-        *field = v;
-    }
-}
-
-bool charl__config_element(const char **cursor, char *word, size_t size)
-{
-    const char *p = *cursor + strspn(*cursor, " \t\n");
-    size_t n = strcspn(p, ",\n");
-    size_t kept = n;
-
-    if (*p == '\0') {
-        return false;
-    }
-    *cursor = p + n;
-    *cursor += strspn(*cursor, " \t\n");
-    if (**cursor == ',') {
-        ++*cursor;
-    }
-    while (kept > 0 && (p[kept - 1] == ' ' || p[kept - 1] == '\t')) {
-        kept--;
-    }
-    snprintf(word, size, "%.*s", (int)(kept < size ? kept : size - 1), p);
-    return true;
-}
-
-static void set_ints(const charl__key *key, const char *text, charl_int_list *field, char *why)
-{
-    charl__key element = *key;
-    charl_int_list v = {0};
-    const char *cursor = text;
-    char word[64];
-
-    element.type = CHARL__KEY_INT;
-    element.choices = NULL;
-    while (why[0] == '\0' && charl__config_element(&cursor, word, sizeof word)) {
-        if (v.count == CHARL_CONFIG_LIST) {
-            snprintf(why, CHARL__WHY, "more than %d values", CHARL_CONFIG_LIST);
-            return;
-        }
-        set_int(&element, word, &v.values[v.count++], why);
-    }
-    if (why[0] == '\0') {
-        *field = v;
-    }
+    return (charl__number){key->range, key->type == CHARL__KEY_INTS ? NULL : key->choices, key->unit,
+                           key->type == CHARL__KEY_SIZE};
 }
 
 static void set_set(const charl__key *key, const char *text, unsigned *field, char *why)
@@ -120,7 +30,7 @@ static void set_set(const charl__key *key, const char *text, unsigned *field, ch
     unsigned v = 0;
     char word[64];
 
-    while (charl__config_element(&cursor, word, sizeof word)) {
+    while (charl__text_element(&cursor, word, sizeof word)) {
         const int i = charl__key_choice_index(key, word);
 
         if (i < 0) {
@@ -139,7 +49,7 @@ static int floats_of(const char *text, float *out)
     int n = 0;
     double v;
 
-    while (charl__config_element(&cursor, word, sizeof word)) {
+    while (charl__text_element(&cursor, word, sizeof word)) {
         if (n == CHARL_CONFIG_LIST || !charl__parse_float(word, &v) || fabs(v) > 1e30) {
             return -1;
         }
@@ -203,21 +113,33 @@ static bool device_is_valid(const charl__key *key, const char *text)
     char rule[128];
     bool valid = text[0] != '\0';
 
-    while (valid && charl__config_element(&cursor, rule, sizeof rule)) {
+    while (valid && charl__text_element(&cursor, rule, sizeof rule)) {
         valid = device_rule_is_valid(key, rule);
     }
     return valid;
 }
 
+/* Other programs write an index behind the kind: cuda:1. */
+static void why_device(const charl__key *key, const char *text, char *why)
+{
+    const char *colon = strrchr(text, ':');
+    char list[256];
+    int64_t index;
+
+    snprintf(why, CHARL__WHY, "\"%.100s\" is not %s, an index, pci:ADDRESS, name:PART or platform:PART", text,
+             charl__choice_list(colon ? NULL : text, key->choices, list, sizeof list));
+    if (colon && charl__parse_int(colon + 1, &index)) {
+        snprintf(why + strlen(why), CHARL__WHY - strlen(why), " (did you mean %s?)", colon + 1);
+    }
+}
+
 static void check_text(const charl__key *key, const char *text, char *why)
 {
-    char list[256];
 
     if (key->type == CHARL__KEY_CHOICE && charl__key_choice_index(key, text) < 0) {
         why_choice(key, text, why);
     } else if (key->type == CHARL__KEY_DEVICE && !device_is_valid(key, text)) {
-        snprintf(why, CHARL__WHY, "\"%.100s\" is not %s, an index, pci:ADDRESS, name:PART or platform:PART", text,
-                 charl__choice_list(key->choices, list, sizeof list));
+        why_device(key, text, why);
     } else if (key->type == CHARL__KEY_PATH && text[0] == '\0') {
         snprintf(why, CHARL__WHY, "a path is missing");
     }
@@ -236,6 +158,8 @@ static charl_status set_text(const charl__key *key, const char *text, charl__con
 charl_status charl__config_value_set(const charl__key *key, const char *text, charl__config_strings *strings,
                                      void *field, char *why)
 {
+    const charl__number number = number_of(key);
+
     why[0] = '\0';
     switch (key->type) {
     case CHARL__KEY_CHOICE:
@@ -245,16 +169,14 @@ charl_status charl__config_value_set(const charl__key *key, const char *text, ch
     case CHARL__KEY_DEVICE:
         return set_text(key, text, strings, field, why);
     case CHARL__KEY_BOOL:
-        if (!charl__parse_bool(text, field)) {
-            snprintf(why, CHARL__WHY, "\"%.100s\" is not yes or no", text);
-        }
+        (void)charl__value_bool(text, field, why);
         break;
     case CHARL__KEY_INT:
     case CHARL__KEY_SIZE:
-        set_int(key, text, field, why);
+        (void)charl__value_int(&number, text, field, why);
         break;
     case CHARL__KEY_FLOAT:
-        set_float(key, text, field, why);
+        (void)charl__value_float(&number, text, field, why);
         break;
     case CHARL__KEY_ENUM: {
         int i = charl__key_choice_index(key, text);
@@ -274,7 +196,7 @@ charl_status charl__config_value_set(const charl__key *key, const char *text, ch
         set_set(key, text, field, why);
         break;
     case CHARL__KEY_INTS:
-        set_ints(key, text, field, why);
+        (void)charl__value_ints(&number, text, field, why);
         break;
     case CHARL__KEY_INTERVAL:
         if (!charl__interval_parse(text, field)) {

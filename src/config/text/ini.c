@@ -51,10 +51,11 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-static bool is_name_char(char c, bool layer)
+/* Names that nothing has, such as Batch-Size, are for whoever looks them up to refuse, who knows the nearest one. */
+static bool is_name_char(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
-           (layer && ((c >= 'A' && c <= 'Z') || c == '.' || c == '-'));
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+           c == '-';
 }
 
 static char *trim(char *s)
@@ -189,7 +190,7 @@ static void take_section(reader *r, char *s)
         layer = trim(space + 1);
     }
     for (const char *p = layer ? layer : name; *p != '\0'; p++) {
-        if (!is_name_char(*p, layer != NULL) || strlen(name) + (layer ? strlen(layer) : 0) > CHARL__INI_NAME) {
+        if (!is_name_char(*p) || strlen(name) + (layer ? strlen(layer) : 0) > CHARL__INI_NAME) {
             bad_section(r, "section names have at most 40 letters, digits and underscores");
             return;
         }
@@ -221,8 +222,8 @@ static void take_key(reader *r, char *s)
         return;
     }
     for (const char *p = name; *p != '\0'; p++) {
-        if (!is_name_char(*p, false)) {
-            mistake(r, "keys have lower-case letters, digits and underscores");
+        if (!is_name_char(*p)) {
+            mistake(r, "keys have letters, digits and underscores");
             return;
         }
     }
@@ -236,11 +237,8 @@ static void take_key(reader *r, char *s)
 
 static bool looks_like_key(const char *s)
 {
-    size_t n = 0;
+    const size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_");
 
-    while (is_name_char(s[n], false)) {
-        n++;
-    }
     return n > 0 && s[n + strspn(s + n, " \t")] == '=';
 }
 

@@ -78,7 +78,7 @@ charl_status charl__allreduce_check_name(const char *name)
         is_known = is_known || strcmp(name, algorithm_at(i)->row.name) == 0;
     }
     CHARL_REQUIRE(is_known, CHARL_ERR_CONFIG, "unknown all-reduce %s: dist.allreduce and CHARL_ALLREDUCE take auto, %s",
-                  name, charl__text_names(charl_allreduce_algorithm_name, names, sizeof names));
+                  name, charl__text_list(name, charl_allreduce_algorithm_name, names, sizeof names));
     return CHARL_OK;
 }
 

@@ -124,7 +124,7 @@ charl_status charl__paths_add(charl__paths *p, const char *name, const char *end
         CHARL_TRY(append(p, name));
     }
     CHARL_REQUIRE(p->n > first, CHARL_ERR_DATA, "%s: there are no files that end in %s (or in it and .gz)", name,
-                  charl__choice_list(endings, list, sizeof list));
+                  charl__choice_list(NULL, endings, list, sizeof list));
     qsort(p->path + first, (size_t)(p->n - first), sizeof *p->path, charl__by_text);
     return CHARL_OK;
 }

@@ -117,7 +117,7 @@ charl_status charl_dataset_make(const char *path, const charl_make_options *opt)
         }
     }
     CHARL_REQUIRE_CLEANUP(m, CHARL_ERR_CONFIG, "cannot make \"%s\"; the kinds are %s", opt->kind ? opt->kind : "",
-                          charl__text_names(charl_make_kind_name, names, sizeof names));
+                          charl__text_list(opt->kind, charl_make_kind_name, names, sizeof names));
     CHARL_REQUIRE_CLEANUP(opt->n_train >= 1 && opt->n_val >= 0, CHARL_ERR_CONFIG,
                           "%lld training and %lld validation samples", (long long)opt->n_train, (long long)opt->n_val);
     spec = m->spec;

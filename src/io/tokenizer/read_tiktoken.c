@@ -159,7 +159,7 @@ static charl_status find_encoding(const char *path, int64_t ranks, const encodin
                "a rank file does not say how text is split, and neither its name nor its %lld "
                "ranks are those of a known encoding; HINT "
                "call it ENCODING-NAME.tiktoken, where ENCODING is one of %s",
-               (long long)ranks, charl__text_names(encoding_name, names, sizeof names));
+               (long long)ranks, charl__text_list(NULL, encoding_name, names, sizeof names));
 }
 
 static charl_status add_specials(const encoding *e, charl__pretrained *p)

@@ -95,7 +95,7 @@ charl_status charl_tokenizer_create(const char *type, const char *text, size_t b
 
     *out = NULL;
     CHARL_REQUIRE(row && row->learn, CHARL_ERR_CONFIG, "tokenizer %.60s cannot be learnt from a text; the types are %s",
-                  type ? type : "", charl__text_names(charl__tokenizer_learnt_name, names, sizeof names));
+                  type ? type : "", charl__text_list(type, charl__tokenizer_learnt_name, names, sizeof names));
     CHARL_TRY(row->learn((const unsigned char *)text, bytes, vocab, &state, &n));
     return charl__tokenizer_take(row, state, n, out);
 }

@@ -84,7 +84,7 @@ static charl_status read_type(charl__file *f, const charl__tokenizer_type **out)
                           f->path);
     *out = charl__tokenizer_type_find(name);
     CHARL_REQUIRE_CLEANUP(*out, CHARL_ERR_DATA, "%s: unknown tokenizer \"%.40s\" (%s)", f->path, name,
-                          charl__text_names(charl_tokenizer_type_name, names, sizeof names));
+                          charl__text_list(name, charl_tokenizer_type_name, names, sizeof names));
 cleanup:
     charl_free(name);
     return st;

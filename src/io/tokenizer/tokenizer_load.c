@@ -167,8 +167,7 @@ charl_status charl__tokenizer_open(const char *name, const charl__tokenizer_type
     }
     *type = NULL;
     CHARL_REQUIRE(stat(name, &info) == 0, CHARL_ERR_CONFIG,
-                  "tokenizer %.200s: must be %s, or the file or folder of a published tokenizer; "
-                  "no such file exists",
-                  name, charl__text_names(charl__tokenizer_learnt_name, names, sizeof names));
+                  "tokenizer %.200s: is neither one of %s nor the file or folder of a published tokenizer", name,
+                  charl__text_list(name, charl__tokenizer_learnt_name, names, sizeof names));
     return charl_tokenizer_load(name, out);
 }
