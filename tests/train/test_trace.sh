@@ -30,8 +30,8 @@ says 1 "Z trace steps=6-10 file=simulated/trace.json "
 line_of simulated/trace.json 4 5 "$(hidden)"
 same "traced, simulated ranks" plain simulated
 
-# A clock that is three seconds ahead is put right. With the wrong one its rank would be where it is.
-expect 0 "wrong clock" env CHARL_FAULT=train.trace.clock@1:*:3000000 "$bin/charl-train" mlp.ini -o clock train.max_steps=6 \
+# A clock that is a day ahead is put right. With the wrong one its rank would be where it is.
+expect 0 "wrong clock" env CHARL_FAULT=train.trace.clock@1:*:86400000000 "$bin/charl-train" mlp.ini -o clock train.max_steps=6 \
     --simulate-ranks 2 --trace
 checks=$((checks + 1))
 /usr/bin/python3 - <<'PY' || fail "the difference of the clocks is not found"
@@ -40,33 +40,15 @@ first = {}
 for e in json.load(open("clock/trace.json"))["traceEvents"]:
     if e["ph"] == "X":
         first[e["pid"]] = min(first.get(e["pid"], 1e300), e["ts"])
-assert first[1] == 0 and abs(first[0] - 3e6) < 1e5, first
+assert first[1] == 0 and abs(first[0] - 86400e6) < 3600e6, first
 PY
 
-# The profile: its parts add up, and its operations are those that the log counts.
-expect 0 "profile" ranks 1 cnn.ini -o profile train.max_steps=10 --profile --trace-steps 5-6
+# The profile: its rows are the sums of the time line's spans, and its operations those that the log counts; in these steps there is no evaluation.
+# Without a time line no file is written.
+expect 0 "profile" ranks 1 cnn.ini -o profile train.max_steps=10 --profile --trace --trace-steps 7-8
 checks=$((checks + 1))
-/usr/bin/python3 - <<'PY' || { fail "the profile does not add up"; cat log; }
-import re
-text = open("log").read()
-tables, flop = {}, 0
-for line in text.splitlines():
-    if m := re.match(r"  (layer|kernel) +ms +% launches", line):
-        rows = tables.setdefault(m[1], [])
-    elif m := re.match(r"  (\S+) +([0-9.]+) +([0-9.]+) +([0-9.e+]+) +(\S+) +(\S+) +", line):
-        rows.append((m[1], float(m[2]), float(m[3]), 0 if m[5] == "-" else float(m[5])))
-kernel_ms = float(re.search(r"its kernels ([0-9.]+) ms", text)[1])
-for name, rows in tables.items():
-    assert len(rows) > 4, (name, rows)
-    assert abs(sum(r[1] for r in rows) - kernel_ms) < 0.02 + 0.0006 * len(rows), (name, kernel_ms)
-    assert abs(sum(r[2] for r in rows) - 100) < 0.06 * len(rows), name
-assert any(r[0] == "conv2.conv2d" for r in tables["layer"]), tables
-step = re.search(r"train step=8/10 .* tflops=(\S+) step_ms=(\S+)", text)
-wanted = float(step[1]) * 1e12 * float(step[2]) * 1e-3
-for name, rows in tables.items():
-    got = sum(r[3] * 1e9 * r[1] * 1e-3 for r in rows)
-    assert abs(got / wanted - 1) < 0.1, (name, got, wanted)
-PY
+/usr/bin/python3 "$here/check_profile.py" log profile/trace.json profile/metrics.csv 64 || { fail "the profile does not add up"; cat log; }
+expect 0 "profile alone" ranks 1 mlp.ini -o alone train.max_steps=2 --profile
 says 0 "trace.json"
 
 # Windows
