@@ -29,6 +29,9 @@
     X(RANKS_PER_NODE, INTEGER, SAME,                                                                                   \
       "pretend that so many processes of a machine are a node and the next ones another (for tests)")                  \
     X(SLOW, TEXT, OWN, "make ranks compute slower: rank:factor,... (for tests of dist.balance)")                       \
+    X(NO_PTX, FLAG, SAME,                                                                                              \
+      "1: NVIDIA GPUs run the kernels of other GPUs: no inline PTX, no tensor cores, no "                              \
+      "dist.allreduce = peer")                                                                                         \
     X(NO_TENSOR_CORES, FLAG, SAME, "1: use neither tensor cores nor AMX")                                              \
     X(NO_WGMMA, FLAG, SAME, "1: do not use the wgmma instructions of compute capability 9.0")                          \
     X(TUNE, TEXT, OWN, "use of tuning results: stored, first (tune what is missing) or no")                            \

@@ -316,8 +316,9 @@ charl_status charl__sm90a_build(charl_device *dev, const char *file, const char 
                                 const charl__sm90a *target, cl_program *out) CHARL_MUST_CHECK;
 
 /* probe_ptx.c */
-/** Set facts.nvidia.ptx. Errors: ERR_NOMEM and those of transfers; a kernel that does not build or run is not an error. */
-charl_status charl__probe_ptx(charl_device *dev) CHARL_MUST_CHECK;
+/** Set facts.nvidia.ptx. capability: compute capability times 10, 0 of devices that are not NVIDIA's. Errors: ERR_NOMEM and those of transfers;
+ *  a kernel that does not build or run is not an error. */
+charl_status charl__probe_ptx(charl_device *dev, int capability) CHARL_MUST_CHECK;
 
 /* workspace.c */
 /** Replace dev->workspace[k] by at least `bytes` of zeros; recordings keep the old one alive. Errors: ERR_NOMEM, and then it is
@@ -344,7 +345,7 @@ charl_status charl__probe_amx(charl_device *dev) CHARL_MUST_CHECK;
 /* probe_tensor_cores.c */
 /** Set facts.nvidia.wgmma, mma and, if allowed, tf32. Call after charl__probe_ptx. Errors: ERR_NOMEM and those of transfers; a kernel that does
  *  not build or computes wrong results is not an error. */
-charl_status charl__probe_tensor_cores(charl_device *dev, bool allow_tf32) CHARL_MUST_CHECK;
+charl_status charl__probe_tensor_cores(charl_device *dev, int capability, bool allow_tf32) CHARL_MUST_CHECK;
 
 /* launch.c, recording.c */
 /** Checks l; all of *out but its kernel. */

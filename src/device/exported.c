@@ -48,8 +48,8 @@ charl__shared_kind charl__export_kind(const charl_device *dev, const char **why)
         return CHARL_SHARED_HOST;
     }
     clGetDeviceInfo(dev->id, CL_DEVICE_EXTENSIONS, sizeof extensions - 1, extensions, NULL);
-    if (dev->info.kind != CHARL_DEVICE_GPU || !strstr(dev->info.platform, "NVIDIA")) {
-        *why = "it is for GPUs of NVIDIA";
+    if (!dev->facts.nvidia.ptx) {
+        *why = "it is for NVIDIA GPUs of compute capability 8.0 and higher, and not with CHARL_NO_PTX=1";
     } else if (dev->info.pci[0] == '\0') {
         *why = "the driver does not tell the GPU's PCI address";
     } else if (!strstr(extensions, "cl_khr_external_memory_opaque_fd") || !create_with_properties()) {

@@ -161,6 +161,7 @@ charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
     charl_status st = CHARL_OK;
     const cl_command_queue queue = dev->queue[r->queue];
     cl_event event = NULL;
+    size_t most = 0;
     cl_int err;
 
     if (dev->skip_kernels) {
@@ -180,6 +181,13 @@ charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
     } else if (err == CL_SUCCESS && ++dev->unflushed >= CHARL__FLUSH_EVERY) {
         dev->unflushed = 0;
         err = clFlush(queue); /* the device starts while the host still enqueues */
+    }
+    if (err == CL_INVALID_WORK_GROUP_SIZE) {
+        clGetKernelWorkGroupInfo(r->kernel, dev->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL);
+        CHARL_FAIL_CLEANUP(
+            CHARL_ERR_KERNEL,
+            "kernel %s (%s) needs work-groups of %zu x %zu x %zu, and on %s the compiler allows it %zu work-items",
+            r->entry, r->label, r->local[0], r->local[1], r->local[2], dev->info.name, most);
     }
     /* Out of resources may be this launch itself, of too many registers. */
     if (charl__cl_is_fault(err) && (err != CL_OUT_OF_RESOURCES || dev->sync)) {

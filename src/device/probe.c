@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/env.h"
 #include "base/fault.h"
 #include "device/cl_private.h"
 
@@ -80,9 +81,23 @@ cleanup:
     return st;
 }
 
+/* Compute capability, times 10, of a GPU of NVIDIA's; 0 of other devices, and of all where CHARL_NO_PTX has them take the same kernels as
+ * those do. Nothing else that NVIDIA's compiler or driver offers is used without it. */
+static int nvidia_capability(const charl_device *dev)
+{
+    enum { MAJOR = 0x4000, MINOR }; /* of cl_nv_device_attribute_query */
+    cl_uint major = 0, minor = 0;
+    const bool is_told = strstr(dev->info.platform, "NVIDIA") &&
+                         clGetDeviceInfo(dev->id, MAJOR, sizeof major, &major, NULL) == CL_SUCCESS &&
+                         clGetDeviceInfo(dev->id, MINOR, sizeof minor, &minor, NULL) == CL_SUCCESS;
+
+    return is_told && !charl__env_is_on(CHARL_ENV_NO_PTX) ? (int)(10 * major + minor) : 0;
+}
+
 charl_status charl__device_probe(charl_device *dev, bool allow_tf32)
 {
     const bool cpu = dev->info.kind == CHARL_DEVICE_CPU;
+    const int capability = nvidia_capability(dev);
     cl_uint width = 1;
 
     clGetDeviceInfo(dev->id, CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT, sizeof width, &width, NULL);
@@ -92,8 +107,8 @@ charl_status charl__device_probe(charl_device *dev, bool allow_tf32)
     dev->facts.group = cpu ? 1 : dev->info.max_group < 256 ? dev->info.max_group : 256;
     CHARL_TRY(probe_zero_copy(dev));
     CHARL_TRY(probe_fp16(dev));
-    CHARL_TRY(charl__probe_ptx(dev));
-    CHARL_TRY(charl__probe_tensor_cores(dev, allow_tf32));
+    CHARL_TRY(charl__probe_ptx(dev, capability));
+    CHARL_TRY(charl__probe_tensor_cores(dev, capability, allow_tf32));
     CHARL_TRY(charl__probe_amx(dev));
     dev->counters = (charl__device_counters){0};
     dev->memory.peak = dev->memory.in_use;

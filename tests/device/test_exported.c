@@ -60,6 +60,26 @@ static void test_an_export_is_the_same_memory_everywhere(void **state)
     charl_test_each_device(check_sharing);
 }
 
+/* As for a GPU whose memory is its own. */
+static void check_portable(charl_device *dev)
+{
+    charl__device_facts facts = *charl__device_facts_get(dev);
+    const char *why = NULL;
+
+    facts.zero_copy = false;
+    facts.nvidia.ptx = false;
+    facts = charl__device_set_facts(dev, facts);
+    assert_int_equal(charl__export_kind(dev, &why), CHARL_SHARED_NONE);
+    assert_non_null(strstr(why, "CHARL_NO_PTX=1"));
+    charl__device_set_facts(dev, facts);
+}
+
+static void test_gpus_without_inline_ptx_share_nothing(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_portable);
+}
+
 static void check_limits(charl_device *dev)
 {
     const char *why = NULL;
@@ -99,6 +119,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_export_is_the_same_memory_everywhere),
+        cmocka_unit_test(test_gpus_without_inline_ptx_share_nothing),
         cmocka_unit_test(test_what_cannot_be_had_is_refused),
         cmocka_unit_test(test_without_the_driver_of_nvidia),
     };

@@ -5,17 +5,7 @@
 #include "base/log.h"
 #include "device/cl_private.h"
 
-enum { COMPUTE_CAPABILITY_MAJOR_NV = 0x4000, ITEMS = 32 };
-
-/* Conversions to bf16 came with compute capability 8.0. */
-static bool is_candidate(const charl_device *dev)
-{
-    cl_uint major = 0;
-
-    return strstr(dev->info.platform, "NVIDIA") && dev->info.max_group >= ITEMS &&
-           clGetDeviceInfo(dev->id, COMPUTE_CAPABILITY_MAJOR_NV, sizeof major, &major, NULL) == CL_SUCCESS &&
-           major >= 8;
-}
+enum { ITEMS = 32, CAPABILITY = 80 }; /* with 8.0 came conversions to bf16 */
 
 static uint32_t bf16_of(float x)
 {
@@ -37,13 +27,13 @@ static bool is_right(const uint32_t *got)
     return true;
 }
 
-charl_status charl__probe_ptx(charl_device *dev)
+charl_status charl__probe_ptx(charl_device *dev, int capability)
 {
     charl_status st = CHARL_OK;
     uint32_t got[ITEMS] = {0};
     charl__buffer *b = NULL;
 
-    if (!is_candidate(dev)) {
+    if (capability < CAPABILITY || dev->info.max_group < ITEMS) {
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl__buffer_create(dev, sizeof got, "probe", &b));

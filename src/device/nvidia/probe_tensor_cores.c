@@ -6,9 +6,6 @@
 #include "base/env.h"
 #include "device/cl_private.h"
 
-/* Queries of cl_nv_device_attribute_query. */
-enum { COMPUTE_CAPABILITY_MAJOR_NV = 0x4000, COMPUTE_CAPABILITY_MINOR_NV = 0x4001 };
-
 enum { M = 200, N = 136, K = 264, LOCAL_BYTES = 98304, MOST_ITEMS = 256, TILES = 4, GROUPS = 3 };
 enum { PTX_8_3 = 545 }; /* the first driver that assembles it */
 
@@ -23,18 +20,6 @@ typedef struct kernel {
 static const kernel wgmma = {"nvidia/gemm/gemm_wgmma", "gemm_wgmma", {"ACT", .text = "ushort"}, LOCAL_BYTES, 256, 2},
                     mma = {"nvidia/gemm/gemm_mma", "gemm_mma", {"ACT", .text = "ushort"}, 0, 128, 2},
                     tf32 = {"nvidia/gemm/gemm_mma", "gemm_mma", {"SIZE", 4}, 0, 128, 4};
-
-/* Compute capability times 10; 0 if tensor cores are not used. */
-static int capability(const charl_device *dev)
-{
-    cl_uint major = 0, minor = 0;
-    const bool is_told =
-        strstr(dev->info.platform, "NVIDIA") && dev->info.max_group >= MOST_ITEMS &&
-        clGetDeviceInfo(dev->id, COMPUTE_CAPABILITY_MAJOR_NV, sizeof major, &major, NULL) == CL_SUCCESS &&
-        clGetDeviceInfo(dev->id, COMPUTE_CAPABILITY_MINOR_NV, sizeof minor, &minor, NULL) == CL_SUCCESS;
-
-    return is_told && !charl__env_is_on(CHARL_ENV_NO_TENSOR_CORES) ? (int)(10 * major + minor) : 0;
-}
 
 /* Operands of both orientations and partial tiles; for gemm_wgmma also the program for sm_90a and more than 48 KB of local memory. */
 static charl_status try_kernel(charl_device *dev, const kernel *k, const char *what, bool *is_right)
@@ -71,12 +56,12 @@ static charl_status try_kernel(charl_device *dev, const kernel *k, const char *w
                                 is_right);
 }
 
-charl_status charl__probe_tensor_cores(charl_device *dev, bool allow_tf32)
+charl_status charl__probe_tensor_cores(charl_device *dev, int capability, bool allow_tf32)
 {
-    const int cc = capability(dev);
-    const bool has_mma = cc >= 80 && dev->facts.nvidia.ptx;
+    const bool is_wanted = dev->info.max_group >= MOST_ITEMS && !charl__env_is_on(CHARL_ENV_NO_TENSOR_CORES);
+    const bool has_mma = is_wanted && capability >= 80 && dev->facts.nvidia.ptx;
 
-    if (cc == 90 && !charl__env_is_on(CHARL_ENV_NO_WGMMA)) {
+    if (is_wanted && capability == 90 && !charl__env_is_on(CHARL_ENV_NO_WGMMA)) {
         CHARL_TRY(try_kernel(dev, &wgmma, "half types on tensor cores", &dev->facts.nvidia.wgmma));
         dev->facts.nvidia.tensor_maps = dev->facts.nvidia.wgmma && atoi(dev->info.driver) >= PTX_8_3;
     }

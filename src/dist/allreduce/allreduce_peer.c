@@ -139,8 +139,6 @@ static size_t value_bytes(const peer_state *s, charl__peer_way way)
 /* Parameters of all kernels. */
 static void set_params(const peer_state *s, size_t value, charl__launch *l)
 {
-    const char *why;
-
     charl__launch_set(l, "BF16", value != sizeof(float));
     charl__launch_set(l, "RANKS", s->ranks);
     charl__launch_set_text(l, "EACH_RANK(X)", charl__text_string(&s->each_rank));
@@ -148,9 +146,6 @@ static void set_params(const peer_state *s, size_t value, charl__launch *l)
     charl__launch_set(l, "LOCAL", s->local);
     charl__launch_set(l, "PACKS", s->packs);
     charl__launch_set(l, "GROUPS", s->tuning.groups);
-    if (charl__export_kind(s->dev, &why) == CHARL_SHARED_CUDA) {
-        charl__launch_set(l, "CHARL_PTX", 1);
-    }
 }
 
 /* Host memory where the device uses it in place: then the host may look at any time. */
