@@ -110,7 +110,7 @@ for w, g in zip(want, got):
 PY
 for wrong in mlp.ini digits.h5 . nowhere.json; do
     expect 3 "merge of $wrong" "$bin/charl" trace merge here.json $wrong -o bad.json
-    says 1 "^charl: error: $wrong: "
+    says 1 "^charl: error: $wrong(: | is )"
 done
 head -n 20 here.json >cut.json
 expect 3 "merge of half a file" "$bin/charl" trace merge cut.json -o bad.json
