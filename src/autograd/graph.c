@@ -119,6 +119,11 @@ charl_dtype charl_graph_get_precision(const charl_graph *g)
     return g->precision;
 }
 
+bool charl__graph_has_device(const charl_graph *g)
+{
+    return g->dev != NULL;
+}
+
 const charl_slices *charl__graph_slices(const charl_graph *g)
 {
     return &g->slices;

@@ -237,6 +237,8 @@ charl_status charl__graph_explain(charl_graph *g, const char *origin, const char
 /** The name that the next node of this operator will get, e.g. "drop1.dropout"; hashed with charl__fnv1a64 it is a random key. */
 const char *charl__graph_next_name(charl_graph *g, const char *op_name, char *text, size_t bytes);
 const charl_slices *charl__graph_slices(const charl_graph *g);
+/** False: it is built to be described or exported, with any batch, and never runs. */
+bool charl__graph_has_device(const charl_graph *g);
 
 /* Shared shape rules (infer.c). */
 /** "batched", "partial" or "replicated". */

@@ -268,7 +268,7 @@ charl_var *charl_batch_norm(charl_graph *g, charl_var *x, const charl_batch_norm
     if (t.training) {
         t.count = (double)charl_shape_count(&type.shape) / (double)(type.shape.dim[1] > 0 ? type.shape.dim[1] : 1);
         t.count *= type.batch == CHARL_BATCHED ? (double)slices->total / slices->count : 1;
-        if (t.count <= 1) {
+        if (t.count <= 1 && charl__graph_has_device(g)) {
             return charl__graph_fail(g, CHARL_ERR_SHAPE,
                                      "batch_norm: a training step has one value per channel (%lld channels), which "
                                      "becomes 0 whatever it is, so nothing is learned; HINT a larger batch "
