@@ -178,7 +178,8 @@ charl_schedule charl_schedule_defaults(const char *type);
 const char *charl_schedule_name(int i);
 /** Check the type and its values. Local. Errors: ERR_CONFIG. */
 charl_status charl_schedule_check(const charl_schedule *s) CHARL_MUST_CHECK;
-/** Learning rate of step `step` (0 is the first). A function of its arguments alone. Local. */
+/** Learning rate of step `step` (0 is the first). A function of its arguments alone. NaN, which charl_optimizer_step refuses, where
+ *  charl_schedule_check fails, whose message is then the thread's, or step is negative. Local. */
 double charl_schedule_lr(const charl_schedule *s, int64_t step);
 
 CHARL_END_DECLS

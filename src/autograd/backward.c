@@ -188,6 +188,9 @@ static bool begin_backward(charl_graph *g)
 
 void charl_graph_backward(charl_graph *g, charl_var *y, charl_var *gradient)
 {
+    if (!g) {
+        return;
+    }
     bool is_scalar, fits;
 
     if (!y || g->status != CHARL_OK) {

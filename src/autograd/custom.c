@@ -170,6 +170,7 @@ static charl_status add(const charl_operator *o)
 
 charl_status charl_operator_register(const charl_operator *op)
 {
+    CHARL_GIVEN(op);
     charl_status st;
 
     CHARL_TRY(check(op));
@@ -208,10 +209,10 @@ charl_var *charl_operator_apply(charl_graph *g, const charl_operator *op, const 
                                 int n_in, charl_var **outs)
 {
     charl_var *out[CHARL_OP_MAX_OUT] = {0};
-    const charl__op *found = charl__custom_find(op->name);
+    const charl__op *found = op && op->name ? charl__custom_find(op->name) : NULL;
 
     if (!found || found->row != op) {
-        charl__graph_fail(g, CHARL_ERR_INVALID, "operator %s is not registered", op->name);
+        charl__graph_fail(g, CHARL_ERR_INVALID, "operator %s is not registered", op && op->name ? op->name : "NULL");
     } else if (n_in != op->n_in) {
         charl__graph_fail(g, CHARL_ERR_INVALID, "%s takes %d operands, %d are given", op->name, op->n_in, n_in);
     } else if (op->attr_size > 0 && !attr) {
@@ -308,6 +309,7 @@ static charl_status argument(const charl_operator_run *r, const charl_kernel_arg
 
 charl_status charl_operator_launch(const charl_operator_run *r, const charl_kernel *k)
 {
+    CHARL_GIVEN(r, k);
     const charl__enqueue *e = r->internal;
     const charl_operator *row = e->op->row;
     charl__launch l = {
@@ -328,6 +330,7 @@ charl_status charl_operator_launch(const charl_operator_run *r, const charl_kern
 
 charl_status charl_operator_fold(const charl_operator_run *r, int k)
 {
+    CHARL_GIVEN(r);
     const charl__enqueue *e = r->internal;
     const char *name = ((const charl_operator *)e->op->row)->name;
     int64_t n;

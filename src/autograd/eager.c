@@ -63,6 +63,7 @@ cleanup:
 
 charl_status charl_apply(charl_device *dev, const char *op, charl_tensor *const *in, int n_in, charl_tensor **out)
 {
+    CHARL_GIVEN(dev, op, in || n_in == 0, out);
     const charl__op *found = charl__op_find(op);
 
     memset(out, 0, CHARL_OP_MAX_OUT * sizeof *out);

@@ -22,6 +22,7 @@ charl_status charl__list_add(charl__list *l, void *item)
 
 charl_status charl_graph_create(charl_device *dev, const charl_slices *slices, charl_graph **out)
 {
+    CHARL_GIVEN(out);
     charl_status st = CHARL_OK;
     charl_graph *g = NULL;
 
@@ -97,16 +98,22 @@ void charl_graph_destroy(charl_graph *g)
 
 void charl_graph_set_training(charl_graph *g, bool training)
 {
+    if (!g) {
+        return;
+    }
     g->training = training;
 }
 
 bool charl_graph_is_training(const charl_graph *g)
 {
-    return g->training;
+    return g && g->training;
 }
 
 void charl_graph_set_precision(charl_graph *g, charl_dtype precision)
 {
+    if (!g) {
+        return;
+    }
     if (!charl__is_float(precision)) {
         charl__graph_fail(g, CHARL_ERR_DTYPE, "a precision is f32, bf16 or f16, not %s", charl_dtype_name(precision));
         return;
@@ -116,7 +123,7 @@ void charl_graph_set_precision(charl_graph *g, charl_dtype precision)
 
 charl_dtype charl_graph_get_precision(const charl_graph *g)
 {
-    return g->precision;
+    return g ? g->precision : CHARL_F32;
 }
 
 bool charl__graph_has_device(const charl_graph *g)
@@ -146,12 +153,15 @@ bool charl__graph_is_whole(const charl_graph *g)
 
 void charl_graph_set_steps(charl_graph *g, charl_steps *steps)
 {
+    if (!g) {
+        return;
+    }
     g->steps = steps;
 }
 
 charl_var *charl_graph_loss_scale(charl_graph *g)
 {
-    charl_tensor *scale = g->steps ? charl__steps_scale(g->steps) : NULL;
+    charl_tensor *scale = g && g->steps ? charl__steps_scale(g->steps) : NULL;
     charl_var *v;
 
     if (!scale) {
@@ -240,6 +250,9 @@ charl_var *charl__graph_fail(charl_graph *g, charl_status st, const char *fmt, .
     char text[512];
     va_list ap;
 
+    if (!g) {
+        return NULL;
+    }
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
@@ -249,12 +262,16 @@ charl_var *charl__graph_fail(charl_graph *g, charl_status st, const char *fmt, .
 
 charl_status charl_graph_status(const charl_graph *g)
 {
+    CHARL_GIVEN(g);
     CHARL_REQUIRE(g->status == CHARL_OK, g->status, "%s", g->message ? g->message : charl_status_text(g->status));
     return CHARL_OK;
 }
 
 void charl_graph_scope_begin(charl_graph *g, const char *name)
 {
+    if (!g || !name) {
+        return;
+    }
     const size_t used = strlen(g->scope);
 
     if (g->scopes == CHARL_MAX_SCOPES || used + strlen(name) + 2 > sizeof g->scope) {
@@ -267,6 +284,9 @@ void charl_graph_scope_begin(charl_graph *g, const char *name)
 
 void charl_graph_scope_end(charl_graph *g)
 {
+    if (!g) {
+        return;
+    }
     if (g->scopes > 0) { /* else its begin has failed, and the graph with it */
         g->scope[g->scope_length[--g->scopes]] = '\0';
     }
@@ -356,6 +376,9 @@ static charl_status new_input(charl_graph *g, const char *name, charl_type type,
 
 charl_var *charl_input(charl_graph *g, const char *name, charl_dtype dtype, charl_shape shape, charl_batch batch)
 {
+    if (!g || !name) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "input: name is NULL");
+    }
     charl_var *v = NULL;
     const charl_status st = new_input(g, name, (charl_type){dtype, shape, batch}, &v);
 
@@ -374,6 +397,9 @@ void charl__graph_bind_input(charl_graph *g, charl_var *v, charl_tensor *t)
 
 charl_var *charl_parameter(charl_graph *g, charl_param *p)
 {
+    if (!g || !p) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "parameter: p is NULL");
+    }
     charl_status st = CHARL_OK;
     charl_type type;
     charl_var *v = NULL;
@@ -403,6 +429,9 @@ charl_var *charl_parameter(charl_graph *g, charl_param *p)
 
 charl_var *charl_constant(charl_graph *g, float value)
 {
+    if (!g) {
+        return NULL;
+    }
     charl_var *v = NULL;
     const charl_status st = charl__var_new(g, (charl_type){CHARL_F32, {0, {0}}, CHARL_REPLICATED}, &v);
 
@@ -425,6 +454,9 @@ static bool is_foreign(charl_graph *g, const charl_var *v)
 
 void charl_graph_keep(charl_graph *g, charl_var *v)
 {
+    if (!g) {
+        return;
+    }
     if (v && !is_foreign(g, v)) {
         v->keep = true;
     }
@@ -444,6 +476,9 @@ static bool is_used(const charl_graph *g, const charl_var *v)
 
 void charl_graph_require_gradient(charl_graph *g, charl_var *v)
 {
+    if (!g) {
+        return;
+    }
     if (!v || is_foreign(g, v)) {
         return;
     }
@@ -464,11 +499,14 @@ charl_var *charl_var_gradient(const charl_var *v)
 
 charl_type charl_var_get_type(const charl_var *v)
 {
-    return v->type;
+    return v ? v->type : (charl_type){0};
 }
 
 const char *charl_var_get_name(const charl_var *v)
 {
+    if (!v) {
+        return NULL;
+    }
     switch (v->leaf) {
     case CHARL_LEAF_INPUT:
         return v->name;

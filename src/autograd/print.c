@@ -46,6 +46,7 @@ static charl_status print_dot_node(const charl__node *n, charl__text *t)
 
 charl_status charl_graph_print(const charl_graph *g, bool dot, char **out)
 {
+    CHARL_GIVEN(g, out);
     charl_status st = CHARL_OK;
     charl__text t = {0};
 

@@ -25,16 +25,25 @@
 
 void charl_graph_set_recompute(charl_graph *g, bool recompute)
 {
+    if (!g) {
+        return;
+    }
     g->recompute = recompute;
 }
 
 void charl_graph_part_begin(charl_graph *g)
 {
+    if (!g) {
+        return;
+    }
     g->part = ++g->parts;
 }
 
 void charl_graph_part_end(charl_graph *g)
 {
+    if (!g) {
+        return;
+    }
     g->part = 0;
 }
 

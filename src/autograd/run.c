@@ -35,6 +35,7 @@ cleanup:
 
 charl_status charl_graph_compile(charl_graph *g)
 {
+    CHARL_GIVEN(g);
     CHARL_TRY(charl_graph_status(g));
     CHARL_REQUIRE(!g->compiled, CHARL_ERR_INVALID, "this graph is compiled already");
     CHARL_TRY(compile(g));
@@ -43,6 +44,7 @@ charl_status charl_graph_compile(charl_graph *g)
 
 charl_status charl_graph_warm_up(charl_graph *g)
 {
+    CHARL_GIVEN(g);
     const charl__step_params idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
 
     CHARL_REQUIRE(g->compiled, CHARL_ERR_INVALID, "a graph is compiled before it is warmed up");
@@ -86,6 +88,7 @@ charl_status charl__graph_run_actions(charl_graph *g)
 
 charl_status charl_graph_run(charl_graph *g)
 {
+    CHARL_GIVEN(g);
     CHARL_REQUIRE(g->compiled, CHARL_ERR_INVALID, "a graph is compiled before it runs");
     if (g->own_steps) {
         const charl__step_params record = {.step_lo = (uint32_t)g->runs,
@@ -126,21 +129,26 @@ static charl_status replay_half(charl_graph *g, bool backward)
 
 charl_status charl_graph_run_forward(charl_graph *g)
 {
+    CHARL_GIVEN(g);
     return replay_half(g, false);
 }
 
 charl_status charl_graph_run_backward(charl_graph *g)
 {
+    CHARL_GIVEN(g);
     return replay_half(g, true);
 }
 
 charl_tensor *charl_var_get_tensor(const charl_var *v)
 {
-    return v->tensor;
+    return v ? v->tensor : NULL;
 }
 
 charl_graph_info charl_graph_get_info(const charl_graph *g)
 {
+    if (!g) {
+        return (charl_graph_info){0};
+    }
     charl_graph_info info = {.unplanned_bytes = g->unplanned_bytes};
 
     for (int i = 0; i < g->nodes.count; i++) {

@@ -82,7 +82,9 @@ const char *charl_environment_variable(int i, const char **meaning)
 {
     const bool exists = i >= 0 && i < CHARL_ENV_COUNT;
 
-    *meaning = exists ? variables[i].meaning : NULL;
+    if (meaning) {
+        *meaning = exists ? variables[i].meaning : NULL;
+    }
     return exists ? variables[i].name : NULL;
 }
 

@@ -1,6 +1,8 @@
 #ifndef CHARL_BASE_ERROR_H
 #define CHARL_BASE_ERROR_H
 /** The control flow of a fallible function (charl/error.h), and what only the library may do with errors. */
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "charl/error.h"
@@ -11,6 +13,21 @@ uint64_t charl__error_number(void);
 /** Put text in front of the current message, as in "layer fc1: inner extents 3 and 4 differ"; or behind it. */
 void charl__error_prefix(const char *fmt, ...) CHARL_PRINTF(1, 2);
 void charl__error_append(const char *text);
+
+/** First line of a public function: fail unless each of these arguments is given, a pointer by itself or `pointer || n == 0` for an array that
+ *  may be empty. The message names the function and the first argument that is missing. */
+#define CHARL_GIVEN(...)                                                                                               \
+    do {                                                                                                               \
+        const bool charl_given[] = {__VA_ARGS__};                                                                      \
+        for (size_t charl_i = 0; charl_i < sizeof charl_given; charl_i++) {                                            \
+            if (!charl_given[charl_i]) {                                                                               \
+                return charl__not_given(__FILE__, __LINE__, __func__, charl_i, #__VA_ARGS__);                          \
+            }                                                                                                          \
+        }                                                                                                              \
+    } while (0)
+
+/** The failure of CHARL_GIVEN for the i-th of `names`, which are its arguments as they are written. */
+charl_status charl__not_given(const char *file, int line, const char *func, size_t i, const char *names);
 
 /** Broken internal invariant: logs an error that asks for a report, then abort(). Never for input. */
 void charl__panic(const char *file, int line, const char *what) CHARL_NORETURN;

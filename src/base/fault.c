@@ -306,6 +306,7 @@ static const struct {
 
 charl_status charl_fault(const char *point)
 {
+    CHARL_GIVEN(point);
     char name[POINT_BYTES];
 
     for (size_t i = 0; charl__fault_any() && i < sizeof faults / sizeof *faults; i++) {

@@ -26,6 +26,9 @@ const char *charl_log_level_name(charl_log_level level)
 
 bool charl_log_level_find(const char *name, charl_log_level *out)
 {
+    if (!name) {
+        return false;
+    }
     for (int i = 0; i < CHARL_LOG_LEVEL_COUNT; i++) {
         if (strcmp(name, level_names[i]) == 0) {
             *out = (charl_log_level)i;

@@ -121,6 +121,16 @@ void charl__error_append(const char *text)
     snprintf(last_message + used, sizeof last_message - used, "%s", text);
 }
 
+charl_status charl__not_given(const char *file, int line, const char *func, size_t i, const char *names)
+{
+    for (; i > 0; i--) {
+        names = strchr(names, ',') + 1;
+    }
+    names += strspn(names, " ");
+    return charl_error_set(CHARL_ERR_INVALID, file, line, func, "%s: %.*s is NULL", func, (int)strcspn(names, " ,"),
+                           names);
+}
+
 void charl__panic(const char *file, int line, const char *what)
 {
     charl__log(CHARL_LOG_ERROR,

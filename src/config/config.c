@@ -299,7 +299,7 @@ static charl_status add_override(loader *l, const charl_config_override *o)
 
     CHARL_TRY_CLEANUP(
         charl__config_keep(&l->cfg->detail->strings, o->origin ? o->origin : "command line", &it.origin.label));
-    CHARL_TRY_CLEANUP(charl__strdup(o->text, &copy));
+    CHARL_TRY_CLEANUP(charl__strdup(o->text ? o->text : "", &copy));
     equals = strchr(copy, '=');
     if (equals) {
         *equals = '\0';
@@ -675,6 +675,7 @@ cleanup:
 charl_status charl_config_parse(const char *label, const char *text, size_t length,
                                 const charl_config_override *overrides, int n_overrides, charl_config **out)
 {
+    CHARL_GIVEN(label, text, overrides || n_overrides == 0, out);
     charl_status st = CHARL_OK;
     loader l = {.layer = -1};
 

@@ -122,6 +122,7 @@ cleanup:
 
 charl_status charl_config_key_at(int index, charl_config_key *out)
 {
+    CHARL_GIVEN(out);
     const charl__schema *s = charl__config_schema();
 
     if (index < 0) {
@@ -166,6 +167,9 @@ static bool layer_word(int index, int i, char *word, const char **help)
 
 bool charl_config_key_word(int index, int i, char *word, const char **help)
 {
+    if (!help || !word) {
+        return false;
+    }
     const charl__schema *s = charl__config_schema();
     const charl__key *key;
     const charl_row *row;

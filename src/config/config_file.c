@@ -11,6 +11,7 @@
 charl_status charl_config_load(const char *path, const charl_config_override *overrides, int n_overrides,
                                charl_config **out)
 {
+    CHARL_GIVEN(path, overrides || n_overrides == 0, out);
     charl_status st = CHARL_OK;
     FILE *f = NULL;
     char *text = NULL;
@@ -88,12 +89,17 @@ void charl_config_destroy(charl_config *cfg)
 
 const char *charl_config_source(const charl_config *cfg, size_t *length)
 {
-    *length = cfg->detail->source_length;
-    return cfg->detail->source;
+    if (length) {
+        *length = cfg ? cfg->detail->source_length : 0;
+    }
+    return cfg ? cfg->detail->source : NULL;
 }
 
 const char *charl_config_notice(const charl_config *cfg, int index)
 {
+    if (!cfg) {
+        return NULL;
+    }
     const charl__config_strings *n = &cfg->detail->notices;
 
     return index >= 0 && index < n->count ? n->items[index] : NULL;
@@ -101,6 +107,9 @@ const char *charl_config_notice(const charl_config *cfg, int index)
 
 int charl_config_slices(const charl_config *cfg)
 {
+    if (!cfg) {
+        return 0;
+    }
     int slices = cfg->dist.balance == CHARL_BALANCE_SPEED ? CHARL_GRAPH_SLICES : 8;
 
     if (cfg->train.slices > 0) {

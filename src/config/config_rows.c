@@ -29,6 +29,9 @@ int64_t charl__config_model_window(const charl_config *cfg)
 
 charl_dataset_options charl_config_dataset_options(const charl_config *c)
 {
+    if (!c) {
+        return (charl_dataset_options){0};
+    }
     const int64_t window = charl__config_model_window(c);
     const unsigned targets = charl__config_targets(c);
 

@@ -256,6 +256,9 @@ const charl__key *charl__key_nearest_elsewhere(const char *name)
 
 bool charl_config_nearest_key(const char *name, bool misspelt, char *text, size_t size)
 {
+    if (!name || (!text && size > 0)) {
+        return false;
+    }
     const charl__key *key = charl__key_elsewhere(name);
 
     if (!key && misspelt) {
@@ -338,7 +341,7 @@ const char *charl__key_choice_list(const char *word, const charl__key *key, char
 const char *charl_config_choice_name(const char *section, const char *key, int index)
 {
     static _Thread_local char word[64];
-    const charl__key *k = find_named(section, key);
+    const charl__key *k = section && key ? find_named(section, key) : NULL;
     const char *choice = k && index >= 0 ? charl__key_choice(k, index, word) : NULL;
 
     return choice ? choice : "?";

@@ -103,6 +103,7 @@ static void compare(const float *in, const float *out, charl_arithmetic *table)
 
 charl_status charl_device_check_arithmetic(charl_device *dev, charl_arithmetic table[CHARL_ARITHMETIC_COUNT])
 {
+    CHARL_GIVEN(dev, table);
     charl_status st = CHARL_OK;
     charl__buffer *in = NULL, *out = NULL;
     float *host = NULL;

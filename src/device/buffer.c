@@ -68,6 +68,9 @@ const char *charl__device_set_purpose(charl_device *dev, const char *purpose)
 
 int charl_device_get_uses(const charl_device *dev, charl_device_use *out, int capacity)
 {
+    if (!dev || (!out && capacity > 0)) {
+        return 0;
+    }
     int n = 0;
 
     for (int i = 0; i < CHARL__DEVICE_USES && dev->use[i].what; i++) {

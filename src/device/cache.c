@@ -409,5 +409,6 @@ cleanup:
 
 charl_status charl_device_get_cache(char **out)
 {
+    CHARL_GIVEN(out);
     return charl__cache_open(out);
 }

@@ -82,6 +82,7 @@ cleanup:
 
 charl_status charl_device_open(const charl_device_request *request, charl_device **out)
 {
+    CHARL_GIVEN(request, out);
     charl_status st = CHARL_OK;
     charl__found found = {0};
     charl_device *dev = NULL;
@@ -197,12 +198,12 @@ bool charl__device_has_nvidia_cores(const charl_device *dev, charl_dtype dtype)
 
 bool charl_device_has_tensor_cores(const charl_device *dev, charl_dtype dtype)
 {
-    return charl__device_has_nvidia_cores(dev, dtype) || (dtype == CHARL_BF16 && dev->facts.x86.amx);
+    return dev && (charl__device_has_nvidia_cores(dev, dtype) || (dtype == CHARL_BF16 && dev->facts.x86.amx));
 }
 
 charl_device_memory charl_device_get_memory(const charl_device *dev)
 {
-    return dev->memory;
+    return dev ? dev->memory : (charl_device_memory){0};
 }
 
 const charl__device_facts *charl__device_facts_get(const charl_device *dev)
@@ -246,6 +247,7 @@ charl_status charl__queue_finish(charl_device *dev, charl__queue q, const char *
 
 charl_status charl_device_sync(charl_device *dev)
 {
+    CHARL_GIVEN(dev);
     for (int q = 0; q < CHARL_QUEUE_COUNT; q++) { /* one may wait for another */
         CHARL_CL(clFlush(dev->queue[q]));
     }

@@ -260,6 +260,7 @@ charl_status charl__devices_find(charl__found *out, int *count)
 
 charl_status charl_device_list(charl_device_info *out, int capacity, int *count)
 {
+    CHARL_GIVEN(out || capacity == 0, count);
     charl_status st = CHARL_OK;
     charl__found *all = NULL;
 

@@ -250,6 +250,7 @@ cleanup:
 
 charl_status charl_pinned_create(charl_device *dev, size_t bytes, charl_pinned **out, void **host)
 {
+    CHARL_GIVEN(dev, out, host);
     static const char what[] = "pinned memory";
     const size_t size = bytes ? bytes : 1;
 

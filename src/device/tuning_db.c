@@ -196,6 +196,9 @@ bool charl__tuning_db_has_any(const charl_device *dev)
 
 bool charl_tune_get(const charl_device *dev, int i, const char **product, const char **kernel)
 {
+    if (!dev || !product || !kernel) {
+        return false;
+    }
     const charl__tuning_db *c = dev->tuning_db;
 
     if (i < 0 || i >= c->count) {
@@ -290,6 +293,7 @@ cleanup:
 
 charl_status charl_tune_clear(charl_device *dev)
 {
+    CHARL_GIVEN(dev);
     charl__tuning_db *c = dev->tuning_db;
 
     CHARL_REQUIRE(!c->path || remove(c->path) == 0 || errno == ENOENT, CHARL_ERR_DISK, "cannot remove %s: %s", c->path,
@@ -304,5 +308,5 @@ charl_status charl_tune_clear(charl_device *dev)
 
 const char *charl_tune_path(const charl_device *dev)
 {
-    return dev->tuning_db->path;
+    return dev ? dev->tuning_db->path : NULL;
 }

@@ -278,6 +278,7 @@ static charl_status arrays_create(charl_comm *c, int size)
 
 charl_status charl_comm_create(const charl_comm_options *options, charl_comm **out)
 {
+    CHARL_GIVEN(out);
     charl_status st = CHARL_OK;
     charl_comm_options o = options ? *options : (charl_comm_options){.timeout_s = 0};
     charl_comm *c = NULL;
@@ -381,56 +382,62 @@ void charl_comm_exit(charl_comm *c, int code, const char *message)
 
 int charl_comm_rank(const charl_comm *c)
 {
-    return c->rank;
+    return c ? c->rank : 0;
 }
 
 int charl_comm_size(const charl_comm *c)
 {
-    return c->size;
+    return c ? c->size : 0;
 }
 
 int charl_comm_local_rank(const charl_comm *c)
 {
-    return c->local_rank;
+    return c ? c->local_rank : 0;
 }
 
 int charl_comm_local_size(const charl_comm *c)
 {
-    return c->local_size;
+    return c ? c->local_size : 0;
 }
 
 int charl_comm_node(const charl_comm *c)
 {
-    return c->peer[c->rank].node;
+    return c ? c->peer[c->rank].node : 0;
 }
 
 int charl_comm_node_count(const charl_comm *c)
 {
-    return c->n_nodes;
+    return c ? c->n_nodes : 0;
 }
 
 const char *charl_comm_host(const charl_comm *c, int rank)
 {
-    return rank >= 0 && rank < c->size ? c->peer[rank].host : "";
+    return c && rank >= 0 && rank < c->size ? c->peer[rank].host : "";
 }
 
 int64_t charl_comm_pid(const charl_comm *c, int rank)
 {
+    if (!c) {
+        return 0;
+    }
     return rank >= 0 && rank < c->size ? c->peer[rank].pid : -1;
 }
 
 bool charl_comm_is_team(const charl_comm *c)
 {
-    return c->is_team;
+    return c && c->is_team;
 }
 
 bool charl_comm_is_broken(const charl_comm *c)
 {
-    return c->is_broken;
+    return c && c->is_broken;
 }
 
 void charl_comm_timeout_set(charl_comm *c, double timeout_s)
 {
+    if (!c) {
+        return;
+    }
     c->timeout_s = timeout_s;
 }
 

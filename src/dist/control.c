@@ -12,6 +12,7 @@ enum { MESSAGE_BYTES = 2048, VALUES = 512 /* reduced at once */ };
 
 charl_status charl_comm_allgather(charl_comm *c, const void *mine, size_t bytes, void *all)
 {
+    CHARL_GIVEN(c, mine || bytes == 0, all || bytes == 0);
     charl__request request;
 
     CHARL_REQUIRE(bytes <= INT_MAX / (size_t)c->size, CHARL_ERR_INVALID, "all-gather of %zu bytes", bytes);
@@ -29,6 +30,7 @@ charl_status charl_comm_allgather(charl_comm *c, const void *mine, size_t bytes,
 /* No rank has the sum over all before every rank has arrived. */
 charl_status charl_comm_barrier(charl_comm *c)
 {
+    CHARL_GIVEN(c);
     int64_t here = 1;
 
     return charl_comm_reduce_i64(c, CHARL_COMM_SUM, &here, 1);
@@ -36,6 +38,7 @@ charl_status charl_comm_barrier(charl_comm *c)
 
 charl_status charl_comm_broadcast(charl_comm *c, void *data, size_t bytes, int root)
 {
+    CHARL_GIVEN(c, data || bytes == 0);
     const size_t most = (size_t)1 << 30;
 
     CHARL_REQUIRE(root >= 0 && root < c->size, CHARL_ERR_INVALID, "broadcast from rank %d of %d", root, c->size);
@@ -53,11 +56,17 @@ charl_status charl_comm_broadcast(charl_comm *c, void *data, size_t bytes, int r
 
 void charl_comm_break(charl_comm *c)
 {
+    if (!c) {
+        return;
+    }
     c->is_broken = true;
 }
 
 charl_status charl_comm_agreed(charl_comm *c, charl_status st)
 {
+    if (!c) {
+        return st;
+    }
     if (st != CHARL_OK && !c->is_broken) {
         c->agreed_error = charl__error_number();
     }
@@ -66,11 +75,12 @@ charl_status charl_comm_agreed(charl_comm *c, charl_status st)
 
 bool charl_comm_is_agreed(const charl_comm *c)
 {
-    return c->size == 1 || c->agreed_error == charl__error_number();
+    return c && (c->size == 1 || c->agreed_error == charl__error_number());
 }
 
 charl_status charl_comm_agree(charl_comm *c, charl_status mine)
 {
+    CHARL_GIVEN(c);
     char text[MESSAGE_BYTES], name[160];
     int64_t worst = (int64_t)mine * c->size + (c->size - 1 - c->rank); /* of equal ones the lowest rank */
     charl_status status;
@@ -105,6 +115,7 @@ static charl_status check_reduction(charl_comm_op op, int count)
 /* Integers have the same sum in any order: the transport adds them on the way. */
 charl_status charl_comm_reduce_i64(charl_comm *c, charl_comm_op op, int64_t *v, int count)
 {
+    CHARL_GIVEN(c, v || count == 0);
     int64_t mine[VALUES];
 
     CHARL_TRY(check_reduction(op, count));
@@ -129,6 +140,7 @@ static void fold_f64(charl_comm_op op, double *a, double b)
 /* Every rank folds the values of all, in the order of the ranks. */
 charl_status charl_comm_reduce_f64(charl_comm *c, charl_comm_op op, double *v, int count)
 {
+    CHARL_GIVEN(c, v || count == 0);
     CHARL_TRY(check_reduction(op, count));
     for (int at = 0; at < count; at += CHARL__GATHERED) {
         const int n = count - at < CHARL__GATHERED ? count - at : CHARL__GATHERED;

@@ -46,6 +46,7 @@ static bool is_default_binding(void)
 
 charl_status charl_comm_bind(const charl_comm *c, int *cpus)
 {
+    CHARL_GIVEN(c, cpus);
     const int before = allowed_count(), node = node_count();
     const int share = node / c->local_size > 1 ? node / c->local_size : 1;
     cpu_set_t all;
@@ -65,7 +66,7 @@ charl_status charl_comm_bind(const charl_comm *c, int *cpus)
 
 int charl_comm_cpu_share(const charl_comm *c)
 {
-    const int mine = allowed_count(), share = node_count() / c->local_size;
+    const int mine = allowed_count(), share = c ? node_count() / c->local_size : mine;
     const int least = mine < share ? mine : share;
 
     return least > 1 ? least : 1;
@@ -73,6 +74,7 @@ int charl_comm_cpu_share(const charl_comm *c)
 
 charl_status charl_comm_cpu_limit(const charl_comm *c)
 {
+    CHARL_GIVEN(c);
     charl_status st = CHARL_OK;
     char text[16];
 

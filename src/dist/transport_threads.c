@@ -98,6 +98,7 @@ static charl_status group_create(meeting *m, int rank, thread_group **out)
 
 charl_status charl_team_create(int size, charl_team **out)
 {
+    CHARL_GIVEN(out);
     charl_status st = CHARL_OK;
     charl_team *team = NULL;
 

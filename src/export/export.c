@@ -38,6 +38,7 @@ const char *charl__export_base(const charl_config_override *overrides, int n)
 charl_status charl_export_model(const char *checkpoint, const charl_config_override *overrides, int n_overrides,
                                 int ema, const char *path)
 {
+    CHARL_GIVEN(checkpoint, overrides || n_overrides == 0, path);
     charl_status st = CHARL_OK;
     charl__export e = {.checkpoint = checkpoint, .overrides = overrides, .n_overrides = n_overrides, .path = path};
     const char *dot = strrchr(path, '.');

@@ -588,6 +588,7 @@ void charl__folder_fini(charl__folder *f)
 
 charl_status charl_export_huggingface(const char *checkpoint, const charl_export_options *options, const char *path)
 {
+    CHARL_GIVEN(checkpoint, path);
     charl_status st = CHARL_OK;
     const charl_export_options o = options ? *options : (charl_export_options){.base = NULL};
     folder f = {.f.e = {.checkpoint = checkpoint, .path = path}};

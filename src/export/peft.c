@@ -177,6 +177,7 @@ cleanup:
 
 charl_status charl_export_peft(const char *checkpoint, const charl_export_options *options, const char *path)
 {
+    CHARL_GIVEN(checkpoint, path);
     charl_status st = CHARL_OK;
     const charl_export_options o = options ? *options : (charl_export_options){.base = NULL};
     charl__folder f = {.e = {.checkpoint = checkpoint, .path = path, .adapters_only = true}};

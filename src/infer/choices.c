@@ -243,6 +243,7 @@ cleanup:
 charl_status charl_choices(const charl_config *config, const char *checkpoint, const char *path,
                            const charl_choices_options *options, charl_choices_result *result)
 {
+    CHARL_GIVEN(config, checkpoint, path, options, result);
     charl_status st = CHARL_OK;
     const int64_t window = charl__config_model_window(config);
     quiz q = {

@@ -643,6 +643,7 @@ static charl_status prepare(generator *t, const charl_config *config)
 charl_status charl_generate(const charl_config *config, const char *checkpoint, const charl_generate_options *options,
                             charl_generated generated, void *ctx)
 {
+    CHARL_GIVEN(config, checkpoint, options, generated);
     charl_status st = CHARL_OK;
     generator t = {.options = options, .checkpoint = checkpoint, .count = 1, .generated = generated, .ctx = ctx};
 
@@ -660,6 +661,7 @@ cleanup:
 charl_status charl_generate_file(const charl_config *config, const char *checkpoint, const char *path,
                                  const charl_generate_options *options, charl_generated_line done, void *ctx)
 {
+    CHARL_GIVEN(config, checkpoint, path, options, done);
     charl_status st = CHARL_OK;
     generator t = {.options = options, .checkpoint = checkpoint, .done = done, .ctx = ctx};
     charl__prompts prompts = {0};
@@ -792,6 +794,7 @@ charl_status charl_generate_chat(const charl_config *config, const char *checkpo
                                  const charl_generate_options *options, charl_chat_message message,
                                  charl_generated generated, void *ctx)
 {
+    CHARL_GIVEN(config, checkpoint, options, message, generated);
     charl_status st = CHARL_OK;
     conversation c = {.o = *options, .g = {.checkpoint = checkpoint, .count = 1, .generated = generated, .ctx = ctx}};
     const char *text = NULL;

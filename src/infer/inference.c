@@ -240,6 +240,7 @@ charl_status charl__inference_begin(charl_inference *m)
 
 charl_status charl_inference_open(const char *path, const charl_inference_options *options, charl_inference **out)
 {
+    CHARL_GIVEN(path, out);
     const charl_inference_options o = options ? *options : (charl_inference_options){.max_rows = 0};
     const charl_device_request request = {.select = o.device, .local_size = 1, .share = true};
     charl_status st = CHARL_OK;
@@ -289,6 +290,9 @@ void charl_inference_close(charl_inference *m)
 
 charl_inference_info charl_inference_get_info(const charl_inference *m)
 {
+    if (!m) {
+        return (charl_inference_info){0};
+    }
     return (charl_inference_info){.schema = m->session->schema,
                                   .x_dtype = m->session->schema->x_dtype,
                                   .x_shape = m->session->schema->x_shape,
@@ -303,6 +307,7 @@ charl_shape charl__inference_output_shape(const charl_inference *m)
 
 charl_status charl_inference_run(charl_inference *m, const void *x, int64_t n, float *outputs)
 {
+    CHARL_GIVEN(m, x || n == 0, outputs || n == 0);
     const size_t row =
         (size_t)charl_shape_count(&m->session->schema->x_shape) * charl_dtype_size(m->session->schema->x_dtype);
 

@@ -360,6 +360,7 @@ static charl_status predict_all(predictor *p, charl_predict_result *result)
 
 charl_status charl_predict(const char *checkpoint, const charl_predict_options *options, charl_predict_result *result)
 {
+    CHARL_GIVEN(checkpoint, options, result);
     charl_status st = CHARL_OK;
     predictor p = {.checkpoint = checkpoint,
                    .o = options,

@@ -346,6 +346,7 @@ static charl_status check_inputs(const char *path, const charl_predict_info *inf
 charl_status charl_prediction_writer_create(const charl_prediction_writer_options *options,
                                             const charl_predict_info *info, charl_prediction_writer **out)
 {
+    CHARL_GIVEN(options, info, out);
     charl_status st = CHARL_OK;
     charl_prediction_writer *o = NULL;
 
@@ -388,42 +389,44 @@ static charl_status write_line(charl_prediction_writer *o)
     return CHARL_OK;
 }
 
-charl_status charl_prediction_writer_put(charl_prediction_writer *o, const charl_prediction *p)
+charl_status charl_prediction_writer_put(charl_prediction_writer *w, const charl_prediction *prediction)
 {
-    if (!o->begun) {
-        CHARL_TRY(begin(o, p));
+    CHARL_GIVEN(w, prediction);
+    if (!w->begun) {
+        CHARL_TRY(begin(w, prediction));
     }
-    if (o->hdf5) {
-        return write_h5(o, p);
+    if (w->hdf5) {
+        return write_h5(w, prediction);
     }
-    CHARL_TRY(put_name(o, p));
-    if (p->info->targets == CHARL_TARGET_CLASS) {
-        CHARL_TRY(put_classes(o, p));
+    CHARL_TRY(put_name(w, prediction));
+    if (prediction->info->targets == CHARL_TARGET_CLASS) {
+        CHARL_TRY(put_classes(w, prediction));
     } else {
-        CHARL_TRY(put_numbers(o, p));
+        CHARL_TRY(put_numbers(w, prediction));
     }
-    CHARL_TRY(charl__text_printf(&o->line, "%s\n", o->jsonl ? "}" : ""));
-    return o->commits && o->line.length < BLOCK_BYTES ? CHARL_OK : write_line(o);
+    CHARL_TRY(charl__text_printf(&w->line, "%s\n", w->jsonl ? "}" : ""));
+    return w->commits && w->line.length < BLOCK_BYTES ? CHARL_OK : write_line(w);
 }
 
-charl_status charl_prediction_writer_finish(charl_prediction_writer *o)
+charl_status charl_prediction_writer_finish(charl_prediction_writer *w)
 {
+    CHARL_GIVEN(w);
     bool good;
 
-    if (o->hdf5) {
-        CHARL_REQUIRE(o->h5, CHARL_ERR_INVALID, "%s: there is no prediction to write", o->path);
-        return charl__prediction_file_finish(o->h5);
+    if (w->hdf5) {
+        CHARL_REQUIRE(w->h5, CHARL_ERR_INVALID, "%s: there is no prediction to write", w->path);
+        return charl__prediction_file_finish(w->h5);
     }
-    CHARL_TRY(write_line(o));
-    if (o->commits) {
-        return charl__commit_end(&o->commit, NULL, NULL);
+    CHARL_TRY(write_line(w));
+    if (w->commits) {
+        return charl__commit_end(&w->commit, NULL, NULL);
     }
-    good = fflush(o->stream) == 0;
-    if (o->path) {
-        good = fclose(o->stream) == 0 && good;
-        o->stream = NULL;
+    good = fflush(w->stream) == 0;
+    if (w->path) {
+        good = fclose(w->stream) == 0 && good;
+        w->stream = NULL;
     }
-    CHARL_REQUIRE(good, CHARL_ERR_DISK, "cannot write %s: %s", o->path ? o->path : "predictions", strerror(errno));
+    CHARL_REQUIRE(good, CHARL_ERR_DISK, "cannot write %s: %s", w->path ? w->path : "predictions", strerror(errno));
     return CHARL_OK;
 }
 

@@ -236,6 +236,7 @@ cleanup:
 
 charl_status charl_safetensors_open(const char *path, charl_safetensors **out)
 {
+    CHARL_GIVEN(path, out);
     charl_status st = CHARL_OK;
     charl_safetensors *s = NULL;
 
@@ -279,16 +280,19 @@ void charl_safetensors_close(charl_safetensors *s)
 
 int64_t charl_safetensors_get_count(const charl_safetensors *s)
 {
-    return s->n;
+    return s ? s->n : 0;
 }
 
 const charl_data_schema *charl_safetensors_get_schema(const charl_safetensors *s)
 {
-    return s->schema;
+    return s ? s->schema : NULL;
 }
 
 const charl_checkpoint_tensor *charl_safetensors_get(const charl_safetensors *s, int64_t index)
 {
+    if (!s) {
+        return NULL;
+    }
     for (int64_t i = 0; index >= 0 && i < s->n_shards; i++) {
         if (index < s->shards[i].n) {
             return &s->shards[i].entries[index].tensor;
@@ -300,6 +304,9 @@ const charl_checkpoint_tensor *charl_safetensors_get(const charl_safetensors *s,
 
 const charl_checkpoint_tensor *charl_safetensors_find(const charl_safetensors *s, const char *name)
 {
+    if (!s) {
+        return NULL;
+    }
     const charl_checkpoint_tensor *t;
 
     for (int64_t i = 0; (t = charl_safetensors_get(s, i)) != NULL; i++) {
@@ -317,6 +324,7 @@ const char *charl__safetensors_type(const charl_checkpoint_tensor *t)
 
 charl_status charl_safetensors_read(const charl_safetensors *s, const charl_checkpoint_tensor *t, void *dst)
 {
+    CHARL_GIVEN(s, t, dst);
     for (int64_t i = 0; i < s->n_shards; i++) {
         const shard *f = &s->shards[i];
 

@@ -131,6 +131,7 @@ cleanup:
 charl_status charl_safetensors_save(const char *path, const charl_checkpoint_tensor *tensors, int64_t n_tensors,
                                     const charl_data_schema *schema)
 {
+    CHARL_GIVEN(path, tensors || n_tensors == 0);
     return charl__safetensors_save(path, tensors, n_tensors, schema, NULL);
 }
 

@@ -40,6 +40,7 @@ static void layer_fini(charl__layer *l)
 
 charl_status charl_model_create(charl_model **out)
 {
+    CHARL_GIVEN(out);
     return charl__alloc(sizeof(charl_model), out);
 }
 
@@ -57,6 +58,7 @@ void charl_model_destroy(charl_model *m)
 
 charl_status charl_layer_defaults(const char *type, void *config)
 {
+    CHARL_GIVEN(type, config);
     const charl_layer_type *t = charl__layer_type_find(type);
 
     CHARL_REQUIRE(t, CHARL_ERR_CONFIG, "there is no layer type %s", type);
@@ -141,12 +143,14 @@ static charl_status connect(const charl_model *m, charl__layer *l, const char *c
 
 charl_status charl_model_add(charl_model *m, const char *name, const char *type, const void *config)
 {
+    CHARL_GIVEN(m, name, type);
     return charl_model_add_after(m, name, type, config, NULL, 0);
 }
 
 charl_status charl_model_add_after(charl_model *m, const char *name, const char *type, const void *config,
                                    const char *const *inputs, int n_inputs)
 {
+    CHARL_GIVEN(m, name, type, inputs || n_inputs == 0);
     charl_status st = CHARL_OK;
     charl__layer l = {.type = charl__layer_type_find(type)};
 
@@ -212,6 +216,7 @@ charl_status charl__model_check(const charl_model *m)
 
 charl_status charl_model_set_lora(charl_model *m, const charl_lora *lora)
 {
+    CHARL_GIVEN(m);
     char *targets = NULL;
 
     if (lora && lora->rank > 0) {
@@ -235,21 +240,30 @@ bool charl__is_adapter(const char *name)
 
 const charl_lora *charl_model_get_lora(const charl_model *m)
 {
+    if (!m) {
+        return NULL;
+    }
     return m->lora.rank > 0 ? &m->lora : NULL;
 }
 
 int charl_model_get_count(const charl_model *m)
 {
-    return m->count;
+    return m ? m->count : 0;
 }
 
 const char *charl_model_get_layer_name(const charl_model *m, int i)
 {
+    if (!m) {
+        return NULL;
+    }
     return i >= 0 && i < m->count ? m->layer[i].name : NULL;
 }
 
 const char *charl_model_get_tie(const charl_model *m, int i)
 {
+    if (!m) {
+        return NULL;
+    }
     const charl__layer *l = i >= 0 && i < m->count ? &m->layer[i] : NULL;
 
     for (int k = 0; l && k < l->type->row.n_keys; k++) {
@@ -297,6 +311,9 @@ static charl_var *param_of(const charl_layer_build *b, const char *suffix, const
 
 charl_var *charl_layer_param(const charl_layer_build *b, const char *suffix, const charl_param_spec *spec)
 {
+    if (!b || !suffix || !spec) {
+        return NULL;
+    }
     charl_param_spec trainable = *spec;
 
     trainable.trainable = true;
@@ -305,7 +322,7 @@ charl_var *charl_layer_param(const charl_layer_build *b, const char *suffix, con
 
 charl_var *charl_layer_buffer(const charl_layer_build *b, const char *suffix, const charl_param_spec *spec)
 {
-    return param_of(b, suffix, spec);
+    return b && suffix && spec ? param_of(b, suffix, spec) : NULL;
 }
 
 charl_var *charl__layer_param_of(const charl_layer_build *b, const char *layer, const char *suffix,
@@ -415,6 +432,9 @@ static charl_var *build_layer(const charl_model *m, int i, charl_graph *g, charl
 
 charl_var *charl_model_build(const charl_model *m, charl_graph *g, charl_params *set, charl_var *x)
 {
+    if (!m || !g || !set) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "charl_model_build: %s is NULL", m ? "set" : "m");
+    }
     return charl__model_build_noting(m, g, set, x, NULL);
 }
 

@@ -84,16 +84,18 @@ static charl_status add_head(charl_model *m, const charl_gpt_config *c)
     return CHARL_OK;
 }
 
-charl_status charl_model_add_gpt(charl_model *m, const charl_gpt_config *c)
+charl_status charl_model_add_gpt(charl_model *m, const charl_gpt_config *config)
 {
-    CHARL_REQUIRE(c->vocab >= 1 && c->n_layer >= 1 && c->n_head >= 1, CHARL_ERR_CONFIG,
+    CHARL_GIVEN(m, config);
+    CHARL_REQUIRE(config->vocab >= 1 && config->n_layer >= 1 && config->n_head >= 1, CHARL_ERR_CONFIG,
                   "a gpt needs a vocabulary, layers and heads");
-    CHARL_REQUIRE(c->n_embd >= 1 && (c->head_dim || c->n_embd % c->n_head == 0), CHARL_ERR_CONFIG,
-                  "n_embd = %lld is not a multiple of n_head = %lld", (long long)c->n_embd, (long long)c->n_head);
-    CHARL_TRY(add_embeddings(m, c));
-    CHARL_TRY(add_blocks(m, c));
-    CHARL_TRY(add_norm(m, c));
-    CHARL_TRY(add_head(m, c));
+    CHARL_REQUIRE(config->n_embd >= 1 && (config->head_dim || config->n_embd % config->n_head == 0), CHARL_ERR_CONFIG,
+                  "n_embd = %lld is not a multiple of n_head = %lld", (long long)config->n_embd,
+                  (long long)config->n_head);
+    CHARL_TRY(add_embeddings(m, config));
+    CHARL_TRY(add_blocks(m, config));
+    CHARL_TRY(add_norm(m, config));
+    CHARL_TRY(add_head(m, config));
     return CHARL_OK;
 }
 

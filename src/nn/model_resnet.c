@@ -81,18 +81,19 @@ static charl_status add_blocks(charl_model *m, const struct variant *v, int64_t 
     return CHARL_OK;
 }
 
-charl_status charl_model_add_resnet(charl_model *m, const charl_resnet_config *c)
+charl_status charl_model_add_resnet(charl_model *m, const charl_resnet_config *config)
 {
-    const struct variant *v = find_variant(c->depth);
-    const charl_linear_config fc = {.out = c->outputs, .bias = true};
+    CHARL_GIVEN(m, config);
+    const struct variant *v = find_variant(config->depth);
+    const charl_linear_config fc = {.out = config->outputs, .bias = true};
     bool small_images;
     int64_t width;
 
-    CHARL_REQUIRE(v, CHARL_ERR_CONFIG, "a resnet of depth %lld: it can be %s", (long long)c->depth,
+    CHARL_REQUIRE(v, CHARL_ERR_CONFIG, "a resnet of depth %lld: it can be %s", (long long)config->depth,
                   CHARL_RESNET_DEPTHS);
-    CHARL_REQUIRE(c->outputs >= 1, CHARL_ERR_CONFIG, "a model needs at least one output");
-    small_images = c->stem == CHARL_RESNET_STEM_AUTO ? v->small_images : c->stem == CHARL_RESNET_STEM_CIFAR;
-    width = c->width ? c->width : v->small_images ? 16 : 64;
+    CHARL_REQUIRE(config->outputs >= 1, CHARL_ERR_CONFIG, "a model needs at least one output");
+    small_images = config->stem == CHARL_RESNET_STEM_AUTO ? v->small_images : config->stem == CHARL_RESNET_STEM_CIFAR;
+    width = config->width ? config->width : v->small_images ? 16 : 64;
     CHARL_TRY(add_stem(m, width, small_images));
     CHARL_TRY(add_blocks(m, v, width));
     CHARL_TRY(charl_model_add(m, "avgpool", "global_avg_pool", NULL));

@@ -18,48 +18,51 @@ static charl_status add_activation(charl_model *m, const char *prefix, int i, co
     return add_numbered(m, prefix, i, activation ? activation : "relu", NULL);
 }
 
-charl_status charl_model_add_mlp(charl_model *m, const charl_mlp_config *c)
+charl_status charl_model_add_mlp(charl_model *m, const charl_mlp_config *config)
 {
-    const charl_dropout_config dropout = {c->dropout};
-    charl_linear_config linear = {.bias = !c->batch_norm};
+    CHARL_GIVEN(m, config);
+    const charl_dropout_config dropout = {config->dropout};
+    charl_linear_config linear = {.bias = !config->batch_norm};
 
-    CHARL_REQUIRE(c->outputs >= 1, CHARL_ERR_CONFIG, "a model needs at least one output");
+    CHARL_REQUIRE(config->outputs >= 1, CHARL_ERR_CONFIG, "a model needs at least one output");
     CHARL_TRY(charl_model_add(m, "flatten", "flatten", NULL));
-    for (int i = 0; i < c->n_hidden; i++) {
-        linear.out = c->hidden[i];
+    for (int i = 0; i < config->n_hidden; i++) {
+        linear.out = config->hidden[i];
         CHARL_TRY(add_numbered(m, "fc", i + 1, "linear", &linear));
-        if (c->batch_norm) {
+        if (config->batch_norm) {
             CHARL_TRY(add_numbered(m, "fc_bn", i + 1, "batch_norm", NULL));
         }
-        CHARL_TRY(add_activation(m, "fc_act", i + 1, c->activation));
-        if (c->dropout > 0) {
+        CHARL_TRY(add_activation(m, "fc_act", i + 1, config->activation));
+        if (config->dropout > 0) {
             CHARL_TRY(add_numbered(m, "fc_drop", i + 1, "dropout", &dropout));
         }
     }
-    linear = (charl_linear_config){.out = c->outputs, .bias = true};
-    CHARL_TRY(add_numbered(m, "fc", c->n_hidden + 1, "linear", &linear));
+    linear = (charl_linear_config){.out = config->outputs, .bias = true};
+    CHARL_TRY(add_numbered(m, "fc", config->n_hidden + 1, "linear", &linear));
     return CHARL_OK;
 }
 
-charl_status charl_model_add_cnn(charl_model *m, const charl_cnn_config *c)
+charl_status charl_model_add_cnn(charl_model *m, const charl_cnn_config *config)
 {
+    CHARL_GIVEN(m, config);
     const charl_pool2d_config pool = {.kernel = {2, 2}};
     charl_conv2d_config conv;
 
-    CHARL_REQUIRE(c->kernel % 2 == 1, CHARL_ERR_CONFIG, "model.kernel is %lld; it must be odd", (long long)c->kernel);
+    CHARL_REQUIRE(config->kernel % 2 == 1, CHARL_ERR_CONFIG, "model.kernel is %lld; it must be odd",
+                  (long long)config->kernel);
     CHARL_TRY(charl_layer_defaults("conv2d", &conv));
-    conv.kernel[0] = conv.kernel[1] = c->kernel;
-    conv.bias = !c->head.batch_norm;
-    for (int i = 0; i < c->n_channels; i++) {
-        conv.channels = c->channels[i];
+    conv.kernel[0] = conv.kernel[1] = config->kernel;
+    conv.bias = !config->head.batch_norm;
+    for (int i = 0; i < config->n_channels; i++) {
+        conv.channels = config->channels[i];
         CHARL_TRY(add_numbered(m, "conv", i + 1, "conv2d", &conv));
-        if (c->head.batch_norm) {
+        if (config->head.batch_norm) {
             CHARL_TRY(add_numbered(m, "bn", i + 1, "batch_norm", NULL));
         }
-        CHARL_TRY(add_activation(m, "act", i + 1, c->head.activation));
+        CHARL_TRY(add_activation(m, "act", i + 1, config->head.activation));
         CHARL_TRY(add_numbered(m, "pool", i + 1, "max_pool2d", &pool));
     }
-    CHARL_TRY(charl_model_add_mlp(m, &c->head));
+    CHARL_TRY(charl_model_add_mlp(m, &config->head));
     return CHARL_OK;
 }
 

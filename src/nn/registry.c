@@ -29,6 +29,7 @@ const char *charl_layer_type_name(int i)
 
 charl_status charl_register_layer(const charl_layer_type *type)
 {
+    CHARL_GIVEN(type);
     CHARL_REQUIRE(type->build, CHARL_ERR_INVALID, "layer %s has no function that builds it",
                   type->row.name ? type->row.name : "");
     CHARL_REQUIRE(type->max_inputs != 1 && type->max_inputs >= 0 && type->max_inputs <= CHARL_LAYER_MAX_INPUTS,
@@ -68,6 +69,7 @@ const char *charl_model_type_name(int i)
 
 charl_status charl_register_model(const charl_model_type *type)
 {
+    CHARL_GIVEN(type);
     CHARL_REQUIRE(type->add, CHARL_ERR_INVALID, "model %s has no function that adds its layers",
                   type->row.name ? type->row.name : "");
     for (int i = 0; i < type->row.n_keys; i++) {

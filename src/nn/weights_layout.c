@@ -25,6 +25,7 @@ const char *charl_weights_layout_name(int i)
 
 charl_status charl_register_weights_layout(const charl_weights_layout *layout)
 {
+    CHARL_GIVEN(layout);
     const char *name = layout->row.name ? layout->row.name : "";
 
     CHARL_REQUIRE(layout->model, CHARL_ERR_INVALID, "layout of weights %s: model is missing", name);

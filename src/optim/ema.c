@@ -22,7 +22,7 @@ charl_status charl__ema_enqueue(const charl_optimizer *o)
 
 bool charl_optimizer_has_ema(const charl_optimizer *o)
 {
-    return o->ema != NULL;
+    return o && o->ema != NULL;
 }
 
 static charl_status exchange_range(const charl_optimizer *o, charl__param_range range, int64_t at)
@@ -40,6 +40,7 @@ static charl_status exchange_range(const charl_optimizer *o, charl__param_range 
 
 charl_status charl_optimizer_exchange_ema(charl_optimizer *o)
 {
+    CHARL_GIVEN(o);
     int64_t at = 0;
 
     CHARL_REQUIRE(o->ema, CHARL_ERR_INVALID, "%s keeps no moving average", o->type->row.name);
@@ -64,6 +65,7 @@ static charl_status check(const charl_optimizer *o, const charl_param *p)
 
 charl_status charl_optimizer_read_ema(const charl_optimizer *o, const charl_param *p, float *dst)
 {
+    CHARL_GIVEN(o, p, dst);
     CHARL_TRY(check(o, p));
     CHARL_TRY(charl__own_read(o, o->n_states, p, dst));
     return CHARL_OK;
@@ -71,6 +73,7 @@ charl_status charl_optimizer_read_ema(const charl_optimizer *o, const charl_para
 
 charl_status charl_optimizer_write_ema(charl_optimizer *o, const charl_param *p, const float *src)
 {
+    CHARL_GIVEN(o, p, src);
     CHARL_TRY(check(o, p));
     CHARL_TRY(charl__own_write(o, o->n_states, p, src));
     return CHARL_OK;
@@ -78,6 +81,7 @@ charl_status charl_optimizer_write_ema(charl_optimizer *o, const charl_param *p,
 
 charl_status charl_optimizer_reset_ema(charl_optimizer *o)
 {
+    CHARL_GIVEN(o);
     charl_status st = CHARL_OK;
 
     for (int i = 0; o->ema && i < o->set->count; i++) {

@@ -24,6 +24,7 @@ const charl__optimizer_rule *charl__optimizer_find(const char *name)
 
 charl_status charl_register_optimizer(const charl_optimizer_type *type)
 {
+    CHARL_GIVEN(type);
     charl__optimizer_rule *rule = &registered[optimizers.n_added % CHARL__REGISTRY_ADDED];
     charl__optimizer_rule new_rule = {.row = type->row,
                                       .custom = type,
@@ -264,12 +265,14 @@ charl_status charl__optimizer_rebind(charl_optimizer *o)
 
 charl_status charl_optimizer_create(charl_params *set, const charl_optimizer_config *config, charl_optimizer **out)
 {
+    CHARL_GIVEN(set, config, out);
     return charl__optimizer_create(set, config, NULL, NULL, out);
 }
 
 charl_status charl_optimizer_create_with_steps(charl_params *set, const charl_optimizer_config *config,
                                                charl_steps *steps, charl_optimizer **out)
 {
+    CHARL_GIVEN(set, config, out);
     CHARL_TRY(charl__optimizer_create(set, config, steps, NULL, out));
     (*out)->asks_begin = steps != NULL;
     return CHARL_OK;
@@ -277,6 +280,7 @@ charl_status charl_optimizer_create_with_steps(charl_params *set, const charl_op
 
 charl_status charl_optimizer_begin(charl_optimizer *o, float lr)
 {
+    CHARL_GIVEN(o);
     const uint64_t seed = charl__steps_seed(o->steps), step = (uint64_t)o->t;
     charl__step_params record = {.seed_lo = (uint32_t)seed,
                                  .seed_hi = (uint32_t)(seed >> 32),
@@ -503,6 +507,7 @@ charl_status charl__optimizer_update_enqueue(const charl_optimizer *o, const cha
 
 charl_status charl_optimizer_step(charl_optimizer *o, float lr)
 {
+    CHARL_GIVEN(o);
     CHARL_REQUIRE(!o->asks_begin || o->begun, CHARL_ERR_INVALID,
                   "charl_optimizer_begin opens a step, before the graph runs");
     o->begun = false;
@@ -556,6 +561,7 @@ void charl__optimizer_judge(const charl_optimizer *o, const charl__norm_record *
 
 charl_status charl_optimizer_get_report(charl_optimizer *o, charl_optimizer_report *out)
 {
+    CHARL_GIVEN(o, out);
     charl__norm_record r = {0};
 
     *out = (charl_optimizer_report){0};
@@ -571,11 +577,12 @@ charl_status charl__optimizer_begin(charl_optimizer *o)
 
 int64_t charl_optimizer_get_steps(const charl_optimizer *o)
 {
-    return o->t;
+    return o ? o->t : 0;
 }
 
 charl_status charl_optimizer_set_steps(charl_optimizer *o, int64_t steps, int64_t skipped)
 {
+    CHARL_GIVEN(o);
     const uint32_t word = (uint32_t)skipped;
 
     CHARL_REQUIRE(skipped >= 0 && skipped <= steps, CHARL_ERR_INVALID, "%lld steps, of which %lld were skipped",

@@ -134,16 +134,22 @@ charl__arg charl__optimizer_state(const charl_optimizer *o, int k, const charl_p
 
 int charl_optimizer_get_state_count(const charl_optimizer *o)
 {
-    return o->n_states;
+    return o ? o->n_states : 0;
 }
 
 const char *charl_optimizer_get_state_name(const charl_optimizer *o, int k)
 {
+    if (!o) {
+        return NULL;
+    }
     return k >= 0 && k < o->n_states ? o->type->state_name[k] : NULL;
 }
 
 bool charl_optimizer_get_state_shape(const charl_optimizer *o, int k, const charl_param *p, charl_shape *out)
 {
+    if (!o || !p || !out) {
+        return false;
+    }
     return k >= 0 && k < o->n_states && p->set == o->set && shape_of(o, k, p, out);
 }
 
@@ -162,6 +168,7 @@ static charl_status locate(const charl_optimizer *o, int k, const charl_param *p
 
 charl_status charl_optimizer_read_state(const charl_optimizer *o, int k, const charl_param *p, float *dst)
 {
+    CHARL_GIVEN(o, p, dst);
     size_t offset, bytes;
 
     CHARL_TRY(locate(o, k, p, &offset, &bytes));
@@ -174,6 +181,7 @@ charl_status charl_optimizer_read_state(const charl_optimizer *o, int k, const c
 
 charl_status charl_optimizer_write_state(charl_optimizer *o, int k, const charl_param *p, const float *src)
 {
+    CHARL_GIVEN(o, p, src);
     size_t offset, bytes;
 
     CHARL_TRY(locate(o, k, p, &offset, &bytes));

@@ -168,6 +168,7 @@ charl_schedule charl_schedule_defaults(const char *type)
 
 charl_status charl_schedule_check(const charl_schedule *s)
 {
+    CHARL_GIVEN(s);
     const charl__schedule_type *t = charl__schedule_find(s->type);
     char names[256];
 
@@ -188,11 +189,11 @@ charl_status charl_schedule_check(const charl_schedule *s)
 
 double charl_schedule_lr(const charl_schedule *s, int64_t step)
 {
-    const charl__schedule_type *type = charl__schedule_find(s->type);
-
-    CHARL_INVARIANT(type);
+    if (charl_schedule_check(s) != CHARL_OK || step < 0) {
+        return (double)NAN;
+    }
     if (step < s->warmup_steps) {
         return s->base_lr * (double)(step + 1) / (double)(s->warmup_steps + 1);
     }
-    return type->lr(s, step);
+    return charl__schedule_find(s->type)->lr(s, step);
 }

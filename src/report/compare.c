@@ -493,6 +493,7 @@ cleanup:
 
 charl_status charl_compare_runs(const char *const *runs, int n_runs, bool by_seed, char **out)
 {
+    CHARL_GIVEN(runs || n_runs == 0, out);
     charl_status st = CHARL_OK;
     charl__run_log *log = NULL;
     charl__text t = {0};

@@ -316,6 +316,7 @@ cleanup:
 
 charl_status charl_report_write(const char *const *runs, int n_runs, const char *path)
 {
+    CHARL_GIVEN(runs || n_runs == 0, path);
     charl_status st = CHARL_OK;
     charl__run_log *log = NULL;
     charl__text data = {0};

@@ -162,6 +162,7 @@ cleanup:
 
 charl_status charl_trace_merge(const char *const *files, int n_files, const char *path)
 {
+    CHARL_GIVEN(files || n_files == 0, path);
     charl_status st = CHARL_OK;
     part *p = NULL;
 

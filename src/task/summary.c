@@ -85,6 +85,7 @@ cleanup:
 
 charl_status charl_summary_create(const charl_config *config, const charl_summary_input *input, charl_summary **out)
 {
+    CHARL_GIVEN(config, out);
     charl_status st = CHARL_OK;
     summarizer z = {.session = {.config = config}};
     int64_t outputs = 0;

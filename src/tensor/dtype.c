@@ -69,6 +69,9 @@ static double from_f16(uint16_t h)
 
 void charl_dtype_encode(charl_dtype dtype, const double *src, int64_t n, void *dst)
 {
+    if (!src || !dst) {
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
         switch (dtype) {
         case CHARL_F32:
@@ -103,6 +106,9 @@ void charl_dtype_encode(charl_dtype dtype, const double *src, int64_t n, void *d
 
 void charl_dtype_decode(charl_dtype dtype, const void *src, int64_t n, double *dst)
 {
+    if (!src || !dst) {
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
         switch (dtype) {
         case CHARL_F32:

@@ -17,6 +17,7 @@ enum { DRAWN = 65536 /* initial values that a thread takes at a time */ };
 
 charl_status charl_params_create(charl_params **out)
 {
+    CHARL_GIVEN(out);
     return charl__alloc(sizeof(charl_params), out);
 }
 
@@ -52,6 +53,7 @@ void charl_params_destroy(charl_params *set)
 
 charl_status charl_params_add(charl_params *set, const charl_param_spec *spec, charl_param **out)
 {
+    CHARL_GIVEN(set, spec, out);
     charl_status st = CHARL_OK;
     charl_param *p = NULL;
     char *name = NULL;
@@ -82,16 +84,22 @@ cleanup:
 
 int charl_params_get_count(const charl_params *set)
 {
-    return set->count;
+    return set ? set->count : 0;
 }
 
 charl_param *charl_params_get(const charl_params *set, int i)
 {
+    if (!set) {
+        return NULL;
+    }
     return i >= 0 && i < set->count ? set->param[i] : NULL;
 }
 
 charl_param *charl_params_find(const charl_params *set, const char *name)
 {
+    if (!set || !name) {
+        return NULL;
+    }
     for (int i = 0; i < set->count; i++) {
         if (strcmp(set->param[i]->spec.name, name) == 0) {
             return set->param[i];
@@ -102,6 +110,9 @@ charl_param *charl_params_find(const charl_params *set, const char *name)
 
 int64_t charl_params_get_elements(const charl_params *set)
 {
+    if (!set) {
+        return 0;
+    }
     int64_t n = 0;
 
     for (int i = 0; i < set->count; i++) {
@@ -114,6 +125,9 @@ int64_t charl_params_get_elements(const charl_params *set)
 
 int64_t charl_params_get_frozen_elements(const charl_params *set)
 {
+    if (!set) {
+        return 0;
+    }
     int64_t n = 0;
 
     for (int i = 0; i < set->count; i++) {
@@ -131,11 +145,14 @@ const charl_param_spec *charl_param_get_spec(const charl_param *p)
 
 charl_param_settings charl_param_get_settings(const charl_param *p)
 {
-    return p->settings;
+    return p ? p->settings : (charl_param_settings){0};
 }
 
 void charl_param_set_settings(charl_param *p, charl_param_settings settings)
 {
+    if (!p) {
+        return;
+    }
     p->settings = settings;
 }
 
@@ -158,6 +175,7 @@ static bool has_match(const charl_params *set, const char *pattern)
 
 charl_status charl_params_freeze(charl_params *set, const char *patterns, int *count)
 {
+    CHARL_GIVEN(set, patterns);
     const char *rest = patterns;
     charl__pattern pattern;
     int n = 0;
@@ -185,6 +203,7 @@ charl_status charl_params_freeze(charl_params *set, const char *patterns, int *c
 
 charl_status charl_params_pack(charl_params *set, charl_packing packing)
 {
+    CHARL_GIVEN(set);
     CHARL_REQUIRE(!charl__params_is_laid_out(set), CHARL_ERR_INVALID,
                   "parameters are packed too late: a graph of this set is already compiled");
     CHARL_REQUIRE(packing <= CHARL_PACKING_INT4, CHARL_ERR_INVALID, "%d is no charl_packing", (int)packing);
@@ -226,7 +245,7 @@ int64_t charl__param_bytes(const charl_param *p)
 
 bool charl_param_is_frozen(const charl_param *p)
 {
-    return p->frozen;
+    return p && p->frozen;
 }
 
 static void place(charl_params *set, charl_param *p)
@@ -511,6 +530,7 @@ static void draw(const charl_param_spec *spec, uint64_t seed, float *v)
 
 charl_status charl_params_initialize(charl_params *set, uint64_t seed)
 {
+    CHARL_GIVEN(set);
     charl_status st = CHARL_OK;
     float *v = NULL;
 
@@ -578,6 +598,7 @@ cleanup:
 
 charl_status charl_param_write(charl_param *p, const float *src)
 {
+    CHARL_GIVEN(p, src);
     if (p->codes) {
         return write_packed(p, src);
     }
@@ -591,6 +612,7 @@ charl_status charl_param_write(charl_param *p, const float *src)
 
 charl_status charl_param_read_gradient(const charl_param *p, float *dst)
 {
+    CHARL_GIVEN(p, dst);
     const size_t bytes = (size_t)charl_shape_count(&p->spec.shape) * sizeof *dst;
 
     CHARL_REQUIRE(p->spec.trainable && p->set->sum, CHARL_ERR_INVALID, "parameter %s has no gradient", p->spec.name);
@@ -600,6 +622,7 @@ charl_status charl_param_read_gradient(const charl_param *p, float *dst)
 
 charl_status charl_param_read(const charl_param *p, float *dst)
 {
+    CHARL_GIVEN(p, dst);
     if (p->codes) {
         return read_packed(p, dst);
     }

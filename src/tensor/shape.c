@@ -27,6 +27,9 @@ size_t charl_dtype_size(charl_dtype dtype)
 
 int64_t charl_shape_count(const charl_shape *s)
 {
+    if (!s) {
+        return 0;
+    }
     int64_t n = 1;
 
     for (int i = 0; i < s->ndim; i++) {
@@ -37,6 +40,9 @@ int64_t charl_shape_count(const charl_shape *s)
 
 bool charl_shape_equal(const charl_shape *a, const charl_shape *b)
 {
+    if (!a || !b) {
+        return false;
+    }
     if (a->ndim != b->ndim) {
         return false;
     }
@@ -50,6 +56,7 @@ bool charl_shape_equal(const charl_shape *a, const charl_shape *b)
 
 charl_status charl_shape_check(const charl_shape *s)
 {
+    CHARL_GIVEN(s);
     int64_t n = 1;
 
     CHARL_REQUIRE(s->ndim >= 0 && s->ndim <= CHARL_MAX_DIMS, CHARL_ERR_SHAPE, "%d extents; a shape has 0 to %d",
@@ -67,9 +74,12 @@ const char *charl_shape_format(const charl_shape *s, char *text)
 {
     size_t used = 0;
 
+    if (!text) {
+        return "";
+    }
     text[used++] = '[';
     text[used] = '\0';
-    for (int i = 0; i < s->ndim; i++) {
+    for (int i = 0; s && i < s->ndim; i++) {
         used += (size_t)snprintf(text + used, CHARL_SHAPE_TEXT - used, i ? ", %lld" : "%lld", (long long)s->dim[i]);
     }
     snprintf(text + used, CHARL_SHAPE_TEXT - used, "]");

@@ -135,6 +135,7 @@ static bool is_power_of_two(float x)
 
 charl_status charl_steps_create(charl_device *dev, const charl_steps_options *options, charl_steps **out)
 {
+    CHARL_GIVEN(dev, out);
     enum { DEPTH = 4 };
     const charl_steps_options o = options ? *options : (charl_steps_options){.seed = 0};
     charl_status st = CHARL_OK;
@@ -163,6 +164,7 @@ void charl_steps_destroy(charl_steps *s)
 
 charl_status charl_steps_get_loss_scale(const charl_steps *s, float *out)
 {
+    CHARL_GIVEN(s, out);
     *out = 1.0F;
     if (s->scale) {
         CHARL_TRY(charl_tensor_read(s->scale, out, sizeof *out));
@@ -172,6 +174,7 @@ charl_status charl_steps_get_loss_scale(const charl_steps *s, float *out)
 
 charl_status charl_steps_set_loss_scale(charl_steps *s, float scale)
 {
+    CHARL_GIVEN(s);
     CHARL_REQUIRE(s->scale && is_power_of_two(scale), CHARL_ERR_INVALID,
                   s->scale ? "a loss scale is a power of two from 1 on, not %g"
                            : "there is no loss scale to be set to %g",

@@ -34,6 +34,7 @@ charl_status charl__tensor_view(charl__buffer *buffer, charl_dtype dtype, const 
 
 charl_status charl_tensor_create(charl_device *dev, charl_dtype dtype, const charl_shape *shape, charl_tensor **out)
 {
+    CHARL_GIVEN(dev, shape, out);
     charl_status st = CHARL_OK;
     charl__buffer *buffer = NULL;
 
@@ -50,6 +51,9 @@ cleanup:
 
 charl_tensor *charl_tensor_retain(charl_tensor *t)
 {
+    if (!t) {
+        return NULL;
+    }
     atomic_fetch_add(&t->refs, 1);
     return t;
 }
@@ -64,7 +68,7 @@ void charl_tensor_release(charl_tensor *t)
 
 charl_dtype charl_tensor_get_dtype(const charl_tensor *t)
 {
-    return t->dtype;
+    return t ? t->dtype : CHARL_DTYPE_COUNT;
 }
 
 const charl_shape *charl_tensor_get_shape(const charl_tensor *t)
@@ -74,7 +78,7 @@ const charl_shape *charl_tensor_get_shape(const charl_tensor *t)
 
 charl_device *charl_tensor_get_device(const charl_tensor *t)
 {
-    return t->dev;
+    return t ? t->dev : NULL;
 }
 
 static charl_status check_bytes(const charl_tensor *t, size_t bytes)
@@ -86,6 +90,7 @@ static charl_status check_bytes(const charl_tensor *t, size_t bytes)
 
 charl_status charl_tensor_write(charl_tensor *t, const void *src, size_t bytes)
 {
+    CHARL_GIVEN(t, src || bytes == 0);
     CHARL_TRY(check_bytes(t, bytes));
     CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, t->buffer, (size_t)t->offset * charl_dtype_size(t->dtype), src,
                                   bytes, true));
@@ -94,6 +99,7 @@ charl_status charl_tensor_write(charl_tensor *t, const void *src, size_t bytes)
 
 charl_status charl_tensor_read(const charl_tensor *t, void *dst, size_t bytes)
 {
+    CHARL_GIVEN(t, dst || bytes == 0);
     CHARL_TRY(check_bytes(t, bytes));
     CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, t->buffer, (size_t)t->offset * charl_dtype_size(t->dtype), dst,
                                  bytes, true));
@@ -102,6 +108,7 @@ charl_status charl_tensor_read(const charl_tensor *t, void *dst, size_t bytes)
 
 charl_status charl_tensor_reshape(charl_tensor *t, const charl_shape *shape, charl_tensor **out)
 {
+    CHARL_GIVEN(t, shape, out);
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
     *out = NULL;
@@ -114,6 +121,7 @@ charl_status charl_tensor_reshape(charl_tensor *t, const charl_shape *shape, cha
 
 charl_status charl_tensor_range(charl_tensor *t, int64_t first, int64_t count, charl_tensor **out)
 {
+    CHARL_GIVEN(t, out);
     charl_shape shape = t->shape;
 
     *out = NULL;
@@ -245,6 +253,7 @@ charl_status charl__accumulate(charl_device *dev, charl__arg sum, charl__arg x, 
 
 charl_status charl_tensor_fill(charl_tensor *t, double value)
 {
+    CHARL_GIVEN(t);
     CHARL_TRY(launch_copy(t, "charl_fill", charl__i64(bits_of(t->dtype, value)), charl_dtype_size(t->dtype)));
     return CHARL_OK;
 }
@@ -260,6 +269,7 @@ static size_t copy_width(const charl_tensor *src, const charl_tensor *dst)
 
 charl_status charl_tensor_copy(const charl_tensor *src, charl_tensor *dst)
 {
+    CHARL_GIVEN(src, dst);
     charl__arg from = charl__in(src);
     size_t width;
 

@@ -366,6 +366,7 @@ static charl_status run(bisect *b, const char *x, const char *y)
 
 charl_status charl_bisect(const char *a, const char *b, const charl_bisect_options *options, charl_bisect_result *out)
 {
+    CHARL_GIVEN(a, b, out);
     const charl_bisect_options none = {0};
     bisect all = {.options = options ? options : &none, .out = out};
     charl_status st;
@@ -387,6 +388,9 @@ charl_status charl_bisect(const char *a, const char *b, const charl_bisect_optio
 
 void charl_bisect_result_fini(charl_bisect_result *result)
 {
+    if (!result) {
+        return;
+    }
     charl_free(result->text);
     *result = (charl_bisect_result){0};
 }

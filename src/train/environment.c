@@ -118,6 +118,7 @@ static charl_status environment_json(charl__text *t)
 
 charl_status charl_environment_json(char **out)
 {
+    CHARL_GIVEN(out);
     charl_status st = CHARL_OK;
     charl__text t = {0};
 

@@ -93,6 +93,7 @@ static charl_status put_report(const charl_eval_report *r, const charl_val_row *
 charl_status charl_eval_report_json(const charl_eval_report *report, const charl_val_row *row, const char *split,
                                     char **out)
 {
+    CHARL_GIVEN(report, row, split, out);
     charl_status st = CHARL_OK;
     charl__text t = {0};
 

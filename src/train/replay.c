@@ -529,6 +529,7 @@ charl_status charl__replay_config(const char *run, int64_t step, charl_config **
 
 charl_status charl_replay(const char *run, const charl_replay_options *options)
 {
+    CHARL_GIVEN(run, options);
     replay r = {.run = run, .options = options, .until = options->until > 0 ? options->until : options->step};
     const charl_status st = charl__kind_explain(replay_all(&r), run, CHARL__KIND_RUN | CHARL__KIND_FOLDER,
                                                 "a run directory", CHARL_ERR_CHECKPOINT);

@@ -22,6 +22,8 @@ static charl_status train(charl__trainer *t, const charl_config *config, const c
 
 charl_status charl_train_run(const charl_config *config, const charl_train_options *options, charl_train_result *result)
 {
+    CHARL_GIVEN(config, options, result);
+    CHARL_GIVEN(options->comm);
     charl__trainer t = {0};
     const double begin = charl__clock_s();
     charl_status st;
@@ -94,6 +96,8 @@ charl_status charl_train_evaluate(const charl_config *config, const charl_train_
                                   const char *checkpoint, const char *split, charl_val_row *out,
                                   charl_eval_report **report_out)
 {
+    CHARL_GIVEN(config, options, checkpoint, split, out);
+    CHARL_GIVEN(options->comm);
     const charl_train_events *e = &options->events;
     const int which = split_of(split);
     charl__session s = {.config = config,

@@ -68,6 +68,7 @@ cleanup:
 
 charl_status charl_step_rows_create(const charl_config *config, int64_t step, charl_step_rows **out)
 {
+    CHARL_GIVEN(config, out);
     charl_status st = CHARL_OK;
     charl__session s = {.config = config};
     charl_step_rows *rows = NULL;

@@ -401,6 +401,7 @@ static charl_status verify_all(verify *v)
 
 charl_status charl_verify(const char *run, const charl_verify_options *options, charl_verify_result *result)
 {
+    CHARL_GIVEN(run, result);
     verify v = {.run = run, .options = options, .out = result};
     charl_status st;
 

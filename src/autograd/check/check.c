@@ -501,6 +501,9 @@ static bool takes(const charl__op *op, charl_dtype precision)
 
 bool charl_operator_takes(const char *name, charl_dtype precision)
 {
+    if (!name) {
+        return false;
+    }
     const charl__op *op = charl__op_find(name);
 
     return op && takes(op, precision);
@@ -548,6 +551,7 @@ static charl_status check_all(charl_device *dev, const charl__op *op, const char
 charl_status charl_operator_check(charl_device *dev, const char *name, const charl_operator_check_options *options,
                                   charl_operator_report *report)
 {
+    CHARL_GIVEN(dev, name);
     const charl_operator_check_options o = options ? *options : (charl_operator_check_options){.seed = 1};
     charl_operator_report own = {0};
     const charl__op *op = charl__op_find(name);
@@ -564,6 +568,7 @@ charl_status charl_operator_check(charl_device *dev, const char *name, const cha
 charl_status charl_operator_hash(charl_device *dev, uint64_t seed,
                                  void (*each)(void *ctx, const char *name, const char *hash), void *ctx, char hash[65])
 {
+    CHARL_GIVEN(dev, hash);
     const charl_operator_check_options o = {.precision = CHARL_F32, .seed = seed, .outputs_only = true};
     unsigned char digest[CHARL__SHA256_BYTES];
     charl__sha256 sha;

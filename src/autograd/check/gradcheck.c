@@ -87,6 +87,7 @@ cleanup:
 
 charl_status charl_gradcheck(charl_graph *g, charl_var *loss, int samples, double *worst)
 {
+    CHARL_GIVEN(g, loss, worst);
     double ignored;
 
     *worst = 0.0;

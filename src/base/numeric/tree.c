@@ -18,6 +18,7 @@ static int min_int(int a, int b)
 
 charl_status charl_slices_range(int total, int first, int count, charl_slices *out)
 {
+    CHARL_GIVEN(out);
     const int end = first + count;
 
     memset(out, 0, sizeof *out);
@@ -44,6 +45,7 @@ charl_status charl_slices_range(int total, int first, int count, charl_slices *o
 
 charl_status charl_slices_block(int total, int rank, int size, charl_slices *out)
 {
+    CHARL_GIVEN(out);
     int first, end;
 
     memset(out, 0, sizeof *out);

@@ -381,6 +381,9 @@ bool charl__value_choice(const char *choices, const char *text, int *out, char *
 
 bool charl_key_parse(const charl_key *k, const char *text, void *settings, char *reason)
 {
+    if (!k || !text || !reason) {
+        return false;
+    }
     void *at = (char *)settings + k->offset;
     const charl__number number = {.range = k->range, .zero = k->choices, .has_suffix = k->kind == CHARL_KEY_SIZE};
 

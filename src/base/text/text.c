@@ -436,6 +436,9 @@ static bool means(const char *name, const char *candidate)
 
 bool charl_text_closer(const char *name, const char *candidate, int *best)
 {
+    if (!name || !candidate || !best) {
+        return false;
+    }
     const bool same = name[0] && means(name, candidate);
     const int d = same ? 0 : distance(name, candidate);
     const int longest = (int)(strlen(candidate) < LONGEST ? strlen(candidate) : LONGEST);

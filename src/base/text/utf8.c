@@ -92,6 +92,9 @@ bool charl__utf8_is_visible(uint32_t point)
 
 size_t charl_text_next(const char *s, size_t bytes, bool *visible)
 {
+    if (!s || !visible) {
+        return 0;
+    }
     const unsigned char *u = (const unsigned char *)s;
     const size_t n = charl__utf8_length(u, bytes);
 

@@ -53,6 +53,7 @@ static const char *ask(charl_config_layer *layer, const char *key)
 
 charl_status charl_config_layer_refuse(charl_config_layer *layer, const char *key, const char *reason)
 {
+    CHARL_GIVEN(layer, reason);
     const charl__layer_key *k = key ? find(layer, key) : NULL;
 
     return refuse_at(layer, k ? k->origin : layer->origin, key, reason);
@@ -60,7 +61,7 @@ charl_status charl_config_layer_refuse(charl_config_layer *layer, const char *ke
 
 bool charl_config_layer_has(charl_config_layer *layer, const char *key)
 {
-    return ask(layer, key) != NULL;
+    return layer && key && ask(layer, key) != NULL;
 }
 
 static bool is_key_of(const char *type, const char *key)
@@ -98,6 +99,7 @@ static charl_status refuse_missing(charl_config_layer *layer, const char *key)
 
 charl_status charl_config_layer_read(charl_config_layer *layer, const charl_key *key, void *settings)
 {
+    CHARL_GIVEN(layer, key, settings);
     const char *value = ask(layer, key->name);
     char why[CHARL_REASON_BYTES];
 
@@ -133,6 +135,7 @@ static charl_status refuse_rest(const charl_config_layer *layer, charl__mistakes
 
 charl_status charl_config_read_layers(const charl_config *cfg, charl_config_layer_reader read, void *user)
 {
+    CHARL_GIVEN(cfg, read);
     charl_status st = CHARL_OK;
     charl__mistakes mistakes = {0};
 
@@ -156,16 +159,19 @@ cleanup:
 
 int charl_config_layer_count(const charl_config *cfg)
 {
-    return cfg->detail->n_layers;
+    return cfg ? cfg->detail->n_layers : 0;
 }
 
 const char *charl_config_layer_name(const charl_config_layer *layer)
 {
-    return layer->name;
+    return layer ? layer->name : NULL;
 }
 
 int charl_config_layer_inputs(const charl_config_layer *layer, const char *const **names)
 {
+    if (!layer || !names) {
+        return 0;
+    }
     *names = (const char *const *)layer->inputs;
     return layer->n_inputs;
 }
@@ -182,5 +188,5 @@ const char *charl__config_layer_place(const charl_config_layer *layer, char *tex
 
 const char *charl_config_layer_type(const charl_config_layer *layer)
 {
-    return layer->type;
+    return layer ? layer->type : NULL;
 }

@@ -119,6 +119,7 @@ static charl_status diff_layers(differ *d, const charl_config *now, const charl_
 
 charl_status charl_config_diff(const charl_config *cfg, const char *text, bool *model, char **out)
 {
+    CHARL_GIVEN(cfg, text, model, out);
     charl_status st = CHARL_OK;
     charl_config *now = NULL, *was = NULL; /* both as printed: paths are absolute there */
     char *printed = NULL;

@@ -95,6 +95,7 @@ static charl_status print_layers(const charl_config *cfg, bool origins, charl__t
 
 charl_status charl_config_print(const charl_config *cfg, bool origins, char **out)
 {
+    CHARL_GIVEN(cfg, out);
     charl_status st = CHARL_OK;
     charl__text t = {0};
     char here[PATH_MAX];
@@ -219,6 +220,7 @@ static charl_status help_section(const char *section, charl__text *t)
 
 charl_status charl_config_help(const char *section, char **out)
 {
+    CHARL_GIVEN(out);
     charl_status st = CHARL_OK;
     charl__text t = {0};
     const char *current = "";

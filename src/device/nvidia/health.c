@@ -90,12 +90,14 @@ static int64_t memory_of(void *gpu)
 bool charl_device_get_health(const charl_device_info *device, charl_device_health *out)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    const char *pci = charl__fault("device.health") ? "0000:3b:00.0" : device->pci;
+    const char *pci = charl__fault("device.health") ? "0000:3b:00.0" : device ? device->pci : "";
     unsigned long long reasons = 0;
     void *gpu = NULL;
 
-    *out = (charl_device_health){0};
-    if (!pci[0]) {
+    if (out) {
+        *out = (charl_device_health){0};
+    }
+    if (!device || !out || !pci[0]) {
         return false;
     }
     pthread_once(&once, load);

@@ -143,15 +143,18 @@ static charl_status algorithm_create(charl_allreduce *ar, demand *d)
 
 const char *charl_allreduce_algorithm(const charl_comm *c, int i, const char **why)
 {
-    const charl__algorithm *alg = algorithm_at(i);
+    const charl__algorithm *alg = c ? algorithm_at(i) : NULL;
 
-    *why = alg ? alg->unavailable(c) : NULL;
+    if (why) {
+        *why = alg ? alg->unavailable(c) : NULL;
+    }
     return alg ? alg->row.name : NULL;
 }
 
 charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices *mine,
                                     const charl_allreduce_options *options, charl_allreduce **out)
 {
+    CHARL_GIVEN(c, mine, out);
     return charl__allreduce_create_with(c, n, mine, options, NULL, out);
 }
 
@@ -206,27 +209,27 @@ void charl_allreduce_destroy(charl_allreduce *ar)
 
 const char *charl_allreduce_name(const charl_allreduce *ar)
 {
-    return ar->algorithm->row.name;
+    return ar ? ar->algorithm->row.name : NULL;
 }
 
 bool charl_allreduce_is_invariant(const charl_allreduce *ar)
 {
-    return ar->algorithm->is_invariant;
+    return ar && ar->algorithm->is_invariant;
 }
 
 void *charl_allreduce_lanes(const charl_allreduce *ar)
 {
-    return ar->lanes;
+    return ar ? ar->lanes : NULL;
 }
 
 int64_t charl_allreduce_stride(const charl_allreduce *ar)
 {
-    return ar->stride;
+    return ar ? ar->stride : 0;
 }
 
 void *charl_allreduce_sum(const charl_allreduce *ar)
 {
-    return ar->sum;
+    return ar ? ar->sum : NULL;
 }
 
 static charl_status check_range(const charl_allreduce *ar, int64_t offset, int64_t count)
@@ -238,6 +241,7 @@ static charl_status check_range(const charl_allreduce *ar, int64_t offset, int64
 
 charl_status charl_allreduce_write_lane(charl_allreduce *ar, int j, int64_t offset, int64_t count, const void *src)
 {
+    CHARL_GIVEN(ar, src || count == 0);
     const size_t at = (size_t)(j * ar->stride + offset) * ar->element, bytes = (size_t)count * ar->element;
 
     CHARL_TRY(check_range(ar, offset, count));
@@ -251,6 +255,7 @@ charl_status charl_allreduce_write_lane(charl_allreduce *ar, int j, int64_t offs
 
 charl_status charl_allreduce_read_sum(const charl_allreduce *ar, int64_t offset, int64_t count, void *dst)
 {
+    CHARL_GIVEN(ar, dst || count == 0);
     const size_t at = (size_t)offset * ar->element, bytes = (size_t)count * ar->element;
 
     CHARL_TRY(check_range(ar, offset, count));
@@ -263,7 +268,7 @@ charl_status charl_allreduce_read_sum(const charl_allreduce *ar, int64_t offset,
 
 float *charl_allreduce_gathered(const charl_allreduce *ar)
 {
-    return ar->gathered;
+    return ar ? ar->gathered : NULL;
 }
 
 void charl__range_part(int64_t count, int r, int size, int64_t *from, int64_t *to)
@@ -278,7 +283,9 @@ void charl__range_part(int64_t count, int r, int size, int64_t *from, int64_t *t
 
 void charl_allreduce_part(const charl_allreduce *ar, int64_t count, int rank, int64_t *from, int64_t *to)
 {
-    charl__range_part(count, rank, ar->c->size, from, to);
+    if (ar && from && to) {
+        charl__range_part(count, rank, ar->c->size, from, to);
+    }
 }
 
 void charl__allreduce_add(const charl_allreduce *ar, const charl__tree_add *adds, int m, void *const *leaf, int64_t n,
@@ -325,11 +332,13 @@ static charl_status begin(charl_allreduce *ar, charl__range range, int64_t *tick
 
 charl_status charl_allreduce_begin(charl_allreduce *ar, int64_t offset, int64_t count, int64_t *ticket)
 {
+    CHARL_GIVEN(ar, ticket);
     return begin(ar, (charl__range){.offset = offset, .count = count}, ticket);
 }
 
 charl_status charl_allreduce_gather(charl_allreduce *ar, int64_t offset, int64_t count, int64_t *ticket)
 {
+    CHARL_GIVEN(ar, ticket);
     CHARL_REQUIRE(ar->gathered || charl__allreduce_gathers_in_place(ar), CHARL_ERR_INVALID,
                   "this all-reduce was created without the option to gather");
     CHARL_TRY(begin(ar, (charl__range){.offset = offset, .count = count, .gathers = true}, ticket));
@@ -338,6 +347,7 @@ charl_status charl_allreduce_gather(charl_allreduce *ar, int64_t offset, int64_t
 
 charl_status charl_allreduce_progress(charl_allreduce *ar, int64_t *completed)
 {
+    CHARL_GIVEN(ar, completed);
     CHARL_TRY(charl__comm_check(ar->c));
     CHARL_TRY(ar->algorithm->progress(ar));
     *completed = ar->completed;
@@ -355,6 +365,7 @@ static charl_status give_up(charl_allreduce *ar, charl_status st)
 
 charl_status charl_allreduce_wait(charl_allreduce *ar, int64_t ticket)
 {
+    CHARL_GIVEN(ar);
     charl_status st = CHARL_OK;
     charl__waiter w;
 

@@ -29,6 +29,7 @@ struct charl_reducer {
 
 charl_status charl_reducer_create(charl_comm *c, const charl_slices *mine, charl_reducer **out)
 {
+    CHARL_GIVEN(c, mine, out);
     charl_status st = CHARL_OK;
     charl_reducer *r = NULL;
     const size_t head = charl__round_up((size_t)c->size * sizeof(reducer_flag), 4096);
@@ -153,6 +154,7 @@ static charl_status sum_messages(charl_reducer *r, const float *lanes, int64_t s
 
 charl_status charl_reducer_sum(charl_reducer *r, const float *lanes, int64_t count, float *out)
 {
+    CHARL_GIVEN(r, lanes || count == 0, out || count == 0);
     CHARL_REQUIRE(count >= 0, CHARL_ERR_INVALID, "sum of %lld values", (long long)count);
     CHARL_TRY(charl__comm_check(r->c));
     for (int64_t at = 0; at < count; at += r->piece) {

@@ -145,7 +145,12 @@ const char *charl__peer_place(const charl_comm *c, int rank, char *text, size_t 
 const char *charl_comm_place(const charl_comm *c, int rank, char *text, size_t bytes)
 {
     char name[160], place[96];
-    const bool is_known = is_local(c, rank) || (c->me && atomic_load(&charl__slot_of(c, rank)->heard_ms) > 0);
+    bool is_known;
+
+    if (!c || !text) {
+        return "";
+    }
+    is_known = is_local(c, rank) || (c->me && atomic_load(&charl__slot_of(c, rank)->heard_ms) > 0);
 
     snprintf(text, bytes, "%s%s%s", charl__peer_name(c, rank, name, sizeof name), is_known ? ", " : "",
              is_known ? charl__peer_place(c, rank, place, sizeof place) : "");
@@ -154,6 +159,9 @@ const char *charl_comm_place(const charl_comm *c, int rank, char *text, size_t b
 
 void charl_comm_mark(charl_comm *c, int64_t step, const char *phase)
 {
+    if (!c) {
+        return;
+    }
     uint_least64_t words[CHARL__PHASE_WORDS] = {0};
 
     if (phase) {

@@ -188,6 +188,7 @@ static charl_status wake_create(charl__watch *w)
 
 charl_status charl_comm_watch_begin(charl_comm *c, charl_comm_on_death on_death, void *ctx)
 {
+    CHARL_GIVEN(c, on_death);
     charl_status st = CHARL_OK;
     charl__watch *w = NULL;
 
@@ -215,6 +216,9 @@ cleanup:
 
 void charl_comm_watch_end(charl_comm *c)
 {
+    if (!c) {
+        return;
+    }
     charl__watch *w = c->watch;
 
     if (!w) {

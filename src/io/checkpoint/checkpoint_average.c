@@ -183,6 +183,7 @@ static void average_fini(average *a)
 
 charl_status charl_checkpoint_average(const char *const *paths, int n, const char *out)
 {
+    CHARL_GIVEN(paths || n == 0, out);
     charl_status st = CHARL_OK;
     average a = {.path = paths, .n = n};
 

@@ -127,6 +127,7 @@ static charl_status diff_tensor(diff *d, const charl_checkpoint_tensor *a)
 
 charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool *same, char **report)
 {
+    CHARL_GIVEN(path_a, path_b, same, report);
     charl_status st = CHARL_OK;
     diff d = {0};
 

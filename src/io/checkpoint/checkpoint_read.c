@@ -100,6 +100,7 @@ cleanup:
 
 charl_status charl_checkpoint_open(const char *path, charl_checkpoint_reader **out)
 {
+    CHARL_GIVEN(path, out);
     charl_status st = CHARL_OK;
     charl_checkpoint_reader *r = NULL;
     int64_t bytes = 0;
@@ -144,17 +145,17 @@ const charl_checkpoint_state *charl_checkpoint_get_state(const charl_checkpoint_
 
 const char *charl_checkpoint_get_config_text(const charl_checkpoint_reader *r)
 {
-    return r->config[0];
+    return r ? r->config[0] : NULL;
 }
 
 const char *charl_checkpoint_get_config_resolved(const charl_checkpoint_reader *r)
 {
-    return r->config[1];
+    return r ? r->config[1] : NULL;
 }
 
 const charl_data_schema *charl_checkpoint_get_schema(const charl_checkpoint_reader *r)
 {
-    return r->schema;
+    return r ? r->schema : NULL;
 }
 
 static int64_t first_tensor(const charl_checkpoint_reader *r)
@@ -164,11 +165,14 @@ static int64_t first_tensor(const charl_checkpoint_reader *r)
 
 int64_t charl_checkpoint_get_count(const charl_checkpoint_reader *r)
 {
-    return r->layout.n_entries - first_tensor(r);
+    return r ? r->layout.n_entries - first_tensor(r) : 0;
 }
 
 const charl_checkpoint_tensor *charl_checkpoint_get_tensor(const charl_checkpoint_reader *r, int64_t index)
 {
+    if (!r) {
+        return NULL;
+    }
     return index >= 0 && index < charl_checkpoint_get_count(r) ? &r->layout.entries[first_tensor(r) + index].tensor
                                                                : NULL;
 }
@@ -176,6 +180,9 @@ const charl_checkpoint_tensor *charl_checkpoint_get_tensor(const charl_checkpoin
 const charl_checkpoint_tensor *charl_checkpoint_find(const charl_checkpoint_reader *r, const char *group,
                                                      const char *name)
 {
+    if (!r || !group || !name) {
+        return NULL;
+    }
     const charl__ckpt_entry *e = charl__ckpt_layout_find(&r->layout, group, name);
 
     return e && e - r->layout.entries >= first_tensor(r) ? &e->tensor : NULL;
@@ -192,6 +199,9 @@ static charl_status entry_of(const charl_checkpoint_reader *r, const charl_check
 
 bool charl_checkpoint_is_in_base(const charl_checkpoint_reader *r, const charl_checkpoint_tensor *t)
 {
+    if (!r || !t) {
+        return false;
+    }
     const charl__ckpt_entry *e = charl__ckpt_layout_find(&r->layout, t->group, t->name);
 
     return e && e->in_base;
@@ -237,6 +247,7 @@ static charl_status read_from_base(const charl_checkpoint_reader *r, const charl
 
 charl_status charl_checkpoint_read(charl_checkpoint_reader *r, const charl_checkpoint_tensor *t, void *dst)
 {
+    CHARL_GIVEN(r, t, dst);
     const charl__ckpt_entry *e = NULL;
 
     CHARL_TRY(entry_of(r, t, &e));
@@ -291,5 +302,6 @@ cleanup:
 
 charl_status charl_checkpoint_verify(const char *path)
 {
+    CHARL_GIVEN(path);
     return charl__checkpoint_verify(path, NULL);
 }

@@ -403,6 +403,7 @@ static charl_status verify_written(const char *temp, void *user)
 
 charl_status charl_checkpoint_save(const char *path, const charl_checkpoint *c)
 {
+    CHARL_GIVEN(path, c);
     charl_status st = CHARL_OK;
     charl__commit commit = {.fd = -1};
     charl_checkpoint copy = *c;

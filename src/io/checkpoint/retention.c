@@ -16,6 +16,7 @@
 
 charl_status charl_run_path(const char *dir, int64_t step, char **out)
 {
+    CHARL_GIVEN(dir, out);
     char rest[64];
 
     snprintf(rest, sizeof rest, "checkpoints/step-%08lld.h5", (long long)step);
@@ -58,6 +59,7 @@ static charl_status add_step(charl_run_steps *list, int64_t step)
 
 charl_status charl_run_list(const char *dir, charl_run_steps *list)
 {
+    CHARL_GIVEN(dir, list);
     charl_status st = CHARL_OK;
     char *path = NULL;
     DIR *d = NULL;
@@ -100,6 +102,7 @@ cleanup:
 
 charl_status charl_run_verify(const char *path, int64_t step)
 {
+    CHARL_GIVEN(path);
     charl_status st = CHARL_OK;
     charl_checkpoint_reader *r = NULL;
 
@@ -115,6 +118,7 @@ cleanup:
 
 charl_status charl_run_find(const char *dir, int64_t before, charl_run_found *found)
 {
+    CHARL_GIVEN(dir, found);
     charl_status st = CHARL_OK;
     charl__text warning = {0};
     charl_run_steps list = {0};
@@ -154,6 +158,9 @@ cleanup:
 
 void charl_run_found_fini(charl_run_found *found)
 {
+    if (!found) {
+        return;
+    }
     charl_free(found->path);
     charl_free(found->warning);
     *found = (charl_run_found){.step = -1};
@@ -169,6 +176,7 @@ static bool keeps(const charl_run_policy *p, int64_t step, int64_t newer)
 
 charl_status charl_run_retain(const char *dir, const charl_run_policy *policy, int *removed)
 {
+    CHARL_GIVEN(dir, policy);
     charl_status st = CHARL_OK;
     charl_run_steps list = {0};
     char *path = NULL;
@@ -209,6 +217,7 @@ cleanup:
 
 charl_status charl_run_link(const char *dir, const char *name, int64_t step)
 {
+    CHARL_GIVEN(dir, name);
     charl_status st = CHARL_OK;
     char *path = NULL;
     char *temp = NULL;

@@ -187,6 +187,7 @@ static charl_status lock(charl_run *run)
 
 charl_status charl_run_check(charl_run *run)
 {
+    CHARL_GIVEN(run);
     struct stat named, opened;
 
     CHARL_REQUIRE(stat(run->dir, &named) == 0 && fstat(run->dir_fd, &opened) == 0 && named.st_dev == opened.st_dev &&
@@ -203,6 +204,7 @@ charl_status charl_run_check(charl_run *run)
 
 charl_status charl_run_open(const char *dir, charl_run **out)
 {
+    CHARL_GIVEN(dir, out);
     charl_status st = CHARL_OK;
     charl_run *run = NULL;
     char *folder = NULL, *link = NULL;
@@ -248,5 +250,5 @@ void charl_run_close(charl_run *run)
 
 const char *charl_run_get_note(const charl_run *run)
 {
-    return run->note;
+    return run ? run->note : NULL;
 }

@@ -58,6 +58,7 @@ static int64_t row_bytes(const charl_dataset_info *info)
 charl_status charl_loader_create(charl_dataset *ds, const charl_slices *mine, const charl_loader_options *options,
                                  charl_loader **out)
 {
+    CHARL_GIVEN(ds, options, out);
     static const charl_slices whole = {.total = 1, .count = 1};
     charl_status st = CHARL_OK;
     const charl_slices *part = mine ? mine : &whole;
@@ -101,6 +102,7 @@ cleanup:
 
 charl_status charl_loader_next(charl_loader *l, charl_loader_batch *out)
 {
+    CHARL_GIVEN(l, out);
     *out = (charl_loader_batch){.step = -1};
     if (l->held >= 0) {
         charl__loader_release(l->reader, l->held);
@@ -115,7 +117,7 @@ charl_status charl_loader_next(charl_loader *l, charl_loader_batch *out)
 
 double charl_loader_waited_s(const charl_loader *l)
 {
-    return charl__loader_waited_s(l->reader);
+    return l ? charl__loader_waited_s(l->reader) : 0;
 }
 
 void charl_loader_destroy(charl_loader *l)

@@ -529,6 +529,7 @@ charl_status charl__dataset_create(charl_dataset **out)
 
 charl_status charl_dataset_open(const char *path, const charl_dataset_options *opt, charl_dataset **out)
 {
+    CHARL_GIVEN(path, out);
     charl_status st = CHARL_OK;
     const charl_dataset_options none = {0};
     charl_dataset *ds = NULL;
@@ -559,6 +560,7 @@ cleanup:
 
 charl_status charl_dataset_check(charl_dataset *ds)
 {
+    CHARL_GIVEN(ds);
     for (int j = 0; j < ds->n_parts; j++) {
         CHARL_TRY(charl_dataset_check(ds->part[j]));
     }
@@ -645,6 +647,13 @@ bool charl__dataset_is_weighted(const charl_dataset *ds, charl_split split)
 
 void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
 {
+    if (!out) {
+        return;
+    }
+    *out = (charl_dataset_info){0};
+    if (!ds) {
+        return;
+    }
     const charl__view *train = &ds->views[CHARL_SPLIT_TRAIN];
     const bool tokens = ds->kind == CHARL_DATASET_TOKENS;
     const charl_shape window = {1, {ds->window}};

@@ -221,6 +221,7 @@ static charl_status check_output(const charl_dataset *ds, const char *out)
 
 charl_status charl_dataset_sample(charl_dataset *ds, int64_t n, const char *out, const charl_import_options *opt)
 {
+    CHARL_GIVEN(ds, out);
     charl_status st = CHARL_OK;
     enum { TRAIN, LEFT_OUT, VAL };
     const charl_import_options none = {0};
@@ -345,6 +346,7 @@ static charl_status check_outs(const char *const *outs, int parts, const double 
 charl_status charl_dataset_divide(charl_dataset *ds, const double *fractions, const char *const *outs, int parts,
                                   const charl_import_options *opt)
 {
+    CHARL_GIVEN(ds, fractions || parts == 0, outs || parts == 0);
     charl_status st = CHARL_OK;
     const charl_import_options none = {0};
     charl_dataset_info info;

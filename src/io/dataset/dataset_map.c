@@ -271,6 +271,7 @@ static charl_status map_all(mapping *m)
 
 charl_status charl_dataset_map(charl_dataset *ds, const charl_data_schema *s, const char *model, bool all, char **notes)
 {
+    CHARL_GIVEN(ds, s, notes);
     charl_status st = CHARL_OK;
     mapping m = {.ds = ds, .s = s, .model = model, .all = all};
 

@@ -142,6 +142,7 @@ cleanup:
 charl_status charl_dataset_open_mix(const char *const *paths, const double *weights, int n,
                                     const charl_dataset_options *opt, charl_dataset **out)
 {
+    CHARL_GIVEN(paths || n == 0, weights || n == 0, out);
     charl_status st = CHARL_OK;
     charl_dataset *ds = NULL, **part = NULL;
 

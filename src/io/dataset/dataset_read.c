@@ -172,6 +172,7 @@ static charl_status read_mixed(charl_dataset *ds, charl_split split, const int64
 charl_status charl_dataset_read_at(charl_dataset *ds, charl_split split, const int64_t *starts, int64_t n, void *x,
                                    void *y)
 {
+    CHARL_GIVEN(ds, starts || n == 0);
     charl_status st = CHARL_OK;
     const charl__view *v = NULL;
     void *stored = NULL;
@@ -206,6 +207,7 @@ cleanup:
 
 charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int64_t first, int64_t n, void *out)
 {
+    CHARL_GIVEN(ds, out || n == 0);
     const charl__view *v = NULL;
 
     CHARL_REQUIRE((unsigned)split < CHARL_SPLIT_COUNT && ds->kind == CHARL_DATASET_TOKENS, CHARL_ERR_INVALID,
@@ -254,6 +256,7 @@ cleanup:
 
 charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int64_t *rows, int64_t n, void *x, void *y)
 {
+    CHARL_GIVEN(ds, rows || n == 0);
     charl_status st = CHARL_OK;
     const charl__view *v = NULL;
     unsigned char *px = x;
@@ -506,6 +509,7 @@ cleanup:
 charl_status charl_dataset_read_weights(charl_dataset *ds, charl_split split, const int64_t *places, int64_t n,
                                         float *w)
 {
+    CHARL_GIVEN(ds, places || n == 0, w || n == 0);
     CHARL_REQUIRE((unsigned)split < CHARL_SPLIT_COUNT && n >= 0, CHARL_ERR_INVALID,
                   "%s: no such split or a negative count", ds->file.path);
     if (ds->kind != CHARL_DATASET_TOKENS) {
@@ -659,6 +663,7 @@ cleanup:
 
 charl_status charl_dataset_verify(charl_dataset *ds)
 {
+    CHARL_GIVEN(ds);
     charl_status st = CHARL_OK;
     charl_tokenizer *tokenizer = NULL;
 

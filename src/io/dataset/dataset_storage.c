@@ -107,6 +107,7 @@ static charl_status put_array(const charl__array *a, charl__text *out)
 
 charl_status charl_dataset_storage(const charl_dataset *ds, char **out)
 {
+    CHARL_GIVEN(ds, out);
     charl_status st = CHARL_OK;
     charl__text text = {0};
 

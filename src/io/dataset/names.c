@@ -31,7 +31,7 @@ static bool next_name(const char **at, name *out)
 /* Where a list begins; the empty text holds no name. */
 static const char *first_name(const char *names)
 {
-    return names[0] ? names : NULL;
+    return names && names[0] ? names : NULL;
 }
 
 int64_t charl_names_count(const char *names)
@@ -47,6 +47,9 @@ int64_t charl_names_count(const char *names)
 
 const char *charl_names_get(const char *names, int64_t index, size_t *length)
 {
+    if (!length) {
+        return NULL;
+    }
     const char *at = first_name(names);
     name found = {0};
 
@@ -99,6 +102,7 @@ static charl_status add_missing(charl__text *text, const name *one, int64_t n)
 
 charl_status charl_names_match(const char *of, const char *in, int64_t **index, char **missing)
 {
+    CHARL_GIVEN(of, in, index, missing);
     charl_status st = CHARL_OK;
     const char *at = first_name(of);
     charl__text text = {0};

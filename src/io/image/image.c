@@ -27,6 +27,9 @@ const char *charl_image_fit_name(charl_image_fit fit)
 
 charl_image_fit charl_image_fit_of(const char *name)
 {
+    if (!name) {
+        return (charl_image_fit){0};
+    }
     int fit = 0;
 
     while (fit < CHARL_FIT_COUNT && strcmp(name, fit_names[fit]) != 0) {
@@ -71,6 +74,7 @@ cleanup:
 
 charl_status charl_image_read(const char *path, const charl_image_format *format, unsigned char *out)
 {
+    CHARL_GIVEN(path, format, out);
     charl_status st = CHARL_OK;
     static const unsigned char png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
     static const unsigned char jpeg[] = {0xff, 0xd8, 0xff};
@@ -217,6 +221,7 @@ static charl_status add(charl_image_files *files, const char *path, bool below)
 
 charl_status charl_image_files_add(charl_image_files *files, const char *path)
 {
+    CHARL_GIVEN(files, path);
     return add(files, path, false);
 }
 
@@ -227,6 +232,9 @@ charl_status charl__image_files_add_tree(charl_image_files *files, const char *p
 
 void charl_image_files_fini(charl_image_files *files)
 {
+    if (!files) {
+        return;
+    }
     for (int64_t i = 0; i < files->count; i++) {
         charl_free(files->paths[i]);
     }

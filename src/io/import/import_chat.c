@@ -400,6 +400,7 @@ cleanup:
 charl_status charl_import_chat(const char *const *paths, int n, const charl_chat_options *chat_options, const char *out,
                                const charl_import_options *opt)
 {
+    CHARL_GIVEN(paths || n == 0, out);
     static const charl_chat_options none = {0};
     static const charl_import_options plain = {0};
     charl_status st = CHARL_OK;

@@ -866,6 +866,7 @@ cleanup:
 charl_status charl_import_csv(const char *path, const charl_csv_options *csv, const char *out,
                               const charl_import_options *opt)
 {
+    CHARL_GIVEN(path, out);
     charl_status st = CHARL_OK;
     const charl_csv_options none = {0};
     const charl_import_options no_options = {0};

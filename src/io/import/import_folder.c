@@ -502,6 +502,7 @@ static charl_status check_format(const charl_image_format *f)
 charl_status charl_import_images(const char *const folders[2], const charl_image_format *format, const char *out,
                                  const charl_import_options *opt)
 {
+    CHARL_GIVEN(folders, format, out);
     charl_status st = CHARL_OK;
     collection c[2] = {{.folder = folders[0]}, {.folder = folders[1]}};
     classes k = {0};

@@ -26,11 +26,13 @@ cleanup:
 charl_status charl_import_hdf5(const char *const *files, int n, const charl_hdf5_options *hdf5, const char *out,
                                const charl_import_options *opt)
 {
+    CHARL_GIVEN(files, out);
     charl_status st = CHARL_OK;
     const charl_hdf5_options none = {0}, *o = hdf5 ? hdf5 : &none;
     const bool by_attribute = o->y && o->y[0] == '@';
     charl__paths paths = {0};
 
+    CHARL_REQUIRE_CLEANUP(n >= 1, CHARL_ERR_CONFIG, "there is no file to import");
     CHARL_REQUIRE_CLEANUP(!by_attribute || (o->x && o->y[1] && !o->weights), CHARL_ERR_CONFIG,
                           "y = @NAME needs x, the name of an attribute, and no weights");
     for (int i = 0; i < n; i++) {

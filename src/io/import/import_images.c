@@ -124,6 +124,7 @@ cleanup:
 charl_status charl_import_idx(const char *const images[2], const char *const labels[2], const char *out,
                               const charl_import_options *opt)
 {
+    CHARL_GIVEN(images, labels, out);
     charl_status st = CHARL_OK;
     idx_pair pair[2] = {{0}, {0}};
     charl__writer *w = NULL;
@@ -213,6 +214,7 @@ cleanup:
 charl_status charl_import_cifar10(const char *const *train, int n_train, const char *test, const char *out,
                                   const charl_import_options *opt)
 {
+    CHARL_GIVEN(train || n_train == 0, out);
     charl_status st = CHARL_OK;
     charl__writer *w = NULL;
     charl__writer_spec spec = {

@@ -290,6 +290,7 @@ static charl_status plan(const charl__npy *x, const charl__npy *y, charl__writer
 
 charl_status charl_import_npy(const char *x, const char *y, const char *out, const charl_import_options *opt)
 {
+    CHARL_GIVEN(x, out);
     charl_status st = CHARL_OK;
     charl__npy a[2] = {{0}, {0}};
     charl__writer_spec spec = {0};

@@ -433,6 +433,7 @@ cleanup:
 charl_status charl_import_text(const char *const *paths, int n, const charl_text_options *text, const char *out,
                                const charl_import_options *opt)
 {
+    CHARL_GIVEN(paths || n == 0, out);
     charl_status st = CHARL_OK;
     const charl_text_options how = text ? *text : (charl_text_options){0};
     const char *name = how.tokenizer ? how.tokenizer : "bytes";

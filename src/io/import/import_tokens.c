@@ -239,6 +239,7 @@ static charl_status load_tokenizer(import *m)
 charl_status charl_import_tokens(const char *const *paths, int n, const charl_tokens_options *tokens, const char *out,
                                  const charl_import_options *opt)
 {
+    CHARL_GIVEN(paths || n == 0, out);
     charl_status st = CHARL_OK;
 import m = {.o = tokens ? * tokens: (charl_tokens_options) { 0 } };
     charl__writer_spec spec = {.kind = CHARL_DATASET_TOKENS};

@@ -104,6 +104,7 @@ cleanup:
 
 charl_status charl_dataset_make(const char *path, const charl_make_options *opt)
 {
+    CHARL_GIVEN(path, opt);
     charl_status st = CHARL_OK;
     const charl_import_options import = {.overwrite = opt->overwrite};
     const maker *m = NULL;

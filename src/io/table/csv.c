@@ -26,6 +26,9 @@ struct charl__csv {
 
 bool charl_csv_separator(const char *text, char *out)
 {
+    if (!text || !out) {
+        return false;
+    }
     const bool tab = strcmp(text, "\\t") == 0 || strcmp(text, "tab") == 0;
     const bool found = strcmp(text, "auto") == 0;
 

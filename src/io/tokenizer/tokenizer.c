@@ -88,6 +88,7 @@ charl_status charl__tokenizer_restore(const charl__tokenizer_type *type, const v
 charl_status charl_tokenizer_create(const char *type, const char *text, size_t bytes, int64_t vocab,
                                     charl_tokenizer **out)
 {
+    CHARL_GIVEN(type, text || bytes == 0, out);
     const charl__tokenizer_type *row = charl__tokenizer_type_find(type);
     void *state = NULL;
     int64_t n = 0;
@@ -115,6 +116,9 @@ void charl_tokenizer_destroy(charl_tokenizer *t)
 
 charl_tokenizer *charl_tokenizer_share(const charl_tokenizer *t)
 {
+    if (!t) {
+        return NULL;
+    }
     charl_tokenizer *shared = (charl_tokenizer *)(uintptr_t)t; /* only the count changes */
 
     atomic_fetch_add(&shared->shares, 1);
@@ -137,18 +141,21 @@ bool charl__tokenizer_cuts_at_spaces(const charl_tokenizer *t)
 
 const char *charl_tokenizer_get_type(const charl_tokenizer *t)
 {
-    return t->type->row.name;
+    return t ? t->type->row.name : NULL;
 }
 
 int64_t charl_tokenizer_get_vocab(const charl_tokenizer *t)
 {
-    return t->vocab;
+    return t ? t->vocab : 0;
 }
 
 const char *charl_tokenizer_get_token(const charl_tokenizer *t, int64_t token, size_t *bytes)
 {
+    if (!bytes) {
+        return NULL;
+    }
     *bytes = 0;
-    if (token < 0 || token >= t->vocab) {
+    if (!t || token < 0 || token >= t->vocab) {
         return NULL;
     }
     *bytes = (size_t)(t->starts[token + 1] - t->starts[token]);
@@ -157,11 +164,14 @@ const char *charl_tokenizer_get_token(const charl_tokenizer *t, int64_t token, s
 
 bool charl_tokenizer_is_special(const charl_tokenizer *t, int64_t token)
 {
-    return t->special && token >= 0 && token < t->vocab && t->special[token];
+    return t && t->special && token >= 0 && token < t->vocab && t->special[token];
 }
 
 int64_t charl_tokenizer_find_special(const charl_tokenizer *t, const char *text)
 {
+    if (!t || !text) {
+        return -1;
+    }
     const size_t length = strlen(text);
 
     for (int64_t i = 0; t->special && i < t->vocab; i++) {
@@ -175,6 +185,9 @@ int64_t charl_tokenizer_find_special(const charl_tokenizer *t, const char *text)
 
 int64_t charl_tokenizer_get_end_of_text(const charl_tokenizer *t)
 {
+    if (!t) {
+        return -1;
+    }
     static const char *const names[] = {"<|endoftext|>", "<|end_of_text|>",
                                         "<\xef\xbd\x9c"
                                         "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
@@ -235,6 +248,7 @@ static charl_status collect(void *ctx, const int32_t *tokens, int64_t n)
 charl_status charl_tokenizer_encode(const charl_tokenizer *t, const char *text, size_t bytes, bool special,
                                     int32_t **tokens, int64_t *n)
 {
+    CHARL_GIVEN(t, text || bytes == 0, tokens, n);
     charl_status st = CHARL_OK;
     collected c = {.capacity = CHARL__ENCODER_BLOCK};
     charl__encoder *e = NULL;
@@ -256,6 +270,7 @@ cleanup:
 charl_status charl_tokenizer_decode(const charl_tokenizer *t, const int32_t *tokens, int64_t n, char **text,
                                     size_t *bytes)
 {
+    CHARL_GIVEN(t, tokens || n == 0, text, bytes);
     size_t length, total = 0;
 
     *text = NULL;

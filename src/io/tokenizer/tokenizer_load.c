@@ -128,6 +128,7 @@ cleanup:
 
 charl_status charl_tokenizer_load(const char *path, charl_tokenizer **out)
 {
+    CHARL_GIVEN(path, out);
     charl_status st = CHARL_OK;
     charl__text found = {0};
     const char *given = path;

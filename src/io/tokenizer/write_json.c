@@ -307,6 +307,7 @@ static charl_status put_all(writer *w)
 
 charl_status charl_tokenizer_print_json(const charl_tokenizer *t, char **out)
 {
+    CHARL_GIVEN(t, out);
     charl_status st = CHARL_OK;
     charl__text text = {0};
     writer w = {.t = t, .out = &text};

@@ -50,8 +50,11 @@ charl_status charl__metric_mean(const charl__metric_data *d, const charl__metric
 
 double charl_metric_get(const charl_metric_value *values, int n, const char *name)
 {
+    if (!values || !name) {
+        return (double)NAN;
+    }
     for (int i = 0; i < n; i++) {
-        if (strcmp(values[i].name, name) == 0) {
+        if (values[i].name && strcmp(values[i].name, name) == 0) {
             return values[i].value;
         }
     }

@@ -78,6 +78,7 @@ cleanup:
 
 charl_status charl_params_save(const charl_params *set, const char *path, const charl_params_save_options *options)
 {
+    CHARL_GIVEN(set, path);
     const charl_params_save_options o = options ? *options : (charl_params_save_options){.step = 0};
     charl_status st = CHARL_OK;
     values v = {.n = 0};
@@ -100,6 +101,7 @@ cleanup:
 charl_status charl_params_load(charl_params *set, const char *path, const charl_params_load_options *options,
                                charl_params_report *report)
 {
+    CHARL_GIVEN(set, path);
     static const charl__weights_words words = {
         .skip = "skip", .rename = "rename", .effect = "leaves what does not fit as it is, and so does by_name"};
     const charl_params_load_options o = options ? *options : (charl_params_load_options){.by_name = false};
@@ -123,6 +125,9 @@ cleanup:
 
 void charl_params_report_fini(charl_params_report *report)
 {
+    if (!report) {
+        return;
+    }
     charl_free(report->text);
     report->text = NULL;
 }

@@ -10,6 +10,7 @@ _Static_assert((int)CHARL_TUNE_TEXT >= (int)CHARL__GEMM_TEXT, "a name holds the 
 
 charl_status charl_tune(charl_device *dev, const charl_tune_product *product, charl_tune_result *out)
 {
+    CHARL_GIVEN(dev, product, out);
     const charl_tensor operand = {.dtype = product->dtype}, result = {.dtype = product->out_dtype};
     const charl__gemm gemm = {.a = &operand,
                               .b = &operand,

@@ -42,6 +42,7 @@ static charl_status create(charl_device *dev, charl_roofline **out)
 
 charl_status charl_roofline_copy(charl_device *dev, int64_t bytes, charl_roofline **out)
 {
+    CHARL_GIVEN(dev, out);
     charl_status st = CHARL_OK;
     charl_roofline *c = NULL;
     int lanes, each, chains;
@@ -86,6 +87,7 @@ static charl_status prepare_fma(charl_roofline *c)
 
 charl_status charl_roofline_multiply(charl_device *dev, charl_dtype dtype, charl_roofline **out)
 {
+    CHARL_GIVEN(dev, out);
     charl_status st = CHARL_OK;
     charl_roofline *c = NULL;
 
@@ -117,10 +119,11 @@ void charl_roofline_destroy(charl_roofline *c)
 
 double charl_roofline_amount(const charl_roofline *c)
 {
-    return c->amount;
+    return c ? c->amount : 0;
 }
 
 charl_status charl_roofline_run(charl_roofline *c)
 {
+    CHARL_GIVEN(c);
     return charl__launch_enqueue(c->dev, &c->launch);
 }

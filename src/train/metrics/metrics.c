@@ -51,6 +51,7 @@ cleanup:
 charl_status charl_metrics_open(const char *dir, unsigned wanted, int64_t keep_step, const charl_config *config,
                                 charl_metrics **out)
 {
+    CHARL_GIVEN(dir, out);
     charl_status st = CHARL_OK;
     const charl__metrics_place place = {.dir = dir, .keep_step = keep_step, .config = config};
     charl_metrics *m = NULL;
@@ -81,6 +82,7 @@ void charl_metrics_close(charl_metrics *m)
 
 charl_status charl_metrics_train(charl_metrics *m, const charl_train_row *row)
 {
+    CHARL_GIVEN(m, row);
     for (int i = 0; i < N_FORMATS; i++) {
         if (m->file[i]) {
             CHARL_TRY(formats[i]->train(m->file[i], row));
@@ -91,6 +93,7 @@ charl_status charl_metrics_train(charl_metrics *m, const charl_train_row *row)
 
 charl_status charl_metrics_val(charl_metrics *m, const charl_val_row *row)
 {
+    CHARL_GIVEN(m, row);
     for (int i = 0; i < N_FORMATS; i++) {
         if (m->file[i]) {
             CHARL_TRY(formats[i]->val(m->file[i], row));
@@ -101,6 +104,7 @@ charl_status charl_metrics_val(charl_metrics *m, const charl_val_row *row)
 
 charl_status charl_metrics_balance(charl_metrics *m, const charl_balance_row *row)
 {
+    CHARL_GIVEN(m, row);
     for (int i = 0; i < N_FORMATS; i++) {
         if (m->file[i] && formats[i]->balance) {
             CHARL_TRY(formats[i]->balance(m->file[i], row));
@@ -111,6 +115,7 @@ charl_status charl_metrics_balance(charl_metrics *m, const charl_balance_row *ro
 
 charl_status charl_metrics_histograms(charl_metrics *m, int64_t step, const charl_params *params, float gradient_scale)
 {
+    CHARL_GIVEN(m, params);
     for (int i = 0; i < N_FORMATS; i++) {
         if (m->file[i] && formats[i]->histograms) {
             CHARL_TRY(formats[i]->histograms(m->file[i], step, params, gradient_scale));

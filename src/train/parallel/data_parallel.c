@@ -68,6 +68,7 @@ charl_status charl_data_parallel_create(charl_comm *comm, const charl_slices *mi
                                         charl_graph *g, const charl_data_parallel_options *options,
                                         charl_data_parallel **out)
 {
+    CHARL_GIVEN(comm, mine, params, g, out);
     charl_status st = CHARL_OK;
     charl_data_parallel *dp = NULL;
     const charl_allreduce_options wanted = {.algorithm = options ? options->allreduce : NULL,
@@ -96,6 +97,7 @@ cleanup:
 
 charl_status charl_data_parallel_compile(charl_data_parallel *dp, charl_graph *g)
 {
+    CHARL_GIVEN(dp, g);
     const charl_status st = check_graph(dp, g);
 
     return charl_comm_agree(dp->comm, st == CHARL_OK ? compile(dp, g) : st);
@@ -103,6 +105,7 @@ charl_status charl_data_parallel_compile(charl_data_parallel *dp, charl_graph *g
 
 charl_status charl_data_parallel_reduce(charl_data_parallel *dp)
 {
+    CHARL_GIVEN(dp);
     CHARL_TRY(charl__grad_reducer_begin(dp->reducer));
     CHARL_TRY(charl__grad_reducer_finish(dp->reducer));
     return CHARL_OK;
@@ -110,11 +113,14 @@ charl_status charl_data_parallel_reduce(charl_data_parallel *dp)
 
 const char *charl_data_parallel_algorithm(const charl_data_parallel *dp)
 {
-    return charl__grad_reducer_name(dp->reducer);
+    return dp ? charl__grad_reducer_name(dp->reducer) : NULL;
 }
 
 int64_t charl_data_parallel_get_bytes(const charl_data_parallel *dp)
 {
+    if (!dp) {
+        return 0;
+    }
     int64_t begin = 0, end, elements = 0;
 
     while (dp->reducer && (end = charl__params_range(dp->params, &begin, 1)) > begin) {

@@ -691,6 +691,9 @@ static charl_var *continue_sequences(charl_graph *g, charl_var *qkv, attention_a
 
 charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention_args *args)
 {
+    if (!g || !args) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "attention: args is NULL");
+    }
     const int kv_heads = args->kv_heads > 0 ? args->kv_heads : args->heads;
     charl_var *mask = args->start ? args->start : charl__graph_starts(g);
     attention_attr a = {.heads = args->heads,

@@ -244,6 +244,9 @@ const charl__op charl_op_rotary = {
 
 charl_var *charl_rotary(charl_graph *g, charl_var *x, const charl_rotary_args *args)
 {
+    if (!args) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "rotary: args is NULL");
+    }
     const rotary_attr attr = {.args = *args};
 
     if (args->head_dim < 2 || args->head_dim > MAX_HEAD_DIM || args->head_dim % 2 != 0 || args->heads < 0 ||

@@ -291,6 +291,9 @@ const charl__op charl_op_conv2d = {
 charl_var *charl_conv2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias, const charl_window *win,
                         int groups)
 {
+    if (!win) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "conv2d: win is NULL");
+    }
     const charl__conv_attr t = {.win = *win, .groups = groups};
     charl_var *out[CHARL_OP_MAX_OUT];
 

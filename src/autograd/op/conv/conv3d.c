@@ -81,6 +81,9 @@ static bool check(charl_graph *g, const char *name, charl_var *x, charl_var *w, 
 charl_var *charl_conv3d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias, const charl_window3d *win,
                         int groups)
 {
+    if (!win) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "conv3d: win is NULL");
+    }
     charl_shape s, out = {5, {0}};
     charl__unfold along;
     parts p;
@@ -116,38 +119,42 @@ charl_var *charl_conv3d(charl_graph *g, charl_var *x, charl_var *w, charl_var *b
 }
 
 charl_var *charl_conv_transpose3d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias,
-                                  const charl_conv_transpose3d_args *a)
+                                  const charl_conv_transpose3d_args *args)
 {
-    const charl_window3d *win = &a->win;
+    if (!args) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "conv_transpose3d: args is NULL");
+    }
+    const charl_window3d *win = &args->win;
     charl_shape s, k, out = {5, {0}};
     int64_t image[2];
     parts p;
     char text[CHARL_SHAPE_TEXT];
 
-    if (!x || !w || !check(g, "conv_transpose3d", x, w, win, a->groups, true)) {
+    if (!x || !w || !check(g, "conv_transpose3d", x, w, win, args->groups, true)) {
         return NULL;
     }
     s = charl_var_get_type(x).shape;
     k = charl_var_get_type(w).shape;
     out.dim[0] = s.dim[0];
-    out.dim[1] = k.dim[1] * a->groups;
+    out.dim[1] = k.dim[1] * args->groups;
     for (int i = 0; i < 3; i++) {
         const int64_t reach = (int64_t)win->dilation[i] * (win->kernel[i] - 1) + 1 - 2 * (int64_t)win->padding[i];
 
-        out.dim[2 + i] = (s.dim[2 + i] - 1) * win->stride[i] + reach + a->output_padding[i];
-        if (a->output_padding[i] < 0 || a->output_padding[i] >= win->stride[i] || out.dim[2 + i] < 1) {
+        out.dim[2 + i] = (s.dim[2 + i] - 1) * win->stride[i] + reach + args->output_padding[i];
+        if (args->output_padding[i] < 0 || args->output_padding[i] >= win->stride[i] || out.dim[2 + i] < 1) {
             return charl__graph_fail(
                 g, CHARL_ERR_INVALID,
                 "conv_transpose3d: x %s gives %lld outputs along extent %d; output_padding %d must be "
                 "less than the stride %d",
-                charl_shape_format(&s, text), (long long)out.dim[2 + i], 2 + i, a->output_padding[i], win->stride[i]);
+                charl_shape_format(&s, text), (long long)out.dim[2 + i], 2 + i, args->output_padding[i],
+                win->stride[i]);
         }
     }
     p = take_apart(win, out.dim + 2);
     image[0] = (p.d.kernel > 0 ? s.dim[2] : out.dim[2]) * s.dim[3];
     image[1] = out.dim[4];
     x = charl_reshape(g, x, (charl_shape){4, {s.dim[0], s.dim[1], s.dim[2] * s.dim[3], s.dim[4]}});
-    x = charl__conv2d_dgrad(g, x, image_weight(g, w, &p), &p.image, a->groups, image);
+    x = charl__conv2d_dgrad(g, x, image_weight(g, w, &p), &p.image, args->groups, image);
     x = p.h.kernel > 0 ? charl__fold_apply(g, x, &p.h) : x;
     if (p.d.kernel > 0) {
         const int64_t plane = out.dim[3] * out.dim[4];

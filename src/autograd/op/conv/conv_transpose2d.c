@@ -13,8 +13,11 @@ static int64_t output_extent(const charl_conv_transpose2d_args *a, int d, int64_
 }
 
 charl_var *charl_conv_transpose2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias,
-                                  const charl_conv_transpose2d_args *a)
+                                  const charl_conv_transpose2d_args *args)
 {
+    if (!args) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "conv_transpose2d: args is NULL");
+    }
     charl_shape s;
     int64_t size[2];
     char text[CHARL_SHAPE_TEXT];
@@ -28,16 +31,16 @@ charl_var *charl_conv_transpose2d(charl_graph *g, charl_var *x, charl_var *w, ch
                                  charl_shape_format(&s, text));
     }
     for (int d = 0; d < 2; d++) {
-        size[d] = output_extent(a, d, s.dim[2 + d]);
-        if (a->output_padding[d] < 0 || a->output_padding[d] >= a->win.stride[d] || size[d] < 1) {
+        size[d] = output_extent(args, d, s.dim[2 + d]);
+        if (args->output_padding[d] < 0 || args->output_padding[d] >= args->win.stride[d] || size[d] < 1) {
             return charl__graph_fail(g, CHARL_ERR_INVALID,
                                      "conv_transpose2d: x %s gives %lld outputs in %s; output_padding %d must be less "
                                      "than the stride %d",
                                      charl_shape_format(&s, text), (long long)size[d], d == 0 ? "H" : "W",
-                                     a->output_padding[d], a->win.stride[d]);
+                                     args->output_padding[d], args->win.stride[d]);
         }
     }
-    x = charl__conv2d_dgrad(g, x, w, &a->win, a->groups, size);
+    x = charl__conv2d_dgrad(g, x, w, &args->win, args->groups, size);
     if (x && bias) {
         const charl_shape channels = {3, {charl_var_get_type(x).shape.dim[1], 1, 1}};
 

@@ -235,6 +235,9 @@ const charl__op charl_op_augment2d = {
 charl_var *charl_augment2d(charl_graph *g, charl_var *x, charl_var *shift, charl_var *scale,
                            const charl_augment2d_args *args)
 {
+    if (!args) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "augment2d: args is NULL");
+    }
     charl_var *out[CHARL_OP_MAX_OUT];
     const float pi = 3.14159265F;
     const augment2d_attr attr = {
@@ -244,7 +247,7 @@ charl_var *charl_augment2d(charl_graph *g, charl_var *x, charl_var *shift, charl
         .rotate = args->rotate / 180.0F * pi,
         .batched = x && charl_var_get_type(x).batch == CHARL_BATCHED,
         .reversed_rows = args->reversed_rows,
-        .key = charl__fnv1a64_string(args->name),
+        .key = charl__fnv1a64_string(args->name ? args->name : ""),
     };
 
     if (!(args->crop >= 0 && args->crop <= 4096 && args->cutout >= 0 && args->cutout <= 65536 && args->rotate >= 0.0F &&

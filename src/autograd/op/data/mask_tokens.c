@@ -124,6 +124,9 @@ const charl__op charl_op_mask_tokens = {
 
 charl_var *charl_mask_tokens(charl_graph *g, charl_var *x, const charl_mask_tokens_args *args, charl_var **masked)
 {
+    if (!args || !masked) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "mask_tokens: args or masked is NULL");
+    }
     mask_attr attr = {.count = (int32_t)args->count,
                       .vocab = (int32_t)args->vocab,
                       .mask = (int32_t)args->mask,

@@ -96,6 +96,9 @@ const charl__op charl_op_padded_sequences = {
 
 charl_var *charl_padded_sequences(charl_graph *g, charl_var *x, int before, charl_var **length)
 {
+    if (!length) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "padded_sequences: length is NULL");
+    }
     const int32_t attr = before;
     charl_var *out[CHARL_OP_MAX_OUT] = {NULL};
 

@@ -241,15 +241,18 @@ static void statistics(charl_graph *g, charl_var *x, const charl_batch_norm_args
     }
 }
 
-charl_var *charl_batch_norm(charl_graph *g, charl_var *x, const charl_batch_norm_args *a)
+charl_var *charl_batch_norm(charl_graph *g, charl_var *x, const charl_batch_norm_args *args)
 {
-    charl__norm t = {.count = 1, .eps = a->eps, .training = charl_graph_is_training(g)};
+    if (!args) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "batch_norm: args is NULL");
+    }
+    charl__norm t = {.count = 1, .eps = args->eps, .training = charl_graph_is_training(g)};
     charl_var *out[CHARL_OP_MAX_OUT], *stats[2], *weight = NULL, *bias = NULL;
     const charl_slices *slices = charl__graph_slices(g);
     charl_shape per_channel = {0};
     charl_type type;
 
-    if (!x || !a->running_mean || !a->running_var) {
+    if (!x || !args->running_mean || !args->running_var) {
         return charl__apply1(g, &charl_op_batch_norm_apply, &t, NULL);
     }
     type = charl_var_get_type(x);
@@ -260,10 +263,10 @@ charl_var *charl_batch_norm(charl_graph *g, charl_var *x, const charl_batch_norm
     for (int i = 0; i < per_channel.ndim; i++) {
         per_channel.dim[i] = i == 0 ? type.shape.dim[1] : 1;
     }
-    if (a->weight || a->bias) {
-        weight = charl_reshape(g, a->weight ? a->weight : charl_constant(g, 1.0F),
-                               a->weight ? per_channel : (charl_shape){0});
-        bias = a->bias ? charl_reshape(g, a->bias, per_channel) : NULL;
+    if (args->weight || args->bias) {
+        weight = charl_reshape(g, args->weight ? args->weight : charl_constant(g, 1.0F),
+                               args->weight ? per_channel : (charl_shape){0});
+        bias = args->bias ? charl_reshape(g, args->bias, per_channel) : NULL;
     }
     if (t.training) {
         t.count = (double)charl_shape_count(&type.shape) / (double)(type.shape.dim[1] > 0 ? type.shape.dim[1] : 1);
@@ -275,10 +278,10 @@ charl_var *charl_batch_norm(charl_graph *g, charl_var *x, const charl_batch_norm
                                      "(train.batch_size = 2 or more), or layer_norm or group_norm instead",
                                      (long long)type.shape.dim[1]);
         }
-        statistics(g, x, a, &t, &per_channel, stats);
+        statistics(g, x, args, &t, &per_channel, stats);
     } else {
-        stats[0] = charl_reshape(g, a->running_mean, per_channel);
-        stats[1] = charl_reshape(g, charl__apply1(g, &charl_op_batch_norm_invstd, &t, a->running_var), per_channel);
+        stats[0] = charl_reshape(g, args->running_mean, per_channel);
+        stats[1] = charl_reshape(g, charl__apply1(g, &charl_op_batch_norm_invstd, &t, args->running_var), per_channel);
     }
     charl__apply(g, &charl_op_batch_norm_apply, &t, (charl_var *[]){x, stats[0], stats[1], weight, bias}, 5, out);
     return out[0];

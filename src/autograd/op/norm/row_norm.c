@@ -277,10 +277,15 @@ charl_var *charl_rms_norm(charl_graph *g, charl_var *x, charl_var *weight, float
 charl_var *charl_add_layer_norm(charl_graph *g, charl_var *a, charl_var *b, const charl_layer_norm_args *args,
                                 charl_var **sum)
 {
+    if (!args) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "add_layer_norm: args is NULL");
+    }
     charl_var *out[CHARL_OP_MAX_OUT];
 
     charl__apply(g, &charl_op_add_layer_norm, &args->eps, (charl_var *[]){a, b, args->weight, args->bias}, 4, out);
-    *sum = out[0];
+    if (sum) {
+        *sum = out[0];
+    }
     return out[1];
 }
 
@@ -289,6 +294,8 @@ charl_var *charl_add_rms_norm(charl_graph *g, charl_var *a, charl_var *b, charl_
     charl_var *out[CHARL_OP_MAX_OUT];
 
     charl__apply(g, &charl_op_add_rms_norm, &eps, (charl_var *[]){a, b, weight}, 3, out);
-    *sum = out[0];
+    if (sum) {
+        *sum = out[0];
+    }
     return out[1];
 }

@@ -474,10 +474,16 @@ const charl__op charl_op_avg_pool2d_grad = {
 
 charl_var *charl_max_pool2d(charl_graph *g, charl_var *x, const charl_window *win)
 {
+    if (!win) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "max_pool2d: win is NULL");
+    }
     return charl__apply1(g, &charl_op_max_pool2d, &(charl__pool){.win = *win}, x);
 }
 
 charl_var *charl_avg_pool2d(charl_graph *g, charl_var *x, const charl_window *win)
 {
+    if (!win) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "avg_pool2d: win is NULL");
+    }
     return charl__apply1(g, &charl_op_avg_pool2d, &(charl__pool){.win = *win}, x);
 }

@@ -49,18 +49,27 @@ static charl_var *pool(charl_graph *g, const char *name, charl_var *x, const cha
 
 charl_var *charl_max_pool3d(charl_graph *g, charl_var *x, const charl_window3d *win)
 {
+    if (!win) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "max_pool3d: win is NULL");
+    }
     return pool(g, "max_pool3d", x, win, charl_max_pool2d);
 }
 
 charl_var *charl_avg_pool3d(charl_graph *g, charl_var *x, const charl_window3d *win)
 {
+    if (!win) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "avg_pool3d: win is NULL");
+    }
     return pool(g, "avg_pool3d", x, win, charl_avg_pool2d);
 }
 
-charl_var *charl_upsample3d(charl_graph *g, charl_var *x, const charl_upsample3d_args *a)
+charl_var *charl_upsample3d(charl_graph *g, charl_var *x, const charl_upsample3d_args *args)
 {
-    const charl_upsample2d_args plane = {{a->factor[1], a->factor[2]}, a->trilinear};
-    const charl_upsample2d_args depth = {{a->factor[0], 1}, a->trilinear};
+    if (!args) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "upsample3d: args is NULL");
+    }
+    const charl_upsample2d_args plane = {{args->factor[1], args->factor[2]}, args->trilinear};
+    const charl_upsample2d_args depth = {{args->factor[0], 1}, args->trilinear};
     charl_shape s;
 
     x = planes(g, "upsample3d", x, &s);

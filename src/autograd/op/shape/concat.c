@@ -125,6 +125,9 @@ const charl__op charl_op_concat = {
 
 charl_var *charl_concat(charl_graph *g, charl_var *const *x, int n, int axis)
 {
+    if (!x) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "concat: x is NULL");
+    }
     charl_var *out[CHARL_OP_MAX_OUT];
 
     if (n < 1 || n > CHARL_OP_MAX_IN) {

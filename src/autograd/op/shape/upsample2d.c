@@ -211,5 +211,8 @@ const charl__op charl_op_upsample2d_grad = {
 
 charl_var *charl_upsample2d(charl_graph *g, charl_var *x, const charl_upsample2d_args *a)
 {
+    if (!a) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "upsample2d: args is NULL");
+    }
     return charl__apply1(g, &charl_op_upsample2d, a, x);
 }

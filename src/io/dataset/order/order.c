@@ -102,6 +102,9 @@ static void permute(const epoch_order *o, int64_t first, int64_t count, int64_t 
 
 void charl_order_rows(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t count, int64_t *out)
 {
+    if (!out || n <= 0) {
+        return;
+    }
     epoch_order o;
 
     for (int64_t i = 0; i < count;) {
@@ -121,7 +124,7 @@ void charl_order_rows(uint64_t seed, int64_t n, bool shuffle, int64_t position, 
 
 int64_t charl_order_row(uint64_t seed, int64_t n, bool shuffle, int64_t position)
 {
-    int64_t row;
+    int64_t row = 0;
 
     charl_order_rows(seed, n, shuffle, position, 1, &row);
     return row;
@@ -184,6 +187,9 @@ static int64_t row_in_blocks(const block_order *b, int64_t at)
 void charl_order_blocks(uint64_t seed, int64_t n, int64_t block, int64_t window, int64_t position, int64_t count,
                         int64_t *out)
 {
+    if (!out || n <= 0 || block <= 0) {
+        return;
+    }
     block_order b;
 
     for (int64_t i = 0, epoch = -1; i < count; i++) {
@@ -197,7 +203,7 @@ void charl_order_blocks(uint64_t seed, int64_t n, int64_t block, int64_t window,
 
 int64_t charl_order_shift(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t window)
 {
-    if (!shuffle) {
+    if (!shuffle || n <= 0 || window <= 0) {
         return 0;
     }
     return (int64_t)(mix(epoch_key(seed, (uint64_t)(position / n)) ^ UINT64_C(0x746f6b656e73)) % (uint64_t)window);

@@ -116,6 +116,7 @@ static charl_status set_target_stats(charl_data_schema *s, int64_t n, const floa
 charl_status charl_data_schema_create(const charl_dataset *ds, int64_t n_stats, const float *mean, const float *std,
                                       charl_data_schema **out)
 {
+    CHARL_GIVEN(ds, mean || n_stats == 0, std || n_stats == 0, out);
     charl_status st = CHARL_OK;
     charl_data_schema *s = NULL;
     charl_dataset_info info;
@@ -179,6 +180,7 @@ cleanup:
 charl_status charl_data_schema_normalized(const charl_data_schema *s, int64_t n_stats, const float *mean,
                                           const float *std, charl_data_schema **out)
 {
+    CHARL_GIVEN(s, mean || n_stats == 0, std || n_stats == 0, out);
     charl_status st = CHARL_OK;
     charl_data_schema *c = NULL;
 
@@ -207,11 +209,19 @@ cleanup:
 
 charl_status charl_data_schema_copy(const charl_data_schema *s, charl_data_schema **out)
 {
+    CHARL_GIVEN(s, out);
     return charl_data_schema_normalized(s, s->n_stats, s->mean, s->std, out);
 }
 
 void charl_data_schema_get_info(const charl_data_schema *s, const char *path, charl_dataset_info *out)
 {
+    if (!out) {
+        return;
+    }
+    *out = (charl_dataset_info){0};
+    if (!s) {
+        return;
+    }
     *out = (charl_dataset_info){.kind = s->kind,
                                 .path = path,
                                 .x_dtype = s->x_dtype,

@@ -83,6 +83,7 @@ static charl_status put_tokenizer(charl__text *t, const charl_data_schema *s)
 
 charl_status charl_data_schema_print(const charl_data_schema *s, char **out)
 {
+    CHARL_GIVEN(s, out);
     charl_status st = CHARL_OK;
     charl__text t = {0};
 
@@ -298,6 +299,7 @@ static charl_status read_object(const source *o, charl_data_schema *s)
 
 charl_status charl_data_schema_parse(const char *path, const char *json, charl_data_schema **out)
 {
+    CHARL_GIVEN(path, json, out);
     charl_status st = CHARL_OK;
     json_error_t error;
     const source o = {path, json_loads(json, JSON_REJECT_DUPLICATES, &error)};
@@ -319,6 +321,7 @@ cleanup:
 
 charl_status charl_data_schema_parse(const char *path, const char *json, charl_data_schema **out)
 {
+    CHARL_GIVEN(path, json, out);
     (void)json;
     *out = NULL;
     CHARL_FAIL(CHARL_ERR_CONFIG, "%s: this build cannot read JSON; HINT install libjansson-dev and build again", path);
