@@ -42,6 +42,8 @@ DEEPSEEK = (r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}
 R50K = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"""
 CL100K = (r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]"""
           r"""|\s+(?!\S)|\s""")
+QWEN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)"
+        r"|\s+")  # of Qwen-7B's tokenization_qwen.py
 
 
 def split(pattern, behavior="isolated", invert=False):
@@ -132,6 +134,7 @@ def refuse_twins(folder):
 
 def compare_learnt(text, folder):
     source = folder / "learnt.txt"
+    text = text.replace("\0", "")  # a file with it is no text
     source.write_text(text, newline="")
     for kind, more in (("bytes", []), ("chars", []), ("bpe", ["--vocab", "700"])):
         data = folder / f"{kind}.h5"
@@ -188,7 +191,7 @@ def check(text, folder):
     for word in text[:60000].replace("<|endoftext|>", "").split():
         for n in range(2, len(word.encode()) + 1):
             ranks.setdefault(word.encode()[:n], len(ranks))
-    for encoding, pattern, end in (("r50k_base", R50K, 0), ("cl100k_base", CL100K, 1), ("o200k_base", GPT4O, 1)):
+    for encoding, pattern, end in (("r50k_base", R50K, 0), ("cl100k_base", CL100K, 1), ("o200k_base", GPT4O, 1), ("qwen", QWEN, 0)):
         path = folder / f"{encoding}-test.tiktoken"
         path.write_bytes(b"".join(base64.b64encode(t) + b" %d\n" % i for t, i in ranks.items()))
         compare_tiktoken(encoding, path, pattern, ranks, {"<|endoftext|>": len(ranks) + end}, text, folder)

@@ -141,7 +141,7 @@ static void what_cannot_be_encoded(void **state)
     charl_assert_message("byte 2");
     charl_assert_status(charl_tokenizer_create("chars", "", 0, 0, &none), CHARL_ERR_DATA);
     charl_assert_status(charl_tokenizer_create("pretrained", "", 0, 0, &none), CHARL_ERR_CONFIG);
-    charl_assert_message("the types are bytes, chars or bpe");
+    charl_assert_message("the types are bytes, chars, bpe");
     assert_null(none);
     charl_tokenizer_destroy(t);
 }

@@ -16,7 +16,8 @@ typedef struct encoding {
     int64_t ranks; /* one more than the highest */
     const char *pattern;
     special special[12]; /* ends with NULL */
-    struct reserved {    /* <|reserved_special_token_FIRST|> and so on */
+    struct reserved {    /* <|NAME_FIRST|> and so on */
+        const char *name;
         int first, count, number;
     } reserved;
 } encoding;
@@ -59,7 +60,13 @@ static const encoding encodings[] = {
       {"<|end_header_id|>", 7},
       {"<|reserved_special_token_4|>", 8},
       {"<|eot_id|>", 9}},
-     {5, 246, 10}},
+     {"reserved_special_token", 5, 246, 10}},
+    /* https://huggingface.co/Qwen/Qwen-7B: tokenization_qwen.py */
+    {"qwen",
+     151643,
+     CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+     {{"<|endoftext|>", 0}, {"<|im_start|>", 1}, {"<|im_end|>", 2}},
+     {"extra", 0, 205, 3}},
 };
 
 enum { ENCODINGS = sizeof encodings / sizeof *encodings };
@@ -127,39 +134,44 @@ static charl_status read_line(const char *line, size_t length, int64_t number, c
     return charl__pretrained_add_token(p, rank, bytes, n, CHARL__TOKEN_MERGED);
 }
 
-static const char *encoding_name(int i)
+static const char *encoding_at(const void *ctx, int i, char *copy)
 {
-    return i < ENCODINGS ? encodings[i].name : NULL;
+    (void)ctx;
+    if (i >= ENCODINGS) {
+        return NULL;
+    }
+    snprintf(copy, 64, "%s %lld", encodings[i].name, (long long)encodings[i].ranks);
+    return copy;
 }
 
+/* cl100k_base.tiktoken is the published file; cl100k_base-mine.tiktoken is a vocabulary of one's own that splits text as cl100k_base does. */
 static charl_status find_encoding(const char *path, int64_t ranks, const encoding **out)
 {
-    char names[200];
+    char known[256];
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 
-    for (int i = 0; i < ENCODINGS; i++) {
+    *out = NULL;
+    for (int i = 0; i < ENCODINGS && !*out; i++) {
         const size_t length = strlen(encodings[i].name);
+        const bool named = strncmp(name, encodings[i].name, length) == 0;
 
-        if (strncmp(name, encodings[i].name, length) == 0) {
-            CHARL_REQUIRE(encodings[i].ranks == ranks || (name[length] != '.' && name[length] != '\0'), CHARL_ERR_DATA,
-                          "%s has %lld ranks, the file has %lld: it is cut off, or a vocabulary of "
-                          "its own; HINT call that %s-NAME.tiktoken",
-                          encodings[i].name, (long long)encodings[i].ranks, (long long)ranks, encodings[i].name);
+        CHARL_REQUIRE(!named || (name[length] != '.' && name[length] != '\0') || encodings[i].ranks == ranks,
+                      CHARL_ERR_DATA,
+                      "%s has %lld ranks, but the file has %lld: it is cut off, or is another vocabulary",
+                      encodings[i].name, (long long)encodings[i].ranks, (long long)ranks);
+        if (named && (name[length] == '-' || encodings[i].ranks == ranks)) {
             *out = &encodings[i];
-            return CHARL_OK;
         }
     }
-    for (int i = 0; i < ENCODINGS; i++) {
-        if (encodings[i].ranks == ranks) {
-            *out = &encodings[i];
-            return CHARL_OK;
-        }
+    for (int i = 0; i < ENCODINGS && !*out; i++) {
+        *out = encodings[i].ranks == ranks ? &encodings[i] : NULL;
     }
-    CHARL_FAIL(CHARL_ERR_DATA,
-               "a rank file does not say how text is split, and neither its name nor its %lld "
-               "ranks are those of a known encoding; HINT "
-               "call it ENCODING-NAME.tiktoken, where ENCODING is one of %s",
-               (long long)ranks, charl__text_list(NULL, encoding_name, names, sizeof names));
+    CHARL_REQUIRE(
+        *out, CHARL_ERR_DATA,
+        "a rank file holds neither the pattern that splits text nor the special tokens, and none of the known "
+        "encodings has its %lld ranks (%s); HINT use the tokenizer.json of the model, which holds both",
+        (long long)ranks, charl__text_names(NULL, encoding_at, NULL, known, sizeof known));
+    return CHARL_OK;
 }
 
 static charl_status add_specials(const encoding *e, charl__pretrained *p)
@@ -173,7 +185,7 @@ static charl_status add_specials(const encoding *e, charl__pretrained *p)
     for (int i = 0; i < e->reserved.count; i++) {
         char text[64];
 
-        snprintf(text, sizeof text, "<|reserved_special_token_%d|>", e->reserved.first + i);
+        snprintf(text, sizeof text, "<|%s_%d|>", e->reserved.name, e->reserved.first + i);
         CHARL_TRY(charl__pretrained_add_token(p, first + e->reserved.number + i, text, strlen(text), use));
     }
     return CHARL_OK;
