@@ -387,13 +387,15 @@ charl_status charl_dataset_divide(charl_dataset *ds, const double *fractions, co
  *  vocab           bpe: tokens at most; 0: 4096
  *  special_tokens  of a published tokenizer: their texts stand for them (charl_tokenizer_encode)
  *  field           of .jsonl files: the field that holds the text; NULL: "text"
- *  val_file        the validation set, named as `paths` of charl_import_text are; NULL: none, or by val_split */
+ *  val_file        the validation set, named as `paths` of charl_import_text are; NULL: none, or by val_split
+ *  binary          the files hold bytes of any kind; false: they are text, and what is not UTF-8 is refused */
 typedef struct charl_text_options {
     const char *tokenizer;
     int64_t vocab;
     bool special_tokens;
     const char *field;
     const char *val_file;
+    bool binary;
 } charl_text_options;
 
 /** Convert texts, plain or gzip, one after another, to tokens (u8, u16 or u32, by the size of the vocabulary).
@@ -409,7 +411,7 @@ typedef struct charl_text_options {
  *  Blocks. Local. Cost: the text is read twice, and once more for each of chars, bpe and val_split. Memory: a few MiB; bpe: the training
  *  text; a published tokenizer: a run of text without spaces.
  *  Errors: as charl_import_idx, charl_tokenizer_create and charl_tokenizer_load; ERR_DATA names the file and the byte or line of what is
- *  not UTF-8 (chars), not JSON or without the field, and of a NUL in one of several documents; ERR_CONFIG  .jsonl in a charl built
+ *  not UTF-8, not JSON or without the field, and of a NUL in one of several documents; ERR_CONFIG  .jsonl in a charl built
  *  without libjansson */
 charl_status charl_import_text(const char *const *paths, int n, const charl_text_options *text, const char *out,
                                const charl_import_options *opt) CHARL_MUST_CHECK;

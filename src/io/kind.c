@@ -390,17 +390,19 @@ static const charl__kind *of_wide(const head *h)
 }
 
 /* No control characters but those of text; UTF-8, or an older encoding with mostly ASCII in it. */
+/* A text may have some stray control characters, but not NUL. */
 static bool is_text(const head *h)
 {
-    size_t high = 0;
+    size_t high = 0, control = 0;
 
     for (size_t i = 0; i < h->n; i++) {
         const unsigned char c = h->at[i];
 
-        if ((c < ' ' && !(c >= '\t' && c <= '\r') && c != 0x1b && c != 0x1a) || c == 0x7f) {
-            return false;
-        }
+        control += (c < ' ' && !(c >= '\t' && c <= '\r') && c != 0x1b && c != 0x1a) || c == 0x7f;
         high += c >= 0x80;
+    }
+    if (memchr(h->at, 0, h->n) || control * 30 > h->n) {
+        return false;
     }
     return high * 3 <= h->n || charl__utf8_valid(h->at, h->n) + 4 > h->n; /* the last character may be cut */
 }

@@ -133,6 +133,21 @@ static void byte_order_marks_are_skipped(void **state)
                                 "ab\xff");
     charl_assert_status(charl_import_text(&path, 1, &chars, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("bad.txt: byte 5 is not UTF-8");
+    /* Whatever the tokenizer: text in another encoding is none in UTF-8, unless it is said that these are bytes. */
+    charl_assert_status(charl_import_text(&path, 1, NULL, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("bad.txt: byte 5 is not UTF-8");
+    charl_assert_message("--binary");
+    charl_assert_status(
+        charl_import_text(&path, 1, &(charl_text_options){.tokenizer = "chars", .binary = true}, out, &replace),
+        CHARL_ERR_CONFIG);
+    charl_assert_message("tokenizer chars takes text in UTF-8 only");
+    charl_assert_ok(charl_import_text(&path, 1, &(charl_text_options){.binary = true}, out, &replace));
+    ds = open_out(&opt, &info);
+    assert_int_equal(info.items[CHARL_SPLIT_TRAIN], 6);
+    charl_dataset_close(ds);
+    path = text_file("wide.txt", "\xff\xfeI\0t");
+    charl_assert_status(charl_import_text(&path, 1, NULL, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("UTF-16");
     need_json();
     path = text_file("mark.jsonl", "\xef\xbb\xbf{\"text\": \"one\"}\n");
     charl_assert_ok(charl_import_text(&path, 1, NULL, out, &replace));

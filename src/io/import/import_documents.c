@@ -11,7 +11,7 @@
 
 enum { BLOCK_BYTES = 1 << 20, MOST_LINE_BYTES = 1 << 30 };
 
-/* A document of a plain file, from byte `first` on. With utf8 a character that a block cuts waits for its rest. */
+/* A document of a plain file, from byte `first` on. A character that a block cuts waits for its rest. */
 static charl_status read_plain(const charl__documents *d, charl__source *s, int64_t first, unsigned char *block,
                                const charl__document_sink *sink)
 {
@@ -24,12 +24,13 @@ static charl_status read_plain(const charl__documents *d, charl__source *s, int6
 
         CHARL_TRY(charl__source_some(s, block + kept, BLOCK_BYTES - kept, &got));
         n = use = kept + got;
-        if (d->utf8) {
+        if (!d->binary) {
             use = charl__utf8_valid(block, n);
-            CHARL_REQUIRE(use == n || (got > 0 && n - use < 4), CHARL_ERR_DATA,
-                          "%s: byte %lld is not UTF-8; HINT --tokenizer bytes and bpe take any "
-                          "file",
-                          path, (long long)at + (long long)use);
+            CHARL_REQUIRE(
+                use == n || (got > 0 && n - use < 4), CHARL_ERR_DATA,
+                "%s: byte %lld is not UTF-8; HINT if it is text in another encoding, convert it, for example with "
+                "`iconv -f WINDOWS-1252 -t UTF-8`; --binary takes bytes of any kind",
+                path, (long long)at + (long long)use);
         }
         if (use > 0) {
             const unsigned char *nul = d->no_nul ? memchr(block, 0, use) : NULL;
@@ -189,7 +190,9 @@ charl_status charl__documents_read(const charl__documents *d, const charl__docum
 
     CHARL_TRY_CLEANUP(charl__alloc(BLOCK_BYTES, &block));
     for (int64_t i = 0; i < d->paths->n; i++) {
-        CHARL_TRY_CLEANUP(charl__source_open_text(d->paths->path[i], &s, &first));
+        first = 0;
+        CHARL_TRY_CLEANUP(d->binary ? charl__source_open(d->paths->path[i], &s)
+                                    : charl__source_open_text(d->paths->path[i], &s, &first));
         CHARL_TRY_CLEANUP(d->line || is_json(d->paths->path[i]) ? read_json(d, s, block, sink)
                                                                 : read_plain(d, s, first, block, sink));
         charl__source_close(s);

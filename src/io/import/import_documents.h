@@ -10,7 +10,7 @@
 typedef struct charl__documents {
     const charl__paths *paths;
     const char *field; /* of the JSON objects: the one that holds the text */
-    bool utf8;         /* refuse a file that is not UTF-8 */
+    bool binary;       /* plain files hold bytes of any kind; false: a file that is not text in UTF-8 is refused */
     bool no_nul;       /* refuse a text with the character NUL */
     /* Gets every line instead, whatever a file is called, with the sink's ctx: its number and its text. NULL: as above */
     charl_status (*line)(void *ctx, const char *path, int64_t number, const char *text, size_t n);

@@ -35,8 +35,7 @@ typedef struct corpus {
 } corpus;
 
 /* learnt: the tokenizer learns from a text */
-static charl_status corpus_open(corpus *c, const char *const *names, int n, const charl_text_options *text, bool utf8,
-                                bool learnt)
+static charl_status corpus_open(corpus *c, const char *const *names, int n, const charl_text_options *text, bool learnt)
 {
     bool json = false;
 
@@ -47,8 +46,8 @@ static charl_status corpus_open(corpus *c, const char *const *names, int n, cons
         CHARL_TRY(charl__paths_add(&c->paths[1], text->val_file, ENDINGS));
     }
     for (int k = 0; k < 2; k++) {
-        c->documents[k] =
-            (charl__documents){.paths = &c->paths[k], .field = text->field ? text->field : "text", .utf8 = utf8};
+        c->documents[k] = (charl__documents){
+            .paths = &c->paths[k], .field = text->field ? text->field : "text", .binary = text->binary};
         json = json || charl__documents_have_json(&c->documents[k]);
         c->several = c->several || json || c->paths[k].n > 1;
     }
@@ -453,7 +452,9 @@ charl_status charl_import_text(const char *const *paths, int n, const charl_text
                           name);
     CHARL_REQUIRE_CLEANUP(!how.special_tokens || !type, CHARL_ERR_CONFIG,
                           "tokenizer %s has no special tokens: only published tokenizers do", name);
-    CHARL_TRY_CLEANUP(corpus_open(&c, paths, n, &how, (type ? type : t->type)->needs_utf8, type != NULL));
+    CHARL_REQUIRE_CLEANUP(!how.binary || !(type ? type : t->type)->needs_utf8, CHARL_ERR_CONFIG,
+                          "tokenizer %s takes text in UTF-8 only, so it cannot be used with --binary", name);
+    CHARL_TRY_CLEANUP(corpus_open(&c, paths, n, &how, type != NULL));
     for (int k = 0; k < 2; k++) {
         CHARL_TRY_CLEANUP(charl__paths_check_output(&c.paths[k], out));
     }
@@ -499,6 +500,8 @@ static const charl_key keys[] = {
      "the field of a .jsonl file that holds the text (default: text)", NULL},
     {"val_file", CHARL_KEY_TEXT, offsetof(charl_text_options, val_file), NULL, false,
      "a file, folder or pattern to validate on, instead of --val-split", NULL},
+    {"binary", CHARL_KEY_BOOL, offsetof(charl_text_options, binary), NULL, false,
+     "the files hold bytes of any kind; without it they are text, and what is not UTF-8 is refused", NULL},
 };
 static const charl_text_options defaults = {0};
 
