@@ -14,6 +14,8 @@ typedef struct net {
     charl_params *params;
 } net;
 
+static const char *prefix = ""; /* of the names */
+
 /* Two layers, the first of `width` outputs; `last` is the name of the second. */
 static void open_net(int64_t width, const char *last, uint64_t seed, net *n)
 {
@@ -23,9 +25,9 @@ static void open_net(int64_t width, const char *last, uint64_t seed, net *n)
 
     charl_assert_ok(charl_params_create(&n->params));
     charl_assert_ok(charl_graph_create(dev, NULL, &n->g));
-    snprintf(name[0], sizeof name[0], "fc1.weight");
-    snprintf(name[1], sizeof name[1], "fc1.bias");
-    snprintf(name[2], sizeof name[2], "%s.weight", last);
+    snprintf(name[0], sizeof name[0], "%sfc1.weight", prefix);
+    snprintf(name[1], sizeof name[1], "%sfc1.bias", prefix);
+    snprintf(name[2], sizeof name[2], "%s%s.weight", prefix, last);
     for (int i = 0; i < 3; i++) {
         charl_param *param;
 
@@ -98,6 +100,35 @@ static void round_trip(const char *file)
     close_net(&a);
     close_net(&b);
     close_net(&c);
+    charl_test_tempdir_remove(dir);
+}
+
+/* Names in the file that all have a prefix, or lack the model's: the message gives the entry of init.rename for them. */
+static void test_prefixes(void **state)
+{
+    char *dir = charl_test_tempdir();
+    const char *bare = charl_test_path(dir, "bare.h5"), *prefixed = charl_test_path(dir, "prefixed.h5");
+    charl_params_report report;
+    net a, b;
+
+    (void)state;
+    open_net(4, "fc2", 1, &a);
+    prefix = "net.a.";
+    open_net(4, "fc2", 2, &b);
+    prefix = "";
+    charl_assert_ok(charl_params_save(a.params, bare, NULL));
+    charl_assert_ok(charl_params_save(b.params, prefixed, NULL));
+    charl_assert_status(charl_params_load(a.params, prefixed, NULL, &report), CHARL_ERR_CHECKPOINT);
+    charl_assert_message("HINT init.rename = net.a.* -> * gives 3 of 3 parameters a tensor");
+    charl_params_report_fini(&report);
+    charl_assert_status(charl_params_load(b.params, bare, NULL, &report), CHARL_ERR_CHECKPOINT);
+    charl_assert_message("HINT init.rename = * -> net.a.* gives 3 of 3 parameters a tensor");
+    charl_params_report_fini(&report);
+    charl_assert_ok(charl_params_load(b.params, bare, &(charl_params_load_options){.rename = "* -> net.a.*"}, &report));
+    assert_int_equal(report.loaded, 3);
+    charl_params_report_fini(&report);
+    close_net(&a);
+    close_net(&b);
     charl_test_tempdir_remove(dir);
 }
 
@@ -181,9 +212,9 @@ static void test_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_checkpoint),   cmocka_unit_test(test_safetensors),
-        cmocka_unit_test(test_other_shapes), cmocka_unit_test(test_half_sized_tensors),
-        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_prefixes),           cmocka_unit_test(test_checkpoint),
+        cmocka_unit_test(test_safetensors),        cmocka_unit_test(test_other_shapes),
+        cmocka_unit_test(test_half_sized_tensors), cmocka_unit_test(test_errors),
     };
 
     return charl_test_on_device(tests, &dev);

@@ -494,6 +494,69 @@ cleanup:
     return st;
 }
 
+/* `name` without `rest` at its end, where a dot or nothing stands before that; -1: it does not end so. */
+static int prefix_of(const char *name, const char *rest)
+{
+    const size_t n = strlen(name), m = strlen(rest);
+
+    return n > m && name[n - m - 1] == '.' && strcmp(name + n - m, rest) == 0 ? (int)(n - m) : -1;
+}
+
+/* How many parameters have a tensor if the file's names lose the prefix, or (`adds`) get it. */
+static int count_with(const load *l, const char *prefix, int length, bool adds)
+{
+    int found = 0;
+
+    for (int i = 0; i < charl_params_get_count(l->set); i++) {
+        const char *name = charl_param_get_spec(charl_params_get(l->set, i))->name;
+
+        for (int64_t k = 0; k < l->n; k++) {
+            const char *full = adds ? name : l->tensors[k].name, *rest = adds ? l->tensors[k].name : name;
+
+            if (prefix_of(full, rest) == length && strncmp(full, prefix, (size_t)length) == 0) {
+                found++;
+                break;
+            }
+        }
+    }
+    return found;
+}
+
+/* The prefix that accounts for the most parameters, as an entry of init.rename; else names of both sides. */
+static void suggest_names(const load *l, char *hint, size_t size)
+{
+    const char *prefix = NULL;
+    int length = 0, most = 0;
+    bool adds = false;
+
+    for (int i = 0; i < charl_params_get_count(l->set) && most == 0; i++) {
+        const char *name = charl_param_get_spec(charl_params_get(l->set, i))->name;
+
+        for (int64_t k = 0; k < l->n; k++) {
+            const int cut = prefix_of(l->tensors[k].name, name), put = prefix_of(name, l->tensors[k].name);
+            const char *from = cut > 0 ? l->tensors[k].name : name;
+            const int n = cut > 0 ? cut : put;
+            const int found = n > 0 ? count_with(l, from, n, cut <= 0) : 0;
+
+            if (found > most) {
+                prefix = from;
+                length = n;
+                adds = cut <= 0;
+                most = found;
+            }
+        }
+    }
+    if (most > 0) {
+        snprintf(hint, size,
+                 adds ? "init.rename = * -> %.*s* gives %d of %d parameters a tensor"
+                      : "init.rename = %.*s* -> * gives %d of %d parameters a tensor",
+                 length, prefix, most, charl_params_get_count(l->set));
+    } else {
+        snprintf(hint, size, "init.rename = OLD -> NEW changes names: the file has %.80s, the model %.80s",
+                 l->n > 0 ? l->tensors[0].name : "no tensors", charl_param_get_spec(charl_params_get(l->set, 0))->name);
+    }
+}
+
 /* What of the file belongs to which parameter. */
 static charl_status plan_all(load *l, const char *path)
 {
@@ -503,10 +566,12 @@ static charl_status plan_all(load *l, const char *path)
     CHARL_TRY(take_names(l));
     recognize(l);
     CHARL_TRY(plan(l));
-    CHARL_REQUIRE(l->r->missing < charl_params_get_count(l->set), CHARL_ERR_CHECKPOINT,
-                  "%s has no parameter of this model; HINT model.from = FOLDER takes the settings "
-                  "of the model from config.json",
-                  path);
+    if (l->r->missing == charl_params_get_count(l->set)) {
+        char hint[400];
+
+        suggest_names(l, hint, sizeof hint);
+        CHARL_FAIL(CHARL_ERR_CHECKPOINT, "%s has no parameter of this model; HINT %s", path, hint);
+    }
     return CHARL_OK;
 }
 
