@@ -528,7 +528,9 @@ static charl_status write_tokenizer(charl__folder *f)
     CHARL_TRY_CLEANUP(charl__folder_write(f, "tokenizer.json", &text));
     charl__text_clear(&text);
     CHARL_TRY_CLEANUP(charl__text_printf(
-        &text, "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n  \"clean_up_tokenization_spaces\": false"));
+        &text,
+        "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n  \"clean_up_tokenization_spaces\": false,\n"
+        "  \"model_input_names\": [\"input_ids\", \"attention_mask\"]")); /* not token_type_ids, which gpt2 would add to its input */
     if (window) {
         value_of(window, f->settings, value);
         CHARL_TRY_CLEANUP(charl__text_printf(&text, ",\n  \"model_max_length\": %s", value));

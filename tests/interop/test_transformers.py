@@ -5,6 +5,7 @@ queries, keys and values. Logits agree with PyTorch's to 1e-5 of the largest; wh
 transformers comes from PyPI, beside the distribution's PyTorch; exit code 77 means that either is missing.
 """
 import importlib.util
+import os
 import pathlib
 import subprocess
 import sys
@@ -138,7 +139,23 @@ def compare_tokens(folder, name, text):
     loaded = transformers.AutoModelForCausalLM.from_pretrained(out)
     if loaded.config.vocab_size < max(got) + 1 or tokenizer.model_max_length != loaded.config.max_position_embeddings:
         sys.exit(f"{name}: {loaded.config} and a window of {tokenizer.model_max_length}")
+    check_inputs(name, out, tokenizer, loaded, text)
     print(f"{name}: {len(got)} tokens by AutoTokenizer")
+
+
+def check_inputs(name, out, tokenizer, model, text):
+    """What the tokenizer gives is what the model takes: model(**tokenizer(text)) is right. CHARL_TEST_LONG: with transformers 5, too."""
+    inputs = tokenizer(text, return_tensors="pt", truncation=True)
+    with torch.no_grad():
+        same = torch.equal(model(**inputs).logits, model(inputs.input_ids).logits)
+    if not same or sorted(inputs) != ["attention_mask", "input_ids"]:
+        sys.exit(f"{name}: the tokenizer gives {sorted(inputs)}, and the logits are {'the same' if same else 'others'}")
+    if os.environ.get("CHARL_TEST_LONG"):
+        python = environment.prepare("transformers5", **environment.ENVIRONMENTS["transformers5"])
+        code = "import sys, transformers as t; print(sorted(t.AutoTokenizer.from_pretrained(sys.argv[1])('It was')))"
+        done = run(0, python, "-c", code, out)
+        if done.stdout.decode().strip() != "['attention_mask', 'input_ids']":
+            sys.exit(f"{name}: transformers 5 gives {done.stdout}")
 
 
 def check_learnt_tokenizers(folder):
