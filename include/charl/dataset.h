@@ -70,6 +70,7 @@ typedef struct charl_dataset_info {
     int64_t classes;                  /* classes or size of the vocabulary; 0 for regression */
     int64_t rows[CHARL_SPLIT_COUNT];  /* samples; 0: there is no such split */
     int64_t items[CHARL_SPLIT_COUNT]; /* stored rows; tokens: tokens */
+    bool val_is_cut;                  /* the validation rows are the last rows of the training array: val_split */
     /* Tokens: documents that begin in the stored split; 0: the file does not tell. */
     int64_t documents[CHARL_SPLIT_COUNT];
     int64_t ignored[CHARL_SPLIT_COUNT]; /* labels, of samples or of pixels, that do not count; tokens: 0 */

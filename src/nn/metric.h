@@ -59,6 +59,7 @@ typedef struct charl__metric {
     charl_row row;      /* no keys */
     bool higher;        /* is better */
     bool fraction;      /* lies between 0 and 1: shown to people as a percentage */
+    bool compares;      /* samples of different classes: where all are of one, it is not defined */
     bool report_only;   /* it has details but no value: eval.metrics and checkpoint.monitor do not take it */
     unsigned targets;   /* kinds of target that it is defined for */
     unsigned automatic; /* of them, those that eval.metrics = auto measures it for */

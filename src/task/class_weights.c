@@ -11,38 +11,53 @@
 
 enum { BLOCK_LABELS = 1 << 20, WORD = 64 };
 
-/* A class with fewer samples, or pixels, weighs more: samples / (classes * samples of the class), of classes that occur. */
-static charl_status balance(charl__session *s, float *out)
+charl_status charl__session_count_classes(charl__session *s, charl_split split, int64_t *count)
 {
     charl_status st = CHARL_OK;
-    const int64_t n = s->data.rows[CHARL_SPLIT_TRAIN], labels = charl_shape_count(&s->data.y_shape);
+    const int64_t n = s->data.rows[split], labels = charl_shape_count(&s->data.y_shape);
     const int64_t block = labels < BLOCK_LABELS ? BLOCK_LABELS / labels : 1;
-    int64_t *rows = NULL, *count = NULL, samples = 0, occur = 0;
+    int64_t *rows = NULL;
     int32_t *label = NULL;
+
+    memset(count, 0, (size_t)s->data.classes * sizeof *count);
 
     CHARL_TRY_CLEANUP(charl__alloc_array(block, sizeof *rows, &rows));
     CHARL_TRY_CLEANUP(charl__alloc_array(block * labels, sizeof *label, &label));
-    CHARL_TRY_CLEANUP(charl__alloc_array(s->data.classes, sizeof *count, &count));
     for (int64_t first = 0; first < n; first += block) {
         const int64_t m = n - first < block ? n - first : block;
 
         for (int64_t i = 0; i < m; i++) {
             rows[i] = first + i;
         }
-        CHARL_TRY_CLEANUP(charl_dataset_read(s->ds, CHARL_SPLIT_TRAIN, rows, m, NULL, label));
+        CHARL_TRY_CLEANUP(charl_dataset_read(s->ds, split, rows, m, NULL, label));
         for (int64_t i = 0; i < m * labels; i++) {
             if (label[i] >= 0) {
-                occur += count[label[i]]++ == 0;
-                samples++;
+                count[label[i]]++;
             }
         }
+    }
+cleanup:
+    charl_free(rows);
+    charl_free(label);
+    return st;
+}
+
+/* A class with fewer samples, or pixels, weighs more: samples / (classes * samples of the class), of classes that occur. */
+static charl_status balance(charl__session *s, float *out)
+{
+    charl_status st = CHARL_OK;
+    int64_t *count = NULL, samples = 0, occur = 0;
+
+    CHARL_TRY_CLEANUP(charl__alloc_array(s->data.classes, sizeof *count, &count));
+    CHARL_TRY_CLEANUP(charl__session_count_classes(s, CHARL_SPLIT_TRAIN, count));
+    for (int64_t c = 0; c < s->data.classes; c++) {
+        samples += count[c];
+        occur += count[c] > 0;
     }
     for (int64_t c = 0; c < s->data.classes; c++) {
         out[c] = count[c] > 0 ? (float)((double)samples / ((double)occur * (double)count[c])) : 1.0F;
     }
 cleanup:
-    charl_free(rows);
-    charl_free(label);
     charl_free(count);
     return st;
 }

@@ -76,6 +76,10 @@ charl_status charl__session_match_data(charl__session *s) CHARL_MUST_CHECK;
  *  have no classes, or another number of them; ERR_DATA, ERR_IO, ERR_NOMEM. */
 charl_status charl__session_weigh_classes(charl__session *s) CHARL_MUST_CHECK;
 
+/** Samples of each class, or pixels, in a split of labelled data: count [data.classes]. Reads all labels. Errors: ERR_DATA, ERR_IO,
+ *  ERR_NOMEM. */
+charl_status charl__session_count_classes(charl__session *s, charl_split split, int64_t *count) CHARL_MUST_CHECK;
+
 /** Create the schema for `reader`, a checkpoint of version 1, which stores none, from the data set that the
  *  model was trained on: `path`, or data.path of `config` if NULL. The contents must be identical to the
  *  training data. Error messages end with `hint`, which says how to name the file. Always warns. Errors: ERR_CHECKPOINT, ERR_NOMEM. */

@@ -172,6 +172,23 @@ static double monitored(const charl__trainer *t, const charl_val_row *row)
     return m == &charl__metric_loss ? row->loss : charl_metric_get(row->metrics, row->n_metrics, m->row.name);
 }
 
+/* An evaluation without a value of checkpoint.monitor is neither the best nor one more without a better one. The first is told; where the
+ * loss itself is not finite, that is told (train/nonfinite.h). */
+static void note_unmeasured(charl__trainer *t, const charl_val_row *row)
+{
+    const charl__metric *m = charl__config_monitor(t->config);
+    char text[320];
+
+    if (t->unmeasured++ == 0 && isfinite(row->loss) && charl_comm_rank(t->comm) == 0) {
+        snprintf(text, sizeof text,
+                 "step %" PRId64
+                 ": val/%s, which is checkpoint.monitor, cannot be measured on these rows%s: such evaluations "
+                 "count neither for best.h5 nor for early stopping",
+                 t->replica.step, m->row.name, m->compares ? ", which are of one class" : "");
+        charl__trainer_warn(t, text);
+    }
+}
+
 /* best_metric, best_step and stale_evals, updated: whether row is better than those before. */
 static bool is_best(charl__trainer *t, const charl_val_row *row)
 {
@@ -179,8 +196,12 @@ static bool is_best(charl__trainer *t, const charl_val_row *row)
     const bool better = charl__config_monitor(t->config)->higher ? now > best : now < best;
 
     t->evals++;
+    if (!isfinite(now)) {
+        note_unmeasured(t, row);
+        return false;
+    }
     t->stale_evals++;
-    if (!isfinite(now) || !(better || isnan(best))) {
+    if (!better && !isnan(best)) {
         return false;
     }
     t->stale_evals = 0;

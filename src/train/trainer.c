@@ -43,15 +43,6 @@ static charl_status plan_steps(charl__trainer *t)
     return charl__step_trace_check(t);
 }
 
-static charl_status check_patience(const charl__trainer *t)
-{
-    CHARL_REQUIRE(t->replica.eval || t->retrace || t->config->train.early_stopping_patience == 0, CHARL_ERR_CONFIG,
-                  "train.early_stopping_patience needs a validation set, %s has none; HINT "
-                  "data.val_split",
-                  t->session.data.path);
-    return CHARL_OK;
-}
-
 static charl_status open_sampler(charl__trainer *t)
 {
     if (!t->config->eval.sample_prompt[0] || t->retrace || charl_comm_rank(t->comm) != 0) {
@@ -170,8 +161,8 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config, 
     CHARL_TRY(charl_comm_agree(t->comm, charl__balance_init(t)));
     CHARL_TRY(charl_comm_agreed(t->comm, plan_steps(t)));
     CHARL_TRY(charl__trainer_begin(t));
+    CHARL_TRY(charl_comm_agree(t->comm, charl__trainer_check_start(t)));
     CHARL_TRY(charl__replica_build(&t->replica));
-    CHARL_TRY(charl_comm_agreed(t->comm, check_patience(t)));
     CHARL_TRY(report(t, e->built));
     CHARL_TRY(charl__replica_compile(&t->replica));
     CHARL_TRY(charl_comm_agree(t->comm, open_sampler(t)));

@@ -39,6 +39,7 @@ typedef struct charl__trainer {
     int64_t best_step;
     int64_t stale_evals;  /* evaluations since the best */
     int64_t evals;        /* of this process */
+    int64_t unmeasured;   /* of them, those without a value of checkpoint.monitor */
     charl__best kept;     /* what is the best again if the checkpoint of a better one cannot be written */
     int suspect;          /* charl_train_result */
     int64_t audited_step; /* training is right up to this step, as far as dist.audit can tell */
@@ -80,6 +81,9 @@ void charl__trainer_fini(charl__trainer *t);
 /** Lock the run directory and decide where to start: sets session.origin, resumes and run_id.
  *  Collective; agreed. */
 charl_status charl__trainer_begin(charl__trainer *t) CHARL_MUST_CHECK;
+/** Refuse what cannot train or be measured, and warn of what is probably not meant: data and metrics (train/start_check.c). Reads
+ *  all labels. Local. Errors: ERR_CONFIG, ERR_DATA, ERR_IO, ERR_NOMEM. */
+charl_status charl__trainer_check_start(charl__trainer *t) CHARL_MUST_CHECK;
 /** Resume or start as configured: sets parameters, optimizer state and step. Collective;
  *  agreed. */
 charl_status charl__trainer_resume(charl__trainer *t) CHARL_MUST_CHECK;

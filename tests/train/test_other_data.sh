@@ -195,7 +195,7 @@ checks=$((checks + 1))
 "$bin/charl" checkpoint show run/best.h5 | grep -q '^  best  *1$' || fail "an accuracy was compared with a loss"
 
 # Started from: the same classes in another order are mapped; other ones are refused.
-expect 0 "started from" ranks 1 c.ini data.path=b.h5 --init-from run/last.h5 run.output_dir=tuned train.epochs=1 optimizer.learning_rate=1e-9
+expect 0 "started from" ranks 1 c.ini data.path=b.h5 data.val_split=0 --init-from run/last.h5 run.output_dir=tuned train.epochs=1 optimizer.learning_rate=1e-9
 equal "started from" "$want" "$(evaluates a.h5 tuned/last.h5)"
 checks=$((checks + 1))
 [ "$(id tuned/last.h5)" != "$first" ] || fail "another run has the same id"
@@ -220,7 +220,7 @@ expect 2 "a typing error in init.skip" ranks 1 c.ini --init-from run/last.h5 "in
 
 # safetensors written by charl say the same.
 expect 0 "exported" "$bin/charl" checkpoint export run/last.h5 -o m.safetensors
-ranks 1 c.ini data.path=b.h5 --init-from m.safetensors run.output_dir=fromst train.epochs=1 optimizer.learning_rate=1e-9 >log 2>&1
+ranks 1 c.ini data.path=b.h5 data.val_split=0 --init-from m.safetensors run.output_dir=fromst train.epochs=1 optimizer.learning_rate=1e-9 >log 2>&1
 if grep -q 'cannot read safetensors' log; then
     skipped "--init-from m.safetensors" "built without libjansson"
 else

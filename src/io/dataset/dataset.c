@@ -670,6 +670,7 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
         .stored_dtype = train->x->dtype,
         .y_dtype = ds->values ? CHARL_F32 : CHARL_I32,
         .labelled = tokens || train->y,
+        .val_is_cut = ds->views[CHARL_SPLIT_VAL].x == train->x,
         .y_shape = tokens     ? window
                    : train->y ? train->y->item
                               : (charl_shape){0},

@@ -161,6 +161,7 @@ const charl__metric charl__metric_auc = {
                 "the labels; of pixels if these have classes",
     .higher = true,
     .fraction = true,
+    .compares = true,
     .targets = CHARL_TARGET_CLASS | CHARL_TARGET_MAPS | CHARL_TARGET_FLAGS,
     .on_request = CHARL_TARGET_MAPS,
     .reads = CHARL__READS_OUTPUTS | CHARL__READS_TARGETS,

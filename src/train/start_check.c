@@ -1,0 +1,296 @@
+/* What a training is told, or refused, before its first step: data and metrics that cannot do what they are for.
+ *
+ *     data      training rows of one class; validation rows that do not have the classes of the training rows, because data.val_split cuts
+ *               them off rows in the order of their classes
+ *     metrics   a monitored metric without evaluations, or one that is not defined for these rows
+ *
+ * A run that is resumed is warned of its data, and continues. Settings that have no effect are told by charl__config_check_run. */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/text.h"
+#include "config/config_rows.h"
+#include "train/trainer.h"
+
+enum { NAME = 96, TEXT_BYTES = 1024, BLOCK = 1 << 16 };
+
+/* A class of so many expected rows is missing among rows in random order with a probability of e^-20. */
+static const double CERTAIN = 20.0;
+
+/* How the classes of a dataset with a class for each row are divided. */
+typedef struct classes {
+    const charl_dataset_info *data;
+    int64_t *train, *val; /* [data->classes] */
+    int64_t n_train, n_val;
+    int64_t one_train, one_val; /* the only class; -1: there are several, or none */
+} classes;
+
+/* "class 2 (virginica)" into text[NAME]; returns text. */
+static const char *class_text(const charl_dataset_info *d, int64_t c, char *text)
+{
+    const char *name = d->class_names;
+
+    for (int64_t i = 0; i < c && *name; i++) {
+        name += strcspn(name, "\n");
+        name += *name == '\n';
+    }
+    snprintf(text, NAME, "class %lld", (long long)c);
+    if (*name) {
+        snprintf(text + strlen(text), NAME - strlen(text), " (%.60s", name);
+        text[strcspn(text, "\n")] = '\0';
+        snprintf(text + strlen(text), NAME - strlen(text), ")");
+    }
+    return text;
+}
+
+static int64_t only_class(const int64_t *count, int64_t n, int64_t *rows)
+{
+    int64_t only = -1, occur = 0;
+
+    *rows = 0;
+    for (int64_t c = 0; c < n; c++) {
+        occur += count[c] > 0;
+        only = count[c] > 0 ? c : only;
+        *rows += count[c];
+    }
+    return occur == 1 ? only : -1;
+}
+
+static charl_status count_classes(charl__trainer *t, classes *c)
+{
+    const int64_t n = t->session.data.classes;
+
+    c->data = &t->session.data;
+    CHARL_TRY(charl__alloc_array(n, sizeof *c->train, &c->train));
+    CHARL_TRY(charl__alloc_array(n, sizeof *c->val, &c->val));
+    CHARL_TRY(charl__session_count_classes(&t->session, CHARL_SPLIT_TRAIN, c->train));
+    if (c->data->rows[CHARL_SPLIT_VAL] > 0) {
+        CHARL_TRY(charl__session_count_classes(&t->session, CHARL_SPLIT_VAL, c->val));
+    }
+    c->one_train = only_class(c->train, n, &c->n_train);
+    c->one_val = only_class(c->val, n, &c->n_val);
+    return CHARL_OK;
+}
+
+/* What cannot be if the rows were in random order, into text; false: nothing. *certain: it is not chance. */
+static bool describe_cut(const classes *c, char *text, bool *certain)
+{
+    const double all = (double)(c->n_train + c->n_val), val = (double)c->n_val;
+    char name[NAME];
+
+    *certain = true;
+    if (c->one_val >= 0 && c->one_train != c->one_val) {
+        snprintf(text, TEXT_BYTES, "all of them are of %s", class_text(c->data, c->one_val, name));
+        return true;
+    }
+    for (int pass = 0; pass < 2; pass++) { /* what is certain first */
+        for (int64_t k = 0; k < c->data->classes; k++) {
+            const double rows = (double)(c->train[k] + c->val[k]);
+
+            *certain = rows * (c->val[k] == 0 ? val : all - val) / all >= CERTAIN;
+            if ((*certain || pass == 1) && (c->train[k] == 0) != (c->val[k] == 0)) {
+                snprintf(text, TEXT_BYTES, "%s has %lld of them and %lld of the training rows",
+                         class_text(c->data, k, name), (long long)c->val[k], (long long)c->train[k]);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* "charl data split FILE -x X -y Y --val-split 0.25 -o NEW", and what to do with NEW */
+static charl_status way_out(const charl__trainer *t, charl__text *out)
+{
+    const charl_config *c = t->config;
+
+    if (c->data.mix.count > 0 || strpbrk(c->data.path, "*?[")) {
+        return charl__text_printf(out, "shuffle the rows, or give the files a validation set (charl data split)");
+    }
+    CHARL_TRY(charl__text_printf(out, "`charl data split %s", c->data.path));
+    if (c->data.x[0]) {
+        CHARL_TRY(charl__text_printf(out, " -x %s -y %s", c->data.x, c->data.y));
+    }
+    if (c->data.weights[0]) {
+        CHARL_TRY(charl__text_printf(out, " --weights %s", c->data.weights));
+    }
+    return charl__text_printf(out,
+                              " --val-split %g -o FILE` chooses rows at random; then set data.path = FILE, without "
+                              "data.val_split%s",
+                              c->data.val_split, c->data.x[0] ? ", data.x and data.y" : "");
+}
+
+/* Refuse a new run, warn one that is resumed. */
+static charl_status refuse(const charl__trainer *t, charl_status st, const char *text)
+{
+    if (t->resumes) {
+        charl__session_warn(&t->session, text);
+        return CHARL_OK;
+    }
+    return charl_error_set(st, __FILE__, __LINE__, __func__, "%s", text);
+}
+
+static charl_status check_cut(const charl__trainer *t, const classes *c)
+{
+    charl_status st = CHARL_OK;
+    charl__text text = {0};
+    char why[TEXT_BYTES];
+    bool certain;
+
+    if (!describe_cut(c, why, &certain)) {
+        return CHARL_OK;
+    }
+    CHARL_TRY_CLEANUP(
+        charl__text_printf(&text, "%s: data.val_split takes the last %lld rows for validation, and %s%s%s",
+                           c->data->path, (long long)c->data->rows[CHARL_SPLIT_VAL], why,
+                           certain ? ": the rows are not in random order" : "", certain ? "; HINT " : ""));
+    CHARL_TRY_CLEANUP(certain ? way_out(t, &text) : CHARL_OK);
+    if (certain) {
+        CHARL_TRY_CLEANUP(refuse(t, CHARL_ERR_CONFIG, charl__text_string(&text)));
+    } else {
+        charl__session_warn(&t->session, charl__text_string(&text));
+    }
+cleanup:
+    charl__text_fini(&text);
+    return st;
+}
+
+static charl_status judge_classes(const charl__trainer *t, const classes *c)
+{
+    const charl__metric *m = charl__config_monitor(t->config);
+    char text[TEXT_BYTES], name[NAME];
+
+    if (c->one_train >= 0) {
+        snprintf(
+            text, sizeof text,
+            "%s: all %lld training rows are of %s, so there is nothing to learn; HINT check the targets (data.y, or "
+            "the column at the import) and the choice of rows",
+            c->data->path, (long long)c->n_train, class_text(c->data, c->one_train, name));
+        CHARL_TRY(refuse(t, CHARL_ERR_DATA, text));
+    }
+    if (c->data->val_is_cut) {
+        CHARL_TRY(check_cut(t, c));
+    }
+    if (c->one_val >= 0 && m->compares) {
+        snprintf(text, sizeof text,
+                 "checkpoint.monitor = val/%s compares samples of different classes, and all %lld validation rows of "
+                 "%s are of "
+                 "%s; HINT another checkpoint.monitor, or other validation rows",
+                 m->row.name, (long long)c->n_val, c->data->path, class_text(c->data, c->one_val, name));
+        CHARL_TRY(refuse(t, CHARL_ERR_CONFIG, text));
+    } else if (c->one_val >= 0 && !c->data->val_is_cut && c->one_train < 0) {
+        snprintf(text, sizeof text, "all %lld validation rows of %s are of %s: they say nothing of the other classes",
+                 (long long)c->n_val, c->data->path, class_text(c->data, c->one_val, name));
+        charl__session_warn(&t->session, text);
+    }
+    return CHARL_OK;
+}
+
+static charl_status check_classes(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    const charl_dataset_info *d = &t->session.data;
+    classes c = {0};
+
+    if (!d->labelled || d->kind == CHARL_DATASET_TOKENS || d->y_dtype != CHARL_I32 || d->y_shape.ndim > 0) {
+        return CHARL_OK;
+    }
+    CHARL_TRY_CLEANUP(count_classes(t, &c));
+    CHARL_TRY_CLEANUP(judge_classes(t, &c));
+cleanup:
+    charl_free(c.train);
+    charl_free(c.val);
+    return st;
+}
+
+/* The smallest and the largest target of a split, each one number. */
+static charl_status range_of(charl__trainer *t, charl_split split, float out[2])
+{
+    charl_status st = CHARL_OK;
+    const int64_t n = t->session.data.rows[split];
+    int64_t *rows = NULL;
+    float *y = NULL;
+
+    out[0] = FLT_MAX;
+    out[1] = -FLT_MAX;
+    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK, sizeof *rows, &rows));
+    CHARL_TRY_CLEANUP(charl__alloc_array(BLOCK, sizeof *y, &y));
+    for (int64_t first = 0; first < n; first += BLOCK) {
+        const int64_t m = n - first < BLOCK ? n - first : BLOCK;
+
+        for (int64_t i = 0; i < m; i++) {
+            rows[i] = first + i;
+        }
+        CHARL_TRY_CLEANUP(charl_dataset_read(t->session.ds, split, rows, m, NULL, y));
+        for (int64_t i = 0; i < m; i++) {
+            out[0] = fminf(out[0], y[i]);
+            out[1] = fmaxf(out[1], y[i]);
+        }
+    }
+cleanup:
+    charl_free(rows);
+    charl_free(y);
+    return st;
+}
+
+/* Rows in the order of their target: those that are cut off have other targets than the rest. */
+static charl_status check_numbers(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    const charl_dataset_info *d = &t->session.data;
+    float train[2], val[2];
+    charl__text text = {0};
+
+    if (!d->labelled || d->y_dtype != CHARL_F32 || charl_shape_count(&d->y_shape) != 1) {
+        return CHARL_OK;
+    }
+    CHARL_TRY_CLEANUP(range_of(t, CHARL_SPLIT_TRAIN, train));
+    if (train[0] >= train[1]) {
+        CHARL_TRY_CLEANUP(
+            charl__text_printf(&text, "%s: the target of all %lld training rows is %g: there is nothing to learn",
+                               d->path, (long long)d->rows[CHARL_SPLIT_TRAIN], (double)train[0]));
+    } else if (d->val_is_cut) {
+        CHARL_TRY_CLEANUP(range_of(t, CHARL_SPLIT_VAL, val));
+        if (val[0] > train[1] || val[1] < train[0]) {
+            CHARL_TRY_CLEANUP(charl__text_printf(&text,
+                                                 "%s: data.val_split takes the last %lld rows for validation; their "
+                                                 "targets, %g to %g, are all beyond those "
+                                                 "of the training rows, %g to %g. If the rows are only sorted, ",
+                                                 d->path, (long long)d->rows[CHARL_SPLIT_VAL], (double)val[0],
+                                                 (double)val[1], (double)train[0], (double)train[1]));
+            CHARL_TRY_CLEANUP(way_out(t, &text));
+        }
+    }
+    charl__session_warn(&t->session, charl__text_string(&text));
+cleanup:
+    charl__text_fini(&text);
+    return st;
+}
+
+static charl_status check_evaluations(const charl__trainer *t)
+{
+    const charl_config *c = t->config;
+    const charl__metric *m = charl__config_monitor(c);
+    const bool has_val = t->session.data.rows[CHARL_SPLIT_VAL] > 0;
+
+    CHARL_REQUIRE(has_val || c->train.early_stopping_patience == 0, CHARL_ERR_CONFIG,
+                  "train.early_stopping_patience needs a validation set, %s has none; HINT data.val_split",
+                  t->session.data.path);
+    CHARL_REQUIRE(has_val || m == &charl__metric_loss, CHARL_ERR_CONFIG,
+                  "checkpoint.monitor = val/%s needs a validation set, %s has none; HINT data.val_split", m->row.name,
+                  t->session.data.path);
+    return CHARL_OK;
+}
+
+charl_status charl__trainer_check_start(charl__trainer *t)
+{
+    if (t->retrace) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(check_evaluations(t));
+    CHARL_TRY(check_classes(t));
+    CHARL_TRY(check_numbers(t));
+    return CHARL_OK;
+}
