@@ -198,6 +198,7 @@ static charl_status check_best(charl__trainer *t, const charl_checkpoint_reader 
         return CHARL_OK;
     }
     CHARL_TRY_CLEANUP(st);
+    charl__trainer_check_rate(t, was, charl_checkpoint_get_state(r)->step);
     t->new_best = t->new_best || strcmp(was->data.x, now->data.x) != 0 || strcmp(was->data.y, now->data.y) != 0 ||
                   memcmp(&was->data.val_split, &now->data.val_split, sizeof(double)) != 0 ||
                   was->data.window != now->data.window || strcmp(was->train.loss, now->train.loss) != 0 ||

@@ -3,8 +3,10 @@
  *     data      training rows of one class; validation rows that do not have the classes of the training rows, because data.val_split cuts
  *               them off rows in the order of their classes
  *     metrics   a monitored metric without evaluations, or one that is not defined for these rows
+ * A run that is resumed is warned of its data, and continues.
  *
- * A run that is resumed is warned of its data, and continues. Settings that have no effect are told by charl__config_check_run. */
+ *     settings  those that have no effect in this run: charl__config_check_run
+ *     rate      one that jumps because a run is resumed with another length */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/text/text.h"
 #include "config/config_rows.h"
+#include "config/config_run.h"
 #include "train/trainer.h"
 
 enum { NAME = 96, TEXT_BYTES = 1024, BLOCK = 1 << 16 };
@@ -126,7 +129,11 @@ static charl_status way_out(const charl__trainer *t, charl__text *out)
 static charl_status refuse(const charl__trainer *t, charl_status st, const char *text)
 {
     if (t->resumes) {
-        charl__session_warn(&t->session, text);
+        char line[TEXT_BYTES];
+        const char *hint = strstr(text, "; HINT ");
+
+        snprintf(line, sizeof line, "%.*s", hint ? (int)(hint - text) : (int)strlen(text), text);
+        charl__session_warn(&t->session, line);
         return CHARL_OK;
     }
     return charl_error_set(st, __FILE__, __LINE__, __func__, "%s", text);
@@ -284,12 +291,56 @@ static charl_status check_evaluations(const charl__trainer *t)
     return CHARL_OK;
 }
 
+static charl_status check_settings(const charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    const charl__run_facts facts = {.steps = t->total_steps,
+                                    .batch = t->config->train.batch_size,
+                                    .train_rows = t->session.data.rows[CHARL_SPLIT_TRAIN],
+                                    .val_rows = t->session.data.rows[CHARL_SPLIT_VAL],
+                                    .val_is_cut = t->session.data.val_is_cut};
+    charl__text lines = {0};
+
+    CHARL_TRY_CLEANUP(charl__config_check_run(t->config, &facts, &lines));
+    charl__session_warn_lines(&t->session, charl__text_string(&lines));
+cleanup:
+    charl__text_fini(&lines);
+    return st;
+}
+
+static int64_t steps_of(const charl_config *c, int64_t rows)
+{
+    return c->train.max_steps >= 0 ? c->train.max_steps
+                                   : (c->train.epochs * rows + c->train.batch_size - 1) / c->train.batch_size;
+}
+
+void charl__trainer_check_rate(const charl__trainer *t, const charl_config *was, int64_t step)
+{
+    const int64_t total = steps_of(was, t->session.data.rows[CHARL_SPLIT_TRAIN]);
+    const charl_schedule before = charl__config_schedule(was, total);
+    const double last = step > 0 ? charl_schedule_lr(&before, step - 1) : 0;
+    const double expected = charl_schedule_lr(&before, step) * t->schedule.base_lr;
+    const double next = charl_schedule_lr(&t->schedule, step), same = next * before.base_lr;
+    char text[TEXT_BYTES];
+
+    if (step > 0 && (same > 2 * expected || 2 * same < expected)) {
+        snprintf(
+            text, sizeof text,
+            "the learning rate goes from %.3g in step %lld to %.3g in step %lld, because its schedule has changed: the "
+            "run has %lld steps, before it had %lld; scheduler.type = constant with optimizer.learning_rate = %.3g "
+            "continues at the last rate",
+            last, (long long)step, next, (long long)step + 1, (long long)t->total_steps, (long long)total, last);
+        charl__session_warn(&t->session, text);
+    }
+}
+
 charl_status charl__trainer_check_start(charl__trainer *t)
 {
     if (t->retrace) {
         return CHARL_OK;
     }
     CHARL_TRY(check_evaluations(t));
+    CHARL_TRY(check_settings(t));
     CHARL_TRY(check_classes(t));
     CHARL_TRY(check_numbers(t));
     return CHARL_OK;

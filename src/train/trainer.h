@@ -81,9 +81,12 @@ void charl__trainer_fini(charl__trainer *t);
 /** Lock the run directory and decide where to start: sets session.origin, resumes and run_id.
  *  Collective; agreed. */
 charl_status charl__trainer_begin(charl__trainer *t) CHARL_MUST_CHECK;
-/** Refuse what cannot train or be measured, and warn of what is probably not meant: data and metrics (train/start_check.c). Reads
+/** Refuse what cannot train or be measured, and warn of what is probably not meant: data, metrics, settings (train/start_check.c). Reads
  *  all labels. Local. Errors: ERR_CONFIG, ERR_DATA, ERR_IO, ERR_NOMEM. */
 charl_status charl__trainer_check_start(charl__trainer *t) CHARL_MUST_CHECK;
+/** Warn if the next step of a run that is resumed after `step` has more than twice or less than half the rate that it would have had by
+ *  the configuration `was`, apart from a changed optimizer.learning_rate. */
+void charl__trainer_check_rate(const charl__trainer *t, const charl_config *was, int64_t step);
 /** Resume or start as configured: sets parameters, optimizer state and step. Collective;
  *  agreed. */
 charl_status charl__trainer_resume(charl__trainer *t) CHARL_MUST_CHECK;

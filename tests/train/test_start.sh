@@ -67,4 +67,18 @@ says 0 "Z early stopping"
 says 1 " done step=120 "
 [ -e unmeasured/best.h5 ] && fail "an evaluation without a value is the best"
 
+# Settings without effect are told once; a complete run names the limit that ended it; a schedule that is stretched makes the rate jump.
+expect 0 "a long warm-up" ranks 2 table.ini data.path=mixed.h5 scheduler.warmup_steps=20 train.max_steps=4 eval.metrics=f1 -o settings
+says 1 "warning: scheduler.warmup_steps = 20 is not shorter than the run of 4 steps: the learning rate only reaches 0.00019 of 0.001$"
+says 1 "warning: eval.metrics = f1 has no effect: there are no validation rows$"
+says 2 "warning"
+expect 0 "complete" ranks 1 table.ini data.path=mixed.h5 scheduler.warmup_steps=20 train.max_steps=4 eval.metrics=f1 -o settings
+says 1 "nothing left to do; to continue training, increase train.max_steps$"
+expect 0 "a run" $train data.path=mixed.h5 scheduler.type=cosine -o cosine train.epochs=1
+says 0 "warning"
+expect 0 "complete, too" ranks 1 table.ini data.path=mixed.h5 scheduler.type=cosine -o cosine train.epochs=1
+says 1 "nothing left to do; to continue training, increase train.epochs$"
+expect 0 "a longer run" $train data.path=mixed.h5 scheduler.type=cosine -o cosine
+says 1 "warning: the learning rate goes from 1.71e-06 in step 38 to 0.00049 in step 39, .* the run has 75 steps, before it had 38;"
+
 finish

@@ -263,7 +263,8 @@ static charl_status on_started(void *ctx, const charl_train_info *i)
     if (o->files) {
         say_line(o, "start step=%" PRId64 "/%" PRId64 " ranks=%d", i->start_step, i->steps, o->size);
         if (i->start_step >= i->steps) {
-            say_line(o, "complete: nothing left to do; to continue training, increase train.epochs");
+            say_line(o, "complete: nothing left to do; to continue training, increase train.%s",
+                     o->config->train.max_steps >= 0 ? "max_steps" : "epochs");
             if (o->bar) {
                 printf("complete: nothing left to do\n");
             }
