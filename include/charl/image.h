@@ -32,8 +32,8 @@ typedef struct charl_image_format {
 } charl_image_format;
 
 /** Decode the PNG or JPEG file `path` into out, u8 [channels, height, width]. Its contents decide
- *  which it is, not its name. Resized with a triangle filter that covers all source pixels (area
- *  averaging when shrinking, bilinear when growing); a picture of the right size is copied exactly.
+ *  which it is, not its name. Resized with a triangle filter that covers all source pixels, as Pillow's BILINEAR with a box
+ *  (bilinear when growing, a weighted mean when shrinking); a picture of the right size is copied exactly.
  *
  *  Blocks. Local. Thread-safe. Deterministic. Memory: the file and its pixels.
  *  Errors: ERR_DATA   missing, not regular, truncated, damaged, of more than 2^26 pixels, or of a format that this

@@ -446,7 +446,7 @@ charl_var *charl_augment2d(charl_graph *g, charl_var *x, charl_var *shift, charl
                            const charl_augment2d_args *args);
 
 /* Boxes of images, one per sample: f32 [B, 4], top, left, height and width in pixels. Not differentiable. */
-/** The boxes of x [B, C, H, W], resized to [B, C, h, w] with a triangle filter over all pixels of the box: area averaging where it shrinks,
+/** The boxes of x [B, C, H, W], resized to [B, C, h, w] with a triangle filter over all pixels of the box: a weighted mean where it shrinks,
  *  bilinear where it grows, as Pillow and torchvision (antialias) do before they round. Boxes lie within the image; one of the size
  *  [h, w] is copied exactly. Cost: one write, (2 max(1, height / h) + 1)(2 max(1, width / w) + 1) reads at most per element. */
 charl_var *charl_resized_crop2d(charl_graph *g, charl_var *x, charl_var *box, int64_t h, int64_t w);

@@ -5,6 +5,7 @@
  * scale are two more parameters of the graph, whose values come from the checkpoint's schema. No
  * device is opened.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "autograd/onnx/onnx.h"
@@ -144,6 +145,24 @@ static charl_status build(onnx_export *x, charl_var **output)
     return CHARL_OK;
 }
 
+/* How a picture becomes an input, in words; "": the inputs are no pictures. */
+static void describe_picture(const charl_data_schema *s, char *text, size_t size)
+{
+    const char *box = strcmp(s->fit, "crop") == 0  ? "the largest box of the same aspect ratio in its middle"
+                      : strcmp(s->fit, "pad") == 0 ? "all of it, centred on black with its own aspect ratio"
+                                                   : "all of it, whatever its aspect ratio";
+
+    text[0] = '\0';
+    if (s->fit[0] && s->x_shape.ndim == 3) {
+        snprintf(
+            text, size,
+            "u8 [N, %lld, %lld, %lld], %s, 0 to 255, not normalized; of a picture %s, resized with a triangle filter "
+            "(Pillow: Image.BILINEAR with a box of floats)",
+            (long long)s->x_shape.dim[0], (long long)s->x_shape.dim[1], (long long)s->x_shape.dim[2],
+            s->x_shape.dim[0] == 1 ? "gray (0.299 R + 0.587 G + 0.114 B)" : "RGB", box);
+    }
+}
+
 static void export_fini(onnx_export *x)
 {
     charl_graph_destroy(x->g);
@@ -157,7 +176,8 @@ charl_status charl__export_onnx(const charl__export *e)
     charl_status st = CHARL_OK;
     onnx_export x = {.e = e, .session = {.infers = true}};
     charl_var *output = NULL;
-    const char *metadata[][2] = {{"charl.schema", NULL}, {CHARL__EXPORT_LOCK, e->lock}};
+    char picture[384];
+    const char *metadata[][2] = {{"charl.schema", NULL}, {CHARL__EXPORT_LOCK, e->lock}, {"charl.input", picture}};
     charl__onnx_model model = {0};
     charl__commit c = {.fd = -1};
     char *json = NULL;
@@ -169,6 +189,7 @@ charl_status charl__export_onnx(const charl__export *e)
     CHARL_TRY_CLEANUP(open_schema(&x));
     CHARL_TRY_CLEANUP(build(&x, &output));
     CHARL_TRY_CLEANUP(charl_data_schema_print(x.session.schema, &json));
+    describe_picture(x.session.schema, picture, sizeof picture);
     metadata[0][1] = json;
     CHARL_TRY_CLEANUP(charl__graph_onnx(x.g,
                                         &(charl__onnx_export){.name = x.session.config->run.name,

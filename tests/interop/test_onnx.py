@@ -15,7 +15,7 @@ import sys
 import environment
 
 BIN = environment.BIN
-environment.enter("onnx")
+environment.enter("onnxruntime")
 
 # pylint: disable=wrong-import-position
 import json
@@ -26,6 +26,7 @@ import h5py
 import numpy as np
 import onnx
 import onnxruntime
+from PIL import Image
 
 from pages import convnext_page, mobilenet_page, page
 
@@ -564,6 +565,50 @@ def check_commands(folder):
         sys.exit(f"other numbers: {said}")
 
 
+def recipe():
+    """prepare(path, schema), as docs/exporting.md has it."""
+    lines = (pathlib.Path(__file__).parents[2] / "docs" / "exporting.md").read_text(encoding="utf-8").splitlines()
+    first = next(i for i, line in enumerate(lines) if line == "    import numpy")
+    end = next(i for i in range(first, len(lines)) if lines[i] and not lines[i].startswith("    "))
+    names = {}
+    exec("\n".join(line[4:] for line in lines[first:end]), names)  # pylint: disable=exec-used
+    return names["prepare"]
+
+
+def check_pictures(folder):
+    """Pictures that Pillow prepares as the docs say give what charl predicts of the files, and its pixels to one level."""
+    prepare, random = recipe(), np.random.RandomState(5)
+    pictures = folder / "pictures"
+    for i, (w, h) in enumerate(((40, 30), (31, 57), (12, 9), (24, 16), (100, 21), (64, 64))):
+        small = Image.fromarray(random.randint(0, 256, (5, 7, 3)).astype(np.uint8))
+        (pictures / "ab"[i % 2]).mkdir(parents=True, exist_ok=True)
+        small.resize((w, h), Image.BICUBIC).save(pictures / "ab"[i % 2] / f"{i}.{'png' if i < 4 else 'jpg'}")
+    files = sorted(pictures.glob("*/*"))
+    (folder / "pictures.ini").write_text("[model]\ntype = mlp\nhidden = 8\n[train]\nbatch_size = 2\nmax_steps = 3\n"
+                                         "[optimizer]\nlearning_rate = 0.01\n[device]\nshare = yes\n")
+    for fit, channels in (("crop", 3), ("stretch", 3), ("pad", 1)):
+        data, out = folder / f"{fit}.h5", folder / fit
+        run(0, BIN / "charl", "data", "import", "images", pictures, "--size", "24x16", "--fit", fit, "--channels", channels, "-o", data)
+        run(0, BIN / "charl-train", "-q", folder / "pictures.ini", f"data.path={data}", "-o", out)
+        run(0, BIN / "charl", "checkpoint", "export", out / "last.h5", "-o", out / "m.onnx")
+        s = session(out / "m.onnx")
+        meta = s.get_modelmeta().custom_metadata_map
+        shape = f"u8 [N, {channels}, 24, 16], {'RGB' if channels == 3 else 'gray'}"
+        if not meta["charl.input"].startswith(shape) or "Image.BILINEAR" not in meta["charl.input"]:
+            sys.exit(f"{fit}: charl.input is {meta['charl.input']}")
+        x = np.concatenate([prepare(f, json.loads(meta["charl.schema"])) for f in files])
+        with h5py.File(data) as f:
+            rows = f["train/x"][...].astype(int)
+        far = max(np.abs(rows - p.astype(int)).reshape(len(rows), -1).max(1).min() for p in x)
+        said = run(0, BIN / "charl", "predict", out / "last.h5", "--format", "jsonl", "--all", *files)
+        wanted = [json.loads(line)["probabilities"] for line in said.splitlines() if line.startswith("{")]
+        worst = deviation(softmax(s.run(["output"], {"input": x})[0]),
+                          np.array([list(p.values()) if isinstance(p, dict) else p for p in wanted]))
+        print(f"pictures, {fit}: {far} levels, probabilities {worst:.1e}")
+        if far > 1 or not worst < 0.02:
+            sys.exit(f"{fit}: what Pillow prepares is {far} levels from charl's pixels, its probabilities {worst}")
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="charl-onnx-") as folder:
         folder = pathlib.Path(folder)
@@ -574,6 +619,7 @@ def main():
         if bad:
             sys.exit(f"deviation above 1e-4: {', '.join(bad)}")
         check_commands(folder)
+        check_pictures(folder)
     return 0
 
 
