@@ -171,6 +171,8 @@ typedef struct charl_bisect_options {
     const char *device[2]; /* for the replays of either run, as in charl_replay_options */
     int64_t
         until; /* compare up to this step; 0: up to the first common checkpoint that differs, or the last step that both have */
+    const charl_config_override *overrides; /* [n_overrides] of the configurations of both runs, such as data.path */
+    int n_overrides;
     void *ctx;
     void (*warned)(void *ctx, const char *text);
     charl_compiling compiling;

@@ -163,6 +163,8 @@ static charl_status replay_side(const bisect *b, side *s, const interval *span)
                                     .samples = true,
                                     .from_start = span->equal == 0,
                                     .device = b->options->device[s - b->side],
+                                    .overrides = b->options->overrides,
+                                    .n_overrides = b->options->n_overrides,
                                     .ctx = s,
                                     .started = on_start,
                                     .replayed = on_row,
@@ -196,12 +198,13 @@ typedef struct contents {
 static charl_status open_contents(const side *s, int64_t step, contents *c)
 {
     charl__stream stream;
+    const charl_bisect_options *o = s->all->options;
     const charl_dataset_info *d = &c->session.data;
     int64_t n;
 
-    CHARL_TRY(charl__replay_config(s->path, step, &c->config));
+    CHARL_TRY(charl__replay_config(s->path, step, o->overrides, o->n_overrides, &c->config));
     c->session.config = c->config;
-    CHARL_TRY(charl__session_open_data(&c->session, CHARL_SPLIT_TRAIN));
+    CHARL_TRY(charl__replay_open_data(&c->session));
     n = c->config->train.batch_size;
     c->x_bytes = (size_t)charl_shape_count(&d->x_shape) * charl_dtype_size(d->x_dtype);
     c->y_bytes = (size_t)charl_shape_count(&d->y_shape) * charl_dtype_size(d->y_dtype);
@@ -279,7 +282,7 @@ static charl_status compare_settings(bisect *b)
     bool model;
 
     for (int k = 0; k < 2; k++) {
-        CHARL_TRY_CLEANUP(charl__replay_config(b->side[k].path, b->out->step, &config[k]));
+        CHARL_TRY_CLEANUP(charl__replay_config(b->side[k].path, b->out->step, NULL, 0, &config[k]));
     }
     CHARL_TRY_CLEANUP(charl_config_print(config[0], false, &text));
     CHARL_TRY_CLEANUP(charl_config_diff(config[1], text, &model, &changes));

@@ -180,13 +180,22 @@ static charl_status plan(replay *r)
     return CHARL_OK;
 }
 
+/* The data of a recorded run may have moved: behind the error, how to name their place now. */
+static charl_status name_data(charl_status st)
+{
+    if (st == CHARL_ERR_DATA || st == CHARL_ERR_IO) {
+        charl__error_append("; HINT if the data have moved, add data.path=FILE to this command");
+    }
+    return st;
+}
+
 /* A trainer at the start of the replay. */
 static charl_status open_trainer(replay *r, bool checkable)
 {
     charl__trainer *t = &r->trainer;
 
     r->retrace = (charl__retrace){.checkpoint = r->start, .losses = r->losses, .checkable = checkable};
-    CHARL_TRY(charl__trainer_init(t, r->config, &r->train, &r->retrace));
+    CHARL_TRY(name_data(charl__trainer_init(t, r->config, &r->train, &r->retrace)));
     CHARL_REQUIRE(r->until <= t->total_steps, CHARL_ERR_CONFIG,
                   "the run has %" PRId64 " steps, there is no step %" PRId64, t->total_steps, r->until);
     CHARL_TRY(charl__trainer_resume(t));
@@ -516,11 +525,17 @@ static charl_status replay_all(replay *r)
     return st;
 }
 
-charl_status charl__replay_config(const char *run, int64_t step, charl_config **out)
+charl_status charl__replay_open_data(charl__session *s)
 {
-    const charl_replay_options options = {.step = step};
+    return name_data(charl__session_open_data(s, CHARL_SPLIT_TRAIN));
+}
+
+charl_status charl__replay_config(const char *run, int64_t step, const charl_config_override *overrides,
+                                  int n_overrides, charl_config **out)
+{
+    const charl_replay_options options = {.step = step, .overrides = overrides, .n_overrides = n_overrides};
     replay r = {.run = run, .options = &options};
-    const charl_status st = find_config(&r);
+    const charl_status st = step == CHARL__REPLAY_LAST_START ? load_config(&r) : find_config(&r);
 
     charl_free(r.content);
     *out = r.config;
